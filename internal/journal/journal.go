@@ -1,0 +1,89 @@
+// Package journal is the one append-only record of a run: JSON lines, each with the market time, a kind,
+// a reason and the fields of its kind. Reports, costs and replays are made from it and from nothing else.
+//
+// It knows how lines are written and read, not what follows from them. docs/journal.md documents every
+// kind and field.
+package journal
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Kind names what a line is about.
+type Kind string
+
+// Every kind of line; docs/journal.md gives the fields of each.
+const (
+	Start        Kind = "start"         // first line: version, seed, clock mapping, resolved job
+	Plan         Kind = "plan"          // what was promised before anything was bought
+	Price        Kind = "price"         // pool, usd, at: the price per hour from `at` on
+	Intent       Kind = "intent"        // token, pool, bid, count: written before the launch is tried
+	Launch       Kind = "launch"        // token, instance, tier, pool, bid, launched
+	LaunchFailed Kind = "launch-failed" // token, pool, count
+	Ready        Kind = "ready"         // instance: its agent is there and has its data
+	Notice       Kind = "notice"        // instance, pool, deadline
+	Evicted      Kind = "evicted"       // instance, pool, ended: the provider took it
+	Failed       Kind = "failed"        // instance, pool: its agent is gone without warning
+	Terminated   Kind = "terminated"    // instance, pool, ended: the buyer ended it
+	Join         Kind = "join"          // instance, splits, partitions: takes part in training
+	Leave        Kind = "leave"         // instance: takes part no longer
+	Stage        Kind = "stage"         // from, to, transient, reliable
+	Move         Kind = "move"          // count partitions, from, to
+	Cut          Kind = "cut"           // clock, bytes, seconds: committed
+	Rollback     Kind = "rollback"      // generation, clock (returned to), lost_clocks
+	Switch       Kind = "switch"        // from, to (pools), from_mttf, to_mttf
+	ClockDone    Kind = "clock"         // clock, train_loss, test_loss, seconds, machines, work, redone
+	Charge       Kind = "charge"        // instance, pool, from, to (times), usd: a billed line
+	Done         Kind = "done"          // outcome, model, test_loss
+)
+
+// Entry is one line. Fields that a kind does not use are absent from the JSON. Money is a decimal string
+// in US dollars, exact to the billionth.
+type Entry struct {
+	T    time.Time `json:"t"` // market time
+	Kind Kind      `json:"kind"`
+	Why  string    `json:"why,omitempty"`
+
+	Instance string `json:"instance,omitempty"`
+	Tier     string `json:"tier,omitempty"` // "reliable" or "transient"
+	Token    string `json:"token,omitempty"`
+	Pool     string `json:"pool,omitempty"` // market.Pool.String
+	From     string `json:"from,omitempty"`
+	To       string `json:"to,omitempty"`
+
+	USD string `json:"usd,omitempty"`
+	Bid string `json:"bid,omitempty"`
+
+	At       *time.Time `json:"at,omitempty"`
+	Launched *time.Time `json:"launched,omitempty"`
+	Ended    *time.Time `json:"ended,omitempty"`
+	Deadline *time.Time `json:"deadline,omitempty"`
+	EndedBy  string     `json:"ended_by,omitempty"` // "user" or "provider"
+
+	Count      int `json:"count,omitempty"`
+	Splits     int `json:"splits,omitempty"`
+	Partitions int `json:"partitions,omitempty"`
+	Transient  int `json:"transient,omitempty"`
+	Reliable   int `json:"reliable,omitempty"`
+
+	Clock      int64   `json:"clock,omitempty"`
+	LostClocks int64   `json:"lost_clocks,omitempty"`
+	Generation uint64  `json:"generation,omitempty"`
+	Bytes      int64   `json:"bytes,omitempty"`
+	Seconds    float64 `json:"seconds,omitempty"` // wall-clock seconds
+	Work       float64 `json:"work,omitempty"`    // floating-point operations
+	Redone     bool    `json:"redone,omitempty"`  // this clock had been done before a roll-back
+
+	FromMTTF float64 `json:"from_mttf,omitempty"` // market seconds
+	ToMTTF   float64 `json:"to_mttf,omitempty"`
+
+	TrainLoss *float64 `json:"train_loss,omitempty"`
+	TestLoss  *float64 `json:"test_loss,omitempty"`
+
+	Outcome string `json:"outcome,omitempty"` // "finished", "interrupted", "failed"
+	Model   string `json:"model,omitempty"`
+
+	// Details is the resolved job (start) or the plan (plan).
+	Details json.RawMessage `json:"details,omitempty"`
+}

@@ -1,0 +1,41 @@
+package market
+
+import "time"
+
+// EndedBy says who ended a machine; bills depend on it.
+type EndedBy string
+
+const (
+	// Running machines have not ended.
+	Running EndedBy = ""
+	// ByUser: the buyer terminated it, or it stopped by itself.
+	ByUser EndedBy = "user"
+	// ByProvider: the provider took it back.
+	ByProvider EndedBy = "provider"
+)
+
+// Usage is one machine's life, as far as billing needs it. Times are whole seconds of market time.
+type Usage struct {
+	Pool    Pool
+	Bid     USD // highest price per hour that the buyer accepted; 0 for on-demand
+	Start   time.Time
+	End     time.Time // zero while running
+	EndedBy EndedBy
+}
+
+// Charge is one line of a bill.
+type Charge struct {
+	From, To time.Time
+	Rate     USD // per hour
+	Amount   USD // what is paid; 0 when Free
+	Free     bool
+	Note     string // for example "interrupted hour"
+}
+
+// RuleBook is how a provider bills in one period of its history. Prices of the usage's own pool are
+// read from h; an on-demand pool's history is its constant price. A still running machine is billed
+// for what is due at asOf. It is an error when a needed price is unknown.
+type RuleBook interface {
+	Name() string
+	Charges(u Usage, h *History, asOf time.Time) ([]Charge, error)
+}

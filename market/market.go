@@ -1,0 +1,79 @@
+// Package market describes what is for sale: capacity pools, their prices over time, how likely a
+// pool is to take its machines back, and how each provider's rule book bills for them.
+//
+// It is plain arithmetic over values. It refuses to know where prices come from (see market/trace
+// for files), who buys (provisioner) and why (bidding).
+package market
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+)
+
+// Class says on what terms a machine is sold.
+type Class string
+
+const (
+	// Spot machines can be taken back by the provider.
+	Spot Class = "spot"
+	// OnDemand machines stay until their buyer ends them.
+	OnDemand Class = "on-demand"
+)
+
+// Pool is one thing that can be bought: machines of one type in one zone on one set of terms. It is
+// comparable, and the key for prices, capacity, evictions and costs everywhere.
+type Pool struct {
+	Provider string // "ec2", "gce"
+	Region   string // "us-west-1"
+	Zone     string // "us-west-1a"
+	Type     string // "c3.xlarge"
+	Class    Class
+}
+
+// String gives "ec2/us-west-1/us-west-1a/c3.xlarge/spot", which ParsePool reads back.
+func (p Pool) String() string {
+	return strings.Join([]string{p.Provider, p.Region, p.Zone, p.Type, string(p.Class)}, "/")
+}
+
+// ParsePool reads what Pool.String wrote.
+func ParsePool(s string) (Pool, error) {
+	parts := strings.Split(s, "/")
+	if len(parts) != 5 {
+		return Pool{}, fmt.Errorf("pool %q: want provider/region/zone/type/class", s)
+	}
+	p := Pool{Provider: parts[0], Region: parts[1], Zone: parts[2], Type: parts[3], Class: Class(parts[4])}
+	if p.Class != Spot && p.Class != OnDemand {
+		return Pool{}, fmt.Errorf("pool %q: class %q is neither %q nor %q", s, p.Class, Spot, OnDemand)
+	}
+	return p, nil
+}
+
+// Compare orders pools by provider, region, zone, type, class.
+func (p Pool) Compare(q Pool) int {
+	return cmp.Or(
+		strings.Compare(p.Provider, q.Provider),
+		strings.Compare(p.Region, q.Region),
+		strings.Compare(p.Zone, q.Zone),
+		strings.Compare(p.Type, q.Type),
+		strings.Compare(string(p.Class), string(q.Class)),
+	)
+}
+
+// MarshalText and UnmarshalText let a Pool be a JSON string and a JSON object key.
+func (p Pool) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (p *Pool) UnmarshalText(b []byte) (err error) {
+	*p, err = ParsePool(string(b))
+	return err
+}
+
+// InstanceType is what a type of machine has and what it costs on demand.
+type InstanceType struct {
+	Name      string
+	Arch      string // "x86_64", "arm64"
+	VCPU      int
+	MemoryMiB int64
+	OnDemand  USD // per hour
+}

@@ -1,0 +1,71 @@
+// Package ps is the parameter server's pure core: tables, rows, updates, clocks, partitions, cuts and
+// routes. A Shard is one partition as its owner sees it; a Backup is one as its BackupPS sees it. Both are
+// plain values with methods: no goroutine, lock, socket or clock. ps/server, ps/client and ps/wire put
+// them on a network; tiers decides who owns what. docs/training.md is the contract they keep.
+package ps
+
+// Clock is one round of work: every split processes one batch once. The first clock is 1; clock 0 is
+// the state before any work.
+type Clock int64
+
+// Generation grows at each roll-back, and only then; every data-plane message carries it.
+type Generation uint64
+
+// Incarnation is one life of one worker process.
+type Incarnation uint64
+
+// Partition is a fixed, hashed set of rows of every table of a job: the unit that is owned, moved and
+// backed up. Their number is fixed at job start.
+type Partition uint32
+
+// Split is a fixed piece of the training data: the unit assigned to workers.
+type Split uint32
+
+// ServerID names a server; it is the instance id of the machine it runs on.
+type ServerID string
+
+// TableID is a table's index in Schema.Tables.
+type TableID uint16
+
+// RowID is a row of a table.
+type RowID uint64
+
+// Key is a row of a table of the job.
+type Key struct {
+	Table TableID
+	Row   RowID
+}
+
+// Init says which values a row has before any update.
+type Init struct {
+	// Uniform draws each value from [Low, High), by a hash of (seed, table, row, column); zero rows when
+	// both are 0.
+	Low, High float32
+}
+
+// Table is a named matrix of parameters.
+type Table struct {
+	Name string
+	Rows uint64
+	Cols int
+	Init Init
+}
+
+// Schema is what all processes of a job agree on before it starts.
+type Schema struct {
+	Tables     []Table
+	Partitions int
+	Splits     int
+	Staleness  Clock // s: work of clock c reads all updates through clock c-s-1; 0 is BSP
+	Seed       uint64
+	// Deterministic sums a row's updates of a clock in 64-bit fixed point, so that their order does not
+	// matter, and reads see the folded state only. It needs Staleness 0.
+	Deterministic bool
+}
+
+// Route says who owns and who backs up each partition. Index: Partition.
+type Route struct {
+	Version uint64 // grows with every change
+	Owner   []ServerID
+	Backup  []ServerID
+}
