@@ -1,5 +1,10 @@
 // Package apps is what a machine-learning application implements, and the registry of those that exist.
 // An application is plain arithmetic on rows: it does not know about machines, networks, tiers or time.
+//
+// There are three sides to it. An App is what a worker runs. A Program is an App with what the job's
+// controller asks before the first clock (how much work is it?) and after the last (how good is it? give me
+// the model). A Kind is the application before it has seen data and hyper-parameters: it reads the input,
+// cuts it into splits once, and makes Programs.
 package apps
 
 import (
@@ -13,7 +18,8 @@ type App interface {
 	Name() string
 	// Tables are the parameters that it trains; a TableID is an index into them.
 	Tables() []ps.Table
-	// LoadSplit reads what Prepare wrote for one split. Seed is the job's.
+	// LoadSplit reads what Prepare wrote for one split. Seed is the job's. A file that is damaged, cut short
+	// or of another split or version is an error.
 	LoadSplit(id ps.Split, r io.Reader, seed uint64) (Split, error)
 }
 
@@ -25,22 +31,38 @@ type Split interface {
 	// reads; it changes rows in place, and the caller sends the differences. When evaluate is set it also
 	// measures the held-out examples with the rows as they were given.
 	Run(c ps.Clock, rows Rows, evaluate bool) (Stats, error)
-	// EvalNeeds lists further rows that Run needs when evaluate is set.
+	// EvalNeeds lists the rows that Run needs besides when evaluate is set, each once, appended to keys. It
+	// may list rows that Needs(c) lists too: the caller asks for both sets and gives each row one copy.
 	EvalNeeds(keys []ps.Key) []ps.Key
 }
 
 // Rows are the working copies of the rows that a batch asked for.
 type Rows interface {
-	// Row gives the working copy of a row; changing it is the update. A row that was not asked for is a
-	// bug in the application and panics.
+	// Row gives the working copy of a row; changing it is the update. The slice stays good until Run
+	// returns, and the same key gives the same memory. A row that was not asked for is a bug in the
+	// application and panics.
 	Row(k ps.Key) []float32
 }
 
-// Stats is what a batch measured. Sums over splits are the clock's figures.
+// Stats is what a batch measured. Sums over splits are the clock's figures; to get the same sums bit for bit,
+// add in order of splits.
 type Stats struct {
 	Examples  int64
 	Loss      float64 // sum over the batch's examples, before each one's update
 	TestCount int64
 	TestLoss  float64
-	Work      float64 // floating-point operations, by the application's own formula
+	// Work is in floating-point operations, by the application's own formula. It depends on the split and
+	// the clock alone, never on the values, and leaves measuring out, so that it can be planned with.
+	Work float64
+}
+
+// Add gives the sum of two measurements.
+func (s Stats) Add(t Stats) Stats {
+	return Stats{
+		Examples:  s.Examples + t.Examples,
+		Loss:      s.Loss + t.Loss,
+		TestCount: s.TestCount + t.TestCount,
+		TestLoss:  s.TestLoss + t.TestLoss,
+		Work:      s.Work + t.Work,
+	}
 }

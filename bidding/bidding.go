@@ -1,6 +1,8 @@
 // Package bidding decides which pools to hold, at what bid, and when to switch. A Policy returns a
 // Plan over a State; it never buys (provisioner does) and keeps no memory of its own: everything that it
 // looks at is in the State.
+//
+// It refuses to know how machines are bought, whether they came up, and what runs on them.
 package bidding
 
 import (
@@ -21,7 +23,7 @@ type State struct {
 	Now   time.Time
 	Want  Want
 	Pools []Candidate  // sorted by pool; the spot pools that the job allows
-	Held  []Allocation // sorted by pool, then launch; machines that are starting, running or draining
+	Held  []Allocation // sorted by pool, then launch; machines that are starting, running or draining; pools among Pools
 }
 
 // Want is how much the job asks for. Exactly one of the two is set.
@@ -43,7 +45,7 @@ type Candidate struct {
 // Allocation is a group of machines of one pool that were bought together at one bid.
 type Allocation struct {
 	Pool   market.Pool
-	Bid    market.USD
+	Bid    market.USD // as granted; 0 = as a new machine's
 	Count  int
 	Launch time.Time
 	// Draining machines were released: a better pool has taken their place, they only work until
@@ -61,6 +63,8 @@ type Plan struct {
 	Switch *Switch
 	// Considered has one entry per candidate, in the same order: what a person asks "why not?" about.
 	Considered []Considered
+	// Why says in one sentence what the plan comes to, also when there is nothing to do.
+	Why string
 }
 
 // Acquire asks for machines.
@@ -88,11 +92,11 @@ type Switch struct {
 type Considered struct {
 	Pool     market.Pool
 	Price    market.USD
-	HasPrice bool
+	HasPrice bool // false: the spot price is unknown and Price means nothing
 	OnDemand market.USD
 	Bid      market.USD
 	MTTF     market.Estimate
-	Count    int // machines of this pool that would satisfy Want
-	Chosen   bool
+	Count    int  // machines of this pool that would satisfy Want alone; 0 = cannot be told
+	Chosen   bool // the job is or goes on in this pool when the plan is done
 	Why      string
 }

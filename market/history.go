@@ -1,6 +1,12 @@
 package market
 
-import "time"
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"sort"
+	"time"
+)
 
 // PricePoint is a price per hour from an instant on.
 type PricePoint struct {
@@ -9,7 +15,169 @@ type PricePoint struct {
 }
 
 // History is a pool's price as a step function: each point's price holds until the next point.
-// Before the first point the price is unknown.
+// Before the first point the price is unknown. A nil History knows nothing.
+//
+// Points once in a History never change, so views of it (Until) share them: Append only adds behind
+// what every view can see.
 type History struct {
 	points []PricePoint // sorted by At, no two at the same instant
+}
+
+// NewHistory makes a History of points in any order. Of points at the same instant the last one given
+// wins. Points that repeat the price before them are kept: they are evidence that it still held.
+func NewHistory(points []PricePoint) *History {
+	sorted := slices.Clone(points)
+	slices.SortStableFunc(sorted, func(a, b PricePoint) int { return a.At.Compare(b.At) })
+	kept := sorted[:0]
+	for _, p := range sorted {
+		if n := len(kept); n > 0 && kept[n-1].At.Equal(p.At) {
+			kept[n-1] = p
+			continue
+		}
+		kept = append(kept, p)
+	}
+	return &History{points: kept}
+}
+
+// Constant is the history of a price that never changes, as an on-demand pool's.
+func Constant(price USD) *History {
+	return &History{points: []PricePoint{{Price: price}}}
+}
+
+// Append adds a point that is later than all others. Repeating the last point is harmless; going back
+// in time, or changing the price at the last instant, is an error: decisions may rest on it already.
+func (h *History) Append(p PricePoint) error {
+	if last, ok := h.Last(); ok && !p.At.After(last.At) {
+		if p.At.Equal(last.At) && p.Price == last.Price {
+			return nil
+		}
+		return fmt.Errorf("price %s at %s: the history already reaches %s; append in time order",
+			p.Price, p.At.Format(time.RFC3339), last.At.Format(time.RFC3339))
+	}
+	h.points = append(h.points, p)
+	return nil
+}
+
+// Len gives the number of points.
+func (h *History) Len() int { return len(h.all()) }
+
+// First gives the earliest point.
+func (h *History) First() (PricePoint, bool) {
+	points := h.all()
+	if len(points) == 0 {
+		return PricePoint{}, false
+	}
+	return points[0], true
+}
+
+// Last gives the latest point.
+func (h *History) Last() (PricePoint, bool) {
+	points := h.all()
+	if len(points) == 0 {
+		return PricePoint{}, false
+	}
+	return points[len(points)-1], true
+}
+
+// At gives the price in force at t; a point holds from its own instant on.
+func (h *History) At(t time.Time) (USD, bool) {
+	if i := h.countUntil(t); i > 0 {
+		return h.points[i-1].Price, true
+	}
+	return 0, false
+}
+
+// Until gives the history as it was known at t: the points at or before it, without copying them. It is
+// what a decision at t may see.
+func (h *History) Until(t time.Time) *History {
+	n := h.countUntil(t)
+	return &History{points: h.all()[:n:n]}
+}
+
+// Points gives the points after from, up to and including to. The slice is shared: read it only.
+func (h *History) Points(from, to time.Time) []PricePoint {
+	first, end := h.countUntil(from), h.countUntil(to)
+	if first >= end {
+		return nil
+	}
+	return h.points[first:end:end]
+}
+
+// Changes gives the points after from, up to and including to, at which the price became another one (or
+// became known).
+func (h *History) Changes(from, to time.Time) []PricePoint {
+	var changes []PricePoint
+	price, known := h.At(from)
+	for _, p := range h.Points(from, to) {
+		if !known || p.Price != price {
+			changes = append(changes, p)
+		}
+		price, known = p.Price, true
+	}
+	return changes
+}
+
+// NextChange gives the first point after t at which the price becomes another one (or becomes known).
+func (h *History) NextChange(t time.Time) (PricePoint, bool) {
+	price, known := h.At(t)
+	for _, p := range h.all()[h.countUntil(t):] {
+		if !known || p.Price != price {
+			return p, true
+		}
+	}
+	return PricePoint{}, false
+}
+
+// FirstAbove gives the first instant at or after from at which the price is above limit: from itself when
+// the price in force then is.
+func (h *History) FirstAbove(from time.Time, limit USD) (time.Time, bool) {
+	if price, known := h.At(from); known && price > limit {
+		return from, true
+	}
+	for _, p := range h.all()[h.countUntil(from):] {
+		if p.Price > limit {
+			return p.At, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// Mean gives the time-weighted mean price over [from, to), rounded half up to the billionth. It is unknown
+// unless the price is known throughout. For an empty span it is the price at from.
+func (h *History) Mean(from, to time.Time) (USD, bool) {
+	price, known := h.At(from)
+	if !known || to.Before(from) {
+		return 0, false
+	}
+	if to.Equal(from) {
+		return price, true
+	}
+	var hi, lo uint64 // price x nanoseconds: more than 64 bits within hours
+	add := func(price USD, d time.Duration) {
+		productHi, productLo := bits.Mul64(uint64(price), uint64(d))
+		var carry uint64
+		lo, carry = bits.Add64(lo, productLo, 0)
+		hi, _ = bits.Add64(hi, productHi, carry)
+	}
+	since := from
+	for _, p := range h.Points(from, to) {
+		add(price, p.At.Sub(since))
+		price, since = p.Price, p.At
+	}
+	add(price, to.Sub(since))
+	return divideHalfUp(hi, lo, uint64(to.Sub(from)))
+}
+
+// all gives the points, also of a nil History.
+func (h *History) all() []PricePoint {
+	if h == nil {
+		return nil
+	}
+	return h.points
+}
+
+// countUntil gives the number of points at or before t.
+func (h *History) countUntil(t time.Time) int {
+	points := h.all()
+	return sort.Search(len(points), func(i int) bool { return points[i].At.After(t) })
 }

@@ -1,31 +1,44 @@
-// Package provisioner is the contract of a cloud: launch, terminate, list, be told. Adapters over the
-// real SDKs live below it (provisioner/ec2). It buys what it is told to buy and never decides.
+// Package provisioner is the contract of a cloud: launch, terminate, list, be told. It buys what it is told
+// to buy and refuses to know why: what to buy, where and at what bid is bidding's business, and what to do
+// about a notice is elasticity's.
+//
+// Adapters over the providers' SDKs live below it (provisioner/ec2), and so do wrappers that add retries,
+// rate limits, observation and faults to any cloud (provisioner/wrap) and the exam that every cloud takes
+// (provisioner/provisionertest), which says the contract again in a form that runs.
 package provisioner
 
 import (
 	"context"
-	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/tierml/tierml/market"
 )
 
-// InstanceID is the provider's name of a machine, "i-0abc...".
+// InstanceID is the provider's name of a machine, "i-0123456789abcdef0".
 type InstanceID string
 
-// Cloud is one provider, seen through one cluster's tag: it lists and notifies only machines that
-// carry it. provisionertest is its exam.
+// Cloud is one provider in one region, seen through one cluster's tag: it lists and notifies only machines
+// that carry it. All methods may be called concurrently. They end early, with an error that is ctx's, when
+// ctx is done; what a Launch or Terminate that ended so has done is only known by asking again.
 type Cloud interface {
-	// Launch buys machines. The same Request.Token always yields the same machines, however often it is
-	// sent. It returns those that it got, which may be fewer than asked for, with a nil error if there is
-	// at least one. Errors: ErrNoCapacity, ErrPriceTooLow, ErrLimit, ErrThrottled, ErrInvalid.
+	// Launch buys machines. Sending a Request again with the same Token yields the same machines, whatever
+	// has become of them, and buys no more; sending another Request with a used Token is ErrInvalid. It
+	// returns those that it got, sorted by id, which may be fewer than asked for; there is at least one when
+	// the error is nil. After ErrTemporary, ErrThrottled, an unknown error or ctx's there may be machines
+	// all the same: send the Request again, or find them by Token in List. Other errors: ErrNoCapacity,
+	// ErrPriceTooLow, ErrLimit, ErrInvalid, ErrNotFound (an image, say), ErrDenied.
 	Launch(ctx context.Context, r Request) ([]Instance, error)
-	// Terminate ends machines; ending one that has ended already is not an error.
+	// Terminate ends machines. It asks for the end and does not wait for it. Ending a machine that has ended
+	// already, or that nobody knows, is not an error.
 	Terminate(ctx context.Context, ids ...InstanceID) error
-	// List gives every machine of the cluster that runs or ended recently, sorted by id.
+	// List gives every machine of the cluster that runs or ended recently, sorted by id. A machine that
+	// Launch returned is in it, even if the provider takes a while to know of its own machines everywhere.
 	List(ctx context.Context) ([]Instance, error)
-	// Notify calls f for each change that the provider tells of (warned, ended) until ctx is done. A
-	// notice may come more than once; f is never called concurrently.
+	// Notify calls f for each change that the provider tells of (warned, ended), beginning with those in
+	// force, until ctx is done: then it returns nil. Failures that pass do not end it. A notice may come
+	// more than once; f is never called concurrently by one Notify, nor after it has returned.
 	Notify(ctx context.Context, f func(Notice)) error
 	// Traits says what the provider can do.
 	Traits() Traits
@@ -35,7 +48,7 @@ type Cloud interface {
 type Request struct {
 	Token    string // idempotency: written down before the launch is tried
 	Pool     market.Pool
-	Bid      market.USD // highest price per hour; 0 = the on-demand price
+	Bid      market.USD // spot only: highest price per hour; 0 = the on-demand price
 	Count    int
 	UserData string            // handed to the machine's first process
 	Tags     map[string]string // beside the cluster's own
@@ -45,9 +58,13 @@ type Request struct {
 type State string
 
 const (
-	Pending    State = "pending"
-	Running    State = "running"
-	Stopping   State = "stopping" // being taken down
+	// Pending machines are being made.
+	Pending State = "pending"
+	// Running machines can be used.
+	Running State = "running"
+	// Stopping machines are being taken down.
+	Stopping State = "stopping"
+	// Terminated machines are gone.
 	Terminated State = "terminated"
 )
 
@@ -56,13 +73,13 @@ const (
 type Instance struct {
 	ID       InstanceID
 	Pool     market.Pool
-	Bid      market.USD
-	Token    string
+	Bid      market.USD // as in the Request
+	Token    string     // of the Request that made it
 	State    State
 	Launched time.Time
-	Ended    time.Time // zero until terminated
-	EndedBy  market.EndedBy
-	Reason   string // the provider's words
+	Ended    time.Time      // zero until terminated; never before Launched
+	EndedBy  market.EndedBy // market.Running until terminated
+	Reason   string         // the provider's words
 	Tags     map[string]string
 }
 
@@ -88,19 +105,15 @@ type Notice struct {
 
 // Traits is what differs between providers, as data.
 type Traits struct {
-	Provider     string
+	Provider     string        // as in market.Pool
 	MaxBid       bool          // a highest price can be set
 	NoticeLength time.Duration // usual warning before an eviction, wall-clock; 0 = none
-	MaxLaunch    int           // most machines in one Launch
+	MaxLaunch    int           // most machines in one Launch; 0 = no limit
+	MaxUserData  int           // bytes; 0 = no limit
 	MaxLifetime  time.Duration // machines end by themselves after this; 0 = never
 }
 
-// Errors that callers tell apart; adapters wrap the provider's own around them.
-var (
-	ErrNoCapacity  = errors.New("no capacity")
-	ErrPriceTooLow = errors.New("bid is below the spot price")
-	ErrLimit       = errors.New("account limit reached")
-	ErrThrottled   = errors.New("request rate limit reached")
-	ErrNotFound    = errors.New("not found")
-	ErrInvalid     = errors.New("invalid request")
-)
+// SortInstances puts machines in the order in which Launch and List give them.
+func SortInstances(instances []Instance) {
+	slices.SortFunc(instances, func(a, b Instance) int { return strings.Compare(string(a.ID), string(b.ID)) })
+}

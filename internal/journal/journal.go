@@ -35,6 +35,7 @@ const (
 	Switch       Kind = "switch"        // from, to (pools), from_mttf, to_mttf
 	ClockDone    Kind = "clock"         // clock, train_loss, test_loss, seconds, machines, work, redone
 	Charge       Kind = "charge"        // instance, pool, from, to (times), usd: a billed line
+	Export       Kind = "export"        // clock, model, test_loss: parameters saved, as the result or to resume from
 	Done         Kind = "done"          // outcome, model, test_loss
 )
 

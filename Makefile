@@ -1,0 +1,94 @@
+# What people type. `make help` lists the targets; .ci/run calls them in order.
+# Go and make are enough for build, demo and test; the others install what they can.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+GO ?= go
+# No C compiler is needed, and the binary runs wherever its kernel does.
+export CGO_ENABLED ?= 0
+# The version comes from git where there is one. Go's own stamp is off, because it makes builds fail in
+# clones that belong to somebody else.
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+BUILD := -trimpath -buildvcs=false -ldflags '-s -w -X main.buildVersion=$(VERSION)'
+TOOL := $(GO) tool -modfile=tools/go.mod
+# Things that are downloaded or built for checks; it ignores itself.
+CACHE := .cache
+FUZZTIME ?= 20s
+# Packages with goroutines: what the race detector is for.
+RACE ?= ./elasticity/... ./fakecloud/... ./internal/... ./provisioner/... ./ps/... ./tiers/... ./cmd/...
+
+.PHONY: help
+help: ## list the targets
+	@echo "Start with: make demo"
+	@echo
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
+
+.PHONY: build
+build: ## build bin/tierml
+	@echo "building bin/tierml $(VERSION); the first time takes some minutes and 3 GB of Go's build cache, nearly all for the EC2 SDK"
+	@mkdir -p bin
+	@$(GO) build $(BUILD) -o bin/tierml ./cmd/tierml
+	@echo "built bin/tierml"
+
+.PHONY: demo
+demo: build ## build, then train a model on a replayed spot market (about two minutes)
+	bin/tierml run -y examples/demo.yaml
+
+.PHONY: test
+test: ## run all tests that need Go alone
+	@echo "testing; the first time also compiles the EC2 SDK, which takes some minutes"
+	$(GO) test -timeout 10m ./...
+
+.PHONY: race
+race: ## the tests of packages with goroutines, under the race detector (needs a C compiler)
+	@command -v $${CC:-gcc} >/dev/null || { echo "the race detector needs a C compiler; install gcc (Debian: apt-get install gcc libc6-dev)"; exit 1; }
+	CGO_ENABLED=1 $(GO) test -race -timeout 20m $(RACE)
+
+.PHONY: lint
+lint: ## gofmt, go vet, staticcheck
+	@files=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go' 2>/dev/null || find . -name '*.go' -not -path './$(CACHE)/*')); \
+	  if [ -n "$$files" ]; then echo "not formatted; run gofmt -w on:"; echo "$$files"; exit 1; fi
+	$(GO) vet ./...
+	$(TOOL) staticcheck ./...
+
+.PHONY: check
+check: lint test race test-awscli test-moto ## everything that .ci/run checks
+
+.PHONY: test-awscli
+test-awscli: ## the fake cloud against the AWS command line (installs Debian's awscli if it can)
+	@.ci/install /usr/bin/aws awscli
+	.ci/test-without-skips -timeout 10m -run AWSCommandLine ./fakecloud
+
+.PHONY: test-moto
+test-moto: ## the EC2 adapter against moto, an EC2 that nobody here wrote (installs it in .cache)
+	@.ci/with-moto $(CACHE) .ci/test-without-skips -timeout 10m -run Moto ./provisioner/ec2
+
+.PHONY: golden
+golden: ## rewrite the expected output in testdata, to be read before it is committed
+	$(GO) test $$(grep -rl --include='*_test.go' 'flag.Bool("update"' . | xargs -n1 dirname | sort -u) -update
+	@git --no-pager diff --stat -- '*testdata*' 2>/dev/null || true
+
+.PHONY: fuzz
+fuzz: ## fuzz each parser for a short while (FUZZTIME=20s)
+	@grep -rlE --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u | while read -r package; do \
+	  for name in $$(grep -ohE '^func Fuzz[A-Za-z0-9_]*' "$$package"/*_test.go | cut -d' ' -f2); do \
+	    echo "fuzzing $$package $$name for $(FUZZTIME)"; \
+	    $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$package"; \
+	  done; done
+
+.PHONY: generate
+generate: $(CACHE) ## generate Go from the .proto files (needs protoc)
+	@command -v protoc >/dev/null || { echo "install protoc (Debian: apt-get install protobuf-compiler)"; exit 1; }
+	$(GO) build -modfile=tools/go.mod -o $(CACHE)/bin/ google.golang.org/protobuf/cmd/protoc-gen-go google.golang.org/grpc/cmd/protoc-gen-go-grpc
+	PATH="$(CURDIR)/$(CACHE)/bin:$$PATH" protoc -I. \
+	  --go_out=. --go_opt=paths=source_relative --go-grpc_out=. --go-grpc_opt=paths=source_relative \
+	  $$(find . -name '*.proto' -not -path './$(CACHE)/*' | sed 's,^\./,,')
+
+$(CACHE):
+	@mkdir -p $@ && echo '*' >$@/.gitignore
+
+.PHONY: clean
+clean: ## remove what was built and downloaded; runs stay
+	rm -rf bin $(CACHE)

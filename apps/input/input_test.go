@@ -1,0 +1,143 @@
+package input
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+const small = "user,item,rating\n2,7,-1.5\n1,9,3\n1,7,0.25\n"
+
+func smallRatings() []Rating {
+	return []Rating{{1, 7, 0.25, 4}, {1, 9, 3, 3}, {2, 7, -1.5, 2}}
+}
+
+func gzipped(t testing.TB, text string) []byte {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := io.WriteString(w, text); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func zstandard(t testing.TB, text string) []byte {
+	w, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	return w.EncodeAll([]byte(text), nil)
+}
+
+func TestReadRatings(t *testing.T) {
+	for name, data := range map[string][]byte{
+		"plain":            []byte(small),
+		"gzip":             gzipped(t, small),
+		"zstd":             zstandard(t, small),
+		"windows":          []byte("\ufeff" + strings.ReplaceAll(small, "\n", "\r\n")),
+		"no last newline":  []byte(strings.TrimSuffix(small, "\n")),
+		"movielens header": []byte("userId,movieId,rating,timestamp\n2,7,-1.5,5\n1,9,3,6\n1,7,0.25,7\n"),
+	} {
+		got, err := ReadRatings("ratings.csv", bytes.NewReader(data), 0)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if !slices.Equal(got.Ratings, smallRatings()) || got.BadLines != 0 {
+			t.Errorf("%s: %+v, want %+v", name, got, smallRatings())
+		}
+	}
+}
+
+func TestReadMovieLens(t *testing.T) {
+	got, err := ReadRatings("u.data", strings.NewReader("196\t242\t3\t881250949\n186\t302\t4\t891717742\n"), 0)
+	want := []Rating{{186, 302, 4, 2}, {196, 242, 3, 1}}
+	if err != nil || !slices.Equal(got.Ratings, want) {
+		t.Errorf("%+v, %v; want %+v", got.Ratings, err, want)
+	}
+}
+
+func TestReadRatingsErrors(t *testing.T) {
+	const header = "user,item,rating\n"
+	for _, c := range []struct{ name, data, want string }{
+		{"empty", "", "f.csv: no ratings in it"},
+		{"header only", header, "f.csv: no ratings in it"},
+		{"another file", "hello\n", "f.csv:1: not a file of ratings"},
+		{"wrong header", "user,joke,rating\n1,2,3\n", `f.csv:1: column 2 is named "joke"`},
+		{"columns", header + "1,2,3\n1,2\n", "f.csv:3: 2 columns, want 3"},
+		{"empty line", header + "\n1,2,3\n", "f.csv:2: 1 columns, want 3"},
+		{"user", header + "x,2,3\n", `f.csv:2: user id "x" is not a whole number`},
+		{"negative", header + "-1,2,3\n", `f.csv:2: user id "-1" is not from 0`},
+		{"item too large", header + "1,9223372036854775808,3\n", `f.csv:2: item id "9223372036854775808" is not from 0`},
+		{"rating", header + "1,2,good\n", `f.csv:2: rating "good" is not a number`},
+		{"not a number", header + "1,2,NaN\n", `f.csv:2: rating "NaN" is not a finite number`},
+		{"infinite", header + "1,2,1e39\n", `f.csv:2: rating "1e39" is not a finite number`},
+		{"twice", header + "1,2,3\n4,5,6\n1,2,4\n", "f.csv:4: user 1 rated item 2 before, in line 2"},
+		{"long line", header + strings.Repeat("1", 2*maxLine), "f.csv:2: longer than 4096 bytes"},
+		{"damaged gzip", "\x1f\x8b\x08\x00", "f.csv: gzip: "},
+	} {
+		_, err := ReadRatings("f.csv", strings.NewReader(c.data), 0)
+		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%s: error %q, want %q...", c.name, err, c.want)
+		}
+	}
+}
+
+func TestTruncatedCompression(t *testing.T) {
+	long := small + strings.Repeat("1,2,3\n", 1000)
+	for name, data := range map[string][]byte{"gzip": gzipped(t, long), "zstd": zstandard(t, long)} {
+		if _, err := ReadRatings("f", bytes.NewReader(data[:len(data)-6]), 1000); err == nil {
+			t.Errorf("%s: a file that is cut short was read", name)
+		}
+	}
+}
+
+func TestBadLinesMayBeLeftOut(t *testing.T) {
+	const data = small + "oops\n1,7,9\n"
+	got, err := ReadRatings("f.csv", strings.NewReader(data), 2)
+	if err != nil || got.BadLines != 2 || !slices.Equal(got.Ratings, smallRatings()) {
+		t.Errorf("%+v, %v; want the good lines and 2 bad ones", got, err)
+	}
+	_, err = ReadRatings("f.csv", strings.NewReader(data), 1)
+	var line *LineError
+	if !errors.As(err, &line) || line.Line != 6 || !strings.Contains(err.Error(), "more than the 1 bad lines") {
+		t.Errorf("error %v, want line 6 and the limit", err)
+	}
+}
+
+// Whatever is read is sorted, free of repeats and finite, and reads back the same when it is written again.
+func FuzzReadRatings(f *testing.F) {
+	f.Add([]byte(small), 0)
+	f.Add([]byte("196\t242\t3\t881250949\n"), 0)
+	f.Add([]byte("userId,movieId,rating,timestamp\r\n1,2,.5,9\r\n,,\n"), 1)
+	f.Add(gzipped(f, small), 3)
+	f.Add(zstandard(f, small), 0)
+	f.Fuzz(func(t *testing.T, data []byte, maxBad int) {
+		got, err := ReadRatings("fuzz", bytes.NewReader(data), maxBad)
+		if err != nil {
+			return
+		}
+		var again strings.Builder
+		again.WriteString("user,item,rating\n")
+		for i := range got.Ratings {
+			r := &got.Ratings[i]
+			r.Line = i + 2
+			again.WriteString(strconv.FormatInt(r.User, 10) + "," + strconv.FormatInt(r.Item, 10) + "," +
+				strconv.FormatFloat(float64(r.Value), 'g', -1, 32) + "\n")
+		}
+		back, err := ReadRatings("again", strings.NewReader(again.String()), 0)
+		if err != nil || !slices.Equal(back.Ratings, got.Ratings) {
+			t.Fatalf("%v: read %+v, read back %+v", err, got.Ratings, back.Ratings)
+		}
+	})
+}

@@ -1,0 +1,88 @@
+package apps
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/tierml/tierml/apps/model"
+	"github.com/tierml/tierml/ps"
+)
+
+// Kind is one kind of application, before data and hyper-parameters.
+type Kind interface {
+	Name() string
+	// Params documents the hyper-parameters that New takes.
+	Params() []Param
+	// Prepare reads the input and cuts it into splits, once per job: a pure function of the input's bytes
+	// and the cut. Create opens the file of one split; closing it must make it durable.
+	Prepare(in Input, cut Cut, create Create) (Dataset, error)
+	// New makes the application. Every process of a job gives it the same arguments.
+	New(params Params, data Dataset) (Program, error)
+}
+
+// Program is an App with what the job's controller asks of it.
+type Program interface {
+	App
+	// WorkPerClock is the work of one clock over all splits (Stats.Work), on average.
+	WorkPerClock() float64
+	// Score turns a sum of losses over n examples into the figure that people of the field read, and
+	// ScoreName names it: for example the root mean square error, "RMSE". Lower is better.
+	Score(loss float64, n int64) float64
+	ScoreName() string
+	// Evaluate measures every held-out example of every split with the finished tables. Only TestCount and
+	// TestLoss are set.
+	Evaluate(tables Rows, open Open) (Stats, error)
+	// Export makes the model file's contents from the finished tables. The caller may add metadata.
+	Export(tables Rows, open Open) (model.Model, error)
+}
+
+// Input is a data file to be read once. Compression is told from its first bytes, not from its name.
+type Input struct {
+	Name string // for messages
+	Data io.Reader
+	// MaxBadLines is how many bad lines to leave out before giving up. 0: the first one is an error, since
+	// a file that is not what it is said to be should not train a model quietly.
+	MaxBadLines int
+}
+
+// Cut says how to cut the input.
+type Cut struct {
+	Splits  int     // number of splits, >= 1
+	Holdout float64 // share of examples kept from training to measure with, in [0, 1)
+	Seed    uint64  // decides which examples are held out
+}
+
+// Create opens the file of one split for writing; Open opens it for reading.
+type (
+	Create func(ps.Split) (io.WriteCloser, error)
+	Open   func(ps.Split) (io.ReadCloser, error)
+)
+
+// Dataset is what was learned about the data while it was cut. Its JSON form goes to every process of a job.
+type Dataset struct {
+	Splits   int   `json:"splits"`
+	Examples int64 `json:"examples"` // to train on
+	Test     int64 `json:"test"`     // held out
+	BadLines int   `json:"bad_lines,omitempty"`
+	// Detail is the application's own: sizes of its tables, means and the like.
+	Detail json.RawMessage `json:"detail,omitempty"`
+}
+
+// Registry is the applications that a program offers.
+type Registry []Kind
+
+// Find gives the application of that name.
+func (r Registry) Find(name string) (Kind, error) {
+	names := make([]string, len(r))
+	for i, k := range r {
+		if names[i] = k.Name(); names[i] == name {
+			return k, nil
+		}
+	}
+	if near := nearest(name, names); near != "" {
+		return nil, fmt.Errorf("unknown application %q: did you mean %q?", name, near)
+	}
+	return nil, fmt.Errorf("unknown application %q: there are %s", name, strings.Join(names, ", "))
+}

@@ -1,0 +1,127 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/ps"
+)
+
+// toy is an application of one table with one shared row and one row per split. Each split adds its number
+// to the shared row twice, and records in its own row what it saw the second time.
+type toy struct {
+	amount float32 // added to the shared row besides the split's number
+	greedy bool    // use a row that was not asked for
+}
+
+var shared = ps.Key{Table: 0, Row: 0}
+
+func (toy) Name() string { return "toy" }
+
+func (toy) Tables() []ps.Table { return []ps.Table{{Name: "t", Rows: 4, Cols: 2}} }
+
+func (a toy) LoadSplit(id ps.Split, r io.Reader, _ uint64) (apps.Split, error) {
+	text, err := io.ReadAll(r)
+	if err != nil || string(text) != fmt.Sprint(id) {
+		return nil, fmt.Errorf("split %d: read %q, %w", id, text, err)
+	}
+	return toySplit{a, id}, nil
+}
+
+type toySplit struct {
+	app toy
+	id  ps.Split
+}
+
+func (s toySplit) own() ps.Key { return ps.Key{Table: 0, Row: ps.RowID(1 + s.id)} }
+
+func (s toySplit) Needs(_ ps.Clock, keys []ps.Key) []ps.Key { return append(keys, shared) }
+
+func (s toySplit) EvalNeeds(keys []ps.Key) []ps.Key { return append(keys, s.own(), shared) }
+
+func (s toySplit) Run(c ps.Clock, rows apps.Rows, evaluate bool) (apps.Stats, error) {
+	add := float32(s.id) + s.app.amount
+	rows.Row(shared)[0] += add
+	seen := rows.Row(shared)[0]
+	rows.Row(shared)[0] += add
+	if evaluate || s.app.greedy {
+		rows.Row(s.own())[1] = seen
+	}
+	return apps.Stats{Examples: 1, Loss: float64(c), Work: float64(s.id)}, nil
+}
+
+func text(id ps.Split) (io.ReadCloser, error) {
+	return io.NopCloser(strings.NewReader(fmt.Sprint(id))), nil
+}
+
+func TestStepSumsDifferencesOfIsolatedSplits(t *testing.T) {
+	trainer, err := New(toy{}, ps.Schema{Splits: 3}, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for c := 1; c <= 2; c++ {
+		stats, err := trainer.Step(true)
+		if err != nil || stats != (apps.Stats{Examples: 3, Loss: 3 * float64(c), Work: 3}) {
+			t.Errorf("clock %d: %+v, %v", c, stats, err)
+		}
+		if got, want := trainer.Row(shared)[0], float32(c*2*(0+1+2)); got != want {
+			t.Errorf("clock %d: shared row is %v, want %v", c, got, want)
+		}
+		for id := range 3 { // the folded state before the clock, the split's own update, and nobody else's
+			own := trainer.Row(ps.Key{Row: ps.RowID(1 + id)})[1]
+			if want := float32((c-1)*6 + id); own != want {
+				t.Errorf("clock %d: split %d saw %v, want %v", c, id, own, want)
+			}
+		}
+	}
+	if trainer.Clock() != 2 {
+		t.Errorf("clock %d, want 2", trainer.Clock())
+	}
+}
+
+func TestUnaskedRowPanics(t *testing.T) {
+	trainer, err := New(toy{greedy: true}, ps.Schema{Splits: 1}, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a row that was not asked for was given")
+		}
+	}()
+	_, _ = trainer.Step(false)
+}
+
+func TestOverflowIsAnError(t *testing.T) {
+	trainer, err := New(toy{amount: math.MaxFloat32 / 4}, ps.Schema{Splits: 1}, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := trainer.Step(false); !errors.Is(err, ps.ErrOverflow) {
+		t.Errorf("error %v, want ErrOverflow", err)
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	missing := errors.New("missing")
+	for name, c := range map[string]struct {
+		schema ps.Schema
+		open   apps.Open
+		want   string
+	}{
+		"staleness": {ps.Schema{Splits: 1, Staleness: 1}, text, "staleness 1"},
+		"no splits": {ps.Schema{}, text, "0 splits"},
+		"no file":   {ps.Schema{Splits: 1}, func(ps.Split) (io.ReadCloser, error) { return nil, missing }, "open split 0: missing"},
+		"wrong file": {ps.Schema{Splits: 2}, func(ps.Split) (io.ReadCloser, error) { return text(0) },
+			`split 1: read "0"`},
+	} {
+		if _, err := New(toy{}, c.schema, c.open); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want %q", name, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package mf
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/apps/model"
+	"github.com/tierml/tierml/ps"
+)
+
+// Names in the model file. A prediction is
+//
+//	clamp(mean + scale * (users[u, rank] + items[i, rank] + users[u, :rank] . items[i, :rank]), low, high)
+//
+// with the row numbers u and i found in user_ids and item_ids, and mean, scale, low, high and rank in the
+// metadata.
+const (
+	tensorUsers   = "users"    // F32 [users, rank+1]: factors, then bias
+	tensorItems   = "items"    // F32 [items, rank+1]
+	tensorUserIDs = "user_ids" // I64 [users]: the input's id of each row, ascending
+	tensorItemIDs = "item_ids" // I64 [items]
+)
+
+// Evaluate measures all held-out ratings with finished tables.
+func (p *Program) Evaluate(tables apps.Rows, open apps.Open) (apps.Stats, error) {
+	var total apps.Stats
+	err := p.eachSplit(open, func(data *splitData) {
+		s := newSplit(p, data, 0)
+		s.bind(&s.test, tables)
+		count, loss := s.evaluate()
+		total.TestCount += count
+		total.TestLoss += loss
+	})
+	if err != nil {
+		return apps.Stats{}, fmt.Errorf("evaluate: %w", err)
+	}
+	return total, nil
+}
+
+// Export makes the model file's contents from finished tables.
+func (p *Program) Export(tables apps.Rows, open apps.Open) (model.Model, error) {
+	userIDs, itemIDs := make([]int64, p.ratings.Users), make([]int64, p.ratings.Items)
+	err := p.eachSplit(open, func(data *splitData) {
+		for _, u := range data.users {
+			userIDs[u.row] = u.id
+		}
+		for _, i := range data.items {
+			itemIDs[i.row] = i.id
+		}
+	})
+	if err != nil {
+		return model.Model{}, fmt.Errorf("export: %w", err)
+	}
+	return model.Model{
+		Metadata: map[string]string{
+			"app":   p.Name(),
+			"rank":  strconv.Itoa(p.rank),
+			"mean":  exact(p.ratings.Mean),
+			"scale": exact(p.ratings.Scale),
+			"low":   exact(p.ratings.Low),
+			"high":  exact(p.ratings.High),
+		},
+		Tensors: []model.Tensor{
+			p.tensor(tables, tableUsers, tensorUsers),
+			p.tensor(tables, tableItems, tensorItems),
+			{Name: tensorUserIDs, Shape: []int{len(userIDs)}, Int: userIDs},
+			{Name: tensorItemIDs, Shape: []int{len(itemIDs)}, Int: itemIDs},
+		},
+	}, nil
+}
+
+// exact prints a number so that it reads back the same.
+func exact(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+
+func (p *Program) tensor(tables apps.Rows, id ps.TableID, name string) model.Tensor {
+	table := p.Tables()[id]
+	values := make([]float32, 0, int(table.Rows)*table.Cols)
+	for row := range table.Rows {
+		values = append(values, tables.Row(ps.Key{Table: id, Row: ps.RowID(row)})...)
+	}
+	return model.Tensor{Name: name, Shape: []int{int(table.Rows), table.Cols}, Float: values}
+}
+
+// Predictor predicts ratings from a model file.
+type Predictor struct {
+	ratings          Ratings
+	rank             int
+	users, items     []float32
+	userIDs, itemIDs []int64
+}
+
+// NewPredictor takes what Export made, perhaps by way of a file.
+func NewPredictor(m model.Model) (*Predictor, error) {
+	if app := m.Metadata["app"]; app != (Kind{}).Name() {
+		return nil, fmt.Errorf("the model was made by %q, not by matrix factorisation", app)
+	}
+	var p Predictor
+	var err error
+	if p.rank, err = strconv.Atoi(m.Metadata["rank"]); err != nil || p.rank < 1 {
+		return nil, fmt.Errorf("the model's rank %q is not a number from 1", m.Metadata["rank"])
+	}
+	r := &p.ratings
+	for name, to := range map[string]*float64{"mean": &r.Mean, "scale": &r.Scale, "low": &r.Low, "high": &r.High} {
+		if *to, err = strconv.ParseFloat(m.Metadata[name], 64); err != nil {
+			return nil, fmt.Errorf("the model's %s: %w", name, err)
+		}
+	}
+	p.users, p.userIDs = rowsOf(m, tensorUsers, tensorUserIDs)
+	p.items, p.itemIDs = rowsOf(m, tensorItems, tensorItemIDs)
+	r.Users, r.Items = len(p.userIDs), len(p.itemIDs)
+	if err := r.check(); err != nil {
+		return nil, fmt.Errorf("impossible model: %w", err)
+	}
+	if len(p.users) != r.Users*(p.rank+1) || len(p.items) != r.Items*(p.rank+1) {
+		return nil, fmt.Errorf("the model's tensors do not fit %d users, %d items and rank %d", r.Users, r.Items, p.rank)
+	}
+	return &p, nil
+}
+
+func rowsOf(m model.Model, values, ids string) ([]float32, []int64) {
+	v, _ := m.Tensor(values)
+	i, _ := m.Tensor(ids)
+	return v.Float, i.Int
+}
+
+// Predict gives the predicted rating. False: the model has not seen that user or that item.
+func (p *Predictor) Predict(user, item int64) (float64, bool) {
+	u, knownUser := slices.BinarySearch(p.userIDs, user)
+	i, knownItem := slices.BinarySearch(p.itemIDs, item)
+	if !knownUser || !knownItem {
+		return 0, false
+	}
+	cols := p.rank + 1
+	return p.ratings.rating(predict(p.users[u*cols:(u+1)*cols], p.items[i*cols:(i+1)*cols])), true
+}
+
+// eachSplit reads the split files in order.
+func (p *Program) eachSplit(open apps.Open, do func(*splitData)) error {
+	for id := range ps.Split(p.data.Splits) {
+		file, err := open(id)
+		if err != nil {
+			return fmt.Errorf("open split %d: %w", id, err)
+		}
+		data, err := p.read(id, file)
+		if err := errors.Join(err, file.Close()); err != nil {
+			return err
+		}
+		do(data)
+	}
+	return nil
+}

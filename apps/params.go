@@ -1,0 +1,163 @@
+package apps
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Params are hyper-parameters as a job file or a command line gives them: numbers of any Go type.
+type Params map[string]any
+
+// Param documents one hyper-parameter. All of them are numbers.
+type Param struct {
+	Name    string
+	Default float64
+	Min     float64 // least allowed value
+	Max     float64 // greatest
+	Whole   bool    // whole numbers only
+	Unit    string
+	Why     string // what it does, and why the default is what it is
+}
+
+// Values are hyper-parameters after checking, all of them present.
+type Values map[string]float64
+
+// Float gives a hyper-parameter's value. Asking for one that was never declared is a bug and panics.
+func (v Values) Float(name string) float64 {
+	x, ok := v[name]
+	if !ok {
+		panic("apps: hyper-parameter " + name + " is not declared")
+	}
+	return x
+}
+
+// Int gives a whole hyper-parameter's value.
+func (v Values) Int(name string) int { return int(v.Float(name)) }
+
+// Resolve checks params against their declarations and fills in the defaults. The error names every fault.
+func (p Params) Resolve(declared []Param) (Values, error) {
+	values := make(Values, len(declared))
+	names := make([]string, len(declared))
+	var faults []error
+	for i, d := range declared {
+		names[i] = d.Name
+		values[d.Name] = d.Default
+		given, ok := p[d.Name]
+		if !ok {
+			continue
+		}
+		value, err := d.check(given)
+		if err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		values[d.Name] = value
+	}
+	for _, name := range p.names() {
+		if !slices.Contains(names, name) {
+			faults = append(faults, unknownParam(name, names))
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	return values, nil
+}
+
+func (p Params) names() []string {
+	names := make([]string, 0, len(p))
+	for name := range p {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func unknownParam(name string, names []string) error {
+	if near := nearest(name, names); near != "" {
+		return fmt.Errorf("unknown parameter %q: did you mean %q?", name, near)
+	}
+	return fmt.Errorf("unknown parameter %q: there are %s", name, strings.Join(names, ", "))
+}
+
+// check converts a given value and says what to write instead of a wrong one.
+func (d Param) check(given any) (float64, error) {
+	value, ok := number(given)
+	switch {
+	case !ok:
+		return 0, fmt.Errorf("parameter %s: %v is not a number: write %s", d.Name, quoted(given), d.wanted())
+	case d.Whole && value != math.Trunc(value):
+		return 0, fmt.Errorf("parameter %s: %v is not a whole number: write %s", d.Name, value, d.wanted())
+	case !(value >= d.Min && value <= d.Max):
+		return 0, fmt.Errorf("parameter %s: %v is out of range: write %s", d.Name, value, d.wanted())
+	}
+	return value, nil
+}
+
+func (d Param) wanted() string {
+	kind := "a number"
+	if d.Whole {
+		kind = "a whole number"
+	}
+	return fmt.Sprintf("%s from %v to %v, for example %v", kind, d.Min, d.Max, d.Default)
+}
+
+// number accepts what YAML and JSON decoders make of a number; strings are not numbers.
+func number(given any) (float64, bool) {
+	switch x := given.(type) {
+	case int:
+		return float64(x), true
+	case int64:
+		return float64(x), true
+	case uint64:
+		return float64(x), true
+	case float32:
+		return float64(x), true
+	case float64:
+		return x, true
+	}
+	return 0, false
+}
+
+func quoted(given any) string {
+	if s, ok := given.(string); ok {
+		return fmt.Sprintf("%q", s)
+	}
+	return fmt.Sprint(given)
+}
+
+// nearest gives the name that a typing mistake most likely meant, or "" when none is near: at most a third
+// of the letters may differ.
+func nearest(name string, names []string) string {
+	best, bestDistance := "", len(name)/3+1
+	for _, candidate := range names {
+		if d := editDistance(name, candidate); d <= bestDistance && (best == "" || d < bestDistance) {
+			best, bestDistance = candidate, d
+		}
+	}
+	return best
+}
+
+// editDistance counts the insertions, deletions and substitutions of bytes between a and b (Levenshtein).
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			substitute := diagonal
+			if a[i] != b[j] {
+				substitute++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(substitute, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

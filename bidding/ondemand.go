@@ -1,0 +1,19 @@
+package bidding
+
+// OnDemand is the policy of those who want no evictions: the job stays on its reliable machines.
+type OnDemand struct{}
+
+// Name gives "on-demand".
+func (OnDemand) Name() string { return "on-demand" }
+
+// Plan acquires nothing, and lets spot machines that are held for another reason be.
+func (OnDemand) Plan(s State) Plan {
+	const why = "policy on-demand buys no spot machines"
+	plan := Plan{Why: why}
+	for i := range s.Pools {
+		seen := look(&s.Pools[i], s)
+		seen.Why = why
+		plan.Considered = append(plan.Considered, seen)
+	}
+	return plan
+}

@@ -1,0 +1,97 @@
+package bidding
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/market"
+)
+
+// The tests of this file each restate one rule of TierML (CMU-PDL-16-102), by the part of the paper that gives it.
+
+// On bids: they are the on-demand price. More would pay for machines that on-demand gives for less.
+func TestPaperBidsTheOnDemandPrice(t *testing.T) {
+	s := state(10, pool("xlarge", calm()...), pool("2xlarge", calm()...))
+	for i, a := range append(TierML{}.Plan(s).Acquire, TierML{NeverSwitch: true}.Plan(s).Acquire...) {
+		if want := candidateOf(s, a.Pool).Type.OnDemand; a.Bid != want {
+			t.Errorf("acquisition %d bids %s for %s, on-demand is %s", i, a.Bid, a.Pool, want)
+		}
+	}
+	s.Pools[0].MaxPrice = s.Pools[0].Type.OnDemand / 2 // the job's own limit goes first
+	s.Pools[1].MaxPrice = 1
+	plan := TierML{}.Plan(s)
+	if len(plan.Acquire) != 1 || plan.Acquire[0].Bid != s.Pools[0].MaxPrice {
+		t.Errorf("with a limit of %s: %+v", s.Pools[0].MaxPrice, plan.Acquire)
+	}
+}
+
+// On the choice of machines: of all pools, the one with the highest MTTF at that bid.
+func TestPaperPicksTheHighestMTTF(t *testing.T) {
+	s := state(10, pool("xlarge", restless()...), pool("2xlarge", calm()...))
+	plan := TierML{}.Plan(s)
+	if len(plan.Acquire) != 1 || plan.Acquire[0].Pool != s.Pools[1].Pool || plan.Acquire[0].Count != 10 {
+		t.Errorf("acquires %+v, want 10 of %s", plan.Acquire, s.Pools[1].Pool)
+	}
+	if plan.Considered[0].MTTF.Expected() >= plan.Considered[1].MTTF.Expected() {
+		t.Errorf("the example is none: %+v", plan.Considered)
+	}
+}
+
+// On bids: no machine is worth more than the on-demand price; then the job goes on without.
+func TestPaperNeverBuysAboveOnDemand(t *testing.T) {
+	s := state(10, pool("xlarge", 0, 2.0), pool("2xlarge", 0, 1.01))
+	plan := TierML{}.Plan(s)
+	if len(plan.Acquire)+len(plan.Release) != 0 || plan.Why == "" {
+		t.Errorf("acquires %+v, why %q", plan.Acquire, plan.Why)
+	}
+}
+
+// On proactive switching: the job moves, before any eviction, once another pool's MTTF has been clearly higher for
+// a while; the old machines are released when the new ones are there.
+func TestPaperSwitchesProactively(t *testing.T) {
+	s := switching()
+	plan := TierML{}.Plan(s)
+	if plan.Switch == nil || plan.Switch.From != s.Pools[0].Pool || plan.Switch.To != s.Pools[1].Pool || plan.Switch.Why == "" {
+		t.Fatalf("no switch: %+v, why %q", plan.Switch, plan.Why)
+	}
+	if len(plan.Acquire) != 1 || plan.Acquire[0].Count != 10 || len(plan.Release) != 1 || plan.Release[0].Pool != s.Pools[0].Pool {
+		t.Errorf("acquires %+v, releases %+v", plan.Acquire, plan.Release)
+	}
+	if plan := (TierML{NeverSwitch: true}).Plan(s); plan.Switch != nil || len(plan.Acquire)+len(plan.Release) != 0 {
+		t.Errorf("tierml-noswitch switches: %+v", plan)
+	}
+}
+
+// On bids: a bid cannot be changed once granted. So machines held at a low bid are judged by that bid, and
+// no plan ever raises it.
+func TestPaperKeepsGrantedBids(t *testing.T) {
+	s := state(10, pool("xlarge", 0, 0.10, 30*60, 0.30, 31*60, 0.10), pool("2xlarge", 0, 0.10, 45*60, 1.5, 46*60, 0.10))
+	s.Held = []Allocation{{Pool: s.Pools[0].Pool, Bid: s.Pools[0].Type.OnDemand, Count: 10, Launch: start}}
+	if plan := (TierML{}).Plan(s); plan.Switch != nil {
+		t.Fatalf("at the on-demand bid nothing is better: %s", plan.Switch.Why)
+	}
+	s.Pools[1].History = history("2xlarge", 0, 0.10)
+	s.Held[0].Bid = market.USD(0.2 * float64(s.Held[0].Bid))
+	plan := TierML{}.Plan(s)
+	if plan.Switch == nil {
+		t.Errorf("a pool whose low bid is often exceeded was kept: %s", plan.Why)
+	}
+	for _, a := range plan.Acquire {
+		if a.Pool == s.Held[0].Pool {
+			t.Errorf("bids again for what is held: %+v", a)
+		}
+	}
+}
+
+// On evictions: when machines are taken, they are replaced from the best pool then.
+func TestPaperReplacesLostMachines(t *testing.T) {
+	s := state(10, pool("xlarge", calm()...), pool("2xlarge", restless()...))
+	s.Held = []Allocation{
+		{Pool: s.Pools[1].Pool, Bid: s.Pools[1].Type.OnDemand, Count: 6, Launch: s.Now.Add(-time.Hour), Warned: true},
+		{Pool: s.Pools[1].Pool, Bid: s.Pools[1].Type.OnDemand, Count: 4, Launch: s.Now.Add(-time.Hour)},
+	}
+	plan := TierML{}.Plan(s)
+	if len(plan.Acquire) != 1 || plan.Acquire[0].Pool != s.Pools[0].Pool || plan.Acquire[0].Count != 6 {
+		t.Errorf("acquires %+v, want the 6 that are warned, of %s", plan.Acquire, s.Pools[0].Pool)
+	}
+}

@@ -1,0 +1,145 @@
+package bidding
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/market"
+)
+
+// switchPool moves from the held pool with the lowest MTTF to the best pool whose MTTF has been clearly higher
+// throughout the last SwitchAfter. The machines of the old pool are released once the new ones are ready.
+func (r *round) switchPool() bool {
+	if r.NeverSwitch {
+		return false
+	}
+	from, ok := r.weakest()
+	if !ok {
+		return false
+	}
+	if r.fleet.draining || r.fleet.spare(r.Want.total()) {
+		r.plan.Why = "a switch is under way"
+		return false
+	}
+	if r.Now.Sub(r.Held[from.since].Launch) < r.SwitchAfter {
+		r.plan.Why = "the machines of " + r.name(from.candidate) + " are too new to leave"
+		return false
+	}
+	for _, to := range r.ranking {
+		if to != from.candidate && !r.justLaunched(to) && r.clearlyBetter(to, from) {
+			r.planSwitch(from, to)
+			return true
+		}
+	}
+	return false
+}
+
+// weakest gives the holding with the lowest known MTTF; of equal ones the first by pool. A pool whose price is
+// above its bid is none to leave: its machines are about to be taken, and an hour taken back may cost nothing.
+func (r *round) weakest() (worst holding, ok bool) {
+	var lowest market.Estimate
+	for _, h := range r.fleet.holdings {
+		e := r.heldMTTF(r.Now, h)
+		if !e.Known || e.Expected() == 0 {
+			continue
+		}
+		if !ok || e.Expected() < lowest.Expected() {
+			worst, lowest, ok = h, e, true
+		}
+	}
+	return worst, ok
+}
+
+// justLaunched says whether the pool got machines within the last SwitchAfter: a switch to it may be under way.
+func (r *round) justLaunched(candidate int) bool {
+	h, ok := r.fleet.in(candidate)
+	return ok && r.Now.Sub(r.Held[h.newest].Launch) < r.SwitchAfter
+}
+
+// clearlyBetter looks at both ends of the window and at every price change of either pool in it: between
+// those, MTTFs move slowly and in one direction. It keeps no memory of earlier calls.
+func (r *round) clearlyBetter(to int, from holding) bool {
+	start := r.Now.Add(-r.SwitchAfter)
+	if !r.betterAt(r.Now, to, from) || !r.betterAt(start, to, from) {
+		return false
+	}
+	for _, candidate := range []int{to, from.candidate} {
+		for _, change := range r.Pools[candidate].History.Changes(start, r.Now) {
+			if !r.betterAt(change.At, to, from) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// betterAt says whether, as seen at t, the target could be bought and its MTTF was SwitchRatio times as long.
+func (r *round) betterAt(t time.Time, to int, from holding) bool {
+	bid := r.plan.Considered[to].Bid
+	price, known := r.Pools[to].History.At(t)
+	if !known || price > bid {
+		return false
+	}
+	a, b := r.mttf(t, to, bid), r.heldMTTF(t, from)
+	return a.Known && b.Known && a.Expected() > b.Expected() && float64(a.Expected()) >= r.SwitchRatio*float64(b.Expected())
+}
+
+// heldMTTF is that of the machines held: at the bid that they were granted, which cannot be changed.
+func (r *round) heldMTTF(t time.Time, h holding) market.Estimate {
+	return r.mttf(t, h.candidate, h.bid)
+}
+
+func (r *round) mttf(t time.Time, candidate int, bid market.USD) market.Estimate {
+	if c := &r.plan.Considered[candidate]; t.Equal(r.Now) && bid == c.Bid {
+		return c.MTTF
+	}
+	return r.Estimator.MTTF(r.Pools[candidate].History, t, bid)
+}
+
+func (r *round) planSwitch(from holding, to int) {
+	a, b := r.heldMTTF(r.Now, from), r.plan.Considered[to].MTTF
+	why := fmt.Sprintf("MTTF of %s (%s) counts %.2f times that of %s (%s), and has for %s counted %.4g times or more",
+		r.name(to), mttfText(b), float64(b.Expected())/float64(a.Expected()), r.name(from.candidate), mttfText(a),
+		durationText(r.SwitchAfter), r.SwitchRatio)
+	r.buy(to, r.Want.total()-(r.fleet.total()-from.units), why)
+	left := &r.plan.Considered[from.candidate]
+	left.Chosen, left.Why = false, "left: "+why
+	r.plan.Release = append(r.plan.Release, Release{Pool: left.Pool, Why: why})
+	r.plan.Switch = &Switch{From: left.Pool, To: r.Pools[to].Pool, FromMTTF: a.Expected(), ToMTTF: b.Expected(), Why: why}
+	r.plan.Why = "switch: " + why
+	r.explain()
+}
+
+// mttfText gives an estimate with what it rests on: "14h20m", "at least 7d0h", "unknown".
+func mttfText(e market.Estimate) string {
+	switch {
+	case !e.Known:
+		return "unknown"
+	case e.Censored:
+		return "at least " + durationText(e.Mean)
+	default:
+		return durationText(e.Mean)
+	}
+}
+
+// durationText gives two units: "2d3h", "14h20m", "35m", "40s".
+func durationText(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d >= day:
+		d = d.Truncate(time.Hour)
+		return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
+	case d >= time.Minute:
+		return strings.TrimSuffix(d.Truncate(time.Minute).String(), "0s")
+	default:
+		return d.Truncate(time.Second).String()
+	}
+}
+
+func plural(noun string, n int) string {
+	if n == 1 {
+		return noun
+	}
+	return noun + "s"
+}

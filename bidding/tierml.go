@@ -1,0 +1,263 @@
+package bidding
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/market"
+)
+
+// TierML is the policy of the paper TierML (CMU-PDL-16-102): it bids the on-demand price, so that a machine is
+// kept as long as it is worth having; buys in the pool with the highest MTTF at that bid; and moves to
+// another pool, before any eviction, when that pool's MTTF has been clearly higher for a while. A bid cannot be
+// changed once granted, so the only moves are buying and releasing. The zero value has the defaults.
+type TierML struct {
+	// NeverSwitch leaves the proactive switch out: the policy tierml-noswitch.
+	NeverSwitch bool
+	// SwitchRatio is how many times the present pool's MTTF another's must be. 0 = 1.5.
+	SwitchRatio float64
+	// SwitchAfter is for how long (market time) it must be so without a break. 0 = 5 min: one price spike
+	// must not move a fleet.
+	SwitchAfter time.Duration
+	// NearTie is by which share of the highest MTTF another may be lower and still count as equal, so that the
+	// price decides. 0 = 0.1: estimates from two weeks of prices are no more exact than that.
+	NearTie float64
+	// Estimator measures MTTF.
+	Estimator market.Estimator
+}
+
+// Defaults of a TierML policy.
+const (
+	DefaultSwitchRatio = 1.5
+	DefaultSwitchAfter = 5 * time.Minute
+	DefaultNearTie     = 0.1
+)
+
+// Name gives "tierml" or "tierml-noswitch".
+func (p TierML) Name() string {
+	if p.NeverSwitch {
+		return "tierml-noswitch"
+	}
+	return "tierml"
+}
+
+func (p TierML) withDefaults() TierML {
+	p.SwitchRatio = cmp.Or(p.SwitchRatio, DefaultSwitchRatio)
+	p.SwitchAfter = cmp.Or(p.SwitchAfter, DefaultSwitchAfter)
+	p.NearTie = cmp.Or(p.NearTie, DefaultNearTie)
+	return p
+}
+
+// Plan fills up what is missing from the best pool that has capacity; when nothing is missing it looks for a
+// switch.
+func (p TierML) Plan(s State) Plan {
+	r := newRound(p.withDefaults(), s)
+	if r.acquireMissing() || r.switchPool() {
+		return r.plan
+	}
+	r.stay()
+	return r.plan
+}
+
+// round is one call of Plan.
+type round struct {
+	TierML
+	State
+	plan    Plan
+	fleet   fleet
+	ranking []int // candidates that machines may be bought from now, best first
+}
+
+func newRound(p TierML, s State) *round {
+	r := &round{TierML: p, State: s, fleet: fleetOf(s)}
+	r.plan.Considered = make([]Considered, len(s.Pools))
+	for i := range s.Pools {
+		c := &r.plan.Considered[i]
+		*c = look(&s.Pools[i], s)
+		if c.HasPrice && c.Bid > 0 {
+			c.MTTF = p.Estimator.MTTF(s.Pools[i].History, s.Now, c.Bid)
+		}
+		if c.Why = whyNot(&s.Pools[i], c, s); c.Why == "" {
+			r.ranking = append(r.ranking, i)
+		}
+		_, held := r.fleet.in(i)
+		c.Chosen = held
+	}
+	r.rank()
+	return r
+}
+
+// look gives a candidate's figures that every policy shows.
+func look(c *Candidate, s State) Considered {
+	seen := Considered{Pool: c.Pool, OnDemand: c.Type.OnDemand, Bid: bidFor(c), Count: s.Want.machines(s.Want.total(), c.Type)}
+	seen.Price, seen.HasPrice = c.History.At(s.Now)
+	return seen
+}
+
+// bidFor is the on-demand price, or the job's own limit when that is lower.
+func bidFor(c *Candidate) market.USD {
+	if c.MaxPrice > 0 {
+		return min(c.Type.OnDemand, c.MaxPrice)
+	}
+	return c.Type.OnDemand
+}
+
+// whyNot says why machines cannot be bought from a pool now; "" when they can.
+func whyNot(c *Candidate, seen *Considered, s State) string {
+	switch {
+	case seen.OnDemand <= 0:
+		return "on-demand price unknown: no bid can be made"
+	case !seen.HasPrice:
+		return "spot price unknown"
+	case seen.Price > seen.Bid:
+		return fmt.Sprintf("spot price $%s is above the bid $%s", seen.Price, seen.Bid)
+	case seen.Count == 0 && s.Want.total() > 0:
+		return fmt.Sprintf("vCPUs of %s unknown: cannot tell how many to buy", c.Type.Name)
+	case c.NoCapacityUntil.After(s.Now):
+		return fmt.Sprintf("no capacity; to be tried again at %s", c.NoCapacityUntil.UTC().Format(time.RFC3339))
+	}
+	return ""
+}
+
+// rank sorts the pools to buy from by MTTF, highest first, unknown last. Those close below the leader of their
+// group count as equal to it and are sorted by price per vCPU, then by pool.
+func (r *round) rank() {
+	mean := func(i int) time.Duration {
+		if e := r.plan.Considered[i].MTTF; e.Known {
+			return e.Expected()
+		}
+		return -1
+	}
+	byPool := func(i, j int) int { return r.Pools[i].Pool.Compare(r.Pools[j].Pool) }
+	slices.SortFunc(r.ranking, func(i, j int) int { return cmp.Or(cmp.Compare(mean(j), mean(i)), byPool(i, j)) })
+	for rest := r.ranking; len(rest) > 0; {
+		lowest := time.Duration(float64(mean(rest[0])) * (1 - r.NearTie))
+		if mean(rest[0]) < 0 {
+			lowest = -1
+		}
+		n := 1
+		for n < len(rest) && mean(rest[n]) >= lowest {
+			n++
+		}
+		slices.SortFunc(rest[:n], func(i, j int) int { return cmp.Or(r.comparePerVCPU(i, j), byPool(i, j)) })
+		rest = rest[n:]
+	}
+}
+
+// comparePerVCPU compares spot prices per vCPU, exactly. Types whose vCPUs are unknown come last.
+func (r *round) comparePerVCPU(i, j int) int {
+	a, b := r.Pools[i].Type.VCPU, r.Pools[j].Type.VCPU
+	if a <= 0 || b <= 0 {
+		return cmp.Compare(b, a)
+	}
+	return cmp.Compare(
+		r.plan.Considered[i].Price*market.USD(b),
+		r.plan.Considered[j].Price*market.USD(a))
+}
+
+// acquireMissing buys what is missing from the best pool. One pool at a time: when it has too little, the next
+// plan sees that in NoCapacityUntil and goes on with the next pool.
+func (r *round) acquireMissing() bool {
+	missing := r.Want.total() - r.fleet.total()
+	if missing <= 0 || len(r.ranking) == 0 {
+		return false
+	}
+	best := r.ranking[0]
+	why := r.whyBest()
+	r.buy(best, missing, why)
+	r.plan.Why = fmt.Sprintf("%d %s of %s: %s", r.plan.Acquire[0].Count, plural("machine", r.plan.Acquire[0].Count), r.Pools[best].Pool, why)
+	r.explain()
+	return true
+}
+
+// buy adds an acquisition to the plan.
+func (r *round) buy(candidate int, n units, why string) {
+	c := &r.Pools[candidate]
+	seen := &r.plan.Considered[candidate]
+	seen.Chosen, seen.Why = true, why
+	r.plan.Acquire = append(r.plan.Acquire, Acquire{
+		Pool: c.Pool, Bid: seen.Bid, Count: r.Want.machines(n, c.Type), Why: why,
+	})
+}
+
+// stay explains a plan without steps.
+func (r *round) stay() {
+	switch {
+	case r.Want.total() <= 0 && len(r.fleet.holdings) == 0:
+		r.plan.Why = "the job wants no spot machines"
+	case len(r.fleet.holdings) == 0:
+		r.plan.Why = "no spot pool can be bought from: " + r.refusals() + "; the job goes on on its reliable machines"
+	case r.fleet.total() < r.Want.total():
+		r.plan.Why = "machines are missing and no spot pool can be bought from: " + r.refusals()
+	case r.plan.Why == "":
+		r.plan.Why = "all wanted machines are held and no other pool is clearly better"
+	}
+	r.explain()
+}
+
+func (r *round) refusals() string {
+	if len(r.Pools) == 0 {
+		return "the job allows none"
+	}
+	var reasons []string
+	for _, c := range r.plan.Considered {
+		reasons = append(reasons, c.Pool.Zone+" "+c.Pool.Type+": "+c.Why)
+	}
+	return strings.Join(reasons, "; ")
+}
+
+// explain gives a reason to the candidates that have none yet.
+func (r *round) explain() {
+	for i := range r.plan.Considered {
+		c := &r.plan.Considered[i]
+		switch {
+		case c.Why != "":
+		case c.Chosen:
+			c.Why = "held; MTTF " + mttfText(c.MTTF)
+		default:
+			c.Why = "MTTF " + mttfText(c.MTTF) + r.whyBehind(i)
+		}
+	}
+}
+
+// whyBehind says what puts a pool behind the best.
+func (r *round) whyBehind(i int) string {
+	best := r.ranking[0]
+	a, b := r.plan.Considered[best].MTTF, r.plan.Considered[i].MTTF
+	switch {
+	case best == i:
+		return ""
+	case !b.Known && a.Known || a.Known && float64(b.Expected()) < float64(a.Expected())*(1-r.NearTie):
+		return " is lower than that of " + r.name(best)
+	case r.comparePerVCPU(best, i) < 0:
+		return " is close to that of " + r.name(best) + ", which is cheaper per vCPU"
+	default:
+		return " equals that of " + r.name(best) + " at the same price"
+	}
+}
+
+// whyBest says what the first of the ranking has over the others.
+func (r *round) whyBest() string {
+	best := r.ranking[0]
+	c := &r.plan.Considered[best]
+	if !c.MTTF.Known {
+		return "spot price $" + c.Price.String() + " is within the bid $" + c.Bid.String() + "; MTTF unknown, as of all others"
+	}
+	what := "highest MTTF "
+	switch {
+	case len(r.ranking) == 1:
+		what = "only pool within its bid, MTTF "
+	case r.plan.Considered[r.ranking[1]].MTTF.Expected() > c.MTTF.Expected():
+		what = "cheapest per vCPU of those with about the highest MTTF, "
+	}
+	return what + mttfText(c.MTTF) + " at bid $" + c.Bid.String()
+}
+
+// name tells pools of one provider apart in a sentence.
+func (r *round) name(candidate int) string {
+	p := r.Pools[candidate].Pool
+	return p.Zone + " " + p.Type
+}

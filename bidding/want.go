@@ -1,0 +1,114 @@
+package bidding
+
+import "github.com/tierml/tierml/market"
+
+// units is an amount of what the job wants: machines, or vCPUs.
+type units int
+
+func (w Want) total() units {
+	if w.VCPU > 0 {
+		return units(w.VCPU)
+	}
+	return units(w.Machines)
+}
+
+// each gives how many units one machine of a type is; 0 when its vCPUs are needed and unknown.
+func (w Want) each(t market.InstanceType) units {
+	if w.VCPU > 0 {
+		return units(t.VCPU)
+	}
+	return 1
+}
+
+// machines gives how many machines of a type are at least n units; 0 when that cannot be told.
+func (w Want) machines(n units, t market.InstanceType) int {
+	each := w.each(t)
+	if n <= 0 || each <= 0 {
+		return 0
+	}
+	return int((n + each - 1) / each)
+}
+
+// holding is what the job works on in one pool: machines that are neither warned nor draining.
+type holding struct {
+	candidate int // index in State.Pools
+	units     units
+	machines  int
+	bid       market.USD // the lowest that was granted: those machines go first
+	since     int        // index in State.Held of the allocation that was launched first
+	newest    int        // and of the one launched last
+}
+
+// fleet is what the job holds, by candidate pool.
+type fleet struct {
+	holdings []holding // in the order of State.Pools
+	draining bool      // machines of any pool are draining
+}
+
+func fleetOf(s State) fleet {
+	var f fleet
+	for i := range s.Pools {
+		h := holding{candidate: i, since: -1, newest: -1}
+		for j := range s.Held {
+			if a := &s.Held[j]; a.Pool == s.Pools[i].Pool && !a.Warned && !a.Draining && a.Count > 0 {
+				h.add(s.Held, j, s.Want.each(s.Pools[i].Type))
+			}
+		}
+		if h.machines > 0 {
+			if h.bid == 0 {
+				h.bid = bidFor(&s.Pools[i])
+			}
+			f.holdings = append(f.holdings, h)
+		}
+	}
+	for _, a := range s.Held {
+		f.draining = f.draining || a.Draining && !a.Warned
+	}
+	return f
+}
+
+// add counts one more allocation of the pool.
+func (h *holding) add(held []Allocation, j int, each units) {
+	a := &held[j]
+	h.machines += a.Count
+	h.units += units(a.Count) * each
+	if a.Bid > 0 && (h.bid == 0 || a.Bid < h.bid) {
+		h.bid = a.Bid
+	}
+	if h.since < 0 || a.Launch.Before(held[h.since].Launch) {
+		h.since = j
+	}
+	if h.newest < 0 || a.Launch.After(held[h.newest].Launch) {
+		h.newest = j
+	}
+}
+
+// total gives the units held.
+func (f fleet) total() (n units) {
+	for _, h := range f.holdings {
+		n += h.units
+	}
+	return n
+}
+
+// in gives the holding in a candidate pool.
+func (f fleet) in(candidate int) (holding, bool) {
+	for _, h := range f.holdings {
+		if h.candidate == candidate {
+			return h, true
+		}
+	}
+	return holding{}, false
+}
+
+// spare says whether the fleet is large enough without one of its pools: the state between the launch in a new
+// pool and the release of the old one.
+func (f fleet) spare(want units) bool {
+	total := f.total()
+	for _, h := range f.holdings {
+		if len(f.holdings) > 1 && total-h.units >= want {
+			return true
+		}
+	}
+	return false
+}

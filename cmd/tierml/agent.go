@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/apps/all"
+	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/provisioner/ec2/notice"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+	"github.com/tierml/tierml/tiers/node"
+	"github.com/tierml/tierml/tiers/node/splitdir"
+)
+
+// exitFenced is the agent's own: its controller gave it up while it lived. A supervisor may start it again; it joins
+// empty then.
+const exitFenced = 4
+
+// Environment of an agent, beside what the AWS SDK reads. A machine of a real cloud needs none of it.
+const (
+	envClock = "TIERML_CLOCK" // clock.Mapping; unset = market time is wall-clock time
+	envFlops = "TIERML_FLOPS" // rate to which the worker is held; unset = it is not
+)
+
+func newAgentCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "agent",
+		Short:  "Take part in a job (started by the machines themselves)",
+		Hidden: true,
+		Long: `Agent is the program that runs on each machine of a job. It learns from the instance metadata service who it is
+and, by the user data, where its controller is; everything else the controller tells it.
+
+Environment:
+  ` + envClock + `   how market time follows from wall-clock time; unset: they are the same
+  ` + envFlops + `   floating-point operations per second to which the worker is held; unset: as fast as it goes
+  AWS_EC2_METADATA_SERVICE_ENDPOINT   the metadata service; unset: EC2's own address
+
+Exit code ` + strconv.Itoa(exitFenced) + `: the controller gave this process up while it lived; started again it joins empty.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := untilInterrupted(cmd.Context())
+			defer stop()
+			return runAgent(ctx, os.Getenv, cmd.ErrOrStderr())
+		},
+	}
+}
+
+func runAgent(ctx context.Context, env func(string) string, logTo io.Writer) error {
+	mapping, flops, err := agentEnvironment(env)
+	if err != nil {
+		return usageError{err}
+	}
+	log := slog.New(&marketLog{slog.NewTextHandler(logTo, nil), mapping})
+	err = node.Run(ctx, node.Config{
+		Machine:   ec2Machine{log},
+		NewServer: node.NewDataServer,
+		NewClient: node.NewDataClient,
+		NewApp:    newApp,
+		OpenSplit: splitdir.Open,
+		Flops:     flops,
+		Log:       log,
+	})
+	if errors.Is(err, node.ErrFenced) {
+		return exitError{exitFenced, err}
+	}
+	return err
+}
+
+func agentEnvironment(env func(string) string) (mapping clock.Mapping, flops float64, err error) {
+	mapping = clock.Real()
+	if s := env(envClock); s != "" {
+		if mapping, err = clock.Parse(s); err != nil {
+			return mapping, 0, fmt.Errorf("%s: %w", envClock, err)
+		}
+	}
+	if s := env(envFlops); s != "" {
+		if flops, err = strconv.ParseFloat(s, 64); err != nil || !(flops > 0) {
+			return mapping, 0, fmt.Errorf("%s: %q is not a number of operations per second above 0, such as 4e7", envFlops, s)
+		}
+	}
+	return mapping, flops, nil
+}
+
+// newApp makes an application from what a Welcome says.
+func newApp(name string, params map[string]string, dataset []byte) (apps.App, error) {
+	kind, err := all.Registry().Find(name)
+	if err != nil {
+		return nil, err
+	}
+	given := apps.Params{}
+	for name, text := range params {
+		if given[name], err = strconv.ParseFloat(text, 64); err != nil {
+			return nil, fmt.Errorf("parameter %s: %q is not a number", name, text)
+		}
+	}
+	var data apps.Dataset
+	if err := json.Unmarshal(dataset, &data); err != nil {
+		return nil, fmt.Errorf("reading what is known of the data: %w", err)
+	}
+	return kind.New(given, data)
+}
+
+// ec2Machine is what EC2's metadata service, or one that speaks like it, says of this machine.
+type ec2Machine struct{ log *slog.Logger }
+
+func (m ec2Machine) Identity(ctx context.Context) (node.Identity, error) {
+	id, err := notice.ReadIdentity(ctx, notice.Config{})
+	return node.Identity{Instance: ps.ServerID(id.ID), Type: id.Type}, err
+}
+
+func (m ec2Machine) UserData(ctx context.Context) (string, error) {
+	data, err := notice.ReadUserData(ctx, notice.Config{})
+	return string(data), err
+}
+
+func (m ec2Machine) Watch(ctx context.Context, f func(tiers.Warned)) error {
+	config := notice.Config{Report: func(err error) { m.log.Warn("watching for notices", "error", err) }}
+	return notice.Watch(ctx, config, func(n provisioner.Notice) {
+		f(tiers.Warned{Rebalance: n.Kind == provisioner.Rebalance, Deadline: n.Deadline})
+	})
+}
+
+// marketLog adds the market time to each line.
+type marketLog struct {
+	slog.Handler
+	mapping clock.Mapping
+}
+
+func (h *marketLog) Handle(ctx context.Context, r slog.Record) error {
+	r = r.Clone()
+	r.AddAttrs(slog.Time("market", h.mapping.At(r.Time).UTC()))
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h *marketLog) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &marketLog{h.Handler.WithAttrs(attrs), h.mapping}
+}
+
+func (h *marketLog) WithGroup(name string) slog.Handler {
+	return &marketLog{h.Handler.WithGroup(name), h.mapping}
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+	"github.com/tierml/tierml/tiers/node"
+	"github.com/tierml/tierml/tiers/node/link"
+)
+
+// metadata answers like an instance metadata service, version 2, of a machine that is about to be taken back.
+func metadata(t *testing.T, user node.UserData) *httptest.Server {
+	values := map[string]string{
+		"/latest/meta-data/instance-id":                 "i-0123456789abcdef0",
+		"/latest/meta-data/instance-type":               "c3.xlarge",
+		"/latest/meta-data/placement/availability-zone": "us-west-1a",
+		"/latest/meta-data/placement/region":            "us-west-1",
+		"/latest/meta-data/spot/instance-action":        `{"action": "terminate", "time": "2014-05-05T08:22:00Z"}`,
+		"/latest/user-data":                             user.Encode(),
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut && r.URL.Path == "/latest/api/token" {
+			w.Header().Set("X-Aws-Ec2-Metadata-Token-Ttl-Seconds", "21600")
+			_, _ = io.WriteString(w, "session")
+			return
+		}
+		value, ok := values[r.URL.Path]
+		switch {
+		case r.Header.Get("X-Aws-Ec2-Metadata-Token") != "session":
+			w.WriteHeader(http.StatusUnauthorized)
+		case !ok:
+			w.WriteHeader(http.StatusNotFound)
+		default:
+			_, _ = io.WriteString(w, value)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// An agent finds its controller by the metadata service, takes part, passes the notice on and stops when it is told to.
+func TestAgent(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	controller, err := link.Listen(t.Context(), link.Config{
+		Listener: listener, Log: slog.New(slog.DiscardHandler),
+		Accept: func(h tiers.Hello) error {
+			if h.Token != "secret" {
+				return errors.New("wrong token")
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = controller.Close() }()
+	imds := metadata(t, node.UserData{
+		Controller: listener.Addr().String(), Token: "secret", Job: "demo", Listen: "127.0.0.1:0", VCPU: 4})
+	t.Setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", imds.URL)
+	mapping := clock.Mapping{Market: time.Date(2014, 5, 5, 0, 0, 0, 0, time.UTC), Wall: time.Now(), Speed: 600}
+	env := map[string]string{envClock: mapping.String(), envFlops: "4e7"}
+
+	var logged bytes.Buffer // read after the agent has ended
+	ended := make(chan error, 1)
+	go func() { ended <- runAgent(t.Context(), func(name string) string { return env[name] }, &logged) }()
+
+	const id = ps.ServerID("i-0123456789abcdef0")
+	var hello tiers.Hello
+	var warned *tiers.Warned
+	answers := map[uint64]tiers.Answer{}
+	deadline := time.After(30 * time.Second)
+	for warned == nil || len(answers) < 1 {
+		select {
+		case r := <-controller.Reports():
+			switch r := r.Report.(type) {
+			case tiers.Hello:
+				hello = r
+				welcome := tiers.Welcome{App: "no such application", Heartbeat: time.Second, OrphanAfter: time.Second}
+				if err := controller.Send(id, tiers.Command{ID: 1, Do: welcome}); err != nil {
+					t.Fatal(err)
+				}
+			case tiers.Warned:
+				warned = &r
+			case tiers.Answer:
+				answers[r.ID] = r
+			}
+		case err := <-ended:
+			t.Fatalf("the agent ended early: %v\n%s", err, logged.String())
+		case <-deadline:
+			t.Fatal("waited in vain")
+		}
+	}
+	if hello.Instance != id || hello.Type != "c3.xlarge" || hello.VCPU != 4 || hello.Address == "" {
+		t.Errorf("hello %+v", hello)
+	}
+	if want := time.Date(2014, 5, 5, 8, 22, 0, 0, time.UTC); warned.Rebalance || !warned.Deadline.Equal(want) {
+		t.Errorf("warned %+v; want %v", *warned, want)
+	}
+	if a := answers[1]; a.Code != tiers.CodeFailed || !strings.Contains(a.Error, "no such application") {
+		t.Errorf("a welcome to an unknown application was answered with %+v", a)
+	}
+	if err := controller.Send(id, tiers.Command{ID: 2, Do: tiers.Stop{Why: "test"}}); err != nil {
+		t.Fatal(err)
+	}
+	for done := false; !done; {
+		select {
+		case <-controller.Reports():
+		case err := <-ended:
+			if done = true; err != nil {
+				t.Errorf("the agent ended with %v", err)
+			}
+		case <-deadline:
+			t.Fatal("the agent does not stop")
+		}
+	}
+	for _, want := range []string{"held to 40 Mflop/s by pacing", "market=2014-05-05T00:"} {
+		if !strings.Contains(logged.String(), want) {
+			t.Errorf("%q is not in the log:\n%s", want, logged.String())
+		}
+	}
+}
+
+func TestAgentRefusesABadEnvironment(t *testing.T) {
+	for _, env := range []map[string]string{{envClock: "noon"}, {envFlops: "fast"}, {envFlops: "0"}, {envFlops: "NaN"}} {
+		err := runAgent(context.Background(), func(name string) string { return env[name] }, io.Discard)
+		if exitCodeOf(err) != exitUsage {
+			t.Errorf("%v: %v; want exit code %d", env, err, exitUsage)
+		}
+	}
+}
+
+func TestNewApp(t *testing.T) {
+	if _, err := newApp("mf", map[string]string{"rank": "many"}, []byte("{}")); err == nil {
+		t.Error("a parameter that is no number was taken")
+	}
+	if _, err := newApp("mf", nil, []byte("{")); err == nil {
+		t.Error("half a dataset was taken")
+	}
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/charmbracelet/x/term"
+)
+
+// errDeclined is the answer "no" to "Proceed?". Its code is that of a failure, so that `tierml run && next` stops.
+var errDeclined = exitError{exitFailed, errors.New("stopped before anything was started, as you said no")}
+
+// isTerminal says whether a person can be on the other side.
+func isTerminal(stream any) bool {
+	file, ok := stream.(*os.File)
+	return ok && term.IsTerminal(file.Fd())
+}
+
+// confirm asks on out and reads the answer from in; yes skips the question. It returns errDeclined for no. When
+// nobody can answer (interactive is false), that is an error, not a hang.
+func confirm(in io.Reader, out io.Writer, interactive, yes bool) error {
+	if yes {
+		return nil
+	}
+	if !interactive {
+		return usageError{errors.New("cannot ask whether to proceed, as there is no terminal; add -y to proceed without asking")}
+	}
+	answers := bufio.NewScanner(in)
+	for {
+		fmt.Fprint(out, "Proceed? [Y/n] ")
+		if !answers.Scan() {
+			fmt.Fprintln(out)
+			if err := answers.Err(); err != nil {
+				return fmt.Errorf("reading the answer: %w", err)
+			}
+			return errDeclined // end of input: Ctrl-D
+		}
+		switch strings.ToLower(strings.TrimSpace(answers.Text())) {
+		case "", "y", "yes":
+			return nil
+		case "n", "no":
+			return errDeclined
+		}
+		fmt.Fprintln(out, "Please answer y or n.")
+	}
+}
+
+// useColor says whether to colour what goes to a stream: terminals only, unless NO_COLOR is set
+// (https://no-color.org) or the terminal is dumb.
+func useColor(stream any) bool {
+	return isTerminal(stream) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}

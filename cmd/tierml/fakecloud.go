@@ -1,0 +1,357 @@
+package main
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/fakecloud"
+	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/market/trace"
+)
+
+// goods are the flags that say what the fake cloud sells; both of its commands have them.
+type goods struct {
+	prices  string
+	catalog string
+	region  string
+	rules   string
+}
+
+func (g *goods) bind(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&g.prices, "prices", "", "`file` of spot prices (CSV or AWS JSON, may be compressed)")
+	f.StringVar(&g.catalog, "catalog", "", "CSV `file` of machine types and on-demand prices (may be compressed with gzip)")
+	f.StringVar(&g.region, "region", "", "region on sale (default: that of the prices)")
+	for _, name := range []string{"prices", "catalog"} {
+		if err := cmd.MarkFlagRequired(name); err != nil {
+			panic(err) // the flag is defined above
+		}
+	}
+}
+
+// load reads the files into a configuration.
+func (g *goods) load() (fakecloud.Config, error) {
+	var c fakecloud.Config
+	prices, err := readFile(g.prices, func(r io.Reader) (*trace.Trace, error) { return trace.Read(r, trace.Options{}) })
+	if err != nil {
+		return c, err
+	}
+	catalog, err := readFile(g.catalog, market.ReadCatalog)
+	if err != nil {
+		return c, err
+	}
+	if c.Region, err = g.chooseRegion(prices); err != nil {
+		return c, err
+	}
+	for _, t := range catalog.Types(c.Region) {
+		c.Types = append(c.Types, fakecloud.InstanceType{InstanceType: t})
+	}
+	c.Prices = make(map[market.Pool]*market.History)
+	for _, m := range prices.Markets {
+		if m.Pool.Region == c.Region {
+			c.Prices[m.Pool] = m.History
+		}
+	}
+	return c, nil
+}
+
+func (g *goods) chooseRegion(prices *trace.Trace) (string, error) {
+	var regions []string
+	for _, m := range prices.Markets {
+		if !slices.Contains(regions, m.Pool.Region) {
+			regions = append(regions, m.Pool.Region)
+		}
+	}
+	switch {
+	case g.region != "" && !slices.Contains(regions, g.region):
+		return "", fmt.Errorf("%s: no prices of region %s; there are %s", g.prices, g.region, strings.Join(regions, ", "))
+	case g.region != "":
+		return g.region, nil
+	case len(regions) != 1:
+		return "", fmt.Errorf("%s: prices of %d regions (%s); choose one with --region", g.prices, len(regions), strings.Join(regions, ", "))
+	}
+	return regions[0], nil
+}
+
+// readFile opens a file, undoes gzip, and reads it.
+func readFile[T any](path string, read func(io.Reader) (T, error)) (result T, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return result, err
+	}
+	defer file.Close()
+	var r io.Reader = bufio.NewReader(file)
+	if magic, _ := r.(*bufio.Reader).Peek(2); string(magic) == "\x1f\x8b" {
+		if r, err = gzip.NewReader(r); err != nil {
+			return result, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	if result, err = read(r); err != nil {
+		return result, fmt.Errorf("%s: %w", path, err)
+	}
+	return result, nil
+}
+
+// fakecloudFlags are those of `tierml fakecloud`.
+type fakecloudFlags struct {
+	goods
+	config       fakecloud.Config // what flags set directly
+	start        string
+	speed        float64
+	command      string
+	script       string
+	steps        []string
+	capacity     map[string]string
+	flopsPerVCPU float64
+	verbose      bool
+}
+
+func newFakecloudCommand() *cobra.Command {
+	var o fakecloudFlags
+	cmd := &cobra.Command{
+		Use:   "fakecloud --prices FILE --catalog FILE",
+		Short: "Run a cloud on this machine that speaks EC2's API and replays a spot market",
+		Long: `Runs the fake cloud until Ctrl-C. Any EC2 client can use it: instances are processes of this machine, spot
+prices are replayed from a file at a multiple of their speed, and each instance has a metadata endpoint that
+announces evictions. It answers on a loopback port without checking signatures.`,
+		Example: `  tierml fakecloud --prices prices.csv.gz --catalog types.csv.gz --speed 60
+  tierml fakecloud --prices prices.csv.gz --catalog types.csv.gz --step "at 10m evict oldest"
+  tierml fakecloud bill cloud.jsonl --prices prices.csv.gz --catalog types.csv.gz`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
+	}
+	o.bind(cmd)
+	f := cmd.Flags()
+	f.StringVar(&o.rules, "rules", "ec2-2017", "billing rules: "+strings.Join(market.RuleNames(), ", "))
+	f.StringVar(&o.start, "start", "", "market `time` to start at (default: when all pools have a price)")
+	f.Float64Var(&o.speed, "speed", 1, "market seconds per second")
+	f.DurationVar(&o.config.Notice, "notice", 2*time.Minute, "warning before an eviction, in real time")
+	f.DurationVar(&o.config.Boot, "boot", time.Second, "time from launch to the start of an instance's process, in real time")
+	f.DurationVar(&o.config.Grace, "grace", fakecloud.DefaultGrace, "time from SIGTERM to SIGKILL of a terminated instance, in real time")
+	f.DurationVar(&o.config.Visible, "eventual", 0, "time until a launched instance appears in listings, in real time")
+	f.StringVar(&o.config.Listen, "listen", "127.0.0.1:0", "`address` of the API")
+	f.StringVar(&o.config.Records, "records", "", "`file` of launch records to append to")
+	f.StringVar(&o.config.LogDir, "log-dir", "", "`folder` for what the instances print")
+	f.StringVar(&o.command, "instance-command", "sleep infinity", "command `line` that an instance runs")
+	f.StringVar(&o.script, "script", "", "`file` of steps, one a line, such as: at 10m evict oldest")
+	f.StringArrayVar(&o.steps, "step", nil, "one more `step` of the script; may be given again")
+	f.StringToStringVar(&o.capacity, "capacity", nil, "most machines of a spot pool, such as us-west-1a/c3.xlarge=5")
+	f.IntVar(&o.config.Limits.SpotInstances, "spot-limit", 0, "most spot instances of the account (0: no limit)")
+	f.IntVar(&o.config.Limits.OnDemandInstances, "on-demand-limit", 0, "most on-demand instances of the account (0: no limit)")
+	f.Float64Var(&o.flopsPerVCPU, "flops-per-vcpu", 0, "declared compute rate that instances are told (0: none)")
+	f.Uint64Var(&o.config.Seed, "seed", 1, "seed of ids and random targets")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "print what happens")
+	cmd.AddCommand(newFakecloudBillCommand())
+	return cmd
+}
+
+// configure makes the whole configuration of the flags.
+func (o *fakecloudFlags) configure(now time.Time, log io.Writer) (fakecloud.Config, error) {
+	c, err := o.load()
+	if err != nil {
+		return c, err
+	}
+	files := c
+	c = o.config
+	c.Region, c.Types, c.Prices = files.Region, files.Types, files.Prices
+	if c.Rules, err = market.Rules(o.rules); err != nil {
+		return c, err
+	}
+	start, err := o.startTime(c.Prices)
+	if err != nil {
+		return c, err
+	}
+	if !(o.speed > 0) {
+		return c, fmt.Errorf("--speed %v: must be above 0", o.speed)
+	}
+	c.Clock = clock.Mapping{Market: start, Wall: now, Speed: o.speed}
+	for i := range c.Types {
+		c.Types[i].FLOPS = o.flopsPerVCPU * float64(c.Types[i].VCPU)
+	}
+	c.Command = strings.Fields(o.command)
+	if c.Capacity, err = o.capacities(c.Region); err != nil {
+		return c, err
+	}
+	if c.Script, err = o.readScript(); err != nil {
+		return c, err
+	}
+	if o.verbose {
+		c.Log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	return c, nil
+}
+
+// startTime is what --start says, or the first time at which every pool has a price.
+func (o *fakecloudFlags) startTime(prices map[market.Pool]*market.History) (time.Time, error) {
+	if o.start != "" {
+		t, err := time.Parse(time.RFC3339, o.start)
+		if err != nil {
+			return t, fmt.Errorf("--start %q: write it as 2014-04-01T00:00:00Z", o.start)
+		}
+		return t, nil
+	}
+	var start time.Time
+	for _, h := range prices {
+		if first, ok := h.First(); ok && first.At.After(start) {
+			start = first.At
+		}
+	}
+	return start, nil
+}
+
+func (o *fakecloudFlags) capacities(region string) (map[market.Pool]int, error) {
+	all := make(map[market.Pool]int)
+	for key, value := range o.capacity {
+		zone, kind, ok := strings.Cut(key, "/")
+		count, err := strconv.Atoi(value)
+		if !ok || err != nil || count < 0 {
+			return nil, fmt.Errorf("--capacity %s=%s: write it as us-west-1a/c3.xlarge=5", key, value)
+		}
+		all[market.Pool{Provider: "ec2", Region: region, Zone: zone, Type: kind, Class: market.Spot}] = count
+	}
+	return all, nil
+}
+
+func (o *fakecloudFlags) readScript() (fakecloud.Script, error) {
+	var script fakecloud.Script
+	if o.script != "" {
+		text, err := os.ReadFile(o.script)
+		if err != nil {
+			return nil, err
+		}
+		if script, err = fakecloud.ParseScript(string(text)); err != nil {
+			return nil, fmt.Errorf("%s: %w", o.script, err)
+		}
+	}
+	for _, text := range o.steps {
+		step, err := fakecloud.ParseStep(text)
+		if err != nil {
+			return nil, fmt.Errorf("--step: %w", err)
+		}
+		script = append(script, step)
+	}
+	return script, nil
+}
+
+func (o *fakecloudFlags) run(cmd *cobra.Command) error {
+	c, err := o.configure(time.Now(), cmd.ErrOrStderr())
+	if err != nil {
+		return usageError{err}
+	}
+	cloud, err := fakecloud.New(c)
+	if err != nil {
+		return usageError{err}
+	}
+	ctx, stop := untilInterrupted(cmd.Context())
+	defer stop()
+	out := cmd.OutOrStdout()
+	fmt.Fprintf(out, "EC2 API of %s at %s\n", c.Region, cloud.Endpoint())
+	fmt.Fprintf(out, "market time starts at %s and runs %g times as fast; %d spot pools, %d types, rules %s\n",
+		c.Clock.Market.UTC().Format(time.RFC3339), c.Clock.Speed, len(c.Prices), len(c.Types), c.Rules.Name())
+	fmt.Fprintf(out, "try: AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any aws --region %s --endpoint-url %s ec2 describe-spot-price-history --max-items 3\n",
+		c.Region, cloud.Endpoint())
+	fmt.Fprintln(out, "Ctrl-C ends it and its instances.")
+	if err := cloud.Run(ctx); err != nil {
+		return err
+	}
+	bill, err := cloud.Bill()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "ended at %s; %d instances cost $%s\n", bill.AsOf.Format(time.RFC3339), len(bill.Lines), bill.Total)
+	return nil
+}
+
+func newFakecloudBillCommand() *cobra.Command {
+	var g goods
+	var output string
+	cmd := &cobra.Command{
+		Use:   "bill RECORDS --prices FILE --catalog FILE",
+		Short: "Print what the instances in a fake cloud's launch records cost",
+		Long: `Makes the bill of the fake cloud's own launch records, also of a cloud that was killed: then as of the last
+time at which it is known to have been alive.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			bill, err := billOf(args[0], g)
+			if err != nil {
+				return err
+			}
+			return printBill(cmd.OutOrStdout(), bill, output)
+		},
+	}
+	g.bind(cmd)
+	cmd.Flags().StringVar(&g.rules, "rules", "", "billing rules (default: those of the records)")
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "form of the bill: text or json")
+	return cmd
+}
+
+func billOf(path string, g goods) (fakecloud.Bill, error) {
+	records, err := readFile(path, fakecloud.ReadRecords)
+	if err != nil {
+		return fakecloud.Bill{}, err
+	}
+	for _, r := range records {
+		if r.Kind != fakecloud.Opened {
+			continue
+		}
+		if g.region == "" {
+			g.region = r.Region
+		}
+		if g.rules == "" {
+			g.rules = r.Rules
+		}
+	}
+	if g.rules == "" {
+		return fakecloud.Bill{}, errors.New("the records do not name billing rules; choose with --rules")
+	}
+	rules, err := market.Rules(g.rules)
+	if err != nil {
+		return fakecloud.Bill{}, err
+	}
+	c, err := g.load()
+	if err != nil {
+		return fakecloud.Bill{}, err
+	}
+	return fakecloud.NewBill(records, rules, c.Histories())
+}
+
+func printBill(w io.Writer, bill fakecloud.Bill, form string) error {
+	switch form {
+	case "json":
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(bill)
+	case "text":
+	default:
+		return usageError{fmt.Errorf("--output %q: there are text and json", form)}
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "INSTANCE\tPOOL\tLAUNCHED\tENDED\tBY\tREASON\tUSD")
+	for _, line := range bill.Lines {
+		ended := "running"
+		if !line.Ended.IsZero() {
+			ended = line.Ended.UTC().Format(time.RFC3339)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
+			line.ID, line.Pool, line.Launched.UTC().Format(time.RFC3339), ended, line.By, line.Reason, line.Total)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "total as of %s, rules %s: $%s\n", bill.AsOf.Format(time.RFC3339), bill.Rules, bill.Total)
+	return err
+}

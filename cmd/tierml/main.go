@@ -1,0 +1,152 @@
+// Tierml trains machine-learning models on machines that their provider may take back.
+//
+// Every subcommand has its file here; it reads flags, calls a package that does the work, and prints. What
+// goes where: results and plans to standard output, what happens meanwhile and errors to standard error.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/internal/config"
+)
+
+// Exit codes. They are part of the interface: scripts rely on them.
+const (
+	exitDone        = 0   // it is done
+	exitFailed      = 1   // it was tried and failed, or the answer to "Proceed?" was no
+	exitUsage       = 2   // the command line or the job file is wrong; nothing was started
+	exitLimit       = 3   // ended in order before it was done: budget or max_duration is used up
+	exitInterrupted = 130 // ended in order by Ctrl-C (or SIGTERM)
+)
+
+const exitCodes = `Exit codes:
+    0  done
+    1  failed, or the answer to "Proceed?" was no
+    2  the command line or the job file is wrong; nothing was started
+    3  ended in order before it was done: budget or max_duration is used up
+  130  ended in order by Ctrl-C`
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// run is main without the process: it returns the exit code.
+func run(args []string, in io.Reader, out, errOut io.Writer) int {
+	root := newRootCommand()
+	root.SetArgs(args)
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(errOut)
+	err := root.ExecuteContext(context.Background())
+	if err == nil {
+		return exitDone
+	}
+	if faults, ok := errors.AsType[config.Faults](err); ok {
+		fmt.Fprintln(errOut, faults) // each line begins with its place, where editors look for it
+	} else {
+		fmt.Fprintln(errOut, "tierml:", err)
+	}
+	return exitCodeOf(err)
+}
+
+func newRootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "tierml",
+		Short: "Train machine-learning models on machines that can be taken back",
+		Long: `Tierml trains machine-learning models on a mix of few reliable machines and many cheap ones that their
+provider may take back at any time. It chooses and buys the machines, moves work and parameters away from those
+that leave, and reports what it cost and what it would have cost.
+
+Start with:  tierml run examples/demo.yaml`,
+		Version:       version(),
+		SilenceErrors: true, // printed once, by run
+		SilenceUsage:  true, // an error says what to write instead
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetVersionTemplate("tierml {{.Version}}\n")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w; see `%s --help`", err, cmd.CommandPath())}
+	})
+	root.AddCommand(subcommands()...)
+	markUsageErrors(root)
+	root.SetHelpTemplate(root.HelpTemplate() + "\n" + exitCodes + "\n")
+	return root
+}
+
+// subcommands, in the order of their names.
+func subcommands() []*cobra.Command {
+	return []*cobra.Command{
+		newAgentCommand(),
+		newFakecloudCommand(),
+		newPlanCommand(),
+		newReportCommand(),
+		newRunCommand(),
+	}
+}
+
+// usageError is a wrong command line.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// markUsageErrors covers the arguments of a command and of all below it.
+func markUsageErrors(cmd *cobra.Command) {
+	cmd.Args = usageArgs(cmd.Args)
+	for _, sub := range cmd.Commands() {
+		markUsageErrors(sub)
+	}
+}
+
+// usageArgs marks what a check of arguments finds as a wrong command line.
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if check == nil {
+			return nil
+		}
+		if err := check(cmd, args); err != nil {
+			return usageError{fmt.Errorf("%w; see `%s --help`", err, cmd.CommandPath())}
+		}
+		return nil
+	}
+}
+
+// exitError is an error with the exit code that it means.
+type exitError struct {
+	code int
+	error
+}
+
+func (e exitError) Unwrap() error { return e.error }
+
+func exitCodeOf(err error) int {
+	if e, ok := errors.AsType[exitError](err); ok {
+		return e.code
+	}
+	if _, ok := errors.AsType[usageError](err); ok {
+		return exitUsage
+	}
+	if _, ok := errors.AsType[config.Faults](err); ok {
+		return exitUsage
+	}
+	if errors.Is(err, context.Canceled) {
+		return exitInterrupted
+	}
+	return exitFailed
+}
+
+// untilInterrupted gives a context that ends at the first Ctrl-C or SIGTERM. A second one ends the process at
+// once, as the signal is no longer caught then.
+func untilInterrupted(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/apps/all"
+	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/planner"
+	"github.com/tierml/tierml/internal/planner/local"
+	"github.com/tierml/tierml/ps"
+)
+
+func newPlanCommand() *cobra.Command {
+	var format string
+	cmd := &cobra.Command{
+		Use:   "plan JOB.yaml",
+		Short: "Show what a job would buy, cost and take, without starting anything",
+		Long: `Plan reads a job file and prints which pools are considered, which are chosen and why, the expected cost and
+run time with a range, and what the same work would cost on demand. Nothing is started.
+
+docs/job.md describes the job file.`,
+		Args: oneJobFile,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if format != "text" && format != "json" {
+				return usageError{fmt.Errorf("output format %q does not exist; write -o text or -o json", format)}
+			}
+			job, err := config.Load(args[0])
+			if err != nil {
+				return err
+			}
+			plan, err := planJob(job)
+			if err != nil {
+				return err
+			}
+			return printPlan(cmd.OutOrStdout(), plan, job, format)
+		},
+	}
+	cmd.Flags().StringVarP(&format, "output", "o", "text", "output format: text or json")
+	return cmd
+}
+
+// oneJobFile wants the path of a job file.
+func oneJobFile(_ *cobra.Command, args []string) error {
+	switch len(args) {
+	case 0:
+		return errors.New("name a job file, such as examples/demo.yaml")
+	case 1:
+		return nil
+	}
+	return fmt.Errorf("name one job file; there are %d arguments", len(args))
+}
+
+func printPlan(out io.Writer, plan *planner.Plan, job *config.Job, format string) error {
+	if format == "json" {
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(plan.Details())
+	}
+	return plan.WriteText(out, planner.Style{Color: useColor(out), Speed: job.Local.Speed})
+}
+
+// preparedJob is a job with everything that its words mean.
+type preparedJob struct {
+	job     *config.Job
+	offers  []planner.Offer
+	choice  planner.Choice
+	program apps.Program
+	dataset apps.Dataset
+	plan    *planner.Plan
+}
+
+// planJob makes the plan of a job from the files that it names.
+func planJob(job *config.Job) (*planner.Plan, error) {
+	p, err := prepareJob(job, func(ps.Split) (io.WriteCloser, error) { return discard{}, nil })
+	if err != nil {
+		return nil, err
+	}
+	return p.plan, nil
+}
+
+// prepareJob finds on the market what a job asks for, cuts its data into splits, which go to create, and plans.
+func prepareJob(job *config.Job, create apps.Create) (*preparedJob, error) {
+	if job.Cloud != config.CloudLocal {
+		return nil, job.Fault("cloud", "cloud: "+job.Cloud+" buys no machines, so there is nothing to plan",
+			"write cloud: local")
+	}
+	market, err := local.Load(job)
+	if err != nil {
+		return nil, err
+	}
+	p := &preparedJob{job: job}
+	p.offers, _ = market.Offers()
+	if p.choice, err = planner.Resolve(job, p.offers, market.Catalog); err != nil {
+		return nil, err
+	}
+	if p.program, p.dataset, err = prepare(job, create); err != nil {
+		return nil, err
+	}
+	input, err := planner.ForLocal(job, p.choice, p.program.WorkPerClock()*float64(job.Train.Clocks))
+	if err != nil {
+		return nil, err
+	}
+	p.plan, err = planner.Make(input, planner.Replay{})
+	return p, err
+}
+
+// discard is a file of nothing: a plan needs to know how much data there is, not the data.
+type discard struct{}
+
+func (discard) Write(p []byte) (int, error) { return len(p), nil }
+func (discard) Close() error                { return nil }
+
+// prepare cuts the job's data into splits, which go to create, and makes the application. What the application
+// refuses is reported as config.Faults.
+func prepare(job *config.Job, create apps.Create) (apps.Program, apps.Dataset, error) {
+	kind, err := all.Registry().Find(job.Train.App)
+	if err != nil {
+		return nil, apps.Dataset{}, job.Fault("train.app", err.Error(), "docs/job.md lists the applications")
+	}
+	// Before the data is read, which may take a while.
+	if _, err := apps.Params(job.Train.Params).Resolve(kind.Params()); err != nil {
+		return nil, apps.Dataset{}, paramFaults(job, kind, err)
+	}
+	file, err := os.Open(job.Train.Data)
+	if err != nil {
+		return nil, apps.Dataset{}, fmt.Errorf("reading the training data: %w", err)
+	}
+	defer file.Close()
+	data, err := kind.Prepare(apps.Input{Name: job.Train.Data, Data: file},
+		apps.Cut{Splits: job.Train.Splits, Holdout: job.Train.Holdout, Seed: job.Seed}, create)
+	if err != nil {
+		return nil, apps.Dataset{}, job.Fault("train.data", err.Error(), "name a file in a form that the application "+kind.Name()+" reads")
+	}
+	program, err := kind.New(apps.Params(job.Train.Params), data)
+	if err != nil {
+		return nil, apps.Dataset{}, job.Fault("train.params", err.Error(), "see the application's settings in docs/job.md")
+	}
+	return program, data, nil
+}
+
+// paramFaults gives each refused parameter its place in the job file.
+func paramFaults(job *config.Job, kind apps.Kind, err error) error {
+	var faults config.Faults
+	for name, value := range job.Train.Params {
+		alone := apps.Params{name: value}
+		if _, err := alone.Resolve(kind.Params()); err != nil {
+			problem, instead, _ := strings.Cut(err.Error(), ": write ")
+			if instead != "" {
+				instead = "write " + instead
+			}
+			faults = append(faults, job.Fault("train.params."+name, problem, instead)...)
+		}
+	}
+	if len(faults) == 0 {
+		return job.Fault("train.params", err.Error(), "")
+	}
+	faults.Sort()
+	return faults
+}

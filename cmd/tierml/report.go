@@ -1,0 +1,249 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/cost"
+	"github.com/tierml/tierml/cost/page"
+	"github.com/tierml/tierml/fakecloud"
+	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/planner/local"
+	"github.com/tierml/tierml/market"
+)
+
+func newReportCommand() *cobra.Command {
+	var format, htmlFile string
+	cmd := &cobra.Command{
+		Use:   "report JOURNAL",
+		Short: "Say what a run cost, what it would have cost on demand, and where the difference went",
+		Long: `Report makes the report of a run from its journal, runs/NAME-N/journal.jsonl: also of a run that goes on or was
+killed. JOURNAL may also be the run's directory.
+
+Beside a journal of cloud: local the cloud's own launch records are looked at too: the two bills are compared,
+and what the journal of a killed run does not have is taken from them.`,
+		Args: oneJournal,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			write, err := reportWriter(format)
+			if err != nil {
+				return err
+			}
+			report, err := makeReport(args[0])
+			if err != nil {
+				return err
+			}
+			if htmlFile != "" {
+				if err := writeReportFile(htmlFile, report, page.Write); err != nil {
+					return err
+				}
+			}
+			return write(cmd.OutOrStdout(), report)
+		},
+	}
+	cmd.Flags().StringVarP(&format, "output", "o", "text", "output format: text, json or html")
+	cmd.Flags().StringVar(&htmlFile, "html", "", "write the page to this `file` as well")
+	return cmd
+}
+
+// oneJournal wants the path of a journal.
+func oneJournal(_ *cobra.Command, args []string) error {
+	switch len(args) {
+	case 0:
+		return errors.New("name the journal of a run, such as runs/demo-1/journal.jsonl")
+	case 1:
+		return nil
+	}
+	return fmt.Errorf("name one journal; there are %d arguments", len(args))
+}
+
+// reportWriter gives the form of a report by its name.
+func reportWriter(format string) (func(io.Writer, *cost.Report) error, error) {
+	switch format {
+	case "text":
+		return func(w io.Writer, r *cost.Report) error { return r.WriteText(w) }, nil
+	case "json":
+		return writeReportJSON, nil
+	case "html":
+		return page.Write, nil
+	}
+	return nil, usageError{fmt.Errorf("output format %q does not exist; write -o text, -o json or -o html", format)}
+}
+
+func writeReportJSON(w io.Writer, r *cost.Report) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(r)
+}
+
+func writeReportFile(path string, r *cost.Report, write func(io.Writer, *cost.Report) error) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	return errors.Join(write(file, r), file.Close())
+}
+
+// makeReport makes the report of a run from its journal and, for a run on the fake cloud, the cloud's records
+// beside it. Path is the journal or the run's directory.
+func makeReport(path string) (*cost.Report, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		path = filepath.Join(path, "journal.jsonl")
+	}
+	entries, torn, err := journal.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var ledger cost.Ledger
+	for i, e := range entries {
+		if err := ledger.Add(e); err != nil {
+			return nil, fmt.Errorf("%s: entry %d: %w", path, i+1, err)
+		}
+	}
+	report, err := reconcile(&ledger, filepath.Dir(path))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if torn != nil {
+		report.Warnings = append(report.Warnings, torn.String())
+	}
+	return report, nil
+}
+
+// reconcile makes the report and compares it with the bill of the cloud whose records are in the directory, if
+// there are any. Both bills are as of the same time: all that the two know.
+func reconcile(ledger *cost.Ledger, dir string) (*cost.Report, error) {
+	records, err := readRecords(filepath.Join(dir, "cloud.jsonl"))
+	if err != nil {
+		return nil, err
+	}
+	if len(records) == 0 {
+		return ledger.Report(time.Time{})
+	}
+	histories, recorded := recordedPrices(dir)
+	var supplement *cost.Supplement
+	if !ledger.Finished() {
+		for pool, h := range billPrices(ledger, histories, records) {
+			ledger.SupplementPrices(pool, h.Points(time.Time{}, lastTime(records)))
+		}
+		s := ledger.Supplement(facts(records))
+		supplement = &s
+	}
+	asOf := ledger.AsOf()
+	if last := lastTime(records); last.After(asOf) {
+		asOf = last
+	}
+	report, err := ledger.Report(asOf)
+	if err != nil {
+		return nil, err
+	}
+	report.Supplement = supplement
+	bill, err := fakecloud.NewBillAsOf(records, ledger.Rules(), billPrices(ledger, histories, records), asOf)
+	if err != nil {
+		return nil, err
+	}
+	compared := cost.Compare(report, billLines(bill))
+	report.Reconciliation = &compared
+	if !recorded {
+		report.Warnings = append(report.Warnings,
+			"the cloud's bill uses the prices of the journal: the job's own price history could not be read again")
+	}
+	return report, nil
+}
+
+// readRecords gives nothing when there are no records.
+func readRecords(path string) ([]fakecloud.Record, error) {
+	file, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the cloud's records: %w", err)
+	}
+	defer file.Close()
+	return fakecloud.ReadRecords(file)
+}
+
+// recordedPrices reads the price history that the run's job names, so that the cloud's bill does not rest on
+// what the journal says about prices. It is false when the job or its files are not there any more.
+func recordedPrices(dir string) (map[market.Pool]*market.History, bool) {
+	job, err := config.Load(filepath.Join(dir, "job.yaml"))
+	if err != nil {
+		return nil, false
+	}
+	recorded, err := local.Load(job)
+	if err != nil {
+		return nil, false
+	}
+	histories := map[market.Pool]*market.History{}
+	offers, _ := recorded.Offers()
+	for _, o := range offers {
+		histories[o.Pool] = o.History
+	}
+	return histories, true
+}
+
+// billPrices completes recorded prices with what the journal knows: on-demand prices, and every price when
+// there is no recording.
+func billPrices(ledger *cost.Ledger, recorded map[market.Pool]*market.History, records []fakecloud.Record) map[market.Pool]*market.History {
+	prices := map[market.Pool]*market.History{}
+	for _, r := range records {
+		if r.Kind != fakecloud.Launched {
+			continue
+		}
+		if h, ok := recorded[r.Pool]; ok {
+			prices[r.Pool] = h
+			continue
+		}
+		prices[r.Pool] = ledger.History(r.Pool)
+	}
+	return prices
+}
+
+// facts are the machines of the cloud's records.
+func facts(records []fakecloud.Record) []cost.Fact {
+	var out []cost.Fact
+	index := map[string]int{}
+	for _, r := range records {
+		switch r.Kind {
+		case fakecloud.Launched:
+			index[r.ID] = len(out)
+			out = append(out, cost.Fact{Instance: r.ID, Usage: market.Usage{Pool: r.Pool, Bid: r.Bid, Start: r.Launched}})
+		case fakecloud.Ended:
+			if i, ok := index[r.ID]; ok {
+				out[i].Usage.End, out[i].Usage.EndedBy, out[i].Why = r.Ended, r.By, r.Reason
+			}
+		}
+	}
+	return out
+}
+
+func lastTime(records []fakecloud.Record) (last time.Time) {
+	for _, r := range records {
+		if r.T.After(last) {
+			last = r.T
+		}
+	}
+	return last
+}
+
+func billLines(bill fakecloud.Bill) []cost.BillLine {
+	var lines []cost.BillLine
+	for _, m := range bill.Lines {
+		if len(m.Charges) == 0 { // it owes nothing, but it was there
+			lines = append(lines, cost.BillLine{Instance: m.ID, From: m.Launched, To: m.Launched})
+		}
+		for _, c := range m.Charges {
+			lines = append(lines, cost.BillLine{Instance: m.ID, From: c.From, To: c.To, USD: c.Amount})
+		}
+	}
+	return lines
+}

@@ -1,0 +1,292 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/cost"
+	"github.com/tierml/tierml/cost/page"
+	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/console"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers/node/splitdir"
+)
+
+func newRunCommand() *cobra.Command {
+	var o runOptions
+	cmd := &cobra.Command{
+		Use:   "run JOB.yaml",
+		Short: "Train a job on machines that come and go, and say what it cost",
+		Long: `Run reads a job file, prints its plan, asks whether to proceed, buys machines and trains. Everything about the run
+goes into a directory of its own, runs/NAME-N: the journal, the model, the reports, the machines' logs.
+
+Ctrl-C ends the run in order: work is flushed and saved, every machine is terminated. A second Ctrl-C terminates
+every machine at once. --resume goes on where such a run was saved.`,
+		Example: `  tierml run examples/demo.yaml
+  tierml run -y examples/demo.yaml
+  tierml run --resume runs/demo-1`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if o.resume != "" {
+				if len(args) > 0 {
+					return errors.New("--resume takes the job from the run's directory; leave the job file out")
+				}
+				return nil
+			}
+			return oneJobFile(nil, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				o.jobFile = args[0]
+			}
+			return runJob(cmd.Context(), o, cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "proceed without asking")
+	cmd.Flags().BoolVar(&o.plain, "plain", false, "plain lines instead of the live view")
+	cmd.Flags().StringVar(&o.resume, "resume", "", "go on with the run in this `directory` from where it was saved")
+	return cmd
+}
+
+type runOptions struct {
+	jobFile    string
+	resume     string
+	yes, plain bool
+}
+
+// resumption is where an earlier run was saved.
+type resumption struct {
+	checkpoint string
+	clock      ps.Clock
+	at         time.Time // market time at which it ended
+}
+
+func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) error {
+	job, from, err := loadJob(o)
+	if err != nil {
+		return err
+	}
+	if !from.at.IsZero() {
+		job.Local.Start = from.at
+	}
+	directory, err := localrun.NewDirectory(job.Name)
+	if err != nil {
+		return err
+	}
+	proceeding := false
+	defer func() {
+		if !proceeding {
+			_ = os.RemoveAll(directory) // nothing has happened in it
+		}
+	}()
+	p, err := prepareJob(job, splitdir.Create(filepath.Join(directory, localrun.SplitsDir)))
+	if err != nil {
+		return err
+	}
+	if from.checkpoint != "" {
+		fmt.Fprintf(out, "Going on at clock %d of %d, from %s\n\n", from.clock, job.Train.Clocks, from.checkpoint)
+	}
+	if err := printPlan(out, p.plan, job, "text"); err != nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	if err := confirm(in, out, isTerminal(in) && isTerminal(out), o.yes); err != nil {
+		return err
+	}
+	proceeding = true
+	if err := os.WriteFile(filepath.Join(directory, localrun.JobFile), job.Resolved(), 0o644); err != nil {
+		return fmt.Errorf("keeping the job: %w", err)
+	}
+	outcome, err := drive(ctx, o, p, from, directory, out)
+	if err != nil {
+		return fmt.Errorf("%w\nThe run's directory is %s", err, relative(directory))
+	}
+	return conclude(out, directory, outcome)
+}
+
+func loadJob(o runOptions) (*config.Job, resumption, error) {
+	if o.resume == "" {
+		job, err := config.Load(o.jobFile)
+		return job, resumption{}, err
+	}
+	job, err := config.Load(filepath.Join(o.resume, localrun.JobFile))
+	if err != nil {
+		return nil, resumption{}, err
+	}
+	var from resumption
+	from.checkpoint, from.clock, err = localrun.CheckpointClock(o.resume)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, from, usageError{fmt.Errorf("%s has no checkpoint: that run was not ended in order; start again with its %s",
+			o.resume, localrun.JobFile)}
+	case err != nil:
+		return nil, from, err
+	}
+	entries, _, err := journal.ReadFile(filepath.Join(o.resume, localrun.JournalFile))
+	if err != nil {
+		return nil, from, err
+	}
+	if len(entries) > 0 {
+		from.at = entries[len(entries)-1].T
+	}
+	if int(from.clock) >= job.Train.Clocks {
+		return nil, from, usageError{fmt.Errorf("%s is done: all %d clocks", o.resume, job.Train.Clocks)}
+	}
+	return job, from, nil
+}
+
+// drive runs a prepared job and shows it.
+func drive(ctx context.Context, o runOptions, p *preparedJob, from resumption, directory string, out io.Writer) (outcome string, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("finding this program, which is also the agent: %w", err)
+	}
+	logFile, err := os.Create(filepath.Join(directory, localrun.LogsDir, "controller.log"))
+	if err != nil {
+		return "", fmt.Errorf("keeping a log: %w", err)
+	}
+	defer logFile.Close()
+
+	stop := make(chan string, 8)
+	view := console.New(out, console.Options{Plain: o.plain, OnInterrupt: func() { wish(stop, "Ctrl-C") }})
+	defer view.Close()
+	released := passSignals(stop)
+	defer released()
+
+	limit := budget{limit: p.job.Budget, stop: stop}
+	lines, err := journal.Create(filepath.Join(directory, localrun.JournalFile), func(e journal.Entry) {
+		view.Feed(e)
+		limit.look(e)
+	})
+	if err != nil {
+		return "", err
+	}
+	r := localrun.New(localrun.Config{
+		Job: p.job, Choice: p.choice, Plan: p.plan, Program: p.program, Dataset: p.dataset, Offers: p.offers,
+		Directory: directory, Agent: []string{self, "agent"}, Version: version(), Journal: lines,
+		Clock:      clock.Mapping{Market: p.job.Local.Start, Wall: time.Now(), Speed: p.job.Local.Speed},
+		Log:        slog.New(slog.NewTextHandler(logFile, &slog.HandlerOptions{Level: slog.LevelInfo})),
+		ResumeFrom: from.checkpoint, ResumeAt: from.clock,
+	})
+	outcome, err = r.Drive(ctx, stop)
+	return outcome, errors.Join(err, lines.Close(), view.Close())
+}
+
+func wish(stop chan<- string, why string) {
+	select {
+	case stop <- why:
+	default: // it has been wished for often enough
+	}
+}
+
+// passSignals turns Ctrl-C and SIGTERM into wishes to stop.
+func passSignals(stop chan<- string) (release func()) {
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	done := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case s := <-signals:
+				if s == os.Interrupt {
+					wish(stop, "Ctrl-C")
+				} else {
+					wish(stop, "SIGTERM")
+				}
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(done)
+	}
+}
+
+// budget ends the run in order when it has cost what it may.
+type budget struct {
+	limit  market.USD
+	ledger cost.Ledger
+	looked time.Time
+	over   bool
+	stop   chan<- string
+}
+
+// look is called with every entry, in order.
+func (b *budget) look(e journal.Entry) {
+	if b.limit == 0 || b.over || b.ledger.Add(e) != nil {
+		return
+	}
+	if e.T.Sub(b.looked) < 5*time.Minute {
+		return
+	}
+	b.looked = e.T
+	if spent, err := b.ledger.Spent(e.T); err == nil && spent >= b.limit {
+		b.over = true
+		wish(b.stop, "the budget of "+b.limit.Cents()+" is used up")
+	}
+}
+
+// conclude writes the reports, prints the short one and says what can be done next.
+func conclude(out io.Writer, directory, outcome string) error {
+	report, err := makeReport(directory)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(
+		writeReportFile(filepath.Join(directory, localrun.ReportJSON), report, func(w io.Writer, r *cost.Report) error { return writeReportJSON(w, r) }),
+		writeReportFile(filepath.Join(directory, localrun.ReportHTML), report, page.Write),
+	); err != nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	if err := report.WriteText(out); err != nil {
+		return fmt.Errorf("printing the report: %w", err)
+	}
+	dir := relative(directory)
+	fmt.Fprintf(out, "\nJournal  %s\nPage     %s\n", filepath.Join(dir, localrun.JournalFile), filepath.Join(dir, localrun.ReportHTML))
+	switch outcome {
+	case "finished":
+		fmt.Fprintf(out, "Model    %s\n", filepath.Join(dir, localrun.ModelFile))
+		return nil
+	case "interrupted":
+		why := report.Run.Why
+		if _, _, err := localrun.CheckpointClock(directory); err == nil {
+			fmt.Fprintf(out, "Resume   tierml run --resume %s\n", dir)
+		} else {
+			fmt.Fprintf(out, "Nothing was saved, as the run was ended at once; start again with %s\n", filepath.Join(dir, localrun.JobFile))
+		}
+		code := exitInterrupted
+		if strings.HasPrefix(why, "the budget") || strings.HasPrefix(why, "max_duration") {
+			code = exitLimit
+		}
+		return exitError{code, errors.New("ended before it was done: " + why)}
+	}
+	return exitError{exitFailed, errors.New("the run failed: " + report.Run.Why + "\nSee " + filepath.Join(dir, localrun.LogsDir))}
+}
+
+// relative shortens a path below the working directory.
+func relative(path string) string {
+	if here, err := os.Getwd(); err == nil {
+		if r, err := filepath.Rel(here, path); err == nil && !strings.HasPrefix(r, "..") {
+			return r
+		}
+	}
+	return path
+}

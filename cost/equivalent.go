@@ -1,0 +1,88 @@
+package cost
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/market"
+)
+
+// Equivalent is what the undisturbed work costs on the cheapest suitable on-demand fleet: the work of every
+// clock that the model holds, counted once (what was lost or done again is not), at the fleet's declared
+// compute rate, with no start-up, no waiting and no rounding up of hours. Every one of these makes it less
+// than what a real on-demand run would pay, so the saving is not flattered.
+type Equivalent struct {
+	Pool         string     `json:"pool"`
+	Count        int        `json:"count"`
+	PricePerHour market.USD `json:"price_per_hour"` // of one machine
+	FLOPS        float64    `json:"flops"`          // of one machine, per wall-clock second
+	Work         float64    `json:"work"`           // floating-point operations
+	Hours        float64    `json:"hours"`          // market hours that the fleet takes
+	USD          market.USD `json:"usd"`
+}
+
+// equivalent uses the fleet of the plan; without a plan, the type that computes most for a dollar, in the
+// number that the job wants. It is false when the journal names no fleet with a price and a compute rate.
+func (l *Ledger) equivalent() (Equivalent, bool) {
+	e, t, ok := l.plannedFleet()
+	if !ok {
+		if e, t, ok = l.cheapestFleet(); !ok {
+			return Equivalent{}, false
+		}
+	}
+	e.PricePerHour, e.FLOPS, e.Work = t.price, t.FLOPS, l.training.work()
+	wall := e.Work / (float64(e.Count) * t.FLOPS) // seconds
+	e.Hours = wall * l.clock.Speed / time.Hour.Seconds()
+	e.USD = market.USD(math.Round(e.Hours * float64(e.Count) * float64(t.price)))
+	return e, true
+}
+
+func (l *Ledger) plannedFleet() (Equivalent, machineType, bool) {
+	if l.plan == nil || l.plan.OnDemand.Count <= 0 {
+		return Equivalent{}, machineType{}, false
+	}
+	pool, err := market.ParsePool(l.plan.OnDemand.Pool)
+	if err != nil {
+		return Equivalent{}, machineType{}, false
+	}
+	t, ok := l.types[pool.Type]
+	return Equivalent{Pool: pool.String(), Count: l.plan.OnDemand.Count}, t, ok && t.FLOPS > 0
+}
+
+func (l *Ledger) cheapestFleet() (Equivalent, machineType, bool) {
+	var types []machineType
+	for _, t := range l.types {
+		if t.FLOPS > 0 && t.price > 0 {
+			types = append(types, t)
+		}
+	}
+	if len(types) == 0 {
+		return Equivalent{}, machineType{}, false
+	}
+	slices.SortFunc(types, func(a, b machineType) int {
+		return cmp.Or(cmp.Compare(float64(a.price)/a.FLOPS, float64(b.price)/b.FLOPS), cmp.Compare(a.Name, b.Name))
+	})
+	best := types[0]
+	pool := market.Pool{Type: best.Name, Class: market.OnDemand}
+	if reliable, err := market.ParsePool(l.start.Reliable.Pool); err == nil {
+		pool.Provider, pool.Region, pool.Zone = reliable.Provider, reliable.Region, reliable.Zone
+	}
+	count := l.start.Want.Machines
+	if count == 0 && best.VCPU > 0 {
+		count = (l.start.Want.VCPU + best.VCPU - 1) / best.VCPU
+	}
+	return Equivalent{Pool: pool.String(), Count: max(1, count+l.start.Reliable.Count)}, best, true
+}
+
+// sameMachines is what the machines' own hours would have cost on demand, to the second.
+func (l *Ledger) sameMachines(asOf time.Time) market.USD {
+	var sum market.USD
+	for _, m := range l.order {
+		if t, ok := l.types[m.usage.Pool.Type]; ok {
+			sum += t.price.PerHour(m.life(asOf).length())
+		}
+	}
+	return sum
+}

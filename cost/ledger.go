@@ -1,0 +1,287 @@
+// Package cost says what a run cost, what it would have cost on machines that nobody takes back, and where
+// the difference went. A Ledger is fed with the entries of a journal in order and derives everything from
+// them, by the market's rule book that the journal names; so the same code reports on a real run, a run on
+// one machine and a simulated one, finished or killed.
+//
+// It refuses to know where the journal is, who wrote it and what a screen looks like: Report is plain data,
+// WriteText a plain rendering of it, and cost/page makes a web page of it.
+package cost
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/journal/words"
+	"github.com/tierml/tierml/market"
+)
+
+// Ledger is what is known of a run so far. Its zero value is empty and ready for the `start` line. It is
+// not safe for concurrent use.
+type Ledger struct {
+	started bool
+	start   journal.StartDetails
+	clock   clock.Mapping
+	rules   market.RuleBook
+	types   map[string]machineType
+	plan    *journal.PlanDetails
+
+	first, last time.Time
+	machines    map[string]*machine
+	order       []*machine // as launched
+	prices      priceBook
+	training    training
+	stages      []stageChange
+	export      *journal.Entry // the last one that saved a model
+	done        *journal.Entry
+
+	charged    market.USD // by the `charge` lines
+	hasCharges bool
+	lines      words.Grouper
+	events     []words.Line
+	warnings   []string
+}
+
+// machineType is journal.MachineType with its price as a number.
+type machineType struct {
+	journal.MachineType
+	price market.USD
+}
+
+type stageChange struct {
+	at  time.Time
+	to  string
+	why string
+}
+
+// Add takes the next entry. An error says what is wrong with it; the ledger is then as it was.
+func (l *Ledger) Add(e journal.Entry) error {
+	if err := l.add(e); err != nil {
+		return fmt.Errorf("%q entry of %s: %w", e.Kind, e.T.Format(time.RFC3339), err)
+	}
+	if l.first.IsZero() {
+		l.first = e.T
+	}
+	if e.T.After(l.last) {
+		l.last = e.T
+	}
+	l.events = append(l.events, l.lines.Add(e)...)
+	return nil
+}
+
+func (l *Ledger) add(e journal.Entry) error {
+	if !l.started && e.Kind != journal.Start {
+		return errors.New("a journal begins with a \"start\" entry")
+	}
+	switch e.Kind {
+	case journal.Start:
+		return l.addStart(e)
+	case journal.Plan:
+		return l.addPlan(e)
+	case journal.Price:
+		return l.addPrice(e)
+	case journal.Launch:
+		return l.addLaunch(e)
+	case journal.Notice, journal.Evicted, journal.Failed, journal.Terminated, journal.Join, journal.Leave:
+		l.addToMachine(e)
+	case journal.Stage:
+		l.stages = append(l.stages, stageChange{at: e.T, to: e.To, why: e.Why})
+	case journal.Rollback:
+		l.training.rollback(e)
+	case journal.ClockDone:
+		l.training.clock(e)
+	case journal.Charge:
+		return l.addCharge(e)
+	case journal.Export:
+		if e.Model != "" {
+			export := e
+			l.export = &export
+		}
+	case journal.Done:
+		done := e
+		l.done = &done
+	}
+	return nil
+}
+
+// addStart reads what the whole run rests on. A resumed run starts again; its clock mapping is then a new
+// one, but it is billed by the same rules.
+func (l *Ledger) addStart(e journal.Entry) error {
+	d, err := e.StartDetails()
+	if err != nil {
+		return err
+	}
+	rules, err := market.Rules(d.Rules)
+	if err != nil {
+		return err
+	}
+	if l.started && rules.Name() != l.rules.Name() {
+		return fmt.Errorf("the run began under the rules %q and cannot go on under %q", l.rules.Name(), d.Rules)
+	}
+	mapping, err := clock.Parse(d.Clock)
+	if err != nil {
+		return err
+	}
+	types := map[string]machineType{}
+	for _, m := range d.Machines {
+		price, err := market.ParseUSD(m.OnDemand)
+		if err != nil {
+			return fmt.Errorf("on-demand price of %s: %w", m.Name, err)
+		}
+		types[m.Name] = machineType{m, price}
+	}
+	l.started, l.start, l.clock, l.rules, l.types, l.done = true, d, mapping, rules, types, nil
+	if l.machines == nil {
+		l.machines, l.prices = map[string]*machine{}, priceBook{}
+		l.lines.Window = time.Duration(float64(time.Second) * mapping.Speed)
+	}
+	return nil
+}
+
+func (l *Ledger) addPlan(e journal.Entry) error {
+	d, err := e.PlanDetails()
+	if err != nil {
+		return err
+	}
+	l.plan = &d
+	return nil
+}
+
+func (l *Ledger) addPrice(e journal.Entry) error {
+	pool, err := market.ParsePool(e.Pool)
+	if err != nil {
+		return err
+	}
+	price, err := market.ParseUSD(e.USD)
+	if err != nil {
+		return err
+	}
+	at := e.T
+	if e.At != nil {
+		at = *e.At
+	}
+	l.prices.add(pool, market.PricePoint{At: at, Price: price})
+	return nil
+}
+
+func (l *Ledger) addCharge(e journal.Entry) error {
+	amount, err := market.ParseUSD(e.USD)
+	if err != nil {
+		return err
+	}
+	l.charged += amount
+	l.hasCharges = true
+	return nil
+}
+
+func (l *Ledger) warn(format string, args ...any) {
+	l.warnings = append(l.warnings, fmt.Sprintf(format, args...))
+}
+
+// Finished says whether the journal has its `done` line: all machines have ended, and their ends are known.
+func (l *Ledger) Finished() bool { return l.done != nil }
+
+// AsOf is the time of which the journal knows: its last entry, or a machine's end if that is later.
+func (l *Ledger) AsOf() time.Time {
+	last := l.last
+	for _, m := range l.order {
+		if m.usage.End.After(last) {
+			last = m.usage.End
+		}
+	}
+	return last
+}
+
+// Spent is what is due at a time, by what is known now.
+func (l *Ledger) Spent(asOf time.Time) (market.USD, error) {
+	var sum market.USD
+	for _, m := range l.order {
+		due, err := l.due(m, asOf)
+		if err != nil {
+			return 0, err
+		}
+		sum += due
+	}
+	return sum, nil
+}
+
+// Saved is what the work that is done would have cost on demand, less what is spent.
+func (l *Ledger) Saved(asOf time.Time) (market.USD, error) {
+	spent, err := l.Spent(asOf)
+	if err != nil {
+		return 0, err
+	}
+	equivalent, ok := l.equivalent()
+	if !ok {
+		return 0, errors.New("the journal names no on-demand fleet to compare with")
+	}
+	return equivalent.USD - spent, nil
+}
+
+// Rate is what the machines that run at a time cost per hour, at the prices of then.
+func (l *Ledger) Rate(at time.Time) market.USD {
+	var sum market.USD
+	for _, m := range l.order {
+		if m.usage.Start.After(at) || m.ended() && !m.usage.End.After(at) {
+			continue
+		}
+		if price, ok := l.history(m.usage.Pool).At(at); ok {
+			if bid := m.usage.Bid; bid > 0 {
+				price = min(price, bid)
+			}
+			sum += price
+		}
+	}
+	return sum
+}
+
+// due is what a machine owes. A live view asks often: for a machine that has ended the answer is kept until
+// its end or the prices of its pool change.
+func (l *Ledger) due(m *machine, asOf time.Time) (market.USD, error) {
+	final := m.ended() && !m.usage.End.After(asOf)
+	version := settled{end: m.usage.End, by: m.usage.EndedBy, prices: l.prices.len(m.usage.Pool)}
+	if final && m.settled == version {
+		return m.owes, nil
+	}
+	charges, err := l.charges(m, asOf)
+	if err != nil {
+		return 0, err
+	}
+	sum := market.Total(charges)
+	if final {
+		m.settled, m.owes = version, sum
+	}
+	return sum, nil
+}
+
+// charges is a machine's bill; nothing while it is not launched yet.
+func (l *Ledger) charges(m *machine, asOf time.Time) ([]market.Charge, error) {
+	if m.usage.Start.After(asOf) {
+		return nil, nil
+	}
+	charges, err := l.rules.Charges(m.usage, l.history(m.usage.Pool), asOf)
+	if err != nil {
+		return nil, fmt.Errorf("the bill of %s: %w", m.id, err)
+	}
+	return charges, nil
+}
+
+// Rules is the rule book that bills; nil before the first entry.
+func (l *Ledger) Rules() market.RuleBook { return l.rules }
+
+// History is what the journal tells of a pool's price; nil, which knows nothing, for a pool that it does not
+// mention.
+func (l *Ledger) History(pool market.Pool) *market.History { return l.history(pool) }
+
+// history is a pool's price. An on-demand pool's is constant.
+func (l *Ledger) history(pool market.Pool) *market.History {
+	if pool.Class == market.OnDemand {
+		if t, ok := l.types[pool.Type]; ok {
+			return market.Constant(t.price)
+		}
+		return nil
+	}
+	return l.prices.history(pool)
+}

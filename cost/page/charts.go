@@ -1,0 +1,217 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/cost"
+	"github.com/tierml/tierml/internal/journal/words"
+	"github.com/tierml/tierml/market"
+)
+
+// palette is how many colours the style sheet has for series.
+const palette = 6
+
+func unix(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
+
+// priceChart is the price of each pool, the bids while machines were held, and what happened to them.
+func priceChart(r *cost.Report) chart {
+	c := chart{
+		title: "Price of each pool, bids, launches and evictions", xLabel: "market time (UTC)",
+		yLabel: "US$ per machine hour, log scale", xTime: true, logY: true,
+	}
+	end := unix(r.Run.AsOf)
+	colours := map[string]int{}
+	for i, s := range r.Series.Prices {
+		colours[s.Pool] = i % palette
+		l := line{name: words.Pool(s.Pool), colour: i % palette, step: true}
+		for _, p := range s.Steps {
+			if p.USD > 0 {
+				l.points = append(l.points, point{unix(p.At), p.USD})
+			}
+		}
+		if n := len(l.points); n > 0 {
+			l.points = append(l.points, point{end, l.points[n-1].y})
+		}
+		c.lines = append(c.lines, l)
+	}
+	holdings := holdingsOf(r)
+	for _, h := range holdings {
+		colour, ok := colours[h.pool]
+		if !ok || h.bid == 0 {
+			continue
+		}
+		bid := float64(h.bid) / float64(market.Dollar)
+		c.lines = append(c.lines, line{
+			name: fmt.Sprintf("bid $%s for %s", h.bid, words.Number(h.count, "machine")), colour: colour, dashed: true, hidden: true,
+			points: []point{{unix(h.from), bid}, {unix(h.to), bid}},
+		})
+	}
+	c.marks = priceMarks(r, colours)
+	c.describe = fmt.Sprintf("%s; %s held; %s. The tables below have every figure.", words.Number(len(r.Series.Prices), "pool"),
+		words.Number(len(holdings), "group")+" of machines", words.Number(r.Totals.Evictions, "eviction"))
+	return c
+}
+
+// holding is machines of one pool at one bid that were held over the same time.
+type holding struct {
+	pool     string
+	bid      market.USD
+	from, to time.Time
+	count    int
+}
+
+func holdingsOf(r *cost.Report) []holding {
+	var out []holding
+	for _, i := range r.Instances {
+		h := holding{pool: i.Pool, bid: i.Bid, from: i.Launched, to: r.Run.AsOf, count: 1}
+		if i.Ended != nil {
+			h.to = *i.Ended
+		}
+		same := slices.IndexFunc(out, func(o holding) bool {
+			return o.pool == h.pool && o.bid == h.bid && o.from.Equal(h.from) && o.to.Equal(h.to)
+		})
+		if same >= 0 {
+			out[same].count++
+			continue
+		}
+		out = append(out, h)
+	}
+	return out
+}
+
+// priceMarks puts launches on the price line, notices and evictions on the bid.
+func priceMarks(r *cost.Report, colours map[string]int) []mark {
+	type key struct {
+		at          time.Time
+		pool, shape string
+	}
+	counts := map[key]int{}
+	bids := map[key]float64{}
+	var keys []key
+	add := func(at time.Time, i cost.Instance, shape string) {
+		k := key{at, i.Pool, shape}
+		if counts[k]++; counts[k] == 1 {
+			keys = append(keys, k)
+			bids[k] = float64(i.Bid) / float64(market.Dollar)
+		}
+	}
+	for _, i := range r.Instances {
+		if _, ok := colours[i.Pool]; !ok || i.Bid == 0 {
+			continue
+		}
+		add(i.Launched, i, "launch")
+		if i.Warned != nil {
+			add(*i.Warned, i, "notice")
+		}
+		if i.Ended != nil && i.EndedBy == string(market.ByProvider) {
+			add(*i.Ended, i, "evicted")
+		}
+	}
+	said := map[string]string{"launch": "launched", "notice": "warned", "evicted": "evicted"}
+	var marks []mark
+	for _, k := range keys {
+		marks = append(marks, mark{
+			point: point{unix(k.at), bids[k]}, shape: k.shape, colour: colours[k.pool],
+			text: fmt.Sprintf("%s  %s of %s %s", k.at.UTC().Format("15:04:05"), words.Number(counts[k], "machine"), words.Pool(k.pool), said[k.shape]),
+		})
+	}
+	return marks
+}
+
+// machineChart is who takes part, stacked by tier, with the stages above.
+func machineChart(r *cost.Report) chart {
+	c := chart{
+		title: "Machines in training by tier, and stage", xLabel: "market time (UTC)", yLabel: "machines", xTime: true, zeroY: true,
+	}
+	end := unix(r.Run.AsOf)
+	reliable := line{name: "reliable", colour: 1, step: true, area: true}
+	transient := line{name: "transient", colour: 0, step: true, area: true}
+	most := 0
+	for i, s := range r.Series.Machines {
+		x := unix(s.At)
+		reliable.points = append(reliable.points, point{x, float64(s.Reliable)})
+		transient.points = append(transient.points, point{x, float64(s.Reliable + s.Transient)})
+		most = max(most, s.Reliable+s.Transient)
+		next := end
+		if i+1 < len(r.Series.Machines) {
+			next = unix(r.Series.Machines[i+1].At)
+		}
+		c.addStage(s.Stage, x, next)
+	}
+	for _, l := range []*line{&reliable, &transient} {
+		if n := len(l.points); n > 0 {
+			l.points = append(l.points, point{end, l.points[n-1].y})
+		}
+	}
+	transient.base = reliable.points
+	c.lines = []line{transient, reliable}
+	c.describe = fmt.Sprintf("At most %s took part; the job changed its stage %s.",
+		words.Number(most, "machine"), words.Number(max(0, len(c.bands)-1), "time"))
+	return c
+}
+
+// addStage makes a band, or makes the last one longer.
+func (c *chart) addStage(stage string, from, to float64) {
+	if stage == "" {
+		return
+	}
+	label := "stage " + stage
+	if n := len(c.bands); n > 0 && c.bands[n-1].label == label {
+		c.bands[n-1].to = to
+		return
+	}
+	c.bands = append(c.bands, band{from: from, to: to, label: label, level: strings.Index("123", stage[:1]) + 1})
+}
+
+// lossCharts are the losses over time and over dollars.
+func lossCharts(r *cost.Report) (overTime, overDollars chart) {
+	metric := strings.ToUpper(r.Run.Metric)
+	overTime = chart{title: metric + " over time", xLabel: "market time (UTC)", yLabel: metric, xTime: true}
+	overDollars = chart{title: metric + " over dollars", xLabel: "US$ paid so far", yLabel: metric}
+	byTime := func(p cost.LossPoint) float64 { return unix(p.At) }
+	byUSD := func(p cost.LossPoint) float64 { return p.USD }
+	overTime.lines, overDollars.lines = lossLines(r, byTime), lossLines(r, byUSD)
+	overTime.rules = incidents(r)
+	said := "No loss was measured."
+	if r.Training.TestLoss != nil {
+		said = fmt.Sprintf("The test %s ends at %.4f", metric, *r.Training.TestLoss)
+		if r.Training.BestTestLoss != nil {
+			said += fmt.Sprintf(", its best is %.4f at clock %d", *r.Training.BestTestLoss, r.Training.BestClock)
+		}
+		said += "."
+	}
+	overTime.describe = said + " Vertical lines are evictions and roll-backs."
+	overDollars.describe = fmt.Sprintf("%s %s were paid in all.", said, r.Totals.Total.Cents())
+	return overTime, overDollars
+}
+
+func lossLines(r *cost.Report, x func(cost.LossPoint) float64) []line {
+	train := line{name: "training", colour: 2, thin: true}
+	test := line{name: "test", colour: 0}
+	for _, p := range r.Series.Loss {
+		if p.Train != nil {
+			train.points = append(train.points, point{x(p), *p.Train})
+		}
+		if p.Test != nil {
+			test.points = append(test.points, point{x(p), *p.Test})
+		}
+	}
+	return []line{train, test}
+}
+
+// incidents are what training survived.
+func incidents(r *cost.Report) []rule {
+	var out []rule
+	for _, e := range r.Events {
+		switch e.Kind {
+		case "evicted", "rollback":
+			out = append(out, rule{x: unix(e.T), kind: e.Kind, text: e.T.UTC().Format("15:04:05") + "  " + e.String()})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b rule) int { return cmp.Compare(a.x, b.x) })
+	return out
+}

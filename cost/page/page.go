@@ -1,0 +1,195 @@
+// Package page renders a cost.Report as one HTML file that needs nothing else: no network, no script, no
+// font. It serves light and dark, wide and narrow screens, keyboards and screen readers; each chart has a
+// table beside it.
+package page
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/cost"
+	"github.com/tierml/tierml/internal/journal/words"
+	"github.com/tierml/tierml/market"
+)
+
+//go:embed page.html
+var pageText string
+
+//go:embed style.css
+var style string
+
+var page = template.Must(template.New("page").Funcs(template.FuncMap{
+	"cents":   market.USD.Cents,
+	"pool":    words.Pool,
+	"kind":    words.Type,
+	"length":  words.Duration,
+	"stamp":   func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
+	"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	"hhmmss":  func(t time.Time) string { return t.UTC().Format("Jan 2 15:04:05") },
+	"fixed":   func(digits int, v float64) string { return fmt.Sprintf("%.*f", digits, v) },
+	"percent": func(v float64) string { return fmt.Sprintf("%.0f %%", 100*v) },
+	"hours":   func(seconds float64) string { return fmt.Sprintf("%.2f", seconds/3600) },
+	"deref":   func(v *float64) float64 { return *v },
+	"upper":   strings.ToUpper,
+	"wall": func(r cost.Run) string {
+		return time.Duration(r.Seconds / r.Speed * float64(time.Second)).Round(time.Second).String()
+	},
+}).Parse(pageText))
+
+// view is what the template sees.
+type view struct {
+	*cost.Report
+	Style  template.CSS
+	Charts []figure
+	Bar    []share
+}
+
+// figure is a chart in two sizes, of which the style sheet shows the one that fits.
+type figure struct {
+	Title, Describe string
+	Wide, Narrow    template.HTML
+	Legend          []key
+	Table           template.HTML
+	Half            bool // two stand side by side where there is room
+}
+
+// key is an entry of a legend.
+type key struct {
+	Name, Class string
+}
+
+// share is a part of the waste bar.
+type share struct {
+	Name, Class string
+	Percent     float64
+}
+
+// Write renders the report.
+func Write(w io.Writer, r *cost.Report) error {
+	v := view{Report: r, Style: template.CSS(style), Bar: wasteBar(r.Waste)} //nolint:gosec // our own file
+	overTime, overDollars := lossCharts(r)
+	v.addFigure("price", priceChart(r), true, priceTable(r))
+	v.addFigure("machines", machineChart(r), true, machineTable(r))
+	v.addFigure("loss", overTime, false, lossTable(r))
+	v.addFigure("dollars", overDollars, false, "")
+	var b bytes.Buffer // so that an error leaves no half a page
+	if err := page.Execute(&b, v); err != nil {
+		return fmt.Errorf("rendering the report: %w", err)
+	}
+	if _, err := w.Write(b.Bytes()); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	return nil
+}
+
+func (v *view) addFigure(id string, c chart, full bool, table template.HTML) {
+	if c.empty() {
+		return
+	}
+	f := figure{Title: c.title, Describe: c.describe, Table: table, Half: !full}
+	width := 1040.0
+	if !full {
+		width = 510
+	}
+	f.Wide = c.svg(id+"-wide", "wide", width, 300)
+	f.Narrow = c.svg(id+"-narrow", "narrow", 340, 260)
+	for _, l := range c.lines {
+		if !l.hidden && len(l.points) > 0 {
+			f.Legend = append(f.Legend, key{l.name, fmt.Sprintf("k%d", l.colour)})
+		}
+	}
+	if id == "price" {
+		f.Legend = append(f.Legend, key{"bid while held", "dash"}, key{"launch", "sign launch"}, key{"notice", "sign notice"}, key{"eviction", "sign evicted"})
+	}
+	if len(c.rules) > 0 {
+		f.Legend = append(f.Legend, key{"eviction", "vertical evicted"}, key{"roll-back", "vertical rollback"})
+	}
+	v.Charts = append(v.Charts, f)
+}
+
+// wasteBar is each kind of time's share of the dollars.
+func wasteBar(w cost.Waste) []share {
+	rows := w.Rows()
+	rows = rows[:len(rows)-1] // free time is not paid
+	var total market.USD
+	for _, row := range rows {
+		total += row.USD
+	}
+	var out []share
+	for i, row := range rows {
+		if total > 0 && row.USD > 0 {
+			out = append(out, share{row.Name, fmt.Sprintf("w%d", i), 100 * float64(row.USD) / float64(total)})
+		}
+	}
+	return out
+}
+
+// maxTableRows bounds the tables beside the charts; the JSON report has everything.
+const maxTableRows = 400
+
+// dataTable makes a plain table; cells are text.
+func dataTable(head []string, rows [][]string) template.HTML {
+	var b strings.Builder
+	b.WriteString("<table><thead><tr>")
+	for _, h := range head {
+		fmt.Fprintf(&b, `<th scope="col">%s</th>`, esc(h))
+	}
+	b.WriteString("</tr></thead><tbody>")
+	for i, row := range rows {
+		if i == maxTableRows {
+			fmt.Fprintf(&b, `<tr><td colspan="%d">%d more rows are in the JSON report</td></tr>`, len(head), len(rows)-i)
+			break
+		}
+		b.WriteString("<tr>")
+		for _, cell := range row {
+			fmt.Fprintf(&b, "<td>%s</td>", esc(cell))
+		}
+		b.WriteString("</tr>")
+	}
+	b.WriteString("</tbody></table>")
+	return template.HTML(b.String()) //nolint:gosec // every text in it went through esc
+}
+
+func priceTable(r *cost.Report) template.HTML {
+	var rows [][]string
+	for _, s := range r.Series.Prices {
+		for _, p := range s.Steps {
+			rows = append(rows, []string{words.Pool(s.Pool), p.At.UTC().Format("Jan 2 15:04:05"), fmt.Sprintf("%.4f", p.USD)})
+		}
+	}
+	return dataTable([]string{"pool", "from", "US$ per hour"}, rows)
+}
+
+func machineTable(r *cost.Report) template.HTML {
+	var rows [][]string
+	for _, s := range r.Series.Machines {
+		rows = append(rows, []string{s.At.UTC().Format("Jan 2 15:04:05"), fmt.Sprint(s.Transient), fmt.Sprint(s.Reliable), s.Stage})
+	}
+	return dataTable([]string{"from", "transient", "reliable", "stage"}, rows)
+}
+
+func lossTable(r *cost.Report) template.HTML {
+	value := func(v *float64) string {
+		if v == nil {
+			return ""
+		}
+		return fmt.Sprintf("%.4f", *v)
+	}
+	var rows [][]string
+	for _, p := range r.Series.Loss {
+		redone := ""
+		if p.Redone {
+			redone = "redone"
+		}
+		if p.Test == nil && !p.Redone { // tests are what a reader compares; the chart has the rest
+			continue
+		}
+		rows = append(rows, []string{fmt.Sprint(p.Clock), p.At.UTC().Format("Jan 2 15:04:05"), fmt.Sprintf("%.2f", p.USD), value(p.Train), value(p.Test), redone})
+	}
+	return dataTable([]string{"clock", "time", "US$ paid", "training", "test", ""}, rows)
+}

@@ -1,0 +1,174 @@
+package page
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"math"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/cost"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/journal/journaltest"
+)
+
+func storyReport(t *testing.T, entries []journal.Entry) *cost.Report {
+	t.Helper()
+	var l cost.Ledger
+	for _, e := range entries {
+		if err := l.Add(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := l.Report(time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func render(t *testing.T, r *cost.Report) string {
+	t.Helper()
+	var b strings.Builder
+	if err := Write(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// The page needs nothing from outside, and has a picture and a table for everything.
+func TestPageStandsAlone(t *testing.T) {
+	r := storyReport(t, journaltest.New(1).Entries)
+	compared := cost.Compare(r, nil)
+	r.Reconciliation = &compared
+	html := render(t, r)
+	for _, bad := range []string{"http://", "https://", "<script", "<link", "@import", "url(", "NaN", "Inf", "%!"} {
+		if strings.Contains(html, bad) {
+			t.Errorf("the page contains %q", bad)
+		}
+	}
+	for _, want := range []string{
+		`<html lang="en">`, `name="viewport"`, "prefers-color-scheme: dark", "Spot total", "On-demand equivalent", "Saving", "Test RMSE",
+		"Price of each pool", "Machines in training by tier, and stage", "RMSE over time", "RMSE over dollars", "redone work", "free",
+		"c3.2xlarge us-west-1a", "price 0.742 above bid 0.478", "roll-back to the cut", journaltest.New(1).Machines[20].ID, "difference $",
+	} {
+		if !strings.Contains(html, want) {
+			t.Errorf("%q is missing", want)
+		}
+	}
+	ids := map[string]bool{}
+	for _, m := range regexp.MustCompile(` id="([^"]+)"`).FindAllStringSubmatch(html, -1) {
+		if ids[m[1]] {
+			t.Errorf("id %q is there twice", m[1])
+		}
+		ids[m[1]] = true
+	}
+	for _, m := range regexp.MustCompile(`aria-labelledby="([^"]+)"`).FindAllStringSubmatch(html, -1) {
+		for id := range strings.FieldsSeq(m[1]) {
+			if !ids[id] {
+				t.Errorf("label %q is nowhere", id)
+			}
+		}
+	}
+	if n := strings.Count(html, `role="img"`); n != 8 {
+		t.Errorf("%d charts, want 4 in 2 sizes", n)
+	}
+}
+
+// Every chart is well-formed XML.
+func TestChartsAreWellFormed(t *testing.T) {
+	r := storyReport(t, journaltest.New(2).Entries)
+	time, usd := lossCharts(r)
+	for _, c := range []chart{priceChart(r), machineChart(r), time, usd} {
+		d := xml.NewDecoder(strings.NewReader(string(c.svg("x", "wide", 800, 300))))
+		for {
+			if _, err := d.Token(); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Errorf("%s: %v", c.title, err)
+				break
+			}
+		}
+	}
+}
+
+// The price chart marks what happened: 3 bulk launches, a warned bulk eviction and an unwarned kill.
+func TestPriceMarks(t *testing.T) {
+	r := storyReport(t, journaltest.New(1).Entries)
+	count := map[string]int{}
+	for _, m := range priceChart(r).marks {
+		count[m.shape]++
+	}
+	if count["launch"] != 3 || count["notice"] != 1 || count["evicted"] != 2 {
+		t.Errorf("marks %v", count)
+	}
+	stages := ""
+	for _, b := range machineChart(r).bands {
+		stages += strings.TrimPrefix(b.label, "stage ")
+	}
+	if stages != "12313" {
+		t.Errorf("stages %s", stages)
+	}
+}
+
+// A journal of any length has a page: nothing but a start, and one that was cut anywhere.
+func TestPageOfAnUnfinishedRun(t *testing.T) {
+	entries := journaltest.New(1).Entries
+	for n := 1; n <= len(entries); n += 1 + n/3 {
+		if html := render(t, storyReport(t, entries[:n])); strings.Contains(html, "NaN") || !strings.Contains(html, "unfinished") {
+			t.Errorf("after %d entries the page is wrong", n)
+		}
+	}
+}
+
+// Names come from users and providers: they stay text.
+func TestPageEscapes(t *testing.T) {
+	r := storyReport(t, journaltest.New(1).Entries)
+	evil := `<script>alert("x")</script>`
+	r.Run.Name, r.Events[3].Why, r.Instances[0].Why = evil, evil, evil
+	r.Series.Prices[0].Pool, r.Series.Machines[3].Stage = evil, "1"+evil
+	if html := render(t, r); strings.Contains(html, "<script") {
+		t.Error("a name became markup")
+	}
+}
+
+func TestTicks(t *testing.T) {
+	for _, c := range []struct {
+		low, high float64
+		want      string
+	}{{0, 10, "0 2 4 6 8 10"}, {4.31, 5.8, "4.5 5 5.5"}, {0, 0.03, "0 0.01 0.02 0.03"}} {
+		var got []string
+		for _, v := range round(c.low, c.high, 5) {
+			got = append(got, number(v))
+		}
+		if s := strings.Join(got, " "); s != c.want {
+			t.Errorf("%v to %v: %s, want %s", c.low, c.high, s, c.want)
+		}
+	}
+	for _, span := range []float64{1, 100, 5000, 1e5, 1e7, 1e10} {
+		if n := span / timeStep(span, 8); n > 8 && span < 1e9 {
+			t.Errorf("%v s: %v ticks", span, n)
+		}
+	}
+}
+
+// Values at the edges of the data are inside the plot.
+func TestFrameHoldsEverything(t *testing.T) {
+	for _, c := range []chart{
+		{lines: []line{{points: []point{{1, 5}, {2, 9}}}}},
+		{lines: []line{{points: []point{{1, 5}}}}},
+		{logY: true, lines: []line{{points: []point{{1, 0.01}, {9, 0.7}}}}},
+		{zeroY: true, lines: []line{{points: []point{{1, 0}, {9, 0}}}}},
+	} {
+		f := c.frame(400, 200)
+		for _, p := range c.lines[0].points {
+			x, y := f.x(p.x), f.y(p.y)
+			if math.IsNaN(x+y) || x < f.left || x > f.right || y < f.top || y > f.bottom {
+				t.Errorf("%+v is at %v, %v of %+v", p, x, y, f)
+			}
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package cost
+
+import (
+	"time"
+
+	"github.com/tierml/tierml/market"
+)
+
+// Report is what a run cost and brought, as plain data: `tierml report -o json` prints it. Times are market
+// time; money is a decimal string of US dollars; lists have a fixed order.
+type Report struct {
+	Run        Run         `json:"run"`
+	Totals     Totals      `json:"totals"`
+	Equivalent *Equivalent `json:"equivalent,omitempty"` // absent when the journal names no fleet for it
+	Training   Training    `json:"training"`
+	Progress   Progress    `json:"progress"`
+	Waste      Waste       `json:"waste"`
+	Pools      []Pool      `json:"pools"`     // by pool
+	Instances  []Instance  `json:"instances"` // by launch time, then name
+	Events     []Event     `json:"events"`    // in the order of the journal
+	Series     Series      `json:"series"`
+
+	// Supplement tells what the journal of a killed run was missing, and Reconciliation how the total compares
+	// with the provider's own bill. Both are absent when there are no records of the provider to look at.
+	Supplement     *Supplement     `json:"supplement,omitempty"`
+	Reconciliation *Reconciliation `json:"reconciliation,omitempty"`
+	Warnings       []string        `json:"warnings,omitempty"`
+}
+
+// Run says which run it was.
+type Run struct {
+	Name     string    `json:"name"`
+	Version  string    `json:"version"`
+	App      string    `json:"app"`
+	Metric   string    `json:"metric"` // what the losses are
+	Cloud    string    `json:"cloud,omitempty"`
+	Rules    string    `json:"rules"`
+	Seed     uint64    `json:"seed"`
+	Finished bool      `json:"finished"` // the journal has its last line
+	Outcome  string    `json:"outcome"`  // of the last line, or "unfinished"
+	Why      string    `json:"why,omitempty"`
+	Model    string    `json:"model,omitempty"`
+	Began    time.Time `json:"began"`
+	AsOf     time.Time `json:"as_of"` // the time that the report tells of
+	Speed    float64   `json:"speed"` // market seconds per wall-clock second
+	Seconds  float64   `json:"seconds"`
+}
+
+// Totals is the bill and what it is compared with.
+type Totals struct {
+	Total    market.USD `json:"total"`
+	Spot     market.USD `json:"spot"`
+	OnDemand market.USD `json:"on_demand"` // reliable machines
+	// Equivalent, Saving and SavingPercent compare with the on-demand equivalent. A saving may be negative.
+	Equivalent    market.USD `json:"equivalent"`
+	Saving        market.USD `json:"saving"`
+	SavingPercent float64    `json:"saving_percent"`
+	// SameMachines is what the hours of the machines that were bought would have cost on demand.
+	SameMachines market.USD `json:"same_machines_on_demand"`
+	MachineHours float64    `json:"machine_hours"`
+	Evictions    int        `json:"evictions"`
+	Rollbacks    int        `json:"rollbacks"`
+}
+
+// Training is what the model has learnt.
+type Training struct {
+	Clocks       int      `json:"clocks"` // that the model holds
+	Epochs       float64  `json:"epochs,omitempty"`
+	RedoneClocks int      `json:"redone_clocks"`
+	LostClocks   int64    `json:"lost_clocks"` // that roll-backs undid
+	Work         float64  `json:"work"`        // floating-point operations that the model holds
+	WorkInAll    float64  `json:"work_in_all"` // with what was lost
+	TrainLoss    *float64 `json:"train_loss,omitempty"`
+	TestLoss     *float64 `json:"test_loss,omitempty"` // the last measured
+	BestTestLoss *float64 `json:"best_test_loss,omitempty"`
+	BestClock    int64    `json:"best_clock,omitempty"`
+}
+
+// Progress is the price of getting on. A line of the bill counts evenly over the time that it pays for.
+type Progress struct {
+	PerClock *float64  `json:"usd_per_clock,omitempty"` // dollars
+	PerEpoch *float64  `json:"usd_per_epoch,omitempty"`
+	Until    []Reached `json:"until,omitempty"` // from high losses to low ones
+}
+
+// Reached is when and for how much the test loss first came down to a value.
+type Reached struct {
+	Loss    float64   `json:"loss"`
+	Note    string    `json:"note"` // why this value
+	Clock   int64     `json:"clock"`
+	At      time.Time `json:"at"`
+	Seconds float64   `json:"seconds"` // since the run began
+	USD     float64   `json:"usd"`
+}
+
+// Pool sums up the machines of one pool.
+type Pool struct {
+	Pool      string     `json:"pool"`
+	Machines  int        `json:"machines"`
+	Evicted   int        `json:"evicted"`
+	Hours     float64    `json:"hours"`
+	FreeHours float64    `json:"free_hours"`
+	USD       market.USD `json:"usd"`
+	PerHour   float64    `json:"usd_per_hour"` // paid per machine hour
+	OnDemand  market.USD `json:"on_demand"`    // price per hour
+	Saving    float64    `json:"saving"`       // fraction, of the on-demand price of the same hours
+}
+
+// Instance is one machine's life and bill.
+type Instance struct {
+	ID       string     `json:"id"`
+	Tier     string     `json:"tier"`
+	Pool     string     `json:"pool"`
+	Bid      market.USD `json:"bid"` // 0 for on-demand
+	Launched time.Time  `json:"launched"`
+	Joined   *time.Time `json:"joined,omitempty"`
+	Warned   *time.Time `json:"warned,omitempty"`
+	Ended    *time.Time `json:"ended,omitempty"` // absent while running
+	EndedBy  string     `json:"ended_by,omitempty"`
+	Fate     string     `json:"fate"` // "terminated", "evicted", "evicted without warning", "failed", "running"
+	Why      string     `json:"why,omitempty"`
+	Hours    float64    `json:"hours"`
+	USD      market.USD `json:"usd"`
+	Charges  []Charge   `json:"charges"`
+}
+
+// Charge is one line of the bill.
+type Charge struct {
+	From time.Time  `json:"from"`
+	To   time.Time  `json:"to"`
+	Rate market.USD `json:"rate"`
+	USD  market.USD `json:"usd"`
+	Free bool       `json:"free,omitempty"`
+	Note string     `json:"note,omitempty"`
+}
+
+// Event is something noteworthy in words.
+type Event struct {
+	T         time.Time `json:"t"`
+	Kind      string    `json:"kind"`
+	Text      string    `json:"text"`
+	Why       string    `json:"why,omitempty"`
+	Instances []string  `json:"instances,omitempty"`
+}
+
+// String gives the text with its reason.
+func (e Event) String() string {
+	if e.Why == "" {
+		return e.Text
+	}
+	return e.Text + " (" + e.Why + ")"
+}
+
+// Series is what charts are drawn from.
+type Series struct {
+	Prices   []PriceSeries `json:"prices"`   // by pool
+	Machines []MachineStep `json:"machines"` // who takes part, from each instant on
+	Loss     []LossPoint   `json:"loss"`     // one per clock; thinned out when there are very many
+}
+
+// PriceSeries is a pool's price as a step function.
+type PriceSeries struct {
+	Pool  string      `json:"pool"`
+	Steps []PriceStep `json:"steps"`
+}
+
+// PriceStep is a price from an instant on.
+type PriceStep struct {
+	At  time.Time `json:"at"`
+	USD float64   `json:"usd"`
+}
+
+// MachineStep is who takes part from an instant on.
+type MachineStep struct {
+	At        time.Time `json:"at"`
+	Transient int       `json:"transient"`
+	Reliable  int       `json:"reliable"`
+	Stage     string    `json:"stage,omitempty"`
+}
+
+// LossPoint is a completed clock.
+type LossPoint struct {
+	Clock  int64     `json:"clock"`
+	At     time.Time `json:"at"`
+	USD    float64   `json:"usd"` // paid so far
+	Train  *float64  `json:"train,omitempty"`
+	Test   *float64  `json:"test,omitempty"`
+	Redone bool      `json:"redone,omitempty"`
+}

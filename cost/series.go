@@ -1,0 +1,160 @@
+package cost
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// maxLossPoints bounds the loss series: more than this a chart cannot show.
+const maxLossPoints = 600
+
+// addSeries makes what charts are drawn from.
+func (l *Ledger) addSeries(r *Report, paid *meter, asOf time.Time) {
+	r.Series = Series{Prices: []PriceSeries{}, Machines: l.machineSteps(asOf), Loss: []LossPoint{}}
+	for _, pool := range l.prices.pools() {
+		series := PriceSeries{Pool: pool.String(), Steps: []PriceStep{}}
+		for _, p := range l.prices.between(pool, l.first, asOf) {
+			series.Steps = append(series.Steps, PriceStep{p.At, dollars(p.Price)})
+		}
+		r.Series.Prices = append(r.Series.Prices, series)
+	}
+	for _, p := range thin(l.training.points, maxLossPoints) {
+		r.Series.Loss = append(r.Series.Loss, LossPoint{
+			Clock: p.clock, At: p.at, USD: paid.at(p.at), Train: p.train, Test: p.test, Redone: p.redone,
+		})
+	}
+}
+
+// thin keeps at most n points, evenly chosen, the last one among them, and of each gap a point that has a
+// test loss if there is one: tests are rarer than clocks.
+func thin(points []clockPoint, n int) []clockPoint {
+	if len(points) <= n {
+		return points
+	}
+	out := make([]clockPoint, 0, n)
+	for i := range n {
+		gap := points[i*len(points)/n : (i+1)*len(points)/n]
+		keep := gap[len(gap)-1]
+		for _, p := range gap {
+			if p.test != nil && i < n-1 {
+				keep = p
+			}
+		}
+		out = append(out, keep)
+	}
+	return out
+}
+
+// machineSteps tells who takes part, by joins and leaves, and in which stage.
+func (l *Ledger) machineSteps(asOf time.Time) []MachineStep {
+	type change struct {
+		at                  time.Time
+		transient, reliable int
+		stage               string
+	}
+	changes := []change{{at: l.first}}
+	for _, m := range l.order {
+		step := func(at time.Time, by int) {
+			c := change{at: at, transient: by}
+			if m.tier == reliableTier {
+				c.transient, c.reliable = 0, by
+			}
+			changes = append(changes, c)
+		}
+		for _, i := range m.joined {
+			step(i.from, 1)
+			if !i.to.IsZero() {
+				step(i.to, -1)
+			}
+		}
+	}
+	for _, s := range l.stages {
+		changes = append(changes, change{at: s.at, stage: s.to})
+	}
+	slices.SortStableFunc(changes, func(a, b change) int { return a.at.Compare(b.at) })
+	steps := []MachineStep{}
+	var now MachineStep
+	for _, c := range changes {
+		if c.at.After(asOf) {
+			break
+		}
+		now.At, now.Stage = c.at, cmp.Or(c.stage, now.Stage)
+		now.Transient += c.transient
+		now.Reliable += c.reliable
+		if n := len(steps); n > 0 && steps[n-1].At.Equal(c.at) {
+			steps[n-1] = now
+			continue
+		}
+		steps = append(steps, now)
+	}
+	return steps
+}
+
+// meter tells what was paid until a time when each line of the bill counts evenly over the part of the
+// machine's life that it pays for. Seen from the end of the run it never falls, although a bill may: an hour
+// that is due when it begins becomes free when the machine is taken back in it.
+type meter struct {
+	marks []mark
+}
+
+// mark is the meter's reading and slope (dollars per second) from an instant on.
+type mark struct {
+	at           time.Time
+	usd, perTime float64
+}
+
+func newMeter(bills []bill, asOf time.Time) *meter {
+	type change struct {
+		at    time.Time
+		slope float64
+		jump  float64
+	}
+	var changes []change
+	for _, b := range bills {
+		life := b.life(asOf)
+		for _, c := range b.charges {
+			paid := interval{c.From, c.To}
+			if paid.to.After(life.to) {
+				paid.to = life.to
+			}
+			switch usd := dollars(c.Amount); {
+			case usd == 0:
+			case paid.length() == 0:
+				changes = append(changes, change{at: c.From, jump: usd})
+			default:
+				slope := usd / paid.length().Seconds()
+				changes = append(changes, change{at: paid.from, slope: slope}, change{at: paid.to, slope: -slope})
+			}
+		}
+	}
+	slices.SortStableFunc(changes, func(a, b change) int { return a.at.Compare(b.at) })
+	m := &meter{}
+	var now mark
+	for _, c := range changes {
+		if !now.at.IsZero() {
+			now.usd += now.perTime * c.at.Sub(now.at).Seconds()
+		}
+		now.at = c.at
+		now.usd += c.jump
+		now.perTime += c.slope
+		m.marks = append(m.marks, now)
+	}
+	return m
+}
+
+// at gives the reading in dollars.
+func (m *meter) at(t time.Time) float64 {
+	i, found := slices.BinarySearchFunc(m.marks, t, func(k mark, t time.Time) int { return k.at.Compare(t) })
+	if found { // the last of those at this instant
+		for i+1 < len(m.marks) && m.marks[i+1].at.Equal(t) {
+			i++
+		}
+		return m.marks[i].usd
+	}
+	if i == 0 {
+		return 0
+	}
+	k := m.marks[i-1]
+	return max(0, k.usd+k.perTime*t.Sub(k.at).Seconds())
+}

@@ -1,0 +1,211 @@
+package cost
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/tierml/tierml/internal/journal/words"
+	"github.com/tierml/tierml/market"
+)
+
+// textWidth is how wide the plain report may be.
+const textWidth = 100
+
+// WriteText renders the report for a terminal or a log, at most 100 columns wide, without colours.
+func (r *Report) WriteText(w io.Writer) error {
+	t := &text{w: w}
+	t.head(r)
+	t.totals(r)
+	t.pools(r)
+	t.instances(r)
+	t.waste(r)
+	t.progress(r)
+	t.events(r)
+	t.notes(r)
+	return t.err
+}
+
+// text remembers the first error, so that rendering need not stop for each.
+type text struct {
+	w   io.Writer
+	err error
+}
+
+func (t *text) line(format string, args ...any) {
+	if t.err == nil {
+		_, t.err = fmt.Fprintf(t.w, format+"\n", args...)
+	}
+}
+
+func (t *text) table(title string, tab *table) {
+	if len(tab.rows) == 0 {
+		return
+	}
+	t.line("\n%s", title)
+	if t.err == nil {
+		t.err = tab.write(t.w, textWidth)
+	}
+}
+
+// wrapped writes words in lines that fit; all but the first begin with as many blanks as indent has
+// characters.
+func (t *text) wrapped(indent, s string) {
+	blank := strings.Repeat(" ", utf8.RuneCountInString(indent))
+	line, empty := indent, true
+	for _, word := range strings.Fields(s) {
+		if !empty && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > textWidth {
+			t.line("%s", line)
+			line, empty = blank, true
+		}
+		if !empty {
+			line += " "
+		}
+		line, empty = line+word, false
+	}
+	t.line("%s", line)
+}
+
+func (t *text) head(r *Report) {
+	t.line("%s: %s", r.Run.Name, r.Run.Outcome)
+	wall := time.Duration(r.Run.Seconds / r.Run.Speed * float64(time.Second)).Round(time.Second)
+	t.line("  %s to %s market time (%s, %s by the wall clock)", clockTime(r.Run.Began),
+		clockTime(r.Run.AsOf), words.Duration(r.Run.Seconds), wall)
+	t.line("  rules %s, seed %d, tierml %s", r.Run.Rules, r.Run.Seed, r.Run.Version)
+	if !r.Run.Finished {
+		t.line("  The journal has no last line: the run goes on or was killed. Machines without an end are")
+		t.line("  counted as running, with what is due, as of %s.", clockTime(r.Run.AsOf))
+	}
+	if r.Training.TestLoss != nil {
+		t.line("  %s %s: test %.4f, %s", r.Run.App, r.Run.Metric, *r.Training.TestLoss, words.Number(r.Training.Clocks, "clock"))
+	}
+	if r.Run.Model != "" {
+		t.line("  model: %s", r.Run.Model)
+	}
+}
+
+func (t *text) totals(r *Report) {
+	tab := &table{head: []string{"", ">US$", ""}}
+	tab.add("spot machines", money(r.Totals.Spot), fmt.Sprintf("%.1f machine hours of all kinds, %s",
+		r.Totals.MachineHours, words.Number(r.Totals.Evictions, "eviction")))
+	tab.add("reliable machines", money(r.Totals.OnDemand), "")
+	tab.add("total", money(r.Totals.Total), "exactly $"+r.Totals.Total.String())
+	if e := r.Equivalent; e != nil {
+		tab.add("on-demand equivalent", money(e.USD),
+			fmt.Sprintf("the undisturbed work: %.2f h on %d x %s", e.Hours, e.Count, words.Type(e.Pool)))
+		tab.add("saving", money(r.Totals.Saving), fmt.Sprintf("%.1f %%", r.Totals.SavingPercent))
+	}
+	tab.add("same machines on demand", money(r.Totals.SameMachines), "their own hours at the on-demand price")
+	t.table("Cost", tab)
+}
+
+func (t *text) pools(r *Report) {
+	tab := &table{head: []string{"pool", ">count", ">evicted", ">hours", ">free", ">US$", ">US$/h", ">on demand", ">saving"}}
+	for _, p := range r.Pools {
+		tab.add(words.Pool(p.Pool), fmt.Sprint(p.Machines), fmt.Sprint(p.Evicted), fmt.Sprintf("%.2f", p.Hours),
+			fmt.Sprintf("%.2f", p.FreeHours), money(p.USD), fmt.Sprintf("%.4f", p.PerHour), p.OnDemand.String(),
+			fmt.Sprintf("%.0f %%", 100*p.Saving))
+	}
+	t.table("Pools", tab)
+}
+
+func (t *text) instances(r *Report) {
+	for _, p := range r.Pools {
+		tab := &table{head: []string{"machine", "launched", ">hours", ">US$", "end", "why"}}
+		for _, i := range r.Instances {
+			if i.Pool == p.Pool {
+				tab.add(i.ID, i.Launched.UTC().Format("01-02 15:04:05"), fmt.Sprintf("%.2f", i.Hours), money(i.USD), shortFate(i.Fate), i.Why)
+			}
+		}
+		t.table("Machines of "+words.Pool(p.Pool), tab)
+	}
+}
+
+// shortFate leaves room for the reason.
+func shortFate(fate string) string {
+	if fate == "evicted without warning" {
+		return "taken"
+	}
+	return fate
+}
+
+func (t *text) waste(r *Report) {
+	tab := &table{head: []string{"", ">machine hours", ">US$", ""}}
+	for _, row := range r.Waste.Rows() {
+		hours := ""
+		if row.Seconds > 0 {
+			hours = fmt.Sprintf("%.2f", row.Seconds/3600)
+		}
+		tab.add(row.Name, hours, money(row.USD), row.Meaning)
+	}
+	t.table("Where time and money went", tab)
+}
+
+// WasteRow is one row of the waste split as people read it.
+type WasteRow struct {
+	Part
+	Name, Meaning string
+}
+
+// Rows lists the split in its reading order.
+func (w Waste) Rows() []WasteRow {
+	return []WasteRow{
+		{w.Working, "working", "clocks done for the first time"},
+		{w.Redone, "redone work", "clocks done again after a roll-back"},
+		{w.Startup, "start-up idle", "from launch to join"},
+		{w.Flush, "flush", "from eviction notice to leave"},
+		{w.Idle, "out of training", "failed, or left and not yet ended"},
+		{w.AfterEnd, "beyond the end", "rest of a paid hour, or a minimum"},
+		{w.Free, "free", "not billed under the rules; part of the rows above"},
+	}
+}
+
+func (t *text) progress(r *Report) {
+	tab := &table{head: []string{"", ">US$", ">clock", ">after", ""}}
+	if v := r.Progress.PerClock; v != nil {
+		tab.add("per clock", fmt.Sprintf("%.4f", *v), "", "", "")
+	}
+	if v := r.Progress.PerEpoch; v != nil {
+		tab.add("per epoch", fmt.Sprintf("%.4f", *v), "", "", "")
+	}
+	for _, u := range r.Progress.Until {
+		tab.add(fmt.Sprintf("until test %s %.4f", r.Run.Metric, u.Loss), fmt.Sprintf("%.2f", u.USD), fmt.Sprint(u.Clock),
+			words.Duration(u.Seconds), u.Note)
+	}
+	t.table("Price of progress", tab)
+}
+
+func (t *text) events(r *Report) {
+	if len(r.Events) == 0 {
+		return
+	}
+	t.line("\nEvents")
+	for _, e := range r.Events {
+		t.wrapped("  "+e.T.UTC().Format("01-02 15:04:05")+"  ", e.String())
+	}
+}
+
+func (t *text) notes(r *Report) {
+	if r.Supplement == nil && r.Reconciliation == nil && len(r.Warnings) == 0 {
+		return
+	}
+	t.line("\nChecks")
+	if r.Supplement != nil {
+		t.wrapped("  ", r.Supplement.String())
+	}
+	if r.Reconciliation != nil {
+		for s := range strings.SplitSeq(r.Reconciliation.String(), "\n") {
+			t.wrapped("  ", s)
+		}
+	}
+	for _, s := range r.Warnings {
+		t.wrapped("  warning: ", s)
+	}
+}
+
+// money gives dollars and cents for a column that says so.
+func money(u market.USD) string { return strings.Replace(u.Cents(), "$", "", 1) }
+
+func clockTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }

@@ -1,0 +1,115 @@
+package cost
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+)
+
+// training is what the clocks did.
+type training struct {
+	points    []clockPoint
+	kept      map[int64]float64 // work of each clock that the model holds, once
+	seen      map[int64]bool    // clocks that were done at least once
+	done      float64           // work in all, also what was undone or done again
+	lost      int64             // clocks that roll-backs undid
+	rollbacks int
+}
+
+// clockPoint is a clock that was completed.
+type clockPoint struct {
+	at          time.Time
+	clock       int64
+	train, test *float64
+	seconds     float64 // wall-clock
+	redone      bool
+}
+
+// clock notes a completed clock. It counts as redone when the journal says so or when it was done before.
+func (t *training) clock(e journal.Entry) {
+	if t.kept == nil {
+		t.kept, t.seen = map[int64]float64{}, map[int64]bool{}
+	}
+	redone := e.Redone || t.seen[e.Clock]
+	t.seen[e.Clock] = true
+	t.kept[e.Clock] = e.Work
+	t.done += e.Work
+	t.points = append(t.points, clockPoint{
+		at: e.T, clock: e.Clock, train: e.TrainLoss, test: e.TestLoss, seconds: e.Seconds, redone: redone,
+	})
+}
+
+// rollback undoes the clocks beyond the cut that it returns to.
+func (t *training) rollback(e journal.Entry) {
+	t.rollbacks++
+	t.lost += e.LostClocks
+	maps.DeleteFunc(t.kept, func(clock int64, _ float64) bool { return clock > e.Clock })
+}
+
+// work is what the model holds: each clock once. The sum does not depend on map order.
+func (t *training) work() float64 {
+	var sum float64
+	for _, c := range slices.Sorted(maps.Keys(t.kept)) {
+		sum += t.kept[c]
+	}
+	return sum
+}
+
+// redone counts the clocks that were done again.
+func (t *training) redone() (n int) {
+	for _, p := range t.points {
+		if p.redone {
+			n++
+		}
+	}
+	return n
+}
+
+// redoneIntervals is when the run did clocks again: from the completion of the clock before, as the entry's
+// seconds tell, to theirs.
+func (t *training) redoneIntervals(toMarket func(time.Duration) time.Duration) []interval {
+	var out []interval
+	for _, p := range t.points {
+		if p.redone {
+			length := toMarket(time.Duration(p.seconds * float64(time.Second)))
+			out = append(out, interval{p.at.Add(-length), p.at})
+		}
+	}
+	return merge(out)
+}
+
+// best is the point with the least test loss; of equals the first.
+func (t *training) best() (clockPoint, bool) {
+	var best clockPoint
+	for _, p := range t.points {
+		if p.test != nil && (best.test == nil || *p.test < *best.test) {
+			best = p
+		}
+	}
+	return best, best.test != nil
+}
+
+// reached is the first point whose test loss is at most the limit.
+func (t *training) reached(limit float64) (clockPoint, bool) {
+	for _, p := range t.points {
+		if p.test != nil && *p.test <= limit {
+			return p, true
+		}
+	}
+	return clockPoint{}, false
+}
+
+// last gives the last train and test losses that were measured.
+func (t *training) last() (train, test *float64) {
+	for _, p := range slices.Backward(t.points) {
+		if train == nil {
+			train = p.train
+		}
+		if test == nil {
+			test = p.test
+		}
+	}
+	return train, test
+}

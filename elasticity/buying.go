@@ -1,0 +1,269 @@
+package elasticity
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/tiers"
+)
+
+// launch is a purchase that was asked for, until all its machines have joined or gone.
+type launch struct {
+	token      string
+	tier       tiers.Tier
+	pool       market.Pool
+	bid        market.USD
+	count      int
+	why        string
+	at         time.Time
+	answered   bool
+	readySince time.Time // when its first machine was ready
+}
+
+// switchover is a proactive switch: machines of the new pool are starting, those of the old one work on.
+type switchover struct {
+	from, to market.Pool
+	token    string
+}
+
+// maxReliableTries is how often the reliable tier is asked for before the run is given up.
+const maxReliableTries = 5
+
+// launch writes the intent down and buys. The token makes the purchase safe to repeat.
+func (c *Controller) launch(tier tiers.Tier, pool market.Pool, bid market.USD, count int, why string) string {
+	c.counter++
+	l := &launch{
+		token: fmt.Sprintf("%s-%d", c.cfg.Run, c.counter),
+		tier:  tier, pool: pool, bid: bid, count: count, why: why, at: c.now,
+	}
+	c.launches[l.token] = l
+	c.record(journal.Entry{
+		Kind: journal.Intent, Why: why, Token: l.token, Tier: string(tier), Pool: pool.String(), Bid: bid.String(), Count: count,
+	})
+	c.out = append(c.out, Launch{Request: provisioner.Request{
+		Token: l.token, Pool: pool, Bid: bid, Count: count, Tags: map[string]string{"tier": string(tier)},
+	}})
+	return l.token
+}
+
+func (c *Controller) takeLaunchFailed(e LaunchFailed) {
+	l := c.launches[e.Token]
+	if l == nil || l.answered {
+		return
+	}
+	delete(c.launches, e.Token)
+	c.record(journal.Entry{Kind: journal.LaunchFailed, Token: e.Token, Pool: l.pool.String(), Count: l.count, Why: e.Err.Error()})
+	if c.switching != nil && c.switching.token == e.Token {
+		c.switching = nil
+	}
+	if l.tier == tiers.Reliable {
+		if c.counter >= maxReliableTries || errors.Is(e.Err, provisioner.ErrInvalid) {
+			c.fail("no reliable machine could be had: " + e.Err.Error())
+			return
+		}
+		c.launch(l.tier, l.pool, l.bid, l.count, l.why)
+		return
+	}
+	c.deferred[l.pool] = c.now.Add(c.cfg.RetryCapacity)
+	c.wantPlan = true
+}
+
+// closeLaunch forgets a launch when none of its machines is still on its way.
+func (c *Controller) closeLaunch(token string) {
+	l := c.launches[token]
+	if l == nil || !l.answered {
+		return
+	}
+	for _, m := range c.machines {
+		if m.token == token && m.joined == 0 && !m.lost && !m.ended {
+			return
+		}
+	}
+	delete(c.launches, token)
+	if c.switching != nil && c.switching.token == token {
+		c.switching.settle(c)
+	}
+}
+
+// settle ends a switch-over: if machines of the new pool take part, those of the old one drain.
+func (s *switchover) settle(c *Controller) {
+	if c.launches[s.token] != nil {
+		return
+	}
+	c.switching = nil
+	arrived := c.ordered(func(m *machine) bool { return m.member() && m.token == s.token && !m.warned })
+	if len(arrived) == 0 {
+		return
+	}
+	for _, m := range c.ordered(func(m *machine) bool { return m.pool == s.from && !m.lost && !m.ended && !m.warned }) {
+		m.draining = true
+	}
+	c.relayout = true
+}
+
+func (c *Controller) takePrice(e PriceChanged) {
+	h := c.prices[e.Pool]
+	if h == nil {
+		return
+	}
+	if last, ok := h.Last(); ok && !e.At.After(last.At) {
+		return // told before
+	}
+	point := market.PricePoint{At: e.At, Price: e.Price}
+	if err := h.Append(point); err != nil {
+		return // it cannot be: it is later than the last
+	}
+	c.recordPrice(e.Pool, point)
+	c.wantPlan = true
+}
+
+func (c *Controller) recordPrice(pool market.Pool, p market.PricePoint) {
+	c.record(journal.Entry{Kind: journal.Price, Pool: pool.String(), USD: p.Price.String(), At: &p.At})
+}
+
+// buy asks the policy what to hold and does as it says. Spot machines are bought once the reliable tier
+// stands: before that they would have nothing to do.
+func (c *Controller) buy() {
+	if !c.wantPlan && c.now.Before(c.nextPlan) {
+		return
+	}
+	if !c.standing() || c.stopWhy != "" || c.ending || c.done() {
+		return
+	}
+	c.wantPlan, c.nextPlan = false, c.now.Add(c.cfg.PlanEvery)
+	plan := c.cfg.Policy.Plan(c.State())
+	for _, a := range plan.Acquire {
+		token := c.launch(tiers.Transient, a.Pool, a.Bid, a.Count, a.Why)
+		if s := plan.Switch; s != nil && s.To == a.Pool {
+			c.switching = &switchover{from: s.From, to: s.To, token: token}
+			c.record(journal.Entry{
+				Kind: journal.Switch, Why: s.Why, From: s.From.String(), To: s.To.String(),
+				FromMTTF: s.FromMTTF.Seconds(), ToMTTF: s.ToMTTF.Seconds(),
+			})
+		}
+	}
+	if plan.Switch == nil {
+		for _, r := range plan.Release {
+			for _, m := range c.ordered(func(m *machine) bool { return m.pool == r.Pool && !m.lost && !m.ended }) {
+				m.draining, m.why = true, r.Why
+				c.relayout = true
+			}
+		}
+	}
+}
+
+// State is what the policy sees now.
+func (c *Controller) State() bidding.State {
+	s := bidding.State{Now: c.now, Want: c.cfg.Want}
+	for _, p := range c.cfg.Pools {
+		s.Pools = append(s.Pools, bidding.Candidate{
+			Pool: p.Pool, Type: p.Type, History: c.prices[p.Pool], MaxPrice: p.MaxPrice, NoCapacityUntil: c.deferred[p.Pool],
+		})
+	}
+	type key struct {
+		token            string
+		draining, warned bool
+	}
+	held := map[key]int{} // index into s.Held
+	add := func(k key, a bidding.Allocation) {
+		if i, ok := held[k]; ok {
+			s.Held[i].Count += a.Count
+			return
+		}
+		held[k] = len(s.Held)
+		s.Held = append(s.Held, a)
+	}
+	for _, token := range sortedTokens(c.launches) {
+		if l := c.launches[token]; l.tier == tiers.Transient && !l.answered {
+			add(key{token: token}, bidding.Allocation{Pool: l.pool, Bid: l.bid, Count: l.count, Launch: l.at})
+		}
+	}
+	for _, m := range c.ordered(func(m *machine) bool {
+		return m.tier == tiers.Transient && !m.lost && !m.ended && !m.terminating
+	}) {
+		add(key{m.token, m.draining || m.leaving, m.warned}, bidding.Allocation{
+			Pool: m.pool, Bid: m.bid, Count: 1, Launch: m.launched, Draining: m.draining || m.leaving, Warned: m.warned,
+		})
+	}
+	sortHeld(s.Held)
+	return s
+}
+
+// join takes ready machines into training, those of one launch together: partitions and splits move once.
+func (c *Controller) join() {
+	if c.halt != nil || c.recovery != nil || c.ending {
+		return
+	}
+	for _, token := range sortedTokens(c.launches) {
+		l := c.launches[token]
+		var ready []*machine
+		coming := 0
+		for _, m := range c.ordered(func(m *machine) bool { return m.token == token && m.joined == 0 && !m.lost && !m.ended }) {
+			switch {
+			case m.warned:
+			case m.ready && (m.tier == tiers.Transient || !m.loading):
+				ready = append(ready, m)
+			default:
+				coming++
+			}
+		}
+		if len(ready) > 0 && l.readySince.IsZero() {
+			l.readySince = c.now
+		}
+		wait := coming > 0 && (l.tier == tiers.Reliable || c.now.Before(l.readySince.Add(c.cfg.JoinWait)))
+		if len(ready) == 0 || wait || l.tier == tiers.Transient && !c.standing() {
+			continue
+		}
+		for _, m := range ready {
+			c.joins++
+			m.joined = c.joins
+		}
+		if !c.standing() {
+			c.stand()
+		}
+		for _, m := range ready {
+			c.send(m.id, c.setRoute())
+		}
+		c.layOut()
+		for _, m := range ready {
+			c.recordJoin(m)
+		}
+		c.closeLaunch(token)
+	}
+}
+
+// drain ends the work of released machines shortly before they would cost another hour.
+func (c *Controller) drain() {
+	for _, m := range c.ordered(func(m *machine) bool { return m.draining && !m.leaving && !m.lost && !m.ended }) {
+		if !c.now.Before(c.paidUntil(m).Add(-c.cfg.DrainMargin)) {
+			m.leaving = true
+			if m.why == "" {
+				m.why = "a pool with a longer MTTF took its place, and its paid time is over"
+			}
+			c.relayout = true
+		}
+	}
+}
+
+// paidUntil is the end of the hour that is paid already; without whole-hour billing that is now.
+func (c *Controller) paidUntil(m *machine) time.Time {
+	if !c.cfg.WholeHours {
+		return c.now
+	}
+	hours := c.now.Sub(m.launched)/time.Hour + 1
+	return m.launched.Add(hours * time.Hour)
+}
+
+// retire terminates machines that have handed everything over.
+func (c *Controller) retire() {
+	for _, m := range c.ordered(func(m *machine) bool { return m.leaving && !m.lost && !m.ended && !m.terminating }) {
+		if m.joined == 0 || !c.ownsAny(m.id) && !c.holdsAny(m.id) {
+			c.terminate(m, m.why)
+		}
+	}
+}

@@ -1,0 +1,313 @@
+// Package elasticity is the deciding core of a run: it turns what happens (prices, notices, losses,
+// arrivals, answers) into what to do (buy, terminate, move, cut, recover), and writes down why. It is one
+// state machine over plain values: no clock, no goroutine, no socket. elasticity/runner drives it in real time
+// with real machines; sim drives the same code in simulated time.
+//
+// It composes market, bidding, provisioner, ps and tiers; nothing of those knows it.
+package elasticity
+
+import (
+	"time"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// Config is what a controller needs to know beforehand. Durations are market time unless said otherwise.
+type Config struct {
+	Run      string // names the run in tokens: unique per run
+	Job      Job
+	Reliable Reliable
+	Want     bidding.Want
+	Pools    []Pool
+	Policy   bidding.Policy
+	Stages   tiers.Thresholds
+	Speed    float64 // market seconds per wall-clock second: turns market durations into wall-clock figures
+
+	CutEvery      time.Duration // between cuts
+	DeadAfter     time.Duration // silence after which a node is given up
+	BrokenAfter   time.Duration // time for a node whose stream broke to come back
+	JoinWait      time.Duration // how long ready machines wait for the rest of their launch
+	DrainMargin   time.Duration // released machines are terminated so long before their paid hour ends
+	RetryCapacity time.Duration // how long a pool without capacity is left alone
+	PlanEvery     time.Duration // how often the policy is asked when nothing happens
+	MaxDuration   time.Duration // the run ends in order after this; 0 = never
+	WholeHours    bool          // the rule book bills whole hours: what is paid for is worked to its end
+}
+
+// Job is what is trained.
+type Job struct {
+	Schema      ps.Schema
+	App         string
+	Params      map[string]string
+	Dataset     []byte // what was learned about the data when it was cut, for the application
+	SplitsURL   string
+	Clocks      ps.Clock
+	EvalEvery   ps.Clock
+	Heartbeat   time.Duration // wall clock
+	OrphanAfter time.Duration // wall clock
+	// Metric turns a mean loss per example into the figure that people read (RMSE: the square root); nil leaves
+	// it as it is.
+	Metric func(mean float64) float64
+	// ResumeFrom is a checkpoint at clock ResumeAt; empty starts from the initial state.
+	ResumeFrom string
+	ResumeAt   ps.Clock
+}
+
+// Reliable is the reliable tier: on-demand machines.
+type Reliable struct {
+	Pool  market.Pool
+	Type  market.InstanceType
+	Count int
+}
+
+// Pool is a spot pool that the job allows.
+type Pool struct {
+	Pool     market.Pool
+	Type     market.InstanceType
+	MaxPrice market.USD      // 0 = no limit of the job's own
+	History  *market.History // up to now; the controller appends to it
+}
+
+// Controller is the state of a run. It is not safe for concurrent use: one driver steps it.
+type Controller struct {
+	cfg Config
+	now time.Time
+	out []Action
+
+	started   time.Time
+	prices    map[market.Pool]*market.History
+	deferred  map[market.Pool]time.Time // pools without capacity, until when
+	launches  map[string]*launch        // by token, until every machine of it has joined or gone
+	counter   uint64                    // of tokens
+	machines  map[ps.ServerID]*machine
+	early     map[ps.ServerID]tiers.Hello // nodes that called before their launch was answered
+	joins     int
+	nextPlan  time.Time
+	wantPlan  bool
+	idleWhy   string      // why nothing was bought when last asked
+	switching *switchover // a proactive switch under way
+
+	commands map[uint64]sent
+	lastID   uint64
+	lastInc  ps.Incarnation
+
+	generation ps.Generation
+	route      ps.Route
+	routeNews  bool // owners changed since the last broadcast
+	target     tiers.Layout
+	stage      tiers.Stage
+	splits     []splitState
+	relayout   bool
+
+	committed ps.Clock // newest committed cut
+	cutDue    time.Time
+	cut       *cut
+	moves     map[ps.Partition]ps.ServerID
+	moveRetry time.Time
+	settle    *settling
+	halt      *halting
+	recovery  *recovery
+
+	progress progress
+	stopWhy  string // an orderly end is wanted
+	ending   bool   // machines are being terminated for good
+	outcome  string
+	failWhy  string
+	finished bool
+}
+
+type sent struct {
+	to ps.ServerID
+	do tiers.Do
+}
+
+// New gives a controller; its first Step launches the reliable machines.
+func New(cfg Config) *Controller {
+	c := &Controller{
+		cfg:        cfg,
+		prices:     map[market.Pool]*market.History{},
+		deferred:   map[market.Pool]time.Time{},
+		launches:   map[string]*launch{},
+		machines:   map[ps.ServerID]*machine{},
+		early:      map[ps.ServerID]tiers.Hello{},
+		commands:   map[uint64]sent{},
+		moves:      map[ps.Partition]ps.ServerID{},
+		generation: 1,
+		stage:      tiers.Stage1,
+		committed:  cfg.Job.ResumeAt,
+		splits:     make([]splitState, cfg.Job.Schema.Splits),
+	}
+	for _, p := range cfg.Pools {
+		c.prices[p.Pool] = p.History
+	}
+	for i := range c.splits {
+		c.splits[i].next = cfg.Job.ResumeAt + 1
+	}
+	c.route.Owner = make([]ps.ServerID, cfg.Job.Schema.Partitions)
+	c.route.Backup = make([]ps.ServerID, cfg.Job.Schema.Partitions)
+	c.progress = newProgress(len(c.splits), cfg.Job.ResumeAt)
+	return c
+}
+
+// Step takes in an event and gives what to do about it, in order.
+func (c *Controller) Step(now time.Time, e Event) []Action {
+	c.now, c.out = now, nil
+	if c.finished {
+		return nil
+	}
+	if c.started.IsZero() {
+		c.begin()
+	}
+	c.take(e)
+	c.advance()
+	return c.out
+}
+
+// NextWake is when Step wants to be called again at the latest.
+func (c *Controller) NextWake() time.Time {
+	wake := c.now.Add(c.cfg.PlanEvery)
+	for _, m := range c.machines {
+		if m.lost || m.ended {
+			continue
+		}
+		if !m.brokenAt.IsZero() {
+			wake = earlier(wake, m.brokenAt.Add(c.cfg.BrokenAfter))
+		}
+		if m.draining && !m.leaving {
+			wake = earlier(wake, c.paidUntil(m).Add(-c.cfg.DrainMargin))
+		}
+	}
+	if !c.cutDue.IsZero() && c.cutDue.After(c.now) {
+		wake = earlier(wake, c.cutDue)
+	}
+	for _, l := range c.launches {
+		if !l.readySince.IsZero() {
+			wake = earlier(wake, l.readySince.Add(c.cfg.JoinWait))
+		}
+	}
+	return wake
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func (c *Controller) begin() {
+	c.started = c.now
+	c.wantPlan = true
+	for _, p := range c.cfg.Pools { // what is in force now; bills are made from the journal's prices
+		if last, ok := p.History.Last(); ok {
+			c.recordPrice(p.Pool, last)
+		}
+	}
+	c.launch(tiers.Reliable, c.cfg.Reliable.Pool, 0, c.cfg.Reliable.Count,
+		"the reliable tier holds the solution")
+}
+
+func (c *Controller) take(e Event) {
+	switch e := e.(type) {
+	case PriceChanged:
+		c.takePrice(e)
+	case Launched:
+		c.takeLaunched(e)
+	case LaunchFailed:
+		c.takeLaunchFailed(e)
+	case InstanceEnded:
+		c.takeEnded(e.Instance)
+	case Warned:
+		c.takeWarned(e)
+	case Disconnected:
+		if m := c.machines[e.ID]; m != nil && m.brokenAt.IsZero() {
+			m.brokenAt = c.now
+		}
+	case Reported:
+		c.takeReport(e.ID, e.Report)
+	case StopWanted:
+		if c.stopWhy == "" {
+			c.stopWhy = e.Why
+		}
+		if e.Now && !c.ending {
+			c.outcome = "interrupted"
+			c.endAll(e.Why)
+		}
+	case Exported:
+		c.takeExported(e)
+	case Wake:
+	}
+}
+
+// advance does whatever the state asks for now. Each part looks at the state alone, so that their order
+// matters for promptness only: recovery before everything, then halts, which wait for moves and handovers.
+func (c *Controller) advance() {
+	c.checkDuration()
+	c.giveUpSilent()
+	c.buy()
+	c.join()
+	c.drain()
+	if c.relayout {
+		c.layOut()
+	}
+	c.advanceRecovery()
+	c.advanceSettle()
+	c.advanceHalt()
+	c.advanceMoves()
+	c.advanceSplits()
+	c.advanceCut()
+	c.retire()
+	c.advanceEnd()
+}
+
+func (c *Controller) checkDuration() {
+	if c.cfg.MaxDuration > 0 && c.stopWhy == "" && c.now.Sub(c.started) >= c.cfg.MaxDuration {
+		c.stopWhy = "max_duration " + c.cfg.MaxDuration.String() + " is over"
+	}
+}
+
+func (c *Controller) record(e journal.Entry) {
+	e.T = c.now
+	c.out = append(c.out, Record{Entry: e})
+}
+
+func (c *Controller) send(to ps.ServerID, do tiers.Do) {
+	c.lastID++
+	c.commands[c.lastID] = sent{to: to, do: do}
+	c.out = append(c.out, Send{ID: to, Command: tiers.Command{ID: c.lastID, Do: do}})
+}
+
+// waiting says whether a command of a kind is unanswered.
+func waiting[T tiers.Do](c *Controller) bool {
+	for _, s := range c.commands {
+		if _, ok := s.do.(T); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// forget drops the unanswered commands of a node, whose answers will never come.
+func (c *Controller) forget(id ps.ServerID) {
+	for k, s := range c.commands {
+		if s.to == id {
+			delete(c.commands, k)
+		}
+	}
+}
+
+func (c *Controller) terminate(m *machine, why string) {
+	if m.terminating || m.ended {
+		return
+	}
+	m.terminating, m.why = true, why
+	c.out = append(c.out, Terminate{IDs: []provisioner.InstanceID{provisioner.InstanceID(m.id)}, Why: why})
+}
+
+// Outcome is how the run ended: "finished", "interrupted" or "failed"; empty while it goes on.
+func (c *Controller) Outcome() string { return c.outcome }

@@ -1,0 +1,110 @@
+package elasticity
+
+import (
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// Event is something that happened: one of the structs below. Telling the same event again is harmless.
+type Event interface{ event() }
+
+type (
+	// PriceChanged: a pool's price per hour is Price from At on.
+	PriceChanged struct {
+		Pool  market.Pool
+		At    time.Time
+		Price market.USD
+	}
+	// Launched answers a Launch: these machines were got.
+	Launched struct {
+		Token     string
+		Instances []provisioner.Instance
+	}
+	// LaunchFailed answers a Launch: none were got.
+	LaunchFailed struct {
+		Token string
+		Err   error
+	}
+	// InstanceEnded: the provider says that a machine is gone.
+	InstanceEnded struct{ Instance provisioner.Instance }
+	// Warned: the provider says that a machine will go, or (Rebalance) that the risk has grown.
+	Warned struct {
+		ID        ps.ServerID
+		Deadline  time.Time
+		Rebalance bool
+	}
+	// Reported: a node said something; its first report is tiers.Hello.
+	Reported struct {
+		ID     ps.ServerID
+		Report tiers.Report
+	}
+	// Disconnected: a node's stream broke.
+	Disconnected struct{ ID ps.ServerID }
+	// StopWanted: a person, a budget or a limit asks for an orderly end: flush, save, terminate. Now asks for
+	// an end at once: nothing is saved, every machine is terminated.
+	StopWanted struct {
+		Why string
+		Now bool
+	}
+	// Exported answers an Export.
+	Exported struct {
+		Model    string
+		TestLoss float64
+		Err      error
+	}
+	// Wake is the passing of time.
+	Wake struct{}
+)
+
+func (PriceChanged) event()  {}
+func (Launched) event()      {}
+func (LaunchFailed) event()  {}
+func (InstanceEnded) event() {}
+func (Warned) event()        {}
+func (Reported) event()      {}
+func (Disconnected) event()  {}
+func (StopWanted) event()    {}
+func (Exported) event()      {}
+func (Wake) event()          {}
+
+// Action is something to do: one of the structs below. Actions of one step are done in order.
+type Action interface{ action() }
+
+type (
+	// Record writes a journal line; it must be durable before the next action is done.
+	Record struct{ Entry journal.Entry }
+	// Launch buys machines; answered by Launched or LaunchFailed.
+	Launch struct{ Request provisioner.Request }
+	// Terminate ends machines; answered by an InstanceEnded each.
+	Terminate struct {
+		IDs []provisioner.InstanceID
+		Why string
+	}
+	// Send gives a node a command; answered by a report.
+	Send struct {
+		ID      ps.ServerID
+		Command tiers.Command
+	}
+	// Export reads all tables at a complete clock from their owners and saves them; answered by Exported.
+	Export struct {
+		Clock      ps.Clock
+		Final      bool // the job's result; otherwise a checkpoint to resume from
+		Generation ps.Generation
+		Route      ps.Route
+		Peers      map[ps.ServerID]string
+	}
+	// Finish ends the run: every machine is gone.
+	Finish struct{ Outcome string }
+)
+
+func (Record) action()    {}
+func (Launch) action()    {}
+func (Terminate) action() {}
+func (Send) action()      {}
+func (Export) action()    {}
+func (Finish) action()    {}

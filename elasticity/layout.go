@@ -1,0 +1,284 @@
+package elasticity
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// splitState is who works on a split.
+type splitState struct {
+	holder    ps.ServerID // nobody while it changes hands
+	next      ps.Clock    // first clock not begun; known while nobody holds it
+	releasing bool        // its holder was asked for it
+}
+
+func sortedTokens(m map[string]*launch) []string { return slices.Sorted(maps.Keys(m)) }
+
+func sortHeld(held []bidding.Allocation) {
+	slices.SortStableFunc(held, func(a, b bidding.Allocation) int {
+		return cmp.Or(a.Pool.Compare(b.Pool), a.Launch.Compare(b.Launch))
+	})
+}
+
+// standing says whether the reliable tier has taken the job up.
+func (c *Controller) standing() bool { return c.route.Version > 0 }
+
+// stand starts the job on the reliable machines: stage 1.
+func (c *Controller) stand() {
+	c.target = tiers.Next(c.layout(), c.tierMembers(), c.cfg.Stages)
+	c.route.Version = 1
+	c.route.Owner = slices.Clone(c.target.Route.Owner)
+	c.route.Backup = slices.Clone(c.target.Route.Backup)
+	for _, m := range c.members() {
+		owned, backedUp := partitionsOf(c.route.Owner, m.id), partitionsOf(c.route.Backup, m.id)
+		c.send(m.id, tiers.BackUp{Partitions: backedUp, Checkpoint: c.cfg.Job.ResumeFrom, Cut: c.cfg.Job.ResumeAt})
+		c.send(m.id, tiers.Own{Partitions: owned, Checkpoint: c.cfg.Job.ResumeFrom, Cut: c.cfg.Job.ResumeAt})
+	}
+	c.cutDue = c.now.Add(c.cfg.CutEvery)
+	c.progress.since = c.now
+}
+
+func partitionsOf(holders []ps.ServerID, id ps.ServerID) []ps.Partition {
+	var out []ps.Partition
+	for p, h := range holders {
+		if h == id {
+			out = append(out, ps.Partition(p))
+		}
+	}
+	return out
+}
+
+// layout is how things are now, as opposed to the target.
+func (c *Controller) layout() tiers.Layout {
+	l := tiers.Layout{Stage: c.stage, Route: c.route, Worker: make([]ps.ServerID, len(c.splits))}
+	for i, s := range c.splits {
+		l.Worker[i] = s.holder
+		if s.holder == "" && c.target.Worker != nil {
+			l.Worker[i] = c.target.Worker[i]
+		}
+	}
+	return l
+}
+
+func (c *Controller) tierMembers() []tiers.Member {
+	var out []tiers.Member
+	for _, m := range c.members() {
+		out = append(out, tiers.Member{
+			ID: m.id, Tier: m.tier, Joined: m.joined, VCPU: m.vcpu,
+			Leaving: m.warned || m.draining || m.leaving || m.terminating,
+			NoWork:  m.warned || m.leaving || m.terminating,
+		})
+	}
+	return out
+}
+
+// layOut sets the target for the present members and writes down a change of stage.
+func (c *Controller) layOut() {
+	c.relayout = false
+	if !c.standing() || c.recovery != nil {
+		return
+	}
+	members := c.tierMembers()
+	c.target = tiers.Next(c.layout(), members, c.cfg.Stages)
+	if c.target.Stage == c.stage {
+		return
+	}
+	transient, reliable := count(members)
+	c.record(journal.Entry{
+		Kind: journal.Stage, From: fmt.Sprint(int(c.stage)), To: fmt.Sprint(int(c.target.Stage)),
+		Transient: transient, Reliable: reliable, Clock: int64(c.progress.done),
+		Why: fmt.Sprintf("%d transient to %d reliable machines; stage 2 above %g:1, stage 3 above %g:1",
+			transient, reliable, c.cfg.Stages.TwoAbove, c.cfg.Stages.ThreeAbove),
+	})
+	c.stage = c.target.Stage
+}
+
+func count(members []tiers.Member) (transient, reliable int) {
+	for _, m := range members {
+		switch {
+		case m.Leaving:
+		case m.Tier == tiers.Reliable:
+			reliable++
+		default:
+			transient++
+		}
+	}
+	return transient, reliable
+}
+
+func (c *Controller) setRoute() tiers.SetRoute {
+	return tiers.SetRoute{Generation: c.generation, Route: c.cloneRoute(), Peers: c.peers()}
+}
+
+func (c *Controller) cloneRoute() ps.Route {
+	return ps.Route{Version: c.route.Version, Owner: slices.Clone(c.route.Owner), Backup: slices.Clone(c.route.Backup)}
+}
+
+func (c *Controller) peers() map[ps.ServerID]string {
+	peers := map[ps.ServerID]string{}
+	for _, m := range c.members() {
+		peers[m.id] = m.address
+	}
+	return peers
+}
+
+// broadcast tells every member who serves now.
+func (c *Controller) broadcast() {
+	c.routeNews = false
+	for _, m := range c.reachable() {
+		c.send(m.id, c.setRoute())
+	}
+}
+
+func (c *Controller) recordJoin(m *machine) {
+	c.record(journal.Entry{
+		Kind: journal.Join, Instance: string(m.id), Tier: string(m.tier), Pool: m.pool.String(),
+		Splits:     len(c.splitsOf(c.target.Worker, m.id)),
+		Partitions: len(partitionsOf(c.target.Route.Owner, m.id)),
+		Clock:      int64(c.progress.done),
+		Why:        "ready with its data: " + roleNames(c.target.Roles(tiers.Member{ID: m.id, Tier: m.tier})),
+	})
+}
+
+func roleNames(roles []tiers.Role) string {
+	s := ""
+	for i, r := range roles {
+		if i > 0 {
+			s += ", "
+		}
+		s += string(r)
+	}
+	return s
+}
+
+func (c *Controller) splitsOf(holders []ps.ServerID, id ps.ServerID) []ps.Split {
+	var out []ps.Split
+	for s, h := range holders {
+		if h == id {
+			out = append(out, ps.Split(s))
+		}
+	}
+	return out
+}
+
+func (c *Controller) holdsAny(id ps.ServerID) bool {
+	return slices.ContainsFunc(c.splits, func(s splitState) bool { return s.holder == id })
+}
+
+// advanceMoves starts the moves that lead to the target. Moves and cuts exclude each other: a partition
+// changes in one way at a time.
+func (c *Controller) advanceMoves() {
+	if c.recovery != nil {
+		return // a route of the new generation before everybody has returned would undo the fence
+	}
+	if c.routeNews && len(c.moves) == 0 {
+		c.broadcast()
+	}
+	if c.cut != nil || c.halt != nil || c.settle != nil || len(c.moves) > 0 ||
+		!c.standing() || c.ending || c.now.Before(c.moveRetry) || c.wantsFlush() {
+		return
+	}
+	type hop struct{ from, to ps.ServerID }
+	hops := map[hop]int{}
+	for p, owner := range c.route.Owner {
+		to := c.target.Route.Owner[p]
+		if to == owner || to == "" {
+			continue
+		}
+		from, dest := c.machines[owner], c.machines[to]
+		if from == nil || !from.alive() || dest == nil || !dest.alive() {
+			continue
+		}
+		c.moves[ps.Partition(p)] = to
+		hops[hop{owner, to}]++
+		c.send(owner, tiers.MoveOut{Partition: ps.Partition(p), To: to, Address: dest.address})
+	}
+	order := slices.SortedFunc(maps.Keys(hops), func(a, b hop) int {
+		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to))
+	})
+	for _, h := range order {
+		c.record(journal.Entry{Kind: journal.Move, Count: hops[h], From: string(h.from), To: string(h.to), Clock: int64(c.progress.done),
+			Why: fmt.Sprintf("stage %d layout", c.target.Stage)})
+	}
+}
+
+func (c *Controller) takeMoved(m *machine, do tiers.MoveOut, a tiers.Answer) {
+	to, ok := c.moves[do.Partition]
+	if !ok || to != do.To {
+		return
+	}
+	delete(c.moves, do.Partition)
+	if a.Code != tiers.CodeOK {
+		c.moveRetry = c.now.Add(c.cfg.BrokenAfter)
+		return
+	}
+	c.route.Owner[do.Partition] = do.To
+	c.route.Version++
+	c.routeNews = true
+}
+
+// advanceSplits hands splits on: load at the taker, take back from the giver at a clock's end, assign.
+func (c *Controller) advanceSplits() {
+	if c.recovery != nil || c.ending || !c.standing() {
+		return
+	}
+	load, release := map[ps.ServerID][]ps.Split{}, map[ps.ServerID][]ps.Split{}
+	assign := map[ps.ServerID][]tiers.SplitAt{}
+	for i := range c.splits {
+		s, split := &c.splits[i], ps.Split(i)
+		want := c.target.Worker[i]
+		taker := c.machines[want]
+		if taker == nil || !taker.member() || !taker.alive() || s.holder == want {
+			continue
+		}
+		switch {
+		case !taker.loaded[split]:
+			if !taker.loading {
+				load[want] = append(load[want], split)
+			}
+		case s.holder == "":
+			s.holder, s.releasing = want, false
+			assign[want] = append(assign[want], tiers.SplitAt{Split: split, Clock: s.next})
+		case !s.releasing && c.halt == nil && !c.wantsHalt() && c.machines[s.holder].alive():
+			s.releasing = true
+			release[s.holder] = append(release[s.holder], split)
+		}
+	}
+	for _, m := range c.members() {
+		if len(assign[m.id]) > 0 {
+			c.send(m.id, tiers.Assign{Splits: assign[m.id]})
+		}
+		if len(load[m.id]) > 0 {
+			m.loading = true
+			c.send(m.id, tiers.Load{Splits: load[m.id]})
+		}
+		if len(release[m.id]) > 0 {
+			c.send(m.id, tiers.Release{Splits: release[m.id]})
+		}
+	}
+}
+
+func (c *Controller) takeReleased(m *machine, a tiers.Answer) {
+	r, ok := a.Result.(tiers.Released)
+	if a.Code != tiers.CodeOK || !ok {
+		c.giveUp(m, "it would not hand its splits over: "+a.Error)
+		return
+	}
+	for _, s := range r.Splits {
+		if st := &c.splits[s.Split]; st.holder == m.id && st.releasing {
+			*st = splitState{next: s.Clock}
+		}
+	}
+}
+
+// handingOver says whether a split is between two holders.
+func (c *Controller) handingOver() bool {
+	return slices.ContainsFunc(c.splits, func(s splitState) bool { return s.holder == "" || s.releasing })
+}

@@ -1,0 +1,332 @@
+package elasticity
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// machine is a bought machine, from the provider's answer to the provider's word that it is gone.
+type machine struct {
+	id       ps.ServerID
+	tier     tiers.Tier
+	pool     market.Pool
+	bid      market.USD
+	token    string
+	launched time.Time
+	vcpu     int
+
+	address     string
+	incarnation ps.Incarnation
+	ready       bool // has answered its Welcome
+	joined      int  // place in the order of joining; 0 = does not take part yet
+	loaded      map[ps.Split]bool
+	loading     bool
+	heard       time.Time
+	brokenAt    time.Time // its stream is broken since then
+	stats       tiers.Heartbeat
+
+	warned      bool
+	deadline    time.Time
+	draining    bool // a better pool took its place: works on to the end of its paid hour
+	leaving     bool // hands over everything, then is terminated
+	terminating bool
+	why         string // of the termination
+	lost        bool   // given up: nothing more is expected of it
+	ended       bool   // the provider says so
+}
+
+// member says whether the machine takes part in training.
+func (m *machine) member() bool { return m.joined > 0 && !m.lost && !m.ended }
+
+// alive says whether commands reach the machine.
+func (m *machine) alive() bool { return m.address != "" && !m.lost && !m.ended && !m.terminating }
+
+// ordered gives machines in the order of joining, then by id: no decision hangs on map order.
+func (c *Controller) ordered(keep func(*machine) bool) []*machine {
+	var out []*machine
+	for _, m := range c.machines {
+		if keep(m) {
+			out = append(out, m)
+		}
+	}
+	slices.SortFunc(out, func(a, b *machine) int {
+		return cmp.Or(cmp.Compare(a.joined, b.joined), cmp.Compare(a.id, b.id))
+	})
+	return out
+}
+
+func (c *Controller) members() []*machine { return c.ordered((*machine).member) }
+
+// reachable are members that can still be told something.
+func (c *Controller) reachable() []*machine {
+	return c.ordered(func(m *machine) bool { return m.member() && m.alive() })
+}
+
+func (c *Controller) takeLaunched(e Launched) {
+	l := c.launches[e.Token]
+	if l == nil {
+		return
+	}
+	l.answered = true
+	for _, i := range e.Instances {
+		id := ps.ServerID(i.ID)
+		if c.machines[id] != nil {
+			continue
+		}
+		m := &machine{
+			id: id, tier: l.tier, pool: i.Pool, bid: l.bid, token: e.Token, launched: i.Launched,
+			vcpu: c.typeOf(i.Pool).VCPU, heard: c.now, loaded: map[ps.Split]bool{},
+		}
+		c.machines[id] = m
+		launched := i.Launched
+		c.record(journal.Entry{
+			Kind: journal.Launch, Why: l.why, Token: e.Token, Instance: string(id), Tier: string(l.tier),
+			Pool: i.Pool.String(), Bid: l.bid.String(), Launched: &launched,
+		})
+		if hello, ok := c.early[id]; ok {
+			delete(c.early, id)
+			c.takeHello(m, hello)
+		}
+		if c.ending {
+			c.terminate(m, "the run is over")
+		}
+	}
+}
+
+func (c *Controller) typeOf(p market.Pool) market.InstanceType {
+	if p.Class == market.OnDemand {
+		return c.cfg.Reliable.Type
+	}
+	for _, q := range c.cfg.Pools {
+		if q.Pool == p {
+			return q.Type
+		}
+	}
+	return market.InstanceType{Name: p.Type}
+}
+
+func (c *Controller) takeReport(id ps.ServerID, r tiers.Report) {
+	m := c.machines[id]
+	if hello, ok := r.(tiers.Hello); ok && m == nil {
+		c.early[id] = hello
+		return
+	}
+	if m == nil || m.ended {
+		return
+	}
+	m.heard = c.now
+	switch r := r.(type) {
+	case tiers.Hello:
+		c.takeHello(m, r)
+	case tiers.Answer:
+		c.takeAnswer(m, r)
+	case tiers.Heartbeat:
+		m.stats = r
+	case tiers.Progress:
+		if !m.lost {
+			c.takeProgress(r)
+		}
+	case tiers.CutHeld:
+		c.takeCutHeld(m, r)
+	case tiers.Warned:
+		c.takeWarned(Warned{ID: id, Deadline: r.Deadline, Rebalance: r.Rebalance})
+	}
+}
+
+// takeHello welcomes a new node. One that was given up must not come back with what it knew: it stops.
+func (c *Controller) takeHello(m *machine, h tiers.Hello) {
+	if m.lost {
+		c.send(m.id, tiers.Stop{Why: "this machine was given up"})
+		c.terminate(m, "it came back after it had been given up")
+		return
+	}
+	m.brokenAt = time.Time{}
+	if h.Incarnation != 0 {
+		return // a stream that broke and came back; the link delivers what was under way
+	}
+	m.address = h.Address
+	c.lastInc++
+	m.incarnation = c.lastInc
+	c.send(m.id, tiers.Welcome{
+		Schema:      c.cfg.Job.Schema,
+		Generation:  c.generation,
+		Incarnation: m.incarnation,
+		App:         c.cfg.Job.App,
+		Params:      c.cfg.Job.Params,
+		Dataset:     c.cfg.Job.Dataset,
+		SplitsURL:   c.cfg.Job.SplitsURL,
+		EvalEvery:   c.cfg.Job.EvalEvery,
+		Until:       c.cfg.Job.Clocks,
+		Heartbeat:   c.cfg.Job.Heartbeat,
+		OrphanAfter: c.cfg.Job.OrphanAfter,
+	})
+	if m.tier == tiers.Reliable {
+		// The reliable tier keeps every split in memory: it is the previous owner of all of them.
+		all := make([]ps.Split, len(c.splits))
+		for i := range all {
+			all[i] = ps.Split(i)
+		}
+		m.loading = true
+		c.send(m.id, tiers.Load{Splits: all})
+	}
+}
+
+func (c *Controller) takeAnswer(m *machine, a tiers.Answer) {
+	s, ok := c.commands[a.ID]
+	if !ok || s.to != m.id {
+		return
+	}
+	delete(c.commands, a.ID)
+	switch do := s.do.(type) {
+	case tiers.Welcome:
+		if a.Code != tiers.CodeOK {
+			c.giveUp(m, "it could not start: "+a.Error)
+			return
+		}
+		m.ready = true
+		c.record(journal.Entry{Kind: journal.Ready, Instance: string(m.id), Pool: m.pool.String(), Tier: string(m.tier)})
+	case tiers.Load:
+		m.loading = false
+		if a.Code != tiers.CodeOK {
+			c.giveUp(m, "it could not load its data: "+a.Error)
+			return
+		}
+		for _, split := range do.Splits {
+			m.loaded[split] = true
+		}
+	case tiers.Release:
+		c.takeReleased(m, a)
+	case tiers.MoveOut:
+		c.takeMoved(m, do, a)
+	case tiers.NameCut:
+		c.takeNamed(m, do, a)
+	case tiers.Park:
+		c.takeParked(m, a)
+	case tiers.FenceWorker:
+		c.takeStandings(m, a)
+	case tiers.FenceGeneration:
+		c.takeHoldings(m, do, a)
+	case tiers.Own, tiers.BackUp, tiers.Assign, tiers.Promote, tiers.Recover, tiers.SettleWorker, tiers.CommitCut:
+		if a.Code != tiers.CodeOK {
+			c.giveUp(m, fmt.Sprintf("it failed to %T: %s", do, a.Error))
+		}
+	}
+}
+
+func (c *Controller) takeWarned(e Warned) {
+	m := c.machines[e.ID]
+	if m == nil || m.ended || m.warned || m.terminating {
+		return
+	}
+	if e.Rebalance {
+		c.record(journal.Entry{Kind: journal.Notice, Instance: string(m.id), Pool: m.pool.String(),
+			Why: "rebalance recommendation: the provider sees a raised risk"})
+		return
+	}
+	m.warned, m.deadline = true, e.Deadline
+	c.record(journal.Entry{Kind: journal.Notice, Instance: string(m.id), Pool: m.pool.String(), Deadline: &e.Deadline,
+		Why: fmt.Sprintf("eviction notice, %.1f s left", c.wall(e.Deadline.Sub(c.now)))})
+	c.relayout, c.wantPlan = true, true
+}
+
+// wall gives a market duration in wall-clock seconds.
+func (c *Controller) wall(d time.Duration) float64 { return d.Seconds() / c.cfg.Speed }
+
+func (c *Controller) takeEnded(i provisioner.Instance) {
+	m := c.machines[ps.ServerID(i.ID)]
+	if m == nil || m.ended {
+		return
+	}
+	expected := m.warned || m.terminating || m.lost
+	if !expected {
+		c.record(journal.Entry{Kind: journal.Failed, Instance: string(m.id), Pool: m.pool.String(),
+			Why: "gone without warning: " + i.Reason})
+	}
+	ended := i.Ended
+	entry := journal.Entry{Kind: journal.Terminated, Instance: string(m.id), Pool: m.pool.String(), Tier: string(m.tier),
+		Ended: &ended, EndedBy: string(i.EndedBy), Why: cmp.Or(m.why, i.Reason)}
+	if i.EndedBy == market.ByProvider {
+		entry.Kind, entry.Why = journal.Evicted, i.Reason
+	}
+	c.record(entry)
+	if !m.lost {
+		c.lose(m)
+	}
+	m.ended = true
+	c.closeLaunch(m.token)
+	c.wantPlan = true
+}
+
+// giveUpSilent finds nodes that stopped talking: broken streams that did not come back, and silence.
+func (c *Controller) giveUpSilent() {
+	for _, m := range c.ordered(func(m *machine) bool { return !m.lost && !m.ended && m.address != "" }) {
+		switch {
+		case !m.brokenAt.IsZero() && c.now.Sub(m.brokenAt) >= c.cfg.BrokenAfter:
+			c.giveUp(m, "its stream broke and did not come back")
+		case c.now.Sub(m.heard) >= c.cfg.DeadAfter:
+			c.giveUp(m, fmt.Sprintf("silent for %.1f s", c.wall(c.now.Sub(m.heard))))
+		}
+	}
+}
+
+// giveUp declares a machine dead: whatever it still does is fenced, and it is not paid for any longer.
+func (c *Controller) giveUp(m *machine, why string) {
+	if m.lost || m.ended {
+		return
+	}
+	if !m.terminating && !m.warned {
+		c.record(journal.Entry{Kind: journal.Failed, Instance: string(m.id), Pool: m.pool.String(), Why: why})
+	}
+	c.lose(m)
+	c.terminate(m, why)
+}
+
+// lose takes a machine out of training. Whoever owned partitions takes the run into recovery; a worker alone
+// is fenced and its splits are handed on.
+func (c *Controller) lose(m *machine) {
+	m.lost = true
+	c.forget(m.id)
+	c.wantPlan = true
+	if m.joined == 0 {
+		c.closeLaunch(m.token)
+		return
+	}
+	c.record(journal.Entry{Kind: journal.Leave, Instance: string(m.id), Pool: m.pool.String(), Tier: string(m.tier)})
+	c.relayout = true
+	if c.switching != nil {
+		c.switching.settle(c)
+	}
+	if slices.Contains(c.route.Backup, m.id) {
+		c.fail("the reliable machine " + string(m.id) + " is gone, and with it the committed cut")
+		return
+	}
+	if c.ownsAny(m.id) {
+		c.startRecovery("owner " + string(m.id) + " is gone")
+	}
+	if c.recovery != nil {
+		c.recovery.lost(c)
+	}
+	c.dropFromCut(m.id)
+	c.dropFromHalt(m.id)
+}
+
+func (c *Controller) ownsAny(id ps.ServerID) bool {
+	if slices.Contains(c.route.Owner, id) {
+		return true
+	}
+	// A move to it may have passed its FINAL: the answer would have told.
+	for _, to := range c.moves {
+		if to == id {
+			return true
+		}
+	}
+	return false
+}

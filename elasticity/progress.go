@@ -1,0 +1,157 @@
+package elasticity
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// progress is how far the work has come, by what workers report after each commit. A worker that dies between
+// its commit and its report leaves clocks whose figures are incomplete: what is known of the commit itself comes
+// from the partitions then (settleSplits) or from a committed cut.
+type progress struct {
+	done      ps.Clock   // every split has committed all clocks up to it
+	marks     []ps.Clock // per split, the last clock known to be committed
+	furthest  ps.Clock   // highest clock that was ever done: up to it, work is done again
+	clocks    map[ps.Clock]map[ps.Split]tiers.SplitStats
+	since     time.Time // when the last clock was done
+	seconds   float64   // wall-clock length of the last clock
+	flushRate float64   // bytes per wall-clock second at the receivers of the last cut
+}
+
+func newProgress(splits int, at ps.Clock) progress {
+	p := progress{done: at, furthest: at, marks: make([]ps.Clock, splits), clocks: map[ps.Clock]map[ps.Split]tiers.SplitStats{}}
+	for i := range p.marks {
+		p.marks[i] = at
+	}
+	return p
+}
+
+// rollback forgets everything beyond a cut and gives how many complete clocks are lost.
+func (p *progress) rollback(cut ps.Clock) (lost ps.Clock) {
+	lost = p.done - cut
+	clear(p.clocks)
+	for i := range p.marks {
+		p.marks[i] = cut
+	}
+	p.done = cut
+	return lost
+}
+
+func (c *Controller) takeProgress(r tiers.Progress) {
+	p := &c.progress
+	if c.recovery != nil || r.Generation != c.generation || r.Clock <= p.done {
+		return // told before, or of a generation that is given up
+	}
+	if p.clocks[r.Clock] == nil {
+		p.clocks[r.Clock] = map[ps.Split]tiers.SplitStats{}
+	}
+	for _, s := range r.Splits {
+		p.clocks[r.Clock][s.Split] = s
+		p.marks[s.Split] = max(p.marks[s.Split], r.Clock)
+	}
+	c.checkClock()
+}
+
+// reached says that a split has committed a clock, whoever may have failed to report it.
+func (c *Controller) reached(split ps.Split, clock ps.Clock) {
+	c.progress.marks[split] = max(c.progress.marks[split], clock)
+}
+
+func (c *Controller) checkClock() {
+	for c.progress.done < slices.Min(c.progress.marks) {
+		c.clockDone(c.progress.done + 1)
+	}
+}
+
+func (c *Controller) clockDone(clock ps.Clock) {
+	p := &c.progress
+	var sum tiers.SplitStats
+	for i := range c.splits { // in order: sums of floats depend on it
+		s := p.clocks[clock][ps.Split(i)]
+		sum.Examples += s.Examples
+		sum.Loss += s.Loss
+		sum.TestCount += s.TestCount
+		sum.TestLoss += s.TestLoss
+		sum.Work += s.Work
+	}
+	if known := len(p.clocks[clock]); known > 0 {
+		sum.Work *= float64(len(c.splits)) / float64(known)
+	}
+	delete(p.clocks, clock)
+	p.seconds = c.wall(c.now.Sub(p.since))
+	p.since, p.done = c.now, clock
+	entry := journal.Entry{
+		Kind: journal.ClockDone, Clock: int64(clock), Seconds: p.seconds, Work: sum.Work, Redone: clock <= p.furthest,
+		TrainLoss: c.loss(sum.Loss, sum.Examples), TestLoss: c.loss(sum.TestLoss, sum.TestCount),
+	}
+	for _, m := range c.members() {
+		if c.holdsAny(m.id) {
+			entry.Count++
+		}
+	}
+	p.furthest = max(p.furthest, clock)
+	c.record(entry)
+}
+
+// loss gives the job's metric of a sum over examples; nil when nothing was measured.
+func (c *Controller) loss(sum float64, n int64) *float64 {
+	if n == 0 {
+		return nil
+	}
+	v := sum / float64(n)
+	if c.cfg.Job.Metric != nil {
+		v = c.cfg.Job.Metric(v)
+	}
+	return &v
+}
+
+// fail ends the run at once: what was committed is in the journal and in the last checkpoint.
+func (c *Controller) fail(why string) {
+	if c.ending {
+		return
+	}
+	c.outcome, c.failWhy = "failed", why
+	c.endAll(why)
+}
+
+// endAll terminates every machine. The run finishes when the provider says that all are gone.
+func (c *Controller) endAll(why string) {
+	c.ending = true
+	c.cut, c.halt, c.recovery, c.settle = nil, nil, nil, nil
+	clear(c.moves)
+	for _, m := range c.ordered(func(m *machine) bool { return !m.ended }) {
+		c.terminate(m, why)
+	}
+}
+
+// advanceEnd finishes once every machine is gone and no launch is unanswered.
+func (c *Controller) advanceEnd() {
+	if c.stopWhy != "" && !c.standing() && !c.ending {
+		c.outcome = "interrupted"
+		c.endAll(c.stopWhy)
+	}
+	if !c.ending || c.finished {
+		return
+	}
+	for _, l := range c.launches {
+		if !l.answered {
+			return
+		}
+	}
+	for _, m := range c.machines {
+		if !m.ended {
+			return
+		}
+	}
+	c.finished = true
+	why := c.failWhy
+	if why == "" {
+		why = c.stopWhy
+	}
+	c.record(journal.Entry{Kind: journal.Done, Outcome: c.outcome, Clock: int64(c.progress.done), Why: why})
+	c.out = append(c.out, Finish{Outcome: c.outcome})
+}

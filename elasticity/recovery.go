@@ -1,0 +1,228 @@
+package elasticity
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// recovery returns everything to the last committed cut after the loss of an owner: all servers are fenced at
+// a new generation and say what they hold; the way back is written down; then all return.
+type recovery struct {
+	why       string
+	fencing   map[ps.ServerID]bool
+	holdings  map[ps.ServerID]tiers.Holdings
+	returning bool
+	again     bool // a machine was lost meanwhile: start over with the next generation
+}
+
+func (c *Controller) startRecovery(why string) {
+	if c.recovery != nil {
+		c.recovery.again = true
+		return
+	}
+	c.recovery = &recovery{why: why}
+	c.cut, c.halt, c.settle = nil, nil, nil
+	clear(c.moves)
+	c.fence()
+}
+
+// lost is told of each machine that is lost while recovery goes on.
+func (r *recovery) lost(*Controller) { r.again = true }
+
+func (c *Controller) fence() {
+	r := c.recovery
+	r.again, r.returning = false, false
+	r.fencing, r.holdings = map[ps.ServerID]bool{}, map[ps.ServerID]tiers.Holdings{}
+	c.generation++
+	// Answers to what was asked before have no meaning any longer, but for loading, which has nothing to do with
+	// generations, and the welcome of machines that are on their way.
+	for id, s := range c.commands {
+		switch s.do.(type) {
+		case tiers.Load, tiers.Welcome:
+		default:
+			delete(c.commands, id)
+		}
+	}
+	for _, m := range c.reachable() {
+		r.fencing[m.id] = true
+		c.send(m.id, tiers.FenceGeneration{Generation: c.generation})
+	}
+}
+
+func (c *Controller) takeHoldings(m *machine, do tiers.FenceGeneration, a tiers.Answer) {
+	r := c.recovery
+	if r == nil || do.Generation != c.generation || !r.fencing[m.id] {
+		return
+	}
+	h, ok := a.Result.(tiers.Holdings)
+	if !ok {
+		c.giveUp(m, "it would not be fenced: "+a.Error)
+		return
+	}
+	delete(r.fencing, m.id)
+	r.holdings[m.id] = h
+}
+
+func (c *Controller) advanceRecovery() {
+	r := c.recovery
+	if r == nil {
+		return
+	}
+	if r.again {
+		c.fence()
+		return
+	}
+	if len(r.fencing) > 0 {
+		return
+	}
+	if !r.returning {
+		c.goBack()
+		return
+	}
+	if waiting[tiers.Recover](c) {
+		return
+	}
+	c.recovery = nil
+	c.cutDue = c.now.Add(c.cfg.CutEvery)
+	c.layOut()
+}
+
+// goBack decides who serves each partition at the committed cut: its owner, if it lives and can undo, otherwise
+// its backup. Ordinary moves spread the partitions again afterwards.
+func (c *Controller) goBack() {
+	r := c.recovery
+	kept := 0
+	for p, owner := range c.route.Owner {
+		h, alive := r.holdings[owner]
+		if m := c.machines[owner]; alive && !m.warned && h.Undo == c.committed && slices.Contains(h.Owned, ps.Partition(p)) {
+			kept++
+			continue
+		}
+		backup := c.route.Backup[p]
+		if !holds(r.holdings[backup], ps.Partition(p), c.committed) {
+			c.fail(fmt.Sprintf("partition %d is lost: no machine holds it at cut %d", p, c.committed))
+			return
+		}
+		c.route.Owner[p] = backup
+	}
+	c.route.Version++
+	c.cutReached()
+	lost := c.progress.rollback(c.committed)
+	c.record(journal.Entry{
+		Kind: journal.Rollback, Generation: uint64(c.generation), Clock: int64(c.committed), LostClocks: int64(lost), Why: r.why,
+		Partitions: len(c.route.Owner) - kept,
+	})
+	// The dead hold no splits. Everybody else keeps theirs; the rest go where the layout wants them.
+	for i := range c.splits {
+		if m := c.machines[c.splits[i].holder]; m == nil || !m.member() || m.warned {
+			c.splits[i].holder = ""
+		}
+		c.splits[i].next, c.splits[i].releasing = c.committed+1, false
+	}
+	r.returning = true
+	for _, m := range c.reachable() {
+		var mine []ps.Split
+		for i := range c.splits {
+			if c.splits[i].holder == m.id {
+				mine = append(mine, ps.Split(i))
+			}
+		}
+		c.send(m.id, tiers.Recover{
+			Generation: c.generation, Cut: c.committed, Route: c.cloneRoute(), Peers: c.peers(), Splits: mine,
+		})
+	}
+	c.routeNews = false
+}
+
+func holds(h tiers.Holdings, p ps.Partition, cut ps.Clock) bool {
+	return slices.ContainsFunc(h.Backups, func(b tiers.BackupHolding) bool {
+		return b.Partition == p && (b.Cut == cut || b.Delivered == cut)
+	})
+}
+
+// settling hands on the splits of a dead worker that served nothing: its incarnation is fenced everywhere, what
+// it had staged counts everywhere or nowhere, and only then may somebody else go on.
+type settling struct {
+	dead      ps.ServerID
+	fencing   map[ps.ServerID]bool
+	standings []tiers.Standing
+	ending    bool
+}
+
+func (c *Controller) advanceSettle() {
+	if s := c.settle; s != nil {
+		switch {
+		case !s.ending && len(s.fencing) == 0:
+			c.settleSplits()
+		case s.ending && !waiting[tiers.SettleWorker](c):
+			c.settle = nil
+		}
+		return
+	}
+	if c.recovery != nil || len(c.moves) > 0 || c.ending {
+		return
+	}
+	for _, m := range c.ordered(func(m *machine) bool { return m.lost && m.joined > 0 && c.holdsAny(m.id) }) {
+		s := &settling{dead: m.id, fencing: map[ps.ServerID]bool{}}
+		c.settle = s
+		for _, owner := range c.reachable() {
+			if slices.Contains(c.route.Owner, owner.id) {
+				s.fencing[owner.id] = true
+				c.send(owner.id, tiers.FenceWorker{Incarnation: m.incarnation})
+			}
+		}
+		return
+	}
+}
+
+func (c *Controller) takeStandings(m *machine, a tiers.Answer) {
+	s := c.settle
+	if s == nil || !s.fencing[m.id] {
+		return
+	}
+	r, ok := a.Result.(tiers.Standings)
+	if !ok {
+		c.giveUp(m, "it would not fence a worker: "+a.Error)
+		return
+	}
+	delete(s.fencing, m.id)
+	s.standings = append(s.standings, r.Partitions...)
+}
+
+// settleSplits decides about the dead worker's last contribution: if any partition has committed it, all have it
+// staged and commit; else all discard.
+func (c *Controller) settleSplits() {
+	s := c.settle
+	s.ending = true
+	var committed, staged uint64
+	for _, p := range s.standings {
+		committed, staged = max(committed, p.Standing.Committed), max(staged, p.Standing.Staged)
+	}
+	if staged > 0 {
+		for _, m := range c.reachable() {
+			if slices.Contains(c.route.Owner, m.id) {
+				c.send(m.id, tiers.SettleWorker{
+					Incarnation: c.machines[s.dead].incarnation, Sequence: staged, Commit: committed >= staged,
+				})
+			}
+		}
+	}
+	for i := range c.splits {
+		if c.splits[i].holder != s.dead {
+			continue
+		}
+		done := c.committed
+		for _, p := range s.standings {
+			done = max(done, p.Marks[i])
+		}
+		c.splits[i] = splitState{next: done + 1}
+		c.reached(ps.Split(i), done)
+	}
+	c.checkClock()
+	c.relayout = false
+	c.layOut()
+}

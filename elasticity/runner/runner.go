@@ -1,0 +1,275 @@
+// Package runner drives the elasticity controller in real time: it turns what the cloud and the nodes say into
+// events, does the actions, and writes the journal. It decides nothing.
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// Config is what a run needs beside its controller.
+type Config struct {
+	Controller *elasticity.Controller
+	Clock      clock.Mapping
+	Cloud      provisioner.Cloud
+	Prices     PriceSource
+	Pools      []market.Pool // whose prices are followed
+	PricesFrom time.Time     // prices are known up to here already
+	Nodes      Nodes
+	Journal    Journal
+	Log        *slog.Logger
+
+	// UserData is what machines of a pool are given to start with.
+	UserData func(market.Pool) string
+	// Export saves all tables and gives the model's path and its loss on the held-out data.
+	Export func(context.Context, elasticity.Export) (model string, testLoss float64, err error)
+
+	PollPrices time.Duration // wall clock
+	PollCloud  time.Duration // wall clock, between full listings; notices come faster
+	Calls      time.Duration // wall clock, the most that one call to the cloud may take
+}
+
+// PriceSource tells price changes.
+type PriceSource interface {
+	// SpotPrices gives, per pool, the changes after since up to until, oldest first.
+	SpotPrices(ctx context.Context, pools []market.Pool, since, until time.Time) (map[market.Pool][]market.PricePoint, error)
+}
+
+// Nodes is the controller's end of the streams to the machines.
+type Nodes interface {
+	// Send hands a command over without waiting; commands of one node stay in order.
+	Send(id ps.ServerID, c tiers.Command) error
+	// Receive calls f for every report and every broken stream, in order per node, until ctx is done.
+	Receive(ctx context.Context, f func(id ps.ServerID, r tiers.Report, broken error)) error
+}
+
+// Journal takes entries.
+type Journal interface {
+	Write(journal.Entry) error
+}
+
+// Runner is one run under way.
+type Runner struct {
+	cfg    Config
+	events chan elasticity.Event
+	jobs   sync.WaitGroup
+	failed error
+}
+
+// New prepares a run; Run drives it.
+func New(cfg Config) *Runner {
+	return &Runner{cfg: cfg, events: make(chan elasticity.Event, 256)}
+}
+
+// Stop asks for an orderly end or, with now, for an end at once. It may be called from any goroutine while
+// Run goes on.
+func (r *Runner) Stop(ctx context.Context, why string, now bool) {
+	r.tell(ctx, elasticity.StopWanted{Why: why, Now: now})
+}
+
+// Run steps the controller until it finishes and gives its outcome. When ctx is done it returns at once and
+// leaves machines behind: use Stop first.
+func (r *Runner) Run(ctx context.Context) (outcome string, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	for _, watch := range []func(context.Context){r.watchPrices, r.watchNotices, r.watchCloud, r.watchNodes} {
+		r.jobs.Go(func() { watch(ctx) })
+	}
+	defer r.jobs.Wait()
+	defer cancel()
+
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		var e elasticity.Event
+		select {
+		case <-ctx.Done():
+			return "", fmt.Errorf("driving the run: %w", context.Cause(ctx))
+		case <-timer.C:
+			e = elasticity.Wake{}
+		case e = <-r.events:
+		}
+		for _, a := range r.cfg.Controller.Step(r.now(), e) {
+			if f, ok := a.(elasticity.Finish); ok {
+				return f.Outcome, r.failed
+			}
+			r.do(ctx, a)
+		}
+		wait := r.cfg.Clock.WallAt(r.cfg.Controller.NextWake()).Sub(time.Now())
+		timer.Reset(max(wait, time.Millisecond))
+	}
+}
+
+// now is the market time, in the resolution that the journal keeps.
+func (r *Runner) now() time.Time { return r.cfg.Clock.Now().Truncate(time.Millisecond) }
+
+func (r *Runner) tell(ctx context.Context, e elasticity.Event) {
+	select {
+	case r.events <- e:
+	case <-ctx.Done():
+	}
+}
+
+func (r *Runner) do(ctx context.Context, a elasticity.Action) {
+	switch a := a.(type) {
+	case elasticity.Record:
+		r.write(ctx, a.Entry)
+	case elasticity.Send:
+		if err := r.cfg.Nodes.Send(a.ID, a.Command); err != nil {
+			r.cfg.Log.Debug("a command was not sent", "node", a.ID, "command", fmt.Sprintf("%T", a.Command.Do), "err", err)
+		}
+	case elasticity.Launch:
+		r.jobs.Go(func() { r.launch(ctx, a.Request) })
+	case elasticity.Terminate:
+		r.jobs.Go(func() { r.terminate(ctx, a) })
+	case elasticity.Export:
+		r.jobs.Go(func() {
+			model, loss, err := r.cfg.Export(ctx, a)
+			r.tell(ctx, elasticity.Exported{Model: model, TestLoss: loss, Err: err})
+		})
+	}
+}
+
+// write keeps the journal. A run whose journal cannot be written must not go on spending money unseen.
+func (r *Runner) write(ctx context.Context, e journal.Entry) {
+	err := r.cfg.Journal.Write(e)
+	if err == nil || r.failed != nil {
+		return
+	}
+	r.failed = fmt.Errorf("writing the journal: %w", err)
+	r.cfg.Log.Error("the journal cannot be written: the run ends", "err", err)
+	// Told from a goroutine of its own: this one is the one that takes events.
+	r.jobs.Go(func() { r.Stop(ctx, "the journal cannot be written", true) })
+}
+
+func (r *Runner) launch(ctx context.Context, req provisioner.Request) {
+	req.UserData = r.cfg.UserData(req.Pool)
+	call, cancel := context.WithTimeout(ctx, r.cfg.Calls)
+	defer cancel()
+	instances, err := r.cfg.Cloud.Launch(call, req)
+	if err != nil {
+		r.tell(ctx, elasticity.LaunchFailed{Token: req.Token, Err: err})
+		return
+	}
+	r.tell(ctx, elasticity.Launched{Token: req.Token, Instances: instances})
+}
+
+// terminate insists: a machine that cannot be ended costs money until somebody sees it.
+func (r *Runner) terminate(ctx context.Context, a elasticity.Terminate) {
+	for wait := 200 * time.Millisecond; ; wait = min(2*wait, 30*time.Second) {
+		call, cancel := context.WithTimeout(ctx, r.cfg.Calls)
+		err := r.cfg.Cloud.Terminate(call, a.IDs...)
+		cancel()
+		if err == nil {
+			break
+		}
+		r.cfg.Log.Error("terminating failed; trying again", "machines", a.IDs, "err", err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
+	r.list(ctx)
+}
+
+// list tells the controller of machines that have ended.
+func (r *Runner) list(ctx context.Context) {
+	call, cancel := context.WithTimeout(ctx, r.cfg.Calls)
+	defer cancel()
+	instances, err := r.cfg.Cloud.List(call)
+	if err != nil {
+		if !errors.Is(err, context.Canceled) {
+			r.cfg.Log.Warn("listing machines failed; trying again", "err", err)
+		}
+		return
+	}
+	for _, i := range instances {
+		if i.State == provisioner.Terminated {
+			r.tell(ctx, elasticity.InstanceEnded{Instance: i})
+		}
+	}
+}
+
+func (r *Runner) watchCloud(ctx context.Context) {
+	every(ctx, r.cfg.PollCloud, func() { r.list(ctx) })
+}
+
+func (r *Runner) watchNotices(ctx context.Context) {
+	err := r.cfg.Cloud.Notify(ctx, func(n provisioner.Notice) {
+		id := ps.ServerID(n.ID)
+		switch n.Kind {
+		case provisioner.Ended:
+			r.tell(ctx, elasticity.InstanceEnded{Instance: n.Instance})
+		case provisioner.Eviction:
+			r.tell(ctx, elasticity.Warned{ID: id, Deadline: n.Deadline})
+		case provisioner.Rebalance:
+			r.tell(ctx, elasticity.Warned{ID: id, Rebalance: true})
+		}
+	})
+	if err != nil && ctx.Err() == nil {
+		r.cfg.Log.Error("the provider's notices cannot be followed; machines tell of their own", "err", err)
+	}
+}
+
+func (r *Runner) watchNodes(ctx context.Context) {
+	err := r.cfg.Nodes.Receive(ctx, func(id ps.ServerID, report tiers.Report, broken error) {
+		if broken != nil {
+			r.tell(ctx, elasticity.Disconnected{ID: id})
+			return
+		}
+		r.tell(ctx, elasticity.Reported{ID: id, Report: report})
+	})
+	if err != nil && ctx.Err() == nil {
+		r.cfg.Log.Error("the nodes cannot be heard", "err", err)
+	}
+}
+
+func (r *Runner) watchPrices(ctx context.Context) {
+	since := r.cfg.PricesFrom
+	every(ctx, r.cfg.PollPrices, func() {
+		until := r.now()
+		call, cancel := context.WithTimeout(ctx, r.cfg.Calls)
+		defer cancel()
+		prices, err := r.cfg.Prices.SpotPrices(call, r.cfg.Pools, since, until)
+		if err != nil {
+			if ctx.Err() == nil {
+				r.cfg.Log.Warn("asking for prices failed; trying again", "err", err)
+			}
+			return
+		}
+		for _, pool := range r.cfg.Pools { // in order, so that journals of like runs are alike
+			for _, p := range prices[pool] {
+				if p.At.After(since) {
+					r.tell(ctx, elasticity.PriceChanged{Pool: pool, At: p.At, Price: p.Price})
+				}
+			}
+		}
+		since = until
+	})
+}
+
+// every calls f now and then each interval until ctx is done.
+func every(ctx context.Context, interval time.Duration, f func()) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		f()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,266 @@
+package fakecloud
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/tierml/tierml/fakecloud/internal/query"
+	"github.com/tierml/tierml/fakecloud/internal/region"
+)
+
+// Cloud is a running cloud: New, then Run.
+type Cloud struct {
+	config   Config
+	listener net.Listener
+	server   *http.Server
+	poke     chan struct{}  // the market's loop looks again
+	machines sync.WaitGroup // one per instance process
+
+	mu      sync.Mutex
+	region  *region.Region
+	now     time.Time // latest market time seen
+	script  []step    // still to come, by time
+	running map[string]*machine
+	records *recorder
+	err     error // why Run must end
+}
+
+// New checks the configuration, opens the records and the API's port. Nothing happens before Run, and Run is
+// what releases both.
+func New(c Config) (*Cloud, error) {
+	c = c.withDefaults()
+	if err := c.check(); err != nil {
+		return nil, fmt.Errorf("fake cloud: %w", err)
+	}
+	if c.LogDir != "" {
+		if err := os.MkdirAll(c.LogDir, 0o755); err != nil {
+			return nil, fmt.Errorf("fake cloud: folder for the instances' output: %w", err)
+		}
+	}
+	records, err := openRecorder(c.Records)
+	if err != nil {
+		return nil, fmt.Errorf("fake cloud: launch records: %w", err)
+	}
+	cloud, err := newCloud(c, records)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("fake cloud: %w", err), records.close())
+	}
+	return cloud, nil
+}
+
+func newCloud(c Config, records *recorder) (*Cloud, error) {
+	r, err := c.region(records.sessions())
+	if err != nil {
+		return nil, err
+	}
+	script, err := c.Script.schedule(c.Clock.Market, r)
+	if err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("port of the API: %w", err)
+	}
+	cloud := &Cloud{
+		config: c, listener: listener, poke: make(chan struct{}, 1), region: r, now: c.Clock.Now(), script: script,
+		running: make(map[string]*machine), records: records,
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", query.New(cloud, c.Log))
+	mux.Handle("/_control/", cloud.control())
+	cloud.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	return cloud, nil
+}
+
+// Endpoint is the URL of the API, known from New on. Connections wait until Run.
+func (c *Cloud) Endpoint() string { return "http://" + c.listener.Addr().String() }
+
+// shutdownTime is what requests under way get when the cloud ends.
+const shutdownTime = time.Second
+
+// Run serves until ctx is done. Then it takes no more requests, terminates every instance and waits until
+// their processes have ended. A cloud that is killed leaves its instances running: they stop themselves.
+func (c *Cloud) Run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	c.open()
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		defer stop()
+		if err := c.server.Serve(c.listener); !errors.Is(err, http.ErrServerClosed) {
+			c.fail(fmt.Errorf("serving the API: %w", err))
+		}
+	}()
+	c.replay(ctx)
+
+	timeout, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
+	defer cancel()
+	if c.server.Shutdown(timeout) != nil {
+		c.server.Close()
+	}
+	<-served
+	return c.close()
+}
+
+func (c *Cloud) open() {
+	c.Do(func(_ *region.Region, now time.Time) {
+		c.record(Record{T: now, Kind: Opened, Region: c.config.Region, Rules: c.config.Rules.Name(), Clock: c.config.Clock.String()})
+	})
+}
+
+// close ends what runs and says so in the records.
+func (c *Cloud) close() error {
+	c.Do(func(r *region.Region, now time.Time) { r.TerminateAll(now) })
+	c.machines.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.record(Record{T: c.advance(), Kind: Closed})
+	if err := errors.Join(c.err, c.records.close()); err != nil {
+		return fmt.Errorf("fake cloud: %w", err)
+	}
+	return nil
+}
+
+// shortestWait keeps rounding in the clock's mapping from making the loop spin.
+const shortestWait = time.Millisecond
+
+// replay lets the market and the script happen when they are due, and ticks, until ctx is done. It sleeps in
+// between.
+func (c *Cloud) replay(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	nextTick := time.Now().Add(c.config.Tick)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-c.poke:
+		}
+		var wake time.Time
+		var failed bool
+		c.Do(func(r *region.Region, now time.Time) {
+			if !time.Now().Before(nextTick) {
+				c.record(Record{T: now, Kind: Tick})
+				nextTick = time.Now().Add(c.config.Tick)
+			}
+			wake = nextTick
+			if at, ok := c.nextDue(); ok {
+				if w := c.config.Clock.WallAt(at); w.Before(wake) {
+					wake = w
+				}
+			}
+			failed = c.err != nil
+		})
+		if failed {
+			return
+		}
+		timer.Reset(max(shortestWait, time.Until(wake)))
+	}
+}
+
+// nextDue gives the market time of what happens next.
+func (c *Cloud) nextDue() (time.Time, bool) {
+	at, ok := c.region.NextWake()
+	if len(c.script) > 0 && (!ok || c.script[0].at.Before(at)) {
+		return c.script[0].at, true
+	}
+	return at, ok
+}
+
+// Do gives f the region at the present market time, after everything due until then, and carries out what
+// follows. One call at a time.
+func (c *Cloud) Do(f func(r *region.Region, now time.Time)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before, had := c.nextDue()
+	now := c.advance()
+	f(c.region, now)
+	c.carryOut()
+	if at, ok := c.nextDue(); ok && (!had || !at.Equal(before)) {
+		c.wake()
+	}
+}
+
+// wake makes the market's loop look again at what is due.
+func (c *Cloud) wake() {
+	select {
+	case c.poke <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+// advance brings the region and the script to the present market time, which never goes back.
+func (c *Cloud) advance() time.Time {
+	if now := c.config.Clock.Now(); now.After(c.now) {
+		c.now = now
+	}
+	for len(c.script) > 0 && !c.script[0].at.After(c.now) {
+		s := c.script[0]
+		c.script = c.script[1:]
+		if targets, err := s.do(c.region, c.config.Clock, s.at); err != nil {
+			c.config.Log.Warn("script step failed", "step", s.String(), "error", err)
+		} else {
+			c.config.Log.Info("script step", "step", s.String(), "targets", targets)
+		}
+	}
+	c.region.Advance(c.now)
+	c.carryOut()
+	return c.now
+}
+
+// carryOut does what the region wants from the world.
+func (c *Cloud) carryOut() {
+	for _, e := range c.region.Effects() {
+		switch e := e.(type) {
+		case region.Launched:
+			i := e.Instance
+			c.config.Log.Info("launched", "instance", i.ID, "pool", i.Pool, "bid", i.Bid)
+			c.record(Record{T: c.now, Kind: Launched, ID: i.ID, Pool: i.Pool, Bid: i.Bid, Launched: i.Launched})
+		case region.Ended:
+			i := e.Instance
+			c.config.Log.Info("ended", "instance", i.ID, "by", i.Cause.By, "reason", i.Cause.Code)
+			c.record(Record{T: c.now, Kind: Ended, ID: i.ID, Ended: i.Ended, By: i.Cause.By, Reason: i.Cause.Code})
+		case region.Boot:
+			c.boot(e.Instance)
+		case region.Halt:
+			if m := c.running[e.ID]; m != nil {
+				m.halt(e.Force)
+			}
+		}
+	}
+}
+
+// record writes a launch record. A cloud whose bill would be wrong must not go on.
+func (c *Cloud) record(r Record) {
+	if err := c.records.write(r); err != nil {
+		c.failLocked(fmt.Errorf("launch records: %w", err))
+	}
+}
+
+func (c *Cloud) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failLocked(err)
+}
+
+func (c *Cloud) failLocked(err error) {
+	if c.err == nil {
+		c.err = err
+	}
+	c.wake()
+}
+
+// Bill is made of the launch records until now.
+func (c *Cloud) Bill() (Bill, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return NewBill(c.records.all(c.advance()), c.config.Rules, c.config.Histories())
+}

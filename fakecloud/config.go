@@ -1,0 +1,162 @@
+// Package fakecloud is a cloud on one machine: it speaks EC2's query API and its instance metadata protocol on
+// loopback ports, its instances are local processes, its spot market replays recorded prices faster than they
+// were, and it keeps its own launch records and makes its own bill of them.
+//
+// Cloud is the part that acts: servers, processes, files, the clock. What happens is decided by
+// internal/region, which is plain; internal/query and internal/imds translate to the wire. The package knows
+// neither an SDK nor any caller: it and an adapter cannot share a misunderstanding of EC2.
+//
+// Differences from EC2 that a caller can notice: one region per Cloud; a spot request is filled at once or
+// refused; machines cannot be stopped, only ended; all machines share the loopback interface.
+package fakecloud
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/fakecloud/internal/region"
+	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/market"
+)
+
+// InstanceType is a machine type on sale: a catalog entry and its declared compute rate.
+type InstanceType = region.Type
+
+// Limits are the account's limits; 0 is none.
+type Limits = region.Limits
+
+// Config says what the cloud sells and how its instances run. Lengths marked "wall" are wall-clock lengths,
+// which stay as they are however fast the market goes.
+type Config struct {
+	// Clock maps wall-clock to market time. Clock.Market is the start that script offsets count from.
+	Clock clock.Mapping
+	// Region is the only one, "us-west-1". Pools elsewhere are refused.
+	Region string
+	// Zones on sale beside those of Prices.
+	Zones []string
+	// Types on sale, on demand in every zone.
+	Types []InstanceType
+	// Prices are the spot markets.
+	Prices map[market.Pool]*market.History
+	// Rules make the bill.
+	Rules market.RuleBook
+	// Capacity is the most machines of a pool at a time; a pool not named has no limit.
+	Capacity map[market.Pool]int
+	// Limits of the account.
+	Limits Limits
+
+	// Notice (wall) is between the notice of an eviction and the end. EC2: 2 minutes.
+	Notice time.Duration
+	// Boot (wall) is between a launch and the start of the instance's process.
+	Boot time.Duration
+	// Grace (wall) is between SIGTERM and SIGKILL of a terminated instance. 0 = DefaultGrace.
+	Grace time.Duration
+	// Visible (wall) is how long after its launch an instance first appears in listings: EC2 is eventually
+	// consistent. 0 = at once.
+	Visible time.Duration
+	// Tick (wall) is how often the records say that the cloud is alive. 0 = DefaultTick.
+	Tick time.Duration
+
+	// Command is the instance's process. Empty = "sleep infinity".
+	Command []string
+	// Env is added to the instance's environment, which is otherwise PATH, HOME, LANG, TMPDIR and what the
+	// cloud tells: AWS_EC2_METADATA_SERVICE_ENDPOINT, TIERML_CLOCK, TIERML_FLOPS.
+	Env []string
+	// Dir is the working directory of the instances. "" = that of the cloud.
+	Dir string
+	// LogDir gets what each instance prints, in ID.log. "" = it is thrown away.
+	LogDir string
+	// Records is the file of launch records, appended to; the bill is of the whole file. "" = they are kept in
+	// memory only.
+	Records string
+	// Listen is the address of the API. "" = a free port of 127.0.0.1. Keep it on the loopback interface:
+	// requests are not authenticated, and a launch starts Command.
+	Listen string
+
+	// Script is what is made to happen beside the market.
+	Script Script
+	// Seed of ids and random choices.
+	Seed uint64
+	// Log of the cloud itself. nil = none.
+	Log *slog.Logger
+}
+
+// Defaults.
+const (
+	DefaultGrace = 2 * time.Second
+	DefaultTick  = time.Second
+)
+
+func (c Config) withDefaults() Config {
+	if c.Grace == 0 {
+		c.Grace = DefaultGrace
+	}
+	if c.Tick == 0 {
+		c.Tick = DefaultTick
+	}
+	if len(c.Command) == 0 {
+		c.Command = []string{"sleep", "infinity"}
+	}
+	if c.Listen == "" {
+		c.Listen = "127.0.0.1:0"
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func (c Config) check() error {
+	var errs []error
+	if !(c.Clock.Speed > 0) {
+		errs = append(errs, fmt.Errorf("clock: speed %v is not above 0", c.Clock.Speed))
+	}
+	if c.Region == "" {
+		errs = append(errs, errors.New("no region"))
+	}
+	if c.Rules == nil {
+		errs = append(errs, errors.New("no billing rules"))
+	}
+	for _, length := range []struct {
+		name string
+		d    time.Duration
+	}{{"notice", c.Notice}, {"boot", c.Boot}, {"grace", c.Grace}, {"visible", c.Visible}, {"tick", c.Tick}} {
+		if length.d < 0 {
+			errs = append(errs, fmt.Errorf("%s: %v is below 0", length.name, length.d))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// region makes the deciding part. It counts in market time only. A later session with the same records must not
+// give the ids of an earlier one again.
+func (c Config) region(session uint64) (*region.Region, error) {
+	return region.New(region.Config{
+		Name: c.Region, Zones: c.Zones, Types: c.Types, Spot: c.Prices, Capacity: c.Capacity, Limits: c.Limits,
+		Notice: c.Clock.ToMarket(c.Notice), Boot: c.Clock.ToMarket(c.Boot), Visible: c.Clock.ToMarket(c.Visible), Seed: c.Seed, Session: session,
+	})
+}
+
+// Histories gives the price history of every pool on sale: the spot prices, and for on-demand pools their
+// constant price. It is what bills are made with.
+func (c Config) Histories() map[market.Pool]*market.History {
+	all := maps.Clone(c.Prices)
+	if all == nil {
+		all = make(map[market.Pool]*market.History)
+	}
+	zones := slices.Clone(c.Zones)
+	for pool := range c.Prices {
+		zones = append(zones, pool.Zone)
+	}
+	for _, zone := range zones {
+		for _, t := range c.Types {
+			pool := market.Pool{Provider: "ec2", Region: c.Region, Zone: zone, Type: t.Name, Class: market.OnDemand}
+			all[pool] = market.Constant(t.OnDemand)
+		}
+	}
+	return all
+}

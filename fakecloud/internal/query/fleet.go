@@ -1,0 +1,231 @@
+package query
+
+import (
+	"github.com/tierml/tierml/fakecloud/internal/region"
+)
+
+type launchTemplate struct {
+	ID      string    `xml:"launchTemplateId"`
+	Name    string    `xml:"launchTemplateName"`
+	Created stamp     `xml:"createTime"`
+	By      string    `xml:"createdBy"`
+	Default int       `xml:"defaultVersionNumber"`
+	Latest  int       `xml:"latestVersionNumber"`
+	Tags    *set[tag] `xml:"tagSet"`
+}
+
+func templateShape(t region.Template) launchTemplate {
+	return launchTemplate{t.ID, t.Name, stamp(t.Created), "arn:aws:iam::" + Account + ":root", 1, 1, tagSet(t.Tags)}
+}
+
+type templateAnswer struct {
+	header
+	Template launchTemplate `xml:"launchTemplate"`
+}
+
+func createLaunchTemplate(c *call) (answer, error) {
+	t := region.Template{Name: c.required("LaunchTemplateName"), Data: c.templateData("LaunchTemplateData.")}
+	t.Tags = c.tagSpecifications("TagSpecification", "launch-template")["launch-template"]
+	c.ignore("ClientToken", "VersionDescription")
+	if err := c.ready(); err != nil {
+		return nil, err
+	}
+	t, err := c.region.CreateTemplate(c.now, t)
+	if err != nil {
+		return nil, err
+	}
+	return &templateAnswer{Template: templateShape(t)}, nil
+}
+
+func deleteLaunchTemplate(c *call) (answer, error) {
+	id, name := c.text("LaunchTemplateId"), c.text("LaunchTemplateName")
+	if id == "" && name == "" {
+		c.fail(region.Errorf("MissingParameter", "The request must contain the parameter LaunchTemplateId or LaunchTemplateName"))
+	}
+	if err := c.ready(); err != nil {
+		return nil, err
+	}
+	t, err := c.region.DeleteTemplate(c.now, id, name)
+	if err != nil {
+		return nil, err
+	}
+	return &templateAnswer{Template: templateShape(t)}, nil
+}
+
+// templateFields are the filters of DescribeLaunchTemplates.
+var templateFields = map[string]func(region.Template) []string{
+	"launch-template-name": one(func(t region.Template) string { return t.Name }),
+}
+
+func describeLaunchTemplates(c *call) (answer, error) {
+	ids, names := c.list("LaunchTemplateId"), c.list("LaunchTemplateName")
+	filters, page := c.filters(), c.page(1, 200)
+	if err := c.ready(); err != nil {
+		return nil, err
+	}
+	list := c.region.Templates()
+	if len(ids)+len(names) > 0 {
+		list = nil
+		for _, id := range ids {
+			t, err := c.region.Template(id, "")
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, t)
+		}
+		for _, name := range names {
+			t, err := c.region.Template("", name)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, t)
+		}
+	}
+	list, err := selectBy(list, filters, func(t region.Template) map[string]string { return t.Tags }, templateFields)
+	if err != nil {
+		return nil, err
+	}
+	list, next := cut(list, page)
+	return &struct {
+		header
+		Templates set[launchTemplate] `xml:"launchTemplates"`
+		NextToken string              `xml:"nextToken,omitempty"`
+	}{Templates: setOf(list, templateShape), NextToken: next}, nil
+}
+
+// overrides reads every combination of template and override.
+func (c *call) overrides() ([]region.Override, error) {
+	var list []region.Override
+	for _, n := range c.indices("LaunchTemplateConfigs") {
+		config := item("LaunchTemplateConfigs", n)
+		spec := config + ".LaunchTemplateSpecification"
+		c.ignore(spec + ".Version")
+		t, err := c.region.Template(c.text(spec+".LaunchTemplateId"), c.text(spec+".LaunchTemplateName"))
+		if err != nil {
+			return nil, err
+		}
+		numbers := c.indices(config + ".Overrides")
+		if len(numbers) == 0 {
+			list = append(list, region.Override{Template: t})
+		}
+		for _, m := range numbers {
+			o := item(config+".Overrides", m)
+			c.ignore(o + ".SubnetId")
+			list = append(list, region.Override{
+				Template: t, Type: c.text(o + ".InstanceType"), Zone: c.text(o + ".AvailabilityZone"), MaxPrice: c.price(o + ".MaxPrice"),
+				Weight: c.decimal(o + ".WeightedCapacity"), Priority: c.decimal(o + ".Priority"),
+			})
+		}
+	}
+	if len(list) == 0 {
+		c.fail(region.Errorf("MissingParameter", "The request must contain the parameter LaunchTemplateConfigs"))
+	}
+	return list, nil
+}
+
+// capacity reads how many units are wanted on which terms.
+func (c *call) capacity() (spot, onDemand float64) {
+	const target = "TargetCapacitySpecification"
+	c.required(target + ".TotalTargetCapacity")
+	total := c.decimal(target + ".TotalTargetCapacity")
+	spot, onDemand = c.decimal(target+".SpotTargetCapacity"), c.decimal(target+".OnDemandTargetCapacity")
+	if kind := c.text(target + ".TargetCapacityUnitType"); kind != "" && kind != "units" {
+		c.fail(region.Errorf("Unsupported", "Target capacity in %s is not supported here; use units.", kind))
+	}
+	rest := total - spot - onDemand
+	if rest < 0 {
+		c.fail(region.Errorf("InvalidParameterCombination", "Spot and On-Demand target capacity are more than the total."))
+	}
+	switch kind := c.text(target + ".DefaultTargetCapacityType"); kind {
+	case "spot":
+		spot += rest
+	case "", "on-demand":
+		onDemand += rest
+	default:
+		c.invalid(target+".DefaultTargetCapacityType", kind)
+	}
+	return spot, onDemand
+}
+
+func createFleet(c *call) (answer, error) {
+	if kind := c.text("Type"); kind != "instant" {
+		c.fail(region.Errorf("Unsupported", "Fleets of type '%s' are not supported here; use instant.", kind))
+	}
+	overrides, err := c.overrides()
+	if err != nil {
+		return nil, err
+	}
+	q := region.FleetRequest{
+		Overrides: overrides, Min: c.decimal("SpotOptions.MinTargetCapacity"),
+		SpotStrategy: c.text("SpotOptions.AllocationStrategy"), OnDemandStrategy: c.text("OnDemandOptions.AllocationStrategy"),
+		Token: c.clientToken(),
+	}
+	q.Spot, q.OnDemand = c.capacity()
+	q.Tags = c.tagSpecifications("TagSpecification", "instance", "fleet", "spot-instances-request", "volume")["instance"]
+	if b := c.text("SpotOptions.InstanceInterruptionBehavior"); b != "" && b != "terminate" {
+		c.fail(region.Errorf("Unsupported", "Interruption behavior %s is not supported here; use terminate.", b))
+	}
+	c.ignore("TerminateInstancesWithExpiration", "ReplaceUnhealthyInstances", "ExcessCapacityTerminationPolicy", "Context",
+		"ValidFrom", "ValidUntil")
+	q.Fingerprint = c.fingerprint()
+	if err := c.ready(); err != nil {
+		return nil, err
+	}
+	result, err := c.region.LaunchFleet(c.now, q)
+	if err != nil {
+		return nil, err
+	}
+	return &struct {
+		header
+		ID        string              `xml:"fleetId"`
+		Errors    set[fleetError]     `xml:"errorSet"`
+		Instances set[fleetInstances] `xml:"fleetInstanceSet"`
+	}{ID: result.ID, Errors: setOf(result.Refused, fleetErrorShape), Instances: setOf(result.Bought, fleetInstancesShape)}, nil
+}
+
+type templateAndOverrides struct {
+	Template struct {
+		ID      string `xml:"launchTemplateId"`
+		Version string `xml:"version"`
+	} `xml:"launchTemplateSpecification"`
+	Overrides struct {
+		Type     string  `xml:"instanceType,omitempty"`
+		MaxPrice string  `xml:"maxPrice,omitempty"`
+		Zone     string  `xml:"availabilityZone,omitempty"`
+		Weight   float64 `xml:"weightedCapacity,omitempty"`
+		Priority float64 `xml:"priority,omitempty"`
+	} `xml:"overrides"`
+}
+
+func overrideShape(o region.Override) templateAndOverrides {
+	var v templateAndOverrides
+	v.Template.ID, v.Template.Version = o.Template.ID, "1"
+	v.Overrides.Type, v.Overrides.Zone = o.Type, o.Zone
+	v.Overrides.Weight, v.Overrides.Priority = o.Weight, o.Priority
+	if o.MaxPrice != 0 {
+		v.Overrides.MaxPrice = o.MaxPrice.String()
+	}
+	return v
+}
+
+type fleetError struct {
+	Origin    templateAndOverrides `xml:"launchTemplateAndOverrides"`
+	Lifecycle string               `xml:"lifecycle"`
+	Code      string               `xml:"errorCode"`
+	Message   string               `xml:"errorMessage"`
+}
+
+func fleetErrorShape(r region.FleetRefusal) fleetError {
+	return fleetError{overrideShape(r.Override), string(r.Class), r.Err.Code, r.Err.Message}
+}
+
+type fleetInstances struct {
+	Origin    templateAndOverrides `xml:"launchTemplateAndOverrides"`
+	Lifecycle string               `xml:"lifecycle"`
+	IDs       set[string]          `xml:"instanceIds"`
+	Type      string               `xml:"instanceType"`
+}
+
+func fleetInstancesShape(b region.FleetInstances) fleetInstances {
+	return fleetInstances{overrideShape(b.Override), string(b.Class), set[string]{b.IDs}, b.Pool.Type}
+}

@@ -1,0 +1,266 @@
+package query
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/tierml/tierml/fakecloud/internal/region"
+	"github.com/tierml/tierml/market"
+)
+
+// stateCodes are EC2's numbers of the states.
+var stateCodes = map[region.State]int{region.Pending: 0, region.Running: 16, region.ShuttingDown: 32, region.Terminated: 48}
+
+type instanceState struct {
+	Code int    `xml:"code"`
+	Name string `xml:"name"`
+}
+
+func stateOf(s region.State) instanceState { return instanceState{stateCodes[s], string(s)} }
+
+type stateReason struct {
+	Code    string `xml:"code"`
+	Message string `xml:"message"`
+}
+
+type placement struct {
+	Zone    string `xml:"availabilityZone"`
+	Group   string `xml:"groupName"`
+	Tenancy string `xml:"tenancy"`
+}
+
+type enabledState struct {
+	State string `xml:"state"`
+}
+
+type metadataOptions struct {
+	State    string `xml:"state"`
+	Tokens   string `xml:"httpTokens"`
+	HopLimit int    `xml:"httpPutResponseHopLimit"`
+	Endpoint string `xml:"httpEndpoint"`
+	IPv6     string `xml:"httpProtocolIpv6"`
+	Tags     string `xml:"instanceMetadataTags"`
+}
+
+type cpuOptions struct {
+	Cores          int `xml:"coreCount"`
+	ThreadsPerCore int `xml:"threadsPerCore"`
+}
+
+type instance struct {
+	ID               string          `xml:"instanceId"`
+	Image            string          `xml:"imageId"`
+	State            instanceState   `xml:"instanceState"`
+	PrivateDNS       string          `xml:"privateDnsName"`
+	DNS              string          `xml:"dnsName"`
+	TransitionReason string          `xml:"reason"`
+	LaunchIndex      int             `xml:"amiLaunchIndex"`
+	ProductCodes     set[string]     `xml:"productCodes"`
+	Type             string          `xml:"instanceType"`
+	Launched         stamp           `xml:"launchTime"`
+	Placement        placement       `xml:"placement"`
+	Monitoring       enabledState    `xml:"monitoring"`
+	PrivateIP        string          `xml:"privateIpAddress,omitempty"`
+	Groups           set[string]     `xml:"groupSet"`
+	StateReason      *stateReason    `xml:"stateReason"`
+	Architecture     string          `xml:"architecture"`
+	RootDeviceType   string          `xml:"rootDeviceType"`
+	RootDevice       string          `xml:"rootDeviceName"`
+	BlockDevices     set[string]     `xml:"blockDeviceMapping"`
+	Virtualization   string          `xml:"virtualizationType"`
+	Lifecycle        string          `xml:"instanceLifecycle,omitempty"`
+	SpotRequest      string          `xml:"spotInstanceRequestId,omitempty"`
+	Token            string          `xml:"clientToken"`
+	Tags             *set[tag]       `xml:"tagSet"`
+	Hypervisor       string          `xml:"hypervisor"`
+	Interfaces       set[string]     `xml:"networkInterfaceSet"`
+	EBSOptimized     bool            `xml:"ebsOptimized"`
+	CPU              cpuOptions      `xml:"cpuOptions"`
+	Metadata         metadataOptions `xml:"metadataOptions"`
+	PlatformDetails  string          `xml:"platformDetails"`
+}
+
+func (c *call) instance(i region.Instance) instance {
+	t := c.region.TypeOf(i)
+	v := instance{
+		ID: i.ID, Image: i.Image, State: stateOf(i.State), TransitionReason: i.TransitionReason(), LaunchIndex: i.Index,
+		Type: i.Pool.Type, Launched: stamp(i.Launched), Placement: placement{Zone: i.Pool.Zone, Tenancy: "default"},
+		Monitoring: enabledState{"disabled"}, Architecture: t.Arch, RootDeviceType: "ebs", RootDevice: "/dev/xvda",
+		Virtualization: "hvm", SpotRequest: i.Request.ID, Token: i.Token, Tags: tagSet(i.Tags), Hypervisor: "xen",
+		CPU:             cpuOptions{max(1, t.VCPU), 1},
+		Metadata:        metadataOptions{"applied", "required", 1, "enabled", "disabled", "enabled"},
+		PlatformDetails: "Linux/UNIX",
+	}
+	if i.Pool.Class == market.Spot {
+		v.Lifecycle = "spot"
+	}
+	if i.State.Alive() {
+		v.PrivateIP = PrivateIP(i)
+		v.PrivateDNS = PrivateDNS(i)
+	} else {
+		v.StateReason = &stateReason{i.Cause.Code, i.Cause.Message}
+	}
+	if i.State == region.Pending {
+		v.StateReason = &stateReason{"pending", "pending"}
+	}
+	return v
+}
+
+// PrivateIP is an address that no other machine of the region has. Nothing listens there: machines reach each
+// other over the loopback interface.
+func PrivateIP(i region.Instance) string {
+	return fmt.Sprintf("10.%d.%d.%d", i.Number>>16&255, i.Number>>8&255, i.Number&255)
+}
+
+// PrivateDNS is the name in EC2's form.
+func PrivateDNS(i region.Instance) string {
+	return fmt.Sprintf("ip-10-%d-%d-%d.%s.compute.internal", i.Number>>16&255, i.Number>>8&255, i.Number&255, i.Pool.Region)
+}
+
+type reservation struct {
+	ID        string        `xml:"reservationId"`
+	Owner     string        `xml:"ownerId"`
+	Groups    set[string]   `xml:"groupSet"`
+	Instances set[instance] `xml:"instancesSet"`
+}
+
+// instanceFields are the filters of DescribeInstances.
+var instanceFields = map[string]func(region.Instance) []string{
+	"availability-zone":   one(func(i region.Instance) string { return i.Pool.Zone }),
+	"client-token":        one(func(i region.Instance) string { return i.Token }),
+	"image-id":            one(func(i region.Instance) string { return i.Image }),
+	"instance-id":         one(func(i region.Instance) string { return i.ID }),
+	"instance-state-code": one(func(i region.Instance) string { return strconv.Itoa(stateCodes[i.State]) }),
+	"instance-state-name": one(func(i region.Instance) string { return string(i.State) }),
+	"instance-type":       one(func(i region.Instance) string { return i.Pool.Type }),
+	"launch-time":         one(func(i region.Instance) string { return i.Launched.UTC().Format("2006-01-02T15:04:05.000Z") }),
+	"private-ip-address":  one(PrivateIP),
+	"reservation-id":      one(func(i region.Instance) string { return i.Reservation }),
+	"state-reason-code":   one(func(i region.Instance) string { return i.Cause.Code }),
+	"spot-instance-request-id": func(i region.Instance) []string {
+		if i.Request.ID == "" {
+			return nil
+		}
+		return []string{i.Request.ID}
+	},
+	"instance-lifecycle": func(i region.Instance) []string {
+		if i.Pool.Class != market.Spot {
+			return nil // EC2 gives ordinary machines no lifecycle
+		}
+		return []string{"spot"}
+	},
+}
+
+func instanceTags(i region.Instance) map[string]string { return i.Tags }
+
+func describeInstances(c *call) (answer, error) {
+	wanted := c.instanceIDs("InstanceId")
+	filters := c.filters()
+	page := c.page(5, 1000)
+	if len(wanted) > 0 && c.form.Get("MaxResults") != "" {
+		c.fail(region.Errorf("InvalidParameterCombination",
+			"The parameter instancesSet cannot be used with the parameter maxResults"))
+	}
+	if err := c.ready(); err != nil {
+		return nil, err
+	}
+	list := c.region.Instances(c.now)
+	list, err := pickInstances(list, wanted)
+	if err != nil {
+		return nil, err
+	}
+	if list, err = selectBy(list, filters, instanceTags, instanceFields); err != nil {
+		return nil, err
+	}
+	list, next := cut(list, page)
+	v := &struct {
+		header
+		Reservations set[reservation] `xml:"reservationSet"`
+		NextToken    string           `xml:"nextToken,omitempty"`
+	}{Reservations: c.reservations(list), NextToken: next}
+	return v, nil
+}
+
+// pickInstances keeps those of the ids, all of which must be there.
+func pickInstances(list []region.Instance, ids []string) ([]region.Instance, error) {
+	if len(ids) == 0 {
+		return list, nil
+	}
+	byID := make(map[string]region.Instance)
+	for _, i := range list {
+		byID[i.ID] = i
+	}
+	wanted := make(map[string]bool)
+	for _, id := range ids {
+		if _, ok := byID[id]; !ok {
+			return nil, region.Errorf("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", id)
+		}
+		wanted[id] = true
+	}
+	var picked []region.Instance
+	for _, i := range list {
+		if wanted[i.ID] {
+			picked = append(picked, i)
+		}
+	}
+	return picked, nil
+}
+
+// reservations groups instances, which are in order of launch.
+func (c *call) reservations(list []region.Instance) set[reservation] {
+	var s set[reservation]
+	for _, i := range list {
+		if n := len(s.Items); n == 0 || s.Items[n-1].ID != i.Reservation {
+			s.Items = append(s.Items, reservation{ID: i.Reservation, Owner: Account})
+		}
+		last := &s.Items[len(s.Items)-1]
+		last.Instances.Items = append(last.Instances.Items, c.instance(i))
+	}
+	return s
+}
+
+type stateChange struct {
+	ID       string        `xml:"instanceId"`
+	Current  instanceState `xml:"currentState"`
+	Previous instanceState `xml:"previousState"`
+}
+
+func terminateInstances(c *call) (answer, error) {
+	c.ignore("Force", "SkipOsShutdown")
+	list := c.instanceIDs("InstanceId")
+	if len(list) == 0 {
+		c.fail(region.Errorf("MissingParameter", "The request must contain the parameter InstanceId"))
+	}
+	if err := c.ready(); err != nil {
+		return nil, err
+	}
+	changes, err := c.region.Terminate(c.now, list)
+	if err != nil {
+		return nil, err
+	}
+	v := &struct {
+		header
+		Changes set[stateChange] `xml:"instancesSet"`
+	}{Changes: setOf(changes, func(ch region.Change) stateChange {
+		return stateChange{ch.ID, stateOf(ch.Current), stateOf(ch.Previous)}
+	})}
+	return v, nil
+}
+
+func createTags(c *call) (answer, error) {
+	resources := c.list("ResourceId")
+	tags := c.tags("Tag")
+	if len(resources) == 0 {
+		c.fail(region.Errorf("MissingParameter", "The request must contain the parameter ResourceId"))
+	}
+	if len(tags) == 0 {
+		c.fail(region.Errorf("MissingParameter", "The request must contain the parameter Tag"))
+	}
+	if err := c.ready(); err != nil {
+		return nil, err
+	}
+	if err := c.region.SetTags(c.now, resources, tags); err != nil {
+		return nil, err
+	}
+	return &done{Return: true}, nil
+}

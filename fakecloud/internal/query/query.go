@@ -1,0 +1,202 @@
+// Package query speaks the EC2 Query API (version 2016-11-15): form parameters in, XML out, errors with EC2's
+// codes and HTTP statuses. It decides nothing; it translates between the wire and a region.Region.
+//
+// Signatures are accepted unchecked. A parameter that no real client would send is refused with
+// UnknownParameter, so that a misspelt one does not go unnoticed; those that mean nothing on one machine
+// (networks, disks, keys) are known and have no effect.
+package query
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"log/slog"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/tierml/tierml/fakecloud/internal/region"
+)
+
+// Version is the API version that is spoken.
+const Version = "2016-11-15"
+
+// Account is the number of the one account.
+const Account = "000000000000"
+
+const namespace = "http://ec2.amazonaws.com/doc/" + Version + "/"
+
+// maxRequest is larger than any request: 16 KiB of user data is EC2's limit.
+const maxRequest = 1 << 20
+
+// Backend gives a call the region for itself, at a time.
+type Backend interface {
+	Do(f func(r *region.Region, now time.Time))
+}
+
+// Handler answers requests.
+type Handler struct {
+	backend Backend
+	log     *slog.Logger
+	calls   atomic.Uint64
+}
+
+// New makes a Handler.
+func New(b Backend, log *slog.Logger) *Handler { return &Handler{backend: b, log: log} }
+
+// action answers one call. The answer embeds header.
+type action func(c *call) (answer, error)
+
+var actions = map[string]action{
+	"RunInstances":                 runInstances,
+	"CreateFleet":                  createFleet,
+	"CreateLaunchTemplate":         createLaunchTemplate,
+	"DescribeLaunchTemplates":      describeLaunchTemplates,
+	"DeleteLaunchTemplate":         deleteLaunchTemplate,
+	"DescribeInstances":            describeInstances,
+	"TerminateInstances":           terminateInstances,
+	"DescribeSpotPriceHistory":     describeSpotPriceHistory,
+	"DescribeInstanceTypes":        describeInstanceTypes,
+	"DescribeSpotInstanceRequests": describeSpotInstanceRequests,
+	"CancelSpotInstanceRequests":   cancelSpotInstanceRequests,
+	"CreateTags":                   createTags,
+	"DescribeAvailabilityZones":    describeAvailabilityZones,
+	"DescribeRegions":              describeRegions,
+}
+
+// call is one request.
+type call struct {
+	*params
+	region *region.Region
+	now    time.Time
+	host   string
+}
+
+// ready checks what every action checks once it has read its parameters, before it acts.
+func (c *call) ready() error {
+	dryRun := c.boolean("DryRun")
+	if err := c.finish(); err != nil {
+		return err
+	}
+	if dryRun {
+		return region.Errorf("DryRunOperation", "Request would have succeeded, but DryRun flag is set.")
+	}
+	return nil
+}
+
+// header is what every answer begins with.
+type header struct {
+	Namespace string `xml:"xmlns,attr"`
+	RequestID string `xml:"requestId"`
+}
+
+func (h *header) stamp(requestID string) { h.Namespace, h.RequestID = namespace, requestID }
+
+type answer interface{ stamp(requestID string) }
+
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	requestID := fmt.Sprintf("00000000-0000-4000-8000-%012x", h.calls.Add(1))
+	form, err := readForm(w, r)
+	name := form.Get("Action")
+	var result answer
+	if err == nil {
+		result, err = h.act(name, form, r.Host)
+	}
+	if err != nil {
+		var refusal *region.Error
+		if !errors.As(err, &refusal) {
+			refusal = region.Errorf("InternalError", "%v", err)
+		}
+		h.log.Debug("request refused", "action", name, "code", refusal.Code, "message", refusal.Message)
+		writeError(w, refusal, requestID)
+		return
+	}
+	h.log.Debug("request", "action", name)
+	result.stamp(requestID)
+	writeXML(w, http.StatusOK, requestID, name+"Response", result)
+}
+
+// readForm reads the parameters of a POST body or of a GET's query.
+func readForm(w http.ResponseWriter, r *http.Request) (url.Values, error) {
+	switch r.Method {
+	case http.MethodGet:
+	case http.MethodPost:
+		if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/x-www-form-urlencoded" {
+			return nil, region.Errorf("InvalidRequest", "The Content-Type must be application/x-www-form-urlencoded.")
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
+	default:
+		return nil, region.Errorf("InvalidRequest", "The method must be POST or GET.")
+	}
+	if err := r.ParseForm(); err != nil {
+		return nil, region.Errorf("MalformedQueryString", "The query string contains a syntax error: %v", err)
+	}
+	return r.Form, nil
+}
+
+func (h *Handler) act(name string, form url.Values, host string) (result answer, err error) {
+	if name == "" {
+		return nil, region.Errorf("MissingAction", "The request must contain the parameter Action; this is the endpoint of the EC2 API.")
+	}
+	act, ok := actions[name]
+	if !ok {
+		return nil, region.Errorf("InvalidAction", "The action %s is not valid for this web service.", name)
+	}
+	if v := form.Get("Version"); v != "" && v != Version {
+		return nil, region.Errorf("NoSuchVersion", "The requested version (%s) of service AmazonEC2 does not exist", v)
+	}
+	h.backend.Do(func(r *region.Region, now time.Time) {
+		if r.Throttled(now) {
+			err = region.Errorf("RequestLimitExceeded", "Request limit exceeded.")
+			return
+		}
+		result, err = act(&call{params: newParams(form), region: r, now: now, host: host})
+	})
+	return result, err
+}
+
+// statuses are those that are not 400.
+var statuses = map[string]int{
+	"DryRunOperation":              http.StatusPreconditionFailed,
+	"InsufficientInstanceCapacity": http.StatusInternalServerError,
+	"InternalError":                http.StatusInternalServerError,
+	"RequestLimitExceeded":         http.StatusServiceUnavailable,
+	"Unavailable":                  http.StatusServiceUnavailable,
+}
+
+func writeError(w http.ResponseWriter, e *region.Error, requestID string) {
+	type item struct {
+		Code    string
+		Message string
+	}
+	body := struct {
+		Errors    []item `xml:"Errors>Error"`
+		RequestID string
+	}{[]item{{e.Code, e.Message}}, requestID}
+	status, ok := statuses[e.Code]
+	if !ok {
+		status = http.StatusBadRequest
+	}
+	writeXML(w, status, requestID, "Response", body)
+}
+
+func writeXML(w http.ResponseWriter, status int, requestID, root string, body any) {
+	var b bytes.Buffer
+	b.WriteString(`<?xml version="1.0" encoding="UTF-8"?>` + "\n")
+	e := xml.NewEncoder(&b)
+	e.Indent("", "    ")
+	if err := e.EncodeElement(body, xml.StartElement{Name: xml.Name{Local: root}}); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	b.WriteByte('\n')
+	w.Header().Set("Content-Type", "text/xml;charset=UTF-8")
+	w.Header().Set("X-Amzn-Requestid", requestID)
+	w.Header().Set("Content-Length", strconv.Itoa(b.Len()))
+	w.WriteHeader(status)
+	w.Write(b.Bytes()) // a client that is gone needs no answer
+}

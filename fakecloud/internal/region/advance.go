@@ -1,0 +1,199 @@
+package region
+
+import (
+	"time"
+
+	"github.com/tierml/tierml/market"
+)
+
+// Advance carries out, in the order of their times, all boots, notices and evictions due until now. Each
+// bears the time for which it was due, not the time at which somebody looked. Time never goes back: an
+// earlier now is taken as the latest seen.
+func (r *Region) Advance(now time.Time) {
+	for {
+		at, next := r.nextDue()
+		if next == nil || at.After(now) {
+			break
+		}
+		r.step(at, next)
+	}
+	if now.After(r.now) {
+		r.now = now
+	}
+}
+
+// NextWake gives the time of the next boot, notice or eviction.
+func (r *Region) NextWake() (time.Time, bool) {
+	at, next := r.nextDue()
+	return at, next != nil
+}
+
+// nextDue finds the earliest due instance; of equal times the one launched first.
+func (r *Region) nextDue() (at time.Time, next *Instance) {
+	for _, i := range r.order {
+		if t, ok := i.due(); ok && (next == nil || t.Before(at)) {
+			at, next = t, i
+		}
+	}
+	return at, next
+}
+
+// due gives the time of the instance's next event of its own.
+func (i *Instance) due() (time.Time, bool) {
+	if !i.State.Alive() {
+		return time.Time{}, false
+	}
+	var at time.Time
+	consider := func(t time.Time) {
+		if !t.IsZero() && (at.IsZero() || t.Before(at)) {
+			at = t
+		}
+	}
+	if i.State == Pending {
+		consider(i.BootAt)
+	}
+	if i.Deadline.IsZero() {
+		consider(i.crossing)
+	} else {
+		consider(i.Deadline)
+	}
+	return at, !at.IsZero()
+}
+
+// step carries out what is due of an instance at a time: the end first, for it makes the rest pointless.
+func (r *Region) step(at time.Time, i *Instance) {
+	switch {
+	case !i.Deadline.IsZero() && !i.Deadline.After(at):
+		r.end(at, i, i.noticeWhy, true)
+	case i.Deadline.IsZero() && !i.crossing.IsZero() && !i.crossing.After(at):
+		r.notice(at, i, PriceRise)
+	default:
+		i.State = Running
+		r.emit(Boot{Instance: i.clone()})
+	}
+}
+
+// notice warns a machine that it will be taken back.
+func (r *Region) notice(at time.Time, i *Instance, why Cause) {
+	i.NoticedAt = at
+	i.Deadline = at.Add(r.config.Notice)
+	i.noticeWhy = why
+	i.Request.Code, i.Request.Message, i.Request.UpdatedAt = "marked-for-termination", why.Marked, seconds(at)
+}
+
+// end takes a machine off the bill and has its process ended.
+func (r *Region) end(at time.Time, i *Instance, why Cause, force bool) {
+	booted := i.State == Running
+	r.close(at, i, why)
+	if !booted {
+		i.State = Terminated
+		return
+	}
+	i.State = ShuttingDown
+	r.emit(Halt{ID: i.ID, Force: force})
+}
+
+// close writes the end into the instance and its request.
+func (r *Region) close(at time.Time, i *Instance, why Cause) {
+	i.Ended, i.Cause = seconds(at), why
+	if i.Ended.Before(i.Launched) {
+		i.Ended = i.Launched
+	}
+	if i.Request.ID != "" {
+		if i.Request.State == "active" {
+			i.Request.State = "closed"
+		}
+		i.Request.Code, i.Request.Message, i.Request.UpdatedAt = why.RequestCode, why.RequestMessage, i.Ended
+	}
+	ended := i.clone()
+	ended.State = Terminated
+	r.emit(Ended{Instance: ended})
+}
+
+// Gone tells that the process of a machine has ended. A machine that was not being shut down has shut itself
+// down.
+func (r *Region) Gone(now time.Time, id string) {
+	r.Advance(now)
+	i, ok := r.instances[id]
+	if !ok {
+		return
+	}
+	if i.State == Running {
+		r.close(r.now, i, SelfShutdown)
+	}
+	i.State = Terminated
+}
+
+// Change is what TerminateInstances did to one machine.
+type Change struct {
+	ID       string
+	Previous State
+	Current  State
+}
+
+// Terminate ends machines for their user. When one is unknown, none is ended.
+func (r *Region) Terminate(now time.Time, ids []string) ([]Change, error) {
+	r.Advance(now)
+	for _, id := range ids {
+		if _, ok := r.instances[id]; !ok {
+			return nil, notFound(id)
+		}
+	}
+	changes := make([]Change, 0, len(ids))
+	for _, id := range ids {
+		i := r.instances[id]
+		change := Change{ID: id, Previous: i.State}
+		if i.State.Alive() {
+			r.end(r.now, i, UserRequest, false)
+		}
+		change.Current = i.State
+		changes = append(changes, change)
+	}
+	return changes, nil
+}
+
+// TerminateAll ends every machine for its user.
+func (r *Region) TerminateAll(now time.Time) {
+	r.Advance(now)
+	for _, i := range r.order {
+		if i.State.Alive() {
+			r.end(r.now, i, UserRequest, false)
+		}
+	}
+}
+
+// CancelRequests cancels spot requests. As on EC2, the instances that came of them run on.
+func (r *Region) CancelRequests(now time.Time, ids []string) ([]SpotRequest, error) {
+	r.Advance(now)
+	var found []*Instance
+	for _, id := range ids {
+		i := r.byRequest(id)
+		if i == nil {
+			return nil, Errorf("InvalidSpotInstanceRequestID.NotFound", "The spot instance request ID '%s' does not exist", id)
+		}
+		found = append(found, i)
+	}
+	var requests []SpotRequest
+	for _, i := range found {
+		if i.Request.State == "active" {
+			i.Request.State = "cancelled"
+			i.Request.Code = "request-canceled-and-instance-running"
+			i.Request.Message = "Your Spot request is canceled, but your Spot instance is still running."
+			i.Request.UpdatedAt = seconds(r.now)
+		}
+		requests = append(requests, i.clone().Request)
+	}
+	return requests, nil
+}
+
+func (r *Region) byRequest(id string) *Instance {
+	for _, i := range r.order {
+		if i.Request.ID == id && i.Pool.Class == market.Spot {
+			return i
+		}
+	}
+	return nil
+}
+
+// seconds is how every time of a machine's life is rounded: down, so that order is kept.
+func seconds(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }

@@ -1,0 +1,173 @@
+package region
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/market"
+)
+
+// outage is a time in which pools sell nothing.
+type outage struct {
+	where Where
+	until time.Time
+}
+
+// slowdown is a time in which machines boot slower.
+type slowdown struct {
+	where  Where
+	until  time.Time // zero = for ever
+	boot   time.Duration
+	factor float64
+}
+
+// Where limits something to some pools: an instance type, a zone, "zone/type", or a whole pool. "" is all.
+type Where string
+
+// Matches says whether a pool is meant.
+func (w Where) Matches(pool market.Pool) bool {
+	switch w {
+	case "", Where(pool.Type), Where(pool.Zone), Where(pool.Zone + "/" + pool.Type), Where(pool.String()):
+		return true
+	}
+	return false
+}
+
+// Known says whether any pool of the region could be meant.
+func (r *Region) Known(w Where) bool {
+	for _, zone := range r.zones {
+		for name := range r.types {
+			for _, class := range []market.Class{market.Spot, market.OnDemand} {
+				if w.Matches(r.pool(zone, name, class)) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// RunOut makes pools sell nothing for a time; what runs there runs on.
+func (r *Region) RunOut(now time.Time, where Where, length time.Duration) {
+	r.Advance(now)
+	r.outages = append(r.outages, outage{where: where, until: r.now.Add(length)})
+}
+
+func (r *Region) outOf(pool market.Pool) bool {
+	return slices.ContainsFunc(r.outages, func(o outage) bool { return o.where.Matches(pool) && o.until.After(r.now) })
+}
+
+// SlowStart makes later launches boot slower: in `boot`, or `factor` times as slowly as configured when boot
+// is 0. Length 0 is for ever. Of several, the latest counts.
+func (r *Region) SlowStart(now time.Time, where Where, boot time.Duration, factor float64, length time.Duration) {
+	r.Advance(now)
+	s := slowdown{where: where, boot: boot, factor: factor}
+	if length > 0 {
+		s.until = r.now.Add(length)
+	}
+	r.slow = append(r.slow, s)
+}
+
+func (r *Region) bootTime(pool market.Pool) time.Duration {
+	for _, s := range slices.Backward(r.slow) {
+		if !s.where.Matches(pool) || !s.until.IsZero() && !s.until.After(r.now) {
+			continue
+		}
+		if s.boot > 0 {
+			return s.boot
+		}
+		return time.Duration(float64(r.config.Boot) * s.factor)
+	}
+	return r.config.Boot
+}
+
+// Throttle refuses every request for a time.
+func (r *Region) Throttle(now time.Time, length time.Duration) {
+	r.Advance(now)
+	r.throttled = r.now.Add(length)
+}
+
+// Throttled says whether requests are refused.
+func (r *Region) Throttled(now time.Time) bool {
+	r.Advance(now)
+	return r.throttled.After(r.now)
+}
+
+// Evict gives machines the notice and then takes them back, whatever the price. One that has a notice
+// already keeps it.
+func (r *Region) Evict(now time.Time, targets []string) error {
+	return r.each(now, targets, true, func(i *Instance) {
+		if i.Deadline.IsZero() {
+			r.notice(r.now, i, CapacityTaken)
+		}
+	})
+}
+
+// EvictNow takes machines back without a notice.
+func (r *Region) EvictNow(now time.Time, targets []string) error {
+	return r.each(now, targets, true, func(i *Instance) { r.end(r.now, i, CapacityTaken, true) })
+}
+
+// Kill breaks machines.
+func (r *Region) Kill(now time.Time, targets []string) error {
+	return r.each(now, targets, false, func(i *Instance) { r.end(r.now, i, HardwareFailure, true) })
+}
+
+// Rebalance recommends to leave machines.
+func (r *Region) Rebalance(now time.Time, targets []string) error {
+	return r.each(now, targets, true, func(i *Instance) {
+		if i.RebalanceAt.IsZero() {
+			i.RebalanceAt = r.now
+		}
+	})
+}
+
+func (r *Region) each(now time.Time, targets []string, spotOnly bool, do func(*Instance)) error {
+	r.Advance(now)
+	for _, id := range targets {
+		i, ok := r.instances[id]
+		switch {
+		case !ok:
+			return notFound(id)
+		case spotOnly && i.Pool.Class != market.Spot:
+			return Errorf("InvalidParameterValue", "Instance %s is not a spot instance.", id)
+		}
+	}
+	for _, id := range targets {
+		if i := r.instances[id]; i.State.Alive() {
+			do(i)
+		}
+	}
+	return nil
+}
+
+// Pick names machines: one by its id, or by "oldest", "newest", "random" up to count, or "all", among the
+// spot machines that are alive and, where it can be, have no notice yet.
+func (r *Region) Pick(now time.Time, target string, count int, where Where) []string {
+	r.Advance(now)
+	if strings.HasPrefix(target, "i-") {
+		return []string{target}
+	}
+	var calm, warned []string
+	for _, i := range r.order {
+		switch {
+		case !i.State.Alive() || i.Pool.Class != market.Spot || !where.Matches(i.Pool):
+		case i.Deadline.IsZero():
+			calm = append(calm, i.ID)
+		default:
+			warned = append(warned, i.ID)
+		}
+	}
+	switch target {
+	case "all":
+		return append(calm, warned...)
+	case "newest":
+		slices.Reverse(calm)
+		slices.Reverse(warned)
+	case "random":
+		r.picks.Shuffle(len(calm), func(a, b int) { calm[a], calm[b] = calm[b], calm[a] })
+	}
+	list := append(calm, warned...)
+	return list[:min(len(list), max(1, count))]
+}

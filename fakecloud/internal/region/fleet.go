@@ -1,0 +1,277 @@
+package region
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/market"
+)
+
+// Template is a launch template. It has one version.
+type Template struct {
+	ID      string
+	Name    string
+	Created time.Time
+	Tags    map[string]string
+	Data    TemplateData
+}
+
+// TemplateData is what a template says of the machines to launch.
+type TemplateData struct {
+	Type        string
+	Zone        string
+	Image       string
+	UserData    []byte
+	Spot        bool
+	MaxPrice    market.USD
+	Tags        map[string]string
+	RequestTags map[string]string
+}
+
+// CreateTemplate stores a template under a new name.
+func (r *Region) CreateTemplate(now time.Time, t Template) (Template, error) {
+	r.Advance(now)
+	if slices.ContainsFunc(r.templates, func(old Template) bool { return old.Name == t.Name }) {
+		return Template{}, Errorf("InvalidLaunchTemplateName.AlreadyExistsException", "Launch template name already in use.")
+	}
+	t.ID, t.Created = r.newID("lt"), seconds(r.now)
+	r.templates = append(r.templates, t)
+	return t, nil
+}
+
+// Templates gives those that there are, oldest first.
+func (r *Region) Templates() []Template {
+	list := slices.Clone(r.templates)
+	for i := range list {
+		list[i].Tags = maps.Clone(list[i].Tags)
+	}
+	return list
+}
+
+// Template finds one by id or else by name.
+func (r *Region) Template(id, name string) (Template, error) {
+	for _, t := range r.templates {
+		if id != "" && t.ID == id || id == "" && t.Name == name {
+			return t, nil
+		}
+	}
+	if id != "" {
+		return Template{}, Errorf("InvalidLaunchTemplateId.NotFound", "The specified launch template, with template ID %s, does not exist.", id)
+	}
+	return Template{}, Errorf("InvalidLaunchTemplateName.NotFoundException",
+		"The specified launch template, with template name %s, does not exist.", name)
+}
+
+// DeleteTemplate removes one.
+func (r *Region) DeleteTemplate(now time.Time, id, name string) (Template, error) {
+	r.Advance(now)
+	t, err := r.Template(id, name)
+	if err != nil {
+		return Template{}, err
+	}
+	r.templates = slices.DeleteFunc(r.templates, func(old Template) bool { return old.ID == t.ID })
+	return t, nil
+}
+
+// Override is one kind of machine that a fleet may take.
+type Override struct {
+	Template Template
+	Type     string // "" = the template's
+	Zone     string
+	MaxPrice market.USD // 0 = the template's
+	Weight   float64    // units that one machine counts for; 0 = 1
+	Priority float64    // lower is better
+}
+
+// FleetRequest asks for a fleet of type "instant": bought now, once.
+type FleetRequest struct {
+	Overrides        []Override
+	Spot, OnDemand   float64           // units
+	Min              float64           // fewer spot units than this: none at all
+	SpotStrategy     string            // "price-capacity-optimized", "lowest-price", "capacity-optimized", "diversified", ...
+	OnDemandStrategy string            // "lowest-price", "prioritized"
+	Tags             map[string]string // of the instances
+	Token            string
+	Fingerprint      string
+}
+
+// FleetResult is what came of it, by override.
+type FleetResult struct {
+	ID      string
+	Bought  []FleetInstances
+	Refused []FleetRefusal
+}
+
+// FleetInstances are the machines of one override.
+type FleetInstances struct {
+	Override Override
+	Class    market.Class
+	Pool     market.Pool
+	IDs      []string
+}
+
+// FleetRefusal says why an override gave fewer than wanted.
+type FleetRefusal struct {
+	Override Override
+	Class    market.Class
+	Err      *Error
+}
+
+// LaunchFleet buys what can be had of the overrides, in the order of the strategy.
+func (r *Region) LaunchFleet(now time.Time, q FleetRequest) (FleetResult, error) {
+	r.Advance(now)
+	if used, ok, err := r.tokenUsed(fleetToken(q.Token), q.Fingerprint); err != nil || ok {
+		return used.fleet, err
+	}
+	result := FleetResult{ID: fmt.Sprintf("fleet-%08x-%04x-%04x-%04x-%012x", r.ids.Uint32(), r.ids.Uint32()>>16,
+		r.ids.Uint32()>>16, r.ids.Uint32()>>16, r.ids.Uint64()>>16)}
+	r.buy(q, market.OnDemand, q.OnDemand, 0, &result)
+	r.buy(q, market.Spot, q.Spot, q.Min, &result)
+	if q.Token != "" {
+		r.tokens[fleetToken(q.Token)] = tokenUse{fingerprint: q.Fingerprint, fleet: result}
+	}
+	return result, nil
+}
+
+// fleetToken keeps the tokens of the two calls apart.
+func fleetToken(token string) string {
+	if token == "" {
+		return ""
+	}
+	return "fleet " + token
+}
+
+// purchase is what one override could give.
+type purchase struct {
+	override Override
+	request  LaunchRequest
+	offer    offer
+	room     int    // machines to be had
+	count    int    // machines to buy
+	short    *Error // why not more
+}
+
+func (p purchase) weight() float64 { return cmp.Or(p.override.Weight, 1) }
+
+func (r *Region) buy(q FleetRequest, class market.Class, units, least float64, result *FleetResult) {
+	if units <= 0 {
+		return
+	}
+	plan, refused := r.survey(q, class)
+	strategy := q.OnDemandStrategy
+	if class == market.Spot {
+		strategy = q.SpotStrategy
+	}
+	order(plan, strategy)
+	got := r.fill(plan, units, strategy == "diversified")
+	result.Refused = append(result.Refused, refused...)
+	for _, p := range plan {
+		if p.short != nil && got < units {
+			result.Refused = append(result.Refused, FleetRefusal{Override: p.override, Class: class, Err: p.short})
+		}
+	}
+	if got < least {
+		return
+	}
+	for _, p := range plan {
+		if p.count == 0 {
+			continue
+		}
+		p.request.Tags = maps.Clone(p.request.Tags)
+		if p.request.Tags == nil {
+			p.request.Tags = make(map[string]string)
+		}
+		maps.Copy(p.request.Tags, q.Tags)
+		p.request.Tags["aws:ec2:fleet-id"] = result.ID
+		made := r.create(p.offer, p.request, p.count)
+		result.Bought = append(result.Bought, FleetInstances{Override: p.override, Class: class, Pool: p.offer.pool, IDs: ids(made.Instances)})
+	}
+}
+
+// survey asks every override what it could give.
+func (r *Region) survey(q FleetRequest, class market.Class) (plan []purchase, refused []FleetRefusal) {
+	for _, o := range q.Overrides {
+		data := o.Template.Data
+		request := LaunchRequest{
+			Type: cmp.Or(o.Type, data.Type), Zone: cmp.Or(o.Zone, data.Zone), Image: data.Image, Spot: class == market.Spot,
+			MaxPrice: cmp.Or(o.MaxPrice, data.MaxPrice), Min: 1, Max: 1,
+			UserData: data.UserData, Tags: data.Tags, RequestTags: data.RequestTags,
+		}
+		chosen, err := r.choose(request)
+		var short *Error
+		if errors.As(err, &short) {
+			refused = append(refused, FleetRefusal{Override: o, Class: class, Err: short})
+			continue
+		}
+		room, _ := r.available(chosen.pool, math.MaxInt)
+		plan = append(plan, purchase{override: o, request: request, offer: chosen, room: room})
+	}
+	return plan, refused
+}
+
+// order sorts overrides by strategy; of equals the first given stays first.
+func order(plan []purchase, strategy string) {
+	unitPrice := func(p purchase) float64 { return float64(p.offer.price) / p.weight() }
+	slices.SortStableFunc(plan, func(a, b purchase) int {
+		switch strategy {
+		case "prioritized", "capacity-optimized-prioritized":
+			return cmp.Compare(a.override.Priority, b.override.Priority)
+		case "capacity-optimized":
+			return cmp.Compare(b.room, a.room)
+		case "diversified":
+			return 0
+		default: // lowest-price and price-capacity-optimized: here every pool that has room is as deep as any other
+			return cmp.Compare(unitPrice(a), unitPrice(b))
+		}
+	})
+}
+
+// fill spreads the units over the plan and gives how many it placed. Pools and account limits are shared by
+// overrides: what one takes the others do not have.
+func (r *Region) fill(plan []purchase, units float64, spread bool) (got float64) {
+	taken := make(map[market.Pool]int)
+	total := 0
+	take := func(p *purchase) bool {
+		if got >= units || p.short != nil {
+			return false
+		}
+		if p.short = r.shortFor(p.offer.pool, taken[p.offer.pool]+1, total+1); p.short != nil {
+			return false
+		}
+		p.count++
+		taken[p.offer.pool]++
+		total++
+		got += p.weight()
+		return true
+	}
+	if spread {
+		for progress := true; progress; {
+			progress = false
+			for i := range plan {
+				progress = take(&plan[i]) || progress
+			}
+		}
+		return got
+	}
+	for i := range plan {
+		for take(&plan[i]) {
+		}
+	}
+	return got
+}
+
+// shortFor says why that many machines of a pool, among that many of its class, cannot be had.
+func (r *Region) shortFor(pool market.Pool, inPool, inClass int) *Error {
+	if left, short := r.inPool(pool, inPool); left < inPool {
+		return short
+	}
+	if left, short := r.inAccount(pool.Class, inClass); left < inClass {
+		return short
+	}
+	return nil
+}

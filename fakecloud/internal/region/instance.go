@@ -1,0 +1,206 @@
+package region
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/market"
+)
+
+// State of an instance.
+type State string
+
+// EC2's states, as far as machines without a disk of their own have them.
+const (
+	Pending      State = "pending"
+	Running      State = "running"
+	ShuttingDown State = "shutting-down"
+	Terminated   State = "terminated"
+)
+
+// Alive says that the instance is on the bill.
+func (s State) Alive() bool { return s == Pending || s == Running }
+
+// Instance is a machine as the region knows it. Launched and Ended are whole seconds: bills are made of them.
+type Instance struct {
+	ID          string
+	Reservation string
+	Index       int // within its reservation
+	Number      int // counts the region's launches, from 1
+	Token       string
+	Image       string
+	Pool        market.Pool
+	Bid         market.USD // highest price per hour; 0 for on-demand
+	UserData    []byte
+	Tags        map[string]string
+
+	State    State
+	Launched time.Time
+	BootAt   time.Time
+	Ended    time.Time // zero while alive
+	Cause    Cause     // of the end
+
+	NoticedAt   time.Time // when the notice appeared; zero without one
+	Deadline    time.Time // when the machine is taken back; zero without a notice
+	RebalanceAt time.Time // of the rebalance recommendation; zero without one
+
+	Request SpotRequest // of spot instances
+
+	crossing  time.Time // when the price rises above the bid; zero when it never does
+	noticeWhy Cause     // what the end will be put down to
+	visibleAt time.Time
+}
+
+// SpotRequest is the request that a spot instance came from. This market fills it at once or not at all.
+type SpotRequest struct {
+	ID        string // "sir-..."; empty for on-demand
+	Created   time.Time
+	State     string // "active", "closed", "cancelled"
+	Code      string // "fulfilled", "marked-for-termination", "instance-terminated-by-price", ...
+	Message   string
+	UpdatedAt time.Time
+	Tags      map[string]string
+}
+
+// clone keeps the caller's copy apart from what happens later.
+func (i *Instance) clone() Instance {
+	c := *i
+	c.Tags = maps.Clone(i.Tags)
+	c.Request.Tags = maps.Clone(i.Request.Tags)
+	return c
+}
+
+// Lifecycle is EC2's word in the metadata.
+func (i Instance) Lifecycle() string { return string(i.Pool.Class) }
+
+// TransitionReason tells in EC2's form who ended the instance and when: "User initiated (2014-04-05 12:34:56
+// GMT)". It is empty while the instance is alive.
+func (i Instance) TransitionReason() string {
+	if i.State.Alive() {
+		return ""
+	}
+	who := "User"
+	if i.Cause.By == market.ByProvider {
+		who = "Service"
+	}
+	return who + " initiated (" + i.Ended.UTC().Format("2006-01-02 15:04:05") + " GMT)"
+}
+
+// Cause is why an instance ended, in EC2's words.
+type Cause struct {
+	By             market.EndedBy
+	Code           string // of the state reason
+	Message        string
+	RequestCode    string // status of the spot request
+	RequestMessage string
+	Marked         string // status message of the request between notice and end
+}
+
+// The ways in which an instance ends.
+var (
+	// UserRequest: TerminateInstances, or the end of the whole cloud.
+	UserRequest = Cause{
+		By: market.ByUser, Code: "Client.UserInitiatedShutdown",
+		Message:        "Client.UserInitiatedShutdown: User initiated shutdown",
+		RequestCode:    "instance-terminated-by-user",
+		RequestMessage: "Spot Instance terminated due to user-initiated termination.",
+	}
+	// SelfShutdown: its process ended by itself.
+	SelfShutdown = Cause{
+		By: market.ByUser, Code: "Client.InstanceInitiatedShutdown",
+		Message:        "Client.InstanceInitiatedShutdown: Instance initiated shutdown",
+		RequestCode:    "instance-terminated-by-user",
+		RequestMessage: "Spot Instance terminated due to instance-initiated shutdown.",
+	}
+	// PriceRise: the spot price rose above the bid.
+	PriceRise = Cause{
+		By: market.ByProvider, Code: "Server.SpotInstanceTermination",
+		Message:        "Server.SpotInstanceTermination: Spot instance termination",
+		RequestCode:    "instance-terminated-by-price",
+		RequestMessage: "Your Spot instance was terminated because the Spot price rose above your maximum price.",
+		Marked:         "Your Spot instance is marked for termination because the Spot price is above your maximum price.",
+	}
+	// CapacityTaken: the provider wants the machine back whatever the price.
+	CapacityTaken = Cause{
+		By: market.ByProvider, Code: "Server.SpotInstanceTermination",
+		Message:        "Server.SpotInstanceTermination: Spot instance termination",
+		RequestCode:    "instance-terminated-no-capacity",
+		RequestMessage: "Your Spot instance was terminated because there is no Spot capacity available.",
+		Marked:         "Your Spot instance is marked for termination because there is no Spot capacity available.",
+	}
+	// HardwareFailure: the machine broke. It counts as ended by the provider, because EC2's words on the free
+	// hour ("if your Spot Instance is terminated or stopped by Amazon EC2") do not ask why; an on-demand
+	// machine has no free hour in any rule book.
+	HardwareFailure = Cause{
+		By: market.ByProvider, Code: "Server.InternalError",
+		Message:        "Server.InternalError: An internal error of the host terminated the instance",
+		RequestCode:    "instance-terminated-by-service",
+		RequestMessage: "Spot Instance terminated because of a failure of its host.",
+	}
+)
+
+// Instances gives every instance that a listing shows, ended ones too, in order of launch.
+func (r *Region) Instances(now time.Time) []Instance {
+	r.Advance(now)
+	var list []Instance
+	for _, i := range r.order {
+		if !i.visibleAt.After(r.now) {
+			list = append(list, i.clone())
+		}
+	}
+	return list
+}
+
+// Instance gives one, visible or not.
+func (r *Region) Instance(now time.Time, id string) (Instance, bool) {
+	r.Advance(now)
+	i, ok := r.instances[id]
+	if !ok {
+		return Instance{}, false
+	}
+	return i.clone(), true
+}
+
+// SetTags adds or replaces tags of instances, spot requests and launch templates.
+func (r *Region) SetTags(now time.Time, resources []string, tags map[string]string) error {
+	r.Advance(now)
+	var targets []*map[string]string
+	for _, id := range resources {
+		target := r.tagsOf(id)
+		if target == nil {
+			if strings.HasPrefix(id, "i-") {
+				return notFound(id)
+			}
+			return Errorf("InvalidID", "The ID '%s' is not valid", id)
+		}
+		targets = append(targets, target)
+	}
+	for _, target := range targets {
+		if *target == nil {
+			*target = make(map[string]string)
+		}
+		maps.Copy(*target, tags)
+	}
+	return nil
+}
+
+func (r *Region) tagsOf(id string) *map[string]string {
+	if i, ok := r.instances[id]; ok {
+		return &i.Tags
+	}
+	for _, i := range r.order {
+		if i.Request.ID == id && id != "" {
+			return &i.Request.Tags
+		}
+	}
+	if n := slices.IndexFunc(r.templates, func(t Template) bool { return t.ID == id }); n >= 0 {
+		return &r.templates[n].Tags
+	}
+	return nil
+}
+
+func notFound(id string) *Error {
+	return Errorf("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", id)
+}

@@ -1,0 +1,240 @@
+package region
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/market"
+)
+
+// LaunchRequest asks for Min to Max machines of one type.
+type LaunchRequest struct {
+	Type        string
+	Zone        string // "" = any: the cheapest for spot, else the first with capacity
+	Image       string
+	Spot        bool
+	MaxPrice    market.USD // per hour, spot only; 0 = the on-demand price
+	Min, Max    int
+	UserData    []byte
+	Tags        map[string]string
+	RequestTags map[string]string // of the spot requests
+	Token       string            // "" = none
+	Fingerprint string            // of all parameters: the same token must come with the same
+}
+
+// Reservation is what a launch bought.
+type Reservation struct {
+	ID        string
+	Instances []Instance
+}
+
+// Launch buys as many machines as there are, up to Max, or none when they are fewer than Min.
+func (r *Region) Launch(now time.Time, q LaunchRequest) (Reservation, error) {
+	r.Advance(now)
+	if used, ok, err := r.tokenUsed(q.Token, q.Fingerprint); err != nil || ok {
+		return r.reservation(used.reservation, used.instances), err
+	}
+	offer, err := r.choose(q)
+	if err != nil {
+		return Reservation{}, err
+	}
+	count, short := r.available(offer.pool, q.Max)
+	if count < q.Min {
+		return Reservation{}, short
+	}
+	made := r.create(offer, q, min(count, q.Max))
+	if q.Token != "" {
+		r.tokens[q.Token] = tokenUse{fingerprint: q.Fingerprint, reservation: made.ID, instances: ids(made.Instances)}
+	}
+	return made, nil
+}
+
+func (r *Region) tokenUsed(token, fingerprint string) (tokenUse, bool, error) {
+	used, ok := r.tokens[token]
+	if !ok || token == "" {
+		return tokenUse{}, false, nil
+	}
+	if used.fingerprint != fingerprint {
+		return tokenUse{}, false, Errorf("IdempotentParameterMismatch",
+			"Arguments on this idempotent request are inconsistent with arguments used in previous request(s).")
+	}
+	return used, true, nil
+}
+
+func (r *Region) reservation(id string, instances []string) Reservation {
+	v := Reservation{ID: id}
+	for _, id := range instances {
+		v.Instances = append(v.Instances, r.instances[id].clone())
+	}
+	return v
+}
+
+func ids(instances []Instance) []string {
+	var list []string
+	for _, i := range instances {
+		list = append(list, i.ID)
+	}
+	return list
+}
+
+// offer is a pool with what it costs now and at most.
+type offer struct {
+	pool  market.Pool
+	price market.USD
+	bid   market.USD // 0 for on-demand
+}
+
+// choose picks the pool of a request.
+func (r *Region) choose(q LaunchRequest) (offer, error) {
+	if q.Zone != "" {
+		return r.offer(q, q.Zone)
+	}
+	var best offer
+	var refusal error
+	for _, zone := range r.zones {
+		o, err := r.offer(q, zone)
+		if err == nil {
+			if count, short := r.available(o.pool, q.Max); count < q.Min {
+				err = short
+			}
+		}
+		switch {
+		case err != nil:
+			refusal = firstReal(refusal, err)
+		case best.pool == (market.Pool{}) || o.price < best.price:
+			best = o
+		}
+	}
+	if best.pool == (market.Pool{}) {
+		return offer{}, refusal
+	}
+	return best, nil
+}
+
+// firstReal keeps the first refusal that says more than "not sold here".
+func firstReal(old, err error) error {
+	if old == nil || isCode(old, "Unsupported") {
+		return err
+	}
+	return old
+}
+
+func isCode(err error, code string) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Code == code
+}
+
+// offer says what a request would cost in a zone, or why it cannot be had there.
+func (r *Region) offer(q LaunchRequest, zone string) (offer, error) {
+	t, ok := r.types[q.Type]
+	if !ok {
+		return offer{}, Errorf("InvalidParameterValue", "Invalid value '%s' for InstanceType.", q.Type)
+	}
+	if !slices.Contains(r.zones, zone) {
+		return offer{}, Errorf("InvalidParameterValue", "Invalid availability zone: [%s]", zone)
+	}
+	if !q.Spot {
+		return offer{pool: r.pool(zone, q.Type, market.OnDemand), price: t.OnDemand}, nil
+	}
+	pool := r.pool(zone, q.Type, market.Spot)
+	history := r.config.Spot[pool]
+	if history == nil {
+		return offer{}, Errorf("Unsupported",
+			"Your requested instance type (%s) is not supported in your requested Availability Zone (%s).", q.Type, zone)
+	}
+	price, known := history.At(seconds(r.now))
+	if !known {
+		return offer{}, noCapacity(pool)
+	}
+	bid := q.MaxPrice
+	if bid == 0 {
+		bid = t.OnDemand
+	}
+	if price > bid {
+		return offer{}, Errorf("SpotMaxPriceTooLow",
+			"Your Spot request price of %s is lower than the minimum required Spot request fulfillment price of %s.", bid, price)
+	}
+	return offer{pool: pool, price: price, bid: bid}, nil
+}
+
+func noCapacity(pool market.Pool) *Error {
+	return Errorf("InsufficientInstanceCapacity",
+		"We currently do not have sufficient %s capacity in the Availability Zone you requested (%s).", pool.Type, pool.Zone)
+}
+
+// available gives how many machines of up to want can be had of a pool, and what to say when that is too few.
+func (r *Region) available(pool market.Pool, want int) (int, *Error) {
+	count, short := r.inPool(pool, want)
+	if left, refusal := r.inAccount(pool.Class, want); left < count {
+		return left, refusal
+	}
+	return count, short
+}
+
+// inPool is available, as far as the pool's capacity goes.
+func (r *Region) inPool(pool market.Pool, want int) (int, *Error) {
+	capacity, limited := r.config.Capacity[pool]
+	if r.outOf(pool) {
+		capacity, limited = 0, true
+	}
+	if !limited {
+		return want, nil
+	}
+	used := r.count(func(p market.Pool) bool { return p == pool })
+	return min(want, max(0, capacity-used)), noCapacity(pool)
+}
+
+// inAccount is available, as far as the account's limits go.
+func (r *Region) inAccount(class market.Class, want int) (int, *Error) {
+	limit, short := r.config.Limits.SpotInstances, Errorf("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded")
+	if class == market.OnDemand {
+		limit = r.config.Limits.OnDemandInstances
+		short = Errorf("InstanceLimitExceeded",
+			"You have requested more instances than your current instance limit of %d allows.", limit)
+	}
+	if limit == 0 {
+		return want, nil
+	}
+	used := r.count(func(p market.Pool) bool { return p.Class == class })
+	return min(want, max(0, limit-used)), short
+}
+
+// count gives how many machines there are in the pools that match.
+func (r *Region) count(match func(market.Pool) bool) int {
+	n := 0
+	for _, i := range r.order {
+		if i.State != Terminated && match(i.Pool) {
+			n++
+		}
+	}
+	return n
+}
+
+// create sells machines.
+func (r *Region) create(o offer, q LaunchRequest, count int) Reservation {
+	v := Reservation{ID: r.newID("r")}
+	boot := r.bootTime(o.pool)
+	for n := range count {
+		i := &Instance{
+			ID: r.newID("i"), Reservation: v.ID, Index: n, Number: len(r.order) + 1, Token: q.Token, Image: q.Image,
+			Pool: o.pool, Bid: o.bid, UserData: q.UserData, Tags: maps.Clone(q.Tags),
+			State: Pending, Launched: seconds(r.now), BootAt: r.now.Add(boot), visibleAt: r.now.Add(r.config.Visible),
+		}
+		if o.pool.Class == market.Spot {
+			i.Request = SpotRequest{
+				ID: r.newRequestID(), Created: i.Launched, State: "active", Code: "fulfilled",
+				Message: "Your Spot request is fulfilled.", UpdatedAt: i.Launched, Tags: maps.Clone(q.RequestTags),
+			}
+			if at, ok := r.config.Spot[o.pool].FirstAbove(i.Launched, o.bid); ok {
+				i.crossing = at
+			}
+		}
+		r.instances[i.ID] = i
+		r.order = append(r.order, i)
+		r.emit(Launched{Instance: i.clone()})
+		v.Instances = append(v.Instances, i.clone())
+	}
+	return v
+}

@@ -1,0 +1,169 @@
+package fakecloud
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/tierml/tierml/fakecloud/internal/imds"
+	"github.com/tierml/tierml/fakecloud/internal/region"
+)
+
+// machine is an instance that has booted: a process group and a metadata endpoint.
+type machine struct {
+	id       string
+	kind     region.Type
+	term     chan struct{} // closed: end the process
+	kill     chan struct{} // closed: at once
+	clock    string        // the mapping that the machine is told
+	endpoint string        // of the metadata; guarded by Cloud.mu
+}
+
+// boot starts a machine in a goroutine of its own. The caller holds c.mu.
+func (c *Cloud) boot(i region.Instance) {
+	m := &machine{
+		id: i.ID, kind: c.region.TypeOf(i), clock: c.config.Clock.String(), term: make(chan struct{}), kill: make(chan struct{}),
+	}
+	c.running[i.ID] = m
+	c.machines.Go(func() { c.live(m) })
+}
+
+// halt asks the machine to end, at once when force. The caller holds the cloud's lock.
+func (m *machine) halt(force bool) {
+	closeOnce(m.term)
+	if force {
+		closeOnce(m.kill)
+	}
+}
+
+func closeOnce(ch chan struct{}) {
+	select {
+	case <-ch:
+	default:
+		close(ch)
+	}
+}
+
+// live is the life of a machine: metadata, process, and the report that it is gone.
+func (c *Cloud) live(m *machine) {
+	if err := c.work(m); err != nil {
+		c.config.Log.Error("instance process", "instance", m.id, "error", err)
+	}
+	c.Do(func(r *region.Region, now time.Time) {
+		delete(c.running, m.id)
+		r.Gone(now, m.id)
+	})
+}
+
+func (c *Cloud) work(m *machine) error {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	endpoint := "http://" + listener.Addr().String()
+	server := &http.Server{Handler: imds.New(c.look(m), time.Now), ReadHeaderTimeout: 10 * time.Second}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			c.config.Log.Error("metadata endpoint", "instance", m.id, "error", err)
+		}
+	}()
+	defer func() {
+		server.Close()
+		<-served
+	}()
+	c.mu.Lock()
+	m.endpoint = endpoint
+	c.mu.Unlock()
+	return c.process(m, endpoint)
+}
+
+func (c *Cloud) look(m *machine) imds.Look {
+	return func() (i region.Instance, t region.Type) {
+		c.Do(func(r *region.Region, now time.Time) { i, _ = r.Instance(now, m.id) })
+		return i, m.kind
+	}
+}
+
+// process runs the instance's command until it ends or is ended. It is a process group of its own: a signal
+// from the terminal does not reach it, and what it has started ends with it. It is not tied to the life of the
+// cloud's process, as a machine is not tied to its provider's console.
+func (c *Cloud) process(m *machine, endpoint string) error {
+	command := exec.Command(c.config.Command[0], c.config.Command[1:]...)
+	command.Dir = c.config.Dir
+	command.Env = c.environment(m, endpoint)
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if c.config.LogDir != "" {
+		log, err := os.OpenFile(filepath.Join(c.config.LogDir, m.id+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		if err != nil {
+			return err
+		}
+		defer log.Close()
+		command.Stdout, command.Stderr = log, log
+	}
+	if err := command.Start(); err != nil {
+		return err
+	}
+	group := -command.Process.Pid
+	ended := make(chan error, 1)
+	go func() {
+		ended <- command.Wait()
+		close(ended)
+	}()
+	err := c.supervise(m, group, ended)
+	// What is left of the group goes with the machine. The number cannot have been given to another group in
+	// the instant since the leader was waited for.
+	syscall.Kill(group, syscall.SIGKILL)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		c.config.Log.Debug("instance process ended", "instance", m.id, "status", exit.String())
+		return nil
+	}
+	return err
+}
+
+// supervise waits for the end of the process, and brings it about when asked to.
+func (c *Cloud) supervise(m *machine, group int, ended <-chan error) error {
+	term, kill := m.term, m.kill
+	var grace <-chan time.Time
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case <-term:
+			term = nil
+			syscall.Kill(group, syscall.SIGTERM)
+			timer := time.NewTimer(c.config.Grace)
+			defer timer.Stop()
+			grace = timer.C
+		case <-kill:
+			kill = nil
+			syscall.Kill(group, syscall.SIGKILL)
+		case <-grace:
+			syscall.Kill(group, syscall.SIGKILL)
+		}
+	}
+}
+
+// environment is small and clean: nothing of the cloud's own secrets or settings leaks into a machine.
+func (c *Cloud) environment(m *machine, endpoint string) []string {
+	var env []string
+	for _, name := range []string{"PATH", "HOME", "LANG", "TMPDIR"} {
+		if v, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+v)
+		}
+	}
+	env = append(env,
+		"AWS_EC2_METADATA_SERVICE_ENDPOINT="+endpoint,
+		"TIERML_CLOCK="+m.clock,
+		"TIERML_FLOPS="+strconv.FormatFloat(m.kind.FLOPS, 'f', -1, 64),
+	)
+	return append(env, c.config.Env...)
+}

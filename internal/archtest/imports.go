@@ -1,0 +1,154 @@
+package archtest
+
+import (
+	"fmt"
+	"go/token"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// within says whether a package folder is one of these folders or below.
+func within(dir string, folders ...string) bool {
+	return slices.ContainsFunc(folders, func(f string) bool { return dir == f || strings.HasPrefix(dir, f+"/") })
+}
+
+// arrow limits what some packages may import of ours.
+type arrow struct {
+	from    func(dir string) bool
+	allowed func(dir string) bool
+	reason  string
+}
+
+func exactly(dirs ...string) func(string) bool {
+	return func(dir string) bool { return slices.Contains(dirs, dir) }
+}
+
+func below(dirs ...string) func(string) bool {
+	return func(dir string) bool { return within(dir, dirs...) }
+}
+
+// tooling may be used everywhere: it knows nothing of the domain.
+var tooling = below("internal/clock", "internal/rng", "internal/journal")
+
+func either(rules ...func(string) bool) func(string) bool {
+	return func(dir string) bool {
+		return slices.ContainsFunc(rules, func(r func(string) bool) bool { return r(dir) })
+	}
+}
+
+// arrows are the two chains that meet in elasticity (docs/architecture.md, "Who imports whom"). A package may
+// always import its own sub-folders' parent and what lies in its own folder.
+var arrows = []arrow{
+	{exactly("market", "ps", "tuner", "internal/clock", "internal/rng", "internal/journal"), exactly(),
+		"it is a root of the tree: everything may rest on it because it rests on nothing of ours"},
+	{exactly("bidding"), either(exactly("market"), tooling),
+		"bidding decides from what market knows, and nothing else; it returns a plan and never buys"},
+	{exactly("provisioner"), either(exactly("market"), tooling),
+		"the cloud contract is about what is for sale; it buys and never decides"},
+	{exactly("tiers"), either(exactly("ps"), tooling),
+		"tiers knows parameter servers, not markets: the two chains meet in elasticity only"},
+	{exactly("apps"), either(exactly("ps"), below("apps"), tooling),
+		"an application knows rows and splits, not machines, networks, tiers or time"},
+	{exactly("elasticity"), either(exactly("market", "bidding", "provisioner", "ps", "tiers"), tooling),
+		"elasticity decides over the pure packages; it must not touch the world"},
+	{exactly("sched"), either(exactly("market", "bidding", "elasticity"), tooling),
+		"sched decides over values only"},
+	{exactly("cost"), either(exactly("market"), tooling),
+		"costs are made from the journal and the rule books, the same for every world"},
+	{below("market"), either(below("market"), tooling), "market's sources know prices, nothing else of ours"},
+	{below("ps"), either(below("ps"), tooling), "parameter servers know nothing of markets, machines or applications"},
+	{below("provisioner"), either(below("provisioner"), exactly("market"), tooling),
+		"adapters translate a provider's words, and know nothing of training"},
+	{below("fakecloud"), either(below("fakecloud", "market"), tooling),
+		"the fake cloud must not share a misunderstanding with our adapter, so it knows neither it nor the trainers"},
+	{exactly("sim"), either(exactly("market", "bidding", "provisioner", "ps", "tiers", "elasticity", "sched", "cost", "tuner"), tooling),
+		"the simulator runs the deciding packages and never a shell"},
+}
+
+// checkArrows looks at what a file imports of ours. Tests may import more: they put things together.
+func checkArrows(s *source) []Violation {
+	var violations []Violation
+	s.imports(func(path string, pos token.Pos) {
+		dir, ours := strings.CutPrefix(path, Module+"/")
+		if !ours {
+			return
+		}
+		if within(dir, "cmd") && !within(s.dir, "cmd") {
+			violations = append(violations, s.at(pos, "imports "+dir, "nothing imports a command; move the code into a package"))
+		}
+		if reason := tooLow(s.dir, dir); reason != "" && !s.test() {
+			violations = append(violations, s.at(pos, "imports "+dir, reason))
+		}
+		for _, a := range arrows {
+			if !s.test() && a.from(s.dir) && dir != s.dir && !a.allowed(dir) {
+				violations = append(violations, s.at(pos, fmt.Sprintf("%s imports %s", s.dir, dir), a.reason))
+				break
+			}
+		}
+	})
+	return violations
+}
+
+// tooLow says why a package below elasticity must not know it.
+func tooLow(from, to string) string {
+	if within(to, "elasticity") && within(from, "market", "bidding", "provisioner", "ps", "tiers", "apps", "tuner", "fakecloud") {
+		return "nobody below elasticity knows elasticity; give it what it needs as a value or a small interface"
+	}
+	return ""
+}
+
+// foreignRule limits who may import a module of others.
+type foreignRule struct {
+	prefix string
+	in     func(dir string) bool
+	reason string
+}
+
+var foreignRules = []foreignRule{
+	{"github.com/aws/aws-sdk-go-v2/service/ec2", below("provisioner/ec2"),
+		"it takes minutes and gigabytes to compile: one package imports it, and all others ask that one"},
+	{"github.com/aws/", below("provisioner/ec2", "market/awsprice"),
+		"SDKs appear in the adapters only, so that everything else runs on any cloud"},
+	{"github.com/aws/smithy-go", below("provisioner/ec2", "market/awsprice"),
+		"SDKs appear in the adapters only, so that everything else runs on any cloud"},
+	{"cloud.google.com/", below("provisioner/gce", "market/gcpprice"),
+		"SDKs appear in the adapters only, so that everything else runs on any cloud"},
+	{"github.com/spf13/cobra", below("cmd"), "commands are thin: packages must not know that they are called from one"},
+	{"github.com/spf13/viper", below("cmd"), "settings reach packages as arguments, not through a store"},
+}
+
+// single are modules that one package alone may import.
+var single = []string{"github.com/aws/aws-sdk-go-v2/service/ec2"}
+
+func checkSingleImporters(sources []*source) []Violation {
+	var violations []Violation
+	importers := map[string]map[string]*source{}
+	for _, s := range sources {
+		s.imports(func(path string, pos token.Pos) {
+			for _, rule := range foreignRules {
+				if within(path, strings.TrimSuffix(rule.prefix, "/")) && !rule.in(s.dir) {
+					violations = append(violations, s.at(pos, "imports "+path, rule.reason))
+					return
+				}
+			}
+			for _, module := range single {
+				if within(path, module) && !s.test() {
+					if importers[module] == nil {
+						importers[module] = map[string]*source{}
+					}
+					importers[module][s.dir] = s
+				}
+			}
+		})
+	}
+	for _, module := range single {
+		dirs := slices.Sorted(maps.Keys(importers[module]))
+		for _, dir := range dirs[min(1, len(dirs)):] {
+			violations = append(violations, Violation{File: importers[module][dir].path,
+				Breach: fmt.Sprintf("imports %s, as %s does already", module, dirs[0]),
+				Reason: "it takes minutes and gigabytes to compile: one package imports it, and all others ask that one"})
+		}
+	}
+	return violations
+}

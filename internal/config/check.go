@@ -1,0 +1,320 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/market"
+)
+
+// checker looks for values that are well-formed but impossible, and settles what follows from other fields.
+type checker struct {
+	job    *Job
+	dir    string          // of the job file; paths are relative to it
+	meant  map[string]bool // see decoder
+	faults Faults
+}
+
+func (c *checker) fault(field, problem, instead string) {
+	if c.broken(field) || c.meant[field] {
+		return // it is said already why this field has no value
+	}
+	c.faults = append(c.faults, c.job.Fault(field, problem, instead)...)
+}
+
+// broken says whether a mistake in the field, or around it, has been reported.
+func (c *checker) broken(field string) bool {
+	return slices.ContainsFunc(c.faults, func(f Fault) bool {
+		return f.Field == field || f.Field != "" && strings.HasPrefix(field, f.Field+".") || strings.HasPrefix(field, f.Field+"[")
+	})
+}
+
+// faultyBelow says whether a mistake in some part of the field has been reported.
+func (c *checker) faultyBelow(field string) bool {
+	return slices.ContainsFunc(c.faults, func(f Fault) bool {
+		return strings.HasPrefix(f.Field, field+".") || strings.HasPrefix(f.Field, field+"[")
+	})
+}
+
+// written says whether the file mentions the field.
+func (c *checker) written(field string) bool { _, ok := c.job.positions[field]; return ok }
+
+// atLeast objects to a number below a minimum.
+func (c *checker) atLeast(field string, value, minimum int) {
+	if value < minimum && c.written(field) {
+		c.fault(field, fmt.Sprintf("%d is too small", value), fmt.Sprintf("write %d or more", minimum))
+	}
+}
+
+// oneOf objects to a name that does not exist.
+func (c *checker) oneOf(field, value string, names ...string) {
+	if value == "" || slices.Contains(names, value) {
+		return
+	}
+	instead := "write " + orList(names)
+	if near := nearest(value, names); near != "" {
+		instead = "did you mean " + near + "?"
+		if len(names) > 1 {
+			instead += " There is " + orList(names)
+		}
+	}
+	c.fault(field, fmt.Sprintf("%q does not exist", value), instead)
+}
+
+var jobName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]{0,62}$`)
+
+func (c *checker) check() {
+	j := c.job
+	if j.Name != "" && !jobName.MatchString(j.Name) {
+		c.fault("name", fmt.Sprintf("%q cannot be a name", j.Name),
+			"use 1 to 63 letters, digits and dashes, starting with a letter or digit")
+	}
+	if c.cloud() {
+		c.resources()
+		c.reliable()
+		c.limits()
+		c.local()
+	}
+	c.train()
+	c.stages()
+}
+
+// cloud checks where machines come from; false when there is none and nothing to say about it.
+func (c *checker) cloud() bool {
+	j := c.job
+	switch j.Cloud {
+	case CloudLocal:
+		setDefault(&j.OrphanAfter, 10*time.Second, c.written("orphan_after"))
+	case CloudNone:
+		for _, field := range []string{"resources", "reliable", "local", "budget"} {
+			if c.written(field) {
+				c.fault(field, "has no use with cloud: none, which buys no machines", "remove it, or write cloud: local")
+			}
+		}
+		return false
+	case "ec2", "aws", "gce", "gcp":
+		c.fault("cloud", fmt.Sprintf("%q is not in this build", j.Cloud),
+			"write cloud: local to run on this machine against a recorded market")
+	default:
+		c.oneOf("cloud", j.Cloud, CloudLocal, CloudNone)
+	}
+	return true
+}
+
+func setDefault[T any](target *T, value T, written bool) {
+	if !written {
+		*target = value
+	}
+}
+
+func (c *checker) resources() {
+	r := &c.job.Resources
+	const machines = "write count: 18 (machines) or vcpu: 72 (equal vCPUs, whichever the type)"
+	switch count, vcpu := c.written("resources.count"), c.written("resources.vcpu"); {
+	case count && vcpu:
+		c.fault("resources.vcpu", "count and vcpu are both given", "keep one: they are two ways to say how much")
+	case !count && !vcpu && !c.meant["resources.vcpu"]:
+		c.fault("resources.count", "is missing, and so is vcpu: how many transient machines?", "below resources, "+machines)
+	}
+	c.atLeast("resources.count", r.Count, 1)
+	c.atLeast("resources.vcpu", r.VCPU, 1)
+	if len(r.AnyOf) == 0 {
+		c.fault("resources.any_of", "names no machine that will do",
+			"add `any_of: [{type: c3.xlarge}]`, or a need such as `any_of: [{cpus: 4+, memory: 7GB+}]`")
+	}
+	for i, m := range r.AnyOf {
+		c.machine(fmt.Sprintf("resources.any_of[%d]", i), m)
+		if slices.Contains(r.AnyOf[:i], m) {
+			c.fault(fmt.Sprintf("resources.any_of[%d]", i), "is the same as an entry before it", "remove it")
+		}
+	}
+	c.positive("resources.max_price", r.MaxPrice)
+	for i, zone := range r.Zones {
+		c.zone(fmt.Sprintf("resources.zones[%d]", i), zone)
+		if slices.Contains(r.Zones[:i], zone) {
+			c.fault(fmt.Sprintf("resources.zones[%d]", i), fmt.Sprintf("%s is there twice", zone), "remove one")
+		}
+	}
+}
+
+var zoneName = regexp.MustCompile(`^[a-z]+(-[a-z]+)+-?[0-9]+(-?[a-z])$`)
+
+func (c *checker) zone(field, zone string) {
+	if zone == "" || zoneName.MatchString(zone) {
+		return
+	}
+	if zoneName.MatchString(zone + "a") {
+		c.fault(field, fmt.Sprintf("%q is a region, not a zone", zone), fmt.Sprintf("write its zones, such as %sa", zone))
+		return
+	}
+	c.fault(field, fmt.Sprintf("%q is not a zone", zone), "write a zone, such as us-west-1a")
+}
+
+func (c *checker) machine(path string, m Machine) {
+	need := m.CPUs != (CPUs{}) || m.Memory != (Memory{}) || m.Arch != ""
+	switch {
+	case m.Type != "" && need:
+		c.fault(path, "has a type and a need", "keep type, or keep cpus, memory and arch")
+	case m.Type == "" && !need && !c.faultyBelow(path):
+		c.fault(path, "names no machine", "write type: c3.xlarge, or a need such as cpus: 4+")
+	}
+	if m.Arch == "amd64" || m.Arch == "x86-64" {
+		c.fault(path+".arch", fmt.Sprintf("%q is called x86_64 here", m.Arch), "write x86_64")
+	}
+	c.oneOf(path+".arch", m.Arch, "x86_64", "arm64")
+	c.positive(path+".max_price", m.MaxPrice)
+}
+
+func (c *checker) positive(field string, price market.USD) {
+	if price == 0 && c.written(field) {
+		c.fault(field, "no machine is free", "write a price above zero, or remove the line")
+	}
+}
+
+func (c *checker) reliable() {
+	r := c.job.Reliable
+	c.atLeast("reliable.count", r.Count, 1)
+	c.zone("reliable.zone", r.Zone)
+	zones := c.job.Resources.Zones
+	if r.Zone != "" && len(zones) > 0 && !c.faultyBelow("resources.zones") && !slices.Contains(zones, r.Zone) {
+		c.fault("reliable.zone", fmt.Sprintf("%s is not in resources.zones", r.Zone), "write "+orList(zones))
+	}
+}
+
+func (c *checker) limits() {
+	j := c.job
+	c.oneOf("policy", j.Policy, bidding.Names()...)
+	c.positive("budget", j.Budget)
+	for field, d := range map[string]time.Duration{"max_duration": j.MaxDuration, "orphan_after": j.OrphanAfter} {
+		if d <= 0 && c.written(field) {
+			c.fault(field, "must be above zero", "write a duration, such as 24h, or remove the line")
+		}
+	}
+	if start := j.Local.Start; !j.Deadline.IsZero() && !start.IsZero() && !j.Deadline.After(start) {
+		c.fault("deadline", fmt.Sprintf("%s is not after the start, %s", j.Deadline.Format(time.RFC3339), start.Format(time.RFC3339)),
+			"write a market time after local.start, such as "+start.Add(24*time.Hour).Format(time.RFC3339))
+	}
+}
+
+func (c *checker) train() {
+	t := &c.job.Train
+	c.path("train.data", &t.Data)
+	c.atLeast("train.clocks", t.Clocks, 1)
+	c.atLeast("train.splits", t.Splits, 1)
+	c.atLeast("train.partitions", t.Partitions, 1)
+	c.atLeast("train.evaluate_every", t.EvaluateEvery, 1)
+	if t.Holdout >= 1 {
+		c.fault("train.holdout", fmt.Sprintf("%v leaves nothing to train on", t.Holdout), "write a share from 0 to below 1, such as 0.2")
+	}
+	if t.Staleness == 0 {
+		return
+	}
+	setDefault(&t.Deterministic, false, c.written("train.deterministic"))
+	if t.Deterministic {
+		c.fault("train.deterministic", "needs staleness 0: with stale reads the result depends on who is faster",
+			"write deterministic: false or staleness: 0")
+	}
+}
+
+func (c *checker) stages() {
+	if s := c.job.Stages; s.ThreeAbove < s.TwoAbove {
+		c.fault("stages.three_above", fmt.Sprintf("%v is below two_above, %v", s.ThreeAbove, s.TwoAbove),
+			"write a ratio at or above two_above")
+	}
+}
+
+// path makes a path absolute and makes sure that there is a file.
+func (c *checker) path(field string, path *string) {
+	if *path == "" || c.broken(field) {
+		return
+	}
+	written := *path
+	if !filepath.IsAbs(written) {
+		*path = filepath.Join(c.dir, written)
+	}
+	absolute, err := filepath.Abs(*path)
+	if err == nil {
+		*path = absolute
+	}
+	const instead = "write the path of a file, relative to the job file's folder"
+	switch info, err := os.Stat(*path); {
+	case err != nil:
+		c.fault(field, fmt.Sprintf("cannot read %s: %s", *path, reason(err)), instead)
+	case !info.Mode().IsRegular():
+		c.fault(field, *path+" is not a file", instead)
+	}
+}
+
+func (c *checker) local() {
+	l := &c.job.Local
+	if c.job.Cloud != CloudLocal {
+		if c.written("local") && c.job.Cloud != "" && !c.broken("cloud") {
+			c.fault("local", "is for cloud: local only", "remove it")
+		}
+		return
+	}
+	for _, f := range []struct {
+		name    string
+		missing bool
+	}{{"prices", l.Prices == ""}, {"catalog", l.Catalog == ""}, {"start", l.Start.IsZero()}} {
+		if path := "local." + f.name; f.missing && !c.written(path) {
+			c.fault(path, "is missing; cloud: local replays a recorded market", "below local:, add "+example(path))
+		}
+	}
+	c.path("local.prices", &l.Prices)
+	c.path("local.catalog", &l.Catalog)
+	c.oneOf("local.rules", l.Rules, market.RuleNames()...)
+	if l.Speed < 1 || l.Speed > 1e6 {
+		c.fault("local.speed", fmt.Sprintf("%v is out of range", l.Speed), "write 1 (as the clock goes) to 1000000, such as 600")
+	}
+	for i := range l.Script {
+		c.action(fmt.Sprintf("local.script[%d]", i), &l.Script[i])
+	}
+}
+
+// actionFields are the fields that an action uses, beside at and do; true: it cannot do without.
+var actionFields = map[string]map[string]bool{
+	DoEvict:      {"target": false, "count": false, "of": false},
+	DoEvictNow:   {"target": false, "count": false, "of": false},
+	DoKill:       {"target": false, "count": false, "of": false},
+	DoRebalance:  {"target": false, "count": false, "of": false},
+	DoNoCapacity: {"of": false, "for": true},
+	DoSlowStart:  {"of": false, "for": false, "boot": true},
+	DoThrottle:   {"for": true},
+}
+
+func (c *checker) action(path string, a *Action) {
+	c.oneOf(path+".do", a.Do, DoEvict, DoEvictNow, DoKill, DoRebalance, DoNoCapacity, DoSlowStart, DoThrottle)
+	uses, ok := actionFields[a.Do]
+	if !ok {
+		return
+	}
+	for _, name := range []string{"target", "count", "of", "for", "boot"} {
+		field := path + "." + name
+		needed, used := uses[name]
+		switch {
+		case !used && c.written(field):
+			c.fault(field, "has no meaning for do: "+a.Do, "remove it")
+		case needed && !c.written(field):
+			c.fault(field, "is missing; do: "+a.Do+" needs it", "add "+example(field))
+		}
+	}
+	c.atLeast(path+".count", a.Count, 1)
+	c.oneOf(path+".target", a.Target, "oldest", "newest", "random", "all")
+	if _, aims := uses["target"]; !aims {
+		return
+	}
+	setDefault(&a.Target, "oldest", a.Target != "")
+	if a.Target == "all" && c.written(path+".count") {
+		c.fault(path+".count", "has no meaning for target: all", "remove it, or write target: oldest")
+	}
+	if a.Target != "all" {
+		setDefault(&a.Count, 1, a.Count != 0)
+	}
+}

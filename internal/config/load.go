@@ -1,0 +1,115 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// maxSize bounds the job file: larger ones are something else by mistake.
+const maxSize = 1 << 20
+
+// Load reads a job file. Its error is Faults, unless it is a fault of this program. ${NAME} without a value
+// in env comes from the environment of this process.
+func Load(path string) (*Job, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		instead := "give the path of a job file, such as examples/demo.yaml"
+		return nil, Faults{{File: path, Problem: "cannot be read: " + reason(err), Instead: instead}}
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxSize+1))
+	if err != nil {
+		return nil, Faults{{File: path, Problem: "cannot be read: " + reason(err), Instead: "give the path of a job file"}}
+	}
+	return parse(path, text, os.LookupEnv)
+}
+
+// reason is an error of the file system without the path, which is named already.
+func reason(err error) string {
+	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
+		return pathError.Err.Error()
+	}
+	return err.Error()
+}
+
+// parse reads the text of a job file; lookup is the environment.
+func parse(path string, text []byte, lookup func(string) (string, bool)) (*Job, error) {
+	root, err := document(path, text)
+	if err != nil {
+		return nil, err
+	}
+	job := defaults()
+	job.file = path
+	d := &decoder{file: path, lookup: lookup, env: map[string]string{}, positions: map[string]position{}, meant: map[string]bool{}}
+	d.positions[""] = position{root.Line, root.Column}
+	d.readEnv(root)
+	d.mapping("", root, job)
+	job.Env, job.positions = d.env, d.positions
+	c := &checker{job: job, dir: filepath.Dir(path), meant: d.meant, faults: d.faults}
+	c.check()
+	if len(c.faults) > 0 {
+		c.faults.Sort()
+		return nil, c.faults
+	}
+	return job, nil
+}
+
+// document reads YAML and makes sure that it is one plain mapping.
+func document(path string, text []byte) (*yaml.Node, error) {
+	fault := func(line, column int, problem, instead string) error {
+		return Faults{{File: path, Line: line, Column: column, Problem: problem, Instead: instead}}
+	}
+	if len(text) > maxSize {
+		return nil, fault(0, 0, "is larger than 1 MiB", "give a job file, such as examples/demo.yaml")
+	}
+	var node, second yaml.Node
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	if err := decoder.Decode(&node); err == io.EOF {
+		return nil, fault(1, 1, "is empty", "start with name:, cloud: and train:, as in examples/demo.yaml")
+	} else if err != nil {
+		return nil, syntaxFault(path, text, err)
+	} else if len(node.Content) == 0 {
+		return nil, fault(1, 1, "is empty", "start with name:, cloud: and train:, as in examples/demo.yaml")
+	}
+	if err := decoder.Decode(&second); err == nil {
+		return nil, fault(second.Line, max(1, second.Column), "a second document begins here", "keep one job in a file; remove the line ---")
+	} else if err != io.EOF {
+		return nil, syntaxFault(path, text, err)
+	}
+	root := node.Content[0]
+	if root.Kind != yaml.MappingNode {
+		return nil, fault(root.Line, root.Column, "is not a job", "start with lines such as name: demo, as in examples/demo.yaml")
+	}
+	return root, nil
+}
+
+var yamlLine = regexp.MustCompile(`^yaml: (?:line ([0-9]+): )?(.*)$`)
+
+// syntaxFault puts the YAML library's words into our form and adds what usually lies behind them.
+func syntaxFault(path string, text []byte, err error) error {
+	line, words := 1, err.Error()
+	if m := yamlLine.FindStringSubmatch(words); m != nil {
+		words = m[2]
+		if n, err := strconv.Atoi(m[1]); err == nil {
+			line = n
+		}
+	}
+	instead := "look for a missing colon or space, or for indentation that differs from the lines around"
+	for i, content := range strings.Split(string(text), "\n") {
+		if strings.Contains(content[:len(content)-len(strings.TrimLeft(content, " \t"))], "\t") {
+			line, instead = i+1, "indent with spaces instead of the tab"
+			break
+		}
+	}
+	return Faults{{File: path, Line: line, Column: 1, Problem: fmt.Sprintf("is not valid YAML: %s", words), Instead: instead}}
+}

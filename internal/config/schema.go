@@ -1,0 +1,128 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// examples show in messages how a field is written.
+var examples = map[string]string{
+	"name": "name: demo", "cloud": "cloud: local", "policy": "policy: tierml", "budget": "budget: $20",
+	"max_duration": "max_duration: 24h", "deadline": "deadline: 2014-04-02T00:00:00Z", "orphan_after": "orphan_after: 10s",
+	"seed": "seed: 1", "resources": "resources:", "resources.count": "count: 18", "resources.vcpu": "vcpu: 72",
+	"resources.any_of": "any_of: [{type: c3.xlarge}]", "resources.any_of[]": "type: c3.xlarge, or a need such as cpus: 4+",
+	"type": "type: c3.xlarge", "cpus": "cpus: 4+", "memory": "memory: 8GB+", "arch": "arch: x86_64",
+	"max_price": "max_price: 0.30", "resources.zones": "zones: [us-west-1a]", "zone": "zone: us-west-1a",
+	"train": "train:, and below it app:, data: and clocks:", "train.app": "app: mf", "train.data": "data: data/jester5k.csv.gz", "train.holdout": "holdout: 0.2",
+	"train.clocks": "clocks: 400", "train.deterministic": "deterministic: true",
+	"local.prices":  "prices: data/aws-us-west-1a-c3-2014.csv.gz",
+	"local.catalog": "catalog: data/aws-ondemand-us-west-1-2015-04-02.csv", "local.rules": "rules: ec2-2017",
+	"local.start": "start: 2014-04-01T00:00:00Z", "local.flops_per_vcpu": "flops_per_vcpu: 400k",
+	"local.script[]": "at: 6h with do: kill", "at": "at: 6h", "do": "do: kill", "target": "target: oldest",
+	"for": "for: 1h", "of": "of: c3.xlarge", "boot": "boot: 500ms", "notice": "notice: 4s",
+}
+
+var listIndex = regexp.MustCompile(`\[[0-9]+\]`)
+
+// example shows how a field is written, the field itself included.
+func example(path string) string {
+	path = listIndex.ReplaceAllString(path, "[]")
+	name := path[strings.LastIndexByte(path, '.')+1:]
+	for _, key := range []string{path, name} {
+		if text, ok := examples[key]; ok {
+			return text
+		}
+	}
+	return name + ": 1"
+}
+
+// foreign are names from neighbouring tools, and where their idea is found here.
+var foreign = map[string]string{
+	"accelerators": "machines with accelerators are not supported", "gpu": "machines with accelerators are not supported",
+	"availability_zones": "write zones, below resources", "commands": "choose a built-in application with train.app",
+	"envs": "write env", "instance_type": "write type, below resources.any_of", "instance_types": "write resources.any_of",
+	"infra":          "write cloud",
+	"max_hourly":     "write max_price, below resources",
+	"nodes":          "write count, below resources",
+	"num_nodes":      "write count, below resources",
+	"provider":       "write cloud",
+	"regions":        "write zones, below resources",
+	"region":         "write zones, below resources",
+	"run":            "choose a built-in application with train.app",
+	"setup":          "choose a built-in application with train.app",
+	"spot_policy":    "remove it: resources are always spot machines, reliable are always on-demand",
+	"use_spot":       "remove it: resources are always spot machines, reliable are always on-demand",
+	"timeout":        "write max_duration",
+	"instances":      "write count, below resources",
+	"on_demand":      "write reliable",
+	"backends":       "write cloud",
+	"learning_rate":  "write it below train.params, by the name that the application uses",
+	"epochs":         "write clocks, below train",
+	"iterations":     "write clocks, below train",
+	"workers":        "write count, below resources",
+	"time_limit":     "write max_duration",
+	"spot":           "remove it: resources are always spot machines, reliable are always on-demand",
+	"bid":            "write max_price, below resources",
+	"image_id":       "remove it: machines run tierml itself",
+	"file_mounts":    "name the data with train.data",
+	"workdir":        "paths are relative to the job file",
+	"disk_size":      "remove it: machines keep nothing on disk",
+	"idle_duration":  "write orphan_after",
+	"price":          "write max_price",
+	"instance_count": "write count, below resources",
+}
+
+// unknown reports a field that does not exist and guesses which one was meant: one with a similar name
+// here, one of this name elsewhere, one that other tools call so.
+func (d *decoder) unknown(path string, key *yaml.Node, fields []field) {
+	names := make([]string, len(fields))
+	for i, f := range fields {
+		names[i] = f.name
+	}
+	field := join(path, key.Value)
+	if near := nearest(key.Value, names); near != "" {
+		d.meant[join(path, near)] = true
+		d.fault(field, key, "unknown field", fmt.Sprintf("did you mean %s?", near))
+		return
+	}
+	var elsewhere []string
+	for _, known := range Fields() {
+		if known != field && known[strings.LastIndexByte(known, '.')+1:] == key.Value {
+			elsewhere = append(elsewhere, known)
+		}
+	}
+	if len(elsewhere) > 0 {
+		slices.SortStableFunc(elsewhere, func(a, b string) int { return strings.Count(a, ".") - strings.Count(b, ".") })
+		d.fault(field, key, "does not belong here", "there is "+orList(elsewhere))
+		return
+	}
+	if hint, ok := foreign[key.Value]; ok {
+		d.fault(field, key, "unknown field", hint)
+		return
+	}
+	slices.Sort(names)
+	d.fault(field, key, "unknown field", "the fields here are "+strings.Join(names, ", "))
+}
+
+// Fields lists every field of a job file by its path, in the order of the structs: "resources.any_of[].type".
+func Fields() []string { return fieldPaths("", reflect.TypeFor[Job]()) }
+
+func fieldPaths(prefix string, t reflect.Type) []string {
+	var paths []string
+	for _, f := range fieldsOf(t) {
+		path, ft := join(prefix, f.name), t.Field(f.index).Type
+		paths = append(paths, path)
+		switch {
+		case ft.Kind() == reflect.Slice && ft.Elem().Kind() == reflect.Struct:
+			paths = append(paths, fieldPaths(path+"[]", ft.Elem())...)
+		case !isScalar(ft) && ft.Kind() == reflect.Struct:
+			paths = append(paths, fieldPaths(path, ft)...)
+		}
+	}
+	return paths
+}

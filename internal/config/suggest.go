@@ -1,0 +1,58 @@
+package config
+
+import "strings"
+
+// nearest gives the candidate that a misspelt name most likely means, or "" when none is close: at most
+// one mistake in short names, and one in three letters in longer ones.
+func nearest(name string, candidates []string) string {
+	best, bestDistance := "", max(1, len(name)/3)+1
+	for _, c := range candidates {
+		if d := distance(normal(name), normal(c)); d < bestDistance {
+			best, bestDistance = c, d
+		}
+	}
+	return best
+}
+
+// normal makes spellings alike that people do not tell apart.
+func normal(s string) string {
+	return strings.NewReplacer("-", "_", " ", "_").Replace(strings.ToLower(s))
+}
+
+// distance is the number of letters to insert, drop, change or swap with their neighbour to turn a into b
+// (optimal string alignment).
+func distance(a, b string) int {
+	s, t := []rune(a), []rune(b)
+	var before []int
+	last := make([]int, len(t)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(s); i++ {
+		row := make([]int, len(t)+1)
+		row[0] = i
+		for j := 1; j <= len(t); j++ {
+			change := 1
+			if s[i-1] == t[j-1] {
+				change = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+change)
+			if i > 1 && j > 1 && s[i-1] == t[j-2] && s[i-2] == t[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last = last, row
+	}
+	return last[len(t)]
+}
+
+// orList gives `a, b or c`.
+func orList(words []string) string {
+	switch len(words) {
+	case 0:
+		return ""
+	case 1:
+		return words[0]
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+}

@@ -1,0 +1,205 @@
+package console
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/journal/words"
+)
+
+var (
+	bold   = lipgloss.NewStyle().Bold(true)
+	soft   = lipgloss.NewStyle().Faint(true)
+	title  = lipgloss.NewStyle().Bold(true).Reverse(true)
+	good   = lipgloss.NewStyle().Foreground(lipgloss.Green)
+	bad    = lipgloss.NewStyle().Foreground(lipgloss.Red)
+	accent = lipgloss.NewStyle().Foreground(lipgloss.Cyan)
+)
+
+// draw makes the screen at a market time. It is exactly height lines of at most width cells; the events get
+// the lines that are left.
+func (s *status) draw(now time.Time, width, height, interrupted int) string {
+	if width <= 0 || height <= 0 {
+		return ""
+	}
+	lines := []string{s.titleLine(now, width), ""}
+	lines = append(lines, s.trainingLines(width)...)
+	lines = append(lines, "")
+	lines = append(lines, s.machineLines(height)...)
+	lines = append(lines, "", s.moneyLine(now), "")
+	footer := soft.Render("q or Ctrl-C: stop in order")
+	switch {
+	case s.outcome != "":
+		footer = bold.Render("done: " + s.outcome)
+	case interrupted == 1:
+		footer = bold.Render("stopping in order; once more: at once")
+	case interrupted > 1:
+		footer = bold.Render("stopping at once")
+	}
+	room := height - len(lines) - 1
+	lines = append(lines, s.eventLines(max(0, room), width)...)
+	for len(lines) < height-1 {
+		lines = append(lines, "")
+	}
+	lines = append(lines[:height-1], footer)
+	for i := range lines {
+		lines[i] = ansi.Truncate(lines[i], width, "…")
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (s *status) titleLine(now time.Time, width int) string {
+	left := fmt.Sprintf(" %s  %s", s.start.Name, s.start.App)
+	right := now.UTC().Format("2006-01-02 15:04:05")
+	if s.mapping.Speed != 1 {
+		right += fmt.Sprintf(" market time x%g", s.mapping.Speed)
+	}
+	gap := max(1, width-ansi.StringWidth(left)-ansi.StringWidth(right)-1)
+	return title.Render(left + strings.Repeat(" ", gap) + right + " ")
+}
+
+func (s *status) trainingLines(width int) []string {
+	clock := fmt.Sprintf("clock    %s", bold.Render(fmt.Sprint(s.clock)))
+	if s.start.Clocks > 0 {
+		share := float64(s.clock) / float64(s.start.Clocks)
+		clock = fmt.Sprintf("clock    %s of %d  %s", bold.Render(fmt.Sprint(s.clock)), s.start.Clocks, bar(share, min(30, width/3)))
+	}
+	if s.seconds > 0 {
+		clock += fmt.Sprintf("  %.2f s each", s.seconds)
+	}
+	if s.lastCut > 0 {
+		clock += soft.Render(fmt.Sprintf("  cut %d", s.lastCut))
+	}
+	metric := s.start.Metric
+	if metric == "" {
+		metric = "loss"
+	}
+	losses := fmt.Sprintf("%-7s  training %s  test %s", metric, value(s.train), bold.Render(value(s.test)))
+	if room := width - ansi.StringWidth(losses) - 2; room >= 8 && len(s.tests) > 1 {
+		losses += "  " + accent.Render(spark(s.tests, min(room, 40)))
+	}
+	return []string{" " + clock, " " + losses}
+}
+
+func value(v *float64) string {
+	if v == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.4f", *v)
+}
+
+// machineLines are the stage and a row for each pool in use. On a low screen pools beyond what fits are
+// summed up.
+func (s *status) machineLines(height int) []string {
+	transient, reliable := s.counts()
+	stage := "no stage yet"
+	if s.stage != "" {
+		stage = "stage " + s.stage
+	}
+	lines := []string{fmt.Sprintf(" %s  %d transient, %d reliable in training", bold.Render(stage), transient, reliable)}
+	groups := s.groups()
+	most := max(2, (height-14)/2)
+	for i, g := range groups {
+		if i == most && len(groups) > most+1 {
+			return append(lines, soft.Render(fmt.Sprintf("   and %s more", words.Number(len(groups)-i, "pool"))))
+		}
+		lines = append(lines, g.line())
+	}
+	return lines
+}
+
+func (g group) line() string {
+	text := fmt.Sprintf("   %3d x %-32s", g.taking, words.Pool(g.pool))
+	if g.price != "" {
+		text += fmt.Sprintf(" $%-8s", g.price)
+	}
+	if g.bid != "" {
+		text += soft.Render(fmt.Sprintf(" bid $%s", g.bid))
+	}
+	if g.startingUp > 0 {
+		text += good.Render(fmt.Sprintf("  +%d starting", g.startingUp))
+	}
+	if g.leavingSoon > 0 {
+		text += bad.Render(fmt.Sprintf("  -%d leaving", g.leavingSoon))
+	}
+	return text
+}
+
+func (s *status) moneyLine(now time.Time) string {
+	spent, saved, ok := s.money(now)
+	if !ok {
+		return soft.Render(" no figures about money yet")
+	}
+	rate := float64(s.ledger.Rate(now)) / 1e9
+	text := fmt.Sprintf(" %s per hour   spent %s   ", bold.Render(fmt.Sprintf("$%.3f", rate)), bold.Render(spent.Cents()))
+	if saved < 0 {
+		return text + "saved so far " + soft.Render(saved.Cents()+" (hours are paid when they begin)")
+	}
+	return text + "saved so far " + good.Bold(true).Render(saved.Cents())
+}
+
+// shownEvents is how many events are shown where there is room for more.
+const shownEvents = 8
+
+// eventLines are the last events; on a narrow screen their reasons are cut off.
+func (s *status) eventLines(room, width int) []string {
+	var lines []string
+	for _, l := range s.events(min(room, max(shownEvents, room/2))) {
+		stamp := soft.Render(l.T.UTC().Format("15:04:05"))
+		text := style(l.Kind).Render(l.Text)
+		if l.Why != "" {
+			text += soft.Render(" (" + l.Why + ")")
+		}
+		lines = append(lines, ansi.Truncate(" "+stamp+"  "+text, width, "…"))
+	}
+	return lines
+}
+
+func style(k journal.Kind) lipgloss.Style {
+	switch k {
+	case journal.Notice, journal.Evicted, journal.Failed, journal.Rollback, journal.LaunchFailed:
+		return bad
+	case journal.Stage, journal.Switch:
+		return accent
+	case journal.Join, journal.Done:
+		return good
+	default:
+		return lipgloss.NewStyle()
+	}
+}
+
+// bar is a progress bar of n cells.
+func bar(share float64, n int) string {
+	full := int(math.Round(min(1, max(0, share)) * float64(n)))
+	return accent.Render(strings.Repeat("█", full)) + soft.Render(strings.Repeat("░", n-full))
+}
+
+// spark draws values as blocks of eight heights in at most n cells, each the mean of its share.
+func spark(values []float64, n int) string {
+	n = min(n, len(values))
+	means := make([]float64, n)
+	low, high := math.Inf(1), math.Inf(-1)
+	for i := range means {
+		part := values[i*len(values)/n : (i+1)*len(values)/n]
+		for _, v := range part {
+			means[i] += v / float64(len(part))
+		}
+		low, high = min(low, means[i]), max(high, means[i])
+	}
+	blocks := []rune("▁▂▃▄▅▆▇█")
+	var b strings.Builder
+	for _, v := range means {
+		height := 0
+		if high > low {
+			height = int(math.Round((v - low) / (high - low) * float64(len(blocks)-1)))
+		}
+		b.WriteRune(blocks[height])
+	}
+	return b.String()
+}

@@ -1,0 +1,91 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+)
+
+// refresh is how often the live view is drawn. The terminal gets only what has changed.
+const refresh = 200 * time.Millisecond
+
+// startLive runs the live view until Close. If it fails, plain lines take its place.
+func (c *Console) startLive(ctx context.Context) {
+	options := []tea.ProgramOption{tea.WithOutput(c.out), tea.WithoutSignalHandler(), tea.WithContext(ctx)}
+	if c.opts.Input != nil {
+		options = append(options, tea.WithInput(c.opts.Input))
+	}
+	c.program = tea.NewProgram(screen{console: c, interrupts: make(chan struct{}, 1)}, options...)
+	c.done.Go(func() {
+		_, err := c.program.Run() // which gives the terminal back in any case, also after a panic in it
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.closed || err == nil || errors.Is(err, context.Canceled) {
+			return
+		}
+		c.leaveBehind()
+		c.live = false
+		c.print(fmt.Sprintf("the live view has ended (%v); plain lines follow", err))
+	})
+}
+
+// screen is the live view as bubbletea wants it. All it knows is in the console.
+type screen struct {
+	console       *Console
+	width, height int
+	interrupted   int
+	interrupts    chan struct{} // a token: OnInterrupt is not called concurrently with itself
+}
+
+type tickMsg struct{}
+
+type interruptedMsg struct{}
+
+func tick() tea.Cmd {
+	return tea.Tick(refresh, func(time.Time) tea.Msg { return tickMsg{} })
+}
+
+func (s screen) Init() tea.Cmd { return tick() }
+
+func (s screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tickMsg:
+		return s, tick()
+	case tea.WindowSizeMsg:
+		s.width, s.height = msg.Width, msg.Height
+	case tea.KeyPressMsg:
+		switch msg.String() {
+		case "q", "ctrl+c":
+			s.interrupted++
+			return s, s.interrupt
+		}
+	}
+	return s, nil
+}
+
+// interrupt tells the owner; the view goes on until the owner closes it.
+func (s screen) interrupt() tea.Msg {
+	if f := s.console.opts.OnInterrupt; f != nil {
+		s.interrupts <- struct{}{}
+		defer func() { <-s.interrupts }()
+		f()
+	}
+	return interruptedMsg{}
+}
+
+func (s screen) View() tea.View {
+	c := s.console
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.status.mapping.At(c.opts.Now())
+	if now.Before(c.status.now) || c.status.outcome != "" {
+		now = c.status.now
+	}
+	view := tea.NewView(c.status.draw(now, s.width, s.height, s.interrupted))
+	view.AltScreen = true
+	view.WindowTitle = "tierml " + c.status.start.Name
+	return view
+}

@@ -1,0 +1,142 @@
+package journal
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// StartDetails is the Details of a `start` line: everything about the run that a reader must know to make
+// the report again, years later and without the job file. Pools are market.Pool strings, money is a decimal
+// string of US dollars, durations are seconds.
+type StartDetails struct {
+	Version string `json:"version"` // of the program that wrote the journal
+	Name    string `json:"name"`    // of the job
+	Seed    uint64 `json:"seed"`
+	Clock   string `json:"clock"` // clock.Mapping.String: how wall-clock time became market time
+	Rules   string `json:"rules"` // the market rule book that bills, for example "ec2-2017"
+	Cloud   string `json:"cloud,omitempty"`
+
+	App            string  `json:"app"`
+	Metric         string  `json:"metric,omitempty"` // what the losses are, for example "rmse"; less is better
+	TargetLoss     float64 `json:"target_loss,omitempty"`
+	Clocks         int64   `json:"clocks,omitempty"` // that the job asks for
+	ClocksPerEpoch float64 `json:"clocks_per_epoch,omitempty"`
+	Splits         int     `json:"splits,omitempty"`
+	Partitions     int     `json:"partitions,omitempty"`
+
+	Machines []MachineType `json:"machines"` // every type that the run may use
+	Reliable Fleet         `json:"reliable"` // the machines that stay
+	Pools    []string      `json:"pools,omitempty"`
+	Want     Want          `json:"want"`
+
+	OrphanAfter float64    `json:"orphan_after,omitempty"` // market seconds that agents train on without a controller
+	Thresholds  Thresholds `json:"thresholds"`
+
+	// Job is the job as resolved, in the job file's own words.
+	Job json.RawMessage `json:"job,omitempty"`
+}
+
+// MachineType is what the run assumes of one type of machine.
+type MachineType struct {
+	Name      string `json:"name"`
+	VCPU      int    `json:"vcpu"`
+	MemoryMiB int64  `json:"memory_mib,omitempty"`
+	OnDemand  string `json:"on_demand"` // per hour
+	// FLOPS is the compute rate of one machine in floating-point operations per wall-clock second. On a
+	// replayed market a wall-clock second is Speed market seconds long.
+	FLOPS float64 `json:"flops"`
+}
+
+// Fleet is a number of like machines.
+type Fleet struct {
+	Pool  string `json:"pool"`
+	Count int    `json:"count"`
+}
+
+// Want is how much transient capacity the job asks for; one of the two is set.
+type Want struct {
+	Machines int `json:"machines,omitempty"`
+	VCPU     int `json:"vcpu,omitempty"`
+}
+
+// Thresholds are the figures at which the controller changes its mind.
+type Thresholds struct {
+	Stage2Ratio  float64 `json:"stage2_ratio,omitempty"`  // transient machines per reliable one above which stage 2 begins
+	Stage3Ratio  float64 `json:"stage3_ratio,omitempty"`  // and stage 3
+	SwitchFactor float64 `json:"switch_factor,omitempty"` // another pool's MTTF must be this many times as long
+	SwitchAfter  float64 `json:"switch_after,omitempty"`  // for this many market seconds
+}
+
+// PlanDetails is the Details of a `plan` line: what the run promised before it bought anything.
+type PlanDetails struct {
+	Policy  string     `json:"policy,omitempty"`
+	Pools   []PlanPool `json:"pools"`
+	Cost    Estimate   `json:"cost"`    // US dollars
+	Runtime Estimate   `json:"runtime"` // market seconds
+	// OnDemand is the cheapest suitable fleet that no provider takes back, and what the undisturbed work
+	// costs on it.
+	OnDemand OnDemandPlan `json:"on_demand"`
+}
+
+// PlanPool is one pool that was considered.
+type PlanPool struct {
+	Pool     string  `json:"pool"`
+	Price    string  `json:"price,omitempty"` // per hour; absent when unknown
+	OnDemand string  `json:"on_demand,omitempty"`
+	Saving   float64 `json:"saving,omitempty"` // fraction of the on-demand price, 0.8 = 80 %
+	Bid      string  `json:"bid,omitempty"`
+	// MTTF is the expected time in market seconds until the price exceeds the bid; 0 when unknown.
+	MTTF         float64 `json:"mttf,omitempty"`
+	MTTFCensored bool    `json:"mttf_censored,omitempty"` // no crossing was seen: MTTF is only a lower bound
+	Capacity     string  `json:"capacity,omitempty"`      // what is known of it, in words
+	Count        int     `json:"count,omitempty"`         // machines that satisfy the job
+	Chosen       bool    `json:"chosen,omitempty"`
+	Why          string  `json:"why,omitempty"`
+}
+
+// Estimate is a figure with its range.
+type Estimate struct {
+	Low  float64 `json:"low"`
+	Mid  float64 `json:"mid"`
+	High float64 `json:"high"`
+}
+
+// OnDemandPlan is the on-demand fleet that a run is compared with.
+type OnDemandPlan struct {
+	Pool  string  `json:"pool"`
+	Count int     `json:"count"`
+	Hours float64 `json:"hours,omitempty"`
+	USD   string  `json:"usd,omitempty"`
+}
+
+// Pack turns StartDetails or PlanDetails into the Details of an entry. The types hold nothing that JSON
+// cannot, except a number that is not finite, which is a bug in the caller.
+func Pack[D StartDetails | PlanDetails](d D) (json.RawMessage, error) {
+	b, err := json.Marshal(d)
+	if err != nil {
+		return nil, fmt.Errorf("packing the details of a journal line: %w", err)
+	}
+	return b, nil
+}
+
+// StartDetails reads the details of a `start` line.
+func (e Entry) StartDetails() (StartDetails, error) { return unpack[StartDetails](e, Start) }
+
+// PlanDetails reads the details of a `plan` line.
+func (e Entry) PlanDetails() (PlanDetails, error) { return unpack[PlanDetails](e, Plan) }
+
+func unpack[D any](e Entry, want Kind) (d D, err error) {
+	if e.Kind != want {
+		return d, fmt.Errorf("a %q line has no %s details", e.Kind, want)
+	}
+	if len(e.Details) == 0 {
+		return d, fmt.Errorf("the %q line: %w", want, errNoDetails)
+	}
+	if err := json.Unmarshal(e.Details, &d); err != nil {
+		return d, fmt.Errorf("the details of the %q line: %w", want, err)
+	}
+	return d, nil
+}
+
+var errNoDetails = errors.New("it has no details")

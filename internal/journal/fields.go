@@ -1,0 +1,100 @@
+package journal
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Fields says which fields a kind of line carries beside t, kind and why. A number that is zero and a flag
+// that is false are absent from the line, so only strings, times and objects can be required.
+type Fields struct {
+	Kind     Kind
+	Required []string
+	Optional []string
+	Durable  bool // on disk before Write returns: recovery or a bill depends on the line
+}
+
+// kinds is docs/journal.md in Go; a test keeps the two alike.
+var kinds = []Fields{
+	{Start, []string{"details"}, nil, true},
+	{Plan, []string{"details"}, nil, false},
+	{Price, []string{"pool", "usd", "at"}, nil, false},
+	{Intent, []string{"token", "pool"}, []string{"tier", "bid", "count"}, true},
+	{Launch, []string{"token", "instance", "tier", "pool", "launched"}, []string{"bid"}, true},
+	{LaunchFailed, []string{"token", "pool"}, []string{"tier", "bid", "count"}, false},
+	{Ready, []string{"instance"}, []string{"pool", "tier", "seconds"}, false},
+	{Notice, []string{"instance", "pool"}, []string{"tier", "deadline"}, false},
+	{Evicted, []string{"instance", "pool"}, []string{"tier", "ended", "ended_by"}, false},
+	{Failed, []string{"instance", "pool"}, []string{"tier", "ended", "ended_by"}, false},
+	{Terminated, []string{"instance", "pool"}, []string{"tier", "ended", "ended_by"}, false},
+	{Join, []string{"instance"}, []string{"pool", "tier", "splits", "partitions", "clock"}, false},
+	{Leave, []string{"instance"}, []string{"pool", "tier", "splits", "partitions", "clock", "seconds"}, false},
+	{Stage, []string{"to"}, []string{"from", "transient", "reliable", "clock"}, false},
+	{Move, []string{"from", "to"}, []string{"count", "partitions", "clock", "bytes", "seconds"}, false},
+	{Cut, nil, []string{"clock", "generation", "partitions", "bytes", "seconds"}, true},
+	{Rollback, nil, []string{"instance", "pool", "generation", "clock", "lost_clocks", "partitions", "seconds"}, true},
+	{Switch, []string{"from", "to"}, []string{"from_mttf", "to_mttf", "count", "bid"}, false},
+	{ClockDone, nil, []string{"clock", "train_loss", "test_loss", "seconds", "count", "transient", "reliable", "work", "redone"}, false},
+	{Charge, []string{"instance", "pool", "from", "to", "usd"}, nil, false},
+	{Export, nil, []string{"clock", "model", "test_loss"}, true},
+	{Done, []string{"outcome"}, []string{"model", "train_loss", "test_loss", "clock"}, true},
+}
+
+// Kinds lists every kind of line with its fields, in the order of a run's life.
+func Kinds() []Fields { return slices.Clone(kinds) }
+
+// Durable says whether Write puts a line of this kind on disk before it returns.
+func (k Kind) Durable() bool {
+	i := slices.IndexFunc(kinds, func(f Fields) bool { return f.Kind == k })
+	return i >= 0 && kinds[i].Durable
+}
+
+// Validate says what is wrong with an entry: an unknown kind, a missing field, or a field that its kind does
+// not carry. The Writer does not insist on it, because a fact with a field too many is better than none;
+// tests of whoever writes entries should.
+func (e Entry) Validate() error {
+	i := slices.IndexFunc(kinds, func(f Fields) bool { return f.Kind == e.Kind })
+	switch {
+	case i < 0:
+		return fmt.Errorf("journal entry of unknown kind %q", e.Kind)
+	case e.T.IsZero():
+		return fmt.Errorf("journal entry %q has no time", e.Kind)
+	}
+	line, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("journal entry %q: %w", e.Kind, err)
+	}
+	var have map[string]json.RawMessage
+	if err := json.Unmarshal(line, &have); err != nil {
+		return fmt.Errorf("journal entry %q: %w", e.Kind, err)
+	}
+	var wrong []string
+	for _, name := range kinds[i].Required {
+		if _, ok := have[name]; !ok {
+			wrong = append(wrong, "lacks "+name)
+		}
+		delete(have, name)
+	}
+	for _, name := range append([]string{"t", "kind", "why"}, kinds[i].Optional...) {
+		delete(have, name)
+	}
+	for name := range have {
+		wrong = append(wrong, "does not carry "+name)
+	}
+	if len(wrong) > 0 {
+		slices.Sort(wrong)
+		return fmt.Errorf("journal entry %q: %s", e.Kind, strings.Join(wrong, ", "))
+	}
+	return nil
+}
+
+// Loss is v as TrainLoss and TestLoss hold it: absent when it is not a number, which JSON cannot say.
+func Loss(v float64) *float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return &v
+}

@@ -1,0 +1,144 @@
+package journal
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"time"
+)
+
+// Torn is the piece of a last line that a killed writer left behind.
+type Torn struct {
+	Line  int // counted from 1
+	Bytes int // that were lost
+}
+
+// String says it in words.
+func (t Torn) String() string {
+	return fmt.Sprintf("line %d was torn when its writer was killed (%d bytes lost)", t.Line, t.Bytes)
+}
+
+// Reader reads a journal from its beginning. One torn last line is tolerated, and Torn tells of it; any
+// other bad line is an error that names its number. Kinds and fields that it does not know are no error: a
+// newer program may have written them.
+type Reader struct {
+	in      *bufio.Reader
+	line    int
+	whole   int64 // bytes of the lines that were read whole
+	unended bool  // the last line has no newline, yet is complete
+	torn    *Torn
+}
+
+// NewReader reads from r, which it buffers.
+func NewReader(r io.Reader) *Reader {
+	return &Reader{in: bufio.NewReaderSize(r, 64<<10)}
+}
+
+// Next gives the next entry, io.EOF after the last one, or an error that says which line is bad. Empty lines
+// are passed over.
+func (r *Reader) Next() (Entry, error) {
+	for {
+		line, err := r.readLine()
+		ended := err == nil
+		if err != nil && (!errors.Is(err, io.EOF) || len(line) == 0) {
+			return Entry{}, err
+		}
+		r.line++
+		if ended && len(bytes.TrimSpace(line)) == 0 {
+			r.whole += int64(len(line))
+			continue
+		}
+		e, err := parse(line)
+		switch {
+		case err == nil:
+			r.whole += int64(len(line))
+			r.unended = !ended
+			return e, nil
+		case !ended: // no proper prefix of a JSON object is one, so a torn line never parses
+			r.torn = &Torn{Line: r.line, Bytes: len(line)}
+			return Entry{}, io.EOF
+		default:
+			return Entry{}, fmt.Errorf("journal line %d: %w", r.line, err)
+		}
+	}
+}
+
+// readLine gives the next line with its newline; with io.EOF, what is left without one.
+func (r *Reader) readLine() ([]byte, error) {
+	var line []byte
+	for {
+		piece, err := r.in.ReadSlice('\n')
+		line = append(line, piece...)
+		switch {
+		case len(line) > MaxLine:
+			return nil, fmt.Errorf("journal line %d: longer than %d bytes", r.line+1, MaxLine)
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case err == nil || errors.Is(err, io.EOF):
+			return line, err
+		default:
+			return nil, fmt.Errorf("reading journal line %d: %w", r.line+1, err)
+		}
+	}
+}
+
+func parse(line []byte) (Entry, error) {
+	var e Entry
+	if err := json.Unmarshal(line, &e); err != nil {
+		return Entry{}, err
+	}
+	switch {
+	case e.Kind == "":
+		return Entry{}, errors.New("it has no kind")
+	case e.T.IsZero():
+		return Entry{}, errors.New("it has no time t")
+	}
+	e = normal(e)
+	for _, t := range []*time.Time{&e.T, e.At, e.Launched, e.Ended, e.Deadline} {
+		if t != nil && (t.Year() < 1 || t.Year() > 9999) { // in UTC a time can leave the years that JSON knows
+			return Entry{}, fmt.Errorf("time %v is out of range", t)
+		}
+	}
+	return e, nil
+}
+
+// All iterates over the entries that are left. An error comes last.
+func (r *Reader) All() iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		for {
+			e, err := r.Next()
+			if errors.Is(err, io.EOF) || !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Line is the number of the line that was read last, counted from 1.
+func (r *Reader) Line() int { return r.line }
+
+// Torn tells of a torn last line; it is nil until the end was reached, and if there was none.
+func (r *Reader) Torn() *Torn { return r.torn }
+
+// ReadFile reads a whole journal.
+func ReadFile(path string) ([]Entry, *Torn, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("opening the journal: %w", err)
+	}
+	defer f.Close()
+	var entries []Entry
+	r := NewReader(f)
+	for e, err := range r.All() {
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", path, err)
+		}
+		entries = append(entries, e)
+	}
+	return entries, r.Torn(), nil
+}

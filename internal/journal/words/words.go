@@ -1,0 +1,250 @@
+// Package words says in a line of words what journal entries say in fields: for a person who watches a run
+// or reads its report. It groups what happened to many machines at once into one line. It decides nothing
+// and knows no screen.
+package words
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+)
+
+// Line is one thing that happened, to Count machines of a pool if it is about machines.
+type Line struct {
+	T         time.Time
+	Kind      journal.Kind
+	Text      string // without the reason
+	Why       string
+	Pool      string
+	Instances []string
+	Entry     journal.Entry // the first of those that were grouped
+}
+
+// String gives the text with its reason.
+func (l Line) String() string {
+	if l.Why == "" {
+		return l.Text
+	}
+	return l.Text + " (" + l.Why + ")"
+}
+
+// Noteworthy says whether a kind of line is worth a person's attention on its own. Clocks, cuts, moves and
+// prices are too many; they show in figures instead.
+func Noteworthy(k journal.Kind) bool {
+	switch k {
+	case journal.Start, journal.Plan, journal.Launch, journal.LaunchFailed, journal.Notice, journal.Evicted,
+		journal.Failed, journal.Terminated, journal.Join, journal.Leave, journal.Stage, journal.Rollback,
+		journal.Switch, journal.Export, journal.Done:
+		return true
+	default:
+		return false
+	}
+}
+
+// aboutMachines says whether lines of this kind come once per machine, so that like ones can be one.
+func aboutMachines(k journal.Kind) bool {
+	switch k {
+	case journal.Launch, journal.Notice, journal.Evicted, journal.Failed, journal.Terminated, journal.Join, journal.Leave:
+		return true
+	default:
+		return false
+	}
+}
+
+// text says what an entry says for n machines.
+func text(e journal.Entry, n int) string {
+	switch e.Kind {
+	case journal.Start:
+		return startText(e)
+	case journal.Plan:
+		return planText(e)
+	case journal.LaunchFailed:
+		return fmt.Sprintf("could not launch %sof %s", countOf(e.Count), Pool(e.Pool))
+	case journal.Stage:
+		return stageText(e)
+	case journal.Rollback:
+		return fmt.Sprintf("roll-back to the cut at clock %d: %s to do again", e.Clock, Number(int(e.LostClocks), "clock"))
+	case journal.Switch:
+		return switchText(e)
+	case journal.Export:
+		return exportText(e)
+	case journal.Done:
+		return doneText(e)
+	default:
+		return machinesText(e, n)
+	}
+}
+
+func machinesText(e journal.Entry, n int) string {
+	who := machines(e, n)
+	one := n == 1
+	switch e.Kind {
+	case journal.Launch:
+		if e.Bid != "" && e.Bid != "0" {
+			return fmt.Sprintf("launched %s, bid $%s", who, e.Bid)
+		}
+		return "launched " + who
+	case journal.Notice:
+		if e.Deadline == nil {
+			return "raised risk of eviction for " + who
+		}
+		return "eviction notice for " + who
+	case journal.Evicted:
+		return who + pick(one, " was evicted", " were evicted")
+	case journal.Failed:
+		return who + pick(one, " is gone without warning", " are gone without warning")
+	case journal.Terminated:
+		return "terminated " + who
+	case journal.Join:
+		return who + pick(one, " joins", " join")
+	case journal.Leave:
+		return who + pick(one, " leaves", " leave")
+	default:
+		return string(e.Kind)
+	}
+}
+
+// machines names one machine, or says how many of which tier and pool there are.
+func machines(e journal.Entry, n int) string {
+	tier := e.Tier
+	if tier != "" {
+		tier += " "
+	}
+	in := ""
+	if e.Pool != "" {
+		in = " of " + Pool(e.Pool)
+	}
+	if n == 1 {
+		return tier + "machine " + e.Instance + in
+	}
+	return fmt.Sprintf("%d %smachines%s", n, tier, in)
+}
+
+func startText(e journal.Entry) string {
+	d, err := e.StartDetails()
+	if err != nil {
+		return "start"
+	}
+	return fmt.Sprintf("start of %s: %s, rules %s, seed %d", d.Name, d.App, d.Rules, d.Seed)
+}
+
+func planText(e journal.Entry) string {
+	d, err := e.PlanDetails()
+	if err != nil {
+		return "plan"
+	}
+	var chosen []string
+	for _, p := range d.Pools {
+		if p.Chosen {
+			chosen = append(chosen, fmt.Sprintf("%d x %s", p.Count, Pool(p.Pool)))
+		}
+	}
+	if len(chosen) == 0 {
+		chosen = []string{"no transient machines"}
+	}
+	return fmt.Sprintf("plan: %s; expected $%.2f (%.2f to %.2f), %s", strings.Join(chosen, ", "),
+		d.Cost.Mid, d.Cost.Low, d.Cost.High, Duration(d.Runtime.Mid))
+}
+
+func stageText(e journal.Entry) string {
+	change := "stage " + e.To
+	if e.From != "" && e.From != "0" {
+		change = "stage " + e.From + " -> " + e.To
+	}
+	return fmt.Sprintf("%s: %d transient, %d reliable", change, e.Transient, e.Reliable)
+}
+
+// switchText gives the figures when the reason, which has them, is not there.
+func switchText(e journal.Entry) string {
+	if e.Why != "" {
+		return fmt.Sprintf("switch from %s to %s", Pool(e.From), Pool(e.To))
+	}
+	return fmt.Sprintf("switch from %s, MTTF %s, to %s, MTTF %s",
+		Pool(e.From), Duration(e.FromMTTF), Pool(e.To), Duration(e.ToMTTF))
+}
+
+func exportText(e journal.Entry) string {
+	if e.Model == "" {
+		return "the model could not be saved"
+	}
+	s := fmt.Sprintf("saved the model of clock %d as %s", e.Clock, e.Model)
+	if e.TestLoss != nil {
+		s += fmt.Sprintf(", test loss %.4g", *e.TestLoss)
+	}
+	return s
+}
+
+func doneText(e journal.Entry) string {
+	s := "done: " + e.Outcome
+	if e.Clock > 0 {
+		s += fmt.Sprintf(" at clock %d", e.Clock)
+	}
+	if e.TestLoss != nil {
+		s += fmt.Sprintf(", test loss %.4g", *e.TestLoss)
+	}
+	return s
+}
+
+// Pool gives a pool's short name: "c3.xlarge us-west-1a", and says so if it is an on-demand one.
+func Pool(pool string) string {
+	parts := strings.Split(pool, "/")
+	if len(parts) != 5 {
+		return pool
+	}
+	short := parts[3] + " " + parts[2]
+	if parts[4] != "spot" {
+		short += " " + parts[4]
+	}
+	return short
+}
+
+// Type gives a pool's type and terms, without its place: "c3.xlarge on-demand".
+func Type(pool string) string {
+	parts := strings.Split(pool, "/")
+	if len(parts) != 5 {
+		return pool
+	}
+	return parts[3] + " " + parts[4]
+}
+
+// Duration gives market seconds in the unit that suits them: "45 s", "12 min", "9.0 h", "4.2 d"; "unknown"
+// for none.
+func Duration(seconds float64) string {
+	switch {
+	case !(seconds > 0):
+		return "unknown"
+	case seconds < 120:
+		return fmt.Sprintf("%.0f s", seconds)
+	case seconds < 2*3600:
+		return fmt.Sprintf("%.0f min", seconds/60)
+	case seconds < 72*3600:
+		return fmt.Sprintf("%.1f h", seconds/3600)
+	default:
+		return fmt.Sprintf("%.1f d", seconds/86400)
+	}
+}
+
+// Number gives "1 clock", "2 clocks".
+func Number(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
+}
+
+func countOf(n int) string {
+	if n == 0 {
+		return "machines "
+	}
+	return Number(n, "machine") + " "
+}
+
+func pick(one bool, singular, plural string) string {
+	if one {
+		return singular
+	}
+	return plural
+}

@@ -1,0 +1,52 @@
+package localrun
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Root is where run directories are made, below the working directory.
+const Root = "runs"
+
+// Files of a run directory.
+const (
+	JobFile     = "job.yaml"
+	JournalFile = "journal.jsonl"
+	CloudFile   = "cloud.jsonl" // the fake cloud's own launch records
+	SplitsDir   = "splits"
+	LogsDir     = "logs"
+	ModelFile   = "model.safetensors"
+	// CheckpointFile holds all tables at a clock, to resume from; each replaces the one before.
+	CheckpointFile = "checkpoint.safetensors"
+	ReportJSON     = "report.json"
+	ReportHTML     = "report.html"
+)
+
+// NewDirectory makes runs/NAME-N with the first N that is free, so that two runs at once never share one.
+func NewDirectory(name string) (string, error) {
+	if err := os.MkdirAll(Root, 0o755); err != nil {
+		return "", fmt.Errorf("making the directory of runs: %w", err)
+	}
+	for n := 1; ; n++ {
+		dir, err := filepath.Abs(filepath.Join(Root, fmt.Sprintf("%s-%d", name, n)))
+		if err != nil {
+			return "", fmt.Errorf("making the run's directory: %w", err)
+		}
+		err = os.Mkdir(dir, 0o755)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return "", fmt.Errorf("making the run's directory: %w", err)
+		}
+		for _, sub := range []string{SplitsDir, LogsDir} {
+			if err := os.Mkdir(filepath.Join(dir, sub), 0o755); err != nil {
+				return "", fmt.Errorf("making the run's directory: %w", err)
+			}
+		}
+		return dir, nil
+	}
+}

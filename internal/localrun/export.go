@@ -1,0 +1,113 @@
+package localrun
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/apps/model"
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/ps/client"
+	"github.com/tierml/tierml/tiers/node"
+	"github.com/tierml/tierml/tiers/node/splitdir"
+)
+
+// tables are all parameters at one clock. They are what Evaluate and Export ask for.
+type tables struct {
+	schema ps.Schema
+	values [][]float32 // Index: table; row after row
+}
+
+// Row gives a row; it must not be changed.
+func (t *tables) Row(k ps.Key) []float32 {
+	cols := t.schema.Cols(k)
+	return t.values[k.Table][int(k.Row)*cols : (int(k.Row)+1)*cols]
+}
+
+// readTables reads every row from its owner.
+func readTables(ctx context.Context, schema ps.Schema, job string, a elasticity.Export) (*tables, error) {
+	c := client.New(client.Config{Schema: schema, Job: node.JobNumber(job)})
+	defer c.Close()
+	c.SetRoute(a.Generation, a.Route, a.Peers)
+	t := &tables{schema: schema}
+	for id, table := range schema.Tables {
+		values := make([]float32, 0, int(table.Rows)*table.Cols)
+		err := c.ReadTable(ctx, a.Generation, a.Clock, ps.TableID(id), func(_ ps.RowID, row []float32) error {
+			values = append(values, row...)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		t.values = append(t.values, values)
+	}
+	return t, nil
+}
+
+// export saves the result of a finished run, or a checkpoint of one that stops before its end.
+func (r *session) export(ctx context.Context, a elasticity.Export) (path string, score float64, err error) {
+	all, err := readTables(ctx, r.schema, r.name, a)
+	if err != nil {
+		return "", 0, fmt.Errorf("reading the parameters: %w", err)
+	}
+	open := func(s ps.Split) (io.ReadCloser, error) { return splitdir.Open(r.splits(), s) }
+	stats, err := r.cfg.Program.Evaluate(all, open)
+	if err != nil {
+		return "", 0, fmt.Errorf("evaluating the model: %w", err)
+	}
+	score = r.cfg.Program.Score(stats.TestLoss, stats.TestCount)
+	if !a.Final {
+		path = filepath.Join(r.cfg.Directory, CheckpointFile)
+		return path, score, saveCheckpoint(path, all, a.Clock)
+	}
+	path = filepath.Join(r.cfg.Directory, ModelFile)
+	return path, score, saveModel(path, r.cfg.Program, all, open, a.Clock, r.cfg.Job.Seed)
+}
+
+func saveModel(path string, program apps.Program, all *tables, open apps.Open, clock ps.Clock, seed uint64) error {
+	m, err := program.Export(all, open)
+	if err != nil {
+		return fmt.Errorf("making the model: %w", err)
+	}
+	if m.Metadata == nil {
+		m.Metadata = map[string]string{}
+	}
+	m.Metadata["clock"] = strconv.FormatInt(int64(clock), 10)
+	m.Metadata["seed"] = strconv.FormatUint(seed, 10)
+	return m.Save(path)
+}
+
+// A checkpoint is a model file with one tensor per table, under the table's name, and the clock. Its bytes depend
+// on the parameters alone.
+func saveCheckpoint(path string, all *tables, clock ps.Clock) error {
+	m := model.Model{Metadata: map[string]string{checkpointClock: strconv.FormatInt(int64(clock), 10)}}
+	for id, t := range all.schema.Tables {
+		m.Tensors = append(m.Tensors, model.Tensor{Name: t.Name, Shape: []int{int(t.Rows), t.Cols}, Float: all.values[id]})
+	}
+	return m.Save(path)
+}
+
+const checkpointClock = "tierml_clock"
+
+// CheckpointClock reads at which clock a run directory's checkpoint stands. It is an os.ErrNotExist when there
+// is none.
+func CheckpointClock(dir string) (path string, clock ps.Clock, err error) {
+	path = filepath.Join(dir, CheckpointFile)
+	if _, err := os.Stat(path); err != nil {
+		return "", 0, err
+	}
+	m, err := model.Load(path)
+	if err != nil {
+		return "", 0, fmt.Errorf("reading the checkpoint: %w", err)
+	}
+	n, err := strconv.ParseInt(m.Metadata[checkpointClock], 10, 64)
+	if err != nil || n < 0 {
+		return "", 0, fmt.Errorf("%s is no checkpoint: its clock is %q", path, m.Metadata[checkpointClock])
+	}
+	return path, ps.Clock(n), nil
+}

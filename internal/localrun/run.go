@@ -1,0 +1,249 @@
+// Package localrun puts a job on the fake cloud together and takes it apart in order: run directory, cloud, EC2 adapter,
+// controller, journal. It decides nothing about the run (elasticity does) and shows nothing (console does).
+package localrun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/elasticity/runner"
+	"github.com/tierml/tierml/fakecloud"
+	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/planner"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner/ec2"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers/node/link"
+)
+
+// Config is everything that a run is made of.
+type Config struct {
+	Job       *config.Job
+	Choice    planner.Choice
+	Plan      *planner.Plan
+	Program   apps.Program
+	Dataset   apps.Dataset
+	Directory string // with the splits in it
+	Offers    []planner.Offer
+	Clock     clock.Mapping
+	Agent     []string // the command that an instance runs
+	Version   string
+	Journal   *journal.Writer
+	Log       *slog.Logger
+	// ResumeFrom is a checkpoint that stands at clock ResumeAt; empty = from the beginning.
+	ResumeFrom string
+	ResumeAt   ps.Clock
+}
+
+// session is a run under way.
+type session struct {
+	cfg       Config
+	name      string // of the run: its directory's
+	schema    ps.Schema
+	admission admission
+	runner    *runner.Runner
+}
+
+func (r *session) splits() string { return filepath.Join(r.cfg.Directory, SplitsDir) }
+
+// Run is a run that can be asked to stop.
+type Run struct{ session *session }
+
+// New checks the pieces and makes a run of them; Drive starts it.
+func New(cfg Config) *Run {
+	return &Run{&session{
+		cfg: cfg, name: filepath.Base(cfg.Directory), schema: schemaOf(cfg.Job, cfg.Program),
+		admission: admission{secrets: map[string]bool{}},
+	}}
+}
+
+// Drive runs the job to its end and gives the outcome: "finished", "interrupted" or "failed". Stop receives
+// wishes to stop: the first ends the run in order, the second at once. When it returns, no machine is left.
+func (r *Run) Drive(ctx context.Context, stop <-chan string) (outcome string, err error) {
+	s := r.session
+	if err := s.writeStart(); err != nil {
+		return "", err
+	}
+	cloud, err := s.startCloud()
+	if err != nil {
+		return "", err
+	}
+	cloudCtx, endCloud := context.WithCancel(context.WithoutCancel(ctx))
+	var served sync.WaitGroup
+	var cloudErr error
+	served.Go(func() { cloudErr = cloud.Run(cloudCtx) })
+	outcome, err = s.drive(ctx, cloud.Endpoint(), stop)
+	endCloud()
+	served.Wait()
+	return outcome, errors.Join(err, cloudErr)
+}
+
+func (r *session) writeStart() error {
+	details, err := r.startDetails()
+	if err != nil {
+		return err
+	}
+	now := r.cfg.Clock.Now().Truncate(time.Millisecond)
+	if err := r.cfg.Journal.Write(journal.Entry{T: now, Kind: journal.Start, Details: details}); err != nil {
+		return fmt.Errorf("starting the journal: %w", err)
+	}
+	plan, err := journal.Pack(r.cfg.Plan.Details())
+	if err != nil {
+		return err
+	}
+	if err := r.cfg.Journal.Write(journal.Entry{T: now, Kind: journal.Plan, Why: r.cfg.Plan.Why, Details: plan}); err != nil {
+		return fmt.Errorf("starting the journal: %w", err)
+	}
+	return nil
+}
+
+func (r *session) region() string { return r.cfg.Choice.Pools[0].Pool.Region }
+
+func (r *session) startCloud() (*fakecloud.Cloud, error) {
+	job := r.cfg.Job
+	rules, err := market.Rules(job.Local.Rules)
+	if err != nil {
+		return nil, err
+	}
+	c := fakecloud.Config{
+		Clock: r.cfg.Clock, Region: r.region(), Prices: map[market.Pool]*market.History{}, Rules: rules,
+		Capacity: r.cfg.Choice.Capacity, Notice: job.Local.Notice, Boot: job.Local.Boot,
+		Command: r.cfg.Agent, LogDir: filepath.Join(r.cfg.Directory, LogsDir),
+		Records: filepath.Join(r.cfg.Directory, CloudFile), Script: script(job.Local.Script), Seed: job.Seed, Log: r.cfg.Log,
+	}
+	for _, o := range r.cfg.Offers {
+		if o.Pool.Region == c.Region {
+			c.Prices[o.Pool] = o.History
+		}
+	}
+	known := map[string]bool{}
+	add := func(t market.InstanceType) {
+		if !known[t.Name] {
+			known[t.Name] = true
+			c.Types = append(c.Types, fakecloud.InstanceType{InstanceType: t, FLOPS: r.flops(t)})
+		}
+	}
+	for _, t := range r.types() {
+		add(t)
+	}
+	for _, o := range r.cfg.Offers {
+		add(o.Type)
+	}
+	return fakecloud.New(c)
+}
+
+// drive runs the controller against the cloud's endpoint.
+func (r *session) drive(ctx context.Context, endpoint string, stop <-chan string) (string, error) {
+	cloud, err := ec2.New(ctx, ec2.Config{
+		Region: r.region(), Cluster: r.name, Endpoint: endpoint, ImageID: "ami-0a000000000000001",
+		Credentials:  &ec2.Credentials{AccessKeyID: "local", SecretAccessKey: "local"},
+		PollInterval: pollNotices, NoticeLength: r.cfg.Job.Local.Notice, Clock: r.cfg.Clock, Log: r.cfg.Log,
+	})
+	if err != nil {
+		return "", fmt.Errorf("connecting to the cloud: %w", err)
+	}
+	defer cloud.Close()
+
+	pools := slices.SortedFunc(maps.Keys(poolSet(r.cfg.Choice.Pools)), market.Pool.Compare)
+	from := r.cfg.Clock.Now().Truncate(time.Millisecond)
+	history, err := pastPrices(ctx, cloud, pools, from)
+	if err != nil {
+		return "", err
+	}
+	policy, err := bidding.ByName(r.cfg.Job.Policy)
+	if err != nil {
+		return "", err
+	}
+	controllerConfig, err := r.controllerConfig(policy, history)
+	if err != nil {
+		return "", err
+	}
+
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("listening for machines: %w", err)
+	}
+	stream, err := link.Listen(ctx, link.Config{Listener: listener, Accept: r.admission.accept, Log: r.cfg.Log})
+	if err != nil {
+		return "", fmt.Errorf("listening for machines: %w", err)
+	}
+	defer stream.Close()
+
+	r.runner = runner.New(runner.Config{
+		Controller: elasticity.New(controllerConfig), Clock: r.cfg.Clock, Cloud: cloud, Prices: cloud, Pools: pools,
+		PricesFrom: from, Nodes: nodes{stream}, Journal: r.cfg.Journal, Log: r.cfg.Log,
+		UserData: func(p market.Pool) string {
+			return r.admission.userData(listener.Addr().String(), r.name, r.vcpu(p))
+		},
+		Export: r.export, PollPrices: pollPrices, PollCloud: pollCloud, Calls: callTimeout,
+	})
+	return r.runUntilStopped(ctx, stop)
+}
+
+// runUntilStopped drives the controller and passes wishes to stop on to it.
+func (r *session) runUntilStopped(ctx context.Context, stop <-chan string) (string, error) {
+	watch, end := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for now := false; ; now = true {
+			select {
+			case <-watch.Done():
+				return
+			case why := <-stop:
+				r.runner.Stop(watch, why, now)
+			}
+		}
+	})
+	outcome, err := r.runner.Run(ctx)
+	end()
+	watching.Wait()
+	return outcome, err
+}
+
+func (r *session) vcpu(p market.Pool) int {
+	for _, t := range r.types() {
+		if t.Name == p.Type {
+			return t.VCPU
+		}
+	}
+	return 0
+}
+
+func poolSet(candidates []bidding.Candidate) map[market.Pool]bool {
+	set := map[market.Pool]bool{}
+	for _, c := range candidates {
+		set[c.Pool] = true
+	}
+	return set
+}
+
+// lookBack is how much price history a run asks for: EC2 keeps 90 days.
+const lookBack = 90 * 24 * time.Hour
+
+// pastPrices asks the cloud what prices were, up to now: there is no other way to know them.
+func pastPrices(ctx context.Context, cloud runner.PriceSource, pools []market.Pool, now time.Time) (map[market.Pool]*market.History, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	prices, err := cloud.SpotPrices(ctx, pools, now.Add(-lookBack), now)
+	if err != nil {
+		return nil, fmt.Errorf("asking for past prices: %w", err)
+	}
+	history := map[market.Pool]*market.History{}
+	for pool, points := range prices {
+		history[pool] = market.NewHistory(points)
+	}
+	return history, nil
+}

@@ -1,0 +1,152 @@
+package localrun
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/fakecloud"
+	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// Wall-clock lengths of a run on the fake cloud, where machines are near: everything is looked at more often
+// than on a cloud that limits calls.
+const (
+	heartbeat   = 500 * time.Millisecond
+	deadAfter   = 3 * time.Second // of silence: machines that share two cores can be late
+	brokenAfter = 300 * time.Millisecond
+	joinWait    = 1500 * time.Millisecond
+	cutEvery    = 2500 * time.Millisecond
+	drainMargin = 1200 * time.Millisecond
+	pollPrices  = 400 * time.Millisecond
+	pollCloud   = time.Second
+	pollNotices = 250 * time.Millisecond
+	callTimeout = 20 * time.Second
+)
+
+// planEvery is how often the policy is asked when no price changes, in market time: the paper's switch waits
+// for five minutes.
+const planEvery = time.Minute
+
+func (r *session) controllerConfig(policy bidding.Policy, history map[market.Pool]*market.History) (elasticity.Config, error) {
+	job, choice := r.cfg.Job, r.cfg.Choice
+	dataset, err := json.Marshal(r.cfg.Dataset)
+	if err != nil {
+		return elasticity.Config{}, fmt.Errorf("describing the data: %w", err)
+	}
+	params := map[string]string{}
+	for name, value := range job.Train.Params {
+		params[name] = fmt.Sprint(value)
+	}
+	m := r.cfg.Clock
+	c := elasticity.Config{
+		Run:      r.name,
+		Policy:   policy,
+		Want:     choice.Want,
+		Stages:   tiers.Thresholds{TwoAbove: job.Stages.TwoAbove, ThreeAbove: job.Stages.ThreeAbove},
+		Speed:    m.Speed,
+		Reliable: elasticity.Reliable{Pool: choice.Reliable.Pool, Type: choice.Reliable.Type, Count: choice.Reliable.Count},
+		Job: elasticity.Job{
+			Schema: r.schema, App: job.Train.App, Params: params, Dataset: dataset, SplitsURL: r.splits(),
+			Clocks: ps.Clock(job.Train.Clocks), EvalEvery: ps.Clock(job.Train.EvaluateEvery),
+			Heartbeat: heartbeat, OrphanAfter: job.OrphanAfter,
+			Metric:     func(mean float64) float64 { return r.cfg.Program.Score(mean, 1) },
+			ResumeFrom: r.cfg.ResumeFrom, ResumeAt: r.cfg.ResumeAt,
+		},
+		CutEvery: m.ToMarket(cutEvery), DeadAfter: m.ToMarket(deadAfter), BrokenAfter: m.ToMarket(brokenAfter),
+		JoinWait: m.ToMarket(joinWait), DrainMargin: m.ToMarket(drainMargin),
+		RetryCapacity: 10 * time.Minute, PlanEvery: planEvery, MaxDuration: job.MaxDuration,
+		WholeHours: job.Local.Rules != "ec2-now",
+	}
+	for _, p := range choice.Pools {
+		h := history[p.Pool]
+		if h == nil {
+			h = market.NewHistory(nil)
+		}
+		c.Pools = append(c.Pools, elasticity.Pool{Pool: p.Pool, Type: p.Type, MaxPrice: p.MaxPrice, History: h})
+	}
+	return c, nil
+}
+
+// schemaOf is what all machines of a job agree on.
+func schemaOf(job *config.Job, program apps.Program) ps.Schema {
+	return ps.Schema{
+		Tables: program.Tables(), Partitions: job.Train.Partitions, Splits: job.Train.Splits,
+		Staleness: ps.Clock(job.Train.Staleness), Seed: job.Seed, Deterministic: job.Train.Deterministic,
+	}
+}
+
+// startDetails is the first line of the journal.
+func (r *session) startDetails() (json.RawMessage, error) {
+	job, choice := r.cfg.Job, r.cfg.Choice
+	resolved, err := job.MarshalJSON()
+	if err != nil {
+		return nil, fmt.Errorf("writing the resolved job down: %w", err)
+	}
+	d := journal.StartDetails{
+		Version: r.cfg.Version, Name: job.Name, Seed: job.Seed, Clock: r.cfg.Clock.String(), Rules: job.Local.Rules,
+		Cloud: job.Cloud, App: job.Train.App, Metric: r.cfg.Program.ScoreName(), Clocks: int64(job.Train.Clocks),
+		Splits: job.Train.Splits, Partitions: job.Train.Partitions,
+		Reliable:    journal.Fleet{Pool: choice.Reliable.Pool.String(), Count: choice.Reliable.Count},
+		Want:        journal.Want{Machines: choice.Want.Machines, VCPU: choice.Want.VCPU},
+		OrphanAfter: r.cfg.Clock.ToMarket(job.OrphanAfter).Seconds(),
+		Thresholds: journal.Thresholds{
+			Stage2Ratio: job.Stages.TwoAbove, Stage3Ratio: job.Stages.ThreeAbove,
+			SwitchFactor: bidding.DefaultSwitchRatio, SwitchAfter: bidding.DefaultSwitchAfter.Seconds(),
+		},
+		Job: resolved,
+	}
+	for _, t := range r.types() {
+		d.Machines = append(d.Machines, journal.MachineType{
+			Name: t.Name, VCPU: t.VCPU, MemoryMiB: t.MemoryMiB, OnDemand: t.OnDemand.String(), FLOPS: r.flops(t),
+		})
+	}
+	for _, p := range choice.Pools {
+		d.Pools = append(d.Pools, p.Pool.String())
+	}
+	return journal.Pack(d)
+}
+
+// types are all types that the run may use, each once, in the order of their first use.
+func (r *session) types() []market.InstanceType {
+	var out []market.InstanceType
+	seen := map[string]bool{}
+	add := func(t market.InstanceType) {
+		if !seen[t.Name] {
+			seen[t.Name] = true
+			out = append(out, t)
+		}
+	}
+	add(r.cfg.Choice.Reliable.Type)
+	for _, p := range r.cfg.Choice.Pools {
+		add(p.Type)
+	}
+	for _, t := range r.cfg.Choice.OnDemand {
+		add(t.Type)
+	}
+	return out
+}
+
+// flops is the declared compute rate of a type's machines.
+func (r *session) flops(t market.InstanceType) float64 {
+	return float64(t.VCPU) * float64(r.cfg.Job.Local.FlopsPerVCPU)
+}
+
+// script translates the job's words, which are the fake cloud's. Targets are spot machines: the reliable tier is what
+// a run stands on.
+func script(actions []config.Action) fakecloud.Script {
+	var out fakecloud.Script
+	for _, a := range actions {
+		out = append(out, fakecloud.Step{
+			Offset: a.At, Do: fakecloud.Verb(a.Do), Target: a.Target, Count: a.Count, Of: a.Of, For: a.For, Boot: a.Boot,
+		})
+	}
+	return out
+}

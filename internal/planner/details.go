@@ -1,0 +1,48 @@
+package planner
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+)
+
+// Details gives the plan as the journal keeps it.
+func (p *Plan) Details() journal.PlanDetails {
+	d := journal.PlanDetails{
+		Policy:  p.Input.Policy.Name(),
+		Pools:   []journal.PlanPool{},
+		Cost:    estimate(p.Forecast.Cost, func(u market.USD) float64 { return float64(u) / float64(market.Dollar) }),
+		Runtime: estimate(p.Forecast.Time, time.Duration.Seconds),
+		OnDemand: journal.OnDemandPlan{
+			Pool: p.OnDemand.Fleet.Pool.String(), Count: p.OnDemand.Fleet.Count,
+			Hours: p.OnDemand.Time.Hours(), USD: p.OnDemand.Cost.String(),
+		},
+	}
+	for _, pool := range p.Pools {
+		d.Pools = append(d.Pools, pool.details())
+	}
+	return d
+}
+
+func (p Pool) details() journal.PlanPool {
+	d := journal.PlanPool{
+		Pool: p.Pool.String(), OnDemand: p.OnDemand.String(), Bid: p.Bid.String(), Capacity: "no known limit",
+		MTTF: p.MTTF.Mean.Seconds(), MTTFCensored: p.MTTF.Censored,
+		Count: p.Count, Chosen: p.Chosen, Why: p.Why,
+	}
+	if p.HasPrice {
+		d.Price = p.Price.String()
+	}
+	if p.Limited {
+		d.Capacity = fmt.Sprint(p.Capacity)
+	}
+	d.Saving, _ = p.Saving()
+	return d
+}
+
+// estimate gives zeros for what is unknown.
+func estimate[T interface{ market.USD | time.Duration }](r Range[T], number func(T) float64) journal.Estimate {
+	return journal.Estimate{Low: number(r.Low), Mid: number(r.Middle), High: number(r.High)}
+}

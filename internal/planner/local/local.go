@@ -1,0 +1,83 @@
+// Package local reads the recorded market that a job with cloud: local replays: spot prices and the catalog of
+// machine types, from the files that the job names. It starts nothing and refuses to know what is done with
+// them.
+package local
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/planner"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/market/trace"
+)
+
+// Market is a recorded market.
+type Market struct {
+	Trace   *trace.Trace
+	Catalog *market.Catalog
+}
+
+// Load reads the files of a job. A file that cannot be understood is reported as config.Faults.
+func Load(job *config.Job) (*Market, error) {
+	m := &Market{}
+	err := read(job.Local.Prices, func(r io.Reader) (err error) {
+		m.Trace, err = trace.Read(r, trace.Options{})
+		return err
+	})
+	if err != nil {
+		return nil, job.Fault("local.prices", fmt.Sprintf("%s: %v", job.Local.Prices, err),
+			"name a price history: CSV with the columns timestamp, zone, instance_type, product, price, or the JSON of `aws ec2 describe-spot-price-history`")
+	}
+	err = read(job.Local.Catalog, func(r io.Reader) error {
+		plain, err := gunzip(r)
+		if err != nil {
+			return err
+		}
+		m.Catalog, err = market.ReadCatalog(plain)
+		return err
+	})
+	if err != nil {
+		return nil, job.Fault("local.catalog", fmt.Sprintf("%s: %v", job.Local.Catalog, err),
+			"name a CSV file with the columns region, instance_type, vcpu, memory_gib, linux_ondemand_usd_hour")
+	}
+	return m, nil
+}
+
+func read(path string, f func(io.Reader) error) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return f(file)
+}
+
+// gunzip reads plain files as they are.
+func gunzip(r io.Reader) (io.Reader, error) {
+	plain := bufio.NewReader(r)
+	if magic, _ := plain.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		return gzip.NewReader(plain)
+	}
+	return plain, nil
+}
+
+// Offers lists the spot pools whose type the catalog knows, sorted by pool, with their whole history: it is for
+// the reader to look at no more than is known at a time. Skipped names the types without an entry in the
+// catalog, which cannot be offered, as their shape and on-demand price are unknown.
+func (m *Market) Offers() (offers []planner.Offer, skipped []string) {
+	for _, on := range m.Trace.Markets {
+		t, ok := m.Catalog.Lookup(on.Pool.Region, on.Pool.Type)
+		if !ok {
+			skipped = append(skipped, on.Pool.Region+" "+on.Pool.Type)
+			continue
+		}
+		offers = append(offers, planner.Offer{Pool: on.Pool, Type: t, History: on.History})
+	}
+	return offers, skipped
+}

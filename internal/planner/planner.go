@@ -1,0 +1,244 @@
+// Package planner works out what a run will do before anything starts: which pools are considered and why,
+// what the run will cost and how long it will take (with a range and what the range rests on), and what the
+// same work would cost on demand.
+//
+// It is plain arithmetic over values. Pools are chosen by the very bidding.Policy that the run will use; the
+// planner only shows its answer. It refuses to know where prices come from and what an application computes:
+// it is given histories, an amount of work and a rate.
+package planner
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/market"
+)
+
+// Input is everything that a plan rests on.
+type Input struct {
+	Name   string // of the job
+	Now    time.Time
+	Policy bidding.Policy
+	Want   bidding.Want
+	// Pools are the spot pools that the job allows, sorted by pool. Points after Now are not looked at.
+	Pools []bidding.Candidate
+	// Capacity is the most machines that a pool has; pools without an entry have no known limit.
+	Capacity map[market.Pool]int
+	Reliable Fleet
+	// OnDemand are the types that could do the work without spot machines.
+	OnDemand []OnDemandType
+	Rules    market.RuleBook
+
+	// Work is the whole job's, in floating-point operations.
+	Work float64
+	// RatePerVCPU is what one vCPU does, in floating-point operations per second of market time.
+	RatePerVCPU float64
+	// ThreeAbove is the ratio of transient to reliable machines above which reliable ones do not compute.
+	ThreeAbove float64
+	Overheads  Overheads
+
+	Budget      market.USD    // 0 = none
+	MaxDuration time.Duration // market time; 0 = none
+	Deadline    time.Time     // market time; zero = none
+}
+
+// Fleet is some machines of one pool.
+type Fleet struct {
+	Pool  market.Pool
+	Type  market.InstanceType
+	Count int
+}
+
+// OnDemandType is a type and where it can be bought on demand.
+type OnDemandType struct {
+	Pool market.Pool
+	Type market.InstanceType
+}
+
+// Overheads are what machines do beside computing. The zero value has none.
+type Overheads struct {
+	// Start is the time, in market time, from a machine's launch until it computes.
+	Start time.Duration
+	// Eviction is how long, in market time, training stands still when all transient machines are taken.
+	Eviction time.Duration
+	// Share of a machine's time, from 0 to below 1, that goes into exchanging parameters and waiting.
+	Share float64
+}
+
+// Plan is what a run is expected to do.
+type Plan struct {
+	Input    Input
+	Pools    []Pool
+	Why      string // the policy's summary
+	Forecast Forecast
+	OnDemand OnDemand
+	Warnings []string
+}
+
+// Pool is a pool that was considered.
+type Pool struct {
+	bidding.Considered
+	// Capacity is the most machines that it has; Limited is false when no limit is known.
+	Capacity int
+	Limited  bool
+}
+
+// Saving is the share of the on-demand price that the spot price saves; false when either is unknown.
+func (p Pool) Saving() (float64, bool) {
+	if !p.HasPrice || p.OnDemand <= 0 {
+		return 0, false
+	}
+	return 1 - float64(p.Price)/float64(p.OnDemand), true
+}
+
+// OnDemand is the cheapest fleet without spot machines: the undisturbed work, paid by the same rules.
+type OnDemand struct {
+	Fleet Fleet
+	Time  time.Duration
+	Cost  market.USD
+}
+
+// Estimator says what a run would cost and how long it would take.
+type Estimator interface {
+	Estimate(Input) (Forecast, error)
+}
+
+// Make works out the plan.
+func Make(in Input, estimator Estimator) (*Plan, error) {
+	if err := in.check(); err != nil {
+		return nil, fmt.Errorf("planning: %w", err)
+	}
+	in.Pools = knownAt(in.Pools, in.Now)
+	chosen := in.Policy.Plan(bidding.State{Now: in.Now, Want: in.Want, Pools: in.Pools})
+	p := &Plan{Input: in, Why: chosen.Why}
+	for _, c := range chosen.Considered {
+		capacity, limited := in.Capacity[c.Pool]
+		p.Pools = append(p.Pools, Pool{Considered: c, Capacity: capacity, Limited: limited})
+	}
+	var err error
+	if p.OnDemand, err = in.cheapestOnDemand(); err != nil {
+		return nil, fmt.Errorf("planning: on-demand equivalent: %w", err)
+	}
+	if p.Forecast, err = estimator.Estimate(in); err != nil {
+		return nil, fmt.Errorf("planning: expected cost and time: %w", err)
+	}
+	p.Warnings = p.warn()
+	return p, nil
+}
+
+func (in Input) check() error {
+	switch {
+	case !(in.Work > 0):
+		return fmt.Errorf("work is %v floating-point operations; it must be above zero", in.Work)
+	case !(in.RatePerVCPU > 0):
+		return fmt.Errorf("a vCPU does %v operations per second; it must be above zero", in.RatePerVCPU)
+	case !(in.Overheads.Share >= 0 && in.Overheads.Share < 1):
+		return fmt.Errorf("overheads take %v of the time; it must be from 0 to below 1", in.Overheads.Share)
+	case in.Reliable.Count < 1 || in.Reliable.Type.VCPU < 1:
+		return fmt.Errorf("%d reliable machines of %s with %d vCPUs; there must be at least one of each",
+			in.Reliable.Count, in.Reliable.Type.Name, in.Reliable.Type.VCPU)
+	case len(in.OnDemand) == 0:
+		return fmt.Errorf("no machine type is on sale on demand")
+	}
+	return nil
+}
+
+// knownAt hides what is not known yet.
+func knownAt(pools []bidding.Candidate, now time.Time) []bidding.Candidate {
+	known := make([]bidding.Candidate, len(pools))
+	for i, c := range pools {
+		c.History = c.History.Until(now)
+		known[i] = c
+	}
+	return known
+}
+
+// rate is the work per second of market time of some vCPUs.
+func (in Input) rate(vcpus int) float64 {
+	return float64(vcpus) * in.RatePerVCPU * (1 - in.Overheads.Share)
+}
+
+// undisturbed is how long the work takes on some vCPUs that are there from the start and stay.
+func (in Input) undisturbed(vcpus int) time.Duration {
+	const longest = 100 * 365 * 24 * time.Hour // what comes out longer is no plan anyway
+	seconds := in.Work / in.rate(vcpus)
+	if seconds > longest.Seconds() {
+		return longest
+	}
+	return in.Overheads.Start + time.Duration(seconds*float64(time.Second))
+}
+
+// machines is how many of a type satisfy what the job wants; 0 when that cannot be told.
+func (in Input) machines(t market.InstanceType) int {
+	if in.Want.VCPU == 0 {
+		return in.Want.Machines
+	}
+	if t.VCPU < 1 {
+		return 0
+	}
+	return (in.Want.VCPU + t.VCPU - 1) / t.VCPU
+}
+
+// cheapestOnDemand looks for the type on which the work costs least. It computes as many machines as the job
+// wants as transient ones; the reliable machines that watch over those are not needed.
+func (in Input) cheapestOnDemand() (OnDemand, error) {
+	var best OnDemand
+	for _, candidate := range in.OnDemand {
+		t := candidate.Type
+		count := in.machines(t)
+		if count == 0 || t.VCPU == 0 || t.OnDemand == 0 {
+			continue
+		}
+		o := OnDemand{
+			Fleet: Fleet{Pool: candidate.Pool, Type: t, Count: count},
+			Time:  in.undisturbed(count * t.VCPU),
+		}
+		charges, err := in.Rules.Charges(market.Usage{
+			Pool: candidate.Pool, Start: in.Now, End: in.Now.Add(wholeSeconds(o.Time)), EndedBy: market.ByUser,
+		}, market.Constant(t.OnDemand), in.Now.Add(wholeSeconds(o.Time)))
+		if err != nil {
+			return OnDemand{}, err
+		}
+		o.Cost = market.Total(charges) * market.USD(count)
+		// Of fleets that cost the same, the first by pool, as OnDemand is sorted.
+		if best.Fleet.Count == 0 || o.Cost < best.Cost {
+			best = o
+		}
+	}
+	if best.Fleet.Count == 0 {
+		return OnDemand{}, fmt.Errorf("the vCPUs or the price of every type are unknown")
+	}
+	return best, nil
+}
+
+// wholeSeconds rounds up, as providers' times are whole seconds.
+func wholeSeconds(d time.Duration) time.Duration {
+	return (d + time.Second - 1).Truncate(time.Second)
+}
+
+// warn says what the plan's middle estimate cannot meet.
+func (p *Plan) warn() []string {
+	var warnings []string
+	in, cost, duration := p.Input, p.Forecast.Cost, p.Forecast.Time
+	if in.Budget > 0 && cost.Known && cost.Middle > in.Budget {
+		warnings = append(warnings, fmt.Sprintf(
+			"the expected cost, %s, is above the budget, %s: the run would be ended before it is done", cost.Middle.Cents(), in.Budget.Cents()))
+	}
+	if end := in.Now.Add(duration.Middle); !in.Deadline.IsZero() && duration.Known && end.After(in.Deadline) {
+		warnings = append(warnings, fmt.Sprintf(
+			"the expected end, %s, is after the deadline, %s", end.UTC().Format(timeForm), in.Deadline.UTC().Format(timeForm)))
+	}
+	if in.MaxDuration > 0 && duration.Known && duration.Middle > in.MaxDuration {
+		warnings = append(warnings, fmt.Sprintf(
+			"the expected time, %s, is above max_duration, %s: the run would be ended before it is done",
+			short(duration.Middle), short(in.MaxDuration)))
+	}
+	if cost.Known && cost.Middle >= p.OnDemand.Cost {
+		warnings = append(warnings, fmt.Sprintf(
+			"the expected cost, %s, is no less than on demand, %s", cost.Middle.Cents(), p.OnDemand.Cost.Cents()))
+	}
+	return warnings
+}
+
+const timeForm = "2006-01-02 15:04"

@@ -1,0 +1,373 @@
+package planner
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/market"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+var now = time.Date(2014, 4, 1, 0, 0, 0, 0, time.UTC)
+
+func pool(kind string) market.Pool {
+	return market.Pool{Provider: "ec2", Region: "us-west-1", Zone: "us-west-1a", Type: kind, Class: market.Spot}
+}
+
+var (
+	small = market.InstanceType{Name: "c3.xlarge", Arch: "x86_64", VCPU: 4, MemoryMiB: 7680, OnDemand: 240_000_000}
+	large = market.InstanceType{Name: "c3.2xlarge", Arch: "x86_64", VCPU: 8, MemoryMiB: 15360, OnDemand: 480_000_000}
+)
+
+// steps makes a history: price, then for how long, again and again, beginning at `from` and repeated to now and
+// a day beyond, which no plan may see.
+func steps(from time.Time, cycle ...any) *market.History {
+	var points []market.PricePoint
+	for at := from; at.Before(now.Add(24 * time.Hour)); {
+		for i := 0; i < len(cycle); i += 2 {
+			points = append(points, market.PricePoint{At: at, Price: market.USD(cycle[i].(int)) * market.Dollar / 1000})
+			at = at.Add(cycle[i+1].(time.Duration))
+		}
+	}
+	return market.NewHistory(points)
+}
+
+func onDemand(types ...market.InstanceType) []OnDemandType {
+	var all []OnDemandType
+	for _, t := range types {
+		p := pool(t.Name)
+		p.Class = market.OnDemand
+		all = append(all, OnDemandType{Pool: p, Type: t})
+	}
+	return all
+}
+
+// calm is ten machines for ten hours at a constant price.
+func calm(t *testing.T) Input {
+	t.Helper()
+	rules, err := market.Rules("ec2-2017")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reliable := onDemand(small)[0]
+	return Input{
+		Name: "test", Now: now, Policy: bidding.TierML{}, Want: bidding.Want{Machines: 10},
+		Pools: []bidding.Candidate{{
+			Pool: pool("c3.xlarge"), Type: small, History: steps(now.Add(-30*24*time.Hour), 40, 24*time.Hour),
+		}},
+		Reliable: Fleet{Pool: reliable.Pool, Type: small, Count: 1}, OnDemand: onDemand(small), Rules: rules,
+		// 40 vCPUs for ten hours; the reliable machine does not compute.
+		Work: 40 * 100 * 36_000, RatePerVCPU: 100, ThreeAbove: 5,
+	}
+}
+
+func plan(t *testing.T, in Input) *Plan {
+	t.Helper()
+	p, err := Make(in, Replay{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestCalmMarket(t *testing.T) {
+	p := plan(t, calm(t))
+	// Ten hours of ten machines at $0.04 and one at $0.24.
+	wantCost, wantTime := 4*market.Dollar+2400_000_000, 10*time.Hour
+	if c := p.Forecast.Cost; !c.Known || c.Low != wantCost || c.Middle != wantCost || c.High != wantCost || c.HighOpen {
+		t.Errorf("cost %+v, want exactly %s", c, wantCost)
+	}
+	if d := p.Forecast.Time; !d.Known || d.Low != wantTime || d.High != wantTime {
+		t.Errorf("time %+v, want exactly %s", d, wantTime)
+	}
+	if o := p.OnDemand; o.Cost != 24*market.Dollar || o.Time != wantTime || o.Fleet.Count != 10 {
+		t.Errorf("on demand %+v, want 10 machines for 10h at $24", o)
+	}
+	if len(p.Warnings) != 0 {
+		t.Errorf("warnings %q", p.Warnings)
+	}
+	if !strings.Contains(p.Forecast.Basis, "169 past starts") {
+		t.Errorf("basis %q", p.Forecast.Basis)
+	}
+}
+
+// TestFutureIsUnknown: what comes after now changes nothing.
+func TestFutureIsUnknown(t *testing.T) {
+	in := calm(t)
+	before := plan(t, in)
+	if err := in.Pools[0].History.Append(market.PricePoint{At: now.Add(48 * time.Hour), Price: 9 * market.Dollar}); err != nil {
+		t.Fatal(err)
+	}
+	after := plan(t, in)
+	if !cmp.Equal(before.Forecast, after.Forecast) || !cmp.Equal(before.Pools, after.Pools) {
+		t.Error("prices after now changed the plan")
+	}
+}
+
+// TestDoubledPrices: with all prices doubled the plan is the same at double cost.
+func TestDoubledPrices(t *testing.T) {
+	make := func(factor market.USD) *Plan {
+		in := stormy(t)
+		for i := range in.Pools {
+			c := &in.Pools[i]
+			var points []market.PricePoint
+			for _, p := range c.History.Points(time.Time{}, now) {
+				points = append(points, market.PricePoint{At: p.At, Price: p.Price * factor})
+			}
+			c.History = market.NewHistory(points)
+			c.Type.OnDemand *= factor
+		}
+		for i := range in.OnDemand {
+			in.OnDemand[i].Type.OnDemand *= factor
+		}
+		in.Reliable.Type.OnDemand *= factor
+		return plan(t, in)
+	}
+	once, twice := make(1), make(2)
+	if once.Forecast.Time != twice.Forecast.Time {
+		t.Errorf("time %+v, then %+v", once.Forecast.Time, twice.Forecast.Time)
+	}
+	c := once.Forecast.Cost
+	if want := (Range[market.USD]{true, 2 * c.Low, 2 * c.Middle, 2 * c.High, c.HighOpen}); twice.Forecast.Cost != want {
+		t.Errorf("cost %+v, want %+v", twice.Forecast.Cost, want)
+	}
+	if twice.OnDemand.Cost != 2*once.OnDemand.Cost {
+		t.Errorf("on demand %s, want twice %s", twice.OnDemand.Cost, once.OnDemand.Cost)
+	}
+}
+
+// stormy has a cheap pool that is evicted every 7 hours for 20 minutes, and a dearer calm one.
+func stormy(t *testing.T) Input {
+	in := calm(t)
+	from := now.Add(-30 * 24 * time.Hour)
+	in.Pools = []bidding.Candidate{
+		{Pool: pool("c3.2xlarge"), Type: large, History: steps(from, 100, 11*time.Hour, 110, 13*time.Hour)},
+		{Pool: pool("c3.xlarge"), Type: small, History: steps(from, 30, 400*time.Minute, 900, 20*time.Minute)},
+	}
+	in.Want = bidding.Want{VCPU: 40}
+	in.OnDemand = onDemand(large, small)
+	in.ThreeAbove = 2
+	in.Overheads = Overheads{Start: 3 * time.Minute, Eviction: time.Minute, Share: 0.1}
+	return in
+}
+
+func TestEvictionsCostTimeNotTheirHour(t *testing.T) {
+	in := stormy(t)
+	in.Pools = in.Pools[1:] // only the pool that is evicted
+	p := plan(t, in)
+	quiet := in
+	quiet.Pools = []bidding.Candidate{{Pool: pool("c3.xlarge"), Type: small, History: steps(now.Add(-30*24*time.Hour), 30, time.Hour)}}
+	q := plan(t, quiet)
+	if p.Forecast.Time.Middle <= q.Forecast.Time.Middle {
+		t.Errorf("with evictions %s, without %s", p.Forecast.Time.Middle, q.Forecast.Time.Middle)
+	}
+	// 11h10m of work and start at a tenth lost to overheads: 12 hours begun, for which $0.03 x 10 + $0.24 are due.
+	if want := 12 * 540 * market.Dollar / 1000; q.Forecast.Cost.Middle != want {
+		t.Errorf("without evictions %s, want %s", q.Forecast.Cost.Middle, want)
+	}
+	if p.Forecast.Cost.Low >= q.Forecast.Cost.Middle+4*240*market.Dollar/1000 {
+		t.Errorf("with evictions at least %s: interrupted hours are free", p.Forecast.Cost.Low)
+	}
+}
+
+func TestTooLittleHistory(t *testing.T) {
+	in := calm(t)
+	in.Pools[0].History = steps(now.Add(-30*time.Hour), 40, time.Hour)
+	p := plan(t, in)
+	if p.Forecast.Cost.Known || p.Forecast.Time.Known || !strings.Contains(p.Forecast.Basis, "room for 11 past starts") {
+		t.Errorf("forecast %+v", p.Forecast)
+	}
+	if len(p.Warnings) != 0 {
+		t.Errorf("warnings about unknown figures: %q", p.Warnings)
+	}
+	in.Pools[0].History = nil
+	if p = plan(t, in); !strings.Contains(p.Forecast.Basis, "no price history") || p.Pools[0].HasPrice {
+		t.Errorf("without any history: %+v", p.Forecast)
+	}
+}
+
+func TestUnfinishedReplaysAreNotForgotten(t *testing.T) {
+	in := calm(t)
+	in.Pools[0].History = steps(now.Add(-30*24*time.Hour), 900, 24*time.Hour) // never affordable
+	p := plan(t, in)
+	// The reliable machine alone needs 100 hours: nearly half of the replays end with the history.
+	if d := p.Forecast.Time; !d.HighOpen || d.Middle != 100*time.Hour || !strings.Contains(p.Forecast.Basis, "80 of them had not finished") {
+		t.Errorf("forecast %+v", p.Forecast)
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	in := calm(t)
+	in.Budget, in.Deadline, in.MaxDuration = 6*market.Dollar, now.Add(9*time.Hour), 8*time.Hour
+	want := []string{
+		"the expected cost, $6.40, is above the budget, $6.00: the run would be ended before it is done",
+		"the expected end, 2014-04-01 10:00, is after the deadline, 2014-04-01 09:00",
+		"the expected time, 10h, is above max_duration, 8h: the run would be ended before it is done",
+	}
+	if diff := cmp.Diff(want, plan(t, in).Warnings); diff != "" {
+		t.Error(diff)
+	}
+	in.Budget, in.Deadline, in.MaxDuration = 7*market.Dollar, now.Add(10*time.Hour), 10*time.Hour
+	if got := plan(t, in).Warnings; len(got) != 0 {
+		t.Errorf("warnings although all is just met: %q", got)
+	}
+}
+
+func TestCapacityLimitsReplays(t *testing.T) {
+	in := calm(t)
+	in.ThreeAbove = 0
+	in.Capacity = map[market.Pool]int{pool("c3.xlarge"): 5}
+	if got := plan(t, in).Forecast.Time.Middle; got != 20*time.Hour {
+		t.Errorf("with half the machines %s, want 20h", got)
+	}
+}
+
+func TestProactiveSwitchPaysNoHourTwice(t *testing.T) {
+	in := stormy(t)
+	with, without := in, in
+	without.Policy = bidding.TierML{NeverSwitch: true}
+	a, b := plan(t, with).Forecast, plan(t, without).Forecast
+	if !a.Time.Known || !b.Time.Known || a.Time.Middle > b.Time.Middle {
+		t.Errorf("with switches %+v, without %+v", a.Time, b.Time)
+	}
+}
+
+func TestMakeRefusesNonsense(t *testing.T) {
+	for name, change := range map[string]func(*Input){
+		"work":     func(in *Input) { in.Work = 0 },
+		"rate":     func(in *Input) { in.RatePerVCPU = -1 },
+		"share":    func(in *Input) { in.Overheads.Share = 1 },
+		"reliable": func(in *Input) { in.Reliable.Count = 0 },
+		"types":    func(in *Input) { in.OnDemand = nil },
+	} {
+		in := calm(t)
+		change(&in)
+		if _, err := Make(in, Replay{}); err == nil || !strings.HasPrefix(err.Error(), "planning: ") {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+// drawn is a plan with given figures: its text must not change because an estimate does.
+func drawn(t *testing.T) *Plan {
+	in := stormy(t)
+	in.Name = "demo"
+	considered := func(c bidding.Considered, price market.USD) Pool {
+		c.Price, c.HasPrice, c.Bid = price, price > 0, c.OnDemand
+		return Pool{Considered: c}
+	}
+	p := &Plan{
+		Input: in,
+		Pools: []Pool{
+			considered(bidding.Considered{Pool: pool("c3.2xlarge"), OnDemand: large.OnDemand, Count: 5, Chosen: true,
+				MTTF: market.Estimate{Known: true, Mean: 14 * 24 * time.Hour, Censored: true},
+				Why:  "highest MTTF at least 14d0h at bid $0.48"}, 100_000_000),
+			considered(bidding.Considered{Pool: pool("c3.4xlarge"), OnDemand: 2 * large.OnDemand, Count: 3,
+				Why: "spot price unknown"}, 0),
+			considered(bidding.Considered{Pool: pool("c3.xlarge"), OnDemand: small.OnDemand, Count: 10,
+				MTTF: market.Estimate{Known: true, Mean: 203 * time.Minute, Episodes: 7},
+				Why:  "MTTF 3h23m is lower than that of us-west-1a c3.2xlarge, and this reason goes on for so long that it does not fit on one line"},
+				298_000_000),
+		},
+		Forecast: Forecast{
+			Cost:  Range[market.USD]{Known: true, Low: 8930_000_000, Middle: 9180_000_000, High: 9480_000_000},
+			Time:  Range[time.Duration]{Known: true, Low: 11 * time.Hour, Middle: 670 * time.Minute, High: 13 * time.Hour, HighOpen: true},
+			Basis: "169 past starts, one every 1h from 2014-03-24 01:40 to 2014-03-31 01:40, replayed with this policy",
+		},
+		OnDemand: OnDemand{Fleet: Fleet{Pool: in.OnDemand[0].Pool, Type: large, Count: 5}, Time: 670 * time.Minute, Cost: 28800_000_000},
+		Warnings: []string{"the expected cost, $9.18, is above the budget, $5.00: the run would be ended before it is done"},
+	}
+	p.Pools[0].Capacity, p.Pools[0].Limited = 12, true
+	return p
+}
+
+func TestText(t *testing.T) {
+	p := drawn(t)
+	var plain, colored bytes.Buffer
+	if err := p.WriteText(&plain, Style{Speed: 600}); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.WriteText(&colored, Style{Speed: 600, Color: true}); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(plain.String()) {
+		if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > Width {
+			t.Errorf("longer than %d columns: %s", Width, line)
+		}
+	}
+	if strings.Contains(plain.String(), "\x1b") {
+		t.Error("colours in plain text")
+	}
+	stripped := colored.String()
+	for _, code := range []string{bold, green, yellow, faint, reset} {
+		stripped = strings.ReplaceAll(stripped, code, "")
+	}
+	if stripped != plain.String() || colored.Len() == plain.Len() {
+		t.Error("colours change more than the look")
+	}
+	golden(t, "testdata/plan.golden", plain.String())
+
+	var unknown bytes.Buffer
+	p.Forecast, p.Warnings, p.Pools[0].Chosen = Forecast{Basis: tooFew(3, 24)}, nil, false
+	if err := p.WriteText(&unknown, Style{}); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "testdata/unknown.golden", unknown.String())
+}
+
+func golden(t *testing.T, path, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v; run `make golden`", err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s differs (-want +got):\n%s", path, diff)
+	}
+}
+
+func TestDetails(t *testing.T) {
+	d := plan(t, calm(t)).Details()
+	if d.Cost.Mid != 6.4 || d.Runtime.Mid != 36000 || d.OnDemand.USD != "24" || d.OnDemand.Count != 10 {
+		t.Errorf("details %+v", d)
+	}
+	if p := d.Pools[0]; !p.Chosen || p.Price != "0.04" || p.Pool != pool("c3.xlarge").String() || p.Saving < 0.83 || p.Saving > 0.84 {
+		t.Errorf("pool %+v", p)
+	}
+}
+
+func TestShort(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		90 * time.Second: "1m30s", 0: "0s", 59*time.Minute + 40*time.Second: "60m", 9*time.Hour + 40*time.Minute: "9h40m",
+		10 * time.Hour: "10h", 50 * time.Hour: "2d2h", 15 * time.Minute: "15m", 4 * time.Second: "4s",
+	} {
+		if got := short(d); got != want {
+			t.Errorf("short(%s) = %q, want %q", d, got, want)
+		}
+	}
+}
+
+func TestPercentile(t *testing.T) {
+	var runs []run
+	for i := range 100 {
+		runs = append(runs, run{time: time.Duration(i + 1), finished: i < 90})
+	}
+	r := rangeOf(runs, func(r run) time.Duration { return r.time })
+	if want := (Range[time.Duration]{Known: true, Low: 5, Middle: 50, High: 95, HighOpen: true}); r != want {
+		t.Errorf("%+v, want %+v", r, want)
+	}
+}

@@ -1,0 +1,88 @@
+package planner
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/market"
+)
+
+// summarize gives the middle and the range of many runs.
+func summarize(runs []run, first, last time.Time, every time.Duration) Forecast {
+	unfinished := 0
+	for _, r := range runs {
+		if !r.finished {
+			unfinished++
+		}
+	}
+	f := Forecast{
+		Cost: rangeOf(runs, func(r run) market.USD { return r.cost }),
+		Time: rangeOf(runs, func(r run) time.Duration { return r.time }),
+		Basis: fmt.Sprintf("%d past starts, one every %s from %s to %s, replayed with this policy",
+			len(runs), short(every), first.UTC().Format(timeForm), last.UTC().Format(timeForm)),
+	}
+	if unfinished > 0 {
+		f.Basis += fmt.Sprintf("; %d of them had not finished by now", unfinished)
+	}
+	return f
+}
+
+// rangeOf sorts runs that did not finish behind all others, since their figures are only lower bounds: what
+// falls on one of them is open. When even the middle does, nothing is known.
+func rangeOf[T cmp.Ordered](runs []run, figure func(run) T) Range[T] {
+	sorted := slices.Clone(runs)
+	slices.SortFunc(sorted, func(a, b run) int {
+		if a.finished != b.finished {
+			if a.finished {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(figure(a), figure(b))
+	})
+	low, middle, high := percentile(sorted, 5), percentile(sorted, 50), percentile(sorted, 95)
+	if !middle.finished {
+		return Range[T]{}
+	}
+	return Range[T]{
+		Known: true, Low: figure(low), Middle: figure(middle),
+		High: max(figure(middle), figure(high)), HighOpen: !high.finished,
+	}
+}
+
+// percentile by nearest rank: the smallest figure that at least p percent do not exceed.
+func percentile(sorted []run, p int) run {
+	rank := (len(sorted)*p + 99) / 100
+	return sorted[max(rank, 1)-1]
+}
+
+func tooFew(starts, minimum int) string {
+	if starts == 0 {
+		return "no price history goes back far enough to replay this run"
+	}
+	return fmt.Sprintf("the price history has room for %d past starts of this run, and %d are needed", starts, minimum)
+}
+
+// short gives a duration in at most two units: "9h40m", "3d2h", "45s".
+func short(d time.Duration) string {
+	switch {
+	case d >= 48*time.Hour:
+		d = d.Round(time.Hour)
+		return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
+	case d >= time.Hour:
+		d = d.Round(time.Minute)
+		return strings.TrimSuffix(fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute), "00m")
+	case d >= 10*time.Minute:
+		return fmt.Sprintf("%dm", d.Round(time.Minute)/time.Minute)
+	case d >= time.Minute:
+		d = d.Round(time.Second)
+		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
+	}
+	if d >= time.Second {
+		d = d.Round(time.Second)
+	}
+	return d.Round(time.Millisecond).String()
+}

@@ -1,0 +1,229 @@
+package planner
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/tierml/tierml/market"
+)
+
+// Width is the number of columns that the text of a plan fits in.
+const Width = 100
+
+// Style says how the text looks.
+type Style struct {
+	// Color marks chosen pools and warnings; off for files, pipes and NO_COLOR.
+	Color bool
+	// Speed is market seconds per wall-clock second, to say what the expected time is for the reader; 0 or
+	// 1 = they are the same.
+	Speed float64
+}
+
+const (
+	bold   = "\x1b[1m"
+	green  = "\x1b[32m"
+	yellow = "\x1b[33m"
+	faint  = "\x1b[2m"
+	reset  = "\x1b[0m"
+)
+
+func (s Style) paint(code, text string) string {
+	if !s.Color {
+		return text
+	}
+	return code + text + reset
+}
+
+// WriteText prints the plan for people.
+func (p *Plan) WriteText(w io.Writer, s Style) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\n", s.paint(bold, p.title()))
+	p.writePools(&b, s)
+	b.WriteByte('\n')
+	p.writeExpectation(&b, s)
+	for _, warning := range p.Warnings {
+		b.WriteByte('\n')
+		for _, line := range wrap("Warning: "+warning, Width-2) {
+			b.WriteString("  " + s.paint(yellow, line) + "\n")
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (p *Plan) title() string {
+	in := p.Input
+	want := plural(in.Want.Machines, "transient machine")
+	if in.Want.VCPU > 0 {
+		want = fmt.Sprintf("transient machines with %d vCPUs in total", in.Want.VCPU)
+	}
+	return fmt.Sprintf("Plan for %s at %s: %s by policy %s,\nand %s on demand (%s in %s, $%s an hour each)",
+		in.Name, in.Now.UTC().Format(timeForm), want, in.Policy.Name(),
+		plural(in.Reliable.Count, "reliable machine"), in.Reliable.Type.Name, in.Reliable.Pool.Zone, in.Reliable.Type.OnDemand)
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+var header = []string{"", "TYPE", "ZONE", "SPOT $/H", "ON-DEMAND", "SAVING", "BID $/H", "MTTF", "CAPACITY", "MACHINES"}
+
+// rightAligned columns hold numbers.
+var rightAligned = []bool{false, false, false, true, true, true, true, true, true, true}
+
+func (p *Plan) writePools(b *strings.Builder, s Style) {
+	rows := [][]string{header}
+	for _, pool := range p.Pools {
+		rows = append(rows, pool.cells())
+	}
+	widths := make([]int, len(header))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	for i, row := range rows {
+		line := strings.TrimRight(layOut(row, widths), " ")
+		switch {
+		case i == 0:
+			b.WriteString(s.paint(faint, line) + "\n")
+			continue
+		case p.Pools[i-1].Chosen:
+			line = s.paint(green, line)
+		}
+		b.WriteString(line + "\n")
+		for _, reason := range wrap(p.Pools[i-1].Why, Width-6) {
+			b.WriteString("      " + s.paint(faint, reason) + "\n")
+		}
+	}
+	if !slices.ContainsFunc(p.Pools, func(pool Pool) bool { return pool.Chosen }) {
+		for _, line := range wrap("Nothing is bought at first. The run begins on the reliable machines and buys when a pool allows it.", Width-2) {
+			b.WriteString("  " + line + "\n")
+		}
+	}
+}
+
+func layOut(row []string, widths []int) string {
+	var b strings.Builder
+	b.WriteString("  ")
+	for i, cell := range row {
+		padding := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+		if rightAligned[i] {
+			b.WriteString(padding + cell + "  ")
+		} else {
+			b.WriteString(cell + padding + "  ")
+		}
+	}
+	return b.String()
+}
+
+func (p Pool) cells() []string {
+	price, saving, mttf, capacity, mark, machines := "unknown", "", "unknown", "no limit", "", ""
+	if p.HasPrice {
+		price = perHour(p.Price)
+	}
+	if share, ok := p.Saving(); ok {
+		saving = fmt.Sprintf("%.0f%%", share*100)
+	}
+	if p.MTTF.Known {
+		mttf = short(p.MTTF.Mean)
+		if p.MTTF.Censored {
+			mttf = "≥ " + mttf // no crossing was seen
+		}
+	}
+	if p.Limited {
+		capacity = fmt.Sprint(p.Capacity)
+	}
+	if p.Count > 0 {
+		machines = fmt.Sprint(p.Count)
+	}
+	if p.Chosen {
+		mark = "✓"
+	}
+	return []string{
+		mark, p.Pool.Type, p.Pool.Zone, price, perHour(p.OnDemand), saving, perHour(p.Bid), mttf, capacity, machines,
+	}
+}
+
+// perHour gives a price to a hundredth of a cent, as providers print them.
+func perHour(price market.USD) string {
+	const unit = market.Dollar / 10_000
+	rounded := (price + unit/2) / unit
+	return fmt.Sprintf("%d.%04d", rounded/10_000, rounded%10_000)
+}
+
+func (p *Plan) writeExpectation(b *strings.Builder, s Style) {
+	f, o := p.Forecast, p.OnDemand
+	line := func(name, value, detail string) {
+		text := fmt.Sprintf("  %-14s %9s", name, value)
+		if detail != "" {
+			text += "   " + detail
+		}
+		b.WriteString(text + "\n")
+	}
+	if f.Cost.Known && f.Time.Known {
+		line("Expected cost", f.Cost.Middle.Cents(), rangeText(f.Cost, market.USD.Cents)+savingText(f.Cost.Middle, o.Cost))
+		line("Expected time", short(f.Time.Middle), rangeText(f.Time, short)+wallText(f.Time.Middle, s.Speed))
+	} else {
+		line("Expected cost", "unknown", "")
+		line("Expected time", "unknown", "")
+	}
+	line("On demand", o.Cost.Cents(), fmt.Sprintf("%d x %s for %s, undisturbed: the cheapest suitable fleet",
+		o.Fleet.Count, o.Fleet.Type.Name, short(o.Time)))
+	basis := "Cost and time are unknown: " + f.Basis + "."
+	if f.Cost.Known {
+		basis = "Ranges are the middle nine tenths of " + f.Basis + "."
+	}
+	for _, text := range wrap(basis, Width-2) {
+		b.WriteString("  " + s.paint(faint, text) + "\n")
+	}
+}
+
+func rangeText[T interface{ market.USD | time.Duration }](r Range[T], form func(T) string) string {
+	text := fmt.Sprintf("%s to %s", form(r.Low), form(r.High))
+	if r.HighOpen {
+		text += " or more"
+	}
+	return text
+}
+
+func savingText(cost, onDemand market.USD) string {
+	if onDemand <= 0 || cost >= onDemand {
+		return ""
+	}
+	return fmt.Sprintf("; %.0f%% less than on demand", 100*(1-float64(cost)/float64(onDemand)))
+}
+
+func wallText(d time.Duration, speed float64) string {
+	if speed == 0 || speed == 1 {
+		return ""
+	}
+	return fmt.Sprintf(" of market time; about %s here, at %gx", short(time.Duration(float64(d)/speed)), speed)
+}
+
+// wrap breaks a text at spaces into lines of at most width columns, as far as its words allow.
+func wrap(text string, width int) []string {
+	var lines []string
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		switch {
+		case line == "":
+			line = word
+		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) <= width:
+			line += " " + word
+		default:
+			lines, line = append(lines, line), word
+		}
+	}
+	if line != "" {
+		lines = append(lines, line)
+	}
+	return lines
+}

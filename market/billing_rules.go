@@ -1,0 +1,238 @@
+package market
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The rule books, in the order in which Rules names them. Others of their kind (GCE's) join this list.
+var ruleBooks = []RuleBook{
+	wholeHours{name: "ec2-2017"},
+	perSecond{name: "ec2-now"},
+	wholeHours{name: "ec2-pay-bid", payBid: true},
+}
+
+// Rules gives the rule book of that name:
+//
+//   - ec2-2017: EC2 until October 2017. Whole hours counted from launch. A spot hour costs the spot price in
+//     force when it begins; the last hour is paid in full when the buyer ends the machine in it, and free
+//     when EC2 takes the machine back in it. An on-demand hour begun is an hour paid.
+//   - ec2-pay-bid: the same, but spot hours cost the bid: the what-if that TierML (CMU-PDL-16-102) looks at.
+//   - ec2-now: EC2 since. Per second at the price in force in each, with 60 seconds at least; a spot machine
+//     that EC2 takes back before it has run for an hour is free.
+//
+// In all of them a spot machine never costs more than its bid. Every line's amount is its rate for the time
+// from From to To (rounded half up to the billionth, see USD.PerHour), or nothing when it is Free.
+func Rules(name string) (RuleBook, error) {
+	for _, book := range ruleBooks {
+		if book.Name() == name {
+			return book, nil
+		}
+	}
+	return nil, fmt.Errorf("billing rules %q: there are %s", name, strings.Join(RuleNames(), ", "))
+}
+
+// RuleNames lists the names that Rules knows.
+func RuleNames() []string {
+	var names []string
+	for _, book := range ruleBooks {
+		names = append(names, book.Name())
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Total adds up what is paid.
+func Total(charges []Charge) USD {
+	var sum USD
+	for _, c := range charges {
+		sum += c.Amount
+	}
+	return sum
+}
+
+// wholeHours bills by hours from launch.
+type wholeHours struct {
+	name   string
+	payBid bool
+}
+
+func (b wholeHours) Name() string { return b.name }
+
+// Charges gives one line per hour. An hour is due when it begins; that a machine was taken back in it only
+// shows later, and then the line becomes free.
+func (b wholeHours) Charges(u Usage, h *History, asOf time.Time) ([]Charge, error) {
+	u, asOf, err := settle(u, asOf)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", b.name, err)
+	}
+	var charges []Charge
+	for from := u.Start; hourBegins(u, from, asOf); from = from.Add(time.Hour) {
+		rate, err := b.rate(u, h, from)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", b.name, err)
+		}
+		charges = append(charges, hourCharge(u, from, rate))
+	}
+	return charges, nil
+}
+
+// hourBegins says whether the hour from `from` is on the bill. The first one is as soon as there is a machine.
+func hourBegins(u Usage, from, asOf time.Time) bool {
+	switch {
+	case from.After(asOf):
+		return false
+	case u.EndedBy == Running || from.Equal(u.Start):
+		return true
+	default:
+		return from.Before(u.End)
+	}
+}
+
+func (b wholeHours) rate(u Usage, h *History, from time.Time) (USD, error) {
+	if b.payBid && u.Pool.Class == Spot {
+		if u.Bid <= 0 {
+			return 0, fmt.Errorf("machine of %s launched %s has no bid to pay", u.Pool, u.Start.Format(time.RFC3339))
+		}
+		return u.Bid, nil
+	}
+	return priceAt(u, h, from)
+}
+
+func hourCharge(u Usage, from time.Time, rate USD) Charge {
+	c := Charge{From: from, To: from.Add(time.Hour), Rate: rate}
+	cutShort := u.EndedBy != Running && u.End.Before(c.To)
+	switch {
+	case cutShort && u.EndedBy == ByProvider && u.Pool.Class == Spot:
+		c.To, c.Free, c.Note = u.End, true, "interrupted hour"
+		return c
+	case cutShort:
+		c.Note = "begun hour paid in full"
+	}
+	c.Amount = rate.PerHour(c.To.Sub(c.From))
+	return c
+}
+
+// minimumTime is the least that ec2-now bills.
+const minimumTime = time.Minute
+
+// perSecond bills the time used, each second at its price.
+type perSecond struct{ name string }
+
+func (b perSecond) Name() string { return b.name }
+
+// Charges gives one line per price step. What a machine owes beyond its use because of the minimum costs the
+// price of its last second, so that no price after its end (or after asOf) matters.
+func (b perSecond) Charges(u Usage, h *History, asOf time.Time) ([]Charge, error) {
+	u, asOf, err := settle(u, asOf)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", b.name, err)
+	}
+	if asOf.Before(u.Start) {
+		return nil, nil
+	}
+	end := asOf
+	if u.EndedBy != Running {
+		end = u.End
+	}
+	charges, err := b.steps(u, h, end)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", b.name, err)
+	}
+	last := &charges[len(charges)-1]
+	switch {
+	case u.EndedBy == ByProvider && u.Pool.Class == Spot && end.Sub(u.Start) < time.Hour:
+		for i := range charges {
+			charges[i].Free, charges[i].Note = true, "interrupted in its first hour"
+		}
+	case end.Sub(u.Start) < minimumTime:
+		last.To, last.Note = u.Start.Add(minimumTime), "60 seconds at least"
+	}
+	for i := range charges {
+		if c := &charges[i]; !c.Free {
+			c.Amount = c.Rate.PerHour(c.To.Sub(c.From))
+		}
+	}
+	return charges, nil
+}
+
+// steps cuts [u.Start, end) where the price changes, at whole seconds: a second costs the price at its start.
+// There is at least one step, which may be empty.
+func (b perSecond) steps(u Usage, h *History, end time.Time) ([]Charge, error) {
+	rate, err := priceAt(u, h, u.Start)
+	if err != nil {
+		return nil, err
+	}
+	charges := []Charge{{From: u.Start, To: end, Rate: rate}}
+	for _, p := range h.Changes(u.Start, end) {
+		from := p.At.Truncate(time.Second)
+		if from.Before(p.At) {
+			from = from.Add(time.Second)
+		}
+		if !from.Before(end) {
+			break
+		}
+		last := &charges[len(charges)-1]
+		rate := capped(u, p.Price)
+		if last.From.Equal(from) {
+			last.Rate = rate
+			continue
+		}
+		if rate != last.Rate {
+			last.To = from
+			charges = append(charges, Charge{From: from, To: end, Rate: rate})
+		}
+	}
+	return charges, nil
+}
+
+// settle checks a usage and brings it to what was known at asOf: a machine that ended later was running.
+func settle(u Usage, asOf time.Time) (Usage, time.Time, error) {
+	asOf = asOf.Truncate(time.Second)
+	if u.End.After(asOf) {
+		u.End, u.EndedBy = time.Time{}, Running
+	}
+	return u, asOf, u.check()
+}
+
+func (u Usage) check() error {
+	var errs []error
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if u.Start.IsZero() {
+		fault("no start time")
+	}
+	if u.Start.Nanosecond() != 0 || u.End.Nanosecond() != 0 {
+		fault("start %s and end %s must be whole seconds", u.Start.Format(time.RFC3339Nano), u.End.Format(time.RFC3339Nano))
+	}
+	if u.End.IsZero() != (u.EndedBy == Running) {
+		fault("end time %s does not go with ended by %q", u.End.Format(time.RFC3339), u.EndedBy)
+	}
+	if !u.End.IsZero() && u.End.Before(u.Start) {
+		fault("end %s is before start %s", u.End.Format(time.RFC3339), u.Start.Format(time.RFC3339))
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("usage of %s: %w", u.Pool, errors.Join(errs...))
+}
+
+// priceAt gives the price of the machine at t.
+func priceAt(u Usage, h *History, t time.Time) (USD, error) {
+	price, known := h.At(t)
+	if !known {
+		return 0, fmt.Errorf("price of %s at %s is unknown: give a price history that reaches back that far",
+			u.Pool, t.Format(time.RFC3339))
+	}
+	return capped(u, price), nil
+}
+
+// capped keeps to the bid of a spot machine: it can only be above it while the machine is being taken back.
+func capped(u Usage, price USD) USD {
+	if u.Pool.Class == Spot && u.Bid > 0 {
+		return min(price, u.Bid)
+	}
+	return price
+}

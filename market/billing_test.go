@@ -1,0 +1,281 @@
+package market
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+var (
+	spotPool     = Pool{"ec2", "us-west-1", "us-west-1a", "c3.xlarge", Spot}
+	onDemandPool = Pool{"ec2", "us-west-1", "us-west-1a", "c3.xlarge", OnDemand}
+)
+
+func rules(t testing.TB, name string) RuleBook {
+	t.Helper()
+	book, err := Rules(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return book
+}
+
+func TestRulesNames(t *testing.T) {
+	for _, name := range RuleNames() {
+		if got := rules(t, name).Name(); got != name {
+			t.Errorf("Rules(%q) is called %q", name, got)
+		}
+	}
+	_, err := Rules("ec2-2016")
+	if err == nil || !strings.Contains(err.Error(), "ec2-2017, ec2-now, ec2-pay-bid") {
+		t.Errorf("unknown rules: %v; want the names that there are", err)
+	}
+}
+
+// spot is a machine launched at minute 10 with a bid of 0.239; end is a minute too, by "" = running.
+func spot(end int, by EndedBy) Usage {
+	u := Usage{Pool: spotPool, Bid: mils(239), Start: at(10), EndedBy: by}
+	if by != Running {
+		u.End = at(end)
+	}
+	return u
+}
+
+// TestCharges has worked examples, each from what EC2's documentation of the time says.
+func TestCharges(t *testing.T) {
+	h := prices(0, 100, 60, 200, 75, 150)
+	onDemand := Usage{Pool: onDemandPool, Start: at(10), End: at(75), EndedBy: ByUser}
+	lost := onDemand
+	lost.EndedBy = ByProvider
+	for _, c := range []struct {
+		name  string
+		rules string
+		u     Usage
+		asOf  int
+		want  []Charge
+	}{
+		{
+			// EC2 User Guide of 2014-17, "How Spot Instances Work": the price of an instance hour is the spot price
+			// at its start; changes within the hour wait for the next one.
+			"the price in force when the hour begins", "ec2-2017", spot(130, ByUser), 1000,
+			[]Charge{
+				{From: at(10), To: at(70), Rate: mils(100), Amount: mils(100)},
+				{From: at(70), To: at(130), Rate: mils(200), Amount: mils(200)},
+			},
+		},
+		{
+			// The same guide, "Interruptions": "if you terminate the instance, you pay for the partial hour", as
+			// for an On-Demand hour.
+			"the last hour in full when the user ends it", "ec2-2017", spot(71, ByUser), 1000,
+			[]Charge{
+				{From: at(10), To: at(70), Rate: mils(100), Amount: mils(100)},
+				{From: at(70), To: at(130), Rate: mils(200), Amount: mils(200), Note: "begun hour paid in full"},
+			},
+		},
+		{
+			// The same place: an hour that EC2 interrupts is not charged.
+			"the interrupted hour free", "ec2-2017", spot(129, ByProvider), 1000,
+			[]Charge{
+				{From: at(10), To: at(70), Rate: mils(100), Amount: mils(100)},
+				{From: at(70), To: at(129), Rate: mils(200), Free: true, Note: "interrupted hour"},
+			},
+		},
+		{
+			"interrupted as an hour ends: that hour was a full one", "ec2-2017", spot(70, ByProvider), 1000,
+			[]Charge{{From: at(10), To: at(70), Rate: mils(100), Amount: mils(100)}},
+		},
+		{
+			"running: each hour is due when it begins", "ec2-2017", spot(0, Running), 70,
+			[]Charge{
+				{From: at(10), To: at(70), Rate: mils(100), Amount: mils(100)},
+				{From: at(70), To: at(130), Rate: mils(200), Amount: mils(200)},
+			},
+		},
+		{
+			"a bill of before the end knows nothing of the end", "ec2-2017", spot(69, ByProvider), 68,
+			[]Charge{{From: at(10), To: at(70), Rate: mils(100), Amount: mils(100)}},
+		},
+		{"a bill of before the launch", "ec2-2017", spot(0, Running), 9, nil},
+		{
+			"ended as it began: the hour had begun", "ec2-2017", spot(10, ByUser), 1000,
+			[]Charge{{From: at(10), To: at(70), Rate: mils(100), Amount: mils(100), Note: "begun hour paid in full"}},
+		},
+		{
+			// EC2 pricing page until 2017: "each partial instance-hour consumed will be billed as a full hour".
+			"on-demand: whole hours", "ec2-2017", onDemand, 1000,
+			[]Charge{
+				{From: at(10), To: at(70), Rate: mils(100), Amount: mils(100)},
+				{From: at(70), To: at(130), Rate: mils(200), Amount: mils(200), Note: "begun hour paid in full"},
+			},
+		},
+		{
+			"on-demand hours are not free when the machine is lost", "ec2-2017", lost, 1000,
+			[]Charge{
+				{From: at(10), To: at(70), Rate: mils(100), Amount: mils(100)},
+				{From: at(70), To: at(130), Rate: mils(200), Amount: mils(200), Note: "begun hour paid in full"},
+			},
+		},
+		{
+			"you pay your bid", "ec2-pay-bid", spot(129, ByProvider), 1000,
+			[]Charge{
+				{From: at(10), To: at(70), Rate: mils(239), Amount: mils(239)},
+				{From: at(70), To: at(129), Rate: mils(239), Free: true, Note: "interrupted hour"},
+			},
+		},
+		{
+			// EC2 User Guide today, "Billing for interrupted Spot Instances": ended by the user, Linux pays for the
+			// seconds used; the spot price in effect applies.
+			"per second, each at its price", "ec2-now", spot(80, ByUser), 1000,
+			[]Charge{
+				{From: at(10), To: at(60), Rate: mils(100), Amount: 83_333_333},
+				{From: at(60), To: at(75), Rate: mils(200), Amount: mils(50)},
+				{From: at(75), To: at(80), Rate: mils(150), Amount: 12_500_000},
+			},
+		},
+		{
+			// The same table: interrupted by EC2 in the first hour, no charge ...
+			"interrupted in the first hour", "ec2-now", spot(69, ByProvider), 1000,
+			[]Charge{
+				{From: at(10), To: at(60), Rate: mils(100), Free: true, Note: "interrupted in its first hour"},
+				{From: at(60), To: at(69), Rate: mils(200), Free: true, Note: "interrupted in its first hour"},
+			},
+		},
+		{
+			// ... and in any hour after, charged for the seconds used.
+			"interrupted after the first hour", "ec2-now", spot(70, ByProvider), 1000,
+			[]Charge{
+				{From: at(10), To: at(60), Rate: mils(100), Amount: 83_333_333},
+				{From: at(60), To: at(70), Rate: mils(200), Amount: 33_333_333},
+			},
+		},
+		{
+			"60 seconds at least", "ec2-now", spot(10, ByUser), 1000,
+			[]Charge{{From: at(10), To: at(11), Rate: mils(100), Amount: 1_666_667, Note: "60 seconds at least"}},
+		},
+		{
+			"running", "ec2-now", spot(0, Running), 61,
+			[]Charge{
+				{From: at(10), To: at(60), Rate: mils(100), Amount: 83_333_333},
+				{From: at(60), To: at(61), Rate: mils(200), Amount: 3_333_333},
+			},
+		},
+		{"a bill of before the launch", "ec2-now", spot(0, Running), 9, nil},
+	} {
+		t.Run(c.rules+" "+c.name, func(t *testing.T) {
+			got, err := rules(t, c.rules).Charges(c.u, h, at(c.asOf))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestNeverAboveTheBid: EC2's guide says that one never pays more than the bid; a price above it can only be in
+// force during the two minutes of notice.
+func TestNeverAboveTheBid(t *testing.T) {
+	h := prices(0, 100, 70, 999)
+	for _, name := range RuleNames() {
+		charges, err := rules(t, name).Charges(spot(72, ByUser), h, at(1000))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last := charges[len(charges)-1]; last.Rate != mils(239) {
+			t.Errorf("%s: last line at %s per hour, bid 0.239", name, last.Rate)
+		}
+	}
+}
+
+func TestPerSecondRoundsPriceChangesUp(t *testing.T) {
+	change := at(20).Add(300 * time.Millisecond)
+	h := NewHistory([]PricePoint{{at(0), mils(100)}, {change, mils(200)}})
+	charges, err := rules(t, "ec2-now").Charges(spot(30, ByUser), h, at(1000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(charges) != 2 || charges[1].From != at(20).Add(time.Second) {
+		t.Errorf("a second costs the price at its start: %v", charges)
+	}
+}
+
+func TestChargesRefuse(t *testing.T) {
+	h := prices(0, 100)
+	for _, c := range []struct {
+		name, rules, says string
+		change            func(*Usage)
+	}{
+		{"price unknown", "ec2-2017", "is unknown", func(u *Usage) { u.Start = at(-1) }},
+		{"price unknown", "ec2-now", "is unknown", func(u *Usage) { u.Start = at(-1) }},
+		{"no bid to pay", "ec2-pay-bid", "has no bid", func(u *Usage) { u.Bid = 0 }},
+		{"parts of seconds", "ec2-2017", "whole seconds", func(u *Usage) { u.Start = u.Start.Add(1) }},
+		{"end before start", "ec2-now", "before start", func(u *Usage) { u.End = at(9) }},
+		{"ended by nobody", "ec2-now", "does not go with", func(u *Usage) { u.EndedBy = Running }},
+		{"never ended by somebody", "ec2-2017", "does not go with", func(u *Usage) { u.End = time.Time{} }},
+		{"no start", "ec2-2017", "no start", func(u *Usage) { u.Start = time.Time{} }},
+	} {
+		u := spot(70, ByUser)
+		c.change(&u)
+		charges, err := rules(t, c.rules).Charges(u, h, at(1000))
+		if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), c.rules) {
+			t.Errorf("%s, %s: %v, %v; want an error that says %q", c.rules, c.name, charges, err, c.says)
+		}
+	}
+}
+
+// TestChargesFacts: facts that hold for every life of a machine, under every rule book.
+func TestChargesFacts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		points := append(drawPoints(t), PricePoint{at(-1), mils(5)})
+		h := NewHistory(points)
+		book, err := Rules(rapid.SampledFrom(RuleNames()).Draw(t, "rules"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := Usage{
+			Pool: rapid.SampledFrom([]Pool{spotPool, onDemandPool}).Draw(t, "pool"), Bid: mils(12),
+			Start: at(0).Add(time.Duration(rapid.IntRange(0, 7200).Draw(t, "start")) * time.Second),
+		}
+		asOf := u.Start.Add(time.Duration(rapid.IntRange(0, 20000).Draw(t, "as of")) * time.Second)
+		running := charge(t, book, u, h, asOf)
+		if seen := charge(t, book, u, h.Until(asOf), asOf); cmp.Diff(running, seen) != "" {
+			t.Fatalf("prices after asOf matter: %s", cmp.Diff(running, seen))
+		}
+		if later := charge(t, book, u, h, asOf.Add(time.Second)); Total(later) < Total(running) {
+			t.Fatalf("%s is due, and a second later only %s", Total(running), Total(later))
+		}
+
+		u.End = u.Start.Add(time.Duration(rapid.IntRange(0, 20000).Draw(t, "length")) * time.Second)
+		u.EndedBy = rapid.SampledFrom([]EndedBy{ByUser, ByProvider}).Draw(t, "by")
+		ended := charge(t, book, u, h, u.End)
+		if late := charge(t, book, u, h, u.End.AddDate(1, 0, 0)); cmp.Diff(ended, late) != "" {
+			t.Fatalf("the bill changes after the end: %s", cmp.Diff(ended, late))
+		}
+		next := u.Start
+		for _, c := range ended {
+			amount := c.Rate.PerHour(c.To.Sub(c.From))
+			if c.Free {
+				amount = 0
+			}
+			if c.Amount != amount || !c.From.Equal(next) {
+				t.Fatalf("line %+v: want from %s, amount %s", c, next, amount)
+			}
+			next = c.To
+		}
+		if next.Before(u.End) {
+			t.Fatalf("the bill ends at %s, the machine at %s", next, u.End)
+		}
+	})
+}
+
+func charge(t *rapid.T, book RuleBook, u Usage, h *History, asOf time.Time) []Charge {
+	charges, err := book.Charges(u, h, asOf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return charges
+}

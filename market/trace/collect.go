@@ -1,0 +1,252 @@
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/market"
+)
+
+// Summary says what a file held beside the prices that were taken from it.
+type Summary struct {
+	Rows          int       // rows in the file
+	Kept          int       // price points in the markets
+	OtherProducts int       // rows of other products, not read
+	Duplicates    int       // rows that repeat an earlier row exactly, dropped
+	Conflicts     []RowNote // rows that give another price for the same market and instant; the last one holds
+	Absurd        []RowNote // prices of 0, below 0 or above Options.MaxPrice, left out
+	Gaps          []Gap     // silences longer than Options.MaxGap
+	First, Last   time.Time // range of the points; zero without any
+}
+
+// RowNote is a row that deserves a look.
+type RowNote struct {
+	Line  int
+	Pool  market.Pool
+	At    time.Time
+	Price market.USD
+}
+
+// Gap is a silence of one market. The price before it is taken to hold, which may be wrong.
+type Gap struct {
+	Pool     market.Pool
+	From, To time.Time
+}
+
+// Clean says whether nothing was left out, doubtful or missing.
+func (s *Summary) Clean() bool {
+	return s.Duplicates == 0 && len(s.Conflicts) == 0 && len(s.Absurd) == 0 && len(s.Gaps) == 0
+}
+
+// String gives one line for people.
+func (s *Summary) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d prices of %d rows", s.Kept, s.Rows)
+	for _, part := range []struct {
+		n    int
+		what string
+	}{
+		{s.OtherProducts, "of other products"},
+		{s.Duplicates, "duplicate"},
+		{len(s.Conflicts), "contradicting an earlier row"},
+		{len(s.Absurd), "with an absurd price"},
+		{len(s.Gaps), "gaps"},
+	} {
+		if part.n > 0 {
+			fmt.Fprintf(&b, ", %d %s", part.n, part.what)
+		}
+	}
+	return b.String()
+}
+
+// row is one line of a file, as text.
+type row struct {
+	line                                  int
+	timestamp, zone, kind, product, price string
+}
+
+// collector gathers rows into markets.
+type collector struct {
+	options Options
+	summary Summary
+	markets map[marketKey]*series
+}
+
+type marketKey struct{ zone, kind string }
+
+type series struct {
+	pool   market.Pool
+	points []market.PricePoint // in file order
+	lines  []int               // of each point
+}
+
+func newCollector(o Options) *collector {
+	return &collector{options: o, markets: make(map[marketKey]*series)}
+}
+
+func (c *collector) add(r row) error {
+	if err := c.tryAdd(r); err != nil {
+		return &LineError{Line: r.line, Err: err}
+	}
+	return nil
+}
+
+func (c *collector) tryAdd(r row) error {
+	c.summary.Rows++
+	at, err := time.Parse(time.RFC3339, r.timestamp)
+	if err != nil {
+		return fmt.Errorf("timestamp %q: want RFC 3339 such as 2014-02-16T05:33:25Z", r.timestamp)
+	}
+	at = at.UTC()
+	if year := at.Year(); year < 1970 || year > 9999 {
+		return fmt.Errorf("timestamp %q: want a year from 1970 to 9999", r.timestamp)
+	}
+	price, err := market.ParseUSD(r.price)
+	if err != nil {
+		return fmt.Errorf("price: %w", err)
+	}
+	if r.product == "" {
+		return errors.New("product is empty")
+	}
+	if r.product != c.options.Product {
+		c.summary.OtherProducts++
+		return nil
+	}
+	s, err := c.series(r.zone, r.kind)
+	if err != nil {
+		return err
+	}
+	if price <= 0 || price > c.options.MaxPrice {
+		c.summary.Absurd = append(c.summary.Absurd, RowNote{r.line, s.pool, at, price})
+		return nil
+	}
+	s.points = append(s.points, market.PricePoint{At: at, Price: price})
+	s.lines = append(s.lines, r.line)
+	return nil
+}
+
+func (c *collector) series(zone, kind string) (*series, error) {
+	key := marketKey{zone, kind}
+	if s, ok := c.markets[key]; ok {
+		return s, nil
+	}
+	region, err := RegionOf(zone)
+	if err != nil {
+		return nil, err
+	}
+	if kind == "" || strings.ContainsAny(kind, "/ \t\r\n,\"") {
+		return nil, fmt.Errorf("instance type %q: want a name such as c3.xlarge", kind)
+	}
+	key = marketKey{strings.Clone(zone), strings.Clone(kind)}
+	s := &series{pool: market.Pool{
+		Provider: c.options.Provider, Region: region, Zone: key.zone, Type: key.kind, Class: market.Spot,
+	}}
+	c.markets[key] = s
+	return s, nil
+}
+
+// trace closes the collection.
+func (c *collector) trace() *Trace {
+	all := make([]*series, 0, len(c.markets))
+	for _, s := range c.markets {
+		if len(s.points) > 0 {
+			all = append(all, s)
+		}
+	}
+	slices.SortFunc(all, func(a, b *series) int { return a.pool.Compare(b.pool) })
+	t := &Trace{}
+	for _, s := range all {
+		c.noteRepeats(s)
+		h := market.NewHistory(s.points)
+		c.noteRange(s.pool, h)
+		t.Markets = append(t.Markets, Market{Pool: s.pool, History: h})
+	}
+	sortNotes(c.summary.Absurd)
+	sortNotes(c.summary.Conflicts)
+	t.Summary = c.summary
+	return t
+}
+
+// noteRepeats counts rows of the same instant: equal ones as duplicates, others as conflicts.
+func (c *collector) noteRepeats(s *series) {
+	order := make([]int, len(s.points))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return s.points[a].At.Compare(s.points[b].At) })
+	for i := 1; i < len(order); i++ {
+		before, p := s.points[order[i-1]], s.points[order[i]]
+		switch {
+		case !before.At.Equal(p.At):
+		case before.Price == p.Price:
+			c.summary.Duplicates++
+		default:
+			c.summary.Conflicts = append(c.summary.Conflicts, RowNote{s.lines[order[i]], s.pool, p.At, p.Price})
+		}
+	}
+}
+
+// noteRange extends the summary's range and notes the gaps of a market.
+func (c *collector) noteRange(pool market.Pool, h *market.History) {
+	first, _ := h.First()
+	last, _ := h.Last()
+	sum := &c.summary
+	sum.Kept += h.Len()
+	if sum.First.IsZero() || first.At.Before(sum.First) {
+		sum.First = first.At
+	}
+	if last.At.After(sum.Last) {
+		sum.Last = last.At
+	}
+	before := first
+	for _, p := range h.Points(first.At, last.At) {
+		if p.At.Sub(before.At) > c.options.MaxGap {
+			sum.Gaps = append(sum.Gaps, Gap{Pool: pool, From: before.At, To: p.At})
+		}
+		before = p
+	}
+}
+
+func sortNotes(notes []RowNote) {
+	slices.SortFunc(notes, func(a, b RowNote) int { return a.Line - b.Line })
+}
+
+// RegionOf gives the EC2 region of a zone: the words up to and with the first number ("us-west-1a",
+// "us-west-2-lax-1a" and the bare region "us-west-1" are in us-west-1, us-west-2 and us-west-1).
+func RegionOf(zone string) (string, error) {
+	number := strings.IndexAny(zone, "0123456789")
+	if number < 4 || zone[number-1] != '-' {
+		return "", zoneError(zone)
+	}
+	end := number + 1
+	for end < len(zone) && zone[end] >= '0' && zone[end] <= '9' {
+		end++
+	}
+	for _, part := range strings.Split(zone[:number-1], "-") {
+		if !lowerLetters(part) {
+			return "", zoneError(zone)
+		}
+	}
+	for _, letter := range zone[end:] {
+		if letter != '-' && (letter < 'a' || letter > 'z') && (letter < '0' || letter > '9') {
+			return "", zoneError(zone)
+		}
+	}
+	return zone[:end], nil
+}
+
+func zoneError(zone string) error {
+	return fmt.Errorf("zone %q: want one such as us-west-1a", zone)
+}
+
+func lowerLetters(s string) bool {
+	for _, letter := range s {
+		if letter < 'a' || letter > 'z' {
+			return false
+		}
+	}
+	return s != ""
+}

@@ -1,0 +1,97 @@
+package trace
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/market"
+)
+
+// header names the columns of the CSV form. Times are RFC 3339 UTC, prices dollars per instance hour.
+var header = []string{"timestamp", "zone", "instance_type", "product", "price"}
+
+func readCSV(r io.Reader, c *collector) error {
+	rows := csv.NewReader(r)
+	rows.ReuseRecord = true
+	rows.FieldsPerRecord = len(header)
+	names, err := rows.Read()
+	if errors.Is(err, io.EOF) {
+		return errors.New("empty file")
+	}
+	if err != nil {
+		return csvError(err)
+	}
+	names[0] = strings.TrimPrefix(names[0], "\ufeff")
+	if !slices.Equal(names, header) {
+		return &LineError{Line: 1, Err: fmt.Errorf("columns %q: want %q", strings.Join(names, ","), strings.Join(header, ","))}
+	}
+	for {
+		fields, err := rows.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return csvError(err)
+		}
+		line, _ := rows.FieldPos(0)
+		err = c.add(row{line: line, timestamp: fields[0], zone: fields[1], kind: fields[2], product: fields[3], price: fields[4]})
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// csvError brings the csv package's errors into our form; what is not about a line passes.
+func csvError(err error) error {
+	var parse *csv.ParseError
+	if !errors.As(err, &parse) {
+		return err
+	}
+	if errors.Is(parse.Err, csv.ErrFieldCount) {
+		return &LineError{Line: parse.Line, Err: fmt.Errorf("want %d fields: %s", len(header), strings.Join(header, ","))}
+	}
+	return &LineError{Line: parse.Line, Err: parse.Err}
+}
+
+// Write writes markets in the CSV form, rows sorted by time, then zone and type. What it writes, Read reads
+// back equal when product is Options.Product and the markets are of EC2.
+func Write(w io.Writer, product string, markets []Market) error {
+	type entry struct {
+		point market.PricePoint
+		pool  market.Pool
+	}
+	var entries []entry
+	for _, m := range markets {
+		first, _ := m.History.First()
+		last, ok := m.History.Last()
+		if !ok {
+			continue
+		}
+		entries = append(entries, entry{first, m.Pool})
+		for _, p := range m.History.Points(first.At, last.At) {
+			entries = append(entries, entry{p, m.Pool})
+		}
+	}
+	slices.SortStableFunc(entries, func(a, b entry) int {
+		if order := a.point.At.Compare(b.point.At); order != 0 {
+			return order
+		}
+		return a.pool.Compare(b.pool)
+	})
+	rows := csv.NewWriter(w)
+	// Errors stay with the writer until Flush; Error tells the first.
+	rows.Write(header)
+	for _, e := range entries {
+		rows.Write([]string{e.point.At.UTC().Format(time.RFC3339Nano), e.pool.Zone, e.pool.Type, product, e.point.Price.String()})
+	}
+	rows.Flush()
+	if err := rows.Error(); err != nil {
+		return fmt.Errorf("writing price history: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+// Package trace reads and writes price-history files: the CSV form of this project and the JSON of
+// `aws ec2 describe-spot-price-history`, plain or compressed with gzip or Zstandard.
+//
+// It works on readers and writers and refuses to know where files are. A line that it cannot read is an
+// error with its number; what it can read but not believe (duplicates, gaps, absurd prices) it reports in a
+// Summary, so that nothing is dropped in silence.
+package trace
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/tierml/tierml/market"
+)
+
+// LinuxUNIX is the product that is read unless Options say otherwise.
+const LinuxUNIX = "Linux/UNIX"
+
+// Options say what to read. The zero value reads EC2's Linux/UNIX prices.
+type Options struct {
+	Provider string        // of the pools; "" = "ec2"
+	Product  string        // the only product to keep; "" = LinuxUNIX
+	MaxPrice market.USD    // prices above are absurd and left out; 0 = 10,000 dollars per hour
+	MaxGap   time.Duration // longer silences of a market are reported; 0 = 25 hours
+}
+
+const (
+	defaultMaxPrice = 10_000 * market.Dollar
+	// EC2 repeats an unchanged price about once a day: a longer silence means missing data.
+	defaultMaxGap = 25 * time.Hour
+)
+
+func (o Options) withDefaults() Options {
+	if o.Provider == "" {
+		o.Provider = "ec2"
+	}
+	if o.Product == "" {
+		o.Product = LinuxUNIX
+	}
+	if o.MaxPrice == 0 {
+		o.MaxPrice = defaultMaxPrice
+	}
+	if o.MaxGap == 0 {
+		o.MaxGap = defaultMaxGap
+	}
+	return o
+}
+
+// Market is one pool with its prices.
+type Market struct {
+	Pool    market.Pool
+	History *market.History
+}
+
+// Trace is what a file holds.
+type Trace struct {
+	Markets []Market // sorted by pool; all are spot pools
+	Summary Summary
+}
+
+// History gives the prices of a pool, or nil (which knows no price) when the file has none.
+func (t *Trace) History(pool market.Pool) *market.History {
+	i, ok := slices.BinarySearchFunc(t.Markets, pool, func(m Market, p market.Pool) int { return m.Pool.Compare(p) })
+	if !ok {
+		return nil
+	}
+	return t.Markets[i].History
+}
+
+// Read reads a price history. Form and compression are told by the first bytes.
+func Read(r io.Reader, o Options) (*Trace, error) {
+	plain, closePlain, err := decompress(r)
+	if err != nil {
+		return nil, fmt.Errorf("price history: %w", err)
+	}
+	defer closePlain()
+	c := newCollector(o.withDefaults())
+	if isJSON(plain) {
+		err = readJSON(plain, c)
+	} else {
+		err = readCSV(plain, c)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("price history: %w", err)
+	}
+	return c.trace(), nil
+}
+
+// decompress looks at the first bytes for a compressed form.
+func decompress(r io.Reader) (plain *bufio.Reader, closePlain func(), err error) {
+	raw := bufio.NewReaderSize(r, 64<<10)
+	magic, err := raw.Peek(4)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, nil, err
+	}
+	switch {
+	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
+		unzip, err := gzip.NewReader(raw)
+		if err != nil {
+			return nil, nil, fmt.Errorf("gzip: %w", err)
+		}
+		return bufio.NewReader(unzip), func() { unzip.Close() }, nil
+	case bytes.HasPrefix(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		// One goroutine less to own: with concurrency 1 the decoder works in the caller's.
+		unzip, err := zstd.NewReader(raw, zstd.WithDecoderConcurrency(1))
+		if err != nil {
+			return nil, nil, fmt.Errorf("zstd: %w", err)
+		}
+		return bufio.NewReader(unzip), unzip.Close, nil
+	default:
+		return raw, func() {}, nil
+	}
+}
+
+// isJSON looks past white space for the start of an object or a list.
+func isJSON(r *bufio.Reader) bool {
+	head, _ := r.Peek(512)
+	head = bytes.TrimLeft(head, " \t\r\n")
+	return len(head) > 0 && (head[0] == '{' || head[0] == '[')
+}
+
+// LineError is a line that cannot be read.
+type LineError struct {
+	Line int
+	Err  error
+}
+
+func (e *LineError) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.Err) }
+func (e *LineError) Unwrap() error { return e.Err }

@@ -1,0 +1,141 @@
+package ec2
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"time"
+
+	"github.com/tierml/tierml/internal/clock"
+)
+
+// Config says which EC2 and which machines. Zero values have the defaults named; Region and Cluster are
+// required, and so is ImageID before the first Launch.
+type Config struct {
+	// Region such as "us-west-1". It is never guessed from profiles or metadata.
+	Region string
+	// Cluster is the value of the tag tierml:cluster that sets this Cloud's machines apart from all others.
+	Cluster string
+	// Endpoint replaces EC2's own address: "http://127.0.0.1:4000" of a fake cloud, or a VPC endpoint's
+	// https address. On a loopback address the caller's own credentials and profiles are never read.
+	Endpoint string
+	// Credentials replace the SDK's default chain (environment, profiles, SSO, machine role).
+	Credentials *Credentials
+
+	// Owner, when set, becomes the tag tierml:owner: whom to ask about a machine.
+	Owner string
+	// ImageID is the machine image (AMI).
+	ImageID string
+	// Subnets gives the subnet to use in a zone; zones that are not in it use their default subnet.
+	Subnets map[string]string
+	// SecurityGroups are ids; none = the default group.
+	SecurityGroups []string
+	// InstanceProfile is the name of the role that machines get; none = no role.
+	InstanceProfile string
+	// RootVolume replaces the image's own root volume.
+	RootVolume *RootVolume
+
+	// MaxAttempts is how often a call is tried before it fails (default 5). wrap.Retry goes further.
+	MaxAttempts int
+	// AttemptTimeout bounds each try (default 30 s).
+	AttemptTimeout time.Duration
+	// PollInterval is how often Notify looks, wall-clock (default 5 s: EC2's limit for describing calls is
+	// shared by the whole account; a machine's own notice.Watch is faster).
+	PollInterval time.Duration
+	// NoticeLength is the time from a spot machine's mark to its end, wall-clock (default 2 min).
+	NoticeLength time.Duration
+	// Settle is how long EC2 may not know everywhere of a machine that it has just launched, wall-clock
+	// (default 1 min).
+	Settle time.Duration
+	// Clock maps wall-clock to market time (default: they are the same).
+	Clock clock.Mapping
+	// Log gets what passes by itself, such as a failed look of Notify (default: nothing).
+	Log *slog.Logger
+}
+
+// Credentials are static ones.
+type Credentials struct {
+	AccessKeyID, SecretAccessKey, SessionToken string
+}
+
+// RootVolume is an encrypted root volume.
+type RootVolume struct {
+	Device   string // as the image names it, "/dev/xvda"
+	SizeGiB  int32
+	KMSKeyID string // none = the account's default key
+}
+
+func (c Config) withDefaults() Config {
+	setDefault(&c.MaxAttempts, 5)
+	setDefault(&c.AttemptTimeout, 30*time.Second)
+	setDefault(&c.PollInterval, 5*time.Second)
+	setDefault(&c.NoticeLength, 2*time.Minute)
+	setDefault(&c.Settle, time.Minute)
+	setDefault(&c.Clock, clock.Real())
+	setDefault(&c.Log, slog.New(slog.DiscardHandler))
+	return c
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// clusterName keeps out what EC2's filters take for wildcards.
+var clusterName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// validate reports every fault.
+func (c Config) validate() error {
+	var faults []error
+	if c.Region == "" {
+		faults = append(faults, errors.New(`region is missing: name one, such as "us-west-1"`))
+	}
+	if !clusterName.MatchString(c.Cluster) {
+		faults = append(faults, fmt.Errorf("cluster name %q: want up to 64 letters, digits and .-_ (machines are "+
+			"told apart by it)", c.Cluster))
+	}
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"attempt timeout", c.AttemptTimeout}, {"poll interval", c.PollInterval},
+		{"notice length", c.NoticeLength}, {"settle time", c.Settle},
+	} {
+		if d.value < 0 {
+			faults = append(faults, fmt.Errorf("%s %s is below zero", d.name, d.value))
+		}
+	}
+	if c.MaxAttempts < 0 {
+		faults = append(faults, fmt.Errorf("attempts %d: want at least 1", c.MaxAttempts))
+	}
+	if v := c.RootVolume; v != nil && (v.Device == "" || v.SizeGiB < 1) {
+		faults = append(faults, errors.New("root volume needs a device name and a size of at least 1 GiB"))
+	}
+	if _, err := c.endpointIsLocal(); err != nil {
+		faults = append(faults, err)
+	}
+	return errors.Join(faults...)
+}
+
+// endpointIsLocal says whether the endpoint is on this machine. Elsewhere it must be https: user data holds
+// secrets of the cluster.
+func (c Config) endpointIsLocal() (bool, error) {
+	if c.Endpoint == "" {
+		return false, nil
+	}
+	u, err := url.Parse(c.Endpoint)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return false, fmt.Errorf("endpoint %q: want an address such as http://127.0.0.1:4000", c.Endpoint)
+	}
+	addr, err := netip.ParseAddr(u.Hostname())
+	local := u.Hostname() == "localhost" || err == nil && addr.IsLoopback()
+	if !local && u.Scheme != "https" {
+		return false, fmt.Errorf("endpoint %q: use https for an endpoint that is not on this machine", c.Endpoint)
+	}
+	return local, nil
+}

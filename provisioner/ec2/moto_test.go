@@ -1,0 +1,67 @@
+package ec2_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner/ec2"
+	"github.com/tierml/tierml/provisioner/provisionertest"
+)
+
+const (
+	motoEndpoint  = "TIERML_MOTO_ENDPOINT"
+	noClientToken = "moto does not look at ClientToken"
+)
+
+// TestMoto lets moto (https://github.com/getmoto/moto), an emulator that nobody here wrote, check the
+// adapter's idea of EC2's wire format.
+func TestMoto(t *testing.T) {
+	endpoint := os.Getenv(motoEndpoint)
+	if endpoint == "" {
+		t.Skipf("%s is not set: install Python's package 'moto[server]', run `moto_server -H 127.0.0.1 -p 5000` "+
+			"and set %s=http://127.0.0.1:5000", motoEndpoint, motoEndpoint)
+	}
+	provisionertest.Run(t, func(t testing.TB) provisionertest.Subject {
+		return provisionertest.Subject{
+			Cloud:    motoCloud(t, endpoint),
+			Other:    motoCloud(t, endpoint),
+			Spot:     market.Pool{Provider: ec2.Provider, Region: "us-west-1", Zone: "us-west-1a", Type: "c5.large", Class: market.Spot},
+			OnDemand: market.Pool{Provider: ec2.Provider, Region: "us-west-1", Zone: "us-west-1a", Type: "c5.large", Class: market.OnDemand},
+			Bid:      market.Dollar / 10,
+			Unknown:  unknownMachine,
+			Lacks: map[string]string{
+				"WholeCount":               "moto launches MinCount machines",
+				"SameTokenSameMachines":    noClientToken,
+				"SameTokenConcurrently":    noClientToken,
+				"SameTokenAfterLostAnswer": noClientToken,
+				"SameTokenAfterTheEnd":     noClientToken,
+				"UsedTokenOtherRequest":    noClientToken,
+			},
+		}
+	})
+	t.Run("Types", func(t *testing.T) {
+		types, err := motoCloud(t, endpoint).Types(t.Context(), "c5.xlarge", "c6g.large")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []market.InstanceType{
+			{Name: "c5.xlarge", Arch: "x86_64", VCPU: 4, MemoryMiB: 8192},
+			{Name: "c6g.large", Arch: "arm64", VCPU: 2, MemoryMiB: 4096},
+		}
+		for n := range want {
+			if n >= len(types) || types[n] != want[n] {
+				t.Fatalf("got %+v, want %+v", types, want)
+			}
+		}
+	})
+}
+
+func motoCloud(t testing.TB, endpoint string) *ec2.Cloud {
+	return newCloud(t, ec2.Config{
+		Endpoint: endpoint, Region: "us-west-1", Cluster: newCluster(),
+		ImageID:      "ami-12c6146b", // one of those that moto knows
+		PollInterval: 50 * time.Millisecond,
+	})
+}

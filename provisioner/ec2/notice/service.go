@@ -1,0 +1,109 @@
+package notice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+)
+
+// Limits on answers: metadata values are short, user data at most 16 KiB.
+const (
+	maxValue    = 4 << 10
+	maxUserData = 64 << 10
+)
+
+// The service is on the machine's own host: an answer that takes longer will not come.
+const (
+	dialTimeout   = time.Second
+	answerTimeout = 2 * time.Second
+)
+
+// Tries per question: a watch asks again soon anyway, and must not be late with the next question.
+const (
+	watchAttempts = 2
+	readAttempts  = 5
+)
+
+// service is the instance metadata service.
+type service struct {
+	client    *imds.Client
+	transport *http.Transport
+}
+
+// newService makes a client that tries so often; close it after use. It must be twice at least: an outdated
+// session token shows by a refusal.
+func newService(c Config, attempts int) *service {
+	transport := &http.Transport{ // no proxy: nobody else can answer for this machine
+		DialContext:           (&net.Dialer{Timeout: dialTimeout}).DialContext,
+		ResponseHeaderTimeout: answerTimeout,
+	}
+	client := imds.New(imds.Options{
+		Endpoint:       c.Endpoint,
+		HTTPClient:     &http.Client{Transport: transport},
+		Retryer:        retry.NewStandard(func(o *retry.StandardOptions) { o.MaxAttempts = attempts }),
+		EnableFallback: aws.FalseTernary, // never version 1, which answers anybody who can make us ask
+	})
+	return &service{client: client, transport: transport}
+}
+
+func (s *service) close() { s.transport.CloseIdleConnections() }
+
+// get reads a value; it is not found when the service has none, which for notices is the normal case.
+func (s *service) get(ctx context.Context, path string) (value string, found bool, err error) {
+	out, err := s.client.GetMetadata(ctx, &imds.GetMetadataInput{Path: path})
+	if isNotFound(err) {
+		return "", false, nil
+	}
+	if err != nil {
+		return "", false, fmt.Errorf("%s: %w", path, err)
+	}
+	content, err := readAll(out.Content, maxValue)
+	if err != nil {
+		return "", false, fmt.Errorf("%s: %w", path, err)
+	}
+	return strings.TrimSpace(string(content)), true, nil
+}
+
+// must reads a value that every machine has.
+func (s *service) must(ctx context.Context, path string) (string, error) {
+	value, found, err := s.get(ctx, path)
+	if err == nil && (!found || value == "") {
+		err = fmt.Errorf("%s: the service has no value", path)
+	}
+	return value, err
+}
+
+func (s *service) userData(ctx context.Context) ([]byte, error) {
+	out, err := s.client.GetUserData(ctx, &imds.GetUserDataInput{})
+	if isNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return readAll(out.Content, maxUserData)
+}
+
+func readAll(body io.ReadCloser, most int64) ([]byte, error) {
+	defer body.Close()
+	content, err := io.ReadAll(io.LimitReader(body, most+1))
+	if err == nil && int64(len(content)) > most {
+		err = fmt.Errorf("the answer has more than %d bytes", most)
+	}
+	return content, err
+}
+
+func isNotFound(err error) bool {
+	response, ok := errors.AsType[*smithyhttp.ResponseError](err)
+	return ok && response.HTTPStatusCode() == http.StatusNotFound
+}

@@ -1,0 +1,129 @@
+// Package provisionertest is the exam that every provisioner.Cloud takes: the contract as a test that runs.
+//
+// A cloud's own test makes a Subject and calls Run. What a provider cannot be made to do on request (run out
+// of capacity, evict) is a knob of the Subject that may be missing; the parts that need it are then skipped
+// and say so. Memory is a small cloud that passes, for the tests of what is built on clouds.
+//
+// The exam refuses to know any provider.
+package provisionertest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
+)
+
+// Subject is a cloud that takes the exam, with ways to make things happen to it. Each part of the exam gets
+// its own, from the function given to Run, and expects to be alone in its cluster.
+type Subject struct {
+	Cloud provisioner.Cloud
+	// Spot is a pool with at least five free machines and a price above LowBid and at most Bid.
+	Spot market.Pool
+	Bid  market.USD
+	// LowBid is a bid below the price; 0 = this cloud has no prices.
+	LowBid market.USD
+	// OnDemand is a pool with at least one free machine; zero = none.
+	OnDemand market.Pool
+	// Other is another cluster on the same provider; nil = none.
+	Other provisioner.Cloud
+	// Unknown is the well-formed id of a machine that does not exist.
+	Unknown provisioner.InstanceID
+
+	// SetFree leaves so many free machines in the Spot pool; nil = it cannot be done.
+	SetFree func(n int)
+	// Evict lets the provider take a machine back with its usual notice; nil = it cannot be done.
+	Evict func(provisioner.InstanceID)
+	// Expire lets the notice of an evicted machine run out at once; nil = it runs out by itself, within
+	// Patience.
+	Expire func(provisioner.InstanceID)
+	// Kill lets the provider take a machine back without notice; nil = it cannot be done.
+	Kill func(provisioner.InstanceID)
+
+	// Lacks names parts of the exam that this cloud is known to fail, each with the reason: for emulators
+	// that leave something out. They are skipped.
+	Lacks map[string]string
+	// Patience is how long to wait for something to happen, wall-clock (default 20 s).
+	Patience time.Duration
+}
+
+// part is one question of the exam.
+type part struct {
+	name string
+	// needs says which knob the subject lacks for it; "" = none. nil = the part needs none.
+	needs func(Subject) string
+	check func(testing.TB, Subject)
+}
+
+func parts() []part {
+	return []part{
+		{"SpotLife", nil, checkSpotLife},
+		{"OnDemandLife", needOnDemand, checkOnDemandLife},
+		{"WholeCount", nil, checkWholeCount},
+		{"SameTokenSameMachines", nil, checkSameToken},
+		{"SameTokenConcurrently", nil, checkSameTokenConcurrently},
+		{"SameTokenAfterLostAnswer", nil, checkLostAnswer},
+		{"SameTokenAfterTheEnd", nil, checkSameTokenAfterTheEnd},
+		{"UsedTokenOtherRequest", nil, checkTokenReuse},
+		{"PartialCapacity", needSetFree, checkPartialCapacity},
+		{"NoCapacity", needSetFree, checkNoCapacity},
+		{"BidTooLow", needLowBid, checkBidTooLow},
+		{"InvalidRequest", nil, checkInvalidRequest},
+		{"TerminateTwice", nil, checkTerminateTwice},
+		{"TerminateUnknown", nil, checkTerminateUnknown},
+		{"Eviction", needEvict, checkEviction},
+		{"Kill", needKill, checkKill},
+		{"NotifyTellsOfOwnTermination", nil, checkNotifyOwnTermination},
+		{"OnlyOwnCluster", needOther, checkOnlyOwnCluster},
+		{"Cancellation", nil, checkCancellation},
+	}
+}
+
+// Run gives the exam, each part to a new Subject.
+func Run(t *testing.T, newSubject func(testing.TB) Subject) {
+	for _, p := range parts() {
+		t.Run(p.name, func(t *testing.T) {
+			s := newSubject(t).withDefaults()
+			if why := s.skips(p); why != "" {
+				t.Skip(why)
+			}
+			p.check(t, s)
+		})
+	}
+}
+
+func (s Subject) withDefaults() Subject {
+	if s.Patience == 0 {
+		s.Patience = 20 * time.Second
+	}
+	return s
+}
+
+func (s Subject) skips(p part) string {
+	if why := s.Lacks[p.name]; why != "" {
+		return "known lack: " + why
+	}
+	if p.needs == nil {
+		return ""
+	}
+	return p.needs(s)
+}
+
+func need(has bool, what string) string {
+	if has {
+		return ""
+	}
+	return "this subject has no " + what
+}
+
+func needOnDemand(s Subject) string {
+	return need(s.OnDemand != market.Pool{}, "on-demand pool")
+}
+func needSetFree(s Subject) string {
+	return need(s.SetFree != nil, "way to run out of capacity (SetFree)")
+}
+func needLowBid(s Subject) string { return need(s.LowBid > 0, "prices (LowBid)") }
+func needEvict(s Subject) string  { return need(s.Evict != nil, "way to evict (Evict)") }
+func needKill(s Subject) string   { return need(s.Kill != nil, "way to evict without notice (Kill)") }
+func needOther(s Subject) string  { return need(s.Other != nil, "second cluster (Other)") }

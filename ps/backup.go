@@ -1,0 +1,90 @@
+package ps
+
+// Backup is one partition as its BackupPS sees it: the last committed cut, and the delivery of the next one
+// until that commits.
+type Backup struct {
+	schema   *Schema
+	id       Partition
+	cut      Clock
+	lacking  bool // holds no cut at all: came after the job's start and has had no full delivery yet
+	rows     map[Key][]float32
+	incoming *Delivery
+}
+
+// NewBackup gives a backup that holds cut 0, the initial state, which takes no rows.
+func NewBackup(schema *Schema, id Partition) *Backup {
+	return &Backup{schema: schema, id: id, rows: map[Key][]float32{}}
+}
+
+// NewEmptyBackup gives a backup that holds nothing and needs a full delivery first.
+func NewEmptyBackup(schema *Schema, id Partition) *Backup {
+	b := NewBackup(schema, id)
+	b.lacking = true
+	return b
+}
+
+// Cut is the committed cut that it holds; false when it holds none.
+func (b *Backup) Cut() (Clock, bool) { return b.cut, !b.lacking }
+
+// Delivered is the cut of a complete delivery that waits for its commit; 0 = none.
+func (b *Backup) Delivered() Clock {
+	if b.incoming == nil {
+		return 0
+	}
+	return b.incoming.Cut
+}
+
+// Deliver takes a complete delivery. needFull: it builds on a cut that is not here, send all rows.
+func (b *Backup) Deliver(d *Delivery) (needFull bool, err error) {
+	if err := d.Rows.Check(b.schema, b.id); err != nil {
+		return false, err
+	}
+	if !b.lacking && d.Cut == b.cut {
+		return false, nil // delivered and committed before
+	}
+	if !d.Full && (b.lacking || d.Base != b.cut) {
+		return true, nil
+	}
+	if d.Cut < b.cut {
+		return false, invalid("delivery of cut %d to a backup at cut %d", d.Cut, b.cut)
+	}
+	b.incoming = d
+	return false, nil
+}
+
+// Commit makes the delivered cut the one that is held. Committing it again is harmless.
+func (b *Backup) Commit(c Clock) error {
+	if !b.lacking && b.cut == c {
+		return nil
+	}
+	if b.incoming == nil || b.incoming.Cut != c {
+		return invalid("cut %d of partition %d was not delivered", c, b.id)
+	}
+	if b.incoming.Full {
+		b.rows = make(map[Key][]float32, len(b.incoming.Rows.Keys))
+	}
+	b.incoming.Rows.Each(b.schema, func(k Key, row []float32) {
+		if held, ok := b.rows[k]; ok {
+			copy(held, row)
+		} else {
+			b.rows[k] = append([]float32(nil), row...)
+		}
+	})
+	b.cut, b.lacking, b.incoming = c, false, nil
+	return nil
+}
+
+// Drop forgets a delivery that will not be committed.
+func (b *Backup) Drop() { b.incoming = nil }
+
+// Promote gives a shard that starts at the held cut; the backup stays what it is.
+func (b *Backup) Promote(c Clock) (*Shard, error) {
+	if b.lacking || b.cut != c {
+		return nil, invalid("partition %d: backup holds cut %d, not %d", b.id, b.cut, c)
+	}
+	s := newShardAt(b.schema, b.id, c)
+	for k, row := range b.rows {
+		s.rows[k] = append([]float32(nil), row...)
+	}
+	return s, nil
+}

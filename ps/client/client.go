@@ -1,0 +1,290 @@
+// Package client is how a worker process reaches the parameter servers: it reads rows that are fresh enough,
+// and contributes a clock's updates so that they count once or not at all, whatever moves or fails meanwhile.
+//
+// It follows routes and never makes one. It refuses to know what the numbers mean.
+package client
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/ps/wire"
+)
+
+// Errors on which the worker, not the client, must do something else. Others are those of package ps.
+var (
+	// ErrStale: the generation is over. The worker waits for the news of the recovery.
+	ErrStale = wire.ErrStale
+	// ErrFenced: this incarnation was given up. The process must rejoin empty.
+	ErrFenced = ps.ErrFenced
+	// ErrClosed: Close was called.
+	ErrClosed = wire.ErrClosed
+)
+
+// Config is what a client is made from.
+type Config struct {
+	Schema ps.Schema
+	Job    uint64
+	Log    *slog.Logger // nil: none
+	Dial   wire.Dialer  // nil: TCP
+	// Local gives the server of this process, if it is that one, to ask it without a network. Nil: none.
+	Local func(ps.ServerID) wire.Caller
+}
+
+// PartitionSums are a contribution's updates of one partition.
+type PartitionSums = wire.PartitionSums
+
+// Client is one worker process's way to all servers. Its methods may be called by several goroutines.
+type Client struct {
+	cfg     Config
+	schema  ps.Schema
+	log     *slog.Logger
+	links   wire.Links
+	traffic wire.Traffic
+	layouts sync.Pool // *layout
+
+	mu         sync.Mutex
+	generation ps.Generation
+	routed     bool
+	version    uint64
+	owners     []server      // Index: Partition; what the route says, and since then the servers themselves
+	changed    chan struct{} // closed and replaced when a route comes
+	flights    map[*flight]struct{}
+	closed     bool
+}
+
+// server is where requests go.
+type server struct {
+	id      ps.ServerID
+	address string
+}
+
+// New gives a client that knows no route yet: its methods wait for one.
+func New(cfg Config) *Client {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	c := &Client{
+		cfg:     cfg,
+		schema:  cfg.Schema,
+		log:     cfg.Log,
+		owners:  make([]server, cfg.Schema.Partitions),
+		changed: make(chan struct{}),
+		flights: map[*flight]struct{}{},
+	}
+	c.layouts.New = func() any { return new(layout) }
+	c.links = wire.Links{Dial: cfg.Dial, Job: cfg.Job, Traffic: &c.traffic}
+	return c
+}
+
+// Close ends everything that is under way and waits for the client's goroutines.
+func (c *Client) Close() {
+	c.mu.Lock()
+	if !c.closed {
+		c.closed = true
+		c.wake()
+	}
+	c.mu.Unlock()
+	c.links.Close()
+}
+
+// Traffic is how many bytes came in and went out over the network.
+func (c *Client) Traffic() (in, out int64) { return c.traffic.In.Load(), c.traffic.Out.Load() }
+
+// SetRoute tells who serves, and where. Requests that are under way to servers that have been replaced are sent
+// again to the new ones. A route that is older than what is known is ignored.
+func (c *Client) SetRoute(generation ps.Generation, route ps.Route, peers map[ps.ServerID]string) {
+	c.mu.Lock()
+	if generation < c.generation || c.routed && generation == c.generation && route.Version < c.version {
+		c.mu.Unlock()
+		return
+	}
+	c.generation, c.routed, c.version = generation, true, route.Version
+	for p := range c.owners {
+		c.owners[p] = server{}
+		if p < len(route.Owner) {
+			c.owners[p] = server{id: route.Owner[p], address: peers[route.Owner[p]]}
+		}
+	}
+	c.wake()
+	c.mu.Unlock()
+
+	addresses := map[string]bool{}
+	for _, address := range peers {
+		addresses[address] = true
+	}
+	c.links.Keep(addresses)
+}
+
+// view is what is known at one moment.
+type view struct {
+	owners  []server
+	changed <-chan struct{}
+}
+
+// look waits until there is a route of a generation, and copies it into owners.
+func (c *Client) look(ctx context.Context, generation ps.Generation, owners []server) (view, error) {
+	for {
+		c.mu.Lock()
+		v := view{owners: append(owners[:0], c.owners...), changed: c.changed}
+		closed, known, now := c.closed, c.routed, c.generation
+		c.mu.Unlock()
+		switch {
+		case closed:
+			return v, ErrClosed
+		case ctx.Err() != nil:
+			return v, ctx.Err()
+		case known && now > generation:
+			return v, ErrStale
+		case known && now == generation:
+			return v, nil
+		}
+		select {
+		case <-v.changed:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// learn takes up where a partition has moved, as told by from; unless a route has come meanwhile.
+func (c *Client) learn(p ps.Partition, from, to server) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.owners[p] == from {
+		c.owners[p] = to
+	}
+}
+
+// flight is a call that is under way.
+type flight struct {
+	generation ps.Generation
+	to         server
+	partitions []ps.Partition
+	cancel     context.CancelFunc
+}
+
+// call asks a server once. It is cut short when the route no longer gives that server all of the partitions.
+func (c *Client) call(
+	ctx context.Context, generation ps.Generation, to server, partitions []ps.Partition, request wire.Message,
+) (wire.Message, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	f := &flight{generation: generation, to: to, partitions: partitions, cancel: cancel}
+	if !c.depart(f) {
+		return nil, wire.ErrRetry
+	}
+	defer c.arrive(f)
+	if c.cfg.Local != nil {
+		if caller := c.cfg.Local(to.id); caller != nil {
+			return caller.Call(ctx, generation, request)
+		}
+	}
+	if to.address == "" {
+		return nil, wire.ErrRetry
+	}
+	link, err := c.links.To(ctx, to.address)
+	if err != nil {
+		return nil, err
+	}
+	return link.Call(ctx, generation, request)
+}
+
+// depart registers a call, unless it is of no use any more.
+func (c *Client) depart(f *flight) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.current(f) {
+		return false
+	}
+	c.flights[f] = struct{}{}
+	return true
+}
+
+func (c *Client) arrive(f *flight) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.flights, f)
+}
+
+// current says whether a call still asks the right server. The caller holds mu.
+func (c *Client) current(f *flight) bool {
+	if c.closed || c.generation != f.generation {
+		return false
+	}
+	for _, p := range f.partitions {
+		if c.owners[p] != f.to {
+			return false
+		}
+	}
+	return true
+}
+
+// wake ends pauses, and calls that are of no use any more. The caller holds mu.
+func (c *Client) wake() {
+	close(c.changed)
+	c.changed = make(chan struct{})
+	for f := range c.flights { // any order: each is on its own
+		if !c.current(f) {
+			f.cancel()
+		}
+	}
+}
+
+// fatal says whether a failed request must not simply be sent again.
+func fatal(err error) bool {
+	for _, reason := range []error{ErrStale, ErrFenced, ps.ErrInvalid, ps.ErrOverflow, wire.ErrRefused, wire.ErrInternal} {
+		if errors.Is(err, reason) {
+			return true
+		}
+	}
+	return false
+}
+
+// attempts paces the rounds of one operation.
+type attempts struct {
+	pause time.Duration
+	hops  int // rounds in a row that only followed moved partitions
+}
+
+const (
+	firstPause = 2 * time.Millisecond
+	maxPause   = 200 * time.Millisecond
+	// maxHops is how often news of moves is followed without a pause: servers whose news is old could send the
+	// client in a circle.
+	maxHops = 4
+)
+
+// outcome of a round, the best first.
+type outcome int
+
+const (
+	progress outcome = iota // something was done; what is left may be asked for at once
+	followed                // partitions have moved
+	setback                 // a server is not ready, or cannot be reached
+)
+
+// next waits as long as a round's outcome suggests. A new route ends the pause.
+func (a *attempts) next(ctx context.Context, v view, o outcome) {
+	switch {
+	case o == progress:
+		*a = attempts{}
+		return
+	case o == followed && a.hops < maxHops:
+		a.hops++
+		return
+	}
+	a.hops = 0
+	a.pause = min(max(2*a.pause, firstPause), maxPause)
+	timer := time.NewTimer(a.pause/2 + rand.N(a.pause/2))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-v.changed:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,199 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/ps/wire"
+)
+
+// Rows are what Read fetched: the rows in the order of the keys, one after another in Values. The memory is
+// used again when they are given to another Read.
+type Rows struct {
+	Keys   []ps.Key
+	Values []float32
+	starts []int // Index: as Keys, and one more
+}
+
+// At is the row of Keys[i]. Changing it changes Values.
+func (r *Rows) At(i int) []float32 { return r.Values[r.starts[i]:r.starts[i+1]:r.starts[i+1]] }
+
+// reset makes room for the rows of keys.
+func (r *Rows) reset(schema *ps.Schema, keys []ps.Key) error {
+	r.Keys = append(r.Keys[:0], keys...)
+	r.starts = append(r.starts[:0], 0)
+	total := 0
+	for _, k := range keys {
+		if int(k.Table) >= len(schema.Tables) || uint64(k.Row) >= schema.Tables[k.Table].Rows {
+			return fmt.Errorf("%w: there is no row %d of table %d", ps.ErrInvalid, k.Row, k.Table)
+		}
+		total += schema.Cols(k)
+		r.starts = append(r.starts, total)
+	}
+	r.Values = slices.Grow(r.Values[:0], total)[:total]
+	return nil
+}
+
+// layout groups keys by partition.
+type layout struct {
+	owners     []server
+	partition  []ps.Partition // of each key
+	begins     []int          // Index: Partition, and one more: where its keys begin in order
+	order      []int          // indices of keys, by partition
+	partitions []ps.Partition // what is still to be read
+	left       []bool         // Index: Partition; the same as a set
+	keys       []ps.Key       // of partitions, in their order
+	keyBegins  []int          // Index: Partition; where its keys begin in keys
+}
+
+func (l *layout) group(schema *ps.Schema, keys []ps.Key) {
+	n := schema.Partitions
+	l.partition, l.partitions, l.order = l.partition[:0], l.partitions[:0], slices.Grow(l.order[:0], len(keys))[:len(keys)]
+	l.begins = slices.Grow(l.begins[:0], n+1)[:n+1]
+	l.keyBegins = slices.Grow(l.keyBegins[:0], n)[:n]
+	l.left = slices.Grow(l.left[:0], n)[:n]
+	clear(l.begins)
+	for _, k := range keys {
+		p := schema.PartitionOf(k)
+		l.partition = append(l.partition, p)
+		l.begins[p+1]++
+	}
+	for p := range n {
+		l.left[p] = l.begins[p+1] > 0
+		l.begins[p+1] += l.begins[p]
+		l.keyBegins[p] = l.begins[p] // borrowed: the next free place in order
+	}
+	for i, p := range l.partition {
+		l.order[l.keyBegins[p]] = i
+		l.keyBegins[p]++
+	}
+}
+
+// next lists what is still to be read, and says whether there is any.
+func (l *layout) next() bool {
+	l.partitions = l.partitions[:0]
+	for p, left := range l.left {
+		if left {
+			l.partitions = append(l.partitions, ps.Partition(p))
+		}
+	}
+	return len(l.partitions) > 0
+}
+
+// of gives the indices of a partition's keys.
+func (l *layout) of(p ps.Partition) []int { return l.order[l.begins[p]:l.begins[p+1]] }
+
+// gather puts the keys in the order of partitions, so that each server's are in one piece.
+func (l *layout) gather(keys []ps.Key) {
+	l.keys = l.keys[:0]
+	for _, p := range l.partitions {
+		l.keyBegins[p] = len(l.keys)
+		for _, i := range l.of(p) {
+			l.keys = append(l.keys, keys[i])
+		}
+	}
+}
+
+// Read fetches rows as work of a clock may see them, into dst: one message for each server that has some of
+// them. It waits until they are fresh enough, and through moves and failures until ctx is done or the
+// generation is over (ErrStale).
+func (c *Client) Read(ctx context.Context, generation ps.Generation, clock ps.Clock, keys []ps.Key, dst *Rows) error {
+	if err := dst.reset(&c.schema, keys); err != nil {
+		return fmt.Errorf("read: %w", err)
+	}
+	l := c.layouts.Get().(*layout)
+	defer c.layouts.Put(l)
+	l.group(&c.schema, keys)
+	var pace attempts
+	for l.next() {
+		v, err := c.look(ctx, generation, l.owners)
+		if err != nil {
+			return fmt.Errorf("read for clock %d: %w", clock, err)
+		}
+		l.owners = v.owners
+		outcome, err := c.round(v, l.partitions, func() { l.gather(keys) }, func(b batch) (outcome, error) {
+			return c.readBatch(ctx, generation, clock, l, b, dst)
+		})
+		if err != nil {
+			return fmt.Errorf("read for clock %d: %w", clock, err)
+		}
+		pace.next(ctx, v, outcome)
+	}
+	return nil
+}
+
+func (c *Client) readBatch(
+	ctx context.Context, generation ps.Generation, clock ps.Clock, l *layout, b batch, dst *Rows,
+) (outcome, error) {
+	request := &wire.Read{Clock: clock, Groups: make([]wire.KeyGroup, len(b.partitions))}
+	total := 0
+	for i, p := range b.partitions {
+		n := len(l.of(p))
+		request.Groups[i] = wire.KeyGroup{Partition: p, Keys: n}
+		total += n
+	}
+	begin := l.keyBegins[b.partitions[0]]
+	request.Keys = l.keys[begin : begin+total]
+	answer, err := c.call(ctx, generation, b.to, b.partitions, request)
+	if err != nil {
+		return c.failure(ctx, b.to, err)
+	}
+	rows, ok := answer.(*wire.Rows)
+	if !ok {
+		return setback, unexpected(b.to, answer)
+	}
+	defer rows.Release()
+	values, short := rows.Values, false
+	o, err := c.settle(b, rows.Groups, func(p ps.Partition, _ wire.Code) {
+		for _, i := range l.of(p) {
+			row := dst.At(i)
+			if len(values) < len(row) {
+				short = true
+				return
+			}
+			copy(row, values)
+			values = values[len(row):]
+		}
+		l.left[p] = false
+	})
+	if err == nil && (short || len(values) > 0) {
+		return setback, fmt.Errorf("%w: server %s sent other than the values asked for", wire.ErrInternal, b.to.id)
+	}
+	return o, err
+}
+
+// tableChunk is about how many values ReadTable asks for at once.
+const tableChunk = 1 << 18
+
+// ReadTable gives every row of a table in order, touched or not, as it is once a clock is folded. It is for
+// the end of training, or a pause in it: otherwise later rows may be newer than earlier ones. Each must not
+// keep the slice.
+func (c *Client) ReadTable(
+	ctx context.Context, generation ps.Generation, folded ps.Clock, table ps.TableID,
+	each func(row ps.RowID, values []float32) error,
+) error {
+	if int(table) >= len(c.schema.Tables) {
+		return fmt.Errorf("read table %d: %w", table, ps.ErrInvalid)
+	}
+	t := &c.schema.Tables[table]
+	atOnce := uint64(max(tableChunk/max(t.Cols, 1), 1))
+	var keys []ps.Key
+	var rows Rows
+	for row := uint64(0); row < t.Rows; {
+		keys = keys[:0]
+		for ; row < t.Rows && uint64(len(keys)) < atOnce; row++ {
+			keys = append(keys, ps.Key{Table: table, Row: ps.RowID(row)})
+		}
+		if err := c.Read(ctx, generation, folded+c.schema.Staleness+1, keys, &rows); err != nil {
+			return fmt.Errorf("read table %s: %w", t.Name, err)
+		}
+		for i, k := range rows.Keys {
+			if err := each(k.Row, rows.At(i)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

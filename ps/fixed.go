@@ -1,0 +1,81 @@
+package ps
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Deterministic mode adds up a row's updates in 64-bit fixed point. Integers add the same in any order, so
+// neither the number of machines nor the order in which their updates arrive can change a bit of the
+// result. Everything that folds updates (servers, and the single-process driver that says what the answer
+// is) goes through the functions of this file, in this order:
+//
+//	sum[i] += ToFixed(changed[i] - given[i])     once per split that changed the row
+//	row[i] += FromFixed(sum[i])                  once per clock
+//
+// The steps between are float32 with one rounding each: no product, hence nothing that a compiler could
+// fuse.
+
+// fixedOne is 1.0 in fixed point: 32 bits before the point and 32 after it. The smallest difference that
+// counts is 2^-33, far below a float32 parameter's own resolution at any usual size; the largest is 2^31.
+const fixedOne = 1 << 32
+
+// ErrOverflow says that updates are too large for fixed point, or not numbers. Training has diverged.
+var ErrOverflow = errors.New("update does not fit 64-bit fixed point: training has diverged; use a smaller step")
+
+// ToFixed converts a difference to fixed point, rounded to the nearest, ties to even.
+func ToFixed(x float32) (int64, error) {
+	scaled := float64(x) * fixedOne // a power of two: exact
+	if !(scaled >= -(1<<63) && scaled < 1<<63) {
+		return 0, fmt.Errorf("%g: %w", x, ErrOverflow)
+	}
+	return int64(math.RoundToEven(scaled)), nil
+}
+
+// AddFixed adds two fixed-point numbers.
+func AddFixed(a, b int64) (int64, error) {
+	sum := a + b
+	if (a > 0 && b > 0 && sum < 0) || (a < 0 && b < 0 && sum >= 0) {
+		return 0, ErrOverflow
+	}
+	return sum, nil
+}
+
+// FromFixed converts a sum back. Sums beyond 2^53 are rounded twice, the same way everywhere.
+func FromFixed(x int64) float32 {
+	return float32(float64(x) / fixedOne)
+}
+
+// Difference sets dst to what an update changed: changed less given.
+func Difference(dst, given, changed []float32) {
+	_, _ = given[:len(dst)], changed[:len(dst)]
+	for i := range dst {
+		dst[i] = changed[i] - given[i]
+	}
+}
+
+// AddDifference adds a row's difference to its sum. After an error the sum is not to be used.
+func AddDifference(sum []int64, difference []float32) error {
+	if len(sum) != len(difference) {
+		return fmt.Errorf("difference of %d columns for a row of %d", len(difference), len(sum))
+	}
+	for i, d := range difference {
+		fixed, err := ToFixed(d)
+		if err != nil {
+			return fmt.Errorf("column %d: %w", i, err)
+		}
+		if sum[i], err = AddFixed(sum[i], fixed); err != nil {
+			return fmt.Errorf("column %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// FoldSum adds a clock's sum to the row.
+func FoldSum(row []float32, sum []int64) {
+	_ = sum[:len(row)]
+	for i := range row {
+		row[i] += FromFixed(sum[i])
+	}
+}

@@ -1,0 +1,194 @@
+package ps
+
+// outgoing is a partition on its way to a new owner while this one still serves it.
+type outgoing struct {
+	queue []Key // rows not sent yet
+	// dirty rows changed after they were sent, or are still in the queue, or appeared during the move.
+	dirty map[Key]struct{}
+}
+
+func (o *outgoing) touch(k Key) { o.dirty[k] = struct{}{} }
+
+// BeginMove starts to hand the partition to a new owner. ErrBusy: a cut or another move is under way.
+func (s *Shard) BeginMove() error {
+	if s.moving != nil || s.named != 0 || len(s.layers) > 1 {
+		return ErrBusy
+	}
+	s.moving = &outgoing{
+		queue: sortedKeys(s.rows),
+		dirty: map[Key]struct{}{},
+	}
+	return nil
+}
+
+// MoveRows gives the next rows to send, at least one and about maxBytes; more is false when none are left, or
+// when the move was cancelled, of which FinalMove then tells.
+func (s *Shard) MoveRows(maxBytes int) (rows Block, more bool) {
+	o := s.moving
+	if o == nil {
+		return rows, false
+	}
+	for bytes := 0; len(o.queue) > 0 && bytes < maxBytes; {
+		k := o.queue[0]
+		o.queue = o.queue[1:]
+		delete(o.dirty, k)
+		rows.Add(k, s.rows[k])
+		bytes += deliveryBytes(s.schema.Cols(k))
+	}
+	return rows, len(o.queue) > 0
+}
+
+// CancelMove goes on as before: the new owner is gone.
+func (s *Shard) CancelMove() { s.moving = nil }
+
+// Final is the last message of a move: rows changed since they were sent, and everything that is not rows.
+// After it the old owner only forwards.
+type Final struct {
+	Rows    Block
+	Folded  Clock
+	Marks   []Clock
+	Pending []PendingClock
+	Staged  []*Contribution
+	Settled []Settled
+	Base    Clock // the committed cut that undo would return to; undo itself stays behind
+	Full    bool
+	Dirty   []Key // rows changed since Base
+}
+
+// PendingClock is the unfolded work of a clock.
+type PendingClock struct {
+	Clock     Clock
+	Committed int
+	Sums      Sums
+}
+
+// Settled is an incarnation's last committed contribution, and whether it is fenced.
+type Settled struct {
+	Incarnation Incarnation
+	Sequence    uint64
+	Fenced      bool
+}
+
+// FinalMove ends the move on this side. The shard must not be used afterwards.
+func (s *Shard) FinalMove() (*Final, error) {
+	if s.moving == nil {
+		return nil, invalid("partition %d is not moving", s.id)
+	}
+	for _, k := range s.moving.queue {
+		s.moving.dirty[k] = struct{}{}
+	}
+	f := &Final{
+		Folded: s.folded,
+		Marks:  s.marks,
+		Base:   s.layers[0].cut,
+		Full:   s.layers[0].full,
+		Dirty:  sortedKeys(s.layers[0].before),
+	}
+	for _, k := range sortedKeys(s.moving.dirty) {
+		f.Rows.Add(k, s.rows[k])
+	}
+	for _, c := range sorted(s.pending) {
+		p := s.pending[c]
+		f.Pending = append(f.Pending, PendingClock{Clock: c, Committed: p.committed, Sums: p.export(s.schema)})
+	}
+	for _, inc := range sorted(s.staged) {
+		f.Staged = append(f.Staged, s.staged[inc])
+	}
+	seen := map[Incarnation]bool{}
+	for inc := range s.settled {
+		seen[inc] = true
+	}
+	for inc := range s.fenced {
+		seen[inc] = true
+	}
+	for _, inc := range sorted(seen) {
+		f.Settled = append(f.Settled, Settled{Incarnation: inc, Sequence: s.settled[inc], Fenced: s.fenced[inc]})
+	}
+	return f, nil
+}
+
+// Incoming is a partition that is being received.
+type Incoming struct{ shard *Shard }
+
+// NewIncoming starts to receive a partition.
+func NewIncoming(schema *Schema, id Partition) *Incoming {
+	return &Incoming{shard: NewShard(schema, id)}
+}
+
+// Rows takes rows; later ones replace earlier ones.
+func (in *Incoming) Rows(b *Block) error {
+	if err := b.Check(in.shard.schema, in.shard.id); err != nil {
+		return err
+	}
+	b.Each(in.shard.schema, func(k Key, row []float32) {
+		in.shard.rows[k] = append([]float32(nil), row...)
+	})
+	return nil
+}
+
+// Finish takes the last message and gives the shard, which serves from now on. After an error nothing is to be
+// used of what was received.
+func (in *Incoming) Finish(f *Final) (*Shard, error) {
+	s := in.shard
+	if err := f.check(s.schema, s.id); err != nil {
+		return nil, err
+	}
+	if err := in.Rows(&f.Rows); err != nil {
+		return nil, err
+	}
+	s.resetTo(f.Base)
+	s.folded = f.Folded
+	copy(s.marks, f.Marks)
+	for i := range f.Pending {
+		p := &pending{committed: f.Pending[i].Committed}
+		if err := p.add(s.schema, &f.Pending[i].Sums); err != nil {
+			return nil, err
+		}
+		s.pending[f.Pending[i].Clock] = p
+	}
+	for _, c := range f.Staged {
+		s.staged[c.Incarnation] = c
+	}
+	for _, t := range f.Settled {
+		if t.Sequence > 0 {
+			s.settled[t.Incarnation] = t.Sequence
+		}
+		if t.Fenced {
+			s.fenced[t.Incarnation] = true
+		}
+	}
+	s.layers[0].keysOnly = true
+	s.layers[0].full = f.Full
+	for _, k := range f.Dirty {
+		s.layers[0].remember(k, nil, s.schema.Cols(k))
+	}
+	return s, nil
+}
+
+// check says whether a last message fits the schema and the partition, rows excepted.
+func (f *Final) check(schema *Schema, id Partition) error {
+	if len(f.Marks) != schema.Splits {
+		return invalid("marks of %d splits, not %d", len(f.Marks), schema.Splits)
+	}
+	for split, mark := range f.Marks {
+		if mark < f.Folded {
+			return invalid("split %d at clock %d of a partition that has folded clock %d", split, mark, f.Folded)
+		}
+	}
+	for i := range f.Pending {
+		p := &f.Pending[i]
+		if p.Clock <= f.Folded || p.Committed < 0 || p.Committed > schema.Splits {
+			return invalid("%d splits pending for clock %d after clock %d", p.Committed, p.Clock, f.Folded)
+		}
+		if err := p.Sums.Check(schema, id); err != nil {
+			return err
+		}
+	}
+	for _, c := range f.Staged {
+		if err := c.check(schema, id); err != nil {
+			return err
+		}
+	}
+	_, err := schema.CheckKeys(id, f.Dirty)
+	return err
+}

@@ -1,0 +1,308 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/ps/wire"
+)
+
+// backup is the place of one partition that may be backed up here. It is guarded like a slot.
+type backup struct {
+	id ps.Partition
+
+	mu      sync.Mutex
+	rows    *ps.Backup // nil: not backed up here
+	routed  bool       // a route has named this server; a later one that does not takes the partition away
+	pulling ps.Clock   // the cut that a goroutine is pulling; 0 = none
+	cancel  context.CancelFunc
+}
+
+// stop ends a pull. What it still brings is not taken.
+func (b *backup) stop() {
+	if b.cancel != nil {
+		b.cancel()
+	}
+	b.pulling, b.cancel = 0, nil
+}
+
+func (b *backup) clear() {
+	b.stop()
+	b.rows, b.routed = nil, false
+}
+
+// holds says whether the cut is here, committed or not.
+func (b *backup) holds(c ps.Clock) bool {
+	cut, any := b.rows.Cut()
+	return any && cut == c || b.rows.Delivered() == c
+}
+
+func (b *backup) commit(c ps.Clock) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.rows == nil {
+		return nil
+	}
+	return b.rows.Commit(c)
+}
+
+// BackUp adds partitions that are backed up here. Empty: they have history, so that a full delivery is needed
+// first; otherwise they are at their initial state. A later route that names another backup takes them away.
+func (s *Server) BackUp(partitions []ps.Partition, empty bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range partitions {
+		b := s.backups[p]
+		switch {
+		case b.rows != nil: // told before
+		case empty:
+			b.rows = ps.NewEmptyBackup(&s.schema, p)
+		default:
+			b.rows = ps.NewBackup(&s.schema, p)
+		}
+		b.routed = at(s.route.Backup, int(p)) == s.cfg.Self
+	}
+}
+
+// heldCut is how far the backups here have come with a cut.
+type heldCut struct {
+	mu       sync.Mutex
+	cut      ps.Clock
+	began    time.Time
+	bytes    int64
+	reported bool
+}
+
+// begin notes the news of a cut. It is false for one that is older than the present one.
+func (h *heldCut) begin(c ps.Clock) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if c > h.cut {
+		h.cut, h.began, h.bytes, h.reported = c, time.Now(), 0, false
+	}
+	return c == h.cut
+}
+
+func (h *heldCut) add(c ps.Clock, bytes int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.cut == c {
+		h.bytes += bytes
+	}
+}
+
+// forget ends a cut that will not be committed.
+func (h *heldCut) forget(c ps.Clock) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.cut == c {
+		h.cut = 0
+	}
+}
+
+// reset makes any cut the first: clocks begin again.
+func (h *heldCut) reset() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.cut = 0
+}
+
+// reportHeld calls OnCutHeld, once for each cut, when every backup here holds it.
+func (s *Server) reportHeld() {
+	cut, bytes, took, complete := s.checkHeld()
+	if complete && s.cfg.OnCutHeld != nil {
+		s.cfg.OnCutHeld(cut, bytes, took)
+	}
+}
+
+func (s *Server) checkHeld() (cut ps.Clock, bytes int64, took time.Duration, complete bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	h := &s.held
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.cut == 0 || h.reported || s.suspended {
+		return 0, 0, 0, false
+	}
+	for _, b := range s.backups {
+		b.mu.Lock()
+		lacks := b.rows != nil && !b.holds(h.cut)
+		b.mu.Unlock()
+		if lacks {
+			return 0, 0, 0, false
+		}
+	}
+	h.reported = true
+	return h.cut, h.bytes, time.Since(h.began), true
+}
+
+// cutReady begins to pull what another server has ready.
+func (s *Server) cutReady(generation ps.Generation, m *wire.CutReady) wire.Message {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if refusal := s.admit(generation); refusal != nil {
+		return refusal
+	}
+	wanted := s.held.begin(m.Cut)
+	ack := &wire.Ack{}
+	for _, p := range m.Partitions {
+		status := wire.PartitionStatus{Partition: p, Code: wire.Retry}
+		if !wanted || int(p) < len(s.backups) && s.startPull(s.backups[p], m.Cut, m.From) {
+			status.Code = wire.OK
+		}
+		ack.Partitions = append(ack.Partitions, status)
+	}
+	s.run(s.reportHeld) // all of it may be here already
+	return ack
+}
+
+// startPull is false when the partition is not backed up here. The caller holds mu.
+func (s *Server) startPull(b *backup, cut ps.Clock, from ps.ServerID) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.rows == nil {
+		return false
+	}
+	if b.pulling == cut || b.holds(cut) {
+		return true
+	}
+	b.stop()
+	ctx, cancel := context.WithCancel(s.epoch)
+	b.pulling, b.cancel = cut, cancel
+	generation := s.generation
+	s.run(func() {
+		defer cancel()
+		s.pull(ctx, generation, b, cut, from)
+	})
+	return true
+}
+
+// pull brings a cut of a partition here. It begins again after every failure, until the cut is here or no
+// longer wanted.
+func (s *Server) pull(ctx context.Context, generation ps.Generation, b *backup, cut ps.Clock, from ps.ServerID) {
+	p := puller{server: s, generation: generation, partition: b.id, cut: cut, from: from}
+	var pause pause
+	for {
+		needFull, err := s.pullOnce(ctx, b, &p)
+		switch {
+		case err == nil && !needFull:
+			s.reportHeld()
+			return
+		case err == nil:
+			p.full = true
+			continue
+		case errors.Is(err, ps.ErrInvalid):
+			s.log.Info("a cut is not to be had any more", "cut", cut, "partition", b.id, "from", from, "error", err)
+			s.endPull(ctx, b)
+			return
+		}
+		s.log.Debug("pull of a cut failed", "cut", cut, "partition", b.id, "from", from, "error", err)
+		if !pause.wait(ctx) {
+			return
+		}
+	}
+}
+
+// endPull gives up, so that further news of the cut starts again.
+func (s *Server) endPull(ctx context.Context, b *backup) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if ctx.Err() == nil {
+		b.stop()
+	}
+}
+
+func (s *Server) pullOnce(ctx context.Context, b *backup, p *puller) (needFull bool, err error) {
+	select {
+	case s.pulls <- struct{}{}:
+		defer func() { <-s.pulls }()
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	delivery, err := p.fetch(ctx)
+	if err != nil {
+		return false, err
+	}
+	s.held.add(p.cut, p.bytes)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if ctx.Err() != nil { // whoever changes his mind cancels under the same locks
+		return false, ctx.Err()
+	}
+	needFull, err = b.rows.Deliver(delivery)
+	if err == nil && !needFull {
+		b.stop()
+	}
+	return needFull, err
+}
+
+// puller fetches one delivery.
+type puller struct {
+	server     *Server
+	generation ps.Generation
+	partition  ps.Partition
+	cut        ps.Clock
+	from       ps.ServerID
+	full       bool
+	bytes      int64
+}
+
+// fetch asks for piece after piece, and compares the whole with what the end says.
+func (p *puller) fetch(ctx context.Context) (*ps.Delivery, error) {
+	d := &ps.Delivery{Cut: p.cut}
+	var sum wire.Checksum
+	p.bytes = 0
+	for {
+		request := &wire.PullCut{
+			Cut:       p.cut,
+			Partition: p.partition,
+			Full:      p.full,
+			From:      uint64(len(d.Rows.Keys)),
+			MaxBytes:  uint64(p.server.cfg.ChunkBytes),
+		}
+		answer, err := ask[wire.Message](ctx, p.server, p.from, p.generation, request)
+		if err != nil {
+			return nil, err
+		}
+		switch m := answer.(type) {
+		case *wire.Delivery:
+			err := p.add(d, m, &sum)
+			m.Release()
+			if err != nil {
+				return nil, err
+			}
+		case *wire.DeliveryEnd:
+			d.Base, d.Full = m.Base, m.Full
+			if m.Cut != p.cut || m.Rows != uint64(len(d.Rows.Keys)) || m.Sum != sum {
+				return nil, fmt.Errorf("delivery of %d rows, checksum %08x, ends with %d rows, checksum %08x",
+					len(d.Rows.Keys), sum, m.Rows, m.Sum)
+			}
+			return d, nil
+		default:
+			return nil, fmt.Errorf("a request for a cut was answered by type %d", m.Type())
+		}
+	}
+}
+
+func (p *puller) add(d *ps.Delivery, m *wire.Delivery, sum *wire.Checksum) error {
+	if m.Cut != p.cut || m.From != uint64(len(d.Rows.Keys)) || len(m.Rows.Keys) == 0 {
+		return fmt.Errorf("delivery of cut %d from row %d is not what was asked for", m.Cut, m.From)
+	}
+	if len(d.Rows.Keys) > 0 && (m.Base != d.Base || m.Full != d.Full) {
+		return errors.New("the delivery changed on its way: it begins again")
+	}
+	d.Base, d.Full = m.Base, m.Full
+	sum.Add(&m.Rows)
+	d.Rows.Keys = append(d.Rows.Keys, m.Rows.Keys...)
+	d.Rows.Values = append(d.Rows.Values, m.Rows.Values...)
+	p.bytes += int64(8*len(m.Rows.Keys) + 4*len(m.Rows.Values))
+	return nil
+}

@@ -1,0 +1,374 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/ps/client"
+	"github.com/tierml/tierml/ps/server"
+	"github.com/tierml/tierml/ps/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const job = 0x1234
+
+// toy is a schema whose rows hold integers, so that any lost or doubled update shows, in floats too.
+func toy(deterministic bool, staleness ps.Clock) ps.Schema {
+	return ps.Schema{
+		Tables: []ps.Table{
+			{Name: "narrow", Rows: 60, Cols: 1},
+			{Name: "wide", Rows: 30, Cols: 7, Init: ps.Init{Low: 100, High: 100.0001}},
+		},
+		Partitions: 8, Splits: 6, Staleness: staleness, Seed: 5, Deterministic: deterministic,
+	}
+}
+
+// touched are the rows that a split changes in a clock, by its own number.
+func touched(s *ps.Schema, split ps.Split, c ps.Clock) []ps.Key {
+	var keys []ps.Key
+	for t := range s.Tables {
+		for row := range s.Tables[t].Rows {
+			if ps.Hash(uint64(split), uint64(c), uint64(t), row)%3 == 0 {
+				keys = append(keys, ps.Key{Table: ps.TableID(t), Row: ps.RowID(row)})
+			}
+		}
+	}
+	return keys
+}
+
+// work is the sums that splits contribute to a clock, and the rows that they touch.
+func work(s *ps.Schema, splits []ps.Split, c ps.Clock) []client.PartitionSums {
+	sums := make([]client.PartitionSums, s.Partitions)
+	for _, split := range splits {
+		for _, k := range touched(s, split, c) {
+			part := &sums[s.PartitionOf(k)]
+			part.Partition = s.PartitionOf(k)
+			part.Sums.Keys = append(part.Sums.Keys, k)
+			for range s.Cols(k) {
+				if s.Deterministic {
+					part.Sums.Fixed = append(part.Sums.Fixed, int64(split+1)<<32)
+				} else {
+					part.Sums.Float = append(part.Sums.Float, float32(split+1))
+				}
+			}
+		}
+	}
+	return slices.DeleteFunc(sums, func(p client.PartitionSums) bool { return len(p.Sums.Keys) == 0 })
+}
+
+// expected is what a row's columns have gained through a clock.
+func expected(s *ps.Schema, k ps.Key, through ps.Clock) (gain float32) {
+	for c := ps.Clock(1); c <= through; c++ {
+		for split := range ps.Split(s.Splits) {
+			if ps.Hash(uint64(split), uint64(c), uint64(k.Table), uint64(k.Row))%3 == 0 {
+				gain += float32(split + 1)
+			}
+		}
+	}
+	return gain
+}
+
+func allKeys(s *ps.Schema) (keys []ps.Key) {
+	for t := range s.Tables {
+		for row := range s.Tables[t].Rows {
+			keys = append(keys, ps.Key{Table: ps.TableID(t), Row: ps.RowID(row)})
+		}
+	}
+	return keys
+}
+
+// cluster is a job's servers in one process.
+type cluster struct {
+	t          testing.TB
+	ctx        context.Context
+	schema     ps.Schema
+	dial       wire.Dialer // of servers and clients
+	generation ps.Generation
+	route      ps.Route
+	peers      map[ps.ServerID]string
+	nodes      map[ps.ServerID]*node
+	clients    []*client.Client
+	held       chan heldReport
+}
+
+type heldReport struct {
+	server ps.ServerID
+	cut    ps.Clock
+}
+
+type node struct {
+	*server.Server
+	stop func()
+}
+
+// newCluster starts servers; the partitions belong to owners and are backed up by the last server.
+func newCluster(t testing.TB, schema ps.Schema, dial wire.Dialer, ids ...ps.ServerID) *cluster {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	c := &cluster{
+		t: t, ctx: ctx, schema: schema, dial: dial, generation: 1,
+		peers: map[ps.ServerID]string{}, nodes: map[ps.ServerID]*node{}, held: make(chan heldReport, 100),
+	}
+	t.Cleanup(func() {
+		for _, cl := range c.clients {
+			cl.Close()
+		}
+		for _, n := range c.nodes {
+			n.stop()
+		}
+		cancel()
+	})
+	for _, id := range ids {
+		c.start(id)
+	}
+	backup := ids[len(ids)-1]
+	owners := ids[:max(len(ids)-1, 1)]
+	for p := range schema.Partitions {
+		c.route.Owner = append(c.route.Owner, owners[p%len(owners)])
+		c.route.Backup = append(c.route.Backup, backup)
+		c.nodes[owners[p%len(owners)]].Own([]ps.Partition{ps.Partition(p)})
+		c.nodes[backup].BackUp([]ps.Partition{ps.Partition(p)}, false)
+	}
+	c.announce()
+	return c
+}
+
+func (c *cluster) start(id ps.ServerID) *node {
+	c.t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	srv := server.New(server.Config{
+		Self: id, Schema: c.schema, Job: job, Listener: listener, Dial: c.dial, ChunkBytes: 200,
+		OnCutHeld: func(cut ps.Clock, bytes int64, took time.Duration) {
+			if bytes < 0 || took < 0 {
+				c.t.Errorf("cut %d held: %d bytes in %v", cut, bytes, took)
+			}
+			c.held <- heldReport{id, cut}
+		},
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(ctx) }()
+	n := &node{Server: srv, stop: sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			c.t.Errorf("server %s: %v", id, err)
+		}
+	})}
+	c.nodes[id] = n
+	c.peers[id] = listener.Addr().String()
+	return n
+}
+
+// kill ends a server without a word.
+func (c *cluster) kill(id ps.ServerID) {
+	c.nodes[id].stop()
+	delete(c.nodes, id)
+	delete(c.peers, id)
+}
+
+// announce tells everybody the route.
+func (c *cluster) announce() {
+	c.route.Version++
+	for _, n := range c.nodes {
+		n.SetRoute(c.generation, c.copyRoute(), c.peers)
+	}
+	for _, cl := range c.clients {
+		cl.SetRoute(c.generation, c.copyRoute(), c.peers)
+	}
+}
+
+func (c *cluster) copyRoute() ps.Route {
+	return ps.Route{
+		Version: c.route.Version, Owner: slices.Clone(c.route.Owner), Backup: slices.Clone(c.route.Backup),
+	}
+}
+
+func (c *cluster) client(local ps.ServerID) *client.Client {
+	cfg := client.Config{Schema: c.schema, Job: job, Dial: c.dial}
+	if local != "" {
+		n := c.nodes[local]
+		cfg.Local = func(id ps.ServerID) wire.Caller {
+			if id == local {
+				return n.Local()
+			}
+			return nil
+		}
+	}
+	cl := client.New(cfg)
+	cl.SetRoute(c.generation, c.copyRoute(), c.peers)
+	c.clients = append(c.clients, cl)
+	return cl
+}
+
+// train works on splits from one clock to another, and checks everything that it reads.
+func (c *cluster) train(ctx context.Context, generation ps.Generation, cl *client.Client, inc ps.Incarnation, seq *uint64, splits []ps.Split, from, to ps.Clock) error {
+	s := &c.schema
+	keys := allKeys(s)
+	var rows client.Rows
+	for clock := from; clock <= to; clock++ {
+		if err := cl.Read(ctx, generation, clock, keys, &rows); err != nil {
+			return err
+		}
+		for i, k := range keys {
+			if err := check(s, k, rows.At(i), clock); err != nil {
+				return err
+			}
+		}
+		*seq++
+		if err := cl.Contribute(ctx, generation, inc, *seq, clock, splits, work(s, splits, clock)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// check says whether a row is what work of a clock may see.
+func check(s *ps.Schema, k ps.Key, row []float32, clock ps.Clock) error {
+	initial := make([]float32, len(row))
+	ps.InitRow(s.Seed, s.Tables[k.Table], k.Table, k.Row, initial)
+	least := expected(s, k, clock-s.Staleness-1)
+	most := expected(s, k, clock+s.Staleness)
+	if s.Deterministic {
+		most = least
+	}
+	for i := range row {
+		if gain := row[i] - initial[i]; gain < least-0.01 || gain > most+0.01 {
+			return fmt.Errorf("clock %d reads a gain of %g in row %v, which is not from %g to %g", clock, gain, k, least, most)
+		}
+	}
+	return nil
+}
+
+// team is workers with two splits each.
+type team struct {
+	*cluster
+	members []*member
+	running sync.WaitGroup
+}
+
+type member struct {
+	client   *client.Client
+	inc      ps.Incarnation
+	sequence uint64
+	splits   []ps.Split
+	err      error
+}
+
+func (c *cluster) team(local ...ps.ServerID) *team {
+	t := &team{cluster: c}
+	for i := range c.schema.Splits / 2 {
+		id := ps.ServerID("")
+		if i < len(local) {
+			id = local[i]
+		}
+		t.members = append(t.members, &member{
+			client: c.client(id), inc: ps.Incarnation(i + 1), splits: []ps.Split{ps.Split(2*i + 1), ps.Split(2 * i)},
+		})
+	}
+	return t
+}
+
+func (t *team) start(ctx context.Context, from, to ps.Clock) {
+	generation := t.generation
+	for _, m := range t.members {
+		t.running.Go(func() { m.err = t.train(ctx, generation, m.client, m.inc, &m.sequence, m.splits, from, to) })
+	}
+}
+
+func (t *team) wait() error { return errors.Join(t.errors()...) }
+
+// errors waits, and gives what each worker ended with.
+func (t *team) errors() (errs []error) {
+	t.running.Wait()
+	for _, m := range t.members {
+		errs = append(errs, m.err)
+	}
+	return errs
+}
+
+// verify reads everything as it is after a clock.
+func (t *team) verify(folded ps.Clock) {
+	t.cluster.t.Helper()
+	for table := range t.schema.Tables {
+		rows := 0
+		err := t.members[0].client.ReadTable(t.ctx, t.generation, folded, ps.TableID(table), func(id ps.RowID, row []float32) error {
+			rows++
+			initial := make([]float32, len(row))
+			k := ps.Key{Table: ps.TableID(table), Row: id}
+			ps.InitRow(t.schema.Seed, t.schema.Tables[table], k.Table, k.Row, initial)
+			want := expected(&t.schema, k, folded)
+			for i := range row {
+				if gain := row[i] - initial[i]; gain < want-0.01 || gain > want+0.01 {
+					return fmt.Errorf("row %v gained %g through clock %d, not %g", k, gain, folded, want)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.cluster.t.Fatal(err)
+		}
+		if uint64(rows) != t.schema.Tables[table].Rows {
+			t.cluster.t.Fatalf("%d rows of table %d", rows, table)
+		}
+	}
+}
+
+// cut names a cut everywhere, waits until the backup holds it and commits it.
+func (c *cluster) cut(at ps.Clock) {
+	c.t.Helper()
+	for id, n := range c.nodes {
+		if err := n.NameCut(at); err != nil {
+			c.t.Fatalf("%s: %v", id, err)
+		}
+	}
+	c.awaitHeld(at)
+	for id, n := range c.nodes {
+		if err := n.CommitCut(at); err != nil {
+			c.t.Fatalf("%s: %v", id, err)
+		}
+	}
+}
+
+func (c *cluster) awaitHeld(cut ps.Clock) {
+	c.t.Helper()
+	for {
+		select {
+		case h := <-c.held:
+			if h.cut == cut {
+				return
+			}
+		case <-c.ctx.Done():
+			c.t.Fatalf("cut %d never arrived", cut)
+		}
+	}
+}
+
+// recover returns all servers to a cut; the route must be right.
+func (c *cluster) recover(cut ps.Clock) {
+	c.t.Helper()
+	c.generation++
+	c.route.Version++
+	for _, n := range c.nodes {
+		n.FenceGeneration(c.generation)
+	}
+	for id, n := range c.nodes {
+		if err := n.Recover(c.generation, cut, c.copyRoute(), c.peers); err != nil {
+			c.t.Fatalf("%s: %v", id, err)
+		}
+	}
+	for _, cl := range c.clients {
+		cl.SetRoute(c.generation, c.copyRoute(), c.peers)
+	}
+}

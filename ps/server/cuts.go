@@ -1,0 +1,338 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/ps/wire"
+)
+
+// NameCut asks every owned partition for a cut at a clock; all take the name or none does. ps.ErrPassed: a later
+// clock is needed. ps.ErrBusy: another cut, a move or a roll-back is under way.
+func (s *Server) NameCut(c ps.Clock) error {
+	if err := s.nameCut(c); err != nil {
+		return err
+	}
+	s.tellBackups() // some may stand at the clock already
+	return nil
+}
+
+func (s *Server) nameCut(c ps.Clock) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.suspended {
+		return ps.ErrBusy
+	}
+	named := false
+	for _, slot := range s.slots {
+		if slot.state == absent {
+			continue
+		}
+		if err := slot.shard.NameCut(c); err != nil {
+			s.unname(c)
+			return fmt.Errorf("name cut %d in partition %d: %w", c, slot.id, err)
+		}
+		named = true
+	}
+	if named && s.cut != c {
+		s.cut = c
+		s.telling.begin(c)
+	}
+	return nil
+}
+
+// unname takes a name from the owned partitions. The caller holds mu for writing.
+func (s *Server) unname(c ps.Clock) {
+	for _, slot := range s.slots {
+		if slot.state == absent {
+			continue
+		}
+		slot.shard.UnnameCut(c)
+		slot.outgoing = nil
+	}
+	if s.cut == c {
+		s.cut = 0
+	}
+}
+
+// UnnameCut takes a cut's name back. What was delivered of it goes.
+func (s *Server) UnnameCut(c ps.Clock) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unname(c)
+	for _, b := range s.backups {
+		if b.pulling == c {
+			b.stop()
+		}
+		if b.rows != nil && b.rows.Delivered() == c {
+			b.rows.Drop()
+		}
+	}
+	s.held.forget(c)
+}
+
+// CommitCut makes a cut the one that is returned to: owners drop older undo, and backups the older cut.
+func (s *Server) CommitCut(c ps.Clock) error {
+	var failed []error
+	s.mu.Lock()
+	for _, slot := range s.slots {
+		if slot.state == absent {
+			continue
+		}
+		if err := slot.shard.CommitCut(c); err != nil {
+			failed = append(failed, err)
+		}
+		slot.outgoing = nil
+	}
+	if s.cut == c {
+		s.cut = 0
+	}
+	s.mu.Unlock()
+
+	s.mu.RLock() // copying rows takes long, and does not concern the owned partitions
+	defer s.mu.RUnlock()
+	for _, b := range s.backups {
+		if err := b.commit(c); err != nil {
+			failed = append(failed, err)
+		}
+	}
+	if err := errors.Join(failed...); err != nil {
+		return fmt.Errorf("commit cut %d: %w", c, err)
+	}
+	return nil
+}
+
+// announcements are what backups have been told of the present cut.
+type announcements struct {
+	mu   sync.Mutex
+	cut  ps.Clock
+	told map[ps.Partition]ps.ServerID // who acknowledged
+	busy map[ps.ServerID]bool         // a goroutine is telling it
+}
+
+func (a *announcements) begin(cut ps.Clock) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.cut, a.told, a.busy = cut, map[ps.Partition]ps.ServerID{}, map[ps.ServerID]bool{}
+}
+
+// tellBackups lets backups know of partitions that have passed the cut.
+func (s *Server) tellBackups() {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.cut == 0 || s.suspended {
+		return
+	}
+	s.telling.mu.Lock()
+	defer s.telling.mu.Unlock()
+	for p := range s.slots {
+		backup := at(s.route.Backup, p)
+		if backup == "" || s.telling.busy[backup] || !s.untold(p, backup) {
+			continue
+		}
+		s.telling.busy[backup] = true
+		epoch, generation, cut := s.epoch, s.generation, s.cut
+		s.run(func() { s.tell(epoch, generation, cut, backup) })
+	}
+}
+
+// untold says whether a backup lacks the news of a partition. The caller holds mu and telling.mu.
+func (s *Server) untold(p int, backup ps.ServerID) bool {
+	slot := s.slots[p]
+	slot.mu.Lock()
+	defer slot.mu.Unlock()
+	return at(s.route.Backup, p) == backup && s.telling.told[slot.id] != backup &&
+		slot.state == owned && slot.shard.Passed(s.telling.cut)
+}
+
+// nextToTell lists the partitions to tell a backup of. When there are none, telling it is over.
+func (s *Server) nextToTell(cut ps.Clock, backup ps.ServerID) []ps.Partition {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	s.telling.mu.Lock()
+	defer s.telling.mu.Unlock()
+	if s.telling.cut != cut { // others tell of the next one
+		return nil
+	}
+	var list []ps.Partition
+	if s.cut == cut {
+		for p := range s.slots {
+			if s.untold(p, backup) {
+				list = append(list, ps.Partition(p))
+			}
+		}
+	}
+	if list == nil {
+		delete(s.telling.busy, backup)
+	}
+	return list
+}
+
+// tell repeats itself until the backup knows of every partition that has passed the cut.
+func (s *Server) tell(epoch context.Context, generation ps.Generation, cut ps.Clock, backup ps.ServerID) {
+	var pause pause
+	for {
+		list := s.nextToTell(cut, backup)
+		if list == nil {
+			return
+		}
+		news := &wire.CutReady{From: s.cfg.Self, Cut: cut, Partitions: list}
+		ack, err := ask[*wire.Ack](epoch, s, backup, generation, news)
+		told := 0
+		if err == nil {
+			told = s.markTold(cut, backup, ack)
+		} else {
+			s.log.Debug("cannot tell a backup of a cut", "cut", cut, "backup", backup, "error", err)
+		}
+		if told < len(list) && !pause.wait(epoch) {
+			return
+		}
+	}
+}
+
+func (s *Server) markTold(cut ps.Clock, backup ps.ServerID, ack *wire.Ack) (told int) {
+	s.telling.mu.Lock()
+	defer s.telling.mu.Unlock()
+	for _, status := range ack.Partitions {
+		if status.Code != wire.OK {
+			continue
+		}
+		told++
+		if s.telling.cut == cut {
+			s.telling.told[status.Partition] = backup
+		}
+	}
+	return told
+}
+
+// ask asks another server, or this one.
+func ask[T wire.Message](
+	ctx context.Context, s *Server, to ps.ServerID, generation ps.Generation, request wire.Message,
+) (T, error) {
+	if to == s.cfg.Self {
+		return wire.Ask[T](ctx, s.Local(), generation, request)
+	}
+	s.mu.RLock()
+	address, known := s.peers[to]
+	s.mu.RUnlock()
+	if !known {
+		var none T
+		return none, fmt.Errorf("no address of server %s is known yet: %w", to, wire.ErrRetry)
+	}
+	return askAt[T](ctx, s, address, generation, request)
+}
+
+func askAt[T wire.Message](
+	ctx context.Context, s *Server, address string, generation ps.Generation, request wire.Message,
+) (T, error) {
+	link, err := s.links.To(ctx, address)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return wire.Ask[T](ctx, link, generation, request)
+}
+
+// pause grows from one attempt to the next. Its jitter keeps those that failed together from coming back
+// together.
+type pause struct{ last time.Duration }
+
+const (
+	firstPause = 5 * time.Millisecond
+	maxPause   = 500 * time.Millisecond
+)
+
+// wait returns false when ctx ended.
+func (p *pause) wait(ctx context.Context) bool {
+	p.last = min(max(2*p.last, firstPause), maxPause)
+	timer := time.NewTimer(p.last/2 + rand.N(p.last/2))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// outgoing is a cut of a partition that its backup is pulling, kept between one piece and the next.
+type outgoing struct {
+	delivery ps.Delivery
+	asked    bool // whether the backup asked for all rows
+	row      int  // where the next piece is expected to begin,
+	value    int  // and which of the values is its first
+}
+
+// pullCut gives a piece of a cut to the partition's backup.
+func (s *Server) pullCut(ctx context.Context, generation ps.Generation, m *wire.PullCut) wire.Message {
+	var answer wire.Message
+	status, refusal := s.serve(ctx, generation, m.Partition, func(slot *slot) (wire.Code, bool) {
+		o := slot.outgoing
+		if o == nil || o.delivery.Cut != m.Cut || o.asked != m.Full {
+			delivery, err := slot.shard.Deliver(m.Cut, m.Full)
+			if err != nil {
+				return wire.Invalid, false
+			}
+			o = &outgoing{delivery: delivery, asked: m.Full}
+			slot.outgoing = o
+		}
+		if m.From > uint64(len(o.delivery.Rows.Keys)) {
+			return wire.Invalid, false
+		}
+		answer = o.piece(&s.schema, int(m.From), m.MaxBytes)
+		return wire.OK, false
+	})
+	switch {
+	case refusal != nil:
+		return refusal
+	case answer == nil:
+		return &wire.Error{Code: status.Code, Text: fmt.Sprintf("cut %d of partition %d", m.Cut, m.Partition)}
+	}
+	if end, ok := answer.(*wire.DeliveryEnd); ok {
+		s.finishOutgoing(m.Partition, end)
+	}
+	return answer
+}
+
+// piece gives rows from a row on, or the end.
+func (o *outgoing) piece(schema *ps.Schema, from int, maxBytes uint64) wire.Message {
+	d := &o.delivery
+	if from == len(d.Rows.Keys) {
+		return &wire.DeliveryEnd{Cut: d.Cut, Base: d.Base, Full: d.Full, Rows: uint64(from)}
+	}
+	if o.row != from {
+		o.row, o.value = 0, 0
+		for ; o.row < from; o.row++ {
+			o.value += schema.Cols(d.Rows.Keys[o.row])
+		}
+	}
+	row, value := o.row, o.value
+	for bytes := uint64(0); row < len(d.Rows.Keys) && (row == from || bytes < min(maxBytes, wire.MaxBody/2)); row++ {
+		cols := schema.Cols(d.Rows.Keys[row])
+		value += cols
+		bytes += uint64(8 + 4*cols)
+	}
+	rows := ps.Block{Keys: d.Rows.Keys[from:row], Values: d.Rows.Values[o.value:value]}
+	o.row, o.value = row, value
+	return &wire.Delivery{Cut: d.Cut, Base: d.Base, Full: d.Full, From: uint64(from), Rows: rows}
+}
+
+// finishOutgoing adds the checksum to a delivery's end, and lets go of its memory. If the end gets lost on
+// its way, the delivery is made again.
+func (s *Server) finishOutgoing(p ps.Partition, end *wire.DeliveryEnd) {
+	s.mu.RLock()
+	slot := s.slots[p]
+	slot.mu.Lock()
+	o := slot.outgoing
+	slot.outgoing = nil
+	slot.mu.Unlock()
+	s.mu.RUnlock()
+	if o != nil {
+		end.Sum.Add(&o.delivery.Rows)
+	}
+}

@@ -1,0 +1,258 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/ps/wire"
+)
+
+// Standing is what one owned partition knows of an incarnation.
+type Standing struct {
+	Partition ps.Partition
+	ps.Standing
+	Marks []ps.Clock // Index: Split
+}
+
+// FenceWorker gives up an incarnation: neither the partitions here nor those that come here later accept
+// anything more of it. A partition that is just leaving is waited for.
+func (s *Server) FenceWorker(incarnation ps.Incarnation) []Standing {
+	for {
+		standings, wait := s.fenceWorker(incarnation)
+		if wait == nil {
+			return standings
+		}
+		<-wait // MoveOut ends with its context, and the slot changes then
+	}
+}
+
+func (s *Server) fenceWorker(incarnation ps.Incarnation) (standings []Standing, wait <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fenced[incarnation] = true
+	for _, slot := range s.slots {
+		switch slot.state {
+		case leaving:
+			return nil, slot.changed
+		case owned:
+			st := Standing{Partition: slot.id, Standing: slot.shard.Fence(incarnation)}
+			for split := range s.schema.Splits {
+				st.Marks = append(st.Marks, slot.shard.Mark(ps.Split(split)))
+			}
+			standings = append(standings, st)
+		}
+	}
+	return standings, nil
+}
+
+// SettleWorker ends what a fenced incarnation has staged here: it counts, or is dropped.
+func (s *Server) SettleWorker(incarnation ps.Incarnation, sequence uint64, commit bool) error {
+	err := s.settleWorker(incarnation, sequence, commit)
+	s.tellBackups()
+	return err
+}
+
+func (s *Server) settleWorker(incarnation ps.Incarnation, sequence uint64, commit bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var failed []error
+	for _, slot := range s.slots {
+		if slot.state == absent {
+			continue
+		}
+		folded, err := slot.shard.Settle(incarnation, sequence, commit)
+		if err != nil {
+			failed = append(failed, fmt.Errorf("settle incarnation %d in partition %d: %w", incarnation, slot.id, err))
+		}
+		if folded {
+			slot.wake()
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// Promote makes this server the owner of partitions that it backs up, at the committed cut that it holds.
+// Partitions that it owns already stay as they are.
+func (s *Server) Promote(cut ps.Clock, partitions []ps.Partition) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range partitions {
+		slot := s.slots[p]
+		if slot.state != absent {
+			continue
+		}
+		shard, err := s.promote(p, cut)
+		if err != nil {
+			return fmt.Errorf("promote partition %d: %w", p, err)
+		}
+		s.own(slot, shard)
+	}
+	return nil
+}
+
+func (s *Server) promote(p ps.Partition, cut ps.Clock) (*ps.Shard, error) {
+	b := s.backups[p]
+	if b.rows == nil {
+		return nil, fmt.Errorf("%w: it is not backed up here", ps.ErrInvalid)
+	}
+	return b.rows.Promote(cut)
+}
+
+// Holdings are the cuts that a server can return to.
+type Holdings struct {
+	Owned   []ps.Partition // that can return to their last committed cut by themselves,
+	Base    []ps.Clock     // and which cut that is. Index: as Owned
+	Backups []BackupHolding
+}
+
+// BackupHolding is what a backup holds of one partition.
+type BackupHolding struct {
+	Partition ps.Partition
+	Cut       ps.Clock // committed; NoCut = none
+	Delivered ps.Clock // complete and waiting for its commit; 0 = none
+}
+
+// NoCut stands for the cut of a backup that has had none yet.
+const NoCut ps.Clock = -1
+
+// FenceGeneration stops all service for generations before this one, ends moves and pulls, and says what
+// this server can return to. Service goes on with Recover. Asking again is harmless.
+func (s *Server) FenceGeneration(generation ps.Generation) Holdings {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if generation > s.generation {
+		s.beginGeneration(generation)
+		s.suspended = true
+		for _, slot := range s.slots {
+			if slot.state == leaving {
+				slot.state = owned
+			}
+			if slot.shard != nil {
+				slot.shard.CancelMove()
+			}
+			slot.arrival = nil
+			slot.wake()
+		}
+	}
+	return s.holdings()
+}
+
+func (s *Server) holdings() Holdings {
+	var h Holdings
+	for _, slot := range s.slots {
+		if slot.state == absent {
+			continue
+		}
+		if base, undo := slot.shard.Base(); undo {
+			h.Owned = append(h.Owned, slot.id)
+			h.Base = append(h.Base, base)
+		}
+	}
+	for _, b := range s.backups {
+		if b.rows == nil {
+			continue
+		}
+		cut, any := b.rows.Cut()
+		if !any {
+			cut = NoCut
+		}
+		if any || b.rows.Delivered() > 0 {
+			h.Backups = append(h.Backups, BackupHolding{Partition: b.id, Cut: cut, Delivered: b.rows.Delivered()})
+		}
+	}
+	return h
+}
+
+// Recover returns the partitions that the route gives to this server to a committed cut, by their own undo or
+// from the backup here, and resumes service under the fenced generation. Everything else that was owned is
+// dropped. After an error service stays suspended and Recover may be tried again.
+func (s *Server) Recover(
+	generation ps.Generation, cut ps.Clock, route ps.Route, peers map[ps.ServerID]string,
+) error {
+	if done, err := s.recover(generation, cut, route, peers); err != nil || done {
+		return err
+	}
+	s.SetRoute(generation, route, peers) // the links that it concerns
+	return nil
+}
+
+// recover is done when there is nothing to do.
+func (s *Server) recover(
+	generation ps.Generation, cut ps.Clock, route ps.Route, peers map[ps.ServerID]string,
+) (done bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case generation < s.generation:
+		return false, fmt.Errorf("recover generation %d: %w; now it is %d", generation, wire.ErrStale, s.generation)
+	case generation > s.generation:
+		s.beginGeneration(generation)
+		s.suspended = true
+	case !s.suspended && s.recovered == cut:
+		return true, nil // told before
+	case !s.suspended:
+		return false, fmt.Errorf("recover cut %d: %w: generation %d is being served", cut, ps.ErrInvalid, generation)
+	}
+	if err := s.returnTo(cut, route); err != nil {
+		return false, fmt.Errorf("return to cut %d: %w", cut, err)
+	}
+	clear(s.fenced) // their messages are of an older generation
+	s.setRoute(route, peers)
+	s.suspended, s.recovered = false, cut
+	for _, slot := range s.slots {
+		slot.wake()
+	}
+	return false, nil
+}
+
+// returnTo makes partitions and backups what they were at a cut.
+func (s *Server) returnTo(cut ps.Clock, route ps.Route) error {
+	var failed []error
+	for _, b := range s.backups {
+		if b.rows == nil {
+			continue
+		}
+		held, any := b.rows.Cut()
+		if b.rows.Delivered() == cut && cut > 0 && (!any || held < cut) {
+			if err := b.rows.Commit(cut); err != nil {
+				failed = append(failed, err)
+			}
+		}
+		b.rows.Drop()
+	}
+	shards := make([]*ps.Shard, len(s.slots))
+	for p, slot := range s.slots {
+		if at(route.Owner, p) != s.cfg.Self {
+			continue
+		}
+		var err error
+		if shards[p], err = s.shardAt(slot, cut); err != nil {
+			failed = append(failed, fmt.Errorf("partition %d: %w", p, err))
+		}
+	}
+	if err := errors.Join(failed...); err != nil {
+		return err
+	}
+	for p, slot := range s.slots {
+		slot.clear()
+		if shards[p] != nil {
+			slot.state, slot.shard = owned, shards[p]
+		}
+	}
+	return nil
+}
+
+// shardAt gives a partition at a cut: the one that is served here, or else what the backup here holds.
+func (s *Server) shardAt(slot *slot, cut ps.Clock) (*ps.Shard, error) {
+	if slot.shard != nil {
+		err := slot.shard.Rollback(cut)
+		if err == nil {
+			return slot.shard, nil
+		}
+		if !errors.Is(err, ps.ErrNoUndo) {
+			return nil, err
+		}
+	}
+	return s.promote(slot.id, cut)
+}

@@ -1,0 +1,233 @@
+package server
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/ps/wire"
+)
+
+// Handle answers one request of the data plane.
+func (s *Server) Handle(ctx context.Context, generation ps.Generation, request wire.Message) wire.Message {
+	defer wire.Release(request)
+	if refusal := s.refusal(generation); refusal != nil {
+		return refusal
+	}
+	switch m := request.(type) {
+	case *wire.Read:
+		return s.read(ctx, generation, m)
+	case *wire.Stage:
+		return s.stage(ctx, generation, m)
+	case *wire.Commit:
+		return s.commit(ctx, generation, m)
+	case *wire.CutReady:
+		return s.cutReady(generation, m)
+	case *wire.PullCut:
+		return s.pullCut(ctx, generation, m)
+	case *wire.MoveRows:
+		return s.moveRows(generation, m)
+	case *wire.MoveFinal:
+		return s.moveFinal(generation, m)
+	case *wire.MoveCancel:
+		return s.moveCancel(generation, m)
+	default:
+		return &wire.Error{Code: wire.Invalid, Text: fmt.Sprintf("type %d is not a request", m.Type())}
+	}
+}
+
+// Local lets a client in the same process ask without a network.
+func (s *Server) Local() wire.Caller { return local{s} }
+
+type local struct{ *Server }
+
+// Call answers like a connection would.
+func (l local) Call(ctx context.Context, generation ps.Generation, request wire.Message) (wire.Message, error) {
+	if stage, ok := request.(*wire.Stage); ok {
+		request = stage.Clone() // it is kept, and the caller's arrays are the caller's
+	}
+	answer := l.Handle(ctx, generation, request)
+	if refusal, ok := answer.(*wire.Error); ok {
+		return nil, refusal
+	}
+	if err := ctx.Err(); err != nil {
+		wire.Release(answer)
+		return nil, err
+	}
+	return answer, nil
+}
+
+// refusal says why a request of a generation is not served now; nil if it is.
+func (s *Server) refusal(generation ps.Generation) *wire.Error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.admit(generation)
+}
+
+// admit is refusal for those who hold mu.
+func (s *Server) admit(generation ps.Generation) *wire.Error {
+	switch {
+	case generation < s.generation:
+		return &wire.Error{Code: wire.Stale, Text: fmt.Sprintf("generation %d; now it is %d", generation, s.generation)}
+	case generation > s.generation || s.suspended || s.life.Err() != nil:
+		return &wire.Error{Code: wire.Retry, Text: fmt.Sprintf("generation %d is not served yet", generation)}
+	}
+	return nil
+}
+
+// serve lets f work on a partition that is owned here. While f says that it must wait, and while the
+// partition is leaving, it waits for a change; f is called again then.
+func (s *Server) serve(ctx context.Context, generation ps.Generation, p ps.Partition,
+	f func(*slot) (status wire.Code, wait bool),
+) (wire.PartitionStatus, *wire.Error) {
+	if int(p) >= len(s.slots) {
+		return wire.PartitionStatus{Partition: p, Code: wire.Invalid}, nil
+	}
+	slot := s.slots[p]
+	for {
+		status, changed, epoch, refusal := s.try(slot, generation, f)
+		if changed == nil || refusal != nil {
+			return status, refusal
+		}
+		select {
+		case <-changed:
+		case <-epoch.Done():
+		case <-ctx.Done():
+			return wire.PartitionStatus{Partition: p, Code: wire.Retry}, nil
+		}
+	}
+}
+
+// try is one attempt of serve. It gives channels to wait for when another is needed.
+func (s *Server) try(slot *slot, generation ps.Generation, f func(*slot) (wire.Code, bool)) (
+	status wire.PartitionStatus, changed <-chan struct{}, epoch context.Context, refusal *wire.Error,
+) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if refusal := s.admit(generation); refusal != nil {
+		return status, nil, nil, refusal
+	}
+	slot.mu.Lock()
+	defer slot.mu.Unlock()
+	switch slot.state {
+	case absent:
+		return slot.elsewhere(), nil, nil, nil
+	case owned:
+		if code, wait := f(slot); !wait {
+			return wire.PartitionStatus{Partition: slot.id, Code: code}, nil, nil, nil
+		}
+	}
+	return status, slot.changed, s.epoch, nil
+}
+
+// read copies rows, each partition's as soon as it is fresh enough.
+func (s *Server) read(ctx context.Context, generation ps.Generation, m *wire.Read) wire.Message {
+	total, refusal := s.checkRead(m)
+	if refusal != nil {
+		return refusal
+	}
+	rows := wire.NewRows(total)
+	rows.Groups = make([]wire.PartitionStatus, 0, len(m.Groups))
+	keys, filled := m.Keys, 0
+	for _, g := range m.Groups {
+		group := keys[:g.Keys]
+		keys = keys[g.Keys:]
+		status, refusal := s.serve(ctx, generation, g.Partition, func(slot *slot) (wire.Code, bool) {
+			if !slot.shard.CanRead(m.Clock) {
+				return 0, true
+			}
+			for _, k := range group {
+				cols := s.schema.Cols(k)
+				slot.shard.Read(k, rows.Values[filled:filled+cols])
+				filled += cols
+			}
+			return wire.OK, false
+		})
+		if refusal != nil {
+			rows.Release()
+			return refusal
+		}
+		rows.Groups = append(rows.Groups, status)
+	}
+	rows.Values = rows.Values[:filled]
+	return rows
+}
+
+// checkRead says how many values a request asks for.
+func (s *Server) checkRead(m *wire.Read) (values int, refusal *wire.Error) {
+	keys := m.Keys
+	for _, g := range m.Groups {
+		if g.Keys < 0 || g.Keys > len(keys) {
+			return 0, &wire.Error{Code: wire.Invalid, Text: "groups of more keys than there are"}
+		}
+		n, err := s.schema.CheckKeys(g.Partition, keys[:g.Keys])
+		if err != nil {
+			return 0, &wire.Error{Code: wire.Invalid, Text: err.Error()}
+		}
+		values += n
+		keys = keys[g.Keys:]
+	}
+	if len(keys) > 0 || values > wire.MaxBody/4-1024 {
+		return 0, &wire.Error{Code: wire.Invalid, Text: "keys without a group, or more values than fit a frame"}
+	}
+	return values, nil
+}
+
+// stage holds the parts of a contribution until their commit.
+func (s *Server) stage(ctx context.Context, generation ps.Generation, m *wire.Stage) wire.Message {
+	ack := &wire.Ack{Partitions: make([]wire.PartitionStatus, 0, len(m.Partitions))}
+	for i := range m.Partitions {
+		part := &m.Partitions[i]
+		status, refusal := s.serve(ctx, generation, part.Partition, func(slot *slot) (wire.Code, bool) {
+			committed, err := slot.shard.Stage(&ps.Contribution{
+				Incarnation: m.Incarnation,
+				Sequence:    m.Sequence,
+				Clock:       m.Clock,
+				Splits:      m.Splits,
+				Updates:     part.Sums,
+			})
+			if committed {
+				return wire.Committed, false
+			}
+			s.logInvalid(slot, err)
+			return wire.CodeOf(err), false
+		})
+		if refusal != nil {
+			return refusal
+		}
+		ack.Partitions = append(ack.Partitions, status)
+	}
+	return ack
+}
+
+// commit makes what was staged count.
+func (s *Server) commit(ctx context.Context, generation ps.Generation, m *wire.Commit) wire.Message {
+	ack := &wire.Ack{Partitions: make([]wire.PartitionStatus, 0, len(m.Partitions))}
+	passed := false
+	for _, p := range m.Partitions {
+		status, refusal := s.serve(ctx, generation, p, func(slot *slot) (wire.Code, bool) {
+			folded, err := slot.shard.Commit(m.Incarnation, m.Sequence)
+			if folded {
+				slot.wake()
+				passed = passed || s.cut != 0 && slot.shard.Passed(s.cut)
+			}
+			s.logInvalid(slot, err)
+			return wire.CodeOf(err), false
+		})
+		if refusal != nil {
+			return refusal
+		}
+		ack.Partitions = append(ack.Partitions, status)
+	}
+	if passed {
+		s.tellBackups()
+	}
+	return ack
+}
+
+// logInvalid keeps the words for what its sender only gets a code of.
+func (s *Server) logInvalid(slot *slot, err error) {
+	if code := wire.CodeOf(err); code == wire.Invalid || code == wire.Overflow {
+		s.log.Warn("contribution refused", "partition", slot.id, "error", err)
+	}
+}

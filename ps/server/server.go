@@ -1,0 +1,255 @@
+// Package server runs the partitions of one process: it owns shards and backups, answers the data plane, pulls
+// cuts to where they are backed up and hands partitions over to other servers.
+//
+// It does what it is told: which partitions it owns, when a cut is named and when everything returns to one is
+// decided elsewhere. It refuses to know about machines, tiers and workers' computations.
+package server
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/ps/wire"
+)
+
+// Config is what a server is made from.
+type Config struct {
+	Self     ps.ServerID
+	Schema   ps.Schema
+	Job      uint64 // the same in all processes of a job: frames of others are refused
+	Listener net.Listener
+	Log      *slog.Logger // nil: none
+	// PullsAtOnce bounds the deliveries that come in at the same time; default 4. Owners are many and a backup
+	// is one: without a bound they would drown it.
+	PullsAtOnce int
+	// ChunkBytes is about how much of a delivery or of a move travels in one frame; default 256 KiB.
+	ChunkBytes int
+	// Dial connects to other servers; default TCP.
+	Dial wire.Dialer
+	// OnCutHeld is called, from a goroutine of the server, when every partition that is backed up here holds the
+	// cut. Took is from the first news of it to the last row.
+	OnCutHeld func(cut ps.Clock, bytes int64, took time.Duration)
+}
+
+// Server serves the partitions of one process.
+//
+// Locks: mu is held for writing to change the generation, the route or many partitions at once. Otherwise
+// it is held for reading, together with the lock of the slot or backup in question, for as long as it takes
+// to work on memory. No lock is held while something travels or waits.
+type Server struct {
+	cfg     Config
+	schema  ps.Schema
+	log     *slog.Logger
+	links   wire.Links
+	traffic wire.Traffic
+	pulls   chan struct{} // one token for each delivery that is coming in
+
+	mu         sync.RWMutex
+	generation ps.Generation
+	suspended  bool // between FenceGeneration and Recover
+	routed     bool // has had a route of this generation
+	route      ps.Route
+	peers      map[ps.ServerID]string
+	slots      []*slot   // Index: Partition
+	backups    []*backup // Index: Partition
+	fenced     map[ps.Incarnation]bool
+	cut        ps.Clock // that is named or on its way to the backups; 0 = none
+	moves      uint64   // number of the last move out
+	recovered  ps.Clock // the cut that this generation began at
+
+	// life ends with Serve; epoch ends with it and with the generation.
+	life     context.Context
+	die      context.CancelFunc
+	epoch    context.Context
+	endEpoch context.CancelFunc
+	errands  sync.WaitGroup // goroutines that tell backups of cuts and pull deliveries
+
+	telling announcements
+	held    heldCut
+}
+
+// New gives a server that has nothing yet.
+func New(cfg Config) *Server {
+	if cfg.PullsAtOnce <= 0 {
+		cfg.PullsAtOnce = 4
+	}
+	if cfg.ChunkBytes <= 0 {
+		cfg.ChunkBytes = 256 << 10
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{
+		cfg:     cfg,
+		schema:  cfg.Schema,
+		log:     cfg.Log,
+		pulls:   make(chan struct{}, cfg.PullsAtOnce),
+		slots:   make([]*slot, cfg.Schema.Partitions),
+		backups: make([]*backup, cfg.Schema.Partitions),
+		fenced:  map[ps.Incarnation]bool{},
+	}
+	s.links = wire.Links{Dial: cfg.Dial, Job: cfg.Job, Traffic: &s.traffic}
+	for i := range s.slots {
+		s.slots[i] = &slot{id: ps.Partition(i), changed: make(chan struct{})}
+		s.backups[i] = &backup{id: ps.Partition(i)}
+	}
+	s.telling.begin(0)
+	s.life, s.die = context.WithCancel(context.Background())
+	s.epoch, s.endEpoch = context.WithCancel(s.life)
+	return s
+}
+
+// Serve answers the data plane until ctx is done. All goroutines of the server have ended when it returns, and
+// it cannot be started again.
+func (s *Server) Serve(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, s.die) // wakes requests that wait
+	defer stop()
+	answering := wire.Server{Job: s.cfg.Job, Handler: s, Log: s.log, Traffic: &s.traffic}
+	err := answering.Serve(ctx, s.cfg.Listener)
+	s.mu.Lock()
+	s.die() // no errand begins after this
+	s.mu.Unlock()
+	s.errands.Wait()
+	s.links.Close()
+	return err
+}
+
+// run starts a goroutine that Serve waits for. The caller holds mu, for reading or writing.
+func (s *Server) run(errand func()) {
+	if s.life.Err() == nil {
+		s.errands.Go(errand)
+	}
+}
+
+// SetRoute tells who serves, and where. One that is older than what is known is ignored.
+func (s *Server) SetRoute(generation ps.Generation, route ps.Route, peers map[ps.ServerID]string) {
+	s.mu.Lock()
+	if generation < s.generation || s.routed && generation == s.generation && route.Version < s.route.Version {
+		s.mu.Unlock()
+		return
+	}
+	if generation > s.generation {
+		s.outlive(generation)
+	}
+	s.setRoute(route, peers)
+	s.mu.Unlock()
+
+	addresses := map[string]bool{}
+	for _, address := range peers {
+		addresses[address] = true
+	}
+	s.links.Keep(addresses)
+	s.tellBackups()
+	s.mu.RLock()
+	s.run(s.reportHeld)
+	s.mu.RUnlock()
+}
+
+// outlive takes up a generation that began without this server: nothing that it has belongs to it.
+func (s *Server) outlive(generation ps.Generation) {
+	if s.routed {
+		s.log.Warn("a generation has begun without this server: what it has is dropped", "generation", generation)
+		for _, slot := range s.slots {
+			slot.clear()
+		}
+		for _, b := range s.backups {
+			b.clear()
+		}
+	}
+	s.beginGeneration(generation)
+	s.suspended = false
+}
+
+func (s *Server) beginGeneration(generation ps.Generation) {
+	s.generation, s.routed, s.recovered = generation, false, -1
+	s.cut = 0
+	s.endEpoch()
+	s.epoch, s.endEpoch = context.WithCancel(s.life)
+	s.telling.begin(0)
+	s.held.reset()
+	for _, b := range s.backups {
+		b.stop()
+	}
+}
+
+// setRoute takes a route over. The caller holds mu for writing.
+func (s *Server) setRoute(route ps.Route, peers map[ps.ServerID]string) {
+	s.route, s.peers, s.routed = route, maps.Clone(peers), true
+	for p, slot := range s.slots {
+		owner := at(route.Owner, p)
+		if slot.state == absent && slot.to != "" && owner != s.cfg.Self && owner != "" {
+			slot.to, slot.address = owner, peers[owner]
+		}
+	}
+	for p, b := range s.backups {
+		switch {
+		case b.rows == nil:
+		case at(route.Backup, p) == s.cfg.Self:
+			b.routed = true
+		case b.routed:
+			b.clear()
+		}
+	}
+}
+
+// at gives a partition's server, which a short route does not name.
+func at(servers []ps.ServerID, partition int) ps.ServerID {
+	if partition < len(servers) {
+		return servers[partition]
+	}
+	return ""
+}
+
+// Own makes partitions that are at their initial state served here.
+func (s *Server) Own(partitions []ps.Partition) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range partitions {
+		if slot := s.slots[p]; slot.state == absent {
+			s.own(slot, ps.NewShard(&s.schema, p))
+		}
+	}
+}
+
+// own puts a shard into service. The caller holds mu for writing, or for reading together with the slot's lock.
+func (s *Server) own(slot *slot, shard *ps.Shard) {
+	for incarnation := range s.fenced { // any order: each is on its own
+		shard.Fence(incarnation)
+	}
+	slot.clear()
+	slot.state, slot.shard = owned, shard
+}
+
+// Stats are a server's figures.
+type Stats struct {
+	Folded     ps.Clock // lowest complete clock of the owned partitions; 0 when there are none
+	Owned      int
+	CutBytes   int64 // what a cut would have to deliver now
+	BytesIn    int64 // data plane, since start
+	BytesOut   int64
+	Generation ps.Generation
+}
+
+// Stats gives the server's figures.
+func (s *Server) Stats() Stats {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	out := Stats{Generation: s.generation, BytesIn: s.traffic.In.Load(), BytesOut: s.traffic.Out.Load()}
+	for _, slot := range s.slots {
+		slot.mu.Lock()
+		if slot.state != absent {
+			if folded := slot.shard.Folded(); out.Owned == 0 || folded < out.Folded {
+				out.Folded = folded
+			}
+			out.Owned++
+			out.CutBytes += int64(slot.shard.CutBytes())
+		}
+		slot.mu.Unlock()
+	}
+	return out
+}

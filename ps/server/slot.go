@@ -1,0 +1,69 @@
+package server
+
+import (
+	"sync"
+
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/ps/wire"
+)
+
+// state is what a partition is to this server.
+type state int
+
+const (
+	absent state = iota
+	owned
+	leaving // the last message of a move is on its way: neither side serves until it is acknowledged
+)
+
+// slot is the place of one partition. Everything in it is guarded by Server.mu held for writing, or for
+// reading together with the slot's own lock.
+type slot struct {
+	id ps.Partition
+
+	mu       sync.Mutex
+	state    state
+	shard    *ps.Shard     // unless absent
+	changed  chan struct{} // closed and replaced when a request that waits should look again
+	arrival  *arrival      // while it is being received
+	arrived  wire.MoveID   // the move that brought it, if one did
+	outgoing *outgoing     // the cut that its backup pulls
+
+	// to and address are where it went from here; "" = it was never here.
+	to      ps.ServerID
+	address string
+}
+
+// arrival is a partition that is being received.
+type arrival struct {
+	move  wire.MoveID
+	rows  *ps.Incoming
+	piece uint64 // the next one
+}
+
+// wake lets requests that wait look again.
+func (s *slot) wake() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// clear makes the slot as if the partition had never been here.
+func (s *slot) clear() {
+	s.state, s.shard, s.arrival, s.arrived, s.outgoing = absent, nil, nil, wire.MoveID{}, nil
+	s.to, s.address = "", ""
+	s.wake()
+}
+
+// leave remembers where the partition went.
+func (s *slot) leave(to ps.ServerID, address string) {
+	s.clear()
+	s.to, s.address = to, address
+}
+
+// elsewhere is the answer for a partition that is not here.
+func (s *slot) elsewhere() wire.PartitionStatus {
+	if s.to == "" {
+		return wire.PartitionStatus{Partition: s.id, Code: wire.Retry}
+	}
+	return wire.PartitionStatus{Partition: s.id, Code: wire.Moved, To: s.to, Address: s.address}
+}

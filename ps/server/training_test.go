@@ -1,0 +1,414 @@
+package server_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/ps/client"
+	"github.com/tierml/tierml/ps/wire"
+)
+
+// modes runs a test under each consistency model.
+func modes(t *testing.T, f func(t *testing.T, schema ps.Schema)) {
+	for name, schema := range map[string]ps.Schema{
+		"deterministic": toy(true, 0), "BSP": toy(false, 0), "SSP": toy(false, 2),
+	} {
+		t.Run(name, func(t *testing.T) { f(t, schema) })
+	}
+}
+
+func TestTablesHoldTheWorkDone(t *testing.T) {
+	modes(t, func(t *testing.T, schema ps.Schema) {
+		c := newCluster(t, schema, nil, "a", "b", "r")
+		team := c.team("a") // one of the workers has a server in its process
+		team.start(c.ctx, 1, 8)
+		if err := team.wait(); err != nil {
+			t.Fatal(err)
+		}
+		team.verify(8)
+		stats := c.nodes["a"].Stats()
+		if stats.Folded != 8 || stats.Owned != 4 || stats.CutBytes == 0 || stats.BytesIn == 0 || stats.BytesOut == 0 || stats.Generation != 1 {
+			t.Errorf("stats %+v", stats)
+		}
+	})
+}
+
+func TestPartitionsMoveWhileTraining(t *testing.T) {
+	modes(t, func(t *testing.T, schema ps.Schema) {
+		c := newCluster(t, schema, nil, "a", "b", "r")
+		team := c.team("a")
+		team.start(c.ctx, 1, 15)
+		moved := make(chan error, 1)
+		go func() { moved <- c.moveAround(40) }()
+		if err := team.wait(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-moved; err != nil {
+			t.Fatal(err)
+		}
+		team.verify(15)
+		owned := 0
+		for _, n := range c.nodes {
+			owned += n.Stats().Owned
+		}
+		if owned != schema.Partitions {
+			t.Errorf("%d partitions are owned", owned)
+		}
+	})
+}
+
+// moveAround moves partitions at random, and tells of it only now and then.
+func (c *cluster) moveAround(times int) error {
+	random := rand.New(rand.NewPCG(1, 2))
+	ids := []ps.ServerID{"a", "b", "r"}
+	for i := range times {
+		p := ps.Partition(random.IntN(c.schema.Partitions))
+		from, to := c.route.Owner[p], ids[random.IntN(len(ids))]
+		if from == to {
+			continue
+		}
+		if err := c.nodes[from].MoveOut(c.ctx, p, to, c.peers[to]); err != nil {
+			return err
+		}
+		c.route.Owner[p] = to
+		if i%7 == 0 {
+			c.announce()
+		}
+	}
+	return nil
+}
+
+func TestRollBackToCommittedCut(t *testing.T) {
+	modes(t, func(t *testing.T, schema ps.Schema) {
+		c := newCluster(t, schema, nil, "a", "b", "r")
+		team := c.team()
+		team.start(c.ctx, 1, 3)
+		if err := team.wait(); err != nil {
+			t.Fatal(err)
+		}
+		team.start(c.ctx, 4, 12)
+		for at := ps.Clock(12); ; at++ { // named while training goes on
+			if err := c.nodes["a"].NameCut(at); err == nil {
+				c.cut(at)
+				break
+			} else if !errors.Is(err, ps.ErrPassed) {
+				t.Fatal(err)
+			}
+		}
+		if err := team.wait(); err != nil {
+			t.Fatal(err)
+		}
+		team.start(c.ctx, 13, 16)
+		if err := team.wait(); err != nil {
+			t.Fatal(err)
+		}
+		team.verify(16)
+		c.recover(12)
+		team.verify(12)
+		team.start(c.ctx, 13, 17)
+		if err := team.wait(); err != nil {
+			t.Fatal(err)
+		}
+		team.verify(17)
+	})
+}
+
+func TestOwnerDies(t *testing.T) {
+	modes(t, func(t *testing.T, schema ps.Schema) {
+		c := newCluster(t, schema, nil, "a", "b", "r")
+		team := c.team()
+		team.start(c.ctx, 1, 4)
+		if err := team.wait(); err != nil {
+			t.Fatal(err)
+		}
+		c.cut(4)
+		// A partition that has moved since the cut cannot be undone by its owner.
+		if err := c.nodes["a"].MoveOut(c.ctx, 0, "b", c.peers["b"]); err != nil {
+			t.Fatal(err)
+		}
+		c.route.Owner[0] = "b"
+		team.start(c.ctx, 5, 1000)
+		await(t, func() bool { return c.nodes["b"].Stats().Folded >= 6 })
+		c.kill("a")
+		c.generation++
+		for _, n := range c.nodes {
+			h := n.FenceGeneration(c.generation)
+			for _, p := range h.Owned {
+				if p == 0 {
+					t.Error("partition 0 claims undo after a move")
+				}
+			}
+		}
+		for p, owner := range c.route.Owner {
+			if owner == "a" || p == 0 {
+				c.route.Owner[p] = "r"
+			}
+		}
+		c.route.Version++
+		for id, n := range c.nodes {
+			for range 2 { // told twice
+				if err := n.Recover(c.generation, 4, c.copyRoute(), c.peers); err != nil {
+					t.Fatalf("%s: %v", id, err)
+				}
+			}
+		}
+		for _, cl := range c.clients {
+			cl.SetRoute(c.generation, c.copyRoute(), c.peers)
+		}
+		// Those who only asked the dead server hear of the new generation from their route.
+		for _, err := range team.errors() {
+			if !errors.Is(err, client.ErrStale) {
+				t.Fatalf("a worker ends with %v, not ErrStale", err)
+			}
+		}
+		team.verify(4)
+		team.start(c.ctx, 5, 9)
+		if err := team.wait(); err != nil {
+			t.Fatal(err)
+		}
+		team.verify(9)
+		c.cut(9) // the next cut works for promoted and returned partitions alike
+	})
+}
+
+func TestEndOfLifeFlush(t *testing.T) {
+	modes(t, func(t *testing.T, schema ps.Schema) {
+		c := newCluster(t, schema, nil, "a", "b", "r")
+		team := c.team()
+		team.start(c.ctx, 1, 5)
+		if err := team.wait(); err != nil {
+			t.Fatal(err)
+		}
+		c.cut(5)
+		c.kill("a")
+		c.kill("b")
+		team.start(c.ctx, 6, 9) // waits for the promoted partitions
+		var all []ps.Partition
+		for p := range c.route.Owner {
+			all = append(all, ps.Partition(p))
+			c.route.Owner[p] = "r"
+		}
+		for range 2 {
+			if err := c.nodes["r"].Promote(5, all); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.announce()
+		// A worker that never heard that its contribution was committed sends it again: it counts once.
+		late := c.client("")
+		if err := late.Contribute(c.ctx, 1, 1, 5, 5, team.members[0].splits, work(&schema, team.members[0].splits, 5)); err != nil {
+			t.Error(err)
+		}
+		if err := team.wait(); err != nil {
+			t.Fatal(err)
+		}
+		team.verify(9)
+	})
+}
+
+// A new backup has nothing, so it takes everything; undelivered cuts can be taken back.
+func TestBackupReplaced(t *testing.T) {
+	c := newCluster(t, toy(true, 0), nil, "a", "r")
+	team := c.team()
+	team.start(c.ctx, 1, 3)
+	if err := team.wait(); err != nil {
+		t.Fatal(err)
+	}
+	c.cut(3)
+	c.kill("r")
+	n := c.start("r2")
+	for p := range c.route.Backup {
+		c.route.Backup[p] = "r2"
+		n.BackUp([]ps.Partition{ps.Partition(p)}, true)
+	}
+	c.announce()
+	for _, n := range c.nodes {
+		if err := n.NameCut(6); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, n := range c.nodes {
+		n.UnnameCut(6)
+	}
+	team.start(c.ctx, 4, 6)
+	if err := team.wait(); err != nil {
+		t.Fatal(err)
+	}
+	c.cut(6)
+	if h := n.FenceGeneration(1); len(h.Backups) != 8 || h.Backups[0].Cut != 6 {
+		t.Errorf("the new backup holds %+v", h.Backups)
+	}
+	c.kill("a")
+	for p := range c.route.Owner {
+		c.route.Owner[p] = "r2"
+	}
+	c.recover(6)
+	team.verify(6)
+}
+
+func TestFencedWorkerIsRefusedEverywhere(t *testing.T) {
+	c := newCluster(t, toy(true, 0), nil, "a", "b", "r")
+	team := c.team()
+	team.start(c.ctx, 1, 2)
+	if err := team.wait(); err != nil {
+		t.Fatal(err)
+	}
+	c.cut(2)
+	standings := 0
+	for _, n := range c.nodes {
+		for _, st := range n.FenceWorker(1) {
+			standings++
+			if st.Committed != 2 || st.Staged != 0 || len(st.Marks) != 6 || st.Marks[0] != 2 {
+				t.Errorf("standing %+v", st)
+			}
+		}
+		if err := n.SettleWorker(1, 3, false); err != nil {
+			t.Error(err)
+		}
+	}
+	if standings != 8 {
+		t.Errorf("%d standings", standings)
+	}
+	m := team.members[0]
+	refused := func() {
+		t.Helper()
+		err := m.client.Contribute(c.ctx, 1, 1, 3, 3, m.splits, work(&c.schema, m.splits, 3))
+		if !errors.Is(err, client.ErrFenced) {
+			t.Errorf("the fenced worker gets %v", err)
+		}
+	}
+	refused()
+	// Partitions that come to a server later refuse it too.
+	c.kill("a")
+	for p, owner := range c.route.Owner {
+		if owner == "a" {
+			c.route.Owner[p] = "r"
+			if err := c.nodes["r"].Promote(2, []ps.Partition{ps.Partition(p)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	c.announce()
+	refused()
+	// Another incarnation takes the splits over.
+	m.inc, m.sequence = 77, 0
+	team.start(c.ctx, 3, 5)
+	if err := team.wait(); err != nil {
+		t.Fatal(err)
+	}
+	team.verify(5)
+}
+
+func TestSettleCommitsWhatWasStaged(t *testing.T) {
+	c := newCluster(t, toy(true, 0), nil, "a", "r")
+	team := c.team()
+	splits := []ps.Split{0, 1, 2, 3, 4, 5}
+	stage := &wire.Stage{Incarnation: 9, Sequence: 1, Clock: 1, Splits: splits}
+	sums := work(&c.schema, splits, 1)
+	for p := range c.schema.Partitions {
+		part := wire.PartitionSums{Partition: ps.Partition(p)}
+		for _, s := range sums {
+			if s.Partition == part.Partition {
+				part = s
+			}
+		}
+		stage.Partitions = append(stage.Partitions, part)
+	}
+	ask := c.nodes["a"].Local()
+	for range 2 {
+		if _, err := wire.Ask[*wire.Ack](c.ctx, ask, 1, stage); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// One partition commits, then the worker dies.
+	if _, err := wire.Ask[*wire.Ack](c.ctx, ask, 1, &wire.Commit{Incarnation: 9, Sequence: 1, Partitions: []ps.Partition{3}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, st := range c.nodes["a"].FenceWorker(9) {
+		if st.Partition == 3 && st.Committed != 1 || st.Partition != 3 && st.Staged != 1 {
+			t.Errorf("standing %+v", st)
+		}
+	}
+	if err := c.nodes["a"].SettleWorker(9, 1, true); err != nil {
+		t.Fatal(err)
+	}
+	team.verify(1)
+}
+
+func TestGenerations(t *testing.T) {
+	c := newCluster(t, toy(true, 0), nil, "a", "r")
+	ask := c.nodes["a"].Local()
+	for generation, want := range map[ps.Generation]error{0: wire.ErrStale, 1: nil, 2: wire.ErrRetry} {
+		_, err := wire.Ask[*wire.Rows](c.ctx, ask, generation, &wire.Read{Clock: 1})
+		if !errors.Is(err, want) {
+			t.Errorf("generation %d gets %v, not %v", generation, err, want)
+		}
+	}
+	h := c.nodes["a"].FenceGeneration(2)
+	if len(h.Owned) != 8 || h.Base[0] != 0 || len(h.Backups) != 0 {
+		t.Errorf("holdings %+v", h)
+	}
+	for generation, want := range map[ps.Generation]error{1: wire.ErrStale, 2: wire.ErrRetry} {
+		_, err := wire.Ask[*wire.Rows](c.ctx, ask, generation, &wire.Read{Clock: 1})
+		if !errors.Is(err, want) {
+			t.Errorf("while fenced, generation %d gets %v, not %v", generation, err, want)
+		}
+	}
+	if err := c.nodes["a"].NameCut(4); !errors.Is(err, ps.ErrBusy) {
+		t.Errorf("a cut named while fenced: %v", err)
+	}
+	if err := c.nodes["a"].Recover(2, 7, c.copyRoute(), c.peers); err == nil {
+		t.Error("returned to a cut that nobody holds")
+	}
+	if err := c.nodes["a"].Recover(2, 0, c.copyRoute(), c.peers); err != nil {
+		t.Error(err)
+	}
+	if err := c.nodes["a"].Recover(1, 0, c.copyRoute(), c.peers); !errors.Is(err, wire.ErrStale) {
+		t.Errorf("recovery of an older generation: %v", err)
+	}
+	if _, err := wire.Ask[*wire.Rows](c.ctx, ask, 2, &wire.Read{Clock: 1}); err != nil {
+		t.Error(err)
+	}
+	// A server that missed a whole generation has nothing of the new one.
+	c.nodes["a"].SetRoute(5, c.copyRoute(), c.peers)
+	if s := c.nodes["a"].Stats(); s.Owned != 0 || s.Generation != 5 {
+		t.Errorf("after a missed generation: %+v", s)
+	}
+}
+
+func TestCutNames(t *testing.T) {
+	c := newCluster(t, toy(true, 0), nil, "a", "r")
+	a := c.nodes["a"]
+	if err := c.nodes["r"].NameCut(3); err != nil {
+		t.Errorf("a server that owns nothing: %v", err)
+	}
+	if err := a.NameCut(3); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.NameCut(4); !errors.Is(err, ps.ErrBusy) {
+		t.Errorf("second cut: %v", err)
+	}
+	if err := a.MoveOut(c.ctx, 0, "r", c.peers["r"]); !errors.Is(err, ps.ErrBusy) {
+		t.Errorf("move during a cut: %v", err)
+	}
+	if err := a.CommitCut(3); err == nil {
+		t.Error("committed a cut that was not passed")
+	}
+	a.UnnameCut(3)
+	if err := a.MoveOut(c.ctx, 0, "r", c.peers["r"]); err != nil {
+		t.Fatal(err)
+	}
+	c.route.Owner[0] = "r"
+	c.announce()
+	team := c.team()
+	team.start(c.ctx, 1, 2)
+	if err := team.wait(); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.NameCut(1); !errors.Is(err, ps.ErrPassed) {
+		t.Errorf("a cut in the past: %v", err)
+	}
+	c.cut(2)
+}

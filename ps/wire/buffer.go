@@ -1,0 +1,128 @@
+package wire
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+	"sync"
+	"unsafe"
+)
+
+// Buffer is a piece of memory that begins at a multiple of 8, so that numbers in it can be used in place.
+type Buffer struct {
+	words []uint64
+	size  int // bytes
+}
+
+// Pooled sizes are powers of two. Smaller pieces are cheap to make; larger ones are too rare to keep.
+const (
+	minPooledShift = 9  // 512 bytes
+	maxPooledShift = 22 // 4 MiB
+)
+
+var pools [maxPooledShift + 1]sync.Pool
+
+// NewBuffer gives a buffer of a size in bytes, with any content.
+func NewBuffer(size int) *Buffer {
+	shift := max(bits.Len(uint(max(size, 1)-1)), minPooledShift)
+	if shift > maxPooledShift {
+		return newExactBuffer(size)
+	}
+	if b, ok := pools[shift].Get().(*Buffer); ok {
+		b.size = size
+		return b
+	}
+	return &Buffer{words: make([]uint64, 1<<(shift-3)), size: size}
+}
+
+// newExactBuffer gives a buffer for something that is kept: no larger than needed, and not from the pool.
+func newExactBuffer(size int) *Buffer {
+	return &Buffer{words: make([]uint64, (size+7)/8), size: size}
+}
+
+// Bytes is the buffer's memory.
+func (b *Buffer) Bytes() []byte {
+	if len(b.words) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(&b.words[0])), 8*len(b.words))[:b.size]
+}
+
+// Floats is the buffer's memory as numbers, for those who fill it in this process.
+func (b *Buffer) Floats() []float32 {
+	if len(b.words) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*float32)(unsafe.Pointer(&b.words[0])), 2*len(b.words))[:b.size/4]
+}
+
+// Release gives the memory back; nobody may use it afterwards. Releasing nil is harmless.
+func (b *Buffer) Release() {
+	if b == nil {
+		return
+	}
+	bytes := uint(8 * len(b.words))
+	if bits.OnesCount(bytes) == 1 && bytes >= 1<<minPooledShift && bytes <= 1<<maxPooledShift {
+		pools[bits.TrailingZeros(bytes)].Put(b)
+	}
+}
+
+var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+
+// number is what arrays on the wire consist of.
+type number interface {
+	uint32 | uint64 | int64 | float32
+}
+
+// view gives little-endian numbers, in place where the processor and the alignment allow it.
+func view[T number](b []byte) []T {
+	var zero T
+	size := int(unsafe.Sizeof(zero))
+	n := len(b) / size
+	if n == 0 {
+		return nil
+	}
+	if littleEndian && uintptr(unsafe.Pointer(&b[0]))%uintptr(size) == 0 {
+		return unsafe.Slice((*T)(unsafe.Pointer(&b[0])), n)
+	}
+	out := make([]T, n)
+	for i := range out {
+		switch p := any(&out[i]).(type) {
+		case *uint32:
+			*p = binary.LittleEndian.Uint32(b[4*i:])
+		case *float32:
+			*p = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+		case *uint64:
+			*p = binary.LittleEndian.Uint64(b[8*i:])
+		case *int64:
+			*p = int64(binary.LittleEndian.Uint64(b[8*i:]))
+		}
+	}
+	return out
+}
+
+// raw gives numbers as little-endian bytes, in place where the processor allows it.
+func raw[T number](v []T) []byte {
+	if len(v) == 0 {
+		return nil
+	}
+	var zero T
+	size := int(unsafe.Sizeof(zero))
+	if littleEndian {
+		return unsafe.Slice((*byte)(unsafe.Pointer(&v[0])), size*len(v))
+	}
+	out := make([]byte, 0, size*len(v))
+	for i := range v {
+		switch p := any(&v[i]).(type) {
+		case *uint32:
+			out = binary.LittleEndian.AppendUint32(out, *p)
+		case *float32:
+			out = binary.LittleEndian.AppendUint32(out, math.Float32bits(*p))
+		case *uint64:
+			out = binary.LittleEndian.AppendUint64(out, *p)
+		case *int64:
+			out = binary.LittleEndian.AppendUint64(out, uint64(*p))
+		}
+	}
+	return out
+}

@@ -1,0 +1,294 @@
+package wire
+
+import (
+	"encoding/binary"
+	"io"
+	"math"
+	"net"
+	"sync"
+
+	"github.com/tierml/tierml/ps"
+)
+
+// Everything in a body takes a multiple of 8 bytes, so that arrays of numbers lie aligned and can be used in
+// place.
+
+// inlineBytes is the size from which an array is sent from where it lies instead of being copied.
+const inlineBytes = 8 << 10
+
+// encoder makes one frame.
+type encoder struct {
+	small  []byte // header, scalars and short arrays
+	large  []segment
+	placed int // bytes in large
+	err    error
+	vector net.Buffers // scratch
+}
+
+// segment is memory that goes between small[:at] and small[at:].
+type segment struct {
+	at    int
+	bytes []byte
+}
+
+var encoders = sync.Pool{New: func() any { return new(encoder) }}
+
+// encode makes a frame of a message. The caller releases the encoder, and must not change the message's
+// arrays before that.
+func encode(h header, m Message) (*encoder, error) {
+	e := encoders.Get().(*encoder)
+	e.small = append(e.small[:0], make([]byte, headerSize)...)
+	h.kind = m.Type()
+	m.encode(e)
+	length := len(e.small) - headerSize + e.placed
+	if length > MaxBody && e.err == nil {
+		e.err = refused("a body of %d bytes is longer than %d: use more partitions", length, MaxBody)
+	}
+	if e.err != nil {
+		err := e.err
+		e.release()
+		return nil, err
+	}
+	h.length = length
+	h.put(e.small)
+	return e, nil
+}
+
+func (e *encoder) release() {
+	clear(e.large)
+	e.large, e.placed, e.err = e.large[:0], 0, nil
+	if cap(e.small) <= 1<<20 {
+		encoders.Put(e)
+	}
+}
+
+// writeTo sends the frame, large arrays from where they lie.
+func (e *encoder) writeTo(w io.Writer) (int64, error) {
+	if len(e.large) == 0 {
+		n, err := w.Write(e.small)
+		return int64(n), err
+	}
+	e.vector = e.vector[:0]
+	at := 0
+	for _, s := range e.large {
+		e.vector = append(e.vector, e.small[at:s.at], s.bytes)
+		at = s.at
+	}
+	if at < len(e.small) {
+		e.vector = append(e.vector, e.small[at:])
+	}
+	vector := e.vector // WriteTo consumes its receiver
+	n, err := vector.WriteTo(w)
+	clear(e.vector)
+	return n, err
+}
+
+func (e *encoder) u64(x uint64) { e.small = binary.LittleEndian.AppendUint64(e.small, x) }
+
+func (e *encoder) u32s(a, b uint32) {
+	e.small = binary.LittleEndian.AppendUint32(e.small, a)
+	e.small = binary.LittleEndian.AppendUint32(e.small, b)
+}
+
+func (e *encoder) bool(b bool) {
+	if b {
+		e.u64(1)
+	} else {
+		e.u64(0)
+	}
+}
+
+func (e *encoder) string(s string) {
+	e.u64(uint64(len(s)))
+	e.small = append(e.small, s...)
+	e.pad(len(s))
+}
+
+func (e *encoder) bytes(b []byte) {
+	if len(b) >= inlineBytes {
+		e.large = append(e.large, segment{at: len(e.small), bytes: b})
+		e.placed += len(b)
+	} else {
+		e.small = append(e.small, b...)
+	}
+	e.pad(len(b))
+}
+
+// pad fills up to a multiple of 8 after n bytes.
+func (e *encoder) pad(n int) {
+	for ; n%8 != 0; n++ {
+		e.small = append(e.small, 0)
+	}
+}
+
+// rowBits is how many bits of a key on the wire are the row; the others are the table.
+const rowBits = 48
+
+func packKey(k ps.Key) uint64 { return uint64(k.Table)<<rowBits | uint64(k.Row) }
+
+func unpackKey(x uint64) ps.Key {
+	return ps.Key{Table: ps.TableID(x >> rowBits), Row: ps.RowID(x & (1<<rowBits - 1))}
+}
+
+func (e *encoder) keys(keys []ps.Key) {
+	for _, k := range keys {
+		if k.Row >= 1<<rowBits {
+			e.err = refused("row %d of table %d is beyond 2^%d", k.Row, k.Table, rowBits)
+		}
+		e.u64(packKey(k))
+	}
+}
+
+func (e *encoder) block(b *ps.Block) {
+	e.u32s(uint32(len(b.Keys)), uint32(len(b.Values)))
+	e.keys(b.Keys)
+	e.bytes(raw(b.Values))
+}
+
+// sums are fixed-point or floating; the count of the other kind is 0.
+func (e *encoder) sums(u *ps.Sums) {
+	e.u64(uint64(len(u.Keys)))
+	e.u32s(uint32(len(u.Fixed)), uint32(len(u.Float)))
+	e.keys(u.Keys)
+	e.bytes(raw(u.Fixed))
+	e.bytes(raw(u.Float))
+}
+
+func (e *encoder) splits(s []ps.Split) {
+	e.u64(uint64(len(s)))
+	for _, split := range s {
+		e.small = binary.LittleEndian.AppendUint32(e.small, uint32(split))
+	}
+	e.pad(4 * len(s))
+}
+
+func (e *encoder) partitions(p []ps.Partition) {
+	e.u64(uint64(len(p)))
+	for _, partition := range p {
+		e.small = binary.LittleEndian.AppendUint32(e.small, uint32(partition))
+	}
+	e.pad(4 * len(p))
+}
+
+// decoder reads one body. The first error sticks; after it everything reads as zero. What it gives may lie in
+// the body's memory.
+type decoder struct {
+	rest []byte
+	bad  bool
+}
+
+// take gives the next n bytes, which with the padding after them are there.
+func (d *decoder) take(n uint64) []byte {
+	padded := (n + 7) &^ 7
+	if d.bad || n > uint64(len(d.rest)) || padded > uint64(len(d.rest)) {
+		d.bad = true
+		return nil
+	}
+	b := d.rest[:n:n]
+	for _, zero := range d.rest[n:padded] {
+		if zero != 0 { // one encoding for each message
+			d.bad = true
+		}
+	}
+	d.rest = d.rest[padded:]
+	return b
+}
+
+func (d *decoder) u64() uint64 {
+	if b := d.take(8); b != nil {
+		return binary.LittleEndian.Uint64(b)
+	}
+	return 0
+}
+
+func (d *decoder) u32s() (a, b uint32) {
+	x := d.u64()
+	return uint32(x), uint32(x >> 32)
+}
+
+func (d *decoder) bool() bool {
+	x := d.u64()
+	if x > 1 {
+		d.bad = true
+	}
+	return x == 1
+}
+
+func (d *decoder) clock() ps.Clock {
+	x := d.u64()
+	if x > math.MaxInt64 {
+		d.bad = true
+		return 0
+	}
+	return ps.Clock(x)
+}
+
+func (d *decoder) string() string { return string(d.take(d.u64())) }
+
+// count reads how many elements of at least size bytes follow. It is never more than the body can hold, so
+// memory for them may be claimed.
+func (d *decoder) count(size int) int {
+	n := d.u64()
+	if n > uint64(len(d.rest)/size) {
+		d.bad = true
+		return 0
+	}
+	return int(n)
+}
+
+func array[T number](d *decoder, n uint64, size uint64) []T { return view[T](d.take(n * size)) }
+
+// keys reads n keys into memory of their own, reusing into.
+func (d *decoder) keys(n int, into []ps.Key) []ps.Key {
+	packed := array[uint64](d, uint64(n), 8)
+	if len(packed) == 0 {
+		return into[:0]
+	}
+	if cap(into) < len(packed) {
+		into = make([]ps.Key, len(packed))
+	}
+	into = into[:len(packed)]
+	for i, x := range packed {
+		into[i] = unpackKey(x)
+	}
+	return into
+}
+
+func (d *decoder) block(b *ps.Block) {
+	keys, values := d.u32s()
+	b.Keys = d.keys(int(keys), nil)
+	b.Values = array[float32](d, uint64(values), 4)
+}
+
+func (d *decoder) sums(u *ps.Sums) {
+	keys := d.u64()
+	fixed, floats := d.u32s()
+	if keys > uint64(len(d.rest)/8) {
+		d.bad = true
+		return
+	}
+	u.Keys = d.keys(int(keys), nil)
+	u.Fixed = array[int64](d, uint64(fixed), 8)
+	u.Float = array[float32](d, uint64(floats), 4)
+}
+
+func (d *decoder) splits() []ps.Split {
+	n := d.count(4)
+	return convert[ps.Split](array[uint32](d, uint64(n), 4))
+}
+
+func (d *decoder) partitions() []ps.Partition {
+	n := d.count(4)
+	return convert[ps.Partition](array[uint32](d, uint64(n), 4))
+}
+
+func convert[T ~uint32](from []uint32) []T {
+	if len(from) == 0 {
+		return nil
+	}
+	to := make([]T, len(from))
+	for i, x := range from {
+		to[i] = T(x)
+	}
+	return to
+}

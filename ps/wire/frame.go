@@ -1,0 +1,132 @@
+package wire
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"github.com/tierml/tierml/ps"
+)
+
+const (
+	// headerSize is the length of a frame's header in bytes.
+	headerSize = 40
+	// magic begins every frame: "TML" and the version of the protocol.
+	magic = "TML\x01"
+	// MaxBody is the longest body that is sent or accepted, in bytes.
+	MaxBody = 64 << 20
+	// firstRead is how much memory a frame's announcement alone can claim; the rest follows what arrives.
+	firstRead = 1 << 20
+)
+
+// flagAnswer marks answers.
+const flagAnswer = 1
+
+// header is what every frame begins with.
+type header struct {
+	kind       Type
+	answer     bool
+	request    uint64 // chosen by the asker, repeated in the answer; 0 = about the connection
+	job        uint64
+	generation ps.Generation
+	length     int // of the body
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// put writes the header to b, which has its size.
+func (h *header) put(b []byte) {
+	_ = b[:headerSize]
+	copy(b, magic)
+	b[4], b[5], b[6], b[7] = byte(h.kind), 0, 0, 0
+	if h.answer {
+		b[5] = flagAnswer
+	}
+	binary.LittleEndian.PutUint64(b[8:], h.request)
+	binary.LittleEndian.PutUint64(b[16:], h.job)
+	binary.LittleEndian.PutUint64(b[24:], uint64(h.generation))
+	binary.LittleEndian.PutUint32(b[32:], uint32(h.length))
+	binary.LittleEndian.PutUint32(b[36:], crc32.Checksum(b[:36], castagnoli))
+}
+
+// parseHeader reads a header and refuses one of another protocol, version or job, or with too long a body.
+func parseHeader(b []byte, job uint64) (header, error) {
+	if string(b[:4]) != magic {
+		return header{}, refused("the frame begins with %x, not %x: another protocol or version", b[:4], magic)
+	}
+	if crc32.Checksum(b[:36], castagnoli) != binary.LittleEndian.Uint32(b[36:]) {
+		return header{}, refused("the frame's header is damaged")
+	}
+	h := header{
+		kind:       Type(b[4]),
+		answer:     b[5]&flagAnswer != 0,
+		request:    binary.LittleEndian.Uint64(b[8:]),
+		job:        binary.LittleEndian.Uint64(b[16:]),
+		generation: ps.Generation(binary.LittleEndian.Uint64(b[24:])),
+	}
+	length := binary.LittleEndian.Uint32(b[32:])
+	switch {
+	case h.job != job:
+		return h, refused("the frame is of job %016x, not %016x", h.job, job)
+	case length > MaxBody:
+		return h, refused("a body of %d bytes is longer than %d", length, MaxBody)
+	case b[5]&^flagAnswer != 0 || b[6] != 0 || b[7] != 0:
+		return h, refused("the frame has unknown flags %x", b[5:8])
+	}
+	h.length = int(length)
+	return h, nil
+}
+
+func refused(format string, args ...any) error {
+	return &Error{Code: Refused, Text: fmt.Sprintf(format, args...)}
+}
+
+// readFrame reads a header and the body that follows it. An *Error says that the frame is to be refused, any
+// other error that the connection broke. The header is as far as it is known.
+func readFrame(r *bufio.Reader, job uint64) (header, *Buffer, error) {
+	b, err := r.Peek(headerSize)
+	if err != nil {
+		if err == io.EOF && len(b) > 0 {
+			err = io.ErrUnexpectedEOF
+		}
+		return header{}, nil, err
+	}
+	h, err := parseHeader(b, job)
+	if err != nil {
+		return h, nil, err
+	}
+	_, _ = r.Discard(headerSize) // peeked: cannot fail
+	body, err := readBody(r, h)
+	if err != nil {
+		return h, nil, fmt.Errorf("read a frame's body of %d bytes: %w", h.length, err)
+	}
+	return h, body, nil
+}
+
+func readBody(r io.Reader, h header) (*Buffer, error) {
+	newBuffer := NewBuffer
+	if h.kind.kept() {
+		newBuffer = newExactBuffer
+	}
+	body := newBuffer(min(h.length, firstRead))
+	for at := 0; ; {
+		n, err := io.ReadFull(r, body.Bytes()[at:])
+		if err != nil {
+			body.Release()
+			if err == io.EOF {
+				err = io.ErrUnexpectedEOF
+			}
+			return nil, err
+		}
+		at += n
+		if at == h.length {
+			return body, nil
+		}
+		larger := newBuffer(min(h.length, 2*at))
+		copy(larger.Bytes(), body.Bytes())
+		body.Release()
+		body = larger
+	}
+}

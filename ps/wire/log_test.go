@@ -1,0 +1,5 @@
+package wire
+
+import "log/slog"
+
+var discard = slog.New(slog.DiscardHandler)

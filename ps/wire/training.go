@@ -1,0 +1,184 @@
+package wire
+
+import (
+	"sync"
+
+	"github.com/tierml/tierml/ps"
+)
+
+// Messages between workers and owners.
+
+// KeyGroup says that the next Keys keys are of a partition.
+type KeyGroup struct {
+	Partition ps.Partition
+	Keys      int
+}
+
+// Read asks for rows as work of a clock may see them; the answer, Rows, waits until they are fresh enough.
+type Read struct {
+	Clock  ps.Clock
+	Groups []KeyGroup
+	Keys   []ps.Key
+	pooled bool
+}
+
+var reads = sync.Pool{New: func() any { return new(Read) }}
+
+func newRead() *Read {
+	m := reads.Get().(*Read)
+	m.pooled = true
+	return m
+}
+
+// Release gives back a Read that came over the network.
+func (m *Read) Release() {
+	if m.pooled {
+		m.pooled = false
+		reads.Put(m)
+	}
+}
+
+func (*Read) Type() Type { return typeRead }
+
+func (m *Read) encode(e *encoder) {
+	e.u64(uint64(m.Clock))
+	e.u64(uint64(len(m.Groups)))
+	for _, g := range m.Groups {
+		e.u32s(uint32(g.Partition), uint32(g.Keys))
+	}
+	e.keys(m.Keys)
+}
+
+func (m *Read) decode(d *decoder) {
+	m.Clock = d.clock()
+	m.Groups = m.Groups[:0]
+	total := 0
+	for range d.count(8) {
+		partition, keys := d.u32s()
+		m.Groups = append(m.Groups, KeyGroup{ps.Partition(partition), int(keys)})
+		total += int(keys)
+		if total > len(d.rest)/8 {
+			d.bad = true
+			return
+		}
+	}
+	m.Keys = d.keys(total, m.Keys)
+}
+
+// Rows answers Read: how it went for each group, and the values of those that are OK, one row after another.
+type Rows struct {
+	Groups []PartitionStatus
+	Values []float32
+	buffer *Buffer
+}
+
+// NewRows gives an answer with room for a number of values in pooled memory.
+func NewRows(values int) *Rows {
+	b := NewBuffer(4 * values)
+	return &Rows{Values: b.Floats(), buffer: b}
+}
+
+func (*Rows) Type() Type       { return typeRows }
+func (m *Rows) hold(b *Buffer) { m.buffer = b }
+func (m *Rows) Release()       { m.buffer.Release(); m.buffer = nil }
+func (m *Rows) encode(e *encoder) {
+	e.statuses(m.Groups)
+	e.u64(uint64(len(m.Values)))
+	e.bytes(raw(m.Values))
+}
+
+func (m *Rows) decode(d *decoder) {
+	m.Groups = d.statuses()
+	m.Values = array[float32](d, uint64(d.count(4)), 4)
+}
+
+// PartitionSums are a contribution's updates of one partition.
+type PartitionSums struct {
+	Partition ps.Partition
+	Sums      ps.Sums
+}
+
+// Stage gives owners their parts of a contribution, to hold until Commit.
+type Stage struct {
+	Incarnation ps.Incarnation
+	Sequence    uint64
+	Clock       ps.Clock
+	Splits      []ps.Split // ascending
+	Partitions  []PartitionSums
+}
+
+func (*Stage) Type() Type { return typeStage }
+
+func (m *Stage) encode(e *encoder) {
+	e.u64(uint64(m.Incarnation))
+	e.u64(m.Sequence)
+	e.u64(uint64(m.Clock))
+	e.splits(m.Splits)
+	e.u64(uint64(len(m.Partitions)))
+	for i := range m.Partitions {
+		p := &m.Partitions[i]
+		e.u64(uint64(p.Partition))
+		e.sums(&p.Sums)
+	}
+}
+
+func (m *Stage) decode(d *decoder) {
+	m.Incarnation = ps.Incarnation(d.u64())
+	m.Sequence = d.u64()
+	m.Clock = d.clock()
+	m.Splits = d.splits()
+	n := d.count(24)
+	if n == 0 {
+		return
+	}
+	m.Partitions = make([]PartitionSums, n)
+	for i := range m.Partitions {
+		p := &m.Partitions[i]
+		p.Partition = d.partition()
+		d.sums(&p.Sums)
+	}
+}
+
+func (d *decoder) partition() ps.Partition {
+	x := d.u64()
+	if x > 1<<32-1 {
+		d.bad = true
+	}
+	return ps.Partition(x)
+}
+
+// Clone gives a copy that shares no memory with updates, for a receiver in the same process that keeps it.
+func (m *Stage) Clone() *Stage {
+	c := *m
+	c.Splits = append([]ps.Split(nil), m.Splits...)
+	c.Partitions = make([]PartitionSums, len(m.Partitions))
+	for i, p := range m.Partitions {
+		c.Partitions[i] = PartitionSums{p.Partition, ps.Sums{
+			Keys:  append([]ps.Key(nil), p.Sums.Keys...),
+			Fixed: append([]int64(nil), p.Sums.Fixed...),
+			Float: append([]float32(nil), p.Sums.Float...),
+		}}
+	}
+	return &c
+}
+
+// Commit makes what was staged count.
+type Commit struct {
+	Incarnation ps.Incarnation
+	Sequence    uint64
+	Partitions  []ps.Partition
+}
+
+func (*Commit) Type() Type { return typeCommit }
+
+func (m *Commit) encode(e *encoder) {
+	e.u64(uint64(m.Incarnation))
+	e.u64(m.Sequence)
+	e.partitions(m.Partitions)
+}
+
+func (m *Commit) decode(d *decoder) {
+	m.Incarnation = ps.Incarnation(d.u64())
+	m.Sequence = d.u64()
+	m.Partitions = d.partitions()
+}

@@ -1,0 +1,138 @@
+package tiers
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/tierml/tierml/ps"
+)
+
+// StageFor gives the stage for a number of transient and reliable machines (TierML, section 3.2): the
+// more transient machines per reliable one, the less the reliable ones do.
+func StageFor(transient, reliable int, t Thresholds) Stage {
+	switch ratio := float64(transient) / float64(max(reliable, 1)); {
+	case transient == 0 || ratio <= t.TwoAbove:
+		return Stage1
+	case ratio <= t.ThreeAbove:
+		return Stage2
+	default:
+		return Stage3
+	}
+}
+
+// Next gives the layout that suits the members. What can stay where it is stays: partitions and splits move
+// only off members that may not have them any longer, or to keep the counts even. It is a pure function: the
+// same arguments give the same layout.
+func Next(now Layout, members []Member, t Thresholds) Layout {
+	members = slices.Clone(members)
+	slices.SortFunc(members, func(a, b Member) int {
+		return cmp.Or(cmp.Compare(a.Joined, b.Joined), cmp.Compare(a.ID, b.ID))
+	})
+	reliable := pick(members, func(m Member) bool { return m.Tier == Reliable && !m.Leaving })
+	transient := pick(members, func(m Member) bool { return m.Tier == Transient && !m.Leaving })
+
+	next := Layout{Stage: StageFor(len(transient), len(reliable), t)}
+	servers, workers := reliable, pick(members, func(m Member) bool { return !m.NoWork })
+	if next.Stage != Stage1 {
+		servers = transient[:(len(transient)+1)/2]
+	}
+	if next.Stage == Stage3 {
+		workers = pick(members, func(m Member) bool { return m.Tier == Transient && !m.NoWork })
+	}
+	next.Route.Version = now.Route.Version
+	next.Route.Owner = spread(now.Route.Owner, servers, func(Member) int { return 1 })
+	next.Route.Backup = spread(now.Route.Backup, reliable, func(Member) int { return 1 })
+	next.Worker = spread(now.Worker, workers, func(m Member) int { return max(m.VCPU, 1) })
+	return next
+}
+
+// Roles gives what a member does in a layout, in the order of the roles' constants.
+func (l Layout) Roles(m Member) []Role {
+	var roles []Role
+	if slices.Contains(l.Worker, m.ID) {
+		roles = append(roles, Worker)
+	}
+	if slices.Contains(l.Route.Owner, m.ID) {
+		if m.Tier == Reliable {
+			roles = append(roles, ParamServ)
+		} else {
+			roles = append(roles, ActivePS)
+		}
+	}
+	if m.Tier == Reliable && slices.Contains(l.Route.Backup, m.ID) {
+		roles = append(roles, BackupPS)
+	}
+	if roles == nil {
+		roles = []Role{Standby}
+	}
+	return roles
+}
+
+func pick(members []Member, keep func(Member) bool) []Member {
+	var out []Member
+	for _, m := range members {
+		if keep(m) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// spread gives each item to a member, as even as their weights allow, and moves as few as that takes. With
+// no members every item has none.
+func spread(now []ps.ServerID, members []Member, weight func(Member) int) []ps.ServerID {
+	next := make([]ps.ServerID, len(now))
+	if len(members) == 0 {
+		return next
+	}
+	index := make(map[ps.ServerID]int, len(members))
+	for i, m := range members {
+		index[m.ID] = i
+	}
+	held := make([][]int, len(members)) // items by member
+	var homeless []int
+	for item, id := range now {
+		if i, ok := index[id]; ok {
+			held[i] = append(held[i], item)
+		} else {
+			homeless = append(homeless, item)
+		}
+	}
+	// after is a member's load per weight if it held more more items, scaled to compare as integers.
+	after := func(i, more int) float64 {
+		return float64(len(held[i])+more) / float64(weight(members[i]))
+	}
+	emptiest := func() int {
+		best := 0
+		for i := range members {
+			if after(i, 1) < after(best, 1) {
+				best = i
+			}
+		}
+		return best
+	}
+	for _, item := range homeless {
+		to := emptiest()
+		held[to] = append(held[to], item)
+	}
+	for {
+		from, to := 0, emptiest()
+		for i := range members {
+			if after(i, 0) > after(from, 0) {
+				from = i
+			}
+		}
+		if after(from, 0) <= after(to, 1) {
+			break
+		}
+		last := len(held[from]) - 1
+		held[to] = append(held[to], held[from][last])
+		held[from] = held[from][:last]
+	}
+	for i, items := range held {
+		for _, item := range items {
+			next[item] = members[i].ID
+		}
+	}
+	return next
+}

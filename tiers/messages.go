@@ -1,0 +1,250 @@
+package tiers
+
+import (
+	"time"
+
+	"github.com/tierml/tierml/ps"
+)
+
+// Command is what the controller asks of a node. Each is answered by exactly one Answer with its ID.
+// Commands of one node arrive in the order in which they were sent.
+type Command struct {
+	ID uint64
+	Do Do
+}
+
+// Do is one of the structs below.
+type Do interface{ command() }
+
+type (
+	// Welcome is the first command: what the job is. The node answers when it can take splits.
+	Welcome struct {
+		Schema      ps.Schema
+		Generation  ps.Generation
+		Incarnation ps.Incarnation
+		App         string            // name in the registry of applications
+		Params      map[string]string // the application's parameters
+		Dataset     []byte            // what was learned about the data when it was cut (apps.Dataset), as JSON
+		SplitsURL   string            // where the splits lie: a directory, one file per split
+		EvalEvery   ps.Clock          // held-out examples are measured on clocks that this divides; 0 = never
+		Until       ps.Clock          // no clock beyond this one is begun
+		Heartbeat   time.Duration     // wall clock
+		OrphanAfter time.Duration     // wall clock: without a controller for so long, the node stops
+	}
+	// SetRoute tells who serves, and where.
+	SetRoute struct {
+		Generation ps.Generation
+		Route      ps.Route
+		Peers      map[ps.ServerID]string // data-plane addresses
+	}
+	// Own makes the node the owner of partitions at their initial state or, to resume, as a checkpoint has
+	// them at clock Cut.
+	Own struct {
+		Partitions []ps.Partition
+		Checkpoint string
+		Cut        ps.Clock
+	}
+	// BackUp makes the node the backup of partitions, which hold what Own says. Empty: they have history, so
+	// a full delivery is needed first.
+	BackUp struct {
+		Partitions []ps.Partition
+		Empty      bool
+		Checkpoint string
+		Cut        ps.Clock
+	}
+	// NameCut asks all owned partitions for a cut at a clock. Answer: CodePassed when one of them is
+	// past it; then none has taken the name.
+	NameCut struct{ Cut ps.Clock }
+	// UnnameCut takes the name back.
+	UnnameCut struct{ Cut ps.Clock }
+	// CommitCut says that the cut is durably recorded: owners drop older undo, backups the older cut.
+	CommitCut struct{ Cut ps.Clock }
+	// MoveOut hands a partition to another node; answered when that one serves it.
+	MoveOut struct {
+		Partition ps.Partition
+		To        ps.ServerID
+		Address   string
+	}
+	// Promote makes this node the owner of partitions that it backs up, at the committed cut.
+	Promote struct {
+		Cut        ps.Clock
+		Partitions []ps.Partition
+	}
+	// FenceWorker gives up a worker's incarnation. Answer: Standings.
+	FenceWorker struct{ Incarnation ps.Incarnation }
+	// SettleWorker ends what a fenced incarnation has staged.
+	SettleWorker struct {
+		Incarnation ps.Incarnation
+		Sequence    uint64
+		Commit      bool
+	}
+	// FenceGeneration stops all service for generations before this one. Answer: Holdings.
+	FenceGeneration struct{ Generation ps.Generation }
+	// Recover returns to a committed cut under the fenced generation: owners by their undo or, where the route
+	// makes a backup owner, from the backup. Workers restart at the clock after the cut with these splits.
+	Recover struct {
+		Generation ps.Generation
+		Cut        ps.Clock
+		Route      ps.Route
+		Peers      map[ps.ServerID]string
+		Splits     []ps.Split
+	}
+	// Load reads splits into memory ahead of their assignment; answered when they are there.
+	Load struct{ Splits []ps.Split }
+	// Assign hands over splits, each from a clock on.
+	Assign struct{ Splits []SplitAt }
+	// Release takes splits back. Answered, with the first clock of each that was not begun, once what was
+	// begun is committed.
+	Release struct{ Splits []ps.Split }
+	// Park stops the worker from beginning further clocks. Answer: the highest clock begun.
+	Park struct{}
+	// Unpark lets the worker begin clocks up to Until.
+	Unpark struct{ Until ps.Clock }
+	// Stop ends the node's process after what it has begun.
+	Stop struct{ Why string }
+)
+
+// SplitAt is a split and the first clock that its worker has not begun.
+type SplitAt struct {
+	Split ps.Split
+	Clock ps.Clock
+}
+
+func (Welcome) command()         {}
+func (SetRoute) command()        {}
+func (Own) command()             {}
+func (BackUp) command()          {}
+func (NameCut) command()         {}
+func (UnnameCut) command()       {}
+func (CommitCut) command()       {}
+func (MoveOut) command()         {}
+func (Promote) command()         {}
+func (FenceWorker) command()     {}
+func (SettleWorker) command()    {}
+func (FenceGeneration) command() {}
+func (Recover) command()         {}
+func (Load) command()            {}
+func (Assign) command()          {}
+func (Release) command()         {}
+func (Park) command()            {}
+func (Unpark) command()          {}
+func (Stop) command()            {}
+
+// Report is what a node tells the controller: one of the structs below.
+type Report interface{ report() }
+
+type (
+	// Hello is the first report on every connection. A node whose controller came back tells what it holds.
+	Hello struct {
+		Token       string // from the user data: proves that the controller launched this machine
+		Instance    ps.ServerID
+		Address     string // of its data plane
+		Type        string
+		VCPU        int
+		Incarnation ps.Incarnation // 0 before the first Welcome
+		Generation  ps.Generation
+	}
+	// Answer ends a command. Code is CodeOK, or says what went wrong, with Error for people.
+	Answer struct {
+		ID     uint64
+		Code   Code
+		Error  string
+		Result Result // nil, or what the command asks for
+	}
+	// Heartbeat comes every Welcome.Heartbeat.
+	Heartbeat struct {
+		Folded     ps.Clock // lowest complete clock of the owned partitions; 0 when none is owned
+		Owned      int
+		CutBytes   int64 // what a cut would have to deliver now
+		BytesIn    int64 // data plane, since start
+		BytesOut   int64
+		Generation ps.Generation
+	}
+	// Progress says that splits have committed a clock.
+	Progress struct {
+		Generation ps.Generation
+		Clock      ps.Clock
+		Splits     []SplitStats
+		Seconds    float64 // wall clock, of this worker's part of the clock
+	}
+	// CutHeld says that a backup holds a cut of all partitions that it backs up.
+	CutHeld struct {
+		Cut     ps.Clock
+		Bytes   int64
+		Seconds float64 // wall clock, from the first row to the last
+	}
+	// Warned says that the provider will take the machine back.
+	Warned struct {
+		Rebalance bool      // only a raised risk, no deadline
+		Deadline  time.Time // market time
+	}
+	// Failed says that the worker met an error that any other machine would meet too: a split that cannot be
+	// computed, or sums that have diverged. The node ends after it.
+	Failed struct{ Error string }
+)
+
+func (Hello) report()     {}
+func (Answer) report()    {}
+func (Heartbeat) report() {}
+func (Progress) report()  {}
+func (CutHeld) report()   {}
+func (Warned) report()    {}
+func (Failed) report()    {}
+
+// SplitStats is what one split's batch measured.
+type SplitStats struct {
+	Split     ps.Split
+	Examples  int64
+	Loss      float64
+	TestCount int64
+	TestLoss  float64
+	Work      float64
+}
+
+// Code is the outcome of a command.
+type Code string
+
+const (
+	CodeOK     Code = ""
+	CodePassed Code = "passed" // NameCut: choose a later clock
+	CodeBusy   Code = "busy"   // another change is under way
+	CodeFailed Code = "failed" // see Error
+)
+
+// Result is one of the structs below.
+type Result interface{ result() }
+
+type (
+	// Released answers Release.
+	Released struct{ Splits []SplitAt }
+	// Parked answers Park.
+	Parked struct{ Begun ps.Clock }
+	// Standings answers FenceWorker: per owned partition what is known of the incarnation, and how far the
+	// splits have come there.
+	Standings struct{ Partitions []Standing }
+	// Holdings answers FenceGeneration.
+	Holdings struct {
+		Owned   []ps.Partition // that can return to Undo by themselves
+		Undo    ps.Clock
+		Backups []BackupHolding
+	}
+)
+
+// Standing is one partition's knowledge of an incarnation.
+type Standing struct {
+	Partition ps.Partition
+	Standing  ps.Standing
+	Marks     []ps.Clock // Index: Split
+}
+
+// BackupHolding is what a backup holds of one partition.
+type BackupHolding struct {
+	Partition ps.Partition
+	Cut       ps.Clock
+	Delivered ps.Clock
+}
+
+func (Released) result()  {}
+func (Parked) result()    {}
+func (Standings) result() {}
+func (Holdings) result()  {}

@@ -1,0 +1,144 @@
+package node
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// The methods below are the commands that change what a worker does next. They return at once.
+
+// assign takes splits over. Those without data wait for loaded.
+func (w *worker) assign(splits []tiers.SplitAt, data func(ps.Split) apps.Split) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range splits {
+		if w.splits[s.Split] != nil {
+			return fmt.Errorf("split %d is assigned to this machine already", s.Split)
+		}
+	}
+	for _, s := range splits {
+		w.splits[s.Split] = &holding{next: s.Clock, data: data(s.Split)}
+		w.preferLower(s.Clock)
+	}
+	w.signal()
+	return nil
+}
+
+// loaded gives a split its data.
+func (w *worker) loaded(id ps.Split, data apps.Split) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if h := w.splits[id]; h != nil && h.data == nil {
+		h.data = data
+		w.preferLower(h.next)
+		w.signal()
+	}
+}
+
+// failed takes a split back that could not be loaded.
+func (w *worker) failed(id ps.Split) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if h := w.splits[id]; h != nil && h.data == nil {
+		delete(w.splits, id)
+	}
+}
+
+// preferLower breaks off a round that waits to begin a higher clock: it may wait for this very one.
+func (w *worker) preferLower(c ps.Clock) {
+	if w.round != nil && c < w.round.clock {
+		w.breakOff()
+	}
+}
+
+// release gives splits away: at once, but for those of the round that has begun.
+func (w *worker) release(ids []ps.Split, answer func(tiers.Result, error)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.fenced {
+		answer(nil, errRolledBack)
+		return
+	}
+	l := &release{answer: answer}
+	for _, id := range ids {
+		if w.round == nil || !slices.Contains(w.round.splits, id) {
+			l.done = append(l.done, w.remove([]ps.Split{id})...)
+			continue
+		}
+		w.breakOff()
+		if w.round.dropped {
+			l.done = append(l.done, w.remove([]ps.Split{id})...)
+			continue
+		}
+		l.waiting = append(l.waiting, id)
+	}
+	if l.waiting == nil {
+		l.send()
+		return
+	}
+	w.releases = append(w.releases, l)
+}
+
+// park stops the worker from beginning clocks and gives the highest one begun.
+func (w *worker) park() ps.Clock {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.parked = true
+	w.breakOff()
+	return w.begun
+}
+
+// unpark lets it begin clocks up to until.
+func (w *worker) unpark(until ps.Clock) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.parked, w.until = false, until
+	if w.round != nil && w.round.clock > until {
+		w.breakOff()
+	}
+	w.signal()
+}
+
+// fence stops all work of generations before g until recover.
+func (w *worker) fence(g ps.Generation) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if g > w.generation {
+		w.giveUp()
+	}
+}
+
+// recover goes on in generation g with these splits, all of them at the clock after the cut. What was parked or
+// bounded before is so no longer.
+func (w *worker) recover(g ps.Generation, cut ps.Clock, splits []ps.Split, data func(ps.Split) apps.Split) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.giveUp()
+	w.fenced, w.parked, w.until = false, false, w.last
+	w.generation, w.begun = g, cut
+	w.splits = make(map[ps.Split]*holding, len(splits))
+	for _, id := range splits {
+		w.splits[id] = &holding{next: cut + 1, data: data(id)}
+	}
+	w.signal()
+}
+
+// stop ends run after the round that has begun.
+func (w *worker) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stopping = true
+	w.breakOff()
+	w.signal()
+}
+
+// present gives the generation that the worker is in.
+func (w *worker) present() ps.Generation {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.generation
+}

@@ -1,0 +1,118 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+
+	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// Config is what a node needs from outside. Everything is required except where it says otherwise.
+type Config struct {
+	Machine   Machine
+	NewServer func(ServerConfig) (Server, error) // NewDataServer, but for tests
+	NewClient func(ClientConfig) (Client, error) // NewDataClient, but for tests
+	// NewApp makes the application that a Welcome names.
+	NewApp func(name string, params map[string]string, dataset []byte) (apps.App, error)
+	// OpenSplit opens a split's file below Welcome.SplitsURL.
+	OpenSplit func(url string, split ps.Split) (io.ReadCloser, error)
+	// Flops is the rate to which the worker is held, in floating-point operations per second; 0 = not held.
+	Flops float64
+	// Dial connects to the controller; nil = TCP.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
+	Log  *slog.Logger
+}
+
+func (c Config) check() error {
+	if c.Machine == nil || c.NewServer == nil || c.NewClient == nil || c.NewApp == nil || c.OpenSplit == nil || c.Log == nil {
+		return errors.New("node: Machine, NewServer, NewClient, NewApp, OpenSplit and Log must be set")
+	}
+	if !(c.Flops >= 0) {
+		return errors.New("node: Flops must not be negative")
+	}
+	return nil
+}
+
+// Machine is what the provider tells a machine about itself (provisioner/ec2/notice on EC2).
+type Machine interface {
+	Identity(ctx context.Context) (Identity, error)
+	UserData(ctx context.Context) (string, error)
+	// Watch calls f for each warning until ctx is done. A warning may come more than once.
+	Watch(ctx context.Context, f func(tiers.Warned)) error
+}
+
+// Identity is who the machine is.
+type Identity struct {
+	Instance ps.ServerID
+	Type     string
+}
+
+// Errors of the data plane that a worker tells apart.
+var (
+	// ErrStale: the generation is over. The worker waits for a Recover.
+	ErrStale = errors.New("generation is over")
+	// ErrFenced: this process was given up by the controller. It must end; a new one may join empty.
+	ErrFenced = errors.New("this process was given up by the controller and must rejoin empty")
+)
+
+// ServerConfig is what a data-plane server needs to know.
+type ServerConfig struct {
+	Self     ps.ServerID
+	Job      string
+	Schema   ps.Schema
+	Listener net.Listener
+	// OnCutHeld is called when the backups of this machine all hold a cut.
+	OnCutHeld func(tiers.CutHeld)
+	Log       *slog.Logger
+}
+
+// Server is the data-plane server of this machine: owner of some partitions, backup of others (ps/server).
+// Changes are done when a method returns, unless it takes a context.
+type Server interface {
+	// Serve serves until ctx is done.
+	Serve(ctx context.Context) error
+	SetRoute(g ps.Generation, route ps.Route, peers map[ps.ServerID]string) error
+	Own(do tiers.Own) error
+	BackUp(do tiers.BackUp) error
+	NameCut(cut ps.Clock) error
+	UnnameCut(cut ps.Clock) error
+	CommitCut(cut ps.Clock) error
+	MoveOut(ctx context.Context, p ps.Partition, to ps.ServerID, address string) error
+	Promote(cut ps.Clock, partitions []ps.Partition) error
+	FenceWorker(inc ps.Incarnation) ([]tiers.Standing, error)
+	SettleWorker(inc ps.Incarnation, sequence uint64, commit bool) error
+	FenceGeneration(g ps.Generation) (tiers.Holdings, error)
+	Recover(g ps.Generation, cut ps.Clock, route ps.Route, peers map[ps.ServerID]string) error
+	// Stats gives a Heartbeat's figures. Generation and the client's bytes are the caller's to add.
+	Stats() tiers.Heartbeat
+}
+
+// ClientConfig is what a data-plane client needs to know.
+type ClientConfig struct {
+	Self   ps.ServerID
+	Job    string
+	Schema ps.Schema
+	Server Server // of the same process
+	Log    *slog.Logger
+}
+
+// Client reads from and contributes to all servers (ps/client). It finds out by itself who serves a partition now, and
+// tries again what a server could not answer, until ctx is done.
+type Client interface {
+	SetRoute(g ps.Generation, route ps.Route, peers map[ps.ServerID]string)
+	// Read gets rows as work of a clock may see them, one after the other, into dst. It waits for the clocks that
+	// it needs.
+	Read(ctx context.Context, g ps.Generation, c ps.Clock, keys []ps.Key, dst []float32) error
+	// Contribute returns when the contribution counts in every partition, those without updates too.
+	// updates has one entry per partition, by number.
+	Contribute(ctx context.Context, g ps.Generation, inc ps.Incarnation, sequence uint64, c ps.Clock,
+		splits []ps.Split, updates []ps.Sums) error
+	// Traffic is how many bytes came in and went out over the network since the start.
+	Traffic() (in, out int64)
+	Close() error
+}

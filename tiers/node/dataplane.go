@@ -1,0 +1,157 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"time"
+
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/ps/client"
+	"github.com/tierml/tierml/ps/server"
+	"github.com/tierml/tierml/ps/wire"
+	"github.com/tierml/tierml/tiers"
+)
+
+// JobNumber is a job's name as the data plane's frames carry it.
+func JobNumber(name string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(name)) // never fails
+	return h.Sum64()
+}
+
+// dataServer is a ps/server in the words of package tiers.
+type dataServer struct{ *server.Server }
+
+// NewDataServer makes the real data-plane server.
+func NewDataServer(c ServerConfig) (Server, error) {
+	return dataServer{server.New(server.Config{
+		Self:     c.Self,
+		Schema:   c.Schema,
+		Job:      JobNumber(c.Job),
+		Listener: c.Listener,
+		Log:      c.Log,
+		OnCutHeld: func(cut ps.Clock, bytes int64, took time.Duration) {
+			c.OnCutHeld(tiers.CutHeld{Cut: cut, Bytes: bytes, Seconds: took.Seconds()})
+		},
+	})}, nil
+}
+
+func (s dataServer) SetRoute(g ps.Generation, route ps.Route, peers map[ps.ServerID]string) error {
+	s.Server.SetRoute(g, route, peers)
+	return nil
+}
+
+func (s dataServer) Own(do tiers.Own) error {
+	if do.Checkpoint != "" {
+		return fmt.Errorf("owning partitions of checkpoint %s: %w", do.Checkpoint, errors.ErrUnsupported)
+	}
+	s.Server.Own(do.Partitions)
+	return nil
+}
+
+func (s dataServer) BackUp(do tiers.BackUp) error {
+	if do.Checkpoint != "" {
+		return fmt.Errorf("backing up partitions of checkpoint %s: %w", do.Checkpoint, errors.ErrUnsupported)
+	}
+	s.Server.BackUp(do.Partitions, do.Empty)
+	return nil
+}
+
+func (s dataServer) UnnameCut(cut ps.Clock) error {
+	s.Server.UnnameCut(cut)
+	return nil
+}
+
+func (s dataServer) FenceWorker(inc ps.Incarnation) ([]tiers.Standing, error) {
+	var out []tiers.Standing
+	for _, st := range s.Server.FenceWorker(inc) {
+		out = append(out, tiers.Standing{Partition: st.Partition, Standing: st.Standing, Marks: st.Marks})
+	}
+	return out, nil
+}
+
+func (s dataServer) FenceGeneration(g ps.Generation) (tiers.Holdings, error) {
+	return holdings(s.Server.FenceGeneration(g)), nil
+}
+
+// holdings names one cut to return to: the newest. Partitions here that cannot return to it are not listed as owned, so
+// that their backups serve.
+func holdings(h server.Holdings) tiers.Holdings {
+	var out tiers.Holdings
+	for _, base := range h.Base {
+		out.Undo = max(out.Undo, base)
+	}
+	for i, p := range h.Owned {
+		if h.Base[i] == out.Undo {
+			out.Owned = append(out.Owned, p)
+		}
+	}
+	for _, b := range h.Backups {
+		out.Backups = append(out.Backups, tiers.BackupHolding{Partition: b.Partition, Cut: b.Cut, Delivered: b.Delivered})
+	}
+	return out
+}
+
+func (s dataServer) Stats() tiers.Heartbeat {
+	f := s.Server.Stats()
+	return tiers.Heartbeat{Folded: f.Folded, Owned: f.Owned, CutBytes: f.CutBytes, BytesIn: f.BytesIn, BytesOut: f.BytesOut}
+}
+
+// dataClient is a ps/client for one worker.
+type dataClient struct {
+	*client.Client
+	rows client.Rows // used again for every Read: a worker reads for one clock at a time
+}
+
+// NewDataClient makes the real data-plane client. It asks the machine's own server without a network.
+func NewDataClient(c ClientConfig) (Client, error) {
+	config := client.Config{Schema: c.Schema, Job: JobNumber(c.Job), Log: c.Log}
+	if own, ok := c.Server.(dataServer); ok {
+		config.Local = func(id ps.ServerID) wire.Caller {
+			if id != c.Self {
+				return nil
+			}
+			return own.Local()
+		}
+	}
+	return &dataClient{Client: client.New(config)}, nil
+}
+
+func (d *dataClient) Read(ctx context.Context, g ps.Generation, c ps.Clock, keys []ps.Key, dst []float32) error {
+	d.rows.Values = dst[:0:len(dst)] // the rows come right into dst
+	if err := d.Client.Read(ctx, g, c, keys, &d.rows); err != nil {
+		return translated(err)
+	}
+	if len(d.rows.Values) != len(dst) {
+		return fmt.Errorf("read %d values in place of %d", len(d.rows.Values), len(dst))
+	}
+	copy(dst, d.rows.Values) // nothing to do when they are the same memory
+	return nil
+}
+
+func (d *dataClient) Contribute(ctx context.Context, g ps.Generation, inc ps.Incarnation, sequence uint64, c ps.Clock,
+	splits []ps.Split, updates []ps.Sums) error {
+	sums := make([]client.PartitionSums, len(updates))
+	for p := range updates {
+		sums[p] = client.PartitionSums{Partition: ps.Partition(p), Sums: updates[p]}
+	}
+	return translated(d.Client.Contribute(ctx, g, inc, sequence, c, splits, sums))
+}
+
+func (d *dataClient) Close() error {
+	d.Client.Close()
+	return nil
+}
+
+// translated gives the errors that a worker tells apart the names that it knows.
+func translated(err error) error {
+	switch {
+	case errors.Is(err, client.ErrStale):
+		return fmt.Errorf("%w: %w", ErrStale, err)
+	case errors.Is(err, client.ErrFenced):
+		return fmt.Errorf("%w: %w", ErrFenced, err)
+	}
+	return err
+}

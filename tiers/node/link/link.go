@@ -1,0 +1,184 @@
+// Package link is the controller's end of the control plane: a server that machines attach to. It hands the
+// controller what they report and takes what it commands, as Go values. It decides nothing: who may attach
+// is the caller's word, and what a broken stream means is the caller's business.
+//
+// A machine's process has one conversation with one Link, whatever happens to the streams below it: each report
+// arrives once and in order, and so does each command. Heartbeats are no exception, except that none are
+// sent while there is no stream.
+package link
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+	pb "github.com/tierml/tierml/tiers/node/controlpb"
+	"github.com/tierml/tierml/tiers/node/outbox"
+	"github.com/tierml/tierml/tiers/node/wire"
+)
+
+const (
+	// A dead stream is noticed after pingAfter + pingTimeout at the latest (wall clock).
+	pingAfter   = 5 * time.Second
+	pingTimeout = 5 * time.Second
+	// Nodes ping every 10 s, the shortest that grpc-go allows a client; a server must allow it more often than
+	// that, or it ends the connection with "too many pings".
+	leastPing = 5 * time.Second
+	// Marks of all splits in all partitions are the largest message.
+	largestMessage = 64 << 20
+
+	defaultBacklog = 4096
+)
+
+var (
+	// ErrUnknownNode: nothing was ever heard from that machine.
+	ErrUnknownNode = errors.New("no such node has attached")
+	// ErrBacklog: the machine has not taken its commands for long; it is as good as gone.
+	ErrBacklog = errors.New("too many commands wait for the node")
+)
+
+// Config says where to listen and whom to accept.
+type Config struct {
+	Listener net.Listener
+	// Accept checks a machine's Hello, its token above all. An error refuses it for good: the node ends.
+	Accept func(tiers.Hello) error
+	Log    *slog.Logger
+	// Backlog is how many commands may wait for one node; 0 = 4096.
+	Backlog int
+}
+
+// FromNode is something that a node said, or that its stream broke. A node's first one is a tiers.Hello; after
+// Disconnected the next is a Hello again.
+type FromNode struct {
+	ID           ps.ServerID
+	Report       tiers.Report // nil: the stream broke
+	Disconnected error        // why; nil otherwise
+}
+
+// Link serves nodes until it is closed.
+type Link struct {
+	cfg        Config
+	name       string // of this controller process
+	server     *grpc.Server
+	reports    chan FromNode
+	closing    chan struct{}
+	closeOnce  sync.Once
+	goroutines sync.WaitGroup
+
+	mu    sync.Mutex
+	nodes map[ps.ServerID]*conversation
+}
+
+// Listen starts to accept nodes. It ends with ctx or with Close, whichever is first; Close must be called either way.
+func Listen(ctx context.Context, cfg Config) (*Link, error) {
+	if cfg.Listener == nil || cfg.Accept == nil || cfg.Log == nil {
+		return nil, errors.New("link: Listener, Accept and Log must be set")
+	}
+	if cfg.Backlog == 0 {
+		cfg.Backlog = defaultBacklog
+	}
+	l := &Link{
+		cfg:     cfg,
+		name:    rand.Text(),
+		reports: make(chan FromNode),
+		closing: make(chan struct{}),
+		nodes:   map[ps.ServerID]*conversation{},
+		server: grpc.NewServer(
+			grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingTimeout}),
+			grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: leastPing, PermitWithoutStream: true}),
+			grpc.MaxRecvMsgSize(largestMessage),
+			grpc.WaitForHandlers(true),
+		),
+	}
+	pb.RegisterControlServer(l.server, &control{link: l})
+	l.goroutines.Go(func() {
+		if err := l.server.Serve(cfg.Listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+			cfg.Log.Error("the control plane stopped listening", "error", err)
+		}
+	})
+	l.goroutines.Go(func() {
+		select {
+		case <-ctx.Done():
+			l.stop()
+		case <-l.closing:
+		}
+	})
+	return l, nil
+}
+
+// Reports gives what nodes say. Nodes wait while nobody reads. The channel is closed by Close.
+func (l *Link) Reports() <-chan FromNode { return l.reports }
+
+// Send gives a node a command, after those sent to it before. It does not wait for the node: the command goes when
+// the node has a stream, also after a break.
+func (l *Link) Send(id ps.ServerID, c tiers.Command) error {
+	if _, err := wire.EncodeCommand(c); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	node := l.nodes[id]
+	l.mu.Unlock()
+	if node == nil {
+		return fmt.Errorf("sending %T to %s: %w", c.Do, id, ErrUnknownNode)
+	}
+	if !node.commands.Put(c) {
+		return fmt.Errorf("sending %T to %s: %w", c.Do, id, ErrBacklog)
+	}
+	return nil
+}
+
+// Close ends all streams and waits for everything that it started.
+func (l *Link) Close() error {
+	l.stop()
+	l.goroutines.Wait()
+	l.closeOnce.Do(func() { close(l.reports) })
+	return nil
+}
+
+func (l *Link) stop() {
+	l.mu.Lock()
+	select {
+	case <-l.closing:
+	default:
+		close(l.closing)
+	}
+	l.mu.Unlock()
+	l.server.Stop()
+}
+
+// emit hands something to the caller; false when the link is closing.
+func (l *Link) emit(r FromNode) bool {
+	select {
+	case l.reports <- r:
+		return true
+	case <-l.closing:
+		return false
+	}
+}
+
+// conversation is what is between this link and one machine, over all its streams.
+type conversation struct {
+	commands *outbox.Box[tiers.Command]
+
+	// Guarded by Link.mu.
+	present *stream
+
+	// Owned by the present stream, which has waited for the one before it.
+	process string
+}
+
+// stream is one connection of one machine.
+type stream struct {
+	cancel context.CancelCauseFunc
+	ended  chan struct{} // closed when nothing more comes from it
+}

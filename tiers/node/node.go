@@ -1,0 +1,264 @@
+// Package node is the agent on each machine of a job. It serves partitions, backs others up and works on splits, as the
+// controller tells it; it reports what happens, beats, and passes the provider's warnings on. It does not
+// know why it is told what it is told, what a machine costs, or who else takes part beyond their addresses.
+//
+// A role is the lifetime of one function: the machine is a worker while worker.run runs and a server while Server.Serve
+// does; returning is stepping down. Training does not need the controller: while its stream is broken, the node works
+// on and keeps its reports, until it has been an orphan for too long.
+package node
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+	"github.com/tierml/tierml/tiers/node/outbox"
+)
+
+// Wall-clock lengths.
+const (
+	firstOrphanAfter = 30 * time.Second // until a Welcome says something else
+	stopGrace        = 10 * time.Second // for the round that a Stop finds under way
+	lastWordsGrace   = 2 * time.Second  // for the last reports to reach the controller
+)
+
+// Reasons to end in order.
+var (
+	errStopped = errors.New("told to stop")
+	errOrphan  = errors.New("no controller for too long")
+)
+
+// Run is the life of a node. It returns nil when it was told to stop, has been an orphan for too long, or ctx is done; an
+// error otherwise, ErrFenced among them.
+func Run(ctx context.Context, cfg Config) error {
+	if err := cfg.check(); err != nil {
+		return err
+	}
+	identity, user, err := whoAmI(ctx, cfg.Machine)
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", user.Listen)
+	if err != nil {
+		return fmt.Errorf("listening for the data plane: %w", err)
+	}
+	defer func() { _ = listener.Close() }() // closed already when there was a server
+
+	tasks, ctx := errgroup.WithContext(ctx)
+	n := newNode(cfg, identity, user, listener, tasks)
+	n.log.Info("node starts", "type", identity.Type, "data_plane", listener.Addr().String(), "controller", user.Controller)
+	n.logPacing()
+	tasks.Go(func() error { return n.watchNotices(ctx) })
+	tasks.Go(func() error { return n.converse(ctx) })
+	err = tasks.Wait()
+
+	n.log.Info("node ends", "why", err)
+	if errors.Is(err, errStopped) || errors.Is(err, errOrphan) || errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+func whoAmI(ctx context.Context, m Machine) (Identity, UserData, error) {
+	identity, err := m.Identity(ctx)
+	if err != nil {
+		return Identity{}, UserData{}, fmt.Errorf("asking the metadata service who this machine is: %w", err)
+	}
+	text, err := m.UserData(ctx)
+	if err != nil {
+		return Identity{}, UserData{}, fmt.Errorf("asking the metadata service for the user data: %w", err)
+	}
+	user, err := DecodeUserData(text)
+	return identity, user, err
+}
+
+// node is the state of a Run.
+type node struct {
+	cfg      Config
+	log      *slog.Logger
+	identity Identity
+	user     UserData
+	listener net.Listener
+	process  string // names this process among all lives of the machine
+	tasks    *errgroup.Group
+
+	reports  *outbox.Box[tiers.Report]
+	attached atomic.Bool                  // the controller hears us
+	warned   atomic.Pointer[tiers.Warned] // the last eviction warning, for a controller that comes later
+
+	// Owned by converse.
+	controller string // the controller process that we talk to
+	job        *job   // nil before the first Welcome
+	obeyed     map[uint64]struct{}
+}
+
+func newNode(cfg Config, id Identity, user UserData, listener net.Listener, tasks *errgroup.Group) *node {
+	if user.VCPU == 0 {
+		user.VCPU = runtime.NumCPU()
+	}
+	return &node{
+		cfg:      cfg,
+		log:      cfg.Log.With("node", string(id.Instance)),
+		identity: id,
+		user:     user,
+		listener: listener,
+		process:  rand.Text(),
+		tasks:    tasks,
+		reports:  outbox.New[tiers.Report](0),
+		obeyed:   map[uint64]struct{}{},
+	}
+}
+
+func (n *node) logPacing() {
+	if n.cfg.Flops > 0 {
+		n.log.Info(fmt.Sprintf("worker is held to %.4g Mflop/s by pacing", n.cfg.Flops/1e6))
+	}
+}
+
+func (n *node) report(r tiers.Report) { n.reports.Put(r) }
+
+func (n *node) hello() tiers.Hello {
+	h := tiers.Hello{
+		Token:    n.user.Token,
+		Instance: n.identity.Instance,
+		Address:  n.listener.Addr().String(),
+		Type:     n.identity.Type,
+		VCPU:     n.user.VCPU,
+	}
+	if n.job != nil {
+		h.Incarnation, h.Generation = n.job.welcome.Incarnation, n.job.worker.present()
+	}
+	return h
+}
+
+func (n *node) orphanAfter() time.Duration {
+	if n.job == nil {
+		return firstOrphanAfter
+	}
+	return n.job.welcome.OrphanAfter
+}
+
+// watchNotices passes the provider's warnings on at once. The node itself goes on: the controller knows what fits
+// into the time that is left.
+func (n *node) watchNotices(ctx context.Context) error {
+	err := n.cfg.Machine.Watch(ctx, func(w tiers.Warned) {
+		n.log.Warn("the provider warns", "rebalance", w.Rebalance, "deadline", w.Deadline)
+		if !w.Rebalance {
+			n.warned.Store(&w)
+		}
+		n.report(w)
+	})
+	if ctx.Err() == nil {
+		// Training is worth more than the warnings: the controller hears of evictions from the provider too.
+		n.log.Error("no longer watching for the provider's warnings", "error", err)
+	}
+	return nil
+}
+
+// job is what a node has once it was welcomed.
+type job struct {
+	welcome tiers.Welcome
+	server  Server
+	client  Client
+	worker  *worker
+	store   *store
+	working chan struct{} // closed when the worker has returned
+}
+
+// join takes a job up.
+func (n *node) join(ctx context.Context, do tiers.Welcome) (*job, error) {
+	if do.Heartbeat <= 0 || do.OrphanAfter <= 0 {
+		return nil, errors.New("the welcome's Heartbeat and OrphanAfter must be above 0")
+	}
+	app, err := n.cfg.NewApp(do.App, do.Params, do.Dataset)
+	if err != nil {
+		return nil, fmt.Errorf("making application %s: %w", do.App, err)
+	}
+	server, err := n.cfg.NewServer(ServerConfig{
+		Self: n.identity.Instance, Job: n.user.Job, Schema: do.Schema, Listener: n.listener,
+		OnCutHeld: func(c tiers.CutHeld) { n.report(c) }, Log: n.log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("making the server: %w", err)
+	}
+	client, err := n.cfg.NewClient(ClientConfig{
+		Self: n.identity.Instance, Job: n.user.Job, Schema: do.Schema, Server: server, Log: n.log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("making the client: %w", err)
+	}
+	j := &job{
+		welcome: do,
+		server:  server,
+		client:  client,
+		worker:  newWorker(client, do, n.cfg.Flops, n.report, n.log),
+		store: &store{app: app, seed: do.Schema.Seed, splits: map[ps.Split]*entry{},
+			open: openIn(n.cfg, do.SplitsURL)},
+		working: make(chan struct{}),
+	}
+	n.tasks.Go(func() error { return j.serve(ctx) })
+	n.tasks.Go(func() error { return n.work(ctx, j) })
+	n.tasks.Go(func() error { return n.beat(ctx, j) })
+	return j, nil
+}
+
+// serve is the roles ParamServ, ActivePS and BackupPS: which of them is a matter of the route.
+func (j *job) serve(ctx context.Context) error {
+	if err := j.server.Serve(ctx); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("serving: %w", err)
+	}
+	return nil
+}
+
+// work is the role worker. Without splits it waits for some.
+func (n *node) work(ctx context.Context, j *job) error {
+	defer close(j.working)
+	err := j.worker.run(ctx)
+	if errors.Is(err, errUncomputable) || errors.Is(err, ps.ErrOverflow) {
+		n.report(tiers.Failed{Error: err.Error()})
+		n.lastWords(ctx)
+	}
+	return errors.Join(err, j.client.Close())
+}
+
+// lastWords waits for the controller to have all reports, for a moment.
+func (n *node) lastWords(ctx context.Context) {
+	within, cancel := context.WithTimeout(ctx, lastWordsGrace)
+	defer cancel()
+	if err := n.reports.Drain(within); err != nil {
+		n.log.Warn("ending before the last reports have arrived", "error", err)
+	}
+}
+
+func (j *job) heartbeat() tiers.Heartbeat {
+	h := j.server.Stats()
+	in, out := j.client.Traffic()
+	h.BytesIn, h.BytesOut = h.BytesIn+in, h.BytesOut+out
+	h.Generation = j.worker.present()
+	return h
+}
+
+func (n *node) beat(ctx context.Context, j *job) error {
+	ticker := time.NewTicker(j.welcome.Heartbeat)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil
+		}
+		if n.attached.Load() {
+			n.report(j.heartbeat())
+		}
+	}
+}

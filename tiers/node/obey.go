@@ -1,0 +1,201 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// obey does one command. Those that change what the node is are done when it returns, so that they happen in the
+// order in which they were sent. Those that take long go on beside the next ones and answer later.
+func (n *node) obey(ctx context.Context, c tiers.Command) {
+	n.log.Debug("command", "id", c.ID, "kind", fmt.Sprintf("%T", c.Do))
+	answer := func(result tiers.Result, err error) { n.answer(c, result, err) }
+	switch do := c.Do.(type) {
+	case tiers.Welcome:
+		answer(nil, n.welcome(ctx, do))
+		return
+	case tiers.Stop:
+		n.stop(ctx, do, answer)
+		return
+	}
+	if n.job == nil {
+		answer(nil, errors.New("this node was not welcomed yet"))
+		return
+	}
+	n.job.obey(ctx, n, c.Do, answer)
+}
+
+func (n *node) answer(c tiers.Command, result tiers.Result, err error) {
+	a := tiers.Answer{ID: c.ID, Result: result}
+	switch {
+	case err == nil:
+	case errors.Is(err, ps.ErrPassed):
+		a.Code, a.Error = tiers.CodePassed, err.Error()
+	case errors.Is(err, ps.ErrBusy):
+		a.Code, a.Error = tiers.CodeBusy, err.Error()
+	default:
+		a.Code, a.Error = tiers.CodeFailed, err.Error()
+		n.log.Warn("command failed", "id", c.ID, "kind", fmt.Sprintf("%T", c.Do), "error", err)
+	}
+	n.report(a)
+}
+
+// welcome joins the job, or hears again what it knows from a controller that came back.
+func (n *node) welcome(ctx context.Context, do tiers.Welcome) (err error) {
+	if n.job == nil {
+		n.job, err = n.join(ctx, do)
+		return err
+	}
+	if do.Incarnation != n.job.welcome.Incarnation {
+		return fmt.Errorf("this process is incarnation %d already and cannot become %d", n.job.welcome.Incarnation, do.Incarnation)
+	}
+	n.job.welcome.OrphanAfter = do.OrphanAfter
+	return nil
+}
+
+// obey does a command of a welcomed node.
+func (j *job) obey(ctx context.Context, n *node, do tiers.Do, answer func(tiers.Result, error)) {
+	switch do := do.(type) {
+	case tiers.SetRoute:
+		j.client.SetRoute(do.Generation, do.Route, do.Peers)
+		answer(nil, j.server.SetRoute(do.Generation, do.Route, do.Peers))
+	case tiers.Own:
+		answer(nil, j.server.Own(do))
+	case tiers.BackUp:
+		answer(nil, j.server.BackUp(do))
+	case tiers.NameCut:
+		answer(nil, j.server.NameCut(do.Cut))
+	case tiers.UnnameCut:
+		answer(nil, j.server.UnnameCut(do.Cut))
+	case tiers.CommitCut:
+		answer(nil, j.server.CommitCut(do.Cut))
+	case tiers.MoveOut:
+		n.beside(func() { answer(nil, j.server.MoveOut(ctx, do.Partition, do.To, do.Address)) })
+	case tiers.Promote:
+		answer(nil, j.server.Promote(do.Cut, do.Partitions))
+	case tiers.FenceWorker:
+		standings, err := j.server.FenceWorker(do.Incarnation)
+		answer(tiers.Standings{Partitions: standings}, err)
+	case tiers.SettleWorker:
+		answer(nil, j.server.SettleWorker(do.Incarnation, do.Sequence, do.Commit))
+	case tiers.FenceGeneration:
+		j.worker.fence(do.Generation)
+		holdings, err := j.server.FenceGeneration(do.Generation)
+		answer(holdings, err)
+	case tiers.Recover:
+		j.recover(ctx, n, do, answer)
+	case tiers.Load:
+		n.beside(func() { answer(nil, j.load(ctx, do.Splits)) })
+	case tiers.Assign:
+		j.assign(ctx, n, do, answer)
+	case tiers.Release:
+		j.worker.release(do.Splits, answer)
+	case tiers.Park:
+		answer(tiers.Parked{Begun: j.worker.park()}, nil)
+	case tiers.Unpark:
+		j.worker.unpark(do.Until)
+		answer(nil, nil)
+	default:
+		answer(nil, fmt.Errorf("this node does not know how to %T", do))
+	}
+}
+
+// beside does something that takes long without holding up the next command.
+func (n *node) beside(f func()) {
+	n.tasks.Go(func() error {
+		f()
+		return nil
+	})
+}
+
+func (j *job) recover(ctx context.Context, n *node, do tiers.Recover, answer func(tiers.Result, error)) {
+	if err := j.server.Recover(do.Generation, do.Cut, do.Route, do.Peers); err != nil {
+		answer(nil, err)
+		return
+	}
+	j.client.SetRoute(do.Generation, do.Route, do.Peers)
+	j.worker.recover(do.Generation, do.Cut, do.Splits, j.store.get)
+	n.log.Info("back at the cut", "generation", do.Generation, "cut", do.Cut, "splits", len(do.Splits))
+	j.fetch(ctx, n, do.Splits, answer)
+}
+
+func (j *job) assign(ctx context.Context, n *node, do tiers.Assign, answer func(tiers.Result, error)) {
+	if err := j.worker.assign(do.Splits, j.store.get); err != nil {
+		answer(nil, err)
+		return
+	}
+	ids := make([]ps.Split, len(do.Splits))
+	for i, s := range do.Splits {
+		ids[i] = s.Split
+	}
+	j.fetch(ctx, n, ids, answer)
+}
+
+// fetch loads those of the worker's splits that are not in memory, beside the next commands, and answers then. Splits
+// whose turn comes first are worked on meanwhile.
+func (j *job) fetch(ctx context.Context, n *node, ids []ps.Split, answer func(tiers.Result, error)) {
+	var missing []ps.Split
+	for _, id := range ids {
+		if data := j.store.get(id); data != nil {
+			j.worker.loaded(id, data) // in case it came between the assignment and now
+		} else {
+			missing = append(missing, id)
+		}
+	}
+	if missing == nil {
+		answer(nil, nil)
+		return
+	}
+	n.beside(func() {
+		var failures []error
+		for _, id := range missing {
+			data, err := j.store.load(ctx, id)
+			if err != nil {
+				j.worker.failed(id)
+				failures = append(failures, err)
+				continue
+			}
+			j.worker.loaded(id, data)
+		}
+		answer(nil, errors.Join(failures...))
+	})
+}
+
+func (j *job) load(ctx context.Context, ids []ps.Split) error {
+	for _, id := range ids {
+		if _, err := j.store.load(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func openIn(cfg Config, url string) func(ps.Split) (io.ReadCloser, error) {
+	return func(id ps.Split) (io.ReadCloser, error) { return cfg.OpenSplit(url, id) }
+}
+
+// stop ends the node in order: what has begun is committed, the answer is said, and only then everything ends.
+func (n *node) stop(ctx context.Context, do tiers.Stop, answer func(tiers.Result, error)) {
+	n.log.Info("told to stop", "why", do.Why)
+	j := n.job
+	n.tasks.Go(func() error {
+		if j != nil {
+			j.worker.stop()
+			within, cancel := context.WithTimeout(ctx, stopGrace)
+			defer cancel()
+			select {
+			case <-j.working:
+			case <-within.Done():
+				n.log.Warn("stopping although a round is under way", "waited", stopGrace)
+			}
+		}
+		answer(nil, nil)
+		n.lastWords(ctx)
+		return errStopped
+	})
+}

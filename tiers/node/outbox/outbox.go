@@ -1,0 +1,186 @@
+// Package outbox keeps messages until the other side has them, so that a conversation outlives its
+// connections: each side of the control plane has one. It does not know what the messages are.
+package outbox
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// ErrReplaced says that a later connection has taken over.
+var ErrReplaced = errors.New("replaced by a later connection")
+
+// Box holds messages in order. Each has a number, from 1 on; the other side acknowledges by number, and after a
+// broken connection what it does not have is sent again.
+//
+// Invariant: waiting[i] has number dropped+1+i, and the first `sent` of waiting went out on this connection.
+type Box[M any] struct {
+	limit int
+
+	mu      sync.Mutex
+	waiting []M
+	dropped uint64        // numbers up to here are acknowledged
+	sent    int           // of waiting
+	line    *Line[M]      // the present connection
+	owed    bool          // an acknowledgement is to be sent
+	got     uint64        // highest number received from the other side
+	wake    chan struct{} // holds a token when there may be something to send
+	empty   chan struct{} // closed and replaced whenever the last waiting message is acknowledged
+}
+
+// New gives an empty box for at most limit unacknowledged messages; 0 = no limit.
+func New[M any](limit int) *Box[M] {
+	return &Box[M]{limit: limit, wake: make(chan struct{}, 1), empty: make(chan struct{})}
+}
+
+// Put adds a message; false when the box is full.
+func (b *Box[M]) Put(m M) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.limit > 0 && len(b.waiting) >= b.limit {
+		return false
+	}
+	b.waiting = append(b.waiting, m)
+	b.signal()
+	return true
+}
+
+// Connect begins a new connection: the other side has everything up to received, and gets the rest again.
+func (b *Box[M]) Connect(received uint64) *Line[M] {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.drop(received)
+	b.sent = 0
+	b.line = &Line[M]{box: b}
+	b.signal()
+	return b.line
+}
+
+// Acknowledged forgets messages that the other side has.
+func (b *Box[M]) Acknowledged(received uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.drop(received)
+}
+
+func (b *Box[M]) drop(received uint64) {
+	if received <= b.dropped {
+		return
+	}
+	n := min(int(received-b.dropped), len(b.waiting))
+	clear(b.waiting[:n])
+	b.waiting = b.waiting[n:]
+	b.dropped += uint64(n)
+	b.sent = max(b.sent-n, 0)
+	if n > 0 && len(b.waiting) == 0 {
+		close(b.empty)
+		b.empty = make(chan struct{})
+	}
+}
+
+// Received notes a number from the other side and says whether it is new; repeated ones are to be ignored.
+// Number 0 stands for messages that are not counted, and is never new.
+func (b *Box[M]) Received(number uint64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if number == 0 {
+		return false
+	}
+	b.owed = true
+	b.signal()
+	if number <= b.got {
+		return false
+	}
+	b.got = number
+	return true
+}
+
+// Got is the highest number received.
+func (b *Box[M]) Got() uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.got
+}
+
+// Forget starts over with a new other side: what the old one sent is forgotten, and of what waited for it only what
+// keep wants stays.
+func (b *Box[M]) Forget(keep func(M) bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var kept []M
+	for _, m := range b.waiting {
+		if keep(m) {
+			kept = append(kept, m)
+		}
+	}
+	b.waiting, b.dropped, b.sent, b.line, b.got, b.owed = kept, 0, 0, nil, 0, false
+}
+
+// Letter is what Next gives: a message, or with number 0 none, only the acknowledgement Got.
+type Letter[M any] struct {
+	Number  uint64
+	Message M
+	Got     uint64
+}
+
+// Line is one connection's view of a box.
+type Line[M any] struct{ box *Box[M] }
+
+// Next waits for the next thing to send. One goroutine at a time may call it. Once a later connection has begun it
+// gives ErrReplaced.
+func (l *Line[M]) Next(ctx context.Context) (Letter[M], error) {
+	for {
+		if letter, ok, err := l.box.take(l); ok || err != nil {
+			return letter, err
+		}
+		select {
+		case <-l.box.wake:
+		case <-ctx.Done():
+			return Letter[M]{}, context.Cause(ctx)
+		}
+	}
+}
+
+func (b *Box[M]) take(line *Line[M]) (l Letter[M], ok bool, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if line != b.line {
+		b.signal() // the token may have been meant for the later connection
+		return l, false, ErrReplaced
+	}
+	l.Got = b.got
+	switch {
+	case b.sent < len(b.waiting):
+		l.Message = b.waiting[b.sent]
+		b.sent++
+		l.Number = b.dropped + uint64(b.sent)
+	case !b.owed:
+		return l, false, nil
+	}
+	b.owed = false
+	return l, true, nil
+}
+
+// Drain waits until the other side has everything.
+func (b *Box[M]) Drain(ctx context.Context) error {
+	b.mu.Lock()
+	empty, done := b.empty, len(b.waiting) == 0
+	b.mu.Unlock()
+	if done {
+		return nil
+	}
+	select {
+	case <-empty:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (b *Box[M]) signal() {
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}

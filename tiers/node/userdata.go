@@ -1,0 +1,50 @@
+package node
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// UserData is what the controller gives a machine when it launches it: all that the node's process knows before it
+// reaches the controller.
+type UserData struct {
+	Controller string `json:"controller"` // host:port of the control plane
+	Token      string `json:"token"`      // shown in the Hello
+	Job        string `json:"job"`        // servers and clients of other jobs are refused
+	Listen     string `json:"listen"`     // host:port of the data plane; port 0 = any that is free
+	// VCPU is what the controller knows of the machine's type; 0 = count what is here. Machines that are local
+	// processes cannot count: all of them see the whole host.
+	VCPU int `json:"vcpu,omitempty"`
+}
+
+// Encode gives the form that DecodeUserData reads.
+func (u UserData) Encode() string {
+	data, err := json.Marshal(u)
+	if err != nil {
+		panic(err) // strings and a number can always be marshalled
+	}
+	return string(data)
+}
+
+// DecodeUserData reads a machine's user data. Fields that it does not know are an error: the controller is newer then.
+func DecodeUserData(data string) (UserData, error) {
+	var u UserData
+	decoder := json.NewDecoder(bytes.NewReader([]byte(data)))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&u); err != nil {
+		return UserData{}, fmt.Errorf("reading the user data, which should be JSON: %w", err)
+	}
+	if decoder.More() {
+		return UserData{}, errors.New("reading the user data: something follows the JSON object")
+	}
+	for _, field := range []struct{ name, value string }{
+		{"controller", u.Controller}, {"token", u.Token}, {"job", u.Job}, {"listen", u.Listen},
+	} {
+		if field.value == "" {
+			return UserData{}, fmt.Errorf("reading the user data: %q is missing", field.name)
+		}
+	}
+	return u, nil
+}

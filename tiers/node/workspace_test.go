@@ -1,0 +1,174 @@
+package node
+
+import (
+	"errors"
+	"io"
+	"math"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/ps"
+)
+
+// scripted is a split that does what a test says.
+type scripted struct {
+	needs, evalNeeds []ps.Key
+	run              func(rows apps.Rows)
+}
+
+func (s scripted) Needs(_ ps.Clock, keys []ps.Key) []ps.Key { return append(keys, s.needs...) }
+func (s scripted) EvalNeeds(keys []ps.Key) []ps.Key         { return append(keys, s.evalNeeds...) }
+func (s scripted) Run(_ ps.Clock, rows apps.Rows, _ bool) (apps.Stats, error) {
+	s.run(rows)
+	return apps.Stats{}, nil
+}
+
+var spaceSchema = ps.Schema{Partitions: 1, Splits: 2, Deterministic: true,
+	Tables: []ps.Table{{Name: "dense", Rows: 8, Cols: 2}, {Name: "sparse", Rows: mostDense + 1, Cols: 1}}}
+
+func computeAll(t interface{ Fatal(...any) }, w *workspace, evaluate bool, splits ...apps.Split) ps.Sums {
+	w.begin(splits, 1, evaluate)
+	for i := range w.given {
+		w.given[i] = 100
+	}
+	for i, s := range splits {
+		if _, err := w.compute(i, s, 1, evaluate); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w.updates()[0]
+}
+
+// Each split sees the rows as they were read and its own changes, and the sums hold everybody's.
+func TestSplitsDoNotSeeEachOther(t *testing.T) {
+	row, far := ps.Key{Row: 3}, ps.Key{Table: 1, Row: mostDense}
+	add := func(n float32) func(apps.Rows) {
+		return func(rows apps.Rows) {
+			if rows.Row(row)[1] != 100 {
+				t.Errorf("sees %g, which another split has changed", rows.Row(row)[1])
+			}
+			rows.Row(row)[1] += n
+			if rows.Row(row)[1] != 100+n {
+				t.Error("does not see its own change")
+			}
+			rows.Row(far)[0]--
+		}
+	}
+	needs := []ps.Key{row, far, {Row: 5}}
+	w := newWorkspace(&spaceSchema)
+	for range 2 { // the memory is used again
+		got := computeAll(t, w, false, scripted{needs: needs, run: add(1)}, scripted{needs: needs, run: add(2)})
+		want := ps.Sums{Keys: []ps.Key{row, far}, Fixed: []int64{0, 3 << 32, -2 << 32}}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("sums (-want +got):\n%s", diff)
+		}
+	}
+}
+
+// A row that is named twice, as rows to measure with may be, counts once.
+func TestARowThatIsNamedTwiceCountsOnce(t *testing.T) {
+	row := ps.Key{Row: 1}
+	s := scripted{needs: []ps.Key{row, row}, evalNeeds: []ps.Key{row, {Row: 2}}, run: func(rows apps.Rows) { rows.Row(row)[0]++ }}
+	got := computeAll(t, newWorkspace(&spaceSchema), true, s)
+	if diff := cmp.Diff(ps.Sums{Keys: []ps.Key{row}, Fixed: []int64{1 << 32, 0}}, got); diff != "" {
+		t.Errorf("sums (-want +got):\n%s", diff)
+	}
+}
+
+func TestRowsThatWereNotAskedForPanic(t *testing.T) {
+	w := newWorkspace(&spaceSchema)
+	other := scripted{needs: []ps.Key{{Row: 2}}, run: func(apps.Rows) {}}
+	for name, k := range map[string]ps.Key{"nobody asked": {Row: 4}, "another split asked": {Row: 2}, "large table": {Table: 1, Row: 9}} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			computeAll(t, w, false, other, scripted{needs: []ps.Key{{Row: 1}}, run: func(rows apps.Rows) { rows.Row(k) }})
+		}()
+	}
+}
+
+func TestDivergenceIsAnError(t *testing.T) {
+	w := newWorkspace(&spaceSchema)
+	s := scripted{needs: []ps.Key{{Row: 1}}, run: func(rows apps.Rows) { rows.Row(ps.Key{Row: 1})[0] = float32(math.NaN()) }}
+	w.begin([]apps.Split{s}, 1, false)
+	if _, err := w.compute(0, s, 1, false); !errors.Is(err, ps.ErrOverflow) {
+		t.Errorf("a row that is not a number gave %v", err)
+	}
+}
+
+// Deterministic mode: the sum over groups does not depend on how splits are grouped.
+func TestGroupingDoesNotMatter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 6).Draw(t, "splits")
+		splits := make([]apps.Split, n)
+		for i := range splits {
+			key := ps.Key{Row: ps.RowID(rapid.IntRange(0, 2).Draw(t, "row"))}
+			change := rapid.Float32Range(-2, 2).Draw(t, "change")
+			splits[i] = scripted{needs: []ps.Key{key}, run: func(rows apps.Rows) { rows.Row(key)[0] += change }}
+		}
+		total := func(groups ...[]apps.Split) map[ps.Key]int64 {
+			sums := map[ps.Key]int64{} // a row that was touched is there, even with a sum of zero
+			for _, g := range groups {
+				u := computeAll(t, newWorkspace(&smallSchema), false, g...)
+				for i, k := range u.Keys {
+					sums[k] += u.Fixed[i]
+				}
+			}
+			return sums
+		}
+		at := rapid.IntRange(0, n).Draw(t, "cut")
+		if diff := cmp.Diff(total(splits), total(splits[:at], splits[at:]), cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("one group and two give different sums:\n%s", diff)
+		}
+	})
+}
+
+var smallSchema = ps.Schema{Partitions: 1, Splits: 6, Deterministic: true, Tables: []ps.Table{{Name: "t", Rows: 3, Cols: 1}}}
+
+func TestUserDataRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.StringN(1, 20, -1)
+		u := UserData{Controller: text.Draw(t, "controller"), Token: text.Draw(t, "token"), Job: text.Draw(t, "job"),
+			Listen: text.Draw(t, "listen"), VCPU: rapid.Int().Draw(t, "vcpu")}
+		got, err := DecodeUserData(u.Encode())
+		if err != nil || got != u {
+			t.Fatalf("%+v came back as %+v, %v", u, got, err)
+		}
+	})
+}
+
+func TestBadUserDataIsRefused(t *testing.T) {
+	for _, data := range []string{
+		"", "#!/bin/sh", "null", "{}", `{"controller":"c:1","token":"t","job":"j"}`,
+		`{"controller":"c:1","token":"t","job":"j","listen":"l:0","more":1}`,
+		`{"controller":"c:1","token":"t","job":"j","listen":"l:0"} trailing`,
+	} {
+		if u, err := DecodeUserData(data); err == nil {
+			t.Errorf("%q was read as %+v", data, u)
+		}
+	}
+}
+
+func TestASplitThatFailedToLoadIsTriedAgain(t *testing.T) {
+	broken := true
+	s := store{app: &toy{}, splits: map[ps.Split]*entry{}, open: func(id ps.Split) (io.ReadCloser, error) {
+		if broken {
+			return nil, errors.New("no such file")
+		}
+		return openToy(id)
+	}}
+	if _, err := s.load(t.Context(), 3); err == nil || s.get(3) != nil {
+		t.Fatal("loaded a split that cannot be opened")
+	}
+	broken = false
+	if data, err := s.load(t.Context(), 3); err != nil || data == nil || s.get(3) != data {
+		t.Fatalf("second try: %v, %v", data, err)
+	}
+}

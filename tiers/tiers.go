@@ -1,0 +1,67 @@
+// Package tiers says which roles go on which machines: it turns the members of a job into a Layout
+// (TierML, CMU-PDL-16-102, section 3) and defines what the controller and the machines say to each other.
+// It is pure; tiers/node makes it so on a machine. It does not know why machines come and go.
+package tiers
+
+import "github.com/tierml/tierml/ps"
+
+// Tier is how dependable a machine is.
+type Tier string
+
+const (
+	Reliable  Tier = "reliable"  // on-demand: stays until we end it
+	Transient Tier = "transient" // spot: can be taken back
+)
+
+// Role is what a machine does (TierML, table 1). A machine can have several.
+type Role string
+
+const (
+	Worker    Role = "worker"    // computes on its splits
+	ParamServ Role = "ParamServ" // reliable: serves reads and updates
+	ActivePS  Role = "ActivePS"  // transient: serves; its cuts go to a BackupPS
+	BackupPS  Role = "BackupPS"  // reliable: holds the last committed cut
+	Standby   Role = "standby"   // has nothing to do at present
+)
+
+// Stage is how far work has moved to transient machines.
+type Stage int
+
+const (
+	// Stage1: ParamServs on reliable machines, workers everywhere.
+	Stage1 Stage = 1
+	// Stage2: ActivePSs on transient machines, BackupPSs on reliable ones, workers everywhere.
+	Stage2 Stage = 2
+	// Stage3: as stage 2, with no workers on reliable machines.
+	Stage3 Stage = 3
+)
+
+// Member is a machine that takes part or could.
+type Member struct {
+	ID   ps.ServerID
+	Tier Tier
+	// Joined orders machines by age; the oldest transient ones serve.
+	Joined int
+	// Leaving machines (warned or draining their paid hour) get no partitions.
+	Leaving bool
+	// Gone machines get no splits either.
+	NoWork bool
+	// VCPU weighs the splits that a machine gets.
+	VCPU int
+}
+
+// Thresholds are the ratios of transient to reliable machines at which stages change.
+type Thresholds struct {
+	TwoAbove   float64 // stage 2 above this ratio; default 1
+	ThreeAbove float64 // stage 3 above this ratio; default 15
+}
+
+// DefaultThresholds are those of the paper (TierML, section 3.2).
+func DefaultThresholds() Thresholds { return Thresholds{TwoAbove: 1, ThreeAbove: 15} }
+
+// Layout is the target: who serves, who backs up, who works.
+type Layout struct {
+	Stage  Stage
+	Route  ps.Route
+	Worker []ps.ServerID // Index: Split
+}
