@@ -237,6 +237,34 @@ func (c *Controller) join() {
 	}
 }
 
+// charge writes the bill of machines that have ended, once every price that it rests on is known.
+func (c *Controller) charge() {
+	for _, m := range c.ordered(func(m *machine) bool {
+		return m.ended && !m.charged && (m.tier == tiers.Reliable || !c.pricesKnown.Before(m.endedAt))
+	}) {
+		m.charged = true
+		history := c.prices[m.pool]
+		if m.tier == tiers.Reliable {
+			history = market.Constant(c.cfg.Reliable.Type.OnDemand)
+		}
+		charges, err := c.cfg.Rules.Charges(market.Usage{
+			Pool: m.pool, Bid: m.bid, Start: m.launched, End: m.endedAt, EndedBy: m.endedBy,
+		}, history, c.now)
+		if err != nil {
+			c.record(journal.Entry{Kind: journal.Charge, Instance: string(m.id), Pool: m.pool.String(), USD: "0",
+				Why: "this machine's bill could not be reckoned: " + err.Error()})
+			continue
+		}
+		for _, line := range charges {
+			entry := journal.Entry{
+				Kind: journal.Charge, Instance: string(m.id), Pool: m.pool.String(), USD: line.Amount.String(),
+				From: line.From.UTC().Format(time.RFC3339), To: line.To.UTC().Format(time.RFC3339), Why: line.Note,
+			}
+			c.record(entry)
+		}
+	}
+}
+
 // drain ends the work of released machines shortly before they would cost another hour.
 func (c *Controller) drain() {
 	for _, m := range c.ordered(func(m *machine) bool { return m.draining && !m.leaving && !m.lost && !m.ended }) {

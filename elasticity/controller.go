@@ -36,7 +36,8 @@ type Config struct {
 	RetryCapacity time.Duration // how long a pool without capacity is left alone
 	PlanEvery     time.Duration // how often the policy is asked when nothing happens
 	MaxDuration   time.Duration // the run ends in order after this; 0 = never
-	WholeHours    bool          // the rule book bills whole hours: what is paid for is worked to its end
+	Rules         market.RuleBook
+	WholeHours    bool // the rule book bills whole hours: what is paid for is worked to its end
 }
 
 // Job is what is trained.
@@ -79,18 +80,19 @@ type Controller struct {
 	now time.Time
 	out []Action
 
-	started   time.Time
-	prices    map[market.Pool]*market.History
-	deferred  map[market.Pool]time.Time // pools without capacity, until when
-	launches  map[string]*launch        // by token, until every machine of it has joined or gone
-	counter   uint64                    // of tokens
-	machines  map[ps.ServerID]*machine
-	early     map[ps.ServerID]tiers.Hello // nodes that called before their launch was answered
-	joins     int
-	nextPlan  time.Time
-	wantPlan  bool
-	idleWhy   string      // why nothing was bought when last asked
-	switching *switchover // a proactive switch under way
+	started     time.Time
+	prices      map[market.Pool]*market.History
+	pricesKnown time.Time                 // every price change until then has been told
+	deferred    map[market.Pool]time.Time // pools without capacity, until when
+	launches    map[string]*launch        // by token, until every machine of it has joined or gone
+	counter     uint64                    // of tokens
+	machines    map[ps.ServerID]*machine
+	early       map[ps.ServerID]tiers.Hello // nodes that called before their launch was answered
+	joins       int
+	nextPlan    time.Time
+	wantPlan    bool
+	idleWhy     string      // why nothing was bought when last asked
+	switching   *switchover // a proactive switch under way
 
 	commands map[uint64]sent
 	lastID   uint64
@@ -216,6 +218,8 @@ func (c *Controller) take(e Event) {
 	switch e := e.(type) {
 	case PriceChanged:
 		c.takePrice(e)
+	case PricesKnown:
+		c.pricesKnown = e.At
 	case Launched:
 		c.takeLaunched(e)
 	case LaunchFailed:
@@ -262,6 +266,7 @@ func (c *Controller) advance() {
 	c.advanceSplits()
 	c.advanceCut()
 	c.retire()
+	c.charge()
 	c.advanceEnd()
 }
 

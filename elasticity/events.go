@@ -20,6 +20,8 @@ type (
 		At    time.Time
 		Price market.USD
 	}
+	// PricesKnown: every price change until At has been told.
+	PricesKnown struct{ At time.Time }
 	// Launched answers a Launch: these machines were got.
 	Launched struct {
 		Token     string
@@ -62,6 +64,7 @@ type (
 )
 
 func (PriceChanged) event()  {}
+func (PricesKnown) event()   {}
 func (Launched) event()      {}
 func (LaunchFailed) event()  {}
 func (InstanceEnded) event() {}

@@ -41,6 +41,9 @@ type machine struct {
 	why         string // of the termination
 	lost        bool   // given up: nothing more is expected of it
 	ended       bool   // the provider says so
+	endedAt     time.Time
+	endedBy     market.EndedBy
+	charged     bool // its bill is in the journal
 }
 
 // member says whether the machine takes part in training.
@@ -136,6 +139,8 @@ func (c *Controller) takeReport(id ps.ServerID, r tiers.Report) {
 		}
 	case tiers.CutHeld:
 		c.takeCutHeld(m, r)
+	case tiers.Failed:
+		c.fail(fmt.Sprintf("machine %s: %s", id, r.Error)) // it would fail on every machine
 	case tiers.Warned:
 		c.takeWarned(Warned{ID: id, Deadline: r.Deadline, Rebalance: r.Rebalance})
 	}
@@ -245,18 +250,17 @@ func (c *Controller) takeEnded(i provisioner.Instance) {
 	if m == nil || m.ended {
 		return
 	}
-	expected := m.warned || m.terminating || m.lost
-	if !expected {
-		c.record(journal.Entry{Kind: journal.Failed, Instance: string(m.id), Pool: m.pool.String(),
-			Why: "gone without warning: " + i.Reason})
-	}
 	ended := i.Ended
-	entry := journal.Entry{Kind: journal.Terminated, Instance: string(m.id), Pool: m.pool.String(), Tier: string(m.tier),
-		Ended: &ended, EndedBy: string(i.EndedBy), Why: cmp.Or(m.why, i.Reason)}
-	if i.EndedBy == market.ByProvider {
-		entry.Kind, entry.Why = journal.Evicted, i.Reason
+	entry := journal.Entry{Kind: journal.Failed, Instance: string(m.id), Pool: m.pool.String(), Tier: string(m.tier),
+		Ended: &ended, EndedBy: string(i.EndedBy), Why: i.Reason}
+	switch {
+	case i.EndedBy == market.ByProvider && m.warned:
+		entry.Kind = journal.Evicted
+	case m.terminating && i.EndedBy == market.ByUser:
+		entry.Kind, entry.Why = journal.Terminated, cmp.Or(m.why, i.Reason)
 	}
 	c.record(entry)
+	m.endedAt, m.endedBy = i.Ended, i.EndedBy
 	if !m.lost {
 		c.lose(m)
 	}

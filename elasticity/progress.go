@@ -118,6 +118,10 @@ func (c *Controller) fail(why string) {
 	c.endAll(why)
 }
 
+// chargeWait is how long, in market time, the end of a run waits for the last prices: without them reports still
+// derive the bill.
+const chargeWait = 2 * time.Hour
+
 // endAll terminates every machine. The run finishes when the provider says that all are gone.
 func (c *Controller) endAll(why string) {
 	c.ending = true
@@ -143,7 +147,7 @@ func (c *Controller) advanceEnd() {
 		}
 	}
 	for _, m := range c.machines {
-		if !m.ended {
+		if !m.ended || !m.charged && c.now.Sub(m.endedAt) < chargeWait {
 			return
 		}
 	}

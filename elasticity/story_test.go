@@ -60,6 +60,11 @@ func checkAnswer(t *testing.T, w *world) {
 			}
 		}
 	}
+	for _, m := range w.ctrl.machines {
+		if !m.charged {
+			t.Errorf("no bill for %s", m.id)
+		}
+	}
 	next := ps.Clock(1)
 	for _, e := range w.entries {
 		switch e.Kind {

@@ -122,7 +122,7 @@ func (w *world) launch(r provisioner.Request) {
 		w.bought++
 		i := provisioner.Instance{
 			ID: provisioner.InstanceID(fmt.Sprintf("i-%04d", w.bought)), Pool: r.Pool, Bid: r.Bid, Token: r.Token,
-			State: provisioner.Running, Launched: w.now,
+			State: provisioner.Running, Launched: w.now.Truncate(time.Second),
 		}
 		got = append(got, i)
 		n := newNode(w, ps.ServerID(i.ID), i)
@@ -140,9 +140,10 @@ func (w *world) end(id ps.ServerID, by market.EndedBy, reason string) {
 	}
 	n.dead = true
 	ended := n.instance
-	ended.State, ended.Ended, ended.EndedBy, ended.Reason = provisioner.Terminated, w.now, by, reason
+	ended.State, ended.Ended, ended.EndedBy, ended.Reason = provisioner.Terminated, w.now.Truncate(time.Second), by, reason
 	w.fifo(w.upNow, id, func() { w.step(Disconnected{ID: id}) })
 	w.after(w.delay(2*time.Second), func() { w.step(InstanceEnded{Instance: ended}) })
+	w.after(3*time.Second, func() { w.step(PricesKnown{At: w.now}) })
 }
 
 // evict warns machines and takes them when the notice is over.
@@ -280,17 +281,21 @@ func newWorld(t *testing.T, seed uint64, policy bidding.Policy) *world {
 			Partitions: 8, Splits: 12, Seed: 7, Deterministic: true,
 		},
 	}
+	rules, err := market.Rules("ec2-now")
+	if err != nil {
+		t.Fatal(err)
+	}
 	w.ctrl = New(Config{
 		Run: "test", Policy: policy, Stages: tiers.DefaultThresholds(), Speed: 1,
 		Job:      Job{Schema: w.schema, App: "toy", Clocks: 60},
 		Reliable: Reliable{Pool: reliablePool, Type: market.InstanceType{VCPU: 4}, Count: 1},
 		Want:     bidding.Want{Machines: 1},
 		Pools: []Pool{
-			{Pool: poolA, Type: market.InstanceType{VCPU: 4}, History: market.NewHistory(nil)},
-			{Pool: poolB, Type: market.InstanceType{VCPU: 8}, History: market.NewHistory(nil)},
+			{Pool: poolA, Type: market.InstanceType{VCPU: 4}, History: market.Constant(market.Dollar / 10)},
+			{Pool: poolB, Type: market.InstanceType{VCPU: 8}, History: market.Constant(market.Dollar / 10)},
 		},
 		CutEvery: 3 * time.Second, DeadAfter: time.Hour, BrokenAfter: 500 * time.Millisecond, JoinWait: 3 * time.Second,
-		DrainMargin: time.Second, RetryCapacity: 5 * time.Second, PlanEvery: time.Second,
+		Rules: rules, DrainMargin: time.Second, RetryCapacity: 5 * time.Second, PlanEvery: time.Second,
 	})
 	w.truth = undisturbed(w)
 	return w

@@ -362,7 +362,7 @@ func TestTheEndOfTheCloudEndsItsInstances(t *testing.T) {
 }
 
 func TestCommandThatCannotStart(t *testing.T) {
-	c := run(t, func(c *Config) { c.Command = []string{"/nonexistent/agent"} })
+	c := run(t, func(c *Config) { c.Command = []string{os.DevNull} })
 	id := c.launch(1)[0]
 	c.awaitState(id, "terminated")
 }
@@ -473,7 +473,7 @@ func TestNewRefuses(t *testing.T) {
 		"script":       func(c *Config) { c.Script = Script{{Do: Kill, Target: "oldest", Of: "x9.huge"}} },
 		"step":         func(c *Config) { c.Script = Script{{Do: "explode"}} },
 		"capacity":     func(c *Config) { c.Capacity = map[market.Pool]int{{Provider: "gce"}: 1} },
-		"records":      func(c *Config) { c.Records = "/nonexistent/cloud.jsonl" },
+		"records":      func(c *Config) { c.Records = os.DevNull + "/cloud.jsonl" },
 		"listen":       func(c *Config) { c.Listen = "nowhere" },
 	} {
 		c := testConfig()

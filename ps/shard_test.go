@@ -113,8 +113,7 @@ type schedule struct {
 	incoming *Incoming
 	cut      Clock // outstanding; 0 = none
 	held     Clock // committed
-	heldRows map[Key][]float32
-	noUndo   bool // moved since the committed cut
+	noUndo   bool  // moved since the committed cut
 }
 
 const workers = 2 // each has half of the splits
@@ -123,7 +122,7 @@ func newSchedule(t *rapid.T, schema *Schema) *schedule {
 	return &schedule{
 		T: t, schema: schema, shard: NewShard(schema, 0), backup: NewBackup(schema, 0),
 		twin:     twin{schema: schema, marks: make([]Clock, schema.Splits)},
-		sequence: make([]uint64, workers), staged: make([]*Contribution, workers), heldRows: map[Key][]float32{},
+		sequence: make([]uint64, workers), staged: make([]*Contribution, workers),
 	}
 }
 
@@ -167,6 +166,30 @@ func (s *schedule) commit(t *rapid.T) {
 	}
 	s.sequence[w], s.staged[w] = c.Sequence, nil
 	s.duplicate(t, c)
+}
+
+// clock lets all workers finish the lowest clock.
+func (s *schedule) clock(t *rapid.T) {
+	next := s.twin.folded() + 1
+	for w := range workers {
+		c := s.staged[w]
+		if s.twin.marks[2*w] >= next {
+			continue
+		}
+		if c == nil {
+			c = contribution(s.schema, 0, Incarnation(w+1), s.sequence[w]+1, next, s.splits(w)...)
+			if _, err := s.shard.Stage(c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := s.shard.Commit(c.Incarnation, c.Sequence); err != nil {
+			t.Fatal(err)
+		}
+		for _, split := range c.Splits {
+			s.twin.marks[split] = next
+		}
+		s.sequence[w], s.staged[w] = c.Sequence, nil
+	}
 }
 
 // duplicate sends again what has been committed.
@@ -252,10 +275,23 @@ func (s *schedule) commitCut(t *rapid.T) {
 		}
 	}
 	s.held, s.cut, s.noUndo = s.cut, 0, false
-	s.heldRows = map[Key][]float32{}
-	for _, k := range keysOf(s.schema, 0) {
-		s.heldRows[k] = s.twin.row(k, s.held, false)
+	s.checkBackup(t)
+}
+
+// checkBackup promotes the backup, and compares with what was committed.
+func (s *schedule) checkBackup(t *rapid.T) *Shard {
+	promoted, err := s.backup.Promote(s.held)
+	if err != nil {
+		t.Fatal(err)
 	}
+	for _, k := range keysOf(s.schema, 0) {
+		row := make([]float32, s.schema.Cols(k))
+		promoted.Read(k, row)
+		if want := s.twin.row(k, s.held, false); !sameBits(row, want) {
+			t.Fatalf("the backup of cut %d has row %v %v, not %v", s.held, k, row, want)
+		}
+	}
+	return promoted
 }
 
 // returnTo starts everything again at the committed cut.
@@ -271,20 +307,10 @@ func (s *schedule) returnTo(shard *Shard) {
 }
 
 func (s *schedule) rollBack(t *rapid.T) {
-	promoted, err := s.backup.Promote(s.held)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = s.shard.Rollback(s.held)
+	promoted := s.checkBackup(t)
+	err := s.shard.Rollback(s.held)
 	if s.noUndo != errors.Is(err, ErrNoUndo) || !s.noUndo && err != nil {
 		t.Fatalf("roll back after a move %v: %v", s.noUndo, err)
-	}
-	for _, k := range keysOf(s.schema, 0) {
-		row := make([]float32, s.schema.Cols(k))
-		promoted.Read(k, row)
-		if want := s.twin.row(k, s.held, false); !sameBits(row, want) {
-			t.Fatalf("the backup of cut %d has row %v %v, not %v", s.held, k, row, want)
-		}
 	}
 	if s.noUndo || rapid.Bool().Draw(t, "promote") {
 		s.returnTo(promoted)
@@ -396,8 +422,8 @@ func TestShardAgainstTwin(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				s := newSchedule(t, schema)
 				t.Repeat(map[string]func(*rapid.T){
-					"stage": s.stage, "commit": s.commit, "stage more": s.stage, "commit more": s.commit,
-					"name": s.nameCut, "unname": s.unnameCut, "deliver": s.deliver,
+					"stage": s.stage, "commit": s.commit, "clock": s.clock, "clock again": s.clock, "clock once more": s.clock,
+					"name": s.nameCut, "unname": s.unnameCut, "name more": s.nameCut, "deliver": s.deliver, "deliver more": s.deliver,
 					"move": s.move, "move on": s.move, "fence": s.fence, "roll back": s.rollBack, "": s.check,
 				})
 			})

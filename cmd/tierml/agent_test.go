@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -13,11 +14,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/apps/all"
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
 	"github.com/tierml/tierml/tiers/node"
 	"github.com/tierml/tierml/tiers/node/link"
+	"github.com/tierml/tierml/tiers/node/splitdir"
 )
 
 // metadata answers like an instance metadata service, version 2, of a machine that is about to be taken back.
@@ -144,8 +148,41 @@ func TestAgentRefusesABadEnvironment(t *testing.T) {
 	}
 }
 
+// What the controller knows after it has cut the data is enough to make the application and load a split elsewhere.
 func TestNewApp(t *testing.T) {
-	if _, err := newApp("mf", map[string]string{"rank": "many"}, []byte("{}")); err == nil {
+	kind, err := all.Registry().Find("mf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ratings := "user,item,rating\n1,1,3\n1,2,4\n2,1,5\n2,3,1\n3,2,2\n3,3,4\n"
+	directory := t.TempDir()
+	data, err := kind.Prepare(apps.Input{Name: "ratings", Data: strings.NewReader(ratings)}, apps.Cut{Splits: 2, Seed: 1},
+		splitdir.Create(directory))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dataset, err := json.Marshal(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	app, err := newApp("mf", map[string]string{"rank": "4"}, dataset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tables := app.Tables(); len(tables) == 0 || tables[0].Rows != 3 {
+		t.Errorf("tables %+v; want 3 users first", tables)
+	}
+	file, err := splitdir.Open(directory, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := app.LoadSplit(1, file, 1); err != nil {
+		t.Error(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := newApp("mf", map[string]string{"rank": "many"}, dataset); err == nil {
 		t.Error("a parameter that is no number was taken")
 	}
 	if _, err := newApp("mf", nil, []byte("{")); err == nil {

@@ -115,8 +115,8 @@ func TestFakecloudRefusesWrongFlags(t *testing.T) {
 		{[]string{"--step", "explode"}, "explode"},
 		{[]string{"--step", "kill all of x9.huge"}, "x9.huge"},
 		{[]string{"--capacity", "c3.xlarge=2"}, "--capacity"},
-		{[]string{"--script", "/nonexistent"}, "nonexistent"},
-		{[]string{"--prices", "/nonexistent"}, "nonexistent"},
+		{[]string{"--script", "/dev/null/nothing"}, "nothing"},
+		{[]string{"--prices", "/dev/null/nothing"}, "nothing"},
 	} {
 		cmd := newFakecloudCommand()
 		cmd.SetOut(io.Discard)

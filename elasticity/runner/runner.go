@@ -257,6 +257,7 @@ func (r *Runner) watchPrices(ctx context.Context) {
 			}
 		}
 		since = until
+		r.tell(ctx, elasticity.PricesKnown{At: until})
 	})
 }
 

@@ -49,8 +49,9 @@ func readTables(ctx context.Context, schema ps.Schema, job string, a elasticity.
 	return t, nil
 }
 
-// export saves the result of a finished run, or a checkpoint of one that stops before its end.
-func (r *session) export(ctx context.Context, a elasticity.Export) (path string, score float64, err error) {
+// export saves the result of a finished run, or a checkpoint of one that stops before its end, and gives the file's
+// name in the run's directory.
+func (r *session) export(ctx context.Context, a elasticity.Export) (name string, score float64, err error) {
 	all, err := readTables(ctx, r.schema, r.name, a)
 	if err != nil {
 		return "", 0, fmt.Errorf("reading the parameters: %w", err)
@@ -62,11 +63,10 @@ func (r *session) export(ctx context.Context, a elasticity.Export) (path string,
 	}
 	score = r.cfg.Program.Score(stats.TestLoss, stats.TestCount)
 	if !a.Final {
-		path = filepath.Join(r.cfg.Directory, CheckpointFile)
-		return path, score, saveCheckpoint(path, all, a.Clock)
+		return CheckpointFile, score, saveCheckpoint(filepath.Join(r.cfg.Directory, CheckpointFile), all, a.Clock)
 	}
-	path = filepath.Join(r.cfg.Directory, ModelFile)
-	return path, score, saveModel(path, r.cfg.Program, all, open, a.Clock, r.cfg.Job.Seed)
+	path := filepath.Join(r.cfg.Directory, ModelFile)
+	return ModelFile, score, saveModel(path, r.cfg.Program, all, open, a.Clock, r.cfg.Job.Seed)
 }
 
 func saveModel(path string, program apps.Program, all *tables, open apps.Open, clock ps.Clock, seed uint64) error {

@@ -23,7 +23,7 @@ const (
 	deadAfter   = 3 * time.Second // of silence: machines that share two cores can be late
 	brokenAfter = 300 * time.Millisecond
 	joinWait    = 1500 * time.Millisecond
-	cutEvery    = 2500 * time.Millisecond
+	cutEvery    = 1500 * time.Millisecond
 	drainMargin = 1200 * time.Millisecond
 	pollPrices  = 400 * time.Millisecond
 	pollCloud   = time.Second
@@ -45,6 +45,10 @@ func (r *session) controllerConfig(policy bidding.Policy, history map[market.Poo
 	for name, value := range job.Train.Params {
 		params[name] = fmt.Sprint(value)
 	}
+	rules, err := market.Rules(job.Local.Rules)
+	if err != nil {
+		return elasticity.Config{}, err
+	}
 	m := r.cfg.Clock
 	c := elasticity.Config{
 		Run:      r.name,
@@ -62,7 +66,7 @@ func (r *session) controllerConfig(policy bidding.Policy, history map[market.Poo
 		},
 		CutEvery: m.ToMarket(cutEvery), DeadAfter: m.ToMarket(deadAfter), BrokenAfter: m.ToMarket(brokenAfter),
 		JoinWait: m.ToMarket(joinWait), DrainMargin: m.ToMarket(drainMargin),
-		RetryCapacity: 10 * time.Minute, PlanEvery: planEvery, MaxDuration: job.MaxDuration,
+		Rules: rules, RetryCapacity: 10 * time.Minute, PlanEvery: planEvery, MaxDuration: job.MaxDuration,
 		WholeHours: job.Local.Rules != "ec2-now",
 	}
 	for _, p := range choice.Pools {

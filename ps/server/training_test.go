@@ -292,6 +292,12 @@ func TestFencedWorkerIsRefusedEverywhere(t *testing.T) {
 	}
 	c.announce()
 	refused()
+	ack, err := wire.Ask[*wire.Ack](c.ctx, c.nodes["r"].Local(), 1, &wire.Stage{
+		Incarnation: 1, Sequence: 3, Clock: 3, Splits: []ps.Split{0}, Partitions: []wire.PartitionSums{{Partition: 0}},
+	})
+	if err != nil || ack.Partitions[0].Code != wire.Fenced {
+		t.Errorf("a promoted partition answers %+v, %v", ack, err)
+	}
 	// Another incarnation takes the splits over.
 	m.inc, m.sequence = 77, 0
 	team.start(c.ctx, 3, 5)
@@ -335,6 +341,42 @@ func TestSettleCommitsWhatWasStaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	team.verify(1)
+}
+
+// Every message of a move may be sent again.
+func TestMoveMessagesRepeat(t *testing.T) {
+	c := newCluster(t, toy(true, 0), nil, "a", "b", "r")
+	schema := &c.schema
+	shard := ps.NewShard(schema, 0)
+	if err := shard.BeginMove(); err != nil {
+		t.Fatal(err)
+	}
+	final, err := shard.FinalMove()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := c.nodes["r"].Local()
+	id := wire.MoveID{From: "x", Number: 1, Partition: 0}
+	for _, m := range []wire.Message{
+		&wire.MoveRows{Move: id}, &wire.MoveRows{Move: id}, &wire.MoveRows{Move: id, Piece: 1}, &wire.MoveRows{Move: id},
+		&wire.MoveFinal{Move: id, Pieces: 2, Final: *final}, &wire.MoveFinal{Move: id, Pieces: 2, Final: *final},
+	} {
+		if _, err := wire.Ask[*wire.Ack](c.ctx, ask, 1, m); err != nil {
+			t.Errorf("%+v: %v", m, err)
+		}
+	}
+	if n := c.nodes["r"].Stats().Owned; n != 1 {
+		t.Errorf("the receiver owns %d partitions", n)
+	}
+	id.Number++
+	other := wire.MoveID{From: "y", Number: 9, Partition: 0}
+	for _, m := range []wire.Message{
+		&wire.MoveRows{Move: id, Piece: 3}, &wire.MoveFinal{Move: id}, &wire.MoveRows{Move: other},
+	} {
+		if _, err := wire.Ask[*wire.Ack](c.ctx, ask, 1, m); !errors.Is(err, ps.ErrInvalid) {
+			t.Errorf("%+v: %v", m, err)
+		}
+	}
 }
 
 func TestGenerations(t *testing.T) {

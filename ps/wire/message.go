@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/tierml/tierml/ps"
 )
@@ -161,7 +162,9 @@ func (m *Error) encode(e *encoder) {
 }
 
 func (m *Error) decode(d *decoder) {
-	m.Code = Code(d.u64())
+	code := d.u64()
+	d.bad = d.bad || code > math.MaxUint32
+	m.Code = Code(code)
 	m.Text = d.string()
 }
 

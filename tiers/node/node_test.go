@@ -220,6 +220,27 @@ func TestRecoverReturnsToTheCut(t *testing.T) {
 	})
 }
 
+// Fencing ends what is under way at once, and releases that wait for it are answered all the same.
+func TestFencingAnswersWaitingReleases(t *testing.T) {
+	simulate(t, func(t *testing.T, w *world) {
+		m := w.join("i-1", 1, 5)
+		w.do("i-1", tiers.Assign{Splits: all(0, 1, 2, 3, 4, 5)})
+		synctest.Wait() // clock 1 is being computed
+		asked := time.Now()
+		release := w.order("i-1", tiers.Release{Splits: []ps.Split{0, 1, 2, 3, 4, 5}})
+		w.do("i-1", tiers.FenceGeneration{Generation: 1})
+		if a := w.answer("i-1", release); a.Code != tiers.CodeFailed || time.Since(asked) > 0 {
+			t.Errorf("answered %+v after %v; want a failure at once", a, time.Since(asked))
+		}
+		w.do("i-1", tiers.Recover{Generation: 1, Splits: []ps.Split{0, 1, 2, 3, 4, 5}})
+		w.awaitClock(5)
+		w.sameAsUndisturbed(5)
+		if err := m.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A worker that is given up must not go on with what it knows.
 func TestAFencedProcessEnds(t *testing.T) {
 	simulate(t, func(t *testing.T, w *world) {
@@ -290,8 +311,12 @@ func TestAnotherControllerTakesOver(t *testing.T) {
 		w.do("i-1", tiers.Assign{Splits: all(0, 1, 2, 3, 4, 5)})
 		m.warn <- tiers.Warned{Deadline: time.Unix(5000, 0).UTC()}
 		w.awaitReport("i-1", func(r tiers.Report) bool { _, ok := r.(tiers.Warned); return ok })
+		m.server.moving = make(chan struct{})
+		move := w.order("i-1", tiers.MoveOut{Partition: 1, To: "i-2"})
+		synctest.Wait()
 		w.closeLink()
-		w.heard, w.lastID = nil, 0 // nobody hears anything now
+		close(m.server.moving) // its answer is for the old controller
+		w.heard, w.lastID = nil, 0
 		w.openLink()
 		hello := w.awaitReport("i-1", func(r tiers.Report) bool { _, ok := r.(tiers.Hello); return ok }).(tiers.Hello)
 		if hello.Incarnation != 7 {
@@ -299,6 +324,11 @@ func TestAnotherControllerTakesOver(t *testing.T) {
 		}
 		w.do("i-1", w.welcome(7, 1000000))
 		w.do("i-1", tiers.Park{})
+		for _, r := range w.said() {
+			if a, ok := r.Report.(tiers.Answer); ok && a.ID == move {
+				t.Errorf("the new controller hears %+v, which it did not ask for", a)
+			}
+		}
 		if got := w.awaitReport("i-1", func(r tiers.Report) bool { _, ok := r.(tiers.Warned); return ok }).(tiers.Warned); got.Deadline.Unix() != 5000 {
 			t.Errorf("warning %v", got)
 		}

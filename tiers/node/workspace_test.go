@@ -172,3 +172,27 @@ func TestASplitThatFailedToLoadIsTriedAgain(t *testing.T) {
 		t.Fatalf("second try: %v, %v", data, err)
 	}
 }
+
+// BenchmarkWorkspace is what a node adds to an application's own arithmetic, per row and clock.
+func BenchmarkWorkspace(b *testing.B) {
+	const rows, cols, groups = 2000, 16, 4
+	schema := ps.Schema{Partitions: 64, Splits: groups, Deterministic: true,
+		Tables: []ps.Table{{Name: "t", Rows: rows, Cols: cols}}}
+	keys := make([]ps.Key, rows)
+	for i := range keys {
+		keys[i].Row = ps.RowID(i)
+	}
+	splits := make([]apps.Split, groups)
+	for i := range splits {
+		splits[i] = scripted{needs: keys, run: func(rows apps.Rows) {
+			for _, k := range keys {
+				rows.Row(k)[0]++
+			}
+		}}
+	}
+	w := newWorkspace(&schema)
+	for b.Loop() {
+		computeAll(b, w, false, splits...)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(rows*groups), "ns/row")
+}

@@ -127,7 +127,7 @@ func (w *world) said() []link.FromNode {
 // await gives the first thing heard, from a place on, that suits.
 func (w *world) await(from int, suits func(link.FromNode) bool) link.FromNode {
 	w.t.Helper()
-	patience := time.Hour // of the bubble's time
+	patience := 10 * time.Minute // of the bubble's time
 	if w.real {
 		patience = 30 * time.Second
 	}

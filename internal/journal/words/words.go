@@ -95,6 +95,9 @@ func machinesText(e journal.Entry, n int) string {
 	case journal.Evicted:
 		return who + pick(one, " was evicted", " were evicted")
 	case journal.Failed:
+		if e.Ended != nil {
+			return who + pick(one, " has ended", " have ended") + " by no wish of ours"
+		}
 		return who + pick(one, " is gone without warning", " are gone without warning")
 	case journal.Terminated:
 		return "terminated " + who

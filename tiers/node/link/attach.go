@@ -86,7 +86,7 @@ func (l *Link) enter(id ps.ServerID, cancel context.CancelCauseFunc) (*conversat
 func (n *conversation) begin(first *pb.FromNode) *outbox.Line[tiers.Command] {
 	if n.process != first.GetProcess() {
 		if n.process != "" {
-			
+			n.commands.Forget(func(tiers.Command) bool { return false })
 		}
 		n.process = first.GetProcess()
 		return n.commands.Connect(0)

@@ -1,0 +1,132 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/ps/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var schema = ps.Schema{Tables: []ps.Table{{Name: "t", Rows: 10, Cols: 2}}, Partitions: 2, Splits: 2, Deterministic: true}
+
+// script is a server that answers with the codes that are next.
+type script struct {
+	codes []wire.PartitionStatus // one for each request; OK when there are none left
+	asked []wire.Message
+}
+
+func (s *script) Call(_ context.Context, _ ps.Generation, request wire.Message) (wire.Message, error) {
+	s.asked = append(s.asked, request)
+	var next wire.PartitionStatus
+	if len(s.codes) > 0 {
+		next, s.codes = s.codes[0], s.codes[1:]
+	}
+	if next.Code == wire.Stale {
+		return nil, &wire.Error{Code: wire.Stale}
+	}
+	ack := &wire.Ack{}
+	switch m := request.(type) {
+	case *wire.Stage:
+		for _, p := range m.Partitions {
+			ack.Partitions = append(ack.Partitions, wire.PartitionStatus{Partition: p.Partition, Code: next.Code, To: next.To})
+		}
+	case *wire.Commit:
+		for _, p := range m.Partitions {
+			ack.Partitions = append(ack.Partitions, wire.PartitionStatus{Partition: p, Code: next.Code, To: next.To})
+		}
+	}
+	return ack, nil
+}
+
+func (s *script) types() (list []wire.Type) {
+	for _, m := range s.asked {
+		list = append(list, m.Type())
+	}
+	return list
+}
+
+func scripted(t *testing.T, servers map[ps.ServerID]*script) *Client {
+	c := New(Config{Schema: schema, Local: func(id ps.ServerID) wire.Caller {
+		if s := servers[id]; s != nil {
+			return s
+		}
+		return nil
+	}})
+	t.Cleanup(c.Close)
+	c.SetRoute(1, ps.Route{Version: 1, Owner: []ps.ServerID{"a", "a"}}, nil)
+	return c
+}
+
+var stageType, commitType = (&wire.Stage{}).Type(), (&wire.Commit{}).Type()
+
+func code(c wire.Code) wire.PartitionStatus { return wire.PartitionStatus{Code: c} }
+
+func TestContributeFollowsAnswers(t *testing.T) {
+	moved := wire.PartitionStatus{Code: wire.Moved, To: "b"}
+	for name, test := range map[string]struct {
+		codes []wire.PartitionStatus
+		a, b  []wire.Type
+		err   error
+	}{
+		"plain":             {a: []wire.Type{stageType, commitType}},
+		"committed before":  {codes: []wire.PartitionStatus{code(wire.Committed)}, a: []wire.Type{stageType}},
+		"not ready":         {codes: []wire.PartitionStatus{code(wire.Retry)}, a: []wire.Type{stageType, stageType, commitType}},
+		"owner replaced":    {codes: []wire.PartitionStatus{{}, code(wire.NotStaged)}, a: []wire.Type{stageType, commitType, stageType, commitType}},
+		"moved":             {codes: []wire.PartitionStatus{moved}, a: []wire.Type{stageType}, b: []wire.Type{stageType, commitType}},
+		"moved when staged": {codes: []wire.PartitionStatus{{}, moved}, a: []wire.Type{stageType, commitType}, b: []wire.Type{commitType}},
+		"stale":             {codes: []wire.PartitionStatus{code(wire.Stale)}, a: []wire.Type{stageType}, err: ErrStale},
+		"fenced":            {codes: []wire.PartitionStatus{code(wire.Fenced)}, a: []wire.Type{stageType}, err: ErrFenced},
+		"diverged":          {codes: []wire.PartitionStatus{{}, code(wire.Overflow)}, a: []wire.Type{stageType, commitType}, err: ps.ErrOverflow},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := &script{codes: test.codes}, &script{}
+			c := scripted(t, map[ps.ServerID]*script{"a": a, "b": b})
+			err := c.Contribute(t.Context(), 1, 1, 1, 1, []ps.Split{1, 0}, nil)
+			if !errors.Is(err, test.err) {
+				t.Errorf("ends with %v, not %v", err, test.err)
+			}
+			if !slices.Equal(a.types(), test.a) || !slices.Equal(b.types(), test.b) {
+				t.Errorf("asked %v and %v, not %v and %v", a.types(), b.types(), test.a, test.b)
+			}
+		})
+	}
+}
+
+// Every partition is asked, with rows or without, and splits ascend.
+func TestContributeAsksAllPartitions(t *testing.T) {
+	a := &script{}
+	c := scripted(t, map[ps.ServerID]*script{"a": a})
+	if err := c.Contribute(t.Context(), 1, 1, 1, 1, []ps.Split{1, 0}, nil); err != nil {
+		t.Fatal(err)
+	}
+	m := a.asked[0].(*wire.Stage)
+	if len(m.Partitions) != 2 || !slices.Equal(m.Splits, []ps.Split{0, 1}) {
+		t.Errorf("staged %+v", m)
+	}
+}
+
+func TestRefusesBeforeAsking(t *testing.T) {
+	c := scripted(t, nil)
+	key := ps.Key{Row: 3}
+	wrong := (schema.PartitionOf(key) + 1) % 2
+	for name, sums := range map[string][]PartitionSums{
+		"another partition's row": {{Partition: wrong, Sums: ps.Sums{Keys: []ps.Key{key}, Fixed: make([]int64, 2)}}},
+		"unknown partition":       {{Partition: 9}},
+		"values missing":          {{Partition: 1 - wrong, Sums: ps.Sums{Keys: []ps.Key{key}}}},
+	} {
+		if err := c.Contribute(t.Context(), 1, 1, 1, 1, []ps.Split{0}, sums); !errors.Is(err, ps.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	var rows Rows
+	if err := c.Read(t.Context(), 1, 1, []ps.Key{{Row: 10}}, &rows); !errors.Is(err, ps.ErrInvalid) {
+		t.Errorf("unknown row: %v", err)
+	}
+}
