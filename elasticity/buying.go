@@ -14,15 +14,14 @@ import (
 
 // launch is a purchase that was asked for, until all its machines have joined or gone.
 type launch struct {
-	token      string
-	tier       tiers.Tier
-	pool       market.Pool
-	bid        market.USD
-	count      int
-	why        string
-	at         time.Time
-	answered   bool
-	readySince time.Time // when its first machine was ready
+	token    string
+	tier     tiers.Tier
+	pool     market.Pool
+	bid      market.USD
+	count    int
+	why      string
+	at       time.Time
+	answered bool
 }
 
 // switchover is a proactive switch: machines of the new pool are starting, those of the old one work on.
@@ -194,46 +193,48 @@ func (c *Controller) State() bidding.State {
 	return s
 }
 
-// join takes ready machines into training, those of one launch together: partitions and splits move once.
+// join takes ready machines into training, together with others that are nearly there: partitions and splits move
+// once.
 func (c *Controller) join() {
 	if c.halt != nil || c.recovery != nil || c.ending {
 		return
 	}
-	for _, token := range sortedTokens(c.launches) {
-		l := c.launches[token]
-		var ready []*machine
-		coming := 0
-		for _, m := range c.ordered(func(m *machine) bool { return m.token == token && m.joined == 0 && !m.lost && !m.ended }) {
-			switch {
-			case m.warned:
-			case m.ready && (m.tier == tiers.Transient || !m.loading):
-				ready = append(ready, m)
-			default:
-				coming++
-			}
-		}
-		if len(ready) > 0 && l.readySince.IsZero() {
-			l.readySince = c.now
-		}
-		wait := coming > 0 && (l.tier == tiers.Reliable || c.now.Before(l.readySince.Add(c.cfg.JoinWait)))
-		if len(ready) == 0 || wait || l.tier == tiers.Transient && !c.standing() {
+	var ready, coming []*machine
+	for _, m := range c.ordered(func(m *machine) bool { return m.joined == 0 && !m.lost && !m.ended && !m.warned }) {
+		if m.tier == tiers.Transient && !c.standing() {
 			continue
 		}
-		for _, m := range ready {
-			c.joins++
-			m.joined = c.joins
+		if m.ready && (m.tier == tiers.Transient || !m.loading) {
+			ready = append(ready, m)
+		} else {
+			coming = append(coming, m)
 		}
-		if !c.standing() {
-			c.stand()
-		}
-		for _, m := range ready {
-			c.send(m.id, c.setRoute())
-		}
-		c.layOut()
-		for _, m := range ready {
-			c.recordJoin(m)
-		}
-		c.closeLaunch(token)
+	}
+	if len(ready) == 0 {
+		c.readySince = time.Time{}
+		return
+	}
+	if c.readySince.IsZero() {
+		c.readySince = c.now
+	}
+	if len(coming) > 0 && (!c.standing() || c.now.Before(c.readySince.Add(c.cfg.JoinWait))) {
+		return
+	}
+	c.readySince = time.Time{}
+	for _, m := range ready {
+		c.joins++
+		m.joined = c.joins
+	}
+	if !c.standing() {
+		c.stand()
+	}
+	for _, m := range ready {
+		c.send(m.id, c.setRoute())
+	}
+	c.layOut()
+	for _, m := range ready {
+		c.recordJoin(m)
+		c.closeLaunch(m.token)
 	}
 }
 

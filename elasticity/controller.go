@@ -31,7 +31,8 @@ type Config struct {
 	CutEvery      time.Duration // between cuts
 	DeadAfter     time.Duration // silence after which a node is given up
 	BrokenAfter   time.Duration // time for a node whose stream broke to come back
-	JoinWait      time.Duration // how long ready machines wait for the rest of their launch
+	JoinWait      time.Duration // how long ready machines wait for others that are on their way, to join together
+	NoticeWait    time.Duration // how long the first notice waits for more: a bulk eviction comes as many notices
 	DrainMargin   time.Duration // released machines are terminated so long before their paid hour ends
 	RetryCapacity time.Duration // how long a pool without capacity is left alone
 	PlanEvery     time.Duration // how often the policy is asked when nothing happens
@@ -93,10 +94,11 @@ type Controller struct {
 	wantPlan    bool
 	idleWhy     string      // why nothing was bought when last asked
 	switching   *switchover // a proactive switch under way
-
-	commands map[uint64]sent
-	lastID   uint64
-	lastInc  ps.Incarnation
+	gathering   time.Time   // until then notices are gathered before anything is done about them
+	readySince  time.Time   // when the first of the machines that wait to join was ready
+	commands    map[uint64]sent
+	lastID      uint64
+	lastInc     ps.Incarnation
 
 	generation ps.Generation
 	route      ps.Route
@@ -187,10 +189,11 @@ func (c *Controller) NextWake() time.Time {
 	if !c.cutDue.IsZero() && c.cutDue.After(c.now) {
 		wake = earlier(wake, c.cutDue)
 	}
-	for _, l := range c.launches {
-		if !l.readySince.IsZero() {
-			wake = earlier(wake, l.readySince.Add(c.cfg.JoinWait))
-		}
+	if !c.readySince.IsZero() {
+		wake = earlier(wake, c.readySince.Add(c.cfg.JoinWait))
+	}
+	if c.gathering.After(c.now) {
+		wake = earlier(wake, c.gathering)
 	}
 	return wake
 }
@@ -253,10 +256,12 @@ func (c *Controller) take(e Event) {
 func (c *Controller) advance() {
 	c.checkDuration()
 	c.giveUpSilent()
-	c.buy()
+	if !c.now.Before(c.gathering) {
+		c.buy()
+	}
 	c.join()
 	c.drain()
-	if c.relayout {
+	if c.relayout && !c.now.Before(c.gathering) {
 		c.layOut()
 	}
 	c.advanceRecovery()

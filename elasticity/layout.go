@@ -82,7 +82,7 @@ func (c *Controller) tierMembers() []tiers.Member {
 // layOut sets the target for the present members and writes down a change of stage.
 func (c *Controller) layOut() {
 	c.relayout = false
-	if !c.standing() || c.recovery != nil {
+	if !c.standing() || c.recovery != nil || c.ending {
 		return
 	}
 	members := c.tierMembers()

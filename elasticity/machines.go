@@ -240,6 +240,9 @@ func (c *Controller) takeWarned(e Warned) {
 	c.record(journal.Entry{Kind: journal.Notice, Instance: string(m.id), Pool: m.pool.String(), Deadline: &e.Deadline,
 		Why: fmt.Sprintf("eviction notice, %.1f s left", c.wall(e.Deadline.Sub(c.now)))})
 	c.relayout, c.wantPlan = true, true
+	if !c.now.Before(c.gathering) {
+		c.gathering = c.now.Add(c.cfg.NoticeWait)
+	}
 }
 
 // wall gives a market duration in wall-clock seconds.

@@ -74,6 +74,7 @@ type resumption struct {
 	checkpoint string
 	clock      ps.Clock
 	at         time.Time // market time at which it ended
+	part       int       // how often the run was begun before
 }
 
 func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) error {
@@ -84,16 +85,11 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 	if !from.at.IsZero() {
 		job.Local.Start = from.at
 	}
-	directory, err := localrun.NewDirectory(job.Name)
+	directory, release, err := runDirectory(job, o.resume)
 	if err != nil {
 		return err
 	}
-	proceeding := false
-	defer func() {
-		if !proceeding {
-			_ = os.RemoveAll(directory) // nothing has happened in it
-		}
-	}()
+	defer func() { release() }()
 	p, err := prepareJob(job, splitdir.Create(filepath.Join(directory, localrun.SplitsDir)))
 	if err != nil {
 		return err
@@ -108,7 +104,7 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 	if err := confirm(in, out, isTerminal(in) && isTerminal(out), o.yes); err != nil {
 		return err
 	}
-	proceeding = true
+	release = func() {}
 	if err := os.WriteFile(filepath.Join(directory, localrun.JobFile), job.Resolved(), 0o644); err != nil {
 		return fmt.Errorf("keeping the job: %w", err)
 	}
@@ -117,6 +113,19 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 		return fmt.Errorf("%w\nThe run's directory is %s", err, relative(directory))
 	}
 	return conclude(out, directory, outcome)
+}
+
+// runDirectory makes a new run's directory, or finds that of a run that goes on. Release takes a new one away again:
+// nothing has happened in it.
+func runDirectory(job *config.Job, resume string) (directory string, release func(), err error) {
+	if resume != "" {
+		directory, err = filepath.Abs(resume)
+		return directory, func() {}, err
+	}
+	if directory, err = localrun.NewDirectory(job.Name); err != nil {
+		return "", nil, err
+	}
+	return directory, func() { _ = os.RemoveAll(directory) }, nil
 }
 
 func loadJob(o runOptions) (*config.Job, resumption, error) {
@@ -129,7 +138,7 @@ func loadJob(o runOptions) (*config.Job, resumption, error) {
 		return nil, resumption{}, err
 	}
 	var from resumption
-	from.checkpoint, from.clock, err = localrun.CheckpointClock(o.resume)
+	from.checkpoint, from.clock, err = localrun.Checkpoint(o.resume)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, from, usageError{fmt.Errorf("%s has no checkpoint: that run was not ended in order; start again with its %s",
@@ -141,9 +150,20 @@ func loadJob(o runOptions) (*config.Job, resumption, error) {
 	if err != nil {
 		return nil, from, err
 	}
-	if len(entries) > 0 {
-		from.at = entries[len(entries)-1].T
+	for _, e := range entries {
+		from.at = e.T
+		if e.Kind == journal.Start {
+			from.part++
+		}
 	}
+	records, err := readRecords(filepath.Join(o.resume, localrun.CloudFile))
+	if err != nil {
+		return nil, from, err
+	}
+	if last := lastTime(records); last.After(from.at) {
+		from.at = last
+	}
+	from.at = from.at.Truncate(time.Second).Add(time.Second)
 	if int(from.clock) >= job.Train.Clocks {
 		return nil, from, usageError{fmt.Errorf("%s is done: all %d clocks", o.resume, job.Train.Clocks)}
 	}
@@ -169,7 +189,7 @@ func drive(ctx context.Context, o runOptions, p *preparedJob, from resumption, d
 	defer released()
 
 	limit := budget{limit: p.job.Budget, stop: stop}
-	lines, err := journal.Create(filepath.Join(directory, localrun.JournalFile), func(e journal.Entry) {
+	lines, err := openJournal(filepath.Join(directory, localrun.JournalFile), from.part > 0, func(e journal.Entry) {
 		view.Feed(e)
 		limit.look(e)
 	})
@@ -181,10 +201,22 @@ func drive(ctx context.Context, o runOptions, p *preparedJob, from resumption, d
 		Directory: directory, Agent: []string{self, "agent"}, Version: version(), Journal: lines,
 		Clock:      clock.Mapping{Market: p.job.Local.Start, Wall: time.Now(), Speed: p.job.Local.Speed},
 		Log:        slog.New(slog.NewTextHandler(logFile, &slog.HandlerOptions{Level: slog.LevelInfo})),
-		ResumeFrom: from.checkpoint, ResumeAt: from.clock,
+		ResumeFrom: from.checkpoint, ResumeAt: from.clock, Part: from.part,
 	})
 	outcome, err = r.Drive(ctx, stop)
 	return outcome, errors.Join(err, lines.Close(), view.Close())
+}
+
+// openJournal starts a journal, or goes on with one, whose past is observed too.
+func openJournal(path string, resume bool, observe func(journal.Entry)) (*journal.Writer, error) {
+	if !resume {
+		return journal.Create(path, observe)
+	}
+	lines, past, err := journal.Resume(path, observe)
+	for _, e := range past {
+		observe(e)
+	}
+	return lines, err
 }
 
 func wish(stop chan<- string, why string) {
@@ -267,7 +299,7 @@ func conclude(out io.Writer, directory, outcome string) error {
 		return nil
 	case "interrupted":
 		why := report.Run.Why
-		if _, _, err := localrun.CheckpointClock(directory); err == nil {
+		if _, _, err := localrun.Checkpoint(directory); err == nil {
 			fmt.Fprintf(out, "Resume   tierml run --resume %s\n", dir)
 		} else {
 			fmt.Fprintf(out, "Nothing was saved, as the run was ended at once; start again with %s\n", filepath.Join(dir, localrun.JobFile))

@@ -4,13 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strconv"
 
 	"github.com/tierml/tierml/apps"
-	"github.com/tierml/tierml/apps/model"
 	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/internal/checkpoint"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/ps/client"
 	"github.com/tierml/tierml/tiers/node"
@@ -63,7 +62,7 @@ func (r *session) export(ctx context.Context, a elasticity.Export) (name string,
 	}
 	score = r.cfg.Program.Score(stats.TestLoss, stats.TestCount)
 	if !a.Final {
-		return CheckpointFile, score, saveCheckpoint(filepath.Join(r.cfg.Directory, CheckpointFile), all, a.Clock)
+		return CheckpointFile, score, checkpoint.Save(filepath.Join(r.cfg.Directory, CheckpointFile), r.schema, a.Clock, all.values)
 	}
 	path := filepath.Join(r.cfg.Directory, ModelFile)
 	return ModelFile, score, saveModel(path, r.cfg.Program, all, open, a.Clock, r.cfg.Job.Seed)
@@ -82,32 +81,12 @@ func saveModel(path string, program apps.Program, all *tables, open apps.Open, c
 	return m.Save(path)
 }
 
-// A checkpoint is a model file with one tensor per table, under the table's name, and the clock. Its bytes depend
-// on the parameters alone.
-func saveCheckpoint(path string, all *tables, clock ps.Clock) error {
-	m := model.Model{Metadata: map[string]string{checkpointClock: strconv.FormatInt(int64(clock), 10)}}
-	for id, t := range all.schema.Tables {
-		m.Tensors = append(m.Tensors, model.Tensor{Name: t.Name, Shape: []int{int(t.Rows), t.Cols}, Float: all.values[id]})
-	}
-	return m.Save(path)
-}
-
-const checkpointClock = "tierml_clock"
-
-// CheckpointClock reads at which clock a run directory's checkpoint stands. It is an os.ErrNotExist when there
+// Checkpoint finds a run directory's checkpoint and the clock at which it stands. It is an fs.ErrNotExist when there
 // is none.
-func CheckpointClock(dir string) (path string, clock ps.Clock, err error) {
-	path = filepath.Join(dir, CheckpointFile)
-	if _, err := os.Stat(path); err != nil {
+func Checkpoint(dir string) (path string, clock ps.Clock, err error) {
+	if path, err = filepath.Abs(filepath.Join(dir, CheckpointFile)); err != nil {
 		return "", 0, err
 	}
-	m, err := model.Load(path)
-	if err != nil {
-		return "", 0, fmt.Errorf("reading the checkpoint: %w", err)
-	}
-	n, err := strconv.ParseInt(m.Metadata[checkpointClock], 10, 64)
-	if err != nil || n < 0 {
-		return "", 0, fmt.Errorf("%s is no checkpoint: its clock is %q", path, m.Metadata[checkpointClock])
-	}
-	return path, ps.Clock(n), nil
+	clock, err = checkpoint.Clock(path)
+	return path, clock, err
 }

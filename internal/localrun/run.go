@@ -46,6 +46,8 @@ type Config struct {
 	// ResumeFrom is a checkpoint that stands at clock ResumeAt; empty = from the beginning.
 	ResumeFrom string
 	ResumeAt   ps.Clock
+	// Part is how often the run was begun before: tokens of launches must be new.
+	Part int
 }
 
 // session is a run under way.

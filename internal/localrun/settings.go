@@ -23,6 +23,7 @@ const (
 	deadAfter   = 3 * time.Second // of silence: machines that share two cores can be late
 	brokenAfter = 300 * time.Millisecond
 	joinWait    = 1500 * time.Millisecond
+	noticeWait  = 150 * time.Millisecond
 	cutEvery    = 1500 * time.Millisecond
 	drainMargin = 1200 * time.Millisecond
 	pollPrices  = 400 * time.Millisecond
@@ -51,7 +52,7 @@ func (r *session) controllerConfig(policy bidding.Policy, history map[market.Poo
 	}
 	m := r.cfg.Clock
 	c := elasticity.Config{
-		Run:      r.name,
+		Run:      fmt.Sprintf("%s-%d", r.name, r.cfg.Part),
 		Policy:   policy,
 		Want:     choice.Want,
 		Stages:   tiers.Thresholds{TwoAbove: job.Stages.TwoAbove, ThreeAbove: job.Stages.ThreeAbove},
@@ -65,7 +66,7 @@ func (r *session) controllerConfig(policy bidding.Policy, history map[market.Poo
 			ResumeFrom: r.cfg.ResumeFrom, ResumeAt: r.cfg.ResumeAt,
 		},
 		CutEvery: m.ToMarket(cutEvery), DeadAfter: m.ToMarket(deadAfter), BrokenAfter: m.ToMarket(brokenAfter),
-		JoinWait: m.ToMarket(joinWait), DrainMargin: m.ToMarket(drainMargin),
+		JoinWait: m.ToMarket(joinWait), NoticeWait: m.ToMarket(noticeWait), DrainMargin: m.ToMarket(drainMargin),
 		Rules: rules, RetryCapacity: 10 * time.Minute, PlanEvery: planEvery, MaxDuration: job.MaxDuration,
 		WholeHours: job.Local.Rules != "ec2-now",
 	}

@@ -68,6 +68,25 @@ func (s *Server) BackUp(partitions []ps.Partition, empty bool) {
 	}
 }
 
+// BackUpFrom adds partitions that are backed up here, as a checkpoint has them at a clock. Index of rows: as
+// partitions.
+func (s *Server) BackUpFrom(partitions []ps.Partition, clock ps.Clock, rows []*ps.Block) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, p := range partitions {
+		b := s.backups[p]
+		if b.rows == nil {
+			restored, err := ps.RestoreBackup(&s.schema, p, clock, rows[i])
+			if err != nil {
+				return fmt.Errorf("restore the backup of partition %d: %w", p, err)
+			}
+			b.rows = restored
+		}
+		b.routed = at(s.route.Backup, int(p)) == s.cfg.Self
+	}
+	return nil
+}
+
 // heldCut is how far the backups here have come with a cut.
 type heldCut struct {
 	mu       sync.Mutex

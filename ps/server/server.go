@@ -7,6 +7,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net"
@@ -214,6 +215,24 @@ func (s *Server) Own(partitions []ps.Partition) {
 			s.own(slot, ps.NewShard(&s.schema, p))
 		}
 	}
+}
+
+// OwnFrom makes partitions served here as a checkpoint has them at a clock. Index of rows: as partitions.
+func (s *Server) OwnFrom(partitions []ps.Partition, clock ps.Clock, rows []*ps.Block) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, p := range partitions {
+		slot := s.slots[p]
+		if slot.state != absent {
+			continue
+		}
+		shard, err := ps.RestoreShard(&s.schema, p, clock, rows[i])
+		if err != nil {
+			return fmt.Errorf("restore partition %d: %w", p, err)
+		}
+		s.own(slot, shard)
+	}
+	return nil
 }
 
 // own puts a shard into service. The caller holds mu for writing, or for reading together with the slot's lock.

@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"time"
 
+	"github.com/tierml/tierml/internal/checkpoint"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/ps/client"
 	"github.com/tierml/tierml/ps/server"
@@ -22,11 +23,26 @@ func JobNumber(name string) uint64 {
 }
 
 // dataServer is a ps/server in the words of package tiers.
-type dataServer struct{ *server.Server }
+type dataServer struct {
+	*server.Server
+	schema ps.Schema
+}
+
+// restore reads partitions from a checkpoint.
+func (s dataServer) restore(path string, clock ps.Clock, parts []ps.Partition) ([]*ps.Block, error) {
+	at, values, err := checkpoint.Load(path, s.schema)
+	if err != nil {
+		return nil, err
+	}
+	if at != clock {
+		return nil, fmt.Errorf("checkpoint %s is of clock %d, not %d", path, at, clock)
+	}
+	return checkpoint.Partitions(s.schema, values, parts), nil
+}
 
 // NewDataServer makes the real data-plane server.
 func NewDataServer(c ServerConfig) (Server, error) {
-	return dataServer{server.New(server.Config{
+	return dataServer{schema: c.Schema, Server: server.New(server.Config{
 		Self:     c.Self,
 		Schema:   c.Schema,
 		Job:      JobNumber(c.Job),
@@ -45,7 +61,11 @@ func (s dataServer) SetRoute(g ps.Generation, route ps.Route, peers map[ps.Serve
 
 func (s dataServer) Own(do tiers.Own) error {
 	if do.Checkpoint != "" {
-		return fmt.Errorf("owning partitions of checkpoint %s: %w", do.Checkpoint, errors.ErrUnsupported)
+		rows, err := s.restore(do.Checkpoint, do.Cut, do.Partitions)
+		if err != nil {
+			return err
+		}
+		return s.OwnFrom(do.Partitions, do.Cut, rows)
 	}
 	s.Server.Own(do.Partitions)
 	return nil
@@ -53,7 +73,11 @@ func (s dataServer) Own(do tiers.Own) error {
 
 func (s dataServer) BackUp(do tiers.BackUp) error {
 	if do.Checkpoint != "" {
-		return fmt.Errorf("backing up partitions of checkpoint %s: %w", do.Checkpoint, errors.ErrUnsupported)
+		rows, err := s.restore(do.Checkpoint, do.Cut, do.Partitions)
+		if err != nil {
+			return err
+		}
+		return s.BackUpFrom(do.Partitions, do.Cut, rows)
 	}
 	s.Server.BackUp(do.Partitions, do.Empty)
 	return nil

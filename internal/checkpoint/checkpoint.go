@@ -1,0 +1,86 @@
+// Package checkpoint saves all tables of a job at one committed clock and reads them back. A checkpoint is a
+// safetensors file with one tensor per table, under the table's name, and the clock in its metadata; its bytes
+// depend on the parameters alone. It is written whole or not at all.
+//
+// It does not know when one should be taken, nor who takes over from it.
+package checkpoint
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/tierml/tierml/apps/model"
+	"github.com/tierml/tierml/ps"
+)
+
+const clockKey = "tierml_clock"
+
+// Save writes a checkpoint. Values of a table are row after row. Index: table.
+func Save(path string, schema ps.Schema, clock ps.Clock, values [][]float32) error {
+	m := model.Model{Metadata: map[string]string{clockKey: strconv.FormatInt(int64(clock), 10)}}
+	for id, t := range schema.Tables {
+		m.Tensors = append(m.Tensors, model.Tensor{Name: t.Name, Shape: shape(t), Float: values[id]})
+	}
+	if err := m.Save(path); err != nil {
+		return fmt.Errorf("saving the checkpoint: %w", err)
+	}
+	return nil
+}
+
+func shape(t ps.Table) []int { return []int{int(t.Rows), t.Cols} }
+
+// Clock reads at which clock a checkpoint stands.
+func Clock(path string) (ps.Clock, error) {
+	m, err := model.Load(path)
+	if err != nil {
+		return 0, fmt.Errorf("reading the checkpoint: %w", err)
+	}
+	return clockOf(path, m)
+}
+
+func clockOf(path string, m model.Model) (ps.Clock, error) {
+	n, err := strconv.ParseInt(m.Metadata[clockKey], 10, 64)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("%s is no checkpoint: its clock is %q", path, m.Metadata[clockKey])
+	}
+	return ps.Clock(n), nil
+}
+
+// Load reads a checkpoint of a job with this schema. Index of values: table.
+func Load(path string, schema ps.Schema) (clock ps.Clock, values [][]float32, err error) {
+	m, err := model.Load(path)
+	if err != nil {
+		return 0, nil, fmt.Errorf("reading the checkpoint: %w", err)
+	}
+	if clock, err = clockOf(path, m); err != nil {
+		return 0, nil, err
+	}
+	for _, t := range schema.Tables {
+		tensor, ok := m.Tensor(t.Name)
+		if !ok || !slices.Equal(tensor.Shape, shape(t)) {
+			return 0, nil, fmt.Errorf("%s does not go with this job: it has no table %s of %d x %d", path, t.Name, t.Rows, t.Cols)
+		}
+		values = append(values, tensor.Float)
+	}
+	return clock, values, nil
+}
+
+// Partitions picks partitions out of whole tables. Index: as parts.
+func Partitions(schema ps.Schema, values [][]float32, parts []ps.Partition) []*ps.Block {
+	blocks := make([]*ps.Block, len(parts))
+	wanted := make(map[ps.Partition]*ps.Block, len(parts))
+	for i, p := range parts {
+		blocks[i] = &ps.Block{}
+		wanted[p] = blocks[i]
+	}
+	for id, t := range schema.Tables {
+		for row := range t.Rows {
+			k := ps.Key{Table: ps.TableID(id), Row: ps.RowID(row)}
+			if block := wanted[schema.PartitionOf(k)]; block != nil {
+				block.Add(k, values[id][int(row)*t.Cols:int(row+1)*t.Cols])
+			}
+		}
+	}
+	return blocks
+}
