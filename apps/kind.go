@@ -45,6 +45,9 @@ type Input struct {
 	// MaxBadLines is how many bad lines to leave out before giving up. 0: the first one is an error, since
 	// a file that is not what it is said to be should not train a model quietly.
 	MaxBadLines int
+	// Beside opens another file of the same folder by its name, for formats that keep one data set in
+	// several files. Nil: there are no other files.
+	Beside func(name string) (io.ReadCloser, error)
 }
 
 // Cut says how to cut the input.

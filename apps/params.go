@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Params are hyper-parameters as a job file or a command line gives them: numbers of any Go type.
+// Params are hyper-parameters as a job file or a command line gives them: numbers of any Go type, or words.
 type Params map[string]any
 
-// Param documents one hyper-parameter. All of them are numbers.
+// Param documents one hyper-parameter. It is a number, or one of a few words.
 type Param struct {
 	Name    string
 	Default float64
@@ -20,6 +20,9 @@ type Param struct {
 	Whole   bool    // whole numbers only
 	Unit    string
 	Why     string // what it does, and why the default is what it is
+	// Choices are the words that may be written, when it is a word: its value, and Default, is the place of
+	// the word in the list, and Min, Max and Whole are not used.
+	Choices []string
 }
 
 // Values are hyper-parameters after checking, all of them present.
@@ -85,6 +88,9 @@ func unknownParam(name string, names []string) error {
 
 // check converts a given value and says what to write instead of a wrong one.
 func (d Param) check(given any) (float64, error) {
+	if len(d.Choices) > 0 {
+		return d.choose(given)
+	}
 	value, ok := number(given)
 	switch {
 	case !ok:
@@ -97,7 +103,19 @@ func (d Param) check(given any) (float64, error) {
 	return value, nil
 }
 
+// choose finds a given word among the choices.
+func (d Param) choose(given any) (float64, error) {
+	word, _ := given.(string)
+	if i := slices.Index(d.Choices, word); i >= 0 {
+		return float64(i), nil
+	}
+	return 0, fmt.Errorf("parameter %s: %v is not one of its words: write %s", d.Name, quoted(given), d.wanted())
+}
+
 func (d Param) wanted() string {
+	if len(d.Choices) > 0 {
+		return "one of " + strings.Join(d.Choices, ", ") + ", for example " + d.Choices[int(d.Default)]
+	}
 	kind := "a number"
 	if d.Whole {
 		kind = "a whole number"

@@ -28,6 +28,18 @@ func (r *Report) WriteText(w io.Writer) error {
 	return t.err
 }
 
+// WriteSummary renders what fits a screen: WriteText without the single machines and events.
+func (r *Report) WriteSummary(w io.Writer) error {
+	t := &text{w: w}
+	t.head(r)
+	t.totals(r)
+	t.pools(r)
+	t.waste(r)
+	t.progress(r)
+	t.notes(r)
+	return t.err
+}
+
 // text remembers the first error, so that rendering need not stop for each.
 type text struct {
 	w   io.Writer
@@ -106,9 +118,17 @@ func (t *text) pools(r *Report) {
 	for _, p := range r.Pools {
 		tab.add(words.Pool(p.Pool), fmt.Sprint(p.Machines), fmt.Sprint(p.Evicted), fmt.Sprintf("%.2f", p.Hours),
 			fmt.Sprintf("%.2f", p.FreeHours), money(p.USD), fmt.Sprintf("%.4f", p.PerHour), p.OnDemand.String(),
-			fmt.Sprintf("%.0f %%", 100*p.Saving))
+			savingText(p))
 	}
 	t.table("Pools", tab)
+}
+
+// savingText leaves machines out that were bought on demand: whole hours can make them dearer than their price.
+func savingText(p Pool) string {
+	if strings.HasSuffix(p.Pool, "/"+string(market.OnDemand)) {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f %%", 100*p.Saving)
 }
 
 func (t *text) instances(r *Report) {

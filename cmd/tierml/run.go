@@ -189,12 +189,16 @@ func drive(ctx context.Context, o runOptions, p *preparedJob, from resumption, d
 	defer released()
 
 	limit := budget{limit: p.job.Budget, stop: stop}
-	lines, err := openJournal(filepath.Join(directory, localrun.JournalFile), from.part > 0, func(e journal.Entry) {
+	lines, past, err := openJournal(filepath.Join(directory, localrun.JournalFile), from.part > 0, func(e journal.Entry) {
 		view.Feed(e)
 		limit.look(e)
 	})
 	if err != nil {
 		return "", err
+	}
+	for _, e := range past {
+		view.Recall(e)
+		limit.look(e)
 	}
 	r := localrun.New(localrun.Config{
 		Job: p.job, Choice: p.choice, Plan: p.plan, Program: p.program, Dataset: p.dataset, Offers: p.offers,
@@ -207,16 +211,13 @@ func drive(ctx context.Context, o runOptions, p *preparedJob, from resumption, d
 	return outcome, errors.Join(err, lines.Close(), view.Close())
 }
 
-// openJournal starts a journal, or goes on with one, whose past is observed too.
-func openJournal(path string, resume bool, observe func(journal.Entry)) (*journal.Writer, error) {
-	if !resume {
-		return journal.Create(path, observe)
+// openJournal starts a journal, or goes on with one and gives its past.
+func openJournal(path string, resume bool, observe func(journal.Entry)) (lines *journal.Writer, past []journal.Entry, err error) {
+	if resume {
+		return journal.Resume(path, observe)
 	}
-	lines, past, err := journal.Resume(path, observe)
-	for _, e := range past {
-		observe(e)
-	}
-	return lines, err
+	lines, err = journal.Create(path, observe)
+	return lines, nil, err
 }
 
 func wish(stop chan<- string, why string) {
@@ -288,11 +289,12 @@ func conclude(out io.Writer, directory, outcome string) error {
 		return err
 	}
 	fmt.Fprintln(out)
-	if err := report.WriteText(out); err != nil {
+	if err := report.WriteSummary(out); err != nil {
 		return fmt.Errorf("printing the report: %w", err)
 	}
 	dir := relative(directory)
-	fmt.Fprintf(out, "\nJournal  %s\nPage     %s\n", filepath.Join(dir, localrun.JournalFile), filepath.Join(dir, localrun.ReportHTML))
+	fmt.Fprintf(out, "\nReport   tierml report %s   (every machine and event)\nPage     %s\nJournal  %s\n", dir,
+		filepath.Join(dir, localrun.ReportHTML), filepath.Join(dir, localrun.JournalFile))
 	switch outcome {
 	case "finished":
 		fmt.Fprintf(out, "Model    %s\n", filepath.Join(dir, localrun.ModelFile))

@@ -111,6 +111,14 @@ func (c *Console) Feed(e journal.Entry) {
 	}
 }
 
+// Recall takes in an entry of an earlier part of the run: it counts, and is not shown again.
+func (c *Console) Recall(e journal.Entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.status.feed(e)
+	c.status.flush()
+}
+
 // clockDue says whether it is time for a clock line. The first clock always gets one.
 func (c *Console) clockDue(now time.Time) bool {
 	return c.lastClock.IsZero() || now.Sub(c.lastClock) >= c.opts.Every || c.status.clocksDone-c.saidClock >= c.opts.EveryClocks

@@ -161,12 +161,21 @@ func (in Input) rate(vcpus int) float64 {
 
 // undisturbed is how long the work takes on some vCPUs that are there from the start and stay.
 func (in Input) undisturbed(vcpus int) time.Duration {
-	const longest = 100 * 365 * 24 * time.Hour // what comes out longer is no plan anyway
-	seconds := in.Work / in.rate(vcpus)
+	return in.Overheads.Start + span(in.Work/in.rate(vcpus))
+}
+
+// workTime is how long some vCPUs compute on the work.
+func (in Input) workTime(vcpus int) time.Duration {
+	return span(in.Work / (float64(vcpus) * in.RatePerVCPU))
+}
+
+// span gives seconds as a duration, at most one that is no plan anyway.
+func span(seconds float64) time.Duration {
+	const longest = 100 * 365 * 24 * time.Hour
 	if seconds > longest.Seconds() {
 		return longest
 	}
-	return in.Overheads.Start + time.Duration(seconds*float64(time.Second))
+	return time.Duration(seconds * float64(time.Second))
 }
 
 // machines is how many of a type satisfy what the job wants; 0 when that cannot be told.
@@ -180,8 +189,9 @@ func (in Input) machines(t market.InstanceType) int {
 	return (in.Want.VCPU + t.VCPU - 1) / t.VCPU
 }
 
-// cheapestOnDemand looks for the type on which the work costs least. It computes as many machines as the job
-// wants as transient ones; the reliable machines that watch over those are not needed.
+// cheapestOnDemand looks for the type on which the undisturbed work costs least: as many machines as the job wants
+// as transient ones, computing all the time, without start-up, communication or rounding to hours. That is less than a
+// real on-demand run would pay, so that no saving is flattered; the report of a run reckons the same way.
 func (in Input) cheapestOnDemand() (OnDemand, error) {
 	var best OnDemand
 	for _, candidate := range in.OnDemand {
@@ -192,15 +202,9 @@ func (in Input) cheapestOnDemand() (OnDemand, error) {
 		}
 		o := OnDemand{
 			Fleet: Fleet{Pool: candidate.Pool, Type: t, Count: count},
-			Time:  in.undisturbed(count * t.VCPU),
+			Time:  in.workTime(count * t.VCPU),
 		}
-		charges, err := in.Rules.Charges(market.Usage{
-			Pool: candidate.Pool, Start: in.Now, End: in.Now.Add(wholeSeconds(o.Time)), EndedBy: market.ByUser,
-		}, market.Constant(t.OnDemand), in.Now.Add(wholeSeconds(o.Time)))
-		if err != nil {
-			return OnDemand{}, err
-		}
-		o.Cost = market.Total(charges) * market.USD(count)
+		o.Cost = t.OnDemand.PerHour(wholeSeconds(o.Time)) * market.USD(count)
 		// Of fleets that cost the same, the first by pool, as OnDemand is sorted.
 		if best.Fleet.Count == 0 || o.Cost < best.Cost {
 			best = o

@@ -69,7 +69,7 @@ func tooFew(starts, minimum int) string {
 // short gives a duration in at most two units: "9h40m", "3d2h", "45s".
 func short(d time.Duration) string {
 	switch {
-	case d >= 48*time.Hour:
+	case d >= 24*time.Hour:
 		d = d.Round(time.Hour)
 		return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
 	case d >= time.Hour:

@@ -95,9 +95,6 @@ func machinesText(e journal.Entry, n int) string {
 	case journal.Evicted:
 		return who + pick(one, " was evicted", " were evicted")
 	case journal.Failed:
-		if e.Ended != nil {
-			return who + pick(one, " has ended", " have ended") + " by no wish of ours"
-		}
 		return who + pick(one, " is gone without warning", " are gone without warning")
 	case journal.Terminated:
 		return "terminated " + who
@@ -175,7 +172,7 @@ func exportText(e journal.Entry) string {
 	}
 	s := fmt.Sprintf("saved the model of clock %d as %s", e.Clock, e.Model)
 	if e.TestLoss != nil {
-		s += fmt.Sprintf(", test loss %.4g", *e.TestLoss)
+		s += fmt.Sprintf(", test loss %.4f", *e.TestLoss)
 	}
 	return s
 }
