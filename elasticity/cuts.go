@@ -99,7 +99,7 @@ func (c *Controller) commitCut() {
 	c.committed = done.clock
 	c.cutReached()
 	c.cutDue = c.now.Add(c.cfg.CutEvery)
-	why := "due"
+	why := "" // it was due
 	if c.halt != nil {
 		why = c.halt.why
 	}
@@ -217,7 +217,7 @@ func (c *Controller) advanceHalt() {
 	case c.stopWhy != "":
 		h.why = c.stopWhy
 	default:
-		h.purpose, h.why = flush, "end-of-life flush: every ActivePS has an eviction notice"
+		h.purpose, h.why = flush, "end-of-life flush, as every ActivePS has an eviction notice"
 	}
 	c.halt = h
 	if c.routeNews {

@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "rewrite golden texts in testdata/script
 
 // TestMain lets scripts run this program as `tierml`.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"tierml": main})
+	testscript.Main(withBinary{m}, map[string]func(){"tierml": main})
 }
 
 // TestScripts: each file is a session with the commands, with its inputs and expected output in one text.

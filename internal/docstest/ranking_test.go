@@ -2,7 +2,6 @@ package docstest
 
 import (
 	"cmp"
-	"compress/gzip"
 	"fmt"
 	"os"
 	"strings"
@@ -53,17 +52,13 @@ func shippedPools(t *testing.T) []pricedPool {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	text, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	prices, err := trace.Read(text, trace.Options{})
+	prices, err := trace.Read(file, trace.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var pools []pricedPool
 	for _, m := range prices.Markets {
-		kind, ok := catalog.Type(m.Pool.Region, m.Pool.Type)
+		kind, ok := catalog.Lookup(m.Pool.Region, m.Pool.Type)
 		if !ok {
 			t.Fatalf("%s is not in the catalog", m.Pool.Type)
 		}

@@ -31,10 +31,12 @@ func (l Line) String() string {
 	return l.Text + " (" + l.Why + ")"
 }
 
-// Noteworthy says whether a kind of line is worth a person's attention on its own. Clocks, cuts, moves and
-// prices are too many; they show in figures instead.
-func Noteworthy(k journal.Kind) bool {
-	switch k {
+// Noteworthy says whether a line is worth a person's attention on its own. Clocks, moves, prices and the cuts that
+// are merely due are too many; they show in figures instead.
+func Noteworthy(e journal.Entry) bool {
+	switch e.Kind {
+	case journal.Cut:
+		return e.Why != ""
 	case journal.Start, journal.Plan, journal.Launch, journal.LaunchFailed, journal.Notice, journal.Evicted,
 		journal.Failed, journal.Terminated, journal.Join, journal.Leave, journal.Stage, journal.Rollback,
 		journal.Switch, journal.Export, journal.Done:
@@ -65,6 +67,8 @@ func text(e journal.Entry, n int) string {
 		return fmt.Sprintf("could not launch %sof %s", countOf(e.Count), Pool(e.Pool))
 	case journal.Stage:
 		return stageText(e)
+	case journal.Cut:
+		return fmt.Sprintf("cut at clock %d committed in %.1f s: work goes on from there, none is done again", e.Clock, e.Seconds)
 	case journal.Rollback:
 		return fmt.Sprintf("roll-back to the cut at clock %d: %s to do again", e.Clock, Number(int(e.LostClocks), "clock"))
 	case journal.Switch:

@@ -1,0 +1,221 @@
+package input
+
+import (
+	"bufio"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Table is a CSV file with a header, column by column. All columns have the same length.
+type Table struct {
+	Columns  []TableColumn
+	Rows     int
+	BadLines int // left out
+}
+
+// TableColumn is one column: of numbers, or of words.
+type TableColumn struct {
+	Name string
+	// Words are the different words of a column of words, sorted; empty for a column of numbers.
+	Words []string
+	// Values are the numbers, or each word's place in Words. NaN: nothing is there.
+	Values []float32
+}
+
+// maxWords is how many different words a column may have: beyond it is free text and not a category.
+const maxWords = 1000
+
+// ReadTable reads a CSV file whose first line names the columns. What the first field of a column that is not
+// empty is, number or word, decides what the column is; a word in a column of numbers makes a bad line. An empty
+// field, NA and ? say that nothing is there. Up to maxBad bad lines are left out.
+func ReadTable(name string, r io.Reader, maxBad int) (Table, error) {
+	plain, err := Decompress(r)
+	if err != nil {
+		return Table{}, fmt.Errorf("%s: %w", name, err)
+	}
+	defer plain.Close()
+	t := tableReader{name: name, tolerance: tolerance{allowed: maxBad}}
+	if err := t.readAll(plain); err != nil {
+		return Table{}, err
+	}
+	if t.rows == 0 {
+		return Table{}, fmt.Errorf("%s: no rows in it", name)
+	}
+	table := Table{Rows: t.rows, BadLines: t.tolerance.bad}
+	for i := range t.columns {
+		table.Columns = append(table.Columns, t.columns[i].finish())
+	}
+	return table, nil
+}
+
+type tableReader struct {
+	name      string
+	tolerance tolerance
+	columns   []columnReader
+	row       []float32 // of the line being read
+	rows      int
+}
+
+type columnReader struct {
+	name   string
+	kind   columnKind
+	places map[string]int // of words, in order of their first appearance
+	values []float32
+}
+
+type columnKind int
+
+const (
+	undecided columnKind = iota // nothing but empty fields so far
+	numbers
+	words
+)
+
+func (t *tableReader) readAll(plain io.Reader) error {
+	in := bufio.NewReaderSize(plain, 1<<16)
+	if mark, err := in.Peek(3); err == nil && string(mark) == "\ufeff" {
+		_, _ = in.Discard(len(mark))
+	}
+	lines := csv.NewReader(in)
+	lines.ReuseRecord = true
+	header, err := lines.Read()
+	if err != nil {
+		if errors.Is(err, io.EOF) {
+			return fmt.Errorf("%s: it is empty", t.name)
+		}
+		return t.fault(err)
+	}
+	if err := t.header(header); err != nil {
+		return err
+	}
+	for {
+		fields, err := lines.Read()
+		if err == io.EOF {
+			return nil
+		}
+		var (
+			line   int
+			reason string
+			parse  *csv.ParseError
+		)
+		switch {
+		case errors.As(err, &parse):
+			line, reason = parse.StartLine, parse.Err.Error()
+			if errors.Is(parse.Err, csv.ErrFieldCount) {
+				reason = fmt.Sprintf("%d columns, the header has %d", len(fields), len(t.columns))
+			}
+		case err != nil:
+			return t.fault(err)
+		default:
+			line, _ = lines.FieldPos(0)
+			reason = t.add(fields)
+		}
+		if reason != "" {
+			if err := t.tolerance.take(&LineError{t.name, line, reason}); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (t *tableReader) fault(err error) error {
+	var parse *csv.ParseError
+	if errors.As(err, &parse) {
+		return &LineError{t.name, parse.Line, parse.Err.Error()}
+	}
+	return fmt.Errorf("%s: %w", t.name, err)
+}
+
+func (t *tableReader) header(names []string) error {
+	for i, name := range names {
+		name = strings.Clone(strings.TrimSpace(name))
+		if _, err := strconv.ParseFloat(name, 64); err == nil || name == "" {
+			return &LineError{t.name, 1, fmt.Sprintf("column %d is named %q: the first line must name the columns", i+1, name)}
+		}
+		if slices.ContainsFunc(t.columns, func(c columnReader) bool { return c.name == name }) {
+			return &LineError{t.name, 1, fmt.Sprintf("two columns are named %q", name)}
+		}
+		t.columns = append(t.columns, columnReader{name: name, places: map[string]int{}})
+	}
+	t.row = make([]float32, len(t.columns))
+	return nil
+}
+
+// add adds a row, or nothing and gives the reason.
+func (t *tableReader) add(fields []string) (reason string) {
+	for i, field := range fields {
+		if t.row[i], reason = t.columns[i].parse(strings.TrimSpace(field)); reason != "" {
+			return fmt.Sprintf("column %d (%s): %s", i+1, t.columns[i].name, reason)
+		}
+	}
+	for i, value := range t.row {
+		t.columns[i].values = append(t.columns[i].values, value)
+	}
+	t.rows++
+	return ""
+}
+
+func missing(field string) bool { return field == "" || field == "NA" || field == "?" }
+
+func (c *columnReader) parse(field string) (value float32, reason string) {
+	if missing(field) {
+		return float32(math.NaN()), ""
+	}
+	x, err := strconv.ParseFloat(field, 32)
+	number := err == nil || errors.Is(err, strconv.ErrRange)
+	if c.kind == undecided {
+		c.kind = words
+		if number {
+			c.kind = numbers
+		}
+	}
+	if c.kind == words {
+		return c.word(field)
+	}
+	switch {
+	case !number:
+		return 0, fmt.Sprintf("%q is not a number, as the fields above it are", field)
+	case math.IsNaN(x) || math.IsInf(x, 0):
+		return 0, fmt.Sprintf("%q is not a finite number", field)
+	}
+	return float32(x), ""
+}
+
+func (c *columnReader) word(field string) (value float32, reason string) {
+	place, known := c.places[field]
+	if !known {
+		if place = len(c.places); place == maxWords {
+			return 0, fmt.Sprintf("%q is the word number %d: this is free text, take the column out", field, maxWords+1)
+		}
+		c.places[strings.Clone(field)] = place
+	}
+	return float32(place), ""
+}
+
+// finish puts the words in order, so that their places do not depend on which line came first.
+func (c *columnReader) finish() TableColumn {
+	column := TableColumn{Name: c.name, Values: c.values}
+	if c.kind != words {
+		return column
+	}
+	for word := range c.places {
+		column.Words = append(column.Words, word)
+	}
+	slices.Sort(column.Words)
+	sorted := make([]float32, len(column.Words))
+	for place, word := range column.Words {
+		sorted[c.places[word]] = float32(place)
+	}
+	for i, v := range column.Values {
+		if v == v { // something is there
+			column.Values[i] = sorted[int(v)]
+		}
+	}
+	return column
+}

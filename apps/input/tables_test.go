@@ -1,0 +1,185 @@
+package input
+
+import (
+	"bytes"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestReadLIBSVM(t *testing.T) {
+	const text = "# a set\n+1 1:0.5 3:-2\n\n-1 # nothing in it\r\n0.5 2:1e3  4:1\t5:7 # more\n"
+	want := Sparse{
+		Labels: []float64{1, -1, 0.5}, Start: []int{0, 2, 2, 5}, Index: []uint32{0, 2, 1, 3, 4},
+		Value: []float32{0.5, -2, 1000, 1, 7}, Features: 5,
+	}
+	for _, data := range [][]byte{[]byte(text), gzipped(t, text), zstandard(t, text)} {
+		if got, err := ReadLIBSVM("f", bytes.NewReader(data), 0); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v, %v; want %+v", got, err, want)
+		}
+	}
+	got, err := ReadLIBSVM("f", strings.NewReader("1 9:1 8:1\n"+text), 1)
+	if want.BadLines = 1; err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v; want %+v: a bad line leaves nothing behind", got, err, want)
+	}
+}
+
+func TestReadLIBSVMErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                    "f: no examples in it",
+		"1 1:1\nx 1:1\n":      `f:2: label "x" is not a finite number`,
+		"nan 1:1\n":           `f:1: label "nan" is not a finite number`,
+		"1 0:1\n":             `f:1: index "0" is not a whole number from 1`,
+		"1 qid:3 1:1\n":       `f:1: index "qid" is not`,
+		"1 2:1 2:1\n":         "f:1: index 2 comes after 2",
+		"1 3\n":               `f:1: "3" is not of the form index:value`,
+		"1 3:\n":              `f:1: value "" of index 3`,
+		"1 3:inf\n":           `f:1: value "inf" of index 3`,
+		"1 4294967297:1\n":    `f:1: index "4294967297"`,
+		"1 1:1\n1 2:3:4 5:6 ": `f:2: value "3:4" of index 2`,
+		"\x1f\x8b\x08\x00":    "f: gzip: ",
+	} {
+		if _, err := ReadLIBSVM("f", strings.NewReader(text), 0); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: error %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestReadIDX(t *testing.T) {
+	whole := "\x00\x00\x08\x02\x00\x00\x00\x02\x00\x00\x00\x03abcdef"
+	want := IDX{Shape: []int{2, 3}, Data: []byte("abcdef")}
+	for _, data := range [][]byte{[]byte(whole), gzipped(t, whole)} {
+		if got, err := ReadIDX("f", bytes.NewReader(data)); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v, %v; want %+v", got, err, want)
+		}
+	}
+	for n := range whole {
+		if _, err := ReadIDX("f", strings.NewReader(whole[:n])); err == nil {
+			t.Errorf("%d bytes of %d were read", n, len(whole))
+		}
+	}
+	for text, want := range map[string]string{
+		whole + "g":                          "f: bytes after its end",
+		"1 2:3\n":                            "f: not an IDX file",
+		"\x00\x00\x0d\x01\x00\x00\x00\x01\x00": "f: IDX values of type 0x0d",
+		"\x00\x00\x08\x00":                   "f: an IDX file without dimensions",
+		"\x00\x00\x08\x01\x00\x00\x00\x00":   "f: impossible IDX dimension 0",
+		"\x00\x00\x08\x03\xff\xff\xff\xff\xff\xff\xff\xff\x00\x00\x00\x00": "f: impossible IDX dimension 4294967295",
+	} {
+		if _, err := ReadIDX("f", strings.NewReader(text)); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: error %v, want %q", text, err, want)
+		}
+	}
+}
+
+const smallTable = "\ufeffage,town,income\n41,york,1.5\n,bath,-2\n7,NA,?\n8,\"bath\",1e3\n"
+
+func TestReadTable(t *testing.T) {
+	got, err := ReadTable("f.csv", strings.NewReader(smallTable), 0)
+	if err != nil || got.Rows != 4 || len(got.Columns) != 3 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	nan := float32(math.NaN())
+	for i, want := range []TableColumn{
+		{"age", nil, []float32{41, nan, 7, 8}},
+		{"town", []string{"bath", "york"}, []float32{1, 0, nan, 0}},
+		{"income", nil, []float32{1.5, -2, nan, 1000}},
+	} {
+		c := got.Columns[i]
+		same := slices.EqualFunc(c.Values, want.Values, func(a, b float32) bool { return a == b || a != a && b != b })
+		if c.Name != want.Name || !slices.Equal(c.Words, want.Words) || !same {
+			t.Errorf("column %d: %+v, want %+v", i, c, want)
+		}
+	}
+}
+
+func TestReadTableErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                   "f: it is empty",
+		"a,b\n":              "f: no rows in it",
+		"1,2\n3,4\n":         `f:1: column 1 is named "1"`,
+		"a,a\n1,2\n":         `f:1: two columns are named "a"`,
+		"a,b\n1,2\n1\n":      "f:3: 1 columns, the header has 2",
+		"a,b\n1,2\nx,2\n":    `f:3: column 1 (a): "x" is not a number`,
+		"a,b\n1,1e99\n":      `f:2: column 2 (b): "1e99" is not a finite number`,
+		"a,b\n1,\"2\n":       "f:2: ",
+		"a,b\n\"x\ny\",1,3\n": "f:2: 3 columns",
+	} {
+		if _, err := ReadTable("f", strings.NewReader(text), 0); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: error %v, want %q", text, err, want)
+		}
+	}
+	got, err := ReadTable("f", strings.NewReader("a,b\n1,2\nx,2\n3\n4,5\n"), 2)
+	if err != nil || got.Rows != 2 || got.BadLines != 2 || !slices.Equal(got.Columns[0].Values, []float32{1, 4}) {
+		t.Errorf("%+v, %v; want two rows and two bad lines", got, err)
+	}
+	var text strings.Builder
+	text.WriteString("a\n")
+	for i := range maxWords + 1 {
+		text.WriteString(strings.Repeat("x", 1+i) + "\n")
+	}
+	if _, err := ReadTable("f", strings.NewReader(text.String()), 0); err == nil || !strings.Contains(err.Error(), "free text") {
+		t.Errorf("too many words: %v", err)
+	}
+}
+
+func FuzzReadLIBSVM(f *testing.F) {
+	f.Add([]byte("1 1:2 3:4\n"), 0)
+	f.Add([]byte("-1 2:nan\n1"), 1)
+	f.Fuzz(func(t *testing.T, data []byte, maxBad int) {
+		s, err := ReadLIBSVM("fuzz", bytes.NewReader(data), maxBad)
+		if err != nil {
+			return
+		}
+		if len(s.Start) != len(s.Labels)+1 || s.Start[len(s.Labels)] != len(s.Index) || len(s.Index) != len(s.Value) {
+			t.Fatalf("lists of different lengths: %+v", s)
+		}
+		for i := range s.Labels {
+			for k := s.Start[i]; k < s.Start[i+1]; k++ {
+				if int(s.Index[k]) >= s.Features || k > s.Start[i] && s.Index[k] <= s.Index[k-1] {
+					t.Fatalf("index %d in vector %d of %+v", s.Index[k], i, s)
+				}
+			}
+		}
+	})
+}
+
+func FuzzReadIDX(f *testing.F) {
+	f.Add([]byte("\x00\x00\x08\x01\x00\x00\x00\x02ab"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		array, err := ReadIDX("fuzz", bytes.NewReader(data))
+		if err != nil {
+			return
+		}
+		size := 1
+		for _, n := range array.Shape {
+			size *= n
+		}
+		if size != len(array.Data) {
+			t.Fatalf("%d values for the shape %v", len(array.Data), array.Shape)
+		}
+	})
+}
+
+func FuzzReadTable(f *testing.F) {
+	f.Add([]byte(smallTable), 0)
+	f.Add([]byte("a,b\n1,\"x\"\"y\"\n"), 2)
+	f.Fuzz(func(t *testing.T, data []byte, maxBad int) {
+		table, err := ReadTable("fuzz", bytes.NewReader(data), maxBad)
+		if err != nil {
+			return
+		}
+		for _, c := range table.Columns {
+			if len(c.Values) != table.Rows {
+				t.Fatalf("column %q has %d values of %d", c.Name, len(c.Values), table.Rows)
+			}
+			for _, v := range c.Values {
+				if len(c.Words) > 0 && v == v && int(v) >= len(c.Words) {
+					t.Fatalf("column %q has word %v of %d", c.Name, v, len(c.Words))
+				}
+			}
+		}
+	})
+}

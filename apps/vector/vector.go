@@ -1,0 +1,129 @@
+// Package vector is the arithmetic that inner loops are made of, written for the same result bit for bit on
+// every processor, which the deterministic mode of the parameter server rests on:
+//
+//   - Every product is converted before it is added, which forbids the compiler to fuse the two operations into
+//     one with a single rounding (Go specification, "Floating-point operators"), as it would on arm64 and on
+//     amd64 with GOAMD64=v3.
+//   - Sums have one shape: eight running sums, element k going to sum k mod 8, then a tree. That is what
+//     eight-lane vector registers do, so that a vector kernel can give the same bits.
+//   - The exponential is computed here, since the standard library's has assembly on some processors only.
+//
+// The package does not know what its numbers mean.
+package vector
+
+import "math"
+
+// lanes is the number of running sums.
+const lanes = 8
+
+// Dot gives the scalar product of two vectors of the same length.
+func Dot(a, b []float32) float32 {
+	b = b[:len(a)]
+	var s0, s1, s2, s3, s4, s5, s6, s7 float32
+	for len(a) >= lanes && len(b) >= lanes {
+		s0 += float32(a[0] * b[0])
+		s1 += float32(a[1] * b[1])
+		s2 += float32(a[2] * b[2])
+		s3 += float32(a[3] * b[3])
+		s4 += float32(a[4] * b[4])
+		s5 += float32(a[5] * b[5])
+		s6 += float32(a[6] * b[6])
+		s7 += float32(a[7] * b[7])
+		a, b = a[lanes:], b[lanes:]
+	}
+	if len(a) > 0 {
+		var tail [lanes]float32 // the missing elements are zeros
+		for k := range a {
+			tail[k] = float32(a[k] * b[k])
+		}
+		s0, s1, s2, s3 = s0+tail[0], s1+tail[1], s2+tail[2], s3+tail[3]
+		s4, s5, s6, s7 = s4+tail[4], s5+tail[5], s6+tail[6], s7+tail[7]
+	}
+	return ((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7))
+}
+
+// Axpy adds a times x to y; both have the same length.
+func Axpy(a float32, x, y []float32) {
+	y = y[:len(x)]
+	for len(x) >= lanes && len(y) >= lanes {
+		y[0] += float32(a * x[0])
+		y[1] += float32(a * x[1])
+		y[2] += float32(a * x[2])
+		y[3] += float32(a * x[3])
+		y[4] += float32(a * x[4])
+		y[5] += float32(a * x[5])
+		y[6] += float32(a * x[6])
+		y[7] += float32(a * x[7])
+		x, y = x[lanes:], y[lanes:]
+	}
+	for k, v := range x {
+		y[k] += float32(a * v)
+	}
+}
+
+// SparseDot gives the scalar product of a sparse vector, values at places, with a dense one. Four running sums,
+// element k going to sum k mod 4, then a tree.
+func SparseDot(places []uint32, values, dense []float32) float32 {
+	values = values[:len(places)]
+	var s0, s1, s2, s3 float32
+	for len(places) >= 4 && len(values) >= 4 {
+		s0 += float32(values[0] * dense[places[0]])
+		s1 += float32(values[1] * dense[places[1]])
+		s2 += float32(values[2] * dense[places[2]])
+		s3 += float32(values[3] * dense[places[3]])
+		places, values = places[4:], values[4:]
+	}
+	var tail [4]float32
+	for k, p := range places {
+		tail[k&3] = float32(values[k] * dense[p])
+	}
+	return ((s0 + tail[0]) + (s2 + tail[2])) + ((s1 + tail[1]) + (s3 + tail[3]))
+}
+
+// SparseAxpy adds a times a sparse vector to a dense one.
+func SparseAxpy(a float32, places []uint32, values, dense []float32) {
+	values = values[:len(places)]
+	for k, p := range places {
+		dense[p] += float32(a * values[k])
+	}
+}
+
+// Exp gives e to the power of x, for x up to 700, to about 1e-14; far below zero it is zero.
+func Exp(x float64) float64 {
+	const (
+		log2e  = 1.44269504088896338700
+		ln2Hi  = 6.93147180369123816490e-01 // the upper bits of ln 2, so that k*ln2Hi is exact
+		ln2Low = 1.90821492927058770002e-10
+	)
+	if x < -700 {
+		return 0
+	}
+	if x > 700 {
+		x = 700 // a probability's numerator at most; never infinite
+	}
+	k := math.Floor(float64(x*log2e) + 0.5)
+	r := (x - float64(k*ln2Hi)) - float64(k*ln2Low) // within half of ln 2
+	// Taylor's series by Horner's rule; the first term left out is below 1e-15.
+	sum := 1.0
+	for n := 13.0; n >= 1; n-- {
+		sum = 1 + float64(sum*(r/n))
+	}
+	return sum * math.Float64frombits(uint64(int64(k)+1023)<<52) // a power of two: exact
+}
+
+// Softmax turns scores into probabilities, in place.
+func Softmax(scores []float32) {
+	top := scores[0]
+	for _, s := range scores {
+		top = max(top, s)
+	}
+	var total float64
+	for i, s := range scores {
+		e := float32(Exp(float64(s - top)))
+		scores[i] = e
+		total += float64(e)
+	}
+	for i, e := range scores {
+		scores[i] = float32(float64(e) / total)
+	}
+}

@@ -1,0 +1,323 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/tierml/tierml/apps/local"
+	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers/node/splitdir"
+)
+
+// Whole runs, from outside: the program as a user has it, with real processes for machines. What must hold is read
+// from the journal, the model file, the bills and the process table.
+
+// A job grows, is evicted in bulk with a warning, grows again and loses an ActivePS without one; beside it, in the
+// same directory and at the same time, the same job runs on the reliable machine alone. The model is the same, byte
+// for byte, and the same as that of a single process.
+func TestRunThroughEvictions(t *testing.T) {
+	t.Parallel()
+	for slower := 1; !runThroughEvictions(t, slower); slower *= 2 {
+		if slower == 4 {
+			t.Fatal("this machine is too busy: at a quarter of the speed, too, machines are taken before they have joined")
+		}
+	}
+}
+
+// runThroughEvictions is false when the market was faster than this machine could start processes.
+func runThroughEvictions(t *testing.T, slower int) (inTime bool) {
+	s := newSite(t)
+	// An hour of the market is five seconds. The trace raises the price from 1h12m to 1h48m.
+	c := choices{Clocks: 45, Speed: 720 / slower, Flops: 10_000 / slower, Notice: strconv.Itoa(4*slower) + "s",
+		Script: "[{at: 2h50m, do: kill, target: oldest}]"}
+	disturbed := s.start("run", "-y", s.job(c))
+	s.poll("the first run's journal", func() bool { return len(s.journal("small-1")) > 0 })
+	alone := c
+	alone.Policy, alone.Flops, alone.Script = "on-demand", 10*c.Flops, ""
+	undisturbed := s.start("run", "-y", s.job(alone))
+	printed := disturbed.wait(0)
+	undisturbed.wait(0)
+	s.nothingRuns()
+
+	entries := s.journal("small-1")
+	if !startedInTime(entries) {
+		return false
+	}
+	checkEntries(t, entries)
+	checkEntries(t, s.journal("small-2"))
+	checkEvictions(t, entries)
+	s.report("small-1")
+	s.report("small-2")
+	want := s.modelOfOneProcess(s.path("small-tierml.yaml"))
+	for _, run := range []string{"small-1", "small-2"} {
+		if !bytes.Equal(s.read(run, localrun.ModelFile), want) {
+			t.Errorf("the model of %s is not that of a single process", run)
+		}
+	}
+	for _, words := range []string{"small: finished", "eviction notice for 4 machines", "roll-back to the cut at clock",
+		"equals the cloud's own bill", "Report   tierml report runs/small-1"} {
+		if !strings.Contains(printed, words) {
+			t.Errorf("%q is not in what the run prints:\n%s", words, printed)
+		}
+	}
+	return true
+}
+
+// startedInTime says whether four machines had joined before the eviction and four more before the kill.
+func startedInTime(entries []journal.Entry) bool {
+	joined := 0
+	for _, e := range entries {
+		switch {
+		case e.Kind == journal.Join && e.Tier == "transient":
+			joined++
+		case e.Kind == journal.Notice && !e.Deadline.IsZero() && joined < 4:
+			return false
+		case e.Kind == journal.Failed:
+			return joined >= 8
+		}
+	}
+	return true // and so the rest is to be checked
+}
+
+// checkEntries checks what holds in every journal.
+func checkEntries(t *testing.T, entries []journal.Entry) {
+	t.Helper()
+	launched, ended := map[string]bool{}, map[string]bool{}
+	var done, best, cut int64
+	for i, e := range entries {
+		if err := e.Validate(); err != nil {
+			t.Errorf("line %d: %v", i+1, err)
+		}
+		if i > 0 && e.T.Before(entries[i-1].T) {
+			t.Errorf("line %d: the time goes back from %v to %v", i+1, entries[i-1].T, e.T)
+		}
+		switch e.Kind {
+		case journal.Launch:
+			launched[e.Instance] = true
+		case journal.Evicted, journal.Terminated, journal.Failed:
+			if e.Ended != nil {
+				ended[e.Instance] = true
+			}
+		case journal.ClockDone:
+			if e.Clock != done+1 {
+				t.Errorf("line %d: clock %d comes after clock %d", i+1, e.Clock, done)
+			}
+			if e.Redone != (e.Clock <= best) {
+				t.Errorf("line %d: clock %d says redone %v; %d were done", i+1, e.Clock, e.Redone, best)
+			}
+			done, best = e.Clock, max(best, e.Clock)
+		case journal.Cut:
+			if e.Clock < cut {
+				t.Errorf("line %d: a cut at clock %d after one at clock %d", i+1, e.Clock, cut)
+			}
+			cut = e.Clock
+		case journal.Rollback:
+			if e.Clock != cut {
+				t.Errorf("line %d: back to clock %d; the last cut is at clock %d", i+1, e.Clock, cut)
+			}
+			done = e.Clock
+		}
+	}
+	for id := range launched {
+		if !ended[id] {
+			t.Errorf("%s was launched, and its end is not in the journal", id)
+		}
+	}
+	if last := entries[len(entries)-1]; last.Kind != journal.Done {
+		t.Errorf("the last line is %+v", last)
+	}
+}
+
+// checkEvictions checks the one story that TestRunThroughEvictions stages.
+func checkEvictions(t *testing.T, entries []journal.Entry) {
+	t.Helper()
+	var notices, failed, rollbacks int
+	stages := ""
+	for i, e := range entries {
+		switch e.Kind {
+		case journal.Notice:
+			notices++
+		case journal.Failed:
+			failed++
+		case journal.Stage:
+			stages += e.To
+		case journal.Rollback:
+			if rollbacks++; failed == 0 {
+				t.Errorf("line %d: a roll-back, though nothing but a warned eviction has happened: %s", i+1, e.Why)
+			}
+		}
+	}
+	if notices != 4 || failed != 1 || rollbacks != 1 {
+		t.Errorf("%d notices, %d machines lost without warning, %d roll-backs; want 4, 1 and 1", notices, failed, rollbacks)
+	}
+	// Up, down with the bulk eviction, up again, down to three machines with the kill; perhaps up again.
+	if stages = strings.TrimPrefix(stages, "1"); !strings.HasPrefix(stages, "3132") {
+		t.Errorf("stages %s; want 3132...", stages)
+	}
+	if last := entries[len(entries)-1]; last.Outcome != "finished" || last.Clock != 45 {
+		t.Errorf("the last line is %+v", last)
+	}
+}
+
+// modelOfOneProcess is the model file that a job leads to when it trains in this process: no machine, no network.
+func (s *site) modelOfOneProcess(jobFile string) []byte {
+	s.t.Helper()
+	must := func(err error) {
+		s.t.Helper()
+		if err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	job, err := config.Load(jobFile)
+	must(err)
+	splits := s.t.TempDir()
+	program, _, err := prepare(job, splitdir.Create(splits))
+	must(err)
+	open := func(id ps.Split) (io.ReadCloser, error) { return splitdir.Open(splits, id) }
+	trainer, err := local.New(program, ps.Schema{Splits: job.Train.Splits, Seed: job.Seed}, open)
+	must(err)
+	for range job.Train.Clocks {
+		_, err := trainer.Step(false)
+		must(err)
+	}
+	m, err := program.Export(trainer, open)
+	must(err)
+	if m.Metadata == nil {
+		m.Metadata = map[string]string{}
+	}
+	m.Metadata["clock"], m.Metadata["seed"] = strconv.Itoa(job.Train.Clocks), strconv.FormatUint(job.Seed, 10)
+	file := filepath.Join(splits, "model")
+	must(m.Save(file))
+	text, err := os.ReadFile(file)
+	must(err)
+	return text
+}
+
+// nothingRuns waits until no process of this directory is left.
+func (s *site) nothingRuns() {
+	s.t.Helper()
+	s.poll("the end of all machines", func() bool { return len(s.processes()) == 0 })
+}
+
+func clockIs(n int64) func([]journal.Entry) bool {
+	return func(entries []journal.Entry) bool {
+		return slices.ContainsFunc(entries, func(e journal.Entry) bool { return e.Kind == journal.ClockDone && e.Clock >= n })
+	}
+}
+
+// Ctrl-C once ends the run in order; what it saved is gone on with, to the same model.
+func TestCtrlCAndResume(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	job := s.job(choices{Clocks: 30, Speed: 120})
+	run := s.start("run", "-y", job)
+	s.until(run, "small-1", "clock 8", clockIs(8))
+	run.signal(os.Interrupt)
+	printed := run.wait(exitInterrupted)
+	if left := s.processes(); len(left) > 0 { // at once: a run that has ended has ended its machines
+		t.Errorf("%d processes are left", len(left))
+	}
+	if !strings.Contains(printed, "Resume   tierml run --resume runs/small-1") {
+		t.Errorf("how to resume is not in what the run prints:\n%s", printed)
+	}
+	checkEntries(t, s.journal("small-1"))
+	s.report("small-1")
+
+	resumed := s.start("run", "-y", "--resume", filepath.Join("runs", "small-1"))
+	resumed.wait(0)
+	s.nothingRuns()
+	checkEntries(t, s.journal("small-1"))
+	s.report("small-1")
+	if !bytes.Equal(s.read("small-1", localrun.ModelFile), s.modelOfOneProcess(s.path(job))) {
+		t.Error("the model of the resumed run is not that of a single process")
+	}
+	s.start("run", "-y", "--resume", filepath.Join("runs", "small-1")).wait(exitUsage) // it is done
+}
+
+// Ctrl-C twice terminates every machine at once.
+func TestCtrlCTwice(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	run := s.start("run", "-y", s.job(choices{Clocks: 1000, Speed: 120, Flops: 2000})) // clocks of a second or more
+	s.until(run, "small-1", "all machines", func(entries []journal.Entry) bool {
+		return slices.ContainsFunc(entries, func(e journal.Entry) bool { return e.Kind == journal.Stage && e.To == "3" })
+	})
+	run.signal(os.Interrupt)
+	run.signal(syscall.SIGTERM)
+	run.wait(exitInterrupted)
+	if left := s.processes(); len(left) > 0 {
+		t.Errorf("%d processes are left", len(left))
+	}
+	checkEntries(t, s.journal("small-1"))
+	s.report("small-1")
+}
+
+// Machines whose controller was killed end by themselves, and the report of the killed run is made all the same.
+func TestKilledRun(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	run := s.start("run", "-y", s.job(choices{Clocks: 1000}))
+	s.until(run, "small-1", "clock 5", clockIs(5))
+	run.signal(syscall.SIGKILL)
+	run.wait(-1)
+	s.nothingRuns() // once orphan_after has passed
+	report := s.report("small-1")
+	if report.Run.Finished || report.Run.Outcome != "unfinished" || report.Training.Clocks < 5 {
+		t.Errorf("the report says finished %v, %q, %d clocks", report.Run.Finished, report.Run.Outcome, report.Training.Clocks)
+	}
+}
+
+// A journal that cannot be written ends the run: what is not in it cannot be accounted for.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	job := s.job(choices{Clocks: 1000})
+	run := s.startCommand(exec.Command("sh", "-c", `ulimit -f 60 && exec "$0" run -y "$1"`, builtBinary(t), job)) // 30 kB
+	printed := run.wait(exitFailed)
+	if left := s.processes(); len(left) > 0 {
+		t.Errorf("%d processes are left", len(left))
+	}
+	if !strings.Contains(printed, "journal") || !strings.Contains(printed, "file too large") {
+		t.Errorf("the error is not in what the run prints:\n%s", printed)
+	}
+	s.report("small-1")
+}
+
+// Nothing is started, and no directory made, by what cannot be run.
+func TestRunRefuses(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	good := s.job(choices{Clocks: 10})
+	s.write("bad.yaml", "name: x\ncloud: local\nclocks: 3\n")
+	s.write("none.yaml", "name: x\ncloud: none\ntrain: {app: mf, data: ratings.csv, clocks: 3}\n")
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"run", good}, "add -y to proceed without asking"},
+		{[]string{"run", "-y", "bad.yaml"}, "bad.yaml:3:1: clocks: unknown field"},
+		{[]string{"run", "-y", "none.yaml"}, "write cloud: local"},
+		{[]string{"run", "-y", "absent.yaml"}, "absent.yaml: cannot be read"},
+		{[]string{"run", "-y", "--resume", "runs/absent-1"}, "absent-1"},
+		{[]string{"run", "-y", "--resume", "runs/absent-1", good}, "leave the job file out"},
+		{[]string{"run"}, "name a job file"},
+	} {
+		if printed := s.start(c.args...).wait(exitUsage); !strings.Contains(printed, c.want) {
+			t.Errorf("%v prints\n%s\nwithout %q", c.args, printed, c.want)
+		}
+		if found, _ := filepath.Glob(s.path(localrun.Root, "*")); len(found) > 0 {
+			t.Errorf("%v has left %v", c.args, found)
+		}
+	}
+}

@@ -1,0 +1,304 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"text/template"
+	"time"
+
+	"github.com/tierml/tierml/cost"
+	"github.com/tierml/tierml/fakecloud"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/localrun"
+)
+
+// patience is how long a test waits for what must happen. Nothing is proved by speed: it is long.
+const patience = 2 * time.Minute
+
+// binary is the program as a user has it: machines are processes of it, so a test's own binary will not do.
+var binary struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+func builtBinary(t *testing.T) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("runs whole jobs")
+	}
+	binary.once.Do(func() {
+		if binary.dir, binary.err = os.MkdirTemp("", "tierml-e2e-"); binary.err != nil {
+			return
+		}
+		args := []string{"build", "-buildvcs=false", "-o", filepath.Join(binary.dir, "tierml")}
+		if raceDetector {
+			args = append(args, "-race")
+		}
+		if out, err := exec.Command("go", append(args, ".")...).CombinedOutput(); err != nil {
+			binary.err = fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)
+		}
+	})
+	if binary.err != nil {
+		t.Fatal(binary.err)
+	}
+	return filepath.Join(binary.dir, "tierml")
+}
+
+// withBinary removes what builtBinary has made.
+type withBinary struct{ *testing.M }
+
+func (w withBinary) Run() int {
+	defer func() { _ = os.RemoveAll(binary.dir) }()
+	return w.M.Run()
+}
+
+// site is a working directory with all that the jobs of a test need.
+type site struct {
+	t   *testing.T
+	dir string
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{t, dir}
+	for _, name := range []string{"catalog.csv", "prices.csv"} {
+		text, err := os.ReadFile(filepath.Join("testdata", "e2e", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.write(name, string(text))
+	}
+	s.write("ratings.csv", ratings())
+	t.Cleanup(func() {
+		for _, pid := range s.processes() {
+			t.Errorf("process %d is left over; killing it", pid)
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
+	return s
+}
+
+// ratings are those of people with few tastes, so that there is something to learn.
+func ratings() string {
+	random := rand.New(rand.NewPCG(3, 3))
+	var b strings.Builder
+	b.WriteString("user,item,rating\n")
+	for user := range 120 {
+		for item := range 40 {
+			if random.Float64() < 0.5 {
+				fmt.Fprintf(&b, "%d,%d,%.2f\n", user, item, float64(user%7-3)*float64(item%5-2)/2+random.NormFloat64())
+			}
+		}
+	}
+	return b.String()
+}
+
+func (s *site) path(elements ...string) string {
+	return filepath.Join(append([]string{s.dir}, elements...)...)
+}
+
+func (s *site) write(name, text string) {
+	s.t.Helper()
+	if err := os.WriteFile(s.path(name), []byte(text), 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// choices fill in testdata/e2e/job.yaml.
+type choices struct {
+	Name, Policy, Limits, Notice, Script string
+	Clocks, Speed, Flops                 int
+}
+
+// job writes a job file. Zero choices have a usual value.
+func (s *site) job(c choices) string {
+	s.t.Helper()
+	usual := func(p *string, v string) {
+		if *p == "" {
+			*p = v
+		}
+	}
+	usual(&c.Name, "small")
+	usual(&c.Policy, "tierml")
+	usual(&c.Notice, "4s")
+	usual(&c.Script, "[]")
+	if c.Speed == 0 {
+		c.Speed = 60 // the price that the trace raises after an hour is a minute away
+	}
+	if c.Flops == 0 {
+		c.Flops = 50_000
+	}
+	text, err := template.ParseFiles(filepath.Join("testdata", "e2e", "job.yaml"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := text.Execute(&b, c); err != nil {
+		s.t.Fatal(err)
+	}
+	file := c.Name + "-" + c.Policy + ".yaml"
+	s.write(file, b.String())
+	return file
+}
+
+// process is a tierml under way.
+type process struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	out   bytes.Buffer // to be read after wait
+	ended chan error
+}
+
+func (s *site) start(args ...string) *process {
+	s.t.Helper()
+	return s.startCommand(exec.Command(builtBinary(s.t), args...))
+}
+
+func (s *site) startCommand(cmd *exec.Cmd) *process {
+	s.t.Helper()
+	p := &process{t: s.t, cmd: cmd, ended: make(chan error, 1)}
+	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, &p.out, &p.out
+	cmd.WaitDelay = 5 * time.Second // whoever holds the output longer than the program lives is a leak
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	go func() { p.ended <- cmd.Wait() }()
+	return p
+}
+
+// wait waits for the end and checks the exit code; -1 is death by a signal.
+func (p *process) wait(code int) string {
+	p.t.Helper()
+	var err error
+	select {
+	case err = <-p.ended:
+	case <-time.After(patience):
+		_ = p.cmd.Process.Kill()
+		<-p.ended
+		p.t.Fatalf("%v does not end; it has printed:\n%s", p.cmd.Args, p.out.String())
+	}
+	if got := p.cmd.ProcessState.ExitCode(); got != code {
+		p.t.Fatalf("%v: exit code %d (%v), want %d; it has printed:\n%s", p.cmd.Args, got, err, code, p.out.String())
+	}
+	if errors.Is(err, exec.ErrWaitDelay) {
+		p.t.Errorf("%v has ended, but something still holds its output", p.cmd.Args)
+	}
+	return p.out.String()
+}
+
+func (p *process) signal(s os.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		p.t.Fatalf("signal %v: %v", s, err)
+	}
+}
+
+// journal reads what there is of a run's journal.
+func (s *site) journal(run string) []journal.Entry {
+	s.t.Helper()
+	entries, _, err := journal.ReadFile(s.path(localrun.Root, run, localrun.JournalFile))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		s.t.Fatal(err)
+	}
+	return entries
+}
+
+// until waits for something to be in the journal of a run under way.
+func (s *site) until(p *process, run, what string, there func([]journal.Entry) bool) {
+	s.t.Helper()
+	s.poll(what, func() bool {
+		select {
+		case err := <-p.ended:
+			s.t.Fatalf("the run ends (%v) before %s:\n%s", err, what, p.out.String())
+		default:
+		}
+		return there(s.journal(run))
+	})
+}
+
+func (s *site) poll(what string, there func() bool) {
+	s.t.Helper()
+	for deadline := time.Now().Add(patience); !there(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+// processes are those of the binary that work in this directory: runs and their machines. (Where there is no /proc
+// it knows of none.)
+func (s *site) processes() (pids []int) {
+	found, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range found {
+		program, _ := os.Readlink(filepath.Join(dir, "exe"))
+		where, _ := os.Readlink(filepath.Join(dir, "cwd"))
+		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil && program == filepath.Join(binary.dir, "tierml") && where == s.dir {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// machine is the process of an instance, known by the log that it writes.
+func (s *site) machine(run, instance string) int {
+	s.t.Helper()
+	for _, pid := range s.processes() {
+		log, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/2", pid))
+		if log == s.path(localrun.Root, run, localrun.LogsDir, instance+".log") {
+			return pid
+		}
+	}
+	s.t.Fatalf("instance %s has no process", instance)
+	return 0
+}
+
+func (s *site) read(run, file string) []byte {
+	s.t.Helper()
+	text, err := os.ReadFile(s.path(localrun.Root, run, file))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return text
+}
+
+// report makes a run's report by the command line, and checks its total against the bill that the cloud makes of
+// its own records by another command.
+func (s *site) report(run string) cost.Report {
+	s.t.Helper()
+	var report cost.Report
+	s.command(&report, "report", filepath.Join(localrun.Root, run), "-o", "json")
+	var bill fakecloud.Bill
+	s.command(&bill, "fakecloud", "bill", filepath.Join(localrun.Root, run, localrun.CloudFile),
+		"--prices", "prices.csv", "--catalog", "catalog.csv", "-o", "json")
+	if report.Totals.Total != bill.Total || bill.Total == 0 {
+		s.t.Errorf("%s: the report's total is $%s, the cloud's own bill $%s", run, report.Totals.Total, bill.Total)
+	}
+	if r := report.Reconciliation; r == nil || !r.Equal {
+		s.t.Errorf("%s: the report's own comparison with the bill says %+v", run, r)
+	}
+	return report
+}
+
+func (s *site) command(into any, args ...string) {
+	s.t.Helper()
+	text := s.start(args...).wait(0)
+	if err := json.Unmarshal([]byte(text), into); err != nil {
+		s.t.Fatalf("%v: %v\n%s", args, err, text)
+	}
+}
