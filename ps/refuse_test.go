@@ -2,6 +2,7 @@ package ps
 
 import (
 	"errors"
+	"slices"
 	"testing"
 )
 
