@@ -4,8 +4,17 @@ package all
 
 import (
 	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/apps/dnn"
+	"github.com/tierml/tierml/apps/linear"
 	"github.com/tierml/tierml/apps/mf"
+	"github.com/tierml/tierml/apps/mlr"
 )
 
 // Registry gives the applications.
-func Registry() apps.Registry { return apps.Registry{mf.Kind{}} }
+func Registry() apps.Registry {
+	registry := apps.Registry{mf.Kind{}, mlr.Kind(), dnn.Networks()}
+	for _, kind := range linear.Kinds() {
+		registry = append(registry, kind)
+	}
+	return registry
+}

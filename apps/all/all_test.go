@@ -12,7 +12,7 @@ func TestFind(t *testing.T) {
 	if err != nil || kind.Name() != "mf" {
 		t.Errorf("%v, %v; want mf", kind, err)
 	}
-	for name, want := range map[string]string{"mff": `did you mean "mf"?`, "lasagna": "there are mf"} {
+	for name, want := range map[string]string{"mff": `did you mean "mf"?`, "lassso": `did you mean "lasso"?`, "word2vec": "there are mf, mlr, dnn, linear, ridge, lasso, robust, logistic, svm"} {
 		if _, err := Registry().Find(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", name, err, want)
 		}
@@ -28,6 +28,9 @@ func TestDeclarations(t *testing.T) {
 				t.Errorf("%s: parameter %q is declared twice, or without unit or reason", kind.Name(), p.Name)
 			}
 			given[p.Name] = p.Default
+			if len(p.Choices) > 0 {
+				given[p.Name] = p.Choices[int(p.Default)]
+			}
 		}
 		if _, err := given.Resolve(kind.Params()); err != nil {
 			t.Errorf("%s: %v", kind.Name(), err)

@@ -61,11 +61,11 @@ func TestReadIDX(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		whole + "g":                          "f: bytes after its end",
-		"1 2:3\n":                            "f: not an IDX file",
+		whole + "g":                            "f: bytes after its end",
+		"1 2:3\n":                              "f: not an IDX file",
 		"\x00\x00\x0d\x01\x00\x00\x00\x01\x00": "f: IDX values of type 0x0d",
-		"\x00\x00\x08\x00":                   "f: an IDX file without dimensions",
-		"\x00\x00\x08\x01\x00\x00\x00\x00":   "f: impossible IDX dimension 0",
+		"\x00\x00\x08\x00":                     "f: an IDX file without dimensions",
+		"\x00\x00\x08\x01\x00\x00\x00\x00":     "f: impossible IDX dimension 0",
 		"\x00\x00\x08\x03\xff\xff\xff\xff\xff\xff\xff\xff\x00\x00\x00\x00": "f: impossible IDX dimension 4294967295",
 	} {
 		if _, err := ReadIDX("f", strings.NewReader(text)); err == nil || !strings.HasPrefix(err.Error(), want) {
@@ -97,14 +97,14 @@ func TestReadTable(t *testing.T) {
 
 func TestReadTableErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                   "f: it is empty",
-		"a,b\n":              "f: no rows in it",
-		"1,2\n3,4\n":         `f:1: column 1 is named "1"`,
-		"a,a\n1,2\n":         `f:1: two columns are named "a"`,
-		"a,b\n1,2\n1\n":      "f:3: 1 columns, the header has 2",
-		"a,b\n1,2\nx,2\n":    `f:3: column 1 (a): "x" is not a number`,
-		"a,b\n1,1e99\n":      `f:2: column 2 (b): "1e99" is not a finite number`,
-		"a,b\n1,\"2\n":       "f:2: ",
+		"":                    "f: it is empty",
+		"a,b\n":               "f: no rows in it",
+		"1,2\n3,4\n":          `f:1: column 1 is named "1"`,
+		"a,a\n1,2\n":          `f:1: two columns are named "a"`,
+		"a,b\n1,2\n1\n":       "f:3: 1 columns, the header has 2",
+		"a,b\n1,2\nx,2\n":     `f:3: column 1 (a): "x" is not a number`,
+		"a,b\n1,1e99\n":       `f:2: column 2 (b): "1e99" is not a finite number`,
+		"a,b\n1,\"2\n":        "f:2: ",
 		"a,b\n\"x\ny\",1,3\n": "f:2: 3 columns",
 	} {
 		if _, err := ReadTable("f", strings.NewReader(text), 0); err == nil || !strings.HasPrefix(err.Error(), want) {

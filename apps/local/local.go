@@ -2,12 +2,15 @@
 // parameter server's deterministic mode (docs/training.md): in every clock each split works on its own copy
 // of the folded state, the differences are added up in fixed point, and the sums are folded in. What comes
 // out is the undisturbed result that a distributed run of the same job must reproduce bit for bit, whatever
-// happens to its machines.
+// happens to its machines. Sums in fixed point do not depend on their order, so splits can be worked on by any
+// number of threads.
 package local
 
 import (
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/ps"
@@ -15,11 +18,10 @@ import (
 
 // Trainer holds the tables and the splits of one job. It is not safe for use by several goroutines.
 type Trainer struct {
-	tables []table
-	splits []apps.Split
-	clock  ps.Clock
-	keys   []ps.Key
-	copies workingCopies
+	tables  []*table
+	splits  []apps.Split
+	clock   ps.Clock
+	threads []*thread
 }
 
 // New loads every split and gives all rows their first values. Of the schema it uses Tables (the
@@ -34,7 +36,7 @@ func New(app apps.App, schema ps.Schema, open apps.Open) (*Trainer, error) {
 	if schema.Tables == nil {
 		schema.Tables = app.Tables()
 	}
-	t := &Trainer{copies: workingCopies{places: make(map[ps.Key]int)}}
+	t := &Trainer{}
 	for i, described := range schema.Tables {
 		t.tables = append(t.tables, newTable(schema.Seed, described, ps.TableID(i)))
 	}
@@ -45,6 +47,7 @@ func New(app apps.App, schema ps.Schema, open apps.Open) (*Trainer, error) {
 		}
 		t.splits = append(t.splits, split)
 	}
+	t.SetThreads(1)
 	return t, nil
 }
 
@@ -60,6 +63,14 @@ func load(app apps.App, id ps.Split, open apps.Open, seed uint64) (apps.Split, e
 	return split, nil
 }
 
+// SetThreads sets how many splits are worked on at the same time, at least 1. The result does not depend on it.
+func (t *Trainer) SetThreads(n int) {
+	t.threads = nil
+	for range min(max(n, 1), len(t.splits)) {
+		t.threads = append(t.threads, newThread(t))
+	}
+}
+
 // Clock is the last finished clock.
 func (t *Trainer) Clock() ps.Clock { return t.clock }
 
@@ -71,114 +82,129 @@ func (t *Trainer) Row(k ps.Key) []float32 { return t.tables[k.Table].row(k.Row) 
 // the clock's start. After an error the Trainer is not to be used.
 func (t *Trainer) Step(evaluate bool) (apps.Stats, error) {
 	c := t.clock + 1
+	measured := make([]apps.Stats, len(t.splits))
+	faults := make([]error, len(t.splits))
+	t.eachThread(len(t.splits), func(thread *thread, id int) {
+		measured[id], faults[id] = thread.work(t.splits[id], c, evaluate)
+	})
 	var total apps.Stats
-	for id, split := range t.splits {
-		stats, err := t.work(split, c, evaluate)
+	for id, err := range faults {
 		if err != nil {
 			return total, fmt.Errorf("clock %d, split %d: %w", c, id, err)
 		}
-		total = total.Add(stats)
+		total = total.Add(measured[id]) // in order of splits: sums of loss are the same bit for bit
 	}
-	for i := range t.tables {
-		t.tables[i].fold()
-	}
+	t.eachThread(stripes, func(_ *thread, stripe int) {
+		for i := range t.tables {
+			t.tables[i].fold(stripe)
+		}
+	})
 	t.clock = c
 	return total, nil
 }
 
-// work runs one split on its own copies and adds what it changed to the sums.
-func (t *Trainer) work(split apps.Split, c ps.Clock, evaluate bool) (apps.Stats, error) {
-	t.keys = split.Needs(c, t.keys[:0])
-	if evaluate {
-		t.keys = split.EvalNeeds(t.keys)
+// eachThread hands the numbers below n out to the threads, one at a time, and waits for all to be done. A panic in a
+// thread becomes the caller's.
+func (t *Trainer) eachThread(n int, do func(thread *thread, i int)) {
+	if len(t.threads) == 1 {
+		for i := range n {
+			do(t.threads[0], i)
+		}
+		return
 	}
-	t.copies.take(t, t.keys)
-	stats, err := split.Run(c, &t.copies, evaluate)
+	var (
+		next   atomic.Int64
+		wait   sync.WaitGroup
+		panics = make(chan any, len(t.threads))
+	)
+	for _, thread := range t.threads {
+		wait.Go(func() {
+			defer func() {
+				if p := recover(); p != nil {
+					panics <- p
+				}
+			}()
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				do(thread, i)
+			}
+		})
+	}
+	wait.Wait()
+	select {
+	case p := <-panics:
+		panic(p)
+	default:
+	}
+}
+
+// thread is what one thread works with.
+type thread struct {
+	trainer *Trainer
+	keys    []ps.Key
+	copies  workingCopies
+	spare   []float32
+}
+
+func newThread(t *Trainer) *thread {
+	thread := &thread{trainer: t}
+	for i := range t.tables {
+		thread.copies.places = append(thread.copies.places, make([]place, t.tables[i].rows()))
+	}
+	return thread
+}
+
+// work runs one split on its own copies and adds what it changed to the sums.
+func (w *thread) work(split apps.Split, c ps.Clock, evaluate bool) (apps.Stats, error) {
+	w.keys = split.Needs(c, w.keys[:0])
+	if evaluate {
+		w.keys = split.EvalNeeds(w.keys)
+	}
+	w.copies.take(w.trainer, w.keys)
+	stats, err := split.Run(c, &w.copies, evaluate)
 	if err != nil {
 		return stats, err
 	}
-	return stats, t.addDifferences()
+	return stats, w.addDifferences()
 }
 
-func (t *Trainer) addDifferences() error {
-	for i, k := range t.copies.keys {
-		changed, given := t.copies.rows[i], t.Row(k)
-		difference := t.copies.difference(len(given))
+func (w *thread) addDifferences() error {
+	for i, k := range w.copies.keys {
+		changed, given := w.copies.rows[i], w.trainer.Row(k)
+		if cap(w.spare) < len(given) {
+			w.spare = make([]float32, len(given))
+		}
+		difference := w.spare[:len(given)]
 		ps.Difference(difference, given, changed)
-		if err := t.tables[k.Table].add(k.Row, difference); err != nil {
+		if err := w.trainer.tables[k.Table].add(k.Row, difference); err != nil {
 			return fmt.Errorf("table %d, row %d: %w", k.Table, k.Row, err)
 		}
 	}
 	return nil
 }
 
-// table is the folded state of one table and the sums of the present clock.
-type table struct {
-	cols    int
-	values  []float32
-	sums    []int64
-	touched []ps.RowID
-	marked  []bool // by row: in touched
-}
-
-func newTable(seed uint64, described ps.Table, id ps.TableID) table {
-	size := int(described.Rows) * described.Cols
-	t := table{
-		cols:   described.Cols,
-		values: make([]float32, size),
-		sums:   make([]int64, size),
-		marked: make([]bool, described.Rows),
-	}
-	for row := range ps.RowID(described.Rows) {
-		ps.InitRow(seed, described, id, row, t.row(row))
-	}
-	return t
-}
-
-func (t *table) row(id ps.RowID) []float32 {
-	at := int(id) * t.cols
-	return t.values[at : at+t.cols : at+t.cols]
-}
-
-func (t *table) sum(id ps.RowID) []int64 {
-	at := int(id) * t.cols
-	return t.sums[at : at+t.cols]
-}
-
-func (t *table) add(id ps.RowID, difference []float32) error {
-	if !t.marked[id] {
-		t.marked[id] = true
-		t.touched = append(t.touched, id)
-	}
-	return ps.AddDifference(t.sum(id), difference)
-}
-
-func (t *table) fold() {
-	for _, id := range t.touched {
-		ps.FoldSum(t.row(id), t.sum(id))
-		clear(t.sum(id))
-		t.marked[id] = false
-	}
-	t.touched = t.touched[:0]
-}
-
 // workingCopies is the apps.Rows of one split in one clock.
 type workingCopies struct {
 	keys   []ps.Key
 	rows   [][]float32
-	places map[ps.Key]int
 	memory []float32
-	spare  []float32
+	places [][]place // by table and row
+	turn   uint64    // counts calls of take, so that places of earlier ones need not be cleared
+}
+
+// place is where a row is in a list, if turn is the present one.
+type place struct {
+	turn uint64
+	at   int
 }
 
 // take copies the rows of keys, each once, however often it is named.
 func (w *workingCopies) take(t *Trainer, keys []ps.Key) {
 	w.keys, w.rows = w.keys[:0], w.rows[:0]
-	clear(w.places)
+	w.turn++
 	size := 0
 	for _, k := range keys {
-		if _, ok := w.places[k]; !ok {
-			w.places[k] = len(w.keys)
+		if p := &w.places[k.Table][k.Row]; p.turn != w.turn {
+			*p = place{w.turn, len(w.keys)}
 			w.keys = append(w.keys, k)
 			size += t.tables[k.Table].cols
 		}
@@ -196,16 +222,9 @@ func (w *workingCopies) take(t *Trainer, keys []ps.Key) {
 
 // Row gives a working copy.
 func (w *workingCopies) Row(k ps.Key) []float32 {
-	place, ok := w.places[k]
-	if !ok {
+	p := w.places[k.Table][k.Row]
+	if p.turn != w.turn {
 		panic(fmt.Sprintf("local: the application uses row %d of table %d without asking for it", k.Row, k.Table))
 	}
-	return w.rows[place]
-}
-
-func (w *workingCopies) difference(n int) []float32 {
-	if cap(w.spare) < n {
-		w.spare = make([]float32, n)
-	}
-	return w.spare[:n]
+	return w.rows[p.at]
 }

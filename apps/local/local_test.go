@@ -85,16 +85,55 @@ func TestStepSumsDifferencesOfIsolatedSplits(t *testing.T) {
 }
 
 func TestUnaskedRowPanics(t *testing.T) {
-	trainer, err := New(toy{greedy: true}, ps.Schema{Splits: 1}, text)
+	for _, threads := range []int{1, 3} {
+		trainer, err := New(toy{greedy: true}, ps.Schema{Splits: 3}, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		trainer.SetThreads(threads)
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%d threads: a row that was not asked for was given", threads)
+				}
+			}()
+			_, _ = trainer.Step(false)
+		}()
+	}
+}
+
+// Fractions that float32 would add up differently in another order.
+func TestThreadsDoNotMatter(t *testing.T) {
+	var results []float32
+	for _, threads := range []int{0, 1, 2, 3, 100} {
+		trainer, err := New(toy{amount: 1e-3}, ps.Schema{Splits: 3}, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		trainer.SetThreads(threads)
+		for range 100 {
+			if stats, err := trainer.Step(true); err != nil || stats.Work != 3 {
+				t.Fatalf("%+v, %v", stats, err)
+			}
+		}
+		results = append(results, trainer.Row(shared)[0])
+	}
+	for _, r := range results {
+		if r != results[0] {
+			t.Errorf("results %v with 0, 1, 2, 3 and 100 threads", results)
+		}
+	}
+}
+
+func TestTheFirstSplitsErrorIsTold(t *testing.T) {
+	trainer, err := New(toy{amount: math.MaxFloat32 / 4}, ps.Schema{Splits: 3}, text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
-		if recover() == nil {
-			t.Error("a row that was not asked for was given")
-		}
-	}()
-	_, _ = trainer.Step(false)
+	trainer.SetThreads(3)
+	if _, err := trainer.Step(false); !errors.Is(err, ps.ErrOverflow) || !strings.HasPrefix(err.Error(), "clock 1, split 0: ") {
+		t.Errorf("error %v, want that of split 0", err)
+	}
 }
 
 func TestOverflowIsAnError(t *testing.T) {

@@ -88,6 +88,11 @@ func SparseAxpy(a float32, places []uint32, values, dense []float32) {
 	}
 }
 
+// inverseFactorials are the coefficients of Taylor's series of the exponential, for Horner's rule; with half of ln 2
+// the first term left out is below 1e-15.
+var inverseFactorials = [...]float64{1, 1, 1.0 / 2, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040, 1.0 / 40320, 1.0 / 362880,
+	1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800}
+
 // Exp gives e to the power of x, for x up to 700, to about 1e-14; far below zero it is zero.
 func Exp(x float64) float64 {
 	const (
@@ -103,10 +108,9 @@ func Exp(x float64) float64 {
 	}
 	k := math.Floor(float64(x*log2e) + 0.5)
 	r := (x - float64(k*ln2Hi)) - float64(k*ln2Low) // within half of ln 2
-	// Taylor's series by Horner's rule; the first term left out is below 1e-15.
-	sum := 1.0
-	for n := 13.0; n >= 1; n-- {
-		sum = 1 + float64(sum*(r/n))
+	sum := inverseFactorials[len(inverseFactorials)-1]
+	for n := len(inverseFactorials) - 2; n >= 0; n-- {
+		sum = inverseFactorials[n] + float64(sum*r)
 	}
 	return sum * math.Float64frombits(uint64(int64(k)+1023)<<52) // a power of two: exact
 }

@@ -100,8 +100,10 @@ func newApp(name string, params map[string]string, dataset []byte) (apps.App, er
 	}
 	given := apps.Params{}
 	for name, text := range params {
-		if given[name], err = strconv.ParseFloat(text, 64); err != nil {
-			return nil, fmt.Errorf("parameter %s: %q is not a number", name, text)
+		if number, err := strconv.ParseFloat(text, 64); err == nil {
+			given[name] = number
+		} else {
+			given[name] = text // a word; the application refuses those that it does not know
 		}
 	}
 	var data apps.Dataset

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -90,7 +91,7 @@ func planJob(job *config.Job) (*planner.Plan, error) {
 func prepareJob(job *config.Job, create apps.Create) (*preparedJob, error) {
 	if job.Cloud != config.CloudLocal {
 		return nil, job.Fault("cloud", "cloud: "+job.Cloud+" buys no machines, so there is nothing to plan",
-			"write cloud: local")
+			"write cloud: local, or train in this process with `tierml train`")
 	}
 	market, err := local.Load(job)
 	if err != nil {
@@ -134,7 +135,10 @@ func prepare(job *config.Job, create apps.Create) (apps.Program, apps.Dataset, e
 		return nil, apps.Dataset{}, fmt.Errorf("reading the training data: %w", err)
 	}
 	defer file.Close()
-	data, err := kind.Prepare(apps.Input{Name: job.Train.Data, Data: file},
+	beside := func(name string) (io.ReadCloser, error) {
+		return os.Open(filepath.Join(filepath.Dir(job.Train.Data), filepath.Base(name)))
+	}
+	data, err := kind.Prepare(apps.Input{Name: job.Train.Data, Data: file, Beside: beside},
 		apps.Cut{Splits: job.Train.Splits, Holdout: job.Train.Holdout, Seed: job.Seed}, create)
 	if err != nil {
 		return nil, apps.Dataset{}, job.Fault("train.data", err.Error(), "name a file in a form that the application "+kind.Name()+" reads")

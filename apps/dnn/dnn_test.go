@@ -1,0 +1,424 @@
+package dnn
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/apps/local"
+	"github.com/tierml/tierml/apps/model"
+	"github.com/tierml/tierml/ps"
+)
+
+// folder is split files in memory.
+type folder map[ps.Split]*bytes.Buffer
+
+type bufferFile struct{ *bytes.Buffer }
+
+func (bufferFile) Close() error { return nil }
+
+func (f folder) create(id ps.Split) (io.WriteCloser, error) {
+	f[id] = new(bytes.Buffer)
+	return bufferFile{f[id]}, nil
+}
+
+func (f folder) open(id ps.Split) (io.ReadCloser, error) {
+	return io.NopCloser(bytes.NewReader(f[id].Bytes())), nil
+}
+
+// rings is n points in three rings around the origin, which no line divides, with some features that are seldom there.
+func rings(n int) string {
+	var b strings.Builder
+	stream := apps.NewStream(1, 2, 3)
+	uniform := func() float64 { return float64(stream.Uint64()>>11) / (1 << 53) }
+	for i := range n {
+		ring := i % 3
+		radius, angle := 0.3+float64(ring)+0.4*uniform(), 2*math.Pi*uniform()
+		fmt.Fprintf(&b, "%d 1:%.4f 2:%.4f %d:0.1\n", 10*ring, radius*math.Cos(angle), radius*math.Sin(angle), 3+stream.Below(30))
+	}
+	return b.String()
+}
+
+func prepare(t testing.TB, k Kind, text string, splits int) (folder, apps.Dataset) {
+	t.Helper()
+	files := folder{}
+	dataset, err := k.Prepare(apps.Input{Name: "small", Data: strings.NewReader(text)}, apps.Cut{Splits: splits, Holdout: 0.2, Seed: 1}, files.create)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files, dataset
+}
+
+// trained is a network after some clocks.
+type trained struct {
+	program *Program
+	trainer *local.Trainer
+	files   folder
+}
+
+func train(t testing.TB, k Kind, params apps.Params, splits, threads, clocks int) trained {
+	t.Helper()
+	files, dataset := prepare(t, k, rings(600), splits)
+	p, err := k.New(params, dataset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trainer, err := local.New(p, ps.Schema{Splits: splits, Seed: 5}, files.open)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trainer.SetThreads(threads)
+	for range clocks {
+		if _, err := trainer.Step(true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return trained{p.(*Program), trainer, files}
+}
+
+func (m trained) errorRate(t testing.TB) float64 {
+	t.Helper()
+	stats, err := m.program.Evaluate(m.trainer, m.files.open)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.program.Score(stats.TestLoss, stats.TestCount)
+}
+
+func (m trained) weights() (all []float32) {
+	for layer := range m.program.layers() {
+		for row := range m.program.biasRow(layer) + 1 {
+			all = append(all, m.trainer.Row(weights(layer, row))...)
+		}
+	}
+	return all
+}
+
+// deep is small, and has all that a network can have.
+var deep = apps.Params{"hidden": 20, "hidden_2": 12, "hidden_3": 8, "batches": 4, "step": 0.1}
+
+func TestHiddenLayersFindRings(t *testing.T) {
+	network := train(t, Networks(), deep, 3, 1, 600).errorRate(t)
+	linear := train(t, Softmax(), apps.Params{"batches": 4}, 3, 1, 600).errorRate(t)
+	if network > 0.1 || linear < 0.3 {
+		t.Errorf("error rate %v with hidden layers, %v without: want few, and many", network, linear)
+	}
+}
+
+// The gradient, found by differences of the loss.
+func TestGradient(t *testing.T) {
+	sizes := []int{3, 5, 4, 3}
+	n := newNetwork(sizes, 3, 3)
+	stream := apps.NewStream(7, 7, 7)
+	random := func(count int) []float32 {
+		v := make([]float32, count)
+		for i := range v {
+			v[i] = float32(stream.Uint64()>>40)/(1<<23) - 1
+		}
+		return v
+	}
+	var all [][]float32 // every row of weights
+	for i := range n.layers {
+		n.layers[i].bias = random(sizes[i+1])
+		all = append(all, n.layers[i].bias)
+		for row := range sizes[i] {
+			r := random(sizes[i+1])
+			all = append(all, r)
+			if i == 0 {
+				n.first[row] = r
+			} else {
+				n.layers[i].weights[row] = r
+			}
+		}
+	}
+	places, values, class := []uint32{0, 2}, []float32{0.7, -1.3}, 1
+	loss := func() float64 {
+		n.forward(places, values)
+		var total float64
+		for _, s := range n.output() {
+			total += math.Exp(float64(s))
+		}
+		return math.Log(total) - float64(n.output()[class])
+	}
+	before := make([][]float32, len(all))
+	for i := range all {
+		before[i] = slices.Clone(all[i])
+	}
+	n.clearGradient([]uint32{0, 1, 2})
+	if _, finite := n.learn(places, values, class); !finite {
+		t.Fatal("not finite")
+	}
+	n.apply([]uint32{0, 1, 2}, 1)
+	moved := 0
+	for i := range all {
+		gradient := make([]float32, len(all[i]))
+		for j := range gradient {
+			gradient[j] = all[i][j] - before[i][j]
+		}
+		copy(all[i], before[i])
+		defer func(i int, gradient []float32) {
+			for j := range gradient {
+				const h = 1e-3
+				all[i][j] = before[i][j] + h
+				above := loss()
+				all[i][j] = before[i][j] - h
+				below := loss()
+				all[i][j] = before[i][j]
+				if want := (above - below) / (2 * h); math.Abs(float64(gradient[j])-want) > 1e-3 {
+					t.Errorf("row %d, column %d: gradient %v, want %v", i, j, gradient[j], want)
+				}
+			}
+		}(i, gradient)
+		if slices.ContainsFunc(gradient, func(g float32) bool { return g != 0 }) {
+			moved++
+		}
+	}
+	if moved < len(all)/2 {
+		t.Errorf("only %d rows of %d have a gradient", moved, len(all))
+	}
+}
+
+// A clock is the same step, but for rounding, whatever the number of splits.
+func TestSplitsDoNotMatter(t *testing.T) {
+	for _, clocks := range []int{1, 2, 9} {
+		one := train(t, Networks(), deep, 1, 1, clocks).weights()
+		for _, splits := range []int{2, 64} {
+			for i, w := range train(t, Networks(), deep, splits, 1, clocks).weights() {
+				if math.Abs(float64(w-one[i])) > 2e-5 {
+					t.Fatalf("%d splits, %d clocks: weight %d is %v, with 1 split %v", splits, clocks, i, w, one[i])
+				}
+			}
+		}
+	}
+}
+
+// Without noise from float32 in the way: the change of a clock is the last one's, times momentum, less the gradient's
+// step, which a run without momentum and penalty gives.
+func TestMomentumAndPenalty(t *testing.T) {
+	params := func(momentum, l2 float64) apps.Params {
+		return apps.Params{"momentum": momentum, "l2": l2, "batches": 1, "step": 0.01, "decay": 0}
+	}
+	start := train(t, Networks(), params(0.5, 0), 3, 1, 0).weights()
+	first := train(t, Networks(), params(0.5, 0), 3, 1, 1).weights()
+	plain := train(t, Networks(), params(0, 0), 3, 1, 1).weights()
+	penalised := train(t, Networks(), params(0, 10), 3, 1, 1)
+	if !slices.Equal(first, plain) {
+		t.Error("momentum matters in the first clock")
+	}
+	bias := map[int]bool{}
+	at := 0
+	for layer := range penalised.program.layers() {
+		in, out := penalised.program.sizes[layer], penalised.program.sizes[layer+1]
+		for j := range out {
+			bias[at+in*out+j] = true
+		}
+		at += (in + 1) * out
+	}
+	for i, w := range penalised.weights() {
+		want := plain[i]
+		if !bias[i] {
+			want -= 0.01 * 10 * start[i]
+		}
+		if math.Abs(float64(w-want)) > 1e-6 {
+			t.Fatalf("weight %d is %v with penalty, want %v", i, w, want)
+		}
+	}
+	// Two clocks: w2 = w1 - step*g(w1) + momentum*(w1-w0), and without momentum w2 = w1 - step*g(w1), at the same w1.
+	with := train(t, Networks(), params(0.5, 0), 3, 1, 2).weights()
+	without := train(t, Networks(), params(0, 0), 3, 1, 2).weights()
+	for i := range with {
+		if want := without[i] + 0.5*(first[i]-start[i]); math.Abs(float64(with[i]-want)) > 1e-6 {
+			t.Fatalf("weight %d is %v, want %v", i, with[i], want)
+		}
+	}
+}
+
+func TestThreadsDoNotMatter(t *testing.T) {
+	if a, b := train(t, Networks(), deep, 16, 1, 20), train(t, Networks(), deep, 16, 4, 20); !reflect.DeepEqual(a.weights(), b.weights()) {
+		t.Error("1 and 4 threads give different weights")
+	}
+}
+
+// recorded hands out random rows and remembers which were used.
+type recorded struct {
+	rows map[ps.Key][]float32
+	used map[ps.Key]bool
+}
+
+func (r recorded) Row(k ps.Key) []float32 {
+	r.used[k] = true
+	return r.rows[k]
+}
+
+func given(p *Program, keys []ps.Key) recorded {
+	r := recorded{map[ps.Key][]float32{}, map[ps.Key]bool{}}
+	for _, k := range keys {
+		r.rows[k] = make([]float32, p.Tables()[k.Table].Cols)
+		ps.InitRow(9, ps.Table{Init: ps.Init{Low: -1, High: 1}}, k.Table, k.Row, r.rows[k])
+	}
+	return r
+}
+
+func TestRunIsPureAndNeedsAreExact(t *testing.T) {
+	files, dataset := prepare(t, Networks(), rings(60), 20)
+	program, err := Networks().New(deep, dataset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := program.(*Program)
+	load := func(id ps.Split) apps.Split {
+		s, err := p.LoadSplit(id, bytes.NewReader(files[id].Bytes()), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	keepers := map[ps.Key]int{}
+	for id := range ps.Split(20) {
+		old := load(id)
+		for c := ps.Clock(1); c <= 9; c++ {
+			keys := old.Needs(c, []ps.Key{{Table: 99}})
+			if keys[0] != (ps.Key{Table: 99}) {
+				t.Fatal("Needs does not append")
+			}
+			keys = keys[1:]
+			a := given(p, keys)
+			if len(a.rows) != len(keys) {
+				t.Fatalf("split %d, clock %d: a row is asked for twice", id, c)
+			}
+			statsA, errA := old.Run(c, a, false)
+			if len(a.used) != len(keys) {
+				t.Errorf("split %d, clock %d: %d rows asked for, %d used", id, c, len(keys), len(a.used))
+			}
+			b := given(p, keys)
+			statsB, errB := load(id).Run(c, b, false)
+			if errA != nil || errB != nil || statsA != statsB || !reflect.DeepEqual(a.rows, b.rows) {
+				t.Fatalf("split %d, clock %d: %+v and %+v (%v, %v), or rows differ", id, c, statsA, statsB, errA, errB)
+			}
+			for _, k := range keys {
+				if k.Table%2 == 1 && c == 1 {
+					keepers[k]++
+				}
+			}
+			evaluated := given(p, old.EvalNeeds(keys))
+			if stats, err := old.Run(c, evaluated, true); err != nil || stats.Loss != statsA.Loss || len(evaluated.used) != len(evaluated.rows) {
+				t.Errorf("split %d, clock %d: with evaluation %+v, %v", id, c, stats, err)
+			}
+			for _, k := range keys {
+				if !reflect.DeepEqual(a.rows[k], evaluated.rows[k]) {
+					t.Fatalf("split %d, clock %d: evaluation changes the update of %v", id, c, k)
+				}
+			}
+		}
+	}
+	for layer := range p.layers() {
+		for row := range p.biasRow(layer) + 1 {
+			if n := keepers[before(layer, row)]; n != 1 {
+				t.Errorf("row %d of layer %d has %d keepers, want 1", row, layer, n)
+			}
+		}
+	}
+}
+
+func TestAPassTakesEveryExampleOnce(t *testing.T) {
+	for _, batches := range []int{1, 7, 1000} {
+		m := train(t, Softmax(), apps.Params{"batches": batches}, 5, 1, 0)
+		var total apps.Stats
+		for range batches {
+			stats, err := m.trainer.Step(false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			total = total.Add(stats)
+		}
+		if want := m.program.WorkPerClock() * float64(batches); total.Examples != 480 || math.Abs(total.Work-want) > 1e-6*want {
+			t.Errorf("%d batches: %d examples, work %v; want 480 and %v", batches, total.Examples, total.Work, want)
+		}
+	}
+}
+
+func TestDivergenceIsAnError(t *testing.T) {
+	files, dataset := prepare(t, Softmax(), rings(60), 2)
+	p, err := Softmax().New(apps.Params{"step": 10, "l2": 10, "batches": 1}, dataset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trainer, err := local.New(p, ps.Schema{Splits: 2, Seed: 1}, files.open)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 {
+		if _, err = trainer.Step(false); err != nil {
+			break
+		}
+	}
+	if err == nil || !strings.Contains(err.Error(), "diverged") {
+		t.Errorf("error %v, want that it diverged", err)
+	}
+}
+
+// A prediction from the model file alone agrees with the program's.
+func TestExport(t *testing.T) {
+	m := train(t, Networks(), deep, 3, 1, 300)
+	exported, err := m.program.Export(m.trainer, m.files.open)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "m.safetensors")
+	if err := exported.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	back, err := model.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back.Metadata["sizes"] != "[32,20,12,8,3]" || back.Metadata["classes"] != `["0","10","20"]` {
+		t.Errorf("metadata %v", back.Metadata)
+	}
+	if want := fmt.Sprintf("%.6g", 1-m.errorRate(t)); back.Metadata["accuracy"] != want {
+		t.Errorf("accuracy %s, want %s", back.Metadata["accuracy"], want)
+	}
+	for ring := range 3 {
+		x := make([]float32, 32)
+		x[0] = 0.5 + float32(ring)
+		for layer := 1; layer <= 4; layer++ {
+			w, _ := back.Tensor(fmt.Sprintf("layer%d.weight", layer))
+			b, _ := back.Tensor(fmt.Sprintf("layer%d.bias", layer))
+			y := slices.Clone(b.Float)
+			for i := range x {
+				for j := range y {
+					y[j] += max(x[i], 0) * w.Float[i*len(y)+j]
+				}
+			}
+			x = y
+		}
+		if best(x) != ring {
+			t.Errorf("a point in ring %d is said to be in ring %d", ring, best(x))
+		}
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	_, dataset := prepare(t, Networks(), rings(60), 2)
+	for _, c := range []struct {
+		kind   Kind
+		params apps.Params
+		want   string
+	}{
+		{Networks(), apps.Params{"hidden_3": 4}, "dnn: parameter hidden_3 is 4, but there is no second"},
+		{Softmax(), apps.Params{"hidden": 4}, `mlr: unknown parameter "hidden"`},
+		{Networks(), apps.Params{"hidden": 0}, "dnn: parameter hidden: 0 is out of range"},
+		{Softmax(), apps.Params{"target": 1}, "mlr: target is for tables"},
+	} {
+		if _, err := c.kind.New(c.params, dataset); err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%v: %v, want %q", c.params, err, c.want)
+		}
+	}
+}

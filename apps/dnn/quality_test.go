@@ -1,0 +1,128 @@
+package dnn
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/apps/local"
+	"github.com/tierml/tierml/ps"
+)
+
+// mnist is a folder with the public MNIST test images, which are not part of the repository; tests skip without.
+const mnist = "../../../shared/data/ml/mlr"
+
+func prepareMNIST(t testing.TB, k Kind, splits int, seed uint64) (folder, apps.Dataset) {
+	t.Helper()
+	const name = "mnist-t10k-images-idx3-ubyte.gz"
+	file, err := os.Open(filepath.Join(mnist, name))
+	if errors.Is(err, os.ErrNotExist) {
+		t.Skipf("%s is not there: it is a public data set that is not part of the repository", name)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	files := folder{}
+	beside := func(name string) (io.ReadCloser, error) { return os.Open(filepath.Join(mnist, name)) }
+	dataset, err := k.Prepare(apps.Input{Name: name, Data: file, Beside: beside}, apps.Cut{Splits: splits, Holdout: 0.2, Seed: seed}, files.create)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files, dataset
+}
+
+func mnistTrainer(t testing.TB, k Kind, splits int, seed uint64) trained {
+	t.Helper()
+	files, dataset := prepareMNIST(t, k, splits, seed)
+	p, err := k.New(nil, dataset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trainer, err := local.New(p, ps.Schema{Splits: splits, Seed: seed}, files.open)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return trained{p.(*Program), trainer, files}
+}
+
+func TestMNISTAccuracy(t *testing.T) {
+	if testing.Short() {
+		t.Skip("trains for some ten seconds")
+	}
+	for _, c := range []struct {
+		kind   Kind
+		clocks int
+		bar    float64
+	}{{Softmax(), 320, 0.90}, {Networks(), 480, 0.94}} {
+		var accuracies []float64
+		for _, splits := range []int{1, 64} {
+			m := mnistTrainer(t, c.kind, splits, 1)
+			m.trainer.SetThreads(2)
+			for range c.clocks {
+				if _, err := m.trainer.Step(false); err != nil {
+					t.Fatal(err)
+				}
+			}
+			accuracies = append(accuracies, 1-m.errorRate(t))
+		}
+		t.Logf("MNIST test images, %s: accuracy %.4f with 1 split, %.4f with 64", c.kind.name, accuracies[0], accuracies[1])
+		if min(accuracies[0], accuracies[1]) < c.bar || max(accuracies[0], accuracies[1]) > 1.01*min(accuracies[0], accuracies[1]) {
+			t.Errorf("%s: accuracy %.4f with 1 split, %.4f with 64; want at least %v, and within 1 %%", c.kind.name, accuracies[0], accuracies[1], c.bar)
+		}
+	}
+}
+
+func BenchmarkMNIST(b *testing.B) {
+	for _, k := range []Kind{Softmax(), Networks()} {
+		for _, splits := range []int{1, 64} {
+			b.Run(fmt.Sprintf("%s/splits=%d", k.name, splits), func(b *testing.B) {
+				m := mnistTrainer(b, k, splits, 1)
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, err := m.trainer.Step(false); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/500, "ns/example")
+			})
+		}
+	}
+}
+
+// The kernel alone, as no data set is needed: an example of 150 features that are there.
+func BenchmarkLearn(b *testing.B) {
+	for _, sizes := range [][]int{{784, 10}, {784, 128, 10}, {784, 256, 128, 10}} {
+		b.Run(fmt.Sprint(sizes), func(b *testing.B) {
+			n := newNetwork(sizes, 784, 784)
+			var places []uint32
+			var values []float32
+			for k := range uint32(150) {
+				places, values = append(places, 3*k), append(values, 0.01*float32(k%7))
+			}
+			for i := range n.layers {
+				n.layers[i].bias = make([]float32, sizes[i+1])
+				for row := range sizes[i] {
+					r := make([]float32, sizes[i+1])
+					for j := range r {
+						r[j] = float32((row*31+j*17)%13-6) / 60
+					}
+					if i == 0 {
+						n.first[row] = r
+					} else {
+						n.layers[i].weights[row] = r
+					}
+				}
+			}
+			n.clearGradient(places)
+			b.ReportAllocs()
+			for b.Loop() {
+				n.learn(places, values, 3)
+			}
+		})
+	}
+}

@@ -1,0 +1,364 @@
+package dnn
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/apps/labelled"
+	"github.com/tierml/tierml/apps/vector"
+	"github.com/tierml/tierml/ps"
+)
+
+// split is one split in memory. Features are numbered anew among those that occur in it; such numbers are called
+// places.
+type split struct {
+	program  *Program
+	id       ps.Split
+	features []uint32 // by place
+	train    *labelled.Examples
+	test     *labelled.Examples
+	batches  []batch
+	whole    batch // all held-out examples
+	kept     [][]int
+	net      network
+}
+
+// batch is a range of examples and the places of their features, ascending.
+type batch struct {
+	from, to int
+	places   []uint32
+}
+
+func newSplit(p *Program, id ps.Split, train, test *labelled.Examples) *split {
+	s := &split{program: p, id: id, train: train, test: test}
+	s.number()
+	seen := make([]bool, len(s.features))
+	at := 0
+	for number := range p.batches {
+		_, _, end := p.batchAt(ps.Clock(number + 1))
+		from := at
+		for at < train.Len() && int64(train.Ranks[at]) < end {
+			at++
+		}
+		s.batches = append(s.batches, newBatch(train, from, at, seen))
+	}
+	s.whole = newBatch(test, 0, test.Len(), seen)
+	most := len(s.whole.places)
+	for _, b := range s.batches {
+		most = max(most, len(b.places))
+	}
+	for layer := range p.layers() {
+		s.kept = append(s.kept, p.keptBy(id, layer))
+	}
+	s.net = newNetwork(p.sizes, len(s.features), most)
+	return s
+}
+
+// number turns features into places.
+func (s *split) number() {
+	s.features = append(slices.Clone(s.train.Index), s.test.Index...)
+	slices.Sort(s.features)
+	s.features = slices.Clone(slices.Compact(s.features))
+	place := make([]uint32, s.program.task.Inputs)
+	for p, feature := range s.features {
+		place[feature] = uint32(p)
+	}
+	for _, e := range []*labelled.Examples{s.train, s.test} {
+		for i, feature := range e.Index {
+			e.Index[i] = place[feature]
+		}
+	}
+}
+
+// newBatch lists the places that examples touch. Seen is working memory, all false before and after.
+func newBatch(e *labelled.Examples, from, to int, seen []bool) batch {
+	b := batch{from: from, to: to}
+	for _, place := range e.Index[e.Start[from]:e.Start[to]] {
+		if !seen[place] {
+			seen[place] = true
+			b.places = append(b.places, place)
+		}
+	}
+	slices.Sort(b.places)
+	for _, place := range b.places {
+		seen[place] = false
+	}
+	return b
+}
+
+func (b *batch) empty() bool { return b.from == b.to }
+
+func weights(layer, row int) ps.Key {
+	return ps.Key{Table: weightsTable(layer), Row: ps.RowID(row)}
+}
+
+func before(layer, row int) ps.Key {
+	return ps.Key{Table: beforeTable(layer), Row: ps.RowID(row)}
+}
+
+// keys lists the weights that a batch touches, each once; leave out those of some rows.
+func (s *split) keys(b *batch, keys []ps.Key, leaveOut func(row int) bool) []ps.Key {
+	if b.empty() {
+		return keys
+	}
+	p := s.program
+	for _, place := range b.places {
+		if row := int(s.features[place]); !leaveOut(row) {
+			keys = append(keys, weights(0, row))
+		}
+	}
+	if row := p.biasRow(0); !leaveOut(row) {
+		keys = append(keys, weights(0, row))
+	}
+	for layer := 1; layer < p.layers(); layer++ {
+		for row := range p.biasRow(layer) + 1 {
+			if !leaveOut(row) {
+				keys = append(keys, weights(layer, row))
+			}
+		}
+	}
+	return keys
+}
+
+// Needs lists the rows of the batch's features, all rows of the further layers, and the rows that are kept here with
+// what they were before.
+func (s *split) Needs(c ps.Clock, keys []ps.Key) []ps.Key {
+	for layer, rows := range s.kept {
+		for _, row := range rows {
+			keys = append(keys, weights(layer, row), before(layer, row))
+		}
+	}
+	number, _, _ := s.program.batchAt(c)
+	return s.keys(&s.batches[number], keys, s.keeps)
+}
+
+// keeps says whether a row is kept here, in any layer.
+func (s *split) keeps(row int) bool { return row%s.program.task.Dataset.Splits == int(s.id) }
+
+// EvalNeeds lists the rows of the held-out examples.
+func (s *split) EvalNeeds(keys []ps.Key) []ps.Key {
+	return s.keys(&s.whole, keys, func(int) bool { return false })
+}
+
+// bind looks each row of a batch up once, so that the inner loops need not.
+func (s *split) bind(b *batch, rows apps.Rows) {
+	if b.empty() {
+		return
+	}
+	n := &s.net
+	for _, place := range b.places {
+		n.first[place] = rows.Row(weights(0, int(s.features[place])))
+	}
+	for layer := range n.layers {
+		n.layers[layer].bias = rows.Row(weights(layer, s.program.biasRow(layer)))
+		if layer > 0 {
+			for row := range n.layers[layer].weights {
+				n.layers[layer].weights[row] = rows.Row(weights(layer, row))
+			}
+		}
+	}
+}
+
+// Run adds the batch's part of the step, and the momentum and penalty of the rows that are kept here.
+func (s *split) Run(c ps.Clock, rows apps.Rows, evaluate bool) (apps.Stats, error) {
+	if c < 1 {
+		return apps.Stats{}, fmt.Errorf("clock %d: the first one is 1", c)
+	}
+	var stats apps.Stats
+	if evaluate {
+		s.bind(&s.whole, rows)
+		stats.TestCount, stats.TestLoss = s.evaluate()
+	}
+	p := s.program
+	number, first, end := p.batchAt(c)
+	b := &s.batches[number]
+	s.bind(b, rows)
+	s.net.clearGradient(b.places)
+	for i := b.from; i < b.to; i++ {
+		places, values := s.train.Row(i)
+		right, finite := s.net.learn(places, values, int(s.train.Targets[i]))
+		if !finite {
+			return stats, fmt.Errorf("%s diverged by clock %d: lower step (now %v) or momentum (now %v)", p.name, c, p.step, p.momentum)
+		}
+		if !right {
+			stats.Loss++
+		}
+	}
+	stats.Examples = int64(b.to - b.from)
+	stats.Work = p.work(stats.Examples, int64(s.train.Start[b.to]-s.train.Start[b.from]))
+	step := p.stepAt(c)
+	s.coast(c, step, rows) // before the gradient is applied, which it must not count
+	if !b.empty() {
+		s.net.apply(b.places, float32(-step/float64(end-first)))
+	}
+	return stats, nil
+}
+
+// coast applies momentum and penalty to the rows kept here.
+func (s *split) coast(c ps.Clock, step float64, rows apps.Rows) {
+	p := s.program
+	for layer, list := range s.kept {
+		for _, row := range list {
+			now, last := rows.Row(weights(layer, row)), rows.Row(before(layer, row))
+			if c == 1 {
+				copy(last, now) // nothing has moved yet
+			}
+			shrink := float32(step * p.l2)
+			if row == p.biasRow(layer) {
+				shrink = 0
+			}
+			for j, w := range now {
+				now[j] = w + (float32(p.momentum*(w-last[j])) - float32(shrink*w))
+				last[j] = w
+			}
+		}
+	}
+}
+
+// evaluate measures the held-out examples with the rows that are bound.
+func (s *split) evaluate() (count int64, errors float64) {
+	for i := range s.test.Len() {
+		places, values := s.test.Row(i)
+		s.net.forward(places, values)
+		if best(s.net.output()) != int(s.test.Targets[i]) {
+			errors++
+		}
+	}
+	return int64(s.test.Len()), errors
+}
+
+// best gives the place of the greatest value, the first of several.
+func best(values []float32) int {
+	at := 0
+	for i, v := range values {
+		if v > values[at] {
+			at = i
+		}
+	}
+	return at
+}
+
+// network is the weights that are bound, and the working memory of one example.
+type network struct {
+	first  [][]float32 // by place: a feature's row of the first layer
+	layers []layer
+
+	// The first layer's gradient, by place: rows cut from memory for the places of the present batch.
+	firstGradient [][]float32
+	memory        []float32
+}
+
+// layer is a layer with weights. Of the first one, weights and gradients are in network.first.
+type layer struct {
+	weights      [][]float32 // by input
+	bias         []float32
+	gradient     [][]float32
+	biasGradient []float32
+	out          []float32 // of the present example: what the units give
+	slope        []float32 // of the present example: derivative of its loss by the units' weighted sums
+}
+
+func newNetwork(sizes []int, places, most int) network {
+	n := network{
+		first:         make([][]float32, places),
+		firstGradient: make([][]float32, places),
+		memory:        make([]float32, most*sizes[1]),
+	}
+	for i := range len(sizes) - 1 {
+		in, out := sizes[i], sizes[i+1]
+		l := layer{biasGradient: make([]float32, out), out: make([]float32, out), slope: make([]float32, out)}
+		if i > 0 {
+			l.weights, l.gradient = make([][]float32, in), make([][]float32, in)
+			memory := make([]float32, in*out)
+			for row := range l.gradient {
+				l.gradient[row] = memory[row*out : (row+1)*out]
+			}
+		}
+		n.layers = append(n.layers, l)
+	}
+	return n
+}
+
+func (n *network) output() []float32 { return n.layers[len(n.layers)-1].out }
+
+// forward works out what all units give for an example; the outputs are scores, not yet probabilities.
+func (n *network) forward(places []uint32, values []float32) {
+	out := n.layers[0].out
+	copy(out, n.layers[0].bias)
+	for k, place := range places {
+		vector.Axpy(values[k], n.first[place], out)
+	}
+	for i := 1; i < len(n.layers); i++ {
+		in, l := out, &n.layers[i]
+		for j, v := range in {
+			in[j] = max(v, 0)
+		}
+		out = l.out
+		copy(out, l.bias)
+		for j, v := range in {
+			if v != 0 {
+				vector.Axpy(v, l.weights[j], out)
+			}
+		}
+	}
+}
+
+// learn adds the gradient of one example. It says whether the example's class was found, and whether all is finite.
+func (n *network) learn(places []uint32, values []float32, class int) (right, finite bool) {
+	n.forward(places, values)
+	last := &n.layers[len(n.layers)-1]
+	right = best(last.out) == class
+	vector.Softmax(last.out)
+	if p := last.out[class]; p-p != 0 {
+		return right, false
+	}
+	copy(last.slope, last.out)
+	last.slope[class]--
+	for i := len(n.layers) - 1; i > 0; i-- {
+		l, in := &n.layers[i], &n.layers[i-1]
+		vector.Axpy(1, l.slope, l.biasGradient)
+		for j, v := range in.out {
+			in.slope[j] = 0
+			if v > 0 { // a unit that is cut off neither learns nor passes on
+				vector.Axpy(v, l.slope, l.gradient[j])
+				in.slope[j] = vector.Dot(l.weights[j], l.slope)
+			}
+		}
+	}
+	slope := n.layers[0].slope
+	vector.Axpy(1, slope, n.layers[0].biasGradient)
+	for k, place := range places {
+		vector.Axpy(values[k], slope, n.firstGradient[place])
+	}
+	return right, true
+}
+
+// clearGradient begins a batch.
+func (n *network) clearGradient(places []uint32) {
+	width := len(n.layers[0].out)
+	clear(n.memory[:len(places)*width])
+	for i, place := range places {
+		n.firstGradient[place] = n.memory[i*width : (i+1)*width]
+	}
+	for i := range n.layers {
+		clear(n.layers[i].biasGradient)
+		for _, row := range n.layers[i].gradient {
+			clear(row)
+		}
+	}
+}
+
+// apply adds the gradient, times a factor, to the weights.
+func (n *network) apply(places []uint32, factor float32) {
+	for _, place := range places {
+		vector.Axpy(factor, n.firstGradient[place], n.first[place])
+	}
+	for i := range n.layers {
+		l := &n.layers[i]
+		vector.Axpy(factor, l.biasGradient, l.bias)
+		for row, gradient := range l.gradient {
+			vector.Axpy(factor, gradient, l.weights[row])
+		}
+	}
+}

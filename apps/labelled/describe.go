@@ -1,0 +1,41 @@
+package labelled
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"github.com/tierml/tierml/apps/model"
+)
+
+// Describe adds to a model file what is needed to encode examples as the model was trained on: "unit", by which raw
+// values of LIBSVM files and pixels are multiplied, or for tables the names of the "features" and the tensors
+// feature_mean and feature_scale, F32 [features]: (value - mean) / scale, which leaves words (0 or 1) as they are.
+// The names of a classification's "classes" are a JSON list too.
+func (t *Task) Describe(m *model.Model) {
+	m.Metadata["target"] = t.Target.Name
+	m.Metadata["unit"] = strconv.FormatFloat(t.Data.Unit, 'g', -1, 64)
+	if len(t.Classes) > 0 {
+		m.Metadata["classes"] = list(t.Classes)
+	}
+	if !t.Data.Table() {
+		return
+	}
+	m.Metadata["features"] = list(t.Names())
+	means, scales := make([]float32, t.Inputs), make([]float32, t.Inputs)
+	for i := range scales {
+		scales[i] = 1
+	}
+	for i, offset := range t.offsets {
+		if c := t.Data.Columns[i]; offset >= 0 && len(c.Words) == 0 {
+			means[offset], scales[offset] = float32(c.Mean), float32(c.Scale)
+		}
+	}
+	m.Tensors = append(m.Tensors,
+		model.Tensor{Name: "feature_mean", Shape: []int{t.Inputs}, Float: means},
+		model.Tensor{Name: "feature_scale", Shape: []int{t.Inputs}, Float: scales})
+}
+
+func list(words []string) string {
+	text, _ := json.Marshal(words) // strings cannot fail
+	return string(text)
+}

@@ -1,0 +1,330 @@
+package labelled
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/apps/input"
+	"github.com/tierml/tierml/ps"
+)
+
+// Prepare reads a LIBSVM file, an IDX file of images or a CSV table, told by its first bytes, and cuts it into
+// splits. The labels of images are read from the file beside it whose name has labels for images and idx1 for
+// idx3, as the MNIST files are named.
+func Prepare(in apps.Input, cut apps.Cut, create apps.Create) (apps.Dataset, error) {
+	if err := checkCut(cut); err != nil {
+		return apps.Dataset{}, err
+	}
+	s, err := read(in)
+	if err != nil {
+		return apps.Dataset{}, err
+	}
+	n := len(s.all.labels)
+	if n > math.MaxInt32 {
+		return apps.Dataset{}, fmt.Errorf("%s: %d examples are more than %d", in.Name, n, math.MaxInt32)
+	}
+	order := shuffled(n, cut.Seed)
+	held := int(math.Round(float64(n) * cut.Holdout))
+	test, train := order[:held], order[held:]
+	if len(train) < cut.Splits {
+		return apps.Dataset{}, fmt.Errorf("%s: %d examples to train on cannot be spread over %d splits: ask for fewer splits, or hold out less",
+			in.Name, len(train), cut.Splits)
+	}
+	s.describe(train)
+	if err := s.write(train, test, cut.Splits, create); err != nil {
+		return apps.Dataset{}, err
+	}
+	detail, err := json.Marshal(s.data)
+	if err != nil {
+		return apps.Dataset{}, fmt.Errorf("encode the dataset's details: %w", err)
+	}
+	return apps.Dataset{Splits: cut.Splits, Examples: int64(len(train)), Test: int64(held), BadLines: s.badLines, Detail: detail}, nil
+}
+
+func checkCut(cut apps.Cut) error {
+	if cut.Splits < 1 {
+		return fmt.Errorf("%d splits: write 1 or more", cut.Splits)
+	}
+	if !(cut.Holdout >= 0 && cut.Holdout < 1) {
+		return fmt.Errorf("held-out share %v: write a number from 0 up to, but not including, 1", cut.Holdout)
+	}
+	return nil
+}
+
+// purposeOrder keeps this use of the seed apart from all others.
+const purposeOrder = 0x6f72646572 // "order"
+
+// shuffled gives the numbers below n in an order drawn from the seed.
+func shuffled(n int, seed uint64) []int {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	stream := apps.NewStream(ps.Hash(purposeOrder, seed), 0, 0)
+	apps.Shuffle(&stream, order)
+	return order
+}
+
+// source is the whole input in memory, in the file's order.
+type source struct {
+	data     Data
+	all      examples // without ranks
+	badLines int
+}
+
+const wantedFormats = "want LIBSVM (label index:value ...), a CSV table with a header, or IDX images (the MNIST format)"
+
+func read(in apps.Input) (*source, error) {
+	plain, err := input.Decompress(in.Data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", in.Name, err)
+	}
+	defer plain.Close()
+	buffered := bufio.NewReaderSize(plain, 1<<16)
+	first, err := buffered.Peek(1 << 16)
+	if err != nil && err != io.EOF {
+		return nil, fmt.Errorf("%s: %w", in.Name, err)
+	}
+	if len(first) >= 2 && first[0] == 0 && first[1] == 0 {
+		return readImages(in, buffered)
+	}
+	line, _, _ := bytes.Cut(first, []byte("\n"))
+	switch {
+	case looksSparse(first):
+		return readSparse(in, buffered)
+	case bytes.ContainsRune(line, ','):
+		return readTable(in, buffered)
+	}
+	return nil, &input.LineError{File: in.Name, Line: 1, Reason: "the format is not known: " + wantedFormats}
+}
+
+// looksSparse says whether the first line with something in it starts as a LIBSVM file does: a number, then
+// nothing or index:value.
+func looksSparse(text []byte) bool {
+	for line := range bytes.Lines(text) {
+		line, _, _ = bytes.Cut(line, []byte("#"))
+		words := bytes.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		if _, err := strconv.ParseFloat(string(words[0]), 64); err != nil {
+			return false
+		}
+		return len(words) == 1 || bytes.ContainsRune(words[1], ':')
+	}
+	return false
+}
+
+func readSparse(in apps.Input, r io.Reader) (*source, error) {
+	file, err := input.ReadLIBSVM(in.Name, r, in.MaxBadLines)
+	if err != nil {
+		return nil, err
+	}
+	s := &source{
+		data:     Data{Features: max(1, file.Features), Unit: 1, Columns: []Column{{Name: "label"}}},
+		all:      examples{start: file.Start, index: file.Index, value: file.Value},
+		badLines: file.BadLines,
+	}
+	for i, label := range file.Labels {
+		if math.Abs(label) > math.MaxFloat32 {
+			return nil, fmt.Errorf("%s: label %v of example %d is too large", in.Name, label, i+1)
+		}
+		s.all.labels = append(s.all.labels, float32(label))
+	}
+	return s, nil
+}
+
+// labelsName is the name of the file of labels that belongs to a file of images; "" if the name does not say.
+func labelsName(images string) string {
+	images = images[strings.LastIndexAny(images, `/\`)+1:]
+	name := strings.Replace(strings.Replace(images, "images", "labels", 1), "idx3", "idx1", 1)
+	if name == images {
+		return ""
+	}
+	return name
+}
+
+func readImages(in apps.Input, r io.Reader) (*source, error) {
+	images, err := input.ReadIDX(in.Name, r)
+	if err != nil {
+		return nil, err
+	}
+	if len(images.Shape) < 2 {
+		return nil, fmt.Errorf("%s: one-dimensional: name the file of images, not of labels", in.Name)
+	}
+	name := labelsName(in.Name)
+	if name == "" || in.Beside == nil {
+		return nil, fmt.Errorf("%s: its labels cannot be found: name the files as in train-images-idx3-ubyte and train-labels-idx1-ubyte, in one folder", in.Name)
+	}
+	file, err := in.Beside(name)
+	if err != nil {
+		return nil, fmt.Errorf("%s: its labels: %w", in.Name, err)
+	}
+	labels, err := input.ReadIDX(name, file)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return nil, err
+	}
+	if len(labels.Shape) != 1 || labels.Shape[0] != images.Shape[0] {
+		return nil, fmt.Errorf("%s: %v labels for %d images", name, labels.Shape, images.Shape[0])
+	}
+	return imageSource(images, labels.Data), nil
+}
+
+// imageSource keeps the pixels that are not black: of handwriting, a fifth.
+func imageSource(images input.IDX, labels []byte) *source {
+	pixels := len(images.Data) / len(labels)
+	s := &source{data: Data{Features: pixels, Unit: 1.0 / 255, Columns: []Column{{Name: "label"}}}}
+	s.all.start = []int{0}
+	for i, label := range labels {
+		for p, v := range images.Data[i*pixels : (i+1)*pixels] {
+			if v != 0 {
+				s.all.index, s.all.value = append(s.all.index, uint32(p)), append(s.all.value, float32(v))
+			}
+		}
+		s.all.labels = append(s.all.labels, float32(label))
+		s.all.start = append(s.all.start, len(s.all.index))
+	}
+	return s
+}
+
+func readTable(in apps.Input, r io.Reader) (*source, error) {
+	file, err := input.ReadTable(in.Name, r, in.MaxBadLines)
+	if err != nil {
+		return nil, err
+	}
+	if len(file.Columns) < 2 {
+		return nil, fmt.Errorf("%s: one column: nothing to predict it from", in.Name)
+	}
+	s := &source{data: Data{Unit: 1}, all: examples{labels: make([]float32, file.Rows), start: []int{0}}, badLines: file.BadLines}
+	for _, c := range file.Columns {
+		s.data.Columns = append(s.data.Columns, Column{Name: c.Name, Words: c.Words})
+	}
+	for row := range file.Rows {
+		for i, c := range file.Columns {
+			if v := c.Values[row]; v == v { // something is there
+				s.all.index, s.all.value = append(s.all.index, uint32(i)), append(s.all.value, v)
+			} else {
+				s.data.Columns[i].Missing++
+			}
+		}
+		s.all.start = append(s.all.start, len(s.all.index))
+	}
+	return s, nil
+}
+
+// describe measures the training examples, in the order given.
+func (s *source) describe(train []int) {
+	if !s.data.Table() {
+		s.data.Columns[0].measure(s.all.labels, pick(s.all.labels, train))
+		for _, i := range train {
+			s.data.Entries += int64(s.all.start[i+1] - s.all.start[i])
+		}
+	} else {
+		all, some := s.byColumn(nil), s.byColumn(train)
+		for i := range s.data.Columns {
+			s.data.Columns[i].measure(all[i], some[i])
+		}
+	}
+	s.data.Curvature = curvature(s, train)
+}
+
+func pick(values []float32, which []int) []float32 {
+	picked := make([]float32, len(which))
+	for i, w := range which {
+		picked[i] = values[w]
+	}
+	return picked
+}
+
+// byColumn lists the values that are there of some rows; nil: of all.
+func (s *source) byColumn(rows []int) [][]float32 {
+	columns := make([][]float32, len(s.data.Columns))
+	take := func(row int) {
+		for k := s.all.start[row]; k < s.all.start[row+1]; k++ {
+			columns[s.all.index[k]] = append(columns[s.all.index[k]], s.all.value[k])
+		}
+	}
+	if rows == nil {
+		for row := range s.all.labels {
+			take(row)
+		}
+	}
+	for _, row := range rows {
+		take(row)
+	}
+	return columns
+}
+
+// measure fills in what all values say (which there are) and what those to train on say.
+func (c *Column) measure(all, train []float32) {
+	c.Present, c.Scale = int64(len(train)), 1
+	if len(c.Words) > 0 {
+		return
+	}
+	seen := map[float32]bool{}
+	for _, v := range all {
+		if seen[v] = true; len(seen) > MaxClasses {
+			break
+		}
+	}
+	if len(seen) <= MaxClasses {
+		for v := range seen {
+			c.Values = append(c.Values, float64(v))
+		}
+		slices.Sort(c.Values)
+	}
+	if len(train) == 0 {
+		return
+	}
+	var sum, squares float64
+	for _, v := range train {
+		sum += float64(v)
+	}
+	c.Mean = sum / float64(len(train))
+	for _, v := range train {
+		d := float64(v) - c.Mean
+		squares += float64(d * d)
+	}
+	if scale := math.Sqrt(squares / float64(len(train))); scale > 0 {
+		c.Scale = scale
+	}
+}
+
+// write deals the examples out: the one of rank r goes to split r mod splits.
+func (s *source) write(train, test []int, splits int, create apps.Create) error {
+	for id := range splits {
+		file := splitFile{id: ps.Split(id), features: uint32(s.data.storedFeatures())}
+		s.deal(&file.train, train, id, splits)
+		s.deal(&file.test, test, id, splits)
+		w, err := create(file.id)
+		if err == nil {
+			_, err = w.Write(file.encode())
+			err = errors.Join(err, w.Close())
+		}
+		if err != nil {
+			return fmt.Errorf("write split %d: %w", id, err)
+		}
+	}
+	return nil
+}
+
+func (s *source) deal(to *examples, order []int, from, step int) {
+	to.start = []int{0}
+	for rank := from; rank < len(order); rank += step {
+		i := order[rank]
+		to.ranks = append(to.ranks, uint32(rank))
+		to.labels = append(to.labels, s.all.labels[i])
+		to.index = append(to.index, s.all.index[s.all.start[i]:s.all.start[i+1]]...)
+		to.value = append(to.value, s.all.value[s.all.start[i]:s.all.start[i+1]]...)
+		to.start = append(to.start, len(to.index))
+	}
+}

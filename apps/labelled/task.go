@@ -1,0 +1,292 @@
+package labelled
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/ps"
+)
+
+// Task is a dataset with one column chosen as the target and the others turned into features:
+//
+//   - A table's numbers are standardised: less the column's mean, divided by its standard deviation. A number that
+//     is missing counts as the mean, hence as 0.
+//   - A column of words becomes one feature for each of its words, 1 where the word is and else 0. A word that is
+//     missing leaves all of them 0.
+//   - Features of LIBSVM files are taken as they are, pixels of images as shares from 0 to 1.
+type Task struct {
+	Dataset apps.Dataset
+	Data    Data
+	// Target is the chosen column.
+	Target Column
+	// Inputs is the number of features.
+	Inputs int
+	// Classes are the names of the target's classes; empty for a task of regression.
+	Classes []string
+	// Entries is the number of features that are not missing (in tables) or not zero, over all training examples.
+	Entries int64
+
+	target  int   // the column's place
+	offsets []int // by column: its first feature; -1 for the target
+}
+
+// Regression makes the task of predicting a number. Target is the column's number, from 1; 0 takes a table's last
+// column of numbers. For other files than tables it must be 0.
+func Regression(dataset apps.Dataset, target int) (*Task, error) {
+	return newTask(dataset, target, func(columns []Column) int {
+		for i := len(columns) - 1; i >= 0; i-- {
+			if len(columns[i].Words) == 0 {
+				return i
+			}
+		}
+		return len(columns) - 1
+	}, func(t *Task) error {
+		if len(t.Target.Words) > 0 {
+			return fmt.Errorf("column %q holds words: they can be classes, but not be predicted as a number; %s", t.Target.Name, t.columns())
+		}
+		return nil
+	})
+}
+
+// targetNames are what people call the column to predict.
+var targetNames = []string{"class", "label", "target", "y"}
+
+// Classification makes the task of predicting a class. Target is the column's number, from 1; 0 takes a table's
+// column named class, label, target or y, else the last one.
+func Classification(dataset apps.Dataset, target int) (*Task, error) {
+	return newTask(dataset, target, func(columns []Column) int {
+		for i, c := range columns {
+			if slices.Contains(targetNames, strings.ToLower(c.Name)) {
+				return i
+			}
+		}
+		return len(columns) - 1
+	}, func(t *Task) error {
+		t.Classes = t.Target.Words
+		for _, v := range t.Target.Values {
+			t.Classes = append(t.Classes, strconv.FormatFloat(v, 'g', -1, 64))
+		}
+		if len(t.Classes) < 2 {
+			return fmt.Errorf("column %q cannot be the class: it has either one value or more than %d; %s", t.Target.Name, MaxClasses, t.columns())
+		}
+		return nil
+	})
+}
+
+func newTask(dataset apps.Dataset, target int, choose func([]Column) int, check func(*Task) error) (*Task, error) {
+	data, err := dataOf(dataset)
+	if err != nil {
+		return nil, err
+	}
+	t := &Task{Dataset: dataset, Data: data, Inputs: data.Features, Entries: data.Entries}
+	switch {
+	case target == 0:
+		t.target = choose(data.Columns)
+	case !data.Table():
+		return nil, errors.New("target is for tables: the label of this file is what stands first in each line, or in the file of labels; write 0")
+	case target > len(data.Columns):
+		return nil, fmt.Errorf("target %d: %s", target, t.columns())
+	default:
+		t.target = target - 1
+	}
+	t.Target = data.Columns[t.target]
+	if t.Target.Missing > 0 {
+		return nil, fmt.Errorf("column %q cannot be the target: %d examples lack it; %s", t.Target.Name, t.Target.Missing, t.columns())
+	}
+	if err := check(t); err != nil {
+		return nil, err
+	}
+	if data.Table() {
+		t.layOut()
+	}
+	return t, nil
+}
+
+// columns tells which columns there are, for messages.
+func (t *Task) columns() string {
+	var b strings.Builder
+	b.WriteString("set target to the number of one of the columns:")
+	for i, c := range t.Data.Columns {
+		fmt.Fprintf(&b, " %d %s", i+1, c.Name)
+	}
+	return b.String()
+}
+
+// layOut gives each column but the target its features.
+func (t *Task) layOut() {
+	t.offsets = make([]int, len(t.Data.Columns))
+	for i, c := range t.Data.Columns {
+		if i == t.target {
+			t.offsets[i] = -1
+			continue
+		}
+		t.offsets[i] = t.Inputs
+		t.Inputs += max(1, len(c.Words))
+		t.Entries += c.Present
+	}
+}
+
+// Names are the features' names: a column's, or column=word. Only tables have them.
+func (t *Task) Names() []string {
+	var names []string
+	for i, offset := range t.offsets {
+		c := t.Data.Columns[i]
+		switch {
+		case offset < 0:
+		case len(c.Words) == 0:
+			names = append(names, c.Name)
+		default:
+			for _, word := range c.Words {
+				names = append(names, c.Name+"="+word)
+			}
+		}
+	}
+	return names
+}
+
+// Examples are sparse rows with a target. Row i has the entries Start[i] to Start[i+1].
+type Examples struct {
+	Ranks   []uint32  // place in the order of all training examples, ascending
+	Targets []float32 // a class's place in Task.Classes, or the number as the input has it
+	Start   []int
+	Index   []uint32 // feature
+	Value   []float32
+}
+
+// Len is the number of examples.
+func (e *Examples) Len() int { return len(e.Targets) }
+
+// Row gives the entries of example i.
+func (e *Examples) Row(i int) (index []uint32, value []float32) {
+	from, to := e.Start[i], e.Start[i+1]
+	return e.Index[from:to], e.Value[from:to]
+}
+
+// Load reads a split file and encodes its examples.
+func (t *Task) Load(id ps.Split, r io.Reader) (train, test *Examples, err error) {
+	file, err := readSplit(r, id)
+	if err == nil && file.features != uint32(t.storedFeatures()) {
+		err = fmt.Errorf("%d features of %d: it belongs to other data", file.features, t.storedFeatures())
+	}
+	if err == nil {
+		train, err = t.encode(&file.train)
+	}
+	if err == nil {
+		test, err = t.encode(&file.test)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("split %d: %w", id, err)
+	}
+	if n := train.Len(); n > 0 && int64(train.Ranks[n-1]) >= t.Dataset.Examples {
+		return nil, nil, fmt.Errorf("split %d: example %d of %d: it belongs to other data", id, train.Ranks[n-1], t.Dataset.Examples)
+	}
+	return train, test, nil
+}
+
+func (t *Task) storedFeatures() int { return t.Data.storedFeatures() }
+
+// storedFeatures is how many different indices a split file's entries can have.
+func (d Data) storedFeatures() int {
+	if d.Table() {
+		return len(d.Columns)
+	}
+	return d.Features
+}
+
+func (t *Task) encode(stored *examples) (*Examples, error) {
+	e := &Examples{Ranks: stored.ranks, Targets: stored.labels, Start: stored.start, Index: stored.index, Value: stored.value}
+	if t.Data.Table() {
+		if err := t.encodeTable(e, stored); err != nil {
+			return nil, err
+		}
+	} else if t.Data.Unit != 1 {
+		for i := range e.Value {
+			e.Value[i] *= float32(t.Data.Unit)
+		}
+	}
+	if len(t.Classes) == 0 {
+		return e, nil
+	}
+	for i, label := range e.Targets {
+		class := int(label)
+		if len(t.Target.Words) == 0 {
+			found := false
+			if class, found = slices.BinarySearch(t.Target.Values, float64(label)); !found {
+				return nil, fmt.Errorf("%w: label %v is none of the classes", ErrSplit, label)
+			}
+		}
+		if class >= len(t.Classes) {
+			return nil, fmt.Errorf("%w: class %d of %d", ErrSplit, class, len(t.Classes))
+		}
+		e.Targets[i] = float32(class)
+	}
+	return e, nil
+}
+
+// encodeTable turns stored columns into features and picks the target out.
+func (t *Task) encodeTable(e *Examples, stored *examples) error {
+	e.Start, e.Index, e.Value = []int{0}, nil, nil
+	for i := range stored.labels {
+		found := false
+		for k := stored.start[i]; k < stored.start[i+1]; k++ {
+			column, value := int(stored.index[k]), stored.value[k]
+			if column == t.target {
+				e.Targets[i], found = value, true
+				continue
+			}
+			if err := t.encodeField(e, column, value); err != nil {
+				return err
+			}
+		}
+		if t.target >= 0 && !found {
+			return fmt.Errorf("%w: an example without a target", ErrSplit)
+		}
+		e.Start = append(e.Start, len(e.Index))
+	}
+	return nil
+}
+
+func (t *Task) encodeField(e *Examples, column int, value float32) error {
+	c := &t.Data.Columns[column]
+	offset := t.offsets[column]
+	if len(c.Words) == 0 {
+		e.Index = append(e.Index, uint32(offset))
+		e.Value = append(e.Value, float32((float64(value)-c.Mean)/c.Scale))
+		return nil
+	}
+	if value < 0 || int(value) >= len(c.Words) {
+		return fmt.Errorf("%w: word %v of %d in column %q", ErrSplit, value, len(c.Words), c.Name)
+	}
+	e.Index = append(e.Index, uint32(offset+int(value)))
+	e.Value = append(e.Value, 1)
+	return nil
+}
+
+// Test is the number of held-out examples, and Size that of those to train on.
+func (t *Task) Test() int64 { return t.Dataset.Test }
+
+// Size is the number of examples to train on.
+func (t *Task) Size() int64 { return t.Dataset.Examples }
+
+// EachSplit reads the split files in order.
+func (t *Task) EachSplit(open apps.Open, do func(id ps.Split, train, test *Examples) error) error {
+	for id := range ps.Split(t.Dataset.Splits) {
+		file, err := open(id)
+		if err != nil {
+			return fmt.Errorf("open split %d: %w", id, err)
+		}
+		train, test, err := t.Load(id, file)
+		if err := errors.Join(err, file.Close()); err != nil {
+			return err
+		}
+		if err := do(id, train, test); err != nil {
+			return fmt.Errorf("split %d: %w", id, err)
+		}
+	}
+	return nil
+}

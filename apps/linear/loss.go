@@ -1,0 +1,77 @@
+package linear
+
+import (
+	"math"
+
+	"github.com/tierml/tierml/apps/vector"
+)
+
+// loss is a loss function of a score and a goal.
+type loss int
+
+const (
+	squared  loss = iota // e^2/2, e the error
+	logistic             // log(1 + exp(-m)), m = goal * score the margin
+	hinge                // max(0, 1 - m), its corner rounded
+	huber                // e^2/2 up to |e| = delta, then straight on
+)
+
+var lossNames = []string{squared: "squared", logistic: "logistic", hinge: "hinge", huber: "huber"}
+
+// classifies says whether the goals are the classes -1 and 1.
+func (l loss) classifies() bool { return l == logistic || l == hinge }
+
+// rule is a loss function with its width: delta of Huber's, smooth of the hinge.
+type rule struct {
+	loss  loss
+	width float64
+}
+
+// slope gives the derivative of the loss by the score.
+func (r rule) slope(score, goal float32) float32 {
+	switch r.loss {
+	case squared:
+		return score - goal
+	case logistic:
+		return float32(-float64(goal) / (1 + vector.Exp(float64(goal*score))))
+	case hinge:
+		short := 1 - float32(goal*score) // how much the margin falls short
+		return -goal * min(max(short/float32(r.width), 0), 1)
+	}
+	return min(max(score-goal, -float32(r.width)), float32(r.width))
+}
+
+// value gives the loss, for objectives.
+func (r rule) value(score, goal float64) float64 {
+	switch r.loss {
+	case squared:
+		return (score - goal) * (score - goal) / 2
+	case logistic:
+		m := goal * score
+		return math.Log1p(math.Exp(-math.Abs(m))) + max(-m, 0)
+	case hinge:
+		switch short := 1 - goal*score; {
+		case short <= 0:
+			return 0
+		case short < r.width:
+			return short * short / (2 * r.width)
+		default:
+			return short - r.width/2
+		}
+	}
+	if e := math.Abs(score - goal); e > r.width {
+		return r.width * (e - r.width/2)
+	}
+	return (score - goal) * (score - goal) / 2
+}
+
+// curvature is the largest second derivative of the loss by the score.
+func (r rule) curvature() float64 {
+	switch r.loss {
+	case logistic:
+		return 0.25
+	case hinge:
+		return 1 / r.width
+	}
+	return 1
+}

@@ -1,0 +1,268 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/apps/local"
+	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers/node/splitdir"
+)
+
+func newTrainCommand() *cobra.Command {
+	var o trainOptions
+	cmd := &cobra.Command{
+		Use:   "train JOB.yaml",
+		Short: "Train a job in this process alone: no cloud, no markets, all cores",
+		Long: `Train does the training that a job file describes in one process, whatever it says of clouds, and saves the model
+in runs/NAME-N, or in a file of your choice. The model is the one that a run on machines gives in deterministic mode,
+bit for bit, for any number of threads.
+
+It stops after train.clocks clocks, or earlier by one of the stopping rules. Figures are measured every
+train.evaluate_every clocks, before the clock's updates. Ctrl-C saves the model as it is.`,
+		Example: `  tierml train job.yaml
+  tierml train job.yaml -o model.safetensors --until-loss 0.92 --max-time 10m`,
+		Args: oneJobFile,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.check(); err != nil {
+				return usageError{err}
+			}
+			job, err := config.Load(args[0])
+			if err != nil {
+				return err
+			}
+			ctx, release := untilInterrupted(cmd.Context())
+			defer release()
+			return train(ctx, o, job, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&o.output, "output", "o", "", "save the model in this `file` and keep nothing else")
+	flags.IntVar(&o.threads, "threads", runtime.GOMAXPROCS(0), "number of `threads`; the model does not depend on it")
+	flags.Float64Var(&o.untilLoss, "until-loss", math.Inf(-1), "stop when the test `figure` is at or below this (the train figure, if nothing is held out)")
+	flags.Float64Var(&o.untilChange, "until-change", 0, "stop when the train figure changes by less than this `share` between two measurements")
+	flags.DurationVar(&o.maxTime, "max-time", 0, "stop after this `time` of training")
+	flags.Lookup("until-loss").DefValue = ""
+	return cmd
+}
+
+type trainOptions struct {
+	output      string
+	threads     int
+	untilLoss   float64
+	untilChange float64
+	maxTime     time.Duration
+}
+
+func (o trainOptions) check() error {
+	switch {
+	case o.threads < 1:
+		return fmt.Errorf("--threads %d: write 1 or more", o.threads)
+	case math.IsNaN(o.untilLoss):
+		return errors.New("--until-loss: write a number, such as 0.92")
+	case !(o.untilChange >= 0 && o.untilChange < 1):
+		return fmt.Errorf("--until-change %v: write a share from 0 to below 1, such as 0.001", o.untilChange)
+	case o.maxTime < 0:
+		return fmt.Errorf("--max-time %v: write a time above zero, such as 10m", o.maxTime)
+	}
+	return nil
+}
+
+// train trains a job and saves the model.
+func train(ctx context.Context, o trainOptions, job *config.Job, out, progress io.Writer) (err error) {
+	place, err := newTrainPlace(o, job)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, place.close(err == nil || errors.Is(err, context.Canceled))) }()
+	program, dataset, err := prepare(job, splitdir.Create(place.splits))
+	if err != nil {
+		return err
+	}
+	open := func(id ps.Split) (io.ReadCloser, error) { return splitdir.Open(place.splits, id) }
+	trainer, err := local.New(program, ps.Schema{Splits: dataset.Splits, Seed: job.Seed}, open)
+	if err != nil {
+		return err
+	}
+	trainer.SetThreads(o.threads)
+	fmt.Fprintf(progress, "%s: %d examples to train on, %d held out, in %d splits; %d threads\n",
+		program.Name(), dataset.Examples, dataset.Test, dataset.Splits, o.threads)
+	if job.Train.Staleness > 0 {
+		fmt.Fprintf(progress, "Staleness %d has no use in one process: every clock sees the one before\n", job.Train.Staleness)
+	}
+	loop := trainLoop{options: o, job: job, program: program, trainer: trainer, out: progress}
+	why, err := loop.run(ctx)
+	if err != nil {
+		return err
+	}
+	if err := saveTrained(place.model, job, program, trainer, open, out); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "Stopped  after clock %d: %s\nModel    %s\n", trainer.Clock(), why, relative(place.model))
+	if ctx.Err() != nil {
+		return exitError{exitInterrupted, fmt.Errorf("ended before it was done: %w", ctx.Err())}
+	}
+	return nil
+}
+
+// trainLoop runs clocks until it is time to stop.
+type trainLoop struct {
+	options  trainOptions
+	job      *config.Job
+	program  apps.Program
+	trainer  *local.Trainer
+	out      io.Writer
+	examples int64   // since the last line
+	last     float64 // train figure of the last measurement
+}
+
+// run gives the reason why it stopped.
+func (l *trainLoop) run(ctx context.Context) (why string, err error) {
+	start := time.Now()
+	lap := start
+	for clock := 1; clock <= l.job.Train.Clocks; clock++ {
+		if ctx.Err() != nil {
+			return "interrupted", nil
+		}
+		if limit := l.options.maxTime; limit > 0 && time.Since(start) >= limit {
+			return fmt.Sprintf("--max-time %v is over", limit), nil
+		}
+		evaluate := clock%l.job.Train.EvaluateEvery == 0 || clock == 1
+		stats, err := l.trainer.Step(evaluate)
+		if err != nil {
+			return "", fmt.Errorf("training: %w", err)
+		}
+		l.examples += stats.Examples
+		if !evaluate {
+			continue
+		}
+		now := time.Now()
+		if why := l.measured(clock, stats, now.Sub(start), now.Sub(lap)); why != "" {
+			return why, nil
+		}
+		lap, l.examples = now, 0
+	}
+	return "all clocks are done", nil
+}
+
+// measured prints a line of progress and applies the stopping rules.
+func (l *trainLoop) measured(clock int, stats apps.Stats, elapsed, lap time.Duration) (why string) {
+	name := l.program.ScoreName()
+	line := fmt.Sprintf("%8.1fs  clock %*d of %d", elapsed.Seconds(), len(strconv.Itoa(l.job.Train.Clocks)), clock, l.job.Train.Clocks)
+	watched, have := 0.0, false
+	change := math.Inf(1)
+	if stats.Examples > 0 {
+		watched, have = l.program.Score(stats.Loss, stats.Examples), true
+		line += fmt.Sprintf("  train %s %-8.5g", name, watched)
+		if clock > 1 {
+			change = math.Abs(watched-l.last) / max(math.Abs(l.last), math.SmallestNonzeroFloat64)
+		}
+		l.last = watched
+	}
+	if stats.TestCount > 0 {
+		watched, have = l.program.Score(stats.TestLoss, stats.TestCount), true
+		line += fmt.Sprintf("  test %s %-8.5g", name, watched)
+	}
+	if lap > 0 {
+		line += fmt.Sprintf("  %.3g examples/s", float64(l.examples)/lap.Seconds())
+	}
+	fmt.Fprintln(l.out, line)
+	switch {
+	case have && watched <= l.options.untilLoss:
+		return fmt.Sprintf("%s %.5g is at or below --until-loss %v", name, watched, l.options.untilLoss)
+	case change < l.options.untilChange:
+		return fmt.Sprintf("train %s changed by less than --until-change %v", name, l.options.untilChange)
+	}
+	return ""
+}
+
+// saveTrained writes the model and prints how good it is. The file is the same, byte for byte, as that of a
+// deterministic run on machines.
+func saveTrained(path string, job *config.Job, program apps.Program, trainer *local.Trainer, open apps.Open, out io.Writer) error {
+	stats, err := program.Evaluate(trainer, open)
+	if err != nil {
+		return err
+	}
+	m, err := program.Export(trainer, open)
+	if err != nil {
+		return err
+	}
+	if m.Metadata == nil {
+		m.Metadata = map[string]string{}
+	}
+	m.Metadata["clock"] = strconv.FormatInt(int64(trainer.Clock()), 10)
+	m.Metadata["seed"] = strconv.FormatUint(job.Seed, 10)
+	if err := m.Save(path); err != nil {
+		return err
+	}
+	if stats.TestCount > 0 {
+		score := program.Score(stats.TestLoss, stats.TestCount)
+		fmt.Fprintf(out, "Test     %s %.5g on %d held-out examples", program.ScoreName(), score, stats.TestCount)
+		if program.ScoreName() == "error rate" {
+			fmt.Fprintf(out, " (accuracy %.5g)", 1-score)
+		}
+		fmt.Fprintln(out)
+	}
+	return nil
+}
+
+// trainPlace is where training keeps its files.
+type trainPlace struct {
+	model  string
+	splits string
+	remove string // at the end
+	unused string // to be removed if nothing comes of it
+}
+
+// newTrainPlace makes a run directory, or with --output a temporary one for the splits alone.
+func newTrainPlace(o trainOptions, job *config.Job) (trainPlace, error) {
+	if o.output == "" {
+		directory, err := localrun.NewDirectory(job.Name)
+		if err != nil {
+			return trainPlace{}, err
+		}
+		p := trainPlace{
+			model:  filepath.Join(directory, localrun.ModelFile),
+			splits: filepath.Join(directory, localrun.SplitsDir),
+			unused: directory,
+		}
+		if err := os.WriteFile(filepath.Join(directory, localrun.JobFile), job.Resolved(), 0o644); err != nil {
+			return p, errors.Join(fmt.Errorf("keeping the job: %w", err), p.close(false))
+		}
+		return p, nil
+	}
+	if info, err := os.Stat(filepath.Dir(o.output)); err != nil || !info.IsDir() {
+		return trainPlace{}, usageError{fmt.Errorf("--output %s: there is no folder %s", o.output, filepath.Dir(o.output))}
+	}
+	splits, err := os.MkdirTemp("", "tierml-train-")
+	if err != nil {
+		return trainPlace{}, fmt.Errorf("making a folder for the splits: %w", err)
+	}
+	model, err := filepath.Abs(o.output)
+	return trainPlace{model: model, splits: splits, remove: splits}, err
+}
+
+// close removes what was only needed meanwhile, and a run directory in which no run came about.
+func (p trainPlace) close(done bool) error {
+	var errs []error
+	if p.remove != "" {
+		errs = append(errs, os.RemoveAll(p.remove))
+	}
+	if !done && p.unused != "" {
+		errs = append(errs, os.RemoveAll(p.unused))
+	}
+	return errors.Join(errs...)
+}
