@@ -107,3 +107,16 @@ func TestDifference(t *testing.T) {
 		t.Errorf("Difference = %v, want [0.5 -2]", d)
 	}
 }
+
+func BenchmarkAddDifference(b *testing.B) {
+	sum, difference := make([]int64, 1024), make([]float32, 1024)
+	for i := range difference {
+		difference[i] = float32(i%7-3) * 1e-3
+	}
+	b.SetBytes(int64(4 * len(difference)))
+	for b.Loop() {
+		if err := AddDifference(sum, difference); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
