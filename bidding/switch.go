@@ -94,7 +94,7 @@ func (r *round) mttf(t time.Time, candidate int, bid market.USD) market.Estimate
 	if c := &r.plan.Considered[candidate]; t.Equal(r.Now) && bid == c.Bid {
 		return c.MTTF
 	}
-	return r.Estimator.MTTF(r.Pools[candidate].History, t, bid)
+	return r.measure(&r.Pools[candidate], t, bid)
 }
 
 func (r *round) planSwitch(from holding, to int) {

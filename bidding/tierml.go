@@ -27,6 +27,14 @@ type TierML struct {
 	NearTie float64
 	// Estimator measures MTTF.
 	Estimator market.Estimator
+	// Remembered, when set, is asked in its place: simulations of many starts ask for the same figures again and
+	// again. It must give what the Estimator would.
+	Remembered Remembered
+}
+
+// Remembered gives MTTFs as a market.Estimator does; the pool names the history.
+type Remembered interface {
+	MTTF(pool market.Pool, h *market.History, at time.Time, bid market.USD) market.Estimate
 }
 
 // Defaults of a TierML policy.
@@ -49,6 +57,13 @@ func (p TierML) withDefaults() TierML {
 	p.SwitchAfter = cmp.Or(p.SwitchAfter, DefaultSwitchAfter)
 	p.NearTie = cmp.Or(p.NearTie, DefaultNearTie)
 	return p
+}
+
+func (p TierML) measure(c *Candidate, at time.Time, bid market.USD) market.Estimate {
+	if p.Remembered != nil {
+		return p.Remembered.MTTF(c.Pool, c.History, at, bid)
+	}
+	return p.Estimator.MTTF(c.History, at, bid)
 }
 
 // Plan fills up what is missing from the best pool that has capacity; when nothing is missing it looks for a
@@ -78,7 +93,7 @@ func newRound(p TierML, s State) *round {
 		c := &r.plan.Considered[i]
 		*c = look(&s.Pools[i], s)
 		if c.HasPrice && c.Bid > 0 {
-			c.MTTF = p.Estimator.MTTF(s.Pools[i].History, s.Now, c.Bid)
+			c.MTTF = p.measure(&s.Pools[i], s.Now, c.Bid)
 		}
 		if c.Why = whyNot(&s.Pools[i], c, s); c.Why == "" {
 			r.ranking = append(r.ranking, i)

@@ -86,10 +86,12 @@ Start with:  tierml run examples/demo.yaml`,
 func subcommands() []*cobra.Command {
 	return []*cobra.Command{
 		newAgentCommand(),
+		newDryRunCommand(),
 		newFakecloudCommand(),
 		newPlanCommand(),
 		newReportCommand(),
 		newRunCommand(),
+		newTrainCommand(),
 	}
 }
 

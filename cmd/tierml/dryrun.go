@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/planner"
+	"github.com/tierml/tierml/internal/planner/local"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/market/trace"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/sim"
+	"github.com/tierml/tierml/sim/sweep"
+)
+
+type dryRunOptions struct {
+	traces   []string
+	catalog  string
+	rules    string
+	policies []string
+	starts   string
+	hours    []string
+	seed     uint64
+	format   string
+}
+
+func newDryRunCommand() *cobra.Command {
+	var o dryRunOptions
+	cmd := &cobra.Command{
+		Use:   "dry-run JOB.yaml",
+		Short: "Say what a job would have cost, by each policy, from many starts in recorded prices",
+		Long: `Dry-run drives the controller and the policies that ` + "`tierml run`" + ` uses through recorded prices in simulated time, from
+many starts, and prints how cost, run time and evictions are distributed. Nothing is started.
+
+With --hours the job is scaled to take so many hours on the on-demand fleet, and runs on EC2's timing; without, it is
+simulated as ` + "`tierml run`" + ` would run it here, from its own start. A start of --starts every or N counts when 7 days of
+prices lie before it and a horizon behind it. docs/dry-run.md says what is simulated and what is not.`,
+		Example: `  tierml dry-run examples/demo.yaml
+  tierml dry-run examples/demo.yaml --hours 2,8,20 --starts 200
+  tierml dry-run job.yaml --trace prices.csv.gz --rules ec2-now --policy tierml --hours 8 --starts every -o json`,
+		Args: oneJobFile,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return dryRun(cmd.Context(), args[0], o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&o.traces, "trace", nil, "price history `files`; default: the job's local.prices")
+	f.StringVar(&o.catalog, "catalog", "", "`file` of machine types and on-demand prices; default: the job's local.catalog")
+	f.StringVar(&o.rules, "rules", "", "rule `book` that bills; default: the job's local.rules")
+	f.StringSliceVar(&o.policies, "policy", bidding.Names(), "policies to compare")
+	f.StringVar(&o.starts, "starts", "", "`when` to start: every (minute), a number, or a time; default: the job's start, with --hours 100")
+	f.StringSliceVar(&o.hours, "hours", nil, "scale the work to so many `hours` on the on-demand fleet")
+	f.Uint64Var(&o.seed, "seed", 1, "of the choice of starts: the same seed gives the same figures")
+	f.StringVarP(&o.format, "output", "o", "table", "output format: table, json (one object per policy and length) or csv (one row a start)")
+	return cmd
+}
+
+func dryRun(ctx context.Context, jobFile string, o dryRunOptions, out, errOut io.Writer) error {
+	write, ok := map[string]func(io.Writer, sweep.Plan, []sweep.Row) error{
+		"table": writeDryRunTable, "json": writeDryRunJSON, "csv": writeDryRunCSV,
+	}[o.format]
+	if !ok {
+		return usageError{fmt.Errorf("output format %q does not exist; write -o table, -o json or -o csv", o.format)}
+	}
+	plan, err := o.plan(jobFile, errOut)
+	if err != nil {
+		return err
+	}
+	ctx, stop := untilInterrupted(ctx)
+	defer stop()
+	meter := newMeter(errOut)
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // simulations live on little memory and throw much away
+	rows, err := sweep.Run(ctx, plan, meter.show)
+	meter.clear()
+	interrupted := errors.Is(err, context.Canceled)
+	if err != nil && !interrupted {
+		return err
+	}
+	if err := write(out, plan, rows); err != nil {
+		return fmt.Errorf("printing the results: %w", err)
+	}
+	if interrupted {
+		return exitError{exitInterrupted, fmt.Errorf("interrupted: these are the %d runs that were done", len(rows))}
+	}
+	return nil
+}
+
+// plan makes what is to be run of the job and the command line.
+func (o dryRunOptions) plan(jobFile string, errOut io.Writer) (sweep.Plan, error) {
+	p := sweep.Plan{Policies: o.policies}
+	for _, name := range o.policies {
+		if _, err := bidding.ByName(name); err != nil {
+			return p, usageError{err}
+		}
+	}
+	for _, text := range o.hours {
+		hours, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(hours > 0) || hours > 10000 {
+			return p, usageError{fmt.Errorf("--hours %q: write numbers above 0, such as 2,8,20", text)}
+		}
+		p.Hours = append(p.Hours, time.Duration(hours*float64(time.Hour)).Round(time.Second))
+	}
+	if o.starts == "" && len(p.Hours) > 0 {
+		o.starts = "100"
+	}
+	var err error
+	if p.Starts, err = sweep.ParseStarts(o.starts, o.seed); err != nil {
+		return p, usageError{err}
+	}
+	job, err := config.Load(jobFile)
+	if err != nil {
+		return p, err
+	}
+	if job.Cloud != config.CloudLocal {
+		return p, job.Fault("cloud", "cloud: "+job.Cloud+" buys no machines, so there is nothing to try", "write cloud: local")
+	}
+	if o.rules != "" {
+		if _, err := market.Rules(o.rules); err != nil {
+			return p, usageError{err}
+		}
+		job.Local.Rules = o.rules
+	}
+	var skipped []string
+	if p.Job, skipped, err = o.simulation(job, len(p.Hours) == 0); err != nil {
+		return p, err
+	}
+	if len(skipped) > 0 && len(p.Hours) == 0 {
+		fmt.Fprintf(errOut, "tierml: left out of the job's script, as it is not simulated: %s\n", strings.Join(skipped, ", "))
+	}
+	return p, nil
+}
+
+// simulation makes the job's simulation; its own work is only looked up when it is wanted, as the data must be read.
+func (o dryRunOptions) simulation(job *config.Job, ownWork bool) (cfg sim.Config, skipped []string, err error) {
+	recorded, err := o.market(job)
+	if err != nil {
+		return cfg, nil, err
+	}
+	offers, _ := recorded.Offers()
+	choice, err := planner.Resolve(job, offers, recorded.Catalog)
+	if err != nil {
+		return cfg, nil, err
+	}
+	work := 1.0 // replaced by --hours
+	if ownWork {
+		program, _, err := prepare(job, func(ps.Split) (io.WriteCloser, error) { return discard{}, nil })
+		if err != nil {
+			return cfg, nil, err
+		}
+		work = program.WorkPerClock() * float64(job.Train.Clocks)
+	}
+	return sweep.ForJob(job, choice, work)
+}
+
+// market reads prices and catalog; those of several traces are put together.
+func (o dryRunOptions) market(job *config.Job) (*local.Market, error) {
+	if o.catalog != "" {
+		job.Local.Catalog = o.catalog
+	}
+	if len(o.traces) == 0 {
+		return local.Load(job)
+	}
+	points := map[market.Pool][]market.PricePoint{}
+	var all *local.Market
+	for _, file := range o.traces {
+		job.Local.Prices = file
+		one, err := local.Load(job)
+		if err != nil {
+			return nil, err
+		}
+		all = one
+		for _, m := range one.Trace.Markets {
+			last, _ := m.History.Last()
+			points[m.Pool] = append(points[m.Pool], m.History.Points(time.Time{}, last.At)...)
+		}
+	}
+	if len(o.traces) == 1 {
+		return all, nil
+	}
+	merged := &trace.Trace{}
+	for pool, of := range points {
+		merged.Markets = append(merged.Markets, trace.Market{Pool: pool, History: market.NewHistory(of)})
+	}
+	slices.SortFunc(merged.Markets, func(a, b trace.Market) int { return a.Pool.Compare(b.Pool) })
+	return &local.Market{Trace: merged, Catalog: all.Catalog}, nil
+}
+
+// meter shows how far a sweep has come, once it takes longer than a second.
+type meter struct {
+	out      io.Writer
+	terminal bool
+	mu       sync.Mutex
+	began    time.Time
+	shown    time.Time
+}
+
+func newMeter(out io.Writer) *meter {
+	now := time.Now()
+	return &meter{out: out, terminal: isTerminal(out), began: now, shown: now}
+}
+
+// show may be called by several goroutines.
+func (m *meter) show(done, total int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	pause := 10 * time.Second // a log wants few lines
+	if m.terminal {
+		pause = 200 * time.Millisecond
+	}
+	if now.Sub(m.began) < time.Second || now.Sub(m.shown) < pause || done == 0 {
+		return
+	}
+	m.shown = now
+	left := time.Duration(float64(now.Sub(m.began)) / float64(done) * float64(total-done)).Round(time.Second)
+	line := fmt.Sprintf("%d of %d runs simulated, about %s to go; Ctrl-C prints what is done", done, total, left)
+	if m.terminal {
+		fmt.Fprintf(m.out, "\r\x1b[K%s", line)
+		return
+	}
+	fmt.Fprintln(m.out, line)
+}
+
+// clear takes the line away again.
+func (m *meter) clear() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.terminal {
+		fmt.Fprint(m.out, "\r\x1b[K")
+	}
+}

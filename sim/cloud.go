@@ -1,0 +1,217 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/ps"
+)
+
+// Verb is what a Fault does, in the fake cloud's words.
+type Verb string
+
+const (
+	Evict      Verb = "evict"       // take spot machines back, with the usual notice
+	EvictNow   Verb = "evict-now"   // and without
+	Kill       Verb = "kill"        // the host breaks: no notice, no eviction
+	Rebalance  Verb = "rebalance"   // recommend to leave
+	NoCapacity Verb = "no-capacity" // sell nothing for a while
+)
+
+// Fault is something that happens beside the market's own events.
+type Fault struct {
+	At     time.Duration // since the start
+	Do     Verb
+	Target string // which spot machines: "oldest", "newest", "random", "all"; "" = oldest
+	Count  int    // how many; 0 = 1
+	Of     string // limits it to a type, a zone, or "zone/type"; "" = no limit
+	For    time.Duration
+}
+
+// machine is a simulated machine, as its provider sees it. Its work is node's business.
+type machine struct {
+	provisioner.Instance
+	number int
+	warned bool
+	gone   bool
+	node   *node
+}
+
+// cloud is the simulated provider: it sells at recorded prices, warns and takes back.
+type cloud struct {
+	w        *world
+	machines []*machine
+	byID     map[provisioner.InstanceID]*machine
+	closed   []closure
+}
+
+// closure is when some pools sell nothing.
+type closure struct {
+	of    string
+	until time.Time
+}
+
+// followPrices tells of each price change of a pool, one after the other.
+func (c *cloud) followPrices(pool market.Pool, points []market.PricePoint) {
+	if len(points) == 0 {
+		return
+	}
+	next := points[0]
+	c.w.at(next.At.Add(c.w.cfg.Timing.PriceLag), prices, func() {
+		c.w.step(elasticity.PriceChanged{Pool: pool, At: next.At, Price: next.Price})
+		c.followPrices(pool, points[1:])
+	})
+}
+
+func (c *cloud) launch(r provisioner.Request) {
+	count, err := c.available(r)
+	if err != nil {
+		c.w.step(elasticity.LaunchFailed{Token: r.Token, Err: err})
+		return
+	}
+	launched := c.w.now().Truncate(time.Second)
+	crossing, crosses := time.Time{}, false
+	if r.Pool.Class == market.Spot {
+		crossing, crosses = c.w.history[r.Pool].FirstAbove(launched, r.Bid)
+	}
+	var sold []provisioner.Instance
+	for range count {
+		m := &machine{number: len(c.machines) + 1, Instance: provisioner.Instance{
+			Pool: r.Pool, Bid: r.Bid, Token: r.Token, State: provisioner.Running, Launched: launched,
+		}}
+		m.ID = provisioner.InstanceID(fmt.Sprintf("i-%017x", m.number))
+		m.node = c.w.fleet.add(ps.ServerID(m.ID), c.w.vcpu(r.Pool))
+		c.machines, c.byID[m.ID] = append(c.machines, m), m
+		sold = append(sold, m.Instance)
+		c.w.after(c.w.cfg.Timing.Boot, arrivals, m.node.boot)
+		if crosses {
+			c.w.at(crossing, notices, func() { c.evict(m) })
+		}
+	}
+	c.w.step(elasticity.Launched{Token: r.Token, Instances: sold})
+}
+
+// available is how many of the wanted machines can be had.
+func (c *cloud) available(r provisioner.Request) (int, error) {
+	if r.Pool.Class == market.OnDemand {
+		return r.Count, nil
+	}
+	price, known := c.w.history[r.Pool].At(c.w.now())
+	switch {
+	case !known:
+		return 0, fmt.Errorf("%w: no price of %s", provisioner.ErrNoCapacity, r.Pool)
+	case price > r.Bid:
+		return 0, fmt.Errorf("%w: $%s is asked, $%s bid", provisioner.ErrPriceTooLow, price, r.Bid)
+	case slices.ContainsFunc(c.closed, func(x closure) bool { return c.w.now().Before(x.until) && matches(x.of, r.Pool) }):
+		return 0, provisioner.ErrNoCapacity
+	}
+	limit, limited := c.w.cfg.Capacity[r.Pool]
+	if !limited {
+		return r.Count, nil
+	}
+	for _, m := range c.machines {
+		if m.Pool == r.Pool && !m.gone {
+			limit--
+		}
+	}
+	if limit <= 0 {
+		return 0, provisioner.ErrNoCapacity
+	}
+	return min(limit, r.Count), nil
+}
+
+// evict warns a machine and takes it when the notice is over.
+func (c *cloud) evict(m *machine) {
+	if m.gone || m.warned {
+		return
+	}
+	m.warned = true
+	deadline := c.w.now().Add(c.w.cfg.Timing.Notice)
+	c.w.after(min(c.w.cfg.Timing.NoticeLag, c.w.cfg.Timing.Notice), notices, func() {
+		if !m.gone {
+			c.w.step(elasticity.Warned{ID: ps.ServerID(m.ID), Deadline: deadline})
+		}
+	})
+	c.w.at(deadline, losses, func() { c.end(m, market.ByProvider, "the price rose above the bid, or capacity was taken back") })
+}
+
+// terminate ends machines for their buyer.
+func (c *cloud) terminate(ids []provisioner.InstanceID) {
+	for _, id := range ids {
+		if m := c.byID[id]; m != nil {
+			c.end(m, market.ByUser, "")
+		}
+	}
+}
+
+// end takes a machine off the bill; the broken stream tells at once, the provider a little later.
+func (c *cloud) end(m *machine, by market.EndedBy, reason string) {
+	if m.gone {
+		return
+	}
+	m.gone = true
+	m.State, m.Ended, m.EndedBy, m.Reason = provisioner.Terminated, c.w.now().Truncate(time.Second), by, reason
+	if m.Ended.Before(m.Launched) {
+		m.Ended = m.Launched
+	}
+	m.node.die()
+	if by == market.ByProvider {
+		c.w.after(c.w.cfg.Timing.Reply, losses, func() { c.w.step(elasticity.Disconnected{ID: ps.ServerID(m.ID)}) })
+	}
+	c.w.after(c.w.cfg.Timing.EndLag, losses, func() {
+		c.w.step(elasticity.InstanceEnded{Instance: m.Instance})
+		c.w.pricesKnown()
+	})
+}
+
+func (c *cloud) fault(f Fault) {
+	if f.Do == NoCapacity {
+		c.closed = append(c.closed, closure{of: f.Of, until: c.w.now().Add(f.For)})
+		return
+	}
+	for _, m := range c.targets(f) {
+		switch f.Do {
+		case Evict:
+			c.evict(m)
+		case EvictNow:
+			c.end(m, market.ByProvider, "taken back without notice")
+		case Kill:
+			c.end(m, market.ByProvider, "the host broke")
+		case Rebalance:
+			c.w.step(elasticity.Warned{ID: ps.ServerID(m.ID), Rebalance: true})
+		}
+	}
+}
+
+func (c *cloud) targets(f Fault) []*machine {
+	var alive []*machine
+	for _, m := range c.machines {
+		if m.Pool.Class == market.Spot && !m.gone && !m.warned && matches(f.Of, m.Pool) {
+			alive = append(alive, m)
+		}
+	}
+	count := min(max(f.Count, 1), len(alive))
+	switch f.Target {
+	case "all":
+		return alive
+	case "newest":
+		return alive[len(alive)-count:]
+	case "random":
+		c.w.random.Shuffle(len(alive), func(i, j int) { alive[i], alive[j] = alive[j], alive[i] })
+	}
+	return alive[:count]
+}
+
+// matches says whether a pool is of a type, a zone, or "zone/type".
+func matches(of string, p market.Pool) bool {
+	zone, kind, both := strings.Cut(of, "/")
+	if both {
+		return p.Zone == zone && p.Type == kind
+	}
+	return of == "" || of == p.Zone || of == p.Type
+}

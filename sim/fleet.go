@@ -1,0 +1,462 @@
+package sim
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// fleet is all machines as far as training goes: who works on which split, who serves which partition, and how far
+// the work has come. It answers what the controller asks of nodes, by rates instead of rows: a machine's part of a
+// clock takes its work over the machine's rate, and a clock is over when every split's part is.
+//
+// Two simplifications keep a start at milliseconds. All partitions of a clock become complete at the same instant,
+// and one report tells of a clock for all splits; real workers report each for itself.
+type fleet struct {
+	w     *world
+	nodes []*node
+	byID  map[ps.ServerID]*node
+
+	splits   []split
+	complete ps.Clock // every split has committed all clocks up to it
+
+	owner, backup []*node // Index: Partition; nil before the job stands
+	committed     ps.Clock
+	cut           ps.Clock // the named cut; 0 = none
+	delivered     ps.Clock // the newest cut that the backups hold
+
+	due time.Duration // an advance is scheduled for then; 0 = none
+}
+
+type split struct {
+	holder  *node
+	next    ps.Clock // first clock not committed
+	left    float64  // share of that clock's work that is left, from 0 to 1
+	working bool     // that clock is begun
+}
+
+// node is a machine's agent.
+type node struct {
+	f     *fleet
+	id    ps.ServerID
+	rate  float64 // floating-point operations per second of market time
+	alive bool
+
+	generation, fenced ps.Generation // service for generations below fenced is refused
+	until              ps.Clock
+	parked             bool
+	named              ps.Clock
+	busy               bool
+	begun, finish      time.Duration // of the clock under way
+	load               float64       // of the clock that is being begun, in parts of a split
+	releases           []handover
+}
+
+// handover is a Release that waits for the end of a clock.
+type handover struct {
+	command uint64
+	splits  []ps.Split
+}
+
+func newFleet(w *world) *fleet {
+	job := &w.cfg.Job
+	f := &fleet{w: w, byID: map[ps.ServerID]*node{}, splits: make([]split, job.Splits),
+		owner: make([]*node, job.Partitions), backup: make([]*node, job.Partitions)}
+	for i := range f.splits {
+		f.splits[i].next, f.splits[i].left = 1, 1
+	}
+	return f
+}
+
+func (f *fleet) add(id ps.ServerID, vcpu int) *node {
+	n := &node{f: f, id: id, rate: float64(vcpu) * f.w.cfg.FLOPSPerVCPU / f.w.cfg.Timing.Speed, alive: true}
+	f.nodes, f.byID[id] = append(f.nodes, n), n
+	return n
+}
+
+func (n *node) boot() {
+	if n.alive {
+		n.f.w.step(elasticity.Reported{ID: n.id, Report: tiers.Hello{Instance: n.id, Address: string(n.id)}})
+	}
+}
+
+// die ends the machine. What it had committed by now counts.
+func (n *node) die() {
+	n.f.advance()
+	n.alive, n.busy = false, false
+	for i := range n.f.splits {
+		if s := &n.f.splits[i]; s.holder == n {
+			s.working, s.left = false, 1
+		}
+	}
+	n.f.schedule()
+}
+
+// tell reports after a delay, unless the machine is dead by then.
+func (n *node) tell(delay time.Duration, r rank, report tiers.Report) {
+	n.f.w.after(delay, r, func() {
+		if n.alive {
+			n.f.w.step(elasticity.Reported{ID: n.id, Report: report})
+		}
+	})
+}
+
+func (n *node) answer(id uint64, delay time.Duration, code tiers.Code, r tiers.Result) {
+	n.tell(delay, answers, tiers.Answer{ID: id, Code: code, Result: r})
+}
+
+func (n *node) take(c tiers.Command) {
+	f, t := n.f, &n.f.w.cfg.Timing
+	f.advance()
+	delay, code, result := t.Reply, tiers.CodeOK, tiers.Result(nil)
+	switch do := c.Do.(type) {
+	case tiers.Welcome:
+		n.generation, n.until, delay = do.Generation, do.Until, t.Start
+	case tiers.SetRoute:
+		n.generation = max(n.generation, do.Generation)
+	case tiers.Own:
+		n.own(do.Partitions)
+	case tiers.BackUp:
+		for _, p := range do.Partitions {
+			f.backup[p] = n
+		}
+	case tiers.Promote:
+		n.own(do.Partitions)
+	case tiers.NameCut:
+		if f.complete > do.Cut {
+			code = tiers.CodePassed
+		} else {
+			n.named, f.cut = do.Cut, do.Cut
+		}
+	case tiers.UnnameCut:
+		n.named, f.cut = 0, 0
+	case tiers.CommitCut:
+		f.committed = max(f.committed, do.Cut)
+	case tiers.Load:
+		delay = t.Load
+	case tiers.Assign:
+		for _, s := range do.Splits {
+			if at := &f.splits[s.Split]; at.next != s.Clock {
+				*at = split{holder: n, next: s.Clock, left: 1}
+			} else {
+				at.holder = n
+			}
+		}
+	case tiers.Park:
+		n.parked = true
+		result = tiers.Parked{Begun: n.highestBegun()}
+	case tiers.Unpark:
+		n.parked, n.until = false, do.Until
+	case tiers.FenceWorker:
+		result = n.standings() // the machine is dead here, and with it its worker
+	case tiers.FenceGeneration:
+		result = n.fence(do.Generation)
+	case tiers.Recover:
+		n.recover(do)
+	case tiers.MoveOut:
+		n.moveOut(c.ID, do)
+		return
+	case tiers.Release:
+		n.releases = append(n.releases, handover{c.ID, do.Splits})
+		if f.w.cfg.Job.Coarse {
+			n.interrupt()
+		}
+		n.handOver()
+		f.advance()
+		return
+	case tiers.Stop:
+		n.alive = false
+		return
+	}
+	n.answer(c.ID, delay, code, result)
+	f.offerCut()
+	f.advance()
+}
+
+func (n *node) own(partitions []ps.Partition) {
+	for _, p := range partitions {
+		n.f.owner[p] = n
+	}
+}
+
+// highestBegun is the highest clock that any of the node's splits has begun.
+func (n *node) highestBegun() (begun ps.Clock) {
+	for i := range n.f.splits {
+		s := &n.f.splits[i]
+		switch {
+		case s.holder != n:
+		case s.working:
+			begun = max(begun, s.next)
+		default:
+			begun = max(begun, s.next-1)
+		}
+	}
+	return begun
+}
+
+// standings of a dead worker: a clock's part is committed everywhere or nowhere here, so that nothing is ever staged.
+func (n *node) standings() tiers.Standings {
+	var out tiers.Standings
+	for p, owner := range n.f.owner {
+		if owner == n {
+			marks := make([]ps.Clock, len(n.f.splits))
+			for i := range marks {
+				marks[i] = n.f.splits[i].next - 1
+			}
+			out.Partitions = append(out.Partitions, tiers.Standing{Partition: ps.Partition(p), Marks: marks})
+		}
+	}
+	return out
+}
+
+// fence stops all service for older generations, and says what the node can return to.
+func (n *node) fence(g ps.Generation) tiers.Holdings {
+	n.fenced, n.busy, n.named, n.releases = g, false, 0, nil
+	h := tiers.Holdings{Undo: n.f.committed}
+	for p := range n.f.owner {
+		if n.f.owner[p] == n {
+			h.Owned = append(h.Owned, ps.Partition(p))
+		}
+		if n.f.backup[p] == n {
+			h.Backups = append(h.Backups, tiers.BackupHolding{
+				Partition: ps.Partition(p), Cut: n.f.committed, Delivered: n.f.delivered,
+			})
+		}
+	}
+	return h
+}
+
+// recover returns to a committed cut. The first node that is told takes everybody's progress back, as nothing is
+// computed before the last one has been told.
+func (n *node) recover(do tiers.Recover) {
+	f := n.f
+	f.cut, f.delivered, f.committed, f.complete = 0, do.Cut, do.Cut, do.Cut
+	n.generation, n.parked, n.until, n.busy, n.releases = do.Generation, false, f.w.cfg.Job.Clocks, false, nil
+	for i := range f.splits {
+		s := &f.splits[i]
+		s.next, s.left, s.working = do.Cut+1, 1, false
+		if s.holder == n || s.holder != nil && !s.holder.alive {
+			s.holder = nil
+		}
+	}
+	for _, i := range do.Splits {
+		f.splits[i].holder = n
+	}
+	for p, id := range do.Route.Owner {
+		f.owner[p] = f.byID[id]
+	}
+}
+
+func (n *node) moveOut(id uint64, do tiers.MoveOut) {
+	to, generation := n.f.byID[do.To], n.generation
+	n.f.w.after(n.f.w.cfg.Timing.Move, reports, func() {
+		switch {
+		case !n.alive || n.generation != generation || n.fenced > generation:
+			return // recovery has overtaken it
+		case to == nil || !to.alive:
+			n.answer(id, 0, tiers.CodeFailed, nil)
+			return
+		}
+		n.f.advance()
+		n.f.owner[do.Partition] = to
+		to.named = max(to.named, n.named)
+		n.answer(id, 0, tiers.CodeOK, nil)
+		n.f.advance()
+	})
+}
+
+// interrupt stops a coarse clock, which stands for many short ones, in its middle: what is done of it stays done, and
+// advance begins the rest.
+func (n *node) interrupt() {
+	if !n.busy {
+		return
+	}
+	left := float64(n.finish-n.f.w.elapsed) / float64(n.finish-n.begun)
+	for i := range n.f.splits {
+		if s := &n.f.splits[i]; s.holder == n && s.working {
+			s.left, s.working = s.left*left, false
+		}
+	}
+	n.busy = false
+}
+
+// handOver answers the releases whose splits are at rest.
+func (n *node) handOver() {
+	splits := n.f.splits
+	n.releases = slices.DeleteFunc(n.releases, func(h handover) bool {
+		if slices.ContainsFunc(h.splits, func(s ps.Split) bool { return splits[s].holder == n && splits[s].working }) {
+			return false
+		}
+		var out tiers.Released
+		for _, s := range h.splits {
+			if splits[s].holder == n {
+				out.Splits = append(out.Splits, tiers.SplitAt{Split: s, Clock: splits[s].next})
+				splits[s].holder = nil
+			}
+		}
+		n.answer(h.command, n.f.w.cfg.Timing.Reply, tiers.CodeOK, out)
+		return true
+	})
+}
+
+// serving says whether every partition has an owner that can take updates: without, no clock ends or begins.
+func (f *fleet) serving() bool {
+	var last *node
+	for _, o := range f.owner {
+		if o == last && o != nil {
+			continue
+		}
+		if o == nil || !o.alive || o.fenced > o.generation {
+			return false
+		}
+		last = o
+	}
+	return true
+}
+
+// advance brings the work up to now: parts that are over are committed, clocks that are over reported, and what can
+// begin begins. Calling it more often changes nothing.
+func (f *fleet) advance() {
+	if !f.serving() {
+		return
+	}
+	for {
+		f.commit()
+		f.begin()
+		if !f.finished(f.w.elapsed) {
+			break
+		}
+	}
+	f.schedule()
+}
+
+func (f *fleet) finished(by time.Duration) bool {
+	return slices.ContainsFunc(f.nodes, func(n *node) bool { return n.busy && n.finish <= by })
+}
+
+func (f *fleet) commit() {
+	for i := range f.splits {
+		if s := &f.splits[i]; s.working && s.holder.finish <= f.w.elapsed {
+			s.next, s.left, s.working = s.next+1, 1, false
+		}
+	}
+	var last *node
+	for _, n := range f.nodes {
+		if !n.busy || n.finish > f.w.elapsed {
+			continue
+		}
+		n.busy = false
+		if last == nil || n.finish > last.finish {
+			last = n
+		}
+		n.handOver()
+	}
+	if last == nil {
+		return
+	}
+	lowest := ps.Clock(math.MaxInt64)
+	for i := range f.splits {
+		lowest = min(lowest, f.splits[i].next)
+	}
+	if lowest-1 > f.complete {
+		f.complete = lowest - 1
+		f.report(last)
+		f.offerCut()
+	}
+}
+
+// report tells of the clock that is complete.
+func (f *fleet) report(n *node) {
+	r := tiers.Progress{Generation: n.generation, Clock: f.complete, Seconds: (n.finish - n.begun).Seconds() / f.w.cfg.Timing.Speed,
+		Splits: make([]tiers.SplitStats, len(f.splits))}
+	work := f.w.workPerSplit()
+	for i := range r.Splits {
+		r.Splits[i] = tiers.SplitStats{Split: ps.Split(i), Work: work}
+	}
+	n.tell(f.w.cfg.Timing.Reply, reports, r)
+}
+
+// begin lets every idle worker begin its parts of the next clock.
+func (f *fleet) begin() {
+	clock := f.complete + 1
+	begun := false
+	for i := range f.splits {
+		s := &f.splits[i]
+		n := s.holder
+		if n == nil || n.busy || s.next != clock || !n.mayBegin(clock) {
+			continue
+		}
+		s.working, begun = true, true
+		n.load += s.left
+	}
+	if !begun {
+		return
+	}
+	part := f.w.workPerSplit()
+	for _, n := range f.nodes {
+		if n.load == 0 {
+			continue
+		}
+		length := time.Duration(n.load*part/n.rate*float64(time.Second)) + f.w.cfg.Timing.Clock
+		n.busy, n.load, n.begun = true, 0, f.w.elapsed
+		n.finish = n.begun + length.Truncate(time.Millisecond) + time.Millisecond
+	}
+}
+
+func (n *node) mayBegin(c ps.Clock) bool {
+	return n.alive && !n.parked && c <= n.until && n.fenced <= n.generation
+}
+
+// schedule makes sure that advance is called when the next thing happens: the clock's end, and the end of a part
+// that something else waits for.
+func (f *fleet) schedule() {
+	var last, first time.Duration
+	for _, n := range f.nodes {
+		if n.busy {
+			last = max(last, n.finish)
+			if len(n.releases) > 0 && (first == 0 || n.finish < first) {
+				first = n.finish
+			}
+		}
+	}
+	for i := range f.splits { // came while their holder was busy with others
+		s := &f.splits[i]
+		if n := s.holder; n != nil && n.busy && !s.working && s.next == f.complete+1 && (first == 0 || n.finish < first) {
+			first = n.finish
+		}
+	}
+	next := last
+	if first > 0 {
+		next = first
+	}
+	if next == 0 || next == f.due && next > f.w.elapsed {
+		return
+	}
+	f.due = next
+	f.w.queue.push(max(next, f.w.elapsed), reports, f.advance)
+}
+
+// offerCut delivers the named cut when all owners have its name and have passed it.
+func (f *fleet) offerCut() {
+	cut := f.cut
+	if cut == 0 || f.complete < cut || f.delivered >= cut {
+		return
+	}
+	for _, o := range f.owner {
+		if o == nil || o.named != cut {
+			return
+		}
+	}
+	f.delivered, f.cut = cut, 0
+	for i, b := range f.backup {
+		if b != nil && !slices.Contains(f.backup[:i], b) {
+			b.tell(f.w.cfg.Timing.Cut, reports, tiers.CutHeld{
+				Cut: cut, Bytes: 1, Seconds: f.w.cfg.Timing.Cut.Seconds() / f.w.cfg.Timing.Speed,
+			})
+		}
+	}
+}

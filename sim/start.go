@@ -1,0 +1,57 @@
+package sim
+
+import (
+	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
+)
+
+type instanceID = provisioner.InstanceID
+
+// writeStart writes the lines from which a ledger and its readers know what the run rests on. They name no version
+// and no wall-clock time, so that equal inputs give equal journals.
+func (w *world) writeStart() error {
+	c := &w.cfg
+	d := journal.StartDetails{
+		Version: "simulated", Name: c.Name, Seed: c.Seed, Rules: c.Rules.Name(), Cloud: "simulated",
+		Clock:  clock.Mapping{Market: c.Start, Wall: c.Start, Speed: c.Timing.Speed}.String(),
+		Clocks: int64(c.Job.Clocks), Splits: c.Job.Splits, Partitions: c.Job.Partitions,
+		Reliable:   journal.Fleet{Pool: c.Reliable.Pool.String(), Count: c.Reliable.Count},
+		Want:       journal.Want{Machines: c.Want.Machines, VCPU: c.Want.VCPU},
+		Thresholds: journal.Thresholds{Stage2Ratio: c.Stages.TwoAbove, Stage3Ratio: c.Stages.ThreeAbove},
+	}
+	known := map[string]bool{}
+	add := func(t market.InstanceType) {
+		if t.Name != "" && !known[t.Name] {
+			known[t.Name] = true
+			d.Machines = append(d.Machines, journal.MachineType{
+				Name: t.Name, VCPU: t.VCPU, MemoryMiB: t.MemoryMiB, OnDemand: t.OnDemand.String(),
+				FLOPS: float64(t.VCPU) * c.FLOPSPerVCPU,
+			})
+		}
+	}
+	add(c.Reliable.Type)
+	for _, p := range c.Pools {
+		add(p.Type)
+		d.Pools = append(d.Pools, p.Pool.String())
+	}
+	add(c.Equivalent.Type)
+	details, err := journal.Pack(d)
+	if err != nil {
+		return err
+	}
+	w.record(journal.Entry{T: c.Start, Kind: journal.Start, Details: details})
+	if c.Equivalent.Count == 0 {
+		return w.err
+	}
+	plan, err := journal.Pack(journal.PlanDetails{
+		Policy: c.Policy.Name(), Pools: []journal.PlanPool{},
+		OnDemand: journal.OnDemandPlan{Pool: c.Equivalent.Pool.String(), Count: c.Equivalent.Count},
+	})
+	if err != nil {
+		return err
+	}
+	w.record(journal.Entry{T: c.Start, Kind: journal.Plan, Details: plan})
+	return w.err
+}

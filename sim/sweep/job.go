@@ -1,0 +1,134 @@
+package sweep
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/planner"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/sim"
+	"github.com/tierml/tierml/tiers"
+)
+
+// ForJob gives the simulation of a job as `tierml run` would run it on the fake cloud: its own work (of all clocks, in
+// floating-point operations), start, speed, notice, boot and script. Skipped says which steps of the script the
+// simulator cannot do.
+func ForJob(job *config.Job, choice planner.Choice, work float64) (cfg sim.Config, skipped []string, err error) {
+	policy, err := bidding.ByName(job.Policy)
+	if err != nil {
+		return sim.Config{}, nil, err
+	}
+	rules, err := market.Rules(job.Local.Rules)
+	if err != nil {
+		return sim.Config{}, nil, err
+	}
+	cfg = sim.Config{
+		Name: job.Name, Seed: job.Seed, Start: job.Local.Start,
+		Job:    sim.Job{Clocks: ps.Clock(job.Train.Clocks), Splits: job.Train.Splits, Partitions: job.Train.Partitions, Work: work},
+		Policy: policy, Rules: rules, Want: choice.Want, Pools: choice.Pools, Capacity: choice.Capacity,
+		Reliable: elasticity.Reliable{Pool: choice.Reliable.Pool, Type: choice.Reliable.Type, Count: choice.Reliable.Count},
+		Stages:   tiers.Thresholds{TwoAbove: job.Stages.TwoAbove, ThreeAbove: job.Stages.ThreeAbove},
+
+		FLOPSPerVCPU: float64(job.Local.FlopsPerVCPU),
+		Timing:       sim.Laptop(job.Local.Speed, job.Local.Notice, job.Local.Boot),
+		MaxDuration:  job.MaxDuration,
+	}
+	if cfg.Equivalent, err = cheapestOnDemand(&cfg, choice); err != nil {
+		return sim.Config{}, nil, err
+	}
+	for _, a := range job.Local.Script {
+		switch do := sim.Verb(a.Do); do {
+		case sim.Evict, sim.EvictNow, sim.Kill, sim.Rebalance, sim.NoCapacity:
+			cfg.Faults = append(cfg.Faults, sim.Fault{At: a.At, Do: do, Target: a.Target, Count: a.Count, Of: a.Of, For: a.For})
+		default:
+			skipped = append(skipped, fmt.Sprintf("%s at %s", a.Do, a.At))
+		}
+	}
+	return cfg, skipped, nil
+}
+
+// OnEC2 gives the same job on a cloud of real speed, scaled so that its work takes a time on the on-demand fleet. The
+// script of the fake cloud is left out. Clocks, splits and partitions are coarse, as a start costs the simulator about
+// as many microseconds as there are clocks, cuts and partitions; what is decided about machines does not look at them.
+func OnEC2(cfg sim.Config, compute time.Duration) sim.Config {
+	cfg.Timing, cfg.Faults, cfg.MaxDuration = sim.EC2(), nil, 0
+	cfg.Job.Work = compute.Seconds() * fleetRate(&cfg)
+	cfg.Job.Clocks, cfg.Job.Coarse = ps.Clock(max(1, compute/clockLength)), true
+	cfg.Job.Splits = min(cfg.Job.Splits, splitsPerMachine*machinesWanted(&cfg))
+	cfg.Job.Partitions = min(cfg.Job.Partitions, maxPartitions)
+	cfg.Horizon = Horizon(compute)
+	cfg.Memory = market.DefaultLookback + 24*time.Hour
+	return cfg
+}
+
+const (
+	clockLength      = time.Minute // on the on-demand fleet: it must fit into a notice, or no flush would
+	splitsPerMachine = 2
+	maxPartitions    = 2
+)
+
+// machinesWanted is the most machines that the job wants of any of its types.
+func machinesWanted(cfg *sim.Config) int {
+	most := cfg.Want.Machines
+	for _, p := range cfg.Pools {
+		if p.Type.VCPU > 0 && cfg.Want.VCPU > 0 {
+			most = max(most, (cfg.Want.VCPU+p.Type.VCPU-1)/p.Type.VCPU)
+		}
+	}
+	return most
+}
+
+// Horizon is how long a simulated run may take before it is given up: twice the undisturbed time, and a day.
+func Horizon(compute time.Duration) time.Duration { return 2*compute + 24*time.Hour }
+
+// ComputeTime is how long the work takes on the on-demand fleet, undisturbed, in market time.
+func ComputeTime(cfg *sim.Config) time.Duration {
+	return time.Duration(cfg.Job.Work / fleetRate(cfg) * float64(time.Second))
+}
+
+// fleetRate is the on-demand fleet's, in floating-point operations per second of market time.
+func fleetRate(cfg *sim.Config) float64 {
+	e := cfg.Equivalent
+	return float64(e.Count*e.Type.VCPU) * cfg.FLOPSPerVCPU / cfg.Timing.Speed
+}
+
+// OnDemandCost is what the undisturbed work costs on the on-demand fleet, without start-up, waiting or rounding up
+// of hours: what `tierml report` compares with, too.
+func OnDemandCost(cfg *sim.Config) market.USD {
+	return cfg.Equivalent.Type.OnDemand.PerHour(ComputeTime(cfg)) * market.USD(cfg.Equivalent.Count)
+}
+
+// withPolicy gives the run by another policy. On demand, all machines are reliable ones, the whole on-demand fleet, and
+// no price is looked at.
+func withPolicy(cfg sim.Config, policy bidding.Policy) sim.Config {
+	cfg.Policy = policy
+	if _, ok := policy.(bidding.OnDemand); ok {
+		cfg.Reliable = cfg.Equivalent
+		cfg.Pools, cfg.Faults = nil, nil
+	}
+	return cfg
+}
+
+// cheapestOnDemand is the fleet on which the work costs least on demand: as many machines as the job wants as transient
+// ones, of one type. Of equals it is the fleet with fewer vCPUs, then the first by pool.
+func cheapestOnDemand(cfg *sim.Config, choice planner.Choice) (best elasticity.Reliable, err error) {
+	perWork := func(r elasticity.Reliable) float64 { return float64(r.Type.OnDemand) / float64(r.Type.VCPU) }
+	for _, o := range choice.OnDemand {
+		if o.Type.VCPU == 0 || o.Type.OnDemand == 0 {
+			continue
+		}
+		r := elasticity.Reliable{Pool: o.Pool, Type: o.Type, Count: cmp.Or(cfg.Want.Machines, (cfg.Want.VCPU+o.Type.VCPU-1)/o.Type.VCPU)}
+		if best.Count == 0 || cmp.Or(cmp.Compare(perWork(r), perWork(best)), cmp.Compare(r.Type.VCPU, best.Type.VCPU)) < 0 {
+			best = r
+		}
+	}
+	if best.Count == 0 {
+		return best, fmt.Errorf("the vCPUs or the on-demand price of every type are unknown")
+	}
+	return best, nil
+}

@@ -1,0 +1,151 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"math"
+	"reflect"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/sim"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func small(t testing.TB) Plan {
+	return Plan{Job: demo(t), Policies: []string{"tierml", "on-demand"}, Hours: []time.Duration{time.Hour, 2 * time.Hour},
+		Starts: Starts{Count: 8, Seed: 7}}
+}
+
+// TestCoresDoNotMatter: the rows are the same, in the same order, on one core and on many, and with MTTFs measured anew
+// each time.
+func TestCoresDoNotMatter(t *testing.T) {
+	p := small(t)
+	var done atomic.Int64
+	many, err := Run(t.Context(), p, func(int, int) { done.Add(1) })
+	if err != nil || len(many) != 2*2*8 || done.Load() != 2*2*8 {
+		t.Fatal(len(many), done.Load(), err)
+	}
+	before := runtime.GOMAXPROCS(1)
+	defer runtime.GOMAXPROCS(before)
+	one, err := Run(t.Context(), p, func(int, int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(one, many) {
+		t.Error("one core and many differ")
+	}
+	for i, r := range many {
+		if i%16 >= 8 {
+			continue // on-demand has no MTTF
+		}
+		cfg := OnEC2(p.Job, r.Compute)
+		cfg.Start = r.Start
+		alone, err := sim.Run(cfg)
+		if err != nil || alone != r.Result {
+			t.Errorf("with memory %+v\nwithout %+v (%v)", r.Result, alone, err)
+		}
+	}
+}
+
+func TestCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	rows, err := Run(ctx, small(t), func(done, _ int) {
+		if done == 5 {
+			cancel()
+		}
+	})
+	if !errors.Is(err, context.Canceled) || len(rows) < 5 || len(rows) == 32 {
+		t.Errorf("%d rows, error %v", len(rows), err)
+	}
+}
+
+func TestStarts(t *testing.T) {
+	cfg := OnEC2(demo(t), 2*time.Hour)
+	first, last := window(&cfg)
+	var begin, end time.Time
+	for _, p := range cfg.Pools {
+		if at, _ := p.History.First(); at.At.After(begin) {
+			begin = at.At
+		}
+		if at, _ := p.History.Last(); at.At.After(end) {
+			end = at.At
+		}
+	}
+	if first.Sub(begin) < history || first.Sub(begin) >= history+time.Minute {
+		t.Errorf("the first start is %s after the first price", first.Sub(begin))
+	}
+	if room := end.Sub(last); room < Horizon(2*time.Hour) || room >= Horizon(2*time.Hour)+time.Minute {
+		t.Errorf("the last start is %s before the last price", room)
+	}
+	every, err := Starts{Every: true}.times(&cfg)
+	if err != nil || !every[0].Equal(first) || !every[len(every)-1].Equal(last) || every[1].Sub(every[0]) != time.Minute {
+		t.Errorf("every minute: %d starts, %v", len(every), err)
+	}
+	some, err := Starts{Count: 50, Seed: 3}.times(&cfg)
+	if err != nil || len(some) != 50 {
+		t.Fatal(len(some), err)
+	}
+	for i, at := range some {
+		if at.Before(first) || at.After(last) || i > 0 && !at.After(some[i-1]) {
+			t.Errorf("start %d is %s", i, at)
+		}
+	}
+	again, _ := Starts{Count: 50, Seed: 3}.times(&cfg)
+	other, _ := Starts{Count: 50, Seed: 4}.times(&cfg)
+	if !reflect.DeepEqual(some, again) || reflect.DeepEqual(some, other) {
+		t.Error("the seed must choose the starts, and nothing else")
+	}
+	cfg.Horizon = 1000 * 24 * time.Hour
+	if _, err := (Starts{Every: true}).times(&cfg); err == nil {
+		t.Error("starts without room behind them")
+	}
+	for _, text := range []string{"0", "-3", "sometimes", "2014-04-11"} {
+		if _, err := ParseStarts(text, 1); err == nil {
+			t.Errorf("starts %q are taken", text)
+		}
+	}
+}
+
+func TestSummarize(t *testing.T) {
+	var rows []Row
+	for i := range 20 { // costs 1 to 20 dollars
+		r := Row{Policy: "p", Rules: "r", Compute: 2 * time.Hour, OnDemand: 10.5, Result: sim.Result{
+			Cost: market.USD(i+1) * market.Dollar, Runtime: time.Duration(i+1) * time.Hour, Evictions: i % 2, Outcome: "finished",
+		}}
+		if i == 19 {
+			r.Outcome = "interrupted"
+		}
+		rows = append(rows, r)
+	}
+	rows = append(rows, Row{Policy: "q", Compute: 2 * time.Hour})
+	got := Summarize(rows)
+	if len(got) != 2 || got[1].Policy != "q" || got[1].CostSD != 0 {
+		t.Fatalf("%+v", got)
+	}
+	s := got[0]
+	want := math.Sqrt(35) // of 1..20, by (n^2-1)/12 x n/(n-1)
+	if s.Starts != 20 || s.Finished != 19 || s.CostMean != 10.5 || s.CostP5 != 1 || s.CostP50 != 10 || s.CostP95 != 19 ||
+		math.Abs(s.CostSD-want) > 1e-9 || s.Beats != 0.5 || s.EvictionsMean != 0.5 || s.RuntimeP95 != 19 || s.ComputeHours != 2 {
+		t.Errorf("%+v; sd wanted %v", s, want)
+	}
+}
+
+// TestOnDemandPolicy: the whole on-demand fleet, whatever prices do.
+func TestOnDemandPolicy(t *testing.T) {
+	cfg := OnEC2(demo(t), 2*time.Hour)
+	r, err := sim.Run(withPolicy(cfg, bidding.OnDemand{}))
+	if err != nil || !r.Finished() || r.Machines != 16 || r.Evictions != 0 {
+		t.Fatalf("%+v %v", r, err)
+	}
+	if want := 3 * 16 * 239 * market.Dollar / 1000; r.Cost != want { // three started hours: two and the start-up
+		t.Errorf("it cost %s, want %s", r.Cost, want)
+	}
+}

@@ -1,0 +1,320 @@
+// Package sim is the third world, beside clouds and the laptop: the same elasticity.Controller, policies and ledger,
+// driven by a queue of events in market time, with simulated machines that take as long as rates say. It answers
+// "what would this job have cost" in milliseconds, and the same inputs give the same journal, byte for byte.
+//
+// It knows how a provider sells and takes back, and how long work takes. It refuses to know what is trained, where
+// prices come from and what is done with the results; sim/sweep runs many starts.
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/cost"
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// Config is one run to simulate.
+type Config struct {
+	Name  string
+	Seed  uint64 // of what is random: the targets of faults
+	Start time.Time
+	Job   Job
+
+	Policy   bidding.Policy
+	Rules    market.RuleBook
+	Want     bidding.Want
+	Pools    []bidding.Candidate // sorted by pool; with all prices, also those to come
+	Capacity map[market.Pool]int // the most machines of a pool; none without an entry
+	Reliable elasticity.Reliable
+	// Equivalent is the on-demand fleet that the ledger compares with; none when its Count is 0.
+	Equivalent elasticity.Reliable
+	Stages     tiers.Thresholds
+
+	FLOPSPerVCPU float64 // floating-point operations per wall-clock second
+	Timing       Timing
+	Faults       []Fault
+	// MaxDuration ends the run in order, Horizon at once; 0 = never.
+	MaxDuration, Horizon time.Duration
+	// Memory is how much price history before the start the policy is shown; 0 = all. Copying it is a good part of
+	// what a short run costs.
+	Memory time.Duration
+
+	// Record is told every journal entry, in order; nil = nobody.
+	Record func(journal.Entry)
+}
+
+// Job is the work, without what it is about.
+type Job struct {
+	Clocks     ps.Clock
+	Splits     int
+	Partitions int
+	Work       float64 // of all clocks, in floating-point operations
+	// Coarse clocks stand for many short ones each: work changes hands in their middle, too.
+	Coarse bool
+}
+
+// Result is what a run came to.
+type Result struct {
+	Start     time.Time
+	Outcome   string // "finished", "interrupted", "failed"
+	Runtime   time.Duration
+	Cost      market.USD
+	Machines  int // bought
+	Evictions int
+	Switches  int
+	Rollbacks int
+	Lost      int64 // clocks that roll-backs undid
+	Clocks    int64 // done, each once
+}
+
+// Finished says whether all work was done.
+func (r Result) Finished() bool { return r.Outcome == "finished" }
+
+// world is a run under way.
+type world struct {
+	cfg     Config
+	elapsed time.Duration // since the start
+	queue   queue
+	random  *rand.Rand
+	history map[market.Pool]*market.History // with the future: for the cloud only
+	ctrl    *elasticity.Controller
+	cloud   cloud
+	fleet   *fleet
+	ledger  cost.Ledger
+	result  Result
+	err     error
+
+	wake      time.Time     // when the controller wants to be called
+	wakeAt    time.Duration // when an event for that is due; 0 = none
+	knownPast time.Duration // the last PricesKnown that is scheduled, at least 1
+}
+
+// maxEvents ends a run that does not get anywhere: a mistake in here, or in the controller.
+const maxEvents = 5_000_000
+
+// Run simulates a run to its end.
+func Run(cfg Config) (Result, error) {
+	if err := cfg.check(); err != nil {
+		return Result{}, fmt.Errorf("simulating %s: %w", cfg.Name, err)
+	}
+	w := &world{
+		cfg: cfg, random: rand.New(rand.NewPCG(cfg.Seed, 1)), history: map[market.Pool]*market.History{},
+		result: Result{Start: cfg.Start},
+	}
+	w.cloud = cloud{w: w, byID: map[instanceID]*machine{}}
+	w.fleet = newFleet(w)
+	if err := w.begin(); err != nil {
+		return Result{}, fmt.Errorf("simulating %s from %s: %w", cfg.Name, cfg.Start.Format(time.RFC3339), err)
+	}
+	for n := 0; w.result.Outcome == "" && w.err == nil; n++ {
+		if len(w.queue.heap) == 0 || n > maxEvents {
+			w.err = fmt.Errorf("stuck after %d events, %s after its start, at clock %d", n, w.elapsed, w.fleet.complete)
+			break
+		}
+		e := w.queue.pop()
+		w.elapsed = e.at
+		e.do()
+	}
+	if w.err == nil {
+		w.result.Runtime = w.elapsed
+		w.result.Cost, w.err = w.ledger.Spent(w.ledger.AsOf())
+	}
+	if w.err != nil {
+		return w.result, fmt.Errorf("simulating %s from %s: %w", cfg.Name, cfg.Start.Format(time.RFC3339), w.err)
+	}
+	return w.result, nil
+}
+
+func (c *Config) check() error {
+	switch {
+	case c.Policy == nil || c.Rules == nil:
+		return errors.New("it needs a policy and a rule book")
+	case c.Job.Clocks < 1 || c.Job.Splits < 1 || c.Job.Partitions < 1 || !(c.Job.Work > 0):
+		return fmt.Errorf("a job of %d clocks, %d splits, %d partitions and %g operations has no work", c.Job.Clocks,
+			c.Job.Splits, c.Job.Partitions, c.Job.Work)
+	case c.Reliable.Count < 1 || c.Reliable.Type.VCPU < 1:
+		return errors.New("it needs a reliable machine whose vCPUs are known")
+	case !(c.FLOPSPerVCPU > 0) || !(c.Timing.Speed > 0):
+		return errors.New("it needs a compute rate and a speed above zero")
+	}
+	return nil
+}
+
+// begin writes the journal's first lines and tells what is known at the start.
+func (w *world) begin() error {
+	for _, p := range w.cfg.Pools {
+		if p.Type.VCPU < 1 {
+			return fmt.Errorf("the vCPUs of %s are unknown", p.Type.Name)
+		}
+		w.history[p.Pool] = p.History
+	}
+	if err := w.writeStart(); err != nil {
+		return err
+	}
+	w.ctrl = elasticity.New(w.controllerConfig())
+	end := w.cfg.Start.Add(100 * 365 * 24 * time.Hour)
+	for _, p := range w.cfg.Pools {
+		w.cloud.followPrices(p.Pool, p.History.Points(w.cfg.Start, end))
+	}
+	for _, f := range w.cfg.Faults {
+		w.after(f.At, losses, func() { w.cloud.fault(f) })
+	}
+	if w.cfg.Horizon > 0 {
+		w.after(w.cfg.Horizon, wakeUps, func() { w.step(elasticity.StopWanted{Why: "the horizon is reached", Now: true}) })
+	}
+	w.step(elasticity.Wake{})
+	return nil
+}
+
+func (w *world) controllerConfig() elasticity.Config {
+	t, job := w.cfg.Timing, w.cfg.Job
+	const never = 100 * 365 * 24 * time.Hour // simulated nodes send no heartbeats: only broken streams tell
+	c := elasticity.Config{
+		Run: w.cfg.Name,
+		Job: elasticity.Job{
+			Schema: ps.Schema{Partitions: job.Partitions, Splits: job.Splits, Deterministic: true}, Clocks: job.Clocks,
+		},
+		Reliable: w.cfg.Reliable, Want: w.cfg.Want, Policy: w.cfg.Policy, Stages: w.cfg.Stages, Speed: t.Speed,
+		CutEvery: t.CutEvery, DeadAfter: never, BrokenAfter: t.BrokenAfter, JoinWait: t.JoinWait, NoticeWait: t.NoticeWait,
+		DrainMargin: t.DrainMargin, RetryCapacity: t.RetryCapacity, PlanEvery: t.PlanEvery, MaxDuration: w.cfg.MaxDuration,
+		Rules: w.cfg.Rules, WholeHours: w.cfg.Rules.Name() != "ec2-now",
+	}
+	for _, p := range w.cfg.Pools {
+		c.Pools = append(c.Pools, elasticity.Pool{Pool: p.Pool, Type: p.Type, MaxPrice: p.MaxPrice, History: w.past(p.History)})
+	}
+	return c
+}
+
+// past is what is known of a pool's prices at the start.
+func (w *world) past(h *market.History) *market.History {
+	if w.cfg.Memory == 0 {
+		return h.Until(w.cfg.Start)
+	}
+	from := w.cfg.Start.Add(-w.cfg.Memory)
+	points := h.Points(from, w.cfg.Start)
+	if price, known := h.At(from); known { // in force when memory begins
+		points = append([]market.PricePoint{{At: from, Price: price}}, points...)
+	}
+	return market.NewHistory(points)
+}
+
+func (w *world) now() time.Time { return w.cfg.Start.Add(w.elapsed) }
+
+func (w *world) after(d time.Duration, r rank, do func()) { w.queue.push(w.elapsed+max(d, 0), r, do) }
+
+// at does something at a time, or now when that is past.
+func (w *world) at(t time.Time, r rank, do func()) { w.after(t.Sub(w.now()), r, do) }
+
+func (w *world) workPerSplit() float64 {
+	return w.cfg.Job.Work / float64(w.cfg.Job.Clocks) / float64(w.cfg.Job.Splits)
+}
+
+func (w *world) vcpu(p market.Pool) int {
+	if p.Class == market.OnDemand {
+		return w.cfg.Reliable.Type.VCPU
+	}
+	for i := range w.cfg.Pools {
+		if w.cfg.Pools[i].Pool == p {
+			return w.cfg.Pools[i].Type.VCPU
+		}
+	}
+	return 0
+}
+
+// step tells the controller of an event and does what it says.
+func (w *world) step(e elasticity.Event) {
+	if w.result.Outcome != "" || w.err != nil {
+		return
+	}
+	for _, a := range w.ctrl.Step(w.now(), e) {
+		w.do(a)
+	}
+	w.wake = w.ctrl.NextWake()
+	w.scheduleWake()
+}
+
+func (w *world) do(a elasticity.Action) {
+	switch a := a.(type) {
+	case elasticity.Record:
+		w.record(a.Entry)
+	case elasticity.Launch:
+		w.after(w.cfg.Timing.Launch, arrivals, func() { w.cloud.launch(a.Request) })
+	case elasticity.Terminate:
+		w.after(w.cfg.Timing.Reply, losses, func() { w.cloud.terminate(a.IDs) })
+	case elasticity.Send:
+		if n := w.fleet.byID[a.ID]; n != nil && n.alive {
+			n.take(a.Command)
+		}
+	case elasticity.Export:
+		w.after(w.cfg.Timing.Export, answers, func() { w.step(elasticity.Exported{}) })
+	case elasticity.Finish:
+		w.result.Outcome = a.Outcome
+	}
+}
+
+// scheduleWake calls the controller when it wants to be called. A wish that is put off by a later step costs one event
+// that looks and goes on waiting.
+func (w *world) scheduleWake() {
+	at := max(w.wake.Sub(w.cfg.Start), w.elapsed+1)
+	if w.wakeAt > w.elapsed && w.wakeAt <= at {
+		return
+	}
+	w.wakeAt = at
+	w.queue.push(at, wakeUps, func() {
+		if w.wakeAt != w.elapsed {
+			return // an earlier one has taken its place
+		}
+		w.wakeAt = 0
+		if w.wake.After(w.now()) {
+			w.scheduleWake()
+			return
+		}
+		w.step(elasticity.Wake{})
+	})
+}
+
+// pricesKnown tells that prices until now are known, once they are: bills wait for it.
+func (w *world) pricesKnown() {
+	if w.knownPast == w.elapsed {
+		return
+	}
+	w.knownPast = w.elapsed
+	now := w.now()
+	w.after(w.cfg.Timing.PriceLag, reports, func() { w.step(elasticity.PricesKnown{At: now}) })
+}
+
+func (w *world) record(e journal.Entry) {
+	if err := w.ledger.Add(e); err != nil {
+		w.err = errors.Join(w.err, fmt.Errorf("keeping the ledger: %w", err))
+	}
+	r := &w.result
+	switch e.Kind {
+	case journal.Launch:
+		r.Machines++
+	case journal.Evicted:
+		r.Evictions++
+	case journal.Failed:
+		if e.EndedBy == string(market.ByProvider) {
+			r.Evictions++
+		}
+	case journal.Switch:
+		r.Switches++
+	case journal.Rollback:
+		r.Rollbacks++
+		r.Lost += e.LostClocks
+		r.Clocks = e.Clock
+	case journal.ClockDone:
+		r.Clocks = e.Clock
+	}
+	if w.cfg.Record != nil {
+		w.cfg.Record(e)
+	}
+}
