@@ -48,13 +48,13 @@ race: ## the tests of packages with goroutines, under the race detector (needs a
 
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck
-	@files=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go' 2>/dev/null || find . -name '*.go' -not -path './$(CACHE)/*')); \
+	@files=$$(gofmt -l $$(find . -name '*.go' -not -path './$(CACHE)/*')); \
 	  if [ -n "$$files" ]; then echo "not formatted; run gofmt -w on:"; echo "$$files"; exit 1; fi
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
 
 .PHONY: check
-check: lint test race test-awscli test-moto ## everything that .ci/run checks
+check: lint test race test-awscli test-moto test-browser ## everything that .ci/run checks
 
 .PHONY: test-awscli
 test-awscli: ## the fake cloud against the AWS command line (installs Debian's awscli if it can)
@@ -64,6 +64,10 @@ test-awscli: ## the fake cloud against the AWS command line (installs Debian's a
 .PHONY: test-moto
 test-moto: ## the EC2 adapter against moto, an EC2 that nobody here wrote (installs it in .cache)
 	@.ci/with-moto $(CACHE) .ci/test-without-skips -timeout 10m -run Moto ./provisioner/ec2
+
+.PHONY: test-browser
+test-browser: $(CACHE) ## the report pages of the last run and of the tests' story in a browser (installs Debian's chromium if it can)
+	@.ci/test-browser $(CACHE)/pictures $$(ls -t runs/*/report.json 2>/dev/null | head -1)
 
 .PHONY: golden
 golden: ## rewrite the expected output in testdata, to be read before it is committed

@@ -1,7 +1,6 @@
 package elasticity
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -30,9 +29,6 @@ type switchover struct {
 	token    string
 }
 
-// maxReliableTries is how often the reliable tier is asked for before the run is given up.
-const maxReliableTries = 5
-
 // launch writes the intent down and buys. The token makes the purchase safe to repeat.
 func (c *Controller) launch(tier tiers.Tier, pool market.Pool, bid market.USD, count int, why string) string {
 	c.counter++
@@ -48,28 +44,6 @@ func (c *Controller) launch(tier tiers.Tier, pool market.Pool, bid market.USD, c
 		Token: l.token, Pool: pool, Bid: bid, Count: count, Tags: map[string]string{"tier": string(tier)},
 	}})
 	return l.token
-}
-
-func (c *Controller) takeLaunchFailed(e LaunchFailed) {
-	l := c.launches[e.Token]
-	if l == nil || l.answered {
-		return
-	}
-	delete(c.launches, e.Token)
-	c.record(journal.Entry{Kind: journal.LaunchFailed, Token: e.Token, Pool: l.pool.String(), Count: l.count, Why: e.Err.Error()})
-	if c.switching != nil && c.switching.token == e.Token {
-		c.switching = nil
-	}
-	if l.tier == tiers.Reliable {
-		if c.counter >= maxReliableTries || errors.Is(e.Err, provisioner.ErrInvalid) {
-			c.fail("no reliable machine could be had: " + e.Err.Error())
-			return
-		}
-		c.launch(l.tier, l.pool, l.bid, l.count, l.why)
-		return
-	}
-	c.deferred[l.pool] = c.now.Add(c.cfg.RetryCapacity)
-	c.wantPlan = true
 }
 
 // closeLaunch forgets a launch when none of its machines is still on its way.
@@ -99,10 +73,27 @@ func (s *switchover) settle(c *Controller) {
 	if len(arrived) == 0 {
 		return
 	}
-	for _, m := range c.ordered(func(m *machine) bool { return m.pool == s.from && !m.lost && !m.ended && !m.warned }) {
+	// When the new pool gave fewer machines than it was asked for, as many of the old ones stay as the job wants.
+	lacking := max(c.cfg.Want.VCPU, c.cfg.Want.Machines)
+	for _, m := range arrived {
+		lacking -= c.capacity(m)
+	}
+	for _, m := range c.ordered(func(m *machine) bool { return m.pool == s.from && m.staying() }) {
+		if lacking > 0 {
+			lacking -= c.capacity(m)
+			continue
+		}
 		m.draining = true
 	}
 	c.relayout = true
+}
+
+// capacity is how much a machine counts for in what the job wants: its vCPUs, or one machine.
+func (c *Controller) capacity(m *machine) int {
+	if c.cfg.Want.VCPU > 0 {
+		return m.vcpu
+	}
+	return 1
 }
 
 func (c *Controller) takePrice(e PriceChanged) {
@@ -136,6 +127,9 @@ func (c *Controller) buy() {
 	}
 	c.wantPlan, c.nextPlan = false, c.now.Add(c.cfg.PlanEvery)
 	plan := c.cfg.Policy.Plan(c.State())
+	if plan.Switch != nil && c.switching != nil {
+		return // one after the other: the pool that is left must drain
+	}
 	for _, a := range plan.Acquire {
 		token := c.launch(tiers.Transient, a.Pool, a.Bid, a.Count, a.Why)
 		if s := plan.Switch; s != nil && s.To == a.Pool {
@@ -196,11 +190,11 @@ func (c *Controller) State() bidding.State {
 // join takes ready machines into training, together with others that are nearly there: partitions and splits move
 // once.
 func (c *Controller) join() {
-	if c.halt != nil || c.recovery != nil || c.ending {
+	if c.halt != nil || c.recovery != nil || c.ending || c.stopWhy != "" || c.done() {
 		return
 	}
 	var ready, coming []*machine
-	for _, m := range c.ordered(func(m *machine) bool { return m.joined == 0 && !m.lost && !m.ended && !m.warned }) {
+	for _, m := range c.ordered(func(m *machine) bool { return m.joined == 0 && m.staying() }) {
 		if m.tier == tiers.Transient && !c.standing() {
 			continue
 		}
@@ -241,7 +235,7 @@ func (c *Controller) join() {
 // charge writes the bill of machines that have ended, once every price that it rests on is known.
 func (c *Controller) charge() {
 	for _, m := range c.ordered(func(m *machine) bool {
-		return m.ended && !m.charged && (m.tier == tiers.Reliable || !c.pricesKnown.Before(m.endedAt))
+		return m.ended && !m.charged && !c.now.Before(m.endedAt) && (m.tier == tiers.Reliable || !c.pricesKnown.Before(m.endedAt))
 	}) {
 		m.charged = true
 		history := c.prices[m.pool]

@@ -33,6 +33,7 @@ type Config struct {
 	BrokenAfter   time.Duration // time for a node whose stream broke to come back
 	JoinWait      time.Duration // how long ready machines wait for others that are on their way, to join together
 	NoticeWait    time.Duration // how long the first notice waits for more: a bulk eviction comes as many notices
+	BootWithin    time.Duration // time for a bought machine's agent to call; 0 = ten minutes, wall clock
 	DrainMargin   time.Duration // released machines are terminated so long before their paid hour ends
 	RetryCapacity time.Duration // how long a pool without capacity is left alone
 	PlanEvery     time.Duration // how often the policy is asked when nothing happens
@@ -86,9 +87,11 @@ type Controller struct {
 	pricesKnown time.Time                 // every price change until then has been told
 	deferred    map[market.Pool]time.Time // pools without capacity, until when
 	launches    map[string]*launch        // by token, until every machine of it has joined or gone
-	counter     uint64                    // of tokens
+	refused     map[string]*launch        // by token, launches that failed: machines may turn up all the same
+	reliable    securing
+	counter     uint64 // of tokens
 	machines    map[ps.ServerID]*machine
-	early       map[ps.ServerID]tiers.Hello // nodes that called before their launch was answered
+	early       map[ps.ServerID]*early // what was heard of machines whose launch is not answered yet
 	joins       int
 	nextPlan    time.Time
 	wantPlan    bool
@@ -116,6 +119,7 @@ type Controller struct {
 	settle    *settling
 	halt      *halting
 	recovery  *recovery
+	exports   int // unanswered
 
 	progress progress
 	stopWhy  string // an orderly end is wanted
@@ -137,14 +141,18 @@ func New(cfg Config) *Controller {
 		prices:     map[market.Pool]*market.History{},
 		deferred:   map[market.Pool]time.Time{},
 		launches:   map[string]*launch{},
+		refused:    map[string]*launch{},
 		machines:   map[ps.ServerID]*machine{},
-		early:      map[ps.ServerID]tiers.Hello{},
+		early:      map[ps.ServerID]*early{},
 		commands:   map[uint64]sent{},
 		moves:      map[ps.Partition]ps.ServerID{},
 		generation: 1,
 		stage:      tiers.Stage1,
 		committed:  cfg.Job.ResumeAt,
 		splits:     make([]splitState, cfg.Job.Schema.Splits),
+	}
+	if cfg.BootWithin == 0 {
+		c.cfg.BootWithin = time.Duration(float64(defaultBoot) * cfg.Speed)
 	}
 	for _, p := range cfg.Pools {
 		c.prices[p.Pool] = p.History
@@ -172,39 +180,6 @@ func (c *Controller) Step(now time.Time, e Event) []Action {
 	return c.out
 }
 
-// NextWake is when Step wants to be called again at the latest.
-func (c *Controller) NextWake() time.Time {
-	wake := c.now.Add(c.cfg.PlanEvery)
-	for _, m := range c.machines {
-		if m.lost || m.ended {
-			continue
-		}
-		if !m.brokenAt.IsZero() {
-			wake = earlier(wake, m.brokenAt.Add(c.cfg.BrokenAfter))
-		}
-		if m.draining && !m.leaving {
-			wake = earlier(wake, c.paidUntil(m).Add(-c.cfg.DrainMargin))
-		}
-	}
-	if !c.cutDue.IsZero() && c.cutDue.After(c.now) {
-		wake = earlier(wake, c.cutDue)
-	}
-	if !c.readySince.IsZero() {
-		wake = earlier(wake, c.readySince.Add(c.cfg.JoinWait))
-	}
-	if c.gathering.After(c.now) {
-		wake = earlier(wake, c.gathering)
-	}
-	return wake
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
-}
-
 func (c *Controller) begin() {
 	c.started = c.now
 	c.wantPlan = true
@@ -213,8 +188,6 @@ func (c *Controller) begin() {
 			c.recordPrice(p.Pool, last)
 		}
 	}
-	c.launch(tiers.Reliable, c.cfg.Reliable.Pool, 0, c.cfg.Reliable.Count,
-		"the reliable tier holds the solution")
 }
 
 func (c *Controller) take(e Event) {
@@ -256,6 +229,7 @@ func (c *Controller) take(e Event) {
 func (c *Controller) advance() {
 	c.checkDuration()
 	c.giveUpSilent()
+	c.secure()
 	if !c.now.Before(c.gathering) {
 		c.buy()
 	}

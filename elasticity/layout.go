@@ -182,7 +182,7 @@ func (c *Controller) advanceMoves() {
 		c.broadcast()
 	}
 	if c.cut != nil || c.halt != nil || c.settle != nil || len(c.moves) > 0 ||
-		!c.standing() || c.ending || c.now.Before(c.moveRetry) || c.wantsFlush() {
+		!c.standing() || c.ending || c.now.Before(c.moveRetry) || c.wantsFlush() || c.wantsHalt() {
 		return
 	}
 	type hop struct{ from, to ps.ServerID }
@@ -193,7 +193,7 @@ func (c *Controller) advanceMoves() {
 			continue
 		}
 		from, dest := c.machines[owner], c.machines[to]
-		if from == nil || !from.alive() || dest == nil || !dest.alive() {
+		if from == nil || !from.alive() || dest == nil || !dest.alive() || dest.warned {
 			continue
 		}
 		c.moves[ps.Partition(p)] = to

@@ -33,6 +33,7 @@ type machine struct {
 	brokenAt    time.Time // its stream is broken since then
 	stats       tiers.Heartbeat
 
+	atRisk      bool // the provider sees a raised risk
 	warned      bool
 	deadline    time.Time
 	draining    bool // a better pool took its place: works on to the end of its paid hour
@@ -51,6 +52,11 @@ func (m *machine) member() bool { return m.joined > 0 && !m.lost && !m.ended }
 
 // alive says whether commands reach the machine.
 func (m *machine) alive() bool { return m.address != "" && !m.lost && !m.ended && !m.terminating }
+
+// staying says whether nothing is known that would end the machine or its part in the work.
+func (m *machine) staying() bool {
+	return !m.warned && !m.draining && !m.leaving && !m.terminating && !m.lost && !m.ended
+}
 
 // ordered gives machines in the order of joining, then by id: no decision hangs on map order.
 func (c *Controller) ordered(keep func(*machine) bool) []*machine {
@@ -73,37 +79,6 @@ func (c *Controller) reachable() []*machine {
 	return c.ordered(func(m *machine) bool { return m.member() && m.alive() })
 }
 
-func (c *Controller) takeLaunched(e Launched) {
-	l := c.launches[e.Token]
-	if l == nil {
-		return
-	}
-	l.answered = true
-	for _, i := range e.Instances {
-		id := ps.ServerID(i.ID)
-		if c.machines[id] != nil {
-			continue
-		}
-		m := &machine{
-			id: id, tier: l.tier, pool: i.Pool, bid: l.bid, token: e.Token, launched: i.Launched,
-			vcpu: c.typeOf(i.Pool).VCPU, heard: c.now, loaded: map[ps.Split]bool{},
-		}
-		c.machines[id] = m
-		launched := i.Launched
-		c.record(journal.Entry{
-			Kind: journal.Launch, Why: l.why, Token: e.Token, Instance: string(id), Tier: string(l.tier),
-			Pool: i.Pool.String(), Bid: l.bid.String(), Launched: &launched,
-		})
-		if hello, ok := c.early[id]; ok {
-			delete(c.early, id)
-			c.takeHello(m, hello)
-		}
-		if c.ending {
-			c.terminate(m, "the run is over")
-		}
-	}
-}
-
 func (c *Controller) typeOf(p market.Pool) market.InstanceType {
 	if p.Class == market.OnDemand {
 		return c.cfg.Reliable.Type
@@ -118,14 +93,14 @@ func (c *Controller) typeOf(p market.Pool) market.InstanceType {
 
 func (c *Controller) takeReport(id ps.ServerID, r tiers.Report) {
 	m := c.machines[id]
-	if hello, ok := r.(tiers.Hello); ok && m == nil {
-		c.early[id] = hello
+	if m == nil {
+		c.takeStranger(Reported{ID: id, Report: r})
 		return
 	}
-	if m == nil || m.ended {
+	if m.ended {
 		return
 	}
-	m.heard = c.now
+	m.heard, m.brokenAt = c.now, time.Time{} // after a break the first that is heard comes by a new stream
 	switch r := r.(type) {
 	case tiers.Hello:
 		c.takeHello(m, r)
@@ -140,7 +115,9 @@ func (c *Controller) takeReport(id ps.ServerID, r tiers.Report) {
 	case tiers.CutHeld:
 		c.takeCutHeld(m, r)
 	case tiers.Failed:
-		c.fail(fmt.Sprintf("machine %s: %s", id, r.Error)) // it would fail on every machine
+		if !m.lost {
+			c.fail(fmt.Sprintf("machine %s: %s", id, r.Error)) // it would fail on every machine
+		}
 	case tiers.Warned:
 		c.takeWarned(Warned{ID: id, Deadline: r.Deadline, Rebalance: r.Rebalance})
 	}
@@ -148,18 +125,27 @@ func (c *Controller) takeReport(id ps.ServerID, r tiers.Report) {
 
 // takeHello welcomes a new node. One that was given up must not come back with what it knew: it stops.
 func (c *Controller) takeHello(m *machine, h tiers.Hello) {
-	if m.lost {
+	switch {
+	case m.lost:
 		c.send(m.id, tiers.Stop{Why: "this machine was given up"})
 		c.terminate(m, "it came back after it had been given up")
 		return
-	}
-	m.brokenAt = time.Time{}
-	if h.Incarnation != 0 {
+	case m.terminating || h.Incarnation != 0:
 		return // a stream that broke and came back; the link delivers what was under way
+	case m.joined > 0:
+		c.giveUp(m, "its process began anew and has lost what it held")
+		return
 	}
+	// It is new, or its stream broke before it was welcomed, or its process began anew, for which what was said before
+	// is lost: say it again.
+	c.forget(m.id)
+	m.ready, m.loading = false, false
+	clear(m.loaded)
 	m.address = h.Address
-	c.lastInc++
-	m.incarnation = c.lastInc
+	if m.incarnation == 0 {
+		c.lastInc++
+		m.incarnation = c.lastInc
+	}
 	c.send(m.id, tiers.Welcome{
 		Schema:      c.cfg.Job.Schema,
 		Generation:  c.generation,
@@ -228,10 +214,18 @@ func (c *Controller) takeAnswer(m *machine, a tiers.Answer) {
 
 func (c *Controller) takeWarned(e Warned) {
 	m := c.machines[e.ID]
-	if m == nil || m.ended || m.warned || m.terminating {
+	if m == nil {
+		c.takeStranger(e)
+		return
+	}
+	if m.ended || m.warned || m.terminating {
 		return
 	}
 	if e.Rebalance {
+		if m.atRisk {
+			return // told before
+		}
+		m.atRisk = true
 		c.record(journal.Entry{Kind: journal.Notice, Instance: string(m.id), Pool: m.pool.String(),
 			Why: "rebalance recommendation: the provider sees a raised risk"})
 		return
@@ -250,7 +244,11 @@ func (c *Controller) wall(d time.Duration) float64 { return d.Seconds() / c.cfg.
 
 func (c *Controller) takeEnded(i provisioner.Instance) {
 	m := c.machines[ps.ServerID(i.ID)]
-	if m == nil || m.ended {
+	if m == nil {
+		c.takeStranger(InstanceEnded{Instance: i})
+		return
+	}
+	if m.ended {
 		return
 	}
 	ended := i.Ended
@@ -274,8 +272,12 @@ func (c *Controller) takeEnded(i provisioner.Instance) {
 
 // giveUpSilent finds nodes that stopped talking: broken streams that did not come back, and silence.
 func (c *Controller) giveUpSilent() {
-	for _, m := range c.ordered(func(m *machine) bool { return !m.lost && !m.ended && m.address != "" }) {
+	for _, m := range c.ordered(func(m *machine) bool { return !m.lost && !m.ended }) {
 		switch {
+		case m.address == "":
+			if c.now.Sub(m.heard) >= c.cfg.BootWithin {
+				c.giveUp(m, fmt.Sprintf("its agent did not call in %.0f s", c.wall(c.cfg.BootWithin)))
+			}
 		case !m.brokenAt.IsZero() && c.now.Sub(m.brokenAt) >= c.cfg.BrokenAfter:
 			c.giveUp(m, "its stream broke and did not come back")
 		case c.now.Sub(m.heard) >= c.cfg.DeadAfter:
@@ -307,6 +309,9 @@ func (c *Controller) lose(m *machine) {
 		return
 	}
 	c.record(journal.Entry{Kind: journal.Leave, Instance: string(m.id), Pool: m.pool.String(), Tier: string(m.tier)})
+	if c.ending {
+		return
+	}
 	c.relayout = true
 	if c.switching != nil {
 		c.switching.settle(c)

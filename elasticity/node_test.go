@@ -14,322 +14,320 @@ type node struct {
 	w        *world
 	id       ps.ServerID
 	instance provisioner.Instance
-	dead     bool
+	address  string // once it has called
+	booted   bool   // its process has called
+	dead     bool   // its process has ended
+	warned   bool
 
-	generation ps.Generation
-	fencedAt   ps.Generation // service for generations below is refused
-	route      ps.Route
+	up, down  link
+	hole      bool          // nothing reaches it and nothing leaves it
+	broken    bool          // its control stream is down
+	wordless  bool          // what it said last is lost
+	slow      time.Duration // added to each of its messages
+	beats     int
+	rewelcome int // Welcomes that it has had
 
-	shards  map[ps.Partition]*ps.Shard
-	leaving map[ps.Partition]bool        // FINAL is on its way: requests wait
-	moved   map[ps.Partition]ps.ServerID // handed over to
-	backups map[ps.Partition]*ps.Backup
-	fenced  map[ps.Incarnation]bool
-
+	server
 	worker worker
 }
 
-type worker struct {
-	incarnation ps.Incarnation
-	sequence    uint64
-	splits      map[ps.Split]ps.Clock
-	until       ps.Clock
-	parked      bool
-	life        int // grows when what is under way is given up
-	busy        bool
-	waiting     bool // busy, and not begun: the rows that it needs are not fresh yet
-	clock       ps.Clock
-	group       []ps.Split
-	releases    []release
+// server is the node's part that owns partitions and backs others up.
+type server struct {
+	generation ps.Generation
+	suspended  bool // between FenceGeneration and Recover
+	recovered  ps.Clock
+	route      ps.Route
+	fenced     map[ps.Incarnation]bool
+
+	shards   map[ps.Partition]*ps.Shard
+	leaving  map[ps.Partition]bool // FINAL is on its way: requests wait
+	gone     map[ps.Partition]ps.ServerID
+	arriving map[ps.Partition]*arrival
+	arrived  map[ps.Partition]moveID
+	moves    int
+
+	cut     ps.Clock // named or on its way to the backups; 0 = none
+	offered map[ps.Partition]ps.Clock
+	backups map[ps.Partition]*ps.Backup
+	held    ps.Clock // newest cut that the backups here have heard of
+	told    ps.Clock // newest cut that was reported as held
 }
 
-type release struct {
-	id     uint64
-	splits []ps.Split
-}
-
-func newNode(w *world, id ps.ServerID, i provisioner.Instance) *node {
+func newNode(w *world, i provisioner.Instance) *node {
 	return &node{
-		w: w, id: id, instance: i, shards: map[ps.Partition]*ps.Shard{}, leaving: map[ps.Partition]bool{},
-		moved: map[ps.Partition]ps.ServerID{}, backups: map[ps.Partition]*ps.Backup{}, fenced: map[ps.Incarnation]bool{},
+		w: w, id: ps.ServerID(i.ID), instance: i,
+		server: server{
+			recovered: -1, fenced: map[ps.Incarnation]bool{}, shards: map[ps.Partition]*ps.Shard{},
+			leaving: map[ps.Partition]bool{}, gone: map[ps.Partition]ps.ServerID{}, arriving: map[ps.Partition]*arrival{},
+			arrived: map[ps.Partition]moveID{}, offered: map[ps.Partition]ps.Clock{}, backups: map[ps.Partition]*ps.Backup{},
+		},
 		worker: worker{splits: map[ps.Split]ps.Clock{}},
 	}
 }
 
+// closed says whether the control stream is down.
+func (n *node) closed() bool { return n.hole || n.broken }
+
+// boot is the first call. When the stream breaks before the Welcome arrives, the call is made again.
 func (n *node) boot() {
-	if !n.dead {
-		n.report(tiers.Hello{Instance: n.id, Address: "addr-" + string(n.id)})
+	if n.dead {
+		return
+	}
+	n.address, n.booted = "addr-"+string(n.id), true
+	n.hello()
+	if n.w.odds(10) {
+		n.w.after(n.w.delay(40*time.Millisecond), func() {
+			if !n.dead && n.worker.incarnation == 0 {
+				n.hello()
+			}
+		})
+	}
+	n.beat()
+}
+
+func (n *node) hello() {
+	n.report(tiers.Hello{
+		Instance: n.id, Address: n.address, Incarnation: n.worker.incarnation, Generation: n.generation,
+	})
+}
+
+func (n *node) beat() {
+	if n.dead {
+		return
+	}
+	if !n.closed() && n.worker.incarnation != 0 {
+		h := tiers.Heartbeat{Owned: len(n.shards), Generation: n.generation}
+		for _, s := range n.shards {
+			h.CutBytes += int64(s.CutBytes())
+		}
+		n.report(h)
+	}
+	n.w.after(400*time.Millisecond, n.beat)
+}
+
+// exit ends the process. What it said last may be lost with it.
+func (n *node) exit() {
+	if n.dead {
+		return
+	}
+	n.dead = true
+	n.wordless = n.wordless || n.w.rng.IntN(2) == 0
+	if n.address != "" {
+		n.w.after(n.w.delay(60*time.Millisecond), func() { n.w.step(Disconnected{ID: n.id}) })
 	}
 }
 
-func (n *node) report(r tiers.Report) {
-	n.w.fifo(n.w.upNow, n.id, func() { n.w.step(Reported{ID: n.id, Report: r}) })
+// restart ends the process and starts another one on the same machine, which knows nothing.
+func (n *node) restart(after time.Duration) {
+	n.exit()
+	next := newNode(n.w, n.instance)
+	next.address = n.address
+	n.w.nodes[n.id] = next
+	n.w.order[slices.Index(n.w.order, n)] = next
+	n.w.after(100*time.Millisecond+after, next.boot)
 }
 
-func (n *node) answer(id uint64, code tiers.Code, err error, r tiers.Result) {
-	a := tiers.Answer{ID: id, Code: code, Result: r}
+// breakStream interrupts the control stream for a time; the data plane goes on.
+func (n *node) breakStream(d time.Duration) {
+	if n.dead || n.broken || n.address == "" {
+		return
+	}
+	n.broken = true
+	n.w.step(Disconnected{ID: n.id})
+	n.w.after(d, func() {
+		n.broken = false
+		if n.dead {
+			return
+		}
+		held := n.up.held
+		n.up.held = nil
+		n.hello()
+		n.up.held = append(n.up.held, held...)
+		n.up.open(n)
+		n.down.open(n)
+	})
+}
+
+// fallSilent cuts the node off from everybody for a time, with its streams open.
+func (n *node) fallSilent(d time.Duration) {
+	if n.dead || n.hole {
+		return
+	}
+	n.hole = true
+	n.w.after(d, func() {
+		n.hole = false
+		n.up.open(n)
+		n.down.open(n)
+	})
+}
+
+func (n *node) report(r tiers.Report) {
+	n.up.put(n, func() {
+		if n.dead && n.wordless {
+			return
+		}
+		n.w.step(Reported{ID: n.id, Report: r})
+	})
+}
+
+func (n *node) answer(id uint64, err error, r tiers.Result) {
+	a := tiers.Answer{ID: id, Result: r}
 	if err != nil {
-		a.Error = err.Error()
+		a.Code, a.Error = codeOf(err), err.Error()
 	}
 	n.report(a)
 }
 
-func (n *node) check(id uint64, err error) {
-	if err != nil {
-		n.answer(id, tiers.CodeFailed, err, nil)
-		return
+func codeOf(err error) tiers.Code {
+	switch err {
+	case ps.ErrPassed:
+		return tiers.CodePassed
+	case ps.ErrBusy:
+		return tiers.CodeBusy
 	}
-	n.answer(id, tiers.CodeOK, nil, nil)
-}
-
-// soon does f after a short time, unless the machine is dead by then.
-func (n *node) soon(f func()) {
-	n.w.after(n.w.delay(15*time.Millisecond), func() {
-		if !n.dead {
-			f()
-		}
-	})
+	return tiers.CodeFailed
 }
 
 func (n *node) take(c tiers.Command) {
+	if n.dead || !n.booted {
+		return
+	}
 	switch do := c.Do.(type) {
 	case tiers.Welcome:
-		n.generation, n.worker.incarnation, n.worker.until = do.Generation, do.Incarnation, do.Until
-		n.check(c.ID, nil)
+		n.welcome(c.ID, do)
+		return
+	case tiers.Stop:
+		n.exit()
+		return
+	}
+	if n.worker.incarnation == 0 {
+		n.answer(c.ID, failure("this node was not welcomed yet"), nil)
+		return
+	}
+	switch do := c.Do.(type) {
 	case tiers.SetRoute:
-		n.generation, n.route = max(n.generation, do.Generation), do.Route
-		n.check(c.ID, nil)
-		n.offerCuts()
+		n.setRoute(do.Generation, do.Route)
+		n.answer(c.ID, nil, nil)
 	case tiers.Own:
 		for _, p := range do.Partitions {
 			n.shards[p] = ps.NewShard(&n.w.schema, p)
 		}
-		n.check(c.ID, nil)
+		n.answer(c.ID, nil, nil)
 	case tiers.BackUp:
 		for _, p := range do.Partitions {
 			n.backups[p] = ps.NewBackup(&n.w.schema, p)
 		}
-		n.check(c.ID, nil)
+		n.answer(c.ID, nil, nil)
 	case tiers.NameCut:
-		n.nameCut(c.ID, do.Cut)
+		n.answer(c.ID, n.nameCut(do.Cut), nil)
+		n.offerCuts()
 	case tiers.UnnameCut:
-		for _, s := range n.shards {
-			s.UnnameCut(do.Cut)
-		}
-		n.check(c.ID, nil)
+		n.unnameCut(do.Cut)
+		n.answer(c.ID, nil, nil)
 	case tiers.CommitCut:
-		n.commitCut(c.ID, do.Cut)
+		n.answer(c.ID, n.commitCut(do.Cut), nil)
 	case tiers.MoveOut:
 		n.moveOut(c.ID, do)
 	case tiers.Promote:
-		n.promote(c.ID, do)
+		n.answer(c.ID, n.promote(do), nil)
 	case tiers.FenceWorker:
 		n.fenceWorker(c.ID, do.Incarnation)
 	case tiers.SettleWorker:
-		var err error
-		for _, s := range n.shards {
-			if _, e := s.Settle(do.Incarnation, do.Sequence, do.Commit); e != nil {
-				err = e
-			}
-		}
+		n.answer(c.ID, n.settleWorker(do), nil)
 		n.offerCuts()
-		n.check(c.ID, err)
 	case tiers.FenceGeneration:
-		n.fenceGeneration(c.ID, do.Generation)
+		n.answer(c.ID, nil, n.fenceGeneration(do.Generation))
 	case tiers.Recover:
-		n.recover(c.ID, do)
-	case tiers.Load:
-		n.w.after(n.w.delay(time.Second), func() { n.check(c.ID, nil) })
-	case tiers.Assign:
-		for _, s := range do.Splits {
-			n.worker.splits[s.Split] = s.Clock
-		}
-		n.check(c.ID, nil)
-		n.stopWaiting()
-		n.work()
-	case tiers.Release:
-		n.worker.releases = append(n.worker.releases, release{id: c.ID, splits: do.Splits})
-		n.stopWaiting()
-		n.answerReleases()
-		n.work()
-	case tiers.Park:
-		n.worker.parked = true
-		n.stopWaiting()
-		begun := ps.Clock(0)
-		for s, next := range n.worker.splits {
-			if n.worker.busy && slices.Contains(n.worker.group, s) {
-				next = n.worker.clock + 1
-			}
-			begun = max(begun, next-1)
-		}
-		n.answer(c.ID, tiers.CodeOK, nil, tiers.Parked{Begun: begun})
-	case tiers.Unpark:
-		n.worker.parked, n.worker.until = false, do.Until
-		n.check(c.ID, nil)
-		n.work()
-	case tiers.Stop:
-		n.dead = true
+		n.answer(c.ID, n.recover(do), nil)
+	default:
+		n.obeyWork(c)
 	}
 }
 
-func (n *node) ordered() []ps.Partition {
-	var parts []ps.Partition
-	for p := range n.shards {
-		parts = append(parts, p)
+func (n *node) welcome(id uint64, do tiers.Welcome) {
+	k := &n.worker
+	if k.incarnation != 0 && k.incarnation != do.Incarnation {
+		n.answer(id, failure("this process has another incarnation already"), nil)
+		return
 	}
-	slices.Sort(parts)
+	n.rewelcome++
+	if k.incarnation == 0 {
+		n.generation, k.generation, k.incarnation, k.until = do.Generation, do.Generation, do.Incarnation, do.Until
+	}
+	n.answer(id, nil, nil)
+}
+
+// owned gives the partitions that are served here, in order.
+func (n *node) owned() []ps.Partition {
+	var parts []ps.Partition
+	for p := range n.w.schema.Partitions {
+		if n.shards[ps.Partition(p)] != nil {
+			parts = append(parts, ps.Partition(p))
+		}
+	}
 	return parts
 }
 
-func (n *node) nameCut(id uint64, cut ps.Clock) {
-	for _, p := range n.ordered() {
-		if n.shards[p].Folded() > cut {
-			n.answer(id, tiers.CodePassed, nil, nil)
-			return
+func (n *node) setRoute(g ps.Generation, route ps.Route) {
+	switch {
+	case g < n.generation || g == n.generation && route.Version < n.route.Version:
+		return
+	case g > n.generation:
+		if n.route.Version > 0 {
+			n.w.failf("%s hears of generation %d by a route, while it is in %d", n.id, g, n.generation)
+		}
+		n.beginGeneration(g)
+		n.suspended = false
+	}
+	n.route = route
+	if n.worker.generation < g {
+		n.worker.generation = g
+	}
+	for p, owner := range route.Owner {
+		if p := ps.Partition(p); n.gone[p] != "" && owner != n.id {
+			n.gone[p] = owner
 		}
 	}
-	for _, p := range n.ordered() {
-		if err := n.shards[p].NameCut(cut); err != nil {
-			n.check(id, err)
-			return
-		}
-	}
-	n.check(id, nil)
 	n.offerCuts()
 }
 
-// offerCuts delivers what has been passed to the backups.
-func (n *node) offerCuts() {
-	if n.route.Version == 0 {
-		return // a partition has arrived before the route
+func (n *node) beginGeneration(g ps.Generation) {
+	n.generation, n.recovered, n.cut, n.held, n.told = g, -1, 0, 0, 0
+	n.route = ps.Route{}
+	clear(n.offered)
+	clear(n.arriving)
+}
+
+func (n *node) own(p ps.Partition, s *ps.Shard) {
+	for inc := range n.fenced {
+		s.Fence(inc)
 	}
-	for _, p := range n.ordered() {
-		s := n.shards[p]
-		backup := n.w.nodes[n.route.Backup[p]]
-		cut := n.w.ctrlCut()
-		if cut == 0 || !s.Passed(cut) {
+	n.shards[p] = s
+	delete(n.gone, p)
+}
+
+func (n *node) promote(do tiers.Promote) error {
+	for _, p := range do.Partitions {
+		if n.shards[p] != nil {
 			continue
 		}
-		d, err := s.Deliver(cut, false)
-		if err != nil {
-			continue // committed already
-		}
-		generation := n.generation
-		backup.soon(func() {
-			if backup.generation != generation || backup.backups[p] == nil || n.dead {
-				return
-			}
-			if c, _ := backup.backups[p].Cut(); c >= cut || backup.backups[p].Delivered() == cut {
-				return
-			}
-			if full, err := backup.backups[p].Deliver(&d); full || err != nil {
-				n.w.t.Errorf("delivery of partition %d: full %v, %v", p, full, err)
-			}
-			for _, b := range backup.backups {
-				if c, _ := b.Cut(); c != cut && b.Delivered() != cut {
-					return
-				}
-			}
-			backup.report(tiers.CutHeld{Cut: cut, Bytes: 1000, Seconds: 0.01})
-		})
-	}
-}
-
-func (w *world) ctrlCut() ps.Clock {
-	if w.ctrl.cut == nil {
-		return 0
-	}
-	return w.ctrl.cut.clock
-}
-
-func (n *node) commitCut(id uint64, cut ps.Clock) {
-	for _, p := range n.ordered() {
-		if err := n.shards[p].CommitCut(cut); err != nil {
-			n.check(id, err)
-			return
-		}
-	}
-	for _, b := range n.backups {
-		if err := b.Commit(cut); err != nil {
-			n.check(id, err)
-			return
-		}
-	}
-	n.check(id, nil)
-}
-
-func (n *node) moveOut(id uint64, do tiers.MoveOut) {
-	s, generation := n.shards[do.Partition], n.generation
-	if s == nil {
-		n.answer(id, tiers.CodeFailed, ps.ErrBusy, nil)
-		return
-	}
-	if err := s.BeginMove(); err != nil {
-		n.answer(id, tiers.CodeBusy, err, nil)
-		return
-	}
-	to := n.w.nodes[do.To]
-	in := ps.NewIncoming(&n.w.schema, do.Partition)
-	var send func()
-	send = func() {
-		if n.fencedAt > generation || n.generation != generation {
-			return
-		}
-		if to.dead {
-			s.CancelMove()
-			n.answer(id, tiers.CodeFailed, ps.ErrBusy, nil)
-			return
-		}
-		rows, more := s.MoveRows(40)
-		if err := in.Rows(&rows); err != nil {
-			n.w.t.Error(err)
-		}
-		if more {
-			n.soon(send)
-			return
-		}
-		final, err := s.FinalMove()
-		if err != nil {
-			n.w.t.Error(err)
-		}
-		n.leaving[do.Partition] = true
-		n.w.after(n.w.delay(15*time.Millisecond), func() {
-			if to.dead || n.dead || to.generation != generation || to.fencedAt > generation || n.fencedAt > generation {
-				delete(n.leaving, do.Partition)
-				return // a dead receiver means recovery
-			}
-			shard, err := in.Finish(final)
-			if err != nil {
-				n.w.t.Error(err)
-			}
-			to.shards[do.Partition] = shard
-			delete(to.moved, do.Partition)
-			delete(n.shards, do.Partition)
-			delete(n.leaving, do.Partition)
-			n.moved[do.Partition] = do.To
-			n.answer(id, tiers.CodeOK, nil, nil)
-		})
-	}
-	n.soon(send)
-}
-
-func (n *node) promote(id uint64, do tiers.Promote) {
-	for _, p := range do.Partitions {
 		s, err := n.backups[p].Promote(do.Cut)
 		if err != nil {
-			n.check(id, err)
-			return
+			return err
 		}
-		n.shards[p] = s
-		delete(n.moved, p)
+		n.own(p, s)
 	}
-	n.check(id, nil)
+	return nil
 }
 
 func (n *node) fenceWorker(id uint64, inc ps.Incarnation) {
+	if slices.ContainsFunc(n.owned(), func(p ps.Partition) bool { return n.leaving[p] }) {
+		n.soon(func() { n.fenceWorker(id, inc) })
+		return
+	}
 	n.fenced[inc] = true
 	var st tiers.Standings
-	for _, p := range n.ordered() {
+	for _, p := range n.owned() {
 		s := n.shards[p]
 		standing := tiers.Standing{Partition: p, Standing: s.Fence(inc)}
 		for split := range n.w.schema.Splits {
@@ -337,16 +335,36 @@ func (n *node) fenceWorker(id uint64, inc ps.Incarnation) {
 		}
 		st.Partitions = append(st.Partitions, standing)
 	}
-	n.answer(id, tiers.CodeOK, nil, st)
+	n.answer(id, nil, st)
 }
 
-func (n *node) fenceGeneration(id uint64, g ps.Generation) {
-	n.fencedAt = g
-	n.worker.life++
-	n.worker.busy, n.worker.waiting = false, false
-	h := tiers.Holdings{Undo: n.w.ctrl.committed}
-	for _, p := range n.ordered() {
-		if n.shards[p].CanRollback(h.Undo) {
+func (n *node) settleWorker(do tiers.SettleWorker) (err error) {
+	for _, p := range n.owned() {
+		if _, e := n.shards[p].Settle(do.Incarnation, do.Sequence, do.Commit); e != nil {
+			err = e
+		}
+	}
+	return err
+}
+
+func (n *node) fenceGeneration(g ps.Generation) tiers.Holdings {
+	if g > n.generation {
+		n.beginGeneration(g)
+		n.suspended = true
+		clear(n.leaving)
+		for _, s := range n.shards {
+			s.CancelMove()
+		}
+		n.worker.giveUp()
+	}
+	var h tiers.Holdings
+	for _, p := range n.owned() {
+		if base, undo := n.shards[p].Base(); undo {
+			h.Undo = max(h.Undo, base)
+		}
+	}
+	for _, p := range n.owned() {
+		if base, undo := n.shards[p].Base(); undo && base == h.Undo {
 			h.Owned = append(h.Owned, p)
 		}
 	}
@@ -356,43 +374,49 @@ func (n *node) fenceGeneration(id uint64, g ps.Generation) {
 			h.Backups = append(h.Backups, tiers.BackupHolding{Partition: ps.Partition(p), Cut: cut, Delivered: b.Delivered()})
 		}
 	}
-	n.answer(id, tiers.CodeOK, nil, h)
+	return h
 }
 
-func (n *node) recover(id uint64, do tiers.Recover) {
-	n.generation, n.route = do.Generation, do.Route
-	n.moved, n.leaving = map[ps.Partition]ps.ServerID{}, map[ps.Partition]bool{}
-	for p, b := range n.backups {
-		if cut, _ := b.Cut(); cut != do.Cut {
+// recover returns to a cut. Everything that was owned and is not any longer is dropped.
+func (n *node) recover(do tiers.Recover) error {
+	switch {
+	case do.Generation < n.generation:
+		return failure("an older generation")
+	case do.Generation > n.generation || !n.suspended:
+		n.w.failf("%s is to recover generation %d without having been fenced", n.id, do.Generation)
+	}
+	for p := range n.w.schema.Partitions {
+		b := n.backups[ps.Partition(p)]
+		if b == nil {
+			continue
+		}
+		if held, _ := b.Cut(); b.Delivered() == do.Cut && held < do.Cut {
 			if err := b.Commit(do.Cut); err != nil {
-				n.w.t.Errorf("%s partition %d: %v", n.id, p, err)
+				return err
 			}
 		}
 		b.Drop()
 	}
+	shards := map[ps.Partition]*ps.Shard{}
 	for p, owner := range do.Route.Owner {
+		if owner != n.id {
+			continue
+		}
 		p := ps.Partition(p)
 		s := n.shards[p]
-		if owner != n.id {
-			delete(n.shards, p)
-			continue
+		if s == nil || s.Rollback(do.Cut) != nil {
+			var err error
+			if s, err = n.backups[p].Promote(do.Cut); err != nil {
+				return err
+			}
 		}
-		if s != nil && s.Rollback(do.Cut) == nil {
-			continue
-		}
-		promoted, err := n.backups[p].Promote(do.Cut)
-		if err != nil {
-			n.w.t.Errorf("%s partition %d: %v", n.id, p, err)
-		}
-		n.shards[p] = promoted
+		n.w.checkRows("recovered partition", p, s, do.Cut)
+		shards[p] = s
 	}
-	k := &n.worker
-	k.life++
-	k.busy, k.waiting, k.parked, k.until, k.releases = false, false, false, n.w.ctrl.cfg.Job.Clocks, nil
-	k.splits = map[ps.Split]ps.Clock{}
-	for _, s := range do.Splits {
-		k.splits[s] = do.Cut + 1
-	}
-	n.check(id, nil)
-	n.work()
+	n.shards = shards
+	n.gone, n.arrived, n.fenced = map[ps.Partition]ps.ServerID{}, map[ps.Partition]moveID{}, map[ps.Incarnation]bool{}
+	n.suspended, n.recovered = false, do.Cut
+	n.setRoute(do.Generation, do.Route)
+	n.worker.recover(n, do)
+	return nil
 }

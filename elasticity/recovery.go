@@ -145,7 +145,8 @@ func holds(h tiers.Holdings, p ps.Partition, cut ps.Clock) bool {
 }
 
 // settling hands on the splits of a dead worker that served nothing: its incarnation is fenced everywhere, what
-// it had staged counts everywhere or nowhere, and only then may somebody else go on.
+// it had staged counts everywhere or nowhere, and only when it does may somebody else go on: with staleness, nothing
+// else would keep the next clock from coming before the one that is being settled.
 type settling struct {
 	dead      ps.ServerID
 	fencing   map[ps.ServerID]bool
@@ -155,29 +156,41 @@ type settling struct {
 
 func (c *Controller) advanceSettle() {
 	if s := c.settle; s != nil {
-		switch {
-		case !s.ending && len(s.fencing) == 0:
+		if !s.ending && len(s.fencing) == 0 {
+			c.settleStaged()
+		}
+		if s.ending && !waiting[tiers.SettleWorker](c) {
 			c.settleSplits()
-		case s.ending && !waiting[tiers.SettleWorker](c):
-			c.settle = nil
 		}
 		return
 	}
 	if c.recovery != nil || len(c.moves) > 0 || c.ending {
 		return
 	}
-	for _, m := range c.ordered(func(m *machine) bool { return m.lost && m.joined > 0 && c.holdsAny(m.id) }) {
-		s := &settling{dead: m.id, fencing: map[ps.ServerID]bool{}}
-		c.settle = s
-		for _, owner := range c.reachable() {
-			if slices.Contains(c.route.Owner, owner.id) {
-				s.fencing[owner.id] = true
-				c.send(owner.id, tiers.FenceWorker{Incarnation: m.incarnation})
-			}
-		}
+	dead := c.deadHolders()
+	if len(dead) == 0 {
 		return
 	}
+	m := dead[0]
+	s := &settling{dead: m.id, fencing: map[ps.ServerID]bool{}}
+	c.settle = s
+	// Backups too: the dead may only be silent, and find one promoted when it wakes up. Servers that come later get
+	// the fence with the partitions that move to them.
+	for _, server := range c.reachable() {
+		if slices.Contains(c.route.Owner, server.id) || slices.Contains(c.route.Backup, server.id) {
+			s.fencing[server.id] = true
+			c.send(server.id, tiers.FenceWorker{Incarnation: m.incarnation})
+		}
+	}
 }
+
+// deadHolders are lost machines whose splits nobody has taken over.
+func (c *Controller) deadHolders() []*machine {
+	return c.ordered(func(m *machine) bool { return m.lost && m.joined > 0 && c.holdsAny(m.id) })
+}
+
+// unsettled says whether it is not known yet how far a dead worker has come.
+func (c *Controller) unsettled() bool { return c.settle != nil || len(c.deadHolders()) > 0 }
 
 func (c *Controller) takeStandings(m *machine, a tiers.Answer) {
 	s := c.settle
@@ -193,24 +206,30 @@ func (c *Controller) takeStandings(m *machine, a tiers.Answer) {
 	s.standings = append(s.standings, r.Partitions...)
 }
 
-// settleSplits decides about the dead worker's last contribution: if any partition has committed it, all have it
+// settleStaged decides about the dead worker's last contribution: if any partition has committed it, all have it
 // staged and commit; else all discard.
-func (c *Controller) settleSplits() {
+func (c *Controller) settleStaged() {
 	s := c.settle
 	s.ending = true
 	var committed, staged uint64
 	for _, p := range s.standings {
 		committed, staged = max(committed, p.Standing.Committed), max(staged, p.Standing.Staged)
 	}
-	if staged > 0 {
-		for _, m := range c.reachable() {
-			if slices.Contains(c.route.Owner, m.id) {
-				c.send(m.id, tiers.SettleWorker{
-					Incarnation: c.machines[s.dead].incarnation, Sequence: staged, Commit: committed >= staged,
-				})
-			}
+	if staged == 0 {
+		return
+	}
+	for _, m := range c.reachable() {
+		if slices.Contains(c.route.Owner, m.id) {
+			c.send(m.id, tiers.SettleWorker{Incarnation: c.machines[s.dead].incarnation, Sequence: staged, Commit: committed >= staged})
 		}
 	}
+}
+
+// settleSplits gives the dead worker's splits away, each at the clock after the last that any partition had
+// committed.
+func (c *Controller) settleSplits() {
+	s := c.settle
+	c.settle = nil
 	for i := range c.splits {
 		if c.splits[i].holder != s.dead {
 			continue
@@ -223,6 +242,5 @@ func (c *Controller) settleSplits() {
 		c.reached(ps.Split(i), done)
 	}
 	c.checkClock()
-	c.relayout = false
 	c.layOut()
 }

@@ -2,111 +2,49 @@ package elasticity
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
-	"slices"
+	"reflect"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
-	"github.com/tierml/tierml/ps"
 )
 
-// undisturbed computes the toy's state after every clock, without any machine. Index: clock.
-func undisturbed(w *world) []map[ps.Key][]float32 {
-	rows := map[ps.Key][]float32{}
-	for _, k := range w.keys() {
-		rows[k] = make([]float32, w.schema.Cols(k))
-		ps.InitRow(w.schema.Seed, w.schema.Tables[k.Table], k.Table, k.Row, rows[k])
-	}
-	states := []map[ps.Key][]float32{rows}
-	for clock := ps.Clock(1); clock <= w.ctrl.cfg.Job.Clocks; clock++ {
-		next := map[ps.Key][]float32{}
-		for _, k := range w.keys() {
-			row := slices.Clone(states[clock-1][k])
-			next[k] = row
-			if (int(k.Row)+int(clock))%3 == 0 {
-				continue
-			}
-			total := make([]int64, len(row))
-			for s := range w.schema.Splits {
-				for i, v := range toyUpdate(ps.Split(s), clock, states[clock-1][k]) {
-					f, _ := ps.ToFixed(v)
-					total[i] += f
-				}
-			}
-			for i, v := range total {
-				row[i] += ps.FromFixed(v)
-			}
-		}
-		states = append(states, next)
-	}
-	return states
-}
-
-func checkAnswer(t *testing.T, w *world) {
+// finish runs a world to its end and checks the promises.
+func finish(t *testing.T, w *world, outcomes ...string) {
 	t.Helper()
-	if w.outcome != "finished" {
-		w.dump()
-		last := w.entries[len(w.entries)-1]
-		t.Fatalf("outcome %q: %s", w.outcome, last.Why)
+	if os.Getenv("TIERML_TRACE") != "" {
+		w.trace = t.Logf
 	}
-	for k, want := range w.truth[w.ctrl.cfg.Job.Clocks] {
-		for i := range want {
-			if got := w.final[k]; got[i] != want[i] {
-				w.dump()
-				t.Fatalf("row %v: got %v, undisturbed %v", k, got, want)
-			}
-		}
+	err := w.run()
+	if err == nil {
+		err = w.check(outcomes...)
 	}
-	for _, m := range w.ctrl.machines {
-		if !m.charged {
-			t.Errorf("no bill for %s", m.id)
-		}
+	if err != nil {
+		t.Fatal(err)
 	}
-	next := ps.Clock(1)
-	for _, e := range w.entries {
-		switch e.Kind {
-		case journal.ClockDone:
-			if ps.Clock(e.Clock) != next {
-				t.Fatalf("clock %d was done when %d was due", e.Clock, next)
-			}
-			next++
-		case journal.Rollback:
-			next = ps.Clock(e.Clock) + 1
-		}
-	}
-}
-
-func count1(w *world, kind journal.Kind) (n int) {
-	for _, e := range w.entries {
-		if e.Kind == kind {
-			n++
-		}
-	}
-	return n
 }
 
 // TierML, section 3: growth, bulk eviction with notice, growth again; no clock is done twice.
 func TestWarnedBulkEvictionLosesNothing(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range uint64(30) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			policy := &fleet{pool: poolA, count: 17}
-			w := newWorld(t, seed, policy)
+			w := newWorld(seed, plain())
 			w.after(6*time.Second, func() {
-				policy.count = 0
-				w.evict(4*time.Second, w.live(market.Spot)...)
+				w.policy.count = 0
+				w.evict(4*time.Second, w.spot()...)
 			})
-			w.after(11*time.Second, func() { policy.count = 5 })
-			w.run()
-			checkAnswer(t, w)
+			w.after(11*time.Second, func() { w.policy.count = 5 })
+			finish(t, w, "finished")
 			for _, e := range w.entries {
 				if e.Kind == journal.Rollback || e.Redone {
-					t.Fatalf("a warned eviction must not lose work: %+v", e)
+					t.Fatalf("a warned eviction must not lose work: %s", line(e))
 				}
 			}
-			if n := count1(w, journal.Stage); n < 3 {
+			if n := w.count(journal.Stage); n < 3 {
 				t.Errorf("%d stage changes, want at least up, down, up", n)
 			}
 		})
@@ -116,15 +54,15 @@ func TestWarnedBulkEvictionLosesNothing(t *testing.T) {
 // A proactive switch moves a working fleet to another pool without losing work.
 func TestSwitchLosesNothing(t *testing.T) {
 	for seed := range uint64(20) {
-		policy := &fleet{pool: poolA, count: 6}
-		w := newWorld(t, seed, policy)
-		w.after(5*time.Second, func() { policy.pool = poolB })
-		w.run()
-		checkAnswer(t, w)
-		if count1(w, journal.Rollback) > 0 {
+		s := plain()
+		s.transient = 6
+		w := newWorld(seed, s)
+		w.after(5*time.Second, func() { w.policy.pool = poolB })
+		finish(t, w, "finished")
+		if w.count(journal.Rollback) > 0 {
 			t.Fatal("a switch must not roll back")
 		}
-		if count1(w, journal.Switch) != 1 {
+		if w.count(journal.Switch) != 1 {
 			t.Fatal("want one switch")
 		}
 	}
@@ -132,65 +70,106 @@ func TestSwitchLosesNothing(t *testing.T) {
 
 // One machine killed without warning: if it served, everything returns to the last committed cut.
 func TestUnwarnedKillRollsBack(t *testing.T) {
-	for seed := range uint64(40) {
-		policy := &fleet{pool: poolA, count: 6}
-		w := newWorld(t, seed, policy)
+	for seed := range uint64(30) {
+		s := plain()
+		s.transient = 6
+		w := newWorld(seed, s)
+		serves := false
 		w.after(7*time.Second, func() {
-			live := w.live(market.Spot)
-			w.end(live[w.rng.IntN(len(live))], market.ByProvider, "Server.InternalError")
+			id := w.one(w.spot(), w.rng.Float64())
+			serves = w.ctrl.ownsAny(id)
+			w.kill(id)
 		})
-		w.run()
-		checkAnswer(t, w)
+		finish(t, w, "finished")
+		if n := w.count(journal.Rollback); serves != (n > 0) {
+			t.Errorf("seed %d: the machine served: %v, and there were %d roll-backs", seed, serves, n)
+		}
 	}
 }
 
-// Random schedules of everything at once.
-func TestRandomSchedulesKeepTheAnswer(t *testing.T) {
-	seeds := uint64(300)
-	if n, err := strconv.ParseUint(os.Getenv("TIERML_SEEDS"), 10, 64); err == nil {
-		seeds = n // a soak: as many as asked
-	}
-	for seed := range seeds {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			policy := &fleet{pool: poolA, count: 4 + int(seed%16)}
-			w := newWorld(t, seed+1000, policy)
-			var fault func()
-			fault = func() {
-				if w.outcome != "" || w.ctrl.ending {
-					return
-				}
-				live := w.live(market.Spot)
-				switch w.rng.IntN(6) {
-				case 0:
-					w.evict(w.delay(3*time.Second), live...)
-				case 1:
-					if len(live) > 0 {
-						w.end(live[w.rng.IntN(len(live))], market.ByProvider, "Server.InternalError")
-					}
-				case 2:
-					if len(live) > 1 {
-						w.evict(w.delay(3*time.Second), live[:len(live)/2]...)
-					}
-				case 3:
-					policy.count = w.rng.IntN(20)
-				case 4:
-					if policy.pool == poolA {
-						policy.pool = poolB
-					} else {
-						policy.pool = poolA
-					}
-				case 5:
-					for _, id := range live {
-						if w.rng.IntN(2) == 0 {
-							w.end(id, market.ByProvider, "Server.InternalError")
-						}
-					}
-				}
-				w.after(w.delay(4*time.Second), fault)
-			}
-			w.after(w.delay(8*time.Second), fault)
-			w.run()
-			checkAnswer(t, w)
+// The loss of a reliable machine takes the committed cut with it: the run fails, says so, and leaves nothing behind.
+// One that backs nothing up is a worker like any other.
+func TestLossOfAReliableMachine(t *testing.T) {
+	for seed := range uint64(30) {
+		s := plain()
+		s.reliable, s.transient = 1+int(seed%3), int(seed%8)
+		s.partitions = 1 + int(seed%4)
+		w := newWorld(seed, s)
+		backsUp := false
+		w.after(3*time.Second+w.delay(4*time.Second), func() {
+			id := w.one(w.machinesOf(market.OnDemand), w.rng.Float64())
+			backsUp = len(partitionsOf(w.ctrl.route.Backup, id)) > 0
+			w.kill(id)
 		})
+		if err := w.run(); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		want := "finished"
+		if backsUp {
+			want = "failed"
+		}
+		if err := w.check(want); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+	}
+}
+
+// Random worlds with random faults. TIERML_SEEDS is how many, or with TIERML_SEED the one to look at, with
+// TIERML_FAULTS in place of its own plan.
+func TestRandomSchedulesKeepThePromises(t *testing.T) {
+	first, seeds := uint64(0), uint64(200)
+	if n, err := strconv.ParseUint(os.Getenv("TIERML_SEEDS"), 10, 64); err == nil {
+		seeds = n
+	}
+	if n, err := strconv.ParseUint(os.Getenv("TIERML_SEED"), 10, 64); err == nil {
+		first, seeds = n, 1
+	}
+	failures := 0
+	for seed := first; seed < first+seeds; seed++ {
+		p := drawPlan(rand.New(rand.NewPCG(seed, 2)))
+		if text, ok := os.LookupEnv("TIERML_FAULTS"); ok {
+			var err error
+			if p, err = parsePlan(text); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := random(t, seed, p)
+		if err == nil {
+			continue
+		}
+		p = shrink(p, func(smaller plan) bool { return random(nil, seed, smaller) != nil })
+		t.Errorf("seed %d: %v\nrepeat: TIERML_TRACE=1 TIERML_SEED=%d TIERML_FAULTS='%s' go test ./elasticity -run TestRandomSchedules",
+			seed, random(nil, seed, p), seed, p)
+		if failures++; failures == 5 {
+			t.Fatal("and so on")
+		}
+	}
+}
+
+// random runs the world of a seed with a plan.
+func random(t *testing.T, seed uint64, p plan) error {
+	w := newWorld(seed, drawn(rand.New(rand.NewPCG(seed, 3))))
+	if t != nil && os.Getenv("TIERML_TRACE") != "" {
+		w.trace = t.Logf
+	}
+	w.play(p)
+	if err := w.run(); err != nil {
+		return err
+	}
+	return w.check(p.outcomes()...)
+}
+
+func TestPlansPrintAndParse(t *testing.T) {
+	for seed := range uint64(200) {
+		p := drawPlan(rand.New(rand.NewPCG(seed, 2)))
+		got, err := parsePlan(p.String())
+		if err != nil || len(p) > 0 && !reflect.DeepEqual(got, p) {
+			t.Fatalf("%v\n became\n%v (%v)", p, got, err)
+		}
+	}
+	for _, wrong := range []string{"1s", "soon kill 0.5", "1s kill", "1s kill 1.5", "1s stop 3", "1s dance"} {
+		if _, err := parsePlan(wrong); err == nil {
+			t.Errorf("%q was taken", wrong)
+		}
 	}
 }

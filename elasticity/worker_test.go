@@ -9,19 +9,102 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// stopWaiting gives up a clock that has not begun. A split that was taken over can be behind: the clock that is
-// waited for may need its work, so that the wait must not be finished first.
-func (n *node) stopWaiting() {
-	if n.worker.waiting {
-		n.worker.life++
-		n.worker.busy, n.worker.waiting = false, false
+// worker is the node's part that computes on splits: the lowest clock first, one round at a time.
+type worker struct {
+	generation  ps.Generation
+	incarnation ps.Incarnation
+	sequence    uint64
+	splits      map[ps.Split]ps.Clock // first clock not begun
+	until       ps.Clock
+	parked      bool
+	fenced      bool     // its generation is over: waits for Recover
+	begun       ps.Clock // highest clock begun
+	life        int      // grows when what is under way is given up
+	busy        bool
+	waiting     bool // busy, and not begun: the rows that it needs are not fresh yet
+	clock       ps.Clock
+	group       []ps.Split
+	releases    []release
+}
+
+type release struct {
+	id     uint64
+	splits []ps.Split
+}
+
+func (n *node) obeyWork(c tiers.Command) {
+	k := &n.worker
+	switch do := c.Do.(type) {
+	case tiers.Load:
+		n.w.after(n.w.delay(time.Second), func() {
+			if !n.dead {
+				n.answer(c.ID, nil, nil)
+			}
+		})
+	case tiers.Assign:
+		for _, s := range do.Splits {
+			if _, ok := k.splits[s.Split]; ok {
+				n.answer(c.ID, failure("split is assigned already"), nil)
+				return
+			}
+			k.splits[s.Split] = s.Clock
+			if k.waiting && s.Clock < k.clock {
+				k.breakOff() // what is waited for may be this very clock
+			}
+		}
+		n.answer(c.ID, nil, nil)
+		n.work()
+	case tiers.Release:
+		if k.fenced {
+			n.answer(c.ID, failure("the generation is over"), nil)
+			return
+		}
+		k.releases = append(k.releases, release{id: c.ID, splits: do.Splits})
+		if slices.ContainsFunc(do.Splits, func(s ps.Split) bool { return slices.Contains(k.group, s) }) {
+			k.breakOff()
+		}
+		n.answerReleases()
+		n.work()
+	case tiers.Park:
+		k.parked = true
+		k.breakOff()
+		n.answer(c.ID, nil, tiers.Parked{Begun: k.begun})
+	case tiers.Unpark:
+		k.parked, k.until = false, do.Until
+		n.answer(c.ID, nil, nil)
+		n.work()
 	}
+}
+
+// breakOff gives up a round that has not begun.
+func (k *worker) breakOff() {
+	if k.waiting {
+		k.life++
+		k.busy, k.waiting = false, false
+	}
+}
+
+// giveUp ends everything under way: the generation is over.
+func (k *worker) giveUp() {
+	k.life++
+	k.busy, k.waiting, k.fenced, k.releases = false, false, true, nil
+}
+
+func (k *worker) recover(n *node, do tiers.Recover) {
+	k.giveUp()
+	k.fenced, k.parked, k.until = false, false, n.w.ctrl.cfg.Job.Clocks
+	k.generation, k.begun = do.Generation, do.Cut
+	k.splits = map[ps.Split]ps.Clock{}
+	for _, s := range do.Splits {
+		k.splits[s] = do.Cut + 1
+	}
+	n.work()
 }
 
 // work begins the lowest clock among the splits.
 func (n *node) work() {
 	k := &n.worker
-	if k.busy || k.parked || n.dead || n.fencedAt > n.generation {
+	if k.busy || k.parked || k.fenced || n.dead || n.route.Version == 0 {
 		return
 	}
 	low := ps.Clock(math.MaxInt64)
@@ -38,13 +121,12 @@ func (n *node) work() {
 		}
 	}
 	slices.Sort(k.group)
-	n.read(k.life)
+	n.read()
 }
 
-// each does f for every partition, in random order and with delays, then then. f is repeated until it is true;
-// it is told the owner.
-func (n *node) each(life int, f func(p ps.Partition, owner *node) bool, then func()) {
-	left := n.w.schema.Partitions
+// each does f at the owner of every partition, in random order, until it is done there, and then then.
+func (n *node) each(f func(p ps.Partition, owner *node) reply, done func(p ps.Partition, r reply), then func()) {
+	left, life, g := n.w.schema.Partitions, n.worker.life, n.worker.generation
 	for _, i := range n.w.rng.Perm(n.w.schema.Partitions) {
 		p := ps.Partition(i)
 		at := n.route.Owner[p]
@@ -53,141 +135,141 @@ func (n *node) each(life int, f func(p ps.Partition, owner *node) bool, then fun
 			if n.worker.life != life {
 				return
 			}
-			owner := n.w.nodes[at]
-			ok := false
-			switch {
-			case owner == nil || owner.dead:
-				at = n.route.Owner[p]
-			case owner.generation != n.generation || owner.fencedAt > n.generation || owner.leaving[p]:
-			case owner.shards[p] == nil:
-				if to, moved := owner.moved[p]; moved {
-					at = to
-				} else {
+			n.ask(at, func(owner *node) reply { return owner.serve(g, p, f) }, func(r reply) {
+				if n.worker.life != life {
+					return
+				}
+				switch r.code {
+				case ok:
+					if done != nil {
+						done(p, r)
+					}
+					if left--; left == 0 {
+						then()
+					}
+					return
+				case moved:
+					at = r.to
+				case stale:
+					n.worker.giveUp()
+					return
+				case fenced:
+					n.w.reach("fenced", n)
+					n.exit()
+					return
+				case refused:
+					n.w.failf("%s clock %d: %s refuses a request for partition %d", n.id, n.worker.clock, at, p)
+				default:
 					at = n.route.Owner[p]
 				}
-			default:
-				ok = f(p, owner)
-			}
-			if !ok {
 				n.soon(try)
-				return
-			}
-			if left--; left == 0 {
-				then()
-			}
+			})
 		}
-		n.soon(try)
+		try()
 	}
 }
 
-func (n *node) read(life int) {
+// serve does a request of the data plane if the partition is served here.
+func (n *node) serve(g ps.Generation, p ps.Partition, f func(ps.Partition, *node) reply) reply {
+	switch {
+	case n.generation > g:
+		return reply{code: stale}
+	case n.generation < g || n.suspended || n.leaving[p]:
+		return reply{code: retry}
+	case n.shards[p] == nil:
+		if to := n.gone[p]; to != "" {
+			return reply{code: moved, to: to}
+		}
+		return reply{code: retry}
+	}
+	return f(p, n)
+}
+
+func (n *node) read() {
+	k := &n.worker
+	clock, group := k.clock, k.group
 	rows := map[ps.Key][]float32{}
-	clock := n.worker.clock
-	n.each(life, func(p ps.Partition, owner *node) bool {
+	n.each(func(p ps.Partition, owner *node) reply {
 		s := owner.shards[p]
 		if !s.CanRead(clock) {
-			return false
+			return reply{code: retry}
 		}
-		for _, k := range n.w.keys() {
-			if n.w.schema.PartitionOf(k) == p {
-				rows[k] = make([]float32, n.w.schema.Cols(k))
-				s.Read(k, rows[k])
-			}
+		read := map[ps.Key][]float32{}
+		for _, key := range n.w.keys[p] {
+			read[key] = make([]float32, n.w.schema.Cols(key))
+			s.Read(key, read[key])
 		}
-		return true
+		return reply{rows: read}
+	}, func(p ps.Partition, r reply) {
+		for _, key := range n.w.keys[p] {
+			n.w.checkRead(n, clock, group, key, r.rows[key])
+			rows[key] = r.rows[key]
+		}
 	}, func() {
-		n.worker.waiting = false
-		for k, row := range rows {
-			if !slices.Equal(row, n.w.truth[clock-1][k]) {
-				n.w.dump()
-				n.w.t.Fatalf("%s clock %d: row %v of partition %d reads %v, undisturbed %v", n.id, clock, k, n.w.schema.PartitionOf(k), row, n.w.truth[clock-1][k])
-			}
-		}
-		n.w.after(n.w.delay(100*time.Millisecond), func() {
-			if n.worker.life == life && !n.dead {
-				n.contribute(life, rows)
+		k.waiting = false
+		k.begun = max(k.begun, clock)
+		n.w.reach("begun", n)
+		life := k.life
+		n.w.after(n.w.delay(100*time.Millisecond)+n.slow, func() {
+			if k.life == life && !n.dead {
+				n.contribute(rows)
 			}
 		})
 	})
 }
 
-// toyUpdate is what a split adds to a row at a clock: it depends on what was read, so that a wrong read shows
-// in the result.
-func toyUpdate(split ps.Split, clock ps.Clock, row []float32) []float32 {
-	out := make([]float32, len(row))
-	for i, v := range row {
-		out[i] = float32(v*0.01) + float32(int(split+1)*(int(clock)%7-3))*0.001
-	}
-	return out
-}
-
-func (n *node) contribute(life int, rows map[ps.Key][]float32) {
+func (n *node) contribute(rows map[ps.Key][]float32) {
 	k := &n.worker
 	k.sequence++
-	sums := map[ps.Partition]*ps.Sums{}
-	for p := range n.w.schema.Partitions {
-		sums[ps.Partition(p)] = &ps.Sums{}
+	inc, seq, clock, group := k.incarnation, k.sequence, k.clock, slices.Clone(k.group)
+	sums := n.w.sums(clock, group, rows)
+	stage := func(p ps.Partition, owner *node) reply {
+		_, err := owner.shards[p].Stage(&ps.Contribution{Incarnation: inc, Sequence: seq, Clock: clock, Splits: group, Updates: sums[p]})
+		return n.outcome(owner, err)
 	}
-	for _, key := range n.w.keys() {
-		if (int(key.Row)+int(k.clock))%3 == 0 {
-			continue // not every clock touches every row
-		}
-		u := sums[n.w.schema.PartitionOf(key)]
-		u.Keys = append(u.Keys, key)
-		total := make([]int64, len(rows[key]))
-		for _, s := range k.group {
-			for i, v := range toyUpdate(s, k.clock, rows[key]) {
-				f, err := ps.ToFixed(v)
-				if err != nil {
-					n.w.t.Fatal(err)
-				}
-				total[i] += f
+	commit := func(p ps.Partition, owner *node) reply {
+		_, err := owner.shards[p].Commit(inc, seq)
+		if err == ps.ErrNotStaged { // its owner was replaced
+			if r := stage(p, owner); r.code != ok {
+				return r
+			}
+			if _, err = owner.shards[p].Commit(inc, seq); err == ps.ErrNotStaged {
+				err = nil // the cut that it came from holds it
 			}
 		}
-		u.Fixed = append(u.Fixed, total...)
+		owner.offerCuts()
+		return n.outcome(owner, err)
 	}
-	n.stageAndCommit(life, k.sequence, sums)
+	n.each(stage, nil, func() {
+		n.w.reach("staged", n)
+		n.each(commit, func(ps.Partition, reply) { n.w.reach("committed one", n) }, func() { n.committed(clock, group) })
+	})
 }
 
-func (n *node) stageAndCommit(life int, seq uint64, sums map[ps.Partition]*ps.Sums) {
-	k := &n.worker
-	inc, clock, group := k.incarnation, k.clock, slices.Clone(k.group)
-	stage := func(p ps.Partition, owner *node) bool {
-		if owner.fenced[inc] {
-			return false
-		}
-		_, err := owner.shards[p].Stage(&ps.Contribution{Incarnation: inc, Sequence: seq, Clock: clock, Splits: group, Updates: *sums[p]})
-		if err != nil {
-			n.w.t.Errorf("%s stages clock %d at %s: %v", n.id, clock, owner.id, err)
-		}
-		return true
+func (n *node) outcome(owner *node, err error) reply {
+	switch err {
+	case nil:
+		return reply{}
+	case ps.ErrFenced:
+		return reply{code: fenced}
 	}
-	n.each(life, stage, func() {
-		n.each(life, func(p ps.Partition, owner *node) bool {
-			if owner.fenced[inc] {
-				return false
-			}
-			_, err := owner.shards[p].Commit(inc, seq)
-			if err == ps.ErrNotStaged { // a promoted backup took over in between
-				stage(p, owner)
-				_, err = owner.shards[p].Commit(inc, seq)
-			}
-			if err != nil {
-				n.w.t.Errorf("%s commits clock %d at %s: %v", n.id, clock, owner.id, err)
-			}
-			owner.offerCuts()
-			return true
-		}, func() { n.committed(clock, group) })
-	})
+	if n.w.trace != nil {
+		n.w.trace("%s at %s: %v", n.id, owner.id, err)
+	}
+	return reply{code: refused}
 }
 
 func (n *node) committed(clock ps.Clock, group []ps.Split) {
 	k := &n.worker
-	k.busy = false
-	stats := tiers.Progress{Generation: n.generation, Clock: clock, Seconds: 0.1}
+	k.busy, k.group = false, nil
+	stats := tiers.Progress{Generation: k.generation, Clock: clock, Seconds: 0.1}
 	for _, s := range group {
 		k.splits[s] = clock + 1
 		stats.Splits = append(stats.Splits, tiers.SplitStats{Split: s, Examples: 1, Loss: 1})
+	}
+	n.w.reach("reporting", n)
+	if n.dead {
+		return
 	}
 	n.report(stats)
 	n.answerReleases()
@@ -209,7 +291,7 @@ func (n *node) answerReleases() {
 				delete(k.splits, s)
 			}
 		}
-		n.answer(r.id, tiers.CodeOK, nil, out)
+		n.answer(r.id, nil, out)
 	}
 	k.releases = left
 }

@@ -4,7 +4,7 @@ import (
 	"container/heap"
 	"fmt"
 	"math/rand/v2"
-	"testing"
+	"runtime/debug"
 	"time"
 
 	"github.com/tierml/tierml/bidding"
@@ -17,6 +17,14 @@ import (
 
 // The world of these tests is one process without goroutines: the real controller, real shards and backups, and
 // nodes that do what a node does, joined by a queue of events with seeded delays. A seed repeats a run exactly.
+//
+//	world_test.go     time, the control links, the driver of the controller
+//	cloud_test.go     the provider: launches, notices, ends
+//	network_test.go   the data plane between nodes
+//	node_test.go      what a node does with commands; transfer_test.go: cuts and moves; worker_test.go: work
+//	toy_test.go       what is computed, and what every read and every row must be
+//	promise_test.go   what must hold after each run
+//	faults_test.go    fault plans: drawn from a seed, printed, parsed, shrunk
 
 var epoch = time.Date(2014, 4, 1, 0, 0, 0, 0, time.UTC)
 
@@ -44,24 +52,77 @@ func (q *queue) Pop() any {
 	return last
 }
 
+// shape is everything about a world but its luck and its faults.
+type shape struct {
+	deterministic              bool
+	staleness                  ps.Clock
+	partitions, splits, clocks int
+	reliable, transient        int
+	cutEvery, deadAfter        time.Duration
+	noticeWait, slowEnd        time.Duration // slowEnd: the most that the provider takes to end a machine
+	rough                      bool          // the network loses and repeats requests, the provider repeats itself
+}
+
+// plain is the shape of the stories that are told by name.
+func plain() shape {
+	return shape{
+		deterministic: true, partitions: 8, splits: 12, clocks: 60, reliable: 1, transient: 17,
+		cutEvery: 3 * time.Second, deadAfter: 3 * time.Second, slowEnd: 200 * time.Millisecond,
+	}
+}
+
+// drawn is the shape of a random world.
+func drawn(rng *rand.Rand) shape {
+	pick := func(of ...int) int { return of[rng.IntN(len(of))] }
+	between := func(low, high time.Duration) time.Duration { return low + time.Duration(rng.Int64N(int64(high-low))) }
+	s := shape{
+		deterministic: rng.IntN(2) == 0,
+		partitions:    pick(1, 2, 5, 8, 13), splits: pick(1, 2, 4, 7, 12), clocks: 20 + rng.IntN(30),
+		reliable: pick(1, 1, 2, 3), transient: pick(1, 3, 6, 17, 20),
+		cutEvery: between(300*time.Millisecond, 3*time.Second), deadAfter: between(1500*time.Millisecond, 4*time.Second),
+		noticeWait: time.Duration(pick(0, 0, 200)) * time.Millisecond,
+		slowEnd:    between(100*time.Millisecond, 6*time.Second),
+		rough:      rng.IntN(3) > 0,
+	}
+	if !s.deterministic {
+		s.staleness = ps.Clock(rng.IntN(4))
+	}
+	return s
+}
+
 type world struct {
-	t       *testing.T
-	rng     *rand.Rand
-	now     time.Time
-	queue   queue
-	seq     int
-	ctrl    *Controller
-	schema  ps.Schema
-	nodes   map[ps.ServerID]*node
-	bought  int
-	entries []journal.Entry
-	outcome string
-	final   map[ps.Key][]float32
-	wakeAt  time.Time
-	upNow   map[ps.ServerID]time.Time // last delivery on a link, to keep its order
-	downNow map[ps.ServerID]time.Time
-	truth   []map[ps.Key][]float32 // the undisturbed state after each clock
-	onEntry func(journal.Entry)
+	rng   *rand.Rand
+	shape shape
+	now   time.Time
+	queue queue
+	seq   int
+
+	ctrl   *Controller
+	wakeAt time.Time
+	schema ps.Schema
+	keys   [][]ps.Key             // Index: Partition
+	truth  []map[ps.Key][]float32 // the undisturbed state after each clock
+	policy *fleet
+	cloud  cloud
+	nodes  map[ps.ServerID]*node
+	order  []*node // in the order of their launch
+
+	entries  []journal.Entry
+	outcome  string
+	exported ps.Clock // the clock of the last successful export; 0 = none
+	onEntry  func(journal.Entry)
+	// hooks let a story do something at a point of a protocol, whose node it is told.
+	hooks map[string]func(*node)
+	trace func(format string, args ...any)
+}
+
+// failure is a promise that was broken.
+type failure string
+
+func (f failure) Error() string { return string(f) }
+
+func (w *world) failf(format string, args ...any) {
+	panic(failure(fmt.Sprintf("at %v: ", w.now.Sub(epoch)) + fmt.Sprintf(format, args...)))
 }
 
 func (w *world) after(d time.Duration, do func()) {
@@ -74,163 +135,161 @@ func (w *world) delay(d time.Duration) time.Duration {
 	return time.Duration(w.rng.Int64N(int64(d)) + 1)
 }
 
-// fifo schedules do in the order of a link.
-func (w *world) fifo(last map[ps.ServerID]time.Time, id ps.ServerID, do func()) {
-	at := w.now.Add(w.delay(20 * time.Millisecond))
-	if at.Before(last[id]) {
-		at = last[id]
+// odds is true once in n times, in rough worlds.
+func (w *world) odds(n int) bool { return w.shape.rough && w.rng.IntN(n) == 0 }
+
+// reach tells a hook that a node has come to a point.
+func (w *world) reach(point string, n *node) {
+	if f := w.hooks[point]; f != nil {
+		f(n)
 	}
-	last[id] = at
-	w.after(at.Sub(w.now), do)
 }
 
+// step drives the controller as a driver must: it does the actions in order and wakes it when it asked to be woken,
+// and at no other time.
 func (w *world) step(e Event) {
-	for _, a := range w.ctrl.Step(w.now, e) {
-		switch a := a.(type) {
-		case Record:
-			w.entries = append(w.entries, a.Entry)
-			if w.onEntry != nil {
-				w.onEntry(a.Entry)
-			}
-		case Launch:
-			w.after(w.delay(500*time.Millisecond), func() { w.launch(a.Request) })
-		case Terminate:
-			for _, id := range a.IDs {
-				w.after(w.delay(200*time.Millisecond), func() { w.end(ps.ServerID(id), market.ByUser, "User initiated") })
-			}
-		case Send:
-			w.fifo(w.downNow, a.ID, func() {
-				if n := w.nodes[a.ID]; n != nil && !n.dead {
-					n.take(a.Command)
-				}
-			})
-		case Export:
-			w.export(a)
-		case Finish:
-			w.outcome = a.Outcome
-		}
+	if w.trace != nil {
+		w.trace("%v event %T %+v", w.now.Sub(epoch), e, e)
 	}
-	if wake := w.ctrl.NextWake(); wake.After(w.now) && (w.wakeAt.IsZero() || wake.Before(w.wakeAt) || !w.wakeAt.After(w.now)) {
-		w.wakeAt = wake
-		w.after(wake.Sub(w.now), func() { w.step(Wake{}) })
+	actions := w.ctrl.Step(w.now, e)
+	if w.outcome != "" && len(actions) > 0 {
+		w.failf("after the end: %T leads to %T", e, actions[0])
 	}
-}
-
-func (w *world) launch(r provisioner.Request) {
-	var got []provisioner.Instance
-	for range r.Count {
-		w.bought++
-		i := provisioner.Instance{
-			ID: provisioner.InstanceID(fmt.Sprintf("i-%04d", w.bought)), Pool: r.Pool, Bid: r.Bid, Token: r.Token,
-			State: provisioner.Running, Launched: w.now.Truncate(time.Second),
-		}
-		got = append(got, i)
-		n := newNode(w, ps.ServerID(i.ID), i)
-		w.nodes[n.id] = n
-		w.after(w.delay(2*time.Second), n.boot)
+	for _, a := range actions {
+		w.do(a)
 	}
-	w.step(Launched{Token: r.Token, Instances: got})
-}
-
-// end kills a machine and lets the provider and the broken stream tell of it.
-func (w *world) end(id ps.ServerID, by market.EndedBy, reason string) {
-	n := w.nodes[id]
-	if n.dead {
+	if w.outcome != "" {
 		return
 	}
-	n.dead = true
-	ended := n.instance
-	ended.State, ended.Ended, ended.EndedBy, ended.Reason = provisioner.Terminated, w.now.Truncate(time.Second), by, reason
-	w.fifo(w.upNow, id, func() { w.step(Disconnected{ID: id}) })
-	w.after(w.delay(2*time.Second), func() { w.step(InstanceEnded{Instance: ended}) })
-	w.after(3*time.Second, func() { w.step(PricesKnown{At: w.now}) })
-}
-
-// evict warns machines and takes them when the notice is over.
-func (w *world) evict(notice time.Duration, ids ...ps.ServerID) {
-	for _, id := range ids {
-		n := w.nodes[id]
-		if n.dead {
-			continue
-		}
-		w.step(Warned{ID: id, Deadline: w.now.Add(notice)})
-		w.after(notice, func() { w.end(id, market.ByProvider, "Server.SpotInstanceTermination") })
+	wake := w.ctrl.NextWake()
+	if !wake.After(w.now) {
+		w.failf("NextWake is %v ago", w.now.Sub(wake))
 	}
+	if wake.Equal(w.wakeAt) {
+		return
+	}
+	w.wakeAt = wake
+	w.after(wake.Sub(w.now), func() {
+		if w.wakeAt.Equal(w.now) {
+			w.wakeAt = time.Time{}
+			w.step(Wake{})
+		}
+	})
 }
 
-// live gives the machines of a class that run, in order.
-func (w *world) live(class market.Class) []ps.ServerID {
-	var ids []ps.ServerID
-	for i := 1; i <= w.bought; i++ {
-		n := w.nodes[ps.ServerID(fmt.Sprintf("i-%04d", i))]
-		if n != nil && !n.dead && n.instance.Pool.Class == class {
-			ids = append(ids, n.id)
+func (w *world) do(a Action) {
+	if w.trace != nil {
+		if r, ok := a.(Record); ok {
+			w.trace("   %s", line(r.Entry))
+		} else {
+			w.trace("   action %T %+v", a, a)
 		}
 	}
-	return ids
-}
-
-func (w *world) export(a Export) {
-	w.final = map[ps.Key][]float32{}
-	for p, owner := range a.Route.Owner {
-		s := w.nodes[owner].shards[ps.Partition(p)]
-		if s == nil || s.Folded() != a.Clock {
-			w.t.Fatalf("export at clock %d: partition %d of %s is not there", a.Clock, p, owner)
+	switch a := a.(type) {
+	case Record:
+		w.entries = append(w.entries, a.Entry)
+		if w.onEntry != nil {
+			w.onEntry(a.Entry)
 		}
-		for _, k := range w.keys() {
-			if w.schema.PartitionOf(k) == ps.Partition(p) {
-				row := make([]float32, w.schema.Cols(k))
-				s.Read(k, row)
-				w.final[k] = row
+	case Launch:
+		w.after(w.delay(500*time.Millisecond), func() { w.launch(a.Request) })
+	case Terminate:
+		for _, id := range a.IDs {
+			w.terminate(ps.ServerID(id))
+		}
+	case Send:
+		n := w.nodes[a.ID]
+		if n.address == "" {
+			w.failf("%T for %s, which nobody has heard of", a.Command.Do, a.ID)
+		}
+		n.down.put(n, func() {
+			if w.trace != nil {
+				w.trace("%v %s obeys %T %+v", w.now.Sub(epoch), n.id, a.Command.Do, a.Command)
 			}
-		}
+			n.take(a.Command)
+		})
+	case Export:
+		w.export(a)
+	case Finish:
+		w.outcome = a.Outcome
 	}
-	w.after(time.Millisecond, func() { w.step(Exported{Model: "model", TestLoss: 1}) })
 }
 
-func (w *world) keys() []ps.Key {
-	var keys []ps.Key
-	for t, table := range w.schema.Tables {
-		for r := range table.Rows {
-			keys = append(keys, ps.Key{Table: ps.TableID(t), Row: ps.RowID(r)})
-		}
+// link is one direction of a control stream: in order, each message once. While the stream is down messages wait.
+type link struct {
+	last time.Time
+	held []func()
+}
+
+func (l *link) put(n *node, do func()) {
+	if n.closed() {
+		l.held = append(l.held, do)
+		return
 	}
-	return keys
+	w := n.w
+	at := w.now.Add(w.delay(20*time.Millisecond) + n.slow)
+	if at.Before(l.last) {
+		at = l.last
+	}
+	l.last = at
+	w.after(at.Sub(w.now), func() {
+		switch {
+		case n.closed(): // it broke while this was on its way
+			l.held = append(l.held, do)
+		default:
+			do()
+		}
+	})
+}
+
+// open lets go what has waited.
+func (l *link) open(n *node) {
+	held := l.held
+	l.held = nil
+	for _, do := range held {
+		l.put(n, do)
+	}
 }
 
 // run drives the world until the controller finishes.
-func (w *world) run() {
-	w.t.Helper()
+func (w *world) run() (err error) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case failure:
+			err = r
+		default:
+			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		}
+	}()
 	w.step(Wake{})
 	for steps := 0; w.outcome == ""; steps++ {
-		if len(w.queue) == 0 || w.now.Sub(epoch) > 5*time.Minute {
-			w.dump()
-			w.t.Fatalf("stuck after %d steps at %v, clock %d", steps, w.now.Sub(epoch), w.ctrl.progress.done)
+		if len(w.queue) == 0 || w.now.Sub(epoch) > 3*time.Minute {
+			w.failf("stuck after %d steps, at clock %d\n%s", steps, w.ctrl.progress.done, w.describe())
 		}
-		next := heap.Pop(&w.queue).(scheduled)
-		w.now = next.at
-		next.do()
+		w.next()
 	}
+	for range 100 { // what comes too late must find nobody
+		if len(w.queue) > 0 {
+			w.next()
+		}
+	}
+	return nil
 }
 
-func (w *world) dump() {
-	for _, e := range w.entries {
-		w.t.Logf("%v %s clock %d %s->%s %s %s", e.T.Sub(epoch), e.Kind, e.Clock, e.From, e.To, e.Instance, e.Why)
+func (w *world) next() {
+	next := heap.Pop(&w.queue).(scheduled)
+	w.now = next.at
+	next.do()
+}
+
+// until drives the world up to a time.
+func (w *world) until(at time.Duration) {
+	if len(w.entries) == 0 {
+		w.step(Wake{})
 	}
-	c := w.ctrl
-	w.t.Logf("generation %d committed %d done %d stage %d cut %+v halt %+v recovery %+v settle %+v moves %v stop %q",
-		c.generation, c.committed, c.progress.done, c.stage, c.cut, c.halt, c.recovery, c.settle, c.moves, c.stopWhy)
-	for id, s := range c.commands {
-		w.t.Logf("unanswered %d to %s: %T %+v", id, s.to, s.do, s.do)
-	}
-	for _, m := range c.ordered(func(*machine) bool { return true }) {
-		if n := w.nodes[m.id]; !m.ended {
-			w.t.Logf("%s joined %d lost %v warned %v draining %v leaving %v dead %v worker %+v", m.id, m.joined, m.lost, m.warned,
-				m.draining, m.leaving, n.dead, n.worker)
-		}
-	}
-	for i, s := range c.splits {
-		w.t.Logf("split %d: %+v want %s", i, s, c.target.Worker[i])
+	for len(w.queue) > 0 && w.outcome == "" && !w.queue[0].at.After(epoch.Add(at)) {
+		w.next()
 	}
 }
 
@@ -255,13 +314,18 @@ func (f *fleet) Plan(s bidding.State) bidding.Plan {
 			from = a.Pool
 		}
 	}
+	for _, c := range s.Pools {
+		if c.Pool == f.pool && s.Now.Before(c.NoCapacityUntil) {
+			return bidding.Plan{}
+		}
+	}
 	if held >= f.count {
 		return bidding.Plan{}
 	}
-	p := bidding.Plan{Acquire: []bidding.Acquire{{Pool: f.pool, Bid: market.Dollar, Count: f.count - held, Why: "test"}}}
+	p := bidding.Plan{Acquire: []bidding.Acquire{{Pool: f.pool, Bid: market.Dollar, Count: f.count - held, Why: "the job wants more"}}}
 	if other > 0 {
-		p.Switch = &bidding.Switch{From: from, To: f.pool, Why: "test"}
-		p.Release = []bidding.Release{{Pool: from, Why: "test"}}
+		p.Switch = &bidding.Switch{From: from, To: f.pool, FromMTTF: time.Hour, ToMTTF: 2 * time.Hour, Why: "a longer MTTF"}
+		p.Release = []bidding.Release{{Pool: from, Why: "a longer MTTF"}}
 	}
 	return p
 }
@@ -272,31 +336,54 @@ var (
 	reliablePool = market.Pool{Provider: "ec2", Region: "r", Zone: "ra", Type: "a", Class: market.OnDemand}
 )
 
-func newWorld(t *testing.T, seed uint64, policy bidding.Policy) *world {
+func newWorld(seed uint64, s shape) *world {
 	w := &world{
-		t: t, rng: rand.New(rand.NewPCG(seed, 1)), now: epoch, nodes: map[ps.ServerID]*node{},
-		upNow: map[ps.ServerID]time.Time{}, downNow: map[ps.ServerID]time.Time{},
-		schema: ps.Schema{
-			Tables:     []ps.Table{{Name: "x", Rows: 30, Cols: 2, Init: ps.Init{Low: -1, High: 1}}},
-			Partitions: 8, Splits: 12, Seed: 7, Deterministic: true,
-		},
+		rng: rand.New(rand.NewPCG(seed, 1)), shape: s, now: epoch, nodes: map[ps.ServerID]*node{},
+		hooks: map[string]func(*node){}, schema: toySchema(s), policy: &fleet{pool: poolA, count: s.transient},
 	}
+	w.cloud = cloud{terminated: map[ps.ServerID]bool{}}
+	w.keys = make([][]ps.Key, s.partitions)
+	for t, table := range w.schema.Tables {
+		for r := range table.Rows {
+			k := ps.Key{Table: ps.TableID(t), Row: ps.RowID(r)}
+			p := w.schema.PartitionOf(k)
+			w.keys[p] = append(w.keys[p], k)
+		}
+	}
+	w.truth = w.undisturbed()
+	w.ctrl = New(w.config())
+	return w
+}
+
+func (w *world) config() Config {
 	rules, err := market.Rules("ec2-now")
 	if err != nil {
-		t.Fatal(err)
+		panic(err)
 	}
-	w.ctrl = New(Config{
-		Run: "test", Policy: policy, Stages: tiers.DefaultThresholds(), Speed: 1,
-		Job:      Job{Schema: w.schema, App: "toy", Clocks: 60},
-		Reliable: Reliable{Pool: reliablePool, Type: market.InstanceType{VCPU: 4}, Count: 1},
-		Want:     bidding.Want{Machines: 1},
+	return Config{
+		Run: "test", Policy: w.policy, Stages: tiers.DefaultThresholds(), Speed: 1,
+		Job:      Job{Schema: w.schema, App: "toy", Clocks: ps.Clock(w.shape.clocks)},
+		Reliable: Reliable{Pool: reliablePool, Type: market.InstanceType{VCPU: 4, OnDemand: market.Dollar / 4}, Count: w.shape.reliable},
+		Want:     bidding.Want{Machines: w.shape.transient},
 		Pools: []Pool{
 			{Pool: poolA, Type: market.InstanceType{VCPU: 4}, History: market.Constant(market.Dollar / 10)},
 			{Pool: poolB, Type: market.InstanceType{VCPU: 8}, History: market.Constant(market.Dollar / 10)},
 		},
-		CutEvery: 3 * time.Second, DeadAfter: time.Hour, BrokenAfter: 500 * time.Millisecond, JoinWait: 3 * time.Second,
-		Rules: rules, DrainMargin: time.Second, RetryCapacity: 5 * time.Second, PlanEvery: time.Second,
-	})
-	w.truth = undisturbed(w)
-	return w
+		CutEvery: w.shape.cutEvery, DeadAfter: w.shape.deadAfter, BrokenAfter: 500 * time.Millisecond, JoinWait: 3 * time.Second,
+		NoticeWait: w.shape.noticeWait,
+		Rules:      rules, DrainMargin: time.Second, RetryCapacity: 5 * time.Second, PlanEvery: time.Second, BootWithin: 8 * time.Second,
+	}
 }
+
+// machinesOf gives the machines of a class that run, oldest first.
+func (w *world) machinesOf(class market.Class) []ps.ServerID {
+	var ids []ps.ServerID
+	for _, n := range w.order {
+		if n.instance.State == provisioner.Running && !n.dead && n.instance.Pool.Class == class {
+			ids = append(ids, n.id)
+		}
+	}
+	return ids
+}
+
+func (w *world) spot() []ps.ServerID { return w.machinesOf(market.Spot) }

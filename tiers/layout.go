@@ -33,7 +33,7 @@ func Next(now Layout, members []Member, t Thresholds) Layout {
 
 	next := Layout{Stage: StageFor(len(transient), len(reliable), t)}
 	servers, workers := reliable, pick(members, func(m Member) bool { return !m.NoWork })
-	if next.Stage != Stage1 {
+	if next.Stage != Stage1 || len(reliable) == 0 { // without reliable machines the others serve (footnote 7)
 		servers = transient[:(len(transient)+1)/2]
 	}
 	if next.Stage == Stage3 {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -16,6 +17,7 @@ import (
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers/node/splitdir"
 )
@@ -39,21 +41,27 @@ func TestRunThroughEvictions(t *testing.T) {
 func runThroughEvictions(t *testing.T, slower int) (inTime bool) {
 	s := newSite(t)
 	// An hour of the market is five seconds. The trace raises the price from 1h12m to 1h48m.
-	c := choices{Clocks: 45, Speed: 720 / slower, Flops: 10_000 / slower, Notice: strconv.Itoa(4*slower) + "s",
-		Script: "[{at: 2h50m, do: kill, target: oldest}]"}
+	c := choices{Clocks: 45, Speed: 720 / slower, Flops: 10_000 / slower, Notice: strconv.Itoa(4*slower) + "s"}
 	disturbed := s.start("run", "-y", s.job(c))
 	s.poll("the first run's journal", func() bool { return len(s.journal("small-1")) > 0 })
 	alone := c
-	alone.Policy, alone.Flops, alone.Script = "on-demand", 10*c.Flops, ""
+	alone.Policy, alone.Flops = "on-demand", 10*c.Flops
 	undisturbed := s.start("run", "-y", s.job(alone))
+	s.until(disturbed, "small-1", "clock 30 after the eviction", func(entries []journal.Entry) bool {
+		return clockIs(30)(entries) && count(entries, journal.Evicted) == 4 || !startedInTime(entries)
+	})
+	if !startedInTime(s.journal("small-1")) {
+		disturbed.abandon()
+		undisturbed.abandon()
+		s.nothingRuns()
+		return false
+	}
+	s.order("small-1", "kill "+joined(t, s.journal("small-1"), "worker, ActivePS"))
 	printed := disturbed.wait(0)
 	undisturbed.wait(0)
 	s.nothingRuns()
 
 	entries := s.journal("small-1")
-	if !startedInTime(entries) {
-		return false
-	}
 	checkEntries(t, entries)
 	checkEntries(t, s.journal("small-2"))
 	checkEvictions(t, entries)
@@ -74,20 +82,39 @@ func runThroughEvictions(t *testing.T, slower int) (inTime bool) {
 	return true
 }
 
-// startedInTime says whether four machines had joined before the eviction and four more before the kill.
+// startedInTime says whether all machines had joined before the price rose.
 func startedInTime(entries []journal.Entry) bool {
 	joined := 0
 	for _, e := range entries {
 		switch {
 		case e.Kind == journal.Join && e.Tier == "transient":
 			joined++
-		case e.Kind == journal.Notice && !e.Deadline.IsZero() && joined < 4:
-			return false
-		case e.Kind == journal.Failed:
-			return joined >= 8
+		case e.Kind == journal.Notice:
+			return joined == 4
 		}
 	}
-	return true // and so the rest is to be checked
+	return true // there is a notice, which checkEvictions insists on
+}
+
+func count(entries []journal.Entry, kind journal.Kind) (n int) {
+	for _, e := range entries {
+		if e.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+// joined is the last machine that joined with these roles.
+func joined(t *testing.T, entries []journal.Entry, roles string) string {
+	t.Helper()
+	for _, e := range slices.Backward(entries) {
+		if e.Kind == journal.Join && strings.HasSuffix(e.Why, ": "+roles) {
+			return e.Instance
+		}
+	}
+	t.Fatalf("no machine joined as %s", roles)
+	return ""
 }
 
 // checkEntries checks what holds in every journal.
@@ -254,8 +281,10 @@ func TestCtrlCTwice(t *testing.T) {
 		return slices.ContainsFunc(entries, func(e journal.Entry) bool { return e.Kind == journal.Stage && e.To == "3" })
 	})
 	run.signal(os.Interrupt)
-	run.signal(syscall.SIGTERM)
-	run.wait(exitInterrupted)
+	run.signal(syscall.SIGTERM) // two of a kind can be one
+	if printed := run.wait(exitInterrupted); !strings.Contains(printed, "Nothing was saved") {
+		t.Errorf("that nothing was saved is not in what the run prints:\n%s", printed)
+	}
 	if left := s.processes(); len(left) > 0 {
 		t.Errorf("%d processes are left", len(left))
 	}
@@ -278,11 +307,80 @@ func TestKilledRun(t *testing.T) {
 	}
 }
 
+// Whatever is done to the process of a transient machine, the model stays the same.
+func TestMachinesDisturbed(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, role string
+		disturb    func(s *site, pid int)
+		rollbacks  int
+	}{
+		{"killed ActivePS", "worker, ActivePS", kill, 1},
+		{"killed worker", "worker", kill, 0},
+		{"stopped ActivePS", "worker, ActivePS", stop, 1},
+		{"stopped worker", "worker", stop, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			job := s.job(choices{Clocks: 40, Flops: 20_000})
+			run := s.start("run", "-y", job)
+			s.until(run, "small-1", "clock 12", clockIs(12))
+			victim := joined(t, s.journal("small-1"), c.role)
+			c.disturb(s, s.machine("small-1", victim))
+			run.wait(0)
+			s.nothingRuns()
+			entries := s.journal("small-1")
+			checkEntries(t, entries)
+			if failed, rollbacks := count(entries, journal.Failed), count(entries, journal.Rollback); failed != 1 || rollbacks != c.rollbacks {
+				t.Errorf("%d failed, %d roll-backs; want 1 and %d", failed, rollbacks, c.rollbacks)
+			}
+			s.report("small-1")
+			if !bytes.Equal(s.read("small-1", localrun.ModelFile), s.modelOfOneProcess(s.path(job))) {
+				t.Error("the model is not that of a single process")
+			}
+		})
+	}
+}
+
+func kill(s *site, pid int) {
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// stop holds a process until it has been given up, and lets it go on then.
+func stop(s *site, pid int) {
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		s.t.Fatal(err)
+	}
+	s.poll("the stopped machine's loss", func() bool { return count(s.journal("small-1"), journal.Failed) > 0 })
+	_ = syscall.Kill(pid, syscall.SIGCONT) // it may have been killed by now
+}
+
+// Without its reliable machine a run cannot go on: it fails, says why, and leaves nothing behind.
+func TestReliableMachineLost(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	run := s.start("run", "-y", s.job(choices{Clocks: 1000}))
+	s.until(run, "small-1", "clock 5", clockIs(5))
+	kill(s, s.machine("small-1", joined(t, s.journal("small-1"), "worker, ParamServ, BackupPS")))
+	printed := run.wait(exitFailed)
+	if left := s.processes(); len(left) > 0 {
+		t.Errorf("%d processes are left", len(left))
+	}
+	if !strings.Contains(printed, "reliable") || !strings.Contains(printed, "the run failed") {
+		t.Errorf("why is not in what the run prints:\n%s", printed)
+	}
+	checkEntries(t, s.journal("small-1"))
+	s.report("small-1")
+}
+
 // A journal that cannot be written ends the run: what is not in it cannot be accounted for.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	job := s.job(choices{Clocks: 1000})
+	job := s.job(choices{Clocks: 1000, Flops: 1_000_000})
 	run := s.startCommand(exec.Command("sh", "-c", `ulimit -f 60 && exec "$0" run -y "$1"`, builtBinary(t), job)) // 30 kB
 	printed := run.wait(exitFailed)
 	if left := s.processes(); len(left) > 0 {
@@ -292,6 +390,51 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("the error is not in what the run prints:\n%s", printed)
 	}
 	s.report("small-1")
+}
+
+// A run whose reader goes away, as that of `tierml run ... | head` does, ends in order.
+func TestOutputClosed(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(builtBinary(t), "run", "-y", s.job(choices{Clocks: 1000}))
+	cmd.Stdout = write
+	run := s.startCommand(cmd)
+	s.until(run, "small-1", "clock 3", clockIs(3))
+	if err := errors.Join(read.Close(), write.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if printed := run.wait(exitFailed); !strings.Contains(printed, "broken pipe") {
+		t.Errorf("it says\n%s", printed)
+	}
+	if left := s.processes(); len(left) > 0 {
+		t.Errorf("%d processes are left", len(left))
+	}
+	checkEntries(t, s.journal("small-1"))
+	s.report("small-1")
+	if len(s.read("small-1", localrun.ReportHTML)) == 0 || len(s.read("small-1", localrun.CheckpointFile)) == 0 {
+		t.Error("the page or the checkpoint is empty")
+	}
+}
+
+// A run ends before it costs more than its budget, and does not go on without more of it.
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	run := s.start("run", "-y", s.job(choices{Clocks: 1000, Speed: 720, Limits: "budget: $0.30"})) // $0.20 an hour
+	run.wait(exitLimit)
+	if report := s.report("small-1"); report.Totals.Total > 30*market.Dollar/100 {
+		t.Errorf("it cost $%s", report.Totals.Total)
+	}
+	before := len(s.journal("small-1"))
+	s.start("run", "-y", "--resume", filepath.Join("runs", "small-1")).wait(exitLimit)
+	if after := len(s.journal("small-1")); after != before {
+		t.Errorf("the second run has written %d lines", after-before)
+	}
+	s.nothingRuns()
 }
 
 // Nothing is started, and no directory made, by what cannot be run.
@@ -306,7 +449,7 @@ func TestRunRefuses(t *testing.T) {
 		want string
 	}{
 		{[]string{"run", good}, "add -y to proceed without asking"},
-		{[]string{"run", "-y", "bad.yaml"}, "bad.yaml:3:1: clocks: unknown field"},
+		{[]string{"run", "-y", "bad.yaml"}, "bad.yaml:3:1: clocks: does not belong here; there is train.clocks"},
 		{[]string{"run", "-y", "none.yaml"}, "write cloud: local"},
 		{[]string{"run", "-y", "absent.yaml"}, "absent.yaml: cannot be read"},
 		{[]string{"run", "-y", "--resume", "runs/absent-1"}, "absent-1"},

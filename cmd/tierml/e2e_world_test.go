@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -86,12 +89,29 @@ func newSite(t *testing.T) *site {
 	}
 	s.write("ratings.csv", ratings())
 	t.Cleanup(func() {
+		s.checkLogs()
 		for _, pid := range s.processes() {
 			t.Errorf("process %d is left over; killing it", pid)
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	})
 	return s
+}
+
+// checkLogs looks for what a machine says when it goes down by a mistake of ours.
+func (s *site) checkLogs() {
+	logs, _ := filepath.Glob(s.path(localrun.Root, "*", localrun.LogsDir, "*.log"))
+	for _, log := range logs {
+		text, err := os.ReadFile(log)
+		if err != nil {
+			s.t.Error(err)
+		}
+		for _, words := range []string{"panic: ", "fatal error: ", "DATA RACE"} {
+			if bytes.Contains(text, []byte(words)) {
+				s.t.Errorf("%s says:\n%s", filepath.Base(log), text)
+			}
+		}
+	}
 }
 
 // ratings are those of people with few tastes, so that there is something to learn.
@@ -173,7 +193,10 @@ func (s *site) start(args ...string) *process {
 func (s *site) startCommand(cmd *exec.Cmd) *process {
 	s.t.Helper()
 	p := &process{t: s.t, cmd: cmd, ended: make(chan error, 1)}
-	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, &p.out, &p.out
+	cmd.Dir, cmd.Stderr = s.dir, &p.out
+	if cmd.Stdout == nil {
+		cmd.Stdout = &p.out
+	}
 	cmd.WaitDelay = 5 * time.Second // whoever holds the output longer than the program lives is a leak
 	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
@@ -200,6 +223,12 @@ func (p *process) wait(code int) string {
 		p.t.Errorf("%v has ended, but something still holds its output", p.cmd.Args)
 	}
 	return p.out.String()
+}
+
+// abandon ends a run that is of no use any more; its machines follow.
+func (p *process) abandon() {
+	_ = p.cmd.Process.Kill() // it may have ended
+	<-p.ended
 }
 
 func (p *process) signal(s os.Signal) {
@@ -300,5 +329,27 @@ func (s *site) command(into any, args ...string) {
 	text := s.start(args...).wait(0)
 	if err := json.Unmarshal([]byte(text), into); err != nil {
 		s.t.Fatalf("%v: %v\n%s", args, err, text)
+	}
+}
+
+// order makes something happen in the cloud of a run under way: a step as scripts have them.
+func (s *site) order(run, step string) {
+	s.t.Helper()
+	log := s.read(run, filepath.Join(localrun.LogsDir, "controller.log"))
+	found := regexp.MustCompile(`endpoint=(http://\S+)`).FindSubmatch(log)
+	if found == nil {
+		s.t.Fatalf("the cloud's address is not in the log:\n%s", log)
+	}
+	body, err := json.Marshal(map[string]string{"step": step})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	response, err := http.Post(string(found[1])+"/_control/do", "application/json", bytes.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	answer, _ := io.ReadAll(response.Body)
+	if err := response.Body.Close(); err != nil || response.StatusCode != http.StatusOK {
+		s.t.Fatalf("%s: %s: %s", step, response.Status, answer)
 	}
 }

@@ -127,7 +127,13 @@ func newFakecloudCommand() *cobra.Command {
 		Short: "Run a cloud on this machine that speaks EC2's API and replays a spot market",
 		Long: `Runs the fake cloud until Ctrl-C. Any EC2 client can use it: instances are processes of this machine, spot
 prices are replayed from a file at a multiple of their speed, and each instance has a metadata endpoint that
-announces evictions. It answers on a loopback port without checking signatures.`,
+announces evictions. It answers on a loopback port without checking signatures.
+
+Beside the API, paths below /_control/ show what EC2 would not tell, and make things happen:
+
+  curl ENDPOINT/_control/instances     every instance, with the address of its metadata endpoint
+  curl ENDPOINT/_control/bill          the bill until now
+  curl ENDPOINT/_control/do -H 'Content-Type: application/json' -d '{"step": "evict oldest"}'`,
 		Example: `  tierml fakecloud --prices prices.csv.gz --catalog types.csv.gz --speed 60
   tierml fakecloud --prices prices.csv.gz --catalog types.csv.gz --step "at 10m evict oldest"
   tierml fakecloud bill cloud.jsonl --prices prices.csv.gz --catalog types.csv.gz`,

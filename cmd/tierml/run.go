@@ -100,7 +100,8 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 	if err := printPlan(out, p.plan, job, "text"); err != nil {
 		return err
 	}
-	fmt.Fprintln(out)
+	fmt.Fprintf(out, "\nMachines are local processes here. Each is held to its type's declared rate of %s floating-point operations a\n"+
+		"second and vCPU by pacing in its agent.\n\n", job.Local.FlopsPerVCPU)
 	if err := confirm(in, out, isTerminal(in) && isTerminal(out), o.yes); err != nil {
 		return err
 	}
@@ -119,13 +120,15 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 // nothing has happened in it.
 func runDirectory(job *config.Job, resume string) (directory string, release func(), err error) {
 	if resume != "" {
-		directory, err = filepath.Abs(resume)
-		return directory, func() {}, err
+		if directory, err = filepath.Abs(resume); err != nil {
+			return "", nil, err
+		}
+		return directory, func() {}, localrun.Hold(directory)
 	}
 	if directory, err = localrun.NewDirectory(job.Name); err != nil {
 		return "", nil, err
 	}
-	return directory, func() { _ = os.RemoveAll(directory) }, nil
+	return directory, func() { _ = os.RemoveAll(directory) }, localrun.Hold(directory)
 }
 
 func loadJob(o runOptions) (*config.Job, resumption, error) {
@@ -152,8 +155,11 @@ func loadJob(o runOptions) (*config.Job, resumption, error) {
 	}
 	for _, e := range entries {
 		from.at = e.T
-		if e.Kind == journal.Start {
+		switch {
+		case e.Kind == journal.Start:
 			from.part++
+		case e.Kind == journal.Done && e.Outcome == "finished":
+			return nil, from, usageError{fmt.Errorf("%s is done: all %d clocks", o.resume, job.Train.Clocks)}
 		}
 	}
 	records, err := readRecords(filepath.Join(o.resume, localrun.CloudFile))
@@ -176,19 +182,23 @@ func drive(ctx context.Context, o runOptions, p *preparedJob, from resumption, d
 	if err != nil {
 		return "", fmt.Errorf("finding this program, which is also the agent: %w", err)
 	}
-	logFile, err := os.Create(filepath.Join(directory, localrun.LogsDir, "controller.log"))
+	logFile, err := os.OpenFile(filepath.Join(directory, localrun.LogsDir, "controller.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return "", fmt.Errorf("keeping a log: %w", err)
 	}
 	defer logFile.Close()
 
 	stop := make(chan string, 8)
+	if !isTerminal(out) {
+		out = &listened{Writer: out, stop: stop}
+	}
 	view := console.New(out, console.Options{Plain: o.plain, OnInterrupt: func() { wish(stop, "Ctrl-C") }})
 	defer view.Close()
 	released := passSignals(stop)
 	defer released()
 
-	limit := budget{limit: p.job.Budget, stop: stop}
+	mapping := clock.Mapping{Market: p.job.Local.Start, Wall: time.Now(), Speed: p.job.Local.Speed}
+	limit := budget{limit: p.job.Budget, stopTakes: mapping.ToMarket(stopTakes), stop: stop}
 	lines, past, err := openJournal(filepath.Join(directory, localrun.JournalFile), from.part > 0, func(e journal.Entry) {
 		view.Feed(e)
 		limit.look(e)
@@ -200,15 +210,20 @@ func drive(ctx context.Context, o runOptions, p *preparedJob, from resumption, d
 		view.Recall(e)
 		limit.look(e)
 	}
+	if limit.over {
+		return "", errors.Join(exitError{exitLimit, fmt.Errorf("%s; to go on, raise it in %s", limit.why(),
+			filepath.Join(relative(directory), localrun.JobFile))}, lines.Close(), view.Close())
+	}
 	r := localrun.New(localrun.Config{
 		Job: p.job, Choice: p.choice, Plan: p.plan, Program: p.program, Dataset: p.dataset, Offers: p.offers,
 		Directory: directory, Agent: []string{self, "agent"}, Version: version(), Journal: lines,
-		Clock:      clock.Mapping{Market: p.job.Local.Start, Wall: time.Now(), Speed: p.job.Local.Speed},
+		Clock:      mapping,
 		Log:        slog.New(slog.NewTextHandler(logFile, &slog.HandlerOptions{Level: slog.LevelInfo})),
 		ResumeFrom: from.checkpoint, ResumeAt: from.clock, Part: from.part,
 	})
 	outcome, err = r.Drive(ctx, stop)
-	return outcome, errors.Join(err, lines.Close(), view.Close())
+	_ = view.Close() // what could not be shown, as on a terminal that is gone, is in the journal
+	return outcome, errors.Join(err, lines.Close())
 }
 
 // openJournal starts a journal, or goes on with one and gives its past.
@@ -227,19 +242,28 @@ func wish(stop chan<- string, why string) {
 	}
 }
 
-// passSignals turns Ctrl-C and SIGTERM into wishes to stop.
+// passSignals turns Ctrl-C, SIGTERM and the loss of the terminal into wishes to stop.
 func passSignals(stop chan<- string) (release func()) {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup does it
+		signal.Notify(signals, syscall.SIGHUP)
+	}
+	signal.Ignore(syscall.SIGPIPE) // a write fails instead; see listened
 	done := make(chan struct{})
 	go func() {
+		gone := false
 		for {
 			select {
 			case s := <-signals:
-				if s == os.Interrupt {
+				switch {
+				case s == os.Interrupt:
 					wish(stop, "Ctrl-C")
-				} else {
+				case s == syscall.SIGTERM:
 					wish(stop, "SIGTERM")
+				case !gone: // shell and kernel both send it: that is not a second wish
+					gone = true
+					wish(stop, "SIGHUP: the terminal is gone")
 				}
 			case <-done:
 				return
@@ -252,13 +276,37 @@ func passSignals(stop chan<- string) (release func()) {
 	}
 }
 
-// budget ends the run in order when it has cost what it may.
-type budget struct {
-	limit  market.USD
-	ledger cost.Ledger
-	looked time.Time
-	over   bool
+// listened is the output of a run that is no terminal, such as a pipe whose reader may go away. Then the run ends in
+// order: it is taken for a wish of whoever reads.
+type listened struct {
+	io.Writer
 	stop   chan<- string
+	broken bool
+}
+
+func (l *listened) Write(p []byte) (int, error) {
+	if l.broken {
+		return len(p), nil
+	}
+	if _, err := l.Writer.Write(p); err != nil {
+		l.broken = true
+		wish(l.stop, "its output cannot be written: "+err.Error())
+	}
+	return len(p), nil
+}
+
+// stopTakes is how long before a new hour begins, by the wall clock, a run must be told to stop in order not to pay it.
+const stopTakes = 2 * time.Second
+
+// budget ends the run in order before it costs more than it may. Hours are paid when they begin: it looks ahead by
+// the time that stopping takes.
+type budget struct {
+	limit     market.USD
+	stopTakes time.Duration // market time
+	ledger    cost.Ledger
+	looked    time.Time
+	over      bool
+	stop      chan<- string
 }
 
 // look is called with every entry, in order.
@@ -270,11 +318,13 @@ func (b *budget) look(e journal.Entry) {
 		return
 	}
 	b.looked = e.T
-	if spent, err := b.ledger.Spent(e.T); err == nil && spent >= b.limit {
+	if spent, err := b.ledger.Spent(e.T.Add(b.stopTakes)); err == nil && spent > b.limit {
 		b.over = true
-		wish(b.stop, "the budget of "+b.limit.Cents()+" is used up")
+		wish(b.stop, b.why())
 	}
 }
+
+func (b *budget) why() string { return "the budget of " + b.limit.Cents() + " is used up" }
 
 // conclude writes the reports, prints the short one and says what can be done next.
 func conclude(out io.Writer, directory, outcome string) error {

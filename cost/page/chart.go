@@ -116,7 +116,7 @@ func esc(s string) string { return html.EscapeString(s) }
 
 // frame finds the values at the edges of the plot.
 func (c chart) frame(width, height float64) frame {
-	f := frame{left: 52, top: 10, right: width - 10, bottom: height - 40, log: c.logY}
+	f := frame{left: 52, top: 10, right: width - 18, bottom: height - 40, log: c.logY}
 	if len(c.bands) > 0 {
 		f.top = 30
 	}

@@ -189,7 +189,7 @@ func (c *Console) leaveBehind() {
 	for _, l := range c.status.recent {
 		c.print(plainLine(l.T, l.String()))
 	}
-	if c.status.clocksDone > 0 {
+	if c.status.clocksDone > 0 && c.status.outcome == "" {
 		c.print(plainLine(c.status.now, c.status.clockText()))
 	}
 }

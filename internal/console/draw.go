@@ -144,13 +144,10 @@ func (s *status) moneyLine(now time.Time) string {
 	return text + "saved so far " + good.Bold(true).Render(saved.Cents())
 }
 
-// shownEvents is how many events are shown where there is room for more.
-const shownEvents = 8
-
-// eventLines are the last events; on a narrow screen their reasons are cut off.
+// eventLines are the last events, as many as there is room for; on a narrow screen their reasons are cut off.
 func (s *status) eventLines(room, width int) []string {
 	var lines []string
-	for _, l := range s.events(min(room, max(shownEvents, room/2))) {
+	for _, l := range s.events(room) {
 		stamp := soft.Render(l.T.UTC().Format("15:04:05"))
 		text := style(l.Kind).Render(l.Text)
 		if l.Why != "" {

@@ -141,7 +141,11 @@ func (s *status) machineChange(e journal.Entry) {
 		if e.Deadline != nil {
 			m.state = leaving
 		}
-	case journal.Leave, journal.Failed:
+	case journal.Failed:
+		if m.state = leaving; e.Ended != nil {
+			delete(s.machines, e.Instance)
+		}
+	case journal.Leave:
 		m.state = leaving
 	case journal.Evicted, journal.Terminated:
 		delete(s.machines, e.Instance)

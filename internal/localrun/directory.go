@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // Root is where run directories are made, below the working directory.
@@ -49,4 +50,21 @@ func NewDirectory(name string) (string, error) {
 		}
 		return dir, nil
 	}
+}
+
+// Hold keeps a run's directory to this process until it ends: two controllers must not write one journal. The lock
+// goes with the process, however that ends.
+func Hold(dir string) error {
+	handle, err := syscall.Open(dir, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("locking the run's directory %s: %w", dir, err)
+	}
+	if err := syscall.Flock(handle, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = syscall.Close(handle)
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return fmt.Errorf("%s: the run goes on in another process; wait for its end, or end it", dir)
+		}
+		return fmt.Errorf("locking the run's directory %s: %w", dir, err)
+	}
+	return nil // the handle stays open
 }

@@ -83,6 +83,7 @@ func (r *Run) Drive(ctx context.Context, stop <-chan string) (outcome string, er
 	if err != nil {
 		return "", err
 	}
+	s.cfg.Log.Info("the cloud answers", "endpoint", cloud.Endpoint()) // for drills: see /_control/ in fakecloud
 	cloudCtx, endCloud := context.WithCancel(context.WithoutCancel(ctx))
 	var served sync.WaitGroup
 	var cloudErr error

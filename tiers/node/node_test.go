@@ -69,7 +69,7 @@ func TestSplitsChangeHands(t *testing.T) {
 			moving := []ps.Split{ps.Split(turn % 6), ps.Split((turn + 3) % 6)}
 			released := w.do(giver, tiers.Release{Splits: moving}).(tiers.Released)
 			if len(released.Splits) > 0 {
-				w.do(taker, tiers.Assign{Splits: released.Splits})
+				w.do(taker, tiers.Assign(released))
 			}
 		}
 		w.awaitClock(until)

@@ -39,7 +39,7 @@ func TestOnTheRealDataPlane(t *testing.T) {
 
 		// Half of the splits and three partitions go to the second machine.
 		released := w.do("i-1", tiers.Release{Splits: []ps.Split{1, 3, 5}}).(tiers.Released)
-		w.do("i-2", tiers.Assign{Splits: released.Splits})
+		w.do("i-2", tiers.Assign(released))
 		for _, p := range []ps.Partition{0, 2, 4} {
 			w.do("i-1", tiers.MoveOut{Partition: p, To: "i-2", Address: peers["i-2"]})
 			route.Owner[p] = "i-2"

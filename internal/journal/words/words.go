@@ -68,7 +68,7 @@ func text(e journal.Entry, n int) string {
 	case journal.Stage:
 		return stageText(e)
 	case journal.Cut:
-		return fmt.Sprintf("cut at clock %d committed in %.1f s: work goes on from there, none is done again", e.Clock, e.Seconds)
+		return fmt.Sprintf("cut at clock %d committed in %.1f s", e.Clock, e.Seconds)
 	case journal.Rollback:
 		return fmt.Sprintf("roll-back to the cut at clock %d: %s to do again", e.Clock, Number(int(e.LostClocks), "clock"))
 	case journal.Switch:

@@ -64,23 +64,35 @@ func withLink(t *testing.T, backlog int, f func(l *Link, dial func() *peer)) {
 
 func (p *peer) say(r tiers.Report, set func(*pb.FromNode)) {
 	p.t.Helper()
-	m, err := wire.EncodeReport(r)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	set(m)
-	if err := p.stream.Send(m); err != nil && !errors.Is(err, io.EOF) {
+	if err := p.send(r, set); err != nil {
 		p.t.Fatal(err)
 	}
 }
 
-// hello says who the peer is, and reads the greeting.
+func (p *peer) send(r tiers.Report, set func(*pb.FromNode)) error {
+	m, err := wire.EncodeReport(r)
+	if err != nil {
+		return err
+	}
+	set(m)
+	if err := p.stream.Send(m); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
+
+// hello says who the peer is, and reads the greeting. It may be a goroutine of its own: the link greets whoever it has
+// reported.
 func (p *peer) hello(id ps.ServerID, process string, received uint64) *pb.ToNode {
 	p.t.Helper()
-	p.say(tiers.Hello{Token: "right", Instance: id}, func(m *pb.FromNode) { m.Process, m.Received = process, received })
+	err := p.send(tiers.Hello{Token: "right", Instance: id}, func(m *pb.FromNode) { m.Process, m.Received = process, received })
+	if err != nil {
+		p.t.Error(err)
+		return nil
+	}
 	greeting, err := p.stream.Recv()
 	if err != nil {
-		p.t.Fatal(err)
+		p.t.Error(err)
 	}
 	return greeting
 }

@@ -1,0 +1,144 @@
+package elasticity
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// cloud is the provider's side of the world. Times until which something is wrong with spot launches:
+type cloud struct {
+	none      time.Time // there is no capacity
+	few       time.Time // there is half of what was asked for
+	slow      time.Time // machines are there long before the answer
+	stillborn time.Time // every second machine dies before its agent has called
+	mute      time.Time // agents never call
+
+	terminated map[ps.ServerID]bool
+	unanswered int // launches that the controller has not heard of
+}
+
+func (w *world) launch(r provisioner.Request) {
+	c := &w.cloud
+	spot := r.Pool.Class == market.Spot
+	if spot && w.now.Before(c.none) {
+		err := provisioner.ErrNoCapacity
+		if w.rng.IntN(2) == 0 {
+			err = provisioner.ErrPriceTooLow
+		}
+		w.step(LaunchFailed{Token: r.Token, Err: err})
+		return
+	}
+	count := r.Count
+	if spot && w.now.Before(c.few) {
+		count = (count + 1) / 2
+	}
+	var got []provisioner.Instance
+	for i := range count {
+		n := w.newMachine(r)
+		got = append(got, n.instance)
+		boot := w.delay(2 * time.Second)
+		switch {
+		case spot && w.now.Before(c.mute) && i%2 == 0:
+		case spot && w.now.Before(c.stillborn) && i%2 == 0:
+			w.after(w.delay(boot), func() { w.end(n.id, market.ByProvider, "Server.InternalError") })
+			fallthrough
+		default:
+			w.after(boot, n.boot)
+		}
+	}
+	answer := Launched{Token: r.Token, Instances: got}
+	var late time.Duration
+	if spot && w.now.Before(c.slow) {
+		late = w.delay(4 * time.Second)
+	}
+	c.unanswered++
+	w.after(late, func() {
+		c.unanswered--
+		w.step(answer)
+	})
+	if w.odds(4) {
+		w.after(late+w.delay(3*time.Second), func() { w.step(answer) })
+	}
+}
+
+func (w *world) newMachine(r provisioner.Request) *node {
+	i := provisioner.Instance{
+		ID: provisioner.InstanceID(fmt.Sprintf("i-%04d", len(w.order)+1)), Pool: r.Pool, Bid: r.Bid, Token: r.Token,
+		State: provisioner.Running, Launched: w.now.Truncate(time.Second),
+	}
+	n := newNode(w, i)
+	w.nodes[n.id] = n
+	w.order = append(w.order, n)
+	return n
+}
+
+func (w *world) terminate(id ps.ServerID) {
+	if w.cloud.terminated[id] {
+		w.failf("%s is terminated twice", id)
+	}
+	w.cloud.terminated[id] = true
+	w.after(w.delay(w.shape.slowEnd), func() { w.end(id, market.ByUser, "User initiated") })
+}
+
+// end kills a machine; the provider and the broken stream tell of it.
+func (w *world) end(id ps.ServerID, by market.EndedBy, reason string) {
+	n := w.nodes[id]
+	if n.instance.State == provisioner.Terminated {
+		return
+	}
+	n.instance.State, n.instance.EndedBy, n.instance.Reason = provisioner.Terminated, by, reason
+	n.instance.Ended = w.now.Truncate(time.Second)
+	n.exit()
+	ended := InstanceEnded{Instance: n.instance}
+	w.after(w.delay(2*time.Second), func() { w.step(ended) })
+	for w.odds(3) { // notices and listings tell it again and again
+		w.after(w.delay(6*time.Second), func() { w.step(ended) })
+	}
+	w.after(3*time.Second, func() { w.step(PricesKnown{At: w.now}) })
+}
+
+// evict warns machines and takes them when the notice is over. The provider and the machine's own watcher tell of it.
+func (w *world) evict(notice time.Duration, ids ...ps.ServerID) {
+	for _, id := range ids {
+		n := w.nodes[id]
+		if n.instance.State == provisioner.Terminated || n.warned {
+			continue
+		}
+		n.warned = true
+		deadline := w.now.Add(notice)
+		told := Warned{ID: id, Deadline: deadline}
+		if w.shape.rough {
+			w.after(w.delay(300*time.Millisecond), func() { w.step(told) })
+			w.after(w.delay(300*time.Millisecond), func() { n.report(tiers.Warned{Deadline: deadline}) })
+		} else {
+			w.step(told)
+		}
+		w.after(notice, func() { w.end(id, market.ByProvider, "Server.SpotInstanceTermination") })
+	}
+}
+
+// export reads all tables from their owners, as the driver does for the controller.
+func (w *world) export(a Export) {
+	w.reach("export", nil)
+	w.after(w.delay(100*time.Millisecond), func() {
+		for p, owner := range a.Route.Owner {
+			n := w.nodes[owner]
+			if n.dead || n.hole || n.generation != a.Generation {
+				w.step(Exported{Err: fmt.Errorf("%s does not answer", owner)})
+				return
+			}
+			s := n.shards[ps.Partition(p)]
+			if s == nil || s.Folded() != a.Clock {
+				w.failf("export at clock %d: partition %d of %s is not there", a.Clock, p, owner)
+			}
+			w.checkRows(fmt.Sprintf("export of partition %d", p), ps.Partition(p), s, a.Clock)
+		}
+		w.exported = a.Clock
+		w.step(Exported{Model: "model", TestLoss: 1})
+	})
+}

@@ -1,0 +1,245 @@
+package elasticity
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// halting brings all work to rest at one committed cut: workers park at the highest clock begun, which is named
+// as a cut, and nothing is done again. What for is said by its purpose.
+type halting struct {
+	purpose purpose
+	why     string
+	phase   haltPhase
+	parking map[ps.ServerID]bool // members that have not answered
+	begun   ps.Clock
+	exports int       // how often the export was tried
+	retry   time.Time // when to try it again; zero = one is under way
+}
+
+type purpose int
+
+const (
+	flush  purpose = iota // end-of-life: the reliable machines take over from the cut
+	ending                // the run ends here, finished or not
+)
+
+type haltPhase int
+
+const (
+	haltParking haltPhase = iota
+	haltCutting
+	haltExporting
+)
+
+// wantsFlush says whether every server is about to go and the reliable machines are to take over (TierML,
+// section 3.3, bulk revocation).
+func (c *Controller) wantsFlush() bool {
+	if c.target.Stage != tiers.Stage1 {
+		return false
+	}
+	for p := range c.route.Owner {
+		if c.flushes(ps.Partition(p)) {
+			return true
+		}
+	}
+	return false
+}
+
+// flushes says whether a flush hands a partition to its backup: its owner is about to go. Those of other owners
+// move when it is over.
+func (c *Controller) flushes(p ps.Partition) bool {
+	m := c.machines[c.route.Owner[p]]
+	return m != nil && m.warned && !m.lost && m.id != c.route.Backup[p]
+}
+
+func (c *Controller) done() bool {
+	return c.progress.done >= c.cfg.Job.Clocks && c.cfg.Job.Clocks > 0
+}
+
+func (c *Controller) wantsHalt() bool {
+	return c.standing() && (c.stopWhy != "" || c.done() || c.wantsFlush() && c.flushFits())
+}
+
+// flushFits says whether an end-of-life flush would be over before the machines go: what cannot finish in time
+// is not started, and the last committed cut serves.
+func (c *Controller) flushFits() bool {
+	var deadline time.Time
+	var bytes int64
+	for _, m := range c.members() {
+		if !slices.Contains(c.route.Owner, m.id) {
+			continue
+		}
+		bytes += m.stats.CutBytes
+		if m.warned && (deadline.IsZero() || m.deadline.Before(deadline)) {
+			deadline = m.deadline
+		}
+	}
+	need := c.progress.seconds // the clock that is under way
+	if c.progress.flushRate > 0 {
+		need += float64(bytes) / c.progress.flushRate
+	}
+	return c.halt != nil || need < c.wall(deadline.Sub(c.now))
+}
+
+// advanceHalt starts a halt when one is wanted. Every split must have a holder then, and every partition one
+// owner: moves and handovers under way come first, they are short.
+func (c *Controller) advanceHalt() {
+	if c.halt != nil {
+		c.halt.advance(c)
+		return
+	}
+	if c.recovery != nil || c.settle != nil || c.cut != nil || c.ending || len(c.moves) > 0 ||
+		!c.wantsHalt() || c.handingOver() {
+		return
+	}
+	h := &halting{purpose: ending, parking: map[ps.ServerID]bool{}}
+	switch {
+	case c.done():
+		h.why = "all clocks are done"
+	case c.stopWhy != "":
+		h.why = c.stopWhy
+	default:
+		h.purpose, h.why = flush, "end-of-life flush, as ActivePSs have eviction notices"
+	}
+	c.halt = h
+	if c.routeNews {
+		c.broadcast()
+	}
+	// Who works on nothing parks too: splits of a worker that dies now may go to it, and nobody may begin a clock
+	// beyond the one at which all rests.
+	for _, m := range c.reachable() {
+		h.parking[m.id] = true
+		c.send(m.id, tiers.Park{})
+	}
+	h.advance(c)
+}
+
+func (h *halting) advance(c *Controller) {
+	switch h.phase {
+	case haltParking:
+		// What a dead worker has begun counts too, if it was committed anywhere.
+		if len(h.parking) == 0 && !c.unsettled() {
+			h.rest(c)
+		}
+	case haltExporting:
+		if !h.retry.IsZero() && !c.now.Before(h.retry) {
+			h.export(c)
+		}
+	}
+}
+
+func (c *Controller) takeParked(m *machine, a tiers.Answer) {
+	h := c.halt
+	if h == nil || h.phase != haltParking || !h.parking[m.id] {
+		return
+	}
+	if r, ok := a.Result.(tiers.Parked); ok {
+		h.begun = max(h.begun, r.Begun)
+	}
+	delete(h.parking, m.id)
+}
+
+// rest names the clock at which all work is to rest, and lets those who are behind come up to it.
+func (h *halting) rest(c *Controller) {
+	h.phase = haltCutting
+	// Nothing may have begun since the last cut; then that one is where all work rests.
+	clock := max(h.begun, slices.Max(c.progress.marks), c.committed)
+	for _, m := range c.reachable() {
+		c.send(m.id, tiers.Unpark{Until: clock})
+	}
+	if clock == c.committed {
+		h.cutCommitted(c)
+		return
+	}
+	c.nameCut(clock)
+}
+
+func (h *halting) cutCommitted(c *Controller) {
+	if h.purpose == flush {
+		c.takeOver()
+		return
+	}
+	h.phase = haltExporting
+	h.export(c)
+}
+
+// takeOver makes the backups owners of what warned machines served: their last delivery is committed.
+func (c *Controller) takeOver() {
+	promoted := map[ps.ServerID][]ps.Partition{}
+	for p, backup := range c.route.Backup {
+		if c.flushes(ps.Partition(p)) {
+			promoted[backup] = append(promoted[backup], ps.Partition(p))
+			c.route.Owner[p] = backup
+		}
+	}
+	for _, m := range c.members() {
+		if parts := promoted[m.id]; len(parts) > 0 {
+			c.send(m.id, tiers.Promote{Cut: c.committed, Partitions: parts})
+		}
+	}
+	// Commands of a node are done in order, so that its partitions are there before the route says so.
+	c.route.Version++
+	c.broadcast()
+	c.halt = nil
+	for _, m := range c.reachable() {
+		if !m.warned { // the others have sent their last and only hand their splits over
+			c.send(m.id, tiers.Unpark{Until: c.cfg.Job.Clocks})
+		}
+	}
+	c.layOut()
+}
+
+func (h *halting) export(c *Controller) {
+	h.exports++
+	h.retry = time.Time{}
+	c.exports++
+	c.out = append(c.out, Export{
+		Clock: c.committed, Final: c.done(), Generation: c.generation, Route: c.cloneRoute(), Peers: c.peers(),
+	})
+}
+
+// dropFromHalt goes on without a machine that held nothing.
+func (c *Controller) dropFromHalt(id ps.ServerID) {
+	if c.halt == nil || !c.halt.parking[id] {
+		return
+	}
+	delete(c.halt.parking, id)
+}
+
+// maxExports is how often an export is tried before the run fails: its reader may meet a machine that has just died,
+// before the controller knows.
+const maxExports = 5
+
+func (c *Controller) takeExported(e Exported) {
+	c.exports--
+	h := c.halt
+	if h == nil || h.phase != haltExporting {
+		return
+	}
+	if e.Err != nil && (c.exports > 0 || h.exports < maxExports) {
+		if c.exports == 0 {
+			h.retry = c.now.Add(max(c.cfg.BrokenAfter, c.cfg.DeadAfter/3))
+		}
+		return
+	}
+	entry := journal.Entry{Kind: journal.Export, Clock: int64(c.committed), Model: e.Model}
+	switch {
+	case e.Err != nil:
+		c.outcome, entry.Why = "failed", "saving the model: "+e.Err.Error()
+		c.failWhy = entry.Why
+	case c.done():
+		c.outcome, entry.TestLoss = "finished", &e.TestLoss
+		entry.Why = "the model after all clocks"
+	default:
+		c.outcome, entry.TestLoss = "interrupted", &e.TestLoss
+		entry.Why = h.why
+	}
+	c.record(entry)
+	c.endAll(fmt.Sprintf("the run is over: %s", h.why))
+}

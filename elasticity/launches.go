@@ -1,0 +1,231 @@
+package elasticity
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// defaultBoot is how long, on the wall clock, a bought machine's agent may take to call.
+const defaultBoot = 10 * time.Minute
+
+// maxReliableTries is how often the reliable tier is asked for before the run is given up.
+const maxReliableTries = 5
+
+// securing is the quest for the reliable tier, until it stands.
+type securing struct {
+	tries int
+	after time.Time // not to be tried again before
+	err   error     // of the last try
+}
+
+// secure asks for reliable machines that are missing, until the tier stands: after failures, but also when one is
+// lost on its way.
+func (c *Controller) secure() {
+	if c.standing() || c.ending || c.stopWhy != "" || c.now.Before(c.reliable.after) {
+		return
+	}
+	missing := c.cfg.Reliable.Count
+	for _, l := range c.launches {
+		if l.tier == tiers.Reliable && !l.answered {
+			missing -= l.count
+		}
+	}
+	for _, m := range c.machines {
+		if m.tier == tiers.Reliable && m.staying() {
+			missing--
+		}
+	}
+	switch {
+	case missing <= 0:
+	case c.reliable.tries == maxReliableTries:
+		why := fmt.Sprintf("no reliable machine could be had in %d tries", maxReliableTries)
+		if c.reliable.err != nil {
+			why += ": " + c.reliable.err.Error()
+		}
+		c.fail(why)
+	default:
+		c.reliable.tries++
+		c.launch(tiers.Reliable, c.cfg.Reliable.Pool, 0, missing, "the reliable tier holds the solution")
+	}
+}
+
+func (c *Controller) takeLaunchFailed(e LaunchFailed) {
+	l := c.launches[e.Token]
+	if l == nil || l.answered {
+		return
+	}
+	delete(c.launches, e.Token)
+	c.refused[e.Token] = l
+	c.refuse(l, l.count, e.Err.Error())
+	if c.switching != nil && c.switching.token == e.Token {
+		c.switching = nil
+	}
+	if l.tier == tiers.Reliable {
+		c.reliable.err = e.Err
+		if errors.Is(e.Err, provisioner.ErrInvalid) {
+			c.fail("no reliable machine could be had: " + e.Err.Error())
+		}
+	}
+	c.checkStrangers()
+}
+
+// refuse notes that a pool gave fewer machines than were asked for, and leaves it alone for a while.
+func (c *Controller) refuse(l *launch, missing int, why string) {
+	c.record(journal.Entry{
+		Kind: journal.LaunchFailed, Token: l.token, Tier: string(l.tier), Pool: l.pool.String(), Count: missing, Why: why,
+	})
+	if l.tier == tiers.Reliable {
+		c.reliable.after = c.now.Add(c.cfg.RetryCapacity)
+		return
+	}
+	c.deferred[l.pool] = c.now.Add(c.cfg.RetryCapacity)
+	c.wantPlan = true
+}
+
+func (c *Controller) takeLaunched(e Launched) {
+	l := c.launches[e.Token]
+	switch {
+	case l == nil && c.refused[e.Token] == nil, l != nil && l.answered:
+		return
+	case l == nil: // it was said to have failed
+		for _, i := range e.Instances {
+			c.adopt(c.refused[e.Token], i)
+		}
+		return
+	}
+	l.answered = true
+	for _, i := range e.Instances {
+		c.enter(l, i)
+	}
+	if missing := l.count - len(e.Instances); missing > 0 {
+		c.refuse(l, missing, fmt.Sprintf("the provider gave %d of %d", len(e.Instances), l.count))
+	}
+	c.closeLaunch(e.Token)
+	c.checkStrangers()
+}
+
+// enter takes a bought machine up, with what was heard of it before.
+func (c *Controller) enter(l *launch, i provisioner.Instance) *machine {
+	id := ps.ServerID(i.ID)
+	if m := c.machines[id]; m != nil {
+		return m
+	}
+	m := &machine{
+		id: id, tier: l.tier, pool: i.Pool, bid: l.bid, token: l.token, launched: i.Launched,
+		vcpu: c.typeOf(i.Pool).VCPU, heard: c.now, loaded: map[ps.Split]bool{},
+	}
+	c.machines[id] = m
+	launched := i.Launched
+	c.record(journal.Entry{
+		Kind: journal.Launch, Why: l.why, Token: l.token, Instance: string(id), Tier: string(l.tier),
+		Pool: i.Pool.String(), Bid: l.bid.String(), Launched: &launched,
+	})
+	if c.ending {
+		c.terminate(m, "the run is over")
+	}
+	heard := c.early[id]
+	delete(c.early, id)
+	if i.State == provisioner.Terminated {
+		c.takeEnded(i)
+	}
+	if heard != nil {
+		heard.tell(c, m)
+	}
+	return m
+}
+
+// adopt takes up a machine of a launch that was said to have failed. It is on the bill, but nobody counts on it any
+// more.
+func (c *Controller) adopt(l *launch, i provisioner.Instance) {
+	if m := c.enter(l, i); m.joined == 0 {
+		c.terminate(m, "its launch was said to have failed, and it was not expected any more")
+	}
+}
+
+// early is what was heard of a machine before its launch was answered: answers are slow at times.
+type early struct {
+	hello      *tiers.Hello
+	warned     *Warned
+	ended      *provisioner.Instance
+	terminated bool // it belongs to no launch, and was sent away
+}
+
+// awaiting says whether a launch is unanswered, so that machines may exist that are not known yet.
+func (c *Controller) awaiting() bool {
+	for _, l := range c.launches {
+		if !l.answered {
+			return true
+		}
+	}
+	return false
+}
+
+// hear keeps what is heard of a machine that is not known.
+func (c *Controller) hear(id ps.ServerID) *early {
+	if c.early[id] == nil {
+		c.early[id] = &early{}
+	}
+	return c.early[id]
+}
+
+func (h *early) tell(c *Controller, m *machine) {
+	if h.warned != nil {
+		c.takeWarned(*h.warned)
+	}
+	if h.ended != nil {
+		c.takeEnded(*h.ended)
+	}
+	if h.hello != nil && !m.ended {
+		c.takeHello(m, *h.hello)
+	}
+}
+
+// takeStranger is told of machines that are not known. As long as a launch is unanswered they may be its; one that
+// calls when none is was bought by a launch that was said to have failed, and costs money for nothing.
+func (c *Controller) takeStranger(e Event) {
+	switch e := e.(type) {
+	case InstanceEnded:
+		if l := c.refused[e.Instance.Token]; l != nil {
+			c.enter(l, e.Instance)
+			c.takeEnded(e.Instance)
+		} else if c.awaiting() {
+			c.hear(ps.ServerID(e.Instance.ID)).ended = &e.Instance
+		}
+	case Warned:
+		if c.awaiting() {
+			c.hear(e.ID).warned = &e
+		}
+	case Reported:
+		hello, ok := e.Report.(tiers.Hello)
+		if !ok {
+			return
+		}
+		c.hear(e.ID).hello = &hello
+		c.checkStrangers()
+	}
+}
+
+// checkStrangers sends machines away that belong to no launch.
+func (c *Controller) checkStrangers() {
+	if c.awaiting() {
+		return
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.early)) {
+		switch h := c.early[id]; {
+		case h.hello == nil:
+			delete(c.early, id)
+		case !h.terminated:
+			h.terminated = true
+			c.out = append(c.out, Terminate{IDs: []provisioner.InstanceID{provisioner.InstanceID(id)},
+				Why: "no launch accounts for this machine"})
+		}
+	}
+}

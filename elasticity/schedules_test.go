@@ -1,0 +1,413 @@
+package elasticity
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// The schedules that the rules of the training runtime exist for, each by its name. Every one is forced to happen at
+// the very step of the protocol where it hurts, in many worlds of different luck, and each test makes sure that it did.
+
+// schedule runs a schedule in many worlds. arrange sets it up and gives what must have happened by the end.
+func schedule(t *testing.T, s shape, arrange func(w *world) (happened func() bool)) {
+	t.Helper()
+	hits := 0
+	for seed := range uint64(worlds) {
+		w := newWorld(seed, s)
+		happened := arrange(w)
+		err := w.run()
+		if err == nil {
+			err = w.check("finished")
+		}
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if happened() {
+			hits++
+		}
+	}
+	if hits < worlds/4 {
+		t.Errorf("it happened in %d of %d worlds only", hits, worlds)
+	}
+}
+
+const worlds = 24
+
+// six is a world of stage 2: three ActivePSs, three more workers, one reliable machine.
+func six() shape {
+	s := plain()
+	s.transient = 6
+	return s
+}
+
+// counting is the same with the counting toy, under SSP.
+func counting() shape {
+	s := six()
+	s.deterministic, s.staleness = false, 2
+	return s
+}
+
+// both runs a schedule in the deterministic world and in the counting one.
+func both(t *testing.T, arrange func(w *world) func() bool) {
+	t.Run("BSP", func(t *testing.T) { schedule(t, six(), arrange) })
+	t.Run("SSP", func(t *testing.T) { schedule(t, counting(), arrange) })
+}
+
+// onlyWorks says whether a spot machine takes part and serves nothing.
+func (w *world) onlyWorks(n *node) bool {
+	m := w.ctrl.machines[n.id]
+	return n.instance.Pool.Class == market.Spot && m != nil && m.member() && !w.ctrl.ownsAny(n.id) && len(w.ctrl.moves) == 0
+}
+
+// when does f as soon as something is so.
+func (w *world) when(so func() bool, f func()) {
+	w.after(20*time.Millisecond, func() {
+		switch {
+		case w.outcome != "":
+		case so():
+			f()
+		default:
+			w.when(so, f)
+		}
+	})
+}
+
+// grown says whether so many spot machines take part and everything is where it is wanted.
+func (w *world) grown(machines int) bool {
+	c, joined := w.ctrl, 0
+	for _, m := range c.members() {
+		if m.tier == tiers.Transient && m.staying() {
+			joined++
+		}
+	}
+	return joined >= machines && !c.handingOver() && len(c.moves) == 0 && c.recovery == nil && !c.relayout &&
+		slices.Equal(c.route.Owner, c.target.Route.Owner)
+}
+
+// settled does f when six spot machines have settled down and a few clocks are done.
+func (w *world) settled(f func()) {
+	w.when(func() bool { return w.grown(6) }, func() {
+		clock := w.ctrl.progress.done + 3
+		w.when(func() bool { return w.ctrl.progress.done >= clock && w.ctrl.recovery == nil }, f)
+	})
+}
+
+// once does f the first time that a node that only works comes to a point after the world has settled down.
+func (w *world) once(point string, f func(*node)) *bool {
+	done, settled := new(bool), false
+	w.settled(func() { settled = true })
+	w.hooks[point] = func(n *node) {
+		if !*done && settled && w.onlyWorks(n) && w.ctrl.recovery == nil {
+			*done = true
+			f(n)
+		}
+	}
+	return done
+}
+
+// A worker dies when some owners have committed its contribution and some have not: all commit it, and nothing is
+// rolled back.
+func TestHalfFlushedWorker(t *testing.T) {
+	both(t, func(w *world) func() bool {
+		done := w.once("committed one", func(n *node) { w.kill(n.id) })
+		return func() bool { return *done && w.count(journal.Rollback) == 0 }
+	})
+}
+
+// A worker dies when its contribution is staged everywhere and committed nowhere: all discard it, and its splits do
+// the clock again.
+func TestStagedAndNeverCommitted(t *testing.T) {
+	both(t, func(w *world) func() bool {
+		done := w.once("staged", func(n *node) { w.kill(n.id) })
+		return func() bool { return *done && w.count(journal.Rollback) == 0 }
+	})
+}
+
+// A worker dies after its last commit and before its report is on its way: the clock is done all the same.
+func TestReportLostWithItsWorker(t *testing.T) {
+	both(t, func(w *world) func() bool {
+		done := w.once("reporting", func(n *node) {
+			n.wordless = true
+			w.kill(n.id)
+		})
+		return func() bool { return *done && w.count(journal.Rollback) == 0 }
+	})
+}
+
+// In an end-of-life flush, an owner dies when it has delivered some of its partitions: what was delivered does not
+// count, and everything returns to the committed cut before.
+func TestTornEndOfLife(t *testing.T) {
+	both(t, func(w *world) func() bool {
+		torn := false
+		w.settled(func() {
+			w.policy.count = 0
+			w.evict(4*time.Second, w.spot()...)
+		})
+		w.hooks["delivering"] = func(n *node) {
+			if h := w.ctrl.halt; !torn && h != nil && h.purpose == flush && n.warned && len(n.offered) == 1 {
+				torn = true
+				w.after(time.Millisecond, func() { w.end(n.id, market.ByProvider, "Server.SpotInstanceTermination") })
+			}
+		}
+		return func() bool { return torn && w.count(journal.Rollback) > 0 }
+	})
+}
+
+// A worker alone dies while everybody parks for an end-of-life flush. Its splits go on from where they were; nobody
+// gets beyond the clock at which all rests, and nothing is lost.
+func TestWorkerDiesWhileAllPark(t *testing.T) {
+	both(t, func(w *world) func() bool {
+		died := false
+		w.settled(func() {
+			w.policy.count = 0
+			w.evict(4*time.Second, w.spot()...)
+		})
+		for _, point := range []string{"staged", "committed one", "begun"} {
+			w.hooks[point] = func(n *node) {
+				if h := w.ctrl.halt; !died && h != nil && h.purpose == flush && w.onlyWorks(n) {
+					died = true
+					w.end(n.id, market.ByProvider, "Server.SpotInstanceTermination")
+				}
+			}
+		}
+		return func() bool { return died && w.count(journal.Rollback) == 0 }
+	})
+}
+
+// Machines of the tier that serves survive a bulk eviction that takes the others: what they serve stays with them
+// through the flush and moves afterwards, and they can serve again later.
+func TestSurvivorOfABulkEviction(t *testing.T) {
+	s := six()
+	s.clocks = 90
+	schedule(t, s, func(w *world) func() bool {
+		w.settled(func() {
+			w.policy.count = 1
+			w.evict(3*time.Second, w.spot()[1:]...) // the oldest serves, and stays
+			w.after(time.Second, func() { w.policy.count = 6 })
+		})
+		return func() bool { return w.count(journal.Rollback) == 0 && w.count(journal.Stage) >= 3 }
+	})
+}
+
+// A cut is due whenever partitions move, and moves are wanted whenever a cut is outstanding: they wait for each other.
+func TestMoveAgainstCut(t *testing.T) {
+	s := six()
+	s.cutEvery = time.Millisecond
+	schedule(t, s, func(w *world) func() bool {
+		moves := 0
+		for i := range 8 { // up and down: partitions move all the time
+			w.after(time.Duration(3+i)*time.Second, func() {
+				w.policy.count = 4 + 6*(i%2)
+				if i%2 == 0 {
+					w.evict(2*time.Second, w.first(0.4)...)
+				}
+			})
+		}
+		w.hooks["final"] = func(n *node) {
+			moves++
+			if w.ctrl.cut != nil {
+				w.failf("a partition moves while cut %d is outstanding", w.ctrl.cut.clock)
+			}
+		}
+		return func() bool { return moves > 8 && w.count(journal.Cut) > 8 }
+	})
+}
+
+// A machine falls silent for longer than it may, is given up, and wakes up with work in its hands: it is refused
+// everywhere.
+func TestStaleProcessWakesUp(t *testing.T) {
+	for point, owner := range map[string]bool{"begun": false, "staged": false, "committed one": false, "begun ": true} {
+		t.Run(fmt.Sprintf("%s owner %v", point, owner), func(t *testing.T) {
+			s := six()
+			s.slowEnd, s.deadAfter = 8*time.Second, 1500*time.Millisecond
+			schedule(t, s, func(w *world) func() bool {
+				var silent *node
+				settled := false
+				w.settled(func() { settled = true })
+				w.hooks[trim(point)] = func(n *node) {
+					if silent == nil && settled && n.instance.Pool.Class == market.Spot && w.ctrl.recovery == nil &&
+						w.onlyWorks(n) == !owner {
+						silent = n
+						n.fallSilent(3 * time.Second)
+					}
+				}
+				return func() bool {
+					return silent != nil && w.ctrl.machines[silent.id].lost && (w.count(journal.Rollback) > 0) == owner
+				}
+			})
+		})
+	}
+}
+
+func trim(s string) string {
+	if s[len(s)-1] == ' ' {
+		return s[:len(s)-1]
+	}
+	return s
+}
+
+// A worker falls silent in stage 1, with a contribution under way to two reliable machines. The job grows, so that one
+// of them serves nothing when the worker is given up, and a bulk eviction makes it serve again. The worker knows no
+// other servers when it wakes up: both refuse it.
+func TestStaleProcessFindsAPromotedBackup(t *testing.T) {
+	for _, point := range []string{"begun", "staged", "committed one"} {
+		t.Run(point, func(t *testing.T) {
+			s := counting()
+			s.slowEnd, s.deadAfter, s.clocks, s.transient = 30*time.Second, 6*time.Second, 80, 2
+			s.reliable, s.partitions, s.cutEvery = 2, 4, time.Minute
+			schedule(t, s, func(w *world) func() bool { return w.silencedInStage1(point) })
+		})
+	}
+}
+
+func (w *world) silencedInStage1(point string) (happened func() bool) {
+	var silent *node
+	idle, refused := false, false
+	settled := false
+	w.when(func() bool { return w.grown(2) }, func() { settled = true })
+	w.hooks[point] = func(n *node) {
+		if spot := w.spot(); settled && silent == nil && n.id == spot[len(spot)-1] {
+			silent = n
+			w.policy.count = 9
+			n.fallSilent(9 * time.Second)
+		}
+	}
+	w.onEntry = func(e journal.Entry) {
+		if silent == nil || e.Kind != journal.Leave || e.Instance != string(silent.id) {
+			return
+		}
+		for _, id := range w.machinesOf(market.OnDemand) {
+			idle = idle || !w.ctrl.ownsAny(id)
+		}
+		w.after(500*time.Millisecond, func() {
+			w.policy.count = 0
+			w.evict(3*time.Second, w.spot()...)
+		})
+	}
+	w.hooks["fenced"] = func(n *node) { refused = refused || n == silent }
+	return func() bool { return idle && refused && w.count(journal.Rollback) == 0 }
+}
+
+// An owner hears a cut's name late, when it is past the clock: no owner takes it, and a later clock is named.
+func TestUnevenNamingOfACut(t *testing.T) {
+	both(t, func(w *world) func() bool {
+		unnamed := false
+		w.settled(func() {
+			n := w.nodes[w.spot()[0]]            // it serves
+			n.down.last = w.now.Add(time.Second) // commands are late; the data plane is not
+			w.ctrl.cutDue = w.now.Add(w.delay(100 * time.Millisecond))
+		})
+		w.hooks["unname"] = func(*node) { unnamed = true }
+		return func() bool { return unnamed && w.count(journal.Rollback) == 0 }
+	})
+}
+
+// Many workers die at once, so that those who take their splits over wait for clocks that only the old splits that
+// they have just got can complete.
+func TestOldSplitTakenOverWhileWaiting(t *testing.T) {
+	both(t, func(w *world) func() bool {
+		killed := false
+		w.settled(func() {
+			for _, id := range w.spot() {
+				if w.onlyWorks(w.nodes[id]) {
+					w.kill(id)
+					killed = true
+				}
+			}
+			w.policy.count = 3
+		})
+		return func() bool { return killed && w.count(journal.Rollback) == 0 }
+	})
+}
+
+// Half of the owners die, and some of the others hear of the new generation long before the rest: nobody is told a
+// route of the new generation before it has returned to the cut (node.setRoute fails the world if one is).
+func TestRouteOfTheNewGenerationBeforeRecovery(t *testing.T) {
+	both(t, func(w *world) func() bool {
+		w.settled(func() {
+			spot := w.spot()
+			w.kill(spot[0])
+			for i, id := range spot[1:] {
+				w.nodes[id].slow = time.Duration(i*30) * time.Millisecond
+				w.after(time.Second, func() { w.nodes[id].slow = 0 })
+			}
+			w.after(700*time.Millisecond, func() { w.policy.count = 9 }) // joins and moves wait at the door
+		})
+		return func() bool { return w.count(journal.Rollback) > 0 }
+	})
+}
+
+// Owners die one after the other while everybody returns to the cut.
+func TestOwnersDieDuringRecovery(t *testing.T) {
+	both(t, func(w *world) func() bool {
+		again := 0
+		w.settled(func() { w.kill(w.spot()[0]) })
+		w.onEntry = func(e journal.Entry) {
+			if e.Kind == journal.Rollback && again < 2 {
+				again++
+				w.after(w.delay(30*time.Millisecond), func() { w.kill(w.spot()[0]) })
+			}
+		}
+		return func() bool { return again == 2 && w.count(journal.Rollback) > 1 }
+	})
+}
+
+// The last clock is done while partitions move, while a dead worker's splits are settled, and while all returns to a
+// cut; and an owner dies while the model is read.
+func TestTheEndComesAtABadMoment(t *testing.T) {
+	nearTheEnd := func(w *world, f func()) {
+		done := false
+		w.onEntry = func(e journal.Entry) {
+			if e.Kind == journal.ClockDone && e.Clock == int64(w.shape.clocks)-1 && !done && w.grown(6) {
+				done = true
+				f()
+			}
+		}
+	}
+	for name, trouble := range map[string]func(w *world){
+		"moves":      func(w *world) { w.evict(2*time.Second, w.spot()[:3]...) },
+		"settlement": func(w *world) { w.kill(w.spot()[5]) },
+		"recovery":   func(w *world) { w.kill(w.spot()[0]) },
+		"flush":      func(w *world) { w.policy.count = 0; w.evict(time.Second, w.spot()...) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			schedule(t, six(), func(w *world) func() bool {
+				happened := false
+				nearTheEnd(w, func() { happened = true; w.after(w.delay(100*time.Millisecond), func() { trouble(w) }) })
+				return func() bool { return happened }
+			})
+		})
+	}
+	t.Run("export", func(t *testing.T) {
+		schedule(t, six(), func(w *world) func() bool {
+			exports := 0
+			w.hooks["export"] = func(*node) {
+				if exports++; exports == 1 {
+					w.kill(w.spot()[0])
+				}
+			}
+			return func() bool { return exports > 1 && w.exported == ps.Clock(w.shape.clocks) }
+		})
+	})
+}
+
+// Every spot machine dies at the same moment, and every one of those that come after it.
+func TestAllMachinesLostAtOnce(t *testing.T) {
+	both(t, func(w *world) func() bool {
+		for i := range 4 {
+			w.after(time.Duration(4+3*i)*time.Second, func() {
+				for _, id := range w.spot() {
+					w.kill(id)
+				}
+			})
+		}
+		return func() bool { return w.count(journal.Rollback) > 1 }
+	})
+}

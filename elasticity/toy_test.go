@@ -1,0 +1,156 @@
+package elasticity
+
+import (
+	"slices"
+
+	"github.com/tierml/tierml/ps"
+)
+
+// Two toys are trained. The deterministic one adds to each row what depends on what was read, so that a wrong read
+// or a lost update shows in every later state; its state after each clock is known beforehand, bit for bit. The
+// other one counts: each row has a column for each split, to which the split adds one per clock. Sums of small
+// integers are exact in any order, and a read tells how far every split had come.
+
+const mostClocks = 100
+
+func toySchema(s shape) ps.Schema {
+	schema := ps.Schema{
+		Tables:     []ps.Table{{Name: "x", Rows: 30, Cols: 2, Init: ps.Init{Low: -1, High: 1}}},
+		Partitions: s.partitions, Splits: s.splits, Seed: 7, Deterministic: true,
+	}
+	if !s.deterministic {
+		schema.Tables = []ps.Table{{Name: "counts", Rows: 15, Cols: s.splits}}
+		schema.Deterministic, schema.Staleness = false, s.staleness
+	}
+	return schema
+}
+
+// update is what a split adds to a row at a clock in the deterministic toy.
+func update(split ps.Split, clock ps.Clock, row []float32) []float32 {
+	out := make([]float32, len(row))
+	for i, v := range row {
+		out[i] = float32(v*0.01) + float32(int(split+1)*(int(clock)%7-3))*0.001
+	}
+	return out
+}
+
+// touches says whether a clock changes a row: not every clock touches every row.
+func touches(clock ps.Clock, key ps.Key) bool { return (int(key.Row)+int(clock))%3 != 0 }
+
+func addUpdates(total []int64, splits []ps.Split, clock ps.Clock, row []float32) {
+	for _, s := range splits {
+		if err := ps.AddDifference(total, update(s, clock, row)); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// sums are a group's contribution to a clock. Index: Partition.
+func (w *world) sums(clock ps.Clock, group []ps.Split, rows map[ps.Key][]float32) []ps.Sums {
+	out := make([]ps.Sums, w.schema.Partitions)
+	for p, keys := range w.keys {
+		u := &out[p]
+		for _, key := range keys {
+			if !w.schema.Deterministic {
+				ones := make([]float32, w.schema.Splits)
+				for _, s := range group {
+					ones[s] = 1
+				}
+				u.Keys, u.Float = append(u.Keys, key), append(u.Float, ones...)
+				continue
+			}
+			if touches(clock, key) {
+				total := make([]int64, len(rows[key]))
+				addUpdates(total, group, clock, rows[key])
+				u.Keys, u.Fixed = append(u.Keys, key), append(u.Fixed, total...)
+			}
+		}
+	}
+	return out
+}
+
+// known holds the deterministic toy's states by number of splits: they depend on nothing else.
+var known = map[int][]map[ps.Key][]float32{}
+
+// undisturbed computes the deterministic toy's state after every clock, without any machine. Index: clock.
+func (w *world) undisturbed() []map[ps.Key][]float32 {
+	if !w.schema.Deterministic {
+		return nil
+	}
+	if states := known[w.schema.Splits]; states != nil {
+		return states
+	}
+	var splits []ps.Split
+	for s := range w.schema.Splits {
+		splits = append(splits, ps.Split(s))
+	}
+	first := map[ps.Key][]float32{}
+	for _, k := range slices.Concat(w.keys...) {
+		first[k] = make([]float32, w.schema.Cols(k))
+		ps.InitRow(w.schema.Seed, w.schema.Tables[k.Table], k.Table, k.Row, first[k])
+	}
+	states := []map[ps.Key][]float32{first}
+	for clock := ps.Clock(1); clock <= mostClocks; clock++ {
+		next := map[ps.Key][]float32{}
+		for k, before := range states[clock-1] {
+			next[k] = slices.Clone(before)
+			if touches(clock, k) {
+				total := make([]int64, len(before))
+				addUpdates(total, splits, clock, before)
+				ps.FoldSum(next[k], total)
+			}
+		}
+		states = append(states, next)
+	}
+	known[w.schema.Splits] = states
+	return states
+}
+
+// checkRead says what a split may see when it begins a clock: in the deterministic toy, the state after the clock
+// before and nothing else. In the counting one, of every split at least what staleness demands and at most what it
+// allows, and all of its own. One that was given up may read what it likes: nothing that it makes of it will count.
+func (w *world) checkRead(n *node, clock ps.Clock, group []ps.Split, key ps.Key, row []float32) {
+	if w.ctrl.machines[n.id].lost {
+		return
+	}
+	if w.schema.Deterministic {
+		if want := w.truth[clock-1][key]; !slices.Equal(row, want) {
+			w.failf("%s clock %d: row %v reads %v, undisturbed %v\n%s", n.id, clock, key, row, want, w.describe())
+		}
+		return
+	}
+	for s, v := range row {
+		at, own := ps.Clock(v), slices.Contains(group, ps.Split(s))
+		if at < clock-w.schema.Staleness-1 || at > clock+w.schema.Staleness || own && at != clock-1 {
+			w.failf("%s works on splits %v, clock %d, staleness %d: row %v holds %d clocks of split %d\n%s", n.id, group, clock,
+				w.schema.Staleness, key, at, s, w.describe())
+		}
+	}
+}
+
+// checkRows says that a partition is exactly the state after a clock: every update through it, once, and none beyond.
+func (w *world) checkRows(what string, p ps.Partition, s *ps.Shard, clock ps.Clock) {
+	if s.Folded() != clock {
+		w.failf("%s %d is at clock %d, not %d", what, p, s.Folded(), clock)
+	}
+	for split := range w.schema.Splits {
+		if mark := s.Mark(ps.Split(split)); mark != clock {
+			w.failf("%s %d: split %d is at clock %d, not %d", what, p, split, mark, clock)
+		}
+	}
+	for _, key := range w.keys[p] {
+		row := make([]float32, w.schema.Cols(key))
+		s.Read(key, row)
+		want := make([]float32, len(row))
+		if w.schema.Deterministic {
+			want = w.truth[clock][key]
+		} else {
+			for i := range want {
+				want[i] = float32(clock)
+			}
+		}
+		if !slices.Equal(row, want) {
+			w.failf("%s %d at clock %d: row %v is %v, not %v\n%s", what, p, clock, key, row, want, w.describe())
+		}
+	}
+}

@@ -1,0 +1,302 @@
+package elasticity
+
+import (
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// nameCut asks every owned partition for a cut: all take the name or none does.
+func (n *node) nameCut(c ps.Clock) error {
+	if n.suspended {
+		return ps.ErrBusy
+	}
+	for _, p := range n.owned() {
+		if err := n.shards[p].NameCut(c); err != nil {
+			n.unnameOwned(c)
+			return err
+		}
+	}
+	if n.cut != c {
+		n.cut = c
+		clear(n.offered)
+	}
+	return nil
+}
+
+func (n *node) unnameOwned(c ps.Clock) {
+	for _, p := range n.owned() {
+		n.shards[p].UnnameCut(c)
+	}
+	if n.cut == c {
+		n.cut = 0
+	}
+}
+
+func (n *node) unnameCut(c ps.Clock) {
+	n.w.reach("unname", n)
+	n.unnameOwned(c)
+	for _, b := range n.backups {
+		if b.Delivered() == c {
+			b.Drop()
+		}
+	}
+	if n.held == c {
+		n.held = 0
+	}
+}
+
+func (n *node) commitCut(c ps.Clock) (err error) {
+	for _, p := range n.owned() {
+		if e := n.shards[p].CommitCut(c); e != nil {
+			err = e
+		}
+	}
+	if n.cut == c {
+		n.cut = 0
+	}
+	for p := range n.w.schema.Partitions {
+		if b := n.backups[ps.Partition(p)]; b != nil {
+			if e := b.Commit(c); e != nil {
+				err = e
+			}
+		}
+	}
+	return err
+}
+
+// offerCuts delivers partitions that have passed the cut to their backups, each until it is there.
+func (n *node) offerCuts() {
+	if n.cut == 0 || n.suspended || n.route.Version == 0 {
+		return
+	}
+	for _, p := range n.owned() {
+		if n.offered[p] != n.cut && n.shards[p].Passed(n.cut) {
+			n.offered[p] = n.cut
+			n.deliver(p, n.cut, n.generation, false)
+		}
+	}
+}
+
+func (n *node) deliver(p ps.Partition, cut ps.Clock, g ps.Generation, full bool) {
+	s := n.shards[p]
+	if n.generation != g || n.suspended || n.cut != cut || s == nil || !s.Passed(cut) {
+		return
+	}
+	d, err := s.Deliver(cut, full)
+	if err != nil {
+		return // committed already
+	}
+	n.w.reach("delivering", n)
+	needFull := false
+	n.ask(n.route.Backup[p], func(b *node) reply {
+		if b.generation != g || b.suspended || b.backups[p] == nil || b.route.Version == 0 {
+			return reply{code: retry}
+		}
+		if cut < b.held {
+			return reply{code: refused} // a newer one is on its way
+		}
+		b.held = cut
+		copied := d
+		var err error
+		if needFull, err = b.backups[p].Deliver(&copied); err != nil {
+			return reply{code: refused}
+		}
+		b.reportHeld()
+		return reply{}
+	}, func(r reply) {
+		if r.code == retry || r.code == unreachable || needFull {
+			n.soon(func() { n.deliver(p, cut, g, needFull) })
+		}
+	})
+}
+
+// reportHeld says once when all backups here hold a cut.
+func (n *node) reportHeld() {
+	if n.told == n.held {
+		return
+	}
+	for _, b := range n.backups {
+		if c, _ := b.Cut(); c != n.held && b.Delivered() != n.held {
+			return
+		}
+	}
+	n.told = n.held
+	n.report(tiers.CutHeld{Cut: n.held, Bytes: 1000, Seconds: 0.01})
+}
+
+// moveID names a move, among all of the partition.
+type moveID struct {
+	from   ps.ServerID
+	number int
+}
+
+// arrival is a partition that is being received.
+type arrival struct {
+	move  moveID
+	piece int
+	rows  *ps.Incoming
+}
+
+// move is a partition on its way out.
+type move struct {
+	n          *node
+	command    uint64
+	do         tiers.MoveOut
+	id         moveID
+	shard      *ps.Shard
+	generation ps.Generation
+	piece      int
+	attempts   int
+}
+
+const moveAttempts = 5
+
+func (n *node) moveOut(id uint64, do tiers.MoveOut) {
+	s := n.shards[do.Partition]
+	if s == nil || n.suspended || n.leaving[do.Partition] {
+		n.answer(id, failure("it is not served here"), nil)
+		return
+	}
+	if err := s.BeginMove(); err != nil {
+		n.answer(id, err, nil)
+		return
+	}
+	n.moves++
+	m := &move{n: n, command: id, do: do, id: moveID{n.id, n.moves}, shard: s, generation: n.generation}
+	m.sendRows()
+}
+
+// over says whether a roll-back has ended the move.
+func (m *move) over() bool {
+	return m.n.generation != m.generation || m.n.shards[m.do.Partition] != m.shard
+}
+
+// send repeats a message of the move until it is acknowledged.
+func (m *move) send(receive func(*node) reply, then func()) {
+	m.attempts = 0
+	var try func()
+	try = func() {
+		if m.over() {
+			return
+		}
+		m.n.ask(m.do.To, func(to *node) reply {
+			if to.generation < m.generation || to.suspended {
+				return reply{code: retry}
+			}
+			if to.generation > m.generation {
+				return reply{code: stale}
+			}
+			return receive(to)
+		}, func(r reply) {
+			if m.attempts++; m.over() {
+				return
+			}
+			switch {
+			case r.code == ok:
+				then()
+			case r.code == refused || m.attempts == moveAttempts:
+				m.cancel()
+			default:
+				m.n.soon(try)
+			}
+		})
+	}
+	try()
+}
+
+func (m *move) sendRows() {
+	rows, more := m.shard.MoveRows(40)
+	piece := m.piece
+	m.piece++
+	m.send(func(to *node) reply {
+		if piece == 0 && !to.expect(m.do.Partition, m.id) {
+			return reply{code: refused}
+		}
+		a := to.arriving[m.do.Partition]
+		switch {
+		case a == nil || a.move != m.id || piece > a.piece:
+			return reply{code: refused}
+		case piece < a.piece:
+			return reply{} // sent again
+		}
+		a.piece++
+		if err := a.rows.Rows(&rows); err != nil {
+			m.n.w.failf("move: %v", err)
+		}
+		return reply{}
+	}, func() {
+		if more {
+			m.sendRows()
+			return
+		}
+		m.sendFinal()
+	})
+}
+
+// expect begins to receive a partition.
+func (n *node) expect(p ps.Partition, id moveID) bool {
+	if a := n.arriving[p]; a != nil && a.move == id {
+		return true
+	}
+	if n.shards[p] != nil {
+		if before := n.arrived[p]; before.from != id.from || before.number >= id.number {
+			return false // it is served here
+		}
+		delete(n.shards, p)
+	}
+	n.arriving[p] = &arrival{move: id, rows: ps.NewIncoming(&n.w.schema, p)}
+	return true
+}
+
+func (m *move) sendFinal() {
+	p := m.do.Partition
+	final, err := m.shard.FinalMove()
+	if err != nil {
+		m.n.w.failf("move of partition %d: %v", p, err)
+	}
+	m.n.leaving[p] = true
+	m.n.w.reach("final", m.n)
+	m.send(func(to *node) reply {
+		if to.shards[p] != nil && to.arrived[p] == m.id {
+			return reply{} // sent again
+		}
+		a := to.arriving[p]
+		if a == nil || a.move != m.id || a.piece != m.piece {
+			return reply{code: refused}
+		}
+		shard, err := a.rows.Finish(final)
+		if err != nil {
+			m.n.w.failf("move: %v", err)
+		}
+		delete(to.arriving, p)
+		to.own(p, shard)
+		to.arrived[p] = m.id
+		return reply{}
+	}, func() {
+		delete(m.n.shards, p)
+		delete(m.n.leaving, p)
+		m.n.gone[p] = m.do.To
+		m.n.answer(m.command, nil, nil)
+	})
+}
+
+// cancel goes on as before; the new owner is asked to forget what it has.
+func (m *move) cancel() {
+	p := m.do.Partition
+	m.n.ask(m.do.To, func(to *node) reply {
+		if a := to.arriving[p]; a != nil && a.move == m.id {
+			delete(to.arriving, p)
+		}
+		if to.shards[p] != nil && to.arrived[p] == m.id {
+			delete(to.shards, p)
+		}
+		return reply{}
+	}, func(reply) {
+		if m.over() {
+			return
+		}
+		m.shard.CancelMove()
+		delete(m.n.leaving, p)
+		m.n.answer(m.command, failure("the new owner does not answer"), nil)
+	})
+}

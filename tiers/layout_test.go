@@ -1,0 +1,195 @@
+package tiers
+
+import (
+	"math"
+	"reflect"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tierml/tierml/ps"
+)
+
+// drawHistory lays a job out again and again, as members come and go, and hands each step to f.
+func drawHistory(t *rapid.T, f func(now Layout, members []Member, next Layout)) {
+	now := empty(rapid.IntRange(1, 24).Draw(t, "partitions"), rapid.IntRange(1, 24).Draw(t, "splits"))
+	members := fleet(0, rapid.IntRange(0, 3).Draw(t, "reliable"))
+	joined := len(members)
+	for range rapid.IntRange(1, 6).Draw(t, "steps") {
+		for range rapid.IntRange(0, 20).Draw(t, "joins") {
+			joined++
+			members = append(members, Member{
+				ID: named("t", joined, joined)[0], Tier: Transient, Joined: joined, VCPU: rapid.SampledFrom([]int{0, 4, 8, 16}).Draw(t, "vcpu"),
+			})
+		}
+		var left []Member
+		for _, m := range members {
+			switch rapid.IntRange(0, 9).Draw(t, "fate") {
+			case 0: // gone
+				continue
+			case 1:
+				m.Leaving = true
+			case 2:
+				m.Leaving, m.NoWork = true, true
+			}
+			left = append(left, m)
+		}
+		members = left
+		next := Next(now, members, DefaultThresholds())
+		f(now, members, next)
+		now = next
+	}
+}
+
+// The same arguments give the same layout, in whatever order the members come; and they are not changed.
+func TestNextIsAFunction(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		drawHistory(t, func(now Layout, members []Member, next Layout) {
+			kept := Layout{Stage: now.Stage, Route: ps.Route{Owner: slices.Clone(now.Route.Owner), Backup: slices.Clone(now.Route.Backup)}, Worker: slices.Clone(now.Worker)}
+			other := Next(now, rapid.Permutation(members).Draw(t, "order"), DefaultThresholds())
+			if !reflect.DeepEqual(other, next) {
+				t.Fatalf("members in another order: %+v, was %+v", other, next)
+			}
+			if !reflect.DeepEqual(now, kept) {
+				t.Fatalf("Next has changed its argument")
+			}
+		})
+	})
+}
+
+// A layout that suits its members stays as it is.
+func TestNextIsIdempotent(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		drawHistory(t, func(_ Layout, members []Member, next Layout) {
+			if again := Next(next, members, DefaultThresholds()); !reflect.DeepEqual(again, next) {
+				t.Fatalf("again: %+v, was %+v", again, next)
+			}
+		})
+	})
+}
+
+// Everything has a place on a member that may have it, as long as there is one; and no member could hand an item to
+// another one that would have less to carry than it.
+func TestNextPlacesEverythingEvenly(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		drawHistory(t, func(_ Layout, members []Member, next Layout) {
+			stays := func(m Member) bool { return !m.Leaving }
+			works := func(m Member) bool { return !m.NoWork }
+			even := func(what string, ids []ps.ServerID, may func(Member) bool, weight func(Member) int) {
+				if why := uneven(ids, members, may, weight); why != "" {
+					t.Fatalf("%s in stage %d: %s\n%v\n%+v", what, next.Stage, why, ids, members)
+				}
+			}
+			serves := func(m Member) bool { return stays(m) && slices.Contains(next.Route.Owner, m.ID) }
+			if slices.ContainsFunc(members, stays) && slices.Contains(next.Route.Owner, "") {
+				t.Fatalf("a partition without an owner: %v of %+v", next.Route.Owner, members)
+			}
+			one := func(Member) int { return 1 }
+			even("owners", next.Route.Owner, serves, one)
+			even("backups", next.Route.Backup, func(m Member) bool { return stays(m) && m.Tier == Reliable }, one)
+			even("workers", next.Worker, func(m Member) bool {
+				return works(m) && (next.Stage != Stage3 || m.Tier == Transient)
+			}, func(m Member) int { return max(m.VCPU, 1) })
+		})
+	})
+}
+
+// uneven says what is wrong with a spread; "" when nothing is.
+func uneven(ids []ps.ServerID, members []Member, may func(Member) bool, weight func(Member) int) string {
+	held := map[ps.ServerID]int{}
+	for _, id := range ids {
+		held[id]++
+	}
+	var allowed []Member
+	for _, m := range members {
+		if may(m) {
+			allowed = append(allowed, m)
+		} else if held[m.ID] > 0 {
+			return string(m.ID) + " may not have any"
+		}
+	}
+	if len(allowed) > 0 && held[""] > 0 {
+		return "an item has no place"
+	}
+	for _, a := range allowed {
+		for _, b := range allowed {
+			if held[a.ID]*weight(b) > (held[b.ID]+1)*weight(a) {
+				return string(a.ID) + " has too many, or " + string(b.ID) + " too few"
+			}
+		}
+	}
+	return ""
+}
+
+// No more items move than an even spread takes: compared with all even spreads there are, on small cases.
+func TestNextMovesAsLittleAsCanBe(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		items := rapid.IntRange(1, 9).Draw(t, "items")
+		members := fleet(0, rapid.IntRange(1, 4).Draw(t, "members"))
+		for i := range members {
+			members[i].VCPU = rapid.SampledFrom([]int{1, 2, 4}).Draw(t, "vcpu")
+		}
+		now := make([]ps.ServerID, items)
+		held := make([]int, len(members))
+		for i := range now {
+			at := rapid.IntRange(0, len(members)).Draw(t, "at")
+			if at == len(members) {
+				now[i] = "gone"
+				continue
+			}
+			now[i] = members[at].ID
+			held[at]++
+		}
+		weight := func(m Member) int { return m.VCPU }
+		moved := 0
+		next := spread(now, members, weight)
+		for i := range now {
+			if next[i] != now[i] {
+				moved++
+			}
+		}
+		if least := fewestMoves(items, members, held); moved > least {
+			t.Fatalf("%d items move, %d would do: from %v to %v on %+v", moved, least, now, next, members)
+		}
+	})
+}
+
+// fewestMoves tries every way to share out items that is even, and gives how many of them must move for the best.
+func fewestMoves(items int, members []Member, held []int) int {
+	least := math.MaxInt
+	counts := make([]int, len(members))
+	var share func(i, left int)
+	share = func(i, left int) {
+		if i < len(members)-1 {
+			for n := range left + 1 {
+				counts[i] = n
+				share(i+1, left-n)
+			}
+			return
+		}
+		counts[i] = left
+		moved := items
+		for a, n := range counts {
+			moved -= min(n, held[a])
+			for b, m := range counts {
+				if n*members[b].VCPU > (m+1)*members[a].VCPU {
+					return
+				}
+			}
+		}
+		least = min(least, moved)
+	}
+	share(0, items)
+	return least
+}
+
+func BenchmarkNext128(b *testing.B) {
+	members := fleet(128, 1)
+	now := Next(empty(256, 1024), members, DefaultThresholds())
+	for b.Loop() {
+		if l := Next(now, members, DefaultThresholds()); l.Stage != Stage3 {
+			b.Fatal("stage")
+		}
+	}
+}
