@@ -38,7 +38,7 @@ func (c *Controller) launch(tier tiers.Tier, pool market.Pool, bid market.USD, c
 	}
 	c.launches[l.token] = l
 	c.record(journal.Entry{
-		Kind: journal.Intent, Why: why, Token: l.token, Tier: string(tier), Pool: pool.String(), Bid: bid.String(), Count: count,
+		Kind: journal.Intent, Why: why, Token: l.token, Tier: string(tier), Pool: pool.String(), Bid: bidText(bid), Count: count,
 	})
 	c.out = append(c.out, Launch{Request: provisioner.Request{
 		Token: l.token, Pool: pool, Bid: bid, Count: count, Tags: map[string]string{"tier": string(tier)},
@@ -131,14 +131,16 @@ func (c *Controller) buy() {
 		return // one after the other: the pool that is left must drain
 	}
 	for _, a := range plan.Acquire {
-		token := c.launch(tiers.Transient, a.Pool, a.Bid, a.Count, a.Why)
-		if s := plan.Switch; s != nil && s.To == a.Pool {
-			c.switching = &switchover{from: s.From, to: s.To, token: token}
-			c.record(journal.Entry{
-				Kind: journal.Switch, Why: s.Why, From: s.From.String(), To: s.To.String(),
-				FromMTTF: s.FromMTTF.Seconds(), ToMTTF: s.ToMTTF.Seconds(),
-			})
+		s := plan.Switch
+		if s == nil || s.To != a.Pool {
+			c.launch(tiers.Transient, a.Pool, a.Bid, a.Count, a.Why)
+			continue
 		}
+		c.record(journal.Entry{
+			Kind: journal.Switch, Why: s.Why, From: s.From.String(), To: s.To.String(),
+			FromMTTF: s.FromMTTF.Seconds(), ToMTTF: s.ToMTTF.Seconds(),
+		})
+		c.switching = &switchover{from: s.From, to: s.To, token: c.launch(tiers.Transient, a.Pool, a.Bid, a.Count, a.Why)}
 	}
 	if plan.Switch == nil {
 		for _, r := range plan.Release {
@@ -289,4 +291,12 @@ func (c *Controller) retire() {
 			c.terminate(m, m.why)
 		}
 	}
+}
+
+// bidText leaves the bid of what is bought on demand out of the journal.
+func bidText(bid market.USD) string {
+	if bid == 0 {
+		return ""
+	}
+	return bid.String()
 }

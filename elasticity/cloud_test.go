@@ -19,7 +19,6 @@ type cloud struct {
 	mute      time.Time // agents never call
 
 	terminated map[ps.ServerID]bool
-	unanswered int // launches that the controller has not heard of
 }
 
 func (w *world) launch(r provisioner.Request) {
@@ -56,9 +55,10 @@ func (w *world) launch(r provisioner.Request) {
 	if spot && w.now.Before(c.slow) {
 		late = w.delay(4 * time.Second)
 	}
-	c.unanswered++
+	if late > 0 {
+		w.after(time.Millisecond, func() { w.reach("launched late", w.nodes[ps.ServerID(got[0].ID)]) })
+	}
 	w.after(late, func() {
-		c.unanswered--
 		w.step(answer)
 	})
 	if w.odds(4) {

@@ -95,7 +95,6 @@ type Controller struct {
 	joins       int
 	nextPlan    time.Time
 	wantPlan    bool
-	idleWhy     string      // why nothing was bought when last asked
 	switching   *switchover // a proactive switch under way
 	gathering   time.Time   // until then notices are gathered before anything is done about them
 	readySince  time.Time   // when the first of the machines that wait to join was ready

@@ -126,13 +126,16 @@ func (c *Controller) enter(l *launch, i provisioner.Instance) *machine {
 	launched := i.Launched
 	c.record(journal.Entry{
 		Kind: journal.Launch, Why: l.why, Token: l.token, Instance: string(id), Tier: string(l.tier),
-		Pool: i.Pool.String(), Bid: l.bid.String(), Launched: &launched,
+		Pool: i.Pool.String(), Bid: bidText(l.bid), Launched: &launched,
 	})
-	if c.ending {
-		c.terminate(m, "the run is over")
-	}
 	heard := c.early[id]
 	delete(c.early, id)
+	switch {
+	case heard != nil && heard.terminated:
+		m.terminating, m.why = true, noLaunch
+	case c.ending:
+		c.terminate(m, "the run is over")
+	}
 	if i.State == provisioner.Terminated {
 		c.takeEnded(i)
 	}
@@ -213,6 +216,8 @@ func (c *Controller) takeStranger(e Event) {
 	}
 }
 
+const noLaunch = "no launch accounts for this machine"
+
 // checkStrangers sends machines away that belong to no launch.
 func (c *Controller) checkStrangers() {
 	if c.awaiting() {
@@ -225,7 +230,7 @@ func (c *Controller) checkStrangers() {
 		case !h.terminated:
 			h.terminated = true
 			c.out = append(c.out, Terminate{IDs: []provisioner.InstanceID{provisioner.InstanceID(id)},
-				Why: "no launch accounts for this machine"})
+				Why: noLaunch})
 		}
 	}
 }

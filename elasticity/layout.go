@@ -43,6 +43,11 @@ func (c *Controller) stand() {
 	}
 	c.cutDue = c.now.Add(c.cfg.CutEvery)
 	c.progress.since = c.now
+	_, reliable := count(c.tierMembers())
+	c.record(journal.Entry{
+		Kind: journal.Stage, To: fmt.Sprint(int(tiers.Stage1)), Reliable: reliable, Clock: int64(c.progress.done),
+		Why: "the job starts on the reliable machines",
+	})
 }
 
 func partitionsOf(holders []ps.ServerID, id ps.ServerID) []ps.Partition {

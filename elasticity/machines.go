@@ -320,11 +320,11 @@ func (c *Controller) lose(m *machine) {
 		c.fail("the reliable machine " + string(m.id) + " is gone, and with it the committed cut")
 		return
 	}
-	if c.ownsAny(m.id) {
+	switch {
+	case c.recovery != nil:
+		c.recovery.again = true
+	case c.ownsAny(m.id):
 		c.startRecovery("owner " + string(m.id) + " is gone")
-	}
-	if c.recovery != nil {
-		c.recovery.lost(c)
 	}
 	c.dropFromCut(m.id)
 	c.dropFromHalt(m.id)

@@ -24,8 +24,7 @@ type node struct {
 	broken    bool          // its control stream is down
 	wordless  bool          // what it said last is lost
 	slow      time.Duration // added to each of its messages
-	beats     int
-	rewelcome int // Welcomes that it has had
+	rewelcome int           // Welcomes that it has had
 
 	server
 	worker worker
@@ -75,6 +74,7 @@ func (n *node) boot() {
 	}
 	n.address, n.booted = "addr-"+string(n.id), true
 	n.hello()
+	n.w.reach("boot", n)
 	if n.w.odds(10) {
 		n.w.after(n.w.delay(40*time.Millisecond), func() {
 			if !n.dead && n.worker.incarnation == 0 {

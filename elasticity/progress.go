@@ -93,6 +93,7 @@ func (c *Controller) clockDone(clock ps.Clock) {
 			entry.Count++
 		}
 	}
+	entry.Transient, entry.Reliable = count(c.tierMembers())
 	p.furthest = max(p.furthest, clock)
 	c.record(entry)
 }

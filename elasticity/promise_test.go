@@ -110,7 +110,7 @@ func (w *world) checkClocks() error {
 // checkOrder: time does not go back, stages follow each other, purchases are written down first and answered, and the
 // end is the end.
 func (w *world) checkOrder() error {
-	at, stage := time.Time{}, "1"
+	at, stage := time.Time{}, ""
 	intents, answers := map[string]int{}, map[string]int{}
 	for i, e := range w.entries {
 		if e.T.Before(at) {
@@ -155,8 +155,11 @@ func (w *world) count(kind journal.Kind) (n int) {
 
 // line is a journal entry for people.
 func line(e journal.Entry) string {
+	return fmt.Sprintf("%7.2fs %-10s%s", e.T.Sub(epoch).Seconds(), e.Kind, words(e))
+}
+
+func words(e journal.Entry) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%7.2fs %-10s", e.T.Sub(epoch).Seconds(), e.Kind)
 	add := func(format string, args ...any) { fmt.Fprintf(&b, " "+format, args...) }
 	if e.Instance != "" {
 		add("%s", e.Instance)

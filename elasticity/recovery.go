@@ -20,18 +20,11 @@ type recovery struct {
 }
 
 func (c *Controller) startRecovery(why string) {
-	if c.recovery != nil {
-		c.recovery.again = true
-		return
-	}
 	c.recovery = &recovery{why: why}
 	c.cut, c.halt, c.settle = nil, nil, nil
 	clear(c.moves)
 	c.fence()
 }
-
-// lost is told of each machine that is lost while recovery goes on.
-func (r *recovery) lost(*Controller) { r.again = true }
 
 func (c *Controller) fence() {
 	r := c.recovery

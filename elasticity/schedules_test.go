@@ -141,6 +141,52 @@ func TestReportLostWithItsWorker(t *testing.T) {
 	})
 }
 
+// The new owner of a partition dies around the last message of the move, and the old one's answer is late: whether it
+// still has the partition is not known, and everything returns to the cut.
+func TestNewOwnerLostAroundTheLastMessage(t *testing.T) {
+	both(t, func(w *world) func() bool {
+		var lost ps.ServerID
+		settled := false
+		w.settled(func() {
+			settled = true
+			w.evict(4*time.Second, w.spot()[0])
+		})
+		w.hooks["final"] = func(n *node) {
+			if settled && lost == "" {
+				for _, to := range w.ctrl.moves {
+					lost = max(lost, to)
+				}
+				n.up.last = w.now.Add(2 * time.Second)
+				w.after(w.delay(40*time.Millisecond), func() { w.kill(lost) })
+			}
+		}
+		return func() bool { return lost != "" && w.count(journal.Rollback) > 0 }
+	})
+}
+
+// A worker dies half-flushed, and partitions begin to move shortly before or after it is given up. One waits for the
+// other, since what is staged must be found where it is.
+func TestMoveAgainstSettlement(t *testing.T) {
+	both(t, func(w *world) func() bool {
+		settled, together := false, false
+		w.settled(func() { settled = true })
+		w.hooks["committed one"] = func(n *node) {
+			if spot := w.spot(); !settled || n.id != spot[len(spot)-1] || !w.onlyWorks(n) {
+				return // the youngest will not be wanted as a server
+			}
+			settled = false
+			w.kill(n.id)
+			m := w.ctrl.machines[n.id]
+			w.when(func() bool { return !m.brokenAt.IsZero() }, func() {
+				givenUp := m.brokenAt.Add(w.ctrl.cfg.BrokenAfter)
+				w.after(givenUp.Sub(w.now)+20*time.Millisecond-w.delay(100*time.Millisecond), func() { w.evict(3*time.Second, w.first(0.4)...) })
+			})
+		}
+		w.hooks["final"] = func(*node) { together = together || len(w.ctrl.deadHolders()) > 0 }
+		return func() bool { return together && w.count(journal.Rollback) == 0 }
+	})
+}
+
 // In an end-of-life flush, an owner dies when it has delivered some of its partitions: what was delivered does not
 // count, and everything returns to the committed cut before.
 func TestTornEndOfLife(t *testing.T) {
@@ -160,25 +206,58 @@ func TestTornEndOfLife(t *testing.T) {
 	})
 }
 
-// A worker alone dies while everybody parks for an end-of-life flush. Its splits go on from where they were; nobody
-// gets beyond the clock at which all rests, and nothing is lost.
+// A worker alone dies while everybody parks for an end-of-life flush, or comes up to the clock at which all rests. Its
+// splits go on from where they were; nobody gets beyond that clock, and nothing is lost.
 func TestWorkerDiesWhileAllPark(t *testing.T) {
-	both(t, func(w *world) func() bool {
-		died := false
-		w.settled(func() {
-			w.policy.count = 0
-			w.evict(4*time.Second, w.spot()...)
-		})
-		for _, point := range []string{"staged", "committed one", "begun"} {
-			w.hooks[point] = func(n *node) {
-				if h := w.ctrl.halt; !died && h != nil && h.purpose == flush && w.onlyWorks(n) {
-					died = true
-					w.end(n.id, market.ByProvider, "Server.SpotInstanceTermination")
-				}
+	ahead := counting()
+	ahead.staleness = 3
+	for name, s := range map[string]shape{"stage 2": six(), "stage 3": plain(), "staleness 3": ahead} {
+		s.noticeWait = time.Millisecond // the whole of a bulk eviction is seen as one
+		for _, point := range []string{"begun", "staged", "committed one"} {
+			t.Run(name+" "+point, func(t *testing.T) {
+				schedule(t, s, func(w *world) func() bool { return w.diesWhileAllPark(point) })
+			})
+		}
+	}
+}
+
+// diesWhileAllPark evicts all when a worker comes to a point, ahead of the others, and kills it soon afterwards.
+func (w *world) diesWhileAllPark(point string) func() bool {
+	settled, died := false, false
+	w.settled(func() {
+		settled = true
+		w.policy.count = 0
+		for _, n := range w.order {
+			if !w.onlyWorks(n) {
+				n.slow = w.delay(30 * time.Millisecond)
 			}
 		}
-		return func() bool { return died && w.count(journal.Rollback) == 0 }
 	})
+	w.hooks[point] = func(n *node) {
+		if !settled || !w.onlyWorks(n) || w.ctrl.cut != nil || w.ctrl.handingOver() {
+			return
+		}
+		settled = false
+		w.evict(5*time.Second, w.spot()...)
+		w.after(w.delay(150*time.Millisecond), func() {
+			died = w.ctrl.halt != nil
+			w.end(n.id, market.ByProvider, "Server.SpotInstanceTermination")
+			for _, n := range w.order {
+				n.slow = 0
+			}
+		})
+	}
+	w.neverBack()
+	return func() bool { return died }
+}
+
+// neverBack makes a roll-back a failure.
+func (w *world) neverBack() {
+	w.onEntry = func(e journal.Entry) {
+		if e.Kind == journal.Rollback {
+			w.failf("work is lost: %s\n%s", line(e), w.describe())
+		}
+	}
 }
 
 // Machines of the tier that serves survive a bulk eviction that takes the others: what they serve stays with them
@@ -187,12 +266,19 @@ func TestSurvivorOfABulkEviction(t *testing.T) {
 	s := six()
 	s.clocks = 90
 	schedule(t, s, func(w *world) func() bool {
+		serves := false
 		w.settled(func() {
+			survivor := w.spot()[1] // it serves
 			w.policy.count = 1
-			w.evict(3*time.Second, w.spot()[1:]...) // the oldest serves, and stays
-			w.after(time.Second, func() { w.policy.count = 6 })
+			w.evict(3*time.Second, w.spot()[2:]...)
+			w.evict(3*time.Second, w.spot()[0])
+			w.after(time.Second, func() {
+				w.policy.count = 6
+				w.when(func() bool { return w.grown(6) }, func() { serves = w.ctrl.ownsAny(survivor) })
+			})
 		})
-		return func() bool { return w.count(journal.Rollback) == 0 && w.count(journal.Stage) >= 3 }
+		w.neverBack()
+		return func() bool { return serves }
 	})
 }
 

@@ -1,6 +1,8 @@
 package elasticity
 
 import (
+	"time"
+
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
 )
@@ -171,12 +173,22 @@ func (m *move) over() bool {
 	return m.n.generation != m.generation || m.n.shards[m.do.Partition] != m.shard
 }
 
+// giveUp answers some time after the roll-back.
+func (m *move) giveUp() {
+	m.n.w.after(m.n.w.delay(time.Second), func() {
+		if !m.n.dead {
+			m.n.answer(m.command, failure("rolled back"), nil)
+		}
+	})
+}
+
 // send repeats a message of the move until it is acknowledged.
 func (m *move) send(receive func(*node) reply, then func()) {
 	m.attempts = 0
 	var try func()
 	try = func() {
 		if m.over() {
+			m.giveUp()
 			return
 		}
 		m.n.ask(m.do.To, func(to *node) reply {
@@ -189,6 +201,7 @@ func (m *move) send(receive func(*node) reply, then func()) {
 			return receive(to)
 		}, func(r reply) {
 			if m.attempts++; m.over() {
+				m.giveUp()
 				return
 			}
 			switch {
@@ -293,6 +306,7 @@ func (m *move) cancel() {
 		return reply{}
 	}, func(reply) {
 		if m.over() {
+			m.giveUp()
 			return
 		}
 		m.shard.CancelMove()

@@ -158,6 +158,9 @@ func (w *world) step(e Event) {
 	for _, a := range actions {
 		w.do(a)
 	}
+	if c := w.ctrl; c.ending && (c.recovery != nil || c.halt != nil || c.cut != nil || c.settle != nil || len(c.moves) > 0) {
+		w.failf("after the end was decided: %T begins something", e)
+	}
 	if w.outcome != "" {
 		return
 	}
@@ -199,8 +202,12 @@ func (w *world) do(a Action) {
 		}
 	case Send:
 		n := w.nodes[a.ID]
-		if n.address == "" {
+		_, stop := a.Command.Do.(tiers.Stop)
+		switch {
+		case n.address == "":
 			w.failf("%T for %s, which nobody has heard of", a.Command.Do, a.ID)
+		case w.cloud.terminated[a.ID] && !stop:
+			w.failf("%T for %s, which was terminated", a.Command.Do, a.ID)
 		}
 		n.down.put(n, func() {
 			if w.trace != nil {

@@ -64,7 +64,6 @@ func contribution(s *Schema, p Partition, inc Incarnation, seq uint64, c Clock, 
 // twin is the slow model: the updates that count, in order, from which any state is worked out anew.
 type twin struct {
 	schema *Schema
-	id     Partition
 	marks  []Clock // the last clock that each split has committed
 }
 

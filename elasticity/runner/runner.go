@@ -106,7 +106,7 @@ func (r *Runner) Run(ctx context.Context) (outcome string, err error) {
 			}
 			r.do(ctx, a)
 		}
-		wait := r.cfg.Clock.WallAt(r.cfg.Controller.NextWake()).Sub(time.Now())
+		wait := time.Until(r.cfg.Clock.WallAt(r.cfg.Controller.NextWake()))
 		timer.Reset(max(wait, time.Millisecond))
 	}
 }
