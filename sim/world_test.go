@@ -147,7 +147,7 @@ func TestCrossing(t *testing.T) {
 			t.Errorf("evicted: %+v", e)
 		}
 	}
-	if want := []string{"3", "1", "3"}; !slices.Equal(stages, want) {
+	if want := []string{"1", "3", "1", "3"}; !slices.Equal(stages, want) {
 		t.Errorf("stages %v, want %v", stages, want)
 	}
 	if calm, _ := run(t, scenario(t, a())); r.Runtime <= calm.Runtime {
