@@ -221,6 +221,7 @@ func (c *Controller) join() {
 		c.joins++
 		m.joined = c.joins
 	}
+	c.sortRoster()
 	if !c.standing() {
 		c.stand()
 	}

@@ -91,6 +91,7 @@ type Controller struct {
 	reliable    securing
 	counter     uint64 // of tokens
 	machines    map[ps.ServerID]*machine
+	roster      []*machine             // all of them, in the order of joining, then by id
 	early       map[ps.ServerID]*early // what was heard of machines whose launch is not answered yet
 	joins       int
 	nextPlan    time.Time

@@ -34,6 +34,7 @@ type haltPhase int
 const (
 	haltParking haltPhase = iota
 	haltCutting
+	haltPromoting
 	haltExporting
 )
 
@@ -127,6 +128,10 @@ func (h *halting) advance(c *Controller) {
 		if len(h.parking) == 0 && !c.unsettled() {
 			h.rest(c)
 		}
+	case haltPromoting:
+		if !waiting[tiers.Promote](c) {
+			c.takeOver()
+		}
 	case haltExporting:
 		if !h.retry.IsZero() && !c.now.Before(h.retry) {
 			h.export(c)
@@ -162,15 +167,16 @@ func (h *halting) rest(c *Controller) {
 
 func (h *halting) cutCommitted(c *Controller) {
 	if h.purpose == flush {
-		c.takeOver()
+		h.phase = haltPromoting
+		c.promoteBackups()
 		return
 	}
 	h.phase = haltExporting
 	h.export(c)
 }
 
-// takeOver makes the backups owners of what warned machines served: their last delivery is committed.
-func (c *Controller) takeOver() {
+// promoteBackups makes the backups owners of what warned machines served: their last delivery is committed.
+func (c *Controller) promoteBackups() {
 	promoted := map[ps.ServerID][]ps.Partition{}
 	for p, backup := range c.route.Backup {
 		if c.flushes(ps.Partition(p)) {
@@ -183,7 +189,11 @@ func (c *Controller) takeOver() {
 			c.send(m.id, tiers.Promote{Cut: c.committed, Partitions: parts})
 		}
 	}
-	// Commands of a node are done in order, so that its partitions are there before the route says so.
+}
+
+// takeOver lets the work go on when all backups serve. Not before: a backup that has not heard of it yet sends workers
+// to the machine that it had handed the partition to, and what is done there is lost.
+func (c *Controller) takeOver() {
 	c.route.Version++
 	c.broadcast()
 	c.halt = nil
@@ -202,14 +212,6 @@ func (h *halting) export(c *Controller) {
 	c.out = append(c.out, Export{
 		Clock: c.committed, Final: c.done(), Generation: c.generation, Route: c.cloneRoute(), Peers: c.peers(),
 	})
-}
-
-// dropFromHalt goes on without a machine that held nothing.
-func (c *Controller) dropFromHalt(id ps.ServerID) {
-	if c.halt == nil || !c.halt.parking[id] {
-		return
-	}
-	delete(c.halt.parking, id)
 }
 
 // maxExports is how often an export is tried before the run fails: its reader may meet a machine that has just died,

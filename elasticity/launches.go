@@ -123,6 +123,8 @@ func (c *Controller) enter(l *launch, i provisioner.Instance) *machine {
 		vcpu: c.typeOf(i.Pool).VCPU, heard: c.now, loaded: map[ps.Split]bool{},
 	}
 	c.machines[id] = m
+	c.roster = append(c.roster, m)
+	c.sortRoster()
 	launched := i.Launched
 	c.record(journal.Entry{
 		Kind: journal.Launch, Why: l.why, Token: l.token, Instance: string(id), Tier: string(l.tier),

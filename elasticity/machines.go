@@ -61,15 +61,19 @@ func (m *machine) staying() bool {
 // ordered gives machines in the order of joining, then by id: no decision hangs on map order.
 func (c *Controller) ordered(keep func(*machine) bool) []*machine {
 	var out []*machine
-	for _, m := range c.machines {
+	for _, m := range c.roster {
 		if keep(m) {
 			out = append(out, m)
 		}
 	}
-	slices.SortFunc(out, func(a, b *machine) int {
+	return out
+}
+
+// sortRoster is due when a machine has entered or joined.
+func (c *Controller) sortRoster() {
+	slices.SortFunc(c.roster, func(a, b *machine) int {
 		return cmp.Or(cmp.Compare(a.joined, b.joined), cmp.Compare(a.id, b.id))
 	})
-	return out
 }
 
 func (c *Controller) members() []*machine { return c.ordered((*machine).member) }
@@ -327,7 +331,9 @@ func (c *Controller) lose(m *machine) {
 		c.startRecovery("owner " + string(m.id) + " is gone")
 	}
 	c.dropFromCut(m.id)
-	c.dropFromHalt(m.id)
+	if c.halt != nil {
+		delete(c.halt.parking, m.id)
+	}
 }
 
 func (c *Controller) ownsAny(id ps.ServerID) bool {

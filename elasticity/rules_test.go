@@ -284,22 +284,22 @@ func TestReliableTierIsAskedForAgain(t *testing.T) {
 
 // A stop saves what there is; a second one changes nothing; one that insists ends the run at once. All at any moment.
 func TestStopAtAnyMoment(t *testing.T) {
-	for tenth := range 120 {
-		at := time.Duration(tenth) * 100 * time.Millisecond
-		w := newWorld(uint64(tenth), six())
+	for step := range 60 {
+		at := time.Duration(step) * 200 * time.Millisecond
+		w := newWorld(uint64(step), six())
 		w.after(at, func() { w.step(StopWanted{Why: "enough"}) })
 		w.after(at+w.delay(300*time.Millisecond), func() { w.step(StopWanted{Why: "again"}) })
-		if tenth%3 == 0 {
+		if step%3 == 0 {
 			w.after(at+w.delay(300*time.Millisecond), func() { w.step(StopWanted{Why: "now", Now: true}) })
 		}
-		if tenth%2 == 0 {
+		if step%2 == 0 {
 			w.after(at+w.delay(300*time.Millisecond)-150*time.Millisecond, func() { w.evict(time.Second, w.spot()...) })
 		}
 		finish(t, w, "interrupted", "finished")
 		if e := w.entries[len(w.entries)-1]; w.outcome == "interrupted" && e.Why != "enough" && e.Why != "now" {
 			t.Errorf("it ended because %q", e.Why)
 		}
-		if w.ctrl.standing() && tenth%3 != 0 && (w.exported == 0) {
+		if w.ctrl.standing() && step%3 != 0 && (w.exported == 0) {
 			t.Errorf("stopped at %v, and nothing was saved\n%s", at, w.describe())
 		}
 	}
@@ -413,7 +413,7 @@ func TestNextWake(t *testing.T) {
 		c.cfg.PlanEvery, c.cfg.DeadAfter, c.cfg.BootWithin = time.Hour, 30*time.Second, 50*time.Second
 		c.now = now
 		m := &machine{id: "i-1", address: "a", heard: now}
-		c.machines[m.id] = m
+		c.machines[m.id], c.roster = m, []*machine{m}
 		if got := c.NextWake(); !got.Equal(now.Add(30 * time.Second)) {
 			t.Fatalf("nothing to do: %v", got.Sub(now))
 		}
@@ -421,5 +421,47 @@ func TestNextWake(t *testing.T) {
 		if got := c.NextWake(); !got.Equal(soon) {
 			t.Errorf("%s: in %v, want 3 s", name, got.Sub(now))
 		}
+	}
+}
+
+// What cannot finish in time is not started: the last committed cut serves.
+func TestFlushThatDoesNotFit(t *testing.T) {
+	for _, notice := range []time.Duration{150 * time.Millisecond, 4 * time.Second} {
+		w := newWorld(10, six())
+		w.settled(func() {
+			w.ctrl.progress.seconds = 0.5 // the length of a clock
+			w.policy.count = 0
+			w.evict(notice, w.spot()...)
+			w.after(100*time.Millisecond, func() {
+				if began, fits := w.ctrl.halt != nil || w.ctrl.stage == tiers.Stage1 && !w.ctrl.wantsFlush(), notice > time.Second; began != fits {
+					t.Errorf("with %v left, the flush began: %v", notice, began)
+				}
+			})
+		})
+		finish(t, w, "finished")
+		if rolled := w.count(journal.Rollback) > 0; rolled != (notice < time.Second) {
+			t.Errorf("with %v left, everything went back: %v", notice, rolled)
+		}
+	}
+}
+
+// A bill is made when its time has come: the provider's clock may be ahead.
+func TestBillOfAMachineThatEndsInTheFuture(t *testing.T) {
+	_, step := controller(plain())
+	step(0, Wake{})
+	step(time.Second, Launched{Token: "test-1", Instances: []provisioner.Instance{instance("i-1", "test-1")}})
+	step(0, StopWanted{Why: "enough", Now: true})
+	ended := instance("i-1", "test-1")
+	ended.State, ended.Ended, ended.EndedBy = provisioner.Terminated, epoch.Add(2*time.Minute), market.ByUser
+	if got := kinds(step(0, InstanceEnded{ended})); slices.Contains(got, journal.Charge) {
+		t.Errorf("%v", got)
+	}
+	actions := step(2*time.Minute, Wake{})
+	charge := pick[Record](actions)[0].Entry
+	if want := (market.Dollar / 4).PerHour(2 * time.Minute).String(); charge.Kind != journal.Charge || charge.USD != want {
+		t.Errorf("%+v, want %s", charge, want)
+	}
+	if len(pick[Finish](actions)) != 1 {
+		t.Error("it goes on")
 	}
 }

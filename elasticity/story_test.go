@@ -30,7 +30,7 @@ func finish(t *testing.T, w *world, outcomes ...string) {
 
 // TierML, section 3: growth, bulk eviction with notice, growth again; no clock is done twice.
 func TestWarnedBulkEvictionLosesNothing(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range uint64(15) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			w := newWorld(seed, plain())
 			w.after(6*time.Second, func() {
@@ -53,7 +53,7 @@ func TestWarnedBulkEvictionLosesNothing(t *testing.T) {
 
 // A proactive switch moves a working fleet to another pool without losing work.
 func TestSwitchLosesNothing(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(10) {
 		s := plain()
 		s.transient = 6
 		w := newWorld(seed, s)
@@ -70,7 +70,7 @@ func TestSwitchLosesNothing(t *testing.T) {
 
 // One machine killed without warning: if it served, everything returns to the last committed cut.
 func TestUnwarnedKillRollsBack(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range uint64(15) {
 		s := plain()
 		s.transient = 6
 		w := newWorld(seed, s)
@@ -90,7 +90,7 @@ func TestUnwarnedKillRollsBack(t *testing.T) {
 // The loss of a reliable machine takes the committed cut with it: the run fails, says so, and leaves nothing behind.
 // One that backs nothing up is a worker like any other.
 func TestLossOfAReliableMachine(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range uint64(15) {
 		s := plain()
 		s.reliable, s.transient = 1+int(seed%3), int(seed%8)
 		s.partitions = 1 + int(seed%4)
