@@ -22,9 +22,38 @@ type Policy interface {
 type State struct {
 	Now   time.Time
 	Want  Want
-	Pools []Candidate  // sorted by pool; the spot pools that the job allows
+	Job   Job
+	Pools []Candidate  // sorted by pool; the spot and on-demand pools that the job allows
 	Held  []Allocation // sorted by pool, then launch; machines that are starting, running or draining; pools among Pools
 }
+
+// Job is what is to be done and what it lives on. Work is counted in vCPU hours of the machines' declared rates (see
+// market.InstanceType). The zero value says that nothing of it is known.
+type Job struct {
+	Started  time.Time
+	Deadline time.Time // when the work should be done; zero = none
+	Work     float64   // all of it; 0 = unknown
+	Done     float64   // as far as it has come
+	Budget   market.USD
+	Spent    market.USD // what is due for all machines until now; only reckoned when there is a Budget
+
+	// Upkeep is what the reliable machines cost per hour, whatever the policy does.
+	Upkeep market.USD
+	// ReliableRate is the work per hour that they do while there are no others.
+	ReliableRate float64
+
+	// Startup is how long it takes from the wish for a machine until it works.
+	Startup time.Duration
+	// Notice is how long before an eviction the provider warns; warned machines work on for most of it.
+	Notice time.Duration
+	// Leave is how long before the end of its paid time a released machine is terminated, to be on the safe side.
+	Leave time.Duration
+	// Terms are the provider's, by which machines are billed.
+	Terms market.Terms
+}
+
+// WorkLeft is what is still to be done; false when that is unknown.
+func (j Job) WorkLeft() (float64, bool) { return max(j.Work-j.Done, 0), j.Work > 0 }
 
 // Want is how much the job asks for. Exactly one of the two is set.
 type Want struct {
@@ -32,21 +61,49 @@ type Want struct {
 	VCPU     int // or as many as give this many vCPUs
 }
 
-// Candidate is a pool that the job allows.
+// Candidate is a pool that the job allows. Machines of an on-demand pool are bought without a bid, cost the same at all
+// times (History is that constant) and are never taken back; otherwise they work as those of a spot pool do.
 type Candidate struct {
 	Pool     market.Pool
 	Type     market.InstanceType
 	History  *market.History // points at or before State.Now only
 	MaxPrice market.USD      // the job's own limit on the bid; 0 = none
+	// Hints are what is known about the pool's capacity beside prices.
+	Hints Hints
 	// NoCapacityUntil is when the pool may be tried again after the provider had none; zero = now.
 	NoCapacityUntil time.Time
 }
 
+// OnDemand says whether machines of the pool stay until they are released.
+func (c *Candidate) OnDemand() bool { return c.Pool.Class == market.OnDemand }
+
+// Hints are what providers and our own machines tell about a pool's capacity. What is unknown has its zero value.
+type Hints struct {
+	// Interruptions is the share of machines that the provider interrupted in the last month, from 0 to 1: the middle
+	// of the Spot Advisor's band, or GCE's preemption rate.
+	Interruptions Hint
+	// Placement is the provider's score, from 1 (unlikely) to 10 (likely), of a launch of the wanted size.
+	Placement Hint
+	// Lifetimes are those of our own machines of this pool.
+	Lifetimes market.Lifetimes
+}
+
+// Hint is a figure that somebody else has measured. It is unknown when At is zero.
+type Hint struct {
+	Value   float64
+	At      time.Time // when it was published
+	Samples int       // that it rests on; 0 = not told
+}
+
+// Known says whether there is a figure.
+func (h Hint) Known() bool { return !h.At.IsZero() }
+
 // Allocation is a group of machines of one pool that were bought together at one bid.
 type Allocation struct {
 	Pool   market.Pool
-	Bid    market.USD // as granted; 0 = as a new machine's
+	Bid    market.USD // as granted; 0 = as a new machine's, or bought on demand
 	Count  int
+	Ready  int // of Count, those that take part in training; the others are still starting
 	Launch time.Time
 	// Draining machines were released: a better pool has taken their place, they only work until
 	// their paid hour ends.
@@ -63,6 +120,8 @@ type Plan struct {
 	Switch *Switch
 	// Considered has one entry per candidate, in the same order: what a person asks "why not?" about.
 	Considered []Considered
+	// AskAgain is when the policy wants to be asked again at the latest, if nothing happens before; zero = whenever.
+	AskAgain time.Time
 	// Why says in one sentence what the plan comes to, also when there is nothing to do.
 	Why string
 }
@@ -75,10 +134,17 @@ type Acquire struct {
 	Why   string
 }
 
-// Release gives up the machines of an allocation, once those acquired in the same plan are ready.
+// Release gives up machines: with a Switch once those acquired in the same plan are ready, otherwise now. They work to
+// the end of the time that is paid for.
 type Release struct {
-	Pool market.Pool
-	Why  string
+	Pool   market.Pool
+	Launch time.Time // of the allocation; zero = all machines of the pool
+	Why    string
+}
+
+// Of says whether machines of a pool that were launched at a time are meant.
+func (r Release) Of(pool market.Pool, launch time.Time) bool {
+	return r.Pool == pool && (r.Launch.IsZero() || r.Launch.Equal(launch))
 }
 
 // Switch is the proactive move from one pool to another.

@@ -233,7 +233,7 @@ func TestByName(t *testing.T) {
 			t.Errorf("ByName(%q): %v, %v", name, p, err)
 		}
 	}
-	if _, err := ByName("cheapest"); err == nil || !strings.Contains(err.Error(), "on-demand, tierml, tierml-noswitch") {
+	if _, err := ByName("cheapest"); err == nil || !strings.Contains(err.Error(), "on-demand, tierml, tierml-aggressive, tierml-noswitch") {
 		t.Errorf("unknown policy: %v; want the names that there are", err)
 	}
 }
@@ -253,7 +253,7 @@ func drawState(t *rapid.T) State {
 		s.Pools = append(s.Pools, c)
 		if n := rapid.IntRange(0, 12).Draw(t, "held"); n > 0 {
 			s.Held = append(s.Held, Allocation{
-				Pool: c.Pool, Bid: bidFor(&c), Count: n,
+				Pool: c.Pool, Bid: c.defaultBid(), Count: n,
 				Launch: s.Now.Add(-time.Duration(rapid.IntRange(0, 100).Draw(t, "age")) * time.Minute),
 				Warned: rapid.IntRange(0, 4).Draw(t, "warned") == 0,
 			})

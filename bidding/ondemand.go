@@ -11,7 +11,7 @@ func (OnDemand) Plan(s State) Plan {
 	const why = "policy on-demand buys no spot machines"
 	plan := Plan{Why: why}
 	for i := range s.Pools {
-		seen := look(&s.Pools[i], s)
+		seen := look(&s.Pools[i], s, BidOnDemand)
 		seen.Why = why
 		plan.Considered = append(plan.Considered, seen)
 	}

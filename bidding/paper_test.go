@@ -37,7 +37,66 @@ func TestPaperPicksTheHighestMTTF(t *testing.T) {
 	}
 }
 
-// On bids: no machine is worth more than the on-demand price; then the job goes on without.
+// On bids, the aggressive ones: the price rounded up to the next dime for c4.2xlarge ($0.419 on demand) and to the next
+// nickel for c4.xlarge ($0.209).
+func TestPaperBidsAggressively(t *testing.T) {
+	cents := func(n market.USD) market.USD { return n * market.Dollar / 100 }
+	for _, c := range []struct{ onDemand, step, price, bid market.USD }{
+		{cents(419) / 10, cents(10), cents(8), cents(10)},
+		{cents(419) / 10, cents(10), cents(11), cents(20)},
+		{cents(209) / 10, cents(5), cents(3), cents(5)},
+		{cents(209) / 10, cents(5), cents(14), cents(15)},
+	} {
+		candidate := pool("xlarge")
+		candidate.Type.OnDemand = c.onDemand
+		got := BidAggressive.Bid(&candidate, c.price)
+		if off := got - c.bid; off < -c.step/50 || off > c.step/50 { // 24 % is the paper's step to within 1 %
+			t.Errorf("at %s, on demand %s: bids %s, the paper %s", c.price, c.onDemand, got, c.bid)
+		}
+	}
+	candidate := pool("xlarge")
+	if got := BidAggressive.Bid(&candidate, candidate.Type.OnDemand*99/100); got != candidate.Type.OnDemand {
+		t.Errorf("near the on-demand price it bids %s", got)
+	}
+}
+
+// onDemandPool is a candidate that is bought on demand.
+func onDemandPool(size string) Candidate {
+	c := pool(size)
+	c.Pool.Class, c.History = market.OnDemand, market.Constant(c.Type.OnDemand)
+	return c
+}
+
+// On bids: while every spot pool is dearer than on demand, machines are bought on demand; when one is cheaper again, the
+// job goes back.
+func TestPaperBuysOnDemandWhileSpotIsDearer(t *testing.T) {
+	s := state(10, onDemandPool("xlarge"), pool("xlarge", 0, 2.0))
+	plan := TierML{}.Plan(s)
+	if len(plan.Acquire) != 1 || plan.Acquire[0].Pool != s.Pools[0].Pool || plan.Acquire[0].Bid != 0 || plan.Acquire[0].Count != 10 {
+		t.Fatalf("acquires %+v", plan.Acquire)
+	}
+	s.Held = []Allocation{{Pool: s.Pools[0].Pool, Count: 10, Launch: s.Now.Add(-time.Hour)}}
+	if plan := (TierML{}).Plan(s); len(plan.Acquire)+len(plan.Release) != 0 {
+		t.Errorf("spot is still dearer: %s", plan.Why)
+	}
+	s.Pools[1] = pool("xlarge", 0, 2.0, nowMinute-4, 0.2)
+	if plan := (TierML{}).Plan(s); len(plan.Acquire)+len(plan.Release) != 0 {
+		t.Errorf("spot has been cheaper for four minutes only: %s", plan.Why)
+	}
+	s.Pools[1] = pool("xlarge", 0, 2.0, nowMinute-5, 0.2)
+	for _, p := range []TierML{{}, {NeverSwitch: true}} {
+		plan := p.Plan(s)
+		if plan.Switch == nil || plan.Switch.From != s.Pools[0].Pool || plan.Switch.To != s.Pools[1].Pool || len(plan.Release) != 1 {
+			t.Errorf("%s: spot has been cheaper for five minutes: %s", p.Name(), plan.Why)
+		}
+	}
+	s = state(10, onDemandPool("xlarge"), pool("xlarge", 0, 0.9))
+	if plan := (TierML{}).Plan(s); len(plan.Acquire) != 1 || plan.Acquire[0].Pool != s.Pools[1].Pool {
+		t.Errorf("spot is cheaper: %+v", plan.Acquire)
+	}
+}
+
+// On bids: no spot machine is worth more than the on-demand price; without on-demand pools the job goes on without.
 func TestPaperNeverBuysAboveOnDemand(t *testing.T) {
 	s := state(10, pool("xlarge", 0, 2.0), pool("2xlarge", 0, 1.01))
 	plan := TierML{}.Plan(s)

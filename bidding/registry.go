@@ -9,6 +9,7 @@ import (
 var policies = []Policy{
 	OnDemand{},
 	TierML{},
+	TierML{Bids: BidAggressive},
 	TierML{NeverSwitch: true},
 }
 
@@ -17,6 +18,7 @@ var policies = []Policy{
 //   - on-demand: never buys spot machines.
 //   - tierml: TierML's (CMU-PDL-16-102): bids the on-demand price in the pool with the highest MTTF and moves
 //     when another pool's is clearly higher.
+//   - tierml-aggressive: the same at bids little above the present price.
 //   - tierml-noswitch: the same without moving before an eviction.
 func ByName(name string) (Policy, error) {
 	for _, p := range policies {

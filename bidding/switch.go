@@ -11,6 +11,9 @@ import (
 // switchPool moves from the held pool with the lowest MTTF to the best pool whose MTTF has been clearly higher
 // throughout the last SwitchAfter. The machines of the old pool are released once the new ones are ready.
 func (r *round) switchPool() bool {
+	if r.backToSpot() {
+		return true
+	}
 	if r.NeverSwitch {
 		return false
 	}
@@ -28,11 +31,35 @@ func (r *round) switchPool() bool {
 	}
 	for _, to := range r.ranking {
 		if to != from.candidate && !r.justLaunched(to) && r.clearlyBetter(to, from) {
-			r.planSwitch(from, to)
+			r.planSwitch(from, to, r.whyClearlyBetter(from, to))
 			return true
 		}
 	}
 	return false
+}
+
+// backToSpot leaves what is held on demand for the best spot pool, once that has been within its bid throughout the
+// last SwitchAfter.
+func (r *round) backToSpot() bool {
+	if len(r.ranking) == 0 || r.fleet.draining || r.fleet.spare(r.Want.total()) {
+		return false
+	}
+	to := r.ranking[0]
+	for _, from := range r.fleet.holdings {
+		if !r.Pools[from.candidate].OnDemand() || r.justLaunched(to) || !r.affordableSince(to, r.Now.Add(-r.SwitchAfter)) {
+			continue
+		}
+		r.planSwitch(from, to, fmt.Sprintf("%s has been within the bid $%s for %s again, MTTF %s; %s was bought on demand",
+			r.name(to), r.plan.Considered[to].Bid, durationText(r.SwitchAfter), mttfText(r.plan.Considered[to].MTTF), r.name(from.candidate)))
+		return true
+	}
+	return false
+}
+
+// affordableSince says whether the price has been within the bid all the time.
+func (r *round) affordableSince(candidate int, since time.Time) bool {
+	above, ever := r.Pools[candidate].History.FirstAbove(since, r.plan.Considered[candidate].Bid)
+	return !ever || above.After(r.Now)
 }
 
 // weakest gives the holding with the lowest known MTTF; of equal ones the first by pool. A pool whose price is
@@ -40,6 +67,9 @@ func (r *round) switchPool() bool {
 func (r *round) weakest() (worst holding, ok bool) {
 	var lowest market.Estimate
 	for _, h := range r.fleet.holdings {
+		if r.Pools[h.candidate].OnDemand() {
+			continue
+		}
 		e := r.heldMTTF(r.Now, h)
 		if !e.Known || e.Expected() == 0 {
 			continue
@@ -97,11 +127,15 @@ func (r *round) mttf(t time.Time, candidate int, bid market.USD) market.Estimate
 	return r.measure(&r.Pools[candidate], t, bid)
 }
 
-func (r *round) planSwitch(from holding, to int) {
+func (r *round) whyClearlyBetter(from holding, to int) string {
 	a, b := r.heldMTTF(r.Now, from), r.plan.Considered[to].MTTF
-	why := fmt.Sprintf("MTTF of %s (%s) counts %.2f times that of %s (%s), and has for %s counted %.4g times or more",
+	return fmt.Sprintf("MTTF of %s (%s) counts %.2f times that of %s (%s), and has for %s counted %.4g times or more",
 		r.name(to), mttfText(b), float64(b.Expected())/float64(a.Expected()), r.name(from.candidate), mttfText(a),
 		durationText(r.SwitchAfter), r.SwitchRatio)
+}
+
+func (r *round) planSwitch(from holding, to int, why string) {
+	a, b := r.heldMTTF(r.Now, from), r.plan.Considered[to].MTTF
 	r.buy(to, r.Want.total()-(r.fleet.total()-from.units), why)
 	left := &r.plan.Considered[from.candidate]
 	left.Chosen, left.Why = false, "left: "+why

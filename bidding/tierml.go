@@ -12,8 +12,9 @@ import (
 
 // TierML is the policy of the paper TierML (CMU-PDL-16-102): it bids the on-demand price, so that a machine is
 // kept as long as it is worth having; buys in the pool with the highest MTTF at that bid; and moves to
-// another pool, before any eviction, when that pool's MTTF has been clearly higher for a while. A bid cannot be
-// changed once granted, so the only moves are buying and releasing. The zero value has the defaults.
+// another pool, before any eviction, when that pool's MTTF has been clearly higher for a while. While no spot pool is
+// within its bid it buys on demand, as far as the job allows. A bid cannot be changed once granted, so the only moves are
+// buying and releasing. The zero value has the defaults.
 type TierML struct {
 	// NeverSwitch leaves the proactive switch out: the policy tierml-noswitch.
 	NeverSwitch bool
@@ -25,6 +26,8 @@ type TierML struct {
 	// NearTie is by which share of the highest MTTF another may be lower and still count as equal, so that the
 	// price decides. 0 = 0.1: estimates from two weeks of prices are no more exact than that.
 	NearTie float64
+	// Bids is the bid rule.
+	Bids BidRule
 	// Estimator measures MTTF.
 	Estimator market.Estimator
 	// Remembered, when set, is asked in its place: simulations of many starts ask for the same figures again and
@@ -44,12 +47,16 @@ const (
 	DefaultNearTie     = 0.1
 )
 
-// Name gives "tierml" or "tierml-noswitch".
+// Name gives "tierml", "tierml-noswitch", "tierml-aggressive".
 func (p TierML) Name() string {
+	name := "tierml"
 	if p.NeverSwitch {
-		return "tierml-noswitch"
+		name += "-noswitch"
 	}
-	return "tierml"
+	if p.Bids != BidOnDemand {
+		name += "-" + string(p.Bids)
+	}
+	return name
 }
 
 func (p TierML) withDefaults() TierML {
@@ -83,7 +90,8 @@ type round struct {
 	State
 	plan    Plan
 	fleet   fleet
-	ranking []int // candidates that machines may be bought from now, best first
+	ranking []int // spot pools that machines may be bought from now, best first
+	stable  []int // and on-demand pools, cheapest first
 }
 
 func newRound(p TierML, s State) *round {
@@ -91,11 +99,16 @@ func newRound(p TierML, s State) *round {
 	r.plan.Considered = make([]Considered, len(s.Pools))
 	for i := range s.Pools {
 		c := &r.plan.Considered[i]
-		*c = look(&s.Pools[i], s)
+		*c = look(&s.Pools[i], s, p.Bids)
 		if c.HasPrice && c.Bid > 0 {
 			c.MTTF = p.measure(&s.Pools[i], s.Now, c.Bid)
 		}
-		if c.Why = whyNot(&s.Pools[i], c, s); c.Why == "" {
+		c.Why = whyNot(&s.Pools[i], c, s)
+		switch {
+		case c.Why != "":
+		case s.Pools[i].OnDemand():
+			r.stable = append(r.stable, i)
+		default:
 			r.ranking = append(r.ranking, i)
 		}
 		_, held := r.fleet.in(i)
@@ -106,18 +119,11 @@ func newRound(p TierML, s State) *round {
 }
 
 // look gives a candidate's figures that every policy shows.
-func look(c *Candidate, s State) Considered {
-	seen := Considered{Pool: c.Pool, OnDemand: c.Type.OnDemand, Bid: bidFor(c), Count: s.Want.machines(s.Want.total(), c.Type)}
+func look(c *Candidate, s State, bids BidRule) Considered {
+	seen := Considered{Pool: c.Pool, OnDemand: c.Type.OnDemand, Count: s.Want.machines(s.Want.total(), c.Type)}
 	seen.Price, seen.HasPrice = c.History.At(s.Now)
+	seen.Bid = bids.Bid(c, seen.Price)
 	return seen
-}
-
-// bidFor is the on-demand price, or the job's own limit when that is lower.
-func bidFor(c *Candidate) market.USD {
-	if c.MaxPrice > 0 {
-		return min(c.Type.OnDemand, c.MaxPrice)
-	}
-	return c.Type.OnDemand
 }
 
 // whyNot says why machines cannot be bought from a pool now; "" when they can.
@@ -127,7 +133,9 @@ func whyNot(c *Candidate, seen *Considered, s State) string {
 		return "on-demand price unknown: no bid can be made"
 	case !seen.HasPrice:
 		return "spot price unknown"
-	case seen.Price > seen.Bid:
+	case c.OnDemand() && c.MaxPrice > 0 && seen.Price > c.MaxPrice:
+		return fmt.Sprintf("on-demand price $%s is above the job's limit $%s", seen.Price, c.MaxPrice)
+	case seen.Price > seen.Bid && !c.OnDemand():
 		return fmt.Sprintf("spot price $%s is above the bid $%s", seen.Price, seen.Bid)
 	case seen.Count == 0 && s.Want.total() > 0:
 		return fmt.Sprintf("vCPUs of %s unknown: cannot tell how many to buy", c.Type.Name)
@@ -138,7 +146,7 @@ func whyNot(c *Candidate, seen *Considered, s State) string {
 }
 
 // rank sorts the pools to buy from by MTTF, highest first, unknown last. Those close below the leader of their
-// group count as equal to it and are sorted by price per vCPU, then by pool.
+// group count as equal to it and are sorted by price per work (per vCPU, unless rates are declared), then by pool.
 func (r *round) rank() {
 	mean := func(i int) time.Duration {
 		if e := r.plan.Considered[i].MTTF; e.Known {
@@ -147,6 +155,7 @@ func (r *round) rank() {
 		return -1
 	}
 	byPool := func(i, j int) int { return r.Pools[i].Pool.Compare(r.Pools[j].Pool) }
+	slices.SortFunc(r.stable, func(i, j int) int { return cmp.Or(r.comparePerWork(i, j), byPool(i, j)) })
 	slices.SortFunc(r.ranking, func(i, j int) int { return cmp.Or(cmp.Compare(mean(j), mean(i)), byPool(i, j)) })
 	for rest := r.ranking; len(rest) > 0; {
 		lowest := time.Duration(float64(mean(rest[0])) * (1 - r.NearTie))
@@ -157,31 +166,33 @@ func (r *round) rank() {
 		for n < len(rest) && mean(rest[n]) >= lowest {
 			n++
 		}
-		slices.SortFunc(rest[:n], func(i, j int) int { return cmp.Or(r.comparePerVCPU(i, j), byPool(i, j)) })
+		slices.SortFunc(rest[:n], func(i, j int) int { return cmp.Or(r.comparePerWork(i, j), byPool(i, j)) })
 		rest = rest[n:]
 	}
 }
 
-// comparePerVCPU compares spot prices per vCPU, exactly. Types whose vCPUs are unknown come last.
-func (r *round) comparePerVCPU(i, j int) int {
-	a, b := r.Pools[i].Type.VCPU, r.Pools[j].Type.VCPU
+// comparePerWork compares spot prices per work. Types whose rate is unknown come last.
+func (r *round) comparePerWork(i, j int) int {
+	a, b := r.Pools[i].Type.WorkRate(), r.Pools[j].Type.WorkRate()
 	if a <= 0 || b <= 0 {
 		return cmp.Compare(b, a)
 	}
-	return cmp.Compare(
-		r.plan.Considered[i].Price*market.USD(b),
-		r.plan.Considered[j].Price*market.USD(a))
+	return cmp.Compare(float64(float64(r.plan.Considered[i].Price)*b), float64(float64(r.plan.Considered[j].Price)*a))
 }
 
 // acquireMissing buys what is missing from the best pool. One pool at a time: when it has too little, the next
 // plan sees that in NoCapacityUntil and goes on with the next pool.
 func (r *round) acquireMissing() bool {
 	missing := r.Want.total() - r.fleet.total()
-	if missing <= 0 || len(r.ranking) == 0 {
+	if missing <= 0 || len(r.ranking)+len(r.stable) == 0 {
 		return false
 	}
-	best := r.ranking[0]
-	why := r.whyBest()
+	best, why := 0, ""
+	if len(r.ranking) > 0 {
+		best, why = r.ranking[0], r.whyBest()
+	} else {
+		best, why = r.stable[0], "on demand, as no spot pool can be bought from: "+r.refusals()
+	}
 	r.buy(best, missing, why)
 	r.plan.Why = fmt.Sprintf("%d %s of %s: %s", r.plan.Acquire[0].Count, plural("machine", r.plan.Acquire[0].Count), r.Pools[best].Pool, why)
 	r.explain()
@@ -219,7 +230,9 @@ func (r *round) refusals() string {
 	}
 	var reasons []string
 	for _, c := range r.plan.Considered {
-		reasons = append(reasons, c.Pool.Zone+" "+c.Pool.Type+": "+c.Why)
+		if c.Pool.Class == market.Spot || c.Why != "" {
+			reasons = append(reasons, c.Pool.Zone+" "+c.Pool.Type+": "+c.Why)
+		}
 	}
 	return strings.Join(reasons, "; ")
 }
@@ -230,6 +243,10 @@ func (r *round) explain() {
 		c := &r.plan.Considered[i]
 		switch {
 		case c.Why != "":
+		case c.Pool.Class == market.OnDemand && c.Chosen:
+			c.Why = "held on demand, until a spot pool can be bought from"
+		case c.Pool.Class == market.OnDemand:
+			c.Why = "on demand: only while no spot pool can be bought from"
 		case c.Chosen:
 			c.Why = "held; MTTF " + mttfText(c.MTTF)
 		default:
@@ -247,7 +264,7 @@ func (r *round) whyBehind(i int) string {
 		return ""
 	case !b.Known && a.Known || a.Known && float64(b.Expected()) < float64(a.Expected())*(1-r.NearTie):
 		return " is lower than that of " + r.name(best)
-	case r.comparePerVCPU(best, i) < 0:
+	case r.comparePerWork(best, i) < 0:
 		return " is close to that of " + r.name(best) + ", which is cheaper per vCPU"
 	default:
 		return " equals that of " + r.name(best) + " at the same price"

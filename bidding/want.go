@@ -56,7 +56,7 @@ func fleetOf(s State) fleet {
 		}
 		if h.machines > 0 {
 			if h.bid == 0 {
-				h.bid = bidFor(&s.Pools[i])
+				h.bid = s.Pools[i].defaultBid()
 			}
 			f.holdings = append(f.holdings, h)
 		}

@@ -78,12 +78,15 @@ func (s *switchover) settle(c *Controller) {
 	for _, m := range arrived {
 		lacking -= c.capacity(m)
 	}
-	for _, m := range c.ordered(func(m *machine) bool { return m.pool == s.from && m.staying() }) {
+	for _, m := range c.ordered(func(m *machine) bool { return m.pool == s.from && m.tier == tiers.Transient && m.staying() }) {
 		if lacking > 0 {
 			lacking -= c.capacity(m)
 			continue
 		}
 		m.draining = true
+		if m.pool.Class == market.OnDemand {
+			m.why = "spot machines took its place, and its paid time is over"
+		}
 	}
 	c.relayout = true
 }
@@ -127,6 +130,9 @@ func (c *Controller) buy() {
 	}
 	c.wantPlan, c.nextPlan = false, c.now.Add(c.cfg.PlanEvery)
 	plan := c.cfg.Policy.Plan(c.State())
+	if again := plan.AskAgain; again.After(c.now) && again.Before(c.nextPlan) {
+		c.nextPlan = again
+	}
 	if plan.Switch != nil && c.switching != nil {
 		return // one after the other: the pool that is left must drain
 	}
@@ -144,7 +150,9 @@ func (c *Controller) buy() {
 	}
 	if plan.Switch == nil {
 		for _, r := range plan.Release {
-			for _, m := range c.ordered(func(m *machine) bool { return m.pool == r.Pool && !m.lost && !m.ended }) {
+			for _, m := range c.ordered(func(m *machine) bool {
+				return r.Of(m.pool, m.launched) && m.tier == tiers.Transient && !m.lost && !m.ended
+			}) {
 				m.draining, m.why = true, r.Why
 				c.relayout = true
 			}
@@ -154,10 +162,11 @@ func (c *Controller) buy() {
 
 // State is what the policy sees now.
 func (c *Controller) State() bidding.State {
-	s := bidding.State{Now: c.now, Want: c.cfg.Want}
+	s := bidding.State{Now: c.now, Want: c.cfg.Want, Job: c.jobState()}
 	for _, p := range c.cfg.Pools {
 		s.Pools = append(s.Pools, bidding.Candidate{
-			Pool: p.Pool, Type: p.Type, History: c.prices[p.Pool], MaxPrice: p.MaxPrice, NoCapacityUntil: c.deferred[p.Pool],
+			Pool: p.Pool, Type: p.Type, History: c.prices[p.Pool], MaxPrice: p.MaxPrice, Hints: p.Hints,
+			NoCapacityUntil: c.deferred[p.Pool],
 		})
 	}
 	type key struct {
@@ -168,6 +177,7 @@ func (c *Controller) State() bidding.State {
 	add := func(k key, a bidding.Allocation) {
 		if i, ok := held[k]; ok {
 			s.Held[i].Count += a.Count
+			s.Held[i].Ready += a.Ready
 			return
 		}
 		held[k] = len(s.Held)
@@ -181,12 +191,61 @@ func (c *Controller) State() bidding.State {
 	for _, m := range c.ordered(func(m *machine) bool {
 		return m.tier == tiers.Transient && !m.lost && !m.ended && !m.terminating
 	}) {
-		add(key{m.token, m.draining || m.leaving, m.warned}, bidding.Allocation{
+		a := bidding.Allocation{
 			Pool: m.pool, Bid: m.bid, Count: 1, Launch: m.launched, Draining: m.draining || m.leaving, Warned: m.warned,
-		})
+		}
+		if m.joined > 0 {
+			a.Ready = 1
+		}
+		add(key{m.token, m.draining || m.leaving, m.warned}, a)
 	}
 	sortHeld(s.Held)
 	return s
+}
+
+// jobState is what the policy is told of the job.
+func (c *Controller) jobState() bidding.Job {
+	reliable := market.USD(c.cfg.Reliable.Count)
+	j := bidding.Job{
+		Started: c.started, Deadline: c.cfg.Deadline, Budget: c.cfg.Budget,
+		Work:   c.cfg.Job.Work,
+		Upkeep: reliable * c.cfg.Reliable.Type.OnDemand, ReliableRate: float64(c.cfg.Reliable.Count) * c.cfg.Reliable.Type.WorkRate(),
+		Startup: c.cfg.Startup, Notice: c.cfg.Notice, Leave: c.cfg.DrainMargin,
+	}
+	if c.cfg.Job.Clocks > 0 {
+		j.Done = j.Work * float64(c.progress.done) / float64(c.cfg.Job.Clocks)
+	}
+	if c.cfg.Rules != nil {
+		j.Terms = c.cfg.Rules.Terms()
+	}
+	if j.Budget > 0 {
+		j.Spent = c.spent()
+	}
+	return j
+}
+
+// spent is what is due by now for all machines, as far as their bills can be reckoned.
+func (c *Controller) spent() (sum market.USD) {
+	for _, m := range c.roster {
+		charges, err := c.bill(m)
+		if err == nil {
+			sum += market.Total(charges)
+		}
+	}
+	return sum
+}
+
+// bill is what a machine has cost until now.
+func (c *Controller) bill(m *machine) ([]market.Charge, error) {
+	history := c.prices[m.pool]
+	if m.pool.Class == market.OnDemand {
+		history = market.Constant(c.typeOf(m.pool).OnDemand)
+	}
+	u := market.Usage{Pool: m.pool, Bid: m.bid, Start: m.launched}
+	if m.ended {
+		u.End, u.EndedBy = m.endedAt, m.endedBy
+	}
+	return c.cfg.Rules.Charges(u, history, c.now)
 }
 
 // join takes ready machines into training, together with others that are nearly there: partitions and splits move
@@ -238,16 +297,10 @@ func (c *Controller) join() {
 // charge writes the bill of machines that have ended, once every price that it rests on is known.
 func (c *Controller) charge() {
 	for _, m := range c.ordered(func(m *machine) bool {
-		return m.ended && !m.charged && !c.now.Before(m.endedAt) && (m.tier == tiers.Reliable || !c.pricesKnown.Before(m.endedAt))
+		return m.ended && !m.charged && !c.now.Before(m.endedAt) && (m.pool.Class == market.OnDemand || !c.pricesKnown.Before(m.endedAt))
 	}) {
 		m.charged = true
-		history := c.prices[m.pool]
-		if m.tier == tiers.Reliable {
-			history = market.Constant(c.cfg.Reliable.Type.OnDemand)
-		}
-		charges, err := c.cfg.Rules.Charges(market.Usage{
-			Pool: m.pool, Bid: m.bid, Start: m.launched, End: m.endedAt, EndedBy: m.endedBy,
-		}, history, c.now)
+		charges, err := c.bill(m)
 		if err != nil {
 			c.record(journal.Entry{Kind: journal.Charge, Instance: string(m.id), Pool: m.pool.String(), USD: "0",
 				Why: "this machine's bill could not be reckoned: " + err.Error()})

@@ -38,6 +38,10 @@ type Config struct {
 	RetryCapacity time.Duration // how long a pool without capacity is left alone
 	PlanEvery     time.Duration // how often the policy is asked when nothing happens
 	MaxDuration   time.Duration // the run ends in order after this; 0 = never
+	Startup       time.Duration // from the wish for a machine until it works, as far as is known; for the policy
+	Notice        time.Duration // the provider's, before an eviction; for the policy
+	Deadline      time.Time     // by which the work should be done, for the policy; zero = none
+	Budget        market.USD    // that the run should keep to, for the policy; 0 = none
 	Rules         market.RuleBook
 	WholeHours    bool // the rule book bills whole hours: what is paid for is worked to its end
 }
@@ -50,6 +54,7 @@ type Job struct {
 	Dataset     []byte // what was learned about the data when it was cut, for the application
 	SplitsURL   string
 	Clocks      ps.Clock
+	Work        float64 // of all clocks, in vCPU hours at the declared rates, for the policy; 0 = unknown
 	EvalEvery   ps.Clock
 	Heartbeat   time.Duration // wall clock
 	OrphanAfter time.Duration // wall clock
@@ -68,12 +73,13 @@ type Reliable struct {
 	Count int
 }
 
-// Pool is a spot pool that the job allows.
+// Pool is a pool that the job allows for transient machines.
 type Pool struct {
 	Pool     market.Pool
 	Type     market.InstanceType
 	MaxPrice market.USD      // 0 = no limit of the job's own
-	History  *market.History // up to now; the controller appends to it
+	Hints    bidding.Hints   // from providers and earlier runs
+	History  *market.History // up to now; the controller appends to it. Of an on-demand pool: its constant price
 }
 
 // Controller is the state of a run. It is not safe for concurrent use: one driver steps it.
@@ -184,7 +190,7 @@ func (c *Controller) begin() {
 	c.started = c.now
 	c.wantPlan = true
 	for _, p := range c.cfg.Pools { // what is in force now; bills are made from the journal's prices
-		if last, ok := p.History.Last(); ok {
+		if last, ok := p.History.Last(); ok && p.Pool.Class == market.Spot {
 			c.recordPrice(p.Pool, last)
 		}
 	}

@@ -84,13 +84,13 @@ func (c *Controller) reachable() []*machine {
 }
 
 func (c *Controller) typeOf(p market.Pool) market.InstanceType {
-	if p.Class == market.OnDemand {
-		return c.cfg.Reliable.Type
-	}
-	for _, q := range c.cfg.Pools {
-		if q.Pool == p {
+	for i := range c.cfg.Pools {
+		if q := &c.cfg.Pools[i]; q.Pool == p {
 			return q.Type
 		}
+	}
+	if p.Class == market.OnDemand {
+		return c.cfg.Reliable.Type
 	}
 	return market.InstanceType{Name: p.Type}
 }

@@ -37,5 +37,23 @@ type Charge struct {
 // for what is due at asOf. It is an error when a needed price is unknown.
 type RuleBook interface {
 	Name() string
+	Terms() Terms
 	Charges(u Usage, h *History, asOf time.Time) ([]Charge, error)
+}
+
+// Terms are a rule book's traits, for those who decide before the bill is written. Charges has the last word.
+type Terms struct {
+	// Increment is what is paid for in one piece from launch on, at the price in force at its beginning; 0 = each
+	// second at its own price.
+	Increment time.Duration
+	// Minimum is the least that is billed for a machine that its buyer ends.
+	Minimum time.Duration
+	// FreeIncrement: the increment in which the provider takes a spot machine back costs nothing.
+	FreeIncrement bool
+	// FreeWithin: a spot machine that the provider takes back before it has run for so long costs nothing; 0 = it does.
+	FreeWithin time.Duration
+	// PayBid: spot machines cost their bid in place of the price.
+	PayBid bool
+	// MaxBid is the highest bid that the provider takes, in multiples of the on-demand price; 0 = bids have no meaning.
+	MaxBid int
 }

@@ -62,6 +62,11 @@ type wholeHours struct {
 
 func (b wholeHours) Name() string { return b.name }
 
+// Terms: EC2 took bids of up to ten times the on-demand price.
+func (b wholeHours) Terms() Terms {
+	return Terms{Increment: time.Hour, FreeIncrement: true, PayBid: b.payBid, MaxBid: 10}
+}
+
 // Charges gives one line per hour. An hour is due when it begins; that a machine was taken back in it only
 // shows later, and then the line becomes free.
 func (b wholeHours) Charges(u Usage, h *History, asOf time.Time) ([]Charge, error) {
@@ -123,6 +128,9 @@ const minimumTime = time.Minute
 type perSecond struct{ name string }
 
 func (b perSecond) Name() string { return b.name }
+
+// Terms: a price limit is still accepted, but it is capacity that decides.
+func (b perSecond) Terms() Terms { return Terms{Minimum: minimumTime, FreeWithin: time.Hour} }
 
 // Charges gives one line per price step. What a machine owes beyond its use because of the minimum costs the
 // price of its last second, so that no price after its end (or after asOf) matters.

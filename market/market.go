@@ -76,4 +76,15 @@ type InstanceType struct {
 	VCPU      int
 	MemoryMiB int64
 	OnDemand  USD // per hour
+	// Rate is the work that one machine does in an hour, in vCPU hours of a common reference; 0 = as many as it has
+	// vCPUs. It is what makes families and architectures comparable.
+	Rate float64
+}
+
+// WorkRate is the work of one machine per hour, in vCPU hours; 0 when neither a rate nor the vCPUs are known.
+func (t InstanceType) WorkRate() float64 {
+	if t.Rate > 0 {
+		return t.Rate
+	}
+	return float64(t.VCPU)
 }

@@ -85,7 +85,7 @@ func (c *cloud) launch(r provisioner.Request) {
 			Pool: r.Pool, Bid: r.Bid, Token: r.Token, State: provisioner.Running, Launched: launched,
 		}}
 		m.ID = provisioner.InstanceID(fmt.Sprintf("i-%017x", m.number))
-		m.node = c.w.fleet.add(ps.ServerID(m.ID), c.w.vcpu(r.Pool))
+		m.node = c.w.fleet.add(ps.ServerID(m.ID), c.w.rate(r.Pool))
 		c.machines, c.byID[m.ID] = append(c.machines, m), m
 		sold = append(sold, m.Instance)
 		c.w.after(c.w.cfg.Timing.Boot, arrivals, m.node.boot)

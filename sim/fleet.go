@@ -72,8 +72,8 @@ func newFleet(w *world) *fleet {
 	return f
 }
 
-func (f *fleet) add(id ps.ServerID, vcpu int) *node {
-	n := &node{f: f, id: id, rate: float64(vcpu) * f.w.cfg.FLOPSPerVCPU / f.w.cfg.Timing.Speed, alive: true}
+func (f *fleet) add(id ps.ServerID, vcpus float64) *node {
+	n := &node{f: f, id: id, rate: vcpus * f.w.cfg.FLOPSPerVCPU / f.w.cfg.Timing.Speed, alive: true}
 	f.nodes, f.byID[id] = append(f.nodes, n), n
 	return n
 }

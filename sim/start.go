@@ -27,7 +27,7 @@ func (w *world) writeStart() error {
 			known[t.Name] = true
 			d.Machines = append(d.Machines, journal.MachineType{
 				Name: t.Name, VCPU: t.VCPU, MemoryMiB: t.MemoryMiB, OnDemand: t.OnDemand.String(),
-				FLOPS: float64(t.VCPU) * c.FLOPSPerVCPU,
+				FLOPS: t.WorkRate() * c.FLOPSPerVCPU,
 			})
 		}
 	}

@@ -31,7 +31,7 @@ type Config struct {
 	Policy   bidding.Policy
 	Rules    market.RuleBook
 	Want     bidding.Want
-	Pools    []bidding.Candidate // sorted by pool; with all prices, also those to come
+	Pools    []bidding.Candidate // sorted by pool, spot and on-demand; with all prices, also those to come
 	Capacity map[market.Pool]int // the most machines of a pool; none without an entry
 	Reliable elasticity.Reliable
 	// Equivalent is the on-demand fleet that the ledger compares with; none when its Count is 0.
@@ -41,6 +41,9 @@ type Config struct {
 	FLOPSPerVCPU float64 // floating-point operations per wall-clock second
 	Timing       Timing
 	Faults       []Fault
+	// Deadline and Budget are for the policy to keep to; zero = none.
+	Deadline time.Time
+	Budget   market.USD
 	// MaxDuration ends the run in order, Horizon at once; 0 = never.
 	MaxDuration, Horizon time.Duration
 	// Memory is how much price history before the start the policy is shown; 0 = all. Copying it is a good part of
@@ -181,14 +184,18 @@ func (w *world) controllerConfig() elasticity.Config {
 		Run: w.cfg.Name,
 		Job: elasticity.Job{
 			Schema: ps.Schema{Partitions: job.Partitions, Splits: job.Splits, Deterministic: true}, Clocks: job.Clocks,
+			Work: job.Work * t.Speed / w.cfg.FLOPSPerVCPU / time.Hour.Seconds(),
 		},
 		Reliable: w.cfg.Reliable, Want: w.cfg.Want, Policy: w.cfg.Policy, Stages: w.cfg.Stages, Speed: t.Speed,
 		CutEvery: t.CutEvery, DeadAfter: never, BrokenAfter: t.BrokenAfter, JoinWait: t.JoinWait, NoticeWait: t.NoticeWait,
 		DrainMargin: t.DrainMargin, RetryCapacity: t.RetryCapacity, PlanEvery: t.PlanEvery, MaxDuration: w.cfg.MaxDuration,
-		Rules: w.cfg.Rules, WholeHours: w.cfg.Rules.Name() != "ec2-now",
+		Startup: t.Launch + t.Boot + t.Start + t.Load, Notice: t.Notice, Deadline: w.cfg.Deadline, Budget: w.cfg.Budget,
+		Rules: w.cfg.Rules, WholeHours: w.cfg.Rules.Terms().Increment > 0,
 	}
 	for _, p := range w.cfg.Pools {
-		c.Pools = append(c.Pools, elasticity.Pool{Pool: p.Pool, Type: p.Type, MaxPrice: p.MaxPrice, History: w.past(p.History)})
+		c.Pools = append(c.Pools, elasticity.Pool{
+			Pool: p.Pool, Type: p.Type, MaxPrice: p.MaxPrice, Hints: p.Hints, History: w.past(p.History),
+		})
 	}
 	return c
 }
@@ -217,14 +224,15 @@ func (w *world) workPerSplit() float64 {
 	return w.cfg.Job.Work / float64(w.cfg.Job.Clocks) / float64(w.cfg.Job.Splits)
 }
 
-func (w *world) vcpu(p market.Pool) int {
-	if p.Class == market.OnDemand {
-		return w.cfg.Reliable.Type.VCPU
-	}
+// rate is the work of a pool's machine per hour, in vCPU hours.
+func (w *world) rate(p market.Pool) float64 {
 	for i := range w.cfg.Pools {
-		if w.cfg.Pools[i].Pool == p {
-			return w.cfg.Pools[i].Type.VCPU
+		if c := &w.cfg.Pools[i]; c.Pool == p {
+			return c.Type.WorkRate()
 		}
+	}
+	if p.Class == market.OnDemand {
+		return w.cfg.Reliable.Type.WorkRate()
 	}
 	return 0
 }

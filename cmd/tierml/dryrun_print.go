@@ -40,17 +40,17 @@ func writeDryRunTable(out io.Writer, p sweep.Plan, rows []sweep.Row) error {
 			length = s.ComputeHours
 			e := p.Job.Equivalent
 			fmt.Fprintf(&b, "\n%s hours of work for %d x %s on demand: $%.2f undisturbed\n\n", trim(length), e.Count, e.Type.Name, s.OnDemandCost)
-			fmt.Fprintf(&b, "  %-15s %6s %5s %6s %6s  %-9s %8s %8s %8s %8s %8s\n",
+			fmt.Fprintf(&b, "  %-21s %6s %5s %6s %6s %-9s %7s %7s %7s %7s %7s\n",
 				"POLICY", "STARTS", "DONE", "BEATS", "SAVES", "", "MEAN", "SD", "P5", "P50", "P95")
 		}
 		saves := 0.0
 		if s.OnDemandCost > 0 {
 			saves = 100 * (1 - s.CostMean/s.OnDemandCost)
 		}
-		fmt.Fprintf(&b, "  %-15s %6d %5d %5.0f%% %5.0f%%  %-9s %8.2f %8.2f %8.2f %8.2f %8.2f\n", s.Policy, s.Starts, s.Finished,
+		fmt.Fprintf(&b, "  %-21s %6d %5d %5.0f%% %5.0f%% %-9s %7.2f %7.2f %7.2f %7.2f %7.2f\n", s.Policy, s.Starts, s.Finished,
 			100*s.Beats, saves, "cost $", s.CostMean, s.CostSD, s.CostP5, s.CostP50, s.CostP95)
 		more := func(name string, figures ...any) {
-			fmt.Fprintf(&b, "  %42s  %-9s %8.2f %8.2f %8.2f %8.2f %8.2f\n", append([]any{"", name}, figures...)...)
+			fmt.Fprintf(&b, "  %48s %-9s %7.2f %7.2f %7.2f %7.2f %7.2f\n", append([]any{"", name}, figures...)...)
 		}
 		more("hours", s.RuntimeMean, s.RuntimeSD, s.RuntimeP5, s.RuntimeP50, s.RuntimeP95)
 		more("evictions", s.EvictionsMean, s.EvictionsSD, s.EvictionsP5, s.EvictionsP50, s.EvictionsP95)

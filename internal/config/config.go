@@ -92,6 +92,9 @@ type Machine struct {
 	Memory Memory `yaml:"memory"`
 	// Arch is the processor architecture, x86_64 or arm64. Default "": any.
 	Arch string `yaml:"arch"`
+	// Rate is the work that one machine does in an hour, in vCPU hours: what makes families and architectures
+	// comparable. Default 0: its number of vCPUs.
+	Rate float64 `yaml:"rate"`
 	// MaxPrice overrides Resources.MaxPrice for these machines, as types of different size want different
 	// prices. Default 0: Resources.MaxPrice.
 	MaxPrice market.USD `yaml:"max_price"`

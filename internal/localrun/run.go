@@ -160,7 +160,7 @@ func (r *session) drive(ctx context.Context, endpoint string, stop <-chan string
 	}
 	defer cloud.Close()
 
-	pools := slices.SortedFunc(maps.Keys(poolSet(r.cfg.Choice.Pools)), market.Pool.Compare)
+	pools := slices.SortedFunc(maps.Keys(spotPools(r.cfg.Choice.Pools)), market.Pool.Compare)
 	from := r.cfg.Clock.Now().Truncate(time.Millisecond)
 	history, err := pastPrices(ctx, cloud, pools, from)
 	if err != nil {
@@ -225,10 +225,13 @@ func (r *session) vcpu(p market.Pool) int {
 	return 0
 }
 
-func poolSet(candidates []bidding.Candidate) map[market.Pool]bool {
+// spotPools are those whose prices change.
+func spotPools(candidates []bidding.Candidate) map[market.Pool]bool {
 	set := map[market.Pool]bool{}
 	for _, c := range candidates {
-		set[c.Pool] = true
+		if !c.OnDemand() {
+			set[c.Pool] = true
+		}
 	}
 	return set
 }

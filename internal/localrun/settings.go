@@ -26,6 +26,7 @@ const (
 	noticeWait  = 150 * time.Millisecond
 	cutEvery    = 1500 * time.Millisecond
 	drainMargin = 1200 * time.Millisecond
+	startUp     = 200 * time.Millisecond // from the end of a machine's boot until it works
 	pollPrices  = 400 * time.Millisecond
 	pollCloud   = time.Second
 	pollNotices = 250 * time.Millisecond
@@ -60,22 +61,26 @@ func (r *session) controllerConfig(policy bidding.Policy, history map[market.Poo
 		Reliable: elasticity.Reliable{Pool: choice.Reliable.Pool, Type: choice.Reliable.Type, Count: choice.Reliable.Count},
 		Job: elasticity.Job{
 			Schema: r.schema, App: job.Train.App, Params: params, Dataset: dataset, SplitsURL: r.splits(),
-			Clocks: ps.Clock(job.Train.Clocks), EvalEvery: ps.Clock(job.Train.EvaluateEvery),
+			Clocks: ps.Clock(job.Train.Clocks), Work: r.vcpuHours(), EvalEvery: ps.Clock(job.Train.EvaluateEvery),
 			Heartbeat: heartbeat, OrphanAfter: job.OrphanAfter,
 			Metric:     func(mean float64) float64 { return r.cfg.Program.Score(mean, 1) },
 			ResumeFrom: r.cfg.ResumeFrom, ResumeAt: r.cfg.ResumeAt,
 		},
 		CutEvery: m.ToMarket(cutEvery), DeadAfter: m.ToMarket(deadAfter), BrokenAfter: m.ToMarket(brokenAfter),
 		JoinWait: m.ToMarket(joinWait), NoticeWait: m.ToMarket(noticeWait), DrainMargin: m.ToMarket(drainMargin),
+		Startup: m.ToMarket(job.Local.Boot + startUp), Notice: m.ToMarket(job.Local.Notice), Deadline: job.Deadline, Budget: job.Budget,
 		Rules: rules, RetryCapacity: 10 * time.Minute, PlanEvery: planEvery, MaxDuration: job.MaxDuration,
-		WholeHours: job.Local.Rules != "ec2-now",
+		WholeHours: rules.Terms().Increment > 0,
 	}
 	for _, p := range choice.Pools {
 		h := history[p.Pool]
+		if p.OnDemand() {
+			h = p.History
+		}
 		if h == nil {
 			h = market.NewHistory(nil)
 		}
-		c.Pools = append(c.Pools, elasticity.Pool{Pool: p.Pool, Type: p.Type, MaxPrice: p.MaxPrice, History: h})
+		c.Pools = append(c.Pools, elasticity.Pool{Pool: p.Pool, Type: p.Type, MaxPrice: p.MaxPrice, Hints: p.Hints, History: h})
 	}
 	return c, nil
 }
@@ -139,9 +144,16 @@ func (r *session) types() []market.InstanceType {
 	return out
 }
 
+// vcpuHours is the work of all clocks at the declared rate.
+func (r *session) vcpuHours() float64 {
+	job := r.cfg.Job
+	work := r.cfg.Program.WorkPerClock() * float64(job.Train.Clocks)
+	return work * job.Local.Speed / float64(job.Local.FlopsPerVCPU) / time.Hour.Seconds()
+}
+
 // flops is the declared compute rate of a type's machines.
 func (r *session) flops(t market.InstanceType) float64 {
-	return float64(t.VCPU) * float64(r.cfg.Job.Local.FlopsPerVCPU)
+	return t.WorkRate() * float64(r.cfg.Job.Local.FlopsPerVCPU)
 }
 
 // script translates the job's words, which are the fake cloud's. Targets are spot machines: the reliable tier is what

@@ -146,7 +146,7 @@ func (p *replayer) retire() error {
 			continue
 		}
 		held++
-		if price, known := p.Pools[g.candidate].History.At(p.at); known && price > g.Bid {
+		if price, known := p.Pools[g.candidate].History.At(p.at); known && price > g.Bid && g.Pool.Class == market.Spot {
 			g.end, g.endedBy = p.at, market.ByProvider
 			evicted++
 			continue
@@ -218,7 +218,7 @@ func (p *replayer) act(plan bidding.Plan) {
 	for _, release := range plan.Release {
 		for i := range p.groups {
 			g := &p.groups[i]
-			if g.Pool == release.Pool && g.end.IsZero() && g.leaveAt.IsZero() && g.Launch.Before(p.at) && (bought || len(plan.Acquire) == 0) {
+			if release.Of(g.Pool, g.Launch) && g.end.IsZero() && g.leaveAt.IsZero() && g.Launch.Before(p.at) && (bought || len(plan.Acquire) == 0) {
 				g.leaveAt = ready
 			}
 		}
@@ -261,7 +261,7 @@ func (p *replayer) nextEvent() time.Time {
 			hours := p.at.Sub(g.Launch)/time.Hour + 1
 			consider(g.Launch.Add(hours * time.Hour))
 		}
-		if above, ok := p.Pools[g.candidate].History.FirstAbove(p.at, g.Bid); ok {
+		if above, ok := p.Pools[g.candidate].History.FirstAbove(p.at, g.Bid); ok && g.Pool.Class == market.Spot {
 			consider(above)
 		}
 	}

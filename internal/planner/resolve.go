@@ -119,12 +119,7 @@ func (r *resolver) pools() {
 				continue
 			}
 			taken[o.Pool] = true
-			r.choice.Pools = append(r.choice.Pools, bidding.Candidate{
-				Pool: o.Pool, Type: o.Type, History: o.History, MaxPrice: cmp.Or(m.MaxPrice, r.job.Resources.MaxPrice),
-			})
-			onDemand := o.Pool
-			onDemand.Class = market.OnDemand
-			r.choice.OnDemand = append(r.choice.OnDemand, OnDemandType{Pool: onDemand, Type: o.Type})
+			r.pool(o, cmp.Or(m.MaxPrice, r.job.Resources.MaxPrice), m.Rate)
 		}
 		if !found && len(r.offers) > 0 {
 			r.noMachine(i, m)
@@ -132,6 +127,21 @@ func (r *resolver) pools() {
 	}
 	slices.SortFunc(r.choice.Pools, func(a, b bidding.Candidate) int { return a.Pool.Compare(b.Pool) })
 	slices.SortFunc(r.choice.OnDemand, func(a, b OnDemandType) int { return a.Pool.Compare(b.Pool) })
+}
+
+// pool takes an offer up, and what the same machines cost on demand: where the job's limit allows that, they may be
+// bought in place of spot machines.
+func (r *resolver) pool(o Offer, limit market.USD, rate float64) {
+	o.Type.Rate = rate
+	onDemand := o.Pool
+	onDemand.Class = market.OnDemand
+	r.choice.OnDemand = append(r.choice.OnDemand, OnDemandType{Pool: onDemand, Type: o.Type})
+	r.choice.Pools = append(r.choice.Pools, bidding.Candidate{Pool: o.Pool, Type: o.Type, History: o.History, MaxPrice: limit})
+	if o.Type.OnDemand > 0 && (limit == 0 || o.Type.OnDemand <= limit) {
+		r.choice.Pools = append(r.choice.Pools, bidding.Candidate{
+			Pool: onDemand, Type: o.Type, History: market.Constant(o.Type.OnDemand), MaxPrice: limit,
+		})
+	}
 }
 
 func (r *resolver) noMachine(i int, m config.Machine) {

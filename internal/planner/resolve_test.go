@@ -82,7 +82,9 @@ func TestResolve(t *testing.T) {
 			}
 			var pools []string
 			for _, p := range got.Pools {
-				pools = append(pools, fmt.Sprintf("%s %s %s", p.Pool.Zone, p.Type.Name, p.MaxPrice))
+				if !p.OnDemand() {
+					pools = append(pools, fmt.Sprintf("%s %s %s", p.Pool.Zone, p.Type.Name, p.MaxPrice))
+				}
 			}
 			if all := strings.Join(pools, ", "); all != c.pools {
 				t.Errorf("pools %q, want %q", all, c.pools)

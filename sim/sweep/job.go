@@ -94,7 +94,7 @@ func ComputeTime(cfg *sim.Config) time.Duration {
 // fleetRate is the on-demand fleet's, in floating-point operations per second of market time.
 func fleetRate(cfg *sim.Config) float64 {
 	e := cfg.Equivalent
-	return float64(e.Count*e.Type.VCPU) * cfg.FLOPSPerVCPU / cfg.Timing.Speed
+	return float64(e.Count) * e.Type.WorkRate() * cfg.FLOPSPerVCPU / cfg.Timing.Speed
 }
 
 // OnDemandCost is what the undisturbed work costs on the on-demand fleet, without start-up, waiting or rounding up
@@ -117,7 +117,7 @@ func withPolicy(cfg sim.Config, policy bidding.Policy) sim.Config {
 // cheapestOnDemand is the fleet on which the work costs least on demand: as many machines as the job wants as transient
 // ones, of one type. Of equals it is the fleet with fewer vCPUs, then the first by pool.
 func cheapestOnDemand(cfg *sim.Config, choice planner.Choice) (best elasticity.Reliable, err error) {
-	perWork := func(r elasticity.Reliable) float64 { return float64(r.Type.OnDemand) / float64(r.Type.VCPU) }
+	perWork := func(r elasticity.Reliable) float64 { return float64(r.Type.OnDemand) / r.Type.WorkRate() }
 	for _, o := range choice.OnDemand {
 		if o.Type.VCPU == 0 || o.Type.OnDemand == 0 {
 			continue

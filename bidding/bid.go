@@ -1,0 +1,37 @@
+package bidding
+
+import "github.com/tierml/tierml/market"
+
+// BidRule says how much is bid for a machine. No rule bids more than the on-demand price, or than the job's own limit.
+type BidRule string
+
+const (
+	// BidOnDemand bids the on-demand price: a machine is kept as long as it is worth having. It is TierML's rule.
+	BidOnDemand BidRule = ""
+	// BidAggressive bids little more than the present price, so that machines are lost soon when it rises, and with
+	// them what the last hour would have cost. TierML (CMU-PDL-16-102) rounds the price up to the next dime for
+	// c4.2xlarge and to the next nickel for c4.xlarge, which on demand cost $0.419 and $0.209: to the next 24 % of
+	// the on-demand price. That is what other types get.
+	BidAggressive BidRule = "aggressive"
+)
+
+// aggressiveShare is the step of BidAggressive, in percent of the on-demand price.
+const aggressiveShare = 24
+
+// defaultBid is what machines are taken to have been bought at when their bid is not known.
+func (c *Candidate) defaultBid() market.USD { return BidOnDemand.Bid(c, 0) }
+
+// Bid gives the bid for a machine of a pool at a spot price; 0 for what is bought without one.
+func (r BidRule) Bid(c *Candidate, price market.USD) market.USD {
+	if c.OnDemand() {
+		return 0
+	}
+	bid := c.Type.OnDemand
+	if step := c.Type.OnDemand * aggressiveShare / 100; r == BidAggressive && step > 0 {
+		bid = min(bid, max(1, (price+step-1)/step)*step)
+	}
+	if c.MaxPrice > 0 {
+		bid = min(bid, c.MaxPrice)
+	}
+	return bid
+}

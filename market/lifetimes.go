@@ -1,0 +1,47 @@
+package market
+
+import "time"
+
+// Lifetimes sums up how long machines of a pool were kept. Machines that their buyer ended, or that still run, are
+// censored: their time counts, their end does not.
+type Lifetimes struct {
+	Machines int           // that were watched
+	Evicted  int           // of them, those that the provider took back
+	Watched  time.Duration // machine time, of all of them
+	Since    time.Time     // of the oldest observation; zero = there is none
+	Newest   time.Time     // of the newest one
+}
+
+// Add counts one machine's life, as it was known at a time.
+func (l *Lifetimes) Add(u Usage, at time.Time) {
+	if at.Before(u.Start) {
+		return // it was not launched then
+	}
+	end := at
+	if u.EndedBy != Running && !u.End.After(at) {
+		end = u.End
+		if u.EndedBy == ByProvider {
+			l.Evicted++
+		}
+	}
+	l.Machines++
+	l.Watched += end.Sub(u.Start)
+	if l.Since.IsZero() || u.Start.Before(l.Since) {
+		l.Since = u.Start
+	}
+	if end.After(l.Newest) {
+		l.Newest = end
+	}
+}
+
+// MTTF is the maximum-likelihood mean of an exponential life with censored observations: the time watched over the
+// evictions. Without an eviction it is censored itself.
+func (l Lifetimes) MTTF() Estimate {
+	switch {
+	case l.Watched <= 0:
+		return Estimate{}
+	case l.Evicted == 0:
+		return Estimate{Known: true, Mean: l.Watched, Censored: true}
+	}
+	return Estimate{Known: true, Mean: l.Watched / time.Duration(l.Evicted), Episodes: l.Evicted}
+}
