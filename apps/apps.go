@@ -41,8 +41,18 @@ type Rows interface {
 	// Row gives the working copy of a row; changing it is the update. The slice stays good until Run
 	// returns, and the same key gives the same memory. A row that was not asked for is a bug in the
 	// application and panics.
+	//
+	// The rows of an Int32 table are read and changed through Counts.
 	Row(k ps.Key) []float32
 }
+
+// Counts gives the working copy of a row of an Int32 table: what Row gives, as integers. A count that leaves the range
+// of int32 at the servers is an error that ends the job, so counts are exact or not there at all.
+//
+// A state of its own that a split must find again wherever it goes on (such as a topic for each of its tokens) is a
+// row that no other split touches, in a table with a row for each split: written in the same contribution as
+// everything else of the clock, it moves and is rolled back with it.
+func Counts(rows Rows, k ps.Key) []int32 { return ps.Ints(rows.Row(k)) }
 
 // Stats is what a batch measured. Sums over splits are the clock's figures; to get the same sums bit for bit,
 // add in order of splits.

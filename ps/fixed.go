@@ -21,14 +21,17 @@ import (
 // counts is 2^-33, far below a float32 parameter's own resolution at any usual size; the largest is 2^31.
 const fixedOne = 1 << 32
 
-// ErrOverflow says that updates are too large for fixed point, or not numbers. Training has diverged.
-var ErrOverflow = errors.New("update does not fit 64-bit fixed point: training has diverged; use a smaller step")
+// ErrOverflow says that a sum or a count is too large for its type, or that an update is not a number.
+var ErrOverflow = errors.New("overflow")
+
+// errDiverged is ErrOverflow of parameters.
+var errDiverged = fmt.Errorf("update does not fit 64-bit fixed point: training has diverged; use a smaller step (%w)", ErrOverflow)
 
 // ToFixed converts a difference to fixed point, rounded to the nearest, ties to even.
 func ToFixed(x float32) (int64, error) {
 	scaled := float64(x) * fixedOne // a power of two: exact
 	if !(scaled >= -(1<<63) && scaled < 1<<63) {
-		return 0, fmt.Errorf("%g: %w", x, ErrOverflow)
+		return 0, fmt.Errorf("%g: %w", x, errDiverged)
 	}
 	return int64(math.RoundToEven(scaled)), nil
 }
@@ -37,7 +40,7 @@ func ToFixed(x float32) (int64, error) {
 func AddFixed(a, b int64) (int64, error) {
 	sum := a + b
 	if (a > 0 && b > 0 && sum < 0) || (a < 0 && b < 0 && sum >= 0) {
-		return 0, ErrOverflow
+		return 0, errDiverged
 	}
 	return sum, nil
 }

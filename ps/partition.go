@@ -1,5 +1,7 @@
 package ps
 
+import "fmt"
+
 // PartitionOf gives the partition that holds a row: a hash, so that the rows of every table spread evenly
 // whatever their numbering.
 func (s *Schema) PartitionOf(k Key) Partition {
@@ -14,3 +16,14 @@ func (s *Schema) PartitionOf(k Key) Partition {
 
 // Cols gives the width of a key's row.
 func (s *Schema) Cols(k Key) int { return s.Tables[k.Table].Cols }
+
+// Kind gives the kind of a key's table.
+func (s *Schema) Kind(k Key) Kind { return s.Tables[k.Table].Kind }
+
+// at says which row an error is about.
+func (s *Schema) at(k Key, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("table %s, row %d: %w", s.Tables[k.Table].Name, k.Row, err)
+}

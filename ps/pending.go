@@ -28,8 +28,8 @@ func (p *pending) add(s *Schema, u *Sums) error {
 			sum = fresh[at : at+n : at+n]
 			p.float[k] = sum
 		}
-		for i, v := range u.Float[at : at+n] {
-			sum[i] += v
+		if err := addUpdate(s.Kind(k), sum, u.Float[at:at+n]); err != nil {
+			return s.at(k, err)
 		}
 		at += n
 	}
@@ -55,7 +55,7 @@ func (p *pending) addFixed(s *Schema, u *Sums) error {
 		for i, v := range u.Fixed[at : at+n] {
 			var err error
 			if sum[i], err = AddFixed(sum[i], v); err != nil {
-				return err
+				return s.at(k, err)
 			}
 		}
 		at += n
@@ -64,13 +64,28 @@ func (p *pending) addFixed(s *Schema, u *Sums) error {
 }
 
 // apply adds the sum for k, if there is one, to row.
-func (p *pending) apply(k Key, row []float32) {
-	for i, v := range p.float[k] {
-		row[i] += v
+func (p *pending) apply(s *Schema, k Key, row []float32) error {
+	if sum, ok := p.float[k]; ok {
+		return s.at(k, addUpdate(s.Kind(k), row, sum))
 	}
-	for i, v := range p.fixed[k] {
-		row[i] += FromFixed(v)
+	if sum, ok := p.fixed[k]; ok {
+		if s.Kind(k) == Int32 {
+			return s.at(k, FoldCounts(Ints(row), sum))
+		}
+		FoldSum(row, sum)
 	}
+	return nil
+}
+
+// addUpdate adds cells to cells.
+func addUpdate(kind Kind, sum, update []float32) error {
+	if kind == Int32 {
+		return AddInts(Ints(sum), Ints(update))
+	}
+	for i, v := range update {
+		sum[i] += v
+	}
+	return nil
 }
 
 // eachKey calls f once per touched row, in no order: rows are independent of one another.

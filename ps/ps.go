@@ -43,12 +43,13 @@ type Init struct {
 	Low, High float32
 }
 
-// Table is a named matrix of parameters.
+// Table is a named matrix of parameters, or of counts.
 type Table struct {
 	Name string
+	Kind Kind
 	Rows uint64
 	Cols int
-	Init Init
+	Init Init // of Float32 tables; counts begin at 0
 }
 
 // Schema is what all processes of a job agree on before it starts.

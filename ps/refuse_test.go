@@ -15,7 +15,7 @@ func TestStageRefuses(t *testing.T) {
 		"a clock too early":           func(c *Contribution) { c.Clock = 2 },
 		"too few values":              func(c *Contribution) { c.Updates.Fixed = c.Updates.Fixed[1:] },
 		"the other kind of values":    func(c *Contribution) { c.Updates.Fixed, c.Updates.Float = nil, make([]float32, len(c.Updates.Fixed)) },
-		"an unknown table":            func(c *Contribution) { c.Updates.Keys[0].Table = 2 },
+		"an unknown table":            func(c *Contribution) { c.Updates.Keys[0].Table = 9 },
 		"an unknown row":              func(c *Contribution) { c.Updates.Keys[0].Row = 100 },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -92,7 +92,7 @@ func (s *Shard) Read(k Key, dst []float32) {
 	}
 	for c := s.folded + 1; len(s.pending) > 0 && c <= s.folded+s.schema.Staleness+1; c++ {
 		if p := s.pending[c]; p != nil {
-			p.apply(k, dst)
+			_ = p.apply(s.schema, k, dst) // it fits: see checkFresh
 		}
 	}
 }
@@ -180,21 +180,45 @@ func (s *Shard) commit(inc Incarnation, seq uint64) (folded bool, err error) {
 	if err := p.add(s.schema, &c.Updates); err != nil {
 		return false, err
 	}
+	if err := s.checkFresh(c.Updates.Keys); err != nil {
+		return false, err
+	}
 	delete(s.staged, inc)
 	s.settled[inc] = seq
 	for _, split := range c.Splits {
 		s.marks[split] = c.Clock
 	}
 	p.committed += len(c.Splits)
-	return s.fold(), nil
+	return s.fold()
 }
 
-// fold applies complete clocks in order; passing a named cut opens its layer between two clocks.
-func (s *Shard) fold() (folded bool) {
+// checkFresh keeps every count that a read may give, with what is pending, within its type.
+func (s *Shard) checkFresh(keys []Key) error {
+	if s.schema.Deterministic {
+		return nil // reads give folded rows, which are checked at the fold
+	}
+	for _, k := range keys {
+		if s.schema.Kind(k) != Int32 {
+			continue
+		}
+		row := make([]float32, s.schema.Cols(k))
+		copy(row, s.rows[k])
+		for _, c := range sorted(s.pending) {
+			if err := s.pending[c].apply(s.schema, k, row); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// fold applies complete clocks in order; passing a named cut opens its layer between two clocks. After an error, which
+// is fatal for the job, the shard is not to be used.
+func (s *Shard) fold() (folded bool, err error) {
 	for {
 		p := s.pending[s.folded+1]
 		if p == nil || p.committed < s.schema.Splits {
-			return folded
+			return folded, nil
 		}
 		p.eachKey(func(k Key) {
 			row := s.rows[k]
@@ -204,11 +228,16 @@ func (s *Shard) fold() (folded bool) {
 				InitRow(s.schema.Seed, s.schema.Tables[k.Table], k.Table, k.Row, row)
 				s.rows[k] = row
 			}
-			p.apply(k, row)
+			if fault := p.apply(s.schema, k, row); fault != nil {
+				err = fault
+			}
 			if s.moving != nil {
 				s.moving.touch(k)
 			}
 		})
+		if err != nil {
+			return folded, err
+		}
 		delete(s.pending, s.folded+1)
 		s.folded++
 		folded = true

@@ -16,6 +16,7 @@ func smallSchema(deterministic bool, staleness Clock) *Schema {
 		Tables: []Table{
 			{Name: "zero", Rows: 6, Cols: 2},
 			{Name: "uniform", Rows: 5, Cols: 3, Init: Init{Low: -1, High: 1}},
+			{Name: "counts", Kind: Int32, Rows: 5, Cols: 2},
 		},
 		Partitions: 1, Splits: 4, Staleness: staleness, Seed: 11, Deterministic: deterministic,
 	}
@@ -39,6 +40,9 @@ func update(s *Schema, split Split, c Clock, k Key, column int) (float32, bool) 
 	return float32(int(h>>8%64)+column) / 8, h%2 == 0
 }
 
+// count is what an update adds to a row of counts: enough that a sum in floats would not be exact.
+func count(x float32) int32 { return int32(8*x)*100_001 - 1_000_000 }
+
 func contribution(s *Schema, p Partition, inc Incarnation, seq uint64, c Clock, splits ...Split) *Contribution {
 	out := &Contribution{Incarnation: inc, Sequence: seq, Clock: c, Splits: splits}
 	for _, split := range splits {
@@ -49,10 +53,15 @@ func contribution(s *Schema, p Partition, inc Incarnation, seq uint64, c Clock, 
 			out.Updates.Keys = append(out.Updates.Keys, k)
 			for i := range s.Cols(k) {
 				x, _ := update(s, split, c, k, i)
-				if s.Deterministic {
+				switch {
+				case s.Kind(k) == Int32 && s.Deterministic:
+					out.Updates.Fixed = append(out.Updates.Fixed, int64(count(x)))
+				case s.Kind(k) == Int32:
+					out.Updates.Float = append(out.Updates.Float, Cells([]int32{count(x)})...)
+				case s.Deterministic:
 					fixed, _ := ToFixed(x)
 					out.Updates.Fixed = append(out.Updates.Fixed, fixed)
-				} else {
+				default:
 					out.Updates.Float = append(out.Updates.Float, x)
 				}
 			}
@@ -71,6 +80,9 @@ func (w *twin) folded() Clock { return slices.Min(w.marks) }
 
 // row is what a row must be after all updates of every clock up to folded; beyond adds what was committed later.
 func (w *twin) row(k Key, folded Clock, beyond bool) []float32 {
+	if w.schema.Kind(k) == Int32 {
+		return w.counts(k, folded, beyond)
+	}
 	row := make([]float32, w.schema.Cols(k))
 	InitRow(w.schema.Seed, w.schema.Tables[k.Table], k.Table, k.Row, row)
 	for c := Clock(1); c <= slices.Max(w.marks); c++ {
@@ -94,6 +106,24 @@ func (w *twin) row(k Key, folded Clock, beyond bool) []float32 {
 		}
 	}
 	return row
+}
+
+// counts is row for a table of counts: integers add up in any order, so that there is less to say.
+func (w *twin) counts(k Key, folded Clock, beyond bool) []float32 {
+	row := make([]int32, w.schema.Cols(k))
+	for split, mark := range w.marks {
+		if !beyond {
+			mark = min(mark, folded)
+		}
+		for c := Clock(1); c <= mark; c++ {
+			for i := range row {
+				if x, ok := update(w.schema, Split(split), c, k, i); ok {
+					row[i] += count(x)
+				}
+			}
+		}
+	}
+	return Cells(row)
 }
 
 func sameBits(a, b []float32) bool {

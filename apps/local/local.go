@@ -94,11 +94,15 @@ func (t *Trainer) Step(evaluate bool) (apps.Stats, error) {
 		}
 		total = total.Add(measured[id]) // in order of splits: sums of loss are the same bit for bit
 	}
+	faults = make([]error, stripes)
 	t.eachThread(stripes, func(_ *thread, stripe int) {
 		for i := range t.tables {
-			t.tables[i].fold(stripe)
+			faults[stripe] = errors.Join(faults[stripe], t.tables[i].fold(stripe))
 		}
 	})
+	if err := errors.Join(faults...); err != nil {
+		return total, fmt.Errorf("clock %d: %w", c, err)
+	}
 	t.clock = c
 	return total, nil
 }
@@ -172,6 +176,12 @@ func (w *thread) addDifferences() error {
 		changed, given := w.copies.rows[i], w.trainer.Row(k)
 		if cap(w.spare) < len(given) {
 			w.spare = make([]float32, len(given))
+		}
+		if w.trainer.tables[k.Table].kind == ps.Int32 {
+			if err := w.trainer.tables[k.Table].addCounts(k.Row, ps.Ints(given), ps.Ints(changed)); err != nil {
+				return fmt.Errorf("table %d, row %d: %w", k.Table, k.Row, err)
+			}
+			continue
 		}
 		difference := w.spare[:len(given)]
 		ps.Difference(difference, given, changed)

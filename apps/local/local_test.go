@@ -136,6 +136,43 @@ func TestTheFirstSplitsErrorIsTold(t *testing.T) {
 	}
 }
 
+// tally counts in an int32 table, beyond what a float32 can.
+type tally struct{ toy }
+
+func (tally) Tables() []ps.Table { return []ps.Table{{Name: "counts", Kind: ps.Int32, Rows: 1, Cols: 2}} }
+
+func (a tally) LoadSplit(ps.Split, io.Reader, uint64) (apps.Split, error) { return tallySplit{toySplit{}}, nil }
+
+type tallySplit struct{ toySplit }
+
+func (s tallySplit) EvalNeeds(keys []ps.Key) []ps.Key { return keys }
+
+func (s tallySplit) Run(_ ps.Clock, rows apps.Rows, _ bool) (apps.Stats, error) {
+	counts := apps.Counts(rows, shared)
+	counts[0] += 1<<24 + 1
+	counts[1]--
+	return apps.Stats{}, nil
+}
+
+func TestCounts(t *testing.T) {
+	trainer, err := New(tally{}, ps.Schema{Splits: 3}, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trainer.SetThreads(2)
+	for clock := int32(1); clock <= 42; clock++ {
+		if _, err := trainer.Step(false); err != nil {
+			t.Fatal(err)
+		}
+		if got := apps.Counts(trainer, shared); got[0] != 3*clock*(1<<24+1) || got[1] != -3*clock {
+			t.Fatalf("clock %d: counts %v", clock, got)
+		}
+	}
+	if _, err := trainer.Step(false); !errors.Is(err, ps.ErrOverflow) {
+		t.Errorf("error %v, want ErrOverflow", err)
+	}
+}
+
 func TestOverflowIsAnError(t *testing.T) {
 	trainer, err := New(toy{amount: math.MaxFloat32 / 4}, ps.Schema{Splits: 1}, text)
 	if err != nil {

@@ -1,6 +1,8 @@
 package local
 
 import (
+	"errors"
+	"slices"
 	"sync"
 
 	"github.com/tierml/tierml/ps"
@@ -12,6 +14,7 @@ const stripes = 64
 
 // table is the folded state of one table and the sums of the present clock.
 type table struct {
+	kind    ps.Kind
 	cols    int
 	values  []float32
 	sums    []int64
@@ -29,6 +32,7 @@ type stripe struct {
 func newTable(seed uint64, described ps.Table, id ps.TableID) *table {
 	size := int(described.Rows) * described.Cols
 	t := &table{
+		kind:   described.Kind,
 		cols:   described.Cols,
 		values: make([]float32, size),
 		sums:   make([]int64, size),
@@ -57,14 +61,28 @@ func (t *table) add(id ps.RowID, difference []float32) error {
 	if zero(difference) {
 		return nil
 	}
+	defer t.lock(id).Unlock()
+	return ps.AddDifference(t.sum(id), difference)
+}
+
+// addCounts is add for a table of counts.
+func (t *table) addCounts(id ps.RowID, given, changed []int32) error {
+	if slices.Equal(given, changed) {
+		return nil
+	}
+	defer t.lock(id).Unlock()
+	return ps.AddCounts(t.sum(id), given, changed)
+}
+
+// lock takes the lock of a row that changes.
+func (t *table) lock(id ps.RowID) *sync.Mutex {
 	s := &t.stripes[id%stripes]
 	s.lock.Lock()
-	defer s.lock.Unlock()
 	if !t.marked[id] {
 		t.marked[id] = true
 		s.touched = append(s.touched, id)
 	}
-	return ps.AddDifference(t.sum(id), difference)
+	return &s.lock
 }
 
 // zero says whether nothing changed, as in rows that are only read. A NaN is not zero.
@@ -78,12 +96,17 @@ func zero(difference []float32) bool {
 }
 
 // fold ends the clock for one stripe's rows.
-func (t *table) fold(number int) {
+func (t *table) fold(number int) (err error) {
 	s := &t.stripes[number]
 	for _, id := range s.touched {
-		ps.FoldSum(t.row(id), t.sum(id))
+		if t.kind == ps.Int32 {
+			err = errors.Join(err, ps.FoldCounts(ps.Ints(t.row(id)), t.sum(id)))
+		} else {
+			ps.FoldSum(t.row(id), t.sum(id))
+		}
 		clear(t.sum(id))
 		t.marked[id] = false
 	}
 	s.touched = s.touched[:0]
+	return err
 }

@@ -23,17 +23,19 @@ type Model struct {
 	Tensors  []Tensor
 }
 
-// Tensor is one named array in row-major order. Either Float or Int holds the values.
+// Tensor is one named array in row-major order. One of Float, Int and Int32 holds the values.
 type Tensor struct {
 	Name  string
 	Shape []int
 	Float []float32 // type F32
 	Int   []int64   // type I64
+	Int32 []int32   // type I32
 }
 
 const (
 	typeFloat   = "F32"
 	typeInt     = "I64"
+	typeInt32   = "I32"
 	metadataKey = "__metadata__"
 	// maxHeader is the limit that the reference implementation keeps.
 	maxHeader = 100_000_000
@@ -50,8 +52,11 @@ func (m Model) Tensor(name string) (Tensor, bool) {
 }
 
 func (t Tensor) typeName() string {
-	if t.Int != nil {
+	switch {
+	case t.Int != nil:
 		return typeInt
+	case t.Int32 != nil:
+		return typeInt32
 	}
 	return typeFloat
 }
@@ -62,10 +67,10 @@ func (t Tensor) check() error {
 	if err != nil {
 		return fmt.Errorf("tensor %q: %w", t.Name, err)
 	}
-	if t.Float != nil && t.Int != nil {
+	if t.Float != nil && t.Int != nil || t.Int32 != nil && (t.Int != nil || t.Float != nil) {
 		return fmt.Errorf("tensor %q holds two types of values", t.Name)
 	}
-	if got := len(t.Float) + len(t.Int); got != want {
+	if got := len(t.Float) + len(t.Int) + len(t.Int32); got != want {
 		return fmt.Errorf("tensor %q has %d values for the shape %v", t.Name, got, t.Shape)
 	}
 	if t.Name == "" || t.Name == metadataKey {
@@ -85,7 +90,7 @@ func volume(shape []int) (int, error) {
 	return n, nil
 }
 
-func (t Tensor) size() int { return 4*len(t.Float) + 8*len(t.Int) }
+func (t Tensor) size() int { return 4*len(t.Float) + 8*len(t.Int) + 4*len(t.Int32) }
 
 // entry is a tensor's line in the header. The field order is the one of the reference implementation.
 type entry struct {
@@ -124,7 +129,7 @@ func (m Model) inFileOrder() ([]Tensor, error) {
 	tensors := slices.Clone(m.Tensors)
 	slices.SortFunc(tensors, func(a, b Tensor) int {
 		if byType := bytes.Compare([]byte(b.typeName()), []byte(a.typeName())); byType != 0 {
-			return byType // I64 before F32
+			return byType // I64 before I32 before F32
 		}
 		return bytes.Compare([]byte(a.Name), []byte(b.Name))
 	})
@@ -179,6 +184,15 @@ func (t Tensor) write(w io.Writer) error {
 		buffer = buffer[:0]
 		for _, x := range part {
 			buffer = binary.LittleEndian.AppendUint32(buffer, math.Float32bits(x))
+		}
+		if _, err := w.Write(buffer); err != nil {
+			return err
+		}
+	}
+	for part := range slices.Chunk(t.Int32, chunk) {
+		buffer = buffer[:0]
+		for _, x := range part {
+			buffer = binary.LittleEndian.AppendUint32(buffer, uint32(x))
 		}
 		if _, err := w.Write(buffer); err != nil {
 			return err

@@ -52,7 +52,13 @@ func TestRoundTrip(t *testing.T) {
 		"no rows": {Tensors: []Tensor{
 			{Name: "a", Shape: []int{0, 4}, Float: []float32{}},
 			{Name: "b", Shape: []int{0}, Int: []int64{}},
+			{Name: "n", Shape: []int{0}, Int32: []int32{}},
 			{Name: "c", Shape: []int{1}, Float: []float32{1}},
+		}},
+		"counts": {Tensors: []Tensor{
+			{Name: "a", Shape: []int{1}, Float: []float32{1}},
+			{Name: "n", Shape: []int{3}, Int32: []int32{-1, 1 << 30, -1 << 31}},
+			{Name: "z", Shape: []int{1}, Int: []int64{1}},
 		}},
 		"more than a chunk": {Tensors: []Tensor{{Name: "c", Shape: []int{3*chunk + 1}, Float: make([]float32, 3*chunk+1)}}},
 	} {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Read reads a model. Types other than F32 and I64 are refused, and so are holes, overlaps and bytes that no
+// Read reads a model. Types other than F32, I32 and I64 are refused, and so are holes, overlaps and bytes that no
 // tensor owns, as the format demands. Tensors come back in order of their names.
 func Read(r io.Reader) (Model, error) {
 	header, err := readHeader(r)
@@ -100,9 +100,9 @@ func parseEntry(text []byte) (entry, error) {
 	if err := d.Decode(&e); err != nil {
 		return e, err
 	}
-	width := map[string]int{typeFloat: 4, typeInt: 8}[e.Type]
+	width := map[string]int{typeFloat: 4, typeInt: 8, typeInt32: 4}[e.Type]
 	if width == 0 {
-		return e, fmt.Errorf("type %q: only %s and %s are read here", e.Type, typeFloat, typeInt)
+		return e, fmt.Errorf("type %q: only %s, %s and %s are read here", e.Type, typeFloat, typeInt32, typeInt)
 	}
 	n, err := volume(e.Shape)
 	if err != nil {
@@ -130,9 +130,13 @@ func (m Model) readValues(r io.Reader, places []entry) error {
 // read grows the values as they come, so that a false header cannot ask for more memory than the file has.
 func (t *Tensor) read(r io.Reader, e entry) error {
 	left := e.Offsets[1] - e.Offsets[0]
-	if t.Float = nil; e.Type == typeInt {
+	t.Float = nil
+	switch e.Type {
+	case typeInt:
 		t.Int = []int64{}
-	} else {
+	case typeInt32:
+		t.Int32 = []int32{}
+	default:
 		t.Float = []float32{}
 	}
 	buffer := make([]byte, min(left, 8*chunk))
@@ -151,6 +155,12 @@ func (t *Tensor) decode(part []byte) {
 	if t.Int != nil {
 		for ; len(part) > 0; part = part[8:] {
 			t.Int = append(t.Int, int64(binary.LittleEndian.Uint64(part)))
+		}
+		return
+	}
+	if t.Int32 != nil {
+		for ; len(part) > 0; part = part[4:] {
+			t.Int32 = append(t.Int32, int32(binary.LittleEndian.Uint32(part)))
 		}
 		return
 	}

@@ -16,11 +16,17 @@ import (
 
 const clockKey = "tierml_clock"
 
-// Save writes a checkpoint. Values of a table are row after row. Index: table.
+// Save writes a checkpoint. Values of a table are row after row, counts as ps.Cells. Index: table.
 func Save(path string, schema ps.Schema, clock ps.Clock, values [][]float32) error {
 	m := model.Model{Metadata: map[string]string{clockKey: strconv.FormatInt(int64(clock), 10)}}
 	for id, t := range schema.Tables {
-		m.Tensors = append(m.Tensors, model.Tensor{Name: t.Name, Shape: shape(t), Float: values[id]})
+		tensor := model.Tensor{Name: t.Name, Shape: shape(t)}
+		if t.Kind == ps.Int32 {
+			tensor.Int32 = ps.Ints(values[id])
+		} else {
+			tensor.Float = values[id]
+		}
+		m.Tensors = append(m.Tensors, tensor)
 	}
 	if err := m.Save(path); err != nil {
 		return fmt.Errorf("saving the checkpoint: %w", err)
@@ -58,10 +64,15 @@ func Load(path string, schema ps.Schema) (clock ps.Clock, values [][]float32, er
 	}
 	for _, t := range schema.Tables {
 		tensor, ok := m.Tensor(t.Name)
-		if !ok || !slices.Equal(tensor.Shape, shape(t)) {
-			return 0, nil, fmt.Errorf("%s does not go with this job: it has no table %s of %d x %d", path, t.Name, t.Rows, t.Cols)
+		if !ok || !slices.Equal(tensor.Shape, shape(t)) || (t.Kind == ps.Int32) != (tensor.Int32 != nil) {
+			return 0, nil, fmt.Errorf("%s does not go with this job: it has no %v table %s of %d x %d",
+				path, t.Kind, t.Name, t.Rows, t.Cols)
 		}
-		values = append(values, tensor.Float)
+		if t.Kind == ps.Int32 {
+			values = append(values, ps.Cells(tensor.Int32))
+		} else {
+			values = append(values, tensor.Float)
+		}
 	}
 	return clock, values, nil
 }

@@ -16,13 +16,17 @@ import (
 
 func example() (ps.Schema, [][]float32) {
 	schema := ps.Schema{
-		Tables:     []ps.Table{{Name: "users", Rows: 5, Cols: 2}, {Name: "items", Rows: 3, Cols: 3}},
+		Tables:     []ps.Table{{Name: "users", Rows: 5, Cols: 2}, {Name: "items", Rows: 3, Cols: 3}, {Name: "counts", Kind: ps.Int32, Rows: 2, Cols: 2}},
 		Partitions: 4, Splits: 1,
 	}
-	values := make([][]float32, 2)
+	values := make([][]float32, len(schema.Tables))
 	for id, t := range schema.Tables {
 		for i := range int(t.Rows) * t.Cols {
-			values[id] = append(values[id], float32(100*id+i))
+			if t.Kind == ps.Int32 {
+				values[id] = append(values[id], ps.Cells([]int32{int32(1<<24 + 1 - i)})...)
+			} else {
+				values[id] = append(values[id], float32(100*id+i))
+			}
 		}
 	}
 	return schema, values
@@ -65,8 +69,8 @@ func TestPartitions(t *testing.T) {
 			seen[k] = true
 		})
 	}
-	if len(seen) != 8 {
-		t.Errorf("%d rows, want 8", len(seen))
+	if len(seen) != 10 {
+		t.Errorf("%d rows, want 10", len(seen))
 	}
 }
 

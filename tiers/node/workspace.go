@@ -109,6 +109,12 @@ func (w *workspace) compute(i int, split apps.Split, c ps.Clock, evaluate bool) 
 func (w *workspace) sum(c *copies, slots []int) error {
 	for _, slot := range slots {
 		from, to := w.offsets[slot], w.offsets[slot+1]
+		if k := w.keys[slot]; w.schema.Kind(k) == ps.Int32 {
+			if err := w.sumCounts(c, slot); err != nil {
+				return fmt.Errorf("row %d of table %s: %w", k.Row, w.schema.Tables[k.Table].Name, err)
+			}
+			continue
+		}
 		c.difference = resized(c.difference, to-from)
 		ps.Difference(c.difference, w.given[from:to], c.values[from:to])
 		if !slices.ContainsFunc(c.difference, func(d float32) bool { return d != 0 }) {
@@ -127,6 +133,25 @@ func (w *workspace) sum(c *copies, slots []int) error {
 		}
 	}
 	return nil
+}
+
+// sumCounts is sum for a row of an Int32 table.
+func (w *workspace) sumCounts(c *copies, slot int) error {
+	from, to := w.offsets[slot], w.offsets[slot+1]
+	given, changed := ps.Ints(w.given[from:to]), ps.Ints(c.values[from:to])
+	if slices.Equal(given, changed) {
+		return nil
+	}
+	w.changed[slot] = true
+	if w.schema.Deterministic {
+		return ps.AddCounts(w.fixed[from:to], given, changed)
+	}
+	c.difference = resized(c.difference, to-from)
+	difference := ps.Ints(c.difference)
+	if err := ps.DifferenceInts(difference, given, changed); err != nil {
+		return err
+	}
+	return ps.AddInts(ps.Ints(w.float[from:to]), difference)
 }
 
 // updates gives the group's sums, one entry per partition. They share no memory with the workspace.

@@ -167,7 +167,8 @@ func encodeSchema(s ps.Schema) *pb.Schema {
 	}
 	for _, t := range s.Tables {
 		m.Tables = append(m.Tables, &pb.Table{
-			Name: t.Name, Rows: t.Rows, Cols: int64(t.Cols), InitLow: t.Init.Low, InitHigh: t.Init.High})
+			Name: t.Name, Rows: t.Rows, Cols: int64(t.Cols), InitLow: t.Init.Low, InitHigh: t.Init.High,
+			Kind: uint32(t.Kind)})
 	}
 	return m
 }
@@ -182,7 +183,7 @@ func decodeSchema(m *pb.Schema) ps.Schema {
 	}
 	for _, t := range m.GetTables() {
 		s.Tables = append(s.Tables, ps.Table{
-			Name: t.GetName(), Rows: t.GetRows(), Cols: int(t.GetCols()),
+			Name: t.GetName(), Kind: ps.Kind(t.GetKind()), Rows: t.GetRows(), Cols: int(t.GetCols()),
 			Init: ps.Init{Low: t.GetInitLow(), High: t.GetInitHigh()}})
 	}
 	return s
