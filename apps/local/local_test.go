@@ -139,9 +139,13 @@ func TestTheFirstSplitsErrorIsTold(t *testing.T) {
 // tally counts in an int32 table, beyond what a float32 can.
 type tally struct{ toy }
 
-func (tally) Tables() []ps.Table { return []ps.Table{{Name: "counts", Kind: ps.Int32, Rows: 1, Cols: 2}} }
+func (tally) Tables() []ps.Table {
+	return []ps.Table{{Name: "counts", Kind: ps.Int32, Rows: 1, Cols: 2}}
+}
 
-func (a tally) LoadSplit(ps.Split, io.Reader, uint64) (apps.Split, error) { return tallySplit{toySplit{}}, nil }
+func (a tally) LoadSplit(ps.Split, io.Reader, uint64) (apps.Split, error) {
+	return tallySplit{toySplit{}}, nil
+}
 
 type tallySplit struct{ toySplit }
 

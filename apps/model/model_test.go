@@ -52,8 +52,8 @@ func TestRoundTrip(t *testing.T) {
 		"no rows": {Tensors: []Tensor{
 			{Name: "a", Shape: []int{0, 4}, Float: []float32{}},
 			{Name: "b", Shape: []int{0}, Int: []int64{}},
-			{Name: "n", Shape: []int{0}, Int32: []int32{}},
 			{Name: "c", Shape: []int{1}, Float: []float32{1}},
+			{Name: "n", Shape: []int{0}, Int32: []int32{}},
 		}},
 		"counts": {Tensors: []Tensor{
 			{Name: "a", Shape: []int{1}, Float: []float32{1}},

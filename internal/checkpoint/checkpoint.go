@@ -65,8 +65,8 @@ func Load(path string, schema ps.Schema) (clock ps.Clock, values [][]float32, er
 	for _, t := range schema.Tables {
 		tensor, ok := m.Tensor(t.Name)
 		if !ok || !slices.Equal(tensor.Shape, shape(t)) || (t.Kind == ps.Int32) != (tensor.Int32 != nil) {
-			return 0, nil, fmt.Errorf("%s does not go with this job: it has no %v table %s of %d x %d",
-				path, t.Kind, t.Name, t.Rows, t.Cols)
+			return 0, nil, fmt.Errorf("%s does not go with this job: it has no table %s of %d x %d %v",
+				path, t.Name, t.Rows, t.Cols, t.Kind)
 		}
 		if t.Kind == ps.Int32 {
 			values = append(values, ps.Cells(tensor.Int32))
