@@ -3,7 +3,8 @@ package ps
 import (
 	"fmt"
 	"math"
-	"unsafe"
+
+	"github.com/tierml/tierml/internal/cells"
 )
 
 // Kind says what the cells of a table are.
@@ -31,14 +32,10 @@ func (k Kind) String() string {
 // shows them as what they are.
 
 // Ints gives the cells of an Int32 row as integers. It is the same memory.
-func Ints(cells []float32) []int32 {
-	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(cells))), len(cells))
-}
+func Ints(row []float32) []int32 { return cells.Ints(row) }
 
 // Cells gives integers as the cells of an Int32 row. It is the same memory.
-func Cells(ints []int32) []float32 {
-	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(ints))), len(ints))
-}
+func Cells(ints []int32) []float32 { return cells.Of(ints) }
 
 // Counts add up like this, as fixed.go does for parameters:
 //
