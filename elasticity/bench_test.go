@@ -33,7 +33,7 @@ func BenchmarkStepAtPrice(b *testing.B) {
 				w.next()
 			}
 			c := w.ctrl
-			c.cfg.DeadAfter, c.cutDue = 1e6*time.Hour, c.now.Add(1e6*time.Hour)
+			c.cfg.DeadAfter, c.cutDue, c.stirred = 1e6*time.Hour, c.now.Add(1e6*time.Hour), true
 			if policy != nil {
 				c.cfg.Policy = policy
 			}

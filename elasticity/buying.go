@@ -2,6 +2,7 @@ package elasticity
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tierml/tierml/bidding"
@@ -37,10 +38,12 @@ func (c *Controller) launch(tier tiers.Tier, pool market.Pool, bid market.USD, c
 		tier:  tier, pool: pool, bid: bid, count: count, why: why, at: c.now,
 	}
 	c.launches[l.token] = l
-	c.record(journal.Entry{
-		Kind: journal.Intent, Why: why, Token: l.token, Tier: string(tier), Pool: pool.String(), Bid: bidText(bid), Count: count,
+	c.record(func() journal.Entry {
+		return journal.Entry{
+			Kind: journal.Intent, Why: why, Token: l.token, Tier: string(tier), Pool: pool.String(), Bid: bidText(bid), Count: count,
+		}
 	})
-	c.out = append(c.out, Launch{Request: provisioner.Request{
+	c.act(Launch{Request: provisioner.Request{
 		Token: l.token, Pool: pool, Bid: bid, Count: count, Tags: map[string]string{"tier": string(tier)},
 	}})
 	return l.token
@@ -116,16 +119,18 @@ func (c *Controller) takePrice(e PriceChanged) {
 }
 
 func (c *Controller) recordPrice(pool market.Pool, p market.PricePoint) {
-	c.record(journal.Entry{Kind: journal.Price, Pool: pool.String(), USD: p.Price.String(), At: &p.At})
+	c.record(func() journal.Entry {
+		return journal.Entry{Kind: journal.Price, Pool: pool.String(), USD: p.Price.String(), At: &p.At}
+	})
 }
+
+// planDue says whether the policy should be asked.
+func (c *Controller) planDue() bool { return c.wantPlan || !c.now.Before(c.nextPlan) }
 
 // buy asks the policy what to hold and does as it says. Spot machines are bought once the reliable tier
 // stands: before that they would have nothing to do.
 func (c *Controller) buy() {
-	if !c.wantPlan && c.now.Before(c.nextPlan) {
-		return
-	}
-	if !c.standing() || c.stopWhy != "" || c.ending || c.done() {
+	if !c.planDue() || c.now.Before(c.gathering) || !c.standing() || c.stopWhy != "" || c.ending || c.done() {
 		return
 	}
 	c.wantPlan, c.nextPlan = false, c.now.Add(c.cfg.PlanEvery)
@@ -142,9 +147,12 @@ func (c *Controller) buy() {
 			c.launch(tiers.Transient, a.Pool, a.Bid, a.Count, a.Why)
 			continue
 		}
-		c.record(journal.Entry{
-			Kind: journal.Switch, Why: s.Why, From: s.From.String(), To: s.To.String(),
-			FromMTTF: s.FromMTTF.Seconds(), ToMTTF: s.ToMTTF.Seconds(),
+		c.totals.Switches++
+		c.record(func() journal.Entry {
+			return journal.Entry{
+				Kind: journal.Switch, Why: s.Why, From: s.From.String(), To: s.To.String(),
+				FromMTTF: s.FromMTTF.Seconds(), ToMTTF: s.ToMTTF.Seconds(),
+			}
 		})
 		c.switching = &switchover{from: s.From, to: s.To, token: c.launch(tiers.Transient, a.Pool, a.Bid, a.Count, a.Why)}
 	}
@@ -160,46 +168,47 @@ func (c *Controller) buy() {
 	}
 }
 
-// State is what the policy sees now.
+// State is what the policy sees now. Its slices are good until the next Step.
 func (c *Controller) State() bidding.State {
-	s := bidding.State{Now: c.now, Want: c.cfg.Want, Job: c.jobState()}
+	s := bidding.State{Now: c.now, Want: c.cfg.Want, Job: c.jobState(), Pools: c.seen.Pools[:0], Held: c.seen.Held[:0]}
 	for _, p := range c.cfg.Pools {
 		s.Pools = append(s.Pools, bidding.Candidate{
-			Pool: p.Pool, Type: p.Type, History: c.prices[p.Pool], MaxPrice: p.MaxPrice, Hints: p.Hints,
+			Pool: p.Pool, Type: p.Type, History: p.History, MaxPrice: p.MaxPrice, Hints: p.Hints,
 			NoCapacityUntil: c.deferred[p.Pool],
 		})
 	}
-	type key struct {
+	for _, token := range sortedTokens(c.launches) {
+		if l := c.launches[token]; l.tier == tiers.Transient && !l.answered {
+			s.Held = append(s.Held, bidding.Allocation{Pool: l.pool, Bid: l.bid, Count: l.count, Launch: l.at})
+		}
+	}
+	type group struct {
 		token            string
 		draining, warned bool
 	}
-	held := map[key]int{} // index into s.Held
-	add := func(k key, a bidding.Allocation) {
-		if i, ok := held[k]; ok {
-			s.Held[i].Count += a.Count
-			s.Held[i].Ready += a.Ready
-			return
+	var groups []group // of s.Held[wanted:]
+	wanted := len(s.Held)
+	for _, m := range c.roster {
+		if m.tier != tiers.Transient || m.lost || m.ended || m.terminating {
+			continue
 		}
-		held[k] = len(s.Held)
-		s.Held = append(s.Held, a)
-	}
-	for _, token := range sortedTokens(c.launches) {
-		if l := c.launches[token]; l.tier == tiers.Transient && !l.answered {
-			add(key{token: token}, bidding.Allocation{Pool: l.pool, Bid: l.bid, Count: l.count, Launch: l.at})
+		g := group{m.token, m.draining || m.leaving, m.warned}
+		i := slices.Index(groups, g)
+		if i < 0 {
+			i = len(groups)
+			groups = append(groups, g)
+			s.Held = append(s.Held, bidding.Allocation{
+				Pool: m.pool, Bid: m.bid, Launch: m.launched, Draining: g.draining, Warned: g.warned,
+			})
 		}
-	}
-	for _, m := range c.ordered(func(m *machine) bool {
-		return m.tier == tiers.Transient && !m.lost && !m.ended && !m.terminating
-	}) {
-		a := bidding.Allocation{
-			Pool: m.pool, Bid: m.bid, Count: 1, Launch: m.launched, Draining: m.draining || m.leaving, Warned: m.warned,
-		}
+		held := &s.Held[wanted+i]
+		held.Count++
 		if m.joined > 0 {
-			a.Ready = 1
+			held.Ready++
 		}
-		add(key{m.token, m.draining || m.leaving, m.warned}, a)
 	}
 	sortHeld(s.Held)
+	c.seen = s
 	return s
 }
 
@@ -302,16 +311,20 @@ func (c *Controller) charge() {
 		m.charged = true
 		charges, err := c.bill(m)
 		if err != nil {
-			c.record(journal.Entry{Kind: journal.Charge, Instance: string(m.id), Pool: m.pool.String(), USD: "0",
-				Why: "this machine's bill could not be reckoned: " + err.Error()})
+			c.record(func() journal.Entry {
+				return journal.Entry{Kind: journal.Charge, Instance: string(m.id), Pool: m.pool.String(), USD: "0",
+					Why: "this machine's bill could not be reckoned: " + err.Error()}
+			})
 			continue
 		}
 		for _, line := range charges {
-			entry := journal.Entry{
-				Kind: journal.Charge, Instance: string(m.id), Pool: m.pool.String(), USD: line.Amount.String(),
-				From: line.From.UTC().Format(time.RFC3339), To: line.To.UTC().Format(time.RFC3339), Why: line.Note,
-			}
-			c.record(entry)
+			c.totals.Charged += line.Amount
+			c.record(func() journal.Entry {
+				return journal.Entry{
+					Kind: journal.Charge, Instance: string(m.id), Pool: m.pool.String(), USD: line.Amount.String(),
+					From: line.From.UTC().Format(time.RFC3339), To: line.To.UTC().Format(time.RFC3339), Why: line.Note,
+				}
+			})
 		}
 	}
 }

@@ -44,6 +44,7 @@ type Config struct {
 	Budget        market.USD    // that the run should keep to, for the policy; 0 = none
 	Rules         market.RuleBook
 	WholeHours    bool // the rule book bills whole hours: what is paid for is worked to its end
+	Silent        bool // nobody reads the journal: Step gives no Record. Totals tells what the run comes to
 }
 
 // Job is what is trained.
@@ -88,6 +89,10 @@ type Controller struct {
 	now time.Time
 	out []Action
 
+	acts      uint64    // actions so far, but for lines in the journal
+	stirred   bool      // the last step may have left something to do: the next one looks
+	restUntil time.Time // otherwise there is nothing to do before, unless an event says so
+
 	started     time.Time
 	prices      map[market.Pool]*market.History
 	pricesKnown time.Time                 // every price change until then has been told
@@ -102,9 +107,10 @@ type Controller struct {
 	joins       int
 	nextPlan    time.Time
 	wantPlan    bool
-	switching   *switchover // a proactive switch under way
-	gathering   time.Time   // until then notices are gathered before anything is done about them
-	readySince  time.Time   // when the first of the machines that wait to join was ready
+	seen        bidding.State // by the policy, the last time it was asked
+	switching   *switchover   // a proactive switch under way
+	gathering   time.Time     // until then notices are gathered before anything is done about them
+	readySince  time.Time     // when the first of the machines that wait to join was ready
 	commands    map[uint64]sent
 	lastID      uint64
 	lastInc     ps.Incarnation
@@ -133,6 +139,25 @@ type Controller struct {
 	outcome  string
 	failWhy  string
 	finished bool
+	totals   Totals
+}
+
+// Totals is what a run has come to so far.
+type Totals struct {
+	Machines  int // bought
+	Evictions int // machines that the provider took
+	Switches  int
+	Rollbacks int
+	Lost      ps.Clock   // clocks that roll-backs undid
+	Clocks    ps.Clock   // done, each once
+	Charged   market.USD // of machines that have ended
+}
+
+// Totals tells what the run has come to so far.
+func (c *Controller) Totals() Totals {
+	t := c.totals
+	t.Clocks = c.progress.done
+	return t
 }
 
 type sent struct {
@@ -172,17 +197,21 @@ func New(cfg Config) *Controller {
 	return c
 }
 
-// Step takes in an event and gives what to do about it, in order.
+// Step takes in an event and gives what to do about it, in order. The slice is good until the next Step.
 func (c *Controller) Step(now time.Time, e Event) []Action {
-	c.now, c.out = now, nil
+	clear(c.out)
+	c.now, c.out = now, c.out[:0]
 	if c.finished {
 		return nil
 	}
 	if c.started.IsZero() {
 		c.begin()
 	}
-	c.take(e)
-	c.advance()
+	if c.take(e) || c.stirred || !now.Before(c.restUntil) {
+		c.advance()
+	} else if c.planDue() {
+		c.plan()
+	}
 	return c.out
 }
 
@@ -196,10 +225,16 @@ func (c *Controller) begin() {
 	}
 }
 
-func (c *Controller) take(e Event) {
+// take takes an event in. It says whether there may be something to do about it beside planning: see rest.go.
+func (c *Controller) take(e Event) (stirs bool) {
 	switch e := e.(type) {
 	case PriceChanged:
 		c.takePrice(e)
+		return false
+	case Reported:
+		return c.takeReport(e.ID, e.Report)
+	case Wake:
+		return false
 	case PricesKnown:
 		c.pricesKnown = e.At
 	case Launched:
@@ -214,8 +249,6 @@ func (c *Controller) take(e Event) {
 		if m := c.machines[e.ID]; m != nil && m.brokenAt.IsZero() {
 			m.brokenAt = c.now
 		}
-	case Reported:
-		c.takeReport(e.ID, e.Report)
 	case StopWanted:
 		if c.stopWhy == "" {
 			c.stopWhy = e.Why
@@ -226,33 +259,8 @@ func (c *Controller) take(e Event) {
 		}
 	case Exported:
 		c.takeExported(e)
-	case Wake:
 	}
-}
-
-// advance does whatever the state asks for now. Each part looks at the state alone, so that their order
-// matters for promptness only: recovery before everything, then halts, which wait for moves and handovers.
-func (c *Controller) advance() {
-	c.checkDuration()
-	c.giveUpSilent()
-	c.secure()
-	if !c.now.Before(c.gathering) {
-		c.buy()
-	}
-	c.join()
-	c.drain()
-	if c.relayout && !c.now.Before(c.gathering) {
-		c.layOut()
-	}
-	c.advanceRecovery()
-	c.advanceSettle()
-	c.advanceHalt()
-	c.advanceMoves()
-	c.advanceSplits()
-	c.advanceCut()
-	c.retire()
-	c.charge()
-	c.advanceEnd()
+	return true
 }
 
 func (c *Controller) checkDuration() {
@@ -261,15 +269,26 @@ func (c *Controller) checkDuration() {
 	}
 }
 
-func (c *Controller) record(e journal.Entry) {
+// record writes a journal line. It is only put together when somebody reads it: of a simulated start among
+// thousands nobody does.
+func (c *Controller) record(entry func() journal.Entry) {
+	if c.cfg.Silent {
+		return
+	}
+	e := entry()
 	e.T = c.now
 	c.out = append(c.out, Record{Entry: e})
+}
+
+func (c *Controller) act(a Action) {
+	c.acts++
+	c.out = append(c.out, a)
 }
 
 func (c *Controller) send(to ps.ServerID, do tiers.Do) {
 	c.lastID++
 	c.commands[c.lastID] = sent{to: to, do: do}
-	c.out = append(c.out, Send{ID: to, Command: tiers.Command{ID: c.lastID, Do: do}})
+	c.act(Send{ID: to, Command: tiers.Command{ID: c.lastID, Do: do}})
 }
 
 // waiting says whether a command of a kind is unanswered.
@@ -296,7 +315,7 @@ func (c *Controller) terminate(m *machine, why string) {
 		return
 	}
 	m.terminating, m.why = true, why
-	c.out = append(c.out, Terminate{IDs: []provisioner.InstanceID{provisioner.InstanceID(m.id)}, Why: why})
+	c.act(Terminate{IDs: []provisioner.InstanceID{provisioner.InstanceID(m.id)}, Why: why})
 }
 
 // Outcome is how the run ended: "finished", "interrupted" or "failed"; empty while it goes on.

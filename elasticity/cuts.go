@@ -102,8 +102,10 @@ func (c *Controller) commitCut() {
 	if c.halt != nil {
 		why = c.halt.why
 	}
-	c.record(journal.Entry{
-		Kind: journal.Cut, Clock: int64(done.clock), Bytes: done.bytes, Seconds: c.wall(c.now.Sub(done.since)), Why: why,
+	c.record(func() journal.Entry {
+		return journal.Entry{
+			Kind: journal.Cut, Clock: int64(done.clock), Bytes: done.bytes, Seconds: c.wall(c.now.Sub(done.since)), Why: why,
+		}
 	})
 	for _, m := range c.reachable() {
 		if slices.Contains(c.route.Owner, m.id) || slices.Contains(c.route.Backup, m.id) {

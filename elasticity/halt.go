@@ -209,7 +209,7 @@ func (h *halting) export(c *Controller) {
 	h.exports++
 	h.retry = time.Time{}
 	c.exports++
-	c.out = append(c.out, Export{
+	c.act(Export{
 		Clock: c.committed, Final: c.done(), Generation: c.generation, Route: c.cloneRoute(), Peers: c.peers(),
 	})
 }
@@ -242,6 +242,6 @@ func (c *Controller) takeExported(e Exported) {
 		c.outcome, entry.TestLoss = "interrupted", &e.TestLoss
 		entry.Why = h.why
 	}
-	c.record(entry)
+	c.record(func() journal.Entry { return entry })
 	c.endAll(fmt.Sprintf("the run is over: %s", h.why))
 }

@@ -79,8 +79,10 @@ func (c *Controller) takeLaunchFailed(e LaunchFailed) {
 
 // refuse notes that a pool gave fewer machines than were asked for, and leaves it alone for a while.
 func (c *Controller) refuse(l *launch, missing int, why string) {
-	c.record(journal.Entry{
-		Kind: journal.LaunchFailed, Token: l.token, Tier: string(l.tier), Pool: l.pool.String(), Count: missing, Why: why,
+	c.record(func() journal.Entry {
+		return journal.Entry{
+			Kind: journal.LaunchFailed, Token: l.token, Tier: string(l.tier), Pool: l.pool.String(), Count: missing, Why: why,
+		}
 	})
 	if l.tier == tiers.Reliable {
 		c.reliable.after = c.now.Add(c.cfg.RetryCapacity)
@@ -125,10 +127,12 @@ func (c *Controller) enter(l *launch, i provisioner.Instance) *machine {
 	c.machines[id] = m
 	c.roster = append(c.roster, m)
 	c.sortRoster()
-	launched := i.Launched
-	c.record(journal.Entry{
-		Kind: journal.Launch, Why: l.why, Token: l.token, Instance: string(id), Tier: string(l.tier),
-		Pool: i.Pool.String(), Bid: bidText(l.bid), Launched: &launched,
+	c.totals.Machines++
+	c.record(func() journal.Entry {
+		return journal.Entry{
+			Kind: journal.Launch, Why: l.why, Token: l.token, Instance: string(id), Tier: string(l.tier),
+			Pool: i.Pool.String(), Bid: bidText(l.bid), Launched: &i.Launched,
+		}
 	})
 	heard := c.early[id]
 	delete(c.early, id)
@@ -231,7 +235,7 @@ func (c *Controller) checkStrangers() {
 			delete(c.early, id)
 		case !h.terminated:
 			h.terminated = true
-			c.out = append(c.out, Terminate{IDs: []provisioner.InstanceID{provisioner.InstanceID(id)},
+			c.act(Terminate{IDs: []provisioner.InstanceID{provisioner.InstanceID(id)},
 				Why: noLaunch})
 		}
 	}

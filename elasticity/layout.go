@@ -44,9 +44,11 @@ func (c *Controller) stand() {
 	c.cutDue = c.now.Add(c.cfg.CutEvery)
 	c.progress.since = c.now
 	_, reliable := count(c.tierMembers())
-	c.record(journal.Entry{
-		Kind: journal.Stage, To: fmt.Sprint(int(tiers.Stage1)), Reliable: reliable, Clock: int64(c.progress.done),
-		Why: "the job starts on the reliable machines",
+	c.record(func() journal.Entry {
+		return journal.Entry{
+			Kind: journal.Stage, To: fmt.Sprint(int(tiers.Stage1)), Reliable: reliable, Clock: int64(c.progress.done),
+			Why: "the job starts on the reliable machines",
+		}
 	})
 }
 
@@ -96,11 +98,13 @@ func (c *Controller) layOut() {
 		return
 	}
 	transient, reliable := count(members)
-	c.record(journal.Entry{
-		Kind: journal.Stage, From: fmt.Sprint(int(c.stage)), To: fmt.Sprint(int(c.target.Stage)),
-		Transient: transient, Reliable: reliable, Clock: int64(c.progress.done),
-		Why: fmt.Sprintf("%d transient to %d reliable machines; stage 2 above %g:1, stage 3 above %g:1",
-			transient, reliable, c.cfg.Stages.TwoAbove, c.cfg.Stages.ThreeAbove),
+	c.record(func() journal.Entry {
+		return journal.Entry{
+			Kind: journal.Stage, From: fmt.Sprint(int(c.stage)), To: fmt.Sprint(int(c.target.Stage)),
+			Transient: transient, Reliable: reliable, Clock: int64(c.progress.done),
+			Why: fmt.Sprintf("%d transient to %d reliable machines; stage 2 above %g:1, stage 3 above %g:1",
+				transient, reliable, c.cfg.Stages.TwoAbove, c.cfg.Stages.ThreeAbove),
+		}
 	})
 	c.stage = c.target.Stage
 }
@@ -143,12 +147,14 @@ func (c *Controller) broadcast() {
 }
 
 func (c *Controller) recordJoin(m *machine) {
-	c.record(journal.Entry{
-		Kind: journal.Join, Instance: string(m.id), Tier: string(m.tier), Pool: m.pool.String(),
-		Splits:     len(c.splitsOf(c.target.Worker, m.id)),
-		Partitions: len(partitionsOf(c.target.Route.Owner, m.id)),
-		Clock:      int64(c.progress.done),
-		Why:        "ready with its data: " + roleNames(c.target.Roles(tiers.Member{ID: m.id, Tier: m.tier})),
+	c.record(func() journal.Entry {
+		return journal.Entry{
+			Kind: journal.Join, Instance: string(m.id), Tier: string(m.tier), Pool: m.pool.String(),
+			Splits:     len(c.splitsOf(c.target.Worker, m.id)),
+			Partitions: len(partitionsOf(c.target.Route.Owner, m.id)),
+			Clock:      int64(c.progress.done),
+			Why:        "ready with its data: " + roleNames(c.target.Roles(tiers.Member{ID: m.id, Tier: m.tier})),
+		}
 	})
 }
 
@@ -209,8 +215,10 @@ func (c *Controller) advanceMoves() {
 		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to))
 	})
 	for _, h := range order {
-		c.record(journal.Entry{Kind: journal.Move, Count: hops[h], From: string(h.from), To: string(h.to), Clock: int64(c.progress.done),
-			Why: fmt.Sprintf("stage %d layout", c.target.Stage)})
+		c.record(func() journal.Entry {
+			return journal.Entry{Kind: journal.Move, Count: hops[h], From: string(h.from), To: string(h.to), Clock: int64(c.progress.done),
+				Why: fmt.Sprintf("stage %d layout", c.target.Stage)}
+		})
 	}
 }
 
@@ -239,8 +247,11 @@ func (c *Controller) advanceSplits() {
 	for i := range c.splits {
 		s, split := &c.splits[i], ps.Split(i)
 		want := c.target.Worker[i]
+		if s.holder == want {
+			continue
+		}
 		taker := c.machines[want]
-		if taker == nil || !taker.member() || !taker.alive() || s.holder == want {
+		if taker == nil || !taker.member() || !taker.alive() {
 			continue
 		}
 		switch {
@@ -255,6 +266,9 @@ func (c *Controller) advanceSplits() {
 			s.releasing = true
 			release[s.holder] = append(release[s.holder], split)
 		}
+	}
+	if len(load)+len(assign)+len(release) == 0 {
+		return
 	}
 	for _, m := range c.members() {
 		if len(assign[m.id]) > 0 {

@@ -95,27 +95,29 @@ func (c *Controller) typeOf(p market.Pool) market.InstanceType {
 	return market.InstanceType{Name: p.Type}
 }
 
-func (c *Controller) takeReport(id ps.ServerID, r tiers.Report) {
+func (c *Controller) takeReport(id ps.ServerID, r tiers.Report) (stirs bool) {
 	m := c.machines[id]
 	if m == nil {
 		c.takeStranger(Reported{ID: id, Report: r})
-		return
+		return true
 	}
 	if m.ended {
-		return
+		return false
 	}
 	m.heard, m.brokenAt = c.now, time.Time{} // after a break the first that is heard comes by a new stream
 	switch r := r.(type) {
 	case tiers.Hello:
 		c.takeHello(m, r)
 	case tiers.Answer:
-		c.takeAnswer(m, r)
+		return c.takeAnswer(m, r)
 	case tiers.Heartbeat:
 		m.stats = r
+		return false
 	case tiers.Progress:
 		if !m.lost {
 			c.takeProgress(r)
 		}
+		return c.done()
 	case tiers.CutHeld:
 		c.takeCutHeld(m, r)
 	case tiers.Failed:
@@ -125,6 +127,7 @@ func (c *Controller) takeReport(id ps.ServerID, r tiers.Report) {
 	case tiers.Warned:
 		c.takeWarned(Warned{ID: id, Deadline: r.Deadline, Rebalance: r.Rebalance})
 	}
+	return true
 }
 
 // takeHello welcomes a new node. One that was given up must not come back with what it knew: it stops.
@@ -174,25 +177,27 @@ func (c *Controller) takeHello(m *machine, h tiers.Hello) {
 	}
 }
 
-func (c *Controller) takeAnswer(m *machine, a tiers.Answer) {
+func (c *Controller) takeAnswer(m *machine, a tiers.Answer) (stirs bool) {
 	s, ok := c.commands[a.ID]
 	if !ok || s.to != m.id {
-		return
+		return false
 	}
 	delete(c.commands, a.ID)
 	switch do := s.do.(type) {
 	case tiers.Welcome:
 		if a.Code != tiers.CodeOK {
 			c.giveUp(m, "it could not start: "+a.Error)
-			return
+			return true
 		}
 		m.ready = true
-		c.record(journal.Entry{Kind: journal.Ready, Instance: string(m.id), Pool: m.pool.String(), Tier: string(m.tier)})
+		c.record(func() journal.Entry {
+			return journal.Entry{Kind: journal.Ready, Instance: string(m.id), Pool: m.pool.String(), Tier: string(m.tier)}
+		})
 	case tiers.Load:
 		m.loading = false
 		if a.Code != tiers.CodeOK {
 			c.giveUp(m, "it could not load its data: "+a.Error)
-			return
+			return true
 		}
 		for _, split := range do.Splits {
 			m.loaded[split] = true
@@ -209,11 +214,22 @@ func (c *Controller) takeAnswer(m *machine, a tiers.Answer) {
 		c.takeStandings(m, a)
 	case tiers.FenceGeneration:
 		c.takeHoldings(m, do, a)
-	case tiers.Own, tiers.BackUp, tiers.Assign, tiers.Promote, tiers.Recover, tiers.SettleWorker, tiers.CommitCut:
-		if a.Code != tiers.CodeOK {
-			c.giveUp(m, fmt.Sprintf("it failed to %T: %s", do, a.Error))
-		}
+	case tiers.Promote, tiers.Recover, tiers.SettleWorker:
+		c.checkObeyed(m, do, a)
+	case tiers.Own, tiers.BackUp, tiers.Assign, tiers.CommitCut:
+		return !c.checkObeyed(m, do, a) // nobody waits for it
+	case tiers.SetRoute, tiers.UnnameCut, tiers.Unpark:
+		return false
 	}
+	return true
+}
+
+// checkObeyed gives a machine up that cannot do what it must.
+func (c *Controller) checkObeyed(m *machine, do tiers.Do, a tiers.Answer) bool {
+	if a.Code != tiers.CodeOK {
+		c.giveUp(m, fmt.Sprintf("it failed to %T: %s", do, a.Error))
+	}
+	return a.Code == tiers.CodeOK
 }
 
 func (c *Controller) takeWarned(e Warned) {
@@ -230,13 +246,17 @@ func (c *Controller) takeWarned(e Warned) {
 			return // told before
 		}
 		m.atRisk = true
-		c.record(journal.Entry{Kind: journal.Notice, Instance: string(m.id), Pool: m.pool.String(),
-			Why: "rebalance recommendation: the provider sees a raised risk"})
+		c.record(func() journal.Entry {
+			return journal.Entry{Kind: journal.Notice, Instance: string(m.id), Pool: m.pool.String(),
+				Why: "rebalance recommendation: the provider sees a raised risk"}
+		})
 		return
 	}
 	m.warned, m.deadline = true, e.Deadline
-	c.record(journal.Entry{Kind: journal.Notice, Instance: string(m.id), Pool: m.pool.String(), Deadline: &e.Deadline,
-		Why: fmt.Sprintf("eviction notice, %.1f s left", c.wall(e.Deadline.Sub(c.now)))})
+	c.record(func() journal.Entry {
+		return journal.Entry{Kind: journal.Notice, Instance: string(m.id), Pool: m.pool.String(), Deadline: &e.Deadline,
+			Why: fmt.Sprintf("eviction notice, %.1f s left", c.wall(e.Deadline.Sub(c.now)))}
+	})
 	c.relayout, c.wantPlan = true, true
 	if !c.now.Before(c.gathering) {
 		c.gathering = c.now.Add(c.cfg.NoticeWait)
@@ -255,16 +275,20 @@ func (c *Controller) takeEnded(i provisioner.Instance) {
 	if m.ended {
 		return
 	}
-	ended := i.Ended
-	entry := journal.Entry{Kind: journal.Failed, Instance: string(m.id), Pool: m.pool.String(), Tier: string(m.tier),
-		Ended: &ended, EndedBy: string(i.EndedBy), Why: i.Reason}
-	switch {
-	case i.EndedBy == market.ByProvider && m.warned:
-		entry.Kind = journal.Evicted
-	case m.terminating && i.EndedBy == market.ByUser:
-		entry.Kind, entry.Why = journal.Terminated, cmp.Or(m.why, i.Reason)
+	c.record(func() journal.Entry {
+		entry := journal.Entry{Kind: journal.Failed, Instance: string(m.id), Pool: m.pool.String(), Tier: string(m.tier),
+			Ended: &i.Ended, EndedBy: string(i.EndedBy), Why: i.Reason}
+		switch {
+		case i.EndedBy == market.ByProvider && m.warned:
+			entry.Kind = journal.Evicted
+		case m.terminating && i.EndedBy == market.ByUser:
+			entry.Kind, entry.Why = journal.Terminated, cmp.Or(m.why, i.Reason)
+		}
+		return entry
+	})
+	if i.EndedBy == market.ByProvider {
+		c.totals.Evictions++
 	}
-	c.record(entry)
 	m.endedAt, m.endedBy = i.Ended, i.EndedBy
 	if !m.lost {
 		c.lose(m)
@@ -296,7 +320,9 @@ func (c *Controller) giveUp(m *machine, why string) {
 		return
 	}
 	if !m.terminating && !m.warned {
-		c.record(journal.Entry{Kind: journal.Failed, Instance: string(m.id), Pool: m.pool.String(), Why: why})
+		c.record(func() journal.Entry {
+			return journal.Entry{Kind: journal.Failed, Instance: string(m.id), Pool: m.pool.String(), Why: why}
+		})
 	}
 	c.lose(m)
 	c.terminate(m, why)
@@ -312,7 +338,9 @@ func (c *Controller) lose(m *machine) {
 		c.closeLaunch(m.token)
 		return
 	}
-	c.record(journal.Entry{Kind: journal.Leave, Instance: string(m.id), Pool: m.pool.String(), Tier: string(m.tier)})
+	c.record(func() journal.Entry {
+		return journal.Entry{Kind: journal.Leave, Instance: string(m.id), Pool: m.pool.String(), Tier: string(m.tier)}
+	})
 	if c.ending {
 		return
 	}

@@ -16,24 +16,79 @@ type progress struct {
 	done      ps.Clock   // every split has committed all clocks up to it
 	marks     []ps.Clock // per split, the last clock known to be committed
 	furthest  ps.Clock   // highest clock that was ever done: up to it, work is done again
-	clocks    map[ps.Clock]map[ps.Split]tiers.SplitStats
-	since     time.Time // when the last clock was done
-	seconds   float64   // wall-clock length of the last clock
-	flushRate float64   // bytes per wall-clock second at the receivers of the last cut
+	figures   []figures  // of the clocks after done, in order, as far as any split has reported
+	spare     []figures  // to be used again
+	since     time.Time  // when the last clock was done
+	seconds   float64    // wall-clock length of the last clock
+	flushRate float64    // bytes per wall-clock second at the receivers of the last cut
+}
+
+// figures are what was measured in one clock.
+type figures struct {
+	known  int                // splits that have reported
+	splits []tiers.SplitStats // Index: Split; all zero for those that have not
+	told   []bool             // Index: Split
 }
 
 func newProgress(splits int, at ps.Clock) progress {
-	p := progress{done: at, furthest: at, marks: make([]ps.Clock, splits), clocks: map[ps.Clock]map[ps.Split]tiers.SplitStats{}}
+	p := progress{done: at, furthest: at, marks: make([]ps.Clock, splits)}
 	for i := range p.marks {
 		p.marks[i] = at
 	}
 	return p
 }
 
+// of gives the figures of a clock after done.
+func (p *progress) of(clock ps.Clock) *figures {
+	for ahead := int(clock - p.done); len(p.figures) < ahead; {
+		var f figures
+		if n := len(p.spare); n > 0 {
+			f, p.spare = p.spare[n-1], p.spare[:n-1]
+		} else {
+			f = figures{splits: make([]tiers.SplitStats, len(p.marks)), told: make([]bool, len(p.marks))}
+		}
+		p.figures = append(p.figures, f)
+	}
+	return &p.figures[clock-p.done-1]
+}
+
+func (f *figures) add(s tiers.SplitStats) {
+	if !f.told[s.Split] {
+		f.told[s.Split] = true
+		f.known++
+	}
+	f.splits[s.Split] = s
+}
+
+// sum adds the splits up. Work that nobody has reported is taken to be as much as that of the others.
+func (f *figures) sum() (sum tiers.SplitStats) {
+	for i := range f.splits { // in order: sums of floats depend on it
+		s := &f.splits[i]
+		sum.Examples += s.Examples
+		sum.Loss += s.Loss
+		sum.TestCount += s.TestCount
+		sum.TestLoss += s.TestLoss
+		sum.Work += s.Work
+	}
+	if f.known > 0 {
+		sum.Work *= float64(len(f.splits)) / float64(f.known)
+	}
+	return sum
+}
+
+// next goes on to the clock after done.
+func (p *progress) next() {
+	p.done++
+	p.furthest = max(p.furthest, p.done)
+	if len(p.figures) > 0 {
+		p.forget(0, 1)
+	}
+}
+
 // rollback forgets everything beyond a cut and gives how many complete clocks are lost.
 func (p *progress) rollback(cut ps.Clock) (lost ps.Clock) {
 	lost = p.done - cut
-	clear(p.clocks)
+	p.forget(0, len(p.figures))
 	for i := range p.marks {
 		p.marks[i] = cut
 	}
@@ -41,16 +96,25 @@ func (p *progress) rollback(cut ps.Clock) (lost ps.Clock) {
 	return lost
 }
 
+func (p *progress) forget(from, to int) {
+	for _, f := range p.figures[from:to] {
+		clear(f.splits)
+		clear(f.told)
+		f.known = 0
+		p.spare = append(p.spare, f)
+	}
+	p.figures = slices.Delete(p.figures, from, to)
+}
+
 func (c *Controller) takeProgress(r tiers.Progress) {
 	p := &c.progress
 	if c.recovery != nil || r.Generation != c.generation || r.Clock <= p.done {
 		return // told before, or of a generation that is given up
 	}
-	if p.clocks[r.Clock] == nil {
-		p.clocks[r.Clock] = map[ps.Split]tiers.SplitStats{}
-	}
 	for _, s := range r.Splits {
-		p.clocks[r.Clock][s.Split] = s
+		if !c.cfg.Silent {
+			p.of(r.Clock).add(s)
+		}
 		p.marks[s.Split] = max(p.marks[s.Split], r.Clock)
 	}
 	c.checkClock()
@@ -69,33 +133,23 @@ func (c *Controller) checkClock() {
 
 func (c *Controller) clockDone(clock ps.Clock) {
 	p := &c.progress
-	var sum tiers.SplitStats
-	for i := range c.splits { // in order: sums of floats depend on it
-		s := p.clocks[clock][ps.Split(i)]
-		sum.Examples += s.Examples
-		sum.Loss += s.Loss
-		sum.TestCount += s.TestCount
-		sum.TestLoss += s.TestLoss
-		sum.Work += s.Work
-	}
-	if known := len(p.clocks[clock]); known > 0 {
-		sum.Work *= float64(len(c.splits)) / float64(known)
-	}
-	delete(p.clocks, clock)
 	p.seconds = c.wall(c.now.Sub(p.since))
-	p.since, p.done = c.now, clock
-	entry := journal.Entry{
-		Kind: journal.ClockDone, Clock: int64(clock), Seconds: p.seconds, Work: sum.Work, Redone: clock <= p.furthest,
-		TrainLoss: c.loss(sum.Loss, sum.Examples), TestLoss: c.loss(sum.TestLoss, sum.TestCount),
-	}
-	for _, m := range c.members() {
-		if c.holdsAny(m.id) {
-			entry.Count++
+	p.since = c.now
+	c.record(func() journal.Entry {
+		sum := p.of(clock).sum()
+		entry := journal.Entry{
+			Kind: journal.ClockDone, Clock: int64(clock), Seconds: p.seconds, Work: sum.Work, Redone: clock <= p.furthest,
+			TrainLoss: c.loss(sum.Loss, sum.Examples), TestLoss: c.loss(sum.TestLoss, sum.TestCount),
 		}
-	}
-	entry.Transient, entry.Reliable = count(c.tierMembers())
-	p.furthest = max(p.furthest, clock)
-	c.record(entry)
+		for _, m := range c.members() {
+			if c.holdsAny(m.id) {
+				entry.Count++
+			}
+		}
+		entry.Transient, entry.Reliable = count(c.tierMembers())
+		return entry
+	})
+	p.next()
 }
 
 // loss gives the job's metric of a sum over examples; nil when nothing was measured.
@@ -157,6 +211,8 @@ func (c *Controller) advanceEnd() {
 	if why == "" {
 		why = c.stopWhy
 	}
-	c.record(journal.Entry{Kind: journal.Done, Outcome: c.outcome, Clock: int64(c.progress.done), Why: why})
-	c.out = append(c.out, Finish{Outcome: c.outcome})
+	c.record(func() journal.Entry {
+		return journal.Entry{Kind: journal.Done, Outcome: c.outcome, Clock: int64(c.progress.done), Why: why}
+	})
+	c.act(Finish{Outcome: c.outcome})
 }

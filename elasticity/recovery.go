@@ -105,9 +105,13 @@ func (c *Controller) goBack() {
 	c.route.Version++
 	c.cutReached()
 	lost := c.progress.rollback(c.committed)
-	c.record(journal.Entry{
-		Kind: journal.Rollback, Generation: uint64(c.generation), Clock: int64(c.committed), LostClocks: int64(lost), Why: r.why,
-		Partitions: len(c.route.Owner) - kept,
+	c.totals.Rollbacks++
+	c.totals.Lost += lost
+	c.record(func() journal.Entry {
+		return journal.Entry{
+			Kind: journal.Rollback, Generation: uint64(c.generation), Clock: int64(c.committed), LostClocks: int64(lost), Why: r.why,
+			Partitions: len(c.route.Owner) - kept,
+		}
 	})
 	// The dead hold no splits. Everybody else keeps theirs; the rest go where the layout wants them.
 	for i := range c.splits {

@@ -395,7 +395,7 @@ func TestUnevenNamingOfACut(t *testing.T) {
 		w.settled(func() {
 			n := w.nodes[w.spot()[0]]            // it serves
 			n.down.last = w.now.Add(time.Second) // commands are late; the data plane is not
-			w.ctrl.cutDue = w.now.Add(w.delay(100 * time.Millisecond))
+			w.ctrl.cutDue, w.ctrl.stirred = w.now.Add(w.delay(100*time.Millisecond)), true
 		})
 		w.hooks["unname"] = func(*node) { unnamed = true }
 		return func() bool { return unnamed && w.count(journal.Rollback) == 0 }

@@ -151,6 +151,7 @@ func (w *world) step(e Event) {
 	if w.trace != nil {
 		w.trace("%v event %T %+v", w.now.Sub(epoch), e, e)
 	}
+	w.checkRest()
 	actions := w.ctrl.Step(w.now, e)
 	if w.outcome != "" && len(actions) > 0 {
 		w.failf("after the end: %T leads to %T", e, actions[0])

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -15,4 +16,22 @@ func BenchmarkStart8h(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// BenchmarkSweep is a dry run of 8 hours from starts all over the trace, by the three policies, on all cores. Its figure
+// is starts/s: runs of a policy from a start.
+func BenchmarkSweep(b *testing.B) {
+	plan := Plan{
+		Job: demo(b), Policies: []string{"on-demand", "tierml", "tierml-noswitch"}, Hours: []time.Duration{8 * time.Hour},
+		Starts: Starts{Count: 500, Seed: 1},
+	}
+	rows := 0
+	for b.Loop() {
+		got, err := Run(context.Background(), plan, func(int, int) {})
+		if err != nil {
+			b.Fatal(err)
+		}
+		rows += len(got)
+	}
+	b.ReportMetric(float64(rows)/b.Elapsed().Seconds(), "starts/s")
 }

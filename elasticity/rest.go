@@ -1,0 +1,121 @@
+package elasticity
+
+import "time"
+
+// Most events change nothing that anybody waits for: a price that leaves things as they are, a clock that is done, the
+// word that a command was obeyed. A run of a hundred machines hears thousands of them a minute, and a simulated one
+// nothing else. So the controller rests: when everything that the state asks for has been done, nothing is looked at
+// again until an event stirs it or restUntil comes. At rest, advance would do nothing; a test holds it to that.
+
+// advance does whatever the state asks for now. Each part looks at the state alone, so that their order
+// matters for promptness only: recovery before everything, then halts, which wait for moves and handovers.
+func (c *Controller) advance() {
+	before := c.situation()
+	c.checkDuration()
+	c.giveUpSilent()
+	c.secure()
+	c.buy()
+	c.join()
+	c.drain()
+	if c.relayout && !c.now.Before(c.gathering) {
+		c.layOut()
+	}
+	c.advanceRecovery()
+	c.advanceSettle()
+	c.advanceHalt()
+	c.advanceMoves()
+	c.advanceSplits()
+	c.advanceCut()
+	c.retire()
+	c.charge()
+	c.advanceEnd()
+	// How much time a flush has left changes by itself: as long as one is wanted there is no rest.
+	c.stirred = c.situation() != before || c.wantsFlush()
+	c.restUntil = c.nextDue()
+}
+
+// situation is that part of the state through which one part of advance may give those before it something to do.
+type situation struct {
+	acts     uint64
+	recovery *recovery
+	settle   *settling
+	halt     *halting
+	cut      *cut
+	relayout bool
+}
+
+func (c *Controller) situation() situation {
+	return situation{c.acts, c.recovery, c.settle, c.halt, c.cut, c.relayout}
+}
+
+// plan asks the policy while everything else rests.
+func (c *Controller) plan() {
+	before := c.situation()
+	c.buy()
+	if c.situation() != before {
+		c.advance()
+	}
+}
+
+// NextWake is when Step wants to be called again at the latest. It is always later than the last Step: what is due
+// has been done, or waits for something else, whose end is an event.
+func (c *Controller) NextWake() time.Time {
+	wake := c.now.Add(c.cfg.PlanEvery)
+	for _, t := range [...]time.Time{c.nextPlan, c.restUntil} {
+		if t.After(c.now) && t.Before(wake) {
+			wake = t
+		}
+	}
+	return wake
+}
+
+// nextDue is when there is something to do although nothing happens.
+func (c *Controller) nextDue() time.Time {
+	due := c.now.Add(never)
+	by := func(t time.Time) {
+		if t.After(c.now) && t.Before(due) {
+			due = t
+		}
+	}
+	by(c.cutDue)
+	by(c.moveRetry)
+	by(c.gathering)
+	by(c.reliable.after)
+	if c.halt != nil {
+		by(c.halt.retry)
+	}
+	if !c.readySince.IsZero() {
+		by(c.readySince.Add(c.cfg.JoinWait))
+	}
+	if c.cfg.MaxDuration > 0 {
+		by(c.started.Add(c.cfg.MaxDuration))
+	}
+	for _, m := range c.roster {
+		c.dueFor(m, by)
+	}
+	return due
+}
+
+const never = 100 * 365 * 24 * time.Hour
+
+// dueFor names the times at which something is to be decided about a machine.
+func (c *Controller) dueFor(m *machine, by func(time.Time)) {
+	switch {
+	case m.ended && !m.charged:
+		by(m.endedAt)
+		by(m.endedAt.Add(chargeWait))
+	case m.lost || m.ended:
+	default:
+		if m.address == "" {
+			by(m.heard.Add(c.cfg.BootWithin))
+			return
+		}
+		by(m.heard.Add(c.cfg.DeadAfter))
+		if !m.brokenAt.IsZero() {
+			by(m.brokenAt.Add(c.cfg.BrokenAfter))
+		}
+		if m.draining && !m.leaving {
+			by(c.paidUntil(m).Add(-c.cfg.DrainMargin))
+		}
+	}
+}

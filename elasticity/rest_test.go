@@ -1,0 +1,23 @@
+package elasticity
+
+import "time"
+
+// checkRest is the slow twin of the controller's rest, before every step of every world of these tests: a controller
+// that rests has nothing to do when it looks at everything all the same.
+func (w *world) checkRest() {
+	c := w.ctrl
+	if c.started.IsZero() || c.finished || c.stirred || !w.now.Before(c.restUntil) {
+		return
+	}
+	before, saved := c.situation(), *c
+	c.out, c.now = nil, w.now
+	c.wantPlan, c.nextPlan = false, w.now.Add(time.Hour) // prices may ask for a plan at rest
+	c.advance()
+	switch {
+	case len(c.out) > 0:
+		w.failf("the controller rests until %v, and yet there is to do: %T %+v", saved.restUntil.Sub(epoch), c.out[0], c.out[0])
+	case c.situation() != before || c.stirred:
+		w.failf("the controller rests until %v, and yet something changes: from %+v to %+v", saved.restUntil.Sub(epoch), before, c.situation())
+	}
+	c.out, c.now, c.wantPlan, c.nextPlan, c.restUntil = saved.out, saved.now, saved.wantPlan, saved.nextPlan, saved.restUntil
+}
