@@ -22,6 +22,17 @@ type Summary struct {
 	First, Last   time.Time // range of the points; zero without any
 }
 
+// Include counts points of a market, and the range that they span.
+func (s *Summary) Include(points int, first, last time.Time) {
+	s.Kept += points
+	if s.First.IsZero() || first.Before(s.First) {
+		s.First = first
+	}
+	if last.After(s.Last) {
+		s.Last = last
+	}
+}
+
 // RowNote is a row that deserves a look.
 type RowNote struct {
 	Line  int
@@ -194,13 +205,7 @@ func (c *collector) noteRange(pool market.Pool, h *market.History) {
 	first, _ := h.First()
 	last, _ := h.Last()
 	sum := &c.summary
-	sum.Kept += h.Len()
-	if sum.First.IsZero() || first.At.Before(sum.First) {
-		sum.First = first.At
-	}
-	if last.At.After(sum.Last) {
-		sum.Last = last.At
-	}
+	sum.Include(h.Len(), first.At, last.At)
 	before := first
 	for _, p := range h.Points(first.At, last.At) {
 		if p.At.Sub(before.At) > c.options.MaxGap {

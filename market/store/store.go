@@ -1,0 +1,298 @@
+// Package store keeps price histories in one file, so that a year of all zones opens in an instant and what was
+// imported once need not be read from its sources again.
+//
+// The file is a bbolt database: an import is one transaction, which a crash leaves done or not begun, and a second
+// process that wants to write waits and then says so. It refuses to know where prices come from (market/trace reads
+// files) and what they are for.
+//
+// Bucket "prices" has one bucket for each pool, named as market.Pool prints it. In it, key "index" is the pool's
+// Entry, and every other key is a month as "2016-02" with the month's points as block.go writes them.
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/market/trace"
+)
+
+var (
+	pricesBucket  = []byte("prices")
+	importsBucket = []byte("imports")
+	indexKey      = []byte("index")
+)
+
+// A bbolt file has its magic number behind the header of its first page.
+const (
+	magicOffset = 16
+	boltMagic   = 0xED0CDAED
+)
+
+// lockWait is how long Open waits for another process that has the file open for writing.
+const lockWait = 5 * time.Second
+
+// Store is an open file of prices. It may be used by several goroutines.
+type Store struct {
+	path string
+	db   *bolt.DB
+}
+
+// Entry says what the store holds of a pool.
+type Entry struct {
+	Pool   market.Pool `json:"pool"`
+	Points int         `json:"points"`
+	First  time.Time   `json:"first"`
+	Last   time.Time   `json:"last"`
+	// LongestGap is the longest time between two points, beginning at GapFrom: the price before it is taken to hold.
+	LongestGap time.Duration `json:"longest_gap"`
+	GapFrom    time.Time     `json:"gap_from"`
+}
+
+// Import is what a call of Import came to.
+type Import struct {
+	At     time.Time `json:"at"`
+	Source string    `json:"source"`
+	Pools  int       `json:"pools"`
+	Points int       `json:"points"` // given
+	New    int       `json:"new"`    // of them not held before
+	// Conflicts are points that gave another price for a pool and an instant than the store held; the given one holds.
+	Conflicts int `json:"conflicts"`
+}
+
+// Open opens the file for reading and writing, and makes it, with its folder, when there is none.
+func Open(path string) (*Store, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, fmt.Errorf("opening the price store %s: %w", path, err)
+	}
+	return open(path, &bolt.Options{Timeout: lockWait, NoFreelistSync: true, FreelistType: bolt.FreelistMapType})
+}
+
+// OpenReadOnly opens a file that exists. Several processes may have it open so.
+func OpenReadOnly(path string) (*Store, error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("opening the price store: %w; `tierml prices import FILE` makes one", err)
+	}
+	return open(path, &bolt.Options{Timeout: lockWait, ReadOnly: true})
+}
+
+func open(path string, o *bolt.Options) (*Store, error) {
+	db, err := bolt.Open(path, 0o644, o)
+	switch {
+	case errors.Is(err, bolterrors.ErrTimeout):
+		return nil, fmt.Errorf("the price store %s is in use by another process; try again when it is done", path)
+	case err != nil:
+		return nil, fmt.Errorf("opening the price store %s: %w", path, err)
+	}
+	return &Store{path: path, db: db}, nil
+}
+
+// IsStore says whether the first bytes of a file, 20 at least, are those of a store.
+func IsStore(head []byte) bool {
+	if len(head) < magicOffset+4 {
+		return false
+	}
+	magic := uint32(head[magicOffset]) | uint32(head[magicOffset+1])<<8 | uint32(head[magicOffset+2])<<16 | uint32(head[magicOffset+3])<<24
+	return magic == boltMagic
+}
+
+// Close closes the file.
+func (s *Store) Close() error { return s.db.Close() }
+
+// Import adds prices, in one transaction, and notes where they came from.
+func (s *Store) Import(markets []trace.Market, source string, now time.Time) (Import, error) {
+	done := Import{At: now.UTC(), Source: source, Pools: len(markets)}
+	err := s.db.Update(func(tx *bolt.Tx) error {
+		prices, err := tx.CreateBucketIfNotExists(pricesBucket)
+		if err != nil {
+			return err
+		}
+		for _, m := range markets {
+			if err := done.add(prices, m); err != nil {
+				return fmt.Errorf("%s: %w", m.Pool, err)
+			}
+		}
+		return done.note(tx)
+	})
+	if err != nil {
+		return Import{}, fmt.Errorf("importing prices from %s into %s: %w", source, s.path, err)
+	}
+	return done, nil
+}
+
+// add merges a pool's points, month by month.
+func (d *Import) add(prices *bolt.Bucket, m trace.Market) error {
+	bucket, err := prices.CreateBucketIfNotExists([]byte(m.Pool.String()))
+	if err != nil {
+		return err
+	}
+	if err := checkTimes(m.History); err != nil {
+		return err
+	}
+	for month, points := range months(m.History) {
+		held, err := readBlock(bucket.Get(month))
+		if err != nil {
+			return fmt.Errorf("month %s: %w", month, err)
+		}
+		merged, conflicts := merge(held, points)
+		d.Points += len(points)
+		d.New += len(merged) - len(held)
+		d.Conflicts += conflicts
+		if err := bucket.Put(month, appendBlock(nil, merged)); err != nil {
+			return err
+		}
+	}
+	entry, err := describe(m.Pool, bucket)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(entry)
+	if err != nil {
+		return err
+	}
+	return bucket.Put(indexKey, text)
+}
+
+// note keeps the import in the list of imports.
+func (d *Import) note(tx *bolt.Tx) error {
+	imports, err := tx.CreateBucketIfNotExists(importsBucket)
+	if err != nil {
+		return err
+	}
+	number, err := imports.NextSequence()
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	return imports.Put(fmt.Appendf(nil, "%012d", number), text)
+}
+
+// describe makes a pool's entry of all its points.
+func describe(pool market.Pool, bucket *bolt.Bucket) (Entry, error) {
+	e := Entry{Pool: pool}
+	err := eachPoint(bucket, func(p market.PricePoint) {
+		switch {
+		case e.Points == 0:
+			e.First = p.At
+		case p.At.Sub(e.Last) > e.LongestGap:
+			e.LongestGap, e.GapFrom = p.At.Sub(e.Last), e.Last
+		}
+		e.Points, e.Last = e.Points+1, p.At
+	})
+	return e, err
+}
+
+func eachPoint(bucket *bolt.Bucket, f func(market.PricePoint)) error {
+	return bucket.ForEach(func(key, value []byte) error {
+		if string(key) == string(indexKey) {
+			return nil
+		}
+		points, err := readBlock(value)
+		if err != nil {
+			return fmt.Errorf("month %s: %w", key, err)
+		}
+		for _, p := range points {
+			f(p)
+		}
+		return nil
+	})
+}
+
+// Entries lists the pools, sorted.
+func (s *Store) Entries() ([]Entry, error) {
+	var entries []Entry
+	err := s.view(pricesBucket, func(prices *bolt.Bucket) error {
+		return prices.ForEachBucket(func(name []byte) error {
+			var e Entry
+			if err := json.Unmarshal(prices.Bucket(name).Get(indexKey), &e); err != nil {
+				return fmt.Errorf("index of %s: %w", name, err)
+			}
+			entries = append(entries, e)
+			return nil
+		})
+	})
+	slices.SortFunc(entries, func(a, b Entry) int { return a.Pool.Compare(b.Pool) })
+	return entries, err
+}
+
+// Imports lists the imports, the oldest first.
+func (s *Store) Imports() ([]Import, error) {
+	var list []Import
+	err := s.view(importsBucket, func(imports *bolt.Bucket) error {
+		return imports.ForEach(func(key, value []byte) error {
+			var d Import
+			if err := json.Unmarshal(value, &d); err != nil {
+				return fmt.Errorf("import %s: %w", key, err)
+			}
+			list = append(list, d)
+			return nil
+		})
+	})
+	return list, err
+}
+
+// History gives the prices of a pool; nil, which knows no price, when the store has none of it.
+func (s *Store) History(pool market.Pool) (*market.History, error) {
+	var points []market.PricePoint
+	err := s.view(pricesBucket, func(prices *bolt.Bucket) error {
+		bucket := prices.Bucket([]byte(pool.String()))
+		if bucket == nil {
+			return nil
+		}
+		err := eachPoint(bucket, func(p market.PricePoint) { points = append(points, p) })
+		if err != nil {
+			return fmt.Errorf("%s: %w", pool, err)
+		}
+		return nil
+	})
+	if err != nil || points == nil {
+		return nil, err
+	}
+	return market.NewHistory(points), nil
+}
+
+// Trace gives the prices of all pools that want says yes to, as if they had been read from one file.
+func (s *Store) Trace(want func(market.Pool) bool) (*trace.Trace, error) {
+	entries, err := s.Entries()
+	if err != nil {
+		return nil, err
+	}
+	t := &trace.Trace{}
+	for _, e := range entries {
+		if !want(e.Pool) {
+			continue
+		}
+		h, err := s.History(e.Pool)
+		if err != nil {
+			return nil, err
+		}
+		t.Markets = append(t.Markets, trace.Market{Pool: e.Pool, History: h})
+		t.Summary.Include(e.Points, e.First, e.Last)
+	}
+	return t, nil
+}
+
+// view reads a bucket; one that does not exist yet is empty.
+func (s *Store) view(name []byte, f func(*bolt.Bucket) error) error {
+	err := s.db.View(func(tx *bolt.Tx) error {
+		if bucket := tx.Bucket(name); bucket != nil {
+			return f(bucket)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("reading the price store %s: %w", s.path, err)
+	}
+	return nil
+}
