@@ -10,6 +10,7 @@
 package store
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -95,13 +96,15 @@ func open(path string, o *bolt.Options) (*Store, error) {
 	return &Store{path: path, db: db}, nil
 }
 
-// IsStore says whether the first bytes of a file, 20 at least, are those of a store.
+// HeadLength is how many bytes of a file IsStore wants to see.
+const HeadLength = magicOffset + 4
+
+// IsStore says whether a file that begins so is a store.
 func IsStore(head []byte) bool {
-	if len(head) < magicOffset+4 {
+	if len(head) < HeadLength {
 		return false
 	}
-	magic := uint32(head[magicOffset]) | uint32(head[magicOffset+1])<<8 | uint32(head[magicOffset+2])<<16 | uint32(head[magicOffset+3])<<24
-	return magic == boltMagic
+	return binary.NativeEndian.Uint32(head[magicOffset:]) == boltMagic
 }
 
 // Close closes the file.

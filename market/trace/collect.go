@@ -3,7 +3,9 @@ package trace
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,6 +18,7 @@ type Summary struct {
 	Kept          int       // price points in the markets
 	OtherProducts int       // rows of other products, not read
 	Duplicates    int       // rows that repeat an earlier row exactly, dropped
+	Rounded       int       // prices with more than nine decimals, rounded to that
 	Conflicts     []RowNote // rows that give another price for the same market and instant; the last one holds
 	Absurd        []RowNote // prices of 0, below 0 or above Options.MaxPrice, left out
 	Gaps          []Gap     // silences longer than Options.MaxGap
@@ -49,7 +52,7 @@ type Gap struct {
 
 // Clean says whether nothing was left out, doubtful or missing.
 func (s *Summary) Clean() bool {
-	return s.Duplicates == 0 && len(s.Conflicts) == 0 && len(s.Absurd) == 0 && len(s.Gaps) == 0
+	return s.Duplicates == 0 && s.Rounded == 0 && len(s.Conflicts) == 0 && len(s.Absurd) == 0 && len(s.Gaps) == 0
 }
 
 // String gives one line for people.
@@ -62,6 +65,7 @@ func (s *Summary) String() string {
 	}{
 		{s.OtherProducts, "of other products"},
 		{s.Duplicates, "duplicate"},
+		{s.Rounded, "rounded to nine decimals"},
 		{len(s.Conflicts), "contradicting an earlier row"},
 		{len(s.Absurd), "with an absurd price"},
 		{len(s.Gaps), "gaps"},
@@ -115,7 +119,7 @@ func (c *collector) tryAdd(r row) error {
 	if year := at.Year(); year < 1970 || year > 9999 {
 		return fmt.Errorf("timestamp %q: want a year from 1970 to 9999", r.timestamp)
 	}
-	price, err := market.ParseUSD(r.price)
+	price, rounded, err := parsePrice(r.price)
 	if err != nil {
 		return fmt.Errorf("price: %w", err)
 	}
@@ -134,10 +138,32 @@ func (c *collector) tryAdd(r row) error {
 		c.summary.Absurd = append(c.summary.Absurd, RowNote{r.line, s.pool, at, price})
 		return nil
 	}
+	if rounded {
+		c.summary.Rounded++
+	}
 	s.points = append(s.points, market.PricePoint{At: at, Price: price})
 	s.lines = append(s.lines, r.line)
 	return nil
 }
+
+// parsePrice reads an amount, and rounds one with more decimals than billionths, which EC2 never gave: collectors that
+// kept prices in binary fractions wrote 1.4249999999999998 for 1.425.
+func parsePrice(text string) (price market.USD, rounded bool, err error) {
+	point := strings.IndexByte(text, '.')
+	if point < 0 || len(text)-point-1 <= decimals {
+		price, err = market.ParseUSD(text)
+		return price, false, err
+	}
+	amount, err := strconv.ParseFloat(text, 64)
+	if err != nil || strings.ContainsAny(text, "eExXpP_+nN") || math.Abs(amount) > 1e6 {
+		price, err = market.ParseUSD(text) // for its error
+		return price, false, err
+	}
+	return market.USD(math.Round(amount * float64(market.Dollar))), true, nil
+}
+
+// decimals is how many an USD holds.
+const decimals = 9
 
 func (c *collector) series(zone, kind string) (*series, error) {
 	key := marketKey{zone, kind}

@@ -75,6 +75,32 @@ func (t *Trace) History(pool market.Pool) *market.History {
 	return t.Markets[i].History
 }
 
+// Merge puts traces together. Where they contradict each other, the last one holds; that and the rest of their summaries
+// is for Read to tell.
+func Merge(traces ...*Trace) *Trace {
+	if len(traces) == 1 {
+		return traces[0]
+	}
+	points := map[market.Pool][]market.PricePoint{}
+	for _, t := range traces {
+		for _, m := range t.Markets {
+			last, _ := m.History.Last()
+			points[m.Pool] = append(points[m.Pool], m.History.Points(time.Time{}, last.At)...)
+		}
+	}
+	merged := &Trace{}
+	for pool, of := range points {
+		merged.Markets = append(merged.Markets, Market{Pool: pool, History: market.NewHistory(of)})
+	}
+	slices.SortFunc(merged.Markets, func(a, b Market) int { return a.Pool.Compare(b.Pool) })
+	for _, m := range merged.Markets {
+		first, _ := m.History.First()
+		last, _ := m.History.Last()
+		merged.Summary.Include(m.History.Len(), first.At, last.At)
+	}
+	return merged
+}
+
 // Read reads a price history. Form and compression are told by the first bytes.
 func Read(r io.Reader, o Options) (*Trace, error) {
 	plain, closePlain, err := decompress(r)

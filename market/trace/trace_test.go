@@ -267,3 +267,28 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+func TestMerge(t *testing.T) {
+	a := read(t, csvHeader+"2014-02-16T05:00:00Z,us-west-1a,c3.xlarge,Linux/UNIX,1\n2014-02-16T06:00:00Z,us-west-1a,c3.xlarge,Linux/UNIX,2\n", Options{})
+	b := read(t, csvHeader+"2014-02-16T06:00:00Z,us-west-1a,c3.xlarge,Linux/UNIX,3\n2014-02-16T04:00:00Z,us-west-1a,c3.large,Linux/UNIX,4\n", Options{})
+	got := Merge(a, b)
+	if len(got.Markets) != 2 || got.Markets[0].Pool != c3("large") || got.Summary.Kept != 3 || !got.Summary.First.Equal(utc("2014-02-16T04:00:00Z")) {
+		t.Errorf("%+v", got)
+	}
+	if price, _ := got.History(c3("xlarge")).At(utc("2014-02-16T07:00:00Z")); price != 3*market.Dollar {
+		t.Errorf("the last trace must hold: %s", price)
+	}
+}
+
+// TestRounded: binary fractions in decimal are what they were meant to be, and are counted.
+func TestRounded(t *testing.T) {
+	got := read(t, csvHeader+"2014-02-16T05:00:00Z,us-west-1a,c3.xlarge,Linux/UNIX,1.4249999999999998\n", Options{})
+	if price, _ := got.History(c3("xlarge")).At(utc("2014-02-16T07:00:00Z")); price != 1_425_000_000 || got.Summary.Rounded != 1 {
+		t.Errorf("%s, %+v", price, got.Summary)
+	}
+	for _, price := range []string{"1e-0000000000001", "0x1.000000000000p4", "1.0000000000.0", "-.0000000000000001x", "nan.0000000000"} {
+		if _, err := Read(strings.NewReader(csvHeader+"2014-02-16T05:00:00Z,us-west-1a,c3.xlarge,Linux/UNIX,"+price+"\n"), Options{}); err == nil {
+			t.Errorf("%q is read", price)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package ec2
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -71,15 +72,66 @@ func (c *Cloud) zonePrices(ctx context.Context, zone string, pools []market.Pool
 		}
 		for _, entry := range page.SpotPriceHistory {
 			pool, ok := wanted[entry.InstanceType]
-			if !ok || aws.ToString(entry.AvailabilityZone) != zone || entry.Timestamp == nil {
+			if !ok || aws.ToString(entry.AvailabilityZone) != zone {
 				continue
 			}
-			price, err := market.ParseUSD(aws.ToString(entry.SpotPrice))
+			point, err := pricePoint(entry)
 			if err != nil {
 				return fmt.Errorf("%s: %s: %w", doing, entry.InstanceType, err)
 			}
-			prices[pool] = append(prices[pool], market.PricePoint{At: entry.Timestamp.UTC(), Price: price})
+			prices[pool] = append(prices[pool], point)
 		}
 	}
 	return nil
+}
+
+// PriceQuery says which spot prices are wanted. EC2 keeps those of the last 90 days.
+type PriceQuery struct {
+	Types, Zones []string // none = all of the region
+	Since        time.Time
+}
+
+// PriceHistory gives the spot prices of a region until now, each pool's in time order. EC2 answers in pages: progress
+// is told the number of prices after each.
+func (c *Cloud) PriceHistory(ctx context.Context, q PriceQuery, progress func(prices int)) (map[market.Pool][]market.PricePoint, error) {
+	doing := "asking for spot prices in " + c.config.Region
+	input := &ec2.DescribeSpotPriceHistoryInput{
+		ProductDescriptions: []string{product}, StartTime: &q.Since, MaxResults: aws.Int32(pageSize),
+	}
+	for _, name := range q.Types {
+		input.InstanceTypes = append(input.InstanceTypes, types.InstanceType(name))
+	}
+	if len(q.Zones) > 0 {
+		input.Filters = []types.Filter{{Name: aws.String("availability-zone"), Values: q.Zones}}
+	}
+	prices, count := map[market.Pool][]market.PricePoint{}, 0
+	for pages := ec2.NewDescribeSpotPriceHistoryPaginator(c.api, input); pages.HasMorePages(); {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, failure(ctx, doing, err)
+		}
+		for _, entry := range page.SpotPriceHistory {
+			pool := market.Pool{Provider: Provider, Region: c.config.Region, Zone: aws.ToString(entry.AvailabilityZone),
+				Type: string(entry.InstanceType), Class: market.Spot}
+			point, err := pricePoint(entry)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %s: %w", doing, entry.InstanceType, err)
+			}
+			prices[pool] = append(prices[pool], point)
+		}
+		count += len(page.SpotPriceHistory)
+		progress(count)
+	}
+	for _, points := range prices {
+		slices.SortStableFunc(points, func(a, b market.PricePoint) int { return a.At.Compare(b.At) })
+	}
+	return prices, nil
+}
+
+func pricePoint(entry types.SpotPrice) (market.PricePoint, error) {
+	if entry.Timestamp == nil {
+		return market.PricePoint{}, errors.New("a price without time")
+	}
+	price, err := market.ParseUSD(aws.ToString(entry.SpotPrice))
+	return market.PricePoint{At: entry.Timestamp.UTC(), Price: price}, err
 }

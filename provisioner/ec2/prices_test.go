@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/provisioner/ec2"
 )
 
 // priceAnswer takes quadruples of type, zone, price and time.
@@ -64,6 +66,46 @@ func TestSpotPrices(t *testing.T) {
 		StartTime=2014-03-01T10:00:00Z`
 	wantForm(t, s.recorded()[0], first)
 	wantForm(t, s.recorded()[1], first+"\nNextToken=more")
+}
+
+// TestPriceHistory: all pools of a region, over several pages.
+func TestPriceHistory(t *testing.T) {
+	s := newServer(t, func(form url.Values) (int, string) {
+		if form.Get("NextToken") == "" {
+			return http.StatusOK, priceAnswer("more",
+				"c3.large", "us-west-1b", "0.032400", "2014-03-01T11:30:00.000Z",
+				"c3.large", "us-west-1a", "0.128", "2014-03-01T11:10:00.000Z")
+		}
+		return http.StatusOK, priceAnswer("", "c3.large", "us-west-1b", "0.030000", "2014-03-01T09:59:59.000Z")
+	})
+	since := time.Date(2014, 3, 1, 10, 0, 0, 0, time.UTC)
+	var told []int
+	got, err := s.cloud().PriceHistory(t.Context(),
+		ec2.PriceQuery{Types: []string{"c3.large"}, Zones: []string{"us-west-1a", "us-west-1b"}, Since: since},
+		func(prices int) { told = append(told, prices) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := spotPool(), spotPool()
+	b.Zone = "us-west-1b"
+	want := map[market.Pool][]market.PricePoint{
+		a: {{At: since.Add(70 * time.Minute), Price: 128_000_000}},
+		b: {{At: since.Add(-time.Second), Price: 30_000_000}, {At: since.Add(90 * time.Minute), Price: 32_400_000}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" || !slices.Equal(told, []int{2, 3}) {
+		t.Errorf("told %v; prices (-want +got):\n%s", told, diff)
+	}
+	wantForm(t, s.recorded()[1], `
+		Action=DescribeSpotPriceHistory
+		Version=2016-11-15
+		Filter.1.Name=availability-zone
+		Filter.1.Value.1=us-west-1a
+		Filter.1.Value.2=us-west-1b
+		InstanceType.1=c3.large
+		MaxResults=1000
+		NextToken=more
+		ProductDescription.1=Linux/UNIX
+		StartTime=2014-03-01T10:00:00Z`)
 }
 
 func TestSpotPricesRefuses(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/planner"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/market/store"
 	"github.com/tierml/tierml/market/trace"
 )
 
@@ -26,27 +27,53 @@ type Market struct {
 // Load reads the files of a job. A file that cannot be understood is reported as config.Faults.
 func Load(job *config.Job) (*Market, error) {
 	m := &Market{}
-	err := read(job.Local.Prices, func(r io.Reader) (err error) {
-		m.Trace, err = trace.Read(r, trace.Options{})
-		return err
-	})
-	if err != nil {
+	var err error
+	if m.Trace, err = ReadPrices(job.Local.Prices); err != nil {
 		return nil, job.Fault("local.prices", fmt.Sprintf("%s: %v", job.Local.Prices, err),
-			"name a price history: CSV with the columns timestamp, zone, instance_type, product, price, or the JSON of `aws ec2 describe-spot-price-history`")
+			"name a price history: CSV with the columns timestamp, zone, instance_type, product, price, the JSON of `aws ec2 describe-spot-price-history`, or a price store of `tierml prices`")
 	}
-	err = read(job.Local.Catalog, func(r io.Reader) error {
-		plain, err := gunzip(r)
-		if err != nil {
-			return err
-		}
-		m.Catalog, err = market.ReadCatalog(plain)
-		return err
-	})
-	if err != nil {
+	if m.Catalog, err = ReadCatalog(job.Local.Catalog); err != nil {
 		return nil, job.Fault("local.catalog", fmt.Sprintf("%s: %v", job.Local.Catalog, err),
 			"name a CSV file with the columns region, instance_type, vcpu, memory_gib, linux_ondemand_usd_hour")
 	}
 	return m, nil
+}
+
+// ReadPrices reads a price-history file, or all pools of a price store.
+func ReadPrices(path string) (*trace.Trace, error) {
+	var t *trace.Trace
+	isStore := false
+	err := read(path, func(r io.Reader) (err error) {
+		file := bufio.NewReader(r)
+		head, _ := file.Peek(store.HeadLength)
+		if isStore = store.IsStore(head); isStore {
+			return nil
+		}
+		t, err = trace.Read(file, trace.Options{})
+		return err
+	})
+	if err != nil || !isStore {
+		return t, err
+	}
+	s, err := store.OpenReadOnly(path)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	return s.Trace(func(market.Pool) bool { return true })
+}
+
+// ReadCatalog reads a file of machine types and on-demand prices, plain or compressed with gzip.
+func ReadCatalog(path string) (c *market.Catalog, err error) {
+	err = read(path, func(r io.Reader) error {
+		plain, err := gunzip(r)
+		if err != nil {
+			return err
+		}
+		c, err = market.ReadCatalog(plain)
+		return err
+	})
+	return c, err
 }
 
 func read(path string, f func(io.Reader) error) error {

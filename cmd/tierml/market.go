@@ -1,0 +1,212 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/guptarohit/asciigraph"
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/internal/planner/local"
+	"github.com/tierml/tierml/internal/quote"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/market/advisor"
+	"github.com/tierml/tierml/market/store"
+	"github.com/tierml/tierml/market/trace"
+)
+
+type marketOptions struct {
+	traces                 []string
+	catalog, advisor       string
+	bid, at, hours, format string
+	chart                  bool
+	selection
+}
+
+func newMarketCommand() *cobra.Command {
+	var o marketOptions
+	cmd := &cobra.Command{
+		Use:   "market",
+		Short: "Show what each pool costs now and how long its machines can be expected to stay",
+		Long: `Market prints, for each pool, the price, what it saves against on demand, the price per vCPU, the mean time until the
+price exceeds the bid (MTTF), and the probability of that within an hour and within the job: given the present price,
+and from prices before now only. "-" is unknown; ">" before an MTTF says that no crossing was seen in so much time.
+These figures tell of markets where the bid decides (EC2 until the end of 2017). Since, capacity decides and prices say
+little: --advisor adds the provider's own word, the share of machines interrupted in a month.
+
+Prices come from the price store (see ` + "`tierml prices`" + `) or from the files that --trace names. "Now" is the last price that
+is known, or --at.`,
+		Example: `  tierml market --catalog catalog.csv --zones us-east-1a
+  tierml market --trace prices.csv.gz --catalog catalog.csv --at 2016-03-10T12:00:00Z --hours 8 -o wide
+  tierml market --trace prices.csv.gz --catalog catalog.csv --types c3.xlarge --chart`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.show(cmd) },
+	}
+	o.addTo(cmd)
+	f := cmd.Flags()
+	f.StringSliceVar(&o.traces, "trace", nil, "price history `files`, in place of the price store")
+	f.String("store", "", "price store `file`")
+	f.StringVar(&o.catalog, "catalog", "", "`file` of machine types and on-demand prices; without it, what needs them is unknown")
+	f.StringVar(&o.advisor, "advisor", "", "`file` of Amazon's Spot Instance Advisor (spot-advisor-data.json)")
+	f.StringVar(&o.bid, "bid", "on-demand", "what is bid: on-demand, a share of it such as 50%, or dollars per hour such as 0.2")
+	f.StringVar(&o.at, "at", "", "look at the market as of this `time`; default: the last price known")
+	f.StringVar(&o.hours, "hours", "", "length of the job in `hours`, for IN JOB")
+	f.BoolVar(&o.chart, "chart", false, "draw the price of each pool over the week before")
+	f.StringVarP(&o.format, "output", "o", "table", "output format: table, wide, json or csv")
+	return cmd
+}
+
+func (o marketOptions) show(cmd *cobra.Command) error {
+	write, ok := map[string]func(io.Writer, []quote.Quote) error{
+		"table": func(w io.Writer, q []quote.Quote) error { return quote.WriteTable(w, q, false) },
+		"wide":  func(w io.Writer, q []quote.Quote) error { return quote.WriteTable(w, q, true) },
+		"json":  quote.WriteJSON, "csv": quote.WriteCSV,
+	}[o.format]
+	if !ok {
+		return usageError{fmt.Errorf("output format %q does not exist; write -o table, -o wide, -o json or -o csv", o.format)}
+	}
+	query, err := o.query()
+	if err != nil {
+		return err
+	}
+	t, where, err := o.prices(cmd)
+	if err != nil {
+		return err
+	}
+	markets, pools := []trace.Market{}, []market.Pool{}
+	for _, m := range t.Markets {
+		pools = append(pools, m.Pool)
+		if o.has(m.Pool) {
+			markets = append(markets, m)
+		}
+	}
+	if len(markets) == 0 {
+		return o.nothing(where, pools)
+	}
+	if query.At.IsZero() {
+		query.At = t.Summary.Last
+	}
+	quotes := quote.Make(markets, query)
+	out := cmd.OutOrStdout()
+	if o.format == "table" || o.format == "wide" {
+		fmt.Fprintf(out, "Spot market of %s as of %s UTC; bid: %s\n\n", where, query.At.UTC().Format("2006-01-02 15:04:05"), o.bid)
+	}
+	if err := write(out, quotes); err != nil {
+		return fmt.Errorf("printing the market: %w", err)
+	}
+	if o.chart && (o.format == "table" || o.format == "wide") {
+		return drawCharts(out, quotes, query.At)
+	}
+	return nil
+}
+
+// query reads what the flags say, and the files beside the prices.
+func (o marketOptions) query() (q quote.Query, err error) {
+	if q.Bid, err = parseBid(o.bid); err != nil {
+		return q, usageError{err}
+	}
+	if o.at != "" {
+		if q.At, err = time.Parse(time.RFC3339, o.at); err != nil {
+			return q, usageError{fmt.Errorf("--at %q: write a time such as 2016-03-10T12:00:00Z", o.at)}
+		}
+	}
+	if o.hours != "" {
+		hours, err := strconv.ParseFloat(o.hours, 64)
+		if err != nil || !(hours > 0) || hours > 10000 {
+			return q, usageError{fmt.Errorf("--hours %q: write a number above 0, such as 8", o.hours)}
+		}
+		q.Horizon = time.Duration(hours * float64(time.Hour))
+	}
+	if o.catalog != "" {
+		if q.Catalog, err = local.ReadCatalog(o.catalog); err != nil {
+			return q, fmt.Errorf("%s: %w", o.catalog, err)
+		}
+	}
+	if o.advisor != "" {
+		f, err := os.Open(o.advisor)
+		if err != nil {
+			return q, fmt.Errorf("reading the spot advisor: %w", err)
+		}
+		defer f.Close()
+		if q.Advisor, err = advisor.Read(f); err != nil {
+			return q, fmt.Errorf("%s: %w", o.advisor, err)
+		}
+	}
+	return q, nil
+}
+
+// prices reads the files of --trace, or the store.
+func (o marketOptions) prices(cmd *cobra.Command) (t *trace.Trace, where string, err error) {
+	if len(o.traces) == 0 {
+		err = withStore(cmd, func(s *store.Store, path string) (err error) {
+			where = filepath.Base(path)
+			t, err = s.Trace(func(market.Pool) bool { return true })
+			return err
+		})
+		return t, where, err
+	}
+	all := make([]*trace.Trace, 0, len(o.traces))
+	var names []string
+	for _, file := range o.traces {
+		one, err := local.ReadPrices(file)
+		if err != nil {
+			return nil, "", fmt.Errorf("%s: %w", file, err)
+		}
+		all, names = append(all, one), append(names, filepath.Base(file))
+	}
+	return trace.Merge(all...), strings.Join(names, ", "), nil
+}
+
+// parseBid reads "on-demand", a share of it, or an amount.
+func parseBid(text string) (quote.Bid, error) {
+	if text == "on-demand" {
+		return quote.Bid{Share: 1}, nil
+	}
+	if share, ok := strings.CutSuffix(text, "%"); ok {
+		amount, err := market.ParseUSD(share)
+		if err == nil && amount > 0 {
+			return quote.Bid{Share: float64(amount) / float64(100*market.Dollar)}, nil
+		}
+	} else if amount, err := market.ParseUSD(strings.TrimPrefix(text, "$")); err == nil && amount > 0 {
+		return quote.Bid{Amount: amount}, nil
+	}
+	return quote.Bid{}, fmt.Errorf("--bid %q: write on-demand, a share of it such as 50%%, or dollars per hour such as 0.2", text)
+}
+
+// drawCharts draws the hourly mean of each pool's price over the week before, with the on-demand price as a second
+// line where it is known.
+func drawCharts(out io.Writer, quotes []quote.Quote, at time.Time) error {
+	const steps = 70
+	step := 7 * 24 * time.Hour / steps
+	for _, q := range quotes {
+		var series []float64
+		for i := range steps {
+			from := at.Add(-time.Duration(steps-i) * step)
+			if mean, known := q.History.Mean(from, from.Add(step)); known {
+				series = append(series, float64(mean)/float64(market.Dollar))
+			}
+		}
+		if len(series) == 0 {
+			continue
+		}
+		lines := [][]float64{series}
+		caption := fmt.Sprintf("%s %s, $ per hour, %s to %s", q.Pool.Zone, q.Pool.Type,
+			at.Add(-time.Duration(len(series))*step).UTC().Format("2006-01-02"), at.UTC().Format("2006-01-02 15:04"))
+		if q.OnDemand != nil && slices.Max(series) > float64(*q.OnDemand)/float64(market.Dollar)/2 {
+			lines = append(lines, slices.Repeat([]float64{float64(*q.OnDemand) / float64(market.Dollar)}, len(series)))
+			caption += "; level: on demand"
+		}
+		_, err := fmt.Fprintf(out, "\n%s\n", asciigraph.PlotMany(lines, asciigraph.Height(8), asciigraph.Precision(4), asciigraph.Caption(caption)))
+		if err != nil {
+			return errors.Join(errors.New("drawing the chart"), err)
+		}
+	}
+	return nil
+}

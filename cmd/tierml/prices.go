@@ -1,0 +1,442 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/market/store"
+	"github.com/tierml/tierml/market/trace"
+	"github.com/tierml/tierml/provisioner/ec2"
+)
+
+// storeVariable names the price store when no flag does.
+const storeVariable = "TIERML_PRICES"
+
+func newPricesCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "prices",
+		Short: "Keep spot-price history: import files, fetch it from EC2, show and export it",
+		Long: `Prices keeps the history of spot prices in one file, the price store, from which ` + "`tierml market`" + ` and --trace
+of ` + "`tierml dry-run`" + ` read. EC2 itself forgets after 90 days.
+
+The store is the file that --store names, or else the environment variable ` + storeVariable + `, or else
+tierml/prices.db in the user's data folder.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.PersistentFlags().String("store", "", "price store `file`")
+	cmd.AddCommand(newPricesExportCommand(), newPricesFetchCommand(), newPricesImportCommand(), newPricesShowCommand())
+	return cmd
+}
+
+// storePath is the price store of a command.
+func storePath(cmd *cobra.Command) (string, error) {
+	if path, _ := cmd.Flags().GetString("store"); path != "" {
+		return path, nil
+	}
+	if path := os.Getenv(storeVariable); path != "" {
+		return path, nil
+	}
+	folder := os.Getenv("XDG_DATA_HOME")
+	if folder == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", usageError{fmt.Errorf("no place for the price store: %w; name one with --store", err)}
+		}
+		folder = filepath.Join(home, ".local", "share")
+	}
+	return filepath.Join(folder, "tierml", "prices.db"), nil
+}
+
+// selection picks pools by type and zone.
+type selection struct{ types, zones []string }
+
+func (s *selection) addTo(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVar(&s.types, "types", nil, "only these machine `types`, such as c3.xlarge,c3.4xlarge; default all")
+	cmd.Flags().StringSliceVar(&s.zones, "zones", nil, "only these `zones`, such as us-east-1a; a region means all of its zones; default all")
+}
+
+func (s *selection) has(p market.Pool) bool {
+	return (len(s.types) == 0 || slices.Contains(s.types, p.Type)) &&
+		(len(s.zones) == 0 || slices.Contains(s.zones, p.Zone) || slices.Contains(s.zones, p.Region))
+}
+
+// nothing says that nothing was found, and what there is.
+func (s *selection) nothing(where string, all []market.Pool) error {
+	if len(all) == 0 {
+		return fmt.Errorf("%s holds no prices", where)
+	}
+	var some []string
+	for _, p := range all[:min(len(all), 5)] {
+		some = append(some, p.Zone+"/"+p.Type)
+	}
+	if len(all) > 5 {
+		some = append(some, fmt.Sprintf("and %d more", len(all)-5))
+	}
+	return fmt.Errorf("%s has no prices of --types %s --zones %s; it has %s", where, orAll(s.types), orAll(s.zones), strings.Join(some, ", "))
+}
+
+func orAll(names []string) string {
+	if len(names) == 0 {
+		return "(all)"
+	}
+	return strings.Join(names, ",")
+}
+
+func newPricesImportCommand() *cobra.Command {
+	var o trace.Options
+	cmd := &cobra.Command{
+		Use:   "import FILE...",
+		Short: "Add price-history files to the store",
+		Long: `Import reads price histories and adds them to the price store: CSV with the columns timestamp, zone, instance_type,
+product, price, or the JSON of ` + "`aws ec2 describe-spot-price-history`" + `, plain or compressed with gzip or Zstandard.
+
+What looks wrong is reported and not swallowed: rows that repeat or contradict others, absurd prices, silences longer than
+25 hours. A line that cannot be read ends the import of its file, of which nothing is kept then. Importing a file again
+changes nothing; where two files contradict each other the one imported last holds.`,
+		Example: `  tierml prices import prices-2016.csv.gz
+  aws ec2 describe-spot-price-history --start-time 2026-10-01 > october.json; tierml prices import october.json`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, files []string) error {
+			path, err := storePath(cmd)
+			if err != nil {
+				return err
+			}
+			return importPrices(path, files, o, time.Now(), cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().StringVar(&o.Product, "product", trace.LinuxUNIX, "the `product` whose prices are kept")
+	return cmd
+}
+
+func importPrices(path string, files []string, o trace.Options, now time.Time, out io.Writer) error {
+	s, err := store.Open(path)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	for _, file := range files {
+		t, err := readTrace(file, o)
+		if err != nil {
+			return err
+		}
+		done, err := s.Import(t.Markets, file, now)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "%s: %s\n", file, &t.Summary)
+		printNotes(out, &t.Summary)
+		printImport(out, done)
+	}
+	fmt.Fprintf(out, "The prices are in %s; `tierml prices show` lists them.\n", path)
+	return nil
+}
+
+func printImport(out io.Writer, done store.Import) {
+	fmt.Fprintf(out, "  %d pools, %d prices, %d of them new", done.Pools, done.Points, done.New)
+	if done.Conflicts > 0 {
+		fmt.Fprintf(out, "; %d replace another price of the same instant that the store had", done.Conflicts)
+	}
+	fmt.Fprintln(out)
+}
+
+// readTrace reads a price-history file.
+func readTrace(path string, o trace.Options) (*trace.Trace, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading prices: %w", err)
+	}
+	defer f.Close()
+	t, err := trace.Read(f, o)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return t, nil
+}
+
+// printNotes lists what a file's reader found doubtful, a few of each kind.
+func printNotes(out io.Writer, s *trace.Summary) {
+	const most = 3
+	list := func(what string, n int, line func(int) string) {
+		for i := range min(n, most) {
+			fmt.Fprintf(out, "  %s: %s\n", what, line(i))
+		}
+		if n > most {
+			fmt.Fprintf(out, "  %s: and %d more\n", what, n-most)
+		}
+	}
+	row := func(notes []trace.RowNote) func(int) string {
+		return func(i int) string {
+			n := notes[i]
+			return fmt.Sprintf("line %d: %s/%s at %s: $%s", n.Line, n.Pool.Zone, n.Pool.Type, n.At.Format(time.RFC3339), n.Price)
+		}
+	}
+	list("contradicts an earlier row", len(s.Conflicts), row(s.Conflicts))
+	list("absurd, left out", len(s.Absurd), row(s.Absurd))
+	list("no price for longer than usual", len(s.Gaps), func(i int) string {
+		g := s.Gaps[i]
+		return fmt.Sprintf("%s/%s from %s for %s", g.Pool.Zone, g.Pool.Type, g.From.Format(time.RFC3339), g.To.Sub(g.From).Round(time.Minute))
+	})
+}
+
+type fetchOptions struct {
+	region, endpoint string
+	since            string
+	selection
+}
+
+func newPricesFetchCommand() *cobra.Command {
+	var o fetchOptions
+	cmd := &cobra.Command{
+		Use:   "fetch",
+		Short: "Fetch spot prices from EC2 and add them to the store",
+		Long: `Fetch asks EC2 (DescribeSpotPriceHistory, which needs the permission ec2:DescribeSpotPriceHistory and costs nothing) for
+the Linux spot prices of a region, page by page, and adds them to the price store. EC2 keeps 90 days; run it by cron to
+keep more. Credentials and their profile are found as by the AWS command line.`,
+		Example: `  tierml prices fetch --region us-east-1 --types c5.xlarge,c5.4xlarge
+  tierml prices fetch --region us-east-1 --since 24h`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			path, err := storePath(cmd)
+			if err != nil {
+				return err
+			}
+			ctx, stop := untilInterrupted(cmd.Context())
+			defer stop()
+			return o.fetch(ctx, path, time.Now(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	o.addTo(cmd)
+	f := cmd.Flags()
+	f.StringVar(&o.region, "region", os.Getenv("AWS_REGION"), "EC2 `region`; default: AWS_REGION in the environment")
+	f.StringVar(&o.endpoint, "endpoint", "", "`address` that speaks EC2's protocol, such as a fake cloud's; default EC2's own")
+	f.StringVar(&o.since, "since", "90d", "how far back: a `time` such as 2026-10-01T00:00:00Z, or a length such as 24h or 30d")
+	return cmd
+}
+
+func (o fetchOptions) fetch(ctx context.Context, path string, now time.Time, out, errOut io.Writer) error {
+	if o.region == "" {
+		return usageError{errors.New("name the region, such as --region us-east-1")}
+	}
+	since, err := parseSince(o.since, now)
+	if err != nil {
+		return usageError{err}
+	}
+	cloud, err := ec2.New(ctx, ec2.Config{Region: o.region, Cluster: "prices", Endpoint: o.endpoint})
+	if err != nil {
+		return err
+	}
+	defer cloud.Close()
+	terminal := isTerminal(errOut)
+	prices, err := cloud.PriceHistory(ctx, ec2.PriceQuery{Types: o.types, Zones: o.zones, Since: since}, func(n int) {
+		if terminal {
+			fmt.Fprintf(errOut, "\r\x1b[K%d prices fetched", n)
+		}
+	})
+	if terminal {
+		fmt.Fprint(errOut, "\r\x1b[K")
+	}
+	if err != nil {
+		return err
+	}
+	if len(prices) == 0 {
+		return fmt.Errorf("EC2 knows no spot prices of --types %s --zones %s in %s since %s", orAll(o.types), orAll(o.zones), o.region, since.Format(time.RFC3339))
+	}
+	s, err := store.Open(path)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	done, err := s.Import(marketsOf(prices), "EC2 "+o.region, now)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "EC2 %s since %s:\n", o.region, since.UTC().Format(time.RFC3339))
+	printImport(out, done)
+	fmt.Fprintf(out, "The prices are in %s; `tierml prices show` lists them.\n", path)
+	return nil
+}
+
+func marketsOf(prices map[market.Pool][]market.PricePoint) []trace.Market {
+	markets := make([]trace.Market, 0, len(prices))
+	for pool, points := range prices {
+		markets = append(markets, trace.Market{Pool: pool, History: market.NewHistory(points)})
+	}
+	slices.SortFunc(markets, func(a, b trace.Market) int { return a.Pool.Compare(b.Pool) })
+	return markets
+}
+
+// parseSince reads a time, or a length before now.
+func parseSince(text string, now time.Time) (time.Time, error) {
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return at, nil
+	}
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.ParseFloat(days, 64); err == nil && n > 0 && n < 1e5 {
+			return now.Add(-time.Duration(n * float64(24*time.Hour))), nil
+		}
+	}
+	if length, err := time.ParseDuration(text); err == nil && length > 0 {
+		return now.Add(-length), nil
+	}
+	return time.Time{}, fmt.Errorf("--since %q: write a time such as 2026-10-01T00:00:00Z, or a length such as 24h or 30d", text)
+}
+
+func newPricesShowCommand() *cobra.Command {
+	var s selection
+	var format string
+	cmd := &cobra.Command{
+		Use:   "show",
+		Short: "List what the store holds",
+		Long:  "Show lists the pools of the price store with how many prices they have, from when to when, and their longest silence.",
+		Example: `  tierml prices show
+  tierml prices show --zones us-east-1 --types m4.4xlarge -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			write, ok := map[string]func(io.Writer, []store.Entry) error{
+				"table": writeEntriesTable, "json": writeEntriesJSON, "csv": writeEntriesCSV,
+			}[format]
+			if !ok {
+				return usageError{fmt.Errorf("output format %q does not exist; write -o table, -o json or -o csv", format)}
+			}
+			return withStore(cmd, func(st *store.Store, path string) error {
+				entries, err := chosenEntries(st, path, s)
+				if err != nil {
+					return err
+				}
+				return write(cmd.OutOrStdout(), entries)
+			})
+		},
+	}
+	s.addTo(cmd)
+	cmd.Flags().StringVarP(&format, "output", "o", "table", "output format: table, json or csv")
+	return cmd
+}
+
+func withStore(cmd *cobra.Command, f func(s *store.Store, path string) error) error {
+	path, err := storePath(cmd)
+	if err != nil {
+		return err
+	}
+	s, err := store.OpenReadOnly(path)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return f(s, path)
+}
+
+func chosenEntries(st *store.Store, path string, s selection) ([]store.Entry, error) {
+	all, err := st.Entries()
+	if err != nil {
+		return nil, err
+	}
+	var chosen []store.Entry
+	var pools []market.Pool
+	for _, e := range all {
+		pools = append(pools, e.Pool)
+		if s.has(e.Pool) {
+			chosen = append(chosen, e)
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, s.nothing("the price store "+path, pools)
+	}
+	return chosen, nil
+}
+
+func writeEntriesTable(w io.Writer, entries []store.Entry) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-14s %-13s %8s  %-16s  %-16s %6s\n", "ZONE", "TYPE", "PRICES", "FROM", "TO", "GAP")
+	const form = "2006-01-02 15:04"
+	total := 0
+	for _, e := range entries {
+		total += e.Points
+		fmt.Fprintf(&b, "%-14s %-13s %8d  %-16s  %-16s %6s\n", e.Pool.Zone, e.Pool.Type, e.Points, e.First.UTC().Format(form),
+			e.Last.UTC().Format(form), hours(e.LongestGap))
+	}
+	fmt.Fprintf(&b, "%d pools, %d prices\nGAP: the longest time between two prices; EC2 repeats an unchanged one daily.\n", len(entries), total)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func hours(d time.Duration) string { return fmt.Sprintf("%.1fh", d.Hours()) }
+
+func writeEntriesJSON(w io.Writer, entries []store.Entry) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(entries)
+}
+
+func writeEntriesCSV(w io.Writer, entries []store.Entry) error {
+	c := csv.NewWriter(w)
+	_ = c.Write([]string{"pool", "prices", "first", "last", "longest_gap_seconds", "gap_from"})
+	for _, e := range entries {
+		_ = c.Write([]string{e.Pool.String(), strconv.Itoa(e.Points), e.First.Format(time.RFC3339), e.Last.Format(time.RFC3339),
+			strconv.FormatFloat(e.LongestGap.Seconds(), 'f', -1, 64), e.GapFrom.Format(time.RFC3339)})
+	}
+	c.Flush() // keeps the first error
+	return c.Error()
+}
+
+func newPricesExportCommand() *cobra.Command {
+	var s selection
+	var file string
+	cmd := &cobra.Command{
+		Use:     "export",
+		Short:   "Write prices of the store as CSV",
+		Long:    "Export writes prices in the CSV form that `tierml prices import` and --trace read: columns timestamp, zone, instance_type, product, price.",
+		Example: `  tierml prices export --zones us-east-1a --types c3.xlarge,c3.4xlarge --file prices.csv`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return withStore(cmd, func(st *store.Store, path string) error {
+				if _, err := chosenEntries(st, path, s); err != nil {
+					return err
+				}
+				t, err := st.Trace(s.has)
+				if err != nil {
+					return err
+				}
+				if file == "" {
+					return trace.Write(cmd.OutOrStdout(), trace.LinuxUNIX, t.Markets)
+				}
+				return writeTraceFile(file, t.Markets)
+			})
+		},
+	}
+	s.addTo(cmd)
+	cmd.Flags().StringVar(&file, "file", "", "write to this `file`; default: standard output")
+	return cmd
+}
+
+// writeTraceFile leaves no half-written file behind.
+func writeTraceFile(path string, markets []trace.Market) (err error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("exporting prices: %w", err)
+	}
+	defer func() {
+		if err = errors.Join(err, f.Close()); err != nil {
+			os.Remove(path)
+		}
+	}()
+	w := bufio.NewWriter(f)
+	if err := trace.Write(w, trace.LinuxUNIX, markets); err != nil {
+		return err
+	}
+	return w.Flush()
+}
