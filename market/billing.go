@@ -54,6 +54,18 @@ type Terms struct {
 	FreeWithin time.Duration
 	// PayBid: spot machines cost their bid in place of the price.
 	PayBid bool
+	// Notice is how long before it takes a machine back the provider says so. No provider promises that it does.
+	Notice time.Duration
+	// MaxLife is when the provider takes every spot machine back at the latest; 0 = it has no such limit.
+	MaxLife time.Duration
+	// Refusals are the codes by which the provider says that it sells no spot machine, with what each means.
+	Refusals []Refusal
 	// MaxBid is the highest bid that the provider takes, in multiples of the on-demand price; 0 = bids have no meaning.
 	MaxBid int
+}
+
+// Refusal is a provider's word for why it does not sell.
+type Refusal struct {
+	Code  string
+	Means string
 }

@@ -8,12 +8,39 @@ import (
 	"time"
 )
 
-// The rule books, in the order in which Rules names them. Others of their kind (GCE's) join this list.
+// The rule books, in the order in which Rules names them.
 var ruleBooks = []RuleBook{
 	wholeHours{name: "ec2-2017"},
-	perSecond{name: "ec2-now"},
+	perSecond{name: "ec2-now", freeWithin: time.Hour, freeNote: "interrupted in its first hour", notice: 2 * time.Minute,
+		refusals: ec2Refusals},
 	wholeHours{name: "ec2-pay-bid", payBid: true},
+	perSecond{name: "gce-spot", freeWithin: time.Minute, freeNote: "preempted in its first minute", notice: 30 * time.Second,
+		refusals: gceRefusals},
+	perSecond{name: "gce-preemptible", freeWithin: time.Minute, freeNote: "preempted in its first minute", notice: 30 * time.Second,
+		maxLife: 24 * time.Hour, refusals: gceRefusals},
 }
+
+// Codes of the EC2 API reference, "Error codes", and of the EC2 User Guide of the time, "Spot request status".
+var (
+	ec2Refusals = []Refusal{
+		{"InsufficientInstanceCapacity", "no capacity in the zone"},
+		{"SpotMaxPriceTooLow", "the price is above the bid"},
+		{"MaxSpotInstanceCountExceeded", "the account's limit on spot machines"},
+		{"UnfulfillableCapacity", "no capacity in the zone"},
+	}
+	bidRefusals = []Refusal{
+		{"capacity-not-available", "no capacity in the zone"},
+		{"capacity-oversubscribed", "others bid more, or as much and earlier"},
+		{"price-too-low", "the price is above the bid"},
+		{"MaxSpotInstanceCountExceeded", "the account's limit on spot machines"},
+	}
+	// Codes of Compute Engine's documentation, "Troubleshooting resource availability errors".
+	gceRefusals = []Refusal{
+		{"ZONE_RESOURCE_POOL_EXHAUSTED", "no capacity in the zone"},
+		{"ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS", "no capacity in the zone"},
+		{"QUOTA_EXCEEDED", "the project's limit"},
+	}
+)
 
 // Rules gives the rule book of that name:
 //
@@ -23,6 +50,9 @@ var ruleBooks = []RuleBook{
 //   - ec2-pay-bid: the same, but spot hours cost the bid: the what-if that TierML (CMU-PDL-16-102) looks at.
 //   - ec2-now: EC2 since. Per second at the price in force in each, with 60 seconds at least; a spot machine
 //     that EC2 takes back before it has run for an hour is free.
+//   - gce-spot: Google Compute Engine's Spot VMs. Per second at the price in force in each, with 60 seconds at
+//     least; one that is preempted in its first minute is free.
+//   - gce-preemptible: the same, and no machine lives longer than 24 hours.
 //
 // In all of them a spot machine never costs more than its bid. Every line's amount is its rate for the time
 // from From to To (rounded half up to the billionth, see USD.PerHour), or nothing when it is Free.
@@ -64,7 +94,7 @@ func (b wholeHours) Name() string { return b.name }
 
 // Terms: EC2 took bids of up to ten times the on-demand price.
 func (b wholeHours) Terms() Terms {
-	return Terms{Increment: time.Hour, FreeIncrement: true, PayBid: b.payBid, MaxBid: 10}
+	return Terms{Increment: time.Hour, FreeIncrement: true, PayBid: b.payBid, MaxBid: 10, Notice: 2 * time.Minute, Refusals: bidRefusals}
 }
 
 // Charges gives one line per hour. An hour is due when it begins; that a machine was taken back in it only
@@ -121,16 +151,25 @@ func hourCharge(u Usage, from time.Time, rate USD) Charge {
 	return c
 }
 
-// minimumTime is the least that ec2-now bills.
+// minimumTime is the least that is billed per second, by EC2 as by GCE.
 const minimumTime = time.Minute
 
 // perSecond bills the time used, each second at its price.
-type perSecond struct{ name string }
+type perSecond struct {
+	name       string
+	freeWithin time.Duration
+	freeNote   string
+	notice     time.Duration
+	maxLife    time.Duration
+	refusals   []Refusal
+}
 
 func (b perSecond) Name() string { return b.name }
 
 // Terms: a price limit is still accepted, but it is capacity that decides.
-func (b perSecond) Terms() Terms { return Terms{Minimum: minimumTime, FreeWithin: time.Hour} }
+func (b perSecond) Terms() Terms {
+	return Terms{Minimum: minimumTime, FreeWithin: b.freeWithin, Notice: b.notice, MaxLife: b.maxLife, Refusals: b.refusals}
+}
 
 // Charges gives one line per price step. What a machine owes beyond its use because of the minimum costs the
 // price of its last second, so that no price after its end (or after asOf) matters.
@@ -152,9 +191,9 @@ func (b perSecond) Charges(u Usage, h *History, asOf time.Time) ([]Charge, error
 	}
 	last := &charges[len(charges)-1]
 	switch {
-	case u.EndedBy == ByProvider && u.Pool.Class == Spot && end.Sub(u.Start) < time.Hour:
+	case u.EndedBy == ByProvider && u.Pool.Class == Spot && end.Sub(u.Start) < b.freeWithin:
 		for i := range charges {
-			charges[i].Free, charges[i].Note = true, "interrupted in its first hour"
+			charges[i].Free, charges[i].Note = true, b.freeNote
 		}
 	case end.Sub(u.Start) < minimumTime:
 		last.To, last.Note = u.Start.Add(minimumTime), "60 seconds at least"

@@ -163,6 +163,30 @@ func TestCharges(t *testing.T) {
 			},
 		},
 		{"a bill of before the launch", "ec2-now", spot(0, Running), 9, nil},
+		{
+			// Compute Engine documentation, "VM instance pricing": per second, one minute at least; "Spot VMs":
+			// ended by the user, or preempted after the first minute, the time used is charged.
+			"per second, preempted after its first minute", "gce-spot", spot(80, ByProvider), 1000,
+			[]Charge{
+				{From: at(10), To: at(60), Rate: mils(100), Amount: 83_333_333},
+				{From: at(60), To: at(75), Rate: mils(200), Amount: mils(50)},
+				{From: at(75), To: at(80), Rate: mils(150), Amount: 12_500_000},
+			},
+		},
+		{
+			// The same, "Preemptible VM instances": preempted in the first minute after it starts to run, no charge.
+			"preempted as its first minute ends", "gce-preemptible", spot(11, ByProvider), 1000,
+			[]Charge{{From: at(10), To: at(11), Rate: mils(100), Amount: 1_666_667}},
+		},
+		{
+			"preempted in its first minute", "gce-preemptible",
+			Usage{Pool: spotPool, Bid: mils(239), Start: at(10), End: at(10).Add(59 * time.Second), EndedBy: ByProvider}, 1000,
+			[]Charge{{From: at(10), To: at(10).Add(59 * time.Second), Rate: mils(100), Free: true, Note: "preempted in its first minute"}},
+		},
+		{
+			"one minute at least", "gce-spot", spot(10, ByUser), 1000,
+			[]Charge{{From: at(10), To: at(11), Rate: mils(100), Amount: 1_666_667, Note: "60 seconds at least"}},
+		},
 	} {
 		t.Run(c.rules+" "+c.name, func(t *testing.T) {
 			got, err := rules(t, c.rules).Charges(c.u, h, at(c.asOf))
@@ -173,6 +197,32 @@ func TestCharges(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// TestTerms: what each book's provider promises, and what not.
+func TestTerms(t *testing.T) {
+	for name, want := range map[string]Terms{
+		// EC2 User Guide of 2014-17: bids up to ten times on demand; a notice of two minutes, which "cannot be guaranteed".
+		"ec2-2017":    {Increment: time.Hour, FreeIncrement: true, MaxBid: 10, Notice: 2 * time.Minute},
+		"ec2-pay-bid": {Increment: time.Hour, FreeIncrement: true, PayBid: true, MaxBid: 10, Notice: 2 * time.Minute},
+		// Today's guide, "Spot Instance interruption notices": two minutes, "on a best effort basis".
+		"ec2-now": {Minimum: time.Minute, FreeWithin: time.Hour, Notice: 2 * time.Minute},
+		// Compute Engine, "Preemption process": 30 seconds, best effort; "Preemptible VM instances": 24 hours at most.
+		"gce-spot":        {Minimum: time.Minute, FreeWithin: time.Minute, Notice: 30 * time.Second},
+		"gce-preemptible": {Minimum: time.Minute, FreeWithin: time.Minute, Notice: 30 * time.Second, MaxLife: 24 * time.Hour},
+	} {
+		got := rules(t, name).Terms()
+		if len(got.Refusals) < 3 {
+			t.Errorf("%s: refusals %v", name, got.Refusals)
+		}
+		got.Refusals = nil
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+	if len(RuleNames()) != 5 {
+		t.Error(RuleNames())
 	}
 }
 

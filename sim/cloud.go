@@ -75,10 +75,7 @@ func (c *cloud) launch(r provisioner.Request) {
 		return
 	}
 	launched := c.w.now().Truncate(time.Second)
-	crossing, crosses := time.Time{}, false
-	if r.Pool.Class == market.Spot {
-		crossing, crosses = c.w.history[r.Pool].FirstAbove(launched, r.Bid)
-	}
+	back, taken := c.takenBack(r, launched)
 	var sold []provisioner.Instance
 	for range count {
 		m := &machine{number: len(c.machines) + 1, Instance: provisioner.Instance{
@@ -89,11 +86,26 @@ func (c *cloud) launch(r provisioner.Request) {
 		c.machines, c.byID[m.ID] = append(c.machines, m), m
 		sold = append(sold, m.Instance)
 		c.w.after(c.w.cfg.Timing.Boot, arrivals, m.node.boot)
-		if crosses {
-			c.w.at(crossing, notices, func() { c.evict(m) })
+		if taken {
+			c.w.at(back, notices, func() { c.evict(m) })
 		}
 	}
 	c.w.step(elasticity.Launched{Token: r.Token, Instances: sold})
+}
+
+// takenBack is when the provider warns that it takes a machine back: when the price crosses its bid, or when it has lived
+// for as long as the rules allow.
+func (c *cloud) takenBack(r provisioner.Request, launched time.Time) (at time.Time, taken bool) {
+	if r.Pool.Class != market.Spot {
+		return at, false
+	}
+	at, taken = c.w.history[r.Pool].FirstAbove(launched, r.Bid)
+	if life := c.w.cfg.Rules.Terms().MaxLife; life > 0 {
+		if end := launched.Add(life - c.w.cfg.Timing.Notice); !taken || end.Before(at) {
+			at, taken = end, true
+		}
+	}
+	return at, taken
 }
 
 // available is how many of the wanted machines can be had.

@@ -126,6 +126,33 @@ func TestCalm(t *testing.T) {
 	}
 }
 
+// TestPreemptible: GCE's preemptible machines are taken back after 24 hours, with their 30 seconds of notice, however
+// calm the market is; Spot VMs stay.
+func TestPreemptible(t *testing.T) {
+	for name, evictions := range map[string]int{"gce-preemptible": 4, "gce-spot": 0} {
+		cfg := scenario(t, a())
+		cfg.Job.Work *= 9 // 27 hours on four machines
+		var err error
+		if cfg.Rules, err = market.Rules(name); err != nil {
+			t.Fatal(err)
+		}
+		cfg.Timing.Notice = cfg.Rules.Terms().Notice
+		r, entries := run(t, cfg)
+		if !r.Finished() || r.Evictions != evictions || r.Lost > 1 {
+			t.Errorf("%s: %+v", name, r)
+		}
+		launched := map[string]time.Time{}
+		for _, e := range entries {
+			if e.Kind == journal.Launch {
+				launched[e.Instance] = *e.Launched
+			}
+			if e.Kind == journal.Evicted && e.Ended.Sub(launched[e.Instance]).Round(time.Second) != 24*time.Hour {
+				t.Errorf("%s: %s was taken back after %s", name, e.Instance, e.Ended.Sub(launched[e.Instance]))
+			}
+		}
+	}
+}
+
 // TestCrossing: the price takes all spot machines; the reliable one goes on alone, and others come when it is over.
 func TestCrossing(t *testing.T) {
 	r, entries := run(t, scenario(t, crossing()))

@@ -57,6 +57,9 @@ func ForJob(job *config.Job, choice planner.Choice, work float64) (cfg sim.Confi
 // as many microseconds as there are clocks, cuts and partitions; what is decided about machines does not look at them.
 func OnEC2(cfg sim.Config, compute time.Duration) sim.Config {
 	cfg.Timing, cfg.Faults, cfg.MaxDuration = sim.EC2(), nil, 0
+	if notice := cfg.Rules.Terms().Notice; notice > 0 {
+		cfg.Timing.Notice = notice
+	}
 	cfg.Job.Work = compute.Seconds() * fleetRate(&cfg)
 	cfg.Job.Clocks, cfg.Job.Coarse = ps.Clock(max(1, compute/clockLength)), true
 	cfg.Job.Splits = min(cfg.Job.Splits, splitsPerMachine*machinesWanted(&cfg))
