@@ -41,6 +41,13 @@ test: ## run all tests that need Go alone
 	@echo "testing; the first time also compiles the EC2 SDK, which takes some minutes"
 	$(GO) test -timeout 10m ./...
 
+.PHONY: bench
+BENCH ?= -page docs/performance.md
+bench: ## measure beside other tools and C, and write docs/performance.md (some minutes, a quiet machine; BENCH=flags)
+	@mkdir -p $(CACHE) && echo '*' >$(CACHE)/.gitignore
+	$(GO) build $(BUILD) -o $(CACHE)/bench ./test/bench
+	$(CACHE)/bench $(BENCH)
+
 .PHONY: race
 race: ## the tests of packages with goroutines, under the race detector (needs a C compiler)
 	@command -v $${CC:-gcc} >/dev/null || { echo "the race detector needs a C compiler; install gcc (Debian: apt-get install gcc libc6-dev)"; exit 1; }

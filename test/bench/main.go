@@ -1,0 +1,107 @@
+// Bench compares TierML with other people's tools, or with the same work written in C, side by side: A B A B, so that
+// what disturbs the machine disturbs both. `make bench` runs it; docs/performance.md has the figures and says how to
+// build the peers.
+//
+// A comparison is a Row, rows that share processes are a Group. It refuses to know how anything works: it measures
+// through what users and other programs call.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+)
+
+func main() {
+	if run, ok := children[childName()]; ok {
+		exit(run(os.Args[2:]))
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := bench(ctx, os.Args[1:])
+	stop()
+	exit(err)
+}
+
+// children are what this program runs of itself, as processes of their own.
+var children = map[string]func(args []string) error{"ps-server": serveRows, "ps-client": askRows}
+
+func childName() string {
+	if len(os.Args) > 1 {
+		return os.Args[1]
+	}
+	return ""
+}
+
+func exit(err error) {
+	switch {
+	case err == nil || errors.Is(err, flag.ErrHelp):
+	default:
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func bench(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	pairs := flags.Int("pairs", 15, "how often both sides of a row are measured, in turn")
+	only := flags.String("run", "", "only rows whose \"group: what, against\" matches this regular expression")
+	page := flags.String("page", "", "a page whose tables are written anew, e.g. docs/performance.md")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	wanted, err := regexp.Compile(*only)
+	if err != nil {
+		return err
+	}
+	if *page != "" && *only != "" {
+		return errors.New("-page needs all rows: leave -run out")
+	}
+	env, err := newEnv()
+	if err != nil {
+		return err
+	}
+	defer env.close()
+	for _, g := range groups {
+		results, err := runGroup(ctx, env, g, wanted, *pairs)
+		if err != nil {
+			return fmt.Errorf("%s: %w", g.Name, err)
+		}
+		if len(results) == 0 {
+			continue
+		}
+		fmt.Printf("\n%s\n", g.Title)
+		printTable(os.Stdout, results)
+		if *page != "" {
+			if err := updatePage(*page, g.Name, markdown(results)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func runGroup(ctx context.Context, env *Env, g Group, wanted *regexp.Regexp, pairs int) ([]Result, error) {
+	rows, closeGroup, err := g.Open(ctx, env)
+	if err != nil {
+		return nil, err
+	}
+	defer closeGroup()
+	var results []Result
+	for _, row := range rows {
+		if !wanted.MatchString(g.Name + ": " + row.What + ", " + row.Against) {
+			continue
+		}
+		fmt.Fprintf(os.Stderr, "%s: %s, %s\n", g.Name, row.What, row.Against)
+		result, err := measure(ctx, row, pairs)
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, result)
+	}
+	return results, nil
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"fmt"
+)
+
+// Row is one comparison: ours against a yardstick, in turn, in one run.
+type Row struct {
+	What    string // what is measured, e.g. "push + pull, 64 KiB"
+	Against string // the yardstick, e.g. "blocking TCP in C"
+	Unit    string // of the two figures, e.g. "pairs/s"
+	// Bar is the ratio that is wanted; 0 = none. AtMost turns it round: the ratio shall not be higher.
+	Bar    float64
+	AtMost bool
+	// Ours and Theirs measure once, some tenths of a second long, and give a figure: usually a rate. The ratio is
+	// ours divided by theirs.
+	Ours, Theirs Measure
+	// Skip says why the row cannot be measured here; empty when it can.
+	Skip string
+}
+
+// Measure gives one figure.
+type Measure func(ctx context.Context) (float64, error)
+
+// Group is a set of rows that share what must be started for them.
+type Group struct {
+	Name  string // on the command line and in the page's markers
+	Title string
+	// Open starts what the rows need. Close ends it. Rows whose peer is not there are given with Skip set.
+	Open func(ctx context.Context, env *Env) (rows []Row, close func(), err error)
+}
+
+// groups are all that there are, in the order of the page. To add rows, write a file with a Group like
+// paramserver.go and name it here.
+var groups = []Group{paramServer}
+
+// Result is what a row came to.
+type Result struct {
+	Row
+	OursMedian, TheirsMedian float64
+	Ratio, Low, High         float64 // median of the pairs' ratios, and its 90 % interval
+	Pairs                    int
+}
+
+// Verdict compares the ratio with the bar.
+func (r *Result) Verdict() string {
+	switch {
+	case r.Skip != "":
+		return "not run: " + r.Skip
+	case r.Bar == 0:
+		return ""
+	case !r.AtMost && r.Ratio >= r.Bar, r.AtMost && r.Ratio <= r.Bar:
+		return "reached"
+	default:
+		return "missed"
+	}
+}
+
+// measure runs pairs in turn. The first pair warms up and does not count.
+func measure(ctx context.Context, row Row, pairs int) (Result, error) {
+	result := Result{Row: row, Pairs: pairs}
+	if row.Skip != "" {
+		return result, nil
+	}
+	var ours, theirs, ratios []float64
+	for i := range pairs + 1 {
+		a, err := row.Ours(ctx)
+		if err != nil {
+			return result, fmt.Errorf("%s: %w", row.What, err)
+		}
+		b, err := row.Theirs(ctx)
+		if err != nil {
+			return result, fmt.Errorf("%s, %s: %w", row.What, row.Against, err)
+		}
+		if i > 0 {
+			ours, theirs, ratios = append(ours, a), append(theirs, b), append(ratios, a/b)
+		}
+	}
+	result.OursMedian, result.TheirsMedian, result.Ratio = median(ours), median(theirs), median(ratios)
+	result.Low, result.High = medianInterval(ratios, 0.9)
+	return result, nil
+}

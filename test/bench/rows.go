@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/ps/client"
+	"github.com/tierml/tierml/ps/server"
+)
+
+// What the parameter server rows measure: a real server and a real client, each in a process of its own. A push is a
+// Contribute, which adds to every row of a table; a pull is the Read of all of its rows.
+
+const (
+	benchJob        = 0xbe2c4
+	benchPartitions = 8
+	inFlight        = 8 // requests of one worker at a time, when pipelined
+)
+
+// rowSizes are the bytes of the tables, one for each size that is measured.
+var rowSizes = []int{1 << 10, 4 << 10, 64 << 10, 1 << 20, 16 << 20}
+
+// rowsSchema has a table for each size. Each request in flight is work of a split of its own.
+func rowsSchema(splits int) ps.Schema {
+	s := ps.Schema{Partitions: benchPartitions, Splits: splits}
+	if splits > 1 {
+		s.Staleness = 8
+	}
+	for _, size := range rowSizes {
+		cols := min(size/4, 1024)
+		s.Tables = append(s.Tables, ps.Table{Name: fmt.Sprint(size), Rows: uint64(size / 4 / cols), Cols: cols})
+	}
+	return s
+}
+
+// serveRows is the server's process: it serves until its standard input ends.
+func serveRows(args []string) error {
+	flags := flag.NewFlagSet("ps-server", flag.ContinueOnError)
+	splits := flags.Int("splits", 1, "splits of the job")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	schema := rowsSchema(*splits)
+	s := server.New(server.Config{Self: "server", Schema: schema, Job: benchJob, Listener: listener})
+	var all []ps.Partition
+	for p := range schema.Partitions {
+		all = append(all, ps.Partition(p))
+	}
+	s.Own(all)
+	s.SetRoute(1, benchRoute(), nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx) }()
+	fmt.Println("ready", os.Getpid(), listener.Addr())
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	cancel()
+	return <-ended
+}
+
+func benchRoute() ps.Route {
+	r := ps.Route{Version: 1}
+	for range benchPartitions {
+		r.Owner = append(r.Owner, "server")
+	}
+	return r
+}
+
+// worker is one split's work on one table.
+type worker struct {
+	client *client.Client
+	split  ps.Split
+	clock  ps.Clock
+	rows   client.Rows
+}
+
+// pair pushes once and pulls once.
+func (w *worker) pair(ctx context.Context, keys []ps.Key, sums []client.PartitionSums) error {
+	w.clock++
+	inc := ps.Incarnation(w.split + 1)
+	if err := w.client.Contribute(ctx, 1, inc, uint64(w.clock), w.clock, []ps.Split{w.split}, sums); err != nil {
+		return err
+	}
+	return w.client.Read(ctx, 1, w.clock+1, keys, &w.rows)
+}
+
+// askRows is the client's process: for each line "MODE BYTES PAIRS" it does so many pushes and pulls and prints the
+// nanoseconds. MODE is sync or pipelined.
+func askRows(args []string) error {
+	flags := flag.NewFlagSet("ps-client", flag.ContinueOnError)
+	splits := flags.Int("splits", 1, "splits of the job")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	schema := rowsSchema(*splits)
+	c := client.New(client.Config{Schema: schema, Job: benchJob})
+	defer c.Close()
+	c.SetRoute(1, benchRoute(), map[ps.ServerID]string{"server": flags.Arg(0)})
+	workers := make([]*worker, *splits)
+	for i := range workers {
+		workers[i] = &worker{client: c, split: ps.Split(i)}
+	}
+	fmt.Println("ready", os.Getpid())
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		var mode string
+		var size, pairs int
+		if _, err := fmt.Sscan(in.Text(), &mode, &size, &pairs); err != nil {
+			return err
+		}
+		keys, sums := tableSums(&schema, size)
+		began := time.Now()
+		if err := runPairs(workers, keys, sums, pairs); err != nil {
+			return err
+		}
+		fmt.Println(time.Since(began).Nanoseconds())
+	}
+	return nil
+}
+
+// runPairs divides pairs among the workers, which work at the same time.
+func runPairs(workers []*worker, keys []ps.Key, sums []client.PartitionSums, pairs int) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	work := func(w *worker) error {
+		for range max(pairs/len(workers), 1) {
+			if err := w.pair(ctx, keys, sums); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	failed := make([]error, len(workers))
+	var done sync.WaitGroup
+	for i, w := range workers[1:] {
+		done.Go(func() { failed[i+1] = work(w) })
+	}
+	failed[0] = work(workers[0])
+	done.Wait()
+	return errors.Join(failed...)
+}
+
+// tableSums gives the keys of the table of a size, and a contribution of ones to all of its rows.
+func tableSums(s *ps.Schema, size int) ([]ps.Key, []client.PartitionSums) {
+	var keys []ps.Key
+	sums := make([]client.PartitionSums, s.Partitions)
+	for t, table := range s.Tables {
+		if int(table.Rows)*table.Cols*4 != size {
+			continue
+		}
+		for row := range table.Rows {
+			k := ps.Key{Table: ps.TableID(t), Row: ps.RowID(row)}
+			keys = append(keys, k)
+			part := &sums[s.PartitionOf(k)].Sums
+			part.Keys = append(part.Keys, k)
+			for range table.Cols {
+				part.Float = append(part.Float, 1)
+			}
+		}
+	}
+	for p := range sums {
+		sums[p].Partition = ps.Partition(p)
+	}
+	return keys, sums
+}

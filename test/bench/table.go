@@ -1,0 +1,81 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strings"
+	"text/tabwriter"
+)
+
+func printTable(w io.Writer, results []Result) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "WHAT\tAGAINST\tRATIO\t90 %\tBAR\t\tOURS\tTHEIRS\tUNIT")
+	for i := range results {
+		r := &results[i]
+		if r.Skip != "" {
+			fmt.Fprintf(t, "%s\t%s\t-\t\t%s\t%s\t\t\t\n", r.What, r.Against, r.bar(), r.Verdict())
+			continue
+		}
+		fmt.Fprintf(t, "%s\t%s\t%.2f\t%.2f-%.2f\t%s\t%s\t%s\t%s\t%s\n", r.What, r.Against,
+			r.Ratio, r.Low, r.High, r.bar(), r.Verdict(), figure(r.OursMedian), figure(r.TheirsMedian), r.Unit)
+	}
+	_ = t.Flush()
+}
+
+func (r *Row) bar() string {
+	switch {
+	case r.Bar == 0:
+		return ""
+	case r.AtMost:
+		return fmt.Sprintf("<= %.2f", r.Bar)
+	default:
+		return fmt.Sprintf(">= %.2f", r.Bar)
+	}
+}
+
+// figure gives a number three digits.
+func figure(x float64) string {
+	if x == 0 || math.IsNaN(x) || math.IsInf(x, 0) {
+		return fmt.Sprint(x)
+	}
+	digits := 2 - int(math.Floor(math.Log10(math.Abs(x))))
+	if digits >= 0 {
+		return fmt.Sprintf("%.*f", digits, x)
+	}
+	scale := math.Pow(10, float64(-digits))
+	return fmt.Sprintf("%.0f", math.Round(x/scale)*scale)
+}
+
+func markdown(results []Result) []byte {
+	var b bytes.Buffer
+	b.WriteString("| what | against | ratio | 90 % interval | bar | ours | theirs | unit |\n")
+	b.WriteString("|---|---|---|---|---|---|---|---|\n")
+	for i := range results {
+		r := &results[i]
+		if r.Skip != "" {
+			fmt.Fprintf(&b, "| %s | %s | not run | | %s | | | |\n", r.What, r.Against, r.bar())
+			continue
+		}
+		fmt.Fprintf(&b, "| %s | %s | %.2f | %.2f-%.2f | %s | %s | %s | %s |\n", r.What, r.Against,
+			r.Ratio, r.Low, r.High, r.bar(), figure(r.OursMedian), figure(r.TheirsMedian), r.Unit)
+	}
+	return b.Bytes()
+}
+
+// updatePage puts a table between a page's markers for a group.
+func updatePage(path, group string, table []byte) error {
+	page, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	begin, end := fmt.Sprintf("<!-- bench %s -->\n", group), fmt.Sprintf("<!-- end %s -->", group)
+	before, rest, found := strings.Cut(string(page), begin)
+	_, after, ended := strings.Cut(rest, end)
+	if !found || !ended {
+		return fmt.Errorf("%s has no markers for %s", path, group)
+	}
+	return os.WriteFile(path, []byte(before+begin+"\n"+string(table)+"\n"+end+after), 0o644)
+}
