@@ -16,7 +16,8 @@ import (
 // App is one application with its hyper-parameters set.
 type App interface {
 	Name() string
-	// Tables are the parameters that it trains; a TableID is an index into them.
+	// Tables are the parameters that it trains; a TableID is an index into them. A table whose rows are mostly 0
+	// declares them Sparse: an application sees whole rows all the same.
 	Tables() []ps.Table
 	// LoadSplit reads what Prepare wrote for one split. Seed is the job's. A file that is damaged, cut short
 	// or of another split or version is an error.

@@ -7,13 +7,13 @@ type Backup struct {
 	id       Partition
 	cut      Clock
 	lacking  bool // holds no cut at all: came after the job's start and has had no full delivery yet
-	rows     map[Key][]float32
+	rows     rows
 	incoming *Delivery
 }
 
 // NewBackup gives a backup that holds cut 0, the initial state, which takes no rows.
 func NewBackup(schema *Schema, id Partition) *Backup {
-	return &Backup{schema: schema, id: id, rows: map[Key][]float32{}}
+	return &Backup{schema: schema, id: id, rows: newRows(schema, id)}
 }
 
 // NewEmptyBackup gives a backup that holds nothing and needs a full delivery first.
@@ -61,15 +61,9 @@ func (b *Backup) Commit(c Clock) error {
 		return invalid("cut %d of partition %d was not delivered", c, b.id)
 	}
 	if b.incoming.Full {
-		b.rows = make(map[Key][]float32, len(b.incoming.Rows.Keys))
+		b.rows = newRows(b.schema, b.id)
 	}
-	b.incoming.Rows.Each(b.schema, func(k Key, row []float32) {
-		if held, ok := b.rows[k]; ok {
-			copy(held, row)
-		} else {
-			b.rows[k] = append([]float32(nil), row...)
-		}
-	})
+	b.rows.take(&b.incoming.Rows)
 	b.cut, b.lacking, b.incoming = c, false, nil
 	return nil
 }
@@ -82,9 +76,5 @@ func (b *Backup) Promote(c Clock) (*Shard, error) {
 	if b.lacking || b.cut != c {
 		return nil, invalid("partition %d: backup holds cut %d, not %d", b.id, b.cut, c)
 	}
-	s := newShardAt(b.schema, b.id, c)
-	for k, row := range b.rows {
-		s.rows[k] = append([]float32(nil), row...)
-	}
-	return s, nil
+	return shardOf(b.schema, b.id, c, b.rows.clone()), nil
 }

@@ -1,34 +1,53 @@
 package ps
 
-// Block is a list of rows: the values of Keys[i] follow those of Keys[i-1], each as wide as its table.
+// Block is a list of rows as they are stored and travel: the cells of Keys[i] follow those of Keys[i-1]. CellsOf says
+// how many a row has.
 type Block struct {
 	Keys   []Key
 	Values []float32
 }
 
 // Add appends a row.
-func (b *Block) Add(k Key, row []float32) {
+func (b *Block) Add(k Key, cells []float32) {
 	b.Keys = append(b.Keys, k)
-	b.Values = append(b.Values, row...)
+	b.Values = append(b.Values, cells...)
 }
 
-// Each calls f for every row in order; f must not keep the slice.
-func (b *Block) Each(s *Schema, f func(k Key, row []float32)) {
-	at := 0
+// AddRow appends a row of values, as Read gives it.
+func (b *Block) AddRow(s *Schema, k Key, row []float32) {
+	b.Keys = append(b.Keys, k)
+	b.Values = s.AppendRow(b.Values, k, row)
+}
+
+// Each calls f for every row in order; f must not keep the slice. The block fits the schema.
+func (b *Block) Each(s *Schema, f func(k Key, cells []float32)) {
+	left := b.Values
 	for _, k := range b.Keys {
-		n := s.Cols(k)
-		f(k, b.Values[at:at+n:at+n])
-		at += n
+		n := s.CellsOf(k, left)
+		f(k, left[:n:n])
+		left = left[n:]
 	}
 }
 
 // Check says whether the block fits the schema and a partition.
 func (b *Block) Check(s *Schema, p Partition) error {
-	return checkRows(s, p, b.Keys, len(b.Values))
+	if _, err := s.CheckKeys(p, b.Keys); err != nil {
+		return err
+	}
+	left := b.Values
+	for _, k := range b.Keys {
+		n := s.CellsOf(k, left)
+		if n < 0 {
+			return invalid("cells that are no row %d of table %s", k.Row, s.Tables[k.Table].Name)
+		}
+		left = left[n:]
+	}
+	return checkEnd(len(left), len(b.Values))
 }
 
 // Sums is a list of row updates. In deterministic mode they are fixed-point numbers (Fixed), otherwise
-// floats (Float); the other slice is empty.
+// floats (Float); the other slice is empty. Sums of counts are integers (kind.go); those of sparse rows have only the
+// columns that were touched (sparse.go).
 type Sums struct {
 	Keys  []Key
 	Fixed []int64
@@ -37,21 +56,42 @@ type Sums struct {
 
 // Check says whether the sums fit the schema and a partition.
 func (u *Sums) Check(s *Schema, p Partition) error {
+	if _, err := s.CheckKeys(p, u.Keys); err != nil {
+		return err
+	}
+	fixed, float := len(u.Fixed), len(u.Float)
 	if s.Deterministic {
-		return checkRows(s, p, u.Keys, len(u.Fixed))
+		float = 0
+	} else {
+		fixed = 0
 	}
-	return checkRows(s, p, u.Keys, len(u.Float))
+	left := fixed + float
+	for _, k := range u.Keys {
+		t := &s.Tables[k.Table]
+		n := t.Cols
+		switch {
+		case t.Sparse && s.Deterministic:
+			n = sparseWords(u.Fixed[len(u.Fixed)-left:], t.Cols)
+		case t.Sparse:
+			n = sparseCells(u.Float[len(u.Float)-left:], t.Cols)
+		}
+		if n < 0 || n > left {
+			return invalid("numbers that are no sum of row %d of table %s", k.Row, t.Name)
+		}
+		left -= n
+	}
+	return checkEnd(left, fixed+float)
 }
 
-func checkRows(s *Schema, p Partition, keys []Key, values int) error {
-	want, err := s.CheckKeys(p, keys)
-	if err == nil && want != values {
-		return invalid("%d values for rows of %d", values, want)
+func checkEnd(left, of int) error {
+	if left > 0 {
+		return invalid("%d of %d values belong to no row", left, of)
 	}
-	return err
+	return nil
 }
 
-// CheckKeys says whether all keys are rows of a partition, and how many values these rows have.
+// CheckKeys says whether all keys are rows of a partition, and how many cells these rows have at most when they travel
+// to a reader.
 func (s *Schema) CheckKeys(p Partition, keys []Key) (values int, err error) {
 	for _, k := range keys {
 		if int(k.Table) >= len(s.Tables) {
@@ -64,6 +104,9 @@ func (s *Schema) CheckKeys(p Partition, keys []Key) (values int, err error) {
 			return 0, invalid("row %d of table %s belongs to partition %d, not %d", k.Row, s.Tables[k.Table].Name, at, p)
 		}
 		values += s.Cols(k)
+		if s.Tables[k.Table].Sparse {
+			values++
+		}
 	}
 	return values, nil
 }

@@ -1,32 +1,105 @@
 package ps
 
-// layer is the undo since a cut: each row changed since then, as it was at the cut. nil stands for a row
-// at its initial value. The set of its keys is also what the next cut's delivery must carry.
+import "slices"
+
+// layer is the undo since a cut: each row changed since then, as it was at the cut. The set of these rows is also what
+// the next cut's delivery must carry.
 type layer struct {
 	cut    Clock
-	before map[Key][]float32
+	tables []undo
 	// keysOnly layers came with a move: they know which rows changed and not what they were, since undo stays
 	// behind. Returning to their cut takes the backup.
 	keysOnly bool
 	// full asks for all rows in the next delivery: the backup does not hold this cut.
 	full bool
-	// bytes is what the rows of before take in a delivery.
-	bytes int
 }
 
-func newLayer(cut Clock) layer { return layer{cut: cut, before: map[Key][]float32{}} }
+// undo is a layer's rows of one table. A row's place in the set is where it is in the others, too.
+type undo struct {
+	slotSet
+	keysOnly bool
+	touched  []bool // whether the row had been touched before
+	saved    arena[float32]
+	sparse   [][]float32
+}
 
-// remember keeps a row of cols columns as it is before a change; nil stands for its initial value.
-func (l *layer) remember(k Key, row []float32, cols int) {
-	if _, ok := l.before[k]; ok {
+func newLayer(s *Schema, cut Clock) layer {
+	l := layer{cut: cut, tables: make([]undo, len(s.Tables))}
+	for i := range l.tables {
+		if t := &s.Tables[i]; !t.Sparse {
+			l.tables[i].saved = newArena[float32](t.width())
+		}
+	}
+	return l
+}
+
+// forget makes a layer know its rows by name only.
+func (l *layer) forget() {
+	l.keysOnly = true
+	for i := range l.tables {
+		l.tables[i].keysOnly = true
+	}
+}
+
+// remember keeps a row as it is before a change.
+func (u *undo) remember(t *tableRows, slot int) {
+	if u.place(slot) >= 0 {
 		return
 	}
-	l.bytes += deliveryBytes(cols)
-	var old []float32
-	if row != nil && !l.keysOnly {
-		old = append(old, row...)
+	u.slotSet.add(slot)
+	switch {
+	case u.keysOnly:
+		return
+	case t.table.Sparse:
+		u.sparse = append(u.sparse, t.sparse[slot]) // it is replaced, not changed
+	default:
+		_, saved := u.saved.add()
+		copy(saved, t.cells.row(slot))
 	}
-	l.before[k] = old
+	u.touched = append(u.touched, t.touched[slot])
+}
+
+// stored gives a row as it was, in the form in which it is stored.
+func (u *undo) stored(t *tableRows, place int) []float32 {
+	switch {
+	case !t.table.Sparse:
+		return u.saved.row(place)
+	case u.sparse[place] == nil:
+		return noCells
+	}
+	return u.sparse[place]
+}
+
+// restore makes every row what it was.
+func (u *undo) restore(t *tableRows) {
+	for place, slot := range u.slots {
+		if t.table.Sparse {
+			t.sparse[slot] = u.sparse[place]
+		} else {
+			copy(t.cells.row(int(slot)), u.saved.row(place))
+		}
+		t.touched[slot] = u.touched[place]
+	}
+}
+
+// inherit takes over what a later layer has kept of rows that had not changed before it.
+func (u *undo) inherit(t *tableRows, later *undo) {
+	for place, slot := range later.slots {
+		if u.place(int(slot)) >= 0 {
+			continue
+		}
+		u.slotSet.add(int(slot))
+		if u.keysOnly {
+			continue
+		}
+		if t.table.Sparse {
+			u.sparse = append(u.sparse, later.sparse[place])
+		} else {
+			_, saved := u.saved.add()
+			copy(saved, later.saved.row(place))
+		}
+		u.touched = append(u.touched, later.touched[place])
+	}
 }
 
 func (s *Shard) top() *layer { return &s.layers[len(s.layers)-1] }
@@ -55,15 +128,15 @@ func (s *Shard) UnnameCut(c Clock) {
 		s.named = 0
 	}
 	if len(s.layers) > 1 && s.layers[1].cut == c {
-		for k, row := range s.layers[1].before {
-			s.layers[0].remember(k, row, s.schema.Cols(k))
+		for i := range s.rows.tables {
+			s.layers[0].tables[i].inherit(&s.rows.tables[i], &s.layers[1].tables[i])
 		}
 		s.layers = s.layers[:1]
 	}
 }
 
 func (s *Shard) pass() {
-	s.layers = append(s.layers, newLayer(s.named))
+	s.layers = append(s.layers, newLayer(s.schema, s.named))
 	s.named = 0
 }
 
@@ -79,10 +152,23 @@ type Delivery struct {
 func (s *Shard) Passed(c Clock) bool { return s.top().cut == c }
 
 // CutBytes estimates the size of the next delivery: what an end-of-life flush would have to send.
-func (s *Shard) CutBytes() int { return s.layers[0].bytes }
+func (s *Shard) CutBytes() int {
+	bytes := 0
+	for i := range s.rows.tables {
+		t, u := &s.rows.tables[i], &s.layers[0].tables[i]
+		if !t.table.Sparse {
+			bytes += len(u.slots) * deliveryBytes(t.table.width())
+			continue
+		}
+		for _, slot := range u.slots {
+			bytes += deliveryBytes(len(t.stored(int(slot))))
+		}
+	}
+	return bytes
+}
 
-// deliveryBytes is about what a row takes on its way to another server: its key and its values.
-func deliveryBytes(cols int) int { return 8 + 4*cols }
+// deliveryBytes is about what a row takes on its way to another server: its key and its cells.
+func deliveryBytes(cells int) int { return 8 + 4*cells }
 
 // Deliver gives the outstanding cut, which must have been passed. full asks for all rows because the backup
 // says that it lacks the base.
@@ -92,24 +178,27 @@ func (s *Shard) Deliver(c Clock, full bool) (Delivery, error) {
 	}
 	d := Delivery{Cut: c, Base: s.layers[0].cut, Full: full || s.layers[0].full}
 	if d.Full {
-		for _, k := range sortedKeys(s.rows) {
-			s.deliverRow(&d, k)
-		}
+		s.rows.each(func(t *tableRows, slot int) { s.deliverRow(&d, t, slot) })
 		return d, nil
 	}
-	for _, k := range sortedKeys(s.layers[0].before) {
-		s.deliverRow(&d, k)
+	for i := range s.rows.tables {
+		t := &s.rows.tables[i]
+		slots := slices.Clone(s.layers[0].tables[i].slots)
+		t.sort(slots)
+		for _, slot := range slots {
+			s.deliverRow(&d, t, int(slot))
+		}
 	}
 	return d, nil
 }
 
-func (s *Shard) deliverRow(d *Delivery, k Key) {
-	row := s.rows[k]
-	if old, changed := s.layers[1].before[k]; changed {
-		row = old
-	}
-	if row != nil {
-		d.Rows.Add(k, row)
+func (s *Shard) deliverRow(d *Delivery, t *tableRows, slot int) {
+	u := &s.layers[1].tables[t.id]
+	switch place := u.place(slot); {
+	case place < 0:
+		d.Rows.Add(t.key(slot), t.stored(slot))
+	case u.touched[place]:
+		d.Rows.Add(t.key(slot), u.stored(t, place))
 	}
 }
 
@@ -138,12 +227,8 @@ func (s *Shard) Rollback(c Clock) error {
 		return ErrNoUndo
 	}
 	for i := len(s.layers) - 1; i >= at; i-- {
-		for k, row := range s.layers[i].before {
-			if row == nil {
-				delete(s.rows, k)
-			} else {
-				s.rows[k] = row
-			}
+		for t := range s.rows.tables {
+			s.layers[i].tables[t].restore(&s.rows.tables[t])
 		}
 	}
 	// What the backup holds may be older than the cut that was returned to, if the news of the commit did

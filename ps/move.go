@@ -1,23 +1,41 @@
 package ps
 
+import "slices"
+
 // outgoing is a partition on its way to a new owner while this one still serves it.
 type outgoing struct {
-	queue []Key // rows not sent yet
-	// dirty rows changed after they were sent, or are still in the queue, or appeared during the move.
-	dirty map[Key]struct{}
+	queue []place // rows not sent yet
+	// dirty rows changed after they were sent, or appeared during the move; those still in the queue may be there, too.
+	dirty [][]bool // by table and slot
 }
 
-func (o *outgoing) touch(k Key) { o.dirty[k] = struct{}{} }
+// place is where a row is.
+type place struct {
+	table TableID
+	slot  uint32
+}
+
+func (o *outgoing) touch(t TableID, slot int) {
+	flags := &o.dirty[t]
+	if slot >= len(*flags) {
+		*flags = append(*flags, make([]bool, max(slot+1, 2*len(*flags))-len(*flags))...)
+	}
+	(*flags)[slot] = true
+}
+
+func (o *outgoing) isDirty(t TableID, slot int) bool {
+	return slot < len(o.dirty[t]) && o.dirty[t][slot]
+}
 
 // BeginMove starts to hand the partition to a new owner. ErrBusy: a cut or another move is under way.
 func (s *Shard) BeginMove() error {
 	if s.moving != nil || s.named != 0 || len(s.layers) > 1 {
 		return ErrBusy
 	}
-	s.moving = &outgoing{
-		queue: sortedKeys(s.rows),
-		dirty: map[Key]struct{}{},
-	}
+	s.moving = &outgoing{dirty: make([][]bool, len(s.rows.tables))}
+	s.rows.each(func(t *tableRows, slot int) {
+		s.moving.queue = append(s.moving.queue, place{t.id, uint32(slot)})
+	})
 	return nil
 }
 
@@ -29,11 +47,14 @@ func (s *Shard) MoveRows(maxBytes int) (rows Block, more bool) {
 		return rows, false
 	}
 	for bytes := 0; len(o.queue) > 0 && bytes < maxBytes; {
-		k := o.queue[0]
+		t, slot := &s.rows.tables[o.queue[0].table], int(o.queue[0].slot)
 		o.queue = o.queue[1:]
-		delete(o.dirty, k)
-		rows.Add(k, s.rows[k])
-		bytes += deliveryBytes(s.schema.Cols(k))
+		if o.isDirty(t.id, slot) {
+			o.dirty[t.id][slot] = false
+		}
+		cells := t.stored(slot)
+		rows.Add(t.key(slot), cells)
+		bytes += deliveryBytes(len(cells))
 	}
 	return rows, len(o.queue) > 0
 }
@@ -74,22 +95,35 @@ func (s *Shard) FinalMove() (*Final, error) {
 	if s.moving == nil {
 		return nil, invalid("partition %d is not moving", s.id)
 	}
-	for _, k := range s.moving.queue {
-		s.moving.dirty[k] = struct{}{}
+	for _, at := range s.moving.queue {
+		s.moving.touch(at.table, int(at.slot))
 	}
 	f := &Final{
 		Folded: s.folded,
 		Marks:  s.marks,
 		Base:   s.layers[0].cut,
 		Full:   s.layers[0].full,
-		Dirty:  sortedKeys(s.layers[0].before),
 	}
-	for _, k := range sortedKeys(s.moving.dirty) {
-		f.Rows.Add(k, s.rows[k])
+	for i := range s.rows.tables {
+		t := &s.rows.tables[i]
+		for _, slot := range t.order(func(slot int) bool { return s.moving.isDirty(t.id, slot) }) {
+			f.Rows.Add(t.key(int(slot)), t.stored(int(slot)))
+		}
+		changed := slices.Clone(s.layers[0].tables[i].slots)
+		t.sort(changed)
+		for _, slot := range changed {
+			f.Dirty = append(f.Dirty, t.key(int(slot)))
+		}
 	}
-	for _, c := range sorted(s.pending) {
-		p := s.pending[c]
-		f.Pending = append(f.Pending, PendingClock{Clock: c, Committed: p.committed, Sums: p.export(s.schema)})
+	for i, p := range s.ahead {
+		if p == nil {
+			continue
+		}
+		sums, err := p.export(&s.rows)
+		if err != nil {
+			return nil, err
+		}
+		f.Pending = append(f.Pending, PendingClock{Clock: s.folded + 1 + Clock(i), Committed: p.committed, Sums: sums})
 	}
 	for _, inc := range sorted(s.staged) {
 		f.Staged = append(f.Staged, s.staged[inc])
@@ -120,9 +154,7 @@ func (in *Incoming) Rows(b *Block) error {
 	if err := b.Check(in.shard.schema, in.shard.id); err != nil {
 		return err
 	}
-	b.Each(in.shard.schema, func(k Key, row []float32) {
-		in.shard.rows[k] = append([]float32(nil), row...)
-	})
+	in.shard.rows.take(b)
 	return nil
 }
 
@@ -140,11 +172,11 @@ func (in *Incoming) Finish(f *Final) (*Shard, error) {
 	s.folded = f.Folded
 	copy(s.marks, f.Marks)
 	for i := range f.Pending {
-		p := &pending{committed: f.Pending[i].Committed}
-		if err := p.add(s.schema, &f.Pending[i].Sums); err != nil {
+		p := s.at(f.Pending[i].Clock)
+		p.committed = f.Pending[i].Committed
+		if err := p.add(&s.rows, &f.Pending[i].Sums); err != nil {
 			return nil, err
 		}
-		s.pending[f.Pending[i].Clock] = p
 	}
 	for _, c := range f.Staged {
 		s.staged[c.Incarnation] = c
@@ -157,10 +189,11 @@ func (in *Incoming) Finish(f *Final) (*Shard, error) {
 			s.fenced[t.Incarnation] = true
 		}
 	}
-	s.layers[0].keysOnly = true
+	s.layers[0].forget()
 	s.layers[0].full = f.Full
 	for _, k := range f.Dirty {
-		s.layers[0].remember(k, nil, s.schema.Cols(k))
+		t := &s.rows.tables[k.Table]
+		s.layers[0].tables[k.Table].remember(t, t.slot(k.Row))
 	}
 	return s, nil
 }
@@ -177,7 +210,7 @@ func (f *Final) check(schema *Schema, id Partition) error {
 	}
 	for i := range f.Pending {
 		p := &f.Pending[i]
-		if p.Clock <= f.Folded || p.Committed < 0 || p.Committed > schema.Splits {
+		if p.Clock <= f.Folded || p.Clock > slices.Max(f.Marks) || p.Committed < 0 || p.Committed > schema.Splits {
 			return invalid("%d splits pending for clock %d after clock %d", p.Committed, p.Clock, f.Folded)
 		}
 		if err := p.Sums.Check(schema, id); err != nil {

@@ -1,10 +1,18 @@
 package ps
 
-import "fmt"
+import (
+	"fmt"
+	"math/bits"
+)
 
-// PartitionOf gives the partition that holds a row: a hash, so that the rows of every table spread evenly
-// whatever their numbering.
+// PartitionOf gives the partition that holds a row: the one whose range it is in, or else by a hash, so that the rows of
+// every table spread evenly whatever their numbering.
 func (s *Schema) PartitionOf(k Key) Partition {
+	if t := &s.Tables[k.Table]; t.Ranged {
+		high, low := bits.Mul64(uint64(k.Row), uint64(s.Partitions))
+		p, _ := bits.Div64(high, low, t.Rows)
+		return Partition(p)
+	}
 	x := uint64(k.Row) + uint64(k.Table)<<48
 	// The finalizer of SplitMix64: every input bit reaches every output bit.
 	x += 0x9e3779b97f4a7c15
@@ -12,6 +20,17 @@ func (s *Schema) PartitionOf(k Key) Partition {
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	x ^= x >> 31
 	return Partition(x % uint64(s.Partitions))
+}
+
+// rowRange gives the rows of a ranged table that a partition has: from first up to, and without, end.
+func (s *Schema) rowRange(t TableID, p Partition) (first, end RowID) {
+	at := func(p Partition) RowID { // the first row of which row*partitions/rows is p: rounded up
+		high, low := bits.Mul64(uint64(p), s.Tables[t].Rows)
+		low, carry := bits.Add64(low, uint64(s.Partitions-1), 0)
+		row, _ := bits.Div64(high+carry, low, uint64(s.Partitions))
+		return RowID(row)
+	}
+	return at(p), at(p + 1)
 }
 
 // Cols gives the width of a key's row.

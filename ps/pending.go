@@ -3,76 +3,123 @@ package ps
 // pending is the committed work of one clock that is not folded yet: one sum per touched row.
 type pending struct {
 	committed int // splits that have committed for this clock
-	fixed     map[Key][]int64
-	float     map[Key][]float32
+	tables    []sums
 }
 
-// add sums a contribution's updates. On overflow nothing is guaranteed about the sums: the caller treats
-// it as fatal for the job, since a clamped sum would be a wrong answer.
-func (p *pending) add(s *Schema, u *Sums) error {
-	if s.Deterministic {
-		return p.addFixed(s, u)
-	}
-	if p.float == nil {
-		p.float = make(map[Key][]float32, len(u.Keys))
-	}
-	var fresh []float32 // one piece of memory for all rows that are new
-	at := 0
-	for _, k := range u.Keys {
-		n := s.Cols(k)
-		sum, ok := p.float[k]
-		if !ok {
-			if fresh == nil {
-				fresh = make([]float32, len(u.Float))
-			}
-			sum = fresh[at : at+n : at+n]
-			p.float[k] = sum
+// sums are the sums of the rows of one table. One of fixed, float and the pieces is used.
+type sums struct {
+	slotSet                // places of rows that have a sum
+	fixed   arena[int64]   // deterministic mode, by place
+	float   arena[float32] // otherwise, by place
+	// Sparse tables keep what they are given and add up at the fold, row by row. By place:
+	fixedPieces [][][]int64
+	floatPieces [][][]float32
+}
+
+func newPending(s *Schema) *pending {
+	p := &pending{tables: make([]sums, len(s.Tables))}
+	for i := range p.tables {
+		switch u, t := &p.tables[i], &s.Tables[i]; {
+		case t.Sparse:
+		case s.Deterministic:
+			u.fixed = newArena[int64](t.Cols)
+		default:
+			u.float = newArena[float32](t.Cols)
 		}
-		if err := addUpdate(s.Kind(k), sum, u.Float[at:at+n]); err != nil {
+	}
+	return p
+}
+
+// reset makes it empty, and keeps its memory for another clock.
+func (p *pending) reset() {
+	p.committed = 0
+	for i := range p.tables {
+		u := &p.tables[i]
+		u.slotSet.reset()
+		u.fixed.reset()
+		u.float.reset()
+		clear(u.fixedPieces)
+		clear(u.floatPieces)
+		u.fixedPieces, u.floatPieces = u.fixedPieces[:0], u.floatPieces[:0]
+	}
+}
+
+// add sums a contribution's updates, which fit the schema, and may keep their memory. On overflow nothing is
+// guaranteed about the sums: the caller treats it as fatal for the job, since a clamped sum would be a wrong answer.
+func (p *pending) add(r *rows, u *Sums) error {
+	s := r.schema
+	fixed, float := u.Fixed, u.Float
+	for _, k := range u.Keys {
+		t := &r.tables[k.Table]
+		slot := t.slot(k.Row)
+		into := &p.tables[k.Table]
+		var n int
+		var err error
+		if s.Deterministic {
+			n, err = into.addFixed(t.table, slot, fixed)
+			fixed = fixed[n:]
+		} else {
+			n, err = into.addFloat(t.table, slot, float)
+			float = float[n:]
+		}
+		if err != nil {
 			return s.at(k, err)
 		}
-		at += n
 	}
 	return nil
 }
 
-func (p *pending) addFixed(s *Schema, u *Sums) error {
-	if p.fixed == nil {
-		p.fixed = make(map[Key][]int64, len(u.Keys))
-	}
-	var fresh []int64 // one piece of memory for all rows that are new
-	at := 0
-	for _, k := range u.Keys {
-		n := s.Cols(k)
-		sum, ok := p.fixed[k]
-		if !ok {
-			if fresh == nil {
-				fresh = make([]int64, len(u.Fixed))
-			}
-			sum = fresh[at : at+n : at+n]
-			p.fixed[k] = sum
+// addFixed adds the row that words begin with and gives its length.
+func (u *sums) addFixed(t *Table, slot int, words []int64) (n int, err error) {
+	place := u.place(slot)
+	if t.Sparse {
+		n = sparseWords(words, t.Cols)
+		if place < 0 {
+			u.slotSet.add(slot)
+			u.fixedPieces = append(u.fixedPieces, [][]int64{words[:n]})
+			return n, nil
 		}
-		for i, v := range u.Fixed[at : at+n] {
-			var err error
-			if sum[i], err = AddFixed(sum[i], v); err != nil {
-				return s.at(k, err)
-			}
-		}
-		at += n
+		u.fixedPieces[place] = append(u.fixedPieces[place], words[:n])
+		return n, nil
 	}
-	return nil
+	if place < 0 {
+		u.slotSet.add(slot)
+		_, sum := u.fixed.add()
+		return copy(sum, words), nil
+	}
+	return t.Cols, addSums(u.fixed.row(place), words[:t.Cols])
 }
 
-// apply adds the sum for k, if there is one, to row.
-func (p *pending) apply(s *Schema, k Key, row []float32) error {
-	if sum, ok := p.float[k]; ok {
-		return s.at(k, addUpdate(s.Kind(k), row, sum))
-	}
-	if sum, ok := p.fixed[k]; ok {
-		if s.Kind(k) == Int32 {
-			return s.at(k, FoldCounts(Ints(row), sum))
+// addFloat is addFixed outside deterministic mode.
+func (u *sums) addFloat(t *Table, slot int, cells []float32) (n int, err error) {
+	place := u.place(slot)
+	if t.Sparse {
+		n = sparseCells(cells, t.Cols)
+		if place < 0 {
+			u.slotSet.add(slot)
+			u.floatPieces = append(u.floatPieces, [][]float32{cells[:n]})
+			return n, nil
 		}
-		FoldSum(row, sum)
+		u.floatPieces[place] = append(u.floatPieces[place], cells[:n])
+		return n, nil
+	}
+	if place < 0 {
+		u.slotSet.add(slot)
+		_, sum := u.float.add()
+		return copy(sum, cells), nil
+	}
+	return t.Cols, addUpdate(t.Kind, u.float.row(place), cells[:t.Cols])
+}
+
+// addSums adds fixed-point numbers to others.
+func addSums(sum, more []int64) error {
+	_ = more[:len(sum)]
+	for i := range sum {
+		total := sum[i] + more[i]
+		if (total^sum[i])&(total^more[i]) < 0 {
+			return errDiverged
+		}
+		sum[i] = total
 	}
 	return nil
 }
@@ -82,30 +129,76 @@ func addUpdate(kind Kind, sum, update []float32) error {
 	if kind == Int32 {
 		return AddInts(Ints(sum), Ints(update))
 	}
-	for i, v := range update {
-		sum[i] += v
+	_ = update[:len(sum)]
+	for i := range sum {
+		sum[i] += update[i]
 	}
 	return nil
 }
 
-// eachKey calls f once per touched row, in no order: rows are independent of one another.
-func (p *pending) eachKey(f func(Key)) {
-	for k := range p.fixed {
-		f(k)
+// applyFixed and applyFloat add the sum at a place to a whole row.
+func (u *sums) applyFixed(t *Table, place int, row []float32, spare []int64) error {
+	sum, err := u.fixedSum(t, place, spare)
+	switch {
+	case err != nil:
+		return err
+	case t.Kind == Int32:
+		return FoldCounts(Ints(row), sum)
 	}
-	for k := range p.float {
-		f(k)
-	}
+	FoldSum(row, sum)
+	return nil
 }
 
-// export and importSums carry the sums through a move.
-func (p *pending) export(s *Schema) Sums {
-	var u Sums
-	p.eachKey(func(k Key) { u.Keys = append(u.Keys, k) })
-	sortKeys(u.Keys)
-	for _, k := range u.Keys {
-		u.Fixed = append(u.Fixed, p.fixed[k]...)
-		u.Float = append(u.Float, p.float[k]...)
+// fixedSum is the sum at a place, maybe in spare memory.
+func (u *sums) fixedSum(t *Table, place int, spare []int64) ([]int64, error) {
+	if !t.Sparse {
+		return u.fixed.row(place), nil
 	}
-	return u
+	sum := spare[:t.Cols]
+	clear(sum)
+	for _, piece := range u.fixedPieces[place] {
+		if err := addSparseSum(sum, piece); err != nil {
+			return nil, err
+		}
+	}
+	return sum, nil
+}
+
+func (u *sums) applyFloat(t *Table, place int, row []float32) error {
+	if !t.Sparse {
+		return addUpdate(t.Kind, row, u.float.row(place))
+	}
+	for _, piece := range u.floatPieces[place] {
+		if err := addSparse(t.Kind, row, piece); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// export gives the sums as they move to another owner, in the order of keys.
+func (p *pending) export(r *rows) (Sums, error) {
+	var out Sums
+	s := r.schema
+	for i := range p.tables {
+		u, t := &p.tables[i], &r.tables[i]
+		slots := append([]uint32(nil), u.slots...)
+		t.sort(slots)
+		spare, float := make([]int64, t.table.Cols), make([]float32, t.table.Cols)
+		for _, slot := range slots {
+			var fixed []int64
+			var err error
+			if place := u.place(int(slot)); s.Deterministic {
+				fixed, err = u.fixedSum(t.table, place, spare)
+			} else {
+				clear(float)
+				err = u.applyFloat(t.table, place, float)
+			}
+			if err != nil {
+				return out, s.at(t.key(int(slot)), err)
+			}
+			s.AppendSum(&out, t.key(int(slot)), fixed, float)
+		}
+	}
+	return out, nil
 }

@@ -14,7 +14,7 @@ type Generation uint64
 // Incarnation is one life of one worker process.
 type Incarnation uint64
 
-// Partition is a fixed, hashed set of rows of every table of a job: the unit that is owned, moved and
+// Partition is a fixed set of rows of every table of a job, by range or by hash: the unit that is owned, moved and
 // backed up. Their number is fixed at job start.
 type Partition uint32
 
@@ -49,8 +49,15 @@ type Table struct {
 	Kind Kind
 	Rows uint64
 	Cols int
-	Init Init // of Float32 tables; counts begin at 0
+	Init Init // of dense Float32 tables; counts and sparse rows begin at 0
+	// Sparse rows are stored and travel as their cells that are not 0 (sparse.go). Applications see whole rows.
+	Sparse bool
+	// Ranged cuts the rows into one range for each partition, evenly. Otherwise rows are spread by a hash.
+	Ranged bool
 }
+
+// width is how many cells a dense row is stored in.
+func (t *Table) width() int { return t.Cols }
 
 // Schema is what all processes of a job agree on before it starts.
 type Schema struct {

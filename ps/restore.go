@@ -6,9 +6,7 @@ func RestoreShard(schema *Schema, id Partition, clock Clock, rows *Block) (*Shar
 	if err != nil {
 		return nil, err
 	}
-	s := newShardAt(schema, id, clock)
-	s.rows = restored
-	return s, nil
+	return shardOf(schema, id, clock, restored), nil
 }
 
 // RestoreBackup gives the backup that goes with RestoreShard.
@@ -22,11 +20,11 @@ func RestoreBackup(schema *Schema, id Partition, clock Clock, rows *Block) (*Bac
 	return b, nil
 }
 
-func restore(schema *Schema, id Partition, rows *Block) (map[Key][]float32, error) {
-	if err := rows.Check(schema, id); err != nil {
-		return nil, err
+func restore(schema *Schema, id Partition, from *Block) (rows, error) {
+	if err := from.Check(schema, id); err != nil {
+		return rows{}, err
 	}
-	restored := make(map[Key][]float32, len(rows.Keys))
-	rows.Each(schema, func(k Key, row []float32) { restored[k] = append([]float32(nil), row...) })
+	restored := newRows(schema, id)
+	restored.take(from)
 	return restored, nil
 }

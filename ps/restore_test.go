@@ -16,7 +16,7 @@ func TestRestore(t *testing.T) {
 		for j := range row {
 			row[j] = float32(i*10 + j)
 		}
-		rows.Add(k, row)
+		rows.AddRow(schema, k, row)
 	}
 	shard, err := RestoreShard(schema, 0, at, rows)
 	if err != nil {
@@ -34,8 +34,9 @@ func TestRestore(t *testing.T) {
 		if s.Folded() != at || s.Mark(0) != at || !s.CanRollback(at) || !s.CanRead(at+1) || s.CanRead(at+2) {
 			t.Errorf("a restored shard stands at clock %d, split 0 at %d; want %d", s.Folded(), s.Mark(0), at)
 		}
-		rows.Each(schema, func(k Key, want []float32) {
-			got := make([]float32, len(want))
+		rows.Each(schema, func(k Key, cells []float32) {
+			got, want := make([]float32, schema.Cols(k)), make([]float32, schema.Cols(k))
+			schema.TakeRow(k, cells, want)
 			if s.Read(k, got); !slices.Equal(got, want) {
 				t.Errorf("row %v: %v, want %v", k, got, want)
 			}

@@ -4,20 +4,23 @@ package ps
 //
 // Invariants:
 //   - rows hold the folded state: all updates of every clock up to folded, and none beyond it. Rows that
-//     were never touched are absent and stand at their initial value.
+//     are not touched stand at their initial value.
 //   - marks[s] is the last clock that split s committed here; a clock is complete when every mark has
-//     reached it, and is folded at that moment. Work beyond folded waits in pending, by clock.
+//     reached it, and is folded at that moment. Work beyond folded waits by clock: ahead[i] is that of clock
+//     folded+1+i.
 //   - layers[0].cut is the newest cut known to be committed; layers[1], if there, is the one cut that has
-//     been passed and is on its way to the backup. before[k] of a layer is row k as it was at that cut, for
-//     every row changed since.
+//     been passed and is on its way to the backup. A layer keeps every row that changed since its cut as it was
+//     then.
 type Shard struct {
 	schema *Schema
 	id     Partition
 
-	rows    map[Key][]float32
-	folded  Clock
-	marks   []Clock
-	pending map[Clock]*pending
+	rows   rows
+	folded Clock
+	marks  []Clock
+	ahead  []*pending // nil = no work of that clock yet
+	unused []*pending // memory of clocks that were folded
+	spare  []int64    // one row
 
 	staged  map[Incarnation]*Contribution
 	settled map[Incarnation]uint64 // last committed sequence number
@@ -45,11 +48,17 @@ func NewShard(schema *Schema, id Partition) *Shard {
 }
 
 func newShardAt(schema *Schema, id Partition, cut Clock) *Shard {
-	s := &Shard{
-		schema: schema,
-		id:     id,
-		rows:   map[Key][]float32{},
+	return shardOf(schema, id, cut, newRows(schema, id))
+}
+
+// shardOf gives a partition that stands at a cut with these rows, which it keeps.
+func shardOf(schema *Schema, id Partition, cut Clock, r rows) *Shard {
+	s := &Shard{schema: schema, id: id, rows: r}
+	widest := 0
+	for i := range schema.Tables {
+		widest = max(widest, schema.Tables[i].Cols)
 	}
+	s.spare = make([]int64, widest)
 	s.resetTo(cut)
 	return s
 }
@@ -61,12 +70,12 @@ func (s *Shard) resetTo(cut Clock) {
 	for i := range s.marks {
 		s.marks[i] = cut
 	}
-	s.pending = map[Clock]*pending{}
+	s.ahead, s.unused = nil, nil
 	s.staged = map[Incarnation]*Contribution{}
 	s.settled = map[Incarnation]uint64{}
 	s.fenced = map[Incarnation]bool{}
 	s.named = 0
-	s.layers = []layer{newLayer(cut)}
+	s.layers = []layer{newLayer(s.schema, cut)}
 	s.moving = nil
 }
 
@@ -82,22 +91,39 @@ func (s *Shard) CanRead(c Clock) bool { return s.folded >= c-s.schema.Staleness-
 // Read copies a row into dst. In deterministic mode it is the folded state; otherwise it also holds whatever
 // later work has been committed, the freshest value there is.
 func (s *Shard) Read(k Key, dst []float32) {
-	if row, ok := s.rows[k]; ok {
-		copy(dst, row)
-	} else {
-		InitRow(s.schema.Seed, s.schema.Tables[k.Table], k.Table, k.Row, dst)
-	}
-	if s.schema.Deterministic {
+	t := &s.rows.tables[k.Table]
+	slot := t.find(k.Row)
+	switch {
+	case slot < 0:
+		t.initial(k.Row, dst)
 		return
+	case t.table.Sparse:
+		expandSparse(dst, t.stored(slot))
+	default:
+		copy(dst, t.cells.row(slot))
 	}
-	for c := s.folded + 1; len(s.pending) > 0 && c <= s.folded+s.schema.Staleness+1; c++ {
-		if p := s.pending[c]; p != nil {
-			_ = p.apply(s.schema, k, dst) // it fits: see checkFresh
-		}
+	if !s.schema.Deterministic {
+		_ = s.addAhead(t, slot, dst) // it fits: see checkFresh
 	}
 }
 
-// Stage holds a contribution until its commit; the shard keeps what it is given until then. Staging the same
+// addAhead adds a row's work of clocks that are not complete.
+func (s *Shard) addAhead(t *tableRows, slot int, row []float32) error {
+	for _, p := range s.ahead {
+		if p == nil {
+			continue
+		}
+		u := &p.tables[t.id]
+		if place := u.place(slot); place >= 0 {
+			if err := u.applyFloat(t.table, place, row); err != nil {
+				return s.schema.at(t.key(slot), err)
+			}
+		}
+	}
+	return nil
+}
+
+// Stage holds a contribution until its commit; the shard keeps what it is given until its clock is folded. Staging the same
 // one again is harmless. It reports true when it had been committed before.
 func (s *Shard) Stage(c *Contribution) (committed bool, err error) {
 	if s.fenced[c.Incarnation] {
@@ -172,12 +198,8 @@ func (s *Shard) commit(inc Incarnation, seq uint64) (folded bool, err error) {
 	if err := s.checkMarks(c); err != nil {
 		return false, err
 	}
-	p := s.pending[c.Clock]
-	if p == nil {
-		p = &pending{}
-		s.pending[c.Clock] = p
-	}
-	if err := p.add(s.schema, &c.Updates); err != nil {
+	p := s.at(c.Clock)
+	if err := p.add(&s.rows, &c.Updates); err != nil {
 		return false, err
 	}
 	if err := s.checkFresh(c.Updates.Keys); err != nil {
@@ -192,6 +214,22 @@ func (s *Shard) commit(inc Incarnation, seq uint64) (folded bool, err error) {
 	return s.fold()
 }
 
+// at gives the work of a clock that is not folded.
+func (s *Shard) at(c Clock) *pending {
+	i := int(c - s.folded - 1)
+	for i >= len(s.ahead) {
+		s.ahead = append(s.ahead, nil)
+	}
+	if s.ahead[i] == nil {
+		if n := len(s.unused); n > 0 {
+			s.ahead[i], s.unused = s.unused[n-1], s.unused[:n-1]
+		} else {
+			s.ahead[i] = newPending(s.schema)
+		}
+	}
+	return s.ahead[i]
+}
+
 // checkFresh keeps every count that a read may give, with what is pending, within its type.
 func (s *Shard) checkFresh(keys []Key) error {
 	if s.schema.Deterministic {
@@ -201,12 +239,15 @@ func (s *Shard) checkFresh(keys []Key) error {
 		if s.schema.Kind(k) != Int32 {
 			continue
 		}
-		row := make([]float32, s.schema.Cols(k))
-		copy(row, s.rows[k])
-		for _, c := range sorted(s.pending) {
-			if err := s.pending[c].apply(s.schema, k, row); err != nil {
-				return err
-			}
+		t := &s.rows.tables[k.Table]
+		slot, row := t.find(k.Row), make([]float32, t.table.Cols)
+		if t.table.Sparse {
+			expandSparse(row, t.stored(slot))
+		} else {
+			copy(row, t.stored(slot))
+		}
+		if err := s.addAhead(t, slot, row); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -215,36 +256,52 @@ func (s *Shard) checkFresh(keys []Key) error {
 // fold applies complete clocks in order; passing a named cut opens its layer between two clocks. After an error, which
 // is fatal for the job, the shard is not to be used.
 func (s *Shard) fold() (folded bool, err error) {
-	for {
-		p := s.pending[s.folded+1]
+	for len(s.ahead) > 0 {
+		p := s.ahead[0]
 		if p == nil || p.committed < s.schema.Splits {
-			return folded, nil
+			break
 		}
-		p.eachKey(func(k Key) {
-			row := s.rows[k]
-			s.top().remember(k, row, s.schema.Cols(k))
-			if row == nil {
-				row = make([]float32, s.schema.Cols(k))
-				InitRow(s.schema.Seed, s.schema.Tables[k.Table], k.Table, k.Row, row)
-				s.rows[k] = row
+		for i := range p.tables {
+			if err := s.foldTable(&s.rows.tables[i], &p.tables[i]); err != nil {
+				return folded, err
 			}
-			if fault := p.apply(s.schema, k, row); fault != nil {
-				err = fault
-			}
-			if s.moving != nil {
-				s.moving.touch(k)
-			}
-		})
-		if err != nil {
-			return folded, err
 		}
-		delete(s.pending, s.folded+1)
+		s.ahead = append(s.ahead[:0], s.ahead[1:]...)
+		p.reset()
+		s.unused = append(s.unused, p)
 		s.folded++
 		folded = true
 		if s.named == s.folded {
 			s.pass()
 		}
 	}
+	return folded, nil
+}
+
+func (s *Shard) foldTable(t *tableRows, u *sums) error {
+	top := &s.top().tables[t.id]
+	for place, slot := range u.slots {
+		slot := int(slot)
+		top.remember(t, slot)
+		t.touched[slot] = true
+		if s.moving != nil {
+			s.moving.touch(t.id, slot)
+		}
+		row := t.row(slot)
+		var err error
+		if s.schema.Deterministic {
+			err = u.applyFixed(t.table, place, row, s.spare)
+		} else {
+			err = u.applyFloat(t.table, place, row)
+		}
+		if err != nil {
+			return s.schema.at(t.key(slot), err)
+		}
+		if t.table.Sparse {
+			t.sparse[slot] = AppendSparse(nil, row)
+		}
+	}
+	return nil
 }
 
 // Standing is what a partition knows of an incarnation.

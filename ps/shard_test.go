@@ -16,7 +16,9 @@ func smallSchema(deterministic bool, staleness Clock) *Schema {
 		Tables: []Table{
 			{Name: "zero", Rows: 6, Cols: 2},
 			{Name: "uniform", Rows: 5, Cols: 3, Init: Init{Low: -1, High: 1}},
-			{Name: "counts", Kind: Int32, Rows: 5, Cols: 2},
+			{Name: "counts", Kind: Int32, Rows: 5, Cols: 2, Ranged: true},
+			{Name: "sparse", Rows: 5, Cols: 9, Sparse: true},
+			{Name: "sparse counts", Kind: Int32, Rows: 4, Cols: 7, Sparse: true, Ranged: true},
 		},
 		Partitions: 1, Splits: 4, Staleness: staleness, Seed: 11, Deterministic: deterministic,
 	}
@@ -37,11 +39,20 @@ func keysOf(s *Schema, p Partition) (keys []Key) {
 // floats, too.
 func update(s *Schema, split Split, c Clock, k Key, column int) (float32, bool) {
 	h := Hash(uint64(split), uint64(c), uint64(k.Table), uint64(k.Row))
+	if s.Tables[k.Table].Sparse && (h>>20+uint64(column))%5 > 0 {
+		return 0, h%2 == 0
+	}
 	return float32(int(h>>8%64)+column) / 8, h%2 == 0
 }
 
 // count is what an update adds to a row of counts: enough that a sum in floats would not be exact.
-func count(x float32) int32 { return int32(8*x)*100_001 - 1_000_000 }
+func count(x float32) int32 {
+	n := int32(8*x) * 100_001
+	if n%2 != 0 {
+		return -n
+	}
+	return n
+}
 
 func contribution(s *Schema, p Partition, inc Incarnation, seq uint64, c Clock, splits ...Split) *Contribution {
 	out := &Contribution{Incarnation: inc, Sequence: seq, Clock: c, Splits: splits}
@@ -50,21 +61,19 @@ func contribution(s *Schema, p Partition, inc Incarnation, seq uint64, c Clock, 
 			if _, ok := update(s, split, c, k, 0); !ok {
 				continue
 			}
-			out.Updates.Keys = append(out.Updates.Keys, k)
+			var fixedSum []int64
+			var floatSum []float32
 			for i := range s.Cols(k) {
 				x, _ := update(s, split, c, k, i)
-				switch {
-				case s.Kind(k) == Int32 && s.Deterministic:
-					out.Updates.Fixed = append(out.Updates.Fixed, int64(count(x)))
-				case s.Kind(k) == Int32:
-					out.Updates.Float = append(out.Updates.Float, Cells([]int32{count(x)})...)
-				case s.Deterministic:
+				if s.Kind(k) == Int32 {
+					fixedSum = append(fixedSum, int64(count(x)))
+					floatSum = append(floatSum, Cells([]int32{count(x)})...)
+				} else {
 					fixed, _ := ToFixed(x)
-					out.Updates.Fixed = append(out.Updates.Fixed, fixed)
-				default:
-					out.Updates.Float = append(out.Updates.Float, x)
+					fixedSum, floatSum = append(fixedSum, fixed), append(floatSum, x)
 				}
 			}
+			s.AppendSum(&out.Updates, k, fixedSum, floatSum)
 		}
 	}
 	return out

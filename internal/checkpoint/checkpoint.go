@@ -89,7 +89,7 @@ func Partitions(schema ps.Schema, values [][]float32, parts []ps.Partition) []*p
 		for row := range t.Rows {
 			k := ps.Key{Table: ps.TableID(id), Row: ps.RowID(row)}
 			if block := wanted[schema.PartitionOf(k)]; block != nil {
-				block.Add(k, values[id][int(row)*t.Cols:int(row+1)*t.Cols])
+				block.AddRow(&schema, k, values[id][int(row)*t.Cols:int(row+1)*t.Cols])
 			}
 		}
 	}

@@ -148,13 +148,11 @@ func (c *Client) readBatch(
 	values, short := rows.Values, false
 	o, err := c.settle(b, rows.Groups, func(p ps.Partition, _ wire.Code) {
 		for _, i := range l.of(p) {
-			row := dst.At(i)
-			if len(values) < len(row) {
+			var ok bool
+			if values, ok = c.schema.TakeRow(dst.Keys[i], values, dst.At(i)); !ok {
 				short = true
 				return
 			}
-			copy(row, values)
-			values = values[len(row):]
 		}
 		l.left[p] = false
 	})

@@ -28,6 +28,8 @@ func toy(deterministic bool, staleness ps.Clock) ps.Schema {
 		Tables: []ps.Table{
 			{Name: "narrow", Rows: 60, Cols: 1},
 			{Name: "wide", Rows: 30, Cols: 7, Init: ps.Init{Low: 100, High: 100.0001}},
+			{Name: "counts", Kind: ps.Int32, Rows: 20, Cols: 17, Sparse: true},
+			{Name: "ranged", Rows: 25, Cols: 2, Ranged: true},
 		},
 		Partitions: 8, Splits: 6, Staleness: staleness, Seed: 5, Deterministic: deterministic,
 	}
@@ -53,29 +55,49 @@ func work(s *ps.Schema, splits []ps.Split, c ps.Clock) []client.PartitionSums {
 		for _, k := range touched(s, split, c) {
 			part := &sums[s.PartitionOf(k)]
 			part.Partition = s.PartitionOf(k)
-			part.Sums.Keys = append(part.Sums.Keys, k)
-			for range s.Cols(k) {
-				if s.Deterministic {
-					part.Sums.Fixed = append(part.Sums.Fixed, int64(split+1)<<32)
-				} else {
-					part.Sums.Float = append(part.Sums.Float, float32(split+1))
+			fixed, float := make([]int64, s.Cols(k)), make([]float32, s.Cols(k))
+			for i := range fixed {
+				switch gain := gain(s, k, split, i); s.Kind(k) {
+				case ps.Int32:
+					fixed[i], ps.Ints(float)[i] = int64(gain), int32(gain)
+				default:
+					fixed[i], float[i] = int64(gain)<<32, gain
 				}
 			}
+			s.AppendSum(&part.Sums, k, fixed, float)
 		}
 	}
 	return slices.DeleteFunc(sums, func(p client.PartitionSums) bool { return len(p.Sums.Keys) == 0 })
 }
 
-// expected is what a row's columns have gained through a clock.
-func expected(s *ps.Schema, k ps.Key, through ps.Clock) (gain float32) {
+// gain is what a split adds to a column of a row that it touches: in a sparse table to few of them.
+func gain(s *ps.Schema, k ps.Key, split ps.Split, column int) float32 {
+	if s.Tables[k.Table].Sparse && column%s.Splits != int(split) {
+		return 0
+	}
+	return float32(split + 1)
+}
+
+// gained is how far a column is from its first value.
+func gained(s *ps.Schema, k ps.Key, row []float32, column int) float32 {
+	if s.Kind(k) == ps.Int32 {
+		return float32(ps.Ints(row)[column])
+	}
+	initial := make([]float32, len(row))
+	ps.InitRow(s.Seed, s.Tables[k.Table], k.Table, k.Row, initial)
+	return row[column] - initial[column]
+}
+
+// expected is what a column of a row has gained through a clock.
+func expected(s *ps.Schema, k ps.Key, column int, through ps.Clock) (total float32) {
 	for c := ps.Clock(1); c <= through; c++ {
 		for split := range ps.Split(s.Splits) {
 			if ps.Hash(uint64(split), uint64(c), uint64(k.Table), uint64(k.Row))%3 == 0 {
-				gain += float32(split + 1)
+				total += gain(s, k, split, column)
 			}
 		}
 	}
-	return gain
+	return total
 }
 
 func allKeys(s *ps.Schema) (keys []ps.Key) {
@@ -236,15 +258,13 @@ func (c *cluster) train(ctx context.Context, generation ps.Generation, cl *clien
 
 // check says whether a row is what work of a clock may see.
 func check(s *ps.Schema, k ps.Key, row []float32, clock ps.Clock) error {
-	initial := make([]float32, len(row))
-	ps.InitRow(s.Seed, s.Tables[k.Table], k.Table, k.Row, initial)
-	least := expected(s, k, clock-s.Staleness-1)
-	most := expected(s, k, clock+s.Staleness)
-	if s.Deterministic {
-		most = least
-	}
 	for i := range row {
-		if gain := row[i] - initial[i]; gain < least-0.01 || gain > most+0.01 {
+		least := expected(s, k, i, clock-s.Staleness-1)
+		most := expected(s, k, i, clock+s.Staleness)
+		if s.Deterministic {
+			most = least
+		}
+		if gain := gained(s, k, row, i); gain < least-0.01 || gain > most+0.01 {
 			return fmt.Errorf("clock %d reads a gain of %g in row %v, which is not from %g to %g", clock, gain, k, least, most)
 		}
 	}
@@ -305,12 +325,10 @@ func (t *team) verify(folded ps.Clock) {
 		rows := 0
 		err := t.members[0].client.ReadTable(t.ctx, t.generation, folded, ps.TableID(table), func(id ps.RowID, row []float32) error {
 			rows++
-			initial := make([]float32, len(row))
 			k := ps.Key{Table: ps.TableID(table), Row: id}
-			ps.InitRow(t.schema.Seed, t.schema.Tables[table], k.Table, k.Row, initial)
-			want := expected(&t.schema, k, folded)
 			for i := range row {
-				if gain := row[i] - initial[i]; gain < want-0.01 || gain > want+0.01 {
+				want := expected(&t.schema, k, i, folded)
+				if gain := gained(&t.schema, k, row, i); gain < want-0.01 || gain > want+0.01 {
 					return fmt.Errorf("row %v gained %g through clock %d, not %g", k, gain, folded, want)
 				}
 			}

@@ -308,14 +308,14 @@ func (o *outgoing) piece(schema *ps.Schema, from int, maxBytes uint64) wire.Mess
 	if o.row != from {
 		o.row, o.value = 0, 0
 		for ; o.row < from; o.row++ {
-			o.value += schema.Cols(d.Rows.Keys[o.row])
+			o.value += schema.CellsOf(d.Rows.Keys[o.row], d.Rows.Values[o.value:])
 		}
 	}
 	row, value := o.row, o.value
 	for bytes := uint64(0); row < len(d.Rows.Keys) && (row == from || bytes < min(maxBytes, wire.MaxBody/2)); row++ {
-		cols := schema.Cols(d.Rows.Keys[row])
-		value += cols
-		bytes += uint64(8 + 4*cols)
+		cells := schema.CellsOf(d.Rows.Keys[row], d.Rows.Values[value:])
+		value += cells
+		bytes += uint64(8 + 4*cells)
 	}
 	rows := ps.Block{Keys: d.Rows.Keys[from:row], Values: d.Rows.Values[o.value:value]}
 	o.row, o.value = row, value

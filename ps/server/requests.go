@@ -137,9 +137,7 @@ func (s *Server) read(ctx context.Context, generation ps.Generation, m *wire.Rea
 				return 0, true
 			}
 			for _, k := range group {
-				cols := s.schema.Cols(k)
-				slot.shard.Read(k, rows.Values[filled:filled+cols])
-				filled += cols
+				filled = s.readRow(slot.shard, k, rows.Values, filled)
 			}
 			return wire.OK, false
 		})
@@ -153,7 +151,19 @@ func (s *Server) read(ctx context.Context, generation ps.Generation, m *wire.Rea
 	return rows
 }
 
-// checkRead says how many values a request asks for.
+// readRow reads a row into values from filled on, as it travels, and says how far they are filled then.
+func (s *Server) readRow(shard *ps.Shard, k ps.Key, values []float32, filled int) int {
+	cols := s.schema.Cols(k)
+	if !s.schema.Tables[k.Table].Sparse {
+		shard.Read(k, values[filled:filled+cols])
+		return filled + cols
+	}
+	row := make([]float32, cols)
+	shard.Read(k, row)
+	return len(s.schema.AppendRow(values[:filled], k, row))
+}
+
+// checkRead says how many values a request asks for at most.
 func (s *Server) checkRead(m *wire.Read) (values int, refusal *wire.Error) {
 	keys := m.Keys
 	for _, g := range m.Groups {

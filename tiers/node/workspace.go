@@ -163,11 +163,10 @@ func (w *workspace) updates() []ps.Sums {
 		}
 		from, to := w.offsets[slot], w.offsets[slot+1]
 		u := &sums[w.schema.PartitionOf(k)]
-		u.Keys = append(u.Keys, k)
 		if w.schema.Deterministic {
-			u.Fixed = append(u.Fixed, w.fixed[from:to]...)
+			w.schema.AppendSum(u, k, w.fixed[from:to], nil)
 		} else {
-			u.Float = append(u.Float, w.float[from:to]...)
+			w.schema.AppendSum(u, k, nil, w.float[from:to])
 		}
 	}
 	return sums

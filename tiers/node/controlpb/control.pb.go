@@ -423,6 +423,8 @@ type Table struct {
 	InitLow       float32                `protobuf:"fixed32,4,opt,name=init_low,json=initLow,proto3" json:"init_low,omitempty"`
 	InitHigh      float32                `protobuf:"fixed32,5,opt,name=init_high,json=initHigh,proto3" json:"init_high,omitempty"`
 	Kind          uint32                 `protobuf:"varint,6,opt,name=kind,proto3" json:"kind,omitempty"`
+	Sparse        bool                   `protobuf:"varint,7,opt,name=sparse,proto3" json:"sparse,omitempty"`
+	Ranged        bool                   `protobuf:"varint,8,opt,name=ranged,proto3" json:"ranged,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -497,6 +499,20 @@ func (x *Table) GetKind() uint32 {
 		return x.Kind
 	}
 	return 0
+}
+
+func (x *Table) GetSparse() bool {
+	if x != nil {
+		return x.Sparse
+	}
+	return false
+}
+
+func (x *Table) GetRanged() bool {
+	if x != nil {
+		return x.Ranged
+	}
+	return false
 }
 
 type Schema struct {
@@ -2895,14 +2911,16 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\x04park\x18\x12 \x01(\v2\x17.tierml.control.v1.ParkH\x00R\x04park\x123\n" +
 	"\x06unpark\x18\x13 \x01(\v2\x19.tierml.control.v1.UnparkH\x00R\x06unpark\x12-\n" +
 	"\x04stop\x18\x14 \x01(\v2\x17.tierml.control.v1.StopH\x00R\x04stopB\x04\n" +
-	"\x02do\"\x8f\x01\n" +
+	"\x02do\"\xbf\x01\n" +
 	"\x05Table\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\x04R\x04rows\x12\x12\n" +
 	"\x04cols\x18\x03 \x01(\x03R\x04cols\x12\x19\n" +
 	"\binit_low\x18\x04 \x01(\x02R\ainitLow\x12\x1b\n" +
 	"\tinit_high\x18\x05 \x01(\x02R\binitHigh\x12\x12\n" +
-	"\x04kind\x18\x06 \x01(\rR\x04kind\"\xca\x01\n" +
+	"\x04kind\x18\x06 \x01(\rR\x04kind\x12\x16\n" +
+	"\x06sparse\x18\a \x01(\bR\x06sparse\x12\x16\n" +
+	"\x06ranged\x18\b \x01(\bR\x06ranged\"\xca\x01\n" +
 	"\x06Schema\x120\n" +
 	"\x06tables\x18\x01 \x03(\v2\x18.tierml.control.v1.TableR\x06tables\x12\x1e\n" +
 	"\n" +

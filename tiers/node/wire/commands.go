@@ -168,7 +168,7 @@ func encodeSchema(s ps.Schema) *pb.Schema {
 	for _, t := range s.Tables {
 		m.Tables = append(m.Tables, &pb.Table{
 			Name: t.Name, Rows: t.Rows, Cols: int64(t.Cols), InitLow: t.Init.Low, InitHigh: t.Init.High,
-			Kind: uint32(t.Kind)})
+			Kind: uint32(t.Kind), Sparse: t.Sparse, Ranged: t.Ranged})
 	}
 	return m
 }
@@ -184,7 +184,8 @@ func decodeSchema(m *pb.Schema) ps.Schema {
 	for _, t := range m.GetTables() {
 		s.Tables = append(s.Tables, ps.Table{
 			Name: t.GetName(), Kind: ps.Kind(t.GetKind()), Rows: t.GetRows(), Cols: int(t.GetCols()),
-			Init: ps.Init{Low: t.GetInitLow(), High: t.GetInitHigh()}})
+			Init:   ps.Init{Low: t.GetInitLow(), High: t.GetInitHigh()},
+			Sparse: t.GetSparse(), Ranged: t.GetRanged()})
 	}
 	return s
 }
