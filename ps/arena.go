@@ -162,13 +162,6 @@ func (s *slotSet) add(slot int) (place int) {
 	return len(s.slots) - 1
 }
 
-// take puts a slot in if it is not there.
-func (s *slotSet) take(slot int) {
-	if s.place(slot) < 0 {
-		s.add(slot)
-	}
-}
-
 func (s *slotSet) reset() {
 	for _, slot := range s.slots {
 		s.places[slot] = 0

@@ -155,6 +155,3 @@ func (r *rows) clone() rows {
 	}
 	return c
 }
-
-// bytes is about what a stored row takes on its way to another server: its key and its cells.
-func (t *tableRows) bytes(slot int) int { return 8 + 4*len(t.stored(slot)) }
