@@ -5,6 +5,7 @@ package all
 import (
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/dnn"
+	"github.com/tierml/tierml/apps/lda"
 	"github.com/tierml/tierml/apps/linear"
 	"github.com/tierml/tierml/apps/mf"
 	"github.com/tierml/tierml/apps/mlr"
@@ -12,7 +13,7 @@ import (
 
 // Registry gives the applications.
 func Registry() apps.Registry {
-	registry := apps.Registry{mf.Kind{}, mlr.Kind(), dnn.Networks()}
+	registry := apps.Registry{mf.Kind{}, mlr.Kind(), dnn.Networks(), lda.Kind{}}
 	for _, kind := range linear.Kinds() {
 		registry = append(registry, kind)
 	}

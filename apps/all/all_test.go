@@ -12,7 +12,7 @@ func TestFind(t *testing.T) {
 	if err != nil || kind.Name() != "mf" {
 		t.Errorf("%v, %v; want mf", kind, err)
 	}
-	for name, want := range map[string]string{"mff": `did you mean "mf"?`, "lassso": `did you mean "lasso"?`, "word2vec": "there are mf, mlr, dnn, linear, ridge, lasso, robust, logistic, svm"} {
+	for name, want := range map[string]string{"mff": `did you mean "mf"?`, "lassso": `did you mean "lasso"?`, "word2vec": "there are mf, mlr, dnn, lda, linear, ridge, lasso, robust, logistic, svm"} {
 		if _, err := Registry().Find(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", name, err, want)
 		}

@@ -205,7 +205,7 @@ func saveTrained(path string, job *config.Job, program apps.Program, trainer *lo
 	}
 	m.Metadata["clock"] = strconv.FormatInt(int64(trainer.Clock()), 10)
 	m.Metadata["seed"] = strconv.FormatUint(job.Seed, 10)
-	if err := m.Save(path); err != nil {
+	if err := apps.Save(path, program, m); err != nil {
 		return err
 	}
 	if stats.TestCount > 0 {

@@ -78,7 +78,7 @@ func saveModel(path string, program apps.Program, all *tables, open apps.Open, c
 	}
 	m.Metadata["clock"] = strconv.FormatInt(int64(clock), 10)
 	m.Metadata["seed"] = strconv.FormatUint(seed, 10)
-	return m.Save(path)
+	return apps.Save(path, program, m)
 }
 
 // Checkpoint finds a run directory's checkpoint and the clock at which it stands. It is an fs.ErrNotExist when there

@@ -1,0 +1,240 @@
+package input
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Bag is a collection of documents as bags of words, without those that are empty. Document i has the entries Start[i]
+// to Start[i+1].
+type Bag struct {
+	ID       []uint32 // the file's number of each document, from 1, ascending
+	Start    []int    // one more than there are documents
+	Word     []uint32 // from 0, ascending within a document
+	Count    []uint32 // how often, from 1
+	Words    int      // size of the vocabulary, as the header says
+	BadLines int      // left out
+}
+
+// Documents is how many there are.
+func (b Bag) Documents() int { return len(b.ID) }
+
+// bagFormat says what can be read, for messages.
+const bagFormat = "want the UCI bag-of-words format: three lines with the numbers of documents, words and entries, " +
+	"then lines of `document word count`"
+
+// maxBagHeader bounds what a mistyped header can ask for.
+const maxBagHeader = 1 << 31
+
+// ReadBagOfWords reads a docword file of the UCI repository's "Bag of Words" collection: the number of documents, of
+// words and of entries, a line each, then a line `document word count` for each entry, numbers from 1. Entries may
+// come in any order as long as no word of a document comes twice. Up to maxBad bad lines are left out.
+func ReadBagOfWords(name string, r io.Reader, maxBad int) (Bag, error) {
+	plain, err := Decompress(r)
+	if err != nil {
+		return Bag{}, fmt.Errorf("%s: %w", name, err)
+	}
+	defer plain.Close()
+	b := bagReader{name: name, tolerance: tolerance{allowed: maxBad}}
+	if err := b.readAll(plain); err != nil {
+		return Bag{}, err
+	}
+	return b.bag()
+}
+
+type bagReader struct {
+	name      string
+	tolerance tolerance
+	line      int
+	header    [3]int // documents, words, entries
+	entries   []bagEntry
+}
+
+type bagEntry struct {
+	document, word, count uint32
+	line                  int
+}
+
+func (b *bagReader) readAll(plain io.Reader) error {
+	scanner := bufio.NewScanner(plain)
+	scanner.Buffer(make([]byte, 0, maxLine), maxLine)
+	for scanner.Scan() {
+		b.line++
+		text := bytes.TrimSpace(scanner.Bytes())
+		if b.line == 1 {
+			text = bytes.TrimPrefix(text, []byte("\ufeff"))
+		}
+		if b.line <= len(b.header) {
+			if err := b.readHeader(text); err != nil {
+				return err
+			}
+			continue
+		}
+		if reason := b.add(text); reason != "" {
+			if err := b.tolerance.take(&LineError{b.name, b.line, reason}); err != nil {
+				return err
+			}
+		}
+	}
+	switch err := scanner.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return &LineError{b.name, b.line + 1, fmt.Sprintf("longer than %d bytes: %s", maxLine, bagFormat)}
+	case err != nil:
+		return fmt.Errorf("%s: after line %d: %w", b.name, b.line, err)
+	case b.line < len(b.header):
+		return fmt.Errorf("%s: it ends after line %d: %s", b.name, b.line, bagFormat)
+	}
+	return b.checkCount()
+}
+
+func (b *bagReader) readHeader(text []byte) error {
+	what := [...]string{"documents", "words", "entries"}[b.line-1]
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	if err != nil || n < 0 || n > maxBagHeader {
+		return &LineError{b.name, b.line, fmt.Sprintf("number of %s %q is not a whole number from 0 to %d: %s", what, text, maxBagHeader, bagFormat)}
+	}
+	b.header[b.line-1] = int(n)
+	return nil
+}
+
+// checkCount notices a file that was cut short: every line, good or bad, is an entry of the header's number.
+func (b *bagReader) checkCount() error {
+	want := b.header[2]
+	if got := len(b.entries) + b.tolerance.bad; got != want {
+		reason := fmt.Sprintf("%d entries, the header says %d", got, want)
+		if got < want {
+			reason += ": the file may be cut short"
+		}
+		return b.tolerance.take(&LineError{b.name, b.line, reason})
+	}
+	return nil
+}
+
+// add adds one entry, or nothing and gives the reason.
+func (b *bagReader) add(text []byte) (reason string) {
+	var fields [3]uint32
+	rest := text
+	for i, what := range [...]string{"document", "word", "count"} {
+		var word []byte
+		if word, rest = nextWord(rest); len(word) == 0 {
+			return fmt.Sprintf("%d numbers, want 3: document, word and count", i)
+		}
+		limit := uint64(math.MaxInt32)
+		if i < 2 {
+			limit = uint64(b.header[i])
+		}
+		n, err := parseUint32(word)
+		if err != nil || n < 1 || uint64(n) > limit {
+			return fmt.Sprintf("%s %q is not a whole number from 1 to %d", what, word, limit)
+		}
+		fields[i] = n
+	}
+	if len(rest) > 0 {
+		return "more than 3 numbers: want document, word and count"
+	}
+	b.entries = append(b.entries, bagEntry{fields[0] - 1, fields[1] - 1, fields[2], b.line})
+	return ""
+}
+
+var errNumber = errors.New("not a number")
+
+// parseUint32 reads a number without making a string of it: large collections have a thousand million of them.
+func parseUint32(text []byte) (uint32, error) {
+	if len(text) > 10 {
+		return 0, errNumber
+	}
+	var n uint64
+	for _, c := range text {
+		if c < '0' || c > '9' {
+			return 0, errNumber
+		}
+		n = 10*n + uint64(c-'0')
+	}
+	if n > math.MaxUint32 {
+		return 0, errNumber
+	}
+	return uint32(n), nil
+}
+
+// bag puts the entries in order of documents, then words.
+func (b *bagReader) bag() (Bag, error) {
+	if len(b.entries) == 0 {
+		return Bag{}, fmt.Errorf("%s: no documents in it: %s", b.name, bagFormat)
+	}
+	if err := b.sort(); err != nil {
+		return Bag{}, err
+	}
+	bag := Bag{
+		Word:  make([]uint32, len(b.entries)),
+		Count: make([]uint32, len(b.entries)),
+		Words: b.header[1], BadLines: b.tolerance.bad,
+	}
+	for i, e := range b.entries {
+		if i == 0 || e.document != b.entries[i-1].document {
+			bag.ID = append(bag.ID, e.document+1)
+			bag.Start = append(bag.Start, i)
+		}
+		bag.Word[i], bag.Count[i] = e.word, e.count
+	}
+	bag.Start = append(bag.Start, len(b.entries))
+	return bag, nil
+}
+
+// ReadVocabulary reads the words of a bag of words, one a line.
+func ReadVocabulary(name string, r io.Reader) ([]string, error) {
+	plain, err := Decompress(r)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	defer plain.Close()
+	scanner := bufio.NewScanner(plain)
+	scanner.Buffer(make([]byte, 0, maxLine), maxLine)
+	var words []string
+	for scanner.Scan() {
+		word := strings.TrimSuffix(scanner.Text(), "\r")
+		if len(words) == 0 {
+			word = strings.TrimPrefix(word, "\ufeff")
+		}
+		words = append(words, word)
+	}
+	switch err := scanner.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return nil, &LineError{name, len(words) + 1, fmt.Sprintf("longer than %d bytes: want one word a line", maxLine)}
+	case err != nil:
+		return nil, fmt.Errorf("%s: after line %d: %w", name, len(words), err)
+	case len(words) == 0:
+		return nil, fmt.Errorf("%s: it is empty: want one word a line", name)
+	}
+	return words, nil
+}
+
+// sort puts the entries in order and treats the second line about the same document and word as a bad one.
+func (b *bagReader) sort() error {
+	byPlace := func(x, y bagEntry) int {
+		return cmp.Or(cmp.Compare(x.document, y.document), cmp.Compare(x.word, y.word), cmp.Compare(x.line, y.line))
+	}
+	if !slices.IsSortedFunc(b.entries, byPlace) {
+		slices.SortFunc(b.entries, byPlace)
+	}
+	kept := b.entries[:0]
+	for _, e := range b.entries {
+		if n := len(kept); n > 0 && kept[n-1].document == e.document && kept[n-1].word == e.word {
+			reason := fmt.Sprintf("document %d had word %d before, in line %d", e.document+1, e.word+1, kept[n-1].line)
+			if err := b.tolerance.take(&LineError{b.name, e.line, reason}); err != nil {
+				return err
+			}
+			continue
+		}
+		kept = append(kept, e)
+	}
+	b.entries = kept
+	return nil
+}

@@ -1,0 +1,94 @@
+package input
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const smallBag = "4\n6\n5\n1 2 3\n1 6 1\n3 1 2\n4 2 1\n4 3 9\n"
+
+func TestReadBagOfWords(t *testing.T) {
+	want := Bag{ID: []uint32{1, 3, 4}, Start: []int{0, 2, 3, 5}, Word: []uint32{1, 5, 0, 1, 2}, Count: []uint32{3, 1, 2, 1, 9}, Words: 6}
+	for name, data := range map[string][]byte{
+		"plain":     []byte(smallBag),
+		"gzip":      gzipped(t, smallBag),
+		"zstd":      zstandard(t, smallBag),
+		"windows":   []byte("\ufeff" + strings.ReplaceAll(smallBag, "\n", "\r\n")),
+		"any order": []byte("4\n6\n5\n4 3 9\n1 6 1\n4 2 1\n3 1 2\n1 2 3"),
+	} {
+		if got, err := ReadBagOfWords("f", bytes.NewReader(data), 0); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, %v; want %+v", name, got, err, want)
+		}
+	}
+	got, err := ReadBagOfWords("f", strings.NewReader("4\n6\n8\nx\n1 2 3\n1 6 1\n3 1 2\n3 1 1\n4 2 1\n4 7 1\n4 3 9\n"), 3)
+	if want.BadLines = 3; err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v; want %+v: bad lines leave nothing behind", got, err, want)
+	}
+}
+
+func TestReadBagOfWordsErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                           "f: it ends after line 0: want the UCI bag-of-words format",
+		"1\n2\n":                     "f: it ends after line 2",
+		"0\n0\n0\n":                  "f: no documents in it",
+		"x\n2\n1\n1 1 1\n":           `f:1: number of documents "x" is not a whole number`,
+		"1\n2\n99999999999\n1 1 1\n": `f:3: number of entries "99999999999"`,
+		"1\n2\n1\n1 1\n":             "f:4: 2 numbers, want 3",
+		"1\n2\n1\n1 1 1 1\n":         "f:4: more than 3 numbers",
+		"1\n2\n1\n2 1 1\n":           `f:4: document "2" is not a whole number from 1 to 1`,
+		"1\n2\n1\n1 0 1\n":           `f:4: word "0" is not a whole number from 1 to 2`,
+		"1\n2\n1\n1 1 0\n":           `f:4: count "0" is not`,
+		"1\n2\n1\n1 1 4294967296\n":  `f:4: count "4294967296" is not`,
+		"1\n2\n2\n1 1 1\n":           "f:4: 1 entries, the header says 2: the file may be cut short",
+		"1\n2\n1\n1 1 1\n1 2 1\n":    "f:5: 2 entries, the header says 1",
+		"1\n2\n2\n1 1 1\n1 1 1\n":    "f:5: document 1 had word 1 before, in line 4",
+		"1\n2\n1\n1 1 1" + string(make([]byte, maxLine)): "f:4: longer than",
+		"\x1f\x8b\x08\x00": "f: gzip: ",
+	} {
+		if _, err := ReadBagOfWords("f", strings.NewReader(text), 0); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%.40q: error %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestReadVocabulary(t *testing.T) {
+	for _, data := range [][]byte{[]byte("\ufeffa\r\nbc\r\nd e\r\n"), gzipped(t, "a\nbc\nd e"), zstandard(t, "a\nbc\nd e\n")} {
+		if got, err := ReadVocabulary("f", bytes.NewReader(data)); err != nil || !slices.Equal(got, []string{"a", "bc", "d e"}) {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	for text, want := range map[string]string{"": "f: it is empty", "a\n" + strings.Repeat("b", 2*maxLine): "f:2: longer than"} {
+		if _, err := ReadVocabulary("f", strings.NewReader(text)); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+}
+
+// Whatever is read is in order and within the vocabulary, and reads back the same when it is written again.
+func FuzzReadBagOfWords(f *testing.F) {
+	f.Add([]byte(smallBag), 0)
+	f.Add([]byte("2\n2\n3\n2 1 1\n1 1 1\n2 1 1\n"), 1)
+	f.Add(gzipped(f, smallBag), 0)
+	f.Fuzz(func(t *testing.T, data []byte, maxBad int) {
+		bag, err := ReadBagOfWords("fuzz", bytes.NewReader(data), maxBad)
+		if err != nil {
+			return
+		}
+		var again strings.Builder
+		fmt.Fprintf(&again, "%d\n%d\n%d\n", bag.ID[bag.Documents()-1], bag.Words, len(bag.Word))
+		for d, id := range bag.ID {
+			for e := bag.Start[d]; e < bag.Start[d+1]; e++ {
+				fmt.Fprintf(&again, "%d %d %d\n", id, bag.Word[e]+1, bag.Count[e])
+			}
+		}
+		bag.BadLines = 0
+		back, err := ReadBagOfWords("again", strings.NewReader(again.String()), 0)
+		if err != nil || !reflect.DeepEqual(back, bag) {
+			t.Fatalf("%v: read %+v, read back %+v", err, bag, back)
+		}
+	})
+}

@@ -1,0 +1,259 @@
+package lda
+
+import "github.com/tierml/tierml/apps"
+
+// The topic of a token is drawn from its distribution given the topics of all other tokens (Griffiths and Steyvers,
+// "Finding scientific topics", PNAS 101, 2004, equation 5): topic k of word w in document d has the weight
+//
+//	(n_dk + alpha) * (n_kw + beta) / (n_k + V*beta)
+//
+// where the counts leave the token itself out. Summing K such weights for each token is what a plain sampler does.
+// Here the sum is taken apart as in SparseLDA (Yao, Mimno and McCallum, "Efficient methods for topic model inference
+// on streaming document collections", KDD 2009, section 4), but the tokens are visited word by word, as in F+LDA
+// (Yu, Hsieh, Yun, Vishwanathan and Dhillon, "A scalable asynchronous distributed algorithm for topic modeling",
+// WWW 2015), so that what depends on the word alone is kept from one token to the next. With
+//
+//	q_k = (n_kw + beta) / (n_k + V*beta)
+//
+// the three parts are
+//
+//	document:  sum of n_dk * q_k              over the topics that the document has
+//	word:      alpha * sum of n_kw / (n_k+V*beta)   over the topics that the word has
+//	smoothing: alpha * beta * sum of 1 / (n_k+V*beta), kept from token to token
+//
+// It is the same distribution, so the chain has the same stationary distribution as the plain sampler's; slow_test.go
+// compares the two. The cost of a token is the number of its document's topics, whatever K is.
+
+// smoothingBlock is how many topics share one partial sum of the smoothing part: changing a topic changes one block,
+// and a draw looks through K/32 blocks and 32 topics.
+const smoothingBlock = 32
+
+// sampler is the working memory of one batch. Topics are numbers below len(totals).
+type sampler struct {
+	alpha, beta float64
+	betaSum     float64 // V*beta
+	beta32      float32
+
+	totals  []int32   // n_k
+	inverse []float32 // 1 / (n_k + V*beta)
+	weights []float32 // q_k of the present word
+
+	smoothing float64   // sum of inverse
+	blocks    []float64 // the same, by block
+
+	row      []int32 // n_kw of the present word
+	wordPart float64 // sum of n_kw * inverse
+	active   []int32 // topics that the word has, or had since it was opened
+	listed   []bool  // by topic: in active
+
+	stream apps.Stream
+}
+
+// newSampler takes the topics' totals, which it changes as topics change.
+func newSampler(alpha, beta float64, words int, totals []int32, stream apps.Stream) *sampler {
+	topics := len(totals)
+	s := &sampler{
+		alpha: alpha, beta: beta, betaSum: float64(words) * beta, beta32: float32(beta),
+		totals:  totals,
+		inverse: make([]float32, topics),
+		weights: make([]float32, topics),
+		blocks:  make([]float64, (topics+smoothingBlock-1)/smoothingBlock),
+		active:  make([]int32, 0, topics),
+		listed:  make([]bool, topics),
+		stream:  stream,
+	}
+	for k := range totals {
+		inverse := s.inverseOf(totals[k])
+		s.inverse[k] = inverse
+		s.weights[k] = s.beta32 * inverse
+		s.blocks[k/smoothingBlock] += float64(inverse)
+		s.smoothing += float64(inverse)
+	}
+	return s
+}
+
+// inverseOf is 1 / (n_k + V*beta). A total that was read while others changed it may be behind.
+func (s *sampler) inverseOf(total int32) float32 {
+	return float32(1 / (float64(max(total, 0)) + s.betaSum))
+}
+
+// open takes a word's row, which is changed as topics change.
+func (s *sampler) open(row []int32) {
+	s.row = row
+	s.wordPart = 0
+	for k, n := range row {
+		if n > 0 {
+			s.listed[k] = true
+			s.active = append(s.active, int32(k))
+			part := float32(n) * s.inverse[k]
+			s.weights[k] = part + float32(s.beta32*s.inverse[k])
+			s.wordPart += float64(part)
+		}
+	}
+}
+
+// close forgets the word.
+func (s *sampler) close() {
+	for _, k := range s.active {
+		s.listed[k] = false
+		s.weights[k] = s.beta32 * s.inverse[k]
+	}
+	s.active = s.active[:0]
+}
+
+// change adds n, 1 or -1, to the counts of the present word and topic k.
+func (s *sampler) change(k int32, n int32) {
+	before, beforeCount := s.inverse[k], max(s.row[k], 0)
+	s.row[k] += n
+	s.totals[k] += n
+	after, count := s.inverseOf(s.totals[k]), max(s.row[k], 0)
+	part := float32(count) * after
+	s.inverse[k] = after
+	s.weights[k] = part + float32(s.beta32*after)
+	s.wordPart += float64(part) - float64(float32(beforeCount)*before)
+	difference := float64(after) - float64(before)
+	s.smoothing += difference
+	s.blocks[k/smoothingBlock] += difference
+	if !s.listed[k] {
+		s.listed[k] = true
+		s.active = append(s.active, k)
+	}
+}
+
+// topicCount says how often a document has a topic. The count is a float32 as it is multiplied by one; it is exact up
+// to 2^24.
+type topicCount struct {
+	topic int32
+	count float32
+}
+
+// document is the topics that a document has, the frequent ones first, roughly.
+type document struct {
+	counts []topicCount
+	places []uint16 // by topic: its place in counts, plus 1; 0: the document does not have it
+	// norm is 1 / (tokens - 1 + K*alpha), which turns a sum of weights into a probability.
+	norm float64
+}
+
+// remove takes one token of topic k out. The topic must be there.
+func (d *document) remove(k int32) {
+	at := int(d.places[k]) - 1
+	n := &d.counts[at]
+	if n.count--; n.count > 0 {
+		return
+	}
+	end := len(d.counts) - 1
+	last := d.counts[end]
+	*n = last
+	d.places[last.topic] = uint16(at + 1)
+	d.places[k] = 0
+	d.counts = d.counts[:end]
+}
+
+// add puts one token of topic k in.
+func (d *document) add(k int32) {
+	if place := d.places[k]; place > 0 {
+		d.addAt(int(place) - 1)
+		return
+	}
+	d.counts = append(d.counts, topicCount{k, 1})
+	d.places[k] = uint16(len(d.counts))
+}
+
+// addAt adds to a topic by its place, and moves it one place towards the front when it has outgrown the one before.
+func (d *document) addAt(at int) {
+	n := &d.counts[at]
+	n.count++
+	if at == 0 {
+		return
+	}
+	if before := &d.counts[at-1]; n.count > before.count {
+		*n, *before = *before, *n
+		d.places[n.topic] = uint16(at + 1)
+		d.places[before.topic] = uint16(at)
+	}
+}
+
+// sum is the document part of the weights. Four sums side by side do not wait for each other; their order is fixed,
+// and products are rounded before they are added, so that all machines get the same bits.
+func (s *sampler) sum(counts []topicCount) float32 {
+	var a, b, c, e float32
+	q := s.weights
+	for len(counts) >= 4 {
+		a += float32(counts[0].count * q[counts[0].topic])
+		b += float32(counts[1].count * q[counts[1].topic])
+		c += float32(counts[2].count * q[counts[2].topic])
+		e += float32(counts[3].count * q[counts[3].topic])
+		counts = counts[4:]
+	}
+	for _, n := range counts {
+		a += float32(n.count * q[n.topic])
+	}
+	return (a + b) + (c + e)
+}
+
+// draw draws a topic for a token of the present word in a document, adds it to all counts, and gives the probability
+// that the token had.
+func (s *sampler) draw(d *document) (topic int32, probability float64) {
+	inDocument := float64(s.sum(d.counts))
+	inWord := s.alpha * s.wordPart
+	mass := inDocument + inWord + float64(s.alpha*s.beta)*s.smoothing
+	u := float64(s.stream.Uint64()>>11) / (1 << 53) * mass
+	switch {
+	case u < inDocument && len(d.counts) > 0:
+		at := s.drawFromDocument(d.counts, float32(u))
+		topic = d.counts[at].topic
+		d.addAt(at)
+	case u < inDocument+inWord && len(s.active) > 0:
+		topic = s.drawFromWord((u - inDocument) / s.alpha)
+		d.add(topic)
+	default:
+		topic = s.drawFromSmoothing((u - inDocument - inWord) / (s.alpha * s.beta))
+		d.add(topic)
+	}
+	s.change(topic, 1)
+	return topic, mass * d.norm
+}
+
+// drawFromDocument gives the place at which the running sum of weights passes u. Sums in another order than before
+// may differ in the last bits; the last place takes what is left.
+func (s *sampler) drawFromDocument(counts []topicCount, u float32) int {
+	q := s.weights
+	for i, n := range counts {
+		if u -= float32(n.count * q[n.topic]); u < 0 {
+			return i
+		}
+	}
+	return len(counts) - 1
+}
+
+func (s *sampler) drawFromWord(u float64) int32 {
+	last := s.active[0]
+	for _, k := range s.active {
+		n := s.row[k]
+		if n <= 0 {
+			continue
+		}
+		if u -= float64(float32(n) * s.inverse[k]); u < 0 {
+			return k
+		}
+		last = k
+	}
+	return last
+}
+
+func (s *sampler) drawFromSmoothing(u float64) int32 {
+	block := 0
+	for block < len(s.blocks)-1 && u >= s.blocks[block] {
+		u -= s.blocks[block]
+		block++
+	}
+	first := block * smoothingBlock
+	inside := s.inverse[first:min(first+smoothingBlock, len(s.inverse))]
+	for i, w := range inside {
+		if u -= float64(w); u < 0 {
+			return int32(first + i)
+		}
+	}
+	return int32(first + len(inside) - 1)
+}

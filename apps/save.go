@@ -1,0 +1,35 @@
+package apps
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/tierml/tierml/apps/model"
+)
+
+// Summarizer is a Program that can say in plain text what a model holds, for people: such as the words of a topic.
+type Summarizer interface {
+	// Summary gives a file name, such as "topics.txt", and what belongs into the file.
+	Summary(m model.Model) (name string, content []byte, err error)
+}
+
+// Save writes a model to a file and, if the program can sum it up, the summary beside it: with model.safetensors goes
+// model.topics.txt.
+func Save(path string, program Program, m model.Model) error {
+	if err := m.Save(path); err != nil {
+		return err
+	}
+	s, ok := program.(Summarizer)
+	if !ok {
+		return nil
+	}
+	name, content, err := s.Summary(m)
+	if err == nil {
+		err = os.WriteFile(strings.TrimSuffix(path, ".safetensors")+"."+name, content, 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("save the model's summary: %w", err)
+	}
+	return nil
+}
