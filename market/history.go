@@ -17,10 +17,13 @@ type PricePoint struct {
 // History is a pool's price as a step function: each point's price holds until the next point.
 // Before the first point the price is unknown. A nil History knows nothing.
 //
-// Points once in a History never change, so views of it (Until) share them: Append only adds behind
-// what every view can see.
+// Points once in a History never change, so views of it (Until) share them, and what has been reckoned from them:
+// Append only adds behind what every view can see. A view that is told again what its history went on with, as
+// replays do, goes on sharing. Many may read a History at a time while nobody appends to it.
 type History struct {
 	points []PricePoint // sorted by At, no two at the same instant
+	ahead  []PricePoint // of a view: all points of its history, of which it sees the first; nil of others
+	book   *book
 }
 
 // NewHistory makes a History of points in any order. Of points at the same instant the last one given
@@ -36,12 +39,12 @@ func NewHistory(points []PricePoint) *History {
 		}
 		kept = append(kept, p)
 	}
-	return &History{points: kept}
+	return &History{points: kept, book: &book{}}
 }
 
 // Constant is the history of a price that never changes, as an on-demand pool's.
 func Constant(price USD) *History {
-	return &History{points: []PricePoint{{Price: price}}}
+	return &History{points: []PricePoint{{Price: price}}, book: &book{}}
 }
 
 // Append adds a point that is later than all others. Repeating the last point is harmless; going back
@@ -54,7 +57,16 @@ func (h *History) Append(p PricePoint) error {
 		return fmt.Errorf("price %s at %s: the history already reaches %s; append in time order",
 			p.Price, p.At.Format(time.RFC3339), last.At.Format(time.RFC3339))
 	}
+	n := len(h.points)
+	switch {
+	case n < len(h.ahead) && p.Price == h.ahead[n].Price && p.At.Equal(h.ahead[n].At):
+		h.points = h.ahead[: n+1 : n+1]
+		return nil
+	case h.ahead != nil || h.book == nil: // it parts from its history, or is the first point
+		h.ahead, h.book = nil, &book{}
+	}
 	h.points = append(h.points, p)
+	h.book.add(h.points)
 	return nil
 }
 
@@ -90,8 +102,14 @@ func (h *History) At(t time.Time) (USD, bool) {
 // Until gives the history as it was known at t: the points at or before it, without copying them. It is
 // what a decision at t may see.
 func (h *History) Until(t time.Time) *History {
-	n := h.countUntil(t)
-	return &History{points: h.all()[:n:n]}
+	if h == nil {
+		return &History{}
+	}
+	n, ahead := h.countUntil(t), h.ahead
+	if ahead == nil {
+		ahead = h.points
+	}
+	return &History{points: h.points[:n:n], ahead: ahead, book: h.book}
 }
 
 // Points gives the points after from, up to and including to. The slice is shared: read it only.
@@ -134,7 +152,17 @@ func (h *History) FirstAbove(from time.Time, limit USD) (time.Time, bool) {
 	if price, known := h.At(from); known && price > limit {
 		return from, true
 	}
-	for _, p := range h.all()[h.countUntil(from):] {
+	later := h.all()[h.countUntil(from):]
+	if h != nil && h.book != nil {
+		if c := h.book.find(limit); c != nil { // somebody has asked what to expect at this bid
+			i := c.nextCrossing(len(h.points) - len(later))
+			if i < len(h.points) {
+				return h.points[i].At, true
+			}
+			return time.Time{}, false
+		}
+	}
+	for _, p := range later {
 		if p.Price > limit {
 			return p.At, true
 		}

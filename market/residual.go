@@ -1,6 +1,9 @@
 package market
 
-import "time"
+import (
+	"sort"
+	"time"
+)
 
 // Bands of price relative to the bid, in eighths of it: up to 1/8, 1/4, 1/2, 3/4 and all of it. Calm markets
 // sit in the low bands; the high ones tell a rising price early.
@@ -10,67 +13,6 @@ const (
 	bands = 5
 	above = bands // the band of prices above the bid
 )
-
-// step is one stretch of constant price, in ages (time before now): began > ended.
-type step struct {
-	band         int
-	began, ended time.Duration
-	// crossing is the age of the first crossing after the step; without one (crossed is false) it is 0: the
-	// price has stayed within the bid until now.
-	crossing time.Duration
-	crossed  bool
-}
-
-// length is how long the price stood.
-func (s *step) length() time.Duration { return s.began - s.ended }
-
-// left is the time until the crossing, summed over the step's instants, in square nanoseconds.
-func (s *step) left() float64 {
-	length := float64(s.length())
-	return length * (float64(s.ended-s.crossing) + length/2)
-}
-
-// followedWithin is how much of the step a crossing followed within horizon.
-func (s *step) followedWithin(horizon time.Duration) time.Duration {
-	if !s.crossed {
-		return 0
-	}
-	return min(max(horizon-(s.ended-s.crossing), 0), s.length())
-}
-
-// toldWithin is for how much of the step it is known whether a crossing followed within horizon.
-func (s *step) toldWithin(horizon time.Duration) time.Duration {
-	if s.crossed {
-		return s.length()
-	}
-	return max(s.began-max(s.ended, horizon), 0)
-}
-
-// steps goes once through the history, backwards from now to the start of the lookback, and calls each with every
-// step within the bid. It gives the number of crossings.
-func (e Estimator) steps(h *History, now time.Time, bid USD, each func(*step)) (crossings int) {
-	var edges [bands]USD
-	for i, eighths := range bandEighths {
-		edges[i] = bid/8*eighths + bid%8*eighths/8 // rounded down: whole prices pass the same test
-	}
-	points := h.points[:h.countUntil(now)]
-	var s step
-	before := above // the band of the step before in this order, that is later in time
-	for i := len(points) - 1; i >= 0 && s.began < e.Lookback; i-- {
-		s.ended, s.began = s.began, min(now.Sub(points[i].At), e.Lookback)
-		s.band = bandOf(points[i].Price, &edges)
-		if s.band == above {
-			s.crossing, s.crossed = s.began, true
-		} else {
-			if before == above && s.crossed {
-				crossings++
-			}
-			each(&s)
-		}
-		before = s.band
-	}
-	return crossings
-}
 
 func bandOf(price USD, edges *[bands]USD) int {
 	for i, edge := range edges {
@@ -88,34 +30,78 @@ type tally struct {
 	ended    time.Duration // measure of those that a crossing followed
 }
 
+// window is a stretch of a curve, in Unix nanoseconds, at whose end the price is within the bid.
+type window struct {
+	*curve
+	known       int // points; the curve may have more
+	from, to    int64
+	first, last int        // the points in force then
+	crossings   []crossing // between
+}
+
+func (e Estimator) window(h *History, now time.Time, bid USD) window {
+	c := h.curve(bid)
+	w := window{curve: c, known: len(h.points), to: unixNano(now)}
+	w.from = max(w.to-int64(e.Lookback), c.times[0])
+	w.first, w.last = w.inForce(w.from), w.inForce(w.to)
+	w.crossings = c.crossed(w.first, w.last)
+	return w
+}
+
+// inForce gives the point whose price holds at an instant that is not before the first.
+func (w *window) inForce(at int64) int {
+	return sort.Search(w.known, func(i int) bool { return w.times[i] > at }) - 1
+}
+
+// tally sums up a band, or every one. An instant t of a step [a, b) that is followed by a crossing at x, or by the
+// window's end, has x - t left; over the step that is x (b - a) - (b² - a²) / 2.
+func (w *window) tally(band int) (t tally) {
+	begin, end := w.until(w.from, w.first, band), w.until(w.to, w.last, band)
+	closed, twice := begin, wide{}
+	if n := len(w.crossings); n > 0 {
+		first, last := &w.crossings[0], &w.crossings[n-1]
+		closed = last.before[band]
+		twice = last.ends[band].minus(first.ends[band]).plus(product(2*first.at, first.before[band].exposure-begin.exposure))
+	}
+	twice = twice.plus(product(2*w.to, end.exposure-closed.exposure)).minus(end.squares.minus(begin.squares))
+	return tally{
+		left:     twice.float() / 2,
+		exposure: time.Duration(end.exposure - begin.exposure),
+		ended:    time.Duration(closed.exposure - begin.exposure),
+	}
+}
+
+// within gives how many of a band's instants a crossing followed within horizon, and for how many that is known.
+func (w *window) within(horizon time.Duration, band int) (followed, told time.Duration) {
+	exposure := func(at int64) int64 { return w.until(at, w.inForce(at), band).exposure }
+	begin := exposure(w.from)
+	since, known := w.from, begin // the last crossing, and what had been seen until then
+	for i := range w.crossings {
+		x := &w.crossings[i]
+		if soon := x.at - int64(horizon); soon > since {
+			known = exposure(soon)
+		}
+		followed += time.Duration(x.before[band].exposure - known)
+		since, known = x.at, x.before[band].exposure
+	}
+	if open := w.to - int64(horizon); open > since {
+		known = exposure(open)
+	}
+	return followed, time.Duration(known - begin)
+}
+
 // observation is a tally of all bands and of the present one.
 type observation struct {
 	all, present tally
 	crossings    int
 }
 
-func (e Estimator) observe(h *History, now time.Time, bid USD) (o observation) {
-	var tallies [bands]tally
-	present := above
-	o.crossings = e.steps(h, now, bid, func(s *step) {
-		if present == above {
-			present = s.band
-		}
-		t := &tallies[s.band]
-		t.left += s.left()
-		t.exposure += s.length()
-		if s.crossed {
-			t.ended += s.length()
-		}
-	})
-	o.present = tallies[present]
-	for _, t := range tallies {
-		o.all.left += t.left
-		o.all.exposure += t.exposure
-		o.all.ended += t.ended
-	}
-	return o
+func (w *window) observe() observation {
+	return observation{all: w.tally(every), present: w.tally(w.present()), crossings: len(w.crossings)}
 }
+
+// present is the band of the price at the window's end.
+func (w *window) present() int { return int(w.bands[w.last]) }
 
 // endedAtLeast is the least share of instants that counts as ended, as one over it.
 const endedAtLeast = 20
@@ -141,20 +127,9 @@ func (e Estimator) estimate(o observation) Estimate {
 
 // shareWithin gives the share of instants that a crossing followed within horizon, of those that can tell, in
 // the same blend. There is at least one crossing.
-func (e Estimator) shareWithin(h *History, now time.Time, bid USD, horizon time.Duration, o observation) float64 {
+func (e Estimator) shareWithin(w *window, horizon time.Duration, o observation) float64 {
 	weight := float64(e.Prior) / float64(o.all.exposure)
-	present := above
-	var soon, told float64
-	e.steps(h, now, bid, func(s *step) {
-		if present == above {
-			present = s.band
-		}
-		share := weight
-		if s.band == present {
-			share++
-		}
-		soon += float64(share * float64(s.followedWithin(horizon)))
-		told += float64(share * float64(s.toldWithin(horizon)))
-	})
-	return min(soon/told, 1)
+	soon, told := w.within(horizon, w.present())
+	allSoon, allTold := w.within(horizon, every)
+	return min((float64(soon)+float64(weight*float64(allSoon)))/(float64(told)+float64(weight*float64(allTold))), 1)
 }

@@ -81,7 +81,8 @@ func (e Estimator) MTTF(h *History, now time.Time, bid USD) Estimate {
 		return Estimate{Known: true}
 	}
 	e = e.withDefaults()
-	return e.estimate(e.observe(h, now, bid))
+	w := e.window(h, now, bid)
+	return e.estimate(w.observe())
 }
 
 // EvictionProbability gives the probability that the price exceeds the bid within horizon from now, given
@@ -99,7 +100,8 @@ func (e Estimator) EvictionProbability(h *History, now time.Time, bid USD, horiz
 		return 0, true
 	}
 	e = e.withDefaults()
-	o := e.observe(h, now, bid)
+	w := e.window(h, now, bid)
+	o := w.observe()
 	estimate := e.estimate(o)
 	switch {
 	case !estimate.Known:
@@ -107,7 +109,7 @@ func (e Estimator) EvictionProbability(h *History, now time.Time, bid USD, horiz
 	case estimate.Censored:
 		return -math.Expm1(-float64(horizon) / float64(estimate.Expected())), true
 	}
-	return e.shareWithin(h, now, bid, horizon, o), true
+	return e.shareWithin(&w, horizon, o), true
 }
 
 func (e Estimator) withDefaults() Estimator {
