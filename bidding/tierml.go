@@ -30,14 +30,6 @@ type TierML struct {
 	Bids BidRule
 	// Estimator measures MTTF.
 	Estimator market.Estimator
-	// Remembered, when set, is asked in its place: simulations of many starts ask for the same figures again and
-	// again. It must give what the Estimator would.
-	Remembered Remembered
-}
-
-// Remembered gives MTTFs as a market.Estimator does; the pool names the history.
-type Remembered interface {
-	MTTF(pool market.Pool, h *market.History, at time.Time, bid market.USD) market.Estimate
 }
 
 // Defaults of a TierML policy.
@@ -67,9 +59,6 @@ func (p TierML) withDefaults() TierML {
 }
 
 func (p TierML) measure(c *Candidate, at time.Time, bid market.USD) market.Estimate {
-	if p.Remembered != nil {
-		return p.Remembered.MTTF(c.Pool, c.History, at, bid)
-	}
 	return p.Estimator.MTTF(c.History, at, bid)
 }
 

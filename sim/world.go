@@ -46,11 +46,9 @@ type Config struct {
 	Budget   market.USD
 	// MaxDuration ends the run in order, Horizon at once; 0 = never.
 	MaxDuration, Horizon time.Duration
-	// Memory is how much price history before the start the policy is shown; 0 = all. Copying it is a good part of
-	// what a short run costs.
-	Memory time.Duration
 
-	// Record is told every journal entry, in order; nil = nobody.
+	// Record is told every journal entry, in order. When it is nil nobody reads the journal, and none is written: the
+	// same run takes a fraction of the time.
 	Record func(journal.Entry)
 }
 
@@ -127,8 +125,7 @@ func Run(cfg Config) (Result, error) {
 		e.do()
 	}
 	if w.err == nil {
-		w.result.Runtime = w.elapsed
-		w.result.Cost, w.err = w.ledger.Spent(w.ledger.AsOf())
+		w.sumUp()
 	}
 	if w.err != nil {
 		return w.result, fmt.Errorf("simulating %s from %s: %w", cfg.Name, cfg.Start.Format(time.RFC3339), w.err)
@@ -159,8 +156,10 @@ func (w *world) begin() error {
 		}
 		w.history[p.Pool] = p.History
 	}
-	if err := w.writeStart(); err != nil {
-		return err
+	if w.cfg.Record != nil {
+		if err := w.writeStart(); err != nil {
+			return err
+		}
 	}
 	w.ctrl = elasticity.New(w.controllerConfig())
 	end := w.cfg.Start.Add(100 * 365 * 24 * time.Hour)
@@ -190,27 +189,14 @@ func (w *world) controllerConfig() elasticity.Config {
 		CutEvery: t.CutEvery, DeadAfter: never, BrokenAfter: t.BrokenAfter, JoinWait: t.JoinWait, NoticeWait: t.NoticeWait,
 		DrainMargin: t.DrainMargin, RetryCapacity: t.RetryCapacity, PlanEvery: t.PlanEvery, MaxDuration: w.cfg.MaxDuration,
 		Startup: t.Launch + t.Boot + t.Start + t.Load, Notice: t.Notice, Deadline: w.cfg.Deadline, Budget: w.cfg.Budget,
-		Rules: w.cfg.Rules, WholeHours: w.cfg.Rules.Terms().Increment > 0,
+		Silent: w.cfg.Record == nil, Rules: w.cfg.Rules, WholeHours: w.cfg.Rules.Terms().Increment > 0,
 	}
 	for _, p := range w.cfg.Pools {
 		c.Pools = append(c.Pools, elasticity.Pool{
-			Pool: p.Pool, Type: p.Type, MaxPrice: p.MaxPrice, Hints: p.Hints, History: w.past(p.History),
+			Pool: p.Pool, Type: p.Type, MaxPrice: p.MaxPrice, Hints: p.Hints, History: p.History.Until(w.cfg.Start),
 		})
 	}
 	return c
-}
-
-// past is what is known of a pool's prices at the start.
-func (w *world) past(h *market.History) *market.History {
-	if w.cfg.Memory == 0 {
-		return h.Until(w.cfg.Start)
-	}
-	from := w.cfg.Start.Add(-w.cfg.Memory)
-	points := h.Points(from, w.cfg.Start)
-	if price, known := h.At(from); known { // in force when memory begins
-		points = append([]market.PricePoint{{At: from, Price: price}}, points...)
-	}
-	return market.NewHistory(points)
 }
 
 func (w *world) now() time.Time { return w.cfg.Start.Add(w.elapsed) }
@@ -299,30 +285,22 @@ func (w *world) pricesKnown() {
 	w.after(w.cfg.Timing.PriceLag, reports, func() { w.step(elasticity.PricesKnown{At: now}) })
 }
 
+// record keeps a journal line for the bill, and passes it on.
 func (w *world) record(e journal.Entry) {
 	if err := w.ledger.Add(e); err != nil {
 		w.err = errors.Join(w.err, fmt.Errorf("keeping the ledger: %w", err))
 	}
+	w.cfg.Record(e)
+}
+
+// sumUp says what the run came to. Where there is a journal, the bill is made from it, as of real runs.
+func (w *world) sumUp() {
+	t := w.ctrl.Totals()
 	r := &w.result
-	switch e.Kind {
-	case journal.Launch:
-		r.Machines++
-	case journal.Evicted:
-		r.Evictions++
-	case journal.Failed:
-		if e.EndedBy == string(market.ByProvider) {
-			r.Evictions++
-		}
-	case journal.Switch:
-		r.Switches++
-	case journal.Rollback:
-		r.Rollbacks++
-		r.Lost += e.LostClocks
-		r.Clocks = e.Clock
-	case journal.ClockDone:
-		r.Clocks = e.Clock
-	}
+	r.Runtime, r.Cost = w.elapsed, t.Charged
+	r.Machines, r.Evictions, r.Switches, r.Rollbacks = t.Machines, t.Evictions, t.Switches, t.Rollbacks
+	r.Lost, r.Clocks = int64(t.Lost), int64(t.Clocks)
 	if w.cfg.Record != nil {
-		w.cfg.Record(e)
+		r.Cost, w.err = w.ledger.Spent(w.ledger.AsOf())
 	}
 }

@@ -340,17 +340,6 @@ func TestShifted(t *testing.T) {
 	}
 }
 
-// TestMemory: as much history as the estimator looks back to is enough.
-func TestMemory(t *testing.T) {
-	_, all := run(t, scenario(t, crossing(), b()))
-	cfg := scenario(t, crossing(), b())
-	cfg.Memory = market.DefaultLookback + 24*time.Hour
-	_, some := run(t, cfg)
-	if text(t, all) != text(t, some) {
-		t.Error("the journals differ")
-	}
-}
-
 // TestHorizon: a run that cannot be done is given up in time, and what it cost until then is known.
 func TestHorizon(t *testing.T) {
 	cfg := scenario(t, never())

@@ -65,7 +65,6 @@ func OnEC2(cfg sim.Config, compute time.Duration) sim.Config {
 	cfg.Job.Splits = min(cfg.Job.Splits, splitsPerMachine*machinesWanted(&cfg))
 	cfg.Job.Partitions = min(cfg.Job.Partitions, maxPartitions)
 	cfg.Horizon = Horizon(compute)
-	cfg.Memory = market.DefaultLookback + 24*time.Hour
 	return cfg
 }
 

@@ -43,8 +43,8 @@ type block struct {
 	same bool
 }
 
-// blockLength is how many consecutive starts one worker takes at a time: enough that it meets the same price changes
-// again, few enough that all cores are busy to the end.
+// blockLength is how many consecutive starts one worker takes at a time: enough that taking one costs nothing, few
+// enough that all cores are busy to the end.
 const blockLength = 32
 
 // Run simulates all runs of a plan. Rows are in the order of lengths, policies and starts, whatever the number of cores.
@@ -63,10 +63,8 @@ func Run(ctx context.Context, p Plan, progress func(done, total int)) ([]Row, er
 	for range min(runtime.GOMAXPROCS(0), len(blocks)) {
 		workers.Go(func() {
 			var err error
-			remembered := newMemory()
 			for i := next.Add(1) - 1; i < int64(len(blocks)); i = next.Add(1) - 1 {
 				b := &blocks[i]
-				b.cfg.Policy = remembering(b.cfg.Policy, remembered)
 				for n, start := range b.starts {
 					if ctx.Err() != nil {
 						return
