@@ -48,6 +48,10 @@ func (c *Controller) situation() situation {
 	return situation{c.acts, c.recovery, c.settle, c.halt, c.cut, c.relayout}
 }
 
+// Resting says whether the next event may find nothing to do. A driver may then tell later of progress that does not
+// complete the job, as of the time when it was reported: nothing follows from it by itself.
+func (c *Controller) Resting() bool { return !c.stirred && !c.planDue() }
+
 // plan asks the policy while everything else rests.
 func (c *Controller) plan() {
 	before := c.situation()

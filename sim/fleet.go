@@ -30,6 +30,9 @@ type fleet struct {
 	delivered     ps.Clock // the newest cut that the backups hold
 
 	due time.Duration // an advance is scheduled for then; 0 = none
+
+	untold []clocks           // in the order in which they are to be told
+	stats  []tiers.SplitStats // of any clock
 }
 
 type split struct {
@@ -87,6 +90,7 @@ func (n *node) boot() {
 // die ends the machine. What it had committed by now counts.
 func (n *node) die() {
 	n.f.advance()
+	n.f.tellUntil(n.f.w.elapsed)
 	n.alive, n.busy = false, false
 	for i := range n.f.splits {
 		if s := &n.f.splits[i]; s.holder == n {
@@ -98,7 +102,11 @@ func (n *node) die() {
 
 // tell reports after a delay, unless the machine is dead by then.
 func (n *node) tell(delay time.Duration, r rank, report tiers.Report) {
-	n.f.w.after(delay, r, func() {
+	n.tellAt(n.f.w.elapsed+delay, r, report)
+}
+
+func (n *node) tellAt(at time.Duration, r rank, report tiers.Report) {
+	n.f.w.queue.push(at, r, func() {
 		if n.alive {
 			n.f.w.step(elasticity.Reported{ID: n.id, Report: report})
 		}
@@ -321,17 +329,31 @@ func (f *fleet) serving() bool {
 // advance brings the work up to now: parts that are over are committed, clocks that are over reported, and what can
 // begin begins. Calling it more often changes nothing.
 func (f *fleet) advance() {
+	if f.catchUp() {
+		f.schedule()
+	}
+}
+
+// tick is an advance that comes by itself, at the end of a clock.
+func (f *fleet) tick() {
+	if f.catchUp() {
+		f.skip()
+		f.schedule()
+	}
+}
+
+// catchUp does what advance does, but for seeing that it is called again. It says whether there is work.
+func (f *fleet) catchUp() bool {
 	if !f.serving() {
-		return
+		return false
 	}
 	for {
 		f.commit()
 		f.begin()
 		if !f.finished(f.w.elapsed) {
-			break
+			return true
 		}
 	}
-	f.schedule()
 }
 
 func (f *fleet) finished(by time.Duration) bool {
@@ -371,13 +393,12 @@ func (f *fleet) commit() {
 
 // report tells of the clock that is complete.
 func (f *fleet) report(n *node) {
-	r := tiers.Progress{Generation: n.generation, Clock: f.complete, Seconds: (n.finish - n.begun).Seconds() / f.w.cfg.Timing.Speed,
-		Splits: make([]tiers.SplitStats, len(f.splits))}
-	work := f.w.workPerSplit()
-	for i := range r.Splits {
-		r.Splits[i] = tiers.SplitStats{Split: ps.Split(i), Work: work}
+	took := (n.finish - n.begun).Seconds() / f.w.cfg.Timing.Speed
+	if f.lazily() && f.complete < f.w.cfg.Job.Clocks {
+		f.untold = append(f.untold, clocks{node: n, from: f.complete, count: 1, first: f.w.elapsed + f.w.cfg.Timing.Reply, took: took})
+		return
 	}
-	n.tell(f.w.cfg.Timing.Reply, reports, r)
+	n.tell(f.w.cfg.Timing.Reply, reports, n.progress(f.complete, took))
 }
 
 // begin lets every idle worker begin its parts of the next clock.
@@ -437,7 +458,7 @@ func (f *fleet) schedule() {
 		return
 	}
 	f.due = next
-	f.w.queue.push(max(next, f.w.elapsed), reports, f.advance)
+	f.w.queue.push(max(next, f.w.elapsed), reports, f.tick)
 }
 
 // offerCut delivers the named cut when all owners have its name and have passed it.

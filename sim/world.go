@@ -83,6 +83,7 @@ func (r Result) Finished() bool { return r.Outcome == "finished" }
 type world struct {
 	cfg     Config
 	elapsed time.Duration // since the start
+	rank    rank          // of what happens now
 	queue   queue
 	random  *rand.Rand
 	history map[market.Pool]*market.History // with the future: for the cloud only
@@ -121,7 +122,7 @@ func Run(cfg Config) (Result, error) {
 			break
 		}
 		e := w.queue.pop()
-		w.elapsed = e.at
+		w.elapsed, w.rank = e.at, e.rank
 		e.do()
 	}
 	if w.err == nil {
@@ -228,14 +229,22 @@ func (w *world) step(e elasticity.Event) {
 	if w.result.Outcome != "" || w.err != nil {
 		return
 	}
-	for _, a := range w.ctrl.Step(w.now(), e) {
-		w.do(a)
+	w.fleet.tellUntil(w.elapsed)
+	w.do(w.ctrl.Step(w.now(), e))
+	if !w.ctrl.Resting() {
+		w.fleet.tellAll()
 	}
 	w.wake = w.ctrl.NextWake()
 	w.scheduleWake()
 }
 
-func (w *world) do(a elasticity.Action) {
+func (w *world) do(actions []elasticity.Action) {
+	for _, a := range actions {
+		w.act(a)
+	}
+}
+
+func (w *world) act(a elasticity.Action) {
 	switch a := a.(type) {
 	case elasticity.Record:
 		w.record(a.Entry)

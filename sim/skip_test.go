@@ -1,0 +1,64 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/internal/journal"
+)
+
+// TestSkippedClocks: a run whose journal nobody reads skips clocks in which nothing happens, and comes to exactly what
+// its slow twin comes to, whose journal is written: in random markets, with random faults.
+func TestSkippedClocks(t *testing.T) {
+	for seed := range uint64(150) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		cfg := scenario(t, drawn(rng, "a", 4), drawn(rng, "b", 8))
+		cfg.Seed = seed
+		cfg.Job.Coarse = rng.IntN(2) == 0
+		if rng.IntN(2) == 0 {
+			cfg.Job.Clocks *= 7
+		}
+		if rng.IntN(3) == 0 {
+			cfg.Timing = Laptop(720, 4*time.Second, 1500*time.Millisecond)
+		}
+		names := []string{"tierml", "tierml-noswitch"}
+		policy, err := bidding.ByName(names[rng.IntN(len(names))])
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.Policy = policy
+		for range rng.IntN(4) {
+			cfg.Faults = append(cfg.Faults, Fault{
+				At: time.Duration(rng.Int64N(int64(5 * time.Hour))), Do: []Verb{Evict, EvictNow, Kill}[rng.IntN(3)],
+				Target: []string{"oldest", "newest", "random", "all"}[rng.IntN(4)], Count: 1 + rng.IntN(3),
+			})
+		}
+		fast, err := Run(cfg)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		cfg.Record = func(journal.Entry) {}
+		slow, err := Run(cfg)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if fast != slow {
+			t.Errorf("seed %d: skipping %+v\ngoing through all %+v", seed, fast, slow)
+		}
+	}
+}
+
+// drawn is a candidate whose price changes now and then, and is above every bid at times.
+func drawn(rng *rand.Rand, kind string, vcpu int) bidding.Candidate {
+	hours := []float64{0, float64(3 + rng.IntN(10))}
+	for at := 0.0; at < 40; at += rng.ExpFloat64() * 0.7 {
+		price := float64(3 + rng.IntN(20))
+		if rng.IntN(12) == 0 {
+			price = 300
+		}
+		hours = append(hours, at+0.01, price)
+	}
+	return candidate(kind, vcpu, 24*cent, hours...)
+}
