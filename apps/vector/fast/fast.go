@@ -1,0 +1,60 @@
+// Package fast is the arithmetic of package vector as quickly as this processor can do it: multiplications and
+// additions are fused, sums have as many running sums as there are registers, and which instructions are taken is
+// decided when the program starts (AVX-512, AVX2 with FMA, or plain Go). The last bits of a result therefore depend on
+// the processor. What must be the same everywhere uses package vector.
+//
+// The assembly is plain `go build` material: no build tag and no experiment has to be set. Every function has a twin in
+// Go, which tests compare with it and which processors without these instructions run.
+//
+// The package does not know what its numbers mean.
+package fast
+
+import "unsafe"
+
+// Dot gives the scalar product of two vectors; b is at least as long as a.
+func Dot(a, b []float32) float32 {
+	b = b[:len(a)]
+	return dot(unsafe.SliceData(a), unsafe.SliceData(b), len(a))
+}
+
+// Axpy adds a times x to y, which is at least as long as x.
+func Axpy(a float32, x, y []float32) {
+	y = y[:len(x)]
+	axpy(a, unsafe.SliceData(x), unsafe.SliceData(y), len(x))
+}
+
+// Instructions that the functions are written for, from the plainest.
+const (
+	plain = iota
+	avx2
+	avx512
+)
+
+// Instructions names what is used on this processor, for reports of measurements.
+func Instructions() string {
+	return [...]string{plain: "plain Go", avx2: "AVX2", avx512: "AVX-512"}[level]
+}
+
+// dotGo and axpyGo are what a processor without vector instructions runs.
+func dotGo(first, second *float32, n int) float32 {
+	a, b := unsafe.Slice(first, n), unsafe.Slice(second, n)
+	var s0, s1, s2, s3 float32
+	for len(a) >= 4 && len(b) >= 4 {
+		s0 += a[0] * b[0]
+		s1 += a[1] * b[1]
+		s2 += a[2] * b[2]
+		s3 += a[3] * b[3]
+		a, b = a[4:], b[4:]
+	}
+	for k := range a {
+		s0 += a[k] * b[k]
+	}
+	return (s0 + s2) + (s1 + s3)
+}
+
+func axpyGo(a float32, from, to *float32, n int) {
+	x, y := unsafe.Slice(from, n), unsafe.Slice(to, n)
+	for k, v := range x {
+		y[k] += a * v
+	}
+}

@@ -1,0 +1,11 @@
+//go:build !amd64
+
+package fast
+
+const level = plain
+
+func dot(a, b *float32, n int) float32 { return dotGo(a, b, n) }
+
+func axpy(a float32, x, y *float32, n int) { axpyGo(a, x, y, n) }
+
+func descend(f *Factors, cells *Cell, n int) float64 { return descendGo(f, cells, n) }
