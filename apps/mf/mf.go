@@ -44,9 +44,9 @@ func (Kind) Params() []apps.Param {
 	return []apps.Param{
 		{Name: "rank", Default: 32, Min: 1, Max: 4096, Whole: true, Unit: "factors",
 			Why: "length of the factor vectors; 64 gives 0.910 for twice the work and traffic"},
-		{Name: "step", Default: 0.03, Min: 1e-6, Max: 1, Unit: "per rating",
+		{Name: "step", Default: 0.1, Min: 1e-6, Max: 1, Unit: "per rating",
 			Why: "step size of the first pass; 0.02 is as good but slower, 0.05 is no faster at the end"},
-		{Name: "decay", Default: 0.1, Min: 0, Max: 100, Unit: "per pass",
+		{Name: "decay", Default: 0.5, Min: 0, Max: 100, Unit: "per pass",
 			Why: "the step of a clock is step / (1 + decay * whole passes before it)"},
 		{Name: "l2", Default: 0.09, Min: 0, Max: 10, Unit: "per rating",
 			Why: "penalty on squared factors; 0.06 fits too closely (0.93), dense data can do with 0.06 or less"},

@@ -7,9 +7,11 @@
 //	SI  row's vector     DI   column's vector
 //	R13 and DX count numbers; X10 is the sum of squares.
 
-// While one cell is worked on, the vectors of the cell AHEAD cells later are on their way into the first-level cache.
-// The cells of a list are followed by nothing that may be read, so the last ones go without.
-#define AHEAD 4
+// While one cell is worked on, the vectors of a later one are on their way into the first-level cache: short vectors
+// FAR cells ahead, vectors of more than LONG bytes one cell ahead. AX is how far, in bytes. Nothing may be read
+// beyond the last cell, so the last ones go without.
+#define FAR 4
+#define LONG 512
 
 // func descend(f *Factors, cells *Cell, n int) float64
 TEXT ·descend(SB), NOSPLIT, $0-32
@@ -29,12 +31,16 @@ TEXT ·descend(SB), NOSPLIT, $0-32
 	VMOVSS       Factors_Step(AX), X11
 	VMOVSS       Factors_BiasKeep(AX), X13
 	VXORPD       X10, X10, X10
+	MOVQ         $(FAR*Cell__size), AX
+	CMPQ         R12, $LONG
+	JLE          cell
+	MOVQ         $Cell__size, AX
 
 cell:
-	CMPQ  CX, $AHEAD
+	CMPQ  CX, $FAR
 	JLE   here
-	MOVL  (AHEAD*Cell__size+Cell_Row)(BX), SI
-	MOVL  (AHEAD*Cell__size+Cell_Column)(BX), DI
+	MOVL  Cell_Row(BX)(AX*1), SI
+	MOVL  Cell_Column(BX)(AX*1), DI
 	LEAQ  (R11)(DI*4), DX
 	PREFETCHT0 (DX)
 	IMULQ R12, SI
@@ -42,9 +48,6 @@ cell:
 	ADDQ  R8, SI
 	ADDQ  R9, DI
 	MOVQ  R12, DX
-	CMPQ  DX, $512
-	JLE   fetch
-	MOVQ  $512, DX // the processor sees by itself how longer vectors go on
 
 fetch:
 	PREFETCHT0 -64(SI)(DX*1)
@@ -193,12 +196,16 @@ TEXT descendAVX2<>(SB), NOSPLIT, $0-32
 	VMOVSS       Factors_Step(AX), X11
 	VMOVSS       Factors_BiasKeep(AX), X13
 	VXORPD       X10, X10, X10
+	MOVQ         $(FAR*Cell__size), AX
+	CMPQ         R12, $LONG
+	JLE          cell
+	MOVQ         $Cell__size, AX
 
 cell:
-	CMPQ  CX, $AHEAD
+	CMPQ  CX, $FAR
 	JLE   here
-	MOVL  (AHEAD*Cell__size+Cell_Row)(BX), SI
-	MOVL  (AHEAD*Cell__size+Cell_Column)(BX), DI
+	MOVL  Cell_Row(BX)(AX*1), SI
+	MOVL  Cell_Column(BX)(AX*1), DI
 	LEAQ  (R11)(DI*4), DX
 	PREFETCHT0 (DX)
 	IMULQ R12, SI
@@ -206,9 +213,6 @@ cell:
 	ADDQ  R8, SI
 	ADDQ  R9, DI
 	MOVQ  R12, DX
-	CMPQ  DX, $512
-	JLE   fetch
-	MOVQ  $512, DX
 
 fetch:
 	PREFETCHT0 -64(SI)(DX*1)

@@ -1,0 +1,38 @@
+package local
+
+import (
+	"fmt"
+
+	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/ps"
+)
+
+// Direct trains in one process on the tables themselves, with applications that can: as fast as the machine goes,
+// but without the promise that a distributed run gives the same bits. It is not safe for use by several goroutines.
+type Direct struct {
+	apps.DirectTrainer
+	clock ps.Clock
+}
+
+// NewDirect loads every split and gives all rows their first values.
+func NewDirect(program apps.Direct, seed uint64, open apps.Open, threads int) (*Direct, error) {
+	trainer, err := program.NewDirect(open, seed, max(threads, 1))
+	if err != nil {
+		return nil, fmt.Errorf("train in one process: %w", err)
+	}
+	return &Direct{DirectTrainer: trainer}, nil
+}
+
+// Clock is the last finished clock.
+func (d *Direct) Clock() ps.Clock { return d.clock }
+
+// Step does one clock and gives its figures. When evaluate is set they include the held-out examples as of the
+// clock's start. After an error the trainer is not to be used.
+func (d *Direct) Step(evaluate bool) (apps.Stats, error) {
+	stats, err := d.DirectTrainer.Step(d.clock+1, evaluate)
+	if err != nil {
+		return stats, fmt.Errorf("clock %d: %w", d.clock+1, err)
+	}
+	d.clock++
+	return stats, nil
+}

@@ -1,0 +1,121 @@
+package mf
+
+import (
+	"github.com/tierml/tierml/apps/parallel"
+	"github.com/tierml/tierml/apps/vector/fast"
+)
+
+// grid cuts ratings into blocks of some users by some items, as FPSGD does (Chin, Zhuang, Juan and Lin, "A fast
+// parallel stochastic gradient method for matrix factorization in shared memory systems", ACM TIST 6(1), 2015). Threads
+// work on blocks that share neither users nor items, and so need no locks; and a block's items stay in the
+// second-level cache while its users come by one after another.
+//
+// Unlike there, which block comes after which is fixed: a block is ready when the block before it with the same users
+// and the one before it with the same items are done. So the result does not depend on how many threads there are or
+// which is faster, and nobody waits for all others.
+type grid struct {
+	users, items int             // groups
+	blocks       [][][]fast.Cell // by batch and task
+	order        *parallel.Graph
+}
+
+const (
+	// itemBytes is how much room the vectors of a group of items should take: a quarter of a usual second-level cache.
+	itemBytes = 256 << 10
+	// A group of items is not worth a cache of its own when a user comes by for fewer ratings than this.
+	leastPerUser = 4
+	// Users make as many groups as the work of a clock is worth telling apart, but no more than keep the threads busy.
+	userGroupCells  = 4096
+	leastMaxGroups  = 16 // enough for five threads
+	groupsPerThread = 3
+	// longVector is from how many bytes on a vector is work enough to keep the processor busy by itself.
+	longVector = 1024
+)
+
+// newGrid deals users, grouped into batches, and items out to groups that are even in ratings. Cells come user by
+// user.
+func newGrid(cells []fast.Cell, users, items, batches, vectorBytes, threads int) *grid {
+	most := max(leastMaxGroups, groupsPerThread*threads)
+	g := &grid{users: min(max(len(cells)/batches/userGroupCells, 1), most, users)}
+	g.items = max(g.users, min((items*vectorBytes+itemBytes-1)/itemBytes, len(cells)/users/leastPerUser))
+	userGroup := groups(cells, users, g.users*batches, func(c fast.Cell) uint32 { return c.Row })
+	itemGroup := groups(cells, items, g.items, func(c fast.Cell) uint32 { return c.Column })
+	g.blocks = make([][][]fast.Cell, batches)
+	for b := range g.blocks {
+		g.blocks[b] = make([][]fast.Cell, g.tasks())
+	}
+	for _, cell := range cells {
+		group := userGroup[cell.Row]
+		block := &g.blocks[group/g.users][g.task(group%g.users, itemGroup[cell.Column])]
+		*block = append(*block, cell)
+	}
+	if vectorBytes < longVector {
+		for _, blocks := range g.blocks {
+			for i := range blocks {
+				blocks[i] = interleave(blocks[i])
+			}
+		}
+	}
+	g.order = g.inOrder()
+	return g
+}
+
+// groups deals numbers below n out to groups, even in cells, and gives each number's group.
+func groups(cells []fast.Cell, n, count int, number func(fast.Cell) uint32) []int {
+	ranges := make([]userRange, n)
+	for _, c := range cells {
+		ranges[number(c)].train++
+	}
+	group := make([]int, n)
+	for i, members := range deal(ranges, count) {
+		for _, m := range members {
+			group[m] = i
+		}
+	}
+	return group
+}
+
+func (g *grid) tasks() int { return g.users * g.items }
+
+// A group of users goes through all groups of items, in as many rounds, and begins at one of its own. Tasks are
+// numbered by round, then by group of users.
+func (g *grid) itemsOf(users, round int) int { return (users*g.items/g.users + round) % g.items }
+
+func (g *grid) task(users, items int) int {
+	round := (items - users*g.items/g.users + g.items) % g.items
+	return round*g.users + users
+}
+
+// inOrder says which task comes before which.
+func (g *grid) inOrder() *parallel.Graph {
+	order := parallel.NewGraph(g.tasks())
+	last := make([]int, g.items) // by group of items: the task before, plus 1
+	for round := range g.items {
+		for users := range g.users {
+			task := round*g.users + users
+			if round > 0 {
+				order.Before(task-g.users, task)
+			}
+			items := g.itemsOf(users, round)
+			if last[items] > 0 {
+				order.Before(last[items]-1, task)
+			}
+			last[items] = task + 1
+		}
+	}
+	return order
+}
+
+// interleave mixes four stretches of a block, so that steps that follow each other are of different users and the
+// processor can begin one before the last is finished.
+func interleave(cells []fast.Cell) []fast.Cell {
+	const ways = 4
+	stretch := len(cells) / ways
+	mixed := make([]fast.Cell, 0, len(cells))
+	for i := range stretch {
+		for way := range ways {
+			mixed = append(mixed, cells[way*stretch+i])
+		}
+	}
+	return append(mixed, cells[ways*stretch:]...)
+}

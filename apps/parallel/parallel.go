@@ -1,0 +1,139 @@
+// Package parallel runs pieces of work on several threads of this process and waits for all of them. It does not
+// know what the work is.
+package parallel
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// For does the tasks below n on some threads, each task once, and waits for all to be done. The thread that a task
+// is done by is given, for working memory. A panic in a task becomes the caller's.
+func For(threads, n int, do func(thread, task int)) {
+	if threads = min(threads, n); threads <= 1 {
+		for task := range n {
+			do(0, task)
+		}
+		return
+	}
+	var next atomic.Int64
+	onThreads(threads, func(thread int) {
+		for task := int(next.Add(1)) - 1; task < n; task = int(next.Add(1)) - 1 {
+			do(thread, task)
+		}
+	})
+}
+
+// onThreads runs a function once on each thread, one of which is the caller's.
+func onThreads(threads int, run func(thread int)) {
+	var (
+		wait   sync.WaitGroup
+		panics = make(chan any, threads)
+	)
+	guarded := func(thread int) {
+		defer func() {
+			if p := recover(); p != nil {
+				panics <- p
+			}
+		}()
+		run(thread)
+	}
+	for thread := 1; thread < threads; thread++ {
+		wait.Go(func() { guarded(thread) })
+	}
+	guarded(0)
+	wait.Wait()
+	select {
+	case p := <-panics:
+		panic(p)
+	default:
+	}
+}
+
+// Graph is tasks of which some must be done before others. Its tasks are numbered in an order in which they could be
+// done one after another.
+type Graph struct {
+	wants []int   // by task: how many tasks must be done before it
+	then  [][]int // by task: which tasks want it done
+}
+
+// NewGraph makes a graph of n tasks without order.
+func NewGraph(n int) *Graph { return &Graph{wants: make([]int, n), then: make([][]int, n)} }
+
+// Before demands that one task is done before another, which has a higher number.
+func (g *Graph) Before(first, second int) {
+	if first >= second {
+		panic("parallel: a task must come after those that it waits for")
+	}
+	g.wants[second]++
+	g.then[first] = append(g.then[first], second)
+}
+
+// Run does all tasks, each after those that must be done before it, on some threads, and waits for all to be done.
+// A panic in a task becomes the caller's; then some tasks may not have been done.
+func (g *Graph) Run(threads int, do func(task int)) {
+	if threads = min(threads, len(g.wants)); threads <= 1 {
+		for task := range g.wants {
+			do(task)
+		}
+		return
+	}
+	r := &graphRun{graph: g, wants: append([]int(nil), g.wants...), left: len(g.wants)}
+	r.change.L = &r.lock
+	for task, n := range r.wants {
+		if n == 0 {
+			r.ready = append(r.ready, task)
+		}
+	}
+	onThreads(threads, func(int) { r.work(do) })
+}
+
+type graphRun struct {
+	graph *Graph
+	lock  sync.Mutex
+	// Change tells waiting threads that a task is ready or that none is left.
+	change sync.Cond
+	wants  []int
+	ready  []int // first in, first out
+	left   int   // tasks that no thread has taken; 0 also after a panic
+}
+
+func (r *graphRun) work(do func(task int)) {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	for {
+		for len(r.ready) == 0 && r.left > 0 {
+			r.change.Wait()
+		}
+		if r.left == 0 {
+			return
+		}
+		task := r.ready[0]
+		r.ready = r.ready[1:]
+		if r.left--; r.left == 0 {
+			r.change.Broadcast()
+		}
+		r.unlocked(task, do)
+		for _, after := range r.graph.then[task] {
+			if r.wants[after]--; r.wants[after] == 0 {
+				r.ready = append(r.ready, after)
+				r.change.Signal()
+			}
+		}
+	}
+}
+
+// unlocked does a task without the lock. If it panics the other threads are told to stop.
+func (r *graphRun) unlocked(task int, do func(task int)) {
+	r.lock.Unlock()
+	done := false
+	defer func() {
+		r.lock.Lock()
+		if !done {
+			r.left = 0
+			r.change.Broadcast()
+		}
+	}()
+	do(task)
+	done = true
+}
