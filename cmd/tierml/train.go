@@ -16,6 +16,7 @@ import (
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/local"
+	"github.com/tierml/tierml/apps/vector/fast"
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/ps"
@@ -28,8 +29,9 @@ func newTrainCommand() *cobra.Command {
 		Use:   "train JOB.yaml",
 		Short: "Train a job in this process alone: no cloud, no markets, all cores",
 		Long: `Train does the training that a job file describes in one process, whatever it says of clouds, and saves the model
-in runs/NAME-N, or in a file of your choice. The model is the one that a run on machines gives in deterministic mode,
-bit for bit, for any number of threads.
+in runs/NAME-N, or in a file of your choice. Applications that can work on the parameters in place do so, which is
+many times as fast as a parameter server's arithmetic. With --deterministic the model is the one that a run on machines
+gives in deterministic mode, bit for bit, for any number of threads.
 
 It stops after train.clocks clocks, or earlier by one of the stopping rules. Figures are measured every
 train.evaluate_every clocks, before the clock's updates. Ctrl-C saves the model as it is.`,
@@ -51,7 +53,8 @@ train.evaluate_every clocks, before the clock's updates. Ctrl-C saves the model 
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&o.output, "output", "o", "", "save the model in this `file` and keep nothing else")
-	flags.IntVar(&o.threads, "threads", runtime.GOMAXPROCS(0), "number of `threads`; the model does not depend on it")
+	flags.IntVar(&o.threads, "threads", runtime.GOMAXPROCS(0), "number of `threads`")
+	flags.BoolVar(&o.deterministic, "deterministic", false, "do the arithmetic of a run on machines: the same model, bit for bit, but slower")
 	flags.Float64Var(&o.untilLoss, "until-loss", math.Inf(-1), "stop when the test `figure` is at or below this (the train figure, if nothing is held out)")
 	flags.Float64Var(&o.untilChange, "until-change", 0, "stop when the train figure changes by less than this `share` between two measurements")
 	flags.DurationVar(&o.maxTime, "max-time", 0, "stop after this `time` of training")
@@ -60,11 +63,12 @@ train.evaluate_every clocks, before the clock's updates. Ctrl-C saves the model 
 }
 
 type trainOptions struct {
-	output      string
-	threads     int
-	untilLoss   float64
-	untilChange float64
-	maxTime     time.Duration
+	output        string
+	threads       int
+	deterministic bool
+	untilLoss     float64
+	untilChange   float64
+	maxTime       time.Duration
 }
 
 func (o trainOptions) check() error {
@@ -93,13 +97,12 @@ func train(ctx context.Context, o trainOptions, job *config.Job, out, progress i
 		return err
 	}
 	open := func(id ps.Split) (io.ReadCloser, error) { return splitdir.Open(place.splits, id) }
-	trainer, err := local.New(program, ps.Schema{Splits: dataset.Splits, Seed: job.Seed}, open)
+	trainer, how, err := o.trainer(program, dataset.Splits, job.Seed, open)
 	if err != nil {
 		return err
 	}
-	trainer.SetThreads(o.threads)
-	fmt.Fprintf(progress, "%s: %d examples to train on, %d held out, in %d splits; %d threads\n",
-		program.Name(), dataset.Examples, dataset.Test, dataset.Splits, o.threads)
+	fmt.Fprintf(progress, "%s: %d examples to train on, %d held out, in %d splits; %d threads, %s\n",
+		program.Name(), dataset.Examples, dataset.Test, dataset.Splits, o.threads, how)
 	if job.Train.Staleness > 0 {
 		fmt.Fprintf(progress, "Staleness %d has no use in one process: every clock sees the one before\n", job.Train.Staleness)
 	}
@@ -118,12 +121,33 @@ func train(ctx context.Context, o trainOptions, job *config.Job, out, progress i
 	return nil
 }
 
+// trainer is what trains in this process. Its rows are the tables.
+type trainer interface {
+	apps.Rows
+	Clock() ps.Clock
+	Step(evaluate bool) (apps.Stats, error)
+}
+
+// trainer makes the fastest trainer that there is for the program, and says how it works.
+func (o trainOptions) trainer(program apps.Program, splits int, seed uint64, open apps.Open) (trainer, string, error) {
+	if direct, can := program.(apps.Direct); can && !o.deterministic {
+		made, err := local.NewDirect(direct, seed, open, o.threads)
+		return made, "in place with " + fast.Instructions(), err
+	}
+	made, err := local.New(program, ps.Schema{Splits: splits, Seed: seed}, open)
+	if err != nil {
+		return nil, "", err
+	}
+	made.SetThreads(o.threads)
+	return made, "as on machines", nil
+}
+
 // trainLoop runs clocks until it is time to stop.
 type trainLoop struct {
 	options  trainOptions
 	job      *config.Job
 	program  apps.Program
-	trainer  *local.Trainer
+	trainer  trainer
 	out      io.Writer
 	examples int64   // since the last line
 	last     float64 // train figure of the last measurement
@@ -189,9 +213,9 @@ func (l *trainLoop) measured(clock int, stats apps.Stats, elapsed, lap time.Dura
 	return ""
 }
 
-// saveTrained writes the model and prints how good it is. The file is the same, byte for byte, as that of a
-// deterministic run on machines.
-func saveTrained(path string, job *config.Job, program apps.Program, trainer *local.Trainer, open apps.Open, out io.Writer) error {
+// saveTrained writes the model and prints how good it is. With --deterministic the file is the same, byte for byte, as
+// that of a deterministic run on machines.
+func saveTrained(path string, job *config.Job, program apps.Program, trainer trainer, open apps.Open, out io.Writer) error {
 	stats, err := program.Evaluate(trainer, open)
 	if err != nil {
 		return err

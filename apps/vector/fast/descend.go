@@ -36,6 +36,7 @@ func (f *Factors) Descend(cells []Cell) float64 {
 	return descend(f, unsafe.SliceData(cells), len(cells))
 }
 
+//lint:ignore U1000 the assembly jumps to it
 func descendGo(f *Factors, first *Cell, n int) (squares float64) {
 	for _, cell := range unsafe.Slice(first, n) {
 		r, c := int(cell.Row), int(cell.Column)

@@ -35,7 +35,9 @@ func Instructions() string {
 	return [...]string{plain: "plain Go", avx2: "AVX2", avx512: "AVX-512"}[level]
 }
 
-// dotGo and axpyGo are what a processor without vector instructions runs.
+// dotGo and its like are what a processor without vector instructions runs.
+//
+//lint:ignore U1000 the assembly jumps to it
 func dotGo(first, second *float32, n int) float32 {
 	a, b := unsafe.Slice(first, n), unsafe.Slice(second, n)
 	var s0, s1, s2, s3 float32
@@ -52,6 +54,7 @@ func dotGo(first, second *float32, n int) float32 {
 	return (s0 + s2) + (s1 + s3)
 }
 
+//lint:ignore U1000 the assembly jumps to it
 func axpyGo(a float32, from, to *float32, n int) {
 	x, y := unsafe.Slice(from, n), unsafe.Slice(to, n)
 	for k, v := range x {
