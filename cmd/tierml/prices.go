@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/market/gceprice"
 	"github.com/tierml/tierml/market/store"
 	"github.com/tierml/tierml/market/trace"
 	"github.com/tierml/tierml/provisioner/ec2"
@@ -98,12 +99,14 @@ func orAll(names []string) string {
 }
 
 func newPricesImportCommand() *cobra.Command {
-	var o trace.Options
+	o := importOptions{}
 	cmd := &cobra.Command{
 		Use:   "import FILE...",
 		Short: "Add price-history files to the store",
 		Long: `Import reads price histories and adds them to the price store: CSV with the columns timestamp, zone, instance_type,
-product, price, or the JSON of ` + "`aws ec2 describe-spot-price-history`" + `, plain or compressed with gzip or Zstandard.
+product, price, or the JSON of ` + "`aws ec2 describe-spot-price-history`" + `, plain or compressed with gzip or Zstandard. A price
+list of Compute Engine (the Cloud Billing Catalog API's services/6F81-5844-456A/skus) gives the Spot prices of its
+predefined types, and with --catalog their shapes and on-demand prices.
 
 What looks wrong is reported and not swallowed: rows that repeat or contradict others, absurd prices, silences longer than
 25 hours. A line that cannot be read ends the import of its file, of which nothing is kept then. Importing a file again
@@ -116,34 +119,82 @@ changes nothing; where two files contradict each other the one imported last hol
 			if err != nil {
 				return err
 			}
-			return importPrices(path, files, o, time.Now(), cmd.OutOrStdout())
+			return o.files(path, files, time.Now(), cmd.OutOrStdout())
 		},
 	}
+	cmd.Flags().StringVar(&o.catalog, "catalog", "", "write the machine types and on-demand prices of a price list of Compute Engine to this `file`")
 	cmd.Flags().StringVar(&o.Product, "product", trace.LinuxUNIX, "the `product` whose prices are kept")
 	return cmd
 }
 
-func importPrices(path string, files []string, o trace.Options, now time.Time, out io.Writer) error {
+type importOptions struct {
+	trace.Options
+	catalog string
+}
+
+func (o importOptions) files(path string, files []string, now time.Time, out io.Writer) error {
 	s, err := store.Open(path)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	for _, file := range files {
-		t, err := readTrace(file, o)
-		if err != nil {
+		if err := o.file(s, file, now.UTC().Truncate(time.Second), out); err != nil {
 			return err
 		}
-		done, err := s.Import(t.Markets, file, now)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(out, "%s: %s\n", file, &t.Summary)
-		printNotes(out, &t.Summary)
-		printImport(out, done)
 	}
 	fmt.Fprintf(out, "The prices are in %s; `tierml prices show` lists them.\n", path)
 	return nil
+}
+
+func (o importOptions) file(s *store.Store, file string, now time.Time, out io.Writer) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return fmt.Errorf("reading prices: %w", err)
+	}
+	defer f.Close()
+	content, isList, err := gceprice.IsList(f)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	var markets []trace.Market
+	if isList {
+		list, err := gceprice.Read(content)
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		fmt.Fprintf(out, "%s: %d machine types in the regions of a price list of %d SKUs, %d of them of other products\n",
+			file, len(list.Offers), list.SKUs, list.Ignored)
+		if err := o.writeCatalog(list, out); err != nil {
+			return err
+		}
+		markets = list.Prices(now)
+	} else {
+		t, err := trace.Read(content, o.Options)
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		fmt.Fprintf(out, "%s: %s\n", file, &t.Summary)
+		printNotes(out, &t.Summary)
+		markets = t.Markets
+	}
+	done, err := s.Import(markets, file, now)
+	if err != nil {
+		return err
+	}
+	printImport(out, done)
+	return nil
+}
+
+func (o importOptions) writeCatalog(list *gceprice.List, out io.Writer) error {
+	if o.catalog == "" {
+		return nil
+	}
+	err := writeFile(o.catalog, list.WriteCatalog)
+	if err == nil {
+		fmt.Fprintf(out, "  their shapes and on-demand prices are in %s\n", o.catalog)
+	}
+	return err
 }
 
 func printImport(out io.Writer, done store.Import) {
@@ -152,20 +203,6 @@ func printImport(out io.Writer, done store.Import) {
 		fmt.Fprintf(out, "; %d replace another price of the same instant that the store had", done.Conflicts)
 	}
 	fmt.Fprintln(out)
-}
-
-// readTrace reads a price-history file.
-func readTrace(path string, o trace.Options) (*trace.Trace, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("reading prices: %w", err)
-	}
-	defer f.Close()
-	t, err := trace.Read(f, o)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return t, nil
 }
 
 // printNotes lists what a file's reader found doubtful, a few of each kind.
@@ -414,7 +451,7 @@ func newPricesExportCommand() *cobra.Command {
 				if file == "" {
 					return trace.Write(cmd.OutOrStdout(), trace.LinuxUNIX, t.Markets)
 				}
-				return writeTraceFile(file, t.Markets)
+				return writeFile(file, func(w io.Writer) error { return trace.Write(w, trace.LinuxUNIX, t.Markets) })
 			})
 		},
 	}
@@ -423,11 +460,11 @@ func newPricesExportCommand() *cobra.Command {
 	return cmd
 }
 
-// writeTraceFile leaves no half-written file behind.
-func writeTraceFile(path string, markets []trace.Market) (err error) {
+// writeFile leaves no half-written file behind.
+func writeFile(path string, write func(io.Writer) error) (err error) {
 	f, err := os.Create(path)
 	if err != nil {
-		return fmt.Errorf("exporting prices: %w", err)
+		return err
 	}
 	defer func() {
 		if err = errors.Join(err, f.Close()); err != nil {
@@ -435,7 +472,7 @@ func writeTraceFile(path string, markets []trace.Market) (err error) {
 		}
 	}()
 	w := bufio.NewWriter(f)
-	if err := trace.Write(w, trace.LinuxUNIX, markets); err != nil {
+	if err := write(w); err != nil {
 		return err
 	}
 	return w.Flush()

@@ -1,0 +1,292 @@
+// Package gceprice reads the price list of Google Compute Engine: the answer of the Cloud Billing Catalog API to
+// services/6F81-5844-456A/skus, in one or several pages. Compute Engine sells cores and memory, each with a price per
+// region; the price of a machine type is what its shape comes to.
+//
+// It refuses to know where the list comes from. It knows the shapes of the predefined types of the families below, and
+// leaves out what it does not know (custom types, machines with accelerators or local disks of their own).
+package gceprice
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/market/trace"
+)
+
+// Provider is Compute Engine's name in pools.
+const Provider = "gce"
+
+// Offer is a machine type in a region.
+type Offer struct {
+	Region   string
+	Type     market.InstanceType // with the on-demand price
+	Spot     market.USD          // per hour; 0 = not sold as Spot
+	SpotFrom time.Time           // since when that price holds
+}
+
+// List is a price list.
+type List struct {
+	Offers  []Offer // sorted by region, then type
+	SKUs    int     // read
+	Ignored int     // of other products than cores and memory of the families known, or in other terms
+}
+
+// family is how a family of types is sold.
+type family struct {
+	cores, memory string // the SKU's description up to " running in"
+	arch          string
+	shapes        map[string]float64 // GiB per core, by the middle word of the type's name
+	sizes         []int              // cores
+}
+
+// The families whose shapes are known, as "Machine families" of Compute Engine's documentation lists them.
+var families = map[string]family{
+	"n1": {"N1 Predefined Instance Core", "N1 Predefined Instance Ram", market.ArchX86,
+		map[string]float64{"standard": 3.75, "highmem": 6.5, "highcpu": 0.9}, []int{2, 4, 8, 16, 32, 64, 96}},
+	"n2": {"N2 Instance Core", "N2 Instance Ram", market.ArchX86,
+		map[string]float64{"standard": 4, "highmem": 8, "highcpu": 1}, []int{2, 4, 8, 16, 32, 48, 64, 80}},
+	"n2d": {"N2D AMD Instance Core", "N2D AMD Instance Ram", market.ArchX86,
+		map[string]float64{"standard": 4, "highmem": 8, "highcpu": 1}, []int{2, 4, 8, 16, 32, 48, 64, 80}},
+	"e2": {"E2 Instance Core", "E2 Instance Ram", market.ArchX86,
+		map[string]float64{"standard": 4, "highmem": 8, "highcpu": 1}, []int{2, 4, 8, 16}},
+	"c2": {"Compute optimized Core", "Compute optimized Ram", market.ArchX86,
+		map[string]float64{"standard": 4}, []int{4, 8, 16, 30, 60}},
+	"c2d": {"C2D AMD Instance Core", "C2D AMD Instance Ram", market.ArchX86,
+		map[string]float64{"standard": 4, "highmem": 8, "highcpu": 2}, []int{2, 4, 8, 16, 32, 56, 112}},
+	"c3": {"C3 Instance Core", "C3 Instance Ram", market.ArchX86,
+		map[string]float64{"standard": 4, "highmem": 8, "highcpu": 2}, []int{4, 8, 22, 44, 88, 176}},
+	"t2d": {"T2D AMD Instance Core", "T2D AMD Instance Ram", market.ArchX86,
+		map[string]float64{"standard": 4}, []int{1, 2, 4, 8, 16, 32, 48, 60}},
+	"t2a": {"T2A Arm Instance Core", "T2A Arm Instance Ram", market.ArchARM,
+		map[string]float64{"standard": 4}, []int{1, 2, 4, 8, 16, 32, 48}},
+}
+
+// sku is a line of the list, as far as it is read.
+type sku struct {
+	ID          string   `json:"skuId"`
+	Description string   `json:"description"`
+	Regions     []string `json:"serviceRegions"`
+	Category    struct {
+		Family string `json:"resourceFamily"`
+		Usage  string `json:"usageType"`
+	} `json:"category"`
+	Pricing []struct {
+		Effective  time.Time `json:"effectiveTime"`
+		Expression struct {
+			Unit  string `json:"usageUnit"`
+			Tiers []struct {
+				Price struct {
+					Currency string `json:"currencyCode"`
+					Units    string `json:"units"`
+					Nanos    int64  `json:"nanos"`
+				} `json:"unitPrice"`
+			} `json:"tieredRates"`
+		} `json:"pricingExpression"`
+	} `json:"pricingInfo"`
+}
+
+// part names a price: what one core, or one GiB, of a family costs in a region.
+type part struct {
+	region, family string
+	memory, spot   bool
+}
+
+type rate struct {
+	price market.USD
+	from  time.Time
+}
+
+// Read reads a price list, plain or compressed with gzip.
+func Read(r io.Reader) (*List, error) {
+	plain, err := gunzip(r)
+	if err != nil {
+		return nil, fmt.Errorf("price list: %w", err)
+	}
+	list, rates := &List{}, map[part]rate{}
+	for pages := json.NewDecoder(plain); ; {
+		var page struct {
+			SKUs []sku `json:"skus"`
+		}
+		err := pages.Decode(&page)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("price list: %w", err)
+		}
+		for i := range page.SKUs {
+			if err := list.add(&page.SKUs[i], rates); err != nil {
+				return nil, fmt.Errorf("price list: SKU %s (%s): %w", page.SKUs[i].ID, page.SKUs[i].Description, err)
+			}
+		}
+	}
+	if len(rates) == 0 {
+		return nil, fmt.Errorf("price list: none of its %d SKUs is a core or memory of a known family", list.SKUs)
+	}
+	list.compose(rates)
+	return list, nil
+}
+
+// add takes up the prices of a SKU.
+func (l *List) add(s *sku, rates map[part]rate) error {
+	l.SKUs++
+	name, memory, known := partOf(s)
+	if !known {
+		l.Ignored++
+		return nil
+	}
+	if len(s.Pricing) != 1 || len(s.Pricing[0].Expression.Tiers) == 0 {
+		return errors.New("want one price")
+	}
+	pricing := s.Pricing[0]
+	unit := "h"
+	if memory {
+		unit = "GiBy.h"
+	}
+	if pricing.Expression.Unit != unit {
+		return fmt.Errorf("it is sold per %s, want %s", pricing.Expression.Unit, unit)
+	}
+	tier := pricing.Expression.Tiers[len(pricing.Expression.Tiers)-1].Price // earlier ones are a free tier
+	if tier.Currency != "" && tier.Currency != "USD" {
+		return fmt.Errorf("its price is in %s; ask for USD", tier.Currency)
+	}
+	whole, err := strconv.ParseInt("0"+tier.Units, 10, 32)
+	if err != nil || tier.Nanos < 0 || tier.Nanos >= int64(market.Dollar) {
+		return fmt.Errorf("a price of %q units and %d nanos", tier.Units, tier.Nanos)
+	}
+	price := rate{market.USD(whole)*market.Dollar + market.USD(tier.Nanos), pricing.Effective.UTC()}
+	for _, region := range s.Regions {
+		rates[part{region, name, memory, s.Category.Usage == "Preemptible"}] = price
+	}
+	return nil
+}
+
+// partOf says which family's cores or memory a SKU is.
+func partOf(s *sku) (name string, memory, known bool) {
+	if s.Category.Family != "Compute" || s.Category.Usage != "OnDemand" && s.Category.Usage != "Preemptible" {
+		return "", false, false
+	}
+	what, _, ok := strings.Cut(s.Description, " running in ")
+	if !ok {
+		return "", false, false
+	}
+	what = strings.TrimPrefix(what, "Spot ")
+	what = strings.TrimPrefix(what, "Preemptible ")
+	for name, f := range families {
+		switch what {
+		case f.cores:
+			return name, false, true
+		case f.memory:
+			return name, true, true
+		}
+	}
+	return "", false, false
+}
+
+// compose makes the machine types of the parts.
+func (l *List) compose(rates map[part]rate) {
+	for p, core := range rates {
+		memory, ok := rates[part{p.region, p.family, true, false}]
+		if p.memory || p.spot || !ok {
+			continue
+		}
+		spotCore, spots := rates[part{p.region, p.family, false, true}]
+		spotMemory, both := rates[part{p.region, p.family, true, true}]
+		f := families[p.family]
+		for shape, perCore := range f.shapes {
+			for _, cores := range f.sizes {
+				mib := int64(perCore * float64(cores) * 1024)
+				o := Offer{Region: p.region, Type: market.InstanceType{
+					Name: fmt.Sprintf("%s-%s-%d", p.family, shape, cores), Arch: f.arch, VCPU: cores, MemoryMiB: mib,
+					OnDemand: machinePrice(core.price, memory.price, cores, mib),
+				}}
+				if spots && both {
+					o.Spot, o.SpotFrom = machinePrice(spotCore.price, spotMemory.price, cores, mib), later(spotCore.from, spotMemory.from)
+				}
+				l.Offers = append(l.Offers, o)
+			}
+		}
+	}
+	slices.SortFunc(l.Offers, func(a, b Offer) int {
+		if order := strings.Compare(a.Region, b.Region); order != 0 {
+			return order
+		}
+		return strings.Compare(a.Type.Name, b.Type.Name)
+	})
+}
+
+// Prices gives the Spot prices as histories, each since it holds and once more at the time at which the list was read.
+// Compute Engine's prices are those of a region: in the pools its name stands for the zone, too.
+func (l *List) Prices(read time.Time) []trace.Market {
+	var markets []trace.Market
+	for _, o := range l.Offers {
+		if o.Spot == 0 {
+			continue
+		}
+		points := []market.PricePoint{{At: o.SpotFrom, Price: o.Spot}}
+		if read.After(o.SpotFrom) {
+			points = append(points, market.PricePoint{At: read.UTC(), Price: o.Spot})
+		}
+		markets = append(markets, trace.Market{
+			Pool:    market.Pool{Provider: Provider, Region: o.Region, Zone: o.Region, Type: o.Type.Name, Class: market.Spot},
+			History: market.NewHistory(points),
+		})
+	}
+	return markets
+}
+
+// WriteCatalog writes the types with their on-demand prices in the form that market.ReadCatalog reads.
+func (l *List) WriteCatalog(w io.Writer) error {
+	rows := csv.NewWriter(w)
+	_ = rows.Write([]string{"region", "instance_type", "vcpu", "memory_gib", "linux_ondemand_usd_hour"})
+	for _, o := range l.Offers {
+		_ = rows.Write([]string{o.Region, o.Type.Name, strconv.Itoa(o.Type.VCPU),
+			strconv.FormatFloat(float64(o.Type.MemoryMiB)/1024, 'f', -1, 64), o.Type.OnDemand.String()})
+	}
+	rows.Flush() // keeps the first error
+	if err := rows.Error(); err != nil {
+		return fmt.Errorf("writing the catalog: %w", err)
+	}
+	return nil
+}
+
+// machinePrice is per hour; memory is priced by GiB.
+func machinePrice(core, memory market.USD, cores int, mib int64) market.USD {
+	return core*market.USD(cores) + (memory*market.USD(mib)+512)/1024
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// IsList says whether a file is a price list, by its beginning, and gives it from the start, uncompressed.
+func IsList(r io.Reader) (plain io.Reader, is bool, err error) {
+	if plain, err = gunzip(r); err != nil {
+		return nil, false, err
+	}
+	buffered := bufio.NewReader(plain)
+	head, _ := buffered.Peek(256)
+	return buffered, bytes.HasPrefix(bytes.TrimLeft(head, " \t\r\n{"), []byte(`"skus"`)), nil
+}
+
+func gunzip(r io.Reader) (io.Reader, error) {
+	plain := bufio.NewReader(r)
+	if magic, _ := plain.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		return gzip.NewReader(plain)
+	}
+	return plain, nil
+}
