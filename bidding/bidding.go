@@ -6,6 +6,8 @@
 package bidding
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/tierml/tierml/market"
@@ -46,6 +48,9 @@ type Job struct {
 	Startup time.Duration
 	// Notice is how long before an eviction the provider warns; warned machines work on for most of it.
 	Notice time.Duration
+	// SaveTime is how long training stands still for a checkpoint, where it is by checkpoints that a job outlives its
+	// machines; 0 = it goes on meanwhile.
+	SaveTime time.Duration
 	// Leave is how long before the end of its paid time a released machine is terminated, to be on the safe side.
 	Leave time.Duration
 	// Terms are the provider's, by which machines are billed.
@@ -68,6 +73,8 @@ type Candidate struct {
 	Type     market.InstanceType
 	History  *market.History // points at or before State.Now only
 	MaxPrice market.USD      // the job's own limit on the bid; 0 = none
+	// Availability is how many machines could be had or kept, where somebody watches that; nil = it is not known.
+	Availability *market.Availability
 	// Hints are what is known about the pool's capacity beside prices.
 	Hints Hints
 	// NoCapacityUntil is when the pool may be tried again after the provider had none; zero = now.
@@ -122,6 +129,9 @@ type Plan struct {
 	Considered []Considered
 	// AskAgain is when the policy wants to be asked again at the latest, if nothing happens before; zero = whenever.
 	AskAgain time.Time
+	// SaveEvery is how often a checkpoint should be taken, where it is by checkpoints that the job outlives its machines;
+	// 0 = never.
+	SaveEvery time.Duration
 	// Why says in one sentence what the plan comes to, also when there is nothing to do.
 	Why string
 }
@@ -165,4 +175,20 @@ type Considered struct {
 	Count    int  // machines of this pool that would satisfy Want alone; 0 = cannot be told
 	Chosen   bool // the job is or goes on in this pool when the plan is done
 	Why      string
+}
+
+// ByRestart is a policy for jobs without a reliable tier: one fleet of transient or on-demand machines that all go
+// together. When any is lost the job stops, and goes on from its last checkpoint once a whole fleet is there again
+// (elasticity/restart).
+type ByRestart interface {
+	Policy
+	// ByRestart does nothing; it tells these policies from those that a reliable tier stands behind.
+	ByRestart()
+}
+
+// SortHeld puts allocations in the order of State.Held.
+func SortHeld(held []Allocation) {
+	slices.SortStableFunc(held, func(a, b Allocation) int {
+		return cmp.Or(a.Pool.Compare(b.Pool), a.Launch.Compare(b.Launch))
+	})
 }

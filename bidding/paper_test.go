@@ -154,3 +154,46 @@ func TestPaperReplacesLostMachines(t *testing.T) {
 		t.Errorf("acquires %+v, want the 6 that are warned, of %s", plan.Acquire, s.Pools[0].Pool)
 	}
 }
+
+// The policy that TierML is compared with (section 4): all machines of one type, in the market that is the cheapest at the
+// start and at each restart, spot or on demand.
+func TestPaperCheckpointTakesTheCheapestMarket(t *testing.T) {
+	demand := pool("2xlarge")
+	demand.Pool.Class, demand.History = market.OnDemand, market.Constant(demand.Type.OnDemand)
+	s := state(0, demand, pool("2xlarge", 0, 0.4), pool("xlarge", 0, 0.3))
+	s.Want = Want{VCPU: 64}
+	plan := Checkpoint{}.Plan(s)
+	if a := plan.Acquire; len(a) != 1 || a[0].Pool != s.Pools[2].Pool || a[0].Count != 16 || a[0].Bid != s.Pools[2].Type.OnDemand {
+		t.Errorf("acquires %+v, want 16 of %s at its on-demand price", a, s.Pools[2].Pool)
+	}
+	s.Held = []Allocation{{Pool: s.Pools[1].Pool, Bid: demand.Type.OnDemand, Count: 8, Launch: start}}
+	if plan := (Checkpoint{}).Plan(s); len(plan.Acquire)+len(plan.Release) != 0 {
+		t.Errorf("it moves before it is evicted: %+v", plan)
+	}
+	s.Held[0].Warned = true
+	s.Pools[1], s.Pools[2] = pool("2xlarge", 0, 1.1), pool("xlarge", 0, 1.2)
+	if a := (Checkpoint{}).Plan(s).Acquire; len(a) != 1 || a[0].Pool != demand.Pool || a[0].Bid != 0 || a[0].Count != 8 {
+		t.Errorf("while spot is dearer it acquires %+v, want 8 on demand", a)
+	}
+}
+
+// Flint (EuroSys 16, section 3) checkpoints every sqrt(2 x delta x MTTF): there is no better interval, to first order.
+func TestPaperFlintInterval(t *testing.T) {
+	const save, mttf = 2 * time.Minute, 50 * time.Hour
+	best := CheckpointInterval(save, mttf)
+	lost := func(every time.Duration) float64 { // share of the time: checkpoints, and half an interval at each failure
+		return float64(save)/float64(every) + float64(every)/2/float64(mttf)
+	}
+	for _, other := range []time.Duration{best * 99 / 100, best * 101 / 100} {
+		if lost(other) < lost(best) {
+			t.Errorf("an interval of %s costs less than %s", other, best)
+		}
+	}
+	s := state(1, pool("xlarge", restless()...))
+	s.Job.SaveTime = time.Minute
+	often := Checkpoint{}.Plan(s).SaveEvery
+	s.Pools[0] = pool("xlarge", calm()...)
+	if seldom := (Checkpoint{}).Plan(s).SaveEvery; seldom <= often {
+		t.Errorf("every %s in a calm pool, every %s in a restless one", seldom, often)
+	}
+}

@@ -7,6 +7,8 @@ import (
 
 // policies, sorted by name.
 var policies = []Policy{
+	Checkpoint{},
+	Checkpoint{Bids: BidAggressive},
 	OnDemand{},
 	TierML{},
 	TierML{Bids: BidAggressive},
@@ -15,6 +17,9 @@ var policies = []Policy{
 
 // ByName gives the policy of that name, with its defaults:
 //
+//   - checkpoint: one fleet in the cheapest pool, spot or on demand, that starts again from its last checkpoint when it
+//     is lost; no reliable tier.
+//   - checkpoint-aggressive: the same at bids little above the present price.
 //   - on-demand: never buys spot machines.
 //   - tierml: TierML's (CMU-PDL-16-102): bids the on-demand price in the pool with the highest MTTF and moves
 //     when another pool's is clearly higher.

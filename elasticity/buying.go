@@ -207,7 +207,7 @@ func (c *Controller) State() bidding.State {
 			held.Ready++
 		}
 	}
-	sortHeld(s.Held)
+	bidding.SortHeld(s.Held)
 	c.seen = s
 	return s
 }
@@ -311,20 +311,12 @@ func (c *Controller) charge() {
 		m.charged = true
 		charges, err := c.bill(m)
 		if err != nil {
-			c.record(func() journal.Entry {
-				return journal.Entry{Kind: journal.Charge, Instance: string(m.id), Pool: m.pool.String(), USD: "0",
-					Why: "this machine's bill could not be reckoned: " + err.Error()}
-			})
+			c.record(func() journal.Entry { return UnknownCharge(string(m.id), m.pool, err) })
 			continue
 		}
 		for _, line := range charges {
 			c.totals.Charged += line.Amount
-			c.record(func() journal.Entry {
-				return journal.Entry{
-					Kind: journal.Charge, Instance: string(m.id), Pool: m.pool.String(), USD: line.Amount.String(),
-					From: line.From.UTC().Format(time.RFC3339), To: line.To.UTC().Format(time.RFC3339), Why: line.Note,
-				}
-			})
+			c.record(func() journal.Entry { return ChargeEntry(string(m.id), m.pool, line) })
 		}
 	}
 }

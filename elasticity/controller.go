@@ -78,9 +78,11 @@ type Reliable struct {
 type Pool struct {
 	Pool     market.Pool
 	Type     market.InstanceType
-	MaxPrice market.USD      // 0 = no limit of the job's own
-	Hints    bidding.Hints   // from providers and earlier runs
-	History  *market.History // up to now; the controller appends to it. Of an on-demand pool: its constant price
+	MaxPrice market.USD    // 0 = no limit of the job's own
+	Hints    bidding.Hints // from providers and earlier runs
+	// Availability is up to now; CapacityChanged adds to it. nil = nobody watches it.
+	Availability *market.Availability
+	History      *market.History // up to now; the controller appends to it. Of an on-demand pool: its constant price
 }
 
 // Controller is the state of a run. It is not safe for concurrent use: one driver steps it.

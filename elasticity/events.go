@@ -22,6 +22,12 @@ type (
 	}
 	// PricesKnown: every price change until At has been told.
 	PricesKnown struct{ At time.Time }
+	// CapacityChanged: so many machines of a pool can be had or kept from At on, as somebody who watches it has seen.
+	CapacityChanged struct {
+		Pool  market.Pool
+		At    time.Time
+		Count int
+	}
 	// Launched answers a Launch: these machines were got.
 	Launched struct {
 		Token     string
@@ -59,21 +65,37 @@ type (
 		TestLoss float64
 		Err      error
 	}
+	// Trained: a fleet has all clocks up to Clock done, and another takes it Pace. The first one says that it has begun.
+	// This and the next are of kill-and-restart runs only (elasticity/restart).
+	Trained struct {
+		Clock ps.Clock
+		Pace  time.Duration
+	}
+	// Saved: a checkpoint at this clock is there. It answers a Save; where saving is continuous it comes when a fleet
+	// is lost.
+	Saved struct {
+		Clock ps.Clock
+		Model string // where
+		Err   error
+	}
 	// Wake is the passing of time.
 	Wake struct{}
 )
 
-func (PriceChanged) event()  {}
-func (PricesKnown) event()   {}
-func (Launched) event()      {}
-func (LaunchFailed) event()  {}
-func (InstanceEnded) event() {}
-func (Warned) event()        {}
-func (Reported) event()      {}
-func (Disconnected) event()  {}
-func (StopWanted) event()    {}
-func (Exported) event()      {}
-func (Wake) event()          {}
+func (PriceChanged) event()    {}
+func (PricesKnown) event()     {}
+func (CapacityChanged) event() {}
+func (Launched) event()        {}
+func (LaunchFailed) event()    {}
+func (InstanceEnded) event()   {}
+func (Warned) event()          {}
+func (Reported) event()        {}
+func (Disconnected) event()    {}
+func (StopWanted) event()      {}
+func (Exported) event()        {}
+func (Trained) event()         {}
+func (Saved) event()           {}
+func (Wake) event()            {}
 
 // Action is something to do: one of the structs below. Actions of one step are done in order.
 type Action interface{ action() }
@@ -101,6 +123,14 @@ type (
 		Route      ps.Route
 		Peers      map[ps.ServerID]string
 	}
+	// Train lets a fleet begin with the checkpoint at a clock (0 = the initial state), in place of what trained before;
+	// answered by Trained. It ends with the first of its machines. This and the next are of kill-and-restart runs only.
+	Train struct {
+		Machines []ps.ServerID
+		From     ps.Clock
+	}
+	// Save takes a checkpoint of what trains now; answered by Saved.
+	Save struct{ Final bool }
 	// Finish ends the run: every machine is gone.
 	Finish struct{ Outcome string }
 )
@@ -110,4 +140,6 @@ func (Launch) action()    {}
 func (Terminate) action() {}
 func (Send) action()      {}
 func (Export) action()    {}
+func (Train) action()     {}
+func (Save) action()      {}
 func (Finish) action()    {}

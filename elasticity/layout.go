@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
@@ -20,12 +19,6 @@ type splitState struct {
 }
 
 func sortedTokens(m map[string]*launch) []string { return slices.Sorted(maps.Keys(m)) }
-
-func sortHeld(held []bidding.Allocation) {
-	slices.SortStableFunc(held, func(a, b bidding.Allocation) int {
-		return cmp.Or(a.Pool.Compare(b.Pool), a.Launch.Compare(b.Launch))
-	})
-}
 
 // standing says whether the reliable tier has taken the job up.
 func (c *Controller) standing() bool { return c.route.Version > 0 }

@@ -39,7 +39,7 @@ type machine struct {
 	number int
 	warned bool
 	gone   bool
-	node   *node
+	agent  agent
 }
 
 // cloud is the simulated provider: it sells at recorded prices, warns and takes back.
@@ -68,6 +68,33 @@ func (c *cloud) followPrices(pool market.Pool, points []market.PricePoint) {
 	})
 }
 
+// followAvailability tells of each change of what a pool gives, and takes back what it no longer does: the newest first,
+// as they are the ones that a fleet which is whole has least use for. The notice comes before the change.
+func (c *cloud) followAvailability(pool market.Pool, points []market.AvailabilityPoint) {
+	if len(points) == 0 {
+		return
+	}
+	next := points[0]
+	c.w.at(next.At.Add(-c.w.cfg.Timing.Notice), notices, func() { c.takeBack(pool, next.Count) })
+	c.w.at(next.At.Add(c.w.cfg.Timing.PriceLag), prices, func() {
+		c.takeBack(pool, next.Count) // what was bought after the notice
+		c.w.step(elasticity.CapacityChanged{Pool: pool, At: next.At, Count: next.Count})
+		c.followAvailability(pool, points[1:])
+	})
+}
+
+// takeBack evicts what a pool no longer gives.
+func (c *cloud) takeBack(pool market.Pool, left int) {
+	for _, m := range c.machines {
+		if m.Pool != pool || m.gone || m.warned {
+			continue
+		}
+		if left--; left < 0 {
+			c.evict(m)
+		}
+	}
+}
+
 func (c *cloud) launch(r provisioner.Request) {
 	count, err := c.available(r)
 	if err != nil {
@@ -82,10 +109,10 @@ func (c *cloud) launch(r provisioner.Request) {
 			Pool: r.Pool, Bid: r.Bid, Token: r.Token, State: provisioner.Running, Launched: launched,
 		}}
 		m.ID = provisioner.InstanceID(fmt.Sprintf("i-%017x", m.number))
-		m.node = c.w.fleet.add(ps.ServerID(m.ID), c.w.rate(r.Pool))
+		m.agent = c.w.staff.hire(ps.ServerID(m.ID), c.w.rate(r.Pool))
 		c.machines, c.byID[m.ID] = append(c.machines, m), m
 		sold = append(sold, m.Instance)
-		c.w.after(c.w.cfg.Timing.Boot, arrivals, m.node.boot)
+		c.w.after(c.w.cfg.Timing.Boot, arrivals, m.agent.boot)
 		if taken {
 			c.w.at(back, notices, func() { c.evict(m) })
 		}
@@ -123,6 +150,9 @@ func (c *cloud) available(r provisioner.Request) (int, error) {
 		return 0, provisioner.ErrNoCapacity
 	}
 	limit, limited := c.w.cfg.Capacity[r.Pool]
+	if free, known := c.w.availability[r.Pool].At(c.w.now()); known && (!limited || free < limit) {
+		limit, limited = free, true
+	}
 	if !limited {
 		return r.Count, nil
 	}
@@ -171,7 +201,7 @@ func (c *cloud) end(m *machine, by market.EndedBy, reason string) {
 	if m.Ended.Before(m.Launched) {
 		m.Ended = m.Launched
 	}
-	m.node.die()
+	m.agent.die()
 	if by == market.ByProvider {
 		c.w.after(c.w.cfg.Timing.Reply, losses, func() { c.w.step(elasticity.Disconnected{ID: ps.ServerID(m.ID)}) })
 	}

@@ -18,6 +18,7 @@ import (
 // and one report tells of a clock for all splits; real workers report each for itself.
 type fleet struct {
 	w     *world
+	ctrl  *elasticity.Controller
 	nodes []*node
 	byID  map[ps.ServerID]*node
 
@@ -75,7 +76,19 @@ func newFleet(w *world) *fleet {
 	return f
 }
 
-func (f *fleet) add(id ps.ServerID, vcpus float64) *node {
+// do carries out what the controller wants of machines.
+func (f *fleet) do(a elasticity.Action) {
+	switch a := a.(type) {
+	case elasticity.Send:
+		if n := f.byID[a.ID]; n != nil && n.alive {
+			n.take(a.Command)
+		}
+	case elasticity.Export:
+		f.w.after(f.w.cfg.Timing.Export, answers, func() { f.w.step(elasticity.Exported{}) })
+	}
+}
+
+func (f *fleet) hire(id ps.ServerID, vcpus float64) agent {
 	n := &node{f: f, id: id, rate: vcpus * f.w.cfg.FLOPSPerVCPU / f.w.cfg.Timing.Speed, alive: true}
 	f.nodes, f.byID[id] = append(f.nodes, n), n
 	return n

@@ -24,7 +24,7 @@ type clocks struct {
 }
 
 // lazily says whether the controller may hear later of clocks.
-func (f *fleet) lazily() bool { return f.w.cfg.Record == nil && f.w.ctrl.Resting() }
+func (f *fleet) lazily() bool { return f.w.cfg.Record == nil && f.ctrl.Resting() }
 
 // skip does whole clocks until shortly before the next event, if all that changes in them is their number.
 func (f *fleet) skip() {
@@ -104,8 +104,11 @@ func (f *fleet) tellUntil(now time.Duration) {
 	}
 }
 
-// tellAll has the controller told of all clocks in time, as it does not rest any longer.
+// tellAll has the controller told of all clocks in time, once it does not rest any longer.
 func (f *fleet) tellAll() {
+	if f.ctrl.Resting() {
+		return
+	}
 	for _, u := range f.untold {
 		for i := range u.count {
 			u.node.tellAt(u.first+time.Duration(i)*u.length, reports, u.node.progress(u.from+ps.Clock(i), u.took))

@@ -17,9 +17,11 @@ func (w *world) writeStart() error {
 		Version: "simulated", Name: c.Name, Seed: c.Seed, Rules: c.Rules.Name(), Cloud: "simulated",
 		Clock:  clock.Mapping{Market: c.Start, Wall: c.Start, Speed: c.Timing.Speed}.String(),
 		Clocks: int64(c.Job.Clocks), Splits: c.Job.Splits, Partitions: c.Job.Partitions,
-		Reliable:   journal.Fleet{Pool: c.Reliable.Pool.String(), Count: c.Reliable.Count},
 		Want:       journal.Want{Machines: c.Want.Machines, VCPU: c.Want.VCPU},
 		Thresholds: journal.Thresholds{Stage2Ratio: c.Stages.TwoAbove, Stage3Ratio: c.Stages.ThreeAbove},
+	}
+	if c.Reliable.Count > 0 {
+		d.Reliable = journal.Fleet{Pool: c.Reliable.Pool.String(), Count: c.Reliable.Count}
 	}
 	known := map[string]bool{}
 	add := func(t market.InstanceType) {

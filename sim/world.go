@@ -44,6 +44,8 @@ type Config struct {
 	// Deadline and Budget are for the policy to keep to; zero = none.
 	Deadline time.Time
 	Budget   market.USD
+	// Continuous saving loses nothing and takes no time; for policies by restart. See restart.Config.
+	Continuous bool
 	// MaxDuration ends the run in order, Horizon at once; 0 = never.
 	MaxDuration, Horizon time.Duration
 
@@ -86,13 +88,15 @@ type world struct {
 	rank    rank          // of what happens now
 	queue   queue
 	random  *rand.Rand
-	history map[market.Pool]*market.History // with the future: for the cloud only
-	ctrl    *elasticity.Controller
-	cloud   cloud
-	fleet   *fleet
-	ledger  cost.Ledger
-	result  Result
-	err     error
+	// history and availability know the future: they are for the cloud only.
+	history      map[market.Pool]*market.History
+	availability map[market.Pool]*market.Availability
+	ctrl         brain
+	cloud        cloud
+	staff        staff
+	ledger       cost.Ledger
+	result       Result
+	err          error
 
 	wake      time.Time     // when the controller wants to be called
 	wakeAt    time.Duration // when an event for that is due; 0 = none
@@ -108,17 +112,17 @@ func Run(cfg Config) (Result, error) {
 		return Result{}, fmt.Errorf("simulating %s: %w", cfg.Name, err)
 	}
 	w := &world{
-		cfg: cfg, random: rand.New(rand.NewPCG(cfg.Seed, 1)), history: map[market.Pool]*market.History{},
+		cfg: cfg, random: rand.New(rand.NewPCG(cfg.Seed, 1)),
+		history: map[market.Pool]*market.History{}, availability: map[market.Pool]*market.Availability{},
 		result: Result{Start: cfg.Start},
 	}
 	w.cloud = cloud{w: w, byID: map[instanceID]*machine{}}
-	w.fleet = newFleet(w)
 	if err := w.begin(); err != nil {
 		return Result{}, fmt.Errorf("simulating %s from %s: %w", cfg.Name, cfg.Start.Format(time.RFC3339), err)
 	}
 	for n := 0; w.result.Outcome == "" && w.err == nil; n++ {
 		if len(w.queue.heap) == 0 || n > maxEvents {
-			w.err = fmt.Errorf("stuck after %d events, %s after its start, at clock %d", n, w.elapsed, w.fleet.complete)
+			w.err = fmt.Errorf("stuck after %d events, %s after its start, at clock %d", n, w.elapsed, w.result.Clocks)
 			break
 		}
 		e := w.queue.pop()
@@ -141,12 +145,18 @@ func (c *Config) check() error {
 	case c.Job.Clocks < 1 || c.Job.Splits < 1 || c.Job.Partitions < 1 || !(c.Job.Work > 0):
 		return fmt.Errorf("a job of %d clocks, %d splits, %d partitions and %g operations has no work", c.Job.Clocks,
 			c.Job.Splits, c.Job.Partitions, c.Job.Work)
-	case c.Reliable.Count < 1 || c.Reliable.Type.VCPU < 1:
+	case !c.byRestart() && (c.Reliable.Count < 1 || c.Reliable.Type.VCPU < 1):
 		return errors.New("it needs a reliable machine whose vCPUs are known")
 	case !(c.FLOPSPerVCPU > 0) || !(c.Timing.Speed > 0):
 		return errors.New("it needs a compute rate and a speed above zero")
 	}
 	return nil
+}
+
+// byRestart says whether there is no reliable tier.
+func (c *Config) byRestart() bool {
+	_, ok := c.Policy.(bidding.ByRestart)
+	return ok
 }
 
 // begin writes the journal's first lines and tells what is known at the start.
@@ -155,17 +165,18 @@ func (w *world) begin() error {
 		if p.Type.VCPU < 1 {
 			return fmt.Errorf("the vCPUs of %s are unknown", p.Type.Name)
 		}
-		w.history[p.Pool] = p.History
+		w.history[p.Pool], w.availability[p.Pool] = p.History, p.Availability
 	}
 	if w.cfg.Record != nil {
 		if err := w.writeStart(); err != nil {
 			return err
 		}
 	}
-	w.ctrl = elasticity.New(w.controllerConfig())
+	w.ctrl, w.staff = newBrain(w)
 	end := w.cfg.Start.Add(100 * 365 * 24 * time.Hour)
 	for _, p := range w.cfg.Pools {
 		w.cloud.followPrices(p.Pool, p.History.Points(w.cfg.Start, end))
+		w.cloud.followAvailability(p.Pool, p.Availability.Points(w.cfg.Start, end))
 	}
 	for _, f := range w.cfg.Faults {
 		w.after(f.At, losses, func() { w.cloud.fault(f) })
@@ -184,20 +195,27 @@ func (w *world) controllerConfig() elasticity.Config {
 		Run: w.cfg.Name,
 		Job: elasticity.Job{
 			Schema: ps.Schema{Partitions: job.Partitions, Splits: job.Splits, Deterministic: true}, Clocks: job.Clocks,
-			Work: job.Work * t.Speed / w.cfg.FLOPSPerVCPU / time.Hour.Seconds(),
+			Work: w.vcpuHours(),
 		},
-		Reliable: w.cfg.Reliable, Want: w.cfg.Want, Policy: w.cfg.Policy, Stages: w.cfg.Stages, Speed: t.Speed,
+		Reliable: w.cfg.Reliable, Want: w.cfg.Want, Pools: w.pools(), Policy: w.cfg.Policy, Stages: w.cfg.Stages, Speed: t.Speed,
 		CutEvery: t.CutEvery, DeadAfter: never, BrokenAfter: t.BrokenAfter, JoinWait: t.JoinWait, NoticeWait: t.NoticeWait,
 		DrainMargin: t.DrainMargin, RetryCapacity: t.RetryCapacity, PlanEvery: t.PlanEvery, MaxDuration: w.cfg.MaxDuration,
 		Startup: t.Launch + t.Boot + t.Start + t.Load, Notice: t.Notice, Deadline: w.cfg.Deadline, Budget: w.cfg.Budget,
 		Silent: w.cfg.Record == nil, Rules: w.cfg.Rules, WholeHours: w.cfg.Rules.Terms().Increment > 0,
 	}
-	for _, p := range w.cfg.Pools {
-		c.Pools = append(c.Pools, elasticity.Pool{
-			Pool: p.Pool, Type: p.Type, MaxPrice: p.MaxPrice, Hints: p.Hints, History: p.History.Until(w.cfg.Start),
-		})
-	}
 	return c
+}
+
+// pools are those that the job allows, with what is known of them at the start.
+func (w *world) pools() []elasticity.Pool {
+	out := make([]elasticity.Pool, len(w.cfg.Pools))
+	for i, p := range w.cfg.Pools {
+		out[i] = elasticity.Pool{
+			Pool: p.Pool, Type: p.Type, MaxPrice: p.MaxPrice, Hints: p.Hints, History: p.History.Until(w.cfg.Start),
+			Availability: p.Availability.Until(w.cfg.Start),
+		}
+	}
+	return out
 }
 
 func (w *world) now() time.Time { return w.cfg.Start.Add(w.elapsed) }
@@ -229,11 +247,9 @@ func (w *world) step(e elasticity.Event) {
 	if w.result.Outcome != "" || w.err != nil {
 		return
 	}
-	w.fleet.tellUntil(w.elapsed)
+	w.staff.tellUntil(w.elapsed)
 	w.do(w.ctrl.Step(w.now(), e))
-	if !w.ctrl.Resting() {
-		w.fleet.tellAll()
-	}
+	w.staff.tellAll()
 	w.wake = w.ctrl.NextWake()
 	w.scheduleWake()
 }
@@ -252,14 +268,10 @@ func (w *world) act(a elasticity.Action) {
 		w.after(w.cfg.Timing.Launch, arrivals, func() { w.cloud.launch(a.Request) })
 	case elasticity.Terminate:
 		w.after(w.cfg.Timing.Reply, losses, func() { w.cloud.terminate(a.IDs) })
-	case elasticity.Send:
-		if n := w.fleet.byID[a.ID]; n != nil && n.alive {
-			n.take(a.Command)
-		}
-	case elasticity.Export:
-		w.after(w.cfg.Timing.Export, answers, func() { w.step(elasticity.Exported{}) })
 	case elasticity.Finish:
 		w.result.Outcome = a.Outcome
+	default:
+		w.staff.do(a)
 	}
 }
 

@@ -52,6 +52,8 @@ var arrows = []arrow{
 		"an application knows rows and splits, not machines, networks, tiers or time"},
 	{exactly("elasticity"), either(exactly("market", "bidding", "provisioner", "ps", "tiers"), tooling),
 		"elasticity decides over the pure packages; it must not touch the world"},
+	{exactly("elasticity/restart"), either(exactly("market", "bidding", "provisioner", "ps", "tiers", "elasticity"), tooling),
+		"the other controller decides over the pure packages, too"},
 	{exactly("sched"), either(exactly("market", "bidding", "elasticity"), tooling),
 		"sched decides over values only"},
 	{exactly("cost"), either(exactly("market"), tooling),
@@ -62,7 +64,7 @@ var arrows = []arrow{
 		"adapters translate a provider's words, and know nothing of training"},
 	{below("fakecloud"), either(below("fakecloud", "market"), tooling),
 		"the fake cloud must not share a misunderstanding with our adapter, so it knows neither it nor the trainers"},
-	{exactly("sim"), either(exactly("market", "bidding", "provisioner", "ps", "tiers", "elasticity", "sched", "cost", "tuner"), tooling),
+	{exactly("sim"), either(exactly("market", "bidding", "provisioner", "ps", "tiers", "elasticity", "elasticity/restart", "sched", "cost", "tuner"), tooling),
 		"the simulator runs the deciding packages and never a shell"},
 }
 

@@ -30,6 +30,10 @@ func ForLocal(job *config.Job, choice Choice, work float64) (Input, error) {
 	if err != nil {
 		return Input{}, fmt.Errorf("planning %s: %w", job.Name, err)
 	}
+	if _, ok := policy.(bidding.ByRestart); ok {
+		return Input{}, job.Fault("policy", "policy "+job.Policy+" kills and restarts, which only tierml dry-run does yet",
+			"write tierml, or try the job with tierml dry-run")
+	}
 	rules, err := market.Rules(job.Local.Rules)
 	if err != nil {
 		return Input{}, fmt.Errorf("planning %s: %w", job.Name, err)

@@ -3,6 +3,7 @@ package sweep
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tierml/tierml/bidding"
@@ -109,11 +110,29 @@ func OnDemandCost(cfg *sim.Config) market.USD {
 // no price is looked at.
 func withPolicy(cfg sim.Config, policy bidding.Policy) sim.Config {
 	cfg.Policy = policy
-	if _, ok := policy.(bidding.OnDemand); ok {
+	switch policy.(type) {
+	case bidding.OnDemand:
 		cfg.Reliable = cfg.Equivalent
 		cfg.Pools, cfg.Faults = nil, nil
+	case bidding.ByRestart:
+		cfg.Reliable = elasticity.Reliable{}
+		cfg.Pools = withOnDemand(cfg.Pools)
 	}
 	return cfg
+}
+
+// withOnDemand adds the on-demand pool beside each spot pool: jobs without a reliable tier may fall back on it.
+func withOnDemand(pools []bidding.Candidate) []bidding.Candidate {
+	out := slices.Clone(pools)
+	for _, p := range pools {
+		p.Pool.Class = market.OnDemand
+		known := slices.ContainsFunc(out, func(o bidding.Candidate) bool { return o.Pool == p.Pool })
+		if !known && p.Type.OnDemand > 0 {
+			out = append(out, bidding.Candidate{Pool: p.Pool, Type: p.Type, History: market.Constant(p.Type.OnDemand)})
+		}
+	}
+	slices.SortFunc(out, func(a, b bidding.Candidate) int { return a.Pool.Compare(b.Pool) })
+	return out
 }
 
 // cheapestOnDemand is the fleet on which the work costs least on demand: as many machines as the job wants as transient

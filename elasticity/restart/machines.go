@@ -1,0 +1,296 @@
+package restart
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// launch is a purchase that is not answered yet.
+type launch struct {
+	pool  market.Pool
+	bid   market.USD
+	count int
+	why   string
+	at    time.Time
+	// instead is what is given up once the purchase is answered: not before, as it may come to nothing.
+	instead []bidding.Release
+}
+
+// machine is a bought machine, from the provider's answer to the provider's word that it is gone.
+type machine struct {
+	id       ps.ServerID
+	pool     market.Pool
+	poolName string
+	bid      market.USD
+	vcpu     int
+	launched time.Time
+	heard    time.Time // launched or, later, heard of
+
+	ready       bool // its agent has called
+	warned      bool
+	leaving     bool // given up by the policy
+	terminating bool
+	why         string // of leaving and termination
+	lost        bool   // nothing more is expected of it
+	ended       bool   // the provider says so
+	endedAt     time.Time
+	endedBy     market.EndedBy
+	charged     bool // its bill is in the journal
+}
+
+// staying says whether nothing is known that would end the machine or its part in the work.
+func (m *machine) staying() bool {
+	return !m.warned && !m.leaving && !m.terminating && !m.lost && !m.ended
+}
+
+// tier is by the terms of sale: only on-demand machines are reliable.
+func (m *machine) tier() string {
+	if m.pool.Class == market.OnDemand {
+		return string(tiers.Reliable)
+	}
+	return string(tiers.Transient)
+}
+
+// buy writes the intent down and buys. The token makes the purchase safe to repeat.
+func (c *Controller) buy(a bidding.Acquire, instead []bidding.Release) {
+	c.counter++
+	token := fmt.Sprintf("%s-%d", c.cfg.Run, c.counter)
+	c.launches[token] = &launch{pool: a.Pool, bid: a.Bid, count: a.Count, why: a.Why, at: c.now, instead: instead}
+	c.record(func() journal.Entry {
+		return journal.Entry{
+			Kind: journal.Intent, Why: a.Why, Token: token, Pool: a.Pool.String(), Bid: bidText(a.Bid), Count: a.Count,
+		}
+	})
+	c.out = append(c.out, elasticity.Launch{Request: provisioner.Request{
+		Token: token, Pool: a.Pool, Bid: a.Bid, Count: a.Count,
+	}})
+}
+
+func (c *Controller) takeLaunched(e elasticity.Launched) {
+	l := c.launches[e.Token]
+	if l == nil {
+		return
+	}
+	delete(c.launches, e.Token)
+	c.giveUp(l.instead)
+	for _, i := range e.Instances {
+		c.enter(l, e.Token, i)
+	}
+	if missing := l.count - len(e.Instances); missing > 0 {
+		c.refuse(e.Token, l, missing, fmt.Sprintf("the provider gave %d of %d", len(e.Instances), l.count))
+	}
+}
+
+func (c *Controller) takeLaunchFailed(e elasticity.LaunchFailed) {
+	if l := c.launches[e.Token]; l != nil {
+		delete(c.launches, e.Token)
+		c.refuse(e.Token, l, l.count, e.Err.Error())
+	}
+}
+
+// refuse notes that a pool gave fewer machines than were asked for, and leaves it alone for a while.
+func (c *Controller) refuse(token string, l *launch, missing int, why string) {
+	c.record(func() journal.Entry {
+		return journal.Entry{Kind: journal.LaunchFailed, Token: token, Pool: l.pool.String(), Count: missing, Why: why}
+	})
+	c.deferred[l.pool] = c.now.Add(c.cfg.RetryCapacity)
+	c.wantPlan = true
+}
+
+func (c *Controller) enter(l *launch, token string, i provisioner.Instance) {
+	id := ps.ServerID(i.ID)
+	if c.machines[id] != nil {
+		return
+	}
+	m := &machine{
+		id: id, pool: i.Pool, poolName: i.Pool.String(), bid: l.bid, vcpu: c.typeOf(i.Pool).VCPU,
+		launched: i.Launched, heard: c.now,
+	}
+	c.totals.Machines++
+	c.machines[id] = m
+	c.roster = append(c.roster, m)
+	c.record(func() journal.Entry {
+		return journal.Entry{
+			Kind: journal.Launch, Why: l.why, Token: token, Instance: string(id), Tier: m.tier(), Pool: m.poolName,
+			Bid: bidText(l.bid), Launched: &m.launched,
+		}
+	})
+	if c.ending {
+		c.terminate(m, "the run is over")
+	}
+	if i.State == provisioner.Terminated {
+		c.takeEnded(i)
+	}
+}
+
+// giveUp lets machines go.
+func (c *Controller) giveUp(releases []bidding.Release) {
+	for _, r := range releases {
+		for _, m := range c.roster {
+			if r.Of(m.pool, m.launched) && m.staying() {
+				m.leaving, m.why = true, r.Why
+			}
+		}
+	}
+}
+
+func (c *Controller) takeWarned(e elasticity.Warned) {
+	m := c.machines[e.ID]
+	if m == nil || m.ended || m.warned || m.terminating || e.Rebalance {
+		return
+	}
+	m.warned, c.wantPlan = true, true
+	c.record(func() journal.Entry {
+		return journal.Entry{Kind: journal.Notice, Instance: string(m.id), Pool: m.poolName, Deadline: &e.Deadline,
+			Why: "eviction notice"}
+	})
+}
+
+func (c *Controller) takeEnded(i provisioner.Instance) {
+	m := c.machines[ps.ServerID(i.ID)]
+	if m == nil || m.ended {
+		return
+	}
+	if i.EndedBy == market.ByProvider {
+		c.totals.Evictions++
+	}
+	c.record(func() journal.Entry {
+		entry := journal.Entry{Kind: journal.Failed, Instance: string(m.id), Pool: m.poolName, Tier: m.tier(),
+			Ended: &i.Ended, EndedBy: string(i.EndedBy), Why: i.Reason}
+		switch {
+		case i.EndedBy == market.ByProvider && m.warned:
+			entry.Kind = journal.Evicted
+		case m.terminating && i.EndedBy == market.ByUser:
+			entry.Kind, entry.Why = journal.Terminated, m.why
+		}
+		return entry
+	})
+	m.endedAt, m.endedBy = i.Ended, i.EndedBy
+	c.lose(m)
+	m.ended = true
+}
+
+// lose takes a machine out of the fleet; a fleet that trained stops.
+func (c *Controller) lose(m *machine) {
+	if m.lost {
+		return
+	}
+	m.lost, c.wantPlan = true, true
+	if c.attempt != nil && slices.Contains(c.attempt.team, m) {
+		c.stop("machine " + string(m.id) + " is gone")
+	}
+}
+
+// giveUpSilent lets machines go whose agent does not call.
+func (c *Controller) giveUpSilent() {
+	for _, m := range c.roster {
+		if !m.ready && !m.lost && !c.now.Before(m.heard.Add(c.cfg.BootWithin)) {
+			c.lose(m)
+			c.terminate(m, "its agent did not call")
+		}
+	}
+}
+
+// charge writes the bill of machines that have ended, once every price that it rests on is known.
+func (c *Controller) charge() {
+	for _, m := range c.roster {
+		known := m.pool.Class == market.OnDemand || !c.pricesKnown.Before(m.endedAt)
+		if m.charged || !m.ended || c.now.Before(m.endedAt) || !known {
+			continue
+		}
+		m.charged = true
+		charges, err := c.bill(m)
+		if err != nil {
+			c.record(func() journal.Entry { return elasticity.UnknownCharge(string(m.id), m.pool, err) })
+		}
+		for _, line := range charges {
+			c.totals.Charged += line.Amount
+			c.record(func() journal.Entry { return elasticity.ChargeEntry(string(m.id), m.pool, line) })
+		}
+	}
+}
+
+// bill is what a machine has cost until now.
+func (c *Controller) bill(m *machine) ([]market.Charge, error) {
+	u := market.Usage{Pool: m.pool, Bid: m.bid, Start: m.launched}
+	if m.ended {
+		u.End, u.EndedBy = m.endedAt, m.endedBy
+	}
+	return c.cfg.Rules.Charges(u, c.prices[m.pool], c.now)
+}
+
+// spent is what is due by now for all machines, as far as their bills can be reckoned.
+func (c *Controller) spent() (sum market.USD) {
+	for _, m := range c.roster {
+		if charges, err := c.bill(m); err == nil {
+			sum += market.Total(charges)
+		}
+	}
+	return sum
+}
+
+func (c *Controller) typeOf(p market.Pool) market.InstanceType {
+	for i := range c.cfg.Pools {
+		if c.cfg.Pools[i].Pool == p {
+			return c.cfg.Pools[i].Type
+		}
+	}
+	return market.InstanceType{Name: p.Type}
+}
+
+// State is what the policy sees now.
+func (c *Controller) State() bidding.State {
+	s := bidding.State{Now: c.now, Want: c.cfg.Want, Job: c.job()}
+	for i := range c.cfg.Pools {
+		p := &c.cfg.Pools[i]
+		s.Pools = append(s.Pools, bidding.Candidate{
+			Pool: p.Pool, Type: p.Type, History: c.prices[p.Pool], MaxPrice: p.MaxPrice, Hints: p.Hints,
+			Availability: p.Availability, NoCapacityUntil: c.deferred[p.Pool],
+		})
+	}
+	for _, token := range slices.Sorted(maps.Keys(c.launches)) {
+		l := c.launches[token]
+		s.Held = append(s.Held, bidding.Allocation{Pool: l.pool, Bid: l.bid, Count: l.count, Launch: l.at})
+	}
+	for _, m := range c.roster {
+		if m.lost || m.ended || m.terminating {
+			continue
+		}
+		a := bidding.Allocation{Pool: m.pool, Bid: m.bid, Launch: m.launched, Draining: m.leaving, Warned: m.warned}
+		n := len(s.Held)
+		if n == 0 || !alike(s.Held[n-1], a) {
+			s.Held = append(s.Held, a)
+			n++
+		}
+		s.Held[n-1].Count++
+		if c.attempt != nil && c.attempt.began && slices.Contains(c.attempt.team, m) {
+			s.Held[n-1].Ready++
+		}
+	}
+	bidding.SortHeld(s.Held)
+	return s
+}
+
+// alike says whether two allocations differ in their counts at most.
+func alike(a, b bidding.Allocation) bool {
+	a.Count, a.Ready, b.Count, b.Ready = 0, 0, 0, 0
+	return a == b
+}
+
+// bidText leaves the bid of what is bought on demand out of the journal.
+func bidText(bid market.USD) string {
+	if bid == 0 {
+		return ""
+	}
+	return bid.String()
+}

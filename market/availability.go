@@ -1,0 +1,138 @@
+package market
+
+import (
+	"fmt"
+	"sort"
+	"time"
+)
+
+// AvailabilityPoint is how many machines of a pool can be had, or kept, from an instant on.
+type AvailabilityPoint struct {
+	At    time.Time
+	Count int
+}
+
+// Availability is how many machines of a pool could be had over time: what decides on markets whose prices no longer
+// move with demand. It is a step function like History, made from probes of a provider. Before its first point nothing is
+// known, and of a recording nothing from its end on; what is being watched holds until something else is told. A nil
+// Availability knows nothing.
+//
+// Points once in an Availability never change, so views of it (Until) share them.
+type Availability struct {
+	points []AvailabilityPoint // sorted by At; each differs from the one before it in its count
+	end    time.Time           // zero = none: it is being watched
+}
+
+// NewAvailability makes an Availability of points in order of time, known until end (zero = as long as it is watched). Points that repeat the count before
+// them add nothing and are left out.
+func NewAvailability(points []AvailabilityPoint, end time.Time) (*Availability, error) {
+	a := &Availability{end: end}
+	for i, p := range points {
+		switch {
+		case p.Count < 0:
+			return nil, fmt.Errorf("%d machines at %s: a count is 0 or more", p.Count, p.At.Format(time.RFC3339))
+		case i > 0 && !p.At.After(points[i-1].At), !end.IsZero() && !p.At.Before(end):
+			return nil, fmt.Errorf("point %d at %s is out of order", i+1, p.At.Format(time.RFC3339))
+		}
+		if n := len(a.points); n == 0 || a.points[n-1].Count != p.Count {
+			a.points = append(a.points, p)
+		}
+	}
+	return a, nil
+}
+
+// First gives the first point.
+func (a *Availability) First() (AvailabilityPoint, bool) {
+	if a == nil || len(a.points) == 0 {
+		return AvailabilityPoint{}, false
+	}
+	return a.points[0], true
+}
+
+// End is from when on nothing is known; zero for what is being watched.
+func (a *Availability) End() time.Time {
+	if a == nil {
+		return time.Time{}
+	}
+	return a.end
+}
+
+// Most is the highest count there ever was.
+func (a *Availability) Most() (most int) {
+	if a == nil {
+		return 0
+	}
+	for _, p := range a.points {
+		most = max(most, p.Count)
+	}
+	return most
+}
+
+// At gives the count in force at t.
+func (a *Availability) At(t time.Time) (count int, known bool) {
+	i := a.countUntil(t)
+	if i == 0 || a.over(t) {
+		return 0, false
+	}
+	return a.points[i-1].Count, true
+}
+
+// FirstBelow gives the first instant at or after t at which fewer than count machines are left.
+func (a *Availability) FirstBelow(t time.Time, count int) (time.Time, bool) {
+	i := a.countUntil(t)
+	if i > 0 && a.points[i-1].Count < count {
+		return t, true
+	}
+	for ; a != nil && i < len(a.points); i++ {
+		if a.points[i].Count < count {
+			return a.points[i].At, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// over says whether a recording has ended.
+func (a *Availability) over(t time.Time) bool { return !a.end.IsZero() && !t.Before(a.end) }
+
+// Until gives what was known at t, without copying it, as somebody who watches has seen it: what a decision may rest on.
+func (a *Availability) Until(t time.Time) *Availability {
+	if a == nil {
+		return nil
+	}
+	n := a.countUntil(t)
+	return &Availability{points: a.points[:n:n]}
+}
+
+// Points gives the points after from, up to and including to. The slice is shared: read it only.
+func (a *Availability) Points(from, to time.Time) []AvailabilityPoint {
+	first, last := a.countUntil(from), a.countUntil(to)
+	if first >= last {
+		return nil
+	}
+	return a.points[first:last:last]
+}
+
+// Tell adds that so many machines can be had from an instant on, which is known then. Telling what is known already is
+// harmless; going back in time is an error, as decisions may rest on it.
+func (a *Availability) Tell(p AvailabilityPoint) error {
+	n := len(a.points)
+	if n > 0 && !p.At.After(a.points[n-1].At) {
+		if last := a.points[n-1]; p.At.Equal(last.At) && p.Count == last.Count {
+			return nil
+		}
+		return fmt.Errorf("%d machines at %s: the availability already reaches %s", p.Count, p.At.Format(time.RFC3339),
+			a.points[n-1].At.Format(time.RFC3339))
+	}
+	if n == 0 || a.points[n-1].Count != p.Count {
+		a.points = append(a.points, p)
+	}
+	return nil
+}
+
+// countUntil gives how many points are at or before t.
+func (a *Availability) countUntil(t time.Time) int {
+	if a == nil {
+		return 0
+	}
+	return sort.Search(len(a.points), func(i int) bool { return a.points[i].At.After(t) })
+}

@@ -1,0 +1,159 @@
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+)
+
+// restarting is the scenario without a reliable tier: four machines, work for four hours of them.
+func restarting(t testing.TB, pools ...bidding.Candidate) Config {
+	t.Helper()
+	cfg := scenario(t, pools...)
+	cfg.Reliable, cfg.Policy = elasticity.Reliable{}, bidding.Checkpoint{}
+	cfg.Job.Work = 4 * 3600 * 16 * 1000
+	return cfg
+}
+
+// restless is pool a, whose price has been above every bid twice a day, and is from 1.5 h to 2.5 h after the start.
+func restless() bidding.Candidate {
+	var pairs []float64
+	for hour := -240.0; hour < -10; hour += 12 {
+		pairs = append(pairs, hour, 5, hour+11.5, 100)
+	}
+	return candidate("a", 4, 24*cent, append(pairs, 0, 5, 1.5, 100, 2.5, 5)...)
+}
+
+// TestRestartCalm: no evictions, hours as begun, and a checkpoint now and then.
+func TestRestartCalm(t *testing.T) {
+	r, entries := run(t, restarting(t, a()))
+	if !r.Finished() || r.Evictions != 0 || r.Machines != 4 || r.Clocks != 180 || r.Rollbacks != 0 {
+		t.Fatalf("%+v", r)
+	}
+	saves := count(entries, journal.Export)
+	if saves < 2 || saves > 5 {
+		t.Errorf("%d checkpoints", saves)
+	}
+	least := 4*time.Hour + 5*time.Minute + time.Duration(saves)*EC2().Export
+	if r.Runtime < least || r.Runtime > least+2*time.Minute {
+		t.Errorf("it took %s, want about %s", r.Runtime, least)
+	}
+	if want := 4 * 5 * 5 * cent; r.Cost != want {
+		t.Errorf("it cost %s, by the rule book %s", r.Cost, want)
+	}
+	for i, e := range entries {
+		if err := e.Validate(); err != nil {
+			t.Errorf("line %d: %v", i+1, err)
+		}
+	}
+}
+
+// TestRestartCrossing: the price takes the whole fleet, and with it what was done since the last checkpoint; another is
+// bought on demand, as that is the cheapest then, and kept to the end.
+func TestRestartCrossing(t *testing.T) {
+	r, entries := run(t, restarting(t, restless(), onDemand(a())))
+	if !r.Finished() || r.Evictions != 4 || r.Machines != 8 || r.Rollbacks != 1 || r.Clocks != 180 {
+		t.Fatalf("%+v", r)
+	}
+	var saved int64
+	var charged market.USD
+	for _, e := range entries {
+		switch {
+		case e.Kind == journal.Export:
+			saved = e.Clock
+		case e.Kind == journal.Rollback:
+			if e.Clock != saved || e.LostClocks <= 0 || saved == 0 {
+				t.Errorf("went back to clock %d and lost %d; the last checkpoint was at %d", e.Clock, e.LostClocks, saved)
+			}
+		case e.Kind == journal.Launch && e.T.After(start.Add(time.Hour)) && e.Tier != "reliable":
+			t.Errorf("bought %s at %s", e.Pool, e.T)
+		case e.Kind == journal.Charge:
+			usd, err := market.ParseUSD(e.USD)
+			if err != nil {
+				t.Fatal(err)
+			}
+			charged += usd
+		}
+	}
+	if charged != r.Cost {
+		t.Errorf("the journal's charges come to %s, the ledger to %s", charged, r.Cost)
+	}
+	if calm, _ := run(t, restarting(t, a(), onDemand(a()))); r.Runtime <= calm.Runtime {
+		t.Errorf("it took %s, undisturbed %s", r.Runtime, calm.Runtime)
+	}
+}
+
+// TestRestartFaults: one machine of four dies; all stop, and go on when another has taken its place.
+func TestRestartFaults(t *testing.T) {
+	cfg := restarting(t, a())
+	cfg.Faults = []Fault{{At: 100 * time.Minute, Do: Kill}}
+	r, _ := run(t, cfg)
+	if !r.Finished() || r.Machines != 5 || r.Rollbacks != 1 || r.Lost == 0 {
+		t.Errorf("%+v", r)
+	}
+	cfg.Continuous = true
+	if r, _ = run(t, cfg); !r.Finished() || r.Machines != 5 || r.Rollbacks != 1 || r.Lost != 0 {
+		t.Errorf("saving continuously: %+v", r)
+	}
+}
+
+// TestRestartWithoutCapacity: with fewer machines than it wants the fleet does not begin.
+func TestRestartWithoutCapacity(t *testing.T) {
+	cfg := restarting(t, a(), onDemand(b()))
+	cfg.Capacity = map[market.Pool]int{spot("a"): 3}
+	r, entries := run(t, cfg)
+	if !r.Finished() || count(entries, journal.LaunchFailed) == 0 {
+		t.Fatalf("%+v", r)
+	}
+	for _, e := range entries {
+		if e.Kind == journal.Join && e.Tier != "reliable" {
+			t.Errorf("a machine of %s took part", e.Pool)
+		}
+	}
+}
+
+// TestAvailability: machines can be had and are taken back as was recorded, at a price that never changes.
+func TestAvailability(t *testing.T) {
+	pool := a()
+	at := func(hours float64) time.Time { return start.Add(time.Duration(hours * float64(time.Hour))) }
+	var err error
+	pool.Availability, err = market.NewAvailability([]market.AvailabilityPoint{
+		{At: at(-24), Count: 4}, {At: at(1), Count: 2}, {At: at(2), Count: 4},
+	}, at(100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := restarting(t, pool)
+	cfg.Continuous = true
+	r, entries := run(t, cfg)
+	if !r.Finished() || r.Evictions != 2 || r.Rollbacks != 1 {
+		t.Fatalf("%+v", r)
+	}
+	for _, e := range entries {
+		switch {
+		case e.Kind == journal.Evicted && !e.Ended.Equal(at(1)):
+			t.Errorf("evicted at %s, want %s", e.Ended, at(1))
+		case e.Kind == journal.Launch && e.T.After(at(0.5)) && e.T.Before(at(2)):
+			t.Errorf("bought at %s, when there were too few", e.T)
+		}
+	}
+	if r.Runtime < 5*time.Hour || r.Runtime > 5*time.Hour+15*time.Minute {
+		t.Errorf("it took %s, want four hours of work and one of waiting", r.Runtime)
+	}
+}
+
+func TestRestartSameInputsSameJournal(t *testing.T) {
+	journalOf := func() string {
+		cfg := restarting(t, crossing(), b(), onDemand(b()))
+		cfg.Faults = []Fault{{At: 50 * time.Minute, Do: Kill, Target: "random"}}
+		_, entries := run(t, cfg)
+		return text(t, entries)
+	}
+	if first, second := journalOf(), journalOf(); first != second {
+		t.Error("two runs of the same inputs differ")
+	}
+}

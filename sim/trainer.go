@@ -1,0 +1,207 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/elasticity/restart"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// brain decides for a run: an elasticity.Controller, or a restart.Controller for policies without a reliable tier.
+type brain interface {
+	Step(now time.Time, e elasticity.Event) []elasticity.Action
+	NextWake() time.Time
+	Totals() elasticity.Totals
+}
+
+// agent is what runs on a machine.
+type agent interface {
+	boot()
+	die()
+}
+
+// staff is all agents together: what training is made of.
+type staff interface {
+	// hire gives a new machine's agent, which does so many vCPU hours of work per hour.
+	hire(id ps.ServerID, rate float64) agent
+	// do carries out what the brain wants of training.
+	do(elasticity.Action)
+	// tellUntil tells the brain, before it is told something else, of what it should have heard of by now; tellAll, after
+	// it, of what is left. Where nothing waits to be told they do nothing.
+	tellUntil(now time.Duration)
+	tellAll()
+}
+
+// trainer is training by kill and restart: one team works as long as all of it lives. Its work goes on evenly, so that
+// nothing happens between a beginning and an end but checkpoints.
+type trainer struct {
+	w     *world
+	crew  map[ps.ServerID]*recruit
+	round int // counts beginnings and ends: what was scheduled in an older one is void
+
+	team   []*recruit
+	done   float64 // clocks, when the team began or went on
+	since  time.Duration
+	rate   float64 // clocks per nanosecond; 0 = nothing trains
+	saving bool    // which keeps the team from working
+	saved  float64
+}
+
+// recruit is a machine of a trainer.
+type recruit struct {
+	t     *trainer
+	id    ps.ServerID
+	rate  float64
+	alive bool
+}
+
+func newTrainer(w *world) *trainer { return &trainer{w: w, crew: map[ps.ServerID]*recruit{}} }
+
+func (t *trainer) hire(id ps.ServerID, rate float64) agent {
+	r := &recruit{t: t, id: id, rate: rate, alive: true}
+	t.crew[id] = r
+	return r
+}
+
+func (r *recruit) boot() {
+	if r.alive {
+		r.t.w.step(elasticity.Reported{ID: r.id, Report: tiers.Hello{Instance: r.id, Address: string(r.id)}})
+	}
+}
+
+// die ends the machine, and with it the team's work.
+func (r *recruit) die() {
+	r.alive = false
+	t := r.t
+	if !slices.Contains(t.team, r) {
+		return
+	}
+	t.rest()
+	t.team = nil
+	if t.w.cfg.Continuous {
+		t.saved = t.done
+		t.w.after(t.w.cfg.Timing.Reply, losses, func() { t.w.step(elasticity.Saved{Clock: ps.Clock(t.saved)}) })
+	}
+}
+
+func (t *trainer) do(a elasticity.Action) {
+	switch a := a.(type) {
+	case elasticity.Train:
+		t.train(a)
+	case elasticity.Save:
+		t.save()
+	}
+}
+
+func (t *trainer) tellUntil(time.Duration) {}
+func (t *trainer) tellAll()                {}
+
+// train lets a team begin once it has read the checkpoint.
+func (t *trainer) train(a elasticity.Train) {
+	t.rest()
+	t.team = nil
+	for _, id := range a.Machines {
+		if r := t.crew[id]; r != nil && r.alive {
+			t.team = append(t.team, r)
+		}
+	}
+	if len(t.team) < len(a.Machines) {
+		t.team = nil // its brain will hear of it
+		return
+	}
+	round := t.round
+	t.w.after(t.w.cfg.Timing.Start+t.w.cfg.Timing.Load, reports, func() {
+		if t.round == round {
+			t.done = t.saved
+			t.work()
+		}
+	})
+}
+
+// work lets the team work from now on, and tells.
+func (t *trainer) work() {
+	t.round++
+	job, clocks := &t.w.cfg.Job, float64(t.w.cfg.Job.Clocks)
+	perSecond := 0.0
+	for _, r := range t.team {
+		perSecond += r.rate * t.w.cfg.FLOPSPerVCPU / t.w.cfg.Timing.Speed
+	}
+	t.rate = perSecond / (job.Work / clocks) / float64(time.Second)
+	t.since = t.w.elapsed
+	t.w.step(elasticity.Trained{Clock: ps.Clock(t.done), Pace: time.Duration(1/t.rate) + 1})
+	round := t.round
+	t.w.after(time.Duration((clocks-t.done)/t.rate)+1, reports, func() {
+		if t.round == round {
+			t.rest()
+			t.done = clocks
+			t.w.step(elasticity.Trained{Clock: job.Clocks, Pace: time.Second})
+		}
+	})
+}
+
+// rest stops the work, which counts as far as it has come.
+func (t *trainer) rest() {
+	t.round++
+	t.done = min(t.done+t.rate*float64(t.w.elapsed-t.since), float64(t.w.cfg.Job.Clocks))
+	t.rate, t.since, t.saving = 0, t.w.elapsed, false
+}
+
+// save takes a checkpoint, for which the team stands still.
+func (t *trainer) save() {
+	if len(t.team) == 0 {
+		return
+	}
+	t.rest()
+	round := t.round
+	delay := t.w.cfg.Timing.Export
+	if t.w.cfg.Continuous {
+		delay = 0
+	}
+	t.w.after(delay, answers, func() {
+		if t.round != round {
+			return // the team is gone, and the checkpoint with it
+		}
+		t.saved = t.done
+		t.w.step(elasticity.Saved{Clock: ps.Clock(t.saved)})
+		if t.round == round && len(t.team) > 0 && t.done < float64(t.w.cfg.Job.Clocks) {
+			t.work()
+		}
+	})
+}
+
+// newBrain gives what decides by the run's policy, and the training that it decides about.
+func newBrain(w *world) (brain, staff) {
+	if _, ok := w.cfg.Policy.(bidding.ByRestart); ok {
+		return restart.New(w.restartConfig()), newTrainer(w)
+	}
+	f := newFleet(w)
+	f.ctrl = elasticity.New(w.controllerConfig())
+	return f.ctrl, f
+}
+
+func (w *world) restartConfig() restart.Config {
+	t := w.cfg.Timing
+	c := restart.Config{
+		Run: w.cfg.Name, Clocks: w.cfg.Job.Clocks, Want: w.cfg.Want, Pools: w.pools(), Policy: w.cfg.Policy,
+		Job: bidding.Job{
+			Deadline: w.cfg.Deadline, Work: w.vcpuHours(), Budget: w.cfg.Budget,
+			Startup: t.Launch + t.Boot + t.Start + t.Load, Notice: t.Notice, SaveTime: t.Export,
+		},
+		Continuous: w.cfg.Continuous,
+		BootWithin: 2*(t.Boot+t.Start) + 10*time.Minute, RetryCapacity: t.RetryCapacity, PlanEvery: t.PlanEvery,
+		MaxDuration: w.cfg.MaxDuration, Silent: w.cfg.Record == nil, Rules: w.cfg.Rules,
+	}
+	if w.cfg.Continuous {
+		c.Job.SaveTime = 0
+	}
+	return c
+}
+
+// vcpuHours is the job's work as policies count it.
+func (w *world) vcpuHours() float64 {
+	return w.cfg.Job.Work * w.cfg.Timing.Speed / w.cfg.FLOPSPerVCPU / time.Hour.Seconds()
+}
