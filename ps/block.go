@@ -13,7 +13,7 @@ func (b *Block) Add(k Key, cells []float32) {
 	b.Values = append(b.Values, cells...)
 }
 
-// AddRow appends a row of values, as Read gives it.
+// AddRow appends a whole row, as Stored gives it.
 func (b *Block) AddRow(s *Schema, k Key, row []float32) {
 	b.Keys = append(b.Keys, k)
 	b.Values = s.AppendRow(b.Values, k, row)
@@ -103,7 +103,7 @@ func (s *Schema) CheckKeys(p Partition, keys []Key) (values int, err error) {
 		if at := s.PartitionOf(k); at != p {
 			return 0, invalid("row %d of table %s belongs to partition %d, not %d", k.Row, s.Tables[k.Table].Name, at, p)
 		}
-		values += s.Cols(k)
+		values += s.Tables[k.Table].Width()
 		if s.Tables[k.Table].Sparse {
 			values++
 		}

@@ -27,7 +27,7 @@ func newLayer(s *Schema, cut Clock) layer {
 	l := layer{cut: cut, tables: make([]undo, len(s.Tables))}
 	for i := range l.tables {
 		if t := &s.Tables[i]; !t.Sparse {
-			l.tables[i].saved = newArena[float32](t.width())
+			l.tables[i].saved = newArena[float32](t.Width())
 		}
 	}
 	return l
@@ -157,7 +157,7 @@ func (s *Shard) CutBytes() int {
 	for i := range s.rows.tables {
 		t, u := &s.rows.tables[i], &s.layers[0].tables[i]
 		if !t.table.Sparse {
-			bytes += len(u.slots) * deliveryBytes(t.table.width())
+			bytes += len(u.slots) * deliveryBytes(t.table.Width())
 			continue
 		}
 		for _, slot := range u.slots {

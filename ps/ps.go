@@ -4,6 +4,8 @@
 // them on a network; tiers decides who owns what. docs/training.md is the contract they keep.
 package ps
 
+import "fmt"
+
 // Clock is one round of work: every split processes one batch once. The first clock is 1; clock 0 is
 // the state before any work.
 type Clock int64
@@ -54,10 +56,53 @@ type Table struct {
 	Sparse bool
 	// Ranged cuts the rows into one range for each partition, evenly. Otherwise rows are spread by a hash.
 	Ranged bool
+	// Rule is what the servers do with updates that are gradients; without one they are differences, and add up.
+	Rule Rule
 }
 
-// width is how many cells a dense row is stored in.
-func (t *Table) width() int { return t.Cols }
+// Width is how many cells a dense row is stored in: its columns and what a rule keeps beside them.
+func (t *Table) Width() int {
+	if t.Rule.Name == Add {
+		return t.Cols
+	}
+	return t.Cols*(1+t.Rule.slots()) + 1
+}
+
+// maxRows keeps rows within what a key on the wire has room for.
+const maxRows = 1 << 48
+
+// Check says whether the schema can be served. Everybody who makes one asks.
+func (s *Schema) Check() error {
+	if s.Partitions < 1 || s.Splits < 1 || s.Staleness < 0 || s.Deterministic && s.Staleness > 0 {
+		return invalid("%d partitions, %d splits, staleness %d, deterministic %v", s.Partitions, s.Splits, s.Staleness, s.Deterministic)
+	}
+	names := map[string]bool{}
+	for i := range s.Tables {
+		t := &s.Tables[i]
+		if err := t.check(); err != nil {
+			return fmt.Errorf("table %s: %w", t.Name, err)
+		}
+		if names[t.Name] {
+			return invalid("two tables are named %s", t.Name)
+		}
+		names[t.Name] = true
+	}
+	return nil
+}
+
+func (t *Table) check() error {
+	switch first := t.Init != (Init{}); {
+	case t.Cols < 1 || t.Rows < 1 || t.Rows > maxRows:
+		return invalid("%d rows of %d columns", t.Rows, t.Cols)
+	case t.Kind > Int32:
+		return invalid("%v is unknown", t.Kind)
+	case first && (t.Kind == Int32 || t.Sparse):
+		return invalid("counts and sparse rows begin at 0")
+	case t.Rule.Name != Add && (t.Kind == Int32 || t.Sparse):
+		return invalid("rule %q is for dense float32 rows", t.Rule.Name)
+	}
+	return t.Rule.Check()
+}
 
 // Schema is what all processes of a job agree on before it starts.
 type Schema struct {

@@ -27,7 +27,7 @@ func newRows(s *Schema, p Partition) rows {
 		table := &s.Tables[i]
 		r.tables[i] = tableRows{schema: s, table: table, id: TableID(i), slotIndex: newSlotIndex(s, TableID(i), p)}
 		if !table.Sparse {
-			r.tables[i].cells = newArena[float32](table.width())
+			r.tables[i].cells = newArena[float32](table.Width())
 		}
 	}
 	return r
@@ -54,6 +54,17 @@ func (t *tableRows) initial(row RowID, cells []float32) {
 	cols := t.table.Cols
 	InitRow(t.schema.Seed, *t.table, t.id, row, cells[:cols])
 	clear(cells[cols:])
+}
+
+// untouched sets dst to a row that has no slot, as it is when a clock is folded: a penalty reaches it, too.
+func (t *tableRows) untouched(row RowID, dst []float32, folded Clock) {
+	if t.table.Rule.Name == Add {
+		t.initial(row, dst)
+		return
+	}
+	cells := make([]float32, t.table.Width())
+	t.initial(row, cells)
+	t.table.Seen(dst, cells, folded)
 }
 
 // stored gives a row as it is stored and travels. It stays good until the next slot or set.

@@ -21,6 +21,7 @@ type Shard struct {
 	ahead  []*pending // nil = no work of that clock yet
 	unused []*pending // memory of clocks that were folded
 	spare  []int64    // one row
+	floats []float32  // likewise
 
 	staged  map[Incarnation]*Contribution
 	settled map[Incarnation]uint64 // last committed sequence number
@@ -58,7 +59,7 @@ func shardOf(schema *Schema, id Partition, cut Clock, r rows) *Shard {
 	for i := range schema.Tables {
 		widest = max(widest, schema.Tables[i].Cols)
 	}
-	s.spare = make([]int64, widest)
+	s.spare, s.floats = make([]int64, widest), make([]float32, widest)
 	s.resetTo(cut)
 	return s
 }
@@ -95,15 +96,31 @@ func (s *Shard) Read(k Key, dst []float32) {
 	slot := t.find(k.Row)
 	switch {
 	case slot < 0:
-		t.initial(k.Row, dst)
+		t.untouched(k.Row, dst, s.folded)
 		return
 	case t.table.Sparse:
 		expandSparse(dst, t.stored(slot))
+	case t.table.Rule.Name != Add:
+		t.table.Seen(dst, t.stored(slot), s.folded)
+		return
 	default:
 		copy(dst, t.cells.row(slot))
 	}
 	if !s.schema.Deterministic {
 		_ = s.addAhead(t, slot, dst) // it fits: see checkFresh
+	}
+}
+
+// Stored copies a whole row of the folded state into dst, with what a rule keeps beside its columns: Table.Width cells.
+func (s *Shard) Stored(k Key, dst []float32) {
+	t := &s.rows.tables[k.Table]
+	switch slot := t.find(k.Row); {
+	case slot < 0:
+		t.initial(k.Row, dst)
+	case t.table.Sparse:
+		expandSparse(dst, t.stored(slot))
+	default:
+		copy(dst, t.stored(slot))
 	}
 }
 
@@ -288,6 +305,10 @@ func (s *Shard) foldTable(t *tableRows, u *sums) error {
 			s.moving.touch(t.id, slot)
 		}
 		row := t.row(slot)
+		if t.table.Rule.Name != Add {
+			t.table.Step(row, s.gradient(u, place), s.folded+1)
+			continue
+		}
 		var err error
 		if s.schema.Deterministic {
 			err = u.applyFixed(t.table, place, row, s.spare)
@@ -302,6 +323,19 @@ func (s *Shard) foldTable(t *tableRows, u *sums) error {
 		}
 	}
 	return nil
+}
+
+// gradient is the sum at a place, of a table with a rule.
+func (s *Shard) gradient(u *sums, place int) []float32 {
+	if !s.schema.Deterministic {
+		return u.float.row(place)
+	}
+	sum := u.fixed.row(place)
+	gradient := s.floats[:len(sum)]
+	for i, x := range sum {
+		gradient[i] = FromFixed(x)
+	}
+	return gradient
 }
 
 // Standing is what a partition knows of an incarnation.

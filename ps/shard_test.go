@@ -17,6 +17,8 @@ func smallSchema(deterministic bool, staleness Clock) *Schema {
 			{Name: "zero", Rows: 6, Cols: 2},
 			{Name: "uniform", Rows: 5, Cols: 3, Init: Init{Low: -1, High: 1}},
 			{Name: "counts", Kind: Int32, Rows: 5, Cols: 2, Ranged: true},
+			{Name: "momentum", Rows: 4, Cols: 2, Init: Init{Low: -1, High: 1}, Rule: Rule{Name: SGD, Rate: 0.01, Momentum: 0.9}},
+			{Name: "lasso", Rows: 4, Cols: 2, Init: Init{Low: -1, High: 1}, Ranged: true, Rule: Rule{Name: AdaGrad, Rate: 0.1, L1: 0.01}},
 			{Name: "sparse", Rows: 5, Cols: 9, Sparse: true},
 			{Name: "sparse counts", Kind: Int32, Rows: 4, Cols: 7, Sparse: true, Ranged: true},
 		},
@@ -92,6 +94,10 @@ func (w *twin) row(k Key, folded Clock, beyond bool) []float32 {
 	if w.schema.Kind(k) == Int32 {
 		return w.counts(k, folded, beyond)
 	}
+	table := &w.schema.Tables[k.Table]
+	if ruled := table.Rule.Name != Add; ruled {
+		return w.ruled(table, k, folded)
+	}
 	row := make([]float32, w.schema.Cols(k))
 	InitRow(w.schema.Seed, w.schema.Tables[k.Table], k.Table, k.Row, row)
 	for c := Clock(1); c <= slices.Max(w.marks); c++ {
@@ -114,6 +120,28 @@ func (w *twin) row(k Key, folded Clock, beyond bool) []float32 {
 			}
 		}
 	}
+	return row
+}
+
+// ruled is row for a table with a rule: one step after the other.
+func (w *twin) ruled(table *Table, k Key, folded Clock) []float32 {
+	cells, row := make([]float32, table.Width()), make([]float32, table.Cols)
+	InitRow(w.schema.Seed, *table, k.Table, k.Row, cells[:table.Cols])
+	for c := Clock(1); c <= folded; c++ {
+		gradient, touched := make([]float32, table.Cols), false
+		for split := range w.marks {
+			for i := range gradient {
+				if x, ok := update(w.schema, Split(split), c, k, i); ok {
+					gradient[i] += x
+					touched = true
+				}
+			}
+		}
+		if touched {
+			table.Step(cells, gradient, c)
+		}
+	}
+	table.Seen(row, cells, folded)
 	return row
 }
 

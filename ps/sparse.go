@@ -153,13 +153,13 @@ func (s *Schema) CellsOf(k Key, cells []float32) int {
 	if t.Sparse {
 		return sparseCells(cells, t.Cols)
 	}
-	if width := t.width(); width <= len(cells) {
+	if width := t.Width(); width <= len(cells) {
 		return width
 	}
 	return -1
 }
 
-// AppendRow appends a row of values, as Read gives it, in the form in which it travels to a reader.
+// AppendRow appends a whole row, as Read or Stored gives it, in the form in which it travels to a reader.
 func (s *Schema) AppendRow(dst []float32, k Key, row []float32) []float32 {
 	if s.Tables[k.Table].Sparse {
 		return AppendSparse(dst, row)

@@ -16,7 +16,7 @@ import (
 
 const clockKey = "tierml_clock"
 
-// Save writes a checkpoint. Values of a table are row after row, counts as ps.Cells. Index: table.
+// Save writes a checkpoint. Values of a table are row after row, as ps.Shard.Stored gives them. Index: table.
 func Save(path string, schema ps.Schema, clock ps.Clock, values [][]float32) error {
 	m := model.Model{Metadata: map[string]string{clockKey: strconv.FormatInt(int64(clock), 10)}}
 	for id, t := range schema.Tables {
@@ -34,7 +34,8 @@ func Save(path string, schema ps.Schema, clock ps.Clock, values [][]float32) err
 	return nil
 }
 
-func shape(t ps.Table) []int { return []int{int(t.Rows), t.Cols} }
+// shape is that of the rows as they are stored: with what a rule keeps of them.
+func shape(t ps.Table) []int { return []int{int(t.Rows), t.Width()} }
 
 // Clock reads at which clock a checkpoint stands.
 func Clock(path string) (ps.Clock, error) {
@@ -66,7 +67,7 @@ func Load(path string, schema ps.Schema) (clock ps.Clock, values [][]float32, er
 		tensor, ok := m.Tensor(t.Name)
 		if !ok || !slices.Equal(tensor.Shape, shape(t)) || (t.Kind == ps.Int32) != (tensor.Int32 != nil) {
 			return 0, nil, fmt.Errorf("%s does not go with this job: it has no table %s of %d x %d %v",
-				path, t.Name, t.Rows, t.Cols, t.Kind)
+				path, t.Name, t.Rows, t.Width(), t.Kind)
 		}
 		if t.Kind == ps.Int32 {
 			values = append(values, ps.Cells(tensor.Int32))
@@ -89,7 +90,7 @@ func Partitions(schema ps.Schema, values [][]float32, parts []ps.Partition) []*p
 		for row := range t.Rows {
 			k := ps.Key{Table: ps.TableID(id), Row: ps.RowID(row)}
 			if block := wanted[schema.PartitionOf(k)]; block != nil {
-				block.AddRow(&schema, k, values[id][int(row)*t.Cols:int(row+1)*t.Cols])
+				block.AddRow(&schema, k, values[id][int(row)*t.Width():int(row+1)*t.Width()])
 			}
 		}
 	}

@@ -19,13 +19,21 @@ import (
 // tables are all parameters at one clock. They are what Evaluate and Export ask for.
 type tables struct {
 	schema ps.Schema
-	values [][]float32 // Index: table; row after row
+	clock  ps.Clock
+	values [][]float32 // Index: table; row after row, as they are stored
 }
 
 // Row gives a row; it must not be changed.
 func (t *tables) Row(k ps.Key) []float32 {
-	cols := t.schema.Cols(k)
-	return t.values[k.Table][int(k.Row)*cols : (int(k.Row)+1)*cols]
+	table := &t.schema.Tables[k.Table]
+	width := table.Width()
+	stored := t.values[k.Table][int(k.Row)*width : (int(k.Row)+1)*width]
+	if table.Rule.Name == ps.Add {
+		return stored
+	}
+	row := make([]float32, table.Cols)
+	table.Seen(row, stored, t.clock)
+	return row
 }
 
 // readTables reads every row from its owner.
@@ -33,9 +41,9 @@ func readTables(ctx context.Context, schema ps.Schema, job string, a elasticity.
 	c := client.New(client.Config{Schema: schema, Job: node.JobNumber(job)})
 	defer c.Close()
 	c.SetRoute(a.Generation, a.Route, a.Peers)
-	t := &tables{schema: schema}
+	t := &tables{schema: schema, clock: a.Clock}
 	for id, table := range schema.Tables {
-		values := make([]float32, 0, int(table.Rows)*table.Cols)
+		values := make([]float32, 0, int(table.Rows)*table.Width())
 		err := c.ReadTable(ctx, a.Generation, a.Clock, ps.TableID(id), func(_ ps.RowID, row []float32) error {
 			values = append(values, row...)
 			return nil

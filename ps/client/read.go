@@ -21,7 +21,7 @@ type Rows struct {
 func (r *Rows) At(i int) []float32 { return r.Values[r.starts[i]:r.starts[i+1]:r.starts[i+1]] }
 
 // reset makes room for the rows of keys.
-func (r *Rows) reset(schema *ps.Schema, keys []ps.Key) error {
+func (r *Rows) reset(schema *ps.Schema, keys []ps.Key, stored bool) error {
 	r.Keys = append(r.Keys[:0], keys...)
 	r.starts = append(r.starts[:0], 0)
 	total := 0
@@ -29,7 +29,11 @@ func (r *Rows) reset(schema *ps.Schema, keys []ps.Key) error {
 		if int(k.Table) >= len(schema.Tables) || uint64(k.Row) >= schema.Tables[k.Table].Rows {
 			return fmt.Errorf("%w: there is no row %d of table %d", ps.ErrInvalid, k.Row, k.Table)
 		}
-		total += schema.Cols(k)
+		if stored {
+			total += schema.Tables[k.Table].Width()
+		} else {
+			total += schema.Cols(k)
+		}
 		r.starts = append(r.starts, total)
 	}
 	r.Values = slices.Grow(r.Values[:0], total)[:total]
@@ -100,7 +104,14 @@ func (l *layout) gather(keys []ps.Key) {
 // them. It waits until they are fresh enough, and through moves and failures until ctx is done or the
 // generation is over (ErrStale).
 func (c *Client) Read(ctx context.Context, generation ps.Generation, clock ps.Clock, keys []ps.Key, dst *Rows) error {
-	if err := dst.reset(&c.schema, keys); err != nil {
+	return c.read(ctx, generation, clock, keys, false, dst)
+}
+
+// read is Read or, for whole rows as they are stored, of the folded state.
+func (c *Client) read(
+	ctx context.Context, generation ps.Generation, clock ps.Clock, keys []ps.Key, stored bool, dst *Rows,
+) error {
+	if err := dst.reset(&c.schema, keys, stored); err != nil {
 		return fmt.Errorf("read: %w", err)
 	}
 	l := c.layouts.Get().(*layout)
@@ -114,7 +125,7 @@ func (c *Client) Read(ctx context.Context, generation ps.Generation, clock ps.Cl
 		}
 		l.owners = v.owners
 		outcome, err := c.round(v, l.partitions, func() { l.gather(keys) }, func(b batch) (outcome, error) {
-			return c.readBatch(ctx, generation, clock, l, b, dst)
+			return c.readBatch(ctx, generation, clock, stored, l, b, dst)
 		})
 		if err != nil {
 			return fmt.Errorf("read for clock %d: %w", clock, err)
@@ -125,9 +136,9 @@ func (c *Client) Read(ctx context.Context, generation ps.Generation, clock ps.Cl
 }
 
 func (c *Client) readBatch(
-	ctx context.Context, generation ps.Generation, clock ps.Clock, l *layout, b batch, dst *Rows,
+	ctx context.Context, generation ps.Generation, clock ps.Clock, stored bool, l *layout, b batch, dst *Rows,
 ) (outcome, error) {
-	request := &wire.Read{Clock: clock, Groups: make([]wire.KeyGroup, len(b.partitions))}
+	request := &wire.Read{Stored: stored, Clock: clock, Groups: make([]wire.KeyGroup, len(b.partitions))}
 	total := 0
 	for i, p := range b.partitions {
 		n := len(l.of(p))
@@ -166,8 +177,8 @@ func (c *Client) readBatch(
 const tableChunk = 1 << 18
 
 // ReadTable gives every row of a table in order, touched or not, as it is once a clock is folded. It is for
-// the end of training, or a pause in it: otherwise later rows may be newer than earlier ones. Each must not
-// keep the slice.
+// the end of training, or a pause in it: otherwise later rows may be newer than earlier ones. Rows of a table with a rule
+// come whole, with what the rule keeps of them (ps.Table.Seen gives their columns). Each must not keep the slice.
 func (c *Client) ReadTable(
 	ctx context.Context, generation ps.Generation, folded ps.Clock, table ps.TableID,
 	each func(row ps.RowID, values []float32) error,
@@ -176,7 +187,7 @@ func (c *Client) ReadTable(
 		return fmt.Errorf("read table %d: %w", table, ps.ErrInvalid)
 	}
 	t := &c.schema.Tables[table]
-	atOnce := uint64(max(tableChunk/max(t.Cols, 1), 1))
+	atOnce := uint64(max(tableChunk/max(t.Width(), 1), 1))
 	var keys []ps.Key
 	var rows Rows
 	for row := uint64(0); row < t.Rows; {
@@ -184,7 +195,8 @@ func (c *Client) ReadTable(
 		for ; row < t.Rows && uint64(len(keys)) < atOnce; row++ {
 			keys = append(keys, ps.Key{Table: table, Row: ps.RowID(row)})
 		}
-		if err := c.Read(ctx, generation, folded+c.schema.Staleness+1, keys, &rows); err != nil {
+		stored := t.Rule.Name != ps.Add
+		if err := c.read(ctx, generation, folded+c.schema.Staleness+1, keys, stored, &rows); err != nil {
 			return fmt.Errorf("read table %s: %w", t.Name, err)
 		}
 		for i, k := range rows.Keys {

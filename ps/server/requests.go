@@ -137,7 +137,7 @@ func (s *Server) read(ctx context.Context, generation ps.Generation, m *wire.Rea
 				return 0, true
 			}
 			for _, k := range group {
-				filled = s.readRow(slot.shard, k, rows.Values, filled)
+				filled = s.readRow(slot.shard, k, m.Stored, rows.Values, filled)
 			}
 			return wire.OK, false
 		})
@@ -152,14 +152,17 @@ func (s *Server) read(ctx context.Context, generation ps.Generation, m *wire.Rea
 }
 
 // readRow reads a row into values from filled on, as it travels, and says how far they are filled then.
-func (s *Server) readRow(shard *ps.Shard, k ps.Key, values []float32, filled int) int {
-	cols := s.schema.Cols(k)
-	if !s.schema.Tables[k.Table].Sparse {
-		shard.Read(k, values[filled:filled+cols])
-		return filled + cols
+func (s *Server) readRow(shard *ps.Shard, k ps.Key, stored bool, values []float32, filled int) int {
+	table, cells, read := &s.schema.Tables[k.Table], s.schema.Cols(k), shard.Read
+	if stored {
+		cells, read = table.Width(), shard.Stored
 	}
-	row := make([]float32, cols)
-	shard.Read(k, row)
+	if !table.Sparse {
+		read(k, values[filled:filled+cells])
+		return filled + cells
+	}
+	row := make([]float32, cells)
+	read(k, row)
 	return len(s.schema.AppendRow(values[:filled], k, row))
 }
 

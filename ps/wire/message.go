@@ -24,6 +24,7 @@ const (
 	typeMoveRows    Type = 11
 	typeMoveFinal   Type = 12
 	typeMoveCancel  Type = 13
+	typeReadStored  Type = 14
 )
 
 // Message is one of the structs of this package with a Type. Those with a Release method lie in pooled memory.
@@ -46,7 +47,9 @@ func newMessage(t Type) Message {
 	case typeAck:
 		return new(Ack)
 	case typeRead:
-		return newRead()
+		return newRead(false)
+	case typeReadStored:
+		return newRead(true)
 	case typeRows:
 		return new(Rows)
 	case typeStage:

@@ -16,6 +16,7 @@ type KeyGroup struct {
 
 // Read asks for rows as work of a clock may see them; the answer, Rows, waits until they are fresh enough.
 type Read struct {
+	Stored bool // whole rows of the folded state, with what rules keep of them (ps.Shard.Stored)
 	Clock  ps.Clock
 	Groups []KeyGroup
 	Keys   []ps.Key
@@ -24,8 +25,9 @@ type Read struct {
 
 var reads = sync.Pool{New: func() any { return new(Read) }}
 
-func newRead() *Read {
+func newRead(stored bool) *Read {
 	m := reads.Get().(*Read)
+	m.Stored = stored
 	m.pooled = true
 	return m
 }
@@ -38,7 +40,12 @@ func (m *Read) Release() {
 	}
 }
 
-func (*Read) Type() Type { return typeRead }
+func (m *Read) Type() Type {
+	if m.Stored {
+		return typeReadStored
+	}
+	return typeRead
+}
 
 func (m *Read) encode(e *encoder) {
 	e.u64(uint64(m.Clock))

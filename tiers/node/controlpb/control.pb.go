@@ -415,6 +415,114 @@ func (*ToNode_Unpark) isToNode_Do() {}
 
 func (*ToNode_Stop) isToNode_Do() {}
 
+type Rule struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Rate          float32                `protobuf:"fixed32,2,opt,name=rate,proto3" json:"rate,omitempty"`
+	Momentum      float32                `protobuf:"fixed32,3,opt,name=momentum,proto3" json:"momentum,omitempty"`
+	Nesterov      bool                   `protobuf:"varint,4,opt,name=nesterov,proto3" json:"nesterov,omitempty"`
+	Beta1         float32                `protobuf:"fixed32,5,opt,name=beta1,proto3" json:"beta1,omitempty"`
+	Beta2         float32                `protobuf:"fixed32,6,opt,name=beta2,proto3" json:"beta2,omitempty"`
+	Epsilon       float32                `protobuf:"fixed32,7,opt,name=epsilon,proto3" json:"epsilon,omitempty"`
+	L1            float32                `protobuf:"fixed32,8,opt,name=l1,proto3" json:"l1,omitempty"`
+	L2            float32                `protobuf:"fixed32,9,opt,name=l2,proto3" json:"l2,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rule) Reset() {
+	*x = Rule{}
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rule) ProtoMessage() {}
+
+func (x *Rule) ProtoReflect() protoreflect.Message {
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rule.ProtoReflect.Descriptor instead.
+func (*Rule) Descriptor() ([]byte, []int) {
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Rule) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Rule) GetRate() float32 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+func (x *Rule) GetMomentum() float32 {
+	if x != nil {
+		return x.Momentum
+	}
+	return 0
+}
+
+func (x *Rule) GetNesterov() bool {
+	if x != nil {
+		return x.Nesterov
+	}
+	return false
+}
+
+func (x *Rule) GetBeta1() float32 {
+	if x != nil {
+		return x.Beta1
+	}
+	return 0
+}
+
+func (x *Rule) GetBeta2() float32 {
+	if x != nil {
+		return x.Beta2
+	}
+	return 0
+}
+
+func (x *Rule) GetEpsilon() float32 {
+	if x != nil {
+		return x.Epsilon
+	}
+	return 0
+}
+
+func (x *Rule) GetL1() float32 {
+	if x != nil {
+		return x.L1
+	}
+	return 0
+}
+
+func (x *Rule) GetL2() float32 {
+	if x != nil {
+		return x.L2
+	}
+	return 0
+}
+
 type Table struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -425,13 +533,14 @@ type Table struct {
 	Kind          uint32                 `protobuf:"varint,6,opt,name=kind,proto3" json:"kind,omitempty"`
 	Sparse        bool                   `protobuf:"varint,7,opt,name=sparse,proto3" json:"sparse,omitempty"`
 	Ranged        bool                   `protobuf:"varint,8,opt,name=ranged,proto3" json:"ranged,omitempty"`
+	Rule          *Rule                  `protobuf:"bytes,9,opt,name=rule,proto3" json:"rule,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Table) Reset() {
 	*x = Table{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[1]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -443,7 +552,7 @@ func (x *Table) String() string {
 func (*Table) ProtoMessage() {}
 
 func (x *Table) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[1]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -456,7 +565,7 @@ func (x *Table) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Table.ProtoReflect.Descriptor instead.
 func (*Table) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{1}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Table) GetName() string {
@@ -515,6 +624,13 @@ func (x *Table) GetRanged() bool {
 	return false
 }
 
+func (x *Table) GetRule() *Rule {
+	if x != nil {
+		return x.Rule
+	}
+	return nil
+}
+
 type Schema struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tables        []*Table               `protobuf:"bytes,1,rep,name=tables,proto3" json:"tables,omitempty"`
@@ -529,7 +645,7 @@ type Schema struct {
 
 func (x *Schema) Reset() {
 	*x = Schema{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[2]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -541,7 +657,7 @@ func (x *Schema) String() string {
 func (*Schema) ProtoMessage() {}
 
 func (x *Schema) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[2]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -554,7 +670,7 @@ func (x *Schema) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Schema.ProtoReflect.Descriptor instead.
 func (*Schema) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{2}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Schema) GetTables() []*Table {
@@ -610,7 +726,7 @@ type Route struct {
 
 func (x *Route) Reset() {
 	*x = Route{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[3]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -622,7 +738,7 @@ func (x *Route) String() string {
 func (*Route) ProtoMessage() {}
 
 func (x *Route) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[3]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -635,7 +751,7 @@ func (x *Route) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Route.ProtoReflect.Descriptor instead.
 func (*Route) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{3}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Route) GetVersion() uint64 {
@@ -669,7 +785,7 @@ type SplitAt struct {
 
 func (x *SplitAt) Reset() {
 	*x = SplitAt{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[4]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -681,7 +797,7 @@ func (x *SplitAt) String() string {
 func (*SplitAt) ProtoMessage() {}
 
 func (x *SplitAt) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[4]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -694,7 +810,7 @@ func (x *SplitAt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SplitAt.ProtoReflect.Descriptor instead.
 func (*SplitAt) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{4}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *SplitAt) GetSplit() uint32 {
@@ -730,7 +846,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[5]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -742,7 +858,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[5]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -755,7 +871,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{5}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Welcome) GetSchema() *Schema {
@@ -846,7 +962,7 @@ type SetRoute struct {
 
 func (x *SetRoute) Reset() {
 	*x = SetRoute{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[6]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -858,7 +974,7 @@ func (x *SetRoute) String() string {
 func (*SetRoute) ProtoMessage() {}
 
 func (x *SetRoute) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[6]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -871,7 +987,7 @@ func (x *SetRoute) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRoute.ProtoReflect.Descriptor instead.
 func (*SetRoute) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{6}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SetRoute) GetGeneration() uint64 {
@@ -906,7 +1022,7 @@ type Own struct {
 
 func (x *Own) Reset() {
 	*x = Own{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[7]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -918,7 +1034,7 @@ func (x *Own) String() string {
 func (*Own) ProtoMessage() {}
 
 func (x *Own) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[7]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -931,7 +1047,7 @@ func (x *Own) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Own.ProtoReflect.Descriptor instead.
 func (*Own) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{7}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Own) GetPartitions() []uint32 {
@@ -967,7 +1083,7 @@ type BackUp struct {
 
 func (x *BackUp) Reset() {
 	*x = BackUp{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[8]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -979,7 +1095,7 @@ func (x *BackUp) String() string {
 func (*BackUp) ProtoMessage() {}
 
 func (x *BackUp) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[8]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -992,7 +1108,7 @@ func (x *BackUp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackUp.ProtoReflect.Descriptor instead.
 func (*BackUp) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{8}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *BackUp) GetPartitions() []uint32 {
@@ -1032,7 +1148,7 @@ type NameCut struct {
 
 func (x *NameCut) Reset() {
 	*x = NameCut{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[9]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1044,7 +1160,7 @@ func (x *NameCut) String() string {
 func (*NameCut) ProtoMessage() {}
 
 func (x *NameCut) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[9]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1057,7 +1173,7 @@ func (x *NameCut) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameCut.ProtoReflect.Descriptor instead.
 func (*NameCut) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{9}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *NameCut) GetCut() int64 {
@@ -1076,7 +1192,7 @@ type UnnameCut struct {
 
 func (x *UnnameCut) Reset() {
 	*x = UnnameCut{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[10]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1088,7 +1204,7 @@ func (x *UnnameCut) String() string {
 func (*UnnameCut) ProtoMessage() {}
 
 func (x *UnnameCut) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[10]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1101,7 +1217,7 @@ func (x *UnnameCut) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnnameCut.ProtoReflect.Descriptor instead.
 func (*UnnameCut) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{10}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *UnnameCut) GetCut() int64 {
@@ -1120,7 +1236,7 @@ type CommitCut struct {
 
 func (x *CommitCut) Reset() {
 	*x = CommitCut{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[11]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1132,7 +1248,7 @@ func (x *CommitCut) String() string {
 func (*CommitCut) ProtoMessage() {}
 
 func (x *CommitCut) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[11]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1145,7 +1261,7 @@ func (x *CommitCut) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitCut.ProtoReflect.Descriptor instead.
 func (*CommitCut) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{11}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CommitCut) GetCut() int64 {
@@ -1166,7 +1282,7 @@ type MoveOut struct {
 
 func (x *MoveOut) Reset() {
 	*x = MoveOut{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[12]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1178,7 +1294,7 @@ func (x *MoveOut) String() string {
 func (*MoveOut) ProtoMessage() {}
 
 func (x *MoveOut) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[12]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1191,7 +1307,7 @@ func (x *MoveOut) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveOut.ProtoReflect.Descriptor instead.
 func (*MoveOut) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{12}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *MoveOut) GetPartition() uint32 {
@@ -1225,7 +1341,7 @@ type Promote struct {
 
 func (x *Promote) Reset() {
 	*x = Promote{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[13]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1237,7 +1353,7 @@ func (x *Promote) String() string {
 func (*Promote) ProtoMessage() {}
 
 func (x *Promote) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[13]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1250,7 +1366,7 @@ func (x *Promote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Promote.ProtoReflect.Descriptor instead.
 func (*Promote) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{13}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Promote) GetCut() int64 {
@@ -1276,7 +1392,7 @@ type FenceWorker struct {
 
 func (x *FenceWorker) Reset() {
 	*x = FenceWorker{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[14]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1288,7 +1404,7 @@ func (x *FenceWorker) String() string {
 func (*FenceWorker) ProtoMessage() {}
 
 func (x *FenceWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[14]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1301,7 +1417,7 @@ func (x *FenceWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceWorker.ProtoReflect.Descriptor instead.
 func (*FenceWorker) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{14}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *FenceWorker) GetIncarnation() uint64 {
@@ -1322,7 +1438,7 @@ type SettleWorker struct {
 
 func (x *SettleWorker) Reset() {
 	*x = SettleWorker{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[15]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1334,7 +1450,7 @@ func (x *SettleWorker) String() string {
 func (*SettleWorker) ProtoMessage() {}
 
 func (x *SettleWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[15]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1347,7 +1463,7 @@ func (x *SettleWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleWorker.ProtoReflect.Descriptor instead.
 func (*SettleWorker) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{15}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SettleWorker) GetIncarnation() uint64 {
@@ -1380,7 +1496,7 @@ type FenceGeneration struct {
 
 func (x *FenceGeneration) Reset() {
 	*x = FenceGeneration{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[16]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1392,7 +1508,7 @@ func (x *FenceGeneration) String() string {
 func (*FenceGeneration) ProtoMessage() {}
 
 func (x *FenceGeneration) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[16]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1405,7 +1521,7 @@ func (x *FenceGeneration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceGeneration.ProtoReflect.Descriptor instead.
 func (*FenceGeneration) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{16}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *FenceGeneration) GetGeneration() uint64 {
@@ -1428,7 +1544,7 @@ type Recover struct {
 
 func (x *Recover) Reset() {
 	*x = Recover{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[17]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1440,7 +1556,7 @@ func (x *Recover) String() string {
 func (*Recover) ProtoMessage() {}
 
 func (x *Recover) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[17]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1453,7 +1569,7 @@ func (x *Recover) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Recover.ProtoReflect.Descriptor instead.
 func (*Recover) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{17}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Recover) GetGeneration() uint64 {
@@ -1500,7 +1616,7 @@ type Load struct {
 
 func (x *Load) Reset() {
 	*x = Load{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[18]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1512,7 +1628,7 @@ func (x *Load) String() string {
 func (*Load) ProtoMessage() {}
 
 func (x *Load) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[18]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1525,7 +1641,7 @@ func (x *Load) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Load.ProtoReflect.Descriptor instead.
 func (*Load) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{18}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Load) GetSplits() []uint32 {
@@ -1544,7 +1660,7 @@ type Assign struct {
 
 func (x *Assign) Reset() {
 	*x = Assign{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[19]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1556,7 +1672,7 @@ func (x *Assign) String() string {
 func (*Assign) ProtoMessage() {}
 
 func (x *Assign) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[19]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1569,7 +1685,7 @@ func (x *Assign) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assign.ProtoReflect.Descriptor instead.
 func (*Assign) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{19}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Assign) GetSplits() []*SplitAt {
@@ -1588,7 +1704,7 @@ type Release struct {
 
 func (x *Release) Reset() {
 	*x = Release{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[20]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1600,7 +1716,7 @@ func (x *Release) String() string {
 func (*Release) ProtoMessage() {}
 
 func (x *Release) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[20]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1613,7 +1729,7 @@ func (x *Release) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Release.ProtoReflect.Descriptor instead.
 func (*Release) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{20}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Release) GetSplits() []uint32 {
@@ -1631,7 +1747,7 @@ type Park struct {
 
 func (x *Park) Reset() {
 	*x = Park{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[21]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1643,7 +1759,7 @@ func (x *Park) String() string {
 func (*Park) ProtoMessage() {}
 
 func (x *Park) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[21]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1656,7 +1772,7 @@ func (x *Park) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Park.ProtoReflect.Descriptor instead.
 func (*Park) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{21}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{22}
 }
 
 type Unpark struct {
@@ -1668,7 +1784,7 @@ type Unpark struct {
 
 func (x *Unpark) Reset() {
 	*x = Unpark{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[22]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1680,7 +1796,7 @@ func (x *Unpark) String() string {
 func (*Unpark) ProtoMessage() {}
 
 func (x *Unpark) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[22]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1693,7 +1809,7 @@ func (x *Unpark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unpark.ProtoReflect.Descriptor instead.
 func (*Unpark) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{22}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Unpark) GetUntil() int64 {
@@ -1712,7 +1828,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[23]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1724,7 +1840,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[23]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1737,7 +1853,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{23}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Stop) GetWhy() string {
@@ -1770,7 +1886,7 @@ type FromNode struct {
 
 func (x *FromNode) Reset() {
 	*x = FromNode{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[24]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1782,7 +1898,7 @@ func (x *FromNode) String() string {
 func (*FromNode) ProtoMessage() {}
 
 func (x *FromNode) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[24]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1795,7 +1911,7 @@ func (x *FromNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FromNode.ProtoReflect.Descriptor instead.
 func (*FromNode) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{24}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FromNode) GetNumber() uint64 {
@@ -1950,7 +2066,7 @@ type Hello struct {
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[25]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1962,7 +2078,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[25]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1975,7 +2091,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{25}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Hello) GetToken() string {
@@ -2045,7 +2161,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[26]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2057,7 +2173,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[26]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2070,7 +2186,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{26}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Answer) GetId() uint64 {
@@ -2179,7 +2295,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[27]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2191,7 +2307,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[27]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2204,7 +2320,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{27}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Heartbeat) GetFolded() int64 {
@@ -2263,7 +2379,7 @@ type SplitStats struct {
 
 func (x *SplitStats) Reset() {
 	*x = SplitStats{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[28]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2275,7 +2391,7 @@ func (x *SplitStats) String() string {
 func (*SplitStats) ProtoMessage() {}
 
 func (x *SplitStats) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[28]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2288,7 +2404,7 @@ func (x *SplitStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SplitStats.ProtoReflect.Descriptor instead.
 func (*SplitStats) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{28}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SplitStats) GetSplit() uint32 {
@@ -2345,7 +2461,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[29]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2357,7 +2473,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[29]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2370,7 +2486,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{29}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Progress) GetClock() int64 {
@@ -2412,7 +2528,7 @@ type CutHeld struct {
 
 func (x *CutHeld) Reset() {
 	*x = CutHeld{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[30]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2424,7 +2540,7 @@ func (x *CutHeld) String() string {
 func (*CutHeld) ProtoMessage() {}
 
 func (x *CutHeld) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[30]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2437,7 +2553,7 @@ func (x *CutHeld) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutHeld.ProtoReflect.Descriptor instead.
 func (*CutHeld) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{30}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *CutHeld) GetCut() int64 {
@@ -2471,7 +2587,7 @@ type Warned struct {
 
 func (x *Warned) Reset() {
 	*x = Warned{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[31]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2483,7 +2599,7 @@ func (x *Warned) String() string {
 func (*Warned) ProtoMessage() {}
 
 func (x *Warned) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[31]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2496,7 +2612,7 @@ func (x *Warned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warned.ProtoReflect.Descriptor instead.
 func (*Warned) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{31}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Warned) GetRebalance() bool {
@@ -2522,7 +2638,7 @@ type Failed struct {
 
 func (x *Failed) Reset() {
 	*x = Failed{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[32]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2534,7 +2650,7 @@ func (x *Failed) String() string {
 func (*Failed) ProtoMessage() {}
 
 func (x *Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[32]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2547,7 +2663,7 @@ func (x *Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failed.ProtoReflect.Descriptor instead.
 func (*Failed) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{32}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Failed) GetError() string {
@@ -2566,7 +2682,7 @@ type Released struct {
 
 func (x *Released) Reset() {
 	*x = Released{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[33]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2578,7 +2694,7 @@ func (x *Released) String() string {
 func (*Released) ProtoMessage() {}
 
 func (x *Released) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[33]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2591,7 +2707,7 @@ func (x *Released) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Released.ProtoReflect.Descriptor instead.
 func (*Released) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{33}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Released) GetSplits() []*SplitAt {
@@ -2610,7 +2726,7 @@ type Parked struct {
 
 func (x *Parked) Reset() {
 	*x = Parked{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[34]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2622,7 +2738,7 @@ func (x *Parked) String() string {
 func (*Parked) ProtoMessage() {}
 
 func (x *Parked) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[34]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2635,7 +2751,7 @@ func (x *Parked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Parked.ProtoReflect.Descriptor instead.
 func (*Parked) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{34}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Parked) GetBegun() int64 {
@@ -2654,7 +2770,7 @@ type Standings struct {
 
 func (x *Standings) Reset() {
 	*x = Standings{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[35]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2666,7 +2782,7 @@ func (x *Standings) String() string {
 func (*Standings) ProtoMessage() {}
 
 func (x *Standings) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[35]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2679,7 +2795,7 @@ func (x *Standings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standings.ProtoReflect.Descriptor instead.
 func (*Standings) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{35}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Standings) GetPartitions() []*Standing {
@@ -2701,7 +2817,7 @@ type Standing struct {
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[36]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2713,7 +2829,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[36]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2726,7 +2842,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{36}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Standing) GetPartition() uint32 {
@@ -2768,7 +2884,7 @@ type Holdings struct {
 
 func (x *Holdings) Reset() {
 	*x = Holdings{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[37]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2780,7 +2896,7 @@ func (x *Holdings) String() string {
 func (*Holdings) ProtoMessage() {}
 
 func (x *Holdings) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[37]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2793,7 +2909,7 @@ func (x *Holdings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holdings.ProtoReflect.Descriptor instead.
 func (*Holdings) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{37}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Holdings) GetOwned() []uint32 {
@@ -2828,7 +2944,7 @@ type BackupHolding struct {
 
 func (x *BackupHolding) Reset() {
 	*x = BackupHolding{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[38]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2840,7 +2956,7 @@ func (x *BackupHolding) String() string {
 func (*BackupHolding) ProtoMessage() {}
 
 func (x *BackupHolding) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[38]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2853,7 +2969,7 @@ func (x *BackupHolding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupHolding.ProtoReflect.Descriptor instead.
 func (*BackupHolding) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{38}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *BackupHolding) GetPartition() uint32 {
@@ -2911,7 +3027,17 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\x04park\x18\x12 \x01(\v2\x17.tierml.control.v1.ParkH\x00R\x04park\x123\n" +
 	"\x06unpark\x18\x13 \x01(\v2\x19.tierml.control.v1.UnparkH\x00R\x06unpark\x12-\n" +
 	"\x04stop\x18\x14 \x01(\v2\x17.tierml.control.v1.StopH\x00R\x04stopB\x04\n" +
-	"\x02do\"\xbf\x01\n" +
+	"\x02do\"\xcc\x01\n" +
+	"\x04Rule\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04rate\x18\x02 \x01(\x02R\x04rate\x12\x1a\n" +
+	"\bmomentum\x18\x03 \x01(\x02R\bmomentum\x12\x1a\n" +
+	"\bnesterov\x18\x04 \x01(\bR\bnesterov\x12\x14\n" +
+	"\x05beta1\x18\x05 \x01(\x02R\x05beta1\x12\x14\n" +
+	"\x05beta2\x18\x06 \x01(\x02R\x05beta2\x12\x18\n" +
+	"\aepsilon\x18\a \x01(\x02R\aepsilon\x12\x0e\n" +
+	"\x02l1\x18\b \x01(\x02R\x02l1\x12\x0e\n" +
+	"\x02l2\x18\t \x01(\x02R\x02l2\"\xec\x01\n" +
 	"\x05Table\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\x04R\x04rows\x12\x12\n" +
@@ -2920,7 +3046,8 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\tinit_high\x18\x05 \x01(\x02R\binitHigh\x12\x12\n" +
 	"\x04kind\x18\x06 \x01(\rR\x04kind\x12\x16\n" +
 	"\x06sparse\x18\a \x01(\bR\x06sparse\x12\x16\n" +
-	"\x06ranged\x18\b \x01(\bR\x06ranged\"\xca\x01\n" +
+	"\x06ranged\x18\b \x01(\bR\x06ranged\x12+\n" +
+	"\x04rule\x18\t \x01(\v2\x17.tierml.control.v1.RuleR\x04rule\"\xca\x01\n" +
 	"\x06Schema\x120\n" +
 	"\x06tables\x18\x01 \x03(\v2\x18.tierml.control.v1.TableR\x06tables\x12\x1e\n" +
 	"\n" +
@@ -3133,106 +3260,108 @@ func file_tiers_node_controlpb_control_proto_rawDescGZIP() []byte {
 	return file_tiers_node_controlpb_control_proto_rawDescData
 }
 
-var file_tiers_node_controlpb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_tiers_node_controlpb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_tiers_node_controlpb_control_proto_goTypes = []any{
 	(*ToNode)(nil),                // 0: tierml.control.v1.ToNode
-	(*Table)(nil),                 // 1: tierml.control.v1.Table
-	(*Schema)(nil),                // 2: tierml.control.v1.Schema
-	(*Route)(nil),                 // 3: tierml.control.v1.Route
-	(*SplitAt)(nil),               // 4: tierml.control.v1.SplitAt
-	(*Welcome)(nil),               // 5: tierml.control.v1.Welcome
-	(*SetRoute)(nil),              // 6: tierml.control.v1.SetRoute
-	(*Own)(nil),                   // 7: tierml.control.v1.Own
-	(*BackUp)(nil),                // 8: tierml.control.v1.BackUp
-	(*NameCut)(nil),               // 9: tierml.control.v1.NameCut
-	(*UnnameCut)(nil),             // 10: tierml.control.v1.UnnameCut
-	(*CommitCut)(nil),             // 11: tierml.control.v1.CommitCut
-	(*MoveOut)(nil),               // 12: tierml.control.v1.MoveOut
-	(*Promote)(nil),               // 13: tierml.control.v1.Promote
-	(*FenceWorker)(nil),           // 14: tierml.control.v1.FenceWorker
-	(*SettleWorker)(nil),          // 15: tierml.control.v1.SettleWorker
-	(*FenceGeneration)(nil),       // 16: tierml.control.v1.FenceGeneration
-	(*Recover)(nil),               // 17: tierml.control.v1.Recover
-	(*Load)(nil),                  // 18: tierml.control.v1.Load
-	(*Assign)(nil),                // 19: tierml.control.v1.Assign
-	(*Release)(nil),               // 20: tierml.control.v1.Release
-	(*Park)(nil),                  // 21: tierml.control.v1.Park
-	(*Unpark)(nil),                // 22: tierml.control.v1.Unpark
-	(*Stop)(nil),                  // 23: tierml.control.v1.Stop
-	(*FromNode)(nil),              // 24: tierml.control.v1.FromNode
-	(*Hello)(nil),                 // 25: tierml.control.v1.Hello
-	(*Answer)(nil),                // 26: tierml.control.v1.Answer
-	(*Heartbeat)(nil),             // 27: tierml.control.v1.Heartbeat
-	(*SplitStats)(nil),            // 28: tierml.control.v1.SplitStats
-	(*Progress)(nil),              // 29: tierml.control.v1.Progress
-	(*CutHeld)(nil),               // 30: tierml.control.v1.CutHeld
-	(*Warned)(nil),                // 31: tierml.control.v1.Warned
-	(*Failed)(nil),                // 32: tierml.control.v1.Failed
-	(*Released)(nil),              // 33: tierml.control.v1.Released
-	(*Parked)(nil),                // 34: tierml.control.v1.Parked
-	(*Standings)(nil),             // 35: tierml.control.v1.Standings
-	(*Standing)(nil),              // 36: tierml.control.v1.Standing
-	(*Holdings)(nil),              // 37: tierml.control.v1.Holdings
-	(*BackupHolding)(nil),         // 38: tierml.control.v1.BackupHolding
-	nil,                           // 39: tierml.control.v1.Welcome.ParamsEntry
-	nil,                           // 40: tierml.control.v1.SetRoute.PeersEntry
-	nil,                           // 41: tierml.control.v1.Recover.PeersEntry
-	(*durationpb.Duration)(nil),   // 42: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 43: google.protobuf.Timestamp
+	(*Rule)(nil),                  // 1: tierml.control.v1.Rule
+	(*Table)(nil),                 // 2: tierml.control.v1.Table
+	(*Schema)(nil),                // 3: tierml.control.v1.Schema
+	(*Route)(nil),                 // 4: tierml.control.v1.Route
+	(*SplitAt)(nil),               // 5: tierml.control.v1.SplitAt
+	(*Welcome)(nil),               // 6: tierml.control.v1.Welcome
+	(*SetRoute)(nil),              // 7: tierml.control.v1.SetRoute
+	(*Own)(nil),                   // 8: tierml.control.v1.Own
+	(*BackUp)(nil),                // 9: tierml.control.v1.BackUp
+	(*NameCut)(nil),               // 10: tierml.control.v1.NameCut
+	(*UnnameCut)(nil),             // 11: tierml.control.v1.UnnameCut
+	(*CommitCut)(nil),             // 12: tierml.control.v1.CommitCut
+	(*MoveOut)(nil),               // 13: tierml.control.v1.MoveOut
+	(*Promote)(nil),               // 14: tierml.control.v1.Promote
+	(*FenceWorker)(nil),           // 15: tierml.control.v1.FenceWorker
+	(*SettleWorker)(nil),          // 16: tierml.control.v1.SettleWorker
+	(*FenceGeneration)(nil),       // 17: tierml.control.v1.FenceGeneration
+	(*Recover)(nil),               // 18: tierml.control.v1.Recover
+	(*Load)(nil),                  // 19: tierml.control.v1.Load
+	(*Assign)(nil),                // 20: tierml.control.v1.Assign
+	(*Release)(nil),               // 21: tierml.control.v1.Release
+	(*Park)(nil),                  // 22: tierml.control.v1.Park
+	(*Unpark)(nil),                // 23: tierml.control.v1.Unpark
+	(*Stop)(nil),                  // 24: tierml.control.v1.Stop
+	(*FromNode)(nil),              // 25: tierml.control.v1.FromNode
+	(*Hello)(nil),                 // 26: tierml.control.v1.Hello
+	(*Answer)(nil),                // 27: tierml.control.v1.Answer
+	(*Heartbeat)(nil),             // 28: tierml.control.v1.Heartbeat
+	(*SplitStats)(nil),            // 29: tierml.control.v1.SplitStats
+	(*Progress)(nil),              // 30: tierml.control.v1.Progress
+	(*CutHeld)(nil),               // 31: tierml.control.v1.CutHeld
+	(*Warned)(nil),                // 32: tierml.control.v1.Warned
+	(*Failed)(nil),                // 33: tierml.control.v1.Failed
+	(*Released)(nil),              // 34: tierml.control.v1.Released
+	(*Parked)(nil),                // 35: tierml.control.v1.Parked
+	(*Standings)(nil),             // 36: tierml.control.v1.Standings
+	(*Standing)(nil),              // 37: tierml.control.v1.Standing
+	(*Holdings)(nil),              // 38: tierml.control.v1.Holdings
+	(*BackupHolding)(nil),         // 39: tierml.control.v1.BackupHolding
+	nil,                           // 40: tierml.control.v1.Welcome.ParamsEntry
+	nil,                           // 41: tierml.control.v1.SetRoute.PeersEntry
+	nil,                           // 42: tierml.control.v1.Recover.PeersEntry
+	(*durationpb.Duration)(nil),   // 43: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 44: google.protobuf.Timestamp
 }
 var file_tiers_node_controlpb_control_proto_depIdxs = []int32{
-	5,  // 0: tierml.control.v1.ToNode.welcome:type_name -> tierml.control.v1.Welcome
-	6,  // 1: tierml.control.v1.ToNode.set_route:type_name -> tierml.control.v1.SetRoute
-	7,  // 2: tierml.control.v1.ToNode.own:type_name -> tierml.control.v1.Own
-	8,  // 3: tierml.control.v1.ToNode.back_up:type_name -> tierml.control.v1.BackUp
-	9,  // 4: tierml.control.v1.ToNode.name_cut:type_name -> tierml.control.v1.NameCut
-	10, // 5: tierml.control.v1.ToNode.unname_cut:type_name -> tierml.control.v1.UnnameCut
-	11, // 6: tierml.control.v1.ToNode.commit_cut:type_name -> tierml.control.v1.CommitCut
-	12, // 7: tierml.control.v1.ToNode.move_out:type_name -> tierml.control.v1.MoveOut
-	13, // 8: tierml.control.v1.ToNode.promote:type_name -> tierml.control.v1.Promote
-	14, // 9: tierml.control.v1.ToNode.fence_worker:type_name -> tierml.control.v1.FenceWorker
-	15, // 10: tierml.control.v1.ToNode.settle_worker:type_name -> tierml.control.v1.SettleWorker
-	16, // 11: tierml.control.v1.ToNode.fence_generation:type_name -> tierml.control.v1.FenceGeneration
-	17, // 12: tierml.control.v1.ToNode.recover:type_name -> tierml.control.v1.Recover
-	18, // 13: tierml.control.v1.ToNode.load:type_name -> tierml.control.v1.Load
-	19, // 14: tierml.control.v1.ToNode.assign:type_name -> tierml.control.v1.Assign
-	20, // 15: tierml.control.v1.ToNode.release:type_name -> tierml.control.v1.Release
-	21, // 16: tierml.control.v1.ToNode.park:type_name -> tierml.control.v1.Park
-	22, // 17: tierml.control.v1.ToNode.unpark:type_name -> tierml.control.v1.Unpark
-	23, // 18: tierml.control.v1.ToNode.stop:type_name -> tierml.control.v1.Stop
-	1,  // 19: tierml.control.v1.Schema.tables:type_name -> tierml.control.v1.Table
-	2,  // 20: tierml.control.v1.Welcome.schema:type_name -> tierml.control.v1.Schema
-	39, // 21: tierml.control.v1.Welcome.params:type_name -> tierml.control.v1.Welcome.ParamsEntry
-	42, // 22: tierml.control.v1.Welcome.heartbeat:type_name -> google.protobuf.Duration
-	42, // 23: tierml.control.v1.Welcome.orphan_after:type_name -> google.protobuf.Duration
-	3,  // 24: tierml.control.v1.SetRoute.route:type_name -> tierml.control.v1.Route
-	40, // 25: tierml.control.v1.SetRoute.peers:type_name -> tierml.control.v1.SetRoute.PeersEntry
-	3,  // 26: tierml.control.v1.Recover.route:type_name -> tierml.control.v1.Route
-	41, // 27: tierml.control.v1.Recover.peers:type_name -> tierml.control.v1.Recover.PeersEntry
-	4,  // 28: tierml.control.v1.Assign.splits:type_name -> tierml.control.v1.SplitAt
-	25, // 29: tierml.control.v1.FromNode.hello:type_name -> tierml.control.v1.Hello
-	26, // 30: tierml.control.v1.FromNode.answer:type_name -> tierml.control.v1.Answer
-	27, // 31: tierml.control.v1.FromNode.heartbeat:type_name -> tierml.control.v1.Heartbeat
-	29, // 32: tierml.control.v1.FromNode.progress:type_name -> tierml.control.v1.Progress
-	30, // 33: tierml.control.v1.FromNode.cut_held:type_name -> tierml.control.v1.CutHeld
-	31, // 34: tierml.control.v1.FromNode.warned:type_name -> tierml.control.v1.Warned
-	32, // 35: tierml.control.v1.FromNode.failed:type_name -> tierml.control.v1.Failed
-	33, // 36: tierml.control.v1.Answer.released:type_name -> tierml.control.v1.Released
-	34, // 37: tierml.control.v1.Answer.parked:type_name -> tierml.control.v1.Parked
-	35, // 38: tierml.control.v1.Answer.standings:type_name -> tierml.control.v1.Standings
-	37, // 39: tierml.control.v1.Answer.holdings:type_name -> tierml.control.v1.Holdings
-	28, // 40: tierml.control.v1.Progress.splits:type_name -> tierml.control.v1.SplitStats
-	43, // 41: tierml.control.v1.Warned.deadline:type_name -> google.protobuf.Timestamp
-	4,  // 42: tierml.control.v1.Released.splits:type_name -> tierml.control.v1.SplitAt
-	36, // 43: tierml.control.v1.Standings.partitions:type_name -> tierml.control.v1.Standing
-	38, // 44: tierml.control.v1.Holdings.backups:type_name -> tierml.control.v1.BackupHolding
-	24, // 45: tierml.control.v1.Control.Attach:input_type -> tierml.control.v1.FromNode
-	0,  // 46: tierml.control.v1.Control.Attach:output_type -> tierml.control.v1.ToNode
-	46, // [46:47] is the sub-list for method output_type
-	45, // [45:46] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	6,  // 0: tierml.control.v1.ToNode.welcome:type_name -> tierml.control.v1.Welcome
+	7,  // 1: tierml.control.v1.ToNode.set_route:type_name -> tierml.control.v1.SetRoute
+	8,  // 2: tierml.control.v1.ToNode.own:type_name -> tierml.control.v1.Own
+	9,  // 3: tierml.control.v1.ToNode.back_up:type_name -> tierml.control.v1.BackUp
+	10, // 4: tierml.control.v1.ToNode.name_cut:type_name -> tierml.control.v1.NameCut
+	11, // 5: tierml.control.v1.ToNode.unname_cut:type_name -> tierml.control.v1.UnnameCut
+	12, // 6: tierml.control.v1.ToNode.commit_cut:type_name -> tierml.control.v1.CommitCut
+	13, // 7: tierml.control.v1.ToNode.move_out:type_name -> tierml.control.v1.MoveOut
+	14, // 8: tierml.control.v1.ToNode.promote:type_name -> tierml.control.v1.Promote
+	15, // 9: tierml.control.v1.ToNode.fence_worker:type_name -> tierml.control.v1.FenceWorker
+	16, // 10: tierml.control.v1.ToNode.settle_worker:type_name -> tierml.control.v1.SettleWorker
+	17, // 11: tierml.control.v1.ToNode.fence_generation:type_name -> tierml.control.v1.FenceGeneration
+	18, // 12: tierml.control.v1.ToNode.recover:type_name -> tierml.control.v1.Recover
+	19, // 13: tierml.control.v1.ToNode.load:type_name -> tierml.control.v1.Load
+	20, // 14: tierml.control.v1.ToNode.assign:type_name -> tierml.control.v1.Assign
+	21, // 15: tierml.control.v1.ToNode.release:type_name -> tierml.control.v1.Release
+	22, // 16: tierml.control.v1.ToNode.park:type_name -> tierml.control.v1.Park
+	23, // 17: tierml.control.v1.ToNode.unpark:type_name -> tierml.control.v1.Unpark
+	24, // 18: tierml.control.v1.ToNode.stop:type_name -> tierml.control.v1.Stop
+	1,  // 19: tierml.control.v1.Table.rule:type_name -> tierml.control.v1.Rule
+	2,  // 20: tierml.control.v1.Schema.tables:type_name -> tierml.control.v1.Table
+	3,  // 21: tierml.control.v1.Welcome.schema:type_name -> tierml.control.v1.Schema
+	40, // 22: tierml.control.v1.Welcome.params:type_name -> tierml.control.v1.Welcome.ParamsEntry
+	43, // 23: tierml.control.v1.Welcome.heartbeat:type_name -> google.protobuf.Duration
+	43, // 24: tierml.control.v1.Welcome.orphan_after:type_name -> google.protobuf.Duration
+	4,  // 25: tierml.control.v1.SetRoute.route:type_name -> tierml.control.v1.Route
+	41, // 26: tierml.control.v1.SetRoute.peers:type_name -> tierml.control.v1.SetRoute.PeersEntry
+	4,  // 27: tierml.control.v1.Recover.route:type_name -> tierml.control.v1.Route
+	42, // 28: tierml.control.v1.Recover.peers:type_name -> tierml.control.v1.Recover.PeersEntry
+	5,  // 29: tierml.control.v1.Assign.splits:type_name -> tierml.control.v1.SplitAt
+	26, // 30: tierml.control.v1.FromNode.hello:type_name -> tierml.control.v1.Hello
+	27, // 31: tierml.control.v1.FromNode.answer:type_name -> tierml.control.v1.Answer
+	28, // 32: tierml.control.v1.FromNode.heartbeat:type_name -> tierml.control.v1.Heartbeat
+	30, // 33: tierml.control.v1.FromNode.progress:type_name -> tierml.control.v1.Progress
+	31, // 34: tierml.control.v1.FromNode.cut_held:type_name -> tierml.control.v1.CutHeld
+	32, // 35: tierml.control.v1.FromNode.warned:type_name -> tierml.control.v1.Warned
+	33, // 36: tierml.control.v1.FromNode.failed:type_name -> tierml.control.v1.Failed
+	34, // 37: tierml.control.v1.Answer.released:type_name -> tierml.control.v1.Released
+	35, // 38: tierml.control.v1.Answer.parked:type_name -> tierml.control.v1.Parked
+	36, // 39: tierml.control.v1.Answer.standings:type_name -> tierml.control.v1.Standings
+	38, // 40: tierml.control.v1.Answer.holdings:type_name -> tierml.control.v1.Holdings
+	29, // 41: tierml.control.v1.Progress.splits:type_name -> tierml.control.v1.SplitStats
+	44, // 42: tierml.control.v1.Warned.deadline:type_name -> google.protobuf.Timestamp
+	5,  // 43: tierml.control.v1.Released.splits:type_name -> tierml.control.v1.SplitAt
+	37, // 44: tierml.control.v1.Standings.partitions:type_name -> tierml.control.v1.Standing
+	39, // 45: tierml.control.v1.Holdings.backups:type_name -> tierml.control.v1.BackupHolding
+	25, // 46: tierml.control.v1.Control.Attach:input_type -> tierml.control.v1.FromNode
+	0,  // 47: tierml.control.v1.Control.Attach:output_type -> tierml.control.v1.ToNode
+	47, // [47:48] is the sub-list for method output_type
+	46, // [46:47] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_tiers_node_controlpb_control_proto_init() }
@@ -3261,7 +3390,7 @@ func file_tiers_node_controlpb_control_proto_init() {
 		(*ToNode_Unpark)(nil),
 		(*ToNode_Stop)(nil),
 	}
-	file_tiers_node_controlpb_control_proto_msgTypes[24].OneofWrappers = []any{
+	file_tiers_node_controlpb_control_proto_msgTypes[25].OneofWrappers = []any{
 		(*FromNode_Hello)(nil),
 		(*FromNode_Answer)(nil),
 		(*FromNode_Heartbeat)(nil),
@@ -3270,7 +3399,7 @@ func file_tiers_node_controlpb_control_proto_init() {
 		(*FromNode_Warned)(nil),
 		(*FromNode_Failed)(nil),
 	}
-	file_tiers_node_controlpb_control_proto_msgTypes[26].OneofWrappers = []any{
+	file_tiers_node_controlpb_control_proto_msgTypes[27].OneofWrappers = []any{
 		(*Answer_Released)(nil),
 		(*Answer_Parked)(nil),
 		(*Answer_Standings)(nil),
@@ -3282,7 +3411,7 @@ func file_tiers_node_controlpb_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_tiers_node_controlpb_control_proto_rawDesc), len(file_tiers_node_controlpb_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   42,
+			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -168,7 +168,7 @@ func encodeSchema(s ps.Schema) *pb.Schema {
 	for _, t := range s.Tables {
 		m.Tables = append(m.Tables, &pb.Table{
 			Name: t.Name, Rows: t.Rows, Cols: int64(t.Cols), InitLow: t.Init.Low, InitHigh: t.Init.High,
-			Kind: uint32(t.Kind), Sparse: t.Sparse, Ranged: t.Ranged})
+			Kind: uint32(t.Kind), Sparse: t.Sparse, Ranged: t.Ranged, Rule: encodeRule(t.Rule)})
 	}
 	return m
 }
@@ -185,9 +185,22 @@ func decodeSchema(m *pb.Schema) ps.Schema {
 		s.Tables = append(s.Tables, ps.Table{
 			Name: t.GetName(), Kind: ps.Kind(t.GetKind()), Rows: t.GetRows(), Cols: int(t.GetCols()),
 			Init:   ps.Init{Low: t.GetInitLow(), High: t.GetInitHigh()},
-			Sparse: t.GetSparse(), Ranged: t.GetRanged()})
+			Sparse: t.GetSparse(), Ranged: t.GetRanged(), Rule: decodeRule(t.GetRule())})
 	}
 	return s
+}
+
+func encodeRule(r ps.Rule) *pb.Rule {
+	if r == (ps.Rule{}) {
+		return nil
+	}
+	return &pb.Rule{Name: string(r.Name), Rate: r.Rate, Momentum: r.Momentum, Nesterov: r.Nesterov,
+		Beta1: r.Beta1, Beta2: r.Beta2, Epsilon: r.Epsilon, L1: r.L1, L2: r.L2}
+}
+
+func decodeRule(m *pb.Rule) ps.Rule {
+	return ps.Rule{Name: ps.RuleName(m.GetName()), Rate: m.GetRate(), Momentum: m.GetMomentum(), Nesterov: m.GetNesterov(),
+		Beta1: m.GetBeta1(), Beta2: m.GetBeta2(), Epsilon: m.GetEpsilon(), L1: m.GetL1(), L2: m.GetL2()}
 }
 
 func encodeRoute(r ps.Route) *pb.Route {
