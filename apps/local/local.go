@@ -9,6 +9,7 @@ package local
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -104,6 +105,9 @@ func (t *Trainer) Step(evaluate bool) (apps.Stats, error) {
 		return total, fmt.Errorf("clock %d: %w", c, err)
 	}
 	t.clock = c
+	for i := range t.tables {
+		t.tables[i].clock = c
+	}
 	return total, nil
 }
 
@@ -152,6 +156,7 @@ type thread struct {
 func newThread(t *Trainer) *thread {
 	thread := &thread{trainer: t}
 	for i := range t.tables {
+		thread.copies.ruled = thread.copies.ruled || t.tables[i].Rule.Name != ps.Add
 		thread.copies.places = append(thread.copies.places, make([]place, t.tables[i].rows()))
 	}
 	return thread
@@ -173,19 +178,26 @@ func (w *thread) work(split apps.Split, c ps.Clock, evaluate bool) (apps.Stats, 
 
 func (w *thread) addDifferences() error {
 	for i, k := range w.copies.keys {
-		changed, given := w.copies.rows[i], w.trainer.Row(k)
+		table := w.trainer.tables[k.Table]
+		if table.Rule.Name != ps.Add {
+			if err := table.add(k.Row, w.copies.gradient(i)); err != nil {
+				return fmt.Errorf("table %d, row %d: %w", k.Table, k.Row, err)
+			}
+			continue
+		}
+		changed, given := w.copies.rows[i], table.row(k.Row)
 		if cap(w.spare) < len(given) {
 			w.spare = make([]float32, len(given))
 		}
-		if w.trainer.tables[k.Table].kind == ps.Int32 {
-			if err := w.trainer.tables[k.Table].addCounts(k.Row, ps.Ints(given), ps.Ints(changed)); err != nil {
+		if table.Kind == ps.Int32 {
+			if err := table.addCounts(k.Row, ps.Ints(given), ps.Ints(changed)); err != nil {
 				return fmt.Errorf("table %d, row %d: %w", k.Table, k.Row, err)
 			}
 			continue
 		}
 		difference := w.spare[:len(given)]
 		ps.Difference(difference, given, changed)
-		if err := w.trainer.tables[k.Table].add(k.Row, difference); err != nil {
+		if err := table.add(k.Row, difference); err != nil {
 			return fmt.Errorf("table %d, row %d: %w", k.Table, k.Row, err)
 		}
 	}
@@ -194,9 +206,12 @@ func (w *thread) addDifferences() error {
 
 // workingCopies is the apps.Rows of one split in one clock.
 type workingCopies struct {
+	ruled  bool // some table has a rule
 	keys   []ps.Key
 	rows   [][]float32
 	memory []float32
+	starts []int     // of the rows in memory
+	sums   []float32 // gradients, as memory; only where some table has a rule
 	places [][]place // by table and row
 	turn   uint64    // counts calls of take, so that places of earlier ones need not be cleared
 }
@@ -223,18 +238,39 @@ func (w *workingCopies) take(t *Trainer, keys []ps.Key) {
 		w.memory = make([]float32, size)
 	}
 	left := w.memory[:size]
+	w.starts = w.starts[:0]
 	for _, k := range w.keys {
+		w.starts = append(w.starts, size-len(left))
 		n := copy(left, t.Row(k))
 		w.rows = append(w.rows, left[:n:n])
 		left = left[n:]
 	}
+	if w.ruled {
+		w.sums = slices.Grow(w.sums[:0], size)[:size]
+		clear(w.sums)
+	}
 }
 
 // Row gives a working copy.
-func (w *workingCopies) Row(k ps.Key) []float32 {
+func (w *workingCopies) Row(k ps.Key) []float32 { return w.rows[w.find(k)] }
+
+// Gradient is what apps.Gradient asks for.
+func (w *workingCopies) Gradient(k ps.Key) []float32 {
+	if !w.ruled {
+		panic(fmt.Sprintf("local: a gradient for table %d, which has no rule", k.Table))
+	}
+	return w.gradient(w.find(k))
+}
+
+func (w *workingCopies) gradient(at int) []float32 {
+	from, to := w.starts[at], w.starts[at]+len(w.rows[at])
+	return w.sums[from:to:to]
+}
+
+func (w *workingCopies) find(k ps.Key) int {
 	p := w.places[k.Table][k.Row]
 	if p.turn != w.turn {
 		panic(fmt.Sprintf("local: the application uses row %d of table %d without asking for it", k.Row, k.Table))
 	}
-	return w.rows[p.at]
+	return p.at
 }

@@ -177,6 +177,59 @@ func TestCounts(t *testing.T) {
 	}
 }
 
+// descent sends gradients to a table with a rule, and none for its second row.
+type descent struct{ toy }
+
+func (descent) Tables() []ps.Table {
+	return []ps.Table{
+		{Name: "w", Rows: 2, Cols: 1, Rule: ps.Rule{Name: ps.SGD, Rate: 0.5, Momentum: 0.5}},
+		{Name: "sum", Rows: 1, Cols: 1},
+	}
+}
+
+func (a descent) LoadSplit(id ps.Split, _ io.Reader, _ uint64) (apps.Split, error) {
+	return descentSplit{toySplit{a.toy, id}}, nil
+}
+
+type descentSplit struct{ toySplit }
+
+func (s descentSplit) Needs(_ ps.Clock, keys []ps.Key) []ps.Key {
+	return append(keys, shared, ps.Key{Row: 1}, ps.Key{Table: 1})
+}
+func (s descentSplit) EvalNeeds(keys []ps.Key) []ps.Key { return keys }
+
+func (s descentSplit) Run(c ps.Clock, rows apps.Rows, _ bool) (apps.Stats, error) {
+	if c == 1 {
+		apps.Gradient(rows, shared)[0]++
+	}
+	rows.Row(shared)[0] = 99 // is not sent
+	rows.Row(ps.Key{Table: 1})[0]++
+	return apps.Stats{}, nil
+}
+
+// The splits' gradients are summed, and the rule goes on where there is none.
+func TestRule(t *testing.T) {
+	trainer, err := New(descent{}, ps.Schema{Splits: 3}, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trainer.SetThreads(2)
+	for c, want := range []float32{-1.5, -2.25, -2.625} { // 3 times 0.5, then half of it, then a quarter
+		if _, err := trainer.Step(false); err != nil {
+			t.Fatal(err)
+		}
+		if got := trainer.Row(shared)[0]; got != want {
+			t.Errorf("clock %d: %g, want %g", c+1, got, want)
+		}
+		if got := trainer.Row(ps.Key{Row: 1})[0]; got != 0 {
+			t.Errorf("clock %d: a row without gradient is %g", c+1, got)
+		}
+		if got := trainer.Row(ps.Key{Table: 1})[0]; got != float32(3*(c+1)) {
+			t.Errorf("clock %d: the table without a rule has %g", c+1, got)
+		}
+	}
+}
+
 func TestOverflowIsAnError(t *testing.T) {
 	trainer, err := New(toy{amount: math.MaxFloat32 / 4}, ps.Schema{Splits: 1}, text)
 	if err != nil {

@@ -14,9 +14,11 @@ const stripes = 64
 
 // table is the folded state of one table and the sums of the present clock.
 type table struct {
-	kind    ps.Kind
+	ps.Table
 	cols    int
-	values  []float32
+	width   int       // of a row as it is stored: cols, and what a rule keeps beside them
+	values  []float32 // as they are stored
+	clock   ps.Clock  // folded
 	sums    []int64
 	marked  []bool // by row: in its stripe's touched
 	stripes [stripes]stripe
@@ -30,25 +32,35 @@ type stripe struct {
 }
 
 func newTable(seed uint64, described ps.Table, id ps.TableID) *table {
-	size := int(described.Rows) * described.Cols
 	t := &table{
-		kind:   described.Kind,
+		Table:  described,
 		cols:   described.Cols,
-		values: make([]float32, size),
-		sums:   make([]int64, size),
+		width:  described.Width(),
+		values: make([]float32, int(described.Rows)*described.Width()),
+		sums:   make([]int64, int(described.Rows)*described.Cols),
 		marked: make([]bool, described.Rows),
 	}
 	for row := range ps.RowID(described.Rows) {
-		ps.InitRow(seed, described, id, row, t.row(row))
+		ps.InitRow(seed, described, id, row, t.stored(row)[:t.cols])
 	}
 	return t
 }
 
 func (t *table) rows() int { return len(t.marked) }
 
+func (t *table) stored(id ps.RowID) []float32 {
+	at := int(id) * t.width
+	return t.values[at : at+t.width : at+t.width]
+}
+
+// row gives a row's columns, which must not be changed.
 func (t *table) row(id ps.RowID) []float32 {
-	at := int(id) * t.cols
-	return t.values[at : at+t.cols : at+t.cols]
+	if t.Rule.Name == ps.Add {
+		return t.stored(id)
+	}
+	row := make([]float32, t.cols)
+	t.Seen(row, t.stored(id), t.clock)
+	return row
 }
 
 func (t *table) sum(id ps.RowID) []int64 {
@@ -99,14 +111,26 @@ func zero(difference []float32) bool {
 func (t *table) fold(number int) (err error) {
 	s := &t.stripes[number]
 	for _, id := range s.touched {
-		if t.kind == ps.Int32 {
-			err = errors.Join(err, ps.FoldCounts(ps.Ints(t.row(id)), t.sum(id)))
-		} else {
-			ps.FoldSum(t.row(id), t.sum(id))
+		switch row, sum := t.stored(id), t.sum(id); {
+		case t.Kind == ps.Int32:
+			err = errors.Join(err, ps.FoldCounts(ps.Ints(row), sum))
+		case t.Rule.Name != ps.Add:
+			t.step(row, sum)
+		default:
+			ps.FoldSum(row, sum)
 		}
 		clear(t.sum(id))
 		t.marked[id] = false
 	}
 	s.touched = s.touched[:0]
 	return err
+}
+
+// step applies the table's rule to a row.
+func (t *table) step(row []float32, sum []int64) {
+	gradient := make([]float32, t.cols)
+	for i, x := range sum {
+		gradient[i] = ps.FromFixed(x)
+	}
+	t.Step(row, gradient, t.clock+1)
 }

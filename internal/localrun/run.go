@@ -76,6 +76,9 @@ func New(cfg Config) *Run {
 // wishes to stop: the first ends the run in order, the second at once. When it returns, no machine is left.
 func (r *Run) Drive(ctx context.Context, stop <-chan string) (outcome string, err error) {
 	s := r.session
+	if err := s.schema.Check(); err != nil {
+		return "", fmt.Errorf("the tables of %s: %w", s.cfg.Job.Train.App, err)
+	}
 	if err := s.writeStart(); err != nil {
 		return "", err
 	}

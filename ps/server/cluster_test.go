@@ -29,6 +29,7 @@ func toy(deterministic bool, staleness ps.Clock) ps.Schema {
 			{Name: "narrow", Rows: 60, Cols: 1},
 			{Name: "wide", Rows: 30, Cols: 7, Init: ps.Init{Low: 100, High: 100.0001}},
 			{Name: "counts", Kind: ps.Int32, Rows: 20, Cols: 17, Sparse: true},
+			{Name: "rule", Rows: 20, Cols: 3, Rule: ps.Rule{Name: ps.SGD, Rate: 1}}, // gains what the gradient loses
 			{Name: "ranged", Rows: 25, Cols: 2, Ranged: true},
 		},
 		Partitions: 8, Splits: 6, Staleness: staleness, Seed: 5, Deterministic: deterministic,
@@ -57,7 +58,11 @@ func work(s *ps.Schema, splits []ps.Split, c ps.Clock) []client.PartitionSums {
 			part.Partition = s.PartitionOf(k)
 			fixed, float := make([]int64, s.Cols(k)), make([]float32, s.Cols(k))
 			for i := range fixed {
-				switch gain := gain(s, k, split, i); s.Kind(k) {
+				gain := gain(s, k, split, i)
+				if s.Tables[k.Table].Rule.Name == ps.SGD {
+					gain = -gain
+				}
+				switch s.Kind(k) {
 				case ps.Int32:
 					fixed[i], ps.Ints(float)[i] = int64(gain), int32(gain)
 				default:
@@ -326,7 +331,7 @@ func (t *team) verify(folded ps.Clock) {
 		err := t.members[0].client.ReadTable(t.ctx, t.generation, folded, ps.TableID(table), func(id ps.RowID, row []float32) error {
 			rows++
 			k := ps.Key{Table: ps.TableID(table), Row: id}
-			for i := range row {
+			for i := range t.schema.Cols(k) {
 				want := expected(&t.schema, k, i, folded)
 				if gain := gained(&t.schema, k, row, i); gain < want-0.01 || gain > want+0.01 {
 					return fmt.Errorf("row %v gained %g through clock %d, not %g", k, gain, folded, want)

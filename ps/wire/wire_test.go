@@ -64,6 +64,7 @@ func samples() []Message {
 		fill(reflect.ValueOf(m).Elem(), random)
 		switch m := m.(type) {
 		case *Read: // groups and keys agree
+			m.Stored = t == typeReadStored
 			m.Groups = []KeyGroup{{7, 2}, {9, 0}, {1 << 31, 1}}
 			m.Keys = []ps.Key{{Table: 1, Row: 1<<48 - 1}, {Table: 65535, Row: 3}, {}}
 		case *Ack:

@@ -33,3 +33,42 @@ func TestCountsAreSummedAsIntegers(t *testing.T) {
 		}
 	}
 }
+
+// Gradients of a table with a rule are summed as they are; changes of its rows are not sent.
+func TestGradientsAreSummed(t *testing.T) {
+	row, other := ps.Key{Row: 2}, ps.Key{Table: 1, Row: 1}
+	for _, deterministic := range []bool{true, false} {
+		schema := &ps.Schema{Tables: []ps.Table{
+			{Name: "w", Rows: 4, Cols: 2, Rule: ps.Rule{Name: ps.Adam, Rate: 1}},
+			{Name: "sum", Rows: 2, Cols: 1},
+		}, Partitions: 1, Splits: 2, Deterministic: deterministic}
+		w := newWorkspace(schema)
+		s := scripted{needs: []ps.Key{row, {Row: 0}, other}, run: func(rows apps.Rows) {
+			gradient := apps.Gradient(rows, row)
+			if gradient[0] != 0 || gradient[1] != 0 {
+				t.Errorf("a gradient begins as %v", gradient)
+			}
+			gradient[1] += 0.5
+			rows.Row(row)[0] = 7
+			rows.Row(other)[0]++
+		}}
+		for range 2 { // the memory is used again
+			got := computeAll(t, w, false, s, s)
+			sums := got.Fixed
+			for _, x := range got.Float {
+				sums = append(sums, int64(x*(1<<32)))
+			}
+			if want := []int64{0, 1 << 32, 2 << 32}; !slices.Equal(got.Keys, []ps.Key{row, other}) || !slices.Equal(sums, want) {
+				t.Errorf("deterministic %v: sums %v of %v, want %v", deterministic, sums, got.Keys, want)
+			}
+		}
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("a table without a rule gave a gradient")
+				}
+			}()
+			computeAll(t, w, false, scripted{needs: []ps.Key{other}, run: func(rows apps.Rows) { apps.Gradient(rows, other) }})
+		}()
+	}
+}

@@ -42,6 +42,9 @@ func (s dataServer) restore(path string, clock ps.Clock, parts []ps.Partition) (
 
 // NewDataServer makes the real data-plane server.
 func NewDataServer(c ServerConfig) (Server, error) {
+	if err := c.Schema.Check(); err != nil {
+		return nil, err
+	}
 	return dataServer{schema: c.Schema, Server: server.New(server.Config{
 		Self:     c.Self,
 		Schema:   c.Schema,

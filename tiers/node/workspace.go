@@ -24,6 +24,7 @@ type workspace struct {
 	asked   [][]int // by split of the group: its slots, each once
 	asker   []int   // by slot: the last split of the group that asked for it, from 1 on
 
+	ruled   bool // some table has a rule
 	copies  copies
 	fixed   []int64 // sums of differences, deterministic mode
 	float   []float32
@@ -37,11 +38,13 @@ type copies struct {
 	values     []float32
 	mine       []bool // by slot: the split asked for it
 	difference []float32
+	gradients  []float32 // as values, of tables with a rule; nil when there are none
 }
 
 func newWorkspace(schema *ps.Schema) *workspace {
 	w := &workspace{schema: schema, slots: newSlotIndex(schema)}
 	w.copies.space = w
+	w.ruled = slices.ContainsFunc(schema.Tables, func(t ps.Table) bool { return t.Rule.Name != ps.Add })
 	return w
 }
 
@@ -115,24 +118,39 @@ func (w *workspace) sum(c *copies, slots []int) error {
 			}
 			continue
 		}
-		c.difference = resized(c.difference, to-from)
-		ps.Difference(c.difference, w.given[from:to], c.values[from:to])
-		if !slices.ContainsFunc(c.difference, func(d float32) bool { return d != 0 }) {
+		update := c.update(slot)
+		if !slices.ContainsFunc(update, func(d float32) bool { return d != 0 }) {
 			continue
 		}
 		w.changed[slot] = true
 		if !w.schema.Deterministic {
-			for j, d := range c.difference {
+			for j, d := range update {
 				w.float[from+j] += d
 			}
 			continue
 		}
-		if err := ps.AddDifference(w.fixed[from:to], c.difference); err != nil {
+		if err := ps.AddDifference(w.fixed[from:to], update); err != nil {
 			k := w.keys[slot]
 			return fmt.Errorf("row %d of table %s: %w", k.Row, w.schema.Tables[k.Table].Name, err)
 		}
 	}
 	return nil
+}
+
+// update is what a split sends of a row: its gradient where the table has a rule, or else what it changed.
+func (c *copies) update(slot int) []float32 {
+	w := c.space
+	from, to := w.offsets[slot], w.offsets[slot+1]
+	if w.hasRule(slot) {
+		return c.gradients[from:to]
+	}
+	c.difference = resized(c.difference, to-from)
+	ps.Difference(c.difference, w.given[from:to], c.values[from:to])
+	return c.difference
+}
+
+func (w *workspace) hasRule(slot int) bool {
+	return w.ruled && w.schema.Tables[w.keys[slot].Table].Rule.Name != ps.Add
 }
 
 // sumCounts is sum for a row of an Int32 table.
@@ -177,10 +195,16 @@ func (c *copies) take(slots []int) {
 	w := c.space
 	c.values = resized(c.values, len(w.given))
 	c.mine = resized(c.mine, len(w.keys))
+	if w.ruled {
+		c.gradients = resized(c.gradients, len(w.given))
+	}
 	for _, slot := range slots {
 		from, to := w.offsets[slot], w.offsets[slot+1]
 		copy(c.values[from:to], w.given[from:to])
 		c.mine[slot] = true
+		if w.hasRule(slot) {
+			clear(c.gradients[from:to])
+		}
 	}
 }
 
@@ -192,13 +216,26 @@ func (c *copies) leave(slots []int) {
 
 // Row implements apps.Rows.
 func (c *copies) Row(k ps.Key) []float32 {
+	from, to := c.find(k)
+	return c.values[from:to:to]
+}
+
+// Gradient is what apps.Gradient asks for.
+func (c *copies) Gradient(k ps.Key) []float32 {
+	if c.space.schema.Tables[k.Table].Rule.Name == ps.Add {
+		panic(fmt.Sprintf("node: a gradient for table %d, which has no rule", k.Table))
+	}
+	from, to := c.find(k)
+	return c.gradients[from:to:to]
+}
+
+func (c *copies) find(k ps.Key) (from, to int) {
 	w := c.space
 	slot, ok := w.slots.get(k)
 	if !ok || !c.mine[slot] {
 		panic(fmt.Sprintf("node: row %d of table %d was not asked for", k.Row, k.Table))
 	}
-	from, to := w.offsets[slot], w.offsets[slot+1]
-	return c.values[from:to:to]
+	return w.offsets[slot], w.offsets[slot+1]
 }
 
 // splitStats names the split that a measurement belongs to.
