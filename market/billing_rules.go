@@ -54,12 +54,24 @@ var (
 //     least; one that is preempted in its first minute is free.
 //   - gce-preemptible: the same, and no machine lives longer than 24 hours.
 //
+// Behind the name may stand what a machine's disk and public address cost beside it: "ec2-now+disk=20x0.08+address=0.005"
+// adds 20 GiB at 0.08 dollars a GiB and month, and 0.005 dollars an hour. See Fees.
+//
 // In all of them a spot machine never costs more than its bid. Every line's amount is its rate for the time
 // from From to To (rounded half up to the billionth, see USD.PerHour), or nothing when it is Free.
 func Rules(name string) (RuleBook, error) {
+	base, extra, some := strings.Cut(name, "+")
 	for _, book := range ruleBooks {
-		if book.Name() == name {
+		switch {
+		case book.Name() != base:
+		case !some:
 			return book, nil
+		default:
+			fees, err := parseFees(extra)
+			if err != nil {
+				return nil, fmt.Errorf("billing rules %q: %w", name, err)
+			}
+			return withFees{book, fees}, nil
 		}
 	}
 	return nil, fmt.Errorf("billing rules %q: there are %s", name, strings.Join(RuleNames(), ", "))
