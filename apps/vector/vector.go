@@ -5,20 +5,44 @@
 //     one with a single rounding (Go specification, "Floating-point operators"), as it would on arm64 and on
 //     amd64 with GOAMD64=v3.
 //   - Sums have one shape: eight running sums, element k going to sum k mod 8, then a tree. That is what
-//     eight-lane vector registers do, so that a vector kernel can give the same bits.
+//     eight-lane vector registers do: on amd64 with AVX2 the inner loops are assembly, which gives the same bits as
+//     the Go twins that other processors run.
 //   - The exponential is computed here, since the standard library's has assembly on some processors only.
 //
 // The package does not know what its numbers mean.
 package vector
 
-import "math"
+import (
+	"math"
+	"unsafe"
+)
 
 // lanes is the number of running sums.
 const lanes = 8
 
-// Dot gives the scalar product of two vectors of the same length.
+// Dot gives the scalar product of two vectors; b is at least as long as a.
 func Dot(a, b []float32) float32 {
 	b = b[:len(a)]
+	return dot(unsafe.SliceData(a), unsafe.SliceData(b), len(a))
+}
+
+// Axpy adds a times x to y, which is at least as long as x.
+func Axpy(a float32, x, y []float32) {
+	y = y[:len(x)]
+	axpy(a, unsafe.SliceData(x), unsafe.SliceData(y), len(x))
+}
+
+// Blend sets p to pKeep*p + pPull*q and q to qKeep*q + qPull*p, both from the old values; q is at least as long as p.
+func Blend(p, q []float32, pKeep, pPull, qKeep, qPull float32) {
+	q = q[:len(p)]
+	blend(unsafe.SliceData(p), unsafe.SliceData(q), len(p), pKeep, pPull, qKeep, qPull)
+}
+
+// dotGo and its like are what processors without AVX2 run, and what says what the result is.
+//
+//lint:ignore U1000 the assembly jumps to it
+func dotGo(first, second *float32, n int) float32 {
+	a, b := unsafe.Slice(first, n), unsafe.Slice(second, n)
 	var s0, s1, s2, s3, s4, s5, s6, s7 float32
 	for len(a) >= lanes && len(b) >= lanes {
 		s0 += float32(a[0] * b[0])
@@ -42,9 +66,9 @@ func Dot(a, b []float32) float32 {
 	return ((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7))
 }
 
-// Axpy adds a times x to y; both have the same length.
-func Axpy(a float32, x, y []float32) {
-	y = y[:len(x)]
+//lint:ignore U1000 the assembly jumps to it
+func axpyGo(a float32, from, to *float32, n int) {
+	x, y := unsafe.Slice(from, n), unsafe.Slice(to, n)
 	for len(x) >= lanes && len(y) >= lanes {
 		y[0] += float32(a * x[0])
 		y[1] += float32(a * x[1])
@@ -58,6 +82,15 @@ func Axpy(a float32, x, y []float32) {
 	}
 	for k, v := range x {
 		y[k] += float32(a * v)
+	}
+}
+
+//lint:ignore U1000 the assembly jumps to it
+func blendGo(first, second *float32, n int, pKeep, pPull, qKeep, qPull float32) {
+	p, q := unsafe.Slice(first, n), unsafe.Slice(second, n)
+	for k, old := range p {
+		p[k] = float32(pKeep*old) + float32(pPull*q[k])
+		q[k] = float32(qKeep*q[k]) + float32(qPull*old)
 	}
 }
 

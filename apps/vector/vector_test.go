@@ -3,7 +3,9 @@ package vector
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
+	"unsafe"
 
 	"pgregory.net/rapid"
 )
@@ -52,6 +54,41 @@ func TestSumsHaveOneShape(t *testing.T) {
 	})
 }
 
+// Assembly and Go give the same bits, also of sums that overflow or underflow.
+func TestAssemblyAgreesWithGo(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(0, 70).Draw(t, "n")
+		numbers := rapid.SliceOfN(rapid.Float32Range(-1e20, 1e20), n, n)
+		a, b := numbers.Draw(t, "a"), numbers.Draw(t, "b")
+		f := rapid.SliceOfN(rapid.Float32Range(-2, 2), 4, 4).Draw(t, "factors")
+		// Both ways begin at an odd place, and nothing beyond the end may change.
+		copies := func(v []float32) (one, two []float32) {
+			padded := append(append([]float32{7}, v...), 7, 7, 7, 7, 7, 7, 7, 7)
+			return slices.Clone(padded), padded
+		}
+		if got, want := Dot(a, b), dotGo(unsafe.SliceData(a), unsafe.SliceData(b), n); !sameBits([]float32{got}, []float32{want}) {
+			t.Fatalf("Dot is %v, want %v", got, want)
+		}
+		y, wantY := copies(b)
+		Axpy(f[0], a, y[1:])
+		axpyGo(f[0], unsafe.SliceData(a), &wantY[1], n)
+		p, wantP := copies(a)
+		q, wantQ := copies(b)
+		Blend(p[1:n+1], q[1:], f[0], f[1], f[2], f[3])
+		blendGo(&wantP[1], &wantQ[1], n, f[0], f[1], f[2], f[3])
+		if !sameBits(y, wantY) || !sameBits(p, wantP) || !sameBits(q, wantQ) {
+			t.Fatalf("Axpy gives %v, want %v; Blend %v, %v, want %v, %v", y, wantY, p, q, wantP, wantQ)
+		}
+	})
+}
+
+// sameBits takes all NaNs for the same.
+func sameBits(a, b []float32) bool {
+	return slices.EqualFunc(a, b, func(x, y float32) bool {
+		return math.Float32bits(x) == math.Float32bits(y) || x != x && y != y
+	})
+}
+
 func TestAxpy(t *testing.T) {
 	for n := range 30 {
 		x, dense, sparse := wave(n, 0.7), wave(n, 1.3), wave(n, 1.3)
@@ -74,6 +111,11 @@ func TestAxpy(t *testing.T) {
 func TestNothingIsFused(t *testing.T) {
 	e := float32(1.0 / (1 << 13))
 	x := 1 + e
+	p, q := []float32{x}, []float32{-1}
+	Blend(p, q, x, 1, 0, 0)
+	if want := 2 * e; p[0] != want {
+		t.Errorf("Blend gives %x, want %x", p[0], want)
+	}
 	y := make([]float32, 9)
 	for k := range y {
 		y[k] = -1
