@@ -9,10 +9,12 @@ import (
 var policies = []Policy{
 	Checkpoint{},
 	Checkpoint{Bids: BidAggressive},
+	Deadline{},
 	OnDemand{},
 	TierML{},
 	TierML{Bids: BidAggressive},
 	TierML{NeverSwitch: true},
+	UniformProgress{},
 }
 
 // ByName gives the policy of that name, with its defaults:
@@ -20,11 +22,14 @@ var policies = []Policy{
 //   - checkpoint: one fleet in the cheapest pool, spot or on demand, that starts again from its last checkpoint when it
 //     is lost; no reliable tier.
 //   - checkpoint-aggressive: the same at bids little above the present price.
+//   - deadline: one fleet, on spot machines or on demand or none, so that the job meets its deadline at the least expected
+//     cost; no reliable tier.
 //   - on-demand: never buys spot machines.
 //   - tierml: TierML's (CMU-PDL-16-102): bids the on-demand price in the pool with the highest MTTF and moves
 //     when another pool's is clearly higher.
 //   - tierml-aggressive: the same at bids little above the present price.
 //   - tierml-noswitch: the same without moving before an eviction.
+//   - uniform-progress: that of Can't Be Late (NSDI 24) for a job with a deadline, by one fleet; no reliable tier.
 func ByName(name string) (Policy, error) {
 	for _, p := range policies {
 		if p.Name() == name {

@@ -59,3 +59,9 @@ func EC2() Timing {
 		DrainMargin: 2 * time.Minute, RetryCapacity: 10 * time.Minute, PlanEvery: 10 * time.Minute,
 	}
 }
+
+// ByChangeover is the timing that Can't Be Late (NSDI 24, section 3.1) reckons with: a fleet works a changeover after it
+// was bought, the loss of what was not saved included, and everything else takes no time.
+func ByChangeover(changeover time.Duration) Timing {
+	return Timing{Speed: 1, Boot: changeover, RetryCapacity: 10 * time.Minute, PlanEvery: 24 * time.Hour}
+}

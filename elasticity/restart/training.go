@@ -164,7 +164,10 @@ func (c *Controller) takeSaved(e elasticity.Saved) {
 		c.saved, c.reached = max(c.saved, e.Clock), max(c.reached, e.Clock)
 	}
 	if a == nil || !a.saving {
-		return // continuous saving tells what was saved when a fleet is lost
+		if c.saved >= c.cfg.Clocks && !c.ending { // continuous saving: the fleet was lost with the last of the work
+			c.finish()
+		}
+		return
 	}
 	a.saving, a.at = false, c.now
 	if e.Err != nil {
@@ -178,14 +181,18 @@ func (c *Controller) takeSaved(e elasticity.Saved) {
 	c.scheduleSave(a)
 	switch {
 	case c.saved >= c.cfg.Clocks:
-		c.outcome = "finished"
-		c.endAll("the run is over: all clocks are done")
+		c.finish()
 	case c.stopWhy != "":
 		c.outcome = "interrupted"
 		c.endAll("the run is over: " + c.stopWhy)
 	case a.parting():
 		c.stop("the policy moves the job")
 	}
+}
+
+func (c *Controller) finish() {
+	c.outcome = "finished"
+	c.endAll("the run is over: all clocks are done")
 }
 
 // failSave tries again a little later; at the end of the work the run fails after some tries.

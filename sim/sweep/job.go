@@ -38,6 +38,7 @@ func ForJob(job *config.Job, choice planner.Choice, work float64) (cfg sim.Confi
 		FLOPSPerVCPU: float64(job.Local.FlopsPerVCPU),
 		Timing:       sim.Laptop(job.Local.Speed, job.Local.Notice, job.Local.Boot),
 		MaxDuration:  job.MaxDuration,
+		Deadline:     job.Deadline,
 	}
 	if cfg.Equivalent, err = cheapestOnDemand(&cfg, choice); err != nil {
 		return sim.Config{}, nil, err
@@ -57,7 +58,7 @@ func ForJob(job *config.Job, choice planner.Choice, work float64) (cfg sim.Confi
 // script of the fake cloud is left out. Clocks, splits and partitions are coarse, as a start costs the simulator about
 // as many microseconds as there are clocks, cuts and partitions; what is decided about machines does not look at them.
 func OnEC2(cfg sim.Config, compute time.Duration) sim.Config {
-	cfg.Timing, cfg.Faults, cfg.MaxDuration = sim.EC2(), nil, 0
+	cfg.Timing, cfg.Faults, cfg.MaxDuration, cfg.Deadline = sim.EC2(), nil, 0, time.Time{}
 	if notice := cfg.Rules.Terms().Notice; notice > 0 {
 		cfg.Timing.Notice = notice
 	}
@@ -86,6 +87,15 @@ func machinesWanted(cfg *sim.Config) int {
 	return most
 }
 
+// deadlineWithin is the time that policies which keep a deadline are given: the job's own where it runs as it stands, and
+// otherwise half as long again as the work takes on the on-demand fleet.
+func deadlineWithin(cfg *sim.Config) time.Duration {
+	if !cfg.Deadline.IsZero() {
+		return cfg.Deadline.Sub(cfg.Start)
+	}
+	return ComputeTime(cfg)*3/2 + time.Hour/2
+}
+
 // Horizon is how long a simulated run may take before it is given up: twice the undisturbed time, and a day.
 func Horizon(compute time.Duration) time.Duration { return 2*compute + 24*time.Hour }
 
@@ -110,6 +120,9 @@ func OnDemandCost(cfg *sim.Config) market.USD {
 // no price is looked at.
 func withPolicy(cfg sim.Config, policy bidding.Policy) sim.Config {
 	cfg.Policy = policy
+	if d, ok := policy.(bidding.Deadline); ok && d.Known == nil {
+		cfg.Policy = bidding.Deadline{Known: bidding.NewStrategies()} // one worker uses it
+	}
 	switch policy.(type) {
 	case bidding.OnDemand:
 		cfg.Reliable = cfg.Equivalent

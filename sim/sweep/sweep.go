@@ -38,7 +38,8 @@ type block struct {
 	cfg    sim.Config
 	row    Row
 	starts []time.Time
-	first  int // index of the first row
+	first  int           // index of the first row
+	within time.Duration // until the deadline, for policies that keep one
 	// same: what comes of a start does not depend on when it is, as on demand: it is simulated once for all of them.
 	same bool
 }
@@ -98,6 +99,9 @@ func Run(ctx context.Context, p Plan, progress func(done, total int)) ([]Row, er
 func (b *block) run(start time.Time) (sim.Result, error) {
 	cfg := b.cfg
 	cfg.Start = start
+	if _, ok := cfg.Policy.(bidding.ByRestart); ok {
+		cfg.Deadline = start.Add(b.within)
+	}
 	return sim.Run(cfg)
 }
 
@@ -119,7 +123,7 @@ func (p Plan) blocks() (out []block, total int, err error) {
 			}
 			_, same := policy.(bidding.OnDemand)
 			for chunk := range slices.Chunk(starts, blockLength) {
-				out = append(out, block{cfg: withPolicy(cfg, policy), row: row, starts: chunk, first: total, same: same})
+				out = append(out, block{cfg: withPolicy(cfg, policy), row: row, starts: chunk, first: total, same: same, within: deadlineWithin(&cfg)})
 				total += len(chunk)
 			}
 		}

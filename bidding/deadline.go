@@ -1,0 +1,259 @@
+package bidding
+
+import (
+	"time"
+
+	"github.com/tierml/tierml/market"
+)
+
+// Deadline finishes a job by its deadline at the least expected cost: on spot machines while they can be had, on demand
+// or waiting while they cannot. It learns from the pools' past how long spells of either kind last, given how long the
+// present one has lasted (market.LearnSpells), and weighs the worth of waiting against buying on demand by a dynamic
+// programme over work left, slack left and the phase of the present spell (strategy).
+//
+// Whatever is learned, the deadline is met: spot is only bought while there is time for two changeovers, and nothing is
+// waited for unless there is still time to begin on demand after it. A budget goes before the deadline: what it does not
+// allow is not bought, and the plan says so.
+type Deadline struct {
+	// Known keeps strategies between calls; nil = each call solves its own, which takes some milliseconds.
+	Known *Strategies
+}
+
+// Strategies keeps what has been learned and solved: many decisions rest on the same. It is not safe for concurrent use.
+// It must not be used for other pools of the same names.
+type Strategies struct {
+	lessons map[lesson]*learned
+	solved  map[outlook]*strategy
+	order   []outlook // of solved, oldest first
+}
+
+// NewStrategies gives an empty store.
+func NewStrategies() *Strategies {
+	return &Strategies{lessons: map[lesson]*learned{}, solved: map[outlook]*strategy{}}
+}
+
+// keptStrategies bounds the memory: starts that are simulated in order of time need the same few.
+const keptStrategies = 64
+
+// lesson names what was learned: from pools of these names, for so many machines, until a time.
+type lesson struct {
+	first, last market.Pool
+	pools       int
+	count       int
+	until       int64
+}
+
+// learned is market.LearnSpells' answer.
+type learned struct {
+	all  market.Spells
+	each []market.Spells
+}
+
+// Name gives "deadline".
+func (Deadline) Name() string { return "deadline" }
+
+// ByRestart says that no reliable tier stands behind it.
+func (Deadline) ByRestart() {}
+
+// Plan decides where the job goes on.
+func (p Deadline) Plan(s State) Plan {
+	c := newCourse(s)
+	affordable := c.affordable(1)
+	switch {
+	case c.work <= 0:
+		return c.stay("the work is done", 0)
+	case c.onSpot():
+		return c.holdSpot()
+	case c.onDemand() && (c.starting > 0 || !c.daring()):
+		return c.stay("on demand, as the deadline does not allow a change", c.starting)
+	case c.onDemand():
+		return p.onDemand(c)
+	case c.demand < 0 || !affordable:
+		return c.spotOnly(affordable)
+	case !c.daring():
+		return c.goTo(c.demand, "safety net: two changeovers more, and the deadline would be missed")
+	}
+	plan := p.strategy(c)
+	now := plan.at(c.work, c.slack())
+	if c.spot >= 0 {
+		if now.take&c.upPhase() != 0 {
+			return c.goTo(c.spot, "spot can be had")
+		}
+		return c.goTo(c.demand, "spot machines will not last long enough to be worth the changeover")
+	}
+	if c.patient(plan.step) && now.wait&c.downPhase() != 0 {
+		return c.pause("waiting for spot is expected to cost less than on demand", min(plan.step, c.slack()-2*c.change-c.atRisk))
+	}
+	return c.goTo(c.demand, "on demand is expected to cost less than waiting for spot")
+}
+
+// onDemand looks whether spot, or waiting for it, has become worth a changeover.
+func (p Deadline) onDemand(c *course) Plan {
+	plan := p.strategy(c)
+	now := plan.at(c.work, c.slack())
+	paid := c.paid()
+	switch {
+	case paid > plan.step:
+		return c.stay("on demand, to the end of the time that is paid for", paid-plan.step/2)
+	case !c.affordable(2):
+		return c.stay("on demand, as the budget does not allow a change", plan.step)
+	case c.spot >= 0 && now.change&c.upPhase() != 0:
+		return c.goTo(c.spot, "spot can be had, and is expected to last long enough to be worth the changeover")
+	case c.spot < 0 && c.patient(plan.step) && now.leave&c.downPhase() != 0:
+		return c.pause("waiting for spot is expected to cost less than going on on demand", plan.step)
+	}
+	return c.stay("on demand, as a change is not expected to be worth its cost", plan.step)
+}
+
+// paid is for how long the fleet is paid already, where it is billed in increments.
+func (c *course) paid() time.Duration {
+	if c.Job.Terms.Increment <= 0 {
+		return 0
+	}
+	left := time.Duration(0)
+	for _, a := range c.Held {
+		if a.Pool == c.Pools[c.held.candidate].Pool && !a.Warned && !a.Draining {
+			left = max(left, c.Job.Terms.Increment-c.Now.Sub(a.Launch)%c.Job.Terms.Increment)
+		}
+	}
+	return left
+}
+
+// holdSpot stays until the machines are taken away, unless checkpoints have used up the time that going back to one
+// would take.
+func (c *course) holdSpot() Plan {
+	if c.atRisk > 0 && c.demand >= 0 && c.slack() < c.change+c.atRisk && c.slack() >= c.change+c.Job.SaveTime && c.affordable(1) {
+		return c.goTo(c.demand, "safety net: losing these machines would miss the deadline")
+	}
+	return c.stay("spot is kept until it is taken away", c.saveEvery)
+}
+
+// spotOnly is for jobs that cannot buy on demand.
+func (c *course) spotOnly(affordable bool) Plan {
+	why := "no on-demand machines may be bought"
+	if !affordable {
+		why = "the budget does not allow to finish on demand"
+	}
+	if c.spot >= 0 {
+		return c.goTo(c.spot, why+": spot, whatever becomes of the deadline")
+	}
+	return c.pause(why+": waiting for spot, whatever becomes of the deadline", 0)
+}
+
+// strategy gives that for the outlook now. What is learned is brought up to date four times a day, in a pool's first
+// half day every hour.
+func (p Deadline) strategy(c *course) *strategy {
+	known := p.Known
+	if known == nil {
+		known = NewStrategies()
+	}
+	spots := c.spots()
+	l := known.learn(c, spots)
+	o := outlook{
+		all: l.all, held: l.all.Up, price: c.spotPrice(spots), start: c.change + c.atRisk/2,
+		free: c.Job.Terms.FreeWithin, work: c.all, slack: min(c.Job.Deadline.Sub(c.Job.Started), 2*endless) - c.all,
+	}
+	for i, candidate := range spots {
+		if candidate == c.spot {
+			o.held = l.each[i].Up
+		}
+	}
+	return known.solve(o)
+}
+
+// spots are the spot candidates.
+func (c *course) spots() (out []int) {
+	for i := range c.Pools {
+		if !c.Pools[i].OnDemand() {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// spotPrice is what work costs on spot machines, in parts of what it costs on demand: of the pool that can be had now, or
+// of the cheapest. It is rounded, so that small changes of price do not need strategies of their own.
+func (c *course) spotPrice(spots []int) float64 {
+	best := -1.0
+	for _, i := range spots {
+		if price := c.perWork(i); c.plan.Considered[i].HasPrice && (i == c.spot || c.spot < 0 && (best < 0 || price < best)) {
+			best = price
+		}
+	}
+	if best < 0 {
+		return 1
+	}
+	const parts = 50
+	return float64(int(best/c.perWork(c.demand)*parts+0.5)) / parts
+}
+
+// availability is a candidate's as it is watched, or else as its price tells: machines can be had and kept while it is
+// within the bid.
+func (c *course) availability(candidate int) *market.Availability {
+	p, seen := &c.Pools[candidate], &c.plan.Considered[candidate]
+	if p.Availability != nil {
+		return p.Availability
+	}
+	return market.WithinBid(p.History, seen.Bid, seen.Count, c.Now)
+}
+
+// learn gives what is known of the spot pools. It is brought up to date as learnEvery says, so that it serves many plans.
+func (k *Strategies) learn(c *course, spots []int) *learned {
+	var watched []*market.Availability
+	begun := c.Now
+	for _, i := range spots {
+		a := c.availability(i)
+		watched = append(watched, a)
+		if first, ok := a.First(); ok && first.At.Before(begun) {
+			begun = first.At
+		}
+	}
+	every := 6 * time.Hour
+	if c.Now.Sub(begun) < 12*time.Hour {
+		every = time.Hour
+	}
+	until := begun.Add(c.Now.Sub(begun).Truncate(every))
+	count := c.plan.Considered[spots[0]].Count
+	name := lesson{c.Pools[spots[0]].Pool, c.Pools[spots[len(spots)-1]].Pool, len(spots), count, until.UnixNano()}
+	l := k.lessons[name]
+	if l == nil {
+		l = &learned{}
+		l.all, l.each = market.LearnSpells(watched, count, until)
+		k.lessons[name] = l
+	}
+	return l
+}
+
+func (k *Strategies) solve(o outlook) *strategy {
+	if s := k.solved[o]; s != nil {
+		return s
+	}
+	if len(k.order) == keptStrategies {
+		delete(k.solved, k.order[0])
+		k.order = k.order[1:]
+	}
+	s := solve(o)
+	k.solved[o] = s
+	k.order = append(k.order, o)
+	return s
+}
+
+// upPhase is the phase of the present spell of the pool that can be had, as a bit.
+func (c *course) upPhase() uint8 { return c.spellPhase(c.spot) }
+
+// downPhase is that of the spell in which no spot pool can be had: it began when the last of them was gone.
+func (c *course) downPhase() uint8 {
+	youngest := uint8(1 << (market.SpellPhases - 1))
+	for _, i := range c.spots() {
+		youngest = min(youngest, c.spellPhase(i))
+	}
+	return youngest
+}
+
+func (c *course) spellPhase(candidate int) uint8 {
+	_, since, known := c.availability(candidate).Spell(c.Now, c.plan.Considered[candidate].Count)
+	if !known {
+		return 1
+	}
+	return 1 << market.SpellPhase(c.Now.Sub(since))
+}

@@ -1,0 +1,85 @@
+package bidding
+
+import "time"
+
+// UniformProgress is the policy of Can't Be Late (Wu et al., NSDI 24, section 5.2.2) for a job that must be done by a
+// deadline: expected progress grows evenly from the start to the deadline, ep(t) = t C(0)/R(0). While idle and behind
+// it, the job buys on demand, and stays there until it is ahead by two changeovers, cp(t) >= ep(t + 2d) (hysteresis).
+// Spot is taken whenever it can be had otherwise, even when behind, and kept until it is taken away. The safety net goes
+// first: an idle job whose time left is less than the work left and two changeovers buys on demand to the end. Of several
+// spot pools the cheapest is taken.
+type UniformProgress struct{}
+
+// Name gives "uniform-progress".
+func (UniformProgress) Name() string { return "uniform-progress" }
+
+// ByRestart says that no reliable tier stands behind it.
+func (UniformProgress) ByRestart() {}
+
+// Plan follows the paper's rules, in its order.
+func (UniformProgress) Plan(s State) Plan {
+	c := newCourse(s)
+	switch {
+	case c.work <= 0:
+		return c.stay("the work is done", 0)
+	case c.onSpot():
+		return c.stay("spot is kept until it is taken away", 0)
+	case c.onDemand():
+		return c.uniformOnDemand()
+	case !c.daring() && c.demand >= 0:
+		return c.goTo(c.demand, "safety net: two changeovers more, and the deadline would be missed")
+	case c.spot >= 0:
+		return c.goTo(c.spot, "spot can be had")
+	}
+	behind := c.ahead(0) // negative
+	switch {
+	case behind < 0 && c.demand >= 0:
+		return c.goTo(c.demand, "behind uniform progress")
+	case c.demand < 0:
+		return c.pause("no fleet can be had", 0)
+	}
+	// Idle, the job falls behind as fast as progress is expected; and the safety net waits.
+	return c.waitAhead(behind)
+}
+
+func (c *course) uniformOnDemand() Plan {
+	ahead := c.ahead(2 * c.change)
+	switch {
+	case !c.daring():
+		return c.stay("safety net: on demand to the end", 0)
+	case ahead < 0:
+		// On demand the job gains what it does beyond what is expected in the same time.
+		share := c.share()
+		if share >= 1 {
+			return c.stay("on demand until it is ahead of uniform progress", 0)
+		}
+		return c.stay("on demand until it is ahead of uniform progress by two changeovers",
+			c.starting+time.Duration(float64(-ahead)/(1-share)))
+	case c.starting > 0:
+		return c.stay("on demand, starting", c.starting)
+	case c.spot >= 0:
+		return c.goTo(c.spot, "ahead of uniform progress by two changeovers, and spot can be had")
+	}
+	return c.waitAhead(c.ahead(0))
+}
+
+// waitAhead waits for spot as long as a lead lasts, and the safety net allows.
+func (c *course) waitAhead(lead time.Duration) Plan {
+	return c.pause("ahead of uniform progress: waiting for spot", max(time.Second, min(c.lasts(lead), c.slack()-2*c.change-c.atRisk)))
+}
+
+// share is C(0)/R(0): the part of the time that has to be worked.
+func (c *course) share() float64 {
+	return float64(c.all) / float64(max(c.Job.Deadline.Sub(c.Job.Started), 1))
+}
+
+// ahead is the work by which the job is ahead of uniform progress, as expected some time from now.
+func (c *course) ahead(later time.Duration) time.Duration {
+	expected := float64(c.Now.Add(later).Sub(c.Job.Started)) * c.share()
+	return c.all - c.work - time.Duration(expected)
+}
+
+// lasts is how long a lead lasts without work.
+func (c *course) lasts(lead time.Duration) time.Duration {
+	return time.Duration(float64(lead) / c.share())
+}

@@ -1,0 +1,230 @@
+package sweep
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/sim"
+)
+
+// Deadlines is a comparison of policies on jobs with deadlines, on recordings of which machines could be had: every
+// policy with every slack and changeover on every recording, from many starts.
+type Deadlines struct {
+	Recordings  []Recording
+	Policies    []string
+	Work        time.Duration // of each job, on its fleet
+	Slacks      []float64     // the deadline, in multiples of the work
+	Changeovers []time.Duration
+	Rules       market.RuleBook
+	// Starts is how many starts of each recording are tried, spread over it; 0 = every tick.
+	Starts int
+	Seed   uint64
+}
+
+// Recording is one pool, watched for a while.
+type Recording struct {
+	Name  string
+	Pool  market.Pool
+	Type  market.InstanceType
+	Every time.Duration // between ticks
+	// Availability is that of a fleet of Machines.
+	Availability *market.Availability
+	Machines     int
+	Prices       *market.History // of one machine
+}
+
+// Cell is one policy with one slack and changeover on one recording, over all starts. Costs are in hours of the fleet on
+// demand: the work itself costs as many as it takes.
+type Cell struct {
+	Recording  string  `json:"recording"`
+	Slack      float64 `json:"slack"`      // the deadline, in multiples of the work
+	Changeover float64 `json:"changeover"` // hours
+	Policy     string  `json:"policy"`
+	Rules      string  `json:"rules"`
+	Work       float64 `json:"work"` // hours
+	Starts     int     `json:"starts"`
+	Missed     int     `json:"missed"` // deadlines
+	CostMean   float64 `json:"cost_mean"`
+	CostSD     float64 `json:"cost_sd"`
+	CostP95    float64 `json:"cost_p95"`
+	Machines   float64 `json:"machines_mean"` // bought, per machine of the fleet
+	Evictions  float64 `json:"evictions_mean"`
+}
+
+// deadlineTask is some consecutive starts of a cell.
+type deadlineTask struct {
+	cfg    sim.Config
+	hour   float64 // what an hour of the fleet costs on demand
+	cell   int
+	starts []time.Time
+	first  int // index among the cell's starts
+}
+
+// deadlineBlock is how many starts one worker takes at a time: as long as a day, they rest on much the same strategies.
+const deadlineBlock = 1024
+
+// Run gives the cells in the order of recordings, changeovers, slacks and policies, whatever the number of cores. A
+// recording that is too short for a deadline has no cell of it. Progress is called from several goroutines.
+func (d Deadlines) Run(ctx context.Context, progress func(done, total int)) ([]Cell, error) {
+	cells, tasks, err := d.tasks()
+	if err != nil {
+		return nil, err
+	}
+	total := 0
+	costs := make([][]float64, len(cells))
+	for i := range cells {
+		costs[i] = make([]float64, cells[i].Starts)
+		total += cells[i].Starts
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var next, finished atomic.Int64
+	var mu sync.Mutex // of cells
+	var workers sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(tasks)) {
+		workers.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(tasks)) && ctx.Err() == nil; i = next.Add(1) - 1 {
+				part, err := tasks[i].run(ctx, costs[tasks[i].cell][tasks[i].first:], func() { progress(int(finished.Add(1)), total) })
+				if err != nil {
+					stop(err)
+					return
+				}
+				mu.Lock()
+				cells[tasks[i].cell].add(part)
+				mu.Unlock()
+			}
+		})
+	}
+	workers.Wait()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	for i := range cells {
+		c := &cells[i]
+		c.CostMean, c.CostSD, _, _, c.CostP95 = distribution(costs[i])
+		c.Machines /= float64(c.Starts)
+		c.Evictions /= float64(c.Starts)
+	}
+	return cells, nil
+}
+
+func (c *Cell) add(part Cell) {
+	c.Missed += part.Missed
+	c.Machines += part.Machines
+	c.Evictions += part.Evictions
+}
+
+// run simulates a task's starts, fills in their costs and gives the sums of the rest.
+func (t *deadlineTask) run(ctx context.Context, costs []float64, done func()) (part Cell, err error) {
+	if _, ok := t.cfg.Policy.(bidding.Deadline); ok {
+		t.cfg.Policy = bidding.Deadline{Known: bidding.NewStrategies()}
+	}
+	slack := t.cfg.Deadline.Sub(t.cfg.Start)
+	for i, start := range t.starts {
+		if ctx.Err() != nil {
+			return part, nil
+		}
+		cfg := t.cfg
+		cfg.Start, cfg.Deadline = start, start.Add(slack)
+		r, err := sim.Run(cfg)
+		if err != nil {
+			return part, err
+		}
+		if !r.Finished() || r.Runtime > slack {
+			part.Missed++
+		}
+		part.Machines += float64(r.Machines) / float64(cfg.Want.Machines)
+		part.Evictions += float64(r.Evictions) / float64(cfg.Want.Machines)
+		costs[i] = dollars(r.Cost) / t.hour
+		done()
+	}
+	return part, nil
+}
+
+func (d Deadlines) tasks() (cells []Cell, tasks []deadlineTask, err error) {
+	for i := range d.Recordings {
+		r := &d.Recordings[i]
+		if r.Machines < 1 {
+			return nil, nil, fmt.Errorf("%s: no machine could ever be had", r.Name)
+		}
+		for _, change := range d.Changeovers {
+			for _, slack := range d.Slacks {
+				starts := d.starts(r, slack)
+				if len(starts) == 0 {
+					continue
+				}
+				for _, name := range d.Policies {
+					policy, err := bidding.ByName(name)
+					if err != nil {
+						return nil, nil, err
+					}
+					cfg := d.config(r, policy, slack, change)
+					for n, chunk := range slices.Collect(slices.Chunk(starts, deadlineBlock)) {
+						tasks = append(tasks, deadlineTask{cfg: cfg, cell: len(cells), starts: chunk, first: n * deadlineBlock,
+							hour: dollars(r.Type.OnDemand) * float64(r.Machines)})
+					}
+					cells = append(cells, Cell{Recording: r.Name, Slack: slack, Changeover: change.Hours(), Policy: name,
+						Rules: d.Rules.Name(), Work: d.Work.Hours(), Starts: len(starts)})
+				}
+			}
+		}
+	}
+	if len(cells) == 0 {
+		return nil, nil, fmt.Errorf("no recording is as long as a deadline of %s", d.Work)
+	}
+	return cells, tasks, nil
+}
+
+// starts gives the ticks at which a job may start so that its deadline lies within the recording.
+func (d Deadlines) starts(r *Recording, slack float64) (out []time.Time) {
+	first, ok := r.Availability.First()
+	if !ok {
+		return nil
+	}
+	room := r.Availability.End().Sub(first.At) - time.Duration(slack*float64(d.Work))
+	ticks := int(room/r.Every) + 1
+	if room < 0 {
+		return nil
+	}
+	if d.Starts == 0 || d.Starts >= ticks {
+		for i := range ticks {
+			out = append(out, first.At.Add(time.Duration(i)*r.Every))
+		}
+		return out
+	}
+	random := rand.New(rand.NewPCG(d.Seed, 3))
+	for i := range d.Starts {
+		from, to := i*ticks/d.Starts, (i+1)*ticks/d.Starts
+		out = append(out, first.At.Add(time.Duration(from+random.IntN(to-from))*r.Every))
+	}
+	return out
+}
+
+// config is the simulation of one cell. A clock is a second: work counts as far as it has come.
+func (d Deadlines) config(r *Recording, policy bidding.Policy, slack float64, change time.Duration) sim.Config {
+	demand := r.Pool
+	demand.Class = market.OnDemand
+	pools := []bidding.Candidate{
+		{Pool: demand, Type: r.Type, History: market.Constant(r.Type.OnDemand)},
+		{Pool: r.Pool, Type: r.Type, History: r.Prices, Availability: r.Availability},
+	}
+	slices.SortFunc(pools, func(a, b bidding.Candidate) int { return a.Pool.Compare(b.Pool) })
+	first, _ := r.Availability.First()
+	deadline := time.Duration(slack * float64(d.Work))
+	return sim.Config{
+		Name: r.Name, Seed: d.Seed, Start: first.At, Policy: policy, Rules: d.Rules, Continuous: true,
+		Job: sim.Job{Clocks: ps.Clock(max(d.Work/time.Second, 1)), Splits: 1, Partitions: 1,
+			Work: d.Work.Seconds() * float64(r.Machines) * r.Type.WorkRate()},
+		Want: bidding.Want{Machines: r.Machines}, Pools: pools, FLOPSPerVCPU: 1, Timing: sim.ByChangeover(change),
+		Deadline: first.At.Add(deadline), Horizon: 2*deadline + 24*time.Hour,
+	}
+}

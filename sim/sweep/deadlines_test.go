@@ -1,0 +1,98 @@
+package sweep
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tierml/tierml/market"
+)
+
+// invented is a recording of ten days: spells of lengths that differ by a factor of a thousand, as real ones do.
+func invented(t *testing.T, seed uint64, machines int) Recording {
+	t.Helper()
+	random := rand.New(rand.NewPCG(seed, 1))
+	begin, end := time.Date(2023, 2, 15, 0, 0, 0, 0, time.UTC), time.Date(2023, 2, 25, 0, 0, 0, 0, time.UTC)
+	var points []market.AvailabilityPoint
+	for at, up := begin, 0; at.Before(end); up = machines - up {
+		points = append(points, market.AvailabilityPoint{At: at, Count: up})
+		spell := 5 * time.Minute
+		for random.IntN(4) > 0 && spell < 24*time.Hour {
+			spell *= 2
+		}
+		at = at.Add(spell)
+	}
+	a, err := market.NewAvailability(points, end)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Recording{
+		Name:  "invented",
+		Pool:  market.Pool{Provider: "ec2", Region: "us-west-2", Zone: "us-west-2a", Type: "m", Class: market.Spot},
+		Type:  market.InstanceType{Name: "m", VCPU: 8, OnDemand: market.Dollar},
+		Every: 5 * time.Minute, Availability: a, Machines: machines,
+		Prices: market.NewHistory([]market.PricePoint{{At: begin, Price: 3 * market.Dollar / 10}}),
+	}
+}
+
+// TestDeadlines: on four invented markets no deadline is missed, and the policy deadline costs less than Uniform Progress.
+func TestDeadlines(t *testing.T) {
+	for _, book := range []string{"gce-spot", "ec2-now"} {
+		rules, err := market.Rules(book)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := Deadlines{Policies: []string{"uniform-progress", "deadline"}, Work: 10 * time.Hour, Slacks: []float64{1.1, 1.5},
+			Changeovers: []time.Duration{6 * time.Minute, 12 * time.Minute}, Rules: rules, Starts: 10, Seed: 1}
+		for seed := range uint64(4) {
+			d.Recordings = append(d.Recordings, invented(t, seed, 1+3*int(seed%2)))
+		}
+		cells, err := d.Run(t.Context(), func(int, int) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(cells) != 4*2*2*2 {
+			t.Fatalf("%d cells", len(cells))
+		}
+		var uniform, ours float64
+		for _, c := range cells {
+			if c.Missed > 0 || c.Starts != 10 || c.CostMean <= 0.3*10-3 || c.CostMean > 10*c.Slack {
+				t.Errorf("%+v", c)
+			}
+			if c.Policy == "deadline" {
+				ours += c.CostMean
+			} else {
+				uniform += c.CostMean
+			}
+		}
+		if ours >= uniform {
+			t.Errorf("by %s it costs %g, Uniform Progress %g", book, ours/16, uniform/16)
+		}
+		again, err := d.Run(t.Context(), func(int, int) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(cells, again); diff != "" {
+			t.Errorf("the same again: %s", diff)
+		}
+	}
+}
+
+func TestDeadlinesRefuses(t *testing.T) {
+	rules, err := market.Rules("gce-spot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := Deadlines{Recordings: []Recording{invented(t, 1, 1)}, Policies: []string{"deadline"}, Work: 240 * time.Hour,
+		Slacks: []float64{1.5}, Changeovers: []time.Duration{time.Minute}, Rules: rules}
+	if _, err := d.Run(t.Context(), func(int, int) {}); err == nil || !strings.Contains(err.Error(), "as long as a deadline") {
+		t.Errorf("too short a recording: %v", err)
+	}
+	d.Work, d.Recordings[0].Machines = time.Hour, 0
+	if _, err := d.Run(t.Context(), func(int, int) {}); err == nil || !strings.Contains(err.Error(), "no machine") {
+		t.Errorf("no machines: %v", err)
+	}
+}
