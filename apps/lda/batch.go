@@ -3,6 +3,8 @@ package lda
 import (
 	"math"
 	"slices"
+
+	"github.com/tierml/tierml/apps"
 )
 
 // batch is some documents of a split, as the sampler visits them: token by token in order of words, and of documents
@@ -53,54 +55,102 @@ func newBatch(all []text, members []int) batch {
 	return b
 }
 
-// documentsOf counts the topics of the documents from the tokens' topics. Slots with topic 0 have none yet.
-func (b *batch) documentsOf(slots []int32, topics int, alpha float64) []document {
-	documents := make([]document, len(b.lengths))
+// newDocuments makes documents without tokens that have room for so many.
+func newDocuments(lengths []int32, topics int, alpha float64) []document {
+	documents := make([]document, len(lengths))
 	room := 0
-	for _, n := range b.lengths {
+	for _, n := range lengths {
 		room += min(int(n), topics)
 	}
 	memory := make([]topicCount, room)
 	places := make([]uint16, len(documents)*topics)
-	for d, n := range b.lengths {
+	for d, n := range lengths {
+		most := min(int(n), topics)
 		documents[d] = document{
-			counts: memory[:0:min(int(n), topics)],
+			counts: memory[:0:most],
 			places: places[d*topics : (d+1)*topics],
 			norm:   1 / (float64(n) - 1 + float64(float64(topics)*alpha)),
 		}
-		memory = memory[min(int(n), topics):]
-	}
-	for t, d := range b.documents {
-		if slots[t] > 0 {
-			documents[d].add(slots[t] - 1)
-		}
+		memory = memory[most:]
 	}
 	return documents
 }
 
-// sweep draws a new topic for every token. Slots hold each token's topic plus 1, or 0 before the token's first draw;
-// rowOf gives the counts of the word at a place in b.words. It gives the sum of -log p(token | all others).
-func (b *batch) sweep(s *sampler, slots []int32, rowOf func(place int) []int32) (loss float64) {
-	documents := b.documentsOf(slots, len(s.totals), s.alpha)
-	// Logarithms are slow: one for a product of several probabilities, which stays far above the least float64.
-	product, factors := 1.0, 0
+// documentsOf counts the topics of the documents from the tokens' topics.
+func (b *batch) documentsOf(slots []int32, topics int, alpha float64) []document {
+	documents := newDocuments(b.lengths, topics, alpha)
+	for t, d := range b.documents {
+		documents[d].add(slots[t] - 1)
+	}
+	return documents
+}
+
+// assign draws a first topic, all alike, for every token that has none.
+func (b *batch) assign(stream *apps.Stream, totals, slots []int32, rowOf func(place int) []int32) {
+	for place, w := range b.words {
+		var row []int32
+		for t := w.from; t < w.to; t++ {
+			if slots[t] > 0 {
+				continue
+			}
+			if row == nil {
+				row = rowOf(place)
+			}
+			k := stream.Below(len(totals))
+			row[k]++
+			totals[k]++
+			slots[t] = int32(k) + 1
+		}
+	}
+}
+
+// sweep draws a new topic for every token. Slots hold each token's topic plus 1; rowOf gives the counts of the word at
+// a place in b.words. It gives the sum of -log p(token | all others).
+func (b *batch) sweep(s *sampler, documents []document, slots []int32, rowOf func(place int) []int32) (loss float64) {
+	var l losses
 	for place, w := range b.words {
 		s.open(rowOf(place))
-		for t := w.from; t < w.to; t++ {
-			d := &documents[b.documents[t]]
-			if old := slots[t] - 1; old >= 0 {
-				d.remove(old)
-				s.change(old, -1)
-			}
-			topic, probability := s.draw(d)
-			slots[t] = topic + 1
-			if product *= probability; factors == 15 {
-				loss -= math.Log(product)
-				product, factors = 1, -1
-			}
-			factors++
-		}
+		s.redraw(b.documents[w.from:w.to], documents, slots[w.from:w.to], &l)
 		s.close()
 	}
-	return loss - math.Log(product)
+	return l.sum()
+}
+
+// redraw draws new topics for tokens of the present word, given the document and the slot of each.
+func (s *sampler) redraw(tokens []uint32, documents []document, slots []int32, l *losses) {
+	for t, at := range tokens {
+		d := &documents[at]
+		old := slots[t] - 1
+		d.remove(old)
+		s.change(old, -1)
+		topic, probability := s.draw(d)
+		slots[t] = topic + 1
+		l.add(probability)
+	}
+}
+
+// losses sums -log p. Logarithms are slow, so it takes one for the product of 16 probabilities, which stays far above
+// the least float64.
+type losses struct {
+	product float64 // 0: of nothing yet
+	factors int
+	total   float64
+}
+
+func (l *losses) add(probability float64) {
+	if l.factors == 0 {
+		l.product = 1
+	}
+	l.product *= probability
+	if l.factors++; l.factors == 16 {
+		l.total -= math.Log(l.product)
+		l.factors = 0
+	}
+}
+
+func (l *losses) sum() float64 {
+	if l.factors == 0 {
+		return l.total
+	}
+	return l.total - math.Log(l.product)
 }

@@ -42,6 +42,7 @@ type sampler struct {
 	blocks    []float64 // the same, by block
 
 	row      []int32 // n_kw of the present word
+	scratch  []int32 // zeros, for words that are lists
 	wordPart float64 // sum of n_kw * inverse
 	active   []int32 // topics that the word has, or had since it was opened
 	listed   []bool  // by topic: in active
@@ -54,14 +55,20 @@ func newSampler(alpha, beta float64, words int, totals []int32, stream apps.Stre
 	topics := len(totals)
 	s := &sampler{
 		alpha: alpha, beta: beta, betaSum: float64(words) * beta, beta32: float32(beta),
-		totals:  totals,
 		inverse: make([]float32, topics),
 		weights: make([]float32, topics),
 		blocks:  make([]float64, (topics+smoothingBlock-1)/smoothingBlock),
 		active:  make([]int32, 0, topics),
 		listed:  make([]bool, topics),
-		stream:  stream,
 	}
+	s.begin(totals, stream)
+	return s
+}
+
+// begin takes the totals anew. No word is open.
+func (s *sampler) begin(totals []int32, stream apps.Stream) {
+	s.totals, s.stream, s.smoothing = totals, stream, 0
+	clear(s.blocks)
 	for k := range totals {
 		inverse := s.inverseOf(totals[k])
 		s.inverse[k] = inverse
@@ -69,7 +76,6 @@ func newSampler(alpha, beta float64, words int, totals []int32, stream apps.Stre
 		s.blocks[k/smoothingBlock] += float64(inverse)
 		s.smoothing += float64(inverse)
 	}
-	return s
 }
 
 // inverseOf is 1 / (n_k + V*beta). A total that was read while others changed it may be behind.
@@ -79,17 +85,21 @@ func (s *sampler) inverseOf(total int32) float32 {
 
 // open takes a word's row, which is changed as topics change.
 func (s *sampler) open(row []int32) {
-	s.row = row
-	s.wordPart = 0
+	s.row, s.wordPart = row, 0
 	for k, n := range row {
 		if n > 0 {
-			s.listed[k] = true
-			s.active = append(s.active, int32(k))
-			part := float32(n) * s.inverse[k]
-			s.weights[k] = part + float32(s.beta32*s.inverse[k])
-			s.wordPart += float64(part)
+			s.activate(int32(k), n)
 		}
 	}
+}
+
+// activate makes a topic that the word has one of those that are looked at.
+func (s *sampler) activate(k, n int32) {
+	s.listed[k] = true
+	s.active = append(s.active, k)
+	part := float32(n) * s.inverse[k]
+	s.weights[k] = part + float32(s.beta32*s.inverse[k])
+	s.wordPart += float64(part)
 }
 
 // close forgets the word.
@@ -99,6 +109,35 @@ func (s *sampler) close() {
 		s.weights[k] = s.beta32 * s.inverse[k]
 	}
 	s.active = s.active[:0]
+}
+
+// wordCount says how often a word has a topic.
+type wordCount struct{ topic, count int32 }
+
+// openList is open for a word whose counts are a list of those that are not zero.
+func (s *sampler) openList(list []wordCount) {
+	if s.scratch == nil {
+		s.scratch = make([]int32, len(s.totals))
+	}
+	s.row, s.wordPart = s.scratch, 0
+	for _, n := range list {
+		s.row[n.topic] = n.count
+		s.activate(n.topic, n.count)
+	}
+}
+
+// closeList is close, and gives the word's list in the memory of the one before. It has room, as a word has no more
+// topics than tokens.
+func (s *sampler) closeList(list []wordCount) []wordCount {
+	list = list[:0]
+	for _, k := range s.active {
+		if n := s.row[k]; n > 0 {
+			list = append(list, wordCount{k, n})
+			s.row[k] = 0
+		}
+	}
+	s.close()
+	return list
 }
 
 // change adds n, 1 or -1, to the counts of the present word and topic k.

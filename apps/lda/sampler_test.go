@@ -154,8 +154,11 @@ func TestStationaryDistribution(t *testing.T) {
 	rows, totals, slots := make([]int32, words*topics), make([]int32, topics), make([]int32, tokens)
 	got := make([]float64, len(want))
 	for i := range sweeps {
-		s := newSampler(alpha, beta, words, totals, apps.NewStream(3, 0, ps.Clock(i)))
-		b.sweep(s, slots, func(place int) []int32 { return rows[place*topics : (place+1)*topics] })
+		stream := apps.NewStream(3, 0, ps.Clock(i))
+		rowOf := func(place int) []int32 { return rows[place*topics : (place+1)*topics] }
+		b.assign(&stream, totals, slots, rowOf)
+		s := newSampler(alpha, beta, words, totals, stream)
+		b.sweep(s, b.documentsOf(slots, topics, alpha), slots, rowOf)
 		z := 0
 		for t, slot := range slots {
 			z |= int(slot-1) << t

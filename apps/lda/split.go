@@ -31,12 +31,8 @@ type split struct {
 
 func newSplit(p *Program, data *splitData, seed uint64) (*split, error) {
 	s := &split{program: p, id: data.id, seed: seed, test: data.test}
-	documents := make([]int, len(data.train))
-	for d := range documents {
-		documents[d] = d
-	}
 	tokens := 0
-	for _, members := range deal(documents, p.batches, func(d int) int64 { return data.train[d].tokens() }) {
+	for _, members := range dealTexts(data.train, p.batches) {
 		s.first = append(s.first, tokens)
 		s.batches = append(s.batches, newBatch(data.train, members))
 		tokens += len(s.batches[len(s.batches)-1].documents)
@@ -116,8 +112,12 @@ func (s *split) Run(c ps.Clock, rows apps.Rows, evaluate bool) (apps.Stats, erro
 			return stats, fmt.Errorf("split %d: a token has topic %d of %d: its state is damaged", s.id, slot-1, p.topics)
 		}
 	}
-	sampler := newSampler(p.alpha, p.beta, p.corpus.Words, apps.Counts(rows, totalsKey), apps.NewStream(s.seed, s.id, c))
-	stats.Loss = b.sweep(sampler, slots, func(place int) []int32 { return apps.Counts(rows, wordKey(b.words[place].word)) })
+	totals := apps.Counts(rows, totalsKey)
+	stream := apps.NewStream(s.seed, s.id, c)
+	rowOf := func(place int) []int32 { return apps.Counts(rows, wordKey(b.words[place].word)) }
+	b.assign(&stream, totals, slots, rowOf)
+	sampler := newSampler(p.alpha, p.beta, p.corpus.Words, totals, stream)
+	stats.Loss = b.sweep(sampler, b.documentsOf(slots, p.topics, p.alpha), slots, rowOf)
 	s.eachSlotRow(i, rows, func(row, mine []int32) { copy(row, mine) }, slots)
 	stats.Examples = int64(len(slots))
 	stats.Work = float64(len(slots)) * p.workPerToken()
