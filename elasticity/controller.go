@@ -11,6 +11,7 @@ import (
 
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/stopping"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/ps"
@@ -57,8 +58,10 @@ type Job struct {
 	Clocks      ps.Clock
 	Work        float64 // of all clocks, in vCPU hours at the declared rates, for the policy; 0 = unknown
 	EvalEvery   ps.Clock
-	Heartbeat   time.Duration // wall clock
-	OrphanAfter time.Duration // wall clock
+	Stop        stopping.Rules // end before all clocks are done
+	Figure      string         // what people call the figure that Metric gives
+	Heartbeat   time.Duration  // wall clock
+	OrphanAfter time.Duration  // wall clock
 	// Metric turns a mean loss per example into the figure that people read (RMSE: the square root); nil leaves
 	// it as it is.
 	Metric func(mean float64) float64
@@ -137,6 +140,8 @@ type Controller struct {
 
 	progress progress
 	stopWhy  string // an orderly end is wanted
+	watch    stopping.Watch
+	enough   string // why the model is good enough before all clocks are done
 	ending   bool   // machines are being terminated for good
 	outcome  string
 	failWhy  string
@@ -266,6 +271,9 @@ func (c *Controller) take(e Event) (stirs bool) {
 }
 
 func (c *Controller) checkDuration() {
+	if c.enough == "" && c.cfg.Job.Stop.Time > 0 {
+		c.enough = c.cfg.Job.Stop.Elapsed(c.now.Sub(c.started))
+	}
 	if c.cfg.MaxDuration > 0 && c.stopWhy == "" && c.now.Sub(c.started) >= c.cfg.MaxDuration {
 		c.stopWhy = "max_duration " + c.cfg.MaxDuration.String() + " is over"
 	}

@@ -60,7 +60,7 @@ func (c *Controller) flushes(p ps.Partition) bool {
 }
 
 func (c *Controller) done() bool {
-	return c.progress.done >= c.cfg.Job.Clocks && c.cfg.Job.Clocks > 0
+	return c.enough != "" || c.progress.done >= c.cfg.Job.Clocks && c.cfg.Job.Clocks > 0
 }
 
 func (c *Controller) wantsHalt() bool {
@@ -103,6 +103,9 @@ func (c *Controller) advanceHalt() {
 	switch {
 	case c.done():
 		h.why = "all clocks are done"
+		if c.enough != "" {
+			h.why = c.enough
+		}
 	case c.stopWhy != "":
 		h.why = c.stopWhy
 	default:

@@ -149,7 +149,24 @@ func (c *Controller) clockDone(clock ps.Clock) {
 		entry.Transient, entry.Reliable = count(c.tierMembers())
 		return entry
 	})
+	c.judge(clock)
 	p.next()
+}
+
+// judge applies the stopping rules to what a clock measured.
+func (c *Controller) judge(clock ps.Clock) {
+	rules := c.cfg.Job.Stop
+	if !rules.Any() || c.enough != "" || clock <= c.progress.furthest || clock%max(c.cfg.Job.EvalEvery, 1) != 0 {
+		return
+	}
+	sum := c.progress.of(clock).sum()
+	figure := c.loss(sum.TestLoss, sum.TestCount)
+	if figure == nil {
+		figure = c.loss(sum.Loss, sum.Examples)
+	}
+	if figure != nil {
+		c.enough = c.watch.Measured(rules, int64(clock), c.cfg.Job.Figure, *figure)
+	}
 }
 
 // loss gives the job's metric of a sum over examples; nil when nothing was measured.
@@ -210,6 +227,9 @@ func (c *Controller) advanceEnd() {
 	why := c.failWhy
 	if why == "" {
 		why = c.stopWhy
+	}
+	if why == "" {
+		why = c.enough
 	}
 	c.record(func() journal.Entry {
 		return journal.Entry{Kind: journal.Done, Outcome: c.outcome, Clock: int64(c.progress.done), Why: why}

@@ -91,6 +91,9 @@ func (c *Controller) nextDue() time.Time {
 	if !c.readySince.IsZero() {
 		by(c.readySince.Add(c.cfg.JoinWait))
 	}
+	if limit := c.cfg.Job.Stop.Time; limit > 0 {
+		by(c.started.Add(limit))
+	}
 	if c.cfg.MaxDuration > 0 {
 		by(c.started.Add(c.cfg.MaxDuration))
 	}

@@ -138,7 +138,7 @@ func prepare(job *config.Job, create apps.Create) (apps.Program, apps.Dataset, e
 	beside := func(name string) (io.ReadCloser, error) {
 		return os.Open(filepath.Join(filepath.Dir(job.Train.Data), filepath.Base(name)))
 	}
-	data, err := kind.Prepare(apps.Input{Name: job.Train.Data, Data: file, Beside: beside},
+	data, err := kind.Prepare(apps.Input{Name: job.Train.Data, Data: file, Beside: beside, MaxBadLines: job.Train.MaxBadLines},
 		apps.Cut{Splits: job.Train.Splits, Holdout: job.Train.Holdout, Seed: job.Seed}, create)
 	if err != nil {
 		return nil, apps.Dataset{}, job.Fault("train.data", err.Error(), "name a file in a form that the application "+kind.Name()+" reads")

@@ -19,6 +19,7 @@ import (
 	"github.com/tierml/tierml/apps/vector/fast"
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/stopping"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers/node/splitdir"
 )
@@ -33,7 +34,7 @@ in runs/NAME-N, or in a file of your choice. Applications that can work on the p
 many times as fast as a parameter server's arithmetic. With --deterministic the model is the one that a run on machines
 gives in deterministic mode, bit for bit, for any number of threads.
 
-It stops after train.clocks clocks, or earlier by one of the stopping rules. Figures are measured every
+It stops after train.clocks clocks, or earlier by one of the stopping rules, those of train.stop or those below. Figures are measured every
 train.evaluate_every clocks, before the clock's updates. Ctrl-C saves the model as it is.`,
 		Example: `  tierml train job.yaml
   tierml train job.yaml -o model.safetensors --until-loss 0.92 --max-time 10m`,
@@ -56,7 +57,7 @@ train.evaluate_every clocks, before the clock's updates. Ctrl-C saves the model 
 	flags.IntVar(&o.threads, "threads", runtime.GOMAXPROCS(0), "number of `threads`")
 	flags.BoolVar(&o.deterministic, "deterministic", false, "do the arithmetic of a run on machines: the same model, bit for bit, but slower")
 	flags.Float64Var(&o.untilLoss, "until-loss", math.Inf(-1), "stop when the test `figure` is at or below this (the train figure, if nothing is held out)")
-	flags.Float64Var(&o.untilChange, "until-change", 0, "stop when the train figure changes by less than this `share` between two measurements")
+	flags.Float64Var(&o.untilChange, "until-change", 0, "stop when the figure improves by less than this `share` from one measurement to the next")
 	flags.DurationVar(&o.maxTime, "max-time", 0, "stop after this `time` of training")
 	flags.Lookup("until-loss").DefValue = ""
 	return cmd
@@ -85,6 +86,21 @@ func (o trainOptions) check() error {
 	return nil
 }
 
+// rules are the job's, but for what the command line says.
+func (o trainOptions) rules(job *config.Job) stopping.Rules {
+	r := job.Train.Stop.Rules()
+	if !math.IsInf(o.untilLoss, -1) {
+		r.Loss = &o.untilLoss
+	}
+	if o.untilChange > 0 {
+		r.MinImprovement, r.Patience = o.untilChange, 0
+	}
+	if o.maxTime > 0 {
+		r.Time = o.maxTime
+	}
+	return r
+}
+
 // train trains a job and saves the model.
 func train(ctx context.Context, o trainOptions, job *config.Job, out, progress io.Writer) (err error) {
 	place, err := newTrainPlace(o, job)
@@ -106,7 +122,7 @@ func train(ctx context.Context, o trainOptions, job *config.Job, out, progress i
 	if job.Train.Staleness > 0 {
 		fmt.Fprintf(progress, "Staleness %d has no use in one process: every clock sees the one before\n", job.Train.Staleness)
 	}
-	loop := trainLoop{options: o, job: job, program: program, trainer: trainer, out: progress}
+	loop := trainLoop{rules: o.rules(job), job: job, program: program, trainer: trainer, out: progress}
 	why, err := loop.run(ctx)
 	if err != nil {
 		return err
@@ -144,13 +160,13 @@ func (o trainOptions) trainer(program apps.Program, splits int, seed uint64, ope
 
 // trainLoop runs clocks until it is time to stop.
 type trainLoop struct {
-	options  trainOptions
+	rules    stopping.Rules
+	watch    stopping.Watch
 	job      *config.Job
 	program  apps.Program
 	trainer  trainer
 	out      io.Writer
-	examples int64   // since the last line
-	last     float64 // train figure of the last measurement
+	examples int64 // since the last line
 }
 
 // run gives the reason why it stopped.
@@ -161,8 +177,8 @@ func (l *trainLoop) run(ctx context.Context) (why string, err error) {
 		if ctx.Err() != nil {
 			return "interrupted", nil
 		}
-		if limit := l.options.maxTime; limit > 0 && time.Since(start) >= limit {
-			return fmt.Sprintf("--max-time %v is over", limit), nil
+		if why := l.rules.Elapsed(time.Since(start)); why != "" {
+			return why, nil
 		}
 		evaluate := clock%l.job.Train.EvaluateEvery == 0 || clock == 1
 		stats, err := l.trainer.Step(evaluate)
@@ -186,31 +202,23 @@ func (l *trainLoop) run(ctx context.Context) (why string, err error) {
 func (l *trainLoop) measured(clock int, stats apps.Stats, elapsed, lap time.Duration) (why string) {
 	name := l.program.ScoreName()
 	line := fmt.Sprintf("%8.1fs  clock %*d of %d", elapsed.Seconds(), len(strconv.Itoa(l.job.Train.Clocks)), clock, l.job.Train.Clocks)
-	watched, have := 0.0, false
-	change := math.Inf(1)
+	watched := math.NaN()
 	if stats.Examples > 0 {
-		watched, have = l.program.Score(stats.Loss, stats.Examples), true
+		watched = l.program.Score(stats.Loss, stats.Examples)
 		line += fmt.Sprintf("  train %s %-8.5g", name, watched)
-		if clock > 1 {
-			change = math.Abs(watched-l.last) / max(math.Abs(l.last), math.SmallestNonzeroFloat64)
-		}
-		l.last = watched
 	}
 	if stats.TestCount > 0 {
-		watched, have = l.program.Score(stats.TestLoss, stats.TestCount), true
+		watched = l.program.Score(stats.TestLoss, stats.TestCount)
 		line += fmt.Sprintf("  test %s %-8.5g", name, watched)
 	}
 	if lap > 0 {
 		line += fmt.Sprintf("  %.3g examples/s", float64(l.examples)/lap.Seconds())
 	}
 	fmt.Fprintln(l.out, line)
-	switch {
-	case have && watched <= l.options.untilLoss:
-		return fmt.Sprintf("%s %.5g is at or below --until-loss %v", name, watched, l.options.untilLoss)
-	case change < l.options.untilChange:
-		return fmt.Sprintf("train %s changed by less than --until-change %v", name, l.options.untilChange)
+	if clock%l.job.Train.EvaluateEvery != 0 { // the first clock is measured for people, not for the rules
+		return ""
 	}
-	return ""
+	return l.watch.Measured(l.rules, int64(clock), name, watched)
 }
 
 // saveTrained writes the model and prints how good it is. With --deterministic the file is the same, byte for byte, as

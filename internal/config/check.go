@@ -212,6 +212,7 @@ func (c *checker) train() {
 	if t.Holdout >= 1 {
 		c.fault("train.holdout", fmt.Sprintf("%v leaves nothing to train on", t.Holdout), "write a share from 0 to below 1, such as 0.2")
 	}
+	c.stop(t.Stop)
 	if t.Staleness == 0 {
 		return
 	}
@@ -219,6 +220,15 @@ func (c *checker) train() {
 	if t.Deterministic {
 		c.fault("train.deterministic", "needs staleness 0: with stale reads the result depends on who is faster",
 			"write deterministic: false or staleness: 0")
+	}
+}
+
+func (c *checker) stop(s Stop) {
+	if s.MinImprovement >= 1 {
+		c.fault("train.stop.min_improvement", fmt.Sprintf("%v cannot be reached", s.MinImprovement), "write a share from 0 to below 1, such as 0.001")
+	}
+	if s.Patience > 0 && s.MinImprovement == 0 {
+		c.fault("train.stop.patience", "has no use without min_improvement", "add min_improvement: 0.001, or remove the line")
 	}
 }
 

@@ -9,6 +9,7 @@ package config
 import (
 	"time"
 
+	"github.com/tierml/tierml/internal/stopping"
 	"github.com/tierml/tierml/market"
 )
 
@@ -135,9 +136,37 @@ type Train struct {
 	Deterministic bool `yaml:"deterministic" job:"zero"`
 	// EvaluateEvery is the number of clocks between two measurements of the test loss. Default 10.
 	EvaluateEvery int `yaml:"evaluate_every"`
+	// Stop ends training before all clocks are done. Default nothing: it does not.
+	Stop Stop `yaml:"stop"`
+	// MaxBadLines is how many bad lines of the data to leave out. Default 0: the first one is an error, since a file
+	// that is not what it is said to be should not train a model quietly.
+	MaxBadLines int `yaml:"max_bad_lines"`
 	// Params are the application's own settings: numbers (int64 or float64), texts or bools as written. The
 	// application checks them. Default none.
 	Params map[string]any `yaml:"params"`
+}
+
+// Stop says when a model is good enough. The figure is the test figure, or the train figure when nothing is held out, as
+// it is measured every Train.EvaluateEvery clocks; lower is better.
+type Stop struct {
+	// Loss ends training when the figure is at or below it. Default 0: it does not.
+	Loss float64 `yaml:"loss"`
+	// MinImprovement ends training when the figure has not become smaller by this share for more than Patience clocks.
+	// Default 0: it does not.
+	MinImprovement float64 `yaml:"min_improvement"`
+	// Patience is a number of clocks. Default 0: every measurement must be an improvement.
+	Patience int `yaml:"patience"`
+	// Time ends training after so long (market time, where there is a market). Default 0: it does not.
+	Time time.Duration `yaml:"time"`
+}
+
+// Rules are the same as they are decided by.
+func (s Stop) Rules() stopping.Rules {
+	r := stopping.Rules{MinImprovement: s.MinImprovement, Patience: int64(s.Patience), Time: s.Time}
+	if s.Loss > 0 {
+		r.Loss = &s.Loss
+	}
+	return r
 }
 
 // Stages are the ratios of transient to reliable machines at which training changes stage.

@@ -19,7 +19,7 @@ var examples = map[string]string{
 	"type": "type: c3.xlarge", "cpus": "cpus: 4+", "memory": "memory: 8GB+", "arch": "arch: x86_64",
 	"max_price": "max_price: 0.30", "resources.zones": "zones: [us-west-1a]", "zone": "zone: us-west-1a",
 	"train": "train:, and below it app:, data: and clocks:", "train.app": "app: mf", "train.data": "data: data/jester5k.csv.gz", "train.holdout": "holdout: 0.2",
-	"train.clocks": "clocks: 400", "train.deterministic": "deterministic: true",
+	"train.clocks": "clocks: 400", "train.stop": "stop: {loss: 0.92}", "train.max_bad_lines": "max_bad_lines: 10", "train.deterministic": "deterministic: true",
 	"local.prices":  "prices: data/aws-us-west-1a-c3-2014.csv.gz",
 	"local.catalog": "catalog: data/aws-ondemand-us-west-1-2015-04-02.csv", "local.rules": "rules: ec2-2017",
 	"local.start": "start: 2014-04-01T00:00:00Z", "local.flops_per_vcpu": "flops_per_vcpu: 400k",

@@ -62,6 +62,7 @@ func (r *session) controllerConfig(policy bidding.Policy, history map[market.Poo
 		Job: elasticity.Job{
 			Schema: r.schema, App: job.Train.App, Params: params, Dataset: dataset, SplitsURL: r.splits(),
 			Clocks: ps.Clock(job.Train.Clocks), Work: r.vcpuHours(), EvalEvery: ps.Clock(job.Train.EvaluateEvery),
+			Stop: job.Train.Stop.Rules(), Figure: r.cfg.Program.ScoreName(),
 			Heartbeat: heartbeat, OrphanAfter: job.OrphanAfter,
 			Metric:     func(mean float64) float64 { return r.cfg.Program.Score(mean, 1) },
 			ResumeFrom: r.cfg.ResumeFrom, ResumeAt: r.cfg.ResumeAt,

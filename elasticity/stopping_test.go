@@ -1,0 +1,57 @@
+package elasticity
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/stopping"
+)
+
+// The toy's loss is 1 in every clock. Training ends in order when that has not improved for long enough, evictions or
+// not; the journal says why, and the model is the result and not a checkpoint.
+func TestStopsWhenGoodEnough(t *testing.T) {
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			w := newWorld(seed, plain())
+			w.ctrl.cfg.Job.Stop = stopping.Rules{MinImprovement: 0.1, Patience: 20}
+			w.ctrl.cfg.Job.Figure = "RMSE"
+			w.after(6*time.Second, func() {
+				w.policy.count = 0
+				w.evict(4*time.Second, w.spot()...)
+			})
+			if err := w.run(); err != nil {
+				t.Fatal(err)
+			}
+			// What had begun when clock 22 was done is finished.
+			if w.exported < 22 || w.exported > 24 {
+				t.Errorf("the model is of clock %d, want 22 or little more", w.exported)
+			}
+			w.shape.clocks = int(w.exported)
+			if err := w.check("finished"); err != nil {
+				t.Fatal(err)
+			}
+			last := w.entries[len(w.entries)-1]
+			if want := "RMSE 1 at clock 22 is not 10% below the 1 of clock 1"; last.Kind != journal.Done || !strings.Contains(last.Why, want) {
+				t.Errorf("the last line is %s: %q, want %q", last.Kind, last.Why, want)
+			}
+		})
+	}
+}
+
+func TestStopsWhenTheTimeIsOver(t *testing.T) {
+	w := newWorld(1, plain())
+	w.ctrl.cfg.Job.Stop = stopping.Rules{Time: 5 * time.Second}
+	if err := w.run(); err != nil {
+		t.Fatal(err)
+	}
+	if w.exported < 1 || int(w.exported) >= w.shape.clocks {
+		t.Errorf("the model is of clock %d of %d", w.exported, w.shape.clocks)
+	}
+	w.shape.clocks = int(w.exported)
+	if err := w.check("finished"); err != nil {
+		t.Fatal(err)
+	}
+}
