@@ -264,8 +264,8 @@ func (c *Controller) join() {
 		return
 	}
 	var ready, coming []*machine
-	for _, m := range c.ordered(func(m *machine) bool { return m.joined == 0 && m.staying() }) {
-		if m.tier == tiers.Transient && !c.standing() {
+	for _, m := range c.roster {
+		if m.joined > 0 || !m.staying() || m.tier == tiers.Transient && !c.standing() {
 			continue
 		}
 		if m.ready && (m.tier == tiers.Transient || !m.loading) {
@@ -293,8 +293,9 @@ func (c *Controller) join() {
 	if !c.standing() {
 		c.stand()
 	}
+	route := c.setRoute()
 	for _, m := range ready {
-		c.send(m.id, c.setRoute())
+		c.send(m.id, route)
 	}
 	c.layOut()
 	for _, m := range ready {
@@ -305,9 +306,10 @@ func (c *Controller) join() {
 
 // charge writes the bill of machines that have ended, once every price that it rests on is known.
 func (c *Controller) charge() {
-	for _, m := range c.ordered(func(m *machine) bool {
-		return m.ended && !m.charged && !c.now.Before(m.endedAt) && (m.pool.Class == market.OnDemand || !c.pricesKnown.Before(m.endedAt))
-	}) {
+	for _, m := range c.roster {
+		if !m.ended || m.charged || c.now.Before(m.endedAt) || m.pool.Class == market.Spot && c.pricesKnown.Before(m.endedAt) {
+			continue
+		}
 		m.charged = true
 		charges, err := c.bill(m)
 		if err != nil {
@@ -323,8 +325,8 @@ func (c *Controller) charge() {
 
 // drain ends the work of released machines shortly before they would cost another hour.
 func (c *Controller) drain() {
-	for _, m := range c.ordered(func(m *machine) bool { return m.draining && !m.leaving && !m.lost && !m.ended }) {
-		if !c.now.Before(c.paidUntil(m).Add(-c.cfg.DrainMargin)) {
+	for _, m := range c.roster {
+		if m.draining && !m.leaving && !m.lost && !m.ended && !c.now.Before(c.paidUntil(m).Add(-c.cfg.DrainMargin)) {
 			m.leaving = true
 			if m.why == "" {
 				m.why = "a pool with a longer MTTF took its place, and its paid time is over"
@@ -345,8 +347,8 @@ func (c *Controller) paidUntil(m *machine) time.Time {
 
 // retire terminates machines that have handed everything over.
 func (c *Controller) retire() {
-	for _, m := range c.ordered(func(m *machine) bool { return m.leaving && !m.lost && !m.ended && !m.terminating }) {
-		if m.joined == 0 || !c.ownsAny(m.id) && !c.holdsAny(m.id) {
+	for _, m := range c.roster {
+		if m.leaving && !m.lost && !m.ended && !m.terminating && (m.joined == 0 || !c.ownsAny(m.id) && m.splits == 0) {
 			c.terminate(m, m.why)
 		}
 	}

@@ -122,7 +122,7 @@ func (c *Controller) enter(l *launch, i provisioner.Instance) *machine {
 	}
 	m := &machine{
 		id: id, tier: l.tier, pool: i.Pool, bid: l.bid, token: l.token, launched: i.Launched,
-		vcpu: c.typeOf(i.Pool).VCPU, heard: c.now, loaded: map[ps.Split]bool{},
+		vcpu: c.typeOf(i.Pool).VCPU, heard: c.now, loaded: make([]bool, len(c.splits)),
 	}
 	c.machines[id] = m
 	c.roster = append(c.roster, m)

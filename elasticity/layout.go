@@ -134,8 +134,9 @@ func (c *Controller) peers() map[ps.ServerID]string {
 // broadcast tells every member who serves now.
 func (c *Controller) broadcast() {
 	c.routeNews = false
+	route := c.setRoute()
 	for _, m := range c.reachable() {
-		c.send(m.id, c.setRoute())
+		c.send(m.id, route)
 	}
 }
 
@@ -172,8 +173,16 @@ func (c *Controller) splitsOf(holders []ps.ServerID, id ps.ServerID) []ps.Split 
 	return out
 }
 
-func (c *Controller) holdsAny(id ps.ServerID) bool {
-	return slices.ContainsFunc(c.splits, func(s splitState) bool { return s.holder == id })
+// hand gives a split to a machine, or to nobody. It alone changes holders, and keeps the machines' counts.
+func (c *Controller) hand(split ps.Split, to ps.ServerID) {
+	s := &c.splits[split]
+	if m := c.machines[s.holder]; m != nil {
+		m.splits--
+	}
+	if m := c.machines[to]; m != nil {
+		m.splits++
+	}
+	s.holder, s.releasing = to, false
 }
 
 // advanceMoves starts the moves that lead to the target. Moves and cuts exclude each other: a partition
@@ -253,7 +262,7 @@ func (c *Controller) advanceSplits() {
 				load[want] = append(load[want], split)
 			}
 		case s.holder == "":
-			s.holder, s.releasing = want, false
+			c.hand(split, want)
 			assign[want] = append(assign[want], tiers.SplitAt{Split: split, Clock: s.next})
 		case !s.releasing && c.halt == nil && !c.wantsHalt() && c.machines[s.holder].alive():
 			s.releasing = true
@@ -285,7 +294,8 @@ func (c *Controller) takeReleased(m *machine, a tiers.Answer) {
 	}
 	for _, s := range r.Splits {
 		if st := &c.splits[s.Split]; st.holder == m.id && st.releasing {
-			*st = splitState{next: s.Clock}
+			c.hand(s.Split, "")
+			st.next = s.Clock
 		}
 	}
 }

@@ -25,10 +25,11 @@ type machine struct {
 
 	address     string
 	incarnation ps.Incarnation
-	ready       bool // has answered its Welcome
-	joined      int  // place in the order of joining; 0 = does not take part yet
-	loaded      map[ps.Split]bool
+	ready       bool   // has answered its Welcome
+	joined      int    // place in the order of joining; 0 = does not take part yet
+	loaded      []bool // Index: Split
 	loading     bool
+	splits      int // that it holds: see hand
 	heard       time.Time
 	brokenAt    time.Time // its stream is broken since then
 	stats       tiers.Heartbeat
@@ -300,8 +301,9 @@ func (c *Controller) takeEnded(i provisioner.Instance) {
 
 // giveUpSilent finds nodes that stopped talking: broken streams that did not come back, and silence.
 func (c *Controller) giveUpSilent() {
-	for _, m := range c.ordered(func(m *machine) bool { return !m.lost && !m.ended }) {
+	for _, m := range c.roster {
 		switch {
+		case m.lost || m.ended:
 		case m.address == "":
 			if c.now.Sub(m.heard) >= c.cfg.BootWithin {
 				c.giveUp(m, fmt.Sprintf("its agent did not call in %.0f s", c.wall(c.cfg.BootWithin)))

@@ -142,7 +142,7 @@ func (c *Controller) clockDone(clock ps.Clock) {
 			TrainLoss: c.loss(sum.Loss, sum.Examples), TestLoss: c.loss(sum.TestLoss, sum.TestCount),
 		}
 		for _, m := range c.members() {
-			if c.holdsAny(m.id) {
+			if m.splits > 0 {
 				entry.Count++
 			}
 		}

@@ -116,7 +116,7 @@ func (c *Controller) goBack() {
 	// The dead hold no splits. Everybody else keeps theirs; the rest go where the layout wants them.
 	for i := range c.splits {
 		if m := c.machines[c.splits[i].holder]; m == nil || !m.member() || m.warned {
-			c.splits[i].holder = ""
+			c.hand(ps.Split(i), "")
 		}
 		c.splits[i].next, c.splits[i].releasing = c.committed+1, false
 	}
@@ -164,11 +164,10 @@ func (c *Controller) advanceSettle() {
 	if c.recovery != nil || len(c.moves) > 0 || c.ending {
 		return
 	}
-	dead := c.deadHolders()
-	if len(dead) == 0 {
+	m := c.deadHolder()
+	if m == nil {
 		return
 	}
-	m := dead[0]
 	s := &settling{dead: m.id, fencing: map[ps.ServerID]bool{}}
 	c.settle = s
 	// Backups too: the dead may only be silent, and find one promoted when it wakes up. Servers that come later get
@@ -181,13 +180,18 @@ func (c *Controller) advanceSettle() {
 	}
 }
 
-// deadHolders are lost machines whose splits nobody has taken over.
-func (c *Controller) deadHolders() []*machine {
-	return c.ordered(func(m *machine) bool { return m.lost && m.joined > 0 && c.holdsAny(m.id) })
+// deadHolder is the first lost machine whose splits nobody has taken over; nil when there is none.
+func (c *Controller) deadHolder() *machine {
+	for _, m := range c.roster {
+		if m.lost && m.joined > 0 && m.splits > 0 {
+			return m
+		}
+	}
+	return nil
 }
 
 // unsettled says whether it is not known yet how far a dead worker has come.
-func (c *Controller) unsettled() bool { return c.settle != nil || len(c.deadHolders()) > 0 }
+func (c *Controller) unsettled() bool { return c.settle != nil || c.deadHolder() != nil }
 
 func (c *Controller) takeStandings(m *machine, a tiers.Answer) {
 	s := c.settle
@@ -235,7 +239,8 @@ func (c *Controller) settleSplits() {
 		for _, p := range s.standings {
 			done = max(done, p.Marks[i])
 		}
-		c.splits[i] = splitState{next: done + 1}
+		c.hand(ps.Split(i), "")
+		c.splits[i].next = done + 1
 		c.reached(ps.Split(i), done)
 	}
 	c.checkClock()

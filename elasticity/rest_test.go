@@ -2,10 +2,22 @@ package elasticity
 
 import "time"
 
-// checkRest is the slow twin of the controller's rest, before every step of every world of these tests: a controller
+// checkRest is the slow twin of what the controller keeps, before every step of every world of these tests: counts are
+// right, and a controller
 // that rests has nothing to do when it looks at everything all the same.
 func (w *world) checkRest() {
 	c := w.ctrl
+	for id, m := range c.machines {
+		held := 0
+		for _, s := range c.splits {
+			if s.holder == id {
+				held++
+			}
+		}
+		if held != m.splits {
+			w.failf("%s holds %d splits, counted as %d", id, held, m.splits)
+		}
+	}
 	if c.started.IsZero() || c.finished || c.stirred || !w.now.Before(c.restUntil) {
 		return
 	}

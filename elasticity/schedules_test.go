@@ -189,7 +189,7 @@ func TestMoveAgainstSettlement(t *testing.T) {
 				w.after(givenUp.Sub(w.now)+20*time.Millisecond-w.delay(100*time.Millisecond), func() { w.evict(3*time.Second, w.first(0.4)...) })
 			})
 		}
-		w.hooks["final"] = func(*node) { together = together || len(w.ctrl.deadHolders()) > 0 }
+		w.hooks["final"] = func(*node) { together = together || w.ctrl.deadHolder() != nil }
 		return func() bool { return together && w.count(journal.Rollback) == 0 }
 	})
 }
