@@ -263,29 +263,20 @@ func (c *Controller) join() {
 	if c.halt != nil || c.recovery != nil || c.ending || c.stopWhy != "" || c.done() {
 		return
 	}
-	var ready, coming []*machine
-	for _, m := range c.roster {
-		if m.joined > 0 || !m.staying() || m.tier == tiers.Transient && !c.standing() {
-			continue
-		}
-		if m.ready && (m.tier == tiers.Transient || !m.loading) {
-			ready = append(ready, m)
-		} else {
-			coming = append(coming, m)
-		}
-	}
-	if len(ready) == 0 {
+	ready, coming := c.candidates()
+	if ready == 0 {
 		c.readySince = time.Time{}
 		return
 	}
 	if c.readySince.IsZero() {
 		c.readySince = c.now
 	}
-	if len(coming) > 0 && (!c.standing() || c.now.Before(c.readySince.Add(c.cfg.JoinWait))) {
+	if coming > 0 && (!c.standing() || c.now.Before(c.readySince.Add(c.cfg.JoinWait))) {
 		return
 	}
+	joining := c.ordered(c.mayJoin)
 	c.readySince = time.Time{}
-	for _, m := range ready {
+	for _, m := range joining {
 		c.joins++
 		m.joined = c.joins
 	}
@@ -294,14 +285,33 @@ func (c *Controller) join() {
 		c.stand()
 	}
 	route := c.setRoute()
-	for _, m := range ready {
+	for _, m := range joining {
 		c.send(m.id, route)
 	}
 	c.layOut()
-	for _, m := range ready {
+	for _, m := range joining {
 		c.recordJoin(m)
 		c.closeLaunch(m.token)
 	}
+}
+
+// mayJoin says whether a machine is ready to take part and does not yet. Reliable ones need all their data.
+func (c *Controller) mayJoin(m *machine) bool {
+	return m.joined == 0 && m.ready && m.staying() && (m.tier == tiers.Transient && c.standing() || m.tier == tiers.Reliable && !m.loading)
+}
+
+// candidates counts the machines that may join, and those that are on their way.
+func (c *Controller) candidates() (ready, coming int) {
+	for _, m := range c.roster {
+		switch {
+		case m.joined > 0 || !m.staying() || m.tier == tiers.Transient && !c.standing():
+		case c.mayJoin(m):
+			ready++
+		default:
+			coming++
+		}
+	}
+	return ready, coming
 }
 
 // charge writes the bill of machines that have ended, once every price that it rests on is known.

@@ -96,6 +96,7 @@ type Controller struct {
 
 	acts      uint64    // actions so far, but for lines in the journal
 	stirred   bool      // the last step may have left something to do: the next one looks
+	silentAt  time.Time // nobody is silent for too long before
 	restUntil time.Time // otherwise there is nothing to do before, unless an event says so
 
 	started     time.Time

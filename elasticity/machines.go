@@ -108,7 +108,7 @@ func (c *Controller) takeReport(id ps.ServerID, r tiers.Report) (stirs bool) {
 	m.heard, m.brokenAt = c.now, time.Time{} // after a break the first that is heard comes by a new stream
 	switch r := r.(type) {
 	case tiers.Hello:
-		c.takeHello(m, r)
+		return c.takeHello(m, r)
 	case tiers.Answer:
 		return c.takeAnswer(m, r)
 	case tiers.Heartbeat:
@@ -120,7 +120,7 @@ func (c *Controller) takeReport(id ps.ServerID, r tiers.Report) (stirs bool) {
 		}
 		return c.done()
 	case tiers.CutHeld:
-		c.takeCutHeld(m, r)
+		return c.changes(func() { c.takeCutHeld(m, r) })
 	case tiers.Failed:
 		if !m.lost {
 			c.fail(fmt.Sprintf("machine %s: %s", id, r.Error)) // it would fail on every machine
@@ -132,17 +132,17 @@ func (c *Controller) takeReport(id ps.ServerID, r tiers.Report) (stirs bool) {
 }
 
 // takeHello welcomes a new node. One that was given up must not come back with what it knew: it stops.
-func (c *Controller) takeHello(m *machine, h tiers.Hello) {
+func (c *Controller) takeHello(m *machine, h tiers.Hello) (stirs bool) {
 	switch {
 	case m.lost:
 		c.send(m.id, tiers.Stop{Why: "this machine was given up"})
 		c.terminate(m, "it came back after it had been given up")
-		return
+		return true
 	case m.terminating || h.Incarnation != 0:
-		return // a stream that broke and came back; the link delivers what was under way
+		return true // a stream that broke and came back; the link delivers what was under way
 	case m.joined > 0:
 		c.giveUp(m, "its process began anew and has lost what it held")
-		return
+		return true
 	}
 	// It is new, or its stream broke before it was welcomed, or its process began anew, for which what was said before
 	// is lost: say it again.
@@ -176,6 +176,7 @@ func (c *Controller) takeHello(m *machine, h tiers.Hello) {
 		m.loading = true
 		c.send(m.id, tiers.Load{Splits: all})
 	}
+	return false // before it is ready it is good for nothing
 }
 
 func (c *Controller) takeAnswer(m *machine, a tiers.Answer) (stirs bool) {
@@ -194,6 +195,8 @@ func (c *Controller) takeAnswer(m *machine, a tiers.Answer) (stirs bool) {
 		c.record(func() journal.Entry {
 			return journal.Entry{Kind: journal.Ready, Instance: string(m.id), Pool: m.pool.String(), Tier: string(m.tier)}
 		})
+		_, coming := c.candidates()
+		return coming == 0 || c.readySince.IsZero() // otherwise it waits as others do
 	case tiers.Load:
 		m.loading = false
 		if a.Code != tiers.CodeOK {
@@ -208,7 +211,7 @@ func (c *Controller) takeAnswer(m *machine, a tiers.Answer) (stirs bool) {
 	case tiers.MoveOut:
 		c.takeMoved(m, do, a)
 	case tiers.NameCut:
-		c.takeNamed(m, do, a)
+		return c.changes(func() { c.takeNamed(m, do, a) })
 	case tiers.Park:
 		c.takeParked(m, a)
 	case tiers.FenceWorker:
@@ -301,6 +304,9 @@ func (c *Controller) takeEnded(i provisioner.Instance) {
 
 // giveUpSilent finds nodes that stopped talking: broken streams that did not come back, and silence.
 func (c *Controller) giveUpSilent() {
+	if c.now.Before(c.silentAt) {
+		return
+	}
 	for _, m := range c.roster {
 		switch {
 		case m.lost || m.ended:
@@ -314,6 +320,38 @@ func (c *Controller) giveUpSilent() {
 			c.giveUp(m, fmt.Sprintf("silent for %.1f s", c.wall(c.now.Sub(m.heard))))
 		}
 	}
+}
+
+// nextSilent is when giveUpSilent may find somebody, if nothing is heard until then.
+func (c *Controller) nextSilent() time.Time {
+	var called, quiet, broken time.Time // the first of those that have not called yet, of the others, of broken streams
+	first := func(t *time.Time, of time.Time) {
+		if t.IsZero() || of.Before(*t) {
+			*t = of
+		}
+	}
+	for _, m := range c.roster {
+		switch {
+		case m.lost || m.ended:
+		case m.address == "":
+			first(&called, m.heard)
+		default:
+			first(&quiet, m.heard)
+			if !m.brokenAt.IsZero() {
+				first(&broken, m.brokenAt)
+			}
+		}
+	}
+	next := c.now.Add(never)
+	by := func(t time.Time, wait time.Duration) {
+		if at := t.Add(wait); !t.IsZero() && at.Before(next) {
+			next = at
+		}
+	}
+	by(called, c.cfg.BootWithin)
+	by(quiet, c.cfg.DeadAfter)
+	by(broken, c.cfg.BrokenAfter)
+	return next
 }
 
 // giveUp declares a machine dead: whatever it still does is fenced, and it is not paid for any longer.

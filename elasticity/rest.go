@@ -31,21 +31,29 @@ func (c *Controller) advance() {
 	c.advanceEnd()
 	// How much time a flush has left changes by itself: as long as one is wanted there is no rest.
 	c.stirred = c.situation() != before || c.wantsFlush()
+	c.silentAt = c.nextSilent()
 	c.restUntil = c.nextDue()
 }
 
 // situation is that part of the state through which one part of advance may give those before it something to do.
 type situation struct {
-	acts     uint64
 	recovery *recovery
 	settle   *settling
 	halt     *halting
 	cut      *cut
 	relayout bool
+	handing  bool
 }
 
 func (c *Controller) situation() situation {
-	return situation{c.acts, c.recovery, c.settle, c.halt, c.cut, c.relayout}
+	return situation{c.recovery, c.settle, c.halt, c.cut, c.relayout, c.handingOver()}
+}
+
+// changes says whether taking something in has changed the situation, or led to actions.
+func (c *Controller) changes(take func()) bool {
+	acts, before := c.acts, c.situation()
+	take()
+	return c.acts != acts || c.situation() != before
 }
 
 // Resting says whether the next event may find nothing to do. A driver may then tell later of progress that does not
@@ -54,9 +62,7 @@ func (c *Controller) Resting() bool { return !c.stirred && !c.planDue() }
 
 // plan asks the policy while everything else rests.
 func (c *Controller) plan() {
-	before := c.situation()
-	c.buy()
-	if c.situation() != before {
+	if c.changes(c.buy) {
 		c.advance()
 	}
 }
@@ -97,32 +103,17 @@ func (c *Controller) nextDue() time.Time {
 	if c.cfg.MaxDuration > 0 {
 		by(c.started.Add(c.cfg.MaxDuration))
 	}
+	by(c.silentAt)
 	for _, m := range c.roster {
-		c.dueFor(m, by)
+		switch {
+		case m.ended && !m.charged:
+			by(m.endedAt)
+			by(m.endedAt.Add(chargeWait))
+		case m.draining && !m.leaving && !m.lost && !m.ended:
+			by(c.paidUntil(m).Add(-c.cfg.DrainMargin))
+		}
 	}
 	return due
 }
 
 const never = 100 * 365 * 24 * time.Hour
-
-// dueFor names the times at which something is to be decided about a machine.
-func (c *Controller) dueFor(m *machine, by func(time.Time)) {
-	switch {
-	case m.ended && !m.charged:
-		by(m.endedAt)
-		by(m.endedAt.Add(chargeWait))
-	case m.lost || m.ended:
-	default:
-		if m.address == "" {
-			by(m.heard.Add(c.cfg.BootWithin))
-			return
-		}
-		by(m.heard.Add(c.cfg.DeadAfter))
-		if !m.brokenAt.IsZero() {
-			by(m.brokenAt.Add(c.cfg.BrokenAfter))
-		}
-		if m.draining && !m.leaving {
-			by(c.paidUntil(m).Add(-c.cfg.DrainMargin))
-		}
-	}
-}

@@ -22,7 +22,7 @@ func (w *world) checkRest() {
 		return
 	}
 	before, saved := c.situation(), *c
-	c.out, c.now = nil, w.now
+	c.out, c.now, c.silentAt = nil, w.now, time.Time{}
 	c.wantPlan, c.nextPlan = false, w.now.Add(time.Hour) // prices may ask for a plan at rest
 	c.advance()
 	switch {
@@ -31,5 +31,6 @@ func (w *world) checkRest() {
 	case c.situation() != before || c.stirred:
 		w.failf("the controller rests until %v, and yet something changes: from %+v to %+v", saved.restUntil.Sub(epoch), before, c.situation())
 	}
-	c.out, c.now, c.wantPlan, c.nextPlan, c.restUntil = saved.out, saved.now, saved.wantPlan, saved.nextPlan, saved.restUntil
+	c.out, c.now, c.wantPlan, c.nextPlan = saved.out, saved.now, saved.wantPlan, saved.nextPlan
+	c.silentAt, c.restUntil = saved.silentAt, saved.restUntil
 }

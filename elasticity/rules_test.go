@@ -414,11 +414,13 @@ func TestNextWake(t *testing.T) {
 		c.now = now
 		m := &machine{id: "i-1", address: "a", heard: now}
 		c.machines[m.id], c.roster = m, []*machine{m}
+		c.silentAt = c.nextSilent()
 		c.restUntil = c.nextDue()
 		if got := c.NextWake(); !got.Equal(now.Add(30 * time.Second)) {
 			t.Fatalf("nothing to do: %v", got.Sub(now))
 		}
 		set(c, m)
+		c.silentAt = c.nextSilent()
 		c.restUntil = c.nextDue()
 		if got := c.NextWake(); !got.Equal(soon) {
 			t.Errorf("%s: in %v, want 3 s", name, got.Sub(now))

@@ -247,11 +247,23 @@ func (w *world) step(e elasticity.Event) {
 	if w.result.Outcome != "" || w.err != nil {
 		return
 	}
-	w.staff.tellUntil(w.elapsed)
+	if !indifferent(e) {
+		w.staff.tellUntil(w.elapsed)
+	}
 	w.do(w.ctrl.Step(w.now(), e))
 	w.staff.tellAll()
 	w.wake = w.ctrl.NextWake()
 	w.scheduleWake()
+}
+
+// indifferent says whether what the controller does about an event cannot depend on how far the work has come.
+func indifferent(e elasticity.Event) bool {
+	r, ok := e.(elasticity.Reported)
+	if !ok {
+		return false
+	}
+	a, ok := r.Report.(tiers.Answer)
+	return ok && a.Code == tiers.CodeOK && a.Result == nil
 }
 
 func (w *world) do(actions []elasticity.Action) {
