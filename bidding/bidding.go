@@ -25,7 +25,10 @@ type State struct {
 	Now   time.Time
 	Want  Want
 	Job   Job
-	Pools []Candidate  // sorted by pool; the spot and on-demand pools that the job allows
+	Pools []Candidate // sorted by pool; the spot and on-demand pools that the job allows
+	// Brief asks for the steps only: what is said of pools in which nothing is bought, and of a plan without steps, may
+	// be left out. Nobody reads it at each of thousands of price changes.
+	Brief bool
 	Held  []Allocation // sorted by pool, then launch; machines that are starting, running or draining; pools among Pools
 }
 

@@ -124,6 +124,8 @@ func whyNot(c *Candidate, seen *Considered, s State) string {
 		return "spot price unknown"
 	case c.OnDemand() && c.MaxPrice > 0 && seen.Price > c.MaxPrice:
 		return fmt.Sprintf("on-demand price $%s is above the job's limit $%s", seen.Price, c.MaxPrice)
+	case seen.Price > seen.Bid && !c.OnDemand() && s.Brief:
+		return "spot price above the bid"
 	case seen.Price > seen.Bid && !c.OnDemand():
 		return fmt.Sprintf("spot price $%s is above the bid $%s", seen.Price, seen.Bid)
 	case seen.Count == 0 && s.Want.total() > 0:
@@ -201,6 +203,8 @@ func (r *round) buy(candidate int, n units, why string) {
 // stay explains a plan without steps.
 func (r *round) stay() {
 	switch {
+	case r.Brief:
+		return
 	case r.Want.total() <= 0 && len(r.fleet.holdings) == 0:
 		r.plan.Why = "the job wants no spot machines"
 	case len(r.fleet.holdings) == 0:
@@ -217,8 +221,13 @@ func (r *round) refusals() string {
 	if len(r.Pools) == 0 {
 		return "the job allows none"
 	}
+	full := r.State
+	full.Brief = false // these are for the journal
 	var reasons []string
-	for _, c := range r.plan.Considered {
+	for i, c := range r.plan.Considered {
+		if c.Why != "" {
+			c.Why = whyNot(&r.Pools[i], &c, full)
+		}
 		if c.Pool.Class == market.Spot || c.Why != "" {
 			reasons = append(reasons, c.Pool.Zone+" "+c.Pool.Type+": "+c.Why)
 		}

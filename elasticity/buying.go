@@ -134,7 +134,7 @@ func (c *Controller) buy() {
 		return
 	}
 	c.wantPlan, c.nextPlan = false, c.now.Add(c.cfg.PlanEvery)
-	plan := c.cfg.Policy.Plan(c.State())
+	plan := c.cfg.Policy.Plan(c.brief())
 	if again := plan.AskAgain; again.After(c.now) && again.Before(c.nextPlan) {
 		c.nextPlan = again
 	}
@@ -209,6 +209,13 @@ func (c *Controller) State() bidding.State {
 	}
 	bidding.SortHeld(s.Held)
 	c.seen = s
+	return s
+}
+
+// brief is the State for a plan of which only the steps are looked at.
+func (c *Controller) brief() bidding.State {
+	s := c.State()
+	s.Brief = true
 	return s
 }
 
