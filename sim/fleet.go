@@ -32,6 +32,7 @@ type fleet struct {
 
 	due time.Duration // an advance is scheduled for then; 0 = none
 
+	calm   calm
 	untold []clocks           // in the order in which they are to be told
 	stats  []tiers.SplitStats // of any clock
 }
@@ -349,14 +350,14 @@ func (f *fleet) advance() {
 
 // tick is an advance that comes by itself, at the end of a clock.
 func (f *fleet) tick() {
-	if f.catchUp() {
-		f.skip()
+	if f.catchUp() && !f.settle() {
 		f.schedule()
 	}
 }
 
 // catchUp does what advance does, but for seeing that it is called again. It says whether there is work.
 func (f *fleet) catchUp() bool {
+	f.rouse()
 	if !f.serving() {
 		return false
 	}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tierml/tierml/elasticity"
@@ -9,9 +10,17 @@ import (
 )
 
 // As long as nothing happens one clock is like the other: all machines begin it together and are done after the same
-// times. When nobody reads a journal such clocks are not gone through one by one. All but the last before the next event
-// are done in one go (skip), and the controller hears of them when it is told something else (tellUntil): at rest it does
-// nothing about them. So a start costs as much as there are events that change something, and comes to the same.
+// times. When nobody reads a journal such clocks are not gone through one by one: a calm begins, in which how far the work
+// has come is a matter of the time that has passed. It ends when a machine is told something, or ends, or a clock comes that
+// is not like the others. Meanwhile the controller, at rest, hears of clocks only before it is told something else. So a
+// start costs as much as there are events that change something, and comes to the same.
+
+// calm is a time in which clocks follow each other evenly.
+type calm struct {
+	clocks               // those that are to be done in it and have not been told
+	since  time.Duration // when the first of all was begun
+	limit  int           // how many there are at most; 0 = there is no calm
+}
 
 // clocks are some that are done, one every length from first on; they have not been told yet.
 type clocks struct {
@@ -26,36 +35,49 @@ type clocks struct {
 // lazily says whether the controller may hear later of clocks.
 func (f *fleet) lazily() bool { return f.w.cfg.Record == nil && f.ctrl.Resting() }
 
-// skip does whole clocks until shortly before the next event, if all that changes in them is their number.
-func (f *fleet) skip() {
-	if !f.lazily() || len(f.w.queue.heap) == 0 {
-		return
+// settle begins a calm, if all that changes for some clocks is their number. It ends before the last clock, and before one
+// at which a cut was named.
+func (f *fleet) settle() bool {
+	if !f.lazily() {
+		return false
 	}
-	now, last := f.w.elapsed, f.steady()
-	if last == nil {
-		return
-	}
-	length := last.finish - now
-	n := int((f.w.queue.heap[0].at - now - 1) / length)
-	n = min(n, int(f.w.cfg.Job.Clocks-f.complete-1))
+	last, count := f.steady(), f.w.cfg.Job.Clocks-f.complete-1
 	if f.cut > 0 {
-		n = min(n, int(f.cut-f.complete-1))
+		count = min(count, f.cut-f.complete-1)
 	}
-	if n < 1 {
+	if last == nil || count < 1 {
+		return false
+	}
+	length := last.finish - f.w.elapsed
+	f.calm = calm{since: f.w.elapsed, limit: int(count), clocks: clocks{
+		node: last, from: f.complete + 1, count: int(count), first: last.finish + f.w.cfg.Timing.Reply, length: length,
+		took: length.Seconds() / f.w.cfg.Timing.Speed,
+	}}
+	f.due = f.w.elapsed + time.Duration(count)*length
+	f.w.queue.push(f.due, reports, f.tick)
+	return true
+}
+
+// rouse ends a calm: clocks that are over by now are done, and will be told in time.
+func (f *fleet) rouse() {
+	c := f.calm
+	if c.limit == 0 {
 		return
 	}
-	f.untold = append(f.untold, clocks{
-		node: last, from: f.complete + 1, count: n, first: now + length + f.w.cfg.Timing.Reply, length: length,
-		took: length.Seconds() / f.w.cfg.Timing.Speed,
-	})
-	f.complete += ps.Clock(n)
+	f.calm = calm{}
+	done := min(c.limit, int((f.w.elapsed-c.since)/c.length))
+	told := int(c.from - f.complete - 1)
+	f.complete += ps.Clock(done)
 	for i := range f.splits {
-		f.splits[i].next += ps.Clock(n)
+		f.splits[i].next += ps.Clock(done)
 	}
-	for _, m := range f.nodes {
-		if m.busy {
-			m.begun, m.finish = m.begun+time.Duration(n)*length, m.finish+time.Duration(n)*length
+	for _, n := range f.nodes {
+		if n.busy {
+			n.begun, n.finish = n.begun+time.Duration(done)*c.length, n.finish+time.Duration(done)*c.length
 		}
+	}
+	if c.count = done - told; c.count > 0 {
+		f.untold = append(f.untold, c.clocks)
 	}
 }
 
@@ -78,36 +100,46 @@ func (f *fleet) steady() (last *node) {
 	return last
 }
 
-// tellUntil tells the controller of clocks that it should have heard of by now: of the last, and of the one before, from
-// which it has the length of the last.
+// tellUntil tells the controller of clocks that it should have heard of by now.
 func (f *fleet) tellUntil(now time.Duration) {
 	if f.w.rank < reports {
 		now-- // what is reported at the same instant comes later
 	}
-	for len(f.untold) > 0 && f.untold[0].first <= now {
-		u := &f.untold[0]
-		n := u.count
-		if u.length > 0 {
-			n = min(n, int((now-u.first)/u.length)+1)
-		}
-		for i := max(n-2, 0); i < n; i++ {
-			if u.node.alive {
-				at := u.first + time.Duration(i)*u.length
-				f.w.do(f.w.ctrl.Step(f.w.cfg.Start.Add(at), elasticity.Reported{ID: u.node.id, Report: u.node.progress(u.from+ps.Clock(i), u.took)}))
-			}
-		}
-		if n < u.count {
-			u.from, u.count, u.first = u.from+ps.Clock(n), u.count-n, u.first+time.Duration(n)*u.length
+	for len(f.untold) > 0 {
+		if f.tell(&f.untold[0], now); f.untold[0].count > 0 {
 			return
 		}
-		f.untold = f.untold[1:]
+		f.untold = slices.Delete(f.untold, 0, 1)
 	}
+	if f.calm.count > 0 {
+		f.tell(&f.calm.clocks, now)
+	}
+}
+
+// tell tells of those clocks that are due: of the last, and of the one before, from which the controller has the length of
+// the last.
+func (f *fleet) tell(c *clocks, now time.Duration) {
+	if c.first > now {
+		return
+	}
+	n := 1
+	if c.length > 0 {
+		n = min(c.count, int((now-c.first)/c.length)+1)
+	}
+	for i := max(n-2, 0); i < n && c.node.alive; i++ {
+		at := f.w.cfg.Start.Add(c.first + time.Duration(i)*c.length)
+		f.w.do(f.ctrl.Step(at, elasticity.Reported{ID: c.node.id, Report: c.node.progress(c.from+ps.Clock(i), c.took)}))
+	}
+	c.from, c.count, c.first = c.from+ps.Clock(n), c.count-n, c.first+time.Duration(n)*c.length
 }
 
 // tellAll has the controller told of all clocks in time, once it does not rest any longer.
 func (f *fleet) tellAll() {
 	if f.ctrl.Resting() {
 		return
+	}
+	if f.calm.limit > 0 {
+		f.advance()
 	}
 	for _, u := range f.untold {
 		for i := range u.count {
