@@ -49,7 +49,7 @@ type Job struct {
 
 	// Startup is how long it takes from the wish for a machine until it works.
 	Startup time.Duration
-	// Notice is how long before an eviction the provider warns; warned machines work on for most of it.
+	// Notice is how long before an eviction the provider warns; warned machines hand over what they hold.
 	Notice time.Duration
 	// SaveTime is how long training stands still for a checkpoint, where it is by checkpoints that a job outlives its
 	// machines; 0 = it goes on meanwhile.

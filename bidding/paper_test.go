@@ -197,3 +197,77 @@ func TestPaperFlintInterval(t *testing.T) {
 		t.Errorf("every %s in a calm pool, every %s in a restless one", seldom, often)
 	}
 }
+
+// The tests below restate rules of BidBrain, the resource manager of Proteus (Harlap et al., EuroSys 2017), section 4.
+
+// On free compute time: an hour in which the provider takes the machines back costs nothing, so that a bid which is
+// often exceeded late in the hour is worth more than a safe one.
+func TestPaperBidsForFreeHours(t *testing.T) {
+	rises := week("xlarge", func(_, third int) float64 { return 0.2 + 0.01*float64(third) }) // and falls at each full hour
+	s := budgeted(t, rises)
+	plan := CostPerWork{}.Plan(s)
+	if len(plan.Acquire) != 1 {
+		t.Fatal(plan.Why)
+	}
+	price, _ := s.Pools[0].History.At(s.Now)
+	third := s.Pools[0].Type.OnDemand / 100
+	if bid := plan.Acquire[0].Bid; bid < price || bid >= price+2*third {
+		t.Errorf("bids %s at price %s, which rises by %s twice in each hour and then falls", bid, price, third)
+	}
+	// When an interrupted hour is paid, the safe bid is better.
+	s.Job.Terms.FreeIncrement = false
+	if plan := (CostPerWork{}).Plan(s); len(plan.Acquire) != 1 || plan.Acquire[0].Bid < price+2*third {
+		t.Errorf("interrupted hours are paid, and it bids %+v; %s", plan.Acquire, plan.Why)
+	}
+}
+
+// On the end of each paid hour: an allocation is kept if its next hour is worth its price, and given up otherwise; not
+// before, as the hour is paid.
+func TestPaperDecidesAtTheEndOfThePaidHour(t *testing.T) {
+	dear := func(from int) func(int, int) float64 {
+		return func(hour, _ int) float64 {
+			if hour >= from || hour%8 == 0 {
+				return 0.85
+			}
+			return 0.15
+		}
+	}
+	od := types["xlarge"].OnDemand
+	for _, c := range []struct {
+		ago      time.Duration
+		from     int
+		releases int
+	}{
+		{30 * time.Minute, 168, 0},                // dear, but the hour is paid
+		{57*time.Minute + 40*time.Second, 168, 1}, // and now the next one would be dear
+		{57*time.Minute + 40*time.Second, 999, 0}, // cheap: it stays
+	} {
+		s := budgeted(t, week("xlarge", dear(c.from)))
+		if c.from == 999 {
+			s.Now = s.Now.Add(time.Hour)
+		}
+		s = hold(s, c.ago, od)
+		plan := CostPerWork{}.Plan(s)
+		if len(plan.Release) != c.releases || len(plan.Acquire) != 0 {
+			t.Errorf("%s after the launch, dear from hour %d: releases %+v, acquires %+v; %s", c.ago, c.from, plan.Release, plan.Acquire, plan.Why)
+		}
+		if c.releases == 0 && !plan.AskAgain.After(s.Now) {
+			t.Errorf("%s after the launch: it wants to be asked again at %s", c.ago, plan.AskAgain)
+		}
+	}
+}
+
+// On cost per work: of two pools the one whose work costs less, also when the other asks less per machine or keeps it
+// longer; with declared rates by those.
+func TestPaperChoosesByCostPerWork(t *testing.T) {
+	flat := func(share float64) func(int, int) float64 { return func(int, int) float64 { return share } }
+	s := budgeted(t, week("2xlarge", flat(0.30)), week("xlarge", flat(0.31)))
+	s.Want = Want{VCPU: 40}
+	if plan := (CostPerWork{}).Plan(s); len(plan.Acquire) != 1 || plan.Acquire[0].Pool != s.Pools[0].Pool {
+		t.Errorf("the larger costs less per vCPU: %+v; %s", plan.Acquire, plan.Why)
+	}
+	s.Pools[0].Type.Rate = 0.9 * float64(s.Pools[0].Type.VCPU)
+	if plan := (CostPerWork{}).Plan(s); len(plan.Acquire) != 1 || plan.Acquire[0].Pool != s.Pools[1].Pool {
+		t.Errorf("the larger does less work per vCPU: %+v; %s", plan.Acquire, plan.Why)
+	}
+}

@@ -9,6 +9,7 @@ import (
 var policies = []Policy{
 	Checkpoint{},
 	Checkpoint{Bids: BidAggressive},
+	CostPerWork{},
 	Deadline{},
 	OnDemand{},
 	TierML{},
@@ -22,6 +23,8 @@ var policies = []Policy{
 //   - checkpoint: one fleet in the cheapest pool, spot or on demand, that starts again from its last checkpoint when it
 //     is lost; no reliable tier.
 //   - checkpoint-aggressive: the same at bids little above the present price.
+//   - cost-per-work: Proteus's (EuroSys 2017): buys, keeps and drops by the expected cost of the work, interrupted hours
+//     that cost nothing counted in.
 //   - deadline: one fleet, on spot machines or on demand or none, so that the job meets its deadline at the least expected
 //     cost; no reliable tier.
 //   - on-demand: never buys spot machines.

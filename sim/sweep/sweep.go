@@ -64,8 +64,10 @@ func Run(ctx context.Context, p Plan, progress func(done, total int)) ([]Row, er
 	for range min(runtime.GOMAXPROCS(0), len(blocks)) {
 		workers.Go(func() {
 			var err error
+			recalled := recollection{}
 			for i := next.Add(1) - 1; i < int64(len(blocks)); i = next.Add(1) - 1 {
 				b := &blocks[i]
+				b.cfg.Policy = remembering(b.cfg.Policy, recalled)
 				for n, start := range b.starts {
 					if ctx.Err() != nil {
 						return

@@ -1,0 +1,477 @@
+package bidding
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/market"
+)
+
+// CostPerWork chooses, keeps and drops allocations by the expected cost of the job's work, in the manner of Proteus's
+// BidBrain (Harlap et al., EuroSys 2017, section 4): the time that the provider interrupts costs nothing, so that the
+// best bid is rarely the safest one. The zero value has the defaults.
+//
+// Whatever may be bought, kept or left undone is valued by
+//
+//	worth x work - paid - upkeep x time         until it is evicted, or its billing increment is over
+//
+// in expectation. Work, what is paid for it and the time it takes follow from what prices did within one increment after
+// moments of the last week at which they were like now (priceOdds). Worth is what a unit of work costs otherwise, upkeep
+// included (worth): what is worse than that is better done later. With whole-hour billing machines are paid for by the
+// hour, so that each of them is decided about again shortly before its hour is over: kept at its bid, replaced by others at
+// a new one, which start while it still works, or given back. It waits for better prices as long as that is expected to be
+// cheaper, but within Patience.
+type CostPerWork struct {
+	// Lookback is how much of the past is looked at. 0 = 7 days.
+	Lookback time.Duration
+	// Patience is how much longer than twice its undisturbed time a job without a deadline may take, for the sake of
+	// cheaper prices. 0 = 12 h.
+	Patience time.Duration
+	// Memo keeps what follows from the past alone, when many runs over the same past are simulated; nil = nothing is
+	// kept.
+	Memo Memo
+}
+
+// Memo remembers values by key; make is called for those that are not there.
+type Memo interface {
+	Recall(key any, make func() any) any
+}
+
+// Name gives "cost-per-work".
+func (CostPerWork) Name() string { return "cost-per-work" }
+
+const (
+	defaultLookback = 7 * 24 * time.Hour
+	defaultPatience = 12 * time.Hour
+	// forecastEvery is how often the past is looked at anew.
+	forecastEvery = time.Hour
+	// betterSoon is how long it takes until a better moment to buy comes, when one comes at all: the time over which
+	// prices of busy markets forget what they were. So much upkeep a purchase may be worse than doing nothing.
+	betterSoon = time.Hour
+	// oneHour stands for the billing increment where each second is billed.
+	oneHour = time.Hour
+)
+
+// bidFactors are the bids that are compared, as multiples of the price; the highest that is allowed comes in addition.
+var bidFactors = [...]float64{1, 1.0008, 1.002, 1.005, 1.01, 1.02, 1.05, 1.12, 1.3, 2, 5}
+
+func (p CostPerWork) withDefaults() CostPerWork {
+	p.Lookback = cmp.Or(p.Lookback, defaultLookback)
+	p.Patience = cmp.Or(p.Patience, defaultPatience)
+	return p
+}
+
+// Plan fills up what is missing when that is worth it, and decides about machines whose paid time is nearly over.
+func (p CostPerWork) Plan(s State) Plan {
+	b := &budgeting{CostPerWork: p.withDefaults(), State: s, fleet: fleetOf(s)}
+	b.consider()
+	missing := b.Want.total() - b.fleet.total()
+	switch {
+	case missing > 0:
+		b.fill(missing)
+	case b.Job.Terms.Increment > 0:
+		b.renew()
+	default:
+		b.move()
+	}
+	b.finish()
+	return b.plan
+}
+
+// budgeting is one call of Plan.
+type budgeting struct {
+	CostPerWork
+	State
+	plan  Plan
+	fleet fleet
+
+	forecast *forecast
+	offers   []offer // Index: candidate; those that cannot tell how many machines they need have none
+	scored   bool
+	options  []option // the best of each candidate that can be bought from now
+}
+
+// forecast is what follows from the past alone.
+type forecast struct {
+	worth float64
+	odds  []priceOdds // Index: candidate
+}
+
+// option is something to buy or to keep.
+type option struct {
+	candidate int
+	bid       market.USD
+	prospect  prospect
+	score     float64 // against doing nothing at no cost; in billionths of a dollar, of the whole fleet
+	perWork   float64 // expected cost per unit of work, upkeep included
+}
+
+// consider looks at every candidate.
+func (b *budgeting) consider() {
+	b.plan.Considered = make([]Considered, len(b.Pools))
+	for i := range b.Pools {
+		c := &b.plan.Considered[i]
+		*c = look(&b.Pools[i], b.State, BidOnDemand)
+		c.Why = whyNot(&b.Pools[i], c, b.State)
+		_, c.Chosen = b.fleet.in(i)
+	}
+}
+
+// span is what prospects are reckoned with, for machines that begin to work after some time.
+func (b *budgeting) span(startup time.Duration) span {
+	return span{
+		increment: cmp.Or(b.Job.Terms.Increment, oneHour), startup: startup, notice: b.Job.Notice,
+		free: b.Job.Terms.FreeIncrement || b.Job.Terms.FreeWithin > 0 && startup > 0, left: 365 * 24 * time.Hour,
+	}
+}
+
+// score values all that can be bought now, once.
+func (b *budgeting) score() {
+	if b.scored {
+		return
+	}
+	b.scored = true
+	b.lookAhead()
+	for i := range b.Pools {
+		if b.plan.Considered[i].Why != "" || b.offers[i].rate <= 0 {
+			continue
+		}
+		if best, ok := b.best(i, b.Job.Startup, b.bids(i)); ok {
+			b.options = append(b.options, best)
+			c := &b.plan.Considered[i]
+			c.Bid = best.bid
+		}
+	}
+	slices.SortStableFunc(b.options, func(x, y option) int { return cmp.Compare(y.score, x.score) })
+}
+
+// bids are those that are compared for a new machine, in ascending order.
+func (b *budgeting) bids(candidate int) []market.USD {
+	if b.offers[candidate].onDemand {
+		return []market.USD{0}
+	}
+	price, bound := b.plan.Considered[candidate].Price, b.offers[candidate].bound
+	var bids []market.USD
+	for _, factor := range bidFactors {
+		if bid := market.USD(math.Ceil(float64(price) * factor)); bid < bound && (len(bids) == 0 || bid > bids[len(bids)-1]) {
+			bids = append(bids, bid)
+		}
+	}
+	return append(bids, bound)
+}
+
+// best values machines of a candidate at some bids.
+func (b *budgeting) best(candidate int, startup time.Duration, bids []market.USD) (best option, ok bool) {
+	o, price := &b.offers[candidate], b.plan.Considered[candidate].Price
+	s := b.span(startup)
+	if left, known := b.Job.WorkLeft(); known {
+		s.left = min(s.left, time.Duration(left/o.rate*float64(time.Hour)))
+	}
+	prospects := make([]prospect, len(bids))
+	if o.onDemand {
+		prospects[0] = s.untilEnd()
+	} else {
+		factors := make([]float64, len(bids))
+		for i, bid := range bids {
+			factors[i] = float64(bid) / float64(price)
+		}
+		if !b.forecast.odds[candidate].prospects(float64(price), factors, s, prospects) {
+			prospects[len(bids)-1] = s.untilEnd() // nothing is known: the safest bid
+			prospects, bids = prospects[len(bids)-1:], bids[len(bids)-1:]
+		}
+	}
+	for i, c := range prospects {
+		pay := price
+		if b.Job.Terms.PayBid && !o.onDemand {
+			pay = bids[i]
+		}
+		paid, upkeep := float64(c.paid*o.perHour(pay)), float64(float64(b.Job.Upkeep)*c.hours)
+		work := c.work * o.rate
+		one := option{candidate: candidate, bid: bids[i], prospect: c, score: float64(b.forecast.worth*work) - paid - upkeep}
+		if work > 0 {
+			one.perWork = (paid + upkeep) / work
+		}
+		if !ok || one.score > best.score {
+			best, ok = one, true
+		}
+	}
+	return best, ok
+}
+
+// lookAhead makes or recalls the forecast.
+func (b *budgeting) lookAhead() {
+	b.offers = make([]offer, len(b.Pools))
+	for i := range b.Pools {
+		c := &b.Pools[i]
+		n := b.Want.machines(b.Want.total(), c.Type)
+		b.offers[i] = offer{
+			history: c.History, machines: n, rate: float64(n) * c.Type.WorkRate(), onDemand: c.OnDemand(),
+			bound: b.plan.Considered[i].Bid,
+		}
+		if c.OnDemand() {
+			b.offers[i].bound = c.Type.OnDemand
+		}
+	}
+	until := b.Now.Truncate(forecastEvery)
+	compute := func() any { return b.lookBack(until) }
+	if b.Memo != nil {
+		b.forecast = b.Memo.Recall(b.key(until), compute).(*forecast)
+		return
+	}
+	b.forecast = compute().(*forecast)
+}
+
+// forecastKey is what a forecast depends on beside the prices themselves.
+type forecastKey struct {
+	until  int64
+	pools  string
+	want   Want
+	upkeep market.USD
+}
+
+func (b *budgeting) key(until time.Time) forecastKey {
+	k := forecastKey{until: until.Unix(), want: b.Want, upkeep: b.Job.Upkeep}
+	for i := range b.Pools {
+		k.pools += b.Pools[i].Pool.String() + " " + b.offers[i].bound.String() + "\n"
+	}
+	return k
+}
+
+func (b *budgeting) lookBack(until time.Time) *forecast {
+	s := b.span(b.Job.Startup)
+	from := until.Add(-b.Lookback)
+	var sold []offer
+	f := &forecast{odds: make([]priceOdds, len(b.Pools))}
+	for i := range b.Pools {
+		o := b.offers[i]
+		if o.rate <= 0 || o.bound <= 0 {
+			continue
+		}
+		sold = append(sold, o)
+		if o.onDemand {
+			continue
+		}
+		f.odds[i] = lookOut(o.history, until, b.Lookback, s.increment)
+		if first, ok := o.history.First(); ok && first.At.After(from) && first.At.Before(until) {
+			from = first.At
+		}
+	}
+	f.worth = worth(sold, from, until, float64(b.Job.Upkeep), s)
+	return f
+}
+
+// least is the score below which nothing is done, to wait for something better; minus infinity when there is no time
+// for that.
+func (b *budgeting) least() float64 {
+	if b.hurried() {
+		return math.Inf(-1)
+	}
+	return -float64(b.Job.Upkeep) * betterSoon.Hours()
+}
+
+// hurried says whether the job must go on whatever it costs: for its deadline, or because cheap times are too long in
+// coming.
+func (b *budgeting) hurried() bool {
+	left, known := b.Job.WorkLeft()
+	if !known {
+		return b.Now.Sub(b.Job.Started) > b.Patience
+	}
+	slowest := math.Inf(1)
+	for i := range b.offers {
+		if r := b.offers[i].rate; r > 0 {
+			slowest = min(slowest, r)
+		}
+	}
+	if math.IsInf(slowest, 1) {
+		return false
+	}
+	hours := func(work float64) time.Duration { return time.Duration(work / slowest * float64(time.Hour)) }
+	latest := b.Job.Deadline
+	if latest.IsZero() {
+		latest = b.Job.Started.Add(2*hours(b.Job.Work) + b.Patience)
+	}
+	return b.Now.Add(hours(left) + 2*b.Job.Startup).After(latest)
+}
+
+// fill buys what is missing, when that is worth it.
+func (b *budgeting) fill(missing units) {
+	b.score()
+	if len(b.options) == 0 {
+		b.plan.Why = "nothing can be bought now"
+		return
+	}
+	best := b.options[0]
+	if best.score < b.least() {
+		b.plan.Why = fmt.Sprintf("waiting: the best, %s, would cost $%s per vCPU hour, and work is expected at $%s",
+			b.name(best.candidate), dollarText(best.perWork), dollarText(b.forecast.worth))
+		return
+	}
+	b.buy(best, missing)
+}
+
+func (b *budgeting) buy(o option, n units) {
+	c := &b.plan.Considered[o.candidate]
+	c.Chosen, c.Bid, c.Why = true, o.bid, b.whyOption(o)
+	b.plan.Acquire = append(b.plan.Acquire, Acquire{
+		Pool: c.Pool, Bid: o.bid, Count: b.Want.machines(n, b.Pools[o.candidate].Type), Why: c.Why,
+	})
+	b.plan.Why = fmt.Sprintf("%d of %s: %s", b.plan.Acquire[len(b.plan.Acquire)-1].Count, c.Pool, c.Why)
+}
+
+// whyOption explains an option by what is expected of it.
+func (b *budgeting) whyOption(o option) string {
+	price := b.plan.Considered[o.candidate].Price
+	if b.offers[o.candidate].onDemand {
+		return fmt.Sprintf("on demand at $%s: $%s expected per vCPU hour", price, dollarText(o.perWork))
+	}
+	return fmt.Sprintf("at bid $%s (price $%s) %.0f %% of hours are paid: $%s expected per vCPU hour", o.bid, price,
+		100*o.prospect.paid, dollarText(o.perWork))
+}
+
+func (b *budgeting) name(candidate int) string {
+	p := b.Pools[candidate].Pool
+	return p.Zone + " " + p.Type
+}
+
+// dollarText gives an amount in billionths with four digits after the point.
+func dollarText(billionths float64) string { return fmt.Sprintf("%.4f", billionths/1e9) }
+
+// renew decides about the machines whose paid time is nearly over: for the last time shortly before they would have to
+// leave, and before that early enough for others to take their place.
+func (b *budgeting) renew() {
+	for _, h := range b.Held {
+		if h.Draining || h.Warned || h.Count == 0 {
+			continue
+		}
+		candidate := b.candidate(h.Pool)
+		end := b.paidUntil(h)
+		last := end.Add(-b.Job.Leave - b.Job.Leave/4)
+		if candidate < 0 || b.Now.Before(last.Add(-b.Job.Startup)) {
+			continue
+		}
+		others := b.fleet.total() - units(h.Count)*b.Want.each(b.Pools[candidate].Type)
+		final := !b.Now.Before(last)
+		switch {
+		case others >= b.Want.total():
+			if final {
+				b.release(h, "others have taken their place, and their paid time is over")
+				return
+			}
+		case h.Ready > 0:
+			b.renewOne(h, candidate, final)
+			return
+		}
+	}
+	b.plan.Why = "all wanted machines are held, and their time is paid for"
+}
+
+// renewOne keeps an allocation for another increment, replaces it or gives it up.
+func (b *budgeting) renewOne(h Allocation, candidate int, final bool) {
+	b.score()
+	kept, worthKeeping := option{score: math.Inf(-1)}, false
+	c := &b.plan.Considered[candidate]
+	if price := c.Price; c.HasPrice && (h.Bid == 0 || price <= h.Bid) {
+		bid := h.Bid
+		if bid == 0 && !b.offers[candidate].onDemand {
+			bid = b.offers[candidate].bound
+		}
+		kept, worthKeeping = b.best(candidate, 0, []market.USD{bid})
+	}
+	upkeepMeanwhile := float64(b.Job.Upkeep) * b.Job.Startup.Hours() // they start while the old ones still work
+	if !final && len(b.options) > 0 {
+		if o := b.options[0]; o.score+upkeepMeanwhile > kept.score && o.score >= b.least() {
+			b.buy(o, units(h.Count)*b.Want.each(b.Pools[candidate].Type))
+			return
+		}
+	}
+	if final && (!worthKeeping || kept.score < b.least()) {
+		b.release(h, fmt.Sprintf("another hour would cost $%s per vCPU hour, and work is expected at $%s",
+			dollarText(kept.perWork), dollarText(b.forecast.worth)))
+		return
+	}
+	b.plan.Why = "kept: " + b.whyOption(kept)
+}
+
+func (b *budgeting) release(h Allocation, why string) {
+	b.plan.Release = append(b.plan.Release, Release{Pool: h.Pool, Launch: h.Launch, Why: why})
+	b.plan.Why = fmt.Sprintf("%d of %s are given back: %s", h.Count, h.Pool, why)
+}
+
+// move leaves machines that are billed by the second for clearly cheaper ones: the saving on the work that is left must
+// be more than what starting the others costs.
+func (b *budgeting) move() {
+	b.score()
+	b.plan.Why = "all wanted machines are held"
+	if len(b.options) == 0 || len(b.fleet.holdings) == 0 {
+		return
+	}
+	to := b.options[0]
+	o := &b.offers[to.candidate]
+	for _, from := range b.fleet.holdings {
+		if from.candidate == to.candidate || !b.plan.Considered[from.candidate].HasPrice || b.fleet.draining || b.fleet.spare(b.Want.total()) {
+			continue
+		}
+		f := &b.offers[from.candidate]
+		now, then := f.perWork(b.plan.Considered[from.candidate].Price), o.perWork(b.plan.Considered[to.candidate].Price)
+		left := betterSoon.Hours() * o.rate // prices last longer than that; the work may not
+		if work, known := b.Job.WorkLeft(); known {
+			left = min(left, work)
+		}
+		if (now-then)*left <= o.perHour(b.plan.Considered[to.candidate].Price)*b.Job.Startup.Hours() {
+			continue
+		}
+		why := fmt.Sprintf("work costs $%s per vCPU hour there, $%s here", dollarText(then), dollarText(now))
+		b.buy(to, from.units)
+		p, q := b.Pools[from.candidate].Pool, b.Pools[to.candidate].Pool
+		b.plan.Release = append(b.plan.Release, Release{Pool: p, Why: why})
+		b.plan.Switch = &Switch{From: p, To: q, Why: why}
+		return
+	}
+}
+
+// paidUntil is the end of the increment that a machine is in.
+func (b *budgeting) paidUntil(h Allocation) time.Time {
+	n := b.Now.Sub(h.Launch)/b.Job.Terms.Increment + 1
+	return h.Launch.Add(n * b.Job.Terms.Increment)
+}
+
+func (b *budgeting) candidate(p market.Pool) int {
+	return slices.IndexFunc(b.Pools, func(c Candidate) bool { return c.Pool == p })
+}
+
+// finish explains what has no reason yet and says when to be asked again.
+func (b *budgeting) finish() {
+	for i := range b.plan.Considered {
+		c := &b.plan.Considered[i]
+		switch {
+		case c.Why != "":
+		case c.Chosen:
+			c.Why = "held"
+		default:
+			c.Why = "not the cheapest per work"
+		}
+	}
+	ask := func(t time.Time) {
+		if t.After(b.Now) && (b.plan.AskAgain.IsZero() || t.Before(b.plan.AskAgain)) {
+			b.plan.AskAgain = t
+		}
+	}
+	if b.Want.total() > b.fleet.total() {
+		ask(b.Now.Add(5 * time.Minute))
+	}
+	if b.Job.Terms.Increment <= 0 {
+		return
+	}
+	for _, h := range b.Held {
+		if h.Draining || h.Warned {
+			continue
+		}
+		last := b.paidUntil(h).Add(-b.Job.Leave - b.Job.Leave/4)
+		ask(last.Add(-b.Job.Startup))
+		ask(last)
+		ask(last.Add(b.Job.Terms.Increment - b.Job.Startup))
+	}
+}

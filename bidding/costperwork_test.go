@@ -1,0 +1,200 @@
+package bidding
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/market"
+)
+
+// week is a pool with prices at every 20 minutes for eight days, given as a share of the on-demand price by the hour of
+// the history and the third of it.
+func week(size string, share func(hour, third int) float64) Candidate {
+	var pairs []float64
+	for i := range 8 * 24 * 3 {
+		pairs = append(pairs, float64(20*i), share(i/3, i%3))
+	}
+	return pool(size, pairs...)
+}
+
+// budgeted is a state of a job with eight hours of work for its ten machines, a week after the prices begin.
+func budgeted(t *testing.T, pools ...Candidate) State {
+	t.Helper()
+	rules, err := market.Rules("ec2-2017")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := State{Now: start.Add(7*24*time.Hour + time.Minute), Want: Want{Machines: 10}, Pools: pools}
+	s.Job = Job{
+		Started: s.Now.Add(-5 * time.Minute), Work: 8 * 10 * 4, Upkeep: types["xlarge"].OnDemand,
+		Startup: 5 * time.Minute, Notice: 2 * time.Minute, Leave: 2 * time.Minute, Terms: rules.Terms(),
+	}
+	return s
+}
+
+// hold gives the state with ten machines of its first pool, launched some time ago at a bid.
+func hold(s State, ago time.Duration, bid market.USD) State {
+	s.Held = []Allocation{{Pool: s.Pools[0].Pool, Bid: bid, Count: 10, Ready: 10, Launch: s.Now.Add(-ago)}}
+	return s
+}
+
+// TestProspectsAgainstBruteForce walks through the history for every moment and bid.
+func TestProspectsAgainstBruteForce(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	var points []market.PricePoint
+	for at, price := start, 1000.0; at.Before(start.Add(8 * 24 * time.Hour)); at = at.Add(time.Duration(random.IntN(1500)) * time.Second) {
+		price *= math.Exp(random.NormFloat64() / 20)
+		points = append(points, market.PricePoint{At: at, Price: market.USD(price) + 1})
+	}
+	h, until := market.NewHistory(points), start.Add(7*24*time.Hour+17*time.Minute)
+	s := span{increment: time.Hour, startup: 5 * time.Minute, notice: 2 * time.Minute, left: 50 * time.Minute, free: true}
+	o := lookOut(h, until, 5*24*time.Hour, s.increment)
+	factors := []float64{1, 1.03, 1.2, 3}
+	got := make([]prospect, len(factors))
+	if !o.prospects(1200, factors, s, got) {
+		t.Fatal("nothing is known of a week of prices")
+	}
+	for i, factor := range factors {
+		var want prospect
+		total := 0.0
+		for at := until.Add(-5 * 24 * time.Hour).Truncate(momentEvery).Add(momentEvery); at.Before(until.Add(-time.Hour)); at = at.Add(momentEvery) {
+			price, _ := h.At(at)
+			d := math.Log(float64(price)/1200) / likeness
+			weight := unlike
+			if math.Abs(d) < 4 {
+				weight += math.Exp(-d * d / 2)
+			}
+			total += weight
+			one := prospect{hours: 55.0 / 60, work: 50.0 / 60, paid: 1}
+			for _, p := range h.Points(at, at.Add(time.Hour-1)) {
+				after := p.At.Sub(at)
+				if float64(p.Price)/float64(price) > factor {
+					if after+s.notice < time.Hour && after < s.startup+s.left {
+						one = prospect{hours: after.Hours(), work: max(after-s.startup, 0).Hours(), lost: 1}
+					}
+					break
+				}
+			}
+			want.add(one, weight)
+		}
+		near := func(what string, got, want float64) {
+			if math.Abs(got-want) > 1e-9 {
+				t.Errorf("at %g times the price, %s: %g, by brute force %g", factor, what, got, want)
+			}
+		}
+		near("hours", got[i].hours, want.hours/total)
+		near("work", got[i].work, want.work/total)
+		near("paid", got[i].paid, want.paid/total)
+		near("lost", got[i].lost, want.lost/total)
+	}
+}
+
+func TestCostPerWorkWaitsForCheapTimes(t *testing.T) {
+	// Cheap in three hours of four, and nearly as dear as on demand now.
+	s := budgeted(t, onDemandPool("xlarge"), week("xlarge", func(hour, _ int) float64 {
+		if hour%4 == 0 {
+			return 0.9
+		}
+		return 0.1
+	}))
+	plan := CostPerWork{}.Plan(s)
+	if len(plan.Acquire) != 0 || !strings.HasPrefix(plan.Why, "waiting") || !plan.AskAgain.After(s.Now) {
+		t.Errorf("bought in a dear hour: %+v; %s", plan.Acquire, plan.Why)
+	}
+	s.Job.Deadline = s.Now.Add(8 * time.Hour)
+	if plan := (CostPerWork{}).Plan(s); len(plan.Acquire) != 1 {
+		t.Errorf("with a deadline that leaves no time to wait: %s", plan.Why)
+	}
+	s.Job.Deadline = time.Time{}
+	s.Job.Started = s.Now.Add(-21 * time.Hour)
+	if plan := (CostPerWork{}).Plan(s); len(plan.Acquire) != 1 {
+		t.Errorf("patience is at its end: %s", plan.Why)
+	}
+	s.Job.Started, s.Now = s.Now.Add(time.Hour), s.Now.Add(time.Hour)
+	if plan := (CostPerWork{}).Plan(s); len(plan.Acquire) != 1 || plan.Acquire[0].Pool.Class != market.Spot || plan.Acquire[0].Count != 10 {
+		t.Errorf("in a cheap hour: %+v; %s", plan.Acquire, plan.Why)
+	}
+}
+
+func TestCostPerWorkLeavesNothingToLaterThatIsNoCheaper(t *testing.T) {
+	s := budgeted(t, onDemandPool("xlarge"), week("xlarge", func(int, int) float64 { return 2 }))
+	plan := CostPerWork{}.Plan(s)
+	if len(plan.Acquire) != 1 || plan.Acquire[0].Pool != s.Pools[0].Pool || plan.Acquire[0].Bid != 0 {
+		t.Errorf("spot has cost twice the on-demand price for a week: %+v; %s", plan.Acquire, plan.Why)
+	}
+}
+
+func TestCostPerWorkBySecond(t *testing.T) {
+	rules, err := market.Rules("ec2-now")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := budgeted(t, week("2xlarge", func(int, int) float64 { return 0.3 }), week("xlarge", func(int, int) float64 { return 0.2 }))
+	s.Job.Terms = rules.Terms()
+	s.Want = Want{VCPU: 40}
+	plan := CostPerWork{}.Plan(s)
+	if len(plan.Acquire) != 1 || plan.Acquire[0].Pool != s.Pools[1].Pool {
+		t.Fatalf("acquires %+v", plan.Acquire)
+	}
+	s.Held = []Allocation{{Pool: s.Pools[0].Pool, Bid: s.Pools[0].Type.OnDemand, Count: 5, Ready: 5, Launch: s.Now.Add(-time.Hour)}}
+	plan = CostPerWork{}.Plan(s)
+	if plan.Switch == nil || plan.Switch.To != s.Pools[1].Pool || plan.Acquire[0].Count != 10 {
+		t.Errorf("the other pool is cheaper by a third: %s", plan.Why)
+	}
+	s.Pools[1] = week("xlarge", func(int, int) float64 { return 0.29 })
+	if plan := (CostPerWork{}).Plan(s); plan.Switch != nil {
+		t.Errorf("a switch for 3 %%, which starting the machines costs: %s", plan.Why)
+	}
+	s.Job.Done = s.Job.Work - 1
+	s.Pools[1] = week("xlarge", func(int, int) float64 { return 0.2 })
+	if plan := (CostPerWork{}).Plan(s); plan.Switch != nil {
+		t.Errorf("a switch for the last vCPU hour: %s", plan.Why)
+	}
+}
+
+// TestCostPerWorkMetamorphic: all prices doubled give the same choices at twice the bids, a day later the same plan.
+func TestCostPerWorkMetamorphic(t *testing.T) {
+	for seed := range uint64(30) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		share := func(int, int) float64 { return float64(1+random.IntN(60)) / 64 }
+		s := budgeted(t, onDemandPool("2xlarge"), week("2xlarge", share), week("xlarge", share))
+		if random.IntN(2) == 0 {
+			s = hold(s, time.Duration(random.IntN(90))*time.Minute, 0)
+			s.Held[0].Pool, s.Held[0].Bid = s.Pools[1].Pool, s.Pools[1].Type.OnDemand
+		}
+		plan := CostPerWork{}.Plan(s)
+		doubled := transform(s, 2, 0)
+		doubled.Job.Upkeep *= 2
+		later := transform(s, 1, 24*time.Hour)
+		later.Job.Started = later.Job.Started.Add(24 * time.Hour)
+		for name, other := range map[string]Plan{"doubled": CostPerWork{}.Plan(doubled), "a day later": CostPerWork{}.Plan(later)} {
+			if len(other.Acquire) != len(plan.Acquire) || len(other.Release) != len(plan.Release) {
+				t.Fatalf("seed %d, %s: %s; was %s", seed, name, other.Why, plan.Why)
+			}
+			for i, a := range other.Acquire {
+				want := plan.Acquire[i]
+				bid := want.Bid
+				if name == "doubled" {
+					bid *= 2
+				}
+				if a.Pool != want.Pool || a.Count != want.Count || a.Bid < bid-2 || a.Bid > bid+2 {
+					t.Errorf("seed %d, %s: %+v; was %+v", seed, name, a, want)
+				}
+			}
+		}
+	}
+}
+
+func TestCostPerWorkWithoutAPast(t *testing.T) {
+	s := budgeted(t, pool("xlarge", 7*24*60, 0.2))
+	if plan := (CostPerWork{}).Plan(s); len(plan.Acquire) != 1 || plan.Acquire[0].Bid != s.Pools[0].Type.OnDemand {
+		t.Errorf("a market that opened a minute ago: %+v; %s", plan.Acquire, plan.Why)
+	}
+	s.Pools[0] = pool("xlarge")
+	if plan := (CostPerWork{}).Plan(s); len(plan.Acquire) != 0 || plan.Why == "" || plan.Considered[0].Why == "" {
+		t.Errorf("a market without prices: %+v", plan)
+	}
+}

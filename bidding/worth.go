@@ -1,0 +1,137 @@
+package bidding
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/market"
+)
+
+// offer is a pool as the forward model of CostPerWork sees it: the whole fleet bought there.
+type offer struct {
+	history  *market.History
+	machines int
+	rate     float64    // work per hour of the fleet
+	bound    market.USD // the highest bid; on demand the price
+	onDemand bool
+}
+
+// perHour is what the fleet costs per hour at a price.
+func (o *offer) perHour(price market.USD) float64 { return float64(price) * float64(o.machines) }
+
+// perWork is what its work costs at a price, without upkeep.
+func (o *offer) perWork(price market.USD) float64 { return o.perHour(price) / o.rate }
+
+// worth says what a unit of work has to cost, upkeep included: the least that simple rules would have paid over the
+// lookback. Each rule buys in the pool that is cheapest per work at the moment, bids a multiple of the price, and waits
+// while that pool asks more than some multiple of the median price; on-demand machines at any time bound it from above.
+//
+// Rules are tried on what has happened, as a whole: so that the figure has in it how often machines are taken for
+// nothing, how long start-up takes of their life, and how long cheap times are waited for.
+func worth(offers []offer, from, to time.Time, upkeep float64, s span) float64 {
+	least := 0.0
+	var spot []offer
+	for _, o := range offers {
+		if !o.onDemand {
+			spot = append(spot, o)
+			continue
+		}
+		if w := o.perWork(o.bound) + upkeep/o.rate; least == 0 || w < least {
+			least = w
+		}
+	}
+	median, ok := medianPerWork(spot, from, to)
+	if !ok {
+		if least == 0 && len(spot) > 0 { // of the past nothing is known: the highest bid that is allowed
+			least = spot[0].perWork(spot[0].bound) + upkeep/spot[0].rate
+		}
+		return least
+	}
+	for _, reserve := range [...]float64{1.15, 1.5, 3, 1000} {
+		for _, factor := range [...]float64{1, 1.02, 1.2, 1000} {
+			rule := rule{offers: spot, reserve: reserve * median, factor: factor, upkeep: upkeep, span: s}
+			if w, ok := rule.costPerWork(from, to); ok && (least == 0 || w < least) {
+				least = w
+			}
+		}
+	}
+	return least
+}
+
+// medianPerWork is that of the lowest price per work of all pools, over equal steps of time.
+func medianPerWork(offers []offer, from, to time.Time) (float64, bool) {
+	var all []float64
+	for at := from; at.Before(to); at = at.Add(momentEvery) {
+		if _, price, ok := cheapest(offers, at); ok {
+			all = append(all, price)
+		}
+	}
+	if len(all) == 0 {
+		return 0, false
+	}
+	return nthElement(all, len(all)/2), true
+}
+
+// cheapest gives the offer with the lowest price per work at a time, among those within their bound.
+func cheapest(offers []offer, at time.Time) (best int, perWork float64, ok bool) {
+	for i := range offers {
+		o := &offers[i]
+		price, known := o.history.At(at)
+		if !known || price > o.bound {
+			continue
+		}
+		if w := o.perWork(price); !ok || w < perWork {
+			best, perWork, ok = i, w, true
+		}
+	}
+	return best, perWork, ok
+}
+
+// rule is one way to buy, to be tried on the past.
+type rule struct {
+	offers  []offer
+	reserve float64 // the highest price per work at which it buys
+	factor  float64 // bids are this multiple of the price, up to the bound
+	upkeep  float64
+	span    span
+}
+
+// costPerWork follows the rule from one time to another.
+func (r *rule) costPerWork(from, to time.Time) (float64, bool) {
+	var paid, work, hours float64
+	for at := from; at.Before(to); {
+		i, perWork, ok := cheapest(r.offers, at)
+		if !ok || perWork > r.reserve {
+			hours += momentEvery.Hours()
+			at = at.Add(momentEvery)
+			continue
+		}
+		o := &r.offers[i]
+		price, _ := o.history.At(at)
+		bid := o.bound
+		if b := float64(price) * r.factor; b < float64(bid) {
+			bid = market.USD(b)
+		}
+		c := r.span.untilEnd()
+		if crossing, crosses := o.history.FirstAbove(at, bid); crosses {
+			c = r.span.untilCrossing(crossing.Sub(at))
+		}
+		if c.lost == 0 {
+			c.hours -= r.span.startup.Hours() // the next machines start while these still work
+		}
+		paid += float64(c.paid * o.perHour(price))
+		work += float64(c.work * o.rate)
+		hours += c.hours
+		at = at.Add(max(time.Duration(c.hours*float64(time.Hour)), time.Second))
+	}
+	if work <= 0 {
+		return 0, false
+	}
+	return (paid + float64(r.upkeep*hours)) / work, true
+}
+
+// nthElement gives the element that would be at index n in ascending order.
+func nthElement(x []float64, n int) float64 {
+	slices.Sort(x)
+	return x[n]
+}
