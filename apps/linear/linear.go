@@ -16,6 +16,8 @@
 // updates. So the steps are those of one machine for any number of splits, and l1 gives weights that are exactly 0.
 // Other rules would need care here: proximal steps of single splits do not add up to the step of their sum.
 //
+// In one process, without a parameter server, another method comes nearer in as many passes: see direct.
+//
 // The package is arithmetic; it opens no file and knows no machine.
 package linear
 
@@ -104,7 +106,7 @@ func (k Kind) program(params apps.Params, data apps.Dataset) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Program{name: k.name, l1: values.Float("l1"), l2: values.Float("l2")}
+	p := &Program{name: k.name, step: values.Float("step"), l1: values.Float("l1"), l2: values.Float("l2")}
 	p.rule.loss = k.loss
 	if k.free {
 		p.rule.loss = loss(values.Int("loss"))
@@ -129,7 +131,7 @@ func (k Kind) program(params apps.Params, data apps.Dataset) (*Program, error) {
 		}
 		p.center, p.scale = p.task.Target.Mean, p.task.Target.Scale
 	}
-	if p.steepest = p.rule.curvature() * p.task.Data.Curvature / values.Float("step"); p.steepest == 0 {
+	if p.steepest = p.rule.curvature() * p.task.Data.Curvature / p.step; p.steepest == 0 {
 		p.steepest = 1 // data without features and without examples that differ: any step will do
 	}
 	return p, nil
@@ -140,6 +142,7 @@ type Program struct {
 	name     string
 	task     *labelled.Task
 	rule     rule
+	step     float64
 	l1, l2   float64
 	steepest float64 // bound of the loss's second derivative in any direction: 1 / step
 	// A number is predicted as center + scale * score.
