@@ -85,7 +85,9 @@ func drawn(rng *rand.Rand) shape {
 		rough:      rng.IntN(3) > 0,
 	}
 	if !s.deterministic {
-		s.staleness = ps.Clock(rng.IntN(4))
+		if s.staleness = ps.Clock(rng.IntN(5)); s.staleness == 4 {
+			s.staleness = ps.Unbounded
+		}
 	}
 	return s
 }

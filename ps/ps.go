@@ -10,6 +10,10 @@ import "fmt"
 // the state before any work.
 type Clock int64
 
+// Unbounded is the staleness of ASP: work waits for nobody. Owners keep the work of each clock that is not complete apart
+// all the same, so the memory that they need grows with the distance between the fastest and the slowest split.
+const Unbounded Clock = 1 << 62
+
 // Generation grows at each roll-back, and only then; every data-plane message carries it.
 type Generation uint64
 
@@ -109,7 +113,7 @@ type Schema struct {
 	Tables     []Table
 	Partitions int
 	Splits     int
-	Staleness  Clock // s: work of clock c reads all updates through clock c-s-1; 0 is BSP
+	Staleness  Clock // s: work of clock c reads all updates through clock c-s-1; 0 is BSP, Unbounded ASP
 	Seed       uint64
 	// Deterministic sums a row's updates of a clock in 64-bit fixed point, so that their order does not
 	// matter, and reads see the folded state only. It needs Staleness 0.

@@ -483,7 +483,7 @@ func (s *schedule) check(t *rapid.T) {
 // Any schedule of contributions, cuts, deliveries, moves, fences and roll-backs leaves exactly the state that
 // its list of updates gives.
 func TestShardAgainstTwin(t *testing.T) {
-	for _, schema := range []*Schema{smallSchema(true, 0), smallSchema(false, 0), smallSchema(false, 2)} {
+	for _, schema := range []*Schema{smallSchema(true, 0), smallSchema(false, 0), smallSchema(false, 2), smallSchema(false, Unbounded)} {
 		t.Run(fmt.Sprintf("deterministic=%v,staleness=%d", schema.Deterministic, schema.Staleness), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				s := newSchedule(t, schema)

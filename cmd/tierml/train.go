@@ -119,8 +119,8 @@ func train(ctx context.Context, o trainOptions, job *config.Job, out, progress i
 	}
 	fmt.Fprintf(progress, "%s: %d examples to train on, %d held out, in %d splits; %d threads, %s\n",
 		program.Name(), dataset.Examples, dataset.Test, dataset.Splits, o.threads, how)
-	if job.Train.Staleness > 0 {
-		fmt.Fprintf(progress, "Staleness %d has no use in one process: every clock sees the one before\n", job.Train.Staleness)
+	if job.Train.Consistency != config.BSP {
+		fmt.Fprintf(progress, "Consistency %s has no use in one process: every clock sees the one before\n", job.Train.Consistency)
 	}
 	loop := trainLoop{rules: o.rules(job), job: job, program: program, trainer: trainer, out: progress}
 	why, err := loop.run(ctx)

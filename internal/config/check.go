@@ -213,13 +213,29 @@ func (c *checker) train() {
 		c.fault("train.holdout", fmt.Sprintf("%v leaves nothing to train on", t.Holdout), "write a share from 0 to below 1, such as 0.2")
 	}
 	c.stop(t.Stop)
-	if t.Staleness == 0 {
+	c.consistency()
+}
+
+func (c *checker) consistency() {
+	t := &c.job.Train
+	c.oneOf("train.consistency", t.Consistency, BSP, SSP, ASP)
+	switch written := c.written("train.consistency"); {
+	case !written && t.Staleness > 0:
+		t.Consistency = SSP
+	case t.Consistency == SSP && t.Staleness == 0 && c.written("train.staleness"):
+		t.Consistency = BSP // the same
+	case t.Consistency == SSP && t.Staleness == 0:
+		t.Staleness = 1
+	case t.Consistency != SSP && t.Staleness > 0:
+		c.fault("train.staleness", fmt.Sprintf("has no use with consistency: %s", t.Consistency), "remove it, or write consistency: ssp")
+	}
+	if t.Consistency == BSP {
 		return
 	}
 	setDefault(&t.Deterministic, false, c.written("train.deterministic"))
 	if t.Deterministic {
-		c.fault("train.deterministic", "needs staleness 0: with stale reads the result depends on who is faster",
-			"write deterministic: false or staleness: 0")
+		c.fault("train.deterministic", "needs consistency: bsp: with stale reads the result depends on who is faster",
+			"write deterministic: false, or consistency: bsp")
 	}
 }
 

@@ -128,10 +128,14 @@ type Train struct {
 	// Partitions is the number of pieces of the parameters, the unit in which they move between servers.
 	// Default 32: a few for each server.
 	Partitions int `yaml:"partitions"`
-	// Staleness s lets work of clock c read parameters that miss the last s clocks. Default 0: BSP.
+	// Consistency says how old the parameters may be that work reads: bsp (all updates of the clocks before),
+	// ssp (Staleness says it) or asp (as old as they are: nobody waits). Default bsp, or ssp with a Staleness.
+	Consistency string `yaml:"consistency"`
+	// Staleness s lets work of clock c read parameters that miss the last s clocks, with ssp. Default 0, and 1
+	// where consistency: ssp is written without it.
 	Staleness int `yaml:"staleness"`
 	// Deterministic makes the model the same, bit for bit, whatever happens to the machines. It needs
-	// staleness 0. Default true with staleness 0, else false: an answer that can be checked is worth more
+	// bsp. Default true with bsp, else false: an answer that can be checked is worth more
 	// than the last bit of speed.
 	Deterministic bool `yaml:"deterministic" job:"zero"`
 	// EvaluateEvery is the number of clocks between two measurements of the test loss. Default 10.
@@ -168,6 +172,13 @@ func (s Stop) Rules() stopping.Rules {
 	}
 	return r
 }
+
+// How old the parameters may be that work reads.
+const (
+	BSP = "bsp"
+	SSP = "ssp"
+	ASP = "asp"
+)
 
 // Stages are the ratios of transient to reliable machines at which training changes stage.
 type Stages struct {
@@ -245,7 +256,7 @@ func defaults() *Job {
 		Seed:        1,
 		Reliable:    Reliable{Count: 1},
 		Train: Train{
-			Holdout: 0.1, Splits: 64, Partitions: 32, Deterministic: true, EvaluateEvery: 10,
+			Holdout: 0.1, Splits: 64, Partitions: 32, Consistency: BSP, Deterministic: true, EvaluateEvery: 10,
 		},
 		Stages: Stages{TwoAbove: 1, ThreeAbove: 15},
 		Local: Local{

@@ -117,7 +117,7 @@ func TestLoadGood(t *testing.T) {
 		Policy:   "tierml", Budget: 20 * market.Dollar, MaxDuration: 36 * time.Hour,
 		Deadline: utc("2014-04-02T10:00:00Z"), OrphanAfter: 10 * time.Second, Seed: 1<<64 - 1,
 		Train: Train{
-			App: "mf", Data: file("ratings.csv"), Holdout: 0.1, Clocks: 400, Splits: 64, Partitions: 32,
+			App: "mf", Data: file("ratings.csv"), Holdout: 0.1, Clocks: 400, Splits: 64, Partitions: 32, Consistency: BSP,
 			Deterministic: true, EvaluateEvery: 10,
 			Params: map[string]any{"rank": int64(16), "step": 0.01, "note": "007"},
 		},
@@ -352,4 +352,33 @@ func FuzzLoad(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestConsistency(t *testing.T) {
+	for written, want := range map[string]Train{
+		"":                                {Consistency: BSP, Deterministic: true},
+		"consistency: bsp":                {Consistency: BSP, Deterministic: true},
+		"staleness: 3":                    {Consistency: SSP, Staleness: 3},
+		"consistency: ssp":                {Consistency: SSP, Staleness: 1},
+		"consistency: ssp, staleness: 0":  {Consistency: BSP, Deterministic: true},
+		"consistency: ssp, staleness: 9":  {Consistency: SSP, Staleness: 9},
+		"consistency: asp":                {Consistency: ASP},
+		"consistency: asp, staleness: 0":  {Consistency: ASP},
+		"deterministic: false":            {Consistency: BSP},
+		"staleness: 0":                    {Consistency: BSP, Deterministic: true},
+		"staleness: 1, consistency: ssp":  {Consistency: SSP, Staleness: 1},
+		"consistency: bsp, staleness: 0 ": {Consistency: BSP, Deterministic: true},
+	} {
+		text := "name: a\ncloud: none\ntrain: {app: mf, data: testdata/data/ratings.csv, clocks: 1, " + written + "}\n"
+		job, err := parse("job.yaml", []byte(text), func(string) (string, bool) { return "", false })
+		if err != nil {
+			t.Errorf("%q: %v", written, err)
+			continue
+		}
+		got := Train{Consistency: job.Train.Consistency, Staleness: job.Train.Staleness, Deterministic: job.Train.Deterministic}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", written, diff)
+		}
+		mustRoundTrip(t, job)
+	}
 }

@@ -90,8 +90,15 @@ func (r *session) controllerConfig(policy bidding.Policy, history map[market.Poo
 func schemaOf(job *config.Job, program apps.Program) ps.Schema {
 	return ps.Schema{
 		Tables: program.Tables(), Partitions: job.Train.Partitions, Splits: job.Train.Splits,
-		Staleness: ps.Clock(job.Train.Staleness), Seed: job.Seed, Deterministic: job.Train.Deterministic,
+		Staleness: staleness(job.Train), Seed: job.Seed, Deterministic: job.Train.Deterministic,
 	}
+}
+
+func staleness(t config.Train) ps.Clock {
+	if t.Consistency == config.ASP {
+		return ps.Unbounded
+	}
+	return ps.Clock(t.Staleness)
 }
 
 // startDetails is the first line of the journal.
