@@ -13,7 +13,7 @@ import (
 // modes runs a test under each consistency model.
 func modes(t *testing.T, f func(t *testing.T, schema ps.Schema)) {
 	for name, schema := range map[string]ps.Schema{
-		"deterministic": toy(true, 0), "BSP": toy(false, 0), "SSP": toy(false, 2),
+		"deterministic": toy(true, 0), "BSP": toy(false, 0), "SSP": toy(false, 2), "ASP": toy(false, ps.Unbounded),
 	} {
 		t.Run(name, func(t *testing.T) { f(t, schema) })
 	}
