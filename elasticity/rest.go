@@ -62,7 +62,9 @@ func (c *Controller) Resting() bool { return !c.stirred && !c.planDue() }
 
 // plan asks the policy while everything else rests.
 func (c *Controller) plan() {
-	if c.changes(c.buy) {
+	acts, relayout := c.acts, c.relayout
+	c.buy()
+	if c.acts != acts || c.relayout != relayout {
 		c.advance()
 	}
 }
