@@ -74,7 +74,7 @@ func dryRun(ctx context.Context, jobFile string, o dryRunOptions, out, errOut io
 	if !ok {
 		return usageError{fmt.Errorf("output format %q does not exist; write -o table, -o json or -o csv", o.format)}
 	}
-	plan, err := o.plan(jobFile, errOut)
+	plan, err := o.plan(ctx, jobFile, errOut)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func dryRun(ctx context.Context, jobFile string, o dryRunOptions, out, errOut io
 }
 
 // plan makes what is to be run of the job and the command line.
-func (o dryRunOptions) plan(jobFile string, errOut io.Writer) (sweep.Plan, error) {
+func (o dryRunOptions) plan(ctx context.Context, jobFile string, errOut io.Writer) (sweep.Plan, error) {
 	p := sweep.Plan{Policies: o.policies}
 	for _, name := range o.policies {
 		if _, err := bidding.ByName(name); err != nil {
@@ -133,7 +133,7 @@ func (o dryRunOptions) plan(jobFile string, errOut io.Writer) (sweep.Plan, error
 		job.Local.Rules = o.rules
 	}
 	var skipped []string
-	if p.Job, skipped, err = o.simulation(job, len(p.Hours) == 0); err != nil {
+	if p.Job, skipped, err = o.simulation(ctx, job, len(p.Hours) == 0); err != nil {
 		return p, err
 	}
 	if len(skipped) > 0 && len(p.Hours) == 0 {
@@ -143,7 +143,7 @@ func (o dryRunOptions) plan(jobFile string, errOut io.Writer) (sweep.Plan, error
 }
 
 // simulation makes the job's simulation; its own work is only looked up when it is wanted, as the data must be read.
-func (o dryRunOptions) simulation(job *config.Job, ownWork bool) (cfg sim.Config, skipped []string, err error) {
+func (o dryRunOptions) simulation(ctx context.Context, job *config.Job, ownWork bool) (cfg sim.Config, skipped []string, err error) {
 	recorded, err := o.market(job)
 	if err != nil {
 		return cfg, nil, err
@@ -155,7 +155,7 @@ func (o dryRunOptions) simulation(job *config.Job, ownWork bool) (cfg sim.Config
 	}
 	work := 1.0 // replaced by --hours
 	if ownWork {
-		program, _, err := prepare(job, func(ps.Split) (io.WriteCloser, error) { return discard{}, nil })
+		program, _, err := prepare(ctx, job, func(ps.Split) (io.WriteCloser, error) { return discard{}, nil })
 		if err != nil {
 			return cfg, nil, err
 		}

@@ -209,7 +209,7 @@ func (s *site) modelOfOneProcess(jobFile string) []byte {
 	job, err := config.Load(jobFile)
 	must(err)
 	splits := s.t.TempDir()
-	program, _, err := prepare(job, splitdir.Create(splits))
+	program, _, err := prepare(s.t.Context(), job, splitdir.Create(splits))
 	must(err)
 	open := func(id ps.Split) (io.ReadCloser, error) { return splitdir.Open(splits, id) }
 	trainer, err := local.New(program, ps.Schema{Splits: job.Train.Splits, Seed: job.Seed}, open)

@@ -1,18 +1,18 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/all"
+	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/planner"
 	"github.com/tierml/tierml/internal/planner/local"
@@ -37,7 +37,7 @@ docs/job.md describes the job file.`,
 			if err != nil {
 				return err
 			}
-			plan, err := planJob(job)
+			plan, err := planJob(cmd.Context(), job)
 			if err != nil {
 				return err
 			}
@@ -79,8 +79,8 @@ type preparedJob struct {
 }
 
 // planJob makes the plan of a job from the files that it names.
-func planJob(job *config.Job) (*planner.Plan, error) {
-	p, err := prepareJob(job, func(ps.Split) (io.WriteCloser, error) { return discard{}, nil })
+func planJob(ctx context.Context, job *config.Job) (*planner.Plan, error) {
+	p, err := prepareJob(ctx, job, func(ps.Split) (io.WriteCloser, error) { return discard{}, nil })
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func planJob(job *config.Job) (*planner.Plan, error) {
 }
 
 // prepareJob finds on the market what a job asks for, cuts its data into splits, which go to create, and plans.
-func prepareJob(job *config.Job, create apps.Create) (*preparedJob, error) {
+func prepareJob(ctx context.Context, job *config.Job, create apps.Create) (*preparedJob, error) {
 	if job.Cloud != config.CloudLocal {
 		return nil, job.Fault("cloud", "cloud: "+job.Cloud+" buys no machines, so there is nothing to plan",
 			"write cloud: local, or train in this process with `tierml train`")
@@ -102,7 +102,7 @@ func prepareJob(job *config.Job, create apps.Create) (*preparedJob, error) {
 	if p.choice, err = planner.Resolve(job, p.offers, market.Catalog); err != nil {
 		return nil, err
 	}
-	if p.program, p.dataset, err = prepare(job, create); err != nil {
+	if p.program, p.dataset, err = prepare(ctx, job, create); err != nil {
 		return nil, err
 	}
 	input, err := planner.ForLocal(job, p.choice, p.program.WorkPerClock()*float64(job.Train.Clocks))
@@ -121,7 +121,7 @@ func (discard) Close() error                { return nil }
 
 // prepare cuts the job's data into splits, which go to create, and makes the application. What the application
 // refuses is reported as config.Faults.
-func prepare(job *config.Job, create apps.Create) (apps.Program, apps.Dataset, error) {
+func prepare(ctx context.Context, job *config.Job, create apps.Create) (apps.Program, apps.Dataset, error) {
 	kind, err := all.Registry().Find(job.Train.App)
 	if err != nil {
 		return nil, apps.Dataset{}, job.Fault("train.app", err.Error(), "docs/job.md lists the applications")
@@ -130,13 +130,13 @@ func prepare(job *config.Job, create apps.Create) (apps.Program, apps.Dataset, e
 	if _, err := apps.Params(job.Train.Params).Resolve(kind.Params()); err != nil {
 		return nil, apps.Dataset{}, paramFaults(job, kind, err)
 	}
-	file, err := os.Open(job.Train.Data)
+	file, err := blob.Open(ctx, job.Train.Data)
 	if err != nil {
 		return nil, apps.Dataset{}, fmt.Errorf("reading the training data: %w", err)
 	}
 	defer file.Close()
 	beside := func(name string) (io.ReadCloser, error) {
-		return os.Open(filepath.Join(filepath.Dir(job.Train.Data), filepath.Base(name)))
+		return blob.Open(ctx, blob.Beside(job.Train.Data, name))
 	}
 	data, err := kind.Prepare(apps.Input{Name: job.Train.Data, Data: file, Beside: beside, MaxBadLines: job.Train.MaxBadLines},
 		apps.Cut{Splits: job.Train.Splits, Holdout: job.Train.Holdout, Seed: job.Seed}, create)

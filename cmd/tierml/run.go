@@ -90,7 +90,7 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 		return err
 	}
 	defer func() { release() }()
-	p, err := prepareJob(job, splitdir.Create(filepath.Join(directory, localrun.SplitsDir)))
+	p, err := prepareJob(ctx, job, splitdir.Create(filepath.Join(directory, localrun.SplitsDir)))
 	if err != nil {
 		return err
 	}

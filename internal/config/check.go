@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/market"
 )
 
@@ -204,7 +205,13 @@ func (c *checker) limits() {
 
 func (c *checker) train() {
 	t := &c.job.Train
-	c.path("train.data", &t.Data)
+	if blob.IsURL(t.Data) {
+		if err := blob.Check(t.Data); err != nil {
+			c.fault("train.data", err.Error(), "")
+		}
+	} else {
+		c.path("train.data", &t.Data)
+	}
 	c.atLeast("train.clocks", t.Clocks, 1)
 	c.atLeast("train.splits", t.Splits, 1)
 	c.atLeast("train.partitions", t.Partitions, 1)

@@ -1,0 +1,126 @@
+package blob
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fsouza/fake-gcs-server/fakestorage"
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
+)
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	r, err := Open(context.Background(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := io.ReadAll(r)
+	if err := errors.Join(err, r.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+func TestS3(t *testing.T) {
+	backend := s3mem.New()
+	if err := backend.CreateBucket("data"); err != nil {
+		t.Fatal(err)
+	}
+	content := strings.Repeat("1 2 3\n", 100_000)
+	if _, err := backend.PutObject("data", "some/docword.txt", nil, strings.NewReader(content), int64(len(content)), nil); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(gofakes3.New(backend).Server())
+	defer server.Close()
+	t.Setenv("AWS_ENDPOINT_URL_S3", server.URL)
+	t.Setenv("AWS_ACCESS_KEY_ID", "id")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	t.Setenv("AWS_REGION", "us-east-1")
+	if got := read(t, "s3://data/some/docword.txt"); got != content {
+		t.Errorf("%d bytes of %d came", len(got), len(content))
+	}
+	for _, missing := range []string{"s3://data/other", "s3://nowhere/some/docword.txt"} {
+		if _, err := Open(context.Background(), missing); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: error %v, want ErrNotExist", missing, err)
+		}
+	}
+	// The endpoint may be in the URL as well.
+	t.Setenv("AWS_ENDPOINT_URL_S3", "")
+	if got := read(t, "s3://data/some/docword.txt?endpoint="+server.URL); got != content {
+		t.Errorf("%d bytes of %d came", len(got), len(content))
+	}
+}
+
+func TestGCS(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // it wants to know its own address before it listens
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().(*net.TCPAddr)
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	server, err := fakestorage.NewServerWithOptions(fakestorage.Options{
+		Scheme: "http", Host: "127.0.0.1", Port: uint16(address.Port), PublicHost: address.String(),
+		InitialObjects: []fakestorage.Object{{
+			ObjectAttrs: fakestorage.ObjectAttrs{BucketName: "data", Name: "some/a9a"}, Content: []byte("+1 1:1\n"),
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Stop()
+	t.Setenv("STORAGE_EMULATOR_HOST", address.String())
+	if got := read(t, "gs://data/some/a9a"); got != "+1 1:1\n" {
+		t.Errorf("%q came", got)
+	}
+	if _, err := Open(context.Background(), "gs://data/other"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("error %v, want ErrNotExist", err)
+	}
+}
+
+func TestFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte("here"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, path); got != "here" {
+		t.Errorf("%q", got)
+	}
+	if _, err := Open(context.Background(), path+"x"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("error %v, want ErrNotExist", err)
+	}
+}
+
+func TestNames(t *testing.T) {
+	for name, want := range map[string]string{
+		"some/path": "", "s3://bucket/key": "", "gs://bucket/some/key?x=y": "",
+		"http://host/file": `there is no store "http"`, "s3://bucket": "write s3://BUCKET/KEY", "s3:///key": "write s3://BUCKET/KEY",
+		"s3://user@bucket/key": "write s3://BUCKET/KEY", "s3://%": "is not a URL",
+	} {
+		err := Check(name)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: error %v, want %q", name, err, want)
+		}
+		if _, openErr := Open(context.Background(), name); want != "" && (openErr == nil || openErr.Error() != err.Error()) {
+			t.Errorf("%s: Open says %v", name, openErr)
+		}
+	}
+	for name, want := range map[string]string{
+		"s3://b/some/docword.txt?region=x": "s3://b/some/vocab.txt?region=x", "gs://b/docword.txt": "gs://b/vocab.txt",
+		"/some/docword.txt": "/some/vocab.txt",
+	} {
+		if got := Beside(name, "elsewhere/vocab.txt"); got != want {
+			t.Errorf("beside %s: %s, want %s", name, got, want)
+		}
+	}
+}
