@@ -34,6 +34,7 @@ type dryRunOptions struct {
 	hours    []string
 	seed     uint64
 	format   string
+	deadline deadlineOptions
 }
 
 func newDryRunCommand() *cobra.Command {
@@ -46,12 +47,22 @@ many starts, and prints how cost, run time and evictions are distributed. Nothin
 
 With --hours the job is scaled to take so many hours on the on-demand fleet, and runs on EC2's timing; without, it is
 simulated as ` + "`tierml run`" + ` would run it here, from its own start. A start of --starts every or N counts when 7 days of
-prices lie before it and a horizon behind it. docs/dry-run.md says what is simulated and what is not.`,
+prices lie before it and a horizon behind it. docs/dry-run.md says what is simulated and what is not.
+
+With --availability there is no job file: one fleet, as large as the recording tells of, has to do --hours of work (24) by
+a deadline, wherever the recording says that spot machines could be had.`,
 		Example: `  tierml dry-run examples/demo.yaml
   tierml dry-run examples/demo.yaml --hours 2,8,20 --starts 200
-  tierml dry-run job.yaml --trace prices.csv.gz --rules ec2-now --policy tierml --hours 8 --starts every -o json`,
-		Args: oneJobFile,
+  tierml dry-run job.yaml --trace prices.csv.gz --rules ec2-now --policy tierml --hours 8 --starts every -o json
+  tierml dry-run --availability us-west-2a_v100_1.json.gz --starts every`,
+		Args: o.deadline.args,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(o.deadline.availability) > 0 {
+				if !cmd.Flags().Changed("policy") {
+					o.policies = []string{"deadline", "uniform-progress"}
+				}
+				return o.deadlines(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			}
 			return dryRun(cmd.Context(), args[0], o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -64,6 +75,7 @@ prices lie before it and a horizon behind it. docs/dry-run.md says what is simul
 	f.StringSliceVar(&o.hours, "hours", nil, "scale the work to so many `hours` on the on-demand fleet")
 	f.Uint64Var(&o.seed, "seed", 1, "of the choice of starts: the same seed gives the same figures")
 	f.StringVarP(&o.format, "output", "o", "table", "output format: table, json (one object per policy and length) or csv (one row a start)")
+	o.deadline.addFlags(cmd)
 	return cmd
 }
 

@@ -1,0 +1,261 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/market/trace"
+	"github.com/tierml/tierml/sim/sweep"
+)
+
+// deadlineOptions are the flags of dry-run that compare policies on recorded availability, without a job file.
+type deadlineOptions struct {
+	availability []string
+	slacks       []string
+	changeovers  []time.Duration
+	spotShare    float64
+}
+
+func (o *deadlineOptions) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringSliceVar(&o.availability, "availability", nil, "recorded availability: `files` of SkyPilot's form, FILE or FILE=ZONE/TYPE; no job file")
+	f.StringSliceVar(&o.slacks, "slack", []string{"1.1", "1.25", "1.5", "2"}, "with --availability: deadlines, in `multiples` of the work")
+	f.DurationSliceVar(&o.changeovers, "changeover", []time.Duration{6 * time.Minute, 12 * time.Minute}, "with --availability: `times` from buying a fleet until it works")
+	f.Float64Var(&o.spotShare, "spot-share", 0.3, "with --availability: spot price as a `share` of the on-demand price, where none was recorded")
+}
+
+// args wants a job file, or recordings in its place.
+func (o *deadlineOptions) args(cmd *cobra.Command, args []string) error {
+	if len(o.availability) == 0 {
+		return oneJobFile(cmd, args)
+	}
+	if len(args) > 0 {
+		return errors.New("--availability runs jobs of its own: leave the job file out")
+	}
+	return nil
+}
+
+// deadlineRules are those that Can't Be Late (NSDI 24) reckons with: by the second, nothing free.
+const deadlineRules = "gce-spot"
+
+// deadlines compares policies on recordings.
+func (o dryRunOptions) deadlines(ctx context.Context, out, errOut io.Writer) error {
+	write, ok := map[string]func(io.Writer, []sweep.Cell) error{
+		"table": writeDeadlineTable, "json": writeDeadlineJSON, "csv": writeDeadlineCSV,
+	}[o.format]
+	if !ok {
+		return usageError{fmt.Errorf("output format %q does not exist; write -o table, -o json or -o csv", o.format)}
+	}
+	study, err := o.deadlineStudy()
+	if err != nil {
+		return err
+	}
+	ctx, stop := untilInterrupted(ctx)
+	defer stop()
+	meter := newMeter(errOut)
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	cells, err := study.Run(ctx, meter.show)
+	meter.clear()
+	if errors.Is(err, context.Canceled) {
+		return exitError{exitInterrupted, errors.New("interrupted")}
+	}
+	if err != nil {
+		return err
+	}
+	if err := write(out, cells); err != nil {
+		return fmt.Errorf("printing the results: %w", err)
+	}
+	return nil
+}
+
+func (o dryRunOptions) deadlineStudy() (d sweep.Deadlines, err error) {
+	d = sweep.Deadlines{Policies: o.policies, Work: 24 * time.Hour, Changeovers: o.deadline.changeovers, Seed: o.seed}
+	if d.Rules, err = market.Rules(cmp.Or(o.rules, deadlineRules)); err != nil {
+		return d, usageError{err}
+	}
+	for _, name := range o.policies {
+		switch policy, err := bidding.ByName(name); {
+		case err != nil:
+			return d, usageError{err}
+		default:
+			if _, ok := policy.(bidding.ByRestart); !ok {
+				return d, usageError{fmt.Errorf("--policy %s: with --availability there is no reliable tier; write deadline, uniform-progress or checkpoint", name)}
+			}
+		}
+	}
+	for _, text := range o.deadline.slacks {
+		slack, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(slack > 1) || slack > 100 {
+			return d, usageError{fmt.Errorf("--slack %q: write numbers above 1, such as 1.1,1.5", text)}
+		}
+		d.Slacks = append(d.Slacks, slack)
+	}
+	for _, change := range o.deadline.changeovers {
+		if change <= 0 {
+			return d, usageError{fmt.Errorf("--changeover %s: write times above 0, such as 6m,12m", change)}
+		}
+	}
+	switch {
+	case len(o.hours) > 1:
+		return d, usageError{errors.New("--availability takes one --hours")}
+	case len(o.hours) == 1:
+		hours, err := strconv.ParseFloat(o.hours[0], 64)
+		if err != nil || !(hours > 0) || hours > 10000 {
+			return d, usageError{fmt.Errorf("--hours %q: write a number above 0", o.hours[0])}
+		}
+		d.Work = time.Duration(hours * float64(time.Hour)).Round(time.Second)
+	}
+	if o.starts != "every" {
+		if d.Starts, err = strconv.Atoi(cmp.Or(o.starts, "200")); err != nil || d.Starts < 1 {
+			return d, usageError{fmt.Errorf("--starts %q: with --availability write every (tick) or a number", o.starts)}
+		}
+	}
+	if !(o.deadline.spotShare > 0) {
+		return d, usageError{fmt.Errorf("--spot-share %g: write a number above 0", o.deadline.spotShare)}
+	}
+	for _, name := range o.deadline.availability {
+		r, err := o.readRecording(name)
+		if err != nil {
+			return d, err
+		}
+		d.Recordings = append(d.Recordings, r)
+	}
+	return d, nil
+}
+
+// recordedOn finds a date in a path, as SkyPilot's folders have it: aws-02-15-2023.
+var recordedOn = regexp.MustCompile(`\d\d-\d\d-\d{4}`)
+
+// readRecording reads FILE or FILE=ZONE/TYPE.
+func (o dryRunOptions) readRecording(arg string) (r sweep.Recording, err error) {
+	file, pool, named := strings.Cut(arg, "=")
+	label := file
+	if named {
+		label = strings.Replace(pool, "/", "_", 1)
+	}
+	if r.Pool, r.Type, err = trace.ProbedPool(label); err != nil {
+		return r, usageError{fmt.Errorf("--availability %s: %w; or write FILE=ZONE/TYPE", arg, err)}
+	}
+	if r.Type.OnDemand == 0 {
+		r.Type.OnDemand = market.Dollar // costs are told in hours on demand
+	}
+	begin := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	if at, err := time.Parse("01-02-2006", recordedOn.FindString(file)); err == nil {
+		begin = at
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return r, err
+	}
+	defer f.Close()
+	probes, err := trace.ReadAvailability(f, begin)
+	if err != nil {
+		return r, fmt.Errorf("%s: %w", file, err)
+	}
+	name, _, _ := strings.Cut(filepath.Base(file), ".")
+	if folder := filepath.Base(filepath.Dir(file)); folder != "." {
+		name = folder + "/" + name
+	}
+	r.Name, r.Every, r.Availability, r.Machines = name, probes.Every, probes.Availability, probes.Availability.Most()
+	points := probes.Prices
+	if len(points) == 0 {
+		points = []market.PricePoint{{At: begin, Price: market.USD(o.deadline.spotShare * float64(r.Type.OnDemand))}}
+	}
+	points[0].At = begin // a first tick without a price has that of the next
+	r.Prices = market.NewHistory(points)
+	return r, nil
+}
+
+func writeDeadlineJSON(out io.Writer, cells []sweep.Cell) error {
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(cells)
+}
+
+func writeDeadlineCSV(out io.Writer, cells []sweep.Cell) error {
+	w := csv.NewWriter(out)
+	rows := [][]string{{"recording", "slack", "changeover_hours", "policy", "rules", "work_hours", "starts", "missed", "cost_mean",
+		"cost_sd", "cost_p95", "machines_mean", "evictions_mean"}}
+	number := func(x float64) string { return strconv.FormatFloat(x, 'g', 8, 64) }
+	for _, c := range cells {
+		rows = append(rows, []string{c.Recording, number(c.Slack), number(c.Changeover), c.Policy, c.Rules, number(c.Work),
+			strconv.Itoa(c.Starts), strconv.Itoa(c.Missed), number(c.CostMean), number(c.CostSD), number(c.CostP95),
+			number(c.Machines), number(c.Evictions)})
+	}
+	return errors.Join(w.WriteAll(rows), w.Error())
+}
+
+// writeDeadlineTable has a line for each recording, changeover and slack, and compares every policy with the last one.
+func writeDeadlineTable(out io.Writer, cells []sweep.Cell) error {
+	policies := 1
+	for policies < len(cells) && cells[policies].Policy != cells[0].Policy {
+		policies++
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%g hours of work by a deadline, by the rules %s; costs in hours of the fleet on demand\n\n", cells[0].Work, cells[0].Rules)
+	fmt.Fprintf(&b, "%-28s %5s %6s %6s", "RECORDING", "SLACK", "CHANGE", "STARTS")
+	for _, c := range cells[:policies] {
+		fmt.Fprintf(&b, " %*s", columnWidth(c.Policy), strings.ToUpper(c.Policy))
+	}
+	b.WriteString("\n")
+	sums := make([]float64, policies)
+	missed, worst := make([]int, policies), make([]float64, policies)
+	for i := 0; i < len(cells); i += policies {
+		row := cells[i : i+policies]
+		fmt.Fprintf(&b, "%-28s %5.4g %5.3gm %6d", shorten(row[0].Recording, 28), row[0].Slack, row[0].Changeover*60, row[0].Starts)
+		last := row[policies-1].CostMean
+		for j, c := range row {
+			text := fmt.Sprintf("%.2f", c.CostMean)
+			if j < policies-1 {
+				text += fmt.Sprintf(" %+.1f%%", 100*(c.CostMean/last-1))
+				if excess := c.CostMean/last - 1; i == 0 || excess > worst[j] {
+					worst[j] = excess
+				}
+			}
+			if c.Missed > 0 {
+				text += fmt.Sprintf(" %d missed", c.Missed)
+			}
+			fmt.Fprintf(&b, " %*s", columnWidth(c.Policy), text)
+			sums[j] += c.CostMean
+			missed[j] += c.Missed
+		}
+		b.WriteString("\n")
+	}
+	n := float64(len(cells) / policies)
+	fmt.Fprintf(&b, "\nMean of the %g lines:\n", n)
+	for j, c := range cells[:policies] {
+		fmt.Fprintf(&b, "  %-18s %6.2f, deadlines missed: %d", c.Policy, sums[j]/n, missed[j])
+		if j < policies-1 {
+			fmt.Fprintf(&b, "; %+.1f%% against %s, at worst %+.1f%%", 100*(sums[j]/sums[policies-1]-1), cells[policies-1].Policy, 100*worst[j])
+		}
+		b.WriteString("\n")
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+func columnWidth(policy string) int { return max(len(policy), 14) }
+
+// shorten keeps the end of a name, which tells more.
+func shorten(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return "..." + s[len(s)-most+3:]
+}
