@@ -172,6 +172,9 @@ func (g *gang) release(but int, why string) {
 
 // explain gives a reason to the candidates that have none yet.
 func (g *gang) explain() {
+	if g.Brief {
+		return
+	}
 	for i := range g.plan.Considered {
 		if c := &g.plan.Considered[i]; c.Why == "" {
 			c.Why = fmt.Sprintf("$%s an hour is not the cheapest per work", c.Price)

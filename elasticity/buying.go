@@ -118,6 +118,20 @@ func (c *Controller) takePrice(e PriceChanged) {
 	c.wantPlan = true
 }
 
+// takeCapacity is told how many machines a pool gives, where somebody watches that. What it had refused is out of date.
+func (c *Controller) takeCapacity(e CapacityChanged) {
+	for i := range c.cfg.Pools {
+		p := &c.cfg.Pools[i]
+		if p.Pool != e.Pool || p.Availability == nil {
+			continue
+		}
+		if p.Availability.Tell(market.AvailabilityPoint{At: e.At, Count: e.Count}) == nil {
+			delete(c.deferred, e.Pool)
+			c.wantPlan = true
+		}
+	}
+}
+
 func (c *Controller) recordPrice(pool market.Pool, p market.PricePoint) {
 	c.record(func() journal.Entry {
 		return journal.Entry{Kind: journal.Price, Pool: pool.String(), USD: p.Price.String(), At: &p.At}
@@ -174,7 +188,7 @@ func (c *Controller) State() bidding.State {
 	for _, p := range c.cfg.Pools {
 		s.Pools = append(s.Pools, bidding.Candidate{
 			Pool: p.Pool, Type: p.Type, History: p.History, MaxPrice: p.MaxPrice, Hints: p.Hints,
-			NoCapacityUntil: c.deferred[p.Pool],
+			Availability: p.Availability, NoCapacityUntil: c.deferred[p.Pool],
 		})
 	}
 	for _, token := range sortedTokens(c.launches) {

@@ -239,6 +239,9 @@ func (c *Controller) take(e Event) (stirs bool) {
 	case PriceChanged:
 		c.takePrice(e)
 		return false
+	case CapacityChanged:
+		c.takeCapacity(e)
+		return false
 	case Reported:
 		return c.takeReport(e.ID, e.Report)
 	case Wake:

@@ -157,3 +157,25 @@ func TestRestartSameInputsSameJournal(t *testing.T) {
 		t.Error("two runs of the same inputs differ")
 	}
 }
+
+// TestAvailabilityBesideAReliableTier: the other controller loses what is taken back and buys when it can be had again.
+func TestAvailabilityBesideAReliableTier(t *testing.T) {
+	pool := a()
+	at := func(hours float64) time.Time { return start.Add(time.Duration(hours * float64(time.Hour))) }
+	var err error
+	pool.Availability, err = market.NewAvailability([]market.AvailabilityPoint{
+		{At: at(-24), Count: 4}, {At: at(1), Count: 1}, {At: at(2), Count: 9},
+	}, at(100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, entries := run(t, scenario(t, pool))
+	if !r.Finished() || r.Evictions != 3 || r.Machines != 8 || r.Clocks != 180 {
+		t.Fatalf("%+v", r)
+	}
+	for _, e := range entries {
+		if e.Kind == journal.Launch && e.T.After(at(0.5)) && (e.T.Before(at(2)) || e.T.After(at(2.01))) {
+			t.Errorf("bought at %s", e.T)
+		}
+	}
+}

@@ -250,7 +250,7 @@ func (c *Controller) typeOf(p market.Pool) market.InstanceType {
 
 // State is what the policy sees now.
 func (c *Controller) State() bidding.State {
-	s := bidding.State{Now: c.now, Want: c.cfg.Want, Job: c.job()}
+	s := bidding.State{Now: c.now, Want: c.cfg.Want, Job: c.job(), Brief: c.cfg.Silent}
 	for i := range c.cfg.Pools {
 		p := &c.cfg.Pools[i]
 		s.Pools = append(s.Pools, bidding.Candidate{
