@@ -32,6 +32,9 @@ func (s *script) Call(_ context.Context, _ ps.Generation, request wire.Message) 
 		return nil, &wire.Error{Code: wire.Stale}
 	}
 	ack := &wire.Ack{}
+	if m, ok := request.(*wire.Contribute); ok {
+		request = &m.Stage
+	}
 	switch m := request.(type) {
 	case *wire.Stage:
 		for _, p := range m.Partitions {
@@ -64,7 +67,7 @@ func scripted(t *testing.T, servers map[ps.ServerID]*script) *Client {
 	return c
 }
 
-var stageType, commitType = (&wire.Stage{}).Type(), (&wire.Commit{}).Type()
+var wholeType, stageType, commitType = (&wire.Contribute{}).Type(), (&wire.Stage{}).Type(), (&wire.Commit{}).Type()
 
 func code(c wire.Code) wire.PartitionStatus { return wire.PartitionStatus{Code: c} }
 
@@ -75,15 +78,15 @@ func TestContributeFollowsAnswers(t *testing.T) {
 		a, b  []wire.Type
 		err   error
 	}{
-		"plain":             {a: []wire.Type{stageType, commitType}},
-		"committed before":  {codes: []wire.PartitionStatus{code(wire.Committed)}, a: []wire.Type{stageType}},
-		"not ready":         {codes: []wire.PartitionStatus{code(wire.Retry)}, a: []wire.Type{stageType, stageType, commitType}},
-		"owner replaced":    {codes: []wire.PartitionStatus{{}, code(wire.NotStaged)}, a: []wire.Type{stageType, commitType, stageType, commitType}},
-		"moved":             {codes: []wire.PartitionStatus{moved}, a: []wire.Type{stageType}, b: []wire.Type{stageType, commitType}},
-		"moved when staged": {codes: []wire.PartitionStatus{{}, moved}, a: []wire.Type{stageType, commitType}, b: []wire.Type{commitType}},
-		"stale":             {codes: []wire.PartitionStatus{code(wire.Stale)}, a: []wire.Type{stageType}, err: ErrStale},
-		"fenced":            {codes: []wire.PartitionStatus{code(wire.Fenced)}, a: []wire.Type{stageType}, err: ErrFenced},
-		"diverged":          {codes: []wire.PartitionStatus{{}, code(wire.Overflow)}, a: []wire.Type{stageType, commitType}, err: ps.ErrOverflow},
+		"at once":           {codes: []wire.PartitionStatus{code(wire.Committed)}, a: []wire.Type{wholeType}},
+		"staged only":       {a: []wire.Type{wholeType, commitType}},
+		"not ready":         {codes: []wire.PartitionStatus{code(wire.Retry)}, a: []wire.Type{wholeType, wholeType, commitType}},
+		"owner replaced":    {codes: []wire.PartitionStatus{{}, code(wire.NotStaged)}, a: []wire.Type{wholeType, commitType, wholeType, commitType}},
+		"moved":             {codes: []wire.PartitionStatus{moved}, a: []wire.Type{wholeType}, b: []wire.Type{wholeType, commitType}},
+		"moved when staged": {codes: []wire.PartitionStatus{{}, moved}, a: []wire.Type{wholeType, commitType}, b: []wire.Type{commitType}},
+		"stale":             {codes: []wire.PartitionStatus{code(wire.Stale)}, a: []wire.Type{wholeType}, err: ErrStale},
+		"fenced":            {codes: []wire.PartitionStatus{code(wire.Fenced)}, a: []wire.Type{wholeType}, err: ErrFenced},
+		"diverged":          {codes: []wire.PartitionStatus{{}, code(wire.Overflow)}, a: []wire.Type{wholeType, commitType}, err: ps.ErrOverflow},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := &script{codes: test.codes}, &script{}
@@ -99,6 +102,20 @@ func TestContributeFollowsAnswers(t *testing.T) {
 	}
 }
 
+// Where several servers take part, nothing is committed before all of them hold their part.
+func TestContributeToSeveralServers(t *testing.T) {
+	a, b := &script{}, &script{codes: []wire.PartitionStatus{code(wire.Retry)}}
+	c := scripted(t, map[ps.ServerID]*script{"a": a, "b": b})
+	c.SetRoute(1, ps.Route{Version: 2, Owner: []ps.ServerID{"a", "b"}}, nil)
+	if err := c.Contribute(t.Context(), 1, 1, 1, 1, []ps.Split{0}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(a.types(), []wire.Type{stageType, commitType}) ||
+		!slices.Equal(b.types(), []wire.Type{stageType, stageType, commitType}) {
+		t.Errorf("asked %v and %v", a.types(), b.types())
+	}
+}
+
 // Every partition is asked, with rows or without, and splits ascend.
 func TestContributeAsksAllPartitions(t *testing.T) {
 	a := &script{}
@@ -106,7 +123,7 @@ func TestContributeAsksAllPartitions(t *testing.T) {
 	if err := c.Contribute(t.Context(), 1, 1, 1, 1, []ps.Split{1, 0}, nil); err != nil {
 		t.Fatal(err)
 	}
-	m := a.asked[0].(*wire.Stage)
+	m := a.asked[0].(*wire.Contribute)
 	if len(m.Partitions) != 2 || !slices.Equal(m.Splits, []ps.Split{0, 1}) {
 		t.Errorf("staged %+v", m)
 	}

@@ -112,12 +112,15 @@ func (k *contribution) list(want standing) bool {
 }
 
 func (k *contribution) stageBatch(ctx context.Context, b batch) (outcome, error) {
-	request := k.stage
+	request := &wire.Contribute{Stage: k.stage}
 	request.Partitions = make([]wire.PartitionSums, len(b.partitions))
 	for i, p := range b.partitions {
 		request.Partitions[i] = wire.PartitionSums{Partition: p, Sums: k.sums[p]}
 	}
-	return k.ask(ctx, b, &request, staged)
+	if len(b.partitions) == len(k.sums) { // this server has all: it can commit at once
+		return k.ask(ctx, b, request, staged)
+	}
+	return k.ask(ctx, b, &request.Stage, staged)
 }
 
 func (k *contribution) commitBatch(ctx context.Context, b batch) (outcome, error) {

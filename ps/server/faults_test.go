@@ -189,6 +189,8 @@ func (d *deafTo) Handle(ctx context.Context, generation ps.Generation, request w
 	return answer
 }
 
+func (d *deafTo) HandleNow(ps.Generation, wire.Message) wire.Message { return nil }
+
 func (d *deafTo) listen(t *testing.T) string {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/ps/wire"
@@ -10,7 +11,52 @@ import (
 
 // Handle answers one request of the data plane.
 func (s *Server) Handle(ctx context.Context, generation ps.Generation, request wire.Message) wire.Message {
-	defer wire.Release(request)
+	answer := s.handle(ctx, generation, request)
+	s.release(request, answer)
+	return answer
+}
+
+// HandleNow answers reads and contributions that need not wait, so that they cost no goroutine.
+func (s *Server) HandleNow(generation ps.Generation, request wire.Message) wire.Message {
+	switch request.(type) {
+	case *wire.Read, *wire.Stage, *wire.Contribute, *wire.Commit:
+	default:
+		return nil
+	}
+	answer := s.handle(nil, generation, request)
+	if answer == mustWait {
+		return nil
+	}
+	s.release(request, answer)
+	return answer
+}
+
+// mustWait is what handle gives without a context when it would have to wait.
+var mustWait wire.Message = &wire.Error{Code: wire.Retry, Text: "it has to wait"}
+
+// release gives back a request's memory, unless a shard may keep some of it: of what is staged, and in sparse tables also
+// of what is committed.
+func (s *Server) release(request, answer wire.Message) {
+	if _, ok := request.(*wire.Contribute); ok {
+		ack, ok := answer.(*wire.Ack)
+		if !ok || s.sparse {
+			return
+		}
+		for _, status := range ack.Partitions {
+			if status.Code != wire.Committed {
+				return
+			}
+		}
+	}
+	wire.Release(request)
+}
+
+func hasSparse(s *ps.Schema) bool {
+	return slices.ContainsFunc(s.Tables, func(t ps.Table) bool { return t.Sparse })
+}
+
+// handle answers a request. A nil ctx: it gives mustWait in place of waiting.
+func (s *Server) handle(ctx context.Context, generation ps.Generation, request wire.Message) wire.Message {
 	if refusal := s.refusal(generation); refusal != nil {
 		return refusal
 	}
@@ -19,6 +65,8 @@ func (s *Server) Handle(ctx context.Context, generation ps.Generation, request w
 		return s.read(ctx, generation, m)
 	case *wire.Stage:
 		return s.stage(ctx, generation, m)
+	case *wire.Contribute:
+		return s.contribute(ctx, generation, m)
 	case *wire.Commit:
 		return s.commit(ctx, generation, m)
 	case *wire.CutReady:
@@ -43,8 +91,11 @@ type local struct{ *Server }
 
 // Call answers like a connection would.
 func (l local) Call(ctx context.Context, generation ps.Generation, request wire.Message) (wire.Message, error) {
-	if stage, ok := request.(*wire.Stage); ok {
-		request = stage.Clone() // it is kept, and the caller's arrays are the caller's
+	switch m := request.(type) { // they are kept, and the caller's arrays are the caller's
+	case *wire.Stage:
+		request = m.Clone()
+	case *wire.Contribute:
+		request = &wire.Contribute{Stage: *m.Clone()}
 	}
 	answer := l.Handle(ctx, generation, request)
 	if refusal, ok := answer.(*wire.Error); ok {
@@ -76,7 +127,7 @@ func (s *Server) admit(generation ps.Generation) *wire.Error {
 }
 
 // serve lets f work on a partition that is owned here. While f says that it must wait, and while the
-// partition is leaving, it waits for a change; f is called again then.
+// partition is leaving, it waits for a change; f is called again then. Without a context the refusal is mustWait.
 func (s *Server) serve(ctx context.Context, generation ps.Generation, p ps.Partition,
 	f func(*slot) (status wire.Code, wait bool),
 ) (wire.PartitionStatus, *wire.Error) {
@@ -88,6 +139,9 @@ func (s *Server) serve(ctx context.Context, generation ps.Generation, p ps.Parti
 		status, changed, epoch, refusal := s.try(slot, generation, f)
 		if changed == nil || refusal != nil {
 			return status, refusal
+		}
+		if ctx == nil {
+			return status, mustWait.(*wire.Error)
 		}
 		select {
 		case <-changed:
@@ -211,6 +265,43 @@ func (s *Server) stage(ctx context.Context, generation ps.Generation, m *wire.St
 		ack.Partitions = append(ack.Partitions, status)
 	}
 	return ack
+}
+
+// contribute stages all parts of a contribution and, when all of them are staged, commits them. That is all or nothing as
+// if the worker had committed: whatever happens in between, every partition has its part staged.
+func (s *Server) contribute(ctx context.Context, generation ps.Generation, m *wire.Contribute) wire.Message {
+	answer := s.stage(ctx, generation, &m.Stage)
+	staged, ok := answer.(*wire.Ack)
+	if !ok {
+		return answer
+	}
+	commit := wire.Commit{Incarnation: m.Incarnation, Sequence: m.Sequence}
+	for _, status := range staged.Partitions {
+		switch status.Code {
+		case wire.OK:
+			commit.Partitions = append(commit.Partitions, status.Partition)
+		case wire.Committed:
+		default:
+			return staged
+		}
+	}
+	answer = s.commit(ctx, generation, &commit)
+	committed, ok := answer.(*wire.Ack)
+	if !ok {
+		return answer
+	}
+	at := 0
+	for i, status := range staged.Partitions {
+		if status.Code != wire.OK {
+			continue
+		}
+		staged.Partitions[i] = committed.Partitions[at]
+		if committed.Partitions[at].Code == wire.OK {
+			staged.Partitions[i].Code = wire.Committed
+		}
+		at++
+	}
+	return staged
 }
 
 // commit makes what was staged count.

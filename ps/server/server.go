@@ -48,6 +48,7 @@ type Server struct {
 	log     *slog.Logger
 	links   wire.Links
 	traffic wire.Traffic
+	sparse  bool          // the schema has sparse tables
 	pulls   chan struct{} // one token for each delivery that is coming in
 
 	mu         sync.RWMutex
@@ -89,6 +90,7 @@ func New(cfg Config) *Server {
 		cfg:     cfg,
 		schema:  cfg.Schema,
 		log:     cfg.Log,
+		sparse:  hasSparse(&cfg.Schema),
 		pulls:   make(chan struct{}, cfg.PullsAtOnce),
 		slots:   make([]*slot, cfg.Schema.Partitions),
 		backups: make([]*backup, cfg.Schema.Partitions),

@@ -14,10 +14,10 @@ type Buffer struct {
 	size  int // bytes
 }
 
-// Pooled sizes are powers of two. Smaller pieces are cheap to make; larger ones are too rare to keep.
+// Pooled sizes are powers of two, up to the longest body. Smaller pieces are cheap to make.
 const (
 	minPooledShift = 9  // 512 bytes
-	maxPooledShift = 22 // 4 MiB
+	maxPooledShift = 26 // 64 MiB
 )
 
 var pools [maxPooledShift + 1]sync.Pool

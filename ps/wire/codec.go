@@ -2,9 +2,7 @@ package wire
 
 import (
 	"encoding/binary"
-	"io"
 	"math"
-	"net"
 	"sync"
 
 	"github.com/tierml/tierml/ps"
@@ -22,7 +20,6 @@ type encoder struct {
 	large  []segment
 	placed int // bytes in large
 	err    error
-	vector net.Buffers // scratch
 }
 
 // segment is memory that goes between small[:at] and small[at:].
@@ -62,25 +59,20 @@ func (e *encoder) release() {
 	}
 }
 
-// writeTo sends the frame, large arrays from where they lie.
-func (e *encoder) writeTo(w io.Writer) (int64, error) {
-	if len(e.large) == 0 {
-		n, err := w.Write(e.small)
-		return int64(n), err
-	}
-	e.vector = e.vector[:0]
+// appendTo adds the frame's pieces to a vector, large arrays where they lie.
+func (e *encoder) appendTo(vector [][]byte) [][]byte {
 	at := 0
 	for _, s := range e.large {
-		e.vector = append(e.vector, e.small[at:s.at], s.bytes)
+		if at < s.at {
+			vector = append(vector, e.small[at:s.at])
+		}
+		vector = append(vector, s.bytes)
 		at = s.at
 	}
 	if at < len(e.small) {
-		e.vector = append(e.vector, e.small[at:])
+		vector = append(vector, e.small[at:])
 	}
-	vector := e.vector // WriteTo consumes its receiver
-	n, err := vector.WriteTo(w)
-	clear(e.vector)
-	return n, err
+	return vector
 }
 
 func (e *encoder) u64(x uint64) { e.small = binary.LittleEndian.AppendUint64(e.small, x) }

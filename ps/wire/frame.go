@@ -1,11 +1,9 @@
 package wire
 
 import (
-	"bufio"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
-	"io"
 
 	"github.com/tierml/tierml/ps"
 )
@@ -17,8 +15,6 @@ const (
 	magic = "TML\x01"
 	// MaxBody is the longest body that is sent or accepted, in bytes.
 	MaxBody = 64 << 20
-	// firstRead is how much memory a frame's announcement alone can claim; the rest follows what arrives.
-	firstRead = 1 << 20
 )
 
 // flagAnswer marks answers.
@@ -81,52 +77,4 @@ func parseHeader(b []byte, job uint64) (header, error) {
 
 func refused(format string, args ...any) error {
 	return &Error{Code: Refused, Text: fmt.Sprintf(format, args...)}
-}
-
-// readFrame reads a header and the body that follows it. An *Error says that the frame is to be refused, any
-// other error that the connection broke. The header is as far as it is known.
-func readFrame(r *bufio.Reader, job uint64) (header, *Buffer, error) {
-	b, err := r.Peek(headerSize)
-	if err != nil {
-		if err == io.EOF && len(b) > 0 {
-			err = io.ErrUnexpectedEOF
-		}
-		return header{}, nil, err
-	}
-	h, err := parseHeader(b, job)
-	if err != nil {
-		return h, nil, err
-	}
-	_, _ = r.Discard(headerSize) // peeked: cannot fail
-	body, err := readBody(r, h)
-	if err != nil {
-		return h, nil, fmt.Errorf("read a frame's body of %d bytes: %w", h.length, err)
-	}
-	return h, body, nil
-}
-
-func readBody(r io.Reader, h header) (*Buffer, error) {
-	newBuffer := NewBuffer
-	if h.kind.kept() {
-		newBuffer = newExactBuffer
-	}
-	body := newBuffer(min(h.length, firstRead))
-	for at := 0; ; {
-		n, err := io.ReadFull(r, body.Bytes()[at:])
-		if err != nil {
-			body.Release()
-			if err == io.EOF {
-				err = io.ErrUnexpectedEOF
-			}
-			return nil, err
-		}
-		at += n
-		if at == h.length {
-			return body, nil
-		}
-		larger := newBuffer(min(h.length, 2*at))
-		copy(larger.Bytes(), body.Bytes())
-		body.Release()
-		body = larger
-	}
 }

@@ -1,11 +1,11 @@
 package wire
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,18 +42,37 @@ type Traffic struct{ In, Out atomic.Int64 }
 var ErrClosed = errors.New("connection closed")
 
 // Link is the asking end of a connection. Any number of requests may be under way at once.
+//
+// It has no goroutine of its own: who waits for an answer reads the connection when nobody else does, and hands others
+// theirs; who sends writes what others have to send as well. So a lone caller takes its answer from the kernel itself,
+// and many share system calls. Invariant: while an answer is outstanding, somebody waits to read it. Where the caller
+// has gone away that is a goroutine that ends with the last such answer.
 type Link struct {
 	conn    net.Conn
 	job     uint64
 	traffic *Traffic
-	writing chan struct{} // holds one token while somebody writes
-	done    chan struct{} // closed when the link is broken, after err is set
-	ended   chan struct{} // closed when the reader has returned
+	out     *outbox
+	done    chan struct{}  // closed when the link is broken, after err is set
+	helpers sync.WaitGroup // goroutines that read or write what a caller has left
 
-	mu    sync.Mutex
-	next  uint64
-	calls map[uint64]chan answer
-	err   error
+	reading chan struct{} // holds one token while somebody reads; guards frames
+	frames  *frameReader
+
+	mu          sync.Mutex
+	next        uint64
+	calls       map[uint64]*call
+	abandoned   int // calls whose caller has gone
+	draining    bool
+	reader      *call // who reads; nil: nobody, or the goroutine that drains
+	interrupted bool  // the read deadline has passed, to stop the reader
+	err         error
+}
+
+// call is a request that is under way. Guarded by Link.mu but for answered.
+type call struct {
+	id       uint64
+	answered chan answer
+	left     bool // the caller has gone
 }
 
 type answer struct {
@@ -61,31 +80,33 @@ type answer struct {
 	err     error
 }
 
+var calls = sync.Pool{New: func() any { return &call{answered: make(chan answer, 1)} }}
+
 // NewLink takes a connection over. Traffic may be nil.
 func NewLink(conn net.Conn, job uint64, traffic *Traffic) *Link {
 	if traffic == nil {
 		traffic = new(Traffic)
 	}
-	l := &Link{
+	return &Link{
 		conn:    conn,
 		job:     job,
 		traffic: traffic,
-		writing: make(chan struct{}, 1),
+		out:     newOutbox(newWriter(conn), traffic),
 		done:    make(chan struct{}),
-		ended:   make(chan struct{}),
-		calls:   map[uint64]chan answer{},
+		reading: make(chan struct{}, 1),
+		frames:  newFrameReader(newReader(conn), job),
+		calls:   map[uint64]*call{},
 	}
-	go l.read()
-	return l
 }
 
-// Close ends all calls and waits for the reader.
+// Close ends all calls and waits for the link's goroutines.
 func (l *Link) Close() {
 	l.fail(ErrClosed)
-	<-l.ended
+	l.out.close(ErrClosed)
+	l.helpers.Wait()
 }
 
-// Broken says whether the link is of no more use.
+// Broken says whether the link is known to be of no more use.
 func (l *Link) Broken() bool {
 	select {
 	case <-l.done:
@@ -109,107 +130,248 @@ func (l *Link) fail(err error) {
 
 // Call sends a request and waits for its answer.
 func (l *Link) Call(ctx context.Context, generation ps.Generation, request Message) (Message, error) {
-	id, answered, err := l.begin()
+	c, err := l.begin()
 	if err != nil {
 		return nil, err
 	}
-	defer l.end(id)
-	if err := l.write(ctx, header{request: id, job: l.job, generation: generation}, request); err != nil {
+	e, err := encode(header{request: c.id, job: l.job, generation: generation}, request)
+	if err != nil {
+		l.end(c)
 		return nil, err
 	}
-	select {
-	case a := <-answered:
-		return a.message, a.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-l.done:
-		return nil, l.err
+	if err := l.out.add(outgoingFrame{encoder: e, request: c.id}); err != nil {
+		l.end(c)
+		return nil, l.broken(err)
 	}
+	stop := func() bool { return true }
+	if ctx.Done() != nil {
+		stop = context.AfterFunc(ctx, func() { l.interrupt(c) })
+	}
+	if err := l.out.flush(l.help); err != nil {
+		l.fail(fmt.Errorf("write a request: %w", err))
+	}
+	a, answered := l.await(ctx, c)
+	stop()
+	if !answered {
+		l.leave(c)
+		return nil, a.err
+	}
+	l.end(c)
+	return a.message, a.err
 }
 
-func (l *Link) begin() (id uint64, answered chan answer, err error) {
+// broken gives the reason why the link is broken; err when it has not come here yet.
+func (l *Link) broken(err error) error {
+	l.fail(err)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// help runs a goroutine that Close waits for.
+func (l *Link) help(f func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.helpers.Go(f) // Close marks the link broken first; f ends at once then
+}
+
+func (l *Link) begin() (*call, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
-		return 0, nil, l.err
+		return nil, l.err
 	}
 	l.next++
-	answered = make(chan answer, 1)
-	l.calls[l.next] = answered
-	return l.next, answered, nil
+	c := calls.Get().(*call)
+	c.id, c.left = l.next, false
+	l.calls[c.id] = c
+	return c, nil
 }
 
-func (l *Link) end(id uint64) {
+// end forgets a call that has its answer, or that cannot have one.
+func (l *Link) end(c *call) {
+	l.mu.Lock()
+	_, unanswered := l.calls[c.id]
+	delete(l.calls, c.id)
+	l.mu.Unlock()
+	if !unanswered && len(c.answered) == 0 { // nobody else knows it
+		calls.Put(c)
+	}
+}
+
+// await waits for the answer, and reads the connection when nobody else does. Without an answer it gives the reason.
+func (l *Link) await(ctx context.Context, c *call) (a answer, answered bool) {
+	for {
+		select { // what is there already comes first
+		case a := <-c.answered:
+			return a, true
+		default:
+		}
+		select {
+		case a := <-c.answered:
+			return a, true
+		case <-ctx.Done():
+			return answer{err: ctx.Err()}, false
+		case <-l.done:
+			return answer{err: l.err}, false
+		case l.reading <- struct{}{}:
+			l.read(ctx, c)
+			<-l.reading
+		}
+	}
+}
+
+// read gives answers to those who wait for them until c has its own, ctx is done or the link breaks. The caller holds
+// the reading token.
+func (l *Link) read(ctx context.Context, c *call) {
+	if !l.beginReading(ctx, c) {
+		return
+	}
+	defer l.endReading()
+	for len(c.answered) == 0 {
+		if err := l.readOne(); err != nil {
+			if !l.wasInterrupted() || !errors.Is(err, os.ErrDeadlineExceeded) {
+				l.fail(fmt.Errorf("read an answer: %w", err))
+			}
+			return
+		}
+	}
+}
+
+func (l *Link) beginReading(ctx context.Context, c *call) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.calls, id)
+	if ctx.Err() != nil || l.err != nil {
+		return false
+	}
+	l.reader = c
+	return true
 }
 
-// write sends a frame. A frame that is cut short breaks the link, so a cancelled context breaks it only while
-// the bytes are on their way.
-func (l *Link) write(ctx context.Context, h header, m Message) error {
-	e, err := encode(h, m)
+func (l *Link) wasInterrupted() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.interrupted
+}
+
+func (l *Link) endReading() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.reader = nil
+	if l.interrupted {
+		l.interrupted = false
+		_ = l.conn.SetReadDeadline(time.Time{})
+	}
+}
+
+// interrupt stops a caller's read, for its context is done. The connection stays good: what has come of a frame is kept
+// for the next reader.
+func (l *Link) interrupt(c *call) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.reader == c {
+		l.interrupted = true
+		_ = l.conn.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// leave gives up a call. Its frame may still be in the queue, or on its way: one that is cut short would break the link,
+// so that is what happens then. Nobody looks at the request's arrays afterwards.
+func (l *Link) leave(c *call) {
+	if l.out.withdraw(c.id) {
+		l.end(c)
+		return
+	}
+	if l.out.beingWritten(c.id) {
+		l.fail(context.Canceled)
+	}
+	if l.Broken() {
+		l.out.close(l.err)
+		l.end(c)
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, unanswered := l.calls[c.id]; !unanswered { // the answer has come, too late
+		Release((<-c.answered).message)
+		return
+	}
+	c.left = true
+	l.abandoned++
+	if !l.draining && l.err == nil {
+		l.draining = true
+		l.helpers.Go(l.drain)
+	}
+}
+
+// drain reads for callers that have gone: else a server could wait for ever to get rid of an answer.
+func (l *Link) drain() {
+	for {
+		l.mu.Lock()
+		if l.abandoned == 0 || l.err != nil {
+			l.draining = false
+			l.mu.Unlock()
+			return
+		}
+		l.mu.Unlock()
+		select {
+		case <-l.done:
+		case l.reading <- struct{}{}:
+			l.readAbandoned()
+			<-l.reading
+		}
+	}
+}
+
+// readAbandoned reads one answer, if one is still to come that nobody waits for.
+func (l *Link) readAbandoned() {
+	l.mu.Lock()
+	needed := l.abandoned > 0
+	l.mu.Unlock()
+	if !needed {
+		return
+	}
+	if err := l.readOne(); err != nil {
+		l.fail(fmt.Errorf("read an answer: %w", err))
+	}
+}
+
+// readOne reads an answer and hands it over. The caller holds the reading token.
+func (l *Link) readOne() error {
+	h, body, err := l.frames.next()
 	if err != nil {
 		return err
 	}
-	defer e.release()
-	select {
-	case l.writing <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-l.done:
-		return l.err
-	}
-	stop := context.AfterFunc(ctx, func() { l.fail(context.Cause(ctx)) })
-	n, err := e.writeTo(l.conn)
-	stop()
-	<-l.writing
-	l.traffic.Out.Add(n)
+	l.traffic.In.Add(int64(headerSize + h.length))
+	m, err := decode(h.kind, body)
 	if err != nil {
-		l.fail(fmt.Errorf("write a request: %w", err))
-		return l.err
+		return err
 	}
+	if refusal, isError := m.(*Error); isError && h.request == 0 {
+		return refusal
+	}
+	l.deliver(h.request, m)
 	return nil
-}
-
-// read gives answers to those who wait for them until the link breaks.
-func (l *Link) read() {
-	defer close(l.ended)
-	r := bufio.NewReaderSize(l.conn, 64<<10)
-	for {
-		h, body, err := readFrame(r, l.job)
-		if err != nil {
-			l.fail(fmt.Errorf("read an answer: %w", err))
-			return
-		}
-		l.traffic.In.Add(int64(headerSize + h.length))
-		m, err := decode(h.kind, body)
-		if err != nil {
-			l.fail(err)
-			return
-		}
-		refusal, isError := m.(*Error)
-		if h.request == 0 && isError {
-			l.fail(refusal)
-			return
-		}
-		l.deliver(h.request, m)
-	}
 }
 
 // deliver hands an answer over. Nobody may be waiting for it any more.
 func (l *Link) deliver(id uint64, m Message) {
+	a := answer{message: m}
+	if refusal, isError := m.(*Error); isError {
+		a = answer{err: refusal}
+	}
 	l.mu.Lock()
-	answered, ok := l.calls[id]
+	defer l.mu.Unlock()
+	c, ok := l.calls[id]
 	delete(l.calls, id)
-	l.mu.Unlock()
-	switch refusal, isError := m.(*Error); {
+	switch {
 	case !ok:
 		Release(m)
-	case isError:
-		answered <- answer{err: refusal}
+	case c.left:
+		l.abandoned--
+		Release(m)
 	default:
-		answered <- answer{message: m}
+		c.answered <- a // has room
 	}
 }
 

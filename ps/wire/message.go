@@ -25,6 +25,7 @@ const (
 	typeMoveFinal   Type = 12
 	typeMoveCancel  Type = 13
 	typeReadStored  Type = 14
+	typeContribute  Type = 15
 )
 
 // Message is one of the structs of this package with a Type. Those with a Release method lie in pooled memory.
@@ -70,6 +71,8 @@ func newMessage(t Type) Message {
 		return new(MoveFinal)
 	case typeMoveCancel:
 		return new(MoveCancel)
+	case typeContribute:
+		return new(Contribute)
 	}
 	return nil
 }

@@ -1,8 +1,8 @@
 package wire
 
 import (
-	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -15,8 +15,11 @@ import (
 )
 
 // Handler answers requests, several at a time. Ctx ends with the connection. The answer is released once it is
-// sent. Handle owns the request and releases it, but must not before it is done with it.
+// sent. A handler owns a request that it answers, and releases it, but must not before it is done with it.
 type Handler interface {
+	// HandleNow answers a request that needs not wait for anything but memory, on the goroutine that reads the
+	// connection. Nil: it is one for Handle, with nothing done.
+	HandleNow(generation ps.Generation, request Message) Message
 	Handle(ctx context.Context, generation ps.Generation, request Message) Message
 }
 
@@ -26,6 +29,7 @@ type Server struct {
 	Handler Handler
 	Log     *slog.Logger
 	Traffic *Traffic
+	TLS     *tls.Config // nil: none
 }
 
 const (
@@ -76,15 +80,25 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 type connection struct {
 	*Server
 	conn     net.Conn
-	writing  sync.Mutex
+	out      *outbox
 	requests sync.WaitGroup
 }
 
 func (s *Server) serve(ctx context.Context, conn net.Conn) {
-	c := &connection{Server: s, conn: conn}
 	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
+	if s.TLS != nil {
+		var err error
+		if conn, err = secure(ctx, conn, tls.Server, s.TLS); err != nil {
+			s.Log.Warn("refused a connection", "error", err)
+			return
+		}
+	}
+	c := &connection{Server: s, conn: conn, out: newOutbox(newWriter(conn), s.Traffic)}
+	c.out.before = func() error { return conn.SetWriteDeadline(time.Now().Add(answerTimeout)) }
+	defer func() { c.out.close(net.ErrClosed) }()
 	defer c.requests.Wait()
 	defer func() { _ = conn.Close() }()
 	defer cancel()
@@ -96,12 +110,20 @@ func (s *Server) serve(ctx context.Context, conn net.Conn) {
 	}
 }
 
-// read starts a goroutine for each request until the connection breaks or a frame must be refused.
+// read answers what needs no waiting itself, and starts a goroutine for each other request, until the connection breaks
+// or a frame must be refused. Answers are sent together when several requests came together.
 func (c *connection) read(ctx context.Context) error {
-	r := bufio.NewReaderSize(c.conn, 64<<10)
+	frames := newFrameReader(newReader(c.conn), c.Job)
+	defer frames.drop()
 	slots := make(chan struct{}, maxRequests)
-	for {
-		h, body, err := readFrame(r, c.Job)
+	for unsent := 0; ; {
+		if unsent > 0 && (unsent >= batchFrames || !frames.more()) {
+			unsent = 0
+			if err := c.out.flush(c.requests.Go); err != nil {
+				return err
+			}
+		}
+		h, body, err := frames.next()
 		if err != nil {
 			return err
 		}
@@ -114,6 +136,13 @@ func (c *connection) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if answer := c.Handler.HandleNow(h.generation, request); answer != nil {
+			if err := c.queue(h, answer); err != nil {
+				return err
+			}
+			unsent++
+			continue
+		}
 		select {
 		case slots <- struct{}{}:
 		case <-ctx.Done():
@@ -121,37 +150,42 @@ func (c *connection) read(ctx context.Context) error {
 		}
 		c.requests.Go(func() {
 			defer func() { <-slots }()
-			answer := c.Handler.Handle(ctx, h.generation, request)
-			defer Release(answer)
-			h := header{answer: true, request: h.request, job: c.Job, generation: h.generation}
-			if err := c.write(h, answer); err != nil {
-				_ = c.conn.Close() // ends the reader
-			}
+			c.answer(h, c.Handler.Handle(ctx, h.generation, request))
 		})
 	}
 }
 
-func (c *connection) write(h header, m Message) error {
+// answer sends one answer.
+func (c *connection) answer(h header, m Message) {
+	err := c.queue(h, m)
+	if err == nil {
+		err = c.out.flush(nil)
+	}
+	if err != nil {
+		_ = c.conn.Close() // ends the reader
+	}
+}
+
+// queue has an answer sent with the next flush. It takes the answer over.
+func (c *connection) queue(to header, m Message) error {
+	h := header{answer: true, request: to.request, job: c.Job, generation: to.generation}
 	e, err := encode(h, m)
 	if err != nil { // too long: say so instead
 		if e, err = encode(h, &Error{Code: Internal, Text: err.Error()}); err != nil {
+			Release(m)
 			return err
 		}
 	}
-	defer e.release()
-	c.writing.Lock()
-	defer c.writing.Unlock()
-	if err := c.conn.SetWriteDeadline(time.Now().Add(answerTimeout)); err != nil {
-		return err
-	}
-	n, err := e.writeTo(c.conn)
-	c.Traffic.Out.Add(n)
-	return err
+	return c.out.add(outgoingFrame{encoder: e, request: to.request, release: m})
 }
 
 // refuse says why the connection is closed.
 func (c *connection) refuse(reason *Error) {
-	if err := c.write(header{answer: true, job: c.Job}, reason); err != nil {
+	err := c.queue(header{}, reason)
+	if err == nil {
+		err = c.out.flush(nil)
+	}
+	if err != nil {
 		return
 	}
 	// Closing with unread data would reset the connection and could destroy the refusal on its way.

@@ -169,6 +169,20 @@ func (m *Stage) Clone() *Stage {
 	return &c
 }
 
+// Contribute gives the only owner there is a whole contribution: it stages all parts, and if all of them are staged
+// commits them at once. The answer says Committed for parts that count and OK for those that are staged and wait for
+// Commit, because another part is not.
+type Contribute struct {
+	Stage
+	buffer *Buffer
+}
+
+func (*Contribute) Type() Type       { return typeContribute }
+func (m *Contribute) hold(b *Buffer) { m.buffer = b }
+
+// Release may be called by a receiver that has kept nothing of it.
+func (m *Contribute) Release() { m.buffer.Release(); m.buffer = nil }
+
 // Commit makes what was staged count.
 type Commit struct {
 	Incarnation ps.Incarnation

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -90,15 +89,11 @@ func encoded(t testing.TB, h header, m Message) []byte {
 		t.Fatal(err)
 	}
 	defer e.release()
-	var b bytes.Buffer
-	if _, err := e.writeTo(&b); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
+	return bytes.Join(e.appendTo(nil), nil)
 }
 
 func readMessage(b []byte, job uint64) (header, Message, error) {
-	h, body, err := readFrame(bufio.NewReader(bytes.NewReader(b)), job)
+	h, body, err := newFrameReader(bytes.NewReader(b), job).next()
 	if err != nil {
 		return h, nil, err
 	}
@@ -108,7 +103,7 @@ func readMessage(b []byte, job uint64) (header, Message, error) {
 
 var asMessages = cmp.Options{
 	cmpopts.EquateEmpty(),
-	cmpopts.IgnoreUnexported(Read{}, Rows{}, Delivery{}, MoveRows{}),
+	cmpopts.IgnoreUnexported(Read{}, Rows{}, Contribute{}, Delivery{}, MoveRows{}),
 }
 
 func TestEveryMessageComesBack(t *testing.T) {
@@ -285,6 +280,8 @@ func TestUnalignedView(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 }
+
+func (e echo) HandleNow(ps.Generation, Message) Message { return nil }
 
 // echo answers Read with as many values as there are keys, once released.
 type echo struct{ gate chan struct{} }

@@ -1,0 +1,174 @@
+package wire
+
+import "sync"
+
+// outbox sends frames in order. Whoever finds nobody writing writes what is there, also what others add meanwhile, in as
+// few system calls as possible.
+type outbox struct {
+	to      vectorWriter
+	traffic *Traffic
+	before  func() error // called before each write; nil: nothing
+
+	mu      sync.Mutex
+	idle    sync.Cond // nobody writes
+	queue   []outgoingFrame
+	batch   []outgoingFrame // being written
+	vector  [][]byte        // scratch of the writer
+	writing bool
+	err     error
+}
+
+// outgoingFrame is a frame, and a message that is released once it is written; nil: none.
+type outgoingFrame struct {
+	*encoder
+	request uint64
+	release Message
+}
+
+func (f outgoingFrame) done() {
+	f.encoder.release()
+	if f.release != nil {
+		Release(f.release)
+	}
+}
+
+const (
+	// batchFrames bounds how many frames one system call sends, so that vectors stay short of the kernel's limit.
+	batchFrames = 64
+	// maxBatches is how long a caller writes for others before a goroutine does.
+	maxBatches = 16
+)
+
+func newOutbox(to vectorWriter, traffic *Traffic) *outbox {
+	o := &outbox{to: to, traffic: traffic}
+	o.idle.L = &o.mu
+	return o
+}
+
+// add puts a frame into the queue without writing it. The outbox releases it, now if it is broken.
+func (o *outbox) add(f outgoingFrame) error {
+	o.mu.Lock()
+	err := o.err
+	if err == nil {
+		o.queue = append(o.queue, f)
+	}
+	o.mu.Unlock()
+	if err != nil {
+		f.done()
+	}
+	return err
+}
+
+// flush writes what is in the queue, or leaves it to who is writing now. Handover is called with the rest when this has
+// taken long; nil: it never has.
+func (o *outbox) flush(handOver func(rest func())) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.writing {
+		return o.err
+	}
+	o.writing = true
+	for n := 0; o.err == nil && len(o.queue) > 0; n++ {
+		if n == maxBatches && handOver != nil {
+			handOver(func() {
+				o.mu.Lock()
+				o.writing = false
+				o.mu.Unlock()
+				_ = o.flush(nil)
+			})
+			return nil
+		}
+		o.writeBatch()
+	}
+	o.writing = false
+	o.idle.Broadcast()
+	return o.err
+}
+
+// writeBatch writes some frames. The caller holds mu, which is free meanwhile.
+func (o *outbox) writeBatch() {
+	n := min(len(o.queue), batchFrames)
+	o.batch = append(o.batch[:0], o.queue[:n]...)
+	rest := copy(o.queue, o.queue[n:])
+	clear(o.queue[rest:])
+	o.queue = o.queue[:rest]
+	o.mu.Unlock()
+
+	err := o.writeFrames()
+	for _, f := range o.batch {
+		f.done()
+	}
+
+	o.mu.Lock()
+	clear(o.batch)
+	o.batch = o.batch[:0]
+	if err != nil {
+		o.fail(err)
+	}
+}
+
+func (o *outbox) writeFrames() error {
+	if o.before != nil {
+		if err := o.before(); err != nil {
+			return err
+		}
+	}
+	vector := o.vector[:0]
+	for _, f := range o.batch {
+		vector = f.appendTo(vector)
+	}
+	n, err := o.to.writeVector(vector)
+	clear(vector)
+	o.vector = vector[:0]
+	o.traffic.Out.Add(n)
+	return err
+}
+
+// fail ends it: nothing is written any more. The caller holds mu.
+func (o *outbox) fail(err error) {
+	if o.err == nil {
+		o.err = err
+	}
+	for _, f := range o.queue {
+		f.done()
+	}
+	clear(o.queue)
+	o.queue = o.queue[:0]
+}
+
+// close ends it from outside, and waits until what is being written is: break the connection first.
+func (o *outbox) close(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.fail(err)
+	for o.writing {
+		o.idle.Wait()
+	}
+}
+
+// withdraw takes a frame back that has not been written, and says whether it did. It is false as well for a frame that
+// has been written or is being written.
+func (o *outbox) withdraw(request uint64) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i, f := range o.queue {
+		if f.request == request {
+			o.queue = append(o.queue[:i], o.queue[i+1:]...)
+			f.done()
+			return true
+		}
+	}
+	return false
+}
+
+// beingWritten says whether a frame is on its way now.
+func (o *outbox) beingWritten(request uint64) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, f := range o.batch {
+		if f.request == request {
+			return true
+		}
+	}
+	return false
+}

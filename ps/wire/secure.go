@@ -1,0 +1,75 @@
+package wire
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"time"
+)
+
+// secured is a connection with TLS.
+type secured struct {
+	*tls.Conn
+	below *corked
+}
+
+// handshakeTimeout bounds the handshake: a stranger who connects and says nothing holds a connection no longer.
+const handshakeTimeout = 10 * time.Second
+
+// secure does the handshake and gives the connection to use.
+func secure(ctx context.Context, conn net.Conn, wrap func(net.Conn, *tls.Config) *tls.Conn, config *tls.Config) (net.Conn, error) {
+	config = config.Clone()
+	config.DynamicRecordSizingDisabled = true // whole messages travel: small records would only cost
+	below := newCorked(conn)
+	over := wrap(below, config)
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	if err := over.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		return nil, fmt.Errorf("TLS with %s: %w", conn.RemoteAddr(), err)
+	}
+	return &secured{Conn: over, below: below}, nil
+}
+
+// newReader gives the fastest way to read from a connection.
+func newReader(conn net.Conn) io.Reader {
+	if s, ok := conn.(*secured); ok {
+		return s.Conn
+	}
+	return newPatientReader(conn)
+}
+
+// newWriter gives the fastest way to write to a connection.
+func newWriter(conn net.Conn) vectorWriter {
+	if s, ok := conn.(*secured); ok {
+		return &tlsWriter{tls: s.Conn, below: s.below}
+	}
+	return newPatientWriter(conn)
+}
+
+// SecureDialer dials with one dialer and speaks TLS over it. The server's certificate must be for the address's host,
+// unless config names another.
+func SecureDialer(dial Dialer, config *tls.Config) Dialer {
+	if dial == nil {
+		dial = DialTCP
+	}
+	return func(ctx context.Context, address string) (net.Conn, error) {
+		conn, err := dial(ctx, address)
+		if err != nil {
+			return nil, err
+		}
+		own := config
+		if own.ServerName == "" {
+			host, _, err := net.SplitHostPort(address)
+			if err != nil {
+				_ = conn.Close()
+				return nil, err
+			}
+			own = config.Clone()
+			own.ServerName = host
+		}
+		return secure(ctx, conn, tls.Client, own)
+	}
+}
