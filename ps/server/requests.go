@@ -23,7 +23,7 @@ func (s *Server) HandleNow(generation ps.Generation, request wire.Message) wire.
 	default:
 		return nil
 	}
-	answer := s.handle(nil, generation, request)
+	answer := s.handle(noWait, generation, request)
 	if answer == mustWait {
 		return nil
 	}
@@ -31,7 +31,12 @@ func (s *Server) HandleNow(generation ps.Generation, request wire.Message) wire.
 	return answer
 }
 
-// mustWait is what handle gives without a context when it would have to wait.
+// noWait is the context of requests that are not to wait.
+var noWait = context.WithValue(context.Background(), noWaitKey{}, true)
+
+type noWaitKey struct{}
+
+// mustWait is what handle gives when it would have to wait, but is not to.
 var mustWait wire.Message = &wire.Error{Code: wire.Retry, Text: "it has to wait"}
 
 // release gives back a request's memory, unless a shard may keep some of it: of what is staged, and in sparse tables also
@@ -55,7 +60,7 @@ func hasSparse(s *ps.Schema) bool {
 	return slices.ContainsFunc(s.Tables, func(t ps.Table) bool { return t.Sparse })
 }
 
-// handle answers a request. A nil ctx: it gives mustWait in place of waiting.
+// handle answers a request. With noWait it gives mustWait in place of waiting.
 func (s *Server) handle(ctx context.Context, generation ps.Generation, request wire.Message) wire.Message {
 	if refusal := s.refusal(generation); refusal != nil {
 		return refusal
@@ -127,7 +132,7 @@ func (s *Server) admit(generation ps.Generation) *wire.Error {
 }
 
 // serve lets f work on a partition that is owned here. While f says that it must wait, and while the
-// partition is leaving, it waits for a change; f is called again then. Without a context the refusal is mustWait.
+// partition is leaving, it waits for a change; f is called again then. With noWait the refusal is mustWait.
 func (s *Server) serve(ctx context.Context, generation ps.Generation, p ps.Partition,
 	f func(*slot) (status wire.Code, wait bool),
 ) (wire.PartitionStatus, *wire.Error) {
@@ -140,7 +145,7 @@ func (s *Server) serve(ctx context.Context, generation ps.Generation, p ps.Parti
 		if changed == nil || refusal != nil {
 			return status, refusal
 		}
-		if ctx == nil {
+		if ctx == noWait {
 			return status, mustWait.(*wire.Error)
 		}
 		select {
