@@ -65,6 +65,13 @@ func TestReadMovieLens(t *testing.T) {
 	if err != nil || !slices.Equal(got.Ratings, want) {
 		t.Errorf("%+v, %v; want %+v", got.Ratings, err, want)
 	}
+	got, err = ReadRatings("ratings.dat", strings.NewReader("196::242::3::881250949\n186::302::4::891717742\n"), 0)
+	if err != nil || !slices.Equal(got.Ratings, want) {
+		t.Errorf("%+v, %v; want %+v", got.Ratings, err, want)
+	}
+	if _, err := ReadRatings("ratings.dat", strings.NewReader("1::2::3::4\n1::2::3\n"), 0); err == nil || err.Error() != "ratings.dat:2: 3 columns, want 4" {
+		t.Errorf("error %v", err)
+	}
 }
 
 func TestReadRatingsErrors(t *testing.T) {
@@ -119,6 +126,7 @@ func TestBadLinesMayBeLeftOut(t *testing.T) {
 func FuzzReadRatings(f *testing.F) {
 	f.Add([]byte(small), 0)
 	f.Add([]byte("196\t242\t3\t881250949\n"), 0)
+	f.Add([]byte("1::2::3.5::881250949\n1:2:3:4\n"), 1)
 	f.Add([]byte("userId,movieId,rating,timestamp\r\n1,2,.5,9\r\n,,\n"), 1)
 	f.Add(gzipped(f, small), 3)
 	f.Add(zstandard(f, small), 0)

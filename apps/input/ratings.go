@@ -29,13 +29,14 @@ type Ratings struct {
 const maxLine = 4096
 
 // formats says what can be read, for messages.
-const formats = "want CSV with the header user,item,rating or MovieLens u.data (user, item, rating, time; tabs between)"
+const formats = "want CSV with the header user,item,rating, or MovieLens u.data or ratings.dat (user, item, rating, time; " +
+	"tabs or :: between)"
 
-// ReadRatings reads ratings from a file in one of two formats, told by its first line:
+// ReadRatings reads ratings from a file in one of these formats, told by its first line:
 //
 //   - CSV with a header: user,item,rating and perhaps timestamp, which is not used. The names of the
 //     MovieLens files (userId, movieId) are known too.
-//   - MovieLens u.data: user, item, rating and time between tabs, no header.
+//   - MovieLens u.data (100K) and ratings.dat (1M, 10M): user, item, rating and time between tabs or ::, no header.
 //
 // Ids are whole numbers from 0, ratings are decimal numbers. Up to maxBad bad lines are left out.
 func ReadRatings(name string, r io.Reader, maxBad int) (Ratings, error) {
@@ -61,7 +62,7 @@ func ReadRatings(name string, r io.Reader, maxBad int) (Ratings, error) {
 type ratingsReader struct {
 	name      string
 	tolerance tolerance
-	separator byte
+	separator string
 	columns   int
 	ratings   []Rating
 }
@@ -105,7 +106,11 @@ func (r *ratingsReader) readAll(plain io.Reader) error {
 func (r *ratingsReader) recognise(first string) (header bool, err error) {
 	first = strings.TrimPrefix(first, "\ufeff")
 	if strings.Count(first, "\t") == 3 {
-		r.separator, r.columns = '\t', 4
+		r.separator, r.columns = "\t", 4
+		return false, nil
+	}
+	if strings.Count(first, "::") == 3 {
+		r.separator, r.columns = "::", 4
 		return false, nil
 	}
 	names := strings.Split(strings.ToLower(first), ",")
@@ -115,7 +120,7 @@ func (r *ratingsReader) recognise(first string) (header bool, err error) {
 		{"rating"},
 		{"timestamp", "time"},
 	}
-	r.separator, r.columns = ',', len(names)
+	r.separator, r.columns = ",", len(names)
 	if len(names) < 3 || len(names) > len(known) {
 		return false, &LineError{r.name, 1, "not a file of ratings: " + formats}
 	}
@@ -129,12 +134,12 @@ func (r *ratingsReader) recognise(first string) (header bool, err error) {
 
 // parse reads one line; a reason means that it is bad.
 func (r *ratingsReader) parse(text string) (rating Rating, reason string) {
-	if n := strings.Count(text, string(r.separator)) + 1; n != r.columns {
+	if n := strings.Count(text, r.separator) + 1; n != r.columns {
 		return rating, fmt.Sprintf("%d columns, want %d", n, r.columns)
 	}
-	user, rest, _ := strings.Cut(text, string(r.separator))
-	item, rest, _ := strings.Cut(rest, string(r.separator))
-	value, _, _ := strings.Cut(rest, string(r.separator))
+	user, rest, _ := strings.Cut(text, r.separator)
+	item, rest, _ := strings.Cut(rest, r.separator)
+	value, _, _ := strings.Cut(rest, r.separator)
 	if rating.User, reason = parseID("user", user); reason != "" {
 		return rating, reason
 	}

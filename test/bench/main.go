@@ -28,7 +28,7 @@ func main() {
 }
 
 // children are what this program runs of itself, as processes of their own.
-var children = map[string]func(args []string) error{"ps-server": serveRows, "ps-client": askRows}
+var children = map[string]func(args []string) error{"ps-server": serveRows, "ps-client": askRows, "lda-train": sweepTopics}
 
 func childName() string {
 	if len(os.Args) > 1 {
