@@ -30,6 +30,7 @@ type deadlineOptions struct {
 	slacks       []string
 	changeovers  []time.Duration
 	spotShare    float64
+	together     bool
 }
 
 func (o *deadlineOptions) addFlags(cmd *cobra.Command) {
@@ -37,6 +38,7 @@ func (o *deadlineOptions) addFlags(cmd *cobra.Command) {
 	f.StringSliceVar(&o.availability, "availability", nil, "recorded availability: `files` of SkyPilot's form, FILE or FILE=ZONE/TYPE; no job file")
 	f.StringSliceVar(&o.slacks, "slack", []string{"1.1", "1.25", "1.5", "2"}, "with --availability: deadlines, in `multiples` of the work")
 	f.DurationSliceVar(&o.changeovers, "changeover", []time.Duration{6 * time.Minute, 12 * time.Minute}, "with --availability: `times` from buying a fleet until it works")
+	f.BoolVar(&o.together, "together", false, "with --availability: all recordings are the pools of one job")
 	f.Float64Var(&o.spotShare, "spot-share", 0.3, "with --availability: spot price as a `share` of the on-demand price, where none was recorded")
 }
 
@@ -85,7 +87,8 @@ func (o dryRunOptions) deadlines(ctx context.Context, out, errOut io.Writer) err
 }
 
 func (o dryRunOptions) deadlineStudy() (d sweep.Deadlines, err error) {
-	d = sweep.Deadlines{Policies: o.policies, Work: 24 * time.Hour, Changeovers: o.deadline.changeovers, Seed: o.seed}
+	d = sweep.Deadlines{Policies: o.policies, Work: 24 * time.Hour, Changeovers: o.deadline.changeovers, Seed: o.seed,
+		Together: o.deadline.together}
 	if d.Rules, err = market.Rules(cmp.Or(o.rules, deadlineRules)); err != nil {
 		return d, usageError{err}
 	}

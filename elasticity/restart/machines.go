@@ -30,7 +30,6 @@ type launch struct {
 type machine struct {
 	id       ps.ServerID
 	pool     market.Pool
-	poolName string
 	bid      market.USD
 	vcpu     int
 	launched time.Time
@@ -113,7 +112,7 @@ func (c *Controller) enter(l *launch, token string, i provisioner.Instance) {
 		return
 	}
 	m := &machine{
-		id: id, pool: i.Pool, poolName: i.Pool.String(), bid: l.bid, vcpu: c.typeOf(i.Pool).VCPU,
+		id: id, pool: i.Pool, bid: l.bid, vcpu: c.typeOf(i.Pool).VCPU,
 		launched: i.Launched, heard: c.now,
 	}
 	c.totals.Machines++
@@ -121,7 +120,7 @@ func (c *Controller) enter(l *launch, token string, i provisioner.Instance) {
 	c.roster = append(c.roster, m)
 	c.record(func() journal.Entry {
 		return journal.Entry{
-			Kind: journal.Launch, Why: l.why, Token: token, Instance: string(id), Tier: m.tier(), Pool: m.poolName,
+			Kind: journal.Launch, Why: l.why, Token: token, Instance: string(id), Tier: m.tier(), Pool: m.pool.String(),
 			Bid: bidText(l.bid), Launched: &m.launched,
 		}
 	})
@@ -151,7 +150,7 @@ func (c *Controller) takeWarned(e elasticity.Warned) {
 	}
 	m.warned, c.wantPlan = true, true
 	c.record(func() journal.Entry {
-		return journal.Entry{Kind: journal.Notice, Instance: string(m.id), Pool: m.poolName, Deadline: &e.Deadline,
+		return journal.Entry{Kind: journal.Notice, Instance: string(m.id), Pool: m.pool.String(), Deadline: &e.Deadline,
 			Why: "eviction notice"}
 	})
 }
@@ -165,7 +164,7 @@ func (c *Controller) takeEnded(i provisioner.Instance) {
 		c.totals.Evictions++
 	}
 	c.record(func() journal.Entry {
-		entry := journal.Entry{Kind: journal.Failed, Instance: string(m.id), Pool: m.poolName, Tier: m.tier(),
+		entry := journal.Entry{Kind: journal.Failed, Instance: string(m.id), Pool: m.pool.String(), Tier: m.tier(),
 			Ended: &i.Ended, EndedBy: string(i.EndedBy), Why: i.Reason}
 		switch {
 		case i.EndedBy == market.ByProvider && m.warned:

@@ -135,7 +135,7 @@ func (c *Controller) take(e elasticity.Event) {
 		if m := c.machines[e.ID]; m != nil && !m.ready && m.staying() {
 			m.ready = true
 			c.record(func() journal.Entry {
-				return journal.Entry{Kind: journal.Ready, Instance: string(m.id), Pool: m.poolName, Tier: m.tier()}
+				return journal.Entry{Kind: journal.Ready, Instance: string(m.id), Pool: m.pool.String(), Tier: m.tier()}
 			})
 		}
 	case elasticity.Trained:

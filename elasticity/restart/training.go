@@ -84,7 +84,7 @@ func (c *Controller) train() {
 	for _, m := range team {
 		do.Machines = append(do.Machines, m.id)
 		c.record(func() journal.Entry {
-			return journal.Entry{Kind: journal.Join, Instance: string(m.id), Pool: m.poolName, Tier: m.tier(), Clock: int64(c.saved)}
+			return journal.Entry{Kind: journal.Join, Instance: string(m.id), Pool: m.pool.String(), Tier: m.tier(), Clock: int64(c.saved)}
 		})
 	}
 	c.out = append(c.out, do)

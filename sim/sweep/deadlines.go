@@ -25,6 +25,9 @@ type Deadlines struct {
 	Slacks      []float64     // the deadline, in multiples of the work
 	Changeovers []time.Duration
 	Rules       market.RuleBook
+	// Together makes all recordings the pools of one job, which may take machines of any of them. Otherwise each of them is
+	// the only pool of jobs of its own.
+	Together bool
 	// Starts is how many starts of each recording are tried, spread over it; 0 = every tick.
 	Starts int
 	Seed   uint64
@@ -151,14 +154,14 @@ func (t *deadlineTask) run(ctx context.Context, costs []float64, done func()) (p
 }
 
 func (d Deadlines) tasks() (cells []Cell, tasks []deadlineTask, err error) {
-	for i := range d.Recordings {
-		r := &d.Recordings[i]
-		if r.Machines < 1 {
-			return nil, nil, fmt.Errorf("%s: no machine could ever be had", r.Name)
-		}
+	markets, err := d.markets()
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, m := range markets {
 		for _, change := range d.Changeovers {
 			for _, slack := range d.Slacks {
-				starts := d.starts(r, slack)
+				starts := d.starts(m, slack)
 				if len(starts) == 0 {
 					continue
 				}
@@ -167,12 +170,12 @@ func (d Deadlines) tasks() (cells []Cell, tasks []deadlineTask, err error) {
 					if err != nil {
 						return nil, nil, err
 					}
-					cfg := d.config(r, policy, slack, change)
+					cfg := d.config(m, policy, slack, change)
 					for n, chunk := range slices.Collect(slices.Chunk(starts, deadlineBlock)) {
 						tasks = append(tasks, deadlineTask{cfg: cfg, cell: len(cells), starts: chunk, first: n * deadlineBlock,
-							hour: dollars(r.Type.OnDemand) * float64(r.Machines)})
+							hour: dollars(m[0].Type.OnDemand) * float64(m[0].Machines)})
 					}
-					cells = append(cells, Cell{Recording: r.Name, Slack: slack, Changeover: change.Hours(), Policy: name,
+					cells = append(cells, Cell{Recording: nameOf(m), Slack: slack, Changeover: change.Hours(), Policy: name,
 						Rules: d.Rules.Name(), Work: d.Work.Hours(), Starts: len(starts)})
 				}
 			}
@@ -184,44 +187,86 @@ func (d Deadlines) tasks() (cells []Cell, tasks []deadlineTask, err error) {
 	return cells, tasks, nil
 }
 
-// starts gives the ticks at which a job may start so that its deadline lies within the recording.
-func (d Deadlines) starts(r *Recording, slack float64) (out []time.Time) {
-	first, ok := r.Availability.First()
-	if !ok {
-		return nil
+// markets gives the recordings that are the pools of one job.
+func (d Deadlines) markets() (out [][]Recording, err error) {
+	for i := range d.Recordings {
+		r := &d.Recordings[i]
+		if r.Machines < 1 {
+			return nil, fmt.Errorf("%s: no machine could ever be had", r.Name)
+		}
+		for _, other := range d.Recordings[:i] {
+			switch {
+			case !d.Together:
+			case other.Pool == r.Pool:
+				return nil, fmt.Errorf("%s and %s are recordings of one pool, %s", other.Name, r.Name, r.Pool)
+			case other.Machines != r.Machines:
+				return nil, fmt.Errorf("%s is about %d machines, %s about %d", other.Name, other.Machines, r.Name, r.Machines)
+			}
+		}
+		out = append(out, d.Recordings[i:i+1])
 	}
-	room := r.Availability.End().Sub(first.At) - time.Duration(slack*float64(d.Work))
-	ticks := int(room/r.Every) + 1
+	if d.Together {
+		return [][]Recording{d.Recordings}, nil
+	}
+	return out, nil
+}
+
+func nameOf(m []Recording) string {
+	if len(m) == 1 {
+		return m[0].Name
+	}
+	return fmt.Sprintf("%d pools", len(m))
+}
+
+// starts gives the ticks at which a job may start so that its deadline lies within all recordings.
+func (d Deadlines) starts(m []Recording, slack float64) (out []time.Time) {
+	var first, end time.Time
+	for i := range m {
+		begin, ok := m[i].Availability.First()
+		if !ok {
+			return nil
+		}
+		if begin.At.After(first) {
+			first = begin.At
+		}
+		if over := m[i].Availability.End(); end.IsZero() || over.Before(end) {
+			end = over
+		}
+	}
+	room, every := end.Sub(first)-time.Duration(slack*float64(d.Work)), m[0].Every
 	if room < 0 {
 		return nil
 	}
+	ticks := int(room/every) + 1
 	if d.Starts == 0 || d.Starts >= ticks {
 		for i := range ticks {
-			out = append(out, first.At.Add(time.Duration(i)*r.Every))
+			out = append(out, first.Add(time.Duration(i)*every))
 		}
 		return out
 	}
 	random := rand.New(rand.NewPCG(d.Seed, 3))
 	for i := range d.Starts {
 		from, to := i*ticks/d.Starts, (i+1)*ticks/d.Starts
-		out = append(out, first.At.Add(time.Duration(from+random.IntN(to-from))*r.Every))
+		out = append(out, first.Add(time.Duration(from+random.IntN(to-from))*every))
 	}
 	return out
 }
 
-// config is the simulation of one cell. A clock is a second: work counts as far as it has come.
-func (d Deadlines) config(r *Recording, policy bidding.Policy, slack float64, change time.Duration) sim.Config {
+// config is the simulation of one cell. A clock is a second: work counts as far as it has come. On demand there are the
+// machines of the first recording.
+func (d Deadlines) config(m []Recording, policy bidding.Policy, slack float64, change time.Duration) sim.Config {
+	r := &m[0]
 	demand := r.Pool
 	demand.Class = market.OnDemand
-	pools := []bidding.Candidate{
-		{Pool: demand, Type: r.Type, History: market.Constant(r.Type.OnDemand)},
-		{Pool: r.Pool, Type: r.Type, History: r.Prices, Availability: r.Availability},
+	pools := []bidding.Candidate{{Pool: demand, Type: r.Type, History: market.Constant(r.Type.OnDemand)}}
+	for _, r := range m {
+		pools = append(pools, bidding.Candidate{Pool: r.Pool, Type: r.Type, History: r.Prices, Availability: r.Availability})
 	}
 	slices.SortFunc(pools, func(a, b bidding.Candidate) int { return a.Pool.Compare(b.Pool) })
 	first, _ := r.Availability.First()
 	deadline := time.Duration(slack * float64(d.Work))
 	return sim.Config{
-		Name: r.Name, Seed: d.Seed, Start: first.At, Policy: policy, Rules: d.Rules, Continuous: true,
+		Name: nameOf(m), Seed: d.Seed, Start: first.At, Policy: policy, Rules: d.Rules, Continuous: true,
 		Job: sim.Job{Clocks: ps.Clock(max(d.Work/time.Second, 1)), Splits: 1, Partitions: 1,
 			Work: d.Work.Seconds() * float64(r.Machines) * r.Type.WorkRate()},
 		Want: bidding.Want{Machines: r.Machines}, Pools: pools, FLOPSPerVCPU: 1, Timing: sim.ByChangeover(change),

@@ -96,3 +96,44 @@ func TestDeadlinesRefuses(t *testing.T) {
 		t.Errorf("no machines: %v", err)
 	}
 }
+
+// TestDeadlinesTogether: with several pools a job costs no more than in the best of them, and misses no deadline either.
+func TestDeadlinesTogether(t *testing.T) {
+	rules, err := market.Rules("gce-spot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := Deadlines{Policies: []string{"uniform-progress", "deadline"}, Work: 10 * time.Hour, Slacks: []float64{1.1, 1.5},
+		Changeovers: []time.Duration{12 * time.Minute}, Rules: rules, Starts: 20, Seed: 1}
+	for i, zone := range []string{"us-west-2a", "us-west-2b", "us-west-2c"} {
+		r := invented(t, uint64(i), 1)
+		r.Pool.Zone = zone
+		d.Recordings = append(d.Recordings, r)
+	}
+	alone, err := d.Run(t.Context(), func(int, int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Together = true
+	together, err := d.Run(t.Context(), func(int, int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range together {
+		if c.Missed > 0 {
+			t.Errorf("%+v", c)
+		}
+		for j := i; j < len(alone); j += len(together) {
+			if c.CostMean > alone[j].CostMean {
+				t.Errorf("%s with slack %g: %g together, %g in one pool", c.Policy, c.Slack, c.CostMean, alone[j].CostMean)
+			}
+		}
+	}
+	if together[1].CostMean >= together[0].CostMean || together[3].CostMean >= together[2].CostMean {
+		t.Errorf("deadline does not cost less than Uniform Progress: %+v", together)
+	}
+	d.Recordings[1].Pool = d.Recordings[0].Pool
+	if _, err := d.Run(t.Context(), func(int, int) {}); err == nil || !strings.Contains(err.Error(), "one pool") {
+		t.Errorf("one pool twice: %v", err)
+	}
+}

@@ -1,0 +1,112 @@
+package bidding
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// gang is the state seen as one fleet in one pool that is bought and lost together.
+type gang struct {
+	State
+	fleet fleet
+	plan  Plan
+	open  []int // candidates that can be bought from now
+}
+
+func newGang(s State, bids BidRule) *gang {
+	g := &gang{State: s, fleet: fleetOf(s)}
+	g.plan.Considered = make([]Considered, len(s.Pools))
+	for i := range s.Pools {
+		seen := &g.plan.Considered[i]
+		*seen = look(&s.Pools[i], s, bids)
+		if seen.Why = whyNot(&s.Pools[i], seen, s); seen.Why == "" {
+			seen.Why = whyShort(&s.Pools[i], seen.Count, s)
+		}
+		if seen.Why == "" {
+			g.open = append(g.open, i)
+		}
+	}
+	return g
+}
+
+// whyShort says why a pool has too few machines; "" when it has enough, or when nobody knows.
+func whyShort(c *Candidate, count int, s State) string {
+	if free, known := c.Availability.At(s.Now); known && free < count && !c.OnDemand() {
+		return fmt.Sprintf("%d of %d machines can be had", free, count)
+	}
+	return ""
+}
+
+func (g *gang) heldIn(candidate int) int {
+	h, _ := g.fleet.in(candidate)
+	return h.machines
+}
+
+// whole gives the pool in which a whole fleet is held.
+func (g *gang) whole() (holding, bool) {
+	for _, h := range g.fleet.holdings {
+		if h.units >= g.Want.total() {
+			return h, true
+		}
+	}
+	return holding{}, false
+}
+
+// perWork is what a unit of work costs in a pool at the present price.
+func (g *gang) perWork(candidate int) float64 {
+	return float64(g.plan.Considered[candidate].Price) / g.Pools[candidate].Type.WorkRate()
+}
+
+// cheapest gives the candidate that work costs least in now, -1 when there is none. Of equals it is the one in which
+// most machines are held.
+func (g *gang) cheapest() int {
+	if len(g.open) == 0 {
+		return -1
+	}
+	return slices.MinFunc(g.open, func(i, j int) int {
+		return cmp.Or(cmp.Compare(g.perWork(i), g.perWork(j)), cmp.Compare(g.heldIn(j), g.heldIn(i)), cmp.Compare(i, j))
+	})
+}
+
+// keep goes on with the fleet that is held.
+func (g *gang) keep(h holding, saveEvery time.Duration) {
+	c := &g.plan.Considered[h.candidate]
+	c.Chosen, c.Why = true, "held"
+	g.plan.SaveEvery = saveEvery
+	g.plan.Why = "the fleet is whole in " + c.Pool.String()
+	g.release(h.candidate, "the fleet is whole in another pool")
+	g.explain()
+}
+
+// move buys what lacks of a whole fleet in a pool, and gives up what is held in others.
+func (g *gang) move(to int, why string) {
+	c := &g.plan.Considered[to]
+	c.Chosen, c.Why = true, why
+	if count := c.Count - g.heldIn(to); count > 0 {
+		g.plan.Acquire = append(g.plan.Acquire, Acquire{Pool: c.Pool, Bid: c.Bid, Count: count, Why: why})
+	}
+	g.release(to, why)
+}
+
+// release gives up what is held in all pools but one; -1 is none.
+func (g *gang) release(but int, why string) {
+	for _, h := range g.fleet.holdings {
+		if h.candidate != but {
+			g.plan.Release = append(g.plan.Release, Release{Pool: g.Pools[h.candidate].Pool, Why: why})
+		}
+	}
+}
+
+// explain gives a reason to the candidates that have none yet.
+func (g *gang) explain() {
+	if g.Brief {
+		return
+	}
+	for i := range g.plan.Considered {
+		if c := &g.plan.Considered[i]; c.Why == "" {
+			c.Why = fmt.Sprintf("$%s an hour is not the cheapest per work", c.Price)
+		}
+	}
+}
