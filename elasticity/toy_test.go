@@ -9,7 +9,9 @@ import (
 // Two toys are trained. The deterministic one adds to each row what depends on what was read, so that a wrong read
 // or a lost update shows in every later state; its state after each clock is known beforehand, bit for bit. The
 // other one counts: each row has a column for each split, to which the split adds one per clock. Sums of small
-// integers are exact in any order, and a read tells how far every split had come.
+// integers are exact in any order, and a read tells how far every split had come. In random worlds (shape.mixed) both have
+// a table of int32 counts, whose sums are the work that was done, beside the floats; the deterministic one also has a
+// table with a rule.
 
 const mostClocks = 100
 
@@ -21,6 +23,15 @@ func toySchema(s shape) ps.Schema {
 	if !s.deterministic {
 		schema.Tables = []ps.Table{{Name: "counts", Rows: 15, Cols: s.splits}}
 		schema.Deterministic, schema.Staleness = false, s.staleness
+	}
+	switch {
+	case s.mixed && s.deterministic:
+		schema.Tables = append(schema.Tables,
+			ps.Table{Name: "work", Kind: ps.Int32, Rows: 5, Cols: 9, Sparse: true},
+			ps.Table{Name: "w", Rows: 5, Cols: 2, Init: ps.Init{Low: -1, High: 1}, Ranged: true,
+				Rule: ps.Rule{Name: ps.SGD, Rate: 0.125, Momentum: 0.5}})
+	case s.mixed:
+		schema.Tables = append(schema.Tables, ps.Table{Name: "exact", Kind: ps.Int32, Rows: 5, Cols: s.splits, Ranged: true})
 	}
 	return schema
 }
@@ -37,8 +48,12 @@ func update(split ps.Split, clock ps.Clock, row []float32) []float32 {
 // touches says whether a clock changes a row: not every clock touches every row.
 func touches(clock ps.Clock, key ps.Key) bool { return (int(key.Row)+int(clock))%3 != 0 }
 
-func addUpdates(total []int64, splits []ps.Split, clock ps.Clock, row []float32) {
+func (w *world) addUpdates(total []int64, key ps.Key, splits []ps.Split, clock ps.Clock, row []float32) {
 	for _, s := range splits {
+		if w.schema.Kind(key) == ps.Int32 {
+			total[int(key.Row)%3] += int64(s + 1) // few columns: the rows are sparse
+			continue
+		}
 		if err := ps.AddDifference(total, update(s, clock, row)); err != nil {
 			panic(err)
 		}
@@ -54,30 +69,33 @@ func (w *world) sums(clock ps.Clock, group []ps.Split, rows map[ps.Key][]float32
 			if !w.schema.Deterministic {
 				ones := make([]float32, w.schema.Splits)
 				for _, s := range group {
-					ones[s] = 1
+					if ones[s] = 1; w.schema.Kind(key) == ps.Int32 {
+						ps.Ints(ones)[s] = 1
+					}
 				}
-				u.Keys, u.Float = append(u.Keys, key), append(u.Float, ones...)
+				w.schema.AppendSum(u, key, nil, ones)
 				continue
 			}
 			if touches(clock, key) {
 				total := make([]int64, len(rows[key]))
-				addUpdates(total, group, clock, rows[key])
-				u.Keys, u.Fixed = append(u.Keys, key), append(u.Fixed, total...)
+				w.addUpdates(total, key, group, clock, rows[key])
+				w.schema.AppendSum(u, key, total, nil)
 			}
 		}
 	}
 	return out
 }
 
-// known holds the deterministic toy's states by number of splits: they depend on nothing else.
-var known = map[int][]map[ps.Key][]float32{}
+// known holds the deterministic toy's states by number of splits and of tables: they depend on nothing else.
+var known = map[[2]int][]map[ps.Key][]float32{}
 
 // undisturbed computes the deterministic toy's state after every clock, without any machine. Index: clock.
 func (w *world) undisturbed() []map[ps.Key][]float32 {
 	if !w.schema.Deterministic {
 		return nil
 	}
-	if states := known[w.schema.Splits]; states != nil {
+	which := [2]int{w.schema.Splits, len(w.schema.Tables)}
+	if states := known[which]; states != nil {
 		return states
 	}
 	var splits []ps.Split
@@ -90,20 +108,53 @@ func (w *world) undisturbed() []map[ps.Key][]float32 {
 		ps.InitRow(w.schema.Seed, w.schema.Tables[k.Table], k.Table, k.Row, first[k])
 	}
 	states := []map[ps.Key][]float32{first}
+	ruled := map[ps.Key][]float32{} // rows of the table with a rule as they are stored
+	for k, row := range first {
+		if t := &w.schema.Tables[k.Table]; t.Rule.Name != ps.Add {
+			ruled[k] = append(slices.Clone(row), make([]float32, t.Width()-t.Cols)...)
+		}
+	}
 	for clock := ps.Clock(1); clock <= mostClocks; clock++ {
 		next := map[ps.Key][]float32{}
 		for k, before := range states[clock-1] {
 			next[k] = slices.Clone(before)
 			if touches(clock, k) {
 				total := make([]int64, len(before))
-				addUpdates(total, splits, clock, before)
-				ps.FoldSum(next[k], total)
+				w.addUpdates(total, k, splits, clock, before)
+				w.foldToy(k, next[k], ruled[k], total, clock)
+			}
+			if cells := ruled[k]; cells != nil {
+				w.schema.Tables[k.Table].Seen(next[k], cells, clock)
 			}
 		}
 		states = append(states, next)
 	}
-	known[w.schema.Splits] = states
+	known[which] = states
 	return states
+}
+
+// foldToy does what an owner does with a clock's sum.
+func (w *world) foldToy(k ps.Key, row, ruled []float32, total []int64, clock ps.Clock) {
+	switch {
+	case ruled != nil:
+		gradient := make([]float32, len(total))
+		ps.FoldSum(gradient, total)
+		w.schema.Tables[k.Table].Step(ruled, gradient, clock)
+	case w.schema.Kind(k) == ps.Int32:
+		if err := ps.FoldCounts(ps.Ints(row), total); err != nil {
+			panic(err)
+		}
+	default:
+		ps.FoldSum(row, total)
+	}
+}
+
+// counted is how many clocks of a split a row of the counting toy holds.
+func (w *world) counted(key ps.Key, row []float32, split int) ps.Clock {
+	if w.schema.Kind(key) == ps.Int32 {
+		return ps.Clock(ps.Ints(row)[split])
+	}
+	return ps.Clock(row[split])
 }
 
 // checkRead says what a split may see when it begins a clock: in the deterministic toy, the state after the clock
@@ -119,8 +170,8 @@ func (w *world) checkRead(n *node, clock ps.Clock, group []ps.Split, key ps.Key,
 		}
 		return
 	}
-	for s, v := range row {
-		at, own := ps.Clock(v), slices.Contains(group, ps.Split(s))
+	for s := range row {
+		at, own := w.counted(key, row, s), slices.Contains(group, ps.Split(s))
 		if at < clock-w.schema.Staleness-1 || at > clock+w.schema.Staleness || own && at != clock-1 {
 			w.failf("%s works on splits %v, clock %d, staleness %d: row %v holds %d clocks of split %d\n%s", n.id, group, clock,
 				w.schema.Staleness, key, at, s, w.describe())
@@ -146,7 +197,9 @@ func (w *world) checkRows(what string, p ps.Partition, s *ps.Shard, clock ps.Clo
 			want = w.truth[clock][key]
 		} else {
 			for i := range want {
-				want[i] = float32(clock)
+				if want[i] = float32(clock); w.schema.Kind(key) == ps.Int32 {
+					ps.Ints(want)[i] = int32(clock)
+				}
 			}
 		}
 		if !slices.Equal(row, want) {

@@ -60,6 +60,7 @@ type shape struct {
 	reliable, transient        int
 	cutEvery, deadAfter        time.Duration
 	noticeWait, slowEnd        time.Duration // slowEnd: the most that the provider takes to end a machine
+	mixed                      bool          // tables of all sorts
 	rough                      bool          // the network loses and repeats requests, the provider repeats itself
 }
 
@@ -82,7 +83,7 @@ func drawn(rng *rand.Rand) shape {
 		cutEvery: between(300*time.Millisecond, 3*time.Second), deadAfter: between(1500*time.Millisecond, 4*time.Second),
 		noticeWait: time.Duration(pick(0, 0, 200)) * time.Millisecond,
 		slowEnd:    between(100*time.Millisecond, 6*time.Second),
-		rough:      rng.IntN(3) > 0,
+		rough:      rng.IntN(3) > 0, mixed: true,
 	}
 	if !s.deterministic {
 		if s.staleness = ps.Clock(rng.IntN(5)); s.staleness == 4 {
