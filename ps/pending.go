@@ -129,11 +129,22 @@ func addUpdate(kind Kind, sum, update []float32) error {
 	if kind == Int32 {
 		return AddInts(Ints(sum), Ints(update))
 	}
-	_ = update[:len(sum)]
+	addFloats(sum, update)
+	return nil
+}
+
+// addFloats adds update to sum, which is as long.
+func addFloats(sum, update []float32) {
+	const lanes = 8 // spares most of the loop's own work
+	for len(sum) >= lanes && len(update) >= lanes {
+		a, b := (*[lanes]float32)(sum), (*[lanes]float32)(update)
+		a[0], a[1], a[2], a[3] = a[0]+b[0], a[1]+b[1], a[2]+b[2], a[3]+b[3]
+		a[4], a[5], a[6], a[7] = a[4]+b[4], a[5]+b[5], a[6]+b[6], a[7]+b[7]
+		sum, update = sum[lanes:], update[lanes:]
+	}
 	for i := range sum {
 		sum[i] += update[i]
 	}
-	return nil
 }
 
 // applyFixed and applyFloat add the sum at a place to a whole row.

@@ -215,6 +215,11 @@ func (s *Shard) commit(inc Incarnation, seq uint64) (folded bool, err error) {
 	if err := s.checkMarks(c); err != nil {
 		return false, err
 	}
+	if s.alone(c) {
+		s.foldAlone(c)
+		_, err := s.fold() // clocks beyond it may be complete already
+		return true, err
+	}
 	p := s.at(c.Clock)
 	if err := p.add(&s.rows, &c.Updates); err != nil {
 		return false, err
@@ -222,13 +227,65 @@ func (s *Shard) commit(inc Incarnation, seq uint64) (folded bool, err error) {
 	if err := s.checkFresh(c.Updates.Keys); err != nil {
 		return false, err
 	}
-	delete(s.staged, inc)
-	s.settled[inc] = seq
+	s.counted(c)
+	p.committed += len(c.Splits)
+	return s.fold()
+}
+
+// alone says whether a contribution is all the work of the next clock and simply added to rows, so that it needs not wait
+// in pending: the usual case with one worker.
+func (s *Shard) alone(c *Contribution) bool {
+	if c.Clock != s.folded+1 || len(c.Splits) != s.schema.Splits || s.schema.Deterministic {
+		return false
+	}
+	if len(s.ahead) > 0 && s.ahead[0] != nil {
+		return false
+	}
+	for _, k := range c.Updates.Keys {
+		if t := &s.schema.Tables[k.Table]; t.Sparse || t.Kind != Float32 || t.Rule.Name != Add {
+			return false
+		}
+	}
+	return true
+}
+
+// foldAlone is add and fold in one pass over memory.
+func (s *Shard) foldAlone(c *Contribution) {
+	values := c.Updates.Float
+	for _, k := range c.Updates.Keys {
+		t := &s.rows.tables[k.Table]
+		slot := t.slot(k.Row)
+		s.top().tables[t.id].remember(t, slot)
+		t.touched[slot] = true
+		if s.moving != nil {
+			s.moving.touch(t.id, slot)
+		}
+		n := t.table.Cols
+		addFloats(t.row(slot), values[:n])
+		values = values[n:]
+	}
+	s.counted(c)
+	if len(s.ahead) > 0 {
+		s.ahead = append(s.ahead[:0], s.ahead[1:]...)
+	}
+	s.next()
+}
+
+// counted notes that a staged contribution counts.
+func (s *Shard) counted(c *Contribution) {
+	delete(s.staged, c.Incarnation)
+	s.settled[c.Incarnation] = c.Sequence
 	for _, split := range c.Splits {
 		s.marks[split] = c.Clock
 	}
-	p.committed += len(c.Splits)
-	return s.fold()
+}
+
+// next begins the next clock.
+func (s *Shard) next() {
+	s.folded++
+	if s.named == s.folded {
+		s.pass()
+	}
 }
 
 // at gives the work of a clock that is not folded.
@@ -286,11 +343,8 @@ func (s *Shard) fold() (folded bool, err error) {
 		s.ahead = append(s.ahead[:0], s.ahead[1:]...)
 		p.reset()
 		s.unused = append(s.unused, p)
-		s.folded++
+		s.next()
 		folded = true
-		if s.named == s.folded {
-			s.pass()
-		}
 	}
 	return folded, nil
 }

@@ -6,6 +6,7 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"math/rand/v2"
@@ -31,7 +32,8 @@ type Config struct {
 	Schema ps.Schema
 	Job    uint64
 	Log    *slog.Logger // nil: none
-	Dial   wire.Dialer  // nil: TCP
+	Dial   wire.Dialer  // nil: TCP, or a Unix socket where the server is on this host
+	TLS    *tls.Config  // nil: none. With it, everything goes by TCP
 	// Local gives the server of this process, if it is that one, to ask it without a network. Nil: none.
 	Local func(ps.ServerID) wire.Caller
 }
@@ -78,6 +80,9 @@ func New(cfg Config) *Client {
 		flights: map[*flight]struct{}{},
 	}
 	c.layouts.New = func() any { return new(layout) }
+	if cfg.TLS != nil {
+		cfg.Dial = wire.SecureDialer(cfg.Dial, cfg.TLS)
+	}
 	c.links = wire.Links{Dial: cfg.Dial, Job: cfg.Job, Traffic: &c.traffic}
 	return c
 }

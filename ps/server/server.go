@@ -7,6 +7,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -30,8 +31,11 @@ type Config struct {
 	PullsAtOnce int
 	// ChunkBytes is about how much of a delivery or of a move travels in one frame; default 256 KiB.
 	ChunkBytes int
-	// Dial connects to other servers; default TCP.
+	// Dial connects to other servers; default TCP, or a Unix socket where they are on this host.
 	Dial wire.Dialer
+	// TLS is asked of everybody who connects, and spoken to other servers; nil: none. It has the certificates of both
+	// roles. With it, everything goes by TCP.
+	TLS *tls.Config
 	// OnCutHeld is called, from a goroutine of the server, when every partition that is backed up here holds the
 	// cut. Took is from the first news of it to the last row.
 	OnCutHeld func(cut ps.Clock, bytes int64, took time.Duration)
@@ -96,6 +100,9 @@ func New(cfg Config) *Server {
 		backups: make([]*backup, cfg.Schema.Partitions),
 		fenced:  map[ps.Incarnation]bool{},
 	}
+	if cfg.TLS != nil {
+		cfg.Dial = wire.SecureDialer(cfg.Dial, cfg.TLS)
+	}
 	s.links = wire.Links{Dial: cfg.Dial, Job: cfg.Job, Traffic: &s.traffic}
 	for i := range s.slots {
 		s.slots[i] = &slot{id: ps.Partition(i), changed: make(chan struct{})}
@@ -112,14 +119,36 @@ func New(cfg Config) *Server {
 func (s *Server) Serve(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, s.die) // wakes requests that wait
 	defer stop()
-	answering := wire.Server{Job: s.cfg.Job, Handler: s, Log: s.log, Traffic: &s.traffic}
+	answering := wire.Server{Job: s.cfg.Job, Handler: s, Log: s.log, Traffic: &s.traffic, TLS: s.cfg.TLS}
+	stopNear := s.serveNear(ctx, &answering)
 	err := answering.Serve(ctx, s.cfg.Listener)
+	stopNear()
 	s.mu.Lock()
 	s.die() // no errand begins after this
 	s.mu.Unlock()
 	s.errands.Wait()
 	s.links.Close()
 	return err
+}
+
+// serveNear answers callers on this host, until stop has returned.
+func (s *Server) serveNear(ctx context.Context, answering *wire.Server) (stop func()) {
+	if s.cfg.TLS != nil {
+		return func() {}
+	}
+	near, err := wire.ListenNear(s.cfg.Job, s.cfg.Listener.Addr())
+	if err != nil {
+		s.log.Debug("callers on this host come by TCP", "error", err)
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		if err := answering.Serve(ctx, near); err != nil {
+			s.log.Warn("callers on this host come by TCP from now on", "error", err)
+		}
+	})
+	return func() { cancel(); serving.Wait() }
 }
 
 // run starts a goroutine that Serve waits for. The caller holds mu, for reading or writing.

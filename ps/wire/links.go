@@ -9,7 +9,7 @@ import (
 
 // Links keeps one link for each address.
 type Links struct {
-	Dial    Dialer // nil: TCP
+	Dial    Dialer // nil: DialNear
 	Job     uint64
 	Traffic *Traffic // may be nil
 
@@ -77,7 +77,7 @@ func (s *Links) dial(ctx context.Context, address string) (*Link, error) {
 	}
 	dial := s.Dial
 	if dial == nil {
-		dial = DialTCP
+		dial = DialNear(s.Job)
 	}
 	conn, err := dial(ctx, address)
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"time"
 )
 
@@ -100,6 +101,20 @@ func openParamServer(ctx context.Context, env *Env) (rows []Row, closeAll func()
 		return nil, nil, err
 	}
 	started = append(started, pipelined)
+	near, err := startOurs(ctx, env, "-near")
+	if err != nil {
+		return nil, nil, err
+	}
+	started = append(started, near)
+	certificate := filepath.Join(env.Dir, "certificate.pem")
+	if err := writeCertificate(certificate); err != nil {
+		return nil, nil, err
+	}
+	secure, err := startOurs(ctx, env, "-tls", certificate)
+	if err != nil {
+		return nil, nil, err
+	}
+	started = append(started, secure)
 	inC, noC, err := startC(ctx, env)
 	if err != nil {
 		return nil, nil, err
@@ -150,6 +165,12 @@ func openParamServer(ctx context.Context, env *Env) (rows []Row, closeAll func()
 			row.Theirs = psLite.measure("sync", r.size)
 		}
 		rows = append(rows, row)
+	}
+	rows = append(rows, Row{What: "mutual TLS, 1 MiB", Against: "ours, plain", Unit: "pairs/s", Bar: 0.5,
+		Ours: secure.measure("sync", 1<<20), Theirs: ours.measure("sync", 1<<20)})
+	for _, size := range []int{1 << 10, 4 << 10, 64 << 10} {
+		rows = append(rows, Row{What: "Unix socket, " + sizeName(size), Against: "ours, TCP", Unit: "pairs/s", Bar: 1.15,
+			Ours: near.measure("sync", size), Theirs: ours.measure("sync", size)})
 	}
 	return rows, closeAll, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/ps/client"
 	"github.com/tierml/tierml/ps/server"
+	"github.com/tierml/tierml/ps/wire"
 )
 
 // What the parameter server rows measure: a real server and a real client, each in a process of its own. A push is a
@@ -46,7 +47,13 @@ func rowsSchema(splits int) ps.Schema {
 func serveRows(args []string) error {
 	flags := flag.NewFlagSet("ps-server", flag.ContinueOnError)
 	splits := flags.Int("splits", 1, "splits of the job")
+	certificate := flags.String("tls", "", "file with certificate and key: mutual TLS")
+	_ = flags.Bool("near", false, "for the client")
 	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	secure, err := mutualTLS(*certificate)
+	if err != nil {
 		return err
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -54,7 +61,7 @@ func serveRows(args []string) error {
 		return err
 	}
 	schema := rowsSchema(*splits)
-	s := server.New(server.Config{Self: "server", Schema: schema, Job: benchJob, Listener: listener})
+	s := server.New(server.Config{Self: "server", Schema: schema, Job: benchJob, Listener: listener, TLS: secure})
 	var all []ps.Partition
 	for p := range schema.Partitions {
 		all = append(all, ps.Partition(p))
@@ -101,11 +108,21 @@ func (w *worker) pair(ctx context.Context, keys []ps.Key, sums []client.Partitio
 func askRows(args []string) error {
 	flags := flag.NewFlagSet("ps-client", flag.ContinueOnError)
 	splits := flags.Int("splits", 1, "splits of the job")
+	certificate := flags.String("tls", "", "file with certificate and key: mutual TLS")
+	near := flags.Bool("near", false, "by a Unix socket, as the client does if nobody tells it otherwise")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	secure, err := mutualTLS(*certificate)
+	if err != nil {
+		return err
+	}
 	schema := rowsSchema(*splits)
-	c := client.New(client.Config{Schema: schema, Job: benchJob})
+	config := client.Config{Schema: schema, Job: benchJob, TLS: secure}
+	if !*near {
+		config.Dial = wire.DialTCP
+	}
+	c := client.New(config)
 	defer c.Close()
 	c.SetRoute(1, benchRoute(), map[ps.ServerID]string{"server": flags.Arg(0)})
 	workers := make([]*worker, *splits)

@@ -1,0 +1,99 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"strings"
+)
+
+// Workers reach a server of their own host by a Unix socket beside its TCP port, which is faster for small messages. Its
+// name follows from the job and the TCP address, so nobody has to be told: it is in Linux's abstract name space, which is
+// one for each network name space, just like addresses. Both ends make sure that the other belongs to the same user.
+
+// nearName is the Unix socket beside a TCP address.
+func nearName(job uint64, address string) string {
+	return fmt.Sprintf("@tierml-%016x-%s", job, address)
+}
+
+var errStranger = errors.New("the other end of the socket belongs to another user")
+
+// ListenNear listens beside a TCP listener for callers on this host. Where there are no such sockets it gives an error, and
+// callers come by TCP.
+func ListenNear(job uint64, beside net.Addr) (net.Listener, error) {
+	tcp, ok := beside.(*net.TCPAddr)
+	if !ok || runtime.GOOS != "linux" {
+		return nil, fmt.Errorf("listen beside %s: %w", beside, errors.ErrUnsupported)
+	}
+	address := tcp.String()
+	if tcp.IP.IsUnspecified() {
+		address = fmt.Sprintf(":%d", tcp.Port)
+	}
+	listener, err := net.Listen("unix", nearName(job, address))
+	if err != nil {
+		return nil, fmt.Errorf("listen beside %s: %w", beside, err)
+	}
+	return nearListener{listener}, nil
+}
+
+// nearListener accepts connections of this user only.
+type nearListener struct{ net.Listener }
+
+func (l nearListener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil || ownUser(conn) {
+			return conn, err
+		}
+		_ = conn.Close()
+	}
+}
+
+// DialNear dials by a Unix socket when the address is of this host and a server of the job listens there, otherwise by TCP.
+func DialNear(job uint64) Dialer {
+	return func(ctx context.Context, address string) (net.Conn, error) {
+		if conn, err := dialUnix(ctx, job, address); err == nil {
+			return conn, nil
+		}
+		return DialTCP(ctx, address)
+	}
+}
+
+func dialUnix(ctx context.Context, job uint64, address string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || runtime.GOOS != "linux" || !onThisHost(host) {
+		return nil, errors.ErrUnsupported
+	}
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", nearName(job, address))
+	if err != nil {
+		if conn, err = d.DialContext(ctx, "unix", nearName(job, ":"+port)); err != nil {
+			return nil, err
+		}
+	}
+	if !ownUser(conn) {
+		_ = conn.Close()
+		return nil, errStranger
+	}
+	return conn, nil
+}
+
+// onThisHost says whether an IP address is one of this host. Names are not looked up: they come by TCP.
+func onThisHost(host string) bool {
+	ip := net.ParseIP(host)
+	if ip == nil || ip.IsLoopback() {
+		return ip != nil
+	}
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return false
+	}
+	for _, a := range addresses {
+		if own, _, found := strings.Cut(a.String(), "/"); found && ip.Equal(net.ParseIP(own)) {
+			return true
+		}
+	}
+	return false
+}
