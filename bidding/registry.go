@@ -7,6 +7,7 @@ import (
 
 // policies, sorted by name.
 var policies = []Policy{
+	Capacity{},
 	Checkpoint{},
 	Checkpoint{Bids: BidAggressive},
 	CostPerWork{},
@@ -20,6 +21,7 @@ var policies = []Policy{
 
 // ByName gives the policy of that name, with its defaults:
 //
+//   - capacity: for markets without bids: the cheapest work by price and measured evictions, spread over pools.
 //   - checkpoint: one fleet in the cheapest pool, spot or on demand, that starts again from its last checkpoint when it
 //     is lost; no reliable tier.
 //   - checkpoint-aggressive: the same at bids little above the present price.

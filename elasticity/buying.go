@@ -190,6 +190,10 @@ func (c *Controller) State() bidding.State {
 			Pool: p.Pool, Type: p.Type, History: p.History, MaxPrice: p.MaxPrice, Hints: p.Hints,
 			Availability: p.Availability, NoCapacityUntil: c.deferred[p.Pool],
 		})
+		if own := c.lifetimes[p.Pool]; own != nil {
+			l := &s.Pools[len(s.Pools)-1].Hints.Lifetimes
+			*l = l.Join(*own)
+		}
 	}
 	for _, token := range sortedTokens(c.launches) {
 		if l := c.launches[token]; l.tier == tiers.Transient && !l.answered {

@@ -101,10 +101,11 @@ type Controller struct {
 
 	started     time.Time
 	prices      map[market.Pool]*market.History
-	pricesKnown time.Time                 // every price change until then has been told
-	deferred    map[market.Pool]time.Time // pools without capacity, until when
-	launches    map[string]*launch        // by token, until every machine of it has joined or gone
-	refused     map[string]*launch        // by token, launches that failed: machines may turn up all the same
+	pricesKnown time.Time                         // every price change until then has been told
+	deferred    map[market.Pool]time.Time         // pools without capacity, until when
+	lifetimes   map[market.Pool]*market.Lifetimes // of machines of this run that have ended
+	launches    map[string]*launch                // by token, until every machine of it has joined or gone
+	refused     map[string]*launch                // by token, launches that failed: machines may turn up all the same
 	reliable    securing
 	counter     uint64 // of tokens
 	machines    map[ps.ServerID]*machine
@@ -179,6 +180,7 @@ func New(cfg Config) *Controller {
 		cfg:        cfg,
 		prices:     map[market.Pool]*market.History{},
 		deferred:   map[market.Pool]time.Time{},
+		lifetimes:  map[market.Pool]*market.Lifetimes{},
 		launches:   map[string]*launch{},
 		refused:    map[string]*launch{},
 		machines:   map[ps.ServerID]*machine{},

@@ -294,12 +294,24 @@ func (c *Controller) takeEnded(i provisioner.Instance) {
 		c.totals.Evictions++
 	}
 	m.endedAt, m.endedBy = i.Ended, i.EndedBy
+	c.outlived(m)
 	if !m.lost {
 		c.lose(m)
 	}
 	m.ended = true
 	c.closeLaunch(m.token)
 	c.wantPlan = true
+}
+
+// outlived counts how long a spot machine was kept.
+func (c *Controller) outlived(m *machine) {
+	if m.pool.Class != market.Spot || m.endedBy == market.Running {
+		return
+	}
+	if c.lifetimes[m.pool] == nil {
+		c.lifetimes[m.pool] = &market.Lifetimes{}
+	}
+	c.lifetimes[m.pool].Add(market.Usage{Pool: m.pool, Start: m.launched, End: m.endedAt, EndedBy: m.endedBy}, m.endedAt)
 }
 
 // giveUpSilent finds nodes that stopped talking: broken streams that did not come back, and silence.

@@ -34,6 +34,21 @@ func (l *Lifetimes) Add(u Usage, at time.Time) {
 	}
 }
 
+// Join gives both sums together.
+func (l Lifetimes) Join(o Lifetimes) Lifetimes {
+	since := l.Since
+	if since.IsZero() || !o.Since.IsZero() && o.Since.Before(since) {
+		since = o.Since
+	}
+	newest := l.Newest
+	if o.Newest.After(newest) {
+		newest = o.Newest
+	}
+	return Lifetimes{
+		Machines: l.Machines + o.Machines, Evicted: l.Evicted + o.Evicted, Watched: l.Watched + o.Watched, Since: since, Newest: newest,
+	}
+}
+
 // MTTF is the maximum-likelihood mean of an exponential life with censored observations: the time watched over the
 // evictions. Without an eviction it is censored itself.
 func (l Lifetimes) MTTF() Estimate {

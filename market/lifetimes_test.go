@@ -23,6 +23,11 @@ func TestLifetimes(t *testing.T) {
 	if e := l.MTTF(); e.Censored || e.Mean != 13*time.Hour || e.Episodes != 1 {
 		t.Errorf("13 h watched, one eviction: %+v", e)
 	}
+	other := Lifetimes{Machines: 2, Evicted: 1, Watched: time.Hour, Since: hour(-3), Newest: hour(-2)}
+	if sum := l.Join(other); sum != other.Join(l) || sum.Machines != 6 || sum.Evicted != 2 || sum.Watched != 14*time.Hour ||
+		!sum.Since.Equal(hour(-3)) || !sum.Newest.Equal(hour(5)) {
+		t.Errorf("joined: %+v", sum)
+	}
 	if l.Machines != 4 || !l.Since.Equal(start) || !l.Newest.Equal(hour(5)) {
 		t.Errorf("%+v", l)
 	}

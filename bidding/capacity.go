@@ -1,0 +1,297 @@
+package bidding
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/market"
+)
+
+// Capacity is for markets in which no bid is made and capacity, not the price, decides who keeps machines: EC2 since
+// December 2017, and Compute Engine. It reckons what work costs in each pool by the price and by how often machines are
+// taken there, as far as is known from the provider's hints, from what was watched and from our own machines; it spreads
+// the fleet over pools that cost about the same, so that one bulk eviction takes a part of it; and it leaves a pool when
+// another's work has become clearly cheaper. The zero value has the defaults.
+type Capacity struct {
+	// Premium is by how much more than the cheapest a pool may cost per work to get a share of the fleet. 0 = 1 %.
+	Premium float64
+	// Spread is over how many pools the fleet is spread at most. 0 = 4.
+	Spread int
+}
+
+const (
+	defaultPremium = 0.01
+	defaultSpread  = 4
+	// unknownRate is the evictions per machine hour that are assumed where nothing is known: one a day.
+	unknownRate = 1.0 / 24
+	// hoursInMonth is what a share of machines interrupted within a month refers to.
+	hoursInMonth = 730
+	// priorWeight is how many evictions of our own what providers say is worth.
+	priorWeight = 1.0
+	// moveHorizon is for how long a price difference is taken to last: a day, as today's prices change a few times
+	// a day and slowly.
+	moveHorizon = 24 * time.Hour
+)
+
+// Name gives "capacity".
+func (Capacity) Name() string { return "capacity" }
+
+// Plan fills up what is missing from the pools whose work is cheapest, each to its share, and otherwise looks for a pool
+// that is worth a move.
+func (p Capacity) Plan(s State) Plan {
+	p.Premium, p.Spread = cmp.Or(p.Premium, defaultPremium), cmp.Or(p.Spread, defaultSpread)
+	r := &spreading{Capacity: p, State: s, fleet: fleetOf(s)}
+	r.consider()
+	if missing := s.Want.total() - r.fleet.total(); missing > 0 {
+		r.fill(missing)
+	} else {
+		r.move()
+	}
+	r.explain()
+	return r.plan
+}
+
+// EvictionRate gives the evictions per machine hour to expect of a pool: the mean of a Gamma distribution whose prior is
+// what the provider tells, worth one eviction, and to which our own machines and what was watched of the pool add.
+func EvictionRate(c *Candidate, count int, now time.Time) float64 {
+	rate := unknownRate
+	if hint := c.Hints.Interruptions; hint.Known() && hint.Value >= 0 && hint.Value < 1 {
+		rate = max(-math.Log1p(-hint.Value), 1e-4) / hoursInMonth
+	}
+	evictions, hours := priorWeight, priorWeight/rate
+	evictions += float64(c.Hints.Lifetimes.Evicted)
+	hours += c.Hints.Lifetimes.Watched.Hours()
+	ends, up := watched(c.Availability, count, now)
+	return (evictions + ends) / (hours + up)
+}
+
+// watched gives how often so many machines could be kept no longer, and for how many hours they could.
+func watched(a *market.Availability, count int, now time.Time) (ends, hours float64) {
+	first, known := a.First()
+	if !known || count <= 0 {
+		return 0, 0
+	}
+	points := append([]market.AvailabilityPoint{first}, a.Points(first.At, now)...)
+	for i, p := range points {
+		if p.Count < count {
+			if i > 0 && points[i-1].Count >= count {
+				ends++
+			}
+			continue
+		}
+		end := now
+		if i+1 < len(points) {
+			end = points[i+1].At
+		}
+		hours += max(end.Sub(p.At), 0).Hours()
+	}
+	return ends, hours
+}
+
+// spreading is one call of Plan.
+type spreading struct {
+	Capacity
+	State
+	plan    Plan
+	fleet   fleet
+	perWork []float64 // Index: candidate; expected cost per vCPU hour in billionths, infinite when it cannot be told
+	ranking []int     // spot pools that machines may be bought from, cheapest work first
+}
+
+func (r *spreading) consider() {
+	r.plan.Considered = make([]Considered, len(r.Pools))
+	r.perWork = make([]float64, len(r.Pools))
+	for i := range r.Pools {
+		c := &r.plan.Considered[i]
+		*c = look(&r.Pools[i], r.State, BidOnDemand)
+		c.Why = whyNot(&r.Pools[i], c, r.State)
+		_, c.Chosen = r.fleet.in(i)
+		r.perWork[i] = r.expected(i)
+		if !r.Pools[i].OnDemand() {
+			rate := EvictionRate(&r.Pools[i], 1, r.Now)
+			c.MTTF = market.Estimate{Known: true, Mean: time.Duration(float64(time.Hour) / rate)}
+		}
+		if c.Why == "" && !r.Pools[i].OnDemand() && r.room(i) > 0 {
+			r.ranking = append(r.ranking, i)
+		}
+	}
+	slices.SortStableFunc(r.ranking, func(i, j int) int {
+		return cmp.Or(cmp.Compare(r.perWork[i], r.perWork[j]), r.Pools[i].Pool.Compare(r.Pools[j].Pool))
+	})
+}
+
+// expected is what a vCPU hour of work costs in a pool, with the share of upkeep that falls to it, for lives of
+// exponential length at the pool's eviction rate h per hour. Of a life, exp(-h s) is work, with s the start-up time; where
+// machines that are taken within their first hours F cost nothing, exp(-h F) (1 + h F) of it is paid.
+func (r *spreading) expected(i int) float64 {
+	c, seen := &r.Pools[i], &r.plan.Considered[i]
+	rate, n := c.Type.WorkRate(), r.Want.machines(r.Want.total(), c.Type)
+	if !seen.HasPrice || rate <= 0 || n <= 0 {
+		return math.Inf(1)
+	}
+	useful, paid := 1.0, 1.0
+	if !c.OnDemand() {
+		h := EvictionRate(c, 1, r.Now)
+		useful = math.Exp(-h * r.Job.Startup.Hours())
+		free := float64(h * r.Job.Terms.FreeWithin.Hours())
+		paid = math.Exp(-free) * (1 + free)
+	}
+	return (float64(float64(seen.Price)*paid) + float64(r.Job.Upkeep)/float64(n)) / (rate * useful)
+}
+
+// room is how many more machines a pool has, as far as is known.
+func (r *spreading) room(i int) int {
+	free, known := r.Pools[i].Availability.At(r.Now)
+	if !known {
+		return math.MaxInt32
+	}
+	if h, held := r.fleet.in(i); held {
+		free -= h.machines
+	}
+	return free
+}
+
+// shares are the pools that get a part of the fleet: the cheapest, and of those within Premium of it first the ones in
+// zones, then of types, that have none yet, as these are taken together.
+func (r *spreading) shares() (chosen []int) {
+	if len(r.ranking) == 0 {
+		return nil
+	}
+	limit := r.perWork[r.ranking[0]] * (1 + r.Premium)
+	zones, kinds := map[string]int{}, map[string]int{}
+	near := slices.Clone(r.ranking)
+	near = slices.DeleteFunc(near, func(i int) bool { return r.perWork[i] > limit })
+	for len(near) > 0 && len(chosen) < r.Spread {
+		best := 0
+		for k := range near {
+			a, b := r.Pools[near[k]].Pool, r.Pools[near[best]].Pool
+			if cmp.Or(cmp.Compare(zones[a.Zone], zones[b.Zone]), cmp.Compare(kinds[a.Type], kinds[b.Type])) < 0 {
+				best = k
+			}
+		}
+		p := r.Pools[near[best]].Pool
+		zones[p.Zone]++
+		kinds[p.Type]++
+		chosen = append(chosen, near[best])
+		near = slices.Delete(near, best, best+1)
+	}
+	return chosen
+}
+
+// fill buys what is missing: each pool up to its share, then whatever is cheapest.
+func (r *spreading) fill(missing units) {
+	chosen := r.shares()
+	if len(chosen) == 0 {
+		r.fallBack(missing)
+		return
+	}
+	total := r.Want.total()
+	share := (total + units(len(chosen)) - 1) / units(len(chosen))
+	for _, i := range chosen {
+		held, _ := r.fleet.in(i)
+		missing -= r.buy(i, min(missing, share-held.units), fmt.Sprintf("its share of %d pools; work costs $%s per vCPU hour, machines are taken every %s",
+			len(chosen), dollarText(r.perWork[i]), durationText(r.plan.Considered[i].MTTF.Mean)))
+	}
+	for _, i := range r.ranking {
+		if !slices.Contains(chosen, i) {
+			missing -= r.buy(i, missing, "the cheaper pools have no more; work costs $"+dollarText(r.perWork[i])+" per vCPU hour")
+		}
+	}
+}
+
+// buy adds an acquisition and gives the units that it comes to.
+func (r *spreading) buy(i int, n units, why string) units {
+	t := r.Pools[i].Type
+	count := min(r.Want.machines(n, t), r.room(i))
+	if count <= 0 {
+		return 0
+	}
+	c := &r.plan.Considered[i]
+	c.Chosen, c.Why = true, why
+	r.plan.Acquire = append(r.plan.Acquire, Acquire{Pool: c.Pool, Bid: c.Bid, Count: count, Why: why})
+	r.plan.Why = fmt.Sprintf("%d of %s: %s", count, c.Pool, why)
+	return units(count) * r.Want.each(t)
+}
+
+// fallBack buys on demand when there is no time to wait for spot capacity.
+func (r *spreading) fallBack(missing units) {
+	r.plan.Why = "no spot pool has capacity now; the job goes on on its reliable machines"
+	left, known := r.Job.WorkLeft()
+	if !known || r.Job.Deadline.IsZero() {
+		return
+	}
+	best, rate := -1, 0.0
+	for i := range r.Pools {
+		c := &r.Pools[i]
+		if c.OnDemand() && r.plan.Considered[i].Why == "" && (best < 0 || r.perWork[i] < r.perWork[best]) {
+			best, rate = i, float64(r.plan.Considered[i].Count)*c.Type.WorkRate()
+		}
+	}
+	if best >= 0 && r.Now.Add(time.Duration(left/rate*float64(time.Hour))+2*r.Job.Startup).After(r.Job.Deadline) {
+		r.buy(best, missing, "on demand, as no spot pool has capacity and the deadline leaves no time to wait")
+	}
+}
+
+// move leaves the pool whose work is dearest, when the saving on the work that is left, of a day at most, pays for
+// starting the others.
+func (r *spreading) move() {
+	r.plan.Why = "all wanted machines are held, and no other pool's work is clearly cheaper"
+	if len(r.ranking) == 0 || r.fleet.draining || r.fleet.spare(r.Want.total()) {
+		return
+	}
+	from := -1
+	for k, h := range r.fleet.holdings {
+		if from < 0 || r.perWork[h.candidate] > r.perWork[r.fleet.holdings[from].candidate] {
+			from = k
+		}
+	}
+	to := r.ranking[0]
+	if from < 0 || r.fleet.holdings[from].candidate == to {
+		return
+	}
+	h := r.fleet.holdings[from]
+	if r.perWork[h.candidate] <= r.perWork[to]*(1+r.Premium) || r.room(to) < r.Want.machines(h.units, r.Pools[to].Type) {
+		return
+	}
+	work := moveHorizon.Hours() * float64(h.machines) * r.Pools[h.candidate].Type.WorkRate()
+	if left, known := r.Job.WorkLeft(); known {
+		work = min(work, left*float64(h.units)/float64(max(r.fleet.total(), 1)))
+	}
+	count := r.Want.machines(h.units, r.Pools[to].Type)
+	start := float64(r.plan.Considered[to].Price) * float64(count) * r.Job.Startup.Hours()
+	if (r.perWork[h.candidate]-r.perWork[to])*work <= start {
+		return
+	}
+	p, q := r.Pools[h.candidate].Pool, r.Pools[to].Pool
+	why := fmt.Sprintf("work costs $%s per vCPU hour there, $%s here", dollarText(r.perWork[to]), dollarText(r.perWork[h.candidate]))
+	r.buy(to, h.units, why)
+	r.plan.Release = append(r.plan.Release, Release{Pool: p, Why: why})
+	r.plan.Switch = &Switch{
+		From: p, To: q, FromMTTF: r.plan.Considered[h.candidate].MTTF.Mean, ToMTTF: r.plan.Considered[to].MTTF.Mean, Why: why,
+	}
+	r.plan.Why = "switch: " + why
+}
+
+// explain gives a reason to the candidates that have none yet.
+func (r *spreading) explain() {
+	for i := range r.plan.Considered {
+		c := &r.plan.Considered[i]
+		switch {
+		case c.Why != "":
+		case r.Pools[i].OnDemand():
+			c.Why = "on demand: only when a deadline leaves no time to wait for spot capacity"
+		case c.Chosen:
+			c.Why = "held; work costs $" + dollarText(r.perWork[i]) + " per vCPU hour"
+		case r.room(i) <= 0:
+			c.Why = "no capacity now"
+		default:
+			c.Why = "work costs $" + dollarText(r.perWork[i]) + " per vCPU hour, more than elsewhere"
+		}
+	}
+	if r.Want.total() > r.fleet.total() {
+		r.plan.AskAgain = r.Now.Add(5 * time.Minute)
+	}
+}
