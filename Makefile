@@ -48,6 +48,10 @@ bench: ## measure beside other tools and C, and write docs/performance.md (some 
 	$(GO) build $(BUILD) -o $(CACHE)/bench ./test/bench
 	$(CACHE)/bench $(BENCH)
 
+.PHONY: cells
+cells: ## cost-per-work beside tierml in every market of recordings: make cells CELLS="TRACE=CATALOG ..."
+	TIERML_CELLS="$(CELLS)" $(GO) test ./sim/sweep -run CostPerWorkInEveryCell -v -count=1
+
 .PHONY: race
 race: ## the tests of packages with goroutines, under the race detector (needs a C compiler)
 	@command -v $${CC:-gcc} >/dev/null || { echo "the race detector needs a C compiler; install gcc (Debian: apt-get install gcc libc6-dev)"; exit 1; }

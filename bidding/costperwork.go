@@ -380,9 +380,12 @@ func (b *budgeting) renewOne(h Allocation, candidate int, final bool) {
 		}
 		kept, worthKeeping = b.best(candidate, 0, []market.USD{bid})
 	}
-	upkeepMeanwhile := float64(b.Job.Upkeep) * b.Job.Startup.Hours() // they start while the old ones still work
 	if !final && len(b.options) > 0 {
-		if o := b.options[0]; o.score+upkeepMeanwhile > kept.score && o.score >= b.least() {
+		// Others start while these still work, but these must leave a little before their hour is over.
+		o := b.options[0]
+		upkeep := float64(b.Job.Upkeep) * b.Job.Startup.Hours()
+		unused := float64(b.forecast.worth*b.offers[candidate].rate) * b.Job.Leave.Hours()
+		if o.score+upkeep-unused > kept.score && o.score >= b.least() {
 			b.buy(o, units(h.Count)*b.Want.each(b.Pools[candidate].Type))
 			return
 		}

@@ -73,7 +73,7 @@ func TestProspectsAgainstBruteForce(t *testing.T) {
 				after := p.At.Sub(at)
 				if float64(p.Price)/float64(price) > factor {
 					if after+s.notice < time.Hour && after < s.startup+s.left {
-						one = prospect{hours: after.Hours(), work: max(after-s.startup, 0).Hours(), lost: 1}
+						one = prospect{hours: after.Hours(), work: max(after-s.startup-handover, 0).Hours(), lost: 1}
 					}
 					break
 				}

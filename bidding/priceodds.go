@@ -35,6 +35,9 @@ const (
 	likeness = 0.1
 	// unlike is the weight of moments at any other price, so that a price never seen before still has an priceOdds.
 	unlike = 0.02
+	// handover is the working time that goes with the eviction of a whole fleet beside its start-up: the work under way
+	// at the warning, and the moves of it there and back. An allowance.
+	handover = 90 * time.Second
 )
 
 // lookOut gathers the moments of [until-lookback, until), as far as the increment after them is over.
@@ -147,7 +150,7 @@ func (s *span) untilCrossing(after time.Duration) prospect {
 	if s.startup+s.left <= after || end >= s.increment {
 		return s.untilEnd()
 	}
-	c := prospect{hours: after.Hours(), work: max(after-s.startup, 0).Hours(), lost: 1}
+	c := prospect{hours: after.Hours(), work: max(after-s.startup-handover, 0).Hours(), lost: 1}
 	if !s.free {
 		c.paid = end.Hours() / s.increment.Hours()
 	}
