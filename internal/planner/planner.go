@@ -110,7 +110,7 @@ func Make(in Input, estimator Estimator) (*Plan, error) {
 		return nil, fmt.Errorf("planning: %w", err)
 	}
 	in.Pools = knownAt(in.Pools, in.Now)
-	chosen := in.Policy.Plan(bidding.State{Now: in.Now, Want: in.Want, Pools: in.Pools})
+	chosen := in.Policy.Plan(bidding.State{Now: in.Now, Want: in.Want, Job: in.job(in.Now, 0), Pools: in.Pools})
 	p := &Plan{Input: in, Why: chosen.Why}
 	for _, c := range chosen.Considered {
 		capacity, limited := in.Capacity[c.Pool]
@@ -142,6 +142,18 @@ func (in Input) check() error {
 		return fmt.Errorf("no machine type is on sale on demand")
 	}
 	return nil
+}
+
+// job is what the policy is told of the job, when it was started at a time and some work is done.
+func (in Input) job(started time.Time, done float64) bidding.Job {
+	vcpuHours := func(work float64) float64 { return work / in.RatePerVCPU / time.Hour.Seconds() }
+	reliable := in.Reliable
+	return bidding.Job{
+		Started: started, Deadline: in.Deadline, Budget: in.Budget, Work: vcpuHours(in.Work), Done: vcpuHours(done),
+		Upkeep:       market.USD(reliable.Count) * reliable.Type.OnDemand,
+		ReliableRate: float64(reliable.Count) * reliable.Type.WorkRate(),
+		Startup:      in.Overheads.Start, Terms: in.Rules.Terms(),
+	}
 }
 
 // knownAt hides what is not known yet.

@@ -187,7 +187,7 @@ func (p *replayer) usage(g *group) market.Usage {
 
 // state is what the policy would have seen.
 func (p *replayer) state() bidding.State {
-	s := bidding.State{Now: p.at, Want: p.Want, Pools: knownAt(p.Pools, p.at)}
+	s := bidding.State{Now: p.at, Want: p.Want, Job: p.job(p.start, p.done), Pools: knownAt(p.Pools, p.at)}
 	for _, g := range p.groups {
 		if g.end.IsZero() {
 			s.Held = append(s.Held, g.Allocation)
