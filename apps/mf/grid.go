@@ -25,9 +25,12 @@ const (
 	// A group of items is not worth a cache of its own when a user comes by for fewer ratings than this.
 	leastPerUser = 4
 	// Users make as many groups as the work of a clock is worth telling apart, but no more than keep the threads busy.
+	// Each user comes by once for each group of items, of which there are at least as many: not for too few ratings.
 	userGroupCells  = 4096
-	leastMaxGroups  = 16 // enough for five threads
-	groupsPerThread = 3
+	groupsPerThread = 2
+	leastGroups     = 8 // enough for four threads
+	mostGroups      = 16
+	perVisit        = 8
 	// longVector is from how many bytes on a vector is work enough to keep the processor busy by itself.
 	longVector = 1024
 )
@@ -35,7 +38,7 @@ const (
 // newGrid deals users, grouped into batches, and items out to groups that are even in ratings. Cells come user by
 // user.
 func newGrid(cells []fast.Cell, users, items, batches, vectorBytes, threads int) *grid {
-	most := max(leastMaxGroups, groupsPerThread*threads)
+	most := max(min(max(len(cells)/users/perVisit, leastGroups), mostGroups), groupsPerThread*threads)
 	g := &grid{users: min(max(len(cells)/batches/userGroupCells, 1), most, users)}
 	g.items = max(g.users, min((items*vectorBytes+itemBytes-1)/itemBytes, len(cells)/users/leastPerUser))
 	userGroup := groups(cells, users, g.users*batches, func(c fast.Cell) uint32 { return c.Row })
