@@ -35,6 +35,8 @@ type dryRunOptions struct {
 	seed     uint64
 	format   string
 	deadline deadlineOptions
+	noOracle bool
+	fleet    fleetOptions
 }
 
 func newDryRunCommand() *cobra.Command {
@@ -70,25 +72,30 @@ a deadline, wherever the recording says that spot machines could be had.`,
 	f.StringSliceVar(&o.traces, "trace", nil, "price history `files`; default: the job's local.prices")
 	f.StringVar(&o.catalog, "catalog", "", "`file` of machine types and on-demand prices; default: the job's local.catalog")
 	f.StringVar(&o.rules, "rules", "", "rule `book` that bills; default: the job's local.rules")
-	f.StringSliceVar(&o.policies, "policy", bidding.Names(), "policies to compare")
+	f.StringSliceVar(&o.policies, "policy", append(bidding.Names(), sweep.Oracle), "policies to compare; oracle knows the future (and oracle-any-bid more of it): a lower bound")
+	f.BoolVar(&o.noOracle, "no-oracle", false, "leave the oracle out, which takes most of the time of many starts")
+	o.fleet.flags(f)
 	f.StringVar(&o.starts, "starts", "", "`when` to start: every (minute), a number, or a time; default: the job's start, with --hours 100")
 	f.StringSliceVar(&o.hours, "hours", nil, "scale the work to so many `hours` on the on-demand fleet")
 	f.Uint64Var(&o.seed, "seed", 1, "of the choice of starts: the same seed gives the same figures")
-	f.StringVarP(&o.format, "output", "o", "table", "output format: table, json (one object per policy and length) or csv (one row a start)")
+	f.StringVarP(&o.format, "output", "o", "table", "output format: table, json (one object per policy and length), csv (one row a start) or html (the report of a single start)")
 	o.deadline.addFlags(cmd)
 	return cmd
 }
 
 func dryRun(ctx context.Context, jobFile string, o dryRunOptions, out, errOut io.Writer) error {
 	write, ok := map[string]func(io.Writer, sweep.Plan, []sweep.Row) error{
-		"table": writeDryRunTable, "json": writeDryRunJSON, "csv": writeDryRunCSV,
+		"table": writeDryRunTable, "json": writeDryRunJSON, "csv": writeDryRunCSV, "html": nil,
 	}[o.format]
 	if !ok {
-		return usageError{fmt.Errorf("output format %q does not exist; write -o table, -o json or -o csv", o.format)}
+		return usageError{fmt.Errorf("output format %q does not exist; write -o table, -o json, -o csv or -o html", o.format)}
 	}
 	plan, err := o.plan(ctx, jobFile, errOut)
 	if err != nil {
 		return err
+	}
+	if o.format == "html" {
+		return writeDryRunHTML(out, plan)
 	}
 	ctx, stop := untilInterrupted(ctx)
 	defer stop()
@@ -110,24 +117,17 @@ func dryRun(ctx context.Context, jobFile string, o dryRunOptions, out, errOut io
 }
 
 // plan makes what is to be run of the job and the command line.
-func (o dryRunOptions) plan(ctx context.Context, jobFile string, errOut io.Writer) (sweep.Plan, error) {
-	p := sweep.Plan{Policies: o.policies}
-	for _, name := range o.policies {
-		if _, err := bidding.ByName(name); err != nil {
-			return p, usageError{err}
-		}
+func (o dryRunOptions) plan(ctx context.Context, jobFile string, errOut io.Writer) (p sweep.Plan, err error) {
+	if p.Policies, err = o.chosen(); err != nil {
+		return p, usageError{err}
 	}
-	for _, text := range o.hours {
-		hours, err := strconv.ParseFloat(text, 64)
-		if err != nil || !(hours > 0) || hours > 10000 {
-			return p, usageError{fmt.Errorf("--hours %q: write numbers above 0, such as 2,8,20", text)}
-		}
-		p.Hours = append(p.Hours, time.Duration(hours*float64(time.Hour)).Round(time.Second))
+	p.Regret = !o.noOracle && o.format != "table" && o.starts != "every" // which would take longer than all policies
+	if p.Hours, err = lengths(o.hours); err != nil {
+		return p, usageError{err}
 	}
 	if o.starts == "" && len(p.Hours) > 0 {
 		o.starts = "100"
 	}
-	var err error
 	if p.Starts, err = sweep.ParseStarts(o.starts, o.seed); err != nil {
 		return p, usageError{err}
 	}
@@ -144,14 +144,49 @@ func (o dryRunOptions) plan(ctx context.Context, jobFile string, errOut io.Write
 		}
 		job.Local.Rules = o.rules
 	}
+	if err := o.fleet.apply(job); err != nil {
+		return p, usageError{err}
+	}
 	var skipped []string
 	if p.Job, skipped, err = o.simulation(ctx, job, len(p.Hours) == 0); err != nil {
 		return p, err
 	}
+	p.Job.Seed = o.seed
 	if len(skipped) > 0 && len(p.Hours) == 0 {
 		fmt.Fprintf(errOut, "tierml: left out of the job's script, as it is not simulated: %s\n", strings.Join(skipped, ", "))
 	}
 	return p, nil
+}
+
+// chosen are the policies to run, each once.
+func (o dryRunOptions) chosen() (names []string, err error) {
+	for _, name := range o.policies {
+		if _, err := bidding.ByName(name); err != nil && !sweep.IsOracle(name) {
+			return nil, fmt.Errorf("%w, %s, %s", err, sweep.Oracle, sweep.OracleAnyBid)
+		}
+		if slices.Contains(names, name) || sweep.IsOracle(name) && o.noOracle {
+			continue
+		}
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		return nil, errors.New("--policy names none to run")
+	}
+	return names, nil
+}
+
+// lengths reads --hours; each counts once.
+func lengths(texts []string) (out []time.Duration, err error) {
+	for _, text := range texts {
+		hours, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(hours > 0) || hours > 10000 {
+			return nil, fmt.Errorf("--hours %q: write numbers above 0, such as 2,8,20", text)
+		}
+		if length := time.Duration(hours * float64(time.Hour)).Round(time.Second); !slices.Contains(out, length) {
+			out = append(out, max(length, time.Second))
+		}
+	}
+	return out, nil
 }
 
 // simulation makes the job's simulation; its own work is only looked up when it is wanted, as the data must be read.

@@ -9,10 +9,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tierml/tierml/cost"
+	"github.com/tierml/tierml/cost/page"
 	"github.com/tierml/tierml/sim/sweep"
 )
 
-// writeDryRunTable prints one block per length, in at most 100 columns.
+// writeDryRunTable prints one block per length, in at most 80 columns.
 func writeDryRunTable(out io.Writer, p sweep.Plan, rows []sweep.Row) error {
 	var b strings.Builder
 	if len(rows) == 0 {
@@ -28,38 +30,56 @@ func writeDryRunTable(out io.Writer, p sweep.Plan, rows []sweep.Row) error {
 			}
 		}
 		const form = "2006-01-02 15:04"
-		fmt.Fprintf(&b, "Dry run of %s by the rules %s, started %s", p.Job.Name, rows[0].Rules, first.UTC().Format(form))
+		fmt.Fprintf(&b, "Dry run of %s by the rules %s,\nstarted %s", p.Job.Name, rows[0].Rules, first.UTC().Format(form))
 		if last.After(first) {
 			fmt.Fprintf(&b, " to %s", last.UTC().Format(form))
 		}
 		b.WriteString("\n")
 	}
-	length := -1.0
-	for _, s := range sweep.Summarize(rows) {
-		if s.ComputeHours != length {
-			length = s.ComputeHours
-			e := p.Job.Equivalent
-			fmt.Fprintf(&b, "\n%s hours of work for %d x %s on demand: $%.2f undisturbed\n\n", trim(length), e.Count, e.Type.Name, s.OnDemandCost)
-			fmt.Fprintf(&b, "  %-21s %6s %5s %6s %6s %-9s %7s %7s %7s %7s %7s\n",
-				"POLICY", "STARTS", "DONE", "BEATS", "SAVES", "", "MEAN", "SD", "P5", "P50", "P95")
+	summaries := sweep.Summarize(rows)
+	for len(summaries) > 0 {
+		n := 1
+		for n < len(summaries) && summaries[n].ComputeHours == summaries[0].ComputeHours {
+			n++
 		}
-		saves := 0.0
-		if s.OnDemandCost > 0 {
-			saves = 100 * (1 - s.CostMean/s.OnDemandCost)
-		}
-		fmt.Fprintf(&b, "  %-21s %6d %5d %5.0f%% %5.0f%% %-9s %7.2f %7.2f %7.2f %7.2f %7.2f\n", s.Policy, s.Starts, s.Finished,
-			100*s.Beats, saves, "cost $", s.CostMean, s.CostSD, s.CostP5, s.CostP50, s.CostP95)
-		more := func(name string, figures ...any) {
-			fmt.Fprintf(&b, "  %48s %-9s %7.2f %7.2f %7.2f %7.2f %7.2f\n", append([]any{"", name}, figures...)...)
-		}
-		more("hours", s.RuntimeMean, s.RuntimeSD, s.RuntimeP5, s.RuntimeP50, s.RuntimeP95)
-		more("evictions", s.EvictionsMean, s.EvictionsSD, s.EvictionsP5, s.EvictionsP50, s.EvictionsP95)
+		writeDryRunLength(&b, p, summaries[:n])
+		summaries = summaries[n:]
 	}
 	if len(rows) > 0 {
-		b.WriteString("\nDONE: starts that finished. BEATS: share of starts that cost less than on demand.\nSAVES: of the mean cost. P5, P50, P95: percentiles.\n")
+		b.WriteString("\nDONE: starts that finished. BEATS: share that cost less than on demand,\nundisturbed. SAVES: of the mean. REGRET: what the mean is above the oracle's,\nby docs/oracle.md. P5, P50, P95: percentiles.\n")
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+// writeDryRunLength prints what all policies came to for one length.
+func writeDryRunLength(b *strings.Builder, p sweep.Plan, all []sweep.Summary) {
+	e := p.Job.Equivalent
+	fmt.Fprintf(b, "\n%s hours of work for %d x %s on demand: $%.2f undisturbed\n\n", trim(all[0].ComputeHours), e.Count, e.Type.Name,
+		all[0].OnDemandCost)
+	fmt.Fprintf(b, "  %-22s %10s %8s %8s %8s %8s\n", "POLICY", "STARTS", "DONE", "BEATS", "SAVES", "REGRET")
+	for _, s := range all {
+		saves, regret := 0.0, "-"
+		if s.OnDemandCost > 0 {
+			saves = 100 * (1 - s.CostMean/s.OnDemandCost)
+		}
+		if s.Regret != nil {
+			regret = fmt.Sprintf("%.0f%%", 100**s.Regret)
+		}
+		fmt.Fprintf(b, "  %-22s %10d %8d %7.0f%% %7.0f%% %8s\n", s.Policy, s.Starts, s.Finished, 100*s.Beats, saves, regret)
+	}
+	fmt.Fprintf(b, "\n  %-22s %-9s %8s %8s %8s %8s %8s\n", "POLICY", "", "MEAN", "SD", "P5", "P50", "P95")
+	for _, s := range all {
+		line := func(name, what string, figures ...any) {
+			fmt.Fprintf(b, "  %-22s %-9s %8.2f %8.2f %8.2f %8.2f %8.2f\n", append([]any{name, what}, figures...)...)
+		}
+		line(s.Policy, "cost $", s.CostMean, s.CostSD, s.CostP5, s.CostP50, s.CostP95)
+		if sweep.IsOracle(s.Policy) {
+			continue // it gives a bound on costs only
+		}
+		line("", "hours", s.RuntimeMean, s.RuntimeSD, s.RuntimeP5, s.RuntimeP50, s.RuntimeP95)
+		line("", "evictions", s.EvictionsMean, s.EvictionsSD, s.EvictionsP5, s.EvictionsP50, s.EvictionsP95)
+	}
 }
 
 // trim gives a number with at most two decimals.
@@ -78,15 +98,32 @@ func writeDryRunJSON(out io.Writer, _ sweep.Plan, rows []sweep.Row) error {
 func writeDryRunCSV(out io.Writer, _ sweep.Plan, rows []sweep.Row) error {
 	w := csv.NewWriter(out)
 	_ = w.Write([]string{"policy", "rules", "compute_hours", "start", "outcome", "cost", "ondemand_cost", "runtime_hours",
-		"machines", "evictions", "switches", "rollbacks", "lost_clocks"})
+		"machines", "evictions", "switches", "rollbacks", "lost_clocks", "oracle_cost"})
 	number := func(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 	for _, r := range rows {
+		oracle := ""
+		if r.OracleKnown {
+			oracle = r.Oracle.String()
+		}
 		_ = w.Write([]string{
 			r.Policy, r.Rules, trim(r.Compute.Hours()), r.Start.UTC().Format(time.RFC3339), r.Outcome, r.Cost.String(),
 			number(r.OnDemand), strconv.FormatFloat(r.Runtime.Hours(), 'f', 4, 64), strconv.Itoa(r.Machines),
-			strconv.Itoa(r.Evictions), strconv.Itoa(r.Switches), strconv.Itoa(r.Rollbacks), strconv.FormatInt(r.Lost, 10),
+			strconv.Itoa(r.Evictions), strconv.Itoa(r.Switches), strconv.Itoa(r.Rollbacks), strconv.FormatInt(r.Lost, 10), oracle,
 		})
 	}
 	w.Flush() // keeps the first error
 	return w.Error()
+}
+
+// writeDryRunHTML prints the report of one simulated run, as `tierml report -o html` prints that of a real one.
+func writeDryRunHTML(out io.Writer, p sweep.Plan) error {
+	var ledger cost.Ledger
+	if err := p.Single(ledger.Add); err != nil {
+		return usageError{err}
+	}
+	report, err := ledger.Report(ledger.AsOf())
+	if err != nil {
+		return err
+	}
+	return page.Write(out, report)
 }

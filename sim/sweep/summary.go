@@ -26,6 +26,10 @@ type Summary struct {
 	// OnDemandCost is that of the undisturbed work on the on-demand fleet, without start-up and rounding up of hours.
 	OnDemandCost float64 `json:"ondemand_cost"`
 	Beats        float64 `json:"beats_ondemand"` // share of starts that cost less, from 0 to 1
+	// OracleCost is the mean of the least that runs from the same starts could have cost; nil when it is not known.
+	OracleCost *float64 `json:"oracle_cost"`
+	// Regret is by what share of the oracle's the mean cost is higher; nil when there is none.
+	Regret *float64 `json:"regret,omitempty"`
 
 	RuntimeMean float64 `json:"runtime_mean"`
 	RuntimeSD   float64 `json:"runtime_sd"`
@@ -80,10 +84,27 @@ func summarize(rows []Row) Summary {
 		evictions = append(evictions, float64(r.Evictions))
 	}
 	s.Beats /= float64(len(rows))
+	s.OracleCost = oracleCost(rows)
 	s.CostMean, s.CostSD, s.CostP5, s.CostP50, s.CostP95 = distribution(costs)
+	if s.OracleCost != nil && *s.OracleCost > 0 {
+		regret := s.CostMean/(*s.OracleCost) - 1
+		s.Regret = &regret
+	}
 	s.RuntimeMean, s.RuntimeSD, s.RuntimeP5, s.RuntimeP50, s.RuntimeP95 = distribution(times)
 	s.EvictionsMean, s.EvictionsSD, s.EvictionsP5, s.EvictionsP50, s.EvictionsP95 = distribution(evictions)
 	return s
+}
+
+// oracleCost is the mean over all rows, when it is known of all.
+func oracleCost(rows []Row) *float64 {
+	mean := 0.0
+	for _, r := range rows {
+		if !r.OracleKnown {
+			return nil
+		}
+		mean += dollars(r.Oracle) / float64(len(rows))
+	}
+	return &mean
 }
 
 // distribution gives mean, standard deviation (of the sample) and percentiles; it sorts.

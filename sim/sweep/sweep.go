@@ -4,6 +4,8 @@ package sweep
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"sync"
@@ -11,16 +13,20 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/sim"
 )
 
 // Plan is what to run: every policy with every length from every start.
 type Plan struct {
 	Job      sim.Config // as ForJob makes it
-	Policies []string   // names of bidding.ByName
+	Policies []string   // names of bidding.ByName, and Oracle
 	// Hours are the lengths, in compute time on the on-demand fleet, on EC2's timing; none = the job as it stands.
 	Hours  []time.Duration
 	Starts Starts
+	// Regret asks for Row.Oracle, also when the oracle is not among the policies.
+	Regret bool
 }
 
 // Row is one run of a Plan.
@@ -30,6 +36,10 @@ type Row struct {
 	Compute time.Duration // of the work on the on-demand fleet, undisturbed
 	// OnDemand is what that costs, in dollars.
 	OnDemand float64
+	// Oracle is the least that a run from that start could have cost, with the reliable tier that the policy has. It is
+	// known when the plan asks for it and the market is one that the oracle knows.
+	Oracle      market.USD
+	OracleKnown bool
 	sim.Result
 }
 
@@ -42,6 +52,10 @@ type block struct {
 	within time.Duration // until the deadline, for policies that keep one
 	// same: what comes of a start does not depend on when it is, as on demand: it is simulated once for all of them.
 	same bool
+	// bounds is where the oracle's costs of the length are, and offset that of the block's first start in it.
+	bounds *bounds
+	offset int
+	seeing bool // it is the oracle's own block: it fills bounds
 }
 
 // blockLength is how many consecutive starts one worker takes at a time: enough that taking one costs nothing, few
@@ -67,6 +81,10 @@ func Run(ctx context.Context, p Plan, progress func(done, total int)) ([]Row, er
 			recalled := recollection{}
 			for i := next.Add(1) - 1; i < int64(len(blocks)); i = next.Add(1) - 1 {
 				b := &blocks[i]
+				if b.seeing {
+					b.see(ctx)
+					continue
+				}
 				b.cfg.Policy = remembering(b.cfg.Policy, recalled)
 				for n, start := range b.starts {
 					if ctx.Err() != nil {
@@ -75,6 +93,8 @@ func Run(ctx context.Context, p Plan, progress func(done, total int)) ([]Row, er
 					row := b.row
 					if b.same && n > 0 {
 						row.Result, row.Start = rows[b.first].Result, start
+					} else if IsOracle(b.row.Policy) {
+						row.Start, row.Outcome = start, "finished"
 					} else if row.Result, err = b.run(start); err != nil {
 						stop(err)
 						return
@@ -86,6 +106,9 @@ func Run(ctx context.Context, p Plan, progress func(done, total int)) ([]Row, er
 		})
 	}
 	workers.Wait()
+	for i := range blocks {
+		blocks[i].compare(rows)
+	}
 	if ctx.Err() == nil {
 		return rows, nil
 	}
@@ -107,30 +130,56 @@ func (b *block) run(start time.Time) (sim.Result, error) {
 	return sim.Run(cfg)
 }
 
-// blocks cuts a plan into pieces of work.
+// blocks cuts a plan into pieces of work, those of the oracle first.
 func (p Plan) blocks() (out []block, total int, err error) {
+	var seeing []block
 	for _, cfg := range p.lengths() {
 		starts, err := p.Starts.times(&cfg)
 		if err != nil {
 			return nil, 0, err
 		}
+		known := map[sight]*bounds{}
 		for _, name := range p.Policies {
-			policy, err := bidding.ByName(name)
+			run, kind, err := p.run(cfg, name)
 			if err != nil {
 				return nil, 0, err
 			}
-			row := Row{
-				Policy: name, Rules: cfg.Rules.Name(), Compute: ComputeTime(&cfg),
-				OnDemand: dollars(OnDemandCost(&cfg)),
+			if (p.asksOracle() || IsOracle(name)) && known[kind] == nil {
+				var blocks []block
+				if known[kind], blocks, err = foresee(&cfg, kind, starts); err != nil {
+					return nil, 0, err
+				}
+				seeing = append(seeing, blocks...)
 			}
-			_, same := policy.(bidding.OnDemand)
+			run.bounds = known[kind]
 			for chunk := range slices.Chunk(starts, blockLength) {
-				out = append(out, block{cfg: withPolicy(cfg, policy), row: row, starts: chunk, first: total, same: same, within: deadlineWithin(&cfg)})
+				run.starts, run.first = chunk, total
+				out = append(out, run)
+				run.offset += len(chunk)
 				total += len(chunk)
 			}
 		}
 	}
-	return out, total, nil
+	return append(seeing, out...), total, nil
+}
+
+func (p Plan) asksOracle() bool { return p.Regret || slices.Contains(p.Policies, Oracle) }
+
+// run is the block of a policy, without starts, and the kind of oracle that it is compared with.
+func (p Plan) run(cfg sim.Config, name string) (b block, kind sight, err error) {
+	b.row = Row{Policy: name, Rules: cfg.Rules.Name(), Compute: ComputeTime(&cfg), OnDemand: dollars(OnDemandCost(&cfg))}
+	if IsOracle(name) {
+		return b, sight{tiered: true, lowerBids: name == OracleAnyBid}, nil
+	}
+	policy, err := bidding.ByName(name)
+	if err != nil {
+		return b, kind, err
+	}
+	b.cfg = withPolicy(cfg, policy)
+	_, onDemand := policy.(bidding.OnDemand)
+	_, byRestart := policy.(bidding.ByRestart)
+	b.same, b.within = onDemand, deadlineWithin(&cfg)
+	return b, sight{tiered: !onDemand && !byRestart}, nil
 }
 
 func (p Plan) lengths() []sim.Config {
@@ -142,4 +191,29 @@ func (p Plan) lengths() []sim.Config {
 		out = append(out, OnEC2(p.Job, compute))
 	}
 	return out
+}
+
+// Single simulates the only run of a plan and tells every entry of its journal.
+func (p Plan) Single(tell func(journal.Entry) error) error {
+	lengths := p.lengths()
+	if len(p.Policies) != 1 || IsOracle(p.Policies[0]) || len(lengths) != 1 {
+		return errors.New("the journal of a run is that of one policy, of one length; name one of each")
+	}
+	starts, err := p.Starts.times(&lengths[0])
+	if err != nil {
+		return err
+	}
+	if len(starts) != 1 {
+		return fmt.Errorf("the journal of a run is that of one start, and there are %d; name a time", len(starts))
+	}
+	b, _, err := p.run(lengths[0], p.Policies[0])
+	if err != nil {
+		return err
+	}
+	var told error
+	b.cfg.Record = func(e journal.Entry) { told = errors.Join(told, tell(e)) }
+	if _, err := b.run(starts[0]); err != nil {
+		return err
+	}
+	return told
 }

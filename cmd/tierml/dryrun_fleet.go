@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/tierml/tierml/internal/config"
+)
+
+// fleetOptions try a job on other machines than those that its file names, so that it need not be edited.
+type fleetOptions struct {
+	types    []string
+	zones    []string
+	vcpu     int
+	machines int
+	reliable string
+}
+
+func (o *fleetOptions) flags(f *pflag.FlagSet) {
+	f.StringSliceVar(&o.types, "types", nil, "machine `types`, such as d2.xlarge,d2.2xlarge; default: the job's any_of")
+	f.StringSliceVar(&o.zones, "zones", nil, "`zones`, such as us-east-1a; default: the job's")
+	f.IntVar(&o.vcpu, "vcpu", 0, "as many transient machines as give so many vCPUs, whichever type they are of")
+	f.IntVar(&o.machines, "machines", 0, "so many transient machines, of any type")
+	f.StringVar(&o.reliable, "reliable", "", "reliable machines, as `TYPE` or TYPE:COUNT; default: the job's, or with --types one of the cheapest")
+}
+
+// apply changes the job. What does not fit to the market is found when the job is resolved on it.
+func (o *fleetOptions) apply(job *config.Job) error {
+	if o.vcpu < 0 || o.machines < 0 || o.vcpu > 0 && o.machines > 0 {
+		return fmt.Errorf("--vcpu %d and --machines %d: write one of them, above 0", o.vcpu, o.machines)
+	}
+	switch {
+	case o.vcpu > 0:
+		job.Resources.Count, job.Resources.VCPU = 0, o.vcpu
+	case o.machines > 0:
+		job.Resources.Count, job.Resources.VCPU = o.machines, 0
+	}
+	if len(o.types) > 0 {
+		job.Resources.AnyOf, job.Resources.MaxPrice, job.Local.Capacity = nil, 0, nil
+		for _, t := range o.types {
+			job.Resources.AnyOf = append(job.Resources.AnyOf, config.Machine{Type: t})
+		}
+		job.Reliable.Type = ""
+	}
+	if len(o.zones) > 0 {
+		job.Resources.Zones, job.Reliable.Zone = o.zones, ""
+	}
+	if o.reliable != "" {
+		kind, count, counted := strings.Cut(o.reliable, ":")
+		job.Reliable.Type = kind
+		if counted {
+			n, err := strconv.Atoi(count)
+			if err != nil || n < 1 || kind == "" {
+				return fmt.Errorf("--reliable %q: write a type, or a type and a number above 0, such as c4.2xlarge:4", o.reliable)
+			}
+			job.Reliable.Count = n
+		}
+	}
+	return nil
+}

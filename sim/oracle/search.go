@@ -1,0 +1,154 @@
+package oracle
+
+import (
+	"math"
+	"time"
+
+	"github.com/tierml/tierml/market"
+)
+
+// group is the number of consecutive starts, in minutes, that share their programmes: those for the ends of runs
+// rounded up to it, as more time can only make a run cheaper. An hour is a multiple of it.
+const group = 20
+
+// Search asks an oracle. One goroutine uses it; starts in order of time are asked fastest.
+type Search struct {
+	*Oracle
+	program program
+	group   int // of the starts whose programmes are kept
+	kept    map[key][]float64
+	likely  int   // the step of the ladder that was best for the last start
+	hint    []int // by step: the price of work that was best for the last start; -1 = none yet
+}
+
+// program works backward from a run's end at a price for work.
+type program interface {
+	run(from, end int, lambda float64)
+	idle(i int) float64
+}
+
+type key struct{ step, lambda int }
+
+func (h *hours) idle(i int) float64   { return h.off[i] }
+func (s *seconds) idle(i int) float64 { return s.off[i] }
+
+// Search makes one.
+func (o *Oracle) Search() *Search {
+	s := &Search{Oracle: o, group: -1, kept: map[key][]float64{}, hint: make([]int, o.ladder.steps)}
+	for j := range s.hint {
+		s.hint[j] = -1
+	}
+	s.hint[0] = lambdas / 4
+	if o.ladder.whole {
+		s.program = &hours{Oracle: o}
+	} else {
+		s.program = &seconds{Oracle: o}
+	}
+	return s
+}
+
+// Cost is the least that so much work can cost from a start: no run within the horizon is cheaper. It is false when the
+// work cannot be done.
+func (s *Search) Cost(start time.Time, work float64) (market.USD, bool) {
+	begin := s.grid.minute(start)
+	if begin < 0 || begin >= s.grid.minutes {
+		return 0, false
+	}
+	if g := (begin + 1) / group; g != s.group {
+		s.group = g
+		clear(s.kept)
+	}
+	best := math.Inf(1)
+	s.lengths(begin, work, s.likely, s.likely, &best) // so that others are soon seen to be dearer
+	s.lengths(begin, work, 0, s.ladder.steps-1, &best)
+	if math.IsInf(best, 1) {
+		return 0, false
+	}
+	// Sums in floating point: a billionth of a share to the safe side.
+	return market.USD(max(0, best*(1-1e-9)) * float64(market.Dollar)), true
+}
+
+// lengths looks for the cheapest length of a run from one step of the ladder to another: none is cheaper than what the
+// shortest pays for its reliable machines and the longest for the others.
+func (s *Search) lengths(begin int, work float64, from, to int, best *float64) {
+	paid := s.ladder.paid(from)
+	others := s.highest(to, *best-paid, from == to, func(k int) float64 { return s.rounded(begin, to, work, k) })
+	switch {
+	case paid+others >= *best:
+	case from == to:
+		others = s.highest(to, *best-paid, true, func(k int) float64 { return s.exact(begin, to, work, k) })
+		if paid+others < *best {
+			*best, s.likely = paid+others, from
+		}
+	default:
+		middle := (from + to) / 2
+		s.lengths(begin, work, from, middle, best)
+		s.lengths(begin, work, middle+1, to, best)
+	}
+}
+
+// highest is the best lower bound that a price of work gives for a step of the ladder, or one that is enough. A bound is
+// concave in the price, so that it climbs from where the last start had its best; when it must not climb, that is all.
+func (s *Search) highest(step int, enough float64, climb bool, bound func(k int) float64) float64 {
+	k := s.hint[step]
+	if k < 0 {
+		k = s.hint[s.likely]
+	}
+	best := bound(k)
+	for by, failed := 1, 0; climb && best < enough && failed < 2; {
+		next := min(max(k+by, 0), lambdas-1)
+		switch b := bound(next); {
+		case b > best:
+			k, best, by, failed = next, b, 2*by, 0
+		case by == 1 || by == -1: // nothing higher on this side
+			by, failed = -by, failed+1
+		default:
+			by /= 2
+		}
+	}
+	if climb {
+		s.hint[step] = k
+	}
+	return max(0, best)
+}
+
+// rounded is the bound by a price of work for runs that end with a step of the ladder, rounded up.
+func (s *Search) rounded(begin, step int, work float64, k int) float64 {
+	first := s.group*group - 1 // the first start of the group
+	end := min(first+group+s.ladder.end(step), s.grid.minutes-1)
+	values, ok := s.kept[key{step, k}]
+	if !ok {
+		from := max(0, first+s.stand())
+		values = make([]float64, group)
+		if from < end {
+			s.program.run(from, end, s.price(k))
+			for i := range values {
+				if at := first + i + s.stand(); at >= from && at < end {
+					values[i] = s.program.idle(at - from)
+				}
+			}
+		}
+		s.kept[key{step, k}] = values
+	}
+	return s.price(k)*s.left(work, end-begin) + values[begin-first]
+}
+
+// exact is that for runs that end with the step itself.
+func (s *Search) exact(begin, step int, work float64, k int) float64 {
+	from, end := begin+s.stand(), min(begin+s.ladder.end(step)+1, s.grid.minutes-1)
+	places := 0.0
+	if from < end {
+		s.program.run(from, end, s.price(k))
+		places = s.program.idle(0)
+	}
+	return s.price(k)*s.left(work, end-begin) + places
+}
+
+// stand is the number of whole minutes before anything can be bought beside the reliable machines.
+func (s *Search) stand() int { return int(s.cfg.Reliable.Stand / time.Minute) }
+
+// left is the work that the reliable machines cannot do in so many minutes.
+func (s *Search) left(work float64, minutes int) float64 {
+	r := &s.cfg.Reliable
+	return max(0, work-r.Rate/hour*max(0, float64(minutes)-r.Stand.Minutes()))
+}

@@ -1,0 +1,127 @@
+package sweep
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/sim"
+	"github.com/tierml/tierml/sim/oracle"
+)
+
+// Names under which the oracle is a row among the policies. It has the job's reliable tier. Oracle bids what the job
+// allows at most, the on-demand price, as the policies of TierML do; OracleAnyBid bids anything up to that.
+const (
+	Oracle       = "oracle"
+	OracleAnyBid = "oracle-any-bid"
+)
+
+// IsOracle says whether a policy is none, but an oracle.
+func IsOracle(policy string) bool { return policy == Oracle || policy == OracleAnyBid }
+
+// sight is the kind of an oracle.
+type sight struct{ tiered, lowerBids bool }
+
+// bounds are the least costs of all starts of a length.
+type bounds struct {
+	oracle *oracle.Oracle
+	work   float64
+	costs  []market.USD // by start
+	known  []bool
+}
+
+// seeLength is how many consecutive starts one worker asks the oracle for at a time: neighbours share programmes.
+const seeLength = 240
+
+// foresee cuts the question what each start of a length costs at least into blocks. There are none when the oracle does
+// not know the market.
+func foresee(cfg *sim.Config, kind sight, starts []time.Time) (*bounds, []block, error) {
+	b := &bounds{costs: make([]market.USD, len(starts)), known: make([]bool, len(starts))}
+	if !foreseeable(cfg) {
+		return b, nil, nil
+	}
+	var err error
+	if b.oracle, err = oracle.New(foresight(cfg, kind, starts)); err != nil {
+		return nil, nil, err
+	}
+	b.work = ComputeTime(cfg).Hours() * cfg.Equivalent.Type.WorkRate() * float64(cfg.Equivalent.Count)
+	var blocks []block
+	for chunk := range slices.Chunk(starts, seeLength) {
+		blocks = append(blocks, block{seeing: true, bounds: b, starts: chunk, offset: len(blocks) * seeLength})
+	}
+	return b, blocks, nil
+}
+
+// foreseeable says whether machines are lost by their price alone: the oracle knows no other losses, and what is lost
+// may be free.
+func foreseeable(cfg *sim.Config) bool {
+	terms := cfg.Rules.Terms()
+	recorded := slices.ContainsFunc(cfg.Pools, func(p bidding.Candidate) bool { return p.Availability != nil })
+	return len(cfg.Faults) == 0 && terms.MaxLife == 0 && !recorded
+}
+
+func (b *block) see(ctx context.Context) {
+	search := b.bounds.oracle.Search()
+	for n, start := range b.starts {
+		if ctx.Err() != nil {
+			return
+		}
+		i := b.offset + n
+		b.bounds.costs[i], b.bounds.known[i] = search.Cost(start, b.bounds.work)
+	}
+}
+
+// compare gives the rows of a block what the oracle has found.
+func (b *block) compare(rows []Row) {
+	if b.seeing || b.bounds == nil {
+		return
+	}
+	for n := range b.starts {
+		row := &rows[b.first+n]
+		row.Oracle, row.OracleKnown = b.bounds.costs[b.offset+n], b.bounds.known[b.offset+n]
+		if IsOracle(row.Policy) {
+			row.Cost = row.Oracle
+		}
+	}
+}
+
+// foresight is what the oracle is told of a job: of runs with its reliable tier, or of those without one.
+func foresight(cfg *sim.Config, kind sight, starts []time.Time) oracle.Config {
+	t := &cfg.Timing
+	c := oracle.Config{
+		LowerBids: kind.lowerBids, Terms: cfg.Rules.Terms(), Startup: t.Launch + t.Boot + t.Start, Notice: t.Notice,
+		First: starts[0], Horizon: horizonOf(cfg), Last: starts[len(starts)-1].Add(horizonOf(cfg) + 3*time.Hour),
+	}
+	if kind.tiered {
+		c.Reliable = oracle.Reliable{
+			PerHour: cfg.Reliable.Type.OnDemand * market.USD(cfg.Reliable.Count),
+			Rate:    cfg.Reliable.Type.WorkRate() * float64(cfg.Reliable.Count), Stand: t.Launch + t.Boot,
+		}
+	}
+	add := func(pool market.Pool, kind market.InstanceType, h *market.History, bid market.USD) {
+		machines := cfg.Want.Machines
+		if cfg.Want.VCPU > 0 {
+			machines = (cfg.Want.VCPU + kind.VCPU - 1) / kind.VCPU
+		}
+		c.Options = append(c.Options, oracle.Option{Pool: pool, Prices: h, Bid: bid, Machines: machines, Rate: kind.WorkRate()})
+	}
+	var others []market.Pool // on demand
+	for _, p := range cfg.Pools {
+		if p.Pool.Class == market.Spot {
+			add(p.Pool, p.Type, p.History, min(p.Type.OnDemand, cmp.Or(p.MaxPrice, p.Type.OnDemand)))
+		}
+		onDemand := p.Pool
+		onDemand.Class = market.OnDemand
+		if p.Type.OnDemand > 0 && !slices.Contains(others, onDemand) {
+			others = append(others, onDemand)
+			add(onDemand, p.Type, market.Constant(p.Type.OnDemand), 0)
+		}
+	}
+	if e := cfg.Equivalent; !slices.Contains(others, e.Pool) {
+		add(e.Pool, e.Type, market.Constant(e.Type.OnDemand), 0)
+	}
+	return c
+}
