@@ -87,6 +87,7 @@ func NewLink(conn net.Conn, job uint64, traffic *Traffic) *Link {
 	if traffic == nil {
 		traffic = new(Traffic)
 	}
+	conn = newSocket(conn)
 	return &Link{
 		conn:    conn,
 		job:     job,

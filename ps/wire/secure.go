@@ -22,6 +22,7 @@ const handshakeTimeout = 10 * time.Second
 func secure(ctx context.Context, conn net.Conn, wrap func(net.Conn, *tls.Config) *tls.Conn, config *tls.Config) (net.Conn, error) {
 	config = config.Clone()
 	config.DynamicRecordSizingDisabled = true // whole messages travel: small records would only cost
+	conn = newSocket(conn)
 	below := newCorked(conn)
 	over := wrap(below, config)
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
@@ -38,7 +39,7 @@ func newReader(conn net.Conn) io.Reader {
 	if s, ok := conn.(*secured); ok {
 		return s.Conn
 	}
-	return newPatientReader(conn)
+	return conn
 }
 
 // newWriter gives the fastest way to write to a connection.
@@ -46,7 +47,10 @@ func newWriter(conn net.Conn) vectorWriter {
 	if s, ok := conn.(*secured); ok {
 		return &tlsWriter{tls: s.Conn, below: s.below}
 	}
-	return newPatientWriter(conn)
+	if w, ok := conn.(vectorWriter); ok {
+		return w
+	}
+	return plainWriter{conn}
 }
 
 // SecureDialer dials with one dialer and speaks TLS over it. The server's certificate must be for the address's host,

@@ -87,14 +87,17 @@ type connection struct {
 func (s *Server) serve(ctx context.Context, conn net.Conn) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	conn = newSocket(conn)
+	defer func() { _ = conn.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	if s.TLS != nil {
-		var err error
-		if conn, err = secure(ctx, conn, tls.Server, s.TLS); err != nil {
+		over, err := secure(ctx, conn, tls.Server, s.TLS)
+		if err != nil {
 			s.Log.Warn("refused a connection", "error", err)
 			return
 		}
+		conn = over
 	}
 	c := &connection{Server: s, conn: conn, out: newOutbox(newWriter(conn), s.Traffic)}
 	c.out.before = func() error { return conn.SetWriteDeadline(time.Now().Add(answerTimeout)) }
