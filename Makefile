@@ -80,6 +80,14 @@ test-moto: ## the EC2 adapter against moto, an EC2 that nobody here wrote (insta
 test-browser: $(CACHE) ## the report pages of the last run and of the tests' story in a browser (installs Debian's chromium if it can)
 	@.ci/test-browser $(CACHE)/pictures $$(ls -t runs/*/report.json 2>/dev/null | head -1)
 
+# Recorded prices and catalogs; they are not part of this repository. docs/paper.md names the files.
+DATA ?= ../shared/data
+STARTS ?= 50
+
+.PHONY: paper
+paper: ## TierML's analysis on recorded prices beside the paper's figures (DATA=folder, STARTS=every|N; docs/paper.md)
+	$(GO) run ./test/paper -data $(DATA) -starts $(STARTS) -o docs/paper.md
+
 .PHONY: golden
 golden: ## rewrite the expected output in testdata, to be read before it is committed
 	$(GO) test $$(grep -rl --include='*_test.go' 'flag.Bool("update"' . | xargs -n1 dirname | sort -u) -update

@@ -152,11 +152,17 @@ func (o dryRunOptions) plan(ctx context.Context, jobFile string, errOut io.Write
 		return p, err
 	}
 	p.Job.Seed = o.seed
+	if o.fleet.resized() && len(p.Hours) > 0 {
+		p.Job.Job.Splits = manySplits
+	}
 	if len(skipped) > 0 && len(p.Hours) == 0 {
 		fmt.Fprintf(errOut, "tierml: left out of the job's script, as it is not simulated: %s\n", strings.Join(skipped, ", "))
 	}
 	return p, nil
 }
+
+// manySplits are enough for a fleet of any size; sweep takes as many of them as there is use for.
+const manySplits = 1 << 16
 
 // chosen are the policies to run, each once.
 func (o dryRunOptions) chosen() (names []string, err error) {
