@@ -62,10 +62,14 @@ func (m *machine) staying() bool {
 // ordered gives machines in the order of joining, then by id: no decision hangs on map order.
 func (c *Controller) ordered(keep func(*machine) bool) []*machine {
 	var out []*machine
-	for _, m := range c.roster {
-		if keep(m) {
-			out = append(out, m)
+	for i, m := range c.roster {
+		if !keep(m) {
+			continue
 		}
+		if out == nil {
+			out = make([]*machine, 0, len(c.roster)-i)
+		}
+		out = append(out, m)
 	}
 	return out
 }
