@@ -55,7 +55,8 @@ const (
 //
 //	region,instance_type,vcpu,memory_gib,ecu,linux_ondemand_usd_hour,network
 //
-// or only region, instance_type and linux_ondemand_usd_hour: then vCPUs and memory are 0, that is unknown.
+// or only region, instance_type and linux_ondemand_usd_hour. Where the vCPUs are missing they are those of EC2's naming of
+// sizes (VCPUOf), and 0, that is unknown, where it tells none; memory that is missing is 0, unknown.
 // Other columns are not read. The architecture is in no column; see ArchOf.
 func ReadCatalog(r io.Reader) (*Catalog, error) {
 	rows := csv.NewReader(r)
@@ -119,7 +120,7 @@ func (c *Catalog) addRow(columns map[string]int, row []string) error {
 
 func parseType(field func(string) string) (InstanceType, error) {
 	name := strings.Clone(field(columnType))
-	t := InstanceType{Name: name, Arch: ArchOf(name)}
+	t := InstanceType{Name: name, Arch: ArchOf(name), VCPU: VCPUOf(name)}
 	var err error
 	if t.OnDemand, err = ParseUSD(field(columnOnDemand)); err != nil {
 		return InstanceType{}, fmt.Errorf("%s: %w", columnOnDemand, err)

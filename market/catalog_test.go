@@ -36,13 +36,16 @@ us-east-1,t1.micro,1,0.613,0,0.020,Very Low
 }
 
 func TestReadShortCatalog(t *testing.T) {
-	c, err := ReadCatalog(strings.NewReader("region,instance_type,linux_ondemand_usd_hour\nus-east-1,m6g.large,0.077\n"))
+	c, err := ReadCatalog(strings.NewReader("region,instance_type,linux_ondemand_usd_hour\nus-east-1,m6g.large,0.077\nus-east-1,m6g.metal,2.464\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	got, ok := c.Lookup("us-east-1", "m6g.large")
-	if want := (InstanceType{Name: "m6g.large", Arch: "arm64", OnDemand: mils(77)}); !ok || got != want {
+	if want := (InstanceType{Name: "m6g.large", Arch: "arm64", VCPU: 2, OnDemand: mils(77)}); !ok || got != want {
 		t.Errorf("%+v, %v; want %+v", got, ok, want)
+	}
+	if metal, ok := c.Lookup("us-east-1", "m6g.metal"); !ok || metal.VCPU != 0 {
+		t.Errorf("bare metal: %+v, %v; its vCPUs do not follow from its name", metal, ok)
 	}
 }
 
