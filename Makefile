@@ -52,6 +52,20 @@ bench: ## measure beside other tools and C, and write docs/performance.md (some 
 cells: ## cost-per-work beside tierml in every market of recordings: make cells CELLS="TRACE=CATALOG ..."
 	TIERML_CELLS="$(CELLS)" $(GO) test ./sim/sweep -run CostPerWorkInEveryCell -v -count=1
 
+.PHONY: capacity
+DATA ?= ../shared/data
+TRACE ?= $(DATA)/spot/aws-us-east-1-2021-03-to-04.csv.gz
+CATALOG ?= $(DATA)/catalog/aws-ondemand-linux-2022-06-22.csv.gz
+AVAILABILITY ?= $(wildcard $(DATA)/availability/skypilot/availability/*/*/*.json.gz)
+TYPES ?= c5.xlarge,c5.2xlarge,c5d.2xlarge,m5.xlarge
+LAYOUTS ?= 20
+STARTS ?= 6
+SEED ?= 1
+capacity: ## capacity over all pools beside single pools and zones, on recordings (DATA=DIR TYPES= LAYOUTS= STARTS= SEED=)
+	@TIERML_CAPACITY_TRACE="$(abspath $(TRACE))" TIERML_CAPACITY_CATALOG="$(abspath $(CATALOG))" \
+	  TIERML_CAPACITY_AVAILABILITY="$(abspath $(AVAILABILITY))" TIERML_CAPACITY_TYPES="$(TYPES)" TIERML_CAPACITY_LAYOUTS=$(LAYOUTS) \
+	  TIERML_CAPACITY_STARTS=$(STARTS) TIERML_CAPACITY_SEED=$(SEED) $(GO) test ./sim/sweep -run CapacityOnRecordings -v -count=1
+
 .PHONY: race
 race: ## the tests of packages with goroutines, under the race detector (needs a C compiler)
 	@command -v $${CC:-gcc} >/dev/null || { echo "the race detector needs a C compiler; install gcc (Debian: apt-get install gcc libc6-dev)"; exit 1; }
