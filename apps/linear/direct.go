@@ -45,22 +45,33 @@ type chunk struct {
 	loss     float64
 }
 
-// NewDirect reads all splits. There is nothing random in it.
-func (p *Program) NewDirect(open apps.Open, _ uint64, threads int) (apps.DirectTrainer, error) {
-	d := &direct{program: p, threads: threads, momentum: 1}
-	err := p.task.EachSplit(open, func(_ ps.Split, train, test *labelled.Examples) error {
-		d.train.add(p, train)
-		d.test.add(p, test)
+// NewDirect reads all splits, and takes the method that suits the loss, the penalty and the data.
+func (p *Program) NewDirect(open apps.Open, seed uint64, threads int) (apps.DirectTrainer, error) {
+	var train, test examples
+	err := p.task.EachSplit(open, func(_ ps.Split, some, held *labelled.Examples) error {
+		train.add(p, some)
+		test.add(p, held)
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the splits: %w", err)
 	}
+	if p.suitsDual(&train) {
+		return newDual(p, seed, train, test), nil
+	}
+	return newDirect(p, threads, train, test), nil
+}
+
+// newDirect draws nothing at random.
+func newDirect(p *Program, threads int, train, test examples) *direct {
 	size := p.task.Inputs + 1
-	d.x, d.y = make([]float32, size), make([]float32, size)
+	d := &direct{
+		program: p, threads: threads, momentum: 1, train: train, test: test,
+		x: make([]float32, size), y: make([]float32, size),
+	}
 	d.cut(size)
 	d.measure()
-	return d, nil
+	return d
 }
 
 func (e *examples) add(p *Program, more *labelled.Examples) {
@@ -84,6 +95,14 @@ func (e *examples) row(i int) (index []uint32, value []float32) {
 func (e *examples) score(i int, weights []float32) float32 {
 	index, value := e.row(i)
 	return vector.SparseDot(index, value, weights) + weights[len(weights)-1]
+}
+
+// faults adds up what the examples cost with some weights.
+func (e *examples) faults(p *Program, weights []float32) (sum float64, count int64) {
+	for i, goal := range e.goals {
+		sum += p.fault(e.score(i, weights), goal)
+	}
+	return sum, int64(len(e.goals))
 }
 
 const (
@@ -180,10 +199,13 @@ func (d *direct) measure() {
 }
 
 // Row gives a block's weights; the sums of gradients that a parameter server keeps are not needed here.
-func (d *direct) Row(k ps.Key) []float32 {
+func (d *direct) Row(k ps.Key) []float32 { return blockOf(d.x, k) }
+
+// blockOf gives a row of the table, with zeros where it has sums of gradients.
+func blockOf(weights []float32, k ps.Key) []float32 {
 	row := make([]float32, rowSize)
-	if first := int(k.Row) * blockSize; first < len(d.x) {
-		copy(row[:blockSize], d.x[first:])
+	if first := int(k.Row) * blockSize; first < len(weights) {
+		copy(row[:blockSize], weights[first:])
 	}
 	return row
 }
@@ -193,10 +215,7 @@ func (d *direct) Step(c ps.Clock, evaluate bool) (apps.Stats, error) {
 	p := d.program
 	var stats apps.Stats
 	if evaluate {
-		for i, goal := range d.test.goals {
-			stats.TestLoss += p.fault(d.test.score(i, d.x), goal)
-		}
-		stats.TestCount = int64(len(d.test.goals))
+		stats.TestLoss, stats.TestCount = d.test.faults(p, d.x)
 	}
 	var gradient []float32
 	gradient, stats.Loss = d.gradient(d.y, func(score float32, i int) (float32, float64) {

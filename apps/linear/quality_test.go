@@ -157,7 +157,7 @@ func TestDirectDoesNotDependOnThreads(t *testing.T) {
 	files, dataset := prepareFile(t, a9a, apps.Cut{Splits: 3, Holdout: 0.2, Seed: 1})
 	var want []float32
 	for _, threads := range []int{1, 2, 5} {
-		p, d := inPlace(t, kind(t, "logistic"), nil, files, dataset, 5, threads)
+		p, d := inPlace(t, kind(t, "logistic"), apps.Params{"l1": 1e-5}, files, dataset, 5, threads)
 		weights, bias := p.weights(d)
 		if weights = append(weights, bias); want == nil {
 			want = weights
