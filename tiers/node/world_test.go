@@ -34,6 +34,7 @@ type world struct {
 	listener net.Listener
 	pipes    *bufconn.Listener // the same listener, in a bubble
 	real     bool              // TCP and the real data plane
+	trains   *trained          // instead of the toy; nil = the toy
 	link     *link.Link
 	stop     context.CancelFunc
 	done     sync.WaitGroup
@@ -199,8 +200,12 @@ func (w *world) do(id ps.ServerID, do tiers.Do) tiers.Result {
 }
 
 func (w *world) welcome(incarnation ps.Incarnation, until ps.Clock) tiers.Welcome {
-	return tiers.Welcome{Schema: w.schema, Incarnation: incarnation, App: "toy", SplitsURL: "/splits", EvalEvery: 4,
+	welcome := tiers.Welcome{Schema: w.schema, Incarnation: incarnation, App: "toy", SplitsURL: "/splits", EvalEvery: 4,
 		Until: until, Heartbeat: testHeartbeat, OrphanAfter: testOrphan}
+	if w.trains != nil {
+		welcome.App = w.trains.kind.Name()
+	}
+	return welcome
 }
 
 // join starts a machine and welcomes it.
@@ -247,6 +252,12 @@ func (m *machine) config() Config {
 	c := m.simulated()
 	if m.w.real {
 		c.NewServer, c.NewClient, c.Dial = NewDataServer, NewDataClient, nil
+	}
+	if trains := m.w.trains; trains != nil {
+		c.NewApp = func(string, map[string]string, []byte) (apps.App, error) {
+			return trains.kind.New(trains.params, trains.dataset)
+		}
+		c.OpenSplit = func(_ string, id ps.Split) (io.ReadCloser, error) { return trains.open(id) }
 	}
 	return c
 }
