@@ -132,14 +132,18 @@ func (r *objectiveRace) ours(ctx context.Context) (float64, error) {
 	return 1 / time.Since(began).Seconds(), nil
 }
 
-// theirs takes reading out by a run that is content with the first weights.
+// theirs takes reading out by runs that are content with the first weights.
 func (r *objectiveRace) theirs(ctx context.Context) (float64, error) {
-	reading, _, err := timed(ctx, r.program, r.args("-e", "1e9")...)
-	if err != nil {
-		return 0, err
+	var reading []float64
+	for range 5 {
+		seconds, _, err := timed(ctx, r.program, r.args("-e", "1e9")...)
+		if err != nil {
+			return 0, err
+		}
+		reading = append(reading, seconds)
 	}
 	all, _, err := timed(ctx, r.program, r.args()...)
-	return 1 / (all - reading), err
+	return 1 / (all - median(reading)), err
 }
 
 // labelledVector is an example of a LIBSVM file.
