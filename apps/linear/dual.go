@@ -18,7 +18,7 @@ import (
 //	w = sum y*f*x / (l2*n)        at the minimum f = -(derivative of the loss by the margin)
 //
 // Examples come in a random order, anew in every pass, and each gets the force that is best while those of the others
-// stay. Splits hold their examples in random order, so short runs of them are shuffled, which memory is faster at. One pass moves the weights n times, where a gradient moves them once.
+// stay. One pass moves the weights n times, where a gradient moves them once.
 //
 // The bias is not penalised, which would tie the forces of all examples together. It is found by the method of
 // multipliers instead (Bertsekas, "Constrained optimization and Lagrange multiplier methods", 1982, chapter 2): in a
@@ -28,17 +28,13 @@ type dual struct {
 	seed        uint64
 	train, test examples
 	weights     []float32 // the bias is the last
-	list        []dualExample
-	runs        []int   // where the runs of the random order begin
+	order       []dualExample
 	pull        float64 // 1/(l2*n): how far a force moves the weights along its example
 	biasPull    float64 // the same for the bias
 	balance     float64 // sum y*f, which is 0 at the minimum
 }
 
-// runLength is how many examples keep their order.
-const runLength = 16
-
-// dualExample is what a step knows of its example.
+// dualExample is what a step knows of its example, side by side because steps come in a random order.
 type dualExample struct {
 	from, to    int     // of its features in the list of all
 	goal, force float32 // y, f
@@ -73,16 +69,13 @@ func newDual(p *Program, seed uint64, train, test examples) *dual {
 	d := &dual{
 		program: p, seed: seed, train: train, test: test,
 		weights:  make([]float32, p.task.Inputs+1),
-		list:     make([]dualExample, n),
+		order:    make([]dualExample, n),
 		pull:     1 / (p.l2 * float64(n)),
 		biasPull: 1 / (min(p.l2, biasShare*p.rule.curvature()) * float64(n)),
 	}
-	for i := range d.list {
-		if i%runLength == 0 {
-			d.runs = append(d.runs, i)
-		}
+	for i := range d.order {
 		_, value := train.row(i)
-		d.list[i] = dualExample{from: train.start[i], to: train.start[i+1], goal: train.goals[i], square: vector.Dot(value, value)}
+		d.order[i] = dualExample{from: train.start[i], to: train.start[i+1], goal: train.goals[i], square: vector.Dot(value, value)}
 	}
 	return d
 }
@@ -98,27 +91,14 @@ func (d *dual) Step(c ps.Clock, evaluate bool) (apps.Stats, error) {
 		stats.TestLoss, stats.TestCount = d.test.faults(p, d.weights)
 	}
 	random := apps.NewStream(d.seed, 0, c)
-	apps.Shuffle(&random, d.runs)
-	d.weights[len(d.weights)-1] += float32(d.balance * d.biasPull) // the center is moved to the bias
-	for _, from := range d.runs {
-		stats.Loss += d.ascend(d.list[from:min(from+runLength, len(d.list))])
-	}
-	stats.Examples = int64(len(d.list))
-	stats.Work = work(stats.Examples, int64(len(d.train.index)))
-	if b := float64(d.weights[len(d.weights)-1]); math.IsNaN(b) || math.IsInf(b, 0) {
-		return stats, fmt.Errorf("%s diverged by clock %d: the numbers are too large", p.name, c)
-	}
-	return stats, nil
-}
-
-// ascend gives each of some examples its best force, and says what they cost before.
-func (d *dual) ascend(list []dualExample) (loss float64) {
-	p, bias := d.program, len(d.weights)-1
-	for i := range list {
-		e := &list[i]
+	apps.Shuffle(&random, d.order)
+	bias := len(d.weights) - 1
+	d.weights[bias] += float32(d.balance * d.biasPull) // the center is moved to the bias
+	for i := range d.order {
+		e := &d.order[i]
 		index, value := d.train.index[e.from:e.to], d.train.value[e.from:e.to]
 		score := vector.SparseDot(index, value, d.weights) + d.weights[bias]
-		loss += p.fault(score, e.goal)
+		stats.Loss += p.fault(score, e.goal)
 		curvature := float64(e.square)*d.pull + d.biasPull
 		next := float32(p.rule.force(float64(e.goal*score), float64(e.force), curvature))
 		if next == e.force {
@@ -130,7 +110,12 @@ func (d *dual) ascend(list []dualExample) (loss float64) {
 		d.weights[bias] += float32(move * d.biasPull)
 		d.balance += move
 	}
-	return loss
+	stats.Examples = int64(len(d.order))
+	stats.Work = work(stats.Examples, int64(len(d.train.index)))
+	if b := float64(d.weights[bias]); math.IsNaN(b) || math.IsInf(b, 0) {
+		return stats, fmt.Errorf("%s diverged by clock %d: the numbers are too large", p.name, c)
+	}
+	return stats, nil
 }
 
 // force gives the best force of one example: the f at which the loss, at the margin that f leads to, pulls with f.
