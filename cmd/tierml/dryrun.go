@@ -155,6 +155,11 @@ func (o dryRunOptions) plan(ctx context.Context, jobFile string, errOut io.Write
 	if o.fleet.resized() && len(p.Hours) > 0 {
 		p.Job.Job.Splits = manySplits
 	}
+	if len(p.Hours) == 0 {
+		if _, err := calibrate(&p.Job.Timing); err != nil {
+			return p, err
+		}
+	}
 	if len(skipped) > 0 && len(p.Hours) == 0 {
 		fmt.Fprintf(errOut, "tierml: left out of the job's script, as it is not simulated: %s\n", strings.Join(skipped, ", "))
 	}

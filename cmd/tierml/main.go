@@ -86,6 +86,7 @@ Start with:  tierml run examples/demo.yaml`,
 func subcommands() []*cobra.Command {
 	return []*cobra.Command{
 		newAgentCommand(),
+		newCalibrateCommand(),
 		newDryRunCommand(),
 		newFakecloudCommand(),
 		newMarketCommand(),

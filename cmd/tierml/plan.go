@@ -37,11 +37,14 @@ docs/job.md describes the job file.`,
 			if err != nil {
 				return err
 			}
-			plan, err := planJob(cmd.Context(), job)
+			p, err := planJob(cmd.Context(), job)
 			if err != nil {
 				return err
 			}
-			return printPlan(cmd.OutOrStdout(), plan, job, format)
+			if err := printPlan(cmd.OutOrStdout(), p.plan, job, format); err != nil || format == "json" {
+				return err
+			}
+			return printPrediction(cmd.OutOrStdout(), p)
 		},
 	}
 	cmd.Flags().StringVarP(&format, "output", "o", "text", "output format: text or json")
@@ -79,12 +82,8 @@ type preparedJob struct {
 }
 
 // planJob makes the plan of a job from the files that it names.
-func planJob(ctx context.Context, job *config.Job) (*planner.Plan, error) {
-	p, err := prepareJob(ctx, job, func(ps.Split) (io.WriteCloser, error) { return discard{}, nil })
-	if err != nil {
-		return nil, err
-	}
-	return p.plan, nil
+func planJob(ctx context.Context, job *config.Job) (*preparedJob, error) {
+	return prepareJob(ctx, job, func(ps.Split) (io.WriteCloser, error) { return discard{}, nil })
 }
 
 // prepareJob finds on the market what a job asks for, cuts its data into splits, which go to create, and plans.

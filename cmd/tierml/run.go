@@ -100,6 +100,11 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 	if err := printPlan(out, p.plan, job, "text"); err != nil {
 		return err
 	}
+	if from.checkpoint == "" { // what is left of a run is not simulated
+		if err := printPrediction(out, p); err != nil {
+			return err
+		}
+	}
 	fmt.Fprintf(out, "\nMachines are local processes here. Each is held to its type's declared rate of %s floating-point operations a\n"+
 		"second and vCPU by pacing in its agent.\n\n", job.Local.FlopsPerVCPU)
 	if err := confirm(in, out, isTerminal(in) && isTerminal(out), o.yes); err != nil {

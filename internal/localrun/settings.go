@@ -13,6 +13,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/sim"
 	"github.com/tierml/tierml/tiers"
 )
 
@@ -20,22 +21,13 @@ import (
 // than on a cloud that limits calls.
 const (
 	heartbeat   = 500 * time.Millisecond
-	deadAfter   = 3 * time.Second // of silence: machines that share two cores can be late
-	brokenAfter = 300 * time.Millisecond
-	joinWait    = 1500 * time.Millisecond
-	noticeWait  = 150 * time.Millisecond
-	cutEvery    = 1500 * time.Millisecond
-	drainMargin = 1200 * time.Millisecond
+	deadAfter   = 3 * time.Second        // of silence: machines that share two cores can be late
 	startUp     = 200 * time.Millisecond // from the end of a machine's boot until it works
 	pollPrices  = 400 * time.Millisecond
 	pollCloud   = time.Second
 	pollNotices = 250 * time.Millisecond
 	callTimeout = 20 * time.Second
 )
-
-// planEvery is how often the policy is asked when no price changes, in market time: the paper's switch waits
-// for five minutes.
-const planEvery = time.Minute
 
 func (r *session) controllerConfig(policy bidding.Policy, history map[market.Pool]*market.History) (elasticity.Config, error) {
 	job, choice := r.cfg.Job, r.cfg.Choice
@@ -67,10 +59,10 @@ func (r *session) controllerConfig(policy bidding.Policy, history map[market.Poo
 			Metric:     func(mean float64) float64 { return r.cfg.Program.Score(mean, 1) },
 			ResumeFrom: r.cfg.ResumeFrom, ResumeAt: r.cfg.ResumeAt,
 		},
-		CutEvery: m.ToMarket(cutEvery), DeadAfter: m.ToMarket(deadAfter), BrokenAfter: m.ToMarket(brokenAfter),
-		JoinWait: m.ToMarket(joinWait), NoticeWait: m.ToMarket(noticeWait), DrainMargin: m.ToMarket(drainMargin),
+		CutEvery: m.ToMarket(sim.LaptopCutEvery), DeadAfter: m.ToMarket(deadAfter), BrokenAfter: m.ToMarket(sim.LaptopBrokenAfter),
+		JoinWait: m.ToMarket(sim.LaptopJoinWait), NoticeWait: m.ToMarket(sim.LaptopNoticeWait), DrainMargin: m.ToMarket(sim.LaptopDrainMargin),
 		Startup: m.ToMarket(job.Local.Boot + startUp), Notice: m.ToMarket(job.Local.Notice), Deadline: job.Deadline, Budget: job.Budget,
-		Rules: rules, RetryCapacity: 10 * time.Minute, PlanEvery: planEvery, MaxDuration: job.MaxDuration,
+		Rules: rules, RetryCapacity: sim.LaptopRetryCapacity, PlanEvery: sim.LaptopPlanEvery, MaxDuration: job.MaxDuration,
 		WholeHours: rules.Terms().Increment > 0,
 	}
 	for _, p := range choice.Pools {

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/internal/calibration"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/sim"
+	"github.com/tierml/tierml/sim/sweep"
+)
+
+// calibrationFile is where `tierml calibrate` keeps what it measured: beside the runs, for all jobs on this computer.
+var calibrationFile = filepath.Join(localrun.Root, "calibration.json")
+
+func newCalibrateCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "calibrate RUN-DIRECTORY",
+		Short: "Measure on a run how long things take here, for predictions",
+		Long: `Calibrate measures on the journal of a run what things take on this computer beside the work: a clock, a machine's
+start, news of prices, warnings and ends. It keeps that in ` + calibrationFile + `, from where tierml plan, run and
+dry-run take it for what they predict. Remove the file to go back to the shipped figures.`,
+		Example: `  tierml calibrate runs/demo-1`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			entries, _, err := journal.ReadFile(filepath.Join(args[0], localrun.JournalFile))
+			if err != nil {
+				return err
+			}
+			c, err := calibration.Measure(entries)
+			if err != nil {
+				return fmt.Errorf("measuring %s: %w", args[0], err)
+			}
+			c.Run = filepath.Base(args[0])
+			if err := c.Save(calibrationFile); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: a clock takes %.1f ms beside its work (%d clocks); a machine starts in %.0f ms after its boot;\n"+
+				"news come late: notices %.0f ms, ends %.0f ms, prices %.0f ms. Kept in %s\n",
+				c.Run, c.Clock, c.Clocks, c.Start, c.NoticeLag, c.EndLag, c.PriceLag, calibrationFile)
+			return err
+		},
+	}
+}
+
+// calibrate applies the stored calibration, if there is one, and says what a prediction rests on.
+func calibrate(t *sim.Timing) (basis string, err error) {
+	c, err := calibration.Load(calibrationFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "with the shipped calibration", nil
+	case err != nil:
+		return "", err
+	}
+	c.Apply(t)
+	return "with " + calibrationFile + ", measured on " + c.Run, nil
+}
+
+// printPrediction simulates the job from its own start, in the recorded prices that it will meet.
+func printPrediction(out io.Writer, p *preparedJob) error {
+	cfg, skipped, err := sweep.ForJob(p.job, p.choice, p.plan.Input.Work)
+	if err != nil {
+		return err
+	}
+	basis, err := calibrate(&cfg.Timing)
+	if err != nil {
+		return err
+	}
+	r, err := sim.Run(cfg)
+	if err != nil {
+		return err
+	}
+	here := time.Duration(float64(r.Runtime) / p.job.Local.Speed).Round(time.Second)
+	fmt.Fprintf(out, "\n  From this start   %s and %.1f h of market time, about %s here: simulated in the recording's\n"+
+		"                    own prices, %s\n", r.Cost.Cents(), r.Runtime.Hours(), here, basis)
+	if !r.Finished() {
+		fmt.Fprintln(out, "                    It would be ended before it is done.")
+	}
+	for _, step := range skipped {
+		fmt.Fprintf(out, "                    Not simulated: %s\n", step)
+	}
+	return nil
+}

@@ -1,0 +1,223 @@
+// Package calibration measures on the journal of a real run what a simulation of the next one must know: how long things
+// take on this computer beside the declared work. It refuses to know what a run costs; sim works that out.
+package calibration
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/sim"
+)
+
+// Calibration holds what was measured, in wall-clock milliseconds. A zero says that the run gave no occasion to measure it:
+// the shipped figure of sim.Laptop stays.
+type Calibration struct {
+	Run       string  `json:"run"`           // that was measured
+	Clocks    int     `json:"clocks"`        // whose length was looked at
+	Clock     float64 `json:"clock_ms"`      // what a clock takes longer than its work at the declared rates: the mean
+	Start     float64 `json:"start_ms"`      // from the end of a machine's boot until it is ready
+	NoticeLag float64 `json:"notice_lag_ms"` // from a warning until the controller knows
+	EndLag    float64 `json:"end_lag_ms"`    // from a machine's end until the controller knows
+	PriceLag  float64 `json:"price_lag_ms"`  // from a price change until the controller knows
+}
+
+// job is what is needed of the job in a journal's first line.
+type job struct {
+	Local struct {
+		Boot, Notice string
+		Speed        float64
+	}
+}
+
+// Measure measures a run. All but the clocks' figure are medians.
+func Measure(entries []journal.Entry) (Calibration, error) {
+	if len(entries) == 0 || entries[0].Kind != journal.Start {
+		return Calibration{}, fmt.Errorf("the journal does not begin with a start")
+	}
+	var details journal.StartDetails
+	if err := json.Unmarshal(entries[0].Details, &details); err != nil {
+		return Calibration{}, fmt.Errorf("reading the journal's start: %w", err)
+	}
+	var j job
+	if err := json.Unmarshal(details.Job, &j); err != nil {
+		return Calibration{}, fmt.Errorf("reading the journal's job: %w", err)
+	}
+	boot, err := time.ParseDuration(j.Local.Boot)
+	if err != nil {
+		return Calibration{}, fmt.Errorf("reading the job's boot: %w", err)
+	}
+	notice, err := time.ParseDuration(j.Local.Notice)
+	if err != nil {
+		return Calibration{}, fmt.Errorf("reading the job's notice: %w", err)
+	}
+	if !(j.Local.Speed > 0) {
+		return Calibration{}, fmt.Errorf("the job's speed is %v; it must be above zero", j.Local.Speed)
+	}
+	m := meter{speed: j.Local.Speed, start: entries[0].T, rate: map[string]float64{}, machines: map[string]machine{}}
+	for _, t := range details.Machines {
+		m.rate[t.Name] = t.FLOPS
+	}
+	for _, e := range entries {
+		m.look(e)
+	}
+	c := Calibration{Run: details.Name, Clocks: len(m.clocks), Clock: mean(m.clocks), EndLag: median(m.ends), PriceLag: median(m.prices)}
+	if len(m.starts) > 0 {
+		c.Start = max(0.001, median(m.starts)-milliseconds(boot))
+	}
+	if len(m.notices) > 0 {
+		c.NoticeLag = max(0.001, median(m.notices)+milliseconds(notice))
+	}
+	if len(m.clocks) < fewestClocks {
+		return c, fmt.Errorf("%d clocks of the run can be measured, and %d are needed", len(m.clocks), fewestClocks)
+	}
+	return c, nil
+}
+
+const (
+	fewestClocks = 20
+	// hiccup: a clock that takes so many times its work has met a roll-back or a change of machines, which the simulator
+	// has of its own.
+	hiccup = 2
+)
+
+type machine struct {
+	kind     string
+	launched time.Time
+	working  bool
+}
+
+// meter goes through a journal.
+type meter struct {
+	speed    float64
+	start    time.Time
+	rate     map[string]float64 // floating-point operations per wall-clock second, by type
+	machines map[string]machine // transient ones
+	before   time.Time          // the clock before, if nothing but clocks, cuts and prices came since; zero = none
+
+	clocks, starts, notices, ends, prices []float64 // wall-clock milliseconds
+}
+
+func (m *meter) wall(d time.Duration) float64 { return milliseconds(d) / m.speed }
+
+func (m *meter) look(e journal.Entry) {
+	switch e.Kind {
+	case journal.ClockDone:
+		m.clock(e)
+		return
+	case journal.Price:
+		if e.At != nil && e.At.After(m.start) {
+			m.prices = append(m.prices, m.wall(e.T.Sub(*e.At)))
+		}
+		return
+	case journal.Launch:
+		if pool, err := market.ParsePool(e.Pool); err == nil && e.Launched != nil {
+			m.machines[e.Instance] = machine{kind: pool.Type, launched: *e.Launched}
+		}
+	case journal.Ready:
+		if of, ok := m.machines[e.Instance]; ok {
+			m.starts = append(m.starts, m.wall(e.T.Sub(of.launched)))
+		}
+	case journal.Join:
+		of := m.machines[e.Instance]
+		of.working = e.Tier == "transient"
+		m.machines[e.Instance] = of
+	case journal.Leave:
+		delete(m.machines, e.Instance)
+	case journal.Notice:
+		if e.Deadline != nil {
+			m.notices = append(m.notices, m.wall(e.T.Sub(*e.Deadline)))
+		}
+	case journal.Evicted:
+		if e.Ended != nil {
+			m.ends = append(m.ends, m.wall(e.T.Sub(*e.Ended)))
+		}
+	case journal.Cut, journal.Charge:
+		return
+	}
+	m.before = time.Time{}
+}
+
+// clock measures one whose machines were the same from its beginning to its end, all working ones of one type.
+func (m *meter) clock(e journal.Entry) {
+	before := m.before
+	m.before = e.T
+	rate, kind := 0.0, ""
+	for _, of := range m.machines {
+		if !of.working {
+			continue
+		}
+		if kind != "" && of.kind != kind {
+			return
+		}
+		kind = of.kind
+		rate += m.rate[kind]
+	}
+	if before.IsZero() || rate == 0 || e.Redone || e.Work == 0 {
+		return
+	}
+	work, took := 1000*e.Work/rate, m.wall(e.T.Sub(before))
+	if took < hiccup*work {
+		m.clocks = append(m.clocks, max(0, took-work))
+	}
+}
+
+// Apply puts what was measured in the place of shipped figures.
+func (c Calibration) Apply(t *sim.Timing) {
+	set := func(to *time.Duration, ms float64) {
+		if ms > 0 {
+			*to = time.Duration(ms * t.Speed * float64(time.Millisecond)).Round(time.Millisecond)
+		}
+	}
+	set(&t.Clock, c.Clock)
+	set(&t.Start, c.Start)
+	set(&t.NoticeLag, c.NoticeLag)
+	set(&t.EndLag, c.EndLag)
+	set(&t.PriceLag, c.PriceLag)
+}
+
+// Load reads a stored calibration. An error that is fs.ErrNotExist says that there is none.
+func Load(path string) (c Calibration, err error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return c, fmt.Errorf("reading the calibration: %w", err)
+	}
+	if err := json.Unmarshal(data, &c); err != nil {
+		return c, fmt.Errorf("reading the calibration %s: %w", path, err)
+	}
+	return c, nil
+}
+
+// Save keeps it for people to see, too.
+func (c Calibration) Save(path string) error {
+	data, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return fmt.Errorf("writing the calibration: %w", err)
+	}
+	if err := os.WriteFile(path, append(data, '\n'), 0o644); err != nil {
+		return fmt.Errorf("writing the calibration: %w", err)
+	}
+	return nil
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func mean(of []float64) float64 {
+	sum := 0.0
+	for _, x := range of {
+		sum += x
+	}
+	return sum / float64(max(1, len(of)))
+}
+
+func median(of []float64) float64 {
+	if len(of) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(of))
+	return sorted[len(sorted)/2]
+}

@@ -1,0 +1,74 @@
+package calibration
+
+import (
+	"encoding/json"
+	"math"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/sim"
+)
+
+const spot = "ec2/r/z/c3.xlarge/spot"
+
+// run is a journal at speed 10 whose clocks of 100 ms of work take 130 ms; the sixth meets a hiccup.
+func run() []journal.Entry {
+	t := time.Date(2014, 4, 12, 0, 0, 0, 0, time.UTC)
+	details, _ := json.Marshal(journal.StartDetails{
+		Name: "x", Machines: []journal.MachineType{{Name: "c3.xlarge", FLOPS: 1000}},
+		Job: json.RawMessage(`{"local": {"boot": "1s", "notice": "4s", "speed": 10}}`),
+	})
+	launched, ready := t, t.Add(12*time.Second)
+	out := []journal.Entry{
+		{T: t, Kind: journal.Start, Details: details},
+		{T: t, Kind: journal.Launch, Instance: "a", Tier: "transient", Pool: spot, Launched: &launched},
+		{T: ready, Kind: journal.Ready, Instance: "a", Tier: "transient", Pool: spot},
+		{T: ready, Kind: journal.Join, Instance: "a", Tier: "transient", Pool: spot},
+	}
+	at := ready
+	for i := range 40 {
+		at = at.Add(1300 * time.Millisecond)
+		if i == 5 {
+			at = at.Add(5 * time.Second)
+		}
+		out = append(out, journal.Entry{T: at, Kind: journal.ClockDone, Work: 100})
+	}
+	deadline := at.Add(38 * time.Second) // 4 s of notice are 40 s: it came 200 ms late
+	return append(out, journal.Entry{T: at, Kind: journal.Notice, Instance: "a", Pool: spot, Deadline: &deadline})
+}
+
+func TestMeasure(t *testing.T) {
+	c, err := Measure(run())
+	if err != nil {
+		t.Fatal(err)
+	}
+	near := func(what string, got, want float64) {
+		if math.Abs(got-want) > 1e-6 {
+			t.Errorf("%s: %v, want %v", what, got, want)
+		}
+	}
+	near("clock", c.Clock, 30)
+	near("start", c.Start, 200)
+	near("notice", c.NoticeLag, 200)
+	if c.Clocks != 38 { // neither the first, which began before, nor the hiccup
+		t.Errorf("%d clocks were measured", c.Clocks)
+	}
+	path := filepath.Join(t.TempDir(), "calibration.json")
+	if err := c.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	if back, err := Load(path); err != nil || back != c {
+		t.Errorf("kept %+v, read %+v, %v", c, back, err)
+	}
+	timing := sim.Laptop(10, 4*time.Second, time.Second)
+	ends := timing.EndLag
+	c.Apply(&timing)
+	if timing.Clock != 300*time.Millisecond || timing.EndLag != ends {
+		t.Errorf("applied: a clock %s, ends %s", timing.Clock, timing.EndLag)
+	}
+	if _, err := Measure(run()[:10]); err == nil {
+		t.Error("a run of 6 clocks was measured")
+	}
+}
