@@ -18,7 +18,6 @@ type grid struct {
 
 // series is one option, minute by minute. Money is in dollars for the whole fleet.
 type series struct {
-	pool  int // index of its pool: options of one pool share it
 	spot  bool
 	rate  float64 // work per minute of the whole fleet
 	start []bool  // machines can be bought in the minute and are not taken back within it
