@@ -374,3 +374,23 @@ func BenchmarkPlan(b *testing.B) {
 		}
 	}
 }
+
+// TestBriefPlans: a plan in brief has the same steps; what it leaves out are words.
+func TestBriefPlans(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawState(t)
+		p := TierML{NeverSwitch: rapid.Bool().Draw(t, "never switch")}
+		full := p.Plan(s)
+		s.Brief = true
+		brief := p.Plan(s)
+		if diff := cmp.Diff(full.Acquire, brief.Acquire); diff != "" {
+			t.Errorf("acquired (-full +brief):\n%s", diff)
+		}
+		if diff := cmp.Diff(full.Release, brief.Release); diff != "" {
+			t.Errorf("released (-full +brief):\n%s", diff)
+		}
+		if diff := cmp.Diff(full.Switch, brief.Switch); diff != "" {
+			t.Errorf("switch (-full +brief):\n%s", diff)
+		}
+	})
+}

@@ -65,7 +65,11 @@ func (p TierML) measure(c *Candidate, at time.Time, bid market.USD) market.Estim
 // Plan fills up what is missing from the best pool that has capacity; when nothing is missing it looks for a
 // switch.
 func (p TierML) Plan(s State) Plan {
-	r := newRound(p.withDefaults(), s)
+	fleet := fleetOf(s)
+	if s.Brief && p.NeverSwitch && fleet.total() >= s.Want.total() && !fleet.anyOnDemand(s) {
+		return Plan{} // nothing is missing, and nothing held is to be left
+	}
+	r := newRound(p.withDefaults(), s, fleet)
 	if r.acquireMissing() || r.switchPool() {
 		return r.plan
 	}
@@ -83,8 +87,8 @@ type round struct {
 	stable  []int // and on-demand pools, cheapest first
 }
 
-func newRound(p TierML, s State) *round {
-	r := &round{TierML: p, State: s, fleet: fleetOf(s)}
+func newRound(p TierML, s State, held fleet) *round {
+	r := &round{TierML: p, State: s, fleet: held}
 	r.plan.Considered = make([]Considered, len(s.Pools))
 	for i := range s.Pools {
 		c := &r.plan.Considered[i]

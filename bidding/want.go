@@ -1,6 +1,10 @@
 package bidding
 
-import "github.com/tierml/tierml/market"
+import (
+	"slices"
+
+	"github.com/tierml/tierml/market"
+)
 
 // units is an amount of what the job wants: machines, or vCPUs.
 type units int
@@ -89,6 +93,11 @@ func (f fleet) total() (n units) {
 		n += h.units
 	}
 	return n
+}
+
+// anyOnDemand says whether some of it is held on demand.
+func (f fleet) anyOnDemand(s State) bool {
+	return slices.ContainsFunc(f.holdings, func(h holding) bool { return s.Pools[h.candidate].OnDemand() })
 }
 
 // in gives the holding in a candidate pool.
