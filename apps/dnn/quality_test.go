@@ -21,7 +21,7 @@ func prepareMNIST(t testing.TB, k Kind, splits int, seed uint64) (folder, apps.D
 	const name = "mnist-t10k-images-idx3-ubyte.gz"
 	file, err := os.Open(filepath.Join(mnist, name))
 	if errors.Is(err, os.ErrNotExist) {
-		t.Skipf("%s is not there: it is a public data set that is not part of the repository", name)
+		t.Skipf("%s is not there: get MNIST's 10,000 test images and labels (idx, gzip) and put them into %s", name, mnist)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func mnistTrainer(t testing.TB, k Kind, splits int, seed uint64) trained {
 
 func TestMNISTAccuracy(t *testing.T) {
 	if testing.Short() {
-		t.Skip("trains for some ten seconds")
+		t.Skip("-short is given, and this trains for some ten seconds: leave -short out")
 	}
 	for _, c := range []struct {
 		kind   Kind

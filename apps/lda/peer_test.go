@@ -19,7 +19,7 @@ func TestPerplexityBesidePlda(t *testing.T) {
 	paths := []string{os.Getenv("TIERML_PLDA_MODEL"), os.Getenv("TIERML_LDA_MODEL"), os.Getenv("TIERML_LDA_TEST")}
 	for _, p := range paths {
 		if p == "" {
-			t.Skip("no model of plda is given")
+			t.Skip("no model of plda is given: build plda, train it and this program on the same documents, and name the files by TIERML_PLDA_MODEL, TIERML_LDA_MODEL and TIERML_LDA_TEST")
 		}
 	}
 	file, err := os.Open(paths[2])

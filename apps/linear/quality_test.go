@@ -52,7 +52,7 @@ func prepareFile(t testing.TB, path string, cut apps.Cut) (folder, apps.Dataset)
 	t.Helper()
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
-		t.Skipf("%s is not there: it is a public data set that is not part of the repository", filepath.Base(path))
+		t.Skipf("%s is not there: get this public data set (a9a from the LIBSVM data sets, California housing from StatLib) and put it there", path)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +170,7 @@ func TestDirectDoesNotDependOnThreads(t *testing.T) {
 // Which fifth is held out moves the accuracy by some 0.004, so that the mean of five seeds is examined.
 func TestA9aAccuracy(t *testing.T) {
 	if testing.Short() {
-		t.Skip("trains for some ten seconds")
+		t.Skip("-short is given, and this trains for some ten seconds: leave -short out")
 	}
 	const clocks, seeds, bar = 200, 5, 0.845
 	for _, name := range []string{"logistic", "svm"} {

@@ -39,7 +39,7 @@ var binary struct {
 func builtBinary(t *testing.T) string {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("runs whole jobs")
+		t.Skip("-short is given, and this runs whole jobs: leave -short out")
 	}
 	binary.once.Do(func() {
 		if binary.dir, binary.err = os.MkdirTemp("", "tierml-e2e-"); binary.err != nil {
