@@ -56,7 +56,8 @@ func runThroughEvictions(t *testing.T, slower int) (inTime bool) {
 		s.nothingRuns()
 		return false
 	}
-	s.order("small-1", "kill "+joined(t, s.journal("small-1"), "worker, ActivePS"))
+	victim := joined(t, s.journal("small-1"), "worker, ActivePS")
+	s.order("small-1", "kill "+victim)
 	printed := disturbed.wait(0)
 	undisturbed.wait(0)
 	s.nothingRuns()
@@ -64,7 +65,7 @@ func runThroughEvictions(t *testing.T, slower int) (inTime bool) {
 	entries := s.journal("small-1")
 	checkEntries(t, entries)
 	checkEntries(t, s.journal("small-2"))
-	checkEvictions(t, entries)
+	checkEvictions(t, entries, victim)
 	s.report("small-1")
 	s.report("small-2")
 	want := s.modelOfOneProcess(s.path("small-tierml.yaml"))
@@ -167,34 +168,64 @@ func checkEntries(t *testing.T, entries []journal.Entry) {
 }
 
 // checkEvictions checks the one story that TestRunThroughEvictions stages.
-func checkEvictions(t *testing.T, entries []journal.Entry) {
+func checkEvictions(t *testing.T, entries []journal.Entry, victim string) {
 	t.Helper()
-	var notices, failed, rollbacks int
+	failed := 0
 	stages := ""
 	for i, e := range entries {
 		switch e.Kind {
-		case journal.Notice:
-			notices++
 		case journal.Failed:
 			failed++
 		case journal.Stage:
 			stages += e.To
 		case journal.Rollback:
-			if rollbacks++; failed == 0 {
+			if failed == 0 {
 				t.Errorf("line %d: a roll-back, though nothing but a warned eviction has happened: %s", i+1, e.Why)
 			}
 		}
 	}
-	if notices != 4 || failed != 1 || rollbacks != 1 {
-		t.Errorf("%d notices, %d machines lost without warning, %d roll-backs; want 4, 1 and 1", notices, failed, rollbacks)
+	if notices := count(entries, journal.Notice); notices != 4 {
+		t.Errorf("%d notices; want 4", notices)
 	}
+	checkLosses(t, entries, victim, 1)
 	// Up, down with the bulk eviction, up again, down to three machines with the kill; perhaps up again.
-	if stages = strings.TrimPrefix(stages, "1"); !strings.HasPrefix(stages, "3132") {
+	if stages = strings.TrimPrefix(stages, "1"); !strings.HasPrefix(stages, "3132") && len(suspects(entries, victim)) == 0 {
 		t.Errorf("stages %s; want 3132...", stages)
 	}
 	if last := entries[len(entries)-1]; last.Outcome != "finished" || last.Clock != 45 {
 		t.Errorf("the last line is %+v", last)
 	}
+}
+
+// checkLosses checks that the victim is the only machine lost without a warning and that its loss took this many
+// roll-backs. A machine that got no processor for as long as a dead one is silent is rightly given up too: that may
+// happen beside other tests, and each such machine may cost a roll-back.
+func checkLosses(t *testing.T, entries []journal.Entry, victim string, rollbacks int) {
+	t.Helper()
+	lost := suspects(entries, victim)
+	if failed := count(entries, journal.Failed); failed != 1+len(lost) {
+		t.Errorf("%d machines were lost without warning; want 1, beside %d that were too slow", failed, len(lost))
+	}
+	if n := count(entries, journal.Rollback); n < rollbacks || n > rollbacks+len(lost) {
+		t.Errorf("%d roll-backs; want %d, beside %d machines that were too slow", n, rollbacks, len(lost))
+	}
+	if t.Failed() {
+		for _, e := range entries {
+			if e.Kind == journal.Failed || e.Kind == journal.Rollback {
+				t.Logf("%s %s %s: %s", e.T.Format("15:04:05.000"), e.Kind, e.Instance, e.Why)
+			}
+		}
+	}
+}
+
+// suspects are the machines beside the victim that were given up for their silence.
+func suspects(entries []journal.Entry, victim string) (lost []string) {
+	for _, e := range entries {
+		if e.Kind == journal.Failed && e.Instance != victim && strings.HasPrefix(e.Why, "silent for ") {
+			lost = append(lost, e.Instance)
+		}
+	}
+	return lost
 }
 
 // modelOfOneProcess is the model file that a job leads to when it trains in this process: no machine, no network.
@@ -332,9 +363,7 @@ func TestMachinesDisturbed(t *testing.T) {
 			s.nothingRuns()
 			entries := s.journal("small-1")
 			checkEntries(t, entries)
-			if failed, rollbacks := count(entries, journal.Failed), count(entries, journal.Rollback); failed != 1 || rollbacks != c.rollbacks {
-				t.Errorf("%d failed, %d roll-backs; want 1 and %d", failed, rollbacks, c.rollbacks)
-			}
+			checkLosses(t, entries, victim, c.rollbacks)
 			s.report("small-1")
 			if !bytes.Equal(s.read("small-1", localrun.ModelFile), s.modelOfOneProcess(s.path(job))) {
 				t.Error("the model is not that of a single process")
