@@ -1,5 +1,7 @@
 package ps
 
+import "github.com/tierml/tierml/internal/vector"
+
 // pending is the committed work of one clock that is not folded yet: one sum per touched row.
 type pending struct {
 	committed int // splits that have committed for this clock
@@ -129,22 +131,8 @@ func addUpdate(kind Kind, sum, update []float32) error {
 	if kind == Int32 {
 		return AddInts(Ints(sum), Ints(update))
 	}
-	addFloats(sum, update)
+	vector.Axpy(1, update, sum)
 	return nil
-}
-
-// addFloats adds update to sum, which is as long.
-func addFloats(sum, update []float32) {
-	const lanes = 8 // spares most of the loop's own work
-	for len(sum) >= lanes && len(update) >= lanes {
-		a, b := (*[lanes]float32)(sum), (*[lanes]float32)(update)
-		a[0], a[1], a[2], a[3] = a[0]+b[0], a[1]+b[1], a[2]+b[2], a[3]+b[3]
-		a[4], a[5], a[6], a[7] = a[4]+b[4], a[5]+b[5], a[6]+b[6], a[7]+b[7]
-		sum, update = sum[lanes:], update[lanes:]
-	}
-	for i := range sum {
-		sum[i] += update[i]
-	}
 }
 
 // applyFixed and applyFloat add the sum at a place to a whole row.

@@ -1,5 +1,7 @@
 package ps
 
+import "github.com/tierml/tierml/internal/vector"
+
 // Shard is one partition as its owner sees it.
 //
 // Invariants:
@@ -261,7 +263,7 @@ func (s *Shard) foldAlone(c *Contribution) {
 			s.moving.touch(t.id, slot)
 		}
 		n := t.table.Cols
-		addFloats(t.row(slot), values[:n])
+		vector.Axpy(1, values[:n], t.row(slot))
 		values = values[n:]
 	}
 	s.counted(c)

@@ -7,7 +7,7 @@ import (
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/labelled"
 	"github.com/tierml/tierml/apps/parallel"
-	"github.com/tierml/tierml/apps/vector"
+	"github.com/tierml/tierml/internal/vector"
 	"github.com/tierml/tierml/ps"
 )
 

@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/tierml/tierml/apps"
-	"github.com/tierml/tierml/apps/vector"
+	"github.com/tierml/tierml/internal/vector"
 	"github.com/tierml/tierml/ps"
 )
 

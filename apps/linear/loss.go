@@ -3,7 +3,7 @@ package linear
 import (
 	"math"
 
-	"github.com/tierml/tierml/apps/vector"
+	"github.com/tierml/tierml/internal/vector"
 )
 
 // loss is a loss function of a score and a goal.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/parallel"
-	"github.com/tierml/tierml/apps/vector/fast"
+	"github.com/tierml/tierml/internal/vector/fast"
 	"github.com/tierml/tierml/ps"
 )
 

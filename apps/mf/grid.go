@@ -2,7 +2,7 @@ package mf
 
 import (
 	"github.com/tierml/tierml/apps/parallel"
-	"github.com/tierml/tierml/apps/vector/fast"
+	"github.com/tierml/tierml/internal/vector/fast"
 )
 
 // grid cuts ratings into blocks of some users by some items, as FPSGD does (Chin, Zhuang, Juan and Lin, "A fast

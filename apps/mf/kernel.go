@@ -1,6 +1,6 @@
 package mf
 
-import "github.com/tierml/tierml/apps/vector"
+import "github.com/tierml/tierml/internal/vector"
 
 // The inner loop, for the same result bit for bit on every processor: see package vector, and mind that every product
 // is converted to float32 before it is added, which forbids the compiler to fuse the two.

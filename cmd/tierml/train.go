@@ -16,7 +16,7 @@ import (
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/local"
-	"github.com/tierml/tierml/apps/vector/fast"
+	"github.com/tierml/tierml/internal/vector/fast"
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/internal/stopping"

@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/tierml/tierml/apps/vector/fast"
+	"github.com/tierml/tierml/internal/vector/fast"
 )
 
 // kernels compares the inner loops with what a C compiler makes of theirs.
