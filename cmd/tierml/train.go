@@ -16,10 +16,10 @@ import (
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/local"
-	"github.com/tierml/tierml/internal/vector/fast"
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/internal/stopping"
+	"github.com/tierml/tierml/internal/vector/fast"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers/node/splitdir"
 )
