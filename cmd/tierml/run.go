@@ -60,12 +60,15 @@ every machine at once. --resume goes on where such a run was saved.`,
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "proceed without asking")
 	cmd.Flags().BoolVar(&o.plain, "plain", false, "plain lines instead of the live view")
 	cmd.Flags().StringVar(&o.resume, "resume", "", "go on with the run in this `directory` from where it was saved")
+	cmd.Flags().StringVar(&o.endpoint, "endpoint", "", "buy from the fake cloud at this `URL`, which another process runs with\n"+
+		"--instance-command 'tierml agent'; it gives time and speed")
 	return cmd
 }
 
 type runOptions struct {
 	jobFile    string
 	resume     string
+	endpoint   string // of a fake cloud in another process; empty = one in this process
 	yes, plain bool
 }
 
@@ -84,6 +87,13 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 	}
 	if !from.at.IsZero() {
 		job.Local.Start = from.at
+	}
+	mapping := clock.Mapping{Market: job.Local.Start, Speed: job.Local.Speed} // from when the machines' time begins
+	if o.endpoint != "" {
+		if mapping, err = localrun.RemoteClock(ctx, o.endpoint); err != nil {
+			return usageError{err}
+		}
+		job.Local.Start, job.Local.Speed = mapping.Now().Truncate(time.Second), mapping.Speed
 	}
 	directory, release, err := runDirectory(job, o.resume)
 	if err != nil {
@@ -114,7 +124,7 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 	if err := os.WriteFile(filepath.Join(directory, localrun.JobFile), job.Resolved(), 0o644); err != nil {
 		return fmt.Errorf("keeping the job: %w", err)
 	}
-	outcome, err := drive(ctx, o, p, from, directory, out)
+	outcome, err := drive(ctx, o, p, from, mapping, directory, out)
 	if err != nil {
 		return fmt.Errorf("%w\nThe run's directory is %s", err, relative(directory))
 	}
@@ -182,7 +192,8 @@ func loadJob(o runOptions) (*config.Job, resumption, error) {
 }
 
 // drive runs a prepared job and shows it.
-func drive(ctx context.Context, o runOptions, p *preparedJob, from resumption, directory string, out io.Writer) (outcome string, err error) {
+func drive(ctx context.Context, o runOptions, p *preparedJob, from resumption, mapping clock.Mapping, directory string, out io.Writer) (
+	outcome string, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return "", fmt.Errorf("finding this program, which is also the agent: %w", err)
@@ -202,7 +213,9 @@ func drive(ctx context.Context, o runOptions, p *preparedJob, from resumption, d
 	released := passSignals(stop)
 	defer released()
 
-	mapping := clock.Mapping{Market: p.job.Local.Start, Wall: time.Now(), Speed: p.job.Local.Speed}
+	if mapping.Wall.IsZero() {
+		mapping.Wall = time.Now()
+	}
 	limit := budget{limit: p.job.Budget, stopTakes: mapping.ToMarket(stopTakes), stop: stop}
 	lines, past, err := openJournal(filepath.Join(directory, localrun.JournalFile), from.part > 0, func(e journal.Entry) {
 		view.Feed(e)
@@ -223,6 +236,7 @@ func drive(ctx context.Context, o runOptions, p *preparedJob, from resumption, d
 		Job: p.job, Choice: p.choice, Plan: p.plan, Program: p.program, Dataset: p.dataset, Offers: p.offers,
 		Directory: directory, Agent: []string{self, "agent"}, Version: version(), Journal: lines,
 		Clock:      mapping,
+		Endpoint:   o.endpoint,
 		Log:        slog.New(slog.NewTextHandler(logFile, &slog.HandlerOptions{Level: slog.LevelInfo})),
 		ResumeFrom: from.checkpoint, ResumeAt: from.clock, Part: from.part,
 	})

@@ -92,6 +92,8 @@ func (c *checker) cloud() bool {
 	switch j.Cloud {
 	case CloudLocal:
 		setDefault(&j.OrphanAfter, 10*time.Second, c.written("orphan_after"))
+		setDefault(&j.Heartbeat, 500*time.Millisecond, c.written("heartbeat"))
+		setDefault(&j.DeadAfter, 3*time.Second, c.written("dead_after"))
 	case CloudNone:
 		for _, field := range []string{"resources", "reliable", "local", "budget"} {
 			if c.written(field) {
@@ -192,10 +194,16 @@ func (c *checker) limits() {
 	j := c.job
 	c.oneOf("policy", j.Policy, bidding.Names()...)
 	c.positive("budget", j.Budget)
-	for field, d := range map[string]time.Duration{"max_duration": j.MaxDuration, "orphan_after": j.OrphanAfter} {
+	for field, d := range map[string]time.Duration{
+		"max_duration": j.MaxDuration, "orphan_after": j.OrphanAfter, "heartbeat": j.Heartbeat, "dead_after": j.DeadAfter,
+	} {
 		if d <= 0 && c.written(field) {
 			c.fault(field, "must be above zero", "write a duration, such as 24h, or remove the line")
 		}
+	}
+	if j.DeadAfter < 2*j.Heartbeat && j.Heartbeat > 0 && j.DeadAfter > 0 {
+		c.fault("dead_after", fmt.Sprintf("%v is less than two heartbeats of %v", j.DeadAfter, j.Heartbeat),
+			"write at least "+(2*j.Heartbeat).String()+", or a shorter heartbeat")
 	}
 	if start := j.Local.Start; !j.Deadline.IsZero() && !start.IsZero() && !j.Deadline.After(start) {
 		c.fault("deadline", fmt.Sprintf("%s is not after the start, %s", j.Deadline.Format(time.RFC3339), start.Format(time.RFC3339)),

@@ -54,6 +54,11 @@ type Job struct {
 	// stop themselves. Default 10s on the local cloud and 15m elsewhere, where restarting a controller
 	// takes longer and a lost hour costs more.
 	OrphanAfter time.Duration `yaml:"orphan_after"`
+	// Heartbeat is how often, in wall-clock time, machines say that they are alive. Default 500ms on the local cloud.
+	Heartbeat time.Duration `yaml:"heartbeat"`
+	// DeadAfter is how long, in wall-clock time, a machine may be silent before it is given up. Default 3s on the
+	// local cloud: machines that share two cores can be late.
+	DeadAfter time.Duration `yaml:"dead_after"`
 	// Seed of every random stream of the run. Default 1, so that a run can be repeated without having
 	// written it down.
 	Seed uint64 `yaml:"seed" job:"zero"`

@@ -115,7 +115,8 @@ func TestLoadGood(t *testing.T) {
 		},
 		Reliable: Reliable{Type: "c3.xlarge", Count: 1, Zone: "us-west-1a"},
 		Policy:   "tierml", Budget: 20 * market.Dollar, MaxDuration: 36 * time.Hour,
-		Deadline: utc("2014-04-02T10:00:00Z"), OrphanAfter: 10 * time.Second, Seed: 1<<64 - 1,
+		Deadline: utc("2014-04-02T10:00:00Z"), OrphanAfter: 10 * time.Second,
+		Heartbeat: 500 * time.Millisecond, DeadAfter: 3 * time.Second, Seed: 1<<64 - 1,
 		Train: Train{
 			App: "mf", Data: file("ratings.csv"), Holdout: 0.1, Clocks: 400, Splits: 64, Partitions: 32, Consistency: BSP,
 			Deterministic: true, EvaluateEvery: 10,

@@ -14,6 +14,7 @@ import (
 var examples = map[string]string{
 	"name": "name: demo", "cloud": "cloud: local", "policy": "policy: tierml", "budget": "budget: $20",
 	"max_duration": "max_duration: 24h", "deadline": "deadline: 2014-04-02T00:00:00Z", "orphan_after": "orphan_after: 10s",
+	"heartbeat": "heartbeat: 500ms", "dead_after": "dead_after: 3s",
 	"seed": "seed: 1", "resources": "resources:", "resources.count": "count: 18", "resources.vcpu": "vcpu: 72",
 	"resources.any_of": "any_of: [{type: c3.xlarge}]", "resources.any_of[]": "type: c3.xlarge, or a need such as cpus: 4+",
 	"type": "type: c3.xlarge", "cpus": "cpus: 4+", "memory": "memory: 8GB+", "arch": "arch: x86_64",

@@ -48,6 +48,8 @@ type Config struct {
 	ResumeAt   ps.Clock
 	// Part is how often the run was begun before: tokens of launches must be new.
 	Part int
+	// Endpoint is a fake cloud in another process, which launches Agent by itself; empty = a cloud of the run's own.
+	Endpoint string
 }
 
 // session is a run under way.
@@ -81,6 +83,9 @@ func (r *Run) Drive(ctx context.Context, stop <-chan string) (outcome string, er
 	}
 	if err := s.writeStart(); err != nil {
 		return "", err
+	}
+	if s.cfg.Endpoint != "" {
+		return s.drive(ctx, s.cfg.Endpoint, stop)
 	}
 	cloud, err := s.startCloud()
 	if err != nil {

@@ -20,8 +20,6 @@ import (
 // Wall-clock lengths of a run on the fake cloud, where machines are near: everything is looked at more often
 // than on a cloud that limits calls.
 const (
-	heartbeat   = 500 * time.Millisecond
-	deadAfter   = 3 * time.Second        // of silence: machines that share two cores can be late
 	startUp     = 200 * time.Millisecond // from the end of a machine's boot until it works
 	pollPrices  = 400 * time.Millisecond
 	pollCloud   = time.Second
@@ -55,11 +53,11 @@ func (r *session) controllerConfig(policy bidding.Policy, history map[market.Poo
 			Schema: r.schema, App: job.Train.App, Params: params, Dataset: dataset, SplitsURL: r.splits(),
 			Clocks: ps.Clock(job.Train.Clocks), Work: r.vcpuHours(), EvalEvery: ps.Clock(job.Train.EvaluateEvery),
 			Stop: job.Train.Stop.Rules(), Figure: r.cfg.Program.ScoreName(),
-			Heartbeat: heartbeat, OrphanAfter: job.OrphanAfter,
+			Heartbeat: job.Heartbeat, OrphanAfter: job.OrphanAfter,
 			Metric:     func(mean float64) float64 { return r.cfg.Program.Score(mean, 1) },
 			ResumeFrom: r.cfg.ResumeFrom, ResumeAt: r.cfg.ResumeAt,
 		},
-		CutEvery: m.ToMarket(sim.LaptopCutEvery), DeadAfter: m.ToMarket(deadAfter), BrokenAfter: m.ToMarket(sim.LaptopBrokenAfter),
+		CutEvery: m.ToMarket(sim.LaptopCutEvery), DeadAfter: m.ToMarket(job.DeadAfter), BrokenAfter: m.ToMarket(sim.LaptopBrokenAfter),
 		JoinWait: m.ToMarket(sim.LaptopJoinWait), NoticeWait: m.ToMarket(sim.LaptopNoticeWait), DrainMargin: m.ToMarket(sim.LaptopDrainMargin),
 		Startup: m.ToMarket(job.Local.Boot + startUp), Notice: m.ToMarket(job.Local.Notice), Deadline: job.Deadline, Budget: job.Budget,
 		Rules: rules, RetryCapacity: sim.LaptopRetryCapacity, PlanEvery: sim.LaptopPlanEvery, MaxDuration: job.MaxDuration,
