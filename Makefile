@@ -102,6 +102,11 @@ STARTS ?= 50
 paper: ## TierML's analysis on recorded prices beside the paper's figures (DATA=folder, STARTS=every|N; docs/paper.md)
 	$(GO) run ./test/paper -data $(DATA) -starts $(STARTS) -o docs/paper.md
 
+.PHONY: soak
+SCHEDULES ?= 20
+soak: ## the same model under random schedules of evictions, joins and moves, real data and processes (SCHEDULES=n SEED=s DATA=folder)
+	$(GO) run ./test/soak -schedules $(SCHEDULES) -seed $(SEED) -data $(DATA)
+
 .PHONY: golden
 golden: ## rewrite the expected output in testdata, to be read before it is committed
 	$(GO) test $$(grep -rl --include='*_test.go' 'flag.Bool("update"' . | xargs -n1 dirname | sort -u) -update

@@ -112,6 +112,16 @@ func (w *worker) fence(g ps.Generation) {
 	}
 }
 
+// enter takes a worker that has had no part in the job yet into a generation that began after its welcome: nothing of it
+// has to return to the cut. One that takes part gets there by recover.
+func (w *worker) enter(g ps.Generation) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if g > w.generation && len(w.splits) == 0 && !w.fenced {
+		w.generation = g
+	}
+}
+
 // recover goes on in generation g with these splits, all of them at the clock after the cut. What was parked or
 // bounded before is so no longer.
 func (w *worker) recover(g ps.Generation, cut ps.Clock, splits []ps.Split, data func(ps.Split) apps.Split) {

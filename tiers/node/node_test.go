@@ -220,6 +220,29 @@ func TestRecoverReturnsToTheCut(t *testing.T) {
 	})
 }
 
+// A machine that was welcomed before a roll-back, and had no part in it, works in the new generation.
+func TestWelcomedBeforeARollBack(t *testing.T) {
+	simulate(t, func(t *testing.T, w *world) {
+		const until = 12
+		first, late := w.join("i-1", 1, until), w.join("i-2", 2, until)
+		w.do("i-1", tiers.Assign{Splits: all(0, 1, 2, 3, 4, 5)})
+		w.awaitClock(2)
+		w.do("i-1", tiers.FenceGeneration{Generation: 2})
+		w.do("i-1", tiers.Recover{Generation: 2, Splits: []ps.Split{0, 1, 2, 3, 4, 5}})
+		w.do("i-2", tiers.SetRoute{Generation: 2})
+		w.do("i-2", tiers.Assign{Splits: w.do("i-1", tiers.Release{Splits: []ps.Split{3, 4, 5}}).(tiers.Released).Splits})
+		w.awaitReport("i-2", func(r tiers.Report) bool {
+			p, ok := r.(tiers.Progress)
+			return ok && p.Generation == 2 && p.Clock == until
+		})
+		synctest.Wait()
+		w.sameAsUndisturbed(until)
+		if err := errors.Join(first.end(), late.end()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Fencing ends what is under way at once, and releases that wait for it are answered all the same.
 func TestFencingAnswersWaitingReleases(t *testing.T) {
 	simulate(t, func(t *testing.T, w *world) {

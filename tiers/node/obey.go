@@ -63,6 +63,7 @@ func (j *job) obey(ctx context.Context, n *node, do tiers.Do, answer func(tiers.
 	switch do := do.(type) {
 	case tiers.SetRoute:
 		j.client.SetRoute(do.Generation, do.Route, do.Peers)
+		j.worker.enter(do.Generation)
 		answer(nil, j.server.SetRoute(do.Generation, do.Route, do.Peers))
 	case tiers.Own:
 		answer(nil, j.server.Own(do))
