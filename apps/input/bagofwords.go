@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tierml/tierml/internal/decompress"
 )
 
 // Bag is a collection of documents as bags of words, without those that are empty. Document i has the entries Start[i]
@@ -38,7 +40,7 @@ const maxBagHeader = 1 << 31
 // words and of entries, a line each, then a line `document word count` for each entry, numbers from 1. Entries may
 // come in any order as long as no word of a document comes twice. Up to maxBad bad lines are left out.
 func ReadBagOfWords(name string, r io.Reader, maxBad int) (Bag, error) {
-	plain, err := Decompress(r)
+	plain, err := decompress.Reader(r)
 	if err != nil {
 		return Bag{}, fmt.Errorf("%s: %w", name, err)
 	}
@@ -190,7 +192,7 @@ func (b *bagReader) bag() (Bag, error) {
 
 // ReadVocabulary reads the words of a bag of words, one a line.
 func ReadVocabulary(name string, r io.Reader) ([]string, error) {
-	plain, err := Decompress(r)
+	plain, err := decompress.Reader(r)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

@@ -3,46 +3,7 @@
 // numbers in them are for.
 package input
 
-import (
-	"bufio"
-	"bytes"
-	"compress/gzip"
-	"fmt"
-	"io"
-
-	"github.com/klauspost/compress/zstd"
-)
-
-var (
-	gzipMagic = []byte{0x1f, 0x8b}
-	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
-)
-
-// Decompress gives the plain bytes of a file that may be compressed by gzip or zstd, which it tells from the
-// first bytes.
-func Decompress(r io.Reader) (io.ReadCloser, error) {
-	buffered := bufio.NewReaderSize(r, 1<<16)
-	first, err := buffered.Peek(len(zstdMagic))
-	if err != nil && err != io.EOF {
-		return nil, err
-	}
-	switch {
-	case bytes.HasPrefix(first, gzipMagic):
-		z, err := gzip.NewReader(buffered)
-		if err != nil {
-			return nil, fmt.Errorf("gzip: %w", err)
-		}
-		return z, nil
-	case bytes.HasPrefix(first, zstdMagic):
-		// One goroutine less to own, and memory bounded whatever the file's header asks for.
-		z, err := zstd.NewReader(buffered, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(1<<30))
-		if err != nil {
-			return nil, fmt.Errorf("zstd: %w", err)
-		}
-		return z.IOReadCloser(), nil
-	}
-	return io.NopCloser(buffered), nil
-}
+import "fmt"
 
 // LineError is a fault of one line.
 type LineError struct {

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tierml/tierml/internal/decompress"
 )
 
 // Rating is one line: what a user thinks of an item. The ids are the file's own.
@@ -40,7 +42,7 @@ const formats = "want CSV with the header user,item,rating, or MovieLens u.data 
 //
 // Ids are whole numbers from 0, ratings are decimal numbers. Up to maxBad bad lines are left out.
 func ReadRatings(name string, r io.Reader, maxBad int) (Ratings, error) {
-	plain, err := Decompress(r)
+	plain, err := decompress.Reader(r)
 	if err != nil {
 		return Ratings{}, fmt.Errorf("%s: %w", name, err)
 	}

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tierml/tierml/internal/decompress"
 )
 
 // Table is a CSV file with a header, column by column. All columns have the same length.
@@ -35,7 +37,7 @@ const maxWords = 1000
 // empty is, number or word, decides what the column is; a word in a column of numbers makes a bad line. An empty
 // field, NA and ? say that nothing is there. Up to maxBad bad lines are left out.
 func ReadTable(name string, r io.Reader, maxBad int) (Table, error) {
-	plain, err := Decompress(r)
+	plain, err := decompress.Reader(r)
 	if err != nil {
 		return Table{}, fmt.Errorf("%s: %w", name, err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/input"
+	"github.com/tierml/tierml/internal/decompress"
 	"github.com/tierml/tierml/ps"
 )
 
@@ -84,7 +85,7 @@ type source struct {
 const wantedFormats = "want LIBSVM (label index:value ...), a CSV table with a header, or IDX images (the MNIST format)"
 
 func read(in apps.Input) (*source, error) {
-	plain, err := input.Decompress(in.Data)
+	plain, err := decompress.Reader(in.Data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", in.Name, err)
 	}

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +17,7 @@ import (
 
 	"github.com/tierml/tierml/fakecloud"
 	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/internal/decompress"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/market/trace"
 )
@@ -87,19 +86,18 @@ func (g *goods) chooseRegion(prices *trace.Trace) (string, error) {
 	return regions[0], nil
 }
 
-// readFile opens a file, undoes gzip, and reads it.
+// readFile opens a file, which may be compressed, and reads it.
 func readFile[T any](path string, read func(io.Reader) (T, error)) (result T, err error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return result, err
 	}
 	defer file.Close()
-	var r io.Reader = bufio.NewReader(file)
-	if magic, _ := r.(*bufio.Reader).Peek(2); string(magic) == "\x1f\x8b" {
-		if r, err = gzip.NewReader(r); err != nil {
-			return result, fmt.Errorf("%s: %w", path, err)
-		}
+	r, err := decompress.Reader(file)
+	if err != nil {
+		return result, fmt.Errorf("%s: %w", path, err)
 	}
+	defer r.Close()
 	if result, err = read(r); err != nil {
 		return result, fmt.Errorf("%s: %w", path, err)
 	}

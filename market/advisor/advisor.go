@@ -6,15 +6,14 @@
 package advisor
 
 import (
-	"bufio"
-	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"time"
+
+	"github.com/tierml/tierml/internal/decompress"
 )
 
 // Band is a range of interruption rates: the share of machines that were interrupted in a month, in percent.
@@ -70,9 +69,9 @@ type file struct {
 	} `json:"spot_advisor"`
 }
 
-// Read reads the advisor's JSON, plain or compressed with gzip.
+// Read reads the advisor's JSON, plain or compressed.
 func Read(r io.Reader) (*Table, error) {
-	plain, err := gunzip(r)
+	plain, err := decompress.Reader(r)
 	if err != nil {
 		return nil, fmt.Errorf("spot advisor: %w", err)
 	}
@@ -117,12 +116,4 @@ func (f *file) bands() (map[int]Band, error) {
 		low = r.Max
 	}
 	return bands, nil
-}
-
-func gunzip(r io.Reader) (io.Reader, error) {
-	plain := bufio.NewReader(r)
-	if magic, _ := plain.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		return gzip.NewReader(plain)
-	}
-	return plain, nil
 }

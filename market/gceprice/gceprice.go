@@ -9,7 +9,6 @@ package gceprice
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -20,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tierml/tierml/internal/decompress"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/market/trace"
 )
@@ -107,9 +107,9 @@ type rate struct {
 	from  time.Time
 }
 
-// Read reads a price list, plain or compressed with gzip.
+// Read reads a price list, plain or compressed.
 func Read(r io.Reader) (*List, error) {
-	plain, err := gunzip(r)
+	plain, err := decompress.Reader(r)
 	if err != nil {
 		return nil, fmt.Errorf("price list: %w", err)
 	}
@@ -275,18 +275,10 @@ func later(a, b time.Time) time.Time {
 
 // IsList says whether a file is a price list, by its beginning, and gives it from the start, uncompressed.
 func IsList(r io.Reader) (plain io.Reader, is bool, err error) {
-	if plain, err = gunzip(r); err != nil {
+	if plain, err = decompress.Reader(r); err != nil {
 		return nil, false, err
 	}
 	buffered := bufio.NewReader(plain)
 	head, _ := buffered.Peek(256)
 	return buffered, bytes.HasPrefix(bytes.TrimLeft(head, " \t\r\n{"), []byte(`"skus"`)), nil
-}
-
-func gunzip(r io.Reader) (io.Reader, error) {
-	plain := bufio.NewReader(r)
-	if magic, _ := plain.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		return gzip.NewReader(plain)
-	}
-	return plain, nil
 }

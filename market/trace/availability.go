@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tierml/tierml/internal/decompress"
 	"github.com/tierml/tierml/market"
 )
 
@@ -40,11 +41,11 @@ func ReadAvailability(r io.Reader, begin time.Time) (*Probes, error) {
 }
 
 func readAvailability(r io.Reader, begin time.Time) (*Probes, error) {
-	plain, closePlain, err := decompress(r)
+	plain, err := decompress.Reader(r)
 	if err != nil {
 		return nil, err
 	}
-	defer closePlain()
+	defer plain.Close()
 	var f probeFile
 	decoder := json.NewDecoder(plain)
 	if err := decoder.Decode(&f); err != nil {

@@ -9,15 +9,12 @@ package trace
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
-
+	"github.com/tierml/tierml/internal/decompress"
 	"github.com/tierml/tierml/market"
 )
 
@@ -103,11 +100,12 @@ func Merge(traces ...*Trace) *Trace {
 
 // Read reads a price history. Form and compression are told by the first bytes.
 func Read(r io.Reader, o Options) (*Trace, error) {
-	plain, closePlain, err := decompress(r)
+	stream, err := decompress.Reader(r)
 	if err != nil {
 		return nil, fmt.Errorf("price history: %w", err)
 	}
-	defer closePlain()
+	defer stream.Close()
+	plain := bufio.NewReader(stream)
 	c := newCollector(o.withDefaults())
 	if isJSON(plain) {
 		err = readJSON(plain, c)
@@ -118,32 +116,6 @@ func Read(r io.Reader, o Options) (*Trace, error) {
 		return nil, fmt.Errorf("price history: %w", err)
 	}
 	return c.trace(), nil
-}
-
-// decompress looks at the first bytes for a compressed form.
-func decompress(r io.Reader) (plain *bufio.Reader, closePlain func(), err error) {
-	raw := bufio.NewReaderSize(r, 64<<10)
-	magic, err := raw.Peek(4)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, nil, err
-	}
-	switch {
-	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
-		unzip, err := gzip.NewReader(raw)
-		if err != nil {
-			return nil, nil, fmt.Errorf("gzip: %w", err)
-		}
-		return bufio.NewReader(unzip), func() { unzip.Close() }, nil
-	case bytes.HasPrefix(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		// One goroutine less to own: with concurrency 1 the decoder works in the caller's.
-		unzip, err := zstd.NewReader(raw, zstd.WithDecoderConcurrency(1))
-		if err != nil {
-			return nil, nil, fmt.Errorf("zstd: %w", err)
-		}
-		return bufio.NewReader(unzip), unzip.Close, nil
-	default:
-		return raw, func() {}, nil
-	}
 }
 
 // isJSON looks past white space for the start of an object or a list.

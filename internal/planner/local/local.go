@@ -5,13 +5,12 @@ package local
 
 import (
 	"bufio"
-	"bytes"
-	"compress/gzip"
 	"fmt"
 	"io"
 	"os"
 
 	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/decompress"
 	"github.com/tierml/tierml/internal/planner"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/market/store"
@@ -63,10 +62,10 @@ func ReadPrices(path string) (*trace.Trace, error) {
 	return s.Trace(func(market.Pool) bool { return true })
 }
 
-// ReadCatalog reads a file of machine types and on-demand prices, plain or compressed with gzip.
+// ReadCatalog reads a file of machine types and on-demand prices, plain or compressed.
 func ReadCatalog(path string) (c *market.Catalog, err error) {
 	err = read(path, func(r io.Reader) error {
-		plain, err := gunzip(r)
+		plain, err := decompress.Reader(r)
 		if err != nil {
 			return err
 		}
@@ -83,15 +82,6 @@ func read(path string, f func(io.Reader) error) error {
 	}
 	defer file.Close()
 	return f(file)
-}
-
-// gunzip reads plain files as they are.
-func gunzip(r io.Reader) (io.Reader, error) {
-	plain := bufio.NewReader(r)
-	if magic, _ := plain.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		return gzip.NewReader(plain)
-	}
-	return plain, nil
 }
 
 // Offers lists the spot pools whose type the catalog knows, sorted by pool, with their whole history: it is for

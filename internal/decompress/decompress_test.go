@@ -1,0 +1,62 @@
+package decompress
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+func compressed(t *testing.T, text string, make func(io.Writer) (io.WriteCloser, error)) string {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := make(&b)
+	if err == nil {
+		_, err = io.WriteString(w, text)
+	}
+	if err = errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestReader(t *testing.T) {
+	const text = "timestamp,price\n1,2\n"
+	zipped := compressed(t, text, func(w io.Writer) (io.WriteCloser, error) { return gzip.NewWriter(w), nil })
+	standard := compressed(t, text, func(w io.Writer) (io.WriteCloser, error) { return zstd.NewWriter(w) })
+	for name, c := range map[string]struct{ in, want string }{
+		"plain": {text, text}, "gzip": {zipped, text}, "zstd": {standard, text}, "empty": {"", ""}, "one byte": {"\x1f", "\x1f"},
+	} {
+		// A byte at a time: the first read of a pipe need not bring all of what tells.
+		r, err := Reader(iotest.OneByteReader(strings.NewReader(c.in)))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		got, err := io.ReadAll(r)
+		if err = errors.Join(err, r.Close()); err != nil || string(got) != c.want {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	for name, in := range map[string]string{
+		"no gzip": "\x1f\x8bnot gzip", "no zstd": "\x28\xb5\x2f\xfdnot zstd", "half": zipped[:len(zipped)/2], "zstd, half": standard[:len(standard)-4],
+	} {
+		r, err := Reader(strings.NewReader(in))
+		if err == nil {
+			_, err = io.ReadAll(r)
+			err = errors.Join(err, r.Close())
+		}
+		if err == nil {
+			t.Errorf("%s is read as if nothing were wrong", name)
+		}
+	}
+	broken := errors.New("broken")
+	if _, err := Reader(iotest.ErrReader(broken)); !errors.Is(err, broken) {
+		t.Errorf("a broken stream: %v", err)
+	}
+}
