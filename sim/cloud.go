@@ -109,8 +109,8 @@ func (c *cloud) launch(r provisioner.Request) {
 			Pool: r.Pool, Bid: r.Bid, Token: r.Token, State: provisioner.Running, Launched: launched,
 		}}
 		m.ID = provisioner.InstanceID(fmt.Sprintf("i-%017x", m.number))
-		m.agent = c.w.staff.hire(ps.ServerID(m.ID), c.w.rate(r.Pool))
 		c.machines, c.byID[m.ID] = append(c.machines, m), m
+		m.agent = c.w.staff.hire(ps.ServerID(m.ID), c.w.rate(r.Pool))
 		sold = append(sold, m.Instance)
 		c.w.after(c.w.cfg.Timing.Boot, arrivals, m.agent.boot)
 		if taken {

@@ -52,6 +52,34 @@ func TestRestartCalm(t *testing.T) {
 	}
 }
 
+// TestCheckpointsCostWhatIsDeclared: a stop for each, a restart at the beginning, and all work on spot machines longer.
+func TestCheckpointsCostWhatIsDeclared(t *testing.T) {
+	declared := Checkpoints{Model: 3e9, Bandwidth: 100e6}
+	if save, restart := declared.Times(EC2()); save != 30*time.Second || restart != time.Minute {
+		t.Errorf("3 GB at 100 MB/s: %s to save, %s to restart", save, restart)
+	}
+	if save, restart := (Checkpoints{}).Times(EC2()); save != EC2().Export || restart != EC2().Start+EC2().Load {
+		t.Errorf("nothing declared: %s to save, %s to restart", save, restart)
+	}
+	for _, c := range []Checkpoints{{}, declared, {Save: 5 * time.Minute, Restart: 10 * time.Minute}, {Overhead: 0.25}} {
+		cfg := restarting(t, a())
+		cfg.Checkpoints = c
+		r, entries := run(t, cfg)
+		save, restart := c.Times(cfg.Timing)
+		work := time.Duration(float64(4*time.Hour) * (1 + c.Overhead))
+		want := work + cfg.Timing.Launch + cfg.Timing.Boot + restart + time.Duration(count(entries, journal.Export))*save
+		if off := r.Runtime - want; !r.Finished() || off < 0 || off > time.Minute {
+			t.Errorf("%+v: it took %s, want %s", c, r.Runtime, want)
+		}
+	}
+	cfg := restarting(t, onDemand(a()))
+	without, _ := run(t, cfg)
+	cfg.Checkpoints.Overhead = 0.25
+	if with, _ := run(t, cfg); with != without {
+		t.Errorf("on demand, where nothing is saved on the way: %s with an overhead, %s without", with.Runtime, without.Runtime)
+	}
+}
+
 // TestRestartCrossing: the price takes the whole fleet, and with it what was done since the last checkpoint; another is
 // bought on demand, as that is the cheapest then, and kept to the end.
 func TestRestartCrossing(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/elasticity"
 	"github.com/tierml/tierml/elasticity/restart"
+	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
 )
@@ -56,13 +57,14 @@ type recruit struct {
 	t     *trainer
 	id    ps.ServerID
 	rate  float64
+	spot  bool // it is for its like that checkpoints are taken
 	alive bool
 }
 
 func newTrainer(w *world) *trainer { return &trainer{w: w, crew: map[ps.ServerID]*recruit{}} }
 
 func (t *trainer) hire(id ps.ServerID, rate float64) agent {
-	r := &recruit{t: t, id: id, rate: rate, alive: true}
+	r := &recruit{t: t, id: id, rate: rate, spot: t.w.cloud.byID[instanceID(id)].Pool.Class == market.Spot, alive: true}
 	t.crew[id] = r
 	return r
 }
@@ -114,7 +116,8 @@ func (t *trainer) train(a elasticity.Train) {
 		return
 	}
 	round := t.round
-	t.w.after(t.w.cfg.Timing.Start+t.w.cfg.Timing.Load, reports, func() {
+	_, restart := t.w.saving()
+	t.w.after(restart, reports, func() {
 		if t.round == round {
 			t.done = t.saved
 			t.work()
@@ -128,7 +131,11 @@ func (t *trainer) work() {
 	job, clocks := &t.w.cfg.Job, float64(t.w.cfg.Job.Clocks)
 	perSecond := 0.0
 	for _, r := range t.team {
-		perSecond += r.rate * t.w.cfg.FLOPSPerVCPU / t.w.cfg.Timing.Speed
+		rate := r.rate * t.w.cfg.FLOPSPerVCPU / t.w.cfg.Timing.Speed
+		if r.spot {
+			rate /= 1 + t.w.cfg.Checkpoints.Overhead
+		}
+		perSecond += rate
 	}
 	t.rate = perSecond / (job.Work / clocks) / float64(time.Second)
 	t.since = t.w.elapsed
@@ -157,10 +164,7 @@ func (t *trainer) save() {
 	}
 	t.rest()
 	round := t.round
-	delay := t.w.cfg.Timing.Export
-	if t.w.cfg.Continuous {
-		delay = 0
-	}
+	delay, _ := t.w.saving()
 	t.w.after(delay, answers, func() {
 		if t.round != round {
 			return // the team is gone, and the checkpoint with it
@@ -185,20 +189,27 @@ func newBrain(w *world) (brain, staff) {
 
 func (w *world) restartConfig() restart.Config {
 	t := w.cfg.Timing
+	save, again := w.saving()
 	c := restart.Config{
 		Run: w.cfg.Name, Clocks: w.cfg.Job.Clocks, Want: w.cfg.Want, Pools: w.pools(), Policy: w.cfg.Policy,
 		Job: bidding.Job{
 			Deadline: w.cfg.Deadline, Work: w.vcpuHours(), Budget: w.cfg.Budget,
-			Startup: t.Launch + t.Boot + t.Start + t.Load, Notice: t.Notice, SaveTime: t.Export,
+			Startup: t.Launch + t.Boot + again, Notice: t.Notice, SaveTime: save,
 		},
 		Continuous: w.cfg.Continuous,
 		BootWithin: 2*(t.Boot+t.Start) + 10*time.Minute, RetryCapacity: t.RetryCapacity, PlanEvery: t.PlanEvery,
 		MaxDuration: w.cfg.MaxDuration, Silent: w.cfg.Record == nil, Rules: w.cfg.Rules,
 	}
-	if w.cfg.Continuous {
-		c.Job.SaveTime = 0
-	}
 	return c
+}
+
+// saving is how long a checkpoint and a restart take.
+func (w *world) saving() (save, restart time.Duration) {
+	save, restart = w.cfg.Checkpoints.Times(w.cfg.Timing)
+	if w.cfg.Continuous {
+		save = 0
+	}
+	return save, restart
 }
 
 // vcpuHours is the job's work as policies count it.

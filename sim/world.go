@@ -44,6 +44,8 @@ type Config struct {
 	// Deadline and Budget are for the policy to keep to; zero = none.
 	Deadline time.Time
 	Budget   market.USD
+	// Checkpoints is what they cost, for policies by restart.
+	Checkpoints Checkpoints
 	// Continuous saving loses nothing and takes no time; for policies by restart. See restart.Config.
 	Continuous bool
 	// MaxDuration ends the run in order, Horizon at once; 0 = never.

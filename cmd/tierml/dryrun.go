@@ -37,6 +37,8 @@ type dryRunOptions struct {
 	deadline deadlineOptions
 	noOracle bool
 	fleet    fleetOptions
+	// checkpoint is as in the job file, by name.
+	checkpoint map[string]string
 }
 
 func newDryRunCommand() *cobra.Command {
@@ -76,6 +78,7 @@ a deadline, wherever the recording says that spot machines could be had.`,
 	f.BoolVar(&o.noOracle, "no-oracle", false, "leave the oracle out, which takes most of the time of many starts")
 	o.fleet.flags(f)
 	f.StringVar(&o.starts, "starts", "", "`when` to start: every (minute), a number, or a time; default: the job's start, with --hours 100")
+	f.StringToStringVar(&o.checkpoint, "checkpoint", nil, "what saving and restarting cost policies by restart, as `FIELD=VALUE,...` of the job file's checkpoint: model=2GB,bandwidth=100M,save=30s,restart=1m,overhead=0.17")
 	f.StringSliceVar(&o.hours, "hours", nil, "scale the work to so many `hours` on the on-demand fleet")
 	f.Uint64Var(&o.seed, "seed", 1, "of the choice of starts: the same seed gives the same figures")
 	f.StringVarP(&o.format, "output", "o", "table", "output format: table, json (one object per policy and length), csv (one row a start) or html (the report of a single start)")
@@ -146,6 +149,9 @@ func (o dryRunOptions) plan(ctx context.Context, jobFile string, errOut io.Write
 	}
 	if err := o.fleet.apply(job); err != nil {
 		return p, usageError{err}
+	}
+	if err := job.Checkpoint.Set(o.checkpoint); err != nil {
+		return p, usageError{fmt.Errorf("--checkpoint: %w", err)}
 	}
 	var skipped []string
 	if p.Job, skipped, err = o.simulation(ctx, job, len(p.Hours) == 0); err != nil {

@@ -80,6 +80,7 @@ func (c *checker) check() {
 		c.resources()
 		c.reliable()
 		c.limits()
+		c.checkpoint()
 		c.local()
 	}
 	c.train()
@@ -95,7 +96,7 @@ func (c *checker) cloud() bool {
 		setDefault(&j.Heartbeat, 500*time.Millisecond, c.written("heartbeat"))
 		setDefault(&j.DeadAfter, 3*time.Second, c.written("dead_after"))
 	case CloudNone:
-		for _, field := range []string{"resources", "reliable", "local", "budget"} {
+		for _, field := range []string{"resources", "reliable", "local", "budget", "checkpoint"} {
 			if c.written(field) {
 				c.fault(field, "has no use with cloud: none, which buys no machines", "remove it, or write cloud: local")
 			}
@@ -208,6 +209,18 @@ func (c *checker) limits() {
 	if start := j.Local.Start; !j.Deadline.IsZero() && !start.IsZero() && !j.Deadline.After(start) {
 		c.fault("deadline", fmt.Sprintf("%s is not after the start, %s", j.Deadline.Format(time.RFC3339), start.Format(time.RFC3339)),
 			"write a market time after local.start, such as "+start.Add(24*time.Hour).Format(time.RFC3339))
+	}
+}
+
+func (c *checker) checkpoint() {
+	p := c.job.Checkpoint
+	for _, wrong := range p.mistakes() {
+		c.fault("checkpoint."+wrong.field, wrong.problem, wrong.instead)
+	}
+	for field, d := range map[string]time.Duration{"checkpoint.save": p.Save, "checkpoint.restart": p.Restart} {
+		if d <= 0 && c.written(field) {
+			c.fault(field, "must be above zero", "write a duration, such as 30s, or remove the line")
+		}
 	}
 }
 

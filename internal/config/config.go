@@ -63,6 +63,9 @@ type Job struct {
 	// written it down.
 	Seed uint64 `yaml:"seed" job:"zero"`
 
+	// Checkpoint declares what saving and restarting cost, for policies that outlive their machines by checkpoints.
+	Checkpoint Checkpoint `yaml:"checkpoint"`
+
 	Train  Train  `yaml:"train" job:"required"`
 	Stages Stages `yaml:"stages"`
 	// Local describes the fake cloud; only for CloudLocal.
@@ -176,6 +179,22 @@ func (s Stop) Rules() stopping.Rules {
 		r.Loss = &s.Loss
 	}
 	return r
+}
+
+// Checkpoint is what saving and restarting cost where there is no reliable tier. Nothing declared: the dry run says what it
+// assumes (sim.OnStorage).
+type Checkpoint struct {
+	// Model is how much a checkpoint holds. Default zero: 2 GB, on EC2's timing.
+	Model Memory `yaml:"model"`
+	// Bandwidth is that between storage and the whole fleet, in bytes per second of market time. Default zero: 100 MB/s.
+	Bandwidth Rate `yaml:"bandwidth"`
+	// Save is how long training stands still for a checkpoint. Default 0: Model / Bandwidth.
+	Save time.Duration `yaml:"save"`
+	// Restart is the time from a whole fleet's being there until it works. Default 0: starting processes and loading data
+	// (30 s on EC2's timing), and Model / Bandwidth.
+	Restart time.Duration `yaml:"restart"`
+	// Overhead is by which share work on spot machines takes longer all the while, beside the stops. Default 0.
+	Overhead float64 `yaml:"overhead"`
 }
 
 // How old the parameters may be that work reads.

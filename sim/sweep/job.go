@@ -37,6 +37,7 @@ func ForJob(job *config.Job, choice planner.Choice, work float64) (cfg sim.Confi
 
 		FLOPSPerVCPU: float64(job.Local.FlopsPerVCPU),
 		Timing:       sim.Laptop(job.Local.Speed, job.Local.Notice, job.Local.Boot),
+		Checkpoints:  checkpoints(job.Checkpoint),
 		MaxDuration:  job.MaxDuration,
 		Deadline:     job.Deadline,
 	}
@@ -54,6 +55,16 @@ func ForJob(job *config.Job, choice planner.Choice, work float64) (cfg sim.Confi
 	return cfg, skipped, nil
 }
 
+// checkpoints are the declared costs; a Bandwidth alone is that of the assumed model, and the reverse.
+func checkpoints(c config.Checkpoint) sim.Checkpoints {
+	const mib = 1 << 20
+	out := sim.Checkpoints{Model: float64(c.Model.MiB) * mib, Bandwidth: float64(c.Bandwidth), Save: c.Save, Restart: c.Restart, Overhead: c.Overhead}
+	if assumed := sim.OnStorage(); out.Model > 0 || out.Bandwidth > 0 {
+		out.Model, out.Bandwidth = cmp.Or(out.Model, assumed.Model), cmp.Or(out.Bandwidth, assumed.Bandwidth)
+	}
+	return out
+}
+
 // OnEC2 gives the same job on a cloud of real speed, scaled so that its work takes a time on the on-demand fleet. The
 // script of the fake cloud is left out. Clocks, splits and partitions are coarse, as a start costs the simulator about
 // as many microseconds as there are clocks, cuts and partitions; what is decided about machines does not look at them.
@@ -61,6 +72,9 @@ func OnEC2(cfg sim.Config, compute time.Duration) sim.Config {
 	cfg.Timing, cfg.Faults, cfg.MaxDuration, cfg.Deadline = sim.EC2(), nil, 0, time.Time{}
 	if notice := cfg.Rules.Terms().Notice; notice > 0 {
 		cfg.Timing.Notice = notice
+	}
+	if assumed := sim.OnStorage(); cfg.Checkpoints.Model == 0 {
+		cfg.Checkpoints.Model, cfg.Checkpoints.Bandwidth = assumed.Model, assumed.Bandwidth
 	}
 	cfg.Job.Work = compute.Seconds() * fleetRate(&cfg)
 	cfg.Job.Clocks, cfg.Job.Coarse = ps.Clock(max(1, compute/clockLength)), true

@@ -1,0 +1,39 @@
+package sim
+
+import "time"
+
+// Checkpoints is what saving and restarting cost where a job outlives its machines by checkpoints. What is zero follows from
+// the rest, and without a Model from the Timing. Times are market time.
+type Checkpoints struct {
+	Model     float64 // bytes that a checkpoint holds
+	Bandwidth float64 // bytes per second of market time between the storage and the fleet, either way
+	// Save is how long training stands still for a checkpoint; 0 = Model / Bandwidth.
+	Save time.Duration
+	// Restart is how long a fleet whose machines are all there takes until it works: to start processes, to load its part of
+	// the data and to read the checkpoint. 0 = the Timing's Start and Load, and Model / Bandwidth.
+	Restart time.Duration
+	// Overhead is by which share work on spot machines takes longer all the while, beside the stops: what a checkpoint in
+	// the background, or keeping ready for one, costs. 0.17 = 17 %.
+	Overhead float64
+}
+
+// OnStorage are the costs assumed where none are declared: a model of 2 GB, about a factorisation of rank 1000 of
+// Netflix's ratings (498,000 users and films by 1000 by 4 bytes), and 100 MB/s, about what a machine's gigabit carries.
+func OnStorage() Checkpoints { return Checkpoints{Model: 2e9, Bandwidth: 100e6} }
+
+// Times gives the stop for a checkpoint and the time of a restart.
+func (c Checkpoints) Times(t Timing) (save, restart time.Duration) {
+	save, restart = t.Export, t.Start+t.Load
+	if c.Model > 0 && c.Bandwidth > 0 {
+		transfer := time.Duration(c.Model / c.Bandwidth * float64(time.Second))
+		save = transfer
+		restart += transfer
+	}
+	if c.Save > 0 {
+		save = c.Save
+	}
+	if c.Restart > 0 {
+		restart = c.Restart
+	}
+	return save, restart
+}
