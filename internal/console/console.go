@@ -17,6 +17,7 @@ import (
 	"github.com/charmbracelet/x/term"
 
 	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/status"
 )
 
 // Options of a Console; the zero value serves.
@@ -44,7 +45,7 @@ type Console struct {
 	opts Options
 
 	mu        sync.Mutex
-	status    status
+	status    *status.Status
 	lastFed   time.Time
 	lastClock time.Time // wall-clock time of the last clock line
 	saidClock int64     // clocks that were done by then
@@ -71,7 +72,7 @@ func New(out io.Writer, opts Options) *Console {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	c := &Console{out: out, opts: opts, status: newStatus()}
+	c := &Console{out: out, opts: opts, status: status.New()}
 	ctx, stop := context.WithCancel(context.Background())
 	c.stop = stop
 	if !opts.Plain && IsTerminal(out) {
@@ -97,7 +98,7 @@ func (c *Console) Feed(e journal.Entry) {
 	}
 	now := c.opts.Now()
 	c.lastFed = now
-	lines := c.status.feed(e)
+	lines := c.status.Feed(e)
 	if c.live {
 		return
 	}
@@ -106,8 +107,8 @@ func (c *Console) Feed(e journal.Entry) {
 	}
 	if e.Kind == journal.ClockDone && c.clockDue(now) {
 		c.flush() // what happened before the clock is said before it
-		c.lastClock, c.saidClock = now, c.status.clocksDone
-		c.print(plainLine(e.T, c.status.clockText()))
+		c.lastClock, c.saidClock = now, c.status.ClocksDone
+		c.print(plainLine(e.T, c.status.ClockText()))
 	}
 }
 
@@ -115,13 +116,13 @@ func (c *Console) Feed(e journal.Entry) {
 func (c *Console) Recall(e journal.Entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.status.feed(e)
-	c.status.flush()
+	c.status.Feed(e)
+	c.status.Flush()
 }
 
 // clockDue says whether it is time for a clock line. The first clock always gets one.
 func (c *Console) clockDue(now time.Time) bool {
-	return c.lastClock.IsZero() || now.Sub(c.lastClock) >= c.opts.Every || c.status.clocksDone-c.saidClock >= c.opts.EveryClocks
+	return c.lastClock.IsZero() || now.Sub(c.lastClock) >= c.opts.Every || c.status.ClocksDone-c.saidClock >= c.opts.EveryClocks
 }
 
 func (c *Console) print(line string) {
@@ -153,7 +154,7 @@ func (c *Console) flushWhenQuiet(ctx context.Context) {
 }
 
 func (c *Console) flush() {
-	for _, l := range c.status.flush() {
+	for _, l := range c.status.Flush() {
 		if !c.live {
 			c.print(plainLine(l.T, l.String()))
 		}
@@ -186,10 +187,10 @@ func (c *Console) Close() error {
 
 // leaveBehind prints what the live view showed last, for the scroll-back.
 func (c *Console) leaveBehind() {
-	for _, l := range c.status.recent {
+	for _, l := range c.status.Recent {
 		c.print(plainLine(l.T, l.String()))
 	}
-	if c.status.clocksDone > 0 && c.status.outcome == "" {
-		c.print(plainLine(c.status.now, c.status.clockText()))
+	if c.status.ClocksDone > 0 && c.status.Outcome == "" {
+		c.print(plainLine(c.status.Now, c.status.ClockText()))
 	}
 }

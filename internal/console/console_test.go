@@ -15,6 +15,7 @@ import (
 
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/journaltest"
+	"github.com/tierml/tierml/internal/status"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -113,14 +114,14 @@ func TestCloseReportsWriteErrors(t *testing.T) {
 
 // The screen fits at every size and moment.
 func TestDrawFits(t *testing.T) {
-	s := newStatus()
+	s := picture{status.New()}
 	for i, e := range journaltest.New(1).Entries {
-		s.feed(e)
+		s.Feed(e)
 		if i%50 != 0 {
 			continue
 		}
 		for _, size := range [][2]int{{80, 24}, {120, 40}, {40, 10}, {1, 1}, {300, 3}} {
-			lines := strings.Split(s.draw(s.now, size[0], size[1], 0), "\n")
+			lines := strings.Split(s.draw(s.Now, size[0], size[1], 0), "\n")
 			if len(lines) != size[1] {
 				t.Fatalf("%d lines on a screen of %d", len(lines), size[1])
 			}
@@ -134,7 +135,7 @@ func TestDrawFits(t *testing.T) {
 }
 
 func TestDrawShows(t *testing.T) {
-	s := newStatus()
+	s := picture{status.New()}
 	if got := ansi.Strip(s.draw(time.Time{}, 80, 24, 0)); !strings.Contains(got, "no stage yet") {
 		t.Errorf("before anything:\n%s", got)
 	}
@@ -142,9 +143,9 @@ func TestDrawShows(t *testing.T) {
 		if e.T.After(journaltest.Began.Add(6*time.Hour + 25*time.Minute)) { // notice is given, nobody has left
 			break
 		}
-		s.feed(e)
+		s.Feed(e)
 	}
-	got := ansi.Strip(s.draw(s.now, 100, 30, 1))
+	got := ansi.Strip(s.draw(s.Now, 100, 30, 1))
 	for _, want := range []string{
 		"demo  mf", "market time x600", "of 400", "rmse", "stage 3  0 transient, 1 reliable in training",
 		"1 x c3.xlarge us-west-1a on-demand", "$0.239", "0 x c3.2xlarge us-west-1a", "bid $0.478", "-9 leaving",

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/words"
+	"github.com/tierml/tierml/internal/status"
 )
 
 var (
@@ -22,9 +23,12 @@ var (
 	accent = lipgloss.NewStyle().Foreground(lipgloss.Cyan)
 )
 
+// picture draws where a run stands.
+type picture struct{ *status.Status }
+
 // draw makes the screen at a market time. It is exactly height lines of at most width cells; the events get
 // the lines that are left.
-func (s *status) draw(now time.Time, width, height, interrupted int) string {
+func (s picture) draw(now time.Time, width, height, interrupted int) string {
 	if width <= 0 || height <= 0 {
 		return ""
 	}
@@ -35,8 +39,8 @@ func (s *status) draw(now time.Time, width, height, interrupted int) string {
 	lines = append(lines, "", s.moneyLine(now), "")
 	footer := soft.Render("q or Ctrl-C: stop in order")
 	switch {
-	case s.outcome != "":
-		footer = bold.Render("done: " + s.outcome)
+	case s.Outcome != "":
+		footer = bold.Render("done: " + s.Outcome)
 	case interrupted == 1:
 		footer = bold.Render("stopping in order; once more: at once")
 	case interrupted > 1:
@@ -54,35 +58,35 @@ func (s *status) draw(now time.Time, width, height, interrupted int) string {
 	return strings.Join(lines, "\n")
 }
 
-func (s *status) titleLine(now time.Time, width int) string {
-	left := fmt.Sprintf(" %s  %s", s.start.Name, s.start.App)
+func (s picture) titleLine(now time.Time, width int) string {
+	left := fmt.Sprintf(" %s  %s", s.Start.Name, s.Start.App)
 	right := now.UTC().Format("2006-01-02 15:04:05")
-	if s.mapping.Speed != 1 {
-		right += fmt.Sprintf(" market time x%g", s.mapping.Speed)
+	if s.Mapping.Speed != 1 {
+		right += fmt.Sprintf(" market time x%g", s.Mapping.Speed)
 	}
 	gap := max(1, width-ansi.StringWidth(left)-ansi.StringWidth(right)-1)
 	return title.Render(left + strings.Repeat(" ", gap) + right + " ")
 }
 
-func (s *status) trainingLines(width int) []string {
-	clock := fmt.Sprintf("clock    %s", bold.Render(fmt.Sprint(s.clock)))
-	if s.start.Clocks > 0 {
-		share := float64(s.clock) / float64(s.start.Clocks)
-		clock = fmt.Sprintf("clock    %s of %d  %s", bold.Render(fmt.Sprint(s.clock)), s.start.Clocks, bar(share, min(30, width/3)))
+func (s picture) trainingLines(width int) []string {
+	clock := fmt.Sprintf("clock    %s", bold.Render(fmt.Sprint(s.Clock)))
+	if s.Start.Clocks > 0 {
+		share := float64(s.Clock) / float64(s.Start.Clocks)
+		clock = fmt.Sprintf("clock    %s of %d  %s", bold.Render(fmt.Sprint(s.Clock)), s.Start.Clocks, bar(share, min(30, width/3)))
 	}
-	if s.seconds > 0 {
-		clock += fmt.Sprintf("  %.2f s each", s.seconds)
+	if s.Seconds > 0 {
+		clock += fmt.Sprintf("  %.2f s each", s.Seconds)
 	}
-	if s.lastCut > 0 {
-		clock += soft.Render(fmt.Sprintf("  cut %d", s.lastCut))
+	if s.LastCut > 0 {
+		clock += soft.Render(fmt.Sprintf("  cut %d", s.LastCut))
 	}
-	metric := s.start.Metric
+	metric := s.Start.Metric
 	if metric == "" {
 		metric = "loss"
 	}
-	losses := fmt.Sprintf("%-7s  training %s  test %s", metric, value(s.train), bold.Render(value(s.test)))
-	if room := width - ansi.StringWidth(losses) - 2; room >= 8 && len(s.tests) > 1 {
-		losses += "  " + accent.Render(spark(s.tests, min(room, 40)))
+	losses := fmt.Sprintf("%-7s  training %s  test %s", metric, value(s.Train), bold.Render(value(s.Test)))
+	if room := width - ansi.StringWidth(losses) - 2; room >= 8 && len(s.Tests) > 1 {
+		losses += "  " + accent.Render(spark(s.Tests, min(room, 40)))
 	}
 	return []string{" " + clock, " " + losses}
 }
@@ -96,47 +100,47 @@ func value(v *float64) string {
 
 // machineLines are the stage and a row for each pool in use. On a low screen pools beyond what fits are
 // summed up.
-func (s *status) machineLines(height int) []string {
-	transient, reliable := s.counts()
+func (s picture) machineLines(height int) []string {
+	transient, reliable := s.Counts()
 	stage := "no stage yet"
-	if s.stage != "" {
-		stage = "stage " + s.stage
+	if s.Stage != "" {
+		stage = "stage " + s.Stage
 	}
 	lines := []string{fmt.Sprintf(" %s  %d transient, %d reliable in training", bold.Render(stage), transient, reliable)}
-	groups := s.groups()
+	groups := s.Groups()
 	most := max(2, (height-14)/2)
 	for i, g := range groups {
 		if i == most && len(groups) > most+1 {
 			return append(lines, soft.Render(fmt.Sprintf("   and %s more", words.Number(len(groups)-i, "pool"))))
 		}
-		lines = append(lines, g.line())
+		lines = append(lines, line(g))
 	}
 	return lines
 }
 
-func (g group) line() string {
-	text := fmt.Sprintf("   %3d x %-32s", g.taking, words.Pool(g.pool))
-	if g.price != "" {
-		text += fmt.Sprintf(" $%-8s", g.price)
+func line(g status.Group) string {
+	text := fmt.Sprintf("   %3d x %-32s", g.Joined, words.Pool(g.Pool))
+	if g.Price != "" {
+		text += fmt.Sprintf(" $%-8s", g.Price)
 	}
-	if g.bid != "" {
-		text += soft.Render(fmt.Sprintf(" bid $%s", g.bid))
+	if g.Bid != "" {
+		text += soft.Render(fmt.Sprintf(" bid $%s", g.Bid))
 	}
-	if g.startingUp > 0 {
-		text += good.Render(fmt.Sprintf("  +%d starting", g.startingUp))
+	if g.Starting > 0 {
+		text += good.Render(fmt.Sprintf("  +%d starting", g.Starting))
 	}
-	if g.leavingSoon > 0 {
-		text += bad.Render(fmt.Sprintf("  -%d leaving", g.leavingSoon))
+	if g.Leaving > 0 {
+		text += bad.Render(fmt.Sprintf("  -%d leaving", g.Leaving))
 	}
 	return text
 }
 
-func (s *status) moneyLine(now time.Time) string {
-	spent, saved, ok := s.money(now)
+func (s picture) moneyLine(now time.Time) string {
+	spent, saved, ok := s.Money(now)
 	if !ok {
 		return soft.Render(" no figures about money yet")
 	}
-	rate := float64(s.ledger.Rate(now)) / 1e9
+	rate := float64(s.Ledger.Rate(now)) / 1e9
 	text := fmt.Sprintf(" %s per hour   spent %s   ", bold.Render(fmt.Sprintf("$%.3f", rate)), bold.Render(spent.Cents()))
 	if saved < 0 {
 		return text + "saved so far " + soft.Render(saved.Cents()+" (hours are paid when they begin)")
@@ -145,9 +149,9 @@ func (s *status) moneyLine(now time.Time) string {
 }
 
 // eventLines are the last events, as many as there is room for; on a narrow screen their reasons are cut off.
-func (s *status) eventLines(room, width int) []string {
+func (s picture) eventLines(room, width int) []string {
 	var lines []string
-	for _, l := range s.events(room) {
+	for _, l := range s.Events(room) {
 		stamp := soft.Render(l.T.UTC().Format("15:04:05"))
 		text := style(l.Kind).Render(l.Text)
 		if l.Why != "" {

@@ -80,12 +80,12 @@ func (s screen) View() tea.View {
 	c := s.console
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.status.mapping.At(c.opts.Now())
-	if now.Before(c.status.now) || c.status.outcome != "" {
-		now = c.status.now
+	now := c.status.Mapping.At(c.opts.Now())
+	if now.Before(c.status.Now) || c.status.Outcome != "" {
+		now = c.status.Now
 	}
-	view := tea.NewView(c.status.draw(now, s.width, s.height, s.interrupted))
+	view := tea.NewView(picture{c.status}.draw(now, s.width, s.height, s.interrupted))
 	view.AltScreen = true
-	view.WindowTitle = "tierml " + c.status.start.Name
+	view.WindowTitle = "tierml " + c.status.Start.Name
 	return view
 }

@@ -1,0 +1,279 @@
+// Package status says where a run stands, from the entries of its journal so far: machines, stage, clock, losses, money,
+// the last events in words. Whoever shows a run (console, dashboard, metrics) asks it, so that all show the same.
+//
+// It is a plain value: no clock, no file, no screen.
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/cost"
+	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/journal/words"
+	"github.com/tierml/tierml/market"
+)
+
+// keepEvents and keepLosses bound what is remembered for the screen.
+const (
+	keepEvents = 50
+	keepLosses = 400
+)
+
+// Status is what the entries so far say. The fields are for reading; Feed alone changes them. It is not safe for
+// concurrent use.
+type Status struct {
+	Start   journal.StartDetails
+	Mapping clock.Mapping
+	Now     time.Time // market time of the last entry
+	Ledger  cost.Ledger
+
+	Prices  map[string]string // pool -> US dollars an hour
+	Stage   string
+	Clock   int64 // the model's; falls at a roll-back
+	LastCut int64
+	// ClocksDone counts clock entries, also of clocks done again.
+	ClocksDone  int64
+	Seconds     float64 // of the last clock, by the wall clock
+	Train, Test *float64
+	Tests       []float64
+	Outcome     string       // empty until the last line
+	Recent      []words.Line // the last events, oldest first
+
+	broken   error // why the ledger can say nothing about money any more
+	machines map[string]*machine
+	grouper  words.Grouper
+}
+
+// machine is one that has not ended.
+type machine struct {
+	tier, pool, bid string
+	state           state
+}
+
+type state int
+
+const (
+	starting state = iota
+	joined
+	leaving // warned, or out of training and not ended yet
+)
+
+// New knows nothing yet.
+func New() *Status {
+	return &Status{Mapping: clock.Real(), machines: map[string]*machine{}, Prices: map[string]string{}}
+}
+
+// Feed takes an entry in and gives the lines that are complete now.
+func (s *Status) Feed(e journal.Entry) []words.Line {
+	if e.T.After(s.Now) {
+		s.Now = e.T
+	}
+	if s.broken == nil {
+		s.broken = s.Ledger.Add(e)
+	}
+	switch e.Kind {
+	case journal.Start:
+		s.begin(e)
+	case journal.Price:
+		s.Prices[e.Pool] = e.USD
+	case journal.Stage:
+		s.Stage = e.To
+	case journal.Cut:
+		s.LastCut = e.Clock
+	case journal.Rollback:
+		s.Clock = e.Clock
+	case journal.ClockDone:
+		s.clockDone(e)
+	case journal.Done:
+		s.Outcome = e.Outcome
+	default:
+		s.machineChange(e)
+	}
+	lines := s.grouper.Add(e)
+	s.remember(lines)
+	return lines
+}
+
+func (s *Status) begin(e journal.Entry) {
+	d, err := e.StartDetails()
+	if err != nil {
+		return // the ledger has said so
+	}
+	s.Start, s.Outcome = d, ""
+	if m, err := clock.Parse(d.Clock); err == nil {
+		s.Mapping = m
+	}
+	s.grouper.Window = s.Mapping.ToMarket(time.Second)
+}
+
+func (s *Status) clockDone(e journal.Entry) {
+	s.Clock, s.Seconds = e.Clock, e.Seconds
+	s.ClocksDone++
+	if e.TrainLoss != nil {
+		s.Train = e.TrainLoss
+	}
+	if e.TestLoss != nil {
+		s.Test = e.TestLoss
+		s.Tests = append(s.Tests, *e.TestLoss)
+		if len(s.Tests) > keepLosses {
+			s.Tests = slices.Delete(s.Tests, 0, len(s.Tests)-keepLosses)
+		}
+	}
+}
+
+func (s *Status) machineChange(e journal.Entry) {
+	if e.Kind == journal.Launch {
+		m := &machine{tier: e.Tier, pool: e.Pool, bid: e.Bid}
+		if m.bid == "0" {
+			m.bid = "" // on demand
+		}
+		s.machines[e.Instance] = m
+		return
+	}
+	m, ok := s.machines[e.Instance]
+	if !ok {
+		return
+	}
+	switch e.Kind {
+	case journal.Join:
+		if m.state == starting {
+			m.state = joined
+		}
+	case journal.Notice:
+		if e.Deadline != nil {
+			m.state = leaving
+		}
+	case journal.Failed:
+		if m.state = leaving; e.Ended != nil {
+			delete(s.machines, e.Instance)
+		}
+	case journal.Leave:
+		m.state = leaving
+	case journal.Evicted, journal.Terminated:
+		delete(s.machines, e.Instance)
+	}
+}
+
+func (s *Status) remember(lines []words.Line) {
+	s.Recent = append(s.Recent, lines...)
+	if len(s.Recent) > keepEvents {
+		s.Recent = slices.Delete(s.Recent, 0, len(s.Recent)-keepEvents)
+	}
+}
+
+// Flush completes the lines that wait for more of their kind, and gives them.
+func (s *Status) Flush() []words.Line {
+	lines := s.grouper.Flush()
+	s.remember(lines)
+	return lines
+}
+
+// Events are the last n lines, those of groups that are still open among them.
+func (s *Status) Events(n int) []words.Line {
+	all := slices.Concat(s.Recent, s.grouper.Open())
+	return all[max(0, len(all)-n):]
+}
+
+// Group is the machines of a pool that were bought alike.
+type Group struct {
+	Tier, Pool, Bid, Price    string // Bid is empty on demand; Price is of now
+	Joined, Starting, Leaving int
+}
+
+// Groups are in the order of tier (reliable first) and pool.
+func (s *Status) Groups() []Group {
+	rows := map[[3]string]*Group{}
+	for _, m := range s.machines {
+		key := [3]string{m.tier, m.pool, m.bid}
+		g, ok := rows[key]
+		if !ok {
+			g = &Group{Tier: m.tier, Pool: m.pool, Bid: m.bid, Price: s.price(m.pool)}
+			rows[key] = g
+		}
+		switch m.state {
+		case starting:
+			g.Starting++
+		case joined:
+			g.Joined++
+		case leaving:
+			g.Leaving++
+		}
+	}
+	var out []Group
+	for _, g := range rows {
+		out = append(out, *g)
+	}
+	slices.SortFunc(out, func(a, b Group) int {
+		return cmp.Or(cmp.Compare(a.Tier, b.Tier), cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Bid, b.Bid))
+	})
+	return out
+}
+
+// price is what a machine of the pool costs per hour now.
+func (s *Status) price(pool string) string {
+	if p, ok := s.Prices[pool]; ok {
+		return p
+	}
+	if p, err := market.ParsePool(pool); err == nil && p.Class == market.OnDemand {
+		for _, t := range s.Start.Machines {
+			if t.Name == p.Type {
+				return t.OnDemand
+			}
+		}
+	}
+	return ""
+}
+
+// Counts of machines that take part.
+func (s *Status) Counts() (transient, reliable int) {
+	for _, m := range s.machines {
+		switch {
+		case m.state != joined:
+		case m.tier == "reliable":
+			reliable++
+		default:
+			transient++
+		}
+	}
+	return transient, reliable
+}
+
+// ClockText says how training gets on, in a line.
+func (s *Status) ClockText() string {
+	transient, reliable := s.Counts()
+	text := fmt.Sprintf("clock %d", s.Clock)
+	if s.Start.Clocks > 0 {
+		text += fmt.Sprintf("/%d", s.Start.Clocks)
+	}
+	if s.Train != nil {
+		text += fmt.Sprintf(": train %.4f", *s.Train)
+	}
+	if s.Test != nil {
+		text += fmt.Sprintf(", test %.4f", *s.Test)
+	}
+	text += fmt.Sprintf(", %.2f s/clock", s.Seconds)
+	if s.Stage != "" {
+		text += fmt.Sprintf(", stage %s with %d transient and %d reliable", s.Stage, transient, reliable)
+	}
+	if spent, _, ok := s.Money(s.Now); ok {
+		text += fmt.Sprintf(", %s spent", spent.Cents())
+	}
+	return text
+}
+
+// Money is what is due and what was saved at a market time; false when the journal does not tell.
+func (s *Status) Money(now time.Time) (spent, saved market.USD, ok bool) {
+	if s.broken != nil {
+		return 0, 0, false
+	}
+	spent, err := s.Ledger.Spent(now)
+	if err != nil {
+		return 0, 0, false
+	}
+	saved, err = s.Ledger.Saved(now)
+	return spent, saved, err == nil
+}
