@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 )
 
 // Root is where run directories are made, below the working directory.
@@ -59,7 +60,15 @@ func Hold(dir string) error {
 	if err != nil {
 		return fmt.Errorf("locking the run's directory %s: %w", dir, err)
 	}
-	if err := syscall.Flock(handle, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	err = syscall.Flock(handle, syscall.LOCK_EX|syscall.LOCK_NB)
+	for range 5 { // Held holds it, too, for some microseconds
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+		err = syscall.Flock(handle, syscall.LOCK_EX|syscall.LOCK_NB)
+	}
+	if err != nil {
 		_ = syscall.Close(handle)
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			return fmt.Errorf("%s: the run goes on in another process; wait for its end, or end it", dir)
@@ -67,4 +76,14 @@ func Hold(dir string) error {
 		return fmt.Errorf("locking the run's directory %s: %w", dir, err)
 	}
 	return nil // the handle stays open
+}
+
+// Held says whether a run goes on in this directory: whether a process holds it.
+func Held(dir string) bool {
+	handle, err := syscall.Open(dir, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer syscall.Close(handle) // and the lock with it
+	return errors.Is(syscall.Flock(handle, syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
 }

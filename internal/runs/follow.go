@@ -1,0 +1,95 @@
+package runs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/localrun"
+)
+
+// Poll is how often a growing journal is looked at.
+const Poll = 250 * time.Millisecond
+
+// Reader reads a journal that may still grow. A line counts once its end is written.
+type Reader struct {
+	file *os.File
+	rest []byte // the beginning of a line whose end is not written yet
+	line int    // lines read
+}
+
+// Open begins with the first line.
+func Open(dir string) (*Reader, error) {
+	f, err := os.Open(filepath.Join(dir, localrun.JournalFile))
+	if err != nil {
+		return nil, fmt.Errorf("opening the journal: %w", err)
+	}
+	return &Reader{file: f}, nil
+}
+
+// Close gives the file back.
+func (r *Reader) Close() error { return r.file.Close() }
+
+// pieces bounds what More reads at a time, so that a long journal is not in memory twice.
+const pieces = 1 << 20
+
+// More gives the entries that are there and were not given yet; none when nothing was added, and then done is true. A bad
+// line is an error that names it.
+func (r *Reader) More() (entries []journal.Entry, done bool, err error) {
+	piece := make([]byte, pieces)
+	n, err := r.file.Read(piece)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, true, fmt.Errorf("reading the journal: %w", err)
+	}
+	text := append(r.rest, piece[:n]...)
+	whole := bytes.LastIndexByte(text, '\n') + 1
+	r.rest = bytes.Clone(text[whole:])
+	if len(r.rest) > journal.MaxLine {
+		return nil, true, fmt.Errorf("journal line %d: longer than %d bytes", r.line+1, journal.MaxLine)
+	}
+	lines := journal.NewReader(bytes.NewReader(text[:whole]))
+	for e, err := range lines.All() {
+		if err != nil {
+			return entries, true, fmt.Errorf("%s, after line %d: %w", r.file.Name(), r.line, err)
+		}
+		entries = append(entries, e)
+	}
+	r.line += lines.Line()
+	return entries, n == 0, nil
+}
+
+// Follow hands over all entries of a run in order, and those that come, until the context ends or nobody holds the run's
+// directory any longer. Caught is called each time when there is nothing more for now.
+func Follow(ctx context.Context, dir string, take func(journal.Entry), caught func()) error {
+	r, err := Open(dir)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	for {
+		held := localrun.Held(dir) // asked before reading: what its holder wrote last is read below
+		for done := false; !done; {
+			var entries []journal.Entry
+			if entries, done, err = r.More(); err != nil {
+				return err
+			}
+			for _, e := range entries {
+				take(e)
+			}
+		}
+		if caught(); !held {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(Poll):
+		}
+	}
+}

@@ -1,0 +1,102 @@
+// Package runs finds the directories of runs and reads their journals while they grow. It only reads: a run needs no
+// server to be looked at, and looking does not disturb it.
+//
+// It refuses to know what the entries mean.
+package runs
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/internal/localrun"
+)
+
+// List gives the directories below root that have a journal, by name and number: demo-2 before demo-10. A root that does
+// not exist has none.
+func List(root string) ([]string, error) {
+	entries, err := os.ReadDir(root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking for runs: %w", err)
+	}
+	var dirs []string
+	for _, e := range entries {
+		if dir := filepath.Join(root, e.Name()); hasJournal(dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	slices.SortFunc(dirs, func(a, b string) int {
+		nameA, numberA := split(filepath.Base(a))
+		nameB, numberB := split(filepath.Base(b))
+		return cmp.Or(cmp.Compare(nameA, nameB), cmp.Compare(numberA, numberB))
+	})
+	return dirs, nil
+}
+
+func hasJournal(dir string) bool {
+	info, err := os.Stat(filepath.Join(dir, localrun.JournalFile))
+	return err == nil && info.Mode().IsRegular()
+}
+
+// split cuts the name of a run directory, NAME-N, in two; N is 0 when there is none.
+func split(name string) (string, int) {
+	i := strings.LastIndexByte(name, '-')
+	if i < 0 {
+		return name, 0
+	}
+	n, err := strconv.Atoi(name[i+1:])
+	if err != nil {
+		return name, 0
+	}
+	return name[:i], n
+}
+
+// Find gives the directory of the run that a person means: a directory, the name of one below root, or the name of a job,
+// of which it takes the run with the highest number. Nothing at all means the run whose journal was written to last.
+func Find(root, meant string) (string, error) {
+	if meant != "" && hasJournal(meant) {
+		return meant, nil
+	}
+	dirs, err := List(root)
+	if err != nil {
+		return "", err
+	}
+	if len(dirs) == 0 {
+		return "", fmt.Errorf("there are no runs in %s; start one with `tierml run JOB.yaml`, or name a run's directory", root)
+	}
+	if meant == "" {
+		return latest(dirs), nil
+	}
+	for _, dir := range slices.Backward(dirs) { // the highest number first
+		base := filepath.Base(dir)
+		if name, _ := split(base); base == meant || name == meant {
+			return dir, nil
+		}
+	}
+	names := make([]string, len(dirs))
+	for i, dir := range dirs {
+		names[i] = filepath.Base(dir)
+	}
+	return "", fmt.Errorf("there is no run %q in %s; there are %s", meant, root, strings.Join(names, ", "))
+}
+
+func latest(dirs []string) string {
+	return slices.MaxFunc(dirs, func(a, b string) int { return written(a).Compare(written(b)) })
+}
+
+func written(dir string) (t time.Time) {
+	if info, err := os.Stat(filepath.Join(dir, localrun.JournalFile)); err == nil {
+		t = info.ModTime()
+	}
+	return t
+}
