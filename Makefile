@@ -90,6 +90,13 @@ test-awscli: ## the fake cloud against the AWS command line (installs Debian's a
 test-moto: ## the EC2 adapter against moto, an EC2 that nobody here wrote (installs it in .cache)
 	@.ci/with-moto $(CACHE) .ci/test-without-skips -timeout 10m -run Moto ./provisioner/ec2
 
+.PHONY: test-metrics
+test-metrics: ## alert rules and metrics against Prometheus's own checker (installs Debian's prometheus if it can)
+	@.ci/install /usr/bin/promtool prometheus
+	promtool check config deploy/prometheus/prometheus.yml
+	promtool test rules deploy/prometheus/alerts_test.yml
+	TIERML_PROMTOOL=promtool .ci/test-without-skips -run Promtool ./internal/dashboard
+
 .PHONY: test-browser
 test-browser: $(CACHE) ## the report pages of the last run and of the tests' story in a browser (installs Debian's chromium if it can)
 	@.ci/test-browser $(CACHE)/pictures $$(ls -t runs/*/report.json 2>/dev/null | head -1)

@@ -87,13 +87,18 @@ func subcommands() []*cobra.Command {
 	return []*cobra.Command{
 		newAgentCommand(),
 		newCalibrateCommand(),
+		newDashboardCommand(),
 		newDryRunCommand(),
+		newEventsCommand(),
 		newFakecloudCommand(),
+		newLogsCommand(),
 		newMarketCommand(),
 		newPlanCommand(),
 		newPricesCommand(),
+		newPsCommand(),
 		newReportCommand(),
 		newRunCommand(),
+		newTopCommand(),
 		newTrainCommand(),
 	}
 }

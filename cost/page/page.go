@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/cost"
+	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/market"
 )
@@ -20,8 +21,10 @@ import (
 //go:embed page.html
 var pageText string
 
+// Style is the style sheet of the pages.
+//
 //go:embed style.css
-var style string
+var Style string
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"cents":   market.USD.Cents,
@@ -41,9 +44,34 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	},
 }).Parse(pageText))
 
+// Live is what a dashboard's page of a run has beside its report: where the run stands now. A script puts the page's
+// content anew every Refresh; without scripts the page stands still.
+type Live struct {
+	Runs    string // link to the list of runs
+	Refresh time.Duration
+	Running bool // else it has ended, or was killed
+
+	Stage         string // empty before the first
+	Clock, Clocks int64  // of all; Clocks is 0 when the job says no number
+	ClockSeconds  float64
+	PerHour       market.USD
+	Fleet         []Fleet
+	Considered    []journal.PlanPool // why these pools and not the cheaper ones, when the run was planned
+	ConsideredAt  time.Time
+	ConsideredWhy string
+}
+
+// Fleet is the machines of a pool that were bought alike.
+type Fleet struct {
+	Tier, Pool, Price, Bid    string // Bid is empty on demand
+	Joined, Starting, Leaving int
+}
+
 // view is what the template sees.
 type view struct {
 	*cost.Report
+	Live   *Live
+	Script template.JS
 	Style  template.CSS
 	Charts []figure
 	Bar    []share
@@ -69,9 +97,20 @@ type share struct {
 	Percent     float64
 }
 
+// LiveScript puts the content of a page anew every data-refresh milliseconds of its main element.
+//
+//go:embed live.js
+var LiveScript string
+
 // Write renders the report.
-func Write(w io.Writer, r *cost.Report) error {
-	v := view{Report: r, Style: template.CSS(style), Bar: wasteBar(r.Waste)} //nolint:gosec // our own file
+func Write(w io.Writer, r *cost.Report) error { return WriteLive(w, r, nil) }
+
+// WriteLive renders the report of a run that goes on; with nil it is Write.
+func WriteLive(w io.Writer, r *cost.Report, live *Live) error {
+	v := view{Report: r, Live: live, Style: template.CSS(Style), Bar: wasteBar(r.Waste)} //nolint:gosec // our own file
+	if live != nil {
+		v.Script = template.JS(LiveScript) //nolint:gosec // our own file
+	}
 	overTime, overDollars := lossCharts(r)
 	v.addFigure("price", priceChart(r), true, priceTable(r))
 	v.addFigure("machines", machineChart(r), true, machineTable(r))

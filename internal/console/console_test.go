@@ -114,7 +114,7 @@ func TestCloseReportsWriteErrors(t *testing.T) {
 
 // The screen fits at every size and moment.
 func TestDrawFits(t *testing.T) {
-	s := picture{status.New()}
+	s := picture{Status: status.New()}
 	for i, e := range journaltest.New(1).Entries {
 		s.Feed(e)
 		if i%50 != 0 {
@@ -135,7 +135,7 @@ func TestDrawFits(t *testing.T) {
 }
 
 func TestDrawShows(t *testing.T) {
-	s := picture{status.New()}
+	s := picture{Status: status.New()}
 	if got := ansi.Strip(s.draw(time.Time{}, 80, 24, 0)); !strings.Contains(got, "no stage yet") {
 		t.Errorf("before anything:\n%s", got)
 	}

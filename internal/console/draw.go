@@ -24,7 +24,10 @@ var (
 )
 
 // picture draws where a run stands.
-type picture struct{ *status.Status }
+type picture struct {
+	*status.Status
+	watching bool // somebody else's run
+}
 
 // draw makes the screen at a market time. It is exactly height lines of at most width cells; the events get
 // the lines that are left.
@@ -39,6 +42,8 @@ func (s picture) draw(now time.Time, width, height, interrupted int) string {
 	lines = append(lines, "", s.moneyLine(now), "")
 	footer := soft.Render("q or Ctrl-C: stop in order")
 	switch {
+	case s.watching && s.Outcome == "":
+		footer = soft.Render("q or Ctrl-C: leave; the run goes on")
 	case s.Outcome != "":
 		footer = bold.Render("done: " + s.Outcome)
 	case interrupted == 1:

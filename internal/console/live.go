@@ -84,7 +84,7 @@ func (s screen) View() tea.View {
 	if now.Before(c.status.Now) || c.status.Outcome != "" {
 		now = c.status.Now
 	}
-	view := tea.NewView(picture{c.status}.draw(now, s.width, s.height, s.interrupted))
+	view := tea.NewView(picture{c.status, c.opts.Watching}.draw(now, s.width, s.height, s.interrupted))
 	view.AltScreen = true
 	view.WindowTitle = "tierml " + c.status.Start.Name
 	return view

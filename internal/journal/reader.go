@@ -39,6 +39,13 @@ func NewReader(r io.Reader) *Reader {
 	return &Reader{in: bufio.NewReaderSize(r, 64<<10)}
 }
 
+// NewReaderAfter reads the lines that follow the first n: errors count from the journal's beginning.
+func NewReaderAfter(r io.Reader, n int) *Reader {
+	reader := NewReader(r)
+	reader.line = n
+	return reader
+}
+
 // Next gives the next entry, io.EOF after the last one, or an error that says which line is bad. Empty lines
 // are passed over.
 func (r *Reader) Next() (Entry, error) {

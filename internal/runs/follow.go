@@ -39,8 +39,8 @@ func (r *Reader) Close() error { return r.file.Close() }
 // pieces bounds what More reads at a time, so that a long journal is not in memory twice.
 const pieces = 1 << 20
 
-// More gives the entries that are there and were not given yet; none when nothing was added, and then done is true. A bad
-// line is an error that names it.
+// More gives entries that are there and were not given yet; done is true when there are no more for now. A bad line is an
+// error that names it, with the entries before it.
 func (r *Reader) More() (entries []journal.Entry, done bool, err error) {
 	piece := make([]byte, pieces)
 	n, err := r.file.Read(piece)
@@ -53,14 +53,14 @@ func (r *Reader) More() (entries []journal.Entry, done bool, err error) {
 	if len(r.rest) > journal.MaxLine {
 		return nil, true, fmt.Errorf("journal line %d: longer than %d bytes", r.line+1, journal.MaxLine)
 	}
-	lines := journal.NewReader(bytes.NewReader(text[:whole]))
+	lines := journal.NewReaderAfter(bytes.NewReader(text[:whole]), r.line)
 	for e, err := range lines.All() {
 		if err != nil {
-			return entries, true, fmt.Errorf("%s, after line %d: %w", r.file.Name(), r.line, err)
+			return entries, true, fmt.Errorf("%s: %w", r.file.Name(), err)
 		}
 		entries = append(entries, e)
 	}
-	r.line += lines.Line()
+	r.line = lines.Line()
 	return entries, n == 0, nil
 }
 
@@ -76,11 +76,12 @@ func Follow(ctx context.Context, dir string, take func(journal.Entry), caught fu
 		held := localrun.Held(dir) // asked before reading: what its holder wrote last is read below
 		for done := false; !done; {
 			var entries []journal.Entry
-			if entries, done, err = r.More(); err != nil {
-				return err
-			}
+			entries, done, err = r.More()
 			for _, e := range entries {
 				take(e)
+			}
+			if err != nil {
+				return err
 			}
 		}
 		if caught(); !held {

@@ -35,12 +35,15 @@ func List(root string) ([]string, error) {
 			dirs = append(dirs, dir)
 		}
 	}
-	slices.SortFunc(dirs, func(a, b string) int {
-		nameA, numberA := split(filepath.Base(a))
-		nameB, numberB := split(filepath.Base(b))
-		return cmp.Or(cmp.Compare(nameA, nameB), cmp.Compare(numberA, numberB))
-	})
+	slices.SortFunc(dirs, func(a, b string) int { return Compare(filepath.Base(a), filepath.Base(b)) })
 	return dirs, nil
+}
+
+// Compare orders the names of run directories.
+func Compare(a, b string) int {
+	nameA, numberA := split(a)
+	nameB, numberB := split(b)
+	return cmp.Or(cmp.Compare(nameA, nameB), cmp.Compare(numberA, numberB), cmp.Compare(a, b))
 }
 
 func hasJournal(dir string) bool {

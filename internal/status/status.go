@@ -28,7 +28,8 @@ const (
 type Status struct {
 	Start   journal.StartDetails
 	Mapping clock.Mapping
-	Now     time.Time // market time of the last entry
+	Began   time.Time // market time of the first entry
+	Now     time.Time // and of the last
 	Ledger  cost.Ledger
 
 	Prices  map[string]string // pool -> US dollars an hour
@@ -69,6 +70,9 @@ func New() *Status {
 
 // Feed takes an entry in and gives the lines that are complete now.
 func (s *Status) Feed(e journal.Entry) []words.Line {
+	if s.Began.IsZero() {
+		s.Began = e.T
+	}
 	if e.T.After(s.Now) {
 		s.Now = e.T
 	}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/internal/console"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/journal/words"
+	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/runs"
+	"github.com/tierml/tierml/internal/status"
+)
+
+// oneRun takes the name of a run, or nothing for the latest.
+func oneRun(_ *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return fmt.Errorf("name one run, such as demo-1; there are %d arguments", len(args))
+	}
+	return nil
+}
+
+// findRun gives the directory of the run that the arguments mean.
+func findRun(args []string) (string, error) {
+	meant := ""
+	if len(args) > 0 {
+		meant = args[0]
+	}
+	dir, err := runs.Find(localrun.Root, meant)
+	if err != nil {
+		return "", usageError{err}
+	}
+	return dir, nil
+}
+
+const whichRun = `RUN is a run's directory, its name below ./runs, or the name of a job, which means its latest run; without it, the
+run that wrote its journal last.`
+
+func newTopCommand() *cobra.Command {
+	var plain bool
+	cmd := &cobra.Command{
+		Use:   "top [RUN]",
+		Short: "Watch a run that goes on, from another terminal",
+		Long: `Top shows what the terminal of the run itself shows. Leaving it (q or Ctrl-C) does nothing to the run.
+` + whichRun,
+		Example: `  tierml top
+  tierml top demo-1`,
+		Args: oneRun,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dir, err := findRun(args)
+			if err != nil {
+				return err
+			}
+			return watch(cmd.Context(), dir, plain, cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().BoolVar(&plain, "plain", false, "plain lines instead of the live view")
+	return cmd
+}
+
+// watch shows a run until it ends or the reader leaves.
+func watch(ctx context.Context, dir string, plain bool, out io.Writer) error {
+	ctx, leave := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer leave()
+	view := console.New(out, console.Options{Plain: plain, Watching: true, OnInterrupt: leave})
+	defer view.Close()
+	show := view.Recall // what is past is not told again line by line
+	err := runs.Follow(ctx, dir, func(e journal.Entry) { show(e) }, func() { show = view.Feed })
+	if errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	return errors.Join(err, view.Close())
+}
+
+func newEventsCommand() *cobra.Command {
+	var follow bool
+	var format string
+	cmd := &cobra.Command{
+		Use:   "events [RUN]",
+		Short: "Say what happened in a run: launches, notices, evictions, stages, roll-backs, and why",
+		Long: `Events prints a line for each thing worth knowing, with its market time and reason; with -o json the lines of the
+journal, all of them.
+` + whichRun,
+		Example: `  tierml events demo-1
+  tierml events -f
+  tierml events demo-1 -o json | jq 'select(.kind == "evicted")'`,
+		Args: oneRun,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if format != "text" && format != "json" {
+				return usageError{fmt.Errorf("output format %q does not exist; write -o text or -o json", format)}
+			}
+			dir, err := findRun(args)
+			if err != nil {
+				return err
+			}
+			return printEvents(cmd.Context(), dir, follow, format == "json", cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the run ends")
+	cmd.Flags().StringVarP(&format, "output", "o", "text", "output format: text or json")
+	return cmd
+}
+
+// errCaughtUp ends the reading of a run that goes on.
+var errCaughtUp = errors.New("caught up")
+
+func printEvents(ctx context.Context, dir string, follow, asJSON bool, out io.Writer) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	ctx, leave := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer leave()
+	s := status.New()
+	encoder := json.NewEncoder(out)
+	encoder.SetEscapeHTML(false)
+	failed := func(err error) {
+		if err != nil {
+			stop(fmt.Errorf("printing events: %w", err))
+		}
+	}
+	printLines := func(lines []words.Line) {
+		for _, l := range lines {
+			if !asJSON {
+				_, err := fmt.Fprintf(out, "%s  %s\n", l.T.UTC().Format("2006-01-02 15:04:05"), l)
+				failed(err)
+			}
+		}
+	}
+	err := runs.Follow(ctx, dir, func(e journal.Entry) {
+		if asJSON {
+			failed(encoder.Encode(e))
+		}
+		printLines(s.Feed(e))
+	}, func() {
+		printLines(s.Flush())
+		if !follow {
+			stop(errCaughtUp)
+		}
+	})
+	switch cause := context.Cause(ctx); {
+	case err == nil || !errors.Is(err, context.Canceled):
+		return err
+	case errors.Is(cause, errCaughtUp) || errors.Is(cause, context.Canceled):
+		return nil
+	default:
+		return cause
+	}
+}

@@ -1,0 +1,153 @@
+// Package dashboard shows runs while they go on: pages for a browser, JSON for programs, metrics for Prometheus. It reads
+// the journals below a directory, so it runs in any process, is started and stopped at any time, and shows what the
+// report of the run will say.
+//
+// It shows and changes nothing, and refuses to know how runs are made.
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/runs"
+	"github.com/tierml/tierml/internal/status"
+)
+
+// look is how often the directory is looked at for new runs and runs that go on again.
+const look = time.Second
+
+// Board follows the runs below a directory.
+type Board struct {
+	root string
+	log  *slog.Logger
+	now  func() time.Time
+
+	mu   sync.Mutex
+	runs map[string]*run // by the name of the directory
+}
+
+// New makes a board; Run fills it.
+func New(root string, log *slog.Logger) *Board {
+	return &Board{root: root, log: log, now: time.Now, runs: map[string]*run{}}
+}
+
+// run is one that is followed. It is read anew when it goes on after its end.
+type run struct {
+	dir string
+
+	mu     sync.Mutex
+	status *status.Status
+	counts *counts
+	plan   journal.Entry
+	going  bool
+	caught bool // all that was there has been read
+	err    error
+	follow context.CancelFunc
+}
+
+func newRun(dir string, going bool) *run {
+	return &run{dir: dir, status: status.New(), counts: newCounts(filepath.Base(dir)), going: going, follow: func() {}}
+}
+
+// Run follows until the context ends.
+func (b *Board) Run(ctx context.Context) {
+	var following sync.WaitGroup
+	defer following.Wait()
+	for {
+		b.lookAround(ctx, &following)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(look):
+		}
+	}
+}
+
+// lookAround begins to follow what is not followed and goes on, or was never read, and forgets what is gone.
+func (b *Board) lookAround(ctx context.Context, following *sync.WaitGroup) {
+	dirs, err := runs.List(b.root)
+	if err != nil {
+		b.log.Warn("runs cannot be listed", "error", err)
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	there := map[string]bool{}
+	for _, dir := range dirs {
+		name := filepath.Base(dir)
+		there[name] = true
+		known := b.runs[name]
+		if known != nil && (known.followed() || !localrun.Held(dir)) {
+			continue
+		}
+		r := newRun(dir, true)
+		b.runs[name] = r
+		ctx, cancel := context.WithCancel(ctx)
+		r.follow = cancel
+		following.Go(func() { b.read(ctx, r) })
+	}
+	for name, r := range b.runs {
+		if !there[name] {
+			r.follow()
+			delete(b.runs, name)
+		}
+	}
+}
+
+func (r *run) followed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.going
+}
+
+// read takes a run's journal in until nobody writes it any longer.
+func (b *Board) read(ctx context.Context, r *run) {
+	err := runs.Follow(ctx, r.dir, r.take, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.caught = true
+	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.going, r.caught = false, true
+	if err != nil && !errors.Is(err, context.Canceled) {
+		r.err = err
+		b.log.Warn("a journal cannot be read", "run", filepath.Base(r.dir), "error", err)
+	}
+}
+
+func (r *run) take(e journal.Entry) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.status.Feed(e)
+	r.counts.add(e, r.status.Mapping)
+	if e.Kind == journal.Plan {
+		r.plan = e
+	}
+}
+
+// find gives a run whose journal has been read once.
+func (b *Board) find(name string) *run {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.runs[name]
+}
+
+// all are the runs in their order.
+func (b *Board) all() []*run {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out []*run
+	for _, name := range slices.SortedFunc(maps.Keys(b.runs), runs.Compare) {
+		out = append(out, b.runs[name])
+	}
+	return out
+}

@@ -1,0 +1,109 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"time"
+
+	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/runs"
+	"github.com/tierml/tierml/market"
+)
+
+// Summary is a run in a line. Times are market time; money is a decimal string of US dollars, empty when the journal does
+// not tell.
+type Summary struct {
+	Run       string    `json:"run"`   // its directory's name
+	Job       string    `json:"job"`   // its job's
+	App       string    `json:"app"`   //
+	State     string    `json:"state"` // "running", "finished", "interrupted", "failed", or "killed": no last line, nobody there
+	Clock     int64     `json:"clock"`
+	Clocks    int64     `json:"clocks,omitempty"` // that the job asks for
+	Metric    string    `json:"metric,omitempty"`
+	Train     *float64  `json:"train_loss,omitempty"`
+	Test      *float64  `json:"test_loss,omitempty"`
+	Stage     string    `json:"stage,omitempty"`
+	Reliable  int       `json:"reliable"`  // machines in training
+	Transient int       `json:"transient"` //
+	PerHour   string    `json:"usd_per_hour,omitempty"`
+	Spent     string    `json:"spent,omitempty"`
+	Saved     string    `json:"saved,omitempty"`
+	Began     time.Time `json:"began"`
+	AsOf      time.Time `json:"as_of"`
+	Seconds   float64   `json:"seconds"` // of market time
+}
+
+// Read gives the summary of the run in a directory.
+func Read(ctx context.Context, dir string) (Summary, error) {
+	r, err := readOnce(ctx, dir)
+	if err != nil {
+		return Summary{}, err
+	}
+	return r.summary(time.Now()), nil
+}
+
+// errRead ends the reading of a journal that may grow.
+var errRead = errors.New("read")
+
+// readOnce reads what is there now.
+func readOnce(ctx context.Context, dir string) (*run, error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	r := newRun(dir, localrun.Held(dir))
+	err := runs.Follow(ctx, dir, r.take, func() { stop(errRead) })
+	if err != nil && !errors.Is(context.Cause(ctx), errRead) {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *run) summary(now time.Time) Summary {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.status
+	out := Summary{
+		Run: filepath.Base(r.dir), Job: s.Start.Name, App: s.Start.App, State: r.state(), Clock: s.Clock, Clocks: s.Start.Clocks,
+		Metric: s.Start.Metric, Train: s.Train, Test: s.Test, Stage: s.Stage, Began: s.Began, AsOf: r.asOf(now),
+	}
+	out.Seconds = out.AsOf.Sub(out.Began).Seconds()
+	out.Transient, out.Reliable = s.Counts()
+	if spent, saved, ok := s.Money(out.AsOf); ok {
+		out.Spent, out.Saved = spent.String(), saved.String()
+		if r.going {
+			out.PerHour = s.Ledger.Rate(out.AsOf).String()
+		}
+	}
+	if s.Outcome != "" {
+		out.Reliable, out.Transient = 0, 0
+	}
+	return out
+}
+
+// state needs the lock.
+func (r *run) state() string {
+	switch {
+	case r.status.Outcome != "":
+		return r.status.Outcome
+	case r.going:
+		return "running"
+	}
+	return "killed"
+}
+
+// asOf is the market time that figures about the run are of: now while it goes on, else its last line's.
+func (r *run) asOf(now time.Time) time.Time {
+	if t := r.status.Mapping.At(now); r.going && r.status.Outcome == "" && t.After(r.status.Now) {
+		return t
+	}
+	return r.status.Now
+}
+
+// money is a dollar figure for people; empty stays empty.
+func money(text string) string {
+	v, err := market.ParseUSD(text)
+	if err != nil {
+		return ""
+	}
+	return v.Cents()
+}
