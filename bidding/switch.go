@@ -111,8 +111,7 @@ func (r *round) betterAt(t time.Time, to int, from holding) bool {
 	if !known || price > bid {
 		return false
 	}
-	a, b := r.mttf(t, to, bid), r.heldMTTF(t, from)
-	return a.Known && b.Known && a.Expected() > b.Expected() && float64(a.Expected()) >= r.SwitchRatio*float64(b.Expected())
+	return r.clearlyLonger(r.mttf(t, to, bid), r.heldMTTF(t, from))
 }
 
 // heldMTTF is that of the machines held: at the bid that they were granted, which cannot be changed.

@@ -65,16 +65,69 @@ func (p TierML) measure(c *Candidate, at time.Time, bid market.USD) market.Estim
 // Plan fills up what is missing from the best pool that has capacity; when nothing is missing it looks for a
 // switch.
 func (p TierML) Plan(s State) Plan {
+	p = p.withDefaults()
+	if s.Brief && p.settled(&s) {
+		return Plan{}
+	}
 	fleet := fleetOf(s)
 	if s.Brief && p.NeverSwitch && fleet.total() >= s.Want.total() && !fleet.anyOnDemand(s) {
 		return Plan{} // nothing is missing, and nothing held is to be left
 	}
-	r := newRound(p.withDefaults(), s, fleet)
+	r := newRound(p, s, fleet)
 	if r.acquireMissing() || r.switchPool() {
 		return r.plan
 	}
 	r.stay()
 	return r.plan
+}
+
+// settled says of the usual state, a whole fleet in one spot pool, whether it stays as it is: no other pool has a clearly
+// higher MTTF just now. False says nothing: Plan has to look closer. It is what thousands of price changes come to.
+func (p TierML) settled(s *State) bool {
+	h := holding{candidate: -1, since: -1, newest: -1}
+	for j := range s.Held {
+		a := &s.Held[j]
+		if a.Warned || a.Draining || a.Count <= 0 || a.Pool != s.Held[0].Pool {
+			return false
+		}
+		if j == 0 {
+			h.candidate = slices.IndexFunc(s.Pools, func(c Candidate) bool { return c.Pool == a.Pool })
+			if h.candidate < 0 || s.Pools[h.candidate].OnDemand() {
+				return false
+			}
+		}
+		h.add(s.Held, j, s.Want.each(s.Pools[h.candidate].Type))
+	}
+	if h.candidate < 0 || h.units < s.Want.total() {
+		return false
+	}
+	if p.NeverSwitch || s.Now.Sub(s.Held[h.since].Launch) < p.SwitchAfter {
+		return true
+	}
+	own := &s.Pools[h.candidate]
+	if h.bid == 0 {
+		h.bid = own.defaultBid()
+	}
+	here := p.measure(own, s.Now, h.bid)
+	if !here.Known || here.Expected() == 0 {
+		return true
+	}
+	for i := range s.Pools {
+		c := &s.Pools[i]
+		if i == h.candidate || c.OnDemand() {
+			continue
+		}
+		price, known := c.History.At(s.Now)
+		if bid := p.Bids.Bid(c, price); known && bid > 0 && price <= bid && p.clearlyLonger(p.measure(c, s.Now, bid), here) {
+			return false
+		}
+	}
+	return true
+}
+
+// clearlyLonger says whether an MTTF is SwitchRatio times another.
+func (p TierML) clearlyLonger(a, b market.Estimate) bool {
+	return a.Known && b.Known && a.Expected() > b.Expected() && float64(a.Expected()) >= p.SwitchRatio*float64(b.Expected())
 }
 
 // round is one call of Plan.

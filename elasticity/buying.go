@@ -182,30 +182,44 @@ func (c *Controller) buy() {
 	}
 }
 
-// State is what the policy sees now. Its slices are good until the next Step.
+// State is what the policy sees now. Its slices are good until the next Step, and not to be changed.
 func (c *Controller) State() bidding.State {
-	s := bidding.State{Now: c.now, Want: c.cfg.Want, Job: c.jobState(), Pools: c.seen.Pools[:0], Held: c.seen.Held[:0]}
+	if !c.seenWell {
+		c.seen.Pools, c.seen.Held = c.seePools(c.seen.Pools[:0]), c.seeHeld(c.seen.Held[:0])
+		c.seenWell = true
+	}
+	c.seen.Now, c.seen.Want, c.seen.Job = c.now, c.cfg.Want, c.jobState()
+	return c.seen
+}
+
+// seePools gives the pools with what is known of them beside prices.
+func (c *Controller) seePools(pools []bidding.Candidate) []bidding.Candidate {
 	for _, p := range c.cfg.Pools {
-		s.Pools = append(s.Pools, bidding.Candidate{
+		pools = append(pools, bidding.Candidate{
 			Pool: p.Pool, Type: p.Type, History: p.History, MaxPrice: p.MaxPrice, Hints: p.Hints,
 			Availability: p.Availability, NoCapacityUntil: c.deferred[p.Pool],
 		})
 		if own := c.lifetimes[p.Pool]; own != nil {
-			l := &s.Pools[len(s.Pools)-1].Hints.Lifetimes
+			l := &pools[len(pools)-1].Hints.Lifetimes
 			*l = l.Join(*own)
 		}
 	}
+	return pools
+}
+
+// seeHeld gives what is held, or on its way.
+func (c *Controller) seeHeld(all []bidding.Allocation) []bidding.Allocation {
 	for _, token := range sortedTokens(c.launches) {
 		if l := c.launches[token]; l.tier == tiers.Transient && !l.answered {
-			s.Held = append(s.Held, bidding.Allocation{Pool: l.pool, Bid: l.bid, Count: l.count, Launch: l.at})
+			all = append(all, bidding.Allocation{Pool: l.pool, Bid: l.bid, Count: l.count, Launch: l.at})
 		}
 	}
 	type group struct {
 		token            string
 		draining, warned bool
 	}
-	var groups []group // of s.Held[wanted:]
-	wanted := len(s.Held)
+	var groups []group // of all[wanted:]
+	wanted := len(all)
 	for _, m := range c.roster {
 		if m.tier != tiers.Transient || m.lost || m.ended || m.terminating {
 			continue
@@ -215,19 +229,18 @@ func (c *Controller) State() bidding.State {
 		if i < 0 {
 			i = len(groups)
 			groups = append(groups, g)
-			s.Held = append(s.Held, bidding.Allocation{
+			all = append(all, bidding.Allocation{
 				Pool: m.pool, Bid: m.bid, Launch: m.launched, Draining: g.draining, Warned: g.warned,
 			})
 		}
-		held := &s.Held[wanted+i]
+		held := &all[wanted+i]
 		held.Count++
 		if m.joined > 0 {
 			held.Ready++
 		}
 	}
-	bidding.SortHeld(s.Held)
-	c.seen = s
-	return s
+	bidding.SortHeld(all)
+	return all
 }
 
 // brief is the State for a plan of which only the steps are looked at.

@@ -115,6 +115,7 @@ type Controller struct {
 	nextPlan    time.Time
 	wantPlan    bool
 	seen        bidding.State // by the policy, the last time it was asked
+	seenWell    bool          // its pools and machines are still so: prices change nothing of them
 	switching   *switchover   // a proactive switch under way
 	gathering   time.Time     // until then notices are gathered before anything is done about them
 	readySince  time.Time     // when the first of the machines that wait to join was ready
@@ -216,6 +217,9 @@ func (c *Controller) Step(now time.Time, e Event) []Action {
 	}
 	if c.started.IsZero() {
 		c.begin()
+	}
+	if _, price := e.(PriceChanged); !price {
+		c.seenWell = false
 	}
 	if c.take(e) || c.stirred || !now.Before(c.restUntil) {
 		c.advance()

@@ -11,6 +11,7 @@ import "time"
 // matters for promptness only: recovery before everything, then halts, which wait for moves and handovers.
 func (c *Controller) advance() {
 	before := c.situation()
+	c.seenWell = false
 	c.checkDuration()
 	c.giveUpSilent()
 	c.secure()
@@ -29,6 +30,7 @@ func (c *Controller) advance() {
 	c.retire()
 	c.charge()
 	c.advanceEnd()
+	c.seenWell = false // the last parts too may have changed what is held
 	// How much time a flush has left changes by itself: as long as one is wanted there is no rest.
 	c.stirred = c.situation() != before || c.wantsFlush()
 	c.silentAt = c.nextSilent()

@@ -207,5 +207,8 @@ func (h *History) all() []PricePoint {
 // countUntil gives the number of points at or before t.
 func (h *History) countUntil(t time.Time) int {
 	points := h.all()
+	if n := len(points); n == 0 || !points[n-1].At.After(t) {
+		return n // the usual question is about now
+	}
 	return sort.Search(len(points), func(i int) bool { return points[i].At.After(t) })
 }

@@ -1,6 +1,7 @@
 package market
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"math/bits"
@@ -55,11 +56,15 @@ func allDigits(s string) bool {
 // String gives the exact amount with no more decimals than it needs: "0.239", "12", "-0.5".
 func (u USD) String() string {
 	sign, billionths := u.split()
-	s := sign + strconv.FormatUint(billionths/uint64(Dollar), 10)
+	var room [24]byte
+	text := strconv.AppendUint(append(room[:0], sign...), billionths/uint64(Dollar), 10)
 	if fraction := billionths % uint64(Dollar); fraction != 0 {
-		s += "." + strings.TrimRight(fmt.Sprintf("%0*d", usdDecimals, fraction), "0")
+		point := len(text)
+		text = strconv.AppendUint(text, uint64(Dollar)+fraction, 10) // ten digits, of which the first becomes the point
+		text[point] = '.'
+		text = bytes.TrimRight(text, "0")
 	}
-	return s
+	return string(text)
 }
 
 // Cents gives the amount for people, rounded half away from zero to the cent: "$12.34", "-$0.50".
