@@ -16,15 +16,18 @@ import (
 // the fleet over pools that cost about the same, so that one bulk eviction takes a part of it; and it leaves a pool when
 // another's work has become clearly cheaper. The zero value has the defaults.
 type Capacity struct {
-	// Premium is by how much more than the cheapest a pool may cost per work to get a share of the fleet. 0 = 1 %.
-	Premium float64
+	// BulkLoss is how much of the whole fleet's working time is lost when all of it is taken at once, beside what each
+	// machine loses with its own eviction: so much may be paid to spread it. 0 = 30 s.
+	BulkLoss time.Duration
 	// Spread is over how many pools the fleet is spread at most. 0 = 4.
 	Spread int
 }
 
 const (
-	defaultPremium = 0.01
-	defaultSpread  = 4
+	defaultBulkLoss = 30 * time.Second
+	defaultSpread   = 4
+	// clearly is by how much cheaper work must be elsewhere for a move: estimates are not more exact than that.
+	clearly = 0.01
 	// unknownRate is the evictions per machine hour that are assumed where nothing is known: one a day.
 	unknownRate = 1.0 / 24
 	// hoursInMonth is what a share of machines interrupted within a month refers to.
@@ -42,7 +45,7 @@ func (Capacity) Name() string { return "capacity" }
 // Plan fills up what is missing from the pools whose work is cheapest, each to its share, and otherwise looks for a pool
 // that is worth a move.
 func (p Capacity) Plan(s State) Plan {
-	p.Premium, p.Spread = cmp.Or(p.Premium, defaultPremium), cmp.Or(p.Spread, defaultSpread)
+	p.BulkLoss, p.Spread = cmp.Or(p.BulkLoss, defaultBulkLoss), cmp.Or(p.Spread, defaultSpread)
 	r := &spreading{Capacity: p, State: s, fleet: fleetOf(s)}
 	r.consider()
 	if missing := s.Want.total() - r.fleet.total(); missing > 0 {
@@ -97,23 +100,24 @@ type spreading struct {
 	State
 	plan    Plan
 	fleet   fleet
+	rates   []float64 // Index: candidate; evictions per machine hour
 	perWork []float64 // Index: candidate; expected cost per vCPU hour in billionths, infinite when it cannot be told
 	ranking []int     // spot pools that machines may be bought from, cheapest work first
 }
 
 func (r *spreading) consider() {
 	r.plan.Considered = make([]Considered, len(r.Pools))
-	r.perWork = make([]float64, len(r.Pools))
+	r.perWork, r.rates = make([]float64, len(r.Pools)), make([]float64, len(r.Pools))
 	for i := range r.Pools {
 		c := &r.plan.Considered[i]
 		*c = look(&r.Pools[i], r.State, BidOnDemand)
 		c.Why = whyNot(&r.Pools[i], c, r.State)
 		_, c.Chosen = r.fleet.in(i)
-		r.perWork[i] = r.expected(i)
 		if !r.Pools[i].OnDemand() {
-			rate := EvictionRate(&r.Pools[i], 1, r.Now)
-			c.MTTF = market.Estimate{Known: true, Mean: time.Duration(float64(time.Hour) / rate)}
+			r.rates[i] = EvictionRate(&r.Pools[i], 1, r.Now)
+			c.MTTF = market.Estimate{Known: true, Mean: time.Duration(float64(time.Hour) / r.rates[i])}
 		}
+		r.perWork[i] = r.expected(i)
 		if c.Why == "" && !r.Pools[i].OnDemand() && r.room(i) > 0 {
 			r.ranking = append(r.ranking, i)
 		}
@@ -134,7 +138,7 @@ func (r *spreading) expected(i int) float64 {
 	}
 	useful, paid := 1.0, 1.0
 	if !c.OnDemand() {
-		h := EvictionRate(c, 1, r.Now)
+		h := r.rates[i]
 		useful = math.Exp(-h * r.Job.Startup.Hours())
 		free := float64(h * r.Job.Terms.FreeWithin.Hours())
 		paid = math.Exp(-free) * (1 + free)
@@ -154,13 +158,17 @@ func (r *spreading) room(i int) int {
 	return free
 }
 
-// shares are the pools that get a part of the fleet: the cheapest, and of those within Premium of it first the ones in
+// shares are the pools that get a part of the fleet: the cheapest, and of those that cost little more first the ones in
 // zones, then of types, that have none yet, as these are taken together.
+//
+// How much more: a machine loses as much by its own eviction whether others go with it or not, so that in the mean the
+// spread saves only BulkLoss at each eviction of the cheapest pool. Its lifetimes say how often that is.
 func (r *spreading) shares() (chosen []int) {
 	if len(r.ranking) == 0 {
 		return nil
 	}
-	limit := r.perWork[r.ranking[0]] * (1 + r.Premium)
+	cheapest := r.ranking[0]
+	limit := r.perWork[cheapest] * (1 + float64(r.rates[cheapest]*r.BulkLoss.Hours()))
 	zones, kinds := map[string]int{}, map[string]int{}
 	near := slices.Clone(r.ranking)
 	near = slices.DeleteFunc(near, func(i int) bool { return r.perWork[i] > limit })
@@ -253,7 +261,7 @@ func (r *spreading) move() {
 		return
 	}
 	h := r.fleet.holdings[from]
-	if r.perWork[h.candidate] <= r.perWork[to]*(1+r.Premium) || r.room(to) < r.Want.machines(h.units, r.Pools[to].Type) {
+	if r.perWork[h.candidate] <= r.perWork[to]*(1+clearly) || r.room(to) < r.Want.machines(h.units, r.Pools[to].Type) {
 		return
 	}
 	work := moveHorizon.Hours() * float64(h.machines) * r.Pools[h.candidate].Type.WorkRate()

@@ -258,7 +258,8 @@ func (o dryRunOptions) market(job *config.Job) (*local.Market, error) {
 		merged.Markets = append(merged.Markets, trace.Market{Pool: pool, History: market.NewHistory(of)})
 	}
 	slices.SortFunc(merged.Markets, func(a, b trace.Market) int { return a.Pool.Compare(b.Pool) })
-	return &local.Market{Trace: merged, Catalog: all.Catalog}, nil
+	all.Trace = merged
+	return all, nil
 }
 
 // meter shows how far a sweep has come, once it takes longer than a second.

@@ -323,6 +323,9 @@ func (c *checker) local() {
 	}
 	c.path("local.prices", &l.Prices)
 	c.path("local.catalog", &l.Catalog)
+	if l.Advisor != "" {
+		c.path("local.advisor", &l.Advisor)
+	}
 	base, _, _ := strings.Cut(l.Rules, "+")
 	c.oneOf("local.rules", base, market.RuleNames()...)
 	if _, err := market.Rules(l.Rules); err != nil && slices.Contains(market.RuleNames(), base) {

@@ -219,6 +219,8 @@ type Local struct {
 	Prices string `yaml:"prices" job:"env,path"`
 	// Catalog lists the machine types with their on-demand prices. Required with CloudLocal.
 	Catalog string `yaml:"catalog" job:"env,path"`
+	// Advisor is what Amazon's Spot Instance Advisor says of interruptions (its JSON, may be gzipped). Default none.
+	Advisor string `yaml:"advisor" job:"env,path"`
 	// Rules is the rule book that bills, such as ec2-2017. Default ec2-2017: bids, whole hours, an
 	// interrupted hour is free.
 	Rules string `yaml:"rules"`

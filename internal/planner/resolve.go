@@ -17,6 +17,7 @@ type Offer struct {
 	Pool    market.Pool
 	Type    market.InstanceType
 	History *market.History
+	Hints   bidding.Hints // that the provider gives
 }
 
 // Choice is what a job's words mean on a given market.
@@ -136,7 +137,9 @@ func (r *resolver) pool(o Offer, limit market.USD, rate float64) {
 	onDemand := o.Pool
 	onDemand.Class = market.OnDemand
 	r.choice.OnDemand = append(r.choice.OnDemand, OnDemandType{Pool: onDemand, Type: o.Type})
-	r.choice.Pools = append(r.choice.Pools, bidding.Candidate{Pool: o.Pool, Type: o.Type, History: o.History, MaxPrice: limit})
+	r.choice.Pools = append(r.choice.Pools, bidding.Candidate{
+		Pool: o.Pool, Type: o.Type, History: o.History, MaxPrice: limit, Hints: o.Hints,
+	})
 	if o.Type.OnDemand > 0 && (limit == 0 || o.Type.OnDemand <= limit) {
 		r.choice.Pools = append(r.choice.Pools, bidding.Candidate{
 			Pool: onDemand, Type: o.Type, History: market.Constant(o.Type.OnDemand), MaxPrice: limit,

@@ -86,7 +86,7 @@ func OnEC2(cfg sim.Config, compute time.Duration) sim.Config {
 
 const (
 	clockLength      = time.Minute // on the on-demand fleet: it must fit into a notice, or no flush would
-	splitsPerMachine = 2
+	splitsPerMachine = 8           // with 2, a fleet that had lost a quarter of its machines had no work for another ninth
 	maxPartitions    = 2
 )
 

@@ -8,11 +8,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
+	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/decompress"
 	"github.com/tierml/tierml/internal/planner"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/market/advisor"
 	"github.com/tierml/tierml/market/store"
 	"github.com/tierml/tierml/market/trace"
 )
@@ -21,6 +24,9 @@ import (
 type Market struct {
 	Trace   *trace.Trace
 	Catalog *market.Catalog
+	// Advice is what the Spot Instance Advisor said at AdvisedAt; nil = it was not asked.
+	Advice    *advisor.Table
+	AdvisedAt time.Time
 }
 
 // Load reads the files of a job. A file that cannot be understood is reported as config.Faults.
@@ -35,7 +41,26 @@ func Load(job *config.Job) (*Market, error) {
 		return nil, job.Fault("local.catalog", fmt.Sprintf("%s: %v", job.Local.Catalog, err),
 			"name a CSV file with the columns region, instance_type, vcpu, memory_gib, linux_ondemand_usd_hour")
 	}
+	if job.Local.Advisor != "" {
+		if m.Advice, m.AdvisedAt, err = readAdvice(job.Local.Advisor); err != nil {
+			return nil, job.Fault("local.advisor", fmt.Sprintf("%s: %v", job.Local.Advisor, err),
+				"name the Spot Instance Advisor's spot-advisor-data.json, or leave it out")
+		}
+	}
 	return m, nil
+}
+
+// readAdvice reads the advisor's file. It names no date: the file's own is taken for it.
+func readAdvice(path string) (t *advisor.Table, at time.Time, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, at, err
+	}
+	err = read(path, func(r io.Reader) error {
+		t, err = advisor.Read(r)
+		return err
+	})
+	return t, info.ModTime().UTC(), err
 }
 
 // ReadPrices reads a price-history file, or all pools of a price store.
@@ -94,7 +119,15 @@ func (m *Market) Offers() (offers []planner.Offer, skipped []string) {
 			skipped = append(skipped, on.Pool.Region+" "+on.Pool.Type)
 			continue
 		}
-		offers = append(offers, planner.Offer{Pool: on.Pool, Type: t, History: on.History})
+		offers = append(offers, planner.Offer{Pool: on.Pool, Type: t, History: on.History, Hints: m.hints(on.Pool)})
 	}
 	return offers, skipped
+}
+
+// hints are what the provider says of a pool's machines: of the advisor's band, the middle.
+func (m *Market) hints(p market.Pool) (h bidding.Hints) {
+	if a, ok := m.Advice.Lookup(p.Region, p.Type); ok {
+		h.Interruptions = bidding.Hint{Value: (a.Band.Low + a.Band.High) / 200, At: m.AdvisedAt}
+	}
+	return h
 }
