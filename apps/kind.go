@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tierml/tierml/apps/model"
+	"github.com/tierml/tierml/internal/spelling"
 	"github.com/tierml/tierml/ps"
 )
 
@@ -84,7 +85,7 @@ func (r Registry) Find(name string) (Kind, error) {
 			return k, nil
 		}
 	}
-	if near := nearest(name, names); near != "" {
+	if near := spelling.Nearest(name, names); near != "" {
 		return nil, fmt.Errorf("unknown application %q: did you mean %q?", name, near)
 	}
 	return nil, fmt.Errorf("unknown application %q: there are %s", name, strings.Join(names, ", "))

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/tierml/tierml/internal/spelling"
 )
 
 // Params are hyper-parameters as a job file or a command line gives them: numbers of any Go type, or words.
@@ -80,7 +82,7 @@ func (p Params) names() []string {
 }
 
 func unknownParam(name string, names []string) error {
-	if near := nearest(name, names); near != "" {
+	if near := spelling.Nearest(name, names); near != "" {
 		return fmt.Errorf("unknown parameter %q: did you mean %q?", name, near)
 	}
 	return fmt.Errorf("unknown parameter %q: there are %s", name, strings.Join(names, ", "))
@@ -145,37 +147,4 @@ func quoted(given any) string {
 		return fmt.Sprintf("%q", s)
 	}
 	return fmt.Sprint(given)
-}
-
-// nearest gives the name that a typing mistake most likely meant, or "" when none is near: at most a third
-// of the letters may differ.
-func nearest(name string, names []string) string {
-	best, bestDistance := "", len(name)/3+1
-	for _, candidate := range names {
-		if d := editDistance(name, candidate); d <= bestDistance && (best == "" || d < bestDistance) {
-			best, bestDistance = candidate, d
-		}
-	}
-	return best
-}
-
-// editDistance counts the insertions, deletions and substitutions of bytes between a and b (Levenshtein).
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			substitute := diagonal
-			if a[i] != b[j] {
-				substitute++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(substitute, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -59,17 +59,6 @@ func TestUndeclaredValuePanics(t *testing.T) {
 	Values{}.Float("step")
 }
 
-func TestEditDistance(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{{"", "abc", 3}, {"kitten", "sitting", 3}, {"rank", "rnak", 2}, {"same", "same", 0}} {
-		if got := editDistance(c.a, c.b); got != c.want {
-			t.Errorf("editDistance(%q, %q) = %d, want %d", c.a, c.b, got, c.want)
-		}
-	}
-}
-
 func TestStreamsAreNamedByBatch(t *testing.T) {
 	a, again, other := NewStream(1, 2, 3), NewStream(1, 2, 3), NewStream(1, 3, 2)
 	x := a.Uint64()

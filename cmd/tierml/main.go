@@ -70,7 +70,10 @@ Start with:  tierml run examples/demo.yaml`,
 		SilenceErrors: true, // printed once, by run
 		SilenceUsage:  true, // an error says what to write instead
 		Args:          cobra.NoArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+
+		PersistentPreRunE: takeSettings,
+
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetVersionTemplate("tierml {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -87,6 +90,7 @@ func subcommands() []*cobra.Command {
 	return []*cobra.Command{
 		newAgentCommand(),
 		newCalibrateCommand(),
+		newConfigCommand(),
 		newDashboardCommand(),
 		newDryRunCommand(),
 		newEventsCommand(),

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/internal/blob"
+	"github.com/tierml/tierml/internal/spelling"
 	"github.com/tierml/tierml/market"
 )
 
@@ -59,7 +60,7 @@ func (c *checker) oneOf(field, value string, names ...string) {
 		return
 	}
 	instead := "write " + orList(names)
-	if near := nearest(value, names); near != "" {
+	if near := spelling.Nearest(value, names); near != "" {
 		instead = "did you mean " + near + "?"
 		if len(names) > 1 {
 			instead += " There is " + orList(names)

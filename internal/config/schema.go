@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/tierml/tierml/internal/spelling"
 )
 
 // examples show in messages how a field is written.
@@ -87,7 +89,7 @@ func (d *decoder) unknown(path string, key *yaml.Node, fields []field) {
 		names[i] = f.name
 	}
 	field := join(path, key.Value)
-	if near := nearest(key.Value, names); near != "" {
+	if near := spelling.Nearest(key.Value, names); near != "" {
 		d.meant[join(path, near)] = true
 		d.fault(field, key, "unknown field", fmt.Sprintf("did you mean %s?", near))
 		return

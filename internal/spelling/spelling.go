@@ -1,10 +1,11 @@
-package config
+// Package spelling finds what a misspelt name most likely means.
+package spelling
 
 import "strings"
 
-// nearest gives the candidate that a misspelt name most likely means, or "" when none is close: at most
+// Nearest gives the candidate that a misspelt name most likely means, or "" when none is close: at most
 // one mistake in short names, and one in three letters in longer ones.
-func nearest(name string, candidates []string) string {
+func Nearest(name string, candidates []string) string {
 	best, bestDistance := "", max(1, len(name)/3)+1
 	for _, c := range candidates {
 		if d := distance(normal(name), normal(c)); d < bestDistance {
@@ -44,15 +45,4 @@ func distance(a, b string) int {
 		before, last = last, row
 	}
 	return last[len(t)]
-}
-
-// orList gives `a, b or c`.
-func orList(words []string) string {
-	switch len(words) {
-	case 0:
-		return ""
-	case 1:
-		return words[0]
-	}
-	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
 }

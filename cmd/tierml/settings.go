@@ -1,0 +1,246 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/spf13/viper"
+
+	"github.com/tierml/tierml/internal/spelling"
+)
+
+// Flags that are not given take their values from the environment, else from the user's settings file, else from their
+// defaults. A setting is named as its command and flag: `dashboard.listen` in the file, TIERML_DASHBOARD_LISTEN in the
+// environment.
+
+// settingsVariable names the settings file.
+const settingsVariable = "TIERML_CONFIG"
+
+// notSettings are flags that only a command line may give: an answer or a choice that is of one call.
+var notSettings = []string{"help", "version", "yes", "resume"}
+
+// setting is a flag that a file or a variable can set.
+type setting struct {
+	Key      string `json:"setting"`
+	Variable string `json:"variable"`
+	Value    string `json:"value"`
+	From     string `json:"from"` // "default", "file" or "environment"
+	flag     *pflag.Flag
+}
+
+// settings are all that the file and the environment say.
+type settings struct {
+	viper *viper.Viper
+	path  string // of the file; empty when there is none
+}
+
+// readSettings reads the file, if there is one.
+func readSettings() (*settings, error) {
+	s := &settings{viper: viper.New()}
+	path, named := os.LookupEnv(settingsVariable)
+	if !named {
+		dir, err := os.UserConfigDir()
+		if err != nil {
+			return s, nil // a system user without a home has no file
+		}
+		path = filepath.Join(dir, "tierml", "config.yaml")
+	}
+	if path == "" {
+		return s, nil
+	}
+	s.viper.SetConfigFile(path)
+	s.viper.SetConfigType("yaml")
+	err := s.viper.ReadInConfig()
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !named:
+		return s, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, usageError{fmt.Errorf("%s names the settings file %s, which does not exist", settingsVariable, path)}
+	case err != nil:
+		return nil, usageError{fmt.Errorf("the settings file %s: %w", path, err)}
+	}
+	s.path = path
+	return s, nil
+}
+
+// of are the settings of a command.
+func (s *settings) of(cmd *cobra.Command) []setting {
+	var all []setting
+	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if slices.Contains(notSettings, f.Name) || f.Hidden {
+			return
+		}
+		words := append(strings.Fields(cmd.CommandPath())[1:], f.Name)
+		one := setting{Key: strings.Join(words, "."), flag: f, Value: f.DefValue, From: "default",
+			Variable: "TIERML_" + strings.ToUpper(strings.NewReplacer("-", "_").Replace(strings.Join(words, "_")))}
+		if s.viper.InConfig(one.Key) {
+			one.Value, one.From = s.text(one.Key), "file"
+		}
+		if v, ok := os.LookupEnv(one.Variable); ok {
+			one.Value, one.From = v, "environment"
+		}
+		all = append(all, one)
+	})
+	return all
+}
+
+// text is a setting as a command line would give it: a list with commas.
+func (s *settings) text(key string) string {
+	if list, ok := s.viper.Get(key).([]any); ok {
+		parts := make([]string, len(list))
+		for i, part := range list {
+			parts[i] = fmt.Sprint(part)
+		}
+		return strings.Join(parts, ",")
+	}
+	return s.viper.GetString(key)
+}
+
+// apply gives the flags that the command line left out their values.
+func (s *settings) apply(cmd *cobra.Command) error {
+	for _, one := range s.of(cmd) {
+		if one.From == "default" || one.flag.Changed {
+			continue
+		}
+		if err := cmd.Flags().Set(one.flag.Name, one.Value); err != nil {
+			return usageError{fmt.Errorf("%s: %w", s.place(one), err)}
+		}
+	}
+	return nil
+}
+
+// place says where a setting's value is from.
+func (s *settings) place(one setting) string {
+	switch one.From {
+	case "environment":
+		return "the variable " + one.Variable
+	case "file":
+		return one.Key + " in " + s.path
+	}
+	return "the default"
+}
+
+// check finds settings in the file that do not exist.
+func (s *settings) check(root *cobra.Command) error {
+	known := map[string]bool{}
+	var names []string
+	for _, cmd := range everyCommand(root) {
+		for _, one := range s.of(cmd) {
+			known[one.Key] = true
+			names = append(names, one.Key)
+		}
+	}
+	var errs []error
+	for _, key := range s.viper.AllKeys() {
+		if !known[key] {
+			instead := ""
+			if near := spelling.Nearest(key, names); near != "" {
+				instead = " (did you mean " + near + "?)"
+			}
+			errs = append(errs, fmt.Errorf("the settings file %s: there is no setting %s%s; `tierml config --all` lists them", s.path, key, instead))
+		}
+	}
+	if len(errs) > 0 {
+		return usageError{errors.Join(errs...)}
+	}
+	return nil
+}
+
+func everyCommand(root *cobra.Command) []*cobra.Command {
+	all := []*cobra.Command{root}
+	for _, cmd := range root.Commands() {
+		if !cmd.Hidden {
+			all = append(all, everyCommand(cmd)...)
+		}
+	}
+	return all
+}
+
+// takeSettings runs before each command.
+func takeSettings(cmd *cobra.Command, _ []string) error {
+	s, err := readSettings()
+	if err != nil {
+		return err
+	}
+	if err := s.check(cmd.Root()); err != nil {
+		return err
+	}
+	return s.apply(cmd)
+}
+
+func newConfigCommand() *cobra.Command {
+	var format string
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Show the settings of all commands, and where each value is from",
+		Long: `Every flag that is not on the command line takes its value from the environment, else from the settings file, else it
+has its default. A setting is named as its command and flag, for example
+
+  dashboard:
+    listen: localhost:9000
+
+in the file, or TIERML_DASHBOARD_LISTEN=localhost:9000 in the environment. The file is tierml/config.yaml in the user's
+directory of configurations (on Linux ~/.config), or what ` + settingsVariable + ` names.`,
+		Example: `  tierml config
+  tierml config --all
+  TIERML_DRY_RUN_STARTS=500 tierml config`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := readSettings()
+			if err != nil {
+				return err
+			}
+			rows := []setting{}
+			for _, c := range everyCommand(cmd.Root()) {
+				for _, one := range s.of(c) {
+					if all || one.From != "default" {
+						rows = append(rows, one)
+					}
+				}
+			}
+			return writeSettings(cmd.OutOrStdout(), s, rows, format)
+		},
+	}
+	cmd.Flags().StringVarP(&format, "output", "o", "text", "output format: text or json")
+	cmd.Flags().BoolVar(&all, "all", false, "also settings that have their defaults")
+	return cmd
+}
+
+func writeSettings(w io.Writer, s *settings, rows []setting, format string) error {
+	switch format {
+	case "json":
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(rows)
+	case "text":
+	default:
+		return usageError{fmt.Errorf("output format %q does not exist; write -o text or -o json", format)}
+	}
+	file := s.path
+	if file == "" {
+		file = "none"
+	}
+	fmt.Fprintf(w, "Settings file: %s\n", file)
+	if len(rows) == 0 {
+		_, err := fmt.Fprintln(w, "Everything has its default; --all shows them.")
+		return err
+	}
+	fmt.Fprintln(w)
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "SETTING\tVALUE\tFROM\tVARIABLE")
+	for _, r := range rows {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", r.Key, r.Value, r.From, r.Variable)
+	}
+	return table.Flush()
+}
