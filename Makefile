@@ -114,6 +114,12 @@ SCHEDULES ?= 20
 soak: ## the same model under random schedules of evictions, joins and moves, real data and processes (SCHEDULES=n SEED=s DATA=folder)
 	$(GO) run ./test/soak -schedules $(SCHEDULES) -seed $(SEED) -data $(DATA)
 
+.PHONY: chaos
+DURATION ?= 15m
+FAULTS ?= 200
+chaos: ## random faults on a run of real processes with a separate fake cloud (DURATION=15m FAULTS=200 SEED=s CHAOS=flags)
+	$(GO) run ./test/chaos -duration $(DURATION) -faults $(FAULTS) -seed $(SEED) $(CHAOS)
+
 .PHONY: golden
 golden: ## rewrite the expected output in testdata, to be read before it is committed
 	$(GO) test $$(grep -rl --include='*_test.go' 'flag.Bool("update"' . | xargs -n1 dirname | sort -u) -update

@@ -11,11 +11,14 @@ import (
 	"github.com/tierml/tierml/apps/mlr"
 )
 
+// drills are applications that programs for drills have besides: see drill.go.
+var drills apps.Registry
+
 // Registry gives the applications.
 func Registry() apps.Registry {
 	registry := apps.Registry{mf.Kind{}, mlr.Kind(), dnn.Networks(), lda.Kind{}}
 	for _, kind := range linear.Kinds() {
 		registry = append(registry, kind)
 	}
-	return registry
+	return append(registry, drills...)
 }

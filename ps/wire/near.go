@@ -63,7 +63,7 @@ func DialNear(job uint64) Dialer {
 
 func dialUnix(ctx context.Context, job uint64, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
-	if err != nil || runtime.GOOS != "linux" || !onThisHost(host) {
+	if err != nil || runtime.GOOS != "linux" || alwaysTCP || !onThisHost(host) {
 		return nil, errors.ErrUnsupported
 	}
 	var d net.Dialer

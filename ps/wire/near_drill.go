@@ -1,0 +1,5 @@
+//go:build drill
+
+package wire
+
+const alwaysTCP = true
