@@ -57,7 +57,7 @@ func serveDashboard(ctx context.Context, address, root string, out, errOut io.Wr
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	board := dashboard.New(root, slog.New(slog.NewTextHandler(errOut, nil)))
+	board := dashboard.New(root, time.Now, slog.New(slog.NewTextHandler(errOut, nil)))
 	var following sync.WaitGroup
 	following.Go(func() { board.Run(ctx) })
 	server := &http.Server{Handler: board.Handler(), ReadHeaderTimeout: 10 * time.Second}

@@ -34,9 +34,9 @@ type Board struct {
 	runs map[string]*run // by the name of the directory
 }
 
-// New makes a board; Run fills it.
-func New(root string, log *slog.Logger) *Board {
-	return &Board{root: root, log: log, now: time.Now, runs: map[string]*run{}}
+// New makes a board; Run fills it. Now is the wall clock.
+func New(root string, now func() time.Time, log *slog.Logger) *Board {
+	return &Board{root: root, log: log, now: now, runs: map[string]*run{}}
 }
 
 // run is one that is followed. It is read anew when it goes on after its end.

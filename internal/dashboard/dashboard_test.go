@@ -55,7 +55,7 @@ func write(t *testing.T, root, name string, entries []journal.Entry) string {
 // board follows a root until the test ends.
 func board(t *testing.T, root string) (*Board, *httptest.Server) {
 	t.Helper()
-	b := New(root, slog.New(slog.DiscardHandler))
+	b := New(root, time.Now, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(t.Context())
 	var following sync.WaitGroup
 	following.Go(func() { b.Run(ctx) })

@@ -142,12 +142,12 @@ func (b *tab) note(m message) {
 	}
 }
 
-// open loads a file on a screen of some width.
-func (b *tab) open(file string, width int) {
+// open loads an address on a screen of some width.
+func (b *tab) open(url string, width int) {
 	b.t.Helper()
 	b.call("Emulation.setDeviceMetricsOverride",
 		map[string]any{"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 600}, nil)
-	b.call("Page.navigate", map[string]any{"url": "file://" + file}, nil)
+	b.call("Page.navigate", map[string]any{"url": url}, nil)
 	b.await("the page", func(m message) bool { return m.Method == "Page.loadEventFired" })
 }
 
@@ -163,6 +163,21 @@ func (b *tab) eval(expression string, value any) {
 		b.t.Fatalf("%s: %s", expression, answer.ExceptionDetails)
 	}
 	fail(b.t, json.Unmarshal(answer.Result.Value, value))
+}
+
+// until waits for an expression to be true.
+func (b *tab) until(what, expression string) {
+	b.t.Helper()
+	for deadline := time.Now().Add(patience); ; {
+		var is bool
+		if b.eval(expression, &is); is {
+			return
+		}
+		if time.Now().After(deadline) {
+			b.t.Fatalf("waited in vain for %s", what)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
 }
 
 // picture keeps the whole page as a PNG.

@@ -1,0 +1,46 @@
+package status
+
+import (
+	"testing"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/journal/journaltest"
+)
+
+// Machines are counted once in what they do, from their launch to their end, and money falls only
+// when an hour that its provider interrupts becomes free.
+func TestStory(t *testing.T) {
+	s := New()
+	bought, ended := map[string]bool{}, map[string]bool{}
+	var spentBefore int64
+	for i, e := range journaltest.New(1).Entries {
+		s.Feed(e)
+		switch e.Kind {
+		case journal.Launch:
+			bought[e.Instance] = true
+		case journal.Evicted, journal.Terminated, journal.Failed:
+			if e.Ended != nil {
+				ended[e.Instance] = true
+			}
+		}
+		held, training := 0, 0
+		for _, g := range s.Groups() {
+			held += g.Joined + g.Starting + g.Leaving
+			training += g.Joined
+		}
+		if want := len(bought) - len(ended); held != want {
+			t.Fatalf("entry %d, %s: %d machines are held; want %d", i+1, e.Kind, held, want)
+		}
+		if transient, reliable := s.Counts(); transient+reliable != training {
+			t.Fatalf("entry %d: %d transient and %d reliable machines are counted; want %d in all", i+1, transient, reliable, training)
+		}
+		spent, _, ok := s.Money(s.Now)
+		if i > 0 && !ok || int64(spent) < spentBefore && e.EndedBy != "provider" {
+			t.Fatalf("entry %d: spent %v, known %v", i+1, spent, ok)
+		}
+		spentBefore = int64(spent)
+	}
+	if s.Outcome != "finished" || s.Clock == 0 || len(s.Events(3)) != 3 {
+		t.Errorf("at the end: %q, clock %d, events %v", s.Outcome, s.Clock, s.Events(3))
+	}
+}
