@@ -120,6 +120,15 @@ FAULTS ?= 200
 chaos: ## random faults on a run of real processes with a separate fake cloud (DURATION=15m FAULTS=200 SEED=s CHAOS=flags)
 	$(GO) run ./test/chaos -duration $(DURATION) -faults $(FAULTS) -seed $(SEED) $(CHAOS)
 
+.PHONY: recovery
+ROUNDS ?= 5
+recovery: ## how long training stands still when half of the ActivePSs go, killed or silent (ROUNDS=n)
+	$(GO) run ./test/recovery -rounds $(ROUNDS)
+
+.PHONY: elastic
+elastic: ## one server and one worker of 3 + 3 machines replaced: elastically, and by kill and restart (ROUNDS=n)
+	$(GO) run ./test/elastic -rounds $(ROUNDS)
+
 .PHONY: golden
 golden: ## rewrite the expected output in testdata, to be read before it is committed
 	$(GO) test $$(grep -rl --include='*_test.go' 'flag.Bool("update"' . | xargs -n1 dirname | sort -u) -update

@@ -172,3 +172,10 @@ func CheckJournal(entries []journal.Entry) error {
 	}
 	return errors.Join(errs...)
 }
+
+// Resume goes on with a job's first run, where it was saved.
+func (s *Site) Resume(cloud *Cloud, name string) (*Run, error) {
+	directory := filepath.Join(localrun.Root, name+"-1")
+	p, err := s.start(name+".log", "run", "-y", "--plain", "--endpoint", cloud.Endpoint, "--resume", directory)
+	return &Run{Process: p, Name: name + "-1", site: s}, err
+}
