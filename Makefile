@@ -109,6 +109,11 @@ STARTS ?= 50
 paper: ## TierML's analysis on recorded prices beside the paper's figures (DATA=folder, STARTS=every|N; docs/paper.md)
 	$(GO) run ./test/paper -data $(DATA) -starts $(STARTS) -o docs/paper.md
 
+.PHONY: explore
+SEEDS ?= 5000
+explore: ## the protocol in random worlds: lost, late and repeated messages, machines that die at any step (SEEDS=n)
+	TIERML_SEEDS=$(SEEDS) $(GO) test -timeout 0 -count=1 -v -run 'RandomSchedules' ./elasticity
+
 .PHONY: soak
 SCHEDULES ?= 20
 soak: ## the same model under random schedules of evictions, joins and moves, real data and processes (SCHEDULES=n SEED=s DATA=folder)

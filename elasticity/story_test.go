@@ -124,7 +124,7 @@ func TestRandomSchedulesKeepThePromises(t *testing.T) {
 	if n, err := strconv.ParseUint(os.Getenv("TIERML_SEED"), 10, 64); err == nil {
 		first, seeds = n, 1
 	}
-	failures := 0
+	failures, steps := 0, 0
 	for seed := first; seed < first+seeds; seed++ {
 		p := drawPlan(rand.New(rand.NewPCG(seed, 2)))
 		if text, ok := os.LookupEnv("TIERML_FAULTS"); ok {
@@ -133,30 +133,32 @@ func TestRandomSchedulesKeepThePromises(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		err := random(t, seed, p)
-		if err == nil {
+		n, err := random(t, seed, p)
+		if steps += n; err == nil {
 			continue
 		}
-		p = shrink(p, func(smaller plan) bool { return random(nil, seed, smaller) != nil })
+		p = shrink(p, func(smaller plan) bool { _, err := random(nil, seed, smaller); return err != nil })
+		_, err = random(nil, seed, p)
 		t.Errorf("seed %d: %v\nrepeat: TIERML_TRACE=1 TIERML_SEED=%d TIERML_FAULTS='%s' go test ./elasticity -run TestRandomSchedules",
-			seed, random(nil, seed, p), seed, p)
+			seed, err, seed, p)
 		if failures++; failures == 5 {
 			t.Fatal("and so on")
 		}
 	}
+	t.Logf("%d worlds, %d steps, %d failures", seeds, steps, failures)
 }
 
-// random runs the world of a seed with a plan.
-func random(t *testing.T, seed uint64, p plan) error {
+// random runs the world of a seed with a plan and gives how many steps it took.
+func random(t *testing.T, seed uint64, p plan) (steps int, err error) {
 	w := newWorld(seed, drawn(rand.New(rand.NewPCG(seed, 3))))
 	if t != nil && os.Getenv("TIERML_TRACE") != "" {
 		w.trace = t.Logf
 	}
 	w.play(p)
 	if err := w.run(); err != nil {
-		return err
+		return w.steps, err
 	}
-	return w.check(p.outcomes()...)
+	return w.steps, w.check(p.outcomes()...)
 }
 
 func TestPlansPrintAndParse(t *testing.T) {

@@ -99,6 +99,7 @@ type world struct {
 	now   time.Time
 	queue queue
 	seq   int
+	steps int // done
 
 	ctrl   *Controller
 	wakeAt time.Time
@@ -289,6 +290,7 @@ func (w *world) run() (err error) {
 }
 
 func (w *world) next() {
+	w.steps++
 	next := heap.Pop(&w.queue).(scheduled)
 	w.now = next.at
 	next.do()
