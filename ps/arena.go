@@ -26,6 +26,12 @@ func (a *arena[T]) row(i int) []T {
 	return a.chunks[i>>a.shift][at : at+a.width : at+a.width]
 }
 
+// view is row whose capacity reaches over the rows behind it.
+func (a *arena[T]) view(i int) []T {
+	at := (i & (1<<a.shift - 1)) * a.width
+	return a.chunks[i>>a.shift][at : at+a.width]
+}
+
 // add gives one more row, whose cells hold anything, and its number.
 func (a *arena[T]) add() (i int, row []T) {
 	i = a.count

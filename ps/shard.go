@@ -113,6 +113,30 @@ func (s *Shard) Read(k Key, dst []float32) {
 	}
 }
 
+// View gives a row as Read or, if stored, Stored would copy it, in the shard's own memory: nobody may change it, and it is
+// good until the shard changes. Its capacity ends no later than that memory. Nil: there is no such memory.
+func (s *Shard) View(k Key, stored bool) []float32 {
+	t := &s.rows.tables[k.Table]
+	slot := t.find(k.Row)
+	if slot < 0 || t.table.Sparse {
+		return nil
+	}
+	if !stored && (t.table.Rule.Name != Add || !s.schema.Deterministic && s.isAhead(t, slot)) {
+		return nil
+	}
+	return t.cells.view(slot)
+}
+
+// isAhead says whether clocks that are not complete have work on a row.
+func (s *Shard) isAhead(t *tableRows, slot int) bool {
+	for _, p := range s.ahead {
+		if p != nil && p.tables[t.id].place(slot) >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // Stored copies a whole row of the folded state into dst, with what a rule keeps beside its columns: Table.Width cells.
 func (s *Shard) Stored(k Key, dst []float32) {
 	t := &s.rows.tables[k.Table]

@@ -100,6 +100,39 @@ func (l *layout) gather(keys []ps.Key) {
 	}
 }
 
+// into gives the memory of a server's rows, in the order of its answer, if that is worth it: rows that are dense and not
+// short on average.
+func (l *layout) into(c *Client, b batch, dst *Rows, keys int) [][]float32 {
+	if len(dst.Values) < placeCells || len(dst.Values) < placeRow*len(dst.Keys) {
+		return nil
+	}
+	pieces := make([][]float32, 0, keys)
+	for _, p := range b.partitions {
+		next := -1
+		for _, i := range l.of(p) {
+			if c.schema.Tables[dst.Keys[i].Table].Sparse {
+				return nil
+			}
+			row := dst.At(i)
+			if i == next {
+				last := &pieces[len(pieces)-1]
+				*last = (*last)[:len(*last)+len(row)]
+			} else {
+				pieces = append(pieces, dst.Values[dst.starts[i]:dst.starts[i+1]])
+			}
+			next = i + 1
+		}
+	}
+	return pieces
+}
+
+const (
+	// placeCells and placeRow are from how many cells, and from how many to a row, on values are read to where they belong;
+	// fewer are cheaper to copy.
+	placeCells = 8 << 10
+	placeRow   = 128
+)
+
 // Read fetches rows as work of a clock may see them, into dst: one message for each server that has some of
 // them. It waits until they are fresh enough, and through moves and failures until ctx is done or the
 // generation is over (ErrStale).
@@ -147,6 +180,7 @@ func (c *Client) readBatch(
 	}
 	begin := l.keyBegins[b.partitions[0]]
 	request.Keys = l.keys[begin : begin+total]
+	request.Into = l.into(c, b, dst, total)
 	answer, err := c.call(ctx, generation, b.to, b.partitions, request)
 	if err != nil {
 		return c.failure(ctx, b.to, err)
@@ -156,6 +190,12 @@ func (c *Client) readBatch(
 		return setback, unexpected(b.to, answer)
 	}
 	defer rows.Release()
+	if rows.Placed {
+		for _, p := range b.partitions {
+			l.left[p] = false
+		}
+		return progress, nil
+	}
 	values, short := rows.Values, false
 	o, err := c.settle(b, rows.Groups, func(p ps.Partition, _ wire.Code) {
 		for _, i := range l.of(p) {

@@ -16,10 +16,16 @@ func (s *Server) Handle(ctx context.Context, generation ps.Generation, request w
 	return answer
 }
 
-// HandleNow answers reads and contributions that need not wait, so that they cost no goroutine.
+// HandleNow answers reads and contributions that need not wait, so that they cost no goroutine. It is not called for two
+// requests of a connection at the same time.
 func (s *Server) HandleNow(generation ps.Generation, request wire.Message) wire.Message {
-	switch request.(type) {
-	case *wire.Read, *wire.Stage, *wire.Contribute, *wire.Commit:
+	switch m := request.(type) {
+	case *wire.Read:
+		if answer := s.lend(generation, m); answer != nil {
+			wire.Release(request)
+			return answer
+		}
+	case *wire.Stage, *wire.Contribute, *wire.Commit:
 	default:
 		return nil
 	}

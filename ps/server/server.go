@@ -53,6 +53,7 @@ type Server struct {
 	links   wire.Links
 	traffic wire.Traffic
 	sparse  bool          // the schema has sparse tables
+	lends   int           // the width of the widest table that View gives rows of; 0 = there is none
 	pulls   chan struct{} // one token for each delivery that is coming in
 
 	mu         sync.RWMutex
@@ -95,6 +96,7 @@ func New(cfg Config) *Server {
 		schema:  cfg.Schema,
 		log:     cfg.Log,
 		sparse:  hasSparse(&cfg.Schema),
+		lends:   widestView(&cfg.Schema),
 		pulls:   make(chan struct{}, cfg.PullsAtOnce),
 		slots:   make([]*slot, cfg.Schema.Partitions),
 		backups: make([]*backup, cfg.Schema.Partitions),

@@ -97,13 +97,17 @@ func (e *encoder) string(s string) {
 }
 
 func (e *encoder) bytes(b []byte) {
+	e.unpadded(b)
+	e.pad(len(b))
+}
+
+func (e *encoder) unpadded(b []byte) {
 	if len(b) >= inlineBytes {
 		e.large = append(e.large, segment{at: len(e.small), bytes: b})
 		e.placed += len(b)
 	} else {
 		e.small = append(e.small, b...)
 	}
-	e.pad(len(b))
 }
 
 // pad fills up to a multiple of 8 after n bytes.

@@ -21,38 +21,46 @@ type frameReader struct {
 	buffer     []byte
 	start, end int // of what is in buffer
 
-	expect func(n int) // tells from how much of a body surely comes
+	// place says where a body goes that somebody waits for with memory of his own. Nil, or if it gives nil: to a buffer.
+	place func(h header) *placement
 
 	header header
-	body   *Buffer // of the frame that is being read, as far as memory has been claimed; nil between frames
-	at     int     // how much of it is there
-	proven int     // the longest body so far
+	began  bool       // header is that of the frame that is being read
+	placed *placement // where its body goes; nil: to body
+	body   *Buffer    // as far as memory has been claimed
+	at     int        // how much of it is there
+	proven int        // the longest body so far
 }
 
 func newFrameReader(from io.Reader, job uint64) *frameReader {
-	f := &frameReader{from: from, job: job, buffer: make([]byte, headBytes), proven: firstRead, expect: func(int) {}}
-	if e, ok := from.(interface{ expect(n int) }); ok {
-		f.expect = e.expect
-	}
-	return f
+	return &frameReader{from: from, job: job, buffer: make([]byte, headBytes), proven: firstRead}
 }
 
-// next reads a header and the body that follows it. An *Error says that the frame is to be refused, any other error
-// that the connection broke or was interrupted. The header is as far as it is known.
+// next reads a header and the body that follows it, nil if it went where place said. An *Error says that the frame is to
+// be refused, any other error that the connection broke or was interrupted. The header is as far as it is known.
 func (f *frameReader) next() (header, *Buffer, error) {
-	if f.body == nil {
+	if !f.began {
 		h, err := f.readHeader()
 		if err != nil {
 			return h, nil, err
 		}
-		f.header, f.at = h, 0
-		f.body = f.newBuffer(min(h.length, f.proven))
+		f.header, f.began, f.at = h, true, 0
+		if f.place != nil {
+			f.placed = f.place(h)
+		}
 	}
-	if err := f.readBody(); err != nil {
+	err := f.readPlaced()
+	if f.placed == nil && err == nil {
+		if f.body == nil {
+			f.body = f.newBuffer(min(f.header.length, f.proven))
+		}
+		err = f.readBody()
+	}
+	if err != nil {
 		return f.header, nil, fmt.Errorf("read a frame's body of %d bytes: %w", f.header.length, err)
 	}
 	body := f.body
-	f.body = nil
+	f.began, f.placed, f.body = false, nil, nil
 	f.proven = max(f.proven, f.header.length)
 	return f.header, body, nil
 }
@@ -74,25 +82,33 @@ func (f *frameReader) drop() {
 }
 
 func (f *frameReader) readHeader() (header, error) {
-	for f.end-f.start < headerSize {
-		if f.start > 0 {
-			f.end = copy(f.buffer, f.buffer[f.start:f.end])
-			f.start = 0
+	if err := f.fill(headerSize); err != nil {
+		if err == io.EOF && f.end > 0 {
+			err = io.ErrUnexpectedEOF
 		}
-		n, err := f.from.Read(f.buffer[f.end:])
-		f.end += n
-		if err != nil && f.end < headerSize {
-			if err == io.EOF && f.end > 0 {
-				err = io.ErrUnexpectedEOF
-			}
-			return header{}, err
-		}
+		return header{}, err
 	}
 	h, err := parseHeader(f.buffer[f.start:f.start+headerSize], f.job)
 	if err == nil {
 		f.start += headerSize
 	}
 	return h, err
+}
+
+// fill reads until n bytes are in the buffer, which has room for them.
+func (f *frameReader) fill(n int) error {
+	for f.end-f.start < n {
+		if f.start > 0 {
+			f.end = copy(f.buffer, f.buffer[f.start:f.end])
+			f.start = 0
+		}
+		read, err := f.from.Read(f.buffer[f.end:])
+		f.end += read
+		if err != nil && f.end < n {
+			return err
+		}
+	}
+	return nil
 }
 
 func (f *frameReader) readBody() error {
@@ -104,22 +120,130 @@ func (f *frameReader) readBody() error {
 			f.body = larger
 		}
 		into := f.body.Bytes()[f.at:]
-		if f.start < f.end {
-			n := copy(into, f.buffer[f.start:f.end])
-			f.start += n
-			f.at += n
-			continue
+		n, err := f.take(into)
+		if n == 0 && err == nil {
+			n, err = f.from.Read(into)
 		}
-		f.expect(len(into))
-		n, err := f.from.Read(into)
-		f.expect(0)
 		f.at += n
 		if err != nil && f.at < f.header.length {
-			if err == io.EOF {
-				err = io.ErrUnexpectedEOF
-			}
-			return err
+			return unexpected(err)
 		}
 	}
 	return nil
+}
+
+// take gives what has been read already.
+func (f *frameReader) take(into []byte) (int, error) {
+	n := copy(into, f.buffer[f.start:f.end])
+	f.start += n
+	return n, nil
+}
+
+func unexpected(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// vectorReader reads into several pieces of memory at once.
+type vectorReader interface {
+	readVector(pieces [][]byte) (int, error)
+}
+
+// placement is memory for the values of Rows that were asked for with Read.Into.
+type placement struct {
+	groups  []KeyGroup
+	pieces  [][]byte // what is still missing
+	values  int
+	padding int  // bytes after the values
+	checked bool // what comes before the values is as expected
+}
+
+func newPlacement(m *Read) *placement {
+	p := &placement{groups: m.Groups, pieces: make([][]byte, len(m.Into))}
+	for i, piece := range m.Into {
+		p.pieces[i] = raw(piece)
+		p.values += len(piece)
+	}
+	p.padding = 4 * (p.values % 2)
+	return p
+}
+
+// length is that of the body.
+func (p *placement) length() int { return p.head() + 4*p.values + p.padding }
+
+// head is how many bytes come before the values when all groups are ok.
+func (p *placement) head() int { return 16 + 8*len(p.groups) }
+
+// accepts says whether a body begins as that of Rows does which has all that was asked for.
+func (p *placement) accepts(head []byte) bool {
+	d := decoder{rest: head}
+	if d.u64() != uint64(len(p.groups)) {
+		return false
+	}
+	for _, g := range p.groups {
+		if partition, code := d.u32s(); partition != uint32(g.Partition) || Code(code) != OK {
+			return false
+		}
+	}
+	return d.u64() == uint64(p.values)
+}
+
+// readPlaced reads a body to where it is wanted. If it is not what was expected, the body goes to a buffer.
+func (f *frameReader) readPlaced() error {
+	p := f.placed
+	if p == nil {
+		return nil
+	}
+	if !p.checked {
+		if err := f.fill(p.head()); err != nil {
+			return unexpected(err)
+		}
+		if !p.accepts(f.buffer[f.start : f.start+p.head()]) {
+			f.placed = nil
+			return nil
+		}
+		f.start += p.head()
+		p.checked = true
+	}
+	for len(p.pieces) > 0 {
+		n, err := f.take(p.pieces[0])
+		if n == 0 {
+			n, err = f.readPieces(p.pieces)
+		}
+		p.pieces = advance(p.pieces, n)
+		if err != nil && len(p.pieces) > 0 {
+			return unexpected(err)
+		}
+	}
+	if err := f.fill(p.padding); err != nil {
+		return unexpected(err)
+	}
+	for _, zero := range f.buffer[f.start : f.start+p.padding] {
+		if zero != 0 {
+			return refused("the padding of a message of type %d is not 0", f.header.kind)
+		}
+	}
+	f.start += p.padding
+	return nil
+}
+
+func (f *frameReader) readPieces(pieces [][]byte) (int, error) {
+	if v, ok := f.from.(vectorReader); ok {
+		return v.readVector(pieces)
+	}
+	return f.from.Read(pieces[0])
+}
+
+// advance drops the first n bytes, and empty pieces.
+func advance(pieces [][]byte, n int) [][]byte {
+	for len(pieces) > 0 && n >= len(pieces[0]) {
+		n -= len(pieces[0])
+		pieces = pieces[1:]
+	}
+	if n > 0 {
+		pieces[0] = pieces[0][n:]
+	}
+	return pieces
 }

@@ -72,7 +72,9 @@ type Link struct {
 type call struct {
 	id       uint64
 	answered chan answer
-	left     bool // the caller has gone
+	left     bool  // the caller has gone
+	read     *Read // with memory for the answer's values; nil: without
+	placing  bool  // they are on their way to that memory
 }
 
 type answer struct {
@@ -88,7 +90,7 @@ func NewLink(conn net.Conn, job uint64, traffic *Traffic) *Link {
 		traffic = new(Traffic)
 	}
 	conn = newSocket(conn)
-	return &Link{
+	l := &Link{
 		conn:    conn,
 		job:     job,
 		traffic: traffic,
@@ -98,6 +100,8 @@ func NewLink(conn net.Conn, job uint64, traffic *Traffic) *Link {
 		frames:  newFrameReader(newReader(conn), job),
 		calls:   map[uint64]*call{},
 	}
+	l.frames.place = l.place
+	return l
 }
 
 // Close ends all calls and waits for the link's goroutines.
@@ -131,7 +135,7 @@ func (l *Link) fail(err error) {
 
 // Call sends a request and waits for its answer.
 func (l *Link) Call(ctx context.Context, generation ps.Generation, request Message) (Message, error) {
-	c, err := l.begin()
+	c, err := l.begin(request)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +180,7 @@ func (l *Link) help(f func()) {
 	l.helpers.Go(f) // Close marks the link broken first; f ends at once then
 }
 
-func (l *Link) begin() (*call, error) {
+func (l *Link) begin(request Message) (*call, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
@@ -184,7 +188,10 @@ func (l *Link) begin() (*call, error) {
 	}
 	l.next++
 	c := calls.Get().(*call)
-	c.id, c.left = l.next, false
+	c.id, c.left, c.placing, c.read = l.next, false, false, nil
+	if read, ok := request.(*Read); ok && len(read.Into) > 0 {
+		c.read = read
+	}
 	l.calls[c.id] = c
 	return c, nil
 }
@@ -276,15 +283,18 @@ func (l *Link) interrupt(c *call) {
 	}
 }
 
-// leave gives up a call. Its frame may still be in the queue, or on its way: one that is cut short would break the link,
-// so that is what happens then. Nobody looks at the request's arrays afterwards.
+// leave gives up a call. Its frame may still be in the queue, or on its way, or the answer on its way to the caller's
+// memory: one that is cut short would break the link, so that is what happens then. Nobody looks at the request's arrays
+// afterwards.
 func (l *Link) leave(c *call) {
 	if l.out.withdraw(c.id) {
 		l.end(c)
 		return
 	}
-	if l.out.beingWritten(c.id) {
+	if l.out.beingWritten(c.id) || l.beingPlaced(c) {
 		l.fail(context.Canceled)
+		l.reading <- struct{}{} // nobody uses the caller's memory after that
+		<-l.reading
 	}
 	if l.Broken() {
 		l.out.close(l.err)
@@ -337,6 +347,34 @@ func (l *Link) readAbandoned() {
 	}
 }
 
+// beingPlaced says whether a call's answer has begun to arrive in the caller's memory. If it has not, it will not: then
+// the call has no memory to give any more.
+func (l *Link) beingPlaced(c *call) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c.read = nil
+	return c.placing
+}
+
+// place finds memory for the body of an answer.
+func (l *Link) place(h header) *placement {
+	if h.kind != typeRows || !h.answer || !littleEndian {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.calls[h.request]
+	if c == nil || c.read == nil {
+		return nil
+	}
+	p := newPlacement(c.read)
+	if h.length != p.length() || p.head() > headBytes {
+		return nil
+	}
+	c.placing = true
+	return p
+}
+
 // readOne reads an answer and hands it over. The caller holds the reading token.
 func (l *Link) readOne() error {
 	h, body, err := l.frames.next()
@@ -344,6 +382,10 @@ func (l *Link) readOne() error {
 		return err
 	}
 	l.traffic.In.Add(int64(headerSize + h.length))
+	if body == nil {
+		l.deliver(h.request, &Rows{Placed: true})
+		return nil
+	}
 	m, err := decode(h.kind, body)
 	if err != nil {
 		return err
@@ -372,6 +414,7 @@ func (l *Link) deliver(id uint64, m Message) {
 		l.abandoned--
 		Release(m)
 	default:
+		c.placing = false
 		c.answered <- a // has room
 	}
 }

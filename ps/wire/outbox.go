@@ -32,6 +32,15 @@ func (f outgoingFrame) done() {
 	}
 }
 
+// copied takes what is lent into memory of its own.
+func (f *outgoingFrame) copied() {
+	for i, s := range f.large {
+		f.large[i].bytes = append([]byte(nil), s.bytes...)
+	}
+	Release(f.release)
+	f.release = nil
+}
+
 const (
 	// batchFrames bounds how many frames one system call sends, so that vectors stay short of the kernel's limit.
 	batchFrames = 64
@@ -121,6 +130,72 @@ func (o *outbox) writeFrames() error {
 	clear(vector)
 	o.vector = vector[:0]
 	o.traffic.Out.Add(n)
+	return err
+}
+
+// eager is a vectorWriter that can write as much as is possible at once, and say how much that was.
+type eager interface {
+	writeNow(pieces [][]byte) (int, error)
+}
+
+// lend writes a frame whose values are lent, without keeping them while it waits: what the connection does not take at
+// once is copied.
+func (o *outbox) lend(f outgoingFrame) error {
+	o.mu.Lock()
+	to, able := o.to.(eager)
+	if !able || o.writing || len(o.queue) > 0 || o.err != nil {
+		o.mu.Unlock()
+		f.copied()
+		if err := o.add(f); err != nil {
+			return err
+		}
+		return o.flush(nil)
+	}
+	o.writing = true
+	o.mu.Unlock()
+
+	err := o.writeLent(to, f)
+
+	o.mu.Lock()
+	o.writing = false
+	if err != nil {
+		o.fail(err)
+	}
+	o.idle.Broadcast()
+	o.mu.Unlock()
+	return o.flush(nil) // what others have added meanwhile
+}
+
+// writeLent is lend for who writes.
+func (o *outbox) writeLent(to eager, f outgoingFrame) error {
+	o.vector = f.appendTo(o.vector[:0])
+	n, err := to.writeNow(o.vector)
+	o.traffic.Out.Add(int64(n))
+	rest := advance(o.vector, n)
+	if err != nil || len(rest) == 0 {
+		clear(o.vector)
+		f.done()
+		return err
+	}
+	size := 0
+	for _, piece := range rest {
+		size += len(piece)
+	}
+	buffer := NewBuffer(size)
+	defer buffer.Release()
+	at := 0
+	for _, piece := range rest {
+		at += copy(buffer.Bytes()[at:], piece)
+	}
+	clear(o.vector)
+	f.done()
+	if o.before != nil {
+		if err := o.before(); err != nil {
+			return err
+		}
+	}
+	written, err := o.to.writeVector([][]byte{buffer.Bytes()})
+	o.traffic.Out.Add(written)
 	return err
 }
 

@@ -140,6 +140,12 @@ func (c *connection) read(ctx context.Context) error {
 			return err
 		}
 		if answer := c.Handler.HandleNow(h.generation, request); answer != nil {
+			if rows, ok := answer.(*Rows); ok && rows.lent.unlock != nil {
+				if err := c.lend(h, rows); err != nil {
+					return err
+				}
+				continue
+			}
 			if err := c.queue(h, answer); err != nil {
 				return err
 			}
@@ -171,7 +177,7 @@ func (c *connection) answer(h header, m Message) {
 
 // queue has an answer sent with the next flush. It takes the answer over.
 func (c *connection) queue(to header, m Message) error {
-	h := header{answer: true, request: to.request, job: c.Job, generation: to.generation}
+	h := c.answerTo(to)
 	e, err := encode(h, m)
 	if err != nil { // too long: say so instead
 		if e, err = encode(h, &Error{Code: Internal, Text: err.Error()}); err != nil {
@@ -180,6 +186,20 @@ func (c *connection) queue(to header, m Message) error {
 		}
 	}
 	return c.out.add(outgoingFrame{encoder: e, request: to.request, release: m})
+}
+
+func (c *connection) answerTo(h header) header {
+	return header{answer: true, request: h.request, job: c.Job, generation: h.generation}
+}
+
+// lend sends values from where they are stored.
+func (c *connection) lend(to header, m *Rows) error {
+	e, err := encode(c.answerTo(to), m)
+	if err != nil {
+		Release(m)
+		return err
+	}
+	return c.out.lend(outgoingFrame{encoder: e, request: to.request, release: m})
 }
 
 // refuse says why the connection is closed.

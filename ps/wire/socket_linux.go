@@ -1,9 +1,11 @@
 package wire
 
 import (
+	"errors"
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -15,8 +17,8 @@ import (
 
 // socket is a stream socket that the runtime's poller does not know. The poller wakes a thread for every arrival, also
 // while another thread is waiting for the same bytes, as a blocking C program would; two wake-ups where one is needed
-// cost more than a small request. So a reader here waits in the kernel by itself: at first for patience without a word to
-// the scheduler, then as a blocked system call, which holds a thread and no processor.
+// cost more than a small request. So a reader here waits in the kernel by itself: at first in the call that reads, for
+// patience at most, then until there is something to read or to look at.
 //
 // One goroutine reads and one writes at a time.
 type socket struct {
@@ -29,13 +31,21 @@ type socket struct {
 
 	readDeadline, writeDeadline atomic.Int64 // nanoseconds since 1970; 0 = none
 
-	need, low int            // see expect
-	vector    []unix.Iovec   // scratch of the writer
-	polled    [2]unix.PollFd // scratch of the reader
+	incoming, outgoing vector
+	oneRead            [1][]byte      // scratch of the reader
+	yielded            time.Time      // likewise
+	polled             [2]unix.PollFd // likewise
 }
 
-// patience is how long a wait keeps its processor: an answer to a small request comes within it.
-const patience = 100 * time.Microsecond
+const (
+	// patience is how long one call waits for bytes to read, one tick of the kernel's clock or so: nothing but Close ends
+	// it earlier. An answer to a request nearly always comes within it.
+	patience = time.Millisecond
+	// stall is how long one call waits for room to write. It bounds how late a deadline is noticed.
+	stall = 50 * time.Millisecond
+	// yieldAfter is shorter than the scheduler's time slice.
+	yieldAfter = 5 * time.Millisecond
+)
 
 // newSocket takes a TCP or Unix connection out of the runtime's poller; other connections it leaves as they are.
 func newSocket(conn net.Conn) net.Conn {
@@ -61,7 +71,31 @@ func newSocket(conn net.Conn) net.Conn {
 		return conn
 	}
 	_ = conn.Close() // takes it out of the poller; the connection lives on in fd
-	return &socket{Conn: conn, fd: fd, wake: wake, low: 1}
+	s := &socket{Conn: conn, fd: fd, wake: wake}
+	if err := s.block(); err != nil {
+		_ = s.Close()
+	}
+	s.unpace()
+	return s
+}
+
+// unpace spares a TCP connection within this host an algorithm that measures the network and paces what it sends by timers,
+// such as BBR, where that is the system's choice: there is no network to be kept from overflowing.
+func (s *socket) unpace() {
+	local, ok := s.LocalAddr().(*net.TCPAddr)
+	remote, _ := s.RemoteAddr().(*net.TCPAddr)
+	if ok && remote != nil && local.IP.Equal(remote.IP) {
+		_ = unix.SetsockoptString(s.fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, "reno") // every kernel has it
+	}
+}
+
+// block makes calls wait.
+func (s *socket) block() error {
+	read, write := unix.NsecToTimeval(patience.Nanoseconds()), unix.NsecToTimeval(stall.Nanoseconds())
+	return errors.Join(
+		unix.SetsockoptTimeval(s.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &read),
+		unix.SetsockoptTimeval(s.fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &write),
+		unix.SetNonblock(s.fd, false))
 }
 
 // Close ends reads and writes that are under way.
@@ -136,9 +170,16 @@ func (s *socket) SetDeadline(t time.Time) error {
 
 // Read waits for something to read.
 func (s *socket) Read(b []byte) (int, error) {
+	s.oneRead[0] = b
+	defer clear(s.oneRead[:])
+	return s.readVector(s.oneRead[:])
+}
+
+// readVector is Read into several pieces of memory.
+func (s *socket) readVector(pieces [][]byte) (int, error) {
 	s.using.RLock()
 	defer s.using.RUnlock()
-	for len(b) > 0 {
+	for len(pieces) > 0 {
 		if s.closed.Load() {
 			return 0, net.ErrClosed
 		}
@@ -146,13 +187,14 @@ func (s *socket) Read(b []byte) (int, error) {
 		if !inTime {
 			return 0, os.ErrDeadlineExceeded
 		}
-		n, err := rawRead(s.fd, b)
+		s.yield()
+		n, err := s.incoming.call(unix.SYS_RECVMSG, s.fd, pieces, 0)
 		switch {
 		case err == unix.EAGAIN:
 			s.awaitReadable(timeout)
 		case err == unix.EINTR:
 		case err != 0:
-			return 0, os.NewSyscallError("read", err)
+			return 0, os.NewSyscallError("recvmsg", err)
 		case n == 0:
 			return 0, io.EOF
 		default:
@@ -162,35 +204,24 @@ func (s *socket) Read(b []byte) (int, error) {
 	return 0, nil
 }
 
-// awaitReadable returns when there is something to read, or to look at again.
-func (s *socket) awaitReadable(timeout *unix.Timespec) {
-	s.setLow()
-	s.polled[0] = unix.PollFd{Fd: int32(s.fd), Events: unix.POLLIN}
-	s.polled[1] = unix.PollFd{Fd: int32(s.wake), Events: unix.POLLIN}
-	if rawPoll(s.polled[:], patience) == 0 {
-		_, _ = unix.Ppoll(s.polled[:], timeout, nil)
-	}
-	if s.polled[1].Revents != 0 {
-		var count [8]byte
-		_, _ = unix.Read(s.wake, count[:])
+// yield lets the scheduler choose again, from time to time. A goroutine that it has not chosen for 10 ms has its processor
+// taken away in its next system call, by a thread that then wakes up every 20 microseconds for a while: that costs a
+// connection which is never idle a third of its speed.
+func (s *socket) yield() {
+	if now := time.Now(); now.Sub(s.yielded) > yieldAfter {
+		runtime.Gosched()
+		s.yielded = now
 	}
 }
 
-// expect says that n more bytes surely come, so that it is of no use to wake up for a few of them.
-func (s *socket) expect(n int) { s.need = n }
-
-// lowBytes is how much of a long body a wake-up is for: enough that there are few, little enough that the receiver copies
-// while the sender goes on.
-const lowBytes = 128 << 10
-
-func (s *socket) setLow() {
-	low := min(s.need, lowBytes)
-	if low < lowBytes/4 {
-		low = 1
-	}
-	if low != s.low {
-		_ = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVLOWAT, low)
-		s.low = low
+// awaitReadable returns when there is something to read, or to look at again.
+func (s *socket) awaitReadable(timeout *unix.Timespec) {
+	s.polled[0] = unix.PollFd{Fd: int32(s.fd), Events: unix.POLLIN}
+	s.polled[1] = unix.PollFd{Fd: int32(s.wake), Events: unix.POLLIN}
+	_, _ = unix.Ppoll(s.polled[:], timeout, nil)
+	if s.polled[1].Revents != 0 {
+		var count [8]byte
+		_, _ = unix.Read(s.wake, count[:])
 	}
 }
 
@@ -207,15 +238,14 @@ func (s *socket) writeVector(pieces [][]byte) (written int64, err error) {
 		if s.closed.Load() {
 			return written, net.ErrClosed
 		}
-		n, err := s.rawWrite(pieces)
+		if _, inTime := untilDeadline(&s.writeDeadline); !inTime {
+			return written, os.ErrDeadlineExceeded
+		}
+		n, err := s.outgoing.call(unix.SYS_SENDMSG, s.fd, pieces, unix.MSG_NOSIGNAL)
 		switch {
-		case err == unix.EAGAIN:
-			if !s.awaitWritable() {
-				return written, os.ErrDeadlineExceeded
-			}
-		case err == unix.EINTR:
+		case err == unix.EAGAIN || err == unix.EINTR:
 		case err != 0:
-			return written, os.NewSyscallError("writev", err)
+			return written, os.NewSyscallError("sendmsg", err)
 		default:
 			written += int64(n)
 			pieces = advance(pieces, n)
@@ -224,65 +254,51 @@ func (s *socket) writeVector(pieces [][]byte) (written int64, err error) {
 	return written, nil
 }
 
-// awaitWritable is false when the deadline has passed.
-func (s *socket) awaitWritable() bool {
-	request := []unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLOUT}}
-	timeout, inTime := untilDeadline(&s.writeDeadline)
-	if inTime {
-		_, _ = unix.Ppoll(request, timeout, nil) // Close shuts the socket down, which ends it
+// writeNow writes what there is room for.
+func (s *socket) writeNow(pieces [][]byte) (int, error) {
+	s.using.RLock()
+	defer s.using.RUnlock()
+	if s.closed.Load() {
+		return 0, net.ErrClosed
 	}
-	return inTime
-}
-
-// advance drops the first n bytes, and empty pieces.
-func advance(pieces [][]byte, n int) [][]byte {
-	for len(pieces) > 0 && n >= len(pieces[0]) {
-		n -= len(pieces[0])
-		pieces = pieces[1:]
+	for {
+		n, err := s.outgoing.call(unix.SYS_SENDMSG, s.fd, pieces, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT)
+		switch {
+		case err == unix.EINTR:
+		case err == unix.EAGAIN:
+			return 0, nil
+		case err != 0:
+			return 0, os.NewSyscallError("sendmsg", err)
+		default:
+			return int(n), nil
+		}
 	}
-	if n > 0 {
-		pieces[0] = pieces[0][n:]
-	}
-	return pieces
-}
-
-// The system calls below never sleep, or for patience at most, and are not announced to the scheduler, which would give
-// the processor away after some 20 microseconds. rawBytes bounds one of them: some 200 microseconds of copying.
-const rawBytes = 1 << 20
-
-func rawRead(fd int, into []byte) (int, syscall.Errno) {
-	into = into[:min(len(into), rawBytes)]
-	n, _, err := syscall.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&into[0])), uintptr(len(into)))
-	return int(n), err
-}
-
-// rawPoll gives 0 when nothing has happened for a time.
-func rawPoll(requests []unix.PollFd, timeout time.Duration) int {
-	t := unix.NsecToTimespec(timeout.Nanoseconds())
-	n, _, err := syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&requests[0])), uintptr(len(requests)),
-		uintptr(unsafe.Pointer(&t)), 0, 0, 0)
-	if err != 0 {
-		return -1
-	}
-	return int(n)
 }
 
 // maxVector is how many pieces one system call takes.
-const maxVector = 256
+const maxVector = 512
 
-func (s *socket) rawWrite(pieces [][]byte) (int, syscall.Errno) {
-	s.vector = s.vector[:0]
-	for total := 0; len(pieces) > 0 && len(s.vector) < maxVector && total < rawBytes; pieces = pieces[1:] {
-		if len(pieces[0]) == 0 {
-			continue
+// vector is the memory of a system call on pieces of memory.
+type vector struct {
+	pieces  []unix.Iovec
+	message unix.Msghdr
+}
+
+// call receives or sends as much as one system call does.
+func (v *vector) call(number uintptr, fd int, pieces [][]byte, flags uintptr) (int, syscall.Errno) {
+	v.pieces = v.pieces[:0]
+	for _, piece := range pieces[:min(len(pieces), maxVector)] {
+		if len(piece) > 0 {
+			v.pieces = append(v.pieces, unix.Iovec{Base: &piece[0]})
+			v.pieces[len(v.pieces)-1].SetLen(len(piece))
 		}
-		n := min(len(pieces[0]), rawBytes-total)
-		v := unix.Iovec{Base: &pieces[0][0]}
-		v.SetLen(n)
-		s.vector = append(s.vector, v)
-		total += n
 	}
-	n, _, err := syscall.RawSyscall(unix.SYS_WRITEV, uintptr(s.fd), uintptr(unsafe.Pointer(&s.vector[0])), uintptr(len(s.vector)))
-	clear(s.vector)
+	if len(v.pieces) == 0 {
+		return 0, unix.EINTR // look again
+	}
+	v.message.Iov = &v.pieces[0]
+	v.message.SetIovlen(len(v.pieces))
+	n, _, err := syscall.Syscall(number, uintptr(fd), uintptr(unsafe.Pointer(&v.message)), flags)
+	clear(v.pieces)
 	return int(n), err
 }

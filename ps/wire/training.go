@@ -20,6 +20,9 @@ type Read struct {
 	Clock  ps.Clock
 	Groups []KeyGroup
 	Keys   []ps.Key
+	// Into, for a caller who has asked for dense rows only, is where the values go if all groups are ok: pieces of memory
+	// that they fill in their order. They are used until the answer, which is Placed then, or the call's error.
+	Into   [][]float32
 	pooled bool
 }
 
@@ -76,7 +79,15 @@ func (m *Read) decode(d *decoder) {
 type Rows struct {
 	Groups []PartitionStatus
 	Values []float32
+	Placed bool // all groups are OK and the values are where Read.Into said
 	buffer *Buffer
+	lent   lent
+}
+
+// lent are values that lie where they are stored.
+type lent struct {
+	pieces [][]float32
+	unlock func() // nil when nothing is lent
 }
 
 // NewRows gives an answer with room for a number of values in pooled memory.
@@ -85,13 +96,41 @@ func NewRows(values int) *Rows {
 	return &Rows{Values: b.Floats(), buffer: b}
 }
 
+// LendRows gives an answer, for HandleNow, whose values are sent from where they are stored. That is locked until unlock
+// is called, from any goroutine: very soon, and before anything is waited for.
+func LendRows(groups []PartitionStatus, pieces [][]float32, unlock func()) *Rows {
+	return &Rows{Groups: groups, lent: lent{pieces: pieces, unlock: unlock}}
+}
+
 func (*Rows) Type() Type       { return typeRows }
 func (m *Rows) hold(b *Buffer) { m.buffer = b }
-func (m *Rows) Release()       { m.buffer.Release(); m.buffer = nil }
+
+// Release gives the memory back.
+func (m *Rows) Release() {
+	if m.lent.unlock != nil {
+		m.lent.unlock()
+		m.lent = lent{}
+	}
+	m.buffer.Release()
+	m.buffer = nil
+}
+
 func (m *Rows) encode(e *encoder) {
 	e.statuses(m.Groups)
-	e.u64(uint64(len(m.Values)))
-	e.bytes(raw(m.Values))
+	if m.lent.unlock == nil {
+		e.u64(uint64(len(m.Values)))
+		e.bytes(raw(m.Values))
+		return
+	}
+	total := 0
+	for _, piece := range m.lent.pieces {
+		total += len(piece)
+	}
+	e.u64(uint64(total))
+	for _, piece := range m.lent.pieces {
+		e.unpadded(raw(piece))
+	}
+	e.pad(4 * total)
 }
 
 func (m *Rows) decode(d *decoder) {

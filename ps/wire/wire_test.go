@@ -103,6 +103,8 @@ func readMessage(b []byte, job uint64) (header, Message, error) {
 
 var asMessages = cmp.Options{
 	cmpopts.EquateEmpty(),
+	cmpopts.IgnoreFields(Read{}, "Into"),
+	cmpopts.IgnoreFields(Rows{}, "Placed"),
 	cmpopts.IgnoreUnexported(Read{}, Rows{}, Contribute{}, Delivery{}, MoveRows{}),
 }
 

@@ -1,0 +1,107 @@
+package server
+
+import (
+	"sync"
+
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/ps/wire"
+)
+
+const (
+	// lendCells is from how many cells on a read is worth the locks of all of its partitions at once.
+	lendCells = 8 << 10
+	// lendPiece is how long the pieces must be on average for one system call to be cheaper than a copy.
+	lendPiece = 1 << 10
+)
+
+// loan is an answer whose values lie where they are stored, and the locks that keep them as they are.
+type loan struct {
+	server   *Server
+	slots    []*slot // locked
+	statuses []wire.PartitionStatus
+	pieces   [][]float32
+}
+
+var loans = sync.Pool{New: func() any { return new(loan) }}
+
+// lend answers a read without copying a value, if all of it is there to be read, in memory as it travels, and in few
+// pieces. Nil: it is to be answered the usual way.
+//
+// It is the only place that holds the locks of several slots. They are taken in the order of partitions, and while they
+// are held nothing else is waited for.
+func (s *Server) lend(generation ps.Generation, m *wire.Read) wire.Message {
+	if s.lends == 0 || len(m.Keys)*s.lends < lendCells {
+		return nil
+	}
+	if _, refusal := s.checkRead(m); refusal != nil {
+		return nil
+	}
+	l := loans.Get().(*loan)
+	l.server = s
+	s.mu.RLock()
+	if s.admit(generation) != nil || !l.take(m) {
+		l.end()
+		return nil
+	}
+	return wire.LendRows(l.statuses, l.pieces, l.end)
+}
+
+// take locks the partitions and finds the rows. The caller holds Server.mu for reading.
+func (l *loan) take(m *wire.Read) bool {
+	keys, total := m.Keys, 0
+	for i, g := range m.Groups {
+		if i > 0 && g.Partition <= m.Groups[i-1].Partition || int(g.Partition) >= len(l.server.slots) {
+			return false
+		}
+		slot := l.server.slots[g.Partition]
+		slot.mu.Lock()
+		l.slots = append(l.slots, slot)
+		if slot.state != owned || !slot.shard.CanRead(m.Clock) {
+			return false
+		}
+		for _, k := range keys[:g.Keys] {
+			row := slot.shard.View(k, m.Stored)
+			if row == nil {
+				return false
+			}
+			l.add(row)
+			total += len(row)
+		}
+		keys = keys[g.Keys:]
+		l.statuses = append(l.statuses, wire.PartitionStatus{Partition: g.Partition, Code: wire.OK})
+	}
+	return total >= lendCells && total >= lendPiece*len(l.pieces)
+}
+
+// add appends a row, to the last piece if it lies right behind it.
+func (l *loan) add(row []float32) {
+	if n := len(l.pieces); n > 0 {
+		last := l.pieces[n-1]
+		if whole := last[:cap(last)]; len(whole) >= len(last)+len(row) && &whole[len(last)] == &row[0] {
+			l.pieces[n-1] = last[:len(last)+len(row)]
+			return
+		}
+	}
+	l.pieces = append(l.pieces, row)
+}
+
+// end gives the locks back.
+func (l *loan) end() {
+	for _, slot := range l.slots {
+		slot.mu.Unlock()
+	}
+	l.server.mu.RUnlock()
+	clear(l.slots)
+	clear(l.pieces)
+	l.slots, l.pieces, l.statuses, l.server = l.slots[:0], l.pieces[:0], l.statuses[:0], nil
+	loans.Put(l)
+}
+
+func widestView(s *ps.Schema) (cells int) {
+	for i := range s.Tables {
+		if t := &s.Tables[i]; !t.Sparse {
+			cells = max(cells, t.Width())
+		}
+	}
+	return cells
+}
