@@ -27,7 +27,8 @@ type Config struct {
 	Pools    []Pool
 	Policy   bidding.Policy
 	Stages   tiers.Thresholds
-	Speed    float64 // market seconds per wall-clock second: turns market durations into wall-clock figures
+	Load     tiers.LoadRule // zero = the default
+	Speed    float64        // market seconds per wall-clock second: turns market durations into wall-clock figures
 
 	CutEvery      time.Duration // between cuts
 	DeadAfter     time.Duration // silence after which a node is given up
@@ -128,6 +129,10 @@ type Controller struct {
 	routeNews  bool // owners changed since the last broadcast
 	target     tiers.Layout
 	stage      tiers.Stage
+	gauge      tiers.Gauge
+	loadWhy    string    // the gauge's floor
+	metered    bool      // a heartbeat has come since the last clock that was judged
+	paces      []float64 // kept for its memory
 	splits     []splitState
 	relayout   bool
 

@@ -36,7 +36,7 @@ func (c *Controller) stand() {
 	}
 	c.cutDue = c.now.Add(c.cfg.CutEvery)
 	c.progress.since = c.now
-	_, reliable := count(c.tierMembers())
+	_, reliable := tiers.Count(c.tierMembers())
 	c.record(func() journal.Entry {
 		return journal.Entry{
 			Kind: journal.Stage, To: fmt.Sprint(int(tiers.Stage1)), Reliable: reliable, Clock: int64(c.progress.done),
@@ -86,33 +86,12 @@ func (c *Controller) layOut() {
 		return
 	}
 	members := c.tierMembers()
-	c.target = tiers.Next(c.layout(), members, c.cfg.Stages)
-	if c.target.Stage == c.stage {
-		return
+	transient, reliable := tiers.Count(members)
+	stage, why := c.stageFor(transient, reliable)
+	c.target = tiers.Arrange(c.layout(), members, stage, 0)
+	if stage != c.stage {
+		c.recordStage(transient, reliable, why)
 	}
-	transient, reliable := count(members)
-	c.record(func() journal.Entry {
-		return journal.Entry{
-			Kind: journal.Stage, From: fmt.Sprint(int(c.stage)), To: fmt.Sprint(int(c.target.Stage)),
-			Transient: transient, Reliable: reliable, Clock: int64(c.progress.done),
-			Why: fmt.Sprintf("%d transient to %d reliable machines; stage 2 above %g:1, stage 3 above %g:1",
-				transient, reliable, c.cfg.Stages.TwoAbove, c.cfg.Stages.ThreeAbove),
-		}
-	})
-	c.stage = c.target.Stage
-}
-
-func count(members []tiers.Member) (transient, reliable int) {
-	for _, m := range members {
-		switch {
-		case m.Leaving:
-		case m.Tier == tiers.Reliable:
-			reliable++
-		default:
-			transient++
-		}
-	}
-	return transient, reliable
 }
 
 func (c *Controller) setRoute() tiers.SetRoute {

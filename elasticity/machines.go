@@ -33,6 +33,7 @@ type machine struct {
 	heard       time.Time
 	brokenAt    time.Time // its stream is broken since then
 	stats       tiers.Heartbeat
+	meter       meter
 
 	atRisk      bool // the provider sees a raised risk
 	warned      bool
@@ -116,13 +117,14 @@ func (c *Controller) takeReport(id ps.ServerID, r tiers.Report) (stirs bool) {
 	case tiers.Answer:
 		return c.takeAnswer(m, r)
 	case tiers.Heartbeat:
-		m.stats = r
+		c.takeHeartbeat(m, r)
 		return false
 	case tiers.Progress:
+		relayout := c.relayout
 		if !m.lost {
-			c.takeProgress(r)
+			c.takeProgress(m, r)
 		}
-		return c.done()
+		return c.done() || c.relayout && !relayout
 	case tiers.CutHeld:
 		return c.changes(func() { c.takeCutHeld(m, r) })
 	case tiers.Failed:

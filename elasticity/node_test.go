@@ -25,6 +25,7 @@ type node struct {
 	wordless  bool          // what it said last is lost
 	slow      time.Duration // added to each of its messages
 	rewelcome int           // Welcomes that it has had
+	in, out   float64       // bytes so far, where there is traffic
 
 	server
 	worker worker
@@ -100,10 +101,17 @@ func (n *node) beat() {
 		for _, s := range n.shards {
 			h.CutBytes += int64(s.CutBytes())
 		}
+		if n.w.traffic != nil {
+			in, out := n.w.traffic(n)
+			n.in, n.out = n.in+in*beatEvery.Seconds(), n.out+out*beatEvery.Seconds()
+			h.BytesIn, h.BytesOut = int64(n.in), int64(n.out)
+		}
 		n.report(h)
 	}
-	n.w.after(400*time.Millisecond, n.beat)
+	n.w.after(beatEvery, n.beat)
 }
+
+const beatEvery = 400 * time.Millisecond
 
 // exit ends the process. What it said last may be lost with it.
 func (n *node) exit() {

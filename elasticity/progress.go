@@ -106,10 +106,13 @@ func (p *progress) forget(from, to int) {
 	p.figures = slices.Delete(p.figures, from, to)
 }
 
-func (c *Controller) takeProgress(r tiers.Progress) {
+func (c *Controller) takeProgress(m *machine, r tiers.Progress) {
 	p := &c.progress
 	if c.recovery != nil || r.Generation != c.generation || r.Clock <= p.done {
 		return // told before, or of a generation that is given up
+	}
+	if c.metered {
+		m.meter.worked(r)
 	}
 	for _, s := range r.Splits {
 		if !c.cfg.Silent {
@@ -146,10 +149,11 @@ func (c *Controller) clockDone(clock ps.Clock) {
 				entry.Count++
 			}
 		}
-		entry.Transient, entry.Reliable = count(c.tierMembers())
+		entry.Transient, entry.Reliable = tiers.Count(c.tierMembers())
 		return entry
 	})
 	c.judge(clock)
+	c.measure()
 	p.next()
 }
 

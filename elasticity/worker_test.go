@@ -262,10 +262,13 @@ func (n *node) outcome(owner *node, err error) reply {
 func (n *node) committed(clock ps.Clock, group []ps.Split) {
 	k := &n.worker
 	k.busy, k.group = false, nil
-	stats := tiers.Progress{Generation: k.generation, Clock: clock, Seconds: 0.1}
+	stats := tiers.Progress{Generation: k.generation, Clock: clock}
 	for _, s := range group {
 		k.splits[s] = clock + 1
-		stats.Splits = append(stats.Splits, tiers.SplitStats{Split: s, Examples: 1, Loss: 1})
+		stats.Splits = append(stats.Splits, tiers.SplitStats{Split: s, Examples: 1, Loss: 1, Work: 1})
+	}
+	if n.w.seconds != nil {
+		stats.Seconds = n.w.seconds(n, len(group))
 	}
 	n.w.reach("reporting", n)
 	if n.dead {

@@ -111,6 +111,11 @@ type world struct {
 	nodes  map[ps.ServerID]*node
 	order  []*node // in the order of their launch
 
+	// What is said to be measured, where that is of interest: bytes per second in and out of a machine, and how many
+	// seconds a machine takes for its part of a clock.
+	traffic func(*node) (in, out float64)
+	seconds func(n *node, splits int) float64
+
 	entries  []journal.Entry
 	outcome  string
 	exported ps.Clock // the clock of the last successful export; 0 = none

@@ -42,13 +42,14 @@ func (c *Catalog) Types(region string) []InstanceType {
 	return types
 }
 
-// Columns of a catalog file; the last two may be missing.
+// Columns of a catalog file; the last three may be missing.
 const (
 	columnRegion   = "region"
 	columnType     = "instance_type"
 	columnOnDemand = "linux_ondemand_usd_hour"
 	columnVCPU     = "vcpu"
 	columnMemory   = "memory_gib"
+	columnNetwork  = "network"
 )
 
 // ReadCatalog reads a CSV file of EC2 types whose header names the columns
@@ -56,7 +57,8 @@ const (
 //	region,instance_type,vcpu,memory_gib,ecu,linux_ondemand_usd_hour,network
 //
 // or only region, instance_type and linux_ondemand_usd_hour. Where the vCPUs are missing they are those of EC2's naming of
-// sizes (VCPUOf), and 0, that is unknown, where it tells none; memory that is missing is 0, unknown.
+// sizes (VCPUOf), and 0, that is unknown, where it tells none; memory that is missing is 0, unknown. The network is
+// known where it says a number, such as "10 Gigabit"; of "Moderate" or "Up to 10 Gigabit" nobody can plan with a figure.
 // Other columns are not read. The architecture is in no column; see ArchOf.
 func ReadCatalog(r io.Reader) (*Catalog, error) {
 	rows := csv.NewReader(r)
@@ -139,6 +141,11 @@ func parseType(field func(string) string) (InstanceType, error) {
 			return InstanceType{}, fmt.Errorf("%s %q: want a number of GiB above 0", columnMemory, s)
 		}
 		t.MemoryMiB = int64(math.Round(gib * 1024))
+	}
+	if number, ok := strings.CutSuffix(field(columnNetwork), " Gigabit"); ok {
+		if gigabits, err := strconv.ParseFloat(number, 64); err == nil && gigabits > 0 && gigabits < 1e6 {
+			t.Bandwidth = gigabits * 1e9 / 8
+		}
 	}
 	return t, nil
 }

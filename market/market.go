@@ -79,6 +79,8 @@ type InstanceType struct {
 	// Rate is the work that one machine does in an hour, in vCPU hours of a common reference; 0 = as many as it has
 	// vCPUs. It is what makes families and architectures comparable.
 	Rate float64
+	// Bandwidth is what the machine's network link carries in one direction, in bytes per second; 0 = unknown.
+	Bandwidth float64
 }
 
 // WorkRate is the work of one machine per hour, in vCPU hours; 0 when neither a rate nor the vCPUs are known.

@@ -20,10 +20,31 @@ func StageFor(transient, reliable int, t Thresholds) Stage {
 	}
 }
 
-// Next gives the layout that suits the members. What can stay where it is stays: partitions and splits move
-// only off members that may not have them any longer, or to keep the counts even. It is a pure function: the
-// same arguments give the same layout.
+// Next gives the layout that suits the members, in the stage that their numbers ask for.
 func Next(now Layout, members []Member, t Thresholds) Layout {
+	transient, reliable := Count(members)
+	return Arrange(now, members, StageFor(transient, reliable, t), 0)
+}
+
+// Count gives how many members of each tier stay.
+func Count(members []Member) (transient, reliable int) {
+	for _, m := range members {
+		switch {
+		case m.Leaving:
+		case m.Tier == Reliable:
+			reliable++
+		default:
+			transient++
+		}
+	}
+	return transient, reliable
+}
+
+// Arrange gives the layout of a stage on the members, with so many servers (0 = the stage's own number: all reliable
+// machines, or half of the transient ones). What can stay where it is stays: partitions and splits move only off
+// members that may not have them any longer, or to keep the counts even. It is a pure function: the same arguments
+// give the same layout.
+func Arrange(now Layout, members []Member, stage Stage, serving int) Layout {
 	members = slices.Clone(members)
 	slices.SortFunc(members, func(a, b Member) int {
 		return cmp.Or(cmp.Compare(a.Joined, b.Joined), cmp.Compare(a.ID, b.ID))
@@ -31,11 +52,13 @@ func Next(now Layout, members []Member, t Thresholds) Layout {
 	reliable := pick(members, func(m Member) bool { return m.Tier == Reliable && !m.Leaving })
 	transient := pick(members, func(m Member) bool { return m.Tier == Transient && !m.Leaving })
 
-	next := Layout{Stage: StageFor(len(transient), len(reliable), t)}
+	next := Layout{Stage: stage}
 	servers, workers := reliable, pick(members, func(m Member) bool { return !m.NoWork })
 	if next.Stage != Stage1 || len(reliable) == 0 { // without reliable machines the others serve (footnote 7)
-		servers = transient[:(len(transient)+1)/2]
+		servers = transient
+		serving = cmp.Or(serving, (len(transient)+1)/2)
 	}
+	servers = servers[:min(cmp.Or(serving, len(servers)), len(servers))]
 	if next.Stage == Stage3 {
 		workers = pick(members, func(m Member) bool { return m.Tier == Transient && !m.NoWork })
 	}

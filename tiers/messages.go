@@ -165,7 +165,7 @@ type (
 		Generation ps.Generation
 		Clock      ps.Clock
 		Splits     []SplitStats
-		Seconds    float64 // wall clock, of this worker's part of the clock
+		Seconds    float64 // wall clock, of this worker's part of the clock from when its rows were there
 	}
 	// CutHeld says that a backup holds a cut of all partitions that it backs up.
 	CutHeld struct {

@@ -117,6 +117,9 @@ type Reliable struct {
 	Count int `yaml:"count"`
 	// Zone they run in. Default "": the first zone in use.
 	Zone string `yaml:"zone"`
+	// Bandwidth is what the network link of each carries in one direction. Default 0: what the catalog says, and
+	// where it says no number, nothing is decided by it.
+	Bandwidth Bandwidth `yaml:"bandwidth"`
 }
 
 // Train is what is trained, on what, for how long.

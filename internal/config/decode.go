@@ -213,6 +213,8 @@ func parseScalar(s string, t reflect.Type) (any, *mistake) {
 		return anyOf(parseCPUs(s))
 	case reflect.TypeFor[Rate]():
 		return anyOf(parseRate(s))
+	case reflect.TypeFor[Bandwidth]():
+		return anyOf(parseBandwidth(s))
 	}
 	switch t.Kind() {
 	case reflect.String:

@@ -58,6 +58,12 @@ func (r Rate) String() string {
 	return strconv.FormatFloat(float64(r), 'f', -1, 64)
 }
 
+// Bandwidth is what a network link carries in one direction, in bytes per second.
+type Bandwidth float64
+
+// String gives "1Gbit/s", "80Mbit/s".
+func (b Bandwidth) String() string { return Rate(8*b).String() + "bit/s" }
+
 func plus(orMore bool) string {
 	if orMore {
 		return "+"
@@ -244,6 +250,26 @@ func parseRate(s string) (Rate, *mistake) {
 		return 0, wrong("write a rate such as 400k, 1.5M or 2G", "%q is not between 1 and 1000000000G", s)
 	}
 	return Rate(number), nil
+}
+
+var bandwidthForm = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) ?([kMG])(bit/s|bps|B/s)$`)
+
+// parseBandwidth reads "1Gbit/s", "80Mbps", "10MB/s".
+func parseBandwidth(s string) (Bandwidth, *mistake) {
+	const forms = "write what the link carries in one direction, such as 1Gbit/s, 80Mbit/s or 10MB/s"
+	m := bandwidthForm.FindStringSubmatch(s)
+	if m == nil {
+		return 0, wrong(forms, "%q is not a bandwidth", s)
+	}
+	number, _ := strconv.ParseFloat(m[1], 64)
+	number *= map[string]float64{"k": 1e3, "M": 1e6, "G": 1e9}[m[2]]
+	if m[3] != "B/s" {
+		number /= 8
+	}
+	if number < 1 || number > 1e14 {
+		return 0, wrong(forms, "%q is not the bandwidth of a link", s)
+	}
+	return Bandwidth(number), nil
 }
 
 // parseBool reads true and false; YAML's many other spellings are refused, as some read them differently.

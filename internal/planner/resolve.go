@@ -183,6 +183,9 @@ func (r *resolver) reliable() {
 			"write a type that is, such as "+r.choice.Pools[0].Type.Name)
 		return
 	}
+	if want.Bandwidth > 0 {
+		t.Bandwidth = float64(want.Bandwidth)
+	}
 	pool := r.choice.Pools[0].Pool
 	pool.Region, pool.Zone, pool.Type, pool.Class = region, zone, t.Name, market.OnDemand
 	r.choice.Reliable = Fleet{Pool: pool, Type: t, Count: want.Count}

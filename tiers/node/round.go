@@ -10,9 +10,8 @@ import (
 )
 
 // compute does a round: read, compute, wait for the declared rate, contribute. It gives what was measured and how long
-// all of it took, in wall-clock seconds.
+// that took from when the rows were there, in wall-clock seconds: before, it may have waited for others.
 func (w *worker) compute(ctx context.Context, r *round) ([]tiers.SplitStats, float64, error) {
-	began := time.Now()
 	w.space.begin(r.data, r.clock, r.evaluate)
 	if err := w.client.Read(ctx, r.generation, r.clock, w.space.keys, w.space.given); err != nil {
 		return nil, 0, fmt.Errorf("reading %d rows: %w", len(w.space.keys), err)
@@ -20,6 +19,7 @@ func (w *worker) compute(ctx context.Context, r *round) ([]tiers.SplitStats, flo
 	if !w.begin(r) {
 		return nil, 0, errBrokenOff
 	}
+	began := time.Now()
 	stats, err := w.runSplits(ctx, r)
 	if err != nil {
 		return nil, 0, err

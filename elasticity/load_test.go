@@ -1,0 +1,129 @@
+package elasticity
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/tiers"
+)
+
+// even is a world of as many transient machines as reliable ones: stage 1 by the ratio.
+func even() shape {
+	s := plain()
+	s.reliable, s.transient, s.clocks = 4, 4, 95
+	return s
+}
+
+func (w *world) reliable(n *node) bool { return n.instance.Pool.Class == market.OnDemand }
+
+// stages gives the changes of stage after the first machines have joined.
+func (w *world) stages() (out []string) {
+	for _, e := range w.lines(journal.Stage)[1:] {
+		out = append(out, e.From+" to "+e.To)
+	}
+	return out
+}
+
+const full = 1e6 // bytes per second: what a link carries
+
+// The contract, Stages: up when the reliable machines' network is the bottleneck, down when not, while training goes on.
+// The deterministic world checks every read and the exported model.
+func TestNetworkLoadChangesTheStage(t *testing.T) {
+	for seed := range uint64(8) {
+		w := newWorld(seed, even())
+		w.ctrl.cfg.Reliable.Type.Bandwidth = full
+		busy := true
+		w.when(func() bool { return w.ctrl.progress.done > 40 }, func() { busy = false })
+		w.traffic = func(n *node) (in, out float64) {
+			switch {
+			case !busy:
+				return 0.05 * full, 0.05 * full
+			case w.reliable(n) && w.ctrl.ownsAny(n.id):
+				return 0.3 * full, 0.9 * full
+			}
+			return 0.25 * full, 0.3 * full // in stage 1 it would be eight of these to four links: half, and that is all there is
+		}
+		w.neverBack()
+		finish(t, w, "finished")
+		got := w.stages()
+		if strings.Join(got, ", ") != "1 to 2, 2 to 1" {
+			t.Fatalf("seed %d: stages changed %v", seed, got)
+		}
+		up, down := w.lines(journal.Stage)[1], w.lines(journal.Stage)[2]
+		if !strings.Contains(up.Why, " % of its link, for 3 clocks at or above 80 %; 4 transient to 4 reliable machines alone ask for stage 1") {
+			t.Errorf("up because %q", up.Why)
+		}
+		if !strings.Contains(down.Why, "4 transient to 4 reliable") || down.Clock <= 40 {
+			t.Errorf("down at clock %d because %q", down.Clock, down.Why)
+		}
+	}
+}
+
+// Stage 3 begins when the reliable machines' workers are the stragglers (TierML, section 3.2), whatever the ratio.
+func TestStragglersAmongTheReliableMachines(t *testing.T) {
+	s := even()
+	s.transient = 8
+	for seed := range uint64(4) {
+		w := newWorld(seed, s)
+		w.seconds = func(n *node, splits int) float64 {
+			if w.reliable(n) {
+				return 0.8 * float64(splits)
+			}
+			return 0.4 * float64(splits)
+		}
+		w.traffic = func(*node) (in, out float64) { return 1, 1 } // nobody's bottleneck
+		w.neverBack()
+		finish(t, w, "finished")
+		if got := strings.Join(w.stages(), ", "); !strings.HasSuffix(got, "2 to 3") {
+			t.Errorf("seed %d: stages changed %s", seed, got)
+		}
+		last := w.lines(journal.Stage)[w.count(journal.Stage)-1]
+		if !strings.Contains(last.Why, "takes 2.00 times as long as the median transient one") {
+			t.Errorf("because %q", last.Why)
+		}
+	}
+}
+
+// Without a link's bandwidth nothing is decided by traffic, and without transient machines load asks for nothing.
+func TestLoadThatSaysNothing(t *testing.T) {
+	for name, change := range map[string]func(*world){
+		"unknown link": func(w *world) {
+			w.traffic = func(*node) (in, out float64) { return 1e12, 1e12 }
+		},
+		"nobody to serve instead": func(w *world) {
+			w.ctrl.cfg.Reliable.Type.Bandwidth, w.policy.count = full, 0
+			w.traffic = func(*node) (in, out float64) { return 2 * full, 2 * full }
+		},
+	} {
+		w := newWorld(1, even())
+		change(w)
+		finish(t, w, "finished")
+		if got := w.stages(); got != nil {
+			t.Errorf("%s: stages changed %v", name, got)
+		}
+	}
+}
+
+// A clock whose load changes nothing costs no memory.
+func TestMeasuringAllocatesNothing(t *testing.T) {
+	w := newWorld(1, even())
+	w.ctrl.cfg.Reliable.Type.Bandwidth = full
+	w.traffic = func(*node) (in, out float64) { return 0.3 * full, 0.3 * full }
+	w.until(5e9)
+	c := w.ctrl
+	n := testing.AllocsPerRun(100, func() {
+		for _, m := range c.members() {
+			c.takeHeartbeat(m, m.stats)
+			m.meter.since = m.meter.heard.Add(-1e9)
+		}
+		c.measure()
+	})
+	if list := testing.AllocsPerRun(100, func() { c.members() }); n > list {
+		t.Errorf("%g allocations, of which the list of members makes %g", n, list)
+	}
+	if c.gauge != (tiers.Gauge{}) && c.gauge.Floor() != tiers.Stage1 {
+		t.Errorf("floor %d", c.gauge.Floor())
+	}
+}

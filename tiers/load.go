@@ -1,0 +1,79 @@
+package tiers
+
+import "fmt"
+
+// Usage is what one clock has shown of the reliable machines. A figure that nobody knows is 0.
+type Usage struct {
+	// Network is the share of its link that the busiest reliable machine has used, in or out, whichever is more.
+	Network float64
+	// Straggler is how many times as long as the median transient machine the slowest reliable one takes for a
+	// like piece of work.
+	Straggler float64
+	// Below is what Network would come to one stage lower, where the reliable machines do more.
+	Below float64
+}
+
+// LoadRule says which load changes the stage, and for how many clocks in a row it must be seen.
+type LoadRule struct {
+	NetworkHigh, NetworkLow     float64
+	StragglerHigh, StragglerLow float64
+	Raise                       int // clocks at or above a high figure raise the stage by one
+	Fall                        int // clocks with all figures at or below the low ones let it fall by one, for the first time
+}
+
+// DefaultLoadRule raises the stage after three clocks at 80 % of the link. What falls back must have room: the stage
+// below would use half of the link at most.
+func DefaultLoadRule() LoadRule {
+	return LoadRule{NetworkHigh: 0.8, NetworkLow: 0.5, StragglerHigh: 1.5, StragglerLow: 1.2, Raise: 3, Fall: 12}
+}
+
+// Gauge turns load into the lowest stage that it allows, with hysteresis. Ratios of machines give the stage that a job
+// begins with (StageFor); load raises it above that and lets it fall back, never below.
+//
+// It does not flap. Between the two thresholds nothing changes; a stage falls only when the stage below would have
+// room; and each fall takes twice as many calm clocks as the one before it. So n clocks of any load see at most
+// log2(n/Fall + 1) falls, and two raises more than falls.
+type Gauge struct {
+	floor      Stage // 0 = load asks for nothing
+	high, calm int   // clocks in a row
+	falls      int
+}
+
+// Floor is the lowest stage that the load so far allows.
+func (g *Gauge) Floor() Stage { return max(g.floor, Stage1) }
+
+// Clock takes in the load of a clock that was done in a stage. When the floor changes it says why, with the figures;
+// otherwise it gives "".
+func (g *Gauge) Clock(at Stage, u Usage, r LoadRule) (why string) {
+	switch {
+	case u.Network >= r.NetworkHigh || u.Straggler >= r.StragglerHigh:
+		g.high, g.calm = g.high+1, 0
+	case u.Network <= r.NetworkLow && u.Below <= r.NetworkLow && u.Straggler <= r.StragglerLow:
+		g.high, g.calm = 0, g.calm+1
+	default:
+		g.high, g.calm = 0, 0
+	}
+	switch {
+	case g.high >= r.Raise && at < Stage3:
+		g.floor, g.high = at+1, 0
+		return raised(u, r)
+	case g.floor > Stage1 && at == g.floor && g.calm >= r.Fall<<g.falls:
+		why = fmt.Sprintf("the reliable machines' links are at most %.0f %% used for %d clocks, and would be %.0f %% used in stage %d, up to %.0f %% of which is room enough",
+			100*u.Network, g.calm, 100*u.Below, g.floor-1, 100*r.NetworkLow)
+		g.floor, g.calm = g.floor-1, 0
+		g.falls = min(g.falls+1, 30)
+	}
+	return why
+}
+
+func raised(u Usage, r LoadRule) string {
+	if u.Network >= r.NetworkHigh {
+		return fmt.Sprintf("the busiest reliable machine uses %.0f %% of its link, for %d clocks at or above %.0f %%",
+			100*u.Network, r.Raise, 100*r.NetworkHigh)
+	}
+	return fmt.Sprintf("the slowest reliable machine takes %.2f times as long as the median transient one, for %d clocks at or above %g times",
+		u.Straggler, r.Raise, r.StragglerHigh)
+}
+
+// Again forgets the clocks that were counted so far: after a change of layout they say nothing about the new one.
+func (g *Gauge) Again() { g.high, g.calm = 0, 0 }

@@ -1,0 +1,104 @@
+package tiers
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// clocks gives a gauge so many clocks of the same load, in the stage that it asks for itself.
+func (g *Gauge) clocks(n int, u Usage) (changes []string) {
+	for range n {
+		if why := g.Clock(g.Floor(), u, DefaultLoadRule()); why != "" {
+			changes = append(changes, why)
+		}
+	}
+	return changes
+}
+
+// The contract, Stages: measured load overrides the ratios, with hysteresis: up when the reliable machines' network is
+// the bottleneck or their workers are the stragglers, after three clocks at 80 % of the link.
+func TestLoadRaisesTheStageAfterThreeClocks(t *testing.T) {
+	for name, high := range map[string]Usage{"network": {Network: 0.8}, "straggler": {Straggler: 1.5}} {
+		t.Run(name, func(t *testing.T) {
+			var g Gauge
+			if g.clocks(2, high); g.Floor() != Stage1 {
+				t.Errorf("after two clocks: stage %d", g.Floor())
+			}
+			g.clocks(1, Usage{Network: 0.7, Straggler: 1.3}) // neither high nor low: it does not count
+			if g.clocks(2, high); g.Floor() != Stage1 {
+				t.Errorf("after two more: stage %d; the three must follow each other", g.Floor())
+			}
+			if why := g.clocks(1, high); g.Floor() != Stage2 || len(why) != 1 || !strings.Contains(why[0], "for 3 clocks") {
+				t.Errorf("after the third in a row: stage %d, %q", g.Floor(), why)
+			}
+			if g.clocks(3, high); g.Floor() != Stage3 {
+				t.Errorf("after three clocks in stage 2: stage %d", g.Floor())
+			}
+			if why := g.clocks(100, high); g.Floor() != Stage3 || why != nil {
+				t.Errorf("there is no stage above 3: %d, %q", g.Floor(), why)
+			}
+		})
+	}
+}
+
+// Falling back needs the lower threshold, for longer, and room in the stage below; and each time twice as long.
+func TestLoadLetsTheStageFall(t *testing.T) {
+	var g Gauge
+	rule := DefaultLoadRule()
+	high, calm := Usage{Network: 0.9}, Usage{Network: 0.1, Below: 0.4}
+	g.clocks(3, high)
+	for what, u := range map[string]Usage{"it is in between": {Network: 0.6}, "below it would be full": {Network: 0.1, Below: 0.6}} {
+		if why := g.clocks(1000, u); why != nil {
+			t.Errorf("%s: %q", what, why)
+		}
+	}
+	for _, needs := range []int{rule.Fall, 2 * rule.Fall, 4 * rule.Fall} {
+		if g.clocks(needs-1, calm); g.Floor() != Stage2 {
+			t.Errorf("it fell before %d calm clocks", needs)
+		}
+		if why := g.clocks(1, calm); g.Floor() != Stage1 || len(why) != 1 || !strings.Contains(why[0], "40 %") {
+			t.Errorf("after %d calm clocks: stage %d, %q", needs, g.Floor(), why)
+		}
+		g.clocks(3, high)
+	}
+}
+
+// Whatever the load does, the stage does not flap: n clocks see at most log2(n/Fall+1) falls, and two raises more.
+func TestStagesDoNotFlap(t *testing.T) {
+	rule := DefaultLoadRule()
+	rapid.Check(t, func(t *rapid.T) {
+		var g Gauge
+		n, raises, falls, since := rapid.IntRange(1, 3000).Draw(t, "clocks"), 0, 0, 0
+		figure := rapid.Float64Range(0, 1.2)
+		u := Usage{}
+		for left := 0; n > 0; n-- {
+			if left--; left < 0 { // loads last for a while
+				left = rapid.IntRange(0, 60).Draw(t, "for")
+				u = Usage{Network: figure.Draw(t, "network"), Below: figure.Draw(t, "below"), Straggler: 2 * figure.Draw(t, "straggler")}
+			}
+			before := g.Floor()
+			why := g.Clock(before, u, rule)
+			since++
+			switch after := g.Floor(); {
+			case (why != "") != (after != before):
+				t.Fatalf("from stage %d to %d because %q", before, after, why)
+			case after > before:
+				if raises++; since < rule.Raise {
+					t.Fatalf("raised %d clocks after the last change", since)
+				}
+				since = 0
+			case after < before:
+				if since < rule.Fall<<falls {
+					t.Fatalf("fall %d came %d clocks after the last change", falls+1, since)
+				}
+				falls, since = falls+1, 0
+			}
+		}
+		if most := math.Log2(3000/float64(rule.Fall) + 1); float64(falls) > most || raises > falls+2 {
+			t.Fatalf("%d raises and %d falls", raises, falls)
+		}
+	})
+}
