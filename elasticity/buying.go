@@ -77,7 +77,7 @@ func (s *switchover) settle(c *Controller) {
 		return
 	}
 	// When the new pool gave fewer machines than it was asked for, as many of the old ones stay as the job wants.
-	lacking := max(c.cfg.Want.VCPU, c.cfg.Want.Machines)
+	lacking := max(c.want().VCPU, c.want().Machines)
 	for _, m := range arrived {
 		lacking -= c.capacity(m)
 	}
@@ -96,7 +96,7 @@ func (s *switchover) settle(c *Controller) {
 
 // capacity is how much a machine counts for in what the job wants: its vCPUs, or one machine.
 func (c *Controller) capacity(m *machine) int {
-	if c.cfg.Want.VCPU > 0 {
+	if c.cfg.Want.VCPU > 0 { // a wish keeps to what the job counts
 		return m.vcpu
 	}
 	return 1
@@ -188,7 +188,7 @@ func (c *Controller) State() bidding.State {
 		c.seen.Pools, c.seen.Held = c.seePools(c.seen.Pools[:0]), c.seeHeld(c.seen.Held[:0])
 		c.seenWell = true
 	}
-	c.seen.Now, c.seen.Want, c.seen.Job = c.now, c.cfg.Want, c.jobState()
+	c.seen.Now, c.seen.Want, c.seen.Job = c.now, c.want(), c.jobState()
 	return c.seen
 }
 

@@ -135,6 +135,7 @@ type Controller struct {
 	paces      []float64 // kept for its memory
 	splits     []splitState
 	relayout   bool
+	wish       wish
 
 	committed ps.Clock // newest committed cut
 	cutDue    time.Time
@@ -279,6 +280,8 @@ func (c *Controller) take(e Event) (stirs bool) {
 			c.outcome = "interrupted"
 			c.endAll(e.Why)
 		}
+	case ScaleWanted:
+		c.takeScale(e)
 	case Exported:
 		c.takeExported(e)
 	}

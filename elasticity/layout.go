@@ -74,6 +74,7 @@ func (c *Controller) tierMembers() []tiers.Member {
 			ID: m.id, Tier: m.tier, Joined: m.joined, VCPU: m.vcpu,
 			Leaving: m.warned || m.draining || m.leaving || m.terminating,
 			NoWork:  m.warned || m.leaving || m.terminating,
+			Loaded:  m.loaded,
 		})
 	}
 	return out
@@ -88,7 +89,7 @@ func (c *Controller) layOut() {
 	members := c.tierMembers()
 	transient, reliable := tiers.Count(members)
 	stage, why := c.stageFor(transient, reliable)
-	c.target = tiers.Arrange(c.layout(), members, stage, 0)
+	c.target = tiers.Arrange(c.layout(), members, stage, c.wish.servers)
 	if stage != c.stage {
 		c.recordStage(transient, reliable, why)
 	}

@@ -150,6 +150,9 @@ func (c *Controller) stageFor(transient, reliable int) (stage tiers.Stage, why s
 	if floor := c.gauge.Floor(); transient > 0 && stage < floor {
 		stage, why = floor, fmt.Sprintf("%s; %d transient to %d reliable machines alone ask for stage %d", c.loadWhy, transient, reliable, stage)
 	}
+	if servers := c.wish.servers; stage == tiers.Stage1 && transient > 0 && servers > reliable {
+		stage, why = tiers.Stage2, fmt.Sprintf("%d servers were asked for, more than the %d reliable machines", servers, reliable)
+	}
 	return stage, why
 }
 

@@ -18,6 +18,7 @@ func (c *Controller) advance() {
 	c.buy()
 	c.join()
 	c.drain()
+	c.trim()
 	if c.relayout && !c.now.Before(c.gathering) {
 		c.layOut()
 	}
@@ -30,6 +31,7 @@ func (c *Controller) advance() {
 	c.retire()
 	c.charge()
 	c.advanceEnd()
+	c.advanceScale()
 	c.seenWell = false // the last parts too may have changed what is held
 	// How much time a flush has left changes by itself: as long as one is wanted there is no rest.
 	c.stirred = c.situation() != before || c.wantsFlush()

@@ -116,6 +116,8 @@ type world struct {
 	traffic func(*node) (in, out float64)
 	seconds func(n *node, splits int) float64
 
+	scaled   []Scaled // answers to those who asked for other numbers
+	sent     []Send
 	entries  []journal.Entry
 	outcome  string
 	exported ps.Clock // the clock of the last successful export; 0 = none
@@ -211,6 +213,9 @@ func (w *world) do(a Action) {
 			w.terminate(ps.ServerID(id))
 		}
 	case Send:
+		if w.policy.asked {
+			w.sent = append(w.sent, a)
+		}
 		n := w.nodes[a.ID]
 		_, stop := a.Command.Do.(tiers.Stop)
 		switch {
@@ -225,6 +230,8 @@ func (w *world) do(a Action) {
 			}
 			n.take(a.Command)
 		})
+	case Scaled:
+		w.scaled = append(w.scaled, a)
 	case Export:
 		w.export(a)
 	case Finish:
@@ -315,11 +322,15 @@ func (w *world) until(at time.Duration) {
 type fleet struct {
 	pool  market.Pool
 	count int
+	asked bool // holds as many as are wanted, in place of count
 }
 
 func (f *fleet) Name() string { return "fleet" }
 
 func (f *fleet) Plan(s bidding.State) bidding.Plan {
+	if f.asked {
+		f.count = s.Want.Machines
+	}
 	held, other := 0, 0
 	var from market.Pool
 	for _, a := range s.Held {

@@ -63,10 +63,19 @@ func Arrange(now Layout, members []Member, stage Stage, serving int) Layout {
 		workers = pick(members, func(m Member) bool { return m.Tier == Transient && !m.NoWork })
 	}
 	next.Route.Version = now.Route.Version
-	next.Route.Owner = spread(now.Route.Owner, servers, func(Member) int { return 1 })
-	next.Route.Backup = spread(now.Route.Backup, reliable, func(Member) int { return 1 })
+	next.Route.Owner = spread(now.Route.Owner, dataless(servers), func(Member) int { return 1 })
+	next.Route.Backup = spread(now.Route.Backup, dataless(reliable), func(Member) int { return 1 })
 	next.Worker = spread(now.Worker, workers, func(m Member) int { return max(m.VCPU, 1) })
 	return next
+}
+
+// dataless forgets the members' splits, which have nothing to do with partitions.
+func dataless(members []Member) []Member {
+	out := slices.Clone(members)
+	for i := range out {
+		out[i].Loaded = nil
+	}
+	return out
 }
 
 // Roles gives what a member does in a layout, in the order of the roles' constants.
@@ -101,8 +110,12 @@ func pick(members []Member, keep func(Member) bool) []Member {
 	return out
 }
 
-// spread gives each item to a member, as even as their weights allow, and moves as few as that takes. With
-// no members every item has none.
+// has says whether a member has the data of a split.
+func (m Member) has(item int) bool { return item < len(m.Loaded) && m.Loaded[item] }
+
+// spread gives each item to a member, as even as their weights allow, and moves as few as that takes. A new member gets
+// one item from each of the others in turn, round-robin, and whoever gets an item gets one whose data it has, if there is
+// one. With no members every item has none.
 func spread(now []ps.ServerID, members []Member, weight func(Member) int) []ps.ServerID {
 	next := make([]ps.ServerID, len(now))
 	if len(members) == 0 {
@@ -134,9 +147,11 @@ func spread(now []ps.ServerID, members []Member, weight func(Member) int) []ps.S
 		}
 		return best
 	}
-	for _, item := range homeless {
+	for len(homeless) > 0 {
 		to := emptiest()
-		held[to] = append(held[to], item)
+		i := max(slices.IndexFunc(homeless, members[to].has), 0)
+		held[to] = append(held[to], homeless[i])
+		homeless = slices.Delete(homeless, i, i+1)
 	}
 	for {
 		from, to := 0, emptiest()
@@ -148,9 +163,14 @@ func spread(now []ps.ServerID, members []Member, weight func(Member) int) []ps.S
 		if after(from, 0) <= after(to, 1) {
 			break
 		}
-		last := len(held[from]) - 1
-		held[to] = append(held[to], held[from][last])
-		held[from] = held[from][:last]
+		i := len(held[from]) - 1
+		for j, item := range held[from] {
+			if members[to].has(item) {
+				i = j
+			}
+		}
+		held[to] = append(held[to], held[from][i])
+		held[from] = slices.Delete(held[from], i, i+1)
 	}
 	for i, items := range held {
 		for _, item := range items {

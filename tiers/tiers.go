@@ -48,6 +48,8 @@ type Member struct {
 	NoWork bool
 	// VCPU weighs the splits that a machine gets.
 	VCPU int
+	// Loaded says which splits' data the machine has, by Split: of those that must move, it gets these first. nil: none.
+	Loaded []bool
 }
 
 // Thresholds are the ratios of transient to reliable machines at which stages change.

@@ -102,6 +102,7 @@ func subcommands() []*cobra.Command {
 		newPsCommand(),
 		newReportCommand(),
 		newRunCommand(),
+		newScaleCommand(),
 		newTopCommand(),
 		newTrainCommand(),
 	}

@@ -66,11 +66,14 @@ type Runner struct {
 	events chan elasticity.Event
 	jobs   sync.WaitGroup
 	failed error
+
+	requests requests
 }
 
 // New prepares a run; Run drives it.
 func New(cfg Config) *Runner {
-	return &Runner{cfg: cfg, events: make(chan elasticity.Event, 256)}
+	return &Runner{cfg: cfg, events: make(chan elasticity.Event, 256),
+		requests: requests{waiting: map[uint64]chan elasticity.Scaled{}, over: make(chan struct{})}}
 }
 
 // Stop asks for an orderly end or, with now, for an end at once. It may be called from any goroutine while
@@ -88,6 +91,7 @@ func (r *Runner) Run(ctx context.Context) (outcome string, err error) {
 	}
 	defer r.jobs.Wait()
 	defer cancel()
+	defer close(r.requests.over)
 
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -133,6 +137,8 @@ func (r *Runner) do(ctx context.Context, a elasticity.Action) {
 		r.jobs.Go(func() { r.launch(ctx, a.Request) })
 	case elasticity.Terminate:
 		r.jobs.Go(func() { r.terminate(ctx, a) })
+	case elasticity.Scaled:
+		r.requests.answer(a)
 	case elasticity.Export:
 		r.jobs.Go(func() {
 			model, loss, err := r.cfg.Export(ctx, a)

@@ -171,7 +171,7 @@ func style(k journal.Kind) lipgloss.Style {
 	switch k {
 	case journal.Notice, journal.Evicted, journal.Failed, journal.Rollback, journal.LaunchFailed:
 		return bad
-	case journal.Stage, journal.Switch:
+	case journal.Stage, journal.Switch, journal.Scale:
 		return accent
 	case journal.Join, journal.Done:
 		return good

@@ -33,6 +33,7 @@ var kinds = []Fields{
 	{Join, []string{"instance"}, []string{"pool", "tier", "splits", "partitions", "clock"}, false},
 	{Leave, []string{"instance"}, []string{"pool", "tier", "splits", "partitions", "clock", "seconds"}, false},
 	{Stage, []string{"to"}, []string{"from", "transient", "reliable", "clock"}, false},
+	{Scale, []string{"from", "to"}, []string{"seconds", "clock"}, true},
 	{Move, []string{"from", "to"}, []string{"count", "partitions", "clock", "bytes", "seconds"}, false},
 	{Cut, nil, []string{"clock", "generation", "partitions", "bytes", "seconds"}, true},
 	{Rollback, nil, []string{"instance", "pool", "generation", "clock", "lost_clocks", "partitions", "seconds"}, true},

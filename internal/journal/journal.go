@@ -29,6 +29,7 @@ const (
 	Join         Kind = "join"          // instance, splits, partitions: takes part in training
 	Leave        Kind = "leave"         // instance: takes part no longer
 	Stage        Kind = "stage"         // from, to, transient, reliable
+	Scale        Kind = "scale"         // from, to: how many machines are wanted
 	Move         Kind = "move"          // count partitions, from, to
 	Cut          Kind = "cut"           // clock, bytes, seconds: committed
 	Rollback     Kind = "rollback"      // generation, clock (returned to), lost_clocks

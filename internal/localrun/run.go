@@ -18,6 +18,7 @@ import (
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/elasticity"
 	"github.com/tierml/tierml/elasticity/runner"
+	"github.com/tierml/tierml/elasticity/scaling"
 	"github.com/tierml/tierml/fakecloud"
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/config"
@@ -201,6 +202,11 @@ func (r *session) drive(ctx context.Context, endpoint string, stop <-chan string
 		},
 		Export: r.export, PollPrices: pollPrices, PollCloud: pollCloud, Calls: callTimeout,
 	})
+	calls, err := scaling.Serve(r.cfg.Directory, r.runner, r.cfg.Log)
+	if err != nil {
+		return "", err
+	}
+	defer calls.Close()
 	return r.runUntilStopped(ctx, stop)
 }
 

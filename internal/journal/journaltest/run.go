@@ -86,6 +86,12 @@ func New(seed uint64) Story {
 		420: func() { t.endPool(BetterPool, "price 0.742 above bid 0.478", "provider") },
 		440: func() { t.buy("transient", FirstPool, "0.239", 17, "17 transient machines wanted, none held") },
 		455: func() { t.join(27, 44); t.setStage("3", "ratio 17:1 above 15:1") },
+		500: func() {
+			t.scale("68 vCPUs of workers, the stage's servers", "68 vCPUs of workers, 8 servers", 0, "tierml scale")
+		},
+		502: func() {
+			t.scale("68 vCPUs of workers, 8 servers", "68 vCPUs of workers, 8 servers", 1.6, "everything is as it was asked for")
+		},
 		600: func() { t.kill(30) },
 	}
 	for i := 1; i < 800; i++ {
@@ -198,6 +204,10 @@ func (t *teller) setStage(stage, why string) {
 		t.write(journal.Entry{Kind: journal.Move, From: t.story.Machines[0].ID, To: t.story.Machines[t.live[1]].ID, Count: 4, Bytes: 180224, Seconds: 0.05})
 	}
 	t.stage = stage
+}
+
+func (t *teller) scale(from, to string, seconds float64, why string) {
+	t.write(journal.Entry{Kind: journal.Scale, From: from, To: to, Seconds: seconds, Clock: t.clock, Why: why})
 }
 
 func (t *teller) switchPool() {

@@ -39,7 +39,7 @@ func Noteworthy(e journal.Entry) bool {
 		return e.Why != ""
 	case journal.Start, journal.Plan, journal.Launch, journal.LaunchFailed, journal.Notice, journal.Evicted,
 		journal.Failed, journal.Terminated, journal.Join, journal.Leave, journal.Stage, journal.Rollback,
-		journal.Switch, journal.Export, journal.Done:
+		journal.Switch, journal.Scale, journal.Export, journal.Done:
 		return true
 	default:
 		return false
@@ -73,6 +73,8 @@ func text(e journal.Entry, n int) string {
 		return fmt.Sprintf("roll-back to the cut at clock %d: %s to do again", e.Clock, Number(int(e.LostClocks), "clock"))
 	case journal.Switch:
 		return switchText(e)
+	case journal.Scale:
+		return scaleText(e)
 	case journal.Export:
 		return exportText(e)
 	case journal.Done:
@@ -168,6 +170,13 @@ func switchText(e journal.Entry) string {
 	}
 	return fmt.Sprintf("switch from %s, MTTF %s, to %s, MTTF %s",
 		Pool(e.From), Duration(e.FromMTTF), Pool(e.To), Duration(e.ToMTTF))
+}
+
+func scaleText(e journal.Entry) string {
+	if e.From == e.To {
+		return fmt.Sprintf("scaled in %.1f s: %s", e.Seconds, e.To)
+	}
+	return fmt.Sprintf("asked for %s, in place of %s", e.To, e.From)
 }
 
 func exportText(e journal.Entry) string {

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/elasticity/scaling"
+	pb "github.com/tierml/tierml/elasticity/scaling/scalingpb"
+	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/runs"
+)
+
+func newScaleCommand() *cobra.Command {
+	change := &pb.Change{By: "tierml scale"}
+	var workers, servers int
+	cmd := &cobra.Command{
+		Use:   "scale JOB",
+		Short: "Add or remove workers and servers of a run that goes on",
+		Long: `Scale changes how many transient machines a run has (workers) and how many machines serve its parameters
+(servers), while it trains: nothing stops, and data that a machine had before is not sent again. JOB is the run's
+directory, or the job's name, of which it takes the last run.
+
+Numbers are counted from what is wanted now and hold until they are changed again: the policy goes on choosing what to buy
+and when, for so many machines. --restore gives the job's own numbers back. Servers that have no machine to be on bring
+one along.`,
+		Example: `  tierml scale demo --workers +4
+  tierml scale runs/demo-1 --workers +4 --servers -1 --wait
+  tierml scale demo --restore`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return errors.New("name one run: its directory, such as runs/demo-1, or the job's name")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			change.Workers, change.Servers = int32(workers), int32(servers)
+			switch asked := change.Workers != 0 || change.Servers != 0; {
+			case !asked && !change.Restore:
+				return usageError{errors.New("say what to change: --workers +4, --servers -1, both, or --restore")}
+			case asked && change.Restore:
+				return usageError{errors.New("--restore gives the job's own numbers back; leave --workers and --servers out")}
+			}
+			ctx, stop := untilInterrupted(cmd.Context())
+			defer stop()
+			return scale(ctx, args[0], change, cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().IntVar(&workers, "workers", 0, "so many transient machines more (+4) or fewer (-4)")
+	cmd.Flags().IntVar(&servers, "servers", 0, "so many machines that serve more (+1) or fewer (-1)")
+	cmd.Flags().BoolVar(&change.Restore, "restore", false, "the job's own numbers again")
+	cmd.Flags().BoolVar(&change.Wait, "wait", false, "wait until it is so")
+	return cmd
+}
+
+func scale(ctx context.Context, job string, change *pb.Change, out io.Writer) error {
+	directory, err := runs.Find(localrun.Root, job)
+	if err != nil {
+		return err
+	}
+	return scaling.Ask(ctx, directory, change, func(s *pb.Standing) {
+		state := "asked for"
+		if s.Reached {
+			state = "reached"
+		}
+		wanted := fmt.Sprintf("%d wanted", s.WantedMachines)
+		if s.WantedVcpus > 0 {
+			wanted = fmt.Sprintf("%d vCPUs wanted", s.WantedVcpus)
+		}
+		servers := "as the stage has them"
+		if s.WantedServers > 0 {
+			servers = fmt.Sprintf("%d wanted", s.WantedServers)
+		}
+		fmt.Fprintf(out, "%-9s  %d workers (%s), %d servers (%s)\n", state, s.Workers, wanted, s.Servers, servers)
+	})
+}

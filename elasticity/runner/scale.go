@@ -1,0 +1,73 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/tierml/tierml/elasticity"
+)
+
+// requests are those who wait for the controller's answers to their wishes for other numbers of machines.
+type requests struct {
+	mu      sync.Mutex
+	last    uint64
+	waiting map[uint64]chan elasticity.Scaled
+	over    chan struct{} // closed when the run is over
+}
+
+// begin gives a request its number and the channel of its answers, of which there are two at most.
+func (q *requests) begin() (uint64, chan elasticity.Scaled) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.last++
+	answers := make(chan elasticity.Scaled, 2)
+	q.waiting[q.last] = answers
+	return q.last, answers
+}
+
+func (q *requests) end(id uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.waiting, id)
+}
+
+func (q *requests) answer(a elasticity.Scaled) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if answers := q.waiting[a.ID]; answers != nil {
+		answers <- a
+	}
+}
+
+// Scale asks the controller for other numbers of machines. Told is called with what that came to and, with wait, once more
+// when it is so; the error says why it is not done, or will not be. It may be called from any goroutine while Run goes on.
+func (r *Runner) Scale(ctx context.Context, want elasticity.ScaleWanted, wait bool, told func(elasticity.Scale, bool) error) error {
+	id, answers := r.requests.begin()
+	defer r.requests.end(id)
+	want.ID = id
+	select {
+	case r.events <- want:
+	case <-r.requests.over:
+		return errOver
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for {
+		select {
+		case a := <-answers:
+			if a.Err != nil {
+				return a.Err
+			}
+			if err := told(a.Scale, a.Reached); err != nil || a.Reached || !wait {
+				return err
+			}
+		case <-r.requests.over:
+			return errOver
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+var errOver = errors.New("the run is over")

@@ -1,0 +1,300 @@
+package elasticity
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// The four calls of an elastic parameter server: add and remove workers and servers, while training goes on.
+//
+// A request changes what is wanted, in place of the job's own numbers, until it is changed again: the policy goes on
+// choosing pools, bids and the time to buy, for so many machines; the layout goes on choosing who serves. What follows
+// are purchases, moves, handovers and retirements as at any other time: nothing has a path of its own, and nothing
+// stops.
+
+// ScaleWanted: somebody asks for more or fewer machines that work or serve, counted from what is wanted now, or
+// (Reset) for the job's own numbers again. Workers are transient machines; reliable ones work as the stage says.
+type ScaleWanted struct {
+	ID      uint64 // of the request
+	Workers int
+	Servers int
+	Reset   bool
+	By      string // who asks, for the journal
+}
+
+// Scaled answers a ScaleWanted: Err says why nothing was done. It comes once more when what was asked for is so
+// (Reached), or when that will not be: then Err says why.
+type Scaled struct {
+	ID      uint64
+	Err     error
+	Reached bool
+	Scale   Scale
+}
+
+func (ScaleWanted) event() {}
+func (Scaled) action()     {}
+
+// Scale is how many machines work (of transient ones that stay) and serve, and how many should.
+type Scale struct {
+	Workers, Servers int
+	Want             bidding.Want // of transient machines
+	WantServers      int          // 0 = as many as the stage has
+}
+
+// wish is what was asked for by people or schedulers. The zero value leaves everything to the job.
+type wish struct {
+	asked   bool
+	want    bidding.Want // in place of the job's, if asked
+	servers int          // 0 = as many as the stage has
+	since   time.Time
+	waiting []uint64 // requests that are to be told when it is so
+}
+
+// want is how many transient machines there should be.
+func (c *Controller) want() bidding.Want {
+	if c.wish.asked {
+		return c.wish.want
+	}
+	return c.cfg.Want
+}
+
+// Scale tells how many machines work and serve.
+func (c *Controller) Scale() Scale {
+	s := Scale{Want: c.want(), WantServers: c.wish.servers}
+	for _, m := range c.roster {
+		if m.member() && m.tier == tiers.Transient && m.staying() {
+			s.Workers++
+		}
+		if m.member() && slices.Contains(c.route.Owner, m.id) {
+			s.Servers++
+		}
+	}
+	return s
+}
+
+func (c *Controller) takeScale(e ScaleWanted) {
+	next, err := c.wished(e)
+	if err != nil {
+		c.act(Scaled{ID: e.ID, Err: err, Scale: c.Scale()})
+		return
+	}
+	from := c.describe()
+	next.since, next.waiting = c.now, append(c.wish.waiting, e.ID)
+	c.wish = next
+	c.recordScale(from, cmp.Or(e.By, "somebody asked"), 0)
+	c.wantPlan, c.relayout = true, true
+	c.act(Scaled{ID: e.ID, Scale: c.Scale()})
+}
+
+// wished says what a request comes to, or why it cannot be.
+func (c *Controller) wished(e ScaleWanted) (next wish, err error) {
+	switch {
+	case c.ending || c.stopWhy != "" || c.done():
+		return wish{}, errors.New("the run is ending")
+	case !c.standing():
+		return wish{}, errors.New("the reliable machines are still on their way; ask again when training has begun")
+	case e.Reset && (e.Workers != 0 || e.Servers != 0):
+		return wish{}, errors.New("either the job's own numbers or others")
+	case !e.Reset && e.Workers == 0 && e.Servers == 0:
+		return wish{}, errors.New("nothing was asked for: how many workers or servers more or fewer?")
+	case e.Reset:
+		return wish{}, nil
+	}
+	next = wish{asked: true, want: c.want(), servers: c.wish.servers}
+	if next.want, err = c.moreWorkers(next.want, e.Workers); err != nil {
+		return wish{}, err
+	}
+	if next.servers, err = c.moreServers(next.servers, e.Servers); err != nil {
+		return wish{}, err
+	}
+	if lacking := next.servers - c.machinesFor(next.want); lacking > 0 && next.servers > c.cfg.Reliable.Count {
+		if e.Workers < 0 {
+			return wish{}, fmt.Errorf("%d transient machines cannot be %d servers: remove servers as well, or fewer workers",
+				c.machinesFor(next.want), next.servers)
+		}
+		next.want, err = c.moreWorkers(next.want, lacking) // servers need machines to be on
+	}
+	return next, err
+}
+
+func (c *Controller) moreWorkers(want bidding.Want, more int) (bidding.Want, error) {
+	if have := c.machinesFor(want); have+more < 0 {
+		return want, fmt.Errorf("%d workers cannot be removed: %d are wanted", -more, have)
+	}
+	if c.cfg.Want.VCPU > 0 {
+		want.VCPU = max(want.VCPU+more*c.usualVCPU(), 0)
+		return want, nil
+	}
+	want.Machines += more
+	return want, nil
+}
+
+func (c *Controller) moreServers(servers, more int) (int, error) {
+	if more == 0 {
+		return servers, nil
+	}
+	have := cmp.Or(servers, len(holdersOf(c.target.Route.Owner)))
+	switch n := have + more; {
+	case n < 1:
+		return 0, fmt.Errorf("%d of %d servers cannot be removed: the last one, a reliable machine if there is no other, holds the parameters",
+			-more, have)
+	case n > len(c.route.Owner):
+		return 0, fmt.Errorf("%d servers are more than the %d partitions that parameters are kept in; their number is fixed when a job begins (train.partitions)",
+			n, len(c.route.Owner))
+	default:
+		return n, nil
+	}
+}
+
+// holdersOf lists the different machines of a list.
+func holdersOf(ids []ps.ServerID) []ps.ServerID {
+	out := slices.Clone(ids)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// machinesFor is how many machines satisfy a want.
+func (c *Controller) machinesFor(want bidding.Want) int {
+	if c.cfg.Want.VCPU == 0 {
+		return want.Machines
+	}
+	each := c.usualVCPU()
+	return (want.VCPU + each - 1) / each
+}
+
+// usualVCPU is what one machine counts for where vCPUs are wanted: that of most machines held, or else of the first
+// pool.
+func (c *Controller) usualVCPU() int {
+	held := map[int]int{}
+	best := 0
+	for _, m := range c.roster { // in order: of like numbers the first counts
+		if m.tier == tiers.Transient && m.staying() && m.vcpu > 0 {
+			if held[m.vcpu]++; held[m.vcpu] > held[best] {
+				best = m.vcpu
+			}
+		}
+	}
+	if best == 0 && len(c.cfg.Pools) > 0 {
+		best = c.cfg.Pools[0].Type.VCPU
+	}
+	return max(best, 1)
+}
+
+// trim lets machines go that are more than somebody asked for: the youngest first, which serve nothing and whose
+// start is the least lost. They hand everything over and are terminated.
+func (c *Controller) trim() {
+	if !c.wish.asked || c.switching != nil || !c.standing() || c.ending || c.stopWhy != "" || c.done() {
+		return
+	}
+	want := c.want()
+	surplus := -max(want.VCPU, want.Machines)
+	for _, m := range c.roster {
+		if m.tier == tiers.Transient && m.staying() {
+			surplus += c.capacity(m)
+		}
+	}
+	for surplus > 0 {
+		m := c.dispensable(surplus)
+		if m == nil {
+			return
+		}
+		surplus -= c.capacity(m)
+		m.leaving, m.why = true, "fewer workers were asked for"
+		c.relayout, c.wantPlan = true, true
+	}
+}
+
+// dispensable is the machine to let go next: one that does not take part yet, or the youngest that is not larger than
+// what is too much.
+func (c *Controller) dispensable(surplus int) (found *machine) {
+	for _, m := range c.roster {
+		if m.tier != tiers.Transient || !m.staying() || c.capacity(m) > surplus {
+			continue
+		}
+		if m.joined == 0 {
+			return m
+		}
+		found = m
+	}
+	return found
+}
+
+// advanceScale tells those who wait when what they asked for is so.
+func (c *Controller) advanceScale() {
+	if len(c.wish.waiting) == 0 {
+		return
+	}
+	var err error
+	switch {
+	case c.ending || c.finished:
+		err = errors.New("the run ended before it was so")
+	case !c.scaled():
+		return
+	default:
+		c.recordScale(c.describe(), "everything is as it was asked for", c.wall(c.now.Sub(c.wish.since)))
+	}
+	for _, id := range c.wish.waiting {
+		c.act(Scaled{ID: id, Err: err, Reached: err == nil, Scale: c.Scale()})
+	}
+	c.wish.waiting = nil
+}
+
+// scaled says whether so many machines take part as are wanted, and everything is where it should be.
+func (c *Controller) scaled() bool {
+	if c.recovery != nil || c.settle != nil || c.halt != nil || c.relayout || len(c.moves) > 0 || c.switching != nil {
+		return false
+	}
+	want, have := c.want(), 0
+	for _, m := range c.roster {
+		switch {
+		case m.tier != tiers.Transient || m.terminating || m.lost || m.ended:
+		case m.joined == 0 || m.leaving || m.warned:
+			return false
+		case !m.draining:
+			have += c.capacity(m)
+		}
+	}
+	if have < max(want.VCPU, want.Machines) || !slices.Equal(c.route.Owner, c.target.Route.Owner) {
+		return false
+	}
+	for i := range c.splits {
+		if c.splits[i].holder != c.target.Worker[i] {
+			return false
+		}
+	}
+	return c.wish.servers == 0 || len(holdersOf(c.route.Owner)) == c.wish.servers
+}
+
+// describe says what is wanted.
+func (c *Controller) describe() string {
+	want := c.want()
+	text := number(want.Machines, "worker")
+	if c.cfg.Want.VCPU > 0 {
+		text = fmt.Sprintf("%d vCPUs of workers", want.VCPU)
+	}
+	if c.wish.servers > 0 {
+		return text + ", " + number(c.wish.servers, "server")
+	}
+	return text + ", the stage's servers"
+}
+
+func number(n int, of string) string {
+	if n != 1 {
+		of += "s"
+	}
+	return fmt.Sprintf("%d %s", n, of)
+}
+
+func (c *Controller) recordScale(from, why string, seconds float64) {
+	c.record(func() journal.Entry {
+		return journal.Entry{Kind: journal.Scale, From: from, To: c.describe(), Seconds: seconds, Clock: int64(c.progress.done), Why: why}
+	})
+}

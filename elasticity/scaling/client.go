@@ -1,0 +1,78 @@
+package scaling
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	pb "github.com/tierml/tierml/elasticity/scaling/scalingpb"
+)
+
+// ErrNotRunning: nobody answers for the run.
+var ErrNotRunning = errors.New("the run does not go on: no controller answers for it")
+
+// Running says whether a run's directory says how to reach it.
+func Running(directory string) bool {
+	_, err := os.Stat(filepath.Join(directory, File))
+	return err == nil
+}
+
+// Ask changes the numbers of the run in a directory, and calls told with each answer: what it came to and, with Wait, when
+// it is so.
+func Ask(ctx context.Context, directory string, change *pb.Change, told func(*pb.Standing)) error {
+	text, err := os.ReadFile(filepath.Join(directory, File))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s: %w", directory, ErrNotRunning)
+	}
+	if err != nil {
+		return fmt.Errorf("finding how to reach the run: %w", err)
+	}
+	var d door
+	if err := json.Unmarshal(text, &d); err != nil {
+		return fmt.Errorf("finding how to reach the run: %s: %w", File, err)
+	}
+	connection, err := grpc.NewClient("passthrough:///"+d.Address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
+	if err != nil {
+		return fmt.Errorf("reaching the run: %w", err)
+	}
+	defer func() { _ = connection.Close() }() // it has said everything
+	ctx = metadata.AppendToOutgoingContext(ctx, tokenKey, "Bearer "+d.Token)
+	answers, err := pb.NewElasticClient(connection).Scale(ctx, change)
+	if err != nil {
+		return explain(directory, err)
+	}
+	for {
+		standing, err := answers.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return explain(directory, err)
+		}
+		told(standing)
+	}
+}
+
+func explain(directory string, err error) error {
+	s := status.Convert(err)
+	switch s.Code() {
+	case codes.Unavailable:
+		return fmt.Errorf("%s: %w", directory, ErrNotRunning)
+	case codes.FailedPrecondition, codes.InvalidArgument, codes.PermissionDenied:
+		return errors.New(s.Message())
+	case codes.Canceled:
+		return context.Canceled
+	}
+	return fmt.Errorf("asking the run: %w", err)
+}

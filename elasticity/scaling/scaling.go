@@ -1,0 +1,157 @@
+// Package scaling serves the four calls of the elastic parameter server to people and schedulers, and makes them: add and
+// remove workers and servers of a run that goes on. It carries requests to whoever drives the controller and answers back;
+// it decides nothing.
+//
+// A run leaves the address and a token in its directory (File), readable for its owner only: whoever may read the
+// directory may scale the run.
+package scaling
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/tierml/tierml/elasticity"
+	pb "github.com/tierml/tierml/elasticity/scaling/scalingpb"
+)
+
+// File is where a run says how to reach it, in its directory.
+const File = "control.json"
+
+// door is File's content.
+type door struct {
+	Address string `json:"address"`
+	Token   string `json:"token"`
+}
+
+// Driver takes requests to the controller. Told is called with each answer, the first one before Scale returns; it gives
+// the refusal.
+type Driver interface {
+	Scale(ctx context.Context, want elasticity.ScaleWanted, wait bool, told func(elasticity.Scale, bool) error) error
+}
+
+// Server serves one run until it is closed.
+type Server struct {
+	grpc   *grpc.Server
+	file   string
+	served sync.WaitGroup
+}
+
+// Serve listens on the loopback interface and writes the run's File. Close must be called.
+func Serve(directory string, driver Driver, log *slog.Logger) (*Server, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("listening for requests to scale: %w", err)
+	}
+	d := door{Address: listener.Addr().String(), Token: rand.Text()}
+	s := &Server{file: filepath.Join(directory, File)}
+	if err := d.write(s.file); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	s.grpc = grpc.NewServer(grpc.StreamInterceptor(d.check))
+	pb.RegisterElasticServer(s.grpc, &service{driver: driver})
+	s.served.Go(func() {
+		if err := s.grpc.Serve(listener); err != nil {
+			log.Error("requests to scale cannot be heard any more", "err", err)
+		}
+	})
+	return s, nil
+}
+
+// write replaces the file as a whole: a reader sees this door or the one before it.
+func (d door) write(path string) error {
+	text, err := json.Marshal(d)
+	if err != nil {
+		return fmt.Errorf("writing how to reach the run: %w", err)
+	}
+	next := path + ".new"
+	if err := os.WriteFile(next, append(text, '\n'), 0o600); err != nil {
+		return fmt.Errorf("writing how to reach the run: %w", err)
+	}
+	if err := os.Rename(next, path); err != nil {
+		return fmt.Errorf("writing how to reach the run: %w", err)
+	}
+	return nil
+}
+
+// Close ends all calls and takes the File away.
+func (s *Server) Close() {
+	s.grpc.Stop()
+	s.served.Wait()
+	_ = os.Remove(s.file) // it leads nowhere now, as the next reader will find
+}
+
+const tokenKey = "authorization"
+
+// check lets in who has the token.
+func (d door) check(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	given := metadata.ValueFromIncomingContext(stream.Context(), tokenKey)
+	if len(given) != 1 || subtle.ConstantTimeCompare([]byte(given[0]), []byte("Bearer "+d.Token)) != 1 {
+		return status.Error(codes.PermissionDenied, "the token is not this run's; it is in "+File+" in the run's directory")
+	}
+	return next(server, stream)
+}
+
+type service struct {
+	pb.UnimplementedElasticServer
+	driver Driver
+}
+
+type stream = grpc.ServerStreamingServer[pb.Standing]
+
+func (s *service) AddWorkers(m *pb.Machines, to stream) error {
+	return s.change(&pb.Change{Workers: int32(m.Count), Wait: m.Wait, By: m.By}, to)
+}
+
+func (s *service) RemoveWorkers(m *pb.Machines, to stream) error {
+	return s.change(&pb.Change{Workers: -int32(m.Count), Wait: m.Wait, By: m.By}, to)
+}
+
+func (s *service) AddServers(m *pb.Machines, to stream) error {
+	return s.change(&pb.Change{Servers: int32(m.Count), Wait: m.Wait, By: m.By}, to)
+}
+
+func (s *service) RemoveServers(m *pb.Machines, to stream) error {
+	return s.change(&pb.Change{Servers: -int32(m.Count), Wait: m.Wait, By: m.By}, to)
+}
+
+func (s *service) Scale(c *pb.Change, to stream) error { return s.change(c, to) }
+
+// most is beyond what any market sells: such a number is a mistake.
+const most = 1_000_000
+
+func (s *service) change(c *pb.Change, to stream) error {
+	for _, n := range []int32{c.Workers, c.Servers} {
+		if n > most || n < -most {
+			return status.Errorf(codes.InvalidArgument, "%d machines cannot be meant", n)
+		}
+	}
+	want := elasticity.ScaleWanted{Workers: int(c.Workers), Servers: int(c.Servers), Reset: c.Restore, By: c.By}
+	err := s.driver.Scale(to.Context(), want, c.Wait, func(now elasticity.Scale, reached bool) error {
+		return to.Send(&pb.Standing{
+			Reached: reached, Workers: uint32(now.Workers), Servers: uint32(now.Servers),
+			WantedMachines: uint32(now.Want.Machines), WantedVcpus: uint32(now.Want.VCPU), WantedServers: uint32(now.WantServers),
+		})
+	})
+	switch {
+	case err == nil:
+		return nil
+	case to.Context().Err() != nil:
+		return status.FromContextError(to.Context().Err()).Err()
+	default:
+		return status.Error(codes.FailedPrecondition, err.Error())
+	}
+}

@@ -1,0 +1,83 @@
+package tiers
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/tierml/tierml/ps"
+)
+
+// served counts the partitions of each server.
+func served(l Layout) map[ps.ServerID]int {
+	n := map[ps.ServerID]int{}
+	for _, id := range l.Route.Owner {
+		n[id]++
+	}
+	return n
+}
+
+// A server that is added takes one partition from each of the others in turn, round-robin, and a server that is removed
+// gives its own away in the same manner: counts stay even, and nothing else moves.
+func TestServersTakeAndGiveInTurn(t *testing.T) {
+	members := fleet(12, 1)
+	before := Arrange(empty(60, 60), members, Stage2, 5)
+	after := Arrange(before, members, Stage2, 6)
+	givers := map[ps.ServerID]int{}
+	for p, owner := range after.Route.Owner {
+		if was := before.Route.Owner[p]; was != owner {
+			givers[was]++
+			if owner != "t6" {
+				t.Errorf("partition %d moves from %s to %s", p, was, owner)
+			}
+		}
+	}
+	if len(givers) != 5 || served(after)["t6"] != 10 {
+		t.Errorf("the sixth server gets %d partitions, from %v; want 2 from each of 5", served(after)["t6"], givers)
+	}
+	again := Arrange(after, members, Stage2, 5)
+	for id, n := range served(again) {
+		if n != 12 {
+			t.Errorf("%s has %d partitions, want 12", id, n)
+		}
+	}
+	for p, owner := range again.Route.Owner {
+		if was := after.Route.Owner[p]; was != owner && was != "t6" {
+			t.Errorf("partition %d moves from %s to %s", p, was, owner)
+		}
+	}
+}
+
+// A number of servers holds in every stage, as far as there are machines.
+func TestNumberOfServers(t *testing.T) {
+	for _, c := range []struct {
+		stage         Stage
+		serving, want int
+	}{{Stage1, 2, 2}, {Stage1, 9, 4}, {Stage2, 1, 1}, {Stage2, 7, 7}, {Stage3, 20, 12}, {Stage2, 0, 6}, {Stage1, 0, 4}} {
+		l := Arrange(empty(64, 64), fleet(12, 4), c.stage, c.serving)
+		if n := len(served(l)); n != c.want {
+			t.Errorf("stage %d, %d servers asked for: %d serve, want %d", c.stage, c.serving, n, c.want)
+		}
+	}
+}
+
+// Splits go to machines that have their data, as far as that is even (the contract, Data and memory: taking an inactive
+// split back moves no bytes).
+func TestSplitsGoWhereTheirDataIs(t *testing.T) {
+	members := fleet(4, 1)
+	now := Arrange(empty(8, 40), members, Stage2, 0)
+	for i := range members {
+		members[i].Loaded = make([]bool, 40)
+		for s, id := range now.Worker {
+			members[i].Loaded[s] = id == members[i].ID || members[i].Tier == Reliable
+		}
+	}
+	more := append(slices.Clone(members), Member{ID: "t9", Tier: Transient, Joined: 9, VCPU: 4, Loaded: make([]bool, 40)})
+	then := Arrange(now, more, Stage2, 0)
+	back := Arrange(then, members, Stage2, 0)
+	for s, id := range back.Worker {
+		i := slices.IndexFunc(members, func(m Member) bool { return m.ID == id })
+		if !members[i].Loaded[s] {
+			t.Errorf("split %d goes to %s, which does not have its data", s, id)
+		}
+	}
+}
