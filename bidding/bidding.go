@@ -189,6 +189,15 @@ type ByRestart interface {
 	ByRestart()
 }
 
+// ByPrices is a policy that goes by prices alone: its plan depends on what time it is, on prices until then, on refusals of
+// capacity, and on what is held and when it was launched; not on money, deadlines, how far the work has come, nor on
+// which machines are ready. So what it finds to do at a price change is the same in all runs that hold the same then.
+type ByPrices interface {
+	Policy
+	// Settles is how long after a launch its time may matter. Of older machines it does not matter how old they are.
+	Settles() time.Duration
+}
+
 // SortHeld puts allocations in the order of State.Held.
 func SortHeld(held []Allocation) {
 	slices.SortStableFunc(held, func(a, b Allocation) int {

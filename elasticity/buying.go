@@ -144,7 +144,7 @@ func (c *Controller) planDue() bool { return c.wantPlan || !c.now.Before(c.nextP
 // buy asks the policy what to hold and does as it says. Spot machines are bought once the reliable tier
 // stands: before that they would have nothing to do.
 func (c *Controller) buy() {
-	if !c.planDue() || c.now.Before(c.gathering) || !c.standing() || c.stopWhy != "" || c.ending || c.done() {
+	if !c.planDue() || !c.mayBuy() {
 		return
 	}
 	c.wantPlan, c.nextPlan = false, c.now.Add(c.cfg.PlanEvery)
@@ -180,6 +180,11 @@ func (c *Controller) buy() {
 			}
 		}
 	}
+}
+
+// mayBuy says whether the policy is asked at all, as things are.
+func (c *Controller) mayBuy() bool {
+	return !c.now.Before(c.gathering) && c.standing() && c.stopWhy == "" && !c.ending && !c.done()
 }
 
 // State is what the policy sees now. Its slices are good until the next Step, and not to be changed.

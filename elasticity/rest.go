@@ -64,6 +64,12 @@ func (c *Controller) changes(take func()) bool {
 // complete the job, as of the time when it was reported: nothing follows from it by itself.
 func (c *Controller) Resting() bool { return !c.stirred && !c.planDue() }
 
+// Stirred says whether an event at a time, whatever it is, makes the controller look at everything: what an event does that
+// finds it otherwise is that event's doing alone.
+func (c *Controller) Stirred(at time.Time) bool {
+	return c.stirred || !at.Before(c.restUntil) || c.wantPlan && c.mayBuy()
+}
+
 // plan asks the policy while everything else rests.
 func (c *Controller) plan() {
 	acts, relayout := c.acts, c.relayout

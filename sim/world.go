@@ -97,6 +97,7 @@ type world struct {
 	cloud        cloud
 	staff        staff
 	ledger       cost.Ledger
+	observer     *observer // nil = nobody watches
 	result       Result
 	err          error
 
@@ -109,14 +110,19 @@ type world struct {
 const maxEvents = 5_000_000
 
 // Run simulates a run to its end.
-func Run(cfg Config) (Result, error) {
+func Run(cfg Config) (Result, error) { return runObserved(cfg, nil) }
+
+func runObserved(cfg Config, o *observer) (Result, error) {
 	if err := cfg.check(); err != nil {
 		return Result{}, fmt.Errorf("simulating %s: %w", cfg.Name, err)
 	}
 	w := &world{
 		cfg: cfg, random: rand.New(rand.NewPCG(cfg.Seed, 1)),
 		history: map[market.Pool]*market.History{}, availability: map[market.Pool]*market.Availability{},
-		result: Result{Start: cfg.Start},
+		result: Result{Start: cfg.Start}, observer: o,
+	}
+	if o != nil {
+		o.w, w.cfg.Policy = w, o
 	}
 	w.cloud = cloud{w: w, byID: map[instanceID]*machine{}}
 	if err := w.begin(); err != nil {
@@ -252,7 +258,14 @@ func (w *world) step(e elasticity.Event) {
 	if !indifferent(e) {
 		w.staff.tellUntil(w.elapsed)
 	}
+	c, watched := w.ctrl.(*elasticity.Controller)
+	if watched = watched && w.observer != nil; watched {
+		w.observer.before(c, e)
+	}
 	w.do(w.ctrl.Step(w.now(), e))
+	if watched {
+		w.observer.after(c)
+	}
 	w.staff.tellAll()
 	w.wake = w.ctrl.NextWake()
 	w.scheduleWake()
@@ -279,7 +292,12 @@ func (w *world) act(a elasticity.Action) {
 	case elasticity.Record:
 		w.record(a.Entry)
 	case elasticity.Launch:
-		w.after(w.cfg.Timing.Launch, arrivals, func() { w.cloud.launch(a.Request) })
+		w.after(w.cfg.Timing.Launch, arrivals, func() {
+			if w.observer != nil {
+				w.observer.launch(a.Request)
+			}
+			w.cloud.launch(a.Request)
+		})
 	case elasticity.Terminate:
 		w.after(w.cfg.Timing.Reply, losses, func() { w.cloud.terminate(a.IDs) })
 	case elasticity.Finish:

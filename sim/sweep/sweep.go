@@ -25,6 +25,9 @@ type Plan struct {
 	// Hours are the lengths, in compute time on the on-demand fleet, on EC2's timing; none = the job as it stands.
 	Hours  []time.Duration
 	Starts Starts
+	// Separately simulates each start by itself, also those from which everything goes as it went from another: see
+	// sim.Courses. The rows are the same.
+	Separately bool
 	// Regret asks for Row.Oracle, also when the oracle is not among the policies.
 	Regret bool
 }
@@ -49,6 +52,7 @@ type block struct {
 	row    Row
 	starts []time.Time
 	first  int           // index of the first row
+	run    int           // which policy and length it is of
 	within time.Duration // until the deadline, for policies that keep one
 	// same: what comes of a start does not depend on when it is, as on demand: it is simulated once for all of them.
 	same bool
@@ -78,7 +82,7 @@ func Run(ctx context.Context, p Plan, progress func(done, total int)) ([]Row, er
 	for range min(runtime.GOMAXPROCS(0), len(blocks)) {
 		workers.Go(func() {
 			var err error
-			recalled := recollection{}
+			recalled, courses := recollection{}, map[int]*sim.Courses{}
 			for i := next.Add(1) - 1; i < int64(len(blocks)); i = next.Add(1) - 1 {
 				b := &blocks[i]
 				if b.seeing {
@@ -86,6 +90,13 @@ func Run(ctx context.Context, p Plan, progress func(done, total int)) ([]Row, er
 					continue
 				}
 				b.cfg.Policy = remembering(b.cfg.Policy, recalled)
+				if courses[b.run] == nil {
+					courses[b.run] = &sim.Courses{}
+				}
+				simulate := courses[b.run].Run
+				if p.Separately {
+					simulate = sim.Run
+				}
 				for n, start := range b.starts {
 					if ctx.Err() != nil {
 						return
@@ -95,7 +106,7 @@ func Run(ctx context.Context, p Plan, progress func(done, total int)) ([]Row, er
 						row.Result, row.Start = rows[b.first].Result, start
 					} else if IsOracle(b.row.Policy) {
 						row.Start, row.Outcome = start, "finished"
-					} else if row.Result, err = b.run(start); err != nil {
+					} else if row.Result, err = b.simulate(start, simulate); err != nil {
 						stop(err)
 						return
 					}
@@ -121,25 +132,25 @@ func Run(ctx context.Context, p Plan, progress func(done, total int)) ([]Row, er
 	return some, context.Cause(ctx)
 }
 
-func (b *block) run(start time.Time) (sim.Result, error) {
+func (b *block) simulate(start time.Time, run func(sim.Config) (sim.Result, error)) (sim.Result, error) {
 	cfg := b.cfg
 	cfg.Start = start
 	if _, ok := cfg.Policy.(bidding.ByRestart); ok {
 		cfg.Deadline = start.Add(b.within)
 	}
-	return sim.Run(cfg)
+	return run(cfg)
 }
 
 // blocks cuts a plan into pieces of work, those of the oracle first.
 func (p Plan) blocks() (out []block, total int, err error) {
 	var seeing []block
-	for _, cfg := range p.lengths() {
+	for n, cfg := range p.lengths() {
 		starts, err := p.Starts.times(&cfg)
 		if err != nil {
 			return nil, 0, err
 		}
 		known := map[sight]*bounds{}
-		for _, name := range p.Policies {
+		for i, name := range p.Policies {
 			run, kind, err := p.run(cfg, name)
 			if err != nil {
 				return nil, 0, err
@@ -151,7 +162,7 @@ func (p Plan) blocks() (out []block, total int, err error) {
 				}
 				seeing = append(seeing, blocks...)
 			}
-			run.bounds = known[kind]
+			run.bounds, run.run = known[kind], n*len(p.Policies)+i
 			for chunk := range slices.Chunk(starts, blockLength) {
 				run.starts, run.first = chunk, total
 				out = append(out, run)
@@ -212,7 +223,7 @@ func (p Plan) Single(tell func(journal.Entry) error) error {
 	}
 	var told error
 	b.cfg.Record = func(e journal.Entry) { told = errors.Join(told, tell(e)) }
-	if _, err := b.run(starts[0]); err != nil {
+	if _, err := b.simulate(starts[0], sim.Run); err != nil {
 		return err
 	}
 	return told

@@ -1,0 +1,101 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/market"
+)
+
+// randomMarket is eight days of prices of two pools, most of the time well within the bid. Now and then both change at
+// the same instant, or one of them rises above it.
+func randomMarket(rng *rand.Rand) []bidding.Candidate {
+	every := time.Duration(1+rng.IntN([]int{4, 60, 600, 7200}[rng.IntN(4)])) * time.Second
+	spikes := 1 + rng.IntN([]int{400, 4000, 40_000}[rng.IntN(3)])
+	pools := []bidding.Candidate{candidate("a", 4, 24*cent, 0, 3), candidate("b", 4, 24*cent, 0, 4)}
+	points := make([][]market.PricePoint, len(pools))
+	for at := start.Add(-4 * 24 * time.Hour); at.Before(start.Add(4 * 24 * time.Hour)); {
+		at = at.Add(time.Duration(rng.Int64N(int64(2*every/time.Second))+1) * time.Second)
+		for i := range pools {
+			price := cent + market.USD(rng.Int64N(int64(8*cent)))
+			if rng.IntN(spikes) == 0 {
+				price = 23*cent + market.USD(rng.Int64N(int64(4*cent)))
+			}
+			if rng.IntN(2) == 0 {
+				points[i] = append(points[i], market.PricePoint{At: at, Price: price})
+			}
+		}
+	}
+	for i := range pools {
+		pools[i].History = market.NewHistory(points[i])
+	}
+	return pools
+}
+
+// TestCoursesAreTheRuns: what is recalled of a course is what the simulation of that start itself comes to, on random
+// markets, calm and wild ones.
+func TestCoursesAreTheRuns(t *testing.T) {
+	recalled := 0
+	for seed := range uint64(12) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		cfg := scenario(t, randomMarket(rng)...)
+		rules := []string{"ec2-2017", "ec2-now", "ec2-pay-bid", "gce-spot"}[seed%4]
+		policy := []string{"tierml", "tierml-noswitch", "tierml-aggressive"}[seed%3]
+		var err error
+		if cfg.Rules, err = market.Rules(rules); err != nil {
+			t.Fatal(err)
+		}
+		if cfg.Policy, err = bidding.ByName(policy); err != nil {
+			t.Fatal(err)
+		}
+		cfg.Job.Coarse = true
+		var courses Courses
+		t.Run(fmt.Sprint(seed, rules, policy), func(t *testing.T) {
+			first := time.Duration(rng.IntN(24*60)) * time.Minute
+			for i := range 60 {
+				cfg.Start = start.Add(first + time.Duration(i*(1+i%7))*time.Minute)
+				want, err := Run(cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, ok := courses.recall(&cfg); ok {
+					recalled++
+				}
+				if got, err := courses.Run(cfg); err != nil || got != want {
+					t.Fatalf("from %s\nby its course %+v (%v)\nsimulated     %+v", cfg.Start, got, err, want)
+				}
+			}
+		})
+	}
+	if recalled < 150 {
+		t.Errorf("%d of 720 starts took a known course", recalled)
+	}
+	t.Logf("%d of 720 starts took a known course", recalled)
+}
+
+// TestCoursesAreNotForAll: what a course cannot tell of is simulated.
+func TestCoursesAreNotForAll(t *testing.T) {
+	calm := []bidding.Candidate{candidate("a", 4, 24*cent, 0, 3, 200, 3), candidate("b", 4, 24*cent, 0, 4, 200, 4)}
+	for name, change := range map[string]func(*Config){
+		"faults":       func(c *Config) { c.Faults = []Fault{{At: time.Hour, Do: Evict}} },
+		"a budget":     func(c *Config) { c.Budget = market.Dollar },
+		"a price late": func(c *Config) { c.Timing.PriceLag = time.Second },
+		"cost-per-work": func(c *Config) {
+			c.Policy = bidding.CostPerWork{}
+		},
+		"capacity known": func(c *Config) { c.Pools[0].Availability = &market.Availability{} },
+		"half a second":  func(c *Config) { c.Start = c.Start.Add(time.Second / 2) },
+	} {
+		cfg := scenario(t, calm...)
+		if !repeatable(&cfg) {
+			t.Fatal("a plain configuration is not repeatable")
+		}
+		cfg.Pools = append([]bidding.Candidate(nil), cfg.Pools...)
+		if change(&cfg); repeatable(&cfg) {
+			t.Errorf("%s: it is repeatable", name)
+		}
+	}
+}
