@@ -47,19 +47,26 @@ type chunk struct {
 
 // NewDirect reads all splits, and takes the method that suits the loss, the penalty and the data.
 func (p *Program) NewDirect(open apps.Open, seed uint64, threads int) (apps.DirectTrainer, error) {
-	var train, test examples
-	err := p.task.EachSplit(open, func(_ ps.Split, some, held *labelled.Examples) error {
+	train, test, err := p.readAll(open)
+	if err != nil {
+		return nil, fmt.Errorf("read the splits: %w", err)
+	}
+	switch {
+	case p.suitsNewton():
+		return newNewton(p, threads, train, test), nil
+	case p.suitsDual(&train):
+		return newDual(p, seed, train, test), nil
+	}
+	return newDirect(p, threads, train, test), nil
+}
+
+func (p *Program) readAll(open apps.Open) (train, test examples, err error) {
+	err = p.task.EachSplit(open, func(_ ps.Split, some, held *labelled.Examples) error {
 		train.add(p, some)
 		test.add(p, held)
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("read the splits: %w", err)
-	}
-	if p.suitsDual(&train) {
-		return newDual(p, seed, train, test), nil
-	}
-	return newDirect(p, threads, train, test), nil
+	return train, test, err
 }
 
 // newDirect draws nothing at random.
@@ -67,9 +74,8 @@ func newDirect(p *Program, threads int, train, test examples) *direct {
 	size := p.task.Inputs + 1
 	d := &direct{
 		program: p, threads: threads, momentum: 1, train: train, test: test,
-		x: make([]float32, size), y: make([]float32, size),
+		x: make([]float32, size), y: make([]float32, size), chunks: cut(&train, size),
 	}
-	d.cut(size)
 	d.measure()
 	return d
 }
@@ -112,12 +118,14 @@ const (
 	addShare = 8
 )
 
-func (d *direct) cut(size int) {
-	n := len(d.train.goals)
-	count := min(max(len(d.train.index)/(addShare*size), 1), maxChunks, n)
-	for i := range count {
-		d.chunks = append(d.chunks, chunk{from: i * n / count, to: (i + 1) * n / count, gradient: make([]float32, size)})
+// cut cuts examples into chunks for gradients of a size.
+func cut(e *examples, size int) []chunk {
+	n := len(e.goals)
+	chunks := make([]chunk, max(min(len(e.index)/(addShare*size), maxChunks, n), 1))
+	for i := range chunks {
+		chunks[i] = chunk{from: i * n / len(chunks), to: (i + 1) * n / len(chunks), gradient: make([]float32, size)}
 	}
+	return chunks
 }
 
 // gradient adds up slope * example over all training examples, the slopes being those of the scores at a point, and

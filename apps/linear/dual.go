@@ -9,11 +9,9 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// dual makes the objective of the two classifiers with an L2 penalty small in one process, by coordinate ascent on the
-// dual (Hsieh et al., "A dual coordinate descent method for large-scale linear SVM", ICML 2008; Yu, Huang and Lin, "Dual
-// coordinate descent methods for logistic regression and maximum entropy models", Machine Learning 85, 2011;
-// Shalev-Shwartz and Zhang, "Stochastic dual coordinate ascent methods for regularized loss minimization", JMLR 14,
-// 2013). With a force f in [0, 1] for each example, its goal y and its features x,
+// dual makes the objective of a support vector machine with an L2 penalty small in one process, by coordinate ascent on
+// the dual (Hsieh et al., "A dual coordinate descent method for large-scale linear SVM", ICML 2008; Shalev-Shwartz and
+// Zhang, "Stochastic dual coordinate ascent methods for regularized loss minimization", JMLR 14, 2013). With a force f in [0, 1] for each example, its goal y and its features x,
 //
 //	w = sum y*f*x / (l2*n)        at the minimum f = -(derivative of the loss by the margin)
 //
@@ -54,7 +52,7 @@ const (
 // suitsDual says whether coordinate ascent is the faster method.
 func (p *Program) suitsDual(train *examples) bool {
 	n := float64(len(train.goals))
-	if !p.rule.loss.classifies() || p.l1 != 0 || p.l2 == 0 || n == 0 {
+	if p.rule.loss != hinge || p.l1 != 0 || p.l2 == 0 || n == 0 {
 		return false
 	}
 	squares := n // of the bias
@@ -118,43 +116,12 @@ func (d *dual) Step(c ps.Clock, evaluate bool) (apps.Stats, error) {
 	return stats, nil
 }
 
-// force gives the best force of one example: the f at which the loss, at the margin that f leads to, pulls with f.
+// force gives the best force of one example for the hinge: the f at which the loss, at the margin that f leads to, pulls
+// with f.
 //
 //	f = -loss'(margin + curvature*(f - old))
 //
 // Margin is what it is with the old force, and curvature is how much of it a force of 1 makes.
 func (r rule) force(margin, old, curvature float64) float64 {
-	if r.loss == hinge {
-		return min(max((1-margin+curvature*old)/(r.width+curvature), 0), 1)
-	}
-	// Newton's method for the margin m, which lies between what forces of 0 and of 1 lead to; the left side rises:
-	//
-	//	m - margin - curvature*(sigmoid(-m) - old) = 0
-	//
-	// A step that leaves these bounds, or is more than half of the last one, is one of bisection.
-	const enough, steps = 0.02, 60
-	low, high := margin-curvature*old, margin+curvature*(1-old)
-	last := 2 * (high - low)
-	m, f := margin, 0.0
-	for range steps {
-		f = 1 / (1 + math.Exp(m))
-		off := m - margin - curvature*(f-old)
-		if off > 0 {
-			high = m
-		} else {
-			low = m
-		}
-		step := off / (1 + curvature*f*(1-f))
-		switch next := m - step; {
-		case math.Abs(step) < enough:
-			return min(max(f+step*f*(1-f), 0), 1)
-		case next <= low, next >= high, math.Abs(step) > last/2:
-			next = (low + high) / 2
-			step = m - next
-			fallthrough
-		default:
-			m, last = m-step, math.Abs(step)
-		}
-	}
-	return f
+	return min(max((1-margin+curvature*old)/(r.width+curvature), 0), 1)
 }

@@ -16,7 +16,7 @@
 // updates. So the steps are those of one machine for any number of splits, and l1 gives weights that are exactly 0.
 // Other rules would need care here: proximal steps of single splits do not add up to the step of their sum.
 //
-// In one process, without a parameter server, other methods come nearer in as many passes: see direct and dual.
+// In one process, without a parameter server, other methods come nearer in as many passes: see newton, dual and direct.
 //
 // The package is arithmetic; it opens no file and knows no machine.
 package linear
