@@ -1,6 +1,9 @@
 package mf
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/tierml/tierml/apps/parallel"
 	"github.com/tierml/tierml/internal/vector/fast"
 )
@@ -20,15 +23,16 @@ type grid struct {
 }
 
 const (
-	// itemBytes is how much room the vectors of a group of items should take: a quarter of a usual second-level cache.
-	itemBytes = 256 << 10
-	// A group of items is not worth a cache of its own when a user comes by for fewer ratings than this.
-	leastPerUser = 4
+	// itemBytes is how much room the vectors of a group of items should take: half of a usual second-level cache.
+	itemBytes = 512 << 10
+	// A group of items is not worth a cache of its own when a user comes by for fewer ratings than this: the items of a
+	// larger group come from the third-level cache, but users, who are many more, come from memory less often.
+	leastPerUser = 8
 	// Users make as many groups as the work of a clock is worth telling apart, but no more than keep the threads busy.
 	// Each user comes by once for each group of items, of which there are at least as many: not for too few ratings.
 	userGroupCells  = 4096
 	groupsPerThread = 2
-	leastGroups     = 8 // enough for four threads
+	leastGroups     = 4 // and the most threads that the result does not depend on
 	mostGroups      = 16
 	perVisit        = 8
 	// longVector is from how many bytes on a vector is work enough to keep the processor busy by itself.
@@ -38,11 +42,14 @@ const (
 // newGrid deals users, grouped into batches, and items out to groups that are even in ratings. Cells come user by
 // user.
 func newGrid(cells []fast.Cell, users, items, batches, vectorBytes, threads int) *grid {
-	most := max(min(max(len(cells)/users/perVisit, leastGroups), mostGroups), groupsPerThread*threads)
+	most := min(max(len(cells)/users/perVisit, leastGroups), mostGroups)
+	if threads > leastGroups {
+		most = max(most, groupsPerThread*threads)
+	}
 	g := &grid{users: min(max(len(cells)/batches/userGroupCells, 1), most, users)}
 	g.items = max(g.users, min((items*vectorBytes+itemBytes-1)/itemBytes, len(cells)/users/leastPerUser))
 	userGroup := groups(cells, users, g.users*batches, func(c fast.Cell) uint32 { return c.Row })
-	itemGroup := groups(cells, items, g.items, func(c fast.Cell) uint32 { return c.Column })
+	itemGroup := byPopularity(cells, items, g.items)
 	g.blocks = make([][][]fast.Cell, batches)
 	for b := range g.blocks {
 		g.blocks[b] = make([][]fast.Cell, g.tasks())
@@ -74,6 +81,25 @@ func groups(cells []fast.Cell, n, count int, number func(fast.Cell) uint32) []in
 		for _, m := range members {
 			group[m] = i
 		}
+	}
+	return group
+}
+
+// byPopularity deals items out to groups, even in cells, from the most popular one on. So the first groups are of few
+// items, which stay in the caches nearest to the processor.
+func byPopularity(cells []fast.Cell, items, count int) []int {
+	popularity, order := make([]int, items), make([]int, items)
+	for _, c := range cells {
+		popularity[c.Column]++
+	}
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(popularity[b], popularity[a]) })
+	group, before := make([]int, items), 0
+	for _, item := range order {
+		group[item] = min(before*count/max(len(cells), 1), count-1)
+		before += popularity[item]
 	}
 	return group
 }
