@@ -134,6 +134,13 @@ recovery: ## how long training stands still when half of the ActivePSs go, kille
 elastic: ## one server and one worker of 3 + 3 machines replaced: elastically, and by kill and restart (ROUNDS=n)
 	$(GO) run ./test/elastic -rounds $(ROUNDS)
 
+.PHONY: figures
+FIGURES ?=
+figures: ## figures 7-11 of the paper: up to 64 machines in network namespaces with shaped links (root; FIGURES=flags, docs/figures.md)
+	@mkdir -p $(CACHE) && echo '*' >$(CACHE)/.gitignore
+	$(GO) build $(BUILD) -o $(CACHE)/figures ./test/figures
+	$(CACHE)/figures $(FIGURES)
+
 .PHONY: golden
 golden: ## rewrite the expected output in testdata, to be read before it is committed
 	$(GO) test $$(grep -rl --include='*_test.go' 'flag.Bool("update"' . | xargs -n1 dirname | sort -u) -update

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tierml/tierml/apps/model"
 	"github.com/tierml/tierml/apps/tally"
+	"github.com/tierml/tierml/internal/checkpoint"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/test/drill"
@@ -255,7 +256,8 @@ func (s *stage) oneCutEverywhere(entries []journal.Entry) (recoveries int, err e
 
 // countedOnce compares the saved tables with the work that was done.
 func (s *stage) countedOnce() (clock int64, err error) {
-	path, at, err := localrun.Checkpoint(s.run.Dir())
+	path := filepath.Join(s.run.Dir(), localrun.CheckpointFile)
+	at, err := checkpoint.Clock(path)
 	if err != nil {
 		return 0, fmt.Errorf("nothing was saved: %w; it printed\n%s", err, s.run.Printed())
 	}

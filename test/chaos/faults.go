@@ -37,7 +37,7 @@ type fault struct {
 }
 
 func (f fault) String() string {
-	return fmt.Sprintf("%6.1fs %-12s %.3f %v", f.at.Seconds(), f.kind, f.place, f.long)
+	return fmt.Sprintf("%6.1fs %-15s %.3f %v", f.at.Seconds(), f.kind, f.place, f.long)
 }
 
 // plan is a list of faults, oldest first.
@@ -75,6 +75,7 @@ var kinds = []kind{
 	{"no-capacity", 1, time.Second, 5 * time.Second, forAWhile("no-capacity")},
 	{"slow-start", 1, 2 * time.Second, 5 * time.Second, (*stage).slowStart},
 	{"throttle", 1, 500 * time.Millisecond, 2 * time.Second, forAWhile("throttle")},
+	{"kill-controller", 3, 100 * time.Millisecond, 3 * time.Second, (*stage).killController},
 }
 
 // draw gives the plan of a seed.

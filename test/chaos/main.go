@@ -32,10 +32,14 @@ func command() error {
 	flag.IntVar(&o.reliable, "reliable", 2, "reliable machines")
 	flag.StringVar(&o.consistency, "consistency", "", "bsp, ssp or asp (default: drawn from the seed)")
 	without := flag.String("without", "", "kinds of faults to leave out, with commas")
+	controller := flag.Bool("controller", false, "kill the controller too, and start it again beside its machines")
 	show := flag.Bool("plan", false, "print the plan of faults and do nothing")
 	flag.Parse()
 	o.without = strings.Split(*without, ",")
 	o.out = os.Stdout
+	if !*controller {
+		o.without = append(o.without, "kill-controller")
+	}
 	if _, err := exec.LookPath("ss"); err != nil || os.Geteuid() != 0 {
 		fmt.Println("without dropped connections: they take root and ss (Debian: iproute2)")
 		o.without = append(o.without, "drop")

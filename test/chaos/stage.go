@@ -100,6 +100,20 @@ func (s *stage) stopFor(m machine, long time.Duration) (string, error) {
 	return m.id, nil
 }
 
+// killController kills the controller and starts it again beside its machines. Faults that are due meanwhile come
+// afterwards.
+func (s *stage) killController(f fault) (string, error) {
+	s.run.Signal(syscall.SIGKILL)
+	<-s.run.Ended()
+	time.Sleep(f.long)
+	run, err := s.site.Resume(s.cloud, "chaos")
+	if err != nil {
+		return "", err
+	}
+	s.run = run
+	return "the controller", nil
+}
+
 // drop breaks connections of a machine: about half of them, to its controller and to other machines.
 func (s *stage) drop(f fault) (string, error) {
 	m, ok, err := s.victim(f, true)

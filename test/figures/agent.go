@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+
+	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+	"github.com/tierml/tierml/tiers/node"
+)
+
+// Environment of an agent: what a metadata service would say.
+const (
+	envInstance = "FIGURES_INSTANCE"
+	envUserData = "FIGURES_USER_DATA"
+	envFlops    = "FIGURES_FLOPS"
+)
+
+// agent is the life of a machine: the node of every run, which asks its environment who it is.
+func agent() error {
+	flops, err := strconv.ParseFloat(os.Getenv(envFlops), 64)
+	if err != nil {
+		return fmt.Errorf("%s: %w", envFlops, err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	return node.Run(ctx, node.Config{
+		Machine: host{}, NewServer: node.NewDataServer, NewClient: node.NewDataClient,
+		NewApp: func(_ string, _ map[string]string, dataset []byte) (apps.App, error) {
+			var splits int
+			err := json.Unmarshal(dataset, &splits)
+			return load{splits}, err
+		},
+		OpenSplit: openPiece, Flops: flops,
+		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	})
+}
+
+type host struct{}
+
+func (host) Identity(context.Context) (node.Identity, error) {
+	return node.Identity{Instance: ps.ServerID(os.Getenv(envInstance)), Type: "host"}, nil
+}
+
+func (host) UserData(context.Context) (string, error) { return os.Getenv(envUserData), nil }
+
+func (host) Watch(ctx context.Context, _ func(tiers.Warned)) error {
+	<-ctx.Done()
+	return nil
+}

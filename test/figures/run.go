@@ -1,0 +1,301 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/elasticity/runner"
+	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+	"github.com/tierml/tierml/tiers/node"
+	"github.com/tierml/tierml/tiers/node/link"
+)
+
+// measured is what clocks took.
+type measured struct {
+	median, low, high time.Duration
+	cpu               float64 // busy share of the host's cores
+}
+
+// repeat runs a layout some times and gives the run of the middle.
+func repeat(ctx context.Context, n *network, s settings, l layout) (measured, error) {
+	var all []measured
+	for range s.runs {
+		m, err := once(ctx, n, s, l)
+		if err != nil {
+			return m, err
+		}
+		all = append(all, m)
+	}
+	slices.SortFunc(all, func(a, b measured) int { return int(a.median - b.median) })
+	return all[len(all)/2], nil
+}
+
+// once runs a layout until enough clocks were done with all machines.
+func once(ctx context.Context, n *network, s settings, l layout) (measured, error) {
+	r, err := begin(ctx, n, s, l)
+	if err != nil {
+		return measured{}, err
+	}
+	defer r.end()
+	// A clock to warm up after the last machine has joined and everything has moved.
+	if err := r.wait(func(d *diary) bool { return d.joined >= l.transient+l.reliable && d.since() >= 1 }); err != nil {
+		return measured{}, err
+	}
+	r.diary.forget()
+	before := busy()
+	if err := r.wait(func(d *diary) bool { return d.since() > s.clocks }); err != nil {
+		return measured{}, err
+	}
+	m := measured{cpu: busy().since(before)}
+	times := r.diary.lengths()
+	slices.Sort(times)
+	m.median, m.low, m.high = times[len(times)/2], times[len(times)/4], times[len(times)*3/4]
+	return m, nil
+}
+
+// run is a job under way.
+type run struct {
+	cloud  *cloud
+	policy *fleet
+	diary  *diary
+	cancel context.CancelFunc
+	stream *link.Link
+	done   chan struct{}
+	err    error
+}
+
+var (
+	spotPool     = market.Pool{Provider: "ec2", Region: "here", Zone: "a", Type: "host", Class: market.Spot}
+	reliablePool = market.Pool{Provider: "ec2", Region: "here", Zone: "a", Type: "host", Class: market.OnDemand}
+)
+
+func begin(ctx context.Context, n *network, s settings, l layout) (*run, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	log := io.Discard
+	var file *os.File
+	if s.log != "" {
+		var err error
+		if file, err = os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644); err != nil {
+			cancel()
+			return nil, fmt.Errorf("opening the log: %w", err)
+		}
+		log = file
+	}
+	workers := l.transient + l.reliable
+	perWorker := float64((s.splits + workers - 1) / workers)
+	if workers >= 60 { // 63 and 64 machines have as many each
+		perWorker = float64((s.splits + 62) / 63)
+	}
+	r := &run{
+		cloud: newCloud(n, perWorker*splitWork/s.compute.Seconds(), file), policy: &fleet{}, diary: newDiary(), cancel: cancel,
+		done: make(chan struct{}),
+	}
+	r.policy.count.Store(int64(l.transient))
+	listener, err := net.Listen("tcp", controller+":0")
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("listening for machines: %w", err)
+	}
+	logger := slog.New(slog.NewTextHandler(log, nil))
+	r.stream, err = link.Listen(ctx, link.Config{Listener: listener, Accept: func(tiers.Hello) error { return nil }, Log: logger})
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("listening for machines: %w", err)
+	}
+	rules, err := market.Rules("ec2-now")
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	host := market.InstanceType{Name: "host", VCPU: 1, OnDemand: market.Dollar}
+	work := load{s.splits}
+	c := elasticity.New(elasticity.Config{
+		Run: fmt.Sprintf("figures-%d", time.Now().UnixNano()), Policy: r.policy, Want: bidding.Want{Machines: l.transient}, Speed: 1,
+		Stages:   tiers.Thresholds{TwoAbove: l.two, ThreeAbove: l.three},
+		Reliable: elasticity.Reliable{Pool: reliablePool, Type: host, Count: l.reliable},
+		Pools:    []elasticity.Pool{{Pool: spotPool, Type: host, History: market.Constant(market.Dollar / 10)}},
+		Job: elasticity.Job{
+			Schema: ps.Schema{Tables: work.Tables(), Partitions: 128, Splits: s.splits, Seed: 1}, App: work.Name(),
+			Dataset: []byte(strconv.Itoa(s.splits)), SplitsURL: "none", Clocks: 1 << 30, Heartbeat: 2 * time.Second, OrphanAfter: time.Minute,
+		},
+		CutEvery: time.Second, DeadAfter: time.Minute, BrokenAfter: 5 * time.Second, JoinWait: 20 * time.Second,
+		NoticeWait: time.Second, DrainMargin: time.Second, BootWithin: 5 * time.Minute, Notice: 2 * time.Minute,
+		Rules: rules, RetryCapacity: time.Minute, PlanEvery: 500 * time.Millisecond,
+	})
+	user := node.UserData{Controller: listener.Addr().String(), Token: "figures", Job: "figures", Listen: "127.0.0.1:0", VCPU: 1}
+	drive := runner.New(runner.Config{
+		Controller: c, Clock: clock.Real(), Cloud: r.cloud, Prices: r.cloud, PricesFrom: time.Now(), Nodes: nodes{r.stream},
+		Journal: r.diary, Log: logger, UserData: func(market.Pool) string { return user.Encode() },
+		Export:     func(context.Context, elasticity.Export) (string, float64, error) { return "none", 0, nil },
+		PollPrices: time.Minute, PollCloud: 10 * time.Second, Calls: time.Minute,
+	})
+	go func() { // ends with the context; end waits for it
+		defer close(r.done)
+		_, r.err = drive.Run(ctx)
+	}()
+	return r, nil
+}
+
+func (r *run) end() {
+	r.cancel()
+	<-r.done
+	r.cloud.end()
+	r.stream.Close()
+}
+
+// wait waits until the diary says so.
+func (r *run) wait(so func(*diary) bool) error {
+	deadline := time.Now().Add(5 * time.Minute)
+	for {
+		r.diary.mu.Lock()
+		there := so(r.diary)
+		r.diary.mu.Unlock()
+		if there {
+			return nil
+		}
+		select {
+		case <-r.done:
+			return fmt.Errorf("the run ended: %w", r.err)
+		case <-time.After(50 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("nothing happens: %d machines take part, %d clocks are done", r.diary.joined, len(r.diary.clocks))
+		}
+	}
+}
+
+// diary is the journal of a run, of which the times of clocks are kept.
+type diary struct {
+	mu      sync.Mutex
+	joined  int
+	left    int
+	changed time.Time // the last join, leave, move or stage change
+	clocks  []time.Time
+	from    int
+}
+
+func newDiary() *diary { return &diary{} }
+
+func (d *diary) Write(e journal.Entry) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch e.Kind {
+	case journal.Join:
+		d.joined++
+		d.changed = time.Now()
+	case journal.Leave:
+		d.left++
+		d.changed = time.Now()
+	case journal.Move, journal.Stage:
+		d.changed = time.Now()
+	case journal.ClockDone:
+		d.clocks = append(d.clocks, time.Now())
+	}
+	return nil
+}
+
+// since counts the clocks since the last change, or since forget.
+func (d *diary) since() (n int) {
+	for i := len(d.clocks) - 1; i >= d.from && d.clocks[i].After(d.changed); i-- {
+		n++
+	}
+	return n
+}
+
+func (d *diary) forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.from = len(d.clocks)
+}
+
+// mark makes the last clock the one that lengths are counted from.
+func (d *diary) mark() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.from = max(0, len(d.clocks)-1)
+}
+
+// lengths are those of the clocks since forget.
+func (d *diary) lengths() (all []time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := d.from + 1; i < len(d.clocks); i++ {
+		all = append(all, d.clocks[i].Sub(d.clocks[i-1]))
+	}
+	return all
+}
+
+// nodes is the link as the runner sees it.
+type nodes struct{ *link.Link }
+
+func (n nodes) Receive(ctx context.Context, f func(ps.ServerID, tiers.Report, error)) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case r, ok := <-n.Reports():
+			if !ok {
+				return link.ErrUnknownNode
+			}
+			f(r.ID, r.Report, r.Disconnected)
+		}
+	}
+}
+
+// fleet is a policy that holds so many transient machines.
+type fleet struct{ count atomic.Int64 }
+
+func (*fleet) Name() string { return "fleet" }
+
+func (f *fleet) Plan(s bidding.State) bidding.Plan {
+	held := 0
+	for _, a := range s.Held {
+		if a.Pool == spotPool && !a.Draining && !a.Warned {
+			held += a.Count
+		}
+	}
+	if missing := int(f.count.Load()) - held; missing > 0 {
+		return bidding.Plan{Acquire: []bidding.Acquire{{Pool: spotPool, Bid: market.Dollar, Count: missing, Why: "the layout wants them"}}}
+	}
+	return bidding.Plan{}
+}
+
+// load of the host's processors since its start, in ticks.
+type ticks struct{ busy, all float64 }
+
+func busy() (t ticks) {
+	file, err := os.Open("/proc/stat")
+	if err != nil {
+		return t
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	lines.Scan()
+	for i, field := range strings.Fields(lines.Text())[1:] {
+		n, _ := strconv.ParseFloat(field, 64)
+		t.all += n
+		if i != 3 && i != 4 { // idle, and waiting for disks
+			t.busy += n
+		}
+	}
+	return t
+}
+
+func (t ticks) since(before ticks) float64 { return (t.busy - before.busy) / (t.all - before.all) }
