@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -165,6 +166,27 @@ func (c *cloud) evict(warning time.Duration) {
 			_ = m.cmd.Process.Kill() // it may have left by then
 		})
 	}
+}
+
+// ticks is how much processor time the machines that run have used.
+func (c *cloud) ticks() (sum float64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range c.made {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", m.cmd.Process.Pid))
+		if err != nil {
+			continue // it has ended
+		}
+		_, rest, _ := strings.Cut(string(text), ") ") // its name may hold blanks
+		fields := strings.Fields(rest)
+		const user, system = 11, 12
+		if len(fields) > system {
+			u, _ := strconv.ParseFloat(fields[user], 64)
+			s, _ := strconv.ParseFloat(fields[system], 64)
+			sum += u + s
+		}
+	}
+	return sum
 }
 
 // end kills whatever is left and waits for it.

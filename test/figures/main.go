@@ -63,7 +63,7 @@ func command() error {
 	defer net.remove()
 	fmt.Printf("%d hosts with links of %s, %v of computing in a clock, %d KB read and written by a worker, %d KB of state\n",
 		64, s.rate, s.compute, 2*sharedRows*sharedColumns*4/1024, (sharedRows*sharedColumns+s.splits*ownColumns)*4/1024)
-	fmt.Println("layout                         clock (median)     quartiles   of traditional   host CPU")
+	fmt.Println("layout                         clock (median)     quartiles   of traditional   host CPU   of which ours")
 	var usual time.Duration
 	for _, l := range layouts {
 		if *only != "" && !strings.Contains(","+*only+",", ","+l.name+",") {
@@ -80,8 +80,8 @@ func command() error {
 		if usual > 0 {
 			share = fmt.Sprintf("%.2f x", m.median.Seconds()/usual.Seconds())
 		}
-		fmt.Printf("%-29s  %14v  %5.2f to %4.2f   %14s   %6.0f %%\n", l.words, m.median.Round(time.Millisecond),
-			m.low.Seconds(), m.high.Seconds(), share, 100*m.cpu)
+		fmt.Printf("%-29s  %14v  %5.2f to %4.2f   %14s   %6.0f %%   %10.0f %%\n", l.words, m.median.Round(time.Millisecond),
+			m.low.Seconds(), m.high.Seconds(), share, 100*m.cpu, 100*m.own)
 	}
 	if *only == "" || strings.Contains(","+*only+",", ",bulk,") {
 		s.compute = s.computeBulk

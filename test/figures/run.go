@@ -31,6 +31,7 @@ import (
 type measured struct {
 	median, low, high time.Duration
 	cpu               float64 // busy share of the host's cores
+	own               float64 // of which the machines'
 }
 
 // repeat runs a layout some times and gives the run of the middle.
@@ -59,11 +60,12 @@ func once(ctx context.Context, n *network, s settings, l layout) (measured, erro
 		return measured{}, err
 	}
 	r.diary.forget()
-	before := busy()
+	before, own := busy(), r.cloud.ticks()
 	if err := r.wait(func(d *diary) bool { return d.since() > s.clocks }); err != nil {
 		return measured{}, err
 	}
-	m := measured{cpu: busy().since(before)}
+	now := busy()
+	m := measured{cpu: now.since(before), own: (r.cloud.ticks() - own) / (now.all - before.all)}
 	times := r.diary.lengths()
 	slices.Sort(times)
 	m.median, m.low, m.high = times[len(times)/2], times[len(times)/4], times[len(times)*3/4]
