@@ -55,6 +55,15 @@ func once(ctx context.Context, n *network, s settings, l layout) (measured, erro
 		return measured{}, err
 	}
 	defer r.end()
+	if l.more > 0 {
+		if err := r.wait(func(d *diary) bool { return d.joined >= l.transient+l.reliable && d.since() >= 1 }); err != nil {
+			return measured{}, err
+		}
+		told := func(elasticity.Scale, bool) error { return nil }
+		if err := r.drive.Scale(ctx, elasticity.ScaleWanted{ID: 1, Servers: l.more, By: "figures"}, true, told); err != nil {
+			return measured{}, fmt.Errorf("adding servers: %w", err)
+		}
+	}
 	// A clock to warm up after the last machine has joined and everything has moved.
 	if err := r.wait(func(d *diary) bool { return d.joined >= l.transient+l.reliable && d.since() >= 1 }); err != nil {
 		return measured{}, err
@@ -79,6 +88,7 @@ type run struct {
 	diary  *diary
 	cancel context.CancelFunc
 	stream *link.Link
+	drive  *runner.Runner
 	done   chan struct{}
 	err    error
 }
@@ -131,6 +141,7 @@ func begin(ctx context.Context, n *network, s settings, l layout) (*run, error) 
 	c := elasticity.New(elasticity.Config{
 		Run: fmt.Sprintf("figures-%d", time.Now().UnixNano()), Policy: r.policy, Want: bidding.Want{Machines: l.transient}, Speed: 1,
 		Stages:   tiers.Thresholds{TwoAbove: l.two, ThreeAbove: l.three},
+		Load:     tiers.LoadRule{NetworkHigh: never, StragglerHigh: never, Raise: 1 << 30, Fall: 1 << 30}, // the layout stays
 		Reliable: elasticity.Reliable{Pool: reliablePool, Type: host, Count: l.reliable},
 		Pools:    []elasticity.Pool{{Pool: spotPool, Type: host, History: market.Constant(market.Dollar / 10)}},
 		Job: elasticity.Job{
@@ -142,7 +153,7 @@ func begin(ctx context.Context, n *network, s settings, l layout) (*run, error) 
 		Rules: rules, RetryCapacity: time.Minute, PlanEvery: 500 * time.Millisecond,
 	})
 	user := node.UserData{Controller: listener.Addr().String(), Token: "figures", Job: "figures", Listen: "127.0.0.1:0", VCPU: 1}
-	drive := runner.New(runner.Config{
+	r.drive = runner.New(runner.Config{
 		Controller: c, Clock: clock.Real(), Cloud: r.cloud, Prices: r.cloud, PricesFrom: time.Now(), Nodes: nodes{r.stream},
 		Journal: r.diary, Log: logger, UserData: func(market.Pool) string { return user.Encode() },
 		Export:     func(context.Context, elasticity.Export) (string, float64, error) { return "none", 0, nil },
@@ -150,7 +161,7 @@ func begin(ctx context.Context, n *network, s settings, l layout) (*run, error) 
 	})
 	go func() { // ends with the context; end waits for it
 		defer close(r.done)
-		_, r.err = drive.Run(ctx)
+		_, r.err = r.drive.Run(ctx)
 	}()
 	return r, nil
 }
