@@ -303,7 +303,7 @@ func (c *Controller) bill(m *machine) ([]market.Charge, error) {
 // join takes ready machines into training, together with others that are nearly there: partitions and splits move
 // once.
 func (c *Controller) join() {
-	if c.halt != nil || c.recovery != nil || c.ending || c.stopWhy != "" || c.done() {
+	if c.halt != nil || c.recovery != nil || c.adopting != nil || c.ending || c.stopWhy != "" || c.done() {
 		return
 	}
 	ready, coming := c.candidates()

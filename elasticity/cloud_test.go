@@ -18,10 +18,15 @@ type cloud struct {
 	stillborn time.Time // every second machine dies before its agent has called
 	mute      time.Time // agents never call
 
-	terminated map[ps.ServerID]bool
+	terminated map[ps.ServerID]int // in which life of the controller, from 1
 }
 
-func (w *world) launch(r provisioner.Request) {
+func (w *world) launch(r provisioner.Request, life int) {
+	answer := func(e Event) {
+		if w.life == life {
+			w.step(e)
+		}
+	}
 	c := &w.cloud
 	spot := r.Pool.Class == market.Spot
 	if spot && w.now.Before(c.none) {
@@ -29,7 +34,7 @@ func (w *world) launch(r provisioner.Request) {
 		if w.rng.IntN(2) == 0 {
 			err = provisioner.ErrPriceTooLow
 		}
-		w.step(LaunchFailed{Token: r.Token, Err: err})
+		answer(LaunchFailed{Token: r.Token, Err: err})
 		return
 	}
 	count := r.Count
@@ -50,7 +55,7 @@ func (w *world) launch(r provisioner.Request) {
 			w.after(boot, n.boot)
 		}
 	}
-	answer := Launched{Token: r.Token, Instances: got}
+	told := Launched{Token: r.Token, Instances: got}
 	var late time.Duration
 	if spot && w.now.Before(c.slow) {
 		late = w.delay(4 * time.Second)
@@ -58,11 +63,9 @@ func (w *world) launch(r provisioner.Request) {
 	if late > 0 {
 		w.after(time.Millisecond, func() { w.reach("launched late", w.nodes[ps.ServerID(got[0].ID)]) })
 	}
-	w.after(late, func() {
-		w.step(answer)
-	})
+	w.after(late, func() { answer(told) })
 	if w.odds(4) {
-		w.after(late+w.delay(3*time.Second), func() { w.step(answer) })
+		w.after(late+w.delay(3*time.Second), func() { answer(told) })
 	}
 }
 
@@ -78,10 +81,14 @@ func (w *world) newMachine(r provisioner.Request) *node {
 }
 
 func (w *world) terminate(id ps.ServerID) {
-	if w.cloud.terminated[id] {
+	switch w.cloud.terminated[id] {
+	case 0:
+	case w.life + 1:
 		w.failf("%s is terminated twice", id)
+	default:
+		return // a controller before has done it
 	}
-	w.cloud.terminated[id] = true
+	w.cloud.terminated[id] = w.life + 1
 	w.after(w.delay(w.shape.slowEnd), func() { w.end(id, market.ByUser, "User initiated") })
 }
 
@@ -111,6 +118,7 @@ func (w *world) evict(notice time.Duration, ids ...ps.ServerID) {
 		}
 		n.warned = true
 		deadline := w.now.Add(notice)
+		n.deadline = deadline
 		told := Warned{ID: id, Deadline: deadline}
 		if w.shape.rough {
 			w.after(w.delay(300*time.Millisecond), func() { w.step(told) })
@@ -125,7 +133,11 @@ func (w *world) evict(notice time.Duration, ids ...ps.ServerID) {
 // export reads all tables from their owners, as the driver does for the controller.
 func (w *world) export(a Export) {
 	w.reach("export", nil)
+	life := w.life
 	w.after(w.delay(100*time.Millisecond), func() {
+		if life != w.life || w.absent {
+			return
+		}
 		for p, owner := range a.Route.Owner {
 			n := w.nodes[owner]
 			if n.dead || n.hole || n.generation != a.Generation {

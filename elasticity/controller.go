@@ -30,6 +30,12 @@ type Config struct {
 	Load     tiers.LoadRule // zero = the default
 	Speed    float64        // market seconds per wall-clock second: turns market durations into wall-clock figures
 
+	Checkpoints Checkpoints // of committed cuts, while training goes on
+	// Past makes this a controller that takes a run over; nil = the run begins.
+	Past *Past
+	// FirstID is beyond all numbers of commands of earlier controllers: their answers must not be taken for those of ours.
+	FirstID uint64
+
 	CutEvery      time.Duration // between cuts
 	DeadAfter     time.Duration // silence after which a node is given up
 	BrokenAfter   time.Duration // time for a node whose stream broke to come back
@@ -124,6 +130,8 @@ type Controller struct {
 	lastID      uint64
 	lastInc     ps.Incarnation
 
+	adopting   *adoption // while a run is being taken over
+	stood      bool      // the job has begun: there is a line for its stage
 	generation ps.Generation
 	route      ps.Route
 	routeNews  bool // owners changed since the last broadcast
@@ -146,6 +154,7 @@ type Controller struct {
 	halt      *halting
 	recovery  *recovery
 	exports   int // unanswered
+	saves     savings
 
 	progress progress
 	stopWhy  string // an orderly end is wanted
@@ -211,6 +220,9 @@ func New(cfg Config) *Controller {
 	c.route.Owner = make([]ps.ServerID, cfg.Job.Schema.Partitions)
 	c.route.Backup = make([]ps.ServerID, cfg.Job.Schema.Partitions)
 	c.progress = newProgress(len(c.splits), cfg.Job.ResumeAt)
+	if cfg.Past != nil {
+		c.remember(cfg.Past)
+	}
 	return c
 }
 
@@ -238,6 +250,8 @@ func (c *Controller) Step(now time.Time, e Event) []Action {
 func (c *Controller) begin() {
 	c.started = c.now
 	c.wantPlan = true
+	c.beginAdoption()
+	c.saves = savings{newest: c.cfg.Checkpoints.Newest, at: c.cfg.Checkpoints.NewestAt, due: c.now.Add(c.cfg.Checkpoints.Every)}
 	for _, p := range c.cfg.Pools { // what is in force now; bills are made from the journal's prices
 		if last, ok := p.History.Last(); ok && p.Pool.Class == market.Spot {
 			c.recordPrice(p.Pool, last)
@@ -264,6 +278,8 @@ func (c *Controller) take(e Event) (stirs bool) {
 		c.takeLaunched(e)
 	case LaunchFailed:
 		c.takeLaunchFailed(e)
+	case Listed:
+		c.takeListed(e)
 	case InstanceEnded:
 		c.takeEnded(e.Instance)
 	case Warned:
@@ -284,6 +300,8 @@ func (c *Controller) take(e Event) (stirs bool) {
 		c.takeScale(e)
 	case Exported:
 		c.takeExported(e)
+	case ManifestWritten:
+		c.takeManifest(e)
 	}
 	return true
 }

@@ -25,7 +25,7 @@ type cut struct {
 // complete; an owner that is past it already makes us try a later one.
 func (c *Controller) advanceCut() {
 	if c.cut != nil || c.halt != nil || c.recovery != nil || len(c.moves) > 0 || !c.standing() || c.ending ||
-		c.wantsHalt() || c.now.Before(c.cutDue) || c.progress.done >= c.cfg.Job.Clocks {
+		c.bare() || c.wantsHalt() || c.now.Before(c.cutDue) || c.progress.done >= c.cfg.Job.Clocks {
 		return
 	}
 	c.nameCut(c.progress.done + 1)
@@ -112,6 +112,7 @@ func (c *Controller) commitCut() {
 			c.send(m.id, tiers.CommitCut{Cut: done.clock})
 		}
 	}
+	c.saveCut()
 	if c.halt != nil {
 		c.halt.cutCommitted(c)
 	}

@@ -38,6 +38,9 @@ type (
 		Token string
 		Err   error
 	}
+	// Listed: these are all machines that the provider has of this run, and of earlier starts of it. Only a controller that
+	// takes a run over needs to be told.
+	Listed struct{ Instances []provisioner.Instance }
 	// InstanceEnded: the provider says that a machine is gone.
 	InstanceEnded struct{ Instance provisioner.Instance }
 	// Warned: the provider says that a machine will go, or (Rebalance) that the risk has grown.
@@ -65,6 +68,14 @@ type (
 		TestLoss float64
 		Err      error
 	}
+	// ManifestWritten answers a WriteManifest. Trouble is what went wrong beside it, such as that old ones could not be
+	// removed.
+	ManifestWritten struct {
+		Folder   string
+		Manifest string
+		Trouble  string
+		Err      error
+	}
 	// Trained: a fleet has all clocks up to Clock done, and another takes it Pace. The first one says that it has begun.
 	// This and the next are of kill-and-restart runs only (elasticity/restart).
 	Trained struct {
@@ -87,12 +98,14 @@ func (PricesKnown) event()     {}
 func (CapacityChanged) event() {}
 func (Launched) event()        {}
 func (LaunchFailed) event()    {}
+func (Listed) event()          {}
 func (InstanceEnded) event()   {}
 func (Warned) event()          {}
 func (Reported) event()        {}
 func (Disconnected) event()    {}
 func (StopWanted) event()      {}
 func (Exported) event()        {}
+func (ManifestWritten) event() {}
 func (Trained) event()         {}
 func (Saved) event()           {}
 func (Wake) event()            {}
@@ -123,6 +136,13 @@ type (
 		Route      ps.Route
 		Peers      map[ps.ServerID]string
 	}
+	// WriteManifest makes a checkpoint of what machines have saved, and removes old ones; answered by ManifestWritten.
+	WriteManifest struct {
+		Cut    ps.Clock
+		Place  string
+		Folder string
+		Parts  []tiers.SavedPart
+	}
 	// Train lets a fleet begin with the checkpoint at a clock (0 = the initial state), in place of what trained before;
 	// answered by Trained. It ends with the first of its machines. This and the next are of kill-and-restart runs only.
 	Train struct {
@@ -135,11 +155,12 @@ type (
 	Finish struct{ Outcome string }
 )
 
-func (Record) action()    {}
-func (Launch) action()    {}
-func (Terminate) action() {}
-func (Send) action()      {}
-func (Export) action()    {}
-func (Train) action()     {}
-func (Save) action()      {}
-func (Finish) action()    {}
+func (Record) action()        {}
+func (Launch) action()        {}
+func (Terminate) action()     {}
+func (Send) action()          {}
+func (Export) action()        {}
+func (WriteManifest) action() {}
+func (Train) action()         {}
+func (Save) action()          {}
+func (Finish) action()        {}

@@ -65,10 +65,12 @@ var faultKinds = []faultKind{
 	{"slow-answer", false, true, 4 * time.Second, 2, func(w *world, f fault) { w.cloud.slow = w.now.Add(f.long) }},
 	{"stillborn", false, true, 4 * time.Second, 2, func(w *world, f fault) { w.cloud.stillborn = w.now.Add(f.long) }},
 	{"mute", false, true, 4 * time.Second, 1, func(w *world, f fault) { w.cloud.mute = w.now.Add(f.long) }},
+	{"full-disk", false, true, 3 * time.Second, 2, func(w *world, f fault) { w.store.full = w.now.Add(f.long) }},
+	{"no-controller", false, true, 4 * time.Second, 2, func(w *world, f fault) { w.killController(f.long) }},
 	{"restart", true, true, time.Second, 2, func(w *world, f fault) { w.nodes[w.one(w.spot(), f.who)].restart(f.long) }},
 	{"stop", false, false, 0, 0, func(w *world, _ fault) { w.step(StopWanted{Why: "somebody asked"}) }},
 	{"stop-now", false, false, 0, 0, func(w *world, _ fault) { w.step(StopWanted{Why: "somebody insists", Now: true}) }},
-	{"kill-reliable", true, false, 0, 0, func(w *world, f fault) { w.kill(w.one(w.machinesOf(market.OnDemand), f.who)) }},
+	{"kill-reliable", true, false, 0, 2, func(w *world, f fault) { w.kill(w.one(w.machinesOf(market.OnDemand), f.who)) }},
 }
 
 // one gives the machine at a place of a list; "" when there is none.
@@ -113,8 +115,6 @@ func (p plan) outcomes() []string {
 		switch f.do {
 		case "stop", "stop-now":
 			out = append(out, "interrupted")
-		case "kill-reliable":
-			out = append(out, "failed")
 		}
 	}
 	return out

@@ -56,7 +56,7 @@ func (c *Controller) wantsFlush() bool {
 // move when it is over.
 func (c *Controller) flushes(p ps.Partition) bool {
 	m := c.machines[c.route.Owner[p]]
-	return m != nil && m.warned && !m.lost && m.id != c.route.Backup[p]
+	return m != nil && m.warned && !m.lost && m.id != c.route.Backup[p] && c.route.Backup[p] != ""
 }
 
 func (c *Controller) done() bool {
@@ -245,6 +245,7 @@ func (c *Controller) takeExported(e Exported) {
 		c.outcome, entry.TestLoss = "interrupted", &e.TestLoss
 		entry.Why = h.why
 	}
+	entry.Outcome = c.outcome
 	c.record(func() journal.Entry { return entry })
 	c.endAll(fmt.Sprintf("the run is over: %s", h.why))
 }

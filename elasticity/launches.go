@@ -24,12 +24,13 @@ type securing struct {
 	tries int
 	after time.Time // not to be tried again before
 	err   error     // of the last try
+	lost  bool      // one was lost after the tier had stood
 }
 
 // secure asks for reliable machines that are missing, until the tier stands: after failures, but also when one is
-// lost on its way.
+// lost on its way. Once it has stood, those that are left go on meanwhile, and it asks for as long as it takes.
 func (c *Controller) secure() {
-	if c.standing() || c.ending || c.stopWhy != "" || c.now.Before(c.reliable.after) {
+	if c.standing() && !c.reliable.lost || c.done() || c.adopting != nil || c.ending || c.stopWhy != "" || c.now.Before(c.reliable.after) {
 		return
 	}
 	missing := c.cfg.Reliable.Count
@@ -45,7 +46,8 @@ func (c *Controller) secure() {
 	}
 	switch {
 	case missing <= 0:
-	case c.reliable.tries == maxReliableTries:
+		c.reliable.lost = false
+	case c.reliable.tries >= maxReliableTries && !c.stood:
 		why := fmt.Sprintf("no reliable machine could be had in %d tries", maxReliableTries)
 		if c.reliable.err != nil {
 			why += ": " + c.reliable.err.Error()
@@ -54,6 +56,10 @@ func (c *Controller) secure() {
 	default:
 		c.reliable.tries++
 		c.launch(tiers.Reliable, c.cfg.Reliable.Pool, 0, missing, "the reliable tier holds the solution")
+	}
+	if !c.standing() && c.stood && c.recovery == nil && len(c.reliableMembers()) > 0 {
+		c.stand()
+		c.layOut()
 	}
 }
 
@@ -124,6 +130,8 @@ func (c *Controller) enter(l *launch, i provisioner.Instance) *machine {
 		id: id, tier: l.tier, pool: i.Pool, bid: l.bid, token: l.token, launched: i.Launched,
 		vcpu: c.typeOf(i.Pool).VCPU, heard: c.now, loaded: make([]bool, len(c.splits)),
 	}
+	c.lastInc++ // by the order of launches, which the journal tells, too
+	m.incarnation = c.lastInc
 	c.machines[id] = m
 	c.roster = append(c.roster, m)
 	c.sortRoster()
@@ -169,6 +177,9 @@ type early struct {
 
 // awaiting says whether a launch is unanswered, so that machines may exist that are not known yet.
 func (c *Controller) awaiting() bool {
+	if c.adopting != nil && !c.adopting.listed {
+		return true
+	}
 	for _, l := range c.launches {
 		if !l.answered {
 			return true

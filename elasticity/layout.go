@@ -23,26 +23,46 @@ func sortedTokens(m map[string]*launch) []string { return slices.Sorted(maps.Key
 // standing says whether the reliable tier has taken the job up.
 func (c *Controller) standing() bool { return c.route.Version > 0 }
 
-// stand starts the job on the reliable machines: stage 1.
+// reliableMembers are the members on which the job can stand.
+func (c *Controller) reliableMembers() []tiers.Member {
+	return slices.DeleteFunc(c.tierMembers(), func(m tiers.Member) bool { return m.Tier != tiers.Reliable || m.Leaving })
+}
+
+// stand starts the job on the reliable machines: stage 1. When it begins again from a checkpoint, other machines are there
+// already.
 func (c *Controller) stand() {
-	c.target = tiers.Next(c.layout(), c.tierMembers(), c.cfg.Stages)
+	c.target = tiers.Next(c.layout(), c.reliableMembers(), c.cfg.Stages)
 	c.route.Version = 1
 	c.route.Owner = slices.Clone(c.target.Route.Owner)
 	c.route.Backup = slices.Clone(c.target.Route.Backup)
-	for _, m := range c.members() {
+	for _, m := range c.reachable() {
+		if c.stood {
+			c.send(m.id, tiers.Recover{
+				Generation: c.generation, Cut: c.cfg.Job.ResumeAt, Checkpoint: c.cfg.Job.ResumeFrom, Initial: c.cfg.Job.ResumeFrom == "",
+				Route: c.cloneRoute(), Peers: c.peers(),
+			})
+			continue
+		}
 		owned, backedUp := partitionsOf(c.route.Owner, m.id), partitionsOf(c.route.Backup, m.id)
 		c.send(m.id, tiers.BackUp{Partitions: backedUp, Checkpoint: c.cfg.Job.ResumeFrom, Cut: c.cfg.Job.ResumeAt})
 		c.send(m.id, tiers.Own{Partitions: owned, Checkpoint: c.cfg.Job.ResumeFrom, Cut: c.cfg.Job.ResumeAt})
 	}
 	c.cutDue = c.now.Add(c.cfg.CutEvery)
 	c.progress.since = c.now
-	_, reliable := tiers.Count(c.tierMembers())
-	c.record(func() journal.Entry {
-		return journal.Entry{
-			Kind: journal.Stage, To: fmt.Sprint(int(tiers.Stage1)), Reliable: reliable, Clock: int64(c.progress.done),
-			Why: "the job starts on the reliable machines",
+	reliable := len(c.reliableMembers())
+	if !c.stood || c.stage != tiers.Stage1 {
+		from := ""
+		if c.stood {
+			from = fmt.Sprint(int(c.stage))
 		}
-	})
+		c.record(func() journal.Entry {
+			return journal.Entry{
+				Kind: journal.Stage, From: from, To: fmt.Sprint(int(tiers.Stage1)), Reliable: reliable, Clock: int64(c.progress.done),
+				Why: "the job starts on the reliable machines",
+			}
+		})
+	}
+	c.stood, c.stage = true, tiers.Stage1
 }
 
 func partitionsOf(holders []ps.ServerID, id ps.ServerID) []ps.Partition {

@@ -46,6 +46,7 @@ type machine struct {
 	ended       bool   // the provider says so
 	endedAt     time.Time
 	endedBy     market.EndedBy
+	recalled    bool // launched by a controller before this one
 	charged     bool // its bill is in the journal
 }
 
@@ -108,6 +109,10 @@ func (c *Controller) takeReport(id ps.ServerID, r tiers.Report) (stirs bool) {
 		return true
 	}
 	if m.ended {
+		if _, calls := r.(tiers.Hello); calls { // the provider says that it is gone, and it is not
+			c.lastID++
+			c.act(Send{ID: id, Command: tiers.Command{ID: c.lastID, Do: tiers.Stop{Why: "this machine has ended"}}})
+		}
 		return false
 	}
 	m.heard, m.brokenAt = c.now, time.Time{} // after a break the first that is heard comes by a new stream
@@ -144,6 +149,9 @@ func (c *Controller) takeHello(m *machine, h tiers.Hello) (stirs bool) {
 		c.send(m.id, tiers.Stop{Why: "this machine was given up"})
 		c.terminate(m, "it came back after it had been given up")
 		return true
+	case h.Incarnation != 0 && m.address == "" && !m.terminating:
+		c.meet(m, h)
+		return true
 	case m.terminating || h.Incarnation != 0:
 		return true // a stream that broke and came back; the link delivers what was under way
 	case m.joined > 0:
@@ -156,10 +164,6 @@ func (c *Controller) takeHello(m *machine, h tiers.Hello) (stirs bool) {
 	m.ready, m.loading = false, false
 	clear(m.loaded)
 	m.address = h.Address
-	if m.incarnation == 0 {
-		c.lastInc++
-		m.incarnation = c.lastInc
-	}
 	c.send(m.id, tiers.Welcome{
 		Schema:      c.cfg.Job.Schema,
 		Generation:  c.generation,
@@ -212,8 +216,12 @@ func (c *Controller) takeAnswer(m *machine, a tiers.Answer) (stirs bool) {
 		for _, split := range do.Splits {
 			m.loaded[split] = true
 		}
+	case tiers.TakeStock:
+		c.takeStock(m, a)
 	case tiers.Release:
 		c.takeReleased(m, a)
+	case tiers.SaveCut:
+		return c.changes(func() { c.takeSaved(m, do, a) })
 	case tiers.MoveOut:
 		c.takeMoved(m, do, a)
 	case tiers.NameCut:
@@ -291,7 +299,7 @@ func (c *Controller) takeEnded(i provisioner.Instance) {
 		switch {
 		case i.EndedBy == market.ByProvider && m.warned:
 			entry.Kind = journal.Evicted
-		case m.terminating && i.EndedBy == market.ByUser:
+		case (m.terminating || m.recalled) && i.EndedBy == market.ByUser: // by this controller, or by the one before
 			entry.Kind, entry.Why = journal.Terminated, cmp.Or(m.why, i.Reason)
 		}
 		return entry
@@ -391,6 +399,7 @@ func (c *Controller) giveUp(m *machine, why string) {
 func (c *Controller) lose(m *machine) {
 	m.lost = true
 	c.forget(m.id)
+	c.dropFromSave(m.id)
 	c.wantPlan = true
 	if m.joined == 0 {
 		c.closeLaunch(m.token)
@@ -406,13 +415,13 @@ func (c *Controller) lose(m *machine) {
 	if c.switching != nil {
 		c.switching.settle(c)
 	}
-	if slices.Contains(c.route.Backup, m.id) {
-		c.fail("the reliable machine " + string(m.id) + " is gone, and with it the committed cut")
-		return
-	}
+	c.reliable.lost = c.reliable.lost || m.tier == tiers.Reliable
+	bare := c.loseBackups(m.id)
 	switch {
 	case c.recovery != nil:
 		c.recovery.again = true
+	case bare:
+		c.startRecovery("machine " + string(m.id) + ", which backed partitions up, is gone")
 	case c.ownsAny(m.id):
 		c.startRecovery("owner " + string(m.id) + " is gone")
 	}

@@ -18,14 +18,17 @@ type node struct {
 	booted   bool   // its process has called
 	dead     bool   // its process has ended
 	warned   bool
+	deadline time.Time
 
 	up, down  link
-	hole      bool          // nothing reaches it and nothing leaves it
-	broken    bool          // its control stream is down
-	wordless  bool          // what it said last is lost
-	slow      time.Duration // added to each of its messages
-	rewelcome int           // Welcomes that it has had
-	in, out   float64       // bytes so far, where there is traffic
+	life      int            // of the controller that it has attached to
+	kept      []tiers.Report // for the next controller
+	hole      bool           // nothing reaches it and nothing leaves it
+	broken    bool           // its control stream is down
+	wordless  bool           // what it said last is lost
+	slow      time.Duration  // added to each of its messages
+	rewelcome int            // Welcomes that it has had
+	in, out   float64        // bytes so far, where there is traffic
 
 	server
 	worker worker
@@ -73,7 +76,10 @@ func (n *node) boot() {
 	if n.dead {
 		return
 	}
-	n.address, n.booted = "addr-"+string(n.id), true
+	n.address, n.booted, n.life = "addr-"+string(n.id), true, n.w.life
+	if n.w.absent {
+		n.life = -1
+	}
 	n.hello()
 	n.w.reach("boot", n)
 	if n.w.odds(10) {
@@ -147,6 +153,12 @@ func (n *node) breakStream(d time.Duration) {
 		if n.dead {
 			return
 		}
+		if n.life != n.w.life {
+			n.attach()
+			n.up.open(n)
+			n.down.open(n)
+			return
+		}
 		held := n.up.held
 		n.up.held = nil
 		n.hello()
@@ -171,10 +183,15 @@ func (n *node) fallSilent(d time.Duration) {
 
 func (n *node) report(r tiers.Report) {
 	n.up.put(n, func() {
-		if n.dead && n.wordless {
-			return
+		_, calls := r.(tiers.Hello)
+		_, answers := r.(tiers.Answer)
+		switch {
+		case n.dead && n.wordless:
+		case !n.w.absent && (n.life == n.w.life || calls):
+			n.w.step(Reported{ID: n.id, Report: r})
+		case !calls && !answers: // nobody would know what was asked
+			n.kept = append(n.kept, r)
 		}
-		n.w.step(Reported{ID: n.id, Report: r})
 	})
 }
 
@@ -218,12 +235,15 @@ func (n *node) take(c tiers.Command) {
 		n.answer(c.ID, nil, nil)
 	case tiers.Own:
 		for _, p := range do.Partitions {
-			n.shards[p] = ps.NewShard(&n.w.schema, p)
+			if n.shards[p] = ps.NewShard(&n.w.schema, p); do.Checkpoint != "" {
+				n.shards[p] = n.w.restored(do.Checkpoint, p, do.Cut)
+			}
 		}
 		n.answer(c.ID, nil, nil)
 	case tiers.BackUp:
 		for _, p := range do.Partitions {
-			n.backups[p] = ps.NewBackup(&n.w.schema, p)
+			n.backups[p] = n.w.restoredBackup(do, p)
+			n.held = 0
 		}
 		n.answer(c.ID, nil, nil)
 	case tiers.NameCut:
@@ -234,6 +254,10 @@ func (n *node) take(c tiers.Command) {
 		n.answer(c.ID, nil, nil)
 	case tiers.CommitCut:
 		n.answer(c.ID, n.commitCut(do.Cut), nil)
+	case tiers.TakeStock:
+		n.takeStock(c.ID)
+	case tiers.SaveCut:
+		n.saveCut(c.ID, do)
 	case tiers.MoveOut:
 		n.moveOut(c.ID, do)
 	case tiers.Promote:
@@ -390,6 +414,8 @@ func (n *node) recover(do tiers.Recover) error {
 	switch {
 	case do.Generation < n.generation:
 		return failure("an older generation")
+	case do.Checkpoint != "" || do.Initial:
+		return n.beginAt(do)
 	case do.Generation > n.generation || !n.suspended:
 		n.w.failf("%s is to recover generation %d without having been fenced", n.id, do.Generation)
 	}

@@ -201,7 +201,7 @@ const chargeWait = 2 * time.Hour
 // endAll terminates every machine. The run finishes when the provider says that all are gone.
 func (c *Controller) endAll(why string) {
 	c.ending = true
-	c.cut, c.halt, c.recovery, c.settle = nil, nil, nil, nil
+	c.cut, c.halt, c.recovery, c.settle, c.saves.now = nil, nil, nil, nil, nil
 	clear(c.moves)
 	for _, m := range c.ordered(func(m *machine) bool { return !m.ended }) {
 		c.terminate(m, why)
@@ -210,7 +210,7 @@ func (c *Controller) endAll(why string) {
 
 // advanceEnd finishes once every machine is gone and no launch is unanswered.
 func (c *Controller) advanceEnd() {
-	if c.stopWhy != "" && !c.standing() && !c.ending {
+	if c.stopWhy != "" && !c.standing() && c.adopting == nil && !c.ending {
 		c.outcome = "interrupted"
 		c.endAll(c.stopWhy)
 	}

@@ -20,7 +20,7 @@ func (w *world) check(outcomes ...string) error {
 	if w.outcome == "finished" && w.exported != ps.Clock(w.shape.clocks) {
 		return fmt.Errorf("finished, and the last export was at clock %d of %d", w.exported, w.shape.clocks)
 	}
-	for _, check := range []func() error{w.checkMachines, w.checkClocks, w.checkOrder} {
+	for _, check := range []func() error{w.checkMachines, w.checkClocks, w.checkOrder, w.checkSaves} {
 		if err := check(); err != nil {
 			return fmt.Errorf("%w\n%s", err, w.describe())
 		}
@@ -84,8 +84,11 @@ func (w *world) kindOfEnd(n *node, life map[journal.Kind]int) journal.Kind {
 func (w *world) checkClocks() error {
 	var done, furthest, cut int64
 	generation := uint64(1)
+	saved := map[int64]bool{0: true}
 	for _, e := range w.entries {
 		switch e.Kind {
+		case journal.Checkpoint:
+			saved[e.Clock] = true
 		case journal.ClockDone:
 			if e.Clock != done+1 || e.Redone != (e.Clock <= furthest) {
 				return fmt.Errorf("clock %d (redone %v) was done when %d was due, of %d", e.Clock, e.Redone, done+1, furthest)
@@ -97,6 +100,9 @@ func (w *world) checkClocks() error {
 			}
 			cut = e.Clock
 		case journal.Rollback:
+			if strings.Contains(e.Why, "back to the") && saved[e.Clock] { // nobody held the cut any more
+				cut = e.Clock
+			}
 			if e.Clock != cut || e.LostClocks != done-cut || e.Generation <= generation {
 				return fmt.Errorf("generation %d goes back to %d and loses %d, from generation %d at clock %d, last cut %d",
 					e.Generation, e.Clock, e.LostClocks, generation, done, cut)

@@ -32,10 +32,10 @@ func (c *Controller) fence() {
 	r.fencing, r.holdings = map[ps.ServerID]bool{}, map[ps.ServerID]tiers.Holdings{}
 	c.generation++
 	// Answers to what was asked before have no meaning any longer, but for loading, which has nothing to do with
-	// generations, and the welcome of machines that are on their way.
+	// generations, the welcome of machines that are on their way, and what is saved of a cut: it stays committed.
 	for id, s := range c.commands {
 		switch s.do.(type) {
-		case tiers.Load, tiers.Welcome:
+		case tiers.Load, tiers.Welcome, tiers.SaveCut:
 		default:
 			delete(c.commands, id)
 		}
@@ -66,8 +66,7 @@ func (c *Controller) advanceRecovery() {
 		return
 	}
 	if r.again {
-		c.fence()
-		return
+		c.fence() // perhaps there is nobody left to ask
 	}
 	if len(r.fencing) > 0 {
 		return
@@ -97,7 +96,7 @@ func (c *Controller) goBack() {
 		}
 		backup := c.route.Backup[p]
 		if !holds(r.holdings[backup], ps.Partition(p), c.committed) {
-			c.fail(fmt.Sprintf("partition %d is lost: no machine holds it at cut %d", p, c.committed))
+			c.startOver(fmt.Sprintf("%s; no machine holds partition %d at cut %d", r.why, p, c.committed))
 			return
 		}
 		c.route.Owner[p] = backup

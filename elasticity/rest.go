@@ -14,6 +14,7 @@ func (c *Controller) advance() {
 	c.seenWell = false
 	c.checkDuration()
 	c.giveUpSilent()
+	c.advanceAdoption()
 	c.secure()
 	c.buy()
 	c.join()
@@ -25,9 +26,11 @@ func (c *Controller) advance() {
 	c.advanceRecovery()
 	c.advanceSettle()
 	c.advanceHalt()
+	c.advanceBackups()
 	c.advanceMoves()
 	c.advanceSplits()
 	c.advanceCut()
+	c.advanceSave()
 	c.retire()
 	c.charge()
 	c.advanceEnd()
@@ -45,12 +48,14 @@ type situation struct {
 	settle   *settling
 	halt     *halting
 	cut      *cut
+	adopting *adoption
+	done     bool // a roll-back undoes it
 	relayout bool
 	handing  bool
 }
 
 func (c *Controller) situation() situation {
-	return situation{c.recovery, c.settle, c.halt, c.cut, c.relayout, c.handingOver()}
+	return situation{c.recovery, c.settle, c.halt, c.cut, c.adopting, c.done(), c.relayout, c.handingOver()}
 }
 
 // changes says whether taking something in has changed the situation, or led to actions.
@@ -103,6 +108,10 @@ func (c *Controller) nextDue() time.Time {
 	by(c.moveRetry)
 	by(c.gathering)
 	by(c.reliable.after)
+	by(c.saveEnds())
+	if c.adopting != nil {
+		by(c.adopting.until)
+	}
 	if c.halt != nil {
 		by(c.halt.retry)
 	}

@@ -59,6 +59,8 @@ type shape struct {
 	partitions, splits, clocks int
 	reliable, transient        int
 	cutEvery, deadAfter        time.Duration
+	saveEvery                  time.Duration
+	saveClocks                 ps.Clock
 	noticeWait, slowEnd        time.Duration // slowEnd: the most that the provider takes to end a machine
 	mixed                      bool          // tables of all sorts
 	rough                      bool          // the network loses and repeats requests, the provider repeats itself
@@ -81,6 +83,7 @@ func drawn(rng *rand.Rand) shape {
 		partitions:    pick(1, 2, 5, 8, 13), splits: pick(1, 2, 4, 7, 12), clocks: 20 + rng.IntN(30),
 		reliable: pick(1, 1, 2, 3), transient: pick(1, 3, 6, 17, 20),
 		cutEvery: between(300*time.Millisecond, 3*time.Second), deadAfter: between(1500*time.Millisecond, 4*time.Second),
+		saveEvery:  time.Duration(pick(0, 1, 1)) * between(300*time.Millisecond, 4*time.Second),
 		noticeWait: time.Duration(pick(0, 0, 200)) * time.Millisecond,
 		slowEnd:    between(100*time.Millisecond, 6*time.Second),
 		rough:      rng.IntN(3) > 0, mixed: true,
@@ -108,6 +111,7 @@ type world struct {
 	truth  []map[ps.Key][]float32 // the undisturbed state after each clock
 	policy *fleet
 	cloud  cloud
+	store  store
 	nodes  map[ps.ServerID]*node
 	order  []*node // in the order of their launch
 
@@ -118,6 +122,8 @@ type world struct {
 
 	scaled   []Scaled // answers to those who asked for other numbers
 	sent     []Send
+	life     int  // of the controller: grows when it is started again
+	absent   bool // there is no controller
 	entries  []journal.Entry
 	outcome  string
 	exported ps.Clock // the clock of the last successful export; 0 = none
@@ -159,6 +165,9 @@ func (w *world) reach(point string, n *node) {
 // step drives the controller as a driver must: it does the actions in order and wakes it when it asked to be woken,
 // and at no other time.
 func (w *world) step(e Event) {
+	if w.absent {
+		return
+	}
 	if w.trace != nil {
 		w.trace("%v event %T %+v", w.now.Sub(epoch), e, e)
 	}
@@ -207,7 +216,8 @@ func (w *world) do(a Action) {
 			w.onEntry(a.Entry)
 		}
 	case Launch:
-		w.after(w.delay(500*time.Millisecond), func() { w.launch(a.Request) })
+		life := w.life
+		w.after(w.delay(500*time.Millisecond), func() { w.launch(a.Request, life) })
 	case Terminate:
 		for _, id := range a.IDs {
 			w.terminate(ps.ServerID(id))
@@ -221,10 +231,14 @@ func (w *world) do(a Action) {
 		switch {
 		case n.address == "":
 			w.failf("%T for %s, which nobody has heard of", a.Command.Do, a.ID)
-		case w.cloud.terminated[a.ID] && !stop:
+		case w.cloud.terminated[a.ID] == w.life+1 && !stop:
 			w.failf("%T for %s, which was terminated", a.Command.Do, a.ID)
 		}
+		life := w.life
 		n.down.put(n, func() {
+			if n.life != life {
+				return // it was sent by a controller that is gone
+			}
 			if w.trace != nil {
 				w.trace("%v %s obeys %T %+v", w.now.Sub(epoch), n.id, a.Command.Do, a.Command)
 			}
@@ -234,6 +248,8 @@ func (w *world) do(a Action) {
 		w.scaled = append(w.scaled, a)
 	case Export:
 		w.export(a)
+	case WriteManifest:
+		w.writeManifest(a)
 	case Finish:
 		w.outcome = a.Outcome
 	}
@@ -370,7 +386,8 @@ func newWorld(seed uint64, s shape) *world {
 		rng: rand.New(rand.NewPCG(seed, 1)), shape: s, now: epoch, nodes: map[ps.ServerID]*node{},
 		hooks: map[string]func(*node){}, schema: toySchema(s), policy: &fleet{pool: poolA, count: s.transient},
 	}
-	w.cloud = cloud{terminated: map[ps.ServerID]bool{}}
+	w.store = newStore()
+	w.cloud = cloud{terminated: map[ps.ServerID]int{}}
 	w.keys = make([][]ps.Key, s.partitions)
 	for t, table := range w.schema.Tables {
 		for r := range table.Rows {
@@ -398,7 +415,8 @@ func (w *world) config() Config {
 			{Pool: poolA, Type: market.InstanceType{VCPU: 4}, History: market.Constant(market.Dollar / 10)},
 			{Pool: poolB, Type: market.InstanceType{VCPU: 8}, History: market.Constant(market.Dollar / 10)},
 		},
-		CutEvery: w.shape.cutEvery, DeadAfter: w.shape.deadAfter, BrokenAfter: 500 * time.Millisecond, JoinWait: 3 * time.Second,
+		Checkpoints: Checkpoints{Place: "store", Life: "1", Every: w.shape.saveEvery, EveryClocks: w.shape.saveClocks},
+		CutEvery:    w.shape.cutEvery, DeadAfter: w.shape.deadAfter, BrokenAfter: 500 * time.Millisecond, JoinWait: 3 * time.Second,
 		NoticeWait: w.shape.noticeWait,
 		Rules:      rules, DrainMargin: time.Second, RetryCapacity: 5 * time.Second, PlanEvery: time.Second, BootWithin: 8 * time.Second,
 	}

@@ -9,6 +9,7 @@ type Backup struct {
 	lacking  bool // holds no cut at all: came after the job's start and has had no full delivery yet
 	rows     rows
 	incoming *Delivery
+	held     *Held // being read; nil = nobody reads
 }
 
 // NewBackup gives a backup that holds cut 0, the initial state, which takes no rows.
@@ -60,8 +61,11 @@ func (b *Backup) Commit(c Clock) error {
 	if b.incoming == nil || b.incoming.Cut != c {
 		return invalid("cut %d of partition %d was not delivered", c, b.id)
 	}
-	if b.incoming.Full {
-		b.rows = newRows(b.schema, b.id)
+	switch {
+	case b.incoming.Full:
+		b.held, b.rows = nil, newRows(b.schema, b.id) // whoever reads has the old rows for himself
+	case b.held != nil:
+		b.held.keep(&b.incoming.Rows)
 	}
 	b.rows.take(&b.incoming.Rows)
 	b.cut, b.lacking, b.incoming = c, false, nil

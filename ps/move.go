@@ -59,6 +59,9 @@ func (s *Shard) MoveRows(maxBytes int) (rows Block, more bool) {
 	return rows, len(o.queue) > 0
 }
 
+// Moving says whether a move away from here is under way.
+func (s *Shard) Moving() bool { return s.moving != nil }
+
 // CancelMove goes on as before: the new owner is gone.
 func (s *Shard) CancelMove() { s.moving = nil }
 

@@ -59,6 +59,17 @@ type (
 	UnnameCut struct{ Cut ps.Clock }
 	// CommitCut says that the cut is durably recorded: owners drop older undo, backups the older cut.
 	CommitCut struct{ Cut ps.Clock }
+	// SaveCut writes the committed cut of partitions that this node backs up to a blob store, in an object of its own
+	// below Place/Folder, beside everything else. Answer, when it is written: Saved. A later SaveCut ends one under way.
+	SaveCut struct {
+		Cut        ps.Clock
+		Partitions []ps.Partition
+		Place      string // directory or URL
+		Folder     string // of this checkpoint
+	}
+	// TakeStock asks what this node holds and works on: a controller that was started again knows nothing. Answered, with
+	// Stock, when no move away from here is under way.
+	TakeStock struct{}
 	// MoveOut hands a partition to another node; answered when that one serves it.
 	MoveOut struct {
 		Partition ps.Partition
@@ -82,9 +93,12 @@ type (
 	FenceGeneration struct{ Generation ps.Generation }
 	// Recover returns to a committed cut under the fenced generation: owners by their undo or, where the route
 	// makes a backup owner, from the backup. Workers restart at the clock after the cut with these splits.
+	// Checkpoint (or Initial, at clock 0): nobody holds the cut any more; whoever the route names reads it from there.
 	Recover struct {
 		Generation ps.Generation
 		Cut        ps.Clock
+		Checkpoint string
+		Initial    bool
 		Route      ps.Route
 		Peers      map[ps.ServerID]string
 		Splits     []ps.Split
@@ -117,6 +131,8 @@ func (BackUp) command()          {}
 func (NameCut) command()         {}
 func (UnnameCut) command()       {}
 func (CommitCut) command()       {}
+func (SaveCut) command()         {}
+func (TakeStock) command()       {}
 func (MoveOut) command()         {}
 func (Promote) command()         {}
 func (FenceWorker) command()     {}
@@ -228,7 +244,37 @@ type (
 		Undo    ps.Clock
 		Backups []BackupHolding
 	}
+	// Saved answers SaveCut.
+	Saved struct{ Parts []SavedPart }
+	// Stock answers TakeStock.
+	Stock struct {
+		Generation ps.Generation
+		Suspended  bool // fenced and not recovered yet
+		Version    uint64
+		Named      ps.Clock // the cut that is named or on its way to the backups; 0 = none
+		Owned      []OwnedPartition
+		Backups    []BackupHolding
+		Splits     []SplitAt // that the worker holds
+		Loaded     []ps.Split
+	}
 )
+
+// SavedPart is where a checkpoint's rows of one partition are.
+type SavedPart struct {
+	Partition ps.Partition
+	Object    string // below the folder
+	Offset    int64
+	Bytes     int64
+	Checksum  uint32 // CRC-32C of these bytes
+}
+
+// OwnedPartition is what an owner knows of a partition.
+type OwnedPartition struct {
+	Partition ps.Partition
+	Base      ps.Clock // newest cut known to be committed
+	Folded    ps.Clock
+	Marks     []ps.Clock // Index: Split
+}
 
 // Standing is one partition's knowledge of an incarnation.
 type Standing struct {
@@ -248,3 +294,5 @@ func (Released) result()  {}
 func (Parked) result()    {}
 func (Standings) result() {}
 func (Holdings) result()  {}
+func (Saved) result()     {}
+func (Stock) result()     {}

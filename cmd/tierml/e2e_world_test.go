@@ -142,8 +142,8 @@ func (s *site) write(name, text string) {
 
 // choices fill in testdata/e2e/job.yaml.
 type choices struct {
-	Name, Policy, Limits, Notice, Script string
-	Clocks, Speed, Flops                 int
+	Name, Policy, Limits, Notice, Script, Orphan string
+	Clocks, Speed, Flops                         int
 }
 
 // job writes a job file. Zero choices have a usual value.
@@ -157,6 +157,7 @@ func (s *site) job(c choices) string {
 	usual(&c.Name, "small")
 	usual(&c.Policy, "tierml")
 	usual(&c.Notice, "4s")
+	usual(&c.Orphan, "1500ms")
 	usual(&c.Script, "[]")
 	if c.Speed == 0 {
 		c.Speed = 60 // the price that the trace raises after an hour is a minute away

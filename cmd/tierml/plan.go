@@ -88,6 +88,11 @@ func planJob(ctx context.Context, job *config.Job) (*preparedJob, error) {
 
 // prepareJob finds on the market what a job asks for, cuts its data into splits, which go to create, and plans.
 func prepareJob(ctx context.Context, job *config.Job, create apps.Create) (*preparedJob, error) {
+	return prepareJobWith(job, func() (apps.Program, apps.Dataset, error) { return prepare(ctx, job, create) })
+}
+
+// prepareJobWith is prepareJob with another way to the application and its data.
+func prepareJobWith(job *config.Job, prepare func() (apps.Program, apps.Dataset, error)) (*preparedJob, error) {
 	if job.Cloud != config.CloudLocal {
 		return nil, job.Fault("cloud", "cloud: "+job.Cloud+" buys no machines, so there is nothing to plan",
 			"write cloud: local, or train in this process with `tierml train`")
@@ -101,7 +106,7 @@ func prepareJob(ctx context.Context, job *config.Job, create apps.Create) (*prep
 	if p.choice, err = planner.Resolve(job, p.offers, market.Catalog); err != nil {
 		return nil, err
 	}
-	if p.program, p.dataset, err = prepare(ctx, job, create); err != nil {
+	if p.program, p.dataset, err = prepare(); err != nil {
 		return nil, err
 	}
 	input, err := planner.ForLocal(job, p.choice, p.program.WorkPerClock()*float64(job.Train.Clocks))
@@ -141,6 +146,15 @@ func prepare(ctx context.Context, job *config.Job, create apps.Create) (apps.Pro
 		apps.Cut{Splits: job.Train.Splits, Holdout: job.Train.Holdout, Seed: job.Seed}, create)
 	if err != nil {
 		return nil, apps.Dataset{}, job.Fault("train.data", err.Error(), "name a file in a form that the application "+kind.Name()+" reads")
+	}
+	return makeProgram(job, data)
+}
+
+// makeProgram makes the application for data that was cut before.
+func makeProgram(job *config.Job, data apps.Dataset) (apps.Program, apps.Dataset, error) {
+	kind, err := all.Registry().Find(job.Train.App)
+	if err != nil {
+		return nil, apps.Dataset{}, job.Fault("train.app", err.Error(), "docs/job.md lists the applications")
 	}
 	program, err := kind.New(apps.Params(job.Train.Params), data)
 	if err != nil {

@@ -16,8 +16,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/cost/page"
+	"github.com/tierml/tierml/elasticity"
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/console"
@@ -37,7 +39,8 @@ func newRunCommand() *cobra.Command {
 goes into a directory of its own, runs/NAME-N: the journal, the model, the reports, the machines' logs.
 
 Ctrl-C ends the run in order: work is flushed and saved, every machine is terminated. A second Ctrl-C terminates
-every machine at once. --resume goes on where such a run was saved.`,
+every machine at once. --resume goes on where such a run was saved. It also goes on with a run that was killed: it takes
+over the machines that still run, if their cloud does, or else starts from the newest checkpoint.`,
 		Example: `  tierml run examples/demo.yaml
   tierml run -y examples/demo.yaml
   tierml run --resume runs/demo-1`,
@@ -61,7 +64,7 @@ every machine at once. --resume goes on where such a run was saved.`,
 	cmd.Flags().BoolVar(&o.plain, "plain", false, "plain lines instead of the live view")
 	cmd.Flags().StringVar(&o.resume, "resume", "", "go on with the run in this `directory` from where it was saved")
 	cmd.Flags().StringVar(&o.endpoint, "endpoint", "", "buy from the fake cloud at this `URL`, which another process runs with\n"+
-		"--instance-command 'tierml agent'; it gives time and speed")
+		"--instance-command 'tierml agent'; it gives time and speed. With --resume: that of the run, or none")
 	return cmd
 }
 
@@ -74,16 +77,29 @@ type runOptions struct {
 
 // resumption is where an earlier run was saved.
 type resumption struct {
-	checkpoint string
+	checkpoint string // empty = none: from the beginning
 	clock      ps.Clock
-	at         time.Time // market time at which it ended
-	part       int       // how often the run was begun before
+	at         time.Time        // market time at which it ended
+	part       int              // how often the run was begun before
+	past       *elasticity.Past // nil = it begins, or was ended in order
+	state      localrun.State
 }
 
 func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) error {
+	if o.resume != "" { // nobody else must write in it, nor may what is read of it change
+		if err := localrun.Hold(o.resume); err != nil {
+			return usageError{err}
+		}
+	}
 	job, from, err := loadJob(o)
 	if err != nil {
 		return err
+	}
+	if o.endpoint == "" {
+		o.endpoint = from.state.Endpoint
+	}
+	if o.endpoint == noEndpoint {
+		o.endpoint = ""
 	}
 	if !from.at.IsZero() {
 		job.Local.Start = from.at
@@ -91,6 +107,9 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 	mapping := clock.Mapping{Market: job.Local.Start, Speed: job.Local.Speed} // from when the machines' time begins
 	if o.endpoint != "" {
 		if mapping, err = localrun.RemoteClock(ctx, o.endpoint); err != nil {
+			if from.part > 0 {
+				err = fmt.Errorf("%w\nIf that cloud is no more, go on with one in this process: --endpoint %s", err, noEndpoint)
+			}
 			return usageError{err}
 		}
 		job.Local.Start, job.Local.Speed = mapping.Now().Truncate(time.Second), mapping.Speed
@@ -100,17 +119,23 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 		return err
 	}
 	defer func() { release() }()
-	p, err := prepareJob(ctx, job, splitdir.Create(filepath.Join(directory, localrun.SplitsDir)))
+	prepared := func() (*preparedJob, error) {
+		if data := from.state.Dataset; data != nil { // machines may be reading the splits
+			return prepareJobWith(job, func() (apps.Program, apps.Dataset, error) { return makeProgram(job, *data) })
+		}
+		return prepareJob(ctx, job, splitdir.Create(filepath.Join(directory, localrun.SplitsDir)))
+	}
+	p, err := prepared()
 	if err != nil {
 		return err
 	}
-	if from.checkpoint != "" {
-		fmt.Fprintf(out, "Going on at clock %d of %d, from %s\n\n", from.clock, job.Train.Clocks, from.checkpoint)
+	if from.part > 0 {
+		fmt.Fprintln(out, from.words(job, o.endpoint))
 	}
 	if err := printPlan(out, p.plan, job, "text"); err != nil {
 		return err
 	}
-	if from.checkpoint == "" { // what is left of a run is not simulated
+	if from.part == 0 { // what is left of a run is not simulated
 		if err := printPrediction(out, p); err != nil {
 			return err
 		}
@@ -138,7 +163,7 @@ func runDirectory(job *config.Job, resume string) (directory string, release fun
 		if directory, err = filepath.Abs(resume); err != nil {
 			return "", nil, err
 		}
-		return directory, func() {}, localrun.Hold(directory)
+		return directory, func() {}, nil
 	}
 	if directory, err = localrun.NewDirectory(job.Name); err != nil {
 		return "", nil, err
@@ -159,9 +184,11 @@ func loadJob(o runOptions) (*config.Job, resumption, error) {
 	from.checkpoint, from.clock, err = localrun.Checkpoint(o.resume)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, from, usageError{fmt.Errorf("%s has no checkpoint: that run was not ended in order; start again with its %s",
-			o.resume, localrun.JobFile)}
+		from.checkpoint, from.clock = "", 0 // nothing was saved: from the beginning
 	case err != nil:
+		return nil, from, err
+	}
+	if from.state, err = localrun.ReadState(o.resume); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, from, err
 	}
 	entries, _, err := journal.ReadFile(filepath.Join(o.resume, localrun.JournalFile))
@@ -177,6 +204,15 @@ func loadJob(o runOptions) (*config.Job, resumption, error) {
 			return nil, from, usageError{fmt.Errorf("%s is done: all %d clocks", o.resume, job.Train.Clocks)}
 		}
 	}
+	if from.past, err = elasticity.ReadPast(entries); err != nil {
+		return nil, from, fmt.Errorf("%s: %w", filepath.Join(o.resume, localrun.JournalFile), err)
+	}
+	if len(entries) == 0 {
+		return nil, from, usageError{fmt.Errorf("%s had not begun: start again with its %s", o.resume, localrun.JobFile)}
+	}
+	if last := entries[len(entries)-1]; last.Kind == journal.Done && from.past.Done == from.clock && from.checkpoint != "" {
+		from.past = nil // all is as it was left in order
+	}
 	records, err := readRecords(filepath.Join(o.resume, localrun.CloudFile))
 	if err != nil {
 		return nil, from, err
@@ -185,11 +221,26 @@ func loadJob(o runOptions) (*config.Job, resumption, error) {
 		from.at = last
 	}
 	from.at = from.at.Truncate(time.Second).Add(time.Second)
-	if int(from.clock) >= job.Train.Clocks {
+	if int(from.clock) >= job.Train.Clocks && from.past == nil {
 		return nil, from, usageError{fmt.Errorf("%s is done: all %d clocks", o.resume, job.Train.Clocks)}
 	}
 	return job, from, nil
 }
+
+// words say where a run goes on.
+func (from resumption) words(job *config.Job, endpoint string) string {
+	text := fmt.Sprintf("Going on at clock %d of %d, from %s\n", from.clock, job.Train.Clocks, from.checkpoint)
+	if from.checkpoint == "" {
+		text = "Going on from the beginning: nothing was saved\n"
+	}
+	if from.past != nil && endpoint != "" {
+		text = fmt.Sprintf("Taking over the machines that still run at %s; without them:\n", endpoint) + text
+	}
+	return text
+}
+
+// noEndpoint is a cloud in this process, whatever the run had before.
+const noEndpoint = "none"
 
 // drive runs a prepared job and shows it.
 func drive(ctx context.Context, o runOptions, p *preparedJob, from resumption, mapping clock.Mapping, directory string, out io.Writer) (
@@ -238,7 +289,7 @@ func drive(ctx context.Context, o runOptions, p *preparedJob, from resumption, m
 		Clock:      mapping,
 		Endpoint:   o.endpoint,
 		Log:        slog.New(slog.NewTextHandler(logFile, &slog.HandlerOptions{Level: slog.LevelInfo})),
-		ResumeFrom: from.checkpoint, ResumeAt: from.clock, Part: from.part,
+		ResumeFrom: from.checkpoint, ResumeAt: from.clock, Part: from.part, Past: from.past,
 	})
 	outcome, err = r.Drive(ctx, stop)
 	_ = view.Close() // what could not be shown, as on a terminal that is gone, is in the journal

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tierml/tierml/elasticity"
@@ -35,6 +37,13 @@ type Config struct {
 	UserData func(market.Pool) string
 	// Export saves all tables and gives the model's path and its loss on the held-out data.
 	Export func(context.Context, elasticity.Export) (model string, testLoss float64, err error)
+
+	// TakeOver tells the controller which machines there are, as it takes a run over. Gone are machines of a cloud that the
+	// one before had and that is no more.
+	TakeOver bool
+	Gone     []provisioner.Instance
+	// WriteManifest completes a checkpoint and removes old ones. Trouble is what went wrong without harm to it.
+	WriteManifest func(context.Context, elasticity.WriteManifest) (manifest, trouble string, err error)
 
 	PollPrices time.Duration // wall clock
 	PollCloud  time.Duration // wall clock, between full listings; notices come faster
@@ -66,6 +75,7 @@ type Runner struct {
 	events chan elasticity.Event
 	jobs   sync.WaitGroup
 	failed error
+	listed atomic.Bool // TakeOver is done
 
 	requests requests
 }
@@ -144,6 +154,11 @@ func (r *Runner) do(ctx context.Context, a elasticity.Action) {
 			model, loss, err := r.cfg.Export(ctx, a)
 			r.tell(ctx, elasticity.Exported{Model: model, TestLoss: loss, Err: err})
 		})
+	case elasticity.WriteManifest:
+		r.jobs.Go(func() {
+			manifest, trouble, err := r.cfg.WriteManifest(ctx, a)
+			r.tell(ctx, elasticity.ManifestWritten{Folder: a.Folder, Manifest: manifest, Trouble: trouble, Err: err})
+		})
 	}
 }
 
@@ -200,6 +215,9 @@ func (r *Runner) list(ctx context.Context) {
 			r.cfg.Log.Warn("listing machines failed; trying again", "err", err)
 		}
 		return
+	}
+	if r.cfg.TakeOver && r.listed.CompareAndSwap(false, true) {
+		r.tell(ctx, elasticity.Listed{Instances: append(slices.Clone(instances), r.cfg.Gone...)})
 	}
 	for _, i := range instances {
 		if i.State == provisioner.Terminated {

@@ -60,26 +60,32 @@ func TestS3(t *testing.T) {
 	}
 }
 
-func TestGCS(t *testing.T) {
+// newGCS runs a store that speaks as GCS does, with these objects.
+func newGCS(t *testing.T, objects ...fakestorage.Object) (server *fakestorage.Server, address string) {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0") // it wants to know its own address before it listens
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := listener.Addr().(*net.TCPAddr)
+	at := listener.Addr().(*net.TCPAddr)
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	server, err := fakestorage.NewServerWithOptions(fakestorage.Options{
-		Scheme: "http", Host: "127.0.0.1", Port: uint16(address.Port), PublicHost: address.String(),
-		InitialObjects: []fakestorage.Object{{
-			ObjectAttrs: fakestorage.ObjectAttrs{BucketName: "data", Name: "some/a9a"}, Content: []byte("+1 1:1\n"),
-		}},
+	server, err = fakestorage.NewServerWithOptions(fakestorage.Options{
+		Scheme: "http", Host: "127.0.0.1", Port: uint16(at.Port), PublicHost: at.String(), InitialObjects: objects,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return server, at.String()
+}
+
+func TestGCS(t *testing.T) {
+	server, address := newGCS(t, fakestorage.Object{
+		ObjectAttrs: fakestorage.ObjectAttrs{BucketName: "data", Name: "some/a9a"}, Content: []byte("+1 1:1\n"),
+	})
 	defer server.Stop()
-	t.Setenv("STORAGE_EMULATOR_HOST", address.String())
+	t.Setenv("STORAGE_EMULATOR_HOST", address)
 	if got := read(t, "gs://data/some/a9a"); got != "+1 1:1\n" {
 		t.Errorf("%q came", got)
 	}

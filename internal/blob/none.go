@@ -4,10 +4,19 @@ package blob
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 )
 
-func openObject(_ context.Context, name string, p place) (io.ReadCloser, error) {
-	return nil, fmt.Errorf("open %s: this program was built without object stores (-tags noblob): copy the object to a file", name)
+func openObject(_ context.Context, name string, _ place, _, _ int64) (io.ReadCloser, error) {
+	return nil, fmt.Errorf("open %s: %w: copy the object to a file", name, errNoStores)
 }
+
+var errNoStores = errors.New("this program was built without object stores (-tags noblob)")
+
+func writeObject(context.Context, place, func(io.Writer) error) error { return errNoStores }
+
+func listObjects(context.Context, place) ([]Object, error) { return nil, errNoStores }
+
+func removeObject(context.Context, place) error { return errNoStores }

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"strings"
 
 	"gocloud.dev/blob"
 	_ "gocloud.dev/blob/gcsblob" // gs://
@@ -17,14 +18,18 @@ import (
 	"gocloud.dev/gcerrors"
 )
 
-// openObject opens a bucket for as long as the object is read.
-func openObject(ctx context.Context, name string, p place) (io.ReadCloser, error) {
+func openBucket(ctx context.Context, p place) (*blob.Bucket, error) {
 	p.defaults()
-	bucket, err := blob.OpenBucket(ctx, (&url.URL{Scheme: p.scheme, Host: p.bucket, RawQuery: p.query.Encode()}).String())
+	return blob.OpenBucket(ctx, (&url.URL{Scheme: p.scheme, Host: p.bucket, RawQuery: p.query.Encode()}).String())
+}
+
+// openObject opens a bucket for as long as the object is read. Length -1 is to the end.
+func openObject(ctx context.Context, name string, p place, offset, length int64) (io.ReadCloser, error) {
+	bucket, err := openBucket(ctx, p)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", name, err)
 	}
-	reader, err := bucket.NewReader(ctx, p.key, nil)
+	reader, err := bucket.NewRangeReader(ctx, p.key, offset, length, nil)
 	if err != nil {
 		if gcerrors.Code(err) == gcerrors.NotFound {
 			err = fs.ErrNotExist
@@ -60,3 +65,56 @@ type object struct {
 }
 
 func (o *object) Close() error { return errors.Join(o.Reader.Close(), o.bucket.Close()) }
+
+// inBucket does something in an object's bucket.
+func inBucket(ctx context.Context, p place, do func(*blob.Bucket) error) error {
+	bucket, err := openBucket(ctx, p)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(bucket), bucket.Close())
+}
+
+func writeObject(ctx context.Context, p place, write func(io.Writer) error) error {
+	return inBucket(ctx, p, func(bucket *blob.Bucket) error {
+		ctx, cancel := context.WithCancel(ctx) // done before Close, it leaves no object
+		defer cancel()
+		writer, err := bucket.NewWriter(ctx, p.key, &blob.WriterOptions{ContentType: "application/octet-stream"})
+		if err != nil {
+			return err
+		}
+		if err := write(writer); err != nil {
+			cancel()
+			_ = writer.Close() // says that it was cancelled
+			return err
+		}
+		return writer.Close()
+	})
+}
+
+func listObjects(ctx context.Context, p place) (objects []Object, err error) {
+	err = inBucket(ctx, p, func(bucket *blob.Bucket) error {
+		all := bucket.List(&blob.ListOptions{Prefix: p.key + "/"})
+		for {
+			o, err := all.Next(ctx)
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			objects = append(objects, Object{Path: strings.TrimPrefix(o.Key, p.key+"/"), Bytes: o.Size})
+		}
+	})
+	return objects, err
+}
+
+func removeObject(ctx context.Context, p place) error {
+	return inBucket(ctx, p, func(bucket *blob.Bucket) error {
+		err := bucket.Delete(ctx, p.key)
+		if gcerrors.Code(err) == gcerrors.NotFound {
+			return fs.ErrNotExist
+		}
+		return err
+	})
+}

@@ -82,6 +82,7 @@ func (c *checker) check() {
 		c.reliable()
 		c.limits()
 		c.checkpoint()
+		c.savings()
 		c.local()
 	}
 	c.train()
@@ -96,6 +97,7 @@ func (c *checker) cloud() bool {
 		setDefault(&j.OrphanAfter, 10*time.Second, c.written("orphan_after"))
 		setDefault(&j.Heartbeat, 500*time.Millisecond, c.written("heartbeat"))
 		setDefault(&j.DeadAfter, 3*time.Second, c.written("dead_after"))
+		setDefault(&j.Checkpoint.Every, 10*time.Second, c.written("checkpoint.every") || c.written("checkpoint.every_clocks"))
 	case CloudNone:
 		for _, field := range []string{"resources", "reliable", "local", "budget", "checkpoint"} {
 			if c.written(field) {
@@ -281,6 +283,21 @@ func (c *checker) stages() {
 	if s := c.job.Stages; s.ThreeAbove < s.TwoAbove {
 		c.fault("stages.three_above", fmt.Sprintf("%v is below two_above, %v", s.ThreeAbove, s.TwoAbove),
 			"write a ratio at or above two_above")
+	}
+}
+
+func (c *checker) savings() {
+	k := &c.job.Checkpoint
+	c.atLeast("checkpoint.keep", k.Keep, 1)
+	c.atLeast("checkpoint.every_clocks", k.EveryClocks, 1)
+	switch {
+	case k.To == "" || c.broken("checkpoint.to"):
+	case blob.IsURL(k.To):
+		if err := blob.Check(k.To); err != nil {
+			c.fault("checkpoint.to", err.Error(), "")
+		}
+	case !filepath.IsAbs(k.To):
+		k.To = filepath.Join(c.dir, k.To)
 	}
 }
 

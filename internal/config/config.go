@@ -63,7 +63,8 @@ type Job struct {
 	// written it down.
 	Seed uint64 `yaml:"seed" job:"zero"`
 
-	// Checkpoint declares what saving and restarting cost, for policies that outlive their machines by checkpoints.
+	// Checkpoint says where and how often the state of training is saved; and it declares what saving and restarting cost,
+	// for policies that outlive their machines by checkpoints alone. Not with CloudNone.
 	Checkpoint Checkpoint `yaml:"checkpoint"`
 
 	Train  Train  `yaml:"train" job:"required"`
@@ -184,9 +185,20 @@ func (s Stop) Rules() stopping.Rules {
 	return r
 }
 
-// Checkpoint is what saving and restarting cost where there is no reliable tier. Nothing declared: the dry run says what it
-// assumes (sim.OnStorage).
+// Checkpoint says where and how often the state of training is saved while it goes on: a run that lost every machine that
+// held it, or was killed, goes on from there. Model and what follows it declare what saving and restarting cost where
+// there is no reliable tier; nothing declared: the dry run says what it assumes (sim.OnStorage).
 type Checkpoint struct {
+	// To is a directory or a store: file:///PATH, s3://BUCKET/PREFIX or gs://BUCKET/PREFIX. A run makes a folder of its own
+	// in it. Default "": the run's directory.
+	To string `yaml:"to" job:"env"`
+	// Every is the wall-clock time from one to the next. 0: not by time. Default 10s on the local cloud.
+	Every time.Duration `yaml:"every" job:"zero"`
+	// EveryClocks is how many clocks from one to the next. Default 0: not by clocks.
+	EveryClocks int `yaml:"every_clocks"`
+	// Keep is how many are kept; older ones are removed once a newer one is complete. Default 2: one to go back to should
+	// the other turn out to be damaged.
+	Keep int `yaml:"keep"`
 	// Model is how much a checkpoint holds. Default zero: 2 GB, on EC2's timing.
 	Model Memory `yaml:"model"`
 	// Bandwidth is that between storage and the whole fleet, in bytes per second of market time. Default zero: 100 MB/s.
@@ -287,7 +299,8 @@ func defaults() *Job {
 		Train: Train{
 			Holdout: 0.1, Splits: 64, Partitions: 32, Consistency: BSP, Deterministic: true, EvaluateEvery: 10,
 		},
-		Stages: Stages{TwoAbove: 1, ThreeAbove: 15},
+		Stages:     Stages{TwoAbove: 1, ThreeAbove: 15},
+		Checkpoint: Checkpoint{Keep: 2},
 		Local: Local{
 			Rules: "ec2-2017", Speed: 600, Notice: 4 * time.Second, Boot: 500 * time.Millisecond,
 			FlopsPerVCPU: 400_000,

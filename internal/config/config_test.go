@@ -122,7 +122,8 @@ func TestLoadGood(t *testing.T) {
 			Deterministic: true, EvaluateEvery: 10,
 			Params: map[string]any{"rank": int64(16), "step": 0.01, "note": "007"},
 		},
-		Stages: Stages{TwoAbove: 1, ThreeAbove: 15},
+		Stages:     Stages{TwoAbove: 1, ThreeAbove: 15},
+		Checkpoint: Checkpoint{Every: 10 * time.Second, Keep: 2},
 		Local: Local{
 			Prices: file("prices.csv"), Catalog: file("catalog.csv"), Rules: "ec2-2017",
 			Start: utc("2014-04-01T00:00:00Z"), Speed: 600, Notice: 4 * time.Second, FlopsPerVCPU: 1_500_000,
@@ -319,7 +320,7 @@ func TestExamplesInMessages(t *testing.T) {
 func TestEveryFieldHasAName(t *testing.T) {
 	for _, typ := range []reflect.Type{
 		reflect.TypeFor[Job](), reflect.TypeFor[Resources](), reflect.TypeFor[Machine](), reflect.TypeFor[Reliable](),
-		reflect.TypeFor[Train](), reflect.TypeFor[Stages](), reflect.TypeFor[Local](), reflect.TypeFor[Action](),
+		reflect.TypeFor[Train](), reflect.TypeFor[Stages](), reflect.TypeFor[Checkpoint](), reflect.TypeFor[Local](), reflect.TypeFor[Action](),
 	} {
 		for i := range typ.NumField() {
 			if f := typ.Field(i); f.IsExported() && f.Tag.Get("yaml") == "" {

@@ -40,7 +40,7 @@ func (j *Job) resolvedNode() *yaml.Node {
 		withoutEnv.Local = Local{}
 	}
 	if j.Cloud == CloudNone {
-		withoutEnv.Reliable, withoutEnv.Policy = Reliable{}, ""
+		withoutEnv.Reliable, withoutEnv.Policy, withoutEnv.Checkpoint = Reliable{}, "", Checkpoint{}
 	}
 	return structNode(reflect.ValueOf(withoutEnv))
 }

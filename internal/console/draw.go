@@ -169,7 +169,7 @@ func (s picture) eventLines(room, width int) []string {
 
 func style(k journal.Kind) lipgloss.Style {
 	switch k {
-	case journal.Notice, journal.Evicted, journal.Failed, journal.Rollback, journal.LaunchFailed:
+	case journal.Notice, journal.Evicted, journal.Failed, journal.Rollback, journal.LaunchFailed, journal.SaveFailed:
 		return bad
 	case journal.Stage, journal.Switch, journal.Scale:
 		return accent

@@ -36,11 +36,14 @@ var kinds = []Fields{
 	{Scale, []string{"from", "to"}, []string{"seconds", "clock"}, true},
 	{Move, []string{"from", "to"}, []string{"count", "partitions", "clock", "bytes", "seconds"}, false},
 	{Cut, nil, []string{"clock", "generation", "partitions", "bytes", "seconds"}, true},
+	{Checkpoint, []string{"model"}, []string{"clock", "partitions", "bytes", "seconds"}, true},
+	{SaveFailed, nil, []string{"clock"}, false},
+	{TakeOver, nil, []string{"count", "clock", "generation"}, false},
 	{Rollback, nil, []string{"instance", "pool", "generation", "clock", "lost_clocks", "partitions", "seconds"}, true},
 	{Switch, []string{"from", "to"}, []string{"from_mttf", "to_mttf", "count", "bid"}, false},
 	{ClockDone, nil, []string{"clock", "train_loss", "test_loss", "seconds", "count", "transient", "reliable", "work", "redone"}, false},
 	{Charge, []string{"instance", "pool", "from", "to", "usd"}, nil, false},
-	{Export, nil, []string{"clock", "model", "test_loss"}, true},
+	{Export, nil, []string{"clock", "model", "test_loss", "outcome"}, true},
 	{Done, []string{"outcome"}, []string{"model", "train_loss", "test_loss", "clock"}, true},
 }
 

@@ -15,29 +15,32 @@ type Kind string
 
 // Every kind of line; docs/journal.md gives the fields of each.
 const (
-	Start        Kind = "start"         // first line: version, seed, clock mapping, resolved job
-	Plan         Kind = "plan"          // what was promised before anything was bought
-	Price        Kind = "price"         // pool, usd, at: the price per hour from `at` on
-	Intent       Kind = "intent"        // token, pool, bid, count: written before the launch is tried
-	Launch       Kind = "launch"        // token, instance, tier, pool, bid, launched
-	LaunchFailed Kind = "launch-failed" // token, pool, count
-	Ready        Kind = "ready"         // instance: its agent is there and has its data
-	Notice       Kind = "notice"        // instance, pool, deadline
-	Evicted      Kind = "evicted"       // instance, pool, ended: the provider took it
-	Failed       Kind = "failed"        // instance, pool: its agent is gone without warning
-	Terminated   Kind = "terminated"    // instance, pool, ended: the buyer ended it
-	Join         Kind = "join"          // instance, splits, partitions: takes part in training
-	Leave        Kind = "leave"         // instance: takes part no longer
-	Stage        Kind = "stage"         // from, to, transient, reliable
-	Scale        Kind = "scale"         // from, to: how many machines are wanted
-	Move         Kind = "move"          // count partitions, from, to
-	Cut          Kind = "cut"           // clock, bytes, seconds: committed
-	Rollback     Kind = "rollback"      // generation, clock (returned to), lost_clocks
-	Switch       Kind = "switch"        // from, to (pools), from_mttf, to_mttf
-	ClockDone    Kind = "clock"         // clock, train_loss, test_loss, seconds, machines, work, redone
-	Charge       Kind = "charge"        // instance, pool, from, to (times), usd: a billed line
-	Export       Kind = "export"        // clock, model, test_loss: parameters saved, as the result or to resume from
-	Done         Kind = "done"          // outcome, model, test_loss
+	Start        Kind = "start"             // first line: version, seed, clock mapping, resolved job
+	Plan         Kind = "plan"              // what was promised before anything was bought
+	Price        Kind = "price"             // pool, usd, at: the price per hour from `at` on
+	Intent       Kind = "intent"            // token, pool, bid, count: written before the launch is tried
+	Launch       Kind = "launch"            // token, instance, tier, pool, bid, launched
+	LaunchFailed Kind = "launch-failed"     // token, pool, count
+	Ready        Kind = "ready"             // instance: its agent is there and has its data
+	Notice       Kind = "notice"            // instance, pool, deadline
+	Evicted      Kind = "evicted"           // instance, pool, ended: the provider took it
+	Failed       Kind = "failed"            // instance, pool: its agent is gone without warning
+	Terminated   Kind = "terminated"        // instance, pool, ended: the buyer ended it
+	Join         Kind = "join"              // instance, splits, partitions: takes part in training
+	Leave        Kind = "leave"             // instance: takes part no longer
+	Stage        Kind = "stage"             // from, to, transient, reliable
+	Scale        Kind = "scale"             // from, to: how many machines are wanted
+	Move         Kind = "move"              // count partitions, from, to
+	Cut          Kind = "cut"               // clock, bytes, seconds: committed
+	Checkpoint   Kind = "checkpoint"        // clock, bytes, seconds, model: a committed cut was saved while training went on
+	SaveFailed   Kind = "checkpoint-failed" // clock
+	TakeOver     Kind = "takeover"          // count (machines taken over), clock, generation: a new controller
+	Rollback     Kind = "rollback"          // generation, clock (returned to), lost_clocks
+	Switch       Kind = "switch"            // from, to (pools), from_mttf, to_mttf
+	ClockDone    Kind = "clock"             // clock, train_loss, test_loss, seconds, machines, work, redone
+	Charge       Kind = "charge"            // instance, pool, from, to (times), usd: a billed line
+	Export       Kind = "export"            // clock, model, test_loss: parameters saved, as the result or to resume from
+	Done         Kind = "done"              // outcome, model, test_loss
 )
 
 // Entry is one line. Fields that a kind does not use are absent from the JSON. Money is a decimal string

@@ -89,12 +89,21 @@ func saveModel(path string, program apps.Program, all *tables, open apps.Open, c
 	return apps.Save(path, program, m)
 }
 
-// Checkpoint finds a run directory's checkpoint and the clock at which it stands. It is an fs.ErrNotExist when there
-// is none.
-func Checkpoint(dir string) (path string, clock ps.Clock, err error) {
-	if path, err = filepath.Abs(filepath.Join(dir, CheckpointFile)); err != nil {
-		return "", 0, err
+// writeManifest completes a checkpoint of the machines' parts and removes old ones.
+func (r *session) writeManifest(ctx context.Context, a elasticity.WriteManifest) (manifest, trouble string, err error) {
+	parts := make([]checkpoint.Part, len(a.Parts))
+	for i, p := range a.Parts {
+		parts[i] = checkpoint.Part(p)
 	}
-	clock, err = checkpoint.Clock(path)
-	return path, clock, err
+	m, err := checkpoint.NewManifest(r.name, &r.schema, a.Cut, a.Folder, parts)
+	if err != nil {
+		return "", "", fmt.Errorf("putting the checkpoint together: %w", err)
+	}
+	if manifest, err = m.Write(ctx, a.Place); err != nil {
+		return "", "", err
+	}
+	if err := checkpoint.Prune(ctx, a.Place, r.cfg.Job.Checkpoint.Keep); err != nil {
+		trouble = err.Error()
+	}
+	return manifest, trouble, nil
 }

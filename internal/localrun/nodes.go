@@ -2,10 +2,13 @@ package localrun
 
 import (
 	"context"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
-	"sync"
+	"strings"
 
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
@@ -13,32 +16,31 @@ import (
 	"github.com/tierml/tierml/tiers/node/link"
 )
 
-// admission knows the secrets that this controller put into machines' user data: whoever has none of them was
-// not launched by it.
-type admission struct {
-	mu      sync.Mutex
-	secrets map[string]bool
+// admission knows machines by what this run's controllers put into their user data: whoever does not show it was not
+// launched by one of them. It rests on a secret of the run, so that a controller that is started again knows them, too.
+type admission struct{ secret string }
+
+func (a admission) issue() string {
+	nonce := rand.Text()
+	return nonce + "." + a.seal(nonce)
 }
 
-func (a *admission) issue() string {
-	secret := rand.Text()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.secrets[secret] = true
-	return secret
+func (a admission) seal(nonce string) string {
+	mac := hmac.New(sha256.New, []byte(a.secret))
+	_, _ = mac.Write([]byte(nonce)) // never fails
+	return hex.EncodeToString(mac.Sum(nil))
 }
 
-func (a *admission) accept(h tiers.Hello) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.secrets[h.Token] {
+func (a admission) accept(h tiers.Hello) error {
+	nonce, seal, _ := strings.Cut(h.Token, ".")
+	if a.secret == "" || !hmac.Equal([]byte(seal), []byte(a.seal(nonce))) {
 		return errors.New("this controller did not launch that machine")
 	}
 	return nil
 }
 
 // userData is what a machine is started with.
-func (a *admission) userData(controller, job string, vcpu int) string {
+func (a admission) userData(controller, job string, vcpu int) string {
 	return node.UserData{
 		Controller: controller, Token: a.issue(), Job: job, Listen: "127.0.0.1:0", VCPU: vcpu,
 	}.Encode()

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -25,6 +24,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/planner"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/provisioner/ec2"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers/node/link"
@@ -47,6 +47,9 @@ type Config struct {
 	// ResumeFrom is a checkpoint that stands at clock ResumeAt; empty = from the beginning.
 	ResumeFrom string
 	ResumeAt   ps.Clock
+	// Past makes this a run that is taken over from a controller that did not end in order; nil = it begins, or goes on from
+	// where it was saved in order.
+	Past *elasticity.Past
 	// Part is how often the run was begun before: tokens of launches must be new.
 	Part int
 	// Endpoint is a fake cloud in another process, which launches Agent by itself; empty = a cloud of the run's own.
@@ -58,6 +61,7 @@ type session struct {
 	cfg       Config
 	name      string // of the run: its directory's
 	schema    ps.Schema
+	state     State
 	admission admission
 	runner    *runner.Runner
 }
@@ -71,7 +75,6 @@ type Run struct{ session *session }
 func New(cfg Config) *Run {
 	return &Run{&session{
 		cfg: cfg, name: filepath.Base(cfg.Directory), schema: schemaOf(cfg.Job, cfg.Program),
-		admission: admission{secrets: map[string]bool{}},
 	}}
 }
 
@@ -82,11 +85,19 @@ func (r *Run) Drive(ctx context.Context, stop <-chan string) (outcome string, er
 	if err := s.schema.Check(); err != nil {
 		return "", fmt.Errorf("the tables of %s: %w", s.cfg.Job.Train.App, err)
 	}
+	if s.state, err = openState(s.cfg.Directory, s.cfg.Job); err != nil {
+		return "", err
+	}
+	s.admission = admission{secret: s.state.Secret}
+	gone, err := s.gone() // before another cloud goes on with the records
+	if err != nil {
+		return "", err
+	}
 	if err := s.writeStart(); err != nil {
 		return "", err
 	}
 	if s.cfg.Endpoint != "" {
-		return s.drive(ctx, s.cfg.Endpoint, stop)
+		return s.drive(ctx, s.cfg.Endpoint, gone, stop)
 	}
 	cloud, err := s.startCloud()
 	if err != nil {
@@ -97,7 +108,7 @@ func (r *Run) Drive(ctx context.Context, stop <-chan string) (outcome string, er
 	var served sync.WaitGroup
 	var cloudErr error
 	served.Go(func() { cloudErr = cloud.Run(cloudCtx) })
-	outcome, err = s.drive(ctx, cloud.Endpoint(), stop)
+	outcome, err = s.drive(ctx, cloud.Endpoint(), gone, stop)
 	endCloud()
 	served.Wait()
 	return outcome, errors.Join(err, cloudErr)
@@ -158,7 +169,7 @@ func (r *session) startCloud() (*fakecloud.Cloud, error) {
 }
 
 // drive runs the controller against the cloud's endpoint.
-func (r *session) drive(ctx context.Context, endpoint string, stop <-chan string) (string, error) {
+func (r *session) drive(ctx context.Context, endpoint string, gone []provisioner.Instance, stop <-chan string) (string, error) {
 	cloud, err := ec2.New(ctx, ec2.Config{
 		Region: r.region(), Cluster: r.name, Endpoint: endpoint, ImageID: "ami-0a000000000000001",
 		Credentials:  &ec2.Credentials{AccessKeyID: "local", SecretAccessKey: "local"},
@@ -184,9 +195,13 @@ func (r *session) drive(ctx context.Context, endpoint string, stop <-chan string
 		return "", err
 	}
 
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := r.listen(ctx)
 	if err != nil {
 		return "", fmt.Errorf("listening for machines: %w", err)
+	}
+	r.state.Controller, r.state.Endpoint, r.state.Dataset = listener.Addr().String(), r.cfg.Endpoint, &r.cfg.Dataset
+	if err := r.state.write(r.cfg.Directory); err != nil { // before any machine knows the address
+		return "", errors.Join(err, listener.Close())
 	}
 	stream, err := link.Listen(ctx, link.Config{Listener: listener, Accept: r.admission.accept, Log: r.cfg.Log})
 	if err != nil {
@@ -200,7 +215,8 @@ func (r *session) drive(ctx context.Context, endpoint string, stop <-chan string
 		UserData: func(p market.Pool) string {
 			return r.admission.userData(listener.Addr().String(), r.name, r.vcpu(p))
 		},
-		Export: r.export, PollPrices: pollPrices, PollCloud: pollCloud, Calls: callTimeout,
+		Export: r.export, WriteManifest: r.writeManifest,
+		TakeOver: r.cfg.Past != nil, Gone: gone, PollPrices: pollPrices, PollCloud: pollCloud, Calls: callTimeout,
 	})
 	calls, err := scaling.Serve(r.cfg.Directory, r.runner, r.cfg.Log)
 	if err != nil {

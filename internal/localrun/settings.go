@@ -57,6 +57,11 @@ func (r *session) controllerConfig(policy bidding.Policy, history map[market.Poo
 			Metric:     func(mean float64) float64 { return r.cfg.Program.Score(mean, 1) },
 			ResumeFrom: r.cfg.ResumeFrom, ResumeAt: r.cfg.ResumeAt,
 		},
+		Checkpoints: elasticity.Checkpoints{
+			Place: r.state.Checkpoints, Life: fmt.Sprint(r.cfg.Part + 1), Every: m.ToMarket(job.Checkpoint.Every),
+			EveryClocks: ps.Clock(job.Checkpoint.EveryClocks), Newest: r.cfg.ResumeFrom, NewestAt: r.cfg.ResumeAt,
+		},
+		Past: r.cfg.Past, FirstID: uint64(r.cfg.Part) << 32,
 		CutEvery: m.ToMarket(sim.LaptopCutEvery), DeadAfter: m.ToMarket(job.DeadAfter), BrokenAfter: m.ToMarket(sim.LaptopBrokenAfter),
 		JoinWait: m.ToMarket(sim.LaptopJoinWait), NoticeWait: m.ToMarket(sim.LaptopNoticeWait), DrainMargin: m.ToMarket(sim.LaptopDrainMargin),
 		Startup: m.ToMarket(job.Local.Boot + startUp), Notice: m.ToMarket(job.Local.Notice), Deadline: job.Deadline, Budget: job.Budget,

@@ -170,7 +170,21 @@ func (s *Server) holdings() Holdings {
 func (s *Server) Recover(
 	generation ps.Generation, cut ps.Clock, route ps.Route, peers map[ps.ServerID]string,
 ) error {
-	if done, err := s.recover(generation, cut, route, peers); err != nil || done {
+	return s.recoverBy(generation, cut, route, peers, s.returnTo)
+}
+
+// RecoverFrom is Recover when nobody holds the cut any more: everything here is dropped, and what the route gives to this
+// server, to own and to back up, comes from a checkpoint. Rows has it by partition; nil is the initial state, at clock 0.
+func (s *Server) RecoverFrom(
+	generation ps.Generation, cut ps.Clock, route ps.Route, peers map[ps.ServerID]string, rows map[ps.Partition]*ps.Block,
+) error {
+	return s.recoverBy(generation, cut, route, peers, func(cut ps.Clock, route ps.Route) error { return s.beginAt(cut, route, rows) })
+}
+
+func (s *Server) recoverBy(
+	generation ps.Generation, cut ps.Clock, route ps.Route, peers map[ps.ServerID]string, back func(ps.Clock, ps.Route) error,
+) error {
+	if done, err := s.recover(generation, cut, route, peers, back); err != nil || done {
 		return err
 	}
 	s.SetRoute(generation, route, peers) // the links that it concerns
@@ -179,7 +193,7 @@ func (s *Server) Recover(
 
 // recover is done when there is nothing to do.
 func (s *Server) recover(
-	generation ps.Generation, cut ps.Clock, route ps.Route, peers map[ps.ServerID]string,
+	generation ps.Generation, cut ps.Clock, route ps.Route, peers map[ps.ServerID]string, back func(ps.Clock, ps.Route) error,
 ) (done bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,7 +208,7 @@ func (s *Server) recover(
 	case !s.suspended:
 		return false, fmt.Errorf("recover cut %d: %w: generation %d is being served", cut, ps.ErrInvalid, generation)
 	}
-	if err := s.returnTo(cut, route); err != nil {
+	if err := back(cut, route); err != nil {
 		return false, fmt.Errorf("return to cut %d: %w", cut, err)
 	}
 	clear(s.fenced) // their messages are of an older generation
@@ -241,6 +255,54 @@ func (s *Server) returnTo(cut ps.Clock, route ps.Route) error {
 		}
 	}
 	return nil
+}
+
+// beginAt makes partitions and backups what a checkpoint has.
+func (s *Server) beginAt(cut ps.Clock, route ps.Route, rows map[ps.Partition]*ps.Block) error {
+	shards, backups := make([]*ps.Shard, len(s.slots)), make([]*ps.Backup, len(s.slots))
+	for i := range s.slots {
+		p := ps.Partition(i)
+		var err error
+		if at(route.Owner, i) == s.cfg.Self {
+			if shards[i], err = s.restoreShard(p, cut, rows); err != nil {
+				return fmt.Errorf("partition %d: %w", p, err)
+			}
+		}
+		if at(route.Backup, i) == s.cfg.Self {
+			if backups[i], err = s.restoreBackup(p, cut, rows); err != nil {
+				return fmt.Errorf("backup of partition %d: %w", p, err)
+			}
+		}
+	}
+	for i, slot := range s.slots {
+		slot.clear()
+		if shards[i] != nil {
+			slot.state, slot.shard = owned, shards[i]
+		}
+		s.backups[i].clear()
+		s.backups[i].rows = backups[i]
+	}
+	return nil
+}
+
+func (s *Server) restoreShard(p ps.Partition, cut ps.Clock, rows map[ps.Partition]*ps.Block) (*ps.Shard, error) {
+	switch {
+	case rows[p] != nil:
+		return ps.RestoreShard(&s.schema, p, cut, rows[p])
+	case rows != nil || cut != 0:
+		return nil, fmt.Errorf("%w: it is not in the checkpoint", ps.ErrInvalid)
+	}
+	return ps.NewShard(&s.schema, p), nil
+}
+
+func (s *Server) restoreBackup(p ps.Partition, cut ps.Clock, rows map[ps.Partition]*ps.Block) (*ps.Backup, error) {
+	switch {
+	case rows[p] != nil:
+		return ps.RestoreBackup(&s.schema, p, cut, rows[p])
+	case rows != nil || cut != 0:
+		return nil, fmt.Errorf("%w: it is not in the checkpoint", ps.ErrInvalid)
+	}
+	return ps.NewBackup(&s.schema, p), nil
 }
 
 // shardAt gives a partition at a cut: the one that is served here, or else what the backup here holds.

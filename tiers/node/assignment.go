@@ -152,3 +152,15 @@ func (w *worker) present() ps.Generation {
 	defer w.mu.Unlock()
 	return w.generation
 }
+
+// stock gives the splits that this worker holds. Those that are to be released at the end of the round are on their way
+// out, and are named by its end.
+func (w *worker) stock() []tiers.SplitAt {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []tiers.SplitAt
+	for _, id := range sortedSplits(w.splits) {
+		out = append(out, tiers.SplitAt{Split: id, Clock: w.splits[id].next})
+	}
+	return out
+}

@@ -82,12 +82,16 @@ type Server interface {
 	NameCut(cut ps.Clock) error
 	UnnameCut(cut ps.Clock) error
 	CommitCut(cut ps.Clock) error
+	// SaveCut writes what is backed up here to a blob store. It calls held, always, once later cuts may be committed.
+	SaveCut(ctx context.Context, do tiers.SaveCut, held func()) ([]tiers.SavedPart, error)
 	MoveOut(ctx context.Context, p ps.Partition, to ps.ServerID, address string) error
 	Promote(cut ps.Clock, partitions []ps.Partition) error
 	FenceWorker(inc ps.Incarnation) ([]tiers.Standing, error)
 	SettleWorker(inc ps.Incarnation, sequence uint64, commit bool) error
 	FenceGeneration(g ps.Generation) (tiers.Holdings, error)
-	Recover(g ps.Generation, cut ps.Clock, route ps.Route, peers map[ps.ServerID]string) error
+	Recover(do tiers.Recover) error
+	// TakeStock says what is owned and backed up here; the worker's part is the caller's to add.
+	TakeStock() tiers.Stock
 	// Stats gives a Heartbeat's figures. Generation and the client's bytes are the caller's to add.
 	Stats() tiers.Heartbeat
 }

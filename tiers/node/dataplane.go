@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"time"
 
+	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/checkpoint"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/ps/client"
@@ -25,11 +26,15 @@ func JobNumber(name string) uint64 {
 // dataServer is a ps/server in the words of package tiers.
 type dataServer struct {
 	*server.Server
+	self   ps.ServerID
 	schema ps.Schema
 }
 
 // restore reads partitions from a checkpoint.
 func (s dataServer) restore(path string, clock ps.Clock, parts []ps.Partition) ([]*ps.Block, error) {
+	if checkpoint.IsManifest(path) {
+		return checkpoint.LoadParts(context.Background(), path, &s.schema, clock, parts)
+	}
 	at, values, err := checkpoint.Load(path, s.schema)
 	if err != nil {
 		return nil, err
@@ -45,7 +50,7 @@ func NewDataServer(c ServerConfig) (Server, error) {
 	if err := c.Schema.Check(); err != nil {
 		return nil, err
 	}
-	return dataServer{schema: c.Schema, Server: server.New(server.Config{
+	return dataServer{self: c.Self, schema: c.Schema, Server: server.New(server.Config{
 		Self:     c.Self,
 		Schema:   c.Schema,
 		Job:      JobNumber(c.Job),
@@ -91,6 +96,65 @@ func (s dataServer) UnnameCut(cut ps.Clock) error {
 	return nil
 }
 
+// SaveCut writes the partitions into an object of this machine.
+func (s dataServer) SaveCut(ctx context.Context, do tiers.SaveCut, ready func()) ([]tiers.SavedPart, error) {
+	held, err := s.HoldCut(do.Cut, do.Partitions)
+	ready()
+	if err != nil {
+		return nil, err
+	}
+	sources := make([]checkpoint.Source, len(held))
+	for i, h := range held {
+		defer h.Release()
+		sources[i] = checkpoint.Source{Partition: do.Partitions[i], Rows: h}
+	}
+	parts, err := checkpoint.SaveParts(ctx, blob.Join(do.Place, do.Folder), string(s.self)+".rows", sources)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]tiers.SavedPart, len(parts))
+	for i, p := range parts {
+		out[i] = tiers.SavedPart(p)
+	}
+	return out, nil
+}
+
+func (s dataServer) Recover(do tiers.Recover) error {
+	if do.Checkpoint == "" && !do.Initial {
+		return s.Server.Recover(do.Generation, do.Cut, do.Route, do.Peers)
+	}
+	var rows map[ps.Partition]*ps.Block
+	if do.Checkpoint != "" {
+		var mine []ps.Partition
+		for p := range do.Route.Owner {
+			if do.Route.Owner[p] == s.self || do.Route.Backup[p] == s.self {
+				mine = append(mine, ps.Partition(p))
+			}
+		}
+		blocks, err := s.restore(do.Checkpoint, do.Cut, mine)
+		if err != nil {
+			return err
+		}
+		rows = map[ps.Partition]*ps.Block{}
+		for i, p := range mine {
+			rows[p] = blocks[i]
+		}
+	}
+	return s.RecoverFrom(do.Generation, do.Cut, do.Route, do.Peers, rows)
+}
+
+func (s dataServer) TakeStock() tiers.Stock {
+	have := s.Server.TakeStock()
+	out := tiers.Stock{Generation: have.Generation, Suspended: have.Suspended, Version: have.Version, Named: have.Named}
+	for _, o := range have.Owned {
+		out.Owned = append(out.Owned, tiers.OwnedPartition(o))
+	}
+	for _, b := range have.Backups {
+		out.Backups = append(out.Backups, tiers.BackupHolding(b))
+	}
+	return out
+}
+
 func (s dataServer) FenceWorker(inc ps.Incarnation) ([]tiers.Standing, error) {
 	var out []tiers.Standing
 	for _, st := range s.Server.FenceWorker(inc) {
@@ -116,7 +180,7 @@ func holdings(h server.Holdings) tiers.Holdings {
 		}
 	}
 	for _, b := range h.Backups {
-		out.Backups = append(out.Backups, tiers.BackupHolding{Partition: b.Partition, Cut: b.Cut, Delivered: b.Delivered})
+		out.Backups = append(out.Backups, tiers.BackupHolding(b))
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -182,14 +183,19 @@ func (s *fakeServer) FenceGeneration(g ps.Generation) (tiers.Holdings, error) {
 		return nil
 	})
 }
-func (s *fakeServer) Recover(_ ps.Generation, cut ps.Clock, _ ps.Route, _ map[ps.ServerID]string) error {
+func (s *fakeServer) SaveCut(_ context.Context, _ tiers.SaveCut, held func()) ([]tiers.SavedPart, error) {
+	held()
+	return nil, errors.New("nothing is saved here")
+}
+func (s *fakeServer) TakeStock() tiers.Stock { return tiers.Stock{} }
+func (s *fakeServer) Recover(do tiers.Recover) error {
 	return s.plane.change(func() error {
 		if !s.plane.suspended {
 			return nil // another machine was told first
 		}
 		s.plane.suspended = false
 		clear(s.plane.contributed)
-		return s.plane.each(func(shard *ps.Shard) error { return shard.Rollback(cut) })
+		return s.plane.each(func(shard *ps.Shard) error { return shard.Rollback(do.Cut) })
 	})
 }
 func (s *fakeServer) Stats() tiers.Heartbeat {

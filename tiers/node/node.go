@@ -173,6 +173,10 @@ type job struct {
 	worker  *worker
 	store   *store
 	working chan struct{} // closed when the worker has returned
+
+	// Owned by converse.
+	moves   []<-chan struct{}  // each closed when a move away from here has ended
+	endSave context.CancelFunc // of the SaveCut under way; nil = there was none
 }
 
 // join takes a job up.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
@@ -75,8 +76,12 @@ func (j *job) obey(ctx context.Context, n *node, do tiers.Do, answer func(tiers.
 		answer(nil, j.server.UnnameCut(do.Cut))
 	case tiers.CommitCut:
 		answer(nil, j.server.CommitCut(do.Cut))
+	case tiers.SaveCut:
+		j.save(ctx, n, do, answer)
+	case tiers.TakeStock:
+		j.takeStock(n, answer)
 	case tiers.MoveOut:
-		n.beside(func() { answer(nil, j.server.MoveOut(ctx, do.Partition, do.To, do.Address)) })
+		j.moveOut(ctx, n, do, answer)
 	case tiers.Promote:
 		answer(nil, j.server.Promote(do.Cut, do.Partitions))
 	case tiers.FenceWorker:
@@ -114,8 +119,55 @@ func (n *node) beside(f func()) {
 	})
 }
 
+func (j *job) moveOut(ctx context.Context, n *node, do tiers.MoveOut, answer func(tiers.Result, error)) {
+	ended := make(chan struct{})
+	j.moves = append(slices.DeleteFunc(j.moves, over), ended)
+	n.beside(func() {
+		defer close(ended)
+		answer(nil, j.server.MoveOut(ctx, do.Partition, do.To, do.Address))
+	})
+}
+
+func over(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
+}
+
+// save writes the cut as it is now, while the next ones come. One that is still being written has taken too long.
+func (j *job) save(ctx context.Context, n *node, do tiers.SaveCut, answer func(tiers.Result, error)) {
+	if j.endSave != nil {
+		j.endSave()
+	}
+	ctx, j.endSave = context.WithCancel(ctx)
+	end := j.endSave
+	held := make(chan struct{})
+	n.beside(func() {
+		defer end()
+		parts, err := j.server.SaveCut(ctx, do, func() { close(held) })
+		answer(tiers.Saved{Parts: parts}, err)
+	})
+	<-held // before the next command, which may be the commit of another cut
+}
+
+// takeStock answers when the moves that were begun have ended: until then it is not known who owns what.
+func (j *job) takeStock(n *node, answer func(tiers.Result, error)) {
+	moves := slices.Clone(j.moves)
+	n.beside(func() {
+		for _, ended := range moves {
+			<-ended // a move ends with its context
+		}
+		stock := j.server.TakeStock()
+		stock.Splits, stock.Loaded = j.worker.stock(), j.store.loaded()
+		answer(stock, nil)
+	})
+}
+
 func (j *job) recover(ctx context.Context, n *node, do tiers.Recover, answer func(tiers.Result, error)) {
-	if err := j.server.Recover(do.Generation, do.Cut, do.Route, do.Peers); err != nil {
+	if err := j.server.Recover(do); err != nil {
 		answer(nil, err)
 		return
 	}

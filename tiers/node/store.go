@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/tierml/tierml/apps"
@@ -42,6 +43,22 @@ func (s *store) get(id ps.Split) apps.Split {
 	default:
 		return nil
 	}
+}
+
+// loaded gives the splits that are in memory, in order.
+func (s *store) loaded() []ps.Split {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []ps.Split
+	for id, e := range s.splits {
+		select {
+		case <-e.ready:
+			out = append(out, id)
+		default:
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // load gives a split, reading it if need be. Several callers share one reading; one that failed is tried again by the

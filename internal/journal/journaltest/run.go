@@ -325,6 +325,10 @@ func (t *teller) train() {
 	t.write(e)
 	if t.clock%10 == 0 {
 		t.write(journal.Entry{Kind: journal.Cut, Clock: t.clock, Partitions: 32, Bytes: 1441792, Seconds: 0.12})
+		t.write(t.checkpoint())
+		if t.clock == 100 {
+			t.write(t.takeOver())
+		}
 	}
 }
 
@@ -338,4 +342,19 @@ func (t *teller) close() {
 	}
 	t.write(journal.Entry{Kind: journal.Export, Why: "the model after all clocks", Model: "runs/demo-1/model.safetensors", TestLoss: journal.Loss(4.318), Clock: t.clock})
 	t.write(journal.Entry{Kind: journal.Done, Outcome: "finished", Clock: t.clock})
+}
+
+// takeOver is a controller that was started again.
+func (t *teller) takeOver() journal.Entry {
+	return journal.Entry{Kind: journal.TakeOver, Clock: t.clock, Count: 17, Generation: 1,
+		Why: "the controller was started again; training has gone on, and nothing is done again"}
+}
+
+// checkpoint is that of the cut just committed. One of them fails.
+func (t *teller) checkpoint() journal.Entry {
+	if t.clock == 50 {
+		return journal.Entry{Kind: journal.SaveFailed, Clock: t.clock, Why: "no space left on device"}
+	}
+	return journal.Entry{Kind: journal.Checkpoint, Clock: t.clock, Partitions: 32, Bytes: 1441792, Seconds: 0.4,
+		Model: fmt.Sprintf("checkpoints/clock-%09d-1.1.json", t.clock)}
 }

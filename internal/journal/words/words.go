@@ -39,8 +39,10 @@ func Noteworthy(e journal.Entry) bool {
 		return e.Why != ""
 	case journal.Start, journal.Plan, journal.Launch, journal.LaunchFailed, journal.Notice, journal.Evicted,
 		journal.Failed, journal.Terminated, journal.Join, journal.Leave, journal.Stage, journal.Rollback,
-		journal.Switch, journal.Scale, journal.Export, journal.Done:
+		journal.Switch, journal.Scale, journal.Export, journal.Done, journal.SaveFailed, journal.TakeOver:
 		return true
+	case journal.Checkpoint:
+		return e.Why != "" // something went wrong beside it
 	default:
 		return false
 	}
@@ -69,6 +71,12 @@ func text(e journal.Entry, n int) string {
 		return stageText(e)
 	case journal.Cut:
 		return fmt.Sprintf("cut at clock %d committed in %.1f s", e.Clock, e.Seconds)
+	case journal.Checkpoint:
+		return fmt.Sprintf("checkpoint at clock %d saved in %.1f s", e.Clock, e.Seconds)
+	case journal.SaveFailed:
+		return fmt.Sprintf("no checkpoint could be saved at clock %d; training goes on", e.Clock)
+	case journal.TakeOver:
+		return fmt.Sprintf("a new controller has taken over %s at clock %d", Number(e.Count, "machine"), e.Clock)
 	case journal.Rollback:
 		return fmt.Sprintf("roll-back to the cut at clock %d: %s to do again", e.Clock, Number(int(e.LostClocks), "clock"))
 	case journal.Switch:

@@ -56,6 +56,8 @@ type ToNode struct {
 	//	*ToNode_Park
 	//	*ToNode_Unpark
 	//	*ToNode_Stop
+	//	*ToNode_SaveCut
+	//	*ToNode_TakeStock
 	Do            isToNode_Do `protobuf_oneof:"do"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -297,6 +299,24 @@ func (x *ToNode) GetStop() *Stop {
 	return nil
 }
 
+func (x *ToNode) GetSaveCut() *SaveCut {
+	if x != nil {
+		if x, ok := x.Do.(*ToNode_SaveCut); ok {
+			return x.SaveCut
+		}
+	}
+	return nil
+}
+
+func (x *ToNode) GetTakeStock() *TakeStock {
+	if x != nil {
+		if x, ok := x.Do.(*ToNode_TakeStock); ok {
+			return x.TakeStock
+		}
+	}
+	return nil
+}
+
 type isToNode_Do interface {
 	isToNode_Do()
 }
@@ -377,6 +397,14 @@ type ToNode_Stop struct {
 	Stop *Stop `protobuf:"bytes,20,opt,name=stop,proto3,oneof"`
 }
 
+type ToNode_SaveCut struct {
+	SaveCut *SaveCut `protobuf:"bytes,24,opt,name=save_cut,json=saveCut,proto3,oneof"`
+}
+
+type ToNode_TakeStock struct {
+	TakeStock *TakeStock `protobuf:"bytes,25,opt,name=take_stock,json=takeStock,proto3,oneof"`
+}
+
 func (*ToNode_Welcome) isToNode_Do() {}
 
 func (*ToNode_SetRoute) isToNode_Do() {}
@@ -414,6 +442,10 @@ func (*ToNode_Park) isToNode_Do() {}
 func (*ToNode_Unpark) isToNode_Do() {}
 
 func (*ToNode_Stop) isToNode_Do() {}
+
+func (*ToNode_SaveCut) isToNode_Do() {}
+
+func (*ToNode_TakeStock) isToNode_Do() {}
 
 type Rule struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1271,6 +1303,110 @@ func (x *CommitCut) GetCut() int64 {
 	return 0
 }
 
+type SaveCut struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Cut           int64                  `protobuf:"varint,1,opt,name=cut,proto3" json:"cut,omitempty"`
+	Partitions    []uint32               `protobuf:"varint,2,rep,packed,name=partitions,proto3" json:"partitions,omitempty"`
+	Place         string                 `protobuf:"bytes,3,opt,name=place,proto3" json:"place,omitempty"`
+	Folder        string                 `protobuf:"bytes,4,opt,name=folder,proto3" json:"folder,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SaveCut) Reset() {
+	*x = SaveCut{}
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SaveCut) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SaveCut) ProtoMessage() {}
+
+func (x *SaveCut) ProtoReflect() protoreflect.Message {
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SaveCut.ProtoReflect.Descriptor instead.
+func (*SaveCut) Descriptor() ([]byte, []int) {
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *SaveCut) GetCut() int64 {
+	if x != nil {
+		return x.Cut
+	}
+	return 0
+}
+
+func (x *SaveCut) GetPartitions() []uint32 {
+	if x != nil {
+		return x.Partitions
+	}
+	return nil
+}
+
+func (x *SaveCut) GetPlace() string {
+	if x != nil {
+		return x.Place
+	}
+	return ""
+}
+
+func (x *SaveCut) GetFolder() string {
+	if x != nil {
+		return x.Folder
+	}
+	return ""
+}
+
+type TakeStock struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TakeStock) Reset() {
+	*x = TakeStock{}
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TakeStock) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TakeStock) ProtoMessage() {}
+
+func (x *TakeStock) ProtoReflect() protoreflect.Message {
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TakeStock.ProtoReflect.Descriptor instead.
+func (*TakeStock) Descriptor() ([]byte, []int) {
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{14}
+}
+
 type MoveOut struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Partition     uint32                 `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
@@ -1282,7 +1418,7 @@ type MoveOut struct {
 
 func (x *MoveOut) Reset() {
 	*x = MoveOut{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[13]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1294,7 +1430,7 @@ func (x *MoveOut) String() string {
 func (*MoveOut) ProtoMessage() {}
 
 func (x *MoveOut) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[13]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1307,7 +1443,7 @@ func (x *MoveOut) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveOut.ProtoReflect.Descriptor instead.
 func (*MoveOut) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{13}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *MoveOut) GetPartition() uint32 {
@@ -1341,7 +1477,7 @@ type Promote struct {
 
 func (x *Promote) Reset() {
 	*x = Promote{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[14]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1353,7 +1489,7 @@ func (x *Promote) String() string {
 func (*Promote) ProtoMessage() {}
 
 func (x *Promote) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[14]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1366,7 +1502,7 @@ func (x *Promote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Promote.ProtoReflect.Descriptor instead.
 func (*Promote) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{14}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Promote) GetCut() int64 {
@@ -1392,7 +1528,7 @@ type FenceWorker struct {
 
 func (x *FenceWorker) Reset() {
 	*x = FenceWorker{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[15]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1404,7 +1540,7 @@ func (x *FenceWorker) String() string {
 func (*FenceWorker) ProtoMessage() {}
 
 func (x *FenceWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[15]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1417,7 +1553,7 @@ func (x *FenceWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceWorker.ProtoReflect.Descriptor instead.
 func (*FenceWorker) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{15}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *FenceWorker) GetIncarnation() uint64 {
@@ -1438,7 +1574,7 @@ type SettleWorker struct {
 
 func (x *SettleWorker) Reset() {
 	*x = SettleWorker{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[16]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1450,7 +1586,7 @@ func (x *SettleWorker) String() string {
 func (*SettleWorker) ProtoMessage() {}
 
 func (x *SettleWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[16]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1463,7 +1599,7 @@ func (x *SettleWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleWorker.ProtoReflect.Descriptor instead.
 func (*SettleWorker) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{16}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SettleWorker) GetIncarnation() uint64 {
@@ -1496,7 +1632,7 @@ type FenceGeneration struct {
 
 func (x *FenceGeneration) Reset() {
 	*x = FenceGeneration{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[17]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1508,7 +1644,7 @@ func (x *FenceGeneration) String() string {
 func (*FenceGeneration) ProtoMessage() {}
 
 func (x *FenceGeneration) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[17]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1521,7 +1657,7 @@ func (x *FenceGeneration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceGeneration.ProtoReflect.Descriptor instead.
 func (*FenceGeneration) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{17}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *FenceGeneration) GetGeneration() uint64 {
@@ -1538,13 +1674,15 @@ type Recover struct {
 	Route         *Route                 `protobuf:"bytes,3,opt,name=route,proto3" json:"route,omitempty"`
 	Peers         map[string]string      `protobuf:"bytes,4,rep,name=peers,proto3" json:"peers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	Splits        []uint32               `protobuf:"varint,5,rep,packed,name=splits,proto3" json:"splits,omitempty"`
+	Checkpoint    string                 `protobuf:"bytes,6,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
+	Initial       bool                   `protobuf:"varint,7,opt,name=initial,proto3" json:"initial,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Recover) Reset() {
 	*x = Recover{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[18]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1556,7 +1694,7 @@ func (x *Recover) String() string {
 func (*Recover) ProtoMessage() {}
 
 func (x *Recover) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[18]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1569,7 +1707,7 @@ func (x *Recover) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Recover.ProtoReflect.Descriptor instead.
 func (*Recover) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{18}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Recover) GetGeneration() uint64 {
@@ -1607,6 +1745,20 @@ func (x *Recover) GetSplits() []uint32 {
 	return nil
 }
 
+func (x *Recover) GetCheckpoint() string {
+	if x != nil {
+		return x.Checkpoint
+	}
+	return ""
+}
+
+func (x *Recover) GetInitial() bool {
+	if x != nil {
+		return x.Initial
+	}
+	return false
+}
+
 type Load struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Splits        []uint32               `protobuf:"varint,1,rep,packed,name=splits,proto3" json:"splits,omitempty"`
@@ -1616,7 +1768,7 @@ type Load struct {
 
 func (x *Load) Reset() {
 	*x = Load{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[19]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1628,7 +1780,7 @@ func (x *Load) String() string {
 func (*Load) ProtoMessage() {}
 
 func (x *Load) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[19]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1641,7 +1793,7 @@ func (x *Load) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Load.ProtoReflect.Descriptor instead.
 func (*Load) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{19}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Load) GetSplits() []uint32 {
@@ -1660,7 +1812,7 @@ type Assign struct {
 
 func (x *Assign) Reset() {
 	*x = Assign{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[20]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1672,7 +1824,7 @@ func (x *Assign) String() string {
 func (*Assign) ProtoMessage() {}
 
 func (x *Assign) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[20]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1685,7 +1837,7 @@ func (x *Assign) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assign.ProtoReflect.Descriptor instead.
 func (*Assign) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{20}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Assign) GetSplits() []*SplitAt {
@@ -1704,7 +1856,7 @@ type Release struct {
 
 func (x *Release) Reset() {
 	*x = Release{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[21]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1716,7 +1868,7 @@ func (x *Release) String() string {
 func (*Release) ProtoMessage() {}
 
 func (x *Release) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[21]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1729,7 +1881,7 @@ func (x *Release) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Release.ProtoReflect.Descriptor instead.
 func (*Release) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{21}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Release) GetSplits() []uint32 {
@@ -1747,7 +1899,7 @@ type Park struct {
 
 func (x *Park) Reset() {
 	*x = Park{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[22]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1759,7 +1911,7 @@ func (x *Park) String() string {
 func (*Park) ProtoMessage() {}
 
 func (x *Park) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[22]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1772,7 +1924,7 @@ func (x *Park) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Park.ProtoReflect.Descriptor instead.
 func (*Park) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{22}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{24}
 }
 
 type Unpark struct {
@@ -1784,7 +1936,7 @@ type Unpark struct {
 
 func (x *Unpark) Reset() {
 	*x = Unpark{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[23]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1796,7 +1948,7 @@ func (x *Unpark) String() string {
 func (*Unpark) ProtoMessage() {}
 
 func (x *Unpark) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[23]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1809,7 +1961,7 @@ func (x *Unpark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unpark.ProtoReflect.Descriptor instead.
 func (*Unpark) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{23}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Unpark) GetUntil() int64 {
@@ -1828,7 +1980,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[24]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1840,7 +1992,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[24]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1853,7 +2005,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{24}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Stop) GetWhy() string {
@@ -1886,7 +2038,7 @@ type FromNode struct {
 
 func (x *FromNode) Reset() {
 	*x = FromNode{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[25]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1898,7 +2050,7 @@ func (x *FromNode) String() string {
 func (*FromNode) ProtoMessage() {}
 
 func (x *FromNode) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[25]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1911,7 +2063,7 @@ func (x *FromNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FromNode.ProtoReflect.Descriptor instead.
 func (*FromNode) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{25}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *FromNode) GetNumber() uint64 {
@@ -2066,7 +2218,7 @@ type Hello struct {
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[26]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2078,7 +2230,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[26]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2091,7 +2243,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{26}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Hello) GetToken() string {
@@ -2154,6 +2306,8 @@ type Answer struct {
 	//	*Answer_Parked
 	//	*Answer_Standings
 	//	*Answer_Holdings
+	//	*Answer_Saved
+	//	*Answer_Stock
 	Result        isAnswer_Result `protobuf_oneof:"result"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2161,7 +2315,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[27]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2173,7 +2327,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[27]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2186,7 +2340,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{27}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Answer) GetId() uint64 {
@@ -2253,6 +2407,24 @@ func (x *Answer) GetHoldings() *Holdings {
 	return nil
 }
 
+func (x *Answer) GetSaved() *Saved {
+	if x != nil {
+		if x, ok := x.Result.(*Answer_Saved); ok {
+			return x.Saved
+		}
+	}
+	return nil
+}
+
+func (x *Answer) GetStock() *Stock {
+	if x != nil {
+		if x, ok := x.Result.(*Answer_Stock); ok {
+			return x.Stock
+		}
+	}
+	return nil
+}
+
 type isAnswer_Result interface {
 	isAnswer_Result()
 }
@@ -2273,6 +2445,14 @@ type Answer_Holdings struct {
 	Holdings *Holdings `protobuf:"bytes,7,opt,name=holdings,proto3,oneof"`
 }
 
+type Answer_Saved struct {
+	Saved *Saved `protobuf:"bytes,8,opt,name=saved,proto3,oneof"`
+}
+
+type Answer_Stock struct {
+	Stock *Stock `protobuf:"bytes,9,opt,name=stock,proto3,oneof"`
+}
+
 func (*Answer_Released) isAnswer_Result() {}
 
 func (*Answer_Parked) isAnswer_Result() {}
@@ -2280,6 +2460,10 @@ func (*Answer_Parked) isAnswer_Result() {}
 func (*Answer_Standings) isAnswer_Result() {}
 
 func (*Answer_Holdings) isAnswer_Result() {}
+
+func (*Answer_Saved) isAnswer_Result() {}
+
+func (*Answer_Stock) isAnswer_Result() {}
 
 type Heartbeat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2295,7 +2479,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[28]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2307,7 +2491,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[28]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2320,7 +2504,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{28}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Heartbeat) GetFolded() int64 {
@@ -2379,7 +2563,7 @@ type SplitStats struct {
 
 func (x *SplitStats) Reset() {
 	*x = SplitStats{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[29]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2391,7 +2575,7 @@ func (x *SplitStats) String() string {
 func (*SplitStats) ProtoMessage() {}
 
 func (x *SplitStats) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[29]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2404,7 +2588,7 @@ func (x *SplitStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SplitStats.ProtoReflect.Descriptor instead.
 func (*SplitStats) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{29}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SplitStats) GetSplit() uint32 {
@@ -2461,7 +2645,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[30]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2473,7 +2657,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[30]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2486,7 +2670,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{30}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Progress) GetClock() int64 {
@@ -2528,7 +2712,7 @@ type CutHeld struct {
 
 func (x *CutHeld) Reset() {
 	*x = CutHeld{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[31]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2540,7 +2724,7 @@ func (x *CutHeld) String() string {
 func (*CutHeld) ProtoMessage() {}
 
 func (x *CutHeld) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[31]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2553,7 +2737,7 @@ func (x *CutHeld) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutHeld.ProtoReflect.Descriptor instead.
 func (*CutHeld) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{31}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *CutHeld) GetCut() int64 {
@@ -2587,7 +2771,7 @@ type Warned struct {
 
 func (x *Warned) Reset() {
 	*x = Warned{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[32]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2599,7 +2783,7 @@ func (x *Warned) String() string {
 func (*Warned) ProtoMessage() {}
 
 func (x *Warned) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[32]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2612,7 +2796,7 @@ func (x *Warned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warned.ProtoReflect.Descriptor instead.
 func (*Warned) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{32}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Warned) GetRebalance() bool {
@@ -2638,7 +2822,7 @@ type Failed struct {
 
 func (x *Failed) Reset() {
 	*x = Failed{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[33]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2650,7 +2834,7 @@ func (x *Failed) String() string {
 func (*Failed) ProtoMessage() {}
 
 func (x *Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[33]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2663,7 +2847,7 @@ func (x *Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failed.ProtoReflect.Descriptor instead.
 func (*Failed) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{33}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Failed) GetError() string {
@@ -2682,7 +2866,7 @@ type Released struct {
 
 func (x *Released) Reset() {
 	*x = Released{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[34]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2694,7 +2878,7 @@ func (x *Released) String() string {
 func (*Released) ProtoMessage() {}
 
 func (x *Released) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[34]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2707,7 +2891,7 @@ func (x *Released) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Released.ProtoReflect.Descriptor instead.
 func (*Released) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{34}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Released) GetSplits() []*SplitAt {
@@ -2726,7 +2910,7 @@ type Parked struct {
 
 func (x *Parked) Reset() {
 	*x = Parked{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[35]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2738,7 +2922,7 @@ func (x *Parked) String() string {
 func (*Parked) ProtoMessage() {}
 
 func (x *Parked) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[35]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2751,7 +2935,7 @@ func (x *Parked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Parked.ProtoReflect.Descriptor instead.
 func (*Parked) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{35}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Parked) GetBegun() int64 {
@@ -2770,7 +2954,7 @@ type Standings struct {
 
 func (x *Standings) Reset() {
 	*x = Standings{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[36]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2782,7 +2966,7 @@ func (x *Standings) String() string {
 func (*Standings) ProtoMessage() {}
 
 func (x *Standings) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[36]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2795,7 +2979,7 @@ func (x *Standings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standings.ProtoReflect.Descriptor instead.
 func (*Standings) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{36}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Standings) GetPartitions() []*Standing {
@@ -2817,7 +3001,7 @@ type Standing struct {
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[37]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2829,7 +3013,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[37]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2842,7 +3026,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{37}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Standing) GetPartition() uint32 {
@@ -2884,7 +3068,7 @@ type Holdings struct {
 
 func (x *Holdings) Reset() {
 	*x = Holdings{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[38]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2896,7 +3080,7 @@ func (x *Holdings) String() string {
 func (*Holdings) ProtoMessage() {}
 
 func (x *Holdings) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[38]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2909,7 +3093,7 @@ func (x *Holdings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holdings.ProtoReflect.Descriptor instead.
 func (*Holdings) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{38}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Holdings) GetOwned() []uint32 {
@@ -2944,7 +3128,7 @@ type BackupHolding struct {
 
 func (x *BackupHolding) Reset() {
 	*x = BackupHolding{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[39]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2956,7 +3140,7 @@ func (x *BackupHolding) String() string {
 func (*BackupHolding) ProtoMessage() {}
 
 func (x *BackupHolding) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[39]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2969,7 +3153,7 @@ func (x *BackupHolding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupHolding.ProtoReflect.Descriptor instead.
 func (*BackupHolding) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{39}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *BackupHolding) GetPartition() uint32 {
@@ -2993,11 +3177,300 @@ func (x *BackupHolding) GetDelivered() int64 {
 	return 0
 }
 
+type Saved struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Parts         []*SavedPart           `protobuf:"bytes,1,rep,name=parts,proto3" json:"parts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Saved) Reset() {
+	*x = Saved{}
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Saved) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Saved) ProtoMessage() {}
+
+func (x *Saved) ProtoReflect() protoreflect.Message {
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Saved.ProtoReflect.Descriptor instead.
+func (*Saved) Descriptor() ([]byte, []int) {
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *Saved) GetParts() []*SavedPart {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+type SavedPart struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Partition     uint32                 `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	Object        string                 `protobuf:"bytes,2,opt,name=object,proto3" json:"object,omitempty"`
+	Offset        int64                  `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
+	Bytes         int64                  `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Checksum      uint32                 `protobuf:"fixed32,5,opt,name=checksum,proto3" json:"checksum,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SavedPart) Reset() {
+	*x = SavedPart{}
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SavedPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SavedPart) ProtoMessage() {}
+
+func (x *SavedPart) ProtoReflect() protoreflect.Message {
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SavedPart.ProtoReflect.Descriptor instead.
+func (*SavedPart) Descriptor() ([]byte, []int) {
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *SavedPart) GetPartition() uint32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *SavedPart) GetObject() string {
+	if x != nil {
+		return x.Object
+	}
+	return ""
+}
+
+func (x *SavedPart) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *SavedPart) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *SavedPart) GetChecksum() uint32 {
+	if x != nil {
+		return x.Checksum
+	}
+	return 0
+}
+
+type Stock struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Generation    uint64                 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
+	Suspended     bool                   `protobuf:"varint,2,opt,name=suspended,proto3" json:"suspended,omitempty"`
+	Version       uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	Named         int64                  `protobuf:"varint,4,opt,name=named,proto3" json:"named,omitempty"`
+	Owned         []*OwnedPartition      `protobuf:"bytes,5,rep,name=owned,proto3" json:"owned,omitempty"`
+	Backups       []*BackupHolding       `protobuf:"bytes,6,rep,name=backups,proto3" json:"backups,omitempty"`
+	Splits        []*SplitAt             `protobuf:"bytes,7,rep,name=splits,proto3" json:"splits,omitempty"`
+	Loaded        []uint32               `protobuf:"varint,8,rep,packed,name=loaded,proto3" json:"loaded,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Stock) Reset() {
+	*x = Stock{}
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Stock) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Stock) ProtoMessage() {}
+
+func (x *Stock) ProtoReflect() protoreflect.Message {
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Stock.ProtoReflect.Descriptor instead.
+func (*Stock) Descriptor() ([]byte, []int) {
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *Stock) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+func (x *Stock) GetSuspended() bool {
+	if x != nil {
+		return x.Suspended
+	}
+	return false
+}
+
+func (x *Stock) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *Stock) GetNamed() int64 {
+	if x != nil {
+		return x.Named
+	}
+	return 0
+}
+
+func (x *Stock) GetOwned() []*OwnedPartition {
+	if x != nil {
+		return x.Owned
+	}
+	return nil
+}
+
+func (x *Stock) GetBackups() []*BackupHolding {
+	if x != nil {
+		return x.Backups
+	}
+	return nil
+}
+
+func (x *Stock) GetSplits() []*SplitAt {
+	if x != nil {
+		return x.Splits
+	}
+	return nil
+}
+
+func (x *Stock) GetLoaded() []uint32 {
+	if x != nil {
+		return x.Loaded
+	}
+	return nil
+}
+
+type OwnedPartition struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Partition     uint32                 `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	Base          int64                  `protobuf:"varint,2,opt,name=base,proto3" json:"base,omitempty"`
+	Folded        int64                  `protobuf:"varint,3,opt,name=folded,proto3" json:"folded,omitempty"`
+	Marks         []int64                `protobuf:"varint,4,rep,packed,name=marks,proto3" json:"marks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OwnedPartition) Reset() {
+	*x = OwnedPartition{}
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OwnedPartition) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OwnedPartition) ProtoMessage() {}
+
+func (x *OwnedPartition) ProtoReflect() protoreflect.Message {
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OwnedPartition.ProtoReflect.Descriptor instead.
+func (*OwnedPartition) Descriptor() ([]byte, []int) {
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *OwnedPartition) GetPartition() uint32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *OwnedPartition) GetBase() int64 {
+	if x != nil {
+		return x.Base
+	}
+	return 0
+}
+
+func (x *OwnedPartition) GetFolded() int64 {
+	if x != nil {
+		return x.Folded
+	}
+	return 0
+}
+
+func (x *OwnedPartition) GetMarks() []int64 {
+	if x != nil {
+		return x.Marks
+	}
+	return nil
+}
+
 var File_tiers_node_controlpb_control_proto protoreflect.FileDescriptor
 
 const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\n" +
-	"\"tiers/node/controlpb/control.proto\x12\x11tierml.control.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb5\t\n" +
+	"\"tiers/node/controlpb/control.proto\x12\x11tierml.control.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xad\n" +
+	"\n" +
 	"\x06ToNode\x12\x16\n" +
 	"\x06number\x18\x15 \x01(\x04R\x06number\x12\x1a\n" +
 	"\breceived\x18\x16 \x01(\x04R\breceived\x12\x1e\n" +
@@ -3026,7 +3499,10 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\arelease\x18\x11 \x01(\v2\x1a.tierml.control.v1.ReleaseH\x00R\arelease\x12-\n" +
 	"\x04park\x18\x12 \x01(\v2\x17.tierml.control.v1.ParkH\x00R\x04park\x123\n" +
 	"\x06unpark\x18\x13 \x01(\v2\x19.tierml.control.v1.UnparkH\x00R\x06unpark\x12-\n" +
-	"\x04stop\x18\x14 \x01(\v2\x17.tierml.control.v1.StopH\x00R\x04stopB\x04\n" +
+	"\x04stop\x18\x14 \x01(\v2\x17.tierml.control.v1.StopH\x00R\x04stop\x127\n" +
+	"\bsave_cut\x18\x18 \x01(\v2\x1a.tierml.control.v1.SaveCutH\x00R\asaveCut\x12=\n" +
+	"\n" +
+	"take_stock\x18\x19 \x01(\v2\x1c.tierml.control.v1.TakeStockH\x00R\ttakeStockB\x04\n" +
 	"\x02do\"\xcc\x01\n" +
 	"\x04Rule\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
@@ -3116,7 +3592,15 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\tUnnameCut\x12\x10\n" +
 	"\x03cut\x18\x01 \x01(\x03R\x03cut\"\x1d\n" +
 	"\tCommitCut\x12\x10\n" +
-	"\x03cut\x18\x01 \x01(\x03R\x03cut\"Q\n" +
+	"\x03cut\x18\x01 \x01(\x03R\x03cut\"i\n" +
+	"\aSaveCut\x12\x10\n" +
+	"\x03cut\x18\x01 \x01(\x03R\x03cut\x12\x1e\n" +
+	"\n" +
+	"partitions\x18\x02 \x03(\rR\n" +
+	"partitions\x12\x14\n" +
+	"\x05place\x18\x03 \x01(\tR\x05place\x12\x16\n" +
+	"\x06folder\x18\x04 \x01(\tR\x06folder\"\v\n" +
+	"\tTakeStock\"Q\n" +
 	"\aMoveOut\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x18\n" +
@@ -3135,7 +3619,7 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\x0fFenceGeneration\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
-	"generation\"\xfa\x01\n" +
+	"generation\"\xb4\x02\n" +
 	"\aRecover\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
@@ -3143,7 +3627,11 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\x03cut\x18\x02 \x01(\x03R\x03cut\x12.\n" +
 	"\x05route\x18\x03 \x01(\v2\x18.tierml.control.v1.RouteR\x05route\x12;\n" +
 	"\x05peers\x18\x04 \x03(\v2%.tierml.control.v1.Recover.PeersEntryR\x05peers\x12\x16\n" +
-	"\x06splits\x18\x05 \x03(\rR\x06splits\x1a8\n" +
+	"\x06splits\x18\x05 \x03(\rR\x06splits\x12\x1e\n" +
+	"\n" +
+	"checkpoint\x18\x06 \x01(\tR\n" +
+	"checkpoint\x12\x18\n" +
+	"\ainitial\x18\a \x01(\bR\ainitial\x1a8\n" +
 	"\n" +
 	"PeersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -3180,7 +3668,7 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\vincarnation\x18\x06 \x01(\x04R\vincarnation\x12\x1e\n" +
 	"\n" +
 	"generation\x18\a \x01(\x04R\n" +
-	"generation\"\xb5\x02\n" +
+	"generation\"\x99\x03\n" +
 	"\x06Answer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\tR\x04code\x12\x14\n" +
@@ -3188,7 +3676,9 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\breleased\x18\x04 \x01(\v2\x1b.tierml.control.v1.ReleasedH\x00R\breleased\x123\n" +
 	"\x06parked\x18\x05 \x01(\v2\x19.tierml.control.v1.ParkedH\x00R\x06parked\x12<\n" +
 	"\tstandings\x18\x06 \x01(\v2\x1c.tierml.control.v1.StandingsH\x00R\tstandings\x129\n" +
-	"\bholdings\x18\a \x01(\v2\x1b.tierml.control.v1.HoldingsH\x00R\bholdingsB\b\n" +
+	"\bholdings\x18\a \x01(\v2\x1b.tierml.control.v1.HoldingsH\x00R\bholdings\x120\n" +
+	"\x05saved\x18\b \x01(\v2\x18.tierml.control.v1.SavedH\x00R\x05saved\x120\n" +
+	"\x05stock\x18\t \x01(\v2\x18.tierml.control.v1.StockH\x00R\x05stockB\b\n" +
 	"\x06result\"\xae\x01\n" +
 	"\tHeartbeat\x12\x16\n" +
 	"\x06folded\x18\x01 \x01(\x03R\x06folded\x12\x14\n" +
@@ -3244,7 +3734,31 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\rBackupHolding\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x10\n" +
 	"\x03cut\x18\x02 \x01(\x03R\x03cut\x12\x1c\n" +
-	"\tdelivered\x18\x03 \x01(\x03R\tdelivered2O\n" +
+	"\tdelivered\x18\x03 \x01(\x03R\tdelivered\";\n" +
+	"\x05Saved\x122\n" +
+	"\x05parts\x18\x01 \x03(\v2\x1c.tierml.control.v1.SavedPartR\x05parts\"\x8b\x01\n" +
+	"\tSavedPart\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x16\n" +
+	"\x06object\x18\x02 \x01(\tR\x06object\x12\x16\n" +
+	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12\x14\n" +
+	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\x12\x1a\n" +
+	"\bchecksum\x18\x05 \x01(\aR\bchecksum\"\xb6\x02\n" +
+	"\x05Stock\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x01 \x01(\x04R\n" +
+	"generation\x12\x1c\n" +
+	"\tsuspended\x18\x02 \x01(\bR\tsuspended\x12\x18\n" +
+	"\aversion\x18\x03 \x01(\x04R\aversion\x12\x14\n" +
+	"\x05named\x18\x04 \x01(\x03R\x05named\x127\n" +
+	"\x05owned\x18\x05 \x03(\v2!.tierml.control.v1.OwnedPartitionR\x05owned\x12:\n" +
+	"\abackups\x18\x06 \x03(\v2 .tierml.control.v1.BackupHoldingR\abackups\x122\n" +
+	"\x06splits\x18\a \x03(\v2\x1a.tierml.control.v1.SplitAtR\x06splits\x12\x16\n" +
+	"\x06loaded\x18\b \x03(\rR\x06loaded\"p\n" +
+	"\x0eOwnedPartition\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x12\n" +
+	"\x04base\x18\x02 \x01(\x03R\x04base\x12\x16\n" +
+	"\x06folded\x18\x03 \x01(\x03R\x06folded\x12\x14\n" +
+	"\x05marks\x18\x04 \x03(\x03R\x05marks2O\n" +
 	"\aControl\x12D\n" +
 	"\x06Attach\x12\x1b.tierml.control.v1.FromNode\x1a\x19.tierml.control.v1.ToNode(\x010\x01B/Z-github.com/tierml/tierml/tiers/node/controlpbb\x06proto3"
 
@@ -3260,7 +3774,7 @@ func file_tiers_node_controlpb_control_proto_rawDescGZIP() []byte {
 	return file_tiers_node_controlpb_control_proto_rawDescData
 }
 
-var file_tiers_node_controlpb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
+var file_tiers_node_controlpb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
 var file_tiers_node_controlpb_control_proto_goTypes = []any{
 	(*ToNode)(nil),                // 0: tierml.control.v1.ToNode
 	(*Rule)(nil),                  // 1: tierml.control.v1.Rule
@@ -3275,38 +3789,44 @@ var file_tiers_node_controlpb_control_proto_goTypes = []any{
 	(*NameCut)(nil),               // 10: tierml.control.v1.NameCut
 	(*UnnameCut)(nil),             // 11: tierml.control.v1.UnnameCut
 	(*CommitCut)(nil),             // 12: tierml.control.v1.CommitCut
-	(*MoveOut)(nil),               // 13: tierml.control.v1.MoveOut
-	(*Promote)(nil),               // 14: tierml.control.v1.Promote
-	(*FenceWorker)(nil),           // 15: tierml.control.v1.FenceWorker
-	(*SettleWorker)(nil),          // 16: tierml.control.v1.SettleWorker
-	(*FenceGeneration)(nil),       // 17: tierml.control.v1.FenceGeneration
-	(*Recover)(nil),               // 18: tierml.control.v1.Recover
-	(*Load)(nil),                  // 19: tierml.control.v1.Load
-	(*Assign)(nil),                // 20: tierml.control.v1.Assign
-	(*Release)(nil),               // 21: tierml.control.v1.Release
-	(*Park)(nil),                  // 22: tierml.control.v1.Park
-	(*Unpark)(nil),                // 23: tierml.control.v1.Unpark
-	(*Stop)(nil),                  // 24: tierml.control.v1.Stop
-	(*FromNode)(nil),              // 25: tierml.control.v1.FromNode
-	(*Hello)(nil),                 // 26: tierml.control.v1.Hello
-	(*Answer)(nil),                // 27: tierml.control.v1.Answer
-	(*Heartbeat)(nil),             // 28: tierml.control.v1.Heartbeat
-	(*SplitStats)(nil),            // 29: tierml.control.v1.SplitStats
-	(*Progress)(nil),              // 30: tierml.control.v1.Progress
-	(*CutHeld)(nil),               // 31: tierml.control.v1.CutHeld
-	(*Warned)(nil),                // 32: tierml.control.v1.Warned
-	(*Failed)(nil),                // 33: tierml.control.v1.Failed
-	(*Released)(nil),              // 34: tierml.control.v1.Released
-	(*Parked)(nil),                // 35: tierml.control.v1.Parked
-	(*Standings)(nil),             // 36: tierml.control.v1.Standings
-	(*Standing)(nil),              // 37: tierml.control.v1.Standing
-	(*Holdings)(nil),              // 38: tierml.control.v1.Holdings
-	(*BackupHolding)(nil),         // 39: tierml.control.v1.BackupHolding
-	nil,                           // 40: tierml.control.v1.Welcome.ParamsEntry
-	nil,                           // 41: tierml.control.v1.SetRoute.PeersEntry
-	nil,                           // 42: tierml.control.v1.Recover.PeersEntry
-	(*durationpb.Duration)(nil),   // 43: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 44: google.protobuf.Timestamp
+	(*SaveCut)(nil),               // 13: tierml.control.v1.SaveCut
+	(*TakeStock)(nil),             // 14: tierml.control.v1.TakeStock
+	(*MoveOut)(nil),               // 15: tierml.control.v1.MoveOut
+	(*Promote)(nil),               // 16: tierml.control.v1.Promote
+	(*FenceWorker)(nil),           // 17: tierml.control.v1.FenceWorker
+	(*SettleWorker)(nil),          // 18: tierml.control.v1.SettleWorker
+	(*FenceGeneration)(nil),       // 19: tierml.control.v1.FenceGeneration
+	(*Recover)(nil),               // 20: tierml.control.v1.Recover
+	(*Load)(nil),                  // 21: tierml.control.v1.Load
+	(*Assign)(nil),                // 22: tierml.control.v1.Assign
+	(*Release)(nil),               // 23: tierml.control.v1.Release
+	(*Park)(nil),                  // 24: tierml.control.v1.Park
+	(*Unpark)(nil),                // 25: tierml.control.v1.Unpark
+	(*Stop)(nil),                  // 26: tierml.control.v1.Stop
+	(*FromNode)(nil),              // 27: tierml.control.v1.FromNode
+	(*Hello)(nil),                 // 28: tierml.control.v1.Hello
+	(*Answer)(nil),                // 29: tierml.control.v1.Answer
+	(*Heartbeat)(nil),             // 30: tierml.control.v1.Heartbeat
+	(*SplitStats)(nil),            // 31: tierml.control.v1.SplitStats
+	(*Progress)(nil),              // 32: tierml.control.v1.Progress
+	(*CutHeld)(nil),               // 33: tierml.control.v1.CutHeld
+	(*Warned)(nil),                // 34: tierml.control.v1.Warned
+	(*Failed)(nil),                // 35: tierml.control.v1.Failed
+	(*Released)(nil),              // 36: tierml.control.v1.Released
+	(*Parked)(nil),                // 37: tierml.control.v1.Parked
+	(*Standings)(nil),             // 38: tierml.control.v1.Standings
+	(*Standing)(nil),              // 39: tierml.control.v1.Standing
+	(*Holdings)(nil),              // 40: tierml.control.v1.Holdings
+	(*BackupHolding)(nil),         // 41: tierml.control.v1.BackupHolding
+	(*Saved)(nil),                 // 42: tierml.control.v1.Saved
+	(*SavedPart)(nil),             // 43: tierml.control.v1.SavedPart
+	(*Stock)(nil),                 // 44: tierml.control.v1.Stock
+	(*OwnedPartition)(nil),        // 45: tierml.control.v1.OwnedPartition
+	nil,                           // 46: tierml.control.v1.Welcome.ParamsEntry
+	nil,                           // 47: tierml.control.v1.SetRoute.PeersEntry
+	nil,                           // 48: tierml.control.v1.Recover.PeersEntry
+	(*durationpb.Duration)(nil),   // 49: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 50: google.protobuf.Timestamp
 }
 var file_tiers_node_controlpb_control_proto_depIdxs = []int32{
 	6,  // 0: tierml.control.v1.ToNode.welcome:type_name -> tierml.control.v1.Welcome
@@ -3316,52 +3836,60 @@ var file_tiers_node_controlpb_control_proto_depIdxs = []int32{
 	10, // 4: tierml.control.v1.ToNode.name_cut:type_name -> tierml.control.v1.NameCut
 	11, // 5: tierml.control.v1.ToNode.unname_cut:type_name -> tierml.control.v1.UnnameCut
 	12, // 6: tierml.control.v1.ToNode.commit_cut:type_name -> tierml.control.v1.CommitCut
-	13, // 7: tierml.control.v1.ToNode.move_out:type_name -> tierml.control.v1.MoveOut
-	14, // 8: tierml.control.v1.ToNode.promote:type_name -> tierml.control.v1.Promote
-	15, // 9: tierml.control.v1.ToNode.fence_worker:type_name -> tierml.control.v1.FenceWorker
-	16, // 10: tierml.control.v1.ToNode.settle_worker:type_name -> tierml.control.v1.SettleWorker
-	17, // 11: tierml.control.v1.ToNode.fence_generation:type_name -> tierml.control.v1.FenceGeneration
-	18, // 12: tierml.control.v1.ToNode.recover:type_name -> tierml.control.v1.Recover
-	19, // 13: tierml.control.v1.ToNode.load:type_name -> tierml.control.v1.Load
-	20, // 14: tierml.control.v1.ToNode.assign:type_name -> tierml.control.v1.Assign
-	21, // 15: tierml.control.v1.ToNode.release:type_name -> tierml.control.v1.Release
-	22, // 16: tierml.control.v1.ToNode.park:type_name -> tierml.control.v1.Park
-	23, // 17: tierml.control.v1.ToNode.unpark:type_name -> tierml.control.v1.Unpark
-	24, // 18: tierml.control.v1.ToNode.stop:type_name -> tierml.control.v1.Stop
-	1,  // 19: tierml.control.v1.Table.rule:type_name -> tierml.control.v1.Rule
-	2,  // 20: tierml.control.v1.Schema.tables:type_name -> tierml.control.v1.Table
-	3,  // 21: tierml.control.v1.Welcome.schema:type_name -> tierml.control.v1.Schema
-	40, // 22: tierml.control.v1.Welcome.params:type_name -> tierml.control.v1.Welcome.ParamsEntry
-	43, // 23: tierml.control.v1.Welcome.heartbeat:type_name -> google.protobuf.Duration
-	43, // 24: tierml.control.v1.Welcome.orphan_after:type_name -> google.protobuf.Duration
-	4,  // 25: tierml.control.v1.SetRoute.route:type_name -> tierml.control.v1.Route
-	41, // 26: tierml.control.v1.SetRoute.peers:type_name -> tierml.control.v1.SetRoute.PeersEntry
-	4,  // 27: tierml.control.v1.Recover.route:type_name -> tierml.control.v1.Route
-	42, // 28: tierml.control.v1.Recover.peers:type_name -> tierml.control.v1.Recover.PeersEntry
-	5,  // 29: tierml.control.v1.Assign.splits:type_name -> tierml.control.v1.SplitAt
-	26, // 30: tierml.control.v1.FromNode.hello:type_name -> tierml.control.v1.Hello
-	27, // 31: tierml.control.v1.FromNode.answer:type_name -> tierml.control.v1.Answer
-	28, // 32: tierml.control.v1.FromNode.heartbeat:type_name -> tierml.control.v1.Heartbeat
-	30, // 33: tierml.control.v1.FromNode.progress:type_name -> tierml.control.v1.Progress
-	31, // 34: tierml.control.v1.FromNode.cut_held:type_name -> tierml.control.v1.CutHeld
-	32, // 35: tierml.control.v1.FromNode.warned:type_name -> tierml.control.v1.Warned
-	33, // 36: tierml.control.v1.FromNode.failed:type_name -> tierml.control.v1.Failed
-	34, // 37: tierml.control.v1.Answer.released:type_name -> tierml.control.v1.Released
-	35, // 38: tierml.control.v1.Answer.parked:type_name -> tierml.control.v1.Parked
-	36, // 39: tierml.control.v1.Answer.standings:type_name -> tierml.control.v1.Standings
-	38, // 40: tierml.control.v1.Answer.holdings:type_name -> tierml.control.v1.Holdings
-	29, // 41: tierml.control.v1.Progress.splits:type_name -> tierml.control.v1.SplitStats
-	44, // 42: tierml.control.v1.Warned.deadline:type_name -> google.protobuf.Timestamp
-	5,  // 43: tierml.control.v1.Released.splits:type_name -> tierml.control.v1.SplitAt
-	37, // 44: tierml.control.v1.Standings.partitions:type_name -> tierml.control.v1.Standing
-	39, // 45: tierml.control.v1.Holdings.backups:type_name -> tierml.control.v1.BackupHolding
-	25, // 46: tierml.control.v1.Control.Attach:input_type -> tierml.control.v1.FromNode
-	0,  // 47: tierml.control.v1.Control.Attach:output_type -> tierml.control.v1.ToNode
-	47, // [47:48] is the sub-list for method output_type
-	46, // [46:47] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	15, // 7: tierml.control.v1.ToNode.move_out:type_name -> tierml.control.v1.MoveOut
+	16, // 8: tierml.control.v1.ToNode.promote:type_name -> tierml.control.v1.Promote
+	17, // 9: tierml.control.v1.ToNode.fence_worker:type_name -> tierml.control.v1.FenceWorker
+	18, // 10: tierml.control.v1.ToNode.settle_worker:type_name -> tierml.control.v1.SettleWorker
+	19, // 11: tierml.control.v1.ToNode.fence_generation:type_name -> tierml.control.v1.FenceGeneration
+	20, // 12: tierml.control.v1.ToNode.recover:type_name -> tierml.control.v1.Recover
+	21, // 13: tierml.control.v1.ToNode.load:type_name -> tierml.control.v1.Load
+	22, // 14: tierml.control.v1.ToNode.assign:type_name -> tierml.control.v1.Assign
+	23, // 15: tierml.control.v1.ToNode.release:type_name -> tierml.control.v1.Release
+	24, // 16: tierml.control.v1.ToNode.park:type_name -> tierml.control.v1.Park
+	25, // 17: tierml.control.v1.ToNode.unpark:type_name -> tierml.control.v1.Unpark
+	26, // 18: tierml.control.v1.ToNode.stop:type_name -> tierml.control.v1.Stop
+	13, // 19: tierml.control.v1.ToNode.save_cut:type_name -> tierml.control.v1.SaveCut
+	14, // 20: tierml.control.v1.ToNode.take_stock:type_name -> tierml.control.v1.TakeStock
+	1,  // 21: tierml.control.v1.Table.rule:type_name -> tierml.control.v1.Rule
+	2,  // 22: tierml.control.v1.Schema.tables:type_name -> tierml.control.v1.Table
+	3,  // 23: tierml.control.v1.Welcome.schema:type_name -> tierml.control.v1.Schema
+	46, // 24: tierml.control.v1.Welcome.params:type_name -> tierml.control.v1.Welcome.ParamsEntry
+	49, // 25: tierml.control.v1.Welcome.heartbeat:type_name -> google.protobuf.Duration
+	49, // 26: tierml.control.v1.Welcome.orphan_after:type_name -> google.protobuf.Duration
+	4,  // 27: tierml.control.v1.SetRoute.route:type_name -> tierml.control.v1.Route
+	47, // 28: tierml.control.v1.SetRoute.peers:type_name -> tierml.control.v1.SetRoute.PeersEntry
+	4,  // 29: tierml.control.v1.Recover.route:type_name -> tierml.control.v1.Route
+	48, // 30: tierml.control.v1.Recover.peers:type_name -> tierml.control.v1.Recover.PeersEntry
+	5,  // 31: tierml.control.v1.Assign.splits:type_name -> tierml.control.v1.SplitAt
+	28, // 32: tierml.control.v1.FromNode.hello:type_name -> tierml.control.v1.Hello
+	29, // 33: tierml.control.v1.FromNode.answer:type_name -> tierml.control.v1.Answer
+	30, // 34: tierml.control.v1.FromNode.heartbeat:type_name -> tierml.control.v1.Heartbeat
+	32, // 35: tierml.control.v1.FromNode.progress:type_name -> tierml.control.v1.Progress
+	33, // 36: tierml.control.v1.FromNode.cut_held:type_name -> tierml.control.v1.CutHeld
+	34, // 37: tierml.control.v1.FromNode.warned:type_name -> tierml.control.v1.Warned
+	35, // 38: tierml.control.v1.FromNode.failed:type_name -> tierml.control.v1.Failed
+	36, // 39: tierml.control.v1.Answer.released:type_name -> tierml.control.v1.Released
+	37, // 40: tierml.control.v1.Answer.parked:type_name -> tierml.control.v1.Parked
+	38, // 41: tierml.control.v1.Answer.standings:type_name -> tierml.control.v1.Standings
+	40, // 42: tierml.control.v1.Answer.holdings:type_name -> tierml.control.v1.Holdings
+	42, // 43: tierml.control.v1.Answer.saved:type_name -> tierml.control.v1.Saved
+	44, // 44: tierml.control.v1.Answer.stock:type_name -> tierml.control.v1.Stock
+	31, // 45: tierml.control.v1.Progress.splits:type_name -> tierml.control.v1.SplitStats
+	50, // 46: tierml.control.v1.Warned.deadline:type_name -> google.protobuf.Timestamp
+	5,  // 47: tierml.control.v1.Released.splits:type_name -> tierml.control.v1.SplitAt
+	39, // 48: tierml.control.v1.Standings.partitions:type_name -> tierml.control.v1.Standing
+	41, // 49: tierml.control.v1.Holdings.backups:type_name -> tierml.control.v1.BackupHolding
+	43, // 50: tierml.control.v1.Saved.parts:type_name -> tierml.control.v1.SavedPart
+	45, // 51: tierml.control.v1.Stock.owned:type_name -> tierml.control.v1.OwnedPartition
+	41, // 52: tierml.control.v1.Stock.backups:type_name -> tierml.control.v1.BackupHolding
+	5,  // 53: tierml.control.v1.Stock.splits:type_name -> tierml.control.v1.SplitAt
+	27, // 54: tierml.control.v1.Control.Attach:input_type -> tierml.control.v1.FromNode
+	0,  // 55: tierml.control.v1.Control.Attach:output_type -> tierml.control.v1.ToNode
+	55, // [55:56] is the sub-list for method output_type
+	54, // [54:55] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_tiers_node_controlpb_control_proto_init() }
@@ -3389,8 +3917,10 @@ func file_tiers_node_controlpb_control_proto_init() {
 		(*ToNode_Park)(nil),
 		(*ToNode_Unpark)(nil),
 		(*ToNode_Stop)(nil),
+		(*ToNode_SaveCut)(nil),
+		(*ToNode_TakeStock)(nil),
 	}
-	file_tiers_node_controlpb_control_proto_msgTypes[25].OneofWrappers = []any{
+	file_tiers_node_controlpb_control_proto_msgTypes[27].OneofWrappers = []any{
 		(*FromNode_Hello)(nil),
 		(*FromNode_Answer)(nil),
 		(*FromNode_Heartbeat)(nil),
@@ -3399,11 +3929,13 @@ func file_tiers_node_controlpb_control_proto_init() {
 		(*FromNode_Warned)(nil),
 		(*FromNode_Failed)(nil),
 	}
-	file_tiers_node_controlpb_control_proto_msgTypes[27].OneofWrappers = []any{
+	file_tiers_node_controlpb_control_proto_msgTypes[29].OneofWrappers = []any{
 		(*Answer_Released)(nil),
 		(*Answer_Parked)(nil),
 		(*Answer_Standings)(nil),
 		(*Answer_Holdings)(nil),
+		(*Answer_Saved)(nil),
+		(*Answer_Stock)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3411,7 +3943,7 @@ func file_tiers_node_controlpb_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_tiers_node_controlpb_control_proto_rawDesc), len(file_tiers_node_controlpb_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   43,
+			NumMessages:   49,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -34,6 +34,11 @@ func EncodeCommand(c tiers.Command) (*pb.ToNode, error) {
 		m.Do = &pb.ToNode_UnnameCut{UnnameCut: &pb.UnnameCut{Cut: int64(do.Cut)}}
 	case tiers.CommitCut:
 		m.Do = &pb.ToNode_CommitCut{CommitCut: &pb.CommitCut{Cut: int64(do.Cut)}}
+	case tiers.SaveCut:
+		m.Do = &pb.ToNode_SaveCut{SaveCut: &pb.SaveCut{
+			Cut: int64(do.Cut), Partitions: numbers[uint32](do.Partitions), Place: do.Place, Folder: do.Folder}}
+	case tiers.TakeStock:
+		m.Do = &pb.ToNode_TakeStock{TakeStock: &pb.TakeStock{}}
 	case tiers.MoveOut:
 		m.Do = &pb.ToNode_MoveOut{MoveOut: &pb.MoveOut{
 			Partition: uint32(do.Partition), To: string(do.To), Address: do.Address}}
@@ -50,7 +55,7 @@ func EncodeCommand(c tiers.Command) (*pb.ToNode, error) {
 	case tiers.Recover:
 		m.Do = &pb.ToNode_Recover{Recover: &pb.Recover{
 			Generation: uint64(do.Generation), Cut: int64(do.Cut), Route: encodeRoute(do.Route),
-			Peers: encodePeers(do.Peers), Splits: numbers[uint32](do.Splits)}}
+			Peers: encodePeers(do.Peers), Splits: numbers[uint32](do.Splits), Checkpoint: do.Checkpoint, Initial: do.Initial}}
 	case tiers.Load:
 		m.Do = &pb.ToNode_Load{Load: &pb.Load{Splits: numbers[uint32](do.Splits)}}
 	case tiers.Assign:
@@ -90,6 +95,11 @@ func DecodeCommand(m *pb.ToNode) (tiers.Command, error) {
 		c.Do = tiers.UnnameCut{Cut: ps.Clock(do.UnnameCut.GetCut())}
 	case *pb.ToNode_CommitCut:
 		c.Do = tiers.CommitCut{Cut: ps.Clock(do.CommitCut.GetCut())}
+	case *pb.ToNode_SaveCut:
+		c.Do = tiers.SaveCut{Cut: ps.Clock(do.SaveCut.GetCut()), Partitions: numbers[ps.Partition](do.SaveCut.GetPartitions()),
+			Place: do.SaveCut.GetPlace(), Folder: do.SaveCut.GetFolder()}
+	case *pb.ToNode_TakeStock:
+		c.Do = tiers.TakeStock{}
 	case *pb.ToNode_MoveOut:
 		c.Do = tiers.MoveOut{Partition: ps.Partition(do.MoveOut.GetPartition()),
 			To: ps.ServerID(do.MoveOut.GetTo()), Address: do.MoveOut.GetAddress()}
@@ -106,7 +116,8 @@ func DecodeCommand(m *pb.ToNode) (tiers.Command, error) {
 	case *pb.ToNode_Recover:
 		c.Do = tiers.Recover{Generation: ps.Generation(do.Recover.GetGeneration()), Cut: ps.Clock(do.Recover.GetCut()),
 			Route: decodeRoute(do.Recover.GetRoute()), Peers: decodePeers(do.Recover.GetPeers()),
-			Splits: numbers[ps.Split](do.Recover.GetSplits())}
+			Splits:     numbers[ps.Split](do.Recover.GetSplits()),
+			Checkpoint: do.Recover.GetCheckpoint(), Initial: do.Recover.GetInitial()}
 	case *pb.ToNode_Load:
 		c.Do = tiers.Load{Splits: numbers[ps.Split](do.Load.GetSplits())}
 	case *pb.ToNode_Assign:

@@ -89,6 +89,13 @@ func encodeAnswer(a tiers.Answer) (*pb.Answer, error) {
 		m.Result = &pb.Answer_Holdings{Holdings: &pb.Holdings{
 			Owned: numbers[uint32](result.Owned), Undo: int64(result.Undo),
 			Backups: each(result.Backups, encodeBackupHolding)}}
+	case tiers.Saved:
+		m.Result = &pb.Answer_Saved{Saved: &pb.Saved{Parts: each(result.Parts, encodeSavedPart)}}
+	case tiers.Stock:
+		m.Result = &pb.Answer_Stock{Stock: &pb.Stock{
+			Generation: uint64(result.Generation), Suspended: result.Suspended, Version: result.Version, Named: int64(result.Named),
+			Owned: each(result.Owned, encodeOwned), Backups: each(result.Backups, encodeBackupHolding),
+			Splits: each(result.Splits, encodeSplitAt), Loaded: numbers[uint32](result.Loaded)}}
 	default:
 		return nil, fmt.Errorf("no protobuf form for result %T", result)
 	}
@@ -108,6 +115,14 @@ func decodeAnswer(m *pb.Answer) tiers.Answer {
 		a.Result = tiers.Holdings{
 			Owned: numbers[ps.Partition](result.Holdings.GetOwned()), Undo: ps.Clock(result.Holdings.GetUndo()),
 			Backups: each(result.Holdings.GetBackups(), decodeBackupHolding)}
+	case *pb.Answer_Saved:
+		a.Result = tiers.Saved{Parts: each(result.Saved.GetParts(), decodeSavedPart)}
+	case *pb.Answer_Stock:
+		s := result.Stock
+		a.Result = tiers.Stock{
+			Generation: ps.Generation(s.GetGeneration()), Suspended: s.GetSuspended(), Version: s.GetVersion(),
+			Named: ps.Clock(s.GetNamed()), Owned: each(s.GetOwned(), decodeOwned), Backups: each(s.GetBackups(), decodeBackupHolding),
+			Splits: each(s.GetSplits(), decodeSplitAt), Loaded: numbers[ps.Split](s.GetLoaded())}
 	}
 	return a
 }
@@ -140,4 +155,22 @@ func encodeSplitStats(s tiers.SplitStats) *pb.SplitStats {
 func decodeSplitStats(m *pb.SplitStats) tiers.SplitStats {
 	return tiers.SplitStats{Split: ps.Split(m.GetSplit()), Examples: m.GetExamples(), Loss: m.GetLoss(),
 		TestCount: m.GetTestCount(), TestLoss: m.GetTestLoss(), Work: m.GetWork()}
+}
+
+func encodeSavedPart(p tiers.SavedPart) *pb.SavedPart {
+	return &pb.SavedPart{Partition: uint32(p.Partition), Object: p.Object, Offset: p.Offset, Bytes: p.Bytes, Checksum: p.Checksum}
+}
+
+func decodeSavedPart(m *pb.SavedPart) tiers.SavedPart {
+	return tiers.SavedPart{Partition: ps.Partition(m.GetPartition()), Object: m.GetObject(), Offset: m.GetOffset(),
+		Bytes: m.GetBytes(), Checksum: m.GetChecksum()}
+}
+
+func encodeOwned(o tiers.OwnedPartition) *pb.OwnedPartition {
+	return &pb.OwnedPartition{Partition: uint32(o.Partition), Base: int64(o.Base), Folded: int64(o.Folded), Marks: numbers[int64](o.Marks)}
+}
+
+func decodeOwned(m *pb.OwnedPartition) tiers.OwnedPartition {
+	return tiers.OwnedPartition{Partition: ps.Partition(m.GetPartition()), Base: ps.Clock(m.GetBase()),
+		Folded: ps.Clock(m.GetFolded()), Marks: numbers[ps.Clock](m.GetMarks())}
 }

@@ -24,13 +24,13 @@ var (
 		tiers.Welcome{}, tiers.SetRoute{}, tiers.Own{}, tiers.BackUp{}, tiers.NameCut{}, tiers.UnnameCut{},
 		tiers.CommitCut{}, tiers.MoveOut{}, tiers.Promote{}, tiers.FenceWorker{}, tiers.SettleWorker{},
 		tiers.FenceGeneration{}, tiers.Recover{}, tiers.Load{}, tiers.Assign{}, tiers.Release{}, tiers.Park{},
-		tiers.Unpark{}, tiers.Stop{},
+		tiers.Unpark{}, tiers.Stop{}, tiers.SaveCut{}, tiers.TakeStock{},
 	}
 	reports = []tiers.Report{
 		tiers.Hello{}, tiers.Answer{}, tiers.Heartbeat{}, tiers.Progress{}, tiers.CutHeld{}, tiers.Warned{}, tiers.Failed{},
 	}
 	results = []tiers.Result{
-		tiers.Released{}, tiers.Parked{}, tiers.Standings{}, tiers.Holdings{},
+		tiers.Released{}, tiers.Parked{}, tiers.Standings{}, tiers.Holdings{}, tiers.Saved{}, tiers.Stock{},
 	}
 )
 

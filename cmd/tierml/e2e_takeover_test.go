@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/tierml/tierml/fakecloud"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/localrun"
+)
+
+func has(kind journal.Kind, n int) func([]journal.Entry) bool {
+	return func(entries []journal.Entry) bool { return count(entries, kind) >= n }
+}
+
+// Everything is killed at once, the controller and all machines. The run goes on from the newest checkpoint, to the same
+// model, and the bill is that of both parts.
+func TestEverythingKilledAndResumed(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	job := s.job(choices{Clocks: 40, Speed: 120, Flops: 20_000, Limits: "checkpoint: {every_clocks: 3}"})
+	run := s.start("run", "-y", job)
+	s.until(run, "small-1", "checkpoints after all have joined", func(entries []journal.Entry) bool {
+		return clockIs(12)(entries) && has(journal.Checkpoint, 2)(entries)
+	})
+	run.signal(syscall.SIGKILL)
+	run.wait(-1)
+	for _, pid := range s.processes() {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+	}
+	s.nothingRuns()
+	before := s.journal("small-1")
+	saved := int64(0)
+	for _, e := range before {
+		if e.Kind == journal.Checkpoint {
+			saved = e.Clock
+		}
+	}
+	s.report("small-1")
+
+	s.start("run", "-y", "--resume", filepath.Join("runs", "small-1")).wait(0)
+	s.nothingRuns()
+	entries := s.journal("small-1")
+	checkEntries(t, entries)
+	back := int64(0)
+	for _, e := range entries[len(before):] {
+		if e.Kind == journal.Rollback && back == 0 {
+			back = e.Clock
+		}
+	}
+	if back < saved || saved == 0 {
+		t.Errorf("it went on from clock %d; the last checkpoint in the journal is of clock %d", back, saved)
+	}
+	s.report("small-1")
+	if !bytes.Equal(s.read("small-1", localrun.ModelFile), s.modelOfOneProcess(s.path(job))) {
+		t.Error("the model of the resumed run is not that of a single process")
+	}
+	if left, _ := filepath.Glob(s.path("runs", "small-1", localrun.CheckpointsDir, "*.json")); len(left) != 2 {
+		t.Errorf("%d checkpoints are kept; want 2", len(left))
+	}
+}
+
+// A place where nothing can be written ends nothing: the run says so and goes on.
+func TestCheckpointsCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.write("file", "not a folder")
+	job := s.job(choices{Clocks: 20, Speed: 120, Policy: "on-demand", Flops: 100_000, Limits: "checkpoint: {to: " + s.path("file") + ", every_clocks: 3}"})
+	printed := s.start("run", "-y", job).wait(0)
+	entries := s.journal("small-1")
+	checkEntries(t, entries)
+	if count(entries, journal.SaveFailed) == 0 || count(entries, journal.Checkpoint) > 0 || !strings.Contains(printed, "no checkpoint could be saved") {
+		t.Errorf("%d checkpoints failed and %d did not; it printed\n%s", count(entries, journal.SaveFailed), count(entries, journal.Checkpoint), printed)
+	}
+}
+
+// cloud starts a fake cloud of its own process, and gives its endpoint.
+func (s *site) cloud(speed, flops string) (p *process, endpoint string) {
+	s.t.Helper()
+	cmd := exec.Command(builtBinary(s.t), "fakecloud", "--prices", "prices.csv", "--catalog", "catalog.csv", "--start", "2014-04-01T00:00:00Z",
+		"--speed", speed, "--notice", "4s", "--boot", "100ms", "--flops-per-vcpu", flops, "--log-dir", "cloudlogs",
+		"--instance-command", builtBinary(s.t)+" agent")
+	read, write, err := os.Pipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cmd.Stdout = write
+	p = s.startCommand(cmd)
+	_ = write.Close()
+	lines := bufio.NewReader(read)
+	first, err := lines.ReadString('\n')
+	_, endpoint, found := strings.Cut(strings.TrimSpace(first), " at ")
+	if err != nil || !found {
+		s.t.Fatalf("the cloud says %q: %v", first, err)
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, lines)
+		_ = read.Close()
+	}()
+	return p, endpoint
+}
+
+// instances asks a cloud for all machines that it ever had.
+func (s *site) instances(endpoint string) (all []fakecloud.InstanceView) {
+	s.t.Helper()
+	response, err := http.Get(endpoint + "/_control/instances")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := errors.Join(json.NewDecoder(response.Body).Decode(&all), response.Body.Close()); err != nil {
+		s.t.Fatal(err)
+	}
+	return all
+}
+
+// The controller is killed in the middle, and another one started: it takes the machines over, which have trained on.
+// Nothing is done again, no machine is bought twice or left behind, and the model is the same.
+func TestControllerKilledAndStartedAgain(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	c := choices{Clocks: 60, Speed: 60, Flops: 20_000, Orphan: "2m"}
+	job := s.job(c)
+	cloud, endpoint := s.cloud("60", "20000")
+	run := s.start("run", "-y", "--endpoint", endpoint, job)
+	s.until(run, "small-1", "clock 12 and a cut after all have joined", func(entries []journal.Entry) bool {
+		return clockIs(12)(entries) && has(journal.Join, 5)(entries) && entries[len(entries)-1].Kind == journal.ClockDone
+	})
+	again := []string{"run", "-y", "--resume", filepath.Join("runs", "small-1")}
+	if printed := s.start(again...).wait(exitUsage); !strings.Contains(printed, "another process") {
+		t.Errorf("beside a controller that runs, another one says\n%s", printed)
+	}
+	run.signal(syscall.SIGKILL)
+	run.wait(-1)
+	before := s.journal("small-1")
+	printed := s.start(again...).wait(0)
+	entries := s.journal("small-1")
+	checkEntries(t, entries)
+
+	taken, slow := 0, 0 // machines that got no processor for so long that they are rightly given up
+	for _, e := range entries {
+		if e.Kind == journal.Failed && (strings.HasPrefix(e.Why, "silent for ") || strings.HasPrefix(e.Why, "it did not call")) {
+			slow++
+		}
+	}
+	for _, e := range entries[len(before):] {
+		switch {
+		case e.Kind == journal.TakeOver:
+			taken = e.Count
+		case e.Kind == journal.Rollback && slow == 0:
+			t.Errorf("clocks are done again: %s", e.Why)
+		}
+	}
+	if launched := count(entries, journal.Launch); taken < 5-slow || launched > 5+slow {
+		t.Errorf("%d machines were taken over, and %d launched in all; want 5; it printed\n%s", taken, launched, printed)
+	}
+	for _, i := range s.instances(endpoint) {
+		if i.State != "terminated" && i.State != "shutting-down" {
+			t.Errorf("%s is left behind: %s", i.ID, i.State)
+		}
+	}
+	cloud.signal(os.Interrupt)
+	cloud.wait(0)
+	s.nothingRuns()
+	if !bytes.Equal(s.read("small-1", localrun.ModelFile), s.modelOfOneProcess(s.path(job))) {
+		t.Error("the model is not that of a single process")
+	}
+}

@@ -1,0 +1,145 @@
+package elasticity
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// killController ends the controller between two steps, and starts another one after a time, which knows the journal and
+// nothing else. Machines train on, the provider does what it does.
+func (w *world) killController(gone time.Duration) {
+	if w.absent || w.outcome != "" {
+		return
+	}
+	w.absent = true
+	w.after(gone, func() {
+		past, err := ReadPast(w.entries)
+		if err != nil {
+			w.failf("reading the journal: %v", err)
+		}
+		w.absent, w.wakeAt = false, time.Time{}
+		w.life++
+		cfg := w.config()
+		cfg.Run, cfg.FirstID, cfg.Past = "test"+string(rune('a'+w.life)), uint64(w.life)<<32, past
+		if w.ctrl.saves.newest != "" {
+			cfg.Checkpoints.Newest, cfg.Checkpoints.NewestAt = w.newestCheckpoint()
+		}
+		cfg.Checkpoints.Life = string(rune('1' + w.life))
+		w.ctrl = New(cfg)
+		w.step(Wake{})
+		w.after(w.delay(500*time.Millisecond), w.tellList)
+		for _, n := range w.order {
+			w.after(w.delay(time.Second), n.attach)
+		}
+	})
+}
+
+// tellList tells the controller what the provider tells one that asks.
+func (w *world) tellList() {
+	var all []provisioner.Instance
+	for _, n := range w.order {
+		all = append(all, n.instance)
+	}
+	w.step(Listed{Instances: all})
+	w.after(3*time.Second, func() { w.step(PricesKnown{At: w.now}) })
+	for _, n := range w.order {
+		if n.warned && n.instance.State != provisioner.Terminated {
+			w.step(Warned{ID: n.id, Deadline: n.deadline})
+		}
+	}
+}
+
+// attach calls the controller that was started again, and then says what it has kept.
+func (n *node) attach() {
+	switch {
+	case n.dead || !n.booted || n.w.absent || n.life == n.w.life:
+	case n.closed():
+		n.w.after(100*time.Millisecond, n.attach)
+	default:
+		n.hello()
+		n.life = n.w.life
+		kept := n.kept
+		n.kept = nil
+		for _, r := range kept {
+			n.report(r)
+		}
+	}
+}
+
+func (n *node) takeStock(id uint64) {
+	if len(n.leaving) > 0 || slices.ContainsFunc(n.owned(), func(p ps.Partition) bool { return n.shards[p].Moving() }) {
+		n.soon(func() { n.takeStock(id) })
+		return
+	}
+	s := tiers.Stock{Generation: n.generation, Suspended: n.suspended, Version: n.route.Version, Named: n.cut}
+	for _, p := range n.owned() {
+		o := tiers.OwnedPartition{Partition: p, Folded: n.shards[p].Folded()}
+		o.Base, _ = n.shards[p].Base()
+		for split := range n.w.schema.Splits {
+			o.Marks = append(o.Marks, n.shards[p].Mark(ps.Split(split)))
+		}
+		s.Owned = append(s.Owned, o)
+	}
+	for p := range n.w.schema.Partitions {
+		if b := n.backups[ps.Partition(p)]; b != nil {
+			cut, _ := b.Cut()
+			s.Backups = append(s.Backups, tiers.BackupHolding{Partition: ps.Partition(p), Cut: cut, Delivered: b.Delivered()})
+		}
+	}
+	n.worker.releases = nil
+	for split, clock := range n.worker.splits {
+		s.Splits = append(s.Splits, tiers.SplitAt{Split: split, Clock: clock})
+	}
+	for split := range n.w.schema.Splits {
+		s.Loaded = append(s.Loaded, ps.Split(split))
+	}
+	n.answer(id, nil, s)
+}
+
+func (w *world) newestCheckpoint() (name string, at ps.Clock) {
+	for manifest, cut := range w.store.manifests {
+		if cut > at {
+			name, at = manifest, cut
+		}
+	}
+	return name, at
+}
+
+// The controller dies in the middle and comes back: training has gone on, nothing is done again, no machine is lost or
+// bought twice.
+func TestControllerComesBack(t *testing.T) {
+	both(t, func(w *world) func() bool {
+		var at, back ps.Clock
+		launches := 0
+		w.settled(func() {
+			at, launches = w.ctrl.progress.done, w.count(journal.Launch)
+			w.killController(2 * time.Second)
+		})
+		w.neverBack()
+		w.onEntryAlso(func(e journal.Entry) {
+			if e.Kind == journal.TakeOver {
+				w.after(time.Millisecond, func() { back = w.ctrl.progress.done })
+			}
+		})
+		return func() bool {
+			return back > at+3 && w.count(journal.Launch) == launches && w.count(journal.TakeOver) == 1
+		}
+	})
+}
+
+// onEntryAlso adds a listener.
+func (w *world) onEntryAlso(f func(journal.Entry)) {
+	before := w.onEntry
+	w.onEntry = func(e journal.Entry) {
+		if before != nil {
+			before(e)
+		}
+		f(e)
+	}
+}

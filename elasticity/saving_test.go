@@ -1,0 +1,87 @@
+package elasticity
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+)
+
+// saving1s is a world that takes checkpoints.
+func saving1s() shape {
+	s := six()
+	s.saveEvery = time.Second
+	s.cutEvery, s.clocks = 500*time.Millisecond, 90
+	return s
+}
+
+// Committed cuts are saved while training goes on: while a cut is written, others are committed, machines come and go,
+// and no clock waits (the world compares what is saved with the undisturbed state, to the last bit).
+func TestCheckpointsWhileTraining(t *testing.T) {
+	overlapped := false
+	schedule(t, saving1s(), func(w *world) func() bool {
+		w.store.slow = 300 * time.Millisecond // eight partitions: longer than from one cut to the next
+		cuts := 0
+		w.onEntry = func(e journal.Entry) {
+			switch {
+			case e.Kind == journal.Cut && w.ctrl.saves.now != nil:
+				cuts++
+			case e.Kind == journal.Checkpoint:
+				overlapped = overlapped || cuts > 0
+				cuts = 0
+			}
+		}
+		w.settled(func() {
+			w.evict(3*time.Second, w.spot()[:2]...)
+			w.after(time.Second, func() { w.kill(w.spot()[3]) })
+		})
+		return func() bool { return w.count(journal.Checkpoint) >= 2 && w.count(journal.SaveFailed) == 0 }
+	})
+	if !overlapped {
+		t.Error("no cut was ever committed while a checkpoint was written")
+	}
+}
+
+// By clocks in place of by time; none where nobody asks for them.
+func TestCheckpointsByClocks(t *testing.T) {
+	s := saving1s()
+	s.saveEvery, s.saveClocks = 0, 20
+	schedule(t, s, func(w *world) func() bool {
+		return func() bool { n := w.count(journal.Checkpoint); return n >= 1 && n <= 3 }
+	})
+	s.saveClocks = 0
+	schedule(t, s, func(w *world) func() bool {
+		return func() bool { return w.count(journal.Checkpoint)+w.count(journal.SaveFailed) == 0 }
+	})
+}
+
+// A disk that is full, for a while or for good: the run goes on, says so, and the last good checkpoint stays.
+func TestCheckpointOnAFullDisk(t *testing.T) {
+	schedule(t, saving1s(), func(w *world) func() bool {
+		before := ""
+		w.settled(func() {
+			before = w.ctrl.saves.newest
+			w.store.full = w.now.Add(2500 * time.Millisecond)
+		})
+		w.onEntry = func(e journal.Entry) {
+			if e.Kind == journal.SaveFailed {
+				if !strings.Contains(e.Why, "no space left") {
+					w.failf("a checkpoint fails: %s", e.Why)
+				}
+				if w.ctrl.saves.newest != before {
+					w.failf("the newest checkpoint is %q, it was %q", w.ctrl.saves.newest, before)
+				}
+			}
+		}
+		return func() bool {
+			last := journal.Kind("")
+			for _, e := range w.entries {
+				if e.Kind == journal.Checkpoint || e.Kind == journal.SaveFailed {
+					last = e.Kind
+				}
+			}
+			return w.count(journal.SaveFailed) > 0 && last == journal.Checkpoint && w.count(journal.Rollback) == 0
+		}
+	})
+}

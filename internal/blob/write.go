@@ -1,0 +1,152 @@
+package blob
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// writeBuffer gathers small writes.
+const writeBuffer = 256 << 10
+
+// Write stores what write gives it under a name: the whole of it or, when there is an error, nothing. What was there
+// before is replaced. It is durable when Write returns.
+func Write(ctx context.Context, name string, write func(io.Writer) error) error {
+	p, err := parse(name)
+	if err != nil {
+		return err
+	}
+	buffered := func(to io.Writer) error {
+		b := bufio.NewWriterSize(stopped{ctx, to}, writeBuffer)
+		return errors.Join(write(b), b.Flush())
+	}
+	if p.scheme == "" {
+		err = writeFile(p.key, buffered)
+	} else {
+		err = writeObject(ctx, p, buffered)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}
+
+// stopped refuses to go on when nobody wants it any more.
+type stopped struct {
+	ctx context.Context
+	to  io.Writer
+}
+
+func (s stopped) Write(p []byte) (int, error) {
+	if err := s.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return s.to.Write(p)
+}
+
+// unfinished marks files that are being written. What a killed process leaves of them is no object.
+const unfinished = ".unfinished-"
+
+func writeFile(name string, write func(io.Writer) error) (err error) {
+	dir := filepath.Dir(name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(dir, unfinished)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(file.Name()) // it may be gone
+		}
+	}()
+	if err := errors.Join(write(file), file.Chmod(0o644), file.Sync()); err != nil {
+		return errors.Join(err, file.Close())
+	}
+	if err := errors.Join(file.Close(), os.Rename(file.Name(), name)); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// Object is something that is stored below a folder.
+type Object struct {
+	Path  string // below the folder, with slashes
+	Bytes int64
+}
+
+// List gives all objects below a folder, sorted by path. A folder that is not there has none.
+func List(ctx context.Context, folder string) ([]Object, error) {
+	p, err := parse(folder)
+	if err != nil {
+		return nil, err
+	}
+	var objects []Object
+	if p.scheme == "" {
+		objects, err = listFiles(p.key)
+	} else {
+		objects, err = listObjects(ctx, p)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", folder, err)
+	}
+	slices.SortFunc(objects, func(a, b Object) int { return strings.Compare(a.Path, b.Path) })
+	return objects, nil
+}
+
+func listFiles(folder string) (objects []Object, err error) {
+	err = filepath.WalkDir(folder, func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil // or gone meanwhile
+		case err != nil || entry.IsDir():
+			return err
+		}
+		info, err := entry.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		below, err2 := filepath.Rel(folder, name)
+		if err := errors.Join(err, err2); err != nil {
+			return err
+		}
+		objects = append(objects, Object{Path: filepath.ToSlash(below), Bytes: info.Size()})
+		return nil
+	})
+	return objects, err
+}
+
+// Remove removes an object. One that is not there is as good as removed. A file's folder goes with its last file.
+func Remove(ctx context.Context, name string) error {
+	p, err := parse(name)
+	if err != nil {
+		return err
+	}
+	if p.scheme == "" {
+		if err = os.Remove(p.key); err == nil {
+			_ = os.Remove(filepath.Dir(p.key)) // fails as long as there is something in it
+		}
+	} else {
+		err = removeObject(ctx, p)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove %s: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,245 @@
+package checkpoint
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/tierml/tierml/internal/blob"
+	"github.com/tierml/tierml/ps"
+)
+
+// A checkpoint that is taken while training goes on is several objects in a folder of its own, below the run's place,
+// and a manifest beside the folder. The manifest is written last, as a whole: what it names is complete.
+//
+//	PLACE/clock-000000120-1.1/i-0a1b2c.rows     the partitions that a machine backs up
+//	PLACE/clock-000000120-1.1.json              the manifest
+
+// manifestForm is the form of manifests and parts.
+const manifestForm = 1
+
+const manifestSuffix = ".json"
+
+// Manifest says what a checkpoint is made of.
+type Manifest struct {
+	Form   int      `json:"form"`
+	Run    string   `json:"run"`
+	Clock  ps.Clock `json:"clock"`
+	Folder string   `json:"folder"` // beside the manifest
+	Bytes  int64    `json:"bytes"`
+	Schema Schema   `json:"schema"`
+	Parts  []Part   `json:"parts"` // by partition
+}
+
+// Schema is what of a job's schema decides whether a checkpoint goes with it.
+type Schema struct {
+	Tables     []ps.Table `json:"tables"`
+	Partitions int        `json:"partitions"`
+	Seed       uint64     `json:"seed"`
+}
+
+func schemaOf(s *ps.Schema) Schema {
+	return Schema{Tables: s.Tables, Partitions: s.Partitions, Seed: s.Seed}
+}
+
+// FolderName is that of a checkpoint at a clock. Life sets it apart from others at the same clock: before a roll-back, or
+// of another start of the run.
+func FolderName(clock ps.Clock, life string) string { return fmt.Sprintf("clock-%09d-%s", clock, life) }
+
+// IsManifest says whether a checkpoint's name is that of a manifest, not of a single file (Save).
+func IsManifest(name string) bool {
+	name, _, _ = strings.Cut(name, "?")
+	return strings.HasSuffix(name, manifestSuffix)
+}
+
+// NewManifest puts the parts of all machines together. Each partition must be there once.
+func NewManifest(run string, schema *ps.Schema, clock ps.Clock, folder string, parts []Part) (*Manifest, error) {
+	m := &Manifest{Form: manifestForm, Run: run, Clock: clock, Folder: folder, Schema: schemaOf(schema), Parts: slices.Clone(parts)}
+	slices.SortFunc(m.Parts, func(a, b Part) int { return cmp.Compare(a.Partition, b.Partition) })
+	for _, p := range m.Parts {
+		m.Bytes += p.Bytes
+	}
+	return m, m.check()
+}
+
+func (m *Manifest) check() error {
+	switch {
+	case m.Form != manifestForm:
+		return fmt.Errorf("its form is %d; this program knows %d", m.Form, manifestForm)
+	case m.Clock < 0 || m.Folder == "" || strings.ContainsAny(m.Folder, "/\\"):
+		return fmt.Errorf("clock %d in folder %q", m.Clock, m.Folder)
+	case len(m.Parts) != m.Schema.Partitions:
+		return fmt.Errorf("it has %d partitions of %d", len(m.Parts), m.Schema.Partitions)
+	}
+	for i, p := range m.Parts {
+		if p.Partition != ps.Partition(i) || p.Object == "" || strings.ContainsAny(p.Object, "/\\") || p.Offset < 0 || p.Bytes < pieceHeader {
+			return fmt.Errorf("its part %d is %+v", i, p)
+		}
+	}
+	return nil
+}
+
+// Write stores the manifest below a place, and gives its name.
+func (m *Manifest) Write(ctx context.Context, place string) (string, error) {
+	text, err := json.MarshalIndent(m, "", " ")
+	if err != nil {
+		return "", fmt.Errorf("writing a checkpoint's manifest: %w", err)
+	}
+	name := blob.Join(place, m.Folder+manifestSuffix)
+	err = blob.Write(ctx, name, func(w io.Writer) error {
+		_, err := w.Write(append(text, '\n'))
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("writing a checkpoint's manifest: %w", err)
+	}
+	return name, nil
+}
+
+// ReadManifest reads what Write stored.
+func ReadManifest(ctx context.Context, name string) (*Manifest, error) {
+	m, err := readManifest(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("reading the checkpoint %s: %w", name, err)
+	}
+	return m, nil
+}
+
+func readManifest(ctx context.Context, name string) (_ *Manifest, err error) {
+	file, err := blob.Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	text, err := io.ReadAll(file)
+	if err != nil {
+		return nil, err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	m := &Manifest{}
+	if err := decoder.Decode(m); err != nil {
+		return nil, err
+	}
+	return m, m.check()
+}
+
+// LoadParts reads partitions of a checkpoint, which must be at this clock and of a job with this schema. Index: parts.
+func LoadParts(ctx context.Context, manifest string, schema *ps.Schema, clock ps.Clock, parts []ps.Partition) ([]*ps.Block, error) {
+	m, err := ReadManifest(ctx, manifest)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case !reflect.DeepEqual(m.Schema, schemaOf(schema)):
+		return nil, fmt.Errorf("the checkpoint %s does not go with this job: its tables are other ones", manifest)
+	case m.Clock != clock:
+		return nil, fmt.Errorf("the checkpoint %s is of clock %d, not %d", manifest, m.Clock, clock)
+	}
+	blocks := make([]*ps.Block, len(parts))
+	for i, p := range parts {
+		if int(p) >= len(m.Parts) {
+			return nil, fmt.Errorf("the checkpoint %s has no partition %d", manifest, p)
+		}
+		if blocks[i], err = loadPart(ctx, folderOf(manifest), schema, m.Parts[p]); err != nil {
+			return nil, fmt.Errorf("reading partition %d of the checkpoint %s: %w", p, manifest, err)
+		}
+	}
+	return blocks, nil
+}
+
+// Found is a complete checkpoint.
+type Found struct {
+	Manifest string // its name
+	Clock    ps.Clock
+	Bytes    int64
+}
+
+// List gives the complete checkpoints below a place, the newest first. What cannot be read, or lacks a part, is none;
+// doubts says why.
+func List(ctx context.Context, place string) (found []Found, doubts []error, err error) {
+	objects, err := blob.List(ctx, place)
+	if err != nil {
+		return nil, nil, fmt.Errorf("looking for checkpoints: %w", err)
+	}
+	sizes := map[string]int64{}
+	for _, o := range objects {
+		sizes[o.Path] = o.Bytes
+	}
+	for _, name := range manifests(objects) {
+		m, err := ReadManifest(ctx, blob.Join(place, name))
+		if err == nil {
+			err = m.lacks(sizes)
+		}
+		if err != nil {
+			doubts = append(doubts, err)
+			continue
+		}
+		found = append(found, Found{Manifest: blob.Join(place, name), Clock: m.Clock, Bytes: m.Bytes})
+	}
+	return found, doubts, nil
+}
+
+// manifests are the names of the manifests among objects, the newest first.
+func manifests(objects []blob.Object) (names []string) {
+	for _, o := range objects {
+		if strings.HasPrefix(o.Path, "clock-") && IsManifest(o.Path) && !strings.Contains(o.Path, "/") {
+			names = append(names, o.Path)
+		}
+	}
+	slices.Reverse(names) // the clock has leading zeros
+	return names
+}
+
+func (m *Manifest) lacks(sizes map[string]int64) error {
+	for _, p := range m.Parts {
+		if size, ok := sizes[m.Folder+"/"+p.Object]; !ok || size < p.Offset+p.Bytes {
+			return fmt.Errorf("the checkpoint %s lacks its partition %d", m.Folder, p.Partition)
+		}
+	}
+	return nil
+}
+
+// Prune removes all checkpoints below a place but the newest ones, and what is left of others that were never complete.
+// None must be on its way meanwhile.
+func Prune(ctx context.Context, place string, keep int) error {
+	objects, err := blob.List(ctx, place)
+	if err != nil {
+		return fmt.Errorf("removing old checkpoints: %w", err)
+	}
+	kept := map[string]bool{}
+	var failed []error
+	for i, name := range manifests(objects) {
+		if i < keep {
+			kept[strings.TrimSuffix(name, manifestSuffix)] = true
+			continue
+		}
+		failed = append(failed, blob.Remove(ctx, blob.Join(place, name))) // first of all: it names what goes next
+	}
+	for _, o := range objects {
+		folder, _, below := strings.Cut(o.Path, "/")
+		if below && strings.HasPrefix(folder, "clock-") && !kept[folder] {
+			failed = append(failed, blob.Remove(ctx, blob.Join(place, o.Path)))
+		}
+	}
+	if err := errors.Join(failed...); err != nil {
+		return fmt.Errorf("removing old checkpoints: %w", err)
+	}
+	return nil
+}
+
+// folderOf is a checkpoint's folder, which has its manifest's name.
+func folderOf(manifest string) string {
+	location, query, found := strings.Cut(manifest, "?")
+	if location = strings.TrimSuffix(location, manifestSuffix); found && blob.IsURL(manifest) {
+		location += "?" + query
+	}
+	return location
+}

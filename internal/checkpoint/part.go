@@ -1,0 +1,166 @@
+package checkpoint
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"hash/crc32"
+	"io"
+	"math"
+
+	"github.com/tierml/tierml/internal/blob"
+	"github.com/tierml/tierml/ps"
+)
+
+// A part is the rows of one partition as bytes, little-endian: pieces, each
+//
+//	uint32   number of rows, 0 = the end
+//	uint32   number of cells
+//	uint64   per row: table << 48 | row
+//	uint32   per cell: its bits
+//
+// One object has the parts of one machine one after the other. The manifest says where each begins and its checksum.
+
+const (
+	pieceHeader = 8
+	rowBits     = 48 // of a key; ps keeps rows within it
+	pieceBytes  = 256 << 10
+	// mostInPiece keeps a broken file from asking for all memory.
+	mostInPiece = 64 << 20
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Rows gives a partition's rows piece by piece, none at the end (ps.Held).
+type Rows interface {
+	Next(bytes int) (ps.Block, error)
+}
+
+// Part is where the rows of a partition are.
+type Part struct {
+	Partition ps.Partition `json:"partition"`
+	Object    string       `json:"object"` // below the checkpoint's folder
+	Offset    int64        `json:"offset"`
+	Bytes     int64        `json:"bytes"`
+	Checksum  uint32       `json:"crc32c"`
+}
+
+// Source is one partition to be saved.
+type Source struct {
+	Partition ps.Partition
+	Rows      Rows
+}
+
+// SaveParts writes partitions into one object below a folder, and says where each is.
+func SaveParts(ctx context.Context, folder, object string, sources []Source) ([]Part, error) {
+	parts := make([]Part, 0, len(sources))
+	err := blob.Write(ctx, blob.Join(folder, object), func(w io.Writer) error {
+		parts = parts[:0]
+		offset := int64(0)
+		for _, s := range sources {
+			out := partWriter{to: w, sum: crc32.New(castagnoli)}
+			if err := out.writeAll(s.Rows); err != nil {
+				return fmt.Errorf("partition %d: %w", s.Partition, err)
+			}
+			parts = append(parts, Part{Partition: s.Partition, Object: object, Offset: offset, Bytes: out.bytes, Checksum: out.sum.Sum32()})
+			offset += out.bytes
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("saving partitions: %w", err)
+	}
+	return parts, nil
+}
+
+type partWriter struct {
+	to    io.Writer
+	sum   hash.Hash32
+	bytes int64
+	piece []byte
+}
+
+func (w *partWriter) writeAll(rows Rows) error {
+	for {
+		block, err := rows.Next(pieceBytes)
+		if err != nil {
+			return err
+		}
+		if err := w.write(&block); err != nil || len(block.Keys) == 0 {
+			return err
+		}
+	}
+}
+
+func (w *partWriter) write(b *ps.Block) error {
+	p := binary.LittleEndian.AppendUint32(w.piece[:0], uint32(len(b.Keys)))
+	p = binary.LittleEndian.AppendUint32(p, uint32(len(b.Values)))
+	for _, k := range b.Keys {
+		p = binary.LittleEndian.AppendUint64(p, uint64(k.Table)<<rowBits|uint64(k.Row))
+	}
+	for _, v := range b.Values {
+		p = binary.LittleEndian.AppendUint32(p, math.Float32bits(v))
+	}
+	w.piece = p
+	_, _ = w.sum.Write(p) // never fails
+	n, err := w.to.Write(p)
+	w.bytes += int64(n)
+	return err
+}
+
+// loadPart reads a partition and checks it to the last bit.
+func loadPart(ctx context.Context, folder string, schema *ps.Schema, part Part) (_ *ps.Block, err error) {
+	file, err := blob.OpenRange(ctx, blob.Join(folder, part.Object), part.Offset, part.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	sum := crc32.New(castagnoli)
+	rows, err := readPart(bufio.NewReaderSize(io.TeeReader(file, sum), pieceBytes))
+	if err != nil {
+		return nil, err
+	}
+	if got := sum.Sum32(); got != part.Checksum {
+		return nil, fmt.Errorf("its checksum is %08x, and should be %08x", got, part.Checksum)
+	}
+	if err := rows.Check(schema, part.Partition); err != nil {
+		return nil, err
+	}
+	return rows, nil
+}
+
+func readPart(r io.Reader) (*ps.Block, error) {
+	rows := &ps.Block{}
+	var header [pieceHeader]byte
+	for {
+		if _, err := io.ReadFull(r, header[:]); err != nil {
+			return nil, fmt.Errorf("it ends too early: %w", err)
+		}
+		keys, cells := binary.LittleEndian.Uint32(header[:]), binary.LittleEndian.Uint32(header[4:])
+		if keys == 0 {
+			if n, err := io.Copy(io.Discard, r); n > 0 || err != nil {
+				return nil, errors.Join(fmt.Errorf("%d bytes follow its end", n), err)
+			}
+			return rows, nil
+		}
+		if keys > mostInPiece/8 || cells > mostInPiece/4 {
+			return nil, fmt.Errorf("a piece of %d rows and %d cells is none of ours", keys, cells)
+		}
+		piece := make([]byte, 8*int(keys)+4*int(cells))
+		if _, err := io.ReadFull(r, piece); err != nil {
+			return nil, fmt.Errorf("it ends too early: %w", err)
+		}
+		for range keys {
+			k := binary.LittleEndian.Uint64(piece)
+			rows.Keys = append(rows.Keys, ps.Key{Table: ps.TableID(k >> rowBits), Row: ps.RowID(k & (1<<rowBits - 1))})
+			piece = piece[8:]
+		}
+		for range cells {
+			rows.Values = append(rows.Values, math.Float32frombits(binary.LittleEndian.Uint32(piece)))
+			piece = piece[4:]
+		}
+	}
+}

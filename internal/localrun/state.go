@@ -1,0 +1,124 @@
+package localrun
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/internal/blob"
+	"github.com/tierml/tierml/internal/checkpoint"
+	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/ps"
+)
+
+// StateFile holds what a later controller of the run must know and the journal does not say. It has a secret in it.
+const StateFile = "state.json"
+
+// State is what StateFile says.
+type State struct {
+	Checkpoints string `json:"checkpoints"` // where this run's are: a directory or URL
+	// Secret proves to a controller that a machine was launched by one of this run's.
+	Secret string `json:"secret"`
+	// Controller is where machines call: one that is started again listens there, too.
+	Controller string `json:"controller,omitempty"`
+	// Endpoint is the cloud's, when it is in another process; empty = it ended with the controller.
+	Endpoint string `json:"endpoint,omitempty"`
+	// Dataset is what was learned about the data when it was cut into splits. Null: they may not be whole.
+	Dataset *apps.Dataset `json:"dataset,omitempty"`
+}
+
+// newState is that of a run that begins.
+func newState(directory string, job *config.Job) State {
+	s := State{Checkpoints: filepath.Join(directory, CheckpointsDir), Secret: rand.Text()}
+	if job.Checkpoint.To != "" { // other runs, of other working directories too, may save there
+		s.Checkpoints = blob.Join(job.Checkpoint.To, filepath.Base(directory)+"-"+rand.Text()[:6])
+	}
+	return s
+}
+
+// ReadState is an fs.ErrNotExist where there is none.
+func ReadState(directory string) (State, error) {
+	var s State
+	text, err := os.ReadFile(filepath.Join(directory, StateFile))
+	if err == nil {
+		err = json.Unmarshal(text, &s)
+	}
+	if err != nil {
+		return s, fmt.Errorf("reading the run's state: %w", err)
+	}
+	return s, nil
+}
+
+// openState gives the state of a run that begins or goes on.
+func openState(directory string, job *config.Job) (State, error) {
+	s, err := ReadState(directory)
+	if errors.Is(err, fs.ErrNotExist) {
+		s = newState(directory, job)
+		return s, s.write(directory)
+	}
+	return s, err
+}
+
+// write replaces the state as a whole; it is durable then.
+func (s State) write(directory string) error {
+	text, err := json.MarshalIndent(s, "", "  ")
+	if err == nil {
+		err = writePrivate(filepath.Join(directory, StateFile), append(text, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("keeping the run's state: %w", err)
+	}
+	return nil
+}
+
+// writePrivate replaces a file that is nobody else's business.
+func writePrivate(path string, text []byte) error {
+	file, err := os.CreateTemp(filepath.Dir(path), ".state-") // its mode is 0600
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	if err = errors.Join(err, file.Sync(), file.Close()); err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(file.Name()))
+	}
+	return nil
+}
+
+// Checkpoint finds the newest complete checkpoint of a run and the clock at which it stands: the one that an orderly end
+// has left, or one that was taken while training went on. It is an fs.ErrNotExist when there is none.
+func Checkpoint(dir string) (path string, clock ps.Clock, err error) {
+	dir, err = filepath.Abs(dir)
+	if err != nil {
+		return "", 0, err
+	}
+	path = filepath.Join(dir, CheckpointFile)
+	clock, err = checkpoint.Clock(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", 0, err
+	}
+	none := err
+	s, err := ReadState(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return path, clock, none
+	case err != nil:
+		return "", 0, err
+	}
+	found, _, err := checkpoint.List(context.Background(), s.Checkpoints)
+	if err != nil {
+		return "", 0, err
+	}
+	if len(found) > 0 && (none != nil || found[0].Clock > clock) {
+		return found[0].Manifest, found[0].Clock, nil
+	}
+	return path, clock, none
+}

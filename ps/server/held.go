@@ -1,0 +1,69 @@
+package server
+
+import (
+	"fmt"
+
+	"github.com/tierml/tierml/ps"
+)
+
+// HeldCut is a partition of the committed cut that is backed up here, to be read piece by piece beside everything else.
+type HeldCut struct {
+	server *Server
+	backup *backup
+	rows   *ps.Held
+}
+
+// HoldCut gives the committed cut of partitions that are backed up here. Later cuts may be committed while it is read;
+// they copy what they replace until Release. One reader at a time: a second one ends the first.
+func (s *Server) HoldCut(cut ps.Clock, partitions []ps.Partition) ([]*HeldCut, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	held := make([]*HeldCut, 0, len(partitions))
+	for _, p := range partitions {
+		h, err := s.holdCut(cut, p)
+		if err != nil {
+			for _, h := range held {
+				h.release()
+			}
+			return nil, fmt.Errorf("hold cut %d: %w", cut, err)
+		}
+		held = append(held, h)
+	}
+	return held, nil
+}
+
+func (s *Server) holdCut(cut ps.Clock, p ps.Partition) (*HeldCut, error) {
+	if int(p) >= len(s.backups) {
+		return nil, fmt.Errorf("%w: there is no partition %d", ps.ErrInvalid, p)
+	}
+	b := s.backups[p]
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.rows == nil {
+		return nil, fmt.Errorf("%w: partition %d is not backed up here", ps.ErrInvalid, p)
+	}
+	rows, err := b.rows.Hold(cut)
+	return &HeldCut{server: s, backup: b, rows: rows}, err
+}
+
+// Next gives more rows, of about so many bytes; none at the end.
+func (h *HeldCut) Next(bytes int) (ps.Block, error) {
+	h.server.mu.RLock()
+	defer h.server.mu.RUnlock()
+	h.backup.mu.Lock()
+	defer h.backup.mu.Unlock()
+	return h.rows.Next(bytes)
+}
+
+// Release says that nothing more will be read.
+func (h *HeldCut) Release() {
+	h.server.mu.RLock()
+	defer h.server.mu.RUnlock()
+	h.release()
+}
+
+func (h *HeldCut) release() {
+	h.backup.mu.Lock()
+	defer h.backup.mu.Unlock()
+	h.rows.Release()
+}
