@@ -34,11 +34,15 @@ func (f outgoingFrame) done() {
 
 // copied takes what is lent into memory of its own.
 func (f *outgoingFrame) copied() {
+	own := NewBuffer(f.placed)
+	at := 0
 	for i, s := range f.large {
-		f.large[i].bytes = append([]byte(nil), s.bytes...)
+		n := copy(own.Bytes()[at:], s.bytes)
+		f.large[i].bytes = own.Bytes()[at : at+n : at+n]
+		at += n
 	}
 	Release(f.release)
-	f.release = nil
+	f.release = &Rows{buffer: own}
 }
 
 const (
