@@ -188,7 +188,7 @@ func (s *socket) readVector(pieces [][]byte) (int, error) {
 			return 0, os.ErrDeadlineExceeded
 		}
 		s.yield()
-		n, err := s.incoming.call(unix.SYS_RECVMSG, s.fd, pieces, 0)
+		n, err := s.incoming.call(unix.SYS_RECVFROM, unix.SYS_RECVMSG, s.fd, pieces, 0)
 		switch {
 		case err == unix.EAGAIN:
 			s.awaitReadable(timeout)
@@ -241,7 +241,7 @@ func (s *socket) writeVector(pieces [][]byte) (written int64, err error) {
 		if _, inTime := untilDeadline(&s.writeDeadline); !inTime {
 			return written, os.ErrDeadlineExceeded
 		}
-		n, err := s.outgoing.call(unix.SYS_SENDMSG, s.fd, pieces, unix.MSG_NOSIGNAL)
+		n, err := s.outgoing.call(unix.SYS_SENDTO, unix.SYS_SENDMSG, s.fd, pieces, unix.MSG_NOSIGNAL)
 		switch {
 		case err == unix.EAGAIN || err == unix.EINTR:
 		case err != 0:
@@ -262,7 +262,7 @@ func (s *socket) writeNow(pieces [][]byte) (int, error) {
 		return 0, net.ErrClosed
 	}
 	for {
-		n, err := s.outgoing.call(unix.SYS_SENDMSG, s.fd, pieces, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT)
+		n, err := s.outgoing.call(unix.SYS_SENDTO, unix.SYS_SENDMSG, s.fd, pieces, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT)
 		switch {
 		case err == unix.EINTR:
 		case err == unix.EAGAIN:
@@ -284,8 +284,13 @@ type vector struct {
 	message unix.Msghdr
 }
 
-// call receives or sends as much as one system call does.
-func (v *vector) call(number uintptr, fd int, pieces [][]byte, flags uintptr) (int, syscall.Errno) {
+// call receives or sends as much as one system call does: one for a single piece, which is cheaper, or another for several.
+func (v *vector) call(single, several uintptr, fd int, pieces [][]byte, flags uintptr) (int, syscall.Errno) {
+	if len(pieces) == 1 && len(pieces[0]) > 0 {
+		p := unsafe.Pointer(&pieces[0][0])
+		n, _, err := syscall.Syscall6(single, uintptr(fd), uintptr(p), uintptr(len(pieces[0])), flags, 0, 0)
+		return int(n), err
+	}
 	v.pieces = v.pieces[:0]
 	for _, piece := range pieces[:min(len(pieces), maxVector)] {
 		if len(piece) > 0 {
@@ -298,7 +303,7 @@ func (v *vector) call(number uintptr, fd int, pieces [][]byte, flags uintptr) (i
 	}
 	v.message.Iov = &v.pieces[0]
 	v.message.SetIovlen(len(v.pieces))
-	n, _, err := syscall.Syscall(number, uintptr(fd), uintptr(unsafe.Pointer(&v.message)), flags)
+	n, _, err := syscall.Syscall(several, uintptr(fd), uintptr(unsafe.Pointer(&v.message)), flags)
 	clear(v.pieces)
 	return int(n), err
 }
