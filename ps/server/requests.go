@@ -254,16 +254,18 @@ func (s *Server) checkRead(m *wire.Read) (values int, refusal *wire.Error) {
 // stage holds the parts of a contribution until their commit.
 func (s *Server) stage(ctx context.Context, generation ps.Generation, m *wire.Stage) wire.Message {
 	ack := &wire.Ack{Partitions: make([]wire.PartitionStatus, 0, len(m.Partitions))}
+	contributions := make([]ps.Contribution, len(m.Partitions)) // in one piece of memory
 	for i := range m.Partitions {
-		part := &m.Partitions[i]
+		part, contribution := &m.Partitions[i], &contributions[i]
 		status, refusal := s.serve(ctx, generation, part.Partition, func(slot *slot) (wire.Code, bool) {
-			committed, err := slot.shard.Stage(&ps.Contribution{
+			*contribution = ps.Contribution{
 				Incarnation: m.Incarnation,
 				Sequence:    m.Sequence,
 				Clock:       m.Clock,
 				Splits:      m.Splits,
 				Updates:     part.Sums,
-			})
+			}
+			committed, err := slot.shard.Stage(contribution)
 			if committed {
 				return wire.Committed, false
 			}
