@@ -58,9 +58,13 @@ func (Kind) Params() []apps.Param {
 			Why: "bound of the sum of the steps that all splits take on one item in a clock; with many splits 2 " +
 				"slows convergence and 4 diverges (Jester); 1000 is plain SGD, right for one split only"},
 		{Name: "init", Default: 0.1, Min: 0, Max: 10, Unit: "standard deviations of a rating",
-			Why: "first values are drawn from -init to init; they must differ for factors to become different"},
+			Why: "first values are drawn from -init to init; they must differ for factors to become different; above rank 32 it is " +
+				"divided by the root of rank/32, so that vectors begin as long as there: else what factors nobody needs keep of it is noise"},
 	}
 }
+
+// initRank is the rank up to which the parameter init is taken as it is.
+const initRank = 32
 
 // New makes the application for a dataset that Prepare made.
 func (Kind) New(params apps.Params, data apps.Dataset) (apps.Program, error) {
@@ -82,7 +86,7 @@ func (Kind) New(params apps.Params, data apps.Dataset) (apps.Program, error) {
 		biasL2:      values.Float("bias_l2"),
 		batches:     values.Int("batches"),
 		itemStepSum: values.Float("item_step_sum"),
-		init:        float32(values.Float("init")),
+		init:        float32(values.Float("init") * min(math.Sqrt(initRank/values.Float("rank")), 1)),
 	}, nil
 }
 

@@ -496,3 +496,14 @@ func TestPredictorRefuses(t *testing.T) {
 		}
 	}
 }
+
+// Vectors of a high rank begin as long as those of rank 32; up to there the parameter is what it says.
+func TestFirstValuesOfHighRanks(t *testing.T) {
+	_, dataset := prepare(t, "small", strings.NewReader(small()), apps.Cut{Splits: 1, Seed: 1})
+	for rank, want := range map[int]float64{8: 0.1, 32: 0.1, 128: 0.05, 3200: 0.01} {
+		p := program(t, apps.Params{"rank": rank}, dataset)
+		if got := p.Tables()[tableUsers].Init.High; math.Abs(float64(got)-want) > 1e-6 {
+			t.Errorf("rank %d: first values up to %v, want %v", rank, got, want)
+		}
+	}
+}
