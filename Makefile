@@ -59,7 +59,7 @@ CATALOG ?= $(DATA)/catalog/aws-ondemand-linux-2022-06-22.csv.gz
 AVAILABILITY ?= $(wildcard $(DATA)/availability/skypilot/availability/*/*/*.json.gz)
 TYPES ?= c5.xlarge,c5.2xlarge,c5d.2xlarge,m5.xlarge
 LAYOUTS ?= 20
-STARTS ?= 6
+capacity: STARTS ?= 6
 SEED ?= 1
 capacity: ## capacity over all pools beside single pools and zones, on recordings (DATA=DIR TYPES= LAYOUTS= STARTS= SEED=)
 	@TIERML_CAPACITY_TRACE="$(abspath $(TRACE))" TIERML_CAPACITY_CATALOG="$(abspath $(CATALOG))" \
@@ -101,13 +101,12 @@ test-metrics: ## alert rules and metrics against Prometheus's own checker (insta
 test-browser: $(CACHE) ## the report pages of the last run and of the tests' story in a browser (installs Debian's chromium if it can)
 	@.ci/test-browser $(CACHE)/pictures $$(ls -t runs/*/report.json 2>/dev/null | head -1)
 
-# Recorded prices and catalogs; they are not part of this repository. docs/paper.md names the files.
-DATA ?= ../shared/data
-STARTS ?= 50
-
 .PHONY: paper
-paper: ## TierML's analysis on recorded prices beside the paper's figures (DATA=folder, STARTS=every|N; docs/paper.md)
-	$(GO) run ./test/paper -data $(DATA) -starts $(STARTS) -o docs/paper.md
+paper: STARTS ?= 40
+# Another market goes to another page: make paper PAPER="-trace a.csv.gz -catalog types.csv.gz -o page.md".
+PAPER ?= -o docs/paper.md
+paper: ## TierML's analysis on recorded prices beside the paper's figures (DATA=folder, STARTS=every|N, PAPER=flags; docs/paper.md)
+	$(GO) run ./test/paper -data $(DATA) -starts $(STARTS) $(PAPER)
 
 .PHONY: explore
 SEEDS ?= 5000

@@ -8,9 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"regexp"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -20,7 +17,6 @@ import (
 
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/market"
-	"github.com/tierml/tierml/market/trace"
 	"github.com/tierml/tierml/sim/sweep"
 )
 
@@ -39,7 +35,7 @@ func (o *deadlineOptions) addFlags(cmd *cobra.Command) {
 	f.StringSliceVar(&o.slacks, "slack", []string{"1.1", "1.25", "1.5", "2"}, "with --availability: deadlines, in `multiples` of the work")
 	f.DurationSliceVar(&o.changeovers, "changeover", []time.Duration{6 * time.Minute, 12 * time.Minute}, "with --availability: `times` from buying a fleet until it works")
 	f.BoolVar(&o.together, "together", false, "with --availability: all recordings are the pools of one job")
-	f.Float64Var(&o.spotShare, "spot-share", 0.3, "with --availability: spot price as a `share` of the on-demand price, where none was recorded")
+	f.Float64Var(&o.spotShare, "spot-share", sweep.SpotShare, "with --availability: spot price as a `share` of the on-demand price, where none was recorded")
 }
 
 // args wants a job file, or recordings in its place.
@@ -142,46 +138,13 @@ func (o dryRunOptions) deadlineStudy() (d sweep.Deadlines, err error) {
 	return d, nil
 }
 
-// recordedOn finds a date in a path, as SkyPilot's folders have it: aws-02-15-2023.
-var recordedOn = regexp.MustCompile(`\d\d-\d\d-\d{4}`)
-
 // readRecording reads FILE or FILE=ZONE/TYPE.
-func (o dryRunOptions) readRecording(arg string) (r sweep.Recording, err error) {
-	file, pool, named := strings.Cut(arg, "=")
-	label := file
-	if named {
-		label = strings.Replace(pool, "/", "_", 1)
-	}
-	if r.Pool, r.Type, err = trace.ProbedPool(label); err != nil {
-		return r, usageError{fmt.Errorf("--availability %s: %w; or write FILE=ZONE/TYPE", arg, err)}
-	}
-	if r.Type.OnDemand == 0 {
-		r.Type.OnDemand = market.Dollar // costs are told in hours on demand
-	}
-	begin := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-	if at, err := time.Parse("01-02-2006", recordedOn.FindString(file)); err == nil {
-		begin = at
-	}
-	f, err := os.Open(file)
+func (o dryRunOptions) readRecording(arg string) (sweep.Recording, error) {
+	file, pool, _ := strings.Cut(arg, "=")
+	r, err := sweep.ReadRecording(file, pool, o.deadline.spotShare)
 	if err != nil {
-		return r, err
+		return r, fmt.Errorf("--availability %s: %w", arg, err)
 	}
-	defer f.Close()
-	probes, err := trace.ReadAvailability(f, begin)
-	if err != nil {
-		return r, fmt.Errorf("%s: %w", file, err)
-	}
-	name, _, _ := strings.Cut(filepath.Base(file), ".")
-	if folder := filepath.Base(filepath.Dir(file)); folder != "." {
-		name = folder + "/" + name
-	}
-	r.Name, r.Every, r.Availability, r.Machines = name, probes.Every, probes.Availability, probes.Availability.Most()
-	points := probes.Prices
-	if len(points) == 0 {
-		points = []market.PricePoint{{At: begin, Price: market.USD(o.deadline.spotShare * float64(r.Type.OnDemand))}}
-	}
-	points[0].At = begin // a first tick without a price has that of the next
-	r.Prices = market.NewHistory(points)
 	return r, nil
 }
 

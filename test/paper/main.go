@@ -1,6 +1,6 @@
 // Command paper runs TierML's analysis (CMU-PDL-16-102, figures 1 and 12 and section 4.6) on recorded prices and prints
-// it beside the paper's figures: `make paper`. It knows which recordings, machine types and fleets belong to it, and
-// drives sim/sweep as `tierml dry-run` does; it decides nothing.
+// it beside the paper's figures, and after it what the newer policies come to: `make paper`. It knows which recordings,
+// machine types and fleets belong to it, and drives sim/sweep as `tierml dry-run` does; it decides nothing.
 package main
 
 import (
@@ -11,7 +11,9 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
+	"runtime/debug"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tierml/tierml/sim/sweep"
@@ -24,51 +26,179 @@ func main() {
 	}
 }
 
-func run() error {
-	data := flag.String("data", "../shared/data", "`folder` with spot/ and catalog/")
-	starts := flag.String("starts", "100", "starts of each cell: every, or a number")
-	seed := flag.Uint64("seed", 1, "of the choice of starts")
-	out := flag.String("o", "", "write to this `file`, too")
+// options are what people say.
+type options struct {
+	data, starts, out, results          string
+	traces, catalog, pairs, zones       string
+	from, to, hours                     string
+	seed                                uint64
+	machines, reliable                  int
+	noOracle, onlyPrices                bool
+	deadlineStarts, layouts, perLayouts int
+}
+
+func (o *options) parse() {
+	flag.StringVar(&o.data, "data", "../shared/data", "`folder` with spot/, catalog/ and availability/")
+	flag.StringVar(&o.traces, "trace", "", "other price recordings: `files`, separated by commas, in place of those of -data")
+	flag.StringVar(&o.catalog, "catalog", "", "with -trace: `file` of machine types with on-demand prices")
+	flag.StringVar(&o.pairs, "pairs", "", "with -trace: `SMALL/LARGE,...` types; default: neighbours in size of each family")
+	flag.StringVar(&o.zones, "zones", "", "only these `zones`, separated by commas; default: all")
+	flag.StringVar(&o.from, "from", "", "with -trace: `date` from which prices count, such as 2016-01-01")
+	flag.StringVar(&o.to, "to", "", "with -trace: `date` until which they count")
+	flag.StringVar(&o.hours, "hours", "2,4,8,20", "of work, on the fleet undisturbed")
+	flag.StringVar(&o.starts, "starts", "40", "starts of each cell: every (minute), or a number")
+	flag.Uint64Var(&o.seed, "seed", 1, "of the choice of starts")
+	flag.IntVar(&o.machines, "machines", 64, "of the larger type")
+	flag.IntVar(&o.reliable, "reliable", 4, "of them that TierML has on demand")
+	flag.BoolVar(&o.noOracle, "no-oracle", false, "leave the oracle out, which takes most of the time of -starts every")
+	flag.BoolVar(&o.onlyPrices, "only-prices", false, "leave out deadlines and capacity, which rest on other recordings")
+	flag.IntVar(&o.deadlineStarts, "deadline-starts", 100, "starts of each recording with a deadline; 0 = every tick")
+	flag.IntVar(&o.layouts, "layouts", 10, "ways to lay recordings of availability over pools")
+	flag.IntVar(&o.perLayouts, "layout-starts", 3, "starts of each of them")
+	flag.StringVar(&o.results, "results", "", "keep what is done in this `file`, and do not do again what it holds: a run can be broken off")
+	flag.StringVar(&o.out, "o", "", "write to this `file`, too")
 	flag.Parse()
-	when, err := sweep.ParseStarts(*starts, *seed)
+}
+
+// recordings are those of -data, or those of -trace.
+func (o *options) recordings() ([]recording, error) {
+	if o.traces == "" {
+		if o.pairs != "" || o.catalog != "" || o.from != "" || o.to != "" {
+			return nil, errors.New("-pairs, -catalog, -from and -to are for -trace")
+		}
+		all := shipped(o.data)
+		if files := missing(all); len(files) > 0 {
+			return nil, fmt.Errorf("these recordings are not there: %s; name their folder, make paper DATA=folder, or others with "+
+				"-trace; docs/paper.md says where they come from", strings.Join(files, ", "))
+		}
+		for i := range all {
+			all[i].zones = split(o.zones)
+		}
+		return all, nil
+	}
+	if o.catalog == "" {
+		return nil, errors.New("-trace needs a -catalog of on-demand prices at that time")
+	}
+	r := recording{catalog: o.catalog, zones: split(o.zones)}
+	var err error
+	if r.pairs, err = parsePairs(o.pairs); err != nil {
+		return nil, err
+	}
+	for _, date := range []struct {
+		text string
+		to   *time.Time
+	}{{o.from, &r.from}, {o.to, &r.to}} {
+		if date.text == "" {
+			continue
+		}
+		if *date.to, err = time.Parse(time.DateOnly, date.text); err != nil {
+			return nil, fmt.Errorf("date %q: write it as 2016-01-31", date.text)
+		}
+	}
+	var out []recording
+	for _, file := range split(o.traces) {
+		r.name, r.prices = nameOf(file), file
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// nameOf is a file's name without its folder and endings.
+func nameOf(file string) string {
+	name, _, _ := strings.Cut(file[strings.LastIndexByte(file, '/')+1:], ".")
+	return name
+}
+
+func (o *options) lengths() (out []time.Duration, err error) {
+	for _, text := range split(o.hours) {
+		h, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(h > 0) || h > 10000 {
+			return nil, fmt.Errorf("-hours %q: write numbers above 0, such as 2,4,8,20", text)
+		}
+		out = append(out, time.Duration(h*float64(time.Hour)).Round(time.Second))
+	}
+	return out, nil
+}
+
+func run() error {
+	var o options
+	o.parse()
+	when, err := sweep.ParseStarts(o.starts, o.seed)
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(filepath.Join(*data, "spot")); err != nil {
-		return fmt.Errorf("there are no price recordings in %s/spot: name their folder, make paper DATA=folder; "+
-			"docs/paper.md says which files are read and where they come from", *data)
+	if o.reliable < 1 || o.reliable >= o.machines {
+		return fmt.Errorf("-reliable %d of -machines %d: write at least 1, and fewer than all", o.reliable, o.machines)
 	}
+	hours, err := o.lengths()
+	if err != nil {
+		return err
+	}
+	recordings, err := o.recordings()
+	if err != nil {
+		return err
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	began := time.Now()
-	var results []result
+	s := study{fleet: fleet{o.machines, o.reliable}, hours: hours, when: when, starts: o.starts, oracle: !o.noOracle,
+		told: func(line string) { fmt.Fprintln(os.Stderr, line) }}
+	var cells []cell
 	for _, r := range recordings {
-		cells, err := r.cells(*data)
+		some, err := r.cells()
 		if err != nil {
 			return err
 		}
-		for _, c := range cells {
-			for _, hours := range lengths {
-				got, err := c.run(ctx, hours, when)
-				if err != nil {
-					return fmt.Errorf("%s: %w", c, err)
-				}
-				results = append(results, got)
-				fmt.Fprintf(os.Stderr, "%s, %.0f h: %d starts (%s)\n", c, hours.Hours(), got.starts, time.Since(began).Round(time.Second))
-			}
-		}
+		cells = append(cells, some...)
 	}
-	return write(*out, func(w io.Writer) error { return report(w, results, *starts) })
-}
-
-// write prints to standard output and, when a path is given, to a file.
-func write(path string, print func(io.Writer) error) error {
-	if path == "" {
-		return print(os.Stdout)
-	}
-	file, err := os.Create(path)
+	results, err := s.run(ctx, cells, o.results)
 	if err != nil {
 		return err
 	}
-	return errors.Join(print(io.MultiWriter(os.Stdout, file)), file.Close())
+	p := &page{hours: hours}
+	p.prices(results, &o)
+	if o.traces == "" && !o.onlyPrices {
+		if err := p.others(ctx, &o); err != nil {
+			return err
+		}
+	}
+	p.reading()
+	p.cells(results)
+	fmt.Fprintf(os.Stderr, "all of it took %s\n", time.Since(began).Round(time.Second))
+	return write(o.out, p.String())
+}
+
+// others adds the studies that rest on recordings of availability, where these are there.
+func (p *page) others(ctx context.Context, o *options) error {
+	files, err := availability(o.data)
+	if err != nil || len(files) == 0 {
+		return err
+	}
+	began := time.Now()
+	byDeadline, err := deadlines(ctx, files, o.deadlineStarts, o.seed)
+	if err != nil {
+		return err
+	}
+	p.deadlines(byDeadline, time.Since(began))
+	pools, err := capacityPools(o.data)
+	if err != nil || len(pools) == 0 {
+		return err
+	}
+	began = time.Now()
+	choices, err := capacity(ctx, pools, files, o.layouts, o.perLayouts, o.seed)
+	if err != nil {
+		return err
+	}
+	p.capacity(choices, o.layouts, time.Since(began))
+	return nil
+}
+
+// write prints to standard output and, when a path is given, to a file.
+func write(path, text string) error {
+	_, err := io.WriteString(os.Stdout, text)
+	if path != "" {
+		err = errors.Join(err, os.WriteFile(path, []byte(text), 0o644))
+	}
+	return err
 }

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/tierml/tierml/sim"
+	"github.com/tierml/tierml/sim/sweep"
+)
+
+// result is what all policies came to in a cell at a length.
+type result struct {
+	Recording string  `json:"recording"`
+	Zone      string  `json:"zone"`
+	Pair      string  `json:"pair"`
+	Hours     float64 `json:"hours"`
+	// Starts is as it was asked for, with the seed: what is kept is good for the same question only.
+	Starts    string                   `json:"starts"`
+	Crossings int                      `json:"crossings"` // of the on-demand price, by either type
+	Took      float64                  `json:"took_seconds"`
+	Policies  map[string]sweep.Summary `json:"policies"`
+}
+
+func (r *result) key() string {
+	return fmt.Sprintf("%s/%s/%s/%g/%s", r.Recording, r.Zone, r.Pair, r.Hours, r.Starts)
+}
+
+// variant is a policy by kill and restart, under an overhead.
+type variant struct {
+	policy   string
+	overhead float64
+}
+
+func (v variant) String() string {
+	if v.overhead == 0 {
+		return v.policy
+	}
+	return fmt.Sprintf("%s +%.0f %%", v.policy, 100*v.overhead)
+}
+
+// Policies of the two kinds of fleet: with TierML's reliable tier, and all machines alike. The overheads are those by which
+// the paper's runs by checkpoint take longer, 17 % of it for taking checkpoints, as far as we know; by the two bid rules.
+var (
+	tiered    = []string{"tierml", "tierml-aggressive", "tierml-noswitch", "cost-per-work"}
+	flat      = []string{"on-demand", "checkpoint", "checkpoint-aggressive"}
+	overheads = []variant{{"checkpoint", 0.17}, {"checkpoint", 0.38}, {"checkpoint-aggressive", 0.62}}
+)
+
+// study is what is to be run.
+type study struct {
+	fleet  fleet
+	hours  []time.Duration
+	when   sweep.Starts
+	starts string // as it was asked for
+	oracle bool
+	told   func(string) // progress
+}
+
+// run simulates the cells at all lengths. Those that are kept in a file are not run again; the others are added to it.
+func (s study) run(ctx context.Context, cells []cell, file string) (out []result, err error) {
+	kept, err := read(file)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	for n, c := range cells {
+		for _, hours := range s.hours {
+			want := result{Recording: c.recording, Zone: c.pools[0].Pool.Zone, Pair: c.pair(), Hours: hours.Hours(),
+				Starts: fmt.Sprintf("%s, seed %d", s.starts, s.when.Seed)}
+			got, ok := kept[want.key()]
+			if !ok {
+				if got, err = s.cell(ctx, c, hours, want); err != nil {
+					return nil, fmt.Errorf("%s: %w", c, err)
+				}
+				if err := keep(file, got); err != nil {
+					return nil, err
+				}
+				s.told(fmt.Sprintf("cell %d of %d: %s, %.0f h, %d starts in %.1f s; %s so far", n+1, len(cells), c, hours.Hours(),
+					got.Policies["tierml"].Starts, got.Took, time.Since(began).Round(time.Second)))
+			}
+			out = append(out, got)
+		}
+	}
+	return out, nil
+}
+
+// cell simulates a cell at a length.
+func (s study) cell(ctx context.Context, c cell, hours time.Duration, r result) (result, error) {
+	began := time.Now()
+	r.Policies = map[string]sweep.Summary{}
+	add := func(transient int, checkpoints sim.Checkpoints, policies []string, name func(policy string) string) error {
+		cfg, err := c.config(s.fleet, transient)
+		if err != nil {
+			return err
+		}
+		cfg.Checkpoints = checkpoints
+		plan := sweep.Plan{Job: cfg, Policies: policies, Hours: []time.Duration{hours}, Starts: s.when}
+		rows, err := sweep.Run(ctx, plan, func(int, int) {})
+		if err != nil {
+			return err
+		}
+		for _, sum := range sweep.Summarize(rows) {
+			r.Policies[name(sum.Policy)] = sum
+		}
+		return nil
+	}
+	same := func(policy string) string { return policy }
+	with := tiered
+	if s.oracle {
+		with = append(with[:len(with):len(with)], sweep.Oracle)
+	}
+	err := errors.Join(add(s.fleet.machines-s.fleet.reliable, sim.Checkpoints{}, with, same), add(s.fleet.machines, sim.Checkpoints{}, flat, same))
+	for _, v := range overheads {
+		err = errors.Join(err, add(s.fleet.machines, sim.Checkpoints{Overhead: v.overhead}, []string{v.policy},
+			func(string) string { return v.String() }))
+	}
+	for _, p := range c.pools {
+		r.Crossings += crossings(p.History, p.Type.OnDemand)
+	}
+	r.Took = time.Since(began).Seconds()
+	return r, err
+}
+
+// read gives what is kept in a file, a result a line, by key.
+func read(file string) (map[string]result, error) {
+	kept := map[string]result{}
+	if file == "" {
+		return kept, nil
+	}
+	f, err := os.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return kept, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var r result
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		kept[r.key()] = r
+	}
+	return kept, lines.Err()
+}
+
+func keep(file string, r result) error {
+	if file == "" {
+		return nil
+	}
+	line, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(line, '\n'))
+	return errors.Join(err, f.Close())
+}
