@@ -40,6 +40,7 @@ type machine struct {
 	warned bool
 	gone   bool
 	agent  agent
+	told   *toldMachine // nil = its fate is simulated
 }
 
 // cloud is the simulated provider: it sells at recorded prices, warns and takes back.
@@ -48,6 +49,7 @@ type cloud struct {
 	machines []*machine
 	byID     map[provisioner.InstanceID]*machine
 	closed   []closure
+	replayed int // purchases that the record has answered
 }
 
 // closure is when some pools sell nothing.
@@ -62,7 +64,11 @@ func (c *cloud) followPrices(pool market.Pool, points []market.PricePoint) {
 		return
 	}
 	next := points[0]
-	c.w.at(next.At.Add(c.w.cfg.Timing.PriceLag), prices, func() {
+	tell, told := c.w.cfg.Told.price(pool, next.At)
+	if !told {
+		tell = next.At.Add(c.w.cfg.Timing.PriceLag)
+	}
+	c.w.at(tell, prices, func() {
 		c.w.step(elasticity.PriceChanged{Pool: pool, At: next.At, Price: next.Price})
 		c.followPrices(pool, points[1:])
 	})
@@ -197,7 +203,8 @@ func (c *cloud) end(m *machine, by market.EndedBy, reason string) {
 		return
 	}
 	m.gone = true
-	m.State, m.Ended, m.EndedBy, m.Reason = provisioner.Terminated, c.w.now().Truncate(time.Second), by, reason
+	m.State, m.EndedBy, m.Reason = provisioner.Terminated, by, reason
+	m.Ended = m.endedAt(c.w.now()).Truncate(time.Second)
 	if m.Ended.Before(m.Launched) {
 		m.Ended = m.Launched
 	}
@@ -205,7 +212,7 @@ func (c *cloud) end(m *machine, by market.EndedBy, reason string) {
 	if by == market.ByProvider {
 		c.w.after(c.w.cfg.Timing.Reply, losses, func() { c.w.step(elasticity.Disconnected{ID: ps.ServerID(m.ID)}) })
 	}
-	c.w.after(c.w.cfg.Timing.EndLag, losses, func() {
+	c.w.at(m.knownAt(c.w.now(), c.w.cfg.Timing.EndLag), losses, func() {
 		c.w.step(elasticity.InstanceEnded{Instance: m.Instance})
 		c.w.pricesKnown()
 	})

@@ -432,8 +432,14 @@ func (f *fleet) begin() {
 		return
 	}
 	part := f.w.workPerSplit()
+	recorded, told := f.w.cfg.Told.clock(clock, f.w.now())
 	for _, n := range f.nodes {
 		if n.load == 0 {
+			continue
+		}
+		if told {
+			n.busy, n.load, n.begun = true, 0, f.w.elapsed
+			n.finish = max(recorded.Sub(f.w.cfg.Start)-f.w.cfg.Timing.Reply, n.begun+time.Millisecond)
 			continue
 		}
 		length := time.Duration(n.load*part/n.rate*float64(time.Second)) + f.w.cfg.Timing.Clock

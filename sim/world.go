@@ -41,6 +41,8 @@ type Config struct {
 	FLOPSPerVCPU float64 // floating-point operations per wall-clock second
 	Timing       Timing
 	Faults       []Fault
+	// Told replays a real run: nil = everything is simulated.
+	Told *Told
 	// Deadline and Budget are for the policy to keep to; zero = none.
 	Deadline time.Time
 	Budget   market.USD
@@ -186,7 +188,7 @@ func (w *world) begin() error {
 		w.cloud.followPrices(p.Pool, p.History.Points(w.cfg.Start, end))
 		w.cloud.followAvailability(p.Pool, p.Availability.Points(w.cfg.Start, end))
 	}
-	for _, f := range w.cfg.Faults {
+	for _, f := range w.cfg.faults() {
 		w.after(f.At, losses, func() { w.cloud.fault(f) })
 	}
 	if w.cfg.Horizon > 0 {
@@ -292,6 +294,9 @@ func (w *world) act(a elasticity.Action) {
 	case elasticity.Record:
 		w.record(a.Entry)
 	case elasticity.Launch:
+		if w.cloud.replay(a.Request) {
+			return
+		}
 		w.after(w.cfg.Timing.Launch, arrivals, func() {
 			if w.observer != nil {
 				w.observer.launch(a.Request)

@@ -1,15 +1,20 @@
 package sweep
 
 import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/decompress"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/planner"
 	"github.com/tierml/tierml/internal/planner/local"
@@ -17,8 +22,9 @@ import (
 )
 
 var (
-	realJournal = flag.String("journal", "", "judge this journal of a real run of examples/demo.yaml instead of the golden decisions")
+	realJournal = flag.String("journal", "", "judge this journal of a real run of examples/demo.yaml instead of those in testdata/told")
 	update      = flag.Bool("update", false, "with -journal: take the golden decisions from it")
+	keep        = flag.String("keep", "", "with -journal: keep what matters of it in testdata/told under this `name`")
 )
 
 // demoWork is the work of a clock of examples/demo.yaml, as the journals of real runs have it.
@@ -80,38 +86,110 @@ func decisions(entries []journal.Entry) string {
 }
 
 // TestOneBrain: the simulated demo decides what a real run of it on a laptop decided, in the same order: launches (pool,
-// count, bid), switches, stages and terminations. Without flags it judges the golden decisions, which were taken from a
-// real journal by -journal FILE -update; -journal FILE alone judges that journal and writes nothing:
-//
-//	go test ./sim/sweep -run OneBrain -journal runs/demo-N/journal.jsonl
+// count, bid), switches, stages and terminations. It is told nothing of that run; the golden decisions were taken from its
+// journal by -journal FILE -update.
 //
 // What may differ is not compared: times, names of machines, how many clocks a loss costs, in how many calls machines
-// of a pool are terminated one after the other, and ends that the provider decides. What may not differ, but does on a busy computer: notices that reach the controller
-// more than sim.LaptopNoticeWait apart are answered in several launches, where the simulator's notices come at once.
+// of a pool are terminated one after the other, and ends that the provider decides.
 func TestOneBrain(t *testing.T) {
 	const golden = "testdata/demo.decisions"
-	want, err := os.ReadFile(golden)
-	if *realJournal != "" {
-		var real []journal.Entry
-		if real, _, err = journal.ReadFile(*realJournal); err != nil {
+	if *update && *realJournal != "" {
+		if err := os.WriteFile(golden, []byte(decisions(readJournal(t, *realJournal))), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		want = []byte(decisions(real))
-		if *update {
-			err = os.WriteFile(golden, want, 0o644)
-		}
 	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compareDecisions(t, demo(t), string(want))
+}
+
+// TestOneBrainTold: told what a real run's controller was told, at the times at which it was, the simulated one decides the
+// same, also where the run decided otherwise than an undisturbed one: on a busy computer notices come further apart than
+// sim.LaptopNoticeWait, and are answered in several launches. The journals in testdata are of runs of the demo beside two
+// busy loops, without the lines that tell a controller nothing. Any other one is judged by
+//
+//	go test ./sim/sweep -run OneBrainTold -journal runs/demo-N/journal.jsonl [-keep NAME]
+func TestOneBrainTold(t *testing.T) {
+	files, _ := filepath.Glob("testdata/told/*.jsonl.gz")
+	if *realJournal != "" {
+		files = []string{*realJournal}
+	} else if len(files) < 2 {
+		t.Errorf("%d journals in testdata/told", len(files))
+	}
+	for _, file := range files {
+		real := readJournal(t, file)
+		if *realJournal != "" && *keep != "" {
+			keepTold(t, "testdata/told/"+*keep+".jsonl.gz", real)
+		}
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			cfg, err := demo(t), error(nil)
+			if cfg.Told, err = sim.Hear(real); err != nil {
+				t.Fatal(err)
+			}
+			cfg.Start = cfg.Told.Began
+			compareDecisions(t, cfg, decisions(real))
+		})
+	}
+}
+
+func readJournal(t *testing.T, file string) []journal.Entry {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	plain, err := decompress.Reader(f)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var entries []journal.Entry
-	cfg := demo(t)
+	for e, err := range journal.NewReader(plain).All() {
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		entries = append(entries, e)
+	}
+	return entries
+}
+
+func compareDecisions(t *testing.T, cfg sim.Config, want string) {
+	t.Helper()
+	var entries []journal.Entry
 	cfg.Record = func(e journal.Entry) { entries = append(entries, e) }
 	if _, err := sim.Run(cfg); err != nil {
 		t.Fatal(err)
 	}
-	if got := decisions(entries); got != string(want) {
+	if got := decisions(entries); got != want {
 		t.Errorf("simulated:\n%s\nreal:\n%s", got, want)
+	}
+}
+
+// keepTold writes the lines of a journal from which Told and the decisions are made, without what they do not look at: no
+// paths of a computer, no losses.
+func keepTold(t *testing.T, file string, real []journal.Entry) {
+	t.Helper()
+	var b bytes.Buffer
+	zipped := gzip.NewWriter(&b)
+	for _, e := range real {
+		switch e.Kind {
+		case journal.Start, journal.Plan, journal.Charge, journal.Cut, journal.Move, journal.Join, journal.Leave, journal.Export:
+			continue
+		}
+		e.TrainLoss, e.TestLoss, e.Model, e.Details = nil, nil, "", nil
+		line, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = zipped.Write(append(line, '\n')) // to memory
+	}
+	if err := zipped.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
 

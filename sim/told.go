@@ -1,0 +1,218 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/ps"
+)
+
+// Told is what a real run's controller was told by its provider and its machines, and when, as its journal has it. A
+// simulation of the same job that is told the same at the same times must decide the same: what the record says takes the
+// place of the model of the provider and of the pace of the work, and no fault is injected. What it has no word of, such as
+// when commands are answered, is simulated.
+type Told struct {
+	// Began is when the controller bought first: the simulation's Start.
+	Began    time.Time
+	launches []toldLaunch // in the order of purchase
+	clocks   map[ps.Clock][]time.Time
+	prices   map[toldPrice]time.Time
+}
+
+// toldLaunch is what came of a purchase.
+type toldLaunch struct {
+	pool     market.Pool
+	machines []*toldMachine
+	answered time.Time
+	refused  string
+}
+
+// toldMachine is what was told of a machine; times are zero that were not.
+type toldMachine struct {
+	id       provisioner.InstanceID
+	launched time.Time
+	ready    time.Time
+	warned   time.Time
+	deadline time.Time
+	broken   time.Time // given up as its stream was gone
+	ended    time.Time
+	known    time.Time // the provider's word of it
+	by       market.EndedBy
+	reason   string
+}
+
+// toldPrice is a price change.
+type toldPrice struct {
+	pool string
+	at   time.Time
+}
+
+// Hear reads a journal of a run that was not resumed.
+func Hear(entries []journal.Entry) (*Told, error) {
+	t := &Told{clocks: map[ps.Clock][]time.Time{}, prices: map[toldPrice]time.Time{}}
+	purchases, machines := map[string]int{}, map[string]*toldMachine{}
+	for n, e := range entries {
+		m := machines[e.Instance]
+		if m == nil {
+			m = &toldMachine{} // lines of strangers say nothing
+		}
+		switch e.Kind {
+		case journal.Intent:
+			pool, err := market.ParsePool(e.Pool)
+			if err != nil {
+				return nil, fmt.Errorf("line %d of the journal: %w", n+1, err)
+			}
+			if len(t.launches) == 0 {
+				t.Began = e.T
+			}
+			purchases[e.Token] = len(t.launches)
+			t.launches = append(t.launches, toldLaunch{pool: pool})
+		case journal.Launch, journal.LaunchFailed:
+			i, ok := purchases[e.Token]
+			if !ok {
+				return nil, fmt.Errorf("line %d of the journal: %s of %q, which nobody intended", n+1, e.Kind, e.Token)
+			}
+			l := &t.launches[i]
+			if l.answered.IsZero() {
+				l.answered = e.T
+			}
+			if e.Kind == journal.LaunchFailed {
+				l.refused = e.Why
+				continue
+			}
+			m = &toldMachine{id: provisioner.InstanceID(e.Instance), launched: e.T}
+			if e.Launched != nil {
+				m.launched = *e.Launched
+			}
+			machines[e.Instance], l.machines = m, append(l.machines, m)
+		case journal.Ready:
+			m.ready = e.T
+		case journal.Notice:
+			if e.Deadline != nil {
+				m.warned, m.deadline = e.T, *e.Deadline
+			}
+		case journal.Failed, journal.Evicted, journal.Terminated:
+			m.end(e)
+		case journal.ClockDone:
+			t.clocks[ps.Clock(e.Clock)] = append(t.clocks[ps.Clock(e.Clock)], e.T)
+		case journal.Price:
+			if e.At != nil {
+				t.prices[toldPrice{e.Pool, e.At.UTC()}] = e.T
+			}
+		}
+	}
+	if len(t.launches) == 0 {
+		return nil, fmt.Errorf("the journal's %d lines buy nothing", len(entries))
+	}
+	return t, nil
+}
+
+func (m *toldMachine) end(e journal.Entry) {
+	if e.Ended == nil {
+		m.broken = e.T
+		return
+	}
+	m.ended, m.known, m.by, m.reason = *e.Ended, e.T, market.EndedBy(e.EndedBy), e.Why
+}
+
+// clock is when a clock that is worked on now was done in the record; false when it never was after that.
+func (t *Told) clock(c ps.Clock, now time.Time) (time.Time, bool) {
+	if t == nil || len(t.clocks[c]) == 0 {
+		return time.Time{}, false
+	}
+	times := t.clocks[c]
+	i, _ := slices.BinarySearchFunc(times, now, time.Time.Compare)
+	return times[min(i, len(times)-1)], true // one that the record had done by now is done at once
+}
+
+// price is when a price change was told.
+func (t *Told) price(pool market.Pool, at time.Time) (time.Time, bool) {
+	if t == nil {
+		return time.Time{}, false
+	}
+	told, ok := t.prices[toldPrice{pool.String(), at.UTC()}]
+	return told, ok
+}
+
+// replay answers a purchase as the record has it; false when the record has no such purchase at that place.
+func (c *cloud) replay(r provisioner.Request) bool {
+	t := c.w.cfg.Told
+	if t == nil || c.replayed >= len(t.launches) || t.launches[c.replayed].pool != r.Pool {
+		return false
+	}
+	l := &t.launches[c.replayed]
+	c.replayed++
+	if l.answered.IsZero() {
+		return true // it was under way when the run ended
+	}
+	c.w.at(l.answered, arrivals, func() {
+		var sold []provisioner.Instance
+		for _, m := range l.machines {
+			sold = append(sold, c.enter(m, r))
+		}
+		if len(sold) == 0 {
+			c.w.step(elasticity.LaunchFailed{Token: r.Token, Err: fmt.Errorf("%w: %s", provisioner.ErrNoCapacity, l.refused)})
+			return
+		}
+		c.w.step(elasticity.Launched{Token: r.Token, Instances: sold})
+	})
+	return true
+}
+
+// enter lets a machine come, and schedules what was told of it.
+func (c *cloud) enter(told *toldMachine, r provisioner.Request) provisioner.Instance {
+	m := &machine{number: len(c.machines) + 1, told: told, Instance: provisioner.Instance{
+		ID: told.id, Pool: r.Pool, Bid: r.Bid, Token: r.Token, State: provisioner.Running, Launched: told.launched,
+	}}
+	c.machines, c.byID[m.ID] = append(c.machines, m), m
+	m.agent = c.w.staff.hire(ps.ServerID(m.ID), c.w.rate(r.Pool))
+	t := &c.w.cfg.Timing
+	if !told.ready.IsZero() {
+		c.w.at(told.ready.Add(-t.Start), arrivals, m.agent.boot)
+	}
+	if !told.warned.IsZero() {
+		c.w.at(told.warned, notices, func() {
+			m.warned = true
+			c.w.step(elasticity.Warned{ID: ps.ServerID(m.ID), Deadline: told.deadline})
+		})
+	}
+	if told.by == market.ByProvider {
+		gone := told.ended
+		if !told.broken.IsZero() && told.broken.Add(-t.BrokenAfter).After(gone) {
+			gone = told.broken.Add(-t.BrokenAfter - t.Reply)
+		}
+		c.w.at(gone, losses, func() { c.end(m, market.ByProvider, told.reason) })
+	}
+	return m.Instance
+}
+
+// knownAt is when the provider's word of a machine's end comes.
+func (m *machine) knownAt(now time.Time, lag time.Duration) time.Time {
+	known := now.Add(lag)
+	if m.told != nil && m.told.known.After(now) {
+		known = m.told.known
+	}
+	return known
+}
+
+// faults are those to inject: none where a record says what happened.
+func (c *Config) faults() []Fault {
+	if c.Told != nil {
+		return nil
+	}
+	return c.Faults
+}
+
+// endedAt is a machine's end on its bill.
+func (m *machine) endedAt(now time.Time) time.Time {
+	if m.told != nil && m.EndedBy == market.ByProvider {
+		return cmp.Or(m.told.ended, now)
+	}
+	return now
+}
