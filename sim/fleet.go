@@ -431,7 +431,12 @@ func (f *fleet) begin() {
 	if !begun {
 		return
 	}
-	part := f.w.workPerSplit()
+	part, beside := f.w.workPerSplit(), time.Duration(0)
+	for _, n := range f.nodes {
+		if n.load > 0 {
+			beside += f.w.cfg.Timing.Clock
+		}
+	}
 	recorded, told := f.w.cfg.Told.clock(clock, f.w.now())
 	for _, n := range f.nodes {
 		if n.load == 0 {
@@ -442,7 +447,7 @@ func (f *fleet) begin() {
 			n.finish = max(recorded.Sub(f.w.cfg.Start)-f.w.cfg.Timing.Reply, n.begun+time.Millisecond)
 			continue
 		}
-		length := time.Duration(n.load*part/n.rate*float64(time.Second)) + f.w.cfg.Timing.Clock
+		length := time.Duration(n.load*part/n.rate*float64(time.Second)) + beside
 		n.busy, n.load, n.begun = true, 0, f.w.elapsed
 		n.finish = n.begun + length.Truncate(time.Millisecond) + time.Millisecond
 	}

@@ -381,3 +381,23 @@ func TestQueueOrder(t *testing.T) {
 		t.Errorf("%v, want %s", got, want)
 	}
 }
+
+// TestClocksTakeLongerWithMoreMachines: each machine adds its part to every clock.
+func TestClocksTakeLongerWithMoreMachines(t *testing.T) {
+	length := func(machines int) time.Duration {
+		cfg := scenario(t, a())
+		cfg.Want.Machines, cfg.Timing.Clock, cfg.Job.Work = machines, 10*time.Second, 1e6
+		_, entries := run(t, cfg)
+		var last []time.Time
+		for _, e := range entries {
+			if e.Kind == journal.ClockDone && e.Transient == machines {
+				last = append(last, e.T)
+			}
+		}
+		return last[len(last)-1].Sub(last[len(last)-2]).Round(time.Second)
+	}
+	// Machines of the reliable tier do not compute from stage 3 on, with 4 to 1.
+	if four, eight := length(4), length(8); four != 40*time.Second || eight != 80*time.Second {
+		t.Errorf("a clock takes %s with 4 machines and %s with 8", four, eight)
+	}
+}

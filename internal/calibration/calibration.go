@@ -20,6 +20,7 @@ type Calibration struct {
 	Run       string  `json:"run"`           // that was measured
 	Clocks    int     `json:"clocks"`        // whose length was looked at
 	Clock     float64 `json:"clock_ms"`      // what a clock takes longer than its work at the declared rates: the mean
+	Machines  float64 `json:"machines"`      // that worked on them, in the mean: a clock of fewer takes so much less longer
 	Start     float64 `json:"start_ms"`      // from the end of a machine's boot until it is ready
 	NoticeLag float64 `json:"notice_lag_ms"` // from a warning until the controller knows
 	EndLag    float64 `json:"end_lag_ms"`    // from a machine's end until the controller knows
@@ -65,7 +66,7 @@ func Measure(entries []journal.Entry) (Calibration, error) {
 	for _, e := range entries {
 		m.look(e)
 	}
-	c := Calibration{Run: details.Name, Clocks: len(m.clocks), Clock: mean(m.clocks), EndLag: median(m.ends), PriceLag: median(m.prices)}
+	c := Calibration{Run: details.Name, Clocks: len(m.clocks), Clock: mean(m.clocks), Machines: mean(m.working), EndLag: median(m.ends), PriceLag: median(m.prices)}
 	if len(m.starts) > 0 {
 		c.Start = max(0.001, median(m.starts)-milliseconds(boot))
 	}
@@ -78,12 +79,7 @@ func Measure(entries []journal.Entry) (Calibration, error) {
 	return c, nil
 }
 
-const (
-	fewestClocks = 20
-	// hiccup: a clock that takes so many times its work has met a roll-back or a change of machines, which the simulator
-	// has of its own.
-	hiccup = 2
-)
+const fewestClocks = 20
 
 type machine struct {
 	kind     string
@@ -100,6 +96,7 @@ type meter struct {
 	before   time.Time          // the clock before, if nothing but clocks, cuts and prices came since; zero = none
 
 	clocks, starts, notices, ends, prices []float64 // wall-clock milliseconds
+	working                               []float64 // machines, by clock
 }
 
 func (m *meter) wall(d time.Duration) float64 { return milliseconds(d) / m.speed }
@@ -142,11 +139,12 @@ func (m *meter) look(e journal.Entry) {
 	m.before = time.Time{}
 }
 
-// clock measures one whose machines were the same from its beginning to its end, all working ones of one type.
+// clock measures one whose machines were the same from its beginning to its end, all working ones of one type. One that
+// takes long though nothing happened counts as any other: on a busy computer there will be more of the kind.
 func (m *meter) clock(e journal.Entry) {
 	before := m.before
 	m.before = e.T
-	rate, kind := 0.0, ""
+	rate, kind, working := 0.0, "", 0.0
 	for _, of := range m.machines {
 		if !of.working {
 			continue
@@ -156,24 +154,23 @@ func (m *meter) clock(e journal.Entry) {
 		}
 		kind = of.kind
 		rate += m.rate[kind]
+		working++
 	}
 	if before.IsZero() || rate == 0 || e.Redone || e.Work == 0 {
 		return
 	}
 	work, took := 1000*e.Work/rate, m.wall(e.T.Sub(before))
-	if took < hiccup*work {
-		m.clocks = append(m.clocks, max(0, took-work))
-	}
+	m.clocks, m.working = append(m.clocks, took-work), append(m.working, working)
 }
 
 // Apply puts what was measured in the place of shipped figures.
 func (c Calibration) Apply(t *sim.Timing) {
 	set := func(to *time.Duration, ms float64) {
 		if ms > 0 {
-			*to = time.Duration(ms * t.Speed * float64(time.Millisecond)).Round(time.Millisecond)
+			*to = time.Duration(ms * t.Speed * float64(time.Millisecond)).Round(time.Microsecond)
 		}
 	}
-	set(&t.Clock, c.Clock)
+	set(&t.Clock, c.Clock/max(c.Machines, 1))
 	set(&t.Start, c.Start)
 	set(&t.NoticeLag, c.NoticeLag)
 	set(&t.EndLag, c.EndLag)

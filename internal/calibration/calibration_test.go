@@ -13,7 +13,7 @@ import (
 
 const spot = "ec2/r/z/c3.xlarge/spot"
 
-// run is a journal at speed 10 whose clocks of 100 ms of work take 130 ms; the sixth meets a hiccup.
+// run is a journal at speed 10 whose clocks of 100 ms of work take 130 ms; the sixth takes half a second more.
 func run() []journal.Entry {
 	t := time.Date(2014, 4, 12, 0, 0, 0, 0, time.UTC)
 	details, _ := json.Marshal(journal.StartDetails{
@@ -49,10 +49,11 @@ func TestMeasure(t *testing.T) {
 			t.Errorf("%s: %v, want %v", what, got, want)
 		}
 	}
-	near("clock", c.Clock, 30)
+	near("clock", c.Clock, (38*30.0+530)/39)
+	near("machines", c.Machines, 1)
 	near("start", c.Start, 200)
 	near("notice", c.NoticeLag, 200)
-	if c.Clocks != 38 { // neither the first, which began before, nor the hiccup
+	if c.Clocks != 39 { // not the first, which began before
 		t.Errorf("%d clocks were measured", c.Clocks)
 	}
 	path := filepath.Join(t.TempDir(), "calibration.json")
@@ -65,7 +66,7 @@ func TestMeasure(t *testing.T) {
 	timing := sim.Laptop(10, 4*time.Second, time.Second)
 	ends := timing.EndLag
 	c.Apply(&timing)
-	if timing.Clock != 300*time.Millisecond || timing.EndLag != ends {
+	if math.Abs(float64(timing.Clock)/1e7-c.Clock) > 0.001 || timing.EndLag != ends {
 		t.Errorf("applied: a clock %s, ends %s", timing.Clock, timing.EndLag)
 	}
 	if _, err := Measure(run()[:10]); err == nil {
