@@ -3,16 +3,15 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/internal/calibration"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/planner"
 	"github.com/tierml/tierml/sim"
 	"github.com/tierml/tierml/sim/sweep"
 )
@@ -63,28 +62,12 @@ func calibrate(t *sim.Timing) (basis string, err error) {
 	return "with " + calibrationFile + ", measured on " + c.Run, nil
 }
 
-// printPrediction simulates the job from its own start, in the recorded prices that it will meet.
-func printPrediction(out io.Writer, p *preparedJob) error {
-	cfg, skipped, err := sweep.ForJob(p.job, p.choice, p.plan.Input.Work)
+// predict simulates the job from its own start, in the recorded prices that it will meet.
+func (p *preparedJob) predict() error {
+	run, err := sweep.Predict(p.sim)
 	if err != nil {
 		return err
 	}
-	basis, err := calibrate(&cfg.Timing)
-	if err != nil {
-		return err
-	}
-	r, err := sim.Run(cfg)
-	if err != nil {
-		return err
-	}
-	here := time.Duration(float64(r.Runtime) / p.job.Local.Speed).Round(time.Second)
-	fmt.Fprintf(out, "\n  From this start   %s and %.1f h of market time, about %s here: simulated in the recording's\n"+
-		"                    own prices, %s\n", r.Cost.Cents(), r.Runtime.Hours(), here, basis)
-	if !r.Finished() {
-		fmt.Fprintln(out, "                    It would be ended before it is done.")
-	}
-	for _, step := range skipped {
-		fmt.Fprintf(out, "                    Not simulated: %s\n", step)
-	}
+	p.plan.Prediction = &planner.Prediction{Run: run, Basis: p.basis, Skipped: p.skipped}
 	return nil
 }

@@ -142,8 +142,11 @@ func (o dryRunOptions) deadlineStudy() (d sweep.Deadlines, err error) {
 func (o dryRunOptions) readRecording(arg string) (sweep.Recording, error) {
 	file, pool, _ := strings.Cut(arg, "=")
 	r, err := sweep.ReadRecording(file, pool, o.deadline.spotShare)
-	if err != nil {
-		return r, fmt.Errorf("--availability %s: %w", arg, err)
+	switch {
+	case errors.Is(err, sweep.ErrNoPool):
+		return r, usageError{fmt.Errorf("--availability %s: %w; write FILE=ZONE/TYPE", arg, err)}
+	case err != nil:
+		return r, fmt.Errorf("--availability: %w", err)
 	}
 	return r, nil
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/tierml/tierml/internal/planner"
 	"github.com/tierml/tierml/internal/planner/local"
 	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/sim"
+	"github.com/tierml/tierml/sim/sweep"
 )
 
 func newPlanCommand() *cobra.Command {
@@ -41,10 +43,10 @@ docs/job.md describes the job file.`,
 			if err != nil {
 				return err
 			}
-			if err := printPlan(cmd.OutOrStdout(), p.plan, job, format); err != nil || format == "json" {
+			if err := p.predict(); err != nil {
 				return err
 			}
-			return printPrediction(cmd.OutOrStdout(), p)
+			return printPlan(cmd.OutOrStdout(), p.plan, job, format)
 		},
 	}
 	cmd.Flags().StringVarP(&format, "output", "o", "text", "output format: text or json")
@@ -79,6 +81,9 @@ type preparedJob struct {
 	program apps.Program
 	dataset apps.Dataset
 	plan    *planner.Plan
+	sim     sim.Config // of its own run, calibrated
+	basis   string     // of the calibration
+	skipped []string   // steps of the script that are not simulated
 }
 
 // planJob makes the plan of a job from the files that it names.
@@ -113,7 +118,13 @@ func prepareJobWith(job *config.Job, prepare func() (apps.Program, apps.Dataset,
 	if err != nil {
 		return nil, err
 	}
-	p.plan, err = planner.Make(input, planner.Replay{})
+	if p.sim, p.skipped, err = sweep.ForJob(job, p.choice, input.Work); err != nil {
+		return nil, err
+	}
+	if p.basis, err = calibrate(&p.sim.Timing); err != nil {
+		return nil, err
+	}
+	p.plan, err = planner.Make(input, sweep.Past{Job: p.sim})
 	return p, err
 }
 

@@ -132,13 +132,13 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 	if from.part > 0 {
 		fmt.Fprintln(out, from.words(job, o.endpoint))
 	}
-	if err := printPlan(out, p.plan, job, "text"); err != nil {
-		return err
-	}
 	if from.part == 0 { // what is left of a run is not simulated
-		if err := printPrediction(out, p); err != nil {
+		if err := p.predict(); err != nil {
 			return err
 		}
+	}
+	if err := printPlan(out, p.plan, job, "text"); err != nil {
+		return err
 	}
 	fmt.Fprintf(out, "\nMachines are local processes here. Each is held to its type's declared rate of %s floating-point operations a\n"+
 		"second and vCPU by pacing in its agent.\n\n", job.Local.FlopsPerVCPU)

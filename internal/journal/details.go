@@ -77,6 +77,19 @@ type PlanDetails struct {
 	// OnDemand is the cheapest suitable fleet that no provider takes back, and what the undisturbed work
 	// costs on it.
 	OnDemand OnDemandPlan `json:"on_demand"`
+	// Basis says in words what Cost and Runtime rest on, or why they are unknown.
+	Basis string `json:"basis,omitempty"`
+	// Prediction is of the run's own start; absent when it was not made.
+	Prediction *Prediction `json:"prediction,omitempty"`
+}
+
+// Prediction is what one simulated run comes to, from the job's own start, in the prices that a recording has for it.
+type Prediction struct {
+	USD      string   `json:"usd"`
+	Seconds  float64  `json:"seconds"`           // market seconds
+	Finished bool     `json:"finished"`          // false: it would be ended before it is done
+	Basis    string   `json:"basis"`             // on whose timing
+	Skipped  []string `json:"skipped,omitempty"` // steps of the job's script that are not simulated
 }
 
 // PlanPool is one pool that was considered.

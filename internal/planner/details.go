@@ -12,6 +12,7 @@ import (
 func (p *Plan) Details() journal.PlanDetails {
 	d := journal.PlanDetails{
 		Policy:  p.Input.Policy.Name(),
+		Basis:   p.Forecast.Basis,
 		Pools:   []journal.PlanPool{},
 		Cost:    estimate(p.Forecast.Cost, func(u market.USD) float64 { return float64(u) / float64(market.Dollar) }),
 		Runtime: estimate(p.Forecast.Time, time.Duration.Seconds),
@@ -19,6 +20,10 @@ func (p *Plan) Details() journal.PlanDetails {
 			Pool: p.OnDemand.Fleet.Pool.String(), Count: p.OnDemand.Fleet.Count,
 			Hours: p.OnDemand.Time.Hours(), USD: p.OnDemand.Cost.String(),
 		},
+	}
+	if run := p.Prediction; run != nil {
+		d.Prediction = &journal.Prediction{USD: run.Cost.String(), Seconds: run.Time.Seconds(), Finished: run.Finished,
+			Basis: run.Basis, Skipped: run.Skipped}
 	}
 	for _, pool := range p.Pools {
 		d.Pools = append(d.Pools, pool.details())

@@ -9,19 +9,8 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Wall-clock allowances on the local cloud, beside the configured boot time. They are guesses on the careful
-// side; whoever has measured a run passes better ones.
-const (
-	joinTime  = time.Second            // from the process's start until it computes: join, load splits
-	stallTime = 500 * time.Millisecond // from the loss of all transient machines until work goes on
-	waitShare = 0.15                   // exchanging parameters, waiting for the slowest at the end of each clock
-)
-
-// LocalOverheads gives the overheads to assume on the local cloud.
-func LocalOverheads(l config.Local) Overheads {
-	market := func(wall time.Duration) time.Duration { return time.Duration(float64(wall) * l.Speed) }
-	return Overheads{Start: market(l.Boot + joinTime), Eviction: market(stallTime), Share: waitShare}
-}
+// joinTime is the wall-clock time from the start of a machine's process until it computes: to join and load splits.
+const joinTime = 150 * time.Millisecond
 
 // ForLocal puts together what a plan for the local cloud rests on. Work is the whole job's, in floating-point
 // operations.
@@ -43,7 +32,7 @@ func ForLocal(job *config.Job, choice Choice, work float64) (Input, error) {
 		Want: choice.Want, Pools: choice.Pools, Capacity: choice.Capacity,
 		Reliable: choice.Reliable, OnDemand: choice.OnDemand, Rules: rules,
 		Work: work, RatePerVCPU: float64(job.Local.FlopsPerVCPU) / job.Local.Speed,
-		ThreeAbove: job.Stages.ThreeAbove, Overheads: LocalOverheads(job.Local),
-		Budget: job.Budget, MaxDuration: job.MaxDuration, Deadline: job.Deadline,
+		Startup: time.Duration(float64(job.Local.Boot+joinTime) * job.Local.Speed),
+		Budget:  job.Budget, MaxDuration: job.MaxDuration, Deadline: job.Deadline,
 	}, nil
 }

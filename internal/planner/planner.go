@@ -34,9 +34,8 @@ type Input struct {
 	Work float64
 	// RatePerVCPU is what one vCPU does, in floating-point operations per second of market time.
 	RatePerVCPU float64
-	// ThreeAbove is the ratio of transient to reliable machines above which reliable ones do not compute.
-	ThreeAbove float64
-	Overheads  Overheads
+	// Startup is the time, in market time, from a machine's launch until it computes.
+	Startup time.Duration
 
 	Budget      market.USD    // 0 = none
 	MaxDuration time.Duration // market time; 0 = none
@@ -56,16 +55,6 @@ type OnDemandType struct {
 	Type market.InstanceType
 }
 
-// Overheads are what machines do beside computing. The zero value has none.
-type Overheads struct {
-	// Start is the time, in market time, from a machine's launch until it computes.
-	Start time.Duration
-	// Eviction is how long, in market time, training stands still when all transient machines are taken.
-	Eviction time.Duration
-	// Share of a machine's time, from 0 to below 1, that goes into exchanging parameters and waiting.
-	Share float64
-}
-
 // Plan is what a run is expected to do.
 type Plan struct {
 	Input    Input
@@ -74,6 +63,8 @@ type Plan struct {
 	Forecast Forecast
 	OnDemand OnDemand
 	Warnings []string
+	// Prediction is of the job's own run; nil = it was not made.
+	Prediction *Prediction
 }
 
 // Pool is a pool that was considered.
@@ -133,8 +124,6 @@ func (in Input) check() error {
 		return fmt.Errorf("work is %v floating-point operations; it must be above zero", in.Work)
 	case !(in.RatePerVCPU > 0):
 		return fmt.Errorf("a vCPU does %v operations per second; it must be above zero", in.RatePerVCPU)
-	case !(in.Overheads.Share >= 0 && in.Overheads.Share < 1):
-		return fmt.Errorf("overheads take %v of the time; it must be from 0 to below 1", in.Overheads.Share)
 	case in.Reliable.Count < 1 || in.Reliable.Type.VCPU < 1:
 		return fmt.Errorf("%d reliable machines of %s with %d vCPUs; there must be at least one of each",
 			in.Reliable.Count, in.Reliable.Type.Name, in.Reliable.Type.VCPU)
@@ -152,7 +141,7 @@ func (in Input) job(started time.Time, done float64) bidding.Job {
 		Started: started, Deadline: in.Deadline, Budget: in.Budget, Work: vcpuHours(in.Work), Done: vcpuHours(done),
 		Upkeep:       market.USD(reliable.Count) * reliable.Type.OnDemand,
 		ReliableRate: float64(reliable.Count) * reliable.Type.WorkRate(),
-		Startup:      in.Overheads.Start, Terms: in.Rules.Terms(),
+		Startup:      in.Startup, Terms: in.Rules.Terms(),
 	}
 }
 
@@ -164,16 +153,6 @@ func knownAt(pools []bidding.Candidate, now time.Time) []bidding.Candidate {
 		known[i] = c
 	}
 	return known
-}
-
-// rate is the work per second of market time of some vCPUs.
-func (in Input) rate(vcpus int) float64 {
-	return float64(vcpus) * in.RatePerVCPU * (1 - in.Overheads.Share)
-}
-
-// undisturbed is how long the work takes on some vCPUs that are there from the start and stay.
-func (in Input) undisturbed(vcpus int) time.Duration {
-	return in.Overheads.Start + span(in.Work/in.rate(vcpus))
 }
 
 // workTime is how long some vCPUs compute on the work.

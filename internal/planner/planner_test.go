@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/market"
 )
@@ -64,14 +65,31 @@ func calm(t *testing.T) Input {
 			Pool: pool("c3.xlarge"), Type: small, History: steps(now.Add(-30*24*time.Hour), 40, 24*time.Hour),
 		}},
 		Reliable: Fleet{Pool: reliable.Pool, Type: small, Count: 1}, OnDemand: onDemand(small), Rules: rules,
-		// 40 vCPUs for ten hours; the reliable machine does not compute.
-		Work: 40 * 100 * 36_000, RatePerVCPU: 100, ThreeAbove: 5,
+		// 40 vCPUs for ten hours.
+		Work: 40 * 100 * 36_000, RatePerVCPU: 100,
 	}
 }
 
+// exactly is an Estimator that is sure.
+type exactly struct {
+	cost market.USD
+	time time.Duration
+}
+
+func (e exactly) Estimate(Input) (Forecast, error) {
+	runs := make([]Run, 169)
+	for i := range runs {
+		runs[i] = Run{Cost: e.cost, Time: e.time, Finished: true}
+	}
+	return Summarize(runs, now.Add(-8*24*time.Hour), now.Add(-24*time.Hour), time.Hour), nil
+}
+
+// tenHours of ten machines at $0.04 and one at $0.24.
+var tenHours = exactly{6400_000_000, 10 * time.Hour}
+
 func plan(t *testing.T, in Input) *Plan {
 	t.Helper()
-	p, err := Make(in, Replay{})
+	p, err := Make(in, tenHours)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,8 +98,7 @@ func plan(t *testing.T, in Input) *Plan {
 
 func TestCalmMarket(t *testing.T) {
 	p := plan(t, calm(t))
-	// Ten hours of ten machines at $0.04 and one at $0.24.
-	wantCost, wantTime := 4*market.Dollar+2400_000_000, 10*time.Hour
+	wantCost, wantTime := tenHours.cost, tenHours.time
 	if c := p.Forecast.Cost; !c.Known || c.Low != wantCost || c.Middle != wantCost || c.High != wantCost || c.HighOpen {
 		t.Errorf("cost %+v, want exactly %s", c, wantCost)
 	}
@@ -99,51 +116,6 @@ func TestCalmMarket(t *testing.T) {
 	}
 }
 
-// TestFutureIsUnknown: what comes after now changes nothing.
-func TestFutureIsUnknown(t *testing.T) {
-	in := calm(t)
-	before := plan(t, in)
-	if err := in.Pools[0].History.Append(market.PricePoint{At: now.Add(48 * time.Hour), Price: 9 * market.Dollar}); err != nil {
-		t.Fatal(err)
-	}
-	after := plan(t, in)
-	if !cmp.Equal(before.Forecast, after.Forecast) || !cmp.Equal(before.Pools, after.Pools) {
-		t.Error("prices after now changed the plan")
-	}
-}
-
-// TestDoubledPrices: with all prices doubled the plan is the same at double cost.
-func TestDoubledPrices(t *testing.T) {
-	make := func(factor market.USD) *Plan {
-		in := stormy(t)
-		for i := range in.Pools {
-			c := &in.Pools[i]
-			var points []market.PricePoint
-			for _, p := range c.History.Points(time.Time{}, now) {
-				points = append(points, market.PricePoint{At: p.At, Price: p.Price * factor})
-			}
-			c.History = market.NewHistory(points)
-			c.Type.OnDemand *= factor
-		}
-		for i := range in.OnDemand {
-			in.OnDemand[i].Type.OnDemand *= factor
-		}
-		in.Reliable.Type.OnDemand *= factor
-		return plan(t, in)
-	}
-	once, twice := make(1), make(2)
-	if once.Forecast.Time != twice.Forecast.Time {
-		t.Errorf("time %+v, then %+v", once.Forecast.Time, twice.Forecast.Time)
-	}
-	c := once.Forecast.Cost
-	if want := (Range[market.USD]{true, 2 * c.Low, 2 * c.Middle, 2 * c.High, c.HighOpen}); twice.Forecast.Cost != want {
-		t.Errorf("cost %+v, want %+v", twice.Forecast.Cost, want)
-	}
-	if twice.OnDemand.Cost != 2*once.OnDemand.Cost {
-		t.Errorf("on demand %s, want twice %s", twice.OnDemand.Cost, once.OnDemand.Cost)
-	}
-}
-
 // stormy has a cheap pool that is evicted every 7 hours for 20 minutes, and a dearer calm one.
 func stormy(t *testing.T) Input {
 	in := calm(t)
@@ -154,54 +126,8 @@ func stormy(t *testing.T) Input {
 	}
 	in.Want = bidding.Want{VCPU: 40}
 	in.OnDemand = onDemand(large, small)
-	in.ThreeAbove = 2
-	in.Overheads = Overheads{Start: 3 * time.Minute, Eviction: time.Minute, Share: 0.1}
+	in.Startup = 3 * time.Minute
 	return in
-}
-
-func TestEvictionsCostTimeNotTheirHour(t *testing.T) {
-	in := stormy(t)
-	in.Pools = in.Pools[1:] // only the pool that is evicted
-	p := plan(t, in)
-	quiet := in
-	quiet.Pools = []bidding.Candidate{{Pool: pool("c3.xlarge"), Type: small, History: steps(now.Add(-30*24*time.Hour), 30, time.Hour)}}
-	q := plan(t, quiet)
-	if p.Forecast.Time.Middle <= q.Forecast.Time.Middle {
-		t.Errorf("with evictions %s, without %s", p.Forecast.Time.Middle, q.Forecast.Time.Middle)
-	}
-	// 11h10m of work and start at a tenth lost to overheads: 12 hours begun, for which $0.03 x 10 + $0.24 are due.
-	if want := 12 * 540 * market.Dollar / 1000; q.Forecast.Cost.Middle != want {
-		t.Errorf("without evictions %s, want %s", q.Forecast.Cost.Middle, want)
-	}
-	if p.Forecast.Cost.Low >= q.Forecast.Cost.Middle+4*240*market.Dollar/1000 {
-		t.Errorf("with evictions at least %s: interrupted hours are free", p.Forecast.Cost.Low)
-	}
-}
-
-func TestTooLittleHistory(t *testing.T) {
-	in := calm(t)
-	in.Pools[0].History = steps(now.Add(-30*time.Hour), 40, time.Hour)
-	p := plan(t, in)
-	if p.Forecast.Cost.Known || p.Forecast.Time.Known || !strings.Contains(p.Forecast.Basis, "room for 11 past starts") {
-		t.Errorf("forecast %+v", p.Forecast)
-	}
-	if len(p.Warnings) != 0 {
-		t.Errorf("warnings about unknown figures: %q", p.Warnings)
-	}
-	in.Pools[0].History = nil
-	if p = plan(t, in); !strings.Contains(p.Forecast.Basis, "no price history") || p.Pools[0].HasPrice {
-		t.Errorf("without any history: %+v", p.Forecast)
-	}
-}
-
-func TestUnfinishedReplaysAreNotForgotten(t *testing.T) {
-	in := calm(t)
-	in.Pools[0].History = steps(now.Add(-30*24*time.Hour), 900, 24*time.Hour) // never affordable
-	p := plan(t, in)
-	// The reliable machine alone needs 100 hours: nearly half of the replays end with the history.
-	if d := p.Forecast.Time; !d.HighOpen || d.Middle != 100*time.Hour || !strings.Contains(p.Forecast.Basis, "80 of them had not finished") {
-		t.Errorf("forecast %+v", p.Forecast)
-	}
 }
 
 func TestWarnings(t *testing.T) {
@@ -221,22 +147,20 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-func TestCapacityLimitsReplays(t *testing.T) {
-	in := calm(t)
-	in.ThreeAbove = 0
-	in.Capacity = map[market.Pool]int{pool("c3.xlarge"): 5}
-	if got := plan(t, in).Forecast.Time.Middle; got != 20*time.Hour {
-		t.Errorf("with half the machines %s, want 20h", got)
+func TestSummarize(t *testing.T) {
+	runs := make([]Run, 30)
+	for i := range runs {
+		runs[i] = Run{Cost: market.USD(i), Time: time.Duration(i), Finished: i < 16}
 	}
-}
-
-func TestProactiveSwitchPaysNoHourTwice(t *testing.T) {
-	in := stormy(t)
-	with, without := in, in
-	without.Policy = bidding.TierML{NeverSwitch: true}
-	a, b := plan(t, with).Forecast, plan(t, without).Forecast
-	if !a.Time.Known || !b.Time.Known || a.Time.Middle > b.Time.Middle {
-		t.Errorf("with switches %+v, without %+v", a.Time, b.Time)
+	f := Summarize(runs, now.Add(-29*time.Hour), now, time.Hour)
+	if !f.Cost.Known || !f.Time.HighOpen || f.Cost.Middle != 14 || !strings.HasPrefix(f.Basis, "30 past starts, one every 1h from 2014-03-30 19:00") ||
+		!strings.HasSuffix(f.Basis, "; 14 of them had not finished by now") {
+		t.Errorf("%+v", f)
+	}
+	for _, n := range []int{0, 11} {
+		if f := Summarize(runs[:n], now, now, time.Hour); f.Cost.Known || f.Basis == "" {
+			t.Errorf("%d starts: %+v", n, f)
+		}
 	}
 }
 
@@ -244,13 +168,12 @@ func TestMakeRefusesNonsense(t *testing.T) {
 	for name, change := range map[string]func(*Input){
 		"work":     func(in *Input) { in.Work = 0 },
 		"rate":     func(in *Input) { in.RatePerVCPU = -1 },
-		"share":    func(in *Input) { in.Overheads.Share = 1 },
 		"reliable": func(in *Input) { in.Reliable.Count = 0 },
 		"types":    func(in *Input) { in.OnDemand = nil },
 	} {
 		in := calm(t)
 		change(&in)
-		if _, err := Make(in, Replay{}); err == nil || !strings.HasPrefix(err.Error(), "planning: ") {
+		if _, err := Make(in, tenHours); err == nil || !strings.HasPrefix(err.Error(), "planning: ") {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
@@ -280,12 +203,14 @@ func drawn(t *testing.T) *Plan {
 		Forecast: Forecast{
 			Cost:  Range[market.USD]{Known: true, Low: 8930_000_000, Middle: 9180_000_000, High: 9480_000_000},
 			Time:  Range[time.Duration]{Known: true, Low: 11 * time.Hour, Middle: 670 * time.Minute, High: 13 * time.Hour, HighOpen: true},
-			Basis: "169 past starts, one every 1h from 2014-03-24 01:40 to 2014-03-31 01:40, replayed with this policy",
+			Basis: "169 past starts, one every 1h from 2014-03-24 01:40 to 2014-03-31 01:40, simulated with this policy",
 		},
 		OnDemand: OnDemand{Fleet: Fleet{Pool: in.OnDemand[0].Pool, Type: large, Count: 5}, Time: 670 * time.Minute, Cost: 28800_000_000},
 		Warnings: []string{"the expected cost, $9.18, is above the budget, $5.00: the run would be ended before it is done"},
 	}
 	p.Pools[0].Capacity, p.Pools[0].Limited = 12, true
+	p.Prediction = &Prediction{Run: Run{Cost: 9_020_000_000, Time: 655 * time.Minute}, Basis: "with the shipped calibration",
+		Skipped: []string{"throttle at 1h0m0s"}}
 	return p
 }
 
@@ -317,6 +242,7 @@ func TestText(t *testing.T) {
 
 	var unknown bytes.Buffer
 	p.Forecast, p.Warnings, p.Pools[0].Chosen = Forecast{Basis: tooFew(3, 24)}, nil, false
+	p.Prediction = nil
 	if err := p.WriteText(&unknown, Style{}); err != nil {
 		t.Fatal(err)
 	}
@@ -341,7 +267,15 @@ func golden(t *testing.T, path, got string) {
 }
 
 func TestDetails(t *testing.T) {
-	d := plan(t, calm(t)).Details()
+	made := plan(t, calm(t))
+	if d := made.Details(); d.Prediction != nil || !strings.Contains(d.Basis, "169 past starts") {
+		t.Errorf("details %+v", d)
+	}
+	made.Prediction = &Prediction{Run: Run{Cost: 7 * market.Dollar, Time: 9 * time.Hour, Finished: true}, Basis: "as measured", Skipped: []string{"throttle at 1h"}}
+	d := made.Details()
+	if p := d.Prediction; p == nil || p.USD != "7" || p.Seconds != 9*3600 || !p.Finished || p.Basis != "as measured" || len(p.Skipped) != 1 {
+		t.Errorf("prediction %+v", p)
+	}
 	if d.Cost.Mid != 6.4 || d.Runtime.Mid != 36000 || d.OnDemand.USD != "24" || d.OnDemand.Count != 10 {
 		t.Errorf("details %+v", d)
 	}
@@ -362,11 +296,11 @@ func TestShort(t *testing.T) {
 }
 
 func TestPercentile(t *testing.T) {
-	var runs []run
+	var runs []Run
 	for i := range 100 {
-		runs = append(runs, run{time: time.Duration(i + 1), finished: i < 90})
+		runs = append(runs, Run{Time: time.Duration(i + 1), Finished: i < 90})
 	}
-	r := rangeOf(runs, func(r run) time.Duration { return r.time })
+	r := rangeOf(runs, func(r Run) time.Duration { return r.Time })
 	if want := (Range[time.Duration]{Known: true, Low: 5, Middle: 50, High: 95, HighOpen: true}); r != want {
 		t.Errorf("%+v, want %+v", r, want)
 	}

@@ -10,18 +10,24 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// summarize gives the middle and the range of many runs.
-func summarize(runs []run, first, last time.Time, every time.Duration) Forecast {
+// MinStarts is how many past starts a forecast needs.
+const MinStarts = 24
+
+// Summarize gives the middle and the range of runs that were started at even distances, from first to last.
+func Summarize(runs []Run, first, last time.Time, every time.Duration) Forecast {
+	if len(runs) < MinStarts {
+		return Forecast{Basis: tooFew(len(runs), MinStarts)}
+	}
 	unfinished := 0
 	for _, r := range runs {
-		if !r.finished {
+		if !r.Finished {
 			unfinished++
 		}
 	}
 	f := Forecast{
-		Cost: rangeOf(runs, func(r run) market.USD { return r.cost }),
-		Time: rangeOf(runs, func(r run) time.Duration { return r.time }),
-		Basis: fmt.Sprintf("%d past starts, one every %s from %s to %s, replayed with this policy",
+		Cost: rangeOf(runs, func(r Run) market.USD { return r.Cost }),
+		Time: rangeOf(runs, func(r Run) time.Duration { return r.Time }),
+		Basis: fmt.Sprintf("%d past starts, one every %s from %s to %s, simulated with this policy",
 			len(runs), short(every), first.UTC().Format(timeForm), last.UTC().Format(timeForm)),
 	}
 	if unfinished > 0 {
@@ -32,11 +38,11 @@ func summarize(runs []run, first, last time.Time, every time.Duration) Forecast 
 
 // rangeOf sorts runs that did not finish behind all others, since their figures are only lower bounds: what
 // falls on one of them is open. When even the middle does, nothing is known.
-func rangeOf[T cmp.Ordered](runs []run, figure func(run) T) Range[T] {
+func rangeOf[T cmp.Ordered](runs []Run, figure func(Run) T) Range[T] {
 	sorted := slices.Clone(runs)
-	slices.SortFunc(sorted, func(a, b run) int {
-		if a.finished != b.finished {
-			if a.finished {
+	slices.SortFunc(sorted, func(a, b Run) int {
+		if a.Finished != b.Finished {
+			if a.Finished {
 				return -1
 			}
 			return 1
@@ -44,24 +50,24 @@ func rangeOf[T cmp.Ordered](runs []run, figure func(run) T) Range[T] {
 		return cmp.Compare(figure(a), figure(b))
 	})
 	low, middle, high := percentile(sorted, 5), percentile(sorted, 50), percentile(sorted, 95)
-	if !middle.finished {
+	if !middle.Finished {
 		return Range[T]{}
 	}
 	return Range[T]{
 		Known: true, Low: figure(low), Middle: figure(middle),
-		High: max(figure(middle), figure(high)), HighOpen: !high.finished,
+		High: max(figure(middle), figure(high)), HighOpen: !high.Finished,
 	}
 }
 
 // percentile by nearest rank: the smallest figure that at least p percent do not exceed.
-func percentile(sorted []run, p int) run {
+func percentile(sorted []Run, p int) Run {
 	rank := (len(sorted)*p + 99) / 100
 	return sorted[max(rank, 1)-1]
 }
 
 func tooFew(starts, minimum int) string {
 	if starts == 0 {
-		return "no price history goes back far enough to replay this run"
+		return "no price history goes back far enough to simulate this run"
 	}
 	return fmt.Sprintf("the price history has room for %d past starts of this run, and %d are needed", starts, minimum)
 }

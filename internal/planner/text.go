@@ -38,6 +38,26 @@ func (s Style) paint(code, text string) string {
 	return code + text + reset
 }
 
+// writePrediction says what the run from the job's own start comes to.
+func (p *Plan) writePrediction(b *strings.Builder, s Style) {
+	run := p.Prediction
+	if run == nil {
+		return
+	}
+	here := ""
+	if s.Speed > 1 {
+		here = fmt.Sprintf(", about %s here", time.Duration(float64(run.Time)/s.Speed).Round(time.Second))
+	}
+	fmt.Fprintf(b, "\n  From this start   %s and %.1f h of market time%s: simulated in the recording's\n"+
+		"                    own prices, %s\n", run.Cost.Cents(), run.Time.Hours(), here, run.Basis)
+	if !run.Finished {
+		b.WriteString("                    It would be ended before it is done.\n")
+	}
+	for _, step := range run.Skipped {
+		fmt.Fprintf(b, "                    Not simulated: %s\n", step)
+	}
+}
+
 // WriteText prints the plan for people.
 func (p *Plan) WriteText(w io.Writer, s Style) error {
 	var b strings.Builder
@@ -51,6 +71,7 @@ func (p *Plan) WriteText(w io.Writer, s Style) error {
 			b.WriteString("  " + s.paint(yellow, line) + "\n")
 		}
 	}
+	p.writePrediction(&b, s)
 	_, err := io.WriteString(w, b.String())
 	return err
 }

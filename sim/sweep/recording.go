@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,6 +17,9 @@ import (
 // 2023, $0.918 of $3.06.
 const SpotShare = 0.3
 
+// ErrNoPool says that it is not known which pool a recording is of.
+var ErrNoPool = errors.New("name its pool, as ZONE/TYPE")
+
 // recordedOn finds a date in a path, as SkyPilot's folders have it: aws-02-15-2023.
 var recordedOn = regexp.MustCompile(`\d\d-\d\d-\d{4}`)
 
@@ -27,7 +31,7 @@ func ReadRecording(file, pool string, spotShare float64) (r Recording, err error
 		label = strings.Replace(pool, "/", "_", 1)
 	}
 	if r.Pool, r.Type, err = trace.ProbedPool(label); err != nil {
-		return r, fmt.Errorf("%w; or name ZONE/TYPE", err)
+		return r, fmt.Errorf("%w: %w", ErrNoPool, err)
 	}
 	if r.Type.OnDemand == 0 {
 		r.Type.OnDemand = market.Dollar // costs are told in hours on demand

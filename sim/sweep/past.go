@@ -1,0 +1,118 @@
+package sweep
+
+import (
+	"cmp"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/internal/planner"
+	"github.com/tierml/tierml/sim"
+)
+
+// Past estimates what a plan would cost and how long it would take by what the same job would have met in the week before:
+// it is simulated as it stands, from many starts, in the prices that are known when it is planned. It is the plan's
+// planner.Estimator, and the same engine as the dry run's.
+type Past struct {
+	Job      sim.Config    // as ForJob makes it
+	Every    time.Duration // between two starts; 0 = 1h
+	Lookback time.Duration // from the first start to the last; 0 = 7 days: one of each weekday
+}
+
+// Estimate simulates the past. The last start lies twice the undisturbed time before now, so that nearly every run ends
+// before the known prices do: leaving out those that do not would favour quick ones. What the job's script does is left out:
+// it belongs to the job's own start.
+func (p Past) Estimate(in planner.Input) (planner.Forecast, error) {
+	every, lookback := cmp.Or(p.Every, time.Hour), cmp.Or(p.Lookback, 7*24*time.Hour)
+	cfg := p.Job
+	cfg.Faults, cfg.MaxDuration, cfg.Record = nil, 0, nil
+	cfg.Pools = slices.Clone(cfg.Pools)
+	for i := range cfg.Pools {
+		cfg.Pools[i].History = cfg.Pools[i].History.Until(in.Now)
+		cfg.Pools[i].Availability = cfg.Pools[i].Availability.Until(in.Now)
+	}
+	last := in.Now.Add(-2 * undisturbed(&cfg)).Truncate(time.Second)
+	var starts []time.Time
+	for start := last; !start.Before(last.Add(-lookback)) && anyPriceAt(cfg.Pools, start); start = start.Add(-every) {
+		starts = append(starts, start)
+	}
+	if len(starts) < planner.MinStarts { // too few say nothing: they need not be simulated
+		return planner.Summarize(make([]planner.Run, len(starts)), last, last, every), nil
+	}
+	runs, err := simulate(cfg, starts, in.Now)
+	if err != nil {
+		return planner.Forecast{}, fmt.Errorf("simulating past starts: %w", err)
+	}
+	return planner.Summarize(runs, starts[len(starts)-1], last, every), nil
+}
+
+// simulate runs a job from many starts until a time, on all cores.
+func simulate(cfg sim.Config, starts []time.Time, until time.Time) ([]planner.Run, error) {
+	runs, errs := make([]planner.Run, len(starts)), make([]error, len(starts))
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(starts)) {
+		workers.Go(func() {
+			cfg := cfg
+			cfg.Policy = remembering(cfg.Policy, recollection{}) // one worker's
+			for i := next.Add(1) - 1; i < int64(len(starts)); i = next.Add(1) - 1 {
+				one := cfg
+				one.Start, one.Horizon = starts[i], until.Sub(starts[i])
+				if !one.Deadline.IsZero() {
+					one.Deadline = starts[i].Add(one.Deadline.Sub(until))
+				}
+				r, err := sim.Run(one)
+				runs[i], errs[i] = planner.Run{Time: r.Runtime, Cost: r.Cost, Finished: r.Finished()}, err
+			}
+		})
+	}
+	workers.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return runs, nil
+}
+
+// undisturbed is the time with the wanted machines of the type with which it takes longest, or with the reliable ones where
+// nothing else is wanted.
+func undisturbed(cfg *sim.Config) time.Duration {
+	rate := func(machines int, work float64) float64 {
+		return float64(machines) * work * cfg.FLOPSPerVCPU / cfg.Timing.Speed
+	}
+	least := 0.0
+	for _, p := range cfg.Pools {
+		machines := cfg.Want.Machines
+		if cfg.Want.VCPU > 0 && p.Type.VCPU > 0 {
+			machines = (cfg.Want.VCPU + p.Type.VCPU - 1) / p.Type.VCPU
+		}
+		if r := rate(machines, p.Type.WorkRate()); r > 0 && (least == 0 || r < least) {
+			least = r
+		}
+	}
+	if least == 0 {
+		least = rate(cfg.Reliable.Count, cfg.Reliable.Type.WorkRate())
+	}
+	const longest = 100 * 365 * 24 * time.Hour
+	t := &cfg.Timing
+	seconds := min(cfg.Job.Work/least, longest.Seconds())
+	return 2*(t.Launch+t.Boot+t.Start+t.Load) + time.Duration(seconds*float64(time.Second)) // the reliable machines come first
+}
+
+func anyPriceAt(pools []bidding.Candidate, at time.Time) bool {
+	return slices.ContainsFunc(pools, func(c bidding.Candidate) bool {
+		_, known := c.History.At(at)
+		return known && !c.OnDemand()
+	})
+}
+
+// Predict simulates the job's own run, from its start, in the prices that a recording has for it.
+func Predict(cfg sim.Config) (planner.Run, error) {
+	r, err := sim.Run(cfg)
+	return planner.Run{Time: r.Runtime, Cost: r.Cost, Finished: r.Finished()}, err
+}

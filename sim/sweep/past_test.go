@@ -1,0 +1,110 @@
+package sweep
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/internal/planner"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/sim"
+)
+
+// pastJob is the demo on one pool of its prices' own: the price of each hour, told for 30 days before the job's start and
+// one after it, in thousandths of a dollar.
+func pastJob(t *testing.T, price func(hour int) int) (sim.Config, planner.Input) {
+	t.Helper()
+	cfg := demo(t)
+	pool := cfg.Pools[0]
+	var points []market.PricePoint
+	for h := -30 * 24; h < 24; h++ {
+		points = append(points, market.PricePoint{At: cfg.Start.Add(time.Duration(h) * time.Hour), Price: market.USD(price(h)) * market.Dollar / 1000})
+	}
+	pool.History = market.NewHistory(points)
+	cfg.Pools = []bidding.Candidate{pool}
+	cfg.Want, cfg.Job.Clocks, cfg.Job.Work = bidding.Want{Machines: 4}, 40, cfg.Job.Work/8
+	return cfg, planner.Input{Now: cfg.Start}
+}
+
+func estimate(t *testing.T, cfg sim.Config, in planner.Input) planner.Forecast {
+	t.Helper()
+	f, err := Past{Job: cfg}.Estimate(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func always(int) int { return 40 }
+
+// TestPastIsTheDryRun: each start of the estimate is what the dry run makes of it.
+func TestPastIsTheDryRun(t *testing.T) {
+	cfg, in := pastJob(t, always)
+	f := estimate(t, cfg, in)
+	if !f.Cost.Known || f.Cost.HighOpen || !strings.HasPrefix(f.Basis, "169 past starts, one every 1h") {
+		t.Fatalf("%+v", f)
+	}
+	cfg.Faults = nil
+	rows, err := Run(t.Context(), Plan{Job: cfg, Policies: []string{"tierml"}, Starts: Starts{At: cfg.Start.Add(-48 * time.Hour)}}, func(int, int) {})
+	if err != nil || len(rows) != 1 {
+		t.Fatal(err)
+	}
+	// At a price that never changes all starts come to the same.
+	if r := rows[0]; f.Cost.Low != r.Cost || f.Cost.High != r.Cost || f.Time.Low != r.Runtime || f.Time.High != r.Runtime {
+		t.Errorf("%+v, by the dry run %s in %s", f, r.Cost, r.Runtime)
+	}
+}
+
+// TestPastDoesNotKnowTheFuture: prices after the plan is made change nothing.
+func TestPastDoesNotKnowTheFuture(t *testing.T) {
+	restless := func(h int) int { return 40 + 5*(h%3) }
+	before, in := pastJob(t, restless)
+	after, _ := pastJob(t, func(h int) int {
+		if h > 0 {
+			return 9000
+		}
+		return restless(h)
+	})
+	if a, b := estimate(t, before, in), estimate(t, after, in); a != b {
+		t.Errorf("%+v, with dear prices to come %+v", a, b)
+	}
+}
+
+func TestPastNeedsHistory(t *testing.T) {
+	cfg, in := pastJob(t, always)
+	points := cfg.Pools[0].History.Points(cfg.Start.Add(-12*time.Hour), cfg.Start)
+	cfg.Pools[0].History = market.NewHistory(points)
+	if f := estimate(t, cfg, in); f.Cost.Known || f.Time.Known || !strings.Contains(f.Basis, "past starts of this run, and 24 are needed") {
+		t.Errorf("%+v", f)
+	}
+	cfg.Pools[0].History = nil
+	if f := estimate(t, cfg, in); f.Cost.Known || !strings.Contains(f.Basis, "no price history") {
+		t.Errorf("%+v", f)
+	}
+}
+
+// TestPastCountsWhatDidNotFinish: where nothing can be bought the reliable machine works alone, and later starts are cut off
+// by the end of what is known.
+func TestPastCountsWhatDidNotFinish(t *testing.T) {
+	cfg, in := pastJob(t, func(int) int { return 9000 })
+	f := estimate(t, cfg, in)
+	calm, _ := pastJob(t, always)
+	if c := estimate(t, calm, in); f.Time.Known && f.Time.Middle <= c.Time.Middle {
+		t.Errorf("%+v, in a calm market %+v", f, c)
+	}
+}
+
+// TestPastEvictions: time is lost with machines.
+func TestPastEvictions(t *testing.T) {
+	calm, in := pastJob(t, always)
+	stormy, _ := pastJob(t, func(h int) int {
+		if h%2 == 0 {
+			return 9000
+		}
+		return 40
+	})
+	if a, b := estimate(t, calm, in), estimate(t, stormy, in); !b.Time.Known || b.Time.Middle <= a.Time.Middle {
+		t.Errorf("calm %+v, stormy %+v", a.Time, b.Time)
+	}
+}
