@@ -163,7 +163,7 @@ func run() error {
 			return err
 		}
 	}
-	p.reading()
+	p.reading(results, &o)
 	p.cells(results)
 	fmt.Fprintf(os.Stderr, "all of it took %s\n", time.Since(began).Round(time.Second))
 	return write(o.out, p.String())

@@ -93,7 +93,7 @@ func TestReport(t *testing.T) {
 	}
 	p.prices(results, &options{starts: "4", machines: 64, reliable: 4})
 	p.cells(results)
-	p.reading()
+	p.reading(results, &options{machines: 64, reliable: 4})
 	for _, want := range []string{
 		"| all | 4 | 1 | 75 ± 1.0 % | 50 % | +25 % | +25 % | 50 % | 0 % |", // figure 12
 		"| all | 4 | checkpoint +38 % | 0.75 | +25 % | 67 % |",
