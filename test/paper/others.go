@@ -154,7 +154,7 @@ func (p *page) capacity(choices []sweep.Choice, layouts int, took time.Duration)
 	p.heading("Capacity: all pools beside single ones")
 	p.line("Work of 8 hours for 64 vCPUs on the prices of 2021, billed by `ec2-now`, with recordings of availability laid over the pools in")
 	p.line("%d ways; %d starts (%s). Dollars in percent of the undisturbed work on demand; the last column is the difference from all pools", layouts, choices[0].Starts, took.Round(time.Second))
-	p.line("with its 90 % interval. It compares policies and predicts no bill. `make capacity` runs it on other types and recordings.\n")
+	p.line("with its 90 %% interval. It compares policies and predicts no bill. `make capacity` runs it on other types and recordings.\n")
 	p.line("| pools | policy | finished | per finished run | per work done | hours | evictions | per finished run, less all pools' |")
 	p.line("|---|---|---|---|---|---|---|---|")
 	for _, c := range choices {

@@ -105,6 +105,9 @@ func TestReport(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", want, p.String())
 		}
 	}
+	if strings.Contains(p.String(), "%!") {
+		t.Errorf("a percent sign is taken for a verb in\n%s", p.String())
+	}
 }
 
 // TestResultsAreKept: what is kept is found by its question, and only by it.
@@ -142,5 +145,8 @@ func TestOthers(t *testing.T) {
 		if !strings.Contains(p.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, p.String())
 		}
+	}
+	if strings.Contains(p.String(), "%!") {
+		t.Errorf("a percent sign is taken for a verb in\n%s", p.String())
 	}
 }

@@ -257,7 +257,7 @@ func (p *page) cells(results []result) {
 	p.heading("Every cell")
 	p.line("Shares of the undisturbed cost on demand; run times against the undisturbed ones. TierML and checkpointing by the bid of the")
 	p.line("on-demand price and, behind a stroke, by aggressive bids.\n")
-	p.line("| cell | crossings | hours | starts | tierml | checkpoint | +38 % | cost-per-work | oracle | switching | run time, tierml | run time, checkpoint | P95, tierml | evictions |")
+	p.line("| cell | crossings | hours | starts | tierml | checkpoint | +38 %% | cost-per-work | oracle | switching | run time, tierml | run time, checkpoint | P95, tierml | evictions |")
 	p.line("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|")
 	sorted := slices.Clone(results)
 	slices.SortStableFunc(sorted, func(a, b result) int { return b.Crossings - a.Crossings })
