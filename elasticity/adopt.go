@@ -95,6 +95,7 @@ func (c *Controller) takeListed(e Listed) {
 		c.account(i)
 	}
 	for _, m := range c.ordered(func(m *machine) bool { return !m.ended && !there[m.id] }) {
+		c.terminate(m, "the provider does not list it") // it may list it later
 		c.takeEnded(provisioner.Instance{ID: provisioner.InstanceID(m.id), State: provisioner.Terminated,
 			Ended: c.now.Truncate(time.Second), EndedBy: "user", Reason: "the provider does not know it any more"})
 	}
