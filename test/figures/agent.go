@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/ps"
@@ -21,6 +22,7 @@ const (
 	envInstance = "FIGURES_INSTANCE"
 	envUserData = "FIGURES_USER_DATA"
 	envFlops    = "FIGURES_FLOPS"
+	envBegun    = "FIGURES_BEGUN" // load.begun, in seconds since 1970
 )
 
 // agent is the life of a machine: the node of every run, which asks its environment who it is.
@@ -29,6 +31,10 @@ func agent() error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", envFlops, err)
 	}
+	begun, err := strconv.ParseInt(os.Getenv(envBegun), 10, 64)
+	if err != nil {
+		return fmt.Errorf("%s: %w", envBegun, err)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	return node.Run(ctx, node.Config{
@@ -36,7 +42,7 @@ func agent() error {
 		NewApp: func(_ string, _ map[string]string, dataset []byte) (apps.App, error) {
 			var splits int
 			err := json.Unmarshal(dataset, &splits)
-			return load{splits}, err
+			return load{splits, time.Unix(begun, 0)}, err
 		},
 		OpenSplit: openPiece, Flops: flops,
 		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),

@@ -46,7 +46,9 @@ func grow(ctx context.Context, n *network, s settings) (b bulk, err error) {
 		return r.diary.lengths(), err
 	}
 	const enough = 4
-	if err := r.wait(func(d *diary) bool { return d.joined >= bulkReliable && d.since() >= 2 }); err != nil {
+	if err := r.wait(func(d *diary) bool {
+		return d.joined >= bulkReliable && d.since() >= 2 && time.Now().After(r.cloud.begun)
+	}); err != nil {
 		return b, err
 	}
 	lengths, err := phase(func(d *diary) bool { return len(d.clocks)-d.from > enough })

@@ -38,7 +38,8 @@ type settings struct {
 	// computeBulk is compute for figure 11, in which four machines do all of it: sixteen times as long.
 	computeBulk time.Duration
 	splits      int
-	clocks      int // measured
+	join        time.Duration // that machines have for joining: clocks are short until then
+	clocks      int           // measured
 	runs        int
 	log         string
 }
@@ -48,6 +49,7 @@ func command() error {
 	flag.StringVar(&s.rate, "rate", "4mbit", "of a link in each direction, as tc has it")
 	flag.DurationVar(&s.compute, "compute", 3*time.Second, "that a clock computes on 63 or 64 machines")
 	flag.DurationVar(&s.computeBulk, "compute-bulk", 400*time.Millisecond, "the same for figure 11, where clocks begin sixteen times as long")
+	flag.DurationVar(&s.join, "join", time.Minute, "that machines have for joining; clocks are short until then")
 	flag.IntVar(&s.splits, "splits", 1008, "pieces of the work: 16 for each of 63 machines")
 	flag.IntVar(&s.clocks, "clocks", 5, "to measure in each run")
 	flag.IntVar(&s.runs, "runs", 5, "of each layout; medians count")

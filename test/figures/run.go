@@ -56,7 +56,9 @@ func once(ctx context.Context, n *network, s settings, l layout) (measured, erro
 	}
 	defer r.end()
 	if l.more > 0 {
-		if err := r.wait(func(d *diary) bool { return d.joined >= l.transient+l.reliable && d.since() >= 1 }); err != nil {
+		if err := r.wait(func(d *diary) bool {
+			return d.joined >= l.transient+l.reliable && d.since() >= 1 && time.Now().After(r.cloud.begun)
+		}); err != nil {
 			return measured{}, err
 		}
 		told := func(elasticity.Scale, bool) error { return nil }
@@ -65,7 +67,9 @@ func once(ctx context.Context, n *network, s settings, l layout) (measured, erro
 		}
 	}
 	// A clock to warm up after the last machine has joined and everything has moved.
-	if err := r.wait(func(d *diary) bool { return d.joined >= l.transient+l.reliable && d.since() >= 1 }); err != nil {
+	if err := r.wait(func(d *diary) bool {
+		return d.joined >= l.transient+l.reliable && d.since() >= 1 && time.Now().After(r.cloud.begun)
+	}); err != nil {
 		return measured{}, err
 	}
 	r.diary.forget()
@@ -116,7 +120,7 @@ func begin(ctx context.Context, n *network, s settings, l layout) (*run, error) 
 		perWorker = float64((s.splits + 62) / 63)
 	}
 	r := &run{
-		cloud: newCloud(n, perWorker*splitWork/s.compute.Seconds(), file), policy: &fleet{}, diary: newDiary(), cancel: cancel,
+		cloud: newCloud(n, perWorker*splitWork/s.compute.Seconds(), time.Now().Add(s.join), file), policy: &fleet{}, diary: newDiary(), cancel: cancel,
 		done: make(chan struct{}),
 	}
 	r.policy.count.Store(int64(l.transient))
@@ -137,7 +141,7 @@ func begin(ctx context.Context, n *network, s settings, l layout) (*run, error) 
 		return nil, err
 	}
 	host := market.InstanceType{Name: "host", VCPU: 1, OnDemand: market.Dollar}
-	work := load{s.splits}
+	work := load{splits: s.splits}
 	c := elasticity.New(elasticity.Config{
 		Run: fmt.Sprintf("figures-%d", time.Now().UnixNano()), Policy: r.policy, Want: bidding.Want{Machines: l.transient}, Speed: 1,
 		Stages:   tiers.Thresholds{TwoAbove: l.two, ThreeAbove: l.three},
