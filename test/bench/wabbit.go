@@ -120,8 +120,9 @@ func (r *lossRace) prepare(goal float64) error {
 			kind = k
 		}
 	}
+	// vw has no penalty, by default; with ours the loss would stay above what vw gets to.
 	var err error
-	if r.trained, r.files, err = cutFile(kind, r.path, 0, nil); err != nil {
+	if r.trained, r.files, err = cutFile(kind, r.path, 0, apps.Params{"l2": 1e-6}); err != nil {
 		return err
 	}
 	trainer, err := r.trainer()
