@@ -247,6 +247,46 @@ func TestFees(t *testing.T) {
 	}
 }
 
+// TestTrafficBetweenZones: EC2's On-Demand Pricing page, "Data Transfer within the same AWS Region": data to and from other
+// availability zones costs 0.01 dollars per GB in each direction. 5 GB an hour for two hours: 2 x 5 x 2 x 0.01 = 0.2 dollars, for
+// machines outside of the zone that was named only, whoever ends them and whatever is free.
+func TestTrafficBetweenZones(t *testing.T) {
+	h := prices(0, 100)
+	plain := rules(t, "ec2-2017")
+	for _, c := range []struct {
+		home string
+		want USD
+	}{{spot(0, Running).Pool.Zone, 0}, {"another", Dollar / 5}} {
+		name := "ec2-2017+traffic=5x0.01@" + c.home
+		book := rules(t, name)
+		if book.Name() != name {
+			t.Errorf("%s calls itself %s", name, book.Name())
+		}
+		for _, u := range []Usage{spot(130, ByUser), spot(130, ByProvider), spot(0, Running)} {
+			charges, err := book.Charges(u, h, at(130))
+			if err != nil {
+				t.Fatal(err)
+			}
+			without, err := plain.Charges(u, h, at(130))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := Total(charges) - Total(without); got != c.want || (len(charges) > len(without)) != (c.want > 0) {
+				t.Errorf("home %s, %+v: traffic costs %s, want %s: %+v", c.home, u, got, c.want, charges)
+			}
+		}
+	}
+	all := "ec2-now+disk=20x0.08+address=0.005+traffic=0.25x0.01@us-east-1a"
+	if got := rules(t, all).Name(); got != all {
+		t.Errorf("%s calls itself %s", all, got)
+	}
+	for _, text := range []string{"traffic=5x0.01", "traffic=0x0.01@a", "traffic=5@a", "traffic=5x-1@a", "traffic=x@a"} {
+		if book, err := Rules("ec2-now+" + text); err == nil {
+			t.Errorf("%s was taken: %v", text, book.Name())
+		}
+	}
+}
+
 // TestTerms: what each book's provider promises, and what not.
 func TestTerms(t *testing.T) {
 	for name, want := range map[string]Terms{

@@ -14,6 +14,11 @@ type Fees struct {
 	DiskGiB      int // of one machine
 	DiskGiBMonth USD // per GiB and month
 	Address      USD // per hour, of a public IPv4 address
+	// Traffic is what crosses the borders of zones: so many megabytes per hour and machine outside of Home, to and from
+	// machines there, each of them billed twice, as it leaves a zone and as it enters one.
+	TrafficMB int
+	TrafficGB USD // per gigabyte and direction
+	Home      string
 }
 
 // hoursAMonth is what providers' price pages reckon with.
@@ -24,6 +29,16 @@ func (f Fees) PerHour() USD {
 	return (USD(f.DiskGiB)*f.DiskGiBMonth+hoursAMonth/2)/hoursAMonth + f.Address
 }
 
+// TrafficPerHour is what a machine in a zone pays for traffic per hour, rounded half up to the billionth. EC2 asks $0.01 per
+// GB "in each direction" between zones of a region (EC2 On-Demand Pricing, "Data Transfer within the same AWS Region"), and
+// so pays who has both machines twice; Compute Engine $0.01 per GiB that leaves (VPC network pricing), so half of it.
+func (f Fees) TrafficPerHour(zone string) USD {
+	if zone == f.Home {
+		return 0
+	}
+	return (2*USD(f.TrafficMB)*f.TrafficGB + 500) / 1000
+}
+
 // String gives the words that stand behind the name of a rule book, such as "+disk=20x0.08+address=0.005".
 func (f Fees) String() string {
 	var s string
@@ -32,6 +47,9 @@ func (f Fees) String() string {
 	}
 	if f.Address > 0 {
 		s += "+address=" + f.Address.String()
+	}
+	if f.TrafficMB > 0 {
+		s += fmt.Sprintf("+traffic=%sx%s@%s", strconv.FormatFloat(float64(f.TrafficMB)/1000, 'f', -1, 64), f.TrafficGB, f.Home)
 	}
 	return s
 }
@@ -49,10 +67,12 @@ func parseFees(text string) (f Fees, err error) {
 			f.DiskGiBMonth, err = ParseUSD(price)
 		case "address":
 			f.Address, err = ParseUSD(value)
+		case "traffic":
+			err = f.parseTraffic(value)
 		default:
-			err = errors.New("want disk=GIBxPRICE or address=PRICE")
+			err = errors.New("want disk=GIBxPRICE, address=PRICE or traffic=GBxPRICE@ZONE")
 		}
-		if err == nil && (f.DiskGiBMonth < 0 || f.Address < 0 || f.DiskGiBMonth > 1000*Dollar) {
+		if err == nil && (f.DiskGiBMonth < 0 || f.Address < 0 || f.TrafficGB < 0 || f.DiskGiBMonth > 1000*Dollar || f.TrafficGB > 1000*Dollar) {
 			err = errors.New("the price is out of range")
 		}
 		if err != nil {
@@ -60,6 +80,20 @@ func parseFees(text string) (f Fees, err error) {
 		}
 	}
 	return f, nil
+}
+
+// parseTraffic reads "5x0.01@us-east-1a".
+func (f *Fees) parseTraffic(text string) error {
+	amount, zone, _ := strings.Cut(text, "@")
+	volume, price, _ := strings.Cut(amount, "x")
+	gb, err := strconv.ParseFloat(volume, 64)
+	if err != nil || !(gb >= 0.001) || gb > 1e6 || zone == "" {
+		return errors.New("want gigabytes per hour of a machine in another zone, a price per gigabyte and direction, and the zone of " +
+			"the reliable machines, such as traffic=5x0.01@us-east-1a")
+	}
+	f.TrafficMB, f.Home = int(gb*1000+0.5), zone
+	f.TrafficGB, err = ParseUSD(price)
+	return err
 }
 
 // withFees is a rule book with fees beside it.
@@ -70,7 +104,7 @@ type withFees struct {
 
 func (b withFees) Name() string { return b.RuleBook.Name() + b.fees.String() }
 
-// Charges begins with one line for the fees: those who ask until when a machine is paid look at the last.
+// Charges begins with lines for the fees: those who ask until when a machine is paid look at the last.
 func (b withFees) Charges(u Usage, h *History, asOf time.Time) ([]Charge, error) {
 	charges, err := b.RuleBook.Charges(u, h, asOf)
 	if err != nil || len(charges) == 0 {
@@ -84,10 +118,18 @@ func (b withFees) Charges(u Usage, h *History, asOf time.Time) ([]Charge, error)
 	if u.EndedBy != Running {
 		end = u.End
 	}
-	line := Charge{From: u.Start, To: end, Rate: b.fees.PerHour(), Note: "disk and public address"}
 	if least := u.Start.Add(minimumTime); u.EndedBy != Running && end.Before(least) {
-		line.To = least
+		end = least
 	}
-	line.Amount = line.Rate.PerHour(line.To.Sub(line.From))
-	return append([]Charge{line}, charges...), nil
+	var fees []Charge
+	for _, fee := range []Charge{
+		{Rate: b.fees.PerHour(), Note: "disk and public address"},
+		{Rate: b.fees.TrafficPerHour(u.Pool.Zone), Note: "traffic between zones, as declared"},
+	} {
+		if fee.Rate > 0 {
+			fee.From, fee.To, fee.Amount = u.Start, end, fee.Rate.PerHour(end.Sub(u.Start))
+			fees = append(fees, fee)
+		}
+	}
+	return append(fees, charges...), nil
 }

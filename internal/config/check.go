@@ -347,7 +347,7 @@ func (c *checker) local() {
 	base, _, _ := strings.Cut(l.Rules, "+")
 	c.oneOf("local.rules", base, market.RuleNames()...)
 	if _, err := market.Rules(l.Rules); err != nil && slices.Contains(market.RuleNames(), base) {
-		c.fault("local.rules", err.Error(), "write fees such as "+base+"+disk=20x0.08+address=0.005")
+		c.fault("local.rules", err.Error(), "write fees such as "+base+"+disk=20x0.08+address=0.005+traffic=5x0.01@ZONE")
 	}
 	if l.Speed < 1 || l.Speed > 1e6 {
 		c.fault("local.speed", fmt.Sprintf("%v is out of range", l.Speed), "write 1 (as the clock goes) to 1000000, such as 600")
