@@ -51,6 +51,9 @@ type Job struct {
 	Startup time.Duration
 	// Notice is how long before an eviction the provider warns; warned machines hand over what they hold.
 	Notice time.Duration
+	// Handover is the working time that is lost when all transient machines are evicted, beside the start-up of others: by
+	// what the controller is set to, which waits for machines that are nearly ready so that work moves once.
+	Handover time.Duration
 	// SaveTime is how long training stands still for a checkpoint, where it is by checkpoints that a job outlives its
 	// machines; 0 = it goes on meanwhile.
 	SaveTime time.Duration
@@ -152,6 +155,7 @@ type Acquire struct {
 type Release struct {
 	Pool   market.Pool
 	Launch time.Time // of the allocation; zero = all machines of the pool
+	Count  int       // of them; 0 = all
 	Why    string
 }
 

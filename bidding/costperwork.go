@@ -69,12 +69,13 @@ func (p CostPerWork) Plan(s State) Plan {
 	b := &budgeting{CostPerWork: p.withDefaults(), State: s, fleet: fleetOf(s)}
 	b.consider()
 	missing := b.Want.total() - b.fleet.total()
-	switch {
-	case missing > 0:
-		b.fill(missing)
-	case b.Job.Terms.Increment > 0:
+	if b.Job.Terms.Increment > 0 {
 		b.renew()
-	default:
+	}
+	switch {
+	case missing > 0 && len(b.plan.Acquire) == 0:
+		b.fill(missing)
+	case b.Job.Terms.Increment <= 0:
 		b.move()
 	}
 	b.finish()
@@ -89,8 +90,7 @@ type budgeting struct {
 	fleet fleet
 
 	forecast *forecast
-	offers   []offer // Index: candidate; those that cannot tell how many machines they need have none
-	scored   bool
+	offers   []offer  // Index: candidate; those that cannot tell how many machines they need have none
 	options  []option // the best of each candidate that can be bought from now
 }
 
@@ -103,6 +103,7 @@ type forecast struct {
 // option is something to buy or to keep.
 type option struct {
 	candidate int
+	machines  int
 	bid       market.USD
 	prospect  prospect
 	score     float64 // against doing nothing at no cost; in billionths of a dollar, of the whole fleet
@@ -123,23 +124,22 @@ func (b *budgeting) consider() {
 // span is what prospects are reckoned with, for machines that begin to work after some time.
 func (b *budgeting) span(startup time.Duration) span {
 	return span{
-		increment: cmp.Or(b.Job.Terms.Increment, oneHour), startup: startup, notice: b.Job.Notice,
+		increment: cmp.Or(b.Job.Terms.Increment, oneHour), startup: startup, notice: b.Job.Notice, handover: b.Job.Handover,
 		free: b.Job.Terms.FreeIncrement || b.Job.Terms.FreeWithin > 0 && startup > 0, left: 365 * 24 * time.Hour,
 	}
 }
 
-// score values all that can be bought now, once.
-func (b *budgeting) score() {
-	if b.scored {
-		return
-	}
-	b.scored = true
+// score values all that can be bought now for some of what is wanted.
+func (b *budgeting) score(wanted units) {
 	b.lookAhead()
+	b.options = b.options[:0]
+	rest := b.rest()
 	for i := range b.Pools {
 		if b.plan.Considered[i].Why != "" || b.offers[i].rate <= 0 {
 			continue
 		}
-		if best, ok := b.best(i, b.Job.Startup, b.bids(i)); ok {
+		n := b.crew(i, wanted, rest, b.Now, b.Job.Startup)
+		if best, ok := b.best(i, n, rest, b.Job.Startup, b.bids(i)); ok {
 			b.options = append(b.options, best)
 			c := &b.plan.Considered[i]
 			c.Bid = best.bid
@@ -163,12 +163,12 @@ func (b *budgeting) bids(candidate int) []market.USD {
 	return append(bids, bound)
 }
 
-// best values machines of a candidate at some bids.
-func (b *budgeting) best(candidate int, startup time.Duration, bids []market.USD) (best option, ok bool) {
-	o, price := &b.offers[candidate], b.plan.Considered[candidate].Price
+// best values so many machines of a candidate at some bids, for the rest of the work.
+func (b *budgeting) best(candidate, machines int, rest float64, startup time.Duration, bids []market.USD) (best option, ok bool) {
+	o, price := b.offers[candidate].of(machines), b.plan.Considered[candidate].Price
 	s := b.span(startup)
-	if left, known := b.Job.WorkLeft(); known {
-		s.left = min(s.left, time.Duration(left/o.rate*float64(time.Hour)))
+	if o.rate > 0 {
+		s.left = min(s.left, time.Duration(min(max(rest, 0)/o.rate, s.left.Hours())*float64(time.Hour)))
 	}
 	prospects := make([]prospect, len(bids))
 	if o.onDemand {
@@ -190,7 +190,7 @@ func (b *budgeting) best(candidate int, startup time.Duration, bids []market.USD
 		}
 		paid, upkeep := float64(c.paid*o.perHour(pay)), float64(float64(b.Job.Upkeep)*c.hours)
 		work := c.work * o.rate
-		one := option{candidate: candidate, bid: bids[i], prospect: c, score: float64(b.forecast.worth*work) - paid - upkeep}
+		one := option{candidate: candidate, machines: machines, bid: bids[i], prospect: c, score: float64(b.forecast.worth*work) - paid - upkeep}
 		if work > 0 {
 			one.perWork = (paid + upkeep) / work
 		}
@@ -298,7 +298,11 @@ func (b *budgeting) hurried() bool {
 
 // fill buys what is missing, when that is worth it.
 func (b *budgeting) fill(missing units) {
-	b.score()
+	if b.rest() <= 0 {
+		b.plan.Why = cmp.Or(b.plan.Why, "the work will be done within the time that is paid for")
+		return
+	}
+	b.score(missing)
 	if len(b.options) == 0 {
 		b.plan.Why = "nothing can be bought now"
 		return
@@ -309,14 +313,14 @@ func (b *budgeting) fill(missing units) {
 			b.name(best.candidate), dollarText(best.perWork), dollarText(b.forecast.worth))
 		return
 	}
-	b.buy(best, missing)
+	b.buy(best)
 }
 
-func (b *budgeting) buy(o option, n units) {
+func (b *budgeting) buy(o option) {
 	c := &b.plan.Considered[o.candidate]
 	c.Chosen, c.Bid, c.Why = true, o.bid, b.whyOption(o)
 	b.plan.Acquire = append(b.plan.Acquire, Acquire{
-		Pool: c.Pool, Bid: o.bid, Count: b.Want.machines(n, b.Pools[o.candidate].Type), Why: c.Why,
+		Pool: c.Pool, Bid: o.bid, Count: o.machines, Why: c.Why,
 	})
 	b.plan.Why = fmt.Sprintf("%d of %s: %s", b.plan.Acquire[len(b.plan.Acquire)-1].Count, c.Pool, c.Why)
 }
@@ -342,35 +346,35 @@ func dollarText(billionths float64) string { return fmt.Sprintf("%.4f", billiont
 // renew decides about the machines whose paid time is nearly over: for the last time shortly before they would have to
 // leave, and before that early enough for others to take their place.
 func (b *budgeting) renew() {
+	b.plan.Why = "what is held is paid for"
 	for _, h := range b.Held {
-		if h.Draining || h.Warned || h.Count == 0 {
-			continue
-		}
 		candidate := b.candidate(h.Pool)
-		end := b.paidUntil(h)
-		last := end.Add(-b.Job.Leave - b.Job.Leave/4)
-		if candidate < 0 || b.Now.Before(last.Add(-b.Job.Startup)) {
+		if h.Draining || h.Warned || h.Count == 0 || candidate < 0 || b.Now.Before(b.last(h).Add(-b.Job.Startup)) {
 			continue
 		}
 		others := b.fleet.total() - units(h.Count)*b.Want.each(b.Pools[candidate].Type)
-		final := !b.Now.Before(last)
+		final := !b.Now.Before(b.last(h))
 		switch {
 		case others >= b.Want.total():
 			if final {
-				b.release(h, "others have taken their place, and their paid time is over")
-				return
+				b.release(h, h.Count, "others have taken their place, and their paid time is over")
 			}
 		case h.Ready > 0:
 			b.renewOne(h, candidate, final)
-			return
 		}
 	}
-	b.plan.Why = "all wanted machines are held, and their time is paid for"
 }
 
-// renewOne keeps an allocation for another increment, replaces it or gives it up.
+// last is when it is decided for the last time whether machines stay for another increment.
+func (b *budgeting) last(h Allocation) time.Time {
+	return b.paidUntil(h).Add(-b.Job.Leave - b.Job.Leave/4)
+}
+
+// renewOne keeps an allocation for another increment, replaces it or gives it up, all of it or a part.
 func (b *budgeting) renewOne(h Allocation, candidate int, final bool) {
-	b.score()
+	rest := b.rest(h)
+	held := units(h.Count) * b.Want.each(b.Pools[candidate].Type)
+	b.score(held)
 	kept, worthKeeping := option{score: math.Inf(-1)}, false
 	c := &b.plan.Considered[candidate]
 	if price := c.Price; c.HasPrice && (h.Bid == 0 || price <= h.Bid) {
@@ -378,35 +382,48 @@ func (b *budgeting) renewOne(h Allocation, candidate int, final bool) {
 		if bid == 0 && !b.offers[candidate].onDemand {
 			bid = b.offers[candidate].bound
 		}
-		kept, worthKeeping = b.best(candidate, 0, []market.USD{bid})
+		if n := min(b.crew(candidate, held, rest, b.paidUntil(h), 0), h.Count); n > 0 {
+			kept, worthKeeping = b.best(candidate, n, rest, 0, []market.USD{bid})
+		}
 	}
-	if !final && len(b.options) > 0 {
+	if !final && len(b.options) > 0 && len(b.plan.Acquire) == 0 {
 		// Others start while these still work, but these must leave a little before their hour is over.
 		o := b.options[0]
 		upkeep := float64(b.Job.Upkeep) * b.Job.Startup.Hours()
-		unused := float64(b.forecast.worth*b.offers[candidate].rate) * b.Job.Leave.Hours()
-		if o.score+upkeep-unused > kept.score && o.score >= b.least() {
-			b.buy(o, units(h.Count)*b.Want.each(b.Pools[candidate].Type))
+		unused := float64(b.forecast.worth*b.offers[candidate].of(h.Count).rate) * b.Job.Leave.Hours()
+		if o.machines > 0 && o.score+upkeep-unused > kept.score && o.score >= b.least() {
+			b.buy(o)
 			return
 		}
 	}
-	if final && (!worthKeeping || kept.score < b.least()) {
-		b.release(h, fmt.Sprintf("another hour would cost $%s per vCPU hour, and work is expected at $%s",
+	switch {
+	case !final:
+	case rest <= 0:
+		b.release(h, h.Count, "the work will be done without another hour of theirs")
+		return
+	case !worthKeeping || kept.score < b.least():
+		b.release(h, h.Count, fmt.Sprintf("another hour would cost $%s per vCPU hour, and work is expected at $%s",
 			dollarText(kept.perWork), dollarText(b.forecast.worth)))
 		return
+	case kept.machines < h.Count:
+		b.release(h, h.Count-kept.machines, "the others will do the rest of the work within the next hour")
 	}
 	b.plan.Why = "kept: " + b.whyOption(kept)
 }
 
-func (b *budgeting) release(h Allocation, why string) {
-	b.plan.Release = append(b.plan.Release, Release{Pool: h.Pool, Launch: h.Launch, Why: why})
-	b.plan.Why = fmt.Sprintf("%d of %s are given back: %s", h.Count, h.Pool, why)
+func (b *budgeting) release(h Allocation, count int, why string) {
+	r := Release{Pool: h.Pool, Launch: h.Launch, Why: why}
+	if count < h.Count {
+		r.Count = count
+	}
+	b.plan.Release = append(b.plan.Release, r)
+	b.plan.Why = fmt.Sprintf("%d of %s are given back: %s", count, h.Pool, why)
 }
 
 // move leaves machines that are billed by the second for clearly cheaper ones: the saving on the work that is left must
 // be more than what starting the others costs.
 func (b *budgeting) move() {
-	b.score()
+	b.score(b.Want.total())
 	b.plan.Why = "all wanted machines are held"
 	if len(b.options) == 0 || len(b.fleet.holdings) == 0 {
 		return
@@ -427,7 +444,8 @@ func (b *budgeting) move() {
 			continue
 		}
 		why := fmt.Sprintf("work costs $%s per vCPU hour there, $%s here", dollarText(then), dollarText(now))
-		b.buy(to, from.units)
+		to.machines = b.Want.machines(from.units, b.Pools[to.candidate].Type)
+		b.buy(to)
 		p, q := b.Pools[from.candidate].Pool, b.Pools[to.candidate].Pool
 		b.plan.Release = append(b.plan.Release, Release{Pool: p, Why: why})
 		b.plan.Switch = &Switch{From: p, To: q, Why: why}
@@ -472,7 +490,7 @@ func (b *budgeting) finish() {
 		if h.Draining || h.Warned {
 			continue
 		}
-		last := b.paidUntil(h).Add(-b.Job.Leave - b.Job.Leave/4)
+		last := b.last(h)
 		ask(last.Add(-b.Job.Startup))
 		ask(last)
 		ask(last.Add(b.Job.Terms.Increment - b.Job.Startup))

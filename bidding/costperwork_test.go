@@ -30,7 +30,7 @@ func budgeted(t *testing.T, pools ...Candidate) State {
 	s := State{Now: start.Add(7*24*time.Hour + time.Minute), Want: Want{Machines: 10}, Pools: pools}
 	s.Job = Job{
 		Started: s.Now.Add(-5 * time.Minute), Work: 8 * 10 * 4, Upkeep: types["xlarge"].OnDemand,
-		Startup: 5 * time.Minute, Notice: 2 * time.Minute, Leave: 2 * time.Minute, Terms: rules.Terms(),
+		Startup: 5 * time.Minute, Notice: 2 * time.Minute, Handover: time.Minute, Leave: 2 * time.Minute, Terms: rules.Terms(),
 	}
 	return s
 }
@@ -50,7 +50,7 @@ func TestProspectsAgainstBruteForce(t *testing.T) {
 		points = append(points, market.PricePoint{At: at, Price: market.USD(price) + 1})
 	}
 	h, until := market.NewHistory(points), start.Add(7*24*time.Hour+17*time.Minute)
-	s := span{increment: time.Hour, startup: 5 * time.Minute, notice: 2 * time.Minute, left: 50 * time.Minute, free: true}
+	s := span{increment: time.Hour, startup: 5 * time.Minute, handover: 80 * time.Second, notice: 2 * time.Minute, left: 50 * time.Minute, free: true}
 	o := lookOut(h, until, 5*24*time.Hour, s.increment)
 	factors := []float64{1, 1.03, 1.2, 3}
 	got := make([]prospect, len(factors))
@@ -73,7 +73,7 @@ func TestProspectsAgainstBruteForce(t *testing.T) {
 				after := p.At.Sub(at)
 				if float64(p.Price)/float64(price) > factor {
 					if after+s.notice < time.Hour && after < s.startup+s.left {
-						one = prospect{hours: after.Hours(), work: max(after-s.startup-handover, 0).Hours(), lost: 1}
+						one = prospect{hours: after.Hours(), work: max(after-s.startup-s.handover, 0).Hours(), lost: 1}
 					}
 					break
 				}
@@ -196,5 +196,57 @@ func TestCostPerWorkWithoutAPast(t *testing.T) {
 	s.Pools[0] = pool("xlarge")
 	if plan := (CostPerWork{}).Plan(s); len(plan.Acquire) != 0 || plan.Why == "" || plan.Considered[0].Why == "" {
 		t.Errorf("a market without prices: %+v", plan)
+	}
+}
+
+// TestTheLastHourIsLeftToAsFewMachinesAsCanDoIt: at the end of its paid hour a fleet with a quarter of an hour's work left
+// keeps only as many machines as do it within the next hour; and none when what is paid for suffices.
+func TestTheLastHourIsLeftToAsFewMachinesAsCanDoIt(t *testing.T) {
+	s := budgeted(t, week("xlarge", func(int, int) float64 { return 0.2 }))
+	s = hold(s, 57*time.Minute+30*time.Second, types["xlarge"].OnDemand) // the last moment: 2 min before its end, and a margin
+	s.Job.Started = s.Now.Add(-62 * time.Minute)
+	for _, c := range []struct {
+		left      float64 // hours of the whole fleet
+		give      int
+		whyPrefix string
+	}{
+		{5, 0, "kept"},       // all of it
+		{1, 0, "kept"},       // all of it: the hour has 58 minutes
+		{0.5, 4, "kept"},     // 6 machines do it in 52 minutes, 5 would take more than an hour
+		{0.25, 7, "kept"},    // 3 do it
+		{0.005, 10, "10 of"}, // half a minute is paid for
+	} {
+		s.Job.Done = s.Job.Work - c.left*10*4
+		plan := CostPerWork{}.Plan(s)
+		got := 0
+		for _, r := range plan.Release {
+			if r.Count == 0 {
+				r.Count = 10
+			}
+			got += r.Count
+		}
+		if got != c.give || !strings.HasPrefix(plan.Why, c.whyPrefix) || len(plan.Acquire) > 0 {
+			t.Errorf("%g fleet hours left: gives back %d, want %d; buys %+v; %s", c.left, got, c.give, plan.Acquire, plan.Why)
+		}
+	}
+}
+
+// TestFewMachinesForLittleWork: what is bought for little work is no more than does it within the hour, and nothing when
+// machines that are held will have done it in time.
+func TestFewMachinesForLittleWork(t *testing.T) {
+	s := budgeted(t, week("xlarge", func(int, int) float64 { return 0.2 }))
+	s.Job.Done = s.Job.Work - 0.25*10*4
+	plan := CostPerWork{}.Plan(s) // three would do it, and need a second hour of the reliable machine
+	if len(plan.Acquire) != 1 || plan.Acquire[0].Count != 4 {
+		t.Errorf("a quarter of an hour's work for ten: %+v; %s", plan.Acquire, plan.Why)
+	}
+	s.Job.Started = s.Now.Add(-30 * time.Minute) // the reliable machine's hour ends in half an hour
+	s.Job.Upkeep *= 4
+	if plan := (CostPerWork{}).Plan(s); len(plan.Acquire) != 1 || plan.Acquire[0].Count != 7 {
+		t.Errorf("another hour of the reliable machine costs more than four more for one: %+v; %s", plan.Acquire, plan.Why)
+	}
+	s.Held = []Allocation{{Pool: s.Pools[0].Pool, Bid: s.Pools[0].Type.OnDemand, Count: 4, Ready: 4, Launch: s.Now.Add(-10 * time.Minute)}}
+	if plan := (CostPerWork{}).Plan(s); len(plan.Acquire) != 0 {
+		t.Errorf("four machines have 48 minutes for 37: %+v; %s", plan.Acquire, plan.Why)
 	}
 }

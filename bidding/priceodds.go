@@ -35,9 +35,6 @@ const (
 	likeness = 0.1
 	// unlike is the weight of moments at any other price, so that a price never seen before still has an priceOdds.
 	unlike = 0.02
-	// handover is the working time that goes with the eviction of a whole fleet beside its start-up: the work under way
-	// at the warning, and the moves of it there and back. An allowance.
-	handover = 90 * time.Second
 )
 
 // lookOut gathers the moments of [until-lookback, until), as far as the increment after them is over.
@@ -90,6 +87,7 @@ type prospect struct {
 type span struct {
 	increment time.Duration // that is paid in one piece
 	startup   time.Duration // of it, until the machine works
+	handover  time.Duration // working time that is lost with an eviction beside it
 	notice    time.Duration // between a crossing and the eviction
 	left      time.Duration // working time after which the job is done; machines are then given back, and paid for
 	free      bool          // an interrupted increment costs nothing
@@ -150,7 +148,7 @@ func (s *span) untilCrossing(after time.Duration) prospect {
 	if s.startup+s.left <= after || end >= s.increment {
 		return s.untilEnd()
 	}
-	c := prospect{hours: after.Hours(), work: max(after-s.startup-handover, 0).Hours(), lost: 1}
+	c := prospect{hours: after.Hours(), work: max(after-s.startup-s.handover, 0).Hours(), lost: 1}
 	if !s.free {
 		c.paid = end.Hours() / s.increment.Hours()
 	}

@@ -16,6 +16,16 @@ type offer struct {
 	onDemand bool
 }
 
+// of is the offer of so many machines.
+func (o *offer) of(machines int) *offer {
+	some := *o
+	some.machines, some.rate = machines, 0
+	if o.machines > 0 {
+		some.rate = o.rate / float64(o.machines) * float64(machines)
+	}
+	return &some
+}
+
 // perHour is what the fleet costs per hour at a price.
 func (o *offer) perHour(price market.USD) float64 { return float64(price) * float64(o.machines) }
 

@@ -172,9 +172,13 @@ func (c *Controller) buy() {
 	}
 	if plan.Switch == nil {
 		for _, r := range plan.Release {
-			for _, m := range c.ordered(func(m *machine) bool {
-				return r.Of(m.pool, m.launched) && m.tier == tiers.Transient && !m.lost && !m.ended
-			}) {
+			some := c.ordered(func(m *machine) bool {
+				return r.Of(m.pool, m.launched) && m.tier == tiers.Transient && !m.lost && !m.ended && (r.Count == 0 || m.staying())
+			})
+			if r.Count > 0 && r.Count < len(some) {
+				some = some[len(some)-r.Count:] // those that joined first hold most
+			}
+			for _, m := range some {
 				m.draining, m.why = true, r.Why
 				c.relayout = true
 			}
@@ -262,7 +266,7 @@ func (c *Controller) jobState() bidding.Job {
 		Started: c.started, Deadline: c.cfg.Deadline, Budget: c.cfg.Budget,
 		Work:   c.cfg.Job.Work,
 		Upkeep: reliable * c.cfg.Reliable.Type.OnDemand, ReliableRate: float64(c.cfg.Reliable.Count) * c.cfg.Reliable.Type.WorkRate(),
-		Startup: c.cfg.Startup, Notice: c.cfg.Notice, Leave: c.cfg.DrainMargin,
+		Startup: c.cfg.Startup, Notice: c.cfg.Notice, Handover: c.cfg.JoinWait + c.cfg.NoticeWait, Leave: c.cfg.DrainMargin,
 	}
 	if c.cfg.Job.Clocks > 0 {
 		j.Done = j.Work * float64(c.progress.done) / float64(c.cfg.Job.Clocks)

@@ -55,3 +55,29 @@ func TestStopsWhenTheTimeIsOver(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestGivesBackSome: of the machines of a pool so many leave as the policy says, in order, and the others go on.
+func TestGivesBackSome(t *testing.T) {
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			w := newWorld(seed, plain())
+			all := w.policy.count
+			w.after(6*time.Second, func() { w.policy.count, w.policy.fewer = all-2, 2 })
+			if err := w.run(); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.check("finished"); err != nil {
+				t.Fatal(err)
+			}
+			given := map[string]bool{}
+			for _, e := range w.entries {
+				if e.Kind == journal.Terminated && strings.Contains(e.Why, "fewer are needed") {
+					given[e.Instance] = true
+				}
+			}
+			if len(given) != 2 {
+				t.Errorf("%d of %d machines were given back, want 2: %v", len(given), all, given)
+			}
+		})
+	}
+}

@@ -339,6 +339,8 @@ type fleet struct {
 	pool  market.Pool
 	count int
 	asked bool // holds as many as are wanted, in place of count
+	// fewer are given back once that many more than count are held.
+	fewer int
 }
 
 func (f *fleet) Name() string { return "fleet" }
@@ -363,6 +365,9 @@ func (f *fleet) Plan(s bidding.State) bidding.Plan {
 		if c.Pool == f.pool && s.Now.Before(c.NoCapacityUntil) {
 			return bidding.Plan{}
 		}
+	}
+	if f.fewer > 0 && held >= f.count+f.fewer {
+		return bidding.Plan{Release: []bidding.Release{{Pool: f.pool, Count: f.fewer, Why: "fewer are needed"}}}
 	}
 	if held >= f.count {
 		return bidding.Plan{}

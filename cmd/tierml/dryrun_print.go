@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -47,9 +48,31 @@ func writeDryRunTable(out io.Writer, p sweep.Plan, rows []sweep.Row) error {
 	}
 	if len(rows) > 0 {
 		b.WriteString("\nDONE: starts that finished. BEATS: share that cost less than on demand,\nundisturbed. SAVES: of the mean. REGRET: what the mean is above the oracle's,\nby docs/oracle.md. P5, P50, P95: percentiles.\n")
+		if freedom := p.Freedom(); freedom != "" && slices.Contains(p.Policies, sweep.Oracle) {
+			writeWrapped(&b, "The oracle of this comparison may, beside what tierml may: "+freedom+".")
+		}
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+// writeWrapped prints a sentence in lines of at most 80 columns.
+func writeWrapped(b *strings.Builder, sentence string) {
+	column := 0
+	for _, word := range strings.Fields(sentence) {
+		switch {
+		case column == 0:
+		case column+1+len(word) > 80:
+			b.WriteString("\n")
+			column = 0
+		default:
+			b.WriteString(" ")
+			column++
+		}
+		b.WriteString(word)
+		column += len(word)
+	}
+	b.WriteString("\n")
 }
 
 // writeDryRunLength prints what all policies came to for one length.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tierml/tierml/bidding"
@@ -12,8 +13,10 @@ import (
 	"github.com/tierml/tierml/sim/oracle"
 )
 
-// Names under which the oracle is a row among the policies. It has the job's reliable tier. Oracle bids what the job
-// allows at most, the on-demand price, as the policies of TierML do; OracleAnyBid bids anything up to that.
+// Names under which the oracle is a row among the policies. Oracle is a lower bound for every policy that it is compared
+// with: it has the job's reliable tier unless one of them has none, and bids what the job allows at most, the on-demand
+// price, as the policies of TierML do, unless one of them bids less. OracleAnyBid has the reliable tier, and bids
+// anything up to that.
 const (
 	Oracle       = "oracle"
 	OracleAnyBid = "oracle-any-bid"
@@ -24,6 +27,81 @@ func IsOracle(policy string) bool { return policy == Oracle || policy == OracleA
 
 // sight is the kind of an oracle.
 type sight struct{ tiered, lowerBids bool }
+
+// sightOf is the oracle that bounds a policy.
+func sightOf(p bidding.Policy) sight {
+	s := sight{tiered: true}
+	switch p := p.(type) {
+	case bidding.OnDemand:
+		return sight{}
+	case bidding.CostPerWork:
+		s.lowerBids = true
+	case bidding.TierML:
+		s.lowerBids = p.Bids != bidding.BidOnDemand
+	case bidding.Checkpoint:
+		s.lowerBids = p.Bids != bidding.BidOnDemand
+	}
+	if _, byRestart := p.(bidding.ByRestart); byRestart {
+		s.tiered = false
+	}
+	return s
+}
+
+// sights are those of a row: one for a policy, and for Oracle those of all policies that it is compared with.
+func (p Plan) sights(name string) (out []sight, err error) {
+	switch name {
+	case OracleAnyBid:
+		return []sight{{tiered: true, lowerBids: true}}, nil
+	case Oracle:
+		for _, other := range p.Policies {
+			if IsOracle(other) {
+				continue
+			}
+			kinds, err := p.sights(other)
+			if err != nil {
+				return nil, err
+			}
+			if !slices.Contains(out, kinds[0]) {
+				out = append(out, kinds[0])
+			}
+		}
+		if len(out) == 0 {
+			out = []sight{{tiered: true}}
+		}
+		return out, nil
+	}
+	policy, err := bidding.ByName(name)
+	if err != nil {
+		return nil, err
+	}
+	return []sight{sightOf(policy)}, nil
+}
+
+// Freedom says what the oracle of a comparison may do beside what TierML does, and for whose sake; "" = nothing.
+func (p Plan) Freedom() string {
+	var tierless, lower []string
+	for _, name := range p.Policies {
+		if IsOracle(name) {
+			continue
+		}
+		if kinds, err := p.sights(name); err == nil {
+			if !kinds[0].tiered {
+				tierless = append(tierless, name)
+			}
+			if kinds[0].lowerBids {
+				lower = append(lower, name)
+			}
+		}
+	}
+	var parts []string
+	if len(tierless) > 0 {
+		parts = append(parts, "go without reliable machines, as "+strings.Join(tierless, ", ")+" must")
+	}
+	if len(lower) > 0 {
+		parts = append(parts, "bid less than on demand, as "+strings.Join(lower, ", ")+" may")
+	}
+	return strings.Join(parts, "; ")
+}
 
 // bounds are the least costs of all starts of a length.
 type bounds struct {
@@ -50,7 +128,7 @@ func foresee(cfg *sim.Config, kind sight, starts []time.Time) (*bounds, []block,
 	b.work = ComputeTime(cfg).Hours() * cfg.Equivalent.Type.WorkRate() * float64(cfg.Equivalent.Count)
 	var blocks []block
 	for chunk := range slices.Chunk(starts, seeLength) {
-		blocks = append(blocks, block{seeing: true, bounds: b, starts: chunk, offset: len(blocks) * seeLength})
+		blocks = append(blocks, block{seeing: true, bounds: []*bounds{b}, starts: chunk, offset: len(blocks) * seeLength})
 	}
 	return b, blocks, nil
 }
@@ -64,24 +142,31 @@ func foreseeable(cfg *sim.Config) bool {
 }
 
 func (b *block) see(ctx context.Context) {
-	search := b.bounds.oracle.Search()
+	bound := b.bounds[0]
+	search := bound.oracle.Search()
 	for n, start := range b.starts {
 		if ctx.Err() != nil {
 			return
 		}
 		i := b.offset + n
-		b.bounds.costs[i], b.bounds.known[i] = search.Cost(start, b.bounds.work)
+		bound.costs[i], bound.known[i] = search.Cost(start, bound.work)
 	}
 }
 
 // compare gives the rows of a block what the oracle has found.
 func (b *block) compare(rows []Row) {
-	if b.seeing || b.bounds == nil {
+	if b.seeing || len(b.bounds) == 0 {
 		return
 	}
 	for n := range b.starts {
 		row := &rows[b.first+n]
-		row.Oracle, row.OracleKnown = b.bounds.costs[b.offset+n], b.bounds.known[b.offset+n]
+		row.OracleKnown = true
+		for i, bound := range b.bounds {
+			if least := bound.costs[b.offset+n]; i == 0 || least < row.Oracle {
+				row.Oracle = least
+			}
+			row.OracleKnown = row.OracleKnown && bound.known[b.offset+n]
+		}
 		if IsOracle(row.Policy) {
 			row.Cost = row.Oracle
 		}

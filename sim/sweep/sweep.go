@@ -39,8 +39,8 @@ type Row struct {
 	Compute time.Duration // of the work on the on-demand fleet, undisturbed
 	// OnDemand is what that costs, in dollars.
 	OnDemand float64
-	// Oracle is the least that a run from that start could have cost, with the reliable tier that the policy has. It is
-	// known when the plan asks for it and the market is one that the oracle knows.
+	// Oracle is the least that a run from that start could have cost, with the reliable tier that the policy has, and at
+	// the bids that it may make. It is known when the plan asks for it and the market is one that the oracle knows.
 	Oracle      market.USD
 	OracleKnown bool
 	sim.Result
@@ -56,8 +56,9 @@ type block struct {
 	within time.Duration // until the deadline, for policies that keep one
 	// same: what comes of a start does not depend on when it is, as on demand: it is simulated once for all of them.
 	same bool
-	// bounds is where the oracle's costs of the length are, and offset that of the block's first start in it.
-	bounds *bounds
+	// bounds are where the costs of the row's oracles are, of which the least counts, and offset is that of the block's
+	// first start in them.
+	bounds []*bounds
 	offset int
 	seeing bool // it is the oracle's own block: it fills bounds
 }
@@ -151,18 +152,27 @@ func (p Plan) blocks() (out []block, total int, err error) {
 		}
 		known := map[sight]*bounds{}
 		for i, name := range p.Policies {
-			run, kind, err := p.run(cfg, name)
+			run, err := p.run(cfg, name)
 			if err != nil {
 				return nil, 0, err
 			}
-			if (p.asksOracle() || IsOracle(name)) && known[kind] == nil {
-				var blocks []block
-				if known[kind], blocks, err = foresee(&cfg, kind, starts); err != nil {
+			if p.asksOracle() || IsOracle(name) {
+				kinds, err := p.sights(name)
+				if err != nil {
 					return nil, 0, err
 				}
-				seeing = append(seeing, blocks...)
+				for _, kind := range kinds {
+					if known[kind] == nil {
+						var blocks []block
+						if known[kind], blocks, err = foresee(&cfg, kind, starts); err != nil {
+							return nil, 0, err
+						}
+						seeing = append(seeing, blocks...)
+					}
+					run.bounds = append(run.bounds, known[kind])
+				}
 			}
-			run.bounds, run.run = known[kind], n*len(p.Policies)+i
+			run.run = n*len(p.Policies) + i
 			for chunk := range slices.Chunk(starts, blockLength) {
 				run.starts, run.first = chunk, total
 				out = append(out, run)
@@ -176,21 +186,20 @@ func (p Plan) blocks() (out []block, total int, err error) {
 
 func (p Plan) asksOracle() bool { return p.Regret || slices.Contains(p.Policies, Oracle) }
 
-// run is the block of a policy, without starts, and the kind of oracle that it is compared with.
-func (p Plan) run(cfg sim.Config, name string) (b block, kind sight, err error) {
+// run is the block of a policy, without starts.
+func (p Plan) run(cfg sim.Config, name string) (b block, err error) {
 	b.row = Row{Policy: name, Rules: cfg.Rules.Name(), Compute: ComputeTime(&cfg), OnDemand: dollars(OnDemandCost(&cfg))}
 	if IsOracle(name) {
-		return b, sight{tiered: true, lowerBids: name == OracleAnyBid}, nil
+		return b, nil
 	}
 	policy, err := bidding.ByName(name)
 	if err != nil {
-		return b, kind, err
+		return b, err
 	}
 	b.cfg = withPolicy(cfg, policy)
-	_, onDemand := policy.(bidding.OnDemand)
-	_, byRestart := policy.(bidding.ByRestart)
-	b.same, b.within = onDemand, deadlineWithin(&cfg)
-	return b, sight{tiered: !onDemand && !byRestart}, nil
+	_, b.same = policy.(bidding.OnDemand)
+	b.within = deadlineWithin(&cfg)
+	return b, nil
 }
 
 func (p Plan) lengths() []sim.Config {
@@ -217,7 +226,7 @@ func (p Plan) Single(tell func(journal.Entry) error) error {
 	if len(starts) != 1 {
 		return fmt.Errorf("the journal of a run is that of one start, and there are %d; name a time", len(starts))
 	}
-	b, _, err := p.run(lengths[0], p.Policies[0])
+	b, err := p.run(lengths[0], p.Policies[0])
 	if err != nil {
 		return err
 	}

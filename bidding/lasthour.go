@@ -1,0 +1,72 @@
+package bidding
+
+import (
+	"math"
+	"time"
+)
+
+// Machines that are paid by the hour and have little left to do are paid for nothing: the last hour of a fleet is half
+// wasted in the mean. So the end of a job is left to as few machines as can do it within an hour that is paid for.
+
+// efficiency is what a fleet is taken to do of its rate: changes of its size cost a little.
+const efficiency = 0.97
+
+// rest is the work that the time does not cover for which machines are paid already; infinite when the work is unknown.
+// Of machines about which has been decided for the last time, another increment counts as paid, but for the one left out.
+func (b *budgeting) rest(undecided ...Allocation) float64 {
+	left, known := b.Job.WorkLeft()
+	switch {
+	case !known:
+		return math.Inf(1)
+	case b.Job.Terms.Increment <= 0:
+		return left
+	}
+	for _, h := range b.Held {
+		candidate := b.candidate(h.Pool)
+		if h.Warned || candidate < 0 {
+			continue
+		}
+		until := b.paidUntil(h)
+		again := len(undecided) > 0 && undecided[0] == h
+		if !h.Draining && !again && !b.Now.Before(b.last(h)) {
+			until = until.Add(b.Job.Terms.Increment)
+		}
+		from := b.Now
+		if h.Ready < h.Count {
+			if ready := h.Launch.Add(b.Job.Startup); ready.After(from) {
+				from = ready
+			}
+		}
+		hours := max(until.Add(-b.Job.Leave).Sub(from).Hours(), 0)
+		left -= float64(hours * float64(h.Count) * b.Pools[candidate].Type.WorkRate())
+	}
+	return left
+}
+
+// crew is how many machines of a candidate should do the rest, if paid from a time on and working a start-up later: as many
+// as wanted, or, when one increment of them is more than is needed, fewer: those that cost least, together with the
+// increments of the reliable machines, which began with the job.
+func (b *budgeting) crew(candidate int, wanted units, rest float64, from time.Time, startup time.Duration) int {
+	t := b.Pools[candidate].Type
+	most, increment := b.Want.machines(wanted, t), b.Job.Terms.Increment
+	if increment <= 0 || math.IsInf(rest, 1) {
+		return most
+	}
+	one := t.WorkRate() * efficiency
+	least := int(math.Ceil(rest / (one * (increment - startup - b.Job.Leave).Hours())))
+	if least >= most {
+		return most
+	}
+	cost := func(n int) float64 {
+		end := from.Add(startup + time.Duration(rest/(one*float64(n))*float64(time.Hour)))
+		paid := math.Ceil(float64(end.Sub(b.Job.Started)+b.Job.Leave) / float64(increment))
+		return float64(n)*float64(b.plan.Considered[candidate].Price) + paid*float64(b.Job.Upkeep)*increment.Hours()
+	}
+	best := most
+	for n := max(least, 1); n < most; n++ {
+		if cost(n) < cost(best) {
+			best = n
+		}
+	}
+	return best
+}
