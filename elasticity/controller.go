@@ -157,7 +157,9 @@ type Controller struct {
 	saves     savings
 
 	progress progress
-	stopWhy  string // an orderly end is wanted
+	pace     pace
+	salvage  salvage // of the work of servers that are about to go
+	stopWhy  string  // an orderly end is wanted
 	watch    stopping.Watch
 	enough   string // why the model is good enough before all clocks are done
 	ending   bool   // machines are being terminated for good

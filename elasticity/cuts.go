@@ -17,7 +17,8 @@ type cut struct {
 	named   []ps.ServerID        // owners that took the name
 	passed  bool                 // an owner was past the clock: a later one must be named
 	holding map[ps.ServerID]bool // backups that do not hold it yet
-	bytes   int64
+	bytes   int64                // to all backups
+	busiest int64                // to the one that took most
 	since   time.Time
 }
 
@@ -38,7 +39,9 @@ func (c *Controller) nameCut(clock ps.Clock) {
 			c.cut.holding[m.id] = true
 		}
 	}
-	for _, m := range c.members() {
+	owners := c.members()
+	slices.SortStableFunc(owners, soonest)
+	for _, m := range owners {
 		if slices.Contains(c.route.Owner, m.id) {
 			c.cut.naming[m.id] = true
 			c.send(m.id, tiers.NameCut{Cut: clock})
@@ -69,9 +72,8 @@ func (c *Controller) takeCutHeld(m *machine, r tiers.CutHeld) {
 	}
 	delete(c.cut.holding, m.id)
 	c.cut.bytes += r.Bytes
-	if r.Seconds > 0 && r.Bytes > 0 {
-		c.progress.flushRate = float64(r.Bytes) / r.Seconds
-	}
+	c.cut.busiest = max(c.cut.busiest, r.Bytes)
+	c.pace.received(r.Bytes, r.Seconds, c.typeOf(m.pool).Bandwidth)
 	c.checkCut()
 }
 
@@ -97,8 +99,7 @@ func (c *Controller) commitCut() {
 	c.cut = nil
 	c.committed = done.clock
 	c.cutReached()
-	c.cutDue = c.now.Add(c.cfg.CutEvery)
-	why := "" // it was due
+	why := c.nextCut(done.busiest) // otherwise it was due
 	if c.halt != nil {
 		why = c.halt.why
 	}

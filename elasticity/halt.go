@@ -64,28 +64,7 @@ func (c *Controller) done() bool {
 }
 
 func (c *Controller) wantsHalt() bool {
-	return c.standing() && (c.stopWhy != "" || c.done() || c.wantsFlush() && c.flushFits())
-}
-
-// flushFits says whether an end-of-life flush would be over before the machines go: what cannot finish in time
-// is not started, and the last committed cut serves.
-func (c *Controller) flushFits() bool {
-	var deadline time.Time
-	var bytes int64
-	for _, m := range c.members() {
-		if !slices.Contains(c.route.Owner, m.id) {
-			continue
-		}
-		bytes += m.stats.CutBytes
-		if m.warned && (deadline.IsZero() || m.deadline.Before(deadline)) {
-			deadline = m.deadline
-		}
-	}
-	need := c.progress.seconds // the clock that is under way
-	if c.progress.flushRate > 0 {
-		need += float64(bytes) / c.progress.flushRate
-	}
-	return c.halt != nil || need < c.wall(deadline.Sub(c.now))
+	return c.standing() && (c.stopWhy != "" || c.done() || c.salvage == flushAll && c.wantsFlush())
 }
 
 // advanceHalt starts a halt when one is wanted. Every split must have a holder then, and every partition one

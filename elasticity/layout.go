@@ -47,7 +47,7 @@ func (c *Controller) stand() {
 		c.send(m.id, tiers.BackUp{Partitions: backedUp, Checkpoint: c.cfg.Job.ResumeFrom, Cut: c.cfg.Job.ResumeAt})
 		c.send(m.id, tiers.Own{Partitions: owned, Checkpoint: c.cfg.Job.ResumeFrom, Cut: c.cfg.Job.ResumeAt})
 	}
-	c.cutDue = c.now.Add(c.cfg.CutEvery)
+	c.cutDue, c.pace.at = c.now.Add(c.cfg.CutEvery), c.now
 	c.progress.since = c.now
 	reliable := len(c.reliableMembers())
 	if !c.stood || c.stage != tiers.Stage1 {
@@ -200,6 +200,7 @@ func (c *Controller) advanceMoves() {
 	}
 	type hop struct{ from, to ps.ServerID }
 	hops := map[hop]int{}
+	room := map[*machine]int{} // partitions that a machine with a warning still hands over in time
 	for p, owner := range c.route.Owner {
 		to := c.target.Route.Owner[p]
 		if to == owner || to == "" {
@@ -208,6 +209,12 @@ func (c *Controller) advanceMoves() {
 		from, dest := c.machines[owner], c.machines[to]
 		if from == nil || !from.alive() || dest == nil || !dest.alive() || dest.warned {
 			continue
+		}
+		if _, known := room[from]; !known {
+			room[from] = c.leavesInTime(from, len(partitionsOf(c.route.Owner, owner)))
+		}
+		if room[from]--; room[from] < 0 {
+			continue // it would not be there in time: the last committed cut serves
 		}
 		c.moves[ps.Partition(p)] = to
 		hops[hop{owner, to}]++

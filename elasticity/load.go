@@ -21,14 +21,20 @@ type meter struct {
 	seconds float64 // that it took, in wall-clock seconds
 }
 
-// takeHeartbeat keeps what a node counts.
-func (c *Controller) takeHeartbeat(m *machine, h tiers.Heartbeat) {
+// takeHeartbeat keeps what a node counts. It says whether that makes a cut due.
+func (c *Controller) takeHeartbeat(m *machine, h tiers.Heartbeat) (stirs bool) {
+	c.pace.dirty += h.CutBytes - m.stats.CutBytes
 	m.stats = h
 	m.meter.heard = c.now
 	if m.meter.since.IsZero() {
 		m.meter.begin(h)
 	}
 	c.metered = true
+	if c.overdue() {
+		c.cutDue = c.now
+		return true
+	}
+	return false
 }
 
 // begin counts from the last heartbeat on.
@@ -96,7 +102,7 @@ func (c *Controller) usage() (u tiers.Usage) {
 		seconds := c.wall(m.meter.heard.Sub(m.meter.since))
 		in, out := float64(m.stats.BytesIn-m.meter.in)/seconds, float64(m.stats.BytesOut-m.meter.out)/seconds
 		all += in
-		pace := c.pace(m)
+		pace := c.paceOf(m)
 		if m.tier != tiers.Reliable {
 			others++
 			transient += max(in, out)
@@ -132,8 +138,8 @@ func (c *Controller) usage() (u tiers.Usage) {
 // of what is measured.
 const leastSeconds = 0.05
 
-// pace is how much of a machine's declared rate it does; 0 = it is not known.
-func (c *Controller) pace(m *machine) float64 {
+// paceOf is how much of a machine's declared rate it does; 0 = it is not known.
+func (c *Controller) paceOf(m *machine) float64 {
 	rate := c.typeOf(m.pool).WorkRate()
 	if m.meter.seconds < leastSeconds || rate == 0 {
 		return 0

@@ -122,8 +122,7 @@ func (c *Controller) takeReport(id ps.ServerID, r tiers.Report) (stirs bool) {
 	case tiers.Answer:
 		return c.takeAnswer(m, r)
 	case tiers.Heartbeat:
-		c.takeHeartbeat(m, r)
-		return false
+		return c.takeHeartbeat(m, r)
 	case tiers.Progress:
 		relayout := c.relayout
 		if !m.lost {
@@ -398,6 +397,8 @@ func (c *Controller) giveUp(m *machine, why string) {
 // is fenced and its splits are handed on.
 func (c *Controller) lose(m *machine) {
 	m.lost = true
+	c.pace.dirty -= m.stats.CutBytes
+	m.stats.CutBytes = 0
 	c.forget(m.id)
 	c.dropFromSave(m.id)
 	c.wantPlan = true

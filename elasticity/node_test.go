@@ -107,6 +107,9 @@ func (n *node) beat() {
 		for _, s := range n.shards {
 			h.CutBytes += int64(s.CutBytes())
 		}
+		if n.w.dirty > 0 && len(n.shards) > 0 {
+			h.CutBytes = n.w.dirty
+		}
 		if n.w.traffic != nil {
 			in, out := n.w.traffic(n)
 			n.in, n.out = n.in+in*beatEvery.Seconds(), n.out+out*beatEvery.Seconds()

@@ -13,14 +13,13 @@ import (
 // its commit and its report leaves clocks whose figures are incomplete: what is known of the commit itself comes
 // from the partitions then (settleSplits) or from a committed cut.
 type progress struct {
-	done      ps.Clock   // every split has committed all clocks up to it
-	marks     []ps.Clock // per split, the last clock known to be committed
-	furthest  ps.Clock   // highest clock that was ever done: up to it, work is done again
-	figures   []figures  // of the clocks after done, in order, as far as any split has reported
-	spare     []figures  // to be used again
-	since     time.Time  // when the last clock was done
-	seconds   float64    // wall-clock length of the last clock
-	flushRate float64    // bytes per wall-clock second at the receivers of the last cut
+	done     ps.Clock   // every split has committed all clocks up to it
+	marks    []ps.Clock // per split, the last clock known to be committed
+	furthest ps.Clock   // highest clock that was ever done: up to it, work is done again
+	figures  []figures  // of the clocks after done, in order, as far as any split has reported
+	spare    []figures  // to be used again
+	since    time.Time  // when the last clock was done
+	seconds  float64    // wall-clock length of the last clock
 }
 
 // figures are what was measured in one clock.

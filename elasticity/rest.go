@@ -25,6 +25,7 @@ func (c *Controller) advance() {
 	}
 	c.advanceRecovery()
 	c.advanceSettle()
+	c.planFlush()
 	c.advanceHalt()
 	c.advanceBackups()
 	c.advanceMoves()

@@ -123,7 +123,11 @@ func (n *node) reportHeld() {
 		}
 	}
 	n.told = n.held
-	n.report(tiers.CutHeld{Cut: n.held, Bytes: 1000, Seconds: 0.01})
+	held := tiers.CutHeld{Cut: n.held, Bytes: 1000, Seconds: 0.01}
+	if n.w.cutSize != nil {
+		held.Bytes, held.Seconds = n.w.cutSize(n.w.now.Sub(n.w.ctrl.pace.at))
+	}
+	n.report(held)
 }
 
 // moveID names a move, among all of the partition.

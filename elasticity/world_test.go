@@ -119,6 +119,8 @@ type world struct {
 	// seconds a machine takes for its part of a clock.
 	traffic func(*node) (in, out float64)
 	seconds func(n *node, splits int) float64
+	cutSize func(since time.Duration) (bytes int64, seconds float64) // of a backup's part of a cut
+	dirty   int64                                                    // bytes of each owner that a cut would have to deliver; 0 = as they are
 
 	scaled   []Scaled // answers to those who asked for other numbers
 	sent     []Send

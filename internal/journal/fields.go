@@ -39,6 +39,7 @@ var kinds = []Fields{
 	{Checkpoint, []string{"model"}, []string{"clock", "partitions", "bytes", "seconds"}, true},
 	{SaveFailed, nil, []string{"clock"}, false},
 	{TakeOver, nil, []string{"count", "clock", "generation"}, false},
+	{Flush, nil, []string{"clock", "bytes", "seconds"}, false},
 	{Rollback, nil, []string{"instance", "pool", "generation", "clock", "lost_clocks", "partitions", "seconds"}, true},
 	{Switch, []string{"from", "to"}, []string{"from_mttf", "to_mttf", "count", "bid"}, false},
 	{ClockDone, nil, []string{"clock", "train_loss", "test_loss", "seconds", "count", "transient", "reliable", "work", "redone"}, false},

@@ -35,6 +35,7 @@ const (
 	Checkpoint   Kind = "checkpoint"        // clock, bytes, seconds, model: a committed cut was saved while training went on
 	SaveFailed   Kind = "checkpoint-failed" // clock
 	TakeOver     Kind = "takeover"          // count (machines taken over), clock, generation: a new controller
+	Flush        Kind = "flush"             // clock (committed), bytes, seconds (left): what is saved of servers that go
 	Rollback     Kind = "rollback"          // generation, clock (returned to), lost_clocks
 	Switch       Kind = "switch"            // from, to (pools), from_mttf, to_mttf
 	ClockDone    Kind = "clock"             // clock, train_loss, test_loss, seconds, machines, work, redone

@@ -82,6 +82,10 @@ func New(seed uint64) Story {
 		220: func() { t.endPool(FirstPool, "released: its paid hour ends", "user") },
 		300: func() { t.decline() },
 		380: func() { t.spike(BetterPool) },
+		381: func() {
+			t.write(journal.Entry{Kind: journal.Flush, Clock: t.clock, Bytes: 2097152, Seconds: 3.8,
+				Why: "everything begun is flushed: 0.20 s of work and 2.1 MB in 0.08 s fit into the 3.80 s left; nothing is given up"})
+		},
 		388: func() { t.leaveAll(BetterPool) },
 		420: func() { t.endPool(BetterPool, "price 0.742 above bid 0.478", "provider") },
 		440: func() { t.buy("transient", FirstPool, "0.239", 17, "17 transient machines wanted, none held") },

@@ -39,7 +39,7 @@ func Noteworthy(e journal.Entry) bool {
 		return e.Why != ""
 	case journal.Start, journal.Plan, journal.Launch, journal.LaunchFailed, journal.Notice, journal.Evicted,
 		journal.Failed, journal.Terminated, journal.Join, journal.Leave, journal.Stage, journal.Rollback,
-		journal.Switch, journal.Scale, journal.Export, journal.Done, journal.SaveFailed, journal.TakeOver:
+		journal.Switch, journal.Scale, journal.Flush, journal.Export, journal.Done, journal.SaveFailed, journal.TakeOver:
 		return true
 	case journal.Checkpoint:
 		return e.Why != "" // something went wrong beside it
@@ -81,6 +81,8 @@ func text(e journal.Entry, n int) string {
 		return fmt.Sprintf("roll-back to the cut at clock %d: %s to do again", e.Clock, Number(int(e.LostClocks), "clock"))
 	case journal.Switch:
 		return switchText(e)
+	case journal.Flush:
+		return fmt.Sprintf("all servers go in %.1f s", e.Seconds)
 	case journal.Scale:
 		return scaleText(e)
 	case journal.Export:

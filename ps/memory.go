@@ -1,0 +1,23 @@
+package ps
+
+// StateBytes is what the rows of all dense tables take, with what rules keep beside them, once every row has been
+// touched. Sparse tables are left out: how many of their cells are not 0 is known by nobody beforehand.
+func (s *Schema) StateBytes() int64 {
+	var bytes int64
+	for i := range s.Tables {
+		if t := &s.Tables[i]; !t.Sparse {
+			bytes += int64(t.Rows) * int64(t.Width()) * 4
+		}
+	}
+	return bytes
+}
+
+// HasSparse says whether some of the state is not in StateBytes.
+func (s *Schema) HasSparse() bool {
+	for i := range s.Tables {
+		if s.Tables[i].Sparse {
+			return true
+		}
+	}
+	return false
+}
