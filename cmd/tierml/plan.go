@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/tierml/tierml/apps/all"
 	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/internal/planner"
 	"github.com/tierml/tierml/internal/planner/local"
 	"github.com/tierml/tierml/ps"
@@ -93,7 +95,12 @@ func planJob(ctx context.Context, job *config.Job) (*preparedJob, error) {
 
 // prepareJob finds on the market what a job asks for, cuts its data into splits, which go to create, and plans.
 func prepareJob(ctx context.Context, job *config.Job, create apps.Create) (*preparedJob, error) {
-	return prepareJobWith(job, func() (apps.Program, apps.Dataset, error) { return prepare(ctx, job, create) })
+	var bytes atomic.Int64
+	p, err := prepareJobWith(job, func() (apps.Program, apps.Dataset, error) { return prepare(ctx, job, counted(create, &bytes)) })
+	if err == nil {
+		p.plan.Memory.Splits = bytes.Load()
+	}
+	return p, err
 }
 
 // prepareJobWith is prepareJob with another way to the application and its data.
@@ -114,6 +121,11 @@ func prepareJobWith(job *config.Job, prepare func() (apps.Program, apps.Dataset,
 	if p.program, p.dataset, err = prepare(); err != nil {
 		return nil, err
 	}
+	schema := localrun.SchemaOf(job, p.program)
+	memory, err := planner.AdmitMemory(job, p.choice.Reliable, &schema)
+	if err != nil {
+		return nil, err
+	}
 	input, err := planner.ForLocal(job, p.choice, p.program.WorkPerClock()*float64(job.Train.Clocks))
 	if err != nil {
 		return nil, err
@@ -124,8 +136,30 @@ func prepareJobWith(job *config.Job, prepare func() (apps.Program, apps.Dataset,
 	if p.basis, err = calibrate(&p.sim.Timing); err != nil {
 		return nil, err
 	}
-	p.plan, err = planner.Make(input, sweep.Past{Job: p.sim})
-	return p, err
+	if p.plan, err = planner.Make(input, sweep.Past{Job: p.sim}); err != nil {
+		return nil, err
+	}
+	p.plan.Memory = memory
+	return p, nil
+}
+
+// counted adds up what is written.
+func counted(create apps.Create, bytes *atomic.Int64) apps.Create {
+	return func(id ps.Split) (io.WriteCloser, error) {
+		file, err := create(id)
+		return countedFile{file, bytes}, err
+	}
+}
+
+type countedFile struct {
+	io.WriteCloser
+	bytes *atomic.Int64
+}
+
+func (c countedFile) Write(p []byte) (int, error) {
+	n, err := c.WriteCloser.Write(p)
+	c.bytes.Add(int64(n))
+	return n, err
 }
 
 // discard is a file of nothing: a plan needs to know how much data there is, not the data.

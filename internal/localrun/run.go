@@ -74,7 +74,7 @@ type Run struct{ session *session }
 // New checks the pieces and makes a run of them; Drive starts it.
 func New(cfg Config) *Run {
 	return &Run{&session{
-		cfg: cfg, name: filepath.Base(cfg.Directory), schema: schemaOf(cfg.Job, cfg.Program),
+		cfg: cfg, name: filepath.Base(cfg.Directory), schema: SchemaOf(cfg.Job, cfg.Program),
 	}}
 }
 

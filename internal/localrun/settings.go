@@ -81,8 +81,8 @@ func (r *session) controllerConfig(policy bidding.Policy, history map[market.Poo
 	return c, nil
 }
 
-// schemaOf is what all machines of a job agree on.
-func schemaOf(job *config.Job, program apps.Program) ps.Schema {
+// SchemaOf is what all machines of a job agree on.
+func SchemaOf(job *config.Job, program apps.Program) ps.Schema {
 	return ps.Schema{
 		Tables: program.Tables(), Partitions: job.Train.Partitions, Splits: job.Train.Splits,
 		Staleness: staleness(job.Train), Seed: job.Seed, Deterministic: job.Train.Deterministic,

@@ -62,6 +62,7 @@ type Plan struct {
 	Why      string // the policy's summary
 	Forecast Forecast
 	OnDemand OnDemand
+	Memory   Memory
 	Warnings []string
 	// Prediction is of the job's own run; nil = it was not made.
 	Prediction *Prediction

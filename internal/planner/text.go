@@ -198,6 +198,16 @@ func (p *Plan) writeExpectation(b *strings.Builder, s Style) {
 	}
 	line("On demand", o.Cost.Cents(), fmt.Sprintf("%d x %s for %s, undisturbed: the cheapest suitable fleet",
 		o.Fleet.Count, o.Fleet.Type.Name, short(o.Time)))
+	if p.Memory != (Memory{}) {
+		value, detail := p.Memory.line()
+		for i, text := range wrap(detail, Width-29) {
+			if i == 0 {
+				line("Memory", value, text)
+			} else {
+				line("", "", text)
+			}
+		}
+	}
 	basis := "Cost and time are unknown: " + f.Basis + "."
 	if f.Cost.Known {
 		basis = "Ranges are the middle nine tenths of " + f.Basis + "."

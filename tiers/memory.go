@@ -1,0 +1,57 @@
+package tiers
+
+import "github.com/tierml/tierml/ps"
+
+// Memory is what the reliable tier needs to go on alone (docs/training.md, Data and memory), in bytes on the machine that
+// has most of it. It then owns every partition and backs every one up:
+//
+//	owner  = state + undo layer (every row may have changed) + pending (a sum for each clock that may be open)
+//	backup = two cuts: the committed one, and the one that is on its way
+//
+// Slots of rules belong to the state. Sparse tables are not in it: nobody knows beforehand how much of them is not 0.
+type Memory struct {
+	State   int64 // of all machines together, once
+	Share   float64
+	Rows    int64 // state, of the machine's share
+	Undo    int64
+	Pending int64
+	Cuts    int64
+}
+
+// Total is all of it.
+func (m Memory) Total() int64 { return m.Rows + m.Undo + m.Pending + m.Cuts }
+
+// rowOverhead is what a stored row takes beside its cells, in bytes: its key, its place in the index and its tags.
+const rowOverhead = 24
+
+// unboundedClocks stands for the clocks that may be open under ASP, where there is no bound.
+const unboundedClocks = 2
+
+// ReliableMemory gives the peak of a reliable machine among so many that hold a job alone.
+func ReliableMemory(s *ps.Schema, reliable int) Memory {
+	var state, pending float64
+	clocks := float64(s.Staleness + 1)
+	if s.Staleness == ps.Unbounded {
+		clocks = unboundedClocks
+	}
+	for i := range s.Tables {
+		t := &s.Tables[i]
+		if t.Sparse {
+			continue
+		}
+		rows := float64(t.Rows)
+		state += rows * (4*float64(t.Width()) + rowOverhead)
+		cell := 4.0
+		if s.Deterministic || t.Kind == ps.Int32 {
+			cell = 8 // sums are 64-bit integers, which add the same in any order
+		}
+		pending += rows * (cell*float64(t.Cols) + rowOverhead) * clocks
+	}
+	reliable = max(reliable, 1)
+	most := (s.Partitions + reliable - 1) / reliable
+	share := float64(most) / float64(max(s.Partitions, 1))
+	return Memory{
+		State: int64(state), Share: share,
+		Rows: int64(state * share), Undo: int64(state * share), Pending: int64(pending * share), Cuts: int64(2 * state * share),
+	}
+}
