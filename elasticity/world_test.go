@@ -126,6 +126,7 @@ type world struct {
 	sent     []Send
 	life     int  // of the controller: grows when it is started again
 	absent   bool // there is no controller
+	onSend   func(Send)
 	entries  []journal.Entry
 	outcome  string
 	exported ps.Clock // the clock of the last successful export; 0 = none
@@ -227,6 +228,9 @@ func (w *world) do(a Action) {
 	case Send:
 		if w.policy.asked {
 			w.sent = append(w.sent, a)
+		}
+		if w.onSend != nil {
+			w.onSend(a)
 		}
 		n := w.nodes[a.ID]
 		_, stop := a.Command.Do.(tiers.Stop)
