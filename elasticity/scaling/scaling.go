@@ -113,25 +113,28 @@ type service struct {
 type stream = grpc.ServerStreamingServer[pb.Standing]
 
 func (s *service) AddWorkers(m *pb.Machines, to stream) error {
-	return s.change(&pb.Change{Workers: int32(m.Count), Wait: m.Wait, By: m.By}, to)
+	return s.change(&pb.Change{Workers: count(m), Wait: m.Wait, By: m.By}, to)
 }
 
 func (s *service) RemoveWorkers(m *pb.Machines, to stream) error {
-	return s.change(&pb.Change{Workers: -int32(m.Count), Wait: m.Wait, By: m.By}, to)
+	return s.change(&pb.Change{Workers: -count(m), Wait: m.Wait, By: m.By}, to)
 }
 
 func (s *service) AddServers(m *pb.Machines, to stream) error {
-	return s.change(&pb.Change{Servers: int32(m.Count), Wait: m.Wait, By: m.By}, to)
+	return s.change(&pb.Change{Servers: count(m), Wait: m.Wait, By: m.By}, to)
 }
 
 func (s *service) RemoveServers(m *pb.Machines, to stream) error {
-	return s.change(&pb.Change{Servers: -int32(m.Count), Wait: m.Wait, By: m.By}, to)
+	return s.change(&pb.Change{Servers: -count(m), Wait: m.Wait, By: m.By}, to)
 }
 
 func (s *service) Scale(c *pb.Change, to stream) error { return s.change(c, to) }
 
 // most is beyond what any market sells: such a number is a mistake.
 const most = 1_000_000
+
+// count gives a number of machines such that one that cannot be meant is still one.
+func count(m *pb.Machines) int32 { return int32(min(m.Count, most+1)) }
 
 func (s *service) change(c *pb.Change, to stream) error {
 	for _, n := range []int32{c.Workers, c.Servers} {
