@@ -111,11 +111,11 @@ func (s study) cell(ctx context.Context, c cell, hours time.Duration, r result) 
 		return nil
 	}
 	same := func(policy string) string { return policy }
-	with := tiered
-	if s.oracle {
-		with = append(with[:len(with):len(with)], sweep.Oracle)
+	transient := s.fleet.machines - s.fleet.reliable
+	err := errors.Join(add(transient, sim.Checkpoints{}, tiered, same), add(s.fleet.machines, sim.Checkpoints{}, flat, same))
+	if s.oracle { // beside tierml alone: an oracle may do what any of those may that it is compared with
+		err = errors.Join(err, add(transient, sim.Checkpoints{}, []string{"tierml", sweep.Oracle}, same))
 	}
-	err := errors.Join(add(s.fleet.machines-s.fleet.reliable, sim.Checkpoints{}, with, same), add(s.fleet.machines, sim.Checkpoints{}, flat, same))
 	for _, v := range overheads {
 		err = errors.Join(err, add(s.fleet.machines, sim.Checkpoints{Overhead: v.overhead}, []string{v.policy},
 			func(string) string { return v.String() }))
