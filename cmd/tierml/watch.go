@@ -68,6 +68,10 @@ func newTopCommand() *cobra.Command {
 
 // watch shows a run until it ends or the reader leaves.
 func watch(ctx context.Context, dir string, plain bool, out io.Writer) error {
+	if !localrun.Held(dir) {
+		_, err := fmt.Fprintf(out, "%s has ended. `tierml events %[1]s` says what happened, `tierml report %[1]s` what it cost.\n", relative(dir))
+		return err
+	}
 	ctx, leave := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer leave()
 	view := console.New(out, console.Options{Plain: plain, Watching: true, OnInterrupt: leave})
