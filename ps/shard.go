@@ -91,6 +91,17 @@ func (s *Shard) Mark(split Split) Clock { return s.marks[split] }
 // CanRead says whether work of clock c may read: everything through clock c-s-1 must be folded.
 func (s *Shard) CanRead(c Clock) bool { return s.folded >= c-s.schema.Staleness-1 }
 
+// Stamp says which work the rows hold that a worker reads.
+type Stamp struct {
+	Folded Clock  // all work through this clock
+	Own    uint64 // and, outside deterministic mode, the worker's own contributions through this sequence number
+}
+
+// Stamp is that of what an incarnation reads now.
+func (s *Shard) Stamp(reader Incarnation) Stamp {
+	return Stamp{Folded: s.folded, Own: s.settled[reader]}
+}
+
 // Read copies a row into dst. In deterministic mode it is the folded state; otherwise it also holds whatever
 // later work has been committed, the freshest value there is.
 func (s *Shard) Read(k Key, dst []float32) {

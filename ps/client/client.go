@@ -32,8 +32,10 @@ type Config struct {
 	Schema ps.Schema
 	Job    uint64
 	Log    *slog.Logger // nil: none
-	Dial   wire.Dialer  // nil: TCP, or a Unix socket where the server is on this host
-	TLS    *tls.Config  // nil: none. With it, everything goes by TCP
+	// Incarnation is the worker's: what it reads says which of its own contributions it holds.
+	Incarnation ps.Incarnation
+	Dial        wire.Dialer // nil: TCP, or a Unix socket where the server is on this host
+	TLS         *tls.Config // nil: none. With it, everything goes by TCP
 	// Local gives the server of this process, if it is that one, to ask it without a network. Nil: none.
 	Local func(ps.ServerID) wire.Caller
 }

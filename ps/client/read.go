@@ -14,7 +14,8 @@ import (
 type Rows struct {
 	Keys   []ps.Key
 	Values []float32
-	starts []int // Index: as Keys, and one more
+	Stamps []ps.Stamp // Index: Partition; which work the rows of each hold
+	starts []int      // Index: as Keys, and one more
 }
 
 // At is the row of Keys[i]. Changing it changes Values.
@@ -23,6 +24,8 @@ func (r *Rows) At(i int) []float32 { return r.Values[r.starts[i]:r.starts[i+1]:r
 // reset makes room for the rows of keys.
 func (r *Rows) reset(schema *ps.Schema, keys []ps.Key, stored bool) error {
 	r.Keys = append(r.Keys[:0], keys...)
+	r.Stamps = slices.Grow(r.Stamps[:0], schema.Partitions)[:schema.Partitions]
+	clear(r.Stamps)
 	r.starts = append(r.starts[:0], 0)
 	total := 0
 	for _, k := range keys {
@@ -171,7 +174,7 @@ func (c *Client) read(
 func (c *Client) readBatch(
 	ctx context.Context, generation ps.Generation, clock ps.Clock, stored bool, l *layout, b batch, dst *Rows,
 ) (outcome, error) {
-	request := &wire.Read{Stored: stored, Clock: clock, Groups: make([]wire.KeyGroup, len(b.partitions))}
+	request := &wire.Read{Stored: stored, Clock: clock, Incarnation: c.cfg.Incarnation, Groups: make([]wire.KeyGroup, len(b.partitions))}
 	total := 0
 	for i, p := range b.partitions {
 		n := len(l.of(p))
@@ -190,6 +193,12 @@ func (c *Client) readBatch(
 		return setback, unexpected(b.to, answer)
 	}
 	defer rows.Release()
+	if len(rows.Stamps) != len(b.partitions) {
+		return setback, fmt.Errorf("%w: server %s sent %d stamps for %d partitions", wire.ErrInternal, b.to.id, len(rows.Stamps), len(b.partitions))
+	}
+	for i, p := range b.partitions {
+		dst.Stamps[p] = rows.Stamps[i]
+	}
 	if rows.Placed {
 		for _, p := range b.partitions {
 			l.left[p] = false

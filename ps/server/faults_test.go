@@ -206,7 +206,7 @@ func (d *deafTo) listen(t *testing.T) string {
 
 // frame makes a header as docs/wire.md draws it, independently of the package.
 func frame(kind byte, job, generation uint64, body []byte, claimed uint32) []byte {
-	b := append([]byte("TML\x01"), kind, 0, 0, 0)
+	b := append([]byte("TML\x02"), kind, 0, 0, 0)
 	b = binary.LittleEndian.AppendUint64(b, 1)
 	b = binary.LittleEndian.AppendUint64(b, job)
 	b = binary.LittleEndian.AppendUint64(b, generation)
@@ -225,8 +225,8 @@ func TestGarbageOnThePort(t *testing.T) {
 	read := append(make([]byte, 8), 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0) // claims 2^32-1 groups
 	for name, bytes := range map[string][]byte{
 		"noise":          noise,
-		"old version":    append([]byte("TML\x00"), frame(3, job, 1, nil, 0)[4:]...),
-		"damaged header": append([]byte("TML\x01\x04"), frame(3, job, 1, nil, 0)[5:]...),
+		"old version":    append([]byte("TML\x01"), frame(3, job, 1, nil, 0)[4:]...),
+		"damaged header": append([]byte("TML\x02\x04"), frame(3, job, 1, nil, 0)[5:]...),
 		"another job":    frame(3, job+1, 1, nil, 0),
 		"too long":       frame(5, job, 1, nil, wire.MaxBody+1),
 		"unknown type":   frame(99, job, 1, nil, 0),
@@ -260,7 +260,7 @@ func refusedConnection(t *testing.T, address string, sent []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(answer) > 0 && (!bytes.HasPrefix(answer, []byte("TML\x01\x01\x01")) || len(answer) < 56) {
+	if len(answer) > 0 && (!bytes.HasPrefix(answer, []byte("TML\x02\x01\x01")) || len(answer) < 56) {
 		t.Errorf("answered with %x", answer)
 	}
 	if len(sent) != 120 && len(answer) == 0 {

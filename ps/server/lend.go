@@ -19,6 +19,7 @@ type loan struct {
 	server   *Server
 	slots    []*slot // locked
 	statuses []wire.PartitionStatus
+	stamps   []ps.Stamp
 	pieces   [][]float32
 }
 
@@ -43,7 +44,7 @@ func (s *Server) lend(generation ps.Generation, m *wire.Read) wire.Message {
 		l.end()
 		return nil
 	}
-	return wire.LendRows(l.statuses, l.pieces, l.end)
+	return wire.LendRows(l.statuses, l.stamps, l.pieces, l.end)
 }
 
 // take locks the partitions and finds the rows. The caller holds Server.mu for reading.
@@ -69,6 +70,7 @@ func (l *loan) take(m *wire.Read) bool {
 		}
 		keys = keys[g.Keys:]
 		l.statuses = append(l.statuses, wire.PartitionStatus{Partition: g.Partition, Code: wire.OK})
+		l.stamps = append(l.stamps, slot.shard.Stamp(m.Incarnation))
 	}
 	return total >= lendCells && total >= lendPiece*len(l.pieces)
 }
@@ -93,7 +95,7 @@ func (l *loan) end() {
 	l.server.mu.RUnlock()
 	clear(l.slots)
 	clear(l.pieces)
-	l.slots, l.pieces, l.statuses, l.server = l.slots[:0], l.pieces[:0], l.statuses[:0], nil
+	l.slots, l.pieces, l.statuses, l.stamps, l.server = l.slots[:0], l.pieces[:0], l.statuses[:0], l.stamps[:0], nil
 	loans.Put(l)
 }
 

@@ -193,8 +193,9 @@ func (s *Server) read(ctx context.Context, generation ps.Generation, m *wire.Rea
 	}
 	rows := wire.NewRows(total)
 	rows.Groups = make([]wire.PartitionStatus, 0, len(m.Groups))
+	rows.Stamps = make([]ps.Stamp, len(m.Groups))
 	keys, filled := m.Keys, 0
-	for _, g := range m.Groups {
+	for i, g := range m.Groups {
 		group := keys[:g.Keys]
 		keys = keys[g.Keys:]
 		status, refusal := s.serve(ctx, generation, g.Partition, func(slot *slot) (wire.Code, bool) {
@@ -204,6 +205,7 @@ func (s *Server) read(ctx context.Context, generation ps.Generation, m *wire.Rea
 			for _, k := range group {
 				filled = s.readRow(slot.shard, k, m.Stored, rows.Values, filled)
 			}
+			rows.Stamps[i] = slot.shard.Stamp(m.Incarnation)
 			return wire.OK, false
 		})
 		if refusal != nil {

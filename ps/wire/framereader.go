@@ -3,6 +3,8 @@ package wire
 import (
 	"fmt"
 	"io"
+
+	"github.com/tierml/tierml/ps"
 )
 
 const (
@@ -27,6 +29,7 @@ type frameReader struct {
 	header header
 	began  bool       // header is that of the frame that is being read
 	placed *placement // where its body goes; nil: to body
+	stamps []ps.Stamp // of the last body that went where place said
 	body   *Buffer    // as far as memory has been claimed
 	at     int        // how much of it is there
 	proven int        // the longest body so far
@@ -156,8 +159,9 @@ type placement struct {
 	groups  []KeyGroup
 	pieces  [][]byte // what is still missing
 	values  int
-	padding int  // bytes after the values
-	checked bool // what comes before the values is as expected
+	padding int        // bytes after the values
+	checked bool       // what comes before the values is as expected
+	stamps  []ps.Stamp // then: what came with it
 }
 
 func newPlacement(m *Read) *placement {
@@ -174,7 +178,7 @@ func newPlacement(m *Read) *placement {
 func (p *placement) length() int { return p.head() + 4*p.values + p.padding }
 
 // head is how many bytes come before the values when all groups are ok.
-func (p *placement) head() int { return 16 + 8*len(p.groups) }
+func (p *placement) head() int { return 16 + (8+stampBytes)*len(p.groups) }
 
 // accepts says whether a body begins as that of Rows does which has all that was asked for.
 func (p *placement) accepts(head []byte) bool {
@@ -187,7 +191,8 @@ func (p *placement) accepts(head []byte) bool {
 			return false
 		}
 	}
-	return d.u64() == uint64(p.values)
+	p.stamps = d.stamps(len(p.groups))
+	return d.u64() == uint64(p.values) && !d.bad
 }
 
 // readPlaced reads a body to where it is wanted. If it is not what was expected, the body goes to a buffer.
@@ -205,7 +210,7 @@ func (f *frameReader) readPlaced() error {
 			return nil
 		}
 		f.start += p.head()
-		p.checked = true
+		p.checked, f.stamps = true, p.stamps
 	}
 	for len(p.pieces) > 0 {
 		n, err := f.take(p.pieces[0])

@@ -383,7 +383,7 @@ func (l *Link) readOne() error {
 	}
 	l.traffic.In.Add(int64(headerSize + h.length))
 	if body == nil {
-		l.deliver(h.request, &Rows{Placed: true})
+		l.deliver(h.request, &Rows{Placed: true, Stamps: l.frames.stamps})
 		return nil
 	}
 	m, err := decode(h.kind, body)

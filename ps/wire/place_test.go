@@ -42,6 +42,7 @@ func TestValuesAreReadToWhereTheyBelong(t *testing.T) {
 		for p := range groups {
 			request.Groups = append(request.Groups, KeyGroup{Partition: ps.Partition(p), Keys: 1})
 			answer.Groups = append(answer.Groups, PartitionStatus{Partition: ps.Partition(p)})
+			answer.Stamps = append(answer.Stamps, ps.Stamp{Folded: ps.Clock(random.Uint64() >> 1), Own: random.Uint64()})
 		}
 		for range random.IntN(5) {
 			piece := make([]float32, random.IntN(3000))
@@ -73,7 +74,7 @@ func TestValuesAreReadToWhereTheyBelong(t *testing.T) {
 				t.Fatal(err)
 			}
 			if placed && i == 0 {
-				if values := slices.Concat(request.Into...); body != nil || !slices.Equal(values, want) {
+				if values := slices.Concat(request.Into...); body != nil || !slices.Equal(values, want) || !slices.Equal(f.stamps, answer.Stamps) {
 					t.Fatalf("other values than sent, or in a buffer (%t)", body != nil)
 				}
 				continue
@@ -82,7 +83,7 @@ func TestValuesAreReadToWhereTheyBelong(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if rows := m.(*Rows); !slices.Equal(rows.Values, want) || !slices.Equal(rows.Groups, answer.Groups) {
+			if rows := m.(*Rows); !slices.Equal(rows.Values, want) || !slices.Equal(rows.Groups, answer.Groups) || !slices.Equal(rows.Stamps, answer.Stamps) {
 				t.Fatal("other rows than sent")
 			}
 		}
@@ -105,7 +106,7 @@ func (l *lender) HandleNow(_ ps.Generation, request Message) Message {
 	l.mu.Lock()
 	n := len(l.values) / 3
 	pieces := [][]float32{l.values[:10], l.values[10:n], l.values[n:]}
-	return LendRows([]PartitionStatus{{Partition: 3}}, pieces, func() {
+	return LendRows([]PartitionStatus{{Partition: 3}}, make([]ps.Stamp, 1), pieces, func() {
 		for i := range l.values {
 			l.values[i]++
 		}
@@ -184,7 +185,7 @@ func TestLeavingAnAnswerOnItsWay(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	answer := encoded(t, header{answer: true, request: 1, job: 1},
-		&Rows{Groups: []PartitionStatus{{Partition: 0}}, Values: make([]float32, len(into))})
+		&Rows{Groups: []PartitionStatus{{Partition: 0}}, Stamps: make([]ps.Stamp, 1), Values: make([]float32, len(into))})
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		if _, _, err := newFrameReader(theirs, 1).next(); err != nil {

@@ -16,10 +16,11 @@ type KeyGroup struct {
 
 // Read asks for rows as work of a clock may see them; the answer, Rows, waits until they are fresh enough.
 type Read struct {
-	Stored bool // whole rows of the folded state, with what rules keep of them (ps.Shard.Stored)
-	Clock  ps.Clock
-	Groups []KeyGroup
-	Keys   []ps.Key
+	Stored      bool // whole rows of the folded state, with what rules keep of them (ps.Shard.Stored)
+	Clock       ps.Clock
+	Incarnation ps.Incarnation // who asks: the stamps say which of its contributions the rows hold
+	Groups      []KeyGroup
+	Keys        []ps.Key
 	// Into, for a caller who has asked for dense rows only, is where the values go if all groups are ok: pieces of memory
 	// that they fill in their order. They are used until the answer, which is Placed then, or the call's error.
 	Into   [][]float32
@@ -52,6 +53,7 @@ func (m *Read) Type() Type {
 
 func (m *Read) encode(e *encoder) {
 	e.u64(uint64(m.Clock))
+	e.u64(uint64(m.Incarnation))
 	e.u64(uint64(len(m.Groups)))
 	for _, g := range m.Groups {
 		e.u32s(uint32(g.Partition), uint32(g.Keys))
@@ -61,6 +63,7 @@ func (m *Read) encode(e *encoder) {
 
 func (m *Read) decode(d *decoder) {
 	m.Clock = d.clock()
+	m.Incarnation = ps.Incarnation(d.u64())
 	m.Groups = m.Groups[:0]
 	total := 0
 	for range d.count(8) {
@@ -78,6 +81,7 @@ func (m *Read) decode(d *decoder) {
 // Rows answers Read: how it went for each group, and the values of those that are OK, one row after another.
 type Rows struct {
 	Groups []PartitionStatus
+	Stamps []ps.Stamp // Index: as Groups; zero for those that are not OK
 	Values []float32
 	Placed bool // all groups are OK and the values are where Read.Into said
 	buffer *Buffer
@@ -98,8 +102,8 @@ func NewRows(values int) *Rows {
 
 // LendRows gives an answer, for HandleNow, whose values are sent from where they are stored. That is locked until unlock
 // is called, from any goroutine: very soon, and before anything is waited for.
-func LendRows(groups []PartitionStatus, pieces [][]float32, unlock func()) *Rows {
-	return &Rows{Groups: groups, lent: lent{pieces: pieces, unlock: unlock}}
+func LendRows(groups []PartitionStatus, stamps []ps.Stamp, pieces [][]float32, unlock func()) *Rows {
+	return &Rows{Groups: groups, Stamps: stamps, lent: lent{pieces: pieces, unlock: unlock}}
 }
 
 func (*Rows) Type() Type       { return typeRows }
@@ -117,6 +121,7 @@ func (m *Rows) Release() {
 
 func (m *Rows) encode(e *encoder) {
 	e.statuses(m.Groups)
+	e.stamps(m.Stamps, len(m.Groups))
 	if m.lent.unlock == nil {
 		e.u64(uint64(len(m.Values)))
 		e.bytes(raw(m.Values))
@@ -135,7 +140,35 @@ func (m *Rows) encode(e *encoder) {
 
 func (m *Rows) decode(d *decoder) {
 	m.Groups = d.statuses()
+	m.Stamps = d.stamps(len(m.Groups))
 	m.Values = array[float32](d, uint64(d.count(4)), 4)
+}
+
+// stampBytes is the length of a stamp in a body.
+const stampBytes = 16
+
+// stamps writes those of n groups.
+func (e *encoder) stamps(stamps []ps.Stamp, n int) {
+	for _, s := range stamps {
+		e.u64(uint64(s.Folded))
+		e.u64(s.Own)
+	}
+	if len(stamps) != n {
+		e.err = refused("%d stamps for %d groups", len(stamps), n)
+	}
+}
+
+// stamps reads those of n groups.
+func (d *decoder) stamps(n int) []ps.Stamp {
+	if n == 0 || n > len(d.rest)/stampBytes {
+		d.bad = d.bad || n > 0
+		return nil
+	}
+	stamps := make([]ps.Stamp, n)
+	for i := range stamps {
+		stamps[i] = ps.Stamp{Folded: d.clock(), Own: d.u64()}
+	}
+	return stamps
 }
 
 // PartitionSums are a contribution's updates of one partition.

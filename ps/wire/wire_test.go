@@ -70,6 +70,7 @@ func samples() []Message {
 			m.Partitions = []PartitionStatus{{1, OK, "", ""}, {2, Moved, "i-1", "h:1"}, {3, Committed, "", ""}}
 		case *Rows:
 			m.Groups = []PartitionStatus{{1, OK, "", ""}, {2, Moved, "", ""}}
+			m.Stamps = []ps.Stamp{{Folded: 1<<63 - 1, Own: 1<<64 - 1}, {}}
 			m.Values = make([]float32, 5000) // sent from where it lies
 			for i := range m.Values {
 				m.Values[i] = random.Float32()
