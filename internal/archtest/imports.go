@@ -122,7 +122,7 @@ var foreignRules = []foreignRule{
 }
 
 // single are modules that one package alone may import.
-var single = []string{"github.com/aws/aws-sdk-go-v2/service/ec2"}
+var single = []string{"github.com/aws/aws-sdk-go-v2/service/ec2", "cloud.google.com/go/compute/apiv1"}
 
 func checkSingleImporters(sources []*source) []Violation {
 	var violations []Violation
