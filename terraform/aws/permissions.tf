@@ -1,0 +1,153 @@
+# Two roles. The controller buys machines that carry the cluster's tag, and ends such machines and no others. The machines
+# read the program and the data, and read and write checkpoints. No statement allows all actions of a service; a resource is
+# "*" where EC2 allows nothing else (its Describe calls).
+
+data "aws_caller_identity" "current" {}
+
+data "aws_partition" "current" {}
+
+locals {
+  account = data.aws_caller_identity.current.account_id
+  arn     = "arn:${data.aws_partition.current.partition}"
+  ec2     = "${local.arn}:ec2:${var.region}:${local.account}"
+
+  assume_by_ec2 = jsonencode({
+    Version = "2012-10-17"
+    Statement = [{
+      Effect    = "Allow"
+      Action    = "sts:AssumeRole"
+      Principal = { Service = "ec2.amazonaws.com" }
+    }]
+  })
+
+  controller_policy = {
+    Version = "2012-10-17"
+    Statement = [
+      {
+        Sid    = "Look"
+        Effect = "Allow"
+        Action = [
+          "ec2:DescribeInstances", "ec2:DescribeInstanceTypes", "ec2:DescribeSpotInstanceRequests",
+          "ec2:DescribeSpotPriceHistory",
+        ]
+        Resource = "*"
+      },
+      {
+        Sid    = "BuyWithOurTag"
+        Effect = "Allow"
+        Action = "ec2:RunInstances"
+        Resource = [
+          "${local.ec2}:instance/*", "${local.ec2}:volume/*", "${local.ec2}:spot-instances-request/*",
+        ]
+        Condition = { StringEquals = { "aws:RequestTag/tierml:cluster" = var.cluster } }
+      },
+      {
+        Sid    = "BuyInOurNetwork"
+        Effect = "Allow"
+        Action = "ec2:RunInstances"
+        Resource = concat(
+          [for subnet in aws_subnet.zone : subnet.arn],
+          [aws_security_group.machines.arn, "${local.ec2}:network-interface/*", "${local.arn}:ec2:${var.region}::image/*"],
+        )
+      },
+      {
+        Sid       = "TagWhatIsBought"
+        Effect    = "Allow"
+        Action    = "ec2:CreateTags"
+        Resource  = "${local.ec2}:*/*"
+        Condition = { StringEquals = { "ec2:CreateAction" = "RunInstances" } }
+      },
+      {
+        Sid       = "EndOurs"
+        Effect    = "Allow"
+        Action    = "ec2:TerminateInstances"
+        Resource  = "${local.ec2}:instance/*"
+        Condition = { StringEquals = { "aws:ResourceTag/tierml:cluster" = var.cluster } }
+      },
+      {
+        Sid       = "GiveMachinesTheirRole"
+        Effect    = "Allow"
+        Action    = "iam:PassRole"
+        Resource  = aws_iam_role.machines.arn
+        Condition = { StringEquals = { "iam:PassedToService" = "ec2.amazonaws.com" } }
+      },
+      {
+        Sid      = "ListBucket"
+        Effect   = "Allow"
+        Action   = "s3:ListBucket"
+        Resource = aws_s3_bucket.cluster.arn
+      },
+      {
+        Sid      = "UseBucket"
+        Effect   = "Allow"
+        Action   = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"]
+        Resource = "${aws_s3_bucket.cluster.arn}/*"
+      },
+    ]
+  }
+
+  machines_policy = {
+    Version = "2012-10-17"
+    Statement = [
+      {
+        Sid       = "ListCheckpoints"
+        Effect    = "Allow"
+        Action    = "s3:ListBucket"
+        Resource  = aws_s3_bucket.cluster.arn
+        Condition = { StringLike = { "s3:prefix" = ["checkpoints/*", "data/*"] } }
+      },
+      {
+        Sid      = "ReadProgramAndData"
+        Effect   = "Allow"
+        Action   = "s3:GetObject"
+        Resource = ["${aws_s3_bucket.cluster.arn}/program/*", "${aws_s3_bucket.cluster.arn}/data/*"]
+      },
+      {
+        Sid      = "UseCheckpoints"
+        Effect   = "Allow"
+        Action   = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"]
+        Resource = "${aws_s3_bucket.cluster.arn}/checkpoints/*"
+      },
+    ]
+  }
+}
+
+resource "aws_iam_role" "controller" {
+  name_prefix        = "${var.cluster}-ctl-"
+  description        = "TierML controller of ${var.cluster}"
+  assume_role_policy = local.assume_by_ec2
+}
+
+resource "aws_iam_role_policy" "controller" {
+  name   = "controller"
+  role   = aws_iam_role.controller.id
+  policy = jsonencode(local.controller_policy)
+}
+
+# People reach the controller by Session Manager: no port is open, no key is kept, and each session is on record.
+resource "aws_iam_role_policy_attachment" "sessions" {
+  role       = aws_iam_role.controller.name
+  policy_arn = "${local.arn}:iam::aws:policy/AmazonSSMManagedInstanceCore"
+}
+
+resource "aws_iam_instance_profile" "controller" {
+  name_prefix = "${var.cluster}-ctl-"
+  role        = aws_iam_role.controller.name
+}
+
+resource "aws_iam_role" "machines" {
+  name_prefix        = "${var.cluster}-mch-"
+  description        = "TierML machines of ${var.cluster}"
+  assume_role_policy = local.assume_by_ec2
+}
+
+resource "aws_iam_role_policy" "machines" {
+  name   = "machines"
+  role   = aws_iam_role.machines.id
+  policy = jsonencode(local.machines_policy)
+}
+
+resource "aws_iam_instance_profile" "machines" {
+  name_prefix = "${var.cluster}-mch-"
+  role        = aws_iam_role.machines.name
+}

@@ -1,0 +1,162 @@
+# What the module makes, with made-up answers of AWS: nothing is called. Run by `make test-terraform`.
+
+mock_provider "aws" {
+  mock_data "aws_caller_identity" {
+    defaults = { account_id = "123456789012" }
+  }
+  mock_data "aws_partition" {
+    defaults = { partition = "aws" }
+  }
+  mock_data "aws_ssm_parameter" {
+    defaults = { value = "ami-0123456789abcdef0" }
+  }
+  mock_resource "aws_iam_role" {
+    defaults = { arn = "arn:aws:iam::123456789012:role/machines" }
+  }
+  mock_resource "aws_s3_bucket" {
+    defaults = { arn = "arn:aws:s3:::tierml-bucket", bucket = "tierml-bucket" }
+  }
+}
+
+variables {
+  region = "us-west-2"
+  zones  = ["us-west-2a", "us-west-2b"]
+  owner  = "somebody"
+  binary = "./versions.tf" # any file: its content does not matter here
+}
+
+run "nobody_is_let_in" {
+  assert {
+    condition = alltrue([
+      for rule in [aws_vpc_security_group_ingress_rule.control, aws_vpc_security_group_ingress_rule.data] :
+      rule.referenced_security_group_id == aws_security_group.machines.id
+    ])
+    error_message = "only the cluster's own machines may reach the controller and each other"
+  }
+  assert {
+    condition = alltrue([
+      aws_s3_bucket_public_access_block.cluster.block_public_acls, aws_s3_bucket_public_access_block.cluster.block_public_policy,
+      aws_s3_bucket_public_access_block.cluster.ignore_public_acls, aws_s3_bucket_public_access_block.cluster.restrict_public_buckets,
+    ])
+    error_message = "the bucket must be closed to the public"
+  }
+}
+
+run "controller" {
+  assert {
+    condition     = aws_instance.controller.metadata_options[0].http_tokens == "required"
+    error_message = "metadata must be asked for with a session's token (IMDSv2)"
+  }
+  assert {
+    condition     = aws_instance.controller.root_block_device[0].encrypted
+    error_message = "disks are encrypted"
+  }
+  assert {
+    condition     = length(aws_instance.controller.instance_market_options) == 0
+    error_message = "the controller is an on-demand instance"
+  }
+  assert {
+    condition     = !contains(keys(aws_instance.controller.tags), "tierml:cluster")
+    error_message = "whatever carries the cluster's tag may be ended by the controller, which must not end itself"
+  }
+  assert {
+    condition     = strcontains(aws_instance.controller.user_data, filesha256(var.binary))
+    error_message = "the controller must check what it runs"
+  }
+}
+
+run "the_controller_may_do_what_it_must_and_nothing_else" {
+  assert {
+    condition = alltrue([
+      for statement in jsondecode(aws_iam_role_policy.controller.policy).Statement :
+      alltrue([for action in flatten([statement.Action]) : !strcontains(action, "*")])
+    ])
+    error_message = "each action is named"
+  }
+  assert {
+    condition = alltrue([
+      for statement in jsondecode(aws_iam_role_policy.controller.policy).Statement :
+      alltrue([for action in flatten([statement.Action]) : startswith(action, "ec2:Describe")])
+      if contains(flatten([statement.Resource]), "*")
+    ])
+    error_message = "only EC2's Describe calls, which cannot be narrowed, are allowed on everything"
+  }
+  assert {
+    condition = alltrue([
+      for statement in jsondecode(aws_iam_role_policy.controller.policy).Statement :
+      statement.Condition.StringEquals["aws:ResourceTag/tierml:cluster"] == var.cluster
+      if contains(flatten([statement.Action]), "ec2:TerminateInstances")
+    ])
+    error_message = "it ends only machines with the cluster's tag"
+  }
+  assert {
+    condition = alltrue([
+      for statement in jsondecode(aws_iam_role_policy.controller.policy).Statement :
+      statement.Condition.StringEquals["aws:RequestTag/tierml:cluster"] == var.cluster
+      if contains(flatten([statement.Action]), "ec2:RunInstances") &&
+      anytrue([for resource in flatten([statement.Resource]) : endswith(resource, ":instance/*")])
+    ])
+    error_message = "it buys only machines with the cluster's tag"
+  }
+  assert {
+    condition = one([
+      for statement in jsondecode(aws_iam_role_policy.controller.policy).Statement :
+      statement.Condition.StringEquals["ec2:CreateAction"] if contains(flatten([statement.Action]), "ec2:CreateTags")
+    ]) == "RunInstances"
+    error_message = "it tags what it buys, and cannot put its tag on the machines of others"
+  }
+  assert {
+    condition = one([
+      for statement in jsondecode(aws_iam_role_policy.controller.policy).Statement :
+      statement.Resource if contains(flatten([statement.Action]), "iam:PassRole")
+    ]) == aws_iam_role.machines.arn
+    error_message = "it gives machines their role, and no other"
+  }
+}
+
+run "machines_may_use_storage_only" {
+  assert {
+    condition = alltrue([
+      for statement in jsondecode(aws_iam_role_policy.machines.policy).Statement :
+      alltrue([for action in flatten([statement.Action]) : startswith(action, "s3:") && !strcontains(action, "*")])
+      && !contains(flatten([statement.Resource]), "*")
+    ])
+    error_message = "machines reach the bucket and nothing else"
+  }
+  assert {
+    condition = !anytrue([
+      for statement in jsondecode(aws_iam_role_policy.machines.policy).Statement :
+      contains(flatten([statement.Action]), "s3:PutObject") && anytrue([
+        for resource in flatten([statement.Resource]) : !endswith(resource, "/checkpoints/*")
+      ])
+    ])
+    error_message = "machines write checkpoints, never the program that others will run"
+  }
+}
+
+run "settings" {
+  assert {
+    condition     = yamldecode(output.settings).ec2.subnets["us-west-2b"] == aws_subnet.zone["us-west-2b"].id
+    error_message = "a job must find the subnet of each zone"
+  }
+  assert {
+    condition     = yamldecode(output.settings).ec2.program.sha256 == filesha256(var.binary)
+    error_message = "machines must be able to check the program that they fetch"
+  }
+}
+
+run "zone_of_another_region" {
+  command = plan
+  variables {
+    zones = ["us-east-1a"]
+  }
+  expect_failures = [var.zones]
+}
+
+run "name_that_cannot_be_a_tag" {
+  command = plan
+  variables {
+    cluster = "Our cluster!"
+  }
+  expect_failures = [var.cluster]
+}

@@ -1,0 +1,67 @@
+locals {
+  program_url    = "gs://${google_storage_bucket.cluster.name}/${google_storage_bucket_object.program.name}"
+  program_sha256 = filesha256(var.binary)
+
+  # What a job needs to know of this installation.
+  gce_settings = {
+    project         = var.project
+    region          = var.region
+    cluster         = var.cluster
+    owner           = var.owner
+    image           = var.image
+    subnetwork      = google_compute_subnetwork.cluster.id
+    service_account = google_service_account.machines.email
+    program         = { url = local.program_url, sha256 = local.program_sha256 }
+    checkpoints     = "gs://${google_storage_bucket.cluster.name}/checkpoints"
+  }
+}
+
+resource "google_compute_instance" "controller" {
+  name         = "controller-of-${var.cluster}" # must not begin as the names of the machines do
+  machine_type = var.controller_type
+  zone         = var.controller_zone
+
+  # Spot machines come and go; this one is on demand, and does not go by mistake.
+  deletion_protection = true
+
+  boot_disk {
+    initialize_params {
+      image = var.image
+      size  = var.controller_disk_gb
+    }
+  }
+
+  network_interface {
+    subnetwork = google_compute_subnetwork.cluster.id
+  }
+
+  service_account {
+    email  = google_service_account.controller.email
+    scopes = ["cloud-platform"] # what it may do is said by its roles
+  }
+
+  shielded_instance_config {
+    enable_secure_boot          = true
+    enable_vtpm                 = true
+    enable_integrity_monitoring = true
+  }
+
+  metadata = {
+    enable-oslogin         = "TRUE"
+    block-project-ssh-keys = "TRUE"
+    startup-script = templatefile("${path.module}/controller.sh.tftpl", {
+      bucket         = google_storage_bucket.cluster.name
+      object         = urlencode(google_storage_bucket_object.program.name)
+      program_sha256 = local.program_sha256
+      settings       = yamlencode({ gce = local.gce_settings })
+      unit           = file("${path.module}/../tierml@.service")
+      run_job        = file("${path.module}/../run-job")
+    })
+  }
+
+  lifecycle {
+    ignore_changes = [boot_disk[0].initialize_params[0].image]
+  }
+
+  depends_on = [google_storage_bucket_iam_member.controller]
+}

@@ -1,0 +1,106 @@
+# What the module makes, with made-up answers of Google Cloud: nothing is called. Run by `make test-terraform`.
+
+mock_provider "google" {
+  mock_resource "google_project_iam_custom_role" {
+    defaults = { id = "projects/some-project/roles/role" }
+  }
+  mock_resource "google_service_account" {
+    defaults = { name = "projects/some-project/serviceAccounts/a@some-project.iam.gserviceaccount.com" }
+  }
+}
+
+variables {
+  project         = "some-project"
+  region          = "us-west1"
+  controller_zone = "us-west1-b"
+  owner           = "somebody"
+  binary          = "./versions.tf" # any file: its content does not matter here
+}
+
+run "nobody_is_let_in" {
+  assert {
+    condition     = length(google_compute_firewall.machines.source_service_accounts) == 1 && length(google_compute_firewall.machines.source_tags) == 0
+    error_message = "only the cluster's own machines may reach the controller and each other"
+  }
+  assert {
+    condition     = google_compute_firewall.people.source_ranges == toset(["35.235.240.0/20"])
+    error_message = "people come through Identity-Aware Proxy"
+  }
+  assert {
+    condition     = length(google_compute_instance.controller.network_interface[0].access_config) == 0
+    error_message = "the controller has no public address"
+  }
+  assert {
+    condition     = google_storage_bucket.cluster.public_access_prevention == "enforced" && google_storage_bucket.cluster.uniform_bucket_level_access
+    error_message = "the bucket must be closed to the public"
+  }
+}
+
+run "controller" {
+  assert {
+    condition     = length(google_compute_instance.controller.scheduling) == 0
+    error_message = "the controller is an on-demand machine"
+  }
+  assert {
+    condition     = !startswith(google_compute_instance.controller.name, "${var.cluster}-")
+    error_message = "whatever has such a name may be ended by the controller, which must not end itself"
+  }
+  assert {
+    condition     = strcontains(google_compute_instance.controller.metadata["startup-script"], filesha256(var.binary))
+    error_message = "the controller must check what it runs"
+  }
+}
+
+run "the_controller_may_do_what_it_must_and_nothing_else" {
+  assert {
+    condition = alltrue([
+      for permission in setunion(
+        google_project_iam_custom_role.look.permissions, google_project_iam_custom_role.buy.permissions,
+        google_project_iam_custom_role.network.permissions,
+      ) : !strcontains(permission, "*")
+    ])
+    error_message = "each permission is named"
+  }
+  assert {
+    condition     = alltrue([for permission in google_project_iam_custom_role.look.permissions : can(regex("[.](get|list)$", permission))])
+    error_message = "on the whole project it may only look"
+  }
+  assert {
+    condition     = strcontains(google_project_iam_member.buy.condition[0].expression, "startsWith(\"${var.cluster}-\")")
+    error_message = "it buys and ends only machines that bear the cluster's name"
+  }
+}
+
+run "machines_write_checkpoints_only" {
+  assert {
+    condition     = google_storage_bucket_iam_member.machines_read.role == "roles/storage.objectViewer"
+    error_message = "machines read the program and the data"
+  }
+  assert {
+    condition     = endswith(google_storage_bucket_iam_member.machines_checkpoints.condition[0].expression, "/objects/checkpoints/\")")
+    error_message = "machines write checkpoints, never the program that others will run"
+  }
+}
+
+run "settings" {
+  assert {
+    condition     = yamldecode(output.settings).gce.program.sha256 == filesha256(var.binary)
+    error_message = "machines must be able to check the program that they fetch"
+  }
+}
+
+run "zone_of_another_region" {
+  command = plan
+  variables {
+    controller_zone = "europe-west1-b"
+  }
+  expect_failures = [var.controller_zone]
+}
+
+run "owner_that_cannot_be_a_label" {
+  command = plan
+  variables {
+    owner = "somebody@example.org"
+  }
+  expect_failures = [var.owner]
+}
