@@ -3,15 +3,12 @@
 // (softmax). With no hidden layer it is softmax regression, also called multinomial logistic regression, which is the
 // application mlr.
 //
-// One clock is one step of mini-batch gradient descent with momentum (Polyak's heavy ball):
-//
-//	w_next = w - step * (mean gradient of the batch + l2*w) + momentum * (w - w_before)
-//
-// The batch of a clock is drawn from all splits together (see package labelled), and every split adds its examples'
-// part of the mean gradient, all taken at the same weights. So the updates add up to the very step that one machine
-// would take, for any number of splits. The momentum and the penalty are added once per row, by the row's keeper,
-// which is one of the splits and also writes down what the row was before. A row of weights belongs to an input of
-// its layer, so that a batch touches only the rows of features that occur in it.
+// One clock is one step of mini-batch gradient descent, by momentum (Polyak's heavy ball) unless told otherwise. The
+// batch of a clock is drawn from all splits together (see package labelled), and every split adds its examples' part of
+// the batch's mean gradient, all taken at the same weights. The servers apply the rule of the optimizer to the sum
+// (ps.Rule), once for each row. So a clock is the very step that one machine would take, for any number of splits. The
+// penalty is part of the gradient, and is added once per row, by the row's keeper, which is one of the splits. A row of
+// weights belongs to an input of its layer, so that a batch touches only the rows of features that occur in it.
 //
 // The package is arithmetic; it opens no file and knows no machine.
 package dnn
@@ -47,23 +44,18 @@ const maxWidth = 65536
 // Params documents the hyper-parameters. The figures in Why are the accuracy on 2,000 of the 10,000 MNIST test
 // images after training on the other 8,000.
 func (k Kind) Params() []apps.Param {
-	step, decay, l2 := 0.1, 0.01, 0.0001
+	l2 := 0.0001
 	var params []apps.Param
 	if k.hidden {
-		step, decay, l2 = 0.2, 0.05, 0.001
+		l2 = 0.001
 		params = []apps.Param{
 			{Name: "hidden", Default: 128, Min: 1, Max: maxWidth, Whole: true, Unit: "units", Why: "width of the first hidden layer; after 30 passes 128 gives 0.955, 256 the same for twice the work, 64 0.94"},
 			{Name: "hidden_2", Default: 0, Min: 0, Max: maxWidth, Whole: true, Unit: "units", Why: "width of a second hidden layer; 0: there is none"},
 			{Name: "hidden_3", Default: 0, Min: 0, Max: maxWidth, Whole: true, Unit: "units", Why: "width of a third hidden layer, after a second; 0: there is none"},
 		}
 	}
+	params = append(params, k.optimizerParams()...)
 	return append(params,
-		apps.Param{Name: "step", Default: step, Min: 1e-6, Max: 10, Unit: "per clock",
-			Why: "step size of the first pass, times the mean gradient of a batch; half of it takes twice the passes"},
-		apps.Param{Name: "momentum", Default: 0.9, Min: 0, Max: 0.999, Unit: "of the last change",
-			Why: "share of a clock's change that is made again in the next; stale reads want less"},
-		apps.Param{Name: "decay", Default: decay, Min: 0, Max: 100, Unit: "per pass",
-			Why: "the step of a clock is step / (1 + decay * whole passes before it)"},
 		apps.Param{Name: "l2", Default: l2, Min: 0, Max: 10, Unit: "per example",
 			Why: "penalty on squared weights, halved; biases have none"},
 		apps.Param{Name: "batches", Default: 16, Min: 1, Max: 1 << 20, Whole: true, Unit: "clocks per pass",
@@ -97,14 +89,20 @@ func (k Kind) program(params apps.Params, data apps.Dataset) (*Program, error) {
 		return nil, err
 	}
 	p := &Program{
-		name:     k.name,
-		task:     task,
-		sizes:    []int{task.Inputs},
-		step:     values.Float("step"),
-		momentum: float32(values.Float("momentum")),
-		decay:    values.Float("decay"),
-		l2:       values.Float("l2"),
-		batches:  values.Int("batches"),
+		name:      k.name,
+		task:      task,
+		sizes:     []int{task.Inputs},
+		optimizer: optimizer(values.Int("optimizer")),
+		step:      values.Float("step"),
+		decay:     values.Float("decay"),
+		l2:        values.Float("l2"),
+		batches:   values.Int("batches"),
+	}
+	if p.step == 0 {
+		p.step = k.usual(p.optimizer)
+	}
+	if p.optimizer == momentum {
+		p.momentum = float32(values.Float("momentum"))
 	}
 	if k.hidden {
 		p.sizes = append(p.sizes, values.Int("hidden"))
@@ -124,14 +122,15 @@ func (k Kind) program(params apps.Params, data apps.Dataset) (*Program, error) {
 
 // Program is one network and its dataset, with its hyper-parameters; Kind.Params says what they mean.
 type Program struct {
-	name     string
-	task     *labelled.Task
-	sizes    []int // inputs, units of the hidden layers, classes
-	step     float64
-	momentum float32
-	decay    float64
-	l2       float64
-	batches  int
+	name      string
+	task      *labelled.Task
+	sizes     []int // inputs, units of the hidden layers, classes
+	optimizer optimizer
+	step      float64
+	momentum  float32 // of the optimizer of this name, else 0
+	decay     float64
+	l2        float64
+	batches   int
 }
 
 // Name is how job files name the application.
@@ -140,10 +139,8 @@ func (p *Program) Name() string { return p.name }
 // layers is the number of layers with weights.
 func (p *Program) layers() int { return len(p.sizes) - 1 }
 
-// The tables come in pairs, one for each layer: its weights, a row for each input and one for the biases, and what
-// they were a clock before.
-func weightsTable(layer int) ps.TableID { return ps.TableID(2 * layer) }
-func beforeTable(layer int) ps.TableID  { return ps.TableID(2*layer + 1) }
+// weightsTable is the table of a layer: a row for each input and one for the biases.
+func weightsTable(layer int) ps.TableID { return ps.TableID(layer) }
 
 // Tables are the layers' weights. They begin at random, as units of a layer that are alike would stay alike (He et
 // al., "Delving deep into rectifiers", 2015, in its uniform form); those of a single layer begin at zero.
@@ -155,10 +152,10 @@ func (p *Program) Tables() []ps.Table {
 			init.High = float32(math.Sqrt(6 / float64(p.sizes[layer]+1)))
 			init.Low = -init.High
 		}
-		rows, cols := uint64(p.sizes[layer]+1), p.sizes[layer+1]
-		tables = append(tables,
-			ps.Table{Name: fmt.Sprintf("layer%d", layer+1), Rows: rows, Cols: cols, Init: init},
-			ps.Table{Name: fmt.Sprintf("layer%d.before", layer+1), Rows: rows, Cols: cols})
+		tables = append(tables, ps.Table{
+			Name: fmt.Sprintf("layer%d", layer+1), Rows: uint64(p.sizes[layer] + 1), Cols: p.sizes[layer+1],
+			Init: init, Rule: p.rule(),
+		})
 	}
 	return tables
 }
@@ -166,10 +163,13 @@ func (p *Program) Tables() []ps.Table {
 // biasRow is the row of a layer's biases.
 func (p *Program) biasRow(layer int) int { return p.sizes[layer] }
 
-// keptBy lists the rows of a layer that a split is the keeper of.
+// keptBy lists the rows of a layer that a split is the keeper of: those to which it adds the penalty. Biases have none.
 func (p *Program) keptBy(id ps.Split, layer int) []int {
+	if p.l2 == 0 {
+		return nil
+	}
 	var rows []int
-	for row := int(id); row <= p.biasRow(layer); row += p.task.Dataset.Splits {
+	for row := int(id); row < p.biasRow(layer); row += p.task.Dataset.Splits {
 		rows = append(rows, row)
 	}
 	return rows
@@ -204,12 +204,6 @@ func (p *Program) batchAt(c ps.Clock) (number int, first, end int64) {
 	number = int((int64(c) - 1) % int64(p.batches))
 	n, count := p.task.Size(), int64(p.batches)
 	return number, int64(number) * n / count, int64(number+1) * n / count
-}
-
-// stepAt gives the step size of a clock, a pure function of the clock.
-func (p *Program) stepAt(c ps.Clock) float64 {
-	passes := float64((int64(c) - 1) / int64(p.batches))
-	return p.step / (1 + float64(p.decay*passes))
 }
 
 // LoadSplit reads a split file. The seed is not used: the order of the examples was drawn when they were cut.

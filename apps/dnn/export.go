@@ -25,7 +25,7 @@ func (p *Program) Evaluate(tables apps.Rows, open apps.Open) (apps.Stats, error)
 	var total apps.Stats
 	err := p.task.EachSplit(open, func(id ps.Split, train, test *labelled.Examples) error {
 		s := newSplit(p, id, train, test)
-		s.bind(&s.whole, tables)
+		s.bind(&s.whole, tables.Row)
 		count, errors := s.evaluate()
 		total.TestCount += count
 		total.TestLoss += errors

@@ -98,27 +98,27 @@ func BenchmarkMNIST(b *testing.B) {
 func BenchmarkLearn(b *testing.B) {
 	for _, sizes := range [][]int{{784, 10}, {784, 128, 10}, {784, 256, 128, 10}} {
 		b.Run(fmt.Sprint(sizes), func(b *testing.B) {
-			n := newNetwork(sizes, 784, 784)
+			n := newNetwork(sizes, 784)
 			var places []uint32
 			var values []float32
 			for k := range uint32(150) {
 				places, values = append(places, 3*k), append(values, 0.01*float32(k%7))
 			}
 			for i := range n.layers {
-				n.layers[i].bias = make([]float32, sizes[i+1])
+				l := &n.layers[i]
+				l.weights.bias, l.gradient.bias = make([]float32, sizes[i+1]), make([]float32, sizes[i+1])
 				for row := range sizes[i] {
-					r := make([]float32, sizes[i+1])
+					r, g := make([]float32, sizes[i+1]), make([]float32, sizes[i+1])
 					for j := range r {
 						r[j] = float32((row*31+j*17)%13-6) / 60
 					}
 					if i == 0 {
-						n.first[row] = r
+						n.first[row], n.firstGradient[row] = r, g
 					} else {
-						n.layers[i].weights[row] = r
+						l.weights.inputs[row], l.gradient.inputs[row] = r, g
 					}
 				}
 			}
-			n.clearGradient(places)
 			b.ReportAllocs()
 			for b.Loop() {
 				n.learn(places, values, 3)

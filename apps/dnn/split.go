@@ -44,14 +44,10 @@ func newSplit(p *Program, id ps.Split, train, test *labelled.Examples) *split {
 		s.batches = append(s.batches, newBatch(train, from, at, seen))
 	}
 	s.whole = newBatch(test, 0, test.Len(), seen)
-	most := len(s.whole.places)
-	for _, b := range s.batches {
-		most = max(most, len(b.places))
-	}
 	for layer := range p.layers() {
 		s.kept = append(s.kept, p.keptBy(id, layer))
 	}
-	s.net = newNetwork(p.sizes, len(s.features), most)
+	s.net = newNetwork(p.sizes, len(s.features))
 	return s
 }
 
@@ -93,27 +89,23 @@ func weights(layer, row int) ps.Key {
 	return ps.Key{Table: weightsTable(layer), Row: ps.RowID(row)}
 }
 
-func before(layer, row int) ps.Key {
-	return ps.Key{Table: beforeTable(layer), Row: ps.RowID(row)}
-}
-
-// keys lists the weights that a batch touches, each once; leave out those of some rows.
-func (s *split) keys(b *batch, keys []ps.Key, leaveOut func(row int) bool) []ps.Key {
+// keys lists the weights that a batch touches, each once; leave out some.
+func (s *split) keys(b *batch, keys []ps.Key, leaveOut func(layer, row int) bool) []ps.Key {
 	if b.empty() {
 		return keys
 	}
 	p := s.program
 	for _, place := range b.places {
-		if row := int(s.features[place]); !leaveOut(row) {
+		if row := int(s.features[place]); !leaveOut(0, row) {
 			keys = append(keys, weights(0, row))
 		}
 	}
-	if row := p.biasRow(0); !leaveOut(row) {
+	if row := p.biasRow(0); !leaveOut(0, row) {
 		keys = append(keys, weights(0, row))
 	}
 	for layer := 1; layer < p.layers(); layer++ {
 		for row := range p.biasRow(layer) + 1 {
-			if !leaveOut(row) {
+			if !leaveOut(layer, row) {
 				keys = append(keys, weights(layer, row))
 			}
 		}
@@ -121,65 +113,76 @@ func (s *split) keys(b *batch, keys []ps.Key, leaveOut func(row int) bool) []ps.
 	return keys
 }
 
-// Needs lists the rows of the batch's features, all rows of the further layers, and the rows that are kept here with
-// what they were before.
+// Needs lists the rows of the batch's features, all rows of the further layers, and the rows that are kept here.
 func (s *split) Needs(c ps.Clock, keys []ps.Key) []ps.Key {
 	for layer, rows := range s.kept {
 		for _, row := range rows {
-			keys = append(keys, weights(layer, row), before(layer, row))
+			keys = append(keys, weights(layer, row))
 		}
 	}
 	number, _, _ := s.program.batchAt(c)
 	return s.keys(&s.batches[number], keys, s.keeps)
 }
 
-// keeps says whether a row is kept here, in any layer.
-func (s *split) keeps(row int) bool { return row%s.program.task.Dataset.Splits == int(s.id) }
+// keeps says whether a row is kept here.
+func (s *split) keeps(layer, row int) bool {
+	return s.program.l2 != 0 && row != s.program.biasRow(layer) && row%s.program.task.Dataset.Splits == int(s.id)
+}
 
 // EvalNeeds lists the rows of the held-out examples.
 func (s *split) EvalNeeds(keys []ps.Key) []ps.Key {
-	return s.keys(&s.whole, keys, func(int) bool { return false })
+	return s.keys(&s.whole, keys, func(int, int) bool { return false })
 }
 
 // bind looks each row of a batch up once, so that the inner loops need not.
-func (s *split) bind(b *batch, rows apps.Rows) {
-	if b.empty() {
-		return
+func (s *split) bind(b *batch, row func(ps.Key) []float32) {
+	if n := &s.net; !b.empty() {
+		s.look(b, row, n.first, func(layer int) *rowSet { return &n.layers[layer].weights })
 	}
-	n := &s.net
+}
+
+// bindGradients does the same for where the gradients of the rows are added up.
+func (s *split) bindGradients(b *batch, gradient func(ps.Key) []float32) {
+	if n := &s.net; !b.empty() {
+		s.look(b, gradient, n.firstGradient, func(layer int) *rowSet { return &n.layers[layer].gradient })
+	}
+}
+
+// look fills in what is given for a batch's rows: those of features by place, those of a layer by input, and its bias.
+func (s *split) look(b *batch, row func(ps.Key) []float32, first [][]float32, of func(layer int) *rowSet) {
 	for _, place := range b.places {
-		n.first[place] = rows.Row(weights(0, int(s.features[place])))
+		first[place] = row(weights(0, int(s.features[place])))
 	}
-	for layer := range n.layers {
-		n.layers[layer].bias = rows.Row(weights(layer, s.program.biasRow(layer)))
-		if layer > 0 {
-			for row := range n.layers[layer].weights {
-				n.layers[layer].weights[row] = rows.Row(weights(layer, row))
-			}
+	for layer := range s.program.layers() {
+		r := of(layer)
+		r.bias = row(weights(layer, s.program.biasRow(layer)))
+		for input := range r.inputs {
+			r.inputs[input] = row(weights(layer, input))
 		}
 	}
 }
 
-// Run adds the batch's part of the step, and the momentum and penalty of the rows that are kept here.
+// Run adds up the gradient of its part of the batch, and the penalty's of the rows that are kept here.
 func (s *split) Run(c ps.Clock, rows apps.Rows, evaluate bool) (apps.Stats, error) {
 	if c < 1 {
 		return apps.Stats{}, fmt.Errorf("clock %d: the first one is 1", c)
 	}
 	var stats apps.Stats
 	if evaluate {
-		s.bind(&s.whole, rows)
+		s.bind(&s.whole, rows.Row)
 		stats.TestCount, stats.TestLoss = s.evaluate()
 	}
 	p := s.program
 	number, first, end := p.batchAt(c)
 	b := &s.batches[number]
-	s.bind(b, rows)
-	s.net.clearGradient(b.places)
+	net := &s.net
+	s.bind(b, rows.Row)
+	s.bindGradients(b, func(k ps.Key) []float32 { return apps.Gradient(rows, k) })
 	for i := b.from; i < b.to; i++ {
 		places, values := s.train.Row(i)
-		right, finite := s.net.learn(places, values, int(s.train.Targets[i]))
+		right, finite := net.learn(places, values, int(s.train.Targets[i]))
 		if !finite {
-			return stats, fmt.Errorf("%s diverged by clock %d: lower step (now %v) or momentum (now %v)", p.name, c, p.step, p.momentum)
+			return stats, p.diverged(c)
 		}
 		if !right {
 			stats.Loss++
@@ -187,33 +190,21 @@ func (s *split) Run(c ps.Clock, rows apps.Rows, evaluate bool) (apps.Stats, erro
 	}
 	stats.Examples = int64(b.to - b.from)
 	stats.Work = p.work(stats.Examples, int64(s.train.Start[b.to]-s.train.Start[b.from]))
-	step := p.stepAt(c)
-	s.coast(c, step, rows) // before the gradient is applied, which it must not count
+	share := p.shareAt(c)
 	if !b.empty() {
-		s.net.apply(b.places, float32(-step/float64(end-first)))
+		net.scaleGradient(b.places, float32(share/float64(end-first)))
+	}
+	for layer, list := range s.kept {
+		for _, row := range list {
+			k := weights(layer, row)
+			vector.Axpy(float32(share*p.l2), rows.Row(k), apps.Gradient(rows, k))
+		}
 	}
 	return stats, nil
 }
 
-// coast applies momentum and penalty to the rows kept here.
-func (s *split) coast(c ps.Clock, step float64, rows apps.Rows) {
-	p := s.program
-	for layer, list := range s.kept {
-		for _, row := range list {
-			now, last := rows.Row(weights(layer, row)), rows.Row(before(layer, row))
-			if c == 1 {
-				copy(last, now) // nothing has moved yet
-			}
-			shrink := float32(step * p.l2)
-			if row == p.biasRow(layer) {
-				shrink = 0
-			}
-			for j, w := range now {
-				now[j] = w + (float32(p.momentum*(w-last[j])) - float32(shrink*w))
-				last[j] = w
-			}
-		}
-	}
+func (p *Program) diverged(c ps.Clock) error {
+	return fmt.Errorf("%s diverged by clock %d: lower step (now %v) or momentum (now %v)", p.name, c, p.step, p.momentum)
 }
 
 // evaluate measures the held-out examples with the rows that are bound.
@@ -239,41 +230,32 @@ func best(values []float32) int {
 	return at
 }
 
-// network is the weights that are bound, and the working memory of one example.
+// network is the weights that are bound, their gradients, and the working memory of one example.
 type network struct {
-	first  [][]float32 // by place: a feature's row of the first layer
-	layers []layer
-
-	// The first layer's gradient, by place: rows cut from memory for the places of the present batch.
-	firstGradient [][]float32
-	memory        []float32
+	first, firstGradient [][]float32 // by place: a feature's row of the first layer
+	layers               []layer
 }
 
-// layer is a layer with weights. Of the first one, weights and gradients are in network.first.
+// layer is a layer with weights.
 type layer struct {
-	weights      [][]float32 // by input
-	bias         []float32
-	gradient     [][]float32
-	biasGradient []float32
-	out          []float32 // of the present example: what the units give
-	slope        []float32 // of the present example: derivative of its loss by the units' weighted sums
+	weights, gradient rowSet
+	out               []float32 // of the present example: what the units give
+	slope             []float32 // of the present example: derivative of its loss by the units' weighted sums
 }
 
-func newNetwork(sizes []int, places, most int) network {
-	n := network{
-		first:         make([][]float32, places),
-		firstGradient: make([][]float32, places),
-		memory:        make([]float32, most*sizes[1]),
-	}
+// rowSet is rows of a layer. Those of the first one's inputs are in network.
+type rowSet struct {
+	inputs [][]float32
+	bias   []float32
+}
+
+func newNetwork(sizes []int, places int) network {
+	n := network{first: make([][]float32, places), firstGradient: make([][]float32, places)}
 	for i := range len(sizes) - 1 {
 		in, out := sizes[i], sizes[i+1]
-		l := layer{biasGradient: make([]float32, out), out: make([]float32, out), slope: make([]float32, out)}
+		l := layer{out: make([]float32, out), slope: make([]float32, out)}
 		if i > 0 {
-			l.weights, l.gradient = make([][]float32, in), make([][]float32, in)
-			memory := make([]float32, in*out)
-			for row := range l.gradient {
-				l.gradient[row] = memory[row*out : (row+1)*out]
-			}
+			l.weights.inputs, l.gradient.inputs = make([][]float32, in), make([][]float32, in)
 		}
 		n.layers = append(n.layers, l)
 	}
@@ -285,7 +267,7 @@ func (n *network) output() []float32 { return n.layers[len(n.layers)-1].out }
 // forward works out what all units give for an example; the outputs are scores, not yet probabilities.
 func (n *network) forward(places []uint32, values []float32) {
 	out := n.layers[0].out
-	copy(out, n.layers[0].bias)
+	copy(out, n.layers[0].weights.bias)
 	for k, place := range places {
 		vector.Axpy(values[k], n.first[place], out)
 	}
@@ -295,10 +277,10 @@ func (n *network) forward(places []uint32, values []float32) {
 			in[j] = max(v, 0)
 		}
 		out = l.out
-		copy(out, l.bias)
+		copy(out, l.weights.bias)
 		for j, v := range in {
 			if v != 0 {
-				vector.Axpy(v, l.weights[j], out)
+				vector.Axpy(v, l.weights.inputs[j], out)
 			}
 		}
 	}
@@ -317,48 +299,39 @@ func (n *network) learn(places []uint32, values []float32, class int) (right, fi
 	last.slope[class]--
 	for i := len(n.layers) - 1; i > 0; i-- {
 		l, in := &n.layers[i], &n.layers[i-1]
-		vector.Axpy(1, l.slope, l.biasGradient)
+		vector.Axpy(1, l.slope, l.gradient.bias)
 		for j, v := range in.out {
 			in.slope[j] = 0
 			if v > 0 { // a unit that is cut off neither learns nor passes on
-				vector.Axpy(v, l.slope, l.gradient[j])
-				in.slope[j] = vector.Dot(l.weights[j], l.slope)
+				vector.Axpy(v, l.slope, l.gradient.inputs[j])
+				in.slope[j] = vector.Dot(l.weights.inputs[j], l.slope)
 			}
 		}
 	}
 	slope := n.layers[0].slope
-	vector.Axpy(1, slope, n.layers[0].biasGradient)
+	vector.Axpy(1, slope, n.layers[0].gradient.bias)
 	for k, place := range places {
 		vector.Axpy(values[k], slope, n.firstGradient[place])
 	}
 	return right, true
 }
 
-// clearGradient begins a batch.
-func (n *network) clearGradient(places []uint32) {
-	width := len(n.layers[0].out)
-	clear(n.memory[:len(places)*width])
-	for i, place := range places {
-		n.firstGradient[place] = n.memory[i*width : (i+1)*width]
+// scaleGradient multiplies the gradient of a batch by a factor.
+func (n *network) scaleGradient(places []uint32, factor float32) {
+	for _, place := range places {
+		scale(n.firstGradient[place], factor)
 	}
 	for i := range n.layers {
-		clear(n.layers[i].biasGradient)
-		for _, row := range n.layers[i].gradient {
-			clear(row)
+		g := &n.layers[i].gradient
+		scale(g.bias, factor)
+		for _, row := range g.inputs {
+			scale(row, factor)
 		}
 	}
 }
 
-// apply adds the gradient, times a factor, to the weights.
-func (n *network) apply(places []uint32, factor float32) {
-	for _, place := range places {
-		vector.Axpy(factor, n.firstGradient[place], n.first[place])
-	}
-	for i := range n.layers {
-		l := &n.layers[i]
-		vector.Axpy(factor, l.biasGradient, l.bias)
-		for row, gradient := range l.gradient {
-			vector.Axpy(factor, gradient, l.weights[row])
-		}
+func scale(v []float32, factor float32) {
+	for j := range v {
+		v[j] *= factor
 	}
 }

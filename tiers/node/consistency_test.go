@@ -86,7 +86,7 @@ func consistencyJobs(t *testing.T) []*trained {
 	return []*trained{
 		prepared(t, heldOut, "mf", apps.Params{"rank": 8}, 12, 0.95, "jester5k.csv.gz", ratings),
 		prepared(t, objective, "logistic", nil, 30, 0.7, "two.libsvm", classes(2, 2000, 1)),
-		prepared(t, logLoss, "mlr", apps.Params{"batches": 4, "l2": 0.01}, 48, 0.9, "five.libsvm", classes(consistencyClasses, 2000, 1)),
+		prepared(t, logLoss, "mlr", apps.Params{"batches": 4, "l2": 0.01}, 96, 0.9, "five.libsvm", classes(consistencyClasses, 2000, 1)),
 		prepared(t, heldOut, "lda", apps.Params{"topics": 12, "alpha_sum": 4}, 30, 0.8, "docword.generated.txt", topics(5, 800, 200)),
 	}
 }

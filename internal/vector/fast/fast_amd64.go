@@ -23,3 +23,9 @@ func axpy(a float32, x, y *float32, n int)
 
 //go:noescape
 func descend(f *Factors, cells *Cell, n int) float64
+
+//go:noescape
+func sumRows(sum *float32, width int, matrix *float32, rows *uint32, factors *float32, n int)
+
+//go:noescape
+func addToRows(matrix *float32, rows *uint32, factors *float32, n int, x *float32, width int)

@@ -1,0 +1,82 @@
+package dnn
+
+import (
+	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/ps"
+)
+
+// optimizer is how a gradient becomes a step. The servers of the tables do it: see ps.Rule for the formulas.
+type optimizer int
+
+const (
+	momentum optimizer = iota
+	plain
+	adaGrad
+	adam
+)
+
+// optimizerNames are the words of the parameter optimizer.
+var optimizerNames = []string{momentum: "momentum", plain: "sgd", adaGrad: "adagrad", adam: "adam"}
+
+// usualSteps are the step sizes of the optimizers that do for MNIST and for tables.
+var (
+	usualSteps       = [...]float64{momentum: 0.1, plain: 1, adaGrad: 0.1, adam: 0.005}
+	usualStepsHidden = [...]float64{momentum: 0.2, plain: 0.5, adaGrad: 0.02, adam: 0.002}
+)
+
+// Figures of Adam that nobody changes (Kingma and Ba, section 2), and what keeps AdaGrad from dividing by 0.
+const (
+	beta1, beta2 = 0.9, 0.999
+	epsilon      = 1e-8
+)
+
+// usual gives an optimizer's step for these networks.
+func (k Kind) usual(o optimizer) float64 {
+	if k.hidden {
+		return usualStepsHidden[o]
+	}
+	return usualSteps[o]
+}
+
+// optimizerParams documents what the optimizers take.
+func (k Kind) optimizerParams() []apps.Param {
+	decay := 0.01
+	steps := "0: momentum 0.1, sgd 1, adagrad 0.1, adam 0.005"
+	if k.hidden {
+		decay = 0.05
+		steps = "0: momentum 0.2, sgd 0.5, adagrad 0.02, adam 0.002"
+	}
+	return []apps.Param{
+		{Name: "optimizer", Default: float64(momentum), Choices: optimizerNames, Unit: "a word",
+			Why: "how the servers turn a clock's mean gradient into a step; adagrad and adam give each weight a step of its own"},
+		{Name: "step", Default: 0, Min: 0, Max: 10, Unit: "per clock",
+			Why: "step size of the first pass, times the mean gradient of a batch; " + steps + "; half of it takes about twice the passes"},
+		{Name: "momentum", Default: 0.9, Min: 0, Max: 0.999, Unit: "of the last change",
+			Why: "for optimizer momentum: share of a clock's change that is made again in the next; stale reads want less"},
+		{Name: "decay", Default: decay, Min: 0, Max: 100, Unit: "per pass",
+			Why: "for momentum and sgd: the step of a clock is step / (1 + decay * whole passes before it)"},
+	}
+}
+
+// rule is what the servers do with the gradients of a clock.
+func (p *Program) rule() ps.Rule {
+	switch rate := float32(p.step); p.optimizer {
+	case adaGrad:
+		return ps.Rule{Name: ps.AdaGrad, Rate: rate, Epsilon: epsilon}
+	case adam:
+		return ps.Rule{Name: ps.Adam, Rate: rate, Beta1: beta1, Beta2: beta2, Epsilon: epsilon}
+	default:
+		return ps.Rule{Name: ps.SGD, Rate: rate, Momentum: p.momentum}
+	}
+}
+
+// shareAt gives a clock's step as a share of the first one's, a pure function of the clock. The rate of a rule stays as
+// it is, so gradients are multiplied by it: where the rule is linear in them that is the same. AdaGrad's steps become
+// shorter by themselves, and Adam's do not depend on how long gradients are.
+func (p *Program) shareAt(c ps.Clock) float64 {
+	if p.optimizer == adaGrad || p.optimizer == adam {
+		return 1
+	}
+	passes := float64((int64(c) - 1) / int64(p.batches))
+	return 1 / (1 + float64(p.decay*passes))
+}
