@@ -114,8 +114,9 @@ paper: ## TierML's analysis on recorded prices beside the paper's figures (DATA=
 
 .PHONY: explore
 SEEDS ?= 5000
-explore: ## the protocol in random worlds: lost, late and repeated messages, machines that die at any step (SEEDS=n)
-	TIERML_SEEDS=$(SEEDS) $(GO) test -timeout 0 -count=1 -v -run 'RandomSchedules' ./elasticity
+FIRST ?= 0
+explore: ## the protocol in random worlds: lost, late and repeated messages, machines that die at any step (SEEDS=n FIRST=seed)
+	TIERML_SEEDS=$(SEEDS) TIERML_FIRST=$(FIRST) $(GO) test -timeout 0 -count=1 -v -run 'RandomSchedules' ./elasticity
 
 .PHONY: soak
 SCHEDULES ?= 20

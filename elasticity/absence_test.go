@@ -31,7 +31,9 @@ func (w *world) killController(gone time.Duration) {
 			cfg.Checkpoints.Newest, cfg.Checkpoints.NewestAt = w.newestCheckpoint()
 		}
 		cfg.Checkpoints.Life = string(rune('1' + w.life))
+		before := w.ctrl
 		w.ctrl = New(cfg)
+		w.checkMemory(before)
 		w.step(Wake{})
 		w.after(w.delay(500*time.Millisecond), w.tellList)
 		for _, n := range w.order {

@@ -38,6 +38,12 @@ func (c *Controller) remember(p *Past) {
 	}
 	c.progress = newProgress(len(c.splits), p.Done)
 	c.progress.furthest = p.Furthest
+	c.gauge, c.loadWhy = tiers.GaugeAt(tiers.Stage(p.Load.Floor), p.Load.Falls), p.Load.Load
+	c.wish = wishOf(p.Wish)
+	c.measured(p.Figures)
+	for _, life := range p.Lives {
+		c.outlived(life)
+	}
 	c.lastID = c.cfg.FirstID
 	c.adopting = &adoption{stocks: map[ps.ServerID]tiers.Stock{}}
 	for _, l := range p.Open {
@@ -47,8 +53,30 @@ func (c *Controller) remember(p *Past) {
 		c.recall(was)
 	}
 	c.sortRoster()
+	c.recallSwitch(p.Switch)
 	for _, m := range c.members() {
 		c.adopting.members = append(c.adopting.members, m.id)
+	}
+}
+
+// recallSwitch takes up a switch whose machines may still be on their way, or be there with nobody told that those of the
+// old pool may go.
+func (c *Controller) recallSwitch(s *PastSwitch) {
+	if s == nil || s.Token == "" {
+		return
+	}
+	c.switching = &switchover{from: s.From, to: s.To, token: s.Token}
+	if c.launches[s.Token] == nil { // until its machines have joined or gone
+		c.launches[s.Token] = &launch{token: s.Token, tier: tiers.Transient, pool: s.To, answered: true}
+	}
+}
+
+// measured lets the stopping rules see what they had seen. They are asked again at the next clock that measures something.
+func (c *Controller) measured(figures []PastFigure) {
+	for _, f := range figures {
+		if rules := c.cfg.Job.Stop; rules.Any() && f.Clock%max(c.cfg.Job.EvalEvery, 1) == 0 {
+			c.watch.Measured(rules, int64(f.Clock), c.cfg.Job.Figure, f.Figure)
+		}
 	}
 }
 
@@ -60,6 +88,7 @@ func (c *Controller) recall(was PastMachine) {
 		vcpu: c.typeOf(i.Pool).VCPU, incarnation: was.Incarnation, joined: was.Joined, lost: was.Left, recalled: true, loaded: make([]bool, len(c.splits)),
 	}
 	m.warned, m.deadline = !was.Deadline.IsZero(), was.Deadline
+	m.draining, m.why = was.Released != "", was.Released
 	if i.State == provisioner.Terminated {
 		m.ended, m.lost, m.endedAt, m.endedBy = true, true, i.Ended, i.EndedBy
 	}
@@ -205,6 +234,9 @@ func (c *Controller) takeOverRun() {
 	}
 	c.adopting = nil
 	c.wantPlan = true
+	if c.switching != nil {
+		c.closeLaunch(c.switching.token)
+	}
 	switch {
 	case !c.stood:
 		c.recordTakeOver("the controller was started again; training had not begun")

@@ -86,11 +86,23 @@ func (s *switchover) settle(c *Controller) {
 			lacking -= c.capacity(m)
 			continue
 		}
-		m.draining = true
+		why := "a pool with a longer MTTF took its place, and its paid time is over"
 		if m.pool.Class == market.OnDemand {
-			m.why = "spot machines took its place, and its paid time is over"
+			why = "spot machines took its place, and its paid time is over"
 		}
+		c.release(m, why)
 	}
+	c.relayout = true
+}
+
+// release lets a machine go when what is paid for it is over.
+func (c *Controller) release(m *machine, why string) {
+	if !m.draining || m.why != why {
+		c.record(func() journal.Entry {
+			return journal.Entry{Kind: journal.Release, Instance: string(m.id), Pool: m.pool.String(), Tier: string(m.tier), Why: why}
+		})
+	}
+	m.draining, m.why = true, why
 	c.relayout = true
 }
 
@@ -179,8 +191,7 @@ func (c *Controller) buy() {
 				some = some[len(some)-r.Count:] // those that joined first hold most
 			}
 			for _, m := range some {
-				m.draining, m.why = true, r.Why
-				c.relayout = true
+				c.release(m, r.Why)
 			}
 		}
 	}
@@ -384,11 +395,7 @@ func (c *Controller) charge() {
 func (c *Controller) drain() {
 	for _, m := range c.roster {
 		if m.draining && !m.leaving && !m.lost && !m.ended && !c.now.Before(c.paidUntil(m).Add(-c.cfg.DrainMargin)) {
-			m.leaving = true
-			if m.why == "" {
-				m.why = "a pool with a longer MTTF took its place, and its paid time is over"
-			}
-			c.relayout = true
+			m.leaving, c.relayout = true, true
 		}
 	}
 }

@@ -251,6 +251,9 @@ func (c *Controller) Step(now time.Time, e Event) []Action {
 
 func (c *Controller) begin() {
 	c.started = c.now
+	if past := c.cfg.Past; past != nil && !past.Started.IsZero() {
+		c.started = past.Started
+	}
 	c.wantPlan = true
 	c.beginAdoption()
 	c.saves = savings{newest: c.cfg.Checkpoints.Newest, at: c.cfg.Checkpoints.NewestAt, due: c.now.Add(c.cfg.Checkpoints.Every)}

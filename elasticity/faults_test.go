@@ -71,6 +71,20 @@ var faultKinds = []faultKind{
 	{"stop", false, false, 0, 0, func(w *world, _ fault) { w.step(StopWanted{Why: "somebody asked"}) }},
 	{"stop-now", false, false, 0, 0, func(w *world, _ fault) { w.step(StopWanted{Why: "somebody insists", Now: true}) }},
 	{"kill-reliable", true, false, 0, 2, func(w *world, f fault) { w.kill(w.one(w.machinesOf(market.OnDemand), f.who)) }},
+	{"scale", true, false, 0, 4, func(w *world, f fault) { w.askForOthers(f.who) }},
+}
+
+// askForOthers asks for other numbers of machines. What cannot be is refused.
+func (w *world) askForOthers(place float64) {
+	if w.absent {
+		return
+	}
+	w.policy.asked = true
+	wishes := []ScaleWanted{{Reset: true}, {Workers: 2}, {Workers: -2}, {Workers: 5, Servers: 1}, {Workers: -3, Servers: -1}, {Servers: 2},
+		{Servers: -1}, {Workers: -20}}
+	wish := wishes[int(place*float64(len(wishes)))]
+	wish.ID, wish.By = uint64(len(w.scaled)+1), "somebody"
+	w.step(wish)
 }
 
 // one gives the machine at a place of a list; "" when there is none.
@@ -92,16 +106,20 @@ func (w *world) kill(id ps.ServerID) { w.end(id, market.ByProvider, "Server.Inte
 // plan is a list of faults, oldest first.
 type plan []fault
 
+func kindOf(verb string) faultKind {
+	return faultKinds[slices.IndexFunc(faultKinds, func(k faultKind) bool { return k.verb == verb })]
+}
+
 // play lets a plan happen to the world.
 func (w *world) play(p plan) {
 	for _, f := range p {
-		kind := faultKinds[slices.IndexFunc(faultKinds, func(k faultKind) bool { return k.verb == f.do })]
+		kind := kindOf(f.do)
 		w.after(f.at, func() {
 			class := market.Spot
 			if f.do == "kill-reliable" {
 				class = market.OnDemand
 			}
-			if w.outcome == "" && (!kind.who || f.do == "want" || len(w.machinesOf(class)) > 0) {
+			if w.outcome == "" && (!kind.who || f.do == "want" || f.do == "scale" || len(w.machinesOf(class)) > 0) {
 				kind.do(w, f)
 			}
 		})
@@ -138,8 +156,8 @@ func drawPlan(rng *rand.Rand) plan {
 		at += time.Duration(rng.Int64N(int64(4 * time.Second)))
 	}
 	if last := rng.IntN(20); last < 4 {
-		k := faultKinds[len(faultKinds)-3+min(last, 2)]
-		p = append(p, drawFault(rng, k, time.Duration(rng.Int64N(int64(14*time.Second)))))
+		verb := []string{"stop", "stop-now", "kill-reliable", "kill-reliable"}[last]
+		p = append(p, drawFault(rng, kindOf(verb), time.Duration(rng.Int64N(int64(14*time.Second)))))
 	}
 	slices.SortStableFunc(p, func(a, b fault) int { return int(a.at - b.at) })
 	return p
@@ -159,7 +177,7 @@ func drawFault(rng *rand.Rand, k faultKind, at time.Duration) fault {
 func (p plan) String() string {
 	var parts []string
 	for _, f := range p {
-		k := faultKinds[slices.IndexFunc(faultKinds, func(k faultKind) bool { return k.verb == f.do })]
+		k := kindOf(f.do)
 		s := fmt.Sprintf("%v %s", f.at, f.do)
 		if k.who {
 			s += " " + strconv.FormatFloat(f.who, 'g', -1, 64)

@@ -1,6 +1,7 @@
 package elasticity
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -162,12 +163,21 @@ func (c *Controller) stageFor(transient, reliable int) (stage tiers.Stage, why s
 	return stage, why
 }
 
+// loadDetails is what a later controller must know of the load so far.
+func (c *Controller) loadDetails() json.RawMessage {
+	if c.gauge.Floor() == tiers.Stage1 && c.gauge.Falls() == 0 {
+		return nil
+	}
+	details, _ := journal.Pack(journal.StageDetails{Floor: int(c.gauge.Floor()), Falls: c.gauge.Falls(), Load: c.loadWhy})
+	return details // of integers and text
+}
+
 // recordStage writes a change of stage down, and counts load afresh.
 func (c *Controller) recordStage(transient, reliable int, why string) {
 	c.record(func() journal.Entry {
 		return journal.Entry{
 			Kind: journal.Stage, From: fmt.Sprint(int(c.stage)), To: fmt.Sprint(int(c.target.Stage)),
-			Transient: transient, Reliable: reliable, Clock: int64(c.progress.done), Why: why,
+			Transient: transient, Reliable: reliable, Clock: int64(c.progress.done), Why: why, Details: c.loadDetails(),
 		}
 	})
 	c.gauge.Again()

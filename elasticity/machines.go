@@ -307,7 +307,7 @@ func (c *Controller) takeEnded(i provisioner.Instance) {
 		c.totals.Evictions++
 	}
 	m.endedAt, m.endedBy = i.Ended, i.EndedBy
-	c.outlived(m)
+	c.outlived(market.Usage{Pool: m.pool, Start: m.launched, End: m.endedAt, EndedBy: m.endedBy})
 	if !m.lost {
 		c.lose(m)
 	}
@@ -317,14 +317,14 @@ func (c *Controller) takeEnded(i provisioner.Instance) {
 }
 
 // outlived counts how long a spot machine was kept.
-func (c *Controller) outlived(m *machine) {
-	if m.pool.Class != market.Spot || m.endedBy == market.Running {
+func (c *Controller) outlived(u market.Usage) {
+	if u.Pool.Class != market.Spot || u.EndedBy == market.Running {
 		return
 	}
-	if c.lifetimes[m.pool] == nil {
-		c.lifetimes[m.pool] = &market.Lifetimes{}
+	if c.lifetimes[u.Pool] == nil {
+		c.lifetimes[u.Pool] = &market.Lifetimes{}
 	}
-	c.lifetimes[m.pool].Add(market.Usage{Pool: m.pool, Start: m.launched, End: m.endedAt, EndedBy: m.endedBy}, m.endedAt)
+	c.lifetimes[u.Pool].Add(u, u.End)
 }
 
 // giveUpSilent finds nodes that stopped talking: broken streams that did not come back, and silence.

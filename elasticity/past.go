@@ -1,6 +1,7 @@
 package elasticity
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"time"
@@ -24,8 +25,14 @@ type Past struct {
 	Done       ps.Clock
 	Furthest   ps.Clock // highest clock that was ever done
 	Stage      tiers.Stage
-	Known      map[string]bool // instances that were launched, also those that are not in Machines
-	Finished   bool            // the model is saved: there is nothing more to train
+	Load       journal.StageDetails // what load asks of the stage
+	Wish       journal.ScaleDetails // what people or schedulers have asked for
+	Switch     *PastSwitch          // the last one: it may be under way
+	Started    time.Time            // when limits of time began to count; zero = now
+	Figures    []PastFigure         // that stopping rules are about, by clock
+	Lives      []market.Usage       // of the machines that have ended
+	Known      map[string]bool      // instances that were launched, also those that are not in Machines
+	Finished   bool                 // the model is saved: there is nothing more to train
 }
 
 // PastMachine is a machine of the past.
@@ -36,6 +43,19 @@ type PastMachine struct {
 	Joined      int       // place in the order of joining; 0 = it took no part
 	Left        bool      // it was given up
 	Deadline    time.Time // of an eviction that was announced; zero = none was
+	Released    string    // why it goes when what is paid for it is over; empty = it stays
+}
+
+// PastSwitch is a proactive switch from one pool to another.
+type PastSwitch struct {
+	From, To market.Pool
+	Token    string // of the launch in the new pool
+}
+
+// PastFigure is what a clock measured.
+type PastFigure struct {
+	Clock  ps.Clock
+	Figure float64
 }
 
 // PastLaunch is a launch of the past; Count is how many machines of it are not accounted for.
@@ -57,8 +77,12 @@ func ReadPast(entries []journal.Entry) (*Past, error) {
 		}
 	}
 	for _, id := range r.order {
-		if m := r.machines[id]; m.Instance.Ended.IsZero() || !r.charged[id] {
+		m := r.machines[id]
+		if m.Instance.Ended.IsZero() || !r.charged[id] {
 			r.past.Machines = append(r.past.Machines, *m)
+		}
+		if i := m.Instance; !i.Ended.IsZero() {
+			r.past.Lives = append(r.past.Lives, market.Usage{Pool: i.Pool, Start: i.Launched, End: i.Ended, EndedBy: i.EndedBy})
 		}
 	}
 	for _, token := range r.tokens {
@@ -76,11 +100,18 @@ type pastReader struct {
 	launches map[string]*PastLaunch
 	tokens   []string
 	charged  map[string]bool
+	goesOn   bool // from one start of a controller to the next, which was not in order
 }
 
-func (r *pastReader) read(e journal.Entry) error {
+func (r *pastReader) read(e journal.Entry) (err error) {
 	p := r.past
 	switch e.Kind {
+	case journal.Start:
+		if !r.goesOn {
+			p.Started, r.goesOn = e.T, true
+		}
+	case journal.Done:
+		r.goesOn = false
 	case journal.Intent:
 		return r.intent(e)
 	case journal.Launch:
@@ -111,8 +142,22 @@ func (r *pastReader) read(e journal.Entry) error {
 		r.charged[e.Instance] = true
 	case journal.Stage:
 		n, err := strconv.Atoi(e.To)
-		p.Stage = tiers.Stage(n)
+		p.Stage, p.Load = tiers.Stage(n), journal.StageDetails{}
+		if err == nil && len(e.Details) > 0 {
+			p.Load, err = e.StageDetails()
+		}
 		return err
+	case journal.Scale:
+		if len(e.Details) > 0 {
+			p.Wish, err = e.ScaleDetails()
+		}
+		return err
+	case journal.Switch:
+		return r.switched(e)
+	case journal.Release:
+		if m := r.machines[e.Instance]; m != nil {
+			m.Released = e.Why
+		}
 	case journal.Export:
 		p.Finished = e.Outcome == "finished"
 	case journal.Cut:
@@ -122,6 +167,9 @@ func (r *pastReader) read(e journal.Entry) error {
 		p.Done, p.Committed = ps.Clock(e.Clock), ps.Clock(e.Clock)
 	case journal.ClockDone:
 		p.Done = ps.Clock(e.Clock)
+		if figure := cmp.Or(e.TestLoss, e.TrainLoss); figure != nil && p.Done > p.Furthest {
+			p.Figures = append(p.Figures, PastFigure{p.Done, *figure})
+		}
 		p.Furthest = max(p.Furthest, p.Done)
 	}
 	return nil
@@ -132,9 +180,22 @@ func (r *pastReader) intent(e journal.Entry) error {
 	if err != nil {
 		return err
 	}
+	if s := r.past.Switch; s != nil && s.Token == "" && s.To == pool {
+		s.Token = e.Token
+	}
 	r.tokens = append(r.tokens, e.Token)
 	r.launches[e.Token] = &PastLaunch{Token: e.Token, Tier: tiers.Tier(e.Tier), Pool: pool, Bid: bid, Count: e.Count, Why: e.Why}
 	return nil
+}
+
+func (r *pastReader) switched(e journal.Entry) error {
+	from, err := market.ParsePool(e.From)
+	if err != nil {
+		return err
+	}
+	to, err := market.ParsePool(e.To)
+	r.past.Switch = &PastSwitch{From: from, To: to}
+	return err
 }
 
 func (r *pastReader) launch(e journal.Entry) error {

@@ -50,13 +50,14 @@ type situation struct {
 	halt     *halting
 	cut      *cut
 	adopting *adoption
+	standing bool // then transient machines may join that wait for it
 	done     bool // a roll-back undoes it
 	relayout bool
 	handing  bool
 }
 
 func (c *Controller) situation() situation {
-	return situation{c.recovery, c.settle, c.halt, c.cut, c.adopting, c.done(), c.relayout, c.handingOver()}
+	return situation{c.recovery, c.settle, c.halt, c.cut, c.adopting, c.standing(), c.done(), c.relayout, c.handingOver()}
 }
 
 // changes says whether taking something in has changed the situation, or led to actions.

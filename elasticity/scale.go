@@ -2,6 +2,7 @@ package elasticity
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -295,6 +296,25 @@ func number(n int, of string) string {
 
 func (c *Controller) recordScale(from, why string, seconds float64) {
 	c.record(func() journal.Entry {
-		return journal.Entry{Kind: journal.Scale, From: from, To: c.describe(), Seconds: seconds, Clock: int64(c.progress.done), Why: why}
+		return journal.Entry{Kind: journal.Scale, From: from, To: c.describe(), Seconds: seconds, Clock: int64(c.progress.done), Why: why,
+			Details: c.wish.details()}
 	})
+}
+
+// details is what a later controller must know of a wish.
+func (w *wish) details() json.RawMessage {
+	d := journal.ScaleDetails{Servers: w.servers}
+	if w.asked {
+		d.Want = &journal.Want{Machines: w.want.Machines, VCPU: w.want.VCPU}
+	}
+	details, _ := journal.Pack(d) // of integers
+	return details
+}
+
+// wishOf is what a controller before was asked for.
+func wishOf(d journal.ScaleDetails) (w wish) {
+	if d.Want != nil {
+		w = wish{asked: true, want: bidding.Want{Machines: d.Want.Machines, VCPU: d.Want.VCPU}, servers: d.Servers}
+	}
+	return w
 }

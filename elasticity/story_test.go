@@ -130,12 +130,15 @@ func TestLossOfAReliableMachine(t *testing.T) {
 	}
 }
 
-// Random worlds with random faults. TIERML_SEEDS is how many, or with TIERML_SEED the one to look at, with
+// Random worlds with random faults. TIERML_SEEDS is how many, TIERML_FIRST the first of them, or with TIERML_SEED the one to look at, with
 // TIERML_FAULTS in place of its own plan.
 func TestRandomSchedulesKeepThePromises(t *testing.T) {
 	first, seeds := uint64(0), uint64(200)
 	if n, err := strconv.ParseUint(os.Getenv("TIERML_SEEDS"), 10, 64); err == nil {
 		seeds = n
+	}
+	if n, err := strconv.ParseUint(os.Getenv("TIERML_FIRST"), 10, 64); err == nil {
+		first = n
 	}
 	if n, err := strconv.ParseUint(os.Getenv("TIERML_SEED"), 10, 64); err == nil {
 		first, seeds = n, 1
@@ -161,7 +164,7 @@ func TestRandomSchedulesKeepThePromises(t *testing.T) {
 			t.Fatal("and so on")
 		}
 	}
-	t.Logf("%d worlds, %d steps, %d failures", seeds, steps, failures)
+	t.Logf("%d worlds from seed %d on, %d steps, %d failures", seeds, first, steps, failures)
 }
 
 // random runs the world of a seed with a plan and gives how many steps it took.

@@ -39,6 +39,12 @@ type Gauge struct {
 	falls      int
 }
 
+// GaugeAt is a gauge that goes on where another one was.
+func GaugeAt(floor Stage, falls int) Gauge { return Gauge{floor: floor, falls: min(max(falls, 0), 30)} }
+
+// Falls is how often the floor fell.
+func (g *Gauge) Falls() int { return g.falls }
+
 // Floor is the lowest stage that the load so far allows.
 func (g *Gauge) Floor() Stage { return max(g.floor, Stage1) }
 

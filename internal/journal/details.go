@@ -123,9 +123,23 @@ type OnDemandPlan struct {
 	USD   string  `json:"usd,omitempty"`
 }
 
-// Pack turns StartDetails or PlanDetails into the Details of an entry. The types hold nothing that JSON
+// ScaleDetails is the Details of a `scale` line: what is wanted from then on. Without a Want it is what the job asks for.
+type ScaleDetails struct {
+	Want    *Want `json:"want,omitempty"`
+	Servers int   `json:"servers,omitempty"` // 0 = as many as the stage has
+}
+
+// StageDetails is the Details of a `stage` line where load has had a say: the lowest stage that it allows, how often that
+// fell, which makes the next fall take longer, and why it is what it is.
+type StageDetails struct {
+	Floor int    `json:"floor"`
+	Falls int    `json:"falls,omitempty"`
+	Load  string `json:"load,omitempty"`
+}
+
+// Pack turns details into the Details of an entry. The types hold nothing that JSON
 // cannot, except a number that is not finite, which is a bug in the caller.
-func Pack[D StartDetails | PlanDetails](d D) (json.RawMessage, error) {
+func Pack[D StartDetails | PlanDetails | ScaleDetails | StageDetails](d D) (json.RawMessage, error) {
 	b, err := json.Marshal(d)
 	if err != nil {
 		return nil, fmt.Errorf("packing the details of a journal line: %w", err)
@@ -138,6 +152,12 @@ func (e Entry) StartDetails() (StartDetails, error) { return unpack[StartDetails
 
 // PlanDetails reads the details of a `plan` line.
 func (e Entry) PlanDetails() (PlanDetails, error) { return unpack[PlanDetails](e, Plan) }
+
+// ScaleDetails reads the details of a `scale` line.
+func (e Entry) ScaleDetails() (ScaleDetails, error) { return unpack[ScaleDetails](e, Scale) }
+
+// StageDetails reads the details of a `stage` line.
+func (e Entry) StageDetails() (StageDetails, error) { return unpack[StageDetails](e, Stage) }
 
 func unpack[D any](e Entry, want Kind) (d D, err error) {
 	if e.Kind != want {

@@ -49,6 +49,7 @@ func TestDocumentation(t *testing.T) {
 		reflect.TypeFor[Entry](), reflect.TypeFor[StartDetails](), reflect.TypeFor[PlanDetails](),
 		reflect.TypeFor[MachineType](), reflect.TypeFor[Fleet](), reflect.TypeFor[Want](), reflect.TypeFor[Thresholds](),
 		reflect.TypeFor[PlanPool](), reflect.TypeFor[Estimate](), reflect.TypeFor[OnDemandPlan](), reflect.TypeFor[Prediction](),
+		reflect.TypeFor[ScaleDetails](), reflect.TypeFor[StageDetails](),
 	} {
 		for _, name := range jsonNames(typ) {
 			if !strings.Contains(doc, "`"+name+"`") {

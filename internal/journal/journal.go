@@ -38,6 +38,7 @@ const (
 	Flush        Kind = "flush"             // clock (committed), bytes, seconds (left): what is saved of servers that go
 	Rollback     Kind = "rollback"          // generation, clock (returned to), lost_clocks
 	Switch       Kind = "switch"            // from, to (pools), from_mttf, to_mttf
+	Release      Kind = "release"           // instance, pool: works to the end of what is paid, and goes then
 	ClockDone    Kind = "clock"             // clock, train_loss, test_loss, seconds, machines, work, redone
 	Charge       Kind = "charge"            // instance, pool, from, to (times), usd: a billed line
 	Export       Kind = "export"            // clock, model, test_loss: parameters saved, as the result or to resume from
@@ -90,6 +91,6 @@ type Entry struct {
 	Outcome string `json:"outcome,omitempty"` // "finished", "interrupted", "failed"
 	Model   string `json:"model,omitempty"`
 
-	// Details is the resolved job (start) or the plan (plan).
+	// Details is the resolved job (start), the plan (plan), or what another controller must know (scale, stage).
 	Details json.RawMessage `json:"details,omitempty"`
 }

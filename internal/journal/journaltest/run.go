@@ -219,7 +219,10 @@ func (t *teller) switchPool() {
 		Kind: journal.Switch, From: FirstPool, To: BetterPool, FromMTTF: 11160, ToMTTF: 32400,
 		Why: "MTTF 9.0 h is at least 1.5 times 3.1 h for 5 minutes",
 	})
+	first := t.story.Machines[t.live[1]]
 	t.buy("transient", BetterPool, "0.478", 9, "the better pool takes over")
+	t.write(journal.Entry{Kind: journal.Release, Instance: first.ID, Pool: first.Pool, Tier: first.Tier,
+		Why: "a pool with a longer MTTF takes its place"})
 }
 
 // leave takes a machine out of training.

@@ -114,6 +114,8 @@ func machinesText(e journal.Entry, n int) string {
 		return who + pick(one, " is gone without warning", " are gone without warning")
 	case journal.Terminated:
 		return "terminated " + who
+	case journal.Release:
+		return who + pick(one, " works", " work") + " to the end of what is paid"
 	case journal.Join:
 		return who + pick(one, " joins", " join")
 	case journal.Leave:

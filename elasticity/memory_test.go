@@ -1,0 +1,167 @@
+package elasticity
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/stopping"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// checkMemory: a controller that is started again knows what the one before it was asked for, and which machines it had let
+// go. Every world whose controller is killed comes by here.
+func (w *world) checkMemory(before *Controller) {
+	was, is := before.wish, w.ctrl.wish
+	if was.asked != is.asked || was.asked && (was.want != is.want || was.servers != is.servers) {
+		w.failf("%+v was asked for; the controller that was started again has %+v", was, is)
+	}
+	for _, m := range before.roster {
+		if now := w.ctrl.machines[m.id]; m.draining && !m.lost && !m.ended && (now == nil || !now.draining || now.why != m.why) {
+			w.failf("%s had been let go (%s), and is not any more: %+v", m.id, m.why, now)
+		}
+	}
+	if s := before.switching; s != nil && (w.ctrl.switching == nil || *w.ctrl.switching != *s) {
+		w.failf("a switch is under way, %+v, and forgotten: %+v", s, w.ctrl.switching)
+	}
+}
+
+// What was asked for with `tierml scale` holds when the controller is killed and started again, until somebody asks for
+// something else: what the provider takes meanwhile is replaced up to that number, not the job's.
+func TestAWishOutlivesItsController(t *testing.T) {
+	for seed := range uint64(6) {
+		var after Scale
+		w := newElastic(seed, elastic(), func(w *world) {
+			w.ask(-2, 1)
+			w.when(func() bool { return w.grown(4) && len(w.scaled) == 2 }, func() {
+				w.killController(time.Second)
+				w.evict(3*time.Second, w.spot()[3])
+				w.when(func() bool { return w.count(journal.TakeOver) == 1 && w.grown(4) && len(w.spot()) == 4 }, func() { after = w.ctrl.Scale() })
+			})
+		})
+		w.neverBack()
+		finish(t, w, "finished")
+		if after.Workers != 4 || after.Want.Machines != 4 || after.Servers != 4 || after.WantServers != 4 {
+			t.Errorf("seed %d: afterwards %+v, want 4 and 4 as asked for", seed, after)
+		}
+	}
+}
+
+// A proactive switch goes on, at whatever step of it the controller is killed: machines of the pool that was left work on
+// to the end of what is paid, and go then.
+func TestASwitchOutlivesItsController(t *testing.T) {
+	at := map[string]func(w *world) bool{
+		"before the launch is answered":   func(w *world) bool { return w.ctrl.switching != nil },
+		"while the new machines start":    func(w *world) bool { return w.ctrl.switching != nil && len(w.spot()) > 6 },
+		"when the old ones have been let": func(w *world) bool { return w.count(journal.Release) > 0 },
+	}
+	for name, point := range at {
+		t.Run(name, func(t *testing.T) {
+			s := six()
+			s.clocks = 95
+			schedule(t, s, func(w *world) func() bool {
+				killed, switched := false, false
+				w.settled(func() {
+					w.policy.pool = poolB
+					w.when(func() bool { return point(w) }, func() {
+						killed = true
+						w.killController(time.Second)
+						w.when(func() bool { return w.count(journal.TakeOver) == 1 && len(w.of(poolA)) == 0 && len(w.of(poolB)) == 6 }, func() { switched = true })
+					})
+				})
+				return func() bool {
+					if killed && !switched {
+						t.Errorf("%d machines of the old pool, %d of the new", len(w.of(poolA)), len(w.of(poolB)))
+					}
+					return switched
+				}
+			})
+		})
+	}
+}
+
+// of are the machines of a pool that run.
+func (w *world) of(p market.Pool) (ids []ps.ServerID) {
+	for _, id := range w.spot() {
+		if w.nodes[id].instance.Pool == p {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// The stage that load had asked for stays, and so does how often it fell.
+func TestLoadOutlivesItsController(t *testing.T) {
+	for seed := range uint64(4) {
+		w := newWorld(seed, even())
+		w.ctrl.cfg.Reliable.Type.Bandwidth = full
+		w.traffic = func(n *node) (in, out float64) {
+			if w.reliable(n) && w.ctrl.ownsAny(n.id) {
+				return 0.3 * full, 0.9 * full
+			}
+			return 0.25 * full, 0.3 * full
+		}
+		var before, after tiers.Stage
+		w.when(func() bool { return w.ctrl.stage == tiers.Stage2 && len(w.ctrl.moves) == 0 }, func() {
+			before = w.ctrl.gauge.Floor()
+			w.killController(time.Second)
+			w.when(func() bool { return w.count(journal.TakeOver) == 1 }, func() {
+				w.after(2*time.Second, func() { after = min(w.ctrl.gauge.Floor(), w.ctrl.stage) })
+			})
+		})
+		w.neverBack()
+		finish(t, w, "finished")
+		if before != tiers.Stage2 || after != tiers.Stage2 {
+			t.Errorf("seed %d: load asked for stage %d, afterwards for stage %d", seed, before, after)
+		}
+	}
+	past, err := ReadPast([]journal.Entry{{Kind: journal.Stage, To: "3", Details: []byte(`{"floor":2,"falls":3,"load":"full"}`)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := newWorld(1, even()).config()
+	cfg.Past = past
+	if c := New(cfg); c.gauge.Floor() != tiers.Stage2 || c.gauge.Falls() != 3 || c.loadWhy != "full" {
+		t.Errorf("floor %d after %d falls, because %q", c.gauge.Floor(), c.gauge.Falls(), c.loadWhy)
+	}
+}
+
+// Limits of time count from when the run began, or went on after an orderly end: not from when a controller that was
+// killed was started again. Stopping rules remember the best figure.
+func TestLimitsOutliveTheController(t *testing.T) {
+	at := func(s int) time.Time { return epoch.Add(time.Duration(s) * time.Second) }
+	figure := func(x float64) *float64 { return &x }
+	entries := []journal.Entry{
+		{T: at(0), Kind: journal.Start}, {T: at(10), Kind: journal.Done, Outcome: "interrupted"},
+		{T: at(20), Kind: journal.Start},
+		{T: at(21), Kind: journal.ClockDone, Clock: 1, TestLoss: figure(2)},
+		{T: at(22), Kind: journal.ClockDone, Clock: 2, TestLoss: figure(1)},
+		{T: at(23), Kind: journal.Rollback, Clock: 1, Generation: 2},
+		{T: at(24), Kind: journal.ClockDone, Clock: 2, TestLoss: figure(0.1), Redone: true},
+		{T: at(30), Kind: journal.Start},
+	}
+	past, err := ReadPast(entries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(1, six())
+	cfg := w.config()
+	cfg.Past, cfg.MaxDuration = past, 30*time.Second
+	cfg.Job.Stop = stopping.Rules{MinImprovement: 0.1}
+	w.ctrl = New(cfg)
+	w.now = at(31)
+	w.step(Wake{})
+	if !w.ctrl.started.Equal(at(20)) || w.ctrl.stopWhy != "" {
+		t.Errorf("it counts from %v; %q", w.ctrl.started, w.ctrl.stopWhy)
+	}
+	if why := w.ctrl.watch.Measured(cfg.Job.Stop, 3, "loss", 0.95); why == "" {
+		t.Error("the best figure so far is forgotten")
+	}
+	w.now = at(50)
+	w.step(Wake{})
+	if w.ctrl.stopWhy == "" {
+		t.Error("30 s after the start, by the clock of two controllers, the run goes on")
+	}
+}
