@@ -20,6 +20,7 @@ import (
 	"github.com/tierml/tierml/internal/checkpoint"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/test/drill"
 )
 
@@ -41,6 +42,7 @@ func job(o options, dir string) drill.Job {
 		FlopsPerVCPU: splits * 1e6 / 0.25 / 2 / float64(o.machines),
 		TwoAbove:     1, ThreeAbove: float64(o.machines) / float64(o.reliable) * 0.7,
 		EvaluateEvery: 100,
+		Extra:         fmt.Sprintf("checkpoint: {to: %s, every: 1s, keep: 2}", filepath.Join(dir, diskDir)),
 	}
 	usual := []string{"bsp", "ssp", "asp"}[random.IntN(3)]
 	if o.consistency != "" {
@@ -62,13 +64,18 @@ func chaos(ctx context.Context, o options, p plan, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	s := &stage{}
+	s := &stage{out: o.out}
 	if s.site, err = drill.NewSite(dir, binary); err != nil {
 		return err
 	}
 	if err := s.site.Write("nothing", "\n"); err != nil {
 		return err
 	}
+	release, err := s.makeDisk(slices.Contains(o.without, "disk-full"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, release(err != nil)) }()
 	j := job(o, dir)
 	fmt.Fprintf(o.out, "%d transient and %d reliable machines, %s\n", o.machines, o.reliable, j.Consistency)
 	file, err := s.site.WriteJob(j)
@@ -181,6 +188,7 @@ func (s *stage) conclude(o options, happened map[string]int) error {
 	}
 	recoveries, cuts := s.oneCutEverywhere(entries)
 	clock, counted := s.countedOnce()
+	saved, whole := s.checkpointsAreWhole(entries, happened["disk-full"] > 0)
 	leaked := s.noneLeft()
 	total := 0
 	var kinds []string
@@ -189,9 +197,10 @@ func (s *stage) conclude(o options, happened map[string]int) error {
 		kinds = append(kinds, fmt.Sprintf("%d %s", happened[name], name))
 	}
 	fmt.Fprintf(o.out, "%d faults: %s\n", total, strings.Join(kinds, ", "))
-	fmt.Fprintf(o.out, "%d clocks done, %d of them again; the model stands at clock %d; %d joins, %d moves, %d stage changes, %d cuts, %d roll-backs\n",
+	fmt.Fprintf(o.out, "%d clocks done, %d of them again; the model stands at clock %d; %d joins, %d moves, %d stage changes, %d cuts, %d roll-backs, %d checkpoints, %d that failed, %d takeovers\n",
 		drill.Count(entries, journal.ClockDone), redone(entries), clock, drill.Count(entries, journal.Join), drill.Count(entries, journal.Move),
-		drill.Count(entries, journal.Stage), drill.Count(entries, journal.Cut), drill.Count(entries, journal.Rollback))
+		drill.Count(entries, journal.Stage), drill.Count(entries, journal.Cut), drill.Count(entries, journal.Rollback),
+		drill.Count(entries, journal.Checkpoint), drill.Count(entries, journal.SaveFailed), drill.Count(entries, journal.TakeOver))
 	for _, promise := range []struct {
 		words string
 		err   error
@@ -199,6 +208,7 @@ func (s *stage) conclude(o options, happened map[string]int) error {
 		{"no clock lost beyond the last cut, and each in order", drill.CheckJournal(entries)},
 		{fmt.Sprintf("one cut everywhere after each of %d recoveries", recoveries), cuts},
 		{"every update counted once: the sums are the work", counted},
+		{fmt.Sprintf("each of the %d checkpoints that are kept holds the work up to its clock", saved), whole},
 		{"no process is left over", leaked},
 		{"no process says that it broke", s.site.CheckLogs()},
 	} {
@@ -265,15 +275,23 @@ func (s *stage) countedOnce() (clock int64, err error) {
 	if err != nil {
 		return 0, err
 	}
+	return int64(at), compare(at, func(name string) []int32 {
+		table, _ := m.Tensor(name)
+		return table.Int32
+	})
+}
+
+// compare compares tables at a clock with the work that was done.
+func compare(at ps.Clock, tables func(name string) []int32) error {
 	var errs []error
 	for name, want := range tally.Expected(splits, at) {
-		table, ok := m.Tensor(name)
-		if !ok || len(table.Int32) != len(want) {
-			errs = append(errs, fmt.Errorf("the checkpoint has no table %s of %d counts", name, len(want)))
+		table := tables(name)
+		if len(table) != len(want) {
+			errs = append(errs, fmt.Errorf("there is no table %s of %d counts", name, len(want)))
 			continue
 		}
 		more, fewer := 0, 0
-		for i, n := range table.Int32 {
+		for i, n := range table {
 			switch {
 			case n > want[i]:
 				more++
@@ -285,7 +303,7 @@ func (s *stage) countedOnce() (clock int64, err error) {
 			errs = append(errs, fmt.Errorf("table %s at clock %d: %d cells hold more than was done, %d less", name, at, more, fewer))
 		}
 	}
-	return int64(at), errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
 // noneLeft waits a moment for the last machines to end.

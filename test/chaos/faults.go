@@ -76,6 +76,9 @@ var kinds = []kind{
 	{"slow-start", 1, 2 * time.Second, 5 * time.Second, (*stage).slowStart},
 	{"throttle", 1, 500 * time.Millisecond, 2 * time.Second, forAWhile("throttle")},
 	{"kill-controller", 3, 100 * time.Millisecond, 3 * time.Second, (*stage).killController},
+	{"disk-full", 3, 2 * time.Second, 6 * time.Second, (*stage).fillDisk},
+	{"kill-reliable", 2, 0, 0, (*stage).killReliable},
+	{"scale", 4, 0, 0, (*stage).scale},
 }
 
 // draw gives the plan of a seed.
@@ -111,15 +114,15 @@ type machine struct {
 	pid int
 }
 
-// machines are those that run, oldest first: transient ones, or all.
-func (s *stage) machines(all bool) ([]machine, error) {
+// machines are those of some classes that run, oldest first.
+func (s *stage) machines(classes ...market.Class) ([]machine, error) {
 	instances, err := s.cloud.Instances()
 	if err != nil {
 		return nil, err
 	}
 	var list []machine
 	for _, i := range instances {
-		if i.Ended.IsZero() && i.Metadata != "" && (all || i.Pool.Class == market.Spot) {
+		if i.Ended.IsZero() && i.Metadata != "" && slices.Contains(classes, i.Pool.Class) {
 			if pid := s.site.Machine(i.ID); pid != 0 {
 				list = append(list, machine{i.ID, pid})
 			}
@@ -128,9 +131,9 @@ func (s *stage) machines(all bool) ([]machine, error) {
 	return list, nil
 }
 
-// victim is the machine at a fault's place; false when there is none.
-func (s *stage) victim(f fault, all bool) (machine, bool, error) {
-	list, err := s.machines(all)
+// victim is the machine at a fault's place among those of some classes; false when there is none.
+func (s *stage) victim(f fault, classes ...market.Class) (machine, bool, error) {
+	list, err := s.machines(classes...)
 	if err != nil || len(list) == 0 {
 		return machine{}, false, err
 	}
@@ -159,7 +162,7 @@ func (s *stage) slowStart(f fault) (string, error) {
 
 // evictTwice: the notice comes twice.
 func (s *stage) evictTwice(f fault) (string, error) {
-	m, ok, err := s.victim(f, false)
+	m, ok, err := s.victim(f, market.Spot)
 	if !ok || err != nil {
 		return "", err
 	}
@@ -175,7 +178,7 @@ func (s *stage) evictTwice(f fault) (string, error) {
 
 // evictLate: neither the machine nor the controller hears of the notice until most of its time is over.
 func (s *stage) evictLate(f fault) (string, error) {
-	m, ok, err := s.victim(f, false)
+	m, ok, err := s.victim(f, market.Spot)
 	if !ok || err != nil {
 		return "", err
 	}

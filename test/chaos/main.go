@@ -1,6 +1,6 @@
 // Command chaos lets random faults happen to one run of real processes with a separate fake cloud, and checks afterwards
 // what docs/training.md promises: no clock lost beyond the last committed cut, one cut everywhere after each recovery,
-// every update counted once, nothing stuck, no process left over. The work is a count in integers (apps/tally), so that the
+// every update counted once, no checkpoint that is not whole, nobody's wish forgotten, nothing stuck, no process left over. The work is a count in integers (apps/tally), so that the
 // sum in the tables can be compared with the sum of the work. A seed repeats the plan of faults.
 package main
 
@@ -32,17 +32,17 @@ func command() error {
 	flag.IntVar(&o.reliable, "reliable", 2, "reliable machines")
 	flag.StringVar(&o.consistency, "consistency", "", "bsp, ssp or asp (default: drawn from the seed)")
 	without := flag.String("without", "", "kinds of faults to leave out, with commas")
-	controller := flag.Bool("controller", false, "kill the controller too, and start it again beside its machines")
 	show := flag.Bool("plan", false, "print the plan of faults and do nothing")
 	flag.Parse()
 	o.without = strings.Split(*without, ",")
 	o.out = os.Stdout
-	if !*controller {
-		o.without = append(o.without, "kill-controller")
-	}
 	if _, err := exec.LookPath("ss"); err != nil || os.Geteuid() != 0 {
 		fmt.Println("without dropped connections: they take root and ss (Debian: iproute2)")
 		o.without = append(o.without, "drop")
+	}
+	if os.Geteuid() != 0 {
+		fmt.Println("without a full disk: it takes root, for a small file system of its own")
+		o.without = append(o.without, "disk-full")
 	}
 	plan := draw(o)
 	fmt.Printf("seed %d: %d faults in %v\n", o.seed, len(plan), o.length)

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/test/drill"
 )
 
@@ -22,6 +24,7 @@ type stage struct {
 	site  *drill.Site
 	cloud *drill.Cloud
 	run   *drill.Run
+	out   io.Writer
 
 	pending sync.WaitGroup
 	mu      sync.Mutex
@@ -46,8 +49,13 @@ func (s *stage) settle() error {
 	return errors.Join(s.errs...)
 }
 
-func (s *stage) kill(f fault) (string, error) {
-	m, ok, err := s.victim(f, false)
+func (s *stage) kill(f fault) (string, error) { return s.killOne(f, market.Spot) }
+
+// killReliable kills a machine that no provider would have taken, with the backups that it holds.
+func (s *stage) killReliable(f fault) (string, error) { return s.killOne(f, market.OnDemand) }
+
+func (s *stage) killOne(f fault, of market.Class) (string, error) {
+	m, ok, err := s.victim(f, of)
 	if !ok || err != nil {
 		return "", err
 	}
@@ -56,7 +64,7 @@ func (s *stage) kill(f fault) (string, error) {
 }
 
 func (s *stage) killHalf(f fault) (string, error) {
-	list, err := s.machines(false)
+	list, err := s.machines(market.Spot)
 	if err != nil {
 		return "", err
 	}
@@ -72,7 +80,7 @@ func (s *stage) killHalf(f fault) (string, error) {
 
 // silence is longer than a machine may be silent: it is given up, and wakes up with work in its hands.
 func (s *stage) silence(f fault) (string, error) {
-	m, ok, err := s.victim(f, false)
+	m, ok, err := s.victim(f, market.Spot)
 	if !ok || err != nil {
 		return "", err
 	}
@@ -81,7 +89,7 @@ func (s *stage) silence(f fault) (string, error) {
 
 // pause is shorter: nothing may come of it. It meets reliable machines too.
 func (s *stage) pause(f fault) (string, error) {
-	m, ok, err := s.victim(f, true)
+	m, ok, err := s.victim(f, market.Spot, market.OnDemand)
 	if !ok || err != nil {
 		return "", err
 	}
@@ -114,9 +122,26 @@ func (s *stage) killController(f fault) (string, error) {
 	return "the controller", nil
 }
 
+// scale asks for other numbers of machines, as people do. What cannot be is refused, and then nobody has met anything.
+func (s *stage) scale(f fault) (string, error) {
+	wishes := [][]string{{"--restore"}, {"--restore"}, {"--workers", "+2"}, {"--workers", "-2"}, {"--workers", "-1", "--servers", "-1"},
+		{"--servers", "+1"}, {"--servers", "-1"}, {"--workers", "+1", "--servers", "+1"}}
+	wish := wishes[int(f.place*float64(len(wishes)))]
+	if answer, err := s.site.Ask(append([]string{"scale", s.run.Dir()}, wish...)...); err != nil {
+		fmt.Fprintf(s.out, "%v  not now: %s\n", f, lastLine(answer))
+		return "", nil
+	}
+	return strings.Join(wish, " "), nil
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
+}
+
 // drop breaks connections of a machine: about half of them, to its controller and to other machines.
 func (s *stage) drop(f fault) (string, error) {
-	m, ok, err := s.victim(f, true)
+	m, ok, err := s.victim(f, market.Spot, market.OnDemand)
 	if !ok || err != nil {
 		return "", err
 	}

@@ -179,6 +179,19 @@ func (s *Site) start(printed string, args ...string) (*Process, error) {
 	return p, nil
 }
 
+// Ask runs the program in the site to its end and gives what it printed.
+func (s *Site) Ask(args ...string) (printed string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, s.Binary, args...)
+	cmd.Dir = s.Dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("tierml %s: %w", strings.Join(args, " "), err)
+	}
+	return string(out), err
+}
+
 // Ended is closed when the process has ended.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 

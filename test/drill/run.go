@@ -126,14 +126,18 @@ func Count(entries []journal.Entry, kind journal.Kind) (n int) {
 }
 
 // CheckJournal checks what holds in every journal, whatever happened: each clock once and in order, never a loss beyond
-// the last committed cut, and a known end for every machine.
+// the last committed cut, or beyond the newest checkpoint where reliable machines were lost, a known end for every machine,
+// and what was asked for with `tierml scale` until somebody asks for something else.
 func CheckJournal(entries []journal.Entry) error {
 	launched, ended := map[string]bool{}, map[string]bool{}
 	var errs []error
 	fault := func(line int, format string, args ...any) {
 		errs = append(errs, fmt.Errorf("line %d: %s", line+1, fmt.Sprintf(format, args...)))
 	}
-	var done, best, cut int64
+	var done, best, cut, saved int64
+	bared := false // a reliable machine was lost since the last cut
+	reliable := map[string]bool{}
+	wanted := ""
 	for i, e := range entries {
 		if err := e.Validate(); err != nil {
 			fault(i, "%v", err)
@@ -141,6 +145,16 @@ func CheckJournal(entries []journal.Entry) error {
 		switch e.Kind {
 		case journal.Launch:
 			launched[e.Instance] = true
+			reliable[e.Instance] = e.Tier == "reliable"
+		case journal.Leave:
+			bared = bared || reliable[e.Instance]
+		case journal.Checkpoint:
+			saved = e.Clock
+		case journal.Scale:
+			if wanted != "" && e.From != wanted {
+				fault(i, "%s are wanted; they were %s", e.From, wanted)
+			}
+			wanted = e.To
 		case journal.Evicted, journal.Terminated, journal.Failed:
 			if e.Ended != nil {
 				ended[e.Instance] = true
@@ -157,12 +171,13 @@ func CheckJournal(entries []journal.Entry) error {
 			if e.Clock < cut {
 				fault(i, "a cut at clock %d after one at clock %d", e.Clock, cut)
 			}
-			cut = e.Clock
+			cut, bared = e.Clock, false
 		case journal.Rollback:
-			if e.Clock != cut {
-				fault(i, "back to clock %d; the last cut is at clock %d", e.Clock, cut)
+			if e.Clock != cut && !(bared && e.Clock == saved) {
+				fault(i, "back to clock %d; the last cut is at clock %d, the newest checkpoint at clock %d; reliable machines lost: %v",
+					e.Clock, cut, saved, bared)
 			}
-			done = e.Clock
+			done, cut = e.Clock, e.Clock
 		}
 	}
 	for id := range launched {
