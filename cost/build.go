@@ -65,6 +65,9 @@ func (l *Ledger) run(asOf time.Time) Run {
 		Cloud: l.start.Cloud, Rules: l.rules.Name(), Seed: l.start.Seed, Finished: l.Finished(), Outcome: "unfinished",
 		Began: l.first, AsOf: asOf, Speed: l.clock.Speed, Seconds: asOf.Sub(l.first).Seconds(),
 	}
+	if l.plan != nil {
+		run.Policy = l.plan.Policy
+	}
 	if l.export != nil {
 		run.Model = l.export.Model
 	}

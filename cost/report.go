@@ -31,6 +31,7 @@ type Report struct {
 type Run struct {
 	Name     string    `json:"name"`
 	Version  string    `json:"version"`
+	Policy   string    `json:"policy,omitempty"` // by the plan
 	App      string    `json:"app"`
 	Metric   string    `json:"metric"` // what the losses are
 	Cloud    string    `json:"cloud,omitempty"`

@@ -7,6 +7,7 @@
 package elasticity
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/tierml/tierml/bidding"
@@ -35,6 +36,10 @@ type Config struct {
 	Past *Past
 	// FirstID is beyond all numbers of commands of earlier controllers: their answers must not be taken for those of ours.
 	FirstID uint64
+	// FirstGeneration and FirstIncarnation are beyond those of earlier controllers that do not take each other over, each of
+	// which began with machines that knew nothing (elasticity/restart).
+	FirstGeneration  ps.Generation
+	FirstIncarnation ps.Incarnation
 
 	CutEvery      time.Duration // between cuts
 	DeadAfter     time.Duration // silence after which a node is given up
@@ -205,7 +210,9 @@ func New(cfg Config) *Controller {
 		early:      map[ps.ServerID]*early{},
 		commands:   map[uint64]sent{},
 		moves:      map[ps.Partition]ps.ServerID{},
-		generation: 1,
+		generation: max(cfg.FirstGeneration, 1),
+		lastInc:    cfg.FirstIncarnation,
+		lastID:     cfg.FirstID,
 		stage:      tiers.Stage1,
 		committed:  cfg.Job.ResumeAt,
 		splits:     make([]splitState, cfg.Job.Schema.Splits),
@@ -307,6 +314,8 @@ func (c *Controller) take(e Event) (stirs bool) {
 		c.takeExported(e)
 	case ManifestWritten:
 		c.takeManifest(e)
+	case SaveWanted:
+		c.saves.wanted, c.cutDue = true, c.now
 	}
 	return true
 }
@@ -369,5 +378,6 @@ func (c *Controller) terminate(m *machine, why string) {
 	c.act(Terminate{IDs: []provisioner.InstanceID{provisioner.InstanceID(m.id)}, Why: why})
 }
 
-// Outcome is how the run ended: "finished", "interrupted" or "failed"; empty while it goes on.
-func (c *Controller) Outcome() string { return c.outcome }
+// Outcome is how the run ended: "finished", "interrupted" or "failed", and why it failed or is good enough before all clocks
+// are done; empty while it goes on.
+func (c *Controller) Outcome() (outcome, why string) { return c.outcome, cmp.Or(c.failWhy, c.enough) }

@@ -76,6 +76,8 @@ type (
 		Trouble  string
 		Err      error
 	}
+	// SaveWanted asks for a checkpoint of the next cut, which is named at once; a Record of it, or of its failure, follows.
+	SaveWanted struct{}
 	// Trained: a fleet has all clocks up to Clock done, and another takes it Pace. The first one says that it has begun.
 	// This and the next are of kill-and-restart runs only (elasticity/restart).
 	Trained struct {
@@ -106,6 +108,7 @@ func (Disconnected) event()    {}
 func (StopWanted) event()      {}
 func (Exported) event()        {}
 func (ManifestWritten) event() {}
+func (SaveWanted) event()      {}
 func (Trained) event()         {}
 func (Saved) event()           {}
 func (Wake) event()            {}

@@ -41,6 +41,7 @@ type savings struct {
 	at     ps.Clock
 	due    time.Time
 	tried  ps.Clock // clock of the last one that was begun
+	wanted bool     // now, whether one is due or not
 }
 
 // saveCut begins a checkpoint of the cut that was just committed, if one is due.
@@ -51,9 +52,10 @@ func (c *Controller) saveCut() {
 	}
 	byTime := how.Every > 0 && !c.now.Before(s.due)
 	byClocks := how.EveryClocks > 0 && c.committed-max(s.at, s.tried) >= how.EveryClocks
-	if !byTime && !byClocks {
+	if !byTime && !byClocks && !s.wanted {
 		return
 	}
+	s.wanted = false
 	s.due, s.tried = c.now.Add(how.Every), c.committed
 	s.now = &saving{
 		cut: c.committed, folder: fmt.Sprintf("clock-%09d-%s.%d", c.committed, how.Life, c.generation),

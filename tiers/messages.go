@@ -114,8 +114,12 @@ type (
 	Park struct{}
 	// Unpark lets the worker begin clocks up to Until.
 	Unpark struct{ Until ps.Clock }
-	// Stop ends the node's process after what it has begun.
-	Stop struct{ Why string }
+	// Stop ends the node's process after what it has begun. Again ends it as it is and begins it anew, empty, on the same
+	// machine: what killing and restarting a job comes to.
+	Stop struct {
+		Why   string
+		Again bool
+	}
 )
 
 // SplitAt is a split and the first clock that its worker has not begun.

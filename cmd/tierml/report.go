@@ -23,15 +23,21 @@ import (
 func newReportCommand() *cobra.Command {
 	var format, htmlFile string
 	cmd := &cobra.Command{
-		Use:   "report JOURNAL",
+		Use:   "report JOURNAL...",
 		Short: "Say what a run cost, what it would have cost on demand, and where the difference went",
 		Long: `Report makes the report of a run from its journal, runs/NAME-N/journal.jsonl: also of a run that goes on or was
-killed. JOURNAL may also be the run's directory.
+killed. JOURNAL may also be the run's directory. Of several runs it sets the figures side by side, such as those of a job
+by the tiers and by kill and restart (tierml run --policy checkpoint).
 
 Beside a journal of cloud: local the cloud's own launch records are looked at too: the two bills are compared,
 and what the journal of a killed run does not have is taken from them.`,
-		Args: oneJournal,
+		Example: `  tierml report runs/demo-1
+  tierml report runs/demo-1 runs/demo-2`,
+		Args: journals,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return compareRuns(cmd.OutOrStdout(), args, format, htmlFile)
+			}
 			write, err := reportWriter(format)
 			if err != nil {
 				return err
@@ -51,6 +57,39 @@ and what the journal of a killed run does not have is taken from them.`,
 	cmd.Flags().StringVarP(&format, "output", "o", "text", "output format: text, json or html")
 	cmd.Flags().StringVar(&htmlFile, "html", "", "write the page to this `file` as well")
 	return cmd
+}
+
+// journals wants the paths of one journal or more.
+func journals(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return nil
+	}
+	return oneJournal(cmd, args)
+}
+
+// compareRuns prints the figures of several runs.
+func compareRuns(out io.Writer, paths []string, format, htmlFile string) error {
+	if htmlFile != "" || format != "text" && format != "json" {
+		return usageError{errors.New("several runs are compared as text or json: write -o text or -o json, without --html")}
+	}
+	var runs []cost.Named
+	for _, path := range paths {
+		report, err := makeReport(path)
+		if err != nil {
+			return err
+		}
+		if filepath.Base(path) == "journal.jsonl" {
+			path = filepath.Dir(path)
+		}
+		runs = append(runs, cost.Named{Name: filepath.Base(filepath.Clean(path)), Report: report})
+	}
+	if format == "text" {
+		return cost.WriteComparison(out, runs)
+	}
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(runs)
 }
 
 // oneJournal wants the path of a journal.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/cost/page"
 	"github.com/tierml/tierml/elasticity"
@@ -43,9 +45,13 @@ every machine at once. --resume goes on where such a run was saved. It also goes
 over the machines that still run, if their cloud does, or else starts from the newest checkpoint.`,
 		Example: `  tierml run examples/demo.yaml
   tierml run -y examples/demo.yaml
+  tierml run --policy checkpoint examples/demo.yaml
   tierml run --resume runs/demo-1`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if o.resume != "" {
+				if o.policy != "" {
+					return errors.New("a run keeps its policy; leave --policy out")
+				}
 				if len(args) > 0 {
 					return errors.New("--resume takes the job from the run's directory; leave the job file out")
 				}
@@ -62,6 +68,7 @@ over the machines that still run, if their cloud does, or else starts from the n
 	}
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "proceed without asking")
 	cmd.Flags().BoolVar(&o.plain, "plain", false, "plain lines instead of the live view")
+	cmd.Flags().StringVar(&o.policy, "policy", "", "another `policy` than the job's, such as checkpoint: kill and restart, to compare with")
 	cmd.Flags().StringVar(&o.resume, "resume", "", "go on with the run in this `directory` from where it was saved")
 	cmd.Flags().StringVar(&o.endpoint, "endpoint", "", "buy from the fake cloud at this `URL`, which another process runs with\n"+
 		"--instance-command 'tierml agent'; it gives time and speed. With --resume: that of the run, or none")
@@ -70,6 +77,7 @@ over the machines that still run, if their cloud does, or else starts from the n
 
 type runOptions struct {
 	jobFile    string
+	policy     string // in place of the job's; empty = the job's
 	resume     string
 	endpoint   string // of a fake cloud in another process; empty = one in this process
 	yes, plain bool
@@ -173,7 +181,10 @@ func runDirectory(job *config.Job, resume string) (directory string, release fun
 
 func loadJob(o runOptions) (*config.Job, resumption, error) {
 	if o.resume == "" {
-		job, err := config.Load(o.jobFile)
+		if _, err := bidding.ByName(cmp.Or(o.policy, "tierml")); err != nil {
+			return nil, resumption{}, usageError{fmt.Errorf("--policy: %w", err)}
+		}
+		job, err := config.LoadWithPolicy(o.jobFile, o.policy)
 		return job, resumption{}, err
 	}
 	job, err := config.Load(filepath.Join(o.resume, localrun.JobFile))
@@ -283,7 +294,9 @@ func drive(ctx context.Context, o runOptions, p *preparedJob, from resumption, m
 		return "", errors.Join(exitError{exitLimit, fmt.Errorf("%s; to go on, raise it in %s", limit.why(),
 			filepath.Join(relative(directory), localrun.JobFile))}, lines.Close(), view.Close())
 	}
+	save, restart := p.sim.Checkpoints.Times(p.sim.Timing)
 	r := localrun.New(localrun.Config{
+		SaveTime: save, RestartTime: restart,
 		Job: p.job, Choice: p.choice, Plan: p.plan, Program: p.program, Dataset: p.dataset, Offers: p.offers,
 		Directory: directory, Agent: []string{self, "agent"}, Version: version(), Journal: lines,
 		Clock:      mapping,

@@ -190,6 +190,19 @@ func (c *Controller) lose(m *machine) {
 	}
 }
 
+// abandon gives a machine up that has failed: it is not paid for any longer.
+func (c *Controller) abandon(id ps.ServerID, why string) {
+	m := c.machines[id]
+	if m == nil || m.lost || m.ended {
+		return
+	}
+	c.record(func() journal.Entry {
+		return journal.Entry{Kind: journal.Failed, Instance: string(m.id), Pool: m.pool.String(), Why: why}
+	})
+	c.lose(m)
+	c.terminate(m, why)
+}
+
 // giveUpSilent lets machines go whose agent does not call.
 func (c *Controller) giveUpSilent() {
 	for _, m := range c.roster {

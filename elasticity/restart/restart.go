@@ -5,7 +5,8 @@
 //
 // It is a Controller beside elasticity.Controller, in the same words: events in, actions out, the same bidding.Policy
 // asked, the same lines in the journal. It knows machines, launches, checkpoints and bills. It refuses to know how
-// training works on a fleet, and what a checkpoint is made of: Train, Save and Stop name that, a driver does it.
+// training works on a fleet, and what a checkpoint is made of: Train and Save name that. A simulation does as they say by
+// a rate; a Run does on real machines.
 package restart
 
 import (
@@ -34,6 +35,12 @@ type Config struct {
 	// takes to begin, as Can't Be Late (NSDI 24, section 3.1) has it. Without, a checkpoint is taken as often as the
 	// policy's plan says.
 	Continuous bool
+	// SaveEvery is how often checkpoints are taken, whatever the policy's plan says; 0 = as it says.
+	SaveEvery time.Duration
+	// ResumeAt is the clock of the checkpoint that the run goes on from; 0 = it begins. Past is what a controller before
+	// has written down that did not end in order: its machines are ended, as all of a fleet goes or nothing.
+	ResumeAt ps.Clock
+	Past     *elasticity.Past
 
 	BootWithin    time.Duration // time for a bought machine's agent to call
 	RetryCapacity time.Duration // how long a pool without capacity is left alone
@@ -67,6 +74,7 @@ type Controller struct {
 	reached   ps.Clock      // the highest clock that any attempt is known to have reached
 
 	stopWhy  string // an orderly end is wanted
+	enough   string // why the model is good enough before all clocks are done
 	ending   bool   // machines are being terminated for good
 	outcome  string
 	finished bool
@@ -81,6 +89,7 @@ func New(cfg Config) *Controller {
 		deferred: map[market.Pool]time.Time{},
 		launches: map[string]*launch{},
 		machines: map[ps.ServerID]*machine{},
+		saved:    cfg.ResumeAt, reached: cfg.ResumeAt,
 	}
 	for _, p := range cfg.Pools {
 		c.prices[p.Pool] = p.History
@@ -90,6 +99,11 @@ func New(cfg Config) *Controller {
 
 // Step takes in an event and gives what to do about it, in order.
 func (c *Controller) Step(now time.Time, e elasticity.Event) []elasticity.Action {
+	return c.step(now, func() { c.take(e) })
+}
+
+// step lets something happen and gives what to do about it.
+func (c *Controller) step(now time.Time, happens func()) []elasticity.Action {
 	c.now, c.out = now, nil
 	if c.finished {
 		return nil
@@ -97,7 +111,7 @@ func (c *Controller) Step(now time.Time, e elasticity.Event) []elasticity.Action
 	if c.started.IsZero() {
 		c.begin()
 	}
-	c.take(e)
+	happens()
 	c.advance()
 	return c.out
 }
@@ -108,6 +122,9 @@ func (c *Controller) begin() {
 		if last, ok := p.History.Last(); ok && p.Pool.Class == market.Spot {
 			c.recordPrice(p.Pool, last)
 		}
+	}
+	if c.cfg.Past != nil {
+		c.remember(c.cfg.Past)
 	}
 }
 
@@ -123,6 +140,8 @@ func (c *Controller) take(e elasticity.Event) {
 		c.takeLaunched(e)
 	case elasticity.LaunchFailed:
 		c.takeLaunchFailed(e)
+	case elasticity.Listed:
+		c.takeListed(e)
 	case elasticity.InstanceEnded:
 		c.takeEnded(e.Instance)
 	case elasticity.Warned:
@@ -277,7 +296,7 @@ func (c *Controller) end() {
 	}
 	c.finished = true
 	c.record(func() journal.Entry {
-		return journal.Entry{Kind: journal.Done, Outcome: c.outcome, Clock: int64(c.saved), Why: c.stopWhy}
+		return journal.Entry{Kind: journal.Done, Outcome: c.outcome, Clock: int64(c.saved), Why: cmp.Or(c.stopWhy, c.enough)}
 	})
 	c.out = append(c.out, elasticity.Finish{Outcome: c.outcome})
 }

@@ -1,6 +1,7 @@
 package restart
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -43,7 +44,7 @@ func (c *Controller) plan() {
 		c.nextPlan = plan.AskAgain
 	}
 	if !c.cfg.Continuous {
-		c.saveEvery = plan.SaveEvery
+		c.saveEvery = cmp.Or(c.cfg.SaveEvery, plan.SaveEvery)
 	}
 	if len(plan.Acquire) == 0 {
 		c.giveUp(plan.Release)
@@ -202,8 +203,16 @@ func (c *Controller) failSave(a *attempt, err error) {
 	if a.tries < maxSaves {
 		return
 	}
-	c.outcome, c.stopWhy = "failed", fmt.Sprintf("saving a checkpoint failed %d times: %s", a.tries, err)
-	c.endAll(c.stopWhy)
+	c.fail(fmt.Sprintf("saving a checkpoint failed %d times: %s", a.tries, err))
+}
+
+// fail ends the run at once.
+func (c *Controller) fail(why string) {
+	if c.ending {
+		return
+	}
+	c.outcome, c.stopWhy = "failed", why
+	c.endAll(why)
 }
 
 // stop ends an attempt: what was done since the last checkpoint is lost.

@@ -21,9 +21,15 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
+// Controller decides: an elasticity.Controller, or a restart.Run.
+type Controller interface {
+	Step(now time.Time, e elasticity.Event) []elasticity.Action
+	NextWake() time.Time
+}
+
 // Config is what a run needs beside its controller.
 type Config struct {
-	Controller *elasticity.Controller
+	Controller Controller
 	Clock      clock.Mapping
 	Cloud      provisioner.Cloud
 	Prices     PriceSource

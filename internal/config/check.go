@@ -97,7 +97,8 @@ func (c *checker) cloud() bool {
 		setDefault(&j.OrphanAfter, 10*time.Second, c.written("orphan_after"))
 		setDefault(&j.Heartbeat, 500*time.Millisecond, c.written("heartbeat"))
 		setDefault(&j.DeadAfter, 3*time.Second, c.written("dead_after"))
-		setDefault(&j.Checkpoint.Every, 10*time.Second, c.written("checkpoint.every") || c.written("checkpoint.every_clocks"))
+		setDefault(&j.Checkpoint.Every, 10*time.Second,
+			c.written("checkpoint.every") || c.written("checkpoint.every_clocks") || j.Restarts())
 	case CloudNone:
 		for _, field := range []string{"resources", "reliable", "local", "budget", "checkpoint"} {
 			if c.written(field) {

@@ -9,6 +9,7 @@ package config
 import (
 	"time"
 
+	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/internal/stopping"
 	"github.com/tierml/tierml/market"
 )
@@ -74,6 +75,16 @@ type Job struct {
 
 	file      string
 	positions map[string]position
+}
+
+// Restarts says whether the policy does without a reliable tier: it kills and restarts (bidding.ByRestart).
+func (j *Job) Restarts() bool {
+	policy, err := bidding.ByName(j.Policy)
+	if err != nil {
+		return false
+	}
+	_, restarts := policy.(bidding.ByRestart)
+	return restarts
 }
 
 // Resources are the transient machines: how many, of which kinds, where, and at what price. With CloudNone
@@ -192,7 +203,8 @@ type Checkpoint struct {
 	// To is a directory or a store: file:///PATH, s3://BUCKET/PREFIX or gs://BUCKET/PREFIX. A run makes a folder of its own
 	// in it. Default "": the run's directory.
 	To string `yaml:"to" job:"env"`
-	// Every is the wall-clock time from one to the next. 0: not by time. Default 10s on the local cloud.
+	// Every is the wall-clock time from one to the next. 0: not by time. Default 10s on the local cloud; with a policy that
+	// kills and restarts, 0: as often as the policy says.
 	Every time.Duration `yaml:"every" job:"zero"`
 	// EveryClocks is how many clocks from one to the next. Default 0: not by clocks.
 	EveryClocks int `yaml:"every_clocks"`

@@ -20,7 +20,10 @@ const maxSize = 1 << 20
 
 // Load reads a job file. Its error is Faults, unless it is a fault of this program. ${NAME} without a value
 // in env comes from the environment of this process.
-func Load(path string) (*Job, error) {
+func Load(path string) (*Job, error) { return LoadWithPolicy(path, "") }
+
+// LoadWithPolicy is Load, with another policy than the file's; empty = the file's.
+func LoadWithPolicy(path, policy string) (*Job, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		instead := "give the path of a job file, such as examples/demo.yaml"
@@ -31,7 +34,7 @@ func Load(path string) (*Job, error) {
 	if err != nil {
 		return nil, Faults{{File: path, Problem: "cannot be read: " + reason(err), Instead: "give the path of a job file"}}
 	}
-	return parse(path, text, os.LookupEnv)
+	return parseWithPolicy(path, text, os.LookupEnv, policy)
 }
 
 // reason is an error of the file system without the path, which is named already.
@@ -44,6 +47,10 @@ func reason(err error) string {
 
 // parse reads the text of a job file; lookup is the environment.
 func parse(path string, text []byte, lookup func(string) (string, bool)) (*Job, error) {
+	return parseWithPolicy(path, text, lookup, "")
+}
+
+func parseWithPolicy(path string, text []byte, lookup func(string) (string, bool), policy string) (*Job, error) {
 	root, err := document(path, text)
 	if err != nil {
 		return nil, err
@@ -54,6 +61,9 @@ func parse(path string, text []byte, lookup func(string) (string, bool)) (*Job, 
 	d.positions[""] = position{root.Line, root.Column}
 	d.readEnv(root)
 	d.mapping("", root, job)
+	if policy != "" {
+		job.Policy = policy
+	}
 	job.Env, job.positions = d.env, d.positions
 	c := &checker{job: job, dir: filepath.Dir(path), meant: d.meant, faults: d.faults}
 	c.check()

@@ -50,6 +50,9 @@ type Config struct {
 	// Past makes this a run that is taken over from a controller that did not end in order; nil = it begins, or goes on from
 	// where it was saved in order.
 	Past *elasticity.Past
+	// SaveTime and RestartTime are what a checkpoint and a restart are declared to take, in market time, for policies that
+	// restart.
+	SaveTime, RestartTime time.Duration
 	// Part is how often the run was begun before: tokens of launches must be new.
 	Part int
 	// Endpoint is a fake cloud in another process, which launches Agent by itself; empty = a cloud of the run's own.
@@ -186,11 +189,7 @@ func (r *session) drive(ctx context.Context, endpoint string, gone []provisioner
 	if err != nil {
 		return "", err
 	}
-	policy, err := bidding.ByName(r.cfg.Job.Policy)
-	if err != nil {
-		return "", err
-	}
-	controllerConfig, err := r.controllerConfig(policy, history)
+	controller, err := r.controller(history)
 	if err != nil {
 		return "", err
 	}
@@ -210,7 +209,7 @@ func (r *session) drive(ctx context.Context, endpoint string, gone []provisioner
 	defer stream.Close()
 
 	r.runner = runner.New(runner.Config{
-		Controller: elasticity.New(controllerConfig), Clock: r.cfg.Clock, Cloud: cloud, Prices: cloud, Pools: pools,
+		Controller: controller, Clock: r.cfg.Clock, Cloud: cloud, Prices: cloud, Pools: pools,
 		PricesFrom: from, Nodes: nodes{stream}, Journal: r.cfg.Journal, Log: r.cfg.Log,
 		UserData: func(p market.Pool) string {
 			return r.admission.userData(listener.Addr().String(), r.name, r.vcpu(p))

@@ -8,6 +8,8 @@ import (
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/elasticity/restart"
+	"github.com/tierml/tierml/elasticity/runner"
 	"github.com/tierml/tierml/fakecloud"
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/journal"
@@ -25,7 +27,31 @@ const (
 	pollCloud   = time.Second
 	pollNotices = 250 * time.Millisecond
 	callTimeout = 20 * time.Second
+	bootWithin  = 10 * time.Minute // for a machine's agent to call, where there is no reliable tier
 )
+
+// controller decides by the job's policy: with a reliable tier, or by kill and restart.
+func (r *session) controller(history map[market.Pool]*market.History) (runner.Controller, error) {
+	policy, err := bidding.ByName(r.cfg.Job.Policy)
+	if err != nil {
+		return nil, err
+	}
+	c, err := r.controllerConfig(policy, history)
+	if err != nil {
+		return nil, err
+	}
+	if _, restarts := policy.(bidding.ByRestart); !restarts {
+		return elasticity.New(c), nil
+	}
+	return restart.NewRun(restart.RunConfig{Train: c, Decide: restart.Config{
+		Run: c.Run, Clocks: c.Job.Clocks, Want: c.Want, Pools: c.Pools, Policy: policy,
+		Job: bidding.Job{Deadline: c.Deadline, Work: c.Job.Work, Budget: c.Budget,
+			Startup: c.Startup + r.cfg.RestartTime, Notice: c.Notice, SaveTime: r.cfg.SaveTime},
+		SaveEvery: c.Checkpoints.Every, ResumeAt: r.cfg.ResumeAt, Past: c.Past,
+		BootWithin: r.cfg.Clock.ToMarket(bootWithin), RetryCapacity: c.RetryCapacity, PlanEvery: c.PlanEvery,
+		MaxDuration: c.MaxDuration, Rules: c.Rules,
+	}}), nil
+}
 
 func (r *session) controllerConfig(policy bidding.Policy, history map[market.Pool]*market.History) (elasticity.Config, error) {
 	job, choice := r.cfg.Job, r.cfg.Choice
@@ -107,7 +133,6 @@ func (r *session) startDetails() (json.RawMessage, error) {
 		Version: r.cfg.Version, Name: job.Name, Seed: job.Seed, Clock: r.cfg.Clock.String(), Rules: job.Local.Rules,
 		Cloud: job.Cloud, App: job.Train.App, Metric: r.cfg.Program.ScoreName(), Clocks: int64(job.Train.Clocks),
 		Splits: job.Train.Splits, Partitions: job.Train.Partitions,
-		Reliable:    journal.Fleet{Pool: choice.Reliable.Pool.String(), Count: choice.Reliable.Count},
 		Want:        journal.Want{Machines: choice.Want.Machines, VCPU: choice.Want.VCPU},
 		OrphanAfter: r.cfg.Clock.ToMarket(job.OrphanAfter).Seconds(),
 		Thresholds: journal.Thresholds{
@@ -115,6 +140,9 @@ func (r *session) startDetails() (json.RawMessage, error) {
 			SwitchFactor: bidding.DefaultSwitchRatio, SwitchAfter: bidding.DefaultSwitchAfter.Seconds(),
 		},
 		Job: resolved,
+	}
+	if choice.Reliable.Count > 0 {
+		d.Reliable = journal.Fleet{Pool: choice.Reliable.Pool.String(), Count: choice.Reliable.Count}
 	}
 	for _, t := range r.types() {
 		d.Machines = append(d.Machines, journal.MachineType{
@@ -137,7 +165,9 @@ func (r *session) types() []market.InstanceType {
 			out = append(out, t)
 		}
 	}
-	add(r.cfg.Choice.Reliable.Type)
+	if r.cfg.Choice.Reliable.Count > 0 {
+		add(r.cfg.Choice.Reliable.Type)
+	}
 	for _, p := range r.cfg.Choice.Pools {
 		add(p.Type)
 	}

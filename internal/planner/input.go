@@ -19,9 +19,12 @@ func ForLocal(job *config.Job, choice Choice, work float64) (Input, error) {
 	if err != nil {
 		return Input{}, fmt.Errorf("planning %s: %w", job.Name, err)
 	}
-	if _, ok := policy.(bidding.ByRestart); ok {
-		return Input{}, job.Fault("policy", "policy "+job.Policy+" kills and restarts, which only tierml dry-run does yet",
-			"write tierml, or try the job with tierml dry-run")
+	switch policy.(type) {
+	case bidding.Deadline, bidding.UniformProgress:
+		if job.Deadline.IsZero() {
+			return Input{}, job.Fault("policy", "policy "+job.Policy+" keeps a deadline, and the job has none",
+				"add deadline: and a market time, such as "+job.Local.Start.Add(24*time.Hour).Format(time.RFC3339))
+		}
 	}
 	rules, err := market.Rules(job.Local.Rules)
 	if err != nil {

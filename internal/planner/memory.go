@@ -22,6 +22,9 @@ const usableShare = 0.85
 // AdmitMemory says whether the reliable tier alone is enough to go on: a job whose model and cuts exceed its memory is
 // refused, with the figures.
 func AdmitMemory(job *config.Job, reliable Fleet, schema *ps.Schema) (Memory, error) {
+	if reliable.Count == 0 {
+		return Memory{}, nil
+	}
 	m := Memory{
 		Need: tiers.ReliableMemory(schema, reliable.Count), Sparse: schema.HasSparse(),
 		Usable: int64(usableShare * float64(reliable.Type.MemoryMiB<<20)),

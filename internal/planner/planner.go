@@ -125,13 +125,19 @@ func (in Input) check() error {
 		return fmt.Errorf("work is %v floating-point operations; it must be above zero", in.Work)
 	case !(in.RatePerVCPU > 0):
 		return fmt.Errorf("a vCPU does %v operations per second; it must be above zero", in.RatePerVCPU)
-	case in.Reliable.Count < 1 || in.Reliable.Type.VCPU < 1:
+	case !in.restarts() && (in.Reliable.Count < 1 || in.Reliable.Type.VCPU < 1):
 		return fmt.Errorf("%d reliable machines of %s with %d vCPUs; there must be at least one of each",
 			in.Reliable.Count, in.Reliable.Type.Name, in.Reliable.Type.VCPU)
 	case len(in.OnDemand) == 0:
 		return fmt.Errorf("no machine type is on sale on demand")
 	}
 	return nil
+}
+
+// restarts says whether the policy does without a reliable tier.
+func (in Input) restarts() bool {
+	_, restarts := in.Policy.(bidding.ByRestart)
+	return restarts
 }
 
 // job is what the policy is told of the job, when it was started at a time and some work is done.

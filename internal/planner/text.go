@@ -82,6 +82,10 @@ func (p *Plan) title() string {
 	if in.Want.VCPU > 0 {
 		want = fmt.Sprintf("transient machines with %d vCPUs in total", in.Want.VCPU)
 	}
+	if in.restarts() {
+		return fmt.Sprintf("Plan for %s at %s: %s by policy %s,\nby kill and restart: no reliable machines",
+			in.Name, in.Now.UTC().Format(timeForm), strings.Replace(want, "transient ", "", 1), in.Policy.Name())
+	}
 	return fmt.Sprintf("Plan for %s at %s: %s by policy %s,\nand %s on demand (%s in %s, $%s an hour each)",
 		in.Name, in.Now.UTC().Format(timeForm), want, in.Policy.Name(),
 		plural(in.Reliable.Count, "reliable machine"), in.Reliable.Type.Name, in.Reliable.Pool.Zone, in.Reliable.Type.OnDemand)
@@ -125,7 +129,11 @@ func (p *Plan) writePools(b *strings.Builder, s Style) {
 		}
 	}
 	if !slices.ContainsFunc(p.Pools, func(pool Pool) bool { return pool.Chosen }) {
-		for _, line := range wrap("Nothing is bought at first. The run begins on the reliable machines and buys when a pool allows it.", Width-2) {
+		first := "The run begins on the reliable machines and buys when a pool allows it."
+		if p.Input.restarts() {
+			first = "The run begins when a pool allows it."
+		}
+		for _, line := range wrap("Nothing is bought at first. "+first, Width-2) {
 			b.WriteString("  " + line + "\n")
 		}
 	}

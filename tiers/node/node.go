@@ -36,14 +36,24 @@ const (
 var (
 	errStopped = errors.New("told to stop")
 	errOrphan  = errors.New("no controller for too long")
+	errAgain   = errors.New("told to begin anew")
 )
 
 // Run is the life of a node. It returns nil when it was told to stop, has been an orphan for too long, or ctx is done; an
-// error otherwise, ErrFenced among them.
+// error otherwise, ErrFenced among them. When it is told to begin anew, nothing of the life before is left in the next.
 func Run(ctx context.Context, cfg Config) error {
 	if err := cfg.check(); err != nil {
 		return err
 	}
+	for {
+		if err := live(ctx, cfg); !errors.Is(err, errAgain) {
+			return err
+		}
+	}
+}
+
+// live is one life.
+func live(ctx context.Context, cfg Config) error {
 	identity, user, err := whoAmI(ctx, cfg.Machine)
 	if err != nil {
 		return err

@@ -1974,6 +1974,7 @@ func (x *Unpark) GetUntil() int64 {
 type Stop struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Why           string                 `protobuf:"bytes,1,opt,name=why,proto3" json:"why,omitempty"`
+	Again         bool                   `protobuf:"varint,2,opt,name=again,proto3" json:"again,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2013,6 +2014,13 @@ func (x *Stop) GetWhy() string {
 		return x.Why
 	}
 	return ""
+}
+
+func (x *Stop) GetAgain() bool {
+	if x != nil {
+		return x.Again
+	}
+	return false
 }
 
 // FromNode is one report. The first message of a stream is a Hello, which is not counted; later ones without a report
@@ -3644,9 +3652,10 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\x06splits\x18\x01 \x03(\rR\x06splits\"\x06\n" +
 	"\x04Park\"\x1e\n" +
 	"\x06Unpark\x12\x14\n" +
-	"\x05until\x18\x01 \x01(\x03R\x05until\"\x18\n" +
+	"\x05until\x18\x01 \x01(\x03R\x05until\".\n" +
 	"\x04Stop\x12\x10\n" +
-	"\x03why\x18\x01 \x01(\tR\x03why\"\xe5\x03\n" +
+	"\x03why\x18\x01 \x01(\tR\x03why\x12\x14\n" +
+	"\x05again\x18\x02 \x01(\bR\x05again\"\xe5\x03\n" +
 	"\bFromNode\x12\x16\n" +
 	"\x06number\x18\x15 \x01(\x04R\x06number\x12\x1a\n" +
 	"\breceived\x18\x16 \x01(\x04R\breceived\x12\x18\n" +

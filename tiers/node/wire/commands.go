@@ -67,7 +67,7 @@ func EncodeCommand(c tiers.Command) (*pb.ToNode, error) {
 	case tiers.Unpark:
 		m.Do = &pb.ToNode_Unpark{Unpark: &pb.Unpark{Until: int64(do.Until)}}
 	case tiers.Stop:
-		m.Do = &pb.ToNode_Stop{Stop: &pb.Stop{Why: do.Why}}
+		m.Do = &pb.ToNode_Stop{Stop: &pb.Stop{Why: do.Why, Again: do.Again}}
 	default:
 		return nil, fmt.Errorf("command %d: no protobuf form for %T", c.ID, c.Do)
 	}
@@ -129,7 +129,7 @@ func DecodeCommand(m *pb.ToNode) (tiers.Command, error) {
 	case *pb.ToNode_Unpark:
 		c.Do = tiers.Unpark{Until: ps.Clock(do.Unpark.GetUntil())}
 	case *pb.ToNode_Stop:
-		c.Do = tiers.Stop{Why: do.Stop.GetWhy()}
+		c.Do = tiers.Stop{Why: do.Stop.GetWhy(), Again: do.Stop.GetAgain()}
 	default:
 		return tiers.Command{}, fmt.Errorf("command %d is of a kind that this program does not know; is the controller newer?", c.ID)
 	}

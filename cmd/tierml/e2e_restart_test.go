@@ -1,0 +1,55 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/localrun"
+)
+
+// The same job by kill and restart, on real processes: machines are taken, with a notice and without, and the job begins
+// again from its last checkpoint on a whole fleet. The model is that of a single process, byte for byte, and both ways are
+// set side by side.
+func TestRunByKillAndRestart(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	job := s.job(choices{Clocks: 40, Flops: 30_000, Limits: "checkpoint: {every: 500ms}"})
+	run := s.start("run", "-y", "--policy", "checkpoint", job)
+	s.until(run, "small-1", "a checkpoint", func(e []journal.Entry) bool { return count(e, journal.Checkpoint) > 0 })
+	s.order("small-1", "evict-now oldest")
+	s.until(run, "small-1", "the fleet whole again", func(e []journal.Entry) bool {
+		return count(e, journal.Rollback) == 1 && count(e, journal.Join) >= 8
+	})
+	s.order("small-1", "kill newest")
+	printed := run.wait(0)
+	s.nothingRuns()
+
+	entries := s.journal("small-1")
+	checkEntries(t, entries)
+	if count(entries, journal.Rollback) < 1 {
+		t.Error("nothing was begun again")
+	}
+	for _, e := range entries {
+		if e.Kind == journal.Launch && e.Tier != "transient" {
+			t.Errorf("a reliable machine was bought: %+v", e)
+		}
+	}
+	report := s.report("small-1")
+	if report.Run.Policy != "checkpoint" || report.Totals.Rollbacks != count(entries, journal.Rollback) {
+		t.Errorf("the report tells of %+v, %+v", report.Run, report.Totals)
+	}
+	if !bytes.Equal(s.read("small-1", localrun.ModelFile), s.modelOfOneProcess(s.path(job))) {
+		t.Error("the model is not that of a single process")
+	}
+	for _, words := range []string{"by kill and restart: no reliable machines", "roll-back", "equals the cloud's own bill"} {
+		if !strings.Contains(printed, words) {
+			t.Errorf("%q is not in what the run prints:\n%s", words, printed)
+		}
+	}
+	table := s.start("report", "runs/small-1", "runs/small-1").wait(0)
+	if !strings.Contains(table, "small-1 against small-1: +0.0 % cost, +0.0 % time") {
+		t.Errorf("compared with itself:\n%s", table)
+	}
+}

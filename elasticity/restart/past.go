@@ -1,0 +1,74 @@
+package restart
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/ps"
+)
+
+// A controller that is started again does not take its fleet over: what was not saved is gone with the controller that
+// knew it. It ends the machines that are left, sees to their bills, and begins from the newest checkpoint.
+
+const forgotten = "its controller was lost, and the job begins again from its last checkpoint"
+
+// remember takes up what the controller before has written down.
+func (c *Controller) remember(p *elasticity.Past) {
+	c.attempts, c.reached = uint64(p.Generation), max(p.Furthest, c.saved)
+	for _, was := range p.Machines {
+		i := was.Instance
+		m := &machine{id: ps.ServerID(i.ID), pool: i.Pool, bid: i.Bid, launched: i.Launched, lost: true}
+		c.machines[m.id] = m
+		c.roster = append(c.roster, m)
+		if i.State == provisioner.Terminated {
+			m.ended, m.endedAt, m.endedBy = true, i.Ended, i.EndedBy
+			continue
+		}
+		c.terminate(m, forgotten)
+	}
+	if lost := p.Done - c.saved; lost > 0 {
+		c.totals.Rollbacks++
+		c.totals.Lost += lost
+		c.record(func() journal.Entry {
+			return journal.Entry{Kind: journal.Rollback, Clock: int64(c.saved), LostClocks: int64(lost), Generation: c.attempts,
+				Why: "the controller was started again"}
+		})
+	}
+}
+
+// takeListed compares the machines of the past with those that the provider has.
+func (c *Controller) takeListed(e elasticity.Listed) {
+	there := map[ps.ServerID]bool{}
+	for _, i := range e.Instances {
+		id := ps.ServerID(i.ID)
+		there[id] = true
+		if c.machines[id] == nil && !c.bought(i.Token) && (c.cfg.Past == nil || !c.cfg.Past.Known[string(id)]) {
+			c.enter(&launch{pool: i.Pool, bid: i.Bid, why: forgotten}, i.Token, i) // it was not written down
+			c.lose(c.machines[id])
+			c.terminate(c.machines[id], forgotten)
+		}
+		if i.State == provisioner.Terminated {
+			c.takeEnded(i)
+		}
+	}
+	for _, m := range c.roster {
+		if m.why == forgotten && !m.ended && !there[m.id] {
+			c.takeEnded(provisioner.Instance{ID: provisioner.InstanceID(m.id), State: provisioner.Terminated,
+				Ended: c.now.Truncate(time.Second), EndedBy: market.ByUser, Reason: "the provider does not know it any more"})
+		}
+	}
+}
+
+// bought says whether this controller asked for a launch.
+func (c *Controller) bought(token string) bool {
+	for n := 1; n <= c.counter; n++ {
+		if token == fmt.Sprintf("%s-%d", c.cfg.Run, n) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,346 @@
+package restart
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// theatre plays the world to a Run: machines whose agents obey at once and commit a clock of all their splits whenever
+// they are asked to.
+type theatre struct {
+	t       *testing.T
+	r       *Run
+	now     time.Time
+	agents  map[ps.ServerID]*actor
+	order   []ps.ServerID
+	entries []journal.Entry
+	trains  []ps.Clock // where fleets began
+	outcome string
+}
+
+type actor struct {
+	id         ps.ServerID
+	dead, mute bool
+	lives      int
+	welcome    tiers.Welcome
+	splits     map[ps.Split]ps.Clock // next clock
+	cut        ps.Clock
+}
+
+func newTheatre(t *testing.T, policy bidding.Policy, change func(*RunConfig)) *theatre {
+	base := newDriver(t, policy).c.cfg
+	base.Clocks = 20
+	train := elasticity.Config{
+		Run: "run-0", Speed: 1, PlanEvery: time.Hour, DeadAfter: 3 * time.Second, BrokenAfter: time.Second, RetryCapacity: time.Minute,
+		Stages: tiers.DefaultThresholds(),
+		Job: elasticity.Job{Clocks: 20, Heartbeat: time.Second, OrphanAfter: time.Minute,
+			Schema: ps.Schema{Tables: []ps.Table{{Name: "w", Rows: 8, Cols: 1}}, Partitions: 4, Splits: 4, Deterministic: true}},
+		Checkpoints: elasticity.Checkpoints{Place: "/checkpoints", Life: "1"},
+	}
+	c := RunConfig{Decide: base, Train: train}
+	if change != nil {
+		change(&c)
+	}
+	th := &theatre{t: t, r: NewRun(c), now: start, agents: map[ps.ServerID]*actor{}}
+	th.tell(elasticity.Wake{})
+	return th
+}
+
+func (th *theatre) tell(e elasticity.Event) {
+	th.now = th.now.Add(time.Millisecond)
+	for _, a := range th.r.Step(th.now, e) {
+		th.do(a)
+	}
+}
+
+// wait lets time pass, beats of those who live included.
+func (th *theatre) wait(d time.Duration) {
+	for range int(d / time.Second) {
+		th.now = th.now.Add(time.Second)
+		for _, id := range th.order {
+			if a := th.agents[id]; !a.dead && !a.mute && a.welcome.Until > 0 {
+				th.tell(elasticity.Reported{ID: id, Report: tiers.Heartbeat{Generation: a.welcome.Generation}})
+			}
+		}
+		th.tell(elasticity.Wake{})
+	}
+}
+
+func (th *theatre) do(a elasticity.Action) {
+	switch a := a.(type) {
+	case elasticity.Record:
+		if err := a.Entry.Validate(); err != nil {
+			th.t.Error(err)
+		}
+		th.entries = append(th.entries, a.Entry)
+	case elasticity.Launch:
+		var got []provisioner.Instance
+		for range a.Request.Count {
+			id := ps.ServerID(fmt.Sprintf("i-%d", len(th.order)+1))
+			th.order = append(th.order, id)
+			th.agents[id] = &actor{id: id}
+			got = append(got, provisioner.Instance{ID: provisioner.InstanceID(id), Pool: a.Request.Pool, Token: a.Request.Token,
+				State: provisioner.Running, Launched: th.now.Truncate(time.Second)})
+		}
+		th.tell(elasticity.Launched{Token: a.Request.Token, Instances: got})
+		for _, i := range got {
+			th.call(ps.ServerID(i.ID))
+		}
+	case elasticity.Terminate:
+		for _, id := range a.IDs {
+			th.end(ps.ServerID(id), market.ByUser)
+		}
+	case elasticity.Send:
+		if agent := th.agents[a.ID]; agent != nil && !agent.dead && !agent.mute {
+			th.obey(agent, a.Command)
+		}
+	case elasticity.WriteManifest:
+		th.tell(elasticity.ManifestWritten{Folder: a.Folder, Manifest: fmt.Sprintf("manifest-%d", a.Cut)})
+	case elasticity.Export:
+		th.tell(elasticity.Exported{Model: "model"})
+	case elasticity.Finish:
+		th.outcome = a.Outcome
+	}
+}
+
+// call lets an agent begin.
+func (th *theatre) call(id ps.ServerID) {
+	a := th.agents[id]
+	a.lives++
+	a.splits, a.welcome = map[ps.Split]ps.Clock{}, tiers.Welcome{}
+	th.tell(elasticity.Reported{ID: id, Report: tiers.Hello{Instance: id, Address: fmt.Sprintf("%s/%d", id, a.lives)}})
+}
+
+func (th *theatre) end(id ps.ServerID, by market.EndedBy) {
+	if a := th.agents[id]; a != nil && !a.dead {
+		a.dead = true
+		th.tell(elasticity.InstanceEnded{Instance: provisioner.Instance{ID: provisioner.InstanceID(id), State: provisioner.Terminated,
+			Ended: th.now.Truncate(time.Second), EndedBy: by}})
+	}
+}
+
+func (th *theatre) obey(agent *actor, c tiers.Command) {
+	answer := tiers.Answer{ID: c.ID}
+	var after tiers.Report
+	switch do := c.Do.(type) {
+	case tiers.Welcome:
+		if agent.welcome.Until > 0 {
+			th.t.Errorf("%s was welcomed twice in one life", agent.id)
+		}
+		agent.welcome = do
+	case tiers.Own:
+		if agent == th.agents[th.order[0]] || len(th.trains) == 0 || th.trains[len(th.trains)-1] != do.Cut {
+			th.trains = append(th.trains, do.Cut)
+		}
+		if (do.Checkpoint == "") != (do.Cut == 0) || do.Cut > 0 && do.Checkpoint != fmt.Sprintf("manifest-%d", do.Cut) {
+			th.t.Errorf("%s is to read clock %d from %q", agent.id, do.Cut, do.Checkpoint)
+		}
+	case tiers.Assign:
+		for _, s := range do.Splits {
+			agent.splits[s.Split] = s.Clock
+		}
+	case tiers.NameCut:
+		agent.cut = do.Cut
+	case tiers.SaveCut:
+		parts := tiers.Saved{}
+		for _, p := range do.Partitions {
+			parts.Parts = append(parts.Parts, tiers.SavedPart{Partition: p, Object: "o", Bytes: 1})
+		}
+		answer.Result = parts
+	case tiers.Park:
+		begun := ps.Clock(0)
+		for _, next := range agent.splits {
+			begun = max(begun, next-1)
+		}
+		answer.Result = tiers.Parked{Begun: begun}
+	case tiers.Unpark:
+		agent.cut = do.Until
+		after = tiers.CutHeld{Cut: do.Until}
+	case tiers.Stop:
+		if do.Again {
+			th.call(agent.id)
+			return
+		}
+	}
+	th.tell(elasticity.Reported{ID: agent.id, Report: answer})
+	if after != nil {
+		th.tell(elasticity.Reported{ID: agent.id, Report: after})
+	}
+}
+
+// clock lets all that live and work commit a clock, and deliver the cut that is named for it.
+func (th *theatre) clock() {
+	for _, id := range slices.Clone(th.order) {
+		a := th.agents[id]
+		if a.dead || a.mute || len(a.splits) == 0 {
+			continue
+		}
+		var clock ps.Clock
+		var stats []tiers.SplitStats
+		for s := range ps.Split(4) {
+			if next, mine := a.splits[s]; mine {
+				clock = next
+				a.splits[s]++
+				stats = append(stats, tiers.SplitStats{Split: s, Examples: 1, Work: 1})
+			}
+		}
+		th.tell(elasticity.Reported{ID: id, Report: tiers.Progress{Generation: a.welcome.Generation, Clock: clock, Splits: stats}})
+	}
+	for _, id := range slices.Clone(th.order) {
+		if a := th.agents[id]; !a.dead && !a.mute && a.cut > 0 {
+			cut := a.cut
+			a.cut = 0
+			th.tell(elasticity.Reported{ID: id, Report: tiers.CutHeld{Cut: cut}})
+		}
+	}
+}
+
+func (th *theatre) lines(kind journal.Kind) (out []journal.Entry) {
+	for _, e := range th.entries {
+		if e.Kind == kind {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+func everyTenSeconds(c *RunConfig) { c.Decide.SaveEvery = 10 * time.Second }
+
+// TestRunKillsAndRestarts: a checkpoint is taken when it is due; when a machine goes, the other's process begins anew, and
+// a whole fleet goes on from the checkpoint to the end. What was not saved is done again, and said to be.
+func TestRunKillsAndRestarts(t *testing.T) {
+	zone := "ra"
+	th := newTheatre(t, inZone(&zone), everyTenSeconds)
+	for range 5 {
+		th.clock()
+	}
+	th.wait(11 * time.Second)
+	th.clock() // passes the cut
+	saved := th.lines(journal.Checkpoint)
+	if len(saved) != 1 || saved[0].Clock != 6 {
+		t.Fatalf("checkpoints: %+v", saved)
+	}
+	for range 3 {
+		th.clock()
+	}
+	survivor := th.agents["i-2"]
+	th.end("i-1", market.ByProvider)
+	if survivor.lives != 2 || len(th.order) != 3 {
+		t.Fatalf("the survivor has begun %d times, %d machines were bought", survivor.lives, len(th.order))
+	}
+	back := th.lines(journal.Rollback)
+	if len(back) != 1 || back[0].Clock != 6 || back[0].LostClocks != 3 {
+		t.Fatalf("roll-backs: %+v", back)
+	}
+	if survivor.welcome.Generation != 2 || survivor.splits[0]+survivor.splits[1]+survivor.splits[2]+survivor.splits[3] == 0 {
+		t.Errorf("the survivor was welcomed as %+v and works on %v", survivor.welcome, survivor.splits)
+	}
+	for range 14 {
+		th.clock()
+	}
+	th.wait(2 * time.Second)
+	if th.outcome == "" { // the bills wait for the last prices
+		th.tell(elasticity.PricesKnown{At: th.now.Add(time.Hour)})
+	}
+	if th.outcome != "finished" {
+		t.Fatalf("the run is %q; %+v", th.outcome, th.entries[len(th.entries)-1])
+	}
+	var clocks, redone []int64
+	for _, e := range th.lines(journal.ClockDone) {
+		clocks = append(clocks, e.Clock)
+		if e.Redone {
+			redone = append(redone, e.Clock)
+		}
+	}
+	if len(clocks) != 23 || !slices.Equal(redone, []int64{7, 8, 9}) {
+		t.Errorf("clocks %v, done again %v", clocks, redone)
+	}
+	if e := th.lines(journal.Export); len(e) != 1 || e[0].Clock != 20 || e[0].Outcome != "finished" {
+		t.Errorf("exports: %+v", e)
+	}
+}
+
+// TestRunSilentMachine: one whose agent falls silent is given up, and its fleet with it; the run goes on from the
+// beginning, as nothing was saved.
+func TestRunSilentMachine(t *testing.T) {
+	zone := "ra"
+	th := newTheatre(t, inZone(&zone), nil)
+	th.clock()
+	th.agents["i-1"].mute = true
+	th.wait(5 * time.Second)
+	failed := th.lines(journal.Failed)
+	if len(failed) == 0 || failed[0].Instance != "i-1" || !th.agents["i-1"].dead {
+		t.Fatalf("%+v", failed)
+	}
+	if back := th.lines(journal.Rollback); len(back) != 1 || back[0].Clock != 0 || back[0].LostClocks != 1 {
+		t.Errorf("roll-backs: %+v", back)
+	}
+	th.clock()
+	if done := th.lines(journal.ClockDone); len(done) != 2 || done[1].Clock != 1 || !done[1].Redone || done[1].Transient != 2 {
+		t.Errorf("clocks: %+v", done)
+	}
+}
+
+// TestRunStopsInOrder: what is done is saved, to be resumed; nobody is left.
+func TestRunStopsInOrder(t *testing.T) {
+	zone := "ra"
+	th := newTheatre(t, inZone(&zone), nil)
+	th.clock()
+	th.clock()
+	th.tell(elasticity.StopWanted{Why: "enough"})
+	th.tell(elasticity.PricesKnown{At: th.now.Add(time.Hour)})
+	if th.outcome != "interrupted" || !th.agents["i-1"].dead || !th.agents["i-2"].dead {
+		t.Errorf("the run is %q: %+v", th.outcome, th.entries[len(th.entries)-1])
+	}
+	if e := th.lines(journal.Export); len(e) != 1 || e[0].Clock != 2 || e[0].Outcome != "interrupted" {
+		t.Errorf("exports: %+v", e)
+	}
+}
+
+// TestRunScale: a fleet is whole or none.
+func TestRunScale(t *testing.T) {
+	zone := "ra"
+	th := newTheatre(t, inZone(&zone), nil)
+	actions := th.r.Step(th.now, elasticity.ScaleWanted{ID: 7, Workers: 1})
+	if answer, ok := actions[0].(elasticity.Scaled); !ok || answer.ID != 7 || answer.Err == nil {
+		t.Errorf("%+v", actions)
+	}
+}
+
+// TestRunTakenUpAgain: a controller that is started again ends what the one before has left, and says what is lost.
+func TestRunTakenUpAgain(t *testing.T) {
+	zone := "ra"
+	old := provisioner.Instance{ID: "i-old", Pool: pool("ra", market.Spot), State: provisioner.Running, Launched: start.Add(-time.Hour)}
+	th := newTheatre(t, inZone(&zone), func(c *RunConfig) {
+		c.Decide.ResumeAt = 6
+		c.Train.Job.ResumeAt, c.Train.Job.ResumeFrom = 6, "manifest-6"
+		c.Decide.Past = &elasticity.Past{Generation: 3, Done: 9, Furthest: 9, Known: map[string]bool{"i-old": true},
+			Machines: []elasticity.PastMachine{{Instance: old}}}
+		c.Decide.Run = "run-1"
+	})
+	// its end is heard of from the provider's list
+	th.tell(elasticity.Listed{})
+	if gone := th.lines(journal.Terminated); len(gone) != 1 || gone[0].Instance != "i-old" {
+		t.Errorf("ended: %+v", gone)
+	}
+	if back := th.lines(journal.Rollback); len(back) != 1 || back[0].LostClocks != 3 {
+		t.Errorf("roll-backs: %+v", back)
+	}
+	th.clock()
+	if done := th.lines(journal.ClockDone); len(done) != 1 || done[0].Clock != 7 || !done[0].Redone {
+		t.Errorf("clocks: %+v", done)
+	}
+	if !slices.Equal(th.trains[:1], []ps.Clock{6}) {
+		t.Errorf("began at %v", th.trains)
+	}
+}
