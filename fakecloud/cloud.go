@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tierml/tierml/fakecloud/internal/computeapi"
 	"github.com/tierml/tierml/fakecloud/internal/query"
 	"github.com/tierml/tierml/fakecloud/internal/region"
 )
@@ -72,10 +73,22 @@ func newCloud(c Config, records *recorder) (*Cloud, error) {
 		running: make(map[string]*machine), records: records,
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/", query.New(cloud, c.Log))
+	mux.Handle("/", cloud.api())
 	mux.Handle("/_control/", cloud.control())
 	cloud.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	return cloud, nil
+}
+
+// operationTime (wall) is how long Compute Engine's operations take here.
+const operationTime = 50 * time.Millisecond
+
+// api speaks the provider's protocol.
+func (c *Cloud) api() http.Handler {
+	if c.config.Provider == GCE {
+		return computeapi.New(c, c.config.Log, computeapi.Lengths{
+			Operation: c.config.Clock.ToMarket(operationTime), Market: c.config.Clock.ToMarket})
+	}
+	return query.New(c, c.config.Log)
 }
 
 // Endpoint is the URL of the API, known from New on. Connections wait until Run.

@@ -1,13 +1,13 @@
-// Package fakecloud is a cloud on one machine: it speaks EC2's query API and its instance metadata protocol on
-// loopback ports, its instances are local processes, its spot market replays recorded prices faster than they
-// were, and it keeps its own launch records and makes its own bill of them.
+// Package fakecloud is a cloud on one machine: it speaks EC2's query API and its instance metadata protocol, or those of
+// Google Compute Engine, on loopback ports; its instances are local processes, its spot market replays recorded prices
+// faster than they were, and it keeps its own launch records and makes its own bill of them.
 //
-// Cloud is the part that acts: servers, processes, files, the clock. What happens is decided by
-// internal/region, which is plain; internal/query and internal/imds translate to the wire. The package knows
-// neither an SDK nor any caller: it and an adapter cannot share a misunderstanding of EC2.
+// Cloud is the part that acts: servers, processes, files, the clock. What happens is decided by internal/region, which is
+// plain; internal/query and internal/imds (EC2), internal/computeapi and internal/gcemeta (Compute Engine) translate to
+// the wire. The package knows neither an SDK nor any caller: it and an adapter cannot share a misunderstanding of a cloud.
 //
-// Differences from EC2 that a caller can notice: one region per Cloud; a spot request is filled at once or
-// refused; machines cannot be stopped, only ended; all machines share the loopback interface.
+// Differences from the real ones that a caller can notice: one region per Cloud; a spot request is filled at once or
+// refused; machines cannot be stopped, only ended; all machines share the loopback interface. docs/fakecloud.md has more.
 package fakecloud
 
 import (
@@ -34,6 +34,8 @@ type Limits = region.Limits
 type Config struct {
 	// Clock maps wall-clock to market time. Clock.Market is the start that script offsets count from.
 	Clock clock.Mapping
+	// Provider is EC2 or GCE: whose protocols are spoken. "" = EC2.
+	Provider string
 	// Region is the only one, "us-west-1". Pools elsewhere are refused.
 	Region string
 	// Zones on sale beside those of Prices.
@@ -49,7 +51,7 @@ type Config struct {
 	// Limits of the account.
 	Limits Limits
 
-	// Notice (wall) is between the notice of an eviction and the end. EC2: 2 minutes.
+	// Notice (wall) is between the notice of an eviction and the end. EC2: 2 minutes; GCE: 30 seconds.
 	Notice time.Duration
 	// Boot (wall) is between a launch and the start of the instance's process.
 	Boot time.Duration
@@ -64,7 +66,7 @@ type Config struct {
 	// Command is the instance's process. Empty = "sleep infinity".
 	Command []string
 	// Env is added to the instance's environment, which is otherwise PATH, HOME, LANG, TMPDIR and what the
-	// cloud tells: AWS_EC2_METADATA_SERVICE_ENDPOINT, TIERML_CLOCK, TIERML_FLOPS.
+	// cloud tells: AWS_EC2_METADATA_SERVICE_ENDPOINT or GCE_METADATA_HOST, TIERML_CLOCK, TIERML_FLOPS.
 	Env []string
 	// Dir is the working directory of the instances. "" = that of the cloud.
 	Dir string
@@ -85,6 +87,12 @@ type Config struct {
 	Log *slog.Logger
 }
 
+// The providers whose protocols are spoken.
+const (
+	EC2 = region.EC2
+	GCE = region.GCE
+)
+
 // Defaults.
 const (
 	DefaultGrace = 2 * time.Second
@@ -92,6 +100,9 @@ const (
 )
 
 func (c Config) withDefaults() Config {
+	if c.Provider == "" {
+		c.Provider = EC2
+	}
 	if c.Grace == 0 {
 		c.Grace = DefaultGrace
 	}
@@ -115,6 +126,9 @@ func (c Config) check() error {
 	if !(c.Clock.Speed > 0) {
 		errs = append(errs, fmt.Errorf("clock: speed %v is not above 0", c.Clock.Speed))
 	}
+	if c.Provider != EC2 && c.Provider != GCE {
+		errs = append(errs, fmt.Errorf("provider %q: there are %s and %s", c.Provider, EC2, GCE))
+	}
 	if c.Region == "" {
 		errs = append(errs, errors.New("no region"))
 	}
@@ -136,7 +150,7 @@ func (c Config) check() error {
 // give the ids of an earlier one again.
 func (c Config) region(session uint64) (*region.Region, error) {
 	return region.New(region.Config{
-		Name: c.Region, Zones: c.Zones, Types: c.Types, Spot: c.Prices, Capacity: c.Capacity, Limits: c.Limits,
+		Provider: c.Provider, Name: c.Region, Zones: c.Zones, Types: c.Types, Spot: c.Prices, Capacity: c.Capacity, Limits: c.Limits,
 		Notice: c.Clock.ToMarket(c.Notice), Boot: c.Clock.ToMarket(c.Boot), Visible: c.Clock.ToMarket(c.Visible), Seed: c.Seed, Session: session,
 	})
 }
@@ -152,9 +166,13 @@ func (c Config) Histories() map[market.Pool]*market.History {
 	for pool := range c.Prices {
 		zones = append(zones, pool.Zone)
 	}
+	provider := c.Provider
+	if provider == "" {
+		provider = EC2
+	}
 	for _, zone := range zones {
 		for _, t := range c.Types {
-			pool := market.Pool{Provider: "ec2", Region: c.Region, Zone: zone, Type: t.Name, Class: market.OnDemand}
+			pool := market.Pool{Provider: provider, Region: c.Region, Zone: zone, Type: t.Name, Class: market.OnDemand}
 			all[pool] = market.Constant(t.OnDemand)
 		}
 	}

@@ -8,9 +8,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
+	"github.com/tierml/tierml/fakecloud/internal/gcemeta"
 	"github.com/tierml/tierml/fakecloud/internal/imds"
 	"github.com/tierml/tierml/fakecloud/internal/region"
 )
@@ -67,7 +69,7 @@ func (c *Cloud) work(m *machine) error {
 		return err
 	}
 	endpoint := "http://" + listener.Addr().String()
-	server := &http.Server{Handler: imds.New(c.look(m), time.Now), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: c.metadata(m), ReadHeaderTimeout: 10 * time.Second}
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
@@ -85,7 +87,15 @@ func (c *Cloud) work(m *machine) error {
 	return c.process(m, endpoint)
 }
 
-func (c *Cloud) look(m *machine) imds.Look {
+// metadata speaks the provider's protocol.
+func (c *Cloud) metadata(m *machine) http.Handler {
+	if c.config.Provider == GCE {
+		return gcemeta.New(c.look(m))
+	}
+	return imds.New(c.look(m), time.Now)
+}
+
+func (c *Cloud) look(m *machine) func() (region.Instance, region.Type) {
 	return func() (i region.Instance, t region.Type) {
 		c.Do(func(r *region.Region, now time.Time) { i, _ = r.Instance(now, m.id) })
 		return i, m.kind
@@ -160,8 +170,12 @@ func (c *Cloud) environment(m *machine, endpoint string) []string {
 			env = append(env, name+"="+v)
 		}
 	}
+	if c.config.Provider == GCE {
+		env = append(env, "GCE_METADATA_HOST="+strings.TrimPrefix(endpoint, "http://"))
+	} else {
+		env = append(env, "AWS_EC2_METADATA_SERVICE_ENDPOINT="+endpoint)
+	}
 	env = append(env,
-		"AWS_EC2_METADATA_SERVICE_ENDPOINT="+endpoint,
 		"TIERML_CLOCK="+m.clock,
 		"TIERML_FLOPS="+strconv.FormatFloat(m.kind.FLOPS, 'f', -1, 64),
 	)

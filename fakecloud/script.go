@@ -205,7 +205,7 @@ func positive(word string) (time.Duration, error) {
 // check says whether the parts of a step go together.
 func (s Step) check() error {
 	machines := s.Do == Kill || s.Do == Evict || s.Do == EvictNow || s.Do == Rebalance
-	named := strings.HasPrefix(s.Target, "i-")
+	named := region.Named(s.Target)
 	switch {
 	case !slices.Contains([]Verb{Kill, Evict, EvictNow, Rebalance, NoCapacity, SlowStart, Throttle}, s.Do):
 		return fmt.Errorf("%q: want kill, evict, evict-now, rebalance, no-capacity, slow-start or throttle", s.Do)

@@ -52,8 +52,10 @@ func (i *Instance) due() (time.Time, bool) {
 	if i.State == Pending {
 		consider(i.BootAt)
 	}
+	consider(i.runOver())
 	if i.Deadline.IsZero() {
 		consider(i.crossing)
+		consider(i.lifeOver)
 	} else {
 		consider(i.Deadline)
 	}
@@ -65,6 +67,10 @@ func (r *Region) step(at time.Time, i *Instance) {
 	switch {
 	case !i.Deadline.IsZero() && !i.Deadline.After(at):
 		r.end(at, i, i.noticeWhy, true)
+	case !i.runOver().IsZero() && !i.runOver().After(at):
+		r.end(at, i, RunOver, false)
+	case i.Deadline.IsZero() && !i.lifeOver.IsZero() && !i.lifeOver.After(at):
+		r.notice(at, i, CapacityTaken)
 	case i.Deadline.IsZero() && !i.crossing.IsZero() && !i.crossing.After(at):
 		r.notice(at, i, PriceRise)
 	default:
@@ -73,10 +79,18 @@ func (r *Region) step(at time.Time, i *Instance) {
 	}
 }
 
+// runOver is when the longest run that was asked for ends; zero = none was.
+func (i *Instance) runOver() time.Time {
+	if i.Terms.MaxRun == 0 {
+		return time.Time{}
+	}
+	return i.Launched.Add(i.Terms.MaxRun)
+}
+
 // notice warns a machine that it will be taken back.
 func (r *Region) notice(at time.Time, i *Instance, why Cause) {
 	i.NoticedAt = at
-	i.Deadline = at.Add(r.config.Notice)
+	i.Deadline = at.Add(r.config.Notice + i.Terms.ExtraNotice)
 	i.noticeWhy = why
 	i.Request.Code, i.Request.Message, i.Request.UpdatedAt = "marked-for-termination", why.Marked, seconds(at)
 }
@@ -96,6 +110,9 @@ func (r *Region) end(at time.Time, i *Instance, why Cause, force bool) {
 // close writes the end into the instance and its request.
 func (r *Region) close(at time.Time, i *Instance, why Cause) {
 	i.Ended, i.Cause = seconds(at), why
+	if r.config.Provider == GCE {
+		i.Cause.Code = why.Operation
+	}
 	if i.Ended.Before(i.Launched) {
 		i.Ended = i.Launched
 	}

@@ -142,11 +142,14 @@ func (r *Region) each(now time.Time, targets []string, spotOnly bool, do func(*I
 	return nil
 }
 
+// Named says whether a target is the id of one machine: "i-..." of EC2, or a name on Compute Engine, where ours have dashes.
+func Named(target string) bool { return strings.Contains(target, "-") }
+
 // Pick names machines: one by its id, or by "oldest", "newest", "random" up to count, or "all", among the
 // spot machines that are alive and, where it can be, have no notice yet.
 func (r *Region) Pick(now time.Time, target string, count int, where Where) []string {
 	r.Advance(now)
-	if strings.HasPrefix(target, "i-") {
+	if Named(target) {
 		return []string{target}
 	}
 	var calm, warned []string

@@ -47,10 +47,22 @@ type Instance struct {
 	RebalanceAt time.Time // of the rebalance recommendation; zero without one
 
 	Request SpotRequest // of spot instances
+	Terms   Terms       // of instances of Compute Engine
 
 	crossing  time.Time // when the price rises above the bid; zero when it never does
 	noticeWhy Cause     // what the end will be put down to
+	lifeOver  time.Time // when the notice comes because its life is over; zero when it never does
 	visibleAt time.Time
+}
+
+// Terms are what a caller of Compute Engine can ask for beside. Lengths are market lengths; 0 = none.
+type Terms struct {
+	Labels      map[string]string
+	Preemptible bool          // the older kind of spot machine
+	Delete      bool          // when it is preempted or its time is over; else it is only stopped
+	MaxRun      time.Duration // after which it ends by itself
+	MaxLife     time.Duration // after which the provider takes it back, with its usual notice
+	ExtraNotice time.Duration // by which a notice comes earlier
 }
 
 // SpotRequest is the request that a spot instance came from. This market fills it at once or not at all.
@@ -69,6 +81,7 @@ func (i *Instance) clone() Instance {
 	c := *i
 	c.Tags = maps.Clone(i.Tags)
 	c.Request.Tags = maps.Clone(i.Request.Tags)
+	c.Terms.Labels = maps.Clone(i.Terms.Labels)
 	return c
 }
 
@@ -96,6 +109,7 @@ type Cause struct {
 	RequestCode    string // status of the spot request
 	RequestMessage string
 	Marked         string // status message of the request between notice and end
+	Operation      string // type of the operation that does it on Compute Engine, where it takes the place of Code
 }
 
 // The ways in which an instance ends.
@@ -106,6 +120,7 @@ var (
 		Message:        "Client.UserInitiatedShutdown: User initiated shutdown",
 		RequestCode:    "instance-terminated-by-user",
 		RequestMessage: "Spot Instance terminated due to user-initiated termination.",
+		Operation:      "delete",
 	}
 	// SelfShutdown: its process ended by itself.
 	SelfShutdown = Cause{
@@ -113,6 +128,7 @@ var (
 		Message:        "Client.InstanceInitiatedShutdown: Instance initiated shutdown",
 		RequestCode:    "instance-terminated-by-user",
 		RequestMessage: "Spot Instance terminated due to instance-initiated shutdown.",
+		Operation:      "compute.instances.guestTerminate",
 	}
 	// PriceRise: the spot price rose above the bid.
 	PriceRise = Cause{
@@ -129,6 +145,7 @@ var (
 		RequestCode:    "instance-terminated-no-capacity",
 		RequestMessage: "Your Spot instance was terminated because there is no Spot capacity available.",
 		Marked:         "Your Spot instance is marked for termination because there is no Spot capacity available.",
+		Operation:      "compute.instances.preempted",
 	}
 	// HardwareFailure: the machine broke. It counts as ended by the provider, because EC2's words on the free
 	// hour ("if your Spot Instance is terminated or stopped by Amazon EC2") do not ask why; an on-demand
@@ -138,7 +155,10 @@ var (
 		Message:        "Server.InternalError: An internal error of the host terminated the instance",
 		RequestCode:    "instance-terminated-by-service",
 		RequestMessage: "Spot Instance terminated because of a failure of its host.",
+		Operation:      "compute.instances.hostError",
 	}
+	// RunOver: the longest run that was asked for is over (Compute Engine only).
+	RunOver = Cause{By: market.ByUser, Message: "The longest run is over.", Operation: "compute.instances.scheduledVmTerminate"}
 )
 
 // Instances gives every instance that a listing shows, ended ones too, in order of launch.

@@ -22,6 +22,10 @@ type LaunchRequest struct {
 	RequestTags map[string]string // of the spot requests
 	Token       string            // "" = none
 	Fingerprint string            // of all parameters: the same token must come with the same
+
+	// On Compute Engine callers choose the names, one for each of Max, and spot machines have no bid.
+	Names []string
+	Terms Terms
 }
 
 // Reservation is what a launch bought.
@@ -148,6 +152,9 @@ func (r *Region) offer(q LaunchRequest, zone string) (offer, error) {
 	if !known {
 		return offer{}, noCapacity(pool)
 	}
+	if r.config.Provider == GCE {
+		return offer{pool: pool, price: price}, nil
+	}
 	bid := q.MaxPrice
 	if bid == 0 {
 		bid = t.OnDemand
@@ -221,13 +228,20 @@ func (r *Region) create(o offer, q LaunchRequest, count int) Reservation {
 			ID: r.newID("i"), Reservation: v.ID, Index: n, Number: len(r.order) + 1, Token: q.Token, Image: q.Image,
 			Pool: o.pool, Bid: o.bid, UserData: q.UserData, Tags: maps.Clone(q.Tags),
 			State: Pending, Launched: seconds(r.now), BootAt: r.now.Add(boot), visibleAt: r.now.Add(r.config.Visible),
+			Terms: q.Terms,
+		}
+		if len(q.Names) > 0 {
+			i.ID = q.Names[n]
+		}
+		if q.Terms.MaxLife > 0 {
+			i.lifeOver = i.Launched.Add(q.Terms.MaxLife - r.config.Notice)
 		}
 		if o.pool.Class == market.Spot {
 			i.Request = SpotRequest{
 				ID: r.newRequestID(), Created: i.Launched, State: "active", Code: "fulfilled",
 				Message: "Your Spot request is fulfilled.", UpdatedAt: i.Launched, Tags: maps.Clone(q.RequestTags),
 			}
-			if at, ok := r.config.Spot[o.pool].FirstAbove(i.Launched, o.bid); ok {
+			if at, ok := r.config.Spot[o.pool].FirstAbove(i.Launched, o.bid); ok && r.config.Provider == EC2 {
 				i.crossing = at
 			}
 		}

@@ -1,5 +1,6 @@
-// Package region is the deciding part of the fake cloud: one EC2 region as a state machine over instances,
-// spot requests, launch templates and a recorded spot market.
+// Package region is the deciding part of the fake cloud: one region of EC2 or Compute Engine as a state machine over
+// instances, spot requests, launch templates and a recorded spot market. Its words are EC2's; what differs on Compute
+// Engine is said where it does.
 //
 // It is plain: every method takes the market time `now`, nothing waits, and what the world has to do follows
 // as Effects that the caller carries out. It refuses to know HTTP, XML, processes, files and wall-clock time;
@@ -28,8 +29,9 @@ type Limits struct {
 	OnDemandInstances int // most on-demand instances at a time: InstanceLimitExceeded
 }
 
-// Config says what a region sells. All pools are of provider "ec2" and of the region Name.
+// Config says what a region sells. All pools are of one provider and of the region Name.
 type Config struct {
+	Provider string                          // EC2 or GCE; "" = EC2
 	Name     string                          // "us-west-1"
 	Zones    []string                        // "us-west-1a", ...; those of Spot count too
 	Types    []Type                          // sold on demand in every zone
@@ -43,6 +45,12 @@ type Config struct {
 	Seed    uint64 // of the ids and of the random choices
 	Session uint64 // counts the regions that gave ids with this seed before
 }
+
+// The providers.
+const (
+	EC2 = "ec2"
+	GCE = "gce"
+)
 
 // Region is the state machine. It is not safe for concurrent use.
 type Region struct {
@@ -73,6 +81,9 @@ type tokenUse struct {
 
 // New makes a region where nothing runs.
 func New(c Config) (*Region, error) {
+	if c.Provider == "" {
+		c.Provider = EC2
+	}
 	r := &Region{
 		config:    c,
 		zones:     slices.Clone(c.Zones),
@@ -109,8 +120,8 @@ func New(c Config) (*Region, error) {
 
 func (r *Region) checkPool(pool market.Pool, class market.Class) error {
 	switch _, known := r.types[pool.Type]; {
-	case pool.Provider != "ec2" || pool.Region != r.config.Name:
-		return fmt.Errorf("not of ec2/%s", r.config.Name)
+	case pool.Provider != r.config.Provider || pool.Region != r.config.Name:
+		return fmt.Errorf("not of %s/%s", r.config.Provider, r.config.Name)
 	case pool.Class != class:
 		return fmt.Errorf("class must be %s", class)
 	case pool.Zone == "":
@@ -123,6 +134,9 @@ func (r *Region) checkPool(pool market.Pool, class market.Class) error {
 
 // Name is the region's, "us-west-1".
 func (r *Region) Name() string { return r.config.Name }
+
+// Provider is EC2 or GCE.
+func (r *Region) Provider() string { return r.config.Provider }
 
 // Zones are sorted.
 func (r *Region) Zones() []string { return r.zones }
@@ -143,7 +157,7 @@ func (r *Region) SoldAsSpot(name string) bool {
 func (r *Region) TypeOf(i Instance) Type { return r.types[i.Pool.Type] }
 
 func (r *Region) pool(zone, typeName string, class market.Class) market.Pool {
-	return market.Pool{Provider: "ec2", Region: r.config.Name, Zone: zone, Type: typeName, Class: class}
+	return market.Pool{Provider: r.config.Provider, Region: r.config.Name, Zone: zone, Type: typeName, Class: class}
 }
 
 // newID makes ids in the form of EC2's: a prefix and 17 hexadecimal digits.

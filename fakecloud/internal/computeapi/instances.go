@@ -1,0 +1,163 @@
+package computeapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/fakecloud/internal/region"
+	"github.com/tierml/tierml/market"
+)
+
+// instanceView is a machine as clients see it.
+type instanceView struct {
+	Kind          string            `json:"kind"`
+	ID            string            `json:"id"`
+	Name          string            `json:"name"`
+	Zone          string            `json:"zone"`
+	MachineType   string            `json:"machineType"`
+	Status        string            `json:"status"`
+	StatusMessage string            `json:"statusMessage,omitempty"`
+	Created       string            `json:"creationTimestamp"`
+	Started       string            `json:"lastStartTimestamp,omitempty"`
+	Stopped       string            `json:"lastStopTimestamp,omitempty"`
+	Labels        map[string]string `json:"labels,omitempty"`
+	Metadata      metadata          `json:"metadata"`
+	Scheduling    scheduling        `json:"scheduling"`
+	SelfLink      string            `json:"selfLink"`
+}
+
+func (v instanceView) field(name string) string {
+	if label, ok := strings.CutPrefix(name, "labels."); ok {
+		return v.Labels[label]
+	}
+	switch name {
+	case "name":
+		return v.Name
+	case "status":
+		return v.Status
+	case "zone":
+		return v.Zone
+	case "machineType":
+		return v.MachineType
+	}
+	return ""
+}
+
+// status is Compute Engine's word; "" = the machine is listed no more. One that was only stopped stays until it is deleted.
+func (c *call) status(i region.Instance) string {
+	stays := i.Cause.Code == region.SelfShutdown.Operation || i.Cause.Code == region.HardwareFailure.Operation ||
+		i.Cause.Code != region.UserRequest.Operation && !i.Terms.Delete
+	switch {
+	case i.State == region.Pending:
+		return "STAGING"
+	case i.State == region.Running && (i.Deadline.IsZero() || c.now.Before(i.NoticedAt.Add(i.Terms.ExtraNotice))):
+		return "RUNNING"
+	case i.State != region.Terminated:
+		return "STOPPING"
+	case stays && !c.deleted[i.ID]:
+		return "TERMINATED"
+	}
+	return ""
+}
+
+func (c *call) instance(i region.Instance) instanceView {
+	v := instanceView{Kind: "compute#instance", ID: number(i.ID), Name: i.ID, Zone: c.zoneLink(i.Pool.Zone),
+		MachineType: c.link("zones", i.Pool.Zone, "machineTypes", i.Pool.Type), Status: c.status(i),
+		Created: stamp(i.Launched), Started: stamp(i.Launched), Stopped: stamp(i.Ended), Labels: i.Terms.Labels,
+		Scheduling: c.schedulingOf(i), SelfLink: c.link("zones", i.Pool.Zone, "instances", i.ID)}
+	for _, key := range slices.Sorted(maps.Keys(i.Tags)) {
+		v.Metadata.Items = append(v.Metadata.Items, metadataItem{key, i.Tags[key]})
+	}
+	return v
+}
+
+func (c *call) schedulingOf(i region.Instance) scheduling {
+	restart := false
+	s := scheduling{Model: "STANDARD", OnMaintenance: "MIGRATE", Restart: &restart}
+	if i.Pool.Class == market.Spot {
+		s.Model, s.OnMaintenance, s.Preemptible = "SPOT", "TERMINATE", true
+		if i.Terms.Preemptible {
+			s.Model = "STANDARD"
+		}
+	}
+	if i.Terms.Delete {
+		s.TerminationAction = "DELETE"
+	}
+	if i.Terms.MaxRun > 0 {
+		s.MaxRun = lengthOf(i.Terms.MaxRun)
+	}
+	if i.Terms.ExtraNotice > 0 {
+		s.Notice = lengthOf(time.Duration(float64(i.Terms.ExtraNotice) / float64(c.lengths.Market(time.Second)) * float64(time.Second)))
+	}
+	return s
+}
+
+func lengthOf(d time.Duration) *length {
+	return &length{Seconds: json.RawMessage(fmt.Sprintf(`"%d"`, d.Round(time.Second)/time.Second))}
+}
+
+// allInstances are those that are listed, of a zone, "" = of all, by name.
+func (c *call) allInstances(zone string) []instanceView {
+	var views []instanceView
+	for _, i := range c.region.Instances(c.now) {
+		if (zone == "" || i.Pool.Zone == zone) && c.status(i) != "" {
+			views = append(views, c.instance(i))
+		}
+	}
+	slices.SortFunc(views, func(a, b instanceView) int { return strings.Compare(a.Zone+"/"+a.Name, b.Zone+"/"+b.Name) })
+	return views
+}
+
+func listInstances(c *call) (any, error) {
+	page, next, err := list(c, c.allInstances(c.zone()))
+	return struct {
+		Kind  string         `json:"kind"`
+		Items []instanceView `json:"items,omitempty"`
+		Next  string         `json:"nextPageToken,omitempty"`
+	}{"compute#instanceList", page, next}, err
+}
+
+func aggregateInstances(c *call) (any, error) {
+	page, next, err := list(c, c.allInstances(""))
+	return aggregate(c, "instance", page, next, func(v instanceView) string { return v.Zone }), err
+}
+
+// find gives a machine that is listed.
+func (c *call) find() (region.Instance, error) {
+	name := c.PathValue("instance")
+	i, ok := c.region.Instance(c.now, name)
+	if !ok || i.Pool.Zone != c.zone() || c.status(i) == "" {
+		return i, c.notFound("instances", name)
+	}
+	return i, nil
+}
+
+func getInstance(c *call) (any, error) {
+	i, err := c.find()
+	if err != nil {
+		return nil, err
+	}
+	return c.instance(i), nil
+}
+
+// deleteInstance ends a machine, or does away with what is left of one.
+func deleteInstance(c *call) (any, error) {
+	request := c.URL.Query().Get("requestId")
+	if before := c.requests[request]; before != nil && request != "" {
+		return c.view(before), nil
+	}
+	i, err := c.find()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.region.Terminate(c.now, []string{i.ID}); err != nil {
+		return nil, refusalf(http.StatusInternalServerError, "internalError", "%v", err)
+	}
+	c.deleted[i.ID] = true
+	return c.view(c.begin("delete", request, i.ID, time.Time{}, nil)), nil
+}

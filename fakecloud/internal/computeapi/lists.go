@@ -1,0 +1,112 @@
+package computeapi
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// item is something that lists have: filters read its fields.
+type item interface{ field(name string) string }
+
+// parametersOfLists are those that every list knows.
+const defaultPage = 500
+
+// list filters and cuts into pages. A page's token is the number of the items before it.
+func list[T item](c *call, all []T) (page []T, next string, err error) {
+	q := c.URL.Query()
+	keep, err := parseFilter(q.Get("filter"))
+	if err != nil {
+		return nil, "", err
+	}
+	size, from := defaultPage, 0
+	if text := q.Get("maxResults"); text != "" {
+		if size, err = strconv.Atoi(text); err != nil || size < 1 || size > defaultPage {
+			return nil, "", invalid("maxResults", text, "Must be from 1 to 500.")
+		}
+	}
+	if text := q.Get("pageToken"); text != "" {
+		if from, err = strconv.Atoi(text); err != nil || from < 0 {
+			return nil, "", invalid("pageToken", text, "It is of no earlier page.")
+		}
+	}
+	var kept []T
+	for _, one := range all {
+		if keep(one) {
+			kept = append(kept, one)
+		}
+	}
+	kept = kept[min(from, len(kept)):]
+	if len(kept) > size {
+		return kept[:size], strconv.Itoa(from + size), nil
+	}
+	return kept, "", nil
+}
+
+// aggregate puts a page's items under their zones. Zones without any say so.
+func aggregate[T any](c *call, kind string, page []T, next string, zoneOf func(T) string) any {
+	items := map[string]map[string]any{}
+	for _, zone := range c.region.Zones() {
+		var here []T
+		for _, one := range page {
+			if zoneOf(one) == c.zoneLink(zone) {
+				here = append(here, one)
+			}
+		}
+		scope := map[string]any{kind + "s": here}
+		if len(here) == 0 {
+			scope = map[string]any{"warning": map[string]string{"code": "NO_RESULTS_ON_PAGE",
+				"message": "There are no results for scope 'zones/" + zone + "' on this page."}}
+		}
+		items["zones/"+zone] = scope
+	}
+	return struct {
+		Kind  string                    `json:"kind"`
+		ID    string                    `json:"id"`
+		Items map[string]map[string]any `json:"items"`
+		Next  string                    `json:"nextPageToken,omitempty"`
+	}{"compute#" + kind + "AggregatedList", "projects/" + c.project() + "/aggregated/" + kind + "s", items, next}
+}
+
+// condition is one comparison: FIELD = "VALUE" (or !=), or with eq and ne a regular expression of the whole value.
+var condition = regexp.MustCompile(`^\(?\s*([A-Za-z.]+[A-Za-z0-9_.-]*)\s*(=|!=|\beq\b|\bne\b)\s*("([^"]*)"|'([^']*)'|[^\s"'()]+)\s*\)?$`)
+
+// parseFilter reads the filters that are spoken here: conditions, joined by AND.
+func parseFilter(text string) (func(item) bool, error) {
+	if text == "" {
+		return func(item) bool { return true }, nil
+	}
+	var conditions []func(item) bool
+	for _, part := range strings.Split(text, " AND ") {
+		words := condition.FindStringSubmatch(strings.TrimSpace(part))
+		if words == nil {
+			return nil, refusalf(http.StatusBadRequest, "invalid", "Invalid list filter expression: %q", text)
+		}
+		field, operator, value := words[1], words[2], words[3]
+		if strings.ContainsAny(value[:1], `"'`) {
+			value = value[1 : len(value)-1]
+		}
+		equal := func(s string) bool { return s == value }
+		if operator == "eq" || operator == "ne" {
+			whole, err := regexp.Compile("^(?:" + value + ")$")
+			if err != nil {
+				return nil, refusalf(http.StatusBadRequest, "invalid", "Invalid list filter expression: %v", err)
+			}
+			equal = whole.MatchString
+		}
+		wanted := operator == "=" || operator == "eq"
+		conditions = append(conditions, func(i item) bool { return equal(i.field(field)) == wanted })
+	}
+	return func(i item) bool {
+		for _, holds := range conditions {
+			if !holds(i) {
+				return false
+			}
+		}
+		return true
+	}, nil
+}
+
+func plural(n int, what string) string { return fmt.Sprintf("%d %ss", n, what) }

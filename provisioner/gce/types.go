@@ -1,0 +1,52 @@
+package gce
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	compute "cloud.google.com/go/compute/apiv1"
+	"cloud.google.com/go/compute/apiv1/computepb"
+	"google.golang.org/api/iterator"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tierml/tierml/market"
+)
+
+// Types gives the shapes of a zone's machine types, sorted by name; the API knows no prices, which the catalog
+// (market.Catalog) must fill in.
+func (c *Cloud) Types(ctx context.Context, zone string) ([]market.InstanceType, error) {
+	var found []market.InstanceType
+	err := c.try(ctx, "asking for machine types in "+zone, c.config.AttemptTimeout, func(ctx context.Context) error {
+		found = nil
+		client, err := compute.NewMachineTypesRESTClient(ctx, c.within(ctx)...)
+		if err != nil {
+			return err
+		}
+		pages := client.List(ctx, &computepb.ListMachineTypesRequest{Project: c.config.Project, Zone: zone, MaxResults: proto.Uint32(pageSize)})
+		for {
+			t, err := pages.Next()
+			if errors.Is(err, iterator.Done) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			found = append(found, market.InstanceType{Name: t.GetName(), VCPU: int(t.GetGuestCpus()), MemoryMiB: int64(t.GetMemoryMb()),
+				Arch: architecture(t.GetArchitecture())})
+		}
+	})
+	slices.SortFunc(found, func(a, b market.InstanceType) int { return strings.Compare(a.Name, b.Name) })
+	return found, err
+}
+
+func architecture(word string) string {
+	switch word {
+	case "X86_64":
+		return market.ArchX86
+	case "ARM64":
+		return market.ArchARM
+	}
+	return ""
+}
