@@ -475,6 +475,7 @@ func TestNewRefuses(t *testing.T) {
 		"capacity":     func(c *Config) { c.Capacity = map[market.Pool]int{{Provider: "gce"}: 1} },
 		"records":      func(c *Config) { c.Records = os.DevNull + "/cloud.jsonl" },
 		"listen":       func(c *Config) { c.Listen = "nowhere" },
+		"everywhere":   func(c *Config) { c.Listen = "0.0.0.0:0" },
 	} {
 		c := testConfig()
 		change(&c)

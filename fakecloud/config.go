@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"slices"
 	"time"
 
@@ -134,6 +135,12 @@ func (c Config) check() error {
 	}
 	if c.Rules == nil {
 		errs = append(errs, errors.New("no billing rules"))
+	}
+	if host, _, err := net.SplitHostPort(c.Listen); err == nil && host != "localhost" {
+		if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
+			errs = append(errs, fmt.Errorf("listen: %s can be reached from other hosts, and requests are not authenticated; "+
+				"write 127.0.0.1 or localhost", c.Listen))
+		}
 	}
 	for _, length := range []struct {
 		name string

@@ -31,6 +31,7 @@ const exitFenced = 4
 const (
 	envClock = "TIERML_CLOCK" // clock.Mapping; unset = market time is wall-clock time
 	envFlops = "TIERML_FLOPS" // rate to which the worker is held; unset = it is not
+	envKey   = "TIERML_KEY_FILE"
 )
 
 func newAgentCommand() *cobra.Command {
@@ -44,6 +45,7 @@ and, by the user data, where its controller is; everything else the controller t
 Environment:
   ` + envClock + `   how market time follows from wall-clock time; unset: they are the same
   ` + envFlops + `   floating-point operations per second to which the worker is held; unset: as fast as it goes
+  ` + envKey + `   where the machine's private key is kept for its next agent; unset: it is not
   AWS_EC2_METADATA_SERVICE_ENDPOINT   the metadata service; unset: EC2's own address
 
 Exit code ` + strconv.Itoa(exitFenced) + `: the controller gave this process up while it lived; started again it joins empty.`,
@@ -69,6 +71,7 @@ func runAgent(ctx context.Context, env func(string) string, logTo io.Writer) err
 		NewApp:    newApp,
 		OpenSplit: splitdir.Open,
 		Flops:     flops,
+		KeyFile:   env(envKey),
 		Log:       log,
 	})
 	if errors.Is(err, node.ErrFenced) {

@@ -28,7 +28,7 @@ func has(kind journal.Kind, n int) func([]journal.Entry) bool {
 func TestEverythingKilledAndResumed(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	job := s.job(choices{Clocks: 40, Speed: 120, Flops: 20_000, Limits: "checkpoint: {every_clocks: 3}"})
+	job := s.job(choices{Clocks: 40, Speed: 120, Flops: 20_000, Limits: "checkpoint: {every_clocks: 3}\nsecurity: tls"})
 	run := s.start("run", "-y", job)
 	s.until(run, "small-1", "checkpoints after all have joined", func(entries []journal.Entry) bool {
 		return clockIs(12)(entries) && has(journal.Checkpoint, 2)(entries)
@@ -128,7 +128,7 @@ func (s *site) instances(endpoint string) (all []fakecloud.InstanceView) {
 func TestControllerKilledAndStartedAgain(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	c := choices{Clocks: 60, Speed: 60, Flops: 20_000, Orphan: "2m"}
+	c := choices{Clocks: 60, Speed: 60, Flops: 20_000, Orphan: "2m", Limits: "security: tls"}
 	job := s.job(c)
 	cloud, endpoint := s.cloud("60", "20000")
 	run := s.start("run", "-y", "--endpoint", endpoint, job)

@@ -39,8 +39,8 @@ type Config struct {
 	Journal    Journal
 	Log        *slog.Logger
 
-	// UserData is what machines of a pool are given to start with.
-	UserData func(market.Pool) string
+	// UserData is what the machines of a launch are given to start with.
+	UserData func(provisioner.Request) string
 	// Export saves all tables and gives the model's path and its loss on the held-out data.
 	Export func(context.Context, elasticity.Export) (model string, testLoss float64, err error)
 
@@ -181,7 +181,7 @@ func (r *Runner) write(ctx context.Context, e journal.Entry) {
 }
 
 func (r *Runner) launch(ctx context.Context, req provisioner.Request) {
-	req.UserData = r.cfg.UserData(req.Pool)
+	req.UserData = r.cfg.UserData(req)
 	call, cancel := context.WithTimeout(ctx, r.cfg.Calls)
 	defer cancel()
 	instances, err := r.cfg.Cloud.Launch(call, req)

@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -170,5 +172,42 @@ func TestClosed(t *testing.T) {
 	}
 	if err := Ask(t.Context(), directory, &pb.Change{}, nil); err == nil || !strings.Contains(err.Error(), "does not go on") {
 		t.Error(err)
+	}
+}
+
+// Garbage and oversized messages end their own connection, and nobody else's.
+func TestStrangersAtTheCalls(t *testing.T) {
+	d := &driver{}
+	directory, client, token := serve(t, d)
+	text, err := os.ReadFile(filepath.Join(directory, File))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var at door
+	if err := json.Unmarshal(text, &at); err != nil {
+		t.Fatal(err)
+	}
+	for what, bytes := range map[string]string{
+		"garbage": strings.Repeat("\xa5", 1<<16), "TLS": "\x16\x03\x01\xff\xff" + strings.Repeat("\x00", 1<<16),
+		"an oversized frame": "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\xff\xff\xff\x04\x00\x00\x00\x00\x00",
+	} {
+		conn, err := net.Dial("tcp", at.Address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = conn.Write([]byte(bytes)) // it may be cut off
+		_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
+		_, err = io.Copy(io.Discard, conn)
+		if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+			t.Errorf("%s: the connection stays", what)
+		}
+		_ = conn.Close()
+	}
+	ctx := metadata.AppendToOutgoingContext(t.Context(), tokenKey, "Bearer "+token)
+	if _, err := all(client.Scale(ctx, &pb.Change{By: strings.Repeat("x", 5<<20)})); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("a message of 5 MiB: %v", err)
+	}
+	if _, err := all(client.AddWorkers(ctx, &pb.Machines{Count: 1})); err != nil || len(d.asked) != 1 {
+		t.Errorf("afterwards: %v, asked for %q", err, d.asked)
 	}
 }

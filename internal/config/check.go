@@ -94,13 +94,15 @@ func (c *checker) cloud() bool {
 	j := c.job
 	switch j.Cloud {
 	case CloudLocal:
+		setDefault(&j.Security, SecurityPlain, c.written("security"))
+		c.oneOf("security", j.Security, SecurityTLS, SecurityPlain)
 		setDefault(&j.OrphanAfter, 10*time.Second, c.written("orphan_after"))
 		setDefault(&j.Heartbeat, 500*time.Millisecond, c.written("heartbeat"))
 		setDefault(&j.DeadAfter, 3*time.Second, c.written("dead_after"))
 		setDefault(&j.Checkpoint.Every, 10*time.Second,
 			c.written("checkpoint.every") || c.written("checkpoint.every_clocks") || j.Restarts())
 	case CloudNone:
-		for _, field := range []string{"resources", "reliable", "local", "budget", "checkpoint"} {
+		for _, field := range []string{"resources", "reliable", "local", "budget", "checkpoint", "security"} {
 			if c.written(field) {
 				c.fault(field, "has no use with cloud: none, which buys no machines", "remove it, or write cloud: local")
 			}

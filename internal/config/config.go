@@ -22,6 +22,14 @@ const (
 	CloudNone = "none"
 )
 
+// How the processes of a run speak with each other.
+const (
+	// SecurityTLS: in TLS 1.3, where both ends show a certificate of the run's own authority.
+	SecurityTLS = "tls"
+	// SecurityPlain: in plaintext, on the loopback interface only.
+	SecurityPlain = "plain"
+)
+
 // Job is a job file with its defaults filled in. Durations are market time unless they say wall-clock;
 // prices are US dollars per machine and hour; paths are absolute.
 //
@@ -34,6 +42,9 @@ type Job struct {
 	// Cloud is where machines come from: CloudLocal or CloudNone. Required: a job that may spend money should
 	// say where.
 	Cloud string `yaml:"cloud" job:"required"`
+	// Security is how the processes of a run speak with each other: SecurityTLS or SecurityPlain. Default SecurityPlain on
+	// the local cloud, where nothing leaves this host, and SecurityTLS elsewhere.
+	Security string `yaml:"security"`
 	// Env gives the values of ${NAME}. A name without a value takes it from the environment of whoever
 	// starts the job. They are not passed on to machines.
 	Env map[string]string `yaml:"env"`

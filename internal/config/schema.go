@@ -14,7 +14,7 @@ import (
 
 // examples show in messages how a field is written.
 var examples = map[string]string{
-	"name": "name: demo", "cloud": "cloud: local", "policy": "policy: tierml", "budget": "budget: $20",
+	"name": "name: demo", "cloud": "cloud: local", "policy": "policy: tierml", "security": "security: tls", "budget": "budget: $20",
 	"max_duration": "max_duration: 24h", "deadline": "deadline: 2014-04-02T00:00:00Z", "orphan_after": "orphan_after: 10s",
 	"heartbeat": "heartbeat: 500ms", "dead_after": "dead_after: 3s",
 	"seed": "seed: 1", "resources": "resources:", "resources.count": "count: 18", "resources.vcpu": "vcpu: 72",

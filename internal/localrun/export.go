@@ -2,6 +2,7 @@ package localrun
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -37,8 +38,8 @@ func (t *tables) Row(k ps.Key) []float32 {
 }
 
 // readTables reads every row from its owner.
-func readTables(ctx context.Context, schema ps.Schema, job string, a elasticity.Export) (*tables, error) {
-	c := client.New(client.Config{Schema: schema, Job: node.JobNumber(job)})
+func readTables(ctx context.Context, schema ps.Schema, job string, a elasticity.Export, secure *tls.Config) (*tables, error) {
+	c := client.New(client.Config{Schema: schema, Job: node.JobNumber(job), TLS: secure})
 	defer c.Close()
 	c.SetRoute(a.Generation, a.Route, a.Peers)
 	t := &tables{schema: schema, clock: a.Clock}
@@ -59,7 +60,7 @@ func readTables(ctx context.Context, schema ps.Schema, job string, a elasticity.
 // export saves the result of a finished run, or a checkpoint of one that stops before its end, and gives the file's
 // name in the run's directory.
 func (r *session) export(ctx context.Context, a elasticity.Export) (name string, score float64, err error) {
-	all, err := readTables(ctx, r.schema, r.name, a)
+	all, err := readTables(ctx, r.schema, r.name, a, r.door.dataTLS())
 	if err != nil {
 		return "", 0, fmt.Errorf("reading the parameters: %w", err)
 	}

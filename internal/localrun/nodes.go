@@ -12,7 +12,6 @@ import (
 
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
-	"github.com/tierml/tierml/tiers/node"
 	"github.com/tierml/tierml/tiers/node/link"
 )
 
@@ -37,13 +36,6 @@ func (a admission) accept(h tiers.Hello) error {
 		return errors.New("this controller did not launch that machine")
 	}
 	return nil
-}
-
-// userData is what a machine is started with.
-func (a admission) userData(controller, job string, vcpu int) string {
-	return node.UserData{
-		Controller: controller, Token: a.issue(), Job: job, Listen: "127.0.0.1:0", VCPU: vcpu,
-	}.Encode()
 }
 
 // nodes is the link as the runner sees it.

@@ -66,6 +66,7 @@ type session struct {
 	schema    ps.Schema
 	state     State
 	admission admission
+	door      *door
 	runner    *runner.Runner
 }
 
@@ -202,7 +203,11 @@ func (r *session) drive(ctx context.Context, endpoint string, gone []provisioner
 	if err := r.state.write(r.cfg.Directory); err != nil { // before any machine knows the address
 		return "", errors.Join(err, listener.Close())
 	}
-	stream, err := link.Listen(ctx, link.Config{Listener: listener, Accept: r.admission.accept, Log: r.cfg.Log})
+	if r.door, err = r.openDoor(listener); err != nil {
+		return "", errors.Join(err, listener.Close())
+	}
+	defer r.door.close()
+	stream, err := link.Listen(ctx, r.door.link())
 	if err != nil {
 		return "", fmt.Errorf("listening for machines: %w", err)
 	}
@@ -211,10 +216,7 @@ func (r *session) drive(ctx context.Context, endpoint string, gone []provisioner
 	r.runner = runner.New(runner.Config{
 		Controller: controller, Clock: r.cfg.Clock, Cloud: cloud, Prices: cloud, Pools: pools,
 		PricesFrom: from, Nodes: nodes{stream}, Journal: r.cfg.Journal, Log: r.cfg.Log,
-		UserData: func(p market.Pool) string {
-			return r.admission.userData(listener.Addr().String(), r.name, r.vcpu(p))
-		},
-		Export: r.export, WriteManifest: r.writeManifest,
+		UserData: r.userData, Export: r.export, WriteManifest: r.writeManifest,
 		TakeOver: r.cfg.Past != nil, Gone: gone, PollPrices: pollPrices, PollCloud: pollCloud, Calls: callTimeout,
 	})
 	calls, err := scaling.Serve(r.cfg.Directory, r.runner, r.cfg.Log)

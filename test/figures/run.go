@@ -21,6 +21,7 @@ import (
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
 	"github.com/tierml/tierml/tiers/node"
@@ -130,7 +131,7 @@ func begin(ctx context.Context, n *network, s settings, l layout) (*run, error) 
 		return nil, fmt.Errorf("listening for machines: %w", err)
 	}
 	logger := slog.New(slog.NewTextHandler(log, nil))
-	r.stream, err = link.Listen(ctx, link.Config{Listener: listener, Accept: func(tiers.Hello) error { return nil }, Log: logger})
+	r.stream, err = link.Listen(ctx, link.Config{Listener: listener, Plaintext: true, Accept: func(tiers.Hello) error { return nil }, Log: logger})
 	if err != nil {
 		cancel()
 		return nil, fmt.Errorf("listening for machines: %w", err)
@@ -159,7 +160,7 @@ func begin(ctx context.Context, n *network, s settings, l layout) (*run, error) 
 	user := node.UserData{Controller: listener.Addr().String(), Token: "figures", Job: "figures", Listen: "127.0.0.1:0", VCPU: 1}
 	r.drive = runner.New(runner.Config{
 		Controller: c, Clock: clock.Real(), Cloud: r.cloud, Prices: r.cloud, PricesFrom: time.Now(), Nodes: nodes{r.stream},
-		Journal: r.diary, Log: logger, UserData: func(market.Pool) string { return user.Encode() },
+		Journal: r.diary, Log: logger, UserData: func(provisioner.Request) string { return user.Encode() },
 		Export:     func(context.Context, elasticity.Export) (string, float64, error) { return "none", 0, nil },
 		PollPrices: time.Minute, PollCloud: 10 * time.Second, Calls: time.Minute,
 	})

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"log/slog"
@@ -23,6 +24,10 @@ type Config struct {
 	OpenSplit func(url string, split ps.Split) (io.ReadCloser, error)
 	// Flops is the rate to which the worker is held, in floating-point operations per second; 0 = not held.
 	Flops float64
+	// KeyFile keeps the machine's private key for the next process of the same machine; empty = memory only.
+	KeyFile string
+	// Plaintext allows a data plane without TLS that other hosts can reach: for measurements in a network of their own.
+	Plaintext bool
 	// Dial connects to the controller; nil = TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 	Log  *slog.Logger
@@ -66,6 +71,7 @@ type ServerConfig struct {
 	Job      string
 	Schema   ps.Schema
 	Listener net.Listener
+	TLS      *tls.Config // asked of everybody who connects, and spoken to other servers; nil = plaintext
 	// OnCutHeld is called when the backups of this machine all hold a cut.
 	OnCutHeld func(tiers.CutHeld)
 	Log       *slog.Logger
@@ -102,6 +108,7 @@ type ClientConfig struct {
 	Job    string
 	Schema ps.Schema
 	Server Server // of the same process
+	TLS    *tls.Config
 	Log    *slog.Logger
 }
 

@@ -55,6 +55,7 @@ func NewDataServer(c ServerConfig) (Server, error) {
 		Schema:   c.Schema,
 		Job:      JobNumber(c.Job),
 		Listener: c.Listener,
+		TLS:      c.TLS,
 		Log:      c.Log,
 		OnCutHeld: func(cut ps.Clock, bytes int64, took time.Duration) {
 			c.OnCutHeld(tiers.CutHeld{Cut: cut, Bytes: bytes, Seconds: took.Seconds()})
@@ -198,7 +199,7 @@ type dataClient struct {
 
 // NewDataClient makes the real data-plane client. It asks the machine's own server without a network.
 func NewDataClient(c ClientConfig) (Client, error) {
-	config := client.Config{Schema: c.Schema, Job: JobNumber(c.Job), Log: c.Log}
+	config := client.Config{Schema: c.Schema, Job: JobNumber(c.Job), TLS: c.TLS, Log: c.Log}
 	if own, ok := c.Server.(dataServer); ok {
 		config.Local = func(id ps.ServerID) wire.Caller {
 			if id != c.Self {

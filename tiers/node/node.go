@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tierml/tierml/internal/trust"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
 	"github.com/tierml/tierml/tiers/node/outbox"
@@ -69,7 +70,12 @@ func live(ctx context.Context, cfg Config) error {
 	n.log.Info("node starts", "type", identity.Type, "data_plane", listener.Addr().String(), "controller", user.Controller)
 	n.logPacing()
 	tasks.Go(func() error { return n.watchNotices(ctx) })
-	tasks.Go(func() error { return n.converse(ctx) })
+	tasks.Go(func() error {
+		if err := n.secure(ctx); err != nil {
+			return err
+		}
+		return n.converse(ctx)
+	})
 	err = tasks.Wait()
 
 	n.log.Info("node ends", "why", err)
@@ -101,6 +107,7 @@ type node struct {
 	listener net.Listener
 	process  string // names this process among all lives of the machine
 	tasks    *errgroup.Group
+	own      *trust.Credential // nil = plaintext
 
 	reports  *outbox.Box[tiers.Report]
 	attached atomic.Bool                  // the controller hears us
@@ -139,7 +146,7 @@ func (n *node) report(r tiers.Report) { n.reports.Put(r) }
 
 func (n *node) hello() tiers.Hello {
 	h := tiers.Hello{
-		Token:    n.user.Token,
+		Token:    n.token(),
 		Instance: n.identity.Instance,
 		Address:  n.listener.Addr().String(),
 		Type:     n.identity.Type,
@@ -199,14 +206,14 @@ func (n *node) join(ctx context.Context, do tiers.Welcome) (*job, error) {
 		return nil, fmt.Errorf("making application %s: %w", do.App, err)
 	}
 	server, err := n.cfg.NewServer(ServerConfig{
-		Self: n.identity.Instance, Job: n.user.Job, Schema: do.Schema, Listener: n.listener,
+		Self: n.identity.Instance, Job: n.user.Job, Schema: do.Schema, Listener: n.listener, TLS: n.dataTLS(),
 		OnCutHeld: func(c tiers.CutHeld) { n.report(c) }, Log: n.log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("making the server: %w", err)
 	}
 	client, err := n.cfg.NewClient(ClientConfig{
-		Self: n.identity.Instance, Job: n.user.Job, Schema: do.Schema, Server: server, Log: n.log,
+		Self: n.identity.Instance, Job: n.user.Job, Schema: do.Schema, Server: server, TLS: n.dataTLS(), Log: n.log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("making the client: %w", err)

@@ -13,7 +13,12 @@ func TestOnTheRealDataPlane(t *testing.T) {
 	if testing.Short() {
 		t.Skip("uses TCP")
 	}
-	real(t, func(t *testing.T, w *world) {
+	t.Run("plaintext", func(t *testing.T) { onTheRealDataPlane(t, nil) })
+	t.Run("TLS", func(t *testing.T) { onTheRealDataPlane(t, newSecured(t)) })
+}
+
+func onTheRealDataPlane(t *testing.T, s *secured) {
+	real(t, s, func(t *testing.T, w *world) {
 		const until = 60
 		calm := func(m *machine) { m.flops = 300 * testWork } // six splits: 20 ms each clock
 		machines := map[ps.ServerID]*machine{"i-1": w.start("i-1", calm), "i-2": w.start("i-2", calm)}
@@ -79,12 +84,17 @@ func TestOnTheRealDataPlane(t *testing.T) {
 			return ok && p.Generation == 1 && p.Clock == until
 		})
 
-		client, err := NewDataClient(ClientConfig{Self: "test", Job: "toy", Schema: w.schema, Log: quiet()})
+		client, err := NewDataClient(ClientConfig{Self: "test", Job: "toy", Schema: w.schema, TLS: s.readerTLS(), Log: quiet()})
 		if err != nil {
 			t.Fatal(err)
 		}
 		client.SetRoute(1, route, peers)
 		w.compare(until, client, 1)
+		if s != nil {
+			strangers(t, w, peers["i-1"])
+			w.compare(until, client, 1) // nobody was harmed
+			w.do("i-1", tiers.TakeStock{})
+		}
 		if err := client.Close(); err != nil {
 			t.Error(err)
 		}

@@ -17,6 +17,9 @@ type UserData struct {
 	// VCPU is what the controller knows of the machine's type; 0 = count what is here. Machines that are local
 	// processes cannot count: all of them see the whole host.
 	VCPU int `json:"vcpu,omitempty"`
+	// Authority is the hash of the run's certificate authority: everything is in TLS then, and Token is shown once, to get a
+	// certificate. Empty = plaintext, which only works on one host.
+	Authority string `json:"authority,omitempty"`
 }
 
 // Encode gives the form that DecodeUserData reads.

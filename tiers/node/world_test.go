@@ -35,6 +35,7 @@ type world struct {
 	pipes    *bufconn.Listener // the same listener, in a bubble
 	real     bool              // TCP and the real data plane
 	trains   *trained          // instead of the toy; nil = the toy
+	secured  *secured          // with TLS; nil = plaintext
 	link     *link.Link
 	stop     context.CancelFunc
 	done     sync.WaitGroup
@@ -66,10 +67,10 @@ func simulate(t *testing.T, f func(t *testing.T, w *world)) {
 	})
 }
 
-// real runs a test on TCP with the real data plane and the host's clock.
-func real(t *testing.T, f func(t *testing.T, w *world)) {
+// real runs a test on TCP with the real data plane and the host's clock, in plaintext or with TLS.
+func real(t *testing.T, s *secured, f func(t *testing.T, w *world)) {
 	schema := ps.Schema{Partitions: 5, Splits: 6, Seed: 11, Deterministic: true, Tables: (&toy{}).Tables()}
-	w := &world{t: t, schema: schema, work: testWork, changed: make(chan struct{}), real: true}
+	w := &world{t: t, schema: schema, work: testWork, changed: make(chan struct{}), real: true, secured: s}
 	w.openLink()
 	f(t, w)
 	w.closeLink()
@@ -89,12 +90,16 @@ func (w *world) openLink() {
 		w.mu.Unlock()
 	}
 	ctx, stop := context.WithCancel(w.t.Context())
-	l, err := link.Listen(ctx, link.Config{Listener: w.listener, Log: quiet(), Accept: func(h tiers.Hello) error {
+	config := link.Config{Listener: w.listener, Log: quiet(), Accept: func(h tiers.Hello) error {
 		if h.Token != testToken {
 			return errors.New("wrong token")
 		}
 		return nil
-	}})
+	}}
+	if w.secured != nil {
+		config = w.secured.link(w.listener)
+	}
+	l, err := link.Listen(ctx, config)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -238,6 +243,9 @@ func (w *world) start(id ps.ServerID, options ...func(*machine)) *machine {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	m := &machine{w: w, id: id, flops: testFlops, warn: make(chan tiers.Warned), cancel: cancel, ended: make(chan struct{}),
 		user: UserData{Controller: w.listener.Addr().String(), Token: testToken, Job: "toy", Listen: "127.0.0.1:0", VCPU: 2}}
+	if s := w.secured; s != nil {
+		m.user.Token, m.user.Authority = s.tokens.Issue(1), s.authority.Hash()
+	}
 	for _, option := range options {
 		option(m)
 	}
@@ -279,7 +287,7 @@ func (m *machine) simulated() Config {
 		OpenSplit: func(url string, id ps.Split) (io.ReadCloser, error) { return openToy(id) },
 		Flops:     m.flops,
 		Dial:      m.dial,
-		Log:       quiet(),
+		Log:       m.w.secured.nodeLog(),
 	}
 }
 

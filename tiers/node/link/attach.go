@@ -34,7 +34,11 @@ func (s *control) Attach(grpcStream pb.Control_AttachServer) error {
 	if err != nil || !ok || hello.Instance == "" || first.GetProcess() == "" {
 		return status.Error(codes.InvalidArgument, "a stream begins with a hello that names the machine and its process")
 	}
-	if err := l.cfg.Accept(hello); err != nil {
+	err = l.cfg.Accept(hello)
+	if err == nil && l.cfg.TLS {
+		err = named(grpcStream.Context(), hello.Instance)
+	}
+	if err != nil {
 		l.cfg.Log.Warn("refused a node", "node", hello.Instance, "error", err)
 		return status.Error(codes.PermissionDenied, err.Error())
 	}

@@ -18,8 +18,10 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/tierml/tierml/internal/trust"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
 	pb "github.com/tierml/tierml/tiers/node/controlpb"
@@ -50,6 +52,11 @@ var (
 // Config says where to listen and whom to accept.
 type Config struct {
 	Listener net.Listener
+	// TLS: the listener gives connections that speak TLS, as *tls.Conn, whose other end has shown a certificate with the
+	// machine's name. Without it, the listener must be out of reach of other hosts.
+	TLS bool
+	// Plaintext allows a listener without TLS that other hosts can reach: for measurements in a network of their own.
+	Plaintext bool
 	// Accept checks a machine's Hello, its token above all. An error refuses it for good: the node ends.
 	Accept func(tiers.Hello) error
 	Log    *slog.Logger
@@ -84,6 +91,13 @@ func Listen(ctx context.Context, cfg Config) (*Link, error) {
 	if cfg.Listener == nil || cfg.Accept == nil || cfg.Log == nil {
 		return nil, errors.New("link: Listener, Accept and Log must be set")
 	}
+	options := []grpc.ServerOption{grpc.Creds(shaken{insecure.NewCredentials()})}
+	if !cfg.TLS {
+		options = nil
+		if err := trust.Plain(cfg.Listener.Addr()); err != nil && !cfg.Plaintext {
+			return nil, fmt.Errorf("link: %w", err)
+		}
+	}
 	if cfg.Backlog == 0 {
 		cfg.Backlog = defaultBacklog
 	}
@@ -93,12 +107,12 @@ func Listen(ctx context.Context, cfg Config) (*Link, error) {
 		reports: make(chan FromNode),
 		closing: make(chan struct{}),
 		nodes:   map[ps.ServerID]*conversation{},
-		server: grpc.NewServer(
+		server: grpc.NewServer(append(options,
 			grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingTimeout}),
 			grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: leastPing, PermitWithoutStream: true}),
 			grpc.MaxRecvMsgSize(largestMessage),
 			grpc.WaitForHandlers(true),
-		),
+		)...),
 	}
 	pb.RegisterControlServer(l.server, &control{link: l})
 	l.goroutines.Go(func() {

@@ -1,0 +1,87 @@
+package localrun
+
+import (
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/trust"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/tiers"
+	"github.com/tierml/tierml/tiers/node"
+	"github.com/tierml/tierml/tiers/node/link"
+)
+
+// door is where machines come in: those that this run's controllers have launched, and nobody else. With security: tls they
+// show a certificate, else what was in their user data.
+type door struct {
+	listener  net.Listener
+	admission admission
+	log       *slog.Logger
+
+	// With TLS only.
+	authority *trust.Authority
+	tokens    *trust.Tokens
+	own       *trust.Credential
+}
+
+// openDoor takes the listener over when it succeeds: what link gives closes it.
+func (r *session) openDoor(listener net.Listener) (*door, error) {
+	d := &door{listener: listener, admission: r.admission, log: r.cfg.Log}
+	if r.cfg.Job.Security != config.SecurityTLS {
+		return d, nil
+	}
+	var err error
+	if d.authority, err = trust.OpenAuthority(r.cfg.Directory, trust.LifeFor(r.cfg.Job.OrphanAfter), time.Now); err != nil {
+		return nil, err
+	}
+	if d.own, err = d.authority.Credential(trust.Controller, r.name); err != nil {
+		return nil, err
+	}
+	if d.tokens, err = trust.OpenTokens(r.cfg.Directory, r.state.Secret, time.Now); err != nil {
+		return nil, err
+	}
+	d.listener = trust.NewGate(listener, d.authority, d.tokens, d.own, r.cfg.Log)
+	return d, nil
+}
+
+func (d *door) close() {
+	_ = d.listener.Close() // closed already where the link has had it
+	if d.tokens != nil {
+		if err := d.tokens.Close(); err != nil {
+			d.log.Warn("closing the list of who has joined", "err", err)
+		}
+	}
+}
+
+func (d *door) link() link.Config {
+	c := link.Config{Listener: d.listener, Accept: d.admission.accept, Log: d.log}
+	if d.own != nil {
+		c.TLS = true
+		c.Accept = func(tiers.Hello) error { return nil } // its certificate says it
+	}
+	return c
+}
+
+// dataTLS is for the controller's own reading of the model; nil = plaintext.
+func (d *door) dataTLS() *tls.Config {
+	if d.own == nil {
+		return nil
+	}
+	return d.own.Config(trust.Machine)
+}
+
+// userData is what the machines of a launch are started with.
+func (r *session) userData(of provisioner.Request) string {
+	u := node.UserData{
+		Controller: r.door.listener.Addr().String(), Job: r.name, Listen: "127.0.0.1:0", VCPU: r.vcpu(of.Pool),
+	}
+	if r.door.own == nil {
+		u.Token = r.admission.issue()
+	} else {
+		u.Token, u.Authority = r.door.tokens.Issue(of.Count), r.door.authority.Hash()
+	}
+	return u.Encode()
+}

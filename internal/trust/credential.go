@@ -1,0 +1,109 @@
+package trust
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Credential is a process's private key with its present certificate. Connections that are made later use the newer one;
+// those that stand are not touched when a certificate ends.
+type Credential struct {
+	key       *ecdsa.PrivateKey
+	authority *x509.Certificate
+	pool      *x509.CertPool
+	now       func() time.Time
+	sign      func(crypto.PublicKey) ([]byte, error) // where the authority is at hand; nil = Renew asks for it
+
+	mu   sync.Mutex
+	leaf *x509.Certificate // nil: none yet
+}
+
+// Credential gives the authority's own holder one of a role. It renews itself.
+func (a *Authority) Credential(role Role, name string) (*Credential, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("making a key: %w", err)
+	}
+	c := &Credential{key: key, authority: a.certificate, pool: a.pool(), now: a.now,
+		sign: func(k crypto.PublicKey) ([]byte, error) { return a.issue(role, name, k) }}
+	_, err = c.present()
+	return c, err
+}
+
+// present is what to show now.
+func (c *Credential) present() (*tls.Certificate, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sign != nil && (c.leaf == nil || !c.now().Before(halfLife(c.leaf))) {
+		der, err := c.sign(c.key.Public())
+		if err != nil {
+			return nil, fmt.Errorf("signing an own certificate: %w", err)
+		}
+		if c.leaf, err = x509.ParseCertificate(der); err != nil {
+			return nil, fmt.Errorf("signing an own certificate: %w", err)
+		}
+	}
+	if c.leaf == nil {
+		return nil, errors.New("this process has no certificate yet")
+	}
+	// The authority's goes along: who joins compares it with what its user data says.
+	return &tls.Certificate{Certificate: [][]byte{c.leaf.Raw, c.authority.Raw}, PrivateKey: c.key, Leaf: c.leaf}, nil
+}
+
+// halfLife is when a certificate is to be renewed.
+func halfLife(leaf *x509.Certificate) time.Time {
+	from := leaf.NotBefore.Add(skew)
+	return from.Add(leaf.NotAfter.Sub(from) / 2)
+}
+
+func (c *Credential) take(leaf *x509.Certificate) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.leaf = leaf
+}
+
+func (c *Credential) current() *x509.Certificate {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.leaf
+}
+
+// Config is for both ends of a connection. Who connects must be of one of the roles in from; who is connected to must be of
+// the role to.
+func (c *Credential) Config(to Role, from ...Role) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13,
+		RootCAs:    c.pool, ClientCAs: c.pool, ClientAuth: tls.RequireAndVerifyClientCert,
+		ServerName:           string(to),
+		GetCertificate:       func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.present() },
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return c.present() },
+		VerifyConnection: func(s tls.ConnectionState) error {
+			return permitted(s, append([]Role{to}, from...))
+		},
+		// Each connection shows its certificates: one that has ended must not live on in a ticket.
+		SessionTicketsDisabled: true,
+		Time:                   c.now,
+	}
+}
+
+// permitted wants the other end to be of one of the roles. Its chain has been verified.
+func permitted(s tls.ConnectionState, roles []Role) error {
+	if len(s.PeerCertificates) == 0 {
+		return errors.New("the other end shows no certificate")
+	}
+	leaf := s.PeerCertificates[0]
+	for _, role := range roles {
+		if leaf.VerifyHostname(string(role)) == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("the other end is %q of the role %v; expected one of %v", leaf.Subject.CommonName, leaf.DNSNames, roles)
+}

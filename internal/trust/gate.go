@@ -1,0 +1,254 @@
+package trust
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Protocols that a connection to the gate may ask for (ALPN).
+const (
+	joinProtocol = "tierml-join/1"
+	grpcProtocol = "h2"
+)
+
+const (
+	// atOnce bounds the connections that have not shown who they are; more are closed unheard.
+	atOnce = 256
+	// patience is how long one of them may take for everything.
+	patience = 10 * time.Second
+	// longestJoin bounds what a machine that joins may say, in bytes: a token, a name and a request of some hundred.
+	longestJoin = 8 << 10
+)
+
+// joinRequest is what a machine says to get a certificate: once with its token, later with the certificate that it has.
+type joinRequest struct {
+	Token   string `json:"token,omitempty"`
+	Machine string `json:"machine"`
+	Request []byte `json:"request"` // PKCS #10, DER
+}
+
+// joinAnswer is a certificate, or why there is none.
+type joinAnswer struct {
+	Certificate []byte `json:"certificate,omitempty"`
+	Refused     string `json:"refused,omitempty"`
+}
+
+// Gate is a listener that hands on only those connections whose other end is a machine of the run. It signs the
+// certificates of those that join itself.
+type Gate struct {
+	inner     net.Listener
+	authority *Authority
+	tokens    *Tokens
+	own       *Credential
+	log       *slog.Logger
+
+	passed chan net.Conn
+	quiet  refusals
+	slots  chan struct{}
+	ctx    context.Context
+	end    context.CancelFunc
+	tasks  sync.WaitGroup
+}
+
+// NewGate takes a listener over. Close must be called; it closes the listener, not the tokens.
+func NewGate(inner net.Listener, authority *Authority, tokens *Tokens, own *Credential, log *slog.Logger) *Gate {
+	g := &Gate{inner: inner, authority: authority, tokens: tokens, own: own, log: log,
+		passed: make(chan net.Conn), slots: make(chan struct{}, atOnce)}
+	g.ctx, g.end = context.WithCancel(context.Background())
+	g.tasks.Go(g.accept)
+	return g
+}
+
+// Addr is the listener's.
+func (g *Gate) Addr() net.Addr { return g.inner.Addr() }
+
+// Close ends the listening and every connection that was not handed on.
+func (g *Gate) Close() error {
+	g.end()
+	err := g.inner.Close()
+	g.tasks.Wait()
+	return err
+}
+
+// Accept gives a connection, a *tls.Conn, of a machine of the run.
+func (g *Gate) Accept() (net.Conn, error) {
+	select {
+	case conn := <-g.passed:
+		return conn, nil
+	case <-g.ctx.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+func (g *Gate) accept() {
+	for pause := time.Millisecond; ; {
+		conn, err := g.inner.Accept()
+		if g.ctx.Err() != nil {
+			if err == nil {
+				_ = conn.Close()
+			}
+			return
+		}
+		if err != nil { // out of file descriptors, say: others may end
+			g.log.Warn("cannot accept a connection", "error", err, "again_in", pause)
+			select {
+			case <-time.After(pause):
+			case <-g.ctx.Done():
+			}
+			pause = min(2*pause, time.Second)
+			continue
+		}
+		pause = time.Millisecond
+		select {
+		case g.slots <- struct{}{}:
+		default:
+			g.refuse(conn, errTooMany)
+			continue
+		}
+		g.tasks.Go(func() { g.meet(conn) })
+	}
+}
+
+// meet finds out who has connected.
+func (g *Gate) meet(raw net.Conn) {
+	_ = raw.SetDeadline(time.Now().Add(patience))
+	conn := tls.Server(raw, g.config())
+	err := conn.HandshakeContext(g.ctx)
+	joins := err == nil && conn.ConnectionState().NegotiatedProtocol == joinProtocol
+	if joins {
+		stop := context.AfterFunc(g.ctx, func() { _ = raw.Close() })
+		err = g.join(conn)
+		stop()
+	}
+	<-g.slots
+	switch {
+	case err != nil:
+		g.refuse(conn, err)
+	case joins:
+		_ = conn.Close()
+	default:
+		_ = raw.SetDeadline(time.Time{})
+		select {
+		case g.passed <- conn:
+		case <-g.ctx.Done():
+			_ = conn.Close()
+		}
+	}
+}
+
+var errTooMany = errors.New("too many others have not shown yet who they are")
+
+// refuse closes a connection and says so.
+func (g *Gate) refuse(conn net.Conn, why error) {
+	_ = conn.Close()
+	if say, unsaid := g.quiet.note(time.Now()); say {
+		g.log.Warn("refused a connection", "from", conn.RemoteAddr(), "error", why, "others_not_listed", unsaid)
+	}
+}
+
+// refusals keep short what strangers can do to the log: so many lines a minute, and the number of the rest.
+type refusals struct {
+	mu           sync.Mutex
+	minute       time.Time
+	said, unsaid int
+}
+
+const linesAMinute = 30
+
+func (r *refusals) note(now time.Time) (say bool, unsaid int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if minute := now.Truncate(time.Minute); minute != r.minute {
+		r.minute, r.said = minute, 0
+	}
+	if r.said >= linesAMinute {
+		r.unsaid++
+		return false, 0
+	}
+	r.said++
+	unsaid, r.unsaid = r.unsaid, 0
+	return true, unsaid
+}
+
+// config asks everybody for a certificate but those who say that they want to join; from them one is taken if they have it.
+func (g *Gate) config() *tls.Config {
+	strict := g.own.Config(Machine)
+	strict.NextProtos = []string{grpcProtocol}
+	joining := strict.Clone()
+	joining.NextProtos = []string{joinProtocol}
+	joining.ClientAuth = tls.VerifyClientCertIfGiven
+	joining.VerifyConnection = func(s tls.ConnectionState) error {
+		if len(s.PeerCertificates) == 0 {
+			return nil
+		}
+		return permitted(s, []Role{Machine})
+	}
+	strict.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if slices.Contains(hello.SupportedProtos, joinProtocol) {
+			return joining, nil
+		}
+		if !slices.Contains(hello.SupportedProtos, grpcProtocol) {
+			return nil, errors.New("it speaks another protocol")
+		}
+		return nil, nil
+	}
+	return strict
+}
+
+// join answers one request for a certificate.
+func (g *Gate) join(conn *tls.Conn) error {
+	var request joinRequest
+	if err := json.NewDecoder(io.LimitReader(conn, longestJoin)).Decode(&request); err != nil {
+		return fmt.Errorf("reading a request to join: %w", err)
+	}
+	var answer joinAnswer
+	der, err := g.admit(conn.ConnectionState(), request)
+	if answer.Certificate = der; err != nil {
+		answer.Refused = err.Error()
+		err = fmt.Errorf("%q may not join: %w", brief(request.Machine), err)
+	} else {
+		g.log.Info("signed a certificate", "machine", request.Machine, "with_token", request.Token != "", "from", conn.RemoteAddr())
+	}
+	return errors.Join(err, json.NewEncoder(conn).Encode(answer))
+}
+
+// admit signs a certificate for who may have one.
+func (g *Gate) admit(s tls.ConnectionState, r joinRequest) ([]byte, error) {
+	csr, err := x509.ParseCertificateRequest(r.Request)
+	if err == nil {
+		err = csr.CheckSignature() // it has the private key
+	}
+	if err != nil {
+		return nil, fmt.Errorf("its request: %w", err)
+	}
+	if r.Machine == "" || len(r.Machine) > 64 {
+		return nil, errors.New("it has no name, or a long one")
+	}
+	if len(s.PeerCertificates) > 0 {
+		leaf := s.PeerCertificates[0]
+		if leaf.Subject.CommonName != r.Machine || digest(leaf.RawSubjectPublicKeyInfo) != digest(csr.RawSubjectPublicKeyInfo) {
+			return nil, fmt.Errorf("it has the certificate of %s", leaf.Subject.CommonName)
+		}
+	} else if err := g.tokens.spend(r.Token, r.Machine, csr.RawSubjectPublicKeyInfo); err != nil {
+		return nil, err
+	}
+	return g.authority.issue(Machine, r.Machine, csr.PublicKey)
+}
+
+// brief keeps what strangers say short in the log.
+func brief(s string) string {
+	if len(s) > 64 {
+		return s[:64] + "..."
+	}
+	return s
+}

@@ -1,0 +1,179 @@
+package trust
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// JoinedFile lists who has joined by which token, so that a token counts once however often the controller is started.
+const JoinedFile = "joined.jsonl"
+
+// TokenLife is how long after its making a token may be shown first: a machine that has not come up by then is given up.
+const TokenLife = time.Hour
+
+// Refusals of a token.
+var (
+	errForeign  = errors.New("this run did not issue that token")
+	errTooLate  = errors.New("that token has expired")
+	errReplayed = errors.New("that token was used before, by all the machines that it is for")
+	errTaken    = errors.New("a machine of that name has joined before, with another key")
+)
+
+// Tokens issues one-time tokens and takes them in. The machines of one launch have the same user data, so a token counts
+// once for each of them. It belongs to the keys that come with it first: with the same key it may come again, since an answer
+// can be lost and an agent be started again. Whoever has copied the token lacks the key.
+type Tokens struct {
+	secret []byte
+	now    func() time.Time
+
+	mu        sync.Mutex
+	file      *os.File
+	uses      map[string]int    // of a token, by its hash
+	byMachine map[string]joined // who has joined
+}
+
+// joined is a line of JoinedFile.
+type joined struct {
+	Token   string `json:"token"` // its hash: the file gives nobody a token
+	Machine string `json:"machine"`
+	Key     string `json:"key"` // the public key's hash
+}
+
+// OpenTokens goes on with the tokens of the run in a directory. Close must be called.
+func OpenTokens(directory, secret string, now func() time.Time) (*Tokens, error) {
+	if secret == "" {
+		return nil, errors.New("opening the run's tokens: the secret is empty")
+	}
+	t := &Tokens{secret: []byte(secret), now: now, uses: map[string]int{}, byMachine: map[string]joined{}}
+	var err error
+	if t.file, err = os.OpenFile(filepath.Join(directory, JoinedFile), os.O_CREATE|os.O_RDWR, 0o600); err == nil {
+		if err = t.recall(); err != nil {
+			err = errors.Join(err, t.file.Close())
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening the list of who has joined: %w", err)
+	}
+	return t, nil
+}
+
+// recall reads the file. A line that was cut off by a crash was not answered: it is taken away.
+func (t *Tokens) recall() error {
+	var whole int64
+	lines := bufio.NewReader(t.file)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			break // the end, or half a line
+		}
+		var j joined
+		if err := json.Unmarshal(line, &j); err != nil {
+			return fmt.Errorf("%s, after %d bytes: %w", JoinedFile, whole, err)
+		}
+		t.uses[j.Token]++
+		t.byMachine[j.Machine] = j
+		whole += int64(len(line))
+	}
+	if err := t.file.Truncate(whole); err != nil {
+		return err
+	}
+	_, err := t.file.Seek(whole, 0)
+	return err
+}
+
+// Close closes the list.
+func (t *Tokens) Close() error { return t.file.Close() }
+
+// Issue makes a token for the machines of one launch.
+func (t *Tokens) Issue(machines int) string {
+	body := strings.Join([]string{rand.Text(), strconv.FormatInt(t.now().Add(TokenLife).Unix(), 36), strconv.Itoa(machines)}, ".")
+	return body + "." + t.seal(body)
+}
+
+func (t *Tokens) seal(body string) string {
+	mac := hmac.New(sha256.New, t.secret)
+	_, _ = mac.Write([]byte("join " + body)) // never fails
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// terms reads until when a token may be shown first, and for how many machines it is.
+func (t *Tokens) terms(token string) (until int64, machines int, err error) {
+	cut := strings.LastIndexByte(token, '.')
+	if cut < 0 || !hmac.Equal([]byte(token[cut+1:]), []byte(t.seal(token[:cut]))) {
+		return 0, 0, errForeign
+	}
+	fields := strings.Split(token[:cut], ".")
+	if len(fields) != 3 {
+		return 0, 0, errForeign
+	}
+	until, err = strconv.ParseInt(fields[1], 36, 64)
+	if err == nil {
+		machines, err = strconv.Atoi(fields[2])
+	}
+	if err != nil {
+		return 0, 0, errForeign
+	}
+	return until, machines, nil
+}
+
+// spend takes a token in from a machine with a public key, as DER.
+func (t *Tokens) spend(token, machine string, key []byte) error {
+	until, machines, err := t.terms(token)
+	if err != nil {
+		return err
+	}
+	j := joined{Token: digest([]byte(token)), Machine: machine, Key: digest(key)}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if before, there := t.byMachine[machine]; there {
+		if before != j {
+			return errTaken
+		}
+		return nil
+	}
+	if t.uses[j.Token] >= machines {
+		return errReplayed
+	}
+	if t.now().Unix() > until {
+		return errTooLate
+	}
+	if err := t.keep(j); err != nil {
+		return err
+	}
+	t.uses[j.Token]++
+	t.byMachine[machine] = j
+	return nil
+}
+
+// keep writes a line down. It is durable before anybody gets a certificate by it.
+func (t *Tokens) keep(j joined) error {
+	var b bytes.Buffer
+	if err := json.NewEncoder(&b).Encode(j); err != nil {
+		return fmt.Errorf("keeping who has joined: %w", err)
+	}
+	if _, err := t.file.Write(b.Bytes()); err != nil {
+		return fmt.Errorf("keeping who has joined: %w", err)
+	}
+	if err := t.file.Sync(); err != nil {
+		return fmt.Errorf("keeping who has joined: %w", err)
+	}
+	return nil
+}
+
+func digest(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}

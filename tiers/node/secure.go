@@ -1,0 +1,92 @@
+package node
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/tierml/tierml/internal/trust"
+)
+
+// secure gets this machine a certificate of the run and has it renewed, when the user data names an authority. Without one,
+// other hosts must not reach the data plane.
+func (n *node) secure(ctx context.Context) error {
+	if n.user.Authority == "" {
+		if err := trust.Plain(n.listener.Addr()); err != nil && !n.cfg.Plaintext {
+			return fmt.Errorf("the data plane: %w", err)
+		}
+		return nil
+	}
+	j := trust.Joining{
+		Address: n.user.Controller, Dial: n.cfg.Dial, Authority: n.user.Authority, Token: n.user.Token,
+		Machine: string(n.identity.Instance), KeyFile: n.cfg.KeyFile, Now: time.Now,
+	}
+	if j.Dial == nil {
+		j.Dial = func(ctx context.Context, address string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "tcp", address)
+		}
+	}
+	var err error
+	if n.own, err = n.joinRun(ctx, j); err != nil {
+		return err
+	}
+	n.log.Info("this machine has a certificate of the run")
+	n.tasks.Go(func() error {
+		j.Keep(ctx, n.own, n.log)
+		return nil
+	})
+	return nil
+}
+
+// joinRun asks until there is an answer, as long as an orphan waits for its controller.
+func (n *node) joinRun(ctx context.Context, j trust.Joining) (*trust.Credential, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, n.orphanAfter(), errOrphan)
+	defer cancel()
+	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
+		own, err := j.Join(ctx)
+		if err == nil || errors.Is(err, trust.ErrRefused) {
+			return own, err
+		}
+		n.log.Warn("no certificate yet", "error", err)
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// dataTLS is for both ends of the data plane: machines talk to machines, and the controller reads the model.
+func (n *node) dataTLS() *tls.Config {
+	if n.own == nil {
+		return nil
+	}
+	return n.own.Config(trust.Machine, trust.Controller)
+}
+
+func (n *node) controlCredentials() credentials.TransportCredentials {
+	if n.own == nil {
+		return insecure.NewCredentials()
+	}
+	return credentials.NewTLS(n.own.Config(trust.Controller))
+}
+
+// token is what proves to a controller without TLS that this machine was launched for it. With TLS the certificate does,
+// and the token is not shown again.
+func (n *node) token() string {
+	if n.own != nil {
+		return ""
+	}
+	return n.user.Token
+}
