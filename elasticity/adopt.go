@@ -388,6 +388,7 @@ func (c *Controller) goOn(f *findings) {
 		}
 		for _, cut := range f.strays {
 			c.send(m.id, tiers.UnnameCut{Cut: cut})
+			c.unnamed = true
 		}
 	}
 	c.broadcast()

@@ -136,6 +136,7 @@ type Controller struct {
 	lastInc     ps.Incarnation
 
 	adopting   *adoption // while a run is being taken over
+	unnamed    bool      // cuts of the controller before were taken back
 	stood      bool      // the job has begun: there is a line for its stage
 	generation ps.Generation
 	route      ps.Route

@@ -26,11 +26,16 @@ type cut struct {
 // complete; an owner that is past it already makes us try a later one.
 func (c *Controller) advanceCut() {
 	if c.cut != nil || c.halt != nil || c.recovery != nil || len(c.moves) > 0 || !c.standing() || c.ending ||
-		c.bare() || c.wantsHalt() || c.now.Before(c.cutDue) || c.progress.done >= c.cfg.Job.Clocks {
+		c.bare() || c.unnaming() || c.wantsHalt() || c.now.Before(c.cutDue) || c.progress.done >= c.cfg.Job.Clocks {
 		return
 	}
 	c.nameCut(c.progress.done + 1)
 }
+
+// unnaming says whether somebody may not have heard that a cut's name was taken back when a run was taken over. The same
+// clock must not be named meanwhile: a backup that has it delivered would drop it then, after the owner was told that it is
+// there; and its word that it holds the cut may be of before. (A halt lets everybody park in between.)
+func (c *Controller) unnaming() bool { return c.unnamed && waiting[tiers.UnnameCut](c) }
 
 func (c *Controller) nameCut(clock ps.Clock) {
 	c.cut = &cut{clock: clock, naming: map[ps.ServerID]bool{}, holding: map[ps.ServerID]bool{}, since: c.now}

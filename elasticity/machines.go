@@ -235,7 +235,9 @@ func (c *Controller) takeAnswer(m *machine, a tiers.Answer) (stirs bool) {
 		c.checkObeyed(m, do, a)
 	case tiers.Own, tiers.BackUp, tiers.Assign, tiers.CommitCut:
 		return !c.checkObeyed(m, do, a) // nobody waits for it
-	case tiers.SetRoute, tiers.UnnameCut, tiers.Unpark:
+	case tiers.UnnameCut:
+		return c.unnamed && !c.unnaming()
+	case tiers.SetRoute, tiers.Unpark:
 		return false
 	}
 	return true

@@ -19,7 +19,7 @@ func (w *world) checkMemory(before *Controller) {
 		w.failf("%+v was asked for; the controller that was started again has %+v", was, is)
 	}
 	for _, m := range before.roster {
-		if now := w.ctrl.machines[m.id]; m.draining && !m.lost && !m.ended && (now == nil || !now.draining || now.why != m.why) {
+		if now := w.ctrl.machines[m.id]; m.draining && !m.lost && !m.ended && !m.terminating && (now == nil || !now.draining || now.why != m.why) {
 			w.failf("%s had been let go (%s), and is not any more: %+v", m.id, m.why, now)
 		}
 	}

@@ -103,6 +103,7 @@ func (n *node) deliver(p ps.Partition, cut ps.Clock, g ps.Generation, full bool)
 		if needFull, err = b.backups[p].Deliver(&copied); err != nil {
 			return reply{code: refused}
 		}
+		b.told = 0 // what is said again may have been taken back, and named again
 		b.reportHeld()
 		return reply{}
 	}, func(r reply) {

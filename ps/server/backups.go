@@ -19,6 +19,7 @@ type backup struct {
 	rows    *ps.Backup // nil: not backed up here
 	routed  bool       // a route has named this server; a later one that does not takes the partition away
 	pulling ps.Clock   // the cut that a goroutine is pulling; 0 = none
+	again   bool       // there was news of it meanwhile
 	cancel  context.CancelFunc
 }
 
@@ -27,7 +28,7 @@ func (b *backup) stop() {
 	if b.cancel != nil {
 		b.cancel()
 	}
-	b.pulling, b.cancel = 0, nil
+	b.pulling, b.cancel, b.again = 0, nil, false
 }
 
 func (b *backup) clear() {
@@ -96,12 +97,16 @@ type heldCut struct {
 	reported bool
 }
 
-// begin notes the news of a cut. It is false for one that is older than the present one.
+// begin notes the news of a cut, whose end is to be reported then: also of one that was reported before, whose name may
+// have been taken back and given again since. It is false for one that is older than the present one.
 func (h *heldCut) begin(c ps.Clock) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if c > h.cut {
-		h.cut, h.began, h.bytes, h.reported = c, time.Now(), 0, false
+		h.cut, h.began, h.bytes = c, time.Now(), 0
+	}
+	if c == h.cut {
+		h.reported = false
 	}
 	return c == h.cut
 }
@@ -186,7 +191,11 @@ func (s *Server) startPull(b *backup, cut ps.Clock, from ps.ServerID) bool {
 	if b.rows == nil {
 		return false
 	}
-	if b.pulling == cut || b.holds(cut) {
+	if b.pulling == cut {
+		b.again = true
+		return true
+	}
+	if b.holds(cut) {
 		return true
 	}
 	b.stop()
@@ -214,6 +223,8 @@ func (s *Server) pull(ctx context.Context, generation ps.Generation, b *backup, 
 		case err == nil:
 			p.full = true
 			continue
+		case errors.Is(err, ps.ErrInvalid) && b.toldAgain():
+			continue
 		case errors.Is(err, ps.ErrInvalid):
 			s.log.Info("a cut is not to be had any more", "cut", cut, "partition", b.id, "from", from, "error", err)
 			s.endPull(ctx, b)
@@ -224,6 +235,15 @@ func (s *Server) pull(ctx context.Context, generation ps.Generation, b *backup, 
 			return
 		}
 	}
+}
+
+// toldAgain says whether there was news of what is being pulled: its owner may have refused it before, and have it now.
+func (b *backup) toldAgain() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	again := b.again
+	b.again = false
+	return again
 }
 
 // endPull gives up, so that further news of the cut starts again.

@@ -109,15 +109,17 @@ func (s *Server) CommitCut(c ps.Clock) error {
 
 // announcements are what backups have been told of the present cut.
 type announcements struct {
-	mu   sync.Mutex
-	cut  ps.Clock
-	told map[ps.Partition]ps.ServerID // who acknowledged
-	busy map[ps.ServerID]bool         // a goroutine is telling it
+	mu    sync.Mutex
+	cut   ps.Clock
+	round int                          // grows with each name: one may be taken back, and given again
+	told  map[ps.Partition]ps.ServerID // who acknowledged
+	busy  map[ps.ServerID]bool         // a goroutine is telling it
 }
 
 func (a *announcements) begin(cut ps.Clock) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.round++
 	a.cut, a.told, a.busy = cut, map[ps.Partition]ps.ServerID{}, map[ps.ServerID]bool{}
 }
 
@@ -136,8 +138,8 @@ func (s *Server) tellBackups() {
 			continue
 		}
 		s.telling.busy[backup] = true
-		epoch, generation, cut := s.epoch, s.generation, s.cut
-		s.run(func() { s.tell(epoch, generation, cut, backup) })
+		epoch, generation, cut, round := s.epoch, s.generation, s.cut, s.telling.round
+		s.run(func() { s.tell(epoch, generation, cut, round, backup) })
 	}
 }
 
@@ -151,12 +153,12 @@ func (s *Server) untold(p int, backup ps.ServerID) bool {
 }
 
 // nextToTell lists the partitions to tell a backup of. When there are none, telling it is over.
-func (s *Server) nextToTell(cut ps.Clock, backup ps.ServerID) []ps.Partition {
+func (s *Server) nextToTell(cut ps.Clock, round int, backup ps.ServerID) []ps.Partition {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	s.telling.mu.Lock()
 	defer s.telling.mu.Unlock()
-	if s.telling.cut != cut { // others tell of the next one
+	if s.telling.round != round { // others tell of the next one
 		return nil
 	}
 	var list []ps.Partition
@@ -174,10 +176,10 @@ func (s *Server) nextToTell(cut ps.Clock, backup ps.ServerID) []ps.Partition {
 }
 
 // tell repeats itself until the backup knows of every partition that has passed the cut.
-func (s *Server) tell(epoch context.Context, generation ps.Generation, cut ps.Clock, backup ps.ServerID) {
+func (s *Server) tell(epoch context.Context, generation ps.Generation, cut ps.Clock, round int, backup ps.ServerID) {
 	var pause pause
 	for {
-		list := s.nextToTell(cut, backup)
+		list := s.nextToTell(cut, round, backup)
 		if list == nil {
 			return
 		}
@@ -185,7 +187,7 @@ func (s *Server) tell(epoch context.Context, generation ps.Generation, cut ps.Cl
 		ack, err := ask[*wire.Ack](epoch, s, backup, generation, news)
 		told := 0
 		if err == nil {
-			told = s.markTold(cut, backup, ack)
+			told = s.markTold(round, backup, ack)
 		} else {
 			s.log.Debug("cannot tell a backup of a cut", "cut", cut, "backup", backup, "error", err)
 		}
@@ -195,7 +197,7 @@ func (s *Server) tell(epoch context.Context, generation ps.Generation, cut ps.Cl
 	}
 }
 
-func (s *Server) markTold(cut ps.Clock, backup ps.ServerID, ack *wire.Ack) (told int) {
+func (s *Server) markTold(round int, backup ps.ServerID, ack *wire.Ack) (told int) {
 	s.telling.mu.Lock()
 	defer s.telling.mu.Unlock()
 	for _, status := range ack.Partitions {
@@ -203,7 +205,7 @@ func (s *Server) markTold(cut ps.Clock, backup ps.ServerID, ack *wire.Ack) (told
 			continue
 		}
 		told++
-		if s.telling.cut == cut {
+		if s.telling.round == round {
 			s.telling.told[status.Partition] = backup
 		}
 	}
