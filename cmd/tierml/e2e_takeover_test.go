@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,7 +15,12 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
+
 	"github.com/tierml/tierml/fakecloud"
+	"github.com/tierml/tierml/internal/blob"
+	"github.com/tierml/tierml/internal/checkpoint"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/localrun"
 )
@@ -23,12 +29,20 @@ func has(kind journal.Kind, n int) func([]journal.Entry) bool {
 	return func(entries []journal.Entry) bool { return count(entries, kind) >= n }
 }
 
-// Everything is killed at once, the controller and all machines. The run goes on from the newest checkpoint, to the same
-// model, and the bill is that of both parts.
+// Everything is killed at once, the controller and all machines. The checkpoints are in a store that speaks as S3 does, and
+// the newest is damaged there: the run says so, and goes on from the one before, on other numbers of machines than the job
+// had begun with, to the same model. The bill is that of both parts.
 func TestEverythingKilledAndResumed(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	job := s.job(choices{Clocks: 40, Speed: 120, Flops: 20_000, Limits: "checkpoint: {every_clocks: 3}\nsecurity: tls"})
+	store := s3mem.New()
+	if err := store.CreateBucket("saved"); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(gofakes3.New(store).Server())
+	defer server.Close()
+	place := "s3://saved/runs?region=us-east-1&anonymous=true&endpoint=" + server.URL
+	job := s.job(choices{Clocks: 40, Speed: 120, Flops: 20_000, Limits: "checkpoint: {every_clocks: 3, to: '" + place + "'}\nsecurity: tls"})
 	run := s.start("run", "-y", job)
 	s.until(run, "small-1", "checkpoints after all have joined", func(entries []journal.Entry) bool {
 		return clockIs(12)(entries) && has(journal.Checkpoint, 2)(entries)
@@ -40,15 +54,14 @@ func TestEverythingKilledAndResumed(t *testing.T) {
 	}
 	s.nothingRuns()
 	before := s.journal("small-1")
-	saved := int64(0)
-	for _, e := range before {
-		if e.Kind == journal.Checkpoint {
-			saved = e.Clock
-		}
-	}
 	s.report("small-1")
+	saved := s.damageNewest(filepath.Join("runs", "small-1"))
+	s.replace(filepath.Join("runs", "small-1", localrun.JobFile), "count: 4", "count: 2")
 
-	s.start("run", "-y", "--resume", filepath.Join("runs", "small-1")).wait(0)
+	printed := s.start("run", "-y", "--resume", filepath.Join("runs", "small-1")).wait(0)
+	if !strings.Contains(printed, "Not used: reading the checkpoint") || !strings.Contains(printed, "its checksum is") {
+		t.Errorf("of the damaged checkpoint it says\n%s", printed)
+	}
 	s.nothingRuns()
 	entries := s.journal("small-1")
 	checkEntries(t, entries)
@@ -58,16 +71,67 @@ func TestEverythingKilledAndResumed(t *testing.T) {
 			back = e.Clock
 		}
 	}
-	if back < saved || saved == 0 {
-		t.Errorf("it went on from clock %d; the last checkpoint in the journal is of clock %d", back, saved)
+	if back != saved || saved == 0 {
+		t.Errorf("it went on from clock %d; the newest checkpoint that is undamaged is of clock %d", back, saved)
 	}
 	s.report("small-1")
 	if !bytes.Equal(s.read("small-1", localrun.ModelFile), s.modelOfOneProcess(s.path(job))) {
 		t.Error("the model of the resumed run is not that of a single process")
 	}
-	if left, _ := filepath.Glob(s.path("runs", "small-1", localrun.CheckpointsDir, "*.json")); len(left) != 2 {
+	if left := s.checkpoints(filepath.Join("runs", "small-1")); len(left) != 2 {
 		t.Errorf("%d checkpoints are kept; want 2", len(left))
 	}
+}
+
+// checkpoints are the complete ones of a run, the newest first.
+func (s *site) checkpoints(run string) []checkpoint.Found {
+	s.t.Helper()
+	state, err := localrun.ReadState(s.path(run))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	found, _, err := checkpoint.List(s.t.Context(), state.Checkpoints)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return found
+}
+
+// damageNewest changes a bit in a run's newest checkpoint, and gives the clock of the one before.
+func (s *site) damageNewest(run string) (before int64) {
+	s.t.Helper()
+	found := s.checkpoints(run)
+	if len(found) < 2 {
+		s.t.Fatalf("%d checkpoints", len(found))
+	}
+	m, err := checkpoint.ReadManifest(s.t.Context(), found[0].Manifest)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	object := strings.Replace(found[0].Manifest, m.Folder+".json", m.Folder+"/"+m.Parts[0].Object, 1)
+	file, err := blob.Open(s.t.Context(), object)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	text, err := io.ReadAll(file)
+	if err := errors.Join(err, file.Close()); err != nil {
+		s.t.Fatal(err)
+	}
+	text[len(text)/2] ^= 4
+	if err := blob.Write(s.t.Context(), object, func(w io.Writer) error { _, err := w.Write(text); return err }); err != nil {
+		s.t.Fatal(err)
+	}
+	return int64(found[1].Clock)
+}
+
+// replace changes a file.
+func (s *site) replace(file, old, new string) {
+	s.t.Helper()
+	text, err := os.ReadFile(s.path(file))
+	if err != nil || !strings.Contains(string(text), old) {
+		s.t.Fatalf("%s has no %q: %v", file, old, err)
+	}
+	s.write(file, strings.Replace(string(text), old, new, 1))
 }
 
 // A place where nothing can be written ends nothing: the run says so and goes on.

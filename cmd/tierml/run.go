@@ -91,6 +91,7 @@ type resumption struct {
 	part       int              // how often the run was begun before
 	past       *elasticity.Past // nil = it begins, or was ended in order
 	state      localrun.State
+	doubts     []error // why newer checkpoints are not used
 }
 
 func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) error {
@@ -192,7 +193,8 @@ func loadJob(o runOptions) (*config.Job, resumption, error) {
 		return nil, resumption{}, err
 	}
 	var from resumption
-	from.checkpoint, from.clock, err = localrun.Checkpoint(o.resume)
+	saved, err := localrun.Checkpoint(o.resume)
+	from.checkpoint, from.clock, from.doubts = saved.Path, saved.Clock, saved.Doubts
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		from.checkpoint, from.clock = "", 0 // nothing was saved: from the beginning
@@ -243,6 +245,9 @@ func (from resumption) words(job *config.Job, endpoint string) string {
 	text := fmt.Sprintf("Going on at clock %d of %d, from %s\n", from.clock, job.Train.Clocks, from.checkpoint)
 	if from.checkpoint == "" {
 		text = "Going on from the beginning: nothing was saved\n"
+	}
+	for i := len(from.doubts) - 1; i >= 0; i-- {
+		text = fmt.Sprintf("Not used: %v\n", from.doubts[i]) + text
 	}
 	if from.past != nil && endpoint != "" {
 		text = fmt.Sprintf("Taking over the machines that still run at %s; without them:\n", endpoint) + text
@@ -434,7 +439,7 @@ func conclude(out io.Writer, directory, outcome string) error {
 		return nil
 	case "interrupted":
 		why := report.Run.Why
-		if _, _, err := localrun.Checkpoint(directory); err == nil {
+		if _, err := localrun.Checkpoint(directory); err == nil {
 			fmt.Fprintf(out, "Resume   tierml run --resume %s\n", dir)
 		} else {
 			fmt.Fprintf(out, "Nothing was saved, as the run was ended at once; start again with %s\n", filepath.Join(dir, localrun.JobFile))

@@ -9,15 +9,38 @@
 package checkpoint
 
 import (
+	"encoding/binary"
+	"errors"
 	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/tierml/tierml/apps/model"
 	"github.com/tierml/tierml/ps"
 )
 
-const clockKey = "tierml_clock"
+const (
+	clockKey    = "tierml_clock"
+	checksumKey = "tierml_crc32c" // of the values, table after table by their names, as 32 bits each
+)
+
+// ErrDamaged is in the chain of errors about checkpoints that are not what was written: torn, changed, or with parts
+// that are gone. An older one may be well.
+var ErrDamaged = errors.New("the checkpoint is damaged")
+
+func damaged(err error) error { return fmt.Errorf("%w: %w", ErrDamaged, err) }
+
+// missing makes damage of what is not there, though a manifest names it.
+func missing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return damaged(err)
+	}
+	return err
+}
 
 // Save writes a checkpoint. Values of a table are row after row, as ps.Shard.Stored gives them. Index: table.
 func Save(path string, schema ps.Schema, clock ps.Clock, values [][]float32) error {
@@ -31,6 +54,7 @@ func Save(path string, schema ps.Schema, clock ps.Clock, values [][]float32) err
 		}
 		m.Tensors = append(m.Tensors, tensor)
 	}
+	m.Metadata[checksumKey] = checksum(m)
 	if err := m.Save(path); err != nil {
 		return fmt.Errorf("saving the checkpoint: %w", err)
 	}
@@ -40,13 +64,49 @@ func Save(path string, schema ps.Schema, clock ps.Clock, values [][]float32) err
 // shape is that of the rows as they are stored: with what a rule keeps of them.
 func shape(t ps.Table) []int { return []int{int(t.Rows), t.Width()} }
 
-// Clock reads at which clock a checkpoint stands.
-func Clock(path string) (ps.Clock, error) {
-	m, err := model.Load(path)
-	if err != nil {
-		return 0, fmt.Errorf("reading the checkpoint: %w", err)
+func checksum(m model.Model) string {
+	sum := crc32.New(castagnoli)
+	tensors := slices.Clone(m.Tensors)
+	slices.SortFunc(tensors, func(a, b model.Tensor) int { return strings.Compare(a.Name, b.Name) })
+	buffer := make([]byte, 0, 64<<10)
+	for _, t := range tensors {
+		values := t.Float
+		if t.Int32 != nil {
+			values = ps.Cells(t.Int32)
+		}
+		for some := range slices.Chunk(values, cap(buffer)/4) {
+			buffer = buffer[:0]
+			for _, v := range some {
+				buffer = binary.LittleEndian.AppendUint32(buffer, math.Float32bits(v))
+			}
+			_, _ = sum.Write(buffer) // never fails
+		}
 	}
-	return clockOf(path, m)
+	return hex(sum.Sum32())
+}
+
+// read reads a checkpoint's file and compares it with its checksum; older files have none.
+func read(path string) (m model.Model, clock ps.Clock, err error) {
+	if m, err = model.Load(path); err != nil {
+		var system *fs.PathError
+		if !errors.As(err, &system) {
+			err = damaged(err)
+		}
+		return m, 0, fmt.Errorf("reading the checkpoint: %w", err)
+	}
+	if clock, err = clockOf(path, m); err != nil {
+		return m, 0, err
+	}
+	if want, got := m.Metadata[checksumKey], checksum(m); want != "" && want != got {
+		return m, 0, fmt.Errorf("reading the checkpoint %s: %w", path, wrongChecksum(got, want))
+	}
+	return m, clock, nil
+}
+
+// Clock reads at which clock a checkpoint stands, and whether it is undamaged.
+func Clock(path string) (ps.Clock, error) {
+	_, clock, err := read(path)
+	return clock, err
 }
 
 func clockOf(path string, m model.Model) (ps.Clock, error) {
@@ -59,11 +119,8 @@ func clockOf(path string, m model.Model) (ps.Clock, error) {
 
 // Load reads a checkpoint of a job with this schema. Index of values: table.
 func Load(path string, schema ps.Schema) (clock ps.Clock, values [][]float32, err error) {
-	m, err := model.Load(path)
+	m, clock, err := read(path)
 	if err != nil {
-		return 0, nil, fmt.Errorf("reading the checkpoint: %w", err)
-	}
-	if clock, err = clockOf(path, m); err != nil {
 		return 0, nil, err
 	}
 	for _, t := range schema.Tables {

@@ -93,11 +93,22 @@ func TestRefuses(t *testing.T) {
 	if _, err := Clock(plain); err == nil || !strings.Contains(err.Error(), "is no checkpoint") {
 		t.Errorf("a model that is no checkpoint: %v", err)
 	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text[len(text)-3] ^= 1 // of a value
+	if err := os.WriteFile(path, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Clock(path); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "its checksum") {
+		t.Errorf("a checkpoint with another value: %v", err)
+	}
 	if err := os.Truncate(path, 100); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Load(path, schema); err == nil {
-		t.Error("a torn checkpoint was read")
+	if _, _, err := Load(path, schema); !errors.Is(err, ErrDamaged) {
+		t.Errorf("a torn checkpoint: %v", err)
 	}
 	if _, err := Clock(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no checkpoint: %v, want fs.ErrNotExist", err)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -126,9 +127,33 @@ func readManifest(ctx context.Context, name string) (_ *Manifest, err error) {
 	decoder.DisallowUnknownFields()
 	m := &Manifest{}
 	if err := decoder.Decode(m); err != nil {
-		return nil, err
+		return nil, damaged(err)
 	}
-	return m, m.check()
+	if err := m.check(); err != nil {
+		return nil, damaged(err)
+	}
+	return m, nil
+}
+
+// Verify reads all of a checkpoint and compares its checksums. It is an ErrDamaged when something is not what it was.
+func (m *Manifest) Verify(ctx context.Context, manifest string) error {
+	objects := map[string][]Part{}
+	for _, p := range m.Parts {
+		objects[p.Object] = append(objects[p.Object], p)
+	}
+	for _, object := range slices.Sorted(maps.Keys(objects)) {
+		parts := objects[object]
+		slices.SortFunc(parts, func(a, b Part) int { return cmp.Compare(a.Offset, b.Offset) })
+		for i, p := range parts[1:] {
+			if p.Offset != parts[i].Offset+parts[i].Bytes {
+				return fmt.Errorf("reading the checkpoint %s: %w", manifest, damaged(fmt.Errorf("the parts of %s do not follow each other", object)))
+			}
+		}
+		if err := verify(ctx, folderOf(manifest), parts); err != nil {
+			return fmt.Errorf("reading the checkpoint %s: %w", manifest, err)
+		}
+	}
+	return nil
 }
 
 // LoadParts reads partitions of a checkpoint, which must be at this clock and of a job with this schema. Index: parts.
@@ -160,6 +185,29 @@ type Found struct {
 	Manifest string // its name
 	Clock    ps.Clock
 	Bytes    int64
+}
+
+// Newest gives the newest checkpoint below a place that is complete and undamaged: it is read as a whole. Doubts say why
+// newer ones are not. Without any there is no error, and no name.
+func Newest(ctx context.Context, place string) (found Found, doubts []error, err error) {
+	all, doubts, err := List(ctx, place)
+	if err != nil {
+		return Found{}, doubts, err
+	}
+	for _, f := range all {
+		m, err := ReadManifest(ctx, f.Manifest)
+		if err == nil {
+			err = m.Verify(ctx, f.Manifest)
+		}
+		switch {
+		case err == nil:
+			return f, doubts, nil
+		case !errors.Is(err, ErrDamaged):
+			return Found{}, doubts, err // it may be well, and cannot be read now
+		}
+		doubts = append(doubts, err)
+	}
+	return Found{}, doubts, nil
 }
 
 // List gives the complete checkpoints below a place, the newest first. What cannot be read, or lacks a part, is none;

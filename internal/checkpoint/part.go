@@ -115,21 +115,66 @@ func (w *partWriter) write(b *ps.Block) error {
 func loadPart(ctx context.Context, folder string, schema *ps.Schema, part Part) (_ *ps.Block, err error) {
 	file, err := blob.OpenRange(ctx, blob.Join(folder, part.Object), part.Offset, part.Bytes)
 	if err != nil {
-		return nil, err
+		return nil, missing(err)
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
+	whole := &readErrors{from: file}
 	sum := crc32.New(castagnoli)
-	rows, err := readPart(bufio.NewReaderSize(io.TeeReader(file, sum), pieceBytes))
-	if err != nil {
-		return nil, err
-	}
-	if got := sum.Sum32(); got != part.Checksum {
-		return nil, fmt.Errorf("its checksum is %08x, and should be %08x", got, part.Checksum)
+	rows, err := readPart(bufio.NewReaderSize(io.TeeReader(whole, sum), pieceBytes))
+	switch got := sum.Sum32(); {
+	case whole.failed != nil:
+		return nil, whole.failed
+	case err != nil:
+		return nil, damaged(err)
+	case got != part.Checksum:
+		return nil, wrongChecksum(hex(got), hex(part.Checksum))
 	}
 	if err := rows.Check(schema, part.Partition); err != nil {
-		return nil, err
+		return nil, damaged(err)
 	}
 	return rows, nil
+}
+
+// verify reads an object's parts, which follow each other, and compares their checksums.
+func verify(ctx context.Context, folder string, parts []Part) (err error) {
+	first, last := parts[0], parts[len(parts)-1]
+	file, err := blob.OpenRange(ctx, blob.Join(folder, first.Object), first.Offset, last.Offset+last.Bytes-first.Offset)
+	if err != nil {
+		return missing(err)
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	for _, part := range parts {
+		sum := crc32.New(castagnoli)
+		if _, err := io.CopyN(sum, file, part.Bytes); errors.Is(err, io.EOF) {
+			return damaged(fmt.Errorf("%s ends in partition %d", part.Object, part.Partition))
+		} else if err != nil {
+			return err
+		}
+		if got := sum.Sum32(); got != part.Checksum {
+			return fmt.Errorf("partition %d: %w", part.Partition, wrongChecksum(hex(got), hex(part.Checksum)))
+		}
+	}
+	return nil
+}
+
+func wrongChecksum(got, want string) error {
+	return damaged(fmt.Errorf("its checksum is %s, and should be %s", got, want))
+}
+
+func hex(sum uint32) string { return fmt.Sprintf("%08x", sum) }
+
+// readErrors tells a store that fails from an object that is not what it should be.
+type readErrors struct {
+	from   io.Reader
+	failed error
+}
+
+func (r *readErrors) Read(p []byte) (int, error) {
+	n, err := r.from.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		r.failed = err
+	}
+	return n, err
 }
 
 func readPart(r io.Reader) (*ps.Block, error) {

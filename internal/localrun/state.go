@@ -93,32 +93,42 @@ func writePrivate(path string, text []byte) error {
 	return nil
 }
 
-// Checkpoint finds the newest complete checkpoint of a run and the clock at which it stands: the one that an orderly end
-// has left, or one that was taken while training went on. It is an fs.ErrNotExist when there is none.
-func Checkpoint(dir string) (path string, clock ps.Clock, err error) {
+// Saved is a checkpoint of a run.
+type Saved struct {
+	Path   string
+	Clock  ps.Clock
+	Doubts []error // why newer ones cannot be used
+}
+
+// Checkpoint finds the newest complete and undamaged checkpoint of a run: the one that an orderly end has left, or one that
+// was taken while training went on. It reads all of it. It is an fs.ErrNotExist when there is none; doubts may say why.
+func Checkpoint(dir string) (saved Saved, err error) {
 	dir, err = filepath.Abs(dir)
 	if err != nil {
-		return "", 0, err
+		return Saved{}, err
 	}
-	path = filepath.Join(dir, CheckpointFile)
-	clock, err = checkpoint.Clock(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", 0, err
+	saved.Path = filepath.Join(dir, CheckpointFile)
+	clock, none := checkpoint.Clock(saved.Path)
+	switch saved.Clock = clock; {
+	case errors.Is(none, checkpoint.ErrDamaged):
+		saved.Doubts, none = append(saved.Doubts, none), fs.ErrNotExist
+	case none != nil && !errors.Is(none, fs.ErrNotExist):
+		return Saved{}, none
 	}
-	none := err
 	s, err := ReadState(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return path, clock, none
+		return saved, none
 	case err != nil:
-		return "", 0, err
+		return Saved{}, err
 	}
-	found, _, err := checkpoint.List(context.Background(), s.Checkpoints)
+	newest, doubts, err := checkpoint.Newest(context.Background(), s.Checkpoints)
 	if err != nil {
-		return "", 0, err
+		return Saved{}, err
 	}
-	if len(found) > 0 && (none != nil || found[0].Clock > clock) {
-		return found[0].Manifest, found[0].Clock, nil
+	saved.Doubts = append(saved.Doubts, doubts...)
+	if newest.Manifest != "" && (none != nil || newest.Clock > saved.Clock) {
+		saved.Path, saved.Clock, none = newest.Manifest, newest.Clock, nil
 	}
-	return path, clock, none
+	return saved, none
 }
