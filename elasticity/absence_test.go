@@ -1,6 +1,7 @@
 package elasticity
 
 import (
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -29,6 +30,7 @@ func (w *world) killController(gone time.Duration) {
 		cfg.Run, cfg.FirstID, cfg.Past = "test"+string(rune('a'+w.life)), uint64(w.life)<<32, past
 		if w.ctrl.saves.newest != "" {
 			cfg.Checkpoints.Newest, cfg.Checkpoints.NewestAt = w.newestCheckpoint()
+			cfg.Checkpoints.Older = w.olderCheckpoints(cfg.Checkpoints.Newest)
 		}
 		cfg.Checkpoints.Life = string(rune('1' + w.life))
 		before := w.ctrl
@@ -104,9 +106,20 @@ func (n *node) takeStock(id uint64) {
 	n.answer(id, nil, s)
 }
 
+// olderCheckpoints are the others, damaged or not, the newest first.
+func (w *world) olderCheckpoints(than string) (older []Kept) {
+	for _, name := range slices.Sorted(maps.Keys(w.store.manifests)) {
+		if at := w.store.manifests[name]; name != than && at <= w.store.manifests[than] {
+			older = append(older, Kept{name, at})
+		}
+	}
+	slices.SortStableFunc(older, func(a, b Kept) int { return int(b.At - a.At) })
+	return older
+}
+
 func (w *world) newestCheckpoint() (name string, at ps.Clock) {
 	for manifest, cut := range w.store.manifests {
-		if cut > at {
+		if cut > at && !w.store.damaged[manifest] { // it is read as a whole before a run goes on
 			name, at = manifest, cut
 		}
 	}

@@ -264,7 +264,7 @@ func (c *Controller) begin() {
 	}
 	c.wantPlan = true
 	c.beginAdoption()
-	c.saves = savings{newest: c.cfg.Checkpoints.Newest, at: c.cfg.Checkpoints.NewestAt, due: c.now.Add(c.cfg.Checkpoints.Every)}
+	c.saves = savings{newest: c.cfg.Checkpoints.Newest, at: c.cfg.Checkpoints.NewestAt, older: c.cfg.Checkpoints.Older, due: c.now.Add(c.cfg.Checkpoints.Every)}
 	for _, p := range c.cfg.Pools { // what is in force now; bills are made from the journal's prices
 		if last, ok := p.History.Last(); ok && p.Pool.Class == market.Spot {
 			c.recordPrice(p.Pool, last)

@@ -71,6 +71,7 @@ var faultKinds = []faultKind{
 	{"stop", false, false, 0, 0, func(w *world, _ fault) { w.step(StopWanted{Why: "somebody asked"}) }},
 	{"stop-now", false, false, 0, 0, func(w *world, _ fault) { w.step(StopWanted{Why: "somebody insists", Now: true}) }},
 	{"kill-reliable", true, false, 0, 2, func(w *world, f fault) { w.kill(w.one(w.machinesOf(market.OnDemand), f.who)) }},
+	{"damage", false, false, 0, 2, func(w *world, _ fault) { w.damageNewest() }},
 	{"scale", true, false, 0, 4, func(w *world, f fault) { w.askForOthers(f.who) }},
 }
 

@@ -245,10 +245,26 @@ func (c *Controller) takeAnswer(m *machine, a tiers.Answer) (stirs bool) {
 
 // checkObeyed gives a machine up that cannot do what it must.
 func (c *Controller) checkObeyed(m *machine, do tiers.Do, a tiers.Answer) bool {
+	if a.Code == tiers.CodeDamaged {
+		c.doubt(checkpointOf(do))
+	}
 	if a.Code != tiers.CodeOK {
 		c.giveUp(m, fmt.Sprintf("it failed to %T: %s", do, a.Error))
 	}
 	return a.Code == tiers.CodeOK
+}
+
+// checkpointOf is the checkpoint that a command has a machine read; empty = none.
+func checkpointOf(do tiers.Do) string {
+	switch do := do.(type) {
+	case tiers.Own:
+		return do.Checkpoint
+	case tiers.BackUp:
+		return do.Checkpoint
+	case tiers.Recover:
+		return do.Checkpoint
+	}
+	return ""
 }
 
 func (c *Controller) takeWarned(e Warned) {

@@ -212,6 +212,8 @@ func codeOf(err error) tiers.Code {
 		return tiers.CodePassed
 	case ps.ErrBusy:
 		return tiers.CodeBusy
+	case errDamaged:
+		return tiers.CodeDamaged
 	}
 	return tiers.CodeFailed
 }
@@ -237,6 +239,10 @@ func (n *node) take(c tiers.Command) {
 		n.setRoute(do.Generation, do.Route)
 		n.answer(c.ID, nil, nil)
 	case tiers.Own:
+		if n.w.store.damaged[do.Checkpoint] {
+			n.answer(c.ID, errDamaged, nil)
+			return
+		}
 		for _, p := range do.Partitions {
 			if n.shards[p] = ps.NewShard(&n.w.schema, p); do.Checkpoint != "" {
 				n.shards[p] = n.w.restored(do.Checkpoint, p, do.Cut)
@@ -244,6 +250,10 @@ func (n *node) take(c tiers.Command) {
 		}
 		n.answer(c.ID, nil, nil)
 	case tiers.BackUp:
+		if n.w.store.damaged[do.Checkpoint] {
+			n.answer(c.ID, errDamaged, nil)
+			return
+		}
 		for _, p := range do.Partitions {
 			n.backups[p] = n.w.restoredBackup(do, p)
 			n.held = 0

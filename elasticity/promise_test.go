@@ -117,7 +117,7 @@ func (w *world) checkClocks() error {
 // end is the end.
 func (w *world) checkOrder() error {
 	at, stage := time.Time{}, ""
-	intents, answers := map[string]int{}, map[string]int{}
+	intents, answers, refused := map[string]int{}, map[string]int{}, map[string]int{}
 	for i, e := range w.entries {
 		if e.T.Before(at) {
 			return fmt.Errorf("line %d is older than the one before it", i)
@@ -132,9 +132,14 @@ func (w *world) checkOrder() error {
 		case journal.Intent:
 			intents[e.Token] = e.Count
 		case journal.Launch:
-			answers[e.Token]++
+			if answers[e.Token] == intents[e.Token] && refused[e.Token] > 0 { // it turned up all the same
+				refused[e.Token]--
+			} else {
+				answers[e.Token]++
+			}
 		case journal.LaunchFailed:
 			answers[e.Token] += e.Count
+			refused[e.Token] += e.Count
 		case journal.Done:
 			if i != len(w.entries)-1 {
 				return fmt.Errorf("%q follows the end", w.entries[i+1].Kind)

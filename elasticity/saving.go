@@ -19,6 +19,13 @@ type Checkpoints struct {
 	EveryClocks ps.Clock      // 0 = not by clocks
 	Newest      string        // complete one of an earlier start of the run, at clock NewestAt; empty = none
 	NewestAt    ps.Clock
+	Older       []Kept // than Newest, the newest first
+}
+
+// Kept is a checkpoint that is there.
+type Kept struct {
+	Name string // of its manifest, or file
+	At   ps.Clock
 }
 
 // saveWithin is how long, on the wall clock, a checkpoint may take before it is given up and the next one may begin.
@@ -39,6 +46,7 @@ type savings struct {
 	now    *saving
 	newest string // manifest of the newest complete one; empty = none
 	at     ps.Clock
+	older  []Kept // that may still be there, the newest first
 	due    time.Time
 	tried  ps.Clock // clock of the last one that was begun
 	wanted bool     // now, whether one is due or not
@@ -96,6 +104,9 @@ func (c *Controller) takeManifest(e ManifestWritten) {
 		c.saveFailed(e.Err.Error())
 		return
 	}
+	if c.saves.newest != "" {
+		c.saves.older = append([]Kept{{c.saves.newest, c.saves.at}}, c.saves.older[:min(len(c.saves.older), mostOlder)]...)
+	}
 	c.saves.now, c.saves.newest, c.saves.at = nil, e.Manifest, s.cut
 	c.record(func() journal.Entry {
 		entry := journal.Entry{Kind: journal.Checkpoint, Clock: int64(s.cut), Model: e.Manifest, Partitions: len(s.parts),
@@ -105,6 +116,23 @@ func (c *Controller) takeManifest(e ManifestWritten) {
 		}
 		return entry
 	})
+}
+
+// mostOlder is how many older checkpoints are remembered. Those that were removed meanwhile are as good as damaged ones.
+const mostOlder = 8
+
+// doubt is told that a checkpoint is damaged: the one before it is the newest then.
+func (c *Controller) doubt(checkpoint string) {
+	if checkpoint == c.cfg.Job.ResumeFrom { // and is never begun with again
+		c.cfg.Job.ResumeFrom, c.cfg.Job.ResumeAt = "", 0
+	}
+	if checkpoint != c.saves.newest {
+		return
+	}
+	c.saves.newest, c.saves.at, c.saves.tried = "", 0, 0
+	if len(c.saves.older) > 0 {
+		c.saves.newest, c.saves.at, c.saves.older = c.saves.older[0].Name, c.saves.older[0].At, c.saves.older[1:]
+	}
 }
 
 // saveFailed says that a checkpoint could not be taken. The run goes on: what was saved before stays.

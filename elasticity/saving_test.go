@@ -1,11 +1,13 @@
 package elasticity
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
 )
 
 // saving1s is a world that takes checkpoints.
@@ -82,6 +84,35 @@ func TestCheckpointOnAFullDisk(t *testing.T) {
 				}
 			}
 			return w.count(journal.SaveFailed) > 0 && last == journal.Checkpoint && w.count(journal.Rollback) == 0
+		}
+	})
+}
+
+// Everything is lost, and the newest checkpoint turns out to be damaged when it is read: the machines that were to begin with
+// it are given up, and everything returns to the one before.
+func TestNewestCheckpointIsDamaged(t *testing.T) {
+	s := six()
+	s.clocks, s.cutEvery, s.saveEvery = 95, 400*time.Millisecond, 500*time.Millisecond
+	schedule(t, s, func(w *world) func() bool {
+		var damaged, older string
+		w.settled(func() {
+			w.when(func() bool { return w.count(journal.Checkpoint) >= 3 }, func() {
+				w.damageNewest()
+				damaged, older = w.ctrl.saves.newest, w.ctrl.saves.older[0].Name
+				w.store.full = w.now.Add(time.Minute) // no newer one
+				for _, id := range append(w.spot(), w.machinesOf(market.OnDemand)...) {
+					w.kill(id)
+				}
+			})
+		})
+		return func() bool {
+			var back []string
+			for _, e := range w.lines(journal.Rollback) {
+				if _, name, found := strings.Cut(e.Why, "back to the checkpoint "); found {
+					back = append(back, name)
+				}
+			}
+			return slices.Equal(back, []string{damaged, older})
 		}
 	})
 }

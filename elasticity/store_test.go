@@ -1,7 +1,9 @@
 package elasticity
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,12 +16,13 @@ import (
 type store struct {
 	parts     map[string]map[ps.Partition]ps.Block
 	manifests map[string]ps.Clock // complete checkpoints by name
+	damaged   map[string]bool     // of manifests
 	full      time.Time           // writes fail until then
 	slow      time.Duration       // the most that writing a partition takes
 }
 
 func newStore() store {
-	return store{parts: map[string]map[ps.Partition]ps.Block{}, manifests: map[string]ps.Clock{}, slow: 100 * time.Millisecond}
+	return store{parts: map[string]map[ps.Partition]ps.Block{}, manifests: map[string]ps.Clock{}, damaged: map[string]bool{}, slow: 100 * time.Millisecond}
 }
 
 // saveCut writes a cut bit by bit, while others are committed.
@@ -98,6 +101,16 @@ func (w *world) writeManifest(a WriteManifest) {
 	})
 }
 
+// errDamaged is what a machine says that was to read a damaged checkpoint.
+var errDamaged = errors.New("the checkpoint is damaged")
+
+// damageNewest makes the newest checkpoint one that cannot be used.
+func (w *world) damageNewest() {
+	if name, at := w.newestCheckpoint(); at > 0 {
+		w.store.damaged[name] = true
+	}
+}
+
 // restored is a partition as a checkpoint has it.
 func (w *world) restored(folder string, p ps.Partition, cut ps.Clock) *ps.Shard {
 	rows, ok := w.store.parts[strings.TrimSuffix(folder, ".json")][p]
@@ -146,6 +159,9 @@ func (w *world) checkSaves() error {
 func (n *node) beginAt(do tiers.Recover) error {
 	if do.Generation < n.generation {
 		return failure("an older generation")
+	}
+	if n.w.store.damaged[do.Checkpoint] && slices.Contains(append(slices.Clone(do.Route.Owner), do.Route.Backup...), n.id) {
+		return errDamaged
 	}
 	n.beginGeneration(do.Generation)
 	n.shards, n.backups = map[ps.Partition]*ps.Shard{}, map[ps.Partition]*ps.Backup{}

@@ -229,6 +229,8 @@ const (
 	CodePassed Code = "passed" // NameCut: choose a later clock
 	CodeBusy   Code = "busy"   // another change is under way
 	CodeFailed Code = "failed" // see Error
+	// CodeDamaged: the checkpoint that was to be read is not what was written. Others may be.
+	CodeDamaged Code = "damaged"
 )
 
 // Result is one of the structs below.

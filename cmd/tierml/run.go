@@ -91,7 +91,8 @@ type resumption struct {
 	part       int              // how often the run was begun before
 	past       *elasticity.Past // nil = it begins, or was ended in order
 	state      localrun.State
-	doubts     []error // why newer checkpoints are not used
+	doubts     []error           // why newer checkpoints are not used
+	older      []elasticity.Kept // checkpoints before it
 }
 
 func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) error {
@@ -194,7 +195,7 @@ func loadJob(o runOptions) (*config.Job, resumption, error) {
 	}
 	var from resumption
 	saved, err := localrun.Checkpoint(o.resume)
-	from.checkpoint, from.clock, from.doubts = saved.Path, saved.Clock, saved.Doubts
+	from.checkpoint, from.clock, from.doubts, from.older = saved.Path, saved.Clock, saved.Doubts, saved.Older
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		from.checkpoint, from.clock = "", 0 // nothing was saved: from the beginning
@@ -307,7 +308,7 @@ func drive(ctx context.Context, o runOptions, p *preparedJob, from resumption, m
 		Clock:      mapping,
 		Endpoint:   o.endpoint,
 		Log:        slog.New(slog.NewTextHandler(logFile, &slog.HandlerOptions{Level: slog.LevelInfo})),
-		ResumeFrom: from.checkpoint, ResumeAt: from.clock, Part: from.part, Past: from.past,
+		ResumeFrom: from.checkpoint, ResumeAt: from.clock, ResumeOlder: from.older, Part: from.part, Past: from.past,
 	})
 	outcome, err = r.Drive(ctx, stop)
 	_ = view.Close() // what could not be shown, as on a terminal that is gone, is in the journal

@@ -187,27 +187,27 @@ type Found struct {
 	Bytes    int64
 }
 
-// Newest gives the newest checkpoint below a place that is complete and undamaged: it is read as a whole. Doubts say why
-// newer ones are not. Without any there is no error, and no name.
-func Newest(ctx context.Context, place string) (found Found, doubts []error, err error) {
+// Newest gives the newest checkpoint below a place that is complete and undamaged, which it reads as a whole, and after it
+// those that are older, which it does not read. Doubts say why newer ones are not there.
+func Newest(ctx context.Context, place string) (found []Found, doubts []error, err error) {
 	all, doubts, err := List(ctx, place)
 	if err != nil {
-		return Found{}, doubts, err
+		return nil, doubts, err
 	}
-	for _, f := range all {
+	for i, f := range all {
 		m, err := ReadManifest(ctx, f.Manifest)
 		if err == nil {
 			err = m.Verify(ctx, f.Manifest)
 		}
 		switch {
 		case err == nil:
-			return f, doubts, nil
+			return all[i:], doubts, nil
 		case !errors.Is(err, ErrDamaged):
-			return Found{}, doubts, err // it may be well, and cannot be read now
+			return nil, doubts, err // it may be well, and cannot be read now
 		}
 		doubts = append(doubts, err)
 	}
-	return Found{}, doubts, nil
+	return nil, doubts, nil
 }
 
 // List gives the complete checkpoints below a place, the newest first. What cannot be read, or lacks a part, is none;
@@ -235,15 +235,23 @@ func List(ctx context.Context, place string) (found []Found, doubts []error, err
 	return found, doubts, nil
 }
 
-// manifests are the names of the manifests among objects, the newest first.
+// manifests are the names of the manifests among objects, the newest first. That is the order in which they were written:
+// the one with the highest clock may be damaged, and the run have gone on from an older one.
 func manifests(objects []blob.Object) (names []string) {
 	for _, o := range objects {
 		if strings.HasPrefix(o.Path, "clock-") && IsManifest(o.Path) && !strings.Contains(o.Path, "/") {
 			names = append(names, o.Path)
 		}
 	}
-	slices.Reverse(names) // the clock has leading zeros
+	slices.SortStableFunc(names, func(a, b string) int { return slices.Compare(writtenAt(b), writtenAt(a)) })
 	return names
+}
+
+// writtenAt tells the order of manifests: by the start of the run, its generation, and the clock.
+func writtenAt(name string) []int {
+	var clock, start, generation int
+	_, _ = fmt.Sscanf(name, "clock-%d-%d.%d", &clock, &start, &generation) // names of another form are the oldest
+	return []int{start, generation, clock}
 }
 
 func (m *Manifest) lacks(sizes map[string]int64) error {

@@ -144,6 +144,22 @@ func TestPrune(t *testing.T) {
 	}
 }
 
+// A run that went on from an older checkpoint writes new ones at clocks below that of a damaged one: those are kept.
+func TestTheNewestIsTheOneWrittenLast(t *testing.T) {
+	place := t.TempDir()
+	save(t, place, 100, "1.3")
+	save(t, place, 20, "2.4")
+	save(t, place, 30, "2.4")
+	_, _, want := save(t, place, 25, "2.5")
+	if err := Prune(t.Context(), place, 2); err != nil {
+		t.Fatal(err)
+	}
+	found, _, err := List(t.Context(), place)
+	if err != nil || len(found) != 2 || found[0].Manifest != want || found[1].Clock != 30 {
+		t.Errorf("%v %v", found, err)
+	}
+}
+
 func TestManifestRefuses(t *testing.T) {
 	place := t.TempDir()
 	schema, blocks, manifest := save(t, place, 42, "1.1")

@@ -47,6 +47,8 @@ type Config struct {
 	// ResumeFrom is a checkpoint that stands at clock ResumeAt; empty = from the beginning.
 	ResumeFrom string
 	ResumeAt   ps.Clock
+	// ResumeOlder are checkpoints before it, the newest first: for when it turns out to be damaged.
+	ResumeOlder []elasticity.Kept
 	// Past makes this a run that is taken over from a controller that did not end in order; nil = it begins, or goes on from
 	// where it was saved in order.
 	Past *elasticity.Past

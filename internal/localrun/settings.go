@@ -86,6 +86,7 @@ func (r *session) controllerConfig(policy bidding.Policy, history map[market.Poo
 		Checkpoints: elasticity.Checkpoints{
 			Place: r.state.Checkpoints, Life: fmt.Sprint(r.cfg.Part + 1), Every: m.ToMarket(job.Checkpoint.Every),
 			EveryClocks: ps.Clock(job.Checkpoint.EveryClocks), Newest: r.cfg.ResumeFrom, NewestAt: r.cfg.ResumeAt,
+			Older: r.cfg.ResumeOlder,
 		},
 		Past: r.cfg.Past, FirstID: uint64(r.cfg.Part) << 32,
 		CutEvery: m.ToMarket(sim.LaptopCutEvery), DeadAfter: m.ToMarket(job.DeadAfter), BrokenAfter: m.ToMarket(sim.LaptopBrokenAfter),

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/elasticity"
 	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/checkpoint"
 	"github.com/tierml/tierml/internal/config"
@@ -97,7 +98,8 @@ func writePrivate(path string, text []byte) error {
 type Saved struct {
 	Path   string
 	Clock  ps.Clock
-	Doubts []error // why newer ones cannot be used
+	Doubts []error           // why newer ones cannot be used
+	Older  []elasticity.Kept // those before it, the newest first
 }
 
 // Checkpoint finds the newest complete and undamaged checkpoint of a run: the one that an orderly end has left, or one that
@@ -122,13 +124,16 @@ func Checkpoint(dir string) (saved Saved, err error) {
 	case err != nil:
 		return Saved{}, err
 	}
-	newest, doubts, err := checkpoint.Newest(context.Background(), s.Checkpoints)
+	found, doubts, err := checkpoint.Newest(context.Background(), s.Checkpoints)
 	if err != nil {
 		return Saved{}, err
 	}
 	saved.Doubts = append(saved.Doubts, doubts...)
-	if newest.Manifest != "" && (none != nil || newest.Clock > saved.Clock) {
-		saved.Path, saved.Clock, none = newest.Manifest, newest.Clock, nil
+	for _, f := range found {
+		saved.Older = append(saved.Older, elasticity.Kept{Name: f.Manifest, At: f.Clock})
+	}
+	if len(found) > 0 && (none != nil || found[0].Clock > saved.Clock) {
+		saved.Path, saved.Clock, saved.Older, none = found[0].Manifest, found[0].Clock, saved.Older[1:], nil
 	}
 	return saved, none
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/tierml/tierml/internal/checkpoint"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
 )
@@ -39,6 +40,8 @@ func (n *node) answer(c tiers.Command, result tiers.Result, err error) {
 		a.Code, a.Error = tiers.CodePassed, err.Error()
 	case errors.Is(err, ps.ErrBusy):
 		a.Code, a.Error = tiers.CodeBusy, err.Error()
+	case errors.Is(err, checkpoint.ErrDamaged):
+		a.Code, a.Error = tiers.CodeDamaged, err.Error()
 	default:
 		a.Code, a.Error = tiers.CodeFailed, err.Error()
 		n.log.Warn("command failed", "id", c.ID, "kind", fmt.Sprintf("%T", c.Do), "error", err)
