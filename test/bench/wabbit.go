@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,12 +22,6 @@ import (
 // wabbit compares softmax and logistic regression, as `tierml train` does them, with vowpal wabbit on its cached input.
 var wabbit = Group{Name: "wabbit", Title: "Softmax and logistic regression at equal loss", Open: openWabbit}
 
-// Images that are generated: like MNIST's in size, and in how many pixels are not black.
-const (
-	imagePixels, imageClasses, imageExamples = 784, 10, 8000
-	imageInk                                 = 150
-)
-
 func openWabbit(_ context.Context, env *Env) ([]Row, func(), error) {
 	vw, skip := env.Peer("VW")
 	if path, err := exec.LookPath("vw"); vw == "" && err == nil {
@@ -42,8 +35,16 @@ func openWabbit(_ context.Context, env *Env) ([]Row, func(), error) {
 		return nil, nil, err
 	}
 	a9a, noA9a := env.Peer("A9A")
+	mnist, noMNIST := env.Peer("MNIST")
+	if noMNIST == "" {
+		real := filepath.Join(env.Dir, "mnist.svm")
+		if err := imagesFromIDX(mnist, real); err != nil {
+			return nil, nil, err
+		}
+		mnist = real
+	}
 	if skip != "" {
-		noA9a = skip
+		noA9a, noMNIST = skip, skip
 	}
 	var rows []Row
 	for _, c := range []struct {
@@ -51,7 +52,7 @@ func openWabbit(_ context.Context, env *Env) ([]Row, func(), error) {
 		classes, passes  int
 	}{
 		{"logistic, like a9a", words, skip, 2, 20}, {"logistic, a9a", a9a, noA9a, 2, 20},
-		{"softmax, like MNIST", images, skip, imageClasses, 5},
+		{"softmax, like MNIST", images, skip, imageClasses, 5}, {"softmax, MNIST t10k", mnist, noMNIST, imageClasses, 5},
 	} {
 		race := &lossRace{program: vw, path: c.path, dir: env.Dir, classes: c.classes, passes: c.passes}
 		rows = append(rows, Row{
@@ -236,10 +237,14 @@ func (r *lossRace) loss(tables stepper) float64 {
 		return r.logisticLoss(tables)
 	}
 	var loss float64
+	weights := make([][]float32, r.features()+1) // the biases come last
+	for row := range weights {
+		weights[row] = tables.Row(ps.Key{Row: ps.RowID(row)})
+	}
 	for _, e := range r.examples {
-		scores := append([]float32(nil), tables.Row(ps.Key{Row: imagePixels})...)
+		scores := append([]float32(nil), weights[len(weights)-1]...)
 		for k, j := range e.index {
-			for class, w := range tables.Row(ps.Key{Row: ps.RowID(j)}) {
+			for class, w := range weights[j] {
 				scores[class] += w * float32(e.value[k])
 			}
 		}
@@ -252,13 +257,18 @@ func (r *lossRace) loss(tables stepper) float64 {
 	return loss / float64(len(r.examples))
 }
 
-func (r *lossRace) logisticLoss(tables stepper) float64 {
-	features := 0
+// features is how many there are: the bias comes behind them.
+func (r *lossRace) features() (n int) {
 	for _, e := range r.examples {
 		for _, j := range e.index {
-			features = max(features, j+1)
+			n = max(n, j+1)
 		}
 	}
+	return n
+}
+
+func (r *lossRace) logisticLoss(tables stepper) float64 {
+	features := r.features()
 	const block = 64 // weights in a row, which the bias follows
 	weights := make([]float64, features+1)
 	for j := range weights {
@@ -273,35 +283,4 @@ func (r *lossRace) logisticLoss(tables stepper) float64 {
 		loss += math.Log1p(math.Exp(-e.goal * score))
 	}
 	return loss / float64(len(r.examples))
-}
-
-// generateImages writes a LIBSVM file of classes that each have their own likely pixels, of which others share some.
-func generateImages(path string) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	out := bufio.NewWriter(file)
-	r := rand.New(rand.NewPCG(8, 8))
-	var likely [imageClasses][imagePixels]float64
-	for class := range likely {
-		for p := range likely[class] {
-			likely[class][p] = 2 * float64(imageInk) / imagePixels * r.Float64() // on average imageInk pixels
-		}
-	}
-	for i := range imageExamples {
-		class := r.IntN(imageClasses)
-		if i < imageClasses {
-			class = i // all occur, and the last pixel with them
-		}
-		fmt.Fprint(out, class)
-		for p, probability := range likely[class] {
-			if r.Float64() < probability || i < imageClasses && p == imagePixels-1 {
-				fmt.Fprintf(out, " %d:%.3f", p+1, 0.1+0.9*r.Float64())
-			}
-		}
-		fmt.Fprintln(out)
-	}
-	return out.Flush()
 }
