@@ -50,24 +50,52 @@ rest16:
 	ADDQ        $64, SI
 	ADDQ        $64, DI
 
+// The last few have sums of their own, in narrow registers, which wait neither for the others nor for masks.
 tail:
-	ANDQ          $15, CX
-	JZ            sum
-	MOVL          $1, AX
-	SHLXL         CX, AX, AX
-	DECL          AX
-	KMOVW         AX, K1
-	VMOVUPS.Z     (SI), K1, Z7
-	VMOVUPS.Z     (DI), K1, Z4
-	VFMADD231PS   Z4, Z7, Z3
+	VXORPS X8, X8, X8
+	VXORPS X9, X9, X9
+	TESTQ  $15, CX
+	JZ     sum
+	TESTQ  $8, CX
+	JZ     tail4
+	VMOVUPS (SI), Y4
+	VMULPS  (DI), Y4, Y9
+	ADDQ    $32, SI
+	ADDQ    $32, DI
+
+tail4:
+	TESTQ   $4, CX
+	JZ      tail2
+	VMOVUPS (SI), X4
+	VMULPS  (DI), X4, X8
+	ADDQ    $16, SI
+	ADDQ    $16, DI
+
+tail2:
+	TESTQ       $2, CX
+	JZ          tail1
+	VMOVSD      (SI), X4
+	VMOVSD      (DI), X5
+	VFMADD231PS X5, X4, X8
+	ADDQ        $8, SI
+	ADDQ        $8, DI
+
+tail1:
+	TESTQ       $1, CX
+	JZ          sum
+	VMOVSS      (SI), X4
+	VMOVSS      (DI), X5
+	VFMADD231PS X5, X4, X8
 
 sum:
 	VADDPS        Z1, Z0, Z0
 	VADDPS        Z3, Z2, Z2
 	VADDPS        Z2, Z0, Z0
 	VEXTRACTF64X4 $1, Z0, Y1
+	VADDPS        Y9, Y0, Y0
 	VADDPS        Y1, Y0, Y0
 	VEXTRACTF128  $1, Y0, X1
+	VADDPS        X8, X0, X0
 	VADDPS        X1, X0, X0
 	VPERMILPS     $0x0e, X0, X1
 	VADDPS        X1, X0, X0
