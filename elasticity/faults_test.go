@@ -71,6 +71,7 @@ var faultKinds = []faultKind{
 	{"stop", false, false, 0, 0, func(w *world, _ fault) { w.step(StopWanted{Why: "somebody asked"}) }},
 	{"stop-now", false, false, 0, 0, func(w *world, _ fault) { w.step(StopWanted{Why: "somebody insists", Now: true}) }},
 	{"kill-reliable", true, false, 0, 2, func(w *world, f fault) { w.kill(w.one(w.machinesOf(market.OnDemand), f.who)) }},
+	{"silence-reliable", true, true, 12 * time.Second, 2, func(w *world, f fault) { w.nodes[w.one(w.machinesOf(market.OnDemand), f.who)].fallSilent(f.long) }},
 	{"damage", false, false, 0, 2, func(w *world, _ fault) { w.damageNewest() }},
 	{"scale", true, false, 0, 4, func(w *world, f fault) { w.askForOthers(f.who) }},
 }
@@ -117,7 +118,7 @@ func (w *world) play(p plan) {
 		kind := kindOf(f.do)
 		w.after(f.at, func() {
 			class := market.Spot
-			if f.do == "kill-reliable" {
+			if f.do == "kill-reliable" || f.do == "silence-reliable" {
 				class = market.OnDemand
 			}
 			if w.outcome == "" && (!kind.who || f.do == "want" || f.do == "scale" || len(w.machinesOf(class)) > 0) {

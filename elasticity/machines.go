@@ -359,14 +359,34 @@ func (c *Controller) giveUpSilent() {
 			}
 		case !m.brokenAt.IsZero() && c.now.Sub(m.brokenAt) >= c.cfg.BrokenAfter:
 			c.giveUp(m, "its stream broke and did not come back")
-		case c.now.Sub(m.heard) >= c.cfg.DeadAfter:
+		case c.now.Sub(m.heard) >= c.patience(m):
 			c.giveUp(m, fmt.Sprintf("silent for %.1f s", c.wall(c.now.Sub(m.heard))))
 		}
 	}
 }
 
+// patience is how long a machine may be silent. One that alone holds partitions, as owner and backup, takes all work since
+// the last checkpoint with it: on a busy host, waiting for it costs less. (A broken stream, and what the provider says, end it
+// as soon as any other machine.)
+func (c *Controller) patience(m *machine) time.Duration {
+	if m.tier == tiers.Reliable && c.standing() {
+		for p, owner := range c.route.Owner {
+			if backup := c.route.Backup[p]; owner == m.id && (backup == m.id || backup == "") {
+				return 3 * c.cfg.DeadAfter
+			}
+		}
+	}
+	return c.cfg.DeadAfter
+}
+
 // nextSilent is when giveUpSilent may find somebody, if nothing is heard until then.
 func (c *Controller) nextSilent() time.Time {
+	next := c.now.Add(never)
+	by := func(t time.Time, wait time.Duration) {
+		if at := t.Add(wait); !t.IsZero() && at.Before(next) {
+			next = at
+		}
+	}
 	var called, quiet, broken time.Time // the first of those that have not called yet, of the others, of broken streams
 	first := func(t *time.Time, of time.Time) {
 		if t.IsZero() || of.Before(*t) {
@@ -379,16 +399,14 @@ func (c *Controller) nextSilent() time.Time {
 		case m.address == "":
 			first(&called, m.heard)
 		default:
-			first(&quiet, m.heard)
+			if m.tier == tiers.Reliable {
+				by(m.heard, c.patience(m))
+			} else {
+				first(&quiet, m.heard)
+			}
 			if !m.brokenAt.IsZero() {
 				first(&broken, m.brokenAt)
 			}
-		}
-	}
-	next := c.now.Add(never)
-	by := func(t time.Time, wait time.Duration) {
-		if at := t.Add(wait); !t.IsZero() && at.Before(next) {
-			next = at
 		}
 	}
 	by(called, c.cfg.BootWithin)
