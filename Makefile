@@ -52,6 +52,11 @@ bench: ## measure beside other tools and C, and write docs/performance.md (some 
 cells: ## cost-per-work beside tierml in every market of recordings: make cells CELLS="TRACE=CATALOG ..."
 	TIERML_CELLS="$(CELLS)" $(GO) test ./sim/sweep -run CostPerWorkInEveryCell -v -count=1
 
+.PHONY: bound
+bound: STARTS ?= 3
+bound: ## no policy beats the oracle: all policies and rule books in twelve markets of each of DATA's recordings, start by start (STARTS=n)
+	TIERML_BOUND=$(STARTS) TIERML_BOUND_DATA="$(abspath $(DATA))" $(GO) test ./sim/sweep -run BeatsTheOracleOnRecordings -v -count=1 -timeout 0
+
 .PHONY: capacity
 DATA ?= ../shared/data
 TRACE ?= $(DATA)/spot/aws-us-east-1-2021-03-to-04.csv.gz

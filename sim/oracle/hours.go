@@ -145,6 +145,7 @@ func (h *hours) exchange(i, step int) {
 // stretch is an hour of an option, as far as it does not depend on what follows.
 type stretch struct {
 	option  int
+	begin   int     // its minute of the programme
 	value   float64 // what it costs, less the price of its work
 	over    int     // the minute of the programme in which it ends, or the run does
 	evicted bool
@@ -155,7 +156,7 @@ type stretch struct {
 // from minute `alive` of the grid on, by exceeding the highest bid.
 func (h *hours) stretch(p, i, alive int, startup float64) stretch {
 	s := &h.grid.options[p]
-	out := stretch{option: p, over: min(h.from+i+hour, h.end) - h.from}
+	out := stretch{option: p, begin: i, over: min(h.from+i+hour, h.end) - h.from}
 	crossing, taken := int(s.crossing[alive]), int(s.taken[alive])
 	if crossing < h.from+i+hour || taken <= h.from+i+hour {
 		return h.evicted(p, i, crossing, taken, startup)
@@ -176,7 +177,7 @@ func (h *hours) evicted(p, i, crossing, taken int, startup float64) stretch {
 		next = max(next, at+1) // a fleet is held for a minute at least
 	}
 	work := s.rate * max(0, float64(min(taken+1, h.end)-at)-startup)
-	return stretch{option: p, value: paid - h.lambda*work, over: over - h.from, evicted: true, next: min(next, h.end) - h.from}
+	return stretch{option: p, begin: i, value: paid - h.lambda*work, over: over - h.from, evicted: true, next: min(next, h.end) - h.from}
 }
 
 // lower lists the hours that end with a rise of the price above a lower bid.
@@ -207,6 +208,9 @@ func (h *hours) ends(s *stretch, i, k int) float64 {
 
 // leaves is what follows when another fleet is bought from a minute on, while this one works to the end of its stretch.
 func (h *hours) leaves(s *stretch, earliest int) float64 {
+	if h.cfg.Exchange > 0 {
+		earliest = max(earliest, s.begin+hour-int(math.Ceil(h.cfg.Exchange.Minutes())))
+	}
 	if earliest >= s.over {
 		return math.Inf(1)
 	}

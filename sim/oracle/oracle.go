@@ -34,6 +34,9 @@ type Config struct {
 	Notice time.Duration
 	// LowerBids lets each machine be bought at any bid up to its option's, so that any rise of the price may interrupt it.
 	LowerBids bool
+	// Exchange is how long before a fleet's paid hour ends another one may be bought in its place, where machines are paid by
+	// the hour; 0 = at any time of it.
+	Exchange time.Duration
 	// First and Last are the minutes between which runs lie.
 	First, Last time.Time
 	// Horizon is how long a run may take. Longer runs are not looked at.

@@ -59,6 +59,9 @@ func TestCalm(t *testing.T) {
 	c := calm(t, "ec2-2017")
 	c.Reliable = Reliable{PerHour: market.Dollar, Stand: 5 * time.Minute}
 	within(t, "with a reliable machine", cost(t, c, 80), 13, 17.1)
+	// Not so when another fleet may only be bought shortly before the hour of the first one ends.
+	c.Exchange = 5 * time.Minute
+	within(t, "with a reliable machine, one fleet at a time", cost(t, c, 80), 16.95, 17.1)
 	c = calm(t, "ec2-now")
 	c.Reliable = Reliable{PerHour: market.Dollar, Stand: 5 * time.Minute}
 	within(t, "by the second, with a reliable machine", cost(t, c, 80), 7.95+0.08+8.0, 8.1+0.1+8.2)
@@ -202,6 +205,10 @@ func (b *brute) hold(option Option, bid market.USD, launched time.Time, done, pa
 				next = next.Add(b.every)
 			}
 			b.search(next, done+worked, paid+bill)
+			// Another one may have been bought before the hour of this one was over, and still be starting.
+			if held := u.End.Sub(launched); u.EndedBy == market.ByUser && b.Terms.Increment > 0 && held%time.Hour == 0 && b.Exchange >= b.every {
+				b.search(next.Add(-b.every), done+worked, paid+bill)
+			}
 		}
 		if !taken.After(end) {
 			return
@@ -244,6 +251,9 @@ func small(t *testing.T, book string, seed uint64) *brute {
 		Terms: rules.Terms(), LowerBids: true, Startup: 5 * time.Minute, Notice: 2 * time.Minute,
 		First: start, Last: start.Add(10 * time.Hour), Horizon: 3 * time.Hour,
 		Reliable: Reliable{PerHour: market.USD(random.IntN(3)) * market.Dollar / 10},
+	}
+	if seed%2 == 1 {
+		b.Exchange = b.every
 	}
 	b.work = 1 + 3*random.Float64()
 	for i := range 2 {

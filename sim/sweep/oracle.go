@@ -16,17 +16,25 @@ import (
 // Names under which the oracle is a row among the policies. Oracle is a lower bound for every policy that it is compared
 // with: it has the job's reliable tier unless one of them has none, and bids what the job allows at most, the on-demand
 // price, as the policies of TierML do, unless one of them bids less. OracleAnyBid has the reliable tier, and bids
-// anything up to that.
+// anything up to that. OracleOneFleet has it too, bids the on-demand price, and replaces a fleet only at the end of its
+// paid hour, so that it holds one at a time: it is no bound for policies that bid less, and earn free hours by that.
 const (
-	Oracle       = "oracle"
-	OracleAnyBid = "oracle-any-bid"
+	Oracle         = "oracle"
+	OracleAnyBid   = "oracle-any-bid"
+	OracleOneFleet = "oracle-one-fleet"
 )
 
 // IsOracle says whether a policy is none, but an oracle.
-func IsOracle(policy string) bool { return policy == Oracle || policy == OracleAnyBid }
+func IsOracle(policy string) bool {
+	return policy == Oracle || policy == OracleAnyBid || policy == OracleOneFleet
+}
 
 // sight is the kind of an oracle.
-type sight struct{ tiered, lowerBids bool }
+type sight struct {
+	tiered    bool // has the job's reliable tier
+	lowerBids bool // bids anything up to what the job allows
+	atEnds    bool // replaces a fleet that is paid by the hour only when its hour ends
+}
 
 // sightOf is the oracle that bounds a policy.
 func sightOf(p bidding.Policy) sight {
@@ -35,7 +43,7 @@ func sightOf(p bidding.Policy) sight {
 	case bidding.OnDemand:
 		return sight{}
 	case bidding.CostPerWork:
-		s.lowerBids = true
+		s.lowerBids, s.atEnds = true, true
 	case bidding.TierML:
 		s.lowerBids = p.Bids != bidding.BidOnDemand
 	case bidding.Checkpoint:
@@ -52,6 +60,8 @@ func (p Plan) sights(name string) (out []sight, err error) {
 	switch name {
 	case OracleAnyBid:
 		return []sight{{tiered: true, lowerBids: true}}, nil
+	case OracleOneFleet:
+		return []sight{{tiered: true, atEnds: true}}, nil
 	case Oracle:
 		for _, other := range p.Policies {
 			if IsOracle(other) {
@@ -185,6 +195,9 @@ func foresight(cfg *sim.Config, kind sight, starts []time.Time) oracle.Config {
 			PerHour: cfg.Reliable.Type.OnDemand * market.USD(cfg.Reliable.Count),
 			Rate:    cfg.Reliable.Type.WorkRate() * float64(cfg.Reliable.Count), Stand: t.Launch + t.Boot,
 		}
+	}
+	if kind.atEnds { // bidding.CostPerWork decides a start-up before a machine has to leave
+		c.Exchange = t.Launch + t.Boot + t.Start + t.Load + t.DrainMargin + t.DrainMargin/4
 	}
 	add := func(pool market.Pool, kind market.InstanceType, h *market.History, bid market.USD) {
 		machines := cfg.Want.Machines

@@ -62,7 +62,7 @@ func TestFreedom(t *testing.T) {
 	}{
 		{[]string{Oracle}, []sight{{tiered: true}}, ""},
 		{[]string{"tierml", "tierml-noswitch", Oracle}, []sight{{tiered: true}}, ""},
-		{[]string{"tierml", "cost-per-work", Oracle}, []sight{{tiered: true}, {tiered: true, lowerBids: true}},
+		{[]string{"tierml", "cost-per-work", Oracle}, []sight{{tiered: true}, {tiered: true, lowerBids: true, atEnds: true}},
 			"bid less than on demand, as cost-per-work may"},
 		{[]string{"checkpoint-aggressive", Oracle}, []sight{{lowerBids: true}},
 			"go without reliable machines, as checkpoint-aggressive must; bid less than on demand, as checkpoint-aggressive may"},

@@ -35,6 +35,7 @@ type options struct {
 	machines, reliable                  int
 	noOracle, onlyPrices                bool
 	deadlineStarts, layouts, perLayouts int
+	lookahead                           int
 }
 
 func (o *options) parse() {
@@ -55,6 +56,7 @@ func (o *options) parse() {
 	flag.IntVar(&o.deadlineStarts, "deadline-starts", 100, "starts of each recording with a deadline; 0 = every tick")
 	flag.IntVar(&o.layouts, "layouts", 10, "ways to lay recordings of availability over pools")
 	flag.IntVar(&o.perLayouts, "layout-starts", 3, "starts of each of them")
+	flag.IntVar(&o.lookahead, "lookahead", 0, "what foresight is worth (docs/oracle.md), and nothing else, in so many `pools`: those that are dearer than on demand most often")
 	flag.StringVar(&o.results, "results", "", "keep what is done in this `file`, and do not do again what it holds: a run can be broken off")
 	flag.StringVar(&o.out, "o", "", "write to this `file`, too")
 	flag.Parse()
@@ -151,6 +153,13 @@ func run() error {
 			return err
 		}
 		cells = append(cells, some...)
+	}
+	if o.lookahead > 0 {
+		var p page
+		if err := p.lookahead(ctx, cells, &o); err != nil {
+			return err
+		}
+		return write(o.out, p.String())
 	}
 	results, err := s.run(ctx, cells, o.results)
 	if err != nil {

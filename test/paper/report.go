@@ -229,10 +229,13 @@ func (r *result) name() string { return r.Recording + " " + r.Zone + " " + r.Pai
 
 func (p *page) costPerWork(results []result) {
 	p.heading("Cost per work against tierml and the oracle")
-	p.line("Means over cells, as shares of on demand. *Kept* is the share of the oracle's saving on on-demand ([the oracle](oracle.md) bids")
-	p.line("the on-demand price); *dearer* is in how many cells it costs more than `tierml`, and by how much in the worst.\n")
-	p.line("| cells | hours | tierml | cost-per-work | against tierml | dearer | worst | oracle | kept |")
-	p.line("|---|---|---|---|---|---|---|---|---|")
+	p.line("Means over cells, as shares of on demand; *dearer* is in how many cells it costs more than `tierml`, and by how much in the worst.")
+	p.line("[The oracle](oracle.md) is asked twice: *one fleet* bids the on-demand price, as `tierml` does, and replaces machines only when their")
+	p.line("paid hour ends; *any bid* knows besides which hours will be interrupted below that price, and free. Only the latter bounds")
+	p.line("`cost-per-work`, which bids lower, too. *Kept* is the share of their savings on on-demand that `cost-per-work` has: of the")
+	p.line("mean cell, and of the dollars of all cells together.\n")
+	p.line("| cells | hours | tierml | cost-per-work | against tierml | dearer | worst | one fleet | kept | any bid | kept |")
+	p.line("|---|---|---|---|---|---|---|---|---|---|---|")
 	p.groups(results, func(name string, hours time.Duration, some []result) {
 		dearer, worst := 0, math.Inf(-1)
 		for _, r := range some {
@@ -242,21 +245,31 @@ func (p *page) costPerWork(results []result) {
 			}
 		}
 		ours, theirs := mean(some, costShare("cost-per-work", "")), mean(some, costShare("tierml", ""))
-		oracle, kept := "", ""
-		if _, known := some[0].Policies[sweep.Oracle]; known {
-			best := mean(some, costShare(sweep.Oracle, ""))
-			oracle, kept = fmt.Sprintf("%.3f", best), fmt.Sprintf("%.1f %%", 100*(1-ours)/(1-best))
-		}
-		p.line("| %s | %g | %.3f | %.3f | %+.1f %% | %d of %d | %+.1f %% | %s | %s |", name, hours.Hours(), theirs, ours, 100*(ours/theirs-1),
-			dearer, len(some), 100*worst, oracle, kept)
+		p.line("| %s | %g | %.3f | %.3f ± %.3f | %+.1f %% | %d of %d | %+.1f %% | %s | %s |", name, hours.Hours(), theirs, ours,
+			standardError(some, "cost-per-work"), 100*(ours/theirs-1),
+			dearer, len(some), 100*worst, kept(some, sweep.OracleOneFleet), kept(some, sweep.Oracle))
 	})
+}
+
+// kept is what an oracle pays and how much of its saving cost-per-work has: of the mean cell, and of all dollars.
+func kept(some []result, oracle string) string {
+	if _, known := some[0].Policies[oracle]; !known {
+		return " | "
+	}
+	var onDemand, ours, best float64
+	for _, r := range some {
+		s := r.Policies["cost-per-work"]
+		onDemand, ours, best = onDemand+s.OnDemandCost, ours+s.CostMean, best+r.Policies[oracle].CostMean
+	}
+	mine, its := mean(some, costShare("cost-per-work", "")), mean(some, costShare(oracle, ""))
+	return fmt.Sprintf("%.3f | %.1f %%, %.1f %%", its, 100*(1-mine)/(1-its), 100*(onDemand-ours)/(onDemand-best))
 }
 
 // cells prints every cell by itself.
 func (p *page) cells(results []result) {
 	p.heading("Every cell")
 	p.line("Shares of the undisturbed cost on demand; run times against the undisturbed ones. TierML and checkpointing by the bid of the")
-	p.line("on-demand price and, behind a stroke, by aggressive bids.\n")
+	p.line("on-demand price and, behind a stroke, by aggressive bids; the oracle with one fleet and, behind it, at any bid.\n")
 	p.line("| cell | crossings | hours | starts | tierml | checkpoint | +38 %% | cost-per-work | oracle | switching | run time, tierml | run time, checkpoint | P95, tierml | evictions |")
 	p.line("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|")
 	sorted := slices.Clone(results)
@@ -266,7 +279,7 @@ func (p *page) cells(results []result) {
 		longer := func(policy string) float64 { return 100 * (timeShare(policy, "")(r) - 1) }
 		oracle := ""
 		if _, known := r.Policies[sweep.Oracle]; known {
-			oracle = fmt.Sprintf("%.3f", share(sweep.Oracle))
+			oracle = fmt.Sprintf("%.3f / %.3f", share(sweep.OracleOneFleet), share(sweep.Oracle))
 		}
 		p.line("| %s | %d | %g | %d | %.3f / %.3f | %.3f / %.3f | %.3f | %.3f | %s | %+.1f %% | %+.0f / %+.0f %% | %+.0f / %+.0f %% | %.2f / %.2f | %.0f / %.0f |",
 			r.name(), r.Crossings, r.Hours, r.Policies["tierml"].Starts, share("tierml"), share("tierml-aggressive"), share("checkpoint"),

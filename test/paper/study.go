@@ -113,8 +113,8 @@ func (s study) cell(ctx context.Context, c cell, hours time.Duration, r result) 
 	same := func(policy string) string { return policy }
 	transient := s.fleet.machines - s.fleet.reliable
 	err := errors.Join(add(transient, sim.Checkpoints{}, tiered, same), add(s.fleet.machines, sim.Checkpoints{}, flat, same))
-	if s.oracle { // beside tierml alone: an oracle may do what any of those may that it is compared with
-		err = errors.Join(err, add(transient, sim.Checkpoints{}, []string{"tierml", sweep.Oracle}, same))
+	if s.oracle { // beside cost-per-work alone: an oracle may do what any of those may that it is compared with
+		err = errors.Join(err, add(transient, sim.Checkpoints{}, []string{"cost-per-work", sweep.Oracle, sweep.OracleOneFleet}, same))
 	}
 	for _, v := range overheads {
 		err = errors.Join(err, add(s.fleet.machines, sim.Checkpoints{Overhead: v.overhead}, []string{v.policy},
