@@ -74,7 +74,7 @@ a deadline, wherever the recording says that spot machines could be had.`,
 	f.StringSliceVar(&o.traces, "trace", nil, "price history `files`; default: the job's local.prices")
 	f.StringVar(&o.catalog, "catalog", "", "`file` of machine types and on-demand prices; default: the job's local.catalog")
 	f.StringVar(&o.rules, "rules", "", "rule `book` that bills; default: the job's local.rules")
-	f.StringSliceVar(&o.policies, "policy", append(bidding.Names(), sweep.Oracle), "policies to compare; oracle knows the future (and oracle-any-bid more of it): a lower bound")
+	f.StringSliceVar(&o.policies, "policy", append(bidding.Names(), sweep.Oracle), "policies to compare; oracle knows the future: a lower bound (oracle-any-bid and oracle-one-fleet: two kinds of it)")
 	f.BoolVar(&o.noOracle, "no-oracle", false, "leave the oracle out, which takes most of the time of many starts")
 	o.fleet.flags(f)
 	f.StringVar(&o.starts, "starts", "", "`when` to start: every (minute), a number, or a time; default: the job's start, with --hours 100")
@@ -179,7 +179,7 @@ const manySplits = 1 << 16
 func (o dryRunOptions) chosen() (names []string, err error) {
 	for _, name := range o.policies {
 		if _, err := bidding.ByName(name); err != nil && !sweep.IsOracle(name) {
-			return nil, fmt.Errorf("%w, %s, %s", err, sweep.Oracle, sweep.OracleAnyBid)
+			return nil, fmt.Errorf("%w, %s, %s, %s", err, sweep.Oracle, sweep.OracleAnyBid, sweep.OracleOneFleet)
 		}
 		if slices.Contains(names, name) || sweep.IsOracle(name) && o.noOracle {
 			continue
