@@ -33,7 +33,7 @@ type options struct {
 	from, to, hours                     string
 	seed                                uint64
 	machines, reliable                  int
-	noOracle, onlyPrices                bool
+	noOracle, onlyPrices, kept          bool
 	deadlineStarts, layouts, perLayouts int
 	lookahead                           int
 }
@@ -58,6 +58,7 @@ func (o *options) parse() {
 	flag.IntVar(&o.perLayouts, "layout-starts", 3, "starts of each of them")
 	flag.IntVar(&o.lookahead, "lookahead", 0, "what foresight is worth (docs/oracle.md), and nothing else, in so many `pools`: those that are dearer than on demand most often")
 	flag.StringVar(&o.results, "results", "", "keep what is done in this `file`, and do not do again what it holds: a run can be broken off")
+	flag.BoolVar(&o.kept, "kept", false, "of prices, print what -results holds, and run no more")
 	flag.StringVar(&o.out, "o", "", "write to this `file`, too")
 	flag.Parse()
 }
@@ -144,7 +145,7 @@ func run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	began := time.Now()
-	s := study{fleet: fleet{o.machines, o.reliable}, hours: hours, when: when, starts: o.starts, oracle: !o.noOracle,
+	s := study{fleet: fleet{o.machines, o.reliable}, hours: hours, when: when, starts: o.starts, oracle: !o.noOracle, kept: o.kept,
 		told: func(line string) { fmt.Fprintln(os.Stderr, line) }}
 	var cells []cell
 	for _, r := range recordings {

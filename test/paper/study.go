@@ -59,6 +59,7 @@ type study struct {
 	when   sweep.Starts
 	starts string // as it was asked for
 	oracle bool
+	kept   bool         // nothing is run: what is kept is all there is
 	told   func(string) // progress
 }
 
@@ -74,6 +75,9 @@ func (s study) run(ctx context.Context, cells []cell, file string) (out []result
 			want := result{Recording: c.recording, Zone: c.pools[0].Pool.Zone, Pair: c.pair(), Hours: hours.Hours(),
 				Starts: fmt.Sprintf("%s, seed %d", s.starts, s.when.Seed)}
 			got, ok := kept[want.key()]
+			if !ok && s.kept {
+				continue
+			}
 			if !ok {
 				if got, err = s.cell(ctx, c, hours, want); err != nil {
 					return nil, fmt.Errorf("%s: %w", c, err)
@@ -86,6 +90,9 @@ func (s study) run(ctx context.Context, cells []cell, file string) (out []result
 			}
 			out = append(out, got)
 		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("%q has no results of these cells, lengths and starts", file)
 	}
 	return out, nil
 }
