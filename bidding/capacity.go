@@ -129,7 +129,8 @@ func (r *spreading) consider() {
 
 // expected is what a vCPU hour of work costs in a pool, with the share of upkeep that falls to it, for lives of
 // exponential length at the pool's eviction rate h per hour. Of a life, exp(-h s) is work, with s the start-up time; where
-// machines that are taken within their first hours F cost nothing, exp(-h F) (1 + h F) of it is paid.
+// machines that are taken within their first hours F cost nothing, exp(-h F) (1 + h F) of it is paid. Fees are paid always:
+// traffic makes a zone other than that of the reliable machines dearer.
 func (r *spreading) expected(i int) float64 {
 	c, seen := &r.Pools[i], &r.plan.Considered[i]
 	rate, n := c.Type.WorkRate(), r.Want.machines(r.Want.total(), c.Type)
@@ -143,7 +144,8 @@ func (r *spreading) expected(i int) float64 {
 		free := float64(h * r.Job.Terms.FreeWithin.Hours())
 		paid = math.Exp(-free) * (1 + free)
 	}
-	return (float64(float64(seen.Price)*paid) + float64(r.Job.Upkeep)/float64(n)) / (rate * useful)
+	fees := r.Job.Terms.Fees.PerHour() + r.Job.Terms.Fees.TrafficPerHour(c.Pool.Zone)
+	return (float64(float64(seen.Price)*paid) + float64(fees) + float64(r.Job.Upkeep)/float64(n)) / (rate * useful)
 }
 
 // room is how many more machines a pool has, as far as is known.

@@ -160,3 +160,21 @@ func TestCapacityKeepsDeadlines(t *testing.T) {
 		t.Errorf("the deadline leaves no time: %+v; %s", plan.Acquire, plan.Why)
 	}
 }
+
+// TestCapacityWeighsFees: traffic is paid in zones other than that of the reliable machines, so that these must be as much
+// cheaper.
+func TestCapacityWeighsFees(t *testing.T) {
+	home, abroad := priced("xlarge", "a", 0.30), priced("xlarge", "b", 0.29)
+	for book, want := range map[string]string{"ec2-now": "b", "ec2-now+disk=20x0.08": "b", "ec2-now+traffic=0.5x0.01@a": "a"} {
+		rules, err := market.Rules(book)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := capacityState(home, abroad)
+		s.Job.Terms = rules.Terms()
+		plan := Capacity{}.Plan(s)
+		if len(plan.Acquire) != 1 || plan.Acquire[0].Pool.Zone != want {
+			t.Errorf("%s: %+v, want machines of zone %s", book, plan.Acquire, want)
+		}
+	}
+}

@@ -62,6 +62,8 @@ type Terms struct {
 	Refusals []Refusal
 	// MaxBid is the highest bid that the provider takes, in multiples of the on-demand price; 0 = bids have no meaning.
 	MaxBid int
+	// Fees are what machines cost beside themselves, where they are declared.
+	Fees Fees
 }
 
 // Refusal is a provider's word for why it does not sell.

@@ -104,6 +104,12 @@ type withFees struct {
 
 func (b withFees) Name() string { return b.RuleBook.Name() + b.fees.String() }
 
+func (b withFees) Terms() Terms {
+	t := b.RuleBook.Terms()
+	t.Fees = b.fees
+	return t
+}
+
 // Charges begins with lines for the fees: those who ask until when a machine is paid look at the last.
 func (b withFees) Charges(u Usage, h *History, asOf time.Time) ([]Charge, error) {
 	charges, err := b.RuleBook.Charges(u, h, asOf)
