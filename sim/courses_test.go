@@ -99,3 +99,36 @@ func TestCoursesAreNotForAll(t *testing.T) {
 		}
 	}
 }
+
+// TestCoursesWhileThereIsSomethingToDo: a price that comes while the reliable machines are about to be told their work, and which the
+// policy finds nothing to do at, brings that forward by as much. A course without such a price is not that run.
+func TestCoursesWhileThereIsSomethingToDo(t *testing.T) {
+	differ := 0
+	for after := 4*time.Minute + 49900*time.Millisecond; after <= 4*time.Minute+50200*time.Millisecond; after += 25 * time.Millisecond {
+		a := candidate("a", 4, 24*cent, 0, 3)
+		a.History = market.NewHistory([]market.PricePoint{
+			{At: start.Add(-8 * 24 * time.Hour), Price: 3 * cent}, {At: start.Add(after), Price: 4 * cent}, {At: start.Add(20 * time.Hour), Price: 3 * cent},
+		})
+		cfg := scenario(t, a)
+		cfg.Job.Coarse, cfg.Start = true, start.Add(-10*time.Hour)
+		var courses Courses
+		calm, err := courses.Run(cfg)
+		if err != nil || len(courses.known) != 1 {
+			t.Fatalf("%d courses of a calm run (%v)", len(courses.known), err)
+		}
+		cfg.Start = start
+		want, err := Run(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want.Runtime != calm.Runtime {
+			differ++
+		}
+		if got, err := courses.Run(cfg); err != nil || got != want {
+			t.Errorf("a price after %s, purchase after %s: by its course %+v (%v), simulated %+v", after, courses.known[0].at, got, err, want)
+		}
+	}
+	if differ == 0 {
+		t.Error("no price made a difference: nothing was tested")
+	}
+}
