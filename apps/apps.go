@@ -24,6 +24,11 @@ type App interface {
 	LoadSplit(id ps.Split, r io.Reader, seed uint64) (Split, error)
 }
 
+// Late is an App that says whether its rows are to be read as late as possible, when a clock begins, and not ahead. It is
+// for steps that count on the work of all splits in the clock before, and lose what comes late: staleness costs them
+// more than waiting does.
+type Late interface{ ReadLate() bool }
+
 // Split is one piece of training data in memory. Its methods are called by one goroutine at a time.
 type Split interface {
 	// Needs lists the rows that Run(c) touches, each once, in any order, appended to keys.

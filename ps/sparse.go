@@ -199,3 +199,20 @@ func (s *Schema) AppendSum(u *Sums, k Key, fixed []int64, float []float32) {
 		u.Float = append(u.Float, float...)
 	}
 }
+
+// CellsOfSum says how many of the floats of a Sums, which fits the schema, belong to the row of a key that they begin with.
+func (s *Schema) CellsOfSum(k Key, float []float32) int {
+	t := &s.Tables[k.Table]
+	if t.Sparse {
+		return sparseCells(float, t.Cols)
+	}
+	return t.Cols
+}
+
+// AddSum adds a row's floats of a Sums to the whole row.
+func (t *Table) AddSum(row, float []float32) error {
+	if t.Sparse {
+		return addSparse(t.Kind, row, float)
+	}
+	return addUpdate(t.Kind, row, float)
+}

@@ -178,6 +178,8 @@ type (
 		CutBytes   int64 // what a cut would have to deliver now
 		BytesIn    int64 // data plane, since start
 		BytesOut   int64
+		BytesSaved int64   // rows that the worker did not read because its cache had them, since start
+		Waited     float64 // seconds that the worker has waited for rows, since start
 		Generation ps.Generation
 	}
 	// Progress says that splits have committed a clock.

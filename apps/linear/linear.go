@@ -152,6 +152,9 @@ type Program struct {
 // Name is how job files name the application.
 func (p *Program) Name() string { return p.name }
 
+// ReadLate implements apps.Late: the last gradients weigh most.
+func (p *Program) ReadLate() bool { return true }
+
 // A row of the one table holds the state of a block of features: a weight each, then a sum of gradients each. The
 // bias is the feature after the last.
 const (

@@ -21,7 +21,7 @@ func (w *worker) assign(splits []tiers.SplitAt, data func(ps.Split) apps.Split) 
 		}
 	}
 	for _, s := range splits {
-		w.splits[s.Split] = &holding{next: s.Clock, data: data(s.Split)}
+		w.splits[s.Split] = &holding{next: s.Clock, data: data(s.Split), taken: true}
 		w.preferLower(s.Clock)
 	}
 	w.signal()
@@ -55,7 +55,7 @@ func (w *worker) preferLower(c ps.Clock) {
 	}
 }
 
-// release gives splits away: at once, but for those of the round that has begun.
+// release gives splits away: at once, but for those of rounds that have begun.
 func (w *worker) release(ids []ps.Split, answer func(tiers.Result, error)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -65,14 +65,15 @@ func (w *worker) release(ids []ps.Split, answer func(tiers.Result, error)) {
 	}
 	l := &release{answer: answer}
 	for _, id := range ids {
-		if w.round == nil || !slices.Contains(w.round.splits, id) {
+		if w.round != nil && slices.Contains(w.round.splits, id) {
+			w.breakOff()
+		}
+		if !w.busy(id) {
 			l.done = append(l.done, w.remove([]ps.Split{id})...)
 			continue
 		}
-		w.breakOff()
-		if w.round.dropped {
-			l.done = append(l.done, w.remove([]ps.Split{id})...)
-			continue
+		if h := w.splits[id]; h != nil {
+			h.leaving = true
 		}
 		l.waiting = append(l.waiting, id)
 	}
@@ -153,14 +154,18 @@ func (w *worker) present() ps.Generation {
 	return w.generation
 }
 
-// stock gives the splits that this worker holds. Those that are to be released at the end of the round are on their way
-// out, and are named by its end.
+// stock gives the splits that this worker holds, each with its first clock that does not count yet. Those that are to be
+// released at the end of the round are on their way out, and are named by its end.
 func (w *worker) stock() []tiers.SplitAt {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var out []tiers.SplitAt
 	for _, id := range sortedSplits(w.splits) {
-		out = append(out, tiers.SplitAt{Split: id, Clock: w.splits[id].next})
+		at := tiers.SplitAt{Split: id, Clock: w.splits[id].next}
+		if w.sending != nil && slices.Contains(w.sending.splits, id) {
+			at.Clock = w.sending.clock
+		}
+		out = append(out, at)
 	}
 	return out
 }

@@ -109,7 +109,9 @@ type ClientConfig struct {
 	Schema ps.Schema
 	Server Server // of the same process
 	TLS    *tls.Config
-	Log    *slog.Logger
+	// Incarnation is the worker's; 0: only reads.
+	Incarnation ps.Incarnation
+	Log         *slog.Logger
 }
 
 // Client reads from and contributes to all servers (ps/client). It finds out by itself who serves a partition now, and
@@ -117,8 +119,8 @@ type ClientConfig struct {
 type Client interface {
 	SetRoute(g ps.Generation, route ps.Route, peers map[ps.ServerID]string)
 	// Read gets rows as work of a clock may see them, one after the other, into dst. It waits for the clocks that
-	// it needs.
-	Read(ctx context.Context, g ps.Generation, c ps.Clock, keys []ps.Key, dst []float32) error
+	// it needs. Stamps, unless nil, has room for what each partition says of its rows.
+	Read(ctx context.Context, g ps.Generation, c ps.Clock, keys []ps.Key, dst []float32, stamps []ps.Stamp) error
 	// Contribute returns when the contribution counts in every partition, those without updates too.
 	// updates has one entry per partition, by number.
 	Contribute(ctx context.Context, g ps.Generation, inc ps.Incarnation, sequence uint64, c ps.Clock,

@@ -86,7 +86,7 @@ func consistencyJobs(t *testing.T) []*trained {
 	return []*trained{
 		prepared(t, heldOut, "mf", apps.Params{"rank": 8}, 12, 0.95, "jester5k.csv.gz", ratings),
 		prepared(t, objective, "logistic", nil, 30, 0.7, "two.libsvm", classes(2, 2000, 1)),
-		prepared(t, logLoss, "mlr", apps.Params{"batches": 4, "l2": 0.01}, 96, 0.9, "five.libsvm", classes(consistencyClasses, 2000, 1)),
+		prepared(t, logLoss, "mlr", apps.Params{"batches": 4, "l2": 0.01}, 144, 0.9, "five.libsvm", classes(consistencyClasses, 2000, 1)),
 		prepared(t, heldOut, "lda", apps.Params{"topics": 12, "alpha_sum": 4}, 30, 0.8, "docword.generated.txt", topics(5, 800, 200)),
 	}
 }
@@ -314,7 +314,7 @@ func (j *trained) readAll(t *testing.T, client Client) finished {
 	size := 0
 	tables := j.collect(func(k ps.Key, row []float32) { keys, size = append(keys, k), size+len(row) })
 	values := make([]float32, size)
-	if err := client.Read(t.Context(), 0, j.clocks+1, keys, values); err != nil {
+	if err := client.Read(t.Context(), 0, j.clocks+1, keys, values, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, k := range keys {

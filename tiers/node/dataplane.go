@@ -199,7 +199,7 @@ type dataClient struct {
 
 // NewDataClient makes the real data-plane client. It asks the machine's own server without a network.
 func NewDataClient(c ClientConfig) (Client, error) {
-	config := client.Config{Schema: c.Schema, Job: JobNumber(c.Job), TLS: c.TLS, Log: c.Log}
+	config := client.Config{Schema: c.Schema, Job: JobNumber(c.Job), TLS: c.TLS, Log: c.Log, Incarnation: c.Incarnation}
 	if own, ok := c.Server.(dataServer); ok {
 		config.Local = func(id ps.ServerID) wire.Caller {
 			if id != c.Self {
@@ -211,7 +211,7 @@ func NewDataClient(c ClientConfig) (Client, error) {
 	return &dataClient{Client: client.New(config)}, nil
 }
 
-func (d *dataClient) Read(ctx context.Context, g ps.Generation, c ps.Clock, keys []ps.Key, dst []float32) error {
+func (d *dataClient) Read(ctx context.Context, g ps.Generation, c ps.Clock, keys []ps.Key, dst []float32, stamps []ps.Stamp) error {
 	d.rows.Values = dst[:0:len(dst)] // the rows come right into dst
 	if err := d.Client.Read(ctx, g, c, keys, &d.rows); err != nil {
 		return translated(err)
@@ -219,6 +219,7 @@ func (d *dataClient) Read(ctx context.Context, g ps.Generation, c ps.Clock, keys
 	if len(d.rows.Values) != len(dst) {
 		return fmt.Errorf("read %d values in place of %d", len(d.rows.Values), len(dst))
 	}
+	copy(stamps, d.rows.Stamps)
 	copy(dst, d.rows.Values) // nothing to do when they are the same memory
 	return nil
 }

@@ -91,13 +91,16 @@ func (d *dataPlane) each(f func(*ps.Shard) error) error {
 	return nil
 }
 
-type fakeClient struct{ *dataPlane }
+type fakeClient struct {
+	*dataPlane
+	reader ps.Incarnation
+}
 
 func (fakeClient) SetRoute(ps.Generation, ps.Route, map[ps.ServerID]string) {}
 func (fakeClient) Close() error                                             { return nil }
 func (fakeClient) Traffic() (in, out int64)                                 { return 5, 6 }
 
-func (d fakeClient) Read(ctx context.Context, g ps.Generation, c ps.Clock, keys []ps.Key, dst []float32) error {
+func (d fakeClient) Read(ctx context.Context, g ps.Generation, c ps.Clock, keys []ps.Key, dst []float32, stamps []ps.Stamp) error {
 	ready := func() bool {
 		return !slices.ContainsFunc(d.shards, func(s *ps.Shard) bool { return !s.CanRead(c) })
 	}
@@ -106,6 +109,9 @@ func (d fakeClient) Read(ctx context.Context, g ps.Generation, c ps.Clock, keys 
 			n := d.schema.Cols(k)
 			d.shards[d.schema.PartitionOf(k)].Read(k, dst[:n])
 			dst = dst[n:]
+		}
+		for p := range stamps {
+			stamps[p] = d.shards[p].Stamp(d.reader)
 		}
 		return nil
 	})

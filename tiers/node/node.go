@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/internal/trust"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
@@ -213,7 +214,7 @@ func (n *node) join(ctx context.Context, do tiers.Welcome) (*job, error) {
 		return nil, fmt.Errorf("making the server: %w", err)
 	}
 	client, err := n.cfg.NewClient(ClientConfig{
-		Self: n.identity.Instance, Job: n.user.Job, Schema: do.Schema, Server: server, TLS: n.dataTLS(), Log: n.log,
+		Self: n.identity.Instance, Job: n.user.Job, Schema: do.Schema, Server: server, TLS: n.dataTLS(), Incarnation: do.Incarnation, Log: n.log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("making the client: %w", err)
@@ -226,6 +227,9 @@ func (n *node) join(ctx context.Context, do tiers.Welcome) (*job, error) {
 		store: &store{app: app, seed: do.Schema.Seed, splits: map[ps.Split]*entry{},
 			open: openIn(n.cfg, do.SplitsURL)},
 		working: make(chan struct{}),
+	}
+	if late, ok := app.(apps.Late); ok {
+		j.worker.rows.readLate(late.ReadLate())
 	}
 	n.tasks.Go(func() error { return j.serve(ctx) })
 	n.tasks.Go(func() error { return n.work(ctx, j) })
@@ -265,6 +269,7 @@ func (j *job) heartbeat() tiers.Heartbeat {
 	h := j.server.Stats()
 	in, out := j.client.Traffic()
 	h.BytesIn, h.BytesOut = h.BytesIn+in, h.BytesOut+out
+	h.BytesSaved, h.Waited = j.worker.rows.saved()
 	h.Generation = j.worker.present()
 	return h
 }

@@ -5,29 +5,43 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
 )
 
-// compute does a round: read, compute, wait for the declared rate, contribute. It gives what was measured and how long
+// compute does a round: read, compute, wait for the declared rate, and begin to contribute. What it reports is how long
 // that took from when the rows were there, in wall-clock seconds: before, it may have waited for others.
-func (w *worker) compute(ctx context.Context, r *round) ([]tiers.SplitStats, float64, error) {
+func (w *worker) compute(life, ctx context.Context, r *round) error {
 	w.space.begin(r.data, r.clock, r.evaluate)
-	if err := w.client.Read(ctx, r.generation, r.clock, w.space.keys, w.space.given); err != nil {
-		return nil, 0, fmt.Errorf("reading %d rows: %w", len(w.space.keys), err)
+	if r.taken {
+		w.rows.renew()
+	}
+	if err := w.rows.read(ctx, r.generation, r.clock, w.space.keys, w.space.given); err != nil {
+		return fmt.Errorf("reading %d rows: %w", len(w.space.keys), err)
 	}
 	if !w.begin(r) {
-		return nil, 0, errBrokenOff
+		return errBrokenOff
 	}
 	began := time.Now()
+	w.readAhead(life, r)
 	stats, err := w.runSplits(ctx, r)
 	if err != nil {
-		return nil, 0, err
+		return err
 	}
-	if err := w.contribute(ctx, r, w.space.updates()); err != nil {
-		return nil, 0, err
+	w.computing = time.Since(began)
+	return w.send(life, ctx, r, stats, began)
+}
+
+// readAhead begins to read what the round after this one will need, if there is time for it.
+func (w *worker) readAhead(life context.Context, r *round) {
+	if w.rows.cache == nil || w.rows.late {
+		return
 	}
-	return stats, time.Since(began).Seconds(), nil
+	w.mu.Lock()
+	next := w.group(r)
+	w.mu.Unlock()
+	if next != nil && !next.taken {
+		w.rows.begin(life, next, w.computing)
+	}
 }
 
 // runSplits computes the round's splits one after the other and holds them to the declared rate.
@@ -49,10 +63,37 @@ func (w *worker) runSplits(ctx context.Context, r *round) ([]tiers.SplitStats, e
 	return stats, w.pacer.wait(ctx, started, work)
 }
 
-func (w *worker) contribute(ctx context.Context, r *round, updates []ps.Sums) error {
-	w.sequence++
-	if err := w.client.Contribute(ctx, r.generation, w.inc, w.sequence, r.clock, r.splits, updates); err != nil {
-		return fmt.Errorf("contributing: %w", err)
+// send begins to contribute a round, once the one before it has been contributed.
+func (w *worker) send(life, ctx context.Context, r *round, stats []tiers.SplitStats, began time.Time) error {
+	updates := w.space.updates()
+	w.awaitSent()
+	if !w.computed(r) {
+		return errBrokenOff
 	}
+	w.sequence++
+	sequence := w.sequence
+	if err := w.rows.own(r, sequence, updates); err != nil {
+		return fmt.Errorf("adding up own work: %w", err)
+	}
+	sent := make(chan struct{})
+	w.sent = sent
+	go func() { // awaitSent waits for it, at the latest at the end of run
+		defer close(sent)
+		defer r.cancel(nil)
+		err := w.client.Contribute(ctx, r.generation, w.inc, sequence, r.clock, r.splits, updates)
+		if err != nil {
+			err = fmt.Errorf("contributing: %w", err)
+		} else {
+			w.rows.counted(sequence)
+		}
+		w.finish(life, r, stats, time.Since(began).Seconds(), err)
+	}()
 	return nil
+}
+
+// awaitSent waits until the last contribution has ended, well or not.
+func (w *worker) awaitSent() {
+	if w.sent != nil {
+		<-w.sent
+	}
 }

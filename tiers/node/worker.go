@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/ps"
@@ -18,6 +19,9 @@ import (
 //
 // A split's clock is begun when its rows have been read: until then nothing has happened, and the wait for other
 // splits' clocks can be broken off. What is begun is committed before its split is given away.
+//
+// With staleness, the loop computes a round while the one before is on its way to the servers and the rows of the one
+// after are read; under BSP, these three can only follow each other.
 type worker struct {
 	client    Client
 	evalEvery ps.Clock
@@ -25,8 +29,11 @@ type worker struct {
 	log       *slog.Logger
 	pacer     pacer
 	space     *workspace
+	rows      *reader
+	computing time.Duration // of the last round
 	inc       ps.Incarnation
-	sequence  uint64 // of the last contribution; never starts over
+	sequence  uint64        // of the last contribution; never starts over
+	sent      chan struct{} // closed when the last contribution has ended; nil = there was none
 
 	mu         sync.Mutex
 	wake       chan struct{} // holds a token when there may be something to do
@@ -38,14 +45,18 @@ type worker struct {
 	fenced     bool // the generation is over: waits for recover
 	stopping   bool
 	begun      ps.Clock // highest clock begun
-	round      *round   // under way; nil = none
+	round      *round   // waits for its rows, or computes; nil = none
+	sending    *round   // computed, and on its way to the servers; nil = none
+	failure    error    // why one could not be sent, for good
 	releases   []*release
 }
 
 // holding is a split that this worker works on.
 type holding struct {
-	next ps.Clock   // first clock not begun
-	data apps.Split // nil while it is being loaded
+	next    ps.Clock   // first clock not computed
+	data    apps.Split // nil while it is being loaded
+	taken   bool       // over from another worker, of whose work nothing that was read before may know
+	leaving bool       // begins no clock any more
 }
 
 // round is one clock of a group of splits.
@@ -55,12 +66,13 @@ type round struct {
 	splits     []ps.Split // in order
 	data       []apps.Split
 	evaluate   bool
+	taken      bool // some split is new here
 	computing  bool // begun: the rows are here
 	dropped    bool // broken off: its outcome does not count
 	cancel     context.CancelCauseFunc
 }
 
-// release is a Release that waits for the round under way.
+// release is a Release that waits for rounds under way.
 type release struct {
 	waiting []ps.Split
 	done    []tiers.SplitAt
@@ -81,6 +93,7 @@ func newWorker(client Client, do tiers.Welcome, rate float64, report func(tiers.
 		log:        log,
 		pacer:      pacer{rate: rate},
 		space:      newWorkspace(&do.Schema),
+		rows:       newReader(client, &do.Schema),
 		inc:        do.Incarnation,
 		wake:       make(chan struct{}, 1),
 		splits:     map[ps.Split]*holding{},
@@ -92,17 +105,29 @@ func newWorker(client Client, do tiers.Welcome, rate float64, report func(tiers.
 
 // run computes until ctx is done, stop is called or something fails for good.
 func (w *worker) run(ctx context.Context) error {
+	defer w.rows.leave()
+	defer w.awaitSent()
+	defer func() {
+		saved, waited := w.rows.saved()
+		w.log.Info("worker ends", "rounds", w.sequence, "waited_for_rows_s", waited, "bytes_not_read_again", saved)
+	}()
 	for {
 		r, roundCtx, err := w.next(ctx)
 		if r == nil {
 			return err
 		}
-		stats, seconds, err := w.compute(roundCtx, r)
+		err = w.compute(ctx, roundCtx, r)
+		if err == nil && w.rows.cache == nil {
+			w.awaitSent()
+		}
+		if err == nil {
+			continue
+		}
 		r.cancel(nil)
 		if ctx.Err() != nil && !errors.Is(err, ErrFenced) {
 			return nil // the node ends
 		}
-		if err := w.finish(r, stats, seconds, err); err != nil {
+		if err := w.end(r, err); err != nil {
 			return err
 		}
 	}
@@ -116,14 +141,16 @@ func (w *worker) next(ctx context.Context) (*round, context.Context, error) {
 		}
 		w.mu.Lock()
 		r := w.choose()
-		stopping := w.stopping
+		stopping, failure := w.stopping && w.sending == nil, w.failure
 		var roundCtx context.Context
-		if r != nil {
+		if r != nil && failure == nil {
 			roundCtx, r.cancel = context.WithCancelCause(ctx)
 			w.round = r
 		}
 		w.mu.Unlock()
 		switch {
+		case failure != nil:
+			return nil, nil, failure
 		case r != nil:
 			return r, roundCtx, nil
 		case stopping:
@@ -136,23 +163,32 @@ func (w *worker) next(ctx context.Context) (*round, context.Context, error) {
 	}
 }
 
-// choose takes the splits that are furthest behind as a group: the lowest clock comes first, so that taking over an
-// old split cannot lock the job up.
+// choose takes a round to do, if any.
 func (w *worker) choose() *round {
 	if w.stopping || w.parked || w.fenced {
 		return nil
 	}
+	return w.group(nil)
+}
+
+// group takes the splits that are furthest behind once a round has been computed (nil: now): the lowest clock comes
+// first, so that taking over an old split cannot lock the job up.
+func (w *worker) group(after *round) *round {
 	r := &round{generation: w.generation}
 	for _, id := range sortedSplits(w.splits) {
 		h := w.splits[id]
-		if h.data == nil || h.next > w.until {
+		next := h.next
+		if after != nil && slices.Contains(after.splits, id) {
+			next = after.clock + 1
+		}
+		if h.data == nil || h.leaving || next > w.until {
 			continue
 		}
-		if r.splits == nil || h.next < r.clock {
-			r.clock, r.splits, r.data = h.next, nil, nil
+		if r.splits == nil || next < r.clock {
+			r.clock, r.splits, r.data, r.taken = next, nil, nil, false
 		}
-		if h.next == r.clock {
-			r.splits, r.data = append(r.splits, id), append(r.data, h.data)
+		if next == r.clock {
+			r.splits, r.data, r.taken = append(r.splits, id), append(r.data, h.data), r.taken || h.taken
 		}
 	}
 	if r.splits == nil {
@@ -170,15 +206,37 @@ func (w *worker) begin(r *round) bool {
 		return false
 	}
 	r.computing = true
+	for _, id := range r.splits {
+		w.splits[id].taken = false
+	}
 	w.begun = max(w.begun, r.clock)
 	return true
 }
 
-// finish takes a round's outcome.
-func (w *worker) finish(r *round, stats []tiers.SplitStats, seconds float64, err error) error {
+// computed marks a round as on its way to the servers; false when its generation has ended.
+func (w *worker) computed(r *round) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if r.dropped {
+		return false
+	}
+	w.round, w.sending = nil, r
+	for _, id := range r.splits {
+		w.splits[id].next = r.clock + 1
+	}
+	return true
+}
+
+// end takes up that a round was not computed, or broken off. The error is one that ends the worker.
+func (w *worker) end(r *round, err error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.round = nil
+	return w.judge(r, err)
+}
+
+// judge says what a round's error means to the worker. The caller holds mu.
+func (w *worker) judge(r *round, err error) error {
 	switch {
 	case errors.Is(err, ErrFenced):
 		return err
@@ -188,20 +246,51 @@ func (w *worker) finish(r *round, stats []tiers.SplitStats, seconds float64, err
 		w.log.Info("the generation is over; waiting for recovery", "generation", r.generation, "clock", r.clock)
 		w.giveUp()
 		return nil
-	case err != nil:
-		return fmt.Errorf("working on clock %d of splits %v: %w", r.clock, r.splits, err)
 	}
-	for _, id := range r.splits {
-		w.splits[id].next = r.clock + 1
+	return fmt.Errorf("working on clock %d of splits %v: %w", r.clock, r.splits, err)
+}
+
+// finish takes up that a round was contributed, or could not be.
+func (w *worker) finish(ctx context.Context, r *round, stats []tiers.SplitStats, seconds float64, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	defer w.signal()
+	if w.sending == r {
+		w.sending = nil
+	}
+	if err != nil {
+		if ctx.Err() != nil && !errors.Is(err, ErrFenced) {
+			return // the node ends
+		}
+		if w.failure = w.judge(r, err); w.failure != nil {
+			w.drop()
+		}
+		return
+	}
+	if r.dropped {
+		return
 	}
 	w.report(tiers.Progress{Generation: r.generation, Clock: r.clock, Splits: stats, Seconds: seconds})
-	releases := w.releases
-	w.releases = nil
-	for _, l := range releases {
-		l.done = append(l.done, w.remove(l.waiting)...)
+	w.releases = slices.DeleteFunc(w.releases, func(l *release) bool {
+		l.waiting = slices.DeleteFunc(l.waiting, func(id ps.Split) bool {
+			if w.busy(id) {
+				return false
+			}
+			l.done = append(l.done, w.remove([]ps.Split{id})...)
+			return true
+		})
+		if len(l.waiting) > 0 {
+			return false
+		}
 		l.send()
-	}
-	return nil
+		return true
+	})
+}
+
+// busy says whether a split's work has begun and does not count yet.
+func (w *worker) busy(id ps.Split) bool {
+	return w.sending != nil && slices.Contains(w.sending.splits, id) ||
+		w.round != nil && w.round.computing && slices.Contains(w.round.splits, id)
 }
 
 func (l *release) send() {
@@ -224,15 +313,18 @@ func (w *worker) remove(ids []ps.Split) []tiers.SplitAt {
 // breakOff ends the round under way if it has not begun.
 func (w *worker) breakOff() {
 	if w.round != nil && !w.round.computing {
-		w.drop()
+		w.round.dropped = true
+		w.round.cancel(errBrokenOff)
 	}
 }
 
-// drop ends the round under way, whatever it is doing.
+// drop ends the rounds under way, whatever they are doing.
 func (w *worker) drop() {
-	if w.round != nil {
-		w.round.dropped = true
-		w.round.cancel(errBrokenOff)
+	for _, r := range []*round{w.round, w.sending} {
+		if r != nil {
+			r.dropped = true
+			r.cancel(errBrokenOff)
+		}
 	}
 }
 

@@ -277,7 +277,7 @@ func (m *machine) simulated() Config {
 			m.server = &fakeServer{config: c, plane: m.w.parties}
 			return m.server, nil
 		},
-		NewClient: func(ClientConfig) (Client, error) { return fakeClient{m.w.parties}, nil },
+		NewClient: func(c ClientConfig) (Client, error) { return fakeClient{m.w.parties, c.Incarnation}, nil },
 		NewApp: func(name string, _ map[string]string, _ []byte) (apps.App, error) {
 			if name != "toy" {
 				return nil, fmt.Errorf("no application %q", name)
@@ -408,7 +408,7 @@ func (s *toySplit) Run(c ps.Clock, rows apps.Rows, evaluate bool) (apps.Stats, e
 // sameAsUndisturbed checks that the servers hold exactly what one process would have computed.
 func (w *world) sameAsUndisturbed(c ps.Clock) {
 	w.t.Helper()
-	w.compare(c, fakeClient{w.parties}, w.parties.present())
+	w.compare(c, fakeClient{w.parties, 0}, w.parties.present())
 }
 
 func (w *world) compare(c ps.Clock, client Client, g ps.Generation) {
@@ -428,7 +428,7 @@ func (w *world) compare(c ps.Clock, client Client, g ps.Generation) {
 	}
 	for _, k := range keys {
 		got := make([]float32, w.schema.Cols(k))
-		if err := client.Read(w.t.Context(), g, c+1, []ps.Key{k}, got); err != nil {
+		if err := client.Read(w.t.Context(), g, c+1, []ps.Key{k}, got, nil); err != nil {
 			w.t.Fatal(err)
 		}
 		if want := trainer.Row(k); !slices.Equal(got, want) {

@@ -2481,6 +2481,8 @@ type Heartbeat struct {
 	BytesIn       int64                  `protobuf:"varint,4,opt,name=bytes_in,json=bytesIn,proto3" json:"bytes_in,omitempty"`
 	BytesOut      int64                  `protobuf:"varint,5,opt,name=bytes_out,json=bytesOut,proto3" json:"bytes_out,omitempty"`
 	Generation    uint64                 `protobuf:"varint,6,opt,name=generation,proto3" json:"generation,omitempty"`
+	BytesSaved    int64                  `protobuf:"varint,7,opt,name=bytes_saved,json=bytesSaved,proto3" json:"bytes_saved,omitempty"`
+	Waited        float64                `protobuf:"fixed64,8,opt,name=waited,proto3" json:"waited,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2553,6 +2555,20 @@ func (x *Heartbeat) GetBytesOut() int64 {
 func (x *Heartbeat) GetGeneration() uint64 {
 	if x != nil {
 		return x.Generation
+	}
+	return 0
+}
+
+func (x *Heartbeat) GetBytesSaved() int64 {
+	if x != nil {
+		return x.BytesSaved
+	}
+	return 0
+}
+
+func (x *Heartbeat) GetWaited() float64 {
+	if x != nil {
+		return x.Waited
 	}
 	return 0
 }
@@ -3688,7 +3704,7 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\bholdings\x18\a \x01(\v2\x1b.tierml.control.v1.HoldingsH\x00R\bholdings\x120\n" +
 	"\x05saved\x18\b \x01(\v2\x18.tierml.control.v1.SavedH\x00R\x05saved\x120\n" +
 	"\x05stock\x18\t \x01(\v2\x18.tierml.control.v1.StockH\x00R\x05stockB\b\n" +
-	"\x06result\"\xae\x01\n" +
+	"\x06result\"\xe7\x01\n" +
 	"\tHeartbeat\x12\x16\n" +
 	"\x06folded\x18\x01 \x01(\x03R\x06folded\x12\x14\n" +
 	"\x05owned\x18\x02 \x01(\x03R\x05owned\x12\x1b\n" +
@@ -3697,7 +3713,10 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\tbytes_out\x18\x05 \x01(\x03R\bbytesOut\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x06 \x01(\x04R\n" +
-	"generation\"\xa2\x01\n" +
+	"generation\x12\x1f\n" +
+	"\vbytes_saved\x18\a \x01(\x03R\n" +
+	"bytesSaved\x12\x16\n" +
+	"\x06waited\x18\b \x01(\x01R\x06waited\"\xa2\x01\n" +
 	"\n" +
 	"SplitStats\x12\x14\n" +
 	"\x05split\x18\x01 \x01(\rR\x05split\x12\x1a\n" +

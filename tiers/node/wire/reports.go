@@ -28,7 +28,7 @@ func EncodeReport(r tiers.Report) (*pb.FromNode, error) {
 	case tiers.Heartbeat:
 		m.Report = &pb.FromNode_Heartbeat{Heartbeat: &pb.Heartbeat{
 			Folded: int64(r.Folded), Owned: int64(r.Owned), CutBytes: r.CutBytes,
-			BytesIn: r.BytesIn, BytesOut: r.BytesOut, Generation: uint64(r.Generation)}}
+			BytesIn: r.BytesIn, BytesOut: r.BytesOut, BytesSaved: r.BytesSaved, Waited: r.Waited, Generation: uint64(r.Generation)}}
 	case tiers.Progress:
 		m.Report = &pb.FromNode_Progress{Progress: &pb.Progress{
 			Generation: uint64(r.Generation), Clock: int64(r.Clock), Splits: each(r.Splits, encodeSplitStats), Seconds: r.Seconds}}
@@ -60,7 +60,7 @@ func DecodeReport(m *pb.FromNode) (tiers.Report, error) {
 		h := r.Heartbeat
 		return tiers.Heartbeat{
 			Folded: ps.Clock(h.GetFolded()), Owned: int(h.GetOwned()), CutBytes: h.GetCutBytes(),
-			BytesIn: h.GetBytesIn(), BytesOut: h.GetBytesOut(), Generation: ps.Generation(h.GetGeneration())}, nil
+			BytesIn: h.GetBytesIn(), BytesOut: h.GetBytesOut(), BytesSaved: h.GetBytesSaved(), Waited: h.GetWaited(), Generation: ps.Generation(h.GetGeneration())}, nil
 	case *pb.FromNode_Progress:
 		return tiers.Progress{Generation: ps.Generation(r.Progress.GetGeneration()), Clock: ps.Clock(r.Progress.GetClock()),
 			Splits: each(r.Progress.GetSplits(), decodeSplitStats), Seconds: r.Progress.GetSeconds()}, nil

@@ -1,0 +1,202 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/ps/client"
+)
+
+// reader gets the rows of rounds. With staleness it keeps them in a cache, and reads those that the next round lacks while
+// this one computes; there is one read under way at a time. Its methods are for the worker's loop.
+//
+// What was read ahead is only cached: the round that it was meant for asks the cache like any other. So it does no harm
+// when another round comes instead.
+type reader struct {
+	client  Client
+	cache   *client.Cache // nil under BSP, where nothing that was read is fresh enough for the next clock
+	late    bool          // nothing is read ahead, and nothing used again
+	missing []ps.Key
+	values  []float32
+	stamps  []ps.Stamp
+	seen    slotIndex // of keys
+	keys    []ps.Key
+	asked   []ps.Key
+	ahead   *ahead // nil = none
+	// took is how long a read takes, by the latest ones; the longest counts for some time.
+	took   time.Duration
+	waited atomic.Int64 // nanoseconds that rounds have waited for rows
+}
+
+// ahead is a read for a round that has not begun.
+type ahead struct {
+	generation ps.Generation
+	clock      ps.Clock
+	cancel     context.CancelFunc
+	now        chan struct{} // closed when it is waited for
+	done       chan struct{} // closed when it has ended
+}
+
+// early is how many times as long as a read takes it is begun before its rows are wanted: rows that are read later hold
+// more of the others' work.
+const early = 3
+
+func newReader(from Client, schema *ps.Schema) *reader {
+	r := &reader{client: from}
+	if schema.Staleness > 0 {
+		r.cache, r.stamps, r.seen = client.NewCache(schema, client.CacheBytes), make([]ps.Stamp, schema.Partitions), newSlotIndex(schema)
+	}
+	return r
+}
+
+// readLate makes rows be read when a clock begins, if late (apps.Late).
+func (r *reader) readLate(late bool) {
+	if r.late = late; late && r.cache != nil {
+		r.cache.ReadLate()
+	}
+}
+
+// read puts rows as a clock's work may see them into dst.
+func (r *reader) read(ctx context.Context, g ps.Generation, c ps.Clock, keys []ps.Key, dst []float32) error {
+	began := time.Now()
+	defer func() { r.waited.Add(int64(time.Since(began))) }()
+	if r.cache == nil {
+		return r.client.Read(ctx, g, c, keys, dst, nil)
+	}
+	if err := r.await(ctx, g, c); err != nil {
+		return err
+	}
+	r.cache.Enter(g)
+	r.missing = r.cache.Missing(c, keys, r.missing[:0])
+	if err := r.fill(ctx, g, c); err != nil {
+		return err
+	}
+	if !r.cache.Copy(c, keys, dst) {
+		return fmt.Errorf("rows that were just read for clock %d are not fresh enough", c)
+	}
+	return nil
+}
+
+// await waits for what is being read ahead if it is for this clock, or else breaks it off: it may wait for the very work
+// that is to be done now.
+func (r *reader) await(ctx context.Context, g ps.Generation, c ps.Clock) error {
+	a := r.ahead
+	if a == nil {
+		return nil
+	}
+	if a.generation == g && a.clock == c {
+		close(a.now)
+		select {
+		case <-a.done:
+		case <-ctx.Done():
+		}
+	}
+	r.leave()
+	return context.Cause(ctx)
+}
+
+// leave ends what is being read ahead.
+func (r *reader) leave() {
+	if r.ahead != nil {
+		r.ahead.cancel()
+		<-r.ahead.done
+		r.ahead = nil
+	}
+}
+
+// begin reads what a round to come lacks, beside the work of this one, which will take about so long: as late as it is
+// in time.
+func (r *reader) begin(ctx context.Context, next *round, computing time.Duration) {
+	r.leave()
+	r.missing = r.cache.Missing(next.clock, r.needs(next), r.missing[:0])
+	if len(r.missing) == 0 {
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	a := &ahead{generation: next.generation, clock: next.clock, cancel: cancel, now: make(chan struct{}), done: make(chan struct{})}
+	r.ahead = a
+	timer := time.NewTimer(computing - early*r.took)
+	go func() { // the next read, or leave, waits for it
+		defer close(a.done)
+		defer cancel()
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-a.now:
+		case <-ctx.Done():
+		}
+		_ = r.fill(ctx, a.generation, a.clock) // what it could not read, the round reads itself, and meets the error again
+	}()
+}
+
+// needs lists the rows of a round, each once.
+func (r *reader) needs(next *round) []ps.Key {
+	r.seen.clear(r.keys)
+	r.keys = r.keys[:0]
+	for _, split := range next.data {
+		r.asked = split.Needs(next.clock, r.asked[:0])
+		if next.evaluate {
+			r.asked = split.EvalNeeds(r.asked)
+		}
+		for _, k := range r.asked {
+			if _, twice := r.seen.get(k); !twice {
+				r.seen.put(k, 0)
+				r.keys = append(r.keys, k)
+			}
+		}
+	}
+	return r.keys
+}
+
+// renew forgets what was read before: a split was taken over, whose work elsewhere it may lack.
+func (r *reader) renew() {
+	if r.cache != nil {
+		r.leave()
+		r.cache.Renew()
+	}
+}
+
+// own adds a contribution that is about to be sent to the rows that are here.
+func (r *reader) own(of *round, sequence uint64, updates []ps.Sums) error {
+	if r.cache == nil {
+		return nil
+	}
+	return r.cache.Own(of.generation, sequence, of.clock, updates)
+}
+
+// counted says that it counts.
+func (r *reader) counted(sequence uint64) {
+	if r.cache != nil {
+		r.cache.Counted(sequence)
+	}
+}
+
+// saved says how many bytes were not read because they were here, and how many seconds rounds have waited for rows.
+func (r *reader) saved() (bytes int64, waited float64) {
+	if r.cache != nil {
+		bytes = r.cache.Saved()
+	}
+	return bytes, time.Duration(r.waited.Load()).Seconds()
+}
+
+// fill reads the missing rows into the cache.
+func (r *reader) fill(ctx context.Context, g ps.Generation, c ps.Clock) error {
+	if len(r.missing) == 0 {
+		return nil
+	}
+	size := 0
+	for _, k := range r.missing {
+		size += r.cache.Cols(k)
+	}
+	r.values = resized(r.values, size)
+	began, sent := r.cache.Reading(), time.Now()
+	if err := r.client.Read(ctx, g, c, r.missing, r.values, r.stamps); err != nil {
+		r.cache.Left(began)
+		return err
+	}
+	r.took = max(time.Since(sent), 3*r.took/4)
+	return r.cache.Put(began, g, c, r.missing, r.values, r.stamps)
+}
