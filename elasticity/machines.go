@@ -372,7 +372,7 @@ func (c *Controller) patience(m *machine) time.Duration {
 	if m.tier == tiers.Reliable && c.standing() {
 		for p, owner := range c.route.Owner {
 			if backup := c.route.Backup[p]; owner == m.id && (backup == m.id || backup == "") {
-				return 3 * c.cfg.DeadAfter
+				return c.cfg.DeadAfter + 2*min(c.cfg.DeadAfter, never/100) // in simulations nobody is silent, ever
 			}
 		}
 	}

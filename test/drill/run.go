@@ -70,8 +70,12 @@ func (r *Run) Until(patience time.Duration, there func([]journal.Entry) bool) (b
 		if news := progress(entries); news != lines {
 			lines, since = news, time.Now()
 		}
-		if time.Since(since) > patience {
-			return false, fmt.Errorf("stuck: %s has nothing to say for %v; it printed\n%s", r.Name, patience, r.Printed())
+		limit := patience
+		if lines == 0 { // the plan takes processor time, which others may want, too
+			limit *= 5
+		}
+		if time.Since(since) > limit {
+			return false, fmt.Errorf("stuck: %s has nothing to say for %v; it printed\n%s", r.Name, limit, r.Printed())
 		}
 	}
 }
