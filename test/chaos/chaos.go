@@ -44,6 +44,9 @@ func job(o options, dir string) drill.Job {
 		EvaluateEvery: 100,
 		Extra:         fmt.Sprintf("checkpoint: {to: %s, every: 1s, keep: 2}", filepath.Join(dir, diskDir)),
 	}
+	if o.tls {
+		j.Extra += "\nsecurity: tls"
+	}
 	usual := []string{"bsp", "ssp", "asp"}[random.IntN(3)]
 	if o.consistency != "" {
 		usual = o.consistency

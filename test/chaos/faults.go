@@ -17,6 +17,7 @@ type options struct {
 	seed               uint64
 	machines, reliable int
 	consistency        string
+	tls                bool
 	without            []string
 	out                io.Writer
 }

@@ -31,6 +31,7 @@ func command() error {
 	flag.IntVar(&o.machines, "machines", 8, "transient machines")
 	flag.IntVar(&o.reliable, "reliable", 2, "reliable machines")
 	flag.StringVar(&o.consistency, "consistency", "", "bsp, ssp or asp (default: drawn from the seed)")
+	flag.BoolVar(&o.tls, "tls", false, "everything between controller and machines in mutual TLS")
 	without := flag.String("without", "", "kinds of faults to leave out, with commas")
 	show := flag.Bool("plan", false, "print the plan of faults and do nothing")
 	flag.Parse()

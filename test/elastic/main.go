@@ -2,7 +2,8 @@
 // goes on, and by kill and restart, as it is done without: save a checkpoint, end every process, start the job again on other
 // machines from the checkpoint. Six transient machines train matrix factorisation, three of them serve; one that serves and
 // one that only works are taken away and replaced. Kill-and-restart is given the best case: it is told beforehand and loses no
-// work.
+// work. A third way is what a scheduler does with `tierml scale`: a server and a worker more, and then fewer again, during
+// which nobody has more work than usual, so that whatever a clock takes longer is waiting.
 package main
 
 import (
@@ -66,7 +67,7 @@ func command() error {
 	for _, w := range []struct {
 		name   string
 		change func(*rig) (cost, error)
-	}{{"elastic", (*rig).elastic}, {"kill and restart", (*rig).restart}} {
+	}{{"elastic", (*rig).elastic}, {"kill and restart", (*rig).restart}, {asked, (*rig).scale}} {
 		var costs []cost
 		for n := range *rounds {
 			c, err := try(filepath.Join(dir, fmt.Sprintf("%s-%d", w.name[:4], n)), binary, path, w.change)
@@ -79,14 +80,19 @@ func command() error {
 		slices.SortFunc(costs, func(a, b cost) int { return int(a.lost - b.lost) })
 		medians[w.name] = costs[len(costs)/2]
 	}
-	e, k := medians["elastic"], medians["kill and restart"]
+	e, k, a := medians["elastic"], medians["kill and restart"], medians[asked]
 	fmt.Println("medians:")
 	e.print("elastic")
 	k.print("kill and restart")
+	a.print(asked)
 	share := e.lost.Seconds() / k.lost.Seconds()
 	fmt.Printf("elastic loses %.1f %% of what kill and restart loses (at most 20 %%); no worker waits more than %v longer than usual (at most 100ms)\n",
 		100*share, e.wait.Round(time.Millisecond))
+	fmt.Printf("%s: the longest clock takes %v longer than usual (at most 100ms)\n", asked, a.worst.Round(time.Millisecond))
 	var errs []error
+	if a.worst > 100*time.Millisecond {
+		errs = append(errs, fmt.Errorf("%s: a clock takes %v longer than usual", asked, a.worst))
+	}
 	if share > 0.2 {
 		errs = append(errs, fmt.Errorf("elastic loses %.2f of what kill and restart loses", share))
 	}
@@ -235,6 +241,36 @@ func (r *rig) elastic() (cost, error) {
 	}
 	if n := drill.Count(entries, journal.Rollback); n > 0 {
 		return cost{}, fmt.Errorf("%d roll-backs, though the machines were warned", n)
+	}
+	return measure(done(entries), changed), nil
+}
+
+const asked = "more and fewer by tierml scale"
+
+// scale asks for one server and one worker more, and, when they are there, for as many fewer.
+func (r *rig) scale() (cost, error) {
+	entries, err := r.run.Journal()
+	if err != nil {
+		return cost{}, err
+	}
+	changed := len(done(entries)) - 1
+	for _, more := range []string{"+1", "-1"} {
+		if printed, err := r.site.Ask("scale", r.run.Dir(), "--workers", more, "--servers", more, "--wait"); err != nil {
+			return cost{}, fmt.Errorf("%w: %s", err, printed)
+		}
+	}
+	if entries, err = r.run.Journal(); err != nil {
+		return cost{}, err
+	}
+	last := max(len(done(entries)), changed+after) + 1
+	if err := r.until(func(entries []journal.Entry) bool { return len(done(entries)) > last }); err != nil {
+		return cost{}, err
+	}
+	if entries, err = r.run.Journal(); err != nil {
+		return cost{}, err
+	}
+	if n := drill.Count(entries, journal.Rollback); n > 0 {
+		return cost{}, fmt.Errorf("%d roll-backs, though people asked", n)
 	}
 	return measure(done(entries), changed), nil
 }
