@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
@@ -15,6 +16,7 @@ import (
 // dataPlane stands for all servers of a job: one set of partitions in memory.
 type dataPlane struct {
 	schema *ps.Schema
+	delay  time.Duration // of answers, and between the partitions of a contribution; 0 = all is done at once
 
 	mu          sync.Mutex
 	changed     chan struct{}
@@ -104,7 +106,7 @@ func (d fakeClient) Read(ctx context.Context, g ps.Generation, c ps.Clock, keys 
 	ready := func() bool {
 		return !slices.ContainsFunc(d.shards, func(s *ps.Shard) bool { return !s.CanRead(c) })
 	}
-	return d.when(ctx, g, ready, func() error {
+	err := d.when(ctx, g, ready, func() error {
 		for _, k := range keys {
 			n := d.schema.Cols(k)
 			d.shards[d.schema.PartitionOf(k)].Read(k, dst[:n])
@@ -115,6 +117,21 @@ func (d fakeClient) Read(ctx context.Context, g ps.Generation, c ps.Clock, keys 
 		}
 		return nil
 	})
+	if err == nil {
+		err = d.travel(ctx)
+	}
+	return err
+}
+
+func (d *dataPlane) travel(ctx context.Context) error {
+	if d.delay == 0 {
+		return nil
+	}
+	select {
+	case <-time.After(d.delay):
+	case <-ctx.Done():
+	}
+	return context.Cause(ctx)
 }
 
 func (d fakeClient) Contribute(ctx context.Context, g ps.Generation, inc ps.Incarnation, sequence uint64, c ps.Clock,
@@ -127,17 +144,27 @@ func (d fakeClient) Contribute(ctx context.Context, g ps.Generation, inc ps.Inca
 			if _, err := s.Stage(&ps.Contribution{Incarnation: inc, Sequence: sequence, Clock: c, Splits: splits, Updates: updates[p]}); err != nil {
 				return err
 			}
-			if _, err := s.Commit(inc, sequence); err != nil {
-				return err
-			}
 		}
+		return nil
+	})
+	for p := 0; p < len(d.shards) && err == nil; p++ {
+		if err = d.travel(ctx); err == nil {
+			err = d.when(ctx, g, func() bool { return true }, func() error {
+				_, err := d.shards[p].Commit(inc, sequence)
+				return err
+			})
+			_ = d.change(func() error { return nil })
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return d.when(ctx, g, func() bool { return true }, func() error {
 		for _, s := range splits {
 			d.contributed[fmt.Sprint(s, "@", c)]++
 		}
 		return nil
 	})
-	_ = d.change(func() error { return nil })
-	return err
 }
 
 // fakeServer is one machine's server; all of them are the same one.

@@ -35,6 +35,7 @@ type world struct {
 	pipes    *bufconn.Listener // the same listener, in a bubble
 	real     bool              // TCP and the real data plane
 	trains   *trained          // instead of the toy; nil = the toy
+	app      apps.App          // the toy
 	secured  *secured          // with TLS; nil = plaintext
 	link     *link.Link
 	stop     context.CancelFunc
@@ -281,6 +282,9 @@ func (m *machine) simulated() Config {
 		NewApp: func(name string, _ map[string]string, _ []byte) (apps.App, error) {
 			if name != "toy" {
 				return nil, fmt.Errorf("no application %q", name)
+			}
+			if m.w.app != nil {
+				return m.w.app, nil
 			}
 			return &toy{work: m.w.work}, nil
 		},
