@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"context"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -73,5 +74,18 @@ func TestFreedom(t *testing.T) {
 		if err != nil || !slices.Equal(got, c.want) || p.Freedom() != c.freedom {
 			t.Errorf("%v: %v, %q (%v); want %v, %q", c.policies, got, p.Freedom(), err, c.want, c.freedom)
 		}
+	}
+}
+
+// TestOracleRegretsNothing: rounding included.
+func TestOracleRegretsNothing(t *testing.T) {
+	var rows []Row
+	for i := range 7 {
+		cost := market.USD(142_857_143*i + 123_456_789)
+		rows = append(rows, Row{Policy: Oracle, Oracle: cost, OracleKnown: true})
+		rows[i].Cost = cost
+	}
+	if s := Summarize(rows)[0]; s.Regret == nil || *s.Regret != 0 || math.Signbit(*s.Regret) {
+		t.Errorf("regret %v", s.Regret)
 	}
 }

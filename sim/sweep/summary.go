@@ -88,6 +88,9 @@ func summarize(rows []Row) Summary {
 	s.CostMean, s.CostSD, s.CostP5, s.CostP50, s.CostP95 = distribution(costs)
 	if s.OracleCost != nil && *s.OracleCost > 0 {
 		regret := s.CostMean/(*s.OracleCost) - 1
+		if math.Abs(regret) < 1e-9 { // sums in another order: the oracle has none against itself
+			regret = 0
+		}
 		s.Regret = &regret
 	}
 	s.RuntimeMean, s.RuntimeSD, s.RuntimeP5, s.RuntimeP50, s.RuntimeP95 = distribution(times)
