@@ -29,3 +29,6 @@ func sumRows(sum *float32, width int, matrix *float32, rows *uint32, factors *fl
 
 //go:noescape
 func addToRows(matrix *float32, rows *uint32, factors *float32, n int, x *float32, width int)
+
+//go:noescape
+func descendScattered(f *Scattered, cells *Cell, n int) float64

@@ -17,3 +17,7 @@ func sumRows(sum *float32, width int, matrix *float32, rows *uint32, factors *fl
 func addToRows(matrix *float32, rows *uint32, factors *float32, n int, x *float32, width int) {
 	addToRowsGo(matrix, rows, factors, n, x, width)
 }
+
+func descendScattered(f *Scattered, cells *Cell, n int) float64 {
+	return descendScatteredGo(f, cells, n)
+}
