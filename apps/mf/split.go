@@ -47,6 +47,7 @@ type split struct {
 	userRows, itemRows [][]float32
 	order              []example
 	itemRates          []rates
+	shared             sharedSteps
 }
 
 // batch is a list of examples and the rows that they touch, by place in the split's lists.
@@ -133,9 +134,10 @@ func (s *split) keys(b *batch, keys []ps.Key) []ps.Key {
 // batchAt gives the batch of a clock: all in turn, so that a pass is as many clocks as there are batches. Each
 // split begins with another one: dealing leaves the low batches a little larger, and with fewer users than
 // batches the high ones are empty, which must not fall on the same clock everywhere.
-func (s *split) batchAt(c ps.Clock) *batch {
-	n := uint64(len(s.batches))
-	return &s.batches[(uint64(c-1)+uint64(s.data.id))%n]
+func (s *split) batchAt(c ps.Clock) *batch { return &s.batches[s.batchNumber(c)] }
+
+func (s *split) batchNumber(c ps.Clock) int {
+	return int((uint64(c-1) + uint64(s.data.id)) % uint64(len(s.batches)))
 }
 
 // Needs lists the rows of the batch's users and of the items that they rated.
@@ -154,9 +156,15 @@ func (s *split) Run(c ps.Clock, rows apps.Rows, evaluate bool) (apps.Stats, erro
 		s.bind(&s.test, rows)
 		stats.TestCount, stats.TestLoss = s.evaluate()
 	}
-	b := s.batchAt(c)
+	number := s.batchNumber(c)
+	b := &s.batches[number]
 	s.bind(b, rows)
-	squares := s.train(b, c)
+	return s.measured(c, number, stats, s.train(b, c))
+}
+
+// measured adds what a clock came to, given the sum of squared errors on the standardised scale.
+func (s *split) measured(c ps.Clock, number int, stats apps.Stats, squares float64) (apps.Stats, error) {
+	b := &s.batches[number]
 	stats.Examples = int64(len(b.examples))
 	stats.Loss = squares * s.program.ratings.Scale * s.program.ratings.Scale
 	stats.Work = float64(len(b.examples)) * workPerExample(s.program.rank)

@@ -22,8 +22,7 @@ type reader struct {
 	missing []ps.Key
 	values  []float32
 	stamps  []ps.Stamp
-	seen    slotIndex // of keys
-	keys    []ps.Key
+	next    rowIndex // of the round to come
 	asked   []ps.Key
 	ahead   *ahead // nil = none
 	// took is how long a read takes, by the latest ones; the longest counts for some time.
@@ -47,7 +46,7 @@ const early = 3
 func newReader(from Client, schema *ps.Schema) *reader {
 	r := &reader{client: from}
 	if schema.Staleness > 0 {
-		r.cache, r.stamps, r.seen = client.NewCache(schema, client.CacheBytes), make([]ps.Stamp, schema.Partitions), newSlotIndex(schema)
+		r.cache, r.stamps, r.next = client.NewCache(schema, client.CacheBytes), make([]ps.Stamp, schema.Partitions), newRowIndex(schema)
 	}
 	return r
 }
@@ -134,21 +133,15 @@ func (r *reader) begin(ctx context.Context, next *round, computing time.Duration
 
 // needs lists the rows of a round, each once.
 func (r *reader) needs(next *round) []ps.Key {
-	r.seen.clear(r.keys)
-	r.keys = r.keys[:0]
+	r.next.clear()
 	for _, split := range next.data {
 		r.asked = split.Needs(next.clock, r.asked[:0])
 		if next.evaluate {
 			r.asked = split.EvalNeeds(r.asked)
 		}
-		for _, k := range r.asked {
-			if _, twice := r.seen.get(k); !twice {
-				r.seen.put(k, 0)
-				r.keys = append(r.keys, k)
-			}
-		}
+		r.next.ask(r.asked)
 	}
-	return r.keys
+	return r.next.number()
 }
 
 // renew forgets what was read before: a split was taken over, whose work elsewhere it may lack.

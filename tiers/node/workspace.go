@@ -13,28 +13,29 @@ import (
 //
 // The group's rows are read once into given. Every split then works on its own copy of them: it sees its own
 // updates of the clock and nobody else's, so that the result does not depend on which splits share a worker. Its
-// differences are summed up by row.
+// differences are summed up by row. Outside of deterministic mode applications may allow one copy for all (sharing.go).
 type workspace struct {
 	schema *ps.Schema
 
-	slots   slotIndex
-	keys    []ps.Key // by slot, in the order in which they were first asked for
+	rows    rowIndex
+	keys    []ps.Key // by slot: those of rows
 	offsets []int    // by slot: where the row begins in the slices below; one more at the end
 	given   []float32
-	asked   [][]int // by split of the group: its slots, each once
-	asker   []int   // by slot: the last split of the group that asked for it, from 1 on
+	asked   [][]ps.Key // by split of the group, but not when they share
+	shares  *shared    // nil: the schema is not for sharing
+	sharing bool       // this clock's splits do
 
 	ruled   bool // some table has a rule
 	copies  copies
 	fixed   []int64 // sums of differences, deterministic mode
 	float   []float32
 	changed []bool // by slot: some split changed the row
-	buffer  []ps.Key
 }
 
 // copies are one split's rows. A worker on several goroutines has one each.
 type copies struct {
 	space      *workspace
+	slots      []int // that the split asked for, each once
 	values     []float32
 	mine       []bool // by slot: the split asked for it
 	difference []float32
@@ -42,7 +43,7 @@ type copies struct {
 }
 
 func newWorkspace(schema *ps.Schema) *workspace {
-	w := &workspace{schema: schema, slots: newSlotIndex(schema)}
+	w := &workspace{schema: schema, rows: newRowIndex(schema), shares: newShared(schema)}
 	w.copies.space = w
 	w.ruled = slices.ContainsFunc(schema.Tables, func(t ps.Table) bool { return t.Rule.Name != ps.Add })
 	return w
@@ -50,19 +51,33 @@ func newWorkspace(schema *ps.Schema) *workspace {
 
 // begin collects the rows that a clock of the splits needs: keys, to be read into given.
 func (w *workspace) begin(splits []apps.Split, c ps.Clock, evaluate bool) {
-	w.slots.clear(w.keys)
-	w.keys, w.offsets = w.keys[:0], append(w.offsets[:0], 0)
+	w.rows.clear()
+	w.sharing = w.shares != nil && share(splits)
 	w.asked = resized(w.asked, len(splits))
-	w.asker = w.asker[:0]
 	for i, split := range splits {
-		w.buffer = split.Needs(c, w.buffer[:0])
-		if evaluate {
-			w.buffer = split.EvalNeeds(w.buffer) // may name rows that Needs named
+		at := i
+		if w.sharing {
+			at = 0 // nobody asks later who asked for what
 		}
-		w.ask(i, w.buffer)
+		keys := split.Needs(c, w.asked[at][:0])
+		if evaluate {
+			keys = split.EvalNeeds(keys) // may name rows that Needs named
+		}
+		w.asked[at] = keys
+		w.rows.ask(keys)
 	}
-	size := w.offsets[len(w.keys)]
+	w.keys = w.rows.number()
+	w.offsets = append(w.offsets[:0], 0)
+	size := 0
+	for _, k := range w.keys {
+		size += w.schema.Cols(k)
+		w.offsets = append(w.offsets, size)
+	}
 	w.given = resized(w.given, size)
+	if w.sharing {
+		w.shares.begin(w)
+		return
+	}
 	w.changed = resized(w.changed, len(w.keys))
 	clear(w.changed)
 	if w.schema.Deterministic {
@@ -74,43 +89,27 @@ func (w *workspace) begin(splits []apps.Split, c ps.Clock, evaluate bool) {
 	}
 }
 
-func (w *workspace) ask(i int, keys []ps.Key) {
-	w.asked[i] = w.asked[i][:0]
-	for _, k := range keys {
-		if slot := w.slot(k); w.asker[slot] != i+1 {
-			w.asker[slot] = i + 1
-			w.asked[i] = append(w.asked[i], slot)
-		}
-	}
-}
-
-func (w *workspace) slot(k ps.Key) int {
-	if slot, ok := w.slots.get(k); ok {
-		return slot
-	}
-	slot := len(w.keys)
-	w.slots.put(k, slot)
-	w.keys = append(w.keys, k)
-	w.asker = append(w.asker, 0)
-	w.offsets = append(w.offsets, w.offsets[slot]+w.schema.Cols(k))
-	return slot
-}
-
 // compute runs one clock of the i-th split of the group and adds up what it changed.
 func (w *workspace) compute(i int, split apps.Split, c ps.Clock, evaluate bool) (apps.Stats, error) {
+	if w.sharing {
+		if w.shares.fresh {
+			w.shares.spread(w.given)
+		}
+		return split.(apps.Sharing).RunShared(c, w.shares, evaluate)
+	}
 	w.copies.take(w.asked[i])
-	defer w.copies.leave(w.asked[i])
+	defer w.copies.leave()
 	stats, err := split.Run(c, &w.copies, evaluate)
 	if err != nil {
 		return stats, err
 	}
-	return stats, w.sum(&w.copies, w.asked[i])
+	return stats, w.sum(&w.copies)
 }
 
 // sum adds a split's differences to the group's. A row counts as changed if any split changed it, even if the sum
 // is zero: whether a row is touched must not depend on how splits are grouped.
-func (w *workspace) sum(c *copies, slots []int) error {
-	for _, slot := range slots {
+func (w *workspace) sum(c *copies) error {
+	for _, slot := range c.slots {
 		from, to := w.offsets[slot], w.offsets[slot+1]
 		if k := w.keys[slot]; w.schema.Kind(k) == ps.Int32 {
 			if err := w.sumCounts(c, slot); err != nil {
@@ -174,6 +173,9 @@ func (w *workspace) sumCounts(c *copies, slot int) error {
 
 // updates gives the group's sums, one entry per partition. They share no memory with the workspace.
 func (w *workspace) updates() []ps.Sums {
+	if w.sharing {
+		return w.shares.updates(w)
+	}
 	sums := make([]ps.Sums, w.schema.Partitions)
 	for slot, k := range w.keys {
 		if !w.changed[slot] {
@@ -191,14 +193,20 @@ func (w *workspace) updates() []ps.Sums {
 }
 
 // take makes fresh copies of the rows that a split asked for.
-func (c *copies) take(slots []int) {
+func (c *copies) take(keys []ps.Key) {
 	w := c.space
 	c.values = resized(c.values, len(w.given))
 	c.mine = resized(c.mine, len(w.keys))
 	if w.ruled {
 		c.gradients = resized(c.gradients, len(w.given))
 	}
-	for _, slot := range slots {
+	c.slots = c.slots[:0]
+	for _, k := range keys {
+		slot := w.rows.slot(k)
+		if c.mine[slot] {
+			continue
+		}
+		c.slots = append(c.slots, slot)
 		from, to := w.offsets[slot], w.offsets[slot+1]
 		copy(c.values[from:to], w.given[from:to])
 		c.mine[slot] = true
@@ -208,8 +216,8 @@ func (c *copies) take(slots []int) {
 	}
 }
 
-func (c *copies) leave(slots []int) {
-	for _, slot := range slots {
+func (c *copies) leave() {
+	for _, slot := range c.slots {
 		c.mine[slot] = false
 	}
 }
@@ -231,8 +239,8 @@ func (c *copies) Gradient(k ps.Key) []float32 {
 
 func (c *copies) find(k ps.Key) (from, to int) {
 	w := c.space
-	slot, ok := w.slots.get(k)
-	if !ok || !c.mine[slot] {
+	slot := w.rows.slot(k)
+	if slot < 0 || !c.mine[slot] {
 		panic(fmt.Sprintf("node: row %d of table %d was not asked for", k.Row, k.Table))
 	}
 	return w.offsets[slot], w.offsets[slot+1]
@@ -248,50 +256,4 @@ func splitStats(id ps.Split, s apps.Stats) tiers.SplitStats {
 // their values.
 func resized[T any](s []T, n int) []T {
 	return slices.Grow(s[:0], n)[:n]
-}
-
-// mostDense bounds the rows of a table that get an array element each, 4 bytes; larger tables use a map.
-const mostDense = 1 << 22
-
-// slotIndex finds a row's slot. Applications look rows up once per example and more: an array is several times
-// faster than a map.
-type slotIndex struct {
-	dense  [][]int32 // by table: slot + 1 by row; nil = the table is too large
-	sparse map[ps.Key]int
-}
-
-func newSlotIndex(schema *ps.Schema) slotIndex {
-	x := slotIndex{dense: make([][]int32, len(schema.Tables)), sparse: map[ps.Key]int{}}
-	for i, t := range schema.Tables {
-		if t.Rows <= mostDense {
-			x.dense[i] = make([]int32, t.Rows)
-		}
-	}
-	return x
-}
-
-func (x *slotIndex) get(k ps.Key) (int, bool) {
-	if dense := x.dense[k.Table]; dense != nil {
-		slot := int(dense[k.Row]) - 1
-		return slot, slot >= 0
-	}
-	slot, ok := x.sparse[k]
-	return slot, ok
-}
-
-func (x *slotIndex) put(k ps.Key, slot int) {
-	if dense := x.dense[k.Table]; dense != nil {
-		dense[k.Row] = int32(slot + 1)
-		return
-	}
-	x.sparse[k] = slot
-}
-
-func (x *slotIndex) clear(keys []ps.Key) {
-	for _, k := range keys {
-		if dense := x.dense[k.Table]; dense != nil {
-			dense[k.Row] = 0
-		}
-	}
-	clear(x.sparse)
 }
