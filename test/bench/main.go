@@ -28,7 +28,7 @@ func main() {
 }
 
 // children are what this program runs of itself, as processes of their own.
-var children = map[string]func(args []string) error{"ps-server": serveRows, "ps-client": askRows, "lda-train": sweepTopics}
+var children = map[string]func(args []string) error{"ps-server": serveRows, "ps-client": askRows, "lda-train": sweepTopics, "machine": runMachine}
 
 func childName() string {
 	if len(os.Args) > 1 {
