@@ -82,6 +82,10 @@ func writeDryRunLength(b *strings.Builder, p sweep.Plan, all []sweep.Summary) {
 		all[0].OnDemandCost)
 	fmt.Fprintf(b, "  %-22s %10s %8s %8s %8s %8s\n", "POLICY", "STARTS", "DONE", "BEATS", "SAVES", "REGRET")
 	for _, s := range all {
+		if unknown(s) {
+			fmt.Fprintf(b, "  %-22s %10d %8d %8s %8s %8s\n", s.Policy, s.Starts, s.Finished, "-", "-", "unknown")
+			continue
+		}
 		saves, regret := 0.0, "-"
 		if s.OnDemandCost > 0 {
 			saves = 100 * (1 - s.CostMean/s.OnDemandCost)
@@ -93,6 +97,9 @@ func writeDryRunLength(b *strings.Builder, p sweep.Plan, all []sweep.Summary) {
 	}
 	fmt.Fprintf(b, "\n  %-22s %-9s %8s %8s %8s %8s %8s\n", "POLICY", "", "MEAN", "SD", "P5", "P50", "P95")
 	for _, s := range all {
+		if unknown(s) {
+			continue
+		}
 		line := func(name, what string, figures ...any) {
 			fmt.Fprintf(b, "  %-22s %-9s %8.2f %8.2f %8.2f %8.2f %8.2f\n", append([]any{name, what}, figures...)...)
 		}
@@ -104,6 +111,9 @@ func writeDryRunLength(b *strings.Builder, p sweep.Plan, all []sweep.Summary) {
 		line("", "evictions", s.EvictionsMean, s.EvictionsSD, s.EvictionsP5, s.EvictionsP50, s.EvictionsP95)
 	}
 }
+
+// unknown says whether a row is an oracle's that does not know the market.
+func unknown(s sweep.Summary) bool { return sweep.IsOracle(s.Policy) && s.OracleCost == nil }
 
 // trim gives a number with at most two decimals.
 func trim(x float64) string {

@@ -177,8 +177,11 @@ func (b *block) compare(rows []Row) {
 			}
 			row.OracleKnown = row.OracleKnown && bound.known[b.offset+n]
 		}
-		if IsOracle(row.Policy) {
-			row.Cost = row.Oracle
+		if !IsOracle(row.Policy) {
+			continue
+		}
+		if row.Cost = row.Oracle; !row.OracleKnown {
+			row.Cost, row.Outcome = 0, "unknown"
 		}
 	}
 }

@@ -89,3 +89,14 @@ func TestOracleRegretsNothing(t *testing.T) {
 		t.Errorf("regret %v", s.Regret)
 	}
 }
+
+// TestOracleThatKnowsNothing: where machines are lost otherwise than by price, no start of the oracle counts as finished.
+func TestOracleThatKnowsNothing(t *testing.T) {
+	b := block{starts: make([]time.Time, 1), bounds: []*bounds{{costs: make([]market.USD, 1), known: make([]bool, 1)}}}
+	rows := []Row{{Policy: Oracle}}
+	rows[0].Outcome = "finished"
+	b.compare(rows)
+	if s := Summarize(rows)[0]; s.Finished != 0 || s.OracleCost != nil || rows[0].Outcome != "unknown" {
+		t.Errorf("%+v", s)
+	}
+}
