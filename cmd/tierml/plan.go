@@ -17,7 +17,6 @@ import (
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/internal/planner"
-	"github.com/tierml/tierml/internal/planner/local"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/sim"
 	"github.com/tierml/tierml/sim/sweep"
@@ -48,7 +47,10 @@ docs/job.md describes the job file.`,
 			if err := p.predict(); err != nil {
 				return err
 			}
-			return printPlan(cmd.OutOrStdout(), p.plan, job, format)
+			if err := printPlan(cmd.OutOrStdout(), p.plan, job, format); err != nil {
+				return err
+			}
+			return p.tryEC2(cmd.Context(), cmd.ErrOrStderr())
 		},
 	}
 	cmd.Flags().StringVarP(&format, "output", "o", "text", "output format: text or json")
@@ -96,7 +98,7 @@ func planJob(ctx context.Context, job *config.Job) (*preparedJob, error) {
 // prepareJob finds on the market what a job asks for, cuts its data into splits, which go to create, and plans.
 func prepareJob(ctx context.Context, job *config.Job, create apps.Create) (*preparedJob, error) {
 	var bytes atomic.Int64
-	p, err := prepareJobWith(job, func() (apps.Program, apps.Dataset, error) { return prepare(ctx, job, counted(create, &bytes)) })
+	p, err := prepareJobWith(ctx, job, func() (apps.Program, apps.Dataset, error) { return prepare(ctx, job, counted(create, &bytes)) })
 	if err == nil {
 		p.plan.Memory.Splits = bytes.Load()
 	}
@@ -104,12 +106,12 @@ func prepareJob(ctx context.Context, job *config.Job, create apps.Create) (*prep
 }
 
 // prepareJobWith is prepareJob with another way to the application and its data.
-func prepareJobWith(job *config.Job, prepare func() (apps.Program, apps.Dataset, error)) (*preparedJob, error) {
-	if job.Cloud != config.CloudLocal {
+func prepareJobWith(ctx context.Context, job *config.Job, prepare func() (apps.Program, apps.Dataset, error)) (*preparedJob, error) {
+	if job.Cloud == config.CloudNone {
 		return nil, job.Fault("cloud", "cloud: "+job.Cloud+" buys no machines, so there is nothing to plan",
 			"write cloud: local, or train in this process with `tierml train`")
 	}
-	market, err := local.Load(job)
+	market, err := loadMarket(ctx, job)
 	if err != nil {
 		return nil, err
 	}

@@ -114,7 +114,10 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 	if !from.at.IsZero() {
 		job.Local.Start = from.at
 	}
-	mapping := clock.Mapping{Market: job.Local.Start, Speed: job.Local.Speed} // from when the machines' time begins
+	mapping := timeOf(job)
+	if o.endpoint != "" && job.Cloud != config.CloudLocal {
+		return usageError{errors.New("--endpoint is for cloud: local; write ec2.endpoint in the job file")}
+	}
 	if o.endpoint != "" {
 		if mapping, err = localrun.RemoteClock(ctx, o.endpoint); err != nil {
 			if from.part > 0 {
@@ -131,7 +134,7 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 	defer func() { release() }()
 	prepared := func() (*preparedJob, error) {
 		if data := from.state.Dataset; data != nil { // machines may be reading the splits
-			return prepareJobWith(job, func() (apps.Program, apps.Dataset, error) { return makeProgram(job, *data) })
+			return prepareJobWith(ctx, job, func() (apps.Program, apps.Dataset, error) { return makeProgram(job, *data) })
 		}
 		return prepareJob(ctx, job, splitdir.Create(filepath.Join(directory, localrun.SplitsDir)))
 	}
@@ -150,8 +153,10 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 	if err := printPlan(out, p.plan, job, "text"); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "\nMachines are local processes here. Each is held to its type's declared rate of %s floating-point operations a\n"+
-		"second and vCPU by pacing in its agent.\n\n", job.Local.FlopsPerVCPU)
+	if err := p.tryEC2(ctx, out); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "\n%s\n", whatMachinesAre(job))
 	if err := confirm(in, out, isTerminal(in) && isTerminal(out), o.yes); err != nil {
 		return err
 	}

@@ -78,6 +78,7 @@ func (c *checker) check() {
 			"use 1 to 63 letters, digits and dashes, starting with a letter or digit")
 	}
 	if c.cloud() {
+		c.ec2()
 		c.resources()
 		c.reliable()
 		c.limits()
@@ -102,17 +103,29 @@ func (c *checker) cloud() bool {
 		setDefault(&j.Checkpoint.Every, 10*time.Second,
 			c.written("checkpoint.every") || c.written("checkpoint.every_clocks") || j.Restarts())
 	case CloudNone:
-		for _, field := range []string{"resources", "reliable", "local", "budget", "checkpoint", "security"} {
+		for _, field := range []string{"resources", "reliable", "local", "budget", "checkpoint", "security", "ec2"} {
 			if c.written(field) {
 				c.fault(field, "has no use with cloud: none, which buys no machines", "remove it, or write cloud: local")
 			}
 		}
 		return false
-	case "ec2", "aws", "gce", "gcp":
+	case CloudEC2:
+		setDefault(&j.Security, SecurityTLS, c.written("security"))
+		if j.Security == SecurityPlain {
+			c.fault("security", "plain works on one host only", "write tls, or remove the line")
+		}
+		c.oneOf("security", j.Security, SecurityTLS, SecurityPlain)
+		setDefault(&j.OrphanAfter, 15*time.Minute, c.written("orphan_after"))
+		setDefault(&j.Heartbeat, 2*time.Second, c.written("heartbeat"))
+		setDefault(&j.DeadAfter, 30*time.Second, c.written("dead_after"))
+		setDefault(&j.Checkpoint.Every, 5*time.Minute, c.written("checkpoint.every") || c.written("checkpoint.every_clocks") || j.Restarts())
+	case "aws":
+		c.fault("cloud", "Amazon's cloud is called ec2 here", "write cloud: ec2")
+	case "gce", "gcp":
 		c.fault("cloud", fmt.Sprintf("%q is not in this build", j.Cloud),
 			"write cloud: local to run on this machine against a recorded market")
 	default:
-		c.oneOf("cloud", j.Cloud, CloudLocal, CloudNone)
+		c.oneOf("cloud", j.Cloud, CloudLocal, CloudEC2, CloudNone)
 	}
 	return true
 }

@@ -83,6 +83,8 @@ type Job struct {
 	Stages Stages `yaml:"stages"`
 	// Local describes the fake cloud; only for CloudLocal.
 	Local Local `yaml:"local"`
+	// EC2 describes the installation on Amazon EC2; only for CloudEC2.
+	EC2 EC2 `yaml:"ec2"`
 
 	file      string
 	positions map[string]position

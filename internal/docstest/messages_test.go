@@ -32,7 +32,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-var valuesInQuotes = regexp.MustCompile(`\.\.\.|\b[NC]\b|"ec2"`)
+var valuesInQuotes = regexp.MustCompile(`\.\.\.|\b[NC]\b|"ec2"|"gce"`)
 
 // quotes gives the fixed parts of the messages in the first cells of tables.
 func quotes(page string) (fragments []string) {

@@ -25,7 +25,6 @@ import (
 	"github.com/tierml/tierml/internal/planner"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
-	"github.com/tierml/tierml/provisioner/ec2"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers/node/link"
 )
@@ -67,6 +66,7 @@ type session struct {
 	name      string // of the run: its directory's
 	schema    ps.Schema
 	state     State
+	splitsURL string // where machines read splits
 	admission admission
 	door      *door
 	runner    *runner.Runner
@@ -102,7 +102,7 @@ func (r *Run) Drive(ctx context.Context, stop <-chan string) (outcome string, er
 	if err := s.writeStart(); err != nil {
 		return "", err
 	}
-	if s.cfg.Endpoint != "" {
+	if s.outlived() {
 		return s.drive(ctx, s.cfg.Endpoint, gone, stop)
 	}
 	cloud, err := s.startCloud()
@@ -176,13 +176,9 @@ func (r *session) startCloud() (*fakecloud.Cloud, error) {
 
 // drive runs the controller against the cloud's endpoint.
 func (r *session) drive(ctx context.Context, endpoint string, gone []provisioner.Instance, stop <-chan string) (string, error) {
-	cloud, err := ec2.New(ctx, ec2.Config{
-		Region: r.region(), Cluster: r.name, Endpoint: endpoint, ImageID: "ami-0a000000000000001",
-		Credentials:  &ec2.Credentials{AccessKeyID: "local", SecretAccessKey: "local"},
-		PollInterval: pollNotices, NoticeLength: r.cfg.Job.Local.Notice, Clock: r.cfg.Clock, Log: r.cfg.Log,
-	})
+	cloud, err := r.connect(ctx, endpoint)
 	if err != nil {
-		return "", fmt.Errorf("connecting to the cloud: %w", err)
+		return "", err
 	}
 	defer cloud.Close()
 
@@ -192,10 +188,14 @@ func (r *session) drive(ctx context.Context, endpoint string, gone []provisioner
 	if err != nil {
 		return "", err
 	}
+	if r.splitsURL, err = r.placeSplits(ctx); err != nil {
+		return "", err
+	}
 	controller, err := r.controller(history)
 	if err != nil {
 		return "", err
 	}
+	looks := r.looks()
 
 	listener, err := r.listen(ctx)
 	if err != nil {
@@ -219,7 +219,7 @@ func (r *session) drive(ctx context.Context, endpoint string, gone []provisioner
 		Controller: controller, Clock: r.cfg.Clock, Cloud: cloud, Prices: cloud, Pools: pools,
 		PricesFrom: from, Nodes: nodes{stream}, Journal: r.cfg.Journal, Log: r.cfg.Log,
 		UserData: r.userData, Export: r.export, WriteManifest: r.writeManifest,
-		TakeOver: r.cfg.Past != nil, Gone: gone, PollPrices: pollPrices, PollCloud: pollCloud, Calls: callTimeout,
+		TakeOver: r.cfg.Past != nil, Gone: gone, PollPrices: looks.prices, PollCloud: looks.cloud, Calls: looks.calls,
 	})
 	calls, err := scaling.Serve(r.cfg.Directory, r.runner, r.cfg.Log)
 	if err != nil {

@@ -69,14 +69,14 @@ func (r *session) controllerConfig(policy bidding.Policy, history map[market.Poo
 	}
 	m := r.cfg.Clock
 	c := elasticity.Config{
-		Run:      fmt.Sprintf("%s-%d", r.name, r.cfg.Part),
+		Run:      fmt.Sprintf("%s-%d", r.unique(), r.cfg.Part),
 		Policy:   policy,
 		Want:     choice.Want,
 		Stages:   tiers.Thresholds{TwoAbove: job.Stages.TwoAbove, ThreeAbove: job.Stages.ThreeAbove},
 		Speed:    m.Speed,
 		Reliable: elasticity.Reliable{Pool: choice.Reliable.Pool, Type: choice.Reliable.Type, Count: choice.Reliable.Count},
 		Job: elasticity.Job{
-			Schema: r.schema, App: job.Train.App, Params: params, Dataset: dataset, SplitsURL: r.splits(),
+			Schema: r.schema, App: job.Train.App, Params: params, Dataset: dataset, SplitsURL: r.splitsURL,
 			Clocks: ps.Clock(job.Train.Clocks), Work: r.vcpuHours(), EvalEvery: ps.Clock(job.Train.EvaluateEvery),
 			Stop: job.Train.Stop.Rules(), Figure: r.cfg.Program.ScoreName(),
 			Heartbeat: job.Heartbeat, OrphanAfter: job.OrphanAfter,
@@ -94,6 +94,9 @@ func (r *session) controllerConfig(policy bidding.Policy, history map[market.Poo
 		Startup: m.ToMarket(job.Local.Boot + startUp), Notice: m.ToMarket(job.Local.Notice), Deadline: job.Deadline, Budget: job.Budget,
 		Rules: rules, RetryCapacity: sim.LaptopRetryCapacity, PlanEvery: sim.LaptopPlanEvery, MaxDuration: job.MaxDuration,
 		WholeHours: rules.Terms().Increment > 0,
+	}
+	if r.onEC2() {
+		timedAsEC2(&c)
 	}
 	for _, p := range choice.Pools {
 		h := history[p.Pool]

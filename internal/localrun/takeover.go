@@ -20,7 +20,7 @@ import (
 // gone gives the machines of the clouds that ended with their controllers, by their own records, as far as the journal
 // does not know their ends. Those that it does not know at all belong to a launch whose answer was not written down.
 func (r *session) gone() ([]provisioner.Instance, error) {
-	if r.cfg.Past == nil || r.cfg.Endpoint != "" {
+	if r.cfg.Past == nil || r.outlived() {
 		return nil, nil
 	}
 	text, err := os.ReadFile(filepath.Join(r.cfg.Directory, CloudFile))
@@ -101,8 +101,12 @@ const listenWithin = 3 * time.Second
 
 // listen listens for machines: where those that run call already, or else anywhere.
 func (r *session) listen(ctx context.Context) (net.Listener, error) {
-	if r.cfg.Past == nil || r.cfg.Endpoint == "" || r.state.Controller == "" {
-		return net.Listen("tcp", "127.0.0.1:0")
+	anywhere, err := r.listenAt()
+	if err != nil {
+		return nil, err
+	}
+	if r.cfg.Past == nil || !r.outlived() || r.state.Controller == "" {
+		return net.Listen("tcp", anywhere)
 	}
 	ctx, cancel := context.WithTimeout(ctx, listenWithin)
 	defer cancel()
@@ -115,7 +119,7 @@ func (r *session) listen(ctx context.Context) (net.Listener, error) {
 		case <-time.After(50 * time.Millisecond):
 		case <-ctx.Done():
 			r.cfg.Log.Error("the address that the machines call is taken: they will be replaced", "address", r.state.Controller, "err", err)
-			return net.Listen("tcp", "127.0.0.1:0")
+			return net.Listen("tcp", anywhere)
 		}
 	}
 }

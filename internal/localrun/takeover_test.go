@@ -36,7 +36,7 @@ func TestMachinesOfAKilledCloud(t *testing.T) {
 		Machines: []elasticity.PastMachine{{Instance: provisioner.Instance{ID: "i-1", Token: "a-1"}}},
 		Open:     []elasticity.PastLaunch{{Token: "a-2", Pool: spot, Count: 1}},
 	}
-	r := &session{cfg: Config{Directory: dir, Past: past}}
+	r := &session{cfg: Config{Job: &config.Job{}, Directory: dir, Past: past}}
 	got, err := r.gone()
 	if err != nil || len(got) != 2 {
 		t.Fatalf("%+v, %v; want i-1 and i-3", got, err)

@@ -25,8 +25,15 @@ type Config struct {
 	// Credentials replace the SDK's default chain (environment, profiles, SSO, machine role).
 	Credentials *Credentials
 
+	// Job, when set, becomes the tag tierml:job, and sets this Cloud's machines apart from those of other jobs of the
+	// cluster.
+	Job string
 	// Owner, when set, becomes the tag tierml:owner: whom to ask about a machine.
 	Owner string
+	// Generation, when set, becomes the tag tierml:generation: which controller of the job launched a machine.
+	Generation string
+	// Expires, when set, becomes the tag tierml:expires: after this time (RFC 3339) a machine is forgotten, not wanted.
+	Expires string
 	// ImageID is the machine image (AMI).
 	ImageID string
 	// Subnets gives the subnet to use in a zone; zones that are not in it use their default subnet.
@@ -98,6 +105,9 @@ func (c Config) validate() error {
 	if !clusterName.MatchString(c.Cluster) {
 		faults = append(faults, fmt.Errorf("cluster name %q: want up to 64 letters, digits and .-_ (machines are "+
 			"told apart by it)", c.Cluster))
+	}
+	if c.Job != "" && !clusterName.MatchString(c.Job) {
+		faults = append(faults, fmt.Errorf("job name %q: want up to 64 letters, digits and .-_", c.Job))
 	}
 	for _, d := range []struct {
 		name  string

@@ -19,6 +19,7 @@ import (
 const (
 	codeInstanceNotFound   = "InvalidInstanceID.NotFound"
 	codeTokenOfTheDeparted = "IdempotentInstanceTerminated"
+	codeWouldSucceed       = "DryRunOperation"
 )
 
 var codes = map[string]error{

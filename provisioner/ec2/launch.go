@@ -17,11 +17,14 @@ import (
 
 // Names of the tags that every machine carries.
 const (
-	tagCluster = provisioner.OwnTagPrefix + "cluster"
-	tagToken   = provisioner.OwnTagPrefix + "token"
-	tagBid     = provisioner.OwnTagPrefix + "bid"
-	tagOwner   = provisioner.OwnTagPrefix + "owner"
-	tagName    = "Name" // the console's own column
+	tagCluster    = provisioner.OwnTagPrefix + "cluster"
+	tagJob        = provisioner.OwnTagPrefix + "job"
+	tagToken      = provisioner.OwnTagPrefix + "token"
+	tagBid        = provisioner.OwnTagPrefix + "bid"
+	tagOwner      = provisioner.OwnTagPrefix + "owner"
+	tagGeneration = provisioner.OwnTagPrefix + "generation"
+	tagExpires    = provisioner.OwnTagPrefix + "expires"
+	tagName       = "Name" // the console's own column
 )
 
 // Launch buys machines of one pool by one RunInstances, which may get fewer than asked for. (Several pools at
@@ -178,8 +181,11 @@ func (c *Cloud) tagSpecifications(r provisioner.Request) []types.TagSpecificatio
 
 func (c *Cloud) tags(r provisioner.Request) []types.Tag {
 	tags := []types.Tag{tag(tagCluster, c.config.Cluster), tag(tagToken, r.Token)}
-	if c.config.Owner != "" {
-		tags = append(tags, tag(tagOwner, c.config.Owner))
+	for _, own := range [][2]string{{tagOwner, c.config.Owner}, {tagJob, c.config.Job},
+		{tagGeneration, c.config.Generation}, {tagExpires, c.config.Expires}} {
+		if own[1] != "" {
+			tags = append(tags, tag(own[0], own[1]))
+		}
 	}
 	if r.Bid > 0 {
 		tags = append(tags, tag(tagBid, r.Bid.String()))
@@ -197,4 +203,32 @@ func tag(name, value string) types.Tag { return types.Tag{Key: &name, Value: &va
 
 func tagFilter(name, value string) types.Filter {
 	return types.Filter{Name: aws.String("tag:" + name), Values: []string{value}}
+}
+
+// ours are the filters for this Cloud's machines, and more.
+func (c *Cloud) ours(more []types.Filter) []types.Filter {
+	filters := []types.Filter{tagFilter(tagCluster, c.config.Cluster)}
+	if c.config.Job != "" {
+		filters = append(filters, tagFilter(tagJob, c.config.Job))
+	}
+	return append(filters, more...)
+}
+
+// Try asks EC2 whether it would launch a request, without launching it (DryRun): that image, network, role and permissions
+// are right. It says nothing of capacity and quotas, at which EC2 does not look then.
+func (c *Cloud) Try(ctx context.Context, r provisioner.Request) error {
+	doing := fmt.Sprintf("trying whether %s could be launched", r.Pool)
+	if err := c.validateRequest(r); err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	in := c.runInput(r)
+	in.ClientToken, in.DryRun = nil, aws.Bool(true) // the token stays unused
+	_, err := c.api.RunInstances(ctx, in)
+	switch {
+	case codeOf(err) == codeWouldSucceed:
+		return nil
+	case err == nil:
+		return fmt.Errorf("%s: %w: it was not taken for a trial", doing, provisioner.ErrInvalid)
+	}
+	return failure(ctx, doing, err)
 }

@@ -2,6 +2,7 @@ package ec2_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -213,5 +214,63 @@ func TestLaunchFindsDepartedMachines(t *testing.T) {
 	}
 	if _, err := s.cloud().Launch(t.Context(), spotRequest()); !errors.Is(err, provisioner.ErrInvalid) {
 		t.Errorf("machines of the token are no longer shown: got %v, want ErrInvalid", err)
+	}
+}
+
+// A trial is the launch's own request, but for its token and with DryRun. EC2 answers it with an error.
+func TestTry(t *testing.T) {
+	answer := apiError("DryRunOperation", "Request would have succeeded, but DryRun flag is set.")
+	s := newServer(t, func(url.Values) (int, string) { return http.StatusPreconditionFailed, answer })
+	cloud := s.cloud(func(c *ec2.Config) { c.Job, c.Owner = "real-1-0a", "ann" })
+	r := spotRequest()
+	r.Count = 1
+	if err := cloud.Try(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	form := s.recorded()[0]
+	if form.Get("DryRun") != "true" || form.Get("ClientToken") == r.Token || form.Get("Action") != "RunInstances" ||
+		form.Get("InstanceMarketOptions.SpotOptions.MaxPrice") != "0.123456789" || form.Get("MetadataOptions.HttpTokens") != "required" {
+		t.Errorf("%v", form)
+	}
+	answer = apiError("UnauthorizedOperation", "You are not authorized to perform this operation.")
+	if err := cloud.Try(t.Context(), r); !errors.Is(err, provisioner.ErrDenied) {
+		t.Errorf("%v; want ErrDenied", err)
+	}
+	launched := newServer(t, always(http.StatusOK, runAnswer(instance{id: "i-0a", state: "pending"})))
+	if err := launched.cloud().Try(t.Context(), r); err == nil {
+		t.Error("a machine was launched, and nobody said so")
+	}
+}
+
+// Every machine says whose it is, of which job and controller, and until when it is wanted; listings ask for the job's own.
+func TestTagsOfAJob(t *testing.T) {
+	s := newServer(t, byAction(map[string]string{
+		"RunInstances":      runAnswer(instance{id: "i-0a", state: "pending"}),
+		"DescribeInstances": describeAnswer(""),
+	}))
+	cloud := s.cloud(func(c *ec2.Config) {
+		c.Job, c.Owner, c.Generation, c.Expires = "real-1-0a", "ann", "2", "2026-11-22T20:00:00Z"
+	})
+	r := provisioner.Request{Token: "t", Pool: spotPool(), Count: 1, Tags: map[string]string{"tier": "reliable"}}
+	r.Pool.Class = market.OnDemand
+	if _, err := cloud.Launch(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cloud.List(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	tags := map[string]string{}
+	launch := s.recorded()[0]
+	for n := 1; launch.Get(fmt.Sprintf("TagSpecification.2.Tag.%d.Key", n)) != ""; n++ {
+		tags[launch.Get(fmt.Sprintf("TagSpecification.2.Tag.%d.Key", n))] = launch.Get(fmt.Sprintf("TagSpecification.2.Tag.%d.Value", n))
+	}
+	want := map[string]string{"tierml:cluster": "blue", "tierml:job": "real-1-0a", "tierml:owner": "ann", "tierml:generation": "2",
+		"tierml:expires": "2026-11-22T20:00:00Z", "tierml:token": "t", "Name": "blue", "tier": "reliable"}
+	if diff := cmp.Diff(want, tags); diff != "" {
+		t.Errorf("a volume's tags (-want +got):\n%s", diff)
+	}
+	list := s.recorded()[1]
+	if list.Get("Filter.1.Name") != "tag:tierml:cluster" || list.Get("Filter.2.Name") != "tag:tierml:job" || list.Get("Filter.2.Value.1") != "real-1-0a" {
+		t.Errorf("it lists by %v", list)
 	}
 }

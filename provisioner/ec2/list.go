@@ -67,7 +67,7 @@ func isSpot(i types.Instance) bool { return i.InstanceLifecycle == types.Instanc
 
 func (c *Cloud) describeInstances(ctx context.Context, filters []types.Filter) ([]types.Instance, error) {
 	pages := ec2.NewDescribeInstancesPaginator(c.api, &ec2.DescribeInstancesInput{
-		Filters:    append([]types.Filter{tagFilter(tagCluster, c.config.Cluster)}, filters...),
+		Filters:    c.ours(filters),
 		MaxResults: aws.Int32(pageSize),
 	})
 	var found []types.Instance
@@ -85,7 +85,7 @@ func (c *Cloud) describeInstances(ctx context.Context, filters []types.Filter) (
 
 func (c *Cloud) describeSpotRequests(ctx context.Context, filters []types.Filter) (map[string]*types.SpotInstanceRequest, error) {
 	pages := ec2.NewDescribeSpotInstanceRequestsPaginator(c.api, &ec2.DescribeSpotInstanceRequestsInput{
-		Filters:    append([]types.Filter{tagFilter(tagCluster, c.config.Cluster)}, filters...),
+		Filters:    c.ours(filters),
 		MaxResults: aws.Int32(pageSize),
 	})
 	requests := map[string]*types.SpotInstanceRequest{}
@@ -144,7 +144,7 @@ func (m *machine) takeTag(name, value string) {
 		if bid, err := market.ParseUSD(value); err == nil { // else somebody has changed the tag
 			m.Bid = bid
 		}
-	case tagCluster, tagOwner:
+	case tagCluster, tagJob, tagOwner, tagGeneration, tagExpires:
 	default:
 		m.Tags[name] = value
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/provisioner/ec2"
 	"github.com/tierml/tierml/provisioner/provisionertest"
 )
@@ -41,6 +42,16 @@ func TestMoto(t *testing.T) {
 			},
 		}
 	})
+	t.Run("Try", func(t *testing.T) {
+		cloud := motoCloud(t, endpoint)
+		pool := market.Pool{Provider: ec2.Provider, Region: "us-west-1", Zone: "us-west-1a", Type: "c5.large", Class: market.OnDemand}
+		if err := cloud.Try(t.Context(), provisioner.Request{Token: "try", Pool: pool, Count: 1}); err != nil {
+			t.Error(err)
+		}
+		if machines, err := cloud.List(t.Context()); err != nil || len(machines) != 0 {
+			t.Errorf("after a trial there are %v, %v", machines, err)
+		}
+	})
 	t.Run("Types", func(t *testing.T) {
 		types, err := motoCloud(t, endpoint).Types(t.Context(), "c5.xlarge", "c6g.large")
 		if err != nil {
@@ -63,5 +74,7 @@ func motoCloud(t testing.TB, endpoint string) *ec2.Cloud {
 		Endpoint: endpoint, Region: "us-west-1", Cluster: newCluster(),
 		ImageID:      "ami-12c6146b", // one of those that moto knows
 		PollInterval: 50 * time.Millisecond,
+		Job:          "moto-1", Owner: "ann", Generation: "1", Expires: "2026-11-22T20:00:00Z",
+		RootVolume: &ec2.RootVolume{Device: "/dev/sda1", SizeGiB: 16},
 	})
 }

@@ -149,7 +149,7 @@ func (n *node) hello() tiers.Hello {
 	h := tiers.Hello{
 		Token:    n.token(),
 		Instance: n.identity.Instance,
-		Address:  n.listener.Addr().String(),
+		Address:  n.address(),
 		Type:     n.identity.Type,
 		VCPU:     n.user.VCPU,
 	}

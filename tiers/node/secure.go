@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"time"
 
 	"google.golang.org/grpc/credentials"
@@ -89,4 +90,24 @@ func (n *node) token() string {
 		return ""
 	}
 	return n.user.Token
+}
+
+// address is where other machines reach the data plane. A machine that listens everywhere is reached where its way to the
+// controller begins; nothing is sent to find that out.
+func (n *node) address() string {
+	own, ok := n.listener.Addr().(*net.TCPAddr)
+	if !ok || !own.IP.IsUnspecified() {
+		return n.listener.Addr().String()
+	}
+	way, err := net.Dial("udp", n.user.Controller)
+	if err != nil {
+		n.log.Error("no way to the controller", "error", err)
+		return own.String()
+	}
+	defer way.Close()
+	host, _, err := net.SplitHostPort(way.LocalAddr().String())
+	if err != nil {
+		return own.String()
+	}
+	return net.JoinHostPort(host, strconv.Itoa(own.Port))
 }

@@ -1,10 +1,10 @@
 package node
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // UserData is what the controller gives a machine when it launches it: all that the node's process knows before it
@@ -31,10 +31,26 @@ func (u UserData) Encode() string {
 	return string(data)
 }
 
+// ScriptMark begins the line of a machine's first script that holds its user data, as a comment.
+const ScriptMark = "# tierml: "
+
+// inScript finds the user data in a script that starts the agent; other user data are what they are.
+func inScript(data string) string {
+	if !strings.HasPrefix(data, "#!") {
+		return data
+	}
+	for line := range strings.Lines(data) {
+		if own, found := strings.CutPrefix(line, ScriptMark); found {
+			return own
+		}
+	}
+	return data
+}
+
 // DecodeUserData reads a machine's user data. Fields that it does not know are an error: the controller is newer then.
 func DecodeUserData(data string) (UserData, error) {
 	var u UserData
-	decoder := json.NewDecoder(bytes.NewReader([]byte(data)))
+	decoder := json.NewDecoder(strings.NewReader(inScript(data)))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&u); err != nil {
 		return UserData{}, fmt.Errorf("reading the user data, which should be JSON: %w", err)

@@ -3,14 +3,17 @@
 package splitdir
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/ps"
 )
 
@@ -32,13 +35,35 @@ type durable struct{ *os.File }
 
 func (d durable) Close() error { return errors.Join(d.Sync(), d.File.Close()) }
 
-// Open opens a split below a location: a directory's path or file URL. Nothing else is supported yet.
+// Open opens a split below a location: a directory's path, a file URL, or a folder in a store as package blob knows them.
 func Open(location string, id ps.Split) (io.ReadCloser, error) {
+	if scheme, _, _ := strings.Cut(location, "://"); scheme == "s3" || scheme == "gs" {
+		return blob.Open(context.Background(), blob.Join(location, Name(id)))
+	}
 	directory, err := path(location)
 	if err != nil {
 		return nil, err
 	}
 	return os.Open(filepath.Join(directory, Name(id)))
+}
+
+// Upload copies the splits in a directory to a folder that machines elsewhere reach.
+func Upload(ctx context.Context, directory, folder string, splits int) error {
+	for id := range splits {
+		name := Name(ps.Split(id))
+		err := blob.Write(ctx, blob.Join(folder, name), func(to io.Writer) error {
+			from, err := os.Open(filepath.Join(directory, name))
+			if err != nil {
+				return err
+			}
+			_, err = io.Copy(to, from)
+			return errors.Join(err, from.Close())
+		})
+		if err != nil {
+			return fmt.Errorf("carrying splits to where machines read them: %w", err)
+		}
+	}
+	return nil
 }
 
 func path(location string) (string, error) {

@@ -35,7 +35,7 @@ func TestWhatIsCreatedCanBeOpened(t *testing.T) {
 }
 
 func TestOtherLocationsAreRefused(t *testing.T) {
-	for _, location := range []string{"", "relative", "s3://bucket/splits", "file://host/splits"} {
+	for _, location := range []string{"", "relative", "ftp://bucket/splits", "file://host/splits"} {
 		if _, err := splitdir.Open(location, 1); err == nil {
 			t.Errorf("%q was opened", location)
 		}
