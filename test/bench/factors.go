@@ -58,7 +58,7 @@ func openFactors(ctx context.Context, env *Env) ([]Row, func(), error) {
 			Ours: ourRatings(files.ours, c.rank, c.threads, c.passes), Theirs: theirRatings(peer, c.rank, c.threads, c.passes),
 		})
 	}
-	for _, c := range []struct{ rank, passes int }{{32, 5}, {32, 10}, {32, 20}, {100, 5}, {100, 10}, {100, 20}, {1000, 10}} {
+	for _, c := range []struct{ rank, passes int }{{32, 5}, {32, 10}, {32, 20}, {100, 5}, {100, 10}, {100, 20}, {1000, 5}, {1000, 10}, {1000, 20}} {
 		rows = append(rows, Row{
 			What: fmt.Sprintf("mf, test RMSE after %d passes, rank %d", c.passes, c.rank), Against: "LIBMF (AVX)", Unit: "RMSE",
 			Bar: 1, AtMost: true, Skip: skip, Exact: true,

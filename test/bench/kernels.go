@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"time"
+	"unsafe"
 
 	"github.com/tierml/tierml/internal/vector/fast"
 )
@@ -44,7 +45,7 @@ func openKernels(ctx context.Context, env *Env) ([]Row, func(), error) {
 }
 
 func callsPerSecond(what string, n, calls int) float64 {
-	a, b := make([]float32, n), make([]float32, n)
+	a, b := aligned(n), aligned(n)
 	for i := range n {
 		a[i], b[i] = float32(i%7), float32(i%5)
 	}
@@ -61,4 +62,12 @@ func callsPerSecond(what string, n, calls int) float64 {
 		}
 	}
 	return float64(calls) / time.Since(began).Seconds()
+}
+
+// aligned gives numbers that begin at a cache line, as those in C do.
+func aligned(n int) []float32 {
+	const line = 64
+	memory := make([]float32, n+line/4)
+	past := int(uintptr(unsafe.Pointer(&memory[0])) % line / 4)
+	return memory[(line/4-past)%(line/4):][:n]
 }

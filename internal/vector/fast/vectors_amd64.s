@@ -4,87 +4,90 @@
 
 // func dot(a, b *float32, n int) float32
 TEXT ·dot(SB), NOSPLIT, $0-28
-	CMPQ   ·level(SB), $1
-	JEQ    avx2
-	JLT    plain
-	MOVQ   a+0(FP), SI
-	MOVQ   b+8(FP), DI
-	MOVQ   n+16(FP), CX
-	VXORPS X0, X0, X0
-	VXORPS X1, X1, X1
-	VXORPS X2, X2, X2
-	VXORPS X3, X3, X3
-	MOVQ   CX, DX
-	SHRQ   $6, DX
-	JZ     rest
+	CMPQ ·level(SB), $2
+	JNE  lesser
+	MOVQ a+0(FP), SI
+	MOVQ b+8(FP), DI
+	MOVQ n+16(FP), CX
+	MOVQ CX, DX
+	XORL AX, AX     // bytes that are done
+	SHRQ $6, DX
+	JZ   none
+	VMOVUPS (SI), Z4
+	VMOVUPS 64(SI), Z5
+	VMOVUPS 128(SI), Z6
+	VMOVUPS 192(SI), Z7
+	VMULPS  (DI), Z4, Z0
+	VMULPS  64(DI), Z5, Z1
+	VMULPS  128(DI), Z6, Z2
+	VMULPS  192(DI), Z7, Z3
+	MOVL    $256, AX
+	DECQ    DX
+	JZ      rest
 
 loop:
-	VMOVUPS     (SI), Z4
-	VMOVUPS     64(SI), Z5
-	VMOVUPS     128(SI), Z6
-	VMOVUPS     192(SI), Z7
-	VFMADD231PS (DI), Z4, Z0
-	VFMADD231PS 64(DI), Z5, Z1
-	VFMADD231PS 128(DI), Z6, Z2
-	VFMADD231PS 192(DI), Z7, Z3
-	ADDQ        $256, SI
-	ADDQ        $256, DI
+	VMOVUPS     (SI)(AX*1), Z4
+	VMOVUPS     64(SI)(AX*1), Z5
+	VMOVUPS     128(SI)(AX*1), Z6
+	VMOVUPS     192(SI)(AX*1), Z7
+	VFMADD231PS (DI)(AX*1), Z4, Z0
+	VFMADD231PS 64(DI)(AX*1), Z5, Z1
+	VFMADD231PS 128(DI)(AX*1), Z6, Z2
+	VFMADD231PS 192(DI)(AX*1), Z7, Z3
+	ADDQ        $256, AX
 	DECQ        DX
 	JNZ         loop
 
 rest:
 	TESTQ       $32, CX
 	JZ          rest16
-	VMOVUPS     (SI), Z4
-	VMOVUPS     64(SI), Z5
-	VFMADD231PS (DI), Z4, Z0
-	VFMADD231PS 64(DI), Z5, Z1
-	ADDQ        $128, SI
-	ADDQ        $128, DI
+	VMOVUPS     (SI)(AX*1), Z4
+	VMOVUPS     64(SI)(AX*1), Z5
+	VFMADD231PS (DI)(AX*1), Z4, Z0
+	VFMADD231PS 64(DI)(AX*1), Z5, Z1
+	ADDQ        $128, AX
 
 rest16:
 	TESTQ       $16, CX
 	JZ          tail
-	VMOVUPS     (SI), Z6
-	VFMADD231PS (DI), Z6, Z2
-	ADDQ        $64, SI
-	ADDQ        $64, DI
+	VMOVUPS     (SI)(AX*1), Z6
+	VFMADD231PS (DI)(AX*1), Z6, Z2
+	ADDQ        $64, AX
 
 // The last few have sums of their own, in narrow registers, which wait neither for the others nor for masks.
 tail:
-	VXORPS X8, X8, X8
-	VXORPS X9, X9, X9
-	TESTQ  $15, CX
-	JZ     sum
-	TESTQ  $8, CX
-	JZ     tail4
-	VMOVUPS (SI), Y4
-	VMULPS  (DI), Y4, Y9
-	ADDQ    $32, SI
-	ADDQ    $32, DI
+	VXORPS  X8, X8, X8
+	VXORPS  X9, X9, X9
+	ANDQ    $15, CX
+	JZ      sum
+	TESTQ   $8, CX
+	JZ      tail4
+	VMOVUPS (SI)(AX*1), Y4
+	VMULPS  (DI)(AX*1), Y4, Y9
+	ADDQ    $32, AX
 
 tail4:
 	TESTQ   $4, CX
 	JZ      tail2
-	VMOVUPS (SI), X4
-	VMULPS  (DI), X4, X8
-	ADDQ    $16, SI
-	ADDQ    $16, DI
+	VMOVUPS (SI)(AX*1), X4
+	VMULPS  (DI)(AX*1), X4, X8
+	ADDQ    $16, AX
 
 tail2:
+	TESTQ       $3, CX
+	JZ          sum
 	TESTQ       $2, CX
 	JZ          tail1
-	VMOVSD      (SI), X4
-	VMOVSD      (DI), X5
+	VMOVSD      (SI)(AX*1), X4
+	VMOVSD      (DI)(AX*1), X5
 	VFMADD231PS X5, X4, X8
-	ADDQ        $8, SI
-	ADDQ        $8, DI
+	ADDQ        $8, AX
 
 tail1:
 	TESTQ       $1, CX
 	JZ          sum
-	VMOVSS      (SI), X4
-	VMOVSS      (DI), X5
+	VMOVSS      (SI)(AX*1), X4
+	VMOVSS      (DI)(AX*1), X5
 	VFMADD231PS X5, X4, X8
 
 sum:
@@ -105,8 +108,17 @@ sum:
 	VMOVSS        X0, ret+24(FP)
 	RET
 
-avx2:
-	JMP dotAVX2<>(SB)
+none:
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+	JMP    rest
+
+lesser:
+	CMPQ ·level(SB), $1
+	JLT  plain
+	JMP  dotAVX2<>(SB)
 
 plain:
 	JMP ·dotGo(SB)
