@@ -52,6 +52,8 @@ func (p *Program) NewDirect(open apps.Open, seed uint64, threads int) (apps.Dire
 		return nil, fmt.Errorf("read the splits: %w", err)
 	}
 	switch {
+	case p.ruled():
+		return newRuledDirect(p, threads, train, test), nil
 	case p.suitsNewton():
 		return newNewton(p, threads, train, test), nil
 	case p.suitsDual(&train):

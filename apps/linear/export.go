@@ -28,7 +28,7 @@ func (p *Program) each(tables apps.Rows, open apps.Open, do func(*split)) error 
 		s := newSplit(p, id, train, test)
 		for _, blocks := range [][]blockPlace{s.train.blocks, s.test.blocks} {
 			for _, b := range blocks {
-				copy(s.point[b.place:b.place+blockSize], tables.Row(b.key())[:blockSize])
+				copy(s.point[b.place:b.place+blockSize], tables.Row(p.key(b.block))[:blockSize])
 			}
 		}
 		do(s)
@@ -70,9 +70,9 @@ func (p *Program) Objective(tables apps.Rows, open apps.Open) (float64, error) {
 // weights reads the weights and the bias.
 func (p *Program) weights(tables apps.Rows) (weights []float32, bias float32) {
 	for block := range p.blocks() {
-		weights = append(weights, tables.Row(ps.Key{Row: ps.RowID(block)})[:blockSize]...)
+		weights = append(weights, tables.Row(p.key(block))[:blockSize]...)
 	}
-	return weights[:p.bias()], weights[p.bias()]
+	return weights[:p.task.Inputs], weights[p.bias()]
 }
 
 // Export makes the model file's contents from finished tables.

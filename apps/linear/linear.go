@@ -16,6 +16,9 @@
 // updates. So the steps are those of one machine for any number of splits, and l1 gives weights that are exactly 0.
 // Other rules would need care here: proximal steps of single splits do not add up to the step of their sum.
 //
+// The parameter optimizer chooses proximal gradient steps by the servers instead (see ruled.go), whose rule runs once for
+// all splits together.
+//
 // In one process, without a parameter server, other methods come nearer in as many passes: see newton, dual and direct.
 //
 // The package is arithmetic; it opens no file and knows no machine.
@@ -66,6 +69,9 @@ func (k Kind) Params() []apps.Param {
 		{Name: "step", Default: k.step, Min: 1e-6, Max: 100, Unit: "of the largest safe step",
 			Why: "the largest step that surely converges follows from the data, and more is a risk; for svm 4 is no risk on usual " +
 				"data, as few examples lie where the hinge bends; stale reads want less, about 0.3 for a staleness of 1"},
+		{Name: "optimizer", Default: float64(averaging), Choices: methodNames, Unit: "a word",
+			Why: "what machines do: averaging is Nesterov's accelerated dual averaging, which needs the fewest clocks; sgd and adagrad " +
+				"are the servers' proximal steps, which need no split to keep anything, and suit stale reads"},
 		{Name: "target", Default: 0, Min: 0, Max: 1e6, Whole: true, Unit: "column, from 1",
 			Why: "the column of a table to predict; 0: for classes the one named class, label, target or y, else the last; " +
 				"for numbers the last column of numbers"},
@@ -107,6 +113,7 @@ func (k Kind) program(params apps.Params, data apps.Dataset) (*Program, error) {
 		return nil, err
 	}
 	p := &Program{name: k.name, step: values.Float("step"), l1: values.Float("l1"), l2: values.Float("l2")}
+	p.method = method(values.Int("optimizer"))
 	p.rule.loss = k.loss
 	if k.free {
 		p.rule.loss = loss(values.Int("loss"))
@@ -142,6 +149,7 @@ type Program struct {
 	name     string
 	task     *labelled.Task
 	rule     rule
+	method   method
 	step     float64
 	l1, l2   float64
 	steepest float64 // bound of the loss's second derivative in any direction: 1 / step
@@ -162,15 +170,31 @@ const (
 	rowSize   = 2 * blockSize
 )
 
-// Tables is one table, of blocks of features.
+// Tables is one table, of blocks of features, unless the servers have a rule.
 func (p *Program) Tables() []ps.Table {
+	if p.ruled() {
+		return p.ruledTables()
+	}
 	return []ps.Table{{Name: "weights", Rows: uint64(p.blocks()), Cols: rowSize}}
 }
 
-// bias is its feature number.
-func (p *Program) bias() int { return p.task.Inputs }
+// bias is its feature number. Where the servers have a rule it begins a block of its own.
+func (p *Program) bias() int {
+	if p.ruled() {
+		return (p.task.Inputs + blockSize - 1) / blockSize * blockSize
+	}
+	return p.task.Inputs
+}
 
-func (p *Program) blocks() int { return (p.task.Inputs + blockSize) / blockSize } // bias included, rounded up
+func (p *Program) blocks() int { return (p.bias() + blockSize) / blockSize } // bias included, rounded up
+
+// key is where a block is.
+func (p *Program) key(block int) ps.Key {
+	if p.ruled() && block == p.blocks()-1 {
+		return ps.Key{Table: tableBias}
+	}
+	return ps.Key{Row: ps.RowID(block)}
+}
 
 // keeper is the split that writes a block's weights.
 func (p *Program) keeper(block int) ps.Split { return ps.Split(block % p.task.Dataset.Splits) }

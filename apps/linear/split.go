@@ -34,12 +34,10 @@ type part struct {
 // blockPlace is a block and where it lies in the split's vectors.
 type blockPlace struct{ block, place int }
 
-func (b blockPlace) key() ps.Key { return ps.Key{Row: ps.RowID(b.block)} }
-
 func newSplit(p *Program, id ps.Split, train, test *labelled.Examples) *split {
 	s := &split{program: p, id: id}
 	trainBlocks, testBlocks := p.touched(train), p.touched(test)
-	for block := int(id); block < p.blocks(); block += p.task.Dataset.Splits {
+	for block := int(id); block < p.blocks() && !p.ruled(); block += p.task.Dataset.Splits {
 		trainBlocks[block] = true // kept here
 	}
 	place := map[int]int{}
@@ -79,20 +77,20 @@ func (p *Program) part(e *labelled.Examples, touched map[int]bool, place map[int
 	return made
 }
 
-func (m *part) keys(keys []ps.Key) []ps.Key {
+func (p *Program) keys(m *part, keys []ps.Key) []ps.Key {
 	for _, b := range m.blocks {
-		keys = append(keys, b.key())
+		keys = append(keys, p.key(b.block))
 	}
 	return keys
 }
 
 // Needs lists the blocks of the examples' features and those that are kept here.
-func (s *split) Needs(_ ps.Clock, keys []ps.Key) []ps.Key { return s.train.keys(keys) }
+func (s *split) Needs(_ ps.Clock, keys []ps.Key) []ps.Key { return s.program.keys(&s.train, keys) }
 
 // EvalNeeds lists the blocks of the held-out examples' features.
-func (s *split) EvalNeeds(keys []ps.Key) []ps.Key { return s.test.keys(keys) }
+func (s *split) EvalNeeds(keys []ps.Key) []ps.Key { return s.program.keys(&s.test, keys) }
 
-// Run adds the gradient of all examples, and brings the weights that are kept here up to date.
+// Run adds the gradient of all examples; without a rule it brings the weights that are kept here up to date.
 func (s *split) Run(c ps.Clock, rows apps.Rows, evaluate bool) (apps.Stats, error) {
 	if c < 1 {
 		return apps.Stats{}, fmt.Errorf("clock %d: the first one is 1", c)
@@ -101,15 +99,10 @@ func (s *split) Run(c ps.Clock, rows apps.Rows, evaluate bool) (apps.Stats, erro
 	if evaluate {
 		stats.TestCount, stats.TestLoss = s.evaluate(rows)
 	}
-	step := s.program.stepAt(c)
-	for _, b := range s.train.blocks {
-		s.move(step, b, rows.Row(b.key()))
-	}
-	stats.Loss = s.learn()
-	share := float32(step.weight / float64(s.program.task.Size()))
-	for _, b := range s.train.blocks {
-		sums := rows.Row(b.key())[blockSize:]
-		vector.Axpy(share, s.gradient[b.place:b.place+blockSize], sums)
+	if s.program.ruled() {
+		stats.Loss = s.pushGradient(rows)
+	} else {
+		stats.Loss = s.average(c, rows)
 	}
 	stats.Examples = int64(s.train.examples.Len())
 	stats.Work = work(stats.Examples, int64(len(s.train.examples.Index)))
@@ -117,6 +110,22 @@ func (s *split) Run(c ps.Clock, rows apps.Rows, evaluate bool) (apps.Stats, erro
 		return stats, fmt.Errorf("%s diverged by clock %d: lower step", s.program.name, c)
 	}
 	return stats, nil
+}
+
+// average adds the split's part to the sums, and moves what is kept here.
+func (s *split) average(c ps.Clock, rows apps.Rows) (loss float64) {
+	p := s.program
+	step := p.stepAt(c)
+	for _, b := range s.train.blocks {
+		s.move(step, b, rows.Row(p.key(b.block)))
+	}
+	loss = s.learn()
+	share := float32(step.weight / float64(p.task.Size()))
+	for _, b := range s.train.blocks {
+		sums := rows.Row(p.key(b.block))[blockSize:]
+		vector.Axpy(share, s.gradient[b.place:b.place+blockSize], sums)
+	}
+	return loss
 }
 
 // step holds the figures of clock k+1, all functions of the clock alone. With a_k = (k+1)/2 and A_k their sum:
@@ -198,7 +207,7 @@ func (s *split) learn() (loss float64) {
 // evaluate measures the held-out examples with the weights as they are given.
 func (s *split) evaluate(rows apps.Rows) (count int64, loss float64) {
 	for _, b := range s.test.blocks {
-		copy(s.point[b.place:b.place+blockSize], rows.Row(b.key())[:blockSize])
+		copy(s.point[b.place:b.place+blockSize], rows.Row(s.program.key(b.block))[:blockSize])
 	}
 	s.eachScore(&s.test, func(score, goal float32) { loss += s.program.fault(score, goal) })
 	return int64(s.test.examples.Len()), loss

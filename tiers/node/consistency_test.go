@@ -83,12 +83,23 @@ func consistencyJobs(t *testing.T) []*trained {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []*trained{
+	two, five := classes(2, 2000, 1), classes(consistencyClasses, 2000, 1)
+	jobs := []*trained{
 		prepared(t, heldOut, "mf", apps.Params{"rank": 8}, 12, 0.95, "jester5k.csv.gz", ratings),
-		prepared(t, objective, "logistic", nil, 30, 0.7, "two.libsvm", classes(2, 2000, 1)),
-		prepared(t, logLoss, "mlr", apps.Params{"batches": 4, "l2": 0.01}, 144, 0.9, "five.libsvm", classes(consistencyClasses, 2000, 1)),
+		prepared(t, objective, "logistic", nil, 30, 0.7, "two.libsvm", two),
+		prepared(t, objective, "lasso", apps.Params{"optimizer": "adagrad"}, 60, 0.9, "five.libsvm", five),
+		prepared(t, logLoss, "mlr", apps.Params{"batches": 4, "l2": 0.01}, 144, 0.9, "five.libsvm", five),
 		prepared(t, heldOut, "lda", apps.Params{"topics": 12, "alpha_sum": 4}, 30, 0.8, "docword.generated.txt", topics(5, 800, 200)),
 	}
+	if os.Getenv("TIERML_ALL_APPLICATIONS") != "" {
+		jobs = append(jobs,
+			prepared(t, logLoss, "dnn", apps.Params{"batches": 4, "hidden": 16, "l2": 0.02}, 300, 0.9, "five.libsvm", five),
+			prepared(t, objective, "svm", apps.Params{"l2": 0.01}, 60, 0.7, "two.libsvm", two),
+			prepared(t, objective, "linear", nil, 240, 0.9, "five.libsvm", five),
+			prepared(t, objective, "ridge", nil, 240, 0.9, "five.libsvm", five),
+			prepared(t, objective, "robust", nil, 240, 0.9, "five.libsvm", five))
+	}
+	return jobs
 }
 
 func prepared(t *testing.T, loss func(*testing.T, *trained, finished) float64, app string, params apps.Params, clocks ps.Clock, learns float64, name string, data []byte) *trained {
@@ -177,33 +188,50 @@ func objective(t *testing.T, j *trained, tables finished) float64 {
 	return loss
 }
 
-// logLoss is the mean negative log-likelihood of new examples, by the exported softmax model.
+// logLoss is the mean negative log-likelihood of new examples, by the exported network.
 func logLoss(t *testing.T, j *trained, tables finished) float64 {
 	t.Helper()
 	m, err := j.program.Export(tables, j.open)
 	if err != nil {
 		t.Fatal(err)
 	}
-	weights, there := m.Tensor("layer1.weight")
-	bias, _ := m.Tensor("layer1.bias")
-	if !there || !slices.Equal(weights.Shape, []int{classFeatures, consistencyClasses}) {
-		t.Fatalf("weights of shape %v", weights.Shape)
-	}
 	var loss float64
 	const count = 4000
 	for _, e := range drawClasses(consistencyClasses, count, 2) {
-		scores := make([]float64, consistencyClasses)
-		var sum float64
-		for c := range scores {
-			scores[c] = float64(bias.Float[c])
-			for f, x := range e.features {
-				scores[c] += x * float64(weights.Float[f*consistencyClasses+c])
+		scores := e.features[:]
+		for layer := 1; ; layer++ {
+			weights, there := m.Tensor(fmt.Sprintf("layer%d.weight", layer))
+			if !there {
+				break
 			}
-			sum += math.Exp(scores[c])
+			bias, _ := m.Tensor(fmt.Sprintf("layer%d.bias", layer))
+			scores = forward(scores, weights.Float, bias.Float, layer > 1)
+		}
+		if len(scores) != consistencyClasses {
+			t.Fatalf("%d scores", len(scores))
+		}
+		var sum float64
+		for _, s := range scores {
+			sum += math.Exp(s)
 		}
 		loss += math.Log(sum) - scores[e.class]
 	}
 	return loss / count
+}
+
+// forward gives what a layer makes of its inputs, which a hidden layer before it cuts off below 0.
+func forward(in []float64, weights, bias []float32, hidden bool) []float64 {
+	out := make([]float64, len(bias))
+	for c, b := range bias {
+		out[c] = float64(b)
+		for f, x := range in {
+			if hidden {
+				x = max(x, 0)
+			}
+			out[c] += x * float64(weights[f*len(bias)+c])
+		}
+	}
+	return out
 }
 
 // untrained is the held-out loss at clock 1: of first values alone an LDA model has no topics to score.

@@ -1,0 +1,134 @@
+package linear
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/internal/vector"
+	"github.com/tierml/tierml/ps"
+)
+
+// method is how the objective is made small on machines.
+type method int
+
+const (
+	averaging     method = iota // see the package comment
+	proximal                    // the servers' rule ps.SGD
+	proximalAdapt               // the servers' rule ps.AdaGrad
+)
+
+var methodNames = []string{averaging: "averaging", proximal: "sgd", proximalAdapt: "adagrad"}
+
+// The servers' rules take the whole mean gradient of a clock and then the penalty's proximal step, once for each row,
+// which is the proximal gradient method: of all splits together, though proximal steps of single ones would not add up.
+// The bias, which has no penalty, has a table of its own.
+const tableBias ps.TableID = 1
+
+const (
+	// adaptRate is the first step of a weight under ps.AdaGrad, whatever its gradient, as long as that is well above
+	// adaptEpsilon: a gradient that is rounding alone, as the bias's of a centered target is, must not make a step.
+	adaptRate    = 0.3
+	adaptEpsilon = 1e-3
+)
+
+func (p *Program) ruled() bool { return p.method != averaging }
+
+// serverRule is what the servers do, without the penalty.
+func (p *Program) serverRule() ps.Rule {
+	if p.method == proximalAdapt {
+		return ps.Rule{Name: ps.AdaGrad, Rate: float32(adaptRate * p.step), Epsilon: adaptEpsilon}
+	}
+	return ps.Rule{Name: ps.SGD, Rate: float32(1 / p.steepest)}
+}
+
+// ruledTables are the weights, in blocks, and the bias.
+func (p *Program) ruledTables() []ps.Table {
+	rule := p.serverRule()
+	penalised := rule
+	penalised.L1, penalised.L2 = float32(p.l1), float32(p.l2)
+	return []ps.Table{
+		{Name: "weights", Rows: uint64(p.blocks() - 1), Cols: blockSize, Rule: penalised},
+		tableBias: {Name: "bias", Rows: 1, Cols: blockSize, Rule: rule},
+	}
+}
+
+// pushGradient is the split's work of a clock: the gradient at the weights as they are. The rows are bound at the point.
+func (s *split) pushGradient(rows apps.Rows) (loss float64) {
+	for _, b := range s.train.blocks {
+		copy(s.point[b.place:b.place+blockSize], rows.Row(s.program.key(b.block)))
+		clear(s.gradient[b.place : b.place+blockSize])
+	}
+	loss = s.learn()
+	share := float32(1 / float64(s.program.task.Size()))
+	for _, b := range s.train.blocks {
+		vector.Axpy(share, s.gradient[b.place:b.place+blockSize], apps.Gradient(rows, s.program.key(b.block)))
+	}
+	return loss
+}
+
+// ruledDirect does in one process what splits and servers do together.
+type ruledDirect struct {
+	*direct
+	tables []ps.Table
+	rows   [][]float32 // by block, as servers store them
+}
+
+func newRuledDirect(p *Program, threads int, train, test examples) *ruledDirect {
+	size := p.task.Inputs + 1
+	d := &ruledDirect{tables: p.ruledTables(), direct: &direct{
+		program: p, threads: threads, train: train, test: test, x: make([]float32, size), chunks: cut(&train, size),
+	}}
+	for block := range p.blocks() {
+		d.rows = append(d.rows, make([]float32, d.table(block).Width()))
+	}
+	return d
+}
+
+func (d *ruledDirect) table(block int) *ps.Table { return &d.tables[d.program.key(block).Table] }
+
+// block gives a block's place among all weights, of which the bias is the last.
+func (d *ruledDirect) block(number int, of []float32) []float32 {
+	bias := len(of) - 1
+	if number == d.program.blocks()-1 {
+		return of[bias:]
+	}
+	return of[number*blockSize : min((number+1)*blockSize, bias)]
+}
+
+// Row gives a block's weights, or the bias.
+func (d *ruledDirect) Row(k ps.Key) []float32 {
+	row, number := make([]float32, blockSize), int(k.Row)
+	if k.Table == tableBias {
+		number = d.program.blocks() - 1
+	}
+	copy(row, d.block(number, d.x))
+	return row
+}
+
+// Step is one pass over the examples.
+func (d *ruledDirect) Step(c ps.Clock, evaluate bool) (apps.Stats, error) {
+	p := d.program
+	var stats apps.Stats
+	if evaluate {
+		stats.TestLoss, stats.TestCount = d.test.faults(p, d.x)
+	}
+	var sum []float32
+	sum, stats.Loss = d.gradient(d.x, func(score float32, i int) (float32, float64) {
+		goal := d.train.goals[i]
+		return p.rule.slope(score, goal), p.fault(score, goal)
+	})
+	share := float32(1 / float64(p.task.Size()))
+	for number, row := range d.rows {
+		gradient := make([]float32, blockSize)
+		vector.Axpy(share, d.block(number, sum), gradient)
+		d.table(number).Step(row, gradient, c)
+		copy(d.block(number, d.x), row)
+	}
+	stats.Examples = int64(len(d.train.goals))
+	stats.Work = work(stats.Examples, int64(len(d.train.index)))
+	if math.IsNaN(stats.Loss) || math.IsInf(stats.Loss, 0) {
+		return stats, fmt.Errorf("%s diverged by clock %d: lower step", p.name, c)
+	}
+	return stats, nil
+}
