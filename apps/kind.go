@@ -23,6 +23,13 @@ type Kind interface {
 	New(params Params, data Dataset) (Program, error)
 }
 
+// Stale is a Kind whose usual way does not suit stale reads: these settings take the place of the defaults, where nobody
+// wrote any, in jobs whose work may read parameters that miss updates of earlier clocks.
+type Stale interface {
+	Kind
+	StaleDefaults() Params
+}
+
 // Program is an App with what the job's controller asks of it.
 type Program interface {
 	App

@@ -93,6 +93,9 @@ func (k Kind) Params() []apps.Param {
 	return params
 }
 
+// StaleDefaults implements apps.Stale: what is accelerated makes the errors of stale gradients grow.
+func (Kind) StaleDefaults() apps.Params { return apps.Params{"optimizer": methodNames[proximalAdapt]} }
+
 // Prepare cuts a LIBSVM file or a CSV table into splits.
 func (Kind) Prepare(in apps.Input, cut apps.Cut, create apps.Create) (apps.Dataset, error) {
 	return labelled.Prepare(in, cut, create)
@@ -112,7 +115,7 @@ func (k Kind) program(params apps.Params, data apps.Dataset) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Program{name: k.name, step: values.Float("step"), l1: values.Float("l1"), l2: values.Float("l2")}
+	p := &Program{name: k.name, step: values.Float("step"), usualStep: k.step, l1: values.Float("l1"), l2: values.Float("l2")}
 	p.method = method(values.Int("optimizer"))
 	p.rule.loss = k.loss
 	if k.free {
@@ -146,13 +149,14 @@ func (k Kind) program(params apps.Params, data apps.Dataset) (*Program, error) {
 
 // Program is a linear model of one dataset with its hyper-parameters; Kind.Params says what they mean.
 type Program struct {
-	name     string
-	task     *labelled.Task
-	rule     rule
-	method   method
-	step     float64
-	l1, l2   float64
-	steepest float64 // bound of the loss's second derivative in any direction: 1 / step
+	name      string
+	task      *labelled.Task
+	rule      rule
+	method    method
+	step      float64
+	usualStep float64 // what the parameter step is by default
+	l1, l2    float64
+	steepest  float64 // bound of the loss's second derivative in any direction: 1 / step
 	// A number is predicted as center + scale * score.
 	center, scale float64
 }

@@ -37,7 +37,7 @@ func (p *Program) ruled() bool { return p.method != averaging }
 // serverRule is what the servers do, without the penalty.
 func (p *Program) serverRule() ps.Rule {
 	if p.method == proximalAdapt {
-		return ps.Rule{Name: ps.AdaGrad, Rate: float32(adaptRate * p.step), Epsilon: adaptEpsilon}
+		return ps.Rule{Name: ps.AdaGrad, Rate: float32(adaptRate * p.step / p.usualStep), Epsilon: adaptEpsilon}
 	}
 	return ps.Rule{Name: ps.SGD, Rate: float32(1 / p.steepest)}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 	"sync/atomic"
 
@@ -202,6 +203,11 @@ func makeProgram(job *config.Job, data apps.Dataset) (apps.Program, apps.Dataset
 	kind, err := all.Registry().Find(job.Train.App)
 	if err != nil {
 		return nil, apps.Dataset{}, job.Fault("train.app", err.Error(), "docs/job.md lists the applications")
+	}
+	if stale, can := kind.(apps.Stale); can && job.Cloud != config.CloudNone && job.Train.Consistency != config.BSP {
+		params := map[string]any(stale.StaleDefaults())
+		maps.Copy(params, job.Train.Params)
+		job.Train.Params = params
 	}
 	program, err := kind.New(apps.Params(job.Train.Params), data)
 	if err != nil {

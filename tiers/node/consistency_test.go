@@ -87,17 +87,16 @@ func consistencyJobs(t *testing.T) []*trained {
 	jobs := []*trained{
 		prepared(t, heldOut, "mf", apps.Params{"rank": 8}, 12, 0.95, "jester5k.csv.gz", ratings),
 		prepared(t, objective, "logistic", nil, 30, 0.7, "two.libsvm", two),
-		prepared(t, objective, "lasso", apps.Params{"optimizer": "adagrad"}, 60, 0.9, "five.libsvm", five),
 		prepared(t, logLoss, "mlr", apps.Params{"batches": 4, "l2": 0.01}, 144, 0.9, "five.libsvm", five),
 		prepared(t, heldOut, "lda", apps.Params{"topics": 12, "alpha_sum": 4}, 30, 0.8, "docword.generated.txt", topics(5, 800, 200)),
 	}
 	if os.Getenv("TIERML_ALL_APPLICATIONS") != "" {
 		jobs = append(jobs,
 			prepared(t, logLoss, "dnn", apps.Params{"batches": 4, "hidden": 16, "l2": 0.02}, 300, 0.9, "five.libsvm", five),
-			prepared(t, objective, "svm", apps.Params{"l2": 0.01}, 60, 0.7, "two.libsvm", two),
-			prepared(t, objective, "linear", nil, 240, 0.9, "five.libsvm", five),
-			prepared(t, objective, "ridge", nil, 240, 0.9, "five.libsvm", five),
-			prepared(t, objective, "robust", nil, 240, 0.9, "five.libsvm", five))
+			prepared(t, objective, "svm", apps.Params{"l2": 0.01, "optimizer": "adagrad"}, 240, 0.7, "two.libsvm", two))
+		for _, name := range []string{"linear", "ridge", "lasso", "robust"} {
+			jobs = append(jobs, prepared(t, objective, name, apps.Params{"optimizer": "adagrad"}, 240, 0.9, "five.libsvm", five))
+		}
 	}
 	return jobs
 }
