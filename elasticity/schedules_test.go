@@ -524,3 +524,21 @@ func TestPromotedBackupHearsLate(t *testing.T) {
 		return func() bool { return late }
 	})
 }
+
+// The controller dies when a cut at the last clock is named everywhere and not yet committed. Nothing is left to do when the
+// next one takes over: it takes that cut back, and names the same clock again, which must be delivered and reported again.
+func TestCutNamedAgainAfterATakeover(t *testing.T) {
+	both(t, func(w *world) func() bool {
+		killed, last := false, ps.Clock(w.shape.clocks)
+		w.onEntry = func(e journal.Entry) {
+			if e.Kind == journal.ClockDone && e.Clock == int64(last)-1 {
+				w.ctrl.cutDue, w.ctrl.stirred = w.now, true
+			}
+		}
+		w.when(func() bool { return w.ctrl.cut != nil && w.ctrl.cut.clock == last && len(w.ctrl.cut.naming) == 0 }, func() {
+			killed = true
+			w.killController(time.Second + w.delay(time.Second))
+		})
+		return func() bool { return killed && w.count(journal.Rollback) == 0 && w.count(journal.TakeOver) == 1 }
+	})
+}

@@ -420,6 +420,41 @@ func TestGenerations(t *testing.T) {
 	}
 }
 
+// A controller that takes a run over takes the cut back that the one before had named, and names one at the same clock when
+// no work is done meanwhile. It is delivered again, and reported again; also when its backup has not forgotten it.
+func TestCutNamedAgain(t *testing.T) {
+	c := newCluster(t, toy(true, 0), nil, "a", "r")
+	team := c.team()
+	team.start(c.ctx, 1, 3)
+	if err := team.wait(); err != nil {
+		t.Fatal(err)
+	}
+	name := func() {
+		t.Helper()
+		for id, n := range c.nodes {
+			if err := n.NameCut(3); err != nil {
+				t.Fatalf("%s: %v", id, err)
+			}
+		}
+		c.awaitHeld(3)
+	}
+	name()
+	for _, forgetful := range [][]ps.ServerID{{"r", "a"}, {"a", "r"}, {"a"}} {
+		for _, id := range forgetful {
+			c.nodes[id].UnnameCut(3)
+		}
+		for len(c.held) > 0 {
+			<-c.held
+		}
+		name()
+	}
+	for id, n := range c.nodes {
+		if err := n.CommitCut(3); err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+}
+
 func TestCutNames(t *testing.T) {
 	c := newCluster(t, toy(true, 0), nil, "a", "r")
 	a := c.nodes["a"]
