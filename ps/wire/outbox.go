@@ -1,6 +1,9 @@
 package wire
 
-import "sync"
+import (
+	"errors"
+	"sync"
+)
 
 // outbox sends frames in order. Whoever finds nobody writing writes what is there, also what others add meanwhile, in as
 // few system calls as possible.
@@ -137,9 +140,11 @@ func (o *outbox) writeFrames() error {
 	return err
 }
 
-// eager is a vectorWriter that can write as much as is possible at once, and say how much that was.
+// eager is a vectorWriter that can take as much as is possible without waiting, and say how much that was. Settle waits
+// until what was taken is written; nothing else is written before.
 type eager interface {
 	writeNow(pieces [][]byte) (int, error)
+	settle() error
 }
 
 // lend writes a frame whose values are lent, without keeping them while it waits: what the connection does not take at
@@ -179,7 +184,10 @@ func (o *outbox) writeLent(to eager, f outgoingFrame) error {
 	if err != nil || len(rest) == 0 {
 		clear(o.vector)
 		f.done()
-		return err
+		if err == nil && o.before != nil {
+			err = o.before()
+		}
+		return errors.Join(err, to.settle())
 	}
 	size := 0
 	for _, piece := range rest {

@@ -231,7 +231,25 @@ func (s *socket) Write(b []byte) (int, error) {
 	return int(n), err
 }
 
-func (s *socket) writeVector(pieces [][]byte) (written int64, err error) {
+func (s *socket) writeVector(pieces [][]byte) (int64, error) { return s.writeAll(pieces, 0) }
+
+// writeMore is writeVector when more follows at once: the kernel waits for it before it sends a segment that is not full.
+func (s *socket) writeMore(pieces [][]byte) (int64, error) { return s.writeAll(pieces, unix.MSG_MORE) }
+
+// push lets the kernel send what it waits with. Setting the option that is set already does that (tcp(7), TCP_NODELAY).
+func (s *socket) push() error {
+	if _, tcp := s.Conn.(*net.TCPConn); !tcp {
+		return nil
+	}
+	s.using.RLock()
+	defer s.using.RUnlock()
+	if s.closed.Load() {
+		return net.ErrClosed
+	}
+	return os.NewSyscallError("setsockopt", unix.SetsockoptInt(s.fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1))
+}
+
+func (s *socket) writeAll(pieces [][]byte, flags uintptr) (written int64, err error) {
 	s.using.RLock()
 	defer s.using.RUnlock()
 	for pieces = advance(pieces, 0); len(pieces) > 0; {
@@ -241,7 +259,7 @@ func (s *socket) writeVector(pieces [][]byte) (written int64, err error) {
 		if _, inTime := untilDeadline(&s.writeDeadline); !inTime {
 			return written, os.ErrDeadlineExceeded
 		}
-		n, err := s.outgoing.call(unix.SYS_SENDTO, unix.SYS_SENDMSG, s.fd, pieces, unix.MSG_NOSIGNAL)
+		n, err := s.outgoing.call(unix.SYS_SENDTO, unix.SYS_SENDMSG, s.fd, pieces, unix.MSG_NOSIGNAL|flags)
 		switch {
 		case err == unix.EAGAIN || err == unix.EINTR:
 		case err != 0:
@@ -274,6 +292,9 @@ func (s *socket) writeNow(pieces [][]byte) (int, error) {
 		}
 	}
 }
+
+// settle has nothing to do: what writeNow has taken is the kernel's.
+func (s *socket) settle() error { return nil }
 
 // maxVector is how many pieces one system call takes.
 const maxVector = 512

@@ -1,7 +1,8 @@
 package wire
 
 import (
-	"bufio"
+	"errors"
+	"io"
 	"net"
 	"sync"
 )
@@ -19,63 +20,89 @@ func (w plainWriter) writeVector(pieces [][]byte) (int64, error) {
 	return buffers.WriteTo(w.Conn)
 }
 
-// corked is a connection below TLS. TLS writes record by record, 16 KiB each; while it is corked, records are gathered
-// into larger writes. Reads are gathered likewise.
+// corked is a connection below TLS, which writes record by record, 16 KiB each. While it is corked, the kernel is told that
+// more follows: records go off in larger segments, but are not gathered here first, which would be one copy more. Nor are
+// reads: TLS asks for about as much as a record has.
 type corked struct {
 	net.Conn
-	reader *bufio.Reader
+	reader io.Reader
 	writer vectorWriter
 
 	mu     sync.Mutex
-	held   []byte
+	held   []byte // records that are still to be written
+	pieces [2][]byte
 	corked bool
+	// eager says that nothing is to be waited for: what the kernel does not take at once is held.
+	eager bool
 }
 
-// corkBytes is how much is gathered: some records, few enough that the receiver decrypts the first ones while the sender
-// encrypts the next.
+// corkBytes is how much is gathered where the kernel cannot be told that more follows.
 const corkBytes = 128 << 10
 
 func newCorked(conn net.Conn) *corked {
-	return &corked{Conn: conn, reader: bufio.NewReaderSize(newReader(conn), corkBytes), writer: newWriter(conn)}
+	return &corked{Conn: conn, reader: newReader(conn), writer: newWriter(conn)}
 }
 
 func (c *corked) Read(b []byte) (int, error) { return c.reader.Read(b) }
 
+// moreWriter is a connection that can be told that more follows at once, and when it is all there.
+type moreWriter interface {
+	eager
+	writeMore(pieces [][]byte) (int64, error)
+	push() error
+}
+
+// Write takes a record.
 func (c *corked) Write(b []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.corked {
-		n, err := c.writer.writeVector([][]byte{b})
-		return int(n), err
+	below, able := c.writer.(moreWriter)
+	large := able && len(b) >= inlineBytes
+	var err error
+	switch {
+	case !c.corked:
+		_, err = c.writer.writeVector(append(c.pieces[:0], b))
+	case large && !c.eager:
+		_, err = below.writeMore(append(c.pieces[:0], c.held, b))
+		c.held = c.held[:0]
+	case large && len(c.held) == 0:
+		var n int
+		n, err = below.writeNow(append(c.pieces[:0], b))
+		c.held = append(c.held, b[n:]...)
+	default:
+		c.held = append(c.held, b...)
+		if len(c.held) >= corkBytes && !c.eager {
+			err = c.send()
+		}
 	}
-	c.held = append(c.held, b...)
-	if len(c.held) < corkBytes {
-		return len(b), nil
-	}
-	return len(b), c.send()
+	return len(b), err
 }
 
 // send writes what is held. The caller holds mu.
 func (c *corked) send() error {
-	_, err := c.writer.writeVector([][]byte{c.held})
+	_, err := c.writer.writeVector(append(c.pieces[:0], c.held))
 	c.held = c.held[:0]
 	return err
 }
 
-func (c *corked) cork() {
+func (c *corked) cork(eager bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.corked = true
+	c.corked, c.eager = true, eager
 }
 
+// uncork sends what is held, here or by the kernel.
 func (c *corked) uncork() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.corked = false
-	if len(c.held) == 0 {
-		return nil
+	c.corked, c.eager = false, false
+	if len(c.held) > 0 {
+		return c.send()
 	}
-	return c.send()
+	if below, able := c.writer.(moreWriter); able {
+		return below.push()
+	}
+	return nil
 }
 
 // tlsWriter writes to TLS, short pieces together.
@@ -85,30 +112,38 @@ type tlsWriter struct {
 	small []byte
 }
 
-func (w *tlsWriter) writeVector(pieces [][]byte) (n int64, err error) {
-	w.below.cork()
+func (w *tlsWriter) writeVector(pieces [][]byte) (int64, error) {
+	w.below.cork(false)
+	n, err := w.encrypt(pieces)
+	return int64(n), errors.Join(err, w.below.uncork())
+}
+
+// writeNow takes all of the pieces: what the connection has no room for is kept, encrypted, until settle.
+func (w *tlsWriter) writeNow(pieces [][]byte) (int, error) {
+	w.below.cork(true)
+	return w.encrypt(pieces)
+}
+
+// settle writes the rest of what writeNow has taken.
+func (w *tlsWriter) settle() error { return w.below.uncork() }
+
+func (w *tlsWriter) encrypt(pieces [][]byte) (n int, err error) {
 	for _, piece := range pieces {
-		n += int64(len(piece))
+		n += len(piece)
 		if len(piece) < inlineBytes && len(w.small)+len(piece) <= 2*inlineBytes {
 			w.small = append(w.small, piece...)
 			continue
 		}
-		if err = w.flush(); err != nil {
-			break
+		if err := w.flush(); err != nil {
+			return n, err
 		}
 		if len(piece) < inlineBytes {
 			w.small = append(w.small, piece...)
-		} else if _, err = w.tls.Write(piece); err != nil {
-			break
+		} else if _, err := w.tls.Write(piece); err != nil {
+			return n, err
 		}
 	}
-	if err == nil {
-		err = w.flush()
-	}
-	if sent := w.below.uncork(); err == nil {
-		err = sent
-	}
-	return n, err
+	return n, w.flush()
 }
 
 func (w *tlsWriter) flush() error {
