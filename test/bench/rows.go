@@ -168,9 +168,9 @@ func runPairs(workers []*worker, keys []ps.Key, sums []client.PartitionSums, pai
 	return errors.Join(failed...)
 }
 
-// tableSums gives the keys of the table of a size, and a contribution of ones to all of its rows.
+// tableSums gives the keys of the table of a size, by partition as workers ask for them, and a contribution of ones to all of
+// its rows.
 func tableSums(s *ps.Schema, size int) ([]ps.Key, []client.PartitionSums) {
-	var keys []ps.Key
 	sums := make([]client.PartitionSums, s.Partitions)
 	for t, table := range s.Tables {
 		if int(table.Rows)*table.Cols*4 != size {
@@ -178,7 +178,6 @@ func tableSums(s *ps.Schema, size int) ([]ps.Key, []client.PartitionSums) {
 		}
 		for row := range table.Rows {
 			k := ps.Key{Table: ps.TableID(t), Row: ps.RowID(row)}
-			keys = append(keys, k)
 			part := &sums[s.PartitionOf(k)].Sums
 			part.Keys = append(part.Keys, k)
 			for range table.Cols {
@@ -186,8 +185,10 @@ func tableSums(s *ps.Schema, size int) ([]ps.Key, []client.PartitionSums) {
 			}
 		}
 	}
+	var keys []ps.Key
 	for p := range sums {
 		sums[p].Partition = ps.Partition(p)
+		keys = append(keys, sums[p].Sums.Keys...)
 	}
 	return keys, sums
 }
