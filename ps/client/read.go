@@ -104,23 +104,27 @@ func (l *layout) gather(keys []ps.Key) {
 }
 
 // into gives the memory of a server's rows, in the order of its answer, if that is worth it: rows that are dense and not
-// short on average.
+// in many short pieces.
 func (l *layout) into(c *Client, b batch, dst *Rows, keys int) [][]float32 {
-	if len(dst.Values) < placeCells || len(dst.Values) < placeRow*len(dst.Keys) {
+	if len(dst.Values) < placeCells {
 		return nil
 	}
-	pieces := make([][]float32, 0, keys)
+	most := min(len(dst.Values)/placePiece, keys)
+	pieces := make([][]float32, 0, most)
+	next := -1
 	for _, p := range b.partitions {
-		next := -1
 		for _, i := range l.of(p) {
 			if c.schema.Tables[dst.Keys[i].Table].Sparse {
 				return nil
 			}
 			row := dst.At(i)
-			if i == next {
+			switch {
+			case i == next:
 				last := &pieces[len(pieces)-1]
 				*last = (*last)[:len(*last)+len(row)]
-			} else {
+			case len(pieces) == most:
+				return nil
+			default:
 				pieces = append(pieces, dst.Values[dst.starts[i]:dst.starts[i+1]])
 			}
 			next = i + 1
@@ -130,10 +134,10 @@ func (l *layout) into(c *Client, b batch, dst *Rows, keys int) [][]float32 {
 }
 
 const (
-	// placeCells and placeRow are from how many cells, and from how many to a row, on values are read to where they belong;
-	// fewer are cheaper to copy.
+	// placeCells and placePiece are from how many cells, and from how many to a piece of memory, on values are read to where
+	// they belong; fewer are cheaper to copy.
 	placeCells = 8 << 10
-	placeRow   = 128
+	placePiece = 128
 )
 
 // Read fetches rows as work of a clock may see them, into dst: one message for each server that has some of
