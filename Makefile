@@ -48,6 +48,11 @@ bench: ## measure beside other tools and C, and write docs/performance.md (some 
 	$(GO) build $(BUILD) -o $(CACHE)/bench ./test/bench
 	$(CACHE)/bench $(BENCH)
 
+.PHONY: quality
+quality: ## held-out quality of every application by default, and the same loss for any workers and consistency (minutes)
+	TIERML_ALL_APPLICATIONS=1 $(GO) test -count=1 -v -timeout 60m -run 'Quality|Accuracy|Objective|Perplexity|LossDependsOnNeither' \
+	  ./apps/... ./tiers/node | grep -E '_test.go:[0-9]+: |^ *--- |^(ok|FAIL)'
+
 .PHONY: cells
 cells: ## cost-per-work beside tierml in every market of recordings: make cells CELLS="TRACE=CATALOG ..."
 	TIERML_CELLS="$(CELLS)" $(GO) test ./sim/sweep -run CostPerWorkInEveryCell -v -count=1

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/tierml/tierml/apps"
@@ -70,11 +71,28 @@ func TestMNISTAccuracy(t *testing.T) {
 			}
 			accuracies = append(accuracies, 1-m.errorRate(t))
 		}
-		t.Logf("MNIST test images, %s: accuracy %.4f with 1 split, %.4f with 64", c.kind.name, accuracies[0], accuracies[1])
-		if min(accuracies[0], accuracies[1]) < c.bar || max(accuracies[0], accuracies[1]) > 1.01*min(accuracies[0], accuracies[1]) {
-			t.Errorf("%s: accuracy %.4f with 1 split, %.4f with 64; want at least %v, and within 1 %%", c.kind.name, accuracies[0], accuracies[1], c.bar)
+		accuracies = append(accuracies, accuracyInPlace(t, c.kind, c.clocks))
+		t.Logf("MNIST test images, %s: accuracy %.4f with 1 split, %.4f with 64, %.4f in place", c.kind.name, accuracies[0], accuracies[1], accuracies[2])
+		if least := slices.Min(accuracies); least < c.bar || slices.Max(accuracies) > 1.01*least {
+			t.Errorf("%s: accuracies %.4f; want at least %v, and within 1 %%", c.kind.name, accuracies, c.bar)
 		}
 	}
+}
+
+func accuracyInPlace(t *testing.T, k Kind, clocks int) float64 {
+	t.Helper()
+	files, dataset := prepareMNIST(t, k, 4, 1)
+	p, trainer := newDirect(t, k, nil, files, dataset, 1, 2)
+	for range clocks {
+		if _, err := trainer.Step(false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stats, err := p.Evaluate(trainer, files.open)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return 1 - p.Score(stats.TestLoss, stats.TestCount)
 }
 
 func BenchmarkMNIST(b *testing.B) {
