@@ -42,6 +42,7 @@ type Config struct {
 	FirstIncarnation ps.Incarnation
 
 	CutEvery      time.Duration // between cuts
+	CutsUnpaced   bool          // always CutEvery after the last, whatever share of the links deliveries take: to measure what that does
 	DeadAfter     time.Duration // silence after which a node is given up
 	BrokenAfter   time.Duration // time for a node whose stream broke to come back
 	JoinWait      time.Duration // how long ready machines wait for others that are on their way, to join together

@@ -91,6 +91,9 @@ func (c *Controller) nextCut(bytes int64) (why string) {
 	p := &c.pace
 	base, notice := c.wall(c.cfg.CutEvery), c.wall(c.cfg.Notice)
 	seconds, why := p.interval(bytes, c.wall(c.now.Sub(p.at)), base, notice, c.progress.seconds)
+	if c.cfg.CutsUnpaced {
+		seconds, why = base, ""
+	}
 	before := c.wall(p.every)
 	if before == 0 {
 		before = base

@@ -9,7 +9,6 @@ import (
 	"os/signal"
 	"strconv"
 	"syscall"
-	"time"
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/ps"
@@ -22,7 +21,7 @@ const (
 	envInstance = "FIGURES_INSTANCE"
 	envUserData = "FIGURES_USER_DATA"
 	envFlops    = "FIGURES_FLOPS"
-	envBegun    = "FIGURES_BEGUN" // load.begun, in seconds since 1970
+	envBegun    = "FIGURES_BEGUN" // load.begun
 )
 
 // agent is the life of a machine: the node of every run, which asks its environment who it is.
@@ -31,20 +30,16 @@ func agent() error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", envFlops, err)
 	}
-	begun, err := strconv.ParseInt(os.Getenv(envBegun), 10, 64)
-	if err != nil {
-		return fmt.Errorf("%s: %w", envBegun, err)
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	return node.Run(ctx, node.Config{
 		Machine: host{}, NewServer: node.NewDataServer, NewClient: node.NewDataClient,
 		NewApp: func(_ string, _ map[string]string, dataset []byte) (apps.App, error) {
-			var splits int
-			err := json.Unmarshal(dataset, &splits)
-			return load{splits, time.Unix(begun, 0)}, err
+			work := load{Begun: os.Getenv(envBegun)}
+			err := json.Unmarshal(dataset, &work)
+			return work, err
 		},
-		OpenSplit: openPiece, Flops: flops,
+		OpenSplit: openPiece, Flops: flops, Plaintext: true,
 		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 }

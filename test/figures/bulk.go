@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 )
@@ -22,10 +23,10 @@ const (
 	bulkWarning  = 30 * time.Second
 )
 
-func (b bulk) print() {
-	fmt.Printf("4 reliable machines: %.2f s a clock; while 60 join the longest takes %.2f s (%+.1f %%; at most +5 %%); with them %.2f s\n",
+func (b bulk) print(out io.Writer) {
+	fmt.Fprintf(out, "4 reliable machines: %.2f s a clock; while 60 join the longest takes %.2f s (%+.1f %%; at most +5 %%); with them %.2f s\n",
 		b.alone.Seconds(), b.joining.Seconds(), percent(b.joining, b.alone), b.all.Seconds())
-	fmt.Printf("all 60 evicted with a warning of %v: the longest clock takes %.2f s, those after it %.2f s (%+.1f %%; at most +13 %%)\n",
+	fmt.Fprintf(out, "all 60 evicted with a warning of %v: the longest clock takes %.2f s, those after it %.2f s (%+.1f %%; at most +13 %%)\n",
 		bulkWarning, b.evicted.Seconds(), b.after.Seconds(), percent(b.evicted, b.after))
 }
 
@@ -45,10 +46,11 @@ func grow(ctx context.Context, n *network, s settings) (b bulk, err error) {
 		err := r.wait(done)
 		return r.diary.lengths(), err
 	}
-	const enough = 4
-	if err := r.wait(func(d *diary) bool {
-		return d.joined >= bulkReliable && d.since() >= 2 && time.Now().After(r.cloud.begun)
-	}); err != nil {
+	const enough = 2
+	if err := r.wait(func(d *diary) bool { return d.joined >= bulkReliable && d.settled() }); err != nil {
+		return b, err
+	}
+	if err := r.takeTime(2); err != nil {
 		return b, err
 	}
 	lengths, err := phase(func(d *diary) bool { return len(d.clocks)-d.from > enough })
@@ -62,7 +64,7 @@ func grow(ctx context.Context, n *network, s settings) (b bulk, err error) {
 		return b, err
 	}
 	b.joining = slices.Max(lengths)
-	if lengths, err = phase(func(d *diary) bool { return len(d.clocks)-d.from > 2*enough }); err != nil {
+	if lengths, err = phase(func(d *diary) bool { return len(d.clocks)-d.from > 4*enough }); err != nil {
 		return b, err
 	}
 	b.all = median(lengths)

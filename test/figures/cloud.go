@@ -19,7 +19,7 @@ import (
 // cloud sells the hosts of a network: an instance is a process in a host's namespace.
 type cloud struct {
 	flops float64
-	begun time.Time
+	begun string // load.begun
 	log   *os.File
 
 	mu      sync.Mutex
@@ -37,7 +37,7 @@ type machine struct {
 	cmd      *exec.Cmd
 }
 
-func newCloud(n *network, flops float64, begun time.Time, log *os.File) *cloud {
+func newCloud(n *network, flops float64, begun string, log *os.File) *cloud {
 	c := &cloud{flops: flops, begun: begun, log: log, made: map[provisioner.InstanceID]*machine{},
 		answers: map[string][]provisioner.Instance{}, notices: make(chan provisioner.Notice, 1024)}
 	for i := range n.hosts {
@@ -89,7 +89,7 @@ func (c *cloud) start(r provisioner.Request, user node.UserData) (*machine, erro
 	}
 	m.cmd = exec.Command("ip", "netns", "exec", hostName(m.host), self, "agent")
 	m.cmd.Env = append(os.Environ(), envInstance+"="+string(m.instance.ID), envUserData+"="+user.Encode(),
-		envFlops+"="+strconv.FormatFloat(c.flops, 'f', -1, 64), envBegun+"="+strconv.FormatInt(c.begun.Unix(), 10), "GOMAXPROCS=2", "GOGC=400")
+		envFlops+"="+strconv.FormatFloat(c.flops, 'f', -1, 64), envBegun+"="+c.begun, "GOMAXPROCS=1", "GOGC=400")
 	m.cmd.Stderr = c.log
 	if err := m.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting a machine: %w", err)

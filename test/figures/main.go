@@ -10,6 +10,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -33,12 +34,14 @@ func main() {
 
 // settings of a network and a job.
 type settings struct {
-	rate    string        // of a link in each direction, as tc has it
-	compute time.Duration // of a clock, on 63 or 64 machines
+	rate     string        // of a link in each direction, as tc has it
+	rateBulk string        // the same for figure 11, which is not about links
+	compute  time.Duration // of a clock, on 63 or 64 machines
 	// computeBulk is compute for figure 11, in which four machines do all of it: sixteen times as long.
 	computeBulk time.Duration
 	splits      int
-	join        time.Duration // that machines have for joining: clocks are short until then
+	rows        int           // load.Rows
+	warning     time.Duration // before an eviction: what has changed must be delivered within half of it
 	clocks      int           // measured
 	runs        int
 	log         string
@@ -47,25 +50,33 @@ type settings struct {
 func command() error {
 	var s settings
 	flag.StringVar(&s.rate, "rate", "4mbit", "of a link in each direction, as tc has it")
-	flag.DurationVar(&s.compute, "compute", 3*time.Second, "that a clock computes on 63 or 64 machines")
-	flag.DurationVar(&s.computeBulk, "compute-bulk", 400*time.Millisecond, "the same for figure 11, where clocks begin sixteen times as long")
-	flag.DurationVar(&s.join, "join", time.Minute, "that machines have for joining; clocks are short until then")
-	flag.IntVar(&s.splits, "splits", 1008, "pieces of the work: 16 for each of 63 machines")
-	flag.IntVar(&s.clocks, "clocks", 5, "to measure in each run")
+	flag.StringVar(&s.rateBulk, "rate-bulk", "20mbit", "the same for figure 11")
+	flag.DurationVar(&s.compute, "compute", 4*time.Second, "that a clock computes on 63 or 64 machines")
+	flag.DurationVar(&s.computeBulk, "compute-bulk", 1250*time.Millisecond, "the same for figure 11, where clocks begin sixteen times as long")
+	flag.DurationVar(&s.warning, "warning", 0, "that evictions give, by which owners deliver their cuts (default: five times -compute)")
+	flag.IntVar(&s.splits, "splits", 252, "pieces of the work: 4 for each of 63 machines")
+	flag.IntVar(&s.rows, "rows", 4, "of its own that a split has, of which a clock changes one; figure 11: 1")
+	flag.IntVar(&s.clocks, "clocks", 3, "to measure in each run")
 	flag.IntVar(&s.runs, "runs", 5, "of each layout; medians count")
 	flag.StringVar(&s.log, "log", "", "file for what the processes say")
 	only := flag.String("only", "", "layouts to measure, with commas (default: all)")
+	page := flag.String("write", "", "page whose lines between figures:begin and figures:end become what was measured")
 	flag.Parse()
+	if s.warning == 0 {
+		s.warning = 5 * s.compute
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	net, err := layNetwork(ctx, 64, s.rate)
 	if err != nil {
 		return err
 	}
-	defer net.remove()
-	fmt.Printf("%d hosts with links of %s, %v of computing in a clock, %d KB read and written by a worker, %d KB of state\n",
-		64, s.rate, s.compute, 2*sharedRows*sharedColumns*4/1024, (sharedRows*sharedColumns+s.splits*ownColumns)*4/1024)
-	fmt.Println("layout                         clock (median)     quartiles   of traditional   host CPU   of which ours")
+	defer func() { net.remove() }() // the last one
+	var said strings.Builder
+	out := io.MultiWriter(os.Stdout, &said)
+	fmt.Fprintf(out, "%d runs each, of %d clocks; %d hosts with links of %s, %v of computing in a clock, %d KB read and as much written by a worker, %d KB of state\n",
+		s.runs, s.clocks, 64, s.rate, s.compute, (sharedRows*sharedColumns+s.splits/63*ownColumns)*4/1024, (sharedRows*sharedColumns+s.splits*s.rows*ownColumns)*4/1024)
+	fmt.Fprintln(out, "layout                         clock (median)     quartiles   of traditional   host CPU   of which ours")
 	var usual time.Duration
 	for _, l := range layouts {
 		if *only != "" && !strings.Contains(","+*only+",", ","+l.name+",") {
@@ -82,16 +93,44 @@ func command() error {
 		if usual > 0 {
 			share = fmt.Sprintf("%.2f x", m.median.Seconds()/usual.Seconds())
 		}
-		fmt.Printf("%-29s  %14v  %5.2f to %4.2f   %14s   %6.0f %%   %10.0f %%\n", l.words, m.median.Round(time.Millisecond),
+		fmt.Fprintf(out, "%-29s  %14v  %5.2f to %4.2f   %14s   %6.0f %%   %10.0f %%\n", l.words, m.median.Round(time.Millisecond),
 			m.low.Seconds(), m.high.Seconds(), share, 100*m.cpu, 100*m.own)
 	}
 	if *only == "" || strings.Contains(","+*only+",", ",bulk,") {
-		s.compute = s.computeBulk
+		s.compute, s.rows = s.computeBulk, 1
+		net.remove()
+		faster, err := layNetwork(ctx, 64, s.rateBulk)
+		if err != nil {
+			return err
+		}
+		net = faster
 		b, err := growths(ctx, net, s)
 		if err != nil {
 			return fmt.Errorf("bulk: %w", err)
 		}
-		b.print()
+		b.print(out)
+	}
+	if *page != "" {
+		return write(*page, said.String())
+	}
+	return nil
+}
+
+// write puts what was measured on a page.
+func write(path, measured string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("reading the page: %w", err)
+	}
+	const begin, end = "<!-- figures:begin -->\n", "<!-- figures:end -->"
+	before, rest, there := strings.Cut(string(text), begin)
+	_, after, ends := strings.Cut(rest, end)
+	if !there || !ends {
+		return fmt.Errorf("%s has no lines %q and %q", path, begin, end)
+	}
+	text = []byte(before + begin + "```text\n" + measured + "```\n" + end + after)
+	if err := os.WriteFile(path, text, 0o644); err != nil {
+		return fmt.Errorf("writing the page: %w", err)
 	}
 	return nil
 }
@@ -101,19 +140,21 @@ type layout struct {
 	name, words         string
 	transient, reliable int
 	two, three          float64 // thresholds of the stages
-	more                int     // servers beside those of the stage, added while training goes on
+	warm                int     // clocks until cuts are as large as they get
+	unpaced             bool    // cuts follow one another, as in the paper; tierml leaves links to training
 }
 
 const never = 1e9
 
 var layouts = []layout{
-	{"traditional", "traditional, 64 machines", 0, 64, never, never, 0},
-	{"stage1", "stage 1, 60 and 4 reliable", 60, 4, never, never, 0},
-	{"stage2", "stage 2, 63 and 1 reliable", 63, 1, 1, never, 0},
-	{"stage3", "stage 3, 63 and 1 reliable", 63, 1, 1, 15, 0},
-	{"stage3wide", "stage 3, ActivePSs on all 63", 63, 1, 1, 15, 31},
-	{"traditional16", "traditional, 16 machines", 0, 16, never, never, 0},
-	{"traditional32", "traditional, 32 machines", 0, 32, never, never, 0},
-	{"stage3of16", "stage 3, 15 and 1 reliable", 15, 1, 1, 14, 0},
-	{"stage3of32", "stage 3, 31 and 1 reliable", 31, 1, 1, 14, 0},
+	{name: "traditional", words: "traditional, 64 machines", reliable: 64, two: never, three: never},
+	{name: "stage1", words: "stage 1, 60 and 4 reliable", transient: 60, reliable: 4, two: never, three: never},
+	{name: "stage2", words: "stage 2, 63 and 1, cuts unpaced", transient: 63, reliable: 1, two: 1, three: never, warm: 10, unpaced: true},
+	{name: "stage3", words: "stage 3, 63 and 1, cuts unpaced", transient: 63, reliable: 1, two: 1, three: 15, warm: 10, unpaced: true},
+	{name: "stage2paced", words: "stage 2, 63 and 1 reliable", transient: 63, reliable: 1, two: 1, three: never},
+	{name: "stage3paced", words: "stage 3, 63 and 1 reliable", transient: 63, reliable: 1, two: 1, three: 15},
+	{name: "traditional16", words: "traditional, 16 machines", reliable: 16, two: never, three: never},
+	{name: "traditional32", words: "traditional, 32 machines", reliable: 32, two: never, three: never},
+	{name: "stage3of16", words: "stage 3, 15 and 1 reliable", transient: 15, reliable: 1, two: 1, three: 14},
+	{name: "stage3of32", words: "stage 3, 31 and 1 reliable", transient: 31, reliable: 1, two: 1, three: 14},
 }

@@ -3,11 +3,13 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,24 +58,13 @@ func once(ctx context.Context, n *network, s settings, l layout) (measured, erro
 		return measured{}, err
 	}
 	defer r.end()
-	if l.more > 0 {
-		if err := r.wait(func(d *diary) bool {
-			return d.joined >= l.transient+l.reliable && d.since() >= 1 && time.Now().After(r.cloud.begun)
-		}); err != nil {
-			return measured{}, err
-		}
-		told := func(elasticity.Scale, bool) error { return nil }
-		if err := r.drive.Scale(ctx, elasticity.ScaleWanted{ID: 1, Servers: l.more, By: "figures"}, true, told); err != nil {
-			return measured{}, fmt.Errorf("adding servers: %w", err)
-		}
-	}
-	// A clock to warm up after the last machine has joined and everything has moved.
-	if err := r.wait(func(d *diary) bool {
-		return d.joined >= l.transient+l.reliable && d.since() >= 1 && time.Now().After(r.cloud.begun)
-	}); err != nil {
+	all := func(d *diary) bool { return d.joined >= l.transient+l.reliable && d.settled() }
+	if err := r.wait(all); err != nil {
 		return measured{}, err
 	}
-	r.diary.forget()
+	if err := r.takeTime(2 + l.warm); err != nil {
+		return measured{}, err
+	}
 	before, own := busy(), r.cloud.ticks()
 	if err := r.wait(func(d *diary) bool { return d.since() > s.clocks }); err != nil {
 		return measured{}, err
@@ -86,8 +77,20 @@ func once(ctx context.Context, n *network, s settings, l layout) (measured, erro
 	return m, nil
 }
 
+// takeTime makes clocks take their time from now on, and waits for so many: the first two may be shorter.
+func (r *run) takeTime(clocks int) error {
+	if err := os.WriteFile(r.cloud.begun, nil, 0o644); err != nil {
+		return fmt.Errorf("telling the machines to begin: %w", err)
+	}
+	r.diary.forget()
+	err := r.wait(func(d *diary) bool { return len(d.clocks)-d.from > clocks })
+	r.diary.forget()
+	return err
+}
+
 // run is a job under way.
 type run struct {
+	folder string
 	cloud  *cloud
 	policy *fleet
 	diary  *diary
@@ -115,13 +118,14 @@ func begin(ctx context.Context, n *network, s settings, l layout) (*run, error) 
 		}
 		log = file
 	}
-	workers := l.transient + l.reliable
-	perWorker := float64((s.splits + workers - 1) / workers)
-	if workers >= 60 { // 63 and 64 machines have as many each
-		perWorker = float64((s.splits + 62) / 63)
+	folder, err := os.MkdirTemp("", "figures")
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("making a folder: %w", err)
 	}
+	perWorker := float64((s.splits + 62) / 63) // 63 and 64 machines have as many each; fewer take longer
 	r := &run{
-		cloud: newCloud(n, perWorker*splitWork/s.compute.Seconds(), time.Now().Add(s.join), file), policy: &fleet{}, diary: newDiary(), cancel: cancel,
+		cloud: newCloud(n, perWorker*splitWork/s.compute.Seconds(), filepath.Join(folder, "begun"), file), policy: &fleet{}, diary: &diary{log: log}, cancel: cancel, folder: folder,
 		done: make(chan struct{}),
 	}
 	r.policy.count.Store(int64(l.transient))
@@ -142,7 +146,12 @@ func begin(ctx context.Context, n *network, s settings, l layout) (*run, error) 
 		return nil, err
 	}
 	host := market.InstanceType{Name: "host", VCPU: 1, OnDemand: market.Dollar}
-	work := load{splits: s.splits}
+	work := load{Splits: s.splits, Rows: s.rows}
+	dataset, err := json.Marshal(work)
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("describing the work: %w", err)
+	}
 	c := elasticity.New(elasticity.Config{
 		Run: fmt.Sprintf("figures-%d", time.Now().UnixNano()), Policy: r.policy, Want: bidding.Want{Machines: l.transient}, Speed: 1,
 		Stages:   tiers.Thresholds{TwoAbove: l.two, ThreeAbove: l.three},
@@ -150,11 +159,11 @@ func begin(ctx context.Context, n *network, s settings, l layout) (*run, error) 
 		Reliable: elasticity.Reliable{Pool: reliablePool, Type: host, Count: l.reliable},
 		Pools:    []elasticity.Pool{{Pool: spotPool, Type: host, History: market.Constant(market.Dollar / 10)}},
 		Job: elasticity.Job{
-			Schema: ps.Schema{Tables: work.Tables(), Partitions: 128, Splits: s.splits, Seed: 1}, App: work.Name(),
-			Dataset: []byte(strconv.Itoa(s.splits)), SplitsURL: "none", Clocks: 1 << 30, Heartbeat: 2 * time.Second, OrphanAfter: time.Minute,
+			Schema: ps.Schema{Tables: work.Tables(), Partitions: 64, Splits: s.splits, Seed: 1, Staleness: 1}, App: work.Name(),
+			Dataset: dataset, SplitsURL: "none", Clocks: 1 << 30, Heartbeat: 5 * time.Second, OrphanAfter: time.Minute,
 		},
-		CutEvery: time.Second, DeadAfter: time.Minute, BrokenAfter: 5 * time.Second, JoinWait: 20 * time.Second,
-		NoticeWait: time.Second, DrainMargin: time.Second, BootWithin: 5 * time.Minute, Notice: 2 * time.Minute,
+		CutEvery: time.Second, CutsUnpaced: l.unpaced, DeadAfter: time.Minute, BrokenAfter: 5 * time.Second, JoinWait: 20 * time.Second,
+		NoticeWait: 200 * time.Millisecond, DrainMargin: time.Second, BootWithin: 5 * time.Minute, Notice: s.warning,
 		Rules: rules, RetryCapacity: time.Minute, PlanEvery: 500 * time.Millisecond,
 	})
 	user := node.UserData{Controller: listener.Addr().String(), Token: "figures", Job: "figures", Listen: "127.0.0.1:0", VCPU: 1}
@@ -176,11 +185,12 @@ func (r *run) end() {
 	<-r.done
 	r.cloud.end()
 	r.stream.Close()
+	_ = os.RemoveAll(r.folder) // a file in the host's folder for such
 }
 
 // wait waits until the diary says so.
 func (r *run) wait(so func(*diary) bool) error {
-	deadline := time.Now().Add(5 * time.Minute)
+	deadline := time.Now().Add(10 * time.Minute)
 	for {
 		r.diary.mu.Lock()
 		there := so(r.diary)
@@ -201,6 +211,8 @@ func (r *run) wait(so func(*diary) bool) error {
 
 // diary is the journal of a run, of which the times of clocks are kept.
 type diary struct {
+	log io.Writer // of cuts
+
 	mu      sync.Mutex
 	joined  int
 	left    int
@@ -208,8 +220,6 @@ type diary struct {
 	clocks  []time.Time
 	from    int
 }
-
-func newDiary() *diary { return &diary{} }
 
 func (d *diary) Write(e journal.Entry) error {
 	d.mu.Lock()
@@ -223,6 +233,8 @@ func (d *diary) Write(e journal.Entry) error {
 		d.changed = time.Now()
 	case journal.Move, journal.Stage:
 		d.changed = time.Now()
+	case journal.Cut:
+		fmt.Fprintf(d.log, "cut at clock %d, %d clocks done: %d bytes in %.1f s %s\n", e.Clock, len(d.clocks), e.Bytes, e.Seconds, e.Why)
 	case journal.ClockDone:
 		d.clocks = append(d.clocks, time.Now())
 	}
@@ -236,6 +248,9 @@ func (d *diary) since() (n int) {
 	}
 	return n
 }
+
+// settled says that nothing changes any more: splits and partitions are where they belong.
+func (d *diary) settled() bool { return d.since() >= 3 && time.Since(d.changed) > 8*time.Second }
 
 func (d *diary) forget() {
 	d.mu.Lock()

@@ -3,8 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
-	"time"
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/ps"
@@ -14,23 +14,27 @@ import (
 // of items, and rows that belong to one split each, as those of users, which make the state large. Computing is pacing.
 const (
 	sharedRows, sharedColumns = 256, 256
-	ownColumns                = 1024
+	ownColumns                = 4096
 	splitWork                 = 1e6 // floating-point operations of a split's clock, by which it is paced
 )
 
 type load struct {
-	splits int
-	// begun is when clocks begin to take their time: before it, while machines join, the few that are there would take
-	// minutes for one.
-	begun time.Time
+	Splits int
+	// Rows is how many rows of its own a split has. It changes one of them in each clock: what a cut has to deliver is
+	// up to so many times what a clock changes, as that of users whose ratings are many batches.
+	Rows int
+	// Begun is a file: clocks take their time once it is there. Before, while machines join, the few that are there would
+	// take minutes for one.
+	Begun string `json:"-"`
 }
 
 func (load) Name() string { return "load" }
 
 func (l load) Tables() []ps.Table {
 	return []ps.Table{
-		{Name: "shared", Rows: sharedRows, Cols: sharedColumns},
-		{Name: "own", Rows: uint64(l.splits), Cols: ownColumns},
+		// By ranges, so that all servers have as many rows as each other.
+		{Name: "shared", Rows: sharedRows, Cols: sharedColumns, Ranged: true},
+		{Name: "own", Rows: uint64(l.Splits * l.Rows), Cols: ownColumns, Ranged: true},
 	}
 }
 
@@ -39,7 +43,7 @@ func (l load) LoadSplit(id ps.Split, r io.Reader, _ uint64) (apps.Split, error) 
 	if _, err := fmt.Fscan(r, &written); err != nil || written != id {
 		return nil, fmt.Errorf("the file of split %d holds %d: %w", id, written, err)
 	}
-	return piece{id, l.begun}, nil
+	return piece{l, id}, nil
 }
 
 func openPiece(_ string, id ps.Split) (io.ReadCloser, error) {
@@ -47,35 +51,33 @@ func openPiece(_ string, id ps.Split) (io.ReadCloser, error) {
 }
 
 type piece struct {
-	id    ps.Split
-	begun time.Time
+	load
+	id ps.Split
 }
 
-func (p piece) Needs(_ ps.Clock, keys []ps.Key) []ps.Key {
+// own is the row of the split's own that a clock changes.
+func (p piece) own(c ps.Clock) ps.Key {
+	return ps.Key{Table: 1, Row: ps.RowID(int(p.id)*p.Rows + int(c)%p.Rows)}
+}
+
+func (p piece) Needs(c ps.Clock, keys []ps.Key) []ps.Key {
 	for row := range ps.RowID(sharedRows) {
 		keys = append(keys, ps.Key{Row: row})
 	}
-	return append(keys, ps.Key{Table: 1, Row: ps.RowID(p.id)})
+	return append(keys, p.own(c))
 }
 
 func (piece) EvalNeeds(keys []ps.Key) []ps.Key { return keys }
 
 func (p piece) Run(c ps.Clock, rows apps.Rows, _ bool) (apps.Stats, error) {
-	// A sixteenth of the splits changes a row: a worker, which has sixteen, sends each row once all the same.
+	// Every row is changed, in one cell, which costs as much to send as any: however splits are dealt out, a worker sends
+	// the whole table once.
 	for row := range ps.RowID(sharedRows) {
-		cells := rows.Row(ps.Key{Row: row})
-		if int(row+ps.RowID(p.id))%16 == 0 {
-			for i := range cells {
-				cells[i] += 1
-			}
-		}
+		rows.Row(ps.Key{Row: row})[int(c)%sharedColumns]++
 	}
-	own := rows.Row(ps.Key{Table: 1, Row: ps.RowID(p.id)})
-	for i := range own {
-		own[i] += float32(c)
-	}
+	rows.Row(p.own(c))[int(c)%ownColumns]++
 	work := float64(splitWork)
-	if time.Now().Before(p.begun) {
+	if _, err := os.Stat(p.Begun); err != nil {
 		work = 1
 	}
 	return apps.Stats{Examples: 1, Loss: 1, Work: work}, nil
