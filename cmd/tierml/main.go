@@ -100,6 +100,8 @@ func subcommands() []*cobra.Command {
 		newPlanCommand(),
 		newPricesCommand(),
 		newPsCommand(),
+		newLeaksCommand(),
+		newDownCommand(),
 		newReportCommand(),
 		newRunCommand(),
 		newScaleCommand(),

@@ -37,6 +37,8 @@ func (c *Cloud) List(ctx context.Context) ([]provisioner.Instance, error) {
 type machine struct {
 	provisioner.Instance
 	warned time.Time // when it was marked for termination; zero = it is not
+
+	job, owner, expires string // by its tags
 }
 
 // describe gives the cluster's machines that EC2 knows of and that pass the filters, sorted by id.
@@ -144,7 +146,13 @@ func (m *machine) takeTag(name, value string) {
 		if bid, err := market.ParseUSD(value); err == nil { // else somebody has changed the tag
 			m.Bid = bid
 		}
-	case tagCluster, tagJob, tagOwner, tagGeneration, tagExpires:
+	case tagJob:
+		m.job = value
+	case tagOwner:
+		m.owner = value
+	case tagExpires:
+		m.expires = value
+	case tagCluster, tagGeneration:
 	default:
 		m.Tags[name] = value
 	}

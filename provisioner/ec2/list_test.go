@@ -225,3 +225,22 @@ func TestNotifyEndsWhenDenied(t *testing.T) {
 		t.Errorf("got %v, want ErrDenied", err)
 	}
 }
+
+// What costs money and was launched by a Cloud: not what has ended, nor a machine that only carries the cluster's tag.
+func TestHoldings(t *testing.T) {
+	own := func(id, state, expires string) instance {
+		return instance{id: id, state: state, tags: tagSet("tierml:cluster", "blue", "tierml:token", "t", "tierml:job", "real-1-0a",
+			"tierml:owner", "ann", "tierml:expires", expires)}
+	}
+	s := newServer(t, byAction(map[string]string{"DescribeInstances": describeAnswer("",
+		own("i-0a", "running", "2026-11-22T20:00:00Z"), own("i-0b", "terminated", "2026-11-22T20:00:00Z"), own("i-0c", "pending", "tomorrow"),
+		instance{id: "i-0d", state: "running", tags: tagSet("tierml:cluster", "blue")},
+	)}))
+	live, err := s.cloud().Holdings(t.Context())
+	if err != nil || len(live) != 2 || live[0].ID != "i-0a" || live[1].ID != "i-0c" {
+		t.Fatalf("%+v, %v; want i-0a and i-0c", live, err)
+	}
+	if h := live[0]; h.Job != "real-1-0a" || h.Owner != "ann" || !h.Expires.Equal(time.Date(2026, 11, 22, 20, 0, 0, 0, time.UTC)) || !live[1].Expires.IsZero() {
+		t.Errorf("%+v", live)
+	}
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/provisioner/ec2"
+)
+
+func newLeaksCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "leaks JOB.yaml",
+		Short: "List the machines of a job's cluster that still cost money on EC2",
+		Long: `Leaks asks EC2 for every machine that carries the cluster's tag and has not ended, whichever run launched it. Machines
+whose time (the tag tierml:expires) is over are leaks: nobody wants them any more, and the exit code is 1.
+
+It changes nothing. tierml down ends machines.`,
+		Args: oneJobFile,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			left, err := openHoldings(cmd.Context(), args[0], "")
+			if err != nil {
+				return err
+			}
+			defer left.cloud.Close()
+			live, err := left.list(cmd.Context(), cmd.OutOrStdout())
+			if err != nil {
+				return err
+			}
+			expired := 0
+			for _, h := range live {
+				if overdue(h, time.Now()) {
+					expired++
+				}
+			}
+			if expired > 0 {
+				return exitError{exitFailed, fmt.Errorf("%d of %d machines are leaks: nobody wants them any more; end them with `tierml down %s`", expired, len(live), args[0])}
+			}
+			return nil
+		},
+	}
+}
+
+func newDownCommand() *cobra.Command {
+	var run string
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "down JOB.yaml",
+		Short: "End the machines of a job's cluster on EC2, and make sure that they are gone",
+		Long: `Down lists every machine that carries the cluster's tag and that TierML launched, asks, terminates them, and looks until
+EC2 says that all have ended. With --run it ends those of one run only.
+
+A run that goes on loses its machines by it, and may buy others: stop it first.`,
+		Example: `  tierml down job.yaml
+  tierml down --run ratings-1-0a1b2c3d -y job.yaml`,
+		Args: oneJobFile,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := untilInterrupted(cmd.Context())
+			defer stop()
+			left, err := openHoldings(ctx, args[0], run)
+			if err != nil {
+				return err
+			}
+			defer left.cloud.Close()
+			in, out := cmd.InOrStdin(), cmd.OutOrStdout()
+			live, err := left.list(ctx, out)
+			if err != nil || len(live) == 0 {
+				return err
+			}
+			if err := confirm(in, out, isTerminal(in) && isTerminal(out), yes); err != nil {
+				return err
+			}
+			return left.end(ctx, live, out)
+		},
+	}
+	cmd.Flags().StringVar(&run, "run", "", "only machines of the run of this `name`, as tierml leaks shows it")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "proceed without asking")
+	return cmd
+}
+
+// holdings are what a cluster has on EC2.
+type holdings struct {
+	cloud *ec2.Cloud
+	where string
+}
+
+func openHoldings(ctx context.Context, file, run string) (*holdings, error) {
+	job, err := config.Load(file)
+	if err != nil {
+		return nil, err
+	}
+	if job.Cloud != config.CloudEC2 {
+		return nil, job.Fault("cloud", "cloud: "+job.Cloud+" leaves no machines behind", "name a job with cloud: ec2")
+	}
+	c := localrun.EC2Config(job.EC2)
+	c.Job = run
+	cloud, err := ec2.New(ctx, c)
+	if err != nil {
+		return nil, ec2Advice(err)
+	}
+	return &holdings{cloud, fmt.Sprintf("cluster %s in %s", job.EC2.Cluster, job.EC2.Region)}, nil
+}
+
+// overdue says whether nobody wants a machine any more.
+func overdue(h ec2.Holding, now time.Time) bool { return !h.Expires.IsZero() && now.After(h.Expires) }
+
+// list prints what has not ended.
+func (l *holdings) list(ctx context.Context, out io.Writer) ([]ec2.Holding, error) {
+	live, err := l.cloud.Holdings(ctx)
+	if err != nil {
+		return nil, ec2Advice(err)
+	}
+	if len(live) == 0 {
+		fmt.Fprintf(out, "No machine of %s is left.\n", l.where)
+		return nil, nil
+	}
+	now := time.Now()
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "MACHINE\tTYPE\tZONE\tTERMS\tSTATE\tRUN\tOWNER\tAGE\tWANTED UNTIL")
+	for _, h := range live {
+		until := "unknown"
+		if !h.Expires.IsZero() {
+			until = h.Expires.UTC().Format("2006-01-02 15:04")
+		}
+		if overdue(h, now) {
+			until += " (over)"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", h.ID, h.Pool.Type, h.Pool.Zone, h.Pool.Class, h.State, h.Job, h.Owner,
+			now.Sub(h.Launched).Round(time.Minute), until)
+	}
+	return live, table.Flush()
+}
+
+const (
+	lookAgain = 2 * time.Second
+	// endWithin is how long EC2 may take to end machines; it is loud about what is left then.
+	endWithin = 10 * time.Minute
+)
+
+// end terminates machines and looks until they are gone.
+func (l *holdings) end(ctx context.Context, live []ec2.Holding, out io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, endWithin)
+	defer cancel()
+	ids := make([]provisioner.InstanceID, len(live))
+	for i, h := range live {
+		ids[i] = h.ID
+	}
+	for asked := false; ; {
+		err := l.cloud.Terminate(ctx, ids...)
+		if err != nil && (errors.Is(err, provisioner.ErrDenied) || ctx.Err() != nil) {
+			return l.remain(ids, ec2Advice(err))
+		}
+		if err == nil && !asked {
+			asked = true
+			fmt.Fprintf(out, "EC2 was told to end %d machines; looking until they are gone.\n", len(ids))
+		}
+		left, err := l.cloud.Holdings(ctx)
+		if err == nil {
+			if ids = remaining(ids, left); len(ids) == 0 {
+				fmt.Fprintln(out, "All have ended.")
+				return nil
+			}
+		}
+		select {
+		case <-time.After(lookAgain):
+		case <-ctx.Done():
+			return l.remain(ids, context.Cause(ctx))
+		}
+	}
+}
+
+// remaining are those machines that have not ended.
+func remaining(ids []provisioner.InstanceID, live []ec2.Holding) (left []provisioner.InstanceID) {
+	alive := map[provisioner.InstanceID]bool{}
+	for _, h := range live {
+		alive[h.ID] = true
+	}
+	for _, id := range ids {
+		if alive[id] {
+			left = append(left, id)
+		}
+	}
+	return left
+}
+
+func (l *holdings) remain(ids []provisioner.InstanceID, why error) error {
+	return exitError{exitFailed, fmt.Errorf("MACHINES ARE LEFT and cost money: %v of %s: %w", ids, l.where, why)}
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/fakecloud"
+	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/provisioner/ec2"
+)
+
+// Down ends every machine of a cluster and of no other, and returns when they are gone.
+func TestDown(t *testing.T) {
+	rules, err := market.Rules("ec2-now")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fake, err := fakecloud.New(fakecloud.Config{Clock: clock.Real(), Region: "us-west-1", Zones: []string{"us-west-1a"}, Rules: rules,
+		Types: []fakecloud.InstanceType{{InstanceType: market.InstanceType{Name: "c5.large", VCPU: 2, MemoryMiB: 4096, OnDemand: market.Dollar / 10}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(context.Background())
+	var served sync.WaitGroup
+	served.Go(func() {
+		if err := fake.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	defer served.Wait()
+	defer end()
+	open := func(cluster string) *holdings {
+		cloud, err := ec2.New(t.Context(), ec2.Config{Region: "us-west-1", Cluster: cluster, Endpoint: fake.Endpoint(), ImageID: "ami-1",
+			Job: cluster + "-1", Expires: time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(cloud.Close)
+		pool := market.Pool{Provider: "ec2", Region: "us-west-1", Zone: "us-west-1a", Type: "c5.large", Class: market.OnDemand}
+		if _, err := cloud.Launch(t.Context(), provisioner.Request{Token: cluster, Pool: pool, Count: 2}); err != nil {
+			t.Fatal(err)
+		}
+		return &holdings{cloud, "cluster " + cluster}
+	}
+	blue, green := open("blue"), open("green")
+	var out bytes.Buffer
+	live, err := blue.list(t.Context(), &out)
+	if err != nil || len(live) != 2 || !overdue(live[0], time.Now()) || strings.Count(out.String(), "(over)") != 2 {
+		t.Fatalf("%v, %v, printed\n%s", live, err, &out)
+	}
+	if err := blue.end(t.Context(), live, &out); err != nil || !strings.Contains(out.String(), "All have ended.") {
+		t.Errorf("%v, printed\n%s", err, &out)
+	}
+	if live, err := blue.list(t.Context(), &out); err != nil || len(live) != 0 {
+		t.Errorf("%v is left, %v", live, err)
+	}
+	live, err = green.list(t.Context(), &out)
+	if err != nil || len(live) != 2 {
+		t.Errorf("the other cluster has %v, %v", live, err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := green.end(gone, live, &out); err == nil || !strings.Contains(err.Error(), "MACHINES ARE LEFT") || !strings.Contains(err.Error(), string(live[0].ID)) {
+		t.Errorf("it is not loud about what is left: %v", err)
+	}
+}
