@@ -92,7 +92,10 @@ func (n *node) takeStock(id uint64) {
 	}
 	for p := range n.w.schema.Partitions {
 		if b := n.backups[ps.Partition(p)]; b != nil {
-			cut, _ := b.Cut()
+			cut, any := b.Cut()
+			if !any {
+				cut = -1
+			}
 			s.Backups = append(s.Backups, tiers.BackupHolding{Partition: ps.Partition(p), Cut: cut, Delivered: b.Delivered()})
 		}
 	}

@@ -327,7 +327,7 @@ func (c *Controller) readServed(f *findings, m *machine, stock tiers.Stock, high
 		}
 	}
 	for _, b := range stock.Backups {
-		if b.Cut != c.committed && b.Delivered != c.committed {
+		if !has(b, c.committed) {
 			continue
 		}
 		f.route.Backup[b.Partition] = m.id

@@ -412,7 +412,7 @@ func (c *Controller) paidUntil(m *machine) time.Time {
 // retire terminates machines that have handed everything over.
 func (c *Controller) retire() {
 	for _, m := range c.roster {
-		if m.leaving && !m.lost && !m.ended && !m.terminating && (m.joined == 0 || !c.ownsAny(m.id) && m.splits == 0) {
+		if m.leaving && !m.lost && !m.ended && !m.terminating && (m.joined == 0 || !c.ownsAny(m.id) && m.splits == 0 && !m.keeps && !slices.Contains(c.route.Backup, m.id)) {
 			c.terminate(m, m.why)
 		}
 	}

@@ -17,6 +17,7 @@ type cloud struct {
 	slow      time.Time // machines are there long before the answer
 	stillborn time.Time // every second machine dies before its agent has called
 	mute      time.Time // agents never call
+	onDemand  time.Time // there is no capacity on demand
 
 	terminated map[ps.ServerID]int // in which life of the controller, from 1
 }
@@ -29,6 +30,10 @@ func (w *world) launch(r provisioner.Request, life int) {
 	}
 	c := &w.cloud
 	spot := r.Pool.Class == market.Spot
+	if !spot && w.now.Before(c.onDemand) {
+		answer(LaunchFailed{Token: r.Token, Err: fmt.Errorf("launching: %w", provisioner.ErrNoCapacity)})
+		return
+	}
 	if spot && w.now.Before(c.none) {
 		err := provisioner.ErrNoCapacity
 		if w.rng.IntN(2) == 0 {

@@ -114,8 +114,9 @@ func (c *Controller) commitCut() {
 		}
 	})
 	for _, m := range c.reachable() {
-		if slices.Contains(c.route.Owner, m.id) || slices.Contains(c.route.Backup, m.id) {
+		if slices.Contains(c.route.Owner, m.id) || slices.Contains(c.route.Backup, m.id) || m.keeps {
 			c.send(m.id, tiers.CommitCut{Cut: done.clock})
+			m.keeps = false
 		}
 	}
 	c.saveCut()

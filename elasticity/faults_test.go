@@ -74,6 +74,7 @@ var faultKinds = []faultKind{
 	{"silence-reliable", true, true, 12 * time.Second, 2, func(w *world, f fault) { w.nodes[w.one(w.machinesOf(market.OnDemand), f.who)].fallSilent(f.long) }},
 	{"damage", false, false, 0, 2, func(w *world, _ fault) { w.damageNewest() }},
 	{"scale", true, false, 0, 4, func(w *world, f fault) { w.askForOthers(f.who) }},
+	{"reliable", true, false, 0, 4, func(w *world, f fault) { w.askForReliable([]int{1, 1, -1, -1, 2}[int(f.who*5)]) }},
 }
 
 // askForOthers asks for other numbers of machines. What cannot be is refused.
@@ -87,6 +88,13 @@ func (w *world) askForOthers(place float64) {
 	wish := wishes[int(place*float64(len(wishes)))]
 	wish.ID, wish.By = uint64(len(w.scaled)+1), "somebody"
 	w.step(wish)
+}
+
+// askForReliable asks for more or fewer reliable machines.
+func (w *world) askForReliable(more int) {
+	if !w.absent {
+		w.step(ScaleWanted{ID: uint64(len(w.scaled) + 1), Reliable: more, By: "somebody"})
+	}
 }
 
 // one gives the machine at a place of a list; "" when there is none.
@@ -121,7 +129,7 @@ func (w *world) play(p plan) {
 			if f.do == "kill-reliable" || f.do == "silence-reliable" {
 				class = market.OnDemand
 			}
-			if w.outcome == "" && (!kind.who || f.do == "want" || f.do == "scale" || len(w.machinesOf(class)) > 0) {
+			if w.outcome == "" && (!kind.who || f.do == "want" || f.do == "scale" || f.do == "reliable" || len(w.machinesOf(class)) > 0) {
 				kind.do(w, f)
 			}
 		})

@@ -24,7 +24,8 @@ type securing struct {
 	tries int
 	after time.Time // not to be tried again before
 	err   error     // of the last try
-	lost  bool      // one was lost after the tier had stood
+	lost  bool      // one may be missing after the tier had stood: it was lost, will go, or more were asked for
+	none  bool      // its pool sells none: the most reliable machine that can be had serves
 }
 
 // secure asks for reliable machines that are missing, until the tier stands: after failures, but also when one is
@@ -33,7 +34,7 @@ func (c *Controller) secure() {
 	if c.standing() && !c.reliable.lost || c.done() || c.adopting != nil || c.ending || c.stopWhy != "" || c.now.Before(c.reliable.after) {
 		return
 	}
-	missing := c.cfg.Reliable.Count
+	missing := c.wantReliable()
 	for _, l := range c.launches {
 		if l.tier == tiers.Reliable && !l.answered {
 			missing -= l.count
@@ -52,12 +53,15 @@ func (c *Controller) secure() {
 		if c.reliable.err != nil {
 			why += ": " + c.reliable.err.Error()
 		}
+		if c.reliable.none && !c.substitutes() {
+			why += "; with checkpoints (checkpoint.every) the most reliable spot machine would serve"
+		}
 		c.fail(why)
 	default:
 		c.reliable.tries++
-		c.launch(tiers.Reliable, c.cfg.Reliable.Pool, 0, missing, "the reliable tier holds the solution")
+		c.buyReliable(missing)
 	}
-	if !c.standing() && c.stood && c.recovery == nil && len(c.reliableMembers()) > 0 {
+	if left := len(c.reliableMembers()); !c.standing() && c.stood && c.recovery == nil && left > 0 && c.admit(left) == nil {
 		c.stand()
 		c.layOut()
 	}
@@ -70,6 +74,9 @@ func (c *Controller) takeLaunchFailed(e LaunchFailed) {
 	}
 	delete(c.launches, e.Token)
 	c.refused[e.Token] = l
+	if l.tier == tiers.Reliable && l.pool == c.cfg.Reliable.Pool {
+		c.reliable.none = errors.Is(e.Err, provisioner.ErrNoCapacity)
+	}
 	c.refuse(l, l.count, e.Err.Error())
 	if c.switching != nil && c.switching.token == e.Token {
 		c.switching = nil
@@ -90,8 +97,10 @@ func (c *Controller) refuse(l *launch, missing int, why string) {
 			Kind: journal.LaunchFailed, Token: l.token, Tier: string(l.tier), Pool: l.pool.String(), Count: missing, Why: why,
 		}
 	})
-	if l.tier == tiers.Reliable {
-		c.reliable.after = c.now.Add(c.cfg.RetryCapacity)
+	if l.tier == tiers.Reliable && l.pool == c.cfg.Reliable.Pool {
+		if !c.reliable.none || !c.substitutes() {
+			c.reliable.after = c.now.Add(c.cfg.RetryCapacity)
+		}
 		return
 	}
 	c.deferred[l.pool] = c.now.Add(c.cfg.RetryCapacity)

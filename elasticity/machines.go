@@ -29,7 +29,8 @@ type machine struct {
 	joined      int    // place in the order of joining; 0 = does not take part yet
 	loaded      []bool // Index: Split
 	loading     bool
-	splits      int // that it holds: see hand
+	splits      int  // that it holds: see hand
+	keeps       bool // the committed cut of partitions that another machine is to back up from the next one on
 	heard       time.Time
 	brokenAt    time.Time // its stream is broken since then
 	stats       tiers.Heartbeat
@@ -293,6 +294,10 @@ func (c *Controller) takeWarned(e Warned) {
 			Why: fmt.Sprintf("eviction notice, %.1f s left", c.wall(e.Deadline.Sub(c.now)))}
 	})
 	c.relayout, c.wantPlan = true, true
+	if m.tier == tiers.Reliable { // another is bought while it lasts, and what it holds is saved
+		c.reliable.lost = true
+		c.saves.wanted, c.cutDue = true, c.now
+	}
 	if !c.now.Before(c.gathering) {
 		c.gathering = c.now.Add(c.cfg.NoticeWait)
 	}

@@ -15,7 +15,7 @@ import (
 // go. Every world whose controller is killed comes by here.
 func (w *world) checkMemory(before *Controller) {
 	was, is := before.wish, w.ctrl.wish
-	if was.asked != is.asked || was.asked && (was.want != is.want || was.servers != is.servers) {
+	if was.reliable != is.reliable || was.asked != is.asked || was.asked && (was.want != is.want || was.servers != is.servers) {
 		w.failf("%+v was asked for; the controller that was started again has %+v", was, is)
 	}
 	for _, m := range before.roster {

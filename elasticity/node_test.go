@@ -52,8 +52,9 @@ type server struct {
 	cut     ps.Clock // named or on its way to the backups; 0 = none
 	offered map[ps.Partition]ps.Clock
 	backups map[ps.Partition]*ps.Backup
-	held    ps.Clock // newest cut that the backups here have heard of
-	told    ps.Clock // newest cut that was reported as held
+	routed  map[ps.Partition]bool // a route has named this node their backup
+	held    ps.Clock              // newest cut that the backups here have heard of
+	told    ps.Clock              // newest cut that was reported as held
 }
 
 func newNode(w *world, i provisioner.Instance) *node {
@@ -62,7 +63,7 @@ func newNode(w *world, i provisioner.Instance) *node {
 		server: server{
 			recovered: -1, fenced: map[ps.Incarnation]bool{}, shards: map[ps.Partition]*ps.Shard{},
 			leaving: map[ps.Partition]bool{}, gone: map[ps.Partition]ps.ServerID{}, arriving: map[ps.Partition]*arrival{},
-			arrived: map[ps.Partition]moveID{}, offered: map[ps.Partition]ps.Clock{}, backups: map[ps.Partition]*ps.Backup{},
+			arrived: map[ps.Partition]moveID{}, offered: map[ps.Partition]ps.Clock{}, backups: map[ps.Partition]*ps.Backup{}, routed: map[ps.Partition]bool{},
 		},
 		worker: worker{splits: map[ps.Split]ps.Clock{}},
 	}
@@ -325,6 +326,11 @@ func (n *node) setRoute(g ps.Generation, route ps.Route) {
 		n.suspended = false
 	}
 	n.route = route
+	for p, backup := range route.Backup {
+		if backup == n.id {
+			n.routed[ps.Partition(p)] = true
+		}
+	}
 	if n.worker.generation < g {
 		n.worker.generation = g
 	}
@@ -334,6 +340,14 @@ func (n *node) setRoute(g ps.Generation, route ps.Route) {
 		}
 	}
 	n.offerCuts()
+	if n.held > 0 {
+		n.reportHeld() // what lacked may be another's now
+	}
+}
+
+// retired says whether another node is to back a partition up from the next cut on.
+func (n *node) retired(p ps.Partition) bool {
+	return n.routed[p] && n.route.Version > 0 && n.route.Backup[p] != n.id
 }
 
 func (n *node) beginGeneration(g ps.Generation) {
@@ -415,7 +429,10 @@ func (n *node) fenceGeneration(g ps.Generation) tiers.Holdings {
 	}
 	for p := range n.w.schema.Partitions {
 		if b := n.backups[ps.Partition(p)]; b != nil {
-			cut, _ := b.Cut()
+			cut, any := b.Cut()
+			if !any {
+				cut = -1
+			}
 			h.Backups = append(h.Backups, tiers.BackupHolding{Partition: ps.Partition(p), Cut: cut, Delivered: b.Delivered()})
 		}
 	}

@@ -94,8 +94,8 @@ func (c *Controller) goBack() {
 			kept++
 			continue
 		}
-		backup := c.route.Backup[p]
-		if !holds(r.holdings[backup], ps.Partition(p), c.committed) {
+		backup := c.holder(ps.Partition(p))
+		if backup == "" {
 			c.startOver(fmt.Sprintf("%s; no machine holds partition %d at cut %d", r.why, p, c.committed))
 			return
 		}
@@ -134,9 +134,27 @@ func (c *Controller) goBack() {
 	c.routeNews = false
 }
 
+// holder is a machine that has the committed cut of a partition: its backup, or the one before.
+func (c *Controller) holder(p ps.Partition) ps.ServerID {
+	if backup := c.route.Backup[p]; holds(c.recovery.holdings[backup], p, c.committed) {
+		return backup
+	}
+	for _, m := range c.reachable() {
+		if m.keeps && holds(c.recovery.holdings[m.id], p, c.committed) {
+			return m.id
+		}
+	}
+	return ""
+}
+
+// has says whether a backup has a cut, committed or delivered. The initial state, cut 0, is never delivered.
+func has(b tiers.BackupHolding, cut ps.Clock) bool {
+	return b.Cut == cut || b.Delivered == cut && cut > 0
+}
+
 func holds(h tiers.Holdings, p ps.Partition, cut ps.Clock) bool {
 	return slices.ContainsFunc(h.Backups, func(b tiers.BackupHolding) bool {
-		return b.Partition == p && (b.Cut == cut || b.Delivered == cut)
+		return b.Partition == p && has(b, cut)
 	})
 }
 

@@ -27,8 +27,10 @@ type ScaleWanted struct {
 	ID      uint64 // of the request
 	Workers int
 	Servers int
-	Reset   bool
-	By      string // who asks, for the journal
+	// Reliable machines hold the solution: what serves, in stage 1, and all backups.
+	Reliable int
+	Reset    bool
+	By       string // who asks, for the journal
 }
 
 // Scaled answers a ScaleWanted: Err says why nothing was done. It comes once more when what was asked for is so
@@ -48,6 +50,8 @@ type Scale struct {
 	Workers, Servers int
 	Want             bidding.Want // of transient machines
 	WantServers      int          // 0 = as many as the stage has
+	// Reliable machines that take part and stay, and how many should.
+	Reliable, WantReliable int
 }
 
 // wish is what was asked for by people or schedulers. The zero value leaves everything to the job.
@@ -55,8 +59,10 @@ type wish struct {
 	asked   bool
 	want    bidding.Want // in place of the job's, if asked
 	servers int          // 0 = as many as the stage has
-	since   time.Time
-	waiting []uint64 // requests that are to be told when it is so
+	// reliable is how many reliable machines there should be; 0 = as many as the job says.
+	reliable int
+	since    time.Time
+	waiting  []uint64 // requests that are to be told when it is so
 }
 
 // want is how many transient machines there should be.
@@ -67,10 +73,18 @@ func (c *Controller) want() bidding.Want {
 	return c.cfg.Want
 }
 
+// wantReliable is how many reliable machines there should be.
+func (c *Controller) wantReliable() int {
+	return cmp.Or(c.wish.reliable, max(c.cfg.Reliable.Count, 1))
+}
+
 // Scale tells how many machines work and serve.
 func (c *Controller) Scale() Scale {
-	s := Scale{Want: c.want(), WantServers: c.wish.servers}
+	s := Scale{Want: c.want(), WantServers: c.wish.servers, WantReliable: c.wantReliable()}
 	for _, m := range c.roster {
+		if m.member() && m.tier == tiers.Reliable && m.staying() {
+			s.Reliable++
+		}
 		if m.member() && m.tier == tiers.Transient && m.staying() {
 			s.Workers++
 		}
@@ -91,7 +105,7 @@ func (c *Controller) takeScale(e ScaleWanted) {
 	next.since, next.waiting = c.now, append(c.wish.waiting, e.ID)
 	c.wish = next
 	c.recordScale(from, cmp.Or(e.By, "somebody asked"), 0)
-	c.wantPlan, c.relayout = true, true
+	c.wantPlan, c.relayout, c.reliable.lost = true, true, true // secure looks what is missing
 	c.act(Scaled{ID: e.ID, Scale: c.Scale()})
 }
 
@@ -102,21 +116,28 @@ func (c *Controller) wished(e ScaleWanted) (next wish, err error) {
 		return wish{}, errors.New("the run is ending")
 	case !c.standing():
 		return wish{}, errors.New("the reliable machines are still on their way; ask again when training has begun")
-	case e.Reset && (e.Workers != 0 || e.Servers != 0):
+	case e.Reset && (e.Workers != 0 || e.Servers != 0 || e.Reliable != 0):
 		return wish{}, errors.New("either the job's own numbers or others")
-	case !e.Reset && e.Workers == 0 && e.Servers == 0:
-		return wish{}, errors.New("nothing was asked for: how many workers or servers more or fewer?")
+	case !e.Reset && e.Workers == 0 && e.Servers == 0 && e.Reliable == 0:
+		return wish{}, errors.New("nothing was asked for: how many workers, servers or reliable machines more or fewer?")
 	case e.Reset:
-		return wish{}, nil
+		return wish{}, c.admit(max(c.cfg.Reliable.Count, 1))
 	}
-	next = wish{asked: true, want: c.want(), servers: c.wish.servers}
+	next = c.wish
+	next.want = c.want()
+	next.asked = next.asked || e.Workers != 0 || e.Servers != 0
+	if e.Reliable != 0 {
+		if next.reliable, err = c.moreReliable(e.Reliable); err != nil {
+			return wish{}, err
+		}
+	}
 	if next.want, err = c.moreWorkers(next.want, e.Workers); err != nil {
 		return wish{}, err
 	}
 	if next.servers, err = c.moreServers(next.servers, e.Servers); err != nil {
 		return wish{}, err
 	}
-	if lacking := next.servers - c.machinesFor(next.want); lacking > 0 && next.servers > c.cfg.Reliable.Count {
+	if lacking := next.servers - c.machinesFor(next.want); lacking > 0 && next.servers > cmp.Or(next.reliable, max(c.cfg.Reliable.Count, 1)) {
 		if e.Workers < 0 {
 			return wish{}, fmt.Errorf("%d transient machines cannot be %d servers: remove servers as well, or fewer workers",
 				c.machinesFor(next.want), next.servers)
@@ -136,6 +157,22 @@ func (c *Controller) moreWorkers(want bidding.Want, more int) (bidding.Want, err
 	}
 	want.Machines += more
 	return want, nil
+}
+
+// moreReliable refuses what the machines that are left could not hold.
+func (c *Controller) moreReliable(more int) (int, error) {
+	have := c.wantReliable()
+	switch n := have + more; {
+	case n < 1:
+		return 0, fmt.Errorf("%d of %d reliable machines cannot be removed: the last one holds the parameters", -more, have)
+	case n > len(c.route.Owner):
+		return 0, fmt.Errorf("%d reliable machines are more than the %d partitions that parameters are kept in; their number is fixed when a job begins (train.partitions)",
+			n, len(c.route.Owner))
+	case more > 0:
+		return n, nil
+	default:
+		return n, c.admit(n)
+	}
 }
 
 func (c *Controller) moreServers(servers, more int) (int, error) {
@@ -192,6 +229,7 @@ func (c *Controller) usualVCPU() int {
 // trim lets machines go that are more than somebody asked for: the youngest first, which serve nothing and whose
 // start is the least lost. They hand everything over and are terminated.
 func (c *Controller) trim() {
+	c.trimReliable()
 	if !c.wish.asked || c.switching != nil || !c.standing() || c.ending || c.stopWhy != "" || c.done() {
 		return
 	}
@@ -209,6 +247,26 @@ func (c *Controller) trim() {
 		}
 		surplus -= c.capacity(m)
 		m.leaving, m.why = true, "fewer workers were asked for"
+		c.relayout, c.wantPlan = true, true
+	}
+}
+
+// trimReliable lets reliable machines go that are more than should be, the youngest first, once those that stay hold what
+// they are to hold.
+func (c *Controller) trimReliable() {
+	if !c.standing() || c.ending || c.stopWhy != "" || c.done() || c.recovery != nil || c.bare() {
+		return
+	}
+	var staying []*machine
+	for _, m := range c.roster {
+		if m.tier == tiers.Reliable && m.member() && m.staying() {
+			staying = append(staying, m)
+		}
+	}
+	for len(staying) > c.wantReliable() {
+		m := staying[len(staying)-1]
+		staying = staying[:len(staying)-1]
+		m.leaving, m.why = true, "fewer reliable machines were asked for"
 		c.relayout, c.wantPlan = true, true
 	}
 }
@@ -254,16 +312,23 @@ func (c *Controller) scaled() bool {
 		return false
 	}
 	want, have := c.want(), 0
+	reliable := 0
 	for _, m := range c.roster {
 		switch {
-		case m.tier != tiers.Transient || m.terminating || m.lost || m.ended:
+		case m.terminating || m.lost || m.ended:
+		case m.tier == tiers.Reliable:
+			if m.joined == 0 || m.leaving {
+				return false
+			}
+			reliable++
 		case m.joined == 0 || m.leaving || m.warned:
 			return false
 		case !m.draining:
 			have += c.capacity(m)
 		}
 	}
-	if have < max(want.VCPU, want.Machines) || !slices.Equal(c.route.Owner, c.target.Route.Owner) {
+	if have < max(want.VCPU, want.Machines) || reliable < c.wantReliable() || c.bare() || c.straying() ||
+		!slices.Equal(c.route.Owner, c.target.Route.Owner) {
 		return false
 	}
 	for i := range c.splits {
@@ -282,9 +347,14 @@ func (c *Controller) describe() string {
 		text = fmt.Sprintf("%d vCPUs of workers", want.VCPU)
 	}
 	if c.wish.servers > 0 {
-		return text + ", " + number(c.wish.servers, "server")
+		text += ", " + number(c.wish.servers, "server")
+	} else {
+		text += ", the stage's servers"
 	}
-	return text + ", the stage's servers"
+	if c.wish.reliable > 0 {
+		text += ", " + number(c.wish.reliable, "reliable machine")
+	}
+	return text
 }
 
 func number(n int, of string) string {
@@ -303,7 +373,7 @@ func (c *Controller) recordScale(from, why string, seconds float64) {
 
 // details is what a later controller must know of a wish.
 func (w *wish) details() json.RawMessage {
-	d := journal.ScaleDetails{Servers: w.servers}
+	d := journal.ScaleDetails{Servers: w.servers, Reliable: w.reliable}
 	if w.asked {
 		d.Want = &journal.Want{Machines: w.want.Machines, VCPU: w.want.VCPU}
 	}
@@ -313,8 +383,9 @@ func (w *wish) details() json.RawMessage {
 
 // wishOf is what a controller before was asked for.
 func wishOf(d journal.ScaleDetails) (w wish) {
+	w = wish{servers: d.Servers, reliable: d.Reliable}
 	if d.Want != nil {
-		w = wish{asked: true, want: bidding.Want{Machines: d.Want.Machines, VCPU: d.Want.VCPU}, servers: d.Servers}
+		w.asked, w.want = true, bidding.Want{Machines: d.Want.Machines, VCPU: d.Want.VCPU}
 	}
 	return w
 }

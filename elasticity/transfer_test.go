@@ -58,6 +58,11 @@ func (n *node) commitCut(c ps.Clock) (err error) {
 	}
 	for p := range n.w.schema.Partitions {
 		if b := n.backups[ps.Partition(p)]; b != nil {
+			if n.retired(ps.Partition(p)) { // it was kept as long as it was the only one
+				delete(n.backups, ps.Partition(p))
+				delete(n.routed, ps.Partition(p))
+				continue
+			}
 			if e := b.Commit(c); e != nil {
 				err = e
 			}
@@ -118,7 +123,10 @@ func (n *node) reportHeld() {
 	if n.told == n.held {
 		return
 	}
-	for _, b := range n.backups {
+	for p, b := range n.backups {
+		if n.retired(p) {
+			continue
+		}
 		if c, _ := b.Cut(); c != n.held && b.Delivered() != n.held {
 			return
 		}

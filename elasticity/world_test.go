@@ -88,6 +88,9 @@ func drawn(rng *rand.Rand) shape {
 		slowEnd:    between(100*time.Millisecond, 6*time.Second),
 		rough:      rng.IntN(3) > 0, mixed: true,
 	}
+	if s.saveEvery > 0 && rng.IntN(5) == 0 {
+		s.reliable = 0 // the most reliable machine that can be had serves
+	}
 	if !s.deterministic {
 		if s.staleness = ps.Clock(rng.IntN(5)); s.staleness == 4 {
 			s.staleness = ps.Unbounded
@@ -423,8 +426,8 @@ func (w *world) config() Config {
 		Reliable: Reliable{Pool: reliablePool, Type: market.InstanceType{VCPU: 4, OnDemand: market.Dollar / 4}, Count: w.shape.reliable},
 		Want:     bidding.Want{Machines: w.shape.transient},
 		Pools: []Pool{
-			{Pool: poolA, Type: market.InstanceType{VCPU: 4}, History: market.Constant(market.Dollar / 10)},
-			{Pool: poolB, Type: market.InstanceType{VCPU: 8}, History: market.Constant(market.Dollar / 10)},
+			{Pool: poolA, Type: market.InstanceType{VCPU: 4, OnDemand: market.Dollar / 4}, History: market.Constant(market.Dollar / 10)},
+			{Pool: poolB, Type: market.InstanceType{VCPU: 8, OnDemand: market.Dollar / 2}, History: market.Constant(market.Dollar / 10)},
 		},
 		Checkpoints: Checkpoints{Place: "store", Life: "1", Every: w.shape.saveEvery, EveryClocks: w.shape.saveClocks},
 		CutEvery:    w.shape.cutEvery, DeadAfter: w.shape.deadAfter, BrokenAfter: 500 * time.Millisecond, JoinWait: 3 * time.Second,

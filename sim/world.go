@@ -156,7 +156,7 @@ func (c *Config) check() error {
 		return fmt.Errorf("a job of %d clocks, %d splits, %d partitions and %g operations has no work", c.Job.Clocks,
 			c.Job.Splits, c.Job.Partitions, c.Job.Work)
 	case !c.byRestart() && (c.Reliable.Count < 1 || c.Reliable.Type.VCPU < 1):
-		return errors.New("it needs a reliable machine whose vCPUs are known")
+		return errors.New("it needs a reliable machine whose vCPUs are known: jobs with reliable.count: 0 are not simulated")
 	case !(c.FLOPSPerVCPU > 0) || !(c.Timing.Speed > 0):
 		return errors.New("it needs a compute rate and a speed above zero")
 	}

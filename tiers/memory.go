@@ -21,6 +21,12 @@ type Memory struct {
 // Total is all of it.
 func (m Memory) Total() int64 { return m.Rows + m.Undo + m.Pending + m.Cuts }
 
+// usableShare is the part of a machine's memory that training may take; the rest is the system's.
+const usableShare = 0.85
+
+// UsableMemory is what training may take of a machine's memory, in bytes; 0 = the catalog does not tell.
+func UsableMemory(mib int64) int64 { return int64(usableShare * float64(mib<<20)) }
+
 // rowOverhead is what a stored row takes beside its cells, in bytes: its key, its place in the index and its tags.
 const rowOverhead = 24
 

@@ -64,6 +64,9 @@ func calibrate(t *sim.Timing) (basis string, err error) {
 
 // predict simulates the job from its own start, in the recorded prices that it will meet.
 func (p *preparedJob) predict() error {
+	if p.choice.Reliable.Count == 0 && !p.job.Restarts() {
+		return nil // see unsimulated
+	}
 	run, err := sweep.Predict(p.sim)
 	if err != nil {
 		return err

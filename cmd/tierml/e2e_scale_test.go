@@ -33,6 +33,7 @@ func scaleWhileTraining(t *testing.T, clocks int) (inTime bool) {
 	})
 	for _, step := range [][]string{
 		{"small", "--workers", "+2", "--servers", "+1", "--wait"},
+		{"small", "--reliable", "+1", "--wait"},
 		{filepath.Join("runs", "small-1"), "--workers", "-3", "--servers", "-2", "--wait"},
 		{"small", "--restore"},
 	} {
@@ -63,7 +64,7 @@ func scaleWhileTraining(t *testing.T, clocks int) (inTime bool) {
 			told = append(told, e.To)
 		}
 	}
-	if want := []string{"6 workers, 3 servers", "3 workers, 1 server", "4 workers, the stage's servers"}; !slices.Equal(told, want) {
+	if want := []string{"6 workers, 3 servers", "6 workers, 3 servers, 2 reliable machines", "3 workers, 1 server, 2 reliable machines", "4 workers, the stage's servers"}; !slices.Equal(told, want) {
 		t.Errorf("asked for %q, want %q", told, want)
 	}
 	s.report("small-1")
@@ -86,6 +87,7 @@ func (s *site) refusals() {
 		"more than the 8 partitions": {"--servers", "+30"},
 		"workers cannot be removed":  {"--workers", "-30"},
 		"the last one":               {"--servers", "-30"},
+		"the last one holds":         {"--reliable", "-30"},
 	} {
 		p := s.start(append([]string{"scale", "small"}, flags...)...)
 		err := <-p.ended

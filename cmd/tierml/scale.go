@@ -16,19 +16,20 @@ import (
 
 func newScaleCommand() *cobra.Command {
 	change := &pb.Change{By: "tierml scale"}
-	var workers, servers int
+	var workers, servers, reliable int
 	cmd := &cobra.Command{
 		Use:   "scale JOB",
-		Short: "Add or remove workers and servers of a run that goes on",
-		Long: `Scale changes how many transient machines a run has (workers) and how many machines serve its parameters
-(servers), while it trains: nothing stops, and data that a machine had before is not sent again. JOB is the run's
-directory, or the job's name, of which it takes the last run.
+		Short: "Add or remove workers, servers and reliable machines of a run that goes on",
+		Long: `Scale changes how many transient machines a run has (workers), how many machines serve its parameters (servers) and
+how many are reliable, while it trains: nothing stops, and data that a machine had before is not sent again. JOB is the
+run's directory, or the job's name, of which it takes the last run.
 
 Numbers are counted from what is wanted now and hold until they are changed again: the policy goes on choosing what to buy
 and when, for so many machines. --restore gives the job's own numbers back. Servers that have no machine to be on bring
-one along.`,
+one along. Reliable machines that are left must be able to hold the job alone.`,
 		Example: `  tierml scale demo --workers +4
   tierml scale runs/demo-1 --workers +4 --servers -1 --wait
+  tierml scale demo --reliable +1
   tierml scale demo --restore`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -37,12 +38,12 @@ one along.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			change.Workers, change.Servers = int32(workers), int32(servers)
-			switch asked := change.Workers != 0 || change.Servers != 0; {
+			change.Workers, change.Servers, change.Reliable = int32(workers), int32(servers), int32(reliable)
+			switch asked := workers != 0 || servers != 0 || reliable != 0; {
 			case !asked && !change.Restore:
-				return usageError{errors.New("say what to change: --workers +4, --servers -1, both, or --restore")}
+				return usageError{errors.New("say what to change: --workers +4, --servers -1, --reliable +1, several of them, or --restore")}
 			case asked && change.Restore:
-				return usageError{errors.New("--restore gives the job's own numbers back; leave --workers and --servers out")}
+				return usageError{errors.New("--restore gives the job's own numbers back; leave --workers, --servers and --reliable out")}
 			}
 			ctx, stop := untilInterrupted(cmd.Context())
 			defer stop()
@@ -51,6 +52,7 @@ one along.`,
 	}
 	cmd.Flags().IntVar(&workers, "workers", 0, "so many transient machines more (+4) or fewer (-4)")
 	cmd.Flags().IntVar(&servers, "servers", 0, "so many machines that serve more (+1) or fewer (-1)")
+	cmd.Flags().IntVar(&reliable, "reliable", 0, "so many reliable machines more (+1) or fewer (-1)")
 	cmd.Flags().BoolVar(&change.Restore, "restore", false, "the job's own numbers again")
 	cmd.Flags().BoolVar(&change.Wait, "wait", false, "wait until it is so")
 	return cmd
@@ -74,6 +76,7 @@ func scale(ctx context.Context, job string, change *pb.Change, out io.Writer) er
 		if s.WantedServers > 0 {
 			servers = fmt.Sprintf("%d wanted", s.WantedServers)
 		}
-		fmt.Fprintf(out, "%-9s  %d workers (%s), %d servers (%s)\n", state, s.Workers, wanted, s.Servers, servers)
+		fmt.Fprintf(out, "%-9s  %d workers (%s), %d servers (%s), %d reliable (%d wanted)\n", state, s.Workers, wanted, s.Servers, servers,
+			s.Reliable, s.WantedReliable)
 	})
 }

@@ -1,5 +1,5 @@
 // Package scaling serves the four calls of the elastic parameter server to people and schedulers, and makes them: add and
-// remove workers and servers of a run that goes on. It carries requests to whoever drives the controller and answers back;
+// remove workers and servers of a run that goes on, and reliable machines as well. It carries requests to whoever drives the controller and answers back;
 // it decides nothing.
 //
 // A run leaves the address and a token in its directory (File), readable for its owner only: whoever may read the
@@ -128,6 +128,14 @@ func (s *service) RemoveServers(m *pb.Machines, to stream) error {
 	return s.change(&pb.Change{Servers: -count(m), Wait: m.Wait, By: m.By}, to)
 }
 
+func (s *service) AddReliable(m *pb.Machines, to stream) error {
+	return s.change(&pb.Change{Reliable: count(m), Wait: m.Wait, By: m.By}, to)
+}
+
+func (s *service) RemoveReliable(m *pb.Machines, to stream) error {
+	return s.change(&pb.Change{Reliable: -count(m), Wait: m.Wait, By: m.By}, to)
+}
+
 func (s *service) Scale(c *pb.Change, to stream) error { return s.change(c, to) }
 
 // most is beyond what any market sells: such a number is a mistake.
@@ -137,16 +145,17 @@ const most = 1_000_000
 func count(m *pb.Machines) int32 { return int32(min(m.Count, most+1)) }
 
 func (s *service) change(c *pb.Change, to stream) error {
-	for _, n := range []int32{c.Workers, c.Servers} {
+	for _, n := range []int32{c.Workers, c.Servers, c.Reliable} {
 		if n > most || n < -most {
 			return status.Errorf(codes.InvalidArgument, "%d machines cannot be meant", n)
 		}
 	}
-	want := elasticity.ScaleWanted{Workers: int(c.Workers), Servers: int(c.Servers), Reset: c.Restore, By: c.By}
+	want := elasticity.ScaleWanted{Workers: int(c.Workers), Servers: int(c.Servers), Reliable: int(c.Reliable), Reset: c.Restore, By: c.By}
 	err := s.driver.Scale(to.Context(), want, c.Wait, func(now elasticity.Scale, reached bool) error {
 		return to.Send(&pb.Standing{
 			Reached: reached, Workers: uint32(now.Workers), Servers: uint32(now.Servers),
 			WantedMachines: uint32(now.Want.Machines), WantedVcpus: uint32(now.Want.VCPU), WantedServers: uint32(now.WantServers),
+			Reliable: uint32(now.Reliable), WantedReliable: uint32(now.WantReliable),
 		})
 	})
 	switch {

@@ -202,7 +202,11 @@ func (c *checker) positive(field string, price market.USD) {
 
 func (c *checker) reliable() {
 	r := c.job.Reliable
-	c.atLeast("reliable.count", r.Count, 1)
+	c.atLeast("reliable.count", r.Count, 0)
+	if k := c.job.Checkpoint; r.Count == 0 && k.Every == 0 && k.EveryClocks == 0 && !c.job.Restarts() && c.job.Cloud != CloudNone {
+		c.fault("reliable.count", "0 leaves the job on machines that can be taken, and there are no checkpoints to go back to",
+			"write count: 1, or say in checkpoint: how often to save, such as {to: s3://BUCKET/PREFIX, every: 5m}")
+	}
 	c.zone("reliable.zone", r.Zone)
 	zones := c.job.Resources.Zones
 	if r.Zone != "" && len(zones) > 0 && !c.faultyBelow("resources.zones") && !slices.Contains(zones, r.Zone) {

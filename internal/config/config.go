@@ -138,8 +138,9 @@ type Machine struct {
 type Reliable struct {
 	// Type by the provider's name. Default "": the cheapest on demand of those that Resources.AnyOf admits.
 	Type string `yaml:"type"`
-	// Count of reliable machines. Default 1: it can hold the model of most jobs and costs least.
-	Count int `yaml:"count"`
+	// Count of reliable machines. Default 1: it can hold the model of most jobs and costs least. 0: none can be had, and the
+	// most reliable spot machine serves, with checkpoints.
+	Count int `yaml:"count" job:"zero"`
 	// Zone they run in. Default "": the first zone in use.
 	Zone string `yaml:"zone"`
 	// Bandwidth is what the network link of each carries in one direction. Default 0: what the catalog says, and

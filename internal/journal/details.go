@@ -127,6 +127,8 @@ type OnDemandPlan struct {
 type ScaleDetails struct {
 	Want    *Want `json:"want,omitempty"`
 	Servers int   `json:"servers,omitempty"` // 0 = as many as the stage has
+	// Reliable machines; 0 = as many as the job says.
+	Reliable int `json:"reliable,omitempty"`
 }
 
 // StageDetails is the Details of a `stage` line where load has had a say: the lowest stage that it allows, how often that

@@ -16,9 +16,6 @@ type Memory struct {
 	Sparse bool  // there are tables of which nobody knows the size beforehand
 }
 
-// usableShare is the part of a machine's memory that training may take; the rest is the system's.
-const usableShare = 0.85
-
 // AdmitMemory says whether the reliable tier alone is enough to go on: a job whose model and cuts exceed its memory is
 // refused, with the figures.
 func AdmitMemory(job *config.Job, reliable Fleet, schema *ps.Schema) (Memory, error) {
@@ -27,7 +24,7 @@ func AdmitMemory(job *config.Job, reliable Fleet, schema *ps.Schema) (Memory, er
 	}
 	m := Memory{
 		Need: tiers.ReliableMemory(schema, reliable.Count), Sparse: schema.HasSparse(),
-		Usable: int64(usableShare * float64(reliable.Type.MemoryMiB<<20)),
+		Usable: tiers.UsableMemory(reliable.Type.MemoryMiB),
 	}
 	if m.Usable == 0 || m.Need.Total() <= m.Usable {
 		return m, nil

@@ -125,7 +125,7 @@ func (in Input) check() error {
 		return fmt.Errorf("work is %v floating-point operations; it must be above zero", in.Work)
 	case !(in.RatePerVCPU > 0):
 		return fmt.Errorf("a vCPU does %v operations per second; it must be above zero", in.RatePerVCPU)
-	case !in.restarts() && (in.Reliable.Count < 1 || in.Reliable.Type.VCPU < 1):
+	case in.Reliable.Count < 0 || in.Reliable.Count > 0 && in.Reliable.Type.VCPU < 1:
 		return fmt.Errorf("%d reliable machines of %s with %d vCPUs; there must be at least one of each",
 			in.Reliable.Count, in.Reliable.Type.Name, in.Reliable.Type.VCPU)
 	case len(in.OnDemand) == 0:

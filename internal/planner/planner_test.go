@@ -168,7 +168,7 @@ func TestMakeRefusesNonsense(t *testing.T) {
 	for name, change := range map[string]func(*Input){
 		"work":     func(in *Input) { in.Work = 0 },
 		"rate":     func(in *Input) { in.RatePerVCPU = -1 },
-		"reliable": func(in *Input) { in.Reliable.Count = 0 },
+		"reliable": func(in *Input) { in.Reliable.Count = -1 },
 		"types":    func(in *Input) { in.OnDemand = nil },
 	} {
 		in := calm(t)

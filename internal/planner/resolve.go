@@ -36,7 +36,7 @@ func Resolve(job *config.Job, offers []Offer, catalog *market.Catalog) (Choice, 
 	slices.SortFunc(r.offers, func(a, b Offer) int { return a.Pool.Compare(b.Pool) })
 	r.zones()
 	r.pools()
-	if len(r.faults) == 0 && !job.Restarts() {
+	if len(r.faults) == 0 && !job.Restarts() && job.Reliable.Count > 0 {
 		r.reliable()
 	}
 	r.capacity()

@@ -86,6 +86,10 @@ func (p *Plan) title() string {
 		return fmt.Sprintf("Plan for %s at %s: %s by policy %s,\nby kill and restart: no reliable machines",
 			in.Name, in.Now.UTC().Format(timeForm), strings.Replace(want, "transient ", "", 1), in.Policy.Name())
 	}
+	if in.Reliable.Count == 0 {
+		return fmt.Sprintf("Plan for %s at %s: %s by policy %s,\nand no reliable machine: the most reliable spot machine serves, with checkpoints",
+			in.Name, in.Now.UTC().Format(timeForm), want, in.Policy.Name())
+	}
 	return fmt.Sprintf("Plan for %s at %s: %s by policy %s,\nand %s on demand (%s in %s, $%s an hour each)",
 		in.Name, in.Now.UTC().Format(timeForm), want, in.Policy.Name(),
 		plural(in.Reliable.Count, "reliable machine"), in.Reliable.Type.Name, in.Reliable.Pool.Zone, in.Reliable.Type.OnDemand)
@@ -206,7 +210,7 @@ func (p *Plan) writeExpectation(b *strings.Builder, s Style) {
 	}
 	line("On demand", o.Cost.Cents(), fmt.Sprintf("%d x %s for %s, undisturbed: the cheapest suitable fleet",
 		o.Fleet.Count, o.Fleet.Type.Name, short(o.Time)))
-	if p.Memory != (Memory{}) {
+	if p.Memory.Need.Total() > 0 {
 		value, detail := p.Memory.line()
 		for i, text := range wrap(detail, Width-29) {
 			if i == 0 {

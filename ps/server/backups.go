@@ -17,7 +17,8 @@ type backup struct {
 
 	mu      sync.Mutex
 	rows    *ps.Backup // nil: not backed up here
-	routed  bool       // a route has named this server; a later one that does not takes the partition away
+	routed  bool       // a route has named this server
+	retired bool       // a later one does not: what is here stays until another cut is committed, which is elsewhere
 	pulling ps.Clock   // the cut that a goroutine is pulling; 0 = none
 	again   bool       // there was news of it meanwhile
 	cancel  context.CancelFunc
@@ -33,7 +34,7 @@ func (b *backup) stop() {
 
 func (b *backup) clear() {
 	b.stop()
-	b.rows, b.routed = nil, false
+	b.rows, b.routed, b.retired = nil, false, false
 }
 
 // holds says whether the cut is here, committed or not.
@@ -45,14 +46,19 @@ func (b *backup) holds(c ps.Clock) bool {
 func (b *backup) commit(c ps.Clock) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.rows == nil {
+	switch {
+	case b.rows == nil:
+		return nil
+	case b.retired:
+		b.clear()
 		return nil
 	}
 	return b.rows.Commit(c)
 }
 
 // BackUp adds partitions that are backed up here. Empty: they have history, so that a full delivery is needed
-// first; otherwise they are at their initial state. A later route that names another backup takes them away.
+// first; otherwise they are at their initial state. A later route that names another backup takes them away, once a cut is
+// committed: until then this is the only one that holds the cut before.
 func (s *Server) BackUp(partitions []ps.Partition, empty bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +160,7 @@ func (s *Server) checkHeld() (cut ps.Clock, bytes int64, took time.Duration, com
 	}
 	for _, b := range s.backups {
 		b.mu.Lock()
-		lacks := b.rows != nil && !b.holds(h.cut)
+		lacks := b.rows != nil && !b.retired && !b.holds(h.cut)
 		b.mu.Unlock()
 		if lacks {
 			return 0, 0, 0, false

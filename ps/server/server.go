@@ -224,9 +224,9 @@ func (s *Server) setRoute(route ps.Route, peers map[ps.ServerID]string) {
 		switch {
 		case b.rows == nil:
 		case at(route.Backup, p) == s.cfg.Self:
-			b.routed = true
+			b.routed, b.retired = true, false
 		case b.routed:
-			b.clear()
+			b.retired = true
 		}
 	}
 }

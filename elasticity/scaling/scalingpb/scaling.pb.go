@@ -92,6 +92,7 @@ type Change struct {
 	Restore       bool                   `protobuf:"varint,3,opt,name=restore,proto3" json:"restore,omitempty"` // the job's own numbers again
 	Wait          bool                   `protobuf:"varint,4,opt,name=wait,proto3" json:"wait,omitempty"`
 	By            string                 `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`
+	Reliable      int32                  `protobuf:"varint,6,opt,name=reliable,proto3" json:"reliable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -161,6 +162,13 @@ func (x *Change) GetBy() string {
 	return ""
 }
 
+func (x *Change) GetReliable() int32 {
+	if x != nil {
+		return x.Reliable
+	}
+	return 0
+}
+
 type Standing struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Reached        bool                   `protobuf:"varint,1,opt,name=reached,proto3" json:"reached,omitempty"`
@@ -169,6 +177,8 @@ type Standing struct {
 	WantedMachines uint32                 `protobuf:"varint,4,opt,name=wanted_machines,json=wantedMachines,proto3" json:"wanted_machines,omitempty"` // of transient machines: either this or the next is set
 	WantedVcpus    uint32                 `protobuf:"varint,5,opt,name=wanted_vcpus,json=wantedVcpus,proto3" json:"wanted_vcpus,omitempty"`
 	WantedServers  uint32                 `protobuf:"varint,6,opt,name=wanted_servers,json=wantedServers,proto3" json:"wanted_servers,omitempty"` // 0 = as many as the stage has
+	Reliable       uint32                 `protobuf:"varint,7,opt,name=reliable,proto3" json:"reliable,omitempty"`                                // reliable machines that take part
+	WantedReliable uint32                 `protobuf:"varint,8,opt,name=wanted_reliable,json=wantedReliable,proto3" json:"wanted_reliable,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -245,6 +255,20 @@ func (x *Standing) GetWantedServers() uint32 {
 	return 0
 }
 
+func (x *Standing) GetReliable() uint32 {
+	if x != nil {
+		return x.Reliable
+	}
+	return 0
+}
+
+func (x *Standing) GetWantedReliable() uint32 {
+	if x != nil {
+		return x.WantedReliable
+	}
+	return 0
+}
+
 var File_elasticity_scaling_scalingpb_scaling_proto protoreflect.FileDescriptor
 
 const file_elasticity_scaling_scalingpb_scaling_proto_rawDesc = "" +
@@ -253,27 +277,32 @@ const file_elasticity_scaling_scalingpb_scaling_proto_rawDesc = "" +
 	"\bMachines\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\rR\x05count\x12\x12\n" +
 	"\x04wait\x18\x02 \x01(\bR\x04wait\x12\x0e\n" +
-	"\x02by\x18\x03 \x01(\tR\x02by\"z\n" +
+	"\x02by\x18\x03 \x01(\tR\x02by\"\x96\x01\n" +
 	"\x06Change\x12\x18\n" +
 	"\aworkers\x18\x01 \x01(\x05R\aworkers\x12\x18\n" +
 	"\aservers\x18\x02 \x01(\x05R\aservers\x12\x18\n" +
 	"\arestore\x18\x03 \x01(\bR\arestore\x12\x12\n" +
 	"\x04wait\x18\x04 \x01(\bR\x04wait\x12\x0e\n" +
-	"\x02by\x18\x05 \x01(\tR\x02by\"\xcb\x01\n" +
+	"\x02by\x18\x05 \x01(\tR\x02by\x12\x1a\n" +
+	"\breliable\x18\x06 \x01(\x05R\breliable\"\x90\x02\n" +
 	"\bStanding\x12\x18\n" +
 	"\areached\x18\x01 \x01(\bR\areached\x12\x18\n" +
 	"\aworkers\x18\x02 \x01(\rR\aworkers\x12\x18\n" +
 	"\aservers\x18\x03 \x01(\rR\aservers\x12'\n" +
 	"\x0fwanted_machines\x18\x04 \x01(\rR\x0ewantedMachines\x12!\n" +
 	"\fwanted_vcpus\x18\x05 \x01(\rR\vwantedVcpus\x12%\n" +
-	"\x0ewanted_servers\x18\x06 \x01(\rR\rwantedServers2\xfa\x02\n" +
+	"\x0ewanted_servers\x18\x06 \x01(\rR\rwantedServers\x12\x1a\n" +
+	"\breliable\x18\a \x01(\rR\breliable\x12'\n" +
+	"\x0fwanted_reliable\x18\b \x01(\rR\x0ewantedReliable2\x93\x04\n" +
 	"\aElastic\x12H\n" +
 	"\n" +
 	"AddWorkers\x12\x1b.tierml.scaling.v1.Machines\x1a\x1b.tierml.scaling.v1.Standing0\x01\x12K\n" +
 	"\rRemoveWorkers\x12\x1b.tierml.scaling.v1.Machines\x1a\x1b.tierml.scaling.v1.Standing0\x01\x12H\n" +
 	"\n" +
 	"AddServers\x12\x1b.tierml.scaling.v1.Machines\x1a\x1b.tierml.scaling.v1.Standing0\x01\x12K\n" +
-	"\rRemoveServers\x12\x1b.tierml.scaling.v1.Machines\x1a\x1b.tierml.scaling.v1.Standing0\x01\x12A\n" +
+	"\rRemoveServers\x12\x1b.tierml.scaling.v1.Machines\x1a\x1b.tierml.scaling.v1.Standing0\x01\x12I\n" +
+	"\vAddReliable\x12\x1b.tierml.scaling.v1.Machines\x1a\x1b.tierml.scaling.v1.Standing0\x01\x12L\n" +
+	"\x0eRemoveReliable\x12\x1b.tierml.scaling.v1.Machines\x1a\x1b.tierml.scaling.v1.Standing0\x01\x12A\n" +
 	"\x05Scale\x12\x19.tierml.scaling.v1.Change\x1a\x1b.tierml.scaling.v1.Standing0\x01B7Z5github.com/tierml/tierml/elasticity/scaling/scalingpbb\x06proto3"
 
 var (
@@ -299,14 +328,18 @@ var file_elasticity_scaling_scalingpb_scaling_proto_depIdxs = []int32{
 	0, // 1: tierml.scaling.v1.Elastic.RemoveWorkers:input_type -> tierml.scaling.v1.Machines
 	0, // 2: tierml.scaling.v1.Elastic.AddServers:input_type -> tierml.scaling.v1.Machines
 	0, // 3: tierml.scaling.v1.Elastic.RemoveServers:input_type -> tierml.scaling.v1.Machines
-	1, // 4: tierml.scaling.v1.Elastic.Scale:input_type -> tierml.scaling.v1.Change
-	2, // 5: tierml.scaling.v1.Elastic.AddWorkers:output_type -> tierml.scaling.v1.Standing
-	2, // 6: tierml.scaling.v1.Elastic.RemoveWorkers:output_type -> tierml.scaling.v1.Standing
-	2, // 7: tierml.scaling.v1.Elastic.AddServers:output_type -> tierml.scaling.v1.Standing
-	2, // 8: tierml.scaling.v1.Elastic.RemoveServers:output_type -> tierml.scaling.v1.Standing
-	2, // 9: tierml.scaling.v1.Elastic.Scale:output_type -> tierml.scaling.v1.Standing
-	5, // [5:10] is the sub-list for method output_type
-	0, // [0:5] is the sub-list for method input_type
+	0, // 4: tierml.scaling.v1.Elastic.AddReliable:input_type -> tierml.scaling.v1.Machines
+	0, // 5: tierml.scaling.v1.Elastic.RemoveReliable:input_type -> tierml.scaling.v1.Machines
+	1, // 6: tierml.scaling.v1.Elastic.Scale:input_type -> tierml.scaling.v1.Change
+	2, // 7: tierml.scaling.v1.Elastic.AddWorkers:output_type -> tierml.scaling.v1.Standing
+	2, // 8: tierml.scaling.v1.Elastic.RemoveWorkers:output_type -> tierml.scaling.v1.Standing
+	2, // 9: tierml.scaling.v1.Elastic.AddServers:output_type -> tierml.scaling.v1.Standing
+	2, // 10: tierml.scaling.v1.Elastic.RemoveServers:output_type -> tierml.scaling.v1.Standing
+	2, // 11: tierml.scaling.v1.Elastic.AddReliable:output_type -> tierml.scaling.v1.Standing
+	2, // 12: tierml.scaling.v1.Elastic.RemoveReliable:output_type -> tierml.scaling.v1.Standing
+	2, // 13: tierml.scaling.v1.Elastic.Scale:output_type -> tierml.scaling.v1.Standing
+	7, // [7:14] is the sub-list for method output_type
+	0, // [0:7] is the sub-list for method input_type
 	0, // [0:0] is the sub-list for extension type_name
 	0, // [0:0] is the sub-list for extension extendee
 	0, // [0:0] is the sub-list for field type_name

@@ -23,25 +23,30 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Elastic_AddWorkers_FullMethodName    = "/tierml.scaling.v1.Elastic/AddWorkers"
-	Elastic_RemoveWorkers_FullMethodName = "/tierml.scaling.v1.Elastic/RemoveWorkers"
-	Elastic_AddServers_FullMethodName    = "/tierml.scaling.v1.Elastic/AddServers"
-	Elastic_RemoveServers_FullMethodName = "/tierml.scaling.v1.Elastic/RemoveServers"
-	Elastic_Scale_FullMethodName         = "/tierml.scaling.v1.Elastic/Scale"
+	Elastic_AddWorkers_FullMethodName     = "/tierml.scaling.v1.Elastic/AddWorkers"
+	Elastic_RemoveWorkers_FullMethodName  = "/tierml.scaling.v1.Elastic/RemoveWorkers"
+	Elastic_AddServers_FullMethodName     = "/tierml.scaling.v1.Elastic/AddServers"
+	Elastic_RemoveServers_FullMethodName  = "/tierml.scaling.v1.Elastic/RemoveServers"
+	Elastic_AddReliable_FullMethodName    = "/tierml.scaling.v1.Elastic/AddReliable"
+	Elastic_RemoveReliable_FullMethodName = "/tierml.scaling.v1.Elastic/RemoveReliable"
+	Elastic_Scale_FullMethodName          = "/tierml.scaling.v1.Elastic/Scale"
 )
 
 // ElasticClient is the client API for Elastic service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Elastic changes how many machines work and serve while training goes on. Each call answers at once with what it came to,
+// Elastic changes how many machines work, serve and hold the solution while training goes on. Each call answers at once with what it came to,
 // or with FAILED_PRECONDITION and the reason; with wait it answers once more when it is so.
 type ElasticClient interface {
 	AddWorkers(ctx context.Context, in *Machines, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Standing], error)
 	RemoveWorkers(ctx context.Context, in *Machines, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Standing], error)
 	AddServers(ctx context.Context, in *Machines, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Standing], error)
 	RemoveServers(ctx context.Context, in *Machines, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Standing], error)
-	// Scale changes both as one request: either all of it is done or none.
+	// Reliable machines hold the solution: what serves in stage 1, and all backups.
+	AddReliable(ctx context.Context, in *Machines, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Standing], error)
+	RemoveReliable(ctx context.Context, in *Machines, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Standing], error)
+	// Scale changes all as one request: either all of it is done or none.
 	Scale(ctx context.Context, in *Change, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Standing], error)
 }
 
@@ -129,9 +134,47 @@ func (c *elasticClient) RemoveServers(ctx context.Context, in *Machines, opts ..
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Elastic_RemoveServersClient = grpc.ServerStreamingClient[Standing]
 
+func (c *elasticClient) AddReliable(ctx context.Context, in *Machines, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Standing], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Elastic_ServiceDesc.Streams[4], Elastic_AddReliable_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[Machines, Standing]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Elastic_AddReliableClient = grpc.ServerStreamingClient[Standing]
+
+func (c *elasticClient) RemoveReliable(ctx context.Context, in *Machines, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Standing], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Elastic_ServiceDesc.Streams[5], Elastic_RemoveReliable_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[Machines, Standing]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Elastic_RemoveReliableClient = grpc.ServerStreamingClient[Standing]
+
 func (c *elasticClient) Scale(ctx context.Context, in *Change, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Standing], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Elastic_ServiceDesc.Streams[4], Elastic_Scale_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Elastic_ServiceDesc.Streams[6], Elastic_Scale_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -152,14 +195,17 @@ type Elastic_ScaleClient = grpc.ServerStreamingClient[Standing]
 // All implementations must embed UnimplementedElasticServer
 // for forward compatibility.
 //
-// Elastic changes how many machines work and serve while training goes on. Each call answers at once with what it came to,
+// Elastic changes how many machines work, serve and hold the solution while training goes on. Each call answers at once with what it came to,
 // or with FAILED_PRECONDITION and the reason; with wait it answers once more when it is so.
 type ElasticServer interface {
 	AddWorkers(*Machines, grpc.ServerStreamingServer[Standing]) error
 	RemoveWorkers(*Machines, grpc.ServerStreamingServer[Standing]) error
 	AddServers(*Machines, grpc.ServerStreamingServer[Standing]) error
 	RemoveServers(*Machines, grpc.ServerStreamingServer[Standing]) error
-	// Scale changes both as one request: either all of it is done or none.
+	// Reliable machines hold the solution: what serves in stage 1, and all backups.
+	AddReliable(*Machines, grpc.ServerStreamingServer[Standing]) error
+	RemoveReliable(*Machines, grpc.ServerStreamingServer[Standing]) error
+	// Scale changes all as one request: either all of it is done or none.
 	Scale(*Change, grpc.ServerStreamingServer[Standing]) error
 	mustEmbedUnimplementedElasticServer()
 }
@@ -182,6 +228,12 @@ func (UnimplementedElasticServer) AddServers(*Machines, grpc.ServerStreamingServ
 }
 func (UnimplementedElasticServer) RemoveServers(*Machines, grpc.ServerStreamingServer[Standing]) error {
 	return status.Error(codes.Unimplemented, "method RemoveServers not implemented")
+}
+func (UnimplementedElasticServer) AddReliable(*Machines, grpc.ServerStreamingServer[Standing]) error {
+	return status.Error(codes.Unimplemented, "method AddReliable not implemented")
+}
+func (UnimplementedElasticServer) RemoveReliable(*Machines, grpc.ServerStreamingServer[Standing]) error {
+	return status.Error(codes.Unimplemented, "method RemoveReliable not implemented")
 }
 func (UnimplementedElasticServer) Scale(*Change, grpc.ServerStreamingServer[Standing]) error {
 	return status.Error(codes.Unimplemented, "method Scale not implemented")
@@ -251,6 +303,28 @@ func _Elastic_RemoveServers_Handler(srv interface{}, stream grpc.ServerStream) e
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Elastic_RemoveServersServer = grpc.ServerStreamingServer[Standing]
 
+func _Elastic_AddReliable_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(Machines)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ElasticServer).AddReliable(m, &grpc.GenericServerStream[Machines, Standing]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Elastic_AddReliableServer = grpc.ServerStreamingServer[Standing]
+
+func _Elastic_RemoveReliable_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(Machines)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ElasticServer).RemoveReliable(m, &grpc.GenericServerStream[Machines, Standing]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Elastic_RemoveReliableServer = grpc.ServerStreamingServer[Standing]
+
 func _Elastic_Scale_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(Change)
 	if err := stream.RecvMsg(m); err != nil {
@@ -288,6 +362,16 @@ var Elastic_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "RemoveServers",
 			Handler:       _Elastic_RemoveServers_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "AddReliable",
+			Handler:       _Elastic_AddReliable_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "RemoveReliable",
+			Handler:       _Elastic_RemoveReliable_Handler,
 			ServerStreams: true,
 		},
 		{

@@ -1,0 +1,54 @@
+package bidding
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/market"
+)
+
+// TierML (CMU-PDL-16-102), footnote 7: where no reliable machine can be had, the most reliable available serves.
+func TestMostReliable(t *testing.T) {
+	now := time.Date(2014, 5, 1, 0, 0, 0, 0, time.UTC)
+	kind := func(name string) market.InstanceType {
+		return market.InstanceType{Name: name, VCPU: 4, OnDemand: market.Dollar}
+	}
+	pool := func(name string, class market.Class) market.Pool {
+		return market.Pool{Provider: "ec2", Region: "r", Zone: "ra", Type: name, Class: class}
+	}
+	// Above the on-demand price once in so many hours.
+	spikes := func(every time.Duration) *market.History {
+		var points []market.PricePoint
+		for at := now.Add(-14 * 24 * time.Hour); at.Before(now.Add(-every)); at = at.Add(every) {
+			points = append(points, market.PricePoint{At: at, Price: 2 * market.Dollar}, market.PricePoint{At: at.Add(time.Minute), Price: market.Dollar / 10})
+		}
+		return market.NewHistory(points)
+	}
+	often := Candidate{Pool: pool("often", market.Spot), Type: kind("often"), History: spikes(3 * time.Hour)}
+	seldom := Candidate{Pool: pool("seldom", market.Spot), Type: kind("seldom"), History: spikes(30 * time.Hour)}
+	dear := Candidate{Pool: pool("dear", market.Spot), Type: kind("dear"), History: market.Constant(3 * market.Dollar)}
+	demand := Candidate{Pool: pool("demand", market.OnDemand), Type: kind("demand"), History: market.Constant(market.Dollar)}
+	none := seldom
+	none.NoCapacityUntil = now.Add(time.Hour)
+	for _, c := range []struct {
+		name     string
+		pools    []Candidate
+		onDemand bool
+		want     string
+	}{
+		{"the highest MTTF", []Candidate{dear, often, seldom}, true, "seldom"},
+		{"on demand before spot", []Candidate{demand, often, seldom}, true, "demand"},
+		{"but not where the job wants none", []Candidate{demand, often, seldom}, false, "seldom"},
+		{"what sells none is left out", []Candidate{often, none}, true, "often"},
+		{"what is above the bid, too", []Candidate{dear}, true, ""},
+	} {
+		got, found := MostReliable(State{Now: now, Pools: c.pools, Want: Want{Machines: 3}}, market.Estimator{}, c.onDemand)
+		if got.Pool.Type != c.want || found != (c.want != "") {
+			t.Errorf("%s: %s, want %q", c.name, got.Pool, c.want)
+		}
+		if found && (!strings.Contains(got.Why, "no reliable machine can be had") || got.Bid != market.Dollar) && got.Pool.Class == market.Spot {
+			t.Errorf("%s: at $%s, as %q", c.name, got.Bid, got.Why)
+		}
+	}
+}

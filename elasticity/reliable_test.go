@@ -1,0 +1,203 @@
+package elasticity
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// holdings counts what a machine owns and backs up.
+func (w *world) holdings(class market.Class) (out []string) {
+	for _, id := range w.machinesOf(class) {
+		if m := w.ctrl.machines[id]; m.terminating {
+			continue
+		}
+		out = append(out, fmt.Sprintf("%d+%d", len(partitionsOf(w.ctrl.route.Owner, id)), len(partitionsOf(w.ctrl.route.Backup, id))))
+	}
+	return out
+}
+
+// reached does f when the last request is so.
+func (w *world) reached(requests int, f func()) {
+	w.when(func() bool { return len(w.scaled) == 2*requests && w.scaled[2*requests-1].Reached }, f)
+}
+
+// Reliable machines are added and removed while training goes on: partitions and backups are spread evenly over those that
+// there are, nothing is done twice, and the youngest goes when nothing hangs on it any more.
+func TestReliableMachinesComeAndGo(t *testing.T) {
+	for _, c := range []struct {
+		transient   int
+		two, one    string // owned and backed up by each reliable machine, with two of them and with one again
+		description string
+	}{
+		{6, "0+6 0+6", "0+12", "stage 2: only backups"},
+		{1, "6+6 6+6", "12+12", "stage 1: what serves, and backups"},
+	} {
+		for seed := range uint64(6) {
+			s := elastic()
+			s.transient = c.transient
+			var two, one []string
+			w := newWorld(seed, s)
+			w.when(func() bool { return w.grown(c.transient) && w.ctrl.progress.done > 8 }, func() {
+				w.askForReliable(1)
+				w.reached(1, func() {
+					two = w.holdings(market.OnDemand)
+					w.askForReliable(-1)
+					w.reached(2, func() { one = w.holdings(market.OnDemand) })
+				})
+			})
+			w.neverBack()
+			finish(t, w, "finished")
+			if got := strings.Join(two, " "); got != c.two {
+				t.Errorf("%s, seed %d: with two they hold %s, want %s", c.description, seed, got, c.two)
+			}
+			if got := strings.Join(one, " "); got != c.one {
+				t.Errorf("%s, seed %d: with one again it holds %s, want %s", c.description, seed, got, c.one)
+			}
+		}
+	}
+}
+
+// While backups move, the committed cut stays where it was until the next is committed: an owner that dies in between takes
+// the run back to that cut, and not to a checkpoint.
+func TestOwnerDiesWhileBackupsMove(t *testing.T) {
+	for seed := range uint64(10) {
+		killed := false
+		w := newWorld(seed, elastic())
+		w.settled(func() { w.askForReliable(1) })
+		w.onSend = func(a Send) {
+			do, ok := a.Command.Do.(tiers.BackUp)
+			if ok && do.Empty && !killed {
+				killed = true
+				owner := w.ctrl.route.Owner[do.Partitions[0]]
+				w.after(time.Millisecond, func() { w.kill(owner) })
+			}
+		}
+		finish(t, w, "finished")
+		if back := w.lines(journal.Rollback); !killed || len(back) != 1 || strings.Contains(back[0].Why, "back to") {
+			t.Errorf("seed %d: killed %v, roll-backs %+v", seed, killed, back)
+		}
+	}
+}
+
+// What the machines that are left cannot hold is refused with the figures, and the last one always; after a loss training
+// waits for the replacement.
+func TestReliableMachinesMustHoldTheJob(t *testing.T) {
+	s := elastic()
+	s.reliable, s.saveEvery = 2, time.Second
+	shrink := func(w *world) {
+		two, one := tiers.ReliableMemory(&w.schema, 2).Total(), tiers.ReliableMemory(&w.schema, 1).Total()
+		if tiers.UsableMemory(1) < two {
+			t.Fatalf("two machines need %d bytes each", two)
+		}
+		// Tables of these worlds are small: rows are counted as so many that one machine of a MiB cannot hold them.
+		grow := uint64(2 * tiers.UsableMemory(1) / one)
+		w.ctrl.cfg.Job.Schema.Tables = slices.Clone(w.ctrl.cfg.Job.Schema.Tables)
+		for i := range w.ctrl.cfg.Job.Schema.Tables {
+			w.ctrl.cfg.Job.Schema.Tables[i].Rows *= grow * 3 / 4
+		}
+		w.ctrl.cfg.Reliable.Type.MemoryMiB = 1
+	}
+	w := newWorld(1, s)
+	w.settled(func() {
+		shrink(w)
+		w.askForReliable(-1)
+		w.askForReliable(-2)
+		w.askForReliable(40)
+	})
+	w.neverBack()
+	finish(t, w, "finished")
+	for i, want := range []string{"1 reliable machine of  cannot hold the job alone: each needs up to", "2 of 2 reliable machines cannot be removed",
+		"42 reliable machines are more than the 12 partitions"} {
+		if len(w.scaled) != 3 || w.scaled[i].Err == nil || !strings.Contains(w.scaled[i].Err.Error(), want) {
+			t.Errorf("answer %d is %+v, want %q", i, w.scaled, want)
+		}
+	}
+
+	w = newWorld(2, s)
+	w.settled(func() {
+		shrink(w)
+		w.kill(w.machinesOf(market.OnDemand)[0])
+	})
+	finish(t, w, "finished")
+	intents := w.lines(journal.Intent)
+	if why := intents[len(intents)-1].Why; !strings.Contains(why, "cannot hold the job alone") || !strings.Contains(why, "state") {
+		t.Errorf("the replacement is bought as %q", why)
+	}
+}
+
+// Where no reliable machine can be had, the most reliable available serves, with checkpoints (TierML, footnote 7): by the
+// job's own word, or as the pool sells none. When it is taken the next one takes its place, and training goes on.
+func TestMostReliableServes(t *testing.T) {
+	for _, own := range []bool{true, false} {
+		for seed := range uint64(8) {
+			s := six()
+			s.saveEvery, s.reliable = 2*time.Second, 1
+			if own {
+				s.reliable = 0
+			}
+			w := newWorld(seed, s)
+			// Pool A's price rises above the bid for an hour each day, B's does not: B has the higher MTTF.
+			spiky := []market.PricePoint{}
+			for day := 1; day < 20; day++ {
+				at := epoch.AddDate(0, 0, -day)
+				spiky = append([]market.PricePoint{{At: at, Price: market.Dollar}, {At: at.Add(time.Hour), Price: market.Dollar / 10}}, spiky...)
+			}
+			w.ctrl.cfg.Pools[0].History = market.NewHistory(spiky)
+			if !own {
+				w.cloud.onDemand = w.now.Add(time.Hour)
+			}
+			var first, second ps.ServerID
+			w.when(func() bool { return w.grown(6) && w.ctrl.saves.newest != "" && w.ctrl.recovery == nil }, func() {
+				first = w.ctrl.reliableMembers()[0].ID
+				if seed%2 == 0 {
+					w.kill(first)
+				} else {
+					w.evict(3*time.Second, first)
+				}
+				w.when(func() bool {
+					return len(w.ctrl.reliableMembers()) == 1 && w.ctrl.reliableMembers()[0].ID != first && w.ctrl.standing()
+				}, func() {
+					second = w.ctrl.reliableMembers()[0].ID
+				})
+			})
+			finish(t, w, "finished")
+			if second == "" {
+				t.Fatalf("own %v, seed %d: nobody took the place of %s\n%s", own, seed, first, w.describe())
+			}
+			for _, e := range w.lines(journal.Intent) {
+				if e.Tier == string(tiers.Reliable) && e.Pool == poolB.String() && (!strings.Contains(e.Why, "no reliable machine can be had") || e.Bid == "") {
+					t.Errorf("bought as %+v", e)
+				}
+				if e.Tier == string(tiers.Reliable) && e.Pool == poolA.String() {
+					t.Errorf("the less reliable pool was chosen: %+v", e)
+				}
+			}
+			// With a notice nothing is lost but what the move of its backups takes back to the cut.
+			for _, back := range w.lines(journal.Rollback) {
+				if strings.Contains(back.Why, "beginning") {
+					t.Errorf("own %v, seed %d: %s", own, seed, line(back))
+				}
+			}
+		}
+	}
+}
+
+// Without checkpoints a job needs a reliable machine, and its end says what would help.
+func TestMostReliableServesWithCheckpointsOnly(t *testing.T) {
+	s := six()
+	s.saveEvery = 0
+	w := newWorld(1, s)
+	w.cloud.onDemand = w.now.Add(time.Hour)
+	finish(t, w, "failed")
+	if why := w.entries[len(w.entries)-1].Why; !strings.Contains(why, "no reliable machine could be had in 5 tries") || !strings.Contains(why, "with checkpoints") {
+		t.Errorf("it failed as %q", why)
+	}
+}
