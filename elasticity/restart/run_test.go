@@ -277,7 +277,7 @@ func TestRunSilentMachine(t *testing.T) {
 	th := newTheatre(t, inZone(&zone), nil)
 	th.clock()
 	th.agents["i-1"].mute = true
-	th.wait(5 * time.Second)
+	th.wait(12 * time.Second)
 	failed := th.lines(journal.Failed)
 	if len(failed) == 0 || failed[0].Instance != "i-1" || !th.agents["i-1"].dead {
 		t.Fatalf("%+v", failed)

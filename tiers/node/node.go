@@ -47,15 +47,17 @@ func Run(ctx context.Context, cfg Config) error {
 	if err := cfg.check(); err != nil {
 		return err
 	}
+	var own *trust.Credential // of the machine: its token was good for one
 	for {
-		if err := live(ctx, cfg); !errors.Is(err, errAgain) {
+		err := live(ctx, cfg, &own)
+		if !errors.Is(err, errAgain) {
 			return err
 		}
 	}
 }
 
 // live is one life.
-func live(ctx context.Context, cfg Config) error {
+func live(ctx context.Context, cfg Config, own **trust.Credential) error {
 	identity, user, err := whoAmI(ctx, cfg.Machine)
 	if err != nil {
 		return err
@@ -68,6 +70,7 @@ func live(ctx context.Context, cfg Config) error {
 
 	tasks, ctx := errgroup.WithContext(ctx)
 	n := newNode(cfg, identity, user, listener, tasks)
+	n.own = *own
 	n.log.Info("node starts", "type", identity.Type, "data_plane", listener.Addr().String(), "controller", user.Controller)
 	n.logPacing()
 	tasks.Go(func() error { return n.watchNotices(ctx) })
@@ -78,6 +81,7 @@ func live(ctx context.Context, cfg Config) error {
 		return n.converse(ctx)
 	})
 	err = tasks.Wait()
+	*own = n.own
 
 	n.log.Info("node ends", "why", err)
 	if errors.Is(err, errStopped) || errors.Is(err, errOrphan) || errors.Is(err, context.Canceled) {

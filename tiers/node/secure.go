@@ -34,11 +34,13 @@ func (n *node) secure(ctx context.Context) error {
 			return d.DialContext(ctx, "tcp", address)
 		}
 	}
-	var err error
-	if n.own, err = n.joinRun(ctx, j); err != nil {
-		return err
+	if n.own == nil { // else it is of a life before
+		var err error
+		if n.own, err = n.joinRun(ctx, j); err != nil {
+			return err
+		}
+		n.log.Info("this machine has a certificate of the run")
 	}
-	n.log.Info("this machine has a certificate of the run")
 	n.tasks.Go(func() error {
 		j.Keep(ctx, n.own, n.log)
 		return nil
