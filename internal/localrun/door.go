@@ -77,6 +77,7 @@ func (d *door) dataTLS() *tls.Config {
 func (r *session) userData(of provisioner.Request) string {
 	u := node.UserData{
 		Controller: r.door.listener.Addr().String(), Job: r.name, Listen: "127.0.0.1:0", VCPU: r.vcpu(of.Pool),
+		SplitBytes: r.splitBytes(of.Pool),
 	}
 	if r.door.own == nil {
 		u.Token = r.admission.issue()

@@ -26,6 +26,7 @@ import (
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
 	"github.com/tierml/tierml/tiers/node/link"
 )
 
@@ -253,6 +254,16 @@ func (r *session) vcpu(p market.Pool) int {
 	for _, t := range r.types() {
 		if t.Name == p.Type {
 			return t.VCPU
+		}
+	}
+	return 0
+}
+
+// splitBytes is how much memory of a pool's machine the data of splits may take: what the parameters leave, at their most.
+func (r *session) splitBytes(p market.Pool) int64 {
+	for _, t := range r.types() {
+		if t.Name == p.Type && t.MemoryMiB > 0 {
+			return max(tiers.UsableMemory(t.MemoryMiB)-tiers.ReliableMemory(&r.schema, max(r.cfg.Choice.Reliable.Count, 1)).Total(), 1)
 		}
 	}
 	return 0

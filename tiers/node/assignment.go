@@ -84,6 +84,17 @@ func (w *worker) release(ids []ps.Split, answer func(tiers.Result, error)) {
 	w.releases = append(w.releases, l)
 }
 
+// active gives the splits that the worker has.
+func (w *worker) active() map[ps.Split]bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := make(map[ps.Split]bool, len(w.splits))
+	for id := range w.splits {
+		out[id] = true
+	}
+	return out
+}
+
 // park stops the worker from beginning clocks and gives the highest one begun.
 func (w *worker) park() ps.Clock {
 	w.mu.Lock()

@@ -229,12 +229,13 @@ func (n *node) join(ctx context.Context, do tiers.Welcome) (*job, error) {
 		client:  client,
 		worker:  newWorker(client, do, n.cfg.Flops, n.report, n.log),
 		store: &store{app: app, seed: do.Schema.Seed, splits: map[ps.Split]*entry{},
-			open: openIn(n.cfg, do.SplitsURL)},
+			open: openIn(n.cfg, do.SplitsURL), limit: n.user.SplitBytes},
 		working: make(chan struct{}),
 	}
 	if late, ok := app.(apps.Late); ok {
 		j.worker.rows.readLate(late.ReadLate())
 	}
+	j.store.active = j.worker.active
 	n.tasks.Go(func() error { return j.serve(ctx) })
 	n.tasks.Go(func() error { return n.work(ctx, j) })
 	n.tasks.Go(func() error { return n.beat(ctx, j) })

@@ -88,6 +88,35 @@ func TestSplitsChangeHands(t *testing.T) {
 	})
 }
 
+// Data that was there before is not read again (the contract, Data and memory): splits that go back and forth are read once
+// by each machine that works on them.
+func TestSplitsComeBackWithoutAByte(t *testing.T) {
+	simulate(t, func(t *testing.T, w *world) {
+		first, second := w.join("i-1", 1, 40), w.join("i-2", 2, 40)
+		w.do("i-1", tiers.Assign{Splits: all(0, 1, 2, 3, 4, 5)})
+		moving := []ps.Split{0, 3}
+		w.do("i-2", tiers.Load{Splits: moving})
+		once, twice := first.bytesRead.Load(), second.bytesRead.Load()
+		if once == 0 || twice == 0 || twice >= once {
+			t.Fatalf("%d bytes of six splits, %d of two", once, twice)
+		}
+		ids := []ps.ServerID{"i-1", "i-2"}
+		for turn := range 6 {
+			w.awaitClock(ps.Clock(1 + 4*turn))
+			released := w.do(ids[turn%2], tiers.Release{Splits: moving}).(tiers.Released)
+			w.do(ids[1-turn%2], tiers.Assign(released))
+		}
+		w.awaitClock(40)
+		if a, b := first.bytesRead.Load(), second.bytesRead.Load(); a != once || b != twice {
+			t.Errorf("%d and %d bytes were read, %d and %d more than when the splits came first", a, b, a-once, b-twice)
+		}
+		w.sameAsUndisturbed(40)
+		if err := errors.Join(first.end(), second.end()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A split that lags behind is what the others wait for. Its taker must work on it although it waits itself.
 func TestTakingOverAnOldSplitDoesNotLockUp(t *testing.T) {
 	simulate(t, func(t *testing.T, w *world) {

@@ -12,21 +12,29 @@ import (
 )
 
 // store holds the splits that this machine has read. They stay after the worker has given them up (inactive splits,
-// docs/training.md, Data and memory), so that taking one back moves no bytes. There is no bound on them yet:
-// a machine must have the memory for every split that it is ever told to load.
+// docs/training.md, Data and memory), so that taking one back moves no bytes: in memory as far as they fit, the most recently
+// used first, and the rest where they were read from, on the machine's disk.
 type store struct {
 	app  apps.App
 	seed uint64
 	open func(ps.Split) (io.ReadCloser, error)
+	// limit is how many bytes may be in memory, as they are on disk; 0 = all. Active splits are, whatever it says.
+	limit  int64
+	active func() map[ps.Split]bool // those that the worker has; nil = none
 
 	mu     sync.Mutex
 	splits map[ps.Split]*entry
+	onDisk map[ps.Split]bool // that have been in memory and had to make room
+	bytes  int64             // of all that are in memory
+	uses   uint64            // counts
 }
 
 type entry struct {
 	ready chan struct{} // closed when data or err is set
 	data  apps.Split
 	err   error
+	bytes int64
+	used  uint64
 }
 
 // get gives a split if it is in memory.
@@ -39,17 +47,21 @@ func (s *store) get(id ps.Split) apps.Split {
 	}
 	select {
 	case <-e.ready:
+		s.touch(e)
 		return e.data
 	default:
 		return nil
 	}
 }
 
-// loaded gives the splits that are in memory, in order.
+// loaded gives the splits that are here, in memory or on disk, in order.
 func (s *store) loaded() []ps.Split {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []ps.Split
+	for id := range s.onDisk {
+		out = append(out, id)
+	}
 	for id, e := range s.splits {
 		select {
 		case <-e.ready:
@@ -58,7 +70,45 @@ func (s *store) loaded() []ps.Split {
 		}
 	}
 	slices.Sort(out)
-	return out
+	return slices.Compact(out) // one may be coming back from disk
+}
+
+func (s *store) touch(e *entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.uses++
+	e.used = s.uses
+}
+
+// trim lets go of inactive splits, the least recently used first, until the rest fits.
+func (s *store) trim() {
+	if s.limit == 0 {
+		return
+	}
+	active := map[ps.Split]bool{}
+	if s.active != nil {
+		active = s.active() // before our lock: the worker asks for splits while it holds its own
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.bytes > s.limit {
+		var oldest *entry
+		var which ps.Split
+		for id, e := range s.splits {
+			if e.data != nil && !active[id] && e.used != s.uses && (oldest == nil || e.used < oldest.used) {
+				oldest, which = e, id
+			}
+		}
+		if oldest == nil {
+			return
+		}
+		s.bytes -= oldest.bytes
+		delete(s.splits, which)
+		if s.onDisk == nil {
+			s.onDisk = map[ps.Split]bool{}
+		}
+		s.onDisk[which] = true
+	}
 }
 
 // load gives a split, reading it if need be. Several callers share one reading; one that failed is tried again by the
@@ -70,6 +120,7 @@ func (s *store) load(ctx context.Context, id ps.Split) (apps.Split, error) {
 		s.mu.Unlock()
 		select {
 		case <-e.ready:
+			s.touch(e)
 			return e.data, e.err
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
@@ -79,25 +130,46 @@ func (s *store) load(ctx context.Context, id ps.Split) (apps.Split, error) {
 	s.splits[id] = e
 	s.mu.Unlock()
 
-	data, err := s.read(id)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e.data, e.err = data, err; err != nil {
-		delete(s.splits, id)
-	}
-	close(e.ready)
+	data, bytes, err := s.read(id)
+	s.keep(id, e, data, bytes, err)
+	s.trim()
 	return data, err
 }
 
-func (s *store) read(id ps.Split) (apps.Split, error) {
+func (s *store) keep(id ps.Split, e *entry, data apps.Split, bytes int64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.uses++
+	if e.data, e.err, e.bytes, e.used = data, err, bytes, s.uses; err != nil {
+		delete(s.splits, id)
+	} else {
+		s.bytes += bytes
+		delete(s.onDisk, id)
+	}
+	close(e.ready)
+}
+
+func (s *store) read(id ps.Split) (data apps.Split, bytes int64, err error) {
 	file, err := s.open(id)
 	if err != nil {
-		return nil, fmt.Errorf("opening split %d: %w", id, err)
+		return nil, 0, fmt.Errorf("opening split %d: %w", id, err)
 	}
 	defer func() { _ = file.Close() }() // it was only read
-	data, err := s.app.LoadSplit(id, file, s.seed)
-	if err != nil {
-		return nil, fmt.Errorf("loading split %d: %w", id, err)
+	counted := &counter{Reader: file}
+	if data, err = s.app.LoadSplit(id, counted, s.seed); err != nil {
+		return nil, 0, fmt.Errorf("loading split %d: %w", id, err)
 	}
-	return data, nil
+	return data, counted.bytes, nil
+}
+
+// counter counts what is read.
+type counter struct {
+	io.Reader
+	bytes int64
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.bytes += int64(n)
+	return n, err
 }

@@ -20,6 +20,8 @@ type UserData struct {
 	// Authority is the hash of the run's certificate authority: everything is in TLS then, and Token is shown once, to get a
 	// certificate. Empty = plaintext, which only works on one host.
 	Authority string `json:"authority,omitempty"`
+	// SplitBytes is how much memory the data of splits may take; 0 = no limit.
+	SplitBytes int64 `json:"split_bytes,omitempty"`
 }
 
 // Encode gives the form that DecodeUserData reads.

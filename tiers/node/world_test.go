@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -225,16 +226,17 @@ func (w *world) join(id ps.ServerID, incarnation ps.Incarnation, until ps.Clock)
 
 // machine is a pretended machine with a node on it.
 type machine struct {
-	w       *world
-	id      ps.ServerID
-	user    UserData
-	flops   float64
-	server  *fakeServer
-	broken  bool // its network to the controller is down
-	warn    chan tiers.Warned
-	cancel  context.CancelFunc
-	ended   chan struct{}
-	outcome error
+	bytesRead atomic.Int64 // of splits
+	w         *world
+	id        ps.ServerID
+	user      UserData
+	flops     float64
+	server    *fakeServer
+	broken    bool // its network to the controller is down
+	warn      chan tiers.Warned
+	cancel    context.CancelFunc
+	ended     chan struct{}
+	outcome   error
 
 	mu    sync.Mutex
 	conns []net.Conn
@@ -288,11 +290,26 @@ func (m *machine) simulated() Config {
 			}
 			return &toy{work: m.w.work}, nil
 		},
-		OpenSplit: func(url string, id ps.Split) (io.ReadCloser, error) { return openToy(id) },
-		Flops:     m.flops,
-		Dial:      m.dial,
-		Log:       m.w.secured.nodeLog(),
+		OpenSplit: func(url string, id ps.Split) (io.ReadCloser, error) {
+			file, err := openToy(id)
+			return &countedFile{file, &m.bytesRead}, err
+		},
+		Flops: m.flops,
+		Dial:  m.dial,
+		Log:   m.w.secured.nodeLog(),
 	}
+}
+
+// countedFile adds up what is read of splits.
+type countedFile struct {
+	io.ReadCloser
+	read *atomic.Int64
+}
+
+func (f *countedFile) Read(p []byte) (int, error) {
+	n, err := f.ReadCloser.Read(p)
+	f.read.Add(int64(n))
+	return n, err
 }
 
 func (m *machine) dial(ctx context.Context, _ string) (net.Conn, error) {
