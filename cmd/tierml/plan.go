@@ -216,16 +216,23 @@ func makeProgram(job *config.Job, data apps.Dataset) (apps.Program, apps.Dataset
 	if err != nil {
 		return nil, apps.Dataset{}, job.Fault("train.app", err.Error(), "docs/job.md lists the applications")
 	}
-	if stale, can := kind.(apps.Stale); can && job.Cloud != config.CloudNone && job.Train.Consistency != config.BSP {
-		params := map[string]any(stale.StaleDefaults())
-		maps.Copy(params, job.Train.Params)
-		job.Train.Params = params
-	}
+	job.Train.Params = paramsOf(kind, job)
 	program, err := kind.New(apps.Params(job.Train.Params), data)
 	if err != nil {
 		return nil, apps.Dataset{}, job.Fault("train.params", err.Error(), "see the application's settings in docs/job.md")
 	}
 	return program, data, nil
+}
+
+// paramsOf gives the application's settings: those that are written, and what suits stale reads where there are such.
+func paramsOf(kind apps.Kind, job *config.Job) map[string]any {
+	stale, can := kind.(apps.Stale)
+	if !can || job.Cloud == config.CloudNone || job.Train.Consistency == config.BSP {
+		return job.Train.Params
+	}
+	params := map[string]any(stale.StaleDefaults())
+	maps.Copy(params, job.Train.Params)
+	return params
 }
 
 // paramFaults gives each refused parameter its place in the job file.
