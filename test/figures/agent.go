@@ -20,6 +20,7 @@ import (
 const (
 	envInstance = "FIGURES_INSTANCE"
 	envUserData = "FIGURES_USER_DATA"
+	envPulls    = "FIGURES_PULLS" // deliveries of cuts at once; 0 = as usual
 	envFlops    = "FIGURES_FLOPS"
 	envBegun    = "FIGURES_BEGUN" // load.begun
 )
@@ -33,7 +34,7 @@ func agent() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	return node.Run(ctx, node.Config{
-		Machine: host{}, NewServer: node.NewDataServer, NewClient: node.NewDataClient,
+		Machine: host{}, NewServer: newServer, NewClient: node.NewDataClient,
 		NewApp: func(_ string, _ map[string]string, dataset []byte) (apps.App, error) {
 			work := load{Begun: os.Getenv(envBegun)}
 			err := json.Unmarshal(dataset, &work)
@@ -42,6 +43,15 @@ func agent() error {
 		OpenSplit: openPiece, Flops: flops, Plaintext: true,
 		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
+}
+
+// newServer is the server of every run, but for how many deliveries of cuts it takes in at once.
+func newServer(c node.ServerConfig) (node.Server, error) {
+	var err error
+	if c.PullsAtOnce, err = strconv.Atoi(os.Getenv(envPulls)); err != nil {
+		return nil, fmt.Errorf("%s: %w", envPulls, err)
+	}
+	return node.NewDataServer(c)
 }
 
 type host struct{}

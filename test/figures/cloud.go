@@ -20,6 +20,7 @@ import (
 type cloud struct {
 	flops float64
 	begun string // load.begun
+	pulls int    // envPulls
 	log   *os.File
 
 	mu      sync.Mutex
@@ -89,7 +90,7 @@ func (c *cloud) start(r provisioner.Request, user node.UserData) (*machine, erro
 	}
 	m.cmd = exec.Command("ip", "netns", "exec", hostName(m.host), self, "agent")
 	m.cmd.Env = append(os.Environ(), envInstance+"="+string(m.instance.ID), envUserData+"="+user.Encode(),
-		envFlops+"="+strconv.FormatFloat(c.flops, 'f', -1, 64), envBegun+"="+c.begun, "GOMAXPROCS=1", "GOGC=400")
+		envFlops+"="+strconv.FormatFloat(c.flops, 'f', -1, 64), envBegun+"="+c.begun, envPulls+"="+strconv.Itoa(c.pulls), "GOMAXPROCS=1", "GOGC=400")
 	m.cmd.Stderr = c.log
 	if err := m.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting a machine: %w", err)

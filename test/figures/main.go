@@ -141,7 +141,7 @@ type layout struct {
 	transient, reliable int
 	two, three          float64 // thresholds of the stages
 	warm                int     // clocks until cuts are as large as they get
-	unpaced             bool    // cuts follow one another, as in the paper; tierml leaves links to training
+	unpaced             bool    // cuts follow one another, and come from all owners at once, as in the paper; tierml leaves links to training
 }
 
 const never = 1e9
@@ -149,8 +149,8 @@ const never = 1e9
 var layouts = []layout{
 	{name: "traditional", words: "traditional, 64 machines", reliable: 64, two: never, three: never},
 	{name: "stage1", words: "stage 1, 60 and 4 reliable", transient: 60, reliable: 4, two: never, three: never},
-	{name: "stage2", words: "stage 2, 63 and 1, cuts unpaced", transient: 63, reliable: 1, two: 1, three: never, warm: 10, unpaced: true},
-	{name: "stage3", words: "stage 3, 63 and 1, cuts unpaced", transient: 63, reliable: 1, two: 1, three: 15, warm: 10, unpaced: true},
+	{name: "stage2", words: "stage 2, 63 and 1, cuts as paper", transient: 63, reliable: 1, two: 1, three: never, warm: 10, unpaced: true},
+	{name: "stage3", words: "stage 3, 63 and 1, cuts as paper", transient: 63, reliable: 1, two: 1, three: 15, warm: 10, unpaced: true},
 	{name: "stage2paced", words: "stage 2, 63 and 1 reliable", transient: 63, reliable: 1, two: 1, three: never},
 	{name: "stage3paced", words: "stage 3, 63 and 1 reliable", transient: 63, reliable: 1, two: 1, three: 15},
 	{name: "traditional16", words: "traditional, 16 machines", reliable: 16, two: never, three: never},

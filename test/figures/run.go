@@ -37,6 +37,9 @@ type measured struct {
 	own               float64 // of which the machines'
 }
 
+// allAtOnce is more deliveries than there are partitions.
+const allAtOnce = 1000
+
 // repeat runs a layout some times and gives the run of the middle.
 func repeat(ctx context.Context, n *network, s settings, l layout) (measured, error) {
 	var all []measured
@@ -127,6 +130,9 @@ func begin(ctx context.Context, n *network, s settings, l layout) (*run, error) 
 	r := &run{
 		cloud: newCloud(n, perWorker*splitWork/s.compute.Seconds(), filepath.Join(folder, "begun"), file), policy: &fleet{}, diary: &diary{log: log}, cancel: cancel, folder: folder,
 		done: make(chan struct{}),
+	}
+	if l.unpaced {
+		r.cloud.pulls = allAtOnce
 	}
 	r.policy.count.Store(int64(l.transient))
 	listener, err := net.Listen("tcp", controller+":0")

@@ -72,6 +72,8 @@ type ServerConfig struct {
 	Schema   ps.Schema
 	Listener net.Listener
 	TLS      *tls.Config // asked of everybody who connects, and spoken to other servers; nil = plaintext
+	// PullsAtOnce bounds the deliveries of cuts that come in at the same time; 0 = the server's default.
+	PullsAtOnce int
 	// OnCutHeld is called when the backups of this machine all hold a cut.
 	OnCutHeld func(tiers.CutHeld)
 	Log       *slog.Logger

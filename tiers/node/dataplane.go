@@ -51,12 +51,13 @@ func NewDataServer(c ServerConfig) (Server, error) {
 		return nil, err
 	}
 	return dataServer{self: c.Self, schema: c.Schema, Server: server.New(server.Config{
-		Self:     c.Self,
-		Schema:   c.Schema,
-		Job:      JobNumber(c.Job),
-		Listener: c.Listener,
-		TLS:      c.TLS,
-		Log:      c.Log,
+		Self:        c.Self,
+		Schema:      c.Schema,
+		Job:         JobNumber(c.Job),
+		Listener:    c.Listener,
+		PullsAtOnce: c.PullsAtOnce,
+		TLS:         c.TLS,
+		Log:         c.Log,
 		OnCutHeld: func(cut ps.Clock, bytes int64, took time.Duration) {
 			c.OnCutHeld(tiers.CutHeld{Cut: cut, Bytes: bytes, Seconds: took.Seconds()})
 		},
