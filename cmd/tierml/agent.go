@@ -15,10 +15,6 @@ import (
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/all"
 	"github.com/tierml/tierml/internal/clock"
-	"github.com/tierml/tierml/provisioner"
-	"github.com/tierml/tierml/provisioner/ec2/notice"
-	"github.com/tierml/tierml/ps"
-	"github.com/tierml/tierml/tiers"
 	"github.com/tierml/tierml/tiers/node"
 	"github.com/tierml/tierml/tiers/node/splitdir"
 )
@@ -29,9 +25,10 @@ const exitFenced = 4
 
 // Environment of an agent, beside what the AWS SDK reads. A machine of a real cloud needs none of it.
 const (
-	envClock = "TIERML_CLOCK" // clock.Mapping; unset = market time is wall-clock time
-	envFlops = "TIERML_FLOPS" // rate to which the worker is held; unset = it is not
-	envKey   = "TIERML_KEY_FILE"
+	envClock    = "TIERML_CLOCK" // clock.Mapping; unset = market time is wall-clock time
+	envFlops    = "TIERML_FLOPS" // rate to which the worker is held; unset = it is not
+	envKey      = "TIERML_KEY_FILE"
+	envProvider = "TIERML_PROVIDER" // whose machine it is
 )
 
 func newAgentCommand() *cobra.Command {
@@ -46,7 +43,9 @@ Environment:
   ` + envClock + `   how market time follows from wall-clock time; unset: they are the same
   ` + envFlops + `   floating-point operations per second to which the worker is held; unset: as fast as it goes
   ` + envKey + `   where the machine's private key is kept for its next agent; unset: it is not
+  ` + envProvider + `   whose machine it is, ec2 or gce; unset: gce where GCE_METADATA_HOST is set, else ec2
   AWS_EC2_METADATA_SERVICE_ENDPOINT   the metadata service; unset: EC2's own address
+  GCE_METADATA_HOST   the metadata server, host:port; unset: Compute Engine's own address
 
 Exit code ` + strconv.Itoa(exitFenced) + `: the controller gave this process up while it lived; started again it joins empty.`,
 		Args: cobra.NoArgs,
@@ -64,8 +63,12 @@ func runAgent(ctx context.Context, env func(string) string, logTo io.Writer) err
 		return usageError{err}
 	}
 	log := slog.New(&marketLog{slog.NewTextHandler(logTo, nil), mapping})
+	machine, err := machineOf(env, mapping, log)
+	if err != nil {
+		return usageError{err}
+	}
 	err = node.Run(ctx, node.Config{
-		Machine:   ec2Machine{log},
+		Machine:   machine,
 		NewServer: node.NewDataServer,
 		NewClient: node.NewDataClient,
 		NewApp:    newApp,
@@ -114,26 +117,6 @@ func newApp(name string, params map[string]string, dataset []byte) (apps.App, er
 		return nil, fmt.Errorf("reading what is known of the data: %w", err)
 	}
 	return kind.New(given, data)
-}
-
-// ec2Machine is what EC2's metadata service, or one that speaks like it, says of this machine.
-type ec2Machine struct{ log *slog.Logger }
-
-func (m ec2Machine) Identity(ctx context.Context) (node.Identity, error) {
-	id, err := notice.ReadIdentity(ctx, notice.Config{})
-	return node.Identity{Instance: ps.ServerID(id.ID), Type: id.Type}, err
-}
-
-func (m ec2Machine) UserData(ctx context.Context) (string, error) {
-	data, err := notice.ReadUserData(ctx, notice.Config{})
-	return string(data), err
-}
-
-func (m ec2Machine) Watch(ctx context.Context, f func(tiers.Warned)) error {
-	config := notice.Config{Report: func(err error) { m.log.Warn("watching for notices", "error", err) }}
-	return notice.Watch(ctx, config, func(n provisioner.Notice) {
-		f(tiers.Warned{Rebalance: n.Kind == provisioner.Rebalance, Deadline: n.Deadline})
-	})
 }
 
 // marketLog adds the market time to each line.

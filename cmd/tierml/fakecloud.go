@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,16 +25,18 @@ import (
 
 // goods are the flags that say what the fake cloud sells; both of its commands have them.
 type goods struct {
-	prices  string
-	catalog string
-	region  string
-	rules   string
+	provider string
+	prices   string
+	catalog  string
+	region   string
+	rules    string
 }
 
 func (g *goods) bind(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&g.prices, "prices", "", "`file` of spot prices (CSV or AWS JSON, may be compressed)")
 	f.StringVar(&g.catalog, "catalog", "", "CSV `file` of machine types and on-demand prices (may be compressed with gzip)")
+	f.StringVar(&g.provider, "provider", fakecloud.EC2, "whose cloud it plays: "+fakecloud.EC2+" or "+fakecloud.GCE)
 	f.StringVar(&g.region, "region", "", "region on sale (default: that of the prices)")
 	for _, name := range []string{"prices", "catalog"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
@@ -44,8 +47,11 @@ func (g *goods) bind(cmd *cobra.Command) {
 
 // load reads the files into a configuration.
 func (g *goods) load() (fakecloud.Config, error) {
-	var c fakecloud.Config
-	prices, err := readFile(g.prices, func(r io.Reader) (*trace.Trace, error) { return trace.Read(r, trace.Options{}) })
+	c := fakecloud.Config{Provider: g.provider}
+	if c.Provider != fakecloud.EC2 && c.Provider != fakecloud.GCE {
+		return c, fmt.Errorf("--provider %q: there are %s and %s", g.provider, fakecloud.EC2, fakecloud.GCE)
+	}
+	prices, err := readFile(g.prices, func(r io.Reader) (*trace.Trace, error) { return trace.Read(r, trace.Options{Provider: g.provider}) })
 	if err != nil {
 		return c, err
 	}
@@ -122,28 +128,29 @@ func newFakecloudCommand() *cobra.Command {
 	var o fakecloudFlags
 	cmd := &cobra.Command{
 		Use:   "fakecloud --prices FILE --catalog FILE",
-		Short: "Run a cloud on this machine that speaks EC2's API and replays a spot market",
-		Long: `Runs the fake cloud until Ctrl-C. Any EC2 client can use it: instances are processes of this machine, spot
-prices are replayed from a file at a multiple of their speed, and each instance has a metadata endpoint that
-announces evictions. It answers on a loopback port without checking signatures.
+		Short: "Run a cloud on this machine that speaks EC2's or Compute Engine's API and replays a spot market",
+		Long: `Runs the fake cloud until Ctrl-C. Any EC2 client can use it, with --provider gce any client of Compute Engine:
+instances are processes of this machine, spot prices are replayed from a file at a multiple of their speed, and each
+instance has a metadata endpoint that announces evictions. It answers on a loopback port without checking signatures.
 
-Beside the API, paths below /_control/ show what EC2 would not tell, and make things happen:
+Beside the API, paths below /_control/ show what the provider would not tell, and make things happen:
 
   curl ENDPOINT/_control/instances     every instance, with the address of its metadata endpoint
   curl ENDPOINT/_control/bill          the bill until now
   curl ENDPOINT/_control/do -H 'Content-Type: application/json' -d '{"step": "evict oldest"}'`,
 		Example: `  tierml fakecloud --prices prices.csv.gz --catalog types.csv.gz --speed 60
   tierml fakecloud --prices prices.csv.gz --catalog types.csv.gz --step "at 10m evict oldest"
+  tierml fakecloud --provider gce --prices gce.csv --catalog gce-types.csv
   tierml fakecloud bill cloud.jsonl --prices prices.csv.gz --catalog types.csv.gz`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
 	o.bind(cmd)
 	f := cmd.Flags()
-	f.StringVar(&o.rules, "rules", "ec2-2017", "billing rules: "+strings.Join(market.RuleNames(), ", "))
+	f.StringVar(&o.rules, "rules", "", "billing rules (default: ec2-2017 or gce-spot): "+strings.Join(market.RuleNames(), ", "))
 	f.StringVar(&o.start, "start", "", "market `time` to start at (default: when all pools have a price)")
 	f.Float64Var(&o.speed, "speed", 1, "market seconds per second")
-	f.DurationVar(&o.config.Notice, "notice", 2*time.Minute, "warning before an eviction, in real time")
+	f.DurationVar(&o.config.Notice, "notice", 0, "warning before an eviction, in real time (default: 2m of EC2, 30s of GCE)")
 	f.DurationVar(&o.config.Boot, "boot", time.Second, "time from launch to the start of an instance's process, in real time")
 	f.DurationVar(&o.config.Grace, "grace", fakecloud.DefaultGrace, "time from SIGTERM to SIGKILL of a terminated instance, in real time")
 	f.DurationVar(&o.config.Visible, "eventual", 0, "time until a launched instance appears in listings, in real time")
@@ -163,6 +170,15 @@ Beside the API, paths below /_control/ show what EC2 would not tell, and make th
 	return cmd
 }
 
+// usualTerms are those of each provider.
+var usualTerms = map[string]struct {
+	rules  string
+	notice time.Duration
+}{
+	fakecloud.EC2: {"ec2-2017", 2 * time.Minute},
+	fakecloud.GCE: {"gce-spot", 30 * time.Second},
+}
+
 // configure makes the whole configuration of the flags.
 func (o *fakecloudFlags) configure(now time.Time, log io.Writer) (fakecloud.Config, error) {
 	c, err := o.load()
@@ -171,7 +187,9 @@ func (o *fakecloudFlags) configure(now time.Time, log io.Writer) (fakecloud.Conf
 	}
 	files := c
 	c = o.config
-	c.Region, c.Types, c.Prices = files.Region, files.Types, files.Prices
+	c.Provider, c.Region, c.Types, c.Prices = files.Provider, files.Region, files.Types, files.Prices
+	usual := usualTerms[c.Provider]
+	c.Notice, o.rules = cmp.Or(c.Notice, usual.notice), cmp.Or(o.rules, usual.rules)
 	if c.Rules, err = market.Rules(o.rules); err != nil {
 		return c, err
 	}
@@ -187,7 +205,7 @@ func (o *fakecloudFlags) configure(now time.Time, log io.Writer) (fakecloud.Conf
 		c.Types[i].FLOPS = o.flopsPerVCPU * float64(c.Types[i].VCPU)
 	}
 	c.Command = strings.Fields(o.command)
-	if c.Capacity, err = o.capacities(c.Region); err != nil {
+	if c.Capacity, err = o.capacities(c.Provider, c.Region); err != nil {
 		return c, err
 	}
 	if c.Script, err = o.readScript(); err != nil {
@@ -217,7 +235,7 @@ func (o *fakecloudFlags) startTime(prices map[market.Pool]*market.History) (time
 	return start, nil
 }
 
-func (o *fakecloudFlags) capacities(region string) (map[market.Pool]int, error) {
+func (o *fakecloudFlags) capacities(provider, region string) (map[market.Pool]int, error) {
 	all := make(map[market.Pool]int)
 	for key, value := range o.capacity {
 		zone, kind, ok := strings.Cut(key, "/")
@@ -225,7 +243,7 @@ func (o *fakecloudFlags) capacities(region string) (map[market.Pool]int, error) 
 		if !ok || err != nil || count < 0 {
 			return nil, fmt.Errorf("--capacity %s=%s: write it as us-west-1a/c3.xlarge=5", key, value)
 		}
-		all[market.Pool{Provider: "ec2", Region: region, Zone: zone, Type: kind, Class: market.Spot}] = count
+		all[market.Pool{Provider: provider, Region: region, Zone: zone, Type: kind, Class: market.Spot}] = count
 	}
 	return all, nil
 }
@@ -251,6 +269,9 @@ func (o *fakecloudFlags) readScript() (fakecloud.Script, error) {
 	return script, nil
 }
 
+// apiNames are said at the start.
+var apiNames = map[string]string{fakecloud.EC2: "EC2", fakecloud.GCE: "Compute Engine"}
+
 func (o *fakecloudFlags) run(cmd *cobra.Command) error {
 	c, err := o.configure(time.Now(), cmd.ErrOrStderr())
 	if err != nil {
@@ -263,11 +284,10 @@ func (o *fakecloudFlags) run(cmd *cobra.Command) error {
 	ctx, stop := untilInterrupted(cmd.Context())
 	defer stop()
 	out := cmd.OutOrStdout()
-	fmt.Fprintf(out, "EC2 API of %s at %s\n", c.Region, cloud.Endpoint())
+	fmt.Fprintf(out, "%s API of %s at %s\n", apiNames[c.Provider], c.Region, cloud.Endpoint())
 	fmt.Fprintf(out, "market time starts at %s and runs %g times as fast; %d spot pools, %d types, rules %s\n",
 		c.Clock.Market.UTC().Format(time.RFC3339), c.Clock.Speed, len(c.Prices), len(c.Types), c.Rules.Name())
-	fmt.Fprintf(out, "try: AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any aws --region %s --endpoint-url %s ec2 describe-spot-price-history --max-items 3\n",
-		c.Region, cloud.Endpoint())
+	fmt.Fprintln(out, "try: "+tryCommand(c, cloud.Endpoint()))
 	fmt.Fprintln(out, "Ctrl-C ends it and its instances.")
 	if err := cloud.Run(ctx); err != nil {
 		return err
@@ -278,6 +298,15 @@ func (o *fakecloudFlags) run(cmd *cobra.Command) error {
 	}
 	fmt.Fprintf(out, "ended at %s; %d instances cost $%s\n", bill.AsOf.Format(time.RFC3339), len(bill.Lines), bill.Total)
 	return nil
+}
+
+// tryCommand is a first question to ask.
+func tryCommand(c fakecloud.Config, endpoint string) string {
+	if c.Provider == fakecloud.GCE {
+		return "curl " + endpoint + "/compute/v1/projects/any/aggregated/instances"
+	}
+	return fmt.Sprintf("AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any aws --region %s --endpoint-url %s ec2 describe-spot-price-history --max-items 3",
+		c.Region, endpoint)
 }
 
 func newFakecloudBillCommand() *cobra.Command {
@@ -309,6 +338,9 @@ func billOf(path string, g goods) (fakecloud.Bill, error) {
 		return fakecloud.Bill{}, err
 	}
 	for _, r := range records {
+		if r.Kind == fakecloud.Launched {
+			g.provider = r.Pool.Provider
+		}
 		if r.Kind != fakecloud.Opened {
 			continue
 		}

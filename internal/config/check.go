@@ -97,19 +97,23 @@ func (c *checker) cloud() bool {
 	case CloudLocal:
 		setDefault(&j.Security, SecurityPlain, c.written("security"))
 		c.oneOf("security", j.Security, SecurityTLS, SecurityPlain)
+		c.provider()
 		setDefault(&j.OrphanAfter, 10*time.Second, c.written("orphan_after"))
 		setDefault(&j.Heartbeat, 500*time.Millisecond, c.written("heartbeat"))
 		setDefault(&j.DeadAfter, 3*time.Second, c.written("dead_after"))
 		setDefault(&j.Checkpoint.Every, 10*time.Second,
 			c.written("checkpoint.every") || c.written("checkpoint.every_clocks") || j.Restarts())
 	case CloudNone:
-		for _, field := range []string{"resources", "reliable", "local", "budget", "checkpoint", "security", "ec2"} {
+		for _, field := range []string{"provider", "resources", "reliable", "local", "budget", "checkpoint", "security", "ec2"} {
 			if c.written(field) {
 				c.fault(field, "has no use with cloud: none, which buys no machines", "remove it, or write cloud: local")
 			}
 		}
 		return false
 	case CloudEC2:
+		if c.written("provider") {
+			c.fault("provider", "is for cloud: local, which plays it", "remove it")
+		}
 		setDefault(&j.Security, SecurityTLS, c.written("security"))
 		if j.Security == SecurityPlain {
 			c.fault("security", "plain works on one host only", "write tls, or remove the line")
@@ -128,6 +132,21 @@ func (c *checker) cloud() bool {
 		c.oneOf("cloud", j.Cloud, CloudLocal, CloudEC2, CloudNone)
 	}
 	return true
+}
+
+// provider checks whose cloud the local one plays, and fills in what is usual there.
+func (c *checker) provider() {
+	j := c.job
+	setDefault(&j.Provider, ProviderEC2, c.written("provider"))
+	c.oneOf("provider", j.Provider, ProviderEC2, ProviderGCE)
+	if j.Provider != ProviderGCE {
+		return
+	}
+	setDefault(&j.Local.Rules, "gce-spot", c.written("local.rules"))
+	setDefault(&j.Local.Notice, 30*time.Second, c.written("local.notice"))
+	if base, _, _ := strings.Cut(j.Local.Rules, "+"); strings.HasPrefix(base, "ec2-") {
+		c.fault("local.rules", base+" bills EC2's machines", "write gce-spot or gce-preemptible")
+	}
 }
 
 func setDefault[T any](target *T, value T, written bool) {

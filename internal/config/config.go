@@ -30,6 +30,12 @@ const (
 	SecurityPlain = "plain"
 )
 
+// Whose machines they are.
+const (
+	ProviderEC2 = "ec2"
+	ProviderGCE = "gce"
+)
+
 // Job is a job file with its defaults filled in. Durations are market time unless they say wall-clock;
 // prices are US dollars per machine and hour; paths are absolute.
 //
@@ -45,6 +51,8 @@ type Job struct {
 	// Security is how the processes of a run speak with each other: SecurityTLS or SecurityPlain. Default SecurityPlain on
 	// the local cloud, where nothing leaves this host, and SecurityTLS elsewhere.
 	Security string `yaml:"security"`
+	// Provider is whose cloud the local one plays: ProviderEC2 or ProviderGCE. Only with CloudLocal. Default ec2.
+	Provider string `yaml:"provider"`
 	// Env gives the values of ${NAME}. A name without a value takes it from the environment of whoever
 	// starts the job. They are not passed on to machines.
 	Env map[string]string `yaml:"env"`
@@ -263,7 +271,7 @@ type Local struct {
 	// Advisor is what Amazon's Spot Instance Advisor says of interruptions (its JSON, may be gzipped). Default none.
 	Advisor string `yaml:"advisor" job:"env,path"`
 	// Rules is the rule book that bills, such as ec2-2017. Default ec2-2017: bids, whole hours, an
-	// interrupted hour is free.
+	// interrupted hour is free; with ProviderGCE gce-spot.
 	Rules string `yaml:"rules"`
 	// Start is the market time at which the run begins; prices before it are the history that decisions may
 	// use. Required with CloudLocal.
@@ -271,7 +279,7 @@ type Local struct {
 	// Speed is how many market seconds pass in one wall-clock second. Default 600: an hour in 6 seconds.
 	Speed float64 `yaml:"speed"`
 	// Notice is the warning before an eviction, in wall-clock time, because what must be done within it
-	// takes real time. Default 4s.
+	// takes real time. Default 4s; with ProviderGCE 30s, as there.
 	Notice time.Duration `yaml:"notice" job:"zero"`
 	// Boot is how long a machine takes to start, in wall-clock time. Default 500ms.
 	Boot time.Duration `yaml:"boot" job:"zero"`

@@ -104,7 +104,7 @@ func TestLoadGood(t *testing.T) {
 		return path
 	}
 	want := &Job{
-		Name: "demo", Cloud: "local", Security: "plain", Env: map[string]string{},
+		Name: "demo", Cloud: "local", Provider: "ec2", Security: "plain", Env: map[string]string{},
 		Resources: Resources{
 			Count: 18,
 			AnyOf: []Machine{

@@ -54,7 +54,6 @@ var foreign = map[string]string{
 	"max_hourly":     "write max_price, below resources",
 	"nodes":          "write count, below resources",
 	"num_nodes":      "write count, below resources",
-	"provider":       "write cloud",
 	"regions":        "write zones, below resources",
 	"region":         "write zones, below resources",
 	"run":            "choose a built-in application with train.app",

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/tierml/tierml/elasticity/runner"
+	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/provisioner/ec2"
 )
@@ -16,14 +17,21 @@ type adapter interface {
 	Close()
 }
 
-// anyAMI is what a fake cloud takes for an image: any.
-const anyAMI = "ami-0a000000000000001"
+// What a fake cloud takes for an image and for a project: any.
+const (
+	anyAMI     = "ami-0a000000000000001"
+	anyImage   = "projects/tierml/global/images/agent"
+	anyProject = "fake-project"
+)
 
 // connect makes the adapter of the job's cloud.
 func (r *session) connect(ctx context.Context, endpoint string) (cloud adapter, err error) {
-	if r.onEC2() {
+	switch {
+	case r.onEC2():
 		cloud, err = r.connectEC2(ctx)
-	} else {
+	case r.cfg.Job.Provider == config.ProviderGCE:
+		cloud, err = r.connectGCE(ctx, endpoint)
+	default:
 		cloud, err = ec2.New(ctx, ec2.Config{
 			Region: r.region(), Cluster: r.name, Endpoint: endpoint, ImageID: anyAMI,
 			Credentials:  &ec2.Credentials{AccessKeyID: "local", SecretAccessKey: "local"},
@@ -33,5 +41,16 @@ func (r *session) connect(ctx context.Context, endpoint string) (cloud adapter, 
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the cloud: %w", err)
 	}
+	if !cloud.Traits().MaxBid {
+		cloud = withoutBids{cloud}
+	}
 	return cloud, nil
+}
+
+// withoutBids buys from a provider that takes no bids: what a policy would bid is then its own limit only.
+type withoutBids struct{ adapter }
+
+func (c withoutBids) Launch(ctx context.Context, r provisioner.Request) ([]provisioner.Instance, error) {
+	r.Bid = 0
+	return c.adapter.Launch(ctx, r)
 }

@@ -1,4 +1,4 @@
-// Package localrun puts a job on the fake cloud together and takes it apart in order: run directory, cloud, EC2 adapter,
+// Package localrun puts a job on the fake cloud together and takes it apart in order: run directory, cloud, adapter,
 // controller, journal. It decides nothing about the run (elasticity does) and shows nothing (console does).
 package localrun
 
@@ -149,7 +149,7 @@ func (r *session) startCloud() (*fakecloud.Cloud, error) {
 		return nil, err
 	}
 	c := fakecloud.Config{
-		Clock: r.cfg.Clock, Region: r.region(), Prices: map[market.Pool]*market.History{}, Rules: rules,
+		Provider: job.Provider, Clock: r.cfg.Clock, Region: r.region(), Prices: map[market.Pool]*market.History{}, Rules: rules,
 		Capacity: r.cfg.Choice.Capacity, Notice: job.Local.Notice, Boot: job.Local.Boot,
 		Command: r.cfg.Agent, LogDir: filepath.Join(r.cfg.Directory, LogsDir),
 		Records: filepath.Join(r.cfg.Directory, CloudFile), Script: script(job.Local.Script), Seed: job.Seed, Log: r.cfg.Log,

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -245,9 +246,16 @@ func sortNotes(notes []RowNote) {
 	slices.SortFunc(notes, func(a, b RowNote) int { return a.Line - b.Line })
 }
 
-// RegionOf gives the EC2 region of a zone: the words up to and with the first number ("us-west-1a",
-// "us-west-2-lax-1a" and the bare region "us-west-1" are in us-west-1, us-west-2 and us-west-1).
+// gceZone is a zone of Compute Engine, which cannot be taken for one of EC2.
+var gceZone = regexp.MustCompile(`^([a-z]+-[a-z]+[0-9]+)-[a-z]$`)
+
+// RegionOf gives the region of a zone. On EC2 it is the words up to and with the first number ("us-west-1a",
+// "us-west-2-lax-1a" and the bare region "us-west-1" are in us-west-1, us-west-2 and us-west-1); on Compute Engine the
+// zone without its letter ("us-central1-a" is in us-central1).
 func RegionOf(zone string) (string, error) {
+	if found := gceZone.FindStringSubmatch(zone); found != nil {
+		return found[1], nil
+	}
 	number := strings.IndexAny(zone, "0123456789")
 	if number < 4 || zone[number-1] != '-' {
 		return "", zoneError(zone)

@@ -195,7 +195,7 @@ func TestSummary(t *testing.T) {
 }
 
 func TestRegionOf(t *testing.T) {
-	for zone, want := range map[string]string{
+	for zone, want := range map[string]string{"us-central1-a": "us-central1", "europe-west12-c": "europe-west12",
 		"us-west-1a": "us-west-1", "us-west-1": "us-west-1", "ap-northeast-1c": "ap-northeast-1",
 		"us-gov-west-1b": "us-gov-west-1", "us-west-2-lax-1a": "us-west-2", "us-east-1-wl1-bos-wlz-1": "us-east-1",
 	} {

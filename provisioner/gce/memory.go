@@ -40,6 +40,15 @@ func (y *memory) add(listed []machine, now time.Time) {
 	}
 }
 
+// Recall tells of a machine that an earlier process had, so that List and Notify tell of its end even when it was deleted
+// meanwhile: Compute Engine does not say any more what it was.
+func (c *Cloud) Recall(i provisioner.Instance) {
+	if _, known := c.seen.find(i.ID); known || i.State == provisioner.Terminated || i.Pool.Provider != Provider {
+		return
+	}
+	c.seen.add([]machine{{Instance: i, zone: i.Pool.Zone}}, time.Now())
+}
+
 func (y *memory) any() bool {
 	y.mu.Lock()
 	defer y.mu.Unlock()

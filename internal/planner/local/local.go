@@ -33,7 +33,7 @@ type Market struct {
 func Load(job *config.Job) (*Market, error) {
 	m := &Market{}
 	var err error
-	if m.Trace, err = ReadPrices(job.Local.Prices); err != nil {
+	if m.Trace, err = readPrices(job.Local.Prices, trace.Options{Provider: job.Provider}); err != nil {
 		return nil, job.Fault("local.prices", fmt.Sprintf("%s: %v", job.Local.Prices, err),
 			"name a price history: CSV with the columns timestamp, zone, instance_type, product, price, the JSON of `aws ec2 describe-spot-price-history`, or a price store of `tierml prices`")
 	}
@@ -64,7 +64,9 @@ func readAdvice(path string) (t *advisor.Table, at time.Time, err error) {
 }
 
 // ReadPrices reads a price-history file, or all pools of a price store.
-func ReadPrices(path string) (*trace.Trace, error) {
+func ReadPrices(path string) (*trace.Trace, error) { return readPrices(path, trace.Options{}) }
+
+func readPrices(path string, o trace.Options) (*trace.Trace, error) {
 	var t *trace.Trace
 	isStore := false
 	err := read(path, func(r io.Reader) (err error) {
@@ -73,7 +75,7 @@ func ReadPrices(path string) (*trace.Trace, error) {
 		if isStore = store.IsStore(head); isStore {
 			return nil
 		}
-		t, err = trace.Read(file, trace.Options{})
+		t, err = trace.Read(file, o)
 		return err
 	})
 	if err != nil || !isStore {
@@ -84,7 +86,7 @@ func ReadPrices(path string) (*trace.Trace, error) {
 		return nil, err
 	}
 	defer s.Close()
-	return s.Trace(func(market.Pool) bool { return true })
+	return s.Trace(func(p market.Pool) bool { return o.Provider == "" || p.Provider == o.Provider })
 }
 
 // ReadCatalog reads a file of machine types and on-demand prices, plain or compressed.

@@ -1,0 +1,233 @@
+package computeapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/fakecloud/internal/region"
+	"github.com/tierml/tierml/market"
+)
+
+// backend is a region whose time stands still until it is moved.
+type backend struct {
+	region *region.Region
+	now    time.Time
+}
+
+func (b *backend) Do(f func(*region.Region, time.Time)) { f(b.region, b.now) }
+
+var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func newHandler(t *testing.T) (*Handler, *backend) {
+	t.Helper()
+	pool := market.Pool{Provider: "gce", Region: "us-central1", Zone: "us-central1-a", Type: "n2-standard-2", Class: market.Spot}
+	r, err := region.New(region.Config{Provider: region.GCE, Name: "us-central1", Zones: []string{"us-central1-b"}, Notice: 30 * time.Second,
+		Types:    []region.Type{{InstanceType: market.InstanceType{Name: "n2-standard-2", VCPU: 2, MemoryMiB: 8192, Arch: "x86_64", OnDemand: market.Dollar}}},
+		Spot:     map[market.Pool]*market.History{pool: market.Constant(market.Dollar / 5)},
+		Capacity: map[market.Pool]int{pool: 3}, Limits: region.Limits{OnDemandInstances: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &backend{r, start}
+	return New(b, slog.New(slog.DiscardHandler), Lengths{Operation: time.Second, Market: func(d time.Duration) time.Duration { return d }}), b
+}
+
+// ask makes one call and gives the answer, also of one that is refused.
+func ask(t *testing.T, h *Handler, method, path, body string) (int, map[string]any) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(method, "/compute/v1/projects/p/"+path, strings.NewReader(body)))
+	var answer map[string]any
+	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
+		t.Fatalf("%s %s: %v: %s", method, path, err, w.Body)
+	}
+	return w.Code, answer
+}
+
+// reason is why a call was refused.
+func reason(answer map[string]any) string {
+	e, _ := answer["error"].(map[string]any)
+	errors, _ := e["errors"].([]any)
+	if len(errors) == 0 {
+		return ""
+	}
+	return errors[0].(map[string]any)["reason"].(string)
+}
+
+const zone = "zones/us-central1-a"
+
+// machine is the body of an insert; extra goes before the rest.
+func machine(name, extra string) string {
+	return fmt.Sprintf(`{%s"name": %q, "machineType": "zones/us-central1-a/machineTypes/n2-standard-2", "networkInterfaces": [{}],
+  "disks": [{"boot": true, "initializeParams": {"sourceImage": "i"}}]}`, extra, name)
+}
+
+const spot = `"scheduling": {"provisioningModel": "SPOT", "instanceTerminationAction": "DELETE"}, `
+
+func TestRefusals(t *testing.T) {
+	for _, c := range []struct {
+		name, body string
+		status     int
+		reason     string
+	}{
+		{"good", machine("m-0", spot), 200, ""},
+		{"unknown field", machine("m-0", `"machinetype": "x", `+`"nonsense": 1, `), 400, "badRequest"},
+		{"bad name", machine("M_0", spot), 400, "invalid"},
+		{"bad label", machine("m-0", `"labels": {"a": "B"}, `), 400, "invalid"},
+		{"key of a label", machine("m-0", `"labels": {"1a": "b"}, `), 400, "invalid"},
+		{"unknown type", strings.Replace(machine("m-0", ""), "n2-standard-2", "n3", 1), 404, "notFound"},
+		{"type of another zone", strings.Replace(machine("m-0", ""), "us-central1-a/m", "us-central1-b/m", 1), 400, "invalid"},
+		{"spot that migrates", machine("m-0", `"scheduling": {"provisioningModel": "SPOT", "onHostMaintenance": "MIGRATE"}, `), 400, "invalid"},
+		{"spot that comes back", machine("m-0", `"scheduling": {"provisioningModel": "SPOT", "automaticRestart": true}, `), 400, "invalid"},
+		{"too short a run", machine("m-0", `"scheduling": {"maxRunDuration": {"seconds": "5"}, "instanceTerminationAction": "DELETE"}, `), 400, "invalid"},
+		{"a run without action", machine("m-0", `"scheduling": {"maxRunDuration": {"seconds": "50"}}, `), 400, "invalid"},
+		{"preemptible with a run", machine("m-0", `"scheduling": {"preemptible": true, "instanceTerminationAction": "STOP", "maxRunDuration": {"seconds": "50"}}, `), 400, "invalid"},
+		{"standard with an action", machine("m-0", `"scheduling": {"instanceTerminationAction": "DELETE"}, `), 400, "invalid"},
+		{"same key twice", machine("m-0", `"metadata": {"items": [{"key": "a", "value": "1"}, {"key": "a", "value": "2"}]}, `), 400, "invalid"},
+		{"no network", strings.Replace(machine("m-0", ""), "[{}]", "[]", 1), 400, "invalid"},
+	} {
+		h, _ := newHandler(t)
+		if status, answer := ask(t, h, "POST", zone+"/instances", c.body); status != c.status || reason(answer) != c.reason {
+			t.Errorf("%s: %d %v", c.name, status, answer)
+		}
+	}
+}
+
+// TestOperation: an operation takes its time; the same request id gives it again, and a taken name is a conflict.
+func TestOperation(t *testing.T) {
+	h, b := newHandler(t)
+	const id = "?requestId=12345678-1234-8234-8234-123456789abc"
+	_, first := ask(t, h, "POST", zone+"/instances"+id, machine("m-0", spot))
+	_, again := ask(t, h, "POST", zone+"/instances"+id, machine("m-0", spot))
+	if first["status"] != "RUNNING" || first["name"] != again["name"] {
+		t.Errorf("got %v, then %v", first, again)
+	}
+	if status, answer := ask(t, h, "POST", zone+"/instances", machine("m-0", spot)); status != 409 || reason(answer) != "alreadyExists" {
+		t.Errorf("a taken name: %d %v", status, answer)
+	}
+	if status, answer := ask(t, h, "POST", zone+"/instances?requestId=x", machine("m-1", spot)); status != 400 {
+		t.Errorf("a request id that is no UUID: %v", answer)
+	}
+	b.now = b.now.Add(time.Second)
+	_, done := ask(t, h, "POST", zone+"/operations/"+first["name"].(string)+"/wait", "")
+	if done["status"] != "DONE" || done["progress"] != 100.0 || done["error"] != nil {
+		t.Errorf("got %v", done)
+	}
+}
+
+// TestShortOfMachines: a bulkInsert makes as many as there are, and its operation says what it lacked; limits are others.
+func TestShortOfMachines(t *testing.T) {
+	h, b := newHandler(t)
+	body := `{"count": "5", "minCount": "1", "perInstanceProperties": {"m-0": {}, "m-1": {}, "m-2": {}, "m-3": {}, "m-4": {}},
+  "instanceProperties": {"machineType": "n2-standard-2", "networkInterfaces": [{}], "disks": [{"boot": true, "initializeParams": {"sourceImage": "i"}}],
+  "scheduling": {"provisioningModel": "SPOT"}}}`
+	failure := func(o map[string]any) string {
+		t.Helper()
+		_, o = ask(t, h, "GET", zone+"/operations/"+o["name"].(string), "")
+		e, _ := o["error"].(map[string]any)
+		if e == nil {
+			return ""
+		}
+		return e["errors"].([]any)[0].(map[string]any)["code"].(string)
+	}
+	_, o := ask(t, h, "POST", zone+"/instances/bulkInsert", body)
+	b.now = b.now.Add(time.Second)
+	if code := failure(o); code != "ZONE_RESOURCE_POOL_EXHAUSTED" {
+		t.Errorf("failure %q", code)
+	}
+	if _, l := ask(t, h, "GET", zone+"/instances", ""); len(l["items"].([]any)) != 3 {
+		t.Errorf("listed %v, want three", l)
+	}
+	for n, want := range []string{"", "QUOTA_EXCEEDED"} {
+		_, o := ask(t, h, "POST", zone+"/instances", machine(fmt.Sprintf("s-%d", n), ""))
+		b.now = b.now.Add(time.Second)
+		if code := failure(o); code != want {
+			t.Errorf("standard machine %d: failure %q, want %q", n, code, want)
+		}
+	}
+}
+
+// TestPreemption: a preempted machine is stopping, then gone from the lists; the provider's operation tells of it.
+func TestPreemption(t *testing.T) {
+	h, b := newHandler(t)
+	ask(t, h, "POST", zone+"/instances", machine("m-0", spot))
+	ask(t, h, "POST", zone+"/instances", machine("m-1", `"scheduling": {"provisioningModel": "SPOT"}, `))
+	if _, i := ask(t, h, "GET", zone+"/instances/m-0", ""); i["status"] != "RUNNING" || i["creationTimestamp"] != "2026-03-01T05:00:00.000-07:00" {
+		t.Errorf("got %v", i)
+	}
+	if err := b.region.Evict(b.now, []string{"m-0", "m-1"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, i := ask(t, h, "GET", zone+"/instances/m-0", ""); i["status"] != "STOPPING" {
+		t.Errorf("during its notice: %v", i)
+	}
+	b.now = b.now.Add(30 * time.Second)
+	b.region.Advance(b.now)
+	for _, name := range []string{"m-0", "m-1"} {
+		b.region.Gone(b.now, name)
+	}
+	if status, _ := ask(t, h, "GET", zone+"/instances/m-0", ""); status != 404 {
+		t.Errorf("after its end it is there: %d", status)
+	}
+	if _, i := ask(t, h, "GET", zone+"/instances/m-1", ""); i["status"] != "TERMINATED" {
+		t.Errorf("without an action it should be stopped: %v", i)
+	}
+	ask(t, h, "DELETE", zone+"/instances/m-1", "")
+	if status, _ := ask(t, h, "GET", zone+"/instances/m-1", ""); status != 404 {
+		t.Errorf("a stopped machine that was deleted is there: %d", status)
+	}
+	_, l := ask(t, h, "GET", zone+"/operations?filter="+strings.ReplaceAll(`targetLink eq ".*/m-0" AND operationType = "compute.instances.preempted"`, " ", "%20"), "")
+	items, _ := l["items"].([]any)
+	if len(items) != 1 {
+		t.Fatalf("operations %v", l)
+	}
+	o := items[0].(map[string]any)
+	if o["user"] != "system" || o["status"] != "DONE" || o["statusMessage"] != "Instance was preempted." || o["endTime"] != "2026-03-01T05:00:30.000-07:00" {
+		t.Errorf("got %v", o)
+	}
+}
+
+// TestPages: lists come in pages; in an aggregated one, zones without items say so.
+func TestPages(t *testing.T) {
+	h, _ := newHandler(t)
+	for n := range 3 {
+		ask(t, h, "POST", zone+"/instances", machine(fmt.Sprintf("m-%d", n), spot+fmt.Sprintf(`"labels": {"n": "%d"}, `, n%2)))
+	}
+	var names []string
+	token := ""
+	for range 3 {
+		_, l := ask(t, h, "GET", "aggregated/instances?maxResults=1&pageToken="+token, "")
+		scopes := l["items"].(map[string]any)
+		if warning := scopes["zones/us-central1-b"].(map[string]any)["warning"].(map[string]any); warning["code"] != "NO_RESULTS_ON_PAGE" {
+			t.Errorf("empty zone: %v", warning)
+		}
+		for _, i := range scopes["zones/us-central1-a"].(map[string]any)["instances"].([]any) {
+			names = append(names, i.(map[string]any)["name"].(string))
+		}
+		token, _ = l["nextPageToken"].(string)
+	}
+	if strings.Join(names, " ") != "m-0 m-1 m-2" || token != "" {
+		t.Errorf("got %v, and after the last page %q", names, token)
+	}
+	_, l := ask(t, h, "GET", zone+"/instances?filter=labels.n%20=%20%220%22", "")
+	if len(l["items"].([]any)) != 2 {
+		t.Errorf("filtered: %v", l)
+	}
+	if status, _ := ask(t, h, "GET", zone+"/instances?filter=labels.n%20is%200", ""); status != http.StatusBadRequest {
+		t.Errorf("nonsense for a filter: %d", status)
+	}
+}
+
+func TestThrottled(t *testing.T) {
+	h, b := newHandler(t)
+	b.region.Throttle(b.now, time.Minute)
+	if status, answer := ask(t, h, "GET", zone+"/instances", ""); status != 403 || reason(answer) != "rateLimitExceeded" {
+		t.Errorf("%d %v", status, answer)
+	}
+}
