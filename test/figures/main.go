@@ -49,7 +49,7 @@ type settings struct {
 
 func command() error {
 	var s settings
-	flag.StringVar(&s.rate, "rate", "4mbit", "of a link in each direction, as tc has it")
+	flag.StringVar(&s.rate, "rate", "3500kbit", "of a link in each direction, as tc has it")
 	flag.StringVar(&s.rateBulk, "rate-bulk", "20mbit", "the same for figure 11")
 	flag.DurationVar(&s.compute, "compute", 4*time.Second, "that a clock computes on 63 or 64 machines")
 	flag.DurationVar(&s.computeBulk, "compute-bulk", 1250*time.Millisecond, "the same for figure 11, where clocks begin sixteen times as long")
@@ -76,7 +76,7 @@ func command() error {
 	out := io.MultiWriter(os.Stdout, &said)
 	fmt.Fprintf(out, "%d runs each, of %d clocks; %d hosts with links of %s, %v of computing in a clock, %d KB read and as much written by a worker, %d KB of state\n",
 		s.runs, s.clocks, 64, s.rate, s.compute, (sharedRows*sharedColumns+s.splits/63*ownColumns)*4/1024, (sharedRows*sharedColumns+s.splits*s.rows*ownColumns)*4/1024)
-	fmt.Fprintln(out, "layout                         clock (median)     quartiles   of traditional   host CPU   of which ours")
+	fmt.Fprintln(out, "layout                                 clock   from    to   of traditional   host CPU   of which ours")
 	var usual time.Duration
 	for _, l := range layouts {
 		if *only != "" && !strings.Contains(","+*only+",", ","+l.name+",") {
@@ -87,14 +87,14 @@ func command() error {
 			return fmt.Errorf("%s: %w", l.name, err)
 		}
 		if l.name == "traditional" {
-			usual = m.median
+			usual = m.clock
 		}
 		share := "-"
 		if usual > 0 {
-			share = fmt.Sprintf("%.2f x", m.median.Seconds()/usual.Seconds())
+			share = fmt.Sprintf("%.2f x", m.clock.Seconds()/usual.Seconds())
 		}
-		fmt.Fprintf(out, "%-29s  %14v  %5.2f to %4.2f   %14s   %6.0f %%   %10.0f %%\n", l.words, m.median.Round(time.Millisecond),
-			m.low.Seconds(), m.high.Seconds(), share, 100*m.cpu, 100*m.own)
+		fmt.Fprintf(out, "%-32s  %10v  %5.2f to %4.2f   %14s   %6.0f %%   %10.0f %%\n", l.words, m.clock.Round(time.Millisecond),
+			m.shortest.Seconds(), m.longest.Seconds(), share, 100*m.cpu, 100*m.own)
 	}
 	if *only == "" || strings.Contains(","+*only+",", ",bulk,") {
 		s.compute, s.rows = s.computeBulk, 1
@@ -149,8 +149,8 @@ const never = 1e9
 var layouts = []layout{
 	{name: "traditional", words: "traditional, 64 machines", reliable: 64, two: never, three: never},
 	{name: "stage1", words: "stage 1, 60 and 4 reliable", transient: 60, reliable: 4, two: never, three: never},
-	{name: "stage2", words: "stage 2, 63 and 1, cuts as paper", transient: 63, reliable: 1, two: 1, three: never, warm: 10, unpaced: true},
-	{name: "stage3", words: "stage 3, 63 and 1, cuts as paper", transient: 63, reliable: 1, two: 1, three: 15, warm: 10, unpaced: true},
+	{name: "stage2", words: "stage 2, 63 and 1, cuts as paper", transient: 63, reliable: 1, two: 1, three: never, warm: 6, unpaced: true},
+	{name: "stage3", words: "stage 3, 63 and 1, cuts as paper", transient: 63, reliable: 1, two: 1, three: 15, warm: 4, unpaced: true},
 	{name: "stage2paced", words: "stage 2, 63 and 1 reliable", transient: 63, reliable: 1, two: 1, three: never},
 	{name: "stage3paced", words: "stage 3, 63 and 1 reliable", transient: 63, reliable: 1, two: 1, three: 15},
 	{name: "traditional16", words: "traditional, 16 machines", reliable: 16, two: never, three: never},

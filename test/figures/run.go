@@ -32,7 +32,8 @@ import (
 
 // measured is what clocks took.
 type measured struct {
-	median, low, high time.Duration
+	clock             time.Duration // the mean of a run: with staleness, short ones and long ones follow each other
+	shortest, longest time.Duration
 	cpu               float64 // busy share of the host's cores
 	own               float64 // of which the machines'
 }
@@ -50,7 +51,7 @@ func repeat(ctx context.Context, n *network, s settings, l layout) (measured, er
 		}
 		all = append(all, m)
 	}
-	slices.SortFunc(all, func(a, b measured) int { return int(a.median - b.median) })
+	slices.SortFunc(all, func(a, b measured) int { return int(a.clock - b.clock) })
 	return all[len(all)/2], nil
 }
 
@@ -75,8 +76,10 @@ func once(ctx context.Context, n *network, s settings, l layout) (measured, erro
 	now := busy()
 	m := measured{cpu: now.since(before), own: (r.cloud.ticks() - own) / (now.all - before.all)}
 	times := r.diary.lengths()
-	slices.Sort(times)
-	m.median, m.low, m.high = times[len(times)/2], times[len(times)/4], times[len(times)*3/4]
+	for _, t := range times {
+		m.clock += t / time.Duration(len(times))
+	}
+	m.shortest, m.longest = slices.Min(times), slices.Max(times)
 	return m, nil
 }
 
