@@ -65,6 +65,14 @@ func (k Kind) Params() []apps.Param {
 	)
 }
 
+// StaleDefaults implements apps.Stale: hidden layers want less momentum.
+func (k Kind) StaleDefaults() apps.Params {
+	if k.hidden {
+		return apps.Params{"momentum": 0.8}
+	}
+	return apps.Params{}
+}
+
 // Prepare cuts IDX images, a LIBSVM file or a CSV table into splits.
 func (Kind) Prepare(in apps.Input, cut apps.Cut, create apps.Create) (apps.Dataset, error) {
 	return labelled.Prepare(in, cut, create)
@@ -135,6 +143,9 @@ type Program struct {
 
 // Name is how job files name the application.
 func (p *Program) Name() string { return p.name }
+
+// ReadLate implements apps.Late: momentum makes the errors of stale gradients grow, which hidden layers do not forgive.
+func (p *Program) ReadLate() bool { return p.layers() > 1 && p.momentum > 0 }
 
 // layers is the number of layers with weights.
 func (p *Program) layers() int { return len(p.sizes) - 1 }
