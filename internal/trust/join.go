@@ -118,7 +118,7 @@ func (j Joining) verify(s tls.ConnectionState) (*x509.Certificate, error) {
 	}
 	authority := s.PeerCertificates[len(s.PeerCertificates)-1]
 	if hash := hashOf(authority); hash != j.Authority {
-		return nil, fmt.Errorf("the other end is of the authority %.16s..., not of this run's, %.16s...", hash, j.Authority)
+		return nil, fmt.Errorf("the other end is of the authority %.16s, not of this run's, %.16s", hash, j.Authority)
 	}
 	pool := x509.NewCertPool()
 	pool.AddCert(authority)

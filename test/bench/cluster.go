@@ -52,7 +52,7 @@ type cluster struct {
 
 const (
 	clusterServer     ps.ServerID = "server"
-	clusterPartitions             = 32 // a job file's default
+	clusterPartitions int         = 32 // a job file's default
 	// clusterPatience is how long a machine may take for anything that it is told.
 	clusterPatience = time.Minute
 )
