@@ -105,6 +105,7 @@ func subcommands() []*cobra.Command {
 		newReportCommand(),
 		newRunCommand(),
 		newScaleCommand(),
+		newStopCommand(),
 		newTopCommand(),
 		newTrainCommand(),
 	}

@@ -31,24 +31,12 @@ func Running(directory string) bool {
 // Ask changes the numbers of the run in a directory, and calls told with each answer: what it came to and, with Wait, when
 // it is so.
 func Ask(ctx context.Context, directory string, change *pb.Change, told func(*pb.Standing)) error {
-	text, err := os.ReadFile(filepath.Join(directory, File))
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s: %w", directory, ErrNotRunning)
-	}
+	ctx, client, leave, err := reach(ctx, directory)
 	if err != nil {
-		return fmt.Errorf("finding how to reach the run: %w", err)
+		return err
 	}
-	var d door
-	if err := json.Unmarshal(text, &d); err != nil {
-		return fmt.Errorf("finding how to reach the run: %s: %w", File, err)
-	}
-	connection, err := grpc.NewClient("passthrough:///"+d.Address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
-	if err != nil {
-		return fmt.Errorf("reaching the run: %w", err)
-	}
-	defer func() { _ = connection.Close() }() // it has said everything
-	ctx = metadata.AppendToOutgoingContext(ctx, tokenKey, "Bearer "+d.Token)
-	answers, err := pb.NewElasticClient(connection).Scale(ctx, change)
+	defer leave()
+	answers, err := client.Scale(ctx, change)
 	if err != nil {
 		return explain(directory, err)
 	}
@@ -62,6 +50,41 @@ func Ask(ctx context.Context, directory string, change *pb.Change, told func(*pb
 		}
 		told(standing)
 	}
+}
+
+// Stop asks the run in a directory to end, in order or at once, and says who asks. When it returns, the run has heard it; it
+// is over when its controller is gone.
+func Stop(ctx context.Context, directory, by string, now bool) error {
+	ctx, client, leave, err := reach(ctx, directory)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if _, err := client.Stop(ctx, &pb.End{Now: now, By: by}); err != nil {
+		return explain(directory, err)
+	}
+	return nil
+}
+
+// reach finds the run's controller; the context that it gives carries the run's token.
+func reach(ctx context.Context, directory string) (_ context.Context, _ pb.ElasticClient, leave func(), err error) {
+	text, err := os.ReadFile(filepath.Join(directory, File))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil, fmt.Errorf("%s: %w", directory, ErrNotRunning)
+	}
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("finding how to reach the run: %w", err)
+	}
+	var d door
+	if err := json.Unmarshal(text, &d); err != nil {
+		return nil, nil, nil, fmt.Errorf("finding how to reach the run: %s: %w", File, err)
+	}
+	connection, err := grpc.NewClient("passthrough:///"+d.Address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("reaching the run: %w", err)
+	}
+	leave = func() { _ = connection.Close() } // it has said everything
+	return metadata.AppendToOutgoingContext(ctx, tokenKey, "Bearer "+d.Token), pb.NewElasticClient(connection), leave, nil
 }
 
 func explain(directory string, err error) error {

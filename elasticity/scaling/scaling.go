@@ -1,12 +1,13 @@
 // Package scaling serves the four calls of the elastic parameter server to people and schedulers, and makes them: add and
-// remove workers and servers of a run that goes on, and reliable machines as well. It carries requests to whoever drives the controller and answers back;
+// remove workers and servers of a run that goes on, and reliable machines as well; and it ends runs. It carries requests to whoever drives the controller and answers back;
 // it decides nothing.
 //
 // A run leaves the address and a token in its directory (File), readable for its owner only: whoever may read the
-// directory may scale the run.
+// directory may scale the run and end it.
 package scaling
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -41,6 +42,8 @@ type door struct {
 // the refusal.
 type Driver interface {
 	Scale(ctx context.Context, want elasticity.ScaleWanted, wait bool, told func(elasticity.Scale, bool) error) error
+	// Stop asks for an orderly end or, with now, for an end at once.
+	Stop(ctx context.Context, why string, now bool)
 }
 
 // Server serves one run until it is closed.
@@ -61,7 +64,7 @@ func Serve(directory string, driver Driver, log *slog.Logger) (*Server, error) {
 	if err := d.write(s.file); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	s.grpc = grpc.NewServer(grpc.StreamInterceptor(d.check))
+	s.grpc = grpc.NewServer(grpc.StreamInterceptor(d.check), grpc.UnaryInterceptor(d.checkOne))
 	pb.RegisterElasticServer(s.grpc, &service{driver: driver})
 	s.served.Go(func() {
 		if err := s.grpc.Serve(listener); err != nil {
@@ -98,11 +101,25 @@ const tokenKey = "authorization"
 
 // check lets in who has the token.
 func (d door) check(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	given := metadata.ValueFromIncomingContext(stream.Context(), tokenKey)
+	if err := d.admit(stream.Context()); err != nil {
+		return err
+	}
+	return next(server, stream)
+}
+
+func (d door) checkOne(ctx context.Context, request any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	if err := d.admit(ctx); err != nil {
+		return nil, err
+	}
+	return next(ctx, request)
+}
+
+func (d door) admit(ctx context.Context) error {
+	given := metadata.ValueFromIncomingContext(ctx, tokenKey)
 	if len(given) != 1 || subtle.ConstantTimeCompare([]byte(given[0]), []byte("Bearer "+d.Token)) != 1 {
 		return status.Error(codes.PermissionDenied, "the token is not this run's; it is in "+File+" in the run's directory")
 	}
-	return next(server, stream)
+	return nil
 }
 
 type service struct {
@@ -137,6 +154,11 @@ func (s *service) RemoveReliable(m *pb.Machines, to stream) error {
 }
 
 func (s *service) Scale(c *pb.Change, to stream) error { return s.change(c, to) }
+
+func (s *service) Stop(ctx context.Context, e *pb.End) (*pb.Heard, error) {
+	s.driver.Stop(ctx, cmp.Or(e.By, "somebody asked"), e.Now)
+	return &pb.Heard{}, ctx.Err()
+}
 
 // most is beyond what any market sells: such a number is a mistake.
 const most = 1_000_000

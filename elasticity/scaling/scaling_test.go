@@ -45,6 +45,10 @@ func (d *driver) Scale(_ context.Context, want elasticity.ScaleWanted, wait bool
 	return told(now, true)
 }
 
+func (d *driver) Stop(_ context.Context, why string, now bool) {
+	d.asked = append(d.asked, fmt.Sprintf("stop %s %v", why, now))
+}
+
 func serve(t *testing.T, d *driver) (directory string, client pb.ElasticClient, token string) {
 	t.Helper()
 	directory = t.TempDir()
@@ -120,6 +124,9 @@ func TestWhoMayScale(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
+	if _, err := client.Stop(t.Context(), &pb.End{Now: true}); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("no token: %v", err)
+	}
 	ctx := metadata.AppendToOutgoingContext(t.Context(), tokenKey, "Bearer "+token)
 	for _, n := range []uint32{1_000_001, 1<<31 + 1, 1<<32 - 1} {
 		if _, err := all(client.AddWorkers(ctx, &pb.Machines{Count: n})); status.Code(err) != codes.InvalidArgument {
@@ -152,6 +159,22 @@ func TestAsk(t *testing.T) {
 		t.Errorf("refused with %v", err)
 	}
 	if err := Ask(t.Context(), t.TempDir(), &pb.Change{}, nil); !errors.Is(err, ErrNotRunning) {
+		t.Errorf("no run: %v", err)
+	}
+}
+
+func TestStop(t *testing.T) {
+	d := &driver{}
+	directory, _, _ := serve(t, d)
+	for _, now := range []bool{false, true} {
+		if err := Stop(t.Context(), directory, "a person", now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []string{"stop a person false", "stop a person true"}; !slices.Equal(d.asked, want) {
+		t.Errorf("asked for %q, want %q", d.asked, want)
+	}
+	if err := Stop(t.Context(), t.TempDir(), "", false); !errors.Is(err, ErrNotRunning) {
 		t.Errorf("no run: %v", err)
 	}
 }

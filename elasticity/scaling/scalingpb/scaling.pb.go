@@ -1,4 +1,4 @@
-// The four calls of the elastic parameter server, for people and schedulers: served by a run's controller on the loopback
+// The four calls of the elastic parameter server, for people and schedulers, and the end of a run: served by a run's controller on the loopback
 // interface, to whoever has the token of the run. Numbers are counted from what is wanted when a call arrives, and hold
 // until they are changed again.
 
@@ -25,6 +25,94 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type End struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Now           bool                   `protobuf:"varint,1,opt,name=now,proto3" json:"now,omitempty"` // at once; otherwise in order: work is flushed and saved before machines are terminated
+	By            string                 `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`    // who asks, for the journal
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *End) Reset() {
+	*x = End{}
+	mi := &file_elasticity_scaling_scalingpb_scaling_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *End) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*End) ProtoMessage() {}
+
+func (x *End) ProtoReflect() protoreflect.Message {
+	mi := &file_elasticity_scaling_scalingpb_scaling_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use End.ProtoReflect.Descriptor instead.
+func (*End) Descriptor() ([]byte, []int) {
+	return file_elasticity_scaling_scalingpb_scaling_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *End) GetNow() bool {
+	if x != nil {
+		return x.Now
+	}
+	return false
+}
+
+func (x *End) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+type Heard struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Heard) Reset() {
+	*x = Heard{}
+	mi := &file_elasticity_scaling_scalingpb_scaling_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Heard) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Heard) ProtoMessage() {}
+
+func (x *Heard) ProtoReflect() protoreflect.Message {
+	mi := &file_elasticity_scaling_scalingpb_scaling_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Heard.ProtoReflect.Descriptor instead.
+func (*Heard) Descriptor() ([]byte, []int) {
+	return file_elasticity_scaling_scalingpb_scaling_proto_rawDescGZIP(), []int{1}
+}
+
 type Machines struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Count         uint32                 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
@@ -36,7 +124,7 @@ type Machines struct {
 
 func (x *Machines) Reset() {
 	*x = Machines{}
-	mi := &file_elasticity_scaling_scalingpb_scaling_proto_msgTypes[0]
+	mi := &file_elasticity_scaling_scalingpb_scaling_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -48,7 +136,7 @@ func (x *Machines) String() string {
 func (*Machines) ProtoMessage() {}
 
 func (x *Machines) ProtoReflect() protoreflect.Message {
-	mi := &file_elasticity_scaling_scalingpb_scaling_proto_msgTypes[0]
+	mi := &file_elasticity_scaling_scalingpb_scaling_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -61,7 +149,7 @@ func (x *Machines) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Machines.ProtoReflect.Descriptor instead.
 func (*Machines) Descriptor() ([]byte, []int) {
-	return file_elasticity_scaling_scalingpb_scaling_proto_rawDescGZIP(), []int{0}
+	return file_elasticity_scaling_scalingpb_scaling_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Machines) GetCount() uint32 {
@@ -99,7 +187,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_elasticity_scaling_scalingpb_scaling_proto_msgTypes[1]
+	mi := &file_elasticity_scaling_scalingpb_scaling_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -111,7 +199,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_elasticity_scaling_scalingpb_scaling_proto_msgTypes[1]
+	mi := &file_elasticity_scaling_scalingpb_scaling_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -124,7 +212,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_elasticity_scaling_scalingpb_scaling_proto_rawDescGZIP(), []int{1}
+	return file_elasticity_scaling_scalingpb_scaling_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Change) GetWorkers() int32 {
@@ -185,7 +273,7 @@ type Standing struct {
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_elasticity_scaling_scalingpb_scaling_proto_msgTypes[2]
+	mi := &file_elasticity_scaling_scalingpb_scaling_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -197,7 +285,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_elasticity_scaling_scalingpb_scaling_proto_msgTypes[2]
+	mi := &file_elasticity_scaling_scalingpb_scaling_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -210,7 +298,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_elasticity_scaling_scalingpb_scaling_proto_rawDescGZIP(), []int{2}
+	return file_elasticity_scaling_scalingpb_scaling_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Standing) GetReached() bool {
@@ -273,7 +361,11 @@ var File_elasticity_scaling_scalingpb_scaling_proto protoreflect.FileDescriptor
 
 const file_elasticity_scaling_scalingpb_scaling_proto_rawDesc = "" +
 	"\n" +
-	"*elasticity/scaling/scalingpb/scaling.proto\x12\x11tierml.scaling.v1\"D\n" +
+	"*elasticity/scaling/scalingpb/scaling.proto\x12\x11tierml.scaling.v1\"'\n" +
+	"\x03End\x12\x10\n" +
+	"\x03now\x18\x01 \x01(\bR\x03now\x12\x0e\n" +
+	"\x02by\x18\x02 \x01(\tR\x02by\"\a\n" +
+	"\x05Heard\"D\n" +
 	"\bMachines\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\rR\x05count\x12\x12\n" +
 	"\x04wait\x18\x02 \x01(\bR\x04wait\x12\x0e\n" +
@@ -293,7 +385,7 @@ const file_elasticity_scaling_scalingpb_scaling_proto_rawDesc = "" +
 	"\fwanted_vcpus\x18\x05 \x01(\rR\vwantedVcpus\x12%\n" +
 	"\x0ewanted_servers\x18\x06 \x01(\rR\rwantedServers\x12\x1a\n" +
 	"\breliable\x18\a \x01(\rR\breliable\x12'\n" +
-	"\x0fwanted_reliable\x18\b \x01(\rR\x0ewantedReliable2\x93\x04\n" +
+	"\x0fwanted_reliable\x18\b \x01(\rR\x0ewantedReliable2\xcd\x04\n" +
 	"\aElastic\x12H\n" +
 	"\n" +
 	"AddWorkers\x12\x1b.tierml.scaling.v1.Machines\x1a\x1b.tierml.scaling.v1.Standing0\x01\x12K\n" +
@@ -303,7 +395,8 @@ const file_elasticity_scaling_scalingpb_scaling_proto_rawDesc = "" +
 	"\rRemoveServers\x12\x1b.tierml.scaling.v1.Machines\x1a\x1b.tierml.scaling.v1.Standing0\x01\x12I\n" +
 	"\vAddReliable\x12\x1b.tierml.scaling.v1.Machines\x1a\x1b.tierml.scaling.v1.Standing0\x01\x12L\n" +
 	"\x0eRemoveReliable\x12\x1b.tierml.scaling.v1.Machines\x1a\x1b.tierml.scaling.v1.Standing0\x01\x12A\n" +
-	"\x05Scale\x12\x19.tierml.scaling.v1.Change\x1a\x1b.tierml.scaling.v1.Standing0\x01B7Z5github.com/tierml/tierml/elasticity/scaling/scalingpbb\x06proto3"
+	"\x05Scale\x12\x19.tierml.scaling.v1.Change\x1a\x1b.tierml.scaling.v1.Standing0\x01\x128\n" +
+	"\x04Stop\x12\x16.tierml.scaling.v1.End\x1a\x18.tierml.scaling.v1.HeardB7Z5github.com/tierml/tierml/elasticity/scaling/scalingpbb\x06proto3"
 
 var (
 	file_elasticity_scaling_scalingpb_scaling_proto_rawDescOnce sync.Once
@@ -317,29 +410,33 @@ func file_elasticity_scaling_scalingpb_scaling_proto_rawDescGZIP() []byte {
 	return file_elasticity_scaling_scalingpb_scaling_proto_rawDescData
 }
 
-var file_elasticity_scaling_scalingpb_scaling_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_elasticity_scaling_scalingpb_scaling_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_elasticity_scaling_scalingpb_scaling_proto_goTypes = []any{
-	(*Machines)(nil), // 0: tierml.scaling.v1.Machines
-	(*Change)(nil),   // 1: tierml.scaling.v1.Change
-	(*Standing)(nil), // 2: tierml.scaling.v1.Standing
+	(*End)(nil),      // 0: tierml.scaling.v1.End
+	(*Heard)(nil),    // 1: tierml.scaling.v1.Heard
+	(*Machines)(nil), // 2: tierml.scaling.v1.Machines
+	(*Change)(nil),   // 3: tierml.scaling.v1.Change
+	(*Standing)(nil), // 4: tierml.scaling.v1.Standing
 }
 var file_elasticity_scaling_scalingpb_scaling_proto_depIdxs = []int32{
-	0, // 0: tierml.scaling.v1.Elastic.AddWorkers:input_type -> tierml.scaling.v1.Machines
-	0, // 1: tierml.scaling.v1.Elastic.RemoveWorkers:input_type -> tierml.scaling.v1.Machines
-	0, // 2: tierml.scaling.v1.Elastic.AddServers:input_type -> tierml.scaling.v1.Machines
-	0, // 3: tierml.scaling.v1.Elastic.RemoveServers:input_type -> tierml.scaling.v1.Machines
-	0, // 4: tierml.scaling.v1.Elastic.AddReliable:input_type -> tierml.scaling.v1.Machines
-	0, // 5: tierml.scaling.v1.Elastic.RemoveReliable:input_type -> tierml.scaling.v1.Machines
-	1, // 6: tierml.scaling.v1.Elastic.Scale:input_type -> tierml.scaling.v1.Change
-	2, // 7: tierml.scaling.v1.Elastic.AddWorkers:output_type -> tierml.scaling.v1.Standing
-	2, // 8: tierml.scaling.v1.Elastic.RemoveWorkers:output_type -> tierml.scaling.v1.Standing
-	2, // 9: tierml.scaling.v1.Elastic.AddServers:output_type -> tierml.scaling.v1.Standing
-	2, // 10: tierml.scaling.v1.Elastic.RemoveServers:output_type -> tierml.scaling.v1.Standing
-	2, // 11: tierml.scaling.v1.Elastic.AddReliable:output_type -> tierml.scaling.v1.Standing
-	2, // 12: tierml.scaling.v1.Elastic.RemoveReliable:output_type -> tierml.scaling.v1.Standing
-	2, // 13: tierml.scaling.v1.Elastic.Scale:output_type -> tierml.scaling.v1.Standing
-	7, // [7:14] is the sub-list for method output_type
-	0, // [0:7] is the sub-list for method input_type
+	2, // 0: tierml.scaling.v1.Elastic.AddWorkers:input_type -> tierml.scaling.v1.Machines
+	2, // 1: tierml.scaling.v1.Elastic.RemoveWorkers:input_type -> tierml.scaling.v1.Machines
+	2, // 2: tierml.scaling.v1.Elastic.AddServers:input_type -> tierml.scaling.v1.Machines
+	2, // 3: tierml.scaling.v1.Elastic.RemoveServers:input_type -> tierml.scaling.v1.Machines
+	2, // 4: tierml.scaling.v1.Elastic.AddReliable:input_type -> tierml.scaling.v1.Machines
+	2, // 5: tierml.scaling.v1.Elastic.RemoveReliable:input_type -> tierml.scaling.v1.Machines
+	3, // 6: tierml.scaling.v1.Elastic.Scale:input_type -> tierml.scaling.v1.Change
+	0, // 7: tierml.scaling.v1.Elastic.Stop:input_type -> tierml.scaling.v1.End
+	4, // 8: tierml.scaling.v1.Elastic.AddWorkers:output_type -> tierml.scaling.v1.Standing
+	4, // 9: tierml.scaling.v1.Elastic.RemoveWorkers:output_type -> tierml.scaling.v1.Standing
+	4, // 10: tierml.scaling.v1.Elastic.AddServers:output_type -> tierml.scaling.v1.Standing
+	4, // 11: tierml.scaling.v1.Elastic.RemoveServers:output_type -> tierml.scaling.v1.Standing
+	4, // 12: tierml.scaling.v1.Elastic.AddReliable:output_type -> tierml.scaling.v1.Standing
+	4, // 13: tierml.scaling.v1.Elastic.RemoveReliable:output_type -> tierml.scaling.v1.Standing
+	4, // 14: tierml.scaling.v1.Elastic.Scale:output_type -> tierml.scaling.v1.Standing
+	1, // 15: tierml.scaling.v1.Elastic.Stop:output_type -> tierml.scaling.v1.Heard
+	8, // [8:16] is the sub-list for method output_type
+	0, // [0:8] is the sub-list for method input_type
 	0, // [0:0] is the sub-list for extension type_name
 	0, // [0:0] is the sub-list for extension extendee
 	0, // [0:0] is the sub-list for field type_name
@@ -356,7 +453,7 @@ func file_elasticity_scaling_scalingpb_scaling_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_elasticity_scaling_scalingpb_scaling_proto_rawDesc), len(file_elasticity_scaling_scalingpb_scaling_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

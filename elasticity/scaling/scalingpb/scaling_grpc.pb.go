@@ -1,4 +1,4 @@
-// The four calls of the elastic parameter server, for people and schedulers: served by a run's controller on the loopback
+// The four calls of the elastic parameter server, for people and schedulers, and the end of a run: served by a run's controller on the loopback
 // interface, to whoever has the token of the run. Numbers are counted from what is wanted when a call arrives, and hold
 // until they are changed again.
 
@@ -30,6 +30,7 @@ const (
 	Elastic_AddReliable_FullMethodName    = "/tierml.scaling.v1.Elastic/AddReliable"
 	Elastic_RemoveReliable_FullMethodName = "/tierml.scaling.v1.Elastic/RemoveReliable"
 	Elastic_Scale_FullMethodName          = "/tierml.scaling.v1.Elastic/Scale"
+	Elastic_Stop_FullMethodName           = "/tierml.scaling.v1.Elastic/Stop"
 )
 
 // ElasticClient is the client API for Elastic service.
@@ -48,6 +49,8 @@ type ElasticClient interface {
 	RemoveReliable(ctx context.Context, in *Machines, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Standing], error)
 	// Scale changes all as one request: either all of it is done or none.
 	Scale(ctx context.Context, in *Change, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Standing], error)
+	// Stop ends the run. It answers when the wish is heard; the run is over when its controller is gone.
+	Stop(ctx context.Context, in *End, opts ...grpc.CallOption) (*Heard, error)
 }
 
 type elasticClient struct {
@@ -191,6 +194,16 @@ func (c *elasticClient) Scale(ctx context.Context, in *Change, opts ...grpc.Call
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Elastic_ScaleClient = grpc.ServerStreamingClient[Standing]
 
+func (c *elasticClient) Stop(ctx context.Context, in *End, opts ...grpc.CallOption) (*Heard, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Heard)
+	err := c.cc.Invoke(ctx, Elastic_Stop_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ElasticServer is the server API for Elastic service.
 // All implementations must embed UnimplementedElasticServer
 // for forward compatibility.
@@ -207,6 +220,8 @@ type ElasticServer interface {
 	RemoveReliable(*Machines, grpc.ServerStreamingServer[Standing]) error
 	// Scale changes all as one request: either all of it is done or none.
 	Scale(*Change, grpc.ServerStreamingServer[Standing]) error
+	// Stop ends the run. It answers when the wish is heard; the run is over when its controller is gone.
+	Stop(context.Context, *End) (*Heard, error)
 	mustEmbedUnimplementedElasticServer()
 }
 
@@ -237,6 +252,9 @@ func (UnimplementedElasticServer) RemoveReliable(*Machines, grpc.ServerStreaming
 }
 func (UnimplementedElasticServer) Scale(*Change, grpc.ServerStreamingServer[Standing]) error {
 	return status.Error(codes.Unimplemented, "method Scale not implemented")
+}
+func (UnimplementedElasticServer) Stop(context.Context, *End) (*Heard, error) {
+	return nil, status.Error(codes.Unimplemented, "method Stop not implemented")
 }
 func (UnimplementedElasticServer) mustEmbedUnimplementedElasticServer() {}
 func (UnimplementedElasticServer) testEmbeddedByValue()                 {}
@@ -336,13 +354,36 @@ func _Elastic_Scale_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Elastic_ScaleServer = grpc.ServerStreamingServer[Standing]
 
+func _Elastic_Stop_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(End)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ElasticServer).Stop(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Elastic_Stop_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ElasticServer).Stop(ctx, req.(*End))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Elastic_ServiceDesc is the grpc.ServiceDesc for Elastic service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
 var Elastic_ServiceDesc = grpc.ServiceDesc{
 	ServiceName: "tierml.scaling.v1.Elastic",
 	HandlerType: (*ElasticServer)(nil),
-	Methods:     []grpc.MethodDesc{},
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "Stop",
+			Handler:    _Elastic_Stop_Handler,
+		},
+	},
 	Streams: []grpc.StreamDesc{
 		{
 			StreamName:    "AddWorkers",
