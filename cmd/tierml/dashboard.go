@@ -16,64 +16,120 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/internal/dashboard"
 	"github.com/tierml/tierml/internal/localrun"
 )
 
 func newDashboardCommand() *cobra.Command {
-	var address, root string
+	var d dashboardOptions
 	cmd := &cobra.Command{
 		Use:   "dashboard",
 		Short: "Show runs in a browser while they go on, and their metrics to Prometheus",
 		Long: `Dashboard serves pages about the runs below ./runs, those that go on and those that have ended, until Ctrl-C. It
 reads their journals, so it can be started and stopped at any time. /metrics is for Prometheus, /api/runs for programs.
 
-It listens on this host only: whoever can reach it sees everything. From elsewhere use a tunnel:
-  ssh -L 7070:localhost:7070 HOST`,
+On loopback whoever is on this host sees everything; with --token-file only who has the token does. From elsewhere use a tunnel:
+  ssh -L 7070:localhost:7070 HOST
+Another address than loopback needs TLS, and always asks for the token.`,
 		Example: `  tierml dashboard
-  tierml dashboard --listen localhost:9000 --runs other/runs`,
+  tierml dashboard --listen localhost:9000 --runs other/runs
+  tierml dashboard --listen :7070 --tls-cert cert.pem --tls-key key.pem --token-file token`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return serveDashboard(cmd.Context(), address, root, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return serveDashboard(cmd.Context(), d, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().StringVar(&address, "listen", "localhost:7070", "loopback `address` to serve on; port 0 takes any free one")
-	cmd.Flags().StringVar(&root, "runs", localrun.Root, "the `directory` in which the runs' directories are")
+	d.door.flags(cmd, "localhost:7070")
+	cmd.Flags().StringVar(&d.tokenFile, "token-file", "", "ask for the token in this `file`, which is made if there is none")
+	cmd.Flags().StringVar(&d.root, "runs", localrun.Root, "the `directory` in which the runs' directories are")
 	return cmd
 }
 
-func serveDashboard(ctx context.Context, address, root string, out, errOut io.Writer) error {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return usageError{fmt.Errorf("--listen %s: %w; write it as localhost:7070", address, err)}
+type dashboardOptions struct {
+	door      doorFlags
+	tokenFile string
+	root      string
+}
+
+// doorFlags are the flags of what serves.
+type doorFlags struct{ access.Door }
+
+func (d *doorFlags) flags(cmd *cobra.Command, address string) {
+	cmd.Flags().StringVar(&d.Address, "listen", address, "`address` to serve on; port 0 takes any free one")
+	cmd.Flags().StringVar(&d.Cert, "tls-cert", "", "the certificate, a `file` in PEM, to serve by TLS")
+	cmd.Flags().StringVar(&d.Key, "tls-key", "", "its key, a `file` in PEM")
+	cmd.Flags().BoolVar(&d.Plaintext, "plaintext", false, "serve without TLS also beyond loopback: something in front speaks it")
+}
+
+func serveDashboard(ctx context.Context, d dashboardOptions, out, errOut io.Writer) error {
+	if err := d.door.Check("the dashboard"); err != nil {
+		return usageError{err}
 	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return usageError{fmt.Errorf("--listen %s: the dashboard has no log-in and listens on this host only; "+
-			"write localhost:7070, and reach it from elsewhere by `ssh -L 7070:localhost:7070 HOST`", address)}
+	if d.tokenFile == "" && !d.door.Private() {
+		return usageError{fmt.Errorf("--listen %s: others than this host can reach it; add --token-file FILE, and only who has the token sees "+
+			"anything", d.door.Address)}
 	}
-	listener, err := net.Listen("tcp", address)
+	log := slog.New(slog.NewTextHandler(errOut, nil))
+	board := dashboard.New(d.root, time.Now, log)
+	handler := board.Handler()
+	if d.tokenFile != "" {
+		token, err := ensureToken(d.tokenFile, out)
+		if err != nil {
+			return err
+		}
+		handler = access.NewGate(token, d.door.TLS(), time.Now, log).Handler(board.Guarded())
+	}
+	listener, err := d.door.Listen()
 	if err != nil {
-		return fmt.Errorf("serving the dashboard: %w; another --listen address may be free", err)
+		return fmt.Errorf("serving the dashboard: %w", err)
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	board := dashboard.New(root, time.Now, slog.New(slog.NewTextHandler(errOut, nil)))
 	var following sync.WaitGroup
 	following.Go(func() { board.Run(ctx) })
-	server := &http.Server{Handler: board.Handler(), ReadHeaderTimeout: 10 * time.Second}
-	fmt.Fprintf(out, "The dashboard is at http://%s until Ctrl-C\n", listener.Addr())
+	fmt.Fprintf(out, "The dashboard is at %s://%s until Ctrl-C\n", d.door.scheme(), listener.Addr())
+	err = serveUntil(ctx, &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}, listener)
+	stop()
+	following.Wait()
+	return err
+}
+
+func (d *doorFlags) scheme() string {
+	if d.TLS() {
+		return "https"
+	}
+	return "http"
+}
+
+// ensureToken gives the token of a file, and says so when it had to be made.
+func ensureToken(path string, out io.Writer) (access.Token, error) {
+	token, made, err := access.Ensure(path)
+	if err != nil {
+		return token, usageError{err}
+	}
+	if made {
+		fmt.Fprintf(out, "A token was made; it is in %s\n", path)
+	}
+	return token, nil
+}
+
+// serveUntil serves until the context ends; requests under way have some seconds then.
+func serveUntil(ctx context.Context, server *http.Server, listener net.Listener) error {
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
+	var err error
 	select {
 	case err = <-ended:
 	case <-ctx.Done():
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
 		defer cancel()
 		err = server.Shutdown(closing)
+		if errors.Is(err, context.DeadlineExceeded) { // somebody follows something, and would for ever
+			err = server.Close()
+		}
 		<-ended
 	}
-	stop()
-	following.Wait()
 	if errors.Is(err, http.ErrServerClosed) {
 		err = nil
 	}

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tierml/tierml/internal/access"
 )
 
 // lineBuffer is an output that a test reads while it is written.
@@ -33,15 +35,18 @@ func (b *lineBuffer) String() string {
 // The dashboard listens on this host only. Garbage and oversized requests end their own connection, and nobody else's.
 func TestStrangersAtTheDashboard(t *testing.T) {
 	for _, address := range []string{"0.0.0.0:0", "[::]:0", ":0", "example.com:80"} {
-		if err := serveDashboard(t.Context(), address, t.TempDir(), io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "listens on this host only") {
-			t.Errorf("%s: %v", address, err)
+		for _, d := range []dashboardOptions{{}, {tokenFile: "token"}} { // in the clear; without a token
+			d.door.Address, d.door.Plaintext, d.root = address, d.tokenFile == "", t.TempDir()
+			if err := serveDashboard(t.Context(), d, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "others than this host") {
+				t.Errorf("%s: %v", address, err)
+			}
 		}
 	}
 	ctx, end := context.WithCancel(t.Context())
 	var out lineBuffer
 	var served sync.WaitGroup
 	served.Go(func() {
-		if err := serveDashboard(ctx, "127.0.0.1:0", t.TempDir(), &out, io.Discard); err != nil {
+		if err := serveDashboard(ctx, dashboardOptions{door: doorFlags{access.Door{Address: "127.0.0.1:0"}}, root: t.TempDir()}, &out, io.Discard); err != nil {
 			t.Error(err)
 		}
 	})

@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"html/template"
-	"net"
 	"net/http"
-	"net/netip"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/cost/page"
+	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/internal/journal"
 )
 
@@ -31,8 +30,11 @@ const refresh = 2 * time.Second
 //	GET /metrics             for Prometheus
 //
 // It answers only requests that name this host by a loopback address: a web page somewhere else cannot have a browser
-// read them.
-func (b *Board) Handler() http.Handler {
+// read them. That is for a board on loopback; elsewhere Guarded serves behind a token.
+func (b *Board) Handler() http.Handler { return access.LocalHost(b.Guarded()) }
+
+// Guarded is Handler for whoever asks: access.Gate must stand before it.
+func (b *Board) Guarded() http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(b)
 	mux := http.NewServeMux()
@@ -41,20 +43,12 @@ func (b *Board) Handler() http.Handler {
 	mux.HandleFunc("GET /api/runs", b.listJSON)
 	mux.HandleFunc("GET /api/runs/{name}", b.report)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	return local(mux)
+	return strict(mux)
 }
 
-// local refuses what does not name this host by a loopback address.
-func local(next http.Handler) http.Handler {
+// strict has browsers take nothing from elsewhere, and keep nothing.
+func strict(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host := r.Host
-		if h, _, err := net.SplitHostPort(host); err == nil {
-			host = h
-		}
-		if address, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !address.IsLoopback()) {
-			http.Error(w, "this dashboard answers to localhost only", http.StatusForbidden)
-			return
-		}
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; frame-ancestors 'none'")

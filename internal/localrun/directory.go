@@ -30,12 +30,15 @@ const (
 )
 
 // NewDirectory makes runs/NAME-N with the first N that is free, so that two runs at once never share one.
-func NewDirectory(name string) (string, error) {
-	if err := os.MkdirAll(Root, 0o755); err != nil {
+func NewDirectory(name string) (string, error) { return NewDirectoryBelow(Root, name) }
+
+// NewDirectoryBelow is NewDirectory with another root.
+func NewDirectoryBelow(root, name string) (string, error) {
+	if err := os.MkdirAll(root, 0o755); err != nil {
 		return "", fmt.Errorf("making the directory of runs: %w", err)
 	}
 	for n := 1; ; n++ {
-		dir, err := filepath.Abs(filepath.Join(Root, fmt.Sprintf("%s-%d", name, n)))
+		dir, err := filepath.Abs(filepath.Join(root, fmt.Sprintf("%s-%d", name, n)))
 		if err != nil {
 			return "", fmt.Errorf("making the run's directory: %w", err)
 		}

@@ -20,6 +20,7 @@ const Poll = 250 * time.Millisecond
 // Reader reads a journal that may still grow. A line counts once its end is written.
 type Reader struct {
 	file *os.File
+	at   int64  // bytes read
 	rest []byte // the beginning of a line whose end is not written yet
 	line int    // lines read
 }
@@ -42,11 +43,15 @@ const pieces = 1 << 20
 // More gives entries that are there and were not given yet; done is true when there are no more for now. A bad line is an
 // error that names it, with the entries before it.
 func (r *Reader) More() (entries []journal.Entry, done bool, err error) {
+	if info, err := r.file.Stat(); err == nil && info.Size() < r.at { // the torn last line of a killed run was cut off
+		r.at, r.rest = r.at-int64(len(r.rest)), nil
+	}
 	piece := make([]byte, pieces)
-	n, err := r.file.Read(piece)
+	n, err := r.file.ReadAt(piece, r.at)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, true, fmt.Errorf("reading the journal: %w", err)
 	}
+	r.at += int64(n)
 	text := append(r.rest, piece[:n]...)
 	whole := bytes.LastIndexByte(text, '\n') + 1
 	r.rest = bytes.Clone(text[whole:])
@@ -67,13 +72,18 @@ func (r *Reader) More() (entries []journal.Entry, done bool, err error) {
 // Follow hands over all entries of a run in order, and those that come, until the context ends or nobody holds the run's
 // directory any longer. Caught is called each time when there is nothing more for now.
 func Follow(ctx context.Context, dir string, take func(journal.Entry), caught func()) error {
+	return FollowWhile(ctx, dir, func() bool { return localrun.Held(dir) }, take, caught)
+}
+
+// FollowWhile is Follow for as long as going says so: a run may be killed and go on.
+func FollowWhile(ctx context.Context, dir string, going func() bool, take func(journal.Entry), caught func()) error {
 	r, err := Open(dir)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
 	for {
-		held := localrun.Held(dir) // asked before reading: what its holder wrote last is read below
+		more := going() // asked before reading: what its holder wrote last is read below
 		for done := false; !done; {
 			var entries []journal.Entry
 			entries, done, err = r.More()
@@ -84,7 +94,7 @@ func Follow(ctx context.Context, dir string, take func(journal.Entry), caught fu
 				return err
 			}
 		}
-		if caught(); !held {
+		if caught(); !more {
 			return nil
 		}
 		select {

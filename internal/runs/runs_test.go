@@ -153,3 +153,45 @@ func TestBadLine(t *testing.T) {
 		t.Errorf("error %v after %d entries", err, n)
 	}
 }
+
+// A torn last line is cut off by the controller that goes on with a run: a reader goes on with it.
+func TestReaderAfterATornLineIsCutOff(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, localrun.JournalFile)
+	whole := `{"t":"2014-05-01T12:00:00Z","kind":"clock","clock":1}` + "\n"
+	if err := os.WriteFile(path, []byte(whole+`{"t":"2014-05-01T12:00:01Z","kind":"clo`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r, err := runs.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	read := func() (got []int64) {
+		for done := false; !done; {
+			var entries []journal.Entry
+			if entries, done, err = r.More(); err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range entries {
+				got = append(got, e.Clock)
+			}
+		}
+		return got
+	}
+	if got := read(); !slices.Equal(got, []int64{1}) {
+		t.Errorf("read %v", got)
+	}
+	if err := os.Truncate(path, int64(len(whole))); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(); got != nil {
+		t.Errorf("after the cut: %v", got)
+	}
+	if err := os.WriteFile(path, []byte(whole+strings.Replace(whole, `"clock":1`, `"clock":2`, 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(); !slices.Equal(got, []int64{2}) {
+		t.Errorf("then: %v", got)
+	}
+}

@@ -1,0 +1,200 @@
+package access
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestTokenFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "below", "token")
+	if _, err := Read(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
+	token, made, err := Ensure(path)
+	if err != nil || !made {
+		t.Fatal(made, err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	again, made, err := Ensure(path)
+	if err != nil || made || again != token {
+		t.Errorf("again: made %v, the same %v, %v", made, again == token, err)
+	}
+	if err := os.Chmod(path, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(path); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+		t.Errorf("readable for a group: %v", err)
+	}
+	for _, bad := range []string{"", "short", strings.Repeat("x", 2000), "two words of some length"} {
+		other := filepath.Join(t.TempDir(), "token")
+		if err := os.WriteFile(other, []byte(bad), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Read(other); err == nil {
+			t.Errorf("a token of %d bytes is taken", len(bad))
+		}
+	}
+}
+
+// However a token is printed, its value is not in it.
+func TestTokenIsNotPrinted(t *testing.T) {
+	token := Random()
+	var log bytes.Buffer
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "token", token)
+	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "token", token)
+	for _, text := range []string{fmt.Sprint(token), fmt.Sprintf("%v %+v %#v %s", token, token, token, token), log.String()} {
+		if strings.Contains(text, token.secret) {
+			t.Errorf("the token is in %q", text)
+		}
+	}
+}
+
+func TestIs(t *testing.T) {
+	token := Random()
+	for given, want := range map[string]bool{
+		token.secret: true, "": false, token.secret + "x": false, token.secret[:len(token.secret)-1]: false, strings.ToLower(token.secret): false,
+	} {
+		if token.Is(given) != want {
+			t.Errorf("%d characters: %v", len(given), !want)
+		}
+	}
+	if (Token{}).Is("") {
+		t.Error("no token opens for nothing")
+	}
+}
+
+func gate(t *testing.T) (g *Gate, handler http.Handler, log *bytes.Buffer) {
+	t.Helper()
+	log = &bytes.Buffer{}
+	g = NewGate(Random(), false, func() time.Time { return time.Unix(0, 0) }, slog.New(slog.NewTextHandler(log, nil)))
+	return g, g.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "inside") })), log
+}
+
+func ask(handler http.Handler, r *http.Request) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, r)
+	return w
+}
+
+func TestWhoGetsIn(t *testing.T) {
+	g, handler, log := gate(t)
+	for name, c := range map[string]struct {
+		header, value string
+		want          int
+	}{
+		"no token":        {"", "", http.StatusUnauthorized},
+		"the token":       {"Authorization", g.token.Bearer(), http.StatusOK},
+		"another token":   {"Authorization", Random().Bearer(), http.StatusUnauthorized},
+		"not a bearer":    {"Authorization", g.token.secret, http.StatusUnauthorized},
+		"the cookie":      {"Cookie", cookieName + "=" + g.cookie(), http.StatusOK},
+		"another cookie":  {"Cookie", cookieName + "=" + strings.Repeat("0", 64), http.StatusUnauthorized},
+		"token as cookie": {"Cookie", cookieName + "=" + g.token.secret, http.StatusUnauthorized},
+		"in the address":  {"Referer", "http://x/?token=" + g.token.secret, http.StatusUnauthorized},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/api/v1/jobs?token="+g.token.secret, nil)
+		if c.header != "" {
+			r.Header.Set(c.header, c.value)
+		}
+		w := ask(handler, r)
+		if w.Code != c.want || (w.Body.String() == "inside") != (c.want == http.StatusOK) {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+	}
+	if strings.Contains(log.String(), g.token.secret) {
+		t.Error("the token is in the log")
+	}
+}
+
+// A browser is asked for the token, and gets a cookie that other sites cannot use.
+func TestBrowser(t *testing.T) {
+	g, handler, _ := gate(t)
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.Header.Set("Accept", "text/html,*/*")
+	if w := ask(handler, r); w.Code != http.StatusSeeOther || w.Header().Get("Location") != LoginPath {
+		t.Errorf("%d to %s", w.Code, w.Header().Get("Location"))
+	}
+	post := func(token string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(http.MethodPost, LoginPath, strings.NewReader(url.Values{"token": {token}}.Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		return ask(handler, r)
+	}
+	if w := post("wrong"); w.Code != http.StatusUnauthorized || len(w.Result().Cookies()) > 0 {
+		t.Errorf("a wrong token: %d with %v", w.Code, w.Result().Cookies())
+	}
+	w := post(g.token.secret)
+	cookies := w.Result().Cookies()
+	if w.Code != http.StatusSeeOther || len(cookies) != 1 || !cookies[0].HttpOnly || cookies[0].SameSite != http.SameSiteStrictMode {
+		t.Fatalf("%d with %v", w.Code, cookies)
+	}
+	for origin, want := range map[string]int{"http://example.com": http.StatusOK, "http://evil.example": http.StatusUnauthorized, "": http.StatusUnauthorized} {
+		r := httptest.NewRequest(http.MethodPost, "http://example.com/api/v1/jobs/x/stop", nil)
+		r.AddCookie(cookies[0])
+		r.Header.Set("Origin", origin)
+		if w := ask(handler, r); w.Code != want {
+			t.Errorf("a change from %q: %d", origin, w.Code)
+		}
+	}
+}
+
+// Strangers cannot fill the disk with lines.
+func TestLogIsBounded(t *testing.T) {
+	_, handler, log := gate(t)
+	for range 500 {
+		ask(handler, httptest.NewRequest(http.MethodGet, "/", nil))
+	}
+	if lines := strings.Count(log.String(), "\n"); lines > linesAMinute {
+		t.Errorf("%d lines", lines)
+	}
+}
+
+func TestDoors(t *testing.T) {
+	for _, c := range []struct {
+		door Door
+		want string // part of the refusal; empty = fine
+	}{
+		{Door{Address: "localhost:0"}, ""},
+		{Door{Address: "127.0.0.1:0"}, ""},
+		{Door{Address: "[::1]:0"}, ""},
+		{Door{Address: ":7071"}, "--tls-cert"},
+		{Door{Address: "0.0.0.0:7071"}, "ssh -L 7071:localhost:7071"},
+		{Door{Address: "example.com:80"}, "others than this host"},
+		{Door{Address: ":7071", Plaintext: true}, ""},
+		{Door{Address: ":7071", Cert: "c", Key: "k"}, ""},
+		{Door{Address: ":7071", Cert: "c"}, "belong together"},
+		{Door{Address: "7071"}, "write it as localhost:7070"},
+	} {
+		err := c.door.Check("the dashboard")
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%+v: %v", c.door, err)
+		}
+	}
+}
+
+func TestCheckURL(t *testing.T) {
+	for address, want := range map[string]string{
+		"http://localhost:7071": "", "http://127.0.0.1:7071/": "", "https://ml.example.com": "", "http://[::1]:1": "",
+		"http://ml.example.com:7071": "in the clear", "localhost:7071": "write it as", "ftp://localhost": "write it as",
+		"https://user:secret@ml.example.com": "has no user", "https://ml.example.com/?token=x": "no question mark",
+	} {
+		_, err := CheckURL(address)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v", address, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("a secret is in %v", err)
+		}
+	}
+}

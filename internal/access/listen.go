@@ -1,0 +1,71 @@
+package access
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+)
+
+// Door is where something is served and what protects it.
+type Door struct {
+	Address   string // host:port
+	Cert, Key string // files in PEM; empty = no TLS
+	Plaintext bool   // also beyond loopback: something in front of it speaks TLS
+}
+
+// Check says why a door must not be opened; what names the thing served. It looks at nothing but the words.
+func (d Door) Check(what string) error {
+	host, port, err := net.SplitHostPort(d.Address)
+	if err != nil {
+		return fmt.Errorf("--listen %s: %w; write it as localhost:7070", d.Address, err)
+	}
+	if (d.Cert == "") != (d.Key == "") {
+		return errors.New("--tls-cert and --tls-key belong together: name both files, or none")
+	}
+	if d.Cert == "" && !loopback(host) && !d.Plaintext {
+		return fmt.Errorf("--listen %s: others than this host could read what %s says, and its token; write localhost:%s and reach it by "+
+			"`ssh -L %s:localhost:%s HOST`, or give it TLS with --tls-cert and --tls-key, or add --plaintext when something in front of it "+
+			"speaks TLS", d.Address, what, port, port, port)
+	}
+	return nil
+}
+
+// Private says that only this host can reach the door.
+func (d Door) Private() bool { return loopback(hostOf(d.Address)) }
+
+// TLS says that the door speaks it.
+func (d Door) TLS() bool { return d.Cert != "" }
+
+// Listen opens the door.
+func (d Door) Listen() (net.Listener, error) {
+	listener, err := net.Listen("tcp", d.Address)
+	if err != nil {
+		return nil, fmt.Errorf("%w; another --listen address may be free", err)
+	}
+	if !d.TLS() {
+		return listener, nil
+	}
+	certificate, err := tls.LoadX509KeyPair(d.Cert, d.Key)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("reading --tls-cert and --tls-key: %w", err), listener.Close())
+	}
+	return tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS13,
+		NextProtos: []string{"http/1.1"}}), nil
+}
+
+// CheckURL says why a token must not be sent to an address.
+func CheckURL(address string) (*url.URL, error) {
+	u, err := url.Parse(address)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		return nil, fmt.Errorf("%q is not a controller's address; write it as http://localhost:7071", address)
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return nil, errors.New("a controller's address has no user, no question mark and no hash: the token comes from its file")
+	case u.Scheme == "http" && !loopback(u.Hostname()):
+		return nil, fmt.Errorf("%s: the token would travel in the clear; write https://, or open a tunnel with `ssh -N -L 7071:localhost:7071 %s` "+
+			"and write http://localhost:7071", u.Host, u.Hostname())
+	}
+	return u, nil
+}

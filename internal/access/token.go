@@ -1,0 +1,107 @@
+// Package access says who may use what this program serves over HTTP: who has the token, over a connection that others
+// cannot read. It makes and reads token files, lets requests with the token through, and refuses to listen where the token
+// would travel in the clear.
+//
+// It refuses to know what is served.
+package access
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Token is a secret that opens a door. It prints as what it is, not as its value: a token has no business in a log.
+type Token struct{ secret string }
+
+// String hides the secret.
+func (Token) String() string { return "(a token)" }
+
+// GoString hides the secret, too.
+func (Token) GoString() string { return "access.Token{}" }
+
+// Zero says that there is none.
+func (t Token) Zero() bool { return t.secret == "" }
+
+// Bearer is the value of the Authorization header that shows the token.
+func (t Token) Bearer() string { return "Bearer " + t.secret }
+
+// Is compares without telling by the time it takes where the difference is. Nothing is no token.
+func (t Token) Is(given string) bool {
+	a, b := sha256.Sum256([]byte(t.secret)), sha256.Sum256([]byte(given)) // of one length, whatever is given
+	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && t.secret != ""
+}
+
+// Random makes a token of 130 bits.
+func Random() Token { return Token{rand.Text()} }
+
+// shortest is below what somebody can guess by trying, and long beyond a mistake.
+const shortest, longest = 16, 1024
+
+// Parse takes what a token file or a variable holds.
+func Parse(text string) (Token, error) {
+	secret := strings.TrimSpace(text)
+	switch {
+	case len(secret) < shortest:
+		return Token{}, fmt.Errorf("a token has at least %d characters; remove the file to have one made", shortest)
+	case len(secret) > longest || strings.ContainsFunc(secret, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return Token{}, fmt.Errorf("a token is one word of at most %d printable ASCII characters", longest)
+	}
+	return Token{secret}, nil
+}
+
+// Read takes the token from a file, which nobody but its owner may read.
+func Read(path string) (Token, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return Token{}, fmt.Errorf("reading the token: %w", err)
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return Token{}, fmt.Errorf("reading the token: %w", err)
+	}
+	if mode := info.Mode(); mode.IsRegular() && mode.Perm()&0o077 != 0 {
+		return Token{}, fmt.Errorf("the token file %s can be read by others (mode %#o); write `chmod 600 %s`", path, mode.Perm(), path)
+	}
+	text, err := io.ReadAll(io.LimitReader(file, longest+2))
+	if err != nil {
+		return Token{}, fmt.Errorf("reading the token: %w", err)
+	}
+	token, err := Parse(string(text))
+	if err != nil {
+		return Token{}, fmt.Errorf("the token file %s: %w", path, err)
+	}
+	return token, nil
+}
+
+// Ensure is Read, and makes the file when there is none.
+func Ensure(path string) (token Token, made bool, err error) {
+	if token, err = Read(path); !errors.Is(err, fs.ErrNotExist) {
+		return token, false, err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return Token{}, false, fmt.Errorf("making the token file: %w", err)
+	}
+	token = Random()
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, fs.ErrExist) { // somebody made it just now
+		token, err = Read(path)
+		return token, false, err
+	}
+	if err != nil {
+		return Token{}, false, fmt.Errorf("making the token file: %w", err)
+	}
+	_, err = file.WriteString(token.secret + "\n")
+	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return Token{}, false, fmt.Errorf("making the token file: %w", err)
+	}
+	return token, true, nil
+}
