@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
-	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/internal/planner/local"
@@ -17,14 +15,8 @@ import (
 	"github.com/tierml/tierml/provisioner/ec2"
 )
 
-// loadMarket gives the market of a job: what is recorded, or what EC2 tells.
-func loadMarket(ctx context.Context, job *config.Job) (*local.Market, error) {
-	if job.Cloud != config.CloudEC2 {
-		return local.Load(job)
-	}
-	if job.Local.Start.IsZero() {
-		job.Local.Start = time.Now().UTC().Truncate(time.Second)
-	}
+// ec2Market is what EC2 tells of its prices.
+func ec2Market(ctx context.Context, job *config.Job) (*local.Market, error) {
 	catalog, err := local.ReadCatalog(job.EC2.Catalog)
 	if err != nil {
 		return nil, job.Fault("ec2.catalog", fmt.Sprintf("%s: %v", job.EC2.Catalog, err),
@@ -81,51 +73,17 @@ func priceQuery(job *config.Job) ec2.PriceQuery {
 	return q
 }
 
-// tryEC2 asks EC2 whether it would launch a machine of each kind that the plan may buy, without buying any.
-func (p *preparedJob) tryEC2(ctx context.Context, out io.Writer) error {
-	if p.job.Cloud != config.CloudEC2 {
-		return nil
-	}
-	cloud, err := connectEC2(ctx, p.job)
+// tryEC2 asks EC2 whether it would launch a machine of each pool, without buying any.
+func tryEC2(ctx context.Context, job *config.Job, pools []market.Pool) (string, error) {
+	cloud, err := connectEC2(ctx, job)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer cloud.Close()
-	pools := []market.Pool{}
-	if p.choice.Reliable.Count > 0 {
-		pools = append(pools, p.choice.Reliable.Pool)
-	}
-	for _, c := range p.choice.Pools {
-		pools = append(pools, c.Pool)
-	}
 	for _, pool := range pools {
 		if err := cloud.Try(ctx, provisioner.Request{Token: "try", Pool: pool, Count: 1}); err != nil {
-			return ec2Advice(err)
+			return "", ec2Advice(err)
 		}
 	}
-	fmt.Fprintf(out, "\nEC2 would launch machines of all %d pools (asked with DryRun: it looks at permissions, image and network, not\nat capacity and quotas).\n", len(pools))
-	return nil
-}
-
-// timeOf is how a job's market time follows from the clock on the wall.
-func timeOf(job *config.Job) clock.Mapping {
-	if job.Cloud == config.CloudEC2 {
-		job.Local.Start = time.Now().UTC().Truncate(time.Second)
-		return clock.Real()
-	}
-	return clock.Mapping{Market: job.Local.Start, Speed: job.Local.Speed} // from when the machines' time begins
-}
-
-// whatMachinesAre says what a run's machines really are.
-func whatMachinesAre(job *config.Job) string {
-	if job.Cloud == config.CloudEC2 {
-		where := "EC2 in " + job.EC2.Region
-		if job.EC2.Endpoint != "" {
-			where = job.EC2.Endpoint
-		}
-		return "Machines are bought from " + where + ", for real money. They end with the run; what should be left behind carries\n" +
-			"the tag tierml:cluster=" + job.EC2.Cluster + ".\n"
-	}
-	return fmt.Sprintf("Machines are local processes here. Each is held to its type's declared rate of %s floating-point operations a\n"+
-		"second and vCPU by pacing in its agent.\n", job.Local.FlopsPerVCPU)
+	return fmt.Sprintf("EC2 would launch machines of all %d pools (asked with DryRun: it looks at permissions, image and network, not\nat capacity and quotas).", len(pools)), nil
 }

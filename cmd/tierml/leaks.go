@@ -19,9 +19,10 @@ import (
 func newLeaksCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "leaks JOB.yaml",
-		Short: "List the machines of a job's cluster that still cost money on EC2",
-		Long: `Leaks asks EC2 for every machine that carries the cluster's tag and has not ended, whichever run launched it. Machines
-whose time (the tag tierml:expires) is over are leaks: nobody wants them any more, and the exit code is 1.
+		Short: "List the machines of a job's cluster that still cost money on EC2 or Compute Engine",
+		Long: `Leaks asks the job's cloud for every machine that carries the cluster's tag and has not ended, whichever run launched it;
+on Compute Engine also those that have stopped, whose disks cost on. Machines whose time (the tag tierml:expires, the label
+tierml-expiry) is over are leaks: nobody wants them any more, and the exit code is 1.
 
 It changes nothing. tierml down ends machines.`,
 		Args: oneJobFile,
@@ -37,7 +38,7 @@ It changes nothing. tierml down ends machines.`,
 			}
 			expired := 0
 			for _, h := range live {
-				if overdue(h, time.Now()) {
+				if h.Overdue(time.Now()) {
 					expired++
 				}
 			}
@@ -54,9 +55,9 @@ func newDownCommand() *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use:   "down JOB.yaml",
-		Short: "End the machines of a job's cluster on EC2, and make sure that they are gone",
+		Short: "End the machines of a job's cluster on EC2 or Compute Engine, and make sure that they are gone",
 		Long: `Down lists every machine that carries the cluster's tag and that TierML launched, asks, terminates them, and looks until
-EC2 says that all have ended. With --run it ends those of one run only.
+the cloud says that all have ended. With --run it ends those of one run only.
 
 A run that goes on loses its machines by it, and may buy others: stop it first.`,
 		Example: `  tierml down job.yaml
@@ -86,10 +87,15 @@ A run that goes on loses its machines by it, and may buy others: stop it first.`
 	return cmd
 }
 
-// holdings are what a cluster has on EC2.
+// holdings are what a cluster has on a real cloud.
 type holdings struct {
-	cloud *ec2.Cloud
-	where string
+	cloud interface {
+		Holdings(context.Context) ([]provisioner.Holding, error)
+		Terminate(context.Context, ...provisioner.InstanceID) error
+		Close()
+	}
+	name, where string
+	advice      func(error) error
 }
 
 func openHoldings(ctx context.Context, file, run string) (*holdings, error) {
@@ -97,26 +103,29 @@ func openHoldings(ctx context.Context, file, run string) (*holdings, error) {
 	if err != nil {
 		return nil, err
 	}
-	if job.Cloud != config.CloudEC2 {
-		return nil, job.Fault("cloud", "cloud: "+job.Cloud+" leaves no machines behind", "name a job with cloud: ec2")
+	at := job.Installation()
+	if at == nil {
+		return nil, job.Fault("cloud", "cloud: "+job.Cloud+" leaves no machines behind", "name a job with cloud: ec2 or gce")
+	}
+	l := &holdings{name: at.Name, where: fmt.Sprintf("cluster %s in %s", at.Cluster, at.Region), advice: ec2Advice}
+	if job.Cloud == config.CloudGCE {
+		l.advice = gceAdvice
+		l.cloud, err = openGCE(ctx, job, run)
+		return l, err
 	}
 	c := localrun.EC2Config(job.EC2)
 	c.Job = run
-	cloud, err := ec2.New(ctx, c)
-	if err != nil {
+	if l.cloud, err = ec2.New(ctx, c); err != nil {
 		return nil, ec2Advice(err)
 	}
-	return &holdings{cloud, fmt.Sprintf("cluster %s in %s", job.EC2.Cluster, job.EC2.Region)}, nil
+	return l, nil
 }
 
-// overdue says whether nobody wants a machine any more.
-func overdue(h ec2.Holding, now time.Time) bool { return !h.Expires.IsZero() && now.After(h.Expires) }
-
 // list prints what has not ended.
-func (l *holdings) list(ctx context.Context, out io.Writer) ([]ec2.Holding, error) {
+func (l *holdings) list(ctx context.Context, out io.Writer) ([]provisioner.Holding, error) {
 	live, err := l.cloud.Holdings(ctx)
 	if err != nil {
-		return nil, ec2Advice(err)
+		return nil, l.advice(err)
 	}
 	if len(live) == 0 {
 		fmt.Fprintf(out, "No machine of %s is left.\n", l.where)
@@ -130,7 +139,7 @@ func (l *holdings) list(ctx context.Context, out io.Writer) ([]ec2.Holding, erro
 		if !h.Expires.IsZero() {
 			until = h.Expires.UTC().Format("2006-01-02 15:04")
 		}
-		if overdue(h, now) {
+		if h.Overdue(now) {
 			until += " (over)"
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", h.ID, h.Pool.Type, h.Pool.Zone, h.Pool.Class, h.State, h.Job, h.Owner,
@@ -141,12 +150,12 @@ func (l *holdings) list(ctx context.Context, out io.Writer) ([]ec2.Holding, erro
 
 const (
 	lookAgain = 2 * time.Second
-	// endWithin is how long EC2 may take to end machines; it is loud about what is left then.
+	// endWithin is how long a cloud may take to end machines; it is loud about what is left then.
 	endWithin = 10 * time.Minute
 )
 
 // end terminates machines and looks until they are gone.
-func (l *holdings) end(ctx context.Context, live []ec2.Holding, out io.Writer) error {
+func (l *holdings) end(ctx context.Context, live []provisioner.Holding, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, endWithin)
 	defer cancel()
 	ids := make([]provisioner.InstanceID, len(live))
@@ -156,11 +165,11 @@ func (l *holdings) end(ctx context.Context, live []ec2.Holding, out io.Writer) e
 	for asked := false; ; {
 		err := l.cloud.Terminate(ctx, ids...)
 		if err != nil && (errors.Is(err, provisioner.ErrDenied) || ctx.Err() != nil) {
-			return l.remain(ids, ec2Advice(err))
+			return l.remain(ids, l.advice(err))
 		}
 		if err == nil && !asked {
 			asked = true
-			fmt.Fprintf(out, "EC2 was told to end %d machines; looking until they are gone.\n", len(ids))
+			fmt.Fprintf(out, "%s was told to end %d machines; looking until they are gone.\n", l.name, len(ids))
 		}
 		left, err := l.cloud.Holdings(ctx)
 		if err == nil {
@@ -178,7 +187,7 @@ func (l *holdings) end(ctx context.Context, live []ec2.Holding, out io.Writer) e
 }
 
 // remaining are those machines that have not ended.
-func remaining(ids []provisioner.InstanceID, live []ec2.Holding) (left []provisioner.InstanceID) {
+func remaining(ids []provisioner.InstanceID, live []provisioner.Holding) (left []provisioner.InstanceID) {
 	alive := map[provisioner.InstanceID]bool{}
 	for _, h := range live {
 		alive[h.ID] = true

@@ -46,12 +46,12 @@ func TestDown(t *testing.T) {
 		if _, err := cloud.Launch(t.Context(), provisioner.Request{Token: cluster, Pool: pool, Count: 2}); err != nil {
 			t.Fatal(err)
 		}
-		return &holdings{cloud, "cluster " + cluster}
+		return &holdings{cloud, "EC2", "cluster " + cluster, ec2Advice}
 	}
 	blue, green := open("blue"), open("green")
 	var out bytes.Buffer
 	live, err := blue.list(t.Context(), &out)
-	if err != nil || len(live) != 2 || !overdue(live[0], time.Now()) || strings.Count(out.String(), "(over)") != 2 {
+	if err != nil || len(live) != 2 || !live[0].Overdue(time.Now()) || strings.Count(out.String(), "(over)") != 2 {
 		t.Fatalf("%v, %v, printed\n%s", live, err, &out)
 	}
 	if err := blue.end(t.Context(), live, &out); err != nil || !strings.Contains(out.String(), "All have ended.") {

@@ -51,7 +51,7 @@ docs/job.md describes the job file.`,
 			if err := printPlan(cmd.OutOrStdout(), p.plan, job, format); err != nil {
 				return err
 			}
-			return p.tryEC2(cmd.Context(), cmd.ErrOrStderr())
+			return p.tryCloud(cmd.Context(), cmd.ErrOrStderr())
 		},
 	}
 	cmd.Flags().StringVarP(&format, "output", "o", "text", "output format: text or json")

@@ -116,7 +116,7 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 	}
 	mapping := timeOf(job)
 	if o.endpoint != "" && job.Cloud != config.CloudLocal {
-		return usageError{errors.New("--endpoint is for cloud: local; write ec2.endpoint in the job file")}
+		return usageError{fmt.Errorf("--endpoint is for cloud: local; write %s.endpoint in the job file", job.Cloud)}
 	}
 	if o.endpoint != "" {
 		if mapping, err = localrun.RemoteClock(ctx, o.endpoint); err != nil {
@@ -153,7 +153,7 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 	if err := printPlan(out, p.plan, job, "text"); err != nil {
 		return err
 	}
-	if err := p.tryEC2(ctx, out); err != nil {
+	if err := p.tryCloud(ctx, out); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "\n%s\n", whatMachinesAre(job))

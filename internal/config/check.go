@@ -79,6 +79,7 @@ func (c *checker) check() {
 	}
 	if c.cloud() {
 		c.ec2()
+		c.gce()
 		c.resources()
 		c.reliable()
 		c.limits()
@@ -104,13 +105,13 @@ func (c *checker) cloud() bool {
 		setDefault(&j.Checkpoint.Every, 10*time.Second,
 			c.written("checkpoint.every") || c.written("checkpoint.every_clocks") || j.Restarts())
 	case CloudNone:
-		for _, field := range []string{"provider", "resources", "reliable", "local", "budget", "checkpoint", "security", "ec2"} {
+		for _, field := range []string{"provider", "resources", "reliable", "local", "budget", "checkpoint", "security", "ec2", "gce"} {
 			if c.written(field) {
 				c.fault(field, "has no use with cloud: none, which buys no machines", "remove it, or write cloud: local")
 			}
 		}
 		return false
-	case CloudEC2:
+	case CloudEC2, CloudGCE:
 		if c.written("provider") {
 			c.fault("provider", "is for cloud: local, which plays it", "remove it")
 		}
@@ -125,11 +126,10 @@ func (c *checker) cloud() bool {
 		setDefault(&j.Checkpoint.Every, 5*time.Minute, c.written("checkpoint.every") || c.written("checkpoint.every_clocks") || j.Restarts())
 	case "aws":
 		c.fault("cloud", "Amazon's cloud is called ec2 here", "write cloud: ec2")
-	case "gce", "gcp":
-		c.fault("cloud", fmt.Sprintf("%q is not in this build", j.Cloud),
-			"write cloud: local to run on this machine against a recorded market")
+	case "gcp", "google":
+		c.fault("cloud", "Google's cloud is called gce here", "write cloud: gce")
 	default:
-		c.oneOf("cloud", j.Cloud, CloudLocal, CloudEC2, CloudNone)
+		c.oneOf("cloud", j.Cloud, CloudLocal, CloudEC2, CloudGCE, CloudNone)
 	}
 	return true
 }

@@ -45,8 +45,8 @@ type Job struct {
 	// Name names the run directory runs/NAME-N and the machines' tags. Required; letters, digits and
 	// dashes, so that it can be a directory and a tag everywhere.
 	Name string `yaml:"name" job:"required,env"`
-	// Cloud is where machines come from: CloudLocal or CloudNone. Required: a job that may spend money should
-	// say where.
+	// Cloud is where machines come from: CloudLocal, CloudEC2, CloudGCE or CloudNone. Required: a job that may spend money
+	// should say where.
 	Cloud string `yaml:"cloud" job:"required"`
 	// Security is how the processes of a run speak with each other: SecurityTLS or SecurityPlain. Default SecurityPlain on
 	// the local cloud, where nothing leaves this host, and SecurityTLS elsewhere.
@@ -93,6 +93,8 @@ type Job struct {
 	Local Local `yaml:"local"`
 	// EC2 describes the installation on Amazon EC2; only for CloudEC2.
 	EC2 EC2 `yaml:"ec2"`
+	// GCE describes the installation on Google Compute Engine; only for CloudGCE.
+	GCE GCE `yaml:"gce"`
 
 	file      string
 	positions map[string]position

@@ -27,10 +27,12 @@ const (
 // connect makes the adapter of the job's cloud.
 func (r *session) connect(ctx context.Context, endpoint string) (cloud adapter, err error) {
 	switch {
-	case r.onEC2():
+	case r.cfg.Job.Cloud == config.CloudEC2:
 		cloud, err = r.connectEC2(ctx)
+	case r.cfg.Job.Cloud == config.CloudGCE:
+		cloud, err = r.connectGCE(ctx)
 	case r.cfg.Job.Provider == config.ProviderGCE:
-		cloud, err = r.connectGCE(ctx, endpoint)
+		cloud, err = r.connectFakeGCE(ctx, endpoint)
 	default:
 		cloud, err = ec2.New(ctx, ec2.Config{
 			Region: r.region(), Cluster: r.name, Endpoint: endpoint, ImageID: anyAMI,

@@ -4,14 +4,58 @@ package localrun
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner/gce"
 )
 
-// connectGCE makes the adapter for Compute Engine. A build with -tags nogce leaves it out, and the 17 MB of its client.
-func (r *session) connectGCE(ctx context.Context, endpoint string) (adapter, error) {
+// gceConfig is the adapter's, as a job has it.
+func gceConfig(g config.GCE) gce.Config {
+	return gce.Config{
+		Project: g.Project, Region: g.Region, Cluster: g.Cluster, Owner: g.Owner, Labels: g.Labels, Endpoint: g.Endpoint,
+		Image: g.Image, Disk: gce.Disk{SizeGiB: (g.Disk.MiB + 1023) >> 10, Type: g.DiskType},
+		Network: g.Network, Subnetwork: g.Subnetwork, NetworkTags: g.NetworkTags, ExternalIP: g.ExternalIP,
+		ServiceAccount: g.ServiceAccount, NoSecureBoot: !g.SecureBoot, ExtraNotice: g.ExtraNotice,
+	}
+}
+
+// OpenGCE makes the adapter for looking and cleaning up: with a run's unique name, at its machines only. Nothing is bought
+// by it.
+func OpenGCE(ctx context.Context, g config.GCE, run string) (GCEAccount, error) {
+	c := gceConfig(g)
+	c.Job = run
+	return gce.New(ctx, c)
+}
+
+// connectGCE makes the adapter for Compute Engine itself, by the SDK's own way to find credentials.
+func (r *session) connectGCE(ctx context.Context) (adapter, error) {
+	g := r.cfg.Job.GCE
+	c := gceConfig(g)
+	c.Job, c.Generation, c.Expires = r.unique(), strconv.Itoa(r.cfg.Part+1), r.expires()
+	c.StartupScript = startupScript(g.Program)
+	c.PollInterval, c.Clock, c.Log = realPollNotices, r.cfg.Clock, r.cfg.Log
+	cloud, err := gce.New(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	r.recall(cloud)
+	if g.Prices == "" {
+		return cloud, nil
+	}
+	prices := listed{cloud, map[market.Pool]*market.History{}}
+	for _, o := range r.cfg.Offers {
+		prices.history[o.Pool] = o.History
+	}
+	return prices, nil
+}
+
+// connectFakeGCE makes the adapter for a cloud of this program that speaks Compute Engine's API. A build with -tags nogce
+// leaves it out, and the 17 MB of its client.
+func (r *session) connectFakeGCE(ctx context.Context, endpoint string) (adapter, error) {
 	preemptible := ruleBook(r.cfg.Job.Local.Rules) == "gce-preemptible"
 	cloud, err := gce.New(ctx, gce.Config{
 		Project: anyProject, Region: r.region(), Cluster: r.name, Endpoint: endpoint, Image: anyImage,
@@ -21,12 +65,19 @@ func (r *session) connectGCE(ctx context.Context, endpoint string) (adapter, err
 	if err != nil {
 		return nil, err
 	}
-	if r.cfg.Past != nil { // Compute Engine does not tell what machines were that are gone
-		for _, m := range r.cfg.Past.Machines {
-			cloud.Recall(m.Instance)
-		}
-	}
+	r.recall(cloud)
 	return cloud, nil
+}
+
+// recall tells of the machines of a controller before this one: Compute Engine does not tell what machines were that are
+// gone.
+func (r *session) recall(cloud *gce.Cloud) {
+	if r.cfg.Past == nil {
+		return
+	}
+	for _, m := range r.cfg.Past.Machines {
+		cloud.Recall(m.Instance)
+	}
 }
 
 // longestLeash is the longest that Compute Engine takes.

@@ -84,8 +84,10 @@ func (r *session) userData(of provisioner.Request) string {
 	} else {
 		u.Token, u.Authority = r.door.tokens.Issue(of.Count), r.door.authority.Hash()
 	}
-	if r.onEC2() {
+	if r.real() != nil {
 		u.Listen, u.VCPU = "0.0.0.0:0", 0 // a machine of its own counts for itself
+	}
+	if r.cfg.Job.Cloud == config.CloudEC2 {
 		return bootScript(u, r.cfg.Job.EC2.Program, r.cfg.Job.EC2.Region)
 	}
 	return u.Encode()

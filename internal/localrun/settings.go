@@ -95,8 +95,8 @@ func (r *session) controllerConfig(policy bidding.Policy, history map[market.Poo
 		Rules: rules, RetryCapacity: sim.LaptopRetryCapacity, PlanEvery: sim.LaptopPlanEvery, MaxDuration: job.MaxDuration,
 		WholeHours: rules.Terms().Increment > 0,
 	}
-	if r.onEC2() {
-		timedAsEC2(&c)
+	if r.real() != nil {
+		timedAsReal(&c)
 	}
 	for _, p := range choice.Pools {
 		h := history[p.Pool]

@@ -99,7 +99,8 @@ func some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-func admits(m config.Machine, t market.InstanceType) bool {
+// Admits says whether machines of a type will do.
+func Admits(m config.Machine, t market.InstanceType) bool {
 	if m.Type != "" {
 		return m.Type == t.Name
 	}
@@ -112,7 +113,7 @@ func (r *resolver) pools() {
 	for i, m := range r.job.Resources.AnyOf {
 		found := false
 		for _, o := range r.offers {
-			if !admits(m, o.Type) {
+			if !Admits(m, o.Type) {
 				continue
 			}
 			found = true

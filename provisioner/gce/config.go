@@ -27,6 +27,13 @@ type Config struct {
 
 	// Owner, when set, becomes the label tierml-owner: whom to ask about a machine.
 	Owner string
+	// Job, when set, becomes the label tierml-job and narrows this Cloud further: of the cluster's machines it sees and ends
+	// those of the job only.
+	Job string
+	// Generation, when set, becomes the label tierml-generation: which controller of the job launched a machine.
+	Generation string
+	// Labels are more of them, as Compute Engine takes them.
+	Labels map[string]string
 	// Image is what machines boot from: "projects/debian-cloud/global/images/family/debian-12".
 	Image string
 	// Disk is the boot disk, which goes with its machine.
@@ -55,6 +62,9 @@ type Config struct {
 	// MaxRun is how long machines may run until Compute Engine itself deletes them, whatever has become of us
 	// (default 0: for ever). 30 s to 120 days; not with Preemptible.
 	MaxRun time.Duration
+	// Expires is when nobody wants machines any more, in market time: MaxRun is cut to it, and the label tierml-expiry says it
+	// (default none).
+	Expires time.Time
 
 	// MaxAttempts is how often a call is tried before it fails (default 5). wrap.Retry goes further.
 	MaxAttempts int
@@ -117,6 +127,18 @@ const (
 	maxRun = 120 * 24 * time.Hour
 )
 
+// leash is after how long Compute Engine deletes a machine that is launched now; 0 = never.
+func (c Config) leash() time.Duration {
+	d := c.MaxRun
+	if !c.Expires.IsZero() {
+		left := max(c.Expires.Sub(c.Clock.Now()).Round(time.Second), minRun)
+		if d == 0 || left < d {
+			d = min(left, maxRun)
+		}
+	}
+	return d
+}
+
 // validate reports every fault.
 func (c Config) validate() error {
 	var faults []error
@@ -133,7 +155,7 @@ func (c Config) validate() error {
 	if c.MaxRun != 0 && (c.MaxRun < minRun || c.MaxRun > maxRun) {
 		fault("longest run %s: Compute Engine takes %s to %s", c.MaxRun, minRun, maxRun)
 	}
-	if c.Preemptible && (c.MaxRun != 0 || c.ExtraNotice != 0) {
+	if c.Preemptible && (c.MaxRun != 0 || !c.Expires.IsZero() || c.ExtraNotice != 0) {
 		fault("preemptible machines take neither a longest run nor an extra notice: want Spot ones")
 	}
 	for _, d := range []struct {

@@ -260,8 +260,8 @@ func (c *Cloud) scheduling(r provisioner.Request) *computepb.Scheduling {
 	default:
 		s.ProvisioningModel, s.OnHostMaintenance = proto.String("STANDARD"), proto.String("MIGRATE")
 	}
-	if c.config.MaxRun > 0 {
-		s.MaxRunDuration, s.InstanceTerminationAction = seconds(c.config.MaxRun), proto.String("DELETE")
+	if leash := c.config.leash(); leash > 0 {
+		s.MaxRunDuration, s.InstanceTerminationAction = seconds(leash), proto.String("DELETE")
 	}
 	return s
 }

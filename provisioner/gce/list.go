@@ -38,6 +38,7 @@ type machine struct {
 	extra  time.Duration // by which metadata tell earlier of a preemption than the shutdown begins
 	warned time.Time     // when its preemption began; zero = it did not
 	there  bool          // it is listed, be it as a stopped one
+	labels map[string]string
 }
 
 // look gives the cluster's machines, sorted by id: those that are listed, and those that were and have ended.
@@ -84,6 +85,15 @@ func (m *machine) read(e event) {
 
 func labelFilter(label, value string) string { return fmt.Sprintf("labels.%s = %q", label, value) }
 
+// ours is the filter for this Cloud's machines.
+func (c *Cloud) ours() string {
+	filter := labelFilter(labelCluster, labelValue(c.config.Cluster))
+	if c.config.Job == "" {
+		return filter
+	}
+	return "(" + filter + ") AND (" + labelFilter(labelJob, labelValue(c.config.Job)) + ")"
+}
+
 // clusterMachines lists the cluster's machines in all zones of the region.
 func (c *Cloud) clusterMachines(ctx context.Context) ([]machine, error) {
 	var found []machine
@@ -94,7 +104,7 @@ func (c *Cloud) clusterMachines(ctx context.Context) ([]machine, error) {
 			return err
 		}
 		pages := client.AggregatedList(ctx, &computepb.AggregatedListInstancesRequest{
-			Project: c.config.Project, Filter: proto.String(labelFilter(labelCluster, labelValue(c.config.Cluster))),
+			Project: c.config.Project, Filter: proto.String(c.ours()),
 			MaxResults: proto.Uint32(pageSize),
 		})
 		for {
@@ -148,7 +158,8 @@ func (c *Cloud) zoneMachines(ctx context.Context, zone, filter string) ([]machin
 
 // appendMachine adds a machine, unless it is of another region or somebody else's that only looks like ours.
 func (c *Cloud) appendMachine(list []machine, i *computepb.Instance) ([]machine, error) {
-	if !strings.HasPrefix(baseName(i.GetZone()), c.config.Region+"-") || i.GetLabels()[labelCluster] != labelValue(c.config.Cluster) {
+	if !strings.HasPrefix(baseName(i.GetZone()), c.config.Region+"-") || i.GetLabels()[labelCluster] != labelValue(c.config.Cluster) ||
+		c.config.Job != "" && i.GetLabels()[labelJob] != labelValue(c.config.Job) {
 		return list, nil
 	}
 	m, err := c.machineOf(i)
@@ -169,7 +180,7 @@ func (c *Cloud) machineOf(i *computepb.Instance) (machine, error) {
 		class = market.Spot
 	}
 	m := machine{
-		zone: baseName(i.GetZone()), there: true,
+		zone: baseName(i.GetZone()), there: true, labels: i.GetLabels(),
 		extra: time.Duration(i.GetScheduling().GetPreemptionNoticeDuration().GetSeconds()) * time.Second,
 		Instance: provisioner.Instance{
 			ID: provisioner.InstanceID(i.GetName()),

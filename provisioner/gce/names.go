@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -69,10 +70,12 @@ func requestID(cluster, token string, attempt int) string {
 // digits, dashes and underscores, so that what does not fit is abbreviated (labelValue). The request itself, unabridged,
 // is in the machine's metadata (metaNote).
 const (
-	labelCluster = "tierml-cluster"
-	labelToken   = "tierml-token"
-	labelOwner   = "tierml-owner"
-	labelExpiry  = "tierml-expiry" // unix time at which Compute Engine deletes it by itself
+	labelCluster    = "tierml-cluster"
+	labelToken      = "tierml-token"
+	labelOwner      = "tierml-owner"
+	labelJob        = "tierml-job"
+	labelGeneration = "tierml-generation"
+	labelExpiry     = "tierml-expiry" // unix time at which Compute Engine deletes it by itself
 )
 
 // Keys of a machine's metadata.
@@ -111,17 +114,22 @@ func labelKey(text string) string {
 
 // labels are those of a request's machines: the cluster's own, and the request's tags.
 func (c *Cloud) labels(r provisioner.Request) map[string]string {
-	labels := map[string]string{}
+	labels := maps.Clone(c.config.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
 	for _, name := range r.TagNames() {
 		labels[labelKey(name)] = labelValue(r.Tags[name])
 	}
 	labels[labelCluster] = labelValue(c.config.Cluster)
 	labels[labelToken] = labelValue(r.Token)
-	if c.config.Owner != "" {
-		labels[labelOwner] = labelValue(c.config.Owner)
+	for label, value := range map[string]string{labelOwner: c.config.Owner, labelJob: c.config.Job, labelGeneration: c.config.Generation} {
+		if value != "" {
+			labels[label] = labelValue(value)
+		}
 	}
-	if c.config.MaxRun > 0 {
-		labels[labelExpiry] = fmt.Sprint(c.config.Clock.Now().Add(c.config.MaxRun).Unix())
+	if leash := c.config.leash(); leash > 0 {
+		labels[labelExpiry] = fmt.Sprint(c.config.Clock.Now().Add(leash).Unix())
 	}
 	return labels
 }

@@ -41,6 +41,33 @@ func (c *Cloud) Types(ctx context.Context, zone string) ([]market.InstanceType, 
 	return found, err
 }
 
+// Zones gives the region's zones that are up, sorted.
+func (c *Cloud) Zones(ctx context.Context) ([]string, error) {
+	var found []string
+	err := c.try(ctx, "asking for the zones of "+c.config.Region, c.config.AttemptTimeout, func(ctx context.Context) error {
+		found = nil
+		client, err := compute.NewZonesRESTClient(ctx, c.within(ctx)...)
+		if err != nil {
+			return err
+		}
+		pages := client.List(ctx, &computepb.ListZonesRequest{Project: c.config.Project, MaxResults: proto.Uint32(pageSize)})
+		for {
+			z, err := pages.Next()
+			if errors.Is(err, iterator.Done) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			if strings.HasPrefix(z.GetName(), c.config.Region+"-") && z.GetStatus() != "DOWN" {
+				found = append(found, z.GetName())
+			}
+		}
+	})
+	slices.Sort(found)
+	return found, err
+}
+
 func architecture(word string) string {
 	switch word {
 	case "X86_64":

@@ -23,6 +23,11 @@ const (
 	ProjectNumber = "123456789012"
 )
 
+// Token is what every machine's service account has: it opens nothing.
+const Token = "ya29.fake-token"
+
+const pathToken = "instance/service-accounts/default/token"
+
 const (
 	root   = "/computeMetadata/v1"
 	flavor = "Metadata-Flavor"
@@ -123,6 +128,9 @@ func answer(w http.ResponseWriter, text string, isJSON bool) {
 
 // value gives what is at a path: a value, the names in a folder, or with recursive all that is below as JSON.
 func (e *Endpoint) value(path string, recursive bool) (text string, found, isJSON bool) {
+	if path == pathToken { // in no folder's listing
+		return fmt.Sprintf(`{"access_token":%q,"expires_in":3599,"token_type":"Bearer"}`, Token), true, true
+	}
 	values := e.values()
 	if v, ok := values[path]; ok {
 		return v, true, false

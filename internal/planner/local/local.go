@@ -66,6 +66,11 @@ func readAdvice(path string) (t *advisor.Table, at time.Time, err error) {
 // ReadPrices reads a price-history file, or all pools of a price store.
 func ReadPrices(path string) (*trace.Trace, error) { return readPrices(path, trace.Options{}) }
 
+// ReadPricesOf is ReadPrices for the pools of one provider.
+func ReadPricesOf(path, provider string) (*trace.Trace, error) {
+	return readPrices(path, trace.Options{Provider: provider})
+}
+
 func readPrices(path string, o trace.Options) (*trace.Trace, error) {
 	var t *trace.Trace
 	isStore := false

@@ -1,0 +1,73 @@
+package localrun
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
+)
+
+const (
+	// pollListPrices is how often Compute Engine's prices are asked for: they are those of a list, which changes rarely.
+	pollListPrices = 10 * time.Minute
+	// gceCallTimeout is longer than on EC2, whose launches answer at once: here an operation is waited for.
+	gceCallTimeout = 5 * time.Minute
+)
+
+// GCEAccount is Compute Engine for looking at: nothing is bought by it.
+type GCEAccount interface {
+	SpotPrices(ctx context.Context, pools []market.Pool, since, until time.Time) (map[market.Pool][]market.PricePoint, error)
+	Zones(context.Context) ([]string, error)
+	Types(ctx context.Context, zone string) ([]market.InstanceType, error)
+	Holdings(context.Context) ([]provisioner.Holding, error)
+	Terminate(context.Context, ...provisioner.InstanceID) error
+	Close()
+}
+
+// startupScript is what Compute Engine's guest runs when a machine has booted. Nothing in it is secret: what only this
+// machine may know is in an attribute of its own, which the agent reads.
+func startupScript(p config.Program) string {
+	fetch := curl(p.URL)
+	if strings.HasPrefix(p.URL, "gs://") {
+		fetch = fetchFromGCS(p.URL)
+	}
+	return firstScript(first{fetch: fetch, environment: "TIERML_PROVIDER=gce"}, p.SHA256)
+}
+
+// fetchFromGCS needs no tool of Google's: the metadata server gives the machine's own token. STORAGE_EMULATOR_HOST is what
+// Google's libraries know for another store.
+func fetchFromGCS(address string) string {
+	bucket, object, _ := strings.Cut(strings.TrimPrefix(address, "gs://"), "/")
+	return `local store=https://storage.googleapis.com token
+  if [ -n "${STORAGE_EMULATOR_HOST:-}" ]; then store=http://${STORAGE_EMULATOR_HOST#http://}; fi
+  token=$(curl --fail --silent --show-error --retry 5 --header 'Metadata-Flavor: Google' \
+    "http://${GCE_METADATA_HOST:-metadata.google.internal}/computeMetadata/v1/instance/service-accounts/default/token" |
+    sed 's/.*"access_token" *: *"\([^"]*\)".*/\1/')
+  curl --fail --silent --show-error --location --retry 5 --header @- --output tierml.new \
+    "$store/storage/v1/b/` + bucket + "/o/" + url.PathEscape(object) + `?alt=media" <<<"Authorization: Bearer $token"`
+}
+
+// listed tells the prices of a list in place of the provider's answers.
+type listed struct {
+	adapter
+	history map[market.Pool]*market.History
+}
+
+func (l listed) SpotPrices(_ context.Context, pools []market.Pool, since, until time.Time) (map[market.Pool][]market.PricePoint, error) {
+	prices := map[market.Pool][]market.PricePoint{}
+	for _, p := range pools {
+		h := l.history[p]
+		if h == nil {
+			continue // nothing is known
+		}
+		if inForce, ok := h.Until(since).Last(); ok {
+			prices[p] = append(prices[p], inForce)
+		}
+		prices[p] = append(prices[p], h.Points(since, until)...)
+	}
+	return prices, nil
+}

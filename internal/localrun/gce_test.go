@@ -1,0 +1,158 @@
+package localrun
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/market/trace"
+	"github.com/tierml/tierml/provisioner"
+)
+
+// On Compute Engine a machine fetches the program from Google's store by its own account, and says to the agent whose
+// machine it is. Whatever is secret is not in the script.
+func TestStartupScript(t *testing.T) {
+	for _, tool := range []string{"bash", "curl", "sha256sum", "sed"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("%s is not installed: the script is tried with it", tool)
+		}
+	}
+	const program = "#!/bin/bash\necho \"$1 on $TIERML_PROVIDER\" >>ran\n"
+	var asked []string
+	served := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/service-accounts/default/token") && r.Header.Get("Metadata-Flavor") == "Google":
+			_, _ = w.Write([]byte(`{"access_token": "ya29.a_b-c", "expires_in": 3599, "token_type": "Bearer"}`))
+		case r.Header.Get("Authorization") == "Bearer ya29.a_b-c":
+			asked = append(asked, r.URL.EscapedPath()+"?"+r.URL.RawQuery)
+			_, _ = w.Write([]byte(program))
+		default:
+			http.Error(w, "no", http.StatusForbidden)
+		}
+	}))
+	defer served.Close()
+	sum := sha256.Sum256([]byte(program))
+	home := t.TempDir()
+	cmd := exec.Command("bash", "-c", startupScript(config.Program{URL: "gs://bucket/program/tierml-1", SHA256: hex.EncodeToString(sum[:])}))
+	host := strings.TrimPrefix(served.URL, "http://")
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TIERML_HOME=" + home, "TIERML_POWER_OFF=touch off", "GCE_METADATA_HOST=" + host,
+		"STORAGE_EMULATOR_HOST=" + host}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if ran, _ := os.ReadFile(filepath.Join(home, "ran")); string(ran) != "agent on gce\n" {
+		t.Errorf("it ran %q\n%s", ran, out)
+	}
+	if _, err := os.Stat(filepath.Join(home, "off")); err != nil {
+		t.Errorf("the machine stays: %v", err)
+	}
+	if strings.Join(asked, " ") != "/storage/v1/b/bucket/o/program%2Ftierml-1?alt=media" {
+		t.Errorf("asked %q", asked)
+	}
+}
+
+// account is Compute Engine as far as a plan asks it.
+type account struct {
+	GCEAccount
+	prices map[market.Pool][]market.PricePoint
+	err    error
+}
+
+func (a account) Zones(context.Context) ([]string, error) {
+	return []string{"us-central1-a", "us-central1-b"}, a.err
+}
+
+func (a account) Types(context.Context, string) ([]market.InstanceType, error) {
+	return []market.InstanceType{{Name: "n2-standard-4"}}, a.err
+}
+
+func (a account) SpotPrices(_ context.Context, pools []market.Pool, _, _ time.Time) (map[market.Pool][]market.PricePoint, error) {
+	found := map[market.Pool][]market.PricePoint{}
+	for _, p := range pools {
+		if a.prices[p] != nil {
+			found[p] = a.prices[p]
+		}
+	}
+	return found, a.err
+}
+
+func gcePool(zone, kind string) market.Pool {
+	return market.Pool{Provider: "gce", Region: "us-central1", Zone: zone, Type: kind, Class: market.Spot}
+}
+
+// The market of a job is what its own price list says, in every zone of the region, or else what the API tells of the
+// types that will do.
+func TestGCEMarket(t *testing.T) {
+	dir := t.TempDir()
+	files := map[string]string{
+		"catalog.csv": "region,instance_type,vcpu,memory_gib,linux_ondemand_usd_hour\n" +
+			"us-central1,n2-standard-4,4,16,0.194\nus-central1,n2-standard-16,16,64,0.777\nus-east1,n2-standard-4,4,16,0.194\n",
+		"prices.csv": "timestamp,zone,instance_type,product,price\n2026-01-01T00:00:00Z,us-central1-b,n2-standard-4,Linux/UNIX,0.047\n" +
+			"2026-01-01T00:00:00Z,us-east1-b,n2-standard-4,Linux/UNIX,0.04\n",
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	job := &config.Job{Cloud: config.CloudGCE, GCE: config.GCE{Region: "us-central1", Catalog: filepath.Join(dir, "catalog.csv")},
+		Resources: config.Resources{AnyOf: []config.Machine{{CPUs: config.CPUs{Count: 4}}}},
+		Local:     config.Local{Start: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)}}
+	point := []market.PricePoint{{At: job.Local.Start.Add(-time.Hour), Price: market.Dollar / 20}}
+	told := account{prices: map[market.Pool][]market.PricePoint{
+		gcePool("us-central1-a", "n2-standard-4"): point, gcePool("us-central1-a", "n2-standard-16"): point}}
+	pools := func(listed []trace.Market) (names []string) {
+		for _, m := range listed {
+			names = append(names, m.Pool.Zone+"/"+m.Pool.Type)
+		}
+		return names
+	}
+	m, err := GCEMarket(t.Context(), job, told)
+	if err != nil || strings.Join(pools(m.Trace.Markets), " ") != "us-central1-a/n2-standard-4" {
+		t.Errorf("told: %v, %v", m, err)
+	}
+	job.GCE.Prices = filepath.Join(dir, "prices.csv")
+	if m, err = GCEMarket(t.Context(), job, told); err != nil || strings.Join(pools(m.Trace.Markets), " ") != "us-central1-b/n2-standard-4" {
+		t.Errorf("listed: %v, %v", m, err)
+	}
+	job.GCE.Region = "us-west4"
+	if _, err := GCEMarket(t.Context(), job, told); err == nil || !strings.Contains(err.Error(), "has no Spot prices in us-west4") {
+		t.Errorf("of another region: %v", err)
+	}
+	job.GCE.Region, job.GCE.Prices = "us-central1", ""
+	if _, err := GCEMarket(t.Context(), job, account{}); err == nil || !strings.Contains(err.Error(), "gce.prices") {
+		t.Errorf("told nothing: %v", err)
+	}
+	if _, err := GCEMarket(t.Context(), job, account{err: provisioner.ErrDenied}); err == nil {
+		t.Error("a refusal is no market")
+	}
+	if err := TryGCE(t.Context(), told, []market.Pool{gcePool("us-central1-a", "n2-standard-4")}); err != nil {
+		t.Error(err)
+	}
+	if err := TryGCE(t.Context(), told, []market.Pool{gcePool("us-central1-a", "n2-standard-5")}); err == nil {
+		t.Error("it sells what there is not")
+	}
+}
+
+// A price list answers as the provider does: the price in force first, and what it becomes.
+func TestListedPrices(t *testing.T) {
+	start := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	pool := gcePool("us-central1-a", "n2-standard-4")
+	prices := listed{history: map[market.Pool]*market.History{pool: market.NewHistory([]market.PricePoint{
+		{At: start, Price: 1}, {At: start.Add(time.Hour), Price: 2}, {At: start.Add(2 * time.Hour), Price: 3}, {At: start.Add(5 * time.Hour), Price: 4}})}}
+	got, err := prices.SpotPrices(t.Context(), []market.Pool{pool, gcePool("us-central1-b", "n2-standard-4")}, start.Add(90*time.Minute), start.Add(3*time.Hour))
+	if err != nil || len(got) != 1 || len(got[pool]) != 2 || got[pool][0].Price != 2 || got[pool][1].Price != 3 {
+		t.Errorf("%v, %v", got, err)
+	}
+}

@@ -1,0 +1,14 @@
+package provisioner
+
+import "time"
+
+// Holding is a machine that costs money, with what its tags say of it: what is asked for when nobody remembers what was
+// bought.
+type Holding struct {
+	Instance
+	Job, Owner string
+	Expires    time.Time // when nobody wants it any more; zero = its tags do not say
+}
+
+// Overdue says whether nobody wants a machine any more.
+func (h Holding) Overdue(now time.Time) bool { return !h.Expires.IsZero() && now.After(h.Expires) }
