@@ -48,7 +48,8 @@ Environment:
   GCE_METADATA_HOST   the metadata server, host:port; unset: Compute Engine's own address
 
 Exit code ` + strconv.Itoa(exitFenced) + `: the controller gave this process up while it lived; started again it joins empty.`,
-		Args: cobra.NoArgs,
+		Example: "  " + envClock + "=2014-04-01T00:00:00Z@2026-10-01T12:00:00Z*600 tierml agent",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := untilInterrupted(cmd.Context())
 			defer stop()

@@ -21,23 +21,28 @@ var calibrationFile = filepath.Join(localrun.Root, "calibration.json")
 
 func newCalibrateCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "calibrate RUN-DIRECTORY",
+		Use:   "calibrate [RUN]",
 		Short: "Measure on a run how long things take here, for predictions",
 		Long: `Calibrate measures on the journal of a run what things take on this computer beside the work: a clock, a machine's
 start, news of prices, warnings and ends. It keeps that in ` + calibrationFile + `, from where tierml plan, run and
-dry-run take it for what they predict. Remove the file to go back to the shipped figures.`,
-		Example: `  tierml calibrate runs/demo-1`,
-		Args:    cobra.ExactArgs(1),
+dry-run take it for what they predict. Remove the file to go back to the shipped figures.
+` + whichRun,
+		Example: `  tierml calibrate demo-1`,
+		Args:    oneRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			entries, _, err := journal.ReadFile(filepath.Join(args[0], localrun.JournalFile))
+			dir, err := findRun(args)
+			if err != nil {
+				return err
+			}
+			entries, _, err := journal.ReadFile(filepath.Join(dir, localrun.JournalFile))
 			if err != nil {
 				return err
 			}
 			c, err := calibration.Measure(entries)
 			if err != nil {
-				return fmt.Errorf("measuring %s: %w", args[0], err)
+				return fmt.Errorf("measuring %s: %w", relative(dir), err)
 			}
-			c.Run = filepath.Base(args[0])
+			c.Run = filepath.Base(dir)
 			if err := c.Save(calibrationFile); err != nil {
 				return err
 			}

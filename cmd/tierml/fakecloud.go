@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,6 +17,7 @@ import (
 	"github.com/tierml/tierml/fakecloud"
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/decompress"
+	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/market/trace"
 )
@@ -317,8 +316,18 @@ func newFakecloudBillCommand() *cobra.Command {
 		Short: "Print what the instances in a fake cloud's launch records cost",
 		Long: `Makes the bill of the fake cloud's own launch records, also of a cloud that was killed: then as of the last
 time at which it is known to have been alive.`,
-		Args: cobra.ExactArgs(1),
+		Example: `  tierml fakecloud bill cloud.jsonl --prices prices.csv.gz --catalog types.csv.gz
+  tierml fakecloud bill runs/demo-1/cloud.jsonl --prices prices.csv.gz --catalog types.csv.gz -o csv`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return errors.New("name one file of launch records, such as runs/demo-1/cloud.jsonl")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkFormat(output); err != nil {
+				return err
+			}
 			bill, err := billOf(args[0], g)
 			if err != nil {
 				return err
@@ -328,7 +337,7 @@ time at which it is known to have been alive.`,
 	}
 	g.bind(cmd)
 	cmd.Flags().StringVar(&g.rules, "rules", "", "billing rules (default: those of the records)")
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "form of the bill: text or json")
+	outputFlag(cmd, &output)
 	return cmd
 }
 
@@ -366,26 +375,20 @@ func billOf(path string, g goods) (fakecloud.Bill, error) {
 }
 
 func printBill(w io.Writer, bill fakecloud.Bill, form string) error {
-	switch form {
-	case "json":
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(bill)
-	case "text":
-	default:
-		return usageError{fmt.Errorf("--output %q: there are text and json", form)}
-	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "INSTANCE\tPOOL\tLAUNCHED\tENDED\tBY\tREASON\tUSD")
+	t := table.Table{Data: bill, Columns: []table.Column{
+		{Name: "instance", Title: "INSTANCE"}, {Name: "pool", Title: "POOL"}, {Name: "launched", Title: "LAUNCHED"}, {Name: "ended", Title: "ENDED"},
+		{Name: "by", Title: "BY"}, {Name: "reason", Title: "REASON"}, {Name: "usd", Title: "USD"}, {Name: "bid_usd", Title: "BID", Wide: true},
+		{Name: "charges", Title: "CHARGES", Wide: true},
+	}}
 	for _, line := range bill.Lines {
-		ended := "running"
+		ended := table.Cell{Text: "running", Value: ""}
 		if !line.Ended.IsZero() {
-			ended = line.Ended.UTC().Format(time.RFC3339)
+			ended = table.Of(line.Ended.UTC().Format(time.RFC3339))
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
-			line.ID, line.Pool, line.Launched.UTC().Format(time.RFC3339), ended, line.By, line.Reason, line.Total)
+		t.Rows = append(t.Rows, []table.Cell{table.Of(line.ID), table.Of(line.Pool), table.Of(line.Launched.UTC().Format(time.RFC3339)), ended,
+			table.Of(line.By), table.Of(line.Reason), table.Of(line.Total), table.Of(line.Bid), table.Of(len(line.Charges))})
 	}
-	if err := table.Flush(); err != nil {
+	if err := t.Write(w, form); err != nil || form == table.JSON || form == table.CSV {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "total as of %s, rules %s: $%s\n", bill.AsOf.Format(time.RFC3339), bill.Rules, bill.Total)

@@ -25,7 +25,8 @@ on Compute Engine also those that have stopped, whose disks cost on. Machines wh
 tierml-expiry) is over are leaks: nobody wants them any more, and the exit code is 1.
 
 It changes nothing. tierml down ends machines.`,
-		Args: oneJobFile,
+		Example: `  tierml leaks job.yaml`,
+		Args:    oneJobFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			left, err := openHoldings(cmd.Context(), args[0], "")
 			if err != nil {

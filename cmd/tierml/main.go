@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -65,7 +66,12 @@ func newRootCommand() *cobra.Command {
 provider may take back at any time. It chooses and buys the machines, moves work and parameters away from those
 that leave, and reports what it cost and what it would have cost.
 
-Start with:  tierml run examples/demo.yaml`,
+Start with:  tierml init                          (writes a job file)
+or with:     tierml run examples/demo.yaml        (the example of the repository)`,
+		Example: `  tierml init
+  tierml plan examples/demo.yaml
+  tierml run examples/demo.yaml
+  tierml report demo`,
 		Version:       version(),
 		SilenceErrors: true, // printed once, by run
 		SilenceUsage:  true, // an error says what to write instead
@@ -81,6 +87,7 @@ Start with:  tierml run examples/demo.yaml`,
 	})
 	root.AddCommand(subcommands()...)
 	markUsageErrors(root)
+	complete(root)
 	root.SetHelpTemplate(root.HelpTemplate() + "\n" + exitCodes + "\n")
 	return root
 }
@@ -95,6 +102,7 @@ func subcommands() []*cobra.Command {
 		newDryRunCommand(),
 		newEventsCommand(),
 		newFakecloudCommand(),
+		newInitCommand(),
 		newLogsCommand(),
 		newMarketCommand(),
 		newPlanCommand(),
@@ -108,6 +116,7 @@ func subcommands() []*cobra.Command {
 		newStopCommand(),
 		newTopCommand(),
 		newTrainCommand(),
+		newVersionCommand(),
 	}
 }
 
@@ -130,11 +139,19 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 		if check == nil {
 			return nil
 		}
-		if err := check(cmd, args); err != nil {
+		if err := inOurWords(cmd, args, check(cmd, args)); err != nil {
 			return usageError{fmt.Errorf("%w; see `%s --help`", err, cmd.CommandPath())}
 		}
 		return nil
 	}
+}
+
+// inOurWords replaces what cobra says of arguments by what it means: a command without subcommands has no unknown ones.
+func inOurWords(cmd *cobra.Command, args []string, err error) error {
+	if err != nil && !cmd.HasSubCommands() && strings.HasPrefix(err.Error(), "unknown command") {
+		return fmt.Errorf("%s takes no arguments; there is %q", cmd.CommandPath(), args[0])
+	}
+	return err
 }
 
 // exitError is an error with the exit code that it means.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,8 +15,11 @@ import (
 	"github.com/tierml/tierml/apps/all"
 	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/internal/planner"
+	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/sim"
 	"github.com/tierml/tierml/sim/sweep"
@@ -31,11 +33,13 @@ func newPlanCommand() *cobra.Command {
 		Long: `Plan reads a job file and prints which pools are considered, which are chosen and why, the expected cost and
 run time with a range, and what the same work would cost on demand. Nothing is started.
 
-docs/job.md describes the job file.`,
+docs/job.md describes the job file; tierml init writes one. With -o wide, every pool and why; with -o csv, the pools alone.`,
+		Example: `  tierml plan examples/demo.yaml
+  tierml plan examples/demo.yaml -o json`,
 		Args: oneJobFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if format != "text" && format != "json" {
-				return usageError{fmt.Errorf("output format %q does not exist; write -o text or -o json", format)}
+			if err := checkFormat(format); err != nil {
+				return err
 			}
 			job, err := config.Load(args[0])
 			if err != nil {
@@ -51,10 +55,16 @@ docs/job.md describes the job file.`,
 			if err := printPlan(cmd.OutOrStdout(), p.plan, job, format); err != nil {
 				return err
 			}
-			return p.tryCloud(cmd.Context(), cmd.ErrOrStderr())
+			if err := p.tryCloud(cmd.Context(), cmd.ErrOrStderr()); err != nil {
+				return err
+			}
+			if format == table.Plain || format == table.Wide {
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "\nNext  tierml run %s   (shows this plan and asks before it buys)\n", args[0])
+			}
+			return err
 		},
 	}
-	cmd.Flags().StringVarP(&format, "output", "o", "text", "output format: text or json")
+	outputFlag(cmd, &format)
 	return cmd
 }
 
@@ -70,12 +80,31 @@ func oneJobFile(_ *cobra.Command, args []string) error {
 }
 
 func printPlan(out io.Writer, plan *planner.Plan, job *config.Job, format string) error {
-	if format == "json" {
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(plan.Details())
+	if format == table.JSON || format == table.CSV {
+		return planTable(plan.Details()).Write(out, format)
+	}
+	if format == table.Wide {
+		if err := planTable(plan.Details()).Write(out, format); err != nil {
+			return err
+		}
+		fmt.Fprintln(out)
 	}
 	return plan.WriteText(out, planner.Style{Color: useColor(out), Speed: job.Local.Speed})
+}
+
+// planTable lists the pools that were considered.
+func planTable(d journal.PlanDetails) table.Table {
+	t := table.Table{Data: d, Columns: []table.Column{
+		{Name: "pool", Title: "POOL"}, {Name: "chosen", Title: "CHOSEN"}, {Name: "usd_per_hour", Title: "$/HOUR"},
+		{Name: "on_demand_usd_per_hour", Title: "ON-DEMAND"}, {Name: "saving", Title: "SAVING"}, {Name: "bid_usd_per_hour", Title: "BID"},
+		{Name: "mttf_seconds", Title: "MTTF"}, {Name: "capacity", Title: "CAPACITY"}, {Name: "machines", Title: "MACHINES"}, {Name: "why", Title: "WHY"},
+	}}
+	for _, p := range d.Pools {
+		t.Rows = append(t.Rows, []table.Cell{table.Of(p.Pool), table.Of(p.Chosen), table.Of(p.Price), table.Of(p.OnDemand),
+			{Text: fmt.Sprintf("%.0f%%", 100*p.Saving), Value: p.Saving}, table.Of(p.Bid), {Text: words.Duration(p.MTTF), Value: p.MTTF},
+			table.Of(p.Capacity), table.Of(p.Count), table.Of(p.Why)})
+	}
+	return t
 }
 
 // preparedJob is a job with everything that its words mean.

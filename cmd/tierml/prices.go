@@ -36,6 +36,8 @@ of ` + "`tierml dry-run`" + ` read. EC2 itself forgets after 90 days.
 
 The store is the file that --store names, or else the environment variable ` + storeVariable + `, or else
 tierml/prices.db in the user's data folder.`,
+		Example: `  tierml prices import prices-2016.csv.gz
+  tierml prices show`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -113,7 +115,12 @@ What looks wrong is reported and not swallowed: rows that repeat or contradict o
 changes nothing; where two files contradict each other the one imported last holds.`,
 		Example: `  tierml prices import prices-2016.csv.gz
   aws ec2 describe-spot-price-history --start-time 2026-10-01 > october.json; tierml prices import october.json`,
-		Args: cobra.MinimumNArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("name the files to import, such as prices-2016.csv.gz")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, files []string) error {
 			path, err := storePath(cmd)
 			if err != nil {

@@ -2,11 +2,10 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"path/filepath"
-	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/internal/runs"
+	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/market"
 )
 
@@ -25,11 +25,11 @@ func newPsCommand() *cobra.Command {
 		Long: `Ps lists the runs below ./runs, those that go on and those that have ended. What it says comes from their journals,
 so it needs no server and works from any terminal.`,
 		Example: `  tierml ps
+  tierml ps -o wide
   tierml ps -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			write, err := psWriter(format)
-			if err != nil {
+			if err := checkFormat(format); err != nil {
 				return err
 			}
 			dirs, err := runs.List(localrun.Root)
@@ -45,53 +45,57 @@ so it needs no server and works from any terminal.`,
 				}
 				rows = append(rows, row)
 			}
-			return write(cmd.OutOrStdout(), rows)
+			return writePs(cmd.OutOrStdout(), rows, format)
 		},
 	}
-	cmd.Flags().StringVarP(&format, "output", "o", "text", "output format: text or json")
+	outputFlag(cmd, &format)
 	return cmd
 }
 
-func psWriter(format string) (func(io.Writer, []dashboard.Summary) error, error) {
-	switch format {
-	case "text":
-		return writePs, nil
-	case "json":
-		return func(w io.Writer, rows []dashboard.Summary) error {
-			encoder := json.NewEncoder(w)
-			encoder.SetIndent("", "  ")
-			return encoder.Encode(rows)
-		}, nil
-	}
-	return nil, usageError{fmt.Errorf("output format %q does not exist; write -o text or -o json", format)}
-}
-
-func writePs(w io.Writer, rows []dashboard.Summary) error {
-	if len(rows) == 0 {
+func writePs(w io.Writer, rows []dashboard.Summary, format string) error {
+	if len(rows) == 0 && format != table.JSON && format != table.CSV {
 		_, err := fmt.Fprintf(w, "No runs in %s yet; start one with `tierml run JOB.yaml`.\n", filepath.Join(".", localrun.Root))
 		return err
 	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "RUN\tSTATE\tCLOCK\tTEST\tSTAGE\tMACHINES\t$/HOUR\tSPENT\tSAVED\tMARKET TIME")
+	t := table.Table{Data: rows, Columns: []table.Column{
+		{Name: "run", Title: "RUN"}, {Name: "state", Title: "STATE"}, {Name: "clock", Title: "CLOCK"}, {Name: "clocks"},
+		{Name: "test", Title: "TEST"}, {Name: "stage", Title: "STAGE"}, {Name: "machines", Title: "MACHINES"},
+		{Name: "usd_per_hour", Title: "$/HOUR"}, {Name: "spent_usd", Title: "SPENT"}, {Name: "saved_usd", Title: "SAVED"},
+		{Name: "market_seconds", Title: "MARKET TIME"}, {Name: "app", Title: "APP", Wide: true}, {Name: "train", Title: "TRAIN", Wide: true},
+		{Name: "began", Title: "BEGAN", Wide: true}, {Name: "as_of", Title: "AS OF", Wide: true},
+	}}
 	for _, r := range rows {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Run, r.State, ofAll(r.Clock, r.Clocks), orDash(r.Test),
-			orMinus(r.Stage), machinesText(r), orMinus(cents(r.PerHour)), orMinus(cents(r.Spent)), orMinus(cents(r.Saved)), words.Duration(r.Seconds))
+		t.Rows = append(t.Rows, []table.Cell{
+			table.Of(r.Run), table.Of(r.State), {Text: ofAll(r.Clock, r.Clocks), Value: r.Clock}, table.Of(r.Clocks),
+			figureCell(r.Test), table.Of(orMinus(r.Stage)), {Text: machinesText(r), Value: r.Reliable + r.Transient},
+			money(r.PerHour), money(r.Spent), money(r.Saved), {Text: words.Duration(r.Seconds), Value: r.Seconds},
+			table.Of(r.App), figureCell(r.Train), minute(r.Began), minute(r.AsOf),
+		})
 	}
-	return table.Flush()
+	return t.Write(w, format)
 }
+
+// figureCell is a loss; what is not known is a dash, and nothing for programs.
+func figureCell(v *float64) table.Cell {
+	if v == nil {
+		return table.Cell{Text: "-", Value: ""}
+	}
+	return table.Cell{Text: fmt.Sprintf("%.4f", *v), Value: *v}
+}
+
+// minute is a time, to the minute for people.
+func minute(t time.Time) table.Cell {
+	return table.Cell{Text: t.UTC().Format("2006-01-02 15:04"), Value: t.UTC().Format(time.RFC3339)}
+}
+
+// money is an exact amount, shortened for people.
+func money(text string) table.Cell { return table.Cell{Text: orMinus(cents(text)), Value: text} }
 
 func ofAll(clock, clocks int64) string {
 	if clocks == 0 {
 		return fmt.Sprint(clock)
 	}
 	return fmt.Sprintf("%d/%d", clock, clocks)
-}
-
-func orDash(v *float64) string {
-	if v == nil {
-		return "-"
-	}
-	return fmt.Sprintf("%.4f", *v)
 }
 
 func machinesText(r dashboard.Summary) string {

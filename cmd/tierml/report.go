@@ -17,24 +17,31 @@ import (
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/planner/local"
+	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/market"
 )
 
 func newReportCommand() *cobra.Command {
 	var format, htmlFile string
 	cmd := &cobra.Command{
-		Use:   "report JOURNAL...",
+		Use:   "report [RUN...]",
 		Short: "Say what a run cost, what it would have cost on demand, and where the difference went",
 		Long: `Report makes the report of a run from its journal, runs/NAME-N/journal.jsonl: also of a run that goes on or was
-killed. JOURNAL may also be the run's directory. Of several runs it sets the figures side by side, such as those of a job
+killed. ` + whichRun + `
+A journal's own path will do, too. Of several runs it sets the figures side by side, such as those of a job
 by the tiers and by kill and restart (tierml run --policy checkpoint).
 
 Beside a journal of cloud: local the cloud's own launch records are looked at too: the two bills are compared,
 and what the journal of a killed run does not have is taken from them.`,
-		Example: `  tierml report runs/demo-1
-  tierml report runs/demo-1 runs/demo-2`,
-		Args: journals,
+		Example: `  tierml report
+  tierml report demo-1
+  tierml report demo-1 demo-2
+  tierml report demo-1 -o csv`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			args, err := findJournals(args)
+			if err != nil {
+				return err
+			}
 			if len(args) > 1 {
 				return compareRuns(cmd.OutOrStdout(), args, format, htmlFile)
 			}
@@ -54,17 +61,30 @@ and what the journal of a killed run does not have is taken from them.`,
 			return write(cmd.OutOrStdout(), report)
 		},
 	}
-	cmd.Flags().StringVarP(&format, "output", "o", "text", "output format: text, json or html")
+	cmd.Flags().StringVarP(&format, "output", "o", "text", "output format: text, wide (every machine and event), csv (one row a machine), json or html")
+	completeFlag(cmd, "output", "text", "wide", "csv", "json", "html")
 	cmd.Flags().StringVar(&htmlFile, "html", "", "write the page to this `file` as well")
 	return cmd
 }
 
-// journals wants the paths of one journal or more.
-func journals(cmd *cobra.Command, args []string) error {
-	if len(args) > 1 {
-		return nil
+// findJournals gives the paths of the journals, or of the run directories, that the arguments mean.
+func findJournals(args []string) ([]string, error) {
+	if len(args) == 0 {
+		args = []string{""}
 	}
-	return oneJournal(cmd, args)
+	paths := make([]string, len(args))
+	for i, arg := range args {
+		paths[i] = arg
+		if filepath.Base(arg) != arg { // a path, which is a journal or a run's directory
+			continue
+		}
+		dir, err := findRun([]string{arg})
+		if err != nil {
+			return nil, err
+		}
+		paths[i] = relative(dir)
+	}
+	return paths, nil
 }
 
 // compareRuns prints the figures of several runs.
@@ -92,28 +112,36 @@ func compareRuns(out io.Writer, paths []string, format, htmlFile string) error {
 	return encoder.Encode(runs)
 }
 
-// oneJournal wants the path of a journal.
-func oneJournal(_ *cobra.Command, args []string) error {
-	switch len(args) {
-	case 0:
-		return errors.New("name the journal of a run, such as runs/demo-1/journal.jsonl")
-	case 1:
-		return nil
-	}
-	return fmt.Errorf("name one journal; there are %d arguments", len(args))
-}
-
 // reportWriter gives the form of a report by its name.
 func reportWriter(format string) (func(io.Writer, *cost.Report) error, error) {
 	switch format {
-	case "text":
+	case "text", table.Wide:
 		return func(w io.Writer, r *cost.Report) error { return r.WriteText(w) }, nil
+	case table.CSV:
+		return func(w io.Writer, r *cost.Report) error { return machinesTable(r).Write(w, table.CSV) }, nil
 	case "json":
 		return writeReportJSON, nil
 	case "html":
 		return page.Write, nil
 	}
-	return nil, usageError{fmt.Errorf("output format %q does not exist; write -o text, -o json or -o html", format)}
+	return nil, usageError{fmt.Errorf("output format %q does not exist; write -o text, -o wide, -o csv, -o json or -o html", format)}
+}
+
+// machinesTable lists the machines of a run with what they cost.
+func machinesTable(r *cost.Report) table.Table {
+	t := table.Table{Columns: []table.Column{
+		{Name: "instance"}, {Name: "tier"}, {Name: "pool"}, {Name: "bid_usd_per_hour"}, {Name: "launched"}, {Name: "ended"},
+		{Name: "fate"}, {Name: "hours"}, {Name: "usd"}, {Name: "why"},
+	}}
+	for _, i := range r.Instances {
+		ended := ""
+		if i.Ended != nil {
+			ended = i.Ended.UTC().Format(time.RFC3339)
+		}
+		t.Rows = append(t.Rows, []table.Cell{table.Of(i.ID), table.Of(i.Tier), table.Of(i.Pool), table.Of(i.Bid),
+			table.Of(i.Launched.UTC().Format(time.RFC3339)), table.Of(ended), table.Of(i.Fate), table.Of(i.Hours), table.Of(i.USD), table.Of(i.Why)})
+	}
+	return t
 }
 
 func writeReportJSON(w io.Writer, r *cost.Report) error {

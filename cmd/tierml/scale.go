@@ -18,11 +18,11 @@ func newScaleCommand() *cobra.Command {
 	change := &pb.Change{By: "tierml scale"}
 	var workers, servers, reliable int
 	cmd := &cobra.Command{
-		Use:   "scale JOB",
+		Use:   "scale RUN",
 		Short: "Add or remove workers, servers and reliable machines of a run that goes on",
 		Long: `Scale changes how many transient machines a run has (workers), how many machines serve its parameters (servers) and
-how many are reliable, while it trains: nothing stops, and data that a machine had before is not sent again. JOB is the
-run's directory, or the job's name, of which it takes the last run.
+how many are reliable, while it trains: nothing stops, and data that a machine had before is not sent again. RUN is the
+run's directory, its name below ./runs, or the job's name, which means its latest run.
 
 Numbers are counted from what is wanted now and hold until they are changed again: the policy goes on choosing what to buy
 and when, for so many machines. --restore gives the job's own numbers back. Servers that have no machine to be on bring

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -10,13 +10,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
 
 	"github.com/tierml/tierml/internal/spelling"
+	"github.com/tierml/tierml/internal/table"
 )
 
 // Flags that are not given take their values from the environment, else from the user's settings file, else from their
@@ -197,6 +197,9 @@ directory of configurations (on Linux ~/.config), or what ` + settingsVariable +
   TIERML_DRY_RUN_STARTS=500 tierml config`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkFormat(format); err != nil {
+				return err
+			}
 			s, err := readSettings()
 			if err != nil {
 				return err
@@ -212,35 +215,27 @@ directory of configurations (on Linux ~/.config), or what ` + settingsVariable +
 			return writeSettings(cmd.OutOrStdout(), s, rows, format)
 		},
 	}
-	cmd.Flags().StringVarP(&format, "output", "o", "text", "output format: text or json")
+	outputFlag(cmd, &format)
 	cmd.Flags().BoolVar(&all, "all", false, "also settings that have their defaults")
 	return cmd
 }
 
 func writeSettings(w io.Writer, s *settings, rows []setting, format string) error {
-	switch format {
-	case "json":
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(rows)
-	case "text":
-	default:
-		return usageError{fmt.Errorf("output format %q does not exist; write -o text or -o json", format)}
+	t := table.Table{Data: rows, Columns: []table.Column{
+		{Name: "setting", Title: "SETTING"}, {Name: "value", Title: "VALUE"}, {Name: "from", Title: "FROM"}, {Name: "variable", Title: "VARIABLE"},
+		{Name: "meaning", Title: "MEANING", Wide: true},
+	}}
+	for _, r := range rows {
+		t.Rows = append(t.Rows, []table.Cell{table.Of(r.Key), table.Of(r.Value), table.Of(r.From), table.Of(r.Variable), table.Of(r.flag.Usage)})
 	}
-	file := s.path
-	if file == "" {
-		file = "none"
+	if format == table.JSON || format == table.CSV {
+		return t.Write(w, format)
 	}
-	fmt.Fprintf(w, "Settings file: %s\n", file)
+	fmt.Fprintf(w, "Settings file: %s\n", cmp.Or(s.path, "none"))
 	if len(rows) == 0 {
 		_, err := fmt.Fprintln(w, "Everything has its default; --all shows them.")
 		return err
 	}
 	fmt.Fprintln(w)
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "SETTING\tVALUE\tFROM\tVARIABLE")
-	for _, r := range rows {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", r.Key, r.Value, r.From, r.Variable)
-	}
-	return table.Flush()
+	return t.Write(w, format)
 }

@@ -34,8 +34,8 @@ in runs/NAME-N, or in a file of your choice. Applications that can work on the p
 many times as fast as a parameter server's arithmetic. With --deterministic the model is the one that a run on machines
 gives in deterministic mode, bit for bit, for any number of threads.
 
-It stops after train.clocks clocks, or earlier by one of the stopping rules, those of train.stop or those below. Figures are measured every
-train.evaluate_every clocks, before the clock's updates. Ctrl-C saves the model as it is.`,
+It stops after train.clocks clocks, or earlier by one of the stopping rules, those of train.stop or those below. Figures
+are measured every train.evaluate_every clocks, before the clock's updates. Ctrl-C saves the model as it is.`,
 		Example: `  tierml train job.yaml
   tierml train job.yaml -o model.safetensors --until-loss 0.92 --max-time 10m`,
 		Args: oneJobFile,
@@ -59,7 +59,7 @@ train.evaluate_every clocks, before the clock's updates. Ctrl-C saves the model 
 	flags.Float64Var(&o.untilLoss, "until-loss", math.Inf(-1), "stop when the test `figure` is at or below this (the train figure, if nothing is held out)")
 	flags.Float64Var(&o.untilChange, "until-change", 0, "stop when the figure improves by less than this `share` from one measurement to the next")
 	flags.DurationVar(&o.maxTime, "max-time", 0, "stop after this `time` of training")
-	flags.Lookup("until-loss").DefValue = ""
+	flags.Lookup("until-loss").DefValue = "0" // not printed; see options
 	return cmd
 }
 

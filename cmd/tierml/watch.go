@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -98,25 +100,26 @@ journal, all of them.
   tierml events demo-1 -o json | jq 'select(.kind == "evicted")'`,
 		Args: oneRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if format != "text" && format != "json" {
-				return usageError{fmt.Errorf("output format %q does not exist; write -o text or -o json", format)}
+			if format != "text" && format != "json" && format != "csv" {
+				return usageError{fmt.Errorf("output format %q does not exist; write -o text, -o csv or -o json", format)}
 			}
 			dir, err := findRun(args)
 			if err != nil {
 				return err
 			}
-			return printEvents(cmd.Context(), dir, follow, format == "json", cmd.OutOrStdout())
+			return printEvents(cmd.Context(), dir, follow, format, cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the run ends")
-	cmd.Flags().StringVarP(&format, "output", "o", "text", "output format: text or json")
+	cmd.Flags().StringVarP(&format, "output", "o", "text", "output format: text, csv or json")
+	completeFlag(cmd, "output", "text", "csv", "json")
 	return cmd
 }
 
 // errCaughtUp ends the reading of a run that goes on.
 var errCaughtUp = errors.New("caught up")
 
-func printEvents(ctx context.Context, dir string, follow, asJSON bool, out io.Writer) error {
+func printEvents(ctx context.Context, dir string, follow bool, format string, out io.Writer) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	ctx, leave := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
@@ -124,6 +127,10 @@ func printEvents(ctx context.Context, dir string, follow, asJSON bool, out io.Wr
 	s := status.New()
 	encoder := json.NewEncoder(out)
 	encoder.SetEscapeHTML(false)
+	asJSON, rows := format == "json", csv.NewWriter(out)
+	if format == "csv" {
+		_ = rows.Write([]string{"time", "event"}) // what fails is told by its next call
+	}
 	failed := func(err error) {
 		if err != nil {
 			stop(fmt.Errorf("printing events: %w", err))
@@ -131,7 +138,12 @@ func printEvents(ctx context.Context, dir string, follow, asJSON bool, out io.Wr
 	}
 	printLines := func(lines []words.Line) {
 		for _, l := range lines {
-			if !asJSON {
+			switch format {
+			case "csv":
+				_ = rows.Write([]string{l.T.UTC().Format(time.RFC3339), l.String()})
+				rows.Flush()
+				failed(rows.Error())
+			case "text":
 				_, err := fmt.Fprintf(out, "%s  %s\n", l.T.UTC().Format("2006-01-02 15:04:05"), l)
 				failed(err)
 			}

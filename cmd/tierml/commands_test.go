@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/internal/localrun"
+)
+
+// everyone is everyCommand, the hidden ones too.
+func everyone(root *cobra.Command) []*cobra.Command {
+	all := []*cobra.Command{root}
+	for _, cmd := range root.Commands() {
+		all = append(all, everyone(cmd)...)
+	}
+	return all
+}
+
+// example finds calls of this program in an example's line, up to a pipe or the end of the command.
+var example = regexp.MustCompile(`(?:^|; )(?:[A-Z_]+=\S+ )*tierml( [^|;]*)?`)
+
+// Each command has help with an example, and each example is a call that the command takes.
+func TestHelp(t *testing.T) {
+	for _, cmd := range everyone(newRootCommand()) {
+		t.Run(cmd.CommandPath(), func(t *testing.T) {
+			if cmd.Short == "" || cmd.Long == "" || cmd.Example == "" {
+				t.Fatal("short text, long text or example is missing")
+			}
+			if strings.HasSuffix(cmd.Short, ".") || len(cmd.Short) > 100 {
+				t.Errorf("the short text %q is long or ends in a full stop", cmd.Short)
+			}
+			own := 0
+			for line := range strings.Lines(cmd.Example) {
+				for _, m := range example.FindAllStringSubmatch(strings.TrimSpace(line), -1) {
+					if takes(t, splitLine(m[1])) == cmd.CommandPath() {
+						own++
+					}
+				}
+			}
+			if own == 0 && cmd.HasParent() && !cmd.HasSubCommands() {
+				t.Error("no example calls it")
+			}
+			for line := range strings.Lines(cmd.Long) {
+				if len([]rune(line)) > 145 {
+					t.Errorf("a line of its help has %d characters: %s", len([]rune(line)), line)
+				}
+			}
+		})
+	}
+}
+
+// splitLine splits a line as shells do, where it is simple.
+func splitLine(line string) (all []string) {
+	for i, part := range strings.Split(line, `"`) {
+		if i%2 == 1 {
+			all = append(all, part)
+			continue
+		}
+		all = append(all, strings.Fields(part)...)
+	}
+	return all
+}
+
+// takes checks a call without making it, and gives the path of its command.
+func takes(t *testing.T, args []string) string {
+	t.Helper()
+	cmd, rest, err := newRootCommand().Find(args)
+	if err != nil {
+		t.Fatalf("tierml %v: %v", args, err)
+	}
+	if err := cmd.ParseFlags(rest); err != nil {
+		t.Fatalf("tierml %v: %v", args, err)
+	}
+	if err := cmd.ValidateArgs(cmd.Flags().Args()); err != nil && cmd.Name() != "run" && cmd.Name() != "dry-run" { // by their flags
+		t.Errorf("tierml %v: %v", args, err)
+	}
+	return cmd.CommandPath()
+}
+
+// The table of exit codes is in everybody's help.
+func TestExitCodesInHelp(t *testing.T) {
+	var out bytes.Buffer
+	if code := run([]string{"plan", "--help"}, nil, &out, &out); code != exitDone || !strings.Contains(out.String(), exitCodes) {
+		t.Errorf("exit code %d, help\n%s", code, &out)
+	}
+}
+
+// All commands that print lists have the same forms by the same flag.
+func TestOutputFlags(t *testing.T) {
+	for _, cmd := range everyone(newRootCommand()) {
+		if f := cmd.Flags().Lookup("output"); f != nil && cmd.Name() != "train" {
+			for _, word := range []string{"csv", "json"} {
+				if f.Shorthand != "o" || !strings.Contains(f.Usage, word) {
+					t.Errorf("%s: -o says %q, which lacks %s", cmd.CommandPath(), f.Usage, word)
+				}
+			}
+		}
+	}
+}
+
+// completions asks as the shells do.
+func completions(t *testing.T, args ...string) (words []string, directive string) {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	if code := run(append([]string{"__complete"}, args...), nil, &out, &errOut); code != exitDone {
+		t.Fatalf("exit code %d: %s", code, &errOut)
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	for _, line := range lines[:len(lines)-1] {
+		word, _, _ := strings.Cut(line, "\t")
+		words = append(words, word)
+	}
+	return words, lines[len(lines)-1]
+}
+
+func TestCompletion(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"demo-1", "demo-2"} {
+		for _, file := range []string{localrun.JournalFile, localrun.LogsDir + "/i-7.log"} {
+			path := filepath.Join(localrun.Root, name, file)
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, c := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"top", ""}, []string{"demo-1", "demo-2"}},
+		{[]string{"events", "demo-1", ""}, nil},
+		{[]string{"report", "demo-1", ""}, []string{"demo-1", "demo-2"}},
+		{[]string{"logs", "demo-2", ""}, []string{"i-7"}},
+		{[]string{"plan", ""}, []string{"yaml", "yml"}},
+		{[]string{"ps", "-o", ""}, []string{"table", "wide", "json", "csv"}},
+		{[]string{"init", "--cloud", ""}, []string{"local", "ec2", "gce", "none"}},
+	} {
+		if got, directive := completions(t, c.args...); !slices.Equal(got, c.want) {
+			t.Errorf("%v completes to %v %s; want %v", c.args, got, directive, c.want)
+		}
+	}
+	if got, _ := completions(t, "run", "--policy", "ch"); !slices.Contains(got, "checkpoint") {
+		t.Errorf("policies complete to %v", got)
+	}
+	if got, _ := completions(t, "init", "--app", ""); !slices.Contains(got, "mf") {
+		t.Errorf("applications complete to %v", got)
+	}
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		var out bytes.Buffer
+		if code := run([]string{"completion", shell}, nil, &out, &out); code != exitDone || !strings.Contains(out.String(), "__complete") {
+			t.Errorf("%s: exit code %d", shell, code)
+		}
+	}
+}

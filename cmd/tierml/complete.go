@@ -1,0 +1,98 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/apps/all"
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/runs"
+)
+
+// complete lets shells complete what the arguments and flags of all commands mean: names of runs where a command's usage
+// says RUN, job files where it says JOB.yaml, and the words that a flag takes.
+func complete(cmd *cobra.Command) {
+	_, arguments, _ := strings.Cut(cmd.Use, " ")
+	switch {
+	case cmd.ValidArgsFunction != nil || cmd.HasSubCommands():
+	case strings.Contains(arguments, "RUN"):
+		cmd.ValidArgsFunction = runNames
+	case strings.Contains(arguments, "JOB.yaml"):
+		cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
+		}
+	case arguments == "":
+		cmd.ValidArgsFunction = cobra.NoFileCompletions
+	}
+	for name, words := range map[string][]string{ // any order: each by itself
+		"policy": bidding.Names(), "cloud": {config.CloudLocal, config.CloudEC2, config.CloudGCE, config.CloudNone},
+		"provider": {config.ProviderEC2, config.ProviderGCE}, "app": applications(),
+	} {
+		completeFlag(cmd, name, words...)
+	}
+	for _, name := range []string{"resume", "runs"} {
+		if cmd.Flags().Lookup(name) != nil {
+			_ = cmd.MarkFlagDirname(name)
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		complete(sub)
+	}
+}
+
+// completeFlag lets shells complete the words that a flag takes; a command without the flag is left alone.
+func completeFlag(cmd *cobra.Command, flag string, words ...string) {
+	if cmd.Flags().Lookup(flag) == nil {
+		return
+	}
+	// Its only error is that there is a function already.
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// applications are the names of all.
+func applications() (names []string) {
+	for _, kind := range all.Registry() {
+		names = append(names, kind.Name())
+	}
+	return names
+}
+
+// runNames completes the names of runs, the newest number of a job first as a job's name means it.
+func runNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	several := strings.Contains(cmd.Use, "RUN...") || strings.Contains(cmd.Use, "RUN [")
+	if len(args) > 0 && !several {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	if len(args) > 0 && strings.Contains(cmd.Use, "MACHINE") {
+		return machineNames(args[0]), cobra.ShellCompDirectiveNoFileComp
+	}
+	dirs, err := runs.List(localrun.Root)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	names := make([]string, len(dirs))
+	for i, dir := range dirs {
+		names[i] = filepath.Base(dir)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// machineNames are those that have logged in a run.
+func machineNames(run string) (names []string) {
+	dir, err := runs.Find(localrun.Root, run)
+	if err != nil {
+		return nil
+	}
+	logs, _ := filepath.Glob(filepath.Join(dir, localrun.LogsDir, "*.log")) // the pattern is a good one
+	for _, log := range logs {
+		names = append(names, strings.TrimSuffix(filepath.Base(log), ".log"))
+	}
+	return names
+}

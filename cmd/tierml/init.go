@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/apps/all"
+	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/jobinit"
+)
+
+func newInitCommand() *cobra.Command {
+	var o initOptions
+	cmd := &cobra.Command{
+		Use:   "init [JOB.yaml]",
+		Short: "Write a first job file, by asking",
+		Long: `Init asks what to train and on which machines, suggests answers from the prices and the catalog at hand, and writes a
+job file in which every line says what it is. Flags answer questions beforehand; without a terminal they are all that is
+asked. The file is written only when the job can be planned, and one that is there is kept unless --force is given.
+
+Without JOB.yaml the file is called NAME.yaml.`,
+		Example: `  tierml init
+  tierml init ratings.yaml --data ratings.csv.gz --app mf --count 16
+  tierml init --data docword.nips.txt.gz --cloud none
+  tierml init --data s3://BUCKET/ratings.csv.gz --cloud ec2 --settings installation.yaml --catalog types.csv`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return fmt.Errorf("name one job file to write; there are %d arguments", len(args))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				o.path = args[0]
+			}
+			in, out := cmd.InOrStdin(), cmd.OutOrStdout()
+			if !isTerminal(in) || !isTerminal(out) {
+				in = nil
+			}
+			return initJob(cmd.Context(), o, in, out)
+		},
+	}
+	w := &o.wanted
+	cmd.Flags().StringVar(&w.Name, "name", "", "the job's `name`")
+	cmd.Flags().StringVar(&w.App, "app", "", "the `application`, such as mf")
+	cmd.Flags().StringVar(&w.Data, "data", "", "`file` of training data, or s3:// or gs://")
+	cmd.Flags().IntVar(&w.Clocks, "clocks", 0, "`rounds` of work")
+	cmd.Flags().Float64Var(&w.StopLoss, "stop-loss", 0, "stop earlier when the test `figure` is at or below this")
+	cmd.Flags().StringVar(&w.Cloud, "cloud", "", "where machines come from: local, ec2, gce or none")
+	cmd.Flags().StringVar(&w.Provider, "provider", "", "whose cloud the local one plays: ec2 or gce")
+	cmd.Flags().StringSliceVar(&w.Types, "types", nil, "machine `types` that will do, such as c3.xlarge,c3.2xlarge")
+	cmd.Flags().StringSliceVar(&w.Zones, "zones", nil, "`zones` that may be used; default: those of the region that sell the types")
+	cmd.Flags().IntVar(&w.Count, "count", 0, "how `many` transient machines")
+	cmd.Flags().StringVar(&w.Reliable, "reliable", "", "`type` of the reliable machine; default: the cheapest that will do")
+	cmd.Flags().StringVar(&w.Budget, "budget", "", "the most that a run may cost, such as `$20`")
+	cmd.Flags().StringVar(&w.Prices, "prices", "", "`file` of recorded spot prices, for the cloud on this machine")
+	cmd.Flags().StringVar(&w.Catalog, "catalog", "", "`file` of machine types and on-demand prices")
+	cmd.Flags().StringVar(&o.start, "start", "", "`time` in the recording to begin at, such as 2014-04-01T00:00:00Z")
+	cmd.Flags().StringVar(&o.settings, "settings", "", "`file` of the installation's settings, as terraform output -raw settings prints them")
+	cmd.Flags().BoolVar(&o.force, "force", false, "replace a file that is there")
+	return cmd
+}
+
+type initOptions struct {
+	path, start, settings string
+	wanted                jobinit.Wanted
+	force                 bool
+}
+
+func initJob(ctx context.Context, o initOptions, in io.Reader, out io.Writer) error {
+	w := o.wanted
+	if o.start != "" {
+		at, err := time.Parse(time.RFC3339, o.start)
+		if err != nil {
+			return usageError{fmt.Errorf("--start: %q is not a time; write one such as 2014-04-01T00:00:00Z", o.start)}
+		}
+		w.Start = at
+	}
+	if o.settings != "" {
+		text, err := os.ReadFile(o.settings)
+		if err != nil {
+			return usageError{fmt.Errorf("--settings: %w", err)}
+		}
+		w.Settings = string(text)
+	}
+	if err := refuseExisting(o.path, o.force); err != nil { // before anything is asked
+		return err
+	}
+	d := &jobinit.Dialogue{In: in, Out: out, Clouds: []string{config.CloudLocal, config.CloudEC2, config.CloudGCE, config.CloudNone}}
+	for _, kind := range all.Registry() {
+		d.Apps = append(d.Apps, kind.Name())
+	}
+	if err := d.Fill(&w); err != nil {
+		return usageError{err}
+	}
+	if o.path == "" {
+		o.path = w.Name + ".yaml"
+		if err := refuseExisting(o.path, o.force); err != nil {
+			return err
+		}
+	}
+	return writeJobFile(ctx, o.path, w, out)
+}
+
+func refuseExisting(path string, force bool) error {
+	if path == "" || force {
+		return nil
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return usageError{fmt.Errorf("%s is there already; name another file, or add --force to replace it", path)}
+	}
+	return nil
+}
+
+// writeJobFile writes a job file when the job is one that can be planned.
+func writeJobFile(ctx context.Context, path string, w jobinit.Wanted, out io.Writer) error {
+	kind, err := all.Registry().Find(w.App)
+	if err != nil {
+		return usageError{err}
+	}
+	text, err := w.Write(filepath.Dir(path), kind.Params())
+	if err != nil {
+		return usageError{err}
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), ".init-*.yaml") // beside it: paths are relative to its folder
+	if err != nil {
+		return fmt.Errorf("writing the job file: %w", err)
+	}
+	defer os.Remove(file.Name()) // when it has not become the job file
+	_, err = file.Write(text)
+	if err := errors.Join(err, file.Chmod(0o644), file.Close()); err != nil {
+		return fmt.Errorf("writing the job file: %w", err)
+	}
+	job, err := config.Load(file.Name())
+	if err == nil && job.Cloud == config.CloudLocal { // the others' plans ask the provider
+		_, err = planJob(ctx, job)
+	}
+	if faults, ok := errors.AsType[config.Faults](err); ok {
+		for i := range faults {
+			faults[i].File = path
+		}
+		fmt.Fprintf(out, "%s was not written: with these answers the job cannot be planned.\n", path)
+		return faults
+	}
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(file.Name(), path); err != nil {
+		return fmt.Errorf("writing the job file: %w", err)
+	}
+	next := "tierml plan " + path + "   (what it would buy and cost; starts nothing)\n      tierml run " + path
+	if job.Cloud == config.CloudNone {
+		next = "tierml train " + path
+	}
+	_, err = fmt.Fprintf(out, "Wrote %s\nNext  %s\n", path, next)
+	return err
+}

@@ -1,0 +1,144 @@
+// Package table prints a list of things in the forms that all commands have: as a table for people, with more columns when
+// asked for, as CSV, and as JSON. It refuses to know what is listed.
+package table
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// The forms. Text is another word for Table, as commands that print more than a table call it.
+const (
+	Plain = "table"
+	Wide  = "wide"
+	JSON  = "json"
+	CSV   = "csv"
+	Text  = "text"
+)
+
+// Formats are the forms that every list has.
+func Formats() []string { return []string{Plain, Wide, JSON, CSV} }
+
+// Column is one property of the things.
+type Column struct {
+	Name  string // for programs: in lower case, with its unit, such as usd_per_hour
+	Title string // for people; empty = not in tables
+	Wide  bool   // only in wide tables
+}
+
+// Cell is a property of one thing.
+type Cell struct {
+	Text  string // for people
+	Value any    // for programs; nil = the text
+}
+
+// Of is a cell that reads the same for people and for programs.
+func Of(value any) Cell { return Cell{Text: fmt.Sprint(value), Value: value} }
+
+// Table is a list of things, each with a cell for each column.
+type Table struct {
+	Columns []Column
+	Rows    [][]Cell
+	// Data is what JSON shows; nil = a list of objects with the columns' names.
+	Data any
+}
+
+// Write prints it.
+func (t Table) Write(w io.Writer, format string) error {
+	switch format {
+	case Plain, Text:
+		return t.writeTable(w, false)
+	case Wide:
+		return t.writeTable(w, true)
+	case CSV:
+		return t.writeCSV(w)
+	case JSON:
+		return t.writeJSON(w)
+	}
+	return Check(format)
+}
+
+// Check says whether a form exists.
+func Check(format string) error {
+	if format != Text && !slices.Contains(Formats(), format) {
+		return fmt.Errorf("output format %q does not exist; write -o %s", format, strings.Join(Formats(), ", -o "))
+	}
+	return nil
+}
+
+func (t Table) writeTable(w io.Writer, wide bool) error {
+	var text bytes.Buffer
+	aligned := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	line := func(cell func(i int) string) {
+		var cells []string
+		for i, c := range t.Columns {
+			if c.Title != "" && (wide || !c.Wide) {
+				cells = append(cells, cell(i))
+			}
+		}
+		fmt.Fprintln(aligned, strings.Join(cells, "\t"))
+	}
+	line(func(i int) string { return t.Columns[i].Title })
+	for _, row := range t.Rows {
+		line(func(i int) string { return row[i].Text })
+	}
+	if err := aligned.Flush(); err != nil {
+		return err
+	}
+	for row := range strings.Lines(text.String()) { // a last column that is empty leaves blanks
+		if _, err := io.WriteString(w, strings.TrimRight(row, " \n")+"\n"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t Table) writeCSV(w io.Writer) error {
+	rows := csv.NewWriter(w)
+	names := make([]string, len(t.Columns))
+	for i, c := range t.Columns {
+		names[i] = c.Name
+	}
+	if err := rows.Write(names); err != nil {
+		return err
+	}
+	for _, row := range t.Rows {
+		for i, c := range row {
+			names[i] = c.Text
+			if c.Value != nil {
+				names[i] = fmt.Sprint(c.Value)
+			}
+		}
+		if err := rows.Write(names); err != nil {
+			return err
+		}
+	}
+	rows.Flush()
+	return rows.Error()
+}
+
+func (t Table) writeJSON(w io.Writer) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	if t.Data != nil {
+		return encoder.Encode(t.Data)
+	}
+	objects := make([]map[string]any, len(t.Rows))
+	for i, row := range t.Rows {
+		objects[i] = map[string]any{}
+		for j, c := range row {
+			objects[i][t.Columns[j].Name] = c.Text
+			if c.Value != nil {
+				objects[i][t.Columns[j].Name] = c.Value
+			}
+		}
+	}
+	return encoder.Encode(objects)
+}

@@ -1,0 +1,53 @@
+package table
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func TestForms(t *testing.T) {
+	list := Table{
+		Columns: []Column{{Name: "name", Title: "NAME"}, {Name: "usd", Title: "COST"}, {Name: "note", Title: "NOTE", Wide: true}, {Name: "id"}},
+		Rows: [][]Cell{
+			{Of("a"), {Text: "$1.50", Value: 1.5}, Of("x, y"), Of(7)},
+			{Of("long name"), {Text: "-", Value: ""}, Of(""), Of(8)},
+		},
+	}
+	for format, want := range map[string]string{
+		Plain: "NAME       COST\na          $1.50\nlong name  -\n",
+		Text:  "NAME       COST\na          $1.50\nlong name  -\n",
+		Wide:  "NAME       COST   NOTE\na          $1.50  x, y\nlong name  -\n",
+		CSV:   "name,usd,note,id\na,1.5,\"x, y\",7\nlong name,,,8\n",
+		JSON: `[
+  {
+    "id": 7,
+    "name": "a",
+    "note": "x, y",
+    "usd": 1.5
+  },
+  {
+    "id": 8,
+    "name": "long name",
+    "note": "",
+    "usd": ""
+  }
+]
+`,
+	} {
+		var out bytes.Buffer
+		if err := list.Write(&out, format); err != nil || out.String() != want {
+			t.Errorf("%s: %v, printed\n%s\nwant\n%s", format, err, &out, want)
+		}
+	}
+	if err := list.Write(&bytes.Buffer{}, "xml"); err == nil || !strings.Contains(err.Error(), "write -o table, -o wide, -o json, -o csv") {
+		t.Errorf("another form: %v", err)
+	}
+}
+
+func TestNothing(t *testing.T) {
+	var out bytes.Buffer
+	if err := (Table{Columns: []Column{{Name: "name", Title: "NAME"}}}).Write(&out, JSON); err != nil || out.String() != "[]\n" {
+		t.Errorf("no rows are %q, %v", &out, err)
+	}
+}
