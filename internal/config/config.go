@@ -42,27 +42,41 @@ const (
 // The struct tags are the schema: `yaml` is the field's name; `job` adds "required" (there is no default),
 // "env" (${NAME} is replaced), "path" (a file that must exist) and "zero" (0 is a value, not "none").
 type Job struct {
-	// Name names the run directory runs/NAME-N and the machines' tags. Required; letters, digits and
-	// dashes, so that it can be a directory and a tag everywhere.
+	// Name names the run directory runs/NAME-N and tags its machines. Required: letters, digits and dashes, so that it
+	// can be a directory and a tag everywhere.
 	Name string `yaml:"name" job:"required,env"`
-	// Cloud is where machines come from: CloudLocal, CloudEC2, CloudGCE or CloudNone. Required: a job that may spend money
-	// should say where.
+	// Cloud is where machines come from. `local`: processes on this machine, bought from a cloud on a loopback port
+	// that replays a recorded spot market. `ec2`: Amazon EC2, for real money (docs/ec2.md). `gce`: Google Compute
+	// Engine, for real money (docs/gce.md). `none`: no machines; `tierml train` trains in this process. Required: a
+	// job that may spend money should say where.
 	Cloud string `yaml:"cloud" job:"required"`
-	// Security is how the processes of a run speak with each other: SecurityTLS or SecurityPlain. Default SecurityPlain on
-	// the local cloud, where nothing leaves this host, and SecurityTLS elsewhere.
+	// Security is how the processes of a run speak with each other. `tls`: in TLS, where both ends show a certificate
+	// of the run's own authority, and machines join by one-time tokens (docs/security.md). `plain`: in plaintext,
+	// which works on the loopback interface only. Default `plain` on `local`, where nothing leaves this host, else
+	// `tls`.
 	Security string `yaml:"security"`
-	// Provider is whose cloud the local one plays: ProviderEC2 or ProviderGCE. Only with CloudLocal. Default ec2.
+	// Provider is whose cloud the local one plays: whose API it speaks, and through which adapter machines are bought.
+	// `gce`: Compute Engine, whose prices do not move within a run and which takes no bids: `max_price` is then this
+	// job's own limit only. Only with `cloud: local`. Default `ec2`.
 	Provider string `yaml:"provider"`
-	// Env gives the values of ${NAME}. A name without a value takes it from the environment of whoever
-	// starts the job. They are not passed on to machines.
+	// Env gives the values of `${NAME}`. A name without a value takes it from the environment of whoever starts the
+	// job. They are not passed on to machines and not kept in the journal. Default none.
 	Env map[string]string `yaml:"env"`
 
+	// Resources are the machines that the provider may take back. Required, but with `cloud: none`.
 	Resources Resources `yaml:"resources"`
-	Reliable  Reliable  `yaml:"reliable"`
+	// Reliable are the machines that stay. Default one of the cheapest.
+	Reliable Reliable `yaml:"reliable"`
 
-	// Policy chooses pools and bids; a name of bidding.ByName. Default "tierml", the paper's.
+	// Policy is how pools and bids are chosen. `tierml` bids the on-demand price in the pool that keeps machines
+	// longest, and moves to a better one before it is evicted; `tierml-noswitch` never moves before it is evicted;
+	// `tierml-aggressive` bids little above the present price. `cost-per-work` buys, keeps and gives back by the
+	// expected cost of the work. `capacity` is for markets without bids: cheapest work by price and measured
+	// evictions, spread over pools. `on-demand` buys no transient machines. `checkpoint`, `checkpoint-aggressive`,
+	// `deadline` and `uniform-progress` do without reliable machines, by kill and restart (docs/policies.md). Default
+	// `tierml`, the paper's.
 	Policy string `yaml:"policy"`
-	// Budget is the most that the run may cost, reliable machines included. Default 0: no limit.
+	// Budget is the most that the run may cost, reliable machines included. Default no limit.
 	Budget market.USD `yaml:"budget"`
 	// MaxDuration ends the run in order after this much market time. Default 24h: a forgotten job should
 	// not buy machines for ever.
@@ -70,30 +84,32 @@ type Job struct {
 	// Deadline is the market time by which training should be done; the plan warns when it looks out of
 	// reach. Default none.
 	Deadline time.Time `yaml:"deadline"`
-	// OrphanAfter is how long, in wall-clock time, machines train on without their controller before they
-	// stop themselves. Default 10s on the local cloud and 15m elsewhere, where restarting a controller
-	// takes longer and a lost hour costs more.
+	// OrphanAfter is how long, in wall-clock time, machines train on without their controller before they stop
+	// themselves. Default 10s on `local`, else 15m: restarting a controller takes longer there, and a lost hour costs
+	// more.
 	OrphanAfter time.Duration `yaml:"orphan_after"`
-	// Heartbeat is how often, in wall-clock time, machines say that they are alive. Default 500ms on the local cloud.
+	// Heartbeat is how often, in wall-clock time, machines say that they are alive. Default 500ms on `local`, else 2s.
 	Heartbeat time.Duration `yaml:"heartbeat"`
-	// DeadAfter is how long, in wall-clock time, a machine may be silent before it is given up. Default 3s on the
-	// local cloud: machines that share two cores can be late.
+	// DeadAfter is how long, in wall-clock time, a machine may be silent before it is given up; at least two
+	// heartbeats. Default 3s on `local`, as machines that share two cores can be late, else 30s.
 	DeadAfter time.Duration `yaml:"dead_after"`
 	// Seed of every random stream of the run. Default 1, so that a run can be repeated without having
 	// written it down.
 	Seed uint64 `yaml:"seed" job:"zero"`
 
-	// Checkpoint says where and how often the state of training is saved; and it declares what saving and restarting cost,
-	// for policies that outlive their machines by checkpoints alone. Not with CloudNone.
+	// Checkpoint says where and how often the state of training is saved; and it declares what saving and restarting
+	// cost, for policies that outlive their machines by checkpoints alone. Not with `cloud: none`. Default see below.
 	Checkpoint Checkpoint `yaml:"checkpoint"`
 
-	Train  Train  `yaml:"train" job:"required"`
+	// Train is what is trained. Required.
+	Train Train `yaml:"train" job:"required"`
+	// Stages are the ratios at which training changes stage. Default those of the paper.
 	Stages Stages `yaml:"stages"`
-	// Local describes the fake cloud; only for CloudLocal.
+	// Local describes the cloud on this machine. Required with `cloud: local`, and only there.
 	Local Local `yaml:"local"`
-	// EC2 describes the installation on Amazon EC2; only for CloudEC2.
+	// EC2 describes the installation on Amazon EC2. Required with `cloud: ec2`, and only there.
 	EC2 EC2 `yaml:"ec2"`
-	// GCE describes the installation on Google Compute Engine; only for CloudGCE.
+	// GCE describes the installation on Google Compute Engine. Required with `cloud: gce`, and only there.
 	GCE GCE `yaml:"gce"`
 
 	file      string
@@ -113,61 +129,66 @@ func (j *Job) Restarts() bool {
 // Resources are the transient machines: how many, of which kinds, where, and at what price. With CloudNone
 // there are none.
 type Resources struct {
-	// Count of transient machines. Either it or VCPU is set.
+	// Count of transient machines. Required, or `vcpu`.
 	Count int `yaml:"count"`
-	// VCPU asks for as many machines as give this many vCPUs in total, whichever type they are of.
+	// VCPU asks for as many machines as give this many vCPUs in total, whichever type they are of. Required, or
+	// `count`.
 	VCPU int `yaml:"vcpu"`
-	// AnyOf lists the machines that will do, by type or by need. At least one.
+	// AnyOf lists the machines that will do, each by type or by need; the policy chooses among them. Required.
 	AnyOf []Machine `yaml:"any_of"`
-	// Zones that may be used. Default empty: every zone that has prices.
+	// Zones that may be used. Default every zone that has prices.
 	Zones []string `yaml:"zones"`
-	// MaxPrice is the highest price per machine and hour. Default 0: the type's on-demand price, above
-	// which a transient machine makes no sense.
+	// MaxPrice is the highest price per hour of one machine. Default the type's on-demand price, above which a
+	// transient machine makes no sense.
 	MaxPrice market.USD `yaml:"max_price"`
 }
 
 // Machine says which machines will do: a type by name, or every type that meets a need.
 type Machine struct {
-	// Type by the provider's name, such as c3.xlarge. Either it or a need (CPUs, Memory, Arch) is set.
+	// Type by the provider's name. Required, or a need: `cpus`, `memory` or `arch`.
 	Type string `yaml:"type"`
-	// CPUs is the number of vCPUs; "4+" means at least. Default zero: any.
+	// CPUs: every type with so many vCPUs; `4+` means at least. Default any.
 	CPUs CPUs `yaml:"cpus"`
-	// Memory of the machine; "8GB+" means at least. Default zero: any.
+	// Memory: every type with so much; `8GB+` means at least. Default any.
 	Memory Memory `yaml:"memory"`
-	// Arch is the processor architecture, x86_64 or arm64. Default "": any.
+	// Arch: every type of this processor architecture. Default any.
 	Arch string `yaml:"arch"`
-	// Rate is the work that one machine does in an hour, in vCPU hours: what makes families and architectures
-	// comparable. Default 0: its number of vCPUs.
+	// Rate is the work that one such machine does in an hour, in vCPU hours of the machine that is the measure: what
+	// makes families and architectures comparable. Default its number of vCPUs.
 	Rate float64 `yaml:"rate"`
-	// MaxPrice overrides Resources.MaxPrice for these machines, as types of different size want different
-	// prices. Default 0: Resources.MaxPrice.
+	// MaxPrice is the highest price per hour of one such machine, as types of different size want different prices.
+	// Default `resources.max_price`.
 	MaxPrice market.USD `yaml:"max_price"`
 }
 
 // Reliable are the on-demand machines that hold the solution and stay for the whole run.
 type Reliable struct {
-	// Type by the provider's name. Default "": the cheapest on demand of those that Resources.AnyOf admits.
+	// Type by the provider's name. Default the cheapest on demand of those that `resources.any_of` admits.
 	Type string `yaml:"type"`
-	// Count of reliable machines. Default 1: it can hold the model of most jobs and costs least. 0: none can be had, and the
-	// most reliable spot machine serves, with checkpoints.
+	// Count of reliable machines. With 0 none can be had: the spot machine with the highest MTTF serves in its place,
+	// with checkpoints (docs/training.md). Default 1: it can hold the model of most jobs and costs least.
 	Count int `yaml:"count" job:"zero"`
-	// Zone they run in. Default "": the first zone in use.
+	// Zone they run in; one of `resources.zones`. Default the first zone in use.
 	Zone string `yaml:"zone"`
-	// Bandwidth is what the network link of each carries in one direction. Default 0: what the catalog says, and
-	// where it says no number, nothing is decided by it.
+	// Bandwidth is what the network link of each carries in one direction. The stage of training follows from how much
+	// of it is used, and cuts keep to a share of it (docs/training.md). Default what the catalog says; where it says
+	// no number, nothing is decided by it.
 	Bandwidth Bandwidth `yaml:"bandwidth"`
 }
 
 // Train is what is trained, on what, for how long.
 type Train struct {
-	// App is the application's name, such as mf. Required.
+	// App is the application: `mf` (matrix factorisation of ratings), `mlr` (softmax regression), `dnn` (multi-layer
+	// perceptron), `lda` (topics of documents), `linear` (any loss and penalty), or with its usual loss and penalty
+	// `ridge`, `lasso`, `robust` (Huber), `logistic`, `svm`. Required.
 	App string `yaml:"app" job:"required"`
-	// Data is the training data's file. Required.
+	// Data is the training data. `mf`: ratings as CSV or MovieLens `u.data` or `ratings.dat`. `lda`: a bag of words in
+	// UCI form (`docword.NAME.txt`; the vocabulary is found beside it as `vocab.NAME.txt`). The others: LIBSVM, a CSV
+	// table with a header, or IDX images (MNIST; the labels are found beside them). Plain, gzip or zstd. Required.
 	Data string `yaml:"data" job:"required,env,path"`
-	// Holdout is the share of the examples that is kept back to measure the test loss, from 0 to below 1.
-	// Default 0.1.
+	// Holdout is the share of the examples that is kept back to measure the test loss. Default 0.1.
 	Holdout float64 `yaml:"holdout" job:"zero"`
-	// Clocks to train; in each clock every split processes one batch. Required.
+	// Clocks are the rounds of work: in each, every split processes one batch. Required.
 	Clocks int `yaml:"clocks" job:"required"`
 	// Splits is the number of pieces of training data, the unit in which work moves between machines.
 	// Default 64: well above the machines of a small job, so that work spreads evenly.
@@ -175,22 +196,24 @@ type Train struct {
 	// Partitions is the number of pieces of the parameters, the unit in which they move between servers.
 	// Default 32: a few for each server.
 	Partitions int `yaml:"partitions"`
-	// Consistency says how old the parameters may be that work reads: bsp (all updates of the clocks before),
-	// ssp (Staleness says it) or asp (as old as they are: nobody waits). Default bsp, or ssp with a Staleness.
+	// Consistency says how old the parameters may be that work of clock c reads. `bsp`: they hold all updates of the
+	// clocks before. `ssp`: they may miss those of the last `staleness` clocks. `asp`: nobody waits for anybody.
+	// Owners keep the updates of clocks that some split has not finished apart: with `asp`, and machines of unequal
+	// speed, that can be much memory. Default `bsp`, or `ssp` with a `staleness`.
 	Consistency string `yaml:"consistency"`
-	// Staleness s lets work of clock c read parameters that miss the last s clocks, with ssp. Default 0, and 1
-	// where consistency: ssp is written without it.
+	// Staleness s lets work of clock c read parameters that miss the last s clocks, with `ssp`. Default 0, and 1 where
+	// `consistency: ssp` is written without it.
 	Staleness int `yaml:"staleness"`
-	// Deterministic makes the model the same, bit for bit, whatever happens to the machines. It needs
-	// bsp. Default true with bsp, else false: an answer that can be checked is worth more
-	// than the last bit of speed.
+	// Deterministic makes the model the same, bit for bit, whatever happens to the machines. It needs `bsp`. Without
+	// it `mf` trains several times as fast, to as good a model (docs/performance.md). Default true with `bsp`, else
+	// false: an answer that can be checked is worth more than the last bit of speed.
 	Deterministic bool `yaml:"deterministic" job:"zero"`
 	// EvaluateEvery is the number of clocks between two measurements of the test loss. Default 10.
 	EvaluateEvery int `yaml:"evaluate_every"`
-	// Stop ends training before all clocks are done. Default nothing: it does not.
+	// Stop ends training before all clocks are done; see below. Default nothing: it does not.
 	Stop Stop `yaml:"stop"`
-	// MaxBadLines is how many bad lines of the data to leave out. Default 0: the first one is an error, since a file
-	// that is not what it is said to be should not train a model quietly.
+	// MaxBadLines is how many bad lines of the data may be left out; the first one beyond is an error with its file,
+	// line and reason. Default 0: a file that is not what it is said to be should not train a model quietly.
 	MaxBadLines int `yaml:"max_bad_lines"`
 	// Params are the application's own settings: numbers (int64 or float64), texts or bools as written. The
 	// application checks them. Default none.
@@ -200,14 +223,15 @@ type Train struct {
 // Stop says when a model is good enough. The figure is the test figure, or the train figure when nothing is held out, as
 // it is measured every Train.EvaluateEvery clocks; lower is better.
 type Stop struct {
-	// Loss ends training when the figure is at or below it. Default 0: it does not.
+	// Loss ends training when the figure is at or below it. Default none: it does not.
 	Loss float64 `yaml:"loss"`
-	// MinImprovement ends training when the figure has not become smaller by this share for more than Patience clocks.
-	// Default 0: it does not.
+	// MinImprovement ends training when the figure has not become smaller by this share for more than `patience`
+	// clocks. Default none: it does not.
 	MinImprovement float64 `yaml:"min_improvement"`
 	// Patience is a number of clocks. Default 0: every measurement must be an improvement.
 	Patience int `yaml:"patience"`
-	// Time ends training after so long (market time, where there is a market). Default 0: it does not.
+	// Time ends training after so long: market time where there is a market, else wall-clock time. Default none: it
+	// does not.
 	Time time.Duration `yaml:"time"`
 }
 
@@ -224,27 +248,29 @@ func (s Stop) Rules() stopping.Rules {
 // held it, or was killed, goes on from there. Model and what follows it declare what saving and restarting cost where
 // there is no reliable tier; nothing declared: the dry run says what it assumes (sim.OnStorage).
 type Checkpoint struct {
-	// To is a directory or a store: file:///PATH, s3://BUCKET/PREFIX or gs://BUCKET/PREFIX. A run makes a folder of its own
-	// in it. Default "": the run's directory.
+	// To is where: a directory, `file:///PATH`, `s3://BUCKET/PREFIX` or `gs://BUCKET/PREFIX`. A run makes a folder of
+	// its own in it. Default the run's directory.
 	To string `yaml:"to" job:"env"`
-	// Every is the wall-clock time from one to the next. 0: not by time. Default 10s on the local cloud; with a policy that
-	// kills and restarts, 0: as often as the policy says.
+	// Every is the wall-clock time from one to the next; 0s: not by time. Default 10s on `local`, else 5m; none with
+	// `every_clocks`; as often as the policy says where it kills and restarts.
 	Every time.Duration `yaml:"every" job:"zero"`
-	// EveryClocks is how many clocks from one to the next. Default 0: not by clocks.
+	// EveryClocks is how many clocks from one to the next. Default none: not by clocks.
 	EveryClocks int `yaml:"every_clocks"`
 	// Keep is how many are kept; older ones are removed once a newer one is complete. Default 2: one to go back to should
 	// the other turn out to be damaged.
 	Keep int `yaml:"keep"`
-	// Model is how much a checkpoint holds. Default zero: 2 GB, on EC2's timing.
+	// Model is how much a checkpoint holds. Default 2GB, on EC2's timing.
 	Model Memory `yaml:"model"`
-	// Bandwidth is that between storage and the whole fleet, in bytes per second of market time. Default zero: 100 MB/s.
+	// Bandwidth is that between storage and the whole fleet, in bytes per second of market time. Default 100M, on
+	// EC2's timing.
 	Bandwidth Rate `yaml:"bandwidth"`
-	// Save is how long training stands still for a checkpoint. Default 0: Model / Bandwidth.
+	// Save is how long training stands still for a checkpoint, in market time. Default `model` / `bandwidth`.
 	Save time.Duration `yaml:"save"`
-	// Restart is the time from a whole fleet's being there until it works. Default 0: starting processes and loading data
-	// (30 s on EC2's timing), and Model / Bandwidth.
+	// Restart is the time from a whole fleet's being there until it works, in market time. Default starting processes
+	// and loading data (30 s on EC2's timing), and `model` / `bandwidth`.
 	Restart time.Duration `yaml:"restart"`
-	// Overhead is by which share work on spot machines takes longer all the while, beside the stops. Default 0.
+	// Overhead is by which share work on spot machines takes longer all the while, beside the stops: 0.17 is 17 %.
+	// Default 0.
 	Overhead float64 `yaml:"overhead"`
 }
 
@@ -257,8 +283,8 @@ const (
 
 // Stages are the ratios of transient to reliable machines at which training changes stage.
 type Stages struct {
-	// TwoAbove is the ratio above which parameters are served from transient machines. Default 1, as in
-	// TierML (CMU-PDL-16-102), section 3.2.
+	// TwoAbove is the ratio of transient to reliable machines above which parameters are served from transient
+	// machines. Default 1, as in TierML (CMU-PDL-16-102), section 3.2.
 	TwoAbove float64 `yaml:"two_above" job:"zero"`
 	// ThreeAbove is the ratio above which reliable machines stop computing. Default 15, as there.
 	ThreeAbove float64 `yaml:"three_above" job:"zero"`
@@ -266,31 +292,41 @@ type Stages struct {
 
 // Local describes the fake cloud: which market it replays, how fast, and how its machines behave.
 type Local struct {
-	// Prices is the recorded spot price history (CSV, may be gzipped). Required with CloudLocal.
+	// Prices are the recorded spot prices: CSV (`timestamp,zone,instance_type,product,price`), the JSON of `aws ec2
+	// describe-spot-price-history`, or a price store of `tierml prices`; may be gzipped. Required.
 	Prices string `yaml:"prices" job:"env,path"`
-	// Catalog lists the machine types with their on-demand prices. Required with CloudLocal.
+	// Catalog lists the machine types with their on-demand prices: CSV
+	// (`region,instance_type,vcpu,memory_gib,linux_ondemand_usd_hour,network`); may be gzipped. vCPUs that are missing
+	// follow from EC2's sizes (`large` 2, `xlarge` 4, `Nxlarge` 4 N); of bare metal, smaller sizes, `hpc` and families
+	// of before 2013 they stay unknown. Required.
 	Catalog string `yaml:"catalog" job:"env,path"`
-	// Advisor is what Amazon's Spot Instance Advisor says of interruptions (its JSON, may be gzipped). Default none.
+	// Advisor is what Amazon's Spot Instance Advisor says of interruptions, per region and type: its
+	// `spot-advisor-data.json`; may be gzipped. The policy `capacity` takes it as what to expect of a pool before it
+	// has seen any of it. Default none.
 	Advisor string `yaml:"advisor" job:"env,path"`
-	// Rules is the rule book that bills, such as ec2-2017. Default ec2-2017: bids, whole hours, an
-	// interrupted hour is free; with ProviderGCE gce-spot.
+	// Rules is the rule book that bills. `ec2-2017`: bids, whole hours, an hour that the provider interrupts is free.
+	// `ec2-now`: per second. `ec2-pay-bid`: as `ec2-2017`, but an hour costs the bid. `gce-spot`, `gce-preemptible`:
+	// per second; with the latter, and `provider: gce`, machines are bought as preemptible ones, which the provider
+	// takes back after 24 hours. Behind the name: what disk, address and traffic between zones cost, as in
+	// `ec2-now+disk=20x0.08+address=0.005+traffic=5x0.01@us-east-1a` (docs/cost.md). Default `ec2-2017`; `gce-spot`
+	// with `provider: gce`.
 	Rules string `yaml:"rules"`
-	// Start is the market time at which the run begins; prices before it are the history that decisions may
-	// use. Required with CloudLocal.
+	// Start is the market time at which the run begins; prices before it are the history that decisions may use.
+	// Required.
 	Start time.Time `yaml:"start"`
 	// Speed is how many market seconds pass in one wall-clock second. Default 600: an hour in 6 seconds.
 	Speed float64 `yaml:"speed"`
-	// Notice is the warning before an eviction, in wall-clock time, because what must be done within it
-	// takes real time. Default 4s; with ProviderGCE 30s, as there.
+	// Notice is the warning before an eviction, in wall-clock time, because what must be done within it takes real
+	// time. Default 4s; 30s with `provider: gce`, as there.
 	Notice time.Duration `yaml:"notice" job:"zero"`
 	// Boot is how long a machine takes to start, in wall-clock time. Default 500ms.
 	Boot time.Duration `yaml:"boot" job:"zero"`
-	// FlopsPerVCPU is the declared compute rate of one vCPU, in floating-point operations per wall-clock
-	// second, to which every machine is held. Default 400k: so low that one laptop can play many machines.
+	// FlopsPerVCPU is the declared compute rate of one vCPU, in floating-point operations per wall-clock second, to
+	// which every machine is held. Default 400k: so low that one laptop can play many machines.
 	FlopsPerVCPU Rate `yaml:"flops_per_vcpu"`
-	// Capacity is the most machines of a type that a zone has. Default none: no limit.
+	// Capacity is the most machines of a type that a zone has. Default no limits.
 	Capacity map[string]int `yaml:"capacity"`
-	// Script lists what is made to happen beside the trace's own events. Default nothing.
+	// Script lists what is made to happen beside the market's own events. Default nothing.
 	Script []Action `yaml:"script"`
 }
 
@@ -307,21 +343,20 @@ const (
 
 // Action is one thing that the fake cloud is made to do.
 type Action struct {
-	// At is when, in market time since Local.Start. Required.
+	// At is when, in market time since `local.start`. Required.
 	At time.Duration `yaml:"at" job:"required,zero"`
-	// Do is what: one of the words above. Required.
+	// Do is what; see below. Required.
 	Do string `yaml:"do" job:"required"`
-	// Target is which transient machines (evict, evict-now, kill, rebalance): oldest, newest, random or all. Default
-	// oldest.
+	// Target is which transient machines, with `evict`, `evict-now`, `kill` and `rebalance`. Default `oldest`.
 	Target string `yaml:"target"`
-	// Count of machines (with a target but all). Default 1.
+	// Count of machines, with any target but `all`. Default 1.
 	Count int `yaml:"count"`
-	// Of limits the action to a type, a zone, or "zone/type". Default "": no limit.
+	// Of limits the action to a type, a zone, or `zone/type`. Default no limit.
 	Of string `yaml:"of"`
-	// For is how long it lasts, in market time: required for no-capacity and throttle. Default for slow-start:
+	// For is how long it lasts, in market time: required for `no-capacity` and `throttle`. Default for `slow-start`:
 	// to the end.
 	For time.Duration `yaml:"for"`
-	// Boot is the time to start meanwhile, in wall-clock time (slow-start; required there).
+	// Boot is the time to start meanwhile, in wall-clock time, with `slow-start`, which requires it. Default none.
 	Boot time.Duration `yaml:"boot"`
 }
 

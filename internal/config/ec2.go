@@ -19,32 +19,36 @@ const CloudEC2 = "ec2"
 type EC2 struct {
 	// Region such as us-west-2. Required: it is never guessed.
 	Region string `yaml:"region"`
-	// Cluster is the value of the tag tierml:cluster, by which permissions are given. Default tierml.
+	// Cluster is the value of the tag `tierml:cluster`, by which permissions are given and machines found. Default
+	// `tierml`.
 	Cluster string `yaml:"cluster"`
-	// Owner becomes the tag tierml:owner. Default none.
+	// Owner becomes the tag `tierml:owner`: whom to ask about a machine. Default none.
 	Owner string `yaml:"owner"`
-	// Image is the machine image (AMI), a Linux with bash, curl and, for a program in S3, the aws command. Required.
+	// Image is the machine image (AMI), a Linux with bash, curl and, for a program in S3, the AWS command line, such
+	// as Amazon Linux 2023. Required.
 	Image string `yaml:"image"`
-	// Subnets gives the subnet in each zone. Default: each zone's default subnet.
+	// Subnets gives the subnet in each zone. Default each zone's default subnet.
 	Subnets map[string]string `yaml:"subnets"`
-	// SecurityGroups are those of the machines. Default: the default group.
+	// SecurityGroups are those of the machines, which must reach each other and the controller at any port from 1024.
+	// Default the default group.
 	SecurityGroups []string `yaml:"security_groups"`
-	// InstanceProfile is the role of the machines. Default none.
+	// InstanceProfile is the role of the machines: they read `program`, splits and checkpoints. Default none.
 	InstanceProfile string `yaml:"instance_profile"`
 	// Program is what machines run: this program, for their system. Required.
 	Program Program `yaml:"program"`
-	// Checkpoints is where checkpoints and splits go when checkpoint.to is not written.
+	// Checkpoints is where splits and checkpoints go. Required without `checkpoint.to`.
 	Checkpoints string `yaml:"checkpoints"`
-	// Catalog lists the machine types with their on-demand prices, as Local.Catalog. Required: EC2 does not tell them.
+	// Catalog lists the machine types with their on-demand prices, as `local.catalog`. Required: EC2 does not tell
+	// them.
 	Catalog string `yaml:"catalog" job:"env,path"`
 	// Disk is the size of the encrypted root volume. Default 16GB.
 	Disk Memory `yaml:"disk"`
-	// Device is how the image names its root volume. Default /dev/xvda.
+	// Device is how the image names its root volume. Default `/dev/xvda`.
 	Device string `yaml:"device"`
 	// Listen is the address at which machines reach this controller, host:port. Default: this machine's own address, and
 	// any port.
 	Listen string `yaml:"listen"`
-	// Endpoint replaces EC2's own address. Default none.
+	// Endpoint is another place that speaks EC2's protocol: https, or on this host. Default EC2's own.
 	Endpoint string `yaml:"endpoint"`
 	// FlopsPerVCPU is what one vCPU is taken to compute in a second, for plans; nobody is held to it. Default 1G.
 	FlopsPerVCPU Rate `yaml:"flops_per_vcpu"`
@@ -52,8 +56,10 @@ type EC2 struct {
 
 // Program is a program to fetch.
 type Program struct {
-	URL    string `yaml:"url"`    // https:// or s3://
-	SHA256 string `yaml:"sha256"` // in hexadecimal digits
+	// URL is where it is: `https://HOST/PATH`, `s3://BUCKET/KEY` or, on Compute Engine, `gs://BUCKET/KEY`. Required.
+	URL string `yaml:"url"`
+	// SHA256 is what `sha256sum` prints of it, in hexadecimal digits; a machine runs nothing else. Required.
+	SHA256 string `yaml:"sha256"`
 }
 
 // What real machines are taken to need; see sim.EC2.

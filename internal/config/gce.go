@@ -19,44 +19,50 @@ type GCE struct {
 	Project string `yaml:"project"`
 	// Region such as us-central1. Required: it is never guessed.
 	Region string `yaml:"region"`
-	// Cluster begins the names of machines and is their label tierml-cluster, by which permissions are given. Default tierml.
+	// Cluster begins the names of machines, by which permissions are given, and is their label `tierml-cluster`, by
+	// which they are found. Default `tierml`.
 	Cluster string `yaml:"cluster"`
-	// Owner becomes the label tierml-owner. Default none.
+	// Owner becomes the label `tierml-owner`: whom to ask about a machine. Default none.
 	Owner string `yaml:"owner"`
 	// Labels are more of them, of every machine and its disk. Default none.
 	Labels map[string]string `yaml:"labels"`
 	// Image is what machines boot from, a Linux with bash and curl. Default the newest Debian 12.
 	Image string `yaml:"image"`
-	// Network and Subnetwork of the machines. Default: the network called default.
-	Network    string `yaml:"network"`
+	// Network of the machines, where `subnetwork` does not say it. Default `default`.
+	Network string `yaml:"network"`
+	// Subnetwork of the machines, which must reach each other and the controller at any port from 1024. Default the
+	// network's own.
 	Subnetwork string `yaml:"subnetwork"`
 	// NetworkTags are what firewall rules aim at. Default none.
 	NetworkTags []string `yaml:"network_tags"`
-	// ExternalIP gives machines public addresses. Default false.
+	// ExternalIP gives machines public addresses. Without, the subnetwork needs Private Google Access. Default false.
 	ExternalIP bool `yaml:"external_ip"`
-	// ServiceAccount is whom machines act as. Default none: nobody.
+	// ServiceAccount is whom machines act as: they read `program`, splits and checkpoints. Default none.
 	ServiceAccount string `yaml:"service_account"`
 	// Program is what machines run: this program, for their system. Required.
 	Program Program `yaml:"program"`
-	// Checkpoints is where checkpoints and splits go when checkpoint.to is not written.
+	// Checkpoints is where splits and checkpoints go. Required without `checkpoint.to`.
 	Checkpoints string `yaml:"checkpoints"`
-	// Catalog lists the machine types with their on-demand prices, as Local.Catalog. Required: Compute Engine's API does not
-	// tell them; its price list does.
+	// Catalog lists the machine types with their on-demand prices, as `local.catalog`; `tierml prices import skus.json
+	// --catalog gce.csv` makes it of Google's price list. Required: Compute Engine's API does not tell them.
 	Catalog string `yaml:"catalog" job:"env,path"`
-	// Prices are Spot prices, as Local.Prices, such as a price list leaves behind. Default: Compute Engine is asked.
+	// Prices are Spot prices, as `local.prices`, such as a price store that a price list was imported into; those of a
+	// region hold in each of its zones. Default Compute Engine is asked.
 	Prices string `yaml:"prices" job:"env,path"`
 	// Disk is the size of the boot disk. Default 16GB.
 	Disk Memory `yaml:"disk"`
-	// DiskType is its type. Default pd-balanced.
+	// DiskType is its type. Default `pd-balanced`.
 	DiskType string `yaml:"disk_type"`
 	// SecureBoot lets machines run signed kernels and drivers only. Default true.
 	SecureBoot bool `yaml:"secure_boot" job:"zero"`
-	// ExtraNotice asks for an earlier warning of a preemption than 30 seconds before the end. Default none.
+	// ExtraNotice is by how much earlier Spot machines shall be warned of a preemption than 30 seconds before the end,
+	// in wall-clock time. Default none.
 	ExtraNotice time.Duration `yaml:"extra_notice"`
 	// Listen is the address at which machines reach this controller, host:port. Default: this machine's own address, and
 	// any port.
 	Listen string `yaml:"listen"`
-	// Endpoint replaces Compute Engine's own address. Default none.
+	// Endpoint is another place that speaks Compute Engine's protocol: https, or on this host. Default Compute
+	// Engine's own.
 	Endpoint string `yaml:"endpoint"`
 	// FlopsPerVCPU is what one vCPU is taken to compute in a second, for plans; nobody is held to it. Default 1G.
 	FlopsPerVCPU Rate `yaml:"flops_per_vcpu"`
