@@ -135,7 +135,10 @@ func (c *Controller) checkClock() {
 
 func (c *Controller) clockDone(clock ps.Clock) {
 	p := &c.progress
-	p.seconds = c.wall(c.now.Sub(p.since))
+	p.seconds = 0
+	if !p.since.IsZero() { // else a controller has just taken over, and nobody knows when the clock before was done
+		p.seconds = c.wall(c.now.Sub(p.since))
+	}
 	p.since = c.now
 	c.record(func() journal.Entry {
 		sum := p.of(clock).sum()

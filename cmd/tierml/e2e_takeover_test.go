@@ -151,9 +151,15 @@ func TestCheckpointsCannotBeWritten(t *testing.T) {
 // cloud starts a fake cloud of its own process, and gives its endpoint.
 func (s *site) cloud(speed, flops string) (p *process, endpoint string) {
 	s.t.Helper()
-	cmd := exec.Command(builtBinary(s.t), "fakecloud", "--prices", "prices.csv", "--catalog", "catalog.csv", "--start", "2014-04-01T00:00:00Z",
+	return s.cloudOf("--prices", "prices.csv", "--catalog", "catalog.csv", "--start", "2014-04-01T00:00:00Z",
 		"--speed", speed, "--notice", "4s", "--boot", "100ms", "--flops-per-vcpu", flops, "--log-dir", "cloudlogs",
 		"--instance-command", builtBinary(s.t)+" agent")
+}
+
+// cloudOf is cloud with other flags.
+func (s *site) cloudOf(flags ...string) (p *process, endpoint string) {
+	s.t.Helper()
+	cmd := exec.Command(builtBinary(s.t), append([]string{"fakecloud"}, flags...)...)
 	read, write, err := os.Pipe()
 	if err != nil {
 		s.t.Fatal(err)

@@ -11,12 +11,8 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-const (
-	// pollListPrices is how often Compute Engine's prices are asked for: they are those of a list, which changes rarely.
-	pollListPrices = 10 * time.Minute
-	// gceCallTimeout is longer than on EC2, whose launches answer at once: here an operation is waited for.
-	gceCallTimeout = 5 * time.Minute
-)
+// gceCallTimeout is longer than on EC2, whose launches answer at once: here an operation is waited for.
+const gceCallTimeout = 5 * time.Minute
 
 // GCEAccount is Compute Engine for looking at: nothing is bought by it.
 type GCEAccount interface {

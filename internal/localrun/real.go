@@ -38,7 +38,11 @@ func (r *session) looks() looks {
 	case config.CloudEC2:
 		return looks{prices: realPollPrices, cloud: realPollCloud, calls: realCallTimeout}
 	case config.CloudGCE:
-		return looks{prices: pollListPrices, cloud: realPollCloud, calls: gceCallTimeout}
+		l := looks{prices: realPollPrices, cloud: realPollCloud, calls: gceCallTimeout}
+		if r.cfg.Job.GCE.Prices != "" {
+			l.prices = realPollCloud // nobody is asked, and a machine's bill is made when prices are known up to its end
+		}
+		return l
 	}
 	return looks{prices: pollPrices, cloud: pollCloud, calls: callTimeout}
 }
