@@ -35,7 +35,9 @@ func (w *world) killController(gone time.Duration) {
 		cfg.Checkpoints.Life = string(rune('1' + w.life))
 		before := w.ctrl
 		w.ctrl = New(cfg)
-		w.checkMemory(before)
+		if w.crash == nil { // else it died in the middle of a step, and some of what it had in mind is not written down
+			w.checkMemory(before)
+		}
 		w.step(Wake{})
 		w.after(w.delay(500*time.Millisecond), w.tellList)
 		for _, n := range w.order {
@@ -46,17 +48,45 @@ func (w *world) killController(gone time.Duration) {
 
 // tellList tells the controller what the provider tells one that asks.
 func (w *world) tellList() {
-	var all []provisioner.Instance
-	for _, n := range w.order {
-		all = append(all, n.instance)
-	}
-	w.step(Listed{Instances: all})
+	w.list()
 	w.after(3*time.Second, func() { w.step(PricesKnown{At: w.now}) })
 	for _, n := range w.order {
 		if n.warned && n.instance.State != provisioner.Terminated {
 			w.step(Warned{ID: n.id, Deadline: n.deadline})
 		}
 	}
+}
+
+// list tells the controller which machines there are, as far as the provider knows everywhere.
+func (w *world) list() {
+	var all []provisioner.Instance
+	for _, n := range w.order {
+		if w.now.Sub(n.made) >= w.cloud.hidden {
+			all = append(all, n.instance)
+		}
+	}
+	w.step(Listed{Instances: all, Asked: w.now})
+}
+
+func (w *world) listNowAndThen() {
+	w.after(time.Second, func() {
+		if w.outcome == "" {
+			w.list()
+			w.listNowAndThen()
+		}
+	})
+}
+
+// crashes kills the controller at the point of a plan.
+func (w *world) crashes(a Action, after bool) bool {
+	if w.crash == nil || w.outcome != "" {
+		return false
+	}
+	gone := w.crash(a, after)
+	if gone > 0 {
+		w.killController(gone)
+	}
+	return gone > 0
 }
 
 // attach calls the controller that was started again, and then says what it has kept.

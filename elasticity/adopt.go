@@ -1,7 +1,6 @@
 package elasticity
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -47,7 +46,10 @@ func (c *Controller) remember(p *Past) {
 	c.lastID = c.cfg.FirstID
 	c.adopting = &adoption{stocks: map[ps.ServerID]tiers.Stock{}}
 	for _, l := range p.Open {
-		c.launches[l.Token] = &launch{token: l.Token, tier: l.Tier, pool: l.Pool, bid: l.Bid, count: l.Count, why: l.Why}
+		c.launches[l.Token] = l.launch()
+	}
+	for _, l := range p.Refused {
+		c.refused[l.Token] = l.launch()
 	}
 	for _, was := range p.Machines {
 		c.recall(was)
@@ -57,6 +59,10 @@ func (c *Controller) remember(p *Past) {
 	for _, m := range c.members() {
 		c.adopting.members = append(c.adopting.members, m.id)
 	}
+}
+
+func (l PastLaunch) launch() *launch {
+	return &launch{token: l.Token, tier: l.Tier, pool: l.Pool, bid: l.Bid, count: l.Count, asked: l.Asked, why: l.Why, at: l.At}
 }
 
 // recallSwitch takes up a switch whose machines may still be on their way, or be there with nobody told that those of the
@@ -91,6 +97,7 @@ func (c *Controller) recall(was PastMachine) {
 	m.draining, m.why = was.Released != "", was.Released
 	if i.State == provisioner.Terminated {
 		m.ended, m.lost, m.endedAt, m.endedBy = true, true, i.Ended, i.EndedBy
+		m.unwritten = m.joined > 0 && !was.Left
 	}
 	c.machines[m.id] = m
 	c.roster = append(c.roster, m)
@@ -105,69 +112,18 @@ func (c *Controller) beginAdoption() {
 	c.adopting.until = c.now.Add(3 * max(c.cfg.DeadAfter, c.cfg.BrokenAfter))
 	for _, m := range c.roster {
 		m.heard = c.now
+		if m.unwritten {
+			c.recordLeave(m)
+		}
 		if m.lost && !m.ended {
 			c.terminate(m, "it had been given up before the controller was started again")
 		}
 	}
 }
 
-// takeListed compares what is written down with the machines that the provider has of this run.
-func (c *Controller) takeListed(e Listed) {
-	a := c.adopting
-	if a == nil || a.listed {
-		return
-	}
-	a.listed = true
-	there := map[ps.ServerID]bool{}
-	for _, i := range e.Instances {
-		there[ps.ServerID(i.ID)] = true
-		c.account(i)
-	}
-	for _, m := range c.ordered(func(m *machine) bool { return !m.ended && !there[m.id] }) {
-		c.terminate(m, "the provider does not list it") // it may list it later
-		c.takeEnded(provisioner.Instance{ID: provisioner.InstanceID(m.id), State: provisioner.Terminated,
-			Ended: c.now.Truncate(time.Second), EndedBy: "user", Reason: "the provider does not know it any more"})
-	}
-	for _, token := range sortedTokens(c.launches) {
-		l := c.launches[token]
-		if l.answered {
-			continue
-		}
-		l.answered = true
-		if l.count > 0 {
-			c.refuse(l, l.count, "the controller was lost before the answer, and the provider has no such machine")
-		}
-		c.refused[token] = l // one may turn up all the same
-		c.closeLaunch(token)
-	}
-	c.checkStrangers()
-}
-
-// account enters a machine that was bought and not written down; one that nobody bought is sent away.
-func (c *Controller) account(i provisioner.Instance) {
-	id := ps.ServerID(i.ID)
-	if m := c.machines[id]; m != nil {
-		switch i.State {
-		case provisioner.Terminated:
-			c.takeEnded(i)
-		case provisioner.Stopping:
-			m.terminating, m.why = true, cmp.Or(m.why, "the controller before had ended it")
-		}
-		return
-	}
-	l := c.launches[i.Token]
-	switch {
-	case l != nil && l.count > 0:
-		l.count--
-		c.enter(l, i)
-	case i.State != provisioner.Terminated:
-		c.act(Terminate{IDs: []provisioner.InstanceID{i.ID}, Why: noLaunch})
-	}
-}
-
-// meet takes up a machine that worked for the controller before.
+// meet takes up a machine that worked for the controller before. It may not join before it has said what it holds.
 func (c *Controller) meet(m *machine, h tiers.Hello) {
-	m.address, m.incarnation, m.ready = h.Address, h.Incarnation, true
+	m.address, m.incarnation = h.Address, h.Incarnation
 	c.send(m.id, tiers.TakeStock{})
 }
 
@@ -182,9 +138,31 @@ func (c *Controller) takeStock(m *machine, a tiers.Answer) {
 			m.loaded[split] = true
 		}
 	}
+	if m.joined == 0 && stock.Version > 0 && !c.rejoin(m) {
+		return
+	}
+	m.ready = true
 	if c.adopting != nil {
 		c.adopting.stocks[m.id] = stock
 	}
+}
+
+// rejoin takes up a machine that the controller before had let join and did not live to write it down. When the run has gone on
+// without it, nobody has told it of that: it is no use any more.
+func (c *Controller) rejoin(m *machine) bool {
+	if c.adopting == nil {
+		c.giveUp(m, "it had joined, which was not written down, and the run has gone on without it")
+		return false
+	}
+	c.joins++
+	m.joined = c.joins
+	c.sortRoster()
+	c.record(func() journal.Entry {
+		return journal.Entry{Kind: journal.Join, Instance: string(m.id), Pool: m.pool.String(), Tier: string(m.tier),
+			Why: "the controller before had let it join"}
+	})
+	c.closeLaunch(m.token)
+	return true
 }
 
 func (c *Controller) advanceAdoption() {
@@ -226,8 +204,8 @@ func (c *Controller) takeOverRun() {
 	c.reliable.lost = true // secure looks whether that is so
 	if f.again && f.members > 0 && c.adopting.asked < maxAsked {
 		c.adopting.asked++
-		clear(c.adopting.stocks)
-		for _, m := range c.members() {
+		for _, m := range c.reachable() {
+			delete(c.adopting.stocks, m.id)
 			c.send(m.id, tiers.TakeStock{})
 		}
 		return

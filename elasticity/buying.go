@@ -18,10 +18,12 @@ type launch struct {
 	tier     tiers.Tier
 	pool     market.Pool
 	bid      market.USD
-	count    int
+	count    int // of machines that are not accounted for
+	asked    int // of machines that were asked for
 	why      string
 	at       time.Time
 	answered bool
+	again    bool // the controller before asked for it, and so did this one
 }
 
 // switchover is a proactive switch: machines of the new pool are starting, those of the old one work on.
@@ -35,7 +37,7 @@ func (c *Controller) launch(tier tiers.Tier, pool market.Pool, bid market.USD, c
 	c.counter++
 	l := &launch{
 		token: fmt.Sprintf("%s-%d", c.cfg.Run, c.counter),
-		tier:  tier, pool: pool, bid: bid, count: count, why: why, at: c.now,
+		tier:  tier, pool: pool, bid: bid, count: count, asked: count, why: why, at: c.now,
 	}
 	c.launches[l.token] = l
 	c.record(func() journal.Entry {
@@ -43,10 +45,15 @@ func (c *Controller) launch(tier tiers.Tier, pool market.Pool, bid market.USD, c
 			Kind: journal.Intent, Why: why, Token: l.token, Tier: string(tier), Pool: pool.String(), Bid: bidText(bid), Count: count,
 		}
 	})
-	c.act(Launch{Request: provisioner.Request{
-		Token: l.token, Pool: pool, Bid: bid, Count: count, Tags: map[string]string{"tier": string(tier)},
-	}})
+	c.ask(l)
 	return l.token
+}
+
+// ask asks for a launch. Everything in the request is written down: it is the same when it is asked for again.
+func (c *Controller) ask(l *launch) {
+	c.act(Launch{Request: provisioner.Request{
+		Token: l.token, Pool: l.pool, Bid: l.bid, Count: l.asked, Tags: map[string]string{"tier": string(l.tier)}, Intended: l.at,
+	}})
 }
 
 // closeLaunch forgets a launch when none of its machines is still on its way.

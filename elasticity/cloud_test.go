@@ -2,6 +2,7 @@ package elasticity
 
 import (
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/tierml/tierml/market"
@@ -18,8 +19,29 @@ type cloud struct {
 	stillborn time.Time // every second machine dies before its agent has called
 	mute      time.Time // agents never call
 	onDemand  time.Time // there is no capacity on demand
+	lost      time.Time // the answer to a launch is lost, and its machines never call
 
 	terminated map[ps.ServerID]int // in which life of the controller, from 1
+	bought     map[string]purchase // by token
+	hidden     time.Duration       // new machines are not listed for so long
+}
+
+// purchase is what a token stands for.
+type purchase struct {
+	request provisioner.Request
+	nodes   []*node
+}
+
+// again answers a request whose token was used: with the same machines, as they are now, or not at all if it asks for others.
+func (p purchase) again(r provisioner.Request) Event {
+	if !reflect.DeepEqual(p.request, r) {
+		return LaunchFailed{Token: r.Token, Err: fmt.Errorf("%w: %+v was asked for by that token, and now %+v", provisioner.ErrInvalid, p.request, r)}
+	}
+	e := Launched{Token: r.Token}
+	for _, n := range p.nodes {
+		e.Instances = append(e.Instances, n.instance)
+	}
+	return e
 }
 
 func (w *world) launch(r provisioner.Request, life int) {
@@ -29,6 +51,10 @@ func (w *world) launch(r provisioner.Request, life int) {
 		}
 	}
 	c := &w.cloud
+	if p, used := c.bought[r.Token]; used {
+		answer(p.again(r))
+		return
+	}
 	spot := r.Pool.Class == market.Spot
 	if !spot && w.now.Before(c.onDemand) {
 		answer(LaunchFailed{Token: r.Token, Err: fmt.Errorf("launching: %w", provisioner.ErrNoCapacity)})
@@ -52,6 +78,7 @@ func (w *world) launch(r provisioner.Request, life int) {
 		got = append(got, n.instance)
 		boot := w.delay(2 * time.Second)
 		switch {
+		case spot && w.now.Before(c.lost):
 		case spot && w.now.Before(c.mute) && i%2 == 0:
 		case spot && w.now.Before(c.stillborn) && i%2 == 0:
 			w.after(w.delay(boot), func() { w.end(n.id, market.ByProvider, "Server.InternalError") })
@@ -61,6 +88,15 @@ func (w *world) launch(r provisioner.Request, life int) {
 		}
 	}
 	told := Launched{Token: r.Token, Instances: got}
+	p := purchase{request: r}
+	for _, i := range got {
+		p.nodes = append(p.nodes, w.nodes[ps.ServerID(i.ID)])
+	}
+	c.bought[r.Token] = p
+	if spot && w.now.Before(c.lost) {
+		answer(LaunchFailed{Token: r.Token, Err: fmt.Errorf("launching: %w", provisioner.ErrTemporary)})
+		return
+	}
 	var late time.Duration
 	if spot && w.now.Before(c.slow) {
 		late = w.delay(4 * time.Second)
@@ -80,6 +116,7 @@ func (w *world) newMachine(r provisioner.Request) *node {
 		State: provisioner.Running, Launched: w.now.Truncate(time.Second),
 	}
 	n := newNode(w, i)
+	n.made = w.now
 	w.nodes[n.id] = n
 	w.order = append(w.order, n)
 	return n

@@ -49,6 +49,7 @@ type Config struct {
 	NoticeWait    time.Duration // how long the first notice waits for more: a bulk eviction comes as many notices
 	BootWithin    time.Duration // time for a bought machine's agent to call; 0 = ten minutes, wall clock
 	DrainMargin   time.Duration // released machines are terminated so long before their paid hour ends
+	AskAgain      time.Duration // a launch that the controller before decided within that time, and has no answer to, is asked for again
 	RetryCapacity time.Duration // how long a pool without capacity is left alone
 	PlanEvery     time.Duration // how often the policy is asked when nothing happens
 	MaxDuration   time.Duration // the run ends in order after this; 0 = never
@@ -119,6 +120,8 @@ type Controller struct {
 	lifetimes   map[market.Pool]*market.Lifetimes // of machines of this run that have ended
 	launches    map[string]*launch                // by token, until every machine of it has joined or gone
 	refused     map[string]*launch                // by token, launches that failed: machines may turn up all the same
+	listed      time.Time                         // when the provider was last asked for all machines
+	unsure      time.Time                         // when a launch was last given up of which machines may turn up all the same
 	reliable    securing
 	counter     uint64 // of tokens
 	machines    map[ps.ServerID]*machine
@@ -293,7 +296,7 @@ func (c *Controller) take(e Event) (stirs bool) {
 	case LaunchFailed:
 		c.takeLaunchFailed(e)
 	case Listed:
-		c.takeListed(e)
+		return c.takeListed(e)
 	case InstanceEnded:
 		c.takeEnded(e.Instance)
 	case Warned:

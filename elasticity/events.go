@@ -38,9 +38,12 @@ type (
 		Token string
 		Err   error
 	}
-	// Listed: these are all machines that the provider has of this run, and of earlier starts of it. Only a controller that
-	// takes a run over needs to be told.
-	Listed struct{ Instances []provisioner.Instance }
+	// Listed: these are all machines that the provider has of this run, and of earlier starts of it, or had until lately. A
+	// controller that takes a run over waits for the first; each later one shows whether what is believed is true.
+	Listed struct {
+		Instances []provisioner.Instance
+		Asked     time.Time // when the provider was asked: what was launched later is not among them
+	}
 	// InstanceEnded: the provider says that a machine is gone.
 	InstanceEnded struct{ Instance provisioner.Instance }
 	// Warned: the provider says that a machine will go, or (Rebalance) that the risk has grown.

@@ -74,6 +74,9 @@ func (c *Controller) takeLaunchFailed(e LaunchFailed) {
 	}
 	delete(c.launches, e.Token)
 	c.refused[e.Token] = l
+	if l.again || !provisioner.Definite(e.Err) {
+		c.unsure = c.now
+	}
 	if l.tier == tiers.Reliable && l.pool == c.cfg.Reliable.Pool {
 		c.reliable.none = errors.Is(e.Err, provisioner.ErrNoCapacity)
 	}
@@ -83,7 +86,7 @@ func (c *Controller) takeLaunchFailed(e LaunchFailed) {
 	}
 	if l.tier == tiers.Reliable {
 		c.reliable.err = e.Err
-		if errors.Is(e.Err, provisioner.ErrInvalid) {
+		if errors.Is(e.Err, provisioner.ErrInvalid) && !l.again {
 			c.fail("no reliable machine could be had: " + e.Err.Error())
 		}
 	}
@@ -119,11 +122,15 @@ func (c *Controller) takeLaunched(e Launched) {
 		return
 	}
 	l.answered = true
+	missing := l.count
 	for _, i := range e.Instances {
+		if c.machines[ps.ServerID(i.ID)] == nil && !c.settled(i) { // else the controller before has written it down, or it was listed
+			missing--
+		}
 		c.enter(l, i)
 	}
-	if missing := l.count - len(e.Instances); missing > 0 {
-		c.refuse(l, missing, fmt.Sprintf("the provider gave %d of %d", len(e.Instances), l.count))
+	if missing > 0 {
+		c.refuse(l, missing, fmt.Sprintf("the provider gave %d of %d", len(e.Instances), l.asked))
 	}
 	c.closeLaunch(e.Token)
 	c.checkStrangers()
@@ -132,12 +139,12 @@ func (c *Controller) takeLaunched(e Launched) {
 // enter takes a bought machine up, with what was heard of it before.
 func (c *Controller) enter(l *launch, i provisioner.Instance) *machine {
 	id := ps.ServerID(i.ID)
-	if m := c.machines[id]; m != nil {
+	if m := c.machines[id]; m != nil || c.settled(i) {
 		return m
 	}
 	m := &machine{
 		id: id, tier: l.tier, pool: i.Pool, bid: l.bid, token: l.token, launched: i.Launched,
-		vcpu: c.typeOf(i.Pool).VCPU, heard: c.now, loaded: make([]bool, len(c.splits)),
+		vcpu: c.typeOf(i.Pool).VCPU, entered: c.now, heard: c.now, loaded: make([]bool, len(c.splits)),
 	}
 	c.lastInc++ // by the order of launches, which the journal tells, too
 	m.incarnation = c.lastInc
@@ -171,7 +178,7 @@ func (c *Controller) enter(l *launch, i provisioner.Instance) *machine {
 // adopt takes up a machine of a launch that was said to have failed. It is on the bill, but nobody counts on it any
 // more.
 func (c *Controller) adopt(l *launch, i provisioner.Instance) {
-	if m := c.enter(l, i); m.joined == 0 {
+	if m := c.enter(l, i); m != nil && m.joined == 0 {
 		c.terminate(m, "its launch was said to have failed, and it was not expected any more")
 	}
 }
@@ -222,7 +229,7 @@ func (h *early) tell(c *Controller, m *machine) {
 func (c *Controller) takeStranger(e Event) {
 	switch e := e.(type) {
 	case InstanceEnded:
-		if l := c.refused[e.Instance.Token]; l != nil {
+		if l := c.refused[e.Instance.Token]; l != nil && !c.settled(e.Instance) {
 			c.enter(l, e.Instance)
 			c.takeEnded(e.Instance)
 		} else if c.awaiting() {

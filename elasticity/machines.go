@@ -21,6 +21,8 @@ type machine struct {
 	bid      market.USD
 	token    string
 	launched time.Time
+	entered  time.Time // when this controller heard of it
+	missing  time.Time // since when the provider does not list it; zero = it does
 	vcpu     int
 
 	address     string
@@ -48,6 +50,7 @@ type machine struct {
 	endedAt     time.Time
 	endedBy     market.EndedBy
 	recalled    bool // launched by a controller before this one
+	unwritten   bool // that it left is not in the journal
 	charged     bool // its bill is in the journal
 }
 
@@ -447,9 +450,7 @@ func (c *Controller) lose(m *machine) {
 		c.closeLaunch(m.token)
 		return
 	}
-	c.record(func() journal.Entry {
-		return journal.Entry{Kind: journal.Leave, Instance: string(m.id), Pool: m.pool.String(), Tier: string(m.tier)}
-	})
+	c.recordLeave(m)
 	if c.ending {
 		return
 	}
@@ -471,6 +472,12 @@ func (c *Controller) lose(m *machine) {
 	if c.halt != nil {
 		delete(c.halt.parking, m.id)
 	}
+}
+
+func (c *Controller) recordLeave(m *machine) {
+	c.record(func() journal.Entry {
+		return journal.Entry{Kind: journal.Leave, Instance: string(m.id), Pool: m.pool.String(), Tier: string(m.tier)}
+	})
 }
 
 func (c *Controller) ownsAny(id ps.ServerID) bool {

@@ -14,6 +14,7 @@ type node struct {
 	w        *world
 	id       ps.ServerID
 	instance provisioner.Instance
+	made     time.Time
 	address  string // once it has called
 	booted   bool   // its process has called
 	dead     bool   // its process has ended

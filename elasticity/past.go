@@ -18,6 +18,7 @@ import (
 type Past struct {
 	Machines   []PastMachine // that may still be there, or whose bill is not written yet; as they were launched
 	Open       []PastLaunch  // launches whose answer was not written down whole
+	Refused    []PastLaunch  // launches that failed, or gave fewer than were asked for: machines may turn up all the same
 	Bought     int           // machines in all
 	Joins      int
 	Generation ps.Generation
@@ -65,7 +66,11 @@ type PastLaunch struct {
 	Pool  market.Pool
 	Bid   market.USD
 	Count int
+	Asked int       // how many machines were asked for
+	At    time.Time // when
 	Why   string
+
+	failed bool
 }
 
 // ReadPast reads the journal of a run.
@@ -86,8 +91,11 @@ func ReadPast(entries []journal.Entry) (*Past, error) {
 		}
 	}
 	for _, token := range r.tokens {
-		if l := r.launches[token]; l.Count > 0 {
+		switch l := r.launches[token]; {
+		case l.Count > 0:
 			r.past.Open = append(r.past.Open, *l)
+		case l.failed:
+			r.past.Refused = append(r.past.Refused, *l)
 		}
 	}
 	return r.past, nil
@@ -119,6 +127,7 @@ func (r *pastReader) read(e journal.Entry) (err error) {
 	case journal.LaunchFailed:
 		if l := r.launches[e.Token]; l != nil {
 			l.Count -= max(e.Count, 1)
+			l.failed = true
 		}
 	case journal.Join:
 		if m := r.machines[e.Instance]; m != nil {
@@ -184,7 +193,8 @@ func (r *pastReader) intent(e journal.Entry) error {
 		s.Token = e.Token
 	}
 	r.tokens = append(r.tokens, e.Token)
-	r.launches[e.Token] = &PastLaunch{Token: e.Token, Tier: tiers.Tier(e.Tier), Pool: pool, Bid: bid, Count: e.Count, Why: e.Why}
+	r.launches[e.Token] = &PastLaunch{Token: e.Token, Tier: tiers.Tier(e.Tier), Pool: pool, Bid: bid, Count: e.Count,
+		Asked: e.Count, At: e.T, Why: e.Why}
 	return nil
 }
 

@@ -219,6 +219,9 @@ func (c *Controller) advanceEnd() {
 	if !c.ending || c.finished {
 		return
 	}
+	if c.mayTurnUp() {
+		return
+	}
 	for _, l := range c.launches {
 		if !l.answered {
 			return

@@ -134,6 +134,8 @@ type world struct {
 	outcome  string
 	exported ps.Clock // the clock of the last successful export; 0 = none
 	onEntry  func(journal.Entry)
+	// crash says for how long the controller is dead that dies before or after it does this; 0 = it does not.
+	crash func(a Action, after bool) (gone time.Duration)
 	// hooks let a story do something at a point of a protocol, whose node it is told.
 	hooks map[string]func(*node)
 	trace func(format string, args ...any)
@@ -183,7 +185,13 @@ func (w *world) step(e Event) {
 		w.failf("after the end: %T leads to %T", e, actions[0])
 	}
 	for _, a := range actions {
+		if w.crashes(a, false) {
+			return
+		}
 		w.do(a)
+		if w.crashes(a, true) {
+			return
+		}
 	}
 	if c := w.ctrl; c.ending && (c.recovery != nil || c.halt != nil || c.cut != nil || c.settle != nil || len(c.moves) > 0) {
 		w.failf("after the end was decided: %T begins something", e)
@@ -312,6 +320,7 @@ func (w *world) run() (err error) {
 		}
 	}()
 	w.step(Wake{})
+	w.listNowAndThen()
 	for steps := 0; w.outcome == ""; steps++ {
 		if len(w.queue) == 0 || w.now.Sub(epoch) > 3*time.Minute {
 			w.failf("stuck after %d steps, at clock %d\n%s", steps, w.ctrl.progress.done, w.describe())
@@ -401,7 +410,7 @@ func newWorld(seed uint64, s shape) *world {
 		hooks: map[string]func(*node){}, schema: toySchema(s), policy: &fleet{pool: poolA, count: s.transient},
 	}
 	w.store = newStore()
-	w.cloud = cloud{terminated: map[ps.ServerID]int{}}
+	w.cloud = cloud{terminated: map[ps.ServerID]int{}, bought: map[string]purchase{}}
 	w.keys = make([][]ps.Key, s.partitions)
 	for t, table := range w.schema.Tables {
 		for r := range table.Rows {
@@ -433,6 +442,7 @@ func (w *world) config() Config {
 		CutEvery:    w.shape.cutEvery, DeadAfter: w.shape.deadAfter, BrokenAfter: 500 * time.Millisecond, JoinWait: 3 * time.Second,
 		NoticeWait: w.shape.noticeWait,
 		Rules:      rules, DrainMargin: time.Second, RetryCapacity: 5 * time.Second, PlanEvery: time.Second, BootWithin: 8 * time.Second,
+		AskAgain: 10 * time.Second,
 	}
 }
 

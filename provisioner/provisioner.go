@@ -44,7 +44,8 @@ type Cloud interface {
 	Traits() Traits
 }
 
-// Request asks for Count machines of one pool.
+// Request asks for Count machines of one pool. Providers compare a Request that comes again with the one before, so that
+// everything in it must follow from what was written down with the Token: another process may have to send it again.
 type Request struct {
 	Token    string // idempotency: written down before the launch is tried
 	Pool     market.Pool
@@ -52,6 +53,17 @@ type Request struct {
 	Count    int
 	UserData string            // handed to the machine's first process
 	Tags     map[string]string // beside the cluster's own
+
+	Intended   time.Time // when it was decided, as it is written down; zero = nobody has written it down
+	Generation string    // which controller of the run has decided it; empty = it is not told
+	Expires    time.Time // when nobody wants the machines any more, unless it is put off; zero = it is not told
+}
+
+// Renewer is a Cloud whose machines carry until when they are wanted: a lease that their controller renews as long as there is
+// one. Who finds a machine whose lease is over may end it.
+type Renewer interface {
+	// Renew puts the leases of machines off. Machines that have ended, or that nobody knows, are not an error.
+	Renew(ctx context.Context, generation string, until time.Time, ids ...InstanceID) error
 }
 
 // State of a machine.

@@ -37,13 +37,13 @@ func TestDown(t *testing.T) {
 	defer end()
 	open := func(cluster string) *holdings {
 		cloud, err := ec2.New(t.Context(), ec2.Config{Region: "us-west-1", Cluster: cluster, Endpoint: fake.Endpoint(), ImageID: "ami-1",
-			Job: cluster + "-1", Expires: time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)})
+			Job: cluster + "-1"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(cloud.Close)
 		pool := market.Pool{Provider: "ec2", Region: "us-west-1", Zone: "us-west-1a", Type: "c5.large", Class: market.OnDemand}
-		if _, err := cloud.Launch(t.Context(), provisioner.Request{Token: cluster, Pool: pool, Count: 2}); err != nil {
+		if _, err := cloud.Launch(t.Context(), provisioner.Request{Token: cluster, Pool: pool, Count: 2, Expires: time.Now().Add(-time.Hour)}); err != nil {
 			t.Fatal(err)
 		}
 		return &holdings{cloud, "EC2", "cluster " + cluster, ec2Advice}

@@ -71,7 +71,7 @@ func (c *Controller) buy(a bidding.Acquire, instead []bidding.Release) {
 		}
 	})
 	c.out = append(c.out, elasticity.Launch{Request: provisioner.Request{
-		Token: token, Pool: a.Pool, Bid: a.Bid, Count: a.Count,
+		Token: token, Pool: a.Pool, Bid: a.Bid, Count: a.Count, Intended: c.now,
 	}})
 }
 

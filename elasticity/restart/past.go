@@ -1,7 +1,6 @@
 package restart
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/tierml/tierml/elasticity"
@@ -46,7 +45,7 @@ func (c *Controller) takeListed(e elasticity.Listed) {
 	for _, i := range e.Instances {
 		id := ps.ServerID(i.ID)
 		there[id] = true
-		if c.machines[id] == nil && !c.bought(i.Token) && (c.cfg.Past == nil || !c.cfg.Past.Known[string(id)]) {
+		if c.machines[id] == nil && c.launches[i.Token] == nil && (c.cfg.Past == nil || !c.cfg.Past.Known[string(id)]) {
 			c.enter(&launch{pool: i.Pool, bid: i.Bid, why: forgotten}, i.Token, i) // it was not written down
 			c.lose(c.machines[id])
 			c.terminate(c.machines[id], forgotten)
@@ -61,14 +60,4 @@ func (c *Controller) takeListed(e elasticity.Listed) {
 				Ended: c.now.Truncate(time.Second), EndedBy: market.ByUser, Reason: "the provider does not know it any more"})
 		}
 	}
-}
-
-// bought says whether this controller asked for a launch.
-func (c *Controller) bought(token string) bool {
-	for n := 1; n <= c.counter; n++ {
-		if token == fmt.Sprintf("%s-%d", c.cfg.Run, n) {
-			return true
-		}
-	}
-	return false
 }

@@ -39,17 +39,20 @@ type Config struct {
 	Journal    Journal
 	Log        *slog.Logger
 
-	// UserData is what the machines of a launch are given to start with.
-	UserData func(provisioner.Request) string
+	// Complete adds to a launch what its machines are started with and which run they belong to. Of the same launch it must
+	// make the same each time, also when another process did it before.
+	Complete func(provisioner.Request) provisioner.Request
 	// Export saves all tables and gives the model's path and its loss on the held-out data.
 	Export func(context.Context, elasticity.Export) (model string, testLoss float64, err error)
 
-	// TakeOver tells the controller which machines there are, as it takes a run over. Gone are machines of a cloud that the
-	// one before had and that is no more.
-	TakeOver bool
-	Gone     []provisioner.Instance
+	// Gone are machines of a cloud that the controller before had and that is no more.
+	Gone []provisioner.Instance
 	// WriteManifest completes a checkpoint and removes old ones. Trouble is what went wrong without harm to it.
 	WriteManifest func(context.Context, elasticity.WriteManifest) (manifest, trouble string, err error)
+
+	// Renew tells the cloud that machines are still wanted, every RenewEvery of wall clock; nil = it need not be told.
+	Renew      func(context.Context, ...provisioner.InstanceID) error
+	RenewEvery time.Duration
 
 	PollPrices time.Duration // wall clock
 	PollCloud  time.Duration // wall clock, between full listings; notices come faster
@@ -81,7 +84,7 @@ type Runner struct {
 	events chan elasticity.Event
 	jobs   sync.WaitGroup
 	failed error
-	listed atomic.Bool // TakeOver is done
+	listed atomic.Bool // the first listing has been told
 
 	requests requests
 }
@@ -102,7 +105,7 @@ func (r *Runner) Stop(ctx context.Context, why string, now bool) {
 // leaves machines behind: use Stop first.
 func (r *Runner) Run(ctx context.Context) (outcome string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	for _, watch := range []func(context.Context){r.watchPrices, r.watchNotices, r.watchCloud, r.watchNodes} {
+	for _, watch := range []func(context.Context){r.watchPrices, r.watchNotices, r.watchCloud, r.watchNodes, r.renewLeases} {
 		r.jobs.Go(func() { watch(ctx) })
 	}
 	defer r.jobs.Wait()
@@ -180,16 +183,30 @@ func (r *Runner) write(ctx context.Context, e journal.Entry) {
 	r.jobs.Go(func() { r.Stop(ctx, "the journal cannot be written", true) })
 }
 
+// launchTries is how often a launch is asked for whose answer is lost. The same request buys nothing twice, and not to know
+// what became of it is worse than to wait.
+const launchTries = 3
+
 func (r *Runner) launch(ctx context.Context, req provisioner.Request) {
-	req.UserData = r.cfg.UserData(req)
-	call, cancel := context.WithTimeout(ctx, r.cfg.Calls)
-	defer cancel()
-	instances, err := r.cfg.Cloud.Launch(call, req)
-	if err != nil {
-		r.tell(ctx, elasticity.LaunchFailed{Token: req.Token, Err: err})
-		return
+	req = r.cfg.Complete(req)
+	for try := 1; ; try++ {
+		call, cancel := context.WithTimeout(ctx, r.cfg.Calls)
+		instances, err := r.cfg.Cloud.Launch(call, req)
+		cancel()
+		switch lost := provisioner.Retryable(err) || errors.Is(err, context.DeadlineExceeded); {
+		case err == nil:
+			r.tell(ctx, elasticity.Launched{Token: req.Token, Instances: instances})
+			return
+		case !lost || try == launchTries || ctx.Err() != nil:
+			r.tell(ctx, elasticity.LaunchFailed{Token: req.Token, Err: err})
+			return
+		}
+		r.cfg.Log.Warn("the answer to a launch is lost; asking again", "token", req.Token, "err", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Duration(try) * time.Second):
+		}
 	}
-	r.tell(ctx, elasticity.Launched{Token: req.Token, Instances: instances})
 }
 
 // terminate insists: a machine that cannot be ended costs money until somebody sees it.
@@ -215,6 +232,7 @@ func (r *Runner) terminate(ctx context.Context, a elasticity.Terminate) {
 func (r *Runner) list(ctx context.Context) {
 	call, cancel := context.WithTimeout(ctx, r.cfg.Calls)
 	defer cancel()
+	asked := r.now()
 	instances, err := r.cfg.Cloud.List(call)
 	if err != nil {
 		if !errors.Is(err, context.Canceled) {
@@ -222,9 +240,11 @@ func (r *Runner) list(ctx context.Context) {
 		}
 		return
 	}
-	if r.cfg.TakeOver && r.listed.CompareAndSwap(false, true) {
-		r.tell(ctx, elasticity.Listed{Instances: append(slices.Clone(instances), r.cfg.Gone...)})
+	all := instances
+	if r.listed.CompareAndSwap(false, true) {
+		all = append(slices.Clone(instances), r.cfg.Gone...)
 	}
+	r.tell(ctx, elasticity.Listed{Instances: all, Asked: asked})
 	for _, i := range instances {
 		if i.State == provisioner.Terminated {
 			r.tell(ctx, elasticity.InstanceEnded{Instance: i})
@@ -234,6 +254,31 @@ func (r *Runner) list(ctx context.Context) {
 
 func (r *Runner) watchCloud(ctx context.Context) {
 	every(ctx, r.cfg.PollCloud, func() { r.list(ctx) })
+}
+
+// renewLeases renews the leases of all machines that the cloud has of this run: those that nobody wants are ended, not left to
+// run out.
+func (r *Runner) renewLeases(ctx context.Context) {
+	if r.cfg.Renew == nil {
+		return
+	}
+	every(ctx, r.cfg.RenewEvery, func() {
+		call, cancel := context.WithTimeout(ctx, r.cfg.Calls)
+		defer cancel()
+		instances, err := r.cfg.Cloud.List(call)
+		var live []provisioner.InstanceID
+		for _, i := range instances {
+			if i.State == provisioner.Pending || i.State == provisioner.Running {
+				live = append(live, i.ID)
+			}
+		}
+		if err == nil && len(live) > 0 {
+			err = r.cfg.Renew(call, live...)
+		}
+		if err != nil && ctx.Err() == nil {
+			r.cfg.Log.Warn("renewing the machines' leases failed; trying again", "err", err)
+		}
+	})
 }
 
 func (r *Runner) watchNotices(ctx context.Context) {

@@ -35,7 +35,7 @@ func (r *session) connect(ctx context.Context, endpoint string) (cloud adapter, 
 		cloud, err = r.connectFakeGCE(ctx, endpoint)
 	default:
 		cloud, err = ec2.New(ctx, ec2.Config{
-			Region: r.region(), Cluster: r.name, Endpoint: endpoint, ImageID: anyAMI,
+			Region: r.region(), Cluster: r.unique(), Endpoint: endpoint, ImageID: anyAMI,
 			Credentials:  &ec2.Credentials{AccessKeyID: "local", SecretAccessKey: "local"},
 			PollInterval: pollNotices, NoticeLength: r.cfg.Job.Local.Notice, Clock: r.cfg.Clock, Log: r.cfg.Log,
 		})

@@ -58,7 +58,7 @@ func (r *session) connectGCE(ctx context.Context) (adapter, error) {
 func (r *session) connectFakeGCE(ctx context.Context, endpoint string) (adapter, error) {
 	preemptible := ruleBook(r.cfg.Job.Local.Rules) == "gce-preemptible"
 	cloud, err := gce.New(ctx, gce.Config{
-		Project: anyProject, Region: r.region(), Cluster: r.name, Endpoint: endpoint, Image: anyImage,
+		Project: anyProject, Region: r.region(), Cluster: r.unique(), Endpoint: endpoint, Image: anyImage,
 		Preemptible: preemptible, MaxRun: r.leash(preemptible),
 		PollInterval: pollNotices, ShutdownTime: r.cfg.Job.Local.Notice, Clock: r.cfg.Clock, Log: r.cfg.Log,
 	})

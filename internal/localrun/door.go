@@ -73,6 +73,14 @@ func (d *door) dataTLS() *tls.Config {
 	return d.own.Config(trust.Machine)
 }
 
+// complete adds to a launch what its machines are started with and how long they are wanted. Nothing of it is new when another
+// controller of the run completes the same launch again, but where machines call: see listen.
+func (r *session) complete(of provisioner.Request) provisioner.Request {
+	of.UserData = r.userData(of)
+	of.Generation, of.Expires = generationOf(of.Token), r.leaseFrom(of.Intended)
+	return of
+}
+
 // userData is what the machines of a launch are started with.
 func (r *session) userData(of provisioner.Request) string {
 	u := node.UserData{
@@ -80,9 +88,9 @@ func (r *session) userData(of provisioner.Request) string {
 		SplitBytes: r.splitBytes(of.Pool),
 	}
 	if r.door.own == nil {
-		u.Token = r.admission.issue()
+		u.Token = r.admission.issue(of.Token)
 	} else {
-		u.Token, u.Authority = r.door.tokens.Issue(of.Count), r.door.authority.Hash()
+		u.Token, u.Authority = r.door.tokens.Issue(of.Token, r.cfg.Clock.WallAt(of.Intended), of.Count), r.door.authority.Hash()
 	}
 	if r.real() != nil {
 		u.Listen, u.VCPU = "0.0.0.0:0", 0 // a machine of its own counts for itself

@@ -2,9 +2,7 @@ package localrun
 
 import (
 	"context"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/provisioner/ec2"
@@ -23,8 +21,7 @@ func EC2Config(e config.EC2) ec2.Config {
 // connectEC2 makes the adapter for EC2 itself, by the SDK's own way to find credentials.
 func (r *session) connectEC2(ctx context.Context) (*ec2.Cloud, error) {
 	c := EC2Config(r.cfg.Job.EC2)
-	c.Job, c.Generation = r.unique(), strconv.Itoa(r.cfg.Part+1)
-	c.Expires = r.expires().Format(time.RFC3339)
+	c.Job = r.unique()
 	c.PollInterval, c.Clock, c.Log = realPollNotices, r.cfg.Clock, r.cfg.Log
 	return ec2.New(ctx, c)
 }

@@ -54,9 +54,10 @@ func (r *session) real() *config.Installation { return r.cfg.Job.Installation() 
 // outlived says whether machines live on when a controller ends.
 func (r *session) outlived() bool { return r.cfg.Endpoint != "" || r.real() != nil }
 
-// unique names this run among all of an account: two controllers may have runs of one name.
+// unique names this run among all of an account, or of a fake cloud that outlives it: two controllers may have runs of one name,
+// and each would take the other's machines for strays.
 func (r *session) unique() string {
-	if r.real() == nil {
+	if !r.outlived() {
 		return r.name
 	}
 	sum := sha256.Sum256([]byte("name " + r.state.Secret))

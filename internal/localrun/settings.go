@@ -28,6 +28,7 @@ const (
 	pollNotices = 250 * time.Millisecond
 	callTimeout = 20 * time.Second
 	bootWithin  = 10 * time.Minute // for a machine's agent to call, where there is no reliable tier
+	askAgain    = 10 * time.Minute // for a launch to be asked for again: later the market is another, and the token nearly over
 )
 
 // controller decides by the job's policy: with a reliable tier, or by kill and restart.
@@ -97,6 +98,9 @@ func (r *session) controllerConfig(policy bidding.Policy, history map[market.Poo
 	}
 	if r.real() != nil {
 		timedAsReal(&c)
+	}
+	if r.outlived() {
+		c.AskAgain = m.ToMarket(askAgain)
 	}
 	for _, p := range choice.Pools {
 		h := history[p.Pool]

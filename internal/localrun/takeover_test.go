@@ -74,7 +74,7 @@ func TestAdmissionOutlivesTheController(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(dir, StateFile)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the state has a secret in it, and mode %v, %v", info.Mode(), err)
 	}
-	token := admission{first.Secret}.issue()
+	token := admission{first.Secret}.issue("a-1")
 	if err := (admission{second.Secret}).accept(tiers.Hello{Token: token}); err != nil {
 		t.Error(err)
 	}
@@ -85,7 +85,7 @@ func TestAdmissionOutlivesTheController(t *testing.T) {
 	for _, c := range []struct {
 		by    admission
 		token string
-	}{{admission{other.Secret}, token}, {admission{second.Secret}, token + "0"}, {admission{second.Secret}, ""}, {admission{}, admission{}.issue()}} {
+	}{{admission{other.Secret}, token}, {admission{second.Secret}, token + "0"}, {admission{second.Secret}, ""}, {admission{}, admission{}.issue("a-1")}} {
 		if c.by.accept(tiers.Hello{Token: c.token}) == nil {
 			t.Errorf("%q was accepted", c.token)
 		}

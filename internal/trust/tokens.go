@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -97,15 +96,19 @@ func (t *Tokens) recall() error {
 // Close closes the list.
 func (t *Tokens) Close() error { return t.file.Close() }
 
-// Issue makes a token for the machines of one launch.
-func (t *Tokens) Issue(machines int) string {
-	body := strings.Join([]string{rand.Text(), strconv.FormatInt(t.now().Add(TokenLife).Unix(), 36), strconv.Itoa(machines)}, ".")
+// Issue makes the token for the machines of a launch that was decided at a time. It is the same each time that it is made, by
+// whichever controller of the run: a launch that is asked for again must be asked for with the same user data. What makes it
+// hard to guess is the run's secret.
+func (t *Tokens) Issue(launch string, decided time.Time, machines int) string {
+	body := strings.Join([]string{t.hash("launch " + launch)[:32], strconv.FormatInt(decided.Add(TokenLife).Unix(), 36), strconv.Itoa(machines)}, ".")
 	return body + "." + t.seal(body)
 }
 
-func (t *Tokens) seal(body string) string {
+func (t *Tokens) seal(body string) string { return t.hash("join " + body) }
+
+func (t *Tokens) hash(text string) string {
 	mac := hmac.New(sha256.New, t.secret)
-	_, _ = mac.Write([]byte("join " + body)) // never fails
+	_, _ = mac.Write([]byte(text)) // never fails
 	return hex.EncodeToString(mac.Sum(nil))
 }
 

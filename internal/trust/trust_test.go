@@ -165,7 +165,7 @@ func (r *run) logged(words string) {
 
 func TestAMachineJoinsAndTalks(t *testing.T) {
 	r := newRun(t)
-	c := r.join("i-1", r.tokens.Issue(1))
+	c := r.join("i-1", r.tokens.issue(1))
 	if err := r.echo(control(c)); err != nil {
 		t.Fatal(err)
 	}
@@ -180,8 +180,8 @@ func TestAMachineJoinsAndTalks(t *testing.T) {
 // Who does not belong to the run gets no answer; the log says so, and a machine that does is served as before.
 func TestStrangersAtTheGate(t *testing.T) {
 	r, other := newRun(t), newRun(t)
-	honest := r.join("i-1", r.tokens.Issue(1))
-	foreign := other.join("i-1", other.tokens.Issue(1))
+	honest := r.join("i-1", r.tokens.issue(1))
+	foreign := other.join("i-1", other.tokens.issue(1))
 	trusting := func(c *tls.Config) *tls.Config { // of a stranger, whom our controller suits
 		c.RootCAs = r.authority.pool()
 		c.NextProtos = []string{grpcProtocol}
@@ -270,7 +270,7 @@ func (r *run) say(garbage []byte) error {
 // A connection that says nothing keeps nobody away, and ends with the gate.
 func TestSilence(t *testing.T) {
 	r := newRun(t)
-	honest := r.join("i-1", r.tokens.Issue(1))
+	honest := r.join("i-1", r.tokens.issue(1))
 	for range 20 {
 		conn, err := net.Dial("tcp", r.gate.Addr().String())
 		if err != nil {
@@ -286,7 +286,7 @@ func TestSilence(t *testing.T) {
 // An expired certificate opens nothing, and its holder gets a new one with the token of its launch and its own key.
 func TestExpiry(t *testing.T) {
 	r := newRun(t)
-	j := r.joining("i-1", r.tokens.Issue(1))
+	j := r.joining("i-1", r.tokens.issue(1))
 	c, err := j.Join(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -311,7 +311,7 @@ func TestExpiry(t *testing.T) {
 // Half way a certificate is renewed by itself: no token is shown again.
 func TestRenewal(t *testing.T) {
 	r := newRun(t)
-	j := r.joining("i-1", r.tokens.Issue(1))
+	j := r.joining("i-1", r.tokens.issue(1))
 	c, err := j.Join(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -339,14 +339,14 @@ func TestRenewal(t *testing.T) {
 func TestTokens(t *testing.T) {
 	r, other := newRun(t), newRun(t)
 	other.tokens.secret = []byte("another secret")
-	token := r.tokens.Issue(2)
+	token := r.tokens.issue(2)
 	kept := r.joining("i-1", token)
 	kept.KeyFile = filepath.Join(t.TempDir(), "key.pem")
 	if _, err := kept.Join(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	r.join("i-2", token)
-	late := r.tokens.Issue(1)
+	late := r.tokens.issue(1)
 	refused := func(machine, token, why string) {
 		t.Helper()
 		_, err := r.joining(machine, token).Join(t.Context())
@@ -358,8 +358,8 @@ func TestTokens(t *testing.T) {
 	for range 2 {
 		refused("i-3", token, "was used before")
 		refused("i-1", token, "with another key")
-		refused("i-1", r.tokens.Issue(1), "with another key")
-		refused("i-4", other.tokens.Issue(1), "did not issue")
+		refused("i-1", r.tokens.issue(1), "with another key")
+		refused("i-4", other.tokens.issue(1), "did not issue")
 		refused("i-4", token[:len(token)-1]+"x", "did not issue")
 		refused("i-4", strings.Replace(token, ".2.", ".3.", 1), "did not issue")
 		refused("i-4", "", "did not issue")
@@ -383,7 +383,7 @@ func TestTokens(t *testing.T) {
 		r.open()
 		kept.Address = r.gate.Addr().String()
 	}
-	r.join("i-5", r.tokens.Issue(1)) // and the list goes on
+	r.join("i-5", r.tokens.issue(1)) // and the list goes on
 	r.clock.wind(TokenLife + time.Second)
 	refused("i-6", late, "has expired")
 	for _, secret := range []string{token, late, "a secret of the run", "PRIVATE"} {
@@ -407,7 +407,7 @@ func TestTokens(t *testing.T) {
 // A machine shows its token to nobody but the controller of the run that launched it.
 func TestAMachineIsNotDeceived(t *testing.T) {
 	r, other := newRun(t), newRun(t)
-	j := other.joining("i-1", r.tokens.Issue(1))
+	j := other.joining("i-1", r.tokens.issue(1))
 	j.Authority = r.authority.Hash()
 	if _, err := j.Join(t.Context()); err == nil || !strings.Contains(err.Error(), "not of this run's") || errors.Is(err, ErrRefused) {
 		t.Errorf("it joined another: %v", err)
@@ -416,7 +416,7 @@ func TestAMachineIsNotDeceived(t *testing.T) {
 		t.Errorf("the other was asked:\n%s", other.log)
 	}
 	// Nor does a machine of the same run pass for its controller.
-	c := r.join("i-9", r.tokens.Issue(1))
+	c := r.join("i-9", r.tokens.issue(1))
 	pretender := &Gate{own: c}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -433,7 +433,7 @@ func TestAMachineIsNotDeceived(t *testing.T) {
 		defer conn.Close()
 		_ = tls.Server(conn, pretender.config()).Handshake()
 	})
-	j = r.joining("i-8", r.tokens.Issue(1))
+	j = r.joining("i-8", r.tokens.issue(1))
 	j.Address = listener.Addr().String()
 	if _, err := j.Join(t.Context()); err == nil || !strings.Contains(err.Error(), string(Controller)) {
 		t.Errorf("it joined a machine: %v", err)
@@ -464,10 +464,10 @@ func TestGarbageFromWhoJoins(t *testing.T) {
 		"not JSON":            []byte("\x00\x01\x02\x03"),
 		"another shape":       []byte(`[1,2,3]`),
 		"oversized":           asJSON(joinRequest{Machine: "i-1", Token: strings.Repeat("x", 1<<20), Request: csr}),
-		"no request":          asJSON(joinRequest{Machine: "i-1", Token: r.tokens.Issue(1)}),
-		"a request's garbage": asJSON(joinRequest{Machine: "i-1", Token: r.tokens.Issue(1), Request: []byte("garbage")}),
-		"a stolen request":    asJSON(joinRequest{Machine: "i-1", Token: r.tokens.Issue(1), Request: broken}),
-		"no name":             asJSON(joinRequest{Token: r.tokens.Issue(1), Request: csr}),
+		"no request":          asJSON(joinRequest{Machine: "i-1", Token: r.tokens.issue(1)}),
+		"a request's garbage": asJSON(joinRequest{Machine: "i-1", Token: r.tokens.issue(1), Request: []byte("garbage")}),
+		"a stolen request":    asJSON(joinRequest{Machine: "i-1", Token: r.tokens.issue(1), Request: broken}),
+		"no name":             asJSON(joinRequest{Token: r.tokens.issue(1), Request: csr}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn, err := tls.Dial("tcp", r.gate.Addr().String(), &tls.Config{
@@ -484,7 +484,7 @@ func TestGarbageFromWhoJoins(t *testing.T) {
 			}
 		})
 	}
-	r.join("i-1", r.tokens.Issue(1)) // nobody has taken the name
+	r.join("i-1", r.tokens.issue(1)) // nobody has taken the name
 }
 
 // However many strangers come, the log stays readable.

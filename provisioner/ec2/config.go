@@ -30,10 +30,6 @@ type Config struct {
 	Job string
 	// Owner, when set, becomes the tag tierml:owner: whom to ask about a machine.
 	Owner string
-	// Generation, when set, becomes the tag tierml:generation: which controller of the job launched a machine.
-	Generation string
-	// Expires, when set, becomes the tag tierml:expires: after this time (RFC 3339) a machine is forgotten, not wanted.
-	Expires string
 	// ImageID is the machine image (AMI).
 	ImageID string
 	// Subnets gives the subnet to use in a zone; zones that are not in it use their default subnet.

@@ -182,7 +182,7 @@ func (c *Cloud) tagSpecifications(r provisioner.Request) []types.TagSpecificatio
 func (c *Cloud) tags(r provisioner.Request) []types.Tag {
 	tags := []types.Tag{tag(tagCluster, c.config.Cluster), tag(tagToken, r.Token)}
 	for _, own := range [][2]string{{tagOwner, c.config.Owner}, {tagJob, c.config.Job},
-		{tagGeneration, c.config.Generation}, {tagExpires, c.config.Expires}} {
+		{tagGeneration, r.Generation}, {tagExpires, expiry(r.Expires)}} {
 		if own[1] != "" {
 			tags = append(tags, tag(own[0], own[1]))
 		}
@@ -197,6 +197,14 @@ func (c *Cloud) tags(r provisioner.Request) []types.Tag {
 		tags = append(tags, tag(name, r.Tags[name]))
 	}
 	return tags
+}
+
+// expiry is how a time is written in a tag; empty = none.
+func expiry(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Truncate(time.Second).Format(time.RFC3339)
 }
 
 func tag(name, value string) types.Tag { return types.Tag{Key: &name, Value: &value} }

@@ -248,10 +248,9 @@ func TestTagsOfAJob(t *testing.T) {
 		"RunInstances":      runAnswer(instance{id: "i-0a", state: "pending"}),
 		"DescribeInstances": describeAnswer(""),
 	}))
-	cloud := s.cloud(func(c *ec2.Config) {
-		c.Job, c.Owner, c.Generation, c.Expires = "real-1-0a", "ann", "2", "2026-11-22T20:00:00Z"
-	})
-	r := provisioner.Request{Token: "t", Pool: spotPool(), Count: 1, Tags: map[string]string{"tier": "reliable"}}
+	cloud := s.cloud(func(c *ec2.Config) { c.Job, c.Owner = "real-1-0a", "ann" })
+	r := provisioner.Request{Token: "t", Pool: spotPool(), Count: 1, Tags: map[string]string{"tier": "reliable"},
+		Generation: "2", Expires: time.Date(2026, 11, 22, 20, 0, 0, 0, time.UTC)}
 	r.Pool.Class = market.OnDemand
 	if _, err := cloud.Launch(t.Context(), r); err != nil {
 		t.Fatal(err)

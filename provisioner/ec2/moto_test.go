@@ -52,6 +52,23 @@ func TestMoto(t *testing.T) {
 			t.Errorf("after a trial there are %v, %v", machines, err)
 		}
 	})
+	t.Run("Renew", func(t *testing.T) {
+		cloud := motoCloud(t, endpoint)
+		pool := market.Pool{Provider: ec2.Provider, Region: "us-west-1", Zone: "us-west-1a", Type: "c5.large", Class: market.Spot}
+		made, err := cloud.Launch(t.Context(), provisioner.Request{Token: "renew", Pool: pool, Count: 1, Generation: "1", Expires: noon})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cloud.Renew(t.Context(), "2", noon.Add(time.Hour), made[0].ID, unknownMachine); err != nil {
+			t.Fatal(err)
+		}
+		if held, err := cloud.Holdings(t.Context()); err != nil || len(held) != 1 || !held[0].Expires.Equal(noon.Add(time.Hour)) {
+			t.Errorf("after the renewal %v, %v", held, err)
+		}
+		if err := cloud.Terminate(t.Context(), made[0].ID); err != nil {
+			t.Error(err)
+		}
+	})
 	t.Run("Types", func(t *testing.T) {
 		types, err := motoCloud(t, endpoint).Types(t.Context(), "c5.xlarge", "c6g.large")
 		if err != nil {
@@ -74,7 +91,7 @@ func motoCloud(t testing.TB, endpoint string) *ec2.Cloud {
 		Endpoint: endpoint, Region: "us-west-1", Cluster: newCluster(),
 		ImageID:      "ami-12c6146b", // one of those that moto knows
 		PollInterval: 50 * time.Millisecond,
-		Job:          "moto-1", Owner: "ann", Generation: "1", Expires: "2026-11-22T20:00:00Z",
+		Job:          "moto-1", Owner: "ann",
 		RootVolume: &ec2.RootVolume{Device: "/dev/sda1", SizeGiB: 16},
 	})
 }

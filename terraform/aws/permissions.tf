@@ -58,6 +58,16 @@ locals {
         Condition = { StringEquals = { "ec2:CreateAction" = "RunInstances" } }
       },
       {
+        Sid      = "RenewLeases"
+        Effect   = "Allow"
+        Action   = "ec2:CreateTags"
+        Resource = "${local.ec2}:instance/*"
+        Condition = {
+          StringEquals                = { "aws:ResourceTag/tierml:cluster" = var.cluster }
+          "ForAllValues:StringEquals" = { "aws:TagKeys" = ["tierml:expires", "tierml:generation"] }
+        }
+      },
+      {
         Sid       = "EndOurs"
         Effect    = "Allow"
         Action    = "ec2:TerminateInstances"

@@ -178,7 +178,10 @@ func begin(ctx context.Context, n *network, s settings, l layout) (*run, error) 
 	user := node.UserData{Controller: listener.Addr().String(), Token: "figures", Job: "figures", Listen: "127.0.0.1:0", VCPU: 1}
 	r.drive = runner.New(runner.Config{
 		Controller: c, Clock: clock.Real(), Cloud: r.cloud, Prices: r.cloud, PricesFrom: time.Now(), Nodes: nodes{r.stream},
-		Journal: r.diary, Log: logger, UserData: func(provisioner.Request) string { return user.Encode() },
+		Journal: r.diary, Log: logger, Complete: func(q provisioner.Request) provisioner.Request {
+			q.UserData = user.Encode()
+			return q
+		},
 		Export:     func(context.Context, elasticity.Export) (string, float64, error) { return "none", 0, nil },
 		PollPrices: time.Minute, PollCloud: 10 * time.Second, Calls: time.Minute,
 	})

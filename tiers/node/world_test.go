@@ -247,7 +247,7 @@ func (w *world) start(id ps.ServerID, options ...func(*machine)) *machine {
 	m := &machine{w: w, id: id, flops: testFlops, warn: make(chan tiers.Warned), cancel: cancel, ended: make(chan struct{}),
 		user: UserData{Controller: w.listener.Addr().String(), Token: testToken, Job: "toy", Listen: "127.0.0.1:0", VCPU: 2}}
 	if s := w.secured; s != nil {
-		m.user.Token, m.user.Authority = s.tokens.Issue(1), s.authority.Hash()
+		m.user.Token, m.user.Authority = s.tokens.Issue(string(id), time.Now(), 1), s.authority.Hash()
 	}
 	for _, option := range options {
 		option(m)

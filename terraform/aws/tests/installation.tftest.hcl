@@ -99,11 +99,14 @@ run "the_controller_may_do_what_it_must_and_nothing_else" {
     error_message = "it buys only machines with the cluster's tag"
   }
   assert {
-    condition = one([
+    condition = alltrue([
       for statement in jsondecode(aws_iam_role_policy.controller.policy).Statement :
-      statement.Condition.StringEquals["ec2:CreateAction"] if contains(flatten([statement.Action]), "ec2:CreateTags")
-    ]) == "RunInstances"
-    error_message = "it tags what it buys, and cannot put its tag on the machines of others"
+      try(statement.Condition.StringEquals["ec2:CreateAction"], "") == "RunInstances" ||
+      statement.Condition.StringEquals["aws:ResourceTag/tierml:cluster"] == var.cluster &&
+      toset(statement.Condition["ForAllValues:StringEquals"]["aws:TagKeys"]) == toset(["tierml:expires", "tierml:generation"])
+      if contains(flatten([statement.Action]), "ec2:CreateTags")
+    ])
+    error_message = "it tags what it buys and renews the leases of its own, and cannot put its tag on the machines of others"
   }
   assert {
     condition = one([

@@ -1,0 +1,126 @@
+package elasticity
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/provisioner"
+)
+
+// The fault injector for launches: a run is rehearsed, every point is counted at which a controller could die around a purchase
+// or an end, and then the same run is made once for each of them. The next controller knows the journal, and nothing else.
+
+// story has a launch of every sort in it: whole, partly filled, refused, answered late, in another pool, in place of machines
+// that were taken or broke, one whose machines die before they call, and the end of all.
+const crashStory = "1s few 1s; 2500ms kill 0.4; 3s switch; 3s slow-answer 1s; 4s evict-some 0.7 800ms; 5s no-capacity 500ms; " +
+	"5500ms kill-reliable 0; 6500ms stillborn 1s; 7s kill-some 0.5; 8s switch"
+
+func crashShape() shape {
+	s := plain()
+	s.partitions, s.splits, s.transient, s.clocks, s.saveEvery = 2, 4, 3, 100, 3*time.Second
+	return s
+}
+
+// crashPoint says whether a controller that dies here may have bought or ended something that nobody knows, or the reverse. When
+// the end is written down the run is over, and nobody takes it over.
+func crashPoint(a Action, after bool) bool {
+	switch a := a.(type) {
+	case Launch, Terminate:
+		return true
+	case Record:
+		return !(after && a.Entry.Kind == journal.Done) && slices.Contains([]journal.Kind{journal.Intent, journal.Launch, journal.LaunchFailed, journal.Notice, journal.Release,
+			journal.Switch, journal.Evicted, journal.Failed, journal.Terminated, journal.Leave, journal.TakeOver, journal.Done}, a.Entry.Kind)
+	}
+	return false
+}
+
+// crashing lets the story happen and the controller die at the points of some numbers, counted over all its lives, and gives how many
+// points there were.
+func crashing(seed uint64, gone, hidden time.Duration, at ...int) (w *world, points int, err error) {
+	p, err := parsePlan(crashStory)
+	if err != nil {
+		return nil, 0, err
+	}
+	w = newWorld(seed, crashShape())
+	w.cloud.hidden = hidden
+	w.crash = func(a Action, after bool) time.Duration {
+		if !crashPoint(a, after) {
+			return 0
+		}
+		points++
+		if slices.Contains(at, points) {
+			return gone
+		}
+		return 0
+	}
+	w.play(p)
+	if err = w.run(); err == nil {
+		err = w.checkPurchases()
+	}
+	if err == nil {
+		err = w.check("finished")
+	}
+	return w, points, err
+}
+
+// checkPurchases: never a second machine for one intent, never one that nobody answers for.
+func (w *world) checkPurchases() error {
+	bought := map[string]int{}
+	for _, n := range w.order {
+		bought[n.instance.Token]++
+		if n.instance.State != provisioner.Terminated {
+			return fmt.Errorf("%s is forgotten: it runs on after the end", n.id)
+		}
+	}
+	intents := map[string]int{}
+	for _, e := range w.entries {
+		if e.Kind == journal.Intent {
+			intents[e.Token] += e.Count
+		}
+	}
+	for token, n := range bought {
+		if n > intents[token] {
+			return fmt.Errorf("%d machines were bought by %s, which asked for %d", n, token, intents[token])
+		}
+	}
+	return nil
+}
+
+// However long nobody is there, however late the provider lists what it has: at every single point.
+func TestCrashAtEveryStepOfALaunch(t *testing.T) {
+	for _, c := range []struct{ gone, hidden time.Duration }{
+		{20 * time.Millisecond, 0}, {20 * time.Millisecond, 700 * time.Millisecond}, {1500 * time.Millisecond, 0}, {4 * time.Second, 2 * time.Second},
+	} {
+		_, points, err := crashing(1, c.gone, c.hidden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if points < 100 {
+			t.Errorf("only %d points: the story has lost some of its launches", points)
+		}
+		t.Logf("gone %v, listed after %v: %d points", c.gone, c.hidden, points)
+		for at := 1; at <= points; at++ {
+			if _, _, err := crashing(1, c.gone, c.hidden, at); err != nil {
+				t.Fatalf("gone for %v, listed after %v, point %d: %v", c.gone, c.hidden, at, err)
+			}
+		}
+	}
+}
+
+// It dies again while it takes the run over: at each of the next points.
+func TestCrashDuringAdoption(t *testing.T) {
+	_, points, err := crashing(2, 50*time.Millisecond, 300*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := 1; at <= points; at += 5 {
+		for next := 1; next <= 4; next++ {
+			if _, _, err := crashing(2, 50*time.Millisecond, 300*time.Millisecond, at, at+next); err != nil {
+				t.Fatalf("points %d and %d: %v", at, at+next, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,50 @@
+package localrun
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/provisioner"
+)
+
+// leaseBeyond is how much longer than a machine waits for its controller its lease is: who finds it then, finds a machine that
+// should have powered itself off.
+const leaseBeyond = 15 * time.Minute
+
+// lease is how long a machine is wanted after the last word of its controller. It is renewed when a third of it is over.
+func (r *session) lease() time.Duration { return r.cfg.Job.OrphanAfter + leaseBeyond }
+
+// leaseFrom is when the lease of a machine ends that was decided on at a time and not heard of again.
+func (r *session) leaseFrom(decided time.Time) time.Time {
+	return r.cfg.Clock.WallAt(decided).Add(bootWithin + r.lease())
+}
+
+// renew renews leases where machines have them.
+func (r *session) renew(cloud adapter) func(context.Context, ...provisioner.InstanceID) error {
+	if p, ok := cloud.(withoutBids); ok {
+		cloud = p.adapter
+	}
+	renewer, ok := cloud.(provisioner.Renewer)
+	if !ok || !r.outlived() {
+		return nil
+	}
+	generation := strconv.Itoa(r.cfg.Part + 1)
+	return func(ctx context.Context, ids ...provisioner.InstanceID) error {
+		return renewer.Renew(ctx, generation, time.Now().Add(r.lease()), ids...)
+	}
+}
+
+// generationOf tells which controller of a run has decided a launch, from 1. Its token says it: see controllerConfig.
+func generationOf(token string) string {
+	parts := strings.Split(token, "-")
+	if len(parts) < 2 {
+		return ""
+	}
+	part, err := strconv.Atoi(parts[len(parts)-2])
+	if err != nil {
+		return ""
+	}
+	return strconv.Itoa(part + 1)
+}
