@@ -99,6 +99,7 @@ func subcommands() []*cobra.Command {
 		newCalibrateCommand(),
 		newConfigCommand(),
 		newDashboardCommand(),
+		newDrillCommand(),
 		newDryRunCommand(),
 		newEventsCommand(),
 		newFakecloudCommand(),

@@ -203,6 +203,7 @@ func (r *session) drive(ctx context.Context, endpoint string, gone []provisioner
 		return "", fmt.Errorf("listening for machines: %w", err)
 	}
 	r.state.Controller, r.state.Endpoint, r.state.Dataset = listener.Addr().String(), r.cfg.Endpoint, &r.cfg.Dataset
+	r.state.Cloud = endpoint
 	if err := r.state.write(r.cfg.Directory); err != nil { // before any machine knows the address
 		return "", errors.Join(err, listener.Close())
 	}

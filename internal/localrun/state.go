@@ -30,6 +30,8 @@ type State struct {
 	Controller string `json:"controller,omitempty"`
 	// Endpoint is the cloud's, when it is in another process; empty = it ended with the controller.
 	Endpoint string `json:"endpoint,omitempty"`
+	// Cloud is where the fake cloud of this run answers, in whichever process it is, for drills; empty = a provider's.
+	Cloud string `json:"cloud,omitempty"`
 	// Dataset is what was learned about the data when it was cut into splits. Null: they may not be whole.
 	Dataset *apps.Dataset `json:"dataset,omitempty"`
 }

@@ -1,0 +1,297 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/drill"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/journal/words"
+	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/runs"
+	"github.com/tierml/tierml/internal/status"
+	"github.com/tierml/tierml/internal/table"
+	"github.com/tierml/tierml/provisioner"
+)
+
+func newDrillCommand() *cobra.Command {
+	var o drillOptions
+	cmd := &cobra.Command{
+		Use:   "drill [RUN]",
+		Short: "Send machines of a run a warning, an eviction or a kill, and see how long training stands still",
+		Long: `Drill does something bad to machines of a run that goes on, prints what happens until training goes on, and says how long it
+stood still and what was lost. What can be done (--do):
+  rebalance  the machine is told that it may soon be taken back
+  evict      it is taken back, with the usual notice
+  evict-now  it is taken back without
+  kill       it breaks: no notice, no eviction
+To whom: the oldest transient machine, or --target with --count and --of, or --servers, or --machine.
+
+On a cloud of this host all of that can be sent. From a real provider machines can only be terminated (--do kill): drill asks
+first, and they cost nothing from then on. EC2 sends true notices by its own Fault Injection Service.
+` + whichRun,
+		Example: `  tierml drill
+  tierml drill demo-1 --do kill
+  tierml drill demo --do evict-now --servers half
+  tierml drill demo --do evict --target all --of us-west-1a/c3.xlarge -o json`,
+		Args: oneRun,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.check(); err != nil {
+				return usageError{err}
+			}
+			dir, err := findRun(args)
+			if err != nil {
+				return err
+			}
+			ctx, stop := untilInterrupted(cmd.Context())
+			defer stop()
+			return o.run(ctx, dir, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.do, "do", drill.Evict, "what is done: "+strings.Join(drill.Words(), ", "))
+	f.StringSliceVar(&o.choice.IDs, "machine", nil, "`names` of machines, or their beginnings, as tierml events shows them")
+	f.StringVar(&o.choice.Which, "target", "oldest", "which transient machines: oldest, newest, random or all")
+	f.IntVar(&o.choice.Count, "count", 1, "how `many` of them")
+	f.StringVar(&o.choice.Of, "of", "", "only machines of this `pool`: a type, a zone, or zone/type")
+	f.StringVar(&o.choice.Servers, "servers", "", "instead: the transient machines that serve parameters: half or all")
+	f.DurationVar(&o.within, "within", 2*time.Minute, "how long, by the clock on the wall, training may take to go on")
+	f.Uint64Var(&o.seed, "seed", 1, "of --target random")
+	f.BoolVarP(&o.yes, "yes", "y", false, "terminate machines of a real cloud without asking")
+	f.StringVarP(&o.format, "output", "o", table.Text, "output format: text, csv or json")
+	completeFlag(cmd, "output", table.Text, table.CSV, table.JSON)
+	completeFlag(cmd, "do", drill.Words()...)
+	completeFlag(cmd, "target", "oldest", "newest", "random", "all")
+	completeFlag(cmd, "servers", "half", "all")
+	return cmd
+}
+
+type drillOptions struct {
+	do     string
+	choice drill.Choice
+	within time.Duration
+	seed   uint64
+	yes    bool
+	format string
+}
+
+func (o drillOptions) check() error {
+	switch {
+	case !slices.Contains(drill.Words(), o.do):
+		return fmt.Errorf("--do %q does not exist; write %s", o.do, strings.Join(drill.Words(), ", "))
+	case o.choice.Servers != "" && o.choice.Servers != "half" && o.choice.Servers != "all":
+		return fmt.Errorf("--servers %q: write half or all", o.choice.Servers)
+	case !slices.Contains([]string{"oldest", "newest", "random", "all"}, o.choice.Which):
+		return fmt.Errorf("--target %q: write oldest, newest, random or all", o.choice.Which)
+	case o.choice.Count < 1:
+		return fmt.Errorf("--count %d: write 1 or more", o.choice.Count)
+	case o.within <= 0:
+		return fmt.Errorf("--within %v: write a time above zero, such as 2m", o.within)
+	case !slices.Contains([]string{table.Text, table.CSV, table.JSON}, o.format):
+		return fmt.Errorf("output format %q does not exist; write -o text, -o csv or -o json", o.format)
+	}
+	return nil
+}
+
+// enoughClocks is how many clocks tell what is usual.
+const enoughClocks = 8
+
+var errDrilled = errors.New("all is known")
+
+// run waits until machines take part, harms some, and watches until training goes on.
+func (o drillOptions) run(ctx context.Context, dir string, in io.Reader, out, errOut io.Writer) error {
+	if !localrun.Held(dir) {
+		return usageError{fmt.Errorf("%s has ended: a drill needs a run that goes on; `tierml run` starts one", relative(dir))}
+	}
+	late := fmt.Errorf("nothing was done within %v: the run has hardly begun", o.within)
+	ctx, cancel := context.WithTimeoutCause(ctx, o.within, late)
+	defer cancel()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	watch, lines := drill.New(), status.New()
+	begun, clocks := false, 0
+	show := func(news []words.Line) {
+		for _, l := range news {
+			if begun && o.format == table.Text {
+				fmt.Fprintf(out, "%s  %s\n", l.T.UTC().Format("15:04:05"), l)
+			}
+		}
+	}
+	err := runs.Follow(ctx, dir, func(e journal.Entry) {
+		if e.Kind == journal.ClockDone {
+			clocks++
+		}
+		watch.Feed(e)
+		show(lines.Feed(e))
+	}, func() {
+		show(lines.Flush())
+		if begun {
+			if watch.Settled() {
+				stop(errDrilled)
+			}
+			return
+		}
+		machines, err := watch.Choose(o.choice, o.seed)
+		switch {
+		case watch.Finished():
+			stop(fmt.Errorf("%s ended before anything was done", relative(dir)))
+		case clocks < enoughClocks || err != nil && len(o.choice.IDs) == 0 && o.choice.Of == "":
+			return // it has hardly begun
+		case err != nil:
+			stop(usageError{err})
+		default:
+			harm, err := o.harm(dir, in, out)
+			if err == nil {
+				err = harm(ctx, machines)
+			}
+			if err != nil {
+				stop(err)
+				return
+			}
+			begun = true
+			watch.Begin(o.do, machines, watch.Now())
+			for _, m := range machines {
+				fmt.Fprintf(errOut, "%s: %s of %s\n", o.do, m.ID, m.Pool)
+			}
+		}
+	})
+	cause := context.Cause(ctx)
+	if cause != nil && !errors.Is(cause, errDrilled) && !begun {
+		if _, why := watch.Choose(o.choice, o.seed); why != nil && cause == late {
+			return fmt.Errorf("%w: %w", cause, why)
+		}
+		return cause
+	}
+	if err != nil && cause == nil {
+		return err
+	}
+	return o.conclude(watch.Report(), out)
+}
+
+func (o drillOptions) conclude(r drill.Report, out io.Writer) error {
+	var err error
+	switch o.format {
+	case table.JSON:
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		err = encoder.Encode(r)
+	case table.CSV:
+		err = drillTable(r).Write(out, table.CSV)
+	default:
+		err = r.WriteText(out)
+	}
+	if err == nil && !r.WentOn {
+		return exitError{exitFailed, errors.New("training did not go on; `tierml events -f` and `tierml logs` say what it does")}
+	}
+	return err
+}
+
+func drillTable(r drill.Report) table.Table {
+	return table.Table{
+		Columns: []table.Column{{Name: "do"}, {Name: "machines"}, {Name: "gone"}, {Name: "went_on"}, {Name: "stood_still_seconds"},
+			{Name: "usual_clock_seconds"}, {Name: "until_next_clock_seconds"}, {Name: "lost_clocks"}, {Name: "rollbacks"}, {Name: "moved_partitions"}},
+		Rows: [][]table.Cell{{table.Of(r.Do), table.Of(len(r.Targets)), table.Of(r.Gone), table.Of(r.WentOn), table.Of(r.Still), table.Of(r.Usual),
+			table.Of(r.Until), table.Of(r.Lost), table.Of(r.Rollback), table.Of(r.Moved)}},
+	}
+}
+
+// harm gives what does it to machines: the control endpoint of a fake cloud, or a real cloud's own API after asking.
+func (o drillOptions) harm(dir string, in io.Reader, out io.Writer) (func(context.Context, []drill.Machine) error, error) {
+	state, err := localrun.ReadState(dir)
+	if err != nil {
+		return nil, err
+	}
+	job, err := config.Load(filepath.Join(dir, localrun.JobFile))
+	if err != nil {
+		return nil, err
+	}
+	endpoint := state.Cloud
+	if at := job.Installation(); at != nil {
+		endpoint = at.Endpoint
+	}
+	if endpoint != "" && controlled(endpoint) {
+		return func(ctx context.Context, machines []drill.Machine) error { return o.order(ctx, endpoint, machines) }, nil
+	}
+	if job.Cloud == config.CloudLocal {
+		return nil, fmt.Errorf("the cloud of %s does not answer: its %s says that it is at %q", relative(dir), localrun.StateFile, endpoint)
+	}
+	if o.do != drill.Kill {
+		return nil, usageError{fmt.Errorf("a real cloud sends no warnings on demand: write --do kill, which terminates the machines%s",
+			map[bool]string{true: "; EC2's Fault Injection Service sends true notices"}[job.Cloud == config.CloudEC2])}
+	}
+	return func(ctx context.Context, machines []drill.Machine) error {
+		fmt.Fprintf(out, "This terminates %d machines of %s:\n", len(machines), relative(dir))
+		ids := make([]provisioner.InstanceID, len(machines))
+		for i, m := range machines {
+			ids[i] = provisioner.InstanceID(m.ID)
+			fmt.Fprintf(out, "  %s of %s\n", m.ID, m.Pool)
+		}
+		if err := confirm(in, out, isTerminal(in) && isTerminal(out), o.yes); err != nil {
+			return err
+		}
+		left, err := openHoldings(ctx, filepath.Join(dir, localrun.JobFile), "")
+		if err != nil {
+			return err
+		}
+		defer left.cloud.Close()
+		if err := left.cloud.Terminate(ctx, ids...); err != nil {
+			return left.advice(err)
+		}
+		return nil
+	}, nil
+}
+
+// controlTimeout bounds a call to a fake cloud's control endpoint, which is on this host.
+const controlTimeout = 10 * time.Second
+
+// controlled says whether a fake cloud answers at an endpoint.
+func controlled(endpoint string) bool {
+	client := http.Client{Timeout: controlTimeout}
+	response, err := client.Get(endpoint + "/_control/healthz")
+	if err != nil {
+		return false
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, 16))
+	return err == nil && response.StatusCode == http.StatusOK && string(text) == "ok\n"
+}
+
+// order tells a fake cloud what to do to machines.
+func (o drillOptions) order(ctx context.Context, endpoint string, machines []drill.Machine) error {
+	var steps []string
+	for _, m := range machines {
+		steps = append(steps, o.do+" "+m.ID)
+	}
+	body, err := json.Marshal(map[string][]string{"steps": steps})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint+"/_control/do", bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("telling the cloud: %w", err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return fmt.Errorf("telling the cloud: %w", err)
+	}
+	defer response.Body.Close()
+	if text, _ := io.ReadAll(io.LimitReader(response.Body, 4096)); response.StatusCode != http.StatusOK {
+		return fmt.Errorf("the cloud refuses: %s: %s", response.Status, strings.TrimSpace(string(text)))
+	}
+	return nil
+}

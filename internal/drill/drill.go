@@ -1,0 +1,295 @@
+// Package drill chooses machines of a run for something bad to happen to, and says from the run's journal what became of
+// it: how long training stood still, what was lost, and how it went on.
+//
+// It reads entries and does sums. It refuses to know how machines are harmed (a control endpoint, a provider's API) and
+// where the journal is.
+package drill
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+)
+
+// What can be done to machines, in the fake cloud's words.
+const (
+	Rebalance = "rebalance" // tell it that it may soon be taken back
+	Evict     = "evict"     // take it back with the usual notice
+	EvictNow  = "evict-now" // take it back without
+	Kill      = "kill"      // break it: no notice, no eviction
+)
+
+// Words are all that can be done.
+func Words() []string { return []string{Rebalance, Evict, EvictNow, Kill} }
+
+// Machine is a machine that takes part in training.
+type Machine struct {
+	ID       string
+	Tier     string
+	Pool     string
+	Launched time.Time
+}
+
+// Choice says which machines are meant. Exactly one of IDs, Servers and Which is used, in this order.
+type Choice struct {
+	IDs     []string // machines by their names, or the beginnings of them
+	Servers string   // "half" or "all" of the ActivePSs
+	Which   string   // "oldest", "newest", "random" or "all" of the transient machines
+	Count   int      // of Which; 0 = 1
+	Of      string   // only in this type, zone, or zone/type
+}
+
+// Watch follows a run's journal.
+type Watch struct {
+	mapping  clock.Mapping
+	live     []Machine // that take part, in order of launch
+	pending  map[string]Machine
+	stage    string
+	lastAt   time.Time // market time of the last clock
+	highest  int64
+	gaps     []float64 // wall-clock seconds of the last clocks
+	finished bool
+
+	began   bool
+	at      time.Time
+	do      string
+	targets map[string]bool // false = not gone yet
+	report  Report
+}
+
+// Report is what became of a drill. Lengths are wall-clock seconds; times are market time.
+type Report struct {
+	Do       string    `json:"do"`
+	Targets  []string  `json:"targets"`
+	At       time.Time `json:"at"`
+	Gone     int       `json:"gone"` // of the targets
+	WentOn   bool      `json:"went_on"`
+	Longest  float64   `json:"longest_clock_seconds"` // the longest time between two clocks after it
+	Usual    float64   `json:"usual_clock_seconds"`   // before it
+	Still    float64   `json:"stood_still_seconds"`   // what Longest is above Usual
+	Until    float64   `json:"until_next_clock_seconds"`
+	Lost     int64     `json:"lost_clocks"` // done again after roll-backs
+	Rollback int       `json:"rollbacks"`
+	Cuts     int       `json:"cuts"`
+	Moved    int       `json:"moved_partitions"`
+	Launched int       `json:"launched"` // machines bought since
+	Stages   []string  `json:"stages,omitempty"`
+	Others   int       `json:"others_gone,omitempty"` // machines that went meanwhile and were not meant
+}
+
+// kept is how many clocks tell what is usual.
+const kept = 20
+
+// New knows nothing yet.
+func New() *Watch {
+	return &Watch{mapping: clock.Real(), pending: map[string]Machine{}}
+}
+
+// Feed takes an entry in, in order.
+func (w *Watch) Feed(e journal.Entry) {
+	switch e.Kind {
+	case journal.Start:
+		if d, err := e.StartDetails(); err == nil {
+			if m, err := clock.Parse(d.Clock); err == nil {
+				w.mapping = m
+			}
+		}
+		w.finished = false
+	case journal.Launch:
+		w.pending[e.Instance] = Machine{ID: e.Instance, Tier: e.Tier, Pool: e.Pool, Launched: *cmp.Or(e.Launched, &e.T)}
+		if w.began {
+			w.report.Launched++
+		}
+	case journal.Join:
+		w.join(e.Instance)
+	case journal.Leave, journal.Failed, journal.Evicted, journal.Terminated:
+		w.gone(e.Instance)
+	case journal.Stage:
+		w.stage = e.To
+		if w.began {
+			w.report.Stages = append(w.report.Stages, e.From+" -> "+e.To)
+		}
+	case journal.Done:
+		w.finished = true
+	case journal.ClockDone:
+		w.clock(e)
+	}
+	if !w.began {
+		return
+	}
+	switch e.Kind {
+	case journal.Rollback:
+		w.report.Rollback++
+		w.report.Lost += e.LostClocks
+	case journal.Cut:
+		w.report.Cuts++
+	case journal.Move:
+		w.report.Moved += e.Count
+	}
+}
+
+func (w *Watch) join(id string) {
+	m, known := w.pending[id]
+	if !known || slices.ContainsFunc(w.live, func(m Machine) bool { return m.ID == id }) {
+		return
+	}
+	w.live = append(w.live, m)
+	slices.SortStableFunc(w.live, func(a, b Machine) int { return cmp.Or(a.Launched.Compare(b.Launched), strings.Compare(a.ID, b.ID)) })
+}
+
+func (w *Watch) gone(id string) {
+	before := len(w.live)
+	w.live = slices.DeleteFunc(w.live, func(m Machine) bool { return m.ID == id })
+	if !w.began {
+		return
+	}
+	if done, meant := w.targets[id]; meant && !done {
+		w.targets[id] = true
+		w.report.Gone++
+	} else if !meant && len(w.live) < before {
+		w.report.Others++
+	}
+}
+
+func (w *Watch) clock(e journal.Entry) {
+	gap := 0.0
+	if !w.lastAt.IsZero() {
+		gap = w.mapping.ToWall(e.T.Sub(w.lastAt)).Seconds()
+	}
+	switch {
+	case gap == 0:
+	case !w.began:
+		w.gaps = append(w.gaps, gap)
+		w.gaps = w.gaps[max(0, len(w.gaps)-kept):]
+	default:
+		w.report.Longest = max(w.report.Longest, gap)
+	}
+	w.lastAt = e.T
+	if e.Clock <= w.highest {
+		return // done again
+	}
+	w.highest = e.Clock
+	if w.began && w.allGone() && !w.report.WentOn {
+		w.report.WentOn = true
+		w.report.Until = w.mapping.ToWall(e.T.Sub(w.at)).Seconds()
+	}
+}
+
+func (w *Watch) allGone() bool { return w.do == Rebalance || w.report.Gone == len(w.targets) }
+
+// Finished says whether the run has ended.
+func (w *Watch) Finished() bool { return w.finished }
+
+// Stage is the stage of training, empty before the first.
+func (w *Watch) Stage() string { return w.stage }
+
+// Choose gives the machines that a choice means now.
+func (w *Watch) Choose(c Choice, seed uint64) ([]Machine, error) {
+	if len(c.IDs) > 0 {
+		return w.byName(c.IDs)
+	}
+	var transient []Machine
+	for _, m := range w.live {
+		if m.Tier == "transient" && within(m.Pool, c.Of) {
+			transient = append(transient, m)
+		}
+	}
+	where := ""
+	if c.Of != "" {
+		where = " of " + c.Of
+	}
+	if len(transient) == 0 {
+		return nil, fmt.Errorf("no transient machine%s takes part in training now", where)
+	}
+	if c.Servers != "" {
+		if w.stage != "2" && w.stage != "3" {
+			return nil, fmt.Errorf("there are no ActivePSs: training is in stage %s, where reliable machines serve", cmp.Or(w.stage, "1"))
+		}
+		servers := transient[:(len(transient)+1)/2] // the oldest half (docs/training.md)
+		if c.Servers == "half" {
+			servers = servers[:(len(servers)+1)/2]
+		}
+		return servers, nil
+	}
+	n := min(max(c.Count, 1), len(transient))
+	switch c.Which {
+	case "", "oldest":
+		return transient[:n], nil
+	case "newest":
+		return transient[len(transient)-n:], nil
+	case "random":
+		random := rand.New(rand.NewPCG(seed, 0))
+		random.Shuffle(len(transient), func(i, j int) { transient[i], transient[j] = transient[j], transient[i] })
+		return transient[:n], nil
+	case "all":
+		return transient, nil
+	}
+	return nil, fmt.Errorf("%q does not exist; write oldest, newest, random or all", c.Which)
+}
+
+func (w *Watch) byName(names []string) (chosen []Machine, err error) {
+	for _, name := range names {
+		var found []Machine
+		for _, m := range w.live {
+			if strings.HasPrefix(m.ID, name) {
+				found = append(found, m)
+			}
+		}
+		if len(found) != 1 {
+			var ids []string
+			for _, m := range w.live {
+				ids = append(ids, m.ID)
+			}
+			return nil, fmt.Errorf("%d machines that take part are called %q; there are %s", len(found), name, strings.Join(ids, ", "))
+		}
+		chosen = append(chosen, found[0])
+	}
+	return chosen, nil
+}
+
+// within says whether a pool is of a type, a zone, or a zone/type.
+func within(pool, of string) bool {
+	if of == "" {
+		return true
+	}
+	p, err := market.ParsePool(pool)
+	return err == nil && (of == p.Type || of == p.Zone || of == p.Zone+"/"+p.Type)
+}
+
+// Begin notes that something is done to machines at a market time; what is fed from now on is what becomes of it.
+func (w *Watch) Begin(do string, machines []Machine, at time.Time) {
+	w.began, w.do, w.at, w.targets = true, do, at, map[string]bool{}
+	w.report = Report{Do: do, At: at, Usual: median(w.gaps)}
+	for _, m := range machines {
+		w.targets[m.ID] = false
+		w.report.Targets = append(w.report.Targets, m.ID)
+	}
+}
+
+// Settled says whether all is known: the machines are gone, and training goes on.
+func (w *Watch) Settled() bool { return w.report.WentOn || w.finished }
+
+// Now is the market time now, as the run has it.
+func (w *Watch) Now() time.Time { return w.mapping.Now() }
+
+// Report says what became of it so far.
+func (w *Watch) Report() Report {
+	r := w.report
+	r.Still = max(0, r.Longest-r.Usual)
+	return r
+}
+
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[len(sorted)/2]
+}

@@ -1,0 +1,50 @@
+package drill
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// WriteText says in words what became of a drill.
+func (r Report) WriteText(w io.Writer) error {
+	var b strings.Builder
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "  %-14s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	fmt.Fprintf(&b, "\n%s of %s, at %s of market time:\n", r.Do, plural(len(r.Targets), "machine"), r.At.UTC().Format("2006-01-02 15:04:05"))
+	if r.Do != Rebalance {
+		line("gone", "%d of %d", r.Gone, len(r.Targets))
+	}
+	switch {
+	case r.WentOn:
+		line("stood still", "%.2f s: the longest time between two clocks was %.2f s, usual were %.2f s", r.Still, r.Longest, r.Usual)
+		line("next clock", "a new clock was done %.2f s after it, once they were gone", r.Until)
+	default:
+		line("training", "has NOT gone on")
+	}
+	lost := "nothing: no clock was done again"
+	if r.Rollback > 0 {
+		lost = fmt.Sprintf("%s done again, after %s", plural(int(r.Lost), "clock"), plural(r.Rollback, "roll-back"))
+	}
+	line("lost", "%s", lost)
+	line("moved", "%s of the parameters; %s committed meanwhile", plural(r.Moved, "partition"), plural(r.Cuts, "cut"))
+	if r.Launched > 0 {
+		line("bought", "%s", plural(r.Launched, "machine"))
+	}
+	if len(r.Stages) > 0 {
+		line("stages", "%s", strings.Join(r.Stages, ", "))
+	}
+	if r.Others > 0 {
+		line("beside", "%s that were not meant left meanwhile", plural(r.Others, "machine"))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
