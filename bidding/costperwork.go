@@ -331,6 +331,9 @@ func (b *budgeting) whyOption(o option) string {
 	if b.offers[o.candidate].onDemand {
 		return fmt.Sprintf("on demand at $%s: $%s expected per vCPU hour", price, dollarText(o.perWork))
 	}
+	if !b.plan.Considered[o.candidate].Pool.TakesBids() {
+		return fmt.Sprintf("at $%s: $%s expected per vCPU hour", price, dollarText(o.perWork))
+	}
 	return fmt.Sprintf("at bid $%s (price $%s) %.0f %% of hours are paid: $%s expected per vCPU hour", o.bid, price,
 		100*o.prospect.paid, dollarText(o.perWork))
 }

@@ -49,8 +49,8 @@ func (r *round) backToSpot() bool {
 		if !r.Pools[from.candidate].OnDemand() || r.justLaunched(to) || !r.affordableSince(to, r.Now.Add(-r.SwitchAfter)) {
 			continue
 		}
-		r.planSwitch(from, to, fmt.Sprintf("%s has been within the bid $%s for %s again, MTTF %s; %s was bought on demand",
-			r.name(to), r.plan.Considered[to].Bid, durationText(r.SwitchAfter), mttfText(r.plan.Considered[to].MTTF), r.name(from.candidate)))
+		r.planSwitch(from, to, fmt.Sprintf("%s has been within the %s $%s for %s again, MTTF %s; %s was bought on demand",
+			r.name(to), limitWord(r.Pools[to].Pool), r.plan.Considered[to].Bid, durationText(r.SwitchAfter), mttfText(r.plan.Considered[to].MTTF), r.name(from.candidate)))
 		return true
 	}
 	return false

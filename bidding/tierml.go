@@ -179,15 +179,15 @@ func look(c *Candidate, s State, bids BidRule) Considered {
 func whyNot(c *Candidate, seen *Considered, s State) string {
 	switch {
 	case seen.OnDemand <= 0:
-		return "on-demand price unknown: no bid can be made"
+		return "on-demand price unknown: no " + limitWord(c.Pool) + " can be set"
 	case !seen.HasPrice:
 		return "spot price unknown"
 	case c.OnDemand() && c.MaxPrice > 0 && seen.Price > c.MaxPrice:
 		return fmt.Sprintf("on-demand price $%s is above the job's limit $%s", seen.Price, c.MaxPrice)
 	case seen.Price > seen.Bid && !c.OnDemand() && s.Brief:
-		return "spot price above the bid"
+		return "spot price above the " + limitWord(c.Pool)
 	case seen.Price > seen.Bid && !c.OnDemand():
-		return fmt.Sprintf("spot price $%s is above the bid $%s", seen.Price, seen.Bid)
+		return fmt.Sprintf("spot price $%s is above the %s $%s", seen.Price, limitWord(c.Pool), seen.Bid)
 	case seen.Count == 0 && s.Want.total() > 0:
 		return fmt.Sprintf("vCPUs of %s unknown: cannot tell how many to buy", c.Type.Name)
 	case c.NoCapacityUntil.After(s.Now):
@@ -305,12 +305,37 @@ func (r *round) explain() {
 			c.Why = "held on demand, until a spot pool can be bought from"
 		case c.Pool.Class == market.OnDemand:
 			c.Why = "on demand: only while no spot pool can be bought from"
+		case c.Chosen && !c.Pool.TakesBids():
+			c.Why = "held"
+		case !c.Pool.TakesBids():
+			c.Why = r.whyBehindWithoutBids(i)
 		case c.Chosen:
 			c.Why = "held; MTTF " + mttfText(c.MTTF)
 		default:
 			c.Why = "MTTF " + mttfText(c.MTTF) + r.whyBehind(i)
 		}
 	}
+}
+
+// whyBehindWithoutBids is whyBehind where a price above the limit is no eviction.
+func (r *round) whyBehindWithoutBids(i int) string {
+	best := r.ranking[0]
+	switch {
+	case best == i:
+		return "the best, but not bought"
+	case r.comparePerWork(best, i) < 0:
+		return r.name(best) + " is cheaper per vCPU"
+	default:
+		return "no better than " + r.name(best)
+	}
+}
+
+// limitWord is what the highest price is that a policy pays: a bid, where the provider is told it.
+func limitWord(p market.Pool) string {
+	if p.TakesBids() {
+		return "bid"
+	}
+	return "limit"
 }
 
 // whyBehind says what puts a pool behind the best.
@@ -333,6 +358,9 @@ func (r *round) whyBehind(i int) string {
 func (r *round) whyBest() string {
 	best := r.ranking[0]
 	c := &r.plan.Considered[best]
+	if !c.Pool.TakesBids() {
+		return "spot price $" + c.Price.String() + " is within the limit $" + c.Bid.String() + "; no bids are taken, so that prices tell nothing of preemptions"
+	}
 	if !c.MTTF.Known {
 		return "spot price $" + c.Price.String() + " is within the bid $" + c.Bid.String() + "; MTTF unknown, as of all others"
 	}

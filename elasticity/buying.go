@@ -42,7 +42,7 @@ func (c *Controller) launch(tier tiers.Tier, pool market.Pool, bid market.USD, c
 	c.launches[l.token] = l
 	c.record(func() journal.Entry {
 		return journal.Entry{
-			Kind: journal.Intent, Why: why, Token: l.token, Tier: string(tier), Pool: pool.String(), Bid: bidText(bid), Count: count,
+			Kind: journal.Intent, Why: why, Token: l.token, Tier: string(tier), Pool: pool.String(), Bid: bidText(pool, bid), Count: count,
 		}
 	})
 	c.ask(l)
@@ -425,9 +425,9 @@ func (c *Controller) retire() {
 	}
 }
 
-// bidText leaves the bid of what is bought on demand out of the journal.
-func bidText(bid market.USD) string {
-	if bid == 0 {
+// bidText leaves out of the journal what is no bid: of what is bought on demand, or of a provider that takes none.
+func bidText(pool market.Pool, bid market.USD) string {
+	if bid == 0 || !pool.TakesBids() {
 		return ""
 	}
 	return bid.String()

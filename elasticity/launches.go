@@ -155,7 +155,7 @@ func (c *Controller) enter(l *launch, i provisioner.Instance) *machine {
 	c.record(func() journal.Entry {
 		return journal.Entry{
 			Kind: journal.Launch, Why: l.why, Token: l.token, Instance: string(id), Tier: string(l.tier),
-			Pool: i.Pool.String(), Bid: bidText(l.bid), Launched: &i.Launched,
+			Pool: i.Pool.String(), Bid: bidText(i.Pool, l.bid), Launched: &i.Launched,
 		}
 	})
 	heard := c.early[id]

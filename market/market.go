@@ -36,6 +36,10 @@ func (p Pool) String() string {
 	return strings.Join([]string{p.Provider, p.Region, p.Zone, p.Type, string(p.Class)}, "/")
 }
 
+// TakesBids says whether machines of the pool are bought at a highest price. Compute Engine takes none (its adapter's traits
+// say so, too): there a job's own limit decides whether to buy, and nothing that is told to the provider.
+func (p Pool) TakesBids() bool { return p.Class == Spot && p.Provider != "gce" }
+
 // ParsePool reads what Pool.String wrote.
 func ParsePool(s string) (Pool, error) {
 	parts := strings.Split(s, "/")

@@ -147,6 +147,11 @@ func TestComputeEngine(t *testing.T) {
 			t.Errorf("it bought %s though all were there", e.Instance)
 		}
 	}
+	for what, text := range map[string]string{"the run": printed, "its page": string(s.read("small-1", localrun.ReportHTML))} {
+		if text = strings.ReplaceAll(text, "no bids are taken", ""); strings.Contains(text, " bid") || strings.Contains(text, "BID") {
+			t.Errorf("Compute Engine takes no bids, and %s speaks of them:\n%s", what, text)
+		}
+	}
 	if taken != 4 {
 		t.Errorf("%d machines were taken over; it printed\n%s", taken, printed)
 	}

@@ -17,11 +17,14 @@ const palette = 6
 
 func unix(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
-// priceChart is the price of each pool, the bids while machines were held, and what happened to them.
+// priceChart is the price of each pool, the bids while machines were held where there are such, and what happened to them.
 func priceChart(r *cost.Report) chart {
 	c := chart{
 		title: "Price of each pool, bids, launches and evictions", xLabel: "market time (UTC)",
 		yLabel: "US$ per machine hour, log scale", xTime: true, logY: true,
+	}
+	if !(view{Report: r}).Bids() {
+		c.title = "Price of each pool, launches and evictions"
 	}
 	end := unix(r.Run.AsOf)
 	colours := map[string]int{}
@@ -83,24 +86,26 @@ func holdingsOf(r *cost.Report) []holding {
 	return out
 }
 
-// priceMarks puts launches on the price line, notices and evictions on the bid.
+// priceMarks puts launches, notices and evictions on the bid, or where there is none on the price.
 func priceMarks(r *cost.Report, colours map[string]int) []mark {
 	type key struct {
 		at          time.Time
 		pool, shape string
 	}
 	counts := map[key]int{}
-	bids := map[key]float64{}
+	heights := map[key]float64{}
 	var keys []key
 	add := func(at time.Time, i cost.Instance, shape string) {
 		k := key{at, i.Pool, shape}
 		if counts[k]++; counts[k] == 1 {
 			keys = append(keys, k)
-			bids[k] = float64(i.Bid) / float64(market.Dollar)
+			if heights[k] = float64(i.Bid) / float64(market.Dollar); i.Bid == 0 {
+				heights[k] = priceAt(r, i.Pool, at)
+			}
 		}
 	}
 	for _, i := range r.Instances {
-		if _, ok := colours[i.Pool]; !ok || i.Bid == 0 {
+		if _, ok := colours[i.Pool]; !ok || i.Bid == 0 && !strings.HasSuffix(i.Pool, "/"+string(market.Spot)) {
 			continue
 		}
 		add(i.Launched, i, "launch")
@@ -115,11 +120,23 @@ func priceMarks(r *cost.Report, colours map[string]int) []mark {
 	var marks []mark
 	for _, k := range keys {
 		marks = append(marks, mark{
-			point: point{unix(k.at), bids[k]}, shape: k.shape, colour: colours[k.pool],
+			point: point{unix(k.at), heights[k]}, shape: k.shape, colour: colours[k.pool],
 			text: fmt.Sprintf("%s  %s of %s %s", k.at.UTC().Format("15:04:05"), words.Number(counts[k], "machine"), words.Pool(k.pool), said[k.shape]),
 		})
 	}
 	return marks
+}
+
+// priceAt is a pool's price at a time; before the first that is known, the first.
+func priceAt(r *cost.Report, pool string, at time.Time) (price float64) {
+	for _, s := range r.Series.Prices {
+		for n, step := range s.Steps {
+			if s.Pool == pool && (n == 0 || !step.At.After(at)) {
+				price = step.USD
+			}
+		}
+	}
+	return price
 }
 
 // machineChart is who takes part, stacked by tier, with the stages above.

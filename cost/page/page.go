@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -77,6 +78,13 @@ type view struct {
 	Bar    []share
 }
 
+// Bids says whether any machine was bought by a bid, or may be: there are providers without.
+func (v view) Bids() bool {
+	return slices.ContainsFunc(v.Instances, func(i cost.Instance) bool { return i.Bid > 0 }) ||
+		v.Live != nil && (slices.ContainsFunc(v.Live.Fleet, func(f Fleet) bool { return f.Bid != "" }) ||
+			slices.ContainsFunc(v.Live.Considered, func(p journal.PlanPool) bool { return p.Bid != "" && !strings.HasSuffix(p.Pool, "/on-demand") }))
+}
+
 // figure is a chart in two sizes, of which the style sheet shows the one that fits.
 type figure struct {
 	Title, Describe string
@@ -142,8 +150,11 @@ func (v *view) addFigure(id string, c chart, full bool, table template.HTML) {
 			f.Legend = append(f.Legend, key{l.name, fmt.Sprintf("k%d", l.colour)})
 		}
 	}
+	if id == "price" && v.Bids() {
+		f.Legend = append(f.Legend, key{"bid while held", "dash"})
+	}
 	if id == "price" {
-		f.Legend = append(f.Legend, key{"bid while held", "dash"}, key{"launch", "sign launch"}, key{"notice", "sign notice"}, key{"eviction", "sign evicted"})
+		f.Legend = append(f.Legend, key{"launch", "sign launch"}, key{"notice", "sign notice"}, key{"eviction", "sign evicted"})
 	}
 	if len(c.rules) > 0 {
 		f.Legend = append(f.Legend, key{"eviction", "vertical evicted"}, key{"roll-back", "vertical rollback"})

@@ -67,7 +67,7 @@ func (c *Controller) buy(a bidding.Acquire, instead []bidding.Release) {
 	c.launches[token] = &launch{pool: a.Pool, bid: a.Bid, count: a.Count, why: a.Why, at: c.now, instead: instead}
 	c.record(func() journal.Entry {
 		return journal.Entry{
-			Kind: journal.Intent, Why: a.Why, Token: token, Pool: a.Pool.String(), Bid: bidText(a.Bid), Count: a.Count,
+			Kind: journal.Intent, Why: a.Why, Token: token, Pool: a.Pool.String(), Bid: bidText(a.Pool, a.Bid), Count: a.Count,
 		}
 	})
 	c.out = append(c.out, elasticity.Launch{Request: provisioner.Request{
@@ -121,7 +121,7 @@ func (c *Controller) enter(l *launch, token string, i provisioner.Instance) {
 	c.record(func() journal.Entry {
 		return journal.Entry{
 			Kind: journal.Launch, Why: l.why, Token: token, Instance: string(id), Tier: m.tier(), Pool: m.pool.String(),
-			Bid: bidText(l.bid), Launched: &m.launched,
+			Bid: bidText(i.Pool, l.bid), Launched: &m.launched,
 		}
 	})
 	if c.ending {
@@ -299,9 +299,9 @@ func alike(a, b bidding.Allocation) bool {
 	return a == b
 }
 
-// bidText leaves the bid of what is bought on demand out of the journal.
-func bidText(bid market.USD) string {
-	if bid == 0 {
+// bidText leaves out of the journal what is no bid: of what is bought on demand, or of a provider that takes none.
+func bidText(pool market.Pool, bid market.USD) string {
+	if bid == 0 || !pool.TakesBids() {
 		return ""
 	}
 	return bid.String()

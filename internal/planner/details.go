@@ -33,9 +33,14 @@ func (p *Plan) Details() journal.PlanDetails {
 
 func (p Pool) details() journal.PlanPool {
 	d := journal.PlanPool{
-		Pool: p.Pool.String(), OnDemand: p.OnDemand.String(), Bid: p.Bid.String(), Capacity: "no known limit",
+		Pool: p.Pool.String(), OnDemand: p.OnDemand.String(), Capacity: "no known limit",
 		MTTF: p.MTTF.Mean.Seconds(), MTTFCensored: p.MTTF.Censored,
 		Count: p.Count, Chosen: p.Chosen, Why: p.Why,
+	}
+	if p.Pool.TakesBids() || p.Pool.Class == market.OnDemand {
+		d.Bid = p.Bid.String()
+	} else {
+		d.MTTF, d.MTTFCensored = 0, false // of a limit that is never told: nothing is lost at it
 	}
 	if p.HasPrice {
 		d.Price = p.Price.String()

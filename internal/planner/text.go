@@ -104,15 +104,23 @@ func plural(n int, noun string) string {
 
 var header = []string{"", "TYPE", "ZONE", "SPOT $/H", "ON-DEMAND", "SAVING", "BID $/H", "MTTF", "CAPACITY", "MACHINES"}
 
-// rightAligned columns hold numbers.
-var rightAligned = []bool{false, false, false, true, true, true, true, true, true, true}
+const bidColumn = 6
+
+// leftAligned is how many columns at the beginning hold no numbers.
+const leftAligned = 3
 
 func (p *Plan) writePools(b *strings.Builder, s Style) {
-	rows := [][]string{header}
+	bids := slices.ContainsFunc(p.Pools, func(pool Pool) bool { return pool.Pool.TakesBids() })
+	rows := [][]string{slices.Clone(header)}
 	for _, pool := range p.Pools {
 		rows = append(rows, pool.cells())
 	}
-	widths := make([]int, len(header))
+	if !bids { // what a policy would pay at most is not told to anybody
+		for i := range rows {
+			rows[i] = slices.Delete(rows[i], bidColumn, bidColumn+1)
+		}
+	}
+	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
 		for i, cell := range row {
 			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
@@ -148,7 +156,7 @@ func layOut(row []string, widths []int) string {
 	b.WriteString("  ")
 	for i, cell := range row {
 		padding := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
-		if rightAligned[i] {
+		if i >= leftAligned {
 			b.WriteString(padding + cell + "  ")
 		} else {
 			b.WriteString(cell + padding + "  ")
@@ -165,7 +173,7 @@ func (p Pool) cells() []string {
 	if share, ok := p.Saving(); ok {
 		saving = fmt.Sprintf("%.0f%%", share*100)
 	}
-	if p.MTTF.Known {
+	if p.MTTF.Known && (p.Pool.TakesBids() || p.Pool.Class == market.OnDemand) { // else prices tell nothing of how long machines stay
 		mttf = short(p.MTTF.Mean)
 		if p.MTTF.Censored {
 			mttf = "≥ " + mttf // no crossing was seen
