@@ -29,7 +29,7 @@ var loans = sync.Pool{New: func() any { return new(loan) }}
 // pieces. Nil: it is to be answered the usual way.
 //
 // It is the only place that holds the locks of several slots. They are taken in the order of partitions, and while they
-// are held nothing else is waited for.
+// are held nothing is waited for but the connection, no longer than a copy would take.
 func (s *Server) lend(generation ps.Generation, m *wire.Read) wire.Message {
 	if s.lends == 0 || len(m.Keys)*s.lends < lendCells {
 		return nil

@@ -33,6 +33,7 @@ type frameReader struct {
 	body   *Buffer    // as far as memory has been claimed
 	at     int        // how much of it is there
 	proven int        // the longest body so far
+	piece  [1][]byte  // scratch
 }
 
 func newFrameReader(from io.Reader, job uint64) *frameReader {
@@ -125,7 +126,8 @@ func (f *frameReader) readBody() error {
 		into := f.body.Bytes()[f.at:]
 		n, err := f.take(into)
 		if n == 0 && err == nil {
-			n, err = f.from.Read(into)
+			f.piece[0] = into
+			n, err = f.readPieces(f.piece[:])
 		}
 		f.at += n
 		if err != nil && f.at < f.header.length {
@@ -149,9 +151,9 @@ func unexpected(err error) error {
 	return err
 }
 
-// vectorReader reads into several pieces of memory at once.
-type vectorReader interface {
-	readVector(pieces [][]byte) (int, error)
+// restReader reads the rest of something of which a part has come, into several pieces of memory at once.
+type restReader interface {
+	readRest(pieces [][]byte) (int, error)
 }
 
 // placement is memory for the values of Rows that were asked for with Read.Into.
@@ -235,8 +237,8 @@ func (f *frameReader) readPlaced() error {
 }
 
 func (f *frameReader) readPieces(pieces [][]byte) (int, error) {
-	if v, ok := f.from.(vectorReader); ok {
-		return v.readVector(pieces)
+	if r, ok := f.from.(restReader); ok {
+		return r.readRest(pieces)
 	}
 	return f.from.Read(pieces[0])
 }

@@ -3,6 +3,7 @@ package wire
 import (
 	"errors"
 	"sync"
+	"time"
 )
 
 // outbox sends frames in order. Whoever finds nobody writing writes what is there, also what others add meanwhile, in as
@@ -140,10 +141,12 @@ func (o *outbox) writeFrames() error {
 	return err
 }
 
-// eager is a vectorWriter that can take as much as is possible without waiting, and say how much that was. Settle waits
-// until what was taken is written; nothing else is written before.
+// eager is a vectorWriter that can take as much as is possible without waiting, and say how much that was. AwaitRoom waits
+// until there is room for more, and says whether there is. Settle waits until what was taken is written; nothing else is
+// written before.
 type eager interface {
 	writeNow(pieces [][]byte) (int, error)
+	awaitRoom(timeout time.Duration) bool
 	settle() error
 }
 
@@ -178,9 +181,7 @@ func (o *outbox) lend(f outgoingFrame) error {
 // writeLent is lend for who writes.
 func (o *outbox) writeLent(to eager, f outgoingFrame) error {
 	o.vector = f.appendTo(o.vector[:0])
-	n, err := to.writeNow(o.vector)
-	o.traffic.Out.Add(int64(n))
-	rest := advance(o.vector, n)
+	rest, err := o.writeSwiftly(to, o.vector)
 	if err != nil || len(rest) == 0 {
 		clear(o.vector)
 		f.done()
@@ -209,6 +210,29 @@ func (o *outbox) writeLent(to eager, f outgoingFrame) error {
 	written, err := o.to.writeVector([][]byte{buffer.Bytes()})
 	o.traffic.Out.Add(written)
 	return err
+}
+
+const (
+	// copyRate is about how many bytes a second a copy of what is lent takes at least, when it fits no cache.
+	copyRate = 4 << 30
+	// lendGrace is how much longer it may be lent than that.
+	lendGrace = 200 * time.Microsecond
+)
+
+// writeSwiftly writes for as long as the other end takes the bytes about as fast as they could be copied, and gives what is
+// left: what is lent is needed by others.
+func (o *outbox) writeSwiftly(to eager, pieces [][]byte) (rest [][]byte, err error) {
+	began, written := time.Now(), 0
+	for rest = pieces; ; {
+		n, err := to.writeNow(rest)
+		o.traffic.Out.Add(int64(n))
+		written += n
+		rest = advance(rest, n)
+		left := time.Duration(written)*time.Second/copyRate + lendGrace - time.Since(began)
+		if err != nil || len(rest) == 0 || left <= 0 || !to.awaitRoom(left) {
+			return rest, err
+		}
+	}
 }
 
 // fail ends it: nothing is written any more. The caller holds mu.

@@ -35,6 +35,7 @@ type socket struct {
 	oneRead            [1][]byte      // scratch of the reader
 	yielded            time.Time      // likewise
 	polled             [2]unix.PollFd // likewise
+	polledOut          [1]unix.PollFd // scratch of the writer
 }
 
 const (
@@ -43,6 +44,8 @@ const (
 	patience = time.Millisecond
 	// stall is how long one call waits for room to write. It bounds how late a deadline is noticed.
 	stall = 50 * time.Millisecond
+	// pollFor is about what going to sleep and being woken takes.
+	pollFor = 20 * time.Microsecond
 	// yieldAfter is shorter than the scheduler's time slice.
 	yieldAfter = 5 * time.Millisecond
 )
@@ -175,7 +178,32 @@ func (s *socket) Read(b []byte) (int, error) {
 	return s.readVector(s.oneRead[:])
 }
 
-// readVector is Read into several pieces of memory.
+// readRest reads what follows soon on what has been read, into several pieces of memory.
+func (s *socket) readRest(pieces [][]byte) (int, error) {
+	if n := s.poll(pieces); n > 0 {
+		return n, nil
+	}
+	return s.readVector(pieces)
+}
+
+// poll reads without sleeping; 0: nothing has come, or readVector will say what is wrong. The other end is most likely in
+// the middle of a system call: to go to sleep and be woken takes longer than the next bytes do, at both ends.
+func (s *socket) poll(pieces [][]byte) int {
+	s.using.RLock()
+	defer s.using.RUnlock()
+	if s.closed.Load() || s.readDeadline.Load() != 0 || len(pieces) == 0 {
+		return 0
+	}
+	for began := time.Now(); ; {
+		n, err := s.incoming.call(unix.SYS_RECVFROM, unix.SYS_RECVMSG, s.fd, pieces, unix.MSG_DONTWAIT)
+		if err != unix.EAGAIN || time.Since(began) > pollFor {
+			return n
+		}
+		_, _, _ = syscall.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) // the other end may want this processor
+	}
+}
+
+// readVector reads into several pieces of memory.
 func (s *socket) readVector(pieces [][]byte) (int, error) {
 	s.using.RLock()
 	defer s.using.RUnlock()
@@ -273,14 +301,21 @@ func (s *socket) writeAll(pieces [][]byte, flags uintptr) (written int64, err er
 }
 
 // writeNow writes what there is room for.
-func (s *socket) writeNow(pieces [][]byte) (int, error) {
+func (s *socket) writeNow(pieces [][]byte) (int, error) { return s.writeSome(pieces, 0) }
+
+// writeMoreNow is writeNow when more follows at once.
+func (s *socket) writeMoreNow(pieces [][]byte) (int, error) {
+	return s.writeSome(pieces, unix.MSG_MORE)
+}
+
+func (s *socket) writeSome(pieces [][]byte, flags uintptr) (int, error) {
 	s.using.RLock()
 	defer s.using.RUnlock()
 	if s.closed.Load() {
 		return 0, net.ErrClosed
 	}
 	for {
-		n, err := s.outgoing.call(unix.SYS_SENDTO, unix.SYS_SENDMSG, s.fd, pieces, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT)
+		n, err := s.outgoing.call(unix.SYS_SENDTO, unix.SYS_SENDMSG, s.fd, pieces, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT|flags)
 		switch {
 		case err == unix.EINTR:
 		case err == unix.EAGAIN:
@@ -291,6 +326,19 @@ func (s *socket) writeNow(pieces [][]byte) (int, error) {
 			return int(n), nil
 		}
 	}
+}
+
+// awaitRoom waits for a while, and for nothing else, until the kernel takes more.
+func (s *socket) awaitRoom(timeout time.Duration) bool {
+	s.using.RLock()
+	defer s.using.RUnlock()
+	if s.closed.Load() {
+		return false
+	}
+	s.polledOut[0] = unix.PollFd{Fd: int32(s.fd), Events: unix.POLLOUT}
+	until := unix.NsecToTimespec(timeout.Nanoseconds())
+	n, err := unix.Ppoll(s.polledOut[:], &until, nil)
+	return err == nil && n == 1
 }
 
 // settle has nothing to do: what writeNow has taken is the kernel's.

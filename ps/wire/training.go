@@ -101,7 +101,7 @@ func NewRows(values int) *Rows {
 }
 
 // LendRows gives an answer, for HandleNow, whose values are sent from where they are stored. That is locked until unlock
-// is called, from any goroutine: very soon, and before anything is waited for.
+// is called, from any goroutine: about as soon as if the values had been copied.
 func LendRows(groups []PartitionStatus, stamps []ps.Stamp, pieces [][]float32, unlock func()) *Rows {
 	return &Rows{Groups: groups, Stamps: stamps, lent: lent{pieces: pieces, unlock: unlock}}
 }

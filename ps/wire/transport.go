@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"time"
 )
 
 // vectorWriter writes pieces of memory as one stream: all of them, or it gives an error.
@@ -123,6 +124,9 @@ func (w *tlsWriter) writeNow(pieces [][]byte) (int, error) {
 	w.below.cork(true)
 	return w.encrypt(pieces)
 }
+
+// awaitRoom is not needed: writeNow takes everything.
+func (w *tlsWriter) awaitRoom(time.Duration) bool { return true }
 
 // settle writes the rest of what writeNow has taken.
 func (w *tlsWriter) settle() error { return w.below.uncork() }
