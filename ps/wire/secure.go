@@ -37,7 +37,7 @@ func secure(ctx context.Context, conn net.Conn, wrap func(net.Conn, *tls.Config)
 // newReader gives the fastest way to read from a connection.
 func newReader(conn net.Conn) io.Reader {
 	if s, ok := conn.(*secured); ok {
-		return s.Conn
+		return &tlsReader{tls: s.Conn, below: s.below}
 	}
 	return conn
 }

@@ -21,35 +21,45 @@ func (w plainWriter) writeVector(pieces [][]byte) (int64, error) {
 	return buffers.WriteTo(w.Conn)
 }
 
-// corked is a connection below TLS, which writes record by record, 16 KiB each. While it is corked, the kernel is told that
-// more follows: records go off in larger segments, but are not gathered here first, which would be one copy more. Nor are
-// reads: TLS asks for about as much as a record has.
+// corked is a connection below TLS, which writes record by record, 16 KiB each. While it is corked, some records go off
+// together: a copy of what has just been encrypted costs less than the system calls that it saves. Reads are not gathered:
+// TLS asks for about as much as two records have.
 type corked struct {
 	net.Conn
 	reader io.Reader
 	writer vectorWriter
+	// soon says that what is read has begun to arrive. Of the reader.
+	soon bool
 
 	mu     sync.Mutex
-	held   []byte // records that are still to be written
-	pieces [2][]byte
+	held   []byte    // records that are still to be written
+	sent   int       // how much of that is the kernel's
+	pieces [1][]byte // scratch
 	corked bool
 	// eager says that nothing is to be waited for: what the kernel does not take at once is held.
 	eager bool
 }
 
-// corkBytes is how much is gathered where the kernel cannot be told that more follows.
-const corkBytes = 128 << 10
+// corkBytes is how much is gathered: about as much as a segment within this host has. More would keep the other end from
+// decrypting while this one encrypts.
+const corkBytes = 64 << 10
 
 func newCorked(conn net.Conn) *corked {
 	return &corked{Conn: conn, reader: newReader(conn), writer: newWriter(conn)}
 }
 
-func (c *corked) Read(b []byte) (int, error) { return c.reader.Read(b) }
+func (c *corked) Read(b []byte) (int, error) {
+	if r, ok := c.reader.(restReader); ok && c.soon {
+		return r.readRest([][]byte{b})
+	}
+	return c.reader.Read(b)
+}
 
 // moreWriter is a connection that can be told that more follows at once, and when it is all there.
 type moreWriter interface {
 	eager
 	writeMore(pieces [][]byte) (int64, error)
+	writeMoreNow(pieces [][]byte) (int, error)
 	push() error
 }
 
@@ -57,32 +67,41 @@ type moreWriter interface {
 func (c *corked) Write(b []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !c.corked {
+		_, err := c.writer.writeVector(append(c.pieces[:0], b))
+		return len(b), err
+	}
+	c.held = append(c.held, b...)
+	if c.left() < corkBytes {
+		return len(b), nil
+	}
 	below, able := c.writer.(moreWriter)
-	large := able && len(b) >= inlineBytes
 	var err error
 	switch {
-	case !c.corked:
-		_, err = c.writer.writeVector(append(c.pieces[:0], b))
-	case large && !c.eager:
-		_, err = below.writeMore(append(c.pieces[:0], c.held, b))
-		c.held = c.held[:0]
-	case large && len(c.held) == 0:
+	case able && c.eager:
 		var n int
-		n, err = below.writeNow(append(c.pieces[:0], b))
-		c.held = append(c.held, b[n:]...)
-	default:
-		c.held = append(c.held, b...)
-		if len(c.held) >= corkBytes && !c.eager {
-			err = c.send()
+		n, err = below.writeMoreNow(append(c.pieces[:0], c.held[c.sent:]))
+		if c.sent += n; c.left() == 0 {
+			c.drop()
 		}
+	case able:
+		_, err = below.writeMore(append(c.pieces[:0], c.held[c.sent:]))
+		c.drop()
+	case !c.eager:
+		err = c.send()
 	}
 	return len(b), err
 }
 
+// left is how much is still to be written. The caller holds mu.
+func (c *corked) left() int { return len(c.held) - c.sent }
+
+func (c *corked) drop() { c.held, c.sent = c.held[:0], 0 }
+
 // send writes what is held. The caller holds mu.
 func (c *corked) send() error {
-	_, err := c.writer.writeVector(append(c.pieces[:0], c.held))
-	c.held = c.held[:0]
+	_, err := c.writer.writeVector(append(c.pieces[:0], c.held[c.sent:]))
+	c.drop()
 	return err
 }
 
@@ -97,13 +116,29 @@ func (c *corked) uncork() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.corked, c.eager = false, false
-	if len(c.held) > 0 {
+	if c.left() > 0 {
 		return c.send()
 	}
 	if below, able := c.writer.(moreWriter); able {
 		return below.push()
 	}
 	return nil
+}
+
+// tlsReader reads from TLS.
+type tlsReader struct {
+	tls   net.Conn
+	below *corked
+}
+
+func (r *tlsReader) Read(b []byte) (int, error) { return r.tls.Read(b) }
+
+// readRest reads a record at most.
+func (r *tlsReader) readRest(pieces [][]byte) (int, error) {
+	r.below.soon = true
+	n, err := r.tls.Read(pieces[0])
+	r.below.soon = false
+	return n, err
 }
 
 // tlsWriter writes to TLS, short pieces together.
