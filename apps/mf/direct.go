@@ -41,7 +41,7 @@ func (p *Program) NewDirect(open apps.Open, seed uint64, threads int) (apps.Dire
 	d.factors.Stride = fast.Stride(p.rank)
 	d.factors.Rows, d.factors.RowBias = p.firstValues(seed, tableUsers, d.factors.Stride)
 	d.factors.Columns, d.factors.ColumnBias = p.firstValues(seed, tableItems, d.factors.Stride)
-	d.grid = newGrid(train, p.ratings.Users, p.ratings.Items, p.batches, 4*d.factors.Stride, threads)
+	d.grid = newGrid(train, gridSize{p.ratings.Users, p.ratings.Items, p.ratings.Users, p.ratings.Items}, p.batches, 4*d.factors.Stride, threads)
 	d.squares = make([]float64, d.grid.tasks())
 	d.losses = make([]float64, (len(d.test)+testChunk-1)/testChunk)
 	return d, nil

@@ -31,7 +31,7 @@ func TestGridHoldsEveryRatingOnce(t *testing.T) {
 		{3, 2, 10, 1, 64, 1}, {1, 1, 1, 4, 64, 1}, {200, 90, 30_000, 2, 128, 2}, {300, 500, 50_000, 4, 4032, 9}, {2, 700, 90_000, 1, 448, 4},
 	} {
 		cells := randomCells(uint64(c.n), c.users, c.items, c.n)
-		g := newGrid(cells, c.users, c.items, c.batches, c.vectorBytes, c.threads)
+		g := newGrid(cells, gridSize{c.users, c.items, c.users, c.items}, c.batches, c.vectorBytes, c.threads)
 		var held []fast.Cell
 		batchOf := make(map[uint32]int)
 		for batch, blocks := range g.blocks {
@@ -57,7 +57,7 @@ func TestGridHoldsEveryRatingOnce(t *testing.T) {
 // Whatever threads do at the same time shares neither users nor items.
 func TestGridBlocksAtTheSameTimeAreDisjoint(t *testing.T) {
 	cells := randomCells(3, 300, 200, 60_000)
-	g := newGrid(cells, 300, 200, 1, 4032, 8)
+	g := newGrid(cells, gridSize{300, 200, 300, 200}, 1, 4032, 8)
 	var lock sync.Mutex
 	users, items := make([]int, 300), make([]int, 200) // tasks that hold them
 	hold := func(task, n int) {

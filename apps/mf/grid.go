@@ -39,17 +39,21 @@ const (
 	longVector = 1024
 )
 
+// gridSize is how many users and items there are, and how many of them have ratings.
+type gridSize struct{ users, items, activeUsers, activeItems int }
+
 // newGrid deals users, grouped into batches, and items out to groups that are even in ratings. Cells come user by
 // user.
-func newGrid(cells []fast.Cell, users, items, batches, vectorBytes, threads int) *grid {
+func newGrid(cells []fast.Cell, size gridSize, batches, vectorBytes, threads int) *grid {
+	users, items := max(size.activeUsers, 1), size.activeItems
 	most := min(max(len(cells)/users/perVisit, leastGroups), mostGroups)
 	if threads > leastGroups {
 		most = max(most, groupsPerThread*threads)
 	}
 	g := &grid{users: min(max(len(cells)/batches/userGroupCells, 1), most, users)}
 	g.items = max(g.users, min((items*vectorBytes+itemBytes-1)/itemBytes, len(cells)/users/leastPerUser))
-	userGroup := groups(cells, users, g.users*batches, func(c fast.Cell) uint32 { return c.Row })
-	itemGroup := byPopularity(cells, items, g.items)
+	userGroup := groups(cells, size.users, g.users*batches, func(c fast.Cell) uint32 { return c.Row })
+	itemGroup := byPopularity(cells, size.items, g.items)
 	g.blocks = make([][][]fast.Cell, batches)
 	for b := range g.blocks {
 		g.blocks[b] = make([][]fast.Cell, g.tasks())

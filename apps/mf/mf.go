@@ -12,7 +12,8 @@
 // their differences are added up, and steps that are right for one split are too long by as many times as
 // there are splits. So the steps that all splits together take on an item in a clock are bounded: see
 // item_step_sum. The bound follows from how often an item is rated and not from the number of splits, so
-// that 1 split and 64 train to the same quality with the same parameters.
+// that 1 split and 64 train to the same quality with the same parameters. Outside of deterministic mode the
+// splits of a worker are one piece of work, and the changes of several workers are weighted instead: see joint.
 //
 // The package is arithmetic and formats; it opens no file and knows no machine.
 package mf
@@ -57,7 +58,8 @@ func (Kind) Params() []apps.Param {
 			Why: "a clock takes one of so many groups of each split's users; more make clocks shorter"},
 		{Name: "item_step_sum", Default: 1, Min: 0.001, Max: 1000, Unit: "per clock",
 			Why: "bound of the sum of the steps that all splits take on one item in a clock; with many splits 2 " +
-				"slows convergence and 4 diverges (Jester); 1000 is plain SGD, right for one split only"},
+				"slows convergence and 4 diverges (Jester); 1000 is plain SGD, right for one split only. Where a worker's splits work " +
+				"together (deterministic: false) it is 8 times as much"},
 		{Name: "init", Default: 0.1, Min: 0, Max: 10, Unit: "standard deviations of a rating",
 			Why: "first values are drawn from -init to init; they must differ for factors to become different; above rank 32 it is " +
 				"divided by the root of rank/32, so that vectors begin as long as there: else what factors nobody needs keep of it is noise"},

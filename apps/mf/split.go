@@ -47,7 +47,6 @@ type split struct {
 	userRows, itemRows [][]float32
 	order              []example
 	itemRates          []rates
-	shared             sharedSteps
 }
 
 // batch is a list of examples and the rows that they touch, by place in the split's lists.

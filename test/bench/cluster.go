@@ -34,6 +34,7 @@ type clusterSpec struct {
 	input   string // a file
 	splits  int
 	workers int
+	threads int // of each worker
 }
 
 // cluster is machines that train together.
@@ -116,7 +117,7 @@ func (c *cluster) open(id ps.Split) (io.ReadCloser, error) { return os.Open(spli
 
 // join starts a machine and welcomes it.
 func (c *cluster) join(ctx context.Context, env *Env, controller string, id ps.ServerID, number int, spec clusterSpec, data apps.Dataset) error {
-	machine, err := Start(ctx, nil, env.Self, "machine", controller, string(id))
+	machine, err := Start(ctx, nil, env.Self, "machine", controller, string(id), fmt.Sprint(spec.threads))
 	if err != nil {
 		return err
 	}
@@ -278,6 +279,10 @@ func runMachine(args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	threads, err := strconv.Atoi(flags.Arg(2))
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
@@ -286,6 +291,7 @@ func runMachine(args []string) error {
 			NewServer: node.NewDataServer,
 			NewClient: node.NewDataClient,
 			NewApp:    newProgram,
+			Threads:   threads,
 			OpenSplit: func(dir string, id ps.Split) (io.ReadCloser, error) { return os.Open(splitPath(dir, id)) },
 			Log:       slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
 		})

@@ -17,6 +17,7 @@ import (
 // when another round comes instead.
 type reader struct {
 	client  Client
+	space   *workspace
 	cache   *client.Cache // nil under BSP, where nothing that was read is fresh enough for the next clock
 	late    bool          // nothing is read ahead, and nothing used again
 	missing []ps.Key
@@ -43,8 +44,8 @@ type ahead struct {
 // more of the others' work.
 const early = 3
 
-func newReader(from Client, schema *ps.Schema) *reader {
-	r := &reader{client: from}
+func newReader(from Client, space *workspace) *reader {
+	r, schema := &reader{client: from, space: space}, space.schema
 	if schema.Staleness > 0 {
 		r.cache, r.stamps, r.next = client.NewCache(schema, client.CacheBytes), make([]ps.Stamp, schema.Partitions), newRowIndex(schema)
 	}
@@ -134,13 +135,8 @@ func (r *reader) begin(ctx context.Context, next *round, computing time.Duration
 // needs lists the rows of a round, each once.
 func (r *reader) needs(next *round) []ps.Key {
 	r.next.clear()
-	for _, split := range next.data {
-		r.asked = split.Needs(next.clock, r.asked[:0])
-		if next.evaluate {
-			r.asked = split.EvalNeeds(r.asked)
-		}
-		r.next.ask(r.asked)
-	}
+	r.asked = r.space.needs(next.data, next.clock, next.evaluate, r.asked[:0])
+	r.next.ask(r.asked)
 	return r.next.number()
 }
 

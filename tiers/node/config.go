@@ -1,12 +1,14 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"io"
 	"log/slog"
 	"net"
+	"runtime"
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/ps"
@@ -24,6 +26,8 @@ type Config struct {
 	OpenSplit func(url string, split ps.Split) (io.ReadCloser, error)
 	// Flops is the rate to which the worker is held, in floating-point operations per second; 0 = not held.
 	Flops float64
+	// Threads is how many threads the worker computes on; 0 = one for each core that the process may use.
+	Threads int
 	// KeyFile keeps the machine's private key for the next process of the same machine; empty = memory only.
 	KeyFile string
 	// Plaintext allows a data plane without TLS that other hosts can reach: for measurements in a network of their own.
@@ -40,8 +44,13 @@ func (c Config) check() error {
 	if !(c.Flops >= 0) {
 		return errors.New("node: Flops must not be negative")
 	}
+	if c.Threads < 0 {
+		return errors.New("node: Threads must not be negative")
+	}
 	return nil
 }
+
+func (c Config) threads() int { return cmp.Or(c.Threads, runtime.GOMAXPROCS(0)) }
 
 // Machine is what the provider tells a machine about itself (provisioner/ec2/notice on EC2).
 type Machine interface {

@@ -15,7 +15,7 @@ func TestCountsAreSummedAsIntegers(t *testing.T) {
 	for _, deterministic := range []bool{true, false} {
 		schema := &ps.Schema{Tables: []ps.Table{{Name: "counts", Kind: ps.Int32, Rows: 4, Cols: 2}},
 			Partitions: 1, Splits: 2, Deterministic: deterministic}
-		w := newWorkspace(schema)
+		w := newWorkspace(schema, nil, 1)
 		s := scripted{needs: []ps.Key{row, {Row: 0}}, run: func(rows apps.Rows) {
 			counts := apps.Counts(rows, row)
 			counts[0] += large
@@ -42,7 +42,7 @@ func TestGradientsAreSummed(t *testing.T) {
 			{Name: "w", Rows: 4, Cols: 2, Rule: ps.Rule{Name: ps.Adam, Rate: 1}},
 			{Name: "sum", Rows: 2, Cols: 1},
 		}, Partitions: 1, Splits: 2, Deterministic: deterministic}
-		w := newWorkspace(schema)
+		w := newWorkspace(schema, nil, 1)
 		s := scripted{needs: []ps.Key{row, {Row: 0}, other}, run: func(rows apps.Rows) {
 			gradient := apps.Gradient(rows, row)
 			if gradient[0] != 0 || gradient[1] != 0 {

@@ -227,7 +227,7 @@ func (n *node) join(ctx context.Context, do tiers.Welcome) (*job, error) {
 		welcome: do,
 		server:  server,
 		client:  client,
-		worker:  newWorker(client, do, n.cfg.Flops, n.report, n.log),
+		worker:  newWorker(client, do, newWorkspace(&do.Schema, app, n.cfg.threads()), n.cfg.Flops, n.report, n.log),
 		store: &store{app: app, seed: do.Schema.Seed, splits: map[ps.Split]*entry{},
 			open: openIn(n.cfg, do.SplitsURL), limit: n.user.SplitBytes},
 		working: make(chan struct{}),

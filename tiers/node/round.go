@@ -44,28 +44,30 @@ func (w *worker) readAhead(life context.Context, r *round) {
 	}
 }
 
-// runSplits computes the round's splits one after the other and holds them to the declared rate.
+// runSplits computes the round's splits and holds them to the declared rate.
 func (w *worker) runSplits(ctx context.Context, r *round) ([]tiers.SplitStats, error) {
 	started := time.Now()
+	measured, at, err := w.space.compute(ctx, r.data, r.clock, r.evaluate)
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil && at >= 0:
+		return nil, fmt.Errorf("split %d: %w: %w", r.splits[at], errUncomputable, err)
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", errUncomputable, err)
+	}
 	stats := make([]tiers.SplitStats, len(r.splits))
 	var work float64
 	for i, id := range r.splits {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		s, err := w.space.compute(i, r.data[i], r.clock, r.evaluate)
-		if err != nil {
-			return nil, fmt.Errorf("split %d: %w: %w", id, errUncomputable, err)
-		}
-		stats[i] = splitStats(id, s)
-		work += s.Work
+		stats[i] = splitStats(id, measured[i])
+		work += measured[i].Work
 	}
 	return stats, w.pacer.wait(ctx, started, work)
 }
 
 // send begins to contribute a round, once the one before it has been contributed.
 func (w *worker) send(life, ctx context.Context, r *round, stats []tiers.SplitStats, began time.Time) error {
-	updates := w.space.updates()
+	updates := w.space.updates(w.rows.cache != nil)
 	w.awaitSent()
 	if !w.computed(r) {
 		return errBrokenOff

@@ -85,15 +85,15 @@ var (
 	errRolledBack   = errors.New("the generation is over: the splits go back to the committed cut")
 )
 
-func newWorker(client Client, do tiers.Welcome, rate float64, report func(tiers.Report), log *slog.Logger) *worker {
+func newWorker(client Client, do tiers.Welcome, space *workspace, rate float64, report func(tiers.Report), log *slog.Logger) *worker {
 	return &worker{
 		client:     client,
 		evalEvery:  do.EvalEvery,
 		report:     report,
 		log:        log,
 		pacer:      pacer{rate: rate},
-		space:      newWorkspace(&do.Schema),
-		rows:       newReader(client, &do.Schema),
+		space:      space,
+		rows:       newReader(client, space),
 		inc:        do.Incarnation,
 		wake:       make(chan struct{}, 1),
 		splits:     map[ps.Split]*holding{},

@@ -1,10 +1,13 @@
 package node
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/apps/parallel"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
 )
@@ -13,7 +16,7 @@ import (
 //
 // The group's rows are read once into given. Every split then works on its own copy of them: it sees its own
 // updates of the clock and nobody else's, so that the result does not depend on which splits share a worker. Its
-// differences are summed up by row. Outside of deterministic mode applications may allow one copy for all (sharing.go).
+// differences are summed up by row. Outside of deterministic mode applications may allow one copy for all (joint.go).
 type workspace struct {
 	schema *ps.Schema
 
@@ -21,18 +24,27 @@ type workspace struct {
 	keys    []ps.Key // by slot: those of rows
 	offsets []int    // by slot: where the row begins in the slices below; one more at the end
 	given   []float32
-	asked   [][]ps.Key // by split of the group, but not when they share
-	shares  *shared    // nil: the schema is not for sharing
-	sharing bool       // this clock's splits do
+	asked   [][]ps.Key // by split of the group; the first one only when they share
+
+	joining apps.Joining // nil: the application is not for sharing
+	shares  *shared      // nil: the schema is not
+	joint   apps.Joint   // of the splits joined
+	joined  []apps.Split
+	sharing bool // this clock's splits do
 
 	ruled   bool // some table has a rule
-	copies  copies
-	fixed   []int64 // sums of differences, deterministic mode
+	threads int
+	copies  []copies   // by thread
+	summing sync.Mutex // held by the thread that adds to the sums below
+	fixed   []int64    // sums of differences, deterministic mode
 	float   []float32
 	changed []bool // by slot: some split changed the row
 }
 
-// copies are one split's rows. A worker on several goroutines has one each.
+// mostCopies bounds the cells of all threads' copies: 1 GB. Where rows are more, fewer threads compute.
+const mostCopies = 256 << 20
+
+// copies are one split's rows, as one of the threads works on them.
 type copies struct {
 	space      *workspace
 	slots      []int // that the split asked for, each once
@@ -42,9 +54,16 @@ type copies struct {
 	gradients  []float32 // as values, of tables with a rule; nil when there are none
 }
 
-func newWorkspace(schema *ps.Schema) *workspace {
-	w := &workspace{schema: schema, rows: newRowIndex(schema), shares: newShared(schema)}
-	w.copies.space = w
+// newWorkspace is for an application and so many threads.
+func newWorkspace(schema *ps.Schema, app apps.App, threads int) *workspace {
+	w := &workspace{schema: schema, rows: newRowIndex(schema), threads: max(threads, 1)}
+	if w.joining, _ = app.(apps.Joining); w.joining != nil {
+		w.shares = newShared(schema)
+	}
+	w.copies = make([]copies, w.threads)
+	for i := range w.copies {
+		w.copies[i].space = w
+	}
 	w.ruled = slices.ContainsFunc(schema.Tables, func(t ps.Table) bool { return t.Rule.Name != ps.Add })
 	return w
 }
@@ -52,19 +71,16 @@ func newWorkspace(schema *ps.Schema) *workspace {
 // begin collects the rows that a clock of the splits needs: keys, to be read into given.
 func (w *workspace) begin(splits []apps.Split, c ps.Clock, evaluate bool) {
 	w.rows.clear()
-	w.sharing = w.shares != nil && share(splits)
+	w.sharing = w.join(splits) != nil
 	w.asked = resized(w.asked, len(splits))
-	for i, split := range splits {
-		at := i
+	for i := range splits {
 		if w.sharing {
-			at = 0 // nobody asks later who asked for what
+			w.asked[0] = w.needs(splits, c, evaluate, w.asked[0][:0])
+			w.rows.ask(w.asked[0])
+			break
 		}
-		keys := split.Needs(c, w.asked[at][:0])
-		if evaluate {
-			keys = split.EvalNeeds(keys) // may name rows that Needs named
-		}
-		w.asked[at] = keys
-		w.rows.ask(keys)
+		w.asked[i] = w.needs(splits[i:i+1], c, evaluate, w.asked[i][:0]) // may name rows twice
+		w.rows.ask(w.asked[i])
 	}
 	w.keys = w.rows.number()
 	w.offsets = append(w.offsets[:0], 0)
@@ -89,21 +105,41 @@ func (w *workspace) begin(splits []apps.Split, c ps.Clock, evaluate bool) {
 	}
 }
 
-// compute runs one clock of the i-th split of the group and adds up what it changed.
-func (w *workspace) compute(i int, split apps.Split, c ps.Clock, evaluate bool) (apps.Stats, error) {
+// compute runs one clock of all splits of the group, some at the same time, and adds up what they changed. It gives what
+// each measured; of an error, which split's it is, if it is that of one.
+func (w *workspace) compute(ctx context.Context, splits []apps.Split, c ps.Clock, evaluate bool) (stats []apps.Stats, at int, err error) {
 	if w.sharing {
-		if w.shares.fresh {
-			w.shares.spread(w.given)
-		}
-		return split.(apps.Sharing).RunShared(c, w.shares, evaluate)
+		w.shares.spread(w.given)
+		stats, err = w.joint.Run(c, w.shares, evaluate)
+		return stats, -1, err
 	}
-	w.copies.take(w.asked[i])
-	defer w.copies.leave()
-	stats, err := split.Run(c, &w.copies, evaluate)
+	stats = make([]apps.Stats, len(splits))
+	faults := make([]error, len(splits))
+	threads := min(w.threads, max(mostCopies/max(len(w.given), 1), 1))
+	parallel.For(threads, len(splits), func(thread, i int) {
+		if faults[i] = ctx.Err(); faults[i] == nil {
+			stats[i], faults[i] = w.copies[thread].compute(w.asked[i], splits[i], c, evaluate)
+		}
+	})
+	for i, err := range faults {
+		if err != nil {
+			return nil, i, err
+		}
+	}
+	return stats, -1, nil
+}
+
+// compute runs one clock of a split that asked for these rows.
+func (c *copies) compute(asked []ps.Key, split apps.Split, clock ps.Clock, evaluate bool) (apps.Stats, error) {
+	c.take(asked)
+	defer c.leave()
+	stats, err := split.Run(clock, c, evaluate)
 	if err != nil {
 		return stats, err
 	}
-	return stats, w.sum(&w.copies)
+	c.space.summing.Lock()
+	defer c.space.summing.Unlock()
+	return stats, c.space.sum(c)
 }
 
 // sum adds a split's differences to the group's. A row counts as changed if any split changed it, even if the sum
@@ -171,10 +207,11 @@ func (w *workspace) sumCounts(c *copies, slot int) error {
 	return ps.AddInts(ps.Ints(w.float[from:to]), difference)
 }
 
-// updates gives the group's sums, one entry per partition. They share no memory with the workspace.
-func (w *workspace) updates() []ps.Sums {
+// updates gives the group's sums, one entry per partition. If keep is set they share no memory with the workspace, or
+// else they are good until the next begin.
+func (w *workspace) updates(keep bool) []ps.Sums {
 	if w.sharing {
-		return w.shares.updates(w)
+		return w.shares.updates(w, keep)
 	}
 	sums := make([]ps.Sums, w.schema.Partitions)
 	for slot, k := range w.keys {

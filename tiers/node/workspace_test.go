@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"io"
 	"math"
@@ -35,12 +36,10 @@ func computeAll(t interface{ Fatal(...any) }, w *workspace, evaluate bool, split
 	for i := range w.given {
 		w.given[i] = 100
 	}
-	for i, s := range splits {
-		if _, err := w.compute(i, s, 1, evaluate); err != nil {
-			t.Fatal(err)
-		}
+	if _, _, err := w.compute(context.Background(), splits, 1, evaluate); err != nil {
+		t.Fatal(err)
 	}
-	return w.updates()[0]
+	return w.updates(true)[0]
 }
 
 // Each split sees the rows as they were read and its own changes, and the sums hold everybody's.
@@ -59,7 +58,7 @@ func TestSplitsDoNotSeeEachOther(t *testing.T) {
 		}
 	}
 	needs := []ps.Key{row, far, {Row: 5}}
-	w := newWorkspace(&spaceSchema)
+	w := newWorkspace(&spaceSchema, nil, 1)
 	for range 2 { // the memory is used again
 		got := computeAll(t, w, false, scripted{needs: needs, run: add(1)}, scripted{needs: needs, run: add(2)})
 		want := ps.Sums{Keys: []ps.Key{row, far}, Fixed: []int64{0, 3 << 32, -2 << 32}}
@@ -73,14 +72,14 @@ func TestSplitsDoNotSeeEachOther(t *testing.T) {
 func TestARowThatIsNamedTwiceCountsOnce(t *testing.T) {
 	row := ps.Key{Row: 1}
 	s := scripted{needs: []ps.Key{row, row}, evalNeeds: []ps.Key{row, {Row: 2}}, run: func(rows apps.Rows) { rows.Row(row)[0]++ }}
-	got := computeAll(t, newWorkspace(&spaceSchema), true, s)
+	got := computeAll(t, newWorkspace(&spaceSchema, nil, 1), true, s)
 	if diff := cmp.Diff(ps.Sums{Keys: []ps.Key{row}, Fixed: []int64{1 << 32, 0}}, got); diff != "" {
 		t.Errorf("sums (-want +got):\n%s", diff)
 	}
 }
 
 func TestRowsThatWereNotAskedForPanic(t *testing.T) {
-	w := newWorkspace(&spaceSchema)
+	w := newWorkspace(&spaceSchema, nil, 1)
 	other := scripted{needs: []ps.Key{{Row: 2}}, run: func(apps.Rows) {}}
 	for name, k := range map[string]ps.Key{"nobody asked": {Row: 4}, "another split asked": {Row: 2}, "large table": {Table: 1, Row: 9}} {
 		func() {
@@ -95,10 +94,10 @@ func TestRowsThatWereNotAskedForPanic(t *testing.T) {
 }
 
 func TestDivergenceIsAnError(t *testing.T) {
-	w := newWorkspace(&spaceSchema)
+	w := newWorkspace(&spaceSchema, nil, 1)
 	s := scripted{needs: []ps.Key{{Row: 1}}, run: func(rows apps.Rows) { rows.Row(ps.Key{Row: 1})[0] = float32(math.NaN()) }}
 	w.begin([]apps.Split{s}, 1, false)
-	if _, err := w.compute(0, s, 1, false); !errors.Is(err, ps.ErrOverflow) {
+	if _, _, err := w.compute(t.Context(), []apps.Split{s}, 1, false); !errors.Is(err, ps.ErrOverflow) {
 		t.Errorf("a row that is not a number gave %v", err)
 	}
 }
@@ -116,7 +115,7 @@ func TestGroupingDoesNotMatter(t *testing.T) {
 		total := func(groups ...[]apps.Split) map[ps.Key]int64 {
 			sums := map[ps.Key]int64{} // a row that was touched is there, even with a sum of zero
 			for _, g := range groups {
-				u := computeAll(t, newWorkspace(&smallSchema), false, g...)
+				u := computeAll(t, newWorkspace(&smallSchema, nil, 1), false, g...)
 				for i, k := range u.Keys {
 					sums[k] += u.Fixed[i]
 				}
@@ -190,7 +189,7 @@ func BenchmarkWorkspace(b *testing.B) {
 			}
 		}}
 	}
-	w := newWorkspace(&schema)
+	w := newWorkspace(&schema, nil, 1)
 	for b.Loop() {
 		computeAll(b, w, false, splits...)
 	}
