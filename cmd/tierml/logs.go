@@ -16,6 +16,7 @@ import (
 
 func newLogsCommand() *cobra.Command {
 	var follow bool
+	var at remote
 	cmd := &cobra.Command{
 		Use:   "logs [RUN [MACHINE...]]",
 		Short: "Print what the controller and the machines of a run have logged",
@@ -26,6 +27,16 @@ machine's name is enough.
   tierml logs demo-1 controller -f
   tierml logs demo-1 i-b7219`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := at.client()
+			if err != nil {
+				return err
+			}
+			if client != nil {
+				defer client.Close()
+				ctx, leave := untilInterrupted(cmd.Context())
+				defer leave()
+				return client.Logs(ctx, meantJob(args[:min(1, len(args))]), args[min(1, len(args)):], follow, cmd.OutOrStdout())
+			}
 			dir, err := findRun(args[:min(1, len(args))])
 			if err != nil {
 				return err
@@ -34,6 +45,7 @@ machine's name is enough.
 		},
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the run ends")
+	at.flags(cmd)
 	return cmd
 }
 

@@ -2,6 +2,8 @@ package main
 
 import (
 	"cmp"
+	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tierml/tierml/internal/controller/call"
 	"github.com/tierml/tierml/internal/dashboard"
 	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/internal/localrun"
@@ -19,6 +22,7 @@ import (
 
 func newPsCommand() *cobra.Command {
 	var format string
+	var at remote
 	cmd := &cobra.Command{
 		Use:   "ps",
 		Short: "List the runs of this directory: how far they are, on what, for how much",
@@ -31,6 +35,14 @@ so it needs no server and works from any terminal.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkFormat(format); err != nil {
 				return err
+			}
+			client, err := at.client()
+			if err != nil {
+				return err
+			}
+			if client != nil {
+				defer client.Close()
+				return remotePs(cmd.Context(), client, format, cmd.OutOrStdout())
 			}
 			dirs, err := runs.List(localrun.Root)
 			if err != nil {
@@ -49,7 +61,38 @@ so it needs no server and works from any terminal.`,
 		},
 	}
 	outputFlag(cmd, &format)
+	at.flags(cmd)
 	return cmd
+}
+
+// remotePs lists the jobs of a controller: as those of this host, with what is to be known of those that wait or have failed.
+func remotePs(ctx context.Context, client *call.Client, format string, out io.Writer) error {
+	jobs, err := client.Jobs(ctx)
+	if err != nil {
+		return err
+	}
+	if format == table.JSON {
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(jobs)
+	}
+	if len(jobs) == 0 && format != table.CSV {
+		_, err := fmt.Fprintf(out, "No jobs at %s yet; submit one with `tierml run JOB.yaml`.\n", client.Address())
+		return err
+	}
+	rows := make([]dashboard.Summary, len(jobs))
+	for i, j := range jobs {
+		rows[i] = j.Summary
+	}
+	if err := writePs(out, rows, format); err != nil || format == table.CSV {
+		return err
+	}
+	for _, j := range jobs {
+		if j.Why != "" && j.State != string(call.Finished) {
+			fmt.Fprintf(out, "%s is %s: %s\n", j.Run, j.State, j.Why)
+		}
+	}
+	return nil
 }
 
 func writePs(w io.Writer, rows []dashboard.Summary, format string) error {
@@ -63,13 +106,14 @@ func writePs(w io.Writer, rows []dashboard.Summary, format string) error {
 		{Name: "usd_per_hour", Title: "$/HOUR"}, {Name: "spent_usd", Title: "SPENT"}, {Name: "saved_usd", Title: "SAVED"},
 		{Name: "market_seconds", Title: "MARKET TIME"}, {Name: "app", Title: "APP", Wide: true}, {Name: "train", Title: "TRAIN", Wide: true},
 		{Name: "began", Title: "BEGAN", Wide: true}, {Name: "as_of", Title: "AS OF", Wide: true},
+		{Name: "why", Title: "WHY", Wide: true},
 	}}
 	for _, r := range rows {
 		t.Rows = append(t.Rows, []table.Cell{
 			table.Of(r.Run), table.Of(r.State), {Text: ofAll(r.Clock, r.Clocks), Value: r.Clock}, table.Of(r.Clocks),
 			figureCell(r.Test), table.Of(orMinus(r.Stage)), {Text: machinesText(r), Value: r.Reliable + r.Transient},
 			money(r.PerHour), money(r.Spent), money(r.Saved), {Text: words.Duration(r.Seconds), Value: r.Seconds},
-			table.Of(r.App), figureCell(r.Train), minute(r.Began), minute(r.AsOf),
+			table.Of(r.App), figureCell(r.Train), minute(r.Began), minute(r.AsOf), table.Of(orMinus(r.Why)),
 		})
 	}
 	return t.Write(w, format)

@@ -15,6 +15,7 @@ import (
 	"github.com/tierml/tierml/cost/page"
 	"github.com/tierml/tierml/fakecloud"
 	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/controller/call"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/planner/local"
 	"github.com/tierml/tierml/internal/table"
@@ -23,6 +24,7 @@ import (
 
 func newReportCommand() *cobra.Command {
 	var format, htmlFile string
+	var at remote
 	cmd := &cobra.Command{
 		Use:   "report [RUN...]",
 		Short: "Say what a run cost, what it would have cost on demand, and where the difference went",
@@ -38,7 +40,15 @@ and what the journal of a killed run does not have is taken from them.`,
   tierml report demo-1 demo-2
   tierml report demo-1 -o csv`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			args, err := findJournals(args)
+			client, err := at.client()
+			if err != nil {
+				return err
+			}
+			if client != nil {
+				defer client.Close()
+				return reportRemote(cmd, client, args, format, htmlFile)
+			}
+			args, err = findJournals(args)
 			if err != nil {
 				return err
 			}
@@ -64,6 +74,7 @@ and what the journal of a killed run does not have is taken from them.`,
 	cmd.Flags().StringVarP(&format, "output", "o", "text", "output format: text, wide (every machine and event), csv (one row a machine), json or html")
 	completeFlag(cmd, "output", "text", "wide", "csv", "json", "html")
 	cmd.Flags().StringVar(&htmlFile, "html", "", "write the page to this `file` as well")
+	at.flags(cmd)
 	return cmd
 }
 
@@ -85,6 +96,27 @@ func findJournals(args []string) ([]string, error) {
 		paths[i] = relative(dir)
 	}
 	return paths, nil
+}
+
+// reportRemote makes the report of a controller's job; without a name, of the newest.
+func reportRemote(cmd *cobra.Command, client *call.Client, args []string, format, htmlFile string) error {
+	if len(args) > 1 {
+		return usageError{errors.New("several runs are compared here: get them with `tierml fetch RUN` and add --controller none")}
+	}
+	write, err := reportWriter(format)
+	if err != nil {
+		return err
+	}
+	report, err := remoteReport(cmd.Context(), client, meantJob(args))
+	if err != nil {
+		return err
+	}
+	if htmlFile != "" {
+		if err := writeReportFile(htmlFile, report, page.Write); err != nil {
+			return err
+		}
+	}
+	return write(cmd.OutOrStdout(), report)
 }
 
 // compareRuns prints the figures of several runs.

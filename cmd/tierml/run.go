@@ -42,11 +42,15 @@ goes into a directory of its own, runs/NAME-N: the journal, the model, the repor
 
 Ctrl-C ends the run in order: work is flushed and saved, every machine is terminated. A second Ctrl-C terminates
 every machine at once. --resume goes on where such a run was saved. It also goes on with a run that was killed: it takes
-over the machines that still run, if their cloud does, or else starts from the newest checkpoint.`,
+over the machines that still run, if their cloud does, or else starts from the newest checkpoint.
+
+With --controller URL a controller runs the job (tierml controller): files of this host that the job names are uploaded, the
+controller's plan is shown, and the job is watched until it is over. Ctrl-C leaves it; it goes on.`,
 		Example: `  tierml run examples/demo.yaml
   tierml run -y examples/demo.yaml
   tierml run --policy checkpoint examples/demo.yaml
-  tierml run --resume runs/demo-1`,
+  tierml run --resume runs/demo-1
+  tierml run --controller http://localhost:7071 --detach examples/demo.yaml`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if o.resume != "" {
 				if o.policy != "" {
@@ -63,6 +67,17 @@ over the machines that still run, if their cloud does, or else starts from the n
 			if len(args) == 1 {
 				o.jobFile = args[0]
 			}
+			client, err := o.at.client()
+			if err != nil {
+				return err
+			}
+			if client != nil {
+				defer client.Close()
+				return submitJob(cmd.Context(), client, o, cmd.InOrStdin(), cmd.OutOrStdout())
+			}
+			if o.detach {
+				return usageError{errors.New("--detach is for jobs of a controller; name it with --controller URL")}
+			}
 			return runJob(cmd.Context(), o, cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
@@ -72,10 +87,17 @@ over the machines that still run, if their cloud does, or else starts from the n
 	cmd.Flags().StringVar(&o.resume, "resume", "", "go on with the run in this `directory` from where it was saved")
 	cmd.Flags().StringVar(&o.endpoint, "endpoint", "", "buy from the fake cloud at this `URL`, which another process runs with\n"+
 		"--instance-command 'tierml agent'; it gives time and speed. With --resume: that of the run, or none")
+	cmd.Flags().BoolVarP(&o.detach, "detach", "d", false, "with --controller: do not watch the job")
+	cmd.Flags().StringVar(&o.into, "into", "", "run in this `directory`, which the controller has made")
+	_ = cmd.Flags().MarkHidden("into") // it exists
+	o.at.flags(cmd)
 	return cmd
 }
 
 type runOptions struct {
+	at         remote
+	detach     bool
+	into       string // a directory made before; empty: a new one
 	jobFile    string
 	policy     string // in place of the job's; empty = the job's
 	resume     string
@@ -127,7 +149,7 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 		}
 		job.Local.Start, job.Local.Speed = mapping.Now().Truncate(time.Second), mapping.Speed
 	}
-	directory, release, err := runDirectory(job, o.resume)
+	directory, release, err := runDirectory(job, o)
 	if err != nil {
 		return err
 	}
@@ -173,12 +195,15 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 
 // runDirectory makes a new run's directory, or finds that of a run that goes on. Release takes a new one away again:
 // nothing has happened in it.
-func runDirectory(job *config.Job, resume string) (directory string, release func(), err error) {
-	if resume != "" {
-		if directory, err = filepath.Abs(resume); err != nil {
+func runDirectory(job *config.Job, o runOptions) (directory string, release func(), err error) {
+	if o.resume != "" {
+		if directory, err = filepath.Abs(o.resume); err != nil {
 			return "", nil, err
 		}
 		return directory, func() {}, nil
+	}
+	if o.into != "" {
+		return o.into, func() {}, localrun.Enter(o.into)
 	}
 	if directory, err = localrun.NewDirectory(job.Name); err != nil {
 		return "", nil, err
@@ -450,11 +475,7 @@ func conclude(out io.Writer, directory, outcome string) error {
 		} else {
 			fmt.Fprintf(out, "Nothing was saved, as the run was ended at once; start again with %s\n", filepath.Join(dir, localrun.JobFile))
 		}
-		code := exitInterrupted
-		if strings.HasPrefix(why, "the budget") || strings.HasPrefix(why, "max_duration") {
-			code = exitLimit
-		}
-		return exitError{code, errors.New("ended before it was done: " + why)}
+		return exitError{limitOr(why), errors.New("ended before it was done: " + why)}
 	}
 	return exitError{exitFailed, errors.New("the run failed: " + report.Run.Why + "\nSee " + filepath.Join(dir, localrun.LogsDir))}
 }

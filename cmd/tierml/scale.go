@@ -10,6 +10,7 @@ import (
 
 	"github.com/tierml/tierml/elasticity/scaling"
 	pb "github.com/tierml/tierml/elasticity/scaling/scalingpb"
+	"github.com/tierml/tierml/internal/controller/call"
 	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/internal/runs"
 )
@@ -17,6 +18,7 @@ import (
 func newScaleCommand() *cobra.Command {
 	change := &pb.Change{By: "tierml scale"}
 	var workers, servers, reliable int
+	var at remote
 	cmd := &cobra.Command{
 		Use:   "scale RUN",
 		Short: "Add or remove workers, servers and reliable machines of a run that goes on",
@@ -47,6 +49,15 @@ one along. Reliable machines that are left must be able to hold the job alone.`,
 			}
 			ctx, stop := untilInterrupted(cmd.Context())
 			defer stop()
+			client, err := at.client()
+			if err != nil {
+				return err
+			}
+			if client != nil {
+				defer client.Close()
+				return remoteScale(ctx, client, meantJob(args), call.Scale{Workers: change.Workers, Servers: change.Servers, Reliable: change.Reliable,
+					Restore: change.Restore, Wait: change.Wait, By: change.By}, cmd.OutOrStdout())
+			}
 			return scale(ctx, args[0], change, cmd.OutOrStdout())
 		},
 	}
@@ -55,6 +66,7 @@ one along. Reliable machines that are left must be able to hold the job alone.`,
 	cmd.Flags().IntVar(&reliable, "reliable", 0, "so many reliable machines more (+1) or fewer (-1)")
 	cmd.Flags().BoolVar(&change.Restore, "restore", false, "the job's own numbers again")
 	cmd.Flags().BoolVar(&change.Wait, "wait", false, "wait until it is so")
+	at.flags(cmd)
 	return cmd
 }
 
@@ -64,19 +76,24 @@ func scale(ctx context.Context, job string, change *pb.Change, out io.Writer) er
 		return err
 	}
 	return scaling.Ask(ctx, directory, change, func(s *pb.Standing) {
-		state := "asked for"
-		if s.Reached {
-			state = "reached"
-		}
-		wanted := fmt.Sprintf("%d wanted", s.WantedMachines)
-		if s.WantedVcpus > 0 {
-			wanted = fmt.Sprintf("%d vCPUs wanted", s.WantedVcpus)
-		}
-		servers := "as the stage has them"
-		if s.WantedServers > 0 {
-			servers = fmt.Sprintf("%d wanted", s.WantedServers)
-		}
-		fmt.Fprintf(out, "%-9s  %d workers (%s), %d servers (%s), %d reliable (%d wanted)\n", state, s.Workers, wanted, s.Servers, servers,
-			s.Reliable, s.WantedReliable)
+		printStanding(out, call.Standing{Reached: s.Reached, Workers: s.Workers, Servers: s.Servers, Reliable: s.Reliable,
+			WantedMachines: s.WantedMachines, WantedVCPUs: s.WantedVcpus, WantedServers: s.WantedServers, WantedReliable: s.WantedReliable})
 	})
+}
+
+func printStanding(out io.Writer, s call.Standing) {
+	state := "asked for"
+	if s.Reached {
+		state = "reached"
+	}
+	wanted := fmt.Sprintf("%d wanted", s.WantedMachines)
+	if s.WantedVCPUs > 0 {
+		wanted = fmt.Sprintf("%d vCPUs wanted", s.WantedVCPUs)
+	}
+	servers := "as the stage has them"
+	if s.WantedServers > 0 {
+		servers = fmt.Sprintf("%d wanted", s.WantedServers)
+	}
+	fmt.Fprintf(out, "%-9s  %d workers (%s), %d servers (%s), %d reliable (%d wanted)\n", state, s.Workers, wanted, s.Servers, servers,
+		s.Reliable, s.WantedReliable)
 }

@@ -83,6 +83,9 @@ func (s *settings) of(cmd *cobra.Command) []setting {
 		words := append(strings.Fields(cmd.CommandPath())[1:], f.Name)
 		one := setting{Key: strings.Join(words, "."), flag: f, Value: f.DefValue, From: "default",
 			Variable: "TIERML_" + strings.ToUpper(strings.NewReplacer("-", "_").Replace(strings.Join(words, "_")))}
+		if shared := f.Annotations[sharedSetting]; shared != nil {
+			one.Key, one.Variable = shared[0], shared[1]
+		}
 		if s.viper.InConfig(one.Key) {
 			one.Value, one.From = s.text(one.Key), "file"
 		}
@@ -204,11 +207,11 @@ directory of configurations (on Linux ~/.config), or what ` + settingsVariable +
 			if err != nil {
 				return err
 			}
-			rows := []setting{}
+			rows, seen := []setting{}, map[string]bool{}
 			for _, c := range everyCommand(cmd.Root()) {
 				for _, one := range s.of(c) {
-					if all || one.From != "default" {
-						rows = append(rows, one)
+					if (all || one.From != "default") && !seen[one.Key] { // some are of many commands
+						rows, seen[one.Key] = append(rows, one), true
 					}
 				}
 			}

@@ -15,6 +15,7 @@ import (
 
 func newStopCommand() *cobra.Command {
 	var now bool
+	var at remote
 	cmd := &cobra.Command{
 		Use:   "stop RUN",
 		Short: "End a run in order, from any terminal: its work is saved and its machines are terminated",
@@ -34,6 +35,14 @@ RUN is a run's directory, its name below ./runs, or the name of a job, which mea
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, leave := untilInterrupted(cmd.Context())
 			defer leave()
+			client, err := at.client()
+			if err != nil {
+				return err
+			}
+			if client != nil {
+				defer client.Close()
+				return remoteStop(ctx, client, args, now, cmd.OutOrStdout())
+			}
 			dir, err := findRun(args)
 			if err != nil {
 				return err
@@ -42,6 +51,7 @@ RUN is a run's directory, its name below ./runs, or the name of a job, which mea
 		},
 	}
 	cmd.Flags().BoolVar(&now, "now", false, "terminate every machine at once; nothing more is saved")
+	at.flags(cmd)
 	return cmd
 }
 
@@ -66,11 +76,13 @@ func stopRun(ctx context.Context, dir string, now bool, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return sayEnd(out, relative(dir), run, ended)
+	_, err = localrun.Checkpoint(dir)
+	return sayEnd(out, relative(dir), run, ended, err == nil && run.State == "interrupted")
 }
 
-// sayEnd says how a run has ended and what can be done next. Before: it had ended before anybody asked.
-func sayEnd(out io.Writer, dir string, run dashboard.Summary, before bool) error {
+// sayEnd says how a run has ended and what can be done next. Before: it had ended before anybody asked. Resumable: it can
+// go on.
+func sayEnd(out io.Writer, dir string, run dashboard.Summary, before, resumable bool) error {
 	if run.State == "killed" {
 		return exitError{exitFailed, fmt.Errorf("%s was killed, not ended in order: machines of cloud: ec2 may be left, which `tierml leaks` lists; "+
 			"`tierml run --resume %s` goes on with it, and then it can be stopped", run.Run, dir)}
@@ -81,7 +93,7 @@ func sayEnd(out io.Writer, dir string, run dashboard.Summary, before bool) error
 	}
 	fmt.Fprintf(out, "%s %s: %s at clock %s, %s spent. No machine of it is left.\n", run.Run, had, run.State, ofAll(run.Clock, run.Clocks), orMinus(cents(run.Spent)))
 	fmt.Fprintf(out, "Report   tierml report %s\n", dir)
-	if _, err := localrun.Checkpoint(dir); err == nil && run.State == "interrupted" {
+	if resumable {
 		fmt.Fprintf(out, "Resume   tierml run --resume %s\n", dir)
 	}
 	return nil

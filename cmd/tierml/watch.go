@@ -48,6 +48,7 @@ run that wrote its journal last.`
 
 func newTopCommand() *cobra.Command {
 	var plain bool
+	var at remote
 	cmd := &cobra.Command{
 		Use:   "top [RUN]",
 		Short: "Watch a run that goes on, from another terminal",
@@ -57,6 +58,14 @@ func newTopCommand() *cobra.Command {
   tierml top demo-1`,
 		Args: oneRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := at.client()
+			if err != nil {
+				return err
+			}
+			if client != nil {
+				defer client.Close()
+				return remoteTop(cmd.Context(), client, args, plain, cmd.OutOrStdout())
+			}
 			dir, err := findRun(args)
 			if err != nil {
 				return err
@@ -65,6 +74,7 @@ func newTopCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&plain, "plain", false, "plain lines instead of the live view")
+	at.flags(cmd)
 	return cmd
 }
 
@@ -89,6 +99,7 @@ func watch(ctx context.Context, dir string, plain bool, out io.Writer) error {
 func newEventsCommand() *cobra.Command {
 	var follow bool
 	var format string
+	var at remote
 	cmd := &cobra.Command{
 		Use:   "events [RUN]",
 		Short: "Say what happened in a run: launches, notices, evictions, stages, roll-backs, and why",
@@ -103,23 +114,32 @@ journal, all of them.
 			if format != "text" && format != "json" && format != "csv" {
 				return usageError{fmt.Errorf("output format %q does not exist; write -o text, -o csv or -o json", format)}
 			}
+			client, err := at.client()
+			if err != nil {
+				return err
+			}
+			if client != nil {
+				defer client.Close()
+				return printEvents(cmd.Context(), remoteSource(client, meantJob(args), follow), follow, format, cmd.OutOrStdout())
+			}
 			dir, err := findRun(args)
 			if err != nil {
 				return err
 			}
-			return printEvents(cmd.Context(), dir, follow, format, cmd.OutOrStdout())
+			return printEvents(cmd.Context(), localSource(dir), follow, format, cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the run ends")
 	cmd.Flags().StringVarP(&format, "output", "o", "text", "output format: text, csv or json")
 	completeFlag(cmd, "output", "text", "csv", "json")
+	at.flags(cmd)
 	return cmd
 }
 
 // errCaughtUp ends the reading of a run that goes on.
 var errCaughtUp = errors.New("caught up")
 
-func printEvents(ctx context.Context, dir string, follow bool, format string, out io.Writer) error {
+func printEvents(ctx context.Context, from source, follow bool, format string, out io.Writer) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	ctx, leave := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
@@ -149,7 +169,7 @@ func printEvents(ctx context.Context, dir string, follow bool, format string, ou
 			}
 		}
 	}
-	err := runs.Follow(ctx, dir, func(e journal.Entry) {
+	err := from(ctx, func(e journal.Entry) {
 		if asJSON {
 			failed(encoder.Encode(e))
 		}

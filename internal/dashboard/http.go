@@ -71,7 +71,8 @@ var listPage = template.Must(template.New("list").Funcs(template.FuncMap{
 	"stamp": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04") },
 }).Parse(listText))
 
-func (b *Board) summaries() []Summary {
+// Summaries are the runs in their order, as of now.
+func (b *Board) Summaries() []Summary {
 	rows := []Summary{}
 	for _, r := range b.all() {
 		rows = append(rows, r.summary(b.now()))
@@ -80,7 +81,7 @@ func (b *Board) summaries() []Summary {
 }
 
 func (b *Board) list(w http.ResponseWriter, _ *http.Request) {
-	rows := b.summaries()
+	rows := b.Summaries()
 	show(w, func(out *bytes.Buffer) error {
 		return listPage.Execute(out, struct {
 			Root    string
@@ -92,7 +93,7 @@ func (b *Board) list(w http.ResponseWriter, _ *http.Request) {
 	})
 }
 
-func (b *Board) listJSON(w http.ResponseWriter, _ *http.Request) { answer(w, b.summaries()) }
+func (b *Board) listJSON(w http.ResponseWriter, _ *http.Request) { answer(w, b.Summaries()) }
 
 func (b *Board) report(w http.ResponseWriter, r *http.Request) {
 	if report, _ := b.reportOf(w, r); report != nil {

@@ -14,10 +14,11 @@ import (
 // Summary is a run in a line. Times are market time; money is a decimal string of US dollars, empty when the journal does
 // not tell.
 type Summary struct {
-	Run       string    `json:"run"`   // its directory's name
-	Job       string    `json:"job"`   // its job's
-	App       string    `json:"app"`   //
-	State     string    `json:"state"` // "running", "finished", "interrupted", "failed", or "killed": no last line, nobody there
+	Run       string    `json:"run"`           // its directory's name
+	Job       string    `json:"job"`           // its job's
+	App       string    `json:"app"`           //
+	State     string    `json:"state"`         // "running", "finished", "interrupted", "failed", or "killed": no last line, nobody there
+	Why       string    `json:"why,omitempty"` // it has ended
 	Clock     int64     `json:"clock"`
 	Clocks    int64     `json:"clocks,omitempty"` // that the job asks for
 	Metric    string    `json:"metric,omitempty"`
@@ -63,7 +64,7 @@ func (r *run) summary(now time.Time) Summary {
 	defer r.mu.Unlock()
 	s := r.status
 	out := Summary{
-		Run: filepath.Base(r.dir), Job: s.Start.Name, App: s.Start.App, State: r.state(), Clock: s.Clock, Clocks: s.Start.Clocks,
+		Run: filepath.Base(r.dir), Job: s.Start.Name, App: s.Start.App, State: r.state(), Why: s.Why, Clock: s.Clock, Clocks: s.Start.Clocks,
 		Metric: s.Start.Metric, Train: s.Train, Test: s.Test, Stage: s.Stage, Began: s.Began, AsOf: r.asOf(now),
 	}
 	out.Seconds = out.AsOf.Sub(out.Began).Seconds()

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/tierml/tierml/internal/journal"
 )
 
 // Root is where run directories are made, below the working directory.
@@ -56,6 +58,26 @@ func NewDirectoryBelow(root, name string) (string, error) {
 		}
 		return dir, nil
 	}
+}
+
+// Enter takes a directory that NewDirectoryBelow has made, perhaps after a run that was killed before its journal had a line.
+func Enter(dir string) error {
+	if err := Hold(dir); err != nil {
+		return err
+	}
+	entries, _, err := journal.ReadFile(filepath.Join(dir, JournalFile))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case len(entries) > 0:
+		return fmt.Errorf("%s has a run already: go on with it by --resume", dir)
+	}
+	if err := os.Remove(filepath.Join(dir, JournalFile)); err != nil {
+		return fmt.Errorf("beginning anew: %w", err)
+	}
+	return nil
 }
 
 // Hold keeps a run's directory to this process until it ends: two controllers must not write one journal. The lock

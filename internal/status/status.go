@@ -42,6 +42,7 @@ type Status struct {
 	Train, Test *float64
 	Tests       []float64
 	Outcome     string       // empty until the last line
+	Why         string       // and its reason
 	Recent      []words.Line // the last events, oldest first
 
 	broken   error // why the ledger can say nothing about money any more
@@ -93,7 +94,7 @@ func (s *Status) Feed(e journal.Entry) []words.Line {
 	case journal.ClockDone:
 		s.clockDone(e)
 	case journal.Done:
-		s.Outcome = e.Outcome
+		s.Outcome, s.Why = e.Outcome, e.Why
 	default:
 		s.machineChange(e)
 	}
@@ -107,7 +108,7 @@ func (s *Status) begin(e journal.Entry) {
 	if err != nil {
 		return // the ledger has said so
 	}
-	s.Start, s.Outcome = d, ""
+	s.Start, s.Outcome, s.Why = d, "", ""
 	if m, err := clock.Parse(d.Clock); err == nil {
 		s.Mapping = m
 	}

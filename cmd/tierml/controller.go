@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/internal/access"
+	"github.com/tierml/tierml/internal/controller"
+)
+
+type controllerOptions struct {
+	door       doorFlags
+	home       string
+	tokenFile  string
+	maxRunning int
+	maxQueued  int
+	maxUpload  int64
+}
+
+func newControllerCommand() *cobra.Command {
+	var o controllerOptions
+	cmd := &cobra.Command{
+		Use:   "controller",
+		Short: "Keep jobs for others: take them over HTTP, run them, and go on with them after a restart",
+		Long: `Controller takes jobs from ` + "`tierml run --controller URL`" + `, queues them and runs each as tierml run does, in a process of its
+own below --directory. Closing the laptop changes nothing. Ending the controller, or killing it, ends no job: the next one
+finds what runs and goes on with what was killed meanwhile, from its journal and checkpoints. The dashboard is at the same
+address.
+
+Every request needs the token; it is in a file that only its owner can read, made at the first start. On loopback it is
+reached from elsewhere by a tunnel: ssh -N -L 7071:localhost:7071 HOST. Other addresses need TLS. docs/controller.md says
+the rest.`,
+		Example: `  tierml controller
+  tierml controller --directory work --max-running 4
+  tierml run --controller http://localhost:7071 examples/demo.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return serveController(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	o.door.flags(cmd, "localhost:7071")
+	cmd.Flags().StringVar(&o.home, "directory", ".", "the `directory` that holds runs and inputs")
+	cmd.Flags().StringVar(&o.tokenFile, "token-file", "", "the `file` with the token (default: token in the directory)")
+	cmd.Flags().IntVar(&o.maxRunning, "max-running", 2, "so many jobs run at a time; others wait")
+	cmd.Flags().IntVar(&o.maxQueued, "max-queued", 100, "so many jobs wait; more are refused")
+	cmd.Flags().Int64Var(&o.maxUpload, "max-upload", 4096, "the largest input file that is taken, in MiB")
+	return cmd
+}
+
+func serveController(ctx context.Context, o controllerOptions, out, errOut io.Writer) error {
+	if err := o.door.Check("the controller"); err != nil {
+		return usageError{err}
+	}
+	if o.maxRunning < 1 || o.maxQueued < 1 || o.maxUpload < 1 {
+		return usageError{fmt.Errorf("--max-running, --max-queued and --max-upload are 1 or more")}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding this program, which runs the jobs: %w", err)
+	}
+	log := slog.New(slog.NewTextHandler(errOut, nil))
+	keeper, err := controller.Open(controller.Config{
+		Home: o.home, Command: []string{self}, MaxRunning: o.maxRunning, MaxQueued: o.maxQueued, MaxUpload: o.maxUpload << 20, Log: log, Now: time.Now,
+	})
+	if err != nil {
+		return usageError{err}
+	}
+	if o.tokenFile == "" {
+		o.tokenFile = filepath.Join(o.home, "token")
+	}
+	token, err := ensureToken(o.tokenFile, out)
+	if err != nil {
+		return err
+	}
+	listener, err := o.door.Listen()
+	if err != nil {
+		return fmt.Errorf("serving the controller: %w", err)
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var keeping sync.WaitGroup
+	keeping.Go(func() { keeper.Run(ctx) })
+	address := o.door.scheme() + "://" + listener.Addr().String()
+	if path, err := filepath.Abs(o.tokenFile); err == nil {
+		o.tokenFile = path
+	}
+	fmt.Fprintf(out, "The controller and its dashboard are at %s until Ctrl-C, which ends no job.\nSubmit   tierml run --controller %[1]s --token-file %s JOB.yaml\n",
+		address, o.tokenFile)
+	gate := access.NewGate(token, o.door.TLS(), time.Now, log)
+	err = serveUntil(ctx, &http.Server{Handler: gate.Handler(keeper.Handler()), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}, listener)
+	stop()
+	keeping.Wait()
+	return err
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/cost"
+	"github.com/tierml/tierml/internal/controller/call"
+	"github.com/tierml/tierml/internal/localrun"
+)
+
+func newFetchCommand() *cobra.Command {
+	var at remote
+	var into string
+	var names []string
+	cmd := &cobra.Command{
+		Use:   "fetch RUN",
+		Short: "Copy the model and the report of a controller's job to this host",
+		Long: `Fetch copies files of a job from the controller that runs it, or has run it, into a directory here, named as the run: the
+model, the reports and the journal, as far as they are there yet. With them tierml report works here as well.`,
+		Example: `  tierml fetch demo-1 --controller http://localhost:7071
+  tierml fetch demo-1 --into results --file model.safetensors`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return errors.New("name one run, such as demo-1; `tierml ps` lists them")
+			}
+			for _, name := range names {
+				if !slices.Contains(call.Files, name) {
+					return fmt.Errorf("--file %s cannot be fetched; there are %v", name, call.Files)
+				}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := at.client()
+			if err != nil {
+				return err
+			}
+			if client == nil {
+				return usageError{errors.New("say from where with --controller URL; runs of this host are in runs/")}
+			}
+			defer client.Close()
+			ctx, leave := untilInterrupted(cmd.Context())
+			defer leave()
+			return fetch(ctx, client, meantJob(args), into, names, cmd.OutOrStdout())
+		},
+	}
+	at.flags(cmd)
+	cmd.Flags().StringVar(&into, "into", localrun.Root, "make the run's directory in this `directory`")
+	cmd.Flags().StringSliceVar(&names, "file", call.Files, "the files wanted")
+	return cmd
+}
+
+func fetch(ctx context.Context, client *call.Client, id, into string, names []string, out io.Writer) error {
+	job, err := client.Job(ctx, id)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(into, job.Run)
+	if localrun.Held(dir) {
+		return usageError{fmt.Errorf("in %s a run of this host goes on; name another --into", dir)}
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("making %s: %w", dir, err)
+	}
+	for _, name := range names {
+		err := fetchFile(ctx, client, job.Run, name, filepath.Join(dir, name))
+		if refused, ok := errors.AsType[call.Refused](err); ok && refused.Status == 404 {
+			continue // not there yet, or not of such a run
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(out, filepath.Join(dir, name))
+	}
+	return nil
+}
+
+// remoteReport makes the report of a controller's job from its journal.
+func remoteReport(ctx context.Context, client *call.Client, id string) (*cost.Report, error) {
+	dir, err := os.MkdirTemp("", "tierml-")
+	if err != nil {
+		return nil, fmt.Errorf("fetching the journal: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	if err := fetchRun(ctx, client, id, dir); err != nil {
+		return nil, err
+	}
+	return makeReport(dir)
+}

@@ -1,0 +1,255 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/internal/access"
+	"github.com/tierml/tierml/internal/console"
+	"github.com/tierml/tierml/internal/controller/call"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/runs"
+)
+
+// remote is the controller that a command means, if any.
+type remote struct{ url, tokenFile, authority string }
+
+// noController is this host, whatever the settings say.
+const noController = "none"
+
+// sharedSetting annotates a flag that many commands have: its setting is one for all of them.
+const sharedSetting = "tierml setting"
+
+// flags gives a command the choice of a controller.
+func (r *remote) flags(cmd *cobra.Command) {
+	for _, f := range []struct {
+		value                    *string
+		flag, key, variable, use string
+	}{
+		{&r.url, "controller", "controller.url", "TIERML_CONTROLLER", "the controller at this `URL` in place of this host's runs; none: this host"},
+		{&r.tokenFile, "token-file", "controller.token-file", "TIERML_CONTROLLER_TOKEN_FILE",
+			"the `file` with the controller's token (default: the variable TIERML_TOKEN, or tierml/token in the directory of configurations)"},
+		{&r.authority, "controller-ca", "controller.ca", "TIERML_CONTROLLER_CA", "trust the certificates in this `file`, in place of the system's"},
+	} {
+		cmd.Flags().StringVar(f.value, f.flag, "", f.use)
+		_ = cmd.Flags().SetAnnotation(f.flag, sharedSetting, []string{f.key, f.variable}) // it exists
+	}
+}
+
+// client reaches the controller; nil: none is meant.
+func (r *remote) client() (*call.Client, error) {
+	if r.url == "" || r.url == noController {
+		return nil, nil
+	}
+	token, err := r.token()
+	if err != nil {
+		return nil, usageError{err}
+	}
+	client, err := call.New(r.url, token, r.authority)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--controller: %w", err)}
+	}
+	return client, nil
+}
+
+// tokenVariable holds the token itself, where there are no files.
+const tokenVariable = "TIERML_TOKEN"
+
+func (r *remote) token() (access.Token, error) {
+	if text, ok := os.LookupEnv(tokenVariable); ok && r.tokenFile == "" {
+		token, err := access.Parse(text)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", tokenVariable, err)
+		}
+		return token, err
+	}
+	path := r.tokenFile
+	if path == "" {
+		dir, err := os.UserConfigDir()
+		if err != nil {
+			return access.Token{}, errors.New("--controller needs its token: name its file with --token-file")
+		}
+		path = filepath.Join(dir, "tierml", "token")
+	}
+	token, err := access.Read(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("--controller needs its token: %s does not exist; copy the file `token` of the controller's directory there, or name it "+
+			"with --token-file", path)
+	}
+	return token, err
+}
+
+// meantJob is the job that arguments mean to a controller.
+func meantJob(args []string) string {
+	if len(args) == 0 {
+		return "latest"
+	}
+	return filepath.Base(args[0]) // runs/demo-1 is demo-1
+}
+
+// source hands over the entries of a journal in order, and those that come; caught is called when there is nothing more for
+// now.
+type source func(ctx context.Context, take func(journal.Entry), caught func()) error
+
+// localSource reads a run of this host.
+func localSource(dir string) source {
+	return func(ctx context.Context, take func(journal.Entry), caught func()) error {
+		return runs.Follow(ctx, dir, take, caught)
+	}
+}
+
+// remoteSource reads a job of a controller.
+func remoteSource(client *call.Client, id string, follow bool) source {
+	return func(ctx context.Context, take func(journal.Entry), caught func()) error {
+		if follow {
+			return client.FollowEvents(ctx, id, take, caught)
+		}
+		_, err := client.Events(ctx, id, false, 0, take, caught)
+		return err
+	}
+}
+
+// remoteScale passes a change on to a controller.
+func remoteScale(ctx context.Context, client *call.Client, id string, change call.Scale, out io.Writer) error {
+	return client.Scale(ctx, id, change, func(s call.Standing) { printStanding(out, s) })
+}
+
+// remoteTop watches a job of a controller.
+func remoteTop(ctx context.Context, client *call.Client, args []string, plain bool, out io.Writer) error {
+	job, err := client.Job(ctx, meantJob(args))
+	if err != nil {
+		return err
+	}
+	if call.State(job.State).Over() {
+		_, err := fmt.Fprintf(out, "%s is %s%s. `tierml events %[1]s` says what happened, `tierml report %[1]s` what it cost.\n", job.Run, job.State, because(job.Why))
+		return err
+	}
+	_, err = attach(ctx, client, job.Run, plain, out)
+	return err
+}
+
+func because(why string) string {
+	if why == "" {
+		return ""
+	}
+	return ": " + why
+}
+
+// waitForTurn tells of a job's place until its run begins, or it is over.
+func waitForTurn(ctx context.Context, client *call.Client, id string, out io.Writer) (job call.Job, err error) {
+	for said := ""; ; {
+		job, err = client.Job(ctx, id)
+		if err != nil || call.State(job.State) != call.Queued {
+			return job, err
+		}
+		text := fmt.Sprintf("%s is queued, place %d%s", id, job.Place, because(job.Why))
+		if text != said {
+			said = text
+			fmt.Fprintln(out, text)
+		}
+		select {
+		case <-ctx.Done():
+			return job, ctx.Err()
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+}
+
+// attach shows a job of a controller until it is over, or the reader leaves (left).
+func attach(ctx context.Context, client *call.Client, id string, plain bool, out io.Writer) (left bool, err error) {
+	ctx, leave := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer leave()
+	job, err := waitForTurn(ctx, client, id, out)
+	if err == nil && !call.State(job.State).Over() {
+		view := console.New(out, console.Options{Plain: plain, Watching: true, OnInterrupt: leave})
+		show := view.Recall // what is past is not told again line by line
+		err = client.FollowEvents(ctx, id, func(e journal.Entry) { show(e) }, func() { show = view.Feed })
+		if closing := view.Close(); err == nil {
+			err = closing
+		}
+	}
+	if errors.Is(err, context.Canceled) {
+		fmt.Fprintf(out, "\nLeft; %s goes on at the controller.\nWatch    tierml top %[1]s\nEnd      tierml stop %[1]s\n", id)
+		return true, nil
+	}
+	return false, err
+}
+
+// remoteStop ends a job of a controller and waits until it has ended.
+func remoteStop(ctx context.Context, client *call.Client, args []string, now bool, out io.Writer) error {
+	job, err := client.Job(ctx, meantJob(args))
+	if err != nil {
+		return err
+	}
+	before := call.State(job.State).Over()
+	if !before {
+		if job, err = client.Stop(ctx, job.Run, call.Stop{Now: now, By: "tierml stop"}); err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "%s is asked to end ...\n", job.Run)
+	}
+	for !ended(job) {
+		select {
+		case <-ctx.Done():
+			return exitError{exitInterrupted, fmt.Errorf("not waited for; %s goes on ending: `tierml ps` shows it", job.Run)}
+		case <-time.After(300 * time.Millisecond):
+		}
+		next, err := client.Job(ctx, job.Run)
+		if err != nil && !call.Temporary(err) {
+			return err
+		}
+		if err == nil {
+			job = next
+		}
+	}
+	if job.Summary.Clock == 0 && job.Summary.Spent == "" {
+		_, err := fmt.Fprintf(out, "%s is %s%s.\n", job.Run, job.State, because(job.Why))
+		return err
+	}
+	return sayEnd(out, job.Run, job.Summary, before, call.State(job.State) == call.Stopped)
+}
+
+// ended says whether nothing of a job goes on, also of one that was not submitted.
+func ended(job call.Job) bool {
+	return call.State(job.State).Over() || job.Submitted == nil && job.State != "running"
+}
+
+// fetchRun copies what the report of a job is made from into a directory.
+func fetchRun(ctx context.Context, client *call.Client, id, dir string) error {
+	for _, name := range []string{localrun.JournalFile, localrun.CloudFile} {
+		err := fetchFile(ctx, client, id, name, filepath.Join(dir, name))
+		if refused, ok := errors.AsType[call.Refused](err); ok && refused.Status == 404 && name == localrun.CloudFile {
+			continue // only runs of cloud: local have it
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func fetchFile(ctx context.Context, client *call.Client, id, name, path string) error {
+	file, err := os.CreateTemp(filepath.Dir(path), ".coming-")
+	if err != nil {
+		return fmt.Errorf("keeping %s: %w", name, err)
+	}
+	defer os.Remove(file.Name()) // unless it has its name by then
+	if err := errors.Join(client.File(ctx, id, name, file), file.Close()); err != nil {
+		return err
+	}
+	if err := os.Chmod(file.Name(), 0o644); err != nil {
+		return fmt.Errorf("keeping %s: %w", name, err)
+	}
+	return os.Rename(file.Name(), path)
+}

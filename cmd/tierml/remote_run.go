@@ -1,0 +1,170 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/apps/all"
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/internal/blob"
+	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/controller/call"
+	"github.com/tierml/tierml/ps"
+)
+
+// submitJob has a controller run a job, and shows it unless it is told not to.
+func submitJob(ctx context.Context, client *call.Client, o runOptions, in io.Reader, out io.Writer) error {
+	if o.endpoint != "" || o.into != "" {
+		return usageError{errors.New("--endpoint is for runs of this host; leave it out, or write --controller none")}
+	}
+	id, err := o.submitted(ctx, client, in, out)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%s is at the controller; closing this changes nothing.\n", id)
+	if o.detach {
+		fmt.Fprintf(out, "Watch    tierml top %s\nEnd      tierml stop %[1]s\n", id)
+		return nil
+	}
+	left, err := attach(ctx, client, id, o.plain, out)
+	if err != nil || left {
+		return err
+	}
+	return concludeRemote(ctx, client, id, out)
+}
+
+// submitted hands a job over, or has one go on, and gives its id.
+func (o runOptions) submitted(ctx context.Context, client *call.Client, in io.Reader, out io.Writer) (string, error) {
+	if o.resume != "" {
+		job, err := client.Resume(ctx, filepath.Base(o.resume))
+		return job.Run, err
+	}
+	if _, err := bidding.ByName(cmp.Or(o.policy, "tierml")); err != nil {
+		return "", usageError{fmt.Errorf("--policy: %w", err)}
+	}
+	job, err := config.LoadWithPolicy(o.jobFile, o.policy)
+	if err != nil {
+		return "", err
+	}
+	if err := upload(ctx, client, job, out); err != nil {
+		return "", err
+	}
+	s := call.Submission{Job: string(job.Resolved())}
+	if err := client.Plan(ctx, s, out); err != nil {
+		return "", err
+	}
+	fmt.Fprintf(out, "\n%s\nThe controller at %s runs it.\n", whatMachinesAre(job), client.Address())
+	if err := confirm(in, out, isTerminal(in) && isTerminal(out), o.yes); err != nil {
+		return "", err
+	}
+	submitted, err := client.Submit(ctx, s)
+	return submitted.Run, err
+}
+
+// upload sends the files of this host that a job names, unless the controller has them, and puts their names there into the
+// job.
+func upload(ctx context.Context, client *call.Client, job *config.Job, out io.Writer) error {
+	if to := job.Checkpoint.To; to != "" && !blob.IsURL(to) {
+		return job.Fault("checkpoint.to", "is a directory of this host, and the job runs at the controller",
+			"name a store, such as s3://BUCKET/PREFIX, or remove the line: then it is in the run's directory there")
+	}
+	files := job.Files()
+	for _, field := range slices.Sorted(maps.Keys(files)) {
+		paths := []string{*files[field]}
+		if field == "train.data" {
+			beside, err := besides(job)
+			if err != nil {
+				return err
+			}
+			paths = append(paths, beside...)
+		}
+		name, err := client.Upload(ctx, paths, func(name string, bytes int64) {
+			fmt.Fprintf(out, "Uploading %s, %.1f MB\n", name, float64(bytes)/1e6)
+		})
+		if err != nil {
+			return err
+		}
+		*files[field] = name
+	}
+	return nil
+}
+
+// besides are the files that the application reads beside the training data. It is asked, which also checks the data
+// before anything is sent.
+func besides(job *config.Job) (paths []string, err error) {
+	kind, err := all.Registry().Find(job.Train.App)
+	if err != nil {
+		return nil, job.Fault("train.app", err.Error(), "docs/job.md lists the applications")
+	}
+	file, err := os.Open(job.Train.Data)
+	if err != nil {
+		return nil, fmt.Errorf("reading the training data: %w", err)
+	}
+	defer file.Close()
+	beside := func(name string) (io.ReadCloser, error) {
+		path := blob.Beside(job.Train.Data, name)
+		file, err := os.Open(path)
+		if err == nil && !slices.Contains(paths, path) {
+			paths = append(paths, path)
+		}
+		return file, err
+	}
+	_, err = kind.Prepare(apps.Input{Name: job.Train.Data, Data: file, Beside: beside, MaxBadLines: job.Train.MaxBadLines},
+		apps.Cut{Splits: job.Train.Splits, Holdout: job.Train.Holdout, Seed: job.Seed}, func(ps.Split) (io.WriteCloser, error) { return discard{}, nil })
+	if err != nil {
+		return nil, job.Fault("train.data", err.Error(), "name a file in a form that the application "+kind.Name()+" reads")
+	}
+	return paths, nil
+}
+
+// concludeRemote prints the report of a job that is over, as the run itself would have, and gives its exit code.
+func concludeRemote(ctx context.Context, client *call.Client, id string, out io.Writer) error {
+	job, err := client.Job(ctx, id)
+	if err != nil {
+		return err
+	}
+	if job.Spent != "" {
+		if err := summarize(ctx, client, id, out); err != nil {
+			return err
+		}
+	}
+	switch call.State(job.State) {
+	case call.Finished:
+		fmt.Fprintf(out, "Model    tierml fetch %s\n", id)
+		return nil
+	case call.Stopped:
+		fmt.Fprintf(out, "Resume   tierml run --resume %s\n", id)
+		return exitError{limitOr(job.Why), errors.New("ended before it was done: " + job.Why)}
+	}
+	return exitError{exitFailed, fmt.Errorf("%s is %s: %s\nSee tierml logs %[1]s", id, job.State, job.Why)}
+}
+
+// limitOr is the exit code of a run that ended before it was done.
+func limitOr(why string) int {
+	if strings.HasPrefix(why, "the budget") || strings.HasPrefix(why, "max_duration") {
+		return exitLimit
+	}
+	return exitInterrupted
+}
+
+func summarize(ctx context.Context, client *call.Client, id string, out io.Writer) error {
+	report, err := remoteReport(ctx, client, id)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	if err := report.WriteSummary(out); err != nil {
+		return fmt.Errorf("printing the report: %w", err)
+	}
+	fmt.Fprintf(out, "\nReport   tierml report %s   (every machine and event)\n", id)
+	return nil
+}

@@ -1,0 +1,29 @@
+package config
+
+import (
+	"reflect"
+
+	"github.com/tierml/tierml/internal/blob"
+)
+
+// Files gives the fields of a job that name files of this host, with the places of their values: who takes the job to
+// another host takes them along.
+func (j *Job) Files() map[string]*string {
+	files := map[string]*string{}
+	collectFiles("", reflect.ValueOf(j).Elem(), files)
+	return files
+}
+
+func collectFiles(prefix string, v reflect.Value, files map[string]*string) {
+	for _, f := range fieldsOf(v.Type()) {
+		path, value := join(prefix, f.name), v.Field(f.index)
+		switch {
+		case f.has("path"):
+			if name := value.Addr().Interface().(*string); *name != "" && !blob.IsURL(*name) {
+				files[path] = name
+			}
+		case value.Kind() == reflect.Struct && !isScalar(value.Type()):
+			collectFiles(path, value, files)
+		}
+	}
+}

@@ -1,0 +1,408 @@
+package call
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/internal/access"
+	"github.com/tierml/tierml/internal/journal"
+)
+
+// Client talks to one controller.
+type Client struct {
+	base  *url.URL
+	token access.Token
+	http  *http.Client
+}
+
+// New makes a client for the controller at an address. Authority is a file with the certificates to trust in place of the
+// system's; empty = the system's.
+func New(address string, token access.Token, authority string) (*Client, error) {
+	base, err := access.CheckURL(address)
+	if err != nil {
+		return nil, err
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	if authority != "" {
+		text, err := os.ReadFile(authority)
+		if err != nil {
+			return nil, fmt.Errorf("reading the controller's authority: %w", err)
+		}
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("%s has no certificate in PEM", authority)
+		}
+		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS13}
+	}
+	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse // the token is for this controller
+	}}
+	return &Client{base: base, token: token, http: client}, nil
+}
+
+// Address is the controller's.
+func (c *Client) Address() string { return strings.TrimSuffix(c.base.String(), "/") }
+
+// Close gives idle connections back.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Refused is an answer of the controller that is no success.
+type Refused struct {
+	Status int
+	text   string
+}
+
+func (r Refused) Error() string { return r.text }
+
+// Temporary says that the same call may succeed later: nobody answered, or not the controller itself.
+func Temporary(err error) bool {
+	refused, ok := errors.AsType[Refused](err)
+	return err != nil && (!ok || refused.Status >= 500)
+}
+
+// ask makes a call whose answer the caller reads and closes.
+func (c *Client) ask(ctx context.Context, method string, body io.Reader, query url.Values, path ...string) (*http.Response, error) {
+	u := c.base.JoinPath(append([]string{"api", "v1"}, escaped(path)...)...)
+	u.RawQuery = query.Encode()
+	request, err := http.NewRequestWithContext(ctx, method, u.String(), body)
+	if err != nil {
+		return nil, fmt.Errorf("asking the controller: %w", err)
+	}
+	request.Header.Set("Authorization", c.token.Bearer())
+	response, err := c.http.Do(request)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, fmt.Errorf("the controller at %s does not answer: %w; is it running, and the tunnel to it open?", c.Address(), without(err))
+	}
+	if response.StatusCode/100 == 2 {
+		return response, nil
+	}
+	defer response.Body.Close()
+	return nil, c.refusal(response)
+}
+
+func escaped(path []string) []string {
+	out := make([]string, len(path))
+	for i, p := range path {
+		out[i] = url.PathEscape(p)
+	}
+	return out
+}
+
+// without takes the address off, which is named already.
+func without(err error) error {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		return wrapped.Err
+	}
+	return err
+}
+
+func (c *Client) refusal(response *http.Response) error {
+	var r Refusal
+	text, _ := io.ReadAll(io.LimitReader(response.Body, 64<<10)) // a broken answer has its status
+	_ = json.Unmarshal(text, &r)
+	switch {
+	case response.StatusCode == http.StatusUnauthorized:
+		r.Error = fmt.Sprintf("the controller at %s wants its token: name its file with --token-file", c.Address())
+	case r.Error == "":
+		r.Error = fmt.Sprintf("what answers at %s is not a controller: %s", c.Address(), response.Status)
+	}
+	return Refused{response.StatusCode, r.Error}
+}
+
+// exchange makes a call with JSON in and out.
+func (c *Client) exchange(ctx context.Context, method string, in, out any, path ...string) error {
+	var body io.Reader
+	if in != nil {
+		text, err := json.Marshal(in)
+		if err != nil {
+			return fmt.Errorf("asking the controller: %w", err)
+		}
+		body = bytes.NewReader(text)
+	}
+	response, err := c.ask(ctx, method, body, nil, path...)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if out == nil {
+		return nil
+	}
+	if err := json.NewDecoder(response.Body).Decode(out); err != nil {
+		return fmt.Errorf("the controller's answer: %w", err)
+	}
+	return nil
+}
+
+// Jobs lists all jobs.
+func (c *Client) Jobs(ctx context.Context) (jobs []Job, err error) {
+	return jobs, c.exchange(ctx, http.MethodGet, nil, &jobs, "jobs")
+}
+
+// Job tells of one: ID may be a job's name, which means its newest run, or "latest".
+func (c *Client) Job(ctx context.Context, id string) (job Job, err error) {
+	return job, c.exchange(ctx, http.MethodGet, nil, &job, "jobs", id)
+}
+
+// Submit hands a job over.
+func (c *Client) Submit(ctx context.Context, s Submission) (job Job, err error) {
+	return job, c.exchange(ctx, http.MethodPost, s, &job, "jobs")
+}
+
+// Plan writes what the controller would buy for a job.
+func (c *Client) Plan(ctx context.Context, s Submission, out io.Writer) error {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("asking the controller: %w", err)
+	}
+	response, err := c.ask(ctx, http.MethodPost, bytes.NewReader(text), nil, "plan")
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if _, err := io.Copy(out, response.Body); err != nil {
+		return fmt.Errorf("reading the plan: %w", err)
+	}
+	return nil
+}
+
+// Stop asks for a job's end; it is there when its state says so.
+func (c *Client) Stop(ctx context.Context, id string, s Stop) (job Job, err error) {
+	return job, c.exchange(ctx, http.MethodPost, s, &job, "jobs", id, "stop")
+}
+
+// Resume has a stopped or failed job go on.
+func (c *Client) Resume(ctx context.Context, id string) (job Job, err error) {
+	return job, c.exchange(ctx, http.MethodPost, nil, &job, "jobs", id, "resume")
+}
+
+// Upload sends files into one folder, those that the controller does not have yet, and gives the name by which a job file
+// refers to the first of them. Sent is called before each file that is sent.
+func (c *Client) Upload(ctx context.Context, paths []string, sent func(name string, bytes int64)) (name string, err error) {
+	files := make([]input, len(paths))
+	for i, path := range paths {
+		if files[i], err = measure(path); err != nil {
+			return "", err
+		}
+	}
+	folder := together(files)
+	for _, f := range files {
+		there, err := c.has(ctx, folder, f.name)
+		if err != nil {
+			return "", err
+		}
+		if there {
+			continue
+		}
+		sent(f.name, f.size)
+		if err := c.send(ctx, folder, f); err != nil {
+			return "", err
+		}
+	}
+	return Uploaded + folder + "/" + files[0].name, nil
+}
+
+// input is a file to upload.
+type input struct {
+	path, name, sum string
+	size            int64
+}
+
+func measure(path string) (input, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return input{}, fmt.Errorf("reading what is to be uploaded: %w", err)
+	}
+	defer file.Close()
+	sum := sha256.New()
+	size, err := io.Copy(sum, file)
+	if err != nil {
+		return input{}, fmt.Errorf("reading what is to be uploaded: %w", err)
+	}
+	return input{path, plainName(filepath.Base(path)), hex.EncodeToString(sum.Sum(nil)), size}, nil
+}
+
+// plainName keeps what every file system and address can have; readers go by the endings of names.
+func plainName(name string) string {
+	plain := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._+-", r) {
+			return r
+		}
+		return '-'
+	}, name)
+	return strings.TrimLeft(plain, "._+-")
+}
+
+// together names a folder after what is in it: one file's SHA-256, or that of all names and sums.
+func together(files []input) string {
+	if len(files) == 1 {
+		return files[0].sum
+	}
+	all := sha256.New()
+	for _, f := range files {
+		fmt.Fprintf(all, "%s %s\n", f.sum, f.name)
+	}
+	return hex.EncodeToString(all.Sum(nil))
+}
+
+func (c *Client) has(ctx context.Context, folder, name string) (bool, error) {
+	response, err := c.ask(ctx, http.MethodHead, nil, nil, "inputs", folder, name)
+	if refused, ok := errors.AsType[Refused](err); ok && refused.Status == http.StatusNotFound {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, response.Body.Close()
+}
+
+func (c *Client) send(ctx context.Context, folder string, f input) error {
+	file, err := os.Open(f.path)
+	if err != nil {
+		return fmt.Errorf("reading what is to be uploaded: %w", err)
+	}
+	defer file.Close()
+	response, err := c.ask(ctx, http.MethodPut, io.NopCloser(file), url.Values{"own": {f.sum}}, "inputs", folder, f.name)
+	if err != nil {
+		return fmt.Errorf("uploading %s: %w", f.name, err)
+	}
+	return response.Body.Close()
+}
+
+// File copies a file of a job's run, one of Files.
+func (c *Client) File(ctx context.Context, id, name string, out io.Writer) error {
+	response, err := c.ask(ctx, http.MethodGet, nil, nil, "jobs", id, "files", name)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if _, err := io.Copy(out, response.Body); err != nil {
+		return fmt.Errorf("fetching %s: %w", name, err)
+	}
+	return nil
+}
+
+// Logs copies what a job's run and its machines have logged and, with follow, what they log until its end.
+func (c *Client) Logs(ctx context.Context, id string, names []string, follow bool, out io.Writer) error {
+	response, err := c.ask(ctx, http.MethodGet, nil, following(follow, url.Values{"name": names}), "jobs", id, "logs")
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	_, err = io.Copy(out, response.Body)
+	return broken(ctx, err)
+}
+
+func following(follow bool, query url.Values) url.Values {
+	if follow {
+		query.Set("follow", "true")
+	}
+	return query
+}
+
+// broken is an error of a connection that was cut while it was read.
+func broken(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return fmt.Errorf("the connection to the controller broke: %w", err)
+	}
+	return nil
+}
+
+// Events hands over the entries of a job's journal, and with follow those that come, until the job is over. Caught is called
+// each time when there is nothing more for now. Skip is how many lines the caller has already; the number of lines that
+// were read is given back, so that a broken connection can be taken up where it broke.
+func (c *Client) Events(ctx context.Context, id string, follow bool, skip int, take func(journal.Entry), caught func()) (lines int, err error) {
+	query := following(follow, url.Values{"skip": {fmt.Sprint(skip)}})
+	response, err := c.ask(ctx, http.MethodGet, nil, query, "jobs", id, "events")
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close()
+	in := bufio.NewScanner(response.Body)
+	in.Buffer(make([]byte, 64<<10), journal.MaxLine)
+	for in.Scan() {
+		if len(in.Bytes()) == 0 { // an empty line: nothing more for now
+			caught()
+			continue
+		}
+		var e journal.Entry
+		if err := json.Unmarshal(in.Bytes(), &e); err != nil {
+			return lines, fmt.Errorf("the controller's answer: %w", err)
+		}
+		lines++
+		take(e)
+	}
+	return lines, broken(ctx, in.Err())
+}
+
+// FollowEvents is Events that takes a broken connection up again, as a tunnel may break and a controller be started
+// again. It gives up after some time without an answer.
+func (c *Client) FollowEvents(ctx context.Context, id string, take func(journal.Entry), caught func()) error {
+	had, last := 0, time.Now()
+	for {
+		lines, err := c.Events(ctx, id, true, had, take, func() { last = time.Now(); caught() })
+		had += lines
+		if lines > 0 {
+			last = time.Now()
+		}
+		if err == nil || !Temporary(err) || ctx.Err() != nil || time.Since(last) > giveUp {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(again):
+		}
+	}
+}
+
+const (
+	giveUp = time.Minute
+	again  = time.Second
+)
+
+// Scale changes the numbers of machines of a job, and calls told with each answer.
+func (c *Client) Scale(ctx context.Context, id string, s Scale, told func(Standing)) error {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("asking the controller: %w", err)
+	}
+	response, err := c.ask(ctx, http.MethodPost, bytes.NewReader(text), nil, "jobs", id, "scale")
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	for answers := json.NewDecoder(response.Body); ; {
+		var standing Standing
+		err := answers.Decode(&standing)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return broken(ctx, err)
+		case standing.Error != "":
+			return errors.New(standing.Error)
+		}
+		told(standing)
+	}
+}

@@ -1,0 +1,327 @@
+// Package controller keeps jobs for others: it takes them over HTTP, runs each as `tierml run` does, in a process of its own,
+// and goes on with them after it was killed or the machine was started again.
+//
+// The processes are not its children for long: they live in sessions of their own, so that its end, however it comes, is
+// not theirs. All that it must know to find them again is on disk: a job's record in its run's directory, the run's
+// journal, and the lock that a run holds on its directory (localrun.Hold). What a job's state is, and what to do about it,
+// follows from these alone (judge).
+//
+// It refuses to know how training works, what machines are, and what a run costs.
+package controller
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tierml/tierml/internal/controller/call"
+	"github.com/tierml/tierml/internal/dashboard"
+	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/runs"
+)
+
+// Config is what a Keeper needs to know.
+type Config struct {
+	Home       string   // the directory that holds runs and inputs
+	Command    []string // begins every command of tierml: the program
+	MaxRunning int      // jobs at a time
+	MaxQueued  int      // jobs that wait; more are refused
+	MaxUpload  int64    // bytes of one input file
+	Log        *slog.Logger
+	Now        func() time.Time // the wall clock
+}
+
+// Keeper holds the jobs of a directory.
+type Keeper struct {
+	cfg   Config
+	root  string // of the runs
+	board *dashboard.Board
+	wake  chan struct{}
+
+	mu      sync.Mutex
+	jobs    map[string]*job // by id
+	number  int64           // of the newest
+	tending sync.WaitGroup
+}
+
+// job is one that was submitted.
+type job struct {
+	record
+	dir       string
+	tended    bool          // a process of its run is there, or its end is being judged
+	notBefore time.Time     // it is not started again
+	wished    chan struct{} // closed when its end is asked for, or asked for more strongly
+}
+
+// Open takes a directory, which no other keeper may have, and reads what is known of its jobs.
+func Open(cfg Config) (*Keeper, error) {
+	home, err := filepath.Abs(cfg.Home)
+	if err != nil {
+		return nil, fmt.Errorf("opening the controller's directory: %w", err)
+	}
+	cfg.Home = home
+	root := filepath.Join(home, localrun.Root)
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		return nil, fmt.Errorf("opening the controller's directory: %w", err)
+	}
+	if err := localrun.Hold(home); err != nil {
+		return nil, fmt.Errorf("another controller has the directory %s: end it, or name another --directory", home)
+	}
+	k := &Keeper{cfg: cfg, root: root, board: dashboard.New(root, cfg.Now, cfg.Log), wake: make(chan struct{}, 1), jobs: map[string]*job{}}
+	records, err := readRecords(root)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range records {
+		k.jobs[r.ID] = &job{record: r, dir: filepath.Join(root, r.ID), wished: make(chan struct{})}
+		k.number = max(k.number, r.Number)
+	}
+	return k, nil
+}
+
+// Run starts what waits, tends what runs, and finds runs of a keeper before it, until the context ends. Runs go on then.
+func (k *Keeper) Run(ctx context.Context) {
+	var following sync.WaitGroup
+	following.Go(func() { k.board.Run(ctx) })
+	k.find(ctx)
+	for {
+		next := k.startDue(ctx)
+		select {
+		case <-ctx.Done():
+			k.tending.Wait()
+			following.Wait()
+			return
+		case <-k.wake:
+		case <-time.After(next):
+		}
+	}
+}
+
+// find judges every job that is not over as a controller before left it.
+func (k *Keeper) find(ctx context.Context) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, j := range k.inOrder() {
+		if j.State.Over() {
+			continue
+		}
+		if localrun.Held(j.dir) {
+			k.cfg.Log.Info("a run of a controller before goes on", "job", j.ID)
+			k.tend(ctx, j, nil)
+			continue
+		}
+		k.rule(ctx, j, "")
+	}
+}
+
+// inOrder needs the lock.
+func (k *Keeper) inOrder() []*job {
+	all := make([]*job, 0, len(k.jobs))
+	for _, j := range k.jobs {
+		all = append(all, j)
+	}
+	slices.SortFunc(all, func(a, b *job) int { return cmp.Compare(a.Number, b.Number) })
+	return all
+}
+
+// rule takes over what judge says of a job whose run does not go on. It needs the lock.
+func (k *Keeper) rule(ctx context.Context, j *job, refused string) {
+	f, clock := k.look(ctx, j)
+	if clock > j.Clock {
+		j.Clock, j.Fruitless = clock, 0
+	}
+	f.fruitless, f.refused = j.Fruitless, refused
+	v := judge(f)
+	before := j.State
+	j.State, j.Why = v.state, v.why
+	if v.state.Over() {
+		now := k.cfg.Now()
+		j.Ended = &now
+	}
+	j.notBefore = k.cfg.Now().Add(backOff(j.Fruitless))
+	k.save(j)
+	if before != j.State || j.Why != "" {
+		k.cfg.Log.Info("a job", "job", j.ID, "state", string(j.State), "why", j.Why)
+	}
+}
+
+// look gathers the facts about a job whose run does not go on.
+func (k *Keeper) look(ctx context.Context, j *job) (f facts, clock int64) {
+	f = facts{stop: j.Stop, again: j.Again}
+	if !began(j.dir) {
+		return f, 0
+	}
+	f.began = true
+	run, err := dashboard.Read(ctx, j.dir)
+	if err != nil {
+		k.cfg.Log.Warn("a journal cannot be read", "job", j.ID, "error", err)
+		return f, 0
+	}
+	if run.State != "killed" && run.State != "running" {
+		f.outcome, f.why = run.State, run.Why
+	}
+	return f, run.Clock
+}
+
+// began says whether a run's journal has a line: then it goes on with --resume, else it starts.
+func began(dir string) bool {
+	r, err := runs.Open(dir)
+	if err != nil {
+		return false
+	}
+	defer r.Close()
+	entries, _, _ := r.More() // a bad line is the run's to complain of
+	return len(entries) > 0
+}
+
+// save writes a job's record. A record that cannot be written is a full disk, most likely: what is known stays in memory.
+func (k *Keeper) save(j *job) {
+	if err := j.write(j.dir); err != nil {
+		k.cfg.Log.Error("what is known of a job cannot be kept", "job", j.ID, "error", err)
+	}
+}
+
+// startDue starts the runs whose turn it is, and says how long nothing is due.
+func (k *Keeper) startDue(ctx context.Context) time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	const idle = time.Minute
+	next, running := idle, 0
+	for _, j := range k.jobs {
+		if j.tended {
+			running++
+		}
+	}
+	for _, j := range k.inOrder() {
+		if j.tended || j.State.Over() || ctx.Err() != nil {
+			continue
+		}
+		if wait := j.notBefore.Sub(k.cfg.Now()); wait > 0 {
+			next = min(next, wait)
+			continue
+		}
+		if running >= k.cfg.MaxRunning && j.State != call.Stopping { // what is to end does not wait for others
+			continue
+		}
+		running++
+		k.start(ctx, j)
+	}
+	return next
+}
+
+// nudge has Run look what is due.
+func (k *Keeper) nudge() {
+	select {
+	case k.wake <- struct{}{}:
+	default: // it is told already
+	}
+}
+
+// errFull is the refusal of a job too many.
+var errFull = errors.New("the queue is full")
+
+// Submit takes a job in. Text is a job file that is right, with all files in place; name is the job's.
+func (k *Keeper) Submit(name string, text []byte) (id string, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	waiting := 0
+	for _, j := range k.jobs {
+		if !j.State.Over() && !j.tended {
+			waiting++
+		}
+	}
+	if waiting >= k.cfg.MaxQueued {
+		return "", fmt.Errorf("%w: %d jobs wait already; stop one of them, or start the controller with a larger --max-queued", errFull, waiting)
+	}
+	dir, err := localrun.NewDirectoryBelow(k.root, name)
+	if err != nil {
+		return "", err
+	}
+	j := &job{dir: dir, wished: make(chan struct{}), record: record{ID: filepath.Base(dir), Number: k.number + 1, Submitted: k.cfg.Now(), State: call.Queued}}
+	if err := replaceFile(filepath.Join(dir, submittedFile), text); err == nil {
+		err = j.write(dir)
+	}
+	if err != nil {
+		return "", errors.Join(err, os.RemoveAll(dir)) // nothing has happened in it
+	}
+	k.number++
+	k.jobs[j.ID] = j
+	k.cfg.Log.Info("a job was submitted", "job", j.ID)
+	k.nudge()
+	return j.ID, nil
+}
+
+// Stop asks for a job's end, in order or at once. The wish is on disk before it returns.
+func (k *Keeper) Stop(ctx context.Context, id, by string, now bool) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	j := k.jobs[id]
+	if j == nil {
+		return k.stopForeign(ctx, id, by, now)
+	}
+	if j.State.Over() || j.Stop && (j.Now || !now) {
+		return nil
+	}
+	j.Stop, j.Now, j.By = true, now, cmp.Or(by, "somebody asked")
+	k.cfg.Log.Info("a job shall end", "job", id, "by", j.By, "now", now)
+	if !j.tended {
+		k.rule(ctx, j, "")
+		k.nudge()
+		return nil
+	}
+	j.State = call.Stopping
+	k.save(j)
+	close(j.wished)
+	j.wished = make(chan struct{})
+	return nil
+}
+
+// stopForeign ends a run of the directory that was started by hand.
+func (k *Keeper) stopForeign(ctx context.Context, id, by string, now bool) error {
+	dir := filepath.Join(k.root, id)
+	if !localrun.Held(dir) {
+		return nil
+	}
+	ctx = context.WithoutCancel(ctx) // whoever asked does not wait for it
+	k.tending.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		if err := localrun.End(ctx, dir, by, now, cancel); err != nil && !errors.Is(err, context.Canceled) {
+			k.cfg.Log.Warn("a run cannot be asked to end", "run", id, "error", err)
+		}
+	})
+	return nil
+}
+
+// errOver and errGoesOn refuse a wish that makes no sense now.
+var (
+	errFinished = errors.New("it is finished: there is nothing to go on with")
+	errGoesOn   = errors.New("it goes on already")
+)
+
+// Resume has a job go on that was stopped or has failed.
+func (k *Keeper) Resume(id string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	j := k.jobs[id]
+	switch {
+	case j == nil:
+		return fmt.Errorf("%s was not submitted: go on with it by `tierml run --resume` on the controller's host", id)
+	case j.State == call.Finished:
+		return errFinished
+	case !j.State.Over():
+		return errGoesOn
+	}
+	j.Stop, j.Now, j.By, j.Again, j.Fruitless, j.Ended = false, false, "", true, 0, nil
+	j.State, j.Why, j.notBefore = call.Queued, "goes on where it was saved", time.Time{}
+	k.save(j)
+	k.nudge()
+	return nil
+}
