@@ -44,6 +44,8 @@ type Keeper struct {
 	root  string // of the runs
 	board *dashboard.Board
 	wake  chan struct{}
+	// release gives the directory to the next keeper.
+	release func()
 
 	mu      sync.Mutex
 	jobs    map[string]*job // by id
@@ -57,6 +59,7 @@ type job struct {
 	dir       string
 	tended    bool          // a process of its run is there, or its end is being judged
 	notBefore time.Time     // it is not started again
+	pid       int           // of the run that was started here
 	wished    chan struct{} // closed when its end is asked for, or asked for more strongly
 }
 
@@ -71,12 +74,15 @@ func Open(cfg Config) (*Keeper, error) {
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return nil, fmt.Errorf("opening the controller's directory: %w", err)
 	}
-	if err := localrun.Hold(home); err != nil {
+	release, err := localrun.HoldUntil(home)
+	if err != nil {
 		return nil, fmt.Errorf("another controller has the directory %s: end it, or name another --directory", home)
 	}
-	k := &Keeper{cfg: cfg, root: root, board: dashboard.New(root, cfg.Now, cfg.Log), wake: make(chan struct{}, 1), jobs: map[string]*job{}}
+	k := &Keeper{cfg: cfg, root: root, board: dashboard.New(root, cfg.Now, cfg.Log), wake: make(chan struct{}, 1), jobs: map[string]*job{},
+		release: release}
 	records, err := readRecords(root)
 	if err != nil {
+		release()
 		return nil, err
 	}
 	for _, r := range records {
@@ -88,6 +94,7 @@ func Open(cfg Config) (*Keeper, error) {
 
 // Run starts what waits, tends what runs, and finds runs of a keeper before it, until the context ends. Runs go on then.
 func (k *Keeper) Run(ctx context.Context) {
+	defer k.release()
 	var following sync.WaitGroup
 	following.Go(func() { k.board.Run(ctx) })
 	k.find(ctx)
@@ -231,6 +238,10 @@ var errFull = errors.New("the queue is full")
 func (k *Keeper) Submit(name string, text []byte) (id string, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	return k.submitLocked(name, text)
+}
+
+func (k *Keeper) submitLocked(name string, text []byte) (id string, err error) {
 	waiting := 0
 	for _, j := range k.jobs {
 		if !j.State.Over() && !j.tended {

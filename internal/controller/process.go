@@ -42,6 +42,7 @@ func (k *Keeper) start(ctx context.Context, j *job) {
 		return
 	}
 	k.cfg.Log.Info("a run was started", "job", j.ID, "resumed", began, "starts", j.Starts, "pid", l.process.Pid)
+	j.pid = l.process.Pid
 	k.tend(ctx, j, l)
 }
 

@@ -83,9 +83,15 @@ func Enter(dir string) error {
 // Hold keeps a run's directory to this process until it ends: two controllers must not write one journal. The lock
 // goes with the process, however that ends.
 func Hold(dir string) error {
+	_, err := HoldUntil(dir) // the process's end releases it
+	return err
+}
+
+// HoldUntil is Hold until release is called.
+func HoldUntil(dir string) (release func(), err error) {
 	handle, err := syscall.Open(dir, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("locking the run's directory %s: %w", dir, err)
+		return nil, fmt.Errorf("locking the run's directory %s: %w", dir, err)
 	}
 	err = syscall.Flock(handle, syscall.LOCK_EX|syscall.LOCK_NB)
 	for range 5 { // Held holds it, too, for some microseconds
@@ -98,11 +104,11 @@ func Hold(dir string) error {
 	if err != nil {
 		_ = syscall.Close(handle)
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return fmt.Errorf("%s: the run goes on in another process; wait for its end, or end it", dir)
+			return nil, fmt.Errorf("%s: the run goes on in another process; wait for its end, or end it", dir)
 		}
-		return fmt.Errorf("locking the run's directory %s: %w", dir, err)
+		return nil, fmt.Errorf("locking the run's directory %s: %w", dir, err)
 	}
-	return nil // the handle stays open
+	return func() { _ = syscall.Close(handle) }, nil
 }
 
 // Held says whether a run goes on in this directory: whether a process holds it.
