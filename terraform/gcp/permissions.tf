@@ -24,11 +24,13 @@ locals {
 resource "google_project_iam_custom_role" "look" {
   role_id = "tierml_look_${local.role_suffix}"
   title   = "TierML: look (${var.cluster})"
-  permissions = [
+  permissions = [ # the aggregated list of operations is of all kinds of them
+    "compute.globalOperations.list",
     "compute.instances.get",
     "compute.instances.list",
     "compute.machineTypes.get",
     "compute.machineTypes.list",
+    "compute.regionOperations.list",
     "compute.zoneOperations.get",
     "compute.zoneOperations.list",
     "compute.zones.get",

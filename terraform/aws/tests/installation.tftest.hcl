@@ -102,8 +102,8 @@ run "the_controller_may_do_what_it_must_and_nothing_else" {
     condition = alltrue([
       for statement in jsondecode(aws_iam_role_policy.controller.policy).Statement :
       try(statement.Condition.StringEquals["ec2:CreateAction"], "") == "RunInstances" ||
-      statement.Condition.StringEquals["aws:ResourceTag/tierml:cluster"] == var.cluster &&
-      toset(statement.Condition["ForAllValues:StringEquals"]["aws:TagKeys"]) == toset(["tierml:expires", "tierml:generation"])
+      try(statement.Condition.StringEquals["aws:ResourceTag/tierml:cluster"], "") == var.cluster &&
+      try(toset(statement.Condition["ForAllValues:StringEquals"]["aws:TagKeys"]), toset([])) == toset(["tierml:expires", "tierml:generation"])
       if contains(flatten([statement.Action]), "ec2:CreateTags")
     ])
     error_message = "it tags what it buys and renews the leases of its own, and cannot put its tag on the machines of others"

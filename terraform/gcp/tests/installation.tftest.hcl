@@ -84,6 +84,18 @@ run "machines_write_checkpoints_only" {
 
 run "settings" {
   assert {
+    condition = alltrue([
+      yamldecode(output.settings).gce.project == var.project,
+      yamldecode(output.settings).gce.subnetwork == google_compute_subnetwork.cluster.id,
+      yamldecode(output.settings).gce.service_account == google_service_account.machines.email,
+    ])
+    error_message = "machines must be in the module's network and act as the machines' account"
+  }
+  assert {
+    condition     = startswith(yamldecode(output.settings).gce.checkpoints, "gs://${google_storage_bucket.cluster.name}/checkpoints")
+    error_message = "checkpoints go where machines may write"
+  }
+  assert {
     condition     = yamldecode(output.settings).gce.program.sha256 == filesha256(var.binary)
     error_message = "machines must be able to check the program that they fetch"
   }
