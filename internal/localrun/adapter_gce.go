@@ -4,7 +4,6 @@ package localrun
 
 import (
 	"context"
-	"strconv"
 	"strings"
 	"time"
 
@@ -35,7 +34,7 @@ func OpenGCE(ctx context.Context, g config.GCE, run string) (GCEAccount, error) 
 func (r *session) connectGCE(ctx context.Context) (adapter, error) {
 	g := r.cfg.Job.GCE
 	c := gceConfig(g)
-	c.Job, c.Generation, c.Expires = r.unique(), strconv.Itoa(r.cfg.Part+1), r.expires()
+	c.Job, c.Expires = r.unique(), r.expires()
 	c.StartupScript = startupScript(g.Program)
 	c.PollInterval, c.Clock, c.Log = realPollNotices, r.cfg.Clock, r.cfg.Log
 	cloud, err := gce.New(ctx, c)

@@ -26,6 +26,9 @@ func (r *session) renew(cloud adapter) func(context.Context, ...provisioner.Inst
 	if p, ok := cloud.(withoutBids); ok {
 		cloud = p.adapter
 	}
+	if l, ok := cloud.(listed); ok {
+		cloud = l.adapter
+	}
 	renewer, ok := cloud.(provisioner.Renewer)
 	if !ok || !r.outlived() {
 		return nil

@@ -30,8 +30,6 @@ type Config struct {
 	// Job, when set, becomes the label tierml-job and narrows this Cloud further: of the cluster's machines it sees and ends
 	// those of the job only.
 	Job string
-	// Generation, when set, becomes the label tierml-generation: which controller of the job launched a machine.
-	Generation string
 	// Labels are more of them, as Compute Engine takes them.
 	Labels map[string]string
 	// Image is what machines boot from: "projects/debian-cloud/global/images/family/debian-12".
@@ -62,8 +60,7 @@ type Config struct {
 	// MaxRun is how long machines may run until Compute Engine itself deletes them, whatever has become of us
 	// (default 0: for ever). 30 s to 120 days; not with Preemptible.
 	MaxRun time.Duration
-	// Expires is when nobody wants machines any more, in market time: MaxRun is cut to it, and the label tierml-expiry says it
-	// (default none).
+	// Expires is when Compute Engine deletes machines at the latest, in market time: MaxRun is cut to it (default none).
 	Expires time.Time
 
 	// MaxAttempts is how often a call is tried before it fails (default 5). wrap.Retry goes further.

@@ -24,7 +24,7 @@ func TestHoldings(t *testing.T) {
 	expires := config.Clock.Now().Add(3 * time.Hour).Truncate(time.Second)
 	launch := func(cluster, job, token string, count int) *gce.Cloud {
 		c := base
-		c.Cluster, c.Job, c.Generation, c.Expires = cluster, job, "2", expires
+		c.Cluster, c.Job, c.Expires = cluster, job, expires
 		cloud := newCloud(t, c)
 		pool := spotPool()
 		pool.Class = market.OnDemand
@@ -105,11 +105,11 @@ func TestLeash(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t, launchAnswer)
 			cloud := s.cloud(func(g *gce.Config) {
-				g.MaxRun, g.Expires, g.Job, g.Generation = c.maxRun, time.Now().Add(c.left), "movies-1", "3"
+				g.MaxRun, g.Expires, g.Job = c.maxRun, time.Now().Add(c.left), "movies-1"
 				g.Labels = map[string]string{"team": "ml"}
 			})
 			r := spotRequest()
-			r.Count = 1
+			r.Count, r.Generation = 1, "3"
 			_, _ = cloud.Launch(t.Context(), r) // fails: no machine is listed
 			var sent struct {
 				Labels     map[string]string

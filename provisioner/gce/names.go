@@ -9,7 +9,9 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tierml/tierml/provisioner"
 )
@@ -75,7 +77,7 @@ const (
 	labelOwner      = "tierml-owner"
 	labelJob        = "tierml-job"
 	labelGeneration = "tierml-generation"
-	labelExpiry     = "tierml-expiry" // unix time at which Compute Engine deletes it by itself
+	labelExpiry     = "tierml-expiry" // unix time after which nobody wants it: see Renew
 )
 
 // Keys of a machine's metadata.
@@ -123,16 +125,20 @@ func (c *Cloud) labels(r provisioner.Request) map[string]string {
 	}
 	labels[labelCluster] = labelValue(c.config.Cluster)
 	labels[labelToken] = labelValue(r.Token)
-	for label, value := range map[string]string{labelOwner: c.config.Owner, labelJob: c.config.Job, labelGeneration: c.config.Generation} {
+	for label, value := range map[string]string{labelOwner: c.config.Owner, labelJob: c.config.Job, labelGeneration: r.Generation} {
 		if value != "" {
 			labels[label] = labelValue(value)
 		}
 	}
-	if leash := c.config.leash(); leash > 0 {
-		labels[labelExpiry] = fmt.Sprint(c.config.Clock.Now().Add(leash).Unix())
+	if leash := c.config.leash(); !r.Expires.IsZero() {
+		labels[labelExpiry] = expiry(r.Expires)
+	} else if leash > 0 {
+		labels[labelExpiry] = expiry(c.config.Clock.Now().Add(leash))
 	}
 	return labels
 }
+
+func expiry(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }
 
 // note is what a machine's metadata keep of its request, so that List can tell it, also to a later process.
 type note struct {

@@ -12,8 +12,8 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// deletesAtOnce is how many machines are being deleted at a time: there is no call for several.
-const deletesAtOnce = 8
+// changesAtOnce is how many machines are being deleted or labelled at a time: there is no call for several.
+const changesAtOnce = 8
 
 // Terminate deletes machines, stopped ones too. A failure with some does not keep it from the others.
 func (c *Cloud) Terminate(ctx context.Context, ids ...provisioner.InstanceID) error {
@@ -29,7 +29,7 @@ func (c *Cloud) Terminate(ctx context.Context, ids ...provisioner.InstanceID) er
 	}
 	errs := make([]error, len(ids))
 	var calls errgroup.Group
-	calls.SetLimit(deletesAtOnce)
+	calls.SetLimit(changesAtOnce)
 	for n, id := range ids {
 		if zone := zones[id]; zone != "" { // else nobody knows it
 			calls.Go(func() error {

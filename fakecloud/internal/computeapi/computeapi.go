@@ -60,6 +60,7 @@ func New(b Backend, log *slog.Logger, lengths Lengths) *Handler {
 		"GET " + zone + "/instances":                                   listInstances,
 		"GET " + zone + "/instances/{instance}":                        getInstance,
 		"DELETE " + zone + "/instances/{instance}":                     deleteInstance,
+		"POST " + zone + "/instances/{instance}/setLabels":             setLabels,
 		"GET " + project + "/aggregated/instances":                     aggregateInstances,
 		"GET " + zone + "/operations":                                  listOperations,
 		"GET " + zone + "/operations/{operation}":                      getOperation,

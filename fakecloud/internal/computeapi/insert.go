@@ -206,6 +206,15 @@ var (
 	requestID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 )
 
+func checkLabels(labels map[string]string) error {
+	for key, value := range labels {
+		if !labelKey.MatchString(key) || !labelRule.MatchString(value) {
+			return invalid("resource.labels", key+"="+value, "Labels have at most 63 lower-case letters, digits, dashes and underscores.")
+		}
+	}
+	return nil
+}
+
 // check looks at what every machine needs.
 func (c *call) check(kind string, p properties, names []string) error {
 	for _, name := range names {
@@ -213,10 +222,8 @@ func (c *call) check(kind string, p properties, names []string) error {
 			return invalid("resource.name", name, "Must be a match of regex '(?:[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?)'")
 		}
 	}
-	for key, value := range p.Labels {
-		if !labelKey.MatchString(key) || !labelRule.MatchString(value) {
-			return invalid("resource.labels", key+"="+value, "Labels have at most 63 lower-case letters, digits, dashes and underscores.")
-		}
+	if err := checkLabels(p.Labels); err != nil {
+		return err
 	}
 	keys := map[string]bool{}
 	for _, item := range p.Metadata.Items {

@@ -1,8 +1,10 @@
 package computeapi
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"net/http"
 	"slices"
@@ -26,6 +28,7 @@ type instanceView struct {
 	Started       string            `json:"lastStartTimestamp,omitempty"`
 	Stopped       string            `json:"lastStopTimestamp,omitempty"`
 	Labels        map[string]string `json:"labels,omitempty"`
+	Fingerprint   string            `json:"labelFingerprint"`
 	Metadata      metadata          `json:"metadata"`
 	Scheduling    scheduling        `json:"scheduling"`
 	SelfLink      string            `json:"selfLink"`
@@ -68,7 +71,7 @@ func (c *call) status(i region.Instance) string {
 func (c *call) instance(i region.Instance) instanceView {
 	v := instanceView{Kind: "compute#instance", ID: number(i.ID), Name: i.ID, Zone: c.zoneLink(i.Pool.Zone),
 		MachineType: c.link("zones", i.Pool.Zone, "machineTypes", i.Pool.Type), Status: c.status(i),
-		Created: stamp(i.Launched), Started: stamp(i.Launched), Stopped: stamp(i.Ended), Labels: i.Terms.Labels,
+		Created: stamp(i.Launched), Started: stamp(i.Launched), Stopped: stamp(i.Ended), Labels: i.Terms.Labels, Fingerprint: fingerprint(i.Terms.Labels),
 		Scheduling: c.schedulingOf(i), SelfLink: c.link("zones", i.Pool.Zone, "instances", i.ID)}
 	for _, key := range slices.Sorted(maps.Keys(i.Tags)) {
 		v.Metadata.Items = append(v.Metadata.Items, metadataItem{key, i.Tags[key]})
@@ -143,6 +146,38 @@ func getInstance(c *call) (any, error) {
 		return nil, err
 	}
 	return c.instance(i), nil
+}
+
+// fingerprint is another for other labels, so that who changes them has seen those that he changes.
+func fingerprint(labels map[string]string) string {
+	h := fnv.New64a()
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		fmt.Fprintf(h, "%q=%q ", key, labels[key])
+	}
+	return base64.StdEncoding.EncodeToString(h.Sum(nil))
+}
+
+// setLabels replaces a machine's labels.
+func setLabels(c *call) (any, error) {
+	var body struct {
+		Labels      map[string]string `json:"labels"`
+		Fingerprint string            `json:"labelFingerprint"`
+	}
+	if err := decode(c.body, &body); err != nil {
+		return nil, err
+	}
+	if err := checkLabels(body.Labels); err != nil {
+		return nil, err
+	}
+	i, err := c.find()
+	if err != nil {
+		return nil, err
+	}
+	if body.Fingerprint != fingerprint(i.Terms.Labels) {
+		return nil, refusalf(http.StatusPreconditionFailed, "conditionNotMet", "Labels fingerprint either invalid or resource labels have changed")
+	}
+	c.region.SetLabels(c.now, i.ID, body.Labels)
+	return c.view(c.begin("setLabels", c.URL.Query().Get("requestId"), i.ID, c.now, nil)), nil
 }
 
 // deleteInstance ends a machine, or does away with what is left of one.

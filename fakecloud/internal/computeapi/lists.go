@@ -73,13 +73,13 @@ func aggregate[T any](c *call, kind string, page []T, next string, zoneOf func(T
 // condition is one comparison: FIELD = "VALUE" (or !=), or with eq and ne a regular expression of the whole value.
 var condition = regexp.MustCompile(`^\(?\s*([A-Za-z.]+[A-Za-z0-9_.-]*)\s*(=|!=|\beq\b|\bne\b)\s*("([^"]*)"|'([^']*)'|[^\s"'()]+)\s*\)?$`)
 
-// parseFilter reads the filters that are spoken here: conditions, joined by AND.
+// parseFilter reads the filters that are spoken here: conditions, joined by AND, or in parentheses one after another.
 func parseFilter(text string) (func(item) bool, error) {
 	if text == "" {
 		return func(item) bool { return true }, nil
 	}
 	var conditions []func(item) bool
-	for _, part := range strings.Split(text, " AND ") {
+	for _, part := range strings.Split(strings.ReplaceAll(text, ") (", ") AND ("), " AND ") {
 		words := condition.FindStringSubmatch(strings.TrimSpace(part))
 		if words == nil {
 			return nil, refusalf(http.StatusBadRequest, "invalid", "Invalid list filter expression: %q", text)

@@ -206,6 +206,16 @@ func (r *Region) SetTags(now time.Time, resources []string, tags map[string]stri
 	return nil
 }
 
+// SetLabels replaces the labels of an instance; false when there is none of that name.
+func (r *Region) SetLabels(now time.Time, id string, labels map[string]string) bool {
+	r.Advance(now)
+	i, ok := r.instances[id]
+	if ok {
+		i.Terms.Labels = maps.Clone(labels)
+	}
+	return ok
+}
+
 func (r *Region) tagsOf(id string) *map[string]string {
 	if i, ok := r.instances[id]; ok {
 		return &i.Tags
