@@ -33,17 +33,16 @@ const sharedSetting = "tierml setting"
 
 // flags gives a command the choice of a controller.
 func (r *remote) flags(cmd *cobra.Command) {
-	for _, f := range []struct {
-		value                    *string
-		flag, key, variable, use string
-	}{
-		{&r.url, "controller", "controller.url", "TIERML_CONTROLLER", "the controller at this `URL` in place of this host's runs; none: this host"},
-		{&r.tokenFile, "token-file", "controller.token-file", "TIERML_CONTROLLER_TOKEN_FILE",
-			"the `file` with the controller's token (default: the variable TIERML_TOKEN, or tierml/token in the directory of configurations)"},
-		{&r.authority, "controller-ca", "controller.ca", "TIERML_CONTROLLER_CA", "trust the certificates in this `file`, in place of the system's"},
+	cmd.Flags().StringVar(&r.url, "controller", "", "the controller at this `URL` in place of this host's runs; none: this host")
+	cmd.Flags().StringVar(&r.tokenFile, "token-file", "",
+		"the `file` with the controller's token (default: the variable TIERML_TOKEN, or tierml/token in the directory of configurations)")
+	cmd.Flags().StringVar(&r.authority, "controller-ca", "", "trust the certificates in this `file`, in place of the system's")
+	for flag, setting := range map[string][]string{ // any order: each by itself
+		"controller":    {"controller.url", "TIERML_CONTROLLER"},
+		"token-file":    {"controller.token-file", "TIERML_CONTROLLER_TOKEN_FILE"},
+		"controller-ca": {"controller.ca", "TIERML_CONTROLLER_CA"},
 	} {
-		cmd.Flags().StringVar(f.value, f.flag, "", f.use)
-		_ = cmd.Flags().SetAnnotation(f.flag, sharedSetting, []string{f.key, f.variable}) // it exists
+		_ = cmd.Flags().SetAnnotation(flag, sharedSetting, setting) // it exists
 	}
 }
 
