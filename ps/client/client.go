@@ -51,6 +51,8 @@ type Client struct {
 	links   wire.Links
 	traffic wire.Traffic
 	layouts sync.Pool // *layout
+	// contributions are those that have ended.
+	contributions sync.Pool // *contribution
 
 	mu         sync.Mutex
 	generation ps.Generation
@@ -82,6 +84,7 @@ func New(cfg Config) *Client {
 		flights: map[*flight]struct{}{},
 	}
 	c.layouts.New = func() any { return new(layout) }
+	c.contributions.New = func() any { return new(contribution) }
 	if cfg.TLS != nil {
 		cfg.Dial = wire.SecureDialer(cfg.Dial, cfg.TLS)
 	}

@@ -39,22 +39,29 @@ func (c *Client) Contribute(
 	ctx context.Context, generation ps.Generation, incarnation ps.Incarnation, sequence uint64, clock ps.Clock,
 	splits []ps.Split, sums []PartitionSums,
 ) error {
-	k := &contribution{
-		client:     c,
-		generation: generation,
-		stage:      wire.Stage{Incarnation: incarnation, Sequence: sequence, Clock: clock, Splits: slices.Clone(splits)},
-		sums:       make([]ps.Sums, c.schema.Partitions),
-		standing:   make([]standing, c.schema.Partitions),
-	}
+	k := c.contributions.Get().(*contribution)
+	k.begin(c, generation)
+	k.stage.Incarnation, k.stage.Sequence, k.stage.Clock = incarnation, sequence, clock
+	k.stage.Splits = append(k.stage.Splits[:0], splits...)
 	slices.Sort(k.stage.Splits) // the protocol's order
 	err := k.check(sums)
 	if err == nil {
 		err = k.run(ctx)
 	}
+	clear(k.sums)
+	c.contributions.Put(k)
 	if err != nil {
 		return fmt.Errorf("contribute to clock %d: %w", clock, err)
 	}
 	return nil
+}
+
+// begin makes it a new one.
+func (k *contribution) begin(c *Client, generation ps.Generation) {
+	n := c.schema.Partitions
+	k.client, k.generation = c, generation
+	k.sums, k.standing = slices.Grow(k.sums[:0], n)[:n], slices.Grow(k.standing[:0], n)[:n]
+	clear(k.standing)
 }
 
 // check refuses what no server would take, and sorts the sums by partition.

@@ -28,6 +28,14 @@ func (c *Client) round(
 		return cmp.Or(cmp.Compare(x.id, y.id), cmp.Compare(x.address, y.address), cmp.Compare(a, b))
 	})
 	prepare()
+	if n := len(partitions); n > 0 && v.owners[partitions[0]] == v.owners[partitions[n-1]] { // the usual case of one server
+		return do(batch{to: v.owners[partitions[0]], partitions: partitions})
+	}
+	return askAll(v, partitions, do)
+}
+
+// askAll asks several servers at the same time.
+func askAll(v view, partitions []ps.Partition, do func(b batch) (outcome, error)) (outcome, error) {
 	var (
 		asking sync.WaitGroup
 		mu     sync.Mutex

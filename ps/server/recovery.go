@@ -34,7 +34,7 @@ func (s *Server) fenceWorker(incarnation ps.Incarnation) (standings []Standing, 
 	for _, slot := range s.slots {
 		switch slot.state {
 		case leaving:
-			return nil, slot.changed
+			return nil, slot.wait()
 		case owned:
 			st := Standing{Partition: slot.id, Standing: slot.shard.Fence(incarnation)}
 			for split := range s.schema.Splits {

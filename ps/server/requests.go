@@ -182,7 +182,7 @@ func (s *Server) try(slot *slot, generation ps.Generation, f func(*slot) (wire.C
 			return wire.PartitionStatus{Partition: slot.id, Code: code}, nil, nil, nil
 		}
 	}
-	return status, slot.changed, s.epoch, nil
+	return status, slot.wait(), s.epoch, nil
 }
 
 // read copies rows, each partition's as soon as it is fresh enough.

@@ -107,7 +107,7 @@ func New(cfg Config) *Server {
 	}
 	s.links = wire.Links{Dial: cfg.Dial, Job: cfg.Job, Traffic: &s.traffic}
 	for i := range s.slots {
-		s.slots[i] = &slot{id: ps.Partition(i), changed: make(chan struct{})}
+		s.slots[i] = &slot{id: ps.Partition(i)}
 		s.backups[i] = &backup{id: ps.Partition(i)}
 	}
 	s.telling.begin(0)

@@ -24,7 +24,7 @@ type slot struct {
 	mu       sync.Mutex
 	state    state
 	shard    *ps.Shard     // unless absent
-	changed  chan struct{} // closed and replaced when a request that waits should look again
+	changed  chan struct{} // closed when a request that waits should look again; nil: none waits
 	arrival  *arrival      // while it is being received
 	arrived  wire.MoveID   // the move that brought it, if one did
 	outgoing *outgoing     // the cut that its backup pulls
@@ -41,10 +41,20 @@ type arrival struct {
 	piece uint64 // the next one
 }
 
+// wait gives a channel that is closed when it is time to look again.
+func (s *slot) wait() <-chan struct{} {
+	if s.changed == nil {
+		s.changed = make(chan struct{})
+	}
+	return s.changed
+}
+
 // wake lets requests that wait look again.
 func (s *slot) wake() {
-	close(s.changed)
-	s.changed = make(chan struct{})
+	if s.changed != nil {
+		close(s.changed)
+		s.changed = nil
+	}
 }
 
 // clear makes the slot as if the partition had never been here.

@@ -171,6 +171,8 @@ func (e *encoder) partitions(p []ps.Partition) {
 type decoder struct {
 	rest []byte
 	bad  bool
+	// keyMemory is where the keys of sums go one after another, as far as it has room. Nil: each to memory of their own.
+	keyMemory []ps.Key
 }
 
 // take gives the next n bytes, which with the padding after them are there.
@@ -250,6 +252,20 @@ func (d *decoder) keys(n int, into []ps.Key) []ps.Key {
 	return into
 }
 
+// roomForKeys takes room for n keys from keyMemory. When that is too short, more is claimed, for the next message to have
+// enough at once; what was taken before stays as it is.
+func (d *decoder) roomForKeys(n int) []ps.Key {
+	if d.keyMemory == nil || n == 0 {
+		return nil
+	}
+	at := len(d.keyMemory)
+	if at+n > cap(d.keyMemory) {
+		d.keyMemory, at = make([]ps.Key, 0, max(n, min(2*(at+n), len(d.rest)/8))), 0
+	}
+	d.keyMemory = d.keyMemory[:at+n]
+	return d.keyMemory[at : at : at+n]
+}
+
 func (d *decoder) block(b *ps.Block) {
 	keys, values := d.u32s()
 	b.Keys = d.keys(int(keys), nil)
@@ -263,7 +279,7 @@ func (d *decoder) sums(u *ps.Sums) {
 		d.bad = true
 		return
 	}
-	u.Keys = d.keys(int(keys), nil)
+	u.Keys = d.keys(int(keys), d.roomForKeys(int(keys)))
 	u.Fixed = array[int64](d, uint64(fixed), 8)
 	u.Float = array[float32](d, uint64(floats), 4)
 }

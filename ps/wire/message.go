@@ -72,7 +72,7 @@ func newMessage(t Type) Message {
 	case typeMoveCancel:
 		return new(MoveCancel)
 	case typeContribute:
-		return new(Contribute)
+		return newContribute()
 	}
 	return nil
 }

@@ -208,9 +208,13 @@ func (m *Stage) decode(d *decoder) {
 	m.Splits = d.splits()
 	n := d.count(24)
 	if n == 0 {
+		m.Partitions = nil
 		return
 	}
-	m.Partitions = make([]PartitionSums, n)
+	if cap(m.Partitions) < n {
+		m.Partitions = make([]PartitionSums, n)
+	}
+	m.Partitions = m.Partitions[:n]
 	for i := range m.Partitions {
 		p := &m.Partitions[i]
 		p.Partition = d.partition()
@@ -247,13 +251,47 @@ func (m *Stage) Clone() *Stage {
 type Contribute struct {
 	Stage
 	buffer *Buffer
+	keys   []ps.Key // memory of Partitions' keys
+	pooled bool
 }
+
+var contributes = sync.Pool{New: func() any { return new(Contribute) }}
+
+func newContribute() *Contribute {
+	m := contributes.Get().(*Contribute)
+	m.pooled = true
+	return m
+}
+
+// keptKeys is how many keys' memory a message that is released keeps at most.
+const keptKeys = 1 << 18
 
 func (*Contribute) Type() Type       { return typeContribute }
 func (m *Contribute) hold(b *Buffer) { m.buffer = b }
 
+func (m *Contribute) decode(d *decoder) {
+	d.keyMemory = m.keys[:0]
+	if d.keyMemory == nil {
+		d.keyMemory = make([]ps.Key, 0, 64)
+	}
+	m.Stage.decode(d)
+	m.keys = d.keyMemory
+}
+
 // Release may be called by a receiver that has kept nothing of it.
-func (m *Contribute) Release() { m.buffer.Release(); m.buffer = nil }
+func (m *Contribute) Release() {
+	m.buffer.Release()
+	m.buffer = nil
+	if !m.pooled {
+		return
+	}
+	m.pooled = false
+	if cap(m.keys) > keptKeys {
+		m.keys = nil
+	}
+	clear(m.Partitions)
+	contributes.Put(m)
+}
 
 // Commit makes what was staged count.
 type Commit struct {
