@@ -100,6 +100,7 @@ func subcommands() []*cobra.Command {
 		newConfigCommand(),
 		newControllerCommand(),
 		newDashboardCommand(),
+		newDoctorCommand(),
 		newDrillCommand(),
 		newDryRunCommand(),
 		newEventsCommand(),

@@ -21,6 +21,10 @@ type GCEAccount interface {
 	Types(ctx context.Context, zone string) ([]market.InstanceType, error)
 	Holdings(context.Context) ([]provisioner.Holding, error)
 	Terminate(context.Context, ...provisioner.InstanceID) error
+	Granted(ctx context.Context, endpoint string, permissions []string) ([]string, error)
+	Quotas(context.Context) ([]provisioner.Quota, error)
+	ImageStatus(context.Context) (name, status string, err error)
+	SubnetworkRange(context.Context) (addresses string, private bool, err error)
 	Close()
 }
 

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/internal/blob"
+	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/doctor"
+	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/planner/local"
+	"github.com/tierml/tierml/internal/table"
+	"github.com/tierml/tierml/provisioner/ec2"
+)
+
+func newDoctorCommand() *cobra.Command {
+	var format string
+	cmd := &cobra.Command{
+		Use:   "doctor [JOB.yaml]",
+		Short: "Look whether what a job needs is there, and say what to do about what is not",
+		Long: `Doctor looks at this host (room on the disk, open files, ports, the clock) and, with a job file, at all that the job needs:
+prices and catalog, training data, and on a real cloud the network, credentials, permissions, machine types, image, subnets,
+security groups, quotas and the place of checkpoints. Permissions are tried by calls that change nothing (EC2's DryRun, Google's
+testIamPermissions). It buys nothing; it writes one small object to the place of checkpoints, and removes it.
+
+The exit code is 1 when a check has failed; warnings do not count.`,
+		Example: `  tierml doctor
+  tierml doctor job.yaml
+  tierml doctor job.yaml -o json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return fmt.Errorf("name one job file; there are %d arguments", len(args))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkFormat(format); err != nil {
+				return err
+			}
+			ctx, stop := untilInterrupted(cmd.Context())
+			defer stop()
+			return examine(ctx, args, format, cmd.OutOrStdout())
+		},
+	}
+	outputFlag(cmd, &format)
+	return cmd
+}
+
+func examine(ctx context.Context, args []string, format string, out io.Writer) error {
+	var checks []doctor.Check
+	machines := 0
+	var job *config.Job
+	if len(args) == 1 {
+		loaded, err := config.Load(args[0])
+		checks = append(checks, doctor.Check{Name: "job file", Look: func(context.Context) (string, error) {
+			if err != nil {
+				return "", &doctor.Problem{What: err.Error(), Advice: "tierml plan " + args[0] + " shows all mistakes; docs/job.md has every field"}
+			}
+			return args[0] + " can be read", nil
+		}})
+		if job = loaded; job != nil {
+			machines = job.Resources.Count + job.Reliable.Count
+		}
+	}
+	checks = append(checks, doctor.Disk(localrun.Root, doctor.FreeBytes), doctor.OpenFiles(machines, doctor.FileLimit),
+		doctor.Listening("ports", "127.0.0.1:0", "look at the host's firewall and limits: every run listens on loopback ports"), doctor.Year(time.Now))
+	if job != nil {
+		checks = append(checks, checksOf(job)...)
+	}
+	results := doctor.Run(ctx, checks, func(r doctor.Result) {
+		if format == table.Plain {
+			_ = r.WriteLine(out, useColor(out)) // a result that cannot be shown is in the exit code
+		}
+	})
+	if format != table.Plain {
+		if err := doctor.Table(results).Write(out, format); err != nil {
+			return err
+		}
+	}
+	failed := doctor.Count(results, doctor.Failed)
+	if failed > 0 {
+		return exitError{exitFailed, fmt.Errorf("%d of %d checks failed", failed, len(results))}
+	}
+	if format == table.Plain {
+		next := "tierml init"
+		if len(args) == 1 {
+			next = "tierml plan " + args[0]
+		}
+		fmt.Fprintf(out, "\nNothing stands in the way (%d warnings). Next  %s\n", doctor.Count(results, doctor.Warning), next)
+	}
+	return nil
+}
+
+// checksOf are those of a job.
+func checksOf(job *config.Job) []doctor.Check {
+	checks := []doctor.Check{doctor.Readable("training data", job.Train.Data, blob.Open)}
+	if job.Cloud == config.CloudLocal {
+		return append(checks, doctor.Prices(job, local.Load))
+	}
+	at := job.Installation()
+	if at == nil {
+		return checks
+	}
+	client := &http.Client{Timeout: 20 * time.Second}
+	address := at.Endpoint
+	switch {
+	case address != "":
+	case job.Cloud == config.CloudEC2:
+		address = "https://ec2." + at.Region + ".amazonaws.com"
+	default:
+		address = "https://compute.googleapis.com"
+	}
+	checks = append(checks, doctor.Endpoint(address, client, time.Now))
+	if at.Listen != "" {
+		host, _, _ := net.SplitHostPort(at.Listen) // it was checked
+		checks = append(checks, doctor.Listening("listen address", net.JoinHostPort(host, "0"), "write an address of this host, by which machines reach it"))
+	}
+	if job.Cloud == config.CloudEC2 {
+		checks = append(checks, doctor.EC2Checks(job, func(ctx context.Context) (doctor.EC2, error) { return ec2.New(ctx, localrun.EC2Config(job.EC2)) })...)
+	} else {
+		checks = append(checks, doctor.GCEChecks(job, func(ctx context.Context) (doctor.GCE, error) {
+			account, err := localrun.OpenGCE(ctx, job.GCE, "")
+			if err != nil {
+				return nil, err
+			}
+			return account, nil
+		})...)
+	}
+	checks = append(checks, doctor.Check{Name: "catalog", Look: func(context.Context) (string, error) {
+		c, err := local.ReadCatalog(at.Catalog)
+		if err != nil {
+			return "", &doctor.Problem{What: err.Error(), Advice: "docs/prices.md says what a catalog looks like"}
+		}
+		if n := len(c.Types(at.Region)); n > 0 {
+			return fmt.Sprintf("%d types of %s", n, at.Region), nil
+		}
+		return "", &doctor.Problem{What: "it has no types of " + at.Region, Advice: "name a catalog with " + at.Region}
+	}})
+	if strings.HasPrefix(at.Program.URL, "http") {
+		checks = append(checks, doctor.Fetchable("program", at.Program.URL, client))
+	} else {
+		checks = append(checks, doctor.Readable("program", at.Program.URL, blob.Open))
+	}
+	if job.Checkpoint.To != "" {
+		store := doctor.Store{Write: blob.Write, Open: blob.Open, Remove: blob.Remove, Join: blob.Join}
+		checks = append(checks, store.Check(job.Checkpoint.To, rand.Text()[:8]))
+	}
+	return checks
+}

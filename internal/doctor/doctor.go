@@ -1,0 +1,156 @@
+// Package doctor looks whether what a job needs is there, before anything is bought, and says what to do about what is not.
+//
+// Each check is a small function of what it looks at, given to it as an interface or a value. The package starts nothing,
+// changes nothing but one small object that it writes to a store and removes again, and buys nothing.
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/internal/table"
+)
+
+// Status is how a check ended.
+type Status string
+
+// The ends of a check.
+const (
+	OK      Status = "ok"
+	Warning Status = "warning" // it may go wrong, or could not be looked at
+	Failed  Status = "failed"  // the job cannot run like this
+	Skipped Status = "skipped" // what it rests on has failed
+)
+
+// Result is what a check found.
+type Result struct {
+	Check   string  `json:"check"`
+	Status  Status  `json:"status"`
+	Found   string  `json:"found"`
+	Advice  string  `json:"advice,omitempty"` // what to do
+	Seconds float64 `json:"seconds"`
+}
+
+// Check is one thing to look at.
+type Check struct {
+	Name string
+	// Needs names a check that must not have failed.
+	Needs string
+	// Look says what it found. An error is a failure, but for a *Problem that says otherwise.
+	Look func(ctx context.Context) (found string, err error)
+}
+
+// Problem is something that is not as it should be, with what to do about it.
+type Problem struct {
+	What, Advice string
+	Mild         bool // a warning
+}
+
+func (p *Problem) Error() string { return p.What }
+
+// problem is a failure.
+func problem(advice, format string, args ...any) error {
+	return &Problem{What: fmt.Sprintf(format, args...), Advice: advice}
+}
+
+// doubt is a warning.
+func doubt(advice, format string, args ...any) error {
+	return &Problem{What: fmt.Sprintf(format, args...), Advice: advice, Mild: true}
+}
+
+// patience is how long one check may take.
+const patience = time.Minute
+
+// Run makes all checks in order; done is told each result.
+func Run(ctx context.Context, checks []Check, done func(Result)) []Result {
+	var results []Result
+	status := map[string]Status{}
+	for _, c := range checks {
+		r := Result{Check: c.Name}
+		if s := status[c.Needs]; c.Needs != "" && (s == Failed || s == Skipped) {
+			r.Status, r.Found = Skipped, "needs "+c.Needs
+		} else {
+			r = look(ctx, c)
+		}
+		status[c.Name] = r.Status
+		results = append(results, r)
+		done(r)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return results
+}
+
+func look(ctx context.Context, c Check) Result {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	began := time.Now()
+	found, err := c.Look(ctx)
+	r := Result{Check: c.Name, Status: OK, Found: found, Seconds: time.Since(began).Seconds()}
+	if err == nil {
+		return r
+	}
+	r.Status, r.Found = Failed, firstLine(err.Error())
+	if p, ok := errors.AsType[*Problem](err); ok {
+		r.Advice = p.Advice
+		if p.Mild {
+			r.Status = Warning
+		}
+	}
+	return r
+}
+
+func firstLine(text string) string {
+	first, rest, more := strings.Cut(text, "\n")
+	if more {
+		return first + " (and " + fmt.Sprint(1+strings.Count(rest, "\n")) + " more)"
+	}
+	return first
+}
+
+// Count says how many checks ended in a way.
+func Count(results []Result, s Status) (n int) {
+	for _, r := range results {
+		if r.Status == s {
+			n++
+		}
+	}
+	return n
+}
+
+// marks are what terminals show; the words are beside them.
+var marks = map[Status]string{OK: "✓", Warning: "!", Failed: "✗", Skipped: "-"}
+
+var colors = map[Status]string{OK: "32", Warning: "33", Failed: "31", Skipped: "2"}
+
+// WriteLine prints a result for people.
+func (r Result) WriteLine(w io.Writer, color bool) error {
+	mark := marks[r.Status]
+	if color {
+		mark = "\x1b[" + colors[r.Status] + "m" + mark + "\x1b[0m"
+	}
+	text := fmt.Sprintf("%s %-20s %s\n", mark, r.Check, r.Found)
+	if r.Advice != "" {
+		text += strings.Repeat(" ", 23) + r.Advice + "\n"
+	}
+	_, err := io.WriteString(w, text)
+	return err
+}
+
+// Table lists results.
+func Table(results []Result) table.Table {
+	t := table.Table{Data: results, Columns: []table.Column{
+		{Name: "check", Title: "CHECK"}, {Name: "status", Title: "STATUS"}, {Name: "found", Title: "FOUND"}, {Name: "advice", Title: "WHAT TO DO"},
+		{Name: "seconds", Title: "SECONDS"},
+	}}
+	for _, r := range results {
+		t.Rows = append(t.Rows, []table.Cell{table.Of(r.Check), table.Of(r.Status), table.Of(r.Found), table.Of(r.Advice),
+			{Text: fmt.Sprintf("%.2f", r.Seconds), Value: r.Seconds}})
+	}
+	return t
+}

@@ -1,0 +1,254 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/provisioner/ec2"
+)
+
+// EC2 is an account to look at.
+type EC2 interface {
+	May(ctx context.Context, action string) error
+	MayTerminate(context.Context, provisioner.InstanceID) error
+	Try(context.Context, provisioner.Request) error
+	Image(context.Context) (ec2.Image, error)
+	Subnets(context.Context) ([]ec2.Subnet, error)
+	SecurityGroups(context.Context) ([]ec2.SecurityGroup, error)
+	Quota(ctx context.Context, endpoint, code string) (float64, error)
+	PriceHistory(context.Context, ec2.PriceQuery, func(int)) (map[market.Pool][]market.PricePoint, error)
+	Types(ctx context.Context, names ...string) ([]market.InstanceType, error)
+	Holdings(context.Context) ([]provisioner.Holding, error)
+}
+
+const (
+	ec2Role        = "let the role do it: terraform/aws has the policy"
+	ec2Credentials = "give credentials as to the AWS command line (AWS_PROFILE, aws configure, a machine's role); aws sts get-caller-identity shows whose they are"
+)
+
+// denied turns a refusal into advice.
+func denied(err error, advice string) error {
+	if errors.Is(err, provisioner.ErrDenied) {
+		return problem(advice, "%v", err)
+	}
+	return problem("the message is the provider's own; docs/troubleshooting.md has more", "%v", err)
+}
+
+// EC2Checks are those of a job with cloud: ec2. Account is made when the first is looked at, as that needs credentials.
+func EC2Checks(job *config.Job, connect func(context.Context) (EC2, error)) []Check {
+	var account EC2
+	e := job.EC2
+	with := func(name string, look func(context.Context) (string, error)) Check {
+		return Check{Name: name, Needs: "credentials", Look: look}
+	}
+	var types []string
+	for _, m := range job.Resources.AnyOf {
+		if m.Type != "" {
+			types = append(types, m.Type)
+		}
+	}
+	if job.Reliable.Type != "" {
+		types = append(types, job.Reliable.Type)
+	}
+	known := map[string]market.InstanceType{}
+	return []Check{
+		{Name: "credentials", Look: func(ctx context.Context) (found string, err error) {
+			if account, err = connect(ctx); err != nil {
+				return "", denied(err, ec2Credentials)
+			}
+			if err := account.May(ctx, "DescribeInstances"); err != nil {
+				return "", denied(err, ec2Credentials+"; "+ec2Role)
+			}
+			return "taken by EC2 in " + e.Region, nil
+		}},
+		with("permissions", func(ctx context.Context) (string, error) { return ec2Permissions(ctx, account) }),
+		with("machine types", func(ctx context.Context) (string, error) {
+			found, err := account.Types(ctx, types...)
+			if err != nil {
+				return "", problem("write types that "+e.Region+" sells", "%v", err)
+			}
+			for _, t := range found {
+				known[t.Name] = t
+			}
+			return fmt.Sprintf("%d of the job's types are sold in %s", len(found), e.Region), nil
+		}),
+		with("image", func(ctx context.Context) (string, error) { return ec2Image(ctx, account, e, known) }),
+		with("subnets", func(ctx context.Context) (string, error) {
+			return ec2Subnets(ctx, account, e, job.Resources.Count+job.Reliable.Count)
+		}),
+		with("security groups", func(ctx context.Context) (string, error) { return ec2Groups(ctx, account, e) }),
+		with("a launch", func(ctx context.Context) (string, error) { return ec2Launch(ctx, account, job) }),
+		with("terminations", func(ctx context.Context) (string, error) { return ec2Terminations(ctx, account) }),
+		with("prices", func(ctx context.Context) (string, error) { return ec2Prices(ctx, account, job, types) }),
+		with("quotas", func(ctx context.Context) (string, error) { return ec2Quotas(ctx, account, job, known) }),
+	}
+}
+
+// unseen says whether something cannot be looked at, which is no fault of it: the role may not, or what is at the endpoint
+// has no such call.
+func unseen(err error) bool {
+	return errors.Is(err, provisioner.ErrDenied) || err != nil && strings.Contains(err.Error(), "InvalidAction")
+}
+
+func ec2Permissions(ctx context.Context, account EC2) (string, error) {
+	var refused []string
+	for _, action := range ec2.Actions() {
+		if err := account.May(ctx, action); errors.Is(err, provisioner.ErrDenied) {
+			refused = append(refused, "ec2:"+action)
+		} else if err != nil {
+			return "", err
+		}
+	}
+	if len(refused) > 0 {
+		return "", problem(ec2Role, "not allowed: %s", strings.Join(refused, ", "))
+	}
+	return fmt.Sprintf("EC2 would allow all %d calls that look", len(ec2.Actions())), nil
+}
+
+func ec2Image(ctx context.Context, account EC2, e config.EC2, types map[string]market.InstanceType) (string, error) {
+	image, err := account.Image(ctx)
+	switch {
+	case unseen(err):
+		return "", doubt("let the role do ec2:DescribeImages if doctor shall look at it; runs do without", "%v", err)
+	case err != nil:
+		return "", problem("write an image of "+e.Region+" in ec2.image: aws ssm get-parameter --name /aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64", "%v", err)
+	case image.State != "available":
+		return "", problem("choose another image, or wait", "%s is %s", e.Image, image.State)
+	}
+	for name, t := range types {
+		if t.Arch != "" && image.Architecture != "" && t.Arch != image.Architecture {
+			return "", problem("write an image of the types' architecture, or other types", "%s is for %s; %s is %s", e.Image, image.Architecture, name, t.Arch)
+		}
+	}
+	if image.RootDevice != "" && image.RootDevice != e.Device {
+		return "", problem("write ec2.device: "+image.RootDevice, "the image calls its root volume %s, the job %s", image.RootDevice, e.Device)
+	}
+	return fmt.Sprintf("%s is available, for %s", e.Image, image.Architecture), nil
+}
+
+func ec2Subnets(ctx context.Context, account EC2, e config.EC2, machines int) (string, error) {
+	if len(e.Subnets) == 0 {
+		return "", doubt("write ec2.subnets when the region has no default network", "none are named: each zone's default subnet is used")
+	}
+	subnets, err := account.Subnets(ctx)
+	switch {
+	case unseen(err):
+		return "", doubt("let the role do ec2:DescribeSubnets if doctor shall look at them; runs do without", "%v", err)
+	case err != nil:
+		return "", problem("write subnets of "+e.Region+" in ec2.subnets", "%v", err)
+	}
+	for zone, id := range e.Subnets {
+		at := slices.IndexFunc(subnets, func(s ec2.Subnet) bool { return s.ID == id })
+		switch {
+		case at < 0:
+			return "", problem("write subnets of "+e.Region+" in ec2.subnets", "there is no subnet %s", id)
+		case subnets[at].Zone != zone:
+			return "", problem("correct ec2.subnets", "%s is in %s, not in %s", id, subnets[at].Zone, zone)
+		case subnets[at].Free < machines:
+			return "", doubt("use a larger subnet, or fewer machines", "%s in %s has %d free addresses; the job may want %d", id, zone, subnets[at].Free, machines)
+		}
+	}
+	return fmt.Sprintf("%d, with enough free addresses", len(subnets)), nil
+}
+
+func ec2Groups(ctx context.Context, account EC2, e config.EC2) (string, error) {
+	if len(e.SecurityGroups) == 0 {
+		return "", doubt("write ec2.security_groups when the default group was changed", "none are named: the network's default group is used, which lets its machines reach each other")
+	}
+	groups, err := account.SecurityGroups(ctx)
+	switch {
+	case unseen(err):
+		return "", doubt("let the role do ec2:DescribeSecurityGroups if doctor shall look at them; runs do without", "%v", err)
+	case err != nil:
+		return "", problem("write groups of "+e.Region+" in ec2.security_groups", "%v", err)
+	}
+	if !slices.ContainsFunc(groups, func(g ec2.SecurityGroup) bool { return g.Within }) {
+		return "", problem("add a rule: TCP 1024-65535 from the group itself", "no group lets its machines reach each other at the ports from 1024 on")
+	}
+	for _, g := range groups {
+		if g.VPC != groups[0].VPC {
+			return "", problem("write groups of one network", "%s and %s are of different networks", groups[0].ID, g.ID)
+		}
+	}
+	return fmt.Sprintf("%d, in which machines reach each other", len(groups)), nil
+}
+
+// ec2Launch asks whether a machine of the first type could be launched: image, network, role and permissions together.
+func ec2Launch(ctx context.Context, account EC2, job *config.Job) (string, error) {
+	kind, zone := "", ""
+	for _, m := range job.Resources.AnyOf {
+		if m.Type != "" && kind == "" {
+			kind = m.Type
+		}
+	}
+	if len(job.Resources.Zones) > 0 {
+		zone = job.Resources.Zones[0]
+	}
+	for z := range job.EC2.Subnets {
+		if len(job.Resources.Zones) == 0 && (zone == "" || z < zone) {
+			zone = z
+		}
+	}
+	if kind == "" || zone == "" {
+		return "", doubt("tierml plan tries what it would buy", "the job names no type or no zone, so that none was tried")
+	}
+	for _, class := range []market.Class{market.Spot, market.OnDemand} {
+		pool := market.Pool{Provider: ec2.Provider, Region: job.EC2.Region, Zone: zone, Type: kind, Class: class}
+		if err := account.Try(ctx, provisioner.Request{Token: "doctor", Pool: pool, Count: 1}); err != nil {
+			return "", denied(err, ec2Role+"; it may also be iam:PassRole for "+job.EC2.InstanceProfile)
+		}
+	}
+	return fmt.Sprintf("EC2 would launch %s in %s, spot and on demand (DryRun: capacity and quotas are not looked at)", kind, zone), nil
+}
+
+func ec2Terminations(ctx context.Context, account EC2) (string, error) {
+	live, err := account.Holdings(ctx)
+	if err != nil {
+		return "", denied(err, ec2Role)
+	}
+	if len(live) == 0 {
+		return "no machine of the cluster runs, so that there is none to try it on", nil
+	}
+	if err := account.MayTerminate(ctx, live[0].ID); err != nil {
+		return "", denied(err, ec2Role+": machines must be ended by who bought them")
+	}
+	return fmt.Sprintf("EC2 would terminate %s, one of %d that run: see tierml leaks", live[0].ID, len(live)), nil
+}
+
+func ec2Prices(ctx context.Context, account EC2, job *config.Job, types []string) (string, error) {
+	prices, err := account.PriceHistory(ctx, ec2.PriceQuery{Types: types, Zones: job.Resources.Zones, Since: time.Now().Add(-24 * time.Hour)}, func(int) {})
+	if err != nil {
+		return "", denied(err, ec2Role)
+	}
+	if len(prices) == 0 {
+		return "", problem("write types and zones that are sold as spot machines", "EC2 tells no spot prices of the job's types")
+	}
+	return fmt.Sprintf("of %d pools", len(prices)), nil
+}
+
+func ec2Quotas(ctx context.Context, account EC2, job *config.Job, types map[string]market.InstanceType) (string, error) {
+	spot, onDemand := needs(job, types)
+	var said []string
+	for _, q := range []struct {
+		code, what string
+		needed     float64
+	}{{ec2.QuotaSpotVCPUs, "spot", spot}, {ec2.QuotaOnDemandVCPUs, "on-demand", onDemand}} {
+		limit, err := account.Quota(ctx, job.EC2.Endpoint, q.code)
+		if err != nil {
+			return "", doubt("let the role do servicequotas:GetServiceQuota, or look at the console: Service Quotas, EC2, "+q.code, "%v", err)
+		}
+		if limit < q.needed {
+			return "", problem("ask for more: aws service-quotas request-service-quota-increase --service-code ec2 --quota-code "+q.code+
+				fmt.Sprintf(" --desired-value %.0f", q.needed), "%.0f %s vCPUs are allowed; the job may want %.0f", limit, q.what, q.needed)
+		}
+		said = append(said, fmt.Sprintf("%.0f %s vCPUs (%.0f wanted)", limit, q.what, q.needed))
+	}
+	return strings.Join(said, ", "), nil
+}
