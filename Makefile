@@ -89,7 +89,7 @@ lint: ## gofmt, go vet, staticcheck
 	$(TOOL) staticcheck ./...
 
 .PHONY: check
-check: lint test race test-awscli test-moto test-terraform test-browser ## everything that .ci/run checks
+check: lint test race test-awscli test-moto test-stores test-terraform test-browser ## everything that .ci/run checks
 
 .PHONY: test-awscli
 test-awscli: ## the fake cloud against the AWS command line (installs Debian's awscli if it can)
@@ -99,6 +99,10 @@ test-awscli: ## the fake cloud against the AWS command line (installs Debian's a
 .PHONY: test-moto
 test-moto: ## the EC2 adapter against moto, an EC2 that nobody here wrote (installs it in .cache)
 	@.ci/with-moto $(CACHE) .ci/test-without-skips -timeout 10m -run Moto ./provisioner/ec2
+
+.PHONY: test-stores
+test-stores: ## program, splits and checkpoints in object stores that nobody here wrote (builds versitygw in .cache)
+	@GO="$(GO)" .ci/with-versitygw $(CACHE) .ci/test-without-skips -timeout 10m ./test/stores
 
 .PHONY: test-terraform
 test-terraform: ## the Terraform modules against the providers' schemas, with made-up answers (needs terraform, node and npm)
