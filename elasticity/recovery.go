@@ -32,10 +32,11 @@ func (c *Controller) fence() {
 	r.fencing, r.holdings = map[ps.ServerID]bool{}, map[ps.ServerID]tiers.Holdings{}
 	c.generation++
 	// Answers to what was asked before have no meaning any longer, but for loading, which has nothing to do with
-	// generations, the welcome of machines that are on their way, and what is saved of a cut: it stays committed.
+	// generations, the welcome of machines that are on their way, the stock of those that may not join before, and what is
+	// saved of a cut: it stays committed.
 	for id, s := range c.commands {
 		switch s.do.(type) {
-		case tiers.Load, tiers.Welcome, tiers.SaveCut:
+		case tiers.Load, tiers.Welcome, tiers.SaveCut, tiers.TakeStock:
 		default:
 			delete(c.commands, id)
 		}

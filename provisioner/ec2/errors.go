@@ -184,8 +184,9 @@ func failure(ctx context.Context, doing string, err error) error {
 		}
 		return e
 	}
-	if _, unsent := errors.AsType[*smithyhttp.RequestSendError](err); unsent ||
-		answered && response.HTTPStatusCode() >= http.StatusInternalServerError {
+	_, unsent := errors.AsType[*smithyhttp.RequestSendError](err)
+	_, torn := errors.AsType[*smithy.DeserializationError](err) // the connection broke in the middle of an answer
+	if unsent || torn || answered && response.HTTPStatusCode() >= http.StatusInternalServerError {
 		return fmt.Errorf("%s: %w: %w", doing, provisioner.ErrTemporary, err)
 	}
 	return fmt.Errorf("%s: %w", doing, err)

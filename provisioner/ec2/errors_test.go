@@ -149,3 +149,12 @@ func TestLoopbackNeverSeesTheUsersCredentials(t *testing.T) {
 		t.Errorf("signed as %q", got)
 	}
 }
+
+// An answer that breaks off in the middle tells nothing of what was done: asking again is right.
+func TestAnswerCutOff(t *testing.T) {
+	whole := runAnswer(instance{id: "i-0a", state: "pending"})
+	s := newServer(t, always(http.StatusOK, whole[:len(whole)/2]))
+	if _, err := s.cloud().Launch(t.Context(), spotRequest()); !errors.Is(err, provisioner.ErrTemporary) {
+		t.Errorf("got %v, want ErrTemporary", err)
+	}
+}

@@ -1,0 +1,504 @@
+package runner_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/elasticity/runner"
+	"github.com/tierml/tierml/fakecloud"
+	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/trust"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/provisioner/ec2"
+	"github.com/tierml/tierml/provisioner/gce"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+	"github.com/tierml/tierml/tiers/node"
+)
+
+// The controller is killed at every step of its launches once more (elasticity's TestCrashAtEveryStepOfALaunch does it in
+// simulated time), but with what it is made of in earnest: the runner and its goroutines, the adapters of both providers over
+// HTTP, a fake cloud that compares requests as the providers do, one-time tokens in the user data. Only the nodes are puppets.
+//
+// A run is rehearsed and its points are counted: before and after each line of the journal, and for each call that changes
+// something before it is sent, when its answer is lost, and when the answer is there and nobody has looked at it. Then the run is
+// made for each point. Who dies there does nothing any more: no line is written, no call goes out.
+
+// provider is what differs between the clouds.
+type provider struct {
+	name    string
+	pool    market.Pool
+	bid     market.USD
+	rules   string
+	changes func(*http.Request, []byte) bool // whether a call changes something
+	open    func(ctx context.Context, endpoint string) (cloud, error)
+}
+
+type cloud interface {
+	provisioner.Cloud
+	runner.PriceSource
+	Close()
+}
+
+const speed = 600 // market seconds per second
+
+var mapping = clock.Mapping{Market: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), Wall: time.Now(), Speed: speed}
+
+func providers() []provider {
+	return []provider{{
+		name: "ec2", pool: market.Pool{Provider: "ec2", Region: "us-west-1", Zone: "us-west-1a", Type: "c5.large", Class: market.Spot},
+		bid: market.Dollar / 10, rules: "ec2-now",
+		changes: func(_ *http.Request, body []byte) bool {
+			return bytes.Contains(body, []byte("Action=RunInstances")) || bytes.Contains(body, []byte("Action=TerminateInstances"))
+		},
+		open: func(ctx context.Context, endpoint string) (cloud, error) {
+			return ec2.New(ctx, ec2.Config{Region: "us-west-1", Cluster: "crash", Job: "run-1", Endpoint: endpoint, ImageID: "ami-1",
+				PollInterval: 20 * time.Millisecond, Clock: mapping, MaxAttempts: 1})
+		},
+	}, {
+		name: "gce", pool: market.Pool{Provider: "gce", Region: "us-central1", Zone: "us-central1-a", Type: "n1-standard-2", Class: market.Spot},
+		rules: "gce-spot",
+		changes: func(r *http.Request, _ []byte) bool {
+			return r.Method == http.MethodPost || r.Method == http.MethodDelete
+		},
+		open: func(ctx context.Context, endpoint string) (cloud, error) {
+			return gce.New(ctx, gce.Config{Project: "my-project", Region: "us-central1", Cluster: "crash", Job: "run-1", Endpoint: endpoint,
+				Image: "projects/debian-cloud/global/images/family/debian-12", PollInterval: 20 * time.Millisecond, Clock: mapping, MaxAttempts: 1})
+		},
+	}}
+}
+
+// stage is a cloud with a run on it, which several controllers see to one after the other.
+type stage struct {
+	t        *testing.T
+	p        provider
+	fake     *fakecloud.Cloud
+	observer cloud
+	folder   string // of the run
+	close    func()
+
+	mu      sync.Mutex
+	entries []journal.Entry
+	points  int // passed so far
+	at      int // the controller dies here; 0 = never
+	puppets map[ps.ServerID]*puppet
+}
+
+// errDead is what a controller gets that is dead, and what kills it.
+var errDead = errors.New("the controller is dead")
+
+// life is one controller.
+type life struct {
+	*stage
+	number int
+	ctx    context.Context
+	die    context.CancelCauseFunc
+}
+
+// pass counts a point, and says whether the controller dies there, or is dead.
+func (l *life) pass() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ctx.Err() != nil {
+		return true
+	}
+	if l.points++; l.points == l.at {
+		l.die(errDead)
+		return true
+	}
+	return false
+}
+
+func (l *life) Write(e journal.Entry) error {
+	if l.pass() {
+		return errDead
+	}
+	line, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	var read journal.Entry
+	if err := json.Unmarshal(line, &read); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	l.entries = append(l.entries, read)
+	l.mu.Unlock()
+	if l.pass() {
+		return errDead
+	}
+	return nil
+}
+
+// ServeHTTP carries calls to the cloud, and loses them and their answers.
+func (l *life) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	changes := l.p.changes(r, body)
+	if err != nil || l.ctx.Err() != nil || changes && l.pass() {
+		panic(http.ErrAbortHandler)
+	}
+	q, err := http.NewRequestWithContext(context.WithoutCancel(r.Context()), r.Method, l.fake.Endpoint()+r.URL.RequestURI(), bytes.NewReader(body))
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	q.Header = r.Header.Clone()
+	answer, err := http.DefaultTransport.RoundTrip(q)
+	if err != nil || changes && l.pass() { // the answer is lost
+		panic(http.ErrAbortHandler)
+	}
+	defer answer.Body.Close()
+	if changes {
+		l.pass() // it is there, and nobody looks at it
+	}
+	for name, values := range answer.Header {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(answer.StatusCode)
+	_, _ = io.Copy(w, answer.Body)
+}
+
+// puppet is a machine whose agent obeys at once and does nothing.
+type puppet struct {
+	incarnation ps.Incarnation
+	generation  ps.Generation
+	version     uint64
+}
+
+// nodes plays the machines' agents to one controller.
+type nodes struct {
+	*life
+	reports chan told
+}
+
+type told struct {
+	id ps.ServerID
+	r  tiers.Report
+}
+
+func (n *nodes) Send(id ps.ServerID, c tiers.Command) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := n.puppets[id]
+	if p == nil || n.ctx.Err() != nil {
+		return nil
+	}
+	answer := tiers.Answer{ID: c.ID}
+	switch do := c.Do.(type) {
+	case tiers.Stop:
+		return nil
+	case tiers.Welcome:
+		p.incarnation, p.generation = do.Incarnation, do.Generation
+	case tiers.SetRoute:
+		p.generation, p.version = do.Generation, do.Route.Version
+	case tiers.Recover:
+		p.generation, p.version = do.Generation, do.Route.Version
+	case tiers.TakeStock:
+		answer.Result = tiers.Stock{Generation: p.generation, Version: p.version}
+	case tiers.FenceGeneration:
+		answer.Result = tiers.Holdings{}
+	}
+	go func() {
+		select {
+		case n.reports <- told{id, answer}:
+		case <-n.ctx.Done():
+		}
+	}()
+	return nil
+}
+
+// Receive lets every machine that the cloud has call, once for each controller.
+func (n *nodes) Receive(ctx context.Context, f func(ps.ServerID, tiers.Report, error)) error {
+	called := map[ps.ServerID]bool{}
+	look := time.NewTicker(2 * time.Millisecond)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case r := <-n.reports:
+			f(r.id, r.r, nil)
+		case <-look.C:
+			machines, err := n.observer.List(ctx)
+			if err != nil {
+				continue
+			}
+			for _, m := range machines {
+				id := ps.ServerID(m.ID)
+				if m.State != provisioner.Pending && m.State != provisioner.Running {
+					continue
+				}
+				n.mu.Lock()
+				if n.puppets[id] == nil {
+					n.puppets[id] = &puppet{}
+				}
+				p := *n.puppets[id]
+				n.mu.Unlock()
+				if !called[id] {
+					called[id] = true
+					f(id, tiers.Hello{Instance: id, Address: "nowhere:1", Incarnation: p.incarnation, Generation: p.generation}, nil)
+				} else {
+					f(id, tiers.Heartbeat{}, nil)
+				}
+			}
+		}
+	}
+}
+
+// two wants two machines of its pool.
+type two struct {
+	pool market.Pool
+	bid  market.USD
+}
+
+func (two) Name() string { return "two" }
+
+func (p two) Plan(s bidding.State) bidding.Plan {
+	held := 0
+	for _, a := range s.Held {
+		held += a.Count
+	}
+	if held >= 2 {
+		return bidding.Plan{}
+	}
+	return bidding.Plan{Acquire: []bidding.Acquire{{Pool: p.pool, Bid: p.bid, Count: 2 - held, Why: "two are wanted"}}}
+}
+
+// newStage opens a cloud in which machines are listed a while after their launch.
+func newStage(t *testing.T, p provider, visible time.Duration) *stage {
+	rules, err := market.Rules(p.rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fake, err := fakecloud.New(fakecloud.Config{
+		Clock: mapping, Provider: p.pool.Provider, Region: p.pool.Region, Rules: rules, Notice: time.Hour, Boot: time.Hour, Visible: visible,
+		Types:  []fakecloud.InstanceType{{InstanceType: market.InstanceType{Name: p.pool.Type, VCPU: 2, MemoryMiB: 4096, OnDemand: market.Dollar / 10}}},
+		Prices: map[market.Pool]*market.History{p.pool: market.NewHistory([]market.PricePoint{{At: mapping.Market.Add(-time.Hour), Price: market.Dollar / 20}})},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- fake.Run(ctx) }()
+	s := &stage{t: t, p: p, fake: fake, folder: t.TempDir(), puppets: map[ps.ServerID]*puppet{}}
+	if s.observer, err = p.open(t.Context(), fake.Endpoint()); err != nil {
+		t.Fatal(err)
+	}
+	s.close = func() {
+		s.observer.Close()
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	return s
+}
+
+// live drives one controller until it is dead or the run is over.
+func (s *stage) live(number int) (outcome string) {
+	ctx, die := context.WithCancelCause(s.t.Context())
+	defer die(nil)
+	l := &life{stage: s, number: number, ctx: ctx, die: die}
+	server := httptest.NewUnstartedServer(l)
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	server.Start()
+	defer server.Close()
+	cloud, err := s.p.open(ctx, server.URL)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer cloud.Close()
+	tokens, err := trust.OpenTokens(s.folder, "the run's secret", time.Now)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer tokens.Close()
+	var past *elasticity.Past
+	if number > 0 {
+		if past, err = elasticity.ReadPast(s.entries); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	if past != nil {
+		if g, ok := cloud.(*gce.Cloud); ok {
+			for _, m := range past.Machines {
+				g.Recall(m.Instance)
+			}
+		}
+	}
+	machines := &nodes{life: l, reports: make(chan told)}
+	var drive *runner.Runner
+	drive = runner.New(runner.Config{
+		Controller: s.controller(number, past), Clock: mapping, Cloud: cloud, Prices: cloud, Pools: []market.Pool{s.p.pool},
+		PricesFrom: mapping.Market, Nodes: machines, Log: slog.New(slog.DiscardHandler),
+		Journal: watched{l, func(e journal.Entry) { s.stopWhenBoth(ctx, e, &drive) }},
+		Complete: func(q provisioner.Request) provisioner.Request {
+			q.UserData = node.UserData{Controller: "127.0.0.1:7077", Job: "crash", Listen: "127.0.0.1:0",
+				Token: tokens.Issue(q.Token, mapping.WallAt(q.Intended), q.Count)}.Encode()
+			return q
+		},
+		PollPrices: 50 * time.Millisecond, PollCloud: 20 * time.Millisecond, Calls: time.Minute,
+	})
+	outcome, err = drive.Run(ctx)
+	if err != nil && !errors.Is(err, errDead) {
+		s.t.Fatal(err)
+	}
+	return outcome
+}
+
+// watched tells of each line that is written.
+type watched struct {
+	*life
+	f func(journal.Entry)
+}
+
+func (w watched) Write(e journal.Entry) error {
+	err := w.life.Write(e)
+	if err == nil {
+		w.f(e)
+	}
+	return err
+}
+
+// stopWhenBoth ends the run when both machines take part.
+func (s *stage) stopWhenBoth(ctx context.Context, e journal.Entry, drive **runner.Runner) {
+	if e.Kind != journal.Join && e.Kind != journal.TakeOver {
+		return
+	}
+	s.mu.Lock()
+	joined := 0
+	for _, e := range s.entries {
+		switch {
+		case e.Tier != string(tiers.Transient):
+		case e.Kind == journal.Join:
+			joined++
+		case e.Kind == journal.Leave:
+			joined--
+		}
+	}
+	s.mu.Unlock()
+	if joined >= 2 {
+		go (*drive).Stop(ctx, "both have joined", true)
+	}
+}
+
+func (s *stage) controller(number int, past *elasticity.Past) *elasticity.Controller {
+	rules, _ := market.Rules(s.p.rules)
+	reliable := s.p.pool
+	reliable.Class = market.OnDemand
+	kind := market.InstanceType{Name: s.p.pool.Type, VCPU: 2, MemoryMiB: 4096, OnDemand: market.Dollar / 10}
+	wall := mapping.ToMarket
+	return elasticity.New(elasticity.Config{
+		Run: fmt.Sprintf("crash-1-0a-%d", number), Policy: two{s.p.pool, s.p.bid}, Speed: speed, Stages: tiers.DefaultThresholds(),
+		Job: elasticity.Job{Schema: ps.Schema{Tables: []ps.Table{{Name: "w", Rows: 4, Cols: 1}}, Partitions: 1, Splits: 1, Deterministic: true},
+			App: "none", Clocks: 1 << 30, Heartbeat: time.Second, OrphanAfter: time.Minute},
+		Reliable: elasticity.Reliable{Pool: reliable, Type: kind, Count: 1}, Want: bidding.Want{Machines: 2},
+		Pools: []elasticity.Pool{{Pool: s.p.pool, Type: kind, History: market.NewHistory([]market.PricePoint{{At: mapping.Market, Price: market.Dollar / 20}})}},
+		Past:  past, FirstID: uint64(number) << 32, CutEvery: time.Hour, AskAgain: wall(time.Minute),
+		DeadAfter: wall(20 * time.Second), BrokenAfter: wall(10 * time.Second), JoinWait: wall(50 * time.Millisecond),
+		Rules: rules, RetryCapacity: wall(50 * time.Millisecond), PlanEvery: wall(20 * time.Millisecond),
+	})
+}
+
+// run lets controllers follow each other until the run is over, of which the first dies at a point.
+func (s *stage) run(at int) {
+	defer s.close()
+	s.at = at
+	for number := 0; ; number++ {
+		if outcome := s.live(number); outcome != "" {
+			break
+		}
+		if number > 2 {
+			s.t.Fatalf("point %d: the run does not end", at)
+		}
+	}
+	s.check(at)
+}
+
+// check: never a second machine for one intent, never a forgotten one, and all of them are on the bill.
+func (s *stage) check(at int) {
+	machines := s.machines()
+	intents, bought, known := map[string]int{}, map[string]int{}, map[string]bool{}
+	for _, e := range s.entries {
+		switch e.Kind {
+		case journal.Intent:
+			intents[e.Token] = e.Count
+		case journal.Launch:
+			known[e.Instance] = true
+		}
+	}
+	for _, m := range machines {
+		bought[m.Token]++
+		if m.State != provisioner.Terminated && m.State != provisioner.Stopping {
+			s.t.Errorf("point %d: %s of %s is forgotten: %s", at, m.ID, m.Token, m.State)
+		}
+		if !known[string(m.ID)] {
+			s.t.Errorf("point %d: %s of %s is not in the journal", at, m.ID, m.Token)
+		}
+	}
+	for token, n := range bought {
+		if n > intents[token] {
+			s.t.Errorf("point %d: %d machines for %d that were intended by %s", at, n, intents[token], token)
+		}
+	}
+	if s.t.Failed() {
+		for _, e := range s.entries {
+			s.t.Logf("%s %s %s %d %s", e.Kind, e.Token, e.Instance, e.Count, e.Why)
+		}
+		s.t.FailNow()
+	}
+}
+
+// machines asks the cloud.
+func (s *stage) machines() []provisioner.Instance {
+	for {
+		machines, err := s.observer.List(s.t.Context())
+		switch {
+		case err == nil:
+			return machines
+		case !provisioner.Retryable(err):
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// With TIERML_SEEDS every point is tried with every provider and delay, which takes a minute; else every point on EC2 where machines
+// are listed late, and some of the others.
+func TestCrashOverHTTP(t *testing.T) {
+	for _, p := range providers() {
+		for _, visible := range []time.Duration{0, 30 * time.Millisecond} {
+			t.Run(fmt.Sprintf("%s listed after %v", p.name, visible), func(t *testing.T) {
+				t.Parallel()
+				rehearsal := newStage(t, p, visible)
+				rehearsal.run(0)
+				points := rehearsal.points
+				if points < 30 {
+					t.Fatalf("the run has only %d points", points)
+				}
+				t.Logf("%d points", points)
+				step := 1
+				if os.Getenv("TIERML_SEEDS") == "" && (p.name != "ec2" || visible == 0) {
+					step = 4
+				}
+				for at := 1; at <= points; at += step {
+					newStage(t, p, visible).run(at)
+				}
+			})
+		}
+	}
+}
