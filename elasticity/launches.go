@@ -78,7 +78,7 @@ func (c *Controller) takeLaunchFailed(e LaunchFailed) {
 		c.unsure = c.now
 	}
 	if l.tier == tiers.Reliable && l.pool == c.cfg.Reliable.Pool {
-		c.reliable.none = errors.Is(e.Err, provisioner.ErrNoCapacity)
+		c.reliable.none = errors.Is(e.Err, provisioner.ErrNoCapacity) || errors.Is(e.Err, provisioner.ErrLimit) // a quota is a capacity
 	}
 	c.refuse(l, l.count, e.Err.Error())
 	if c.switching != nil && c.switching.token == e.Token {

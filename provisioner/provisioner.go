@@ -53,10 +53,19 @@ type Request struct {
 	Count    int
 	UserData string            // handed to the machine's first process
 	Tags     map[string]string // beside the cluster's own
+	// Or are pools whose machines serve as well, on the same terms of sale: the provider takes from all of them, as it thinks
+	// that they will last and be cheap. Only where Traits.Chooses.
+	Or []Choice
 
 	Intended   time.Time // when it was decided, as it is written down; zero = nobody has written it down
 	Generation string    // which controller of the run has decided it; empty = it is not told
 	Expires    time.Time // when nobody wants the machines any more, unless it is put off; zero = it is not told
+}
+
+// Choice is a pool that a provider may choose, and the highest price per hour there, as Bid of a Request.
+type Choice struct {
+	Pool market.Pool
+	Bid  market.USD
 }
 
 // Renewer is a Cloud whose machines carry until when they are wanted: a lease that their controller renews as long as there is
@@ -122,6 +131,7 @@ type Traits struct {
 	NoticeLength time.Duration // usual warning before an eviction, wall-clock; 0 = none
 	MaxLaunch    int           // most machines in one Launch; 0 = no limit
 	MaxUserData  int           // bytes; 0 = no limit
+	Chooses      bool          // takes a Request's Or
 	MaxLifetime  time.Duration // machines end by themselves after this; 0 = never
 }
 

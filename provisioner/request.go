@@ -41,6 +41,7 @@ func (r Request) Validate(t Traits) error {
 		fault("count %d: %s launches at most %d machines at once", r.Count, t.Provider, t.MaxLaunch)
 	}
 	faults = append(faults, r.bidFaults(t)...)
+	faults = append(faults, r.choiceFaults(t)...)
 	if t.MaxUserData > 0 && len(r.UserData) > t.MaxUserData {
 		fault("user data has %d bytes: %s takes at most %d", len(r.UserData), t.Provider, t.MaxUserData)
 	}
@@ -65,6 +66,38 @@ func (r Request) bidFaults(t Traits) []error {
 		return []error{fmt.Errorf("bid %s: %s takes no bids", r.Bid, t.Provider)}
 	}
 	return nil
+}
+
+func (r Request) choiceFaults(t Traits) (faults []error) {
+	if len(r.Or) > 0 && !t.Chooses {
+		return []error{fmt.Errorf("%d other pools: %s does not choose", len(r.Or), t.Provider)}
+	}
+	seen := map[market.Pool]bool{r.Pool: true}
+	for _, c := range r.Or {
+		one := r
+		one.Pool, one.Bid, one.Or = c.Pool, c.Bid, nil
+		switch {
+		case seen[c.Pool]:
+			faults = append(faults, fmt.Errorf("pool %s is named twice", c.Pool))
+		case c.Pool.Provider != r.Pool.Provider || c.Pool.Region != r.Pool.Region || c.Pool.Class != r.Pool.Class:
+			faults = append(faults, fmt.Errorf("pool %s is not sold where and as %s is", c.Pool, r.Pool))
+		case c.Pool.Zone == "" || c.Pool.Type == "":
+			faults = append(faults, fmt.Errorf("pool %s lacks a zone or a type", c.Pool))
+		}
+		seen[c.Pool] = true
+		faults = append(faults, one.bidFaults(t)...)
+	}
+	return faults
+}
+
+// BidFor gives what is bid for a pool that the request names.
+func (r Request) BidFor(p market.Pool) market.USD {
+	for _, c := range r.Or {
+		if c.Pool == p {
+			return c.Bid
+		}
+	}
+	return r.Bid
 }
 
 // TagNames gives the names of the request's own tags, sorted.

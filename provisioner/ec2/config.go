@@ -38,6 +38,9 @@ type Config struct {
 	SecurityGroups []string
 	// InstanceProfile is the name of the role that machines get; none = no role.
 	InstanceProfile string
+	// Strategy is how EC2 chooses among the pools of a spot request that names several (default: as it recommends,
+	// PriceCapacityOptimized).
+	Strategy Strategy
 	// RootVolume replaces the image's own root volume.
 	RootVolume *RootVolume
 
@@ -64,6 +67,16 @@ type Credentials struct {
 	AccessKeyID, SecretAccessKey, SessionToken string
 }
 
+// Strategy is how EC2 chooses among spot pools
+// (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-fleet-allocation-strategy.html).
+type Strategy string
+
+// The strategies.
+const (
+	PriceCapacityOptimized Strategy = "price-capacity-optimized" // the cheapest of those that are least likely to be taken back
+	CapacityOptimized      Strategy = "capacity-optimized"       // the least likely to be taken back, whatever they cost up to the bid
+)
+
 // RootVolume is an encrypted root volume.
 type RootVolume struct {
 	Device   string // as the image names it, "/dev/xvda"
@@ -77,6 +90,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.PollInterval, 5*time.Second)
 	setDefault(&c.NoticeLength, 2*time.Minute)
 	setDefault(&c.Settle, time.Minute)
+	setDefault(&c.Strategy, PriceCapacityOptimized)
 	setDefault(&c.Clock, clock.Real())
 	setDefault(&c.Log, slog.New(slog.DiscardHandler))
 	return c
@@ -115,6 +129,9 @@ func (c Config) validate() error {
 		if d.value < 0 {
 			faults = append(faults, fmt.Errorf("%s %s is below zero", d.name, d.value))
 		}
+	}
+	if c.Strategy != PriceCapacityOptimized && c.Strategy != CapacityOptimized {
+		faults = append(faults, fmt.Errorf("strategy %q: want %s or %s", c.Strategy, PriceCapacityOptimized, CapacityOptimized))
 	}
 	if c.MaxAttempts < 0 {
 		faults = append(faults, fmt.Errorf("attempts %d: want at least 1", c.MaxAttempts))

@@ -78,6 +78,7 @@ func (c *Cloud) Traits() provisioner.Traits {
 		NoticeLength: c.config.NoticeLength,
 		MaxLaunch:    maxLaunch,
 		MaxUserData:  maxUserData,
+		Chooses:      true,
 	}
 }
 

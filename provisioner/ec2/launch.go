@@ -25,10 +25,11 @@ const (
 	tagGeneration = provisioner.OwnTagPrefix + "generation"
 	tagExpires    = provisioner.OwnTagPrefix + "expires"
 	tagName       = "Name" // the console's own column
+
+	bidOfRequest = "as-requested" // in tagBid: the spot request has it
 )
 
-// Launch buys machines of one pool by one RunInstances, which may get fewer than asked for. (Several pools at
-// once would be a CreateFleet of type instant; the planner asks for one pool at a time.)
+// Launch buys machines of one pool by one RunInstances, of several by one CreateFleet; both may get fewer than asked for.
 //
 // The token is EC2's ClientToken: EC2 gives the same machines to the same request for at least as long as
 // one of them lives, and refuses the token for an hour or so after; then they are looked up by their tag.
@@ -36,6 +37,9 @@ func (c *Cloud) Launch(ctx context.Context, r provisioner.Request) ([]provisione
 	doing := fmt.Sprintf("launching %d of %s", r.Count, r.Pool)
 	if err := c.validateRequest(r); err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	if len(r.Or) > 0 {
+		return c.launchFleet(ctx, doing, r)
 	}
 	out, err := c.api.RunInstances(ctx, c.runInput(r))
 	if codeOf(err) == codeTokenOfTheDeparted {
@@ -69,7 +73,7 @@ func (c *Cloud) departed(ctx context.Context, doing string, r provisioner.Reques
 	}
 	var instances []provisioner.Instance
 	for _, m := range machines {
-		if m.Token == r.Token && m.Pool == r.Pool {
+		if m.Token == r.Token && (m.Pool == r.Pool || len(r.Or) > 0) {
 			instances = append(instances, m.Instance)
 		}
 	}
@@ -85,6 +89,9 @@ func (c *Cloud) validateRequest(r provisioner.Request) error {
 	}
 	if r.Pool.Region != c.config.Region {
 		return fmt.Errorf("%w: this cloud is region %s", provisioner.ErrInvalid, c.config.Region)
+	}
+	if len(r.Or) >= maxOverrides {
+		return fmt.Errorf("%w: %d pools: a fleet takes at most %d", provisioner.ErrInvalid, len(r.Or)+1, maxOverrides)
 	}
 	if c.config.ImageID == "" {
 		return fmt.Errorf("%w: no machine image (AMI) is configured", provisioner.ErrInvalid)
@@ -187,7 +194,10 @@ func (c *Cloud) tags(r provisioner.Request) []types.Tag {
 			tags = append(tags, tag(own[0], own[1]))
 		}
 	}
-	if r.Bid > 0 {
+	switch {
+	case r.Pool.Class == market.Spot && len(r.Or) > 0:
+		tags = append(tags, tag(tagBid, bidOfRequest)) // they may differ, and the tags are those of all
+	case r.Bid > 0:
 		tags = append(tags, tag(tagBid, r.Bid.String()))
 	}
 	if _, given := r.Tags[tagName]; !given {

@@ -127,6 +127,9 @@ func (c *Cloud) machineOf(i *types.Instance, request *types.SpotInstanceRequest)
 	}
 	for _, t := range i.Tags {
 		m.takeTag(aws.ToString(t.Key), aws.ToString(t.Value))
+		if aws.ToString(t.Key) == tagBid && aws.ToString(t.Value) == bidOfRequest && request != nil {
+			m.takeTag(tagBid, aws.ToString(request.SpotPrice))
+		}
 	}
 	switch {
 	case m.State == provisioner.Terminated:
