@@ -89,7 +89,7 @@ lint: ## gofmt, go vet, staticcheck
 	$(TOOL) staticcheck ./...
 
 .PHONY: check
-check: lint test race test-awscli test-moto test-stores test-terraform test-browser ## everything that .ci/run checks
+check: lint test race test-awscli test-moto test-stores test-terraform test-metrics test-browser ## everything that .ci/run checks
 
 .PHONY: test-awscli
 test-awscli: ## the fake cloud against the AWS command line (installs Debian's awscli if it can)
@@ -109,11 +109,11 @@ test-terraform: ## the Terraform modules against the providers' schemas, with ma
 	@GO="$(GO)" .ci/test-terraform $(CACHE)
 
 .PHONY: test-metrics
-test-metrics: ## alert rules and metrics against Prometheus's own checker (installs Debian's prometheus if it can)
+test-metrics: ## alert rules and metrics against Prometheus's own checker, and a real Prometheus that scrapes a run (installs Debian's if it can)
 	@.ci/install /usr/bin/promtool prometheus
 	promtool check config deploy/prometheus/prometheus.yml
 	promtool test rules deploy/prometheus/alerts_test.yml
-	TIERML_PROMTOOL=promtool .ci/test-without-skips -run Promtool ./internal/dashboard
+	TIERML_PROMTOOL=promtool TIERML_PROMETHEUS=prometheus .ci/test-without-skips -run 'Promtool|PrometheusScrapes' ./internal/dashboard
 
 .PHONY: test-browser
 test-browser: $(CACHE) ## the report pages of the last run and of the tests' story in a browser (installs Debian's chromium if it can)
@@ -183,6 +183,23 @@ generate: $(CACHE) ## generate Go from the .proto files (needs protoc)
 $(CACHE):
 	@mkdir -p $@ && echo '*' >$@/.gitignore
 
+.PHONY: completions
+completions: build $(CACHE) ## completion scripts for bash, zsh and fish in .cache/completions
+	@mkdir -p $(CACHE)/completions
+	@bin/tierml completion bash >$(CACHE)/completions/tierml.bash
+	@bin/tierml completion zsh >$(CACHE)/completions/_tierml
+	@bin/tierml completion fish >$(CACHE)/completions/tierml.fish
+
+.PHONY: release
+# Another set of systems: make release TARGETS=linux/amd64.
+TARGETS ?=
+release: completions ## archives for linux and mac, amd64 and arm64, with checksums, in dist (TARGETS=os/arch...)
+	GO="$(GO)" .ci/release dist "$(VERSION)" $(TARGETS)
+
+.PHONY: changelog
+changelog: ## move changes/ into CHANGELOG.md for a release: make changelog VERSION=v0.1.0
+	.ci/changelog --move "$(VERSION)"
+
 .PHONY: clean
 clean: ## remove what was built and downloaded; runs stay
-	rm -rf bin $(CACHE)
+	rm -rf bin dist $(CACHE)
