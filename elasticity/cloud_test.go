@@ -14,6 +14,7 @@ import (
 // cloud is the provider's side of the world. Times until which something is wrong with spot launches:
 type cloud struct {
 	none      time.Time // there is no capacity
+	refusals  int       // of what is on demand
 	few       time.Time // there is half of what was asked for
 	slow      time.Time // machines are there long before the answer
 	stillborn time.Time // every second machine dies before its agent has called
@@ -57,7 +58,12 @@ func (w *world) launch(r provisioner.Request, life int) {
 	}
 	spot := r.Pool.Class == market.Spot
 	if !spot && w.now.Before(c.onDemand) {
-		answer(LaunchFailed{Token: r.Token, Err: fmt.Errorf("launching: %w", provisioner.ErrNoCapacity)})
+		err := provisioner.ErrNoCapacity
+		if c.refusals%2 == 0 {
+			err = provisioner.ErrLimit // a quota is a lack of capacity, too
+		}
+		c.refusals++
+		answer(LaunchFailed{Token: r.Token, Err: fmt.Errorf("launching: %w", err)})
 		return
 	}
 	if spot && w.now.Before(c.none) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/provisioner"
 )
 
@@ -13,8 +14,17 @@ import (
 // should have powered itself off.
 const leaseBeyond = 15 * time.Minute
 
+// leaseBeyondGCE is the same on Compute Engine, where a renewal is an operation, and whoever looks for the ends of machines
+// gets all operations of two weeks.
+const leaseBeyondGCE = 2 * time.Hour
+
 // lease is how long a machine is wanted after the last word of its controller. It is renewed when a third of it is over.
-func (r *session) lease() time.Duration { return r.cfg.Job.OrphanAfter + leaseBeyond }
+func (r *session) lease() time.Duration {
+	if r.cfg.Job.Cloud == config.CloudGCE {
+		return r.cfg.Job.OrphanAfter + leaseBeyondGCE
+	}
+	return r.cfg.Job.OrphanAfter + leaseBeyond
+}
 
 // leaseFrom is when the lease of a machine ends that was decided on at a time and not heard of again.
 func (r *session) leaseFrom(decided time.Time) time.Time {

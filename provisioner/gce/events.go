@@ -112,10 +112,10 @@ func firstTime(texts ...string) time.Time {
 // pageSize is the largest page that Compute Engine gives.
 const pageSize = 500
 
-// targetFilter matches operations on machines whose names begin so, but for the renewals of leases, which are many and tell
-// nothing of a machine's life. Filters with eq and ne take a regular expression of the whole value.
+// targetFilter matches operations on machines whose names begin so. Filters with eq take a regular expression of the whole
+// value, and of one field only.
 func targetFilter(prefix string) string {
-	return fmt.Sprintf(`(targetLink eq ".*/instances/%s.*") (operationType ne "setLabels")`, regexp.QuoteMeta(prefix))
+	return fmt.Sprintf(`targetLink eq ".*/instances/%s.*"`, regexp.QuoteMeta(prefix))
 }
 
 // events gives what the operations of the whole project tell of the cluster's machines, by their names.

@@ -59,7 +59,7 @@ func TestListRequests(t *testing.T) {
 		wantQuery(t, r[n], want)
 	}
 	if r[0].path != "aggregated/instances" || r[2].path != "aggregated/operations" ||
-		!strings.HasPrefix(r[2].query["filter"], `(targetLink eq ".*/instances/blue-`) {
+		!strings.HasPrefix(r[2].query["filter"], `targetLink eq ".*/instances/blue-`) {
 		t.Errorf("requests %v", r)
 	}
 	if len(got) != 2 || got[0].ID != "m-1" || got[0].State != provisioner.Pending || got[1].State != provisioner.Running {
