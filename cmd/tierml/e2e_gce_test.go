@@ -166,9 +166,16 @@ func TestComputeEngine(t *testing.T) {
 
 	lost := start("run", "-y", "job.yaml")
 	s.until(lost, "small-2", "its machines", has(journal.Join, 4))
+	s.tell(endpoint, "evict newest") // in wall-clock time: 30 s, which the machine has from its own metadata
+	s.until(lost, "small-2", "the notice", has(journal.Notice, 1))
+	for _, e := range s.journal("small-2") {
+		if e.Kind == journal.Notice && (e.Deadline == nil || e.Deadline.Sub(e.T) > 31*time.Second) {
+			t.Errorf("a preemption with 30 s of notice is told as %+v", e)
+		}
+	}
 	lost.signal(syscall.SIGKILL)
 	lost.wait(-1)
-	if printed := start("down", "-y", "job.yaml").wait(0); !strings.Contains(printed, "Compute Engine was told to end 4 machines") || !strings.Contains(printed, "All have ended.") {
+	if printed := start("down", "-y", "job.yaml").wait(0); !strings.Contains(printed, "Compute Engine was told to end ") || !strings.Contains(printed, "All have ended.") {
 		t.Errorf("down says\n%s", printed)
 	}
 	if printed := start("leaks", "job.yaml").wait(0); !strings.Contains(printed, "No machine of cluster prod in us-central1 is left.") {

@@ -341,11 +341,17 @@ func (s *site) order(run, step string) {
 	if found == nil {
 		s.t.Fatalf("the cloud's address is not in the log:\n%s", log)
 	}
+	s.tell(string(found[1]), step)
+}
+
+// tell is order for a cloud whose address is known.
+func (s *site) tell(endpoint, step string) {
+	s.t.Helper()
 	body, err := json.Marshal(map[string]string{"step": step})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	response, err := http.Post(string(found[1])+"/_control/do", "application/json", bytes.NewReader(body))
+	response, err := http.Post(endpoint+"/_control/do", "application/json", bytes.NewReader(body))
 	if err != nil {
 		s.t.Fatal(err)
 	}
