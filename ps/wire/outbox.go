@@ -213,8 +213,8 @@ func (o *outbox) writeLent(to eager, f outgoingFrame) error {
 }
 
 const (
-	// copyRate is about how many bytes a second a copy of what is lent takes at least, when it fits no cache.
-	copyRate = 4 << 30
+	// lendRate is how many bytes a second the other end must take: half of what a copy makes that fits no cache, or less.
+	lendRate = 2 << 30
 	// lendGrace is how much longer it may be lent than that.
 	lendGrace = 200 * time.Microsecond
 )
@@ -228,7 +228,7 @@ func (o *outbox) writeSwiftly(to eager, pieces [][]byte) (rest [][]byte, err err
 		o.traffic.Out.Add(int64(n))
 		written += n
 		rest = advance(rest, n)
-		left := time.Duration(written)*time.Second/copyRate + lendGrace - time.Since(began)
+		left := time.Duration(written)*time.Second/lendRate + lendGrace - time.Since(began)
 		if err != nil || len(rest) == 0 || left <= 0 || !to.awaitRoom(left) {
 			return rest, err
 		}

@@ -3,6 +3,7 @@ package wire
 import (
 	"errors"
 	"io"
+	"math"
 	"net"
 	"os"
 	"runtime"
@@ -35,6 +36,7 @@ type socket struct {
 	oneRead            [1][]byte      // scratch of the reader
 	yielded            time.Time      // likewise
 	polled             [2]unix.PollFd // likewise
+	until              unix.Timespec  // likewise
 	polledOut          [1]unix.PollFd // scratch of the writer
 }
 
@@ -154,15 +156,16 @@ func nanoseconds(t time.Time) int64 {
 	return max(t.UnixNano(), 1)
 }
 
-// untilDeadline gives a system call's timeout, nil without a deadline; false when it has passed.
-func untilDeadline(deadline *atomic.Int64) (*unix.Timespec, bool) {
+// forEver is how long there is without a deadline.
+const forEver = time.Duration(math.MaxInt64)
+
+// untilDeadline says how much time is left; not above 0: none.
+func untilDeadline(deadline *atomic.Int64) time.Duration {
 	at := deadline.Load()
 	if at == 0 {
-		return nil, true
+		return forEver
 	}
-	left := at - time.Now().UnixNano()
-	timeout := unix.NsecToTimespec(max(left, 0))
-	return &timeout, left > 0
+	return time.Duration(at - time.Now().UnixNano())
 }
 
 // SetDeadline is both.
@@ -211,15 +214,15 @@ func (s *socket) readVector(pieces [][]byte) (int, error) {
 		if s.closed.Load() {
 			return 0, net.ErrClosed
 		}
-		timeout, inTime := untilDeadline(&s.readDeadline)
-		if !inTime {
+		left := untilDeadline(&s.readDeadline)
+		if left <= 0 {
 			return 0, os.ErrDeadlineExceeded
 		}
 		s.yield()
 		n, err := s.incoming.call(unix.SYS_RECVFROM, unix.SYS_RECVMSG, s.fd, pieces, 0)
 		switch {
 		case err == unix.EAGAIN:
-			s.awaitReadable(timeout)
+			s.awaitReadable(left)
 		case err == unix.EINTR:
 		case err != 0:
 			return 0, os.NewSyscallError("recvmsg", err)
@@ -243,7 +246,12 @@ func (s *socket) yield() {
 }
 
 // awaitReadable returns when there is something to read, or to look at again.
-func (s *socket) awaitReadable(timeout *unix.Timespec) {
+func (s *socket) awaitReadable(left time.Duration) {
+	var timeout *unix.Timespec
+	if left != forEver {
+		s.until = unix.NsecToTimespec(left.Nanoseconds())
+		timeout = &s.until
+	}
 	s.polled[0] = unix.PollFd{Fd: int32(s.fd), Events: unix.POLLIN}
 	s.polled[1] = unix.PollFd{Fd: int32(s.wake), Events: unix.POLLIN}
 	_, _ = unix.Ppoll(s.polled[:], timeout, nil)
@@ -284,7 +292,7 @@ func (s *socket) writeAll(pieces [][]byte, flags uintptr) (written int64, err er
 		if s.closed.Load() {
 			return written, net.ErrClosed
 		}
-		if _, inTime := untilDeadline(&s.writeDeadline); !inTime {
+		if untilDeadline(&s.writeDeadline) <= 0 {
 			return written, os.ErrDeadlineExceeded
 		}
 		n, err := s.outgoing.call(unix.SYS_SENDTO, unix.SYS_SENDMSG, s.fd, pieces, unix.MSG_NOSIGNAL|flags)
