@@ -138,6 +138,7 @@ func (c *Controller) takeStock(m *machine, a tiers.Answer) {
 			m.loaded[split] = true
 		}
 	}
+	m.loads++
 	if m.joined == 0 && stock.Version > 0 && !c.rejoin(m) {
 		return
 	}
@@ -353,10 +354,11 @@ func (c *Controller) goOn(f *findings) {
 		c.splits[i].next = s.next
 		c.reached(ps.Split(i), f.marks[i])
 	}
-	c.target = tiers.Layout{Stage: c.stage, Route: c.cloneRoute(), Worker: make([]ps.ServerID, len(c.splits))}
+	target := tiers.Layout{Stage: c.stage, Route: c.cloneRoute(), Worker: make([]ps.ServerID, len(c.splits))}
 	for i, s := range f.splits {
-		c.target.Worker[i] = s.holder
+		target.Worker[i] = s.holder
 	}
+	c.setTarget(target)
 	c.cutDue = c.now.Add(c.cfg.CutEvery)
 	c.progress.since = c.now
 	c.recordTakeOver("the controller was started again; training has gone on, and nothing is done again")
@@ -406,7 +408,8 @@ func (c *Controller) startOver(why string) {
 	c.committed, c.stage = at, max(c.stage, tiers.Stage1)
 	clear(c.route.Owner)
 	clear(c.route.Backup)
-	c.route.Version, c.routeNews, c.target = 0, false, tiers.Layout{}
+	c.route.Version, c.routeNews = 0, false
+	c.setTarget(tiers.Layout{})
 	for i := range c.splits {
 		c.hand(ps.Split(i), "")
 		c.splits[i].next = at + 1

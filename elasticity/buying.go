@@ -62,7 +62,7 @@ func (c *Controller) closeLaunch(token string) {
 	if l == nil || !l.answered {
 		return
 	}
-	for _, m := range c.machines {
+	for _, m := range c.roster {
 		if m.token == token && m.joined == 0 && !m.lost && !m.ended {
 			return
 		}
@@ -300,10 +300,11 @@ func (c *Controller) jobState() bidding.Job {
 
 // spent is what is due by now for all machines, as far as their bills can be reckoned.
 func (c *Controller) spent() (sum market.USD) {
-	for _, m := range c.roster {
-		charges, err := c.bill(m)
-		if err == nil {
-			sum += market.Total(charges)
+	for _, machines := range [][]*machine{c.buried, c.roster} {
+		for _, m := range machines {
+			if charges, err := c.bill(m); err == nil {
+				sum += market.Total(charges)
+			}
 		}
 	}
 	return sum
@@ -381,11 +382,12 @@ func (c *Controller) candidates() (ready, coming int) {
 
 // charge writes the bill of machines that have ended, once every price that it rests on is known.
 func (c *Controller) charge() {
+	written := false
 	for _, m := range c.roster {
 		if !m.ended || m.charged || c.now.Before(m.endedAt) || m.pool.Class == market.Spot && c.pricesKnown.Before(m.endedAt) {
 			continue
 		}
-		m.charged = true
+		m.charged, written = true, true
 		charges, err := c.bill(m)
 		if err != nil {
 			c.record(func() journal.Entry { return UnknownCharge(string(m.id), m.pool, err) })
@@ -395,6 +397,9 @@ func (c *Controller) charge() {
 			c.totals.Charged += line.Amount
 			c.record(func() journal.Entry { return ChargeEntry(string(m.id), m.pool, line) })
 		}
+	}
+	if written {
+		c.bury()
 	}
 }
 

@@ -125,7 +125,8 @@ type Controller struct {
 	reliable    securing
 	counter     uint64 // of tokens
 	machines    map[ps.ServerID]*machine
-	roster      []*machine             // all of them, in the order of joining, then by id
+	roster      []*machine             // those that are not buried, in the order of joining, then by id
+	buried      []*machine             // that have ended, with a bill and without splits: nothing is looked for among them
 	early       map[ps.ServerID]*early // what was heard of machines whose launch is not answered yet
 	joins       int
 	nextPlan    time.Time
@@ -146,12 +147,16 @@ type Controller struct {
 	route      ps.Route
 	routeNews  bool // owners changed since the last broadcast
 	target     tiers.Layout
+	takers     []*machine  // Index: Split; those of target.Worker, nil where nobody is known
+	arranged   arrangement // what the target was made of
+	spareLoads []int       // kept for its memory
 	stage      tiers.Stage
 	gauge      tiers.Gauge
 	loadWhy    string    // the gauge's floor
 	metered    bool      // a heartbeat has come since the last clock that was judged
 	paces      []float64 // kept for its memory
 	splits     []splitState
+	between    int // splits that nobody holds, or that their holder was asked for
 	relayout   bool
 	wish       wish
 
@@ -228,6 +233,7 @@ func New(cfg Config) *Controller {
 	for _, p := range cfg.Pools {
 		c.prices[p.Pool] = p.History
 	}
+	c.between = len(c.splits)
 	for i := range c.splits {
 		c.splits[i].next = cfg.Job.ResumeAt + 1
 	}

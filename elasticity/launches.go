@@ -40,7 +40,7 @@ func (c *Controller) secure() {
 			missing -= l.count
 		}
 	}
-	for _, m := range c.machines {
+	for _, m := range c.roster {
 		if m.tier == tiers.Reliable && m.staying() {
 			missing--
 		}
@@ -149,8 +149,7 @@ func (c *Controller) enter(l *launch, i provisioner.Instance) *machine {
 	c.lastInc++ // by the order of launches, which the journal tells, too
 	m.incarnation = c.lastInc
 	c.machines[id] = m
-	c.roster = append(c.roster, m)
-	c.sortRoster()
+	c.seat(m)
 	c.totals.Machines++
 	c.record(func() journal.Entry {
 		return journal.Entry{

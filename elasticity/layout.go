@@ -14,6 +14,7 @@ import (
 // splitState is who works on a split.
 type splitState struct {
 	holder    ps.ServerID // nobody while it changes hands
+	by        *machine    // the holder; nil for nobody, and for one that nobody knows
 	next      ps.Clock    // first clock not begun; known while nobody holds it
 	releasing bool        // its holder was asked for it
 }
@@ -31,7 +32,7 @@ func (c *Controller) reliableMembers() []tiers.Member {
 // stand starts the job on the reliable machines: stage 1. When it begins again from a checkpoint, other machines are there
 // already.
 func (c *Controller) stand() {
-	c.target = tiers.Next(c.layout(), c.reliableMembers(), c.cfg.Stages)
+	c.setTarget(tiers.Next(c.layout(), c.reliableMembers(), c.cfg.Stages))
 	c.route.Version = 1
 	c.route.Owner = slices.Clone(c.target.Route.Owner)
 	c.route.Backup = slices.Clone(c.target.Route.Backup)
@@ -88,8 +89,9 @@ func (c *Controller) layout() tiers.Layout {
 }
 
 func (c *Controller) tierMembers() []tiers.Member {
-	var out []tiers.Member
-	for _, m := range c.members() {
+	members := c.members()
+	out := make([]tiers.Member, 0, len(members))
+	for _, m := range members {
 		out = append(out, tiers.Member{
 			ID: m.id, Tier: m.tier, Joined: m.joined, VCPU: m.vcpu,
 			Leaving: m.warned || m.draining || m.leaving || m.terminating,
@@ -108,11 +110,57 @@ func (c *Controller) layOut() {
 	}
 	members := c.tierMembers()
 	transient, reliable := tiers.Count(members)
-	stage, why := c.stageFor(transient, reliable)
-	c.target = tiers.Arrange(c.layout(), members, stage, c.wish.servers)
+	stage := c.stageFor(transient, reliable)
+	c.arrange(members, stage)
 	if stage != c.stage {
-		c.recordStage(transient, reliable, why)
+		c.recordStage(transient, reliable)
 	}
+}
+
+// arrangement is what the target was last made of.
+type arrangement struct {
+	now     tiers.Layout
+	members []tiers.Member
+	loads   []int // that the members' data have changed
+	stage   tiers.Stage
+	servers int
+}
+
+// arrange makes the target, unless it would come out as it is: when a fleet of a hundred is taken back, its machines go one
+// by one, and nothing depends on those that had nothing to do any longer.
+func (c *Controller) arrange(members []tiers.Member, stage tiers.Stage) {
+	now, was := c.layout(), &c.arranged
+	members = slices.DeleteFunc(members, func(m tiers.Member) bool { return m.Leaving && m.NoWork }) // to whom nothing goes
+	loads := c.spareLoads[:0]
+	for i := range members {
+		loads = append(loads, c.machines[members[i].ID].loads)
+	}
+	like := func(a, b tiers.Member) bool {
+		return a.ID == b.ID && a.Tier == b.Tier && a.Joined == b.Joined && a.VCPU == b.VCPU && a.Leaving == b.Leaving && a.NoWork == b.NoWork
+	}
+	if was.members != nil && was.stage == stage && was.servers == c.wish.servers && was.now.Stage == now.Stage &&
+		slices.EqualFunc(was.members, members, like) && slices.Equal(was.loads, loads) &&
+		slices.Equal(was.now.Worker, now.Worker) && slices.Equal(was.now.Route.Owner, now.Route.Owner) &&
+		slices.Equal(was.now.Route.Backup, now.Route.Backup) {
+		c.target.Route.Version = now.Route.Version
+		c.spareLoads = loads
+		return
+	}
+	c.setTarget(tiers.Arrange(now, members, stage, c.wish.servers))
+	now.Route = c.cloneRoute()
+	c.spareLoads, *was = was.loads, arrangement{now: now, members: members, loads: loads, stage: stage, servers: c.wish.servers}
+}
+
+// setTarget changes where everything should be. Any but arrange's own forgets what the last one was made of.
+func (c *Controller) setTarget(to tiers.Layout) {
+	c.arranged = arrangement{}
+	takers := slices.Grow(c.takers[:0], len(to.Worker))[:len(to.Worker)]
+	for i, id := range to.Worker {
+		if m := takers[i]; m == nil || m.id != id {
+			takers[i] = c.machines[id]
+		}
+	}
+	c.target, c.takers = to, takers
 }
 
 func (c *Controller) setRoute() tiers.SetRoute {
@@ -176,13 +224,35 @@ func (c *Controller) splitsOf(holders []ps.ServerID, id ps.ServerID) []ps.Split 
 // hand gives a split to a machine, or to nobody. It alone changes holders, and keeps the machines' counts.
 func (c *Controller) hand(split ps.Split, to ps.ServerID) {
 	s := &c.splits[split]
-	if m := c.machines[s.holder]; m != nil {
-		m.splits--
+	if s.by != nil {
+		s.by.splits--
 	}
-	if m := c.machines[to]; m != nil {
-		m.splits++
+	if s.holder == "" || s.releasing {
+		c.between--
 	}
-	s.holder, s.releasing = to, false
+	s.holder, s.by, s.releasing = to, c.machines[to], false
+	if s.by != nil {
+		s.by.splits++
+	}
+	if to == "" {
+		c.between++
+	}
+}
+
+// askBack notes that a split's holder is to give it back.
+func (c *Controller) askBack(split ps.Split) {
+	if s := &c.splits[split]; s.holder != "" && !s.releasing {
+		s.releasing = true
+		c.between++
+	}
+}
+
+// askNoMore takes that back.
+func (c *Controller) askNoMore(split ps.Split) {
+	if s := &c.splits[split]; s.holder != "" && s.releasing {
+		c.between--
+	}
+	c.splits[split].releasing = false
 }
 
 // advanceMoves starts the moves that lead to the target. Moves and cuts exclude each other: a partition
@@ -251,29 +321,26 @@ func (c *Controller) advanceSplits() {
 	if c.recovery != nil || c.ending || !c.standing() {
 		return
 	}
-	load, release := map[ps.ServerID][]ps.Split{}, map[ps.ServerID][]ps.Split{}
-	assign := map[ps.ServerID][]tiers.SplitAt{}
+	var load, release map[ps.ServerID][]ps.Split
+	var assign map[ps.ServerID][]tiers.SplitAt
 	for i := range c.splits {
 		s, split := &c.splits[i], ps.Split(i)
-		want := c.target.Worker[i]
-		if s.holder == want {
+		taker := c.takers[i]
+		if taker == nil || s.by == taker || !taker.member() || !taker.alive() {
 			continue
 		}
-		taker := c.machines[want]
-		if taker == nil || !taker.member() || !taker.alive() {
-			continue
-		}
+		want := taker.id
 		switch {
 		case !taker.loaded[split]:
 			if !taker.loading {
-				load[want] = append(load[want], split)
+				add(&load, want, split)
 			}
 		case s.holder == "":
 			c.hand(split, want)
-			assign[want] = append(assign[want], tiers.SplitAt{Split: split, Clock: s.next})
-		case !s.releasing && c.halt == nil && !c.wantsHalt() && c.machines[s.holder].alive():
-			s.releasing = true
-			release[s.holder] = append(release[s.holder], split)
+			add(&assign, want, tiers.SplitAt{Split: split, Clock: s.next})
+		case !s.releasing && c.halt == nil && !c.wantsHalt() && s.by.alive():
+			c.askBack(split)
+			add(&release, s.holder, split)
 		}
 	}
 	if len(load)+len(assign)+len(release) == 0 {
@@ -293,21 +360,53 @@ func (c *Controller) advanceSplits() {
 	}
 }
 
-func (c *Controller) takeReleased(m *machine, a tiers.Answer) {
+// add appends to a machine's list. Most of the time there is nothing to add: the map is made with the first.
+func add[T any](to *map[ps.ServerID][]T, id ps.ServerID, v T) {
+	if *to == nil {
+		*to = map[ps.ServerID][]T{}
+	}
+	(*to)[id] = append((*to)[id], v)
+}
+
+// takeReleased passes splits on that a machine has given back. It says whether there may be more to do about it than that.
+func (c *Controller) takeReleased(m *machine, a tiers.Answer) (stirs bool) {
 	r, ok := a.Result.(tiers.Released)
 	if a.Code != tiers.CodeOK || !ok {
 		c.giveUp(m, "it would not hand its splits over: "+a.Error)
-		return
+		return true
 	}
 	for _, s := range r.Splits {
-		if st := &c.splits[s.Split]; st.holder == m.id && st.releasing {
+		if st := &c.splits[s.Split]; st.by == m && st.releasing {
 			c.hand(s.Split, "")
 			st.next = s.Clock
 		}
 	}
+	return c.stirred || c.recovery != nil || c.ending || !c.passOn(r.Splits) || m.leaving || !c.handingOver()
+}
+
+// passOn assigns splits that nobody holds to those who should have them, when all of those wait for nothing else: it is what
+// advanceSplits would do, which looks at all splits, and is due at each of hundreds of answers when a fleet comes or goes.
+func (c *Controller) passOn(splits []tiers.SplitAt) bool {
+	var to *machine
+	for i, s := range splits {
+		taker := c.takers[s.Split]
+		if c.splits[s.Split].holder != "" || taker == nil || to != nil && taker != to || i > 0 && s.Split <= splits[i-1].Split ||
+			!taker.member() || !taker.alive() || !taker.loaded[s.Split] {
+			return false
+		}
+		to = taker
+	}
+	if to == nil {
+		return false
+	}
+	given := slices.Clone(splits)
+	for i, s := range given {
+		given[i].Clock = c.splits[s.Split].next
+		c.hand(s.Split, to.id)
+	}
+	c.send(to.id, tiers.Assign{Splits: given})
+	return true
 }
 
 // handingOver says whether a split is between two holders.
-func (c *Controller) handingOver() bool {
-	return slices.ContainsFunc(c.splits, func(s splitState) bool { return s.holder == "" || s.releasing })
-}
+func (c *Controller) handingOver() bool { return c.between > 0 }

@@ -150,17 +150,29 @@ func (c *Controller) paceOf(m *machine) float64 {
 
 // stageFor gives the stage for the members: by their numbers, and above that by load and by the number of servers that
 // was asked for.
-func (c *Controller) stageFor(transient, reliable int) (stage tiers.Stage, why string) {
-	stage = tiers.StageFor(transient, reliable, c.cfg.Stages)
-	why = fmt.Sprintf("%d transient to %d reliable machines; stage 2 above %g:1, stage 3 above %g:1",
+func (c *Controller) stageFor(transient, reliable int) tiers.Stage {
+	stage := tiers.StageFor(transient, reliable, c.cfg.Stages)
+	if transient > 0 {
+		stage = max(stage, c.gauge.Floor())
+	}
+	if servers := c.wish.servers; stage == tiers.Stage1 && transient > 0 && servers > reliable {
+		stage = tiers.Stage2
+	}
+	return stage
+}
+
+// whyStage says why stageFor gives what it does.
+func (c *Controller) whyStage(transient, reliable int) string {
+	stage := tiers.StageFor(transient, reliable, c.cfg.Stages)
+	why := fmt.Sprintf("%d transient to %d reliable machines; stage 2 above %g:1, stage 3 above %g:1",
 		transient, reliable, c.cfg.Stages.TwoAbove, c.cfg.Stages.ThreeAbove)
 	if floor := c.gauge.Floor(); transient > 0 && stage < floor {
 		stage, why = floor, fmt.Sprintf("%s; %d transient to %d reliable machines alone ask for stage %d", c.loadWhy, transient, reliable, stage)
 	}
 	if servers := c.wish.servers; stage == tiers.Stage1 && transient > 0 && servers > reliable {
-		stage, why = tiers.Stage2, fmt.Sprintf("%d servers were asked for, more than the %d reliable machines", servers, reliable)
+		why = fmt.Sprintf("%d servers were asked for, more than the %d reliable machines", servers, reliable)
 	}
-	return stage, why
+	return why
 }
 
 // loadDetails is what a later controller must know of the load so far.
@@ -173,11 +185,11 @@ func (c *Controller) loadDetails() json.RawMessage {
 }
 
 // recordStage writes a change of stage down, and counts load afresh.
-func (c *Controller) recordStage(transient, reliable int, why string) {
+func (c *Controller) recordStage(transient, reliable int) {
 	c.record(func() journal.Entry {
 		return journal.Entry{
 			Kind: journal.Stage, From: fmt.Sprint(int(c.stage)), To: fmt.Sprint(int(c.target.Stage)),
-			Transient: transient, Reliable: reliable, Clock: int64(c.progress.done), Why: why, Details: c.loadDetails(),
+			Transient: transient, Reliable: reliable, Clock: int64(c.progress.done), Why: c.whyStage(transient, reliable), Details: c.loadDetails(),
 		}
 	})
 	c.gauge.Again()

@@ -30,6 +30,7 @@ type machine struct {
 	ready       bool   // has answered its Welcome
 	joined      int    // place in the order of joining; 0 = does not take part yet
 	loaded      []bool // Index: Split
+	loads       int    // how often that has changed
 	loading     bool
 	splits      int  // that it holds: see hand
 	keeps       bool // the committed cut of partitions that another machine is to back up from the next one on
@@ -80,10 +81,31 @@ func (c *Controller) ordered(keep func(*machine) bool) []*machine {
 	return out
 }
 
-// sortRoster is due when a machine has entered or joined.
-func (c *Controller) sortRoster() {
-	slices.SortFunc(c.roster, func(a, b *machine) int {
-		return cmp.Or(cmp.Compare(a.joined, b.joined), cmp.Compare(a.id, b.id))
+// inOrder is that of the roster.
+func inOrder(a, b *machine) int {
+	return cmp.Or(cmp.Compare(a.joined, b.joined), cmp.Compare(a.id, b.id))
+}
+
+// seat takes a machine into the roster.
+func (c *Controller) seat(m *machine) {
+	i, _ := slices.BinarySearchFunc(c.roster, m, inOrder)
+	c.roster = slices.Insert(c.roster, i, m)
+}
+
+// sortRoster is due when machines have joined.
+func (c *Controller) sortRoster() { slices.SortFunc(c.roster, inOrder) }
+
+// bury forgets machines of which nothing can come any more.
+func (c *Controller) bury() {
+	if c.adopting != nil {
+		return // it asks about them
+	}
+	c.roster = slices.DeleteFunc(c.roster, func(m *machine) bool {
+		over := m.charged && m.lost && m.splits == 0
+		if over {
+			c.buried = append(c.buried, m)
+		}
+		return over
 	})
 }
 
@@ -166,6 +188,7 @@ func (c *Controller) takeHello(m *machine, h tiers.Hello) (stirs bool) {
 	c.forget(m.id)
 	m.ready, m.loading = false, false
 	clear(m.loaded)
+	m.loads++
 	m.address = h.Address
 	c.send(m.id, tiers.Welcome{
 		Schema:      c.cfg.Job.Schema,
@@ -219,10 +242,11 @@ func (c *Controller) takeAnswer(m *machine, a tiers.Answer) (stirs bool) {
 		for _, split := range do.Splits {
 			m.loaded[split] = true
 		}
+		m.loads++
 	case tiers.TakeStock:
 		c.takeStock(m, a)
 	case tiers.Release:
-		c.takeReleased(m, a)
+		return c.takeReleased(m, a)
 	case tiers.SaveCut:
 		return c.changes(func() { c.takeSaved(m, do, a) })
 	case tiers.MoveOut:
@@ -231,6 +255,7 @@ func (c *Controller) takeAnswer(m *machine, a tiers.Answer) (stirs bool) {
 		return c.changes(func() { c.takeNamed(m, do, a) })
 	case tiers.Park:
 		c.takeParked(m, a)
+		return c.halt == nil || len(c.halt.parking) == 0 // otherwise the others are waited for
 	case tiers.FenceWorker:
 		c.takeStandings(m, a)
 	case tiers.FenceGeneration:

@@ -227,7 +227,7 @@ func (c *Controller) advanceEnd() {
 			return
 		}
 	}
-	for _, m := range c.machines {
+	for _, m := range c.roster {
 		if !m.ended || !m.charged && c.now.Sub(m.endedAt) < chargeWait {
 			return
 		}

@@ -118,7 +118,8 @@ func (c *Controller) goBack() {
 		if m := c.machines[c.splits[i].holder]; m == nil || !m.member() || m.warned {
 			c.hand(ps.Split(i), "")
 		}
-		c.splits[i].next, c.splits[i].releasing = c.committed+1, false
+		c.splits[i].next = c.committed + 1
+		c.askNoMore(ps.Split(i))
 	}
 	r.returning = true
 	for _, m := range c.reachable() {

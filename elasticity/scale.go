@@ -257,15 +257,18 @@ func (c *Controller) trimReliable() {
 	if !c.standing() || c.ending || c.stopWhy != "" || c.done() || c.recovery != nil || c.bare() {
 		return
 	}
-	var staying []*machine
+	surplus := -c.wantReliable()
 	for _, m := range c.roster {
 		if m.tier == tiers.Reliable && m.member() && m.staying() {
-			staying = append(staying, m)
+			surplus++
 		}
 	}
-	for len(staying) > c.wantReliable() {
-		m := staying[len(staying)-1]
-		staying = staying[:len(staying)-1]
+	for i := len(c.roster) - 1; surplus > 0; i-- {
+		m := c.roster[i]
+		if m.tier != tiers.Reliable || !m.member() || !m.staying() {
+			continue
+		}
+		surplus--
 		m.leaving, m.why = true, "fewer reliable machines were asked for"
 		c.relayout, c.wantPlan = true, true
 	}

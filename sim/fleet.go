@@ -30,7 +30,8 @@ type fleet struct {
 	cut           ps.Clock // the named cut; 0 = none
 	delivered     ps.Clock // the newest cut that the backups hold
 
-	due time.Duration // an advance is scheduled for then; 0 = none
+	due         time.Duration // an advance is scheduled for then; 0 = none
+	unscheduled bool          // it may have to be for another time
 
 	calm   calm
 	untold []clocks           // in the order in which they are to be told
@@ -51,6 +52,7 @@ type node struct {
 	rate  float64 // floating-point operations per second of market time
 	alive bool
 
+	employed           bool          // it has been given splits or partitions
 	generation, fenced ps.Generation // service for generations below fenced is refused
 	until              ps.Clock
 	parked             bool
@@ -106,6 +108,7 @@ func (n *node) die() {
 	n.f.advance()
 	n.f.tellUntil(n.f.w.elapsed)
 	n.alive, n.busy = false, false
+	n.f.nodes = slices.DeleteFunc(n.f.nodes, func(o *node) bool { return o == n })
 	for i := range n.f.splits {
 		if s := &n.f.splits[i]; s.holder == n {
 			s.working, s.left = false, 1
@@ -133,11 +136,18 @@ func (n *node) answer(id uint64, delay time.Duration, code tiers.Code, r tiers.R
 
 func (n *node) take(c tiers.Command) {
 	f, t := n.f, &n.f.w.cfg.Timing
-	f.advance()
+	if delay, ok := n.takeAside(c); ok {
+		n.answer(c.ID, delay, tiers.CodeOK, nil)
+		return
+	}
+	if f.calm.limit > 0 || f.finished(f.w.elapsed) {
+		f.advance() // otherwise nothing has changed since the last one
+	}
 	delay, code, result := t.Reply, tiers.CodeOK, tiers.Result(nil)
 	switch do := c.Do.(type) {
 	case tiers.Welcome:
-		n.generation, n.until, delay = do.Generation, do.Until, t.Start
+		n.welcome(do)
+		delay = t.Start
 	case tiers.SetRoute:
 		n.generation = max(n.generation, do.Generation)
 	case tiers.Own:
@@ -161,6 +171,7 @@ func (n *node) take(c tiers.Command) {
 	case tiers.Load:
 		delay = t.Load
 	case tiers.Assign:
+		n.employed = true
 		for _, s := range do.Splits {
 			if at := &f.splits[s.Split]; at.next != s.Clock {
 				*at = split{holder: n, next: s.Clock, left: 1}
@@ -188,7 +199,7 @@ func (n *node) take(c tiers.Command) {
 			n.interrupt()
 		}
 		n.handOver()
-		f.advance()
+		n.goOn()
 		return
 	case tiers.Stop:
 		n.alive = false
@@ -196,10 +207,75 @@ func (n *node) take(c tiers.Command) {
 	}
 	n.answer(c.ID, delay, code, result)
 	f.offerCut()
-	f.advance()
+	if handsSplits(c.Do) {
+		n.goOn()
+	} else {
+		f.advance()
+	}
+}
+
+// handsSplits says whether a command is one of those by which splits change hands.
+func handsSplits(do tiers.Do) bool {
+	switch do.(type) {
+	case tiers.Assign, tiers.Release:
+		return true
+	}
+	return false
+}
+
+// goOn is an advance after a command by which splits of one machine changed hands, when everybody else's work was brought up
+// to now before: hundreds of splits change hands at one instant. When the next thing happens is looked at once it is over.
+func (n *node) goOn() {
+	if n.f.serving() {
+		n.f.begin(n)
+		n.f.unscheduled = true
+	}
+}
+
+// settleInstant does what was left for the end of the instant.
+func (f *fleet) settleInstant() {
+	if f.unscheduled {
+		f.schedule()
+	}
+}
+
+// takeAside does what a command says that has nothing to do with the work under way, most of those that a fleet is sent: the
+// work need not be brought up to now for it. It says how long the answer takes; false = take has to do it.
+func (n *node) takeAside(c tiers.Command) (delay time.Duration, ok bool) {
+	f, t := n.f, &n.f.w.cfg.Timing
+	switch do := c.Do.(type) {
+	case tiers.Welcome:
+		if n.employed || f.overdue() {
+			return 0, false
+		}
+		n.welcome(do)
+		return t.Start, true
+	case tiers.SetRoute:
+		return t.Reply, do.Generation <= n.generation && !f.overdue()
+	case tiers.Load:
+		return t.Load, !f.overdue()
+	case tiers.CommitCut:
+		if f.overdue() {
+			return 0, false
+		}
+		f.committed = max(f.committed, do.Cut)
+		return t.Reply, true
+	}
+	return 0, false
+}
+
+func (n *node) welcome(do tiers.Welcome) { n.generation, n.until = do.Generation, do.Until }
+
+// overdue says whether a part of the work is over that nobody has been told of yet.
+func (f *fleet) overdue() bool {
+	if f.calm.limit > 0 {
+		return f.due <= f.w.elapsed
+	}
+	return f.finished(f.w.elapsed)
 }
 
 func (n *node) own(partitions []ps.Partition) {
+	n.employed = true
 	for _, p := range partitions {
 		n.f.owner[p] = n
 	}
@@ -268,8 +344,12 @@ func (n *node) recover(do tiers.Recover) {
 	for _, i := range do.Splits {
 		f.splits[i].holder = n
 	}
+	n.employed = true
 	for p, id := range do.Route.Owner {
 		f.owner[p] = f.byID[id]
+		if o := f.owner[p]; o != nil {
+			o.employed = true
+		}
 	}
 }
 
@@ -284,7 +364,7 @@ func (n *node) moveOut(id uint64, do tiers.MoveOut) {
 			return
 		}
 		n.f.advance()
-		n.f.owner[do.Partition] = to
+		n.f.owner[do.Partition], to.employed = to, true
 		to.named = max(to.named, n.named)
 		n.answer(id, 0, tiers.CodeOK, nil)
 		n.f.advance()
@@ -363,7 +443,7 @@ func (f *fleet) catchUp() bool {
 	}
 	for {
 		f.commit()
-		f.begin()
+		f.begin(nil)
 		if !f.finished(f.w.elapsed) {
 			return true
 		}
@@ -375,6 +455,9 @@ func (f *fleet) finished(by time.Duration) bool {
 }
 
 func (f *fleet) commit() {
+	if !f.finished(f.w.elapsed) {
+		return
+	}
 	for i := range f.splits {
 		if s := &f.splits[i]; s.working && s.holder.finish <= f.w.elapsed {
 			s.next, s.left, s.working = s.next+1, 1, false
@@ -415,14 +498,14 @@ func (f *fleet) report(n *node) {
 	n.tell(f.w.cfg.Timing.Reply, reports, n.progress(f.complete, took))
 }
 
-// begin lets every idle worker begin its parts of the next clock.
-func (f *fleet) begin() {
+// begin lets idle workers begin their parts of the next clock: one of them, or all (nil).
+func (f *fleet) begin(only *node) {
 	clock := f.complete + 1
 	begun := false
 	for i := range f.splits {
 		s := &f.splits[i]
 		n := s.holder
-		if n == nil || n.busy || s.next != clock || !n.mayBegin(clock) {
+		if n == nil || only != nil && n != only || n.busy || s.next != clock || !n.mayBegin(clock) {
 			continue
 		}
 		s.working, begun = true, true
@@ -431,25 +514,32 @@ func (f *fleet) begin() {
 	if !begun {
 		return
 	}
-	part, beside := f.w.workPerSplit(), time.Duration(0)
+	if only != nil && only.load > 0 {
+		f.set(only, clock, f.w.cfg.Timing.Clock)
+	}
+	if only != nil {
+		return
+	}
+	beside := time.Duration(0)
 	for _, n := range f.nodes {
 		if n.load > 0 {
 			beside += f.w.cfg.Timing.Clock
 		}
 	}
-	recorded, told := f.w.cfg.Told.clock(clock, f.w.now())
 	for _, n := range f.nodes {
-		if n.load == 0 {
-			continue
+		if n.load > 0 {
+			f.set(n, clock, beside)
 		}
-		if told {
-			n.busy, n.load, n.begun = true, 0, f.w.elapsed
-			n.finish = max(recorded.Sub(f.w.cfg.Start)-f.w.cfg.Timing.Reply, n.begun+time.Millisecond)
-			continue
-		}
-		length := time.Duration(n.load*part/n.rate*float64(time.Second)) + beside
-		n.busy, n.load, n.begun = true, 0, f.w.elapsed
-		n.finish = n.begun + length.Truncate(time.Millisecond) + time.Millisecond
+	}
+}
+
+// set lets a node begin its load of a clock.
+func (f *fleet) set(n *node, clock ps.Clock, beside time.Duration) {
+	length := time.Duration(n.load*f.w.workPerSplit()/n.rate*float64(time.Second)) + beside
+	n.busy, n.load, n.begun = true, 0, f.w.elapsed
+	n.finish = n.begun + length.Truncate(time.Millisecond) + time.Millisecond
+	if recorded, told := f.w.cfg.Told.clock(clock, f.w.now()); told {
+		n.finish = max(recorded.Sub(f.w.cfg.Start)-f.w.cfg.Timing.Reply, n.begun+time.Millisecond)
 	}
 }
 
@@ -460,6 +550,7 @@ func (n *node) mayBegin(c ps.Clock) bool {
 // schedule makes sure that advance is called when the next thing happens: the clock's end, and the end of a part
 // that something else waits for.
 func (f *fleet) schedule() {
+	f.unscheduled = false
 	var last, first time.Duration
 	for _, n := range f.nodes {
 		if n.busy {

@@ -35,6 +35,8 @@ type staff interface {
 	// it, of what is left. Where nothing waits to be told they do nothing.
 	tellUntil(now time.Duration)
 	tellAll()
+	// settleInstant is called before time goes on.
+	settleInstant()
 }
 
 // trainer is training by kill and restart: one team works as long as all of it lives. Its work goes on evenly, so that
@@ -101,6 +103,7 @@ func (t *trainer) do(a elasticity.Action) {
 
 func (t *trainer) tellUntil(time.Duration) {}
 func (t *trainer) tellAll()                {}
+func (t *trainer) settleInstant()          {}
 
 // train lets a team begin once it has read the checkpoint.
 func (t *trainer) train(a elasticity.Train) {

@@ -135,6 +135,9 @@ func runObserved(cfg Config, o *observer) (Result, error) {
 			w.err = fmt.Errorf("stuck after %d events, %s after its start, at clock %d", n, w.elapsed, w.result.Clocks)
 			break
 		}
+		if w.queue.heap[0].at > w.elapsed {
+			w.staff.settleInstant()
+		}
 		e := w.queue.pop()
 		w.elapsed, w.rank = e.at, e.rank
 		e.do()

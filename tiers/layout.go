@@ -121,56 +121,40 @@ func spread(now []ps.ServerID, members []Member, weight func(Member) int) []ps.S
 	if len(members) == 0 {
 		return next
 	}
-	index := make(map[ps.ServerID]int, len(members))
+	held, homeless := holdings(now, members)
+	loads := make([]load, len(members))
 	for i, m := range members {
-		index[m.ID] = i
-	}
-	held := make([][]int, len(members)) // items by member
-	var homeless []int
-	for item, id := range now {
-		if i, ok := index[id]; ok {
-			held[i] = append(held[i], item)
-		} else {
-			homeless = append(homeless, item)
-		}
-	}
-	// after is a member's load per weight if it held more more items, scaled to compare as integers.
-	after := func(i, more int) float64 {
-		return float64(len(held[i])+more) / float64(weight(members[i]))
-	}
-	emptiest := func() int {
-		best := 0
-		for i := range members {
-			if after(i, 1) < after(best, 1) {
-				best = i
-			}
-		}
-		return best
+		loads[i] = load{weight: float64(weight(m)), data: slices.Contains(m.Loaded, true)}
+		loads[i].hold(len(held[i]))
 	}
 	for len(homeless) > 0 {
-		to := emptiest()
-		i := max(slices.IndexFunc(homeless, members[to].has), 0)
+		to := emptiest(loads)
+		i := 0
+		if loads[to].data {
+			i = max(slices.IndexFunc(homeless, members[to].has), 0)
+		}
 		held[to] = append(held[to], homeless[i])
 		homeless = slices.Delete(homeless, i, i+1)
+		loads[to].hold(len(held[to]))
 	}
 	for {
-		from, to := 0, emptiest()
-		for i := range members {
-			if after(i, 0) > after(from, 0) {
-				from = i
-			}
-		}
-		if after(from, 0) <= after(to, 1) {
+		from, to := fullest(loads), emptiest(loads)
+		if loads[from].now <= loads[to].next {
 			break
 		}
 		i := len(held[from]) - 1
-		for j, item := range held[from] {
-			if members[to].has(item) {
-				i = j
+		if loads[to].data {
+			for j := i; j >= 0; j-- {
+				if members[to].has(held[from][j]) {
+					i = j
+					break
+				}
 			}
 		}
 		held[to] = append(held[to], held[from][i])
 		held[from] = slices.Delete(held[from], i, i+1)
+		loads[to].hold(len(held[to]))
+		loads[from].hold(len(held[from]))
 	}
 	for i, items := range held {
 		for _, item := range items {
@@ -178,4 +162,50 @@ func spread(now []ps.ServerID, members []Member, weight func(Member) int) []ps.S
 		}
 	}
 	return next
+}
+
+// load is how much a member holds per weight, and would with one item more, to compare.
+type load struct {
+	weight    float64
+	now, next float64
+	data      bool // the member has that of some item
+}
+
+func (l *load) hold(items int) { l.now, l.next = float64(items)/l.weight, float64(items+1)/l.weight }
+
+// emptiest is the first member that would hold least with one item more.
+func emptiest(loads []load) (best int) {
+	for i := range loads {
+		if loads[i].next < loads[best].next {
+			best = i
+		}
+	}
+	return best
+}
+
+// fullest is the first member that holds most.
+func fullest(loads []load) (best int) {
+	for i := range loads {
+		if loads[i].now > loads[best].now {
+			best = i
+		}
+	}
+	return best
+}
+
+// holdings gives the items that each member holds, and those that none does.
+func holdings(now []ps.ServerID, members []Member) (held [][]int, homeless []int) {
+	index := make(map[ps.ServerID]int, len(members))
+	for i, m := range members {
+		index[m.ID] = i
+	}
+	held = make([][]int, len(members))
+	for item, id := range now {
+		if i, ok := index[id]; ok {
+			held[i] = append(held[i], item)
+		} else {
+			homeless = append(homeless, item)
+		}
+	}
+	return held, homeless
 }

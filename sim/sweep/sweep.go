@@ -84,6 +84,7 @@ func Run(ctx context.Context, p Plan, progress func(done, total int)) ([]Row, er
 		workers.Go(func() {
 			var err error
 			recalled, courses := recollection{}, map[int]*sim.Courses{}
+			same := map[int]sim.Result{} // of blocks whose starts are all the same, by run
 			for i := next.Add(1) - 1; i < int64(len(blocks)); i = next.Add(1) - 1 {
 				b := &blocks[i]
 				if b.seeing {
@@ -103,13 +104,15 @@ func Run(ctx context.Context, p Plan, progress func(done, total int)) ([]Row, er
 						return
 					}
 					row := b.row
-					if b.same && n > 0 {
-						row.Result, row.Start = rows[b.first].Result, start
+					if known, ok := same[b.run]; ok {
+						row.Result, row.Start = known, start
 					} else if IsOracle(b.row.Policy) {
 						row.Start, row.Outcome = start, "finished"
 					} else if row.Result, err = b.simulate(start, simulate); err != nil {
 						stop(err)
 						return
+					} else if b.same {
+						same[b.run] = row.Result
 					}
 					rows[b.first+n], done[b.first+n] = row, true
 					progress(int(finished.Add(1)), total)
