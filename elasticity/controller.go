@@ -306,11 +306,13 @@ func (c *Controller) take(e Event) (stirs bool) {
 	case InstanceEnded:
 		c.takeEnded(e.Instance)
 	case Warned:
-		c.takeWarned(e)
+		return c.takeWarned(e)
 	case Disconnected:
 		if m := c.machines[e.ID]; m != nil && m.brokenAt.IsZero() {
 			m.brokenAt = c.now
+			c.lookAgain(c.now.Add(c.cfg.BrokenAfter))
 		}
+		return false
 	case StopWanted:
 		if c.stopWhy == "" {
 			c.stopWhy = e.Why

@@ -381,31 +381,35 @@ func (c *Controller) takeReleased(m *machine, a tiers.Answer) (stirs bool) {
 			st.next = s.Clock
 		}
 	}
-	return c.stirred || c.recovery != nil || c.ending || !c.passOn(r.Splits) || m.leaving || !c.handingOver()
+	return !c.atRest() || c.recovery != nil || c.ending || !c.passOn(r.Splits) || m.leaving || !c.handingOver()
 }
 
-// passOn assigns splits that nobody holds to those who should have them, when all of those wait for nothing else: it is what
-// advanceSplits would do, which looks at all splits, and is due at each of hundreds of answers when a fleet comes or goes.
+// passOn assigns splits that nobody holds to those who should have them, unless some of those wait for something else: it is
+// what advanceSplits would do, which looks at all splits, and is due at each of hundreds of answers when a fleet comes or goes.
 func (c *Controller) passOn(splits []tiers.SplitAt) bool {
-	var to *machine
+	var takers []*machine
 	for i, s := range splits {
 		taker := c.takers[s.Split]
-		if c.splits[s.Split].holder != "" || taker == nil || to != nil && taker != to || i > 0 && s.Split <= splits[i-1].Split ||
+		if c.splits[s.Split].holder != "" || taker == nil || i > 0 && s.Split <= splits[i-1].Split ||
 			!taker.member() || !taker.alive() || !taker.loaded[s.Split] {
 			return false
 		}
-		to = taker
+		if !slices.Contains(takers, taker) {
+			takers = append(takers, taker)
+		}
 	}
-	if to == nil {
-		return false
+	slices.SortFunc(takers, inOrder)
+	for _, m := range takers {
+		var given []tiers.SplitAt
+		for _, s := range splits {
+			if c.takers[s.Split] == m {
+				given = append(given, tiers.SplitAt{Split: s.Split, Clock: c.splits[s.Split].next})
+				c.hand(s.Split, m.id)
+			}
+		}
+		c.send(m.id, tiers.Assign{Splits: given})
 	}
-	given := slices.Clone(splits)
-	for i, s := range given {
-		given[i].Clock = c.splits[s.Split].next
-		c.hand(s.Split, to.id)
-	}
-	c.send(to.id, tiers.Assign{Splits: given})
-	return true
+	return len(takers) > 0
 }
 
 // handingOver says whether a split is between two holders.

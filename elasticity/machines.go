@@ -162,7 +162,7 @@ func (c *Controller) takeReport(id ps.ServerID, r tiers.Report) (stirs bool) {
 			c.fail(fmt.Sprintf("machine %s: %s", id, r.Error)) // it would fail on every machine
 		}
 	case tiers.Warned:
-		c.takeWarned(Warned{ID: id, Deadline: r.Deadline, Rebalance: r.Rebalance})
+		return c.takeWarned(Warned{ID: id, Deadline: r.Deadline, Rebalance: r.Rebalance})
 	}
 	return true
 }
@@ -243,6 +243,10 @@ func (c *Controller) takeAnswer(m *machine, a tiers.Answer) (stirs bool) {
 			m.loaded[split] = true
 		}
 		m.loads++
+		if m.joined > 0 && m.tier == tiers.Transient && c.atRest() {
+			c.advanceSplits() // it is all that has waited for it
+			return false
+		}
 	case tiers.TakeStock:
 		c.takeStock(m, a)
 	case tiers.Release:
@@ -296,31 +300,33 @@ func checkpointOf(do tiers.Do) string {
 	return ""
 }
 
-func (c *Controller) takeWarned(e Warned) {
+func (c *Controller) takeWarned(e Warned) (stirs bool) {
 	m := c.machines[e.ID]
 	if m == nil {
 		c.takeStranger(e)
-		return
+		return true
 	}
 	if m.ended || m.warned || m.terminating {
-		return
+		return true
 	}
 	if e.Rebalance {
 		if m.atRisk {
-			return // told before
+			return true // told before
 		}
 		m.atRisk = true
 		c.record(func() journal.Entry {
 			return journal.Entry{Kind: journal.Notice, Instance: string(m.id), Pool: m.pool.String(),
 				Why: "rebalance recommendation: the provider sees a raised risk"}
 		})
-		return
+		return true
 	}
 	m.warned, m.deadline = true, e.Deadline
 	c.record(func() journal.Entry {
 		return journal.Entry{Kind: journal.Notice, Instance: string(m.id), Pool: m.pool.String(), Deadline: &e.Deadline,
 			Why: fmt.Sprintf("eviction notice, %.1f s left", c.wall(e.Deadline.Sub(c.now)))}
 	})
+	// When notices are gathered already, the next one that comes to a mere worker is one more of them.
+	stirs = !c.relayout || !c.now.Before(c.gathering) || m.joined == 0 || m.tier == tiers.Reliable || c.ownsAny(m.id)
 	c.relayout, c.wantPlan = true, true
 	if m.tier == tiers.Reliable { // another is bought while it lasts, and what it holds is saved
 		c.reliable.lost = true
@@ -329,6 +335,7 @@ func (c *Controller) takeWarned(e Warned) {
 	if !c.now.Before(c.gathering) {
 		c.gathering = c.now.Add(c.cfg.NoticeWait)
 	}
+	return stirs
 }
 
 // wall gives a market duration in wall-clock seconds.

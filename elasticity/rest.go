@@ -71,6 +71,9 @@ func (c *Controller) changes(take func()) bool {
 // complete the job, as of the time when it was reported: nothing follows from it by itself.
 func (c *Controller) Resting() bool { return !c.stirred && !c.planDue() }
 
+// atRest says whether nothing is due now, but for what the event at hand brings about.
+func (c *Controller) atRest() bool { return c.Resting() && !c.relayout && c.now.Before(c.restUntil) }
+
 // Stirred says whether an event at a time, whatever it is, makes the controller look at everything: what an event does that
 // finds it otherwise is that event's doing alone.
 func (c *Controller) Stirred(at time.Time) bool {
@@ -96,6 +99,16 @@ func (c *Controller) NextWake() time.Time {
 		}
 	}
 	return wake
+}
+
+// lookAgain has somebody looked for by then who is silent for too long.
+func (c *Controller) lookAgain(by time.Time) {
+	if by.Before(c.silentAt) {
+		c.silentAt = by
+	}
+	if by.Before(c.restUntil) {
+		c.restUntil = by
+	}
 }
 
 // nextDue is when there is something to do although nothing happens.
