@@ -149,16 +149,18 @@ type Controller struct {
 	target     tiers.Layout
 	takers     []*machine  // Index: Split; those of target.Worker, nil where nobody is known
 	arranged   arrangement // what the target was made of
-	spareLoads []int       // kept for its memory
-	stage      tiers.Stage
-	gauge      tiers.Gauge
-	loadWhy    string    // the gauge's floor
-	metered    bool      // a heartbeat has come since the last clock that was judged
-	paces      []float64 // kept for its memory
-	splits     []splitState
-	between    int // splits that nobody holds, or that their holder was asked for
-	relayout   bool
-	wish       wish
+	// Kept for their memory.
+	spareLoads   []int
+	spareWorkers []ps.ServerID
+	stage        tiers.Stage
+	gauge        tiers.Gauge
+	loadWhy      string    // the gauge's floor
+	metered      bool      // a heartbeat has come since the last clock that was judged
+	paces        []float64 // kept for its memory
+	splits       []splitState
+	between      int // splits that nobody holds, or that their holder was asked for
+	relayout     bool
+	wish         wish
 
 	committed ps.Clock // newest committed cut
 	cutDue    time.Time

@@ -78,7 +78,10 @@ func partitionsOf(holders []ps.ServerID, id ps.ServerID) []ps.Partition {
 
 // layout is how things are now, as opposed to the target.
 func (c *Controller) layout() tiers.Layout {
-	l := tiers.Layout{Stage: c.stage, Route: c.route, Worker: make([]ps.ServerID, len(c.splits))}
+	l := tiers.Layout{Stage: c.stage, Route: c.route, Worker: c.spareWorkers}
+	if c.spareWorkers = nil; l.Worker == nil {
+		l.Worker = make([]ps.ServerID, len(c.splits))
+	}
 	for i, s := range c.splits {
 		l.Worker[i] = s.holder
 		if s.holder == "" && c.target.Worker != nil {
@@ -143,7 +146,7 @@ func (c *Controller) arrange(members []tiers.Member, stage tiers.Stage) {
 		slices.Equal(was.now.Worker, now.Worker) && slices.Equal(was.now.Route.Owner, now.Route.Owner) &&
 		slices.Equal(was.now.Route.Backup, now.Route.Backup) {
 		c.target.Route.Version = now.Route.Version
-		c.spareLoads = loads
+		c.spareLoads, c.spareWorkers = loads, now.Worker
 		return
 	}
 	c.setTarget(tiers.Arrange(now, members, stage, c.wish.servers))

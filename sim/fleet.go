@@ -226,9 +226,11 @@ func handsSplits(do tiers.Do) bool {
 // goOn is an advance after a command by which splits of one machine changed hands, when everybody else's work was brought up
 // to now before: hundreds of splits change hands at one instant. When the next thing happens is looked at once it is over.
 func (n *node) goOn() {
-	if n.f.serving() {
+	if !n.f.serving() {
+		return
+	}
+	if n.f.unscheduled = true; !n.busy && n.mayBegin(n.f.complete+1) {
 		n.f.begin(n)
-		n.f.unscheduled = true
 	}
 }
 

@@ -35,7 +35,8 @@ type machine struct {
 	launched time.Time
 	heard    time.Time // launched or, later, heard of
 
-	ready       bool // its agent has called
+	in          *attempt // the last one that it was in the team of
+	ready       bool     // its agent has called
 	warned      bool
 	leaving     bool // given up by the policy
 	terminating bool
@@ -134,6 +135,7 @@ func (c *Controller) enter(l *launch, token string, i provisioner.Instance) {
 
 // giveUp lets machines go.
 func (c *Controller) giveUp(releases []bidding.Release) {
+	c.seenWell = false
 	for _, r := range releases {
 		for _, m := range c.roster {
 			if r.Of(m.pool, m.launched) && m.staying() {
@@ -215,13 +217,20 @@ func (c *Controller) giveUpSilent() {
 
 // charge writes the bill of machines that have ended, once every price that it rests on is known.
 func (c *Controller) charge() {
+	var billed market.Usage
+	var charges []market.Charge
+	var err error
+	var last *machine
 	for _, m := range c.roster {
 		known := m.pool.Class == market.OnDemand || !c.pricesKnown.Before(m.endedAt)
 		if m.charged || !m.ended || c.now.Before(m.endedAt) || !known {
 			continue
 		}
 		m.charged = true
-		charges, err := c.bill(m)
+		if u := c.usage(m); last == nil || u != billed { // machines that came and went together cost the same
+			billed, last = u, m
+			charges, err = c.bill(m)
+		}
 		if err != nil {
 			c.record(func() journal.Entry { return elasticity.UnknownCharge(string(m.id), m.pool, err) })
 		}
@@ -234,11 +243,15 @@ func (c *Controller) charge() {
 
 // bill is what a machine has cost until now.
 func (c *Controller) bill(m *machine) ([]market.Charge, error) {
+	return c.cfg.Rules.Charges(c.usage(m), c.prices[m.pool], c.now)
+}
+
+func (c *Controller) usage(m *machine) market.Usage {
 	u := market.Usage{Pool: m.pool, Bid: m.bid, Start: m.launched}
 	if m.ended {
 		u.End, u.EndedBy = m.endedAt, m.endedBy
 	}
-	return c.cfg.Rules.Charges(u, c.prices[m.pool], c.now)
+	return u
 }
 
 // spent is what is due by now for all machines, as far as their bills can be reckoned.
@@ -260,37 +273,49 @@ func (c *Controller) typeOf(p market.Pool) market.InstanceType {
 	return market.InstanceType{Name: p.Type}
 }
 
-// State is what the policy sees now.
+// State is what the policy sees now. Its slices are good until the next Step, and not to be changed.
 func (c *Controller) State() bidding.State {
-	s := bidding.State{Now: c.now, Want: c.cfg.Want, Job: c.job(), Brief: c.cfg.Silent}
+	if !c.seenWell {
+		c.seen.Pools, c.seen.Held = c.seePools(c.seen.Pools[:0]), c.seeHeld(c.seen.Held[:0])
+		c.seenWell = true
+	}
+	c.seen.Now, c.seen.Want, c.seen.Job, c.seen.Brief = c.now, c.cfg.Want, c.job(), c.cfg.Silent
+	return c.seen
+}
+
+func (c *Controller) seePools(pools []bidding.Candidate) []bidding.Candidate {
 	for i := range c.cfg.Pools {
 		p := &c.cfg.Pools[i]
-		s.Pools = append(s.Pools, bidding.Candidate{
+		pools = append(pools, bidding.Candidate{
 			Pool: p.Pool, Type: p.Type, History: c.prices[p.Pool], MaxPrice: p.MaxPrice, Hints: p.Hints,
 			Availability: p.Availability, NoCapacityUntil: c.deferred[p.Pool],
 		})
 	}
+	return pools
+}
+
+func (c *Controller) seeHeld(held []bidding.Allocation) []bidding.Allocation {
 	for _, token := range slices.Sorted(maps.Keys(c.launches)) {
 		l := c.launches[token]
-		s.Held = append(s.Held, bidding.Allocation{Pool: l.pool, Bid: l.bid, Count: l.count, Launch: l.at})
+		held = append(held, bidding.Allocation{Pool: l.pool, Bid: l.bid, Count: l.count, Launch: l.at})
 	}
 	for _, m := range c.roster {
 		if m.lost || m.ended || m.terminating {
 			continue
 		}
 		a := bidding.Allocation{Pool: m.pool, Bid: m.bid, Launch: m.launched, Draining: m.leaving, Warned: m.warned}
-		n := len(s.Held)
-		if n == 0 || !alike(s.Held[n-1], a) {
-			s.Held = append(s.Held, a)
+		n := len(held)
+		if n == 0 || !alike(held[n-1], a) {
+			held = append(held, a)
 			n++
 		}
-		s.Held[n-1].Count++
-		if c.attempt != nil && c.attempt.began && slices.Contains(c.attempt.team, m) {
-			s.Held[n-1].Ready++
+		held[n-1].Count++
+		if c.attempt != nil && c.attempt.began && m.in == c.attempt {
+			held[n-1].Ready++
 		}
 	}
-	bidding.SortHeld(s.Held)
-	return s
+	bidding.SortHeld(held)
+	return held
 }
 
 // alike says whether two allocations differ in their counts at most.

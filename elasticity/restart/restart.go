@@ -66,6 +66,8 @@ type Controller struct {
 	roster      []*machine // all of them, in the order of launch
 	wantPlan    bool
 	nextPlan    time.Time
+	seen        bidding.State // by the policy, the last time it was asked
+	seenWell    bool          // its pools and machines are still so: prices change nothing of them
 
 	attempt   *attempt // nil while no fleet trains
 	attempts  uint64
@@ -99,6 +101,11 @@ func New(cfg Config) *Controller {
 
 // Step takes in an event and gives what to do about it, in order.
 func (c *Controller) Step(now time.Time, e elasticity.Event) []elasticity.Action {
+	switch e.(type) {
+	case elasticity.PriceChanged, elasticity.PricesKnown, elasticity.Wake:
+	default:
+		c.seenWell = false
+	}
 	return c.step(now, func() { c.take(e) })
 }
 
@@ -113,6 +120,9 @@ func (c *Controller) step(now time.Time, happens func()) []elasticity.Action {
 	}
 	happens()
 	c.advance()
+	if len(c.out) > 0 { // what was done changes what is held
+		c.seenWell = false
+	}
 	return c.out
 }
 

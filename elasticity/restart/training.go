@@ -63,14 +63,14 @@ func (c *Controller) train() {
 	if c.attempt != nil || c.ending || c.stopWhy != "" || len(c.launches) > 0 || c.saved >= c.cfg.Clocks {
 		return
 	}
+	if slices.ContainsFunc(c.roster, func(m *machine) bool { return !m.ready && m.staying() }) {
+		return // the others wait for it
+	}
 	var team []*machine
 	machines, vcpu := 0, 0
 	for _, m := range c.roster {
 		if !m.staying() {
 			continue
-		}
-		if !m.ready {
-			return // the others wait for it
 		}
 		team = append(team, m)
 		machines++
@@ -83,6 +83,7 @@ func (c *Controller) train() {
 	c.attempt = &attempt{team: team, clock: c.saved, at: c.now}
 	do := elasticity.Train{From: c.saved}
 	for _, m := range team {
+		m.in = c.attempt
 		do.Machines = append(do.Machines, m.id)
 		c.record(func() journal.Entry {
 			return journal.Entry{Kind: journal.Join, Instance: string(m.id), Pool: m.pool.String(), Tier: m.tier(), Clock: int64(c.saved)}
