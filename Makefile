@@ -76,6 +76,19 @@ capacity: ## capacity over all pools beside single pools and zones, on recording
 	  TIERML_CAPACITY_AVAILABILITY="$(abspath $(AVAILABILITY))" TIERML_CAPACITY_TYPES="$(TYPES)" TIERML_CAPACITY_LAYOUTS=$(LAYOUTS) \
 	  TIERML_CAPACITY_STARTS=$(STARTS) TIERML_CAPACITY_SEED=$(SEED) $(GO) test ./sim/sweep -run CapacityOnRecordings -v -count=1
 
+.PHONY: speed
+speed: TRACE = $(DATA)/spot/aws-us-east-1-2016-02-to-04.csv.gz
+speed: CATALOG = $(DATA)/catalog/aws-ondemand-linux-2016-02-27.csv.gz
+speed: TYPES = m4.4xlarge,m4.10xlarge
+speed: STARTS ?= every
+ZONE ?= us-east-1b
+HOURS ?= 8
+POLICIES ?= on-demand,checkpoint,tierml
+speed: ## how long a dry run of one pair of types in one zone takes (TRACE= CATALOG= TYPES= ZONE= HOURS= STARTS= POLICIES=)
+	@TIERML_SPEED_TRACE="$(abspath $(TRACE))" TIERML_SPEED_CATALOG="$(abspath $(CATALOG))" TIERML_SPEED_TYPES="$(TYPES)" \
+	  TIERML_SPEED_ZONE="$(ZONE)" TIERML_SPEED_HOURS=$(HOURS) TIERML_SPEED_STARTS=$(STARTS) TIERML_SPEED_POLICIES="$(POLICIES)" \
+	  $(GO) test ./sim/sweep -run SpeedOnARecording -v -count=1 -timeout 0
+
 .PHONY: race
 race: ## the tests of packages with goroutines, under the race detector (needs a C compiler)
 	@command -v $${CC:-gcc} >/dev/null || { echo "the race detector needs a C compiler; install gcc (Debian: apt-get install gcc libc6-dev)"; exit 1; }

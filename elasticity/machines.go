@@ -15,8 +15,28 @@ import (
 
 // machine is a bought machine, from the provider's answer to the provider's word that it is gone.
 type machine struct {
-	id       ps.ServerID
-	tier     tiers.Tier
+	// What every look at the roster asks for comes first: there are many, and it fits into two lines of a cache.
+	id          ps.ServerID
+	tier        tiers.Tier
+	address     string
+	joined      int  // place in the order of joining; 0 = does not take part yet
+	splits      int  // that it holds: see hand
+	ready       bool // has answered its Welcome
+	loading     bool
+	keeps       bool // the committed cut of partitions that another machine is to back up from the next one on
+	atRisk      bool // the provider sees a raised risk
+	warned      bool
+	draining    bool // a better pool took its place: works on to the end of its paid hour
+	leaving     bool // hands over everything, then is terminated
+	terminating bool
+	lost        bool // given up: nothing more is expected of it
+	ended       bool // the provider says so
+	recalled    bool // launched by a controller before this one
+	unwritten   bool // that it left is not in the journal
+	charged     bool // its bill is in the journal
+	heard       time.Time
+	brokenAt    time.Time // its stream is broken since then
+
 	pool     market.Pool
 	bid      market.USD
 	token    string
@@ -25,34 +45,16 @@ type machine struct {
 	missing  time.Time // since when the provider does not list it; zero = it does
 	vcpu     int
 
-	address     string
 	incarnation ps.Incarnation
-	ready       bool   // has answered its Welcome
-	joined      int    // place in the order of joining; 0 = does not take part yet
 	loaded      []bool // Index: Split
 	loads       int    // how often that has changed
-	loading     bool
-	splits      int  // that it holds: see hand
-	keeps       bool // the committed cut of partitions that another machine is to back up from the next one on
-	heard       time.Time
-	brokenAt    time.Time // its stream is broken since then
 	stats       tiers.Heartbeat
 	meter       meter
 
-	atRisk      bool // the provider sees a raised risk
-	warned      bool
-	deadline    time.Time
-	draining    bool // a better pool took its place: works on to the end of its paid hour
-	leaving     bool // hands over everything, then is terminated
-	terminating bool
-	why         string // of the termination
-	lost        bool   // given up: nothing more is expected of it
-	ended       bool   // the provider says so
-	endedAt     time.Time
-	endedBy     market.EndedBy
-	recalled    bool // launched by a controller before this one
-	unwritten   bool // that it left is not in the journal
-	charged     bool // its bill is in the journal
+	deadline time.Time // of the eviction that it was warned of
+	why      string    // of the termination
+	endedAt  time.Time
+	endedBy  market.EndedBy
 }
 
 // member says whether the machine takes part in training.

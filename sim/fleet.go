@@ -47,20 +47,19 @@ type split struct {
 
 // node is a machine's agent.
 type node struct {
-	f     *fleet
-	id    ps.ServerID
-	rate  float64 // floating-point operations per second of market time
-	alive bool
+	// What the work's course asks for comes first: it fits into one line of a cache.
+	alive, parked, busy bool
+	employed            bool // it has been given splits or partitions
+	until               ps.Clock
+	generation, fenced  ps.Generation // service for generations below fenced is refused
+	begun, finish       time.Duration // of the clock under way
+	load                float64       // of the clock that is being begun, in parts of a split
 
-	employed           bool          // it has been given splits or partitions
-	generation, fenced ps.Generation // service for generations below fenced is refused
-	until              ps.Clock
-	parked             bool
-	named              ps.Clock
-	busy               bool
-	begun, finish      time.Duration // of the clock under way
-	load               float64       // of the clock that is being begun, in parts of a split
-	releases           []handover
+	f        *fleet
+	id       ps.ServerID
+	rate     float64 // floating-point operations per second of market time
+	named    ps.Clock
+	releases []handover
 }
 
 // handover is a Release that waits for the end of a clock.

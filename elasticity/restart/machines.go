@@ -222,8 +222,7 @@ func (c *Controller) charge() {
 	var err error
 	var last *machine
 	for _, m := range c.roster {
-		known := m.pool.Class == market.OnDemand || !c.pricesKnown.Before(m.endedAt)
-		if m.charged || !m.ended || c.now.Before(m.endedAt) || !known {
+		if m.charged || !m.ended || c.now.Before(m.endedAt) || m.pool.Class != market.OnDemand && c.pricesKnown.Before(m.endedAt) {
 			continue
 		}
 		m.charged = true
@@ -299,29 +298,28 @@ func (c *Controller) seeHeld(held []bidding.Allocation) []bidding.Allocation {
 		l := c.launches[token]
 		held = append(held, bidding.Allocation{Pool: l.pool, Bid: l.bid, Count: l.count, Launch: l.at})
 	}
+	var last *machine
 	for _, m := range c.roster {
 		if m.lost || m.ended || m.terminating {
 			continue
 		}
-		a := bidding.Allocation{Pool: m.pool, Bid: m.bid, Launch: m.launched, Draining: m.leaving, Warned: m.warned}
-		n := len(held)
-		if n == 0 || !alike(held[n-1], a) {
-			held = append(held, a)
-			n++
+		if last == nil || !m.alike(last) {
+			held = append(held, bidding.Allocation{Pool: m.pool, Bid: m.bid, Launch: m.launched, Draining: m.leaving, Warned: m.warned})
 		}
-		held[n-1].Count++
+		last = m
+		group := &held[len(held)-1]
+		group.Count++
 		if c.attempt != nil && c.attempt.began && m.in == c.attempt {
-			held[n-1].Ready++
+			group.Ready++
 		}
 	}
 	bidding.SortHeld(held)
 	return held
 }
 
-// alike says whether two allocations differ in their counts at most.
-func alike(a, b bidding.Allocation) bool {
-	a.Count, a.Ready, b.Count, b.Ready = 0, 0, 0, 0
-	return a == b
+// alike says whether two machines count as one group.
+func (m *machine) alike(o *machine) bool {
+	return m.leaving == o.leaving && m.warned == o.warned && m.bid == o.bid && m.launched == o.launched && m.pool == o.pool
 }
 
 // bidText leaves out of the journal what is no bid: of what is bought on demand, or of a provider that takes none.

@@ -102,8 +102,8 @@ func New(cfg Config) *Controller {
 // Step takes in an event and gives what to do about it, in order.
 func (c *Controller) Step(now time.Time, e elasticity.Event) []elasticity.Action {
 	switch e.(type) {
-	case elasticity.PriceChanged, elasticity.PricesKnown, elasticity.Wake:
-	default:
+	case elasticity.PriceChanged, elasticity.PricesKnown, elasticity.Wake, elasticity.Trained, elasticity.Saved:
+	default: // what may change what is held
 		c.seenWell = false
 	}
 	return c.step(now, func() { c.take(e) })
@@ -120,8 +120,10 @@ func (c *Controller) step(now time.Time, happens func()) []elasticity.Action {
 	}
 	happens()
 	c.advance()
-	if len(c.out) > 0 { // what was done changes what is held
-		c.seenWell = false
+	for _, a := range c.out {
+		if _, save := a.(elasticity.Save); !save { // what was done changes what is held
+			c.seenWell = false
+		}
 	}
 	return c.out
 }

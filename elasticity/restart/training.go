@@ -99,7 +99,7 @@ func (c *Controller) takeTrained(e elasticity.Trained) {
 		return
 	}
 	if !a.began {
-		a.began = true
+		a.began, c.seenWell = true, false
 		c.scheduleSave(a)
 	} else if e.Clock > a.clock {
 		c.record(func() journal.Entry {
@@ -229,7 +229,7 @@ func (c *Controller) stop(why string) {
 			Kind: journal.Rollback, Clock: int64(c.saved), LostClocks: int64(c.reached - c.saved), Generation: c.attempts, Why: why,
 		}
 	})
-	c.attempt, c.wantPlan = nil, true
+	c.attempt, c.wantPlan, c.seenWell = nil, true, false
 }
 
 // retire terminates machines that were given up, once what they have done is saved.

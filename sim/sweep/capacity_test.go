@@ -52,21 +52,10 @@ func TestCapacityOnRecordings(t *testing.T) {
 	if file == "" || len(availability) == 0 {
 		t.Skip("TIERML_CAPACITY_TRACE names no recording: make capacity")
 	}
-	recorded, err := trace.Read(reader(t, file), trace.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	catalog, err := market.ReadCatalog(reader(t, os.Getenv("TIERML_CAPACITY_CATALOG")))
-	if err != nil {
-		t.Fatal(err)
-	}
 	types := strings.Split(os.Getenv("TIERML_CAPACITY_TYPES"), ",")
-	var pools []bidding.Candidate
-	for _, m := range recorded.Markets {
-		if kind, ok := catalog.Lookup(m.Pool.Region, m.Pool.Type); ok && kind.VCPU > 0 && slices.Contains(types, kind.Name) {
-			pools = append(pools, bidding.Candidate{Pool: m.Pool, Type: kind, History: m.History})
-		}
-	}
+	pools := slices.DeleteFunc(recordedPools(t, file, os.Getenv("TIERML_CAPACITY_CATALOG")), func(c bidding.Candidate) bool {
+		return !slices.Contains(types, c.Pool.Type)
+	})
 	if len(pools) == 0 {
 		t.Fatalf("%s has no prices of %s with vCPUs in the catalog", filepath.Base(file), types)
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/elasticity"
 	"github.com/tierml/tierml/market"
-	"github.com/tierml/tierml/market/trace"
 	"github.com/tierml/tierml/sim"
 	"github.com/tierml/tierml/tiers"
 )
@@ -83,24 +82,11 @@ func TestCostPerWorkInEveryCell(t *testing.T) {
 // the smaller type have, beside one of that type that is reliable.
 func cells(t *testing.T, traceFile, catalogFile string) (out []cell) {
 	t.Helper()
-	recorded, err := trace.Read(reader(t, traceFile), trace.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	catalog, err := market.ReadCatalog(reader(t, catalogFile))
-	if err != nil {
-		t.Fatal(err)
-	}
 	rules, err := market.Rules("ec2-2017")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var pools []bidding.Candidate
-	for _, m := range recorded.Markets {
-		if kind, ok := catalog.Lookup(m.Pool.Region, m.Pool.Type); ok && kind.VCPU > 0 {
-			pools = append(pools, bidding.Candidate{Pool: m.Pool, Type: kind, History: m.History})
-		}
-	}
+	pools := recordedPools(t, traceFile, catalogFile)
 	slices.SortFunc(pools, func(a, b bidding.Candidate) int {
 		return cmp.Or(strings.Compare(a.Pool.Zone, b.Pool.Zone), cmp.Compare(a.Type.OnDemand, b.Type.OnDemand), a.Pool.Compare(b.Pool))
 	})
