@@ -384,7 +384,10 @@ func (c *Controller) takeReleased(m *machine, a tiers.Answer) (stirs bool) {
 			st.next = s.Clock
 		}
 	}
-	return !c.atRest() || c.recovery != nil || c.ending || !c.passOn(r.Splits) || m.leaving || !c.handingOver()
+	if last := c.between <= len(r.Splits); last || m.leaving || !c.atRest() || !c.standing() || c.recovery != nil || c.ending {
+		return true // somebody may wait for it
+	}
+	return !c.passOn(r.Splits)
 }
 
 // passOn assigns splits that nobody holds to those who should have them, unless some of those wait for something else: it is

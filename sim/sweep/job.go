@@ -134,9 +134,6 @@ func OnDemandCost(cfg *sim.Config) market.USD {
 // no price is looked at.
 func withPolicy(cfg sim.Config, policy bidding.Policy) sim.Config {
 	cfg.Policy = policy
-	if d, ok := policy.(bidding.Deadline); ok && d.Known == nil {
-		cfg.Policy = bidding.Deadline{Known: bidding.NewStrategies()} // one worker uses it
-	}
 	switch policy.(type) {
 	case bidding.OnDemand:
 		cfg.Reliable = cfg.Equivalent

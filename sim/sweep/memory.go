@@ -16,11 +16,23 @@ func (r recollection) Recall(key any, make func() any) any {
 	return v
 }
 
-// remembering gives a policy that asks the recollection, where it can.
+// strategies is the key of those of a deadline.
+type strategies struct{}
+
+// remembering gives a policy that asks the recollection, where it can. Nobody else may use it at the same time: each worker
+// has a recollection of its own.
 func remembering(p bidding.Policy, r recollection) bidding.Policy {
-	if c, ok := p.(bidding.CostPerWork); ok && c.Memo == nil {
-		c.Memo = r
-		return c
+	switch p := p.(type) {
+	case bidding.CostPerWork:
+		if p.Memo == nil {
+			p.Memo = r
+		}
+		return p
+	case bidding.Deadline:
+		if p.Known == nil {
+			p.Known = r.Recall(strategies{}, func() any { return bidding.NewStrategies() }).(*bidding.Strategies)
+		}
+		return p
 	}
 	return p
 }

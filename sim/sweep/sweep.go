@@ -234,6 +234,7 @@ func (p Plan) Single(tell func(journal.Entry) error) error {
 		return err
 	}
 	var told error
+	b.cfg.Policy = remembering(b.cfg.Policy, recollection{})
 	b.cfg.Record = func(e journal.Entry) { told = errors.Join(told, tell(e)) }
 	if _, err := b.simulate(starts[0], sim.Run); err != nil {
 		return err

@@ -154,3 +154,21 @@ func TestOnDemandPolicy(t *testing.T) {
 		t.Errorf("it cost %s, want %s", r.Cost, want)
 	}
 }
+
+// TestWorkersShareNothing: policies that remember what they have worked out do so for one worker each, so that several of
+// them may run starts of the same policy; and what is remembered changes nothing.
+func TestWorkersShareNothing(t *testing.T) {
+	p := small(t)
+	p.Policies, p.Hours, p.Starts.Count = []string{"deadline", "cost-per-work"}, p.Hours[1:], 3*blockLength
+	before := runtime.GOMAXPROCS(3)
+	defer runtime.GOMAXPROCS(before)
+	many, err := Run(t.Context(), p, func(int, int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime.GOMAXPROCS(1)
+	one, err := Run(t.Context(), p, func(int, int) {})
+	if err != nil || !reflect.DeepEqual(one, many) {
+		t.Errorf("one worker and three differ (%v)", err)
+	}
+}
