@@ -246,7 +246,9 @@ func (c *Controller) takeAnswer(m *machine, a tiers.Answer) (stirs bool) {
 		}
 		m.loads++
 		if m.joined > 0 && m.tier == tiers.Transient && c.atRest() {
+			handing := c.handingOver()
 			c.advanceSplits() // it is all that has waited for it
+			c.stirred = c.handingOver() != handing
 			return false
 		}
 	case tiers.TakeStock:
