@@ -240,6 +240,8 @@ func (b *budgeting) key(until time.Time) forecastKey {
 	return k
 }
 
+// lookBack rests on what was known just before that time, and on nothing that has become known since: whenever it is asked
+// for within the hour, it is the same.
 func (b *budgeting) lookBack(until time.Time) *forecast {
 	s := b.span(b.Job.Startup)
 	from := until.Add(-b.Lookback)
@@ -247,6 +249,7 @@ func (b *budgeting) lookBack(until time.Time) *forecast {
 	f := &forecast{odds: make([]priceOdds, len(b.Pools))}
 	for i := range b.Pools {
 		o := b.offers[i]
+		o.history = o.history.Until(until.Add(-1))
 		if o.rate <= 0 || o.bound <= 0 {
 			continue
 		}

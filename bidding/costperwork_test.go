@@ -3,6 +3,7 @@ package bidding
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -152,6 +153,31 @@ func TestCostPerWorkBySecond(t *testing.T) {
 	s.Pools[1] = week("xlarge", func(int, int) float64 { return 0.2 })
 	if plan := (CostPerWork{}).Plan(s); plan.Switch != nil {
 		t.Errorf("a switch for the last vCPU hour: %s", plan.Why)
+	}
+}
+
+// TestForecastOfTheHour: it is made once an hour, and whoever asks first within the hour, it is the same: runs that begin a
+// minute apart share it.
+func TestForecastOfTheHour(t *testing.T) {
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 3))
+		share := func(int, int) float64 { return float64(10+random.IntN(60)) / 64 }
+		a, b := week("2xlarge", share), week("xlarge", share)
+		var worth []float64
+		for _, minute := range []time.Duration{0, 1, 39, 59} {
+			s := budgeted(t, a, b)
+			s.Now = s.Now.Truncate(time.Hour).Add(minute * time.Minute)
+			for i := range s.Pools {
+				s.Pools[i].History = s.Pools[i].History.Until(s.Now)
+			}
+			round := &budgeting{CostPerWork: CostPerWork{}.withDefaults(), State: s, fleet: fleetOf(s)}
+			round.consider()
+			round.lookAhead()
+			worth = append(worth, round.forecast.worth)
+		}
+		if slices.Max(worth) != slices.Min(worth) {
+			t.Errorf("seed %d: worth %v within one hour", seed, worth)
+		}
 	}
 }
 
