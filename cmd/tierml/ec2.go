@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/tierml/tierml/internal/config"
@@ -27,7 +29,11 @@ func ec2Market(ctx context.Context, job *config.Job) (*local.Market, error) {
 		return nil, err
 	}
 	defer cloud.Close()
-	prices, err := cloud.PriceHistory(ctx, priceQuery(job), func(int) {})
+	query, err := priceQuery(ctx, cloud, job)
+	if err != nil {
+		return nil, ec2Advice(err)
+	}
+	prices, err := cloud.PriceHistory(ctx, query, func(int) {})
 	if err != nil {
 		return nil, ec2Advice(err)
 	}
@@ -55,8 +61,11 @@ func ec2Advice(err error) error {
 	return err
 }
 
+// manyTypes is from when on the prices of all types are asked for, in place of so many by name.
+const manyTypes = 100
+
 // priceQuery asks for what the job may buy, as far back as EC2 remembers.
-func priceQuery(job *config.Job) ec2.PriceQuery {
+func priceQuery(ctx context.Context, cloud *ec2.Cloud, job *config.Job) (ec2.PriceQuery, error) {
 	q := ec2.PriceQuery{Zones: job.Resources.Zones, Since: job.Local.Start.Add(-90 * 24 * time.Hour)}
 	if len(q.Zones) == 0 {
 		for zone := range job.EC2.Subnets { // any order: it is a set
@@ -64,13 +73,66 @@ func priceQuery(job *config.Job) ec2.PriceQuery {
 		}
 	}
 	for _, m := range job.Resources.AnyOf {
-		if m.Type == "" { // a need: any type may meet it
-			q.Types = nil
-			break
+		if m.Type != "" {
+			q.Types = append(q.Types, m.Type)
+			continue
 		}
-		q.Types = append(q.Types, m.Type)
+		names, err := cloud.TypesFor(ctx, needOf(m))
+		switch {
+		case errors.Is(err, provisioner.ErrDenied): // the role is of before: all types' prices are asked for
+			q.Types = nil
+			return q, nil
+		case err != nil:
+			return q, err
+		case len(names) == 0:
+			return q, job.Fault("resources.any_of", "EC2 has no type that meets a need of this job in "+job.EC2.Region, "ask for less, or name a type")
+		}
+		q.Types = append(q.Types, names...)
 	}
-	return q
+	slices.Sort(q.Types)
+	if q.Types = slices.Compact(q.Types); len(q.Types) > manyTypes {
+		q.Types = nil
+	}
+	return q, nil
+}
+
+// needOf is a need in EC2's terms.
+func needOf(m config.Machine) ec2.Need {
+	n := ec2.Need{MinVCPU: m.CPUs.Count, MinMemory: m.Memory.MiB, Arch: m.Arch}
+	if !m.CPUs.OrMore {
+		n.MaxVCPU = m.CPUs.Count
+	}
+	if !m.Memory.OrMore {
+		n.MaxMemory = m.Memory.MiB
+	}
+	return n
+}
+
+// placement tells what EC2 thinks of the chances of a spot request now, by zone; empty where it does not say.
+func placement(ctx context.Context, cloud *ec2.Cloud, pools []market.Pool, machines int) string {
+	var names []string
+	for _, p := range pools {
+		if p.Class == market.Spot {
+			names = append(names, p.Type)
+		}
+	}
+	if len(names) == 0 || machines == 0 {
+		return ""
+	}
+	zones, all, err := cloud.PlacementScores(ctx, machines, names...)
+	if err != nil { // EC2 answers some questions a day only, and roles of before may not ask
+		return ""
+	}
+	text := fmt.Sprintf("\nPlacement scores of %d machines (10 = highly likely to be had now):", machines)
+	for _, z := range zones {
+		if z.Score > 0 {
+			text += fmt.Sprintf(" %s (%s) %d;", z.Name, z.ID, z.Score)
+		}
+	}
+	if text = strings.TrimSuffix(text, ";") + "."; !all {
+		text += " They are low where fewer than three types are asked for."
+	}
+	return text
 }
 
 // tryEC2 asks EC2 whether it would launch a machine of each pool, without buying any.
@@ -85,5 +147,5 @@ func tryEC2(ctx context.Context, job *config.Job, pools []market.Pool) (string, 
 			return "", ec2Advice(err)
 		}
 	}
-	return fmt.Sprintf("EC2 would launch machines of all %d pools (asked with DryRun: it looks at permissions, image and network, not\nat capacity and quotas).", len(pools)), nil
+	return fmt.Sprintf("EC2 would launch machines of all %d pools (asked with DryRun: it looks at permissions, image and network, not\nat capacity and quotas).", len(pools)) + placement(ctx, cloud, pools, job.Resources.Count), nil
 }

@@ -28,7 +28,8 @@ locals {
         Effect = "Allow"
         Action = [
           "ec2:DescribeInstances", "ec2:DescribeInstanceTypes", "ec2:DescribeSpotInstanceRequests",
-          "ec2:DescribeSpotPriceHistory",
+          "ec2:DescribeSpotPriceHistory", "ec2:DescribeAvailabilityZones", "ec2:GetInstanceTypesFromInstanceRequirements",
+          "ec2:GetSpotPlacementScores",
         ]
         Resource = "*"
       },

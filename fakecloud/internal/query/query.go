@@ -66,6 +66,9 @@ var actions = map[string]action{
 	"CreateTags":                   createTags,
 	"DescribeAvailabilityZones":    describeAvailabilityZones,
 	"DescribeRegions":              describeRegions,
+	"GetSpotPlacementScores":       getSpotPlacementScores,
+
+	"GetInstanceTypesFromInstanceRequirements": getInstanceTypesFromInstanceRequirements,
 }
 
 // call is one request.

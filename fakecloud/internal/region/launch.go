@@ -180,6 +180,15 @@ func (r *Region) available(pool market.Pool, want int) (int, *Error) {
 	return count, short
 }
 
+// Room gives how many machines of up to want could be had of a pool now, whatever they cost.
+func (r *Region) Room(pool market.Pool, want int) int {
+	if r.config.Spot[pool] == nil && pool.Class == market.Spot {
+		return 0
+	}
+	count, _ := r.available(pool, want)
+	return count
+}
+
 // inPool is available, as far as the pool's capacity goes.
 func (r *Region) inPool(pool market.Pool, want int) (int, *Error) {
 	capacity, limited := r.config.Capacity[pool]

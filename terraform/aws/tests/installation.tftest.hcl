@@ -76,10 +76,10 @@ run "the_controller_may_do_what_it_must_and_nothing_else" {
   assert {
     condition = alltrue([
       for statement in jsondecode(aws_iam_role_policy.controller.policy).Statement :
-      alltrue([for action in flatten([statement.Action]) : startswith(action, "ec2:Describe")])
+      alltrue([for action in flatten([statement.Action]) : startswith(action, "ec2:Describe") || startswith(action, "ec2:Get")])
       if contains(flatten([statement.Resource]), "*")
     ])
-    error_message = "only EC2's Describe calls, which cannot be narrowed, are allowed on everything"
+    error_message = "only EC2's Describe and Get calls, which cannot be narrowed, are allowed on everything"
   }
   assert {
     condition = alltrue([

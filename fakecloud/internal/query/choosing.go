@@ -1,0 +1,82 @@
+package query
+
+import (
+	"math"
+	"slices"
+
+	"github.com/tierml/tierml/fakecloud/internal/region"
+	"github.com/tierml/tierml/market"
+)
+
+// getInstanceTypesFromInstanceRequirements knows vCPUs, memory and architecture. What else can be required no type here has.
+func getInstanceTypesFromInstanceRequirements(c *call) (answer, error) {
+	architectures, virtualization := c.list("ArchitectureType"), c.list("VirtualizationType")
+	const need = "InstanceRequirements"
+	c.required(need + ".VCpuCount.Min")
+	c.required(need + ".MemoryMiB.Min")
+	least, most := c.number(need+".VCpuCount.Min", 0), c.number(need+".VCpuCount.Max", math.MaxInt)
+	small, large := c.number(need+".MemoryMiB.Min", 0), c.number(need+".MemoryMiB.Max", math.MaxInt)
+	c.ignore(need+".BurstablePerformance", need+".BareMetal", need+".InstanceGeneration")
+	page := c.page(1, 1000)
+	if len(architectures) == 0 || len(virtualization) == 0 {
+		c.fail(region.Errorf("MissingParameter", "The request must contain the parameters ArchitectureType and VirtualizationType"))
+	}
+	if err := c.ready(); err != nil {
+		return nil, err
+	}
+	type item struct {
+		Name string `xml:"instanceType"`
+	}
+	var list []item
+	for _, t := range c.region.Types() {
+		if slices.Contains(architectures, t.Arch) && slices.Contains(virtualization, "hvm") && t.VCPU >= least && t.VCPU <= most &&
+			int(t.MemoryMiB) >= small && int(t.MemoryMiB) <= large {
+			list = append(list, item{t.Name})
+		}
+	}
+	list, next := cut(list, page)
+	return &struct {
+		header
+		Types     set[item] `xml:"instanceTypeSet"`
+		NextToken string    `xml:"nextToken,omitempty"`
+	}{Types: set[item]{list}, NextToken: next}, nil
+}
+
+// getSpotPlacementScores scores a zone by the share of what is asked for that its pools could give now.
+func getSpotPlacementScores(c *call) (answer, error) {
+	names, regions := c.list("InstanceType"), c.list("RegionName")
+	target, byZone := c.number("TargetCapacity", 0), c.boolean("SingleAvailabilityZone")
+	c.required("TargetCapacity")
+	if unit := c.text("TargetCapacityUnitType"); unit != "" && unit != "units" {
+		c.fail(region.Errorf("Unsupported", "Target capacity in %s is not supported here; use units.", unit))
+	}
+	if len(names) == 0 || target < 1 || !byZone {
+		c.fail(region.Errorf("Unsupported", "Placement scores are given here for named types, by zone, and for a target of at least 1."))
+	}
+	if len(regions) > 0 && !slices.Contains(regions, c.region.Name()) {
+		c.fail(region.Errorf("InvalidParameterValue", "Invalid region: [%s]", regions[0]))
+	}
+	page := c.page(10, 1000)
+	if err := c.ready(); err != nil {
+		return nil, err
+	}
+	type item struct {
+		Region string `xml:"region"`
+		Zone   string `xml:"availabilityZoneId"`
+		Score  int    `xml:"score"`
+	}
+	var list []item
+	for n, zone := range c.region.Zones() {
+		room := 0
+		for _, name := range names {
+			room += c.region.Room(market.Pool{Provider: region.EC2, Region: c.region.Name(), Zone: zone, Type: name, Class: market.Spot}, target)
+		}
+		list = append(list, item{c.region.Name(), zoneID(c.region.Name(), n), max(1, min(10, 10*room/target))})
+	}
+	list, next := cut(list, page)
+	return &struct {
+		header
+		Scores    set[item] `xml:"spotPlacementScoreSet"`
+		NextToken string    `xml:"nextToken,omitempty"`
+	}{Scores: set[item]{list}, NextToken: next}, nil
+}
