@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -11,6 +12,7 @@ import (
 
 	"cloud.google.com/go/compute/apiv1/computepb"
 	"google.golang.org/api/googleapi"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/tierml/tierml/provisioner"
 )
@@ -152,7 +154,7 @@ func failure(ctx context.Context, doing string, err error) error {
 		}
 		return e
 	}
-	if _, broken := errors.AsType[*url.Error](err); broken || isNetwork(err) || errors.Is(err, context.DeadlineExceeded) {
+	if _, broken := errors.AsType[*url.Error](err); broken || isNetwork(err) || errors.Is(err, context.DeadlineExceeded) || isTorn(err) {
 		return fmt.Errorf("%s: %w: %w", doing, provisioner.ErrTemporary, err)
 	}
 	return fmt.Errorf("%s: %w", doing, err)
@@ -162,6 +164,9 @@ func isNetwork(err error) bool {
 	_, ok := errors.AsType[net.Error](err)
 	return ok
 }
+
+// isTorn says whether an answer broke off, so that nobody knows what it would have told.
+func isTorn(err error) bool { return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, proto.Error) }
 
 func isNotFound(err error) bool { return errors.Is(err, provisioner.ErrNotFound) }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +64,28 @@ func TestRefusals(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestAnswerCutOff: an answer that breaks off in the middle tells nothing of what was done: asking again is right.
+func TestAnswerCutOff(t *testing.T) {
+	s := newServer(t, func(r request) (int, string) {
+		if r.method == http.MethodPost {
+			return 200, doneAnswer[:len(doneAnswer)/2]
+		}
+		return 200, `{}`
+	})
+	if _, err := s.cloud().Launch(t.Context(), spotRequest()); !errors.Is(err, provisioner.ErrTemporary) {
+		t.Errorf("got %v, want a temporary failure", err)
+	}
+	torn := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "1000")
+		_, _ = w.Write([]byte(`{"kind": "compute#operation", `))
+	}))
+	defer torn.Close()
+	cloud := newCloud(t, gce.Config{Project: "my-project", Endpoint: torn.URL, Region: "us-central1", Cluster: "blue", MaxAttempts: 1})
+	if _, err := cloud.List(t.Context()); !errors.Is(err, provisioner.ErrTemporary) {
+		t.Errorf("a connection that broke: %v, want a temporary failure", err)
 	}
 }
 
