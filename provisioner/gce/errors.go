@@ -166,7 +166,9 @@ func isNetwork(err error) bool {
 }
 
 // isTorn says whether an answer broke off, so that nobody knows what it would have told.
-func isTorn(err error) bool { return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, proto.Error) }
+func isTorn(err error) bool {
+	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, proto.Error)
+}
 
 func isNotFound(err error) bool { return errors.Is(err, provisioner.ErrNotFound) }
 
