@@ -168,6 +168,9 @@ func (s *slotSet) add(slot int) (place int) {
 	return len(s.slots) - 1
 }
 
+// remove takes a slot out; those after it keep their places.
+func (s *slotSet) remove(slot int) { s.places[slot] = 0 }
+
 func (s *slotSet) reset() {
 	for _, slot := range s.slots {
 		s.places[slot] = 0

@@ -252,8 +252,10 @@ func (s *Shard) commit(inc Incarnation, seq uint64) (folded bool, err error) {
 	if err := s.checkMarks(c); err != nil {
 		return false, err
 	}
-	if s.alone(c) {
-		s.foldAlone(c)
+	if s.completes(c) {
+		if err := s.foldWith(c); err != nil {
+			return false, err
+		}
 		_, err := s.fold() // clocks beyond it may be complete already
 		return true, err
 	}
@@ -269,13 +271,17 @@ func (s *Shard) commit(inc Incarnation, seq uint64) (folded bool, err error) {
 	return s.fold()
 }
 
-// alone says whether a contribution is all the work of the next clock and simply added to rows, so that it needs not wait
-// in pending: the usual case with one worker.
-func (s *Shard) alone(c *Contribution) bool {
-	if c.Clock != s.folded+1 || len(c.Splits) != s.schema.Splits || s.schema.Deterministic {
+// completes says whether a contribution is all that the next clock lacks, and simply added to rows, so that it needs not
+// wait in pending.
+func (s *Shard) completes(c *Contribution) bool {
+	if c.Clock != s.folded+1 || s.schema.Deterministic {
 		return false
 	}
+	committed := 0
 	if len(s.ahead) > 0 && s.ahead[0] != nil {
+		committed = s.ahead[0].committed
+	}
+	if committed+len(c.Splits) != s.schema.Splits {
 		return false
 	}
 	for _, k := range c.Updates.Keys {
@@ -286,26 +292,46 @@ func (s *Shard) alone(c *Contribution) bool {
 	return true
 }
 
-// foldAlone is add and fold in one pass over memory.
-func (s *Shard) foldAlone(c *Contribution) {
+// foldWith folds the next clock with the contribution that completes it: what waits of a row is added when the row is in
+// the cache anyway.
+func (s *Shard) foldWith(c *Contribution) error {
+	var waiting *pending
+	if len(s.ahead) > 0 {
+		waiting = s.ahead[0]
+	}
 	values := c.Updates.Float
 	for _, k := range c.Updates.Keys {
 		t := &s.rows.tables[k.Table]
 		slot := t.slot(k.Row)
-		s.top().tables[t.id].remember(t, slot)
-		t.touched[slot] = true
-		if s.moving != nil {
-			s.moving.touch(t.id, slot)
+		s.touch(t, slot)
+		n, row := t.table.Cols, t.row(slot)
+		if waiting != nil {
+			if u := &waiting.tables[t.id]; u.place(slot) >= 0 {
+				vector.Axpy(1, u.float.row(u.place(slot)), row)
+				u.remove(slot)
+			}
 		}
-		n := t.table.Cols
-		vector.Axpy(1, values[:n], t.row(slot))
+		vector.Axpy(1, values[:n], row)
 		values = values[n:]
 	}
 	s.counted(c)
-	if len(s.ahead) > 0 {
-		s.ahead = append(s.ahead[:0], s.ahead[1:]...)
+	if waiting == nil {
+		if len(s.ahead) > 0 {
+			s.ahead = append(s.ahead[:0], s.ahead[1:]...)
+		}
+		s.next()
+		return nil
 	}
-	s.next()
+	return s.foldNext()
+}
+
+// touch notes that a row changes.
+func (s *Shard) touch(t *tableRows, slot int) {
+	s.top().tables[t.id].remember(t, slot)
+	t.touched[slot] = true
+	if s.moving != nil {
+		s.moving.touch(t.id, slot)
+	}
 }
 
 // counted notes that a staged contribution counts.
@@ -372,29 +398,36 @@ func (s *Shard) fold() (folded bool, err error) {
 		if p == nil || p.committed < s.schema.Splits {
 			break
 		}
-		for i := range p.tables {
-			if err := s.foldTable(&s.rows.tables[i], &p.tables[i]); err != nil {
-				return folded, err
-			}
+		if err := s.foldNext(); err != nil {
+			return folded, err
 		}
-		s.ahead = append(s.ahead[:0], s.ahead[1:]...)
-		p.reset()
-		s.unused = append(s.unused, p)
-		s.next()
 		folded = true
 	}
 	return folded, nil
 }
 
+// foldNext folds what waits of the next clock.
+func (s *Shard) foldNext() error {
+	p := s.ahead[0]
+	for i := range p.tables {
+		if err := s.foldTable(&s.rows.tables[i], &p.tables[i]); err != nil {
+			return err
+		}
+	}
+	s.ahead = append(s.ahead[:0], s.ahead[1:]...)
+	p.reset()
+	s.unused = append(s.unused, p)
+	s.next()
+	return nil
+}
+
 func (s *Shard) foldTable(t *tableRows, u *sums) error {
-	top := &s.top().tables[t.id]
 	for place, slot := range u.slots {
 		slot := int(slot)
-		top.remember(t, slot)
-		t.touched[slot] = true
-		if s.moving != nil {
-			s.moving.touch(t.id, slot)
+		if u.place(slot) < 0 {
+			continue // removed
 		}
+		s.touch(t, slot)
 		row := t.row(slot)
 		if t.table.Rule.Name != Add {
 			t.table.Step(row, s.gradient(u, place), s.folded+1)
