@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/fakecloud"
+	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/market"
+)
+
+// shellLines are the lines of a page's shell blocks that call this program.
+func shellLines(t *testing.T, page string) (lines []string) {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inShell := false
+	for line := range strings.Lines(strings.ReplaceAll(string(text), "\\\n", "")) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "```") {
+			inShell = line == "```sh"
+			continue
+		}
+		line, _, _ = strings.Cut(line, " #")
+		if call, ok := strings.CutPrefix(line, "tierml "); ok && inShell {
+			lines = append(lines, call)
+		}
+	}
+	return lines
+}
+
+// Every call in every page is one that the program takes: command, arguments and flags.
+func TestCallsInPages(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, page := range append(pages, "../../README.md") {
+		for _, line := range shellLines(t, page) {
+			line, _, _ = strings.Cut(line, "|")
+			n++
+			takes(t, splitLine(line))
+		}
+	}
+	if n < 25 {
+		t.Errorf("only %d calls were found", n)
+	}
+}
+
+// installation stands for what Terraform prints, with the fake cloud in the place of EC2.
+const installation = `"ec2":
+  "checkpoints": "s3://bucket/checkpoints"
+  "cluster": "tierml"
+  "image": "ami-0123456789abcdef0"
+  "program":
+    "sha256": "7d865e959b2466918c9863afca942d0fb89d7c9ac0c99bafc3749504ded97730"
+    "url": "s3://bucket/program/tierml"
+  "region": "us-west-1"
+  "endpoint": "ENDPOINT"
+`
+
+// The tutorial's job is made by its own call, and its plan is made, against the fake cloud.
+func TestTutorialOnEC2(t *testing.T) {
+	dir := t.TempDir()
+	endpoint := fakeEC2(t)
+	data, err := filepath.Abs("../../examples/data/jester5k.csv.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	catalog := "region,instance_type,vcpu,memory_gib,linux_ondemand_usd_hour\nus-west-1,c5.xlarge,4,8,0.212\nus-west-1,m5.xlarge,4,16,0.224\n"
+	for name, text := range map[string]string{"installation.yaml": strings.ReplaceAll(installation, "ENDPOINT", endpoint), "types.csv": catalog} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(dir)
+	done := map[string]bool{}
+	for _, line := range shellLines(t, filepath.Join(filepath.Dir(data), "..", "..", "docs", "tutorial-ec2.md")) {
+		args := splitLine(strings.ReplaceAll(line, "ratings.csv.gz", data))
+		if args[0] != "init" && args[0] != "plan" && args[0] != "leaks" {
+			continue // they need a run, or an account
+		}
+		var out, errOut bytes.Buffer
+		if code := run(args, strings.NewReader(""), &out, &errOut); code != exitDone {
+			t.Fatalf("tierml %s: exit code %d\n%s%s", line, code, &out, &errOut)
+		}
+		done[args[0]] = true
+		if args[0] == "plan" && !strings.Contains(out.String()+errOut.String(), "EC2 would launch machines") {
+			t.Errorf("the plan does not say that EC2 would launch:\n%s%s", &out, &errOut)
+		}
+	}
+	if len(done) != 3 {
+		t.Errorf("of the tutorial's calls only %v were made", done)
+	}
+	job, err := config.Load("ratings.yaml")
+	if err != nil || job.Resources.Count != 8 || job.Budget != 5*market.Dollar {
+		t.Errorf("the job is %+v, %v", job, err)
+	}
+}
+
+// fakeEC2 is a cloud that sells the tutorial's machines now, at an even price.
+func fakeEC2(t *testing.T) (endpoint string) {
+	t.Helper()
+	rules, err := market.Rules("ec2-now")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := fakecloud.Config{Clock: clock.Real(), Region: "us-west-1", Prices: map[market.Pool]*market.History{}, Rules: rules, Command: []string{"sleep", "infinity"}}
+	for _, kind := range []string{"c5.xlarge", "m5.xlarge"} {
+		pool := market.Pool{Provider: "ec2", Region: "us-west-1", Zone: "us-west-1a", Type: kind, Class: market.Spot}
+		c.Prices[pool] = market.NewHistory([]market.PricePoint{{At: time.Now().Add(-30 * 24 * time.Hour), Price: market.Dollar / 20}})
+		c.Types = append(c.Types, fakecloud.InstanceType{InstanceType: market.InstanceType{Name: kind, VCPU: 4, MemoryMiB: 8 << 10, OnDemand: market.Dollar / 5}})
+	}
+	cloud, err := fakecloud.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		if err := cloud.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() { stop(); serving.Wait() })
+	return cloud.Endpoint()
+}

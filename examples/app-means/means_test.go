@@ -1,0 +1,81 @@
+package means
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/apps/local"
+	"github.com/tierml/tierml/ps"
+)
+
+// memory keeps splits.
+type memory map[ps.Split]*bytes.Buffer
+
+type file struct{ *bytes.Buffer }
+
+func (file) Close() error { return nil }
+
+func (m memory) create(s ps.Split) (io.WriteCloser, error) {
+	m[s] = &bytes.Buffer{}
+	return file{m[s]}, nil
+}
+
+func (m memory) open(s ps.Split) (io.ReadCloser, error) {
+	return io.NopCloser(bytes.NewReader(m[s].Bytes())), nil
+}
+
+// The application learns what it says, by the same arithmetic as on machines, and the same for any number of threads.
+func TestMeans(t *testing.T) {
+	var text strings.Builder
+	want := []float64{0, 0}
+	const n = 100
+	for i := range n {
+		fmt.Fprintf(&text, "%d,%d\n", i%10, 100-i)
+		want[0] += float64(i%10) / n
+		want[1] += float64(100-i) / n
+	}
+	splits := memory{}
+	data, err := Kind{}.Prepare(apps.Input{Name: "test", Data: strings.NewReader(text.String())}, apps.Cut{Splits: 7}, splits.create)
+	if err != nil || data.Examples != n {
+		t.Fatalf("%+v, %v", data, err)
+	}
+	program, err := Kind{}.New(apps.Params{"step": 0.5}, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trainer, err := local.New(program, ps.Schema{Splits: 7, Partitions: 2, Deterministic: true}, splits.open)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trainer.SetThreads(3)
+	for range 60 {
+		if _, err := trainer.Step(false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m, err := program.Export(trainer, splits.open)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range m.Tensors[0].Float {
+		if math.Abs(float64(v)-want[i]) > 1e-3 {
+			t.Errorf("column %d: learned %v, want %v", i, v, want[i])
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for _, text := range []string{"1,2\n3\n", "one\n", "1\n"} {
+		if _, err := (Kind{}).Prepare(apps.Input{Data: strings.NewReader(text)}, apps.Cut{Splits: 2}, memory{}.create); err == nil {
+			t.Errorf("%q was taken", text)
+		}
+	}
+	if _, err := (Kind{}).New(apps.Params{"pace": 1.0}, apps.Dataset{}); err == nil {
+		t.Error("an unknown parameter was taken")
+	}
+}
