@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -53,15 +54,17 @@ It changes nothing. tierml down ends machines.`,
 
 func newDownCommand() *cobra.Command {
 	var run string
-	var yes bool
+	var yes, expired bool
 	cmd := &cobra.Command{
 		Use:   "down JOB.yaml",
 		Short: "End the machines of a job's cluster on EC2 or Compute Engine, and make sure that they are gone",
 		Long: `Down lists every machine that carries the cluster's tag and that TierML launched, asks, terminates them, and looks until
-the cloud says that all have ended. With --run it ends those of one run only.
+the cloud says that all have ended. With --run it ends those of one run only, with --expired only leaks: those whose time is
+over, which no run that goes on has. That is safe at any time, and may be done by cron, with -y.
 
-A run that goes on loses its machines by it, and may buy others: stop it first.`,
+A run that goes on loses its machines otherwise, and may buy others: stop it first.`,
 		Example: `  tierml down job.yaml
+  tierml down --expired -y job.yaml
   tierml down --run ratings-1-0a1b2c3d -y job.yaml`,
 		Args: oneJobFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -74,6 +77,9 @@ A run that goes on loses its machines by it, and may buy others: stop it first.`
 			defer left.cloud.Close()
 			in, out := cmd.InOrStdin(), cmd.OutOrStdout()
 			live, err := left.list(ctx, out)
+			if err == nil && expired {
+				live = left.overdue(live, out)
+			}
 			if err != nil || len(live) == 0 {
 				return err
 			}
@@ -84,6 +90,7 @@ A run that goes on loses its machines by it, and may buy others: stop it first.`
 		},
 	}
 	cmd.Flags().StringVar(&run, "run", "", "only machines of the run of this `name`, as tierml leaks shows it")
+	cmd.Flags().BoolVar(&expired, "expired", false, "only leaks: machines whose time is over")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "proceed without asking")
 	return cmd
 }
@@ -147,6 +154,16 @@ func (l *holdings) list(ctx context.Context, out io.Writer) ([]provisioner.Holdi
 			now.Sub(h.Launched).Round(time.Minute), until)
 	}
 	return live, table.Flush()
+}
+
+// overdue keeps those that nobody wants any more.
+func (l *holdings) overdue(live []provisioner.Holding, out io.Writer) []provisioner.Holding {
+	now := time.Now()
+	over := slices.DeleteFunc(slices.Clone(live), func(h provisioner.Holding) bool { return !h.Overdue(now) })
+	if len(live) > 0 {
+		fmt.Fprintf(out, "%d of %d machines are leaks.\n", len(over), len(live))
+	}
+	return over
 }
 
 const (
