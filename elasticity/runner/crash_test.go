@@ -493,7 +493,7 @@ func TestCrashOverHTTP(t *testing.T) {
 				t.Logf("%d points", points)
 				step := 1
 				if os.Getenv("TIERML_SEEDS") == "" && (p.name != "ec2" || visible == 0) {
-					step = 4
+					step = 9
 				}
 				for at := 1; at <= points; at += step {
 					newStage(t, p, visible).run(at)
