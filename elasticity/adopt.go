@@ -38,7 +38,7 @@ func (c *Controller) remember(p *Past) {
 	c.progress = newProgress(len(c.splits), p.Done)
 	c.progress.furthest = p.Furthest
 	c.gauge, c.loadWhy = tiers.GaugeAt(tiers.Stage(p.Load.Floor), p.Load.Falls), p.Load.Load
-	c.wish = wishOf(p.Wish)
+	c.wish, c.paused = wishOf(p.Wish), p.Paused
 	c.measured(p.Figures)
 	for _, life := range p.Lives {
 		c.outlived(life)

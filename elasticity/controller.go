@@ -161,6 +161,7 @@ type Controller struct {
 	between      int // splits that nobody holds, or that their holder was asked for
 	relayout     bool
 	wish         wish
+	paused       string // why there are to be no transient machines for now
 
 	committed ps.Clock // newest committed cut
 	cutDue    time.Time
@@ -325,6 +326,8 @@ func (c *Controller) take(e Event) (stirs bool) {
 		}
 	case ScaleWanted:
 		c.takeScale(e)
+	case BudgetSpoke:
+		c.takeBudget(e)
 	case Exported:
 		c.takeExported(e)
 	case ManifestWritten:

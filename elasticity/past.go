@@ -27,6 +27,7 @@ type Past struct {
 	Furthest   ps.Clock // highest clock that was ever done
 	Stage      tiers.Stage
 	Load       journal.StageDetails // what load asks of the stage
+	Paused     string               // why there are no transient machines, by a budget
 	Wish       journal.ScaleDetails // what people or schedulers have asked for
 	Switch     *PastSwitch          // the last one: it may be under way
 	Started    time.Time            // when limits of time began to count; zero = now
@@ -156,6 +157,13 @@ func (r *pastReader) read(e journal.Entry) (err error) {
 			p.Load, err = e.StageDetails()
 		}
 		return err
+	case journal.Budget:
+		switch e.To {
+		case journal.Paused:
+			p.Paused = e.Why
+		case journal.GoesOn:
+			p.Paused = ""
+		}
 	case journal.Scale:
 		if len(e.Details) > 0 {
 			p.Wish, err = e.ScaleDetails()

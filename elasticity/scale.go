@@ -67,6 +67,14 @@ type wish struct {
 
 // want is how many transient machines there should be.
 func (c *Controller) want() bidding.Want {
+	if c.paused != "" {
+		return bidding.Want{}
+	}
+	return c.wanted()
+}
+
+// wanted is what there would be without a pause.
+func (c *Controller) wanted() bidding.Want {
 	if c.wish.asked {
 		return c.wish.want
 	}
@@ -80,7 +88,7 @@ func (c *Controller) wantReliable() int {
 
 // Scale tells how many machines work and serve.
 func (c *Controller) Scale() Scale {
-	s := Scale{Want: c.want(), WantServers: c.wish.servers, WantReliable: c.wantReliable()}
+	s := Scale{Want: c.wanted(), WantServers: c.wish.servers, WantReliable: c.wantReliable()}
 	for _, m := range c.roster {
 		if m.member() && m.tier == tiers.Reliable && m.staying() {
 			s.Reliable++
@@ -124,7 +132,7 @@ func (c *Controller) wished(e ScaleWanted) (next wish, err error) {
 		return wish{}, c.admit(max(c.cfg.Reliable.Count, 1))
 	}
 	next = c.wish
-	next.want = c.want()
+	next.want = c.wanted()
 	next.asked = next.asked || e.Workers != 0 || e.Servers != 0
 	if e.Reliable != 0 {
 		if next.reliable, err = c.moreReliable(e.Reliable); err != nil {
@@ -230,7 +238,7 @@ func (c *Controller) usualVCPU() int {
 // start is the least lost. They hand everything over and are terminated.
 func (c *Controller) trim() {
 	c.trimReliable()
-	if !c.wish.asked || c.switching != nil || !c.standing() || c.ending || c.stopWhy != "" || c.done() {
+	if !c.wish.asked && c.paused == "" || c.switching != nil || !c.standing() || c.ending || c.stopWhy != "" || c.done() {
 		return
 	}
 	want := c.want()
@@ -246,7 +254,7 @@ func (c *Controller) trim() {
 			return
 		}
 		surplus -= c.capacity(m)
-		m.leaving, m.why = true, "fewer workers were asked for"
+		m.leaving, m.why = true, cmp.Or(c.paused, "fewer workers were asked for")
 		c.relayout, c.wantPlan = true, true
 	}
 }
@@ -314,7 +322,7 @@ func (c *Controller) scaled() bool {
 	if c.recovery != nil || c.settle != nil || c.halt != nil || c.relayout || len(c.moves) > 0 || c.switching != nil {
 		return false
 	}
-	want, have := c.want(), 0
+	want, have := c.wanted(), 0
 	reliable := 0
 	for _, m := range c.roster {
 		switch {
@@ -344,7 +352,7 @@ func (c *Controller) scaled() bool {
 
 // describe says what is wanted.
 func (c *Controller) describe() string {
-	want := c.want()
+	want := c.wanted()
 	text := number(want.Machines, "worker")
 	if c.cfg.Want.VCPU > 0 {
 		text = fmt.Sprintf("%d vCPUs of workers", want.VCPU)

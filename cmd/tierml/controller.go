@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/internal/access"
+	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/controller"
 )
 
@@ -26,6 +27,7 @@ type controllerOptions struct {
 	maxRunning int
 	maxQueued  int
 	maxUpload  int64
+	alerts     config.Alerts
 }
 
 func newControllerCommand() *cobra.Command {
@@ -55,6 +57,8 @@ the rest.`,
 	cmd.Flags().IntVar(&o.maxRunning, "max-running", 2, "so many jobs run at a time; others wait")
 	cmd.Flags().IntVar(&o.maxQueued, "max-queued", 100, "so many jobs wait; more are refused")
 	cmd.Flags().Int64Var(&o.maxUpload, "max-upload", 4096, "the largest input file that is taken, in MiB")
+	cmd.Flags().StringVar(&o.alerts.URLFile, "alert-url-file", "", "tell alerts of all jobs to the webhook whose address is in this `file`")
+	cmd.Flags().StringVar(&o.alerts.SecretFile, "alert-secret-file", "", "sign them with the key in this `file`")
 	return cmd
 }
 
@@ -70,8 +74,14 @@ func serveController(ctx context.Context, o controllerOptions, out, errOut io.Wr
 		return fmt.Errorf("finding this program, which runs the jobs: %w", err)
 	}
 	log := slog.New(slog.NewTextHandler(errOut, nil))
+	bell, err := openBell(o.alerts, log)
+	if err != nil {
+		return usageError{err}
+	}
+	defer bell.Close()
 	keeper, err := controller.Open(controller.Config{
 		Home: o.home, Command: []string{self}, MaxRunning: o.maxRunning, MaxQueued: o.maxQueued, MaxUpload: o.maxUpload << 20, Log: log, Now: time.Now,
+		Bell: bell,
 	})
 	if err != nil {
 		return usageError{err}

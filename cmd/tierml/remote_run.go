@@ -77,6 +77,10 @@ func upload(ctx context.Context, client *call.Client, job *config.Job, out io.Wr
 		return job.Fault("checkpoint.to", "is a directory of this host, and the job runs at the controller",
 			"name a store, such as s3://BUCKET/PREFIX, or remove the line: then it is in the run's directory there")
 	}
+	if job.Alerts.URLFile != "" || job.Alerts.SecretFile != "" {
+		return job.Fault("alerts", "names a file with a secret, which is not sent to the controller",
+			"start the controller with --alert-url-file and --alert-secret-file: then it tells of all jobs")
+	}
 	files := job.Files()
 	for _, field := range slices.Sorted(maps.Keys(files)) {
 		paths := []string{*files[field]}
@@ -150,7 +154,7 @@ func concludeRemote(ctx context.Context, client *call.Client, id string, out io.
 
 // limitOr is the exit code of a run that ended before it was done.
 func limitOr(why string) int {
-	if strings.HasPrefix(why, "the budget") || strings.HasPrefix(why, "max_duration") {
+	if strings.HasPrefix(why, "the budget") || strings.HasPrefix(why, "the machines cost") || strings.HasPrefix(why, "max_duration") {
 		return exitLimit
 	}
 	return exitInterrupted

@@ -27,7 +27,6 @@ import (
 	"github.com/tierml/tierml/internal/console"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/localrun"
-	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers/node/splitdir"
 )
@@ -175,6 +174,9 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 	if err := printPlan(out, p.plan, job, "text"); err != nil {
 		return err
 	}
+	if _, err := hookOf(job.Alerts); err != nil {
+		return usageError{err}
+	}
 	if err := p.tryCloud(ctx, out); err != nil {
 		return err
 	}
@@ -301,6 +303,7 @@ func drive(ctx context.Context, o runOptions, p *preparedJob, from resumption, m
 		return "", fmt.Errorf("keeping a log: %w", err)
 	}
 	defer logFile.Close()
+	log := slog.New(slog.NewTextHandler(logFile, &slog.HandlerOptions{Level: slog.LevelInfo}))
 
 	stop := make(chan string, 8)
 	if !isTerminal(out) {
@@ -314,21 +317,32 @@ func drive(ctx context.Context, o runOptions, p *preparedJob, from resumption, m
 	if mapping.Wall.IsZero() {
 		mapping.Wall = time.Now()
 	}
-	limit := budget{limit: p.job.Budget, stopTakes: mapping.ToMarket(stopTakes), stop: stop}
+	bell, err := openBell(p.job.Alerts, log)
+	if err != nil {
+		return "", err
+	}
+	defer bell.Close() // the last alert is of the end
+	told := startAlerts(filepath.Base(directory), bell)
+	defer told.Close()
+	watched := watchSpending(p.job, mapping, stop)
 	lines, past, err := openJournal(filepath.Join(directory, localrun.JournalFile), from.part > 0, func(e journal.Entry) {
 		view.Feed(e)
-		limit.look(e)
+		watched.feed(e)
+		told.Feed(e)
 	})
 	if err != nil {
 		return "", err
 	}
 	for _, e := range past {
 		view.Recall(e)
-		limit.look(e)
+		watched.guard.Recall(e)
 	}
-	if limit.over {
-		return "", errors.Join(exitError{exitLimit, fmt.Errorf("%s; to go on, raise it in %s", limit.why(),
+	if why := watched.usedUp(past); why != "" {
+		return "", errors.Join(exitError{exitLimit, fmt.Errorf("%s; to go on, raise it in %s", why,
 			filepath.Join(relative(directory), localrun.JobFile))}, lines.Close(), view.Close())
+	}
+	for _, e := range past {
+		told.Recall(e)
 	}
 	save, restart := p.sim.Checkpoints.Times(p.sim.Timing)
 	r := localrun.New(localrun.Config{
@@ -336,8 +350,9 @@ func drive(ctx context.Context, o runOptions, p *preparedJob, from resumption, m
 		Job: p.job, Choice: p.choice, Plan: p.plan, Program: p.program, Dataset: p.dataset, Offers: p.offers,
 		Directory: directory, Agent: []string{self, "agent"}, Version: version(), Journal: lines,
 		Clock:      mapping,
+		Spending:   watched.said,
 		Endpoint:   o.endpoint,
-		Log:        slog.New(slog.NewTextHandler(logFile, &slog.HandlerOptions{Level: slog.LevelInfo})),
+		Log:        log,
 		ResumeFrom: from.checkpoint, ResumeAt: from.clock, ResumeOlder: from.older, Part: from.part, Past: from.past,
 	})
 	outcome, err = r.Drive(ctx, stop)
@@ -413,37 +428,6 @@ func (l *listened) Write(p []byte) (int, error) {
 	}
 	return len(p), nil
 }
-
-// stopTakes is how long before a new hour begins, by the wall clock, a run must be told to stop in order not to pay it.
-const stopTakes = 2 * time.Second
-
-// budget ends the run in order before it costs more than it may. Hours are paid when they begin: it looks ahead by
-// the time that stopping takes.
-type budget struct {
-	limit     market.USD
-	stopTakes time.Duration // market time
-	ledger    cost.Ledger
-	looked    time.Time
-	over      bool
-	stop      chan<- string
-}
-
-// look is called with every entry, in order.
-func (b *budget) look(e journal.Entry) {
-	if b.limit == 0 || b.over || b.ledger.Add(e) != nil {
-		return
-	}
-	if e.T.Sub(b.looked) < 5*time.Minute {
-		return
-	}
-	b.looked = e.T
-	if spent, err := b.ledger.Spent(e.T.Add(b.stopTakes)); err == nil && spent > b.limit {
-		b.over = true
-		wish(b.stop, b.why())
-	}
-}
-
-func (b *budget) why() string { return "the budget of " + b.limit.Cents() + " is used up" }
 
 // conclude writes the reports, prints the short one and says what can be done next.
 func conclude(out io.Writer, directory, outcome string) error {

@@ -175,6 +175,8 @@ func (c *Controller) take(e elasticity.Event) {
 		c.takeSaved(e)
 	case elasticity.StopWanted:
 		c.takeStop(e)
+	case elasticity.BudgetSpoke:
+		c.takeBudget(e)
 	}
 }
 
@@ -278,6 +280,18 @@ func (c *Controller) takeStop(e elasticity.StopWanted) {
 	if e.Now && !c.ending {
 		c.outcome = "interrupted"
 		c.endAll(e.Why)
+	}
+}
+
+// takeBudget: without a reliable tier nothing can be kept that trains on, so a pause is an end in order.
+func (c *Controller) takeBudget(e elasticity.BudgetSpoke) {
+	if e.Do == elasticity.BudgetWarns {
+		c.record(func() journal.Entry {
+			return journal.Entry{Kind: journal.Budget, To: journal.Warned, USD: e.USD.String(), Why: e.Why}
+		})
+	}
+	if e.Do == elasticity.BudgetPauses {
+		c.stopWhy = cmp.Or(c.stopWhy, e.Why)
 	}
 }
 

@@ -272,6 +272,22 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// TestBudget: what cannot be paused ends in order, with what was saved.
+func TestBudget(t *testing.T) {
+	zone := "ra"
+	d, _ := training(t, &zone)
+	d.step(time.Minute, elasticity.BudgetSpoke{Do: elasticity.BudgetWarns, Why: "near"})
+	if d.c.stopWhy != "" {
+		t.Error("a warning ends the run")
+	}
+	d.step(time.Minute, elasticity.BudgetSpoke{Do: elasticity.BudgetPauses, Why: "too dear"})
+	one[elasticity.Save](d)
+	d.step(time.Second, elasticity.Saved{Clock: 1})
+	if len(done[elasticity.Terminate](d)) != 2 || d.c.outcome != "interrupted" || d.c.stopWhy != "too dear" {
+		t.Errorf("%s by %q: %v", d.c.outcome, d.c.stopWhy, d.actions)
+	}
+}
+
 // TestSilent: a machine whose agent does not call is replaced.
 func TestSilent(t *testing.T) {
 	zone := "ra"

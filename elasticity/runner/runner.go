@@ -101,6 +101,9 @@ func (r *Runner) Stop(ctx context.Context, why string, now bool) {
 	r.tell(ctx, elasticity.StopWanted{Why: why, Now: now})
 }
 
+// Budget tells the controller about a limit of what is spent. It may be called from any goroutine while Run goes on.
+func (r *Runner) Budget(ctx context.Context, e elasticity.BudgetSpoke) { r.tell(ctx, e) }
+
 // Run steps the controller until it finishes and gives its outcome. When ctx is done it returns at once and
 // leaves machines behind: use Stop first.
 func (r *Runner) Run(ctx context.Context) (outcome string, err error) {

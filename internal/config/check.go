@@ -83,6 +83,8 @@ func (c *checker) check() {
 		c.resources()
 		c.reliable()
 		c.limits()
+		c.spending()
+		c.alerts()
 		c.checkpoint()
 		c.savings()
 		c.local()
@@ -105,7 +107,7 @@ func (c *checker) cloud() bool {
 		setDefault(&j.Checkpoint.Every, 10*time.Second,
 			c.written("checkpoint.every") || c.written("checkpoint.every_clocks") || j.Restarts())
 	case CloudNone:
-		for _, field := range []string{"provider", "resources", "reliable", "local", "budget", "checkpoint", "security", "ec2", "gce"} {
+		for _, field := range []string{"provider", "resources", "reliable", "local", "budget", "limits", "alerts", "checkpoint", "security", "ec2", "gce"} {
 			if c.written(field) {
 				c.fault(field, "has no use with cloud: none, which buys no machines", "remove it, or write cloud: local")
 			}
@@ -251,6 +253,25 @@ func (c *checker) limits() {
 	if start := j.Local.Start; !j.Deadline.IsZero() && !start.IsZero() && !j.Deadline.After(start) {
 		c.fault("deadline", fmt.Sprintf("%s is not after the start, %s", j.Deadline.Format(time.RFC3339), start.Format(time.RFC3339)),
 			"write a market time after local.start, such as "+start.Add(24*time.Hour).Format(time.RFC3339))
+	}
+}
+
+func (c *checker) spending() {
+	l := &c.job.Limits
+	c.positive("limits.per_hour", l.PerHour)
+	c.oneOf("limits.over_hour", l.OverHour, LimitWarn, LimitPause, LimitStop)
+	c.oneOf("limits.over_budget", l.OverBudget, LimitWarn, LimitStop)
+}
+
+func (c *checker) alerts() {
+	a := &c.job.Alerts
+	c.path("alerts.url_file", &a.URLFile)
+	c.path("alerts.secret_file", &a.SecretFile)
+	switch {
+	case a.URL != "" && a.URLFile != "":
+		c.fault("alerts.url_file", "url and url_file are both given", "keep one")
+	case a.URL != "" && !strings.HasPrefix(a.URL, "https://") && !strings.HasPrefix(a.URL, "http://"):
+		c.fault("alerts.url", "is not a web address", "write https://example.com/hook")
 	}
 }
 

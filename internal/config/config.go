@@ -78,6 +78,10 @@ type Job struct {
 	Policy string `yaml:"policy"`
 	// Budget is the most that the run may cost, reliable machines included. Default no limit.
 	Budget market.USD `yaml:"budget"`
+	// Limits are what the run may spend in an hour, and what is done about that and about Budget. Default none.
+	Limits Limits `yaml:"limits"`
+	// Alerts are told to a webhook. Default nobody is told.
+	Alerts Alerts `yaml:"alerts"`
 	// MaxDuration ends the run in order after this much market time. Default 24h: a forgotten job should
 	// not buy machines for ever.
 	MaxDuration time.Duration `yaml:"max_duration"`
@@ -124,6 +128,38 @@ func (j *Job) Restarts() bool {
 	}
 	_, restarts := policy.(bidding.ByRestart)
 	return restarts
+}
+
+// What is done about a limit.
+const (
+	LimitWarn  = "warn"
+	LimitPause = "pause"
+	LimitStop  = "stop"
+)
+
+// Limits are what a run may spend. They need a market.
+type Limits struct {
+	// PerHour is the most that all machines may cost in an hour, at the prices of the moment. Default no limit.
+	PerHour market.USD `yaml:"per_hour"`
+	// OverHour is what is done above PerHour. `warn` writes it down and tells alerts. `pause` gives the transient machines
+	// up, while the reliable ones train on, until those would fit again; a run without reliable machines ends in order
+	// instead. `stop` ends the run in order. Default pause.
+	OverHour string `yaml:"over_hour"`
+	// OverBudget is what is done above the job's budget: `stop` ends the run in order before it costs more, `warn` lets it
+	// go on. Default stop.
+	OverBudget string `yaml:"over_budget"`
+	// WarnAt is the share of a limit at which there is a warning. Default 0.8; 1 and more: none.
+	WarnAt float64 `yaml:"warn_at"`
+}
+
+// Alerts are told to a webhook by POST: docs/alerts.md.
+type Alerts struct {
+	// URL is told. Default none.
+	URL string `yaml:"url"`
+	// URLFile holds the URL, where it is a secret. Default none.
+	URLFile string `yaml:"url_file" job:"path"`
+	// SecretFile holds the key by which what is told is signed. Default none: it is not signed.
+	SecretFile string `yaml:"secret_file" job:"path"`
 }
 
 // Resources are the transient machines: how many, of which kinds, where, and at what price. With CloudNone

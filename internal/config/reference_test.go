@@ -33,6 +33,7 @@ const referencePage = "../../docs/job.md"
 var choices = map[string][]string{
 	"cloud": {CloudLocal, CloudEC2, CloudGCE, CloudNone}, "security": {SecurityTLS, SecurityPlain}, "provider": {ProviderEC2, ProviderGCE},
 	"policy": bidding.Names(), "resources.any_of[].arch": {market.ArchX86, market.ArchARM}, "train.consistency": {BSP, SSP, ASP},
+	"limits.over_hour": {LimitWarn, LimitPause, LimitStop}, "limits.over_budget": {LimitWarn, LimitStop},
 	"local.rules":           market.RuleNames(),
 	"local.script[].do":     {DoEvict, DoEvictNow, DoKill, DoRebalance, DoNoCapacity, DoSlowStart, DoThrottle},
 	"local.script[].target": {"oldest", "newest", "random", "all"},
@@ -44,14 +45,14 @@ var limits = map[string]struct{ text, inside, outside string }{
 	"train.evaluate_every": {"from 1", "1", "0"}, "train.holdout": {"0 to below 1", "0.99", "1"},
 	"train.stop.min_improvement": {"0 to below 1", "0.5", "1"}, "checkpoint.keep": {"from 1", "1", "0"}, "checkpoint.every_clocks": {"from 1", "1", "0"},
 	"checkpoint.overhead": {"0 to 10", "10", "11"}, "local.speed": {"1 to 1000000", "1000000", "1000001"},
-	"local.script[].count": {"from 1", "1", "0"}, "budget": {"above $0", "$1", "$0"}, "resources.max_price": {"above $0", "$1", "$0"},
+	"local.script[].count": {"from 1", "1", "0"}, "budget": {"above $0", "$1", "$0"}, "limits.per_hour": {"above $0", "$1", "$0"}, "resources.max_price": {"above $0", "$1", "$0"},
 	"resources.any_of[].max_price": {"above $0", "$1", "$0"}, "max_duration": {"above 0s", "1s", "0s"},
 }
 
 // forms say how texts look that are not free.
 var forms = map[string]string{
 	"train.data": "path or URL", "checkpoint.to": "path or URL", "checkpoint.bandwidth": "bytes a second", "reliable.bandwidth": "bits or bytes a second",
-	"ec2.program.url": "URL", "gce.program.url": "URL", "ec2.endpoint": "URL", "gce.endpoint": "URL", "ec2.checkpoints": "URL", "gce.checkpoints": "URL",
+	"alerts.url": "URL", "ec2.program.url": "URL", "gce.program.url": "URL", "ec2.endpoint": "URL", "gce.endpoint": "URL", "ec2.checkpoints": "URL", "gce.checkpoints": "URL",
 	"ec2.listen": "address:port", "gce.listen": "address:port", "env": "names with values", "train.params": "names with values",
 	"local.capacity": "types with whole numbers", "ec2.subnets": "zones with subnets", "gce.labels": "names with values",
 }

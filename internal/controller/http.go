@@ -148,7 +148,7 @@ func (k *Keeper) tell(s dashboard.Summary) call.Job {
 	if j.Why != "" {
 		out.Why = j.Why
 	}
-	if !j.State.Over() && j.State != call.Queued {
+	if j.State == call.Stopping {
 		out.Why = j.Why
 	}
 	return out

@@ -21,6 +21,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tierml/tierml/internal/alert"
 	"github.com/tierml/tierml/internal/controller/call"
 	"github.com/tierml/tierml/internal/dashboard"
 	"github.com/tierml/tierml/internal/localrun"
@@ -36,6 +37,7 @@ type Config struct {
 	MaxUpload  int64    // bytes of one input file
 	Log        *slog.Logger
 	Now        func() time.Time // the wall clock
+	Bell       *alert.Bell      // is rung for all jobs; nil = nobody is told
 }
 
 // Keeper holds the jobs of a directory.
@@ -151,6 +153,7 @@ func (k *Keeper) rule(ctx context.Context, j *job, refused string) {
 	if v.state.Over() {
 		now := k.cfg.Now()
 		j.Ended = &now
+		k.cfg.Bell.Ring(alert.Alert{Kind: alert.Kind(v.state), Run: j.ID, Why: v.why, At: now.UTC(), Clock: j.Clock})
 	}
 	j.notBefore = k.cfg.Now().Add(backOff(j.Fruitless))
 	k.save(j)

@@ -13,7 +13,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tierml/tierml/internal/alert"
+	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/runs"
 )
 
 // life is a run's process that was started here.
@@ -87,9 +90,12 @@ func (k *Keeper) tend(ctx context.Context, j *job, l *life) {
 		passing, done := context.WithCancel(ctx)
 		over := make(chan struct{})
 		go func() { defer close(over); k.pass(passing, j, l) }()
+		watched := make(chan struct{})
+		go func() { defer close(watched); k.watch(passing, j) }()
 		refused, err := k.wait(ctx, j, l)
 		done()
 		<-over
+		<-watched
 		if err != nil {
 			return // this process ends; the run goes on
 		}
@@ -99,6 +105,33 @@ func (k *Keeper) tend(ctx context.Context, j *job, l *life) {
 		k.rule(ctx, j, refused)
 		k.nudge()
 	})
+}
+
+// watch rings for what a run's journal says while it goes on. Of its end rule tells, as it may come while nobody watches.
+func (k *Keeper) watch(ctx context.Context, j *job) {
+	if k.cfg.Bell == nil {
+		return
+	}
+	for !began(j.dir) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(lookAgain):
+		}
+	}
+	told := alert.Start(j.ID, k.cfg.Bell)
+	defer told.Close()
+	past := true
+	err := runs.FollowWhile(ctx, j.dir, func() bool { return ctx.Err() == nil }, func(e journal.Entry) {
+		if past || e.Kind == journal.Done {
+			told.Recall(e)
+			return
+		}
+		told.Feed(e)
+	}, func() { past = false })
+	if err != nil && ctx.Err() == nil {
+		k.cfg.Log.Warn("a journal cannot be followed: there are no alerts of it", "job", j.ID, "error", err)
+	}
 }
 
 // look again at a run that was found, as nothing tells of its end.

@@ -18,7 +18,7 @@ type Summary struct {
 	Job       string    `json:"job"`           // its job's
 	App       string    `json:"app"`           //
 	State     string    `json:"state"`         // "running", "finished", "interrupted", "failed", or "killed": no last line, nobody there
-	Why       string    `json:"why,omitempty"` // it has ended
+	Why       string    `json:"why,omitempty"` // it has ended, or is paused by a limit
 	Clock     int64     `json:"clock"`
 	Clocks    int64     `json:"clocks,omitempty"` // that the job asks for
 	Metric    string    `json:"metric,omitempty"`

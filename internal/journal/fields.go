@@ -33,6 +33,7 @@ var kinds = []Fields{
 	{Join, []string{"instance"}, []string{"pool", "tier", "splits", "partitions", "clock"}, false},
 	{Leave, []string{"instance"}, []string{"pool", "tier", "splits", "partitions", "clock", "seconds"}, false},
 	{Stage, []string{"to"}, []string{"from", "transient", "reliable", "clock", "details"}, false},
+	{Budget, []string{"to"}, []string{"usd", "clock"}, true},
 	{Scale, []string{"from", "to"}, []string{"seconds", "clock", "details"}, true},
 	{Move, []string{"from", "to"}, []string{"count", "partitions", "clock", "bytes", "seconds"}, false},
 	{Cut, nil, []string{"clock", "generation", "partitions", "bytes", "seconds"}, true},

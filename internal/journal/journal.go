@@ -29,6 +29,7 @@ const (
 	Join         Kind = "join"              // instance, splits, partitions: takes part in training
 	Leave        Kind = "leave"             // instance: takes part no longer
 	Stage        Kind = "stage"             // from, to, transient, reliable
+	Budget       Kind = "budget"            // to: what is done about what is spent
 	Scale        Kind = "scale"             // from, to: how many machines are wanted
 	Move         Kind = "move"              // count partitions, from, to
 	Cut          Kind = "cut"               // clock, bytes, seconds: committed
@@ -43,6 +44,13 @@ const (
 	Charge       Kind = "charge"            // instance, pool, from, to (times), usd: a billed line
 	Export       Kind = "export"            // clock, model, test_loss: parameters saved, as the result or to resume from
 	Done         Kind = "done"              // outcome, model, test_loss
+)
+
+// What the To of a Budget line can be.
+const (
+	Warned = "warned"
+	Paused = "paused"
+	GoesOn = "goes-on"
 )
 
 // Entry is one line. Fields that a kind does not use are absent from the JSON. Money is a decimal string

@@ -57,6 +57,8 @@ type Config struct {
 	SaveTime, RestartTime time.Duration
 	// Part is how often the run was begun before: tokens of launches must be new.
 	Part int
+	// Spending are decisions about what is spent, but for an end, which is a wish to stop; nil = nobody watches it.
+	Spending <-chan elasticity.BudgetSpoke
 	// Endpoint is a fake cloud in another process, which launches Agent by itself; empty = a cloud of the run's own.
 	Endpoint string
 }
@@ -236,12 +238,15 @@ func (r *session) runUntilStopped(ctx context.Context, stop <-chan string) (stri
 	watch, end := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	watching.Go(func() {
-		for now := false; ; now = true {
+		for now := false; ; {
 			select {
 			case <-watch.Done():
 				return
+			case said := <-r.cfg.Spending:
+				r.runner.Budget(watch, said)
 			case why := <-stop:
 				r.runner.Stop(watch, why, now)
+				now = true
 			}
 		}
 	})

@@ -42,7 +42,7 @@ type Status struct {
 	Train, Test *float64
 	Tests       []float64
 	Outcome     string       // empty until the last line
-	Why         string       // and its reason
+	Why         string       // and its reason; before it, why the run is paused
 	Recent      []words.Line // the last events, oldest first
 
 	broken   error // why the ledger can say nothing about money any more
@@ -95,6 +95,8 @@ func (s *Status) Feed(e journal.Entry) []words.Line {
 		s.clockDone(e)
 	case journal.Done:
 		s.Outcome, s.Why = e.Outcome, e.Why
+	case journal.Budget:
+		s.budget(e)
 	default:
 		s.machineChange(e)
 	}
@@ -113,6 +115,15 @@ func (s *Status) begin(e journal.Entry) {
 		s.Mapping = m
 	}
 	s.grouper.Window = s.Mapping.ToMarket(time.Second)
+}
+
+func (s *Status) budget(e journal.Entry) {
+	switch e.To {
+	case journal.Paused:
+		s.Why = "paused: " + e.Why
+	case journal.GoesOn:
+		s.Why = ""
+	}
 }
 
 func (s *Status) clockDone(e journal.Entry) {

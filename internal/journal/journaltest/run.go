@@ -96,6 +96,9 @@ func New(seed uint64) Story {
 		502: func() {
 			t.scale("68 vCPUs of workers, 8 servers", "68 vCPUs of workers, 8 servers", 1.6, "everything is as it was asked for")
 		},
+		510: func() {
+			t.write(journal.Entry{Kind: journal.Budget, To: journal.Warned, USD: "16.2", Clock: t.clock, Why: "$16.20 of the budget of $20.00 are spent"})
+		},
 		600: func() { t.kill(30) },
 	}
 	for i := 1; i < 800; i++ {

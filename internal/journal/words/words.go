@@ -39,7 +39,7 @@ func Noteworthy(e journal.Entry) bool {
 		return e.Why != ""
 	case journal.Start, journal.Plan, journal.Launch, journal.LaunchFailed, journal.Notice, journal.Evicted,
 		journal.Failed, journal.Terminated, journal.Join, journal.Leave, journal.Stage, journal.Rollback,
-		journal.Switch, journal.Scale, journal.Flush, journal.Export, journal.Done, journal.SaveFailed, journal.TakeOver:
+		journal.Switch, journal.Scale, journal.Budget, journal.Flush, journal.Export, journal.Done, journal.SaveFailed, journal.TakeOver:
 		return true
 	case journal.Checkpoint:
 		return e.Why != "" // something went wrong beside it
@@ -85,6 +85,8 @@ func text(e journal.Entry, n int) string {
 		return fmt.Sprintf("all servers go in %.1f s", e.Seconds)
 	case journal.Scale:
 		return scaleText(e)
+	case journal.Budget:
+		return budgetText(e)
 	case journal.Export:
 		return exportText(e)
 	case journal.Done:
@@ -92,6 +94,16 @@ func text(e journal.Entry, n int) string {
 	default:
 		return machinesText(e, n)
 	}
+}
+
+func budgetText(e journal.Entry) string {
+	switch e.To {
+	case journal.Paused:
+		return "paused: transient machines are given up, and the reliable ones train on"
+	case journal.GoesOn:
+		return "goes on with transient machines"
+	}
+	return "budget warning"
 }
 
 func machinesText(e journal.Entry, n int) string {

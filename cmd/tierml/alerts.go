@@ -1,0 +1,31 @@
+package main
+
+import (
+	"log/slog"
+
+	"github.com/tierml/tierml/internal/alert"
+	"github.com/tierml/tierml/internal/config"
+)
+
+// hookOf is where a job's alerts go; nil: nowhere.
+func hookOf(a config.Alerts) (*alert.Hook, error) {
+	if a.URL == "" && a.URLFile == "" {
+		return nil, nil
+	}
+	return alert.NewHook(a.URL, a.URLFile, a.SecretFile)
+}
+
+func openBell(a config.Alerts, log *slog.Logger) (*alert.Bell, error) {
+	hook, err := hookOf(a)
+	if hook == nil || err != nil {
+		return nil, err
+	}
+	return alert.NewBell(hook, log), nil
+}
+
+func startAlerts(run string, bell *alert.Bell) *alert.Run {
+	if bell == nil {
+		return nil
+	}
+	return alert.Start(run, bell)
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/internal/budget"
+	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/journal"
+)
+
+// stopTakes is how long before a new hour begins, by the wall clock, a run must be told to stop in order not to pay it.
+const stopTakes = 2 * time.Second
+
+// spending passes what a run's limits ask for on to the run.
+type spending struct {
+	guard *budget.Guard
+	said  chan elasticity.BudgetSpoke
+	stop  chan<- string
+}
+
+func watchSpending(job *config.Job, mapping clock.Mapping, stop chan<- string) *spending {
+	limits := budget.Limits{
+		Total: job.Budget, PerHour: job.Limits.PerHour, WarnAt: cmp.Or(job.Limits.WarnAt, 0.8), StopTakes: mapping.ToMarket(stopTakes),
+		OverTotal: budget.Do(cmp.Or(job.Limits.OverBudget, config.LimitStop)), OverHour: budget.Do(cmp.Or(job.Limits.OverHour, config.LimitPause)),
+	}
+	return &spending{budget.New(limits), make(chan elasticity.BudgetSpoke, 64), stop}
+}
+
+// feed is called with every entry, in order, by whoever writes the journal: it must not wait.
+func (s *spending) feed(e journal.Entry) {
+	for _, d := range s.guard.Feed(e) {
+		said := elasticity.BudgetSpoke{Why: d.Why, USD: d.USD}
+		switch d.Do {
+		case budget.Stop:
+			wish(s.stop, d.Why)
+			continue
+		case budget.Warn:
+			said.Do = elasticity.BudgetWarns
+		case budget.Pause:
+			said.Do = elasticity.BudgetPauses
+		case budget.GoOn:
+			said.Do = elasticity.BudgetGoesOn
+		}
+		select {
+		case s.said <- said:
+		default: // the run does not listen any more: it is ending
+		}
+	}
+}
+
+// usedUp says why a run that has spent so much must not go on.
+func (s *spending) usedUp(past []journal.Entry) string {
+	if len(past) == 0 {
+		return ""
+	}
+	return s.guard.UsedUp(past[len(past)-1].T)
+}

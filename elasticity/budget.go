@@ -1,0 +1,52 @@
+package elasticity
+
+import (
+	"cmp"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+)
+
+// BudgetSpoke: what is spent is near a limit, above it, or below it again. Who watches the limits is not known here; what it
+// comes to for the machines is decided here. A limit that ends the run is a StopWanted.
+type BudgetSpoke struct {
+	Do  BudgetWish
+	Why string
+	USD market.USD // the figure that was compared
+}
+
+func (BudgetSpoke) event() {}
+
+// BudgetWish is what is to be done about a limit.
+type BudgetWish int
+
+const (
+	// BudgetWarns: it is written down, and nothing else.
+	BudgetWarns BudgetWish = iota
+	// BudgetPauses gives all transient machines up and buys no more: they hand everything over and are terminated, and the
+	// reliable machines train on. A run that has none ends in order: its checkpoint is what is kept.
+	BudgetPauses
+	// BudgetGoesOn has transient machines bought again.
+	BudgetGoesOn
+)
+
+func (c *Controller) takeBudget(e BudgetSpoke) {
+	to := journal.Warned
+	switch {
+	case c.ending || c.stopWhy != "" || c.done():
+		return
+	case e.Do == BudgetPauses && c.cfg.Reliable.Count == 0:
+		c.stopWhy = e.Why
+		return
+	case e.Do == BudgetPauses && c.paused != "", e.Do == BudgetGoesOn && c.paused == "":
+		return
+	case e.Do == BudgetPauses:
+		to, c.paused = journal.Paused, cmp.Or(e.Why, "a budget is exceeded")
+	case e.Do == BudgetGoesOn:
+		to, c.paused = journal.GoesOn, ""
+	}
+	c.record(func() journal.Entry {
+		return journal.Entry{Kind: journal.Budget, To: to, USD: e.USD.String(), Clock: int64(c.progress.done), Why: e.Why}
+	})
+	c.wantPlan, c.relayout = true, true
+}

@@ -1,0 +1,210 @@
+package alert
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Hook is where alerts go. It prints as the host alone: the rest of an address may be a secret.
+type Hook struct {
+	address *url.URL
+	secret  []byte // signs; empty = nothing is signed
+}
+
+// String is the host.
+func (h Hook) String() string { return h.address.Host }
+
+// NewHook makes a hook of an address, or of the file that holds it, and the file with the secret, if any.
+func NewHook(address, addressFile, secretFile string) (*Hook, error) {
+	if addressFile != "" {
+		text, err := readSecret(addressFile)
+		if err != nil {
+			return nil, err
+		}
+		address = text
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, errors.New("alerts: the address is not one such as https://example.com/hook") // which may be a secret
+	}
+	h := &Hook{address: u}
+	if secretFile != "" {
+		text, err := readSecret(secretFile)
+		if err != nil {
+			return nil, err
+		}
+		h.secret = []byte(text)
+	}
+	return h, nil
+}
+
+func readSecret(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("alerts: %w", err)
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, 16<<10))
+	if err != nil {
+		return "", fmt.Errorf("alerts: reading %s: %w", path, err)
+	}
+	secret := strings.TrimSpace(string(text))
+	if secret == "" {
+		return "", fmt.Errorf("alerts: %s is empty", path)
+	}
+	return secret, nil
+}
+
+// SignatureHeader holds "t=SECONDS,v1=HEX": the HMAC-SHA-256, by the secret, of the seconds, a point, and the body.
+const SignatureHeader = "Tierml-Signature"
+
+// Sign is the signature of a body.
+func Sign(secret, body []byte, at time.Time) string {
+	seconds := strconv.FormatInt(at.Unix(), 10)
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte(seconds + "."))
+	mac.Write(body)
+	return "t=" + seconds + ",v1=" + hex.EncodeToString(mac.Sum(nil))
+}
+
+// Telling is tried so often, each time for so long, with waits that double.
+const (
+	tries   = 5
+	perTry  = 10 * time.Second
+	waiting = 64 // alerts; more are dropped
+	ending  = 15 * time.Second
+)
+
+// Bell tells alerts, one after the other. Ring never waits. A nil Bell tells nobody.
+type Bell struct {
+	hook   *Hook
+	log    *slog.Logger
+	client *http.Client
+	first  time.Duration // before the second try
+	queue  chan Alert
+	done   sync.WaitGroup
+	stop   context.CancelFunc
+
+	mu     sync.Mutex
+	closed bool
+}
+
+// NewBell starts to tell; Close ends it.
+func NewBell(hook *Hook, log *slog.Logger) *Bell { return newBell(hook, log, time.Second) }
+
+func newBell(hook *Hook, log *slog.Logger, first time.Duration) *Bell {
+	ctx, stop := context.WithCancel(context.Background())
+	b := &Bell{hook: hook, log: log, first: first, queue: make(chan Alert, waiting), stop: stop, client: &http.Client{
+		Timeout:       perTry,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // it is for this host
+	}}
+	b.done.Go(func() {
+		for a := range b.queue {
+			b.tell(ctx, a)
+		}
+	})
+	return b
+}
+
+// Ring takes an alert; when too many wait it is dropped.
+func (b *Bell) Ring(a Alert) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return
+	}
+	select {
+	case b.queue <- a:
+	default:
+		b.log.Warn("an alert is dropped: too many wait to be told", "kind", string(a.Kind), "run", a.Run)
+	}
+}
+
+// Close tells what waits, but not for long.
+func (b *Bell) Close() {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	if !b.closed {
+		b.closed = true
+		close(b.queue)
+	}
+	b.mu.Unlock()
+	patience := time.AfterFunc(ending, b.stop)
+	defer patience.Stop()
+	b.done.Wait()
+	b.stop()
+	b.client.CloseIdleConnections()
+}
+
+func (b *Bell) tell(ctx context.Context, a Alert) {
+	body, err := json.Marshal(a)
+	if err != nil {
+		b.log.Error("an alert cannot be told", "kind", string(a.Kind), "error", err)
+		return
+	}
+	wait := b.first
+	for try := 1; ; try++ {
+		again, err := b.post(ctx, body)
+		if err == nil {
+			return
+		}
+		if !again || try == tries || ctx.Err() != nil {
+			b.log.Warn("an alert could not be told", "kind", string(a.Kind), "run", a.Run, "to", b.hook.String(), "tries", try, "error", err)
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+		wait *= 2
+	}
+}
+
+// post says whether another try may help.
+func (b *Bell) post(ctx context.Context, body []byte) (again bool, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, b.hook.address.String(), bytes.NewReader(body))
+	if err != nil {
+		return false, errors.New("the address cannot be posted to")
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("User-Agent", "tierml")
+	if len(b.hook.secret) > 0 {
+		request.Header.Set(SignatureHeader, Sign(b.hook.secret, body, time.Now()))
+	}
+	response, err := b.client.Do(request)
+	if err != nil {
+		if wrapped, ok := errors.AsType[*url.Error](err); ok {
+			err = wrapped.Err // without the address
+		}
+		return true, err
+	}
+	defer response.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 64<<10)) // so that the connection can be used again
+	switch code := response.StatusCode; {
+	case code/100 == 2:
+		return false, nil
+	case code == http.StatusRequestTimeout, code == http.StatusTooManyRequests, code >= 500:
+		return true, errors.New(response.Status)
+	}
+	return false, errors.New(response.Status)
+}

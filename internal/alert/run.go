@@ -1,0 +1,75 @@
+package alert
+
+import (
+	"sync"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+)
+
+// look is how often a run that says nothing is looked at.
+const look = 5 * time.Second
+
+// Run watches one run and rings for it. A nil Run does nothing.
+type Run struct {
+	bell  *Bell
+	mu    sync.Mutex
+	watch *Watch
+	done  chan struct{}
+	over  sync.WaitGroup
+}
+
+// Start watches a run until Close, and rings a bell that somebody else closes.
+func Start(run string, bell *Bell) *Run {
+	r := &Run{bell: bell, watch: NewWatch(run), done: make(chan struct{})}
+	r.over.Go(func() {
+		tick := time.NewTicker(look)
+		defer tick.Stop()
+		for {
+			select {
+			case <-r.done:
+				return
+			case now := <-tick.C:
+				r.mu.Lock()
+				r.ring(r.watch.Tick(now))
+				r.mu.Unlock()
+			}
+		}
+	})
+	return r
+}
+
+// Recall takes an entry of the past in.
+func (r *Run) Recall(e journal.Entry) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.watch.Recall(e, time.Now())
+}
+
+// Feed takes an entry in. It does not wait.
+func (r *Run) Feed(e journal.Entry) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ring(r.watch.Feed(e, time.Now()))
+}
+
+func (r *Run) ring(alerts []Alert) {
+	for _, a := range alerts {
+		r.bell.Ring(a)
+	}
+}
+
+// Close ends the watching.
+func (r *Run) Close() {
+	if r == nil {
+		return
+	}
+	close(r.done)
+	r.over.Wait()
+}

@@ -1,0 +1,172 @@
+// Package alert tells somebody who does not look: it watches a run's journal for what a person would want to be woken for
+// (budget, an eviction storm, no progress, the end), and posts it to a webhook.
+//
+// Watching (Watch) is a plain value: its time is an argument. Telling (Bell) never waits: what cannot be told is logged and
+// dropped. It refuses to know how runs are made.
+package alert
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+)
+
+// Kind is what an alert is about.
+type Kind string
+
+// The kinds of alerts.
+const (
+	Budget        Kind = "budget"         // a limit is near or exceeded, or no longer
+	EvictionStorm Kind = "eviction-storm" // many machines are taken at once
+	Stuck         Kind = "stuck"          // no clock for much longer than usual
+	Moving        Kind = "moving"         // the next clock came after all
+	Finished      Kind = "finished"
+	Failed        Kind = "failed"
+	Stopped       Kind = "stopped" // in order, before it was done
+)
+
+// Alert is what is posted, as JSON.
+type Alert struct {
+	Kind       Kind      `json:"kind"`
+	Run        string    `json:"run"`
+	Why        string    `json:"why,omitempty"`
+	At         time.Time `json:"at"`                   // by the wall clock
+	MarketTime time.Time `json:"market_time,omitzero"` // which is another on a replayed market
+	Clock      int64     `json:"clock,omitempty"`      // the model's
+}
+
+// When a run is stuck: no clock for so many times the usual length of one, and so long by the wall clock; and before the first
+// clocks, where nothing is usual yet.
+const (
+	stuckTimes = 20
+	stuckAfter = time.Minute
+	noStart    = 15 * time.Minute
+	usualOf    = 31 // clocks
+)
+
+// A storm: so many machines, and at least so large a part of those held, within a window of market time.
+const (
+	stormMachines = 3
+	stormPart     = 0.5
+	stormWindow   = 10 * time.Minute
+)
+
+// Watch watches one run.
+type Watch struct {
+	run       string
+	clock     int64
+	market    time.Time
+	lengths   []float64 // of the last clocks, in wall-clock seconds
+	lastClock time.Time // by the wall clock: when the last one came, or the run began
+	stuck     bool
+	over      bool
+
+	transient map[string]bool      // held
+	taken     map[string]time.Time // warned or evicted, at which market time
+	calm      time.Time            // no new storm is told before
+}
+
+// NewWatch watches a run from its first entry on.
+func NewWatch(run string) *Watch {
+	return &Watch{run: run, transient: map[string]bool{}, taken: map[string]time.Time{}}
+}
+
+// Recall takes an entry of the past in: nobody is told of it.
+func (w *Watch) Recall(e journal.Entry, now time.Time) { w.Feed(e, now) }
+
+// Feed takes an entry in, at a time by the wall clock, and gives what is to be told.
+func (w *Watch) Feed(e journal.Entry, now time.Time) (out []Alert) {
+	w.market = e.T
+	if w.lastClock.IsZero() || e.Kind == journal.Start {
+		w.lastClock, w.over, w.stuck = now, false, false
+	}
+	tell := func(kind Kind, why string) { out = append(out, w.alert(kind, why, now)) }
+	switch e.Kind {
+	case journal.ClockDone:
+		if w.stuck {
+			tell(Moving, fmt.Sprintf("clock %d came after %s", e.Clock, now.Sub(w.lastClock).Round(time.Second)))
+		}
+		w.clock, w.lastClock, w.stuck = e.Clock, now, false
+		if w.lengths = append(w.lengths, e.Seconds); len(w.lengths) > usualOf {
+			w.lengths = slices.Delete(w.lengths, 0, 1)
+		}
+	case journal.Rollback:
+		w.clock = e.Clock
+	case journal.Budget:
+		tell(Budget, e.To+": "+e.Why)
+	case journal.Launch:
+		if e.Tier == "transient" {
+			w.transient[e.Instance] = true
+		}
+	case journal.Notice:
+		if e.Deadline != nil {
+			out = w.lose(e, now, out)
+		}
+	case journal.Evicted:
+		out = w.lose(e, now, out)
+		delete(w.transient, e.Instance)
+	case journal.Terminated:
+		delete(w.transient, e.Instance)
+	case journal.Done:
+		w.over = true
+		tell(map[string]Kind{"finished": Finished, "interrupted": Stopped}[e.Outcome], e.Why)
+		if e.Outcome != "finished" && e.Outcome != "interrupted" {
+			out[len(out)-1].Kind = Failed
+		}
+	}
+	return out
+}
+
+func (w *Watch) alert(kind Kind, why string, now time.Time) Alert {
+	return Alert{Kind: kind, Run: w.run, Why: why, At: now.UTC(), MarketTime: w.market.UTC(), Clock: w.clock}
+}
+
+// lose notes a machine that is taken, and looks whether it is one of many.
+func (w *Watch) lose(e journal.Entry, now time.Time, out []Alert) []Alert {
+	if _, told := w.taken[e.Instance]; told { // its notice was
+		return out
+	}
+	w.taken[e.Instance] = e.T
+	recent, held := 0, len(w.transient)
+	for id, at := range w.taken { // any order: it counts
+		if e.T.Sub(at) > stormWindow {
+			continue
+		}
+		if recent++; !w.transient[id] {
+			held++ // it was held when this began
+		}
+	}
+	if recent >= stormMachines && float64(recent) >= stormPart*float64(held) && !e.T.Before(w.calm) {
+		w.calm = e.T.Add(stormWindow)
+		out = append(out, w.alert(EvictionStorm, fmt.Sprintf("%d of %d transient machines are taken within %s of market time%s", recent, held,
+			stormWindow, cmp.Or(because(e.Why), "")), now))
+	}
+	return out
+}
+
+func because(why string) string {
+	if why == "" {
+		return ""
+	}
+	return ": " + why
+}
+
+// Tick looks whether a run that says nothing is stuck.
+func (w *Watch) Tick(now time.Time) (out []Alert) {
+	if w.lastClock.IsZero() || w.over || w.stuck {
+		return nil
+	}
+	silent, limit := now.Sub(w.lastClock), noStart
+	if len(w.lengths) >= 5 {
+		usual := slices.Sorted(slices.Values(w.lengths))[len(w.lengths)/2]
+		limit = max(time.Duration(stuckTimes*usual*float64(time.Second)), stuckAfter)
+	}
+	if silent < limit {
+		return nil
+	}
+	w.stuck = true
+	return append(out, w.alert(Stuck, fmt.Sprintf("no clock for %s; after clock %d", silent.Round(time.Second), w.clock), now))
+}

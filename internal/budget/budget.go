@@ -1,0 +1,272 @@
+// Package budget watches what a run spends: in all, and per hour at the prices of the moment. It is fed the journal's
+// entries and says when something is to be done: warn, pause, go on, stop, each with its figures.
+//
+// It is a plain value: its time is that of the entries, and the same entries give the same decisions. It refuses to know how
+// a run is paused or stopped.
+package budget
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/cost"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+)
+
+// Do is what a limit asks for.
+type Do string
+
+// What can be done about a limit. A total that is used up cannot wait for better times: it is warned of, or stops the run.
+const (
+	Warn  Do = "warn"
+	Pause Do = "pause"
+	GoOn  Do = "go-on"
+	Stop  Do = "stop"
+)
+
+// Limits are what a run may spend. A zero limit is none.
+type Limits struct {
+	Total     market.USD
+	PerHour   market.USD
+	OverTotal Do // Warn or Stop
+	OverHour  Do // Warn, Pause or Stop
+	// WarnAt is the share of a limit at which there is a warning, such as 0.8; 0: none.
+	WarnAt float64
+	// StopTakes is the market time that an orderly end takes: hours are paid when they begin, so it is looked ahead by it.
+	StopTakes time.Duration
+}
+
+// Decision is something to be done.
+type Decision struct {
+	Do  Do
+	Why string
+	USD market.USD // the figure that was compared
+}
+
+// How often figures are made, in market time: bills change by the hour and prices by minutes.
+const (
+	everyTotal = 5 * time.Minute
+	everyHour  = time.Minute
+	// rest is how long a pause lasts at least, and a warning about the rate holds: prices swing.
+	rest = 10 * time.Minute
+)
+
+// Guard watches one run.
+type Guard struct {
+	limits Limits
+	ledger cost.Ledger
+	broken bool // the journal tells nothing about money any more
+
+	lookedTotal, lookedHour time.Time
+	warnedTotal             bool
+	warnedHour              time.Time
+	over                    string // why the run was told to end
+	exceeded                bool   // the total, with Warn
+
+	prices map[market.Pool]market.USD
+	held   map[string]market.Pool // transient machines that have not ended
+	paused bool
+	since  time.Time           // of the pause
+	gave   map[market.Pool]int // machines that the pause gave up
+	want   journal.Want        // how much is wanted
+	vcpus  map[string]int      // by type
+}
+
+// New watches from the first entry on.
+func New(limits Limits) *Guard {
+	return &Guard{limits: limits, prices: map[market.Pool]market.USD{}, held: map[string]market.Pool{}}
+}
+
+// Over says why the run was told to end; empty: it was not.
+func (g *Guard) Over() string { return g.over }
+
+// Recall takes an entry of the past in: what was done about it then is in the journal.
+func (g *Guard) Recall(e journal.Entry) (watching bool) {
+	if g.limits.Total == 0 && g.limits.PerHour == 0 || g.broken || g.over != "" {
+		return false
+	}
+	if g.ledger.Add(e) != nil {
+		g.broken = true
+		return false
+	}
+	g.note(e)
+	return true
+}
+
+// UsedUp says whether the total is used up at a time, so that a run must not begin again, and why.
+func (g *Guard) UsedUp(now time.Time) (why string) {
+	if g.limits.Total > 0 && !g.broken {
+		g.lookAtTotal(now, nil)
+	}
+	return g.over
+}
+
+// Feed takes an entry in and says what is to be done.
+func (g *Guard) Feed(e journal.Entry) []Decision {
+	if !g.Recall(e) {
+		return nil
+	}
+	var out []Decision
+	if g.limits.Total > 0 && e.T.Sub(g.lookedTotal) >= everyTotal {
+		g.lookedTotal = e.T
+		out = g.lookAtTotal(e.T, out)
+	}
+	if g.limits.PerHour > 0 && g.over == "" && e.T.Sub(g.lookedHour) >= everyHour {
+		g.lookedHour = e.T
+		out = g.lookAtHour(e.T, out)
+	}
+	return out
+}
+
+// note keeps what a pause must know, also one of a controller before.
+func (g *Guard) note(e journal.Entry) {
+	switch e.Kind {
+	case journal.Start:
+		if d, err := e.StartDetails(); err == nil {
+			g.want, g.vcpus = d.Want, map[string]int{}
+			for _, m := range d.Machines {
+				g.vcpus[m.Name] = m.VCPU
+			}
+		}
+	case journal.Scale:
+		if d, err := e.ScaleDetails(); err == nil && d.Want != nil {
+			g.want = *d.Want
+		}
+	case journal.Price:
+		pool, err := market.ParsePool(e.Pool)
+		if price, err2 := market.ParseUSD(e.USD); err == nil && err2 == nil {
+			g.prices[pool] = price
+		}
+	case journal.Launch:
+		if pool, err := market.ParsePool(e.Pool); err == nil && e.Tier == "transient" {
+			g.held[e.Instance] = pool
+		}
+	case journal.Evicted, journal.Terminated, journal.Failed:
+		if e.Kind != journal.Failed || e.Ended != nil {
+			delete(g.held, e.Instance)
+		}
+	case journal.Budget:
+		switch e.To {
+		case journal.Paused:
+			g.pause(e.T)
+		case journal.GoesOn:
+			g.paused = false
+		}
+	}
+}
+
+func (g *Guard) pause(now time.Time) {
+	if g.paused {
+		return
+	}
+	g.paused, g.since, g.gave = true, now, map[market.Pool]int{}
+	for _, pool := range g.held { // any order: it counts
+		g.gave[pool]++
+	}
+}
+
+func (g *Guard) lookAtTotal(now time.Time, out []Decision) []Decision {
+	spent, err := g.ledger.Spent(now.Add(g.limits.StopTakes))
+	switch {
+	case err != nil:
+	case spent > g.limits.Total && g.limits.OverTotal != Warn:
+		g.over = "the budget of " + g.limits.Total.Cents() + " is used up"
+		out = append(out, Decision{Stop, g.over, spent})
+	case spent > g.limits.Total && !g.exceeded:
+		g.exceeded, g.warnedTotal = true, true
+		out = append(out, Decision{Warn, fmt.Sprintf("%s are spent, more than the budget of %s", spent.Cents(), g.limits.Total.Cents()), spent})
+	case !g.warnedTotal && g.near(spent, g.limits.Total):
+		g.warnedTotal = true
+		out = append(out, Decision{Warn, fmt.Sprintf("%s of the budget of %s are spent", spent.Cents(), g.limits.Total.Cents()), spent})
+	}
+	return out
+}
+
+func (g *Guard) near(figure, limit market.USD) bool {
+	return g.limits.WarnAt > 0 && float64(figure) >= g.limits.WarnAt*float64(limit)
+}
+
+func (g *Guard) lookAtHour(now time.Time, out []Decision) []Decision {
+	limit := g.limits.PerHour
+	if g.paused {
+		return g.lookAtPause(now, out)
+	}
+	rate := g.ledger.Rate(now)
+	over := fmt.Sprintf("the machines cost %s an hour, above limits.per_hour, %s", rate.Cents(), limit.Cents())
+	quiet := !g.warnedHour.IsZero() && now.Sub(g.warnedHour) < rest
+	switch {
+	case rate > limit && g.limits.OverHour == Pause:
+		g.pause(now)
+		out = append(out, Decision{Pause, over, rate})
+	case rate > limit && g.limits.OverHour == Stop:
+		g.over = fmt.Sprintf("the budget of %s an hour is exceeded: the machines cost %s", limit.Cents(), rate.Cents())
+		out = append(out, Decision{Stop, g.over, rate})
+	case rate > limit && !quiet:
+		g.warnedHour = now
+		out = append(out, Decision{Warn, over, rate})
+	case rate <= limit && g.near(rate, limit) && g.warnedHour.IsZero():
+		g.warnedHour = now
+		out = append(out, Decision{Warn, fmt.Sprintf("the machines cost %s of limits.per_hour, %s", rate.Cents(), limit.Cents()), rate})
+	}
+	return out
+}
+
+// lookAtPause ends a pause once the machines that were given up would fit again, with a twentieth to spare so that the next
+// price does not begin another one.
+func (g *Guard) lookAtPause(now time.Time, out []Decision) []Decision {
+	if now.Sub(g.since) < rest || len(g.held) > 0 {
+		return out
+	}
+	fleet, known := g.fleet()
+	would := g.ledger.Rate(now) + fleet
+	if !known {
+		return out
+	}
+	if float64(would) > 0.95*float64(g.limits.PerHour) {
+		return out
+	}
+	g.paused = false
+	return append(out, Decision{GoOn, fmt.Sprintf("the machines that were given up would cost %s an hour with the others now, below limits.per_hour, %s",
+		would.Cents(), g.limits.PerHour.Cents()), would})
+}
+
+// fleet is what the machines that were given up would cost an hour now, as many of them as are wanted, the cheapest first: in
+// the middle of a switch there are two fleets.
+func (g *Guard) fleet() (perHour market.USD, known bool) {
+	type offer struct {
+		pool  market.Pool
+		each  market.USD
+		units int // that one machine counts for
+	}
+	var offers []offer
+	for _, pool := range slices.SortedFunc(maps.Keys(g.gave), market.Pool.Compare) {
+		price, known := g.prices[pool]
+		if !known {
+			return 0, false
+		}
+		o := offer{pool, price, 1}
+		if g.want.VCPU > 0 {
+			o.units = max(g.vcpus[pool.Type], 1)
+		}
+		offers = append(offers, o)
+	}
+	slices.SortStableFunc(offers, func(a, b offer) int {
+		return cmp.Compare(float64(a.each)/float64(a.units), float64(b.each)/float64(b.units))
+	})
+	need := max(g.want.Machines, g.want.VCPU)
+	if need == 0 {
+		need = math.MaxInt
+	}
+	for _, o := range offers {
+		for n := g.gave[o.pool]; n > 0 && need > 0; n-- {
+			perHour += o.each
+			need -= o.units
+		}
+	}
+	return perHour, true
+}
