@@ -33,8 +33,7 @@ resource "aws_instance" "controller" {
     program_url    = local.program_url
     program_sha256 = local.program_sha256
     settings       = yamlencode({ ec2 = local.ec2_settings })
-    unit           = file("${path.module}/../tierml@.service")
-    run_job        = file("${path.module}/../run-job")
+    unit           = file("${path.module}/../tierml-controller.service")
   })
   tags = { Name = "${var.cluster}-controller" }
 

@@ -54,8 +54,7 @@ resource "google_compute_instance" "controller" {
       object         = urlencode(google_storage_bucket_object.program.name)
       program_sha256 = local.program_sha256
       settings       = yamlencode({ gce = local.gce_settings })
-      unit           = file("${path.module}/../tierml@.service")
-      run_job        = file("${path.module}/../run-job")
+      unit           = file("${path.module}/../tierml-controller.service")
     })
   }
 

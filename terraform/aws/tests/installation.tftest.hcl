@@ -163,3 +163,19 @@ run "name_that_cannot_be_a_tag" {
   }
   expect_failures = [var.cluster]
 }
+
+run "the_controller_is_a_service" {
+  command = apply
+  assert {
+    condition = alltrue([
+      strcontains(aws_instance.controller.user_data, "ExecStart=/usr/local/bin/tierml controller --directory /var/lib/tierml"),
+      strcontains(aws_instance.controller.user_data, "KillMode=process"),
+      strcontains(aws_instance.controller.user_data, "systemctl enable --now tierml-controller"),
+    ])
+    error_message = "the controller must run as a service whose end ends no job"
+  }
+  assert {
+    condition     = !strcontains(aws_instance.controller.user_data, "--listen") && output.url == "http://localhost:7071" && strcontains(output.tunnel, "7071")
+    error_message = "the controller is reached on its loopback interface, through a tunnel"
+  }
+}

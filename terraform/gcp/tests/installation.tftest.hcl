@@ -116,3 +116,19 @@ run "owner_that_cannot_be_a_label" {
   }
   expect_failures = [var.owner]
 }
+
+run "the_controller_is_a_service" {
+  command = apply
+  assert {
+    condition = alltrue([
+      strcontains(google_compute_instance.controller.metadata["startup-script"], "ExecStart=/usr/local/bin/tierml controller --directory /var/lib/tierml"),
+      strcontains(google_compute_instance.controller.metadata["startup-script"], "KillMode=process"),
+      strcontains(google_compute_instance.controller.metadata["startup-script"], "systemctl enable --now tierml-controller"),
+    ])
+    error_message = "the controller must run as a service whose end ends no job"
+  }
+  assert {
+    condition     = !strcontains(google_compute_instance.controller.metadata["startup-script"], "--listen") && output.url == "http://localhost:7071" && strcontains(output.tunnel, "7071")
+    error_message = "the controller is reached on its loopback interface, through a tunnel"
+  }
+}
