@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -16,8 +17,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/internal/access"
+	"github.com/tierml/tierml/internal/budget"
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/controller"
+	"github.com/tierml/tierml/market"
 )
 
 type controllerOptions struct {
@@ -28,6 +31,9 @@ type controllerOptions struct {
 	maxQueued  int
 	maxUpload  int64
 	alerts     config.Alerts
+	total      string
+	perHour    string
+	over       string
 }
 
 func newControllerCommand() *cobra.Command {
@@ -57,9 +63,33 @@ the rest.`,
 	cmd.Flags().IntVar(&o.maxRunning, "max-running", 2, "so many jobs run at a time; others wait")
 	cmd.Flags().IntVar(&o.maxQueued, "max-queued", 100, "so many jobs wait; more are refused")
 	cmd.Flags().Int64Var(&o.maxUpload, "max-upload", 4096, "the largest input file that is taken, in MiB")
+	cmd.Flags().StringVar(&o.total, "budget", "", "all runs in the directory together may cost so many `dollars`")
+	cmd.Flags().StringVar(&o.perHour, "budget-per-hour", "", "those that go on may cost so many `dollars` an hour")
+	cmd.Flags().StringVar(&o.over, "over-budget", config.LimitStop, "what is done above: warn, pause (what waits is not started) or stop (above the budget,\n"+
+		"what runs is ended in order, too)")
 	cmd.Flags().StringVar(&o.alerts.URLFile, "alert-url-file", "", "tell alerts of all jobs to the webhook whose address is in this `file`")
 	cmd.Flags().StringVar(&o.alerts.SecretFile, "alert-secret-file", "", "sign them with the key in this `file`")
 	return cmd
+}
+
+// limits are those of all jobs together.
+func (o controllerOptions) limits() (c budget.Cluster, err error) {
+	c.WarnAt, c.Over = 0.8, budget.Do(o.over)
+	if c.Over != budget.Warn && c.Over != budget.Pause && c.Over != budget.Stop {
+		return c, usageError{fmt.Errorf("--over-budget %s does not exist; write warn, pause or stop", o.over)}
+	}
+	for flag, to := range map[string]*market.USD{"budget": &c.Total, "budget-per-hour": &c.PerHour} { // any order: each by itself
+		text := map[string]string{"budget": o.total, "budget-per-hour": o.perHour}[flag]
+		if text == "" {
+			continue
+		}
+		usd, err := market.ParseUSD(strings.TrimPrefix(text, "$"))
+		if err != nil || usd <= 0 {
+			return c, usageError{fmt.Errorf("--%s %s is not an amount of dollars; write 100 or 2.50", flag, text)}
+		}
+		*to = usd
+	}
+	return c, nil
 }
 
 func serveController(ctx context.Context, o controllerOptions, out, errOut io.Writer) error {
@@ -68,6 +98,10 @@ func serveController(ctx context.Context, o controllerOptions, out, errOut io.Wr
 	}
 	if o.maxRunning < 1 || o.maxQueued < 1 || o.maxUpload < 1 {
 		return usageError{fmt.Errorf("--max-running, --max-queued and --max-upload are 1 or more")}
+	}
+	limits, err := o.limits()
+	if err != nil {
+		return err
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -81,7 +115,7 @@ func serveController(ctx context.Context, o controllerOptions, out, errOut io.Wr
 	defer bell.Close()
 	keeper, err := controller.Open(controller.Config{
 		Home: o.home, Command: []string{self}, MaxRunning: o.maxRunning, MaxQueued: o.maxQueued, MaxUpload: o.maxUpload << 20, Log: log, Now: time.Now,
-		Bell: bell,
+		Bell: bell, Limits: limits,
 	})
 	if err != nil {
 		return usageError{err}

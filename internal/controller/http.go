@@ -145,8 +145,8 @@ func (k *Keeper) tell(s dashboard.Summary) call.Job {
 		return out
 	}
 	out.State, out.Submitted, out.Starts = string(j.State), &j.Submitted, j.Starts
-	if j.Why != "" {
-		out.Why = j.Why
+	if why := k.waitsFor(j); why != "" {
+		out.Why = why
 	}
 	if j.State == call.Stopping {
 		out.Why = j.Why

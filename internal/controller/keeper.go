@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/internal/alert"
+	"github.com/tierml/tierml/internal/budget"
 	"github.com/tierml/tierml/internal/controller/call"
 	"github.com/tierml/tierml/internal/dashboard"
 	"github.com/tierml/tierml/internal/localrun"
@@ -37,6 +38,7 @@ type Config struct {
 	MaxUpload  int64    // bytes of one input file
 	Log        *slog.Logger
 	Now        func() time.Time // the wall clock
+	Limits     budget.Cluster   // of all jobs together
 	Bell       *alert.Bell      // is rung for all jobs; nil = nobody is told
 }
 
@@ -53,6 +55,8 @@ type Keeper struct {
 	jobs    map[string]*job // by id
 	number  int64           // of the newest
 	tending sync.WaitGroup
+	said    budget.Decision // about the limits, last
+	held    string          // why nothing that waits is started
 }
 
 // job is one that was submitted.
@@ -99,6 +103,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	defer k.release()
 	var following sync.WaitGroup
 	following.Go(func() { k.board.Run(ctx) })
+	following.Go(func() { k.guard(ctx) })
 	k.find(ctx)
 	for {
 		next := k.startDue(ctx)
@@ -218,6 +223,9 @@ func (k *Keeper) startDue(ctx context.Context) time.Duration {
 			continue
 		}
 		if running >= k.cfg.MaxRunning && j.State != call.Stopping { // what is to end does not wait for others
+			continue
+		}
+		if k.held != "" && j.State != call.Stopping {
 			continue
 		}
 		running++

@@ -1,0 +1,40 @@
+package budget
+
+import (
+	"fmt"
+
+	"github.com/tierml/tierml/market"
+)
+
+// Cluster are the limits of all jobs of a controller together. A zero limit is none.
+type Cluster struct {
+	Total   market.USD // of all runs in the controller's directory, those that have ended included
+	PerHour market.USD // of those that go on
+	WarnAt  float64    // the share of a limit at which there is a warning
+	// Over is what is done above a limit: Warn, Pause (what waits is not started) or Stop (what runs is ended in order, too,
+	// above the total).
+	Over Do
+}
+
+// Judge says what is to be done, by what all jobs have cost and cost an hour now; an empty Do: nothing.
+func (c Cluster) Judge(spent, rate market.USD) Decision {
+	switch {
+	case c.Total > 0 && spent >= c.Total:
+		return Decision{c.Over, fmt.Sprintf("the budget of the controller, %s, is used up: %s are spent", c.Total.Cents(), spent.Cents()), spent}
+	case c.PerHour > 0 && rate > c.PerHour:
+		return Decision{c.overHour(), fmt.Sprintf("the jobs of the controller cost %s an hour, above its limit, %s", rate.Cents(), c.PerHour.Cents()), rate}
+	case c.Total > 0 && c.WarnAt > 0 && float64(spent) >= c.WarnAt*float64(c.Total):
+		return Decision{Warn, fmt.Sprintf("%s of the controller's budget of %s are spent", spent.Cents(), c.Total.Cents()), spent}
+	case c.PerHour > 0 && c.WarnAt > 0 && float64(rate) >= c.WarnAt*float64(c.PerHour):
+		return Decision{Warn, fmt.Sprintf("the jobs of the controller cost %s of its limit of %s an hour", rate.Cents(), c.PerHour.Cents()), rate}
+	}
+	return Decision{}
+}
+
+// overHour is Over for a rate, which falls again by itself: nothing is ended for it.
+func (c Cluster) overHour() Do {
+	if c.Over == Stop {
+		return Pause
+	}
+	return c.Over
+}
