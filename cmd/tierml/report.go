@@ -24,6 +24,7 @@ import (
 
 func newReportCommand() *cobra.Command {
 	var format, htmlFile string
+	var bills []string
 	var at remote
 	cmd := &cobra.Command{
 		Use:   "report [RUN...]",
@@ -38,7 +39,8 @@ and what the journal of a killed run does not have is taken from them.`,
 		Example: `  tierml report
   tierml report demo-1
   tierml report demo-1 demo-2
-  tierml report demo-1 -o csv`,
+  tierml report demo-1 -o csv
+  tierml report ratings-1 --reconcile cost-and-usage.csv.gz`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := at.client()
 			if err != nil {
@@ -63,6 +65,9 @@ and what the journal of a killed run does not have is taken from them.`,
 			if err != nil {
 				return err
 			}
+			if len(bills) > 0 {
+				return reconcileWith(report, bills, format, cmd.OutOrStdout())
+			}
 			if htmlFile != "" {
 				if err := writeReportFile(htmlFile, report, page.Write); err != nil {
 					return err
@@ -73,6 +78,8 @@ and what the journal of a killed run does not have is taken from them.`,
 	}
 	cmd.Flags().StringVarP(&format, "output", "o", "text", "output format: text, wide (every machine and event), csv (one row a machine), json or html")
 	completeFlag(cmd, "output", "text", "wide", "csv", "json", "html")
+	cmd.Flags().StringSliceVar(&bills, "reconcile", nil, "compare with the provider's own records in these `files`, hour by hour: AWS cost and usage\n"+
+		"report or Spot data feed, GCP detailed billing export; CSV or JSON, may be gzipped; then -o text, csv or json")
 	cmd.Flags().StringVar(&htmlFile, "html", "", "write the page to this `file` as well")
 	at.flags(cmd)
 	return cmd

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal/journaltest"
+)
+
+// A provider's record that says the same agrees, and one that does not is told apart hour by hour.
+func TestReconcile(t *testing.T) {
+	story := journaltest.New(1)
+	dir := writeRun(t, story, len(story.Entries), story.Entries[len(story.Entries)-1].T)
+	report, err := makeReport(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := "lineItem/ResourceId,lineItem/UsageStartDate,lineItem/UsageEndDate,lineItem/UnblendedCost\n" +
+		"i-of-others,2014-05-01T13:00:00Z,2014-05-01T14:00:00Z,3\n"
+	for _, i := range report.Instances {
+		for _, c := range i.Charges {
+			record += fmt.Sprintf("%s,%s,%s,%s\n", i.ID, c.From.Format(time.RFC3339), c.To.Format(time.RFC3339), c.USD)
+		}
+	}
+	bill := filepath.Join(t.TempDir(), "bill.csv")
+	ask := func(text string, args ...string) (string, int) {
+		if err := os.WriteFile(bill, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		code := run(append([]string{"report", filepath.Join(dir, "journal.jsonl"), "--reconcile", bill}, args...), nil, &out, &out)
+		return out.String(), code
+	}
+	first := report.Instances[0]
+	if said, code := ask(record); code != exitDone || !strings.Contains(said, "1 others of the account") {
+		t.Errorf("exit code %d:\n%s", code, said)
+	}
+	said, code := ask(record + fmt.Sprintf("%s,2014-05-09T01:00:00Z,2014-05-09T02:00:00Z,0.5\n", first.ID))
+	if code != exitDone || !strings.Contains(said, "2014-05-09 01:00") || !strings.Contains(said, first.ID) {
+		t.Errorf("exit code %d:\n%s", code, said)
+	}
+	if said, code := ask(record, "-o", "csv"); code != exitDone || !strings.HasPrefix(said, "hour,machine,ours_usd,theirs_usd,difference_usd\n") {
+		t.Errorf("exit code %d:\n%s", code, said)
+	}
+	if said, code := ask("a,b\n"); code != exitUsage || !strings.Contains(said, "no form that is known") {
+		t.Errorf("exit code %d:\n%s", code, said)
+	}
+}
