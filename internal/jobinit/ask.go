@@ -401,9 +401,6 @@ func number(n int) string {
 	return strconv.Itoa(n)
 }
 
-func splitList(text string) (list []string) {
-	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }) {
-		list = append(list, part)
-	}
-	return list
+func splitList(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 }
