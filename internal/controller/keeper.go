@@ -267,7 +267,7 @@ func (k *Keeper) submitLocked(name string, text []byte) (id string, err error) {
 		return "", err
 	}
 	j := &job{dir: dir, wished: make(chan struct{}), record: record{ID: filepath.Base(dir), Number: k.number + 1, Submitted: k.cfg.Now(), State: call.Queued}}
-	if err := replaceFile(filepath.Join(dir, submittedFile), text); err == nil {
+	if err = replaceFile(filepath.Join(dir, submittedFile), text); err == nil {
 		err = j.write(dir)
 	}
 	if err != nil {

@@ -234,3 +234,15 @@ func TestBadRecords(t *testing.T) {
 	}
 	s.begin() // the directory is free
 }
+
+// A record that cannot be kept is an error: a job must not be taken in without one.
+func TestRecordThatCannotBeKept(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, recordFile+".new"), 0o755); err != nil { // where it is written first
+		t.Fatal(err)
+	}
+	r := record{ID: filepath.Base(dir)}
+	if err := r.write(dir); err == nil {
+		t.Error("it is said to be kept")
+	}
+}
