@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -129,7 +130,8 @@ type site struct {
 	home string
 	cfg  Config
 	*Keeper
-	end func()
+	end     func()
+	started []int // processes of keepers that have ended
 }
 
 func newSite(t *testing.T) *site {
@@ -149,6 +151,7 @@ func newSite(t *testing.T) *site {
 func (s *site) begin() {
 	s.t.Helper()
 	s.end()
+	s.remember()
 	k, err := Open(s.cfg)
 	if err != nil {
 		s.t.Fatal(err)
@@ -159,14 +162,37 @@ func (s *site) begin() {
 	s.Keeper, s.end = k, func() { cancel(); <-done; s.end = func() {} }
 }
 
-// endAll leaves no process behind.
+// remember notes the processes that the keeper, which has ended, has started.
+func (s *site) remember() {
+	if s.Keeper == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, j := range s.jobs {
+		if j.pid > 0 {
+			s.started = append(s.started, j.pid)
+		}
+	}
+}
+
+// endAll leaves no process behind: one may be about to take its directory, and is asked once it has.
 func (s *site) endAll() {
 	s.end()
-	dirs, _ := filepath.Glob(filepath.Join(s.home, localrun.Root, "*"))
-	for _, dir := range dirs {
-		_ = os.Remove(filepath.Join(dir, "prepare"))
-		if err := localrun.End(context.Background(), dir, "the test", true, func() {}); err != nil && !errors.Is(err, localrun.ErrEnded) {
-			s.t.Error(err)
+	s.remember()
+	for _, pid := range s.started {
+		for deadline := time.Now().Add(time.Minute); syscall.Kill(pid, 0) == nil; time.Sleep(2 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				s.t.Fatalf("process %d does not end", pid)
+			}
+			dirs, _ := filepath.Glob(filepath.Join(s.home, localrun.Root, "*"))
+			for _, dir := range dirs {
+				_ = os.Remove(filepath.Join(dir, "prepare"))
+				err := localrun.End(context.Background(), dir, "the test", true, func() {})
+				if err != nil && !errors.Is(err, localrun.ErrEnded) {
+					s.t.Error(err)
+				}
+			}
 		}
 	}
 }
