@@ -1,24 +1,26 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/provisioner/ec2"
 )
 
 func newLeaksCommand() *cobra.Command {
-	return &cobra.Command{
+	var format string
+	cmd := &cobra.Command{
 		Use:   "leaks JOB.yaml",
 		Short: "List the machines of a job's cluster that still cost money on EC2 or Compute Engine",
 		Long: `Leaks asks the job's cloud for every machine that carries the cluster's tag and has not ended, whichever run launched it;
@@ -26,14 +28,19 @@ on Compute Engine also those that have stopped, whose disks cost on. Machines wh
 tierml-expiry) is over are leaks: nobody wants them any more, and the exit code is 1.
 
 It changes nothing. tierml down ends machines.`,
-		Example: `  tierml leaks job.yaml`,
-		Args:    oneJobFile,
+		Example: `  tierml leaks job.yaml
+  tierml leaks job.yaml -o json`,
+		Args: oneJobFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkFormat(format); err != nil {
+				return err
+			}
 			left, err := openHoldings(cmd.Context(), args[0], "")
 			if err != nil {
 				return err
 			}
 			defer left.cloud.Close()
+			left.format = format
 			live, err := left.list(cmd.Context(), cmd.OutOrStdout())
 			if err != nil {
 				return err
@@ -50,6 +57,8 @@ It changes nothing. tierml down ends machines.`,
 			return nil
 		},
 	}
+	outputFlag(cmd, &format)
+	return cmd
 }
 
 func newDownCommand() *cobra.Command {
@@ -104,6 +113,7 @@ type holdings struct {
 	}
 	name, where string
 	advice      func(error) error
+	format      string // of lists; empty = a table
 }
 
 func openHoldings(ctx context.Context, file, run string) (*holdings, error) {
@@ -135,25 +145,30 @@ func (l *holdings) list(ctx context.Context, out io.Writer) ([]provisioner.Holdi
 	if err != nil {
 		return nil, l.advice(err)
 	}
-	if len(live) == 0 {
+	machineReadable := l.format == table.JSON || l.format == table.CSV
+	if len(live) == 0 && !machineReadable {
 		fmt.Fprintf(out, "No machine of %s is left.\n", l.where)
 		return nil, nil
 	}
 	now := time.Now()
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "MACHINE\tTYPE\tZONE\tTERMS\tSTATE\tRUN\tOWNER\tAGE\tWANTED UNTIL")
+	t := table.Table{Columns: []table.Column{
+		{Name: "machine", Title: "MACHINE"}, {Name: "type", Title: "TYPE"}, {Name: "zone", Title: "ZONE"}, {Name: "terms", Title: "TERMS"},
+		{Name: "state", Title: "STATE"}, {Name: "run", Title: "RUN"}, {Name: "owner", Title: "OWNER"}, {Name: "age_seconds", Title: "AGE"},
+		{Name: "wanted_until", Title: "WANTED UNTIL"}, {Name: "leak"},
+	}}
 	for _, h := range live {
-		until := "unknown"
+		until := table.Cell{Text: "unknown", Value: ""}
 		if !h.Expires.IsZero() {
-			until = h.Expires.UTC().Format("2006-01-02 15:04")
+			until = minute(h.Expires)
 		}
 		if h.Overdue(now) {
-			until += " (over)"
+			until.Text += " (over)"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", h.ID, h.Pool.Type, h.Pool.Zone, h.Pool.Class, h.State, h.Job, h.Owner,
-			now.Sub(h.Launched).Round(time.Minute), until)
+		age := now.Sub(h.Launched)
+		t.Rows = append(t.Rows, []table.Cell{table.Of(h.ID), table.Of(h.Pool.Type), table.Of(h.Pool.Zone), table.Of(h.Pool.Class), table.Of(h.State),
+			table.Of(h.Job), table.Of(h.Owner), {Text: age.Round(time.Minute).String(), Value: age.Seconds()}, until, table.Of(h.Overdue(now))})
 	}
-	return live, table.Flush()
+	return live, t.Write(out, cmp.Or(l.format, table.Plain))
 }
 
 // overdue keeps those that nobody wants any more.

@@ -46,7 +46,7 @@ func TestDown(t *testing.T) {
 		if _, err := cloud.Launch(t.Context(), provisioner.Request{Token: cluster, Pool: pool, Count: 2, Expires: time.Now().Add(-time.Hour)}); err != nil {
 			t.Fatal(err)
 		}
-		return &holdings{cloud, "EC2", "cluster " + cluster, ec2Advice}
+		return &holdings{cloud, "EC2", "cluster " + cluster, ec2Advice, ""}
 	}
 	blue, green := open("blue"), open("green")
 	var out bytes.Buffer
