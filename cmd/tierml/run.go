@@ -337,7 +337,7 @@ func drive(ctx context.Context, o runOptions, p *preparedJob, from resumption, m
 		view.Recall(e)
 		watched.guard.Recall(e)
 	}
-	if why := watched.usedUp(past); why != "" {
+	if why := watched.guard.Over(); why != "" {
 		return "", errors.Join(exitError{exitLimit, fmt.Errorf("%s; to go on, raise it in %s", why,
 			filepath.Join(relative(directory), localrun.JobFile))}, lines.Close(), view.Close())
 	}

@@ -50,11 +50,3 @@ func (s *spending) feed(e journal.Entry) {
 		}
 	}
 }
-
-// usedUp says why a run that has spent so much must not go on.
-func (s *spending) usedUp(past []journal.Entry) string {
-	if len(past) == 0 {
-		return ""
-	}
-	return s.guard.UsedUp(past[len(past)-1].T)
-}

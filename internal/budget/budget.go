@@ -85,8 +85,16 @@ func New(limits Limits) *Guard {
 // Over says why the run was told to end; empty: it was not.
 func (g *Guard) Over() string { return g.over }
 
-// Recall takes an entry of the past in: what was done about it then is in the journal.
-func (g *Guard) Recall(e journal.Entry) (watching bool) {
+// Recall takes an entry of the past in: what was done about it then is in the journal. A total that was used up then still is,
+// unless the limit is another now.
+func (g *Guard) Recall(e journal.Entry) {
+	if g.take(e) {
+		g.total(e.T, nil)
+	}
+}
+
+// take says whether anything is watched.
+func (g *Guard) take(e journal.Entry) bool {
 	if g.limits.Total == 0 && g.limits.PerHour == 0 || g.broken || g.over != "" {
 		return false
 	}
@@ -98,24 +106,20 @@ func (g *Guard) Recall(e journal.Entry) (watching bool) {
 	return true
 }
 
-// UsedUp says whether the total is used up at a time, so that a run must not begin again, and why.
-func (g *Guard) UsedUp(now time.Time) (why string) {
-	if g.limits.Total > 0 && !g.broken {
-		g.lookAtTotal(now, nil)
+func (g *Guard) total(now time.Time, out []Decision) []Decision {
+	if g.limits.Total == 0 || now.Sub(g.lookedTotal) < everyTotal {
+		return out
 	}
-	return g.over
+	g.lookedTotal = now
+	return g.lookAtTotal(now, out)
 }
 
 // Feed takes an entry in and says what is to be done.
 func (g *Guard) Feed(e journal.Entry) []Decision {
-	if !g.Recall(e) {
+	if !g.take(e) {
 		return nil
 	}
-	var out []Decision
-	if g.limits.Total > 0 && e.T.Sub(g.lookedTotal) >= everyTotal {
-		g.lookedTotal = e.T
-		out = g.lookAtTotal(e.T, out)
-	}
+	out := g.total(e.T, nil)
 	if g.limits.PerHour > 0 && g.over == "" && e.T.Sub(g.lookedHour) >= everyHour {
 		g.lookedHour = e.T
 		out = g.lookAtHour(e.T, out)

@@ -24,6 +24,7 @@ type day struct {
 	guard  *Guard
 	minute int
 	heard  []string
+	told   []journal.Entry
 	said   []Decision
 	held   []string
 	count  int
@@ -45,6 +46,7 @@ func newDay(t *testing.T, limits Limits) *day {
 
 func (d *day) feed(e journal.Entry) {
 	e.T = begin.Add(time.Duration(d.minute) * time.Minute)
+	d.told = append(d.told, e)
 	for _, decision := range d.guard.Feed(e) {
 		d.heard = append(d.heard, fmt.Sprintf("%d %s", d.minute, decision.Do))
 		d.said = append(d.said, decision)
@@ -169,6 +171,24 @@ func TestPerHour(t *testing.T) {
 			d.until(40)
 			d.want(c.want...)
 		})
+	}
+}
+
+// A run that its total has ended is not begun again by the same limit, though its machines are gone by then and it has not
+// cost so much; by a larger one it is.
+func TestUsedUpStaysSo(t *testing.T) {
+	d := newDay(t, Limits{Total: usd("1.30"), OverTotal: Stop, StopTakes: 10 * time.Minute})
+	d.buy(10)
+	d.until(111)
+	d.giveUp()
+	for limit, over := range map[string]bool{"1.30": true, "2": false} {
+		g := New(Limits{Total: usd(limit), OverTotal: Stop, StopTakes: 10 * time.Minute})
+		for _, e := range d.told {
+			g.Recall(e)
+		}
+		if (g.Over() != "") != over {
+			t.Errorf("$%s: over %q", limit, g.Over())
+		}
 	}
 }
 
