@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,34 +47,28 @@ and what the journal of a killed run does not have is taken from them.`,
 			if err != nil {
 				return err
 			}
+			var report *cost.Report
 			if client != nil {
 				defer client.Close()
-				return reportRemote(cmd, client, args, format, htmlFile)
+				if report, err = reportFrom(cmd.Context(), client, args); err != nil {
+					return err
+				}
+				return writeReport(cmd.OutOrStdout(), report, bills, format, htmlFile)
 			}
 			args, err = findJournals(args)
 			if err != nil {
 				return err
 			}
 			if len(args) > 1 {
+				if len(bills) > 0 {
+					return usageError{errors.New("--reconcile compares one run with the provider's records: name one")}
+				}
 				return compareRuns(cmd.OutOrStdout(), args, format, htmlFile)
 			}
-			write, err := reportWriter(format)
-			if err != nil {
+			if report, err = makeReport(args[0]); err != nil {
 				return err
 			}
-			report, err := makeReport(args[0])
-			if err != nil {
-				return err
-			}
-			if len(bills) > 0 {
-				return reconcileWith(report, bills, format, cmd.OutOrStdout())
-			}
-			if htmlFile != "" {
-				if err := writeReportFile(htmlFile, report, page.Write); err != nil {
-					return err
-				}
-			}
-			return write(cmd.OutOrStdout(), report)
+			return writeReport(cmd.OutOrStdout(), report, bills, format, htmlFile)
 		},
 	}
 	cmd.Flags().StringVarP(&format, "output", "o", "text", "output format: text, wide (every machine and event), csv (one row a machine), json or html")
@@ -105,16 +100,20 @@ func findJournals(args []string) ([]string, error) {
 	return paths, nil
 }
 
-// reportRemote makes the report of a controller's job; without a name, of the newest.
-func reportRemote(cmd *cobra.Command, client *call.Client, args []string, format, htmlFile string) error {
+// reportFrom makes the report of a controller's job; without a name, of the newest.
+func reportFrom(ctx context.Context, client *call.Client, args []string) (*cost.Report, error) {
 	if len(args) > 1 {
-		return usageError{errors.New("several runs are compared here: get them with `tierml fetch RUN` and add --controller none")}
+		return nil, usageError{errors.New("several runs are compared here: get them with `tierml fetch RUN` and add --controller none")}
+	}
+	return remoteReport(ctx, client, meantJob(args))
+}
+
+// writeReport prints a report, or how it differs from the provider's records in bills, and writes its page.
+func writeReport(out io.Writer, report *cost.Report, bills []string, format, htmlFile string) error {
+	if len(bills) > 0 {
+		return reconcileWith(report, bills, format, out)
 	}
 	write, err := reportWriter(format)
-	if err != nil {
-		return err
-	}
-	report, err := remoteReport(cmd.Context(), client, meantJob(args))
 	if err != nil {
 		return err
 	}
@@ -123,7 +122,7 @@ func reportRemote(cmd *cobra.Command, client *call.Client, args []string, format
 			return err
 		}
 	}
-	return write(cmd.OutOrStdout(), report)
+	return write(out, report)
 }
 
 // compareRuns prints the figures of several runs.
