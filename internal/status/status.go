@@ -93,6 +93,10 @@ func (s *Status) Feed(e journal.Entry) []words.Line {
 		s.Clock = e.Clock
 	case journal.ClockDone:
 		s.clockDone(e)
+	case journal.Export:
+		if e.TestLoss != nil { // that of the result itself, as reports have it
+			s.Test = e.TestLoss
+		}
 	case journal.Done:
 		s.Outcome, s.Why = e.Outcome, e.Why
 	case journal.Budget:

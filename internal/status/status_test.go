@@ -44,3 +44,18 @@ func TestStory(t *testing.T) {
 		t.Errorf("at the end: %q, clock %d, events %v", s.Outcome, s.Clock, s.Events(3))
 	}
 }
+
+// The loss of the result is that which was measured of the saved model, as in the report, not the last clock's.
+func TestLossOfTheResult(t *testing.T) {
+	s := New()
+	last, result := 4.0213, 4.0193
+	s.Feed(journal.Entry{Kind: journal.ClockDone, Clock: 320, TestLoss: &last})
+	if s.Test == nil || *s.Test != last {
+		t.Fatalf("after a clock: %v; want %v", s.Test, last)
+	}
+	s.Feed(journal.Entry{Kind: journal.Export, Clock: 320, TestLoss: &result})
+	s.Feed(journal.Entry{Kind: journal.Export, Clock: 320})
+	if *s.Test != result {
+		t.Errorf("after the export: %v; want %v", *s.Test, result)
+	}
+}
