@@ -2,6 +2,7 @@ package elasticity
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/tierml/tierml/ps"
 )
@@ -87,7 +88,10 @@ func (w *world) sums(clock ps.Clock, group []ps.Split, rows map[ps.Key][]float32
 }
 
 // known holds the deterministic toy's states by number of splits and of tables: they depend on nothing else.
-var known = map[[2]int][]map[ps.Key][]float32{}
+var known = struct {
+	sync.Mutex // tests run beside each other
+	states     map[[2]int][]map[ps.Key][]float32
+}{states: map[[2]int][]map[ps.Key][]float32{}}
 
 // undisturbed computes the deterministic toy's state after every clock, without any machine. Index: clock.
 func (w *world) undisturbed() []map[ps.Key][]float32 {
@@ -95,7 +99,9 @@ func (w *world) undisturbed() []map[ps.Key][]float32 {
 		return nil
 	}
 	which := [2]int{w.schema.Splits, len(w.schema.Tables)}
-	if states := known[which]; states != nil {
+	known.Lock()
+	defer known.Unlock()
+	if states := known.states[which]; states != nil {
 		return states
 	}
 	var splits []ps.Split
@@ -129,7 +135,7 @@ func (w *world) undisturbed() []map[ps.Key][]float32 {
 		}
 		states = append(states, next)
 	}
-	known[which] = states
+	known.states[which] = states
 	return states
 }
 
