@@ -19,7 +19,8 @@ import (
 type launch struct {
 	pool  market.Pool
 	bid   market.USD
-	count int
+	count int // of machines that are not accounted for
+	asked int // of machines that were asked for
 	why   string
 	at    time.Time
 	// instead is what is given up once the purchase is answered: not before, as it may come to nothing.
@@ -65,14 +66,20 @@ func (m *machine) tier() string {
 func (c *Controller) buy(a bidding.Acquire, instead []bidding.Release) {
 	c.counter++
 	token := fmt.Sprintf("%s-%d", c.cfg.Run, c.counter)
-	c.launches[token] = &launch{pool: a.Pool, bid: a.Bid, count: a.Count, why: a.Why, at: c.now, instead: instead}
+	l := &launch{pool: a.Pool, bid: a.Bid, count: a.Count, asked: a.Count, why: a.Why, at: c.now, instead: instead}
+	c.launches[token] = l
 	c.record(func() journal.Entry {
 		return journal.Entry{
 			Kind: journal.Intent, Why: a.Why, Token: token, Pool: a.Pool.String(), Bid: bidText(a.Pool, a.Bid), Count: a.Count,
 		}
 	})
+	c.ask(token, l)
+}
+
+// ask asks for a launch. Everything in the request is written down: it is the same when it is asked for again.
+func (c *Controller) ask(token string, l *launch) {
 	c.out = append(c.out, elasticity.Launch{Request: provisioner.Request{
-		Token: token, Pool: a.Pool, Bid: a.Bid, Count: a.Count, Intended: c.now,
+		Token: token, Pool: l.pool, Bid: l.bid, Count: l.asked, Intended: l.at,
 	}})
 }
 
@@ -83,11 +90,15 @@ func (c *Controller) takeLaunched(e elasticity.Launched) {
 	}
 	delete(c.launches, e.Token)
 	c.giveUp(l.instead)
+	missing := l.count
 	for _, i := range e.Instances {
-		c.enter(l, e.Token, i)
+		if c.machines[ps.ServerID(i.ID)] == nil && !c.settled(i.ID) { // else the controller before has written it down
+			missing--
+			c.enter(l, e.Token, i)
+		}
 	}
-	if missing := l.count - len(e.Instances); missing > 0 {
-		c.refuse(e.Token, l, missing, fmt.Sprintf("the provider gave %d of %d", len(e.Instances), l.count))
+	if missing > 0 {
+		c.refuse(e.Token, l, missing, fmt.Sprintf("the provider gave %d of %d", len(e.Instances), l.asked))
 	}
 }
 

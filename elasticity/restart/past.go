@@ -11,7 +11,9 @@ import (
 )
 
 // A controller that is started again does not take its fleet over: what was not saved is gone with the controller that
-// knew it. It ends the machines that are left, sees to their bills, and begins from the newest checkpoint.
+// knew it. It ends the machines that are left, sees to their bills, and begins from the newest checkpoint. Only launches that
+// nobody has the answer to are asked for again: who asks gets the machines that there are, or buys now what was never asked for.
+// They know nothing yet, so that they serve as any others do.
 
 const forgotten = "its controller was lost, and the job begins again from its last checkpoint"
 
@@ -29,6 +31,13 @@ func (c *Controller) remember(p *elasticity.Past) {
 		}
 		c.terminate(m, forgotten)
 	}
+	for _, l := range p.Open {
+		if c.now.Sub(l.At) < c.cfg.AskAgain {
+			again := &launch{pool: l.Pool, bid: l.Bid, count: l.Count, asked: l.Asked, why: l.Why, at: l.At}
+			c.launches[l.Token] = again
+			c.ask(l.Token, again)
+		}
+	}
 	if lost := p.Done - c.saved; lost > 0 {
 		c.totals.Rollbacks++
 		c.totals.Lost += lost
@@ -39,13 +48,18 @@ func (c *Controller) remember(p *elasticity.Past) {
 	}
 }
 
+// settled says whether the controllers before have written a machine down.
+func (c *Controller) settled(id provisioner.InstanceID) bool {
+	return c.cfg.Past != nil && c.cfg.Past.Known[string(id)]
+}
+
 // takeListed compares the machines of the past with those that the provider has.
 func (c *Controller) takeListed(e elasticity.Listed) {
 	there := map[ps.ServerID]bool{}
 	for _, i := range e.Instances {
 		id := ps.ServerID(i.ID)
 		there[id] = true
-		if c.machines[id] == nil && c.launches[i.Token] == nil && (c.cfg.Past == nil || !c.cfg.Past.Known[string(id)]) {
+		if c.machines[id] == nil && c.launches[i.Token] == nil && !c.settled(i.ID) {
 			c.enter(&launch{pool: i.Pool, bid: i.Bid, why: forgotten}, i.Token, i) // it was not written down
 			c.lose(c.machines[id])
 			c.terminate(c.machines[id], forgotten)

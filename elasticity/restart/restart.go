@@ -41,6 +41,9 @@ type Config struct {
 	// has written down that did not end in order: its machines are ended, as all of a fleet goes or nothing.
 	ResumeAt ps.Clock
 	Past     *elasticity.Past
+	// AskAgain: a launch that the controller before decided within that time, and has no answer to, is asked for again; 0 = none
+	// is.
+	AskAgain time.Duration
 
 	BootWithin    time.Duration // time for a bought machine's agent to call
 	RetryCapacity time.Duration // how long a pool without capacity is left alone
