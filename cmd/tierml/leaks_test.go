@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"context"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/tierml/tierml/fakecloud"
+	"github.com/tierml/tierml/fakecloud/fakecloudtest"
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
@@ -21,20 +21,8 @@ func TestDown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fake, err := fakecloud.New(fakecloud.Config{Clock: clock.Real(), Region: "us-west-1", Zones: []string{"us-west-1a"}, Rules: rules,
+	fake := fakecloudtest.Start(t, fakecloud.Config{Clock: clock.Real(), Region: "us-west-1", Zones: []string{"us-west-1a"}, Rules: rules,
 		Types: []fakecloud.InstanceType{{InstanceType: market.InstanceType{Name: "c5.large", VCPU: 2, MemoryMiB: 4096, OnDemand: market.Dollar / 10}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, end := context.WithCancel(context.Background())
-	var served sync.WaitGroup
-	served.Go(func() {
-		if err := fake.Run(ctx); err != nil {
-			t.Error(err)
-		}
-	})
-	defer served.Wait()
-	defer end()
 	open := func(cluster string) *holdings {
 		cloud, err := ec2.New(t.Context(), ec2.Config{Region: "us-west-1", Cluster: cluster, Endpoint: fake.Endpoint(), ImageID: "ami-1",
 			Job: cluster + "-1"})

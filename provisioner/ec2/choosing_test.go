@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tierml/tierml/fakecloud"
+	"github.com/tierml/tierml/fakecloud/fakecloudtest"
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner/ec2"
@@ -69,7 +70,7 @@ func TestAdviceOfTheFakeCloud(t *testing.T) {
 	for n, name := range []string{"c3.large", "c3.xlarge", "c3.2xlarge"} {
 		config.Types = append(config.Types, fakecloud.InstanceType{InstanceType: market.InstanceType{Name: name, Arch: "x86_64", VCPU: 2 << n, MemoryMiB: 3840 << n, OnDemand: market.Dollar}})
 	}
-	fake := startFakeCloud(t, config)
+	fake := fakecloudtest.Start(t, config)
 	cloud := newCloud(t, ec2.Config{Endpoint: fake.Endpoint(), Region: pool.Region, Cluster: "blue", ImageID: "ami-1"})
 	for _, c := range []struct {
 		need ec2.Need

@@ -4,12 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/netip"
-	"net/url"
 	"regexp"
 	"time"
 
 	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/provisioner/adapter"
 )
 
 // Config says which EC2 and which machines. Zero values have the defaults named; Region and Cluster are
@@ -139,26 +138,8 @@ func (c Config) validate() error {
 	if v := c.RootVolume; v != nil && (v.Device == "" || v.SizeGiB < 1) {
 		faults = append(faults, errors.New("root volume needs a device name and a size of at least 1 GiB"))
 	}
-	if _, err := c.endpointIsLocal(); err != nil {
+	if _, err := adapter.IsLocal(c.Endpoint); err != nil {
 		faults = append(faults, err)
 	}
 	return errors.Join(faults...)
-}
-
-// endpointIsLocal says whether the endpoint is on this machine. Elsewhere it must be https: user data holds
-// secrets of the cluster.
-func (c Config) endpointIsLocal() (bool, error) {
-	if c.Endpoint == "" {
-		return false, nil
-	}
-	u, err := url.Parse(c.Endpoint)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return false, fmt.Errorf("endpoint %q: want an address such as http://127.0.0.1:4000", c.Endpoint)
-	}
-	addr, err := netip.ParseAddr(u.Hostname())
-	local := u.Hostname() == "localhost" || err == nil && addr.IsLoopback()
-	if !local && u.Scheme != "https" {
-		return false, fmt.Errorf("endpoint %q: use https for an endpoint that is not on this machine", c.Endpoint)
-	}
-	return local, nil
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 
 	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/provisioner/adapter"
 )
 
 // Provider is EC2's name in pools.
@@ -89,7 +90,7 @@ func newHTTPClient(c Config) *http.Client {
 
 func loadSDK(ctx context.Context, c Config, client *http.Client) (aws.Config, error) {
 	fixed := c.Credentials
-	if local, _ := c.endpointIsLocal(); local && fixed == nil {
+	if local, _ := adapter.IsLocal(c.Endpoint); local && fixed == nil {
 		fixed = &Credentials{AccessKeyID: "local", SecretAccessKey: "local"}
 	}
 	if fixed != nil {

@@ -11,6 +11,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/provisioner/adapter"
 )
 
 // This file is the only place that knows EC2's error codes
@@ -130,40 +131,6 @@ func isFinal(err error) bool {
 	return kind != nil && !provisioner.Retryable(kind)
 }
 
-// answerError is what EC2 answered, in few words.
-type answerError struct {
-	doing         string
-	kind          error // one of the contract's; nil = unknown
-	code, message string
-	request       string // EC2's id of the request, for its support
-	err           error
-}
-
-func (e *answerError) Error() string {
-	text := e.doing + ": "
-	if e.kind != nil {
-		text += e.kind.Error() + ": "
-	}
-	text += e.code
-	if e.message != "" {
-		text += ": " + e.message
-	}
-	if hint := hints[e.code]; hint != "" {
-		text += " (" + hint + ")"
-	}
-	if e.request != "" {
-		text += " [request " + e.request + "]"
-	}
-	return text
-}
-
-func (e *answerError) Unwrap() []error {
-	if e.kind == nil {
-		return []error{e.err}
-	}
-	return []error{e.kind, e.err}
-}
-
 // failure wraps the error of an API call once: with what was being done and the contract's error.
 func failure(ctx context.Context, doing string, err error) error {
 	if ctx.Err() != nil {
@@ -171,16 +138,16 @@ func failure(ctx context.Context, doing string, err error) error {
 	}
 	response, answered := errors.AsType[*smithyhttp.ResponseError](err)
 	if answer, ok := errors.AsType[smithy.APIError](err); ok {
-		e := &answerError{doing: doing, kind: kindOf(answer.ErrorCode()), code: answer.ErrorCode(),
-			message: answer.ErrorMessage(), err: err}
-		if e.kind == nil && answered && response.HTTPStatusCode() >= http.StatusInternalServerError {
-			e.kind = provisioner.ErrTemporary
+		e := &adapter.Answer{Doing: doing, Kind: kindOf(answer.ErrorCode()), Code: answer.ErrorCode(),
+			Message: answer.ErrorMessage(), Hint: hints[answer.ErrorCode()], Err: err}
+		if e.Kind == nil && answered && response.HTTPStatusCode() >= http.StatusInternalServerError {
+			e.Kind = provisioner.ErrTemporary
 		}
 		if id, ok := errors.AsType[interface {
 			error
 			ServiceRequestID() string
 		}](err); ok {
-			e.request = id.ServiceRequestID()
+			e.Request = id.ServiceRequestID()
 		}
 		return e
 	}

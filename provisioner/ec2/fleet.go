@@ -17,6 +17,7 @@ import (
 
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/provisioner/adapter"
 )
 
 // maxOverrides is how many pools one fleet may name.
@@ -169,7 +170,7 @@ func (c *Cloud) bought(ctx context.Context, r provisioner.Request, ids []string)
 		case try == boughtTries:
 			return nil, fmt.Errorf("%w: %d machines were bought, and %d of them are listed yet", provisioner.ErrTemporary, len(ids), len(instances))
 		}
-		if err := pause(ctx, settlePause); err != nil {
+		if err := adapter.Pause(ctx, settlePause); err != nil {
 			return nil, err
 		}
 	}

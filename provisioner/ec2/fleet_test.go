@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/fakecloud"
+	"github.com/tierml/tierml/fakecloud/fakecloudtest"
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
@@ -171,7 +172,7 @@ func TestFleetOfTheFakeCloud(t *testing.T) {
 	for _, name := range []string{"c3.large", "m3.large"} {
 		config.Types = append(config.Types, fakecloud.InstanceType{InstanceType: market.InstanceType{Name: name, OnDemand: market.Dollar}})
 	}
-	fake := startFakeCloud(t, config)
+	fake := fakecloudtest.Start(t, config)
 	cloud := newCloud(t, ec2.Config{Endpoint: fake.Endpoint(), Region: "us-west-1", Cluster: "blue", ImageID: "ami-1"})
 	got, err := cloud.Launch(t.Context(), r)
 	if err != nil || len(got) != 3 {

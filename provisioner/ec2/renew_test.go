@@ -5,12 +5,6 @@ import (
 	"net/url"
 	"testing"
 	"time"
-
-	"github.com/tierml/tierml/fakecloud"
-	"github.com/tierml/tierml/internal/clock"
-	"github.com/tierml/tierml/market"
-	"github.com/tierml/tierml/provisioner"
-	"github.com/tierml/tierml/provisioner/ec2"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -37,33 +31,4 @@ func TestRenewFields(t *testing.T) {
 	got := s.recorded()
 	wantForm(t, got[0], tags+"\n\t\tResourceId.2=i-0000000000000000b")
 	wantForm(t, got[1], tags)
-}
-
-// Against the fake cloud: what a machine was launched with is put off, and read again.
-func TestLeases(t *testing.T) {
-	pool := spotPool()
-	fake := startFakeCloud(t, fakecloud.Config{Clock: clock.Real(), Region: pool.Region, Rules: mustRules(t), Notice: time.Hour,
-		Types:  []fakecloud.InstanceType{{InstanceType: market.InstanceType{Name: pool.Type, OnDemand: market.Dollar / 10}}},
-		Prices: map[market.Pool]*market.History{pool: market.Constant(market.Dollar / 20)}})
-	cloud := newCloud(t, ec2.Config{Endpoint: fake.Endpoint(), Region: pool.Region, Cluster: "blue", ImageID: "ami-1"})
-	made, err := cloud.Launch(t.Context(), provisioner.Request{Token: "a-1", Pool: pool, Count: 2, Generation: "1", Expires: noon})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cloud.Renew(t.Context(), "2", noon.Add(time.Hour), made[0].ID, unknownMachine); err != nil {
-		t.Fatal(err)
-	}
-	held, err := cloud.Holdings(t.Context())
-	if err != nil || len(held) != 2 {
-		t.Fatalf("%v, %v", held, err)
-	}
-	for _, h := range held {
-		want := noon
-		if h.ID == made[0].ID {
-			want = noon.Add(time.Hour)
-		}
-		if !h.Expires.Equal(want) {
-			t.Errorf("%s is wanted until %v, want %v", h.ID, h.Expires, want)
-		}
-	}
 }

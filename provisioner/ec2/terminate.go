@@ -12,6 +12,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/provisioner/adapter"
 )
 
 // terminateChunk is how many machines one call ends: few enough that one bad id does not hold up many.
@@ -49,7 +50,7 @@ func (c *Cloud) terminate(ctx context.Context, ids []string) error {
 		if len(ids) == 0 {
 			return nil
 		}
-		if err := pause(ctx, settlePause); err != nil {
+		if err := adapter.Pause(ctx, settlePause); err != nil {
 			return err
 		}
 	}
@@ -107,16 +108,4 @@ func instancesNamed(err error) []string {
 		return nil
 	}
 	return instanceID.FindAllString(answer.ErrorMessage(), -1)
-}
-
-// pause waits, or ends early with ctx's error.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
-	}
 }

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/provisioner/adapter"
 )
 
 // This file is the only place that knows Compute Engine's error codes. Calls are refused with an HTTP status and a reason
@@ -103,55 +104,23 @@ func kindOfStatus(status int) error {
 	return nil
 }
 
-// answerError is what Compute Engine answered, in few words.
-type answerError struct {
-	doing         string
-	kind          error // one of the contract's; nil = unknown
-	code, message string
-	err           error // nil for operations
-}
-
-func (e *answerError) Error() string {
-	text := e.doing + ": "
-	if e.kind != nil {
-		text += e.kind.Error() + ": "
-	}
-	text += e.code
-	if e.message != "" {
-		text += ": " + e.message
-	}
-	if hint := hints[e.code]; hint != "" {
-		text += " (" + hint + ")"
-	}
-	return text
-}
-
-func (e *answerError) Unwrap() []error {
-	var errs []error
-	for _, err := range []error{e.kind, e.err} {
-		if err != nil {
-			errs = append(errs, err)
-		}
-	}
-	return errs
-}
-
 // failure wraps the error of an API call once: with what was being done and the contract's error.
 func failure(ctx context.Context, doing string, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: %w", doing, context.Cause(ctx))
 	}
-	if done, ok := errors.AsType[*answerError](err); ok {
+	if done, ok := errors.AsType[*adapter.Answer](err); ok {
 		return done
 	}
 	if answer, ok := errors.AsType[*googleapi.Error](err); ok {
-		e := &answerError{doing: doing, code: fmt.Sprintf("HTTP %d", answer.Code), message: answer.Message, err: err}
+		e := &adapter.Answer{Doing: doing, Code: fmt.Sprintf("HTTP %d", answer.Code), Message: answer.Message, Err: err}
 		if len(answer.Errors) > 0 {
-			e.code = answer.Errors[0].Reason
+			e.Code = answer.Errors[0].Reason
 		}
-		if e.kind = codes[e.code]; e.kind == nil {
-			e.kind = kindOfStatus(answer.Code)
+		if e.Kind = codes[e.Code]; e.Kind == nil {
+			e.Kind = kindOfStatus(answer.Code)
 		}
+		e.Hint = hints[e.Code]
 		return e
 	}
 	if _, broken := errors.AsType[*url.Error](err); broken || isNetwork(err) || errors.Is(err, context.DeadlineExceeded) || isTorn(err) {
@@ -178,19 +147,20 @@ func operationFailure(doing string, op *computepb.Operation) error {
 	if op.GetError() == nil && op.GetHttpErrorStatusCode() < http.StatusBadRequest {
 		return nil
 	}
-	e := &answerError{doing: doing, code: fmt.Sprintf("HTTP %d", op.GetHttpErrorStatusCode()), message: op.GetHttpErrorMessage(),
-		kind: kindOfStatus(int(op.GetHttpErrorStatusCode()))}
+	e := &adapter.Answer{Doing: doing, Code: fmt.Sprintf("HTTP %d", op.GetHttpErrorStatusCode()), Message: op.GetHttpErrorMessage(),
+		Kind: kindOfStatus(int(op.GetHttpErrorStatusCode()))}
 	for i, one := range op.GetError().GetErrors() {
 		kind := codes[one.GetCode()]
 		if kind == nil && strings.HasPrefix(one.GetCode(), "INVALID_") {
 			kind = provisioner.ErrInvalid
 		}
-		if i == 0 || e.kind == nil && kind != nil {
-			e.code, e.message = one.GetCode(), one.GetMessage()
+		if i == 0 || e.Kind == nil && kind != nil {
+			e.Code, e.Message = one.GetCode(), one.GetMessage()
 			if kind != nil {
-				e.kind = kind
+				e.Kind = kind
 			}
 		}
 	}
+	e.Hint = hints[e.Code]
 	return e
 }

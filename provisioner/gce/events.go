@@ -15,6 +15,7 @@ import (
 
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/provisioner/adapter"
 )
 
 // Types of operations that tell of a machine's life. Those with a dot are the provider's own doing
@@ -192,5 +193,5 @@ func unreachable(scope string, w *computepb.Warning) error {
 	case "", "NO_RESULTS_ON_PAGE":
 		return nil
 	}
-	return &answerError{doing: "listing " + scope, kind: provisioner.ErrTemporary, code: w.GetCode(), message: w.GetMessage()}
+	return &adapter.Answer{Doing: "listing " + scope, Kind: provisioner.ErrTemporary, Code: w.GetCode(), Message: w.GetMessage()}
 }

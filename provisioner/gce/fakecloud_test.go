@@ -4,11 +4,11 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/tierml/tierml/fakecloud"
+	"github.com/tierml/tierml/fakecloud/fakecloudtest"
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
@@ -77,7 +77,7 @@ func adapterConfig(endpoint string, mapping clock.Mapping) gce.Config {
 func fakeSubject(t testing.TB, change func(*gce.Config)) provisionertest.Subject {
 	t.Helper()
 	config := fakeConfig(t)
-	fake := startFakeCloud(t, config)
+	fake := fakecloudtest.Start(t, config)
 	cloud := func() *gce.Cloud {
 		c := adapterConfig(fake.Endpoint(), config.Clock)
 		if change != nil {
@@ -86,90 +86,13 @@ func fakeSubject(t testing.TB, change func(*gce.Config)) provisionertest.Subject
 		return newCloud(t, c)
 	}
 	script := func(verb string) func(provisioner.InstanceID) {
-		return func(id provisioner.InstanceID) { do(t, fake, fmt.Sprintf("%s %s", verb, id)) }
+		return func(id provisioner.InstanceID) { fakecloudtest.Do(t, fake, fmt.Sprintf("%s %s", verb, id)) }
 	}
 	onDemand := spotPool()
 	onDemand.Class = market.OnDemand
 	return provisionertest.Subject{
 		Cloud: cloud(), Other: cloud(), Spot: spotPool(), OnDemand: onDemand, Unknown: "exam-nobody-knows-it-000",
-		SetFree: (&filler{t: t, cloud: cloud(), pool: spotPool()}).setFree,
+		SetFree: (&provisionertest.Neighbour{T: t, Cloud: cloud(), Pool: spotPool(), Capacity: fakeCapacity}).SetFree,
 		Evict:   script("evict"), Expire: script("evict-now"), Kill: script("evict-now"),
-	}
-}
-
-// do makes something happen in the fake cloud.
-func do(t testing.TB, fake *fakecloud.Cloud, step string) {
-	t.Helper()
-	s, err := fakecloud.ParseStep(step)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if targets, err := fake.Make(fakecloud.Script{s}); err != nil || s.Target != "" && len(targets) == 0 {
-		t.Fatalf("%s: %v, %v", step, targets, err)
-	}
-}
-
-// startFakeCloud runs a cloud until the test ends.
-func startFakeCloud(t testing.TB, c fakecloud.Config) *fakecloud.Cloud {
-	t.Helper()
-	fake, err := fakecloud.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- fake.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("the fake cloud ended with %v", err)
-		}
-	})
-	return fake
-}
-
-// filler is a neighbour who takes the capacity that the exam does not want to be there.
-type filler struct {
-	t     testing.TB
-	cloud *gce.Cloud
-	pool  market.Pool
-	held  []provisioner.InstanceID
-}
-
-func (f *filler) setFree(n int) {
-	f.t.Helper()
-	want := fakeCapacity - n
-	if len(f.held) > want {
-		if err := f.cloud.Terminate(f.t.Context(), f.held[want:]...); err != nil {
-			f.t.Fatal(err)
-		}
-		f.awaitEnd(f.held[want:])
-		f.held = f.held[:want]
-		return
-	}
-	got, err := f.cloud.Launch(f.t.Context(), provisioner.Request{Token: rand.Text(), Pool: f.pool, Count: want - len(f.held)})
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	for _, i := range got {
-		f.held = append(f.held, i.ID)
-	}
-}
-
-// awaitEnd waits until the provider has the machines back.
-func (f *filler) awaitEnd(ids []provisioner.InstanceID) {
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		listed, err := f.cloud.List(f.t.Context())
-		if err != nil {
-			f.t.Fatal(err)
-		}
-		if !slices.ContainsFunc(listed, func(i provisioner.Instance) bool {
-			return slices.Contains(ids, i.ID) && i.State != provisioner.Terminated
-		}) {
-			return
-		}
-		if time.Now().After(deadline) {
-			f.t.Fatalf("%v do not end", ids)
-		}
 	}
 }

@@ -27,6 +27,7 @@ import (
 	"google.golang.org/api/option"
 
 	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/provisioner/adapter"
 )
 
 // Provider is Compute Engine's name in pools.
@@ -73,7 +74,7 @@ func New(ctx context.Context, c Config) (*Cloud, error) {
 }
 
 func newHTTPClient(c Config) (*http.Client, error) {
-	if local, _ := c.endpointIsLocal(); local {
+	if local, _ := adapter.IsLocal(c.Endpoint); local {
 		return &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone()}, nil
 	}
 	found, err := credentials.DetectDefault(&credentials.DetectOptions{Scopes: []string{cloudPlatform}})
@@ -159,20 +160,8 @@ func (c *Cloud) try(ctx context.Context, doing string, timeout time.Duration, ca
 			return err
 		}
 		wait := firstPause << min(attempt-1, 6)
-		if pause(ctx, wait/2+rand.N(wait)) != nil {
+		if adapter.Pause(ctx, wait/2+rand.N(wait)) != nil {
 			return failure(ctx, doing, err)
 		}
-	}
-}
-
-// pause waits, or ends early with ctx's error.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
 	}
 }

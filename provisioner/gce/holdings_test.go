@@ -2,6 +2,7 @@ package gce_test
 
 import (
 	"encoding/json"
+	"github.com/tierml/tierml/fakecloud/fakecloudtest"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,7 +19,7 @@ import (
 // the labels say, and of no other cluster.
 func TestHoldings(t *testing.T) {
 	config := fakeConfig(t)
-	fake := startFakeCloud(t, config)
+	fake := fakecloudtest.Start(t, config)
 	base := adapterConfig(fake.Endpoint(), config.Clock)
 	base.Owner, base.Labels = "ann", map[string]string{"team": "ml"}
 	expires := config.Clock.Now().Add(3 * time.Hour).Truncate(time.Second)

@@ -2,60 +2,33 @@ package gce
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/provisioner/adapter"
 )
 
-// Notify polls the machines and the project's operations, and tells each change once. It is the second line: a machine's
-// own metadata tell of a preemption at once (see notice). It also deletes machines that have stopped by themselves: their
-// disks would cost on.
+// Notify polls the machines and the project's operations, and tells each change once, in the order of ids. It is the second
+// line: a machine's own metadata tell of a preemption at once (see notice). It also deletes machines that have stopped by
+// themselves: their disks would cost on.
 func (c *Cloud) Notify(ctx context.Context, f func(provisioner.Notice)) error {
-	told := map[noticeKey]bool{}
-	for {
+	var last []machine // what was to be told of them has been told
+	return adapter.Watch(ctx, c.config.Log, c.config.PollInterval, func(ctx context.Context) ([]adapter.Shown, error) {
+		c.sweep(ctx, last)
 		machines, err := c.look(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case errors.Is(err, provisioner.ErrDenied), errors.Is(err, provisioner.ErrInvalid):
-			return err // it will not pass
-		case err != nil:
-			c.config.Log.Warn("looking for notices", "err", err)
-		default:
-			told = c.tell(machines, told, f)
-			c.sweep(ctx, machines)
+		if err != nil {
+			return nil, err
 		}
-		if pause(ctx, c.config.PollInterval) != nil {
-			return nil
-		}
-	}
-}
-
-// noticeKey is the key of a notice.
-type noticeKey struct {
-	kind provisioner.NoticeKind
-	id   provisioner.InstanceID
-}
-
-// tell calls f for what is new, in the order of ids, and gives what has been told of the machines still shown.
-func (c *Cloud) tell(machines []machine, before map[noticeKey]bool, f func(provisioner.Notice)) map[noticeKey]bool {
-	after := map[noticeKey]bool{}
-	for _, m := range machines {
-		if key := (noticeKey{provisioner.Eviction, m.ID}); before[key] || !m.warned.IsZero() {
-			if !before[key] {
-				f(provisioner.Notice{Kind: provisioner.Eviction, ID: m.ID, Deadline: c.deadline(m)})
+		shown := make([]adapter.Shown, len(machines))
+		for n, m := range machines {
+			shown[n].Instance = m.Instance
+			if !m.warned.IsZero() {
+				shown[n].Deadline = c.deadline(m)
 			}
-			after[key] = true
 		}
-		if key := (noticeKey{provisioner.Ended, m.ID}); m.State == provisioner.Terminated {
-			if !before[key] {
-				f(provisioner.Notice{Kind: provisioner.Ended, ID: m.ID, Instance: m.Instance})
-			}
-			after[key] = true
-		}
-	}
-	return after
+		last = machines
+		return shown, nil
+	}, f)
 }
 
 // deadline gives the market time at which a machine that is preempted ends: what its own scheduling says of the notice,

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/api/googleapi"
 
 	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/provisioner/adapter"
 )
 
 var _ provisioner.Renewer = (*Cloud)(nil)
@@ -60,8 +61,8 @@ func (c *Cloud) renew(ctx context.Context, zone string, id provisioner.InstanceI
 		_, err = c.instances.SetLabels(ctx, &computepb.SetLabelsInstanceRequest{Project: c.config.Project, Zone: zone, Instance: string(id),
 			InstancesSetLabelsRequestResource: &computepb.InstancesSetLabelsRequest{LabelFingerprint: i.LabelFingerprint, Labels: labels}})
 		if answer, ok := errors.AsType[*googleapi.Error](err); ok && answer.Code == http.StatusPreconditionFailed {
-			return &answerError{doing: "renewing the lease of " + string(id), kind: provisioner.ErrTemporary, code: "conditionNotMet",
-				message: "somebody else has changed its labels meanwhile", err: err}
+			return &adapter.Answer{Doing: "renewing the lease of " + string(id), Kind: provisioner.ErrTemporary, Code: "conditionNotMet",
+				Message: "somebody else has changed its labels meanwhile", Err: err}
 		}
 		return err
 	})

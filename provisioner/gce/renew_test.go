@@ -3,7 +3,6 @@ package gce_test
 import (
 	"fmt"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -57,42 +56,4 @@ func TestRenewFields(t *testing.T) {
 	}
 	wantBody(t, posts[1].body, `{"labelFingerprint": "second", "labels": {"tierml-cluster": "blue", "tierml-token": "t", "team": "ml",
   "tierml-expiry": "1795262400", "tierml-generation": "2"}}`, &computepb.InstancesSetLabelsRequest{})
-}
-
-// Against the fake cloud: what a machine was launched with is put off, and read again.
-func TestLeases(t *testing.T) {
-	config := fakeConfig(t)
-	fake := startFakeCloud(t, config)
-	cloud := newCloud(t, adapterConfig(fake.Endpoint(), config.Clock))
-	pool := spotPool()
-	made, err := cloud.Launch(t.Context(), provisioner.Request{Token: "a-1", Pool: pool, Count: 2, Generation: "1", Expires: noon})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cloud.Renew(t.Context(), "2", noon.Add(time.Hour), made[0].ID, "nobody-knows-it"); err != nil {
-		t.Fatal(err)
-	}
-	held, err := cloud.Holdings(t.Context())
-	if err != nil || len(held) != 2 {
-		t.Fatalf("%v, %v", held, err)
-	}
-	for _, h := range held {
-		want := noon
-		if h.ID == made[0].ID {
-			want = noon.Add(time.Hour)
-		}
-		if !h.Expires.Equal(want) {
-			t.Errorf("%s is wanted until %s; want %s", h.ID, h.Expires, want)
-		}
-	}
-	again, err := cloud.Launch(t.Context(), provisioner.Request{Token: "a-1", Pool: pool, Count: 2, Generation: "1", Expires: noon})
-	if err != nil || len(again) != 2 {
-		t.Errorf("the same launch again gives %v, %v", again, err)
-	}
-	if err := cloud.Terminate(t.Context(), made[0].ID, made[1].ID); err != nil {
-		t.Fatal(err)
-	}
-	if err := cloud.Renew(t.Context(), "2", noon.Add(time.Hour), made[0].ID); err != nil && !strings.Contains(err.Error(), "not found") {
-		t.Errorf("a machine that ends: %v", err)
-	}
 }

@@ -76,6 +76,7 @@ func parts() []part {
 		{"Kill", needKill, checkKill},
 		{"NotifyTellsOfOwnTermination", nil, checkNotifyOwnTermination},
 		{"OnlyOwnCluster", needOther, checkOnlyOwnCluster},
+		{"Leases", needLeases, checkLeases},
 		{"Cancellation", nil, checkCancellation},
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/fakecloud"
+	"github.com/tierml/tierml/fakecloud/fakecloudtest"
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
@@ -24,24 +25,12 @@ func TestFakeCloud(t *testing.T) {
 	}
 	pool := market.Pool{Provider: "ec2", Region: "us-west-1", Zone: "us-west-1a", Type: "c3.large", Class: market.Spot}
 	start := time.Date(2014, 3, 1, 12, 0, 0, 0, time.UTC)
-	fake, err := fakecloud.New(fakecloud.Config{
+	fake := fakecloudtest.Start(t, fakecloud.Config{
 		Clock: clock.Mapping{Market: start, Wall: time.Now(), Speed: 600}, Region: pool.Region, Rules: rules,
 		Types:  []fakecloud.InstanceType{{InstanceType: market.InstanceType{Name: pool.Type, Arch: "x86_64", VCPU: 2, MemoryMiB: 3840, OnDemand: market.Dollar / 10}}},
 		Prices: map[market.Pool]*market.History{pool: market.Constant(market.Dollar / 20)},
 		Notice: time.Minute,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- fake.Run(ctx) }()
-	defer func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("the fake cloud ended with %v", err)
-		}
-	}()
 	m := launchOne(t, fake, pool)
 	c := notice.Config{Endpoint: m.Metadata, Interval: 5 * time.Millisecond, Report: func(err error) { t.Error(err) }}
 

@@ -1,7 +1,6 @@
 package notice_test
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -10,6 +9,7 @@ import (
 	"cloud.google.com/go/compute/metadata"
 
 	"github.com/tierml/tierml/fakecloud"
+	"github.com/tierml/tierml/fakecloud/fakecloudtest"
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
@@ -25,23 +25,11 @@ func TestFakeCloud(t *testing.T) {
 	}
 	pool := market.Pool{Provider: "gce", Region: "us-central1", Zone: "us-central1-a", Type: "n2-standard-2", Class: market.Spot}
 	mapping := clock.Mapping{Market: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Wall: time.Now(), Speed: 600}
-	fake, err := fakecloud.New(fakecloud.Config{
+	fake := fakecloudtest.Start(t, fakecloud.Config{
 		Provider: fakecloud.GCE, Clock: mapping, Region: pool.Region, Rules: rules,
 		Types: []fakecloud.InstanceType{{InstanceType: market.InstanceType{Name: pool.Type, Arch: "x86_64", VCPU: 2, MemoryMiB: 8192,
 			OnDemand: market.Dollar / 10}}},
 		Prices: map[market.Pool]*market.History{pool: market.Constant(market.Dollar / 20)}, Notice: 90 * time.Second,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- fake.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("the fake cloud ended with %v", err)
-		}
 	})
 	m := launchOne(t, fake)
 	t.Setenv("GCE_METADATA_HOST", strings.TrimPrefix(m.Metadata, "http://"))
@@ -57,11 +45,11 @@ func TestFakeCloud(t *testing.T) {
 	checkOfficialClient(t, pool)
 
 	told := watch(t, notice.Config{Clock: mapping, Report: func(err error) { t.Error(err) }})
-	do(t, fake, "rebalance m-0")
+	fakecloudtest.Do(t, fake, "rebalance m-0")
 	if n := next(t, told); n.Kind != provisioner.Rebalance || n.ID != "m-0" {
 		t.Errorf("told %+v, want a raised risk", n)
 	}
-	do(t, fake, "evict m-0")
+	fakecloudtest.Do(t, fake, "evict m-0")
 	n := next(t, told)
 	// The server says no time: ours counts from when the watch heard of it, by the length that the launch has asked for.
 	if shown := fake.Instances()[0].Deadline; n.Kind != provisioner.Eviction || n.Deadline.Before(shown) || n.Deadline.After(mapping.Now().Add(mapping.ToMarket(90*time.Second))) {
@@ -88,17 +76,6 @@ func checkOfficialClient(t *testing.T, pool market.Pool) {
 	}
 	if _, err := client.GetWithContext(t.Context(), "instance/nothing"); err == nil {
 		t.Error("what is not there has a value")
-	}
-}
-
-func do(t *testing.T, fake *fakecloud.Cloud, step string) {
-	t.Helper()
-	s, err := fakecloud.ParseStep(step)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := fake.Make(fakecloud.Script{s}); err != nil {
-		t.Fatalf("%s: %v", step, err)
 	}
 }
 

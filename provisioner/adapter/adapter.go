@@ -1,0 +1,43 @@
+// Package adapter is what the adapters of providers have in common: notices found by looking again and again, errors as
+// providers answer them, and where an endpoint may be.
+//
+// It refuses to know any provider: codes, hints and calls are the adapters' own.
+package adapter
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"time"
+)
+
+// IsLocal says whether an endpoint is on this host; "" = the provider's own, which is not. An endpoint elsewhere must be
+// https, else it is refused: what machines are given holds secrets of the cluster.
+func IsLocal(endpoint string) (bool, error) {
+	if endpoint == "" {
+		return false, nil
+	}
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return false, fmt.Errorf("endpoint %q: want an address such as http://127.0.0.1:4000", endpoint)
+	}
+	addr, err := netip.ParseAddr(u.Hostname())
+	local := u.Hostname() == "localhost" || err == nil && addr.IsLoopback()
+	if !local && u.Scheme != "https" {
+		return false, fmt.Errorf("endpoint %q: use https for an endpoint that is not on this machine", endpoint)
+	}
+	return local, nil
+}
+
+// Pause waits, or ends early with the cause of ctx's end.
+func Pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}

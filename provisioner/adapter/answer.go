@@ -1,0 +1,41 @@
+package adapter
+
+// Answer is an error that a provider answered with, in few words.
+type Answer struct {
+	Doing         string // what was being done
+	Kind          error  // one of the contract's; nil = unknown
+	Code, Message string // the provider's
+	Hint          string // what a person can do; "" = nothing is known
+	Request       string // the provider's id of the request, for its support; "" = none was told
+	Err           error  // as the provider's client gave it; nil = it gave none
+}
+
+// Error says what was being done, what kind of failure it is, and what the provider says.
+func (a *Answer) Error() string {
+	text := a.Doing + ": "
+	if a.Kind != nil {
+		text += a.Kind.Error() + ": "
+	}
+	text += a.Code
+	if a.Message != "" {
+		text += ": " + a.Message
+	}
+	if a.Hint != "" {
+		text += " (" + a.Hint + ")"
+	}
+	if a.Request != "" {
+		text += " [request " + a.Request + "]"
+	}
+	return text
+}
+
+// Unwrap gives the contract's error, and the client's.
+func (a *Answer) Unwrap() []error {
+	var errs []error
+	for _, err := range []error{a.Kind, a.Err} {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}

@@ -1,0 +1,65 @@
+package adapter
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/tierml/tierml/provisioner"
+)
+
+// Shown is a machine at one look.
+type Shown struct {
+	provisioner.Instance
+	Deadline time.Time // by when the provider takes it back; zero = nothing says that it will
+}
+
+// Watch looks every so often and tells each change once, in the order in which machines are shown: an eviction that a
+// machine has been warned of, and its end. A look that fails is logged, and the next one follows; one that was denied or
+// refused ends the watch, as it will not pass.
+func Watch(ctx context.Context, log *slog.Logger, every time.Duration, look func(context.Context) ([]Shown, error), f func(provisioner.Notice)) error {
+	told := map[notice]bool{}
+	for {
+		machines, err := look(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, provisioner.ErrDenied), errors.Is(err, provisioner.ErrInvalid):
+			return err
+		case err != nil:
+			log.Warn("looking for notices", "err", err)
+		default:
+			told = tell(machines, told, f)
+		}
+		if Pause(ctx, every) != nil {
+			return nil
+		}
+	}
+}
+
+// notice is what is told once.
+type notice struct {
+	kind provisioner.NoticeKind
+	id   provisioner.InstanceID
+}
+
+// tell calls f for what is new, and gives what has been told of the machines that are still shown.
+func tell(machines []Shown, before map[notice]bool, f func(provisioner.Notice)) map[notice]bool {
+	after := map[notice]bool{}
+	for _, m := range machines {
+		if n := (notice{provisioner.Eviction, m.ID}); before[n] || !m.Deadline.IsZero() {
+			if !before[n] {
+				f(provisioner.Notice{Kind: n.kind, ID: n.id, Deadline: m.Deadline})
+			}
+			after[n] = true
+		}
+		if n := (notice{provisioner.Ended, m.ID}); m.State == provisioner.Terminated {
+			if !before[n] {
+				f(provisioner.Notice{Kind: n.kind, ID: n.id, Instance: m.Instance})
+			}
+			after[n] = true
+		}
+	}
+	return after
+}

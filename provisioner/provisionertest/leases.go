@@ -1,0 +1,62 @@
+package provisionertest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/provisioner"
+)
+
+// leasing is a cloud whose machines carry until when they are wanted.
+type leasing interface {
+	provisioner.Renewer
+	Holdings(context.Context) ([]provisioner.Holding, error)
+}
+
+func needLeases(s Subject) string {
+	if _, ok := s.Cloud.(leasing); !ok {
+		return "its machines do not carry until when they are wanted"
+	}
+	return ""
+}
+
+// checkLeases: what a machine was launched with is put off, of those that are named only, and a launch that is asked for again
+// is still the same one.
+func checkLeases(t testing.TB, s Subject) {
+	cloud := s.Cloud.(leasing)
+	launched := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	r := s.request(2)
+	r.Generation, r.Expires = "1", launched
+	made := launch(t, s.Cloud, r)
+	await(t, s, r.Token, "running", allAre(provisioner.Running))
+	renewed := launched.Add(time.Hour)
+	if err := cloud.Renew(t.Context(), "2", renewed, made[0].ID, s.Unknown); err != nil {
+		t.Fatalf("renewing one lease, and one of a machine that nobody knows: %v", err)
+	}
+	held, err := cloud.Holdings(t.Context())
+	if err != nil {
+		t.Fatalf("asking what is held: %v", err)
+	}
+	if len(held) != len(made) {
+		t.Fatalf("launched %v, held %+v", ids(made), held)
+	}
+	for _, h := range held {
+		want := launched
+		if h.ID == made[0].ID {
+			want = renewed
+		}
+		if !h.Expires.Equal(want) {
+			t.Errorf("%s is wanted until %s, want %s", h.ID, h.Expires, want)
+		}
+	}
+	launch(t, s.Cloud, r)
+	checkOnly(t, s, r.Token, made)
+	if err := s.Cloud.Terminate(t.Context(), ids(made)...); err != nil {
+		t.Fatalf("terminating: %v", err)
+	}
+	await(t, s, r.Token, "terminated", allAre(provisioner.Terminated))
+	if err := cloud.Renew(t.Context(), "2", renewed, made[0].ID); err != nil {
+		t.Errorf("renewing the lease of a machine that has ended: %v", err)
+	}
+}
