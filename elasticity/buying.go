@@ -43,6 +43,7 @@ func (c *Controller) launch(tier tiers.Tier, pool market.Pool, bid market.USD, c
 	c.record(func() journal.Entry {
 		return journal.Entry{
 			Kind: journal.Intent, Why: why, Token: l.token, Tier: string(tier), Pool: pool.String(), Bid: bidText(pool, bid), Count: count,
+			Details: Considered(c.considered, c.cfg.Pools),
 		}
 	})
 	c.ask(l)
@@ -174,6 +175,8 @@ func (c *Controller) buy() {
 	if plan.Switch != nil && c.switching != nil {
 		return // one after the other: the pool that is left must drain
 	}
+	c.considered = plan.Considered
+	defer func() { c.considered = nil }()
 	for _, a := range plan.Acquire {
 		s := plan.Switch
 		if s == nil || s.To != a.Pool {

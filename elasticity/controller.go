@@ -131,11 +131,12 @@ type Controller struct {
 	joins       int
 	nextPlan    time.Time
 	wantPlan    bool
-	seen        bidding.State // by the policy, the last time it was asked
-	seenWell    bool          // its pools and machines are still so: prices change nothing of them
-	switching   *switchover   // a proactive switch under way
-	gathering   time.Time     // until then notices are gathered before anything is done about them
-	readySince  time.Time     // when the first of the machines that wait to join was ready
+	seen        bidding.State        // by the policy, the last time it was asked
+	seenWell    bool                 // its pools and machines are still so: prices change nothing of them
+	switching   *switchover          // a proactive switch under way
+	considered  []bidding.Considered // by the plan that is being carried out
+	gathering   time.Time            // until then notices are gathered before anything is done about them
+	readySince  time.Time            // when the first of the machines that wait to join was ready
 	commands    map[uint64]sent
 	lastID      uint64
 	lastInc     ps.Incarnation

@@ -71,6 +71,7 @@ func (c *Controller) buy(a bidding.Acquire, instead []bidding.Release) {
 	c.record(func() journal.Entry {
 		return journal.Entry{
 			Kind: journal.Intent, Why: a.Why, Token: token, Pool: a.Pool.String(), Bid: bidText(a.Pool, a.Bid), Count: a.Count,
+			Details: elasticity.Considered(c.considered, c.cfg.Pools),
 		}
 	})
 	c.ask(token, l)

@@ -69,8 +69,9 @@ type Controller struct {
 	roster      []*machine // all of them, in the order of launch
 	wantPlan    bool
 	nextPlan    time.Time
-	seen        bidding.State // by the policy, the last time it was asked
-	seenWell    bool          // its pools and machines are still so: prices change nothing of them
+	considered  []bidding.Considered // by the plan that is being carried out
+	seen        bidding.State        // by the policy, the last time it was asked
+	seenWell    bool                 // its pools and machines are still so: prices change nothing of them
 
 	attempt   *attempt // nil while no fleet trains
 	attempts  uint64

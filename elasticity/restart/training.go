@@ -49,6 +49,7 @@ func (c *Controller) plan() {
 	if len(plan.Acquire) == 0 {
 		c.giveUp(plan.Release)
 	}
+	c.considered = plan.Considered
 	for i, a := range plan.Acquire {
 		if i == 0 {
 			c.buy(a, plan.Release)

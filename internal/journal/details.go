@@ -108,6 +108,12 @@ type PlanPool struct {
 	Why          string  `json:"why,omitempty"`
 }
 
+// IntentDetails is the Details of an `intent` line: what else could have been bought, as it was seen then. PlanPool has the
+// fields that a policy looks at.
+type IntentDetails struct {
+	Considered []PlanPool `json:"considered"`
+}
+
 // Estimate is a figure with its range.
 type Estimate struct {
 	Low  float64 `json:"low"`
@@ -141,7 +147,7 @@ type StageDetails struct {
 
 // Pack turns details into the Details of an entry. The types hold nothing that JSON
 // cannot, except a number that is not finite, which is a bug in the caller.
-func Pack[D StartDetails | PlanDetails | ScaleDetails | StageDetails](d D) (json.RawMessage, error) {
+func Pack[D StartDetails | PlanDetails | IntentDetails | ScaleDetails | StageDetails](d D) (json.RawMessage, error) {
 	b, err := json.Marshal(d)
 	if err != nil {
 		return nil, fmt.Errorf("packing the details of a journal line: %w", err)
@@ -154,6 +160,9 @@ func (e Entry) StartDetails() (StartDetails, error) { return unpack[StartDetails
 
 // PlanDetails reads the details of a `plan` line.
 func (e Entry) PlanDetails() (PlanDetails, error) { return unpack[PlanDetails](e, Plan) }
+
+// IntentDetails reads the details of an `intent` line.
+func (e Entry) IntentDetails() (IntentDetails, error) { return unpack[IntentDetails](e, Intent) }
 
 // ScaleDetails reads the details of a `scale` line.
 func (e Entry) ScaleDetails() (ScaleDetails, error) { return unpack[ScaleDetails](e, Scale) }

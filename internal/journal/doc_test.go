@@ -49,7 +49,7 @@ func TestDocumentation(t *testing.T) {
 		reflect.TypeFor[Entry](), reflect.TypeFor[StartDetails](), reflect.TypeFor[PlanDetails](),
 		reflect.TypeFor[MachineType](), reflect.TypeFor[Fleet](), reflect.TypeFor[Want](), reflect.TypeFor[Thresholds](),
 		reflect.TypeFor[PlanPool](), reflect.TypeFor[Estimate](), reflect.TypeFor[OnDemandPlan](), reflect.TypeFor[Prediction](),
-		reflect.TypeFor[ScaleDetails](), reflect.TypeFor[StageDetails](),
+		reflect.TypeFor[IntentDetails](), reflect.TypeFor[ScaleDetails](), reflect.TypeFor[StageDetails](),
 	} {
 		for _, name := range jsonNames(typ) {
 			if !strings.Contains(doc, "`"+name+"`") {
@@ -102,6 +102,8 @@ func checkDetails(t *testing.T, e Entry) {
 		if _, err := e.StartDetails(); err != nil {
 			t.Error(err)
 		}
+	case Intent:
+		strict(t, e, new(IntentDetails))
 	case Plan:
 		strict(t, e, new(PlanDetails))
 		if _, err := e.PlanDetails(); err != nil {

@@ -22,7 +22,7 @@ var kinds = []Fields{
 	{Start, []string{"details"}, nil, true},
 	{Plan, []string{"details"}, nil, false},
 	{Price, []string{"pool", "usd", "at"}, nil, false},
-	{Intent, []string{"token", "pool"}, []string{"tier", "bid", "count"}, true},
+	{Intent, []string{"token", "pool"}, []string{"tier", "bid", "count", "details"}, true},
 	{Launch, []string{"token", "instance", "tier", "pool", "launched"}, []string{"bid"}, true},
 	{LaunchFailed, []string{"token", "pool"}, []string{"tier", "bid", "count"}, false},
 	{Ready, []string{"instance"}, []string{"pool", "tier", "seconds"}, false},
