@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/internal/calibration"
-	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/internal/planner"
+	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/sim"
 	"github.com/tierml/tierml/sim/sweep"
 )
@@ -34,7 +35,7 @@ dry-run take it for what they predict. Remove the file to go back to the shipped
 			if err != nil {
 				return err
 			}
-			entries, _, err := journal.ReadFile(filepath.Join(dir, localrun.JournalFile))
+			entries, _, err := readJournal(cmd.Context(), filepath.Join(dir, localrun.JournalFile))
 			if err != nil {
 				return err
 			}
@@ -68,11 +69,13 @@ func calibrate(t *sim.Timing) (basis string, err error) {
 }
 
 // predict simulates the job from its own start, in the recorded prices that it will meet.
-func (p *preparedJob) predict() error {
+func (p *preparedJob) predict(ctx context.Context) error {
 	if p.choice.Reliable.Count == 0 && !p.job.Restarts() {
 		return nil // see unsimulated
 	}
+	bar := progress.Start(ctx, "Simulating the run", 0, progress.Things)
 	run, err := sweep.Predict(p.sim)
+	bar.Done()
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,6 +17,7 @@ import (
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/planner"
 	"github.com/tierml/tierml/internal/planner/local"
+	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/market/trace"
 	"github.com/tierml/tierml/ps"
@@ -65,7 +65,7 @@ a deadline, wherever the recording says that spot machines could be had.`,
 				if !cmd.Flags().Changed("policy") {
 					o.policies = []string{"deadline", "uniform-progress"}
 				}
-				return o.deadlines(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+				return o.deadlines(cmd.Context(), cmd.OutOrStdout())
 			}
 			return dryRun(cmd.Context(), args[0], o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -102,10 +102,11 @@ func dryRun(ctx context.Context, jobFile string, o dryRunOptions, out, errOut io
 	}
 	ctx, stop := untilInterrupted(ctx)
 	defer stop()
-	meter := newMeter(errOut)
+	bar := progress.Start(ctx, "Simulating runs", 0, progress.Things)
+	defer bar.Done()
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // simulations live on little memory and throw much away
-	rows, err := sweep.Run(ctx, plan, meter.show)
-	meter.clear()
+	rows, err := sweep.Run(ctx, plan, bar.Set)
+	bar.Done()
 	interrupted := errors.Is(err, context.Canceled)
 	if err != nil && !interrupted {
 		return err
@@ -260,49 +261,4 @@ func (o dryRunOptions) market(job *config.Job) (*local.Market, error) {
 	slices.SortFunc(merged.Markets, func(a, b trace.Market) int { return a.Pool.Compare(b.Pool) })
 	all.Trace = merged
 	return all, nil
-}
-
-// meter shows how far a sweep has come, once it takes longer than a second.
-type meter struct {
-	out      io.Writer
-	terminal bool
-	mu       sync.Mutex
-	began    time.Time
-	shown    time.Time
-}
-
-func newMeter(out io.Writer) *meter {
-	now := time.Now()
-	return &meter{out: out, terminal: isTerminal(out), began: now, shown: now}
-}
-
-// show may be called by several goroutines.
-func (m *meter) show(done, total int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := time.Now()
-	pause := 10 * time.Second // a log wants few lines
-	if m.terminal {
-		pause = 200 * time.Millisecond
-	}
-	if now.Sub(m.began) < time.Second || now.Sub(m.shown) < pause || done == 0 {
-		return
-	}
-	m.shown = now
-	left := time.Duration(float64(now.Sub(m.began)) / float64(done) * float64(total-done)).Round(time.Second)
-	line := fmt.Sprintf("%d of %d runs simulated, about %s to go; Ctrl-C prints what is done", done, total, left)
-	if m.terminal {
-		fmt.Fprintf(m.out, "\r\x1b[K%s", line)
-		return
-	}
-	fmt.Fprintln(m.out, line)
-}
-
-// clear takes the line away again.
-func (m *meter) clear() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.terminal {
-		fmt.Fprint(m.out, "\r\x1b[K")
-	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/sim/sweep"
 )
@@ -53,7 +54,7 @@ func (o *deadlineOptions) args(cmd *cobra.Command, args []string) error {
 const deadlineRules = "gce-spot"
 
 // deadlines compares policies on recordings.
-func (o dryRunOptions) deadlines(ctx context.Context, out, errOut io.Writer) error {
+func (o dryRunOptions) deadlines(ctx context.Context, out io.Writer) error {
 	write, ok := map[string]func(io.Writer, []sweep.Cell) error{
 		"table": writeDeadlineTable, "json": writeDeadlineJSON, "csv": writeDeadlineCSV,
 	}[o.format]
@@ -66,10 +67,11 @@ func (o dryRunOptions) deadlines(ctx context.Context, out, errOut io.Writer) err
 	}
 	ctx, stop := untilInterrupted(ctx)
 	defer stop()
-	meter := newMeter(errOut)
+	bar := progress.Start(ctx, "Simulating runs", 0, progress.Things)
+	defer bar.Done()
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	cells, err := study.Run(ctx, meter.show)
-	meter.clear()
+	cells, err := study.Run(ctx, bar.Set)
+	bar.Done()
 	if errors.Is(err, context.Canceled) {
 		return exitError{exitInterrupted, errors.New("interrupted")}
 	}

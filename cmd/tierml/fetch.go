@@ -93,5 +93,5 @@ func remoteReport(ctx context.Context, client *call.Client, id string) (*cost.Re
 	if err := fetchRun(ctx, client, id, dir); err != nil {
 		return nil, err
 	}
-	return makeReport(dir)
+	return makeReport(ctx, dir)
 }

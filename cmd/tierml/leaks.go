@@ -13,6 +13,7 @@ import (
 
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/provisioner/ec2"
@@ -141,7 +142,9 @@ func openHoldings(ctx context.Context, file, run string) (*holdings, error) {
 
 // list prints what has not ended.
 func (l *holdings) list(ctx context.Context, out io.Writer) ([]provisioner.Holding, error) {
+	bar := progress.Start(ctx, "Asking for the machines of "+l.where, 0, progress.Things)
 	live, err := l.cloud.Holdings(ctx)
+	bar.Done()
 	if err != nil {
 		return nil, l.advice(err)
 	}
@@ -195,6 +198,9 @@ func (l *holdings) end(ctx context.Context, live []provisioner.Holding, out io.W
 	for i, h := range live {
 		ids[i] = h.ID
 	}
+	bar := progress.Start(ctx, "Waiting until they are gone", int64(len(live)), progress.Things)
+	defer bar.Done()
+	out = progress.From(ctx).Writer(out)
 	for asked := false; ; {
 		err := l.cloud.Terminate(ctx, ids...)
 		if err != nil && (errors.Is(err, provisioner.ErrDenied) || ctx.Err() != nil) {
@@ -207,9 +213,11 @@ func (l *holdings) end(ctx context.Context, live []provisioner.Holding, out io.W
 		left, err := l.cloud.Holdings(ctx)
 		if err == nil {
 			if ids = remaining(ids, left); len(ids) == 0 {
+				bar.Done()
 				fmt.Fprintln(out, "All have ended.")
 				return nil
 			}
+			bar.Set(len(live)-len(ids), len(live))
 		}
 		select {
 		case <-time.After(lookAgain):

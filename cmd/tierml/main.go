@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/progress"
 )
 
 // Exit codes. They are part of the interface: scripts rely on them.
@@ -46,7 +47,7 @@ func run(args []string, in io.Reader, out, errOut io.Writer) int {
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errOut)
-	err := root.ExecuteContext(context.Background())
+	err := root.ExecuteContext(progress.With(context.Background(), progress.New(errOut)))
 	if err == nil {
 		return exitDone
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
+	"path"
 	"strings"
 	"sync/atomic"
 
@@ -19,6 +21,7 @@ import (
 	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/internal/planner"
+	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/sim"
@@ -49,7 +52,7 @@ docs/job.md describes the job file; tierml init writes one. With -o wide, every 
 			if err != nil {
 				return err
 			}
-			if err := p.predict(); err != nil {
+			if err := p.predict(cmd.Context()); err != nil {
 				return err
 			}
 			if err := printPlan(cmd.OutOrStdout(), p.plan, job, format); err != nil {
@@ -141,7 +144,9 @@ func prepareJobWith(ctx context.Context, job *config.Job, prepare func() (apps.P
 		return nil, job.Fault("cloud", "cloud: "+job.Cloud+" buys no machines, so there is nothing to plan",
 			"write cloud: local, or train in this process with `tierml train`")
 	}
+	bar := progress.Start(ctx, "Reading prices", 0, progress.Things)
 	market, err := loadMarket(ctx, job)
+	bar.Done()
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +173,9 @@ func prepareJobWith(ctx context.Context, job *config.Job, prepare func() (apps.P
 	if p.basis, err = calibrate(&p.sim.Timing); err != nil {
 		return nil, err
 	}
-	var estimator planner.Estimator = sweep.Past{Job: p.sim}
+	bar = progress.Start(ctx, "Simulating past starts", 0, progress.Things)
+	defer bar.Done()
+	var estimator planner.Estimator = sweep.Past{Job: p.sim, Progress: bar.Set}
 	if p.choice.Reliable.Count == 0 && !job.Restarts() {
 		estimator = unsimulated{}
 	}
@@ -228,15 +235,25 @@ func prepare(ctx context.Context, job *config.Job, create apps.Create) (apps.Pro
 		return nil, apps.Dataset{}, fmt.Errorf("reading the training data: %w", err)
 	}
 	defer file.Close()
+	bar := progress.Start(ctx, "Reading "+path.Base(job.Train.Data), sizeOf(job.Train.Data), progress.Bytes)
+	defer bar.Done()
 	beside := func(name string) (io.ReadCloser, error) {
 		return blob.Open(ctx, blob.Beside(job.Train.Data, name))
 	}
-	data, err := kind.Prepare(apps.Input{Name: job.Train.Data, Data: file, Beside: beside, MaxBadLines: job.Train.MaxBadLines},
+	data, err := kind.Prepare(apps.Input{Name: job.Train.Data, Data: bar.Reader(file), Beside: beside, MaxBadLines: job.Train.MaxBadLines},
 		apps.Cut{Splits: job.Train.Splits, Holdout: job.Train.Holdout, Seed: job.Seed}, create)
 	if err != nil {
 		return nil, apps.Dataset{}, job.Fault("train.data", err.Error(), "name a file in a form that the application "+kind.Name()+" reads")
 	}
 	return makeProgram(job, data)
+}
+
+// sizeOf is the length of a file of this host; 0 = not known.
+func sizeOf(path string) int64 {
+	if info, err := os.Stat(path); err == nil {
+		return info.Size()
+	}
+	return 0
 }
 
 // makeProgram makes the application for data that was cut before.

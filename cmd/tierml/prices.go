@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/market/gceprice"
 	"github.com/tierml/tierml/market/store"
@@ -126,7 +127,7 @@ changes nothing; where two files contradict each other the one imported last hol
 			if err != nil {
 				return err
 			}
-			return o.files(path, files, time.Now(), cmd.OutOrStdout())
+			return o.files(cmd.Context(), path, files, time.Now(), cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().StringVar(&o.catalog, "catalog", "", "write the machine types and on-demand prices of a price list of Compute Engine to this `file`")
@@ -139,14 +140,14 @@ type importOptions struct {
 	catalog string
 }
 
-func (o importOptions) files(path string, files []string, now time.Time, out io.Writer) error {
+func (o importOptions) files(ctx context.Context, path string, files []string, now time.Time, out io.Writer) error {
 	s, err := store.Open(path)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	for _, file := range files {
-		if err := o.file(s, file, now.UTC().Truncate(time.Second), out); err != nil {
+		if err := o.file(ctx, s, file, now.UTC().Truncate(time.Second), out); err != nil {
 			return err
 		}
 	}
@@ -154,13 +155,16 @@ func (o importOptions) files(path string, files []string, now time.Time, out io.
 	return nil
 }
 
-func (o importOptions) file(s *store.Store, file string, now time.Time, out io.Writer) error {
+func (o importOptions) file(ctx context.Context, s *store.Store, file string, now time.Time, out io.Writer) error {
 	f, err := os.Open(file)
 	if err != nil {
 		return fmt.Errorf("reading prices: %w", err)
 	}
 	defer f.Close()
-	content, isList, err := gceprice.IsList(f)
+	bar := progress.Start(ctx, "Reading "+filepath.Base(file), sizeOf(file), progress.Bytes)
+	defer bar.Done()
+	out = progress.From(ctx).Writer(out)
+	content, isList, err := gceprice.IsList(bar.Reader(f))
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
@@ -185,7 +189,11 @@ func (o importOptions) file(s *store.Store, file string, now time.Time, out io.W
 		printNotes(out, &t.Summary)
 		markets = t.Markets
 	}
+	bar.Done()
+	bar = progress.Start(ctx, "Adding its prices to the store", 0, progress.Things)
+	defer bar.Done()
 	done, err := s.Import(markets, file, now)
+	bar.Done()
 	if err != nil {
 		return err
 	}
@@ -261,7 +269,7 @@ keep more. Credentials and their profile are found as by the AWS command line.`,
 			}
 			ctx, stop := untilInterrupted(cmd.Context())
 			defer stop()
-			return o.fetch(ctx, path, time.Now(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return o.fetch(ctx, path, time.Now(), cmd.OutOrStdout())
 		},
 	}
 	o.addTo(cmd)
@@ -272,7 +280,7 @@ keep more. Credentials and their profile are found as by the AWS command line.`,
 	return cmd
 }
 
-func (o fetchOptions) fetch(ctx context.Context, path string, now time.Time, out, errOut io.Writer) error {
+func (o fetchOptions) fetch(ctx context.Context, path string, now time.Time, out io.Writer) error {
 	if o.region == "" {
 		return usageError{errors.New("name the region, such as --region us-east-1")}
 	}
@@ -285,15 +293,9 @@ func (o fetchOptions) fetch(ctx context.Context, path string, now time.Time, out
 		return err
 	}
 	defer cloud.Close()
-	terminal := isTerminal(errOut)
-	prices, err := cloud.PriceHistory(ctx, ec2.PriceQuery{Types: o.types, Zones: o.zones, Since: since}, func(n int) {
-		if terminal {
-			fmt.Fprintf(errOut, "\r\x1b[K%d prices fetched", n)
-		}
-	})
-	if terminal {
-		fmt.Fprint(errOut, "\r\x1b[K")
-	}
+	bar := progress.Start(ctx, "Fetching prices", 0, progress.Things)
+	prices, err := cloud.PriceHistory(ctx, ec2.PriceQuery{Types: o.types, Zones: o.zones, Since: since}, func(n int) { bar.Set(n, 0) })
+	bar.Done()
 	if err != nil {
 		return err
 	}
@@ -305,6 +307,8 @@ func (o fetchOptions) fetch(ctx context.Context, path string, now time.Time, out
 		return err
 	}
 	defer s.Close()
+	bar = progress.Start(ctx, "Adding them to the store", 0, progress.Things)
+	defer bar.Done()
 	done, err := s.Import(marketsOf(prices), "EC2 "+o.region, now)
 	if err != nil {
 		return err

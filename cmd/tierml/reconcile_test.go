@@ -16,7 +16,7 @@ import (
 func TestReconcile(t *testing.T) {
 	story := journaltest.New(1)
 	dir := writeRun(t, story, len(story.Entries), story.Entries[len(story.Entries)-1].T)
-	report, err := makeReport(dir)
+	report, err := makeReport(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}

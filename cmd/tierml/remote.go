@@ -19,6 +19,7 @@ import (
 	"github.com/tierml/tierml/internal/controller/call"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/runs"
 )
 
@@ -147,6 +148,9 @@ func because(why string) string {
 
 // waitForTurn tells of a job's place until its run begins, or it is over.
 func waitForTurn(ctx context.Context, client *call.Client, id string, out io.Writer) (job call.Job, err error) {
+	bar := progress.Start(ctx, "Waiting for its turn", 0, progress.Things)
+	defer bar.Done()
+	out = progress.From(ctx).Writer(out)
 	for said := ""; ; {
 		job, err = client.Job(ctx, id)
 		if err != nil || call.State(job.State) != call.Queued {
@@ -198,6 +202,8 @@ func remoteStop(ctx context.Context, client *call.Client, args []string, now boo
 		}
 		fmt.Fprintf(out, "%s is asked to end ...\n", job.Run)
 	}
+	bar := progress.Start(ctx, "Waiting until "+job.Run+" has ended", 0, progress.Things)
+	defer bar.Done()
 	for !ended(job) {
 		select {
 		case <-ctx.Done():
@@ -212,6 +218,7 @@ func remoteStop(ctx context.Context, client *call.Client, args []string, now boo
 			job = next
 		}
 	}
+	bar.Done()
 	if job.Summary.Clock == 0 && job.Summary.Spent == "" {
 		_, err := fmt.Fprintf(out, "%s is %s%s.\n", job.Run, job.State, because(job.Why))
 		return err

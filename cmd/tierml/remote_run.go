@@ -18,6 +18,7 @@ import (
 	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/controller/call"
+	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/ps"
 )
 
@@ -85,7 +86,7 @@ func upload(ctx context.Context, client *call.Client, job *config.Job, out io.Wr
 	for _, field := range slices.Sorted(maps.Keys(files)) {
 		paths := []string{*files[field]}
 		if field == "train.data" {
-			beside, err := besides(job)
+			beside, err := besides(ctx, job)
 			if err != nil {
 				return err
 			}
@@ -104,7 +105,7 @@ func upload(ctx context.Context, client *call.Client, job *config.Job, out io.Wr
 
 // besides are the files that the application reads beside the training data. It is asked, which also checks the data
 // before anything is sent.
-func besides(job *config.Job) (paths []string, err error) {
+func besides(ctx context.Context, job *config.Job) (paths []string, err error) {
 	kind, err := all.Registry().Find(job.Train.App)
 	if err != nil {
 		return nil, job.Fault("train.app", err.Error(), "docs/job.md lists the applications")
@@ -114,6 +115,8 @@ func besides(job *config.Job) (paths []string, err error) {
 		return nil, fmt.Errorf("reading the training data: %w", err)
 	}
 	defer file.Close()
+	bar := progress.Start(ctx, "Checking "+filepath.Base(job.Train.Data), sizeOf(job.Train.Data), progress.Bytes)
+	defer bar.Done()
 	beside := func(name string) (io.ReadCloser, error) {
 		path := blob.Beside(job.Train.Data, name)
 		file, err := os.Open(path)
@@ -122,7 +125,7 @@ func besides(job *config.Job) (paths []string, err error) {
 		}
 		return file, err
 	}
-	_, err = kind.Prepare(apps.Input{Name: job.Train.Data, Data: file, Beside: beside, MaxBadLines: job.Train.MaxBadLines},
+	_, err = kind.Prepare(apps.Input{Name: job.Train.Data, Data: bar.Reader(file), Beside: beside, MaxBadLines: job.Train.MaxBadLines},
 		apps.Cut{Splits: job.Train.Splits, Holdout: job.Train.Holdout, Seed: job.Seed}, func(ps.Split) (io.WriteCloser, error) { return discard{}, nil })
 	if err != nil {
 		return nil, job.Fault("train.data", err.Error(), "name a file in a form that the application "+kind.Name()+" reads")

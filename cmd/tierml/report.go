@@ -19,6 +19,7 @@ import (
 	"github.com/tierml/tierml/internal/controller/call"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/planner/local"
+	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/market"
 )
@@ -63,9 +64,9 @@ and what the journal of a killed run does not have is taken from them.`,
 				if len(bills) > 0 {
 					return usageError{errors.New("--reconcile compares one run with the provider's records: name one")}
 				}
-				return compareRuns(cmd.OutOrStdout(), args, format, htmlFile)
+				return compareRuns(cmd.Context(), cmd.OutOrStdout(), args, format, htmlFile)
 			}
-			if report, err = makeReport(args[0]); err != nil {
+			if report, err = makeReport(cmd.Context(), args[0]); err != nil {
 				return err
 			}
 			return writeReport(cmd.OutOrStdout(), report, bills, format, htmlFile)
@@ -126,13 +127,13 @@ func writeReport(out io.Writer, report *cost.Report, bills []string, format, htm
 }
 
 // compareRuns prints the figures of several runs.
-func compareRuns(out io.Writer, paths []string, format, htmlFile string) error {
+func compareRuns(ctx context.Context, out io.Writer, paths []string, format, htmlFile string) error {
 	if htmlFile != "" || format != "text" && format != "json" {
 		return usageError{errors.New("several runs are compared as text or json: write -o text or -o json, without --html")}
 	}
 	var runs []cost.Named
 	for _, path := range paths {
-		report, err := makeReport(path)
+		report, err := makeReport(ctx, path)
 		if err != nil {
 			return err
 		}
@@ -199,11 +200,11 @@ func writeReportFile(path string, r *cost.Report, write func(io.Writer, *cost.Re
 
 // makeReport makes the report of a run from its journal and, for a run on the fake cloud, the cloud's records
 // beside it. Path is the journal or the run's directory.
-func makeReport(path string) (*cost.Report, error) {
+func makeReport(ctx context.Context, path string) (*cost.Report, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		path = filepath.Join(path, "journal.jsonl")
 	}
-	entries, torn, err := journal.ReadFile(path)
+	entries, torn, err := readJournal(ctx, path)
 	if err != nil {
 		return nil, err
 	}
@@ -221,6 +222,25 @@ func makeReport(path string) (*cost.Report, error) {
 		report.Warnings = append(report.Warnings, torn.String())
 	}
 	return report, nil
+}
+
+// readJournal is journal.ReadFile with a bar.
+func readJournal(ctx context.Context, path string) (entries []journal.Entry, torn *journal.Torn, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("opening the journal: %w", err)
+	}
+	defer file.Close()
+	bar := progress.Start(ctx, "Reading "+relative(path), sizeOf(path), progress.Bytes)
+	defer bar.Done()
+	reader := journal.NewReader(bar.Reader(file))
+	for e, err := range reader.All() {
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", path, err)
+		}
+		entries = append(entries, e)
+	}
+	return entries, reader.Torn(), nil
 }
 
 // reconcile makes the report and compares it with the bill of the cloud whose records are in the directory, if

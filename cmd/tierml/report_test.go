@@ -70,7 +70,7 @@ func TestReportOfAFinishedRun(t *testing.T) {
 	story := journaltest.New(1)
 	end := story.Entries[len(story.Entries)-1].T
 	dir := writeRun(t, story, len(story.Entries), end)
-	r, err := makeReport(dir)
+	r, err := makeReport(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestReportOfAKilledRun(t *testing.T) {
 		if err := errors.Join(err, file.Close()); err != nil {
 			t.Fatal(err)
 		}
-		r, err := makeReport(path)
+		r, err := makeReport(t.Context(), path)
 		if err != nil {
 			t.Fatalf("%d entries: %v", n, err)
 		}

@@ -167,7 +167,7 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 		fmt.Fprintln(out, from.words(job, o.endpoint))
 	}
 	if from.part == 0 { // what is left of a run is not simulated
-		if err := p.predict(); err != nil {
+		if err := p.predict(ctx); err != nil {
 			return err
 		}
 	}
@@ -192,7 +192,7 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 	if err != nil {
 		return fmt.Errorf("%w\nThe run's directory is %s", err, relative(directory))
 	}
-	return conclude(out, directory, outcome)
+	return conclude(ctx, out, directory, outcome)
 }
 
 // runDirectory makes a new run's directory, or finds that of a run that goes on. Release takes a new one away again:
@@ -430,8 +430,8 @@ func (l *listened) Write(p []byte) (int, error) {
 }
 
 // conclude writes the reports, prints the short one and says what can be done next.
-func conclude(out io.Writer, directory, outcome string) error {
-	report, err := makeReport(directory)
+func conclude(ctx context.Context, out io.Writer, directory, outcome string) error {
+	report, err := makeReport(ctx, directory)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tierml/tierml/internal/dashboard"
 	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/progress"
 )
 
 func newStopCommand() *cobra.Command {
@@ -58,13 +59,16 @@ RUN is a run's directory, its name below ./runs, or the name of a job, which mea
 // stopRun ends a run of this host and says what it came to.
 func stopRun(ctx context.Context, dir string, now bool, out io.Writer) error {
 	name := filepath.Base(dir)
+	bar := progress.Start(ctx, "Waiting until "+name+" has ended", 0, progress.Things)
+	defer bar.Done()
 	err := localrun.End(ctx, dir, "tierml stop", now, func() {
 		how := "saves its work and ends its machines"
 		if now {
 			how = "ends its machines at once"
 		}
-		fmt.Fprintf(out, "%s %s ...\n", name, how)
+		fmt.Fprintf(progress.From(ctx).Writer(out), "%s %s ...\n", name, how)
 	})
+	bar.Done()
 	if errors.Is(err, context.Canceled) {
 		return exitError{exitInterrupted, fmt.Errorf("not waited for; %s goes on ending: `tierml ps` shows it", name)}
 	}

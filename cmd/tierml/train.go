@@ -18,6 +18,7 @@ import (
 	"github.com/tierml/tierml/apps/local"
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/stopping"
 	"github.com/tierml/tierml/internal/vector/fast"
 	"github.com/tierml/tierml/ps"
@@ -102,7 +103,7 @@ func (o trainOptions) rules(job *config.Job) stopping.Rules {
 }
 
 // train trains a job and saves the model.
-func train(ctx context.Context, o trainOptions, job *config.Job, out, progress io.Writer) (err error) {
+func train(ctx context.Context, o trainOptions, job *config.Job, out, errOut io.Writer) (err error) {
 	place, err := newTrainPlace(o, job)
 	if err != nil {
 		return err
@@ -117,13 +118,16 @@ func train(ctx context.Context, o trainOptions, job *config.Job, out, progress i
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(progress, "%s: %d examples to train on, %d held out, in %d splits; %d threads, %s\n",
+	fmt.Fprintf(errOut, "%s: %d examples to train on, %d held out, in %d splits; %d threads, %s\n",
 		program.Name(), dataset.Examples, dataset.Test, dataset.Splits, o.threads, how)
 	if job.Train.Consistency != config.BSP {
-		fmt.Fprintf(progress, "Consistency %s has no use in one process: every clock sees the one before\n", job.Train.Consistency)
+		fmt.Fprintf(errOut, "Consistency %s has no use in one process: every clock sees the one before\n", job.Train.Consistency)
 	}
-	loop := trainLoop{rules: o.rules(job), job: job, program: program, trainer: trainer, out: progress}
+	bar := progress.Start(ctx, "Training", int64(job.Train.Clocks), progress.Things)
+	defer bar.Done()
+	loop := trainLoop{rules: o.rules(job), job: job, program: program, trainer: trainer, out: progress.From(ctx).Writer(errOut), bar: bar}
 	why, err := loop.run(ctx)
+	bar.Done()
 	if err != nil {
 		return err
 	}
@@ -166,7 +170,8 @@ type trainLoop struct {
 	program  apps.Program
 	trainer  trainer
 	out      io.Writer
-	examples int64 // since the last line
+	bar      *progress.Bar // of clocks
+	examples int64         // since the last line
 }
 
 // run gives the reason why it stopped.
@@ -186,6 +191,7 @@ func (l *trainLoop) run(ctx context.Context) (why string, err error) {
 			return "", fmt.Errorf("training: %w", err)
 		}
 		l.examples += stats.Examples
+		l.bar.Add(1)
 		if !evaluate {
 			continue
 		}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/table"
 )
 
@@ -89,6 +90,8 @@ func Run(ctx context.Context, checks []Check, done func(Result)) []Result {
 func look(ctx context.Context, c Check) Result {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	bar := progress.Start(ctx, "Looking at "+c.Name, 0, progress.Things)
+	defer bar.Done()
 	began := time.Now()
 	found, err := c.Look(ctx)
 	r := Result{Check: c.Name, Status: OK, Found: found, Seconds: time.Since(began).Seconds()}

@@ -21,6 +21,8 @@ type Past struct {
 	Job      sim.Config    // as ForJob makes it
 	Every    time.Duration // between two starts; 0 = 1h
 	Lookback time.Duration // from the first start to the last; 0 = 7 days: one of each weekday
+	// Progress, if not nil, is called from several goroutines with the number of starts that are done.
+	Progress func(done, total int)
 }
 
 // Estimate simulates the past. The last start lies twice the undisturbed time before now, so that nearly every run ends
@@ -43,7 +45,7 @@ func (p Past) Estimate(in planner.Input) (planner.Forecast, error) {
 	if len(starts) < planner.MinStarts { // too few say nothing: they need not be simulated
 		return planner.Summarize(make([]planner.Run, len(starts)), last, last, every), nil
 	}
-	runs, err := simulate(cfg, starts, in.Now)
+	runs, err := simulate(cfg, starts, in.Now, p.Progress)
 	if err != nil {
 		return planner.Forecast{}, fmt.Errorf("simulating past starts: %w", err)
 	}
@@ -51,9 +53,9 @@ func (p Past) Estimate(in planner.Input) (planner.Forecast, error) {
 }
 
 // simulate runs a job from many starts until a time, on all cores.
-func simulate(cfg sim.Config, starts []time.Time, until time.Time) ([]planner.Run, error) {
+func simulate(cfg sim.Config, starts []time.Time, until time.Time, progress func(done, total int)) ([]planner.Run, error) {
 	runs, errs := make([]planner.Run, len(starts)), make([]error, len(starts))
-	var next atomic.Int64
+	var next, finished atomic.Int64
 	var workers sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(starts)) {
 		workers.Go(func() {
@@ -67,6 +69,9 @@ func simulate(cfg sim.Config, starts []time.Time, until time.Time) ([]planner.Ru
 				}
 				r, err := sim.Run(one)
 				runs[i], errs[i] = planner.Run{Time: r.Runtime, Cost: r.Cost, Finished: r.Finished()}, err
+				if progress != nil {
+					progress(int(finished.Add(1)), len(starts))
+				}
 			}
 		})
 	}

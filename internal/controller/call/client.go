@@ -21,6 +21,7 @@ import (
 
 	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/progress"
 )
 
 // Client talks to one controller.
@@ -198,7 +199,7 @@ func (c *Client) Resume(ctx context.Context, id string) (job Job, err error) {
 func (c *Client) Upload(ctx context.Context, paths []string, sent func(name string, bytes int64)) (name string, err error) {
 	files := make([]input, len(paths))
 	for i, path := range paths {
-		if files[i], err = measure(path); err != nil {
+		if files[i], err = measure(ctx, path); err != nil {
 			return "", err
 		}
 	}
@@ -225,18 +226,28 @@ type input struct {
 	size            int64
 }
 
-func measure(path string) (input, error) {
+func measure(ctx context.Context, path string) (input, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return input{}, fmt.Errorf("reading what is to be uploaded: %w", err)
 	}
 	defer file.Close()
+	bar := progress.Start(ctx, "Checking "+filepath.Base(path), sizeOf(file), progress.Bytes)
+	defer bar.Done()
 	sum := sha256.New()
-	size, err := io.Copy(sum, file)
+	size, err := io.Copy(sum, bar.Reader(file))
 	if err != nil {
 		return input{}, fmt.Errorf("reading what is to be uploaded: %w", err)
 	}
 	return input{path, plainName(filepath.Base(path)), hex.EncodeToString(sum.Sum(nil)), size}, nil
+}
+
+func sizeOf(file *os.File) int64 {
+	info, err := file.Stat()
+	if err != nil {
+		return 0 // not known
+	}
+	return info.Size()
 }
 
 // plainName keeps what every file system and address can have; readers go by the endings of names.
@@ -279,7 +290,9 @@ func (c *Client) send(ctx context.Context, folder string, f input) error {
 		return fmt.Errorf("reading what is to be uploaded: %w", err)
 	}
 	defer file.Close()
-	response, err := c.ask(ctx, http.MethodPut, io.NopCloser(file), url.Values{"own": {f.sum}}, "inputs", folder, f.name)
+	bar := progress.Start(ctx, "Uploading "+f.name, f.size, progress.Bytes)
+	defer bar.Done()
+	response, err := c.ask(ctx, http.MethodPut, io.NopCloser(bar.Reader(file)), url.Values{"own": {f.sum}}, "inputs", folder, f.name)
 	if err != nil {
 		return fmt.Errorf("uploading %s: %w", f.name, err)
 	}
@@ -293,7 +306,9 @@ func (c *Client) File(ctx context.Context, id, name string, out io.Writer) error
 		return err
 	}
 	defer response.Body.Close()
-	if _, err := io.Copy(out, response.Body); err != nil {
+	bar := progress.Start(ctx, "Fetching "+name, response.ContentLength, progress.Bytes)
+	defer bar.Done()
+	if _, err := io.Copy(out, bar.Reader(response.Body)); err != nil {
 		return fmt.Errorf("fetching %s: %w", name, err)
 	}
 	return nil

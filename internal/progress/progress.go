@@ -1,0 +1,155 @@
+// Package progress tells a person how far something long has come: one line on a terminal, with a bar, a count and the time
+// that is left, which is gone when the thing is done. It refuses to know what is done, and shows nothing where nobody looks:
+// in pipes, logs and dumb terminals.
+//
+// What is over within a second is never shown, so callers start a bar for everything that may take longer.
+package progress
+
+import (
+	"context"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/charmbracelet/x/term"
+)
+
+const (
+	// patience is how long something may take before it is shown.
+	patience = time.Second
+	// redraw is how often a line is drawn.
+	redraw = 100 * time.Millisecond
+	// erase takes a line away.
+	erase = "\r\x1b[K"
+)
+
+// Meter is the one line of a terminal. A nil Meter shows nothing.
+type Meter struct {
+	out   io.Writer
+	width func() int
+	now   func() time.Time
+
+	mu   sync.Mutex
+	bars []*Bar // the last is the one that is shown: it is a part of those before
+	shut func() // ends the drawing; nil while there is no bar
+	on   bool   // a line is on the screen
+}
+
+// New gives the meter of a terminal; nil, which shows nothing, when out is none on which a line can be drawn anew.
+func New(out io.Writer) *Meter {
+	file, ok := out.(*os.File)
+	if !ok || !term.IsTerminal(file.Fd()) || os.Getenv("TERM") == "dumb" {
+		return nil
+	}
+	return &Meter{out: out, now: time.Now, width: func() int {
+		width, _, err := term.GetSize(file.Fd())
+		if err != nil || width <= 0 {
+			return 80
+		}
+		return width
+	}}
+}
+
+type key struct{}
+
+// With lets whoever gets the context show bars on a meter.
+func With(ctx context.Context, m *Meter) context.Context { return context.WithValue(ctx, key{}, m) }
+
+// From is the meter of a context; nil when there is none.
+func From(ctx context.Context) *Meter {
+	m, _ := ctx.Value(key{}).(*Meter)
+	return m
+}
+
+// Start begins a bar on the meter of a context. See Meter.Start.
+func Start(ctx context.Context, what string, total int64, unit Unit) *Bar {
+	return From(ctx).Start(what, total, unit)
+}
+
+// Start begins a bar: "what" happens to so many things. A total of 0 or less is not known. The caller must call Done.
+func (m *Meter) Start(what string, total int64, unit Unit) *Bar {
+	b := &Bar{meter: m, what: what, unit: unit}
+	b.total.Store(total)
+	if m == nil {
+		return b
+	}
+	b.began = m.now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.bars = append(m.bars, b)
+	if m.shut == nil {
+		stop, stopped := make(chan struct{}), make(chan struct{})
+		go m.draw(stop, stopped)
+		m.shut = func() { close(stop); <-stopped }
+	}
+	return b
+}
+
+// draw shows the last bar until it is stopped.
+func (m *Meter) draw(stop <-chan struct{}, stopped chan<- struct{}) {
+	defer close(stopped)
+	ticker := time.NewTicker(redraw)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-ticker.C:
+			m.mu.Lock()
+			if n := len(m.bars); n > 0 && m.now().Sub(m.bars[n-1].began) >= patience {
+				m.on = true
+				_, _ = io.WriteString(m.out, erase+m.bars[n-1].line(m.now(), m.width()-1)) // who does not see it misses nothing
+			}
+			m.mu.Unlock()
+		}
+	}
+}
+
+// end takes a bar away.
+func (m *Meter) end(b *Bar) {
+	m.mu.Lock()
+	for i, other := range m.bars {
+		if other == b {
+			m.bars = append(m.bars[:i:i], m.bars[i+1:]...)
+			break
+		}
+	}
+	m.clear()
+	var shut func()
+	if len(m.bars) == 0 {
+		shut, m.shut = m.shut, nil
+	}
+	m.mu.Unlock()
+	if shut != nil {
+		shut() // not under the lock, which the drawing may wait for
+	}
+}
+
+// clear takes the line from the screen. The caller holds the lock.
+func (m *Meter) clear() {
+	if m.on {
+		m.on = false
+		_, _ = io.WriteString(m.out, erase)
+	}
+}
+
+// Writer gives a writer to the same terminal whose lines do not run into a bar's.
+func (m *Meter) Writer(w io.Writer) io.Writer {
+	if m == nil {
+		return w
+	}
+	return beside{m, w}
+}
+
+type beside struct {
+	*Meter
+	io.Writer
+}
+
+func (b beside) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.clear()
+	return b.Writer.Write(p)
+}
