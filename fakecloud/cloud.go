@@ -75,7 +75,7 @@ func newCloud(c Config, records *recorder) (*Cloud, error) {
 	mux := http.NewServeMux()
 	mux.Handle("/", cloud.api())
 	mux.Handle("/_control/", cloud.control())
-	cloud.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	cloud.server = newServer(mux)
 	return cloud, nil
 }
 

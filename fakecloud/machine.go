@@ -69,7 +69,7 @@ func (c *Cloud) work(m *machine) error {
 		return err
 	}
 	endpoint := "http://" + listener.Addr().String()
-	server := &http.Server{Handler: c.metadata(m), ReadHeaderTimeout: 10 * time.Second}
+	server := newServer(c.metadata(m))
 	served := make(chan struct{})
 	go func() {
 		defer close(served)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -30,6 +29,8 @@ type controllerOptions struct {
 	maxRunning int
 	maxQueued  int
 	maxUpload  int64
+	keepFree   int64
+	allow      []string
 	alerts     config.Alerts
 	total      string
 	perHour    string
@@ -63,6 +64,9 @@ the rest.`,
 	cmd.Flags().IntVar(&o.maxRunning, "max-running", 2, "so many jobs run at a time; others wait")
 	cmd.Flags().IntVar(&o.maxQueued, "max-queued", 100, "so many jobs wait; more are refused")
 	cmd.Flags().Int64Var(&o.maxUpload, "max-upload", 4096, "the largest input file that is taken, in MiB")
+	cmd.Flags().Int64Var(&o.keepFree, "keep-free", 1024, "uploads leave so many MiB of the disk to journals and checkpoints")
+	cmd.Flags().StringSliceVar(&o.allow, "allow", nil, "submitted jobs may also read the files below this `directory`, or ask this address of a store or cloud;\n"+
+		"they may always name what they upload, s3:// and gs://")
 	cmd.Flags().StringVar(&o.total, "budget", "", "all runs in the directory together may cost so many `dollars`")
 	cmd.Flags().StringVar(&o.perHour, "budget-per-hour", "", "those that go on may cost so many `dollars` an hour")
 	cmd.Flags().StringVar(&o.over, "over-budget", config.LimitStop, "what is done above: warn, pause (what waits is not started) or stop (above the budget,\n"+
@@ -92,11 +96,28 @@ func (o controllerOptions) limits() (c budget.Cluster, err error) {
 	return c, nil
 }
 
+// allowed are the places that submitted jobs may name, directories from the root on.
+func (o controllerOptions) allowed() (out []string, err error) {
+	for _, place := range o.allow {
+		if !strings.Contains(place, "://") {
+			if place, err = filepath.Abs(place); err != nil {
+				return nil, fmt.Errorf("--allow: %w", err)
+			}
+		}
+		out = append(out, place)
+	}
+	return out, nil
+}
+
 func serveController(ctx context.Context, o controllerOptions, out, errOut io.Writer) error {
 	if err := o.door.Check("the controller"); err != nil {
 		return usageError{err}
 	}
-	if o.maxRunning < 1 || o.maxQueued < 1 || o.maxUpload < 1 {
+	allow, err := o.allowed()
+	if err != nil {
+		return err
+	}
+	if o.maxRunning < 1 || o.maxQueued < 1 || o.maxUpload < 1 || o.keepFree < 0 {
 		return usageError{fmt.Errorf("--max-running, --max-queued and --max-upload are 1 or more")}
 	}
 	limits, err := o.limits()
@@ -115,7 +136,7 @@ func serveController(ctx context.Context, o controllerOptions, out, errOut io.Wr
 	defer bell.Close()
 	keeper, err := controller.Open(controller.Config{
 		Home: o.home, Command: []string{self}, MaxRunning: o.maxRunning, MaxQueued: o.maxQueued, MaxUpload: o.maxUpload << 20, Log: log, Now: time.Now,
-		Bell: bell, Limits: limits,
+		Bell: bell, Limits: limits, KeepFree: o.keepFree << 20, Allow: allow,
 	})
 	if err != nil {
 		return usageError{err}
@@ -142,8 +163,7 @@ func serveController(ctx context.Context, o controllerOptions, out, errOut io.Wr
 	fmt.Fprintf(out, "The controller and its dashboard are at %s until Ctrl-C, which ends no job.\nSubmit   tierml run --controller %[1]s --token-file %s JOB.yaml\n",
 		address, o.tokenFile)
 	gate := access.NewGate(token, o.door.TLS(), time.Now, log)
-	err = serveUntil(ctx, &http.Server{Handler: gate.Handler(keeper.Handler()), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}, listener)
+	err = serveUntil(ctx, access.Server(gate.Handler(keeper.Handler()), log), listener)
 	stop()
 	keeping.Wait()
 	return err

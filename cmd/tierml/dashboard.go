@@ -89,7 +89,7 @@ func serveDashboard(ctx context.Context, d dashboardOptions, out, errOut io.Writ
 	var following sync.WaitGroup
 	following.Go(func() { board.Run(ctx) })
 	fmt.Fprintf(out, "The dashboard is at %s://%s until Ctrl-C\n", d.door.scheme(), listener.Addr())
-	err = serveUntil(ctx, &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}, listener)
+	err = serveUntil(ctx, access.Server(handler, log), listener)
 	stop()
 	following.Wait()
 	return err

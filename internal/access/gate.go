@@ -30,9 +30,8 @@ type Gate struct {
 	now    func() time.Time
 	secure bool // the cookie is for TLS only
 
-	mu      sync.Mutex
-	minute  time.Time
-	refused int
+	mu   sync.Mutex
+	said quiet
 }
 
 // NewGate makes a gate; secure says that it is reached by TLS.
@@ -47,6 +46,7 @@ func (g *Gate) Handler(next http.Handler) http.Handler {
 		case r.URL.Path == LoginPath:
 			g.login(w, r)
 		case g.admitted(r):
+			welcome(w, r)
 			next.ServeHTTP(w, r)
 		default:
 			g.refuse(w, r)
@@ -108,27 +108,27 @@ func (g *Gate) refuse(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	g.note(r)
+	w.Header().Set("Connection", "close") // a stranger's body is not waited for
 	w.Header().Set("WWW-Authenticate", `Bearer realm="tierml"`)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusUnauthorized)
 	_ = json.NewEncoder(w).Encode(map[string]string{"error": "the token is missing or not this controller's"}) // whoever asked may be gone
 }
 
-// linesAMinute bounds what strangers can write into the log.
-const linesAMinute = 30
-
 func (g *Gate) note(r *http.Request) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if now := g.now(); now.Sub(g.minute) >= time.Minute {
-		if g.refused > linesAMinute {
-			g.log.Warn("more requests were refused", "count", g.refused-linesAMinute)
-		}
-		g.minute, g.refused = now, 0
+	if say, unsaid := g.said.note(g.now()); say {
+		g.log.Warn("a request without the token was refused", "from", r.RemoteAddr, "method", brief(r.Method), "others_not_listed", unsaid)
 	}
-	if g.refused++; g.refused <= linesAMinute {
-		g.log.Warn("a request without the token was refused", "from", r.RemoteAddr, "method", r.Method)
+}
+
+// brief keeps what strangers say short in the log.
+func brief(s string) string {
+	if len(s) > 16 {
+		return s[:16] + "..."
 	}
+	return s
 }
 
 // LocalHost refuses requests that do not name this host by a loopback address: a web page somewhere else cannot have a

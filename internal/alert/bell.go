@@ -109,7 +109,7 @@ func NewBell(hook *Hook, log *slog.Logger) *Bell { return newBell(hook, log, tim
 
 func newBell(hook *Hook, log *slog.Logger, first time.Duration) *Bell {
 	ctx, stop := context.WithCancel(context.Background())
-	b := &Bell{hook: hook, log: log, first: first, queue: make(chan Alert, waiting), stop: stop, client: &http.Client{
+	b := &Bell{hook: hook, log: log, first: first, queue: make(chan Alert, waiting), stop: stop, client: &http.Client{Transport: transport(),
 		Timeout:       perTry,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // it is for this host
 	}}

@@ -21,6 +21,8 @@ type checker struct {
 	dir    string          // of the job file; paths are relative to it
 	meant  map[string]bool // see decoder
 	faults Faults
+	// foreign: the job is somebody else's; nil: it is not.
+	foreign *Foreign
 }
 
 func (c *checker) fault(field, problem, instead string) {
@@ -373,6 +375,10 @@ func (c *checker) path(field string, path *string) {
 	absolute, err := filepath.Abs(*path)
 	if err == nil {
 		*path = absolute
+	}
+	if c.foreign != nil && (!filepath.IsAbs(written) || !c.foreign.file(*path)) {
+		c.fault(field, "names a file of the controller's host", "let `tierml run` upload it, or start the controller with --allow and the file's directory")
+		return
 	}
 	const instead = "write the path of a file, relative to the job file's folder"
 	switch info, err := os.Stat(*path); {

@@ -24,6 +24,14 @@ func Load(path string) (*Job, error) { return LoadWithPolicy(path, "") }
 
 // LoadWithPolicy is Load, with another policy than the file's; empty = the file's.
 func LoadWithPolicy(path, policy string) (*Job, error) {
+	text, err := readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return parseFor(path, text, os.LookupEnv, policy, nil)
+}
+
+func readFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		instead := "give the path of a job file, such as examples/demo.yaml"
@@ -34,7 +42,7 @@ func LoadWithPolicy(path, policy string) (*Job, error) {
 	if err != nil {
 		return nil, Faults{{File: path, Problem: "cannot be read: " + reason(err), Instead: "give the path of a job file"}}
 	}
-	return parseWithPolicy(path, text, os.LookupEnv, policy)
+	return text, nil
 }
 
 // reason is an error of the file system without the path, which is named already.
@@ -47,10 +55,11 @@ func reason(err error) string {
 
 // parse reads the text of a job file; lookup is the environment.
 func parse(path string, text []byte, lookup func(string) (string, bool)) (*Job, error) {
-	return parseWithPolicy(path, text, lookup, "")
+	return parseFor(path, text, lookup, "", nil)
 }
 
-func parseWithPolicy(path string, text []byte, lookup func(string) (string, bool), policy string) (*Job, error) {
+// parseFor is parse with another policy than the file's, unless it is empty, for somebody else, unless foreign is nil.
+func parseFor(path string, text []byte, lookup func(string) (string, bool), policy string, foreign *Foreign) (*Job, error) {
 	root, err := document(path, text)
 	if err != nil {
 		return nil, err
@@ -65,8 +74,9 @@ func parseWithPolicy(path string, text []byte, lookup func(string) (string, bool
 		job.Policy = policy
 	}
 	job.Env, job.positions = d.env, d.positions
-	c := &checker{job: job, dir: filepath.Dir(path), meant: d.meant, faults: d.faults}
+	c := &checker{job: job, dir: filepath.Dir(path), meant: d.meant, faults: d.faults, foreign: foreign}
 	c.check()
+	c.foreigner()
 	if len(c.faults) > 0 {
 		c.faults.Sort()
 		return nil, c.faults

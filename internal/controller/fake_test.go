@@ -14,6 +14,7 @@ import (
 
 	"github.com/tierml/tierml/elasticity"
 	"github.com/tierml/tierml/elasticity/scaling"
+	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/internal/controller/call"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/localrun"
@@ -132,6 +133,7 @@ type site struct {
 	*Keeper
 	end     func()
 	started []int // processes of keepers that have ended
+	token   access.Token
 }
 
 func newSite(t *testing.T) *site {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tierml/tierml/elasticity/scaling"
 	pb "github.com/tierml/tierml/elasticity/scaling/scalingpb"
+	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/internal/controller/call"
 	"github.com/tierml/tierml/internal/dashboard"
 	"github.com/tierml/tierml/internal/journal"
@@ -96,6 +97,7 @@ func read(w http.ResponseWriter, r *http.Request, into any) error {
 		}
 		return refuse(http.StatusBadRequest, "the request is not what this call takes: %w", err)
 	}
+	access.AllRead(w)
 	return nil
 }
 
@@ -223,7 +225,7 @@ func (k *Keeper) serveSubmit(w http.ResponseWriter, r *http.Request) error {
 
 func (k *Keeper) serveStop(w http.ResponseWriter, r *http.Request) error {
 	var s call.Stop
-	if err := read(w, r, &s); err != nil {
+	if err := errors.Join(read(w, r, &s), who(s.By)); err != nil {
 		return err
 	}
 	j, _, err := k.path(r)
@@ -249,7 +251,7 @@ func (k *Keeper) serveResume(w http.ResponseWriter, r *http.Request) error {
 
 func (k *Keeper) serveScale(w http.ResponseWriter, r *http.Request) error {
 	var s call.Scale
-	if err := read(w, r, &s); err != nil {
+	if err := errors.Join(read(w, r, &s), who(s.By)); err != nil {
 		return err
 	}
 	_, dir, err := k.path(r)
@@ -382,6 +384,7 @@ func (s *stream) write(text []byte) {
 		s.w.Header().Set("Content-Type", s.kind)
 	}
 	if s.err == nil {
+		access.Answering(s.w)
 		_, s.err = s.w.Write(text)
 	}
 }

@@ -24,8 +24,11 @@ import (
 func (s *site) served() (address string, client *call.Client) {
 	s.t.Helper()
 	token := access.Random()
-	gate := access.NewGate(token, false, time.Now, slog.New(slog.DiscardHandler))
-	server := httptest.NewServer(gate.Handler(s.Handler()))
+	s.token = token
+	log := slog.New(slog.DiscardHandler)
+	server := httptest.NewUnstartedServer(nil)
+	server.Config = access.Server(access.NewGate(token, false, time.Now, log).Handler(s.Handler()), log)
+	server.Start()
 	s.t.Cleanup(server.Close)
 	client, err := call.New(server.URL, token, "")
 	if err != nil {

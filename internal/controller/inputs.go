@@ -62,7 +62,7 @@ func (k *Keeper) serveUpload(w http.ResponseWriter, r *http.Request) error {
 	if own := r.FormValue("own"); own != "" {
 		want = own
 	}
-	if err := k.takeFile(path, want, http.MaxBytesReader(w, r.Body, k.cfg.MaxUpload)); err != nil {
+	if err := k.takeFile(path, want, http.MaxBytesReader(w, &incomingBody{incoming{from: r.Body, w: w, k: k}, r.Body}, k.cfg.MaxUpload)); err != nil {
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
 			return refuse(http.StatusRequestEntityTooLarge, "%s is larger than the %d MiB that this controller takes (--max-upload); put it into a "+
 				"store and name it in the job file, such as train.data: s3://BUCKET/%[1]s", filepath.Base(path), k.cfg.MaxUpload>>20)
@@ -77,7 +77,7 @@ func (k *Keeper) takeFile(path, want string, from io.Reader) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("taking a file in: %w", err)
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), ".coming-")
+	file, err := os.CreateTemp(filepath.Dir(path), coming)
 	if err != nil {
 		return fmt.Errorf("taking a file in: %w", err)
 	}
@@ -90,6 +90,9 @@ func (k *Keeper) takeFile(path, want string, from io.Reader) (err error) {
 	sum := sha256.New()
 	_, err = io.Copy(io.MultiWriter(file, sum), from)
 	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		if refused, ok := errors.AsType[refusal](err); ok {
+			return refused
+		}
 		return fmt.Errorf("taking a file in: %w", err)
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); got != want {
@@ -120,7 +123,7 @@ func (k *Keeper) accept(w http.ResponseWriter, r *http.Request) (*config.Job, []
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		return nil, nil, fmt.Errorf("checking a job: %w", err)
 	}
-	job, err := config.Load(path)
+	job, err := k.load(path)
 	if err != nil {
 		return nil, nil, refuse(http.StatusUnprocessableEntity, "%s", strings.ReplaceAll(err.Error(), path+":", ""))
 	}
@@ -187,6 +190,11 @@ func (k *Keeper) servePlan(w http.ResponseWriter, r *http.Request) error {
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		return fmt.Errorf("planning: %w", err)
 	}
+	done, err := k.planning(r)
+	if err != nil {
+		return err
+	}
+	defer done()
 	ctx, cancel := context.WithTimeout(r.Context(), planWithin)
 	defer cancel()
 	var out, problems bytes.Buffer

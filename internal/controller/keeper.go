@@ -37,9 +37,12 @@ type Config struct {
 	MaxQueued  int      // jobs that wait; more are refused
 	MaxUpload  int64    // bytes of one input file
 	Log        *slog.Logger
-	Now        func() time.Time // the wall clock
-	Limits     budget.Cluster   // of all jobs together
-	Bell       *alert.Bell      // is rung for all jobs; nil = nobody is told
+	Now        func() time.Time                // the wall clock
+	Limits     budget.Cluster                  // of all jobs together
+	Bell       *alert.Bell                     // is rung for all jobs; nil = nobody is told
+	Allow      []string                        // what submitted jobs may name beside what is uploaded: see config.Foreign
+	KeepFree   int64                           // bytes of the disk that uploads leave
+	Free       func(dir string) (int64, error) // nil = the file system is asked
 }
 
 // Keeper holds the jobs of a directory.
@@ -48,6 +51,7 @@ type Keeper struct {
 	root  string // of the runs
 	board *dashboard.Board
 	wake  chan struct{}
+	plans chan struct{} // a place for each that is being made
 	// release gives the directory to the next keeper.
 	release func()
 
@@ -84,8 +88,9 @@ func Open(cfg Config) (*Keeper, error) {
 	if err != nil {
 		return nil, fmt.Errorf("another controller has the directory %s: end it, or name another --directory", home)
 	}
-	k := &Keeper{cfg: cfg, root: root, board: dashboard.New(root, cfg.Now, cfg.Log), wake: make(chan struct{}, 1), jobs: map[string]*job{},
+	k := &Keeper{cfg: cfg, root: root, board: dashboard.New(root, cfg.Now, cfg.Log), wake: make(chan struct{}, 1), plans: make(chan struct{}, plansAtOnce), jobs: map[string]*job{},
 		release: release}
+	k.removeHalves()
 	records, err := readRecords(root)
 	if err != nil {
 		release()

@@ -1,0 +1,180 @@
+package access
+
+import (
+	"container/list"
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// strangers bounds the connections that have not shown the token. One more, and the oldest of them is closed: however many
+	// come and stay, a newcomer is heard.
+	strangers = 256
+	// patience is how long a stranger may take for a whole request, its body included.
+	patience = 10 * time.Second
+	// bodyPatience is how long the body of a request with the token may take, unless who reads it gives more.
+	bodyPatience = time.Minute
+	// answerPatience is how long a stranger may take to read an answer.
+	answerPatience = 30 * time.Second
+	idlePatience   = 2 * time.Minute
+	longestHeader  = 32 << 10
+)
+
+// Server makes a server that strangers cannot keep from others: what they may take of time, memory and connections is bounded.
+// Requests that a Gate lets through may take their time.
+func Server(handler http.Handler, log *slog.Logger) *http.Server {
+	c := &crowd{most: strangers, byConn: map[net.Conn]*guest{}, log: log, now: time.Now}
+	return &http.Server{
+		Handler: handler, ReadHeaderTimeout: patience, ReadTimeout: patience, WriteTimeout: answerPatience, IdleTimeout: idlePatience,
+		MaxHeaderBytes: longestHeader, ErrorLog: slog.NewLogLogger(c, slog.LevelWarn), ConnState: c.state, ConnContext: c.context,
+	}
+}
+
+// crowd knows the connections that have not shown the token, oldest first.
+type crowd struct {
+	most int
+	log  *slog.Logger
+	now  func() time.Time
+
+	mu     sync.Mutex
+	order  list.List // of *guest
+	byConn map[net.Conn]*guest
+	said   quiet
+}
+
+// guest is a connection of the crowd; at is its place in the order, nil once it is no stranger.
+type guest struct {
+	crowd *crowd
+	conn  net.Conn
+	at    *list.Element
+}
+
+type guestKey struct{}
+
+// context takes a new connection in.
+func (c *crowd) context(ctx context.Context, conn net.Conn) context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g := &guest{crowd: c, conn: conn}
+	g.at = c.order.PushBack(g)
+	c.byConn[conn] = g
+	if c.order.Len() > c.most {
+		oldest := c.order.Front().Value.(*guest)
+		oldest.leave()
+		cut(oldest.conn)
+		if say, unsaid := c.said.note(c.now()); say {
+			c.log.Warn("a connection was closed: too many have not shown who they are", "from", oldest.conn.RemoteAddr(), "others_not_listed", unsaid)
+		}
+	}
+	return context.WithValue(ctx, guestKey{}, g)
+}
+
+// state lets a connection go that has ended.
+func (c *crowd) state(conn net.Conn, to http.ConnState) {
+	if to != http.StateClosed && to != http.StateHijacked {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if g := c.byConn[conn]; g != nil {
+		g.leave()
+		delete(c.byConn, conn)
+	}
+}
+
+// cut closes a connection at once: TLS would say goodbye first, to somebody who may not listen.
+func cut(conn net.Conn) {
+	if over, ok := conn.(*tls.Conn); ok {
+		conn = over.NetConn()
+	}
+	_ = conn.Close()
+}
+
+// leave needs the lock.
+func (g *guest) leave() {
+	if g.at != nil {
+		g.crowd.order.Remove(g.at)
+		g.at = nil
+	}
+}
+
+// welcome notes that a request has shown the token, and gives it time.
+func welcome(w http.ResponseWriter, r *http.Request) {
+	if g, ok := r.Context().Value(guestKey{}).(*guest); ok {
+		g.crowd.mu.Lock()
+		g.leave()
+		g.crowd.mu.Unlock()
+	}
+	at := http.NewResponseController(w) // where there are no deadlines, none need to be moved
+	_ = at.SetWriteDeadline(time.Time{})
+	if r.ContentLength == 0 {
+		_ = at.SetReadDeadline(time.Time{})
+	} else {
+		_ = at.SetReadDeadline(time.Now().Add(bodyPatience))
+	}
+}
+
+// Slowly gives whoever sends a request's body another while for the next piece of it.
+func Slowly(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyPatience))
+}
+
+// AllRead says that a request's body has come: what is answered may take its time.
+func AllRead(w http.ResponseWriter) { _ = http.NewResponseController(w).SetReadDeadline(time.Time{}) }
+
+// Answering gives whoever reads an answer that comes in pieces a while for the next one.
+func Answering(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerPatience))
+}
+
+// Enabled is that of slog.Handler: the lines that net/http logs about connections, such as failed handshakes, come this way.
+func (c *crowd) Enabled(context.Context, slog.Level) bool { return true }
+
+// Handle keeps them few, as strangers cause as many as they like. A handler that panicked is our own fault, and never left out.
+func (c *crowd) Handle(ctx context.Context, r slog.Record) error {
+	if strings.Contains(r.Message, "panic serving") {
+		c.log.Error("a request failed", "error", r.Message)
+		return nil
+	}
+	c.mu.Lock()
+	say, unsaid := c.said.note(c.now())
+	c.mu.Unlock()
+	if say {
+		c.log.Warn("refused a connection", "error", strings.TrimSpace(r.Message), "others_not_listed", unsaid)
+	}
+	return nil
+}
+
+// WithAttrs is that of slog.Handler; nobody uses it.
+func (c *crowd) WithAttrs([]slog.Attr) slog.Handler { return c }
+
+// WithGroup is that of slog.Handler; nobody uses it.
+func (c *crowd) WithGroup(string) slog.Handler { return c }
+
+// linesAMinute bounds what strangers can write into the log.
+const linesAMinute = 30
+
+// quiet keeps short what strangers can do to the log: so many lines a minute, and the number of the rest.
+type quiet struct {
+	minute       time.Time
+	said, unsaid int
+}
+
+func (q *quiet) note(now time.Time) (say bool, unsaid int) {
+	if now.Sub(q.minute) >= time.Minute {
+		q.minute, q.said = now, 0
+	}
+	if q.said >= linesAMinute {
+		q.unsaid++
+		return false, 0
+	}
+	q.said++
+	unsaid, q.unsaid = q.unsaid, 0
+	return true, unsaid
+}
