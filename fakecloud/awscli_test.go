@@ -19,9 +19,10 @@ func TestAWSCommandLine(t *testing.T) {
 	}
 	c := run(t, nil)
 	home := t.TempDir()
+	service := "ec2"
 	aws := func(args ...string) (map[string]any, string) {
 		t.Helper()
-		cmd := exec.Command(awsProgram, append([]string{"--endpoint-url", c.Endpoint(), "--output", "json", "ec2"}, args...)...)
+		cmd := exec.Command(awsProgram, append([]string{"--endpoint-url", c.Endpoint(), "--output", "json", service}, args...)...)
 		cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + home, "AWS_ACCESS_KEY_ID=any", "AWS_SECRET_ACCESS_KEY=any",
 			"AWS_DEFAULT_REGION=us-west-1", "AWS_PAGER=", "AWS_MAX_ATTEMPTS=1", "AWS_EC2_METADATA_DISABLED=true"}
 		var stderr strings.Builder
@@ -95,5 +96,14 @@ func TestAWSCommandLine(t *testing.T) {
 	}
 	if _, stderr := aws("terminate-instances", "--instance-ids", "i-0123456789abcdef0"); !strings.Contains(stderr, "(InvalidInstanceID.NotFound)") {
 		t.Errorf("unknown instance: %s", stderr)
+	}
+	service = "pricing"
+	v, stderr = aws("get-products", "--service-code", "AmazonEC2", "--filters", "Type=TERM_MATCH,Field=instanceType,Value=c3.xlarge",
+		"Type=TERM_MATCH,Field=operatingSystem,Value=Linux", "--page-size", "1")
+	if list, _ := get(v, "PriceList").([]any); len(list) != 1 || !strings.Contains(list[0].(string), `"pricePerUnit":{"USD":"0.2390000000"}`) {
+		t.Errorf("get-products: %v %s", v, stderr)
+	}
+	if _, stderr := aws("get-products", "--service-code", "AmazonS3"); !strings.Contains(stderr, "(NotFoundException)") {
+		t.Errorf("the prices of another service: %s", stderr)
 	}
 }

@@ -65,6 +65,7 @@ var codes = map[string]error{
 	"ValidationError":             provisioner.ErrInvalid,
 	"TagLimitExceeded":            provisioner.ErrInvalid,
 
+	"AccessDeniedException":       provisioner.ErrDenied, // of the Price List
 	"UnauthorizedOperation":       provisioner.ErrDenied,
 	"OperationNotPermitted":       provisioner.ErrDenied,
 	"AuthFailure":                 provisioner.ErrDenied,

@@ -1,6 +1,6 @@
 # Two roles. The controller buys machines that carry the cluster's tag, and ends such machines and no others. The machines
 # read the program and the data, and read and write checkpoints. No statement allows all actions of a service; a resource is
-# "*" where EC2 allows nothing else (its Describe calls).
+# "*" where AWS allows nothing else (EC2's Describe calls, the price list, quotas).
 
 data "aws_caller_identity" "current" {}
 
@@ -30,6 +30,8 @@ locals {
           "ec2:DescribeInstances", "ec2:DescribeInstanceTypes", "ec2:DescribeSpotInstanceRequests",
           "ec2:DescribeSpotPriceHistory", "ec2:DescribeAvailabilityZones", "ec2:GetInstanceTypesFromInstanceRequirements",
           "ec2:GetSpotPlacementScores",
+          "pricing:GetProducts", # on-demand prices, which are the same for everybody: there is no resource to narrow them to
+          "servicequotas:GetServiceQuota",
         ]
         Resource = "*"
       },

@@ -1,6 +1,8 @@
 // Package query speaks the EC2 Query API (version 2016-11-15): form parameters in, XML out, errors with EC2's
 // codes and HTTP statuses. It decides nothing; it translates between the wire and a region.Region.
 //
+// The AWS Price List API, which is JSON, is answered at the same address (pricelist.go).
+//
 // Signatures are accepted unchecked. A parameter that no real client would send is refused with
 // UnknownParameter, so that a misspelt one does not go unnoticed; those that mean nothing on one machine
 // (networks, disks, keys) are known and have no effect.
@@ -102,6 +104,10 @@ func (h *header) stamp(requestID string) { h.Namespace, h.RequestID = namespace,
 type answer interface{ stamp(requestID string) }
 
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get(jsonTarget) != "" {
+		h.serveJSON(w, r)
+		return
+	}
 	requestID := fmt.Sprintf("00000000-0000-4000-8000-%012x", h.calls.Add(1))
 	form, err := readForm(w, r)
 	name := form.Get("Action")

@@ -76,10 +76,13 @@ run "the_controller_may_do_what_it_must_and_nothing_else" {
   assert {
     condition = alltrue([
       for statement in jsondecode(aws_iam_role_policy.controller.policy).Statement :
-      alltrue([for action in flatten([statement.Action]) : startswith(action, "ec2:Describe") || startswith(action, "ec2:Get")])
+      alltrue([
+        for action in flatten([statement.Action]) : startswith(action, "ec2:Describe") || startswith(action, "ec2:Get")
+        || contains(["pricing:GetProducts", "servicequotas:GetServiceQuota"], action)
+      ])
       if contains(flatten([statement.Resource]), "*")
     ])
-    error_message = "only EC2's Describe and Get calls, which cannot be narrowed, are allowed on everything"
+    error_message = "only calls that look, and that cannot be narrowed, are allowed on everything"
   }
   assert {
     condition = alltrue([
@@ -107,6 +110,12 @@ run "the_controller_may_do_what_it_must_and_nothing_else" {
       if contains(flatten([statement.Action]), "ec2:CreateTags")
     ])
     error_message = "it tags what it buys and renews the leases of its own, and cannot put its tag on the machines of others"
+  }
+  assert {
+    condition = length(setsubtract(["pricing:GetProducts", "servicequotas:GetServiceQuota"], flatten([
+      for statement in jsondecode(aws_iam_role_policy.controller.policy).Statement : statement.Action
+    ]))) == 0
+    error_message = "it reads the price list and the account's quotas"
   }
   assert {
     condition = one([
