@@ -16,6 +16,15 @@ type Catalog struct {
 	types map[string]map[string]InstanceType // by region, then name
 }
 
+// NewCatalog makes a catalog of the types that a region sells.
+func NewCatalog(region string, types []InstanceType) *Catalog {
+	byName := make(map[string]InstanceType, len(types))
+	for _, t := range types {
+		byName[t.Name] = t
+	}
+	return &Catalog{types: map[string]map[string]InstanceType{region: byName}}
+}
+
 // Lookup gives a type as sold in a region.
 func (c *Catalog) Lookup(region, name string) (InstanceType, bool) {
 	t, ok := c.types[region][name]
@@ -42,7 +51,7 @@ func (c *Catalog) Types(region string) []InstanceType {
 	return types
 }
 
-// Columns of a catalog file; the last three may be missing.
+// Columns of a catalog file; the last four may be missing.
 const (
 	columnRegion   = "region"
 	columnType     = "instance_type"
@@ -50,6 +59,7 @@ const (
 	columnVCPU     = "vcpu"
 	columnMemory   = "memory_gib"
 	columnNetwork  = "network"
+	columnArch     = "arch"
 )
 
 // ReadCatalog reads a CSV file of EC2 types whose header names the columns
@@ -59,7 +69,7 @@ const (
 // or only region, instance_type and linux_ondemand_usd_hour. Where the vCPUs are missing they are those of EC2's naming of
 // sizes (VCPUOf), and 0, that is unknown, where it tells none; memory that is missing is 0, unknown. The network is
 // known where it says a number, such as "10 Gigabit"; of "Moderate" or "Up to 10 Gigabit" nobody can plan with a figure.
-// Other columns are not read. The architecture is in no column; see ArchOf.
+// The architecture is in the column arch, and where that is missing in the name (ArchOf). Other columns are not read.
 func ReadCatalog(r io.Reader) (*Catalog, error) {
 	rows := csv.NewReader(r)
 	rows.ReuseRecord = true
@@ -142,6 +152,13 @@ func parseType(field func(string) string) (InstanceType, error) {
 		}
 		t.MemoryMiB = int64(math.Round(gib * 1024))
 	}
+	switch arch := field(columnArch); arch {
+	case "":
+	case ArchX86, ArchARM:
+		t.Arch = arch
+	default:
+		return InstanceType{}, fmt.Errorf("%s %q: want %s or %s", columnArch, arch, ArchX86, ArchARM)
+	}
 	if number, ok := strings.CutSuffix(field(columnNetwork), " Gigabit"); ok {
 		if gigabits, err := strconv.ParseFloat(number, 64); err == nil && gigabits > 0 && gigabits < 1e6 {
 			t.Bandwidth = gigabits * 1e9 / 8
@@ -156,16 +173,22 @@ const (
 	ArchARM = "arm64"
 )
 
-// ArchOf gives the architecture of an EC2 type by EC2's naming rule: the family (before the dot) is letters, a
-// generation number and attributes; "g" among the attributes means Graviton, which is arm64 (m6g, c7gn,
-// im4gn), as is all of a1. Everything else is x86_64: g4dn and gr6 have their g before the number.
+// ArchOf gives the architecture of a machine type by its provider's naming rule. On EC2 the family (before the dot) is
+// letters, a generation number and attributes; "g" among the attributes means Graviton, which is arm64 (m6g, c7gn, im4gn), as
+// is all of a1; g4dn and gr6 have their g before the number. On Compute Engine "a" after the generation means ARM (t2a-standard-4,
+// c4a-highmem-8); everything else is x86_64.
 func ArchOf(instanceType string) string {
-	family, _, _ := strings.Cut(instanceType, ".")
-	if family == "a1" {
+	family, _, amazon := strings.Cut(instanceType, ".")
+	mark := "g"
+	switch {
+	case family == "a1":
 		return ArchARM
+	case !amazon && strings.Contains(instanceType, "-"):
+		family, _, _ = strings.Cut(instanceType, "-")
+		mark = "a"
 	}
 	generation := strings.IndexAny(family, "0123456789")
-	if generation >= 0 && strings.Contains(family[generation:], "g") {
+	if generation >= 0 && strings.Contains(family[generation:], mark) {
 		return ArchARM
 	}
 	return ArchX86

@@ -72,6 +72,8 @@ func TestArchOf(t *testing.T) {
 	arm := "a1.large m6g.xlarge c7gn.large t4g.micro x2gd.medium im4gn.large is4gen.large g5g.xlarge hpc7g.4xlarge i4g.large r8gd.large"
 	x86 := "c3.xlarge g2.2xlarge g4dn.xlarge g4ad.xlarge g5.xlarge g6e.xlarge gr6.4xlarge m5zn.large u-6tb1.metal cg1.4xlarge " +
 		"c7i-flex.large hs1.8xlarge p4d.24xlarge inf2.xlarge trn1.2xlarge t1.micro x2iedn.xlarge"
+	arm += " t2a-standard-4 c4a-highmem-8" // Compute Engine's
+	x86 += " n2-highmem-8 n2d-highcpu-4 c3-standard-22 n1-highmem-2 u7i-12tb.224xlarge"
 	for _, name := range strings.Fields(arm) {
 		if ArchOf(name) != ArchARM {
 			t.Errorf("%s is %s", name, ArchOf(name))

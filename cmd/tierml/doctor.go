@@ -134,16 +134,9 @@ func checksOf(job *config.Job) []doctor.Check {
 			return account, nil
 		})...)
 	}
-	checks = append(checks, doctor.Check{Name: "catalog", Look: func(context.Context) (string, error) {
-		c, err := local.ReadCatalog(at.Catalog)
-		if err != nil {
-			return "", &doctor.Problem{What: err.Error(), Advice: "docs/prices.md says what a catalog looks like"}
-		}
-		if n := len(c.Types(at.Region)); n > 0 {
-			return fmt.Sprintf("%d types of %s", n, at.Region), nil
-		}
-		return "", &doctor.Problem{What: "it has no types of " + at.Region, Advice: "name a catalog with " + at.Region}
-	}})
+	if at.Catalog != "" {
+		checks = append(checks, catalogCheck(at))
+	}
 	if strings.HasPrefix(at.Program.URL, "http") {
 		checks = append(checks, doctor.Fetchable("program", at.Program.URL, client))
 	} else {
@@ -154,4 +147,18 @@ func checksOf(job *config.Job) []doctor.Check {
 		checks = append(checks, store.Check(job.Checkpoint.To, rand.Text()[:8]))
 	}
 	return checks
+}
+
+// catalogCheck looks at a list of machine types that the job brings along.
+func catalogCheck(at *config.Installation) doctor.Check {
+	return doctor.Check{Name: "catalog", Look: func(context.Context) (string, error) {
+		c, err := local.ReadCatalog(at.Catalog)
+		if err != nil {
+			return "", &doctor.Problem{What: err.Error(), Advice: "docs/prices.md says what a catalog looks like"}
+		}
+		if n := len(c.Types(at.Region)); n > 0 {
+			return fmt.Sprintf("%d types of %s", n, at.Region), nil
+		}
+		return "", &doctor.Problem{What: "it has no types of " + at.Region, Advice: "name a catalog with " + at.Region}
+	}}
 }

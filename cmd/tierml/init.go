@@ -30,7 +30,7 @@ Without JOB.yaml the file is called NAME.yaml.`,
 		Example: `  tierml init
   tierml init ratings.yaml --data ratings.csv.gz --app mf --count 16
   tierml init --data docword.nips.txt.gz --cloud none
-  tierml init --data s3://BUCKET/ratings.csv.gz --cloud ec2 --settings installation.yaml --catalog types.csv`,
+  tierml init --data s3://BUCKET/ratings.csv.gz --cloud ec2 --settings installation.yaml --types c5.xlarge,m5.xlarge`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return fmt.Errorf("name one job file to write; there are %d arguments", len(args))

@@ -309,7 +309,7 @@ func (o fetchOptions) fetch(ctx context.Context, path string, now time.Time, out
 	defer s.Close()
 	bar = progress.Start(ctx, "Adding them to the store", 0, progress.Things)
 	defer bar.Done()
-	done, err := s.Import(marketsOf(prices), "EC2 "+o.region, now)
+	done, err := s.Import(trace.Of(prices), "EC2 "+o.region, now)
 	if err != nil {
 		return err
 	}
@@ -317,15 +317,6 @@ func (o fetchOptions) fetch(ctx context.Context, path string, now time.Time, out
 	printImport(out, done)
 	fmt.Fprintf(out, "The prices are in %s; `tierml prices show` lists them.\n", path)
 	return nil
-}
-
-func marketsOf(prices map[market.Pool][]market.PricePoint) []trace.Market {
-	markets := make([]trace.Market, 0, len(prices))
-	for pool, points := range prices {
-		markets = append(markets, trace.Market{Pool: pool, History: market.NewHistory(points)})
-	}
-	slices.SortFunc(markets, func(a, b trace.Market) int { return a.Pool.Compare(b.Pool) })
-	return markets
 }
 
 // parseSince reads a time, or a length before now.

@@ -38,8 +38,8 @@ type EC2 struct {
 	Program Program `yaml:"program"`
 	// Checkpoints is where splits and checkpoints go. Required without `checkpoint.to`.
 	Checkpoints string `yaml:"checkpoints"`
-	// Catalog lists the machine types with their on-demand prices, as `local.catalog`. Required: EC2 does not tell
-	// them.
+	// Catalog lists the machine types with their on-demand prices, as `local.catalog`. Default the AWS Price List is
+	// asked, once a day.
 	Catalog string `yaml:"catalog" job:"env,path"`
 	// Disk is the size of the encrypted root volume. Default 16GB.
 	Disk Memory `yaml:"disk"`
@@ -83,14 +83,15 @@ func (c *checker) ec2() {
 	setDefault(&e.FlopsPerVCPU, 1e9, c.written("ec2.flops_per_vcpu"))
 	for _, f := range []struct{ name, value, example string }{
 		{"region", e.Region, "region: us-west-2"}, {"image", e.Image, "image: ami-0123456789abcdef0"},
-		{"catalog", e.Catalog, "catalog: catalog.csv, the machine types with their on-demand prices"},
 		{"program", e.Program.URL + e.Program.SHA256, "program: {url: s3://BUCKET/tierml, sha256: ...}"},
 	} {
 		if path := "ec2." + f.name; f.value == "" && !c.written(path) {
 			c.fault(path, "is missing; cloud: ec2 needs it", "below ec2:, add "+f.example)
 		}
 	}
-	c.path("ec2.catalog", &e.Catalog)
+	if e.Catalog != "" {
+		c.path("ec2.catalog", &e.Catalog)
+	}
 	c.program("ec2.program", e.Program, "s3")
 	c.region("ec2.region", e.Region, "us-west-2")
 	c.listen("ec2.listen", e.Listen)

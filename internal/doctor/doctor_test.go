@@ -145,6 +145,7 @@ func TestStore(t *testing.T) {
 
 // account is EC2 as a test wants it.
 type account struct {
+	unpriced string
 	EC2
 	refused map[string]error // by call or action
 	image   ec2.Image
@@ -175,6 +176,16 @@ func (a account) PriceHistory(context.Context, ec2.PriceQuery, func(int)) (map[m
 }
 func (a account) Types(context.Context, ...string) ([]market.InstanceType, error) {
 	return []market.InstanceType{{Name: "c5.xlarge", VCPU: 4, Arch: market.ArchX86}}, nil
+}
+func (a account) OnDemand(_ context.Context, names ...string) (found []market.InstanceType, missing []string, err error) {
+	for _, name := range names {
+		if name == a.unpriced {
+			missing = append(missing, name)
+		} else {
+			found = append(found, market.InstanceType{Name: name})
+		}
+	}
+	return found, missing, a.refused["GetProducts"]
 }
 func (a account) Holdings(context.Context) ([]provisioner.Holding, error) { return a.live, nil }
 
@@ -227,9 +238,12 @@ func TestEC2(t *testing.T) {
 		"two networks": {func(a *account, _ *config.Job) {
 			a.groups = append(a.groups, ec2.SecurityGroup{ID: "sg-2", VPC: "vpc-2"})
 		}, []expectation{{"security groups", Failed, "different networks"}}},
-		"small quota":  {func(a *account, _ *config.Job) { a.quota = 16 }, []expectation{{"quotas", Failed, "request-service-quota-increase"}}},
-		"unseen quota": {func(a *account, _ *config.Job) { a.refused["GetServiceQuota"] = denied }, []expectation{{"quotas", Warning, "servicequotas:GetServiceQuota"}}},
-		"nothing sold": {func(a *account, _ *config.Job) { a.prices = nil }, []expectation{{"prices", Failed, "no spot prices"}}},
+		"small quota":        {func(a *account, _ *config.Job) { a.quota = 16 }, []expectation{{"quotas", Failed, "request-service-quota-increase"}}},
+		"unseen quota":       {func(a *account, _ *config.Job) { a.refused["GetServiceQuota"] = denied }, []expectation{{"quotas", Warning, "servicequotas:GetServiceQuota"}}},
+		"no price list":      {func(a *account, _ *config.Job) { a.refused["GetProducts"] = denied }, []expectation{{"on-demand prices", Failed, "pricing:GetProducts"}}},
+		"not on the list":    {func(a *account, _ *config.Job) { a.unpriced = "c5.xlarge" }, []expectation{{"on-demand prices", Failed, "no price of c5.xlarge"}}},
+		"catalog of its own": {func(a *account, j *config.Job) { a.refused["GetProducts"], j.EC2.Catalog = denied, "c.csv" }, []expectation{{"on-demand prices", OK, "own catalog"}}},
+		"nothing sold":       {func(a *account, _ *config.Job) { a.prices = nil }, []expectation{{"prices", Failed, "no spot prices"}}},
 	} {
 		a, job := healthy(), ec2Job()
 		c.change(&a, job)

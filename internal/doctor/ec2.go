@@ -25,6 +25,7 @@ type EC2 interface {
 	Quota(ctx context.Context, endpoint, code string) (float64, error)
 	PriceHistory(context.Context, ec2.PriceQuery, func(int)) (map[market.Pool][]market.PricePoint, error)
 	Types(ctx context.Context, names ...string) ([]market.InstanceType, error)
+	OnDemand(ctx context.Context, names ...string) (found []market.InstanceType, missing []string, err error)
 	Holdings(context.Context) ([]provisioner.Holding, error)
 }
 
@@ -87,6 +88,7 @@ func EC2Checks(job *config.Job, connect func(context.Context) (EC2, error)) []Ch
 		with("a launch", func(ctx context.Context) (string, error) { return ec2Launch(ctx, account, job) }),
 		with("terminations", func(ctx context.Context) (string, error) { return ec2Terminations(ctx, account) }),
 		with("prices", func(ctx context.Context) (string, error) { return ec2Prices(ctx, account, job, types) }),
+		with("on-demand prices", func(ctx context.Context) (string, error) { return ec2OnDemand(ctx, account, job, types) }),
 		with("quotas", func(ctx context.Context) (string, error) { return ec2Quotas(ctx, account, job, known) }),
 	}
 }
@@ -231,6 +233,25 @@ func ec2Prices(ctx context.Context, account EC2, job *config.Job, types []string
 		return "", problem("write types and zones that are sold as spot machines", "EC2 tells no spot prices of the job's types")
 	}
 	return fmt.Sprintf("of %d pools", len(prices)), nil
+}
+
+// ec2OnDemand asks the price list, unless the job brings a catalog along.
+func ec2OnDemand(ctx context.Context, account EC2, job *config.Job, types []string) (string, error) {
+	if job.EC2.Catalog != "" {
+		return "of the job's own catalog", nil
+	}
+	if len(types) == 0 {
+		return "", doubt("tierml plan asks for the types that meet a need", "the job names no type, so that none was asked for")
+	}
+	found, missing, err := account.OnDemand(ctx, types...)
+	const instead = "name a CSV file in ec2.catalog; docs/prices.md says what it looks like"
+	if err != nil {
+		return "", denied(err, "let the role do pricing:GetProducts, as that of terraform/aws may, or "+instead)
+	}
+	if len(missing) > 0 {
+		return "", problem("write types that are sold there, or "+instead, "the AWS Price List has no price of %s in %s", strings.Join(missing, ", "), job.EC2.Region)
+	}
+	return fmt.Sprintf("of %d types, by the AWS Price List", len(found)), nil
 }
 
 func ec2Quotas(ctx context.Context, account EC2, job *config.Job, types map[string]market.InstanceType) (string, error) {

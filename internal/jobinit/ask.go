@@ -162,7 +162,7 @@ func (d *Dialogue) machines(w *Wanted) error {
 	if err != nil || len(d.missing) > 0 {
 		return err
 	}
-	if d.In != nil && len(w.Types) == 0 {
+	if d.In != nil && len(w.Types) == 0 && len(candidates) > 0 {
 		showCandidates(d.Out, candidates)
 	}
 	types, _ := Usual(candidates)
@@ -173,7 +173,7 @@ func (d *Dialogue) machines(w *Wanted) error {
 	answer, err := d.ask(strings.Join(w.Types, ","), question{flag: "types", text: "Machine types that will do", suggestion: strings.Join(types, ","),
 		check: func(text string) error {
 			for _, t := range splitList(text) {
-				if err := among(known)(t); err != nil {
+				if err := among(known)(t); err != nil && len(known) > 0 { // the cloud itself will say so later
 					return err
 				}
 			}
@@ -208,9 +208,11 @@ func (d *Dialogue) market(w *Wanted) (candidates []Candidate, err error) {
 			return nil, err
 		}
 	}
-	if w.Catalog, err = d.ask(w.Catalog, question{flag: "catalog", text: "Machine types with their on-demand prices", check: file, suggestion: firstOf(
-		"examples/data/aws-ondemand-us-west-1-2015-04-02.csv", "data/aws-ondemand-us-west-1-2015-04-02.csv")}); err != nil {
-		return nil, err
+	if w.Catalog != "" || !listed(w.Cloud) {
+		if w.Catalog, err = d.ask(w.Catalog, question{flag: "catalog", text: "Machine types with their on-demand prices", check: file, suggestion: firstOf(
+			"examples/data/aws-ondemand-us-west-1-2015-04-02.csv", "data/aws-ondemand-us-west-1-2015-04-02.csv")}); err != nil {
+			return nil, err
+		}
 	}
 	if len(d.missing) > 0 {
 		return nil, nil
@@ -225,6 +227,9 @@ func (d *Dialogue) market(w *Wanted) (candidates []Candidate, err error) {
 	if err := d.settings(w); err != nil || len(d.missing) > 0 {
 		return nil, err
 	}
+	if w.Catalog == "" {
+		return nil, nil
+	}
 	catalog, err := local.ReadCatalog(w.Catalog)
 	if err != nil {
 		return nil, fmt.Errorf("--catalog %s: %w", w.Catalog, err)
@@ -237,6 +242,9 @@ func (d *Dialogue) market(w *Wanted) (candidates []Candidate, err error) {
 	}
 	return candidates, nil
 }
+
+// listed says whether a cloud's own price list is asked for types and on-demand prices when a job is planned.
+func listed(cloud string) bool { return cloud == config.CloudEC2 }
 
 func recorded(w *Wanted) ([]planner.Offer, error) {
 	m, err := local.Load(&config.Job{Provider: w.Provider, Local: config.Local{Prices: w.Prices, Catalog: w.Catalog}})

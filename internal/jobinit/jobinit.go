@@ -83,7 +83,7 @@ func (w Wanted) installation(relative func(string) string) (string, error) {
 		return "", fmt.Errorf("the settings are not those of an installation on %s: their first line is not `%s:`; "+
 			"write them with `terraform output -raw settings >installation.yaml`", w.Cloud, w.Cloud)
 	}
-	if !strings.Contains(text, "catalog:") {
+	if w.Catalog != "" && !strings.Contains(text, "catalog:") {
 		indent := "  "
 		for line := range strings.Lines(text) {
 			if trimmed := strings.TrimLeft(line, " "); len(trimmed) < len(line) {

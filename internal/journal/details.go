@@ -79,6 +79,8 @@ type PlanDetails struct {
 	OnDemand OnDemandPlan `json:"on_demand"`
 	// Basis says in words what Cost and Runtime rest on, or why they are unknown.
 	Basis string `json:"basis,omitempty"`
+	// Sources says in words where the prices come from and how old they were.
+	Sources []string `json:"sources,omitempty"`
 	// Prediction is of the run's own start; absent when it was not made.
 	Prediction *Prediction `json:"prediction,omitempty"`
 }

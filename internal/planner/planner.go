@@ -40,6 +40,9 @@ type Input struct {
 	Budget      market.USD    // 0 = none
 	MaxDuration time.Duration // market time; 0 = none
 	Deadline    time.Time     // market time; zero = none
+
+	// Sources says where the prices come from and how old they are, for people.
+	Sources []string
 }
 
 // Fleet is some machines of one pool.

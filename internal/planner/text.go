@@ -72,8 +72,22 @@ func (p *Plan) WriteText(w io.Writer, s Style) error {
 		}
 	}
 	p.writePrediction(&b, s)
+	p.writeSources(&b, s)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// writeSources says where the prices come from, where that is not plain from the job file.
+func (p *Plan) writeSources(b *strings.Builder, s Style) {
+	if len(p.Input.Sources) == 0 {
+		return
+	}
+	b.WriteString("\n  Prices are in US dollars per machine and hour.\n")
+	for _, source := range p.Input.Sources {
+		for _, line := range wrap(source, Width-2) {
+			b.WriteString("  " + s.paint(faint, line) + "\n")
+		}
+	}
 }
 
 func (p *Plan) title() string {

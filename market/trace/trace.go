@@ -72,6 +72,16 @@ func (t *Trace) History(pool market.Pool) *market.History {
 	return t.Markets[i].History
 }
 
+// Of gives the markets of price points, sorted by pool.
+func Of(points map[market.Pool][]market.PricePoint) []Market {
+	markets := make([]Market, 0, len(points))
+	for pool, of := range points {
+		markets = append(markets, Market{Pool: pool, History: market.NewHistory(of)})
+	}
+	slices.SortFunc(markets, func(a, b Market) int { return a.Pool.Compare(b.Pool) })
+	return markets
+}
+
 // Merge puts traces together. Where they contradict each other, the last one holds; that and the rest of their summaries
 // is for Read to tell.
 func Merge(traces ...*Trace) *Trace {
@@ -85,11 +95,7 @@ func Merge(traces ...*Trace) *Trace {
 			points[m.Pool] = append(points[m.Pool], m.History.Points(time.Time{}, last.At)...)
 		}
 	}
-	merged := &Trace{}
-	for pool, of := range points {
-		merged.Markets = append(merged.Markets, Market{Pool: pool, History: market.NewHistory(of)})
-	}
-	slices.SortFunc(merged.Markets, func(a, b Market) int { return a.Pool.Compare(b.Pool) })
+	merged := &Trace{Markets: Of(points)}
 	for _, m := range merged.Markets {
 		first, _ := m.History.First()
 		last, _ := m.History.Last()

@@ -27,6 +27,8 @@ type Market struct {
 	// Advice is what the Spot Instance Advisor said at AdvisedAt; nil = it was not asked.
 	Advice    *advisor.Table
 	AdvisedAt time.Time
+	// Sources says of each kind of prices where it comes from and how old it is, for people.
+	Sources []string
 }
 
 // Load reads the files of a job. A file that cannot be understood is reported as config.Faults.

@@ -1,0 +1,134 @@
+package localrun
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/provisioner/ec2"
+)
+
+// amazon is EC2 as far as a plan asks it.
+type amazon struct {
+	asked    []string // what was asked for on demand
+	query    ec2.PriceQuery
+	unpriced string // a type that the price list does not have
+	onDemand error
+	needs    error
+}
+
+func (a *amazon) TypesFor(context.Context, ec2.Need) ([]string, error) {
+	return []string{"m5.xlarge", "c5.xlarge"}, a.needs
+}
+
+func (a *amazon) PriceHistory(_ context.Context, q ec2.PriceQuery, _ func(int)) (map[market.Pool][]market.PricePoint, error) {
+	a.query = q
+	prices := map[market.Pool][]market.PricePoint{}
+	for _, kind := range q.Types {
+		for _, zone := range q.Zones {
+			prices[market.Pool{Provider: "ec2", Region: "us-west-2", Zone: zone, Type: kind, Class: market.Spot}] = []market.PricePoint{{At: q.Since, Price: market.Dollar / 20}}
+		}
+	}
+	return prices, nil
+}
+
+func (a *amazon) OnDemand(_ context.Context, names ...string) (found []market.InstanceType, missing []string, err error) {
+	a.asked = append(a.asked, strings.Join(names, ","))
+	for _, name := range names {
+		if name == a.unpriced {
+			missing = append(missing, name)
+			continue
+		}
+		found = append(found, market.InstanceType{Name: name, Arch: "x86_64", VCPU: 4, MemoryMiB: 8192, OnDemand: market.Dollar / 5})
+	}
+	return found, missing, a.onDemand
+}
+
+func ec2Job() *config.Job {
+	return &config.Job{Cloud: config.CloudEC2,
+		EC2:       config.EC2{Region: "us-west-2", Subnets: map[string]string{"us-west-2b": "subnet-b", "us-west-2a": "subnet-a"}},
+		Resources: config.Resources{AnyOf: []config.Machine{{Type: "c5.xlarge"}, {CPUs: config.CPUs{Count: 4}}}},
+		Reliable:  config.Reliable{Type: "r5.xlarge"},
+		Local:     config.Local{Start: time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)}}
+}
+
+// Without a catalog the price list is asked, for the types that the job may buy and the reliable one, and not again within a day.
+func TestEC2MarketOfThePriceList(t *testing.T) {
+	folder, a := t.TempDir(), &amazon{}
+	for _, hours := range []time.Duration{0, 3} {
+		job := ec2Job()
+		job.Local.Start = job.Local.Start.Add(hours * time.Hour)
+		m, err := EC2Market(t.Context(), job, a, folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if offers, skipped := m.Offers(); len(offers) != 4 || len(skipped) > 0 || offers[0].Type.OnDemand != market.Dollar/5 {
+			t.Errorf("%d offers, %v skipped", len(offers), skipped)
+		}
+		if _, ok := m.Catalog.Lookup("us-west-2", "r5.xlarge"); !ok {
+			t.Error("the reliable type is not in the catalog")
+		}
+		want := []string{"Spot prices: EC2 in us-west-2, asked now; 4 pools, since 2026-08-24.", "On-demand prices: AWS Price List of us-west-2, asked 2026-11-22 10:00 UTC."}
+		if hours > 0 {
+			want[1] = "On-demand prices: AWS Price List of us-west-2, asked 2026-11-22 10:00 UTC (3 h ago)."
+		}
+		if !slices.Equal(m.Sources, want) {
+			t.Errorf("sources %q, want %q", m.Sources, want)
+		}
+	}
+	if !slices.Equal(a.asked, []string{"c5.xlarge,m5.xlarge,r5.xlarge"}) {
+		t.Errorf("asked for %q", a.asked)
+	}
+	if !slices.Equal(a.query.Zones, []string{"us-west-2a", "us-west-2b"}) {
+		t.Errorf("zones %v", a.query.Zones)
+	}
+}
+
+// A catalog of the job's own wins, and nobody is asked.
+func TestEC2MarketOfACatalog(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "catalog.csv")
+	if err := os.WriteFile(path, []byte("region,instance_type,linux_ondemand_usd_hour\nus-west-2,c5.xlarge,0.1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	job, a := ec2Job(), &amazon{}
+	job.EC2.Catalog = path
+	m, err := EC2Market(t.Context(), job, a, t.TempDir())
+	if err != nil || a.asked != nil || !strings.Contains(m.Sources[1], "On-demand prices: "+path+", a file of ") {
+		t.Errorf("%v; asked %v; %q", err, a.asked, m.Sources)
+	}
+	if offers, skipped := m.Offers(); len(offers) != 2 || len(skipped) != 2 || offers[0].Type.OnDemand != market.Dollar/10 {
+		t.Errorf("%d offers, %d skipped", len(offers), len(skipped))
+	}
+	job.EC2.Catalog = path + "s"
+	if _, err := EC2Market(t.Context(), job, a, ""); err == nil || !strings.Contains(err.Error(), "or leave it out") {
+		t.Errorf("no such file: %v", err)
+	}
+}
+
+func TestEC2MarketThatCannotBeTold(t *testing.T) {
+	denied := errors.Join(provisioner.ErrDenied, errors.New("pricing:GetProducts"))
+	for name, c := range map[string]struct {
+		a     amazon
+		words string
+	}{
+		"no permission":         {amazon{onDemand: denied}, "Or give on-demand prices with ec2.catalog"},
+		"no such price":         {amazon{unpriced: "c5.xlarge"}, "has no on-demand price of c5.xlarge in us-west-2"},
+		"no price of the tier":  {amazon{unpriced: "r5.xlarge"}, "has no on-demand price of r5.xlarge"},
+		"needs are not told of": {amazon{needs: errors.New("broken")}, "broken"},
+	} {
+		if _, err := EC2Market(t.Context(), ec2Job(), &c.a, ""); err == nil || !strings.Contains(err.Error(), c.words) {
+			t.Errorf("%s: %v, want %q", name, err, c.words)
+		}
+	}
+	if m, err := EC2Market(t.Context(), ec2Job(), &amazon{unpriced: "m5.xlarge"}, ""); err != nil || len(m.Catalog.Types("us-west-2")) != 2 {
+		t.Errorf("a type that is only needed, not named: %v", err)
+	}
+}
