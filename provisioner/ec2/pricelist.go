@@ -17,6 +17,7 @@ import (
 
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/provisioner/adapter"
 )
 
 // This file asks the AWS Price List API for on-demand prices, which EC2's own API does not tell
@@ -82,7 +83,7 @@ func (c *Cloud) priceList(ctx context.Context) (*pricing.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	local, _ := c.config.endpointIsLocal()
+	local, _ := adapter.IsLocal(c.config.Endpoint)
 	return pricing.NewFromConfig(sdk, func(o *pricing.Options) {
 		if local { // what speaks EC2's protocol on this host speaks this one, too; a VPC endpoint of EC2 does not
 			o.BaseEndpoint = &c.config.Endpoint

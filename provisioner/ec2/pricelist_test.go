@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tierml/tierml/fakecloud"
+	"github.com/tierml/tierml/fakecloud/fakecloudtest"
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
@@ -146,7 +147,7 @@ func TestOnDemandOfTheFakeCloud(t *testing.T) {
 		want = append(want, market.InstanceType{Name: fmt.Sprintf("c5.%03dxlarge", n), Arch: "x86_64", VCPU: 4 * (n + 1), MemoryMiB: 8192, OnDemand: market.Dollar/7 + market.USD(n)})
 		config.Types = append(config.Types, fakecloud.InstanceType{InstanceType: want[n]})
 	}
-	cloud := newCloud(t, ec2.Config{Endpoint: startFakeCloud(t, config).Endpoint(), Region: "us-west-1", Cluster: "blue", ImageID: "ami-1"})
+	cloud := newCloud(t, ec2.Config{Endpoint: fakecloudtest.Start(t, config).Endpoint(), Region: "us-west-1", Cluster: "blue", ImageID: "ami-1"})
 	found, missing, err := cloud.OnDemand(t.Context())
 	if diff := cmp.Diff(want, found); diff != "" || len(missing) > 0 || err != nil {
 		t.Errorf("missing %v, %v (-want +got):\n%s", missing, err, diff)
