@@ -1,8 +1,13 @@
 package sim
 
-import "time"
+import (
+	"time"
 
-// Checkpoints is what saving and restarting cost where a job outlives its machines by checkpoints. What is zero follows from
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/ps"
+)
+
+// Checkpoints is what saving and restarting cost where a job outlives its machines by checkpoints, and how often it saves. What is zero follows from
 // the rest, and without a Model from the Timing. Times are market time.
 type Checkpoints struct {
 	Model     float64 // bytes that a checkpoint holds
@@ -15,6 +20,18 @@ type Checkpoints struct {
 	// Overhead is by which share work on spot machines takes longer all the while, beside the stops: what a checkpoint in
 	// the background, or keeping ready for one, costs. 0.17 = 17 %.
 	Overhead float64
+	// Every and EveryClocks say when a job saves whose every machine may be taken, beside its work, once a cut is committed;
+	// both 0 = never. Policies by restart save when they want to.
+	Every       time.Duration
+	EveryClocks ps.Clock
+}
+
+// taken says whether there are any to go back to where nothing else is left.
+func (c *Checkpoints) taken() bool { return c.Every > 0 || c.EveryClocks > 0 }
+
+// settings are the controller's, of a job whose every machine may be taken.
+func (c *Checkpoints) settings() elasticity.Checkpoints {
+	return elasticity.Checkpoints{Place: "simulated", Life: "1", Every: c.Every, EveryClocks: c.EveryClocks}
 }
 
 // OnStorage are the costs assumed where none are declared: a model of 2 GB, about a factorisation of rank 1000 of

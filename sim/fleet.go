@@ -87,6 +87,10 @@ func (f *fleet) do(a elasticity.Action) {
 		}
 	case elasticity.Export:
 		f.w.after(f.w.cfg.Timing.Export, answers, func() { f.w.step(elasticity.Exported{}) })
+	case elasticity.WriteManifest:
+		f.w.after(f.w.cfg.Timing.Reply, answers, func() {
+			f.w.step(elasticity.ManifestWritten{Folder: a.Folder, Manifest: a.Folder})
+		})
 	}
 }
 
@@ -135,6 +139,10 @@ func (n *node) answer(id uint64, delay time.Duration, code tiers.Code, r tiers.R
 
 func (n *node) take(c tiers.Command) {
 	f, t := n.f, &n.f.w.cfg.Timing
+	if do, ok := c.Do.(tiers.SaveCut); ok {
+		n.save(c.ID, do)
+		return
+	}
 	if delay, ok := n.takeAside(c); ok {
 		n.answer(c.ID, delay, tiers.CodeOK, nil)
 		return
@@ -189,6 +197,9 @@ func (n *node) take(c tiers.Command) {
 		result = n.fence(do.Generation)
 	case tiers.Recover:
 		n.recover(do)
+		if do.Checkpoint != "" {
+			delay += f.w.transfer()
+		}
 	case tiers.MoveOut:
 		n.moveOut(c.ID, do)
 		return
@@ -295,63 +306,6 @@ func (n *node) highestBegun() (begun ps.Clock) {
 		}
 	}
 	return begun
-}
-
-// standings of a dead worker: a clock's part is committed everywhere or nowhere here, so that nothing is ever staged.
-func (n *node) standings() tiers.Standings {
-	var out tiers.Standings
-	for p, owner := range n.f.owner {
-		if owner == n {
-			marks := make([]ps.Clock, len(n.f.splits))
-			for i := range marks {
-				marks[i] = n.f.splits[i].next - 1
-			}
-			out.Partitions = append(out.Partitions, tiers.Standing{Partition: ps.Partition(p), Marks: marks})
-		}
-	}
-	return out
-}
-
-// fence stops all service for older generations, and says what the node can return to.
-func (n *node) fence(g ps.Generation) tiers.Holdings {
-	n.fenced, n.busy, n.named, n.releases = g, false, 0, nil
-	h := tiers.Holdings{Undo: n.f.committed}
-	for p := range n.f.owner {
-		if n.f.owner[p] == n {
-			h.Owned = append(h.Owned, ps.Partition(p))
-		}
-		if n.f.backup[p] == n {
-			h.Backups = append(h.Backups, tiers.BackupHolding{
-				Partition: ps.Partition(p), Cut: n.f.committed, Delivered: n.f.delivered,
-			})
-		}
-	}
-	return h
-}
-
-// recover returns to a committed cut. The first node that is told takes everybody's progress back, as nothing is
-// computed before the last one has been told.
-func (n *node) recover(do tiers.Recover) {
-	f := n.f
-	f.cut, f.delivered, f.committed, f.complete = 0, do.Cut, do.Cut, do.Cut
-	n.generation, n.parked, n.until, n.busy, n.releases = do.Generation, false, f.w.cfg.Job.Clocks, false, nil
-	for i := range f.splits {
-		s := &f.splits[i]
-		s.next, s.left, s.working = do.Cut+1, 1, false
-		if s.holder == n || s.holder != nil && !s.holder.alive {
-			s.holder = nil
-		}
-	}
-	for _, i := range do.Splits {
-		f.splits[i].holder = n
-	}
-	n.employed = true
-	for p, id := range do.Route.Owner {
-		f.owner[p] = f.byID[id]
-		if o := f.owner[p]; o != nil {
-			o.employed = true
-		}
-	}
 }
 
 func (n *node) moveOut(id uint64, do tiers.MoveOut) {

@@ -29,6 +29,12 @@ func TestSkippedClocks(t *testing.T) {
 			t.Fatal(err)
 		}
 		cfg.Policy = policy
+		if rng.IntN(3) == 0 {
+			cfg.Reliable.Count, cfg.Checkpoints = 0, Checkpoints{Every: time.Duration(1+rng.IntN(40)) * time.Minute, Model: 2e9, Bandwidth: 100e6}
+			if rng.IntN(2) == 0 {
+				cfg.Checkpoints.Every, cfg.Checkpoints.EveryClocks = 0, 20
+			}
+		}
 		for range rng.IntN(4) {
 			cfg.Faults = append(cfg.Faults, Fault{
 				At: time.Duration(rng.Int64N(int64(5 * time.Hour))), Do: []Verb{Evict, EvictNow, Kill}[rng.IntN(3)],

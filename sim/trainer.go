@@ -215,6 +215,12 @@ func (w *world) saving() (save, restart time.Duration) {
 	return save, restart
 }
 
+// transfer is how long the model takes between the fleet and the storage.
+func (w *world) transfer() time.Duration {
+	save, _ := w.cfg.Checkpoints.Times(w.cfg.Timing)
+	return save
+}
+
 // vcpuHours is the job's work as policies count it.
 func (w *world) vcpuHours() float64 {
 	return w.cfg.Job.Work * w.cfg.Timing.Speed / w.cfg.FLOPSPerVCPU / time.Hour.Seconds()

@@ -46,7 +46,7 @@ type Config struct {
 	// Deadline and Budget are for the policy to keep to; zero = none.
 	Deadline time.Time
 	Budget   market.USD
-	// Checkpoints is what they cost, for policies by restart.
+	// Checkpoints is what they cost, for jobs without reliable machines.
 	Checkpoints Checkpoints
 	// Continuous saving loses nothing and takes no time; for policies by restart. See restart.Config.
 	Continuous bool
@@ -158,8 +158,10 @@ func (c *Config) check() error {
 	case c.Job.Clocks < 1 || c.Job.Splits < 1 || c.Job.Partitions < 1 || !(c.Job.Work > 0):
 		return fmt.Errorf("a job of %d clocks, %d splits, %d partitions and %g operations has no work", c.Job.Clocks,
 			c.Job.Splits, c.Job.Partitions, c.Job.Work)
-	case !c.byRestart() && (c.Reliable.Count < 1 || c.Reliable.Type.VCPU < 1):
-		return errors.New("it needs a reliable machine whose vCPUs are known: jobs with reliable.count: 0 are not simulated")
+	case !c.byRestart() && c.Reliable.Count < 1 && !c.Checkpoints.taken():
+		return errors.New("without a reliable machine it needs checkpoints to go back to")
+	case c.Reliable.Count > 0 && c.Reliable.Type.VCPU < 1:
+		return errors.New("the vCPUs of its reliable machines are unknown")
 	case !(c.FLOPSPerVCPU > 0) || !(c.Timing.Speed > 0):
 		return errors.New("it needs a compute rate and a speed above zero")
 	}
@@ -215,6 +217,9 @@ func (w *world) controllerConfig() elasticity.Config {
 		DrainMargin: t.DrainMargin, RetryCapacity: t.RetryCapacity, PlanEvery: t.PlanEvery, MaxDuration: w.cfg.MaxDuration,
 		Startup: t.Launch + t.Boot + t.Start + t.Load, Notice: t.Notice, Deadline: w.cfg.Deadline, Budget: w.cfg.Budget,
 		Silent: w.cfg.Record == nil, Rules: w.cfg.Rules, WholeHours: w.cfg.Rules.Terms().Increment > 0,
+	}
+	if w.cfg.Reliable.Count == 0 {
+		c.Checkpoints = w.cfg.Checkpoints.settings()
 	}
 	return c
 }

@@ -176,23 +176,11 @@ func prepareJobWith(ctx context.Context, job *config.Job, prepare func() (apps.P
 	}
 	bar = progress.Start(ctx, "Simulating past starts", 0, progress.Things)
 	defer bar.Done()
-	var estimator planner.Estimator = sweep.Past{Job: p.sim, Progress: bar.Set}
-	if p.choice.Reliable.Count == 0 && !job.Restarts() {
-		estimator = unsimulated{}
-	}
-	if p.plan, err = planner.Make(input, estimator); err != nil {
+	if p.plan, err = planner.Make(input, sweep.Past{Job: p.sim, Progress: bar.Set}); err != nil {
 		return nil, err
 	}
 	p.plan.Memory = memory
 	return p, nil
-}
-
-// unsimulated is the estimate of a job that stands on machines that may be taken: the simulator has no checkpoints of
-// running jobs to go back to.
-type unsimulated struct{}
-
-func (unsimulated) Estimate(planner.Input) (planner.Forecast, error) {
-	return planner.Forecast{Basis: "runs whose reliable tier may be taken are not simulated"}, nil
 }
 
 // counted adds up what is written.

@@ -37,7 +37,7 @@ func ForJob(job *config.Job, choice planner.Choice, work float64) (cfg sim.Confi
 
 		FLOPSPerVCPU: float64(job.Local.FlopsPerVCPU),
 		Timing:       sim.Laptop(job.Local.Speed, job.Local.Notice, job.Local.Boot),
-		Checkpoints:  checkpoints(job.Checkpoint),
+		Checkpoints:  checkpoints(job.Checkpoint, job.Local.Speed),
 		MaxDuration:  job.MaxDuration,
 		Deadline:     job.Deadline,
 	}
@@ -56,9 +56,12 @@ func ForJob(job *config.Job, choice planner.Choice, work float64) (cfg sim.Confi
 }
 
 // checkpoints are the declared costs; a Bandwidth alone is that of the assumed model, and the reverse.
-func checkpoints(c config.Checkpoint) sim.Checkpoints {
+func checkpoints(c config.Checkpoint, speed float64) sim.Checkpoints {
 	const mib = 1 << 20
-	out := sim.Checkpoints{Model: float64(c.Model.MiB) * mib, Bandwidth: float64(c.Bandwidth), Save: c.Save, Restart: c.Restart, Overhead: c.Overhead}
+	out := sim.Checkpoints{
+		Model: float64(c.Model.MiB) * mib, Bandwidth: float64(c.Bandwidth), Save: c.Save, Restart: c.Restart, Overhead: c.Overhead,
+		Every: time.Duration(float64(c.Every) * speed), EveryClocks: ps.Clock(c.EveryClocks),
+	}
 	if assumed := sim.OnStorage(); out.Model > 0 || out.Bandwidth > 0 {
 		out.Model, out.Bandwidth = cmp.Or(out.Model, assumed.Model), cmp.Or(out.Bandwidth, assumed.Bandwidth)
 	}
@@ -69,6 +72,7 @@ func checkpoints(c config.Checkpoint) sim.Checkpoints {
 // script of the fake cloud is left out. Clocks, splits and partitions are coarse, as a start costs the simulator about
 // as many microseconds as there are clocks, cuts and partitions; what is decided about machines does not look at them.
 func OnEC2(cfg sim.Config, compute time.Duration) sim.Config {
+	cfg.Checkpoints.Every = time.Duration(float64(cfg.Checkpoints.Every) / cfg.Timing.Speed) // on the wall clock
 	cfg.Timing, cfg.Faults, cfg.MaxDuration, cfg.Deadline = sim.EC2(), nil, 0, time.Time{}
 	if notice := cfg.Rules.Terms().Notice; notice > 0 {
 		cfg.Timing.Notice = notice
@@ -77,7 +81,11 @@ func OnEC2(cfg sim.Config, compute time.Duration) sim.Config {
 		cfg.Checkpoints.Model, cfg.Checkpoints.Bandwidth = assumed.Model, assumed.Bandwidth
 	}
 	cfg.Job.Work = compute.Seconds() * fleetRate(&cfg)
-	cfg.Job.Clocks, cfg.Job.Coarse = ps.Clock(max(1, compute/clockLength)), true
+	clocks := ps.Clock(max(1, compute/clockLength))
+	if every := &cfg.Checkpoints.EveryClocks; *every > 0 {
+		*every = max(1, *every*clocks/cfg.Job.Clocks)
+	}
+	cfg.Job.Clocks, cfg.Job.Coarse = clocks, true
 	cfg.Job.Splits = min(cfg.Job.Splits, splitsPerMachine*machinesWanted(&cfg))
 	cfg.Job.Partitions = min(cfg.Job.Partitions, maxPartitions)
 	cfg.Horizon = Horizon(compute)

@@ -125,10 +125,11 @@ type bounds struct {
 const seeLength = 240
 
 // foresee cuts the question what each start of a length costs at least into blocks. There are none when the oracle does
-// not know the market.
+// not know the market, nor where one of the machines serves in place of a reliable one, of any pool, beside those that work:
+// the oracle holds machines of one pool at a time.
 func foresee(cfg *sim.Config, kind sight, starts []time.Time) (*bounds, []block, error) {
 	b := &bounds{costs: make([]market.USD, len(starts)), known: make([]bool, len(starts))}
-	if !foreseeable(cfg) {
+	if !foreseeable(cfg) || kind.tiered && cfg.Reliable.Count == 0 {
 		return b, nil, nil
 	}
 	var err error
