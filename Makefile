@@ -173,9 +173,9 @@ figures: ## figures 7-11 of the paper: up to 64 machines in network namespaces w
 	$(CACHE)/figures $(FIGURES)
 
 .PHONY: golden
-golden: ## rewrite the expected output in testdata, to be read before it is committed
+golden: ## rewrite the expected output in testdata and docs/cli.md, to be read before it is committed
 	$(GO) test $$(grep -rl --include='*_test.go' 'flag.Bool("update"' . | xargs -n1 dirname | sort -u) -update
-	@git --no-pager diff --stat -- '*testdata*' 2>/dev/null || true
+	@git --no-pager diff --stat -- "*testdata*" docs 2>/dev/null || true
 
 .PHONY: fuzz
 fuzz: ## fuzz each parser for a short while (FUZZTIME=20s)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/internal/localrun"
 )
 
@@ -24,12 +25,15 @@ func everyone(root *cobra.Command) []*cobra.Command {
 }
 
 // example finds calls of this program in an example's line, up to a pipe or the end of the command.
-var example = regexp.MustCompile(`(?:^|; )(?:[A-Z_]+=\S+ )*tierml( [^|;]*)?`)
+var example = regexp.MustCompile(`(?:^|; )(?:[A-Z_]+=\S+ )*tierml( [^|;#]*)?`)
 
 // Each command has help with an example, and each example is a call that the command takes.
 func TestHelp(t *testing.T) {
 	for _, cmd := range everyone(newRootCommand()) {
 		t.Run(cmd.CommandPath(), func(t *testing.T) {
+			if cmd.IsAdditionalHelpTopicCommand() {
+				return
+			}
 			if cmd.Short == "" || cmd.Long == "" || cmd.Example == "" {
 				t.Fatal("short text, long text or example is missing")
 			}
@@ -84,11 +88,72 @@ func takes(t *testing.T, args []string) string {
 	return cmd.CommandPath()
 }
 
-// The table of exit codes is in everybody's help.
-func TestExitCodesInHelp(t *testing.T) {
+// The first screen leads a newcomer, and to every command and topic; it fits on a screen of 60 lines and 100 columns.
+func TestFirstScreen(t *testing.T) {
 	var out bytes.Buffer
-	if code := run([]string{"plan", "--help"}, nil, &out, &out); code != exitDone || !strings.Contains(out.String(), exitCodes) {
-		t.Errorf("exit code %d, help\n%s", code, &out)
+	if code := run(nil, nil, &out, &out); code != exitDone {
+		t.Fatalf("exit code %d", code)
+	}
+	text := out.String()
+	for _, cmd := range newRootCommand().Commands() {
+		if !cmd.Hidden && cmd.Name() != "help" && !strings.Contains(text, "\n  "+cmd.Name()+" ") && !strings.Contains(text, "\n  tierml help "+cmd.Name()+" ") {
+			t.Errorf("%s is missing", cmd.Name())
+		}
+	}
+	if n := strings.Count(text, "\n"); n > 70 {
+		t.Errorf("%d lines", n)
+	}
+	for line := range strings.Lines(text) {
+		if len(line) > 120 {
+			t.Errorf("%d columns: %s", len(line), line)
+		}
+	}
+	out.Reset()
+	if code := run([]string{"help", "exit-codes"}, nil, &out, &out); code != exitDone || !strings.Contains(out.String(), exitCodes) {
+		t.Errorf("exit code %d, exit codes\n%s", code, &out)
+	}
+}
+
+// docs/cli.md is what the commands say; `make golden` writes it.
+func TestReferencePage(t *testing.T) {
+	const path = "../../docs/cli.md"
+	var page bytes.Buffer
+	if err := cli.WriteReference(&page, newRootCommand(), referencePage); err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile(path, page.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if kept, err := os.ReadFile(path); err != nil || !bytes.Equal(kept, page.Bytes()) {
+		t.Errorf("%s is out of date (%v): write it by `make golden`, and read the difference", path, err)
+	}
+}
+
+// What is misspelt, or a word of other tools, leads to the right one, with the exit code of a wrong command line.
+func TestMistakesInWords(t *testing.T) {
+	t.Setenv("TIERML_CONFIG", "")
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"plam"}, "there is no command \"plam\" in tierml (did you mean `tierml plan`?); see `tierml --help`"},
+		{[]string{"status"}, "did you mean `tierml ps`?"},
+		{[]string{"prices", "shw"}, "did you mean `tierml prices show`?"},
+		{[]string{"plan", "--outpt", "json"}, "unknown flag: --outpt (did you mean --output?); see `tierml plan --help`"},
+		{[]string{"plan", "-z"}, "unknown shorthand flag"},
+		{[]string{"ps", "x"}, "tierml ps takes no arguments"},
+		{[]string{"help", "repot"}, "there is no help about \"repot\" (did you mean `tierml report`?)"},
+		{[]string{"help", "prices", "shw"}, "did you mean `tierml prices show`?"},
+		{[]string{"completion", "fihs"}, "did you mean fish?"},
+		{[]string{"fakecloud"}, "tierml fakecloud needs --catalog and --prices; see `tierml fakecloud --help`"},
+	} {
+		var out bytes.Buffer
+		if code := run(c.args, nil, &out, &out); code != exitUsage || !strings.Contains(out.String(), c.want) {
+			t.Errorf("%v: exit code %d, said %s", c.args, code, &out)
+		}
 	}
 }
 

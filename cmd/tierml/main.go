@@ -11,11 +11,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/progress"
 )
@@ -29,8 +29,7 @@ const (
 	exitInterrupted = 130 // ended in order by Ctrl-C (or SIGTERM)
 )
 
-const exitCodes = `Exit codes:
-    0  done
+const exitCodes = `    0  done
     1  failed, or the answer to "Proceed?" was no
     2  the command line or the job file is wrong; nothing was started
     3  ended in order before it was done: budget or max_duration is used up
@@ -47,9 +46,12 @@ func run(args []string, in io.Reader, out, errOut io.Writer) int {
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errOut)
-	err := root.ExecuteContext(progress.With(context.Background(), progress.New(errOut)))
+	cmd, err := root.ExecuteContextC(progress.With(context.Background(), progress.New(errOut)))
 	if err == nil {
 		return exitDone
+	}
+	if missing := cli.MissingFlags(cmd, err); missing != nil {
+		err = usageError{missing}
 	}
 	if faults, ok := errors.AsType[config.Faults](err); ok {
 		fmt.Fprintln(errOut, faults) // each line begins with its place, where editors look for it
@@ -67,12 +69,11 @@ func newRootCommand() *cobra.Command {
 provider may take back at any time. It chooses and buys the machines, moves work and parameters away from those
 that leave, and reports what it cost and what it would have cost.
 
-Start with:  tierml init                          (writes a job file)
-or with:     tierml run examples/demo.yaml        (the example of the repository)`,
-		Example: `  tierml init
-  tierml plan examples/demo.yaml
-  tierml run examples/demo.yaml
-  tierml report demo`,
+New here? These four, in this order, on this machine and for nothing:`,
+		Example: `  tierml init job.yaml       # asks what to train, and writes a job file
+  tierml plan job.yaml       # says what the job would buy, cost and take; starts nothing
+  tierml run job.yaml        # trains it, on machines that come and go
+  tierml report              # says what that cost, and what it would have cost on demand`,
 		Version:       version(),
 		SilenceErrors: true, // printed once, by run
 		SilenceUsage:  true, // an error says what to write instead
@@ -84,12 +85,12 @@ or with:     tierml run examples/demo.yaml        (the example of the repository
 	}
 	root.SetVersionTemplate("tierml {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w; see `%s --help`", err, cmd.CommandPath())}
+		return usageError{cli.FlagError(cmd, err)}
 	})
 	root.AddCommand(subcommands()...)
+	arrange(root)
 	markUsageErrors(root)
 	complete(root)
-	root.SetHelpTemplate(root.HelpTemplate() + "\n" + exitCodes + "\n")
 	return root
 }
 
@@ -144,19 +145,11 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 		if check == nil {
 			return nil
 		}
-		if err := inOurWords(cmd, args, check(cmd, args)); err != nil {
-			return usageError{fmt.Errorf("%w; see `%s --help`", err, cmd.CommandPath())}
+		if err := check(cmd, args); err != nil {
+			return usageError{cli.ArgsError(cmd, args, err)}
 		}
 		return nil
 	}
-}
-
-// inOurWords replaces what cobra says of arguments by what it means: a command without subcommands has no unknown ones.
-func inOurWords(cmd *cobra.Command, args []string, err error) error {
-	if err != nil && !cmd.HasSubCommands() && strings.HasPrefix(err.Error(), "unknown command") {
-		return fmt.Errorf("%s takes no arguments; there is %q", cmd.CommandPath(), args[0])
-	}
-	return err
 }
 
 // exitError is an error with the exit code that it means.

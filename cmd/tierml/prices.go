@@ -275,6 +275,7 @@ keep more. Credentials and their profile are found as by the AWS command line.`,
 	o.addTo(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.region, "region", os.Getenv("AWS_REGION"), "EC2 `region`; default: AWS_REGION in the environment")
+	f.Lookup("region").DefValue = "" // not printed: it is of one host
 	f.StringVar(&o.endpoint, "endpoint", "", "`address` that speaks EC2's protocol, such as a fake cloud's; default EC2's own")
 	f.StringVar(&o.since, "since", "90d", "how far back: a `time` such as 2026-10-01T00:00:00Z, or a length such as 24h or 30d")
 	return cmd

@@ -15,6 +15,8 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
 
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
+	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/spelling"
 	"github.com/tierml/tierml/internal/table"
 )
@@ -76,7 +78,7 @@ func readSettings() (*settings, error) {
 // of are the settings of a command.
 func (s *settings) of(cmd *cobra.Command) []setting {
 	var all []setting
-	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		if slices.Contains(notSettings, f.Name) || f.Hidden {
 			return
 		}
@@ -111,8 +113,12 @@ func (s *settings) text(key string) string {
 
 // apply gives the flags that the command line left out their values.
 func (s *settings) apply(cmd *cobra.Command) error {
-	for _, one := range s.of(cmd) {
-		if one.From == "default" || one.flag.Changed {
+	var all []setting
+	for c := cmd; c != nil; c = c.Parent() { // also of flags that all commands of a group have
+		all = append(all, s.of(c)...)
+	}
+	for _, one := range all {
+		if one.From == "default" || one.flag.Changed || cmd.Flags().Lookup(one.flag.Name) != one.flag {
 			continue
 		}
 		if err := cmd.Flags().Set(one.flag.Name, one.Value); err != nil {
@@ -178,7 +184,13 @@ func takeSettings(cmd *cobra.Command, _ []string) error {
 	if err := s.check(cmd.Root()); err != nil {
 		return err
 	}
-	return s.apply(cmd)
+	if err := s.apply(cmd); err != nil {
+		return err
+	}
+	if cli.Quiet(cmd) {
+		cmd.SetContext(progress.With(cmd.Context(), nil))
+	}
+	return nil
 }
 
 func newConfigCommand() *cobra.Command {

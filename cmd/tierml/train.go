@@ -56,6 +56,7 @@ are measured every train.evaluate_every clocks, before the clock's updates. Ctrl
 	flags := cmd.Flags()
 	flags.StringVarP(&o.output, "output", "o", "", "save the model in this `file` and keep nothing else")
 	flags.IntVar(&o.threads, "threads", runtime.GOMAXPROCS(0), "number of `threads`")
+	flags.Lookup("threads").DefValue = "all cores"
 	flags.BoolVar(&o.deterministic, "deterministic", false, "do the arithmetic of a run on machines: the same model, bit for bit, but slower")
 	flags.Float64Var(&o.untilLoss, "until-loss", math.Inf(-1), "stop when the test `figure` is at or below this (the train figure, if nothing is held out)")
 	flags.Float64Var(&o.untilChange, "until-change", 0, "stop when the figure improves by less than this `share` from one measurement to the next")

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
+)
+
+// groups are the commands as the first screen has them: in the order in which a newcomer meets them.
+var groups = []cli.Group{
+	{Title: "Begin", Commands: []string{"init", "doctor", "plan", "run", "train"}},
+	{Title: "Watch", Commands: []string{"ps", "top", "events", "logs", "dashboard", "report"}},
+	{Title: "Intervene", Commands: []string{"scale", "stop", "drill"}},
+	{Title: "Markets, and what would have been", Commands: []string{"market", "prices", "dry-run", "calibrate"}},
+	{Title: "Machines on a real cloud", Commands: []string{"leaks", "down"}},
+	{Title: "Serve others", Commands: []string{"controller", "fetch", "fakecloud"}},
+	{Title: "The tool itself", Commands: []string{"config", "completion", "help", "version"}},
+}
+
+// otherWords are what users of other tools type for a command.
+var otherWords = map[string][]string{
+	"init":   {"new", "create", "generate", "setup"},
+	"doctor": {"check", "verify", "diagnose", "preflight"},
+	"plan":   {"estimate", "validate", "optimize", "preview", "offer"},
+	"run":    {"launch", "submit", "start", "up", "apply", "exec", "resume"},
+	"train":  {"fit", "learn"},
+	"ps":     {"ls", "list", "status", "jobs", "queue", "get", "runs"},
+	"top":    {"watch", "attach", "monitor", "show"},
+	"events": {"event", "history", "journal", "describe", "why"},
+	"logs":   {"log", "tail"}, "dashboard": {"ui", "web", "serve"},
+	"report": {"cost", "costs", "cost-report", "bill", "summary", "compare"},
+	"scale":  {"resize", "autoscale"}, "stop": {"cancel", "kill", "abort", "end"},
+	"drill": {"chaos", "inject", "evict", "test"}, "market": {"spot", "pools", "show-gpus", "quotes"},
+	"prices": {"price", "pricing", "history"}, "dry-run": {"dryrun", "simulate", "sim", "backtest"},
+	"leaks": {"leak", "orphans", "machines", "instances"}, "down": {"destroy", "delete", "teardown", "terminate", "rm", "cleanup"},
+	"controller": {"server", "daemon"}, "fetch": {"download", "cp", "pull"},
+	"config": {"settings", "configure", "env"},
+}
+
+const exitCodesPage = `Scripts may rely on these:
+
+` + exitCodes + `
+
+Commands that only look give 1 when they found something that needs a hand: tierml doctor when a check has failed,
+tierml leaks when a machine is there that nobody wants any more.`
+
+const environmentPage = `Every flag that the command line leaves out takes its value from a variable, else from the settings file, else it has its
+default; tierml config shows all of them, with the variables' names: TIERML_ and the command and the flag, such as
+TIERML_DRY_RUN_STARTS. Beside those there are:
+
+  TIERML_CONFIG     the settings file; default: tierml/config.yaml in the user's directory of configurations
+  TIERML_PRICES     the price store of tierml prices and tierml market
+  TIERML_TOKEN      the token of the controller that --controller names, in place of a file with it
+  TIERML_QUIET      1: no hints at what to do next, and no bars
+  NO_COLOR          set to anything: no colours (https://no-color.org)
+  TERM=dumb         neither colours nor a live view nor bars
+
+Credentials of clouds are found as by the providers' own tools: AWS_PROFILE, AWS_REGION and ~/.aws,
+GOOGLE_APPLICATION_CREDENTIALS and gcloud auth application-default login.`
+
+// arrange gives the commands their places, topics and the words of other tools.
+func arrange(root *cobra.Command) {
+	help := cli.HelpCommand()
+	help.Example = "  tierml help run\n  tierml help prices import\n  tierml help exit-codes"
+	root.SetHelpCommand(help)
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.AddCommand(help, cli.CompletionCommand("tierml"),
+		cli.Topic("environment", "What variables and files it reads", environmentPage),
+		cli.Topic("exit-codes", "What the exit code says", exitCodesPage))
+	for _, cmd := range root.Commands() {
+		cmd.SuggestFor = otherWords[cmd.Name()]
+	}
+	cli.Arrange(root, groups)
+	root.PersistentFlags().BoolP(cli.QuietFlag, "q", false, "no hints at what to do next, and no progress bars")
+	_ = root.PersistentFlags().SetAnnotation(cli.QuietFlag, sharedSetting, []string{"quiet", "TIERML_QUIET"}) // it exists
+}
+
+// referencePage is the beginning of docs/cli.md.
+const referencePage = `# Commands
+
+<!-- made from the commands themselves by make golden; change their help, not this page -->
+
+What ` + "`tierml COMMAND --help`" + ` says, on one page. Every flag can also be set by a variable or in a file: see
+[the environment](#what-variables-and-files-it-reads).
+`

@@ -1,0 +1,148 @@
+// Package cli is the manners of a command-line tool: a first screen with commands in groups, help topics, what was probably
+// meant by a misspelt command or flag, hints at what to do next, completion for shells, and the reference page made from all
+// of that. It knows cobra and refuses to know what the commands do.
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/charmbracelet/x/term"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/tierml/tierml/internal/spelling"
+)
+
+// QuietFlag turns off what is only said to people: hints, and bars.
+const QuietFlag = "quiet"
+
+// Quiet says whether a call wants neither hints nor bars.
+func Quiet(cmd *cobra.Command) bool {
+	quiet, err := cmd.Flags().GetBool(QuietFlag)
+	return err == nil && quiet
+}
+
+// Step is something that can be done next.
+type Step struct {
+	Command string // as it is typed
+	Why     string // what it does; may be empty
+}
+
+// Next tells a person what can be done next, one line a step. It goes to standard error and only to a terminal, so that
+// neither programs nor files get it.
+func Next(cmd *cobra.Command, steps ...Step) {
+	if out := cmd.ErrOrStderr(); !Quiet(cmd) && IsTerminal(out) {
+		WriteSteps(out, steps...)
+	}
+}
+
+// IsTerminal says whether a person can be on the other side of a stream.
+func IsTerminal(stream any) bool {
+	file, ok := stream.(*os.File)
+	return ok && term.IsTerminal(file.Fd())
+}
+
+// WriteSteps writes what can be done next.
+func WriteSteps(out io.Writer, steps ...Step) {
+	widest := 0
+	for _, s := range steps {
+		widest = max(widest, len(s.Command))
+	}
+	for i, s := range steps {
+		label := "Next"
+		if i > 0 {
+			label = ""
+		}
+		line := fmt.Sprintf("%-4s  %-*s", label, widest, s.Command)
+		if s.Why != "" {
+			line += "   (" + s.Why + ")"
+		}
+		fmt.Fprintln(out, strings.TrimRight(line, " "))
+	}
+}
+
+// DidYouMean is a question for what was probably meant, to be put behind a message; empty when nothing is close.
+func DidYouMean(name string, names []string) string {
+	if near := spelling.Nearest(name, names); near != "" && near != name {
+		return "; did you mean " + near + "?"
+	}
+	return ""
+}
+
+// FlagError words an error of reading flags: what was probably meant by one that does not exist, and where to look.
+func FlagError(cmd *cobra.Command, err error) error {
+	instead := ""
+	if missing, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		if name := missing.GetSpecifiedName(); len(name) > 1 {
+			instead = didYouMeanFlag(name, flagNames(cmd))
+		}
+	}
+	return fmt.Errorf("%w%s; see `%s --help`", err, instead, cmd.CommandPath())
+}
+
+func didYouMeanFlag(name string, names []string) string {
+	if near := spelling.Nearest(name, names); near != "" {
+		return " (did you mean --" + near + "?)"
+	}
+	return ""
+}
+
+func flagNames(cmd *cobra.Command) (names []string) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	return names
+}
+
+// ArgsError words an error of a check of arguments: a command without subcommands has no unknown ones, and another one
+// was probably meant.
+func ArgsError(cmd *cobra.Command, args []string, err error) error {
+	if strings.HasPrefix(err.Error(), "unknown command") && len(args) > 0 {
+		if !cmd.HasSubCommands() {
+			err = fmt.Errorf("%s takes no arguments; there is %q", cmd.CommandPath(), args[0])
+		} else {
+			err = fmt.Errorf("there is no command %q in %s%s", args[0], cmd.CommandPath(), meantCommand(cmd, args[0]))
+		}
+	}
+	return fmt.Errorf("%w; see `%s --help`", err, cmd.CommandPath())
+}
+
+// meantCommand asks for the command that was probably meant: by its words in other tools, or by its spelling.
+func meantCommand(cmd *cobra.Command, word string) string {
+	var names []string
+	for _, sub := range cmd.Commands() {
+		if sub.Hidden {
+			continue
+		}
+		for _, other := range sub.SuggestFor {
+			if strings.EqualFold(other, word) {
+				return " (did you mean `" + sub.CommandPath() + "`?)"
+			}
+		}
+		names = append(names, sub.Name())
+	}
+	if near := spelling.Nearest(word, names); near != "" {
+		return " (did you mean `" + cmd.CommandPath() + " " + near + "`?)"
+	}
+	return ""
+}
+
+// MissingFlags words an error of cobra about flags that a command needs; nil for other errors.
+func MissingFlags(cmd *cobra.Command, err error) error {
+	if !strings.HasPrefix(err.Error(), "required flag(s)") {
+		return nil
+	}
+	var missing []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Annotations[cobra.BashCompOneRequiredFlag] != nil && !f.Changed {
+			missing = append(missing, "--"+f.Name)
+		}
+	})
+	return fmt.Errorf("%s needs %s; see `%[1]s --help`", cmd.CommandPath(), strings.Join(missing, " and "))
+}

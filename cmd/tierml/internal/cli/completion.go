@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// CompletionCommand prints what lets a shell complete the program's commands, in place of cobra's own, whose subcommands
+// have no examples.
+func CompletionCommand(program string) *cobra.Command {
+	shells := []string{"bash", "zsh", "fish", "powershell"}
+	return &cobra.Command{
+		Use:   "completion SHELL",
+		Short: "Print what lets bash, zsh, fish or powershell complete commands, flags and names",
+		Long: strings.ReplaceAll(`Completion prints a script for a shell. With it, the Tab key completes commands, flags and what they take: names of runs and
+machines, job files, policies. For a try, in the shell that is open:
+
+  bash   source <(PROGRAM completion bash)      (needs the package bash-completion)
+  zsh    autoload -U compinit; compinit; source <(PROGRAM completion zsh)
+  fish   PROGRAM completion fish | source
+
+For every new shell:
+
+  bash   PROGRAM completion bash > ~/.local/share/bash-completion/completions/PROGRAM
+  zsh    PROGRAM completion zsh > "${fpath[1]}/_PROGRAM"
+  fish   PROGRAM completion fish > ~/.config/fish/completions/PROGRAM.fish`, "PROGRAM", program),
+		Example:   "  " + program + " completion bash\n  " + program + " completion zsh\n  " + program + " completion fish",
+		ValidArgs: shells,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return errors.New("name one shell: " + strings.Join(shells, ", "))
+			}
+			for _, shell := range shells {
+				if args[0] == shell {
+					return nil
+				}
+			}
+			return fmt.Errorf("there is no completion for %q, but for %s%s", args[0], strings.Join(shells, ", "), DidYouMean(args[0], shells))
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return writeCompletion(cmd.Root(), args[0], cmd.OutOrStdout())
+		},
+	}
+}
+
+func writeCompletion(root *cobra.Command, shell string, out io.Writer) error {
+	switch shell {
+	case "bash":
+		return root.GenBashCompletionV2(out, true)
+	case "zsh":
+		return root.GenZshCompletion(out)
+	case "fish":
+		return root.GenFishCompletion(out, true)
+	}
+	return root.GenPowerShellCompletionWithDesc(out)
+}

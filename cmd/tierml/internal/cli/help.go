@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Group is a heading of the first screen with its commands, in their order there.
+type Group struct {
+	Title    string
+	Commands []string
+}
+
+// Arrange puts the commands of a program into groups on its first screen, in their order. It panics when a command that is
+// shown is in none, or is in one and does not exist: both are mistakes in the program.
+func Arrange(root *cobra.Command, groups []Group) {
+	byName := map[string]*cobra.Command{}
+	all := slices.Clone(root.Commands())
+	for _, cmd := range all {
+		byName[cmd.Name()] = cmd
+	}
+	cobra.EnableCommandSorting = false // the order of a group says what comes first
+	root.RemoveCommand(all...)
+	for _, g := range groups {
+		root.AddGroup(&cobra.Group{ID: g.Title, Title: g.Title})
+		for _, name := range g.Commands {
+			cmd := byName[name]
+			if cmd == nil {
+				panic("cli: there is no command " + name)
+			}
+			cmd.GroupID = g.Title
+			root.AddCommand(cmd)
+			delete(byName, name)
+		}
+	}
+	for _, cmd := range all { // what is left is hidden, or a topic
+		if byName[cmd.Name()] == nil {
+			continue
+		}
+		if !cmd.Hidden && !cmd.IsAdditionalHelpTopicCommand() {
+			panic("cli: the command " + cmd.Name() + " is in no group")
+		}
+		root.AddCommand(cmd)
+	}
+	root.SetUsageTemplate(usage)
+}
+
+// usage is what help and usage show below the long text. A command of its own words first how it is called, then examples.
+const usage = `{{if .HasAvailableSubCommands}}Usage:
+  {{.CommandPath}} COMMAND [ARGUMENT...] [--flag...]{{else}}Usage:
+  {{.UseLine}}{{end}}{{if .HasExample}}
+
+Examples:
+{{.Example}}{{end}}{{if .HasAvailableSubCommands}}{{$cmds := .Commands}}{{if eq (len .Groups) 0}}
+
+Commands:{{range $cmds}}{{if .IsAvailableCommand}}
+  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{else}}{{range $group := .Groups}}
+
+{{.Title}}:{{range $cmds}}{{if (and (eq .GroupID $group.ID) .IsAvailableCommand)}}
+  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{end}}{{end}}{{if .HasAvailableLocalFlags}}
+
+Flags:
+{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}{{if .HasAvailableInheritedFlags}}
+
+Flags of all commands:
+{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}{{if .HasHelpSubCommands}}
+
+More help:{{range .Commands}}{{if .IsAdditionalHelpTopicCommand}}
+  {{.Parent.CommandPath}} help {{rpad .Name 11}}  {{.Short}}{{end}}{{end}}{{end}}{{if .HasAvailableSubCommands}}
+
+"{{.CommandPath}} COMMAND --help" says more of a command, with examples.{{end}}
+`
+
+// Topic is a page of help that is no command.
+func Topic(name, short, long string) *cobra.Command {
+	return &cobra.Command{Use: name, Short: short, Long: long}
+}
+
+// HelpCommand is `help`, which takes a wrong word for a mistake, as all commands do.
+func HelpCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "help [COMMAND | TOPIC]",
+		Short: "Say how a command is used, or explain a topic",
+		Long:  "Help prints the help of a command, as --help does, or a page about a topic.",
+	}
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		found, rest, err := cmd.Root().Find(args)
+		if err != nil || found == nil || len(rest) > 0 && found.HasSubCommands() {
+			if found == nil {
+				found = cmd.Root()
+			}
+			word := strings.Join(args, " ")
+			if len(rest) > 0 {
+				word = rest[0]
+			}
+			return fmt.Errorf("there is no help about %q%s", word, meantCommand(found, word))
+		}
+		return nil
+	}
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		found, _, err := cmd.Root().Find(args)
+		if err != nil {
+			return err
+		}
+		found.InitDefaultHelpFlag() // as --help would
+		return found.Help()
+	}
+	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) (names []string, directive cobra.ShellCompDirective) {
+		found, _, err := cmd.Root().Find(args)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		for _, sub := range found.Commands() {
+			if sub.IsAvailableCommand() || sub.IsAdditionalHelpTopicCommand() {
+				names = append(names, sub.Name()+"\t"+sub.Short)
+			}
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+	return cmd
+}

@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// WriteReference writes a page in Markdown about every command that is shown, by group, and every topic: what its help says.
+func WriteReference(w io.Writer, root *cobra.Command, introduction string) error {
+	var b strings.Builder
+	b.WriteString(introduction)
+	b.WriteString("\n| command | what it does |\n|---|---|\n")
+	for _, cmd := range shown(root) {
+		fmt.Fprintf(&b, "| [`%s`](#%s) | %s |\n", cmd.CommandPath(), anchor(cmd), cell(cmd.Short))
+	}
+	for _, group := range root.Groups() {
+		fmt.Fprintf(&b, "\n## %s\n", group.Title)
+		for _, cmd := range shown(root) {
+			if groupOf(cmd) == group.ID {
+				describe(&b, cmd)
+			}
+		}
+	}
+	b.WriteString("\n## Flags of all commands\n\n")
+	flags(&b, root.PersistentFlags())
+	for _, cmd := range root.Commands() {
+		if cmd.IsAdditionalHelpTopicCommand() {
+			fmt.Fprintf(&b, "\n## %s\n\n```text\n%s\n```\n", cmd.Short, strings.TrimSpace(cmd.Long))
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// shown are the commands below one that are listed, in order.
+func shown(parent *cobra.Command) (all []*cobra.Command) {
+	for _, cmd := range parent.Commands() {
+		if cmd.IsAvailableCommand() && cmd.Name() != "help" {
+			all = append(append(all, cmd), shown(cmd)...)
+		}
+	}
+	return all
+}
+
+// groupOf is the group of a command, or of the one that it is a part of.
+func groupOf(cmd *cobra.Command) string {
+	for ; cmd != nil; cmd = cmd.Parent() {
+		if cmd.GroupID != "" {
+			return cmd.GroupID
+		}
+	}
+	return ""
+}
+
+func describe(b *strings.Builder, cmd *cobra.Command) {
+	fmt.Fprintf(b, "\n### %s\n\n%s.\n\n", cmd.CommandPath(), cmd.Short)
+	// The help's text is laid out for terminals, with columns: it stays as it is.
+	fmt.Fprintf(b, "```text\n%s\n```\n\n```sh\n%s\n```\n\n", strings.TrimSpace(cmd.Long), unindent(cmd.Example))
+	fmt.Fprintf(b, "Usage: `%s`\n", cmd.UseLine())
+	if cmd.HasAvailableLocalFlags() {
+		b.WriteString("\n")
+		flags(b, cmd.LocalFlags())
+	}
+}
+
+func unindent(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		lines = append(lines, strings.TrimSpace(line))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// flags writes a table of flags, without those that every command has.
+func flags(b *strings.Builder, set *pflag.FlagSet) {
+	b.WriteString("| flag | default | meaning |\n|---|---|---|\n")
+	set.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden || f.Name == "help" {
+			return
+		}
+		kind, meaning := pflag.UnquoteUsage(f)
+		name := "--" + f.Name
+		if f.Shorthand != "" {
+			name = "-" + f.Shorthand + ", " + name
+		}
+		if kind != "" {
+			name += " " + kind
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %s |\n", name, defaultOf(f), cell(meaning))
+	})
+}
+
+// defaultOf is what a flag is when nobody says; nothing for what is off or empty.
+func defaultOf(f *pflag.Flag) string {
+	switch f.DefValue {
+	case "", "false", "0", "[]", "0s":
+		return ""
+	}
+	return "`" + cell(strings.Trim(f.DefValue, "[]")) + "`"
+}
+
+// cell makes a text fit into a table.
+func cell(text string) string {
+	return strings.NewReplacer("|", "\\|", "\n", " ", "<", "&lt;", "`", "").Replace(text)
+}
+
+// anchor is where a command's heading is found on a page.
+func anchor(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "-") }
