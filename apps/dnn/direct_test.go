@@ -8,16 +8,17 @@ import (
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/local"
+	"github.com/tierml/tierml/apps/splitmem"
 	"github.com/tierml/tierml/ps"
 )
 
-func newDirect(t testing.TB, k Kind, params apps.Params, files folder, dataset apps.Dataset, seed uint64, threads int) (*Program, *local.Direct) {
+func newDirect(t testing.TB, k Kind, params apps.Params, files splitmem.Files, dataset apps.Dataset, seed uint64, threads int) (*Program, *local.Direct) {
 	t.Helper()
 	p, err := k.New(params, dataset)
 	if err != nil {
 		t.Fatal(err)
 	}
-	trainer, err := local.NewDirect(p.(*Program), seed, files.open, threads)
+	trainer, err := local.NewDirect(p.(*Program), seed, files.Open, threads)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +41,7 @@ func TestDirectTakesTheStepsOfTheServers(t *testing.T) {
 			params := apps.Params{"optimizer": name, "hidden": 20, "hidden_2": 12, "batches": 4, "l2": 0.01}
 			files, dataset := prepare(t, Networks(), rings(600), 5)
 			p, direct := newDirect(t, Networks(), params, files, dataset, 5, 2)
-			servers, err := local.New(p, ps.Schema{Splits: 5, Seed: 5}, files.open)
+			servers, err := local.New(p, ps.Schema{Splits: 5, Seed: 5}, files.Open)
 			if err != nil {
 				t.Fatal(err)
 			}

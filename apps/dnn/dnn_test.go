@@ -3,7 +3,6 @@ package dnn
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"math"
 	"path/filepath"
 	"reflect"
@@ -14,24 +13,9 @@ import (
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/local"
 	"github.com/tierml/tierml/apps/model"
+	"github.com/tierml/tierml/apps/splitmem"
 	"github.com/tierml/tierml/ps"
 )
-
-// folder is split files in memory.
-type folder map[ps.Split]*bytes.Buffer
-
-type bufferFile struct{ *bytes.Buffer }
-
-func (bufferFile) Close() error { return nil }
-
-func (f folder) create(id ps.Split) (io.WriteCloser, error) {
-	f[id] = new(bytes.Buffer)
-	return bufferFile{f[id]}, nil
-}
-
-func (f folder) open(id ps.Split) (io.ReadCloser, error) {
-	return io.NopCloser(bytes.NewReader(f[id].Bytes())), nil
-}
 
 // rings is n points in three rings around the origin, which no line divides, with some features that are seldom there.
 func rings(n int) string {
@@ -46,10 +30,10 @@ func rings(n int) string {
 	return b.String()
 }
 
-func prepare(t testing.TB, k Kind, text string, splits int) (folder, apps.Dataset) {
+func prepare(t testing.TB, k Kind, text string, splits int) (splitmem.Files, apps.Dataset) {
 	t.Helper()
-	files := folder{}
-	dataset, err := k.Prepare(apps.Input{Name: "small", Data: strings.NewReader(text)}, apps.Cut{Splits: splits, Holdout: 0.2, Seed: 1}, files.create)
+	files := splitmem.Files{}
+	dataset, err := k.Prepare(apps.Input{Name: "small", Data: strings.NewReader(text)}, apps.Cut{Splits: splits, Holdout: 0.2, Seed: 1}, files.Create)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +44,7 @@ func prepare(t testing.TB, k Kind, text string, splits int) (folder, apps.Datase
 type trained struct {
 	program *Program
 	trainer *local.Trainer
-	files   folder
+	files   splitmem.Files
 }
 
 func train(t testing.TB, k Kind, params apps.Params, splits, threads, clocks int) trained {
@@ -70,7 +54,7 @@ func train(t testing.TB, k Kind, params apps.Params, splits, threads, clocks int
 	if err != nil {
 		t.Fatal(err)
 	}
-	trainer, err := local.New(p, ps.Schema{Splits: splits, Seed: 5}, files.open)
+	trainer, err := local.New(p, ps.Schema{Splits: splits, Seed: 5}, files.Open)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +69,7 @@ func train(t testing.TB, k Kind, params apps.Params, splits, threads, clocks int
 
 func (m trained) errorRate(t testing.TB) float64 {
 	t.Helper()
-	stats, err := m.program.Evaluate(m.trainer, m.files.open)
+	stats, err := m.program.Evaluate(m.trainer, m.files.Open)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -342,7 +326,7 @@ func TestDivergenceIsAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	trainer, err := local.New(p, ps.Schema{Splits: 2, Seed: 1}, files.open)
+	trainer, err := local.New(p, ps.Schema{Splits: 2, Seed: 1}, files.Open)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -359,7 +343,7 @@ func TestDivergenceIsAnError(t *testing.T) {
 // A prediction from the model file alone agrees with the program's.
 func TestExport(t *testing.T) {
 	m := train(t, Networks(), deep, 3, 1, 300)
-	exported, err := m.program.Export(m.trainer, m.files.open)
+	exported, err := m.program.Export(m.trainer, m.files.Open)
 	if err != nil {
 		t.Fatal(err)
 	}

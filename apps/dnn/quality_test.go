@@ -11,13 +11,14 @@ import (
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/local"
+	"github.com/tierml/tierml/apps/splitmem"
 	"github.com/tierml/tierml/ps"
 )
 
 // mnist is a folder with the public MNIST test images, which are not part of the repository; tests skip without.
 const mnist = "../../../shared/data/ml/mlr"
 
-func prepareMNIST(t testing.TB, k Kind, splits int, seed uint64) (folder, apps.Dataset) {
+func prepareMNIST(t testing.TB, k Kind, splits int, seed uint64) (splitmem.Files, apps.Dataset) {
 	t.Helper()
 	const name = "mnist-t10k-images-idx3-ubyte.gz"
 	file, err := os.Open(filepath.Join(mnist, name))
@@ -28,9 +29,9 @@ func prepareMNIST(t testing.TB, k Kind, splits int, seed uint64) (folder, apps.D
 		t.Fatal(err)
 	}
 	defer file.Close()
-	files := folder{}
+	files := splitmem.Files{}
 	beside := func(name string) (io.ReadCloser, error) { return os.Open(filepath.Join(mnist, name)) }
-	dataset, err := k.Prepare(apps.Input{Name: name, Data: file, Beside: beside}, apps.Cut{Splits: splits, Holdout: 0.2, Seed: seed}, files.create)
+	dataset, err := k.Prepare(apps.Input{Name: name, Data: file, Beside: beside}, apps.Cut{Splits: splits, Holdout: 0.2, Seed: seed}, files.Create)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +45,7 @@ func mnistTrainer(t testing.TB, k Kind, splits int, seed uint64) trained {
 	if err != nil {
 		t.Fatal(err)
 	}
-	trainer, err := local.New(p, ps.Schema{Splits: splits, Seed: seed}, files.open)
+	trainer, err := local.New(p, ps.Schema{Splits: splits, Seed: seed}, files.Open)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +89,7 @@ func accuracyInPlace(t *testing.T, k Kind, clocks int) float64 {
 			t.Fatal(err)
 		}
 	}
-	stats, err := p.Evaluate(trainer, files.open)
+	stats, err := p.Evaluate(trainer, files.Open)
 	if err != nil {
 		t.Fatal(err)
 	}

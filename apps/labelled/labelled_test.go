@@ -15,29 +15,14 @@ import (
 	"testing"
 
 	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/apps/splitmem"
 	"github.com/tierml/tierml/ps"
 )
 
-// folder is split files in memory.
-type folder map[ps.Split]*bytes.Buffer
-
-type bufferFile struct{ *bytes.Buffer }
-
-func (bufferFile) Close() error { return nil }
-
-func (f folder) create(id ps.Split) (io.WriteCloser, error) {
-	f[id] = new(bytes.Buffer)
-	return bufferFile{f[id]}, nil
-}
-
-func (f folder) open(id ps.Split) (io.ReadCloser, error) {
-	return io.NopCloser(bytes.NewReader(f[id].Bytes())), nil
-}
-
-func prepare(t testing.TB, text string, cut apps.Cut) (folder, apps.Dataset) {
+func prepare(t testing.TB, text string, cut apps.Cut) (splitmem.Files, apps.Dataset) {
 	t.Helper()
-	files := folder{}
-	dataset, err := Prepare(apps.Input{Name: "small", Data: strings.NewReader(text)}, cut, files.create)
+	files := splitmem.Files{}
+	dataset, err := Prepare(apps.Input{Name: "small", Data: strings.NewReader(text)}, cut, files.Create)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,10 +39,10 @@ func sparse(n int) string {
 }
 
 // gather lists all examples by rank as text, of those to train on and of those held out.
-func gather(t *testing.T, task *Task, files folder) (train, test []string) {
+func gather(t *testing.T, task *Task, files splitmem.Files) (train, test []string) {
 	t.Helper()
 	byRank := map[string]map[uint32]string{"train": {}, "test": {}}
-	err := task.EachSplit(files.open, func(_ ps.Split, train, test *Examples) error {
+	err := task.EachSplit(files.Open, func(_ ps.Split, train, test *Examples) error {
 		for name, e := range map[string]*Examples{"train": train, "test": test} {
 			for i := range e.Len() {
 				index, value := e.Row(i)
@@ -188,14 +173,14 @@ func TestTargets(t *testing.T) {
 func TestImages(t *testing.T) {
 	images := "\x00\x00\x08\x03\x00\x00\x00\x03\x00\x00\x00\x01\x00\x00\x00\x02" + "\x00\xff" + "\x33\x00" + "\x00\x00"
 	labels := "\x00\x00\x08\x01\x00\x00\x00\x03\x07\x01\x07"
-	files := folder{}
+	files := splitmem.Files{}
 	in := apps.Input{Name: "data/t-images-idx3-ubyte", Data: strings.NewReader(images), Beside: func(name string) (io.ReadCloser, error) {
 		if name != "t-labels-idx1-ubyte" {
 			return nil, fs.ErrNotExist
 		}
 		return io.NopCloser(strings.NewReader(labels)), nil
 	}}
-	dataset, err := Prepare(in, apps.Cut{Splits: 1}, files.create)
+	dataset, err := Prepare(in, apps.Cut{Splits: 1}, files.Create)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +195,7 @@ func TestImages(t *testing.T) {
 	}
 	for name, want := range map[string]string{"data/other": "its labels cannot be found", "x-images-idx3": "its labels: file does not exist"} {
 		in.Name, in.Data = name, strings.NewReader(images)
-		if _, err := Prepare(in, apps.Cut{Splits: 1}, files.create); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Prepare(in, apps.Cut{Splits: 1}, files.Create); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
 	}
@@ -232,7 +217,7 @@ func TestPrepareRefuses(t *testing.T) {
 		{"a,b\n1\n", apps.Cut{Splits: 1}, "small:2: 1 columns"},
 		{"\x00\x00\x08\x01\x00\x00\x00\x01\x01", apps.Cut{Splits: 1}, "small: one-dimensional"},
 	} {
-		_, err := Prepare(apps.Input{Name: "small", Data: strings.NewReader(c.data)}, c.cut, folder{}.create)
+		_, err := Prepare(apps.Input{Name: "small", Data: strings.NewReader(c.data)}, c.cut, splitmem.Files{}.Create)
 		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%q %+v: error %v, want %q", c.data, c.cut, err, c.want)
 		}

@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/apps/splitmem"
 	"github.com/tierml/tierml/ps"
 )
 
-func newDirect(t *testing.T, p *Program, files folder, seed uint64, threads int) *direct {
+func newDirect(t *testing.T, p *Program, files splitmem.Files, seed uint64, threads int) *direct {
 	t.Helper()
-	trainer, err := p.NewDirect(files.open, seed, threads)
+	trainer, err := p.NewDirect(files.Open, seed, threads)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +112,7 @@ func TestDirectIsAsGood(t *testing.T) {
 	if a.TestCount != b.TestCount || direct > 1.05*machines || machines > 1.05*direct {
 		t.Errorf("perplexity %.3f of %d tokens in place, %.3f of %d as on machines", direct, a.TestCount, machines, b.TestCount)
 	}
-	if m, err := p.Export(d, files.open); err != nil {
+	if m, err := p.Export(d, files.Open); err != nil {
 		t.Error(err)
 	} else if _, err := NewTopics(m); err != nil {
 		t.Error(err)

@@ -18,24 +18,9 @@ import (
 	"github.com/tierml/tierml/apps/input"
 	"github.com/tierml/tierml/apps/local"
 	"github.com/tierml/tierml/apps/model"
+	"github.com/tierml/tierml/apps/splitmem"
 	"github.com/tierml/tierml/ps"
 )
-
-// folder is split files in memory.
-type folder map[ps.Split]*bytes.Buffer
-
-type bufferFile struct{ *bytes.Buffer }
-
-func (bufferFile) Close() error { return nil }
-
-func (f folder) create(id ps.Split) (io.WriteCloser, error) {
-	f[id] = new(bytes.Buffer)
-	return bufferFile{f[id]}, nil
-}
-
-func (f folder) open(id ps.Split) (io.ReadCloser, error) {
-	return io.NopCloser(bytes.NewReader(f[id].Bytes())), nil
-}
 
 const smallDocuments, smallWords = 60, 30
 
@@ -70,11 +55,11 @@ func beside(name string) (io.ReadCloser, error) {
 	return io.NopCloser(strings.NewReader(vocabulary())), nil
 }
 
-func prepare(t testing.TB, cut apps.Cut) (folder, apps.Dataset) {
+func prepare(t testing.TB, cut apps.Cut) (splitmem.Files, apps.Dataset) {
 	t.Helper()
-	files := folder{}
+	files := splitmem.Files{}
 	in := apps.Input{Name: "some/docword.small-train.txt.gz", Data: strings.NewReader(small()), Beside: beside}
-	dataset, err := Kind{}.Prepare(in, cut, files.create)
+	dataset, err := Kind{}.Prepare(in, cut, files.Create)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,9 +75,9 @@ func program(t testing.TB, params apps.Params, dataset apps.Dataset) *Program {
 	return p.(*Program)
 }
 
-func newTrainer(t testing.TB, p *Program, files folder, seed uint64) *local.Trainer {
+func newTrainer(t testing.TB, p *Program, files splitmem.Files, seed uint64) *local.Trainer {
 	t.Helper()
-	trainer, err := local.New(p, ps.Schema{Splits: p.data.Splits, Seed: seed}, files.open)
+	trainer, err := local.New(p, ps.Schema{Splits: p.data.Splits, Seed: seed}, files.Open)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +102,7 @@ func TestPrepareKeepsEveryDocumentOnce(t *testing.T) {
 	p := program(t, nil, dataset)
 	seen := map[uint32]bool{}
 	var train, test, largest int64
-	err = p.eachSplit(files.open, func(s *splitData) {
+	err = p.eachSplit(files.Open, func(s *splitData) {
 		before := train
 		for i, d := range slices.Concat(s.train, s.test) {
 			at, _ := slices.BinarySearch(bag.ID, d.id)
@@ -162,7 +147,7 @@ func TestPrepareErrors(t *testing.T) {
 			return io.NopCloser(strings.NewReader("one\ntwo\n")), nil
 		}}, apps.Cut{Splits: 1}, "vocab.f.txt: 2 words, but docword.f.txt says 30"},
 	} {
-		if _, err := (Kind{}).Prepare(c.in, c.cut, folder{}.create); err == nil || !strings.HasPrefix(err.Error(), c.want) {
+		if _, err := (Kind{}).Prepare(c.in, c.cut, splitmem.Files{}.Create); err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("error %v, want %q", err, c.want)
 		}
 	}
@@ -202,7 +187,7 @@ func TestCountsSumToTokens(t *testing.T) {
 }
 
 // checkSlots makes the counts anew from the topics of the tokens.
-func checkSlots(t *testing.T, p *Program, files folder, rows apps.Rows) {
+func checkSlots(t *testing.T, p *Program, files splitmem.Files, rows apps.Rows) {
 	t.Helper()
 	words := make([]int32, p.corpus.Words*p.topics)
 	for id := range ps.Split(p.data.Splits) {
@@ -244,7 +229,7 @@ func TestFindsTheTopics(t *testing.T) {
 	if train > smallWords/2 || test > smallWords/2 {
 		t.Errorf("perplexity %.2f in training, %.2f held out; each topic has %d words", train, test, smallWords/2)
 	}
-	m, err := p.Export(trainer, files.open)
+	m, err := p.Export(trainer, files.Open)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,9 +273,9 @@ func TestRunIsPure(t *testing.T) {
 	}
 }
 
-func modelBytes(t testing.TB, p *Program, trainer *local.Trainer, files folder) []byte {
+func modelBytes(t testing.TB, p *Program, trainer *local.Trainer, files splitmem.Files) []byte {
 	t.Helper()
-	m, err := p.Export(trainer, files.open)
+	m, err := p.Export(trainer, files.Open)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -354,7 +339,7 @@ func TestModelFileMeasuresAsTraining(t *testing.T) {
 	for range 10 {
 		step(t, trainer, false)
 	}
-	measured, err := p.Evaluate(trainer, files.open)
+	measured, err := p.Evaluate(trainer, files.Open)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -365,7 +350,7 @@ func TestModelFileMeasuresAsTraining(t *testing.T) {
 	for range 10 {
 		step(t, trainer, false)
 	}
-	m, err := p.Export(trainer, files.open)
+	m, err := p.Export(trainer, files.Open)
 	path := filepath.Join(t.TempDir(), "m.safetensors")
 	if err == nil {
 		err = apps.Save(path, p, m)
@@ -382,7 +367,7 @@ func TestModelFileMeasuresAsTraining(t *testing.T) {
 	}
 	var loss float64
 	var n int64
-	_ = p.eachSplit(files.open, func(s *splitData) {
+	_ = p.eachSplit(files.Open, func(s *splitData) {
 		count, l := topics.complete(s.test)
 		n, loss = n+count, loss+l
 	})

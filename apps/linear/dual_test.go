@@ -46,7 +46,7 @@ func TestDualFindsTheMinimum(t *testing.T) {
 					t.Fatal(err)
 				}
 				p := program.(*Program)
-				train, test, err := p.readAll(files.open)
+				train, test, err := p.readAll(files.Open)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -12,6 +12,7 @@ import (
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/local"
 	"github.com/tierml/tierml/apps/model"
+	"github.com/tierml/tierml/apps/splitmem"
 	"github.com/tierml/tierml/ps"
 )
 
@@ -44,7 +45,7 @@ func vectors(n int) string {
 	return b.String()
 }
 
-func small(t testing.TB, name string, splits int) (folder, apps.Dataset) {
+func small(t testing.TB, name string, splits int) (splitmem.Files, apps.Dataset) {
 	t.Helper()
 	text := table(300)
 	if k := kind(t, name); k.loss.classifies() {
@@ -129,7 +130,7 @@ func TestThreadsDoNotMatter(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		exported, err := m.program.Export(m.trainer, files.open)
+		exported, err := m.program.Export(m.trainer, files.Open)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -249,7 +250,7 @@ func TestScoreOfTrainingIsInTheUnitOfTheTarget(t *testing.T) {
 	if got, want := m.program.Score(stats.Loss, stats.Examples), m.program.scale; math.Abs(got/want-1) > 1e-5 {
 		t.Errorf("before any step the train RMSE is %v, want the deviation %v", got, want)
 	}
-	evaluated, err := m.program.Evaluate(m.trainer, files.open) // the weights lag a clock behind the gradients
+	evaluated, err := m.program.Evaluate(m.trainer, files.Open) // the weights lag a clock behind the gradients
 	if err != nil || stats.TestCount != 60 || math.Abs(stats.TestLoss-evaluated.TestLoss) > 1e-6*stats.TestLoss {
 		t.Errorf("test %+v, evaluated %+v, %v", stats, evaluated, err)
 	}
@@ -258,7 +259,7 @@ func TestScoreOfTrainingIsInTheUnitOfTheTarget(t *testing.T) {
 func TestExport(t *testing.T) {
 	files, dataset := small(t, "ridge", 2)
 	m := train(t, kind(t, "ridge"), nil, files, dataset, 100)
-	exported, err := m.program.Export(m.trainer, files.open)
+	exported, err := m.program.Export(m.trainer, files.Open)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -325,7 +326,7 @@ func BenchmarkClock(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			trainer, err := local.New(p, ps.Schema{Splits: 1}, files.open)
+			trainer, err := local.New(p, ps.Schema{Splits: 1}, files.Open)
 			if err != nil {
 				b.Fatal(err)
 			}

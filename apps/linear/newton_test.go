@@ -10,11 +10,12 @@ import (
 	"fmt"
 
 	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/apps/splitmem"
 	"github.com/tierml/tierml/ps"
 )
 
 // wide is a LIBSVM file with more features than the Hessian is worked out for, some of which hardly occur.
-func wide(t *testing.T, examples, features int) (folder, apps.Dataset) {
+func wide(t *testing.T, examples, features int) (splitmem.Files, apps.Dataset) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(3, 3))
 	var text strings.Builder
@@ -35,7 +36,7 @@ func TestNewtonFindsTheMinimum(t *testing.T) {
 	narrow, narrowData := small(t, "logistic", 3)
 	many, manyData := wide(t, 1500, 700)
 	for _, c := range []struct {
-		files   folder
+		files   splitmem.Files
 		dataset apps.Dataset
 		matrix  bool
 	}{{narrow, narrowData, true}, {many, manyData, false}} {
@@ -47,7 +48,7 @@ func TestNewtonFindsTheMinimum(t *testing.T) {
 			p := program.(*Program)
 			var last []float32
 			for _, threads := range []int{1, 3} {
-				train, test, err := p.readAll(c.files.open)
+				train, test, err := p.readAll(c.files.Open)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -80,7 +81,7 @@ func TestNewtonShortensItsSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := program.(*Program)
-	train, test, err := p.readAll(files.open)
+	train, test, err := p.readAll(files.Open)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/labelled"
+	"github.com/tierml/tierml/apps/splitmem"
 	"github.com/tierml/tierml/ps"
 )
 
@@ -15,10 +16,10 @@ type dense struct {
 	goals []float64
 }
 
-func denseOf(t testing.TB, p *Program, files folder) dense {
+func denseOf(t testing.TB, p *Program, files splitmem.Files) dense {
 	t.Helper()
 	var d dense
-	err := p.task.EachSplit(files.open, func(_ ps.Split, train, _ *labelled.Examples) error {
+	err := p.task.EachSplit(files.Open, func(_ ps.Split, train, _ *labelled.Examples) error {
 		for i := range train.Len() {
 			row := make([]float64, p.task.Inputs+1)
 			index, value := train.Row(i)

@@ -1,7 +1,6 @@
 package linear
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"math"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/local"
+	"github.com/tierml/tierml/apps/splitmem"
 	"github.com/tierml/tierml/ps"
 )
 
@@ -20,22 +20,6 @@ const (
 	a9a     = "../../../shared/data/ml/linear/a9a.gz"
 	housing = "../../../shared/data/ml/regression/california-housing.csv.gz"
 )
-
-// folder is split files in memory.
-type folder map[ps.Split]*bytes.Buffer
-
-type bufferFile struct{ *bytes.Buffer }
-
-func (bufferFile) Close() error { return nil }
-
-func (f folder) create(id ps.Split) (io.WriteCloser, error) {
-	f[id] = new(bytes.Buffer)
-	return bufferFile{f[id]}, nil
-}
-
-func (f folder) open(id ps.Split) (io.ReadCloser, error) {
-	return io.NopCloser(bytes.NewReader(f[id].Bytes())), nil
-}
 
 func kind(t testing.TB, name string) Kind {
 	t.Helper()
@@ -48,7 +32,7 @@ func kind(t testing.TB, name string) Kind {
 	return Kind{}
 }
 
-func prepareFile(t testing.TB, path string, cut apps.Cut) (folder, apps.Dataset) {
+func prepareFile(t testing.TB, path string, cut apps.Cut) (splitmem.Files, apps.Dataset) {
 	t.Helper()
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -61,10 +45,10 @@ func prepareFile(t testing.TB, path string, cut apps.Cut) (folder, apps.Dataset)
 	return prepare(t, filepath.Base(path), file, cut)
 }
 
-func prepare(t testing.TB, name string, r io.Reader, cut apps.Cut) (folder, apps.Dataset) {
+func prepare(t testing.TB, name string, r io.Reader, cut apps.Cut) (splitmem.Files, apps.Dataset) {
 	t.Helper()
-	files := folder{}
-	dataset, err := Kind{}.Prepare(apps.Input{Name: name, Data: r}, cut, files.create)
+	files := splitmem.Files{}
+	dataset, err := Kind{}.Prepare(apps.Input{Name: name, Data: r}, cut, files.Create)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,16 +59,16 @@ func prepare(t testing.TB, name string, r io.Reader, cut apps.Cut) (folder, apps
 type trained struct {
 	program *Program
 	trainer *local.Trainer
-	files   folder
+	files   splitmem.Files
 }
 
-func train(t testing.TB, k Kind, params apps.Params, files folder, dataset apps.Dataset, clocks int) trained {
+func train(t testing.TB, k Kind, params apps.Params, files splitmem.Files, dataset apps.Dataset, clocks int) trained {
 	t.Helper()
 	p, err := k.New(params, dataset)
 	if err != nil {
 		t.Fatal(err)
 	}
-	trainer, err := local.New(p, ps.Schema{Splits: dataset.Splits}, files.open)
+	trainer, err := local.New(p, ps.Schema{Splits: dataset.Splits}, files.Open)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +82,7 @@ func train(t testing.TB, k Kind, params apps.Params, files folder, dataset apps.
 
 func (m trained) score(t testing.TB) float64 {
 	t.Helper()
-	stats, err := m.program.Evaluate(m.trainer, m.files.open)
+	stats, err := m.program.Evaluate(m.trainer, m.files.Open)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +91,7 @@ func (m trained) score(t testing.TB) float64 {
 
 func (m trained) objective(t testing.TB) float64 {
 	t.Helper()
-	f, err := m.program.Objective(m.trainer, m.files.open)
+	f, err := m.program.Objective(m.trainer, m.files.Open)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,13 +99,13 @@ func (m trained) objective(t testing.TB) float64 {
 }
 
 // inPlace trains on the tables themselves.
-func inPlace(t testing.TB, k Kind, params apps.Params, files folder, dataset apps.Dataset, clocks, threads int) (*Program, *local.Direct) {
+func inPlace(t testing.TB, k Kind, params apps.Params, files splitmem.Files, dataset apps.Dataset, clocks, threads int) (*Program, *local.Direct) {
 	t.Helper()
 	p, err := k.New(params, dataset)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := local.NewDirect(p.(apps.Direct), 0, files.open, threads)
+	d, err := local.NewDirect(p.(apps.Direct), 0, files.Open, threads)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +126,7 @@ func TestDirectObjective(t *testing.T) {
 		files, dataset := prepareFile(t, c.path, apps.Cut{Splits: 3, Holdout: 0.2, Seed: 1})
 		want := train(t, kind(t, c.name), nil, files, dataset, clocks).objective(t)
 		p, d := inPlace(t, kind(t, c.name), nil, files, dataset, clocks, 2)
-		got, err := p.Objective(d, files.open)
+		got, err := p.Objective(d, files.Open)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/apps/splitmem"
 	"github.com/tierml/tierml/ps"
 )
 
@@ -86,13 +87,13 @@ func TestStaleGradients(t *testing.T) {
 }
 
 // trainLate does what splits and servers do, where a split's gradient of a clock is of the weights some clocks before.
-func trainLate(t *testing.T, p *Program, files folder, clocks ps.Clock, lag func(ps.Clock, ps.Split) ps.Clock) float64 {
+func trainLate(t *testing.T, p *Program, files splitmem.Files, clocks ps.Clock, lag func(ps.Clock, ps.Split) ps.Clock) float64 {
 	t.Helper()
 	tables := p.Tables()
 	stored := make(lateRows, len(tables))
 	var splits []apps.Split
 	for id := range ps.Split(8) {
-		file, err := files.open(id)
+		file, err := files.Open(id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,7 +129,7 @@ func trainLate(t *testing.T, p *Program, files folder, clocks ps.Clock, lag func
 		}
 		history = append(history, stored.seen(tables, c))
 	}
-	objective, err := p.Objective(late{history[clocks], nil}, files.open)
+	objective, err := p.Objective(late{history[clocks], nil}, files.Open)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/local"
+	"github.com/tierml/tierml/apps/splitmem"
 	"github.com/tierml/tierml/internal/vector/fast"
 	"github.com/tierml/tierml/ps"
 )
@@ -80,9 +81,9 @@ func TestGridBlocksAtTheSameTimeAreDisjoint(t *testing.T) {
 	}
 }
 
-func newDirect(t testing.TB, p *Program, files folder, seed uint64, threads int) *local.Direct {
+func newDirect(t testing.TB, p *Program, files splitmem.Files, seed uint64, threads int) *local.Direct {
 	t.Helper()
-	d, err := local.NewDirect(p, seed, files.open, threads)
+	d, err := local.NewDirect(p, seed, files.Open, threads)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +177,7 @@ func TestDirectQuality(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				stats, err := p.Evaluate(d, files.open)
+				stats, err := p.Evaluate(d, files.Open)
 				if err != nil {
 					t.Fatal(err)
 				}

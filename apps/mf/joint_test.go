@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/apps/splitmem"
 	"github.com/tierml/tierml/ps"
 )
 
@@ -64,11 +65,11 @@ func (s sharedTables) clone() sharedTables {
 }
 
 // joinAll deals the splits out to workers of some threads.
-func joinAll(t *testing.T, p *Program, files folder, workers, threads int) []apps.Joint {
+func joinAll(t *testing.T, p *Program, files splitmem.Files, workers, threads int) []apps.Joint {
 	t.Helper()
 	groups := make([][]apps.Split, workers)
 	for id := range ps.Split(p.data.Splits) {
-		file, err := files.open(id)
+		file, err := files.Open(id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +181,7 @@ func TestJointQuality(t *testing.T) {
 		for c := range ps.Clock(clocks) {
 			tables.step(t, joints, c+1)
 		}
-		stats, err := p.Evaluate(tables, files.open)
+		stats, err := p.Evaluate(tables, files.Open)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/local"
 	"github.com/tierml/tierml/apps/model"
+	"github.com/tierml/tierml/apps/splitmem"
 	"github.com/tierml/tierml/ps"
 )
 
@@ -24,33 +25,17 @@ const (
 	movielens = "../../../shared/data/ml/mf/ml-100k.u.data.gz"
 )
 
-// folder is split files in memory.
-type folder map[ps.Split]*bytes.Buffer
-
-type bufferFile struct{ *bytes.Buffer }
-
-func (bufferFile) Close() error { return nil }
-
-func (f folder) create(id ps.Split) (io.WriteCloser, error) {
-	f[id] = new(bytes.Buffer)
-	return bufferFile{f[id]}, nil
-}
-
-func (f folder) open(id ps.Split) (io.ReadCloser, error) {
-	return io.NopCloser(bytes.NewReader(f[id].Bytes())), nil
-}
-
-func prepare(t testing.TB, name string, data io.Reader, cut apps.Cut) (folder, apps.Dataset) {
+func prepare(t testing.TB, name string, data io.Reader, cut apps.Cut) (splitmem.Files, apps.Dataset) {
 	t.Helper()
-	files := folder{}
-	dataset, err := Kind{}.Prepare(apps.Input{Name: name, Data: data}, cut, files.create)
+	files := splitmem.Files{}
+	dataset, err := Kind{}.Prepare(apps.Input{Name: name, Data: data}, cut, files.Create)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return files, dataset
 }
 
-func prepareFile(t testing.TB, path string, cut apps.Cut) (folder, apps.Dataset) {
+func prepareFile(t testing.TB, path string, cut apps.Cut) (splitmem.Files, apps.Dataset) {
 	t.Helper()
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) && path == movielens {
@@ -91,7 +76,7 @@ func TestPrepareKeepsEveryRatingOnce(t *testing.T) {
 	var train, test int64
 	counts := make([]uint32, p.ratings.Items)
 	listed := map[uint32]uint32{}
-	err := p.eachSplit(files.open, func(s *splitData) {
+	err := p.eachSplit(files.Open, func(s *splitData) {
 		train, test = train+int64(len(s.train)), test+int64(len(s.test))
 		for _, e := range slices.Concat(s.train, s.test) {
 			lines = append(lines, fmt.Sprintf("%d,%d,%v", s.users[e.user].id, s.items[e.item].id, e.value))
@@ -160,7 +145,7 @@ func TestSplitsAndBatchesAreEven(t *testing.T) {
 	}
 }
 
-func load(t testing.TB, p *Program, files folder, id ps.Split) *split {
+func load(t testing.TB, p *Program, files splitmem.Files, id ps.Split) *split {
 	t.Helper()
 	s, err := p.LoadSplit(id, bytes.NewReader(files[id].Bytes()), 1)
 	if err != nil {
@@ -183,7 +168,7 @@ func TestPrepareRefuses(t *testing.T) {
 		{one, apps.Cut{Splits: 1, Holdout: 1 - 1e-16}, "r.csv: every rating is held out"},
 		{"user,item,rating\n1,x,1\n", apps.Cut{Splits: 1}, "r.csv:2: item id"},
 	} {
-		_, err := Kind{}.Prepare(apps.Input{Name: "r.csv", Data: strings.NewReader(c.data)}, c.cut, folder{}.create)
+		_, err := Kind{}.Prepare(apps.Input{Name: "r.csv", Data: strings.NewReader(c.data)}, c.cut, splitmem.Files{}.Create)
 		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%+v: error %v, want %q", c.cut, err, c.want)
 		}
@@ -349,9 +334,9 @@ func TestClocksAreEvenWithFewUsers(t *testing.T) {
 	}
 }
 
-func newTrainer(t testing.TB, app apps.App, files folder, seed uint64) *local.Trainer {
+func newTrainer(t testing.TB, app apps.App, files splitmem.Files, seed uint64) *local.Trainer {
 	t.Helper()
-	trainer, err := local.New(app, ps.Schema{Splits: len(files), Seed: seed}, files.open)
+	trainer, err := local.New(app, ps.Schema{Splits: len(files), Seed: seed}, files.Open)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -389,7 +374,7 @@ func TestDivergenceIsAnError(t *testing.T) {
 // shuffled gives the trainer the splits in another order.
 type shuffled struct {
 	*Program
-	files folder
+	files splitmem.Files
 	order []ps.Split
 }
 
@@ -416,9 +401,9 @@ func TestOrderOfSplitsDoesNotMatter(t *testing.T) {
 	}
 }
 
-func modelBytes(t testing.TB, p *Program, trainer *local.Trainer, files folder) []byte {
+func modelBytes(t testing.TB, p *Program, trainer *local.Trainer, files splitmem.Files) []byte {
 	t.Helper()
-	m, err := p.Export(trainer, files.open)
+	m, err := p.Export(trainer, files.Open)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -439,12 +424,12 @@ func TestModelFilePredictsAsMeasured(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	measured, err := p.Evaluate(trainer, files.open)
+	measured, err := p.Evaluate(trainer, files.Open)
 	if err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "m.safetensors")
-	m, err := p.Export(trainer, files.open)
+	m, err := p.Export(trainer, files.Open)
 	if err == nil {
 		err = m.Save(path)
 	}
@@ -460,7 +445,7 @@ func TestModelFilePredictsAsMeasured(t *testing.T) {
 	}
 	var squares float64
 	var n int64
-	if err := p.eachSplit(files.open, func(s *splitData) {
+	if err := p.eachSplit(files.Open, func(s *splitData) {
 		for _, e := range s.test {
 			predicted, ok := predictor.Predict(s.users[e.user].id, s.items[e.item].id)
 			if !ok {

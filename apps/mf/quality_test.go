@@ -17,7 +17,7 @@ func rmse(t *testing.T, path string, splits int, seed uint64, clocks int, params
 			t.Fatal(err)
 		}
 	}
-	stats, err := p.Evaluate(trainer, files.open)
+	stats, err := p.Evaluate(trainer, files.Open)
 	if err != nil {
 		t.Fatal(err)
 	}

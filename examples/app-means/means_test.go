@@ -1,33 +1,16 @@
 package means
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"math"
 	"strings"
 	"testing"
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/local"
+	"github.com/tierml/tierml/apps/splitmem"
 	"github.com/tierml/tierml/ps"
 )
-
-// memory keeps splits.
-type memory map[ps.Split]*bytes.Buffer
-
-type file struct{ *bytes.Buffer }
-
-func (file) Close() error { return nil }
-
-func (m memory) create(s ps.Split) (io.WriteCloser, error) {
-	m[s] = &bytes.Buffer{}
-	return file{m[s]}, nil
-}
-
-func (m memory) open(s ps.Split) (io.ReadCloser, error) {
-	return io.NopCloser(bytes.NewReader(m[s].Bytes())), nil
-}
 
 // The application learns what it says, by the same arithmetic as on machines, and the same for any number of threads.
 func TestMeans(t *testing.T) {
@@ -39,8 +22,8 @@ func TestMeans(t *testing.T) {
 		want[0] += float64(i%10) / n
 		want[1] += float64(100-i) / n
 	}
-	splits := memory{}
-	data, err := Kind{}.Prepare(apps.Input{Name: "test", Data: strings.NewReader(text.String())}, apps.Cut{Splits: 7}, splits.create)
+	splits := splitmem.Files{}
+	data, err := Kind{}.Prepare(apps.Input{Name: "test", Data: strings.NewReader(text.String())}, apps.Cut{Splits: 7}, splits.Create)
 	if err != nil || data.Examples != n {
 		t.Fatalf("%+v, %v", data, err)
 	}
@@ -48,7 +31,7 @@ func TestMeans(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	trainer, err := local.New(program, ps.Schema{Splits: 7, Partitions: 2, Deterministic: true}, splits.open)
+	trainer, err := local.New(program, ps.Schema{Splits: 7, Partitions: 2, Deterministic: true}, splits.Open)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +41,7 @@ func TestMeans(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m, err := program.Export(trainer, splits.open)
+	m, err := program.Export(trainer, splits.Open)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +54,7 @@ func TestMeans(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	for _, text := range []string{"1,2\n3\n", "one\n", "1\n"} {
-		if _, err := (Kind{}).Prepare(apps.Input{Data: strings.NewReader(text)}, apps.Cut{Splits: 2}, memory{}.create); err == nil {
+		if _, err := (Kind{}).Prepare(apps.Input{Data: strings.NewReader(text)}, apps.Cut{Splits: 2}, splitmem.Files{}.Create); err == nil {
 			t.Errorf("%q was taken", text)
 		}
 	}

@@ -91,7 +91,7 @@ func ourRatings(path string, rank, threads, passes int) Measure {
 			if err != nil {
 				return 0, err
 			}
-			if trainer, err = local.NewDirect(program.(apps.Direct), 1, files.open, threads); err != nil {
+			if trainer, err = local.NewDirect(program.(apps.Direct), 1, files.Open, threads); err != nil {
 				return 0, err
 			}
 		}
@@ -126,7 +126,7 @@ func ourRMSE(files ratingFiles, rank, passes int) Measure {
 		if err != nil {
 			return 0, err
 		}
-		trainer, err := local.NewDirect(program.(apps.Direct), 1, splits.open, 1)
+		trainer, err := local.NewDirect(program.(apps.Direct), 1, splits.Open, 1)
 		if err != nil {
 			return 0, err
 		}
@@ -135,7 +135,7 @@ func ourRMSE(files ratingFiles, rank, passes int) Measure {
 				return 0, err
 			}
 		}
-		model, err := program.Export(trainer, splits.open)
+		model, err := program.Export(trainer, splits.Open)
 		if err != nil {
 			return 0, err
 		}

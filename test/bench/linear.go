@@ -17,6 +17,7 @@ import (
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/linear"
 	"github.com/tierml/tierml/apps/local"
+	"github.com/tierml/tierml/apps/splitmem"
 )
 
 // linearModels compares logistic regression, as `tierml train` does it, with liblinear.
@@ -63,7 +64,7 @@ func openLinear(_ context.Context, env *Env) ([]Row, func(), error) {
 type objectiveRace struct {
 	program, path, model string
 	ourProgram           *linear.Program
-	files                splitMemory
+	files                splitmem.Files
 	examples             int
 	passes               int // that ours needs
 }
@@ -98,7 +99,7 @@ func (r *objectiveRace) open(ctx context.Context) error {
 		return err
 	}
 	goal := logisticObjective(examples, weights)
-	trainer, err := local.NewDirect(r.ourProgram, 1, r.files.open, 1)
+	trainer, err := local.NewDirect(r.ourProgram, 1, r.files.Open, 1)
 	if err != nil {
 		return err
 	}
@@ -106,7 +107,7 @@ func (r *objectiveRace) open(ctx context.Context) error {
 		if _, err := trainer.Step(false); err != nil {
 			return err
 		}
-		if f, err := r.ourProgram.Objective(trainer, r.files.open); err != nil || f <= goal {
+		if f, err := r.ourProgram.Objective(trainer, r.files.Open); err != nil || f <= goal {
 			return err
 		}
 	}
@@ -119,7 +120,7 @@ func (r *objectiveRace) ours(ctx context.Context) (float64, error) {
 			return 0, err
 		}
 	}
-	trainer, err := local.NewDirect(r.ourProgram, 1, r.files.open, 1)
+	trainer, err := local.NewDirect(r.ourProgram, 1, r.files.Open, 1)
 	if err != nil {
 		return 0, err
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -11,36 +10,20 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/apps"
-	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/apps/splitmem"
 )
 
-// splitMemory is split files in memory.
-type splitMemory map[ps.Split]*bytes.Buffer
-
-type splitFile struct{ *bytes.Buffer }
-
-func (splitFile) Close() error { return nil }
-
-func (m splitMemory) create(id ps.Split) (io.WriteCloser, error) {
-	m[id] = new(bytes.Buffer)
-	return splitFile{m[id]}, nil
-}
-
-func (m splitMemory) open(id ps.Split) (io.ReadCloser, error) {
-	return io.NopCloser(bytes.NewReader(m[id].Bytes())), nil
-}
-
 // cutFile cuts a file into one split and makes the program.
-func cutFile(kind apps.Kind, path string, holdout float64, params apps.Params) (apps.Program, splitMemory, error) {
+func cutFile(kind apps.Kind, path string, holdout float64, params apps.Params) (apps.Program, splitmem.Files, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer file.Close()
-	files := splitMemory{}
+	files := splitmem.Files{}
 	beside := func(name string) (io.ReadCloser, error) { return os.Open(filepath.Join(filepath.Dir(path), name)) }
 	data, err := kind.Prepare(apps.Input{Name: path, Data: file, Beside: beside},
-		apps.Cut{Splits: 1, Holdout: holdout, Seed: 1}, files.create)
+		apps.Cut{Splits: 1, Holdout: holdout, Seed: 1}, files.Create)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/tierml/tierml/apps/dnn"
 	"github.com/tierml/tierml/apps/linear"
 	"github.com/tierml/tierml/apps/local"
+	"github.com/tierml/tierml/apps/splitmem"
 	"github.com/tierml/tierml/ps"
 )
 
@@ -70,7 +71,7 @@ type lossRace struct {
 	classes, passes    int
 	examples           []labelledVector
 	trained            apps.Program
-	files              splitMemory
+	files              splitmem.Files
 	clocks             int // that ours needs
 }
 
@@ -151,9 +152,9 @@ type stepper interface {
 
 func (r *lossRace) trainer() (stepper, error) {
 	if direct, can := r.trained.(apps.Direct); can {
-		return local.NewDirect(direct, 1, r.files.open, 1)
+		return local.NewDirect(direct, 1, r.files.Open, 1)
 	}
-	return local.New(r.trained, ps.Schema{Splits: 1, Seed: 1}, r.files.open)
+	return local.New(r.trained, ps.Schema{Splits: 1, Seed: 1}, r.files.Open)
 }
 
 func (r *lossRace) ours(ctx context.Context) (float64, error) {

@@ -1,0 +1,34 @@
+// Package splitmem keeps split files in memory: for tests and measurements of applications.
+package splitmem
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/tierml/tierml/ps"
+)
+
+// Files are split files, by split. Its methods are an apps.Create and an apps.Open. Not for concurrent use while files are
+// created.
+type Files map[ps.Split]*bytes.Buffer
+
+// Create begins a split's file, in place of what it had.
+func (f Files) Create(id ps.Split) (io.WriteCloser, error) {
+	f[id] = new(bytes.Buffer)
+	return file{f[id]}, nil
+}
+
+// Open reads a split's file from its beginning; fs.ErrNotExist where nobody has created it.
+func (f Files) Open(id ps.Split) (io.ReadCloser, error) {
+	b := f[id]
+	if b == nil {
+		return nil, fmt.Errorf("split %d: %w", id, fs.ErrNotExist)
+	}
+	return io.NopCloser(bytes.NewReader(b.Bytes())), nil
+}
+
+type file struct{ *bytes.Buffer }
+
+func (file) Close() error { return nil }
