@@ -90,27 +90,6 @@ type Candidate struct {
 // OnDemand says whether machines of the pool stay until they are released.
 func (c *Candidate) OnDemand() bool { return c.Pool.Class == market.OnDemand }
 
-// Hints are what providers and our own machines tell about a pool's capacity. What is unknown has its zero value.
-type Hints struct {
-	// Interruptions is the share of machines that the provider interrupted in the last month, from 0 to 1: the middle
-	// of the Spot Advisor's band, or GCE's preemption rate.
-	Interruptions Hint
-	// Placement is the provider's score, from 1 (unlikely) to 10 (likely), of a launch of the wanted size.
-	Placement Hint
-	// Lifetimes are those of our own machines of this pool.
-	Lifetimes market.Lifetimes
-}
-
-// Hint is a figure that somebody else has measured. It is unknown when At is zero.
-type Hint struct {
-	Value   float64
-	At      time.Time // when it was published
-	Samples int       // that it rests on; 0 = not told
-}
-
-// Known says whether there is a figure.
-func (h Hint) Known() bool { return !h.At.IsZero() }
-
 // Allocation is a group of machines of one pool that were bought together at one bid.
 type Allocation struct {
 	Pool   market.Pool
@@ -179,6 +158,7 @@ type Considered struct {
 	OnDemand market.USD
 	Bid      market.USD
 	MTTF     market.Estimate
+	ByHints  bool // MTTF is until machines are taken for capacity, by hints and what was watched; else until a price
 	Count    int  // machines of this pool that would satisfy Want alone; 0 = cannot be told
 	Chosen   bool // the job is or goes on in this pool when the plan is done
 	Why      string

@@ -60,10 +60,7 @@ func (p Capacity) Plan(s State) Plan {
 // EvictionRate gives the evictions per machine hour to expect of a pool: the mean of a Gamma distribution whose prior is
 // what the provider tells, worth one eviction, and to which our own machines and what was watched of the pool add.
 func EvictionRate(c *Candidate, count int, now time.Time) float64 {
-	rate := unknownRate
-	if hint := c.Hints.Interruptions; hint.Known() && hint.Value >= 0 && hint.Value < 1 {
-		rate = max(-math.Log1p(-hint.Value), 1e-4) / hoursInMonth
-	}
+	rate := c.Hints.evictionPrior()
 	evictions, hours := priorWeight, priorWeight/rate
 	evictions += float64(c.Hints.Lifetimes.Evicted)
 	hours += c.Hints.Lifetimes.Watched.Hours()
@@ -115,6 +112,7 @@ func (r *spreading) consider() {
 		_, c.Chosen = r.fleet.in(i)
 		if !r.Pools[i].OnDemand() {
 			r.rates[i] = EvictionRate(&r.Pools[i], 1, r.Now)
+			c.ByHints = true
 			c.MTTF = market.Estimate{Known: true, Mean: time.Duration(float64(time.Hour) / r.rates[i])}
 		}
 		r.perWork[i] = r.expected(i)
@@ -123,29 +121,31 @@ func (r *spreading) consider() {
 		}
 	}
 	slices.SortStableFunc(r.ranking, func(i, j int) int {
-		return cmp.Or(cmp.Compare(r.perWork[i], r.perWork[j]), r.Pools[i].Pool.Compare(r.Pools[j].Pool))
+		return cmp.Or(cmp.Compare(r.perWork[i], r.perWork[j]), byPlacement(&r.Pools[i], &r.Pools[j], r.Now), r.Pools[i].Pool.Compare(r.Pools[j].Pool))
 	})
 }
 
 // expected is what a vCPU hour of work costs in a pool, with the share of upkeep that falls to it, for lives of
 // exponential length at the pool's eviction rate h per hour. Of a life, exp(-h s) is work, with s the start-up time; where
 // machines that are taken within their first hours F cost nothing, exp(-h F) (1 + h F) of it is paid. Fees are paid always:
-// traffic makes a zone other than that of the reliable machines dearer.
+// traffic makes a zone other than that of the reliable machines dearer. Before each life launches are tried for a while, by the
+// provider's word: meanwhile the upkeep is paid.
 func (r *spreading) expected(i int) float64 {
 	c, seen := &r.Pools[i], &r.plan.Considered[i]
 	rate, n := c.Type.WorkRate(), r.Want.machines(r.Want.total(), c.Type)
 	if !seen.HasPrice || rate <= 0 || n <= 0 {
 		return math.Inf(1)
 	}
-	useful, paid := 1.0, 1.0
+	useful, paid, upkeep := 1.0, 1.0, float64(r.Job.Upkeep)/float64(n)
 	if !c.OnDemand() {
 		h := r.rates[i]
 		useful = math.Exp(-h * r.Job.Startup.Hours())
 		free := float64(h * r.Job.Terms.FreeWithin.Hours())
 		paid = math.Exp(-free) * (1 + free)
+		upkeep *= 1 + float64(h*c.Hints.launchWait(r.Now).Hours())
 	}
 	fees := r.Job.Terms.Fees.PerHour() + r.Job.Terms.Fees.TrafficPerHour(c.Pool.Zone)
-	return (float64(float64(seen.Price)*paid) + float64(fees) + float64(r.Job.Upkeep)/float64(n)) / (rate * useful)
+	return (float64(float64(seen.Price)*paid) + float64(fees) + upkeep) / (rate * useful)
 }
 
 // room is how many more machines a pool has, as far as is known.

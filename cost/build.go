@@ -64,6 +64,7 @@ func (l *Ledger) run(asOf time.Time) Run {
 		Name: l.start.Name, Version: l.start.Version, App: l.start.App, Metric: cmp.Or(l.start.Metric, "loss"),
 		Cloud: l.start.Cloud, Rules: l.rules.Name(), Seed: l.start.Seed, Finished: l.Finished(), Outcome: "unfinished",
 		Began: l.first, AsOf: asOf, Speed: l.clock.Speed, Seconds: asOf.Sub(l.first).Seconds(),
+		ZoneIDs: l.start.ZoneIDs,
 	}
 	if l.plan != nil {
 		run.Policy = l.plan.Policy

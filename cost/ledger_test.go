@@ -32,6 +32,7 @@ func at(minutes float64) time.Time {
 func small(t *testing.T, rules string) []journal.Entry {
 	t.Helper()
 	details, err := journal.Pack(journal.StartDetails{
+		ZoneIDs: map[string]string{"us-west-1a": "usw1-az3"},
 		Version: "test", Name: "small", Rules: rules, Clock: "2014-05-01T12:00:00Z@2026-01-01T00:00:00Z*60", App: "mf",
 		Machines: []journal.MachineType{{Name: "c3.xlarge", VCPU: 4, OnDemand: "0.24", FLOPS: 1e6}},
 		Reliable: journal.Fleet{Pool: onDemand, Count: 1}, Want: journal.Want{Machines: 2}, ClocksPerEpoch: 2,
@@ -122,6 +123,10 @@ func TestReportByHand(t *testing.T) {
 		journal.Entry{T: at(120), Kind: journal.Done, Outcome: "finished", Clock: 3},
 	)
 	r := report(t, feed(t, entries...))
+	var text strings.Builder
+	if err := r.WriteSummary(&text); err != nil || !strings.Contains(text.String(), "Zones by their ids: us-west-1a is usw1-az3\n") {
+		t.Errorf("the zone's id is not in the text: %v\n%s", err, &text)
+	}
 
 	want := cost.Totals{
 		// r: 2 h x 0.24. a: its first hour, the second is free. b: two begun hours at 0.1 (the price at 13:00).

@@ -45,6 +45,8 @@ type Run struct {
 	AsOf     time.Time `json:"as_of"` // the time that the report tells of
 	Speed    float64   `json:"speed"` // market seconds per wall-clock second
 	Seconds  float64   `json:"seconds"`
+	// ZoneIDs are the ids of the run's zones, whose names are an account's own; absent where they are not known.
+	ZoneIDs map[string]string `json:"zone_ids,omitempty"`
 }
 
 // Totals is the bill and what it is compared with.

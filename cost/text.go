@@ -3,6 +3,8 @@ package cost
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -121,6 +123,13 @@ func (t *text) pools(r *Report) {
 			savingText(p))
 	}
 	t.table("Pools", tab)
+	if len(r.Run.ZoneIDs) > 0 {
+		var ids []string
+		for _, zone := range slices.Sorted(maps.Keys(r.Run.ZoneIDs)) {
+			ids = append(ids, zone+" is "+r.Run.ZoneIDs[zone])
+		}
+		t.wrapped("Zones by their ids: ", strings.Join(ids, ", "))
+	}
 }
 
 // savingText leaves machines out that were bought on demand: whole hours can make them dearer than their price.

@@ -54,7 +54,7 @@ func option(c bidding.Considered) journal.PlanPool {
 	if c.Pool.TakesBids() || c.Pool.Class == market.OnDemand {
 		p.Bid = c.Bid.String()
 	}
-	if c.Pool.TakesBids() {
+	if c.Pool.TakesBids() || c.ByHints {
 		p.MTTF, p.MTTFCensored = c.MTTF.Mean.Seconds(), c.MTTF.Censored
 	}
 	return p

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/localrun"
@@ -44,33 +43,6 @@ func ec2Advice(err error) error {
 	return err
 }
 
-// placement tells what EC2 thinks of the chances of a spot request now, by zone; empty where it does not say.
-func placement(ctx context.Context, cloud *ec2.Cloud, pools []market.Pool, machines int) string {
-	var names []string
-	for _, p := range pools {
-		if p.Class == market.Spot {
-			names = append(names, p.Type)
-		}
-	}
-	if len(names) == 0 || machines == 0 {
-		return ""
-	}
-	zones, all, err := cloud.PlacementScores(ctx, machines, names...)
-	if err != nil { // EC2 answers some questions a day only, and roles of before may not ask
-		return ""
-	}
-	text := fmt.Sprintf("\nPlacement scores of %d machines (10 = highly likely to be had now):", machines)
-	for _, z := range zones {
-		if z.Score > 0 {
-			text += fmt.Sprintf(" %s (%s) %d;", z.Name, z.ID, z.Score)
-		}
-	}
-	if text = strings.TrimSuffix(text, ";") + "."; !all {
-		text += " They are low where fewer than three types are asked for."
-	}
-	return text
-}
-
 // tryEC2 asks EC2 whether it would launch a machine of each pool, without buying any.
 func tryEC2(ctx context.Context, job *config.Job, pools []market.Pool) (string, error) {
 	cloud, err := connectEC2(ctx, job)
@@ -83,5 +55,5 @@ func tryEC2(ctx context.Context, job *config.Job, pools []market.Pool) (string, 
 			return "", ec2Advice(err)
 		}
 	}
-	return fmt.Sprintf("EC2 would launch machines of all %d pools (asked with DryRun: it looks at permissions, image and network, not\nat capacity and quotas).", len(pools)) + placement(ctx, cloud, pools, job.Resources.Count), nil
+	return fmt.Sprintf("EC2 would launch machines of all %d pools (asked with DryRun: it looks at permissions, image and network, not\nat capacity and quotas).", len(pools)), nil
 }

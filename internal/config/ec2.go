@@ -41,6 +41,8 @@ type EC2 struct {
 	// Catalog lists the machine types with their on-demand prices, as `local.catalog`. Default the AWS Price List is
 	// asked, once a day.
 	Catalog string `yaml:"catalog" job:"env,path"`
+	// Advisor is a file of Amazon's Spot Instance Advisor, as `local.advisor`. Default its page is asked, once a day.
+	Advisor string `yaml:"advisor" job:"env,path"`
 	// Disk is the size of the encrypted root volume. Default 16GB.
 	Disk Memory `yaml:"disk"`
 	// Device is how the image names its root volume. Default `/dev/xvda`.
@@ -91,6 +93,9 @@ func (c *checker) ec2() {
 	}
 	if e.Catalog != "" {
 		c.path("ec2.catalog", &e.Catalog)
+	}
+	if e.Advisor != "" {
+		c.path("ec2.advisor", &e.Advisor)
 	}
 	c.program("ec2.program", e.Program, "s3")
 	c.region("ec2.region", e.Region, "us-west-2")

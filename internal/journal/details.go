@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // StartDetails is the Details of a `start` line: everything about the run that a reader must know to make
@@ -28,7 +29,9 @@ type StartDetails struct {
 	Machines []MachineType `json:"machines"` // every type that the run may use
 	Reliable Fleet         `json:"reliable"` // the machines that stay
 	Pools    []string      `json:"pools,omitempty"`
-	Want     Want          `json:"want"`
+	// ZoneIDs are the ids of the zones, whose names are an account's own; absent where names are for all, or ids not known.
+	ZoneIDs map[string]string `json:"zone_ids,omitempty"`
+	Want    Want              `json:"want"`
 
 	OrphanAfter float64    `json:"orphan_after,omitempty"` // market seconds that agents train on without a controller
 	Thresholds  Thresholds `json:"thresholds"`
@@ -105,9 +108,24 @@ type PlanPool struct {
 	MTTF         float64 `json:"mttf,omitempty"`
 	MTTFCensored bool    `json:"mttf_censored,omitempty"` // no crossing was seen: MTTF is only a lower bound
 	Capacity     string  `json:"capacity,omitempty"`      // what is known of it, in words
-	Count        int     `json:"count,omitempty"`         // machines that satisfy the job
-	Chosen       bool    `json:"chosen,omitempty"`
-	Why          string  `json:"why,omitempty"`
+	// Hints are what the provider told of the pool beside prices; absent where it told nothing, and on intent lines.
+	Hints  *PoolHints `json:"hints,omitempty"`
+	Count  int        `json:"count,omitempty"` // machines that satisfy the job
+	Chosen bool       `json:"chosen,omitempty"`
+	Why    string     `json:"why,omitempty"`
+}
+
+// PoolHints are what a provider tells of how long machines of a pool are kept, and whether they are to be had.
+type PoolHints struct {
+	Interrupted *PoolHint `json:"interrupted,omitempty"` // share of machines that were interrupted within a month
+	Uptime      *PoolHint `json:"uptime,omitempty"`      // hours that most machines run at least
+	Placement   *PoolHint `json:"placement,omitempty"`   // score from 1 to 10 of a launch
+}
+
+// PoolHint is a figure, and when it was told.
+type PoolHint struct {
+	Value float64   `json:"value"`
+	At    time.Time `json:"at"`
 }
 
 // IntentDetails is the Details of an `intent` line: what else could have been bought, as it was seen then. PlanPool has the

@@ -23,6 +23,8 @@ type EC2Account interface {
 	TypesFor(context.Context, ec2.Need) ([]string, error)
 	PriceHistory(context.Context, ec2.PriceQuery, func(prices int)) (map[market.Pool][]market.PricePoint, error)
 	OnDemand(ctx context.Context, names ...string) (found []market.InstanceType, missing []string, err error)
+	Zones(context.Context) ([]ec2.Zone, error)
+	PlacementScores(ctx context.Context, machines int, names ...string) (zones []ec2.Zone, all bool, err error)
 }
 
 // EC2Market is what EC2 sells to a job: spot prices of its last 90 days, and on-demand prices of the job's own catalog, or else
@@ -55,6 +57,10 @@ func EC2Market(ctx context.Context, job *config.Job, account EC2Account, folder 
 	}
 	m.Trace = &trace.Trace{Markets: trace.Of(prices)}
 	m.Sources = append([]string{fmt.Sprintf("Spot prices: EC2 in %s, asked now; %d pools, since %s.", job.EC2.Region, len(prices), query.Since.UTC().Format("2006-01-02"))}, m.Sources...)
+	if err := advised(ctx, m, job, folder); err != nil {
+		return nil, err
+	}
+	placed(ctx, m, job, account)
 	return m, nil
 }
 

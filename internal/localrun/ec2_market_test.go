@@ -3,6 +3,7 @@ package localrun
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,6 +24,10 @@ type amazon struct {
 	unpriced string // a type that the price list does not have
 	onDemand error
 	needs    error
+	zones    error
+	scores   error
+	many     bool // types enough for scores that mean something
+	scored   string
 }
 
 func (a *amazon) TypesFor(context.Context, ec2.Need) ([]string, error) {
@@ -52,10 +57,19 @@ func (a *amazon) OnDemand(_ context.Context, names ...string) (found []market.In
 	return found, missing, a.onDemand
 }
 
+func (a *amazon) Zones(context.Context) ([]ec2.Zone, error) {
+	return []ec2.Zone{{Name: "us-west-2a", ID: "usw2-az2"}, {Name: "us-west-2b", ID: "usw2-az1"}}, a.zones
+}
+
+func (a *amazon) PlacementScores(_ context.Context, machines int, names ...string) ([]ec2.Zone, bool, error) {
+	a.scored = fmt.Sprint(machines, " of ", strings.Join(names, ","))
+	return []ec2.Zone{{Name: "us-west-2a", ID: "usw2-az2", Score: 3}, {Name: "us-west-2b", ID: "usw2-az1", Score: 9}}, a.many, a.scores
+}
+
 func ec2Job() *config.Job {
 	return &config.Job{Cloud: config.CloudEC2,
-		EC2:       config.EC2{Region: "us-west-2", Subnets: map[string]string{"us-west-2b": "subnet-b", "us-west-2a": "subnet-a"}},
-		Resources: config.Resources{AnyOf: []config.Machine{{Type: "c5.xlarge"}, {CPUs: config.CPUs{Count: 4}}}},
+		EC2:       config.EC2{Region: "us-west-2", Advisor: "testdata/advisor.json", Subnets: map[string]string{"us-west-2b": "subnet-b", "us-west-2a": "subnet-a"}},
+		Resources: config.Resources{Count: 6, AnyOf: []config.Machine{{Type: "c5.xlarge"}, {CPUs: config.CPUs{Count: 4}}}},
 		Reliable:  config.Reliable{Type: "r5.xlarge"},
 		Local:     config.Local{Start: time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)}}
 }
@@ -80,7 +94,7 @@ func TestEC2MarketOfThePriceList(t *testing.T) {
 		if hours > 0 {
 			want[1] = "On-demand prices: AWS Price List of us-west-2, asked 2026-11-22 10:00 UTC (3 h ago)."
 		}
-		if !slices.Equal(m.Sources, want) {
+		if !slices.Equal(m.Sources[:2], want) {
 			t.Errorf("sources %q, want %q", m.Sources, want)
 		}
 	}
@@ -130,5 +144,54 @@ func TestEC2MarketThatCannotBeTold(t *testing.T) {
 	}
 	if m, err := EC2Market(t.Context(), ec2Job(), &amazon{unpriced: "m5.xlarge"}, ""); err != nil || len(m.Catalog.Types("us-west-2")) != 2 {
 		t.Errorf("a type that is only needed, not named: %v", err)
+	}
+}
+
+// What EC2 tells of capacity reaches the pools' hints, dated; what it does not tell is said, and nothing fails.
+func TestHintsOfEC2(t *testing.T) {
+	a, job := &amazon{many: true}, ec2Job()
+	m, err := EC2Market(t.Context(), job, a, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.scored != "6 of c5.xlarge,m5.xlarge" || m.ZoneIDs["us-west-2b"] != "usw2-az1" {
+		t.Errorf("asked for %q; zones %v", a.scored, m.ZoneIDs)
+	}
+	offers, _ := m.Offers()
+	for _, o := range offers {
+		want := map[string]float64{"us-west-2a": 3, "us-west-2b": 9}[o.Pool.Zone]
+		if h := o.Hints.Placement; h.Value != want || !h.At.Equal(job.Local.Start) {
+			t.Errorf("%s: placement %+v", o.Pool, h)
+		}
+		if h := o.Hints.Interruptions; h.Known() != (o.Type.Name == "c5.xlarge") {
+			t.Errorf("%s: interruptions %+v", o.Pool, h)
+		}
+	}
+	said := strings.Join(m.Sources, "\n")
+	for _, words := range []string{"Interruptions: Spot Instance Advisor, by testdata/advisor.json of ",
+		"Placement scores of 6 machines, 10 = highly likely to be had: EC2, asked now: us-west-2a (usw2-az2) 3, us-west-2b (usw2-az1) 9."} {
+		if !strings.Contains(said, words) {
+			t.Errorf("no %q in\n%s", words, said)
+		}
+	}
+	for name, c := range map[string]struct {
+		a     amazon
+		words string
+	}{
+		"few types": {amazon{}, "Nothing is decided by them"},
+		"no scores": {amazon{scores: errors.New("asked too often\nmore")}, "Placement scores: unknown; asked too often."},
+		"no zones":  {amazon{zones: errors.New("not allowed")}, "Ids of zones: unknown; not allowed."},
+	} {
+		m, err := EC2Market(t.Context(), ec2Job(), &c.a, "")
+		if err != nil || !strings.Contains(strings.Join(m.Sources, "\n"), c.words) {
+			t.Errorf("%s: %v, %q", name, err, m.Sources)
+		}
+		if offers, _ := m.Offers(); offers[0].Hints.Placement.Known() {
+			t.Errorf("%s: a score is decided by", name)
+		}
+	}
+	job.EC2.Advisor = "testdata/none.json"
+	if _, err := EC2Market(t.Context(), job, a, ""); err == nil || !strings.Contains(err.Error(), "spot-advisor-data.json") {
+		t.Errorf("no such file: %v", err)
 	}
 }

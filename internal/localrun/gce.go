@@ -19,6 +19,7 @@ type GCEAccount interface {
 	SpotPrices(ctx context.Context, pools []market.Pool, since, until time.Time) (map[market.Pool][]market.PricePoint, error)
 	Zones(context.Context) ([]string, error)
 	Types(ctx context.Context, zone string) ([]market.InstanceType, error)
+	CapacityAdvice(ctx context.Context, p market.Pool, machines int) (provisioner.CapacityAdvice, bool, error)
 	Holdings(context.Context) ([]provisioner.Holding, error)
 	Terminate(context.Context, ...provisioner.InstanceID) error
 	Granted(ctx context.Context, endpoint string, permissions []string) ([]string, error)

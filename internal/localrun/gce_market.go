@@ -36,6 +36,9 @@ func GCEMarket(ctx context.Context, job *config.Job, account GCEAccount) (*local
 	} else {
 		m.Trace, err = gceHistory(ctx, job, account, catalog, zones)
 	}
+	if err == nil {
+		forecast(ctx, m, job, account)
+	}
 	return m, err
 }
 

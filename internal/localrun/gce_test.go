@@ -4,16 +4,20 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/planner/local"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/market/trace"
 	"github.com/tierml/tierml/provisioner"
@@ -67,6 +71,7 @@ type account struct {
 	GCEAccount
 	prices map[market.Pool][]market.PricePoint
 	err    error
+	advice error
 }
 
 func (a account) Zones(context.Context) ([]string, error) {
@@ -85,6 +90,53 @@ func (a account) SpotPrices(_ context.Context, pools []market.Pool, _, _ time.Ti
 		}
 	}
 	return found, a.err
+}
+
+func (a account) CapacityAdvice(_ context.Context, p market.Pool, machines int) (provisioner.CapacityAdvice, bool, error) {
+	if machines != 6 {
+		return provisioner.CapacityAdvice{}, false, nil
+	}
+	return provisioner.CapacityAdvice{Obtainability: map[string]float64{"us-central1-a": 0.3, "us-central1-b": 0.8}[p.Zone], Uptime: 10 * time.Minute}, true, a.advice
+}
+
+// What Compute Engine tells of capacity reaches the pools' hints; what it does not tell is said, and nothing fails.
+func TestHintsOfGCE(t *testing.T) {
+	at := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
+	catalog := market.NewCatalog("us-central1", []market.InstanceType{{Name: "n2-standard-4", VCPU: 4, MemoryMiB: 16384, OnDemand: market.Dollar / 5}})
+	prices := map[market.Pool][]market.PricePoint{}
+	for _, zone := range []string{"us-central1-a", "us-central1-b"} {
+		prices[gcePool(zone, "n2-standard-4")] = []market.PricePoint{{At: at, Price: market.Dollar / 20}}
+	}
+	fresh := func() (*local.Market, *config.Job) {
+		return &local.Market{Catalog: catalog, Trace: &trace.Trace{Markets: trace.Of(prices)}},
+			&config.Job{Resources: config.Resources{VCPU: 22, AnyOf: []config.Machine{{Type: "n2-standard-4"}}}, Local: config.Local{Start: at}}
+	}
+	m, job := fresh()
+	forecast(t.Context(), m, job, account{})
+	offers, _ := m.Offers()
+	ten := bidding.Hint{Value: 1.0 / 6, At: at}
+	for i, want := range []bidding.Hints{{Placement: bidding.Hint{Value: 3, At: at}, Uptime: ten}, {Placement: bidding.Hint{Value: 8, At: at}, Uptime: ten}} {
+		if offers[i].Hints != want {
+			t.Errorf("%s: %+v, want %+v", offers[i].Pool, offers[i].Hints, want)
+		}
+	}
+	if want := "Capacity for 6 machines: Compute Engine, asked now, of 2 pools; unlikely to be had in 1."; !slices.Equal(m.Sources, []string{want}) {
+		t.Errorf("sources %q", m.Sources)
+	}
+	m, job = fresh()
+	job.Resources.Zones = []string{"us-central1-b"}
+	if forecast(t.Context(), m, job, account{}); len(m.Told) != 1 {
+		t.Errorf("in one zone: %v", m.Told)
+	}
+	m, job = fresh()
+	if forecast(t.Context(), m, job, account{advice: errors.New("not allowed")}); !slices.Equal(m.Sources, []string{"Capacity: unknown; not allowed."}) {
+		t.Errorf("denied: %q", m.Sources)
+	}
+	m, job = fresh()
+	job.Resources.Count = 5
+	if forecast(t.Context(), m, job, account{}); len(m.Told)+len(m.Sources) != 0 {
+		t.Errorf("not told: %v", m.Told)
+	}
 }
 
 func gcePool(zone, kind string) market.Pool {

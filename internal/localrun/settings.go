@@ -13,6 +13,7 @@ import (
 	"github.com/tierml/tierml/fakecloud"
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/planner"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/sim"
@@ -160,7 +161,28 @@ func (r *session) startDetails() (json.RawMessage, error) {
 	for _, p := range choice.Pools {
 		d.Pools = append(d.Pools, p.Pool.String())
 	}
+	if r.cfg.Plan != nil {
+		d.ZoneIDs = zoneIDs(r.cfg.Plan.Input.ZoneIDs, choice)
+	}
 	return journal.Pack(d)
+}
+
+// zoneIDs are those of the zones that the run may buy in.
+func zoneIDs(all map[string]string, choice planner.Choice) map[string]string {
+	ids := map[string]string{}
+	add := func(zone string) {
+		if id := all[zone]; id != "" {
+			ids[zone] = id
+		}
+	}
+	add(choice.Reliable.Pool.Zone)
+	for _, p := range choice.Pools {
+		add(p.Pool.Zone)
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	return ids
 }
 
 // types are all types that the run may use, each once, in the order of their first use.

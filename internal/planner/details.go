@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
 )
@@ -38,9 +39,10 @@ func (p Pool) details() journal.PlanPool {
 		MTTF: p.MTTF.Mean.Seconds(), MTTFCensored: p.MTTF.Censored,
 		Count: p.Count, Chosen: p.Chosen, Why: p.Why,
 	}
+	d.Hints = hints(p.Hints)
 	if p.Pool.TakesBids() || p.Pool.Class == market.OnDemand {
 		d.Bid = p.Bid.String()
-	} else {
+	} else if !p.ByHints {
 		d.MTTF, d.MTTFCensored = 0, false // of a limit that is never told: nothing is lost at it
 	}
 	if p.HasPrice {
@@ -51,6 +53,21 @@ func (p Pool) details() journal.PlanPool {
 	}
 	d.Saving, _ = p.Saving()
 	return d
+}
+
+// hints gives what a policy is told beside prices, so that what it decides can be worked out again.
+func hints(h bidding.Hints) *journal.PoolHints {
+	one := func(h bidding.Hint) *journal.PoolHint {
+		if !h.Known() {
+			return nil
+		}
+		return &journal.PoolHint{Value: h.Value, At: h.At.UTC()}
+	}
+	told := journal.PoolHints{Interrupted: one(h.Interruptions), Uptime: one(h.Uptime), Placement: one(h.Placement)}
+	if told == (journal.PoolHints{}) {
+		return nil
+	}
+	return &told
 }
 
 // estimate gives zeros for what is unknown.

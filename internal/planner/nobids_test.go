@@ -3,11 +3,13 @@ package planner
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
 )
 
@@ -44,5 +46,33 @@ func TestNoBids(t *testing.T) {
 		if !strings.Contains(text.String(), "n2-standard-4") {
 			t.Errorf("%s names no pools:\n%s", policy.Name(), &text)
 		}
+	}
+}
+
+// What a provider tells of a pool's capacity is in the plan line as it was told, and where there are no bids the time to an
+// eviction that follows from it is shown.
+func TestHintsInThePlan(t *testing.T) {
+	in := calm(t)
+	in.Policy = bidding.Capacity{}
+	in.Sources, in.Pools[0].Pool.Provider = []string{"Spot prices: a list."}, "gce"
+	told := func(v float64) bidding.Hint { return bidding.Hint{Value: v, At: in.Now} }
+	in.Pools[0].Hints = bidding.Hints{Uptime: told(1.0 / 6), Placement: told(7)}
+	p := plan(t, in)
+	d := p.Details()
+	got := d.Pools[0].Hints
+	if got == nil || got.Interrupted != nil || *got.Placement != (journal.PoolHint{Value: 7, At: in.Now}) || *got.Uptime != (journal.PoolHint{Value: 1.0 / 6, At: in.Now}) {
+		t.Errorf("hints %+v", got)
+	}
+	if mttf := d.Pools[0].MTTF; math.Abs(mttf-3600/math.Ln2) > 1 || d.Sources[0] != "Spot prices: a list." {
+		t.Errorf("MTTF %v s, sources %q", mttf, d.Sources)
+	}
+	var text strings.Builder
+	if err := p.WriteText(&text, Style{}); err != nil || !strings.Contains(text.String(), " 1h27m") ||
+		!strings.Contains(text.String(), "Prices are in US dollars per machine and hour.\n  Spot prices: a list.\n") {
+		t.Errorf("%v\n%s", err, &text)
+	}
+	in.Pools[0].Hints = bidding.Hints{}
+	if d := plan(t, in).Details(); d.Pools[0].Hints != nil {
+		t.Errorf("hints of nobody: %+v", d.Pools[0].Hints)
 	}
 }

@@ -43,6 +43,8 @@ type Input struct {
 
 	// Sources says where the prices come from and how old they are, for people.
 	Sources []string
+	// ZoneIDs are the ids of zones whose names are an account's own.
+	ZoneIDs map[string]string
 }
 
 // Fleet is some machines of one pool.
@@ -77,6 +79,7 @@ type Pool struct {
 	// Capacity is the most machines that it has; Limited is false when no limit is known.
 	Capacity int
 	Limited  bool
+	Hints    bidding.Hints // that were known before the run
 }
 
 // Saving is the share of the on-demand price that the spot price saves; false when either is unknown.
@@ -107,9 +110,9 @@ func Make(in Input, estimator Estimator) (*Plan, error) {
 	in.Pools = knownAt(in.Pools, in.Now)
 	chosen := in.Policy.Plan(bidding.State{Now: in.Now, Want: in.Want, Job: in.job(in.Now, 0), Pools: in.Pools})
 	p := &Plan{Input: in, Why: chosen.Why}
-	for _, c := range chosen.Considered {
+	for i, c := range chosen.Considered { // in the order of the candidates
 		capacity, limited := in.Capacity[c.Pool]
-		p.Pools = append(p.Pools, Pool{Considered: c, Capacity: capacity, Limited: limited})
+		p.Pools = append(p.Pools, Pool{Considered: c, Capacity: capacity, Limited: limited, Hints: in.Pools[i].Hints})
 	}
 	var err error
 	if p.OnDemand, err = in.cheapestOnDemand(); err != nil {

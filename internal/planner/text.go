@@ -187,7 +187,7 @@ func (p Pool) cells() []string {
 	if share, ok := p.Saving(); ok {
 		saving = fmt.Sprintf("%.0f%%", share*100)
 	}
-	if p.MTTF.Known && (p.Pool.TakesBids() || p.Pool.Class == market.OnDemand) { // else prices tell nothing of how long machines stay
+	if p.MTTF.Known && (p.ByHints || p.Pool.TakesBids() || p.Pool.Class == market.OnDemand) { // else prices tell nothing of how long machines stay
 		mttf = short(p.MTTF.Mean)
 		if p.MTTF.Censored {
 			mttf = "≥ " + mttf // no crossing was seen

@@ -25,12 +25,15 @@ resource "google_project_iam_custom_role" "look" {
   role_id = "tierml_look_${local.role_suffix}"
   title   = "TierML: look (${var.cluster})"
   permissions = [ # the aggregated list of operations is of all kinds of them
+    "compute.advice.capacity",
+    "compute.advice.capacityHistory",
     "compute.globalOperations.list",
     "compute.instances.get",
     "compute.instances.list",
     "compute.machineTypes.get",
     "compute.machineTypes.list",
     "compute.regionOperations.list",
+    "compute.regions.get",
     "compute.zoneOperations.get",
     "compute.zoneOperations.list",
     "compute.zones.get",

@@ -68,6 +68,7 @@ func New(b Backend, log *slog.Logger, lengths Lengths) *Handler {
 		"GET " + zone + "/machineTypes":                                listTypes,
 		"GET " + zone + "/machineTypes/{type}":                         getType,
 		"GET " + project + "/zones":                                    listZones,
+		"POST " + project + "/regions/{region}/advice/capacity":        capacityAdvice,
 		"POST " + project + "/regions/{region}/advice/capacityHistory": capacityHistory,
 	} {
 		h.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, act) })

@@ -27,6 +27,10 @@ type Market struct {
 	// Advice is what the Spot Instance Advisor said at AdvisedAt; nil = it was not asked.
 	Advice    *advisor.Table
 	AdvisedAt time.Time
+	// Told is what the provider tells of each pool beside that; nil = nothing.
+	Told map[market.Pool]bidding.Hints
+	// ZoneIDs are the ids of zones, whose names are an account's own; nil = they are not known, or names are for all.
+	ZoneIDs map[string]string
 	// Sources says of each kind of prices where it comes from and how old it is, for people.
 	Sources []string
 }
@@ -44,7 +48,7 @@ func Load(job *config.Job) (*Market, error) {
 			"name a CSV file with the columns region, instance_type, vcpu, memory_gib, linux_ondemand_usd_hour")
 	}
 	if job.Local.Advisor != "" {
-		if m.Advice, m.AdvisedAt, err = readAdvice(job.Local.Advisor); err != nil {
+		if m.Advice, m.AdvisedAt, err = ReadAdvice(job.Local.Advisor); err != nil {
 			return nil, job.Fault("local.advisor", fmt.Sprintf("%s: %v", job.Local.Advisor, err),
 				"name the Spot Instance Advisor's spot-advisor-data.json, or leave it out")
 		}
@@ -52,8 +56,8 @@ func Load(job *config.Job) (*Market, error) {
 	return m, nil
 }
 
-// readAdvice reads the advisor's file. It names no date: the file's own is taken for it.
-func readAdvice(path string) (t *advisor.Table, at time.Time, err error) {
+// ReadAdvice reads the advisor's file. It names no date: the file's own is taken for it.
+func ReadAdvice(path string) (t *advisor.Table, at time.Time, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, at, err
@@ -134,7 +138,8 @@ func (m *Market) Offers() (offers []planner.Offer, skipped []string) {
 }
 
 // hints are what the provider says of a pool's machines: of the advisor's band, the middle.
-func (m *Market) hints(p market.Pool) (h bidding.Hints) {
+func (m *Market) hints(p market.Pool) bidding.Hints {
+	h := m.Told[p]
 	if a, ok := m.Advice.Lookup(p.Region, p.Type); ok {
 		h.Interruptions = bidding.Hint{Value: (a.Band.Low + a.Band.High) / 200, At: m.AdvisedAt}
 	}

@@ -1,0 +1,106 @@
+package bidding
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tierml/tierml/market"
+)
+
+func TestEvictionPrior(t *testing.T) {
+	told := func(value float64) Hint { return Hint{Value: value, At: start} }
+	for _, c := range []struct {
+		what  string
+		hints Hints
+		want  float64 // evictions per hour
+	}{
+		{"nothing", Hints{}, 1.0 / 24},
+		{"the advisor: half of the machines in a month", Hints{Interruptions: told(0.5)}, math.Ln2 / 730},
+		{"the advisor: none", Hints{Interruptions: told(0)}, 1e-4 / 730},
+		{"most run for an hour: that says nothing of how much longer", Hints{Uptime: told(1)}, 1.0 / 24},
+		{"most run for ten minutes, and not for an hour", Hints{Uptime: told(1.0 / 6)}, math.Ln2},
+		{"nonsense", Hints{Interruptions: told(1.5), Uptime: told(-1)}, 1.0 / 24},
+	} {
+		if got := c.hints.evictionPrior(); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("%s: %g evictions per hour, want %g", c.what, got, c.want)
+		}
+	}
+}
+
+// A score of 5 is one refusal for each launch that is met, and is half forgotten after an hour; a machine of our own ends it.
+func TestLaunchWait(t *testing.T) {
+	h := Hints{Placement: Hint{Value: 5, At: start}}
+	for _, c := range []struct {
+		after time.Duration
+		want  time.Duration
+	}{{0, 5 * time.Minute}, {-time.Hour, 5 * time.Minute}, {time.Hour, 100 * time.Second}, {30 * time.Hour, 0}} {
+		if got := h.launchWait(start.Add(c.after)); (got - c.want).Abs() > time.Millisecond {
+			t.Errorf("%v later: %v, want %v", c.after, got, c.want)
+		}
+	}
+	if got := (Hints{Placement: Hint{Value: 1, At: start}}).launchWait(start); (got - 45*time.Minute).Abs() > time.Millisecond {
+		t.Errorf("a score of 1: %v", got)
+	}
+	h.Lifetimes = market.Lifetimes{Machines: 1, Newest: start.Add(time.Second)}
+	if got := h.launchWait(start.Add(time.Minute)); got != 0 {
+		t.Errorf("with a machine of our own: %v", got)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		worse, better := rapid.Float64Range(0, 12).Draw(t, "score"), rapid.Float64Range(0, 12).Draw(t, "more")
+		if worse > better {
+			worse, better = better, worse
+		}
+		after := time.Duration(rapid.Int64Range(0, int64(100*time.Hour)).Draw(t, "after"))
+		wait := func(score float64, after time.Duration) time.Duration {
+			return Hints{Placement: Hint{Value: max(score, 0.01), At: start}}.launchWait(start.Add(after))
+		}
+		if wait(worse, after) < wait(better, after) || wait(worse, after) < wait(worse, after+time.Minute) || wait(worse, after) > 46*time.Minute {
+			t.Errorf("%v of %v after %v, %v of %v", wait(worse, after), worse, after, wait(better, after), better)
+		}
+	})
+}
+
+// TestCapacityByPlacement: of two pools that are alike, the fleet begins in the one whose launches are likelier to be met, and a
+// pool that is a little cheaper is passed over when its launches are not; an hour later it is not any more, and what our own
+// machines live for counts more than either.
+func TestCapacityByPlacement(t *testing.T) {
+	first := func(s State) string {
+		plan := Capacity{Spread: 1}.Plan(s)
+		if len(plan.Acquire) == 0 {
+			t.Fatalf("nothing is bought: %s", plan.Why)
+		}
+		return plan.Acquire[0].Pool.Zone
+	}
+	alike := capacityState(priced("xlarge", "a", 0.30), priced("xlarge", "b", 0.30))
+	if got := first(alike); got != "a" {
+		t.Errorf("without hints: %s", got)
+	}
+	alike.Pools[0].Hints.Placement, alike.Pools[1].Hints.Placement = Hint{Value: 3, At: alike.Now}, Hint{Value: 9, At: alike.Now}
+	if got := first(alike); got != "b" {
+		t.Errorf("by scores of 3 and 9: %s", got)
+	}
+	alike.Job.Upkeep = 0 // nothing costs while launches are tried: the score still settles a tie
+	if got := first(alike); got != "b" {
+		t.Errorf("by scores of 3 and 9, without reliable machines: %s", got)
+	}
+	cheaper := capacityState(priced("xlarge", "a", 0.2995), priced("xlarge", "b", 0.30))
+	cheaper.Pools[0].Hints.Placement = Hint{Value: 1, At: cheaper.Now}
+	if got := first(cheaper); got != "b" {
+		t.Errorf("a little cheaper, and not to be had: %s", got)
+	}
+	cheaper.Now = cheaper.Now.Add(12 * time.Hour)
+	if got := first(cheaper); got != "a" {
+		t.Errorf("half a day later: %s", got)
+	}
+	cheaper.Pools[0].Hints.Uptime = Hint{Value: 1.0 / 6, At: cheaper.Now}
+	if got := first(cheaper); got != "b" {
+		t.Errorf("with machines that last ten minutes: %s", got)
+	}
+	cheaper.Pools[0].Hints.Lifetimes = market.Lifetimes{Machines: 200, Watched: 2000 * time.Hour, Newest: cheaper.Now}
+	if got := first(cheaper); got != "a" {
+		t.Errorf("of which our own have lasted: %s", got)
+	}
+}
