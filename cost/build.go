@@ -25,7 +25,7 @@ func (l *Ledger) Report(asOf time.Time) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Run: l.run(asOf), Training: l.trained(), Warnings: slices.Clone(l.warnings)}
+	r := &Report{Run: l.run(asOf), Training: l.trained(), Decisions: slices.Clone(l.decisions), Warnings: slices.Clone(l.warnings)}
 	l.addInstances(r, bills, asOf)
 	l.addPools(r, bills, asOf)
 	l.addTotals(r, bills, asOf)

@@ -39,6 +39,7 @@ type Ledger struct {
 
 	charged    market.USD // by the `charge` lines
 	hasCharges bool
+	decisions  []Decision
 	lines      words.Grouper
 	events     []words.Line
 	warnings   []string
@@ -80,6 +81,8 @@ func (l *Ledger) add(e journal.Entry) error {
 		return l.addStart(e)
 	case journal.Plan:
 		return l.addPlan(e)
+	case journal.Intent:
+		l.decide(e)
 	case journal.Price:
 		return l.addPrice(e)
 	case journal.Launch:
@@ -146,6 +149,7 @@ func (l *Ledger) addPlan(e journal.Entry) error {
 		return err
 	}
 	l.plan = &d
+	l.decide(e)
 	return nil
 }
 

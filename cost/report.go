@@ -17,6 +17,7 @@ type Report struct {
 	Waste      Waste       `json:"waste"`
 	Pools      []Pool      `json:"pools"`     // by pool
 	Instances  []Instance  `json:"instances"` // by launch time, then name
+	Decisions  []Decision  `json:"decisions"` // plans and purchases, in the order of the journal
 	Events     []Event     `json:"events"`    // in the order of the journal
 	Series     Series      `json:"series"`
 
@@ -179,6 +180,15 @@ type MachineStep struct {
 	Transient int       `json:"transient"`
 	Reliable  int       `json:"reliable"`
 	Stage     string    `json:"stage,omitempty"`
+	// Pools are those with machines in training: reliable ones first, then by pool.
+	Pools []PoolCount `json:"pools,omitempty"`
+}
+
+// PoolCount is how many machines of a pool take part.
+type PoolCount struct {
+	Tier  string `json:"tier"`
+	Pool  string `json:"pool"`
+	Count int    `json:"count"`
 }
 
 // LossPoint is a completed clock.

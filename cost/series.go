@@ -52,11 +52,12 @@ func (l *Ledger) machineSteps(asOf time.Time) []MachineStep {
 		at                  time.Time
 		transient, reliable int
 		stage               string
+		tier, pool          string
 	}
 	changes := []change{{at: l.first}}
 	for _, m := range l.order {
 		step := func(at time.Time, by int) {
-			c := change{at: at, transient: by}
+			c := change{at: at, transient: by, tier: m.tier, pool: m.usage.Pool.String()}
 			if m.tier == reliableTier {
 				c.transient, c.reliable = 0, by
 			}
@@ -75,6 +76,7 @@ func (l *Ledger) machineSteps(asOf time.Time) []MachineStep {
 	slices.SortStableFunc(changes, func(a, b change) int { return a.at.Compare(b.at) })
 	steps := []MachineStep{}
 	var now MachineStep
+	held := map[PoolCount]int{} // Count is 0 in the keys
 	for _, c := range changes {
 		if c.at.After(asOf) {
 			break
@@ -82,6 +84,8 @@ func (l *Ledger) machineSteps(asOf time.Time) []MachineStep {
 		now.At, now.Stage = c.at, cmp.Or(c.stage, now.Stage)
 		now.Transient += c.transient
 		now.Reliable += c.reliable
+		held[PoolCount{Tier: c.tier, Pool: c.pool}] += c.transient + c.reliable
+		now.Pools = countsOf(held)
 		if n := len(steps); n > 0 && steps[n-1].At.Equal(c.at) {
 			steps[n-1] = now
 			continue
@@ -89,6 +93,18 @@ func (l *Ledger) machineSteps(asOf time.Time) []MachineStep {
 		steps = append(steps, now)
 	}
 	return steps
+}
+
+// countsOf lists the pools that have machines: reliable ones first, then by pool.
+func countsOf(held map[PoolCount]int) []PoolCount {
+	var out []PoolCount
+	for key, n := range held {
+		if n > 0 {
+			out = append(out, PoolCount{key.Tier, key.Pool, n})
+		}
+	}
+	slices.SortFunc(out, func(a, b PoolCount) int { return cmp.Or(cmp.Compare(a.Tier, b.Tier), cmp.Compare(a.Pool, b.Pool)) })
+	return out
 }
 
 // meter tells what was paid until a time when each line of the bill counts evenly over the part of the

@@ -98,14 +98,24 @@ func (c chart) svg(id, class string, width, height float64) template.HTML {
 	fmt.Fprintf(&b, `<title id="%s-t">%s</title><desc id="%s-d">%s</desc>`, id, esc(c.title), id, esc(c.describe))
 	c.drawAxes(&b, f, height)
 	c.drawBands(&b, f)
+	drawn := map[string]float64{}
 	for _, r := range c.rules {
+		if !sparse(drawn, r.kind, f.x(r.x), 1.5) {
+			continue
+		}
 		fmt.Fprintf(&b, `<line class="rule %s" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"><title>%s</title></line>`,
 			r.kind, f.x(r.x), f.x(r.x), f.top, f.bottom, esc(r.text))
 	}
 	for _, l := range c.lines {
+		if l.hidden && len(l.points) > 0 && !sparse(drawn, fmt.Sprintf("%d %.0f", l.colour, f.y(l.points[0].y)), f.x(l.points[0].x), 2) {
+			continue
+		}
 		drawLine(&b, f, l)
 	}
 	for _, m := range c.marks {
+		if !sparse(drawn, fmt.Sprintf("%s %d %.0f", m.shape, m.colour, f.y(m.y)), f.x(m.x), 3) {
+			continue
+		}
 		drawMark(&b, f, m)
 	}
 	b.WriteString("</svg>")
@@ -169,8 +179,12 @@ func (c chart) drawAxes(b *strings.Builder, f frame, height float64) {
 }
 
 func (c chart) drawBands(b *strings.Builder, f frame) {
+	drawn := map[string]float64{}
 	for _, s := range c.bands {
 		x, w := f.x(s.from), f.x(s.to)-f.x(s.from)
+		if w < 1 && !sparse(drawn, "", x, 1) {
+			continue
+		}
 		fmt.Fprintf(b, `<rect class="band b%d" x="%.1f" y="6" width="%.1f" height="16"><title>%s</title></rect>`, s.level, x, math.Max(w, 0.5), esc(s.label))
 		switch short := s.label[strings.LastIndexByte(s.label, ' ')+1:]; {
 		case w > 50:
@@ -185,6 +199,7 @@ func drawLine(b *strings.Builder, f frame, l line) {
 	if len(l.points) == 0 {
 		return
 	}
+	l.points, l.base = f.thinned(l.points), f.thinned(l.base)
 	var d strings.Builder
 	path(&d, f, l.points, l.step, 'M')
 	class := fmt.Sprintf("line s%d", l.colour)

@@ -27,10 +27,11 @@ func priceChart(r *cost.Report) chart {
 		c.title = "Price of each pool, launches and evictions"
 	}
 	end := unix(r.Run.AsOf)
-	colours := map[string]int{}
-	for i, s := range r.Series.Prices {
-		colours[s.Pool] = i % palette
-		l := line{name: words.Pool(s.Pool), colour: i % palette, step: true}
+	colour := colours(r)
+	priced := map[string]int{}
+	for _, s := range r.Series.Prices {
+		priced[s.Pool] = colour[s.Pool]
+		l := line{name: words.Pool(s.Pool), colour: colour[s.Pool], step: true}
 		for _, p := range s.Steps {
 			if p.USD > 0 {
 				l.points = append(l.points, point{unix(p.At), p.USD})
@@ -43,7 +44,7 @@ func priceChart(r *cost.Report) chart {
 	}
 	holdings := holdingsOf(r)
 	for _, h := range holdings {
-		colour, ok := colours[h.pool]
+		colour, ok := priced[h.pool]
 		if !ok || h.bid == 0 {
 			continue
 		}
@@ -53,7 +54,7 @@ func priceChart(r *cost.Report) chart {
 			points: []point{{unix(h.from), bid}, {unix(h.to), bid}},
 		})
 	}
-	c.marks = priceMarks(r, colours)
+	c.marks = priceMarks(r, priced)
 	c.describe = fmt.Sprintf("%s; %s held; %s. The tables below have every figure.", words.Number(len(r.Series.Prices), "pool"),
 		words.Number(len(holdings), "group")+" of machines", words.Number(r.Totals.Evictions, "eviction"))
 	return c
@@ -139,36 +140,128 @@ func priceAt(r *cost.Report, pool string, at time.Time) (price float64) {
 	return price
 }
 
-// machineChart is who takes part, stacked by tier, with the stages above.
+// colours gives each pool the same colour in all charts: those with a spot price first, as the price chart has them.
+func colours(r *cost.Report) map[string]int {
+	out := map[string]int{}
+	add := func(pool string) {
+		if _, ok := out[pool]; !ok {
+			out[pool] = len(out) % palette
+		}
+	}
+	for _, s := range r.Series.Prices {
+		add(s.Pool)
+	}
+	for _, i := range r.Instances {
+		add(i.Pool)
+	}
+	return out
+}
+
+// machineChart is who takes part, stacked by tier and pool, with the stages above, and evictions on it.
 func machineChart(r *cost.Report) chart {
 	c := chart{
-		title: "Machines in training by tier, and stage", xLabel: "market time (UTC)", yLabel: "machines", xTime: true, zeroY: true,
+		title: "Machines in training by tier and pool, stages and evictions", xLabel: "market time (UTC)", yLabel: "machines",
+		xTime: true, zeroY: true,
 	}
 	end := unix(r.Run.AsOf)
-	reliable := line{name: "reliable", colour: 1, step: true, area: true}
-	transient := line{name: "transient", colour: 0, step: true, area: true}
 	most := 0
 	for i, s := range r.Series.Machines {
-		x := unix(s.At)
-		reliable.points = append(reliable.points, point{x, float64(s.Reliable)})
-		transient.points = append(transient.points, point{x, float64(s.Reliable + s.Transient)})
 		most = max(most, s.Reliable+s.Transient)
 		next := end
 		if i+1 < len(r.Series.Machines) {
 			next = unix(r.Series.Machines[i+1].At)
 		}
-		c.addStage(s.Stage, x, next)
+		c.addStage(s.Stage, unix(s.At), next)
 	}
-	for _, l := range []*line{&reliable, &transient} {
+	c.lines = stacks(r)
+	c.marks = lossMarks(r)
+	c.rules = slices.DeleteFunc(incidents(r), func(i rule) bool { return i.kind != "rollback" })
+	c.describe = fmt.Sprintf("At most %s took part; the job changed its stage %s; %s and %s.",
+		words.Number(most, "machine"), words.Number(max(0, len(c.bands)-1), "time"),
+		words.Number(r.Totals.Evictions, "eviction"), words.Number(r.Totals.Rollbacks, "roll-back"))
+	return c
+}
+
+// stacks are a line for each tier and pool, each upon those before it; the topmost is drawn first, so that edges stay visible.
+func stacks(r *cost.Report) []line {
+	var keys []cost.PoolCount // without Count
+	for _, s := range r.Series.Machines {
+		for _, p := range poolsOf(s) {
+			key := cost.PoolCount{Tier: p.Tier, Pool: p.Pool}
+			if !slices.Contains(keys, key) {
+				keys = append(keys, key)
+			}
+		}
+	}
+	slices.SortFunc(keys, func(a, b cost.PoolCount) int {
+		return cmp.Or(cmp.Compare(a.Tier, b.Tier), cmp.Compare(a.Pool, b.Pool))
+	})
+	end, colour := unix(r.Run.AsOf), colours(r)
+	var below []point
+	var out []line
+	for _, key := range keys {
+		l := line{name: strings.TrimSuffix(key.Tier+": "+words.Pool(key.Pool), ": "), colour: colour[key.Pool], step: true, area: true, base: below}
+		if key.Pool == "" {
+			l.colour = len(out)
+		}
+		for i, s := range r.Series.Machines {
+			n := 0.0
+			for _, p := range poolsOf(s) {
+				if p.Tier == key.Tier && p.Pool == key.Pool {
+					n = float64(p.Count)
+				}
+			}
+			if below != nil {
+				n += below[i].y
+			}
+			l.points = append(l.points, point{unix(s.At), n})
+		}
 		if n := len(l.points); n > 0 {
 			l.points = append(l.points, point{end, l.points[n-1].y})
 		}
+		below = l.points
+		out = append(out, l)
 	}
-	transient.base = reliable.points
-	c.lines = []line{transient, reliable}
-	c.describe = fmt.Sprintf("At most %s took part; the job changed its stage %s.",
-		words.Number(most, "machine"), words.Number(max(0, len(c.bands)-1), "time"))
-	return c
+	slices.Reverse(out)
+	return out
+}
+
+// poolsOf is who takes part; a report of an older version knows tiers only.
+func poolsOf(s cost.MachineStep) []cost.PoolCount {
+	if len(s.Pools) > 0 || s.Reliable+s.Transient == 0 {
+		return s.Pools
+	}
+	return []cost.PoolCount{{Tier: "reliable", Count: s.Reliable}, {Tier: "transient", Count: s.Transient}}
+}
+
+// lossMarks are evictions and failures, at the number of machines that took part just before.
+func lossMarks(r *cost.Report) []mark {
+	type key struct {
+		at         time.Time
+		pool, fate string
+	}
+	counts := map[key]int{}
+	var keys []key
+	for _, i := range r.Instances {
+		if i.Ended == nil || i.Fate != "failed" && i.EndedBy != string(market.ByProvider) {
+			continue
+		}
+		k := key{*i.Ended, i.Pool, i.Fate}
+		if counts[k]++; counts[k] == 1 {
+			keys = append(keys, k)
+		}
+	}
+	colour := colours(r)
+	var out []mark
+	for _, k := range keys {
+		height := 0
+		if at, _ := slices.BinarySearchFunc(r.Series.Machines, k.at, func(s cost.MachineStep, t time.Time) int { return s.At.Compare(t) }); at > 0 {
+			height = r.Series.Machines[at-1].Reliable + r.Series.Machines[at-1].Transient
+		}
+		out = append(out, mark{point: point{unix(k.at), float64(height)}, shape: "evicted", colour: colour[k.pool],
+			text: fmt.Sprintf("%s  %s of %s %s", k.at.UTC().Format("15:04:05"), words.Number(counts[k], "machine"), words.Pool(k.pool), k.fate)})
+	}
+	return out
 }
 
 // addStage makes a band, or makes the last one longer.

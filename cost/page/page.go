@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/cost"
-	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/market"
 )
@@ -32,7 +31,7 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"pool":    words.Pool,
 	"kind":    words.Type,
 	"length":  words.Duration,
-	"stamp":   func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
+	"stamp":   Stamp,
 	"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"hhmmss":  func(t time.Time) string { return t.UTC().Format("Jan 2 15:04:05") },
 	"fixed":   func(digits int, v float64) string { return fmt.Sprintf("%.*f", digits, v) },
@@ -40,6 +39,16 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"hours":   func(seconds float64) string { return fmt.Sprintf("%.2f", seconds/3600) },
 	"deref":   func(v *float64) float64 { return *v },
 	"upper":   strings.ToUpper,
+	"size":    size,
+	"sub":     func(a, b int) int { return a - b },
+	"number":  words.Number,
+	"saving": func(v market.USD) string {
+		if v < 0 {
+			return (-v).Cents() + " more"
+		}
+		return v.Cents() + " less"
+	},
+	"dict": dict,
 	"wall": func(r cost.Run) string {
 		return time.Duration(r.Seconds / r.Speed * float64(time.Second)).Round(time.Second).String()
 	},
@@ -50,22 +59,64 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 type Live struct {
 	Runs    string // link to the list of runs
 	Refresh time.Duration
+	State   string
 	Running bool // else it has ended, or was killed
 
 	Stage         string // empty before the first
 	Clock, Clocks int64  // of all; Clocks is 0 when the job says no number
 	ClockSeconds  float64
 	PerHour       market.USD
+	Budget        string // in words, empty without limits
+	Paused        string // why nothing is bought now
 	Fleet         []Fleet
-	Considered    []journal.PlanPool // why these pools and not the cheaper ones, when the run was planned
-	ConsideredAt  time.Time
-	ConsideredWhy string
+	Events        string // link to all events, with a filter
+	Files         []File
+}
+
+// File is one that belongs to the run.
+type File struct {
+	Name, What string
+	Link       string // empty when it is not served here
+	Bytes      int64
+}
+
+// InTraining is how many machines of each tier take part, in words.
+func (l Live) InTraining() string {
+	count := map[string]int{}
+	for _, f := range l.Fleet {
+		count[f.Tier] += f.Joined
+	}
+	return fmt.Sprintf("%d reliable and %d transient in training", count["reliable"], count["transient"])
 }
 
 // Fleet is the machines of a pool that were bought alike.
 type Fleet struct {
 	Tier, Pool, Price, Bid    string // Bid is empty on demand
 	Joined, Starting, Leaving int
+}
+
+// Stamp is a time for people, in UTC.
+func Stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
+
+// dict makes a map of names and values, for templates within templates.
+func dict(pairs ...any) map[string]any {
+	out := map[string]any{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		out[fmt.Sprint(pairs[i])] = pairs[i+1]
+	}
+	return out
+}
+
+// size is a file's length in words.
+func size(bytes int64) string {
+	switch {
+	case bytes < 1e3:
+		return fmt.Sprintf("%d B", bytes)
+	case bytes < 1e6:
+		return fmt.Sprintf("%.0f kB", float64(bytes)/1e3)
+	default:
+		return fmt.Sprintf("%.1f MB", float64(bytes)/1e6)
+	}
 }
 
 // view is what the template sees.
@@ -76,13 +127,75 @@ type view struct {
 	Style  template.CSS
 	Charts []figure
 	Bar    []share
+	limits limits
 }
 
 // Bids says whether any machine was bought by a bid, or may be: there are providers without.
 func (v view) Bids() bool {
 	return slices.ContainsFunc(v.Instances, func(i cost.Instance) bool { return i.Bid > 0 }) ||
 		v.Live != nil && (slices.ContainsFunc(v.Live.Fleet, func(f Fleet) bool { return f.Bid != "" }) ||
-			slices.ContainsFunc(v.Live.Considered, func(p journal.PlanPool) bool { return p.Bid != "" && !strings.HasSuffix(p.Pool, "/on-demand") }))
+			slices.ContainsFunc(v.Decisions, func(d cost.Decision) bool {
+				return slices.ContainsFunc(d.Options, func(o cost.Option) bool { return o.Bid > 0 && !strings.HasSuffix(o.Pool, "/on-demand") })
+			}))
+}
+
+// limits bound what a page shows of a long run; the JSON report has everything.
+type limits struct{ events, machines, decisions, rows int }
+
+var (
+	whole  = limits{events: 5000, machines: 2000, decisions: 200, rows: 400}
+	livish = limits{events: 100, machines: 100, decisions: 20, rows: 100} // it is sent again and again
+)
+
+// decision and event have an id where a script puts the page anew: it tells which is which.
+type decision struct {
+	cost.Decision
+	ID string
+}
+
+type event struct {
+	cost.Event
+	ID string
+}
+
+// ShownDecisions are the newest, the newest first.
+func (v view) ShownDecisions() (out []decision) {
+	for i := len(v.Decisions) - 1; i >= max(0, len(v.Decisions)-v.limits.decisions); i-- {
+		out = append(out, decision{v.Decisions[i], fmt.Sprintf("decision-%d", i+1)})
+	}
+	return out
+}
+
+// ShownEvents are in order on a report, and the newest first where they come while one looks.
+func (v view) ShownEvents() (out []event) {
+	first := max(0, len(v.Events)-v.limits.events)
+	for i, e := range v.Events[first:] {
+		out = append(out, event{Event: e})
+		if v.Live != nil {
+			out[i].ID = fmt.Sprintf("event-%d", first+i+1)
+		}
+	}
+	if v.Live != nil {
+		slices.Reverse(out)
+	}
+	return out
+}
+
+// ShownMachines are those that run, and of the others the newest, in the order of their launch.
+func (v view) ShownMachines() []cost.Instance {
+	left := v.limits.machines - len(v.Instances)
+	if left >= 0 {
+		return v.Instances
+	}
+	var out []cost.Instance
+	for _, i := range v.Instances {
+		if i.Ended != nil && left < 0 {
+			left++
+			continue
+		}
+		out = append(out, i)
+	}
+	return out
 }
 
 // figure is a chart in two sizes, of which the style sheet shows the one that fits.
@@ -101,8 +214,8 @@ type key struct {
 
 // share is a part of the waste bar.
 type share struct {
-	Name, Class string
-	Percent     float64
+	Name, Class   string
+	From, Percent float64
 }
 
 // LiveScript puts the content of a page anew every data-refresh milliseconds of its main element.
@@ -116,13 +229,14 @@ func Write(w io.Writer, r *cost.Report) error { return WriteLive(w, r, nil) }
 // WriteLive renders the report of a run that goes on; with nil it is Write.
 func WriteLive(w io.Writer, r *cost.Report, live *Live) error {
 	v := view{Report: r, Live: live, Style: template.CSS(Style), Bar: wasteBar(r.Waste)} //nolint:gosec // our own file
-	if live != nil {
+	if v.limits = whole; live != nil {
+		v.limits = livish
 		v.Script = template.JS(LiveScript) //nolint:gosec // our own file
 	}
 	overTime, overDollars := lossCharts(r)
-	v.addFigure("price", priceChart(r), true, priceTable(r))
-	v.addFigure("machines", machineChart(r), true, machineTable(r))
-	v.addFigure("loss", overTime, false, lossTable(r))
+	v.addFigure("price", priceChart(r), true, priceTable(r, v.limits.rows))
+	v.addFigure("machines", machineChart(r), true, machineTable(r, v.limits.rows))
+	v.addFigure("loss", overTime, false, lossTable(r, v.limits.rows))
 	v.addFigure("dollars", overDollars, false, "")
 	var b bytes.Buffer // so that an error leaves no half a page
 	if err := page.Execute(&b, v); err != nil {
@@ -156,7 +270,14 @@ func (v *view) addFigure(id string, c chart, full bool, table template.HTML) {
 	if id == "price" {
 		f.Legend = append(f.Legend, key{"launch", "sign launch"}, key{"notice", "sign notice"}, key{"eviction", "sign evicted"})
 	}
-	if len(c.rules) > 0 {
+	if id == "machines" {
+		if len(c.marks) > 0 {
+			f.Legend = append(f.Legend, key{"eviction or failure", "sign evicted"})
+		}
+		if len(c.rules) > 0 {
+			f.Legend = append(f.Legend, key{"roll-back", "vertical rollback"})
+		}
+	} else if len(c.rules) > 0 {
 		f.Legend = append(f.Legend, key{"eviction", "vertical evicted"}, key{"roll-back", "vertical rollback"})
 	}
 	v.Charts = append(v.Charts, f)
@@ -171,30 +292,30 @@ func wasteBar(w cost.Waste) []share {
 		total += row.USD
 	}
 	var out []share
+	from := 0.0
 	for i, row := range rows {
 		if total > 0 && row.USD > 0 {
-			out = append(out, share{row.Name, fmt.Sprintf("w%d", i), 100 * float64(row.USD) / float64(total)})
+			percent := 100 * float64(row.USD) / float64(total)
+			out = append(out, share{row.Name, fmt.Sprintf("w%d", i), from, percent})
+			from += percent
 		}
 	}
 	return out
 }
 
-// maxTableRows bounds the tables beside the charts; the JSON report has everything.
-const maxTableRows = 400
-
-// dataTable makes a plain table; cells are text.
-func dataTable(head []string, rows [][]string) template.HTML {
+// dataTable makes a plain table of the newest rows; cells are text.
+func dataTable(head []string, rows [][]string, most int) template.HTML {
 	var b strings.Builder
 	b.WriteString("<table><thead><tr>")
 	for _, h := range head {
 		fmt.Fprintf(&b, `<th scope="col">%s</th>`, esc(h))
 	}
 	b.WriteString("</tr></thead><tbody>")
-	for i, row := range rows {
-		if i == maxTableRows {
-			fmt.Fprintf(&b, `<tr><td colspan="%d">%d more rows are in the JSON report</td></tr>`, len(head), len(rows)-i)
-			break
-		}
+	if earlier := len(rows) - most; earlier > 0 {
+		fmt.Fprintf(&b, `<tr><td colspan="%d">%d earlier rows are in the JSON report</td></tr>`, len(head), earlier)
+		rows = rows[earlier:]
+	}
+	for _, row := range rows {
 		b.WriteString("<tr>")
 		for _, cell := range row {
 			fmt.Fprintf(&b, "<td>%s</td>", esc(cell))
@@ -205,25 +326,29 @@ func dataTable(head []string, rows [][]string) template.HTML {
 	return template.HTML(b.String()) //nolint:gosec // every text in it went through esc
 }
 
-func priceTable(r *cost.Report) template.HTML {
+func priceTable(r *cost.Report, most int) template.HTML {
 	var rows [][]string
 	for _, s := range r.Series.Prices {
 		for _, p := range s.Steps {
 			rows = append(rows, []string{words.Pool(s.Pool), p.At.UTC().Format("Jan 2 15:04:05"), fmt.Sprintf("%.4f", p.USD)})
 		}
 	}
-	return dataTable([]string{"pool", "from", "US$ per hour"}, rows)
+	return dataTable([]string{"pool", "from", "US$ per hour"}, rows, most)
 }
 
-func machineTable(r *cost.Report) template.HTML {
+func machineTable(r *cost.Report, most int) template.HTML {
 	var rows [][]string
 	for _, s := range r.Series.Machines {
-		rows = append(rows, []string{s.At.UTC().Format("Jan 2 15:04:05"), fmt.Sprint(s.Transient), fmt.Sprint(s.Reliable), s.Stage})
+		var pools []string
+		for _, p := range s.Pools {
+			pools = append(pools, fmt.Sprintf("%d %s", p.Count, words.Pool(p.Pool)))
+		}
+		rows = append(rows, []string{s.At.UTC().Format("Jan 2 15:04:05"), fmt.Sprint(s.Transient), fmt.Sprint(s.Reliable), s.Stage, strings.Join(pools, ", ")})
 	}
-	return dataTable([]string{"from", "transient", "reliable", "stage"}, rows)
+	return dataTable([]string{"from", "transient", "reliable", "stage", "pools"}, rows, most)
 }
 
-func lossTable(r *cost.Report) template.HTML {
+func lossTable(r *cost.Report, most int) template.HTML {
 	value := func(v *float64) string {
 		if v == nil {
 			return ""
@@ -241,5 +366,5 @@ func lossTable(r *cost.Report) template.HTML {
 		}
 		rows = append(rows, []string{fmt.Sprint(p.Clock), p.At.UTC().Format("Jan 2 15:04:05"), fmt.Sprintf("%.2f", p.USD), value(p.Train), value(p.Test), redone})
 	}
-	return dataTable([]string{"clock", "time", "US$ paid", "training", "test", ""}, rows)
+	return dataTable([]string{"clock", "time", "US$ paid", "training", "test", "note"}, rows, most)
 }

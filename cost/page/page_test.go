@@ -52,7 +52,7 @@ func TestPageStandsAlone(t *testing.T) {
 	}
 	for _, want := range []string{
 		`<html lang="en">`, `name="viewport"`, "prefers-color-scheme: dark", "Spot total", "On-demand equivalent", "Saving", "Test RMSE",
-		"Price of each pool", "Machines in training by tier, and stage", "RMSE over time", "RMSE over dollars", "redone work", "free",
+		"Price of each pool", "Machines in training by tier and pool, stages and evictions", "RMSE over time", "RMSE over dollars", "redone work", "free",
 		"c3.2xlarge us-west-1a", "price 0.742 above bid 0.478", "roll-back to the cut", journaltest.New(1).Machines[20].ID, "difference $",
 	} {
 		if !strings.Contains(html, want) {

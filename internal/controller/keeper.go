@@ -96,6 +96,7 @@ func Open(cfg Config) (*Keeper, error) {
 		release()
 		return nil, err
 	}
+	k.board.KeptBy(k.says)
 	for _, r := range records {
 		k.jobs[r.ID] = &job{record: r, dir: filepath.Join(root, r.ID), wished: make(chan struct{})}
 		k.number = max(k.number, r.Number)

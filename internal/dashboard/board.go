@@ -10,6 +10,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -30,9 +31,15 @@ type Board struct {
 	log  *slog.Logger
 	now  func() time.Time
 
+	keeper func() Keeper // nil where no controller keeps the runs
+	listed kept
+
 	mu   sync.Mutex
 	runs map[string]*run // by the name of the directory
 }
+
+// KeptBy has the list show what a controller says of its jobs. It is to be called before the board serves.
+func (b *Board) KeptBy(says func() Keeper) { b.keeper = says }
 
 // New makes a board; Run fills it. Now is the wall clock.
 func New(root string, now func() time.Time, log *slog.Logger) *Board {
@@ -41,16 +48,18 @@ func New(root string, now func() time.Time, log *slog.Logger) *Board {
 
 // run is one that is followed. It is read anew when it goes on after its end.
 type run struct {
-	dir string
+	dir   string
+	shown kept
 
 	mu     sync.Mutex
 	status *status.Status
 	counts *counts
-	plan   journal.Entry
 	going  bool
 	caught bool // all that was there has been read
-	err    error
-	follow context.CancelFunc
+	// written is when the journal of a run that does not go on was written to last.
+	written time.Time
+	err     error
+	follow  context.CancelFunc
 }
 
 func newRun(dir string, going bool) *run {
@@ -102,6 +111,9 @@ func (b *Board) lookAround(ctx context.Context, following *sync.WaitGroup) {
 	}
 }
 
+// name is that of the run's directory.
+func (r *run) name() string { return filepath.Base(r.dir) }
+
 func (r *run) followed() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -118,6 +130,9 @@ func (b *Board) read(ctx context.Context, r *run) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.going, r.caught = false, true
+	if info, err := os.Stat(filepath.Join(r.dir, localrun.JournalFile)); err == nil {
+		r.written = info.ModTime()
+	}
 	if err != nil && !errors.Is(err, context.Canceled) {
 		r.err = err
 		b.log.Warn("a journal cannot be read", "run", filepath.Base(r.dir), "error", err)
@@ -129,9 +144,6 @@ func (r *run) take(e journal.Entry) {
 	defer r.mu.Unlock()
 	r.status.Feed(e)
 	r.counts.add(e, r.status.Mapping)
-	if e.Kind == journal.Plan {
-		r.plan = e
-	}
 }
 
 // find gives a run whose journal has been read once.

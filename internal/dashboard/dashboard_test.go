@@ -55,7 +55,13 @@ func write(t *testing.T, root, name string, entries []journal.Entry) string {
 // board follows a root until the test ends.
 func board(t *testing.T, root string) (*Board, *httptest.Server) {
 	t.Helper()
-	b := New(root, time.Now, slog.New(slog.DiscardHandler))
+	return boardWith(t, root, time.Now, nil)
+}
+
+func boardWith(t *testing.T, root string, now func() time.Time, keeper func() Keeper) (*Board, *httptest.Server) {
+	t.Helper()
+	b := New(root, now, slog.New(slog.DiscardHandler))
+	b.KeptBy(keeper)
 	ctx, cancel := context.WithCancel(t.Context())
 	var following sync.WaitGroup
 	following.Go(func() { b.Run(ctx) })
@@ -141,7 +147,7 @@ func TestFiguresAreTheJournals(t *testing.T) {
 		t.Errorf("the list says %+v; want %s spent", rows, want.Totals.Total)
 	}
 	page := get(t, server, "/runs/demo-1", http.StatusOK)
-	for _, words := range []string{want.Totals.Total.Cents(), "Why these pools", "<script>", `href="/"`} {
+	for _, words := range []string{want.Totals.Total.Cents(), "why not the cheaper pool", "<script>", `href="/"`} {
 		if !strings.Contains(page, words) {
 			t.Errorf("%q is not on the page", words)
 		}
@@ -155,7 +161,7 @@ func TestFiguresAreTheJournals(t *testing.T) {
 			t.Errorf("%q is not in the list", words)
 		}
 	}
-	if said := get(t, server, "/runs/demo-3", http.StatusNotFound); !strings.Contains(said, `no run "demo-3"`) {
+	if said := get(t, server, "/runs/demo-3", http.StatusNotFound); !strings.Contains(said, "no run &#34;demo-3&#34;") {
 		t.Errorf("an unknown run: %s", said)
 	}
 }
@@ -255,7 +261,7 @@ func TestPromtool(t *testing.T) {
 // The rules, the Grafana dashboard and the page about them name metrics that exist.
 func TestNamedMetricsExist(t *testing.T) {
 	root := t.TempDir()
-	story := journaltest.New(1).Entries
+	story := promising(t)
 	dir := write(t, root, "demo-1", story[:len(story)/2])
 	holder, err := os.Open(dir)
 	if err != nil {
@@ -265,7 +271,7 @@ func TestNamedMetricsExist(t *testing.T) {
 	if err := syscall.Flock(int(holder.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil { // it goes on
 		t.Fatal(err)
 	}
-	b, server := board(t, root)
+	b, server := boardWith(t, root, time.Now, func() Keeper { return Keeper{Budget: 1, PerHour: 1} })
 	await(t, b, 1)
 	there := get(t, server, "/metrics", http.StatusOK)
 	name := regexp.MustCompile(`tierml_[a-z_]+`)

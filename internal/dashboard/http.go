@@ -4,9 +4,11 @@ import (
 	"bytes"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"html/template"
 	"net/http"
+	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,7 +17,6 @@ import (
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/cost/page"
 	"github.com/tierml/tierml/internal/access"
-	"github.com/tierml/tierml/internal/journal"
 )
 
 // refresh is how often an open page is put anew.
@@ -23,53 +24,35 @@ const refresh = 2 * time.Second
 
 // Handler serves
 //
-//	GET /                    the list of runs
-//	GET /runs/NAME           a run's page
-//	GET /api/runs            the list as JSON: an array of Summary
-//	GET /api/runs/NAME       a run's report as JSON, as of now: what `tierml report -o json` prints
-//	GET /metrics             for Prometheus
+//	GET /                        the list of runs (list.go: q, state, sort, page)
+//	GET /runs/NAME               a run's page
+//	GET /runs/NAME/events        its events, filtered (events.go: q, kind, page)
+//	GET /runs/NAME/files/FILE    one of its files (files.go)
+//	GET /api/runs                the list as JSON: an array of Summary
+//	GET /api/runs/NAME           a run's report as JSON, as of now: what `tierml report -o json` prints
+//	GET /metrics                 for Prometheus
 //
 // It answers only requests that name this host by a loopback address: a web page somewhere else cannot have a browser
 // read them. That is for a board on loopback; elsewhere Guarded serves behind a token.
-func (b *Board) Handler() http.Handler { return access.LocalHost(b.Guarded()) }
+func (b *Board) Handler() http.Handler { return access.LocalHost(b.serve(false)) }
 
-// Guarded is Handler for whoever asks: access.Gate must stand before it.
-func (b *Board) Guarded() http.Handler {
+// Guarded is Handler for whoever asks: access.Gate must stand before it. Who has the token may also have the models.
+func (b *Board) Guarded() http.Handler { return b.serve(true) }
+
+func (b *Board) serve(models bool) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(b)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", b.list)
-	mux.HandleFunc("GET /runs/{name}", b.page)
+	mux.HandleFunc("GET /runs/{name}", func(w http.ResponseWriter, r *http.Request) { b.page(w, r, models) })
+	mux.HandleFunc("GET /runs/{name}/events", b.events)
+	mux.HandleFunc("GET /runs/{name}/files/{file}", func(w http.ResponseWriter, r *http.Request) { b.file(w, r, models) })
 	mux.HandleFunc("GET /api/runs", b.listJSON)
 	mux.HandleFunc("GET /api/runs/{name}", b.report)
+	mux.HandleFunc("GET /favicon.ico", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	return strict(mux)
 }
-
-// strict has browsers take nothing from elsewhere, and keep nothing.
-func strict(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", "no-store")
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; frame-ancestors 'none'")
-		next.ServeHTTP(w, r)
-	})
-}
-
-//go:embed list.html
-var listText string
-
-var listPage = template.Must(template.New("list").Funcs(template.FuncMap{
-	"fixed": func(digits int, v float64) string { return fmt.Sprintf("%.*f", digits, v) },
-	"loss": func(v *float64) string {
-		if v == nil {
-			return ""
-		}
-		return fmt.Sprintf("%.4f", *v)
-	},
-	"money": money,
-	"stamp": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04") },
-}).Parse(listText))
 
 // Summaries are the runs in their order, as of now.
 func (b *Board) Summaries() []Summary {
@@ -80,87 +63,98 @@ func (b *Board) Summaries() []Summary {
 	return rows
 }
 
-func (b *Board) list(w http.ResponseWriter, _ *http.Request) {
-	rows := b.Summaries()
-	show(w, func(out *bytes.Buffer) error {
-		return listPage.Execute(out, struct {
-			Root    string
-			Rows    []Summary
-			Style   template.CSS
-			Script  template.JS
-			Refresh int64
-		}{b.root, rows, template.CSS(page.Style), template.JS(page.LiveScript), refresh.Milliseconds()}) //nolint:gosec // our own files
+func (b *Board) listJSON(w http.ResponseWriter, r *http.Request) { answer(w, r, b.Summaries()) }
+
+func (b *Board) report(w http.ResponseWriter, request *http.Request) {
+	r := b.named(w, request)
+	if r == nil {
+		return
+	}
+	report, _, err := r.report(b.now())
+	if err != nil {
+		unavailable(w, r, err)
+		return
+	}
+	answer(w, request, report)
+}
+
+func (b *Board) page(w http.ResponseWriter, request *http.Request, models bool) {
+	r := b.named(w, request)
+	if r == nil {
+		return
+	}
+	is, err := r.shown.get(strconv.FormatBool(models), b.now(), func() (*content, error) {
+		report, live, err := r.report(b.now())
+		if err != nil {
+			return nil, err
+		}
+		live.Files = files(r.dir, models)
+		var text bytes.Buffer
+		if err := page.WriteLive(&text, report, live); err != nil {
+			return nil, err
+		}
+		return pack("text/html; charset=utf-8", text.Bytes()), nil
 	})
-}
-
-func (b *Board) listJSON(w http.ResponseWriter, _ *http.Request) { answer(w, b.Summaries()) }
-
-func (b *Board) report(w http.ResponseWriter, r *http.Request) {
-	if report, _ := b.reportOf(w, r); report != nil {
-		answer(w, report)
+	if err != nil {
+		unavailable(w, r, err)
+		return
 	}
+	is.send(w, request)
 }
 
-func (b *Board) page(w http.ResponseWriter, r *http.Request) {
-	if report, live := b.reportOf(w, r); report != nil {
-		show(w, func(out *bytes.Buffer) error { return page.WriteLive(out, report, live) })
-	}
-}
-
-// reportOf makes the report of the run that a request names, as of now, or answers why not.
-func (b *Board) reportOf(w http.ResponseWriter, request *http.Request) (*cost.Report, *page.Live) {
+// named is the run that a request names; without one the request is answered, and it is nil.
+func (b *Board) named(w http.ResponseWriter, request *http.Request) *run {
 	name := request.PathValue("name")
 	r := b.find(name)
 	if r == nil {
-		http.Error(w, fmt.Sprintf("there is no run %q", name), http.StatusNotFound)
-		return nil, nil
+		trouble(w, http.StatusNotFound, "No such run", fmt.Sprintf("There is no run %q here.", name))
 	}
+	return r
+}
+
+func unavailable(w http.ResponseWriter, r *run, err error) {
+	trouble(w, http.StatusServiceUnavailable, "Not now", fmt.Sprintf("The run %s cannot be shown: %v.", r.name(), err))
+}
+
+var errNothingYet = errors.New("its journal has no line yet")
+
+// report makes the report of a run as of now, and what is said of one that goes on.
+func (r *run) report(now time.Time) (*cost.Report, *page.Live, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	report, err := r.status.Ledger.Report(r.asOf(b.now()))
+	if r.status.Began.IsZero() {
+		return nil, nil, errors.Join(errNothingYet, r.err)
+	}
+	report, err := r.status.Ledger.Report(r.asOf(now))
 	if err != nil {
-		http.Error(w, fmt.Sprintf("run %s: %v", name, err), http.StatusServiceUnavailable)
-		return nil, nil
+		return nil, nil, err
 	}
 	if r.err != nil {
 		report.Warnings = append(report.Warnings, r.err.Error())
 	}
-	return report, r.live(report.Run.AsOf)
+	return report, r.live(report.Run.AsOf), nil
 }
 
-// live needs the lock; nil when the run has ended in order.
+// live needs the lock.
 func (r *run) live(now time.Time) *page.Live {
 	s := r.status
-	l := &page.Live{Runs: "/", Refresh: refresh, Running: r.state() == "running", Stage: s.Stage, Clock: s.Clock,
-		Clocks: s.Start.Clocks, ClockSeconds: s.Seconds, PerHour: s.Ledger.Rate(now)}
+	l := &page.Live{Runs: "/", Refresh: refresh, State: r.state(), Running: r.state() == "running", Stage: s.Stage, Clock: s.Clock,
+		Clocks: s.Start.Clocks, ClockSeconds: s.Seconds, PerHour: s.Ledger.Rate(now), Events: "/runs/" + url.PathEscape(r.name()) + "/events"}
+	if l.Running {
+		l.Paused = s.Why
+	}
 	for _, g := range s.Groups() {
 		l.Fleet = append(l.Fleet, page.Fleet{Tier: g.Tier, Pool: g.Pool, Price: g.Price, Bid: g.Bid, Joined: g.Joined,
 			Starting: g.Starting, Leaving: g.Leaving})
 	}
-	if r.plan.Kind == journal.Plan {
-		if d, err := r.plan.PlanDetails(); err == nil {
-			l.Considered, l.ConsideredAt, l.ConsideredWhy = d.Pools, r.plan.T, r.plan.Why
-		}
-	}
 	return l
 }
 
-func show(w http.ResponseWriter, write func(*bytes.Buffer) error) {
-	var b bytes.Buffer // so that an error leaves no half a page
-	if err := write(&b); err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write(b.Bytes()) // whoever asked may be gone
-}
-
-func answer(w http.ResponseWriter, v any) {
+func answer(w http.ResponseWriter, r *http.Request, v any) {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(append(text, '\n'))
+	pack("application/json", append(text, '\n')).send(w, r)
 }

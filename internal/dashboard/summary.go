@@ -75,6 +75,9 @@ func (r *run) summary(now time.Time) Summary {
 			out.PerHour = s.Ledger.Rate(out.AsOf).String()
 		}
 	}
+	if r.err != nil { // what is there of it is shown all the same
+		out.Why = r.err.Error()
+	}
 	if s.Outcome != "" {
 		out.Reliable, out.Transient = 0, 0
 	}

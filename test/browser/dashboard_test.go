@@ -36,7 +36,7 @@ func TestDashboard(t *testing.T) {
 			b.until("the run in the list", `document.querySelector("main td")?.innerText.trim() === "running"`)
 			checkFits(b, width)
 			b.picturesOf("dashboard-list", width)
-			b.eval(`(document.querySelector("main a").click(), true)`, new(bool))
+			b.eval(`(document.querySelector("main tbody a").click(), true)`, new(bool))
 			b.until("the run's page", `document.querySelector("section[aria-label=Now]") !== null`)
 			checkFits(b, width)
 			checkCharts(b)

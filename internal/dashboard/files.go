@@ -1,0 +1,70 @@
+package dashboard
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/tierml/tierml/cost/page"
+)
+
+// runFile is one that a run leaves, and that people ask for.
+type runFile struct {
+	name, what, kind string
+	model            bool // only who has the token may have it
+}
+
+var runFiles = []runFile{
+	{"journal.jsonl", "everything that happened: the figures here are made of it", "text/plain; charset=utf-8", false},
+	{"report.html", "the report, to be kept or sent", "text/html; charset=utf-8", false},
+	{"report.json", "the report for programs", "application/json", false},
+	{"job.yaml", "the job file", "text/plain; charset=utf-8", false},
+	{"cloud.jsonl", "the fake cloud's own records of machines", "text/plain; charset=utf-8", false},
+	{"logs/controller.log", "what the controller has logged", "text/plain; charset=utf-8", false},
+	{"model.safetensors", "the trained model", "application/octet-stream", true},
+}
+
+// files lists those that are there.
+func files(dir string, models bool) []page.File {
+	var out []page.File
+	for _, f := range runFiles {
+		info, err := os.Stat(filepath.Join(dir, filepath.FromSlash(f.name)))
+		if err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		shown := page.File{Name: f.name, What: f.what, Bytes: info.Size()}
+		if models || !f.model {
+			shown.Link = "/runs/" + url.PathEscape(filepath.Base(dir)) + "/files/" + url.PathEscape(filepath.Base(f.name))
+		} else {
+			shown.What += ", in " + dir
+		}
+		out = append(out, shown)
+	}
+	return out
+}
+
+// file serves one of runFiles by its last name.
+func (b *Board) file(w http.ResponseWriter, request *http.Request, models bool) {
+	r := b.named(w, request)
+	if r == nil {
+		return
+	}
+	name := request.PathValue("file")
+	i := slices.IndexFunc(runFiles, func(f runFile) bool { return filepath.Base(f.name) == name && (models || !f.model) })
+	if i < 0 {
+		trouble(w, http.StatusNotFound, "No such file", fmt.Sprintf("There is no file %q of a run to have here.", name))
+		return
+	}
+	in, err := os.Open(filepath.Join(r.dir, filepath.FromSlash(runFiles[i].name)))
+	if err != nil {
+		trouble(w, http.StatusNotFound, "No such file", fmt.Sprintf("The run %s has no %s (yet).", r.name(), name))
+		return
+	}
+	defer in.Close()
+	w.Header().Set("Content-Type", runFiles[i].kind)
+	_, _ = io.Copy(w, in) // whoever asked may be gone
+}

@@ -1,0 +1,213 @@
+package dashboard
+
+import (
+	"bytes"
+	"cmp"
+	"embed"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/cost/page"
+	"github.com/tierml/tierml/internal/runs"
+	"github.com/tierml/tierml/market"
+)
+
+//go:embed list.html events.html trouble.html
+var texts embed.FS
+
+var pages = template.Must(template.New("").Funcs(template.FuncMap{
+	"loss": func(v *float64) string {
+		if v == nil {
+			return ""
+		}
+		return fmt.Sprintf("%.4f", *v)
+	},
+	"money":  money,
+	"amount": func(v market.USD) float64 { return float64(v) / float64(market.Dollar) },
+	"stamp":  func(t time.Time) string { return page.Stamp(t)[:16] },
+	"second": page.Stamp,
+	"iso":    func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	"path":   url.PathEscape,
+}).ParseFS(texts, "*.html"))
+
+// frame is what all pages have.
+type frame struct {
+	Style   template.CSS
+	Script  template.JS
+	Refresh int64 // milliseconds; 0 = the page stays as it is
+}
+
+func newFrame(live bool) frame {
+	f := frame{Style: template.CSS(page.Style)} //nolint:gosec // our own file
+	if live {
+		f.Script, f.Refresh = template.JS(page.LiveScript), refresh.Milliseconds() //nolint:gosec // our own file
+	}
+	return f
+}
+
+// show renders a page; an error leaves no half a page.
+func show(w http.ResponseWriter, r *http.Request, name string, v any) {
+	var b bytes.Buffer
+	if err := pages.ExecuteTemplate(&b, name, v); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	pack("text/html; charset=utf-8", b.Bytes()).send(w, r)
+}
+
+// trouble says what is wrong, on a page with a way back.
+func trouble(w http.ResponseWriter, status int, title, what string) {
+	var b bytes.Buffer
+	if err := pages.ExecuteTemplate(&b, "trouble.html", struct {
+		frame
+		Title, What string
+	}{newFrame(false), title, what}); err != nil {
+		http.Error(w, what, status)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes()) // whoever asked may be gone
+}
+
+// rowsAtATime is how many runs are on a page of the list.
+const rowsAtATime = 100
+
+// Keeper is what a controller says about its jobs, on top of the list.
+type Keeper struct {
+	Running, MaxRunning int
+	Queued, MaxQueued   int
+	Spent, Rate         market.USD // of all jobs: so far, and per hour now
+	Budget, PerHour     market.USD // the limits; 0 = none
+	Held                string     // why nothing that waits is started
+	Jobs                []Job      // all of them, those without a journal too, in order
+}
+
+// Job is a run of a controller. State and Why of its Summary are the job's.
+type Job struct {
+	Summary
+	Place int // in the queue, from 1
+}
+
+// listView is what list.html sees.
+type listView struct {
+	frame
+	Root     string
+	Keeper   *Keeper
+	Rows     []Job
+	Of, All  int
+	Q, State string
+	States   []string
+	Columns  []column
+	From, To int
+	pager
+}
+
+// column is a head that sorts.
+type column struct {
+	Title, Link, Sorted string // Sorted is "ascending", "descending" or empty
+	Number              bool
+}
+
+// sorts are the columns in their order; less is better with nil.
+var sorts = []struct {
+	key, title string
+	number     bool
+	compare    func(a, b Job) int
+}{
+	{"run", "run", false, func(a, b Job) int { return runs.Compare(a.Run, b.Run) }},
+	{"state", "state", false, func(a, b Job) int { return cmp.Compare(a.State, b.State) }},
+	{"clock", "clock", true, func(a, b Job) int { return cmp.Compare(a.Clock, b.Clock) }},
+	{"test", "test loss", true, func(a, b Job) int { return cmp.Compare(value(a.Test), value(b.Test)) }},
+	{"stage", "stage", true, func(a, b Job) int { return cmp.Compare(a.Stage, b.Stage) }},
+	{"machines", "machines", true, func(a, b Job) int { return cmp.Compare(a.Reliable+a.Transient, b.Reliable+b.Transient) }},
+	{"hour", "per hour", true, func(a, b Job) int { return cmp.Compare(dollars(a.PerHour), dollars(b.PerHour)) }},
+	{"spent", "spent", true, func(a, b Job) int { return cmp.Compare(dollars(a.Spent), dollars(b.Spent)) }},
+	{"saved", "saved", true, func(a, b Job) int { return cmp.Compare(dollars(a.Saved), dollars(b.Saved)) }},
+	{"began", "began (market time)", false, func(a, b Job) int { return a.Began.Compare(b.Began) }},
+}
+
+func value(v *float64) float64 {
+	if v == nil {
+		return -1
+	}
+	return *v
+}
+
+func dollars(text string) market.USD {
+	v, _ := market.ParseUSD(text) // what is unknown is 0
+	return v
+}
+
+func (b *Board) list(w http.ResponseWriter, r *http.Request) {
+	is, err := b.listed.get(r.URL.RawQuery, b.now(), func() (*content, error) {
+		var text bytes.Buffer
+		if err := pages.ExecuteTemplate(&text, "list.html", b.listView(r)); err != nil {
+			return nil, err
+		}
+		return pack("text/html; charset=utf-8", text.Bytes()), nil
+	})
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	is.send(w, r)
+}
+
+func (b *Board) listView(r *http.Request) listView {
+	v := listView{frame: newFrame(true), Root: b.root, Q: r.FormValue("q"), State: r.FormValue("state")}
+	var all []Job
+	if b.keeper != nil {
+		k := b.keeper()
+		v.Keeper, all = &k, k.Jobs
+	} else {
+		for _, s := range b.Summaries() {
+			all = append(all, Job{Summary: s})
+		}
+	}
+	v.All = len(all)
+	for _, j := range all {
+		if !slices.Contains(v.States, j.State) {
+			v.States = append(v.States, j.State)
+		}
+		if (v.State == "" || j.State == v.State) && strings.Contains(strings.ToLower(j.Run+" "+j.App), strings.ToLower(v.Q)) {
+			v.Rows = append(v.Rows, j)
+		}
+	}
+	slices.Sort(v.States)
+	v.sort(r)
+	v.Of = len(v.Rows)
+	v.pager = newPager(r, v.Of, rowsAtATime)
+	v.Rows = v.Rows[v.first:v.last]
+	v.From, v.To = min(v.first+1, v.Of), v.last
+	return v
+}
+
+// sort puts the rows in the order of the parameter sort: a column, with a minus before it from the greatest on.
+func (v *listView) sort(r *http.Request) {
+	by, down := strings.CutPrefix(cmp.Or(r.FormValue("sort"), "run"), "-")
+	for _, s := range sorts {
+		c := column{Title: s.title, Number: s.number, Link: with(r, "sort", s.key)}
+		if s.key == by {
+			c.Sorted = "ascending"
+			c.Link = with(r, "sort", "-"+s.key)
+			if down {
+				c.Sorted, c.Link = "descending", with(r, "sort", s.key)
+			}
+			slices.SortStableFunc(v.Rows, func(a, b Job) int {
+				if down {
+					a, b = b, a
+				}
+				return s.compare(a, b)
+			})
+		} else if s.number { // numbers are looked at from the greatest on
+			c.Link = with(r, "sort", "-"+s.key)
+		}
+		v.Columns = append(v.Columns, c)
+	}
+}

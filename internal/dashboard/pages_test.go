@@ -1,0 +1,307 @@
+package dashboard
+
+import (
+	"compress/gzip"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/journal/journaltest"
+	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/market"
+)
+
+// rowsOf are the names in the list, in its order.
+func rowsOf(text string) (names []string) {
+	for _, m := range regexp.MustCompile(`<tr id="run-([^"]+)"`).FindAllStringSubmatch(text, -1) {
+		names = append(names, m[1])
+	}
+	return names
+}
+
+// The list is sorted and filtered by its address alone: it needs no script.
+func TestList(t *testing.T) {
+	root, story := t.TempDir(), journaltest.New(1).Entries
+	write(t, root, "demo-10", story[:len(story)/3])
+	write(t, root, "demo-9", story)
+	write(t, root, "other-1", story[:len(story)/2])
+	b, server := board(t, root)
+	await(t, b, 3)
+	for query, want := range map[string]string{
+		"":                            "demo-9 demo-10 other-1",
+		"?sort=-run":                  "other-1 demo-10 demo-9",
+		"?sort=spent":                 "demo-10 other-1 demo-9",
+		"?sort=-clock":                "demo-9 other-1 demo-10",
+		"?sort=rubbish":               "demo-9 demo-10 other-1",
+		"?q=DEMO":                     "demo-9 demo-10",
+		"?state=finished":             "demo-9",
+		"?state=killed&sort=-spent":   "other-1 demo-10",
+		"?q=nothing":                  "",
+		"?page=7":                     "demo-9 demo-10 other-1",
+		"?page=x&q=%3Cscript%3Eevil(": "",
+	} {
+		text := get(t, server, "/"+query, http.StatusOK)
+		if got := strings.Join(rowsOf(text), " "); got != want {
+			t.Errorf("%q lists %q; want %q", query, got, want)
+		}
+		if strings.Contains(text, "<script>evil") {
+			t.Error("what was asked for became markup")
+		}
+	}
+	if text := get(t, server, "/?sort=-spent", http.StatusOK); !strings.Contains(text, `aria-sort="descending"><a href="/?sort=spent">`) {
+		t.Error("the column that sorts does not say so, or does not turn round")
+	}
+}
+
+// Of a controller, the list shows queue, limits and jobs without a journal.
+func TestListOfAController(t *testing.T) {
+	b := New(t.TempDir(), time.Now, slog.New(slog.DiscardHandler))
+	b.KeptBy(func() Keeper {
+		return Keeper{Running: 1, MaxRunning: 2, Queued: 1, MaxQueued: 100, Spent: 1250 * market.Dollar / 100, Budget: 50 * market.Dollar,
+			Rate: 3 * market.Dollar, PerHour: 4 * market.Dollar, Held: "the jobs cost $3.00 an hour",
+			Jobs: []Job{{Summary: Summary{Run: "a-1", State: "running", Began: journaltest.Began}}, {Summary: Summary{Run: "b-1", State: "queued", Why: "waits"}, Place: 1}}}
+	})
+	server := httptest.NewServer(b.Handler())
+	defer server.Close()
+	text := get(t, server, "/", http.StatusOK)
+	for _, want := range []string{"of 2 at a time", "of 100 at most", "$12.50", "of a budget of $50.00", "$3.00", "of $4.00 at most",
+		"What waits is not started: the jobs cost $3.00 an hour", "queued #1", "waits", `href="/runs/a-1"`, `max="50" value="12.5"`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in the list", want)
+		}
+	}
+	if strings.Contains(text, `href="/runs/b-1"`) {
+		t.Error("a job without a journal has a link")
+	}
+}
+
+// Events are found by words, kinds, machines and times, the newest first.
+func TestEventsPage(t *testing.T) {
+	root, told := t.TempDir(), journaltest.New(1)
+	write(t, root, "demo-1", told.Entries)
+	b, server := board(t, root)
+	await(t, b, 1)
+	report, _, err := b.find("demo-1").report(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	evictions := 0
+	for _, e := range report.Events {
+		if e.Kind == "evicted" {
+			evictions++
+		}
+	}
+	count := func(query string) int {
+		return strings.Count(get(t, server, "/runs/demo-1/events"+query, http.StatusOK), "<li class=")
+	}
+	if n := count(""); n != len(report.Events) {
+		t.Errorf("%d events; want %d", n, len(report.Events))
+	}
+	if n := count("?kind=evicted"); n != evictions || n == 0 {
+		t.Errorf("%d evictions; want %d", n, evictions)
+	}
+	if n := count("?q=EVICTED+bid"); n == 0 || n >= len(report.Events) {
+		t.Errorf("%d events have both words", n)
+	}
+	if n := count("?q=" + told.Machines[20].ID); n == 0 {
+		t.Error("a machine is not found by its name, although a line speaks of several")
+	}
+	if n := count("?q=2014-05-01+roll-back"); n == 0 {
+		t.Error("a day is not found")
+	}
+	first := report.Events[len(report.Events)-1].Text
+	if text := get(t, server, "/runs/demo-1/events", http.StatusOK); strings.Index(text, first) > strings.Index(text, "start of demo") {
+		t.Error("the newest is not the first")
+	}
+}
+
+// Files of a run are those that are meant, and its model only for who has the token.
+func TestFiles(t *testing.T) {
+	root := t.TempDir()
+	dir := write(t, root, "demo-1", journaltest.New(1).Entries)
+	for _, name := range []string{"model.safetensors", "state.json"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("secret"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, server := board(t, root)
+	await(t, b, 1)
+	want, err := os.ReadFile(filepath.Join(dir, localrun.JournalFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := get(t, server, "/runs/demo-1/files/journal.jsonl", http.StatusOK); got != string(want) {
+		t.Error("the journal is not the journal")
+	}
+	for _, name := range []string{"model.safetensors", "state.json", "report.html", "..%2fdemo-1%2fstate.json", "nothing"} {
+		get(t, server, "/runs/demo-1/files/"+name, http.StatusNotFound)
+	}
+	guarded := httptest.NewServer(b.Guarded())
+	defer guarded.Close()
+	if got := get(t, guarded, "/runs/demo-1/files/model.safetensors", http.StatusOK); got != "secret" {
+		t.Errorf("the model is %q", got)
+	}
+	if page := get(t, server, "/runs/demo-1", http.StatusOK); !strings.Contains(page, `href="/runs/demo-1/files/journal.jsonl"`) ||
+		strings.Contains(page, "files/model") || !strings.Contains(page, "model.safetensors") {
+		t.Error("the page's list of files is wrong")
+	}
+}
+
+// fetch asks as browsers do: compressed.
+func fetch(t *testing.T, url, tag string) (status, wire int, text string, header http.Header) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Accept-Encoding", "gzip")
+	request.Header.Set("If-None-Match", tag)
+	answer, err := http.DefaultTransport.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer.Header.Get("Content-Encoding") != "gzip" {
+		return answer.StatusCode, len(body), string(body), answer.Header
+	}
+	z, err := gzip.NewReader(strings.NewReader(string(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, len(body), string(plain), answer.Header
+}
+
+// long is a run of so many stories, one after the other.
+func long(times int) (entries []journal.Entry) {
+	story := journaltest.New(1).Entries
+	length := story[len(story)-1].T.Sub(story[0].T).Truncate(time.Second) + time.Hour
+	for n := range times {
+		by := time.Duration(n) * length
+		later := func(t *time.Time) *time.Time {
+			if t == nil {
+				return nil
+			}
+			moved := t.Add(by)
+			return &moved
+		}
+		for _, e := range story {
+			if n > 0 && (e.Kind == journal.Start || e.Kind == journal.Plan) || e.Kind == journal.Done || e.Kind == journal.Charge {
+				continue
+			}
+			e.T, e.At, e.Launched, e.Ended, e.Deadline = e.T.Add(by), later(e.At), later(e.Launched), later(e.Ended), later(e.Deadline)
+			if e.Instance != "" {
+				e.Instance += fmt.Sprintf("-%d", n)
+			}
+			if e.Clock > 0 {
+				e.Clock += int64(400 * n)
+			}
+			entries = append(entries, e)
+		}
+	}
+	return entries
+}
+
+// A page of a run with thousands of events stays below 300 KB, on the wire and unpacked below 1 MB; one that is as the
+// asker has it is not sent again; scripts and styles are those that the policy names.
+func TestFirstLoad(t *testing.T) {
+	root := t.TempDir()
+	entries := long(30)
+	write(t, root, "long-1", entries)
+	b, server := board(t, root)
+	await(t, b, 1)
+	report, _, err := b.find("long-1").report(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(report.Events) < 1000 || len(report.Instances) < 1000 {
+		t.Fatalf("%d events, %d machines: that is not long", len(report.Events), len(report.Instances))
+	}
+	for _, path := range []string{"/", "/runs/long-1", "/runs/long-1/events"} {
+		status, wire, text, header := fetch(t, server.URL+path, "")
+		if status != http.StatusOK || wire > 300<<10 || len(text) > 1<<20 {
+			t.Errorf("%s: status %d, %d bytes on the wire, %d unpacked", path, status, wire, len(text))
+		}
+		t.Logf("%s: %d bytes on the wire, %d unpacked; %d journal lines", path, wire, len(text), len(entries))
+		if again, _, _, _ := fetch(t, server.URL+path, header.Get("ETag")); again != http.StatusNotModified {
+			t.Errorf("%s is sent again: %d", path, again)
+		}
+		csp := header.Get("Content-Security-Policy")
+		if strings.Contains(csp, "unsafe") || !strings.HasPrefix(csp, "default-src 'none'") {
+			t.Errorf("the policy is %s", csp)
+		}
+		for _, inline := range regexp.MustCompile(`(?s)<(?:style|script)>(.*?)</(?:style|script)>`).FindAllStringSubmatch(text, -1) {
+			if !strings.Contains(csp, hash(inline[1])) {
+				t.Errorf("%s: the policy does not allow what begins with %.40q", path, inline[1])
+			}
+		}
+		if regexp.MustCompile(`<[^>]+ (?:style|on[a-z]+)=`).MatchString(text) {
+			t.Errorf("%s has styles or scripts in attributes, which the policy forbids", path)
+		}
+	}
+}
+
+// Many open pages cost what one costs: within a second a page is made once.
+func TestManyPagesAreMadeOnce(t *testing.T) {
+	var k kept
+	made, now := 0, time.Unix(1000, 0)
+	create := func() (*content, error) { made++; return pack("text/plain", []byte(fmt.Sprint(made))), nil }
+	var asking sync.WaitGroup
+	for range 20 {
+		asking.Go(func() {
+			if c, err := k.get("", now, create); err != nil || string(c.plain) != "1" {
+				t.Errorf("%v, %v", c, err)
+			}
+		})
+	}
+	asking.Wait()
+	for key, at := range map[string]time.Time{"": now.Add(fresh), "other": now.Add(fresh)} {
+		if _, err := k.get(key, at, create); err != nil {
+			t.Error(err)
+		}
+	}
+	if made != 3 {
+		t.Errorf("made %d times; want 3: at first, when it was old, and for another key", made)
+	}
+}
+
+// What was decided is on the page with what else could have been bought.
+func TestDecisions(t *testing.T) {
+	root, story := t.TempDir(), journaltest.New(1).Entries
+	at := slices.IndexFunc(story, func(e journal.Entry) bool { return e.Kind == journal.Intent && e.Tier == "transient" })
+	details, err := journal.Pack(journal.IntentDetails{Considered: []journal.PlanPool{
+		{Pool: journaltest.FirstPool, Price: "0.0324", Bid: "0.239", MTTF: 11160, Chosen: true, Why: "highest MTTF"},
+		{Pool: journaltest.OtherPool, Price: "0.0102", Bid: "0.12", MTTF: 7200, Why: "its MTTF is shorter"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	story[at].Details = details
+	write(t, root, "demo-1", story)
+	b, server := board(t, root)
+	await(t, b, 1)
+	text := get(t, server, "/runs/demo-1", http.StatusOK)
+	for _, want := range []string{"why not the cheaper pool", "cheaper, not chosen", "its MTTF is shorter", "$0.0051" /* 0.0102 for 2 vCPUs */, "$0.0081"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not on the page", want)
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package dashboard
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tierml/tierml/cost/page"
+)
+
+// policy is what browsers are told: nothing from elsewhere, and of scripts and styles only our own two, by their hashes.
+var policy = "default-src 'none'; style-src '" + hash(page.Style) + "'; script-src '" + hash(page.LiveScript) +
+	"'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+func hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// strict has browsers take nothing from elsewhere, and keep nothing.
+func strict(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Referrer-Policy", "no-referrer")
+		w.Header().Set("Content-Security-Policy", policy)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// content is an answer that is ready to be sent, to any number of askers.
+type content struct {
+	kind          string
+	plain, packed []byte
+	tag           string
+}
+
+// packWorth is the size from which an answer is compressed.
+const packWorth = 1024
+
+func pack(kind string, plain []byte) *content {
+	sum := sha256.Sum256(plain)
+	c := &content{kind: kind, plain: plain, tag: `"` + hex.EncodeToString(sum[:12]) + `"`}
+	if len(plain) >= packWorth {
+		var b bytes.Buffer
+		z, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed) // the level is one
+		_, _ = z.Write(plain)                           // memory takes everything
+		_ = z.Close()
+		c.packed = b.Bytes()
+	}
+	return c
+}
+
+// send answers with the content, or that it is what the asker has.
+func (c *content) send(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("ETag", c.tag)
+	h.Set("Vary", "Accept-Encoding")
+	if r.Header.Get("If-None-Match") == c.tag {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	h.Set("Content-Type", c.kind)
+	body := c.plain
+	if c.packed != nil && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		h.Set("Content-Encoding", "gzip")
+		body = c.packed
+	}
+	_, _ = w.Write(body) // whoever asked may be gone
+}
+
+// fresh is how long an answer serves all who ask: any number of open pages costs what one costs.
+const fresh = time.Second
+
+// kept is an answer with what it was made of.
+type kept struct {
+	mu   sync.Mutex
+	key  string
+	made time.Time
+	is   *content
+}
+
+// get gives what was made of the same not long ago, or makes it. One asker makes, the others wait.
+func (k *kept) get(key string, now time.Time, create func() (*content, error)) (*content, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.is != nil && k.key == key && now.Sub(k.made) < fresh && !now.Before(k.made) {
+		return k.is, nil
+	}
+	is, err := create()
+	if err != nil {
+		return nil, err
+	}
+	k.key, k.made, k.is = key, now, is
+	return is, nil
+}
