@@ -109,6 +109,17 @@ lint: ## gofmt, go vet, staticcheck
 .PHONY: check
 check: lint test race test-awscli test-moto test-stores test-terraform test-metrics test-browser ## everything that .ci/run checks
 
+.PHONY: sessions
+sessions: # what the pages' shell examples need beside Go, for TestSessions (installs Debian's if it can)
+	@.ci/install /usr/bin/aws awscli
+	@.ci/install curl curl
+	@.ci/install jq jq
+	@.ci/install python3:boto3 python3 python3-boto3
+
+.PHONY: test-docs
+test-docs: sessions ## what the pages show: each shell block typed into bash against the fake clouds, each job file planned
+	CI=true $(GO) test -count=1 -timeout 10m -run 'Sessions|Pages|ThePage' ./cmd/tierml ./internal/docstest
+
 .PHONY: test-awscli
 test-awscli: ## the fake cloud against the AWS command line (installs Debian's awscli if it can)
 	@.ci/install /usr/bin/aws awscli
@@ -208,10 +219,16 @@ completions: build $(CACHE) ## completion scripts for bash, zsh and fish in .cac
 	@bin/tierml completion zsh >$(CACHE)/completions/_tierml
 	@bin/tierml completion fish >$(CACHE)/completions/tierml.fish
 
+.PHONY: release-notes
+release-notes: $(CACHE) # CHANGELOG.md, or what it will begin with, for the archives
+	@mkdir -p $(CACHE)/notes
+	@if [ -e CHANGELOG.md ]; then cp CHANGELOG.md $(CACHE)/notes; \
+	  else { echo "# Changelog"; echo; .ci/changelog "$(VERSION)"; } >$(CACHE)/notes/CHANGELOG.md; fi
+
 .PHONY: release
 # Another set of systems: make release TARGETS=linux/amd64.
 TARGETS ?=
-release: completions ## archives for linux and mac, amd64 and arm64, with checksums, in dist (TARGETS=os/arch...)
+release: completions release-notes ## archives for linux and mac, amd64 and arm64, with checksums, in dist (TARGETS=os/arch...)
 	GO="$(GO)" .ci/release dist "$(VERSION)" $(TARGETS)
 
 .PHONY: changelog

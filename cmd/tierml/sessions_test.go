@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/internal/docstest"
+)
+
+// Shell blocks of the pages are typed into bash, all blocks of a page one after another, with the program as a user has it.
+// What a page takes for granted is made by testdata/sessions/PAGE.sh, and what cannot be here (an account, another host) is
+// played by small programs that it writes. In it
+//
+//	#: NEEDS a b        programs beside bash; without them the session is skipped, in CI it fails
+//	#: TYPE x => y      y is typed where the page has x; the page must have it
+//	#: AFTER            what follows is run after the page's blocks: it checks what came of them
+func TestSessions(t *testing.T) {
+	if raceDetector {
+		t.Skip("processes of the race detector's program are too slow, and the other end-to-end tests have what is to be raced")
+	}
+	root := os.DirFS("../..")
+	pages, err := docstest.ExecutedBy(root, "TestSessions")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(pages) < 10 {
+		t.Fatalf("only %d pages have sessions", len(pages))
+	}
+	for page, blocks := range pages {
+		t.Run(page, func(t *testing.T) {
+			t.Parallel()
+			typeSession(t, page, blocks)
+		})
+	}
+}
+
+// session is testdata/sessions/PAGE.sh.
+type session struct {
+	needs         []string
+	instead       [][2]string
+	before, after string
+}
+
+func readSession(t *testing.T, page string) (s session) {
+	t.Helper()
+	name := filepath.Join("testdata", "sessions", strings.NewReplacer("/", "-", ".md", ".sh").Replace(page))
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	into := &s.before
+	for line := range strings.Lines(string(text)) {
+		order, isOrder := strings.CutPrefix(line, "#: ")
+		what, argument, _ := strings.Cut(strings.TrimSuffix(order, "\n"), " ")
+		switch {
+		case !isOrder:
+			*into += line
+		case what == "NEEDS":
+			s.needs = append(s.needs, strings.Fields(argument)...)
+		case what == "TYPE":
+			from, to, ok := strings.Cut(argument, " => ")
+			if !ok {
+				t.Fatalf("%s: want TYPE x => y: %s", name, line)
+			}
+			s.instead = append(s.instead, [2]string{from, to})
+		case what == "AFTER":
+			into = &s.after
+		default:
+			t.Fatalf("%s: what is %s?", name, line)
+		}
+	}
+	return s
+}
+
+func typeSession(t *testing.T, page string, blocks []docstest.Block) {
+	s := readSession(t, page)
+	for _, program := range s.needs {
+		if _, err := exec.LookPath(program); err != nil {
+			if os.Getenv("CI") != "" {
+				t.Fatalf("%v: .ci/run installs it", err)
+			}
+			t.Skipf("%v; .ci/run has what installs it", err)
+		}
+	}
+	program := builtBinary(t)
+	place := newSite(t)
+	script := s.before
+	for _, b := range blocks {
+		text := b.Text
+		if b.Language == "python" {
+			text = "python <<END_OF_PYTHON\n" + text + "END_OF_PYTHON\n"
+		}
+		script += fmt.Sprintf("\necho '### %s' >&2\n%s", b, text)
+	}
+	for _, in := range s.instead {
+		if !strings.Contains(script[len(s.before):], in[0]) {
+			t.Fatalf("%s does not say %q any more", page, in[0])
+		}
+		script = script[:len(s.before)] + strings.ReplaceAll(script[len(s.before):], in[0], in[1])
+	}
+	script += "\necho '### after' >&2\n" + s.after
+	prepareSession(t, place, program)
+	place.write("session.sh", script)
+
+	cmd := exec.Command("bash", "-c", "source ./prelude.sh; source ./session.sh; finish")
+	cmd.Env = []string{"HOME=" + place.dir, "PATH=" + place.path("bin") + ":" + filepath.Dir(program) + ":" + os.Getenv("PATH"), "NO_COLOR=1",
+		"TMPDIR=" + t.TempDir(), "XDG_CONFIG_HOME=" + place.path(".config"), "LANG=C.UTF-8", "BASH_ENV="}
+	cmd.Dir = place.dir
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.WaitDelay = 5 * time.Second
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	tooLong := time.AfterFunc(3*patience, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+	defer tooLong.Stop()
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%s: %v\n%s", page, err, tail(out.String(), 6000))
+	}
+	if testing.Verbose() {
+		t.Log(tail(out.String(), 3000))
+	}
+}
+
+// prepareSession makes a folder as a clone of the repository is one: examples, with a demo that is done in seconds.
+func prepareSession(t *testing.T, s *site, program string) {
+	t.Helper()
+	for _, dir := range []string{"bin", "examples/data"} {
+		if err := os.MkdirAll(s.path(dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(program, s.path("bin", "tierml")); err != nil {
+		t.Fatal(err)
+	}
+	data, err := filepath.Glob("../../examples/data/*")
+	if err != nil || len(data) == 0 {
+		t.Fatalf("no data: %v", err)
+	}
+	for _, file := range data {
+		file, err := filepath.Abs(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(file, s.path("examples", "data", filepath.Base(file))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for from, to := range map[string]string{"demo.yaml": "examples/demo.yaml", "prelude.sh": "prelude.sh"} {
+		text, err := os.ReadFile(filepath.Join("testdata", "sessions", from))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.write(to, string(text))
+	}
+	s.write("examples/data/small.csv", ratings())
+}
+
+func tail(text string, n int) string { return text[max(0, len(text)-n):] }

@@ -1,0 +1,43 @@
+#: TYPE cd terraform/aws && terraform init => terraform init
+#: TYPE >../../installation.yaml => >installation.yaml
+#: TYPE cd ../.. => true
+#: TYPE tierml doctor ratings.yaml => tierml doctor ratings.yaml || true
+export AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any AWS_EC2_METADATA_DISABLED=true
+played make <<<'test "$*" = build'
+cat >types.csv <<'END'
+region,instance_type,vcpu,memory_gib,linux_ondemand_usd_hour
+us-west-2,c5.xlarge,4,8,0.17
+us-west-2,m5.xlarge,4,16,0.192
+END
+{
+  echo timestamp,zone,instance_type,product,price
+  for ((day = 30; day >= -1; day--)); do
+    for kind in c5.xlarge m5.xlarge; do
+      for zone in us-west-2a us-west-2b; do echo "$(date -u -d "$day days ago" +%FT00:00:00Z),$zone,$kind,Linux/UNIX,0.0$((50 + day % 7))"; done
+    done
+  done
+} >prices.csv
+serve tierml fakecloud --prices prices.csv --catalog types.csv --rules ec2-now --start "$(date -u +%FT%TZ)"
+endpoint=$(grep -oE 'http://[0-9.:]+' served.*.log | head -1)
+cp examples/data/small.csv ratings.csv && gzip -k ratings.csv
+export endpoint
+played terraform <<'END'
+case "$*" in
+init | apply\ *-var\ binary=../../bin/tierml | *destroy) ;;
+"output -raw settings") cat <<SETTINGS ;;
+"ec2":
+  "checkpoints": "s3://bucket/checkpoints"
+  "cluster": "tierml"
+  "image": "ami-0123456789abcdef0"
+  "program":
+    "sha256": "7d865e959b2466918c9863afca942d0fb89d7c9ac0c99bafc3749504ded97730"
+    "url": "s3://bucket/program/tierml"
+  "region": "us-west-2"
+  "endpoint": "$endpoint"
+SETTINGS
+*) echo "terraform $*: not played" >&2; exit 1 ;;
+esac
+END
+#: AFTER
+grep -E '^budget: *[$]?5\b' ratings.yaml
+unserve
