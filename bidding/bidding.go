@@ -16,7 +16,8 @@ import (
 // Policy chooses pools.
 type Policy interface {
 	Name() string
-	// Plan looks at the state and says what to acquire and release now. Equal states give equal plans.
+	// Plan looks at the state and says what to acquire and release now. Equal states give equal plans. Those who do as it
+	// says call Ask, which keeps to Job.PerHour.
 	Plan(State) Plan
 }
 
@@ -41,9 +42,13 @@ type Job struct {
 	Done     float64   // as far as it has come
 	Budget   market.USD
 	Spent    market.USD // what is due for all machines until now; only reckoned when there is a Budget
+	PerHour  market.USD // that all machines together may cost in an hour; 0 = no limit. Ask keeps to it
 
 	// Upkeep is what the reliable machines cost per hour, whatever the policy does.
 	Upkeep market.USD
+	// Reliable is what those that there are cost per hour now, where it is another: one more, or a spot machine in the place
+	// of one. Only reckoned when there is PerHour.
+	Reliable market.USD
 	// ReliableRate is the work per hour that they do while there are no others.
 	ReliableRate float64
 

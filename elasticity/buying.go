@@ -168,7 +168,7 @@ func (c *Controller) buy() {
 		return
 	}
 	c.wantPlan, c.nextPlan = false, c.now.Add(c.cfg.PlanEvery)
-	plan := c.cfg.Policy.Plan(c.brief())
+	plan := bidding.Ask(c.cfg.Policy, c.brief())
 	if again := plan.AskAgain; again.After(c.now) && again.Before(c.nextPlan) {
 		c.nextPlan = again
 	}
@@ -284,7 +284,7 @@ func (c *Controller) brief() bidding.State {
 func (c *Controller) jobState() bidding.Job {
 	reliable := market.USD(c.cfg.Reliable.Count)
 	j := bidding.Job{
-		Started: c.started, Deadline: c.cfg.Deadline, Budget: c.cfg.Budget,
+		Started: c.started, Deadline: c.cfg.Deadline, Budget: c.cfg.Budget, PerHour: c.cfg.PerHour,
 		Work:   c.cfg.Job.Work,
 		Upkeep: reliable * c.cfg.Reliable.Type.OnDemand, ReliableRate: float64(c.cfg.Reliable.Count) * c.cfg.Reliable.Type.WorkRate(),
 		Startup: c.cfg.Startup, Notice: c.cfg.Notice, Handover: c.cfg.JoinWait + c.cfg.NoticeWait, Leave: c.cfg.DrainMargin,
@@ -298,7 +298,36 @@ func (c *Controller) jobState() bidding.Job {
 	if j.Budget > 0 {
 		j.Spent = c.spent()
 	}
+	if j.PerHour > 0 {
+		j.Reliable = c.reliableRate()
+	}
 	return j
+}
+
+// reliableRate is what the reliable machines cost an hour now, with those on their way.
+func (c *Controller) reliableRate() (sum market.USD) {
+	price := func(pool market.Pool, bid market.USD) market.USD {
+		if pool.Class == market.OnDemand {
+			return c.typeOf(pool).OnDemand
+		}
+		if h := c.prices[pool]; h != nil {
+			if p, known := h.At(c.now); known {
+				return min(p, bid)
+			}
+		}
+		return bid
+	}
+	for _, token := range sortedTokens(c.launches) {
+		if l := c.launches[token]; l.tier == tiers.Reliable && !l.answered {
+			sum += market.USD(l.count) * price(l.pool, l.bid)
+		}
+	}
+	for _, m := range c.roster {
+		if m.tier == tiers.Reliable && !m.ended {
+			sum += price(m.pool, m.bid)
+		}
+	}
+	return sum
 }
 
 // spent is what is due by now for all machines, as far as their bills can be reckoned.

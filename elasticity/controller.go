@@ -57,6 +57,7 @@ type Config struct {
 	Notice        time.Duration // the provider's, before an eviction; for the policy
 	Deadline      time.Time     // by which the work should be done, for the policy; zero = none
 	Budget        market.USD    // that the run should keep to, for the policy; 0 = none
+	PerHour       market.USD    // that all machines together may cost in an hour; 0 = no limit
 	Rules         market.RuleBook
 	WholeHours    bool // the rule book bills whole hours: what is paid for is worked to its end
 	Silent        bool // nobody reads the journal: Step gives no Record. Totals tells what the run comes to

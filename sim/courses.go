@@ -84,7 +84,7 @@ func (c *Courses) Run(cfg Config) (Result, error) {
 // matter to: what serves in place of a reliable machine is chosen by prices, too.
 func repeatable(cfg *Config) bool {
 	_, ok := cfg.Policy.(bidding.ByPrices)
-	return ok && cfg.Reliable.Count > 0 && cfg.Record == nil && len(cfg.Faults) == 0 && cfg.Budget == 0 && cfg.Timing.PriceLag == 0 &&
+	return ok && cfg.Reliable.Count > 0 && cfg.Record == nil && len(cfg.Faults) == 0 && cfg.Budget == 0 && cfg.PerHour == 0 && cfg.Timing.PriceLag == 0 &&
 		cfg.Rules != nil && cfg.Rules.Terms().MaxLife == 0 && cfg.Start.Nanosecond() == 0 &&
 		!slices.ContainsFunc(cfg.Pools, func(p bidding.Candidate) bool { return p.Availability != nil })
 }

@@ -82,6 +82,7 @@ func TestCoursesAreNotForAll(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"faults":       func(c *Config) { c.Faults = []Fault{{At: time.Hour, Do: Evict}} },
 		"a budget":     func(c *Config) { c.Budget = market.Dollar },
+		"an hour":      func(c *Config) { c.PerHour = 10 * market.Dollar },
 		"a price late": func(c *Config) { c.Timing.PriceLag = time.Second },
 		"cost-per-work": func(c *Config) {
 			c.Policy = bidding.CostPerWork{}

@@ -196,7 +196,7 @@ func (w *world) restartConfig() restart.Config {
 	c := restart.Config{
 		Run: w.cfg.Name, Clocks: w.cfg.Job.Clocks, Want: w.cfg.Want, Pools: w.pools(), Policy: w.cfg.Policy,
 		Job: bidding.Job{
-			Deadline: w.cfg.Deadline, Work: w.vcpuHours(), Budget: w.cfg.Budget,
+			Deadline: w.cfg.Deadline, Work: w.vcpuHours(), Budget: w.cfg.Budget, PerHour: w.cfg.PerHour,
 			Startup: t.Launch + t.Boot + again, Notice: t.Notice, SaveTime: save,
 		},
 		Continuous: w.cfg.Continuous,

@@ -46,6 +46,7 @@ type Config struct {
 	// Deadline and Budget are for the policy to keep to; zero = none.
 	Deadline time.Time
 	Budget   market.USD
+	PerHour  market.USD // that all machines together may cost in an hour; 0 = no limit
 	// Checkpoints is what they cost, for jobs without reliable machines.
 	Checkpoints Checkpoints
 	// Continuous saving loses nothing and takes no time; for policies by restart. See restart.Config.
@@ -215,7 +216,7 @@ func (w *world) controllerConfig() elasticity.Config {
 		Reliable: w.cfg.Reliable, Want: w.cfg.Want, Pools: w.pools(), Policy: w.cfg.Policy, Stages: w.cfg.Stages, Speed: t.Speed,
 		CutEvery: t.CutEvery, DeadAfter: never, BrokenAfter: t.BrokenAfter, JoinWait: t.JoinWait, NoticeWait: t.NoticeWait,
 		DrainMargin: t.DrainMargin, RetryCapacity: t.RetryCapacity, PlanEvery: t.PlanEvery, MaxDuration: w.cfg.MaxDuration,
-		Startup: t.Launch + t.Boot + t.Start + t.Load, Notice: t.Notice, Deadline: w.cfg.Deadline, Budget: w.cfg.Budget,
+		Startup: t.Launch + t.Boot + t.Start + t.Load, Notice: t.Notice, Deadline: w.cfg.Deadline, Budget: w.cfg.Budget, PerHour: w.cfg.PerHour,
 		Silent: w.cfg.Record == nil, Rules: w.cfg.Rules, WholeHours: w.cfg.Rules.Terms().Increment > 0,
 	}
 	if w.cfg.Reliable.Count == 0 {

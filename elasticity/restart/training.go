@@ -39,7 +39,7 @@ func (c *Controller) plan() {
 		return
 	}
 	c.wantPlan, c.nextPlan = false, c.now.Add(c.cfg.PlanEvery)
-	plan := c.cfg.Policy.Plan(c.State())
+	plan := bidding.Ask(c.cfg.Policy, c.State())
 	if plan.AskAgain.After(c.now) && plan.AskAgain.Before(c.nextPlan) {
 		c.nextPlan = plan.AskAgain
 	}

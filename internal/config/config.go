@@ -130,6 +130,14 @@ func (j *Job) Restarts() bool {
 	return restarts
 }
 
+// HourlyCeiling is what purchases keep to: limits.per_hour, unless a warning is all that it is for. 0 = no limit.
+func (j *Job) HourlyCeiling() market.USD {
+	if j.Limits.OverHour == LimitWarn {
+		return 0
+	}
+	return j.Limits.PerHour
+}
+
 // What is done about a limit.
 const (
 	LimitWarn  = "warn"
@@ -139,7 +147,8 @@ const (
 
 // Limits are what a run may spend. They need a market.
 type Limits struct {
-	// PerHour is the most that all machines may cost in an hour, at the prices of the moment. Default no limit.
+	// PerHour is the most that all machines may cost in an hour, at the prices of the moment. Unless `over_hour` is `warn`,
+	// fewer machines are bought rather than that they cost more, with a twentieth to spare. Default no limit.
 	PerHour market.USD `yaml:"per_hour"`
 	// OverHour is what is done above PerHour. `warn` writes it down and tells alerts. `pause` gives the transient machines
 	// up, while the reliable ones train on, until those would fit again; a run without reliable machines ends in order

@@ -47,7 +47,7 @@ func (r *session) controller(history map[market.Pool]*market.History) (runner.Co
 	}
 	return restart.NewRun(restart.RunConfig{Train: c, Decide: restart.Config{
 		Run: c.Run, Clocks: c.Job.Clocks, Want: c.Want, Pools: c.Pools, Policy: policy,
-		Job: bidding.Job{Deadline: c.Deadline, Work: c.Job.Work, Budget: c.Budget,
+		Job: bidding.Job{Deadline: c.Deadline, Work: c.Job.Work, Budget: c.Budget, PerHour: c.PerHour,
 			Startup: c.Startup + r.cfg.RestartTime, Notice: c.Notice, SaveTime: r.cfg.SaveTime},
 		SaveEvery: c.Checkpoints.Every, ResumeAt: r.cfg.ResumeAt, Past: c.Past, AskAgain: c.AskAgain,
 		BootWithin: r.cfg.Clock.ToMarket(bootWithin), RetryCapacity: c.RetryCapacity, PlanEvery: c.PlanEvery,
@@ -93,7 +93,7 @@ func (r *session) controllerConfig(policy bidding.Policy, history map[market.Poo
 		Past: r.cfg.Past, FirstID: uint64(r.cfg.Part) << 32,
 		CutEvery: m.ToMarket(sim.LaptopCutEvery), DeadAfter: m.ToMarket(job.DeadAfter), BrokenAfter: m.ToMarket(sim.LaptopBrokenAfter),
 		JoinWait: m.ToMarket(sim.LaptopJoinWait), NoticeWait: m.ToMarket(sim.LaptopNoticeWait), DrainMargin: m.ToMarket(sim.LaptopDrainMargin),
-		Startup: m.ToMarket(job.Local.Boot + startUp), Notice: m.ToMarket(job.Local.Notice), Deadline: job.Deadline, Budget: job.Budget,
+		Startup: m.ToMarket(job.Local.Boot + startUp), Notice: m.ToMarket(job.Local.Notice), Deadline: job.Deadline, Budget: job.Budget, PerHour: job.HourlyCeiling(),
 		Rules: rules, RetryCapacity: sim.LaptopRetryCapacity, PlanEvery: sim.LaptopPlanEvery, MaxDuration: job.MaxDuration,
 		WholeHours: rules.Terms().Increment > 0,
 	}

@@ -36,6 +36,6 @@ func ForLocal(job *config.Job, choice Choice, work float64) (Input, error) {
 		Reliable: choice.Reliable, OnDemand: choice.OnDemand, Rules: rules,
 		Work: work, RatePerVCPU: float64(job.Local.FlopsPerVCPU) / job.Local.Speed,
 		Startup: time.Duration(float64(job.Local.Boot+joinTime) * job.Local.Speed),
-		Budget:  job.Budget, MaxDuration: job.MaxDuration, Deadline: job.Deadline,
+		Budget:  job.Budget, PerHour: job.HourlyCeiling(), MaxDuration: job.MaxDuration, Deadline: job.Deadline,
 	}, nil
 }

@@ -38,6 +38,7 @@ type Input struct {
 	Startup time.Duration
 
 	Budget      market.USD    // 0 = none
+	PerHour     market.USD    // of all machines; 0 = no limit
 	MaxDuration time.Duration // market time; 0 = none
 	Deadline    time.Time     // market time; zero = none
 
@@ -108,8 +109,13 @@ func Make(in Input, estimator Estimator) (*Plan, error) {
 		return nil, fmt.Errorf("planning: %w", err)
 	}
 	in.Pools = knownAt(in.Pools, in.Now)
-	chosen := in.Policy.Plan(bidding.State{Now: in.Now, Want: in.Want, Job: in.job(in.Now, 0), Pools: in.Pools})
+	state := bidding.State{Now: in.Now, Want: in.Want, Job: in.job(in.Now, 0), Pools: in.Pools}
+	chosen := bidding.Ask(in.Policy, state)
 	p := &Plan{Input: in, Why: chosen.Why}
+	if in.PerHour > 0 {
+		state.Job.PerHour = 0
+		p.crowdedOut(machinesOf(chosen), machinesOf(bidding.Ask(in.Policy, state)))
+	}
 	for i, c := range chosen.Considered { // in the order of the candidates
 		capacity, limited := in.Capacity[c.Pool]
 		p.Pools = append(p.Pools, Pool{Considered: c, Capacity: capacity, Limited: limited, Hints: in.Pools[i].Hints})
@@ -121,8 +127,27 @@ func Make(in Input, estimator Estimator) (*Plan, error) {
 	if p.Forecast, err = estimator.Estimate(in); err != nil {
 		return nil, fmt.Errorf("planning: expected cost and time: %w", err)
 	}
-	p.Warnings = p.warn()
+	p.Warnings = append(p.Warnings, p.warn()...)
 	return p, nil
+}
+
+func machinesOf(p bidding.Plan) (n int) {
+	for _, a := range p.Acquire {
+		n += a.Count
+	}
+	return n
+}
+
+// crowdedOut warns of a limit by the hour that keeps the fleet small from the start.
+func (p *Plan) crowdedOut(bought, wanted int) {
+	switch {
+	case bought >= wanted:
+	case bought == 0 && p.Input.restarts():
+		p.Warnings = append(p.Warnings, fmt.Sprintf("limits.per_hour, %s, has no room for a whole fleet of %d machines at the prices of the start: nothing "+
+			"is trained until prices fall", p.Input.PerHour.Cents(), wanted))
+	default:
+		p.Warnings = append(p.Warnings, fmt.Sprintf("limits.per_hour, %s, has room for %d of %d machines at the prices of the start", p.Input.PerHour.Cents(), bought, wanted))
+	}
 }
 
 func (in Input) check() error {
@@ -151,7 +176,7 @@ func (in Input) job(started time.Time, done float64) bidding.Job {
 	vcpuHours := func(work float64) float64 { return work / in.RatePerVCPU / time.Hour.Seconds() }
 	reliable := in.Reliable
 	return bidding.Job{
-		Started: started, Deadline: in.Deadline, Budget: in.Budget, Work: vcpuHours(in.Work), Done: vcpuHours(done),
+		Started: started, Deadline: in.Deadline, Budget: in.Budget, PerHour: in.PerHour, Work: vcpuHours(in.Work), Done: vcpuHours(done),
 		Upkeep:       market.USD(reliable.Count) * reliable.Type.OnDemand,
 		ReliableRate: float64(reliable.Count) * reliable.Type.WorkRate(),
 		Startup:      in.Startup, Terms: in.Rules.Terms(),

@@ -147,6 +147,25 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
+// Ten machines at $0.04 and a reliable one at $0.24 would cost $0.64 an hour, of which a twentieth is to stay free.
+func TestHourlyLimit(t *testing.T) {
+	for limit, want := range map[market.USD][]string{
+		0: nil, 700_000_000: nil, 500_000_000: {"limits.per_hour, $0.50, has room for 5 of 10 machines at the prices of the start"},
+		200_000_000: {"limits.per_hour, $0.20, has room for 0 of 10 machines at the prices of the start"},
+	} {
+		in := calm(t)
+		in.PerHour = limit
+		if diff := cmp.Diff(want, plan(t, in).Warnings); diff != "" {
+			t.Errorf("%s: %s", limit, diff)
+		}
+	}
+	in := calm(t)
+	in.Policy, in.Reliable, in.PerHour = bidding.Checkpoint{}, Fleet{}, 300_000_000
+	if got := plan(t, in).Warnings; len(got) != 1 || !strings.Contains(got[0], "has no room for a whole fleet of 10 machines") {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestSummarize(t *testing.T) {
 	runs := make([]Run, 30)
 	for i := range runs {

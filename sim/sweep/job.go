@@ -40,6 +40,7 @@ func ForJob(job *config.Job, choice planner.Choice, work float64) (cfg sim.Confi
 		Checkpoints:  checkpoints(job.Checkpoint, job.Local.Speed),
 		MaxDuration:  job.MaxDuration,
 		Deadline:     job.Deadline,
+		PerHour:      job.HourlyCeiling(),
 	}
 	if cfg.Equivalent, err = cheapestOnDemand(&cfg, choice); err != nil {
 		return sim.Config{}, nil, err

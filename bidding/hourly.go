@@ -1,0 +1,160 @@
+package bidding
+
+import (
+	"fmt"
+
+	"github.com/tierml/tierml/market"
+)
+
+// Policies know markets; what all machines together may cost in an hour (Job.PerHour) is kept to here, in one place for all of
+// them: a machine too many is not bought, as whoever watches the limit would give all of them up again.
+
+// Margin is the share of the hourly limit that purchases leave free, as one part of so many: prices move, and the next one must
+// not cross the limit. A pause ends by the same margin (internal/budget).
+const Margin = 20
+
+// fewest is the smallest step, as a part of what is wanted, by which a fleet that the limit keeps small grows: each newcomer
+// moves splits, so machines do not come one by one as a price falls.
+const fewest = 8
+
+// Ask gives the policy's plan, less what the hourly limit has no room for.
+func Ask(p Policy, s State) Plan {
+	plan := p.Plan(s)
+	if s.Job.PerHour <= 0 || len(plan.Acquire) == 0 {
+		return plan
+	}
+	h := hourly{State: &s, plan: &plan, room: s.Job.PerHour - s.Job.PerHour/Margin - s.rate()}
+	if _, whole := p.(ByRestart); whole || plan.Switch != nil {
+		h.allOrNothing()
+	} else {
+		h.trim()
+	}
+	return plan
+}
+
+// rate is what all machines cost an hour now: also those that are warned or draining, until they are gone.
+func (s *State) rate() market.USD {
+	sum := max(s.Job.Upkeep, s.Job.Reliable)
+	for _, a := range s.Held {
+		if c := s.candidate(a.Pool); c != nil {
+			sum += market.USD(a.Count) * s.price(c, a.Bid)
+		}
+	}
+	return sum
+}
+
+func (s *State) candidate(pool market.Pool) *Candidate {
+	for i := range s.Pools {
+		if s.Pools[i].Pool == pool {
+			return &s.Pools[i]
+		}
+	}
+	return nil
+}
+
+// price is that of a machine now, never above its bid; unknown, it is the most that it can be.
+func (s *State) price(c *Candidate, bid market.USD) market.USD {
+	price, known := c.History.At(s.Now)
+	switch {
+	case !known && bid > 0:
+		return bid
+	case !known:
+		return c.Type.OnDemand
+	case bid > 0:
+		return min(price, bid)
+	}
+	return price
+}
+
+// hourly keeps a plan to what is left of the limit.
+type hourly struct {
+	*State
+	plan *Plan
+	room market.USD
+}
+
+// dearest is the price of a machine of a purchase, whichever pool it comes from.
+func (h *hourly) dearest(a *Acquire) market.USD {
+	c := h.candidate(a.Pool)
+	if c == nil {
+		return 0
+	}
+	return h.price(c, a.Bid)
+}
+
+// trim buys as many machines as there is room for, in the plan's order.
+func (h *hourly) trim() {
+	var kept []Acquire
+	wanted, bought := 0, 0
+	for _, a := range h.plan.Acquire {
+		each, n := h.dearest(&a), a.Count
+		wanted += n
+		if each > 0 {
+			n = int(min(market.USD(n), max(0, h.room/each)))
+		}
+		c := h.candidate(a.Pool)
+		if n < a.Count && c != nil && h.tooFew(n, c) {
+			n = 0
+		}
+		if n < a.Count && n > 0 {
+			a.Why += fmt.Sprintf("; %d of %d, as limits.per_hour, %s, has no room for more", n, a.Count, h.Job.PerHour.Cents())
+		}
+		if n == 0 {
+			h.note(a.Pool, "has no room for it")
+			continue
+		}
+		bought += n
+		a.Count, h.room = n, h.room-market.USD(n)*each
+		kept = append(kept, a)
+	}
+	h.plan.Acquire = kept
+	if bought < wanted {
+		h.plan.Why += fmt.Sprintf("; limits.per_hour, %s, has room for %d of them", h.Job.PerHour.Cents(), bought)
+	}
+}
+
+// tooFew says whether some more machines are not worth the moves, where there are others.
+func (h *hourly) tooFew(n int, c *Candidate) bool {
+	held := fleetOf(*h.State).total()
+	return held > 0 && units(n)*h.Want.each(c.Type)*fewest < h.Want.total()
+}
+
+// allOrNothing is for a switch, and for a fleet without a reliable tier: half of it is of no use, and the old one is there
+// until the new one works.
+func (h *hourly) allOrNothing() {
+	var sum market.USD
+	for i := range h.plan.Acquire {
+		sum += market.USD(h.plan.Acquire[i].Count) * h.dearest(&h.plan.Acquire[i])
+	}
+	if sum <= max(0, h.room) {
+		return
+	}
+	what := "a whole fleet"
+	if h.plan.Switch != nil {
+		what = "a move"
+	}
+	for _, a := range h.plan.Acquire {
+		h.note(a.Pool, "has no room for it")
+	}
+	for _, r := range h.plan.Release {
+		h.note(r.Pool, "has no room for what is to take its place")
+	}
+	h.plan.Acquire, h.plan.Release, h.plan.Switch = nil, nil, nil
+	h.plan.Why = fmt.Sprintf("limits.per_hour, %s, has no room for %s, which costs %s an hour beside what is held: %s", h.Job.PerHour.Cents(), what, sum.Cents(), h.plan.Why)
+}
+
+// note says of a pool what the limit comes to there.
+func (h *hourly) note(pool market.Pool, what string) {
+	for i := range h.plan.Considered {
+		c := &h.plan.Considered[i]
+		if c.Pool != pool {
+			continue
+		}
+		held := false
+		for _, a := range h.Held {
+			held = held || a.Pool == pool && !a.Warned && !a.Draining
+		}
+		c.Chosen = held
+		c.Why = fmt.Sprintf("limits.per_hour, %s, %s: %s", h.Job.PerHour.Cents(), what, c.Why)
+	}
+}

@@ -1,0 +1,108 @@
+package bidding
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/tierml/tierml/market"
+)
+
+// usdOf is so many times the on-demand price of a c3.xlarge.
+func usdOf(times float64) market.USD { return market.USD(times * float64(types["xlarge"].OnDemand)) }
+
+// Ten machines at a tenth of the on-demand price each, beside a reliable one, cost twice that price an hour.
+func TestHourlyLimitBuysFewer(t *testing.T) {
+	for limit, want := range map[float64]int{0: 10, 100: 10, 2.2: 10, 2: 9, 1.5: 4, 1.2: 1, 1.1: 0, 0.5: 0} {
+		s := state(10, pool("xlarge", calm()...))
+		s.Job.Upkeep, s.Job.PerHour = usdOf(1), usdOf(limit)
+		plan, bought := Ask(TierML{}, s), 0
+		for _, a := range plan.Acquire {
+			bought += a.Count
+		}
+		if bought != want {
+			t.Errorf("limit %v: %d machines: %s", limit, bought, plan.Why)
+		}
+		said := strings.Contains(plan.Why, "limits.per_hour")
+		if limited := want < 10; said != limited || plan.Considered[0].Chosen != (want > 0) {
+			t.Errorf("limit %v: %s; %+v", limit, plan.Why, plan.Considered[0])
+		}
+	}
+}
+
+// What is held is not topped up by single machines as a price falls, nor is room taken that warned machines still cost.
+func TestHourlyLimitAndWhatIsHeld(t *testing.T) {
+	s := state(10, pool("xlarge", calm()...))
+	s.Job.PerHour = usdOf(0.7) // 0.665 to be used
+	s.Held = []Allocation{{Pool: s.Pools[0].Pool, Bid: s.Pools[0].Type.OnDemand, Count: 5, Launch: start}}
+	if plan := Ask(TierML{}, s); len(plan.Acquire) != 0 {
+		t.Errorf("one more: %+v", plan.Acquire)
+	}
+	s.Job.PerHour = usdOf(0.8)
+	if plan := Ask(TierML{}, s); len(plan.Acquire) != 1 || plan.Acquire[0].Count != 2 || !strings.Contains(plan.Acquire[0].Why, "2 of 5") {
+		t.Errorf("two more: %+v", plan.Acquire)
+	}
+	s.Held[0].Warned = true
+	if plan := Ask(TierML{}, s); len(plan.Acquire) != 1 || plan.Acquire[0].Count != 2 {
+		t.Errorf("beside warned ones: %+v", plan.Acquire)
+	}
+}
+
+// A move takes two fleets for a while, and is left out as a whole when there is no room for both.
+func TestHourlyLimitAndSwitch(t *testing.T) {
+	s := switching()
+	if plan := Ask(TierML{}, s); plan.Switch == nil {
+		t.Fatal(plan.Why)
+	}
+	s.Job.PerHour = usdOf(1.5) // the old fleet 1, the new one 2
+	plan := Ask(TierML{}, s)
+	if plan.Switch != nil || plan.Acquire != nil || plan.Release != nil || !strings.Contains(plan.Why, "has no room for a move") || !plan.Considered[0].Chosen || plan.Considered[1].Chosen {
+		t.Errorf("%+v", plan)
+	}
+}
+
+// Half a fleet is of no use to who kills and restarts.
+func TestHourlyLimitAndWholeFleets(t *testing.T) {
+	s := state(10, pool("xlarge", calm()...))
+	s.Job.PerHour = usdOf(0.9)
+	if plan := Ask(Checkpoint{}, s); plan.Acquire != nil || !strings.Contains(plan.Why, "has no room for a whole fleet") {
+		t.Errorf("%+v", plan)
+	}
+	s.Job.PerHour = usdOf(1.1)
+	if plan := Ask(Checkpoint{}, s); len(plan.Acquire) != 1 || plan.Acquire[0].Count != 10 {
+		t.Errorf("%+v", plan)
+	}
+}
+
+// Whatever the policy and the state, a purchase leaves the limit's margin free, and without a limit Ask is Plan.
+func TestHourlyLimitHolds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawState(t)
+		s.Job = Job{Started: s.Now.Add(-time.Hour), Deadline: s.Now.Add(20 * time.Hour), Work: 640, Upkeep: usdOf(float64(rapid.IntRange(0, 4).Draw(t, "upkeep"))),
+			ReliableRate: 4, Startup: 5 * time.Minute}
+		p := rapid.SampledFrom(policies).Draw(t, "policy")
+		if diff := cmp.Diff(p.Plan(s), Ask(p, s)); diff != "" {
+			t.Fatalf("%s without a limit: %s", p.Name(), diff)
+		}
+		s.Job.PerHour = usdOf(float64(rapid.IntRange(1, 80).Draw(t, "limit")) / 4)
+		free := p.Plan(s)
+		plan := Ask(p, s)
+		sum := s.rate()
+		for _, a := range plan.Acquire {
+			price, _ := candidateOf(s, a.Pool).History.At(s.Now)
+			sum += market.USD(a.Count) * price
+			if a.Count < 1 || a.Why == "" {
+				t.Fatalf("%s: %+v", p.Name(), a)
+			}
+		}
+		if len(plan.Acquire) > 0 && sum > s.Job.PerHour {
+			t.Fatalf("%s: %s an hour, above %s: %+v", p.Name(), sum, s.Job.PerHour, plan)
+		}
+		if len(free.Acquire) > 0 && (plan.Why == "" || len(plan.Considered) != len(free.Considered)) {
+			t.Fatalf("%s: %+v", p.Name(), plan)
+		}
+	})
+}
