@@ -3,6 +3,8 @@ package bidding
 import (
 	"fmt"
 	"strings"
+
+	"github.com/tierml/tierml/internal/spelling"
 )
 
 // policies, sorted by name.
@@ -41,7 +43,11 @@ func ByName(name string) (Policy, error) {
 			return p, nil
 		}
 	}
-	return nil, fmt.Errorf("policy %q: there are %s", name, strings.Join(Names(), ", "))
+	meant := ""
+	if near := spelling.Nearest(name, Names()); near != "" {
+		meant = " (did you mean " + near + "?)"
+	}
+	return nil, fmt.Errorf("policy %q%s: there are %s", name, meant, strings.Join(Names(), ", "))
 }
 
 // Names lists the names that ByName knows, sorted.

@@ -9,10 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/internal/calibration"
 	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/internal/planner"
 	"github.com/tierml/tierml/internal/progress"
+	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/sim"
 	"github.com/tierml/tierml/sim/sweep"
 )
@@ -21,16 +23,21 @@ import (
 var calibrationFile = filepath.Join(localrun.Root, "calibration.json")
 
 func newCalibrateCommand() *cobra.Command {
-	return &cobra.Command{
+	var format string
+	cmd := &cobra.Command{
 		Use:   "calibrate [RUN]",
 		Short: "Measure on a run how long things take here, for predictions",
 		Long: `Calibrate measures on the journal of a run what things take on this computer beside the work: a clock, a machine's
 start, news of prices, warnings and ends. It keeps that in ` + calibrationFile + `, from where tierml plan, run and
 dry-run take it for what they predict. Remove the file to go back to the shipped figures.
 ` + whichRun,
-		Example: `  tierml calibrate demo-1`,
-		Args:    oneRun,
+		Example: `  tierml calibrate demo-1
+  tierml calibrate -o json`,
+		Args: oneRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkFormat(format); err != nil {
+				return err
+			}
 			dir, err := findRun(args)
 			if err != nil {
 				return err
@@ -47,12 +54,26 @@ dry-run take it for what they predict. Remove the file to go back to the shipped
 			if err := c.Save(calibrationFile); err != nil {
 				return err
 			}
+			if format != table.Plain && format != table.Text {
+				return calibrationTable(c).Write(cmd.OutOrStdout(), format)
+			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: a clock takes %.1f ms beside its work (%d clocks); a machine starts in %.0f ms after its boot;\n"+
 				"news come late: notices %.0f ms, ends %.0f ms, prices %.0f ms. Kept in %s\n",
 				c.Run, c.Clock, c.Clocks, c.Start, c.NoticeLag, c.EndLag, c.PriceLag, calibrationFile)
+			cli.Next(cmd, cli.Step{Command: "tierml plan JOB.yaml", Why: "predicts with it from now on"})
 			return err
 		},
 	}
+	outputFlag(cmd, &format)
+	return cmd
+}
+
+func calibrationTable(c calibration.Calibration) table.Table {
+	ms := func(v float64) table.Cell { return table.Cell{Text: fmt.Sprintf("%.1f ms", v), Value: v} }
+	return table.Table{Data: c, Columns: []table.Column{
+		{Name: "run", Title: "RUN"}, {Name: "clocks", Title: "CLOCKS"}, {Name: "clock_ms", Title: "CLOCK"}, {Name: "machines", Title: "MACHINES"},
+		{Name: "start_ms", Title: "START"}, {Name: "notice_lag_ms", Title: "NOTICES LATE"}, {Name: "end_lag_ms", Title: "ENDS LATE"}, {Name: "price_lag_ms", Title: "PRICES LATE"},
+	}, Rows: [][]table.Cell{{table.Of(c.Run), table.Of(c.Clocks), ms(c.Clock), table.Of(c.Machines), ms(c.Start), ms(c.NoticeLag), ms(c.EndLag), ms(c.PriceLag)}}}
 }
 
 // calibrate applies the stored calibration, if there is one, and says what a prediction rests on.

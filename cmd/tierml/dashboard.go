@@ -70,6 +70,9 @@ func serveDashboard(ctx context.Context, d dashboardOptions, out, errOut io.Writ
 		return usageError{fmt.Errorf("--listen %s: others than this host can reach it; add --token-file FILE, and only who has the token sees "+
 			"anything", d.door.Address)}
 	}
+	if info, err := os.Stat(d.root); d.root != localrun.Root && (err != nil || !info.IsDir()) {
+		return usageError{fmt.Errorf("--runs %s: there is no such directory; name the one in which the runs' directories are", d.root)}
+	}
 	log := slog.New(slog.NewTextHandler(errOut, nil))
 	board := dashboard.New(d.root, time.Now, log)
 	handler := board.Handler()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/doctor"
@@ -47,7 +48,15 @@ The exit code is 1 when a check has failed; warnings do not count.`,
 			}
 			ctx, stop := untilInterrupted(cmd.Context())
 			defer stop()
-			return examine(ctx, args, format, cmd.OutOrStdout())
+			if err := examine(ctx, args, format, cmd.OutOrStdout()); err != nil {
+				return err
+			}
+			next := cli.Step{Command: "tierml init", Why: "writes a job file, by asking"}
+			if len(args) == 1 {
+				next = cli.Step{Command: "tierml plan " + args[0], Why: "what it would buy and cost; starts nothing"}
+			}
+			cli.Next(cmd, next)
+			return nil
 		},
 	}
 	outputFlag(cmd, &format)
@@ -90,11 +99,7 @@ func examine(ctx context.Context, args []string, format string, out io.Writer) e
 		return exitError{exitFailed, fmt.Errorf("%d of %d checks failed", failed, len(results))}
 	}
 	if format == table.Plain {
-		next := "tierml init"
-		if len(args) == 1 {
-			next = "tierml plan " + args[0]
-		}
-		fmt.Fprintf(out, "\nNothing stands in the way (%d warnings). Next  %s\n", doctor.Count(results, doctor.Warning), next)
+		fmt.Fprintf(out, "\nNothing stands in the way (%d warnings).\n", doctor.Count(results, doctor.Warning))
 	}
 	return nil
 }

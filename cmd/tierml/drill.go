@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/drill"
 	"github.com/tierml/tierml/internal/journal"
@@ -57,7 +58,11 @@ first, and they cost nothing from then on. EC2 sends true notices by its own Fau
 			}
 			ctx, stop := untilInterrupted(cmd.Context())
 			defer stop()
-			return o.run(ctx, dir, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			if err := o.run(ctx, dir, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()); err != nil {
+				return err
+			}
+			cli.Next(cmd, cli.Step{Command: "tierml events -f " + relative(dir), Why: "what happens from here on"})
+			return nil
 		},
 	}
 	f := cmd.Flags()
@@ -70,8 +75,7 @@ first, and they cost nothing from then on. EC2 sends true notices by its own Fau
 	f.DurationVar(&o.within, "within", 2*time.Minute, "how long, by the clock on the wall, training may take to go on")
 	f.Uint64Var(&o.seed, "seed", 1, "of --target random")
 	f.BoolVarP(&o.yes, "yes", "y", false, "terminate machines of a real cloud without asking")
-	f.StringVarP(&o.format, "output", "o", table.Text, "output format: text, csv or json")
-	completeFlag(cmd, "output", table.Text, table.CSV, table.JSON)
+	outputFlag(cmd, &o.format)
 	completeFlag(cmd, "do", drill.Words()...)
 	completeFlag(cmd, "target", "oldest", "newest", "random", "all")
 	completeFlag(cmd, "servers", "half", "all")
@@ -99,10 +103,8 @@ func (o drillOptions) check() error {
 		return fmt.Errorf("--count %d: write 1 or more", o.choice.Count)
 	case o.within <= 0:
 		return fmt.Errorf("--within %v: write a time above zero, such as 2m", o.within)
-	case !slices.Contains([]string{table.Text, table.CSV, table.JSON}, o.format):
-		return fmt.Errorf("output format %q does not exist; write -o text, -o csv or -o json", o.format)
 	}
-	return nil
+	return checkFormat(o.format)
 }
 
 // enoughClocks is how many clocks tell what is usual.
@@ -124,7 +126,7 @@ func (o drillOptions) run(ctx context.Context, dir string, in io.Reader, out, er
 	begun, clocks := false, 0
 	show := func(news []words.Line) {
 		for _, l := range news {
-			if begun && o.format == table.Text {
+			if begun && forPeople(o.format) {
 				fmt.Fprintf(out, "%s  %s\n", l.T.UTC().Format("15:04:05"), l)
 			}
 		}

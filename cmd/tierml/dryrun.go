@@ -14,10 +14,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/planner"
 	"github.com/tierml/tierml/internal/planner/local"
 	"github.com/tierml/tierml/internal/progress"
+	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/market/trace"
 	"github.com/tierml/tierml/ps"
@@ -53,6 +55,9 @@ With --hours the job is scaled to take so many hours on the on-demand fleet, and
 simulated as ` + "`tierml run`" + ` would run it here, from its own start. A start of --starts every or N counts when 7 days of
 prices lie before it and a horizon behind it. docs/dry-run.md says what is simulated and what is not.
 
+The table has blocks for people; -o wide is one line a policy and length with all figures, -o json the same as objects, -o csv
+one row a start, -o html the report of a single start.
+
 With --availability there is no job file: one fleet, as large as the recording tells of, has to do --hours of work (24) by
 a deadline, wherever the recording says that spot machines could be had.`,
 		Example: `  tierml dry-run examples/demo.yaml
@@ -67,7 +72,12 @@ a deadline, wherever the recording says that spot machines could be had.`,
 				}
 				return o.deadlines(cmd.Context(), cmd.OutOrStdout())
 			}
-			return dryRun(cmd.Context(), args[0], o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			if err := dryRun(cmd.Context(), args[0], o, cmd.OutOrStdout(), cmd.ErrOrStderr()); err != nil {
+				return err
+			}
+			cli.Next(cmd, cli.Step{Command: "tierml run " + args[0], Why: "shows the plan and asks before it buys"},
+				cli.Step{Command: "tierml run --policy NAME " + args[0], Why: "by another of these policies"})
+			return nil
 		},
 	}
 	f := cmd.Flags()
@@ -81,23 +91,23 @@ a deadline, wherever the recording says that spot machines could be had.`,
 	f.StringToStringVar(&o.checkpoint, "checkpoint", nil, "what saving and restarting cost policies by restart, as `FIELD=VALUE,...` of the job file's checkpoint: model=2GB,bandwidth=100M,save=30s,restart=1m,overhead=0.17")
 	f.StringSliceVar(&o.hours, "hours", nil, "scale the work to so many `hours` on the on-demand fleet")
 	f.Uint64Var(&o.seed, "seed", 1, "of the choice of starts: the same seed gives the same figures")
-	f.StringVarP(&o.format, "output", "o", "table", "output format: table, json (one object per policy and length), csv (one row a start) or html (the report of a single start)")
+	outputFlag(cmd, &o.format, formatHTML)
 	o.deadline.addFlags(cmd)
 	return cmd
 }
 
 func dryRun(ctx context.Context, jobFile string, o dryRunOptions, out, errOut io.Writer) error {
-	write, ok := map[string]func(io.Writer, sweep.Plan, []sweep.Row) error{
-		"table": writeDryRunTable, "json": writeDryRunJSON, "csv": writeDryRunCSV, "html": nil,
-	}[o.format]
-	if !ok {
-		return usageError{fmt.Errorf("output format %q does not exist; write -o table, -o json, -o csv or -o html", o.format)}
+	if err := checkFormat(o.format, formatHTML); err != nil {
+		return err
 	}
+	write := map[string]func(io.Writer, sweep.Plan, []sweep.Row) error{
+		table.Plain: writeDryRunTable, table.Text: writeDryRunTable, table.Wide: writeDryRunWide, table.JSON: writeDryRunJSON, table.CSV: writeDryRunCSV,
+	}[o.format]
 	plan, err := o.plan(ctx, jobFile, errOut)
 	if err != nil {
 		return err
 	}
-	if o.format == "html" {
+	if o.format == formatHTML {
 		return writeDryRunHTML(out, plan)
 	}
 	ctx, stop := untilInterrupted(ctx)
@@ -125,7 +135,7 @@ func (o dryRunOptions) plan(ctx context.Context, jobFile string, errOut io.Write
 	if p.Policies, err = o.chosen(); err != nil {
 		return p, usageError{err}
 	}
-	p.Regret = !o.noOracle && o.format != "table" && o.starts != "every" // which would take longer than all policies
+	p.Regret = !o.noOracle && !forPeople(o.format) && o.starts != "every" // which would take longer than all policies
 	if p.Hours, err = lengths(o.hours); err != nil {
 		return p, usageError{err}
 	}
@@ -216,7 +226,7 @@ func (o dryRunOptions) simulation(ctx context.Context, job *config.Job, ownWork 
 	offers, _ := recorded.Offers()
 	choice, err := planner.Resolve(job, offers, recorded.Catalog)
 	if err != nil {
-		return cfg, nil, err
+		return cfg, nil, o.fleet.blame(err)
 	}
 	work := 1.0 // replaced by --hours
 	if ownWork {

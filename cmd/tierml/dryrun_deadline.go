@@ -3,8 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/csv"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +15,7 @@ import (
 
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/internal/progress"
+	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/sim/sweep"
 )
@@ -55,11 +54,12 @@ const deadlineRules = "gce-spot"
 
 // deadlines compares policies on recordings.
 func (o dryRunOptions) deadlines(ctx context.Context, out io.Writer) error {
-	write, ok := map[string]func(io.Writer, []sweep.Cell) error{
-		"table": writeDeadlineTable, "json": writeDeadlineJSON, "csv": writeDeadlineCSV,
-	}[o.format]
-	if !ok {
-		return usageError{fmt.Errorf("output format %q does not exist; write -o table, -o json or -o csv", o.format)}
+	if err := checkFormat(o.format); err != nil {
+		return err
+	}
+	write := writeDeadlineTable
+	if !forPeople(o.format) || o.format == table.Wide {
+		write = func(w io.Writer, cells []sweep.Cell) error { return deadlineTable(cells).Write(w, o.format) }
 	}
 	study, err := o.deadlineStudy()
 	if err != nil {
@@ -153,23 +153,22 @@ func (o dryRunOptions) readRecording(arg string) (sweep.Recording, error) {
 	return r, nil
 }
 
-func writeDeadlineJSON(out io.Writer, cells []sweep.Cell) error {
-	encoder := json.NewEncoder(out)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(cells)
-}
-
-func writeDeadlineCSV(out io.Writer, cells []sweep.Cell) error {
-	w := csv.NewWriter(out)
-	rows := [][]string{{"recording", "slack", "changeover_hours", "policy", "rules", "work_hours", "starts", "missed", "cost_mean",
-		"cost_sd", "cost_p95", "machines_mean", "evictions_mean"}}
-	number := func(x float64) string { return strconv.FormatFloat(x, 'g', 8, 64) }
-	for _, c := range cells {
-		rows = append(rows, []string{c.Recording, number(c.Slack), number(c.Changeover), c.Policy, c.Rules, number(c.Work),
-			strconv.Itoa(c.Starts), strconv.Itoa(c.Missed), number(c.CostMean), number(c.CostSD), number(c.CostP95),
-			number(c.Machines), number(c.Evictions)})
+// deadlineTable has a row for each recording, slack, changeover and policy.
+func deadlineTable(cells []sweep.Cell) table.Table {
+	t := table.Table{Data: cells, Columns: []table.Column{
+		{Name: "recording", Title: "RECORDING"}, {Name: "slack", Title: "SLACK"}, {Name: "changeover_hours", Title: "CHANGEOVER H"},
+		{Name: "policy", Title: "POLICY"}, {Name: "rules", Title: "RULES"}, {Name: "work_hours", Title: "WORK H"}, {Name: "starts", Title: "STARTS"},
+		{Name: "missed", Title: "MISSED"}, {Name: "cost_mean", Title: "COST"}, {Name: "cost_sd", Title: "SD"}, {Name: "cost_p95", Title: "P95"},
+		{Name: "machines_mean", Title: "MACHINES"}, {Name: "evictions_mean", Title: "EVICTIONS"},
+	}}
+	number := func(x float64) table.Cell {
+		return table.Cell{Text: trim(x), Value: strconv.FormatFloat(x, 'g', 8, 64)}
 	}
-	return errors.Join(w.WriteAll(rows), w.Error())
+	for _, c := range cells {
+		t.Rows = append(t.Rows, []table.Cell{table.Of(c.Recording), number(c.Slack), number(c.Changeover), table.Of(c.Policy), table.Of(c.Rules), number(c.Work),
+			table.Of(c.Starts), table.Of(c.Missed), number(c.CostMean), number(c.CostSD), number(c.CostP95), number(c.Machines), number(c.Evictions)})
+	}
+	return t
 }
 
 // writeDeadlineTable has a line for each recording, changeover and slack, and compares every policy with the last one.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/cost/page"
+	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/sim/sweep"
 )
 
@@ -118,6 +119,29 @@ func unknown(s sweep.Summary) bool { return sweep.IsOracle(s.Policy) && s.Oracle
 // trim gives a number with at most two decimals.
 func trim(x float64) string {
 	return strings.TrimSuffix(strings.TrimRight(strconv.FormatFloat(x, 'f', 2, 64), "0"), ".")
+}
+
+// writeDryRunWide prints a line for each policy and length, with all figures.
+func writeDryRunWide(out io.Writer, _ sweep.Plan, rows []sweep.Row) error {
+	t := table.Table{Columns: []table.Column{
+		{Title: "POLICY"}, {Title: "RULES"}, {Title: "HOURS OF WORK"}, {Title: "STARTS"}, {Title: "DONE"}, {Title: "ON-DEMAND $"}, {Title: "BEATS"}, {Title: "REGRET"},
+		{Title: "MEAN $"}, {Title: "SD"}, {Title: "P5"}, {Title: "P50"}, {Title: "P95"}, {Title: "MEAN H"}, {Title: "SD"}, {Title: "P5"}, {Title: "P50"}, {Title: "P95"},
+		{Title: "EVICTIONS"}, {Title: "SD"}, {Title: "P95"},
+	}}
+	for _, s := range sweep.Summarize(rows) {
+		regret := "-"
+		if s.Regret != nil {
+			regret = fmt.Sprintf("%.1f%%", 100**s.Regret)
+		}
+		row := []table.Cell{table.Of(s.Policy), table.Of(s.Rules), table.Of(trim(s.ComputeHours)), table.Of(s.Starts), table.Of(s.Finished),
+			table.Of(fmt.Sprintf("%.2f", s.OnDemandCost)), table.Of(fmt.Sprintf("%.0f%%", 100*s.Beats)), table.Of(regret)}
+		for _, figure := range []float64{s.CostMean, s.CostSD, s.CostP5, s.CostP50, s.CostP95, s.RuntimeMean, s.RuntimeSD, s.RuntimeP5, s.RuntimeP50,
+			s.RuntimeP95, s.EvictionsMean, s.EvictionsSD, s.EvictionsP95} {
+			row = append(row, table.Of(fmt.Sprintf("%.2f", figure)))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t.Write(out, table.Wide)
 }
 
 // writeDryRunJSON prints an array with one object per policy and length.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/internal/controller/call"
 	"github.com/tierml/tierml/internal/localrun"
@@ -49,7 +50,11 @@ model, the reports and the journal, as far as they are there yet. With them tier
 			defer client.Close()
 			ctx, leave := untilInterrupted(cmd.Context())
 			defer leave()
-			return fetch(ctx, client, meantJob(args), into, names, cmd.OutOrStdout())
+			if err := fetch(ctx, client, meantJob(args), into, names, cmd.OutOrStdout()); err != nil {
+				return err
+			}
+			cli.Next(cmd, cli.Step{Command: "tierml report --controller none " + args[0], Why: "from what is here now"})
+			return nil
 		},
 	}
 	at.flags(cmd)

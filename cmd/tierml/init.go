@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/apps/all"
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/jobinit"
 )
@@ -45,7 +46,7 @@ Without JOB.yaml the file is called NAME.yaml.`,
 			if !isTerminal(in) || !isTerminal(out) {
 				in = nil
 			}
-			return initJob(cmd.Context(), o, in, out)
+			return initJob(cmd.Context(), o, in, out, func(steps ...cli.Step) { cli.Next(cmd, steps...) })
 		},
 	}
 	w := &o.wanted
@@ -75,7 +76,7 @@ type initOptions struct {
 	force                 bool
 }
 
-func initJob(ctx context.Context, o initOptions, in io.Reader, out io.Writer) error {
+func initJob(ctx context.Context, o initOptions, in io.Reader, out io.Writer, next func(...cli.Step)) error {
 	w := o.wanted
 	if o.start != "" {
 		at, err := time.Parse(time.RFC3339, o.start)
@@ -107,7 +108,7 @@ func initJob(ctx context.Context, o initOptions, in io.Reader, out io.Writer) er
 			return err
 		}
 	}
-	return writeJobFile(ctx, o.path, w, out)
+	return writeJobFile(ctx, o.path, w, out, next)
 }
 
 func refuseExisting(path string, force bool) error {
@@ -121,7 +122,7 @@ func refuseExisting(path string, force bool) error {
 }
 
 // writeJobFile writes a job file when the job is one that can be planned.
-func writeJobFile(ctx context.Context, path string, w jobinit.Wanted, out io.Writer) error {
+func writeJobFile(ctx context.Context, path string, w jobinit.Wanted, out io.Writer, next func(...cli.Step)) error {
 	kind, err := all.Registry().Find(w.App)
 	if err != nil {
 		return usageError{err}
@@ -156,10 +157,13 @@ func writeJobFile(ctx context.Context, path string, w jobinit.Wanted, out io.Wri
 	if err := os.Rename(file.Name(), path); err != nil {
 		return fmt.Errorf("writing the job file: %w", err)
 	}
-	next := "tierml plan " + path + "   (what it would buy and cost; starts nothing)\n      tierml run " + path
-	if job.Cloud == config.CloudNone {
-		next = "tierml train " + path
+	if _, err := fmt.Fprintf(out, "Wrote %s\n", path); err != nil {
+		return err
 	}
-	_, err = fmt.Fprintf(out, "Wrote %s\nNext  %s\n", path, next)
-	return err
+	if job.Cloud == config.CloudNone {
+		next(cli.Step{Command: "tierml train " + path})
+		return nil
+	}
+	next(cli.Step{Command: "tierml plan " + path, Why: "what it would buy and cost; starts nothing"}, cli.Step{Command: "tierml run " + path})
+	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/internal/progress"
@@ -53,7 +54,10 @@ It changes nothing. tierml down ends machines.`,
 				}
 			}
 			if expired > 0 {
-				return exitError{exitFailed, fmt.Errorf("%d of %d machines are leaks: nobody wants them any more; end them with `tierml down %s`", expired, len(live), args[0])}
+				return exitError{exitFailed, fmt.Errorf("%d of %d machines are leaks: nobody wants them any more; end them with `tierml down --expired %s`", expired, len(live), args[0])}
+			}
+			if len(live) > 0 {
+				cli.Next(cmd, cli.Step{Command: "tierml down " + args[0], Why: "ends all of them, after asking"})
 			}
 			return nil
 		},

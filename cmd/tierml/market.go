@@ -14,8 +14,10 @@ import (
 	"github.com/guptarohit/asciigraph"
 	"github.com/spf13/cobra"
 
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/internal/planner/local"
 	"github.com/tierml/tierml/internal/quote"
+	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/market/advisor"
 	"github.com/tierml/tierml/market/store"
@@ -47,30 +49,38 @@ is known, or --at.`,
   tierml market --trace prices.csv.gz --catalog catalog.csv --at 2016-03-10T12:00:00Z --hours 8 -o wide
   tierml market --trace prices.csv.gz --catalog catalog.csv --types c3.xlarge --chart`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return o.show(cmd) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.show(cmd); err != nil {
+				return err
+			}
+			cli.Next(cmd, cli.Step{Command: "tierml init", Why: "writes a job file for some of these machines"})
+			return nil
+		},
 	}
 	o.addTo(cmd)
 	f := cmd.Flags()
 	f.StringSliceVar(&o.traces, "trace", nil, "price history `files`, in place of the price store")
-	f.String("store", "", "price store `file`")
+	storeFlag(f)
 	f.StringVar(&o.catalog, "catalog", "", "`file` of machine types and on-demand prices; without it, what needs them is unknown")
 	f.StringVar(&o.advisor, "advisor", "", "`file` of Amazon's Spot Instance Advisor (spot-advisor-data.json)")
 	f.StringVar(&o.bid, "bid", "on-demand", "what is bid: on-demand, a share of it such as 50%, or dollars per hour such as 0.2")
 	f.StringVar(&o.at, "at", "", "look at the market as of this `time`; default: the last price known")
 	f.StringVar(&o.hours, "hours", "", "length of the job in `hours`, for IN JOB")
 	f.BoolVar(&o.chart, "chart", false, "draw the price of each pool over the week before")
-	f.StringVarP(&o.format, "output", "o", "table", "output format: table, wide, json or csv")
+	outputFlag(cmd, &o.format)
 	return cmd
 }
 
 func (o marketOptions) show(cmd *cobra.Command) error {
-	write, ok := map[string]func(io.Writer, []quote.Quote) error{
-		"table": func(w io.Writer, q []quote.Quote) error { return quote.WriteTable(w, q, false) },
-		"wide":  func(w io.Writer, q []quote.Quote) error { return quote.WriteTable(w, q, true) },
-		"json":  quote.WriteJSON, "csv": quote.WriteCSV,
-	}[o.format]
-	if !ok {
-		return usageError{fmt.Errorf("output format %q does not exist; write -o table, -o wide, -o json or -o csv", o.format)}
+	if err := checkFormat(o.format); err != nil {
+		return err
+	}
+	write := func(w io.Writer, q []quote.Quote) error { return quote.WriteTable(w, q, o.format == table.Wide) }
+	switch o.format {
+	case table.JSON:
+		write = quote.WriteJSON
+	case table.CSV:
+		write = quote.WriteCSV
 	}
 	query, err := o.query()
 	if err != nil {
@@ -95,13 +105,13 @@ func (o marketOptions) show(cmd *cobra.Command) error {
 	}
 	quotes := quote.Make(markets, query)
 	out := cmd.OutOrStdout()
-	if o.format == "table" || o.format == "wide" {
+	if forPeople(o.format) {
 		fmt.Fprintf(out, "Spot market of %s as of %s UTC; bid: %s\n\n", where, query.At.UTC().Format("2006-01-02 15:04:05"), o.bid)
 	}
 	if err := write(out, quotes); err != nil {
 		return fmt.Errorf("printing the market: %w", err)
 	}
-	if o.chart && (o.format == "table" || o.format == "wide") {
+	if o.chart && forPeople(o.format) {
 		return drawCharts(out, quotes, query.At)
 	}
 	return nil

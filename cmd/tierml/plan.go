@@ -15,6 +15,7 @@ import (
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/all"
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/journal"
@@ -61,10 +62,9 @@ docs/job.md describes the job file; tierml init writes one. With -o wide, every 
 			if err := p.tryCloud(cmd.Context(), cmd.ErrOrStderr()); err != nil {
 				return err
 			}
-			if format == table.Plain || format == table.Wide {
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "\nNext  tierml run %s   (shows this plan and asks before it buys)\n", args[0])
-			}
-			return err
+			cli.Next(cmd, cli.Step{Command: "tierml run " + args[0], Why: "shows this plan and asks before it buys"},
+				cli.Step{Command: "tierml dry-run " + args[0], Why: "what it would have cost from other starts, by every policy"})
+			return nil
 		},
 	}
 	outputFlag(cmd, &format)

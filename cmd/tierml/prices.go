@@ -3,11 +3,10 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/csv"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,8 +15,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/internal/progress"
+	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/market/gceprice"
 	"github.com/tierml/tierml/market/store"
@@ -42,9 +44,15 @@ tierml/prices.db in the user's data folder.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.PersistentFlags().String("store", "", "price store `file`")
+	storeFlag(cmd.PersistentFlags())
 	cmd.AddCommand(newPricesExportCommand(), newPricesFetchCommand(), newPricesImportCommand(), newPricesShowCommand())
 	return cmd
+}
+
+// storeFlag names the price store; it is one setting of all commands that read it.
+func storeFlag(f *pflag.FlagSet) {
+	f.String("store", "", "price store `file`")
+	_ = f.SetAnnotation("store", sharedSetting, []string{"prices.store", storeVariable}) // it exists
 }
 
 // storePath is the price store of a command.
@@ -82,7 +90,7 @@ func (s *selection) has(p market.Pool) bool {
 // nothing says that nothing was found, and what there is.
 func (s *selection) nothing(where string, all []market.Pool) error {
 	if len(all) == 0 {
-		return fmt.Errorf("%s holds no prices", where)
+		return fmt.Errorf("%s holds no prices; add some with `tierml prices import FILE` or `tierml prices fetch`", where)
 	}
 	var some []string
 	for _, p := range all[:min(len(all), 5)] {
@@ -91,7 +99,23 @@ func (s *selection) nothing(where string, all []market.Pool) error {
 	if len(all) > 5 {
 		some = append(some, fmt.Sprintf("and %d more", len(all)-5))
 	}
-	return fmt.Errorf("%s has no prices of --types %s --zones %s; it has %s", where, orAll(s.types), orAll(s.zones), strings.Join(some, ", "))
+	return fmt.Errorf("%s has no prices of --types %s --zones %s%s; it has %s", where, orAll(s.types), orAll(s.zones), s.meant(all), strings.Join(some, ", "))
+}
+
+// meant asks for the first type or zone that is likely misspelt.
+func (s *selection) meant(all []market.Pool) string {
+	var types, zones []string
+	for _, p := range all {
+		types, zones = append(types, p.Type), append(zones, p.Zone, p.Region)
+	}
+	for _, named := range []struct{ names, known []string }{{s.types, types}, {s.zones, zones}} {
+		for _, name := range named.names {
+			if !slices.Contains(named.known, name) {
+				return cli.DidYouMean(name, named.known)
+			}
+		}
+	}
+	return ""
 }
 
 func orAll(names []string) string {
@@ -127,13 +151,20 @@ changes nothing; where two files contradict each other the one imported last hol
 			if err != nil {
 				return err
 			}
-			return o.files(cmd.Context(), path, files, time.Now(), cmd.OutOrStdout())
+			if err := o.files(cmd.Context(), path, files, time.Now(), cmd.OutOrStdout()); err != nil {
+				return err
+			}
+			cli.Next(cmd, afterPrices...)
+			return nil
 		},
 	}
 	cmd.Flags().StringVar(&o.catalog, "catalog", "", "write the machine types and on-demand prices of a price list of Compute Engine to this `file`")
 	cmd.Flags().StringVar(&o.Product, "product", trace.LinuxUNIX, "the `product` whose prices are kept")
 	return cmd
 }
+
+// afterPrices is what can be done when there are new ones.
+var afterPrices = []cli.Step{{Command: "tierml prices show", Why: "what the store holds"}, {Command: "tierml market", Why: "what each pool costs now"}}
 
 type importOptions struct {
 	trace.Options
@@ -151,14 +182,14 @@ func (o importOptions) files(ctx context.Context, path string, files []string, n
 			return err
 		}
 	}
-	fmt.Fprintf(out, "The prices are in %s; `tierml prices show` lists them.\n", path)
+	fmt.Fprintf(out, "The prices are in %s\n", path)
 	return nil
 }
 
 func (o importOptions) file(ctx context.Context, s *store.Store, file string, now time.Time, out io.Writer) error {
-	f, err := os.Open(file)
+	f, err := openRegular(file, "name a file of prices, such as prices-2016.csv.gz")
 	if err != nil {
-		return fmt.Errorf("reading prices: %w", err)
+		return err
 	}
 	defer f.Close()
 	bar := progress.Start(ctx, "Reading "+filepath.Base(file), sizeOf(file), progress.Bytes)
@@ -269,7 +300,11 @@ keep more. Credentials and their profile are found as by the AWS command line.`,
 			}
 			ctx, stop := untilInterrupted(cmd.Context())
 			defer stop()
-			return o.fetch(ctx, path, time.Now(), cmd.OutOrStdout())
+			if err := o.fetch(ctx, path, time.Now(), cmd.OutOrStdout()); err != nil {
+				return err
+			}
+			cli.Next(cmd, afterPrices...)
+			return nil
 		},
 	}
 	o.addTo(cmd)
@@ -316,7 +351,7 @@ func (o fetchOptions) fetch(ctx context.Context, path string, now time.Time, out
 	}
 	fmt.Fprintf(out, "EC2 %s since %s:\n", o.region, since.UTC().Format(time.RFC3339))
 	printImport(out, done)
-	fmt.Fprintf(out, "The prices are in %s; `tierml prices show` lists them.\n", path)
+	fmt.Fprintf(out, "The prices are in %s\n", path)
 	return nil
 }
 
@@ -347,23 +382,20 @@ func newPricesShowCommand() *cobra.Command {
   tierml prices show --zones us-east-1 --types m4.4xlarge -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			write, ok := map[string]func(io.Writer, []store.Entry) error{
-				"table": writeEntriesTable, "json": writeEntriesJSON, "csv": writeEntriesCSV,
-			}[format]
-			if !ok {
-				return usageError{fmt.Errorf("output format %q does not exist; write -o table, -o json or -o csv", format)}
+			if err := checkFormat(format); err != nil {
+				return err
 			}
 			return withStore(cmd, func(st *store.Store, path string) error {
 				entries, err := chosenEntries(st, path, s)
 				if err != nil {
 					return err
 				}
-				return write(cmd.OutOrStdout(), entries)
+				return writeEntries(cmd.OutOrStdout(), entries, format)
 			})
 		},
 	}
 	s.addTo(cmd)
-	cmd.Flags().StringVarP(&format, "output", "o", "table", "output format: table, json or csv")
+	outputFlag(cmd, &format)
 	return cmd
 }
 
@@ -399,38 +431,22 @@ func chosenEntries(st *store.Store, path string, s selection) ([]store.Entry, er
 	return chosen, nil
 }
 
-func writeEntriesTable(w io.Writer, entries []store.Entry) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%-14s %-13s %8s  %-16s  %-16s %6s\n", "ZONE", "TYPE", "PRICES", "FROM", "TO", "GAP")
-	const form = "2006-01-02 15:04"
+func writeEntries(w io.Writer, entries []store.Entry, format string) error {
+	t := table.Table{Data: entries, Columns: []table.Column{
+		{Name: "pool"}, {Title: "ZONE"}, {Title: "TYPE"}, {Name: "prices", Title: "PRICES"}, {Name: "first", Title: "FROM"}, {Name: "last", Title: "TO"},
+		{Name: "longest_gap_seconds", Title: "GAP"}, {Name: "gap_from", Title: "GAP FROM", Wide: true},
+	}}
 	total := 0
 	for _, e := range entries {
 		total += e.Points
-		fmt.Fprintf(&b, "%-14s %-13s %8d  %-16s  %-16s %6s\n", e.Pool.Zone, e.Pool.Type, e.Points, e.First.UTC().Format(form),
-			e.Last.UTC().Format(form), hours(e.LongestGap))
+		t.Rows = append(t.Rows, []table.Cell{table.Of(e.Pool), table.Of(e.Pool.Zone), table.Of(e.Pool.Type), table.Of(e.Points), minute(e.First), minute(e.Last),
+			{Text: fmt.Sprintf("%.1fh", e.LongestGap.Hours()), Value: e.LongestGap.Seconds()}, minute(e.GapFrom)})
 	}
-	fmt.Fprintf(&b, "%d pools, %d prices\nGAP: the longest time between two prices; EC2 repeats an unchanged one daily.\n", len(entries), total)
-	_, err := io.WriteString(w, b.String())
+	if err := t.Write(w, format); err != nil || !forPeople(format) {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "%d pools, %d prices\nGAP: the longest time between two prices; EC2 repeats an unchanged one daily.\n", len(entries), total)
 	return err
-}
-
-func hours(d time.Duration) string { return fmt.Sprintf("%.1fh", d.Hours()) }
-
-func writeEntriesJSON(w io.Writer, entries []store.Entry) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(entries)
-}
-
-func writeEntriesCSV(w io.Writer, entries []store.Entry) error {
-	c := csv.NewWriter(w)
-	_ = c.Write([]string{"pool", "prices", "first", "last", "longest_gap_seconds", "gap_from"})
-	for _, e := range entries {
-		_ = c.Write([]string{e.Pool.String(), strconv.Itoa(e.Points), e.First.Format(time.RFC3339), e.Last.Format(time.RFC3339),
-			strconv.FormatFloat(e.LongestGap.Seconds(), 'f', -1, 64), e.GapFrom.Format(time.RFC3339)})
-	}
-	c.Flush() // keeps the first error
-	return c.Error()
 }
 
 func newPricesExportCommand() *cobra.Command {
@@ -461,6 +477,18 @@ func newPricesExportCommand() *cobra.Command {
 	s.addTo(cmd)
 	cmd.Flags().StringVar(&file, "file", "", "write to this `file`; default: standard output")
 	return cmd
+}
+
+// openRegular opens a file that a command line names.
+func openRegular(path, advice string) (*os.File, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, usageError{fmt.Errorf("%s does not exist; %s", path, advice)}
+	case err == nil && info.IsDir():
+		return nil, usageError{fmt.Errorf("%s is a directory; %s", path, advice)}
+	}
+	return os.Open(path)
 }
 
 // writeFile leaves no half-written file behind.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/internal/controller/call"
 	"github.com/tierml/tierml/internal/dashboard"
 	"github.com/tierml/tierml/internal/journal/words"
@@ -57,7 +58,19 @@ so it needs no server and works from any terminal.`,
 				}
 				rows = append(rows, row)
 			}
-			return writePs(cmd.OutOrStdout(), rows, format)
+			if err := writePs(cmd.OutOrStdout(), rows, format); err != nil {
+				return err
+			}
+			for _, row := range rows { // of the first that goes on; else of the last
+				if row.State == "running" {
+					cli.Next(cmd, cli.Step{Command: "tierml top " + row.Run, Why: "watch it"}, cli.Step{Command: "tierml stop " + row.Run, Why: "end it in order"})
+					return nil
+				}
+			}
+			if len(rows) > 0 {
+				cli.Next(cmd, cli.Step{Command: "tierml report " + rows[len(rows)-1].Run, Why: "what it cost, and would have cost on demand"})
+			}
+			return nil
 		},
 	}
 	outputFlag(cmd, &format)

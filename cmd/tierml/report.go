@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/cost/page"
 	"github.com/tierml/tierml/fakecloud"
@@ -36,6 +37,8 @@ killed. ` + whichRun + `
 A journal's own path will do, too. Of several runs it sets the figures side by side, such as those of a job
 by the tiers and by kill and restart (tierml run --policy checkpoint).
 
+Its tables have every machine and event, with -o table and -o wide alike; -o csv has a row for each machine, -o html is the page.
+
 Beside a journal of cloud: local the cloud's own launch records are looked at too: the two bills are compared,
 and what the journal of a killed run does not have is taken from them.`,
 		Example: `  tierml report
@@ -44,6 +47,9 @@ and what the journal of a killed run does not have is taken from them.`,
   tierml report demo-1 -o csv
   tierml report ratings-1 --reconcile cost-and-usage.csv.gz`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkFormat(format, formatHTML); err != nil {
+				return err
+			}
 			client, err := at.client()
 			if err != nil {
 				return err
@@ -69,11 +75,17 @@ and what the journal of a killed run does not have is taken from them.`,
 			if report, err = makeReport(cmd.Context(), args[0]); err != nil {
 				return err
 			}
-			return writeReport(cmd.OutOrStdout(), report, bills, format, htmlFile)
+			if err := writeReport(cmd.OutOrStdout(), report, bills, format, htmlFile); err != nil {
+				return err
+			}
+			if forPeople(format) && htmlFile == "" {
+				cli.Next(cmd, cli.Step{Command: "tierml report " + args[0] + " --html report.html", Why: "the same as a page with charts"},
+					cli.Step{Command: "tierml dashboard", Why: "all runs in a browser"})
+			}
+			return nil
 		},
 	}
-	cmd.Flags().StringVarP(&format, "output", "o", "text", "output format: text, wide (every machine and event), csv (one row a machine), json or html")
-	completeFlag(cmd, "output", "text", "wide", "csv", "json", "html")
+	outputFlag(cmd, &format, formatHTML)
 	cmd.Flags().StringSliceVar(&bills, "reconcile", nil, "compare with the provider's own records in these `files`, hour by hour: AWS cost and usage\n"+
 		"report or Spot data feed, GCP detailed billing export; CSV or JSON, may be gzipped; then -o text, csv or json")
 	cmd.Flags().StringVar(&htmlFile, "html", "", "write the page to this `file` as well")
@@ -89,7 +101,7 @@ func findJournals(args []string) ([]string, error) {
 	paths := make([]string, len(args))
 	for i, arg := range args {
 		paths[i] = arg
-		if filepath.Base(arg) != arg { // a path, which is a journal or a run's directory
+		if arg != "" && filepath.Base(arg) != arg { // a path, which is a journal or a run's directory
 			continue
 		}
 		dir, err := findRun([]string{arg})
@@ -128,8 +140,8 @@ func writeReport(out io.Writer, report *cost.Report, bills []string, format, htm
 
 // compareRuns prints the figures of several runs.
 func compareRuns(ctx context.Context, out io.Writer, paths []string, format, htmlFile string) error {
-	if htmlFile != "" || format != "text" && format != "json" {
-		return usageError{errors.New("several runs are compared as text or json: write -o text or -o json, without --html")}
+	if htmlFile != "" || format == formatHTML || format == table.CSV {
+		return usageError{errors.New("several runs are compared as a table or json: write -o table or -o json, without --html")}
 	}
 	var runs []cost.Named
 	for _, path := range paths {
@@ -142,7 +154,7 @@ func compareRuns(ctx context.Context, out io.Writer, paths []string, format, htm
 		}
 		runs = append(runs, cost.Named{Name: filepath.Base(filepath.Clean(path)), Report: report})
 	}
-	if format == "text" {
+	if forPeople(format) {
 		return cost.WriteComparison(out, runs)
 	}
 	encoder := json.NewEncoder(out)
@@ -154,7 +166,7 @@ func compareRuns(ctx context.Context, out io.Writer, paths []string, format, htm
 // reportWriter gives the form of a report by its name.
 func reportWriter(format string) (func(io.Writer, *cost.Report) error, error) {
 	switch format {
-	case "text", table.Wide:
+	case table.Plain, table.Text, table.Wide:
 		return func(w io.Writer, r *cost.Report) error { return r.WriteText(w) }, nil
 	case table.CSV:
 		return func(w io.Writer, r *cost.Report) error { return machinesTable(r).Write(w, table.CSV) }, nil
@@ -163,7 +175,7 @@ func reportWriter(format string) (func(io.Writer, *cost.Report) error, error) {
 	case "html":
 		return page.Write, nil
 	}
-	return nil, usageError{fmt.Errorf("output format %q does not exist; write -o text, -o wide, -o csv, -o json or -o html", format)}
+	return nil, usageError{fmt.Errorf("output format %q does not exist; write -o table, -o wide, -o csv, -o json or -o html", format)}
 }
 
 // machinesTable lists the machines of a run with what they cost.

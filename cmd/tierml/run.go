@@ -118,6 +118,10 @@ type resumption struct {
 
 func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) error {
 	if o.resume != "" { // nobody else must write in it, nor may what is read of it change
+		if info, err := os.Stat(filepath.Join(o.resume, localrun.JobFile)); err != nil || info.IsDir() {
+			return usageError{fmt.Errorf("--resume %s: it is no run's directory, as there is no %s in it; name one such as runs/demo-1: `tierml ps` lists runs",
+				o.resume, localrun.JobFile)}
+		}
 		if err := localrun.Hold(o.resume); err != nil {
 			return usageError{err}
 		}

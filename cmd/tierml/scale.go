@@ -8,11 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/elasticity/scaling"
 	pb "github.com/tierml/tierml/elasticity/scaling/scalingpb"
 	"github.com/tierml/tierml/internal/controller/call"
-	"github.com/tierml/tierml/internal/localrun"
-	"github.com/tierml/tierml/internal/runs"
 )
 
 func newScaleCommand() *cobra.Command {
@@ -58,7 +57,11 @@ one along. Reliable machines that are left must be able to hold the job alone.`,
 				return remoteScale(ctx, client, meantJob(args), call.Scale{Workers: change.Workers, Servers: change.Servers, Reliable: change.Reliable,
 					Restore: change.Restore, Wait: change.Wait, By: change.By}, cmd.OutOrStdout())
 			}
-			return scale(ctx, args[0], change, cmd.OutOrStdout())
+			if err := scale(ctx, args[0], change, cmd.OutOrStdout()); err != nil {
+				return err
+			}
+			cli.Next(cmd, cli.Step{Command: "tierml top " + args[0], Why: "watch it"}, cli.Step{Command: "tierml scale " + args[0] + " --restore", Why: "the job's own numbers again"})
+			return nil
 		},
 	}
 	cmd.Flags().IntVar(&workers, "workers", 0, "so many transient machines more (+4) or fewer (-4)")
@@ -71,7 +74,7 @@ one along. Reliable machines that are left must be able to hold the job alone.`,
 }
 
 func scale(ctx context.Context, job string, change *pb.Change, out io.Writer) error {
-	directory, err := runs.Find(localrun.Root, job)
+	directory, err := findRun([]string{job})
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -36,7 +37,7 @@ type setting struct {
 	Key      string `json:"setting"`
 	Variable string `json:"variable"`
 	Value    string `json:"value"`
-	From     string `json:"from"` // "default", "file" or "environment"
+	From     string `json:"from"` // "default", "file", "environment" or "flag"
 	flag     *pflag.Flag
 }
 
@@ -44,6 +45,8 @@ type setting struct {
 type settings struct {
 	viper *viper.Viper
 	path  string // of the file; empty when there is none
+	// applied are flags that were set from here, not by the command line.
+	applied map[*pflag.Flag]bool
 }
 
 // readSettings reads the file, if there is one.
@@ -94,6 +97,9 @@ func (s *settings) of(cmd *cobra.Command) []setting {
 		if v, ok := os.LookupEnv(one.Variable); ok {
 			one.Value, one.From = v, "environment"
 		}
+		if f.Changed && !s.applied[f] {
+			one.Value, one.From = f.Value.String(), "flag"
+		}
 		all = append(all, one)
 	})
 	return all
@@ -121,6 +127,10 @@ func (s *settings) apply(cmd *cobra.Command) error {
 		if one.From == "default" || one.flag.Changed || cmd.Flags().Lookup(one.flag.Name) != one.flag {
 			continue
 		}
+		if s.applied == nil {
+			s.applied = map[*pflag.Flag]bool{}
+		}
+		s.applied[one.flag] = true
 		if err := cmd.Flags().Set(one.flag.Name, one.Value); err != nil {
 			return usageError{fmt.Errorf("%s: %w", s.place(one), err)}
 		}
@@ -156,7 +166,7 @@ func (s *settings) check(root *cobra.Command) error {
 			if near := spelling.Nearest(key, names); near != "" {
 				instead = " (did you mean " + near + "?)"
 			}
-			errs = append(errs, fmt.Errorf("the settings file %s: there is no setting %s%s; `tierml config --all` lists them", s.path, key, instead))
+			errs = append(errs, fmt.Errorf("the settings file %s: there is no setting %s%s; `tierml config` lists them", s.path, key, instead))
 		}
 	}
 	if len(errs) > 0 {
@@ -175,6 +185,9 @@ func everyCommand(root *cobra.Command) []*cobra.Command {
 	return all
 }
 
+// settingsKey is where a command's context has what was read before it.
+type settingsKey struct{}
+
 // takeSettings runs before each command.
 func takeSettings(cmd *cobra.Command, _ []string) error {
 	s, err := readSettings()
@@ -187,6 +200,7 @@ func takeSettings(cmd *cobra.Command, _ []string) error {
 	if err := s.apply(cmd); err != nil {
 		return err
 	}
+	cmd.SetContext(context.WithValue(cmd.Context(), settingsKey{}, s))
 	if cli.Quiet(cmd) {
 		cmd.SetContext(progress.With(cmd.Context(), nil))
 	}
@@ -195,9 +209,9 @@ func takeSettings(cmd *cobra.Command, _ []string) error {
 
 func newConfigCommand() *cobra.Command {
 	var format string
-	var all bool
+	var all, changed bool
 	cmd := &cobra.Command{
-		Use:   "config",
+		Use:   "config [COMMAND]",
 		Short: "Show the settings of all commands, and where each value is from",
 		Long: `Every flag that is not on the command line takes its value from the environment, else from the settings file, else it
 has its default. A setting is named as its command and flag, for example
@@ -206,23 +220,27 @@ has its default. A setting is named as its command and flag, for example
     listen: localhost:9000
 
 in the file, or TIERML_DASHBOARD_LISTEN=localhost:9000 in the environment. The file is tierml/config.yaml in the user's
-directory of configurations (on Linux ~/.config), or what ` + settingsVariable + ` names.`,
+directory of configurations (on Linux ~/.config), or what ` + settingsVariable + ` names.
+
+Config shows every value and whether it is from a flag, the environment, the file, or the default: of all commands, or of one,
+also as it would be called with flags, which are written behind --.`,
 		Example: `  tierml config
-  tierml config --all
-  TIERML_DRY_RUN_STARTS=500 tierml config`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+  tierml config --changed
+  TIERML_DRY_RUN_STARTS=500 tierml config dry-run
+  tierml config -- dry-run --starts 100`,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkFormat(format); err != nil {
 				return err
 			}
-			s, err := readSettings()
+			s := cmd.Context().Value(settingsKey{}).(*settings) // from takeSettings
+			of, err := settingsOf(cmd, args)
 			if err != nil {
 				return err
 			}
 			rows, seen := []setting{}, map[string]bool{}
-			for _, c := range everyCommand(cmd.Root()) {
+			for _, c := range of {
 				for _, one := range s.of(c) {
-					if (all || one.From != "default") && !seen[one.Key] { // some are of many commands
+					if (!changed || one.From != "default") && !seen[one.Key] { // some are of many commands
 						rows, seen[one.Key] = append(rows, one), true
 					}
 				}
@@ -231,8 +249,29 @@ directory of configurations (on Linux ~/.config), or what ` + settingsVariable +
 		},
 	}
 	outputFlag(cmd, &format)
+	cmd.Flags().BoolVar(&changed, "changed", false, "only settings that do not have their defaults")
 	cmd.Flags().BoolVar(&all, "all", false, "also settings that have their defaults")
+	_ = cmd.Flags().MarkHidden("all") // which is so without it, by now
 	return cmd
+}
+
+// settingsOf are the commands whose settings are wanted: all, or one as it would be called with the flags behind it.
+func settingsOf(cmd *cobra.Command, args []string) ([]*cobra.Command, error) {
+	if len(args) == 0 {
+		return everyCommand(cmd.Root()), nil
+	}
+	of, rest, err := cmd.Root().Find(args)
+	if err != nil || of == cmd.Root() {
+		return nil, usageError{cli.ArgsError(cmd.Root(), args, fmt.Errorf("unknown command %q", args[0]))}
+	}
+	if err := of.ParseFlags(rest); err != nil {
+		return nil, usageError{cli.FlagError(of, err)}
+	}
+	all := everyCommand(of)
+	for parent := of.Parent(); parent != nil; parent = parent.Parent() {
+		all = append(all, parent)
+	}
+	return all, nil
 }
 
 func writeSettings(w io.Writer, s *settings, rows []setting, format string) error {
@@ -248,7 +287,7 @@ func writeSettings(w io.Writer, s *settings, rows []setting, format string) erro
 	}
 	fmt.Fprintf(w, "Settings file: %s\n", cmp.Or(s.path, "none"))
 	if len(rows) == 0 {
-		_, err := fmt.Fprintln(w, "Everything has its default; --all shows them.")
+		_, err := fmt.Fprintln(w, "Everything has its default.")
 		return err
 	}
 	fmt.Fprintln(w)

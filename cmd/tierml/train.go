@@ -38,7 +38,7 @@ gives in deterministic mode, bit for bit, for any number of threads.
 It stops after train.clocks clocks, or earlier by one of the stopping rules, those of train.stop or those below. Figures
 are measured every train.evaluate_every clocks, before the clock's updates. Ctrl-C saves the model as it is.`,
 		Example: `  tierml train job.yaml
-  tierml train job.yaml -o model.safetensors --until-loss 0.92 --max-time 10m`,
+  tierml train job.yaml --model model.safetensors --until-loss 0.92 --max-time 10m`,
 		Args: oneJobFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.check(); err != nil {
@@ -54,7 +54,9 @@ are measured every train.evaluate_every clocks, before the clock's updates. Ctrl
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&o.output, "output", "o", "", "save the model in this `file` and keep nothing else")
+	flags.StringVar(&o.output, "model", "", "save the model in this `file` and keep nothing else")
+	flags.StringVarP(&o.output, "output", "o", "", "save the model in this `file`")
+	_ = flags.MarkHidden("output") // as it was called once; elsewhere -o is a format
 	flags.IntVar(&o.threads, "threads", runtime.GOMAXPROCS(0), "number of `threads`")
 	flags.Lookup("threads").DefValue = "all cores"
 	flags.BoolVar(&o.deterministic, "deterministic", false, "do the arithmetic of a run on machines: the same model, bit for bit, but slower")
@@ -266,7 +268,7 @@ type trainPlace struct {
 	unused string // to be removed if nothing comes of it
 }
 
-// newTrainPlace makes a run directory, or with --output a temporary one for the splits alone.
+// newTrainPlace makes a run directory, or with --model a temporary one for the splits alone.
 func newTrainPlace(o trainOptions, job *config.Job) (trainPlace, error) {
 	if o.output == "" {
 		directory, err := localrun.NewDirectory(job.Name)
@@ -284,7 +286,7 @@ func newTrainPlace(o trainOptions, job *config.Job) (trainPlace, error) {
 		return p, nil
 	}
 	if info, err := os.Stat(filepath.Dir(o.output)); err != nil || !info.IsDir() {
-		return trainPlace{}, usageError{fmt.Errorf("--output %s: there is no folder %s", o.output, filepath.Dir(o.output))}
+		return trainPlace{}, usageError{fmt.Errorf("--model %s: there is no folder %s", o.output, filepath.Dir(o.output))}
 	}
 	splits, err := os.MkdirTemp("", "tierml-train-")
 	if err != nil {

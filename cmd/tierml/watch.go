@@ -14,12 +14,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/internal/console"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/internal/runs"
 	"github.com/tierml/tierml/internal/status"
+	"github.com/tierml/tierml/internal/table"
 )
 
 // oneRun takes the name of a run, or nothing for the latest.
@@ -104,15 +106,15 @@ func newEventsCommand() *cobra.Command {
 		Use:   "events [RUN]",
 		Short: "Say what happened in a run: launches, notices, evictions, stages, roll-backs, and why",
 		Long: `Events prints a line for each thing worth knowing, with its market time and reason; with -o json the lines of the
-journal, all of them.
+journal, all of them, and with -o wide the kind of each.
 ` + whichRun,
 		Example: `  tierml events demo-1
   tierml events -f
   tierml events demo-1 -o json | jq 'select(.kind == "evicted")'`,
 		Args: oneRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if format != "text" && format != "json" && format != "csv" {
-				return usageError{fmt.Errorf("output format %q does not exist; write -o text, -o csv or -o json", format)}
+			if err := checkFormat(format); err != nil {
+				return err
 			}
 			client, err := at.client()
 			if err != nil {
@@ -126,12 +128,17 @@ journal, all of them.
 			if err != nil {
 				return err
 			}
-			return printEvents(cmd.Context(), localSource(dir), follow, format, cmd.OutOrStdout())
+			if err := printEvents(cmd.Context(), localSource(dir), follow, format, cmd.OutOrStdout()); err != nil {
+				return err
+			}
+			if !localrun.Held(dir) {
+				cli.Next(cmd, cli.Step{Command: "tierml report " + relative(dir), Why: "what it cost, and would have cost on demand"})
+			}
+			return nil
 		},
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the run ends")
-	cmd.Flags().StringVarP(&format, "output", "o", "text", "output format: text, csv or json")
-	completeFlag(cmd, "output", "text", "csv", "json")
+	outputFlag(cmd, &format)
 	at.flags(cmd)
 	return cmd
 }
@@ -163,7 +170,10 @@ func printEvents(ctx context.Context, from source, follow bool, format string, o
 				_ = rows.Write([]string{l.T.UTC().Format(time.RFC3339), l.String()})
 				rows.Flush()
 				failed(rows.Error())
-			case "text":
+			case table.Wide: // what kind of thing it was, as the journal calls it
+				_, err := fmt.Fprintf(out, "%s  %-14s  %s\n", l.T.UTC().Format("2006-01-02 15:04:05"), l.Kind, l)
+				failed(err)
+			case table.Plain, table.Text:
 				_, err := fmt.Fprintf(out, "%s  %s\n", l.T.UTC().Format("2006-01-02 15:04:05"), l)
 				failed(err)
 			}

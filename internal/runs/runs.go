@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/spelling"
 )
 
 // List gives the directories below root that have a journal, by name and number: demo-2 before demo-10. A root that does
@@ -64,6 +65,28 @@ func split(name string) (string, int) {
 	return name[:i], n
 }
 
+// probably asks for the run, or the job, that a name most likely means.
+func probably(meant string, names []string) string {
+	all := slices.Clone(names)
+	for _, name := range names {
+		job, _ := split(name)
+		all = append(all, job)
+	}
+	if near := spelling.Nearest(meant, all); near != "" {
+		return " (did you mean " + near + "?)"
+	}
+	return ""
+}
+
+// newest lists the last of many names.
+func newest(names []string) string {
+	const most = 8
+	if more := len(names) - most; more > 0 {
+		return fmt.Sprintf("%s and %d before them", strings.Join(names[more:], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}
+
 // Find gives the directory of the run that a person means: a directory, the name of one below root, or the name of a job,
 // of which it takes the run with the highest number. Nothing at all means the run whose journal was written to last.
 func Find(root, meant string) (string, error) {
@@ -90,7 +113,7 @@ func Find(root, meant string) (string, error) {
 	for i, dir := range dirs {
 		names[i] = filepath.Base(dir)
 	}
-	return "", fmt.Errorf("there is no run %q in %s; there are %s", meant, root, strings.Join(names, ", "))
+	return "", fmt.Errorf("there is no run %q in %s%s; there are %s", meant, root, probably(meant, names), newest(names))
 }
 
 func latest(dirs []string) string {

@@ -27,7 +27,7 @@ func Formats() []string { return []string{Plain, Wide, JSON, CSV} }
 
 // Column is one property of the things.
 type Column struct {
-	Name  string // for programs: in lower case, with its unit, such as usd_per_hour
+	Name  string // for programs: in lower case, with its unit, such as usd_per_hour; empty = for people only
 	Title string // for people; empty = not in tables
 	Wide  bool   // only in wide tables
 }
@@ -101,21 +101,27 @@ func (t Table) writeTable(w io.Writer, wide bool) error {
 
 func (t Table) writeCSV(w io.Writer) error {
 	rows := csv.NewWriter(w)
-	names := make([]string, len(t.Columns))
-	for i, c := range t.Columns {
-		names[i] = c.Name
+	var fields []string
+	for _, c := range t.Columns {
+		if c.Name != "" {
+			fields = append(fields, c.Name)
+		}
 	}
-	if err := rows.Write(names); err != nil {
+	if err := rows.Write(fields); err != nil {
 		return err
 	}
 	for _, row := range t.Rows {
+		fields = fields[:0]
 		for i, c := range row {
-			names[i] = c.Text
-			if c.Value != nil {
-				names[i] = fmt.Sprint(c.Value)
+			switch {
+			case t.Columns[i].Name == "":
+			case c.Value != nil:
+				fields = append(fields, fmt.Sprint(c.Value))
+			default:
+				fields = append(fields, c.Text)
 			}
 		}
-		if err := rows.Write(names); err != nil {
+		if err := rows.Write(fields); err != nil {
 			return err
 		}
 	}
@@ -134,6 +140,9 @@ func (t Table) writeJSON(w io.Writer) error {
 	for i, row := range t.Rows {
 		objects[i] = map[string]any{}
 		for j, c := range row {
+			if t.Columns[j].Name == "" {
+				continue
+			}
 			objects[i][t.Columns[j].Name] = c.Text
 			if c.Value != nil {
 				objects[i][t.Columns[j].Name] = c.Value

@@ -45,6 +45,17 @@ func TestForms(t *testing.T) {
 	}
 }
 
+// A column without a name is for people only.
+func TestForPeopleOnly(t *testing.T) {
+	list := Table{Columns: []Column{{Name: "pool"}, {Title: "ZONE"}}, Rows: [][]Cell{{Of("a/b"), Of("a")}}}
+	for format, want := range map[string]string{Plain: "ZONE\na\n", CSV: "pool\na/b\n", JSON: "[\n  {\n    \"pool\": \"a/b\"\n  }\n]\n"} {
+		var out bytes.Buffer
+		if err := list.Write(&out, format); err != nil || out.String() != want {
+			t.Errorf("%s: %v, printed\n%s", format, err, &out)
+		}
+	}
+}
+
 func TestNothing(t *testing.T) {
 	var out bytes.Buffer
 	if err := (Table{Columns: []Column{{Name: "name", Title: "NAME"}}}).Write(&out, JSON); err != nil || out.String() != "[]\n" {

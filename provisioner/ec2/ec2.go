@@ -19,6 +19,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -55,11 +56,11 @@ func New(ctx context.Context, c Config) (*Cloud, error) {
 	if err := c.validate(); err != nil {
 		return nil, fmt.Errorf("configuring EC2: %w: %w", provisioner.ErrInvalid, err)
 	}
-	cloud := &Cloud{config: c, http: newHTTPClient(c)}
-	sdk, err := loadSDK(ctx, c, cloud.http)
+	sdk, err := loadSDK(ctx, c, newHTTPClient(c))
 	if err != nil {
 		return nil, err
 	}
+	cloud := &Cloud{config: c, http: sdk.HTTPClient.(*http.Client)}
 	cloud.api = ec2.NewFromConfig(sdk, func(o *ec2.Options) {
 		if c.Endpoint != "" {
 			o.BaseEndpoint = &c.Endpoint // also against AWS_ENDPOINT_URL_EC2 in the environment
@@ -103,12 +104,16 @@ func loadSDK(ctx context.Context, c Config, client *http.Client) (aws.Config, er
 	}
 	sdk, err := awsconfig.LoadDefaultConfig(ctx,
 		awsconfig.WithRegion(c.Region),
-		awsconfig.WithHTTPClient(client),
+		awsconfig.WithHTTPClient(awshttp.NewBuildableClient()), // which takes AWS_CA_BUNDLE, and a profile's ca_bundle
 		awsconfig.WithRetryer(func() aws.Retryer { return newRetryer(c) }),
 	)
 	if err != nil {
 		return sdk, fmt.Errorf("loading the AWS configuration: %w: %w", provisioner.ErrInvalid, err)
 	}
+	if built, ok := sdk.HTTPClient.(*awshttp.BuildableClient); ok {
+		client = &http.Client{Transport: built.GetTransport(), Timeout: c.AttemptTimeout}
+	}
+	sdk.HTTPClient = client
 	if _, err := sdk.Credentials.Retrieve(ctx); err != nil {
 		return sdk, fmt.Errorf("finding AWS credentials: %w (set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "+
 			"or AWS_PROFILE, or run `aws configure`): %w", provisioner.ErrDenied, err)
