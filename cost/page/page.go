@@ -59,6 +59,7 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 type Live struct {
 	Runs    string // link to the list of runs
 	Refresh time.Duration
+	Name    string // of the run's directory
 	State   string
 	Running bool // else it has ended, or was killed
 
@@ -328,12 +329,17 @@ func dataTable(head []string, rows [][]string, most int) template.HTML {
 
 func priceTable(r *cost.Report, most int) template.HTML {
 	var rows [][]string
+	each := max(1, most/max(1, len(r.Series.Prices)))
 	for _, s := range r.Series.Prices {
+		if earlier := len(s.Steps) - each; earlier > 0 {
+			rows = append(rows, []string{words.Pool(s.Pool), fmt.Sprintf("%d earlier prices are in the JSON report", earlier), ""})
+			s.Steps = s.Steps[earlier:]
+		}
 		for _, p := range s.Steps {
 			rows = append(rows, []string{words.Pool(s.Pool), p.At.UTC().Format("Jan 2 15:04:05"), fmt.Sprintf("%.4f", p.USD)})
 		}
 	}
-	return dataTable([]string{"pool", "from", "US$ per hour"}, rows, most)
+	return dataTable([]string{"pool", "from", "US$ per hour"}, rows, len(rows))
 }
 
 func machineTable(r *cost.Report, most int) template.HTML {

@@ -83,7 +83,7 @@ func (b *Board) page(w http.ResponseWriter, request *http.Request, models bool) 
 	if r == nil {
 		return
 	}
-	is, err := r.shown.get(strconv.FormatBool(models), b.now(), func() (*content, error) {
+	is, err := r.shown.get(strconv.FormatBool(models), time.Now(), func() (*content, error) {
 		report, live, err := r.report(b.now())
 		if err != nil {
 			return nil, err
@@ -138,7 +138,7 @@ func (r *run) report(now time.Time) (*cost.Report, *page.Live, error) {
 // live needs the lock.
 func (r *run) live(now time.Time) *page.Live {
 	s := r.status
-	l := &page.Live{Runs: "/", Refresh: refresh, State: r.state(), Running: r.state() == "running", Stage: s.Stage, Clock: s.Clock,
+	l := &page.Live{Name: r.name(), Runs: "/", Refresh: refresh, State: r.state(), Running: r.state() == "running", Stage: s.Stage, Clock: s.Clock,
 		Clocks: s.Start.Clocks, ClockSeconds: s.Seconds, PerHour: s.Ledger.Rate(now), Events: "/runs/" + url.PathEscape(r.name()) + "/events"}
 	if l.Running {
 		l.Paused = s.Why

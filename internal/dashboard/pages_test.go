@@ -190,41 +190,11 @@ func fetch(t *testing.T, url, tag string) (status, wire int, text string, header
 	return answer.StatusCode, len(body), string(plain), answer.Header
 }
 
-// long is a run of so many stories, one after the other.
-func long(times int) (entries []journal.Entry) {
-	story := journaltest.New(1).Entries
-	length := story[len(story)-1].T.Sub(story[0].T).Truncate(time.Second) + time.Hour
-	for n := range times {
-		by := time.Duration(n) * length
-		later := func(t *time.Time) *time.Time {
-			if t == nil {
-				return nil
-			}
-			moved := t.Add(by)
-			return &moved
-		}
-		for _, e := range story {
-			if n > 0 && (e.Kind == journal.Start || e.Kind == journal.Plan) || e.Kind == journal.Done || e.Kind == journal.Charge {
-				continue
-			}
-			e.T, e.At, e.Launched, e.Ended, e.Deadline = e.T.Add(by), later(e.At), later(e.Launched), later(e.Ended), later(e.Deadline)
-			if e.Instance != "" {
-				e.Instance += fmt.Sprintf("-%d", n)
-			}
-			if e.Clock > 0 {
-				e.Clock += int64(400 * n)
-			}
-			entries = append(entries, e)
-		}
-	}
-	return entries
-}
-
 // A page of a run with thousands of events stays below 300 KB, on the wire and unpacked below 1 MB; one that is as the
 // asker has it is not sent again; scripts and styles are those that the policy names.
 func TestFirstLoad(t *testing.T) {
 	root := t.TempDir()
-	entries := long(30)
+	entries := journaltest.Long(1, 30)
 	write(t, root, "long-1", entries)
 	b, server := board(t, root)
 	await(t, b, 1)

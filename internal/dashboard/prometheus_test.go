@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/internal/journal"
-	"github.com/tierml/tierml/internal/journal/journaltest"
 	"github.com/tierml/tierml/internal/localrun"
 )
 
@@ -35,7 +34,7 @@ func TestPrometheusScrapesARun(t *testing.T) {
 		t.Skip("TIERML_PROMETHEUS is not set; `make test-metrics` sets it to Debian's prometheus")
 	}
 	root := t.TempDir()
-	story := journaltest.New(1).Entries
+	story := promising(t)
 	dir := write(t, root, "demo-1", story[:len(story)/2])
 	holder, err := os.Open(dir)
 	if err != nil {
@@ -45,7 +44,7 @@ func TestPrometheusScrapesARun(t *testing.T) {
 	if err := syscall.Flock(int(holder.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil { // it goes on
 		t.Fatal(err)
 	}
-	b, server := board(t, root)
+	b, server := boardWith(t, root, time.Now, func() Keeper { return Keeper{Budget: 1, PerHour: 1} })
 	await(t, b, 1)
 	p := startPrometheus(t, program, strings.TrimPrefix(server.URL, "http://"))
 
@@ -78,6 +77,7 @@ func TestPrometheusScrapesARun(t *testing.T) {
 	if up := p.value(`up{job="tierml"}`); up != 1 {
 		t.Errorf("up is %v", up)
 	}
+	p.everyPanelHasData(t)
 	p.until("evaluated rules", func() bool {
 		var rules struct {
 			Data struct {

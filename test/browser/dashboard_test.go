@@ -42,12 +42,14 @@ func TestDashboard(t *testing.T) {
 			checkCharts(b)
 			b.until("the stage", `document.querySelector("section[aria-label=Now]").innerText.includes("Stage")`)
 			b.picturesOf("dashboard-run", width)
+			b.checkReckoned(run.dir, story[len(story)/2-1].T)
 
 			b.eval(`(document.querySelector("details summary").click(), window.notLoadedAnew = true)`, new(bool))
 			run.goOn(t, story[len(story)/2:])
 			want := report(t, story)
 			b.until("the end of the run", `document.querySelector(".outcome").innerText === "finished"`)
 			checkFigures(b, want)
+			b.checkReckoned(run.dir, want.Run.AsOf)
 			var kept bool
 			b.eval(`window.notLoadedAnew === true && document.querySelector("details").open`, &kept)
 			if !kept {
