@@ -25,6 +25,9 @@ import (
 // look is how often the directory is looked at for new runs and runs that go on again.
 const look = time.Second
 
+// atOnce is how many runs are read from their beginning at a time.
+const atOnce = 8
+
 // Board follows the runs below a directory.
 type Board struct {
 	root string
@@ -33,6 +36,7 @@ type Board struct {
 
 	keeper func() Keeper // nil where no controller keeps the runs
 	listed kept
+	places chan struct{} // of runs that are being read for the first time
 
 	mu   sync.Mutex
 	runs map[string]*run // by the name of the directory
@@ -43,7 +47,7 @@ func (b *Board) KeptBy(says func() Keeper) { b.keeper = says }
 
 // New makes a board; Run fills it. Now is the wall clock.
 func New(root string, now func() time.Time, log *slog.Logger) *Board {
-	return &Board{root: root, log: log, now: now, runs: map[string]*run{}}
+	return &Board{root: root, log: log, now: now, places: make(chan struct{}, atOnce), runs: map[string]*run{}}
 }
 
 // run is one that is followed. It is read anew when it goes on after its end.
@@ -52,6 +56,7 @@ type run struct {
 	shown kept
 
 	mu     sync.Mutex
+	lines  int // read
 	status *status.Status
 	counts *counts
 	going  bool
@@ -114,6 +119,13 @@ func (b *Board) lookAround(ctx context.Context, following *sync.WaitGroup) {
 // name is that of the run's directory.
 func (r *run) name() string { return filepath.Base(r.dir) }
 
+// heard is how many lines were read, and whether more may come.
+func (r *run) heard() (lines int, going bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lines, r.going
+}
+
 func (r *run) followed() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -122,7 +134,15 @@ func (r *run) followed() bool {
 
 // read takes a run's journal in until nobody writes it any longer.
 func (b *Board) read(ctx context.Context, r *run) {
+	select {
+	case b.places <- struct{}{}:
+	case <-ctx.Done():
+		return
+	}
+	leave := sync.OnceFunc(func() { <-b.places })
+	defer leave()
 	err := runs.Follow(ctx, r.dir, r.take, func() {
+		leave()
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.caught = true
@@ -142,6 +162,7 @@ func (b *Board) read(ctx context.Context, r *run) {
 func (r *run) take(e journal.Entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.lines++
 	r.status.Feed(e)
 	r.counts.add(e, r.status.Mapping)
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -83,7 +82,8 @@ func (b *Board) page(w http.ResponseWriter, request *http.Request, models bool) 
 	if r == nil {
 		return
 	}
-	is, err := r.shown.get(strconv.FormatBool(models), time.Now(), func() (*content, error) {
+	lines, going := r.heard()
+	is, err := r.shown.get(pageKey(models, going, lines), !going, func() (*content, error) {
 		report, live, err := r.report(b.now())
 		if err != nil {
 			return nil, err
@@ -100,6 +100,14 @@ func (b *Board) page(w http.ResponseWriter, request *http.Request, models bool) 
 		return
 	}
 	is.send(w, request)
+}
+
+// pageKey is what a page that is kept was made of: of a run that goes on any lines will do for a moment.
+func pageKey(models, going bool, lines int) string {
+	if going {
+		lines = -1
+	}
+	return fmt.Sprint(models, lines)
 }
 
 // named is the run that a request names; without one the request is answered, and it is nil.

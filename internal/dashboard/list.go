@@ -145,7 +145,7 @@ func dollars(text string) market.USD {
 }
 
 func (b *Board) list(w http.ResponseWriter, r *http.Request) {
-	is, err := b.listed.get(r.URL.RawQuery, time.Now(), func() (*content, error) {
+	is, err := b.listed.get(r.URL.RawQuery, false, func() (*content, error) {
 		var text bytes.Buffer
 		if err := pages.ExecuteTemplate(&text, "list.html", b.listView(r)); err != nil {
 			return nil, err

@@ -231,26 +231,35 @@ func TestFirstLoad(t *testing.T) {
 
 // Many open pages cost what one costs: within a second a page is made once.
 func TestManyPagesAreMadeOnce(t *testing.T) {
-	var k kept
 	made, now := 0, time.Unix(1000, 0)
+	k := kept{now: func() time.Time { return now }}
 	create := func() (*content, error) { made++; return pack("text/plain", []byte(fmt.Sprint(made))), nil }
 	var asking sync.WaitGroup
 	for range 20 {
 		asking.Go(func() {
-			if c, err := k.get("", now, create); err != nil || string(c.plain) != "1" {
+			if c, err := k.get("", false, create); err != nil || string(c.plain) != "1" {
 				t.Errorf("%v, %v", c, err)
 			}
 		})
 	}
 	asking.Wait()
-	for key, at := range map[string]time.Time{"": now.Add(fresh), "other": now.Add(fresh)} {
-		if _, err := k.get(key, at, create); err != nil {
-			t.Error(err)
+	ask := func(key string, stands bool, want int) {
+		t.Helper()
+		if _, err := k.get(key, stands, create); err != nil || made != want {
+			t.Errorf("made %d times, %v; want %d", made, err, want)
 		}
 	}
-	if made != 3 {
-		t.Errorf("made %d times; want 3: at first, when it was old, and for another key", made)
-	}
+	now = now.Add(fresh)
+	ask("", true, 1) // what stands still does not get old
+	ask("", false, 2)
+	ask("other", true, 3)
+	slow := create
+	create = func() (*content, error) { now = now.Add(time.Minute); return slow() }
+	ask("", false, 4)
+	now = now.Add((freshTimes - 1) * time.Minute).Add(-time.Second)
+	ask("", false, 4) // it took long to make
+	now = now.Add(time.Second)
+	ask("", false, 5)
 }
 
 // What was decided is on the page with what else could have been bought.

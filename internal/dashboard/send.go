@@ -75,28 +75,40 @@ func (c *content) send(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body) // whoever asked may be gone
 }
 
-// fresh is how long an answer serves all who ask: any number of open pages costs what one costs.
-const fresh = time.Second
+// An answer serves all who ask for so long, and for so many times what it took to make: any number of open pages takes of a
+// processor what one takes, and a fifth at most.
+const (
+	fresh      = time.Second
+	freshTimes = 5
+)
 
 // kept is an answer with what it was made of.
 type kept struct {
-	mu   sync.Mutex
-	key  string
-	made time.Time
-	is   *content
+	mu    sync.Mutex
+	now   func() time.Time // the wall clock; nil = the system's
+	key   string
+	until time.Time
+	is    *content
 }
 
-// get gives what was made of the same not long ago, or makes it. One asker makes, the others wait.
-func (k *kept) get(key string, now time.Time, create func() (*content, error)) (*content, error) {
+// get gives what was made of the same not long ago, or makes it; of what stands still, whenever it was made. One asker makes,
+// the others wait.
+func (k *kept) get(key string, stands bool, create func() (*content, error)) (*content, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.is != nil && k.key == key && now.Sub(k.made) < fresh && !now.Before(k.made) {
+	now := time.Now
+	if k.now != nil {
+		now = k.now
+	}
+	began := now()
+	if k.is != nil && k.key == key && (stands || began.Before(k.until)) {
 		return k.is, nil
 	}
 	is, err := create()
 	if err != nil {
 		return nil, err
 	}
-	k.key, k.made, k.is = key, now, is
+	k.key, k.is = key, is
+	k.until = began.Add(max(fresh, freshTimes*now().Sub(began)))
 	return is, nil
 }

@@ -77,7 +77,7 @@ func (c checker) card(title, text string) {
 		c.has(title, text, words)
 	case "Evictions":
 		c.close(title, text, float64(f.Evictions))
-		c.has(title, text, fmt.Sprintf("%d roll-back", f.Rollbacks), fmt.Sprintf(" %d clocks done again", f.Redone))
+		c.has(title, text, fmt.Sprintf("%d roll-back", f.Rollbacks), fmt.Sprintf(" %d clock", f.Redone))
 	case "Per clock":
 		c.close(title, text, f.Total/float64(f.Clocks))
 	case "Stage":
