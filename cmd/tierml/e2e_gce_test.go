@@ -119,11 +119,15 @@ func TestComputeEngine(t *testing.T) {
 		cmd.Env = append(os.Environ(), "STORAGE_EMULATOR_HOST="+store)
 		return s.startCommand(cmd)
 	}
-	s.replace("job.yaml", "  prices: prices.csv\n", "") // the API is asked for them
-	if printed := start("plan", "job.yaml").wait(0); !strings.Contains(printed, "Compute Engine has the machine types of all") {
-		t.Errorf("the plan says\n%s", printed)
+	s.replace("job.yaml", "  catalog: catalog.csv\n  prices: prices.csv\n", "") // the APIs are asked for them
+	printed := start("plan", "job.yaml").wait(0)
+	for _, words := range []string{"Compute Engine has the machine types of all", "On-demand prices: Cloud Billing Catalog of us-central1, asked ",
+		"Spot prices: Compute Engine's capacity history", "Capacity for 3 machines: Compute Engine, asked now, of 1 pools"} {
+		if !strings.Contains(strings.Join(strings.Fields(printed), " "), words) {
+			t.Errorf("the plan does not say %q:\n%s", words, printed)
+		}
 	}
-	s.replace("job.yaml", "  catalog: catalog.csv\n", "  catalog: catalog.csv\n  prices: prices.csv\n")
+	s.replace("job.yaml", "  listen: ", "  prices: prices.csv\n  listen: ")
 
 	run := start("run", "-y", "job.yaml")
 	s.until(run, "small-1", "a clock after all have joined", func(entries []journal.Entry) bool {
@@ -135,7 +139,7 @@ func TestComputeEngine(t *testing.T) {
 	if printed := start("leaks", "job.yaml").wait(0); strings.Count(printed, "\n") != 5 || !strings.Contains(printed, "small-1-") || !strings.Contains(printed, "ann") {
 		t.Errorf("of the machines without a controller it says\n%s", printed)
 	}
-	printed := start("run", "-y", "--resume", filepath.Join(localrun.Root, "small-1")).wait(0)
+	printed = start("run", "-y", "--resume", filepath.Join(localrun.Root, "small-1")).wait(0)
 	entries := s.journal("small-1")
 	checkEntries(t, entries)
 	taken := 0

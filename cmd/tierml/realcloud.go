@@ -10,6 +10,7 @@ import (
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/internal/planner/local"
+	"github.com/tierml/tierml/internal/pricelist"
 	"github.com/tierml/tierml/market"
 )
 
@@ -27,7 +28,7 @@ func loadMarket(ctx context.Context, job *config.Job) (*local.Market, error) {
 			return nil, err
 		}
 		defer account.Close()
-		m, err := localrun.GCEMarket(ctx, job, account)
+		m, err := localrun.GCEMarket(ctx, job, account, pricelist.DefaultFolder())
 		return m, gceAdvice(err)
 	}
 	return local.Load(job)

@@ -43,11 +43,11 @@ type GCE struct {
 	Program Program `yaml:"program"`
 	// Checkpoints is where splits and checkpoints go. Required without `checkpoint.to`.
 	Checkpoints string `yaml:"checkpoints"`
-	// Catalog lists the machine types with their on-demand prices, as `local.catalog`; `tierml prices import skus.json
-	// --catalog gce.csv` makes it of Google's price list. Required: Compute Engine's API does not tell them.
+	// Catalog lists the machine types with their on-demand prices, as `local.catalog`. Default Google's price list is
+	// asked, once a day.
 	Catalog string `yaml:"catalog" job:"env,path"`
 	// Prices are Spot prices, as `local.prices`, such as a price store that a price list was imported into; those of a
-	// region hold in each of its zones. Default Compute Engine is asked.
+	// region hold in each of its zones. Default Compute Engine is asked, or where it does not tell, its price list.
 	Prices string `yaml:"prices" job:"env,path"`
 	// Disk is the size of the boot disk. Default 16GB.
 	Disk Memory `yaml:"disk"`
@@ -97,14 +97,15 @@ func (c *checker) gce() {
 	setDefault(&g.FlopsPerVCPU, 1e9, c.written("gce.flops_per_vcpu"))
 	for _, f := range []struct{ name, value, example string }{
 		{"project", g.Project, "project: my-project-123"}, {"region", g.Region, "region: us-central1"},
-		{"catalog", g.Catalog, "catalog: gce.csv, the machine types with their on-demand prices (`tierml prices import skus.json --catalog gce.csv` writes it)"},
 		{"program", g.Program.URL + g.Program.SHA256, "program: {url: gs://BUCKET/tierml, sha256: ...}"},
 	} {
 		if path := "gce." + f.name; f.value == "" && !c.written(path) {
 			c.fault(path, "is missing; cloud: gce needs it", "below gce:, add "+f.example)
 		}
 	}
-	c.path("gce.catalog", &g.Catalog)
+	if g.Catalog != "" {
+		c.path("gce.catalog", &g.Catalog)
+	}
 	if g.Prices != "" {
 		c.path("gce.prices", &g.Prices)
 	}

@@ -269,6 +269,9 @@ func (p project) Zones(context.Context) ([]string, error) {
 func (p project) Types(context.Context, string) ([]market.InstanceType, error) {
 	return []market.InstanceType{{Name: "n2-standard-4", VCPU: 4}}, nil
 }
+func (p project) PriceList(context.Context, func([]byte) (bool, error)) error {
+	return p.refused["skus"]
+}
 func (p project) Granted(context.Context, string, []string) ([]string, error) {
 	return p.granted, p.refused["granted"]
 }

@@ -20,6 +20,7 @@ type GCE interface {
 	Quotas(context.Context) ([]provisioner.Quota, error)
 	ImageStatus(context.Context) (name, status string, err error)
 	SubnetworkRange(context.Context) (addresses string, private bool, err error)
+	PriceList(ctx context.Context, page func(skus []byte) (more bool, err error)) error
 	Holdings(context.Context) ([]provisioner.Holding, error)
 }
 
@@ -71,6 +72,7 @@ func GCEChecks(job *config.Job, connect func(context.Context) (GCE, error)) []Ch
 			return name + " is ready", nil
 		}),
 		with("network", func(ctx context.Context) (string, error) { return gceNetwork(ctx, project, g) }),
+		with("price list", func(ctx context.Context) (string, error) { return gceList(ctx, project, g) }),
 		with("quotas", func(ctx context.Context) (string, error) { return gceQuotas(ctx, project, job, known) }),
 		with("machines", func(ctx context.Context) (string, error) {
 			live, err := project.Holdings(ctx)
@@ -139,6 +141,17 @@ func gceNetwork(ctx context.Context, project GCE, g config.GCE) (string, error) 
 			"machines have no public address, and the subnetwork no way to Google's services")
 	}
 	return "machines get addresses of " + addresses, nil
+}
+
+// gceList looks whether Google's price list can be had, unless the job brings a catalog along.
+func gceList(ctx context.Context, project GCE, g config.GCE) (string, error) {
+	if g.Catalog != "" {
+		return "on-demand prices are of the job's own catalog", nil
+	}
+	if err := project.PriceList(ctx, func([]byte) (bool, error) { return false, nil }); err != nil {
+		return "", denied(err, "gcloud services enable cloudbilling.googleapis.com, or name a CSV file in gce.catalog; docs/prices.md says what it looks like")
+	}
+	return "the Cloud Billing Catalog answers", nil
 }
 
 // gceQuotas looks at the vCPUs of all families together; PREEMPTIBLE_CPUS is that of Spot machines, unless it is 0: then they

@@ -42,12 +42,12 @@ func (r *session) connectGCE(ctx context.Context) (adapter, error) {
 		return nil, err
 	}
 	r.recall(cloud)
-	if g.Prices == "" {
-		return cloud, nil
-	}
 	prices := listed{cloud, map[market.Pool]*market.History{}}
 	for _, o := range r.cfg.Offers {
 		prices.history[o.Pool] = o.History
+	}
+	if g.Prices == "" {
+		return &orListed{adapter: cloud, list: prices}, nil
 	}
 	return prices, nil
 }

@@ -2,8 +2,10 @@ package localrun
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/tierml/tierml/internal/config"
@@ -19,6 +21,7 @@ type GCEAccount interface {
 	SpotPrices(ctx context.Context, pools []market.Pool, since, until time.Time) (map[market.Pool][]market.PricePoint, error)
 	Zones(context.Context) ([]string, error)
 	Types(ctx context.Context, zone string) ([]market.InstanceType, error)
+	PriceList(ctx context.Context, page func(skus []byte) (more bool, err error)) error
 	CapacityAdvice(ctx context.Context, p market.Pool, machines int) (provisioner.CapacityAdvice, bool, error)
 	Holdings(context.Context) ([]provisioner.Holding, error)
 	Terminate(context.Context, ...provisioner.InstanceID) error
@@ -50,6 +53,24 @@ func fetchFromGCS(address string) string {
     sed 's/.*"access_token" *: *"\([^"]*\)".*/\1/')
   curl --fail --silent --show-error --location --retry 5 --header @- --output tierml.new \
     "$store/storage/v1/b/` + bucket + "/o/" + url.PathEscape(object) + `?alt=media" <<<"Authorization: Bearer $token"`
+}
+
+// orListed asks the provider for prices, until it refuses; from then on those of a list hold.
+type orListed struct {
+	adapter
+	list   listed
+	denied atomic.Bool
+}
+
+func (o *orListed) SpotPrices(ctx context.Context, pools []market.Pool, since, until time.Time) (map[market.Pool][]market.PricePoint, error) {
+	if !o.denied.Load() {
+		prices, err := o.adapter.SpotPrices(ctx, pools, since, until)
+		if !errors.Is(err, provisioner.ErrDenied) {
+			return prices, err
+		}
+		o.denied.Store(true)
+	}
+	return o.list.SpotPrices(ctx, pools, since, until)
 }
 
 // listed tells the prices of a list in place of the provider's answers.

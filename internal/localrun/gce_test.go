@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -72,6 +73,8 @@ type account struct {
 	prices map[market.Pool][]market.PricePoint
 	err    error
 	advice error
+	// spots and unlisted refuse the history of Spot prices and the price list.
+	spots, unlisted error
 }
 
 func (a account) Zones(context.Context) ([]string, error) {
@@ -79,7 +82,7 @@ func (a account) Zones(context.Context) ([]string, error) {
 }
 
 func (a account) Types(context.Context, string) ([]market.InstanceType, error) {
-	return []market.InstanceType{{Name: "n2-standard-4"}}, a.err
+	return []market.InstanceType{{Name: "n2-standard-4", VCPU: 4, MemoryMiB: 16 << 10}, {Name: "e2-micro", VCPU: 2, MemoryMiB: 1 << 10}}, a.err
 }
 
 func (a account) SpotPrices(_ context.Context, pools []market.Pool, _, _ time.Time) (map[market.Pool][]market.PricePoint, error) {
@@ -89,7 +92,63 @@ func (a account) SpotPrices(_ context.Context, pools []market.Pool, _, _ time.Ti
 			found[p] = a.prices[p]
 		}
 	}
-	return found, a.err
+	return found, errors.Join(a.err, a.spots)
+}
+
+func (a account) PriceList(_ context.Context, page func([]byte) (bool, error)) error {
+	if a.unlisted != nil {
+		return a.unlisted
+	}
+	sku := func(what, usage, unit string, nanos int) string {
+		return fmt.Sprintf(`{"description":"%s running in Iowa","category":{"resourceFamily":"Compute","usageType":"%s"},"serviceRegions":["us-central1"],"pricingInfo":[`+
+			`{"effectiveTime":"2026-02-01T00:00:00Z","pricingExpression":{"usageUnit":"%s","tieredRates":[{"unitPrice":{"currencyCode":"USD","units":"0","nanos":%d}}]}}]}`,
+			what, usage, unit, nanos)
+	}
+	for _, list := range []string{
+		sku("N2 Instance Core", "OnDemand", "h", 31611000) + "," + sku("N2 Instance Ram", "OnDemand", "GiBy.h", 4237000),
+		sku("Spot Preemptible N2 Instance Core", "Preemptible", "h", 7650000) + "," + sku("Spot Preemptible N2 Instance Ram", "Preemptible", "GiBy.h", 1025000),
+	} {
+		if _, err := page([]byte(`{"skus":[` + list + `]}`)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Without a catalog the price list is asked: on-demand prices of what the job's zones have, and where the history of Spot prices may
+// not be asked, those of the list, in the plan and in the run.
+func TestGCEMarketOfThePriceList(t *testing.T) {
+	job := &config.Job{Cloud: config.CloudGCE, GCE: config.GCE{Region: "us-central1"},
+		Resources: config.Resources{Count: 3, AnyOf: []config.Machine{{Type: "n2-standard-4"}}},
+		Local:     config.Local{Start: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)}}
+	folder := t.TempDir()
+	m, err := GCEMarket(t.Context(), job, account{spots: provisioner.ErrDenied}, folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	offers, _ := m.Offers()
+	if len(offers) != 2 || offers[0].Type.OnDemand != 194_236_000 || offers[0].Pool.Zone != "us-central1-a" {
+		t.Fatalf("%+v", offers)
+	}
+	if price, ok := offers[1].History.At(job.Local.Start); !ok || price != 47_000_000 {
+		t.Errorf("Spot price %s, %v", price, ok)
+	}
+	said := strings.Join(m.Sources, "\n")
+	if !strings.Contains(said, "On-demand prices: Cloud Billing Catalog of us-central1, asked 2026-03-01 00:00 UTC.") || !strings.Contains(said, "Spot prices: the same list") {
+		t.Error(said)
+	}
+	point := map[market.Pool][]market.PricePoint{gcePool("us-central1-b", "n2-standard-4"): {{At: job.Local.Start, Price: market.Dollar / 25}}}
+	if m, err = GCEMarket(t.Context(), job, account{prices: point, unlisted: errors.New("not asked again")}, folder); err != nil || len(m.Trace.Markets) != 1 {
+		t.Errorf("with a history, and a list that is kept: %v", err)
+	}
+	job.Reliable.Type = "e2-micro"
+	if _, err := GCEMarket(t.Context(), job, account{prices: point}, ""); err == nil || !strings.Contains(err.Error(), "no price of e2-micro in us-central1") ||
+		!strings.Contains(err.Error(), "gce.catalog") {
+		t.Errorf("a type that is not on the list: %v", err)
+	}
+	if _, err := GCEMarket(t.Context(), job, account{unlisted: provisioner.ErrDenied}, ""); !errors.Is(err, provisioner.ErrDenied) || !strings.Contains(err.Error(), "gce.catalog") {
+		t.Errorf("no list: %v", err)
+	}
 }
 
 func (a account) CapacityAdvice(_ context.Context, p market.Pool, machines int) (provisioner.CapacityAdvice, bool, error) {
@@ -170,23 +229,23 @@ func TestGCEMarket(t *testing.T) {
 		}
 		return names
 	}
-	m, err := GCEMarket(t.Context(), job, told)
+	m, err := GCEMarket(t.Context(), job, told, "")
 	if err != nil || strings.Join(pools(m.Trace.Markets), " ") != "us-central1-a/n2-standard-4" {
 		t.Errorf("told: %v, %v", m, err)
 	}
 	job.GCE.Prices = filepath.Join(dir, "prices.csv")
-	if m, err = GCEMarket(t.Context(), job, told); err != nil || strings.Join(pools(m.Trace.Markets), " ") != "us-central1-b/n2-standard-4" {
+	if m, err = GCEMarket(t.Context(), job, told, ""); err != nil || strings.Join(pools(m.Trace.Markets), " ") != "us-central1-b/n2-standard-4" {
 		t.Errorf("listed: %v, %v", m, err)
 	}
 	job.GCE.Region = "us-west4"
-	if _, err := GCEMarket(t.Context(), job, told); err == nil || !strings.Contains(err.Error(), "has no Spot prices in us-west4") {
+	if _, err := GCEMarket(t.Context(), job, told, ""); err == nil || !strings.Contains(err.Error(), "has no Spot prices in us-west4") {
 		t.Errorf("of another region: %v", err)
 	}
 	job.GCE.Region, job.GCE.Prices = "us-central1", ""
-	if _, err := GCEMarket(t.Context(), job, account{}); err == nil || !strings.Contains(err.Error(), "gce.prices") {
+	if _, err := GCEMarket(t.Context(), job, account{}, ""); err == nil || !strings.Contains(err.Error(), "gce.prices") {
 		t.Errorf("told nothing: %v", err)
 	}
-	if _, err := GCEMarket(t.Context(), job, account{err: provisioner.ErrDenied}); err == nil {
+	if _, err := GCEMarket(t.Context(), job, account{err: provisioner.ErrDenied}, ""); err == nil {
 		t.Error("a refusal is no market")
 	}
 	if err := TryGCE(t.Context(), told, []market.Pool{gcePool("us-central1-a", "n2-standard-4")}); err != nil {
@@ -206,5 +265,48 @@ func TestListedPrices(t *testing.T) {
 	got, err := prices.SpotPrices(t.Context(), []market.Pool{pool, gcePool("us-central1-b", "n2-standard-4")}, start.Add(90*time.Minute), start.Add(3*time.Hour))
 	if err != nil || len(got) != 1 || len(got[pool]) != 2 || got[pool][0].Price != 2 || got[pool][1].Price != 3 {
 		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// refusing is a provider that may not be asked for prices.
+type refusing struct {
+	adapter
+	asked int
+	err   error
+}
+
+func (r *refusing) SpotPrices(context.Context, []market.Pool, time.Time, time.Time) (map[market.Pool][]market.PricePoint, error) {
+	r.asked++
+	return nil, r.err
+}
+
+func (r *refusing) Renew(context.Context, string, time.Time, ...provisioner.InstanceID) error {
+	return nil
+}
+
+// A run whose history of prices may not be asked goes by the list, and asks no more; leases are renewed behind the list, too.
+func TestOrListed(t *testing.T) {
+	start, pool := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), gcePool("us-central1-a", "n2-standard-4")
+	cloud := &refusing{err: provisioner.ErrTemporary}
+	o := &orListed{adapter: cloud, list: listed{cloud, map[market.Pool]*market.History{pool: market.NewHistory([]market.PricePoint{{At: start, Price: market.Dollar}})}}}
+	ask := func() (int, error) {
+		prices, err := o.SpotPrices(t.Context(), []market.Pool{pool}, start, start.Add(time.Hour))
+		return len(prices[pool]), err
+	}
+	if _, err := ask(); !errors.Is(err, provisioner.ErrTemporary) {
+		t.Errorf("a failure that passes: %v", err)
+	}
+	cloud.err = provisioner.ErrDenied
+	for range 2 {
+		if n, err := ask(); n == 0 || err != nil {
+			t.Errorf("%d prices, %v", n, err)
+		}
+	}
+	if cloud.asked != 2 {
+		t.Errorf("asked %d times, want 2", cloud.asked)
+	}
+	r := &session{cfg: Config{Job: &config.Job{Cloud: config.CloudGCE}}}
+	if r.renew(o) == nil {
+		t.Error("leases are not renewed")
 	}
 }

@@ -36,7 +36,10 @@ func (r *session) renew(cloud adapter) func(context.Context, ...provisioner.Inst
 	if p, ok := cloud.(withoutBids); ok {
 		cloud = p.adapter
 	}
-	if l, ok := cloud.(listed); ok {
+	switch l := cloud.(type) {
+	case listed:
+		cloud = l.adapter
+	case *orListed:
 		cloud = l.adapter
 	}
 	renewer, ok := cloud.(provisioner.Renewer)

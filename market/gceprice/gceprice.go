@@ -2,8 +2,9 @@
 // services/6F81-5844-456A/skus, in one or several pages. Compute Engine sells cores and memory, each with a price per
 // region; the price of a machine type is what its shape comes to.
 //
-// It refuses to know where the list comes from. It knows the shapes of the predefined types of the families below, and
-// leaves out what it does not know (custom types, machines with accelerators or local disks of their own).
+// It refuses to know where the list comes from. It knows the shapes of the predefined types of the older families below, and
+// prices of all of them for who knows a shape (List.Offer); it leaves out what it does not know (custom types, shared cores, machines
+// with accelerators or local disks of their own).
 package gceprice
 
 import (
@@ -39,7 +40,8 @@ type Offer struct {
 type List struct {
 	Offers  []Offer // sorted by region, then type
 	SKUs    int     // read
-	Ignored int     // of other products than cores and memory of the families known, or in other terms
+	rates   map[part]rate
+	Ignored int // of other products than cores and memory of the families known, or in other terms
 }
 
 // family is how a family of types is sold.
@@ -68,6 +70,12 @@ var families = map[string]family{
 		map[string]float64{"standard": 4, "highmem": 8, "highcpu": 2}, []int{4, 8, 22, 44, 88, 176}},
 	"t2d": {"T2D AMD Instance Core", "T2D AMD Instance Ram", market.ArchX86,
 		map[string]float64{"standard": 4}, []int{1, 2, 4, 8, 16, 32, 48, 60}},
+	// Of these the shapes are for others to know: compute.machineTypes tells them.
+	"c3d": {"C3D Instance Core", "C3D Instance Ram", market.ArchX86, nil, nil},
+	"c4":  {"C4 Instance Core", "C4 Instance Ram", market.ArchX86, nil, nil},
+	"c4d": {"C4D Instance Core", "C4D Instance Ram", market.ArchX86, nil, nil},
+	"n4":  {"N4 Instance Core", "N4 Instance Ram", market.ArchX86, nil, nil},
+	"c4a": {"C4A Arm Instance Core", "C4A Arm Instance Ram", market.ArchARM, nil, nil},
 	"t2a": {"T2A Arm Instance Core", "T2A Arm Instance Ram", market.ArchARM,
 		map[string]float64{"standard": 4}, []int{1, 2, 4, 8, 16, 32, 48}},
 }
@@ -134,6 +142,7 @@ func Read(r io.Reader) (*List, error) {
 	if len(rates) == 0 {
 		return nil, fmt.Errorf("price list: none of its %d SKUs is a core or memory of a known family", list.SKUs)
 	}
+	list.rates = rates
 	list.compose(rates)
 	return list, nil
 }
@@ -196,24 +205,15 @@ func partOf(s *sku) (name string, memory, known bool) {
 
 // compose makes the machine types of the parts.
 func (l *List) compose(rates map[part]rate) {
-	for p, core := range rates {
-		memory, ok := rates[part{p.region, p.family, true, false}]
-		if p.memory || p.spot || !ok {
+	for p := range rates {
+		if _, ok := rates[part{p.region, p.family, true, false}]; p.memory || p.spot || !ok {
 			continue
 		}
-		spotCore, spots := rates[part{p.region, p.family, false, true}]
-		spotMemory, both := rates[part{p.region, p.family, true, true}]
 		f := families[p.family]
 		for shape, perCore := range f.shapes {
 			for _, cores := range f.sizes {
-				mib := int64(perCore * float64(cores) * 1024)
-				o := Offer{Region: p.region, Type: market.InstanceType{
-					Name: fmt.Sprintf("%s-%s-%d", p.family, shape, cores), Arch: f.arch, VCPU: cores, MemoryMiB: mib,
-					OnDemand: machinePrice(core.price, memory.price, cores, mib),
-				}}
-				if spots && both {
-					o.Spot, o.SpotFrom = machinePrice(spotCore.price, spotMemory.price, cores, mib), later(spotCore.from, spotMemory.from)
-				}
+				o, _ := l.Offer(p.region, market.InstanceType{Name: fmt.Sprintf("%s-%s-%d", p.family, shape, cores), VCPU: cores,
+					MemoryMiB: int64(perCore * float64(cores) * 1024)})
 				l.Offers = append(l.Offers, o)
 			}
 		}
@@ -224,6 +224,32 @@ func (l *List) compose(rates map[part]rate) {
 		}
 		return strings.Compare(a.Type.Name, b.Type.Name)
 	})
+}
+
+// Offer prices a machine type of a region by its shape. False: the list has no price of its family there, or the type is none
+// that is sold by cores and memory alone: its name is not FAMILY-SHAPE-CORES.
+func (l *List) Offer(region string, t market.InstanceType) (Offer, bool) {
+	parts := strings.Split(t.Name, "-")
+	if len(parts) != 3 || parts[2] != strconv.Itoa(t.VCPU) || t.VCPU < 1 || t.MemoryMiB < 1 {
+		return Offer{}, false
+	}
+	get := func(memory, spot bool) (rate, bool) {
+		r, ok := l.rates[part{region, parts[0], memory, spot}]
+		return r, ok
+	}
+	core, known := get(false, false)
+	memory, both := get(true, false)
+	if !known || !both {
+		return Offer{}, false
+	}
+	t.Arch, t.OnDemand = families[parts[0]].arch, machinePrice(core.price, memory.price, t.VCPU, t.MemoryMiB)
+	o := Offer{Region: region, Type: t}
+	spotCore, spots := get(false, true)
+	spotMemory, also := get(true, true)
+	if spots && also {
+		o.Spot, o.SpotFrom = machinePrice(spotCore.price, spotMemory.price, t.VCPU, t.MemoryMiB), later(spotCore.from, spotMemory.from)
+	}
+	return o, true
 }
 
 // Prices gives the Spot prices as histories, each since it holds and once more at the time at which the list was read.

@@ -68,6 +68,7 @@ func New(b Backend, log *slog.Logger, lengths Lengths) *Handler {
 		"GET " + zone + "/machineTypes":                                listTypes,
 		"GET " + zone + "/machineTypes/{type}":                         getType,
 		"GET " + project + "/zones":                                    listZones,
+		"GET /v1/services/{service}/skus":                              listSKUs,
 		"POST " + project + "/regions/{region}/advice/capacity":        capacityAdvice,
 		"POST " + project + "/regions/{region}/advice/capacityHistory": capacityHistory,
 	} {
