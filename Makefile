@@ -32,7 +32,7 @@ help: ## list the targets
 
 .PHONY: build
 build: ## build bin/tierml
-	@echo "building bin/tierml $(VERSION); the first time takes some minutes and 1 GB of Go's build cache, a third of it for the EC2 SDK"
+	@echo "building bin/tierml $(VERSION); the first time takes minutes and 1 GB of Go's build cache, a third of it for the EC2 SDK"
 	@mkdir -p bin
 	@$(GO) build $(BUILD) -o bin/tierml ./cmd/tierml
 	@echo "built bin/tierml"

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,6 +21,7 @@ import (
 //
 //	#: NEEDS a b        programs beside bash; without them the session is skipped, in CI it fails
 //	#: TYPE x => y      y is typed where the page has x; the page must have it
+//	#: TABLES           after the blocks, what the first cells of the page's tables have in code style and calls the program
 //	#: AFTER            what follows is run after the page's blocks: it checks what came of them
 func TestSessions(t *testing.T) {
 	if raceDetector {
@@ -46,6 +48,7 @@ type session struct {
 	needs         []string
 	instead       [][2]string
 	before, after string
+	tables        bool
 }
 
 func readSession(t *testing.T, page string) (s session) {
@@ -70,6 +73,8 @@ func readSession(t *testing.T, page string) (s session) {
 				t.Fatalf("%s: want TYPE x => y: %s", name, line)
 			}
 			s.instead = append(s.instead, [2]string{from, to})
+		case what == "TABLES":
+			s.tables = true
 		case what == "AFTER":
 			into = &s.after
 		default:
@@ -98,6 +103,9 @@ func typeSession(t *testing.T, page string, blocks []docstest.Block) {
 			text = "python <<END_OF_PYTHON\n" + text + "END_OF_PYTHON\n"
 		}
 		script += fmt.Sprintf("\necho '### %s' >&2\n%s", b, text)
+	}
+	if s.tables {
+		script += "\necho '### tables' >&2\n" + strings.Join(callsInTables(t, page), "\n") + "\n"
 	}
 	for _, in := range s.instead {
 		if !strings.Contains(script[len(s.before):], in[0]) {
@@ -162,6 +170,30 @@ func prepareSession(t *testing.T, s *site, program string) {
 		s.write(to, string(text))
 	}
 	s.write("examples/data/small.csv", ratings())
+}
+
+var callInCode = regexp.MustCompile("`(tierml [^`]*)`")
+
+// callsInTables are the program's calls in the first cells of a page's tables.
+func callsInTables(t *testing.T, page string) (calls []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../..", page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		cell, isRow := strings.CutPrefix(line, "| ")
+		if cell, _, _ = strings.Cut(cell, " |"); !isRow {
+			continue
+		}
+		for _, m := range callInCode.FindAllStringSubmatch(cell, -1) {
+			calls = append(calls, m[1])
+		}
+	}
+	if len(calls) == 0 {
+		t.Fatalf("%s has no calls in tables", page)
+	}
+	return calls
 }
 
 func tail(text string, n int) string { return text[max(0, len(text)-n):] }

@@ -13,12 +13,14 @@ finish() {
 }
 # serve COMMAND...: in the background, until it has printed an address.
 serve() {
+  rm -f served.*.log
   "$@" >"served.$#.log" 2>&1 &
   served=$!
   until_true grep -q 'http://' "served.$#.log"
 }
 # unserve ends what was served last.
 unserve() {
+  rm -f served.*.log
   kill "$served"
   wait "$served" || true
 }
