@@ -38,6 +38,9 @@ type Board struct {
 	listed kept
 	places chan struct{} // of runs that are being read for the first time
 
+	wholeMu sync.Mutex
+	whole   []*run // that have ended and are in memory as a whole, the one that was asked for last at the end
+
 	mu   sync.Mutex
 	runs map[string]*run // by the name of the directory
 }
@@ -56,8 +59,10 @@ type run struct {
 	shown kept
 
 	mu     sync.Mutex
-	lines  int // read
-	status *status.Status
+	lines  int            // read
+	status *status.Status // nil when it has ended and was not asked for lately: brief has what lists need
+	brief  *Summary
+	start  journal.StartDetails // kept with it
 	counts *counts
 	going  bool
 	caught bool // all that was there has been read
@@ -147,6 +152,7 @@ func (b *Board) read(ctx context.Context, r *run) {
 		defer r.mu.Unlock()
 		r.caught = true
 	})
+	defer b.remember(r)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.going, r.caught = false, true
@@ -156,6 +162,32 @@ func (b *Board) read(ctx context.Context, r *run) {
 	if err != nil && !errors.Is(err, context.Canceled) {
 		r.err = err
 		b.log.Warn("a journal cannot be read", "run", filepath.Base(r.dir), "error", err)
+	}
+}
+
+// wholeAtOnce is how many runs that have ended stay in memory as a whole; of the others lists and metrics remain, and their
+// journals are read anew when somebody asks.
+const wholeAtOnce = 16
+
+// remember keeps a run that has ended as the one that was asked for last, and lets another one go.
+func (b *Board) remember(r *run) {
+	b.wholeMu.Lock()
+	defer b.wholeMu.Unlock()
+	b.whole = append(slices.DeleteFunc(b.whole, func(o *run) bool { return o == r }), r)
+	for len(b.whole) > wholeAtOnce {
+		b.whole[0].shrink(b.now())
+		b.whole = slices.Delete(b.whole, 0, 1)
+	}
+}
+
+// shrink forgets all but what lists and metrics need of a run that has ended.
+func (r *run) shrink(now time.Time) {
+	brief := r.summary(now)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.going && r.status != nil {
+		r.brief, r.start, r.status = &brief, r.status.Start, nil
+		r.shown.forget()
 	}
 }
 

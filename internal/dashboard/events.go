@@ -32,7 +32,7 @@ func (b *Board) events(w http.ResponseWriter, request *http.Request) {
 	if r == nil {
 		return
 	}
-	report, live, err := r.report(b.now())
+	report, live, err := b.reportOf(request.Context(), r)
 	if err != nil {
 		unavailable(w, r, err)
 		return

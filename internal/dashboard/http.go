@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"bytes"
+	"context"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -69,7 +70,7 @@ func (b *Board) report(w http.ResponseWriter, request *http.Request) {
 	if r == nil {
 		return
 	}
-	report, _, err := r.report(b.now())
+	report, _, err := b.reportOf(request.Context(), r)
 	if err != nil {
 		unavailable(w, r, err)
 		return
@@ -84,7 +85,7 @@ func (b *Board) page(w http.ResponseWriter, request *http.Request, models bool) 
 	}
 	lines, going := r.heard()
 	is, err := r.shown.get(pageKey(models, going, lines), !going, func() (*content, error) {
-		report, live, err := r.report(b.now())
+		report, live, err := b.reportOf(request.Context(), r)
 		if err != nil {
 			return nil, err
 		}
@@ -126,10 +127,38 @@ func unavailable(w http.ResponseWriter, r *run, err error) {
 
 var errNothingYet = errors.New("its journal has no line yet")
 
+// reportOf is the report of a run that may have to be read anew.
+func (b *Board) reportOf(ctx context.Context, r *run) (*cost.Report, *page.Live, error) {
+	report, live, err := r.report(b.now())
+	if !errors.Is(err, errForgotten) {
+		return report, live, err
+	}
+	again, damage := readOnce(ctx, r.dir)
+	if again == nil {
+		return nil, nil, damage
+	}
+	again.err = damage
+	if report, live, err = again.report(b.now()); err != nil {
+		return nil, nil, err
+	}
+	r.mu.Lock()
+	if r.status == nil {
+		r.status = again.status // nobody else has it
+	}
+	r.mu.Unlock()
+	b.remember(r)
+	return report, live, nil
+}
+
+var errForgotten = errors.New("it has to be read anew")
+
 // report makes the report of a run as of now, and what is said of one that goes on.
 func (r *run) report(now time.Time) (*cost.Report, *page.Live, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.status == nil {
+		return nil, nil, errForgotten
+	}
 	if r.status.Began.IsZero() {
 		return nil, nil, errors.Join(errNothingYet, r.err)
 	}

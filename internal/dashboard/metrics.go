@@ -153,9 +153,13 @@ func (b *Board) Collect(out chan<- prometheus.Metric) {
 		if r.exposed(b.now()) {
 			r.counts.Collect(out)
 			g := gauges{out, summary.Run}
-			g.progress(summary, r.status.Start.Rules)
-			g.promised(r.status.Start.Job)
-			if summary.State == "running" {
+			start := r.start
+			if r.status != nil {
+				start = r.status.Start
+			}
+			g.progress(summary, start.Rules)
+			g.promised(start.Job)
+			if summary.State == "running" && r.status != nil {
 				g.market(r.status.Groups(), r.status.Prices)
 				g.lasting(r.status.Ledger.Considered())
 			}

@@ -284,3 +284,52 @@ func TestDecisions(t *testing.T) {
 		}
 	}
 }
+
+// Of many runs that have ended, few are in memory as a whole; all are listed and shown as if they were.
+func TestManyRunsStayLight(t *testing.T) {
+	root, story := t.TempDir(), journaltest.New(1).Entries
+	const many = 3 * wholeAtOnce
+	for i := range many {
+		write(t, root, fmt.Sprintf("demo-%d", i+1), story[:100+i])
+	}
+	b, server := board(t, root)
+	await(t, b, many)
+	light := func() {
+		t.Helper()
+		whole := 0
+		for _, r := range b.all() {
+			r.mu.Lock()
+			if r.status != nil {
+				whole++
+			}
+			r.mu.Unlock()
+		}
+		if whole > wholeAtOnce {
+			t.Errorf("%d runs are in memory as a whole", whole)
+		}
+	}
+	rows, metrics := get(t, server, "/api/runs", http.StatusOK), get(t, server, "/metrics", http.StatusOK)
+	var asking sync.WaitGroup
+	for i := range many {
+		asking.Go(func() {
+			name := fmt.Sprintf("demo-%d", i+1)
+			want, err := Read(t.Context(), filepath.Join(root, name))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_, _, page, _ := fetch(t, server.URL+"/runs/"+name, "")
+			if !strings.Contains(page, "<h1>"+name) || !strings.Contains(page, money(want.Spent)) || !strings.Contains(rows, `"spent": "`+want.Spent+`"`) {
+				t.Errorf("%s is not shown with the %s that it has cost", name, want.Spent)
+			}
+		})
+	}
+	asking.Wait()
+	light()
+	if again := get(t, server, "/api/runs", http.StatusOK); again != rows {
+		t.Error("the list is another one after runs were looked at")
+	}
+	if again := get(t, server, "/metrics", http.StatusOK); again != metrics {
+		t.Error("the metrics are others after runs were looked at")
+	}
+}

@@ -91,6 +91,14 @@ type kept struct {
 	is    *content
 }
 
+// forget drops what is kept, unless somebody is at it: it is dropped another time then.
+func (k *kept) forget() {
+	if k.mu.TryLock() {
+		k.is = nil
+		k.mu.Unlock()
+	}
+}
+
 // get gives what was made of the same not long ago, or makes it; of what stands still, whenever it was made. One asker makes,
 // the others wait.
 func (k *kept) get(key string, stands bool, create func() (*content, error)) (*content, error) {

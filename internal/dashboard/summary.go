@@ -54,6 +54,9 @@ func readOnce(ctx context.Context, dir string) (*run, error) {
 	r := newRun(dir, localrun.Held(dir))
 	err := runs.Follow(ctx, dir, r.take, func() { stop(errRead) })
 	if err != nil && !errors.Is(context.Cause(ctx), errRead) {
+		if r.lines > 0 {
+			return r, err // what is there of a damaged journal
+		}
 		return nil, err
 	}
 	return r, nil
@@ -63,6 +66,9 @@ func (r *run) summary(now time.Time) Summary {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.status
+	if s == nil {
+		return *r.brief
+	}
 	out := Summary{
 		Run: filepath.Base(r.dir), Job: s.Start.Name, App: s.Start.App, State: r.state(), Why: s.Why, Clock: s.Clock, Clocks: s.Start.Clocks,
 		Metric: s.Start.Metric, Train: s.Train, Test: s.Test, Stage: s.Stage, Began: s.Began, AsOf: r.asOf(now),
