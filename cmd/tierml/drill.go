@@ -40,8 +40,9 @@ stood still and what was lost. What can be done (--do):
   kill       it breaks: no notice, no eviction
 To whom: the oldest transient machine, or --target with --count and --of, or --servers, or --machine.
 
-On a cloud of this host all of that can be sent. From a real provider machines can only be terminated (--do kill): drill asks
-first, and they cost nothing from then on. EC2 sends true notices by its own Fault Injection Service.
+On a cloud of this host all of that can be sent. Of a real provider machines can be terminated (--do kill), and on Compute Engine
+taken back as it does itself (--do evict, a simulated maintenance event): drill asks first, and they cost nothing from then on.
+EC2 sends true notices by its own Fault Injection Service only.
 ` + whichRun,
 		Example: `  tierml drill
   tierml drill demo-1 --do kill
@@ -74,7 +75,7 @@ first, and they cost nothing from then on. EC2 sends true notices by its own Fau
 	f.StringVar(&o.choice.Servers, "servers", "", "instead: the transient machines that serve parameters: half or all")
 	f.DurationVar(&o.within, "within", 2*time.Minute, "how long, by the clock on the wall, training may take to go on")
 	f.Uint64Var(&o.seed, "seed", 1, "of --target random")
-	f.BoolVarP(&o.yes, "yes", "y", false, "terminate machines of a real cloud without asking")
+	f.BoolVarP(&o.yes, "yes", "y", false, "harm machines of a real cloud without asking")
 	outputFlag(cmd, &o.format)
 	completeFlag(cmd, "do", drill.Words()...)
 	completeFlag(cmd, "target", "oldest", "newest", "random", "all")
@@ -229,15 +230,12 @@ func (o drillOptions) harm(dir string, in io.Reader, out io.Writer) (func(contex
 	if job.Cloud == config.CloudLocal {
 		return nil, fmt.Errorf("the cloud of %s does not answer: its %s says that it is at %q", relative(dir), localrun.StateFile, endpoint)
 	}
-	if o.do != drill.Kill {
-		return nil, usageError{fmt.Errorf("a real cloud sends no warnings on demand: write --do kill, which terminates the machines%s",
-			map[bool]string{true: "; EC2's Fault Injection Service sends true notices"}[job.Cloud == config.CloudEC2])}
+	if err := drill.Possible(job.Cloud, o.do); err != nil {
+		return nil, usageError{err}
 	}
 	return func(ctx context.Context, machines []drill.Machine) error {
-		fmt.Fprintf(out, "This terminates %d machines of %s:\n", len(machines), relative(dir))
-		ids := make([]provisioner.InstanceID, len(machines))
-		for i, m := range machines {
-			ids[i] = provisioner.InstanceID(m.ID)
+		fmt.Fprintf(out, "This %s %d machines of %s:\n", drill.Means(o.do), len(machines), relative(dir))
+		for _, m := range machines {
 			fmt.Fprintf(out, "  %s of %s\n", m.ID, m.Pool)
 		}
 		if err := confirm(in, out, isTerminal(in) && isTerminal(out), o.yes); err != nil {
@@ -248,11 +246,48 @@ func (o drillOptions) harm(dir string, in io.Reader, out io.Writer) (func(contex
 			return err
 		}
 		defer left.cloud.Close()
-		if err := left.cloud.Terminate(ctx, ids...); err != nil {
+		if err := drill.Through(ctx, harmed(left.cloud), o.do, machines); err != nil {
 			return left.advice(err)
 		}
 		return nil
 	}, nil
+}
+
+// terminating is a provider's account to a drill; preempting one by which machines are taken back, too.
+type terminating struct {
+	terminate func(context.Context, ...provisioner.InstanceID) error
+}
+
+type preempting struct {
+	terminating
+	preempt func(context.Context, ...provisioner.InstanceID) error
+}
+
+func harmed(cloud interface {
+	Terminate(context.Context, ...provisioner.InstanceID) error
+}) drill.Account {
+	t := terminating{cloud.Terminate}
+	if p, ok := cloud.(interface {
+		Preempt(context.Context, ...provisioner.InstanceID) error
+	}); ok {
+		return preempting{t, p.Preempt}
+	}
+	return t
+}
+
+func (t terminating) Terminate(ctx context.Context, machines []string) error {
+	return t.terminate(ctx, named(machines)...)
+}
+
+func (p preempting) Preempt(ctx context.Context, machines []string) error {
+	return p.preempt(ctx, named(machines)...)
+}
+
+func named(machines []string) (ids []provisioner.InstanceID) {
+	for _, m := range machines {
+		ids = append(ids, provisioner.InstanceID(m))
+	}
+	return ids
 }
 
 // controlTimeout bounds a call to a fake cloud's control endpoint, which is on this host.

@@ -19,9 +19,11 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -64,7 +66,8 @@ func Serve(directory string, driver Driver, log *slog.Logger) (*Server, error) {
 	if err := d.write(s.file); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	s.grpc = grpc.NewServer(grpc.StreamInterceptor(d.check), grpc.UnaryInterceptor(d.checkOne))
+	s.grpc = grpc.NewServer(grpc.StreamInterceptor(d.check), grpc.UnaryInterceptor(d.checkOne), grpc.ConnectionTimeout(handshakeTime),
+		grpc.MaxConcurrentStreams(callsAtOnce), grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTime}))
 	pb.RegisterElasticServer(s.grpc, &service{driver: driver})
 	s.served.Go(func() {
 		if err := s.grpc.Serve(listener); err != nil {
@@ -96,6 +99,13 @@ func (s *Server) Close() {
 	s.served.Wait()
 	_ = os.Remove(s.file) // it leads nowhere now, as the next reader will find
 }
+
+// What a connection may take that does not go on with anything.
+const (
+	handshakeTime = 10 * time.Second
+	idleTime      = time.Minute
+	callsAtOnce   = 100
+)
 
 const tokenKey = "authorization"
 

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -284,6 +285,25 @@ func (p project) ImageStatus(context.Context) (string, string, error) {
 func (p project) SubnetworkRange(context.Context) (string, bool, error) {
 	return "10.8.0.0/20", p.private, p.refused["subnetwork"]
 }
+func (p project) MayActAs(context.Context, string) (bool, error) {
+	return p.refused["actAs"] == nil, map[bool]error{true: p.refused["account"]}[p.refused["account"] != nil]
+}
+func (p project) MayUseSubnetwork(context.Context) ([]string, error) {
+	if p.refused["use"] != nil {
+		return []string{"compute.subnetworks.use"}, nil
+	}
+	return nil, nil
+}
+func (p project) Services(_ context.Context, _ string, names []string) (map[string]string, error) {
+	states := map[string]string{}
+	for _, name := range names {
+		states[name] = "ENABLED"
+	}
+	if p.refused["storage"] != nil {
+		states["storage.googleapis.com"] = "DISABLED"
+	}
+	return states, p.refused["services"]
+}
 func (p project) Holdings(context.Context) ([]provisioner.Holding, error) { return nil, nil }
 
 func TestGCE(t *testing.T) {
@@ -291,10 +311,17 @@ func TestGCE(t *testing.T) {
 		change func(*project, *config.Job)
 		want   []expectation
 	}{
-		"all well": {func(*project, *config.Job) {}, []expectation{{"credentials", OK, "2 zones"}, {"permissions", OK, "all 16"}, {"machine types", OK, "1 in"},
+		"all well": {func(*project, *config.Job) {}, []expectation{{"credentials", OK, "2 zones"}, {"permissions", OK, "all 16"}, {"APIs", OK, "are on"}, {"service account", OK, "machines@"}, {"machine types", OK, "1 in"},
 			{"image", OK, "ready"}, {"network", OK, "10.8.0.0/20"}, {"quotas", OK, "PREEMPTIBLE_CPUS: 100 of 100 are free, 32 wanted"}, {"machines", OK, "0 of"}}},
 		"nobody":       {func(p *project, _ *config.Job) { p.refused["zones"] = provisioner.ErrDenied }, []expectation{{"credentials", Failed, "gcloud auth"}, {"image", Skipped, ""}}},
-		"not granted":  {func(p *project, _ *config.Job) { p.granted = p.granted[1:] }, []expectation{{"permissions", Failed, "compute.disks.create"}}},
+		"not granted":  {func(p *project, _ *config.Job) { p.granted = p.granted[1:] }, []expectation{{"permissions", Failed, "compute.instances.get"}}},
+		"by names":     {func(p *project, _ *config.Job) { p.granted = gceLooks }, []expectation{{"permissions", Warning, "compute.disks.create"}}},
+		"off":          {func(p *project, _ *config.Job) { p.refused["storage"] = provisioner.ErrDenied }, []expectation{{"APIs", Failed, "gcloud services enable storage.googleapis.com"}}},
+		"unseen":       {func(p *project, _ *config.Job) { p.refused["services"] = provisioner.ErrDenied }, []expectation{{"APIs", Warning, "serviceusage.services.get"}}},
+		"not as":       {func(p *project, _ *config.Job) { p.refused["actAs"] = provisioner.ErrDenied }, []expectation{{"service account", Failed, "serviceAccountUser"}}},
+		"no account":   {func(p *project, _ *config.Job) { p.refused["account"] = provisioner.ErrNotFound }, []expectation{{"service account", Failed, "gcloud iam service-accounts list"}}},
+		"nobody's":     {func(_ *project, j *config.Job) { j.GCE.ServiceAccount = "" }, []expectation{{"service account", Warning, "act as nobody"}}},
+		"not in it":    {func(p *project, _ *config.Job) { p.refused["use"] = provisioner.ErrDenied }, []expectation{{"network", Failed, "networkUser"}}},
 		"API is off":   {func(p *project, _ *config.Job) { p.refused["granted"] = provisioner.ErrDenied }, []expectation{{"permissions", Warning, "cloudresourcemanager"}}},
 		"other zone":   {func(_ *project, j *config.Job) { j.Resources.Zones = []string{"us-east1-b"} }, []expectation{{"machine types", Failed, "us-east1-b is not one"}}},
 		"no such type": {func(_ *project, j *config.Job) { j.Resources.AnyOf[0].Type = "n9-huge" }, []expectation{{"machine types", Failed, "no n9-huge"}}},
@@ -303,10 +330,10 @@ func TestGCE(t *testing.T) {
 		"small quota":  {func(p *project, _ *config.Job) { p.quotas[1].Used = 90 }, []expectation{{"quotas", Failed, "PREEMPTIBLE_CPUS: 10 of 100"}}},
 		"shared quota": {func(p *project, _ *config.Job) { p.quotas = p.quotas[:1] }, []expectation{{"quotas", Failed, "CPUS: 24 of 24 are free; the job may want 36"}}},
 	} {
-		p := project{granted: gcePermissions, status: "READY", private: true, refused: map[string]error{},
+		p := project{granted: append(slices.Clone(gceLooks), gceChanges...), status: "READY", private: true, refused: map[string]error{},
 			quotas: []provisioner.Quota{{Name: "CPUS", Limit: 24}, {Name: "PREEMPTIBLE_CPUS", Limit: 100}}}
 		job := &config.Job{Cloud: config.CloudGCE, Resources: config.Resources{Count: 8, AnyOf: []config.Machine{{Type: "n2-standard-4"}}},
-			Reliable: config.Reliable{Count: 1}, GCE: config.GCE{Project: "my-project", Region: "us-central1", Subnetwork: "tierml", Cluster: "blue"}}
+			Reliable: config.Reliable{Count: 1}, GCE: config.GCE{Project: "my-project", Region: "us-central1", Subnetwork: "tierml", Cluster: "blue", ServiceAccount: "machines@my-project.iam.gserviceaccount.com"}}
 		c.change(&p, job)
 		examine(t, name, GCEChecks(job, func(context.Context) (GCE, error) { return p, nil }), c.want...)
 	}

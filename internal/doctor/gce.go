@@ -22,15 +22,26 @@ type GCE interface {
 	SubnetworkRange(context.Context) (addresses string, private bool, err error)
 	PriceList(ctx context.Context, page func(skus []byte) (more bool, err error)) error
 	Holdings(context.Context) ([]provisioner.Holding, error)
+	MayActAs(ctx context.Context, endpoint string) (bool, error)
+	MayUseSubnetwork(context.Context) (missing []string, err error)
+	Services(ctx context.Context, endpoint string, names []string) (map[string]string, error)
 }
 
-// gcePermissions are those that a controller needs; terraform/gcp gives them.
-var gcePermissions = []string{
-	"compute.disks.create", "compute.disks.setLabels", "compute.instances.create", "compute.instances.delete", "compute.instances.get",
-	"compute.instances.list", "compute.instances.setLabels", "compute.instances.setMetadata", "compute.instances.setServiceAccount",
-	"compute.instances.setTags", "compute.machineTypes.get", "compute.machineTypes.list", "compute.zoneOperations.get",
-	"compute.zoneOperations.list", "compute.zones.get", "compute.zones.list",
-}
+// Permissions that a controller needs; terraform/gcp gives them: those that look on the project, those that change something
+// under a condition on names, of which the project itself knows nothing.
+var (
+	gceLooks = []string{
+		"compute.instances.get", "compute.instances.list", "compute.machineTypes.get", "compute.machineTypes.list", "compute.zoneOperations.get",
+		"compute.zoneOperations.list", "compute.zones.get", "compute.zones.list",
+	}
+	gceChanges = []string{
+		"compute.disks.create", "compute.disks.setLabels", "compute.instances.create", "compute.instances.delete", "compute.instances.setLabels",
+		"compute.instances.setMetadata", "compute.instances.setServiceAccount", "compute.instances.setTags",
+	}
+)
+
+// gceServices are those of Google's that a run asks.
+var gceServices = []string{"compute.googleapis.com", "iam.googleapis.com", "storage.googleapis.com"}
 
 const (
 	gceRole        = "give the service account the roles of terraform/gcp"
@@ -59,7 +70,9 @@ func GCEChecks(job *config.Job, connect func(context.Context) (GCE, error)) []Ch
 			}
 			return fmt.Sprintf("taken by Compute Engine; %s has %d zones", g.Region, len(zones)), nil
 		}},
+		with("APIs", func(ctx context.Context) (string, error) { return gceAPIs(ctx, project) }),
 		with("permissions", func(ctx context.Context) (string, error) { return granted(ctx, project) }),
+		with("service account", func(ctx context.Context) (string, error) { return gceServiceAccount(ctx, project, g) }),
 		with("machine types", func(ctx context.Context) (string, error) { return gceTypes(ctx, project, job, zones, known) }),
 		with("image", func(ctx context.Context) (string, error) {
 			name, status, err := project.ImageStatus(ctx)
@@ -85,20 +98,61 @@ func GCEChecks(job *config.Job, connect func(context.Context) (GCE, error)) []Ch
 }
 
 func granted(ctx context.Context, project GCE) (string, error) {
-	has, err := project.Granted(ctx, "", gcePermissions)
+	has, err := project.Granted(ctx, "", append(slices.Clone(gceLooks), gceChanges...))
 	if err != nil {
 		return "", doubt("turn the Resource Manager's API on, or look by hand: gcloud services enable cloudresourcemanager.googleapis.com", "%v", err)
 	}
-	var missing []string
-	for _, p := range gcePermissions {
-		if !slices.Contains(has, p) {
-			missing = append(missing, p)
+	lacks := func(wanted []string) (missing []string) {
+		for _, p := range wanted {
+			if !slices.Contains(has, p) {
+				missing = append(missing, p)
+			}
 		}
+		return missing
 	}
-	if len(missing) > 0 {
+	if missing := lacks(gceLooks); len(missing) > 0 {
 		return "", problem(gceRole, "not granted on the project: %s", strings.Join(missing, ", "))
 	}
-	return fmt.Sprintf("all %d are granted on the project", len(gcePermissions)), nil
+	if missing := lacks(gceChanges); len(missing) > 0 {
+		return "", doubt("nothing, when they are granted for the cluster's names only, as terraform/gcp does; else "+gceRole,
+			"the project does not tell whether these are granted: %s", strings.Join(missing, ", "))
+	}
+	return fmt.Sprintf("all %d are granted on the project", len(gceLooks)+len(gceChanges)), nil
+}
+
+// gceAPIs looks whether the services are on. Compute Engine's is, as it has answered.
+func gceAPIs(ctx context.Context, project GCE) (string, error) {
+	states, err := project.Services(ctx, "", gceServices)
+	if err != nil {
+		return "", doubt("let the service account do serviceusage.services.get, or look by hand: gcloud services list --enabled", "%v", err)
+	}
+	var off []string
+	for _, name := range gceServices {
+		if states[name] != "ENABLED" {
+			off = append(off, name)
+		}
+	}
+	if len(off) > 0 {
+		return "", problem("gcloud services enable "+strings.Join(off, " "), "not on in the project: %s", strings.Join(off, ", "))
+	}
+	return strings.Join(gceServices, ", ") + " are on", nil
+}
+
+func gceServiceAccount(ctx context.Context, project GCE, g config.GCE) (string, error) {
+	if g.ServiceAccount == "" {
+		return "", doubt("write gce.service_account: machines read the program, splits and checkpoints as it", "none is named: machines act as nobody")
+	}
+	may, err := project.MayActAs(ctx, "")
+	switch {
+	case errors.Is(err, provisioner.ErrNotFound):
+		return "", problem("write gce.service_account: NAME@"+g.Project+".iam.gserviceaccount.com; gcloud iam service-accounts list shows them", "there is no %s", g.ServiceAccount)
+	case err != nil:
+		return "", doubt("turn IAM's API on, or look by hand: gcloud services enable iam.googleapis.com", "%v", err)
+	case !may:
+		return "", problem("give the controller roles/iam.serviceAccountUser on it: gcloud iam service-accounts add-iam-policy-binding "+g.ServiceAccount,
+			"machines may not be launched as %s (iam.serviceAccounts.actAs)", g.ServiceAccount)
+	}
+	return "machines act as " + g.ServiceAccount, nil
 }
 
 func gceTypes(ctx context.Context, project GCE, job *config.Job, zones []string, known map[string]market.InstanceType) (string, error) {
@@ -139,6 +193,13 @@ func gceNetwork(ctx context.Context, project GCE, g config.GCE) (string, error) 
 	case !private && !g.ExternalIP:
 		return "", problem("turn Private Google Access on: gcloud compute networks subnets update NAME --enable-private-ip-google-access, or write external_ip: true",
 			"machines have no public address, and the subnetwork no way to Google's services")
+	}
+	missing, err := project.MayUseSubnetwork(ctx)
+	switch {
+	case err != nil:
+		return "", doubt("look by hand: gcloud compute networks subnets get-iam-policy", "%v", err)
+	case len(missing) > 0:
+		return "", problem("give the controller roles/compute.networkUser on the subnetwork, as terraform/gcp does", "not granted on it: %s", strings.Join(missing, ", "))
 	}
 	return "machines get addresses of " + addresses, nil
 }

@@ -16,7 +16,7 @@ import (
 // gceCallTimeout is longer than on EC2, whose launches answer at once: here an operation is waited for.
 const gceCallTimeout = 5 * time.Minute
 
-// GCEAccount is Compute Engine for looking at: nothing is bought by it.
+// GCEAccount is Compute Engine for looking at, and for ending machines: nothing is bought by it.
 type GCEAccount interface {
 	SpotPrices(ctx context.Context, pools []market.Pool, since, until time.Time) (map[market.Pool][]market.PricePoint, error)
 	Zones(context.Context) ([]string, error)
@@ -29,6 +29,10 @@ type GCEAccount interface {
 	Quotas(context.Context) ([]provisioner.Quota, error)
 	ImageStatus(context.Context) (name, status string, err error)
 	SubnetworkRange(context.Context) (addresses string, private bool, err error)
+	MayActAs(ctx context.Context, endpoint string) (bool, error)
+	MayUseSubnetwork(context.Context) (missing []string, err error)
+	Services(ctx context.Context, endpoint string, names []string) (map[string]string, error)
+	Preempt(context.Context, ...provisioner.InstanceID) error
 	Close()
 }
 

@@ -2,11 +2,13 @@ package gce
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -22,42 +24,125 @@ import (
 const managerAddress = "https://cloudresourcemanager.googleapis.com"
 
 // Granted asks which of some permissions these credentials have on the project (projects.testIamPermissions). Endpoint
-// replaces the Resource Manager's own; empty = Google's. The call is made by hand: its client would be one more for one call.
+// replaces the Resource Manager's own; empty = Google's.
 func (c *Cloud) Granted(ctx context.Context, endpoint string, permissions []string) ([]string, error) {
-	doing := "asking what is permitted in " + c.config.Project
-	if endpoint == "" {
-		endpoint = managerAddress
-	}
+	return c.permitted(ctx, "asking what is permitted in "+c.config.Project, cmp.Or(endpoint, managerAddress)+"/v1/projects/"+c.config.Project, permissions)
+}
+
+// permitted asks which permissions these credentials have on a resource (its testIamPermissions).
+func (c *Cloud) permitted(ctx context.Context, doing, resource string, permissions []string) ([]string, error) {
 	body, err := json.Marshal(map[string][]string{"permissions": permissions})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
+	var answer struct {
+		Permissions []string `json:"permissions"`
+	}
+	err = c.byHand(ctx, doing, http.MethodPost, resource+":testIamPermissions", body, &answer)
+	return answer.Permissions, err
+}
+
+// byHand makes a call of another API than Compute Engine's: its client would be one more for one call.
+func (c *Cloud) byHand(ctx context.Context, doing, method, address string, body []byte, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, c.config.AttemptTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint+"/v1/projects/"+c.config.Project+":testIamPermissions", bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: %w", doing, provisioner.ErrInvalid, err)
+		return fmt.Errorf("%s: %w: %w", doing, provisioner.ErrInvalid, err)
 	}
 	request.Header.Set("Content-Type", "application/json")
 	response, err := c.http.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: %w", doing, provisioner.ErrTemporary, err)
+		return fmt.Errorf("%s: %w: %w", doing, provisioner.ErrTemporary, err)
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w: %w", doing, provisioner.ErrTemporary, err)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w: %w", doing, provisioner.ErrTemporary, err)
+	case response.StatusCode == http.StatusNotFound:
+		return fmt.Errorf("%s: %w: %s: %.300s", doing, provisioner.ErrNotFound, response.Status, text)
+	case response.StatusCode != http.StatusOK:
+		return fmt.Errorf("%s: %w: %s: %.300s", doing, provisioner.ErrDenied, response.Status, text)
 	}
-	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s: %w: %s: %.300s", doing, provisioner.ErrDenied, response.Status, text)
+	if err := json.Unmarshal(text, answer); err != nil {
+		return fmt.Errorf("%s: %w: %w", doing, provisioner.ErrInvalid, err)
+	}
+	return nil
+}
+
+// MayActAs asks whether these credentials may launch machines that act as the configured service account; without one there is
+// nothing to ask. Endpoint replaces IAM's own; empty = Google's.
+func (c *Cloud) MayActAs(ctx context.Context, endpoint string) (bool, error) {
+	account := c.config.ServiceAccount
+	if account == "" {
+		return true, nil
+	}
+	const actAs = "iam.serviceAccounts.actAs"
+	granted, err := c.permitted(ctx, "asking who may act as "+account, cmp.Or(endpoint, "https://iam.googleapis.com")+"/v1/projects/-/serviceAccounts/"+account, []string{actAs})
+	return slices.Contains(granted, actAs), err
+}
+
+// Services gives the state of some of Google's services in the project, by name such as compute.googleapis.com: ENABLED or
+// DISABLED. Endpoint replaces that of the Service Usage API; empty = Google's.
+func (c *Cloud) Services(ctx context.Context, endpoint string, names []string) (map[string]string, error) {
+	doing := "asking which services are on in " + c.config.Project
+	query := url.Values{}
+	for _, name := range names {
+		query.Add("names", "projects/"+c.config.Project+"/services/"+name)
 	}
 	var answer struct {
-		Permissions []string `json:"permissions"`
+		Services []struct {
+			Name  string `json:"name"`
+			State string `json:"state"`
+		} `json:"services"`
 	}
-	if err := json.Unmarshal(text, &answer); err != nil {
-		return nil, fmt.Errorf("%s: %w: %w", doing, provisioner.ErrInvalid, err)
+	err := c.byHand(ctx, doing, http.MethodGet, cmp.Or(endpoint, "https://serviceusage.googleapis.com")+"/v1/projects/"+c.config.Project+"/services:batchGet?"+query.Encode(), nil, &answer)
+	if err != nil {
+		return nil, err
 	}
-	return answer.Permissions, nil
+	states := map[string]string{}
+	for _, s := range answer.Services {
+		states[s.Name[strings.LastIndex(s.Name, "/")+1:]] = s.State
+	}
+	return states, nil
+}
+
+// MayUseSubnetwork asks whether these credentials may put machines into the configured subnetwork, and give them public
+// addresses where they get some; without a subnetwork there is nothing to ask.
+func (c *Cloud) MayUseSubnetwork(ctx context.Context) (missing []string, err error) {
+	if c.config.Subnetwork == "" {
+		return nil, nil
+	}
+	wanted := []string{"compute.subnetworks.use"}
+	if c.config.ExternalIP {
+		wanted = append(wanted, "compute.subnetworks.useExternalIp")
+	}
+	project, name := c.subnetwork()
+	err = c.try(ctx, "asking who may use the subnetwork "+c.config.Subnetwork, c.config.AttemptTimeout, func(ctx context.Context) error {
+		client, err := compute.NewSubnetworksRESTClient(ctx, c.within(ctx)...)
+		if err != nil {
+			return err
+		}
+		answer, err := client.TestIamPermissions(ctx, &computepb.TestIamPermissionsSubnetworkRequest{Project: project, Region: c.config.Region, Resource: name,
+			TestPermissionsRequestResource: &computepb.TestPermissionsRequest{Permissions: wanted}})
+		if err != nil {
+			return err
+		}
+		missing = slices.DeleteFunc(slices.Clone(wanted), func(p string) bool { return slices.Contains(answer.GetPermissions(), p) })
+		return nil
+	})
+	return missing, err
+}
+
+// subnetwork is the configured one and its project, which may be another's (Shared VPC).
+func (c *Cloud) subnetwork() (project, name string) {
+	parts := strings.Split(c.config.Subnetwork, "/")
+	project = c.config.Project
+	if at := slices.Index(parts, "projects"); at >= 0 && at+1 < len(parts) {
+		project = parts[at+1]
+	}
+	return project, parts[len(parts)-1]
 }
 
 // Quotas gives the region's limits by Compute Engine's names, such as CPUS, PREEMPTIBLE_CPUS and SSD_TOTAL_GB, sorted.
@@ -115,17 +200,13 @@ func (c *Cloud) SubnetworkRange(ctx context.Context) (addresses string, private 
 	if c.config.Subnetwork == "" {
 		return "", false, nil
 	}
-	parts := strings.Split(c.config.Subnetwork, "/")
-	project := c.config.Project
-	if at := slices.Index(parts, "projects"); at >= 0 && at+1 < len(parts) {
-		project = parts[at+1]
-	}
+	project, subnetwork := c.subnetwork()
 	err = c.try(ctx, "looking at the subnetwork "+c.config.Subnetwork, c.config.AttemptTimeout, func(ctx context.Context) error {
 		client, err := compute.NewSubnetworksRESTClient(ctx, c.within(ctx)...)
 		if err != nil {
 			return err
 		}
-		s, err := client.Get(ctx, &computepb.GetSubnetworkRequest{Project: project, Region: c.config.Region, Subnetwork: parts[len(parts)-1]})
+		s, err := client.Get(ctx, &computepb.GetSubnetworkRequest{Project: project, Region: c.config.Region, Subnetwork: subnetwork})
 		if err == nil {
 			addresses, private = s.GetIpCidrRange(), s.GetPrivateIpGoogleAccess()
 		}

@@ -1,15 +1,25 @@
 package gce_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
+	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/provisioner/gce"
 )
 
 func TestInspect(t *testing.T) {
 	s := newServer(t, func(r request) (int, string) {
 		switch {
+		case strings.HasSuffix(r.path, "/v1/projects/-/serviceAccounts/machines@x:testIamPermissions") && strings.Contains(r.body, "iam.serviceAccounts.actAs"):
+			return 200, `{"permissions": ["iam.serviceAccounts.actAs"]}`
+		case strings.HasSuffix(r.path, "/v1/projects/-/serviceAccounts/other@x:testIamPermissions"):
+			return 200, `{}`
+		case strings.HasSuffix(r.path, "services:batchGet") && strings.Contains(r.query["names"], "projects/my-project/services/compute.googleapis.com"):
+			return 200, `{"services": [{"name": "projects/123/services/compute.googleapis.com", "state": "ENABLED"}, {"name": "projects/123/services/iam.googleapis.com", "state": "DISABLED"}]}`
+		case strings.HasSuffix(r.path, "/subnetworks/tierml/testIamPermissions"):
+			return 200, `{"permissions": ["compute.subnetworks.use"]}`
 		case strings.HasSuffix(r.path, ":testIamPermissions") && strings.Contains(r.path, "/v1/projects/my-project"):
 			return 200, `{"permissions": ["compute.instances.list"]}`
 		case strings.HasSuffix(r.path, "regions/us-central1"):
@@ -34,6 +44,24 @@ func TestInspect(t *testing.T) {
 	}
 	if addresses, private, err := cloud.SubnetworkRange(ctx); err != nil || addresses != "10.8.0.0/20" || !private {
 		t.Errorf("subnetwork %s %v, %v", addresses, private, err)
+	}
+	for account, want := range map[string]bool{"": true, "machines@x": true, "other@x": false} {
+		if may, err := s.cloud(func(c *gce.Config) { c.ServiceAccount = account }).MayActAs(ctx, s.url); err != nil || may != want {
+			t.Errorf("acting as %q: %v, %v", account, may, err)
+		}
+	}
+	if _, err := s.cloud(func(c *gce.Config) { c.ServiceAccount = "gone@x" }).MayActAs(ctx, s.url); !errors.Is(err, provisioner.ErrNotFound) {
+		t.Errorf("an account that is not there: %v", err)
+	}
+	states, err := cloud.Services(ctx, s.url, []string{"compute.googleapis.com", "iam.googleapis.com"})
+	if err != nil || states["compute.googleapis.com"] != "ENABLED" || states["iam.googleapis.com"] != "DISABLED" {
+		t.Errorf("services %v, %v", states, err)
+	}
+	for public, want := range map[bool]int{false: 0, true: 1} {
+		subnetwork := s.cloud(func(c *gce.Config) { c.Subnetwork, c.ExternalIP = "tierml", public })
+		if lacks, err := subnetwork.MayUseSubnetwork(ctx); err != nil || len(lacks) != want {
+			t.Errorf("public addresses %v: %v, %v", public, lacks, err)
+		}
 	}
 	missing := s.cloud(func(c *gce.Config) { c.Image = "projects/my-project/global/images/gone" })
 	if _, _, err := missing.ImageStatus(ctx); err == nil {

@@ -196,3 +196,22 @@ func deleteInstance(c *call) (any, error) {
 	c.deleted[i.ID] = true
 	return c.view(c.begin("delete", request, i.ID, time.Time{}, nil)), nil
 }
+
+// simulateMaintenance preempts a Spot machine, as Compute Engine says that the call does: with the usual notice. Machines on
+// demand are moved, of which nothing is seen here.
+func simulateMaintenance(c *call) (any, error) {
+	request := c.URL.Query().Get("requestId")
+	if before := c.requests[request]; before != nil && request != "" {
+		return c.view(before), nil
+	}
+	i, err := c.find()
+	if err != nil {
+		return nil, err
+	}
+	if i.Pool.Class == market.Spot {
+		if err := c.region.Evict(c.now, []string{i.ID}); err != nil {
+			return nil, refusalf(http.StatusBadRequest, "resourceNotReady", "%v", err)
+		}
+	}
+	return c.view(c.begin("simulateMaintenanceEvent", request, i.ID, c.now, nil)), nil
+}
