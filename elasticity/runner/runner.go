@@ -156,6 +156,10 @@ func (r *Runner) do(ctx context.Context, a elasticity.Action) {
 			r.cfg.Log.Debug("a command was not sent", "node", a.ID, "command", fmt.Sprintf("%T", a.Command.Do), "err", err)
 		}
 	case elasticity.Launch:
+		if r.failed != nil { // its intent is not on disk: who comes after a crash would not know of it
+			r.jobs.Go(func() { r.tell(ctx, elasticity.LaunchFailed{Token: a.Request.Token, Err: errUnwritten}) })
+			return
+		}
 		r.jobs.Go(func() { r.launch(ctx, a.Request) })
 	case elasticity.Terminate:
 		r.jobs.Go(func() { r.terminate(ctx, a) })
@@ -185,6 +189,8 @@ func (r *Runner) write(ctx context.Context, e journal.Entry) {
 	// Told from a goroutine of its own: this one is the one that takes events.
 	r.jobs.Go(func() { r.Stop(ctx, "the journal cannot be written", true) })
 }
+
+var errUnwritten = fmt.Errorf("%w: nothing is bought once the journal cannot be written", provisioner.ErrInvalid)
 
 // launchTries is how often a launch is asked for whose answer is lost. The same request buys nothing twice, and not to know
 // what became of it is worse than to wait.

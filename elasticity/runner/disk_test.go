@@ -1,0 +1,91 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/elasticity/runner"
+	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// buyer wants one machine, and ends the run when it hears what became of the wish.
+type buyer struct {
+	asked   bool
+	refused error
+}
+
+func (b *buyer) NextWake() time.Time { return mapping.Now().Add(time.Hour) }
+
+func (b *buyer) Step(_ time.Time, e elasticity.Event) []elasticity.Action {
+	if failed, ok := e.(elasticity.LaunchFailed); ok {
+		b.refused = failed.Err
+		return []elasticity.Action{elasticity.Finish{Outcome: "failed"}}
+	}
+	if _, ok := e.(elasticity.Launched); ok {
+		return []elasticity.Action{elasticity.Finish{Outcome: "finished"}}
+	}
+	if b.asked {
+		return nil
+	}
+	b.asked = true
+	return []elasticity.Action{
+		elasticity.Record{Entry: journal.Entry{Kind: journal.Intent, Token: "x-1"}},
+		elasticity.Launch{Request: provisioner.Request{Token: "x-1", Count: 1}},
+	}
+}
+
+// shop counts what is bought.
+type shop struct{ launches *atomic.Int64 }
+
+func (s shop) Launch(context.Context, provisioner.Request) ([]provisioner.Instance, error) {
+	s.launches.Add(1)
+	return nil, nil
+}
+func (shop) Terminate(context.Context, ...provisioner.InstanceID) error   { return nil }
+func (shop) List(context.Context) ([]provisioner.Instance, error)         { return nil, nil }
+func (shop) Notify(ctx context.Context, _ func(provisioner.Notice)) error { <-ctx.Done(); return nil }
+func (shop) Traits() provisioner.Traits                                   { return provisioner.Traits{} }
+func (shop) SpotPrices(context.Context, []market.Pool, time.Time, time.Time) (map[market.Pool][]market.PricePoint, error) {
+	return nil, nil
+}
+
+type nobody struct{}
+
+func (nobody) Send(ps.ServerID, tiers.Command) error { return nil }
+func (nobody) Receive(ctx context.Context, _ func(ps.ServerID, tiers.Report, error)) error {
+	<-ctx.Done()
+	return nil
+}
+
+type disk struct{ err error }
+
+func (d disk) Write(journal.Entry) error { return d.err }
+
+// A disk that is full when an intent is to be written: the launch is not asked for, as nobody would know of its machines after a
+// crash. The run ends, and says why.
+func TestNothingIsBoughtWithoutItsIntent(t *testing.T) {
+	for _, full := range []error{nil, syscall.ENOSPC} {
+		var launches atomic.Int64
+		b := &buyer{}
+		r := runner.New(runner.Config{
+			Controller: b, Clock: clock.Mapping{Market: mapping.Market, Wall: time.Now(), Speed: 1}, Cloud: shop{&launches}, Prices: shop{&launches}, Nodes: nobody{},
+			Journal: disk{full}, Log: slog.New(slog.DiscardHandler), Complete: func(r provisioner.Request) provisioner.Request { return r },
+			PollPrices: time.Hour, PollCloud: time.Hour, Calls: time.Minute,
+		})
+		_, err := r.Run(t.Context())
+		if !errors.Is(err, full) || (launches.Load() == 0) != (full != nil) || (b.refused != nil) != (full != nil) {
+			t.Errorf("disk %v: %d launches, refused %v, %v", full, launches.Load(), b.refused, err)
+		}
+	}
+}
