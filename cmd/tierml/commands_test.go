@@ -217,6 +217,13 @@ func TestCompletion(t *testing.T) {
 	if got, _ := completions(t, "run", "--policy", "ch"); !slices.Contains(got, "checkpoint") {
 		t.Errorf("policies complete to %v", got)
 	}
+	if got, _ := completions(t, "completion", ""); !slices.Contains(got, "fish") {
+		t.Errorf("shells complete to %v", got)
+	}
+	var flags, said bytes.Buffer
+	if code := run([]string{"__complete", "run", "--pol"}, nil, &flags, &said); code != exitDone || strings.Contains(flags.String(), "`") {
+		t.Errorf("exit code %d, with marks: %s", code, &flags)
+	}
 	if got, _ := completions(t, "init", "--app", ""); !slices.Contains(got, "mf") {
 		t.Errorf("applications complete to %v", got)
 	}

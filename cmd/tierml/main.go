@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -43,6 +44,9 @@ func main() {
 func run(args []string, in io.Reader, out, errOut io.Writer) int {
 	root := newRootCommand()
 	root.SetArgs(args)
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		cli.PlainUsage(root) // shells show it as it is
+	}
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errOut)
@@ -69,7 +73,7 @@ func newRootCommand() *cobra.Command {
 provider may take back at any time. It chooses and buys the machines, moves work and parameters away from those
 that leave, and reports what it cost and what it would have cost.
 
-New here? These four, in this order, on this machine and for nothing:`,
+New here? Take the examples below, in their order: they cost nothing, as the machines are processes of this host.`,
 		Example: `  tierml init job.yaml       # asks what to train, and writes a job file
   tierml plan job.yaml       # says what the job would buy, cost and take; starts nothing
   tierml run job.yaml        # trains it, on machines that come and go

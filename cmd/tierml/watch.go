@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -16,6 +17,8 @@ import (
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/internal/console"
+	"github.com/tierml/tierml/internal/controller/call"
+	"github.com/tierml/tierml/internal/dashboard"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/internal/localrun"
@@ -49,20 +52,30 @@ const whichRun = `RUN is a run's directory, its name below ./runs, or the name o
 run that wrote its journal last.`
 
 func newTopCommand() *cobra.Command {
-	var plain bool
+	var plain, once bool
+	var format string
 	var at remote
 	cmd := &cobra.Command{
 		Use:   "top [RUN]",
 		Short: "Watch a run that goes on, from another terminal",
 		Long: `Top shows what the terminal of the run itself shows. Leaving it (q or Ctrl-C) does nothing to the run.
+With --once it is printed once, as it is now or was at the end; -o wide, csv and json tell that as tierml ps does.
 ` + whichRun,
 		Example: `  tierml top
-  tierml top demo-1`,
+  tierml top demo-1
+  tierml top --once
+  tierml top demo --once -o json`,
 		Args: oneRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkFormat(format); err != nil {
+				return err
+			}
 			client, err := at.client()
 			if err != nil {
 				return err
+			}
+			if once || format != table.Plain && format != table.Text {
+				return topOnce(cmd.Context(), client, args, format, cmd.OutOrStdout())
 			}
 			if client != nil {
 				defer client.Close()
@@ -76,8 +89,48 @@ func newTopCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&plain, "plain", false, "plain lines instead of the live view")
+	cmd.Flags().BoolVar(&once, "once", false, "print it once, and do not wait for more")
+	outputFlag(cmd, &format)
 	at.flags(cmd)
 	return cmd
+}
+
+// topOnce prints where a run stands; client is nil for a run of this host.
+func topOnce(ctx context.Context, client *call.Client, args []string, format string, out io.Writer) error {
+	var from source
+	var row dashboard.Summary
+	if client != nil {
+		defer client.Close()
+		job, err := client.Job(ctx, meantJob(args))
+		if err != nil {
+			return err
+		}
+		row, from = job.Summary, remoteSource(client, job.Run, false)
+	} else {
+		dir, err := findRun(args)
+		if err != nil {
+			return err
+		}
+		if row, err = dashboard.Read(ctx, dir); err != nil {
+			return err
+		}
+		from = func(ctx context.Context, take func(journal.Entry), _ func()) error {
+			entries, _, err := readJournal(ctx, filepath.Join(dir, localrun.JournalFile))
+			for _, e := range entries {
+				take(e)
+			}
+			return err
+		}
+	}
+	if format != table.Plain && format != table.Text {
+		return writePs(out, []dashboard.Summary{row}, format)
+	}
+	s := status.New()
+	if err := from(ctx, func(e journal.Entry) { s.Feed(e) }, func() {}); err != nil {
+		return err
+	}
+	s.Flush()
+	return console.WriteOnce(out, s, useColor(out))
 }
 
 // watch shows a run until it ends or the reader leaves.

@@ -72,21 +72,38 @@ func Check(format string) error {
 	return nil
 }
 
+// writeTable aligns columns. On a terminal that is too narrow cells are cut, or rows told as records; wide ones never are.
 func (t Table) writeTable(w io.Writer, wide bool) error {
-	var text bytes.Buffer
-	aligned := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	line := func(cell func(i int) string) {
-		var cells []string
-		for i, c := range t.Columns {
-			if c.Title != "" && (wide || !c.Wide) {
-				cells = append(cells, cell(i))
-			}
-		}
-		fmt.Fprintln(aligned, strings.Join(cells, "\t"))
+	if wide {
+		return t.writeLines(w, true, 0)
 	}
-	line(func(i int) string { return t.Columns[i].Title })
-	for _, row := range t.Rows {
-		line(func(i int) string { return row[i].Text })
+	return t.writeLines(w, false, room(w))
+}
+
+func (t Table) writeLines(w io.Writer, wide bool, width int) error {
+	lines := make([][]string, 1+len(t.Rows))
+	for i, c := range t.Columns {
+		if c.Title == "" || c.Wide && !wide {
+			continue
+		}
+		lines[0] = append(lines[0], c.Title)
+		for j, row := range t.Rows {
+			lines[1+j] = append(lines[1+j], row[i].Text)
+		}
+	}
+	if width > 0 {
+		widths := fit(lines, width)
+		if widths == nil && len(t.Rows) > 0 {
+			return records(w, lines)
+		}
+		if widths != nil {
+			cut(lines, widths)
+		}
+	}
+	var text bytes.Buffer
+	aligned := tabwriter.NewWriter(&text, 0, 0, gap, ' ', 0)
+	for _, line := range lines {
+		fmt.Fprintln(aligned, strings.Join(line, "\t"))
 	}
 	if err := aligned.Flush(); err != nil {
 		return err

@@ -62,3 +62,34 @@ func TestNothing(t *testing.T) {
 		t.Errorf("no rows are %q, %v", &out, err)
 	}
 }
+
+// On a narrow terminal the widest cells are cut first; where that is not enough, rows are records. Nothing is wider than it.
+func TestFits(t *testing.T) {
+	list := Table{Columns: []Column{{Name: "run", Title: "RUN"}, {Name: "usd", Title: "COST"}, {Name: "why", Title: "WHY"}},
+		Rows: [][]Cell{{Of("demo-1"), Of("$1.50"), Of("the cheapest of all pools that will do")}, {Of("demo-2"), Of("$12.00"), Of("-")}}}
+	for width, want := range map[int]string{
+		0:  "RUN     COST    WHY\ndemo-1  $1.50   the cheapest of all pools that will do\ndemo-2  $12.00  -\n",
+		40: "RUN     COST    WHY\ndemo-1  $1.50   the cheapest of all poo…\ndemo-2  $12.00  -\n",
+		25: "RUN   demo-1\nCOST  $1.50\nWHY   the cheapest of all pools that will do\n\nRUN   demo-2\nCOST  $12.00\nWHY   -\n",
+	} {
+		var out bytes.Buffer
+		if err := list.writeLines(&out, false, width); err != nil || out.String() != want {
+			t.Errorf("width %d: %v, printed\n%s\nwant\n%s", width, err, &out, want)
+		}
+	}
+	for width := 29; width < 80; width++ {
+		var out bytes.Buffer
+		if err := list.writeLines(&out, false, width); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(out.String()) {
+			if n := len([]rune(line)) - 1; n > width {
+				t.Errorf("%d cells on a terminal of %d: %s", n, width, line)
+			}
+		}
+	}
+	var none bytes.Buffer
+	if err := (Table{Columns: list.Columns}).writeLines(&none, false, 5); err != nil || none.String() != "RUN  COST  WHY\n" {
+		t.Errorf("no rows: %v %q", err, &none)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // CompletionCommand prints what lets a shell complete the program's commands, in place of cobra's own, whose subcommands
@@ -28,8 +29,13 @@ For every new shell:
   bash   PROGRAM completion bash > ~/.local/share/bash-completion/completions/PROGRAM
   zsh    PROGRAM completion zsh > "${fpath[1]}/_PROGRAM"
   fish   PROGRAM completion fish > ~/.config/fish/completions/PROGRAM.fish`, "PROGRAM", program),
-		Example:   "  " + program + " completion bash\n  " + program + " completion zsh\n  " + program + " completion fish",
-		ValidArgs: shells,
+		Example: "  " + program + " completion bash\n  " + program + " completion zsh\n  " + program + " completion fish",
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return shells, cobra.ShellCompDirectiveNoFileComp
+		},
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return errors.New("name one shell: " + strings.Join(shells, ", "))
@@ -57,4 +63,14 @@ func writeCompletion(root *cobra.Command, shell string, out io.Writer) error {
 		return root.GenFishCompletion(out, true)
 	}
 	return root.GenPowerShellCompletionWithDesc(out)
+}
+
+// PlainUsage takes the marks from the descriptions of flags that help takes names of values from: shells show them as they are.
+func PlainUsage(cmd *cobra.Command) {
+	plain := func(f *pflag.Flag) { f.Usage = strings.ReplaceAll(f.Usage, "`", "") }
+	cmd.Flags().VisitAll(plain)
+	cmd.PersistentFlags().VisitAll(plain)
+	for _, sub := range cmd.Commands() {
+		PlainUsage(sub)
+	}
 }

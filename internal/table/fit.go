@@ -1,0 +1,86 @@
+package table
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/charmbracelet/x/term"
+)
+
+const (
+	gap = 2 // blanks between columns
+	// narrowest is how far a column is cut before the table is told as records: figures stay whole.
+	narrowest = 12
+)
+
+// room is how wide lines to w may be; 0 = as wide as they like, which is so where no terminal breaks them.
+func room(w io.Writer) int {
+	file, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(file.Fd()) {
+		return 0
+	}
+	width, _, err := term.GetSize(file.Fd())
+	if err != nil || width < 20 { // not known, or nothing fits anyway
+		return 0
+	}
+	return width
+}
+
+// fit gives how wide each column may be so that lines fit into a width: the widest are cut first. It is nil when that would
+// cut columns to where nothing can be read any more.
+func fit(lines [][]string, width int) []int {
+	if len(lines) == 0 {
+		return nil
+	}
+	widths, sum := make([]int, len(lines[0])), gap*(len(lines[0])-1)
+	for i := range widths {
+		for _, line := range lines {
+			widths[i] = max(widths[i], ansi.StringWidth(line[i]))
+		}
+		sum += widths[i]
+	}
+	for ; sum > width; sum-- {
+		widest := 0
+		for i, w := range widths {
+			if w >= widths[widest] { // of equals the last: names come first
+				widest = i
+			}
+		}
+		if widths[widest] <= narrowest {
+			return nil
+		}
+		widths[widest]--
+	}
+	return widths
+}
+
+// cut makes every cell fit into its column.
+func cut(lines [][]string, widths []int) {
+	for _, line := range lines {
+		for i := range line {
+			line[i] = ansi.Truncate(line[i], widths[i], "…")
+		}
+	}
+}
+
+// records tells a table that is too wide for its terminal: each row as lines of a title and a cell.
+func records(w io.Writer, lines [][]string) error {
+	widest := 0
+	for _, title := range lines[0] {
+		widest = max(widest, ansi.StringWidth(title))
+	}
+	var b strings.Builder
+	for n, line := range lines[1:] {
+		if n > 0 {
+			b.WriteString("\n")
+		}
+		for i, cell := range line {
+			fmt.Fprintln(&b, strings.TrimRight(fmt.Sprintf("%-*s  %s", widest, lines[0][i], cell), " "))
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
