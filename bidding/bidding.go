@@ -27,6 +27,8 @@ type State struct {
 	Want  Want
 	Job   Job
 	Pools []Candidate // sorted by pool; the spot and on-demand pools that the job allows
+	// Chooses says that the provider is asked for several pools at once, and chooses among them: see Acquire.Or.
+	Chooses bool
 	// Brief asks for the steps only: what is said of pools in which nothing is bought, and of a plan without steps, may
 	// be left out. Nobody reads it at each of thousands of price changes.
 	Brief bool
@@ -132,6 +134,15 @@ type Acquire struct {
 	Bid   market.USD
 	Count int
 	Why   string
+	// Or are pools that are as good by the policy's own rule, with the bid for each: the provider may choose, for all of the
+	// machines or some. One machine counts for as much in each of them, and does as much work. Only where State.Chooses.
+	Or []Choice
+}
+
+// Choice is a pool that would do as well, and the bid there.
+type Choice struct {
+	Pool market.Pool
+	Bid  market.USD
 }
 
 // Release gives up machines: with a Switch once those acquired in the same plan are ready, otherwise now. They work to

@@ -198,6 +198,9 @@ func (r *spreading) fill(missing units) {
 		r.fallBack(missing)
 		return
 	}
+	if r.letChoose(missing) {
+		return
+	}
 	total := r.Want.total()
 	share := (total + units(len(chosen)) - 1) / units(len(chosen))
 	for _, i := range chosen {
@@ -210,6 +213,31 @@ func (r *spreading) fill(missing units) {
 			missing -= r.buy(i, missing, "the cheaper pools have no more; work costs $"+dollarText(r.perWork[i])+" per vCPU hour")
 		}
 	}
+}
+
+// letChoose leaves it to the provider how what is missing is spread over the pools whose work costs about the least, if there are
+// several. It says whether it does.
+func (r *spreading) letChoose(missing units) bool {
+	best := r.ranking[0]
+	or := r.alternatives(r.plan.Considered, best, r.ranking, func(i int) float64 { return r.perWork[i] })
+	if len(or) == 0 {
+		return false
+	}
+	c := &r.plan.Considered[best]
+	why := fmt.Sprintf("work costs $%s per vCPU hour, machines are taken every %s", dollarText(r.perWork[best]), durationText(c.MTTF.Mean))
+	c.Chosen, c.Why = true, why
+	count := r.Want.machines(missing, r.Pools[best].Type)
+	r.plan.Acquire = append(r.plan.Acquire, Acquire{Pool: c.Pool, Bid: c.Bid, Count: count, Why: why, Or: or})
+	r.plan.Why = fmt.Sprintf("%d of %s%s: %s", count, c.Pool, orOthers(len(or)), why)
+	return true
+}
+
+// cheaper is by how much cheaper work must be elsewhere for a move.
+func (r *spreading) cheaper() float64 {
+	if r.Chooses {
+		return worseNow
+	}
+	return clearly
 }
 
 // buy adds an acquisition and gives the units that it comes to.
@@ -263,7 +291,7 @@ func (r *spreading) move() {
 		return
 	}
 	h := r.fleet.holdings[from]
-	if r.perWork[h.candidate] <= r.perWork[to]*(1+clearly) || r.room(to) < r.Want.machines(h.units, r.Pools[to].Type) {
+	if r.perWork[h.candidate] <= r.perWork[to]*(1+r.cheaper()) || r.room(to) < r.Want.machines(h.units, r.Pools[to].Type) {
 		return
 	}
 	work := moveHorizon.Hours() * float64(h.machines) * r.Pools[h.candidate].Type.WorkRate()

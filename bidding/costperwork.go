@@ -317,6 +317,25 @@ func (b *budgeting) fill(missing units) {
 		return
 	}
 	b.buy(best)
+	b.letChoose(best)
+}
+
+// letChoose adds what the provider may choose to the purchase of the best option. Where whole increments are billed none is added:
+// the bid is made for the prices of its own pool, so that some evictions come on purpose.
+func (b *budgeting) letChoose(best option) {
+	if b.Job.Terms.Increment > 0 {
+		return
+	}
+	var others []int
+	cost := map[int]float64{}
+	for _, o := range b.options {
+		if cost[o.candidate] = o.perWork; o.machines == best.machines {
+			others = append(others, o.candidate)
+		}
+	}
+	a := &b.plan.Acquire[len(b.plan.Acquire)-1]
+	a.Or = b.alternatives(b.plan.Considered, best.candidate, others, func(i int) float64 { return cost[i] })
+	b.plan.Why = fmt.Sprintf("%d of %s%s: %s", a.Count, a.Pool, orOthers(len(a.Or)), a.Why)
 }
 
 func (b *budgeting) buy(o option) {
@@ -446,7 +465,7 @@ func (b *budgeting) move() {
 		if work, known := b.Job.WorkLeft(); known {
 			left = min(left, work)
 		}
-		if (now-then)*left <= o.perHour(b.plan.Considered[to.candidate].Price)*b.Job.Startup.Hours() {
+		if b.Chooses && now <= then*(1+worseNow) || (now-then)*left <= o.perHour(b.plan.Considered[to.candidate].Price)*b.Job.Startup.Hours() {
 			continue
 		}
 		why := fmt.Sprintf("work costs $%s per vCPU hour there, $%s here", dollarText(then), dollarText(now))

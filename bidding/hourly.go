@@ -79,7 +79,13 @@ func (h *hourly) dearest(a *Acquire) market.USD {
 	if c == nil {
 		return 0
 	}
-	return h.price(c, a.Bid)
+	most := h.price(c, a.Bid)
+	for _, other := range a.Or {
+		if c := h.candidate(other.Pool); c != nil {
+			most = max(most, h.price(c, other.Bid))
+		}
+	}
+	return most
 }
 
 // trim buys as many machines as there is room for, in the plan's order.

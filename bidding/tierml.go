@@ -140,6 +140,7 @@ type round struct {
 	plan    Plan
 	fleet   fleet
 	ranking []int // spot pools that machines may be bought from now, best first
+	leaders int   // of ranking, those whose MTTF is about the highest
 	stable  []int // and on-demand pools, cheapest first
 }
 
@@ -218,6 +219,9 @@ func (r *round) rank() {
 			n++
 		}
 		slices.SortFunc(rest[:n], func(i, j int) int { return cmp.Or(r.comparePerWork(i, j), byPool(i, j)) })
+		if r.leaders == 0 {
+			r.leaders = n
+		}
 		rest = rest[n:]
 	}
 }
@@ -238,14 +242,16 @@ func (r *round) acquireMissing() bool {
 	if missing <= 0 || len(r.ranking)+len(r.stable) == 0 {
 		return false
 	}
-	best, why := 0, ""
+	best, why, equals := 0, "", r.ranking[:r.leaders]
 	if len(r.ranking) > 0 {
 		best, why = r.ranking[0], r.whyBest()
 	} else {
-		best, why = r.stable[0], "on demand, as no spot pool can be bought from: "+r.refusals()
+		best, why, equals = r.stable[0], "on demand, as no spot pool can be bought from: "+r.refusals(), r.stable
 	}
 	r.buy(best, missing, why)
-	r.plan.Why = fmt.Sprintf("%d %s of %s: %s", r.plan.Acquire[0].Count, plural("machine", r.plan.Acquire[0].Count), r.Pools[best].Pool, why)
+	a := &r.plan.Acquire[0]
+	a.Or = r.alternatives(r.plan.Considered, best, equals, func(i int) float64 { return float64(r.plan.Considered[i].Price) })
+	r.plan.Why = fmt.Sprintf("%d %s of %s%s: %s", a.Count, plural("machine", a.Count), r.Pools[best].Pool, orOthers(len(a.Or)), why)
 	r.explain()
 	return true
 }

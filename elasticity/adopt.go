@@ -62,7 +62,7 @@ func (c *Controller) remember(p *Past) {
 }
 
 func (l PastLaunch) launch() *launch {
-	return &launch{token: l.Token, tier: l.Tier, pool: l.Pool, bid: l.Bid, count: l.Count, asked: l.Asked, why: l.Why, at: l.At}
+	return &launch{token: l.Token, tier: l.Tier, pool: l.Pool, bid: l.Bid, or: l.Or, count: l.Count, asked: l.Asked, why: l.Why, at: l.At}
 }
 
 // recallSwitch takes up a switch whose machines may still be on their way, or be there with nobody told that those of the

@@ -18,8 +18,9 @@ type launch struct {
 	tier     tiers.Tier
 	pool     market.Pool
 	bid      market.USD
-	count    int // of machines that are not accounted for
-	asked    int // of machines that were asked for
+	or       []bidding.Choice // where the provider chooses
+	count    int              // of machines that are not accounted for
+	asked    int              // of machines that were asked for
 	why      string
 	at       time.Time
 	answered bool
@@ -33,16 +34,17 @@ type switchover struct {
 }
 
 // launch writes the intent down and buys. The token makes the purchase safe to repeat.
-func (c *Controller) launch(tier tiers.Tier, pool market.Pool, bid market.USD, count int, why string) string {
+func (c *Controller) launch(tier tiers.Tier, a bidding.Acquire) string {
 	c.counter++
 	l := &launch{
 		token: fmt.Sprintf("%s-%d", c.cfg.Run, c.counter),
-		tier:  tier, pool: pool, bid: bid, count: count, asked: count, why: why, at: c.now,
+		tier:  tier, pool: a.Pool, bid: a.Bid, or: a.Or, count: a.Count, asked: a.Count, why: a.Why, at: c.now,
 	}
 	c.launches[l.token] = l
 	c.record(func() journal.Entry {
 		return journal.Entry{
-			Kind: journal.Intent, Why: why, Token: l.token, Tier: string(tier), Pool: pool.String(), Bid: bidText(pool, bid), Count: count,
+			Kind: journal.Intent, Why: a.Why, Token: l.token, Tier: string(tier), Pool: a.Pool.String(), Bid: bidText(a.Pool, a.Bid),
+			Or: choicesText(a.Or), Count: a.Count,
 			Details: Considered(c.considered, c.cfg.Pools),
 		}
 	})
@@ -52,9 +54,40 @@ func (c *Controller) launch(tier tiers.Tier, pool market.Pool, bid market.USD, c
 
 // ask asks for a launch. Everything in the request is written down: it is the same when it is asked for again.
 func (c *Controller) ask(l *launch) {
-	c.act(Launch{Request: provisioner.Request{
+	r := provisioner.Request{
 		Token: l.token, Pool: l.pool, Bid: l.bid, Count: l.asked, Tags: map[string]string{"tier": string(l.tier)}, Intended: l.at,
-	}})
+	}
+	for _, choice := range l.or {
+		r.Or = append(r.Or, provisioner.Choice(choice))
+	}
+	c.act(Launch{Request: r})
+}
+
+// bidFor is what is bid for a machine of the launch in a pool: the provider may have chosen another than the first.
+func (l *launch) bidFor(pool market.Pool) market.USD {
+	for _, choice := range l.or {
+		if choice.Pool == pool {
+			return choice.Bid
+		}
+	}
+	return l.bid
+}
+
+// short are the pools that had too few machines: those that refused, or all of them when the provider does not say which.
+func (l *launch) short(refused []provisioner.Refusal) (pools []market.Pool) {
+	named := append([]bidding.Choice{{Pool: l.pool}}, l.or...)
+	for _, choice := range named {
+		if slices.ContainsFunc(refused, func(r provisioner.Refusal) bool { return r.Pool == choice.Pool }) {
+			pools = append(pools, choice.Pool)
+		}
+	}
+	if len(pools) > 0 {
+		return pools
+	}
+	for _, choice := range named {
+		pools = append(pools, choice.Pool)
+	}
+	return pools
 }
 
 // closeLaunch forgets a launch when none of its machines is still on its way.
@@ -180,7 +213,7 @@ func (c *Controller) buy() {
 	for _, a := range plan.Acquire {
 		s := plan.Switch
 		if s == nil || s.To != a.Pool {
-			c.launch(tiers.Transient, a.Pool, a.Bid, a.Count, a.Why)
+			c.launch(tiers.Transient, a)
 			continue
 		}
 		c.totals.Switches++
@@ -190,7 +223,7 @@ func (c *Controller) buy() {
 				FromMTTF: s.FromMTTF.Seconds(), ToMTTF: s.ToMTTF.Seconds(),
 			}
 		})
-		c.switching = &switchover{from: s.From, to: s.To, token: c.launch(tiers.Transient, a.Pool, a.Bid, a.Count, a.Why)}
+		c.switching = &switchover{from: s.From, to: s.To, token: c.launch(tiers.Transient, a)}
 	}
 	if plan.Switch == nil {
 		for _, r := range plan.Release {
@@ -218,7 +251,7 @@ func (c *Controller) State() bidding.State {
 		c.seen.Pools, c.seen.Held = c.seePools(c.seen.Pools[:0]), c.seeHeld(c.seen.Held[:0])
 		c.seenWell = true
 	}
-	c.seen.Now, c.seen.Want, c.seen.Job = c.now, c.want(), c.jobState()
+	c.seen.Now, c.seen.Want, c.seen.Job, c.seen.Chooses = c.now, c.want(), c.jobState(), c.cfg.Chooses
 	return c.seen
 }
 
@@ -246,6 +279,7 @@ func (c *Controller) seeHeld(all []bidding.Allocation) []bidding.Allocation {
 	}
 	type group struct {
 		token            string
+		pool             market.Pool
 		draining, warned bool
 	}
 	var groups []group // of all[wanted:]
@@ -254,7 +288,7 @@ func (c *Controller) seeHeld(all []bidding.Allocation) []bidding.Allocation {
 		if m.tier != tiers.Transient || m.lost || m.ended || m.terminating {
 			continue
 		}
-		g := group{m.token, m.draining || m.leaving, m.warned}
+		g := group{m.token, m.pool, m.draining || m.leaving, m.warned}
 		i := slices.Index(groups, g)
 		if i < 0 {
 			i = len(groups)
@@ -468,4 +502,12 @@ func bidText(pool market.Pool, bid market.USD) string {
 		return ""
 	}
 	return bid.String()
+}
+
+// choicesText is how choices are written down.
+func choicesText(or []bidding.Choice) (text []journal.Choice) {
+	for _, choice := range or {
+		text = append(text, journal.Choice{Pool: choice.Pool.String(), Bid: bidText(choice.Pool, choice.Bid)})
+	}
+	return text
 }

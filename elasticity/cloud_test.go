@@ -31,6 +31,7 @@ type cloud struct {
 type purchase struct {
 	request provisioner.Request
 	nodes   []*node
+	refused []provisioner.Refusal
 }
 
 // again answers a request whose token was used: with the same machines, as they are now, or not at all if it asks for others.
@@ -38,7 +39,7 @@ func (p purchase) again(r provisioner.Request) Event {
 	if !reflect.DeepEqual(p.request, r) {
 		return LaunchFailed{Token: r.Token, Err: fmt.Errorf("%w: %+v was asked for by that token, and now %+v", provisioner.ErrInvalid, p.request, r)}
 	}
-	e := Launched{Token: r.Token}
+	e := Launched{Token: r.Token, Refused: p.refused}
 	for _, n := range p.nodes {
 		e.Instances = append(e.Instances, n.instance)
 	}
@@ -80,7 +81,7 @@ func (w *world) launch(r provisioner.Request, life int) {
 	}
 	var got []provisioner.Instance
 	for i := range count {
-		n := w.newMachine(r)
+		n := w.newMachine(among(r, i))
 		got = append(got, n.instance)
 		boot := w.delay(2 * time.Second)
 		switch {
@@ -93,8 +94,12 @@ func (w *world) launch(r provisioner.Request, life int) {
 			w.after(boot, n.boot)
 		}
 	}
-	told := Launched{Token: r.Token, Instances: got}
-	p := purchase{request: r}
+	var refused []provisioner.Refusal
+	if count < r.Count && len(r.Or) > 0 { // the last one has no more; nobody says what the others lack
+		refused = []provisioner.Refusal{{Pool: r.Or[len(r.Or)-1].Pool, Err: provisioner.ErrNoCapacity}}
+	}
+	told := Launched{Token: r.Token, Instances: got, Refused: refused}
+	p := purchase{request: r, refused: refused}
 	for _, i := range got {
 		p.nodes = append(p.nodes, w.nodes[ps.ServerID(i.ID)])
 	}
@@ -114,6 +119,14 @@ func (w *world) launch(r provisioner.Request, life int) {
 	if w.odds(4) {
 		w.after(late+w.delay(3*time.Second), func() { answer(told) })
 	}
+}
+
+// among is the request for the pool that the provider takes the machine of a number from: one after the other.
+func among(r provisioner.Request, number int) provisioner.Request {
+	if n := number % (len(r.Or) + 1); n > 0 {
+		r.Pool, r.Bid = r.Or[n-1].Pool, r.Or[n-1].Bid
+	}
+	return r
 }
 
 func (w *world) newMachine(r provisioner.Request) *node {

@@ -50,6 +50,7 @@ type Config struct {
 	BootWithin    time.Duration // time for a bought machine's agent to call; 0 = ten minutes, wall clock
 	DrainMargin   time.Duration // released machines are terminated so long before their paid hour ends
 	AskAgain      time.Duration // a launch that the controller before decided within that time, and has no answer to, is asked for again
+	Chooses       bool          // the provider takes launches of several pools, and chooses
 	RetryCapacity time.Duration // how long a pool without capacity is left alone
 	PlanEvery     time.Duration // how often the policy is asked when nothing happens
 	MaxDuration   time.Duration // the run ends in order after this; 0 = never

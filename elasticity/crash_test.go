@@ -8,6 +8,8 @@ import (
 
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
 )
 
 // The fault injector for launches: a run is rehearsed, every point is counted at which a controller could die around a purchase
@@ -40,11 +42,15 @@ func crashPoint(a Action, after bool) bool {
 // crashing lets the story happen and the controller die at the points of some numbers, counted over all its lives, and gives how many
 // points there were.
 func crashing(seed uint64, gone, hidden time.Duration, at ...int) (w *world, points int, err error) {
+	return crashingIn(crashShape(), seed, gone, hidden, at...)
+}
+
+func crashingIn(s shape, seed uint64, gone, hidden time.Duration, at ...int) (w *world, points int, err error) {
 	p, err := parsePlan(crashStory)
 	if err != nil {
 		return nil, 0, err
 	}
-	w = newWorld(seed, crashShape())
+	w = newWorld(seed, s)
 	w.cloud.hidden = hidden
 	w.crash = func(a Action, after bool) time.Duration {
 		if !crashPoint(a, after) {
@@ -76,9 +82,18 @@ func (w *world) checkPurchases() error {
 		}
 	}
 	intents := map[string]int{}
+	written := map[ps.ServerID]journal.Entry{}
 	for _, e := range w.entries {
 		if e.Kind == journal.Intent {
 			intents[e.Token] += e.Count
+		}
+		if e.Kind == journal.Launch {
+			written[ps.ServerID(e.Instance)] = e
+		}
+	}
+	for _, n := range w.order { // in the pool where it really is, at the bid for that pool
+		if e, ok := written[n.id]; ok && (e.Pool != n.instance.Pool.String() || e.Bid != bidText(n.instance.Pool, n.instance.Bid)) {
+			return fmt.Errorf("%s of %s at %s is written down as one of %s at %s", n.id, n.instance.Pool, n.instance.Bid, e.Pool, e.Bid)
 		}
 	}
 	for token, n := range bought {
@@ -105,6 +120,37 @@ func TestCrashAtEveryStepOfALaunch(t *testing.T) {
 		t.Logf("gone %v, listed after %v: %d points", c.gone, c.hidden, points)
 		for at := 1; at <= points; at++ {
 			if _, _, err := crashing(1, c.gone, c.hidden, at); err != nil {
+				t.Fatalf("gone for %v, listed after %v, point %d: %v", c.gone, c.hidden, at, err)
+			}
+		}
+	}
+}
+
+// The same where the provider chooses among three pools for each purchase: the request that is sent again names all of them, at
+// their bids, and its machines are where the provider has put them.
+func TestCrashAtEveryStepOfAFleet(t *testing.T) {
+	t.Parallel()
+	s := crashShape()
+	s.choice, s.transient = true, 5
+	for _, c := range []struct{ gone, hidden time.Duration }{{20 * time.Millisecond, 700 * time.Millisecond}, {4 * time.Second, 2 * time.Second}} {
+		w, points, err := crashingIn(s, 1, c.gone, c.hidden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pools, partly := map[string]bool{}, 0
+		for _, e := range w.entries {
+			if e.Kind == journal.Launch && e.Tier == string(tiers.Transient) {
+				pools[e.Pool] = true
+			}
+			if e.Kind == journal.LaunchFailed && e.Pool == poolC.String() && len(e.Or) == 0 {
+				partly++
+			}
+		}
+		if points < 90 || len(pools) < 3 || partly == 0 {
+			t.Errorf("the story has %d points, machines of %v, and %d fleets of which one pool had too few", points, pools, partly)
+		}
+		for at := 1; at <= points; at++ {
+			if _, _, err := crashingIn(s, 1, c.gone, c.hidden, at); err != nil {
 				t.Fatalf("gone for %v, listed after %v, point %d: %v", c.gone, c.hidden, at, err)
 			}
 		}

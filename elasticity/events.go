@@ -28,15 +28,18 @@ type (
 		At    time.Time
 		Count int
 	}
-	// Launched answers a Launch: these machines were got.
+	// Launched answers a Launch: these machines were got. Refused are the pools that had too few, where there was a choice and
+	// the provider says so.
 	Launched struct {
 		Token     string
 		Instances []provisioner.Instance
+		Refused   []provisioner.Refusal
 	}
 	// LaunchFailed answers a Launch: none were got.
 	LaunchFailed struct {
-		Token string
-		Err   error
+		Token   string
+		Err     error
+		Refused []provisioner.Refusal
 	}
 	// Listed: these are all machines that the provider has of this run, and of earlier starts of it, or had until lately. A
 	// controller that takes a run over waits for the first; each later one shows whether what is believed is true.

@@ -80,7 +80,7 @@ func (c *Controller) takeLaunchFailed(e LaunchFailed) {
 	if l.tier == tiers.Reliable && l.pool == c.cfg.Reliable.Pool {
 		c.reliable.none = errors.Is(e.Err, provisioner.ErrNoCapacity) || errors.Is(e.Err, provisioner.ErrLimit) // a quota is a capacity
 	}
-	c.refuse(l, l.count, e.Err.Error())
+	c.refuse(l, l.count, e.Err.Error(), e.Refused)
 	if c.switching != nil && c.switching.token == e.Token {
 		c.switching = nil
 	}
@@ -93,12 +93,17 @@ func (c *Controller) takeLaunchFailed(e LaunchFailed) {
 	c.checkStrangers()
 }
 
-// refuse notes that a pool gave fewer machines than were asked for, and leaves it alone for a while.
-func (c *Controller) refuse(l *launch, missing int, why string) {
+// refuse notes that fewer machines were given than were asked for, and leaves the pools that had too few alone for a while.
+func (c *Controller) refuse(l *launch, missing int, why string, refused []provisioner.Refusal) {
+	pools := l.short(refused)
 	c.record(func() journal.Entry {
-		return journal.Entry{
-			Kind: journal.LaunchFailed, Token: l.token, Tier: string(l.tier), Pool: l.pool.String(), Count: missing, Why: why,
+		e := journal.Entry{
+			Kind: journal.LaunchFailed, Token: l.token, Tier: string(l.tier), Pool: pools[0].String(), Count: missing, Why: why,
 		}
+		for _, pool := range pools[1:] {
+			e.Or = append(e.Or, journal.Choice{Pool: pool.String()})
+		}
+		return e
 	})
 	if l.tier == tiers.Reliable && l.pool == c.cfg.Reliable.Pool {
 		if !c.reliable.none || !c.substitutes() {
@@ -106,7 +111,9 @@ func (c *Controller) refuse(l *launch, missing int, why string) {
 		}
 		return
 	}
-	c.deferred[l.pool] = c.now.Add(c.cfg.RetryCapacity)
+	for _, pool := range pools {
+		c.deferred[pool] = c.now.Add(c.cfg.RetryCapacity)
+	}
 	c.wantPlan = true
 }
 
@@ -130,7 +137,11 @@ func (c *Controller) takeLaunched(e Launched) {
 		c.enter(l, i)
 	}
 	if missing > 0 {
-		c.refuse(l, missing, fmt.Sprintf("the provider gave %d of %d", len(e.Instances), l.asked))
+		why := fmt.Sprintf("the provider gave %d of %d", len(e.Instances), l.asked)
+		if len(e.Refused) > 0 {
+			why += ": " + provisioner.SayRefusals(e.Refused)
+		}
+		c.refuse(l, missing, why, e.Refused)
 	}
 	c.closeLaunch(e.Token)
 	c.checkStrangers()
@@ -143,7 +154,7 @@ func (c *Controller) enter(l *launch, i provisioner.Instance) *machine {
 		return m
 	}
 	m := &machine{
-		id: id, tier: l.tier, pool: i.Pool, bid: l.bid, token: l.token, launched: i.Launched,
+		id: id, tier: l.tier, pool: i.Pool, bid: l.bidFor(i.Pool), token: l.token, launched: i.Launched,
 		vcpu: c.typeOf(i.Pool).VCPU, entered: c.now, heard: c.now, loaded: make([]bool, len(c.splits)),
 	}
 	c.lastInc++ // by the order of launches, which the journal tells, too
@@ -154,7 +165,7 @@ func (c *Controller) enter(l *launch, i provisioner.Instance) *machine {
 	c.record(func() journal.Entry {
 		return journal.Entry{
 			Kind: journal.Launch, Why: l.why, Token: l.token, Instance: string(id), Tier: string(l.tier),
-			Pool: i.Pool.String(), Bid: bidText(i.Pool, l.bid), Launched: &i.Launched,
+			Pool: i.Pool.String(), Bid: bidText(i.Pool, m.bid), Launched: &i.Launched,
 		}
 	})
 	heard := c.early[id]

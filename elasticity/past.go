@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
@@ -66,6 +67,7 @@ type PastLaunch struct {
 	Tier  tiers.Tier
 	Pool  market.Pool
 	Bid   market.USD
+	Or    []bidding.Choice // pools that the provider may have chosen instead
 	Count int
 	Asked int       // how many machines were asked for
 	At    time.Time // when
@@ -197,11 +199,15 @@ func (r *pastReader) intent(e journal.Entry) error {
 	if err != nil {
 		return err
 	}
+	or, err := choices(e.Or)
+	if err != nil {
+		return err
+	}
 	if s := r.past.Switch; s != nil && s.Token == "" && s.To == pool {
 		s.Token = e.Token
 	}
 	r.tokens = append(r.tokens, e.Token)
-	r.launches[e.Token] = &PastLaunch{Token: e.Token, Tier: tiers.Tier(e.Tier), Pool: pool, Bid: bid, Count: e.Count,
+	r.launches[e.Token] = &PastLaunch{Token: e.Token, Tier: tiers.Tier(e.Tier), Pool: pool, Bid: bid, Or: or, Count: e.Count,
 		Asked: e.Count, At: e.T, Why: e.Why}
 	return nil
 }
@@ -240,8 +246,24 @@ func (r *pastReader) launch(e journal.Entry) error {
 }
 
 func poolAndBid(e journal.Entry) (pool market.Pool, bid market.USD, err error) {
-	if pool, err = market.ParsePool(e.Pool); err == nil && e.Bid != "" {
-		bid, err = market.ParseUSD(e.Bid)
+	choice, err := choiceOf(journal.Choice{Pool: e.Pool, Bid: e.Bid})
+	return choice.Pool, choice.Bid, err
+}
+
+func choiceOf(written journal.Choice) (c bidding.Choice, err error) {
+	if c.Pool, err = market.ParsePool(written.Pool); err == nil && written.Bid != "" {
+		c.Bid, err = market.ParseUSD(written.Bid)
 	}
-	return pool, bid, err
+	return c, err
+}
+
+func choices(written []journal.Choice) (all []bidding.Choice, err error) {
+	for _, w := range written {
+		c, err := choiceOf(w)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, c)
+	}
+	return all, nil
 }

@@ -117,7 +117,7 @@ func (c *Controller) takeStockOf(e Listed) {
 func (c *Controller) close(l *launch) {
 	l.answered = true
 	if l.count > 0 {
-		c.refuse(l, l.count, "the controller was lost before the answer, and the provider has no such machine")
+		c.refuse(l, l.count, "the controller was lost before the answer, and the provider has no such machine", nil)
 		c.unsure = c.now
 	}
 	c.refused[l.token] = l // one may turn up all the same

@@ -25,7 +25,7 @@ func (c *Controller) buyReliable(count int) {
 		if left := len(c.reliableMembers()); c.stood && left < c.wantReliable() && c.admit(left) != nil {
 			why += fmt.Sprintf("; training waits for it where it must: %v", c.admit(left))
 		}
-		c.launch(tiers.Reliable, c.cfg.Reliable.Pool, 0, count, why)
+		c.launch(tiers.Reliable, bidding.Acquire{Pool: c.cfg.Reliable.Pool, Count: count, Why: why})
 		return
 	}
 	best, found := bidding.MostReliable(c.State(), market.Estimator{}, c.cfg.Reliable.Count > 0)
@@ -35,7 +35,7 @@ func (c *Controller) buyReliable(count int) {
 		c.reliable.after = c.now.Add(c.cfg.RetryCapacity)
 		return
 	}
-	c.launch(tiers.Reliable, best.Pool, best.Bid, count, best.Why)
+	c.launch(tiers.Reliable, bidding.Acquire{Pool: best.Pool, Bid: best.Bid, Count: count, Why: best.Why})
 }
 
 // admit says why so many reliable machines cannot hold the job alone; nil when they can, or nobody knows.

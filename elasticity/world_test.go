@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/tierml/tierml/bidding"
@@ -63,6 +64,7 @@ type shape struct {
 	saveClocks                 ps.Clock
 	noticeWait, slowEnd        time.Duration // slowEnd: the most that the provider takes to end a machine
 	mixed                      bool          // tables of all sorts
+	choice                     bool          // the provider chooses among pools
 	rough                      bool          // the network loses and repeats requests, the provider repeats itself
 }
 
@@ -357,6 +359,7 @@ type fleet struct {
 	pool  market.Pool
 	count int
 	asked bool // holds as many as are wanted, in place of count
+	or    []bidding.Choice
 	// fewer are given back once that many more than count are held.
 	fewer int
 }
@@ -391,6 +394,9 @@ func (f *fleet) Plan(s bidding.State) bidding.Plan {
 		return bidding.Plan{}
 	}
 	p := bidding.Plan{Acquire: []bidding.Acquire{{Pool: f.pool, Bid: market.Dollar, Count: f.count - held, Why: "the job wants more"}}}
+	if len(f.or) > 0 {
+		return f.choose(s, held+other)
+	}
 	if other > 0 {
 		p.Switch = &bidding.Switch{From: from, To: f.pool, FromMTTF: time.Hour, ToMTTF: 2 * time.Hour, Why: "a longer MTTF"}
 		p.Release = []bidding.Release{{Pool: from, Why: "a longer MTTF"}}
@@ -398,8 +404,23 @@ func (f *fleet) Plan(s bidding.State) bidding.Plan {
 	return p
 }
 
+// choose wants count machines of any pools, of which the provider chooses: those that have not refused lately.
+func (f *fleet) choose(s bidding.State, held int) bidding.Plan {
+	var open []bidding.Choice
+	for i, c := range append([]bidding.Choice{{Pool: f.pool, Bid: market.Dollar}}, f.or...) {
+		if (i == 0 || c.Pool != f.pool) && !slices.ContainsFunc(s.Pools, func(p bidding.Candidate) bool { return p.Pool == c.Pool && s.Now.Before(p.NoCapacityUntil) }) {
+			open = append(open, c)
+		}
+	}
+	if held >= f.count || len(open) == 0 {
+		return bidding.Plan{}
+	}
+	return bidding.Plan{Acquire: []bidding.Acquire{{Pool: open[0].Pool, Bid: open[0].Bid, Or: open[1:], Count: f.count - held, Why: "the job wants more"}}}
+}
+
 var (
 	poolA        = market.Pool{Provider: "ec2", Region: "r", Zone: "ra", Type: "a", Class: market.Spot}
+	poolC        = market.Pool{Provider: "ec2", Region: "r", Zone: "rb", Type: "b", Class: market.Spot}
 	poolB        = market.Pool{Provider: "ec2", Region: "r", Zone: "ra", Type: "b", Class: market.Spot}
 	reliablePool = market.Pool{Provider: "ec2", Region: "r", Zone: "ra", Type: "a", Class: market.OnDemand}
 )
@@ -408,6 +429,9 @@ func newWorld(seed uint64, s shape) *world {
 	w := &world{
 		rng: rand.New(rand.NewPCG(seed, 1)), shape: s, now: epoch, nodes: map[ps.ServerID]*node{},
 		hooks: map[string]func(*node){}, schema: toySchema(s), policy: &fleet{pool: poolA, count: s.transient},
+	}
+	if s.choice {
+		w.policy.or = []bidding.Choice{{Pool: poolB, Bid: market.Dollar / 2}, {Pool: poolC, Bid: market.Dollar / 3}}
 	}
 	w.store = newStore()
 	w.cloud = cloud{terminated: map[ps.ServerID]int{}, bought: map[string]purchase{}}
@@ -429,15 +453,19 @@ func (w *world) config() Config {
 	if err != nil {
 		panic(err)
 	}
+	pools := []Pool{
+		{Pool: poolA, Type: market.InstanceType{VCPU: 4, OnDemand: market.Dollar / 4}, History: market.Constant(market.Dollar / 10)},
+		{Pool: poolB, Type: market.InstanceType{VCPU: 8, OnDemand: market.Dollar / 2}, History: market.Constant(market.Dollar / 10)},
+	}
+	if w.shape.choice {
+		pools = append(pools, Pool{Pool: poolC, Type: market.InstanceType{VCPU: 8, OnDemand: market.Dollar / 2}, History: market.Constant(market.Dollar / 9)})
+	}
 	return Config{
 		Run: "test", Policy: w.policy, Stages: tiers.DefaultThresholds(), Speed: 1,
-		Job:      Job{Schema: w.schema, App: "toy", Clocks: ps.Clock(w.shape.clocks)},
-		Reliable: Reliable{Pool: reliablePool, Type: market.InstanceType{VCPU: 4, OnDemand: market.Dollar / 4}, Count: w.shape.reliable},
-		Want:     bidding.Want{Machines: w.shape.transient},
-		Pools: []Pool{
-			{Pool: poolA, Type: market.InstanceType{VCPU: 4, OnDemand: market.Dollar / 4}, History: market.Constant(market.Dollar / 10)},
-			{Pool: poolB, Type: market.InstanceType{VCPU: 8, OnDemand: market.Dollar / 2}, History: market.Constant(market.Dollar / 10)},
-		},
+		Job:         Job{Schema: w.schema, App: "toy", Clocks: ps.Clock(w.shape.clocks)},
+		Reliable:    Reliable{Pool: reliablePool, Type: market.InstanceType{VCPU: 4, OnDemand: market.Dollar / 4}, Count: w.shape.reliable},
+		Want:        bidding.Want{Machines: w.shape.transient},
+		Pools:       pools,
 		Checkpoints: Checkpoints{Place: "store", Life: "1", Every: w.shape.saveEvery, EveryClocks: w.shape.saveClocks},
 		CutEvery:    w.shape.cutEvery, DeadAfter: w.shape.deadAfter, BrokenAfter: 500 * time.Millisecond, JoinWait: 3 * time.Second,
 		NoticeWait: w.shape.noticeWait,

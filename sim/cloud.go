@@ -102,15 +102,24 @@ func (c *cloud) takeBack(pool market.Pool, left int) {
 }
 
 func (c *cloud) launch(r provisioner.Request) {
-	count, err := c.available(r)
+	lots, refused, err := c.sell(r)
 	if err != nil {
-		c.w.step(elasticity.LaunchFailed{Token: r.Token, Err: err})
+		c.w.step(elasticity.LaunchFailed{Token: r.Token, Err: err, Refused: refused})
 		return
 	}
 	launched := c.w.now().Truncate(time.Second)
-	back, taken := c.takenBack(r, launched)
 	var sold []provisioner.Instance
-	for range count {
+	for _, l := range lots {
+		sold = c.make(l, launched, sold)
+	}
+	c.w.step(elasticity.Launched{Token: r.Token, Instances: sold, Refused: refused})
+}
+
+// make gives a pool's machines.
+func (c *cloud) make(l lot, launched time.Time, sold []provisioner.Instance) []provisioner.Instance {
+	r := l.request
+	back, taken := c.takenBack(r, launched)
+	for range l.count {
 		m := &machine{number: len(c.machines) + 1, Instance: provisioner.Instance{
 			Pool: r.Pool, Bid: r.Bid, Token: r.Token, State: provisioner.Running, Launched: launched,
 		}}
@@ -123,7 +132,7 @@ func (c *cloud) launch(r provisioner.Request) {
 			c.w.at(back, notices, func() { c.evict(m) })
 		}
 	}
-	c.w.step(elasticity.Launched{Token: r.Token, Instances: sold})
+	return sold
 }
 
 // takenBack is when the provider warns that it takes a machine back: when the price crosses its bid, or when it has lived

@@ -117,8 +117,8 @@ func (c *Courses) recall(cfg *Config) (Result, bool) {
 	}
 	at := cfg.Start.Add(c.asked)
 	plan := c.policy.Plan(viewOf(cfg, at, nil, nil))
-	if len(plan.Acquire) != 1 || plan.Switch != nil || !plan.AskAgain.IsZero() {
-		return Result{}, false
+	if len(plan.Acquire) != 1 || len(plan.Acquire[0].Or) > 0 || plan.Switch != nil || !plan.AskAgain.IsZero() {
+		return Result{}, false // where the provider chooses, it is simulated
 	}
 	for _, known := range c.known {
 		b := plan.Acquire[0]
@@ -143,7 +143,7 @@ func (c *Courses) learn(cfg *Config, o *observer, r Result) {
 		return
 	}
 	c.asked = o.plans[0].at
-	if len(o.steps) != 1 || len(o.steps[0].plan.Acquire) != 1 || o.steps[0].plan.Switch != nil || o.refused || o.steps[0].at != c.asked ||
+	if len(o.steps) != 1 || len(o.steps[0].plan.Acquire) != 1 || len(o.steps[0].plan.Acquire[0].Or) > 0 || o.steps[0].plan.Switch != nil || o.refused || o.steps[0].at != c.asked ||
 		!r.Finished() || r.Evictions+r.Switches+r.Rollbacks > 0 {
 		return
 	}
@@ -296,7 +296,7 @@ func (c *Courses) nothingToDo(cfg *Config, now time.Time, late []int, held biddi
 
 // viewOf is the state as the controller shows it to a policy that goes by prices.
 func viewOf(cfg *Config, now time.Time, late []int, held []bidding.Allocation) bidding.State {
-	s := bidding.State{Now: now, Want: cfg.Want, Pools: slices.Clone(cfg.Pools), Held: held, Brief: true}
+	s := bidding.State{Now: now, Want: cfg.Want, Pools: slices.Clone(cfg.Pools), Chooses: cfg.Allocation != "", Held: held, Brief: true}
 	for i := range s.Pools {
 		until := now
 		if slices.Contains(late, i) {

@@ -31,11 +31,13 @@ type toldLaunch struct {
 	machines []*toldMachine
 	answered time.Time
 	refused  string
+	short    []market.Pool // those that refused
 }
 
 // toldMachine is what was told of a machine; times are zero that were not.
 type toldMachine struct {
 	id       provisioner.InstanceID
+	pool     market.Pool
 	launched time.Time
 	ready    time.Time
 	warned   time.Time
@@ -84,9 +86,15 @@ func Hear(entries []journal.Entry) (*Told, error) {
 			}
 			if e.Kind == journal.LaunchFailed {
 				l.refused = e.Why
+				if err := l.refuse(e); err != nil {
+					return nil, fmt.Errorf("line %d of the journal: %w", n+1, err)
+				}
 				continue
 			}
-			m = &toldMachine{id: provisioner.InstanceID(e.Instance), launched: e.T}
+			m = &toldMachine{id: provisioner.InstanceID(e.Instance), pool: l.pool, launched: e.T}
+			if pool, err := market.ParsePool(e.Pool); err == nil {
+				m.pool = pool // which the provider chose
+			}
 			if e.Launched != nil {
 				m.launched = *e.Launched
 			}
@@ -111,6 +119,18 @@ func Hear(entries []journal.Entry) (*Told, error) {
 		return nil, fmt.Errorf("the journal's %d lines buy nothing", len(entries))
 	}
 	return t, nil
+}
+
+// refuse reads which pools had too few.
+func (l *toldLaunch) refuse(e journal.Entry) error {
+	for _, named := range append([]journal.Choice{{Pool: e.Pool}}, e.Or...) {
+		pool, err := market.ParsePool(named.Pool)
+		if err != nil {
+			return err
+		}
+		l.short = append(l.short, pool)
+	}
+	return nil
 }
 
 func (m *toldMachine) end(e journal.Entry) {
@@ -152,15 +172,19 @@ func (c *cloud) replay(r provisioner.Request) bool {
 		return true // it was under way when the run ended
 	}
 	c.w.at(l.answered, arrivals, func() {
+		var refused []provisioner.Refusal
+		for _, pool := range l.short {
+			refused = append(refused, provisioner.Refusal{Pool: pool, Err: provisioner.ErrNoCapacity})
+		}
 		var sold []provisioner.Instance
 		for _, m := range l.machines {
 			sold = append(sold, c.enter(m, r))
 		}
 		if len(sold) == 0 {
-			c.w.step(elasticity.LaunchFailed{Token: r.Token, Err: fmt.Errorf("%w: %s", provisioner.ErrNoCapacity, l.refused)})
+			c.w.step(elasticity.LaunchFailed{Token: r.Token, Refused: refused, Err: fmt.Errorf("%w: %s", provisioner.ErrNoCapacity, l.refused)})
 			return
 		}
-		c.w.step(elasticity.Launched{Token: r.Token, Instances: sold})
+		c.w.step(elasticity.Launched{Token: r.Token, Instances: sold, Refused: refused})
 	})
 	return true
 }
@@ -168,10 +192,10 @@ func (c *cloud) replay(r provisioner.Request) bool {
 // enter lets a machine come, and schedules what was told of it.
 func (c *cloud) enter(told *toldMachine, r provisioner.Request) provisioner.Instance {
 	m := &machine{number: len(c.machines) + 1, told: told, Instance: provisioner.Instance{
-		ID: told.id, Pool: r.Pool, Bid: r.Bid, Token: r.Token, State: provisioner.Running, Launched: told.launched,
+		ID: told.id, Pool: told.pool, Bid: r.BidFor(told.pool), Token: r.Token, State: provisioner.Running, Launched: told.launched,
 	}}
 	c.machines, c.byID[m.ID] = append(c.machines, m), m
-	m.agent = c.w.staff.hire(ps.ServerID(m.ID), c.w.rate(r.Pool))
+	m.agent = c.w.staff.hire(ps.ServerID(m.ID), c.w.rate(told.pool))
 	t := &c.w.cfg.Timing
 	if !told.ready.IsZero() {
 		c.w.at(told.ready.Add(-t.Start), arrivals, m.agent.boot)

@@ -17,6 +17,7 @@ import (
 	"github.com/tierml/tierml/elasticity"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
 )
@@ -33,7 +34,9 @@ type Config struct {
 	Want     bidding.Want
 	Pools    []bidding.Candidate // sorted by pool, spot and on-demand; with all prices, also those to come
 	Capacity map[market.Pool]int // the most machines of a pool; none without an entry
-	Reliable elasticity.Reliable
+	// Allocation is by what the provider chooses among the pools of a purchase; empty = each purchase is of one pool.
+	Allocation provisioner.Allocation
+	Reliable   elasticity.Reliable
 	// Equivalent is the on-demand fleet that the ledger compares with; none when its Count is 0.
 	Equivalent elasticity.Reliable
 	Stages     tiers.Thresholds
@@ -217,7 +220,7 @@ func (w *world) controllerConfig() elasticity.Config {
 		CutEvery: t.CutEvery, DeadAfter: never, BrokenAfter: t.BrokenAfter, JoinWait: t.JoinWait, NoticeWait: t.NoticeWait,
 		DrainMargin: t.DrainMargin, RetryCapacity: t.RetryCapacity, PlanEvery: t.PlanEvery, MaxDuration: w.cfg.MaxDuration,
 		Startup: t.Launch + t.Boot + t.Start + t.Load, Notice: t.Notice, Deadline: w.cfg.Deadline, Budget: w.cfg.Budget, PerHour: w.cfg.PerHour,
-		Silent: w.cfg.Record == nil, Rules: w.cfg.Rules, WholeHours: w.cfg.Rules.Terms().Increment > 0,
+		Chooses: w.cfg.Allocation != "", Silent: w.cfg.Record == nil, Rules: w.cfg.Rules, WholeHours: w.cfg.Rules.Terms().Increment > 0,
 	}
 	if w.cfg.Reliable.Count == 0 {
 		c.Checkpoints = w.cfg.Checkpoints.settings()

@@ -200,14 +200,14 @@ func (r *Runner) launch(ctx context.Context, req provisioner.Request) {
 	req = r.cfg.Complete(req)
 	for try := 1; ; try++ {
 		call, cancel := context.WithTimeout(ctx, r.cfg.Calls)
-		instances, err := r.cfg.Cloud.Launch(call, req)
+		instances, refused, err := provisioner.Choose(call, r.cfg.Cloud, req)
 		cancel()
 		switch lost := provisioner.Retryable(err) || errors.Is(err, context.DeadlineExceeded); {
 		case err == nil:
-			r.tell(ctx, elasticity.Launched{Token: req.Token, Instances: instances})
+			r.tell(ctx, elasticity.Launched{Token: req.Token, Instances: instances, Refused: refused})
 			return
 		case !lost || try == launchTries || ctx.Err() != nil:
-			r.tell(ctx, elasticity.LaunchFailed{Token: req.Token, Err: err})
+			r.tell(ctx, elasticity.LaunchFailed{Token: req.Token, Err: err, Refused: refused})
 			return
 		}
 		r.cfg.Log.Warn("the answer to a launch is lost; asking again", "token", req.Token, "err", err)

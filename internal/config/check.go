@@ -181,11 +181,27 @@ func (c *checker) resources() {
 		}
 	}
 	c.positive("resources.max_price", r.MaxPrice)
+	c.allocation()
 	for i, zone := range r.Zones {
 		c.zone(fmt.Sprintf("resources.zones[%d]", i), zone)
 		if slices.Contains(r.Zones[:i], zone) {
 			c.fault(fmt.Sprintf("resources.zones[%d]", i), fmt.Sprintf("%s is there twice", zone), "remove one")
 		}
+	}
+}
+
+// allocation checks who chooses among pools: only EC2 takes requests of several.
+func (c *checker) allocation() {
+	r := &c.job.Resources
+	if c.job.Cloud == CloudEC2 {
+		setDefault(&r.Allocation, AllocationPriceCapacity, c.written("resources.allocation"))
+	}
+	if r.Allocation == "" && !c.written("resources.allocation") {
+		return
+	}
+	c.oneOf("resources.allocation", r.Allocation, AllocationOnePool, AllocationPriceCapacity, AllocationCapacityOptimized)
+	if r.ProviderChooses() != "" && (c.job.Cloud == CloudGCE || c.job.Provider == ProviderGCE) {
+		c.fault("resources.allocation", "Compute Engine does not choose among pools", "write one-pool, or remove the line")
 	}
 }
 

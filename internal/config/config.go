@@ -186,6 +186,26 @@ type Resources struct {
 	// MaxPrice is the highest price per hour of one machine. Default the type's on-demand price, above which a
 	// transient machine makes no sense.
 	MaxPrice market.USD `yaml:"max_price"`
+	// Allocation is who chooses among pools that the policy finds as good as its best (docs/policies.md). `one-pool`: nobody, each
+	// purchase is from one pool. `price-capacity-optimized`: EC2, the cheapest of those that it has most of; `capacity-optimized`: EC2,
+	// those that it has most of, whatever they cost up to the bid. Such purchases are fleets. Only for machines of EC2. Default
+	// `price-capacity-optimized` with `cloud: ec2`, otherwise `one-pool`.
+	Allocation string `yaml:"allocation"`
+}
+
+// The words of Resources.Allocation.
+const (
+	AllocationOnePool           = "one-pool"
+	AllocationPriceCapacity     = "price-capacity-optimized"
+	AllocationCapacityOptimized = "capacity-optimized"
+)
+
+// ProviderChooses is by what the provider chooses among pools; empty = it is not asked to.
+func (r Resources) ProviderChooses() string {
+	if r.Allocation == AllocationOnePool {
+		return ""
+	}
+	return r.Allocation
 }
 
 // Machine says which machines will do: a type by name, or every type that meets a need.

@@ -67,6 +67,8 @@ type Entry struct {
 	From     string `json:"from,omitempty"`
 	To       string `json:"to,omitempty"`
 
+	Or []Choice `json:"or,omitempty"` // pools beside Pool
+
 	USD string `json:"usd,omitempty"`
 	Bid string `json:"bid,omitempty"`
 
@@ -101,4 +103,10 @@ type Entry struct {
 
 	// Details is the resolved job (start), the plan (plan), or what another controller must know (scale, stage).
 	Details json.RawMessage `json:"details,omitempty"`
+}
+
+// Choice is a pool, and what is bid there where a bid is made.
+type Choice struct {
+	Pool string `json:"pool"`
+	Bid  string `json:"bid,omitempty"`
 }

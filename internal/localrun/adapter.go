@@ -37,6 +37,7 @@ func (r *session) connect(ctx context.Context, endpoint string) (cloud adapter, 
 		cloud, err = ec2.New(ctx, ec2.Config{
 			Region: r.region(), Cluster: r.unique(), Endpoint: endpoint, ImageID: anyAMI,
 			Credentials:  &ec2.Credentials{AccessKeyID: "local", SecretAccessKey: "local"},
+			Strategy:     provisioner.Allocation(r.cfg.Job.Resources.ProviderChooses()),
 			PollInterval: pollNotices, NoticeLength: r.cfg.Job.Local.Notice, Clock: r.cfg.Clock, Log: r.cfg.Log,
 		})
 	}

@@ -85,7 +85,7 @@ func (r *session) complete(of provisioner.Request) provisioner.Request {
 func (r *session) userData(of provisioner.Request) string {
 	u := node.UserData{
 		Controller: r.door.listener.Addr().String(), Job: r.name, Listen: "127.0.0.1:0", VCPU: r.vcpu(of.Pool),
-		SplitBytes: r.splitBytes(of.Pool),
+		SplitBytes: r.splitBytesOf(of),
 	}
 	if r.door.own == nil {
 		u.Token = r.admission.issue(of.Token)

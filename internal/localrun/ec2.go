@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/provisioner/ec2"
 	"github.com/tierml/tierml/tiers/node"
 )
@@ -21,7 +22,7 @@ func EC2Config(e config.EC2) ec2.Config {
 // connectEC2 makes the adapter for EC2 itself, by the SDK's own way to find credentials.
 func (r *session) connectEC2(ctx context.Context) (*ec2.Cloud, error) {
 	c := EC2Config(r.cfg.Job.EC2)
-	c.Job = r.unique()
+	c.Job, c.Strategy = r.unique(), provisioner.Allocation(r.cfg.Job.Resources.ProviderChooses())
 	c.PollInterval, c.Clock, c.Log = realPollNotices, r.cfg.Clock, r.cfg.Log
 	return ec2.New(ctx, c)
 }

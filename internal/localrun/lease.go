@@ -64,3 +64,17 @@ func generationOf(token string) string {
 	}
 	return strconv.Itoa(part + 1)
 }
+
+// removeLeftovers deletes what launches of this run have left that is no machine: a controller that dies in the middle of one leaves
+// a launch template. None is under way when it is called.
+func (r *session) removeLeftovers(ctx context.Context, cloud adapter) {
+	tidy, ok := cloud.(interface{ RemoveLeftovers(context.Context) error })
+	if !ok || r.cfg.Job.Resources.ProviderChooses() == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if err := tidy.RemoveLeftovers(ctx); err != nil {
+		r.cfg.Log.Warn("what launches have left was not removed; tierml leaks lists it", "err", err)
+	}
+}

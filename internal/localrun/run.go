@@ -184,6 +184,8 @@ func (r *session) drive(ctx context.Context, endpoint string, gone []provisioner
 		return "", err
 	}
 	defer cloud.Close()
+	r.removeLeftovers(ctx, cloud) // of the controller before
+	defer r.removeLeftovers(context.WithoutCancel(ctx), cloud)
 
 	pools := slices.SortedFunc(maps.Keys(spotPools(r.cfg.Choice.Pools)), market.Pool.Compare)
 	from := r.cfg.Clock.Now().Truncate(time.Millisecond)
@@ -273,6 +275,17 @@ func (r *session) splitBytes(p market.Pool) int64 {
 		}
 	}
 	return 0
+}
+
+// splitBytesOf is what every machine of a launch has: the provider may choose among pools, and all get the same user data.
+func (r *session) splitBytesOf(of provisioner.Request) int64 {
+	least := r.splitBytes(of.Pool)
+	for _, choice := range of.Or {
+		if n := r.splitBytes(choice.Pool); least == 0 || n > 0 && n < least {
+			least = n
+		}
+	}
+	return least
 }
 
 // spotPools are those whose prices change.

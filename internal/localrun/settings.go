@@ -94,7 +94,8 @@ func (r *session) controllerConfig(policy bidding.Policy, history map[market.Poo
 		CutEvery: m.ToMarket(sim.LaptopCutEvery), DeadAfter: m.ToMarket(job.DeadAfter), BrokenAfter: m.ToMarket(sim.LaptopBrokenAfter),
 		JoinWait: m.ToMarket(sim.LaptopJoinWait), NoticeWait: m.ToMarket(sim.LaptopNoticeWait), DrainMargin: m.ToMarket(sim.LaptopDrainMargin),
 		Startup: m.ToMarket(job.Local.Boot + startUp), Notice: m.ToMarket(job.Local.Notice), Deadline: job.Deadline, Budget: job.Budget, PerHour: job.HourlyCeiling(),
-		Rules: rules, RetryCapacity: sim.LaptopRetryCapacity, PlanEvery: sim.LaptopPlanEvery, MaxDuration: job.MaxDuration,
+		Chooses: job.Resources.ProviderChooses() != "",
+		Rules:   rules, RetryCapacity: sim.LaptopRetryCapacity, PlanEvery: sim.LaptopPlanEvery, MaxDuration: job.MaxDuration,
 		WholeHours: rules.Terms().Increment > 0,
 	}
 	if r.real() != nil {

@@ -9,8 +9,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
+	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/elasticity"
 	"github.com/tierml/tierml/fakecloud"
 	"github.com/tierml/tierml/market"
@@ -56,7 +58,7 @@ func (r *session) gone() ([]provisioner.Instance, error) {
 // claim finds the launch that a machine of a pool may be of.
 func claim(open []elasticity.PastLaunch, pool market.Pool) (token string, found bool) {
 	for i := range open {
-		if open[i].Pool == pool && open[i].Count > 0 {
+		if open[i].Count > 0 && (open[i].Pool == pool || slices.ContainsFunc(open[i].Or, func(c bidding.Choice) bool { return c.Pool == pool })) {
 			open[i].Count--
 			return open[i].Token, true
 		}

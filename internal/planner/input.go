@@ -32,7 +32,7 @@ func ForLocal(job *config.Job, choice Choice, work float64) (Input, error) {
 	}
 	return Input{
 		Name: job.Name, Now: job.Local.Start, Policy: policy,
-		Want: choice.Want, Pools: choice.Pools, Capacity: choice.Capacity,
+		Want: choice.Want, Pools: choice.Pools, Capacity: choice.Capacity, Chooses: job.Resources.ProviderChooses() != "",
 		Reliable: choice.Reliable, OnDemand: choice.OnDemand, Rules: rules,
 		Work: work, RatePerVCPU: float64(job.Local.FlopsPerVCPU) / job.Local.Speed,
 		Startup: time.Duration(float64(job.Local.Boot+joinTime) * job.Local.Speed),

@@ -25,6 +25,8 @@ type Input struct {
 	Pools []bidding.Candidate
 	// Capacity is the most machines that a pool has; pools without an entry have no known limit.
 	Capacity map[market.Pool]int
+	// Chooses says that the provider is asked for several pools at once, and chooses.
+	Chooses  bool
 	Reliable Fleet
 	// OnDemand are the types that could do the work without spot machines.
 	OnDemand []OnDemandType
@@ -109,7 +111,7 @@ func Make(in Input, estimator Estimator) (*Plan, error) {
 		return nil, fmt.Errorf("planning: %w", err)
 	}
 	in.Pools = knownAt(in.Pools, in.Now)
-	state := bidding.State{Now: in.Now, Want: in.Want, Job: in.job(in.Now, 0), Pools: in.Pools}
+	state := bidding.State{Now: in.Now, Want: in.Want, Job: in.job(in.Now, 0), Pools: in.Pools, Chooses: in.Chooses}
 	chosen := bidding.Ask(in.Policy, state)
 	p := &Plan{Input: in, Why: chosen.Why}
 	if in.PerHour > 0 {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/provisioner/adapter"
 )
 
@@ -38,8 +39,8 @@ type Config struct {
 	// InstanceProfile is the name of the role that machines get; none = no role.
 	InstanceProfile string
 	// Strategy is how EC2 chooses among the pools of a spot request that names several (default: as it recommends,
-	// PriceCapacityOptimized).
-	Strategy Strategy
+	// provisioner.PriceCapacityOptimized).
+	Strategy provisioner.Allocation
 	// RootVolume replaces the image's own root volume.
 	RootVolume *RootVolume
 
@@ -66,16 +67,6 @@ type Credentials struct {
 	AccessKeyID, SecretAccessKey, SessionToken string
 }
 
-// Strategy is how EC2 chooses among spot pools
-// (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-fleet-allocation-strategy.html).
-type Strategy string
-
-// The strategies.
-const (
-	PriceCapacityOptimized Strategy = "price-capacity-optimized" // the cheapest of those that are least likely to be taken back
-	CapacityOptimized      Strategy = "capacity-optimized"       // the least likely to be taken back, whatever they cost up to the bid
-)
-
 // RootVolume is an encrypted root volume.
 type RootVolume struct {
 	Device   string // as the image names it, "/dev/xvda"
@@ -89,7 +80,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.PollInterval, 5*time.Second)
 	setDefault(&c.NoticeLength, 2*time.Minute)
 	setDefault(&c.Settle, time.Minute)
-	setDefault(&c.Strategy, PriceCapacityOptimized)
+	setDefault(&c.Strategy, provisioner.PriceCapacityOptimized)
 	setDefault(&c.Clock, clock.Real())
 	setDefault(&c.Log, slog.New(slog.DiscardHandler))
 	return c
@@ -129,8 +120,8 @@ func (c Config) validate() error {
 			faults = append(faults, fmt.Errorf("%s %s is below zero", d.name, d.value))
 		}
 	}
-	if c.Strategy != PriceCapacityOptimized && c.Strategy != CapacityOptimized {
-		faults = append(faults, fmt.Errorf("strategy %q: want %s or %s", c.Strategy, PriceCapacityOptimized, CapacityOptimized))
+	if c.Strategy != provisioner.PriceCapacityOptimized && c.Strategy != provisioner.CapacityOptimized {
+		faults = append(faults, fmt.Errorf("strategy %q: want %s or %s", c.Strategy, provisioner.PriceCapacityOptimized, provisioner.CapacityOptimized))
 	}
 	if c.MaxAttempts < 0 {
 		faults = append(faults, fmt.Errorf("attempts %d: want at least 1", c.MaxAttempts))

@@ -53,7 +53,7 @@ func TestFleetFields(t *testing.T) {
 			`<spotPrice>0.123456789</spotPrice></item></spotInstanceRequestSet></DescribeSpotInstanceRequestsResponse>`,
 	}))
 	cloud := s.cloud(func(c *ec2.Config) {
-		c.Owner, c.Strategy, c.InstanceProfile = "ann", ec2.CapacityOptimized, "worker"
+		c.Owner, c.Strategy, c.InstanceProfile = "ann", provisioner.CapacityOptimized, "worker"
 		c.Subnets, c.SecurityGroups = map[string]string{"us-west-1b": "subnet-b"}, []string{"sg-1"}
 		c.RootVolume = &ec2.RootVolume{Device: "/dev/xvda", SizeGiB: 20}
 	})
@@ -96,13 +96,9 @@ func TestFleetFields(t *testing.T) {
 		LaunchTemplateData.MetadataOptions.HttpTokens=required
 		LaunchTemplateData.MetadataOptions.InstanceMetadataTags=enabled
 		LaunchTemplateData.SecurityGroupId.1=sg-1
-		LaunchTemplateData.TagSpecification.1.ResourceType=instance
-		`+tags("LaunchTemplateData.TagSpecification.1")+`LaunchTemplateData.TagSpecification.2.ResourceType=volume
-		`+tags("LaunchTemplateData.TagSpecification.2")+`LaunchTemplateData.TagSpecification.3.ResourceType=spot-instances-request
-		`+tags("LaunchTemplateData.TagSpecification.3")+`LaunchTemplateData.UserData=aGVsbG8=
-		TagSpecification.1.ResourceType=launch-template
-		TagSpecification.1.Tag.1.Key=tierml:cluster
-		TagSpecification.1.Tag.1.Value=blue`)
+		LaunchTemplateData.TagSpecification.1.ResourceType=spot-instances-request
+		`+tags("LaunchTemplateData.TagSpecification.1")+`LaunchTemplateData.UserData=aGVsbG8=
+		`+tags("TagSpecification.1")+`TagSpecification.1.ResourceType=launch-template`)
 	wantForm(t, calls[1], `
 		Action=CreateFleet
 		Version=2016-11-15
@@ -120,7 +116,10 @@ func TestFleetFields(t *testing.T) {
 		LaunchTemplateConfigs.1.Overrides.3.MaxPrice=0.02
 		SpotOptions.AllocationStrategy=capacity-optimized
 		SpotOptions.InstanceInterruptionBehavior=terminate
-		TargetCapacitySpecification.DefaultTargetCapacityType=spot
+		TagSpecification.1.ResourceType=instance
+		`+tags("TagSpecification.1")+`TagSpecification.2.ResourceType=volume
+		`+tags("TagSpecification.2")+`TagSpecification.3.ResourceType=fleet
+		`+tags("TagSpecification.3")+`TargetCapacitySpecification.DefaultTargetCapacityType=spot
 		TargetCapacitySpecification.TotalTargetCapacity=17
 		Type=instant`)
 	wantForm(t, calls[2], "Action=DeleteLaunchTemplate\nVersion=2016-11-15\nLaunchTemplateName="+template)
@@ -154,6 +153,125 @@ func TestFleetErrors(t *testing.T) {
 	})
 	if _, err := s.cloud().Launch(t.Context(), fleetRequest(2)); !errors.Is(err, provisioner.ErrInvalid) {
 		t.Errorf("a used token: %v", err)
+	}
+}
+
+// What each pool lacks, in the contract's errors; pools that gave what was asked of them are not among them.
+func TestFleetRefusals(t *testing.T) {
+	of := func(code, kind, where string) string {
+		return `<item><launchTemplateAndOverrides><overrides><instanceType>` + kind + `</instanceType>` + where + `</overrides></launchTemplateAndOverrides>` +
+			`<lifecycle>spot</lifecycle><errorCode>` + code + `</errorCode><errorMessage>words</errorMessage></item>`
+	}
+	zoneA, subnetB := "<availabilityZone>us-west-1a</availabilityZone>", "<subnetId>subnet-b</subnetId>"
+	r := fleetRequest(2)
+	for _, c := range []struct {
+		name, errors, machines string
+		want                   map[market.Pool]error
+		fails                  error
+	}{
+		{"one of three", of("InsufficientInstanceCapacity", "c3.large", subnetB), "i-0a",
+			map[market.Pool]error{r.Or[0].Pool: provisioner.ErrNoCapacity}, nil},
+		{"each its own", of("SpotMaxPriceTooLow", "c3.large", zoneA) + of("MaxSpotInstanceCountExceeded", "c3.large", subnetB) +
+			of("UnfulfillableCapacity", "m3.large", zoneA), "",
+			map[market.Pool]error{r.Pool: provisioner.ErrPriceTooLow, r.Or[0].Pool: provisioner.ErrLimit, r.Or[1].Pool: provisioner.ErrNoCapacity},
+			provisioner.ErrNoCapacity},
+		{"a quota is that of all", of("VcpuLimitExceeded", "c3.large", zoneA) + of("VcpuLimitExceeded", "c3.large", subnetB) +
+			of("VcpuLimitExceeded", "m3.large", zoneA), "",
+			map[market.Pool]error{r.Pool: provisioner.ErrLimit, r.Or[0].Pool: provisioner.ErrLimit, r.Or[1].Pool: provisioner.ErrLimit},
+			provisioner.ErrLimit},
+		{"a type that a zone does not have", of("Unsupported", "m3.large", zoneA), "i-0a",
+			map[market.Pool]error{r.Or[1].Pool: provisioner.ErrInvalid}, nil},
+		{"of a pool that was not named", of("InsufficientInstanceCapacity", "c3.large", "<subnetId>subnet-z</subnetId>"), "i-0a", nil, nil},
+	} {
+		answer := "<errorSet>" + c.errors + "</errorSet>"
+		if c.machines != "" {
+			answer += `<fleetInstanceSet><item><instanceIds><item>i-0a</item></instanceIds></item></fleetInstanceSet>`
+		}
+		s := newServer(t, byAction(map[string]string{"CreateLaunchTemplate": templateAnswer, "CreateFleet": fleetAnswer(answer),
+			"DeleteLaunchTemplate": `<DeleteLaunchTemplateResponse></DeleteLaunchTemplateResponse>`,
+			"DescribeInstances":    describeAnswer("", instance{id: "i-0a", state: "pending", tags: tagSet("tierml:token", "job-1/2")})}))
+		cloud := s.cloud(func(c *ec2.Config) { c.Subnets = map[string]string{"us-west-1b": "subnet-b"} })
+		_, refused, err := provisioner.Choose(t.Context(), cloud, r)
+		if !errors.Is(err, c.fails) || (err == nil) != (c.fails == nil) {
+			t.Errorf("%s: %v, want %v", c.name, err, c.fails)
+		}
+		got := map[market.Pool]error{}
+		for _, one := range refused {
+			if !errors.Is(one.Err, c.want[one.Pool]) || c.want[one.Pool] == nil {
+				t.Errorf("%s: %s refused with %v, want %v", c.name, one.Pool, one.Err, c.want[one.Pool])
+			}
+			got[one.Pool] = one.Err
+		}
+		if len(got) != len(c.want) || len(refused) != len(got) {
+			t.Errorf("%s: %d refusals of %d pools, want %d", c.name, len(refused), len(got), len(c.want))
+		}
+	}
+}
+
+// templatesAnswer lists launch templates by id, name and tags.
+func templatesAnswer(templates ...[3]string) string {
+	text := "<DescribeLaunchTemplatesResponse><launchTemplates>"
+	for _, t := range templates {
+		text += "<item><launchTemplateId>" + t[0] + "</launchTemplateId><launchTemplateName>" + t[1] + "</launchTemplateName>" +
+			"<createTime>2026-11-22T01:00:00Z</createTime>" + t[2] + "</item>"
+	}
+	return text + "</launchTemplates></DescribeLaunchTemplatesResponse>"
+}
+
+// A launch template that a dead controller has left is listed with the machines, and ended with them; the cluster's other ones are not.
+func TestLeftTemplates(t *testing.T) {
+	tags := tagSet("tierml:cluster", "blue", "tierml:token", "t", "tierml:job", "real-1-0a", "tierml:owner", "ann", "tierml:expires", "2026-11-22T02:00:00Z")
+	s := newServer(t, func(form url.Values) (int, string) {
+		switch form.Get("Action") {
+		case "DescribeInstances":
+			return http.StatusOK, describeAnswer("", instance{id: "i-0a", state: "running", tags: tags})
+		case "DescribeLaunchTemplates":
+			return http.StatusOK, templatesAnswer([3]string{"lt-1", "tierml-0123", tags}, [3]string{"lt-2", "somebody-elses", tagSet("tierml:cluster", "blue")})
+		case "DeleteLaunchTemplate":
+			return http.StatusBadRequest, apiError("InvalidLaunchTemplateId.NotFound", "somebody was faster")
+		}
+		return http.StatusOK, "<TerminateInstancesResponse></TerminateInstancesResponse>"
+	})
+	cloud := s.cloud()
+	held, err := cloud.Holdings(t.Context())
+	if err != nil || len(held) != 2 || held[1].ID != "lt-1" || held[1].Job != "real-1-0a" || held[1].Pool.Type != "launch-template" || held[1].Expires.IsZero() {
+		t.Fatalf("%+v, %v", held, err)
+	}
+	if err := cloud.Terminate(t.Context(), held[0].ID, held[1].ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := cloud.RemoveLeftovers(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var deleted []string
+	for _, call := range s.recorded() {
+		switch call.Get("Action") {
+		case "DeleteLaunchTemplate":
+			deleted = append(deleted, call.Get("LaunchTemplateId"))
+		case "TerminateInstances":
+			if call.Get("InstanceId.1") != "i-0a" || call.Get("InstanceId.2") != "" {
+				t.Errorf("terminated by %v", call)
+			}
+		case "DescribeLaunchTemplates":
+			wantForm(t, call, `
+				Action=DescribeLaunchTemplates
+				Version=2016-11-15
+				Filter.1.Name=tag:tierml:cluster
+				Filter.1.Value.1=blue
+				MaxResults=200`)
+		}
+	}
+	if len(deleted) != 2 || deleted[0] != "lt-1" || deleted[1] != "lt-1" {
+		t.Errorf("deleted %v, want lt-1 twice", deleted)
+	}
+	denied := newServer(t, func(form url.Values) (int, string) {
+		if form.Get("Action") == "DescribeInstances" {
+			return http.StatusOK, describeAnswer("", instance{id: "i-0a", state: "running", tags: tags})
+		}
+		return http.StatusForbidden, apiError("UnauthorizedOperation", "no")
+	})
+	if held, err := denied.cloud().Holdings(t.Context()); err != nil || len(held) != 1 {
+		t.Errorf("a role without the right to list templates: %v, %v", held, err)
 	}
 }
 

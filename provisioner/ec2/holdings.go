@@ -2,13 +2,14 @@ package ec2
 
 import (
 	"context"
-	"time"
+	"errors"
 
 	"github.com/tierml/tierml/provisioner"
 )
 
 // Holdings gives the machines of the cluster, or of the Job that is configured, that have not ended. It gives only those
-// that were launched by a Cloud, which carry its token: a controller's own machine may carry the cluster's tag, too.
+// that were launched by a Cloud, which carry its token: a controller's own machine may carry the cluster's tag, too. Launch
+// templates that a dead controller has left are among them, under ids that Terminate takes.
 func (c *Cloud) Holdings(ctx context.Context) ([]provisioner.Holding, error) {
 	machines, err := c.describe(ctx)
 	if err != nil {
@@ -19,11 +20,11 @@ func (c *Cloud) Holdings(ctx context.Context) ([]provisioner.Holding, error) {
 		if m.State == provisioner.Terminated || m.Token == "" {
 			continue
 		}
-		h := provisioner.Holding{Instance: m.Instance, Job: m.job, Owner: m.owner}
-		if at, err := time.Parse(time.RFC3339, m.expires); err == nil { // else somebody has changed the tag
-			h.Expires = at
-		}
-		live = append(live, h)
+		live = append(live, m.holding())
 	}
-	return live, nil
+	left, err := c.leftTemplates(ctx)
+	if errors.Is(err, provisioner.ErrDenied) { // a role that may not buy fleets has left none
+		return live, nil
+	}
+	return append(live, left...), err
 }

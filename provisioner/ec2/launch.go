@@ -34,13 +34,24 @@ const (
 // The token is EC2's ClientToken: EC2 gives the same machines to the same request for at least as long as
 // one of them lives, and refuses the token for an hour or so after; then they are looked up by their tag.
 func (c *Cloud) Launch(ctx context.Context, r provisioner.Request) ([]provisioner.Instance, error) {
+	instances, _, err := c.Choose(ctx, r)
+	return instances, err
+}
+
+// Choose is Launch, and tells which pools of a fleet had too few machines.
+func (c *Cloud) Choose(ctx context.Context, r provisioner.Request) ([]provisioner.Instance, []provisioner.Refusal, error) {
 	doing := fmt.Sprintf("launching %d of %s", r.Count, r.Pool)
 	if err := c.validateRequest(r); err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
+		return nil, nil, fmt.Errorf("%s: %w", doing, err)
 	}
 	if len(r.Or) > 0 {
 		return c.launchFleet(ctx, doing, r)
 	}
+	instances, err := c.runInstances(ctx, doing, r)
+	return instances, nil, err
+}
+
+func (c *Cloud) runInstances(ctx context.Context, doing string, r provisioner.Request) ([]provisioner.Instance, error) {
 	out, err := c.api.RunInstances(ctx, c.runInput(r))
 	if codeOf(err) == codeTokenOfTheDeparted {
 		return c.departed(ctx, doing, r, err)
@@ -73,7 +84,7 @@ func (c *Cloud) departed(ctx context.Context, doing string, r provisioner.Reques
 	}
 	var instances []provisioner.Instance
 	for _, m := range machines {
-		if m.Token == r.Token && (m.Pool == r.Pool || len(r.Or) > 0) {
+		if m.Token == r.Token && m.Pool == r.Pool {
 			instances = append(instances, m.Instance)
 		}
 	}

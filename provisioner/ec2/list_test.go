@@ -235,7 +235,7 @@ func TestHoldings(t *testing.T) {
 	s := newServer(t, byAction(map[string]string{"DescribeInstances": describeAnswer("",
 		own("i-0a", "running", "2026-11-22T20:00:00Z"), own("i-0b", "terminated", "2026-11-22T20:00:00Z"), own("i-0c", "pending", "tomorrow"),
 		instance{id: "i-0d", state: "running", tags: tagSet("tierml:cluster", "blue")},
-	)}))
+	), "DescribeLaunchTemplates": templatesAnswer()}))
 	live, err := s.cloud().Holdings(t.Context())
 	if err != nil || len(live) != 2 || live[0].ID != "i-0a" || live[1].ID != "i-0c" {
 		t.Fatalf("%+v, %v; want i-0a and i-0c", live, err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -21,15 +22,22 @@ const terminateChunk = 100
 // settlePause is the time between two tries to end a machine that EC2 does not know yet.
 const settlePause = 500 * time.Millisecond
 
-// Terminate ends machines. A failure with some does not keep it from the others.
+// Terminate ends machines, and deletes what Holdings lists beside. A failure with some does not keep it from the others.
 func (c *Cloud) Terminate(ctx context.Context, ids ...provisioner.InstanceID) error {
-	names := make([]string, 0, len(ids))
+	names, templates := make([]string, 0, len(ids)), []string(nil)
 	for _, id := range ids {
-		names = append(names, string(id))
+		if strings.HasPrefix(string(id), templatePrefix) {
+			templates = append(templates, string(id))
+		} else {
+			names = append(names, string(id))
+		}
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
 	var failures []error
+	if err := c.deleteTemplates(ctx, templates); err != nil {
+		failures = append(failures, err)
+	}
 	for chunk := range slices.Chunk(names, terminateChunk) {
 		if err := c.terminate(ctx, chunk); err != nil {
 			failures = append(failures, failure(ctx, fmt.Sprintf("terminating %d instances from %s on", len(chunk), chunk[0]), err))

@@ -30,9 +30,12 @@ var (
 // demoWork is the work of a clock of examples/demo.yaml, as the journals of real runs have it.
 const demoWork = 5_049_036
 
-func demo(t testing.TB) sim.Config {
+func demo(t testing.TB) sim.Config { return simulated(t, "../../examples/demo.yaml", demoWork) }
+
+// simulated is the simulation of a job, of whose clocks each is so much work.
+func simulated(t testing.TB, file string, work float64) sim.Config {
 	t.Helper()
-	job, err := config.Load("../../examples/demo.yaml")
+	job, err := config.Load(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +48,7 @@ func demo(t testing.TB) sim.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg, skipped, err := ForJob(job, choice, demoWork*float64(job.Train.Clocks))
+	cfg, skipped, err := ForJob(job, choice, work*float64(job.Train.Clocks))
 	if err != nil || len(skipped) > 0 {
 		t.Fatal(err, skipped)
 	}
@@ -56,7 +59,11 @@ func demo(t testing.TB) sim.Config {
 func decision(e journal.Entry) string {
 	switch e.Kind {
 	case journal.Intent:
-		return fmt.Sprintf("launch %d %s of %s, bid %s", e.Count, e.Tier, e.Pool, e.Bid)
+		text := fmt.Sprintf("launch %d %s of %s, bid %s", e.Count, e.Tier, e.Pool, e.Bid)
+		for _, other := range e.Or {
+			text += fmt.Sprintf(", or of %s, bid %s", other.Pool, other.Bid)
+		}
+		return text
 	case journal.Switch:
 		return fmt.Sprintf("switch from %s to %s", e.From, e.To)
 	case journal.Stage:

@@ -11,6 +11,7 @@ import (
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/planner"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/sim"
 	"github.com/tierml/tierml/tiers"
@@ -32,8 +33,9 @@ func ForJob(job *config.Job, choice planner.Choice, work float64) (cfg sim.Confi
 		Name: job.Name, Seed: job.Seed, Start: job.Local.Start,
 		Job:    sim.Job{Clocks: ps.Clock(job.Train.Clocks), Splits: job.Train.Splits, Partitions: job.Train.Partitions, Work: work},
 		Policy: policy, Rules: rules, Want: choice.Want, Pools: choice.Pools, Capacity: choice.Capacity,
-		Reliable: elasticity.Reliable{Pool: choice.Reliable.Pool, Type: choice.Reliable.Type, Count: choice.Reliable.Count},
-		Stages:   tiers.Thresholds{TwoAbove: job.Stages.TwoAbove, ThreeAbove: job.Stages.ThreeAbove},
+		Reliable:   elasticity.Reliable{Pool: choice.Reliable.Pool, Type: choice.Reliable.Type, Count: choice.Reliable.Count},
+		Allocation: provisioner.Allocation(job.Resources.ProviderChooses()),
+		Stages:     tiers.Thresholds{TwoAbove: job.Stages.TwoAbove, ThreeAbove: job.Stages.ThreeAbove},
 
 		FLOPSPerVCPU: float64(job.Local.FlopsPerVCPU),
 		Timing:       sim.Laptop(job.Local.Speed, job.Local.Notice, job.Local.Boot),

@@ -29,7 +29,7 @@ locals {
         Action = [
           "ec2:DescribeInstances", "ec2:DescribeInstanceTypes", "ec2:DescribeSpotInstanceRequests",
           "ec2:DescribeSpotPriceHistory", "ec2:DescribeAvailabilityZones", "ec2:GetInstanceTypesFromInstanceRequirements",
-          "ec2:GetSpotPlacementScores",
+          "ec2:GetSpotPlacementScores", "ec2:DescribeLaunchTemplates",
           "pricing:GetProducts", # on-demand prices, which are the same for everybody: there is no resource to narrow them to
           "servicequotas:GetServiceQuota",
         ]
@@ -38,16 +38,30 @@ locals {
       {
         Sid    = "BuyWithOurTag"
         Effect = "Allow"
-        Action = "ec2:RunInstances"
+        Action = ["ec2:RunInstances", "ec2:CreateFleet"]
         Resource = [
-          "${local.ec2}:instance/*", "${local.ec2}:volume/*", "${local.ec2}:spot-instances-request/*",
+          "${local.ec2}:instance/*", "${local.ec2}:volume/*", "${local.ec2}:spot-instances-request/*", "${local.ec2}:fleet/*",
         ]
         Condition = { StringEquals = { "aws:RequestTag/tierml:cluster" = var.cluster } }
+      },
+      { # what the machines of a fleet have in common; it lives for the length of a purchase
+        Sid       = "MakeFleetTemplates"
+        Effect    = "Allow"
+        Action    = "ec2:CreateLaunchTemplate"
+        Resource  = "${local.ec2}:launch-template/*"
+        Condition = { StringEquals = { "aws:RequestTag/tierml:cluster" = var.cluster } }
+      },
+      {
+        Sid       = "UseFleetTemplates"
+        Effect    = "Allow"
+        Action    = ["ec2:CreateFleet", "ec2:RunInstances", "ec2:DeleteLaunchTemplate"]
+        Resource  = "${local.ec2}:launch-template/*"
+        Condition = { StringEquals = { "aws:ResourceTag/tierml:cluster" = var.cluster } }
       },
       {
         Sid    = "BuyInOurNetwork"
         Effect = "Allow"
-        Action = "ec2:RunInstances"
+        Action = ["ec2:RunInstances", "ec2:CreateFleet"]
         Resource = concat(
           [for subnet in aws_subnet.zone : subnet.arn],
           [aws_security_group.machines.arn, "${local.ec2}:network-interface/*", "${local.arn}:ec2:${var.region}::image/*"],
@@ -58,7 +72,7 @@ locals {
         Effect    = "Allow"
         Action    = "ec2:CreateTags"
         Resource  = "${local.ec2}:*/*"
-        Condition = { StringEquals = { "ec2:CreateAction" = "RunInstances" } }
+        Condition = { StringEquals = { "ec2:CreateAction" = ["RunInstances", "CreateFleet", "CreateLaunchTemplate"] } }
       },
       {
         Sid      = "RenewLeases"

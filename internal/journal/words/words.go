@@ -66,7 +66,11 @@ func text(e journal.Entry, n int) string {
 	case journal.Plan:
 		return planText(e)
 	case journal.LaunchFailed:
-		return fmt.Sprintf("could not launch %sof %s", countOf(e.Count), Pool(e.Pool))
+		text := fmt.Sprintf("could not launch %sof %s", countOf(e.Count), Pool(e.Pool))
+		if len(e.Or) > 0 {
+			text += " or " + Number(len(e.Or), "other pool")
+		}
+		return text
 	case journal.Stage:
 		return stageText(e)
 	case journal.Cut:

@@ -96,15 +96,31 @@ run "the_controller_may_do_what_it_must_and_nothing_else" {
     condition = alltrue([
       for statement in jsondecode(aws_iam_role_policy.controller.policy).Statement :
       statement.Condition.StringEquals["aws:RequestTag/tierml:cluster"] == var.cluster
-      if contains(flatten([statement.Action]), "ec2:RunInstances") &&
-      anytrue([for resource in flatten([statement.Resource]) : endswith(resource, ":instance/*")])
+      if anytrue([for action in flatten([statement.Action]) : contains(["ec2:RunInstances", "ec2:CreateFleet", "ec2:CreateLaunchTemplate"], action)]) &&
+      anytrue([for resource in flatten([statement.Resource]) : endswith(resource, ":instance/*") || endswith(resource, ":fleet/*")])
     ])
-    error_message = "it buys only machines with the cluster's tag"
+    error_message = "it buys only machines with the cluster's tag, one by one or as fleets"
   }
   assert {
     condition = alltrue([
       for statement in jsondecode(aws_iam_role_policy.controller.policy).Statement :
-      try(statement.Condition.StringEquals["ec2:CreateAction"], "") == "RunInstances" ||
+      try(statement.Condition.StringEquals["aws:RequestTag/tierml:cluster"], "") == var.cluster && flatten([statement.Action]) == ["ec2:CreateLaunchTemplate"] ||
+      try(statement.Condition.StringEquals["aws:ResourceTag/tierml:cluster"], "") == var.cluster
+      if anytrue([for resource in flatten([statement.Resource]) : endswith(resource, ":launch-template/*")])
+    ])
+    error_message = "it makes launch templates with the cluster's tag, and uses and deletes no others"
+  }
+  assert {
+    condition = alltrue([
+      for action in ["ec2:CreateFleet", "ec2:CreateLaunchTemplate", "ec2:DeleteLaunchTemplate", "ec2:DescribeLaunchTemplates"] :
+      anytrue([for statement in jsondecode(aws_iam_role_policy.controller.policy).Statement : contains(flatten([statement.Action]), action)])
+    ])
+    error_message = "it may buy fleets, and tidy up after them"
+  }
+  assert {
+    condition = alltrue([
+      for statement in jsondecode(aws_iam_role_policy.controller.policy).Statement :
+      try(toset(statement.Condition.StringEquals["ec2:CreateAction"]), toset([])) == toset(["RunInstances", "CreateFleet", "CreateLaunchTemplate"]) ||
       try(statement.Condition.StringEquals["aws:ResourceTag/tierml:cluster"], "") == var.cluster &&
       try(toset(statement.Condition["ForAllValues:StringEquals"]["aws:TagKeys"]), toset([])) == toset(["tierml:expires", "tierml:generation"])
       if contains(flatten([statement.Action]), "ec2:CreateTags")

@@ -1,0 +1,63 @@
+package provisioner
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tierml/tierml/market"
+)
+
+// Allocation is by what a provider chooses among the spot pools of a Request that names several. The words are EC2's
+// (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-fleet-allocation-strategy.html).
+type Allocation string
+
+// The allocations.
+const (
+	PriceCapacityOptimized Allocation = "price-capacity-optimized" // the cheapest of those that are least likely to be taken back
+	CapacityOptimized      Allocation = "capacity-optimized"       // the least likely to be taken back, whatever they cost up to the bid
+)
+
+// Refusal is why a pool of a Request gave nothing, or less than was asked of it.
+type Refusal struct {
+	Pool market.Pool
+	Err  error // wraps one of the contract's, as errors of Launch do
+}
+
+// Chooser is a Cloud that says which pools of a Request had too little.
+type Chooser interface {
+	Cloud
+	// Choose is Launch, and tells beside the machines, or the error, which pools refused; as far as the provider says so.
+	Choose(ctx context.Context, r Request) ([]Instance, []Refusal, error)
+}
+
+// Choose launches, and tells which pools refused where the Cloud does.
+func Choose(ctx context.Context, c Cloud, r Request) ([]Instance, []Refusal, error) {
+	if chooser, ok := c.(Chooser); ok && len(r.Or) > 0 {
+		return chooser.Choose(ctx, r)
+	}
+	instances, err := c.Launch(ctx, r)
+	return instances, nil, err
+}
+
+// SayRefusals is what people read of refusals: pools that refuse for the same reason are named together.
+func SayRefusals(refusals []Refusal) string {
+	type group struct {
+		why   string
+		pools []string
+	}
+	var groups []*group
+	for _, r := range refusals {
+		i := slices.IndexFunc(groups, func(g *group) bool { return g.why == r.Err.Error() })
+		if i < 0 {
+			i, groups = len(groups), append(groups, &group{why: r.Err.Error()})
+		}
+		groups[i].pools = append(groups[i].pools, r.Pool.Zone+" "+r.Pool.Type)
+	}
+	var texts []string
+	for _, g := range groups {
+		texts = append(texts, fmt.Sprintf("%s: %s", strings.Join(g.pools, ", "), g.why))
+	}
+	return strings.Join(texts, "; ")
+}
