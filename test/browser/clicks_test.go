@@ -3,6 +3,8 @@ package browser
 import (
 	"bufio"
 	"fmt"
+	"log/slog"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,9 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierml/tierml/internal/dashboard"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/journaltest"
 	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/test/reckon"
 )
 
@@ -51,7 +55,7 @@ func TestClicks(t *testing.T) {
 		pictures = folder
 		fail(t, os.MkdirAll(folder, 0o755))
 	}
-	node := exec.Command("node", "clicks.mjs", url, modules, chromium, pictures)
+	node := exec.Command("node", "clicks.mjs", url, serveKept(t), modules, chromium, pictures)
 	node.Stderr = os.Stderr
 	said, err := node.StdoutPipe()
 	fail(t, err)
@@ -71,6 +75,27 @@ func TestClicks(t *testing.T) {
 	if err := node.Wait(); err != nil || !done {
 		t.Errorf("the clicks ended with %v", err)
 	}
+}
+
+// serveKept serves the list of a controller with jobs in every state, near its limits.
+func serveKept(t *testing.T) (url string) {
+	t.Helper()
+	k := dashboard.Keeper{Running: 2, MaxRunning: 2, Queued: 1, MaxQueued: 100, Spent: 45 * market.Dollar, Budget: 50 * market.Dollar,
+		Rate: 4 * market.Dollar, PerHour: 3 * market.Dollar, Held: "the jobs of the controller cost $4.00 an hour, above its limit, $3.00"}
+	for i, state := range []string{"running", "stopping", "queued", "finished", "failed", "stopped", "interrupted", "killed"} {
+		j := dashboard.Job{Summary: dashboard.Summary{Run: fmt.Sprintf("job-%d", i+1), Job: "job", App: "mf", State: state, Spent: "5.5", Saved: "-1.25"}}
+		if state == "queued" {
+			j.Place, j.Spent, j.Saved = 1, "", ""
+		} else {
+			j.Began, j.Clock, j.Clocks, j.Why = journaltest.Began, 17, 400, "why "+state
+		}
+		k.Jobs = append(k.Jobs, j)
+	}
+	board := dashboard.New(t.TempDir(), time.Now, slog.New(slog.DiscardHandler))
+	board.KeptBy(func() dashboard.Keeper { return k })
+	server := httptest.NewServer(board.Handler())
+	t.Cleanup(server.Close)
+	return server.URL
 }
 
 // inRoot writes a run's journal.
