@@ -44,7 +44,7 @@ demo: build ## build, then train a model on a replayed spot market (about two mi
 .PHONY: test
 test: ## run all tests that need Go alone
 	@echo "testing; the first time also compiles the EC2 SDK, which takes some minutes"
-	$(GO) test -timeout 10m ./...
+	$(GO) test -timeout 20m ./...
 
 .PHONY: bench
 BENCH ?= -page docs/performance.md
@@ -223,7 +223,7 @@ completions: build $(CACHE) ## completion scripts for bash, zsh and fish in .cac
 release-notes: $(CACHE) # CHANGELOG.md, or what it will begin with, for the archives
 	@mkdir -p $(CACHE)/notes
 	@if [ -e CHANGELOG.md ]; then cp CHANGELOG.md $(CACHE)/notes; \
-	  else { echo "# Changelog"; echo; .ci/changelog "$(VERSION)"; } >$(CACHE)/notes/CHANGELOG.md; fi
+	  else { echo "# Changelog"; echo; SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || date +%s) .ci/changelog "$(VERSION)"; } >$(CACHE)/notes/CHANGELOG.md; fi
 
 .PHONY: release
 # Another set of systems: make release TARGETS=linux/amd64.

@@ -18,7 +18,7 @@ played git <<<'test "$1" = clone'
 played make <<<'test "$1" = demo && exec tierml run -y examples/demo.yaml'
 short_job() { sed 's/^name: demo/name: ratings/; s,data/,examples/data/,' examples/demo.yaml >ratings.yaml; }
 middle_job() { short_job; sed -i 's/clocks: 40,/clocks: 200,/' ratings.yaml; }
-long_job() { short_job; sed -i 's/clocks: 40,/clocks: 1000000,/; s/^budget:.*/max_duration: 10000h/; s/speed: 720/speed: 60/' ratings.yaml; }
+long_job() { short_job; sed -i 's/clocks: 40,/clocks: 20000,/; s/^budget:.*/max_duration: 10000h/; s/speed: 720/speed: 60/' ratings.yaml; }
 long_run() {
   local before
   before=$(find runs -maxdepth 1 -name 'ratings-*' | wc -l)

@@ -6,7 +6,8 @@ port=$(free_port)
 cp examples/data/small.csv ratings.csv
 cp examples/data/aws-us-west-1a-c3-2014.csv.gz prices.csv.gz
 cp examples/data/aws-ondemand-us-west-1-2015-04-02.csv types.csv
-sed -E 's,data/small.csv,RATINGS,; s,data/aws-us.*,PRICES,; s,data/aws-ondemand.*,TYPES,' examples/demo.yaml >job.yaml
+# Long, so that it goes on while it is asked about.
+sed -E 's/clocks: 40,/clocks: 20000,/; s/^budget:.*/max_duration: 10000h/; s/speed: 720/speed: 60/; s,data/small.csv,RATINGS,; s,data/aws-us.*,PRICES,; s,data/aws-ondemand.*,TYPES,' examples/demo.yaml >job.yaml
 played ssh <<<'exec sleep 600' # the tunnel leads to this host
 played scp <<<'cp "${1#*:}" "$2"'
 #: AFTER
