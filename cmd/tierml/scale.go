@@ -12,6 +12,7 @@ import (
 	"github.com/tierml/tierml/elasticity/scaling"
 	pb "github.com/tierml/tierml/elasticity/scaling/scalingpb"
 	"github.com/tierml/tierml/internal/controller/call"
+	"github.com/tierml/tierml/internal/localrun"
 )
 
 func newScaleCommand() *cobra.Command {
@@ -77,6 +78,9 @@ func scale(ctx context.Context, job string, change *pb.Change, out io.Writer) er
 	directory, err := findRun([]string{job})
 	if err != nil {
 		return err
+	}
+	if !localrun.Held(directory) {
+		return usageError{fmt.Errorf("%s: the run does not go on, and only one that does can be scaled; `tierml ps` lists runs", relative(directory))}
 	}
 	return scaling.Ask(ctx, directory, change, func(s *pb.Standing) {
 		printStanding(out, call.Standing{Reached: s.Reached, Workers: s.Workers, Servers: s.Servers, Reliable: s.Reliable,

@@ -36,6 +36,7 @@ type Step struct {
 // neither programs nor files get it.
 func Next(cmd *cobra.Command, steps ...Step) {
 	if out := cmd.ErrOrStderr(); !Quiet(cmd) && IsTerminal(out) {
+		fmt.Fprintln(out) // apart from what the command has said
 		WriteSteps(out, steps...)
 	}
 }
