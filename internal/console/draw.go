@@ -112,6 +112,9 @@ func (s picture) machineLines(height int) []string {
 		stage = "stage " + s.Stage
 	}
 	lines := []string{fmt.Sprintf(" %s  %d transient, %d reliable in training", bold.Render(stage), transient, reliable)}
+	if s.Outcome == "" && s.Why != "" {
+		lines = append(lines, " "+bold.Render(s.Why))
+	}
 	groups := s.Groups()
 	most := max(2, (height-14)/2)
 	for i, g := range groups {

@@ -111,6 +111,7 @@ func (c *counts) Collect(out chan<- prometheus.Metric) {
 var (
 	infoGauge    = describe("run_info", "Always 1; what a run is.", "run", "job", "app", "rules")
 	runningGauge = describe("run_running", "1 while a run goes on, 0 after its end.", "run")
+	pausedGauge  = describe("run_paused", "1 while a limit by the hour keeps a run from having transient machines.", "run")
 	clockGauge   = describe("run_clock", "The clock at which the model stands; falls at a roll-back.", "run")
 	goalGauge    = describe("run_clocks_wanted", "Clocks that the job asks for.", "run")
 	stageGauge   = describe("run_stage", "Stage of the tiers: 1, 2 or 3.", "run")
@@ -192,6 +193,13 @@ func (g gauges) progress(s Summary, rules string) {
 		running = 1
 	}
 	g.set(runningGauge, running)
+	paused := 0.0
+	if s.Paused {
+		paused = 1
+	}
+	if s.State == "running" {
+		g.set(pausedGauge, paused)
+	}
 	g.set(clockGauge, float64(s.Clock))
 	if s.Clocks > 0 {
 		g.set(goalGauge, float64(s.Clocks))

@@ -171,7 +171,7 @@ func checkMetrics(t *testing.T, at, text string, f *reckon.Figures) {
 		}
 	}
 	if f.Outcome == "" {
-		want["run_running"], want["run_dollars_per_hour"] = 1, f.PerHour
+		want["run_running"], want["run_paused"], want["run_dollars_per_hour"] = 1, 0, f.PerHour
 		for pool, price := range f.Prices {
 			want[`pool_price_dollars_per_hour pool="`+pool+`"`] = price
 		}

@@ -19,6 +19,7 @@ type Summary struct {
 	App       string    `json:"app"`           //
 	State     string    `json:"state"`         // "running", "finished", "interrupted", "failed", or "killed": no last line, nobody there
 	Why       string    `json:"why,omitempty"` // it has ended, or is paused by a limit
+	Paused    bool      `json:"paused,omitempty"`
 	Clock     int64     `json:"clock"`
 	Clocks    int64     `json:"clocks,omitempty"` // that the job asks for
 	Metric    string    `json:"metric,omitempty"`
@@ -81,6 +82,7 @@ func (r *run) summary(now time.Time) Summary {
 			out.PerHour = s.Ledger.Rate(out.AsOf).String()
 		}
 	}
+	out.Paused = r.going && s.Outcome == "" && s.Why != ""
 	if r.err != nil { // what is there of it is shown all the same
 		out.Why = r.err.Error()
 	}
