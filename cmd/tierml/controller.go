@@ -31,6 +31,7 @@ type controllerOptions struct {
 	maxUpload  int64
 	keepFree   int64
 	allow      []string
+	keepInputs time.Duration
 	alerts     config.Alerts
 	total      string
 	perHour    string
@@ -67,6 +68,7 @@ the rest.`,
 	cmd.Flags().Int64Var(&o.keepFree, "keep-free", 1024, "uploads leave so many MiB of the disk to journals and checkpoints")
 	cmd.Flags().StringSliceVar(&o.allow, "allow", nil, "submitted jobs may also read the files below this `directory`, or ask this address of a store or cloud;\n"+
 		"they may always name what they upload, s3:// and gs://")
+	cmd.Flags().DurationVar(&o.keepInputs, "keep-inputs", 7*24*time.Hour, "uploaded files that no job needs are removed after so `long`; 0: never")
 	cmd.Flags().StringVar(&o.total, "budget", "", "all runs in the directory together may cost so many `dollars`")
 	cmd.Flags().StringVar(&o.perHour, "budget-per-hour", "", "those that go on may cost so many `dollars` an hour")
 	cmd.Flags().StringVar(&o.over, "over-budget", config.LimitStop, "what is done above: warn, pause (what waits is not started) or stop (above the budget,\n"+
@@ -75,6 +77,9 @@ the rest.`,
 	cmd.Flags().StringVar(&o.alerts.SecretFile, "alert-secret-file", "", "sign them with the key in this `file`")
 	return cmd
 }
+
+// leastKept is longer than any submission takes, from the upload to the job's record.
+const leastKept = 24 * time.Hour
 
 // limits are those of all jobs together.
 func (o controllerOptions) limits() (c budget.Cluster, err error) {
@@ -120,6 +125,9 @@ func serveController(ctx context.Context, o controllerOptions, out, errOut io.Wr
 	if o.maxRunning < 1 || o.maxQueued < 1 || o.maxUpload < 1 || o.keepFree < 0 {
 		return usageError{fmt.Errorf("--max-running, --max-queued and --max-upload are 1 or more")}
 	}
+	if o.keepInputs != 0 && o.keepInputs < leastKept {
+		return usageError{fmt.Errorf("--keep-inputs %s is too short for a submission; write %s or more, or 0 to keep them for ever", o.keepInputs, leastKept)}
+	}
 	limits, err := o.limits()
 	if err != nil {
 		return err
@@ -136,7 +144,7 @@ func serveController(ctx context.Context, o controllerOptions, out, errOut io.Wr
 	defer bell.Close()
 	keeper, err := controller.Open(controller.Config{
 		Home: o.home, Command: []string{self}, MaxRunning: o.maxRunning, MaxQueued: o.maxQueued, MaxUpload: o.maxUpload << 20, Log: log, Now: time.Now,
-		Bell: bell, Limits: limits, KeepFree: o.keepFree << 20, Allow: allow,
+		Bell: bell, Limits: limits, KeepInputs: o.keepInputs, KeepFree: o.keepFree << 20, Allow: allow,
 	})
 	if err != nil {
 		return usageError{err}

@@ -27,8 +27,9 @@ import (
 const inputsDir = "inputs"
 
 var (
-	sumText  = regexp.MustCompile(`^[0-9a-f]{64}$`)
-	nameText = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,199}$`)
+	sumText   = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	sumInText = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
+	nameText  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,199}$`)
 )
 
 // inputPath is where an uploaded file is. Nothing that a client says leaves the directory.
@@ -46,6 +47,9 @@ func (k *Keeper) serveHas(w http.ResponseWriter, r *http.Request) error {
 	}
 	if _, err := os.Stat(path); err != nil {
 		return refuse(http.StatusNotFound, "%s was not uploaded", r.PathValue("name"))
+	}
+	if err := use(path, k.cfg.Now()); err != nil {
+		return err
 	}
 	w.WriteHeader(http.StatusOK)
 	return nil
@@ -150,6 +154,9 @@ func (k *Keeper) inPlace(text []byte) ([]byte, error) {
 			}
 			if _, err := os.Stat(path); err != nil {
 				return refuse(http.StatusUnprocessableEntity, "%s was not uploaded", name)
+			}
+			if err := use(path, k.cfg.Now()); err != nil {
+				return err
 			}
 			n.Value, changed = path, true
 		}

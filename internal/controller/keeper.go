@@ -31,11 +31,12 @@ import (
 
 // Config is what a Keeper needs to know.
 type Config struct {
-	Home       string   // the directory that holds runs and inputs
-	Command    []string // begins every command of tierml: the program
-	MaxRunning int      // jobs at a time
-	MaxQueued  int      // jobs that wait; more are refused
-	MaxUpload  int64    // bytes of one input file
+	Home       string        // the directory that holds runs and inputs
+	Command    []string      // begins every command of tierml: the program
+	MaxRunning int           // jobs at a time
+	MaxQueued  int           // jobs that wait; more are refused
+	MaxUpload  int64         // bytes of one input file
+	KeepInputs time.Duration // how long inputs are kept that no job needs; 0 = for ever
 	Log        *slog.Logger
 	Now        func() time.Time                // the wall clock
 	Limits     budget.Cluster                  // of all jobs together
@@ -110,6 +111,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	var following sync.WaitGroup
 	following.Go(func() { k.board.Run(ctx) })
 	following.Go(func() { k.guard(ctx) })
+	following.Go(func() { k.tidyInputs(ctx) })
 	k.find(ctx)
 	for {
 		next := k.startDue(ctx)
