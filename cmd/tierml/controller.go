@@ -26,6 +26,7 @@ type controllerOptions struct {
 	door       doorFlags
 	home       string
 	tokenFile  string
+	accept     []string
 	maxRunning int
 	maxQueued  int
 	maxUpload  int64
@@ -50,7 +51,9 @@ address.
 
 Every request needs the token; it is in a file that only its owner can read, made at the first start. On loopback it is
 reached from elsewhere by a tunnel: ssh -N -L 7071:localhost:7071 HOST. Other addresses need TLS. docs/controller.md says
-the rest.`,
+the rest.
+
+The commands below are for the machine of a controller on EC2 or Compute Engine.`,
 		Example: `  tierml controller
   tierml controller --directory work --max-running 4
   tierml run --controller http://localhost:7071 examples/demo.yaml`,
@@ -62,6 +65,7 @@ the rest.`,
 	o.door.flags(cmd, "localhost:7071")
 	cmd.Flags().StringVar(&o.home, "directory", ".", "the `directory` that holds runs and inputs")
 	cmd.Flags().StringVar(&o.tokenFile, "token-file", "", "the `file` with the token (default: token in the directory)")
+	cmd.Flags().StringSliceVar(&o.accept, "accept-sha256", nil, "take tokens with these SHA-256 `sums`, too")
 	cmd.Flags().IntVar(&o.maxRunning, "max-running", 2, "so many jobs run at a time; others wait")
 	cmd.Flags().IntVar(&o.maxQueued, "max-queued", 100, "so many jobs wait; more are refused")
 	cmd.Flags().Int64Var(&o.maxUpload, "max-upload", 4096, "the largest input file that is taken, in MiB")
@@ -75,6 +79,7 @@ the rest.`,
 		"what runs is ended in order, too)")
 	cmd.Flags().StringVar(&o.alerts.URLFile, "alert-url-file", "", "tell alerts of all jobs to the webhook whose address is in this `file`")
 	cmd.Flags().StringVar(&o.alerts.SecretFile, "alert-secret-file", "", "sign them with the key in this `file`")
+	cmd.AddCommand(newControllerStartCommand(), newControllerStopCommand(), newControllerTunnelCommand())
 	return cmd
 }
 
@@ -128,6 +133,13 @@ func serveController(ctx context.Context, o controllerOptions, out, errOut io.Wr
 	if o.keepInputs != 0 && o.keepInputs < leastKept {
 		return usageError{fmt.Errorf("--keep-inputs %s is too short for a submission; write %s or more, or 0 to keep them for ever", o.keepInputs, leastKept)}
 	}
+	accepted := make([]access.Sum, len(o.accept))
+	for i, text := range o.accept {
+		var err error
+		if accepted[i], err = access.ParseSum(text); err != nil {
+			return usageError{fmt.Errorf("--accept-sha256 %s: %w", text, err)}
+		}
+	}
 	limits, err := o.limits()
 	if err != nil {
 		return err
@@ -171,6 +183,7 @@ func serveController(ctx context.Context, o controllerOptions, out, errOut io.Wr
 	fmt.Fprintf(out, "The controller and its dashboard are at %s until Ctrl-C, which ends no job.\nSubmit   tierml run --controller %[1]s --token-file %s JOB.yaml\n",
 		address, o.tokenFile)
 	gate := access.NewGate(token, o.door.TLS(), time.Now, log)
+	gate.Accept(accepted...)
 	err = serveUntil(ctx, access.Server(gate.Handler(keeper.Handler()), log), listener)
 	stop()
 	keeping.Wait()

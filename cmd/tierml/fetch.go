@@ -18,7 +18,7 @@ import (
 )
 
 func newFetchCommand() *cobra.Command {
-	var at remote
+	at := remote{elsewhere: true}
 	var into string
 	var names []string
 	cmd := &cobra.Command{
@@ -40,7 +40,7 @@ model, the reports and the journal, as far as they are there yet. With them tier
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := at.client()
+			client, err := at.client(cmd, args)
 			if err != nil {
 				return err
 			}

@@ -47,6 +47,9 @@ It changes nothing. tierml down ends machines.`,
 			if err != nil {
 				return err
 			}
+			if format == table.Plain || format == table.Wide {
+				tellOfControllers(cmd.Context(), args[0], cmd.OutOrStdout())
+			}
 			expired := 0
 			for _, h := range live {
 				if h.Overdue(time.Now()) {
@@ -91,6 +94,9 @@ A run that goes on loses its machines otherwise, and may buy others: stop it fir
 			defer left.cloud.Close()
 			in, out := cmd.InOrStdin(), cmd.OutOrStdout()
 			live, err := left.list(ctx, out)
+			if err == nil {
+				tellOfControllers(ctx, args[0], out)
+			}
 			if err == nil && expired {
 				live = left.overdue(live, out)
 			}
@@ -176,6 +182,27 @@ func (l *holdings) list(ctx context.Context, out io.Writer) ([]provisioner.Holdi
 			table.Of(h.Job), table.Of(h.Owner), {Text: age.Round(time.Minute).String(), Value: age.Seconds()}, until, table.Of(h.Overdue(now))})
 	}
 	return live, t.Write(out, cmp.Or(l.format, table.Plain))
+}
+
+// tellOfControllers names the machines of the cluster's controllers, which are no leaks: who wants them is not known here.
+func tellOfControllers(ctx context.Context, file string, out io.Writer) {
+	job, err := config.Load(file)
+	if err != nil {
+		return // it was loaded before
+	}
+	account, err := localrun.OpenControllers(ctx, job)
+	if err != nil {
+		return // likewise
+	}
+	defer account.Close()
+	found, err := account.Controllers(ctx)
+	if err != nil {
+		fmt.Fprintf(out, "Whether the cluster has a controller is not known: %v\n", err)
+		return
+	}
+	for _, c := range found {
+		fmt.Fprintf(out, "%s (%s in %s, %s) is the cluster's controller and left alone; `tierml controller stop %s` ends it.\n", c.ID, c.Type, c.Zone, c.State, file)
+	}
 }
 
 // overdue keeps those that nobody wants any more.

@@ -27,7 +27,7 @@ machine's name is enough.
   tierml logs demo-1 controller -f
   tierml logs demo-1 i-b7219`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := at.client()
+			client, err := at.client(cmd, args)
 			if err != nil {
 				return err
 			}

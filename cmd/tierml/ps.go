@@ -37,7 +37,7 @@ so it needs no server and works from any terminal.`,
 			if err := checkFormat(format); err != nil {
 				return err
 			}
-			client, err := at.client()
+			client, err := at.client(cmd, nil)
 			if err != nil {
 				return err
 			}

@@ -24,7 +24,10 @@ import (
 )
 
 // remote is the controller that a command means, if any.
-type remote struct{ url, tokenFile, authority string }
+type remote struct {
+	url, tokenFile, authority string
+	elsewhere                 bool // a run of this host is not meant
+}
 
 // noController is this host, whatever the settings say.
 const noController = "none"
@@ -34,7 +37,7 @@ const sharedSetting = "tierml setting"
 
 // flags gives a command the choice of a controller.
 func (r *remote) flags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&r.url, "controller", "", "the controller at this `URL` in place of this host's runs; none: this host")
+	cmd.Flags().StringVar(&r.url, "controller", "", "the controller at this `URL`, of this job file, or of this cluster, in place of this host's\nruns; none: this host")
 	cmd.Flags().StringVar(&r.tokenFile, "token-file", "",
 		"the `file` with the controller's token (default: the variable TIERML_TOKEN, or tierml/token in the directory of configurations)")
 	cmd.Flags().StringVar(&r.authority, "controller-ca", "", "trust the certificates in this `file`, in place of the system's")
@@ -47,11 +50,8 @@ func (r *remote) flags(cmd *cobra.Command) {
 	}
 }
 
-// client reaches the controller; nil: none is meant.
-func (r *remote) client() (*call.Client, error) {
-	if r.url == "" || r.url == noController {
-		return nil, nil
-	}
+// direct reaches the controller at an address.
+func (r *remote) direct() (*call.Client, error) {
 	token, err := r.token()
 	if err != nil {
 		return nil, usageError{err}
@@ -65,6 +65,12 @@ func (r *remote) client() (*call.Client, error) {
 
 // tokenVariable holds the token itself, where there are no files.
 const tokenVariable = "TIERML_TOKEN"
+
+// tokenNamed says that the user has named a token.
+func (r *remote) tokenNamed() bool {
+	_, ok := os.LookupEnv(tokenVariable)
+	return ok || r.tokenFile != ""
+}
 
 func (r *remote) token() (access.Token, error) {
 	if text, ok := os.LookupEnv(tokenVariable); ok && r.tokenFile == "" {

@@ -23,13 +23,17 @@ import (
 )
 
 // submitJob has a controller run a job, and shows it unless it is told not to.
-func submitJob(ctx context.Context, client *call.Client, o runOptions, in io.Reader, out io.Writer) error {
+func submitJob(ctx context.Context, at placed, o runOptions, in io.Reader, out io.Writer) error {
+	client := at.client
 	if o.endpoint != "" || o.into != "" {
 		return usageError{errors.New("--endpoint is for runs of this host; leave it out, or write --controller none")}
 	}
-	id, err := o.submitted(ctx, client, in, out)
+	id, err := o.submitted(ctx, at, in, out)
 	if err != nil {
 		return err
+	}
+	if err := at.keep(id); err != nil { // the job runs all the same
+		fmt.Fprintf(out, "%v; name the controller with --controller %s from now on\n", err, o.jobFile)
 	}
 	fmt.Fprintf(out, "%s is at the controller; closing this changes nothing.\n", id)
 	if o.detach {
@@ -44,7 +48,8 @@ func submitJob(ctx context.Context, client *call.Client, o runOptions, in io.Rea
 }
 
 // submitted hands a job over, or has one go on, and gives its id.
-func (o runOptions) submitted(ctx context.Context, client *call.Client, in io.Reader, out io.Writer) (string, error) {
+func (o runOptions) submitted(ctx context.Context, at placed, in io.Reader, out io.Writer) (string, error) {
+	client := at.client
 	if o.resume != "" {
 		job, err := client.Resume(ctx, filepath.Base(o.resume))
 		return job.Run, err
@@ -63,7 +68,7 @@ func (o runOptions) submitted(ctx context.Context, client *call.Client, in io.Re
 	if err := client.Plan(ctx, s, out); err != nil {
 		return "", err
 	}
-	fmt.Fprintf(out, "\n%s\nThe controller at %s runs it.\n", whatMachinesAre(job), client.Address())
+	fmt.Fprintf(out, "\n%s\nIt is run at %s.\n", whatMachinesAre(job), at.where)
 	if err := confirm(in, out, isTerminal(in) && isTerminal(out), o.yes); err != nil {
 		return "", err
 	}

@@ -50,7 +50,7 @@ and what the journal of a killed run does not have is taken from them.`,
 			if err := checkFormat(format, formatHTML); err != nil {
 				return err
 			}
-			client, err := at.client()
+			client, err := at.client(cmd, args)
 			if err != nil {
 				return err
 			}

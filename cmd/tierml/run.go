@@ -43,8 +43,10 @@ Ctrl-C ends the run in order: work is flushed and saved, every machine is termin
 every machine at once. --resume goes on where such a run was saved. It also goes on with a run that was killed: it takes
 over the machines that still run, if their cloud does, or else starts from the newest checkpoint.
 
-With --controller URL a controller runs the job (tierml controller): files of this host that the job names are uploaded, the
-controller's plan is shown, and the job is watched until it is over. Ctrl-C leaves it; it goes on.`,
+A job with cloud: ec2 or gce is put on the controller of its cluster, which tierml finds and reaches by itself; files of this
+host that the job names are uploaded, the controller's plan is shown, and the job is watched until it is over. Ctrl-C
+leaves it, and so does closing the laptop; it goes on. --here runs it in this process. --controller URL puts any job on a
+controller (tierml controller).`,
 		Example: `  tierml run examples/demo.yaml
   tierml run -y examples/demo.yaml
   tierml run --policy checkpoint examples/demo.yaml
@@ -66,13 +68,13 @@ controller's plan is shown, and the job is watched until it is over. Ctrl-C leav
 			if len(args) == 1 {
 				o.jobFile = args[0]
 			}
-			client, err := o.at.client()
+			at, err := o.at.forJob(cmd, o)
 			if err != nil {
 				return err
 			}
-			if client != nil {
-				defer client.Close()
-				return submitJob(cmd.Context(), client, o, cmd.InOrStdin(), cmd.OutOrStdout())
+			if at.client != nil {
+				defer at.client.Close()
+				return submitJob(cmd.Context(), at, o, cmd.InOrStdin(), cmd.OutOrStdout())
 			}
 			if o.detach {
 				return usageError{errors.New("--detach is for jobs of a controller; name it with --controller URL")}
@@ -87,6 +89,7 @@ controller's plan is shown, and the job is watched until it is over. Ctrl-C leav
 	cmd.Flags().StringVar(&o.endpoint, "endpoint", "", "buy from the fake cloud at this `URL`, which another process runs with\n"+
 		"--instance-command 'tierml agent'; it gives time and speed. With --resume: that of the run, or none")
 	cmd.Flags().BoolVarP(&o.detach, "detach", "d", false, "with --controller: do not watch the job")
+	cmd.Flags().BoolVar(&o.here, "here", false, "with cloud: ec2 or gce: run it in this process, not on the controller; machines must reach this host")
 	cmd.Flags().StringVar(&o.into, "into", "", "run in this `directory`, which the controller has made")
 	_ = cmd.Flags().MarkHidden("into") // it exists
 	o.at.flags(cmd)
@@ -96,6 +99,7 @@ controller's plan is shown, and the job is watched until it is over. Ctrl-C leav
 type runOptions struct {
 	at         remote
 	detach     bool
+	here       bool   // in this process, whatever the job's cloud
 	into       string // a directory made before; empty: a new one
 	jobFile    string
 	policy     string // in place of the job's; empty = the job's

@@ -49,7 +49,7 @@ one along. Reliable machines that are left must be able to hold the job alone.`,
 			}
 			ctx, stop := untilInterrupted(cmd.Context())
 			defer stop()
-			client, err := at.client()
+			client, err := at.client(cmd, args)
 			if err != nil {
 				return err
 			}

@@ -36,7 +36,7 @@ RUN is a run's directory, its name below ./runs, or the name of a job, which mea
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, leave := untilInterrupted(cmd.Context())
 			defer leave()
-			client, err := at.client()
+			client, err := at.client(cmd, args)
 			if err != nil {
 				return err
 			}

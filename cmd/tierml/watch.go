@@ -70,7 +70,7 @@ With --once it is printed once, as it is now or was at the end; -o wide, csv and
 			if err := checkFormat(format); err != nil {
 				return err
 			}
-			client, err := at.client()
+			client, err := at.client(cmd, args)
 			if err != nil {
 				return err
 			}
@@ -169,7 +169,7 @@ journal, all of them, and with -o wide the kind of each.
 			if err := checkFormat(format); err != nil {
 				return err
 			}
-			client, err := at.client()
+			client, err := at.client(cmd, args)
 			if err != nil {
 				return err
 			}

@@ -198,3 +198,33 @@ func TestCheckURL(t *testing.T) {
 		}
 	}
 }
+
+// A token that is known by its SHA-256 opens; what is known of it does not.
+func TestOthersAreLetIn(t *testing.T) {
+	g, handler, _ := gate(t)
+	other := Random()
+	sum, err := ParseSum(other.SHA256())
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Accept(sum)
+	for name, c := range map[string]struct {
+		bearer string
+		want   int
+	}{
+		"the gate's own": {g.token.Bearer(), http.StatusOK}, "the other": {other.Bearer(), http.StatusOK},
+		"a third": {Random().Bearer(), http.StatusUnauthorized}, "the sum": {"Bearer " + other.SHA256(), http.StatusUnauthorized},
+		"nothing": {"Bearer ", http.StatusUnauthorized},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/api/v1/jobs", nil)
+		r.Header.Set("Authorization", c.bearer)
+		if w := ask(handler, r); w.Code != c.want {
+			t.Errorf("%s: %d", name, w.Code)
+		}
+	}
+	for _, bad := range []string{"", "0a", strings.Repeat("x", 64)} {
+		if _, err := ParseSum(bad); err == nil {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -37,6 +38,30 @@ func (t Token) Bearer() string { return "Bearer " + t.secret }
 func (t Token) Is(given string) bool {
 	a, b := sha256.Sum256([]byte(t.secret)), sha256.Sum256([]byte(given)) // of one length, whatever is given
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && t.secret != ""
+}
+
+// SHA256 is what may be told of a token to those who shall take it: of a random one nobody finds the token by it.
+func (t Token) SHA256() string {
+	sum := sha256.Sum256([]byte(t.secret))
+	return hex.EncodeToString(sum[:])
+}
+
+// Sum is the SHA-256 of a token that is not known here.
+type Sum [sha256.Size]byte
+
+// ParseSum takes what SHA256 gives.
+func ParseSum(text string) (s Sum, err error) {
+	raw, err := hex.DecodeString(text)
+	if err != nil || len(raw) != len(s) {
+		return s, errors.New("a token's SHA-256 has 64 hexadecimal digits")
+	}
+	return Sum(raw), nil
+}
+
+// Is says whether a token is the one that is meant, in the same time whatever is given.
+func (s Sum) Is(given string) bool {
+	other := sha256.Sum256([]byte(given))
+	return subtle.ConstantTimeCompare(s[:], other[:]) == 1
 }
 
 // Random makes a token of 130 bits.

@@ -47,6 +47,8 @@ type EC2 struct {
 	Disk Memory `yaml:"disk"`
 	// Device is how the image names its root volume. Default `/dev/xvda`.
 	Device string `yaml:"device"`
+	// Controller is where `tierml run` puts the job from elsewhere. Default: found by its tag.
+	Controller Controller `yaml:"controller"`
 	// Listen is the address at which machines reach this controller, host:port. Default: this machine's own address, and
 	// any port.
 	Listen string `yaml:"listen"`
@@ -100,6 +102,7 @@ func (c *checker) ec2() {
 	c.program("ec2.program", e.Program, "s3")
 	c.region("ec2.region", e.Region, "us-west-2")
 	c.listen("ec2.listen", e.Listen)
+	c.controller("ec2.controller", &e.Controller, "t3.small")
 	if j.Checkpoint.To == "" {
 		j.Checkpoint.To = e.Checkpoints
 	}

@@ -58,6 +58,8 @@ type GCE struct {
 	// ExtraNotice is by how much earlier Spot machines shall be warned of a preemption than 30 seconds before the end,
 	// in wall-clock time. Default none.
 	ExtraNotice time.Duration `yaml:"extra_notice"`
+	// Controller is where `tierml run` puts the job from elsewhere. Default: found by its label.
+	Controller Controller `yaml:"controller"`
 	// Listen is the address at which machines reach this controller, host:port. Default: this machine's own address, and
 	// any port.
 	Listen string `yaml:"listen"`
@@ -112,6 +114,7 @@ func (c *checker) gce() {
 	c.program("gce.program", g.Program, "gs")
 	c.region("gce.region", g.Region, "us-central1")
 	c.listen("gce.listen", g.Listen)
+	c.controller("gce.controller", &g.Controller, "e2-small")
 	c.gceNames(g)
 	if g.ExtraNotice < 0 || g.ExtraNotice > longestNotice || g.ExtraNotice%time.Second != 0 {
 		c.fault("gce.extra_notice", g.ExtraNotice.String()+" is no warning that Compute Engine gives", "write whole seconds up to "+formatDuration(longestNotice))

@@ -51,7 +51,7 @@ var limits = map[string]struct{ text, inside, outside string }{
 // forms say how texts look that are not free.
 var forms = map[string]string{
 	"train.data": "path or URL", "checkpoint.to": "path or URL", "checkpoint.bandwidth": "bytes a second", "reliable.bandwidth": "bits or bytes a second",
-	"alerts.url": "URL", "ec2.program.url": "URL", "gce.program.url": "URL", "ec2.endpoint": "URL", "gce.endpoint": "URL", "ec2.checkpoints": "URL", "gce.checkpoints": "URL",
+	"alerts.url": "URL", "ec2.program.url": "URL", "gce.program.url": "URL", "ec2.endpoint": "URL", "ec2.controller.url": "URL", "gce.controller.url": "URL", "gce.endpoint": "URL", "ec2.checkpoints": "URL", "gce.checkpoints": "URL",
 	"ec2.listen": "address:port", "gce.listen": "address:port", "env": "names with values", "train.params": "names with values",
 	"local.capacity": "types with whole numbers", "ec2.subnets": "zones with subnets", "gce.labels": "names with values",
 }

@@ -30,6 +30,11 @@ func OpenGCE(ctx context.Context, g config.GCE, run string) (GCEAccount, error) 
 	return gce.New(ctx, c)
 }
 
+// openGCEControllers makes the adapter for the machines of controllers: their disks and tags are not those of a run's.
+func openGCEControllers(ctx context.Context, g config.GCE) (Controllers, error) {
+	return gce.New(ctx, gceConfig(g))
+}
+
 // connectGCE makes the adapter for Compute Engine itself, by the SDK's own way to find credentials.
 func (r *session) connectGCE(ctx context.Context) (adapter, error) {
 	g := r.cfg.Job.GCE

@@ -17,3 +17,5 @@ func (r *session) connectGCE(context.Context) (adapter, error) { return nil, err
 
 // OpenGCE makes the adapter for looking and cleaning up.
 func OpenGCE(context.Context, config.GCE, string) (GCEAccount, error) { return nil, errNoGCE }
+
+func openGCEControllers(context.Context, config.GCE) (Controllers, error) { return nil, errNoGCE }

@@ -19,9 +19,23 @@ locals {
     program          = { url = local.program_url, sha256 = local.program_sha256 }
     checkpoints      = "s3://${aws_s3_bucket.cluster.bucket}/checkpoints"
   }
+
+  # And where it is run from elsewhere: on this controller, or on one that is started with this role.
+  controller_settings = merge(
+    {
+      role    = aws_iam_instance_profile.controller.name
+      network = [aws_security_group.controller.id]
+      type    = var.controller_type
+      disk    = "${var.controller_disk_gib}GB"
+    },
+    var.controller ? { instance = aws_instance.controller[0].id } : {},
+  )
 }
 
+# The controller; without one, `tierml controller start JOB.yaml` makes it when somebody wants it.
 resource "aws_instance" "controller" {
+  count = var.controller ? 1 : 0
+
   ami                         = local.ec2_settings.image
   instance_type               = var.controller_type
   subnet_id                   = aws_subnet.zone[var.zones[0]].id
@@ -35,7 +49,8 @@ resource "aws_instance" "controller" {
     settings       = yamlencode({ ec2 = local.ec2_settings })
     unit           = file("${path.module}/../tierml-controller.service")
   })
-  tags = { Name = "${var.cluster}-controller" }
+  # By these `tierml run` finds it. Not tierml:cluster: what carries that may be ended by the controller.
+  tags = { Name = "${var.cluster}-controller", "tierml:controller-of" = var.cluster, "tierml:role" = "controller", "tierml:owner" = var.owner }
 
   # Spot machines come and go; this one is on demand, and does not go by mistake.
   disable_api_termination = true

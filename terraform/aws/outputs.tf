@@ -1,6 +1,6 @@
 output "controller" {
-  description = "The controller's instance id: aws ssm start-session --target ID"
-  value       = aws_instance.controller.id
+  description = "The controller's instance id: aws ssm start-session --target ID. Null without one."
+  value       = one(aws_instance.controller[*].id)
 }
 
 output "bucket" {
@@ -9,21 +9,16 @@ output "bucket" {
 }
 
 output "settings" {
-  description = "What a job file needs to know of this installation; the controller has it in /etc/tierml/installation.yaml."
-  value       = yamlencode({ ec2 = local.ec2_settings })
+  description = "What a job file needs to know of this installation, and where its controller is; `tierml init --settings` takes it."
+  value       = yamlencode({ ec2 = merge(local.ec2_settings, { controller = local.controller_settings }) })
 }
 
-output "url" {
-  description = "The controller's address while the tunnel is open: tierml run --controller URL JOB.yaml"
-  value       = "http://localhost:7071"
+output "people_policy" {
+  description = "What somebody must be allowed who runs jobs on the controller from a laptop: to find it, and to open a session to it."
+  value       = jsonencode(local.people_policy)
 }
 
-output "tunnel" {
-  description = "Opens the tunnel to the controller."
-  value       = "aws ssm start-session --region ${var.region} --target ${aws_instance.controller.id} --document-name AWS-StartPortForwardingSession --parameters portNumber=7071,localPortNumber=7071"
-}
-
-output "token" {
-  description = "Prints the controller's token, for ~/.config/tierml/token (mode 0600)."
-  value       = "aws ssm start-session --region ${var.region} --target ${aws_instance.controller.id} --document-name AWS-StartInteractiveCommand --parameters 'command=[\"sudo cat /var/lib/tierml/token\"]'"
+output "starter_policy" {
+  description = "What somebody must be allowed beside that to start and end a controller: tierml controller start, tierml controller stop."
+  value       = jsonencode(local.starter_policy)
 }

@@ -139,6 +139,86 @@ locals {
   }
 }
 
+# For people, who are not made here: outputs to give to whom it may concern.
+locals {
+  people_policy = {
+    Version = "2012-10-17"
+    Statement = [
+      {
+        Sid      = "FindTheController"
+        Effect   = "Allow"
+        Action   = "ec2:DescribeInstances"
+        Resource = "*"
+      },
+      {
+        Sid       = "OpenSessions"
+        Effect    = "Allow"
+        Action    = "ssm:StartSession"
+        Resource  = "${local.ec2}:instance/*"
+        Condition = { StringEquals = { "aws:ResourceTag/tierml:controller-of" = var.cluster } }
+      },
+      {
+        Sid    = "ForATunnelAndTheToken"
+        Effect = "Allow"
+        Action = "ssm:StartSession"
+        Resource = [
+          "${local.arn}:ssm:${var.region}::document/AWS-StartPortForwardingSession",
+          "${local.arn}:ssm:${var.region}::document/AWS-StartInteractiveCommand",
+        ]
+      },
+      {
+        Sid      = "EndTheirOwnSessions"
+        Effect   = "Allow"
+        Action   = ["ssm:TerminateSession", "ssm:ResumeSession"]
+        Resource = "${local.arn}:ssm:*:*:session/$${aws:userid}-*"
+      },
+    ]
+  }
+
+  starter_policy = {
+    Version = "2012-10-17"
+    Statement = [
+      {
+        Sid       = "StartAController"
+        Effect    = "Allow"
+        Action    = "ec2:RunInstances"
+        Resource  = ["${local.ec2}:instance/*", "${local.ec2}:volume/*"]
+        Condition = { StringEquals = { "aws:RequestTag/tierml:controller-of" = var.cluster } }
+      },
+      {
+        Sid    = "InOurNetwork"
+        Effect = "Allow"
+        Action = "ec2:RunInstances"
+        Resource = concat(
+          [for subnet in aws_subnet.zone : subnet.arn],
+          [aws_security_group.controller.arn, "${local.ec2}:network-interface/*", "${local.arn}:ec2:${var.region}::image/*"],
+        )
+      },
+      {
+        Sid       = "TagIt"
+        Effect    = "Allow"
+        Action    = "ec2:CreateTags"
+        Resource  = ["${local.ec2}:instance/*", "${local.ec2}:volume/*"]
+        Condition = { StringEquals = { "ec2:CreateAction" = "RunInstances" } }
+      },
+      {
+        Sid       = "GiveItItsRole"
+        Effect    = "Allow"
+        Action    = "iam:PassRole"
+        Resource  = aws_iam_role.controller.arn
+        Condition = { StringEquals = { "iam:PassedToService" = "ec2.amazonaws.com" } }
+      },
+      {
+        Sid       = "EndIt"
+        Effect    = "Allow"
+        Action    = "ec2:TerminateInstances"
+        Resource  = "${local.ec2}:instance/*"
+        Condition = { StringEquals = { "aws:ResourceTag/tierml:controller-of" = var.cluster } }
+      },
+    ]
+  }
+}
+
 resource "aws_iam_role" "controller" {
   name_prefix        = "${var.cluster}-ctl-"
   description        = "TierML controller of ${var.cluster}"

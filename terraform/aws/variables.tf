@@ -39,6 +39,12 @@ variable "binary" {
   type        = string
 }
 
+variable "controller" {
+  description = "Whether to make the controller now. Without, `tierml controller start JOB.yaml` makes one when somebody wants it."
+  type        = bool
+  default     = true
+}
+
 variable "controller_type" {
   description = "The controller's instance type. It decides, and serves no parameters: a small one will do."
   type        = string

@@ -14,12 +14,29 @@ locals {
     program         = { url = local.program_url, sha256 = local.program_sha256 }
     checkpoints     = "gs://${google_storage_bucket.cluster.name}/checkpoints"
   }
+
+  # And where it is run from elsewhere: on this controller, or on one that is started as this account.
+  controller_settings = merge(
+    {
+      role = google_service_account.controller.email
+      zone = var.controller_zone
+      type = var.controller_type
+      disk = "${var.controller_disk_gb}GB"
+    },
+    var.controller ? { instance = google_compute_instance.controller[0].name } : {},
+  )
 }
 
+# The controller; without one, `tierml controller start JOB.yaml` makes it when somebody wants it.
 resource "google_compute_instance" "controller" {
+  count = var.controller ? 1 : 0
+
   name         = "controller-of-${var.cluster}" # must not begin as the names of the machines do
   machine_type = var.controller_type
   zone         = var.controller_zone
+
+  # By these `tierml run` finds it.
+  labels = { "tierml-controller-of" = var.cluster, "tierml-role" = "controller", "tierml-owner" = var.owner }
 
   # Spot machines come and go; this one is on demand, and does not go by mistake.
   deletion_protection = true

@@ -1,21 +1,6 @@
 output "controller" {
-  description = "How to reach the controller."
-  value       = "gcloud compute ssh --tunnel-through-iap --project ${var.project} --zone ${var.controller_zone} ${google_compute_instance.controller.name}"
-}
-
-output "url" {
-  description = "The controller's address while the tunnel is open: tierml run --controller URL JOB.yaml"
-  value       = "http://localhost:7071"
-}
-
-output "tunnel" {
-  description = "Opens the tunnel to the controller."
-  value       = "gcloud compute ssh --tunnel-through-iap --project ${var.project} --zone ${var.controller_zone} ${google_compute_instance.controller.name} -- -N -L 7071:localhost:7071"
-}
-
-output "token" {
-  description = "Prints the controller's token, for ~/.config/tierml/token (mode 0600)."
-  value       = "gcloud compute ssh --tunnel-through-iap --project ${var.project} --zone ${var.controller_zone} ${google_compute_instance.controller.name} --command 'sudo cat /var/lib/tierml/token'"
+  description = "The controller's name: gcloud compute ssh --tunnel-through-iap NAME. Null without one."
+  value       = one(google_compute_instance.controller[*].name)
 }
 
 output "bucket" {
@@ -24,6 +9,6 @@ output "bucket" {
 }
 
 output "settings" {
-  description = "What a job file needs to know of this installation; the controller has it in /etc/tierml/installation.yaml."
-  value       = yamlencode({ gce = local.gce_settings })
+  description = "What a job file needs to know of this installation, and where its controller is; `tierml init --settings` takes it."
+  value       = yamlencode({ gce = merge(local.gce_settings, { controller = local.controller_settings }) })
 }

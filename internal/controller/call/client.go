@@ -29,6 +29,7 @@ type Client struct {
 	base  *url.URL
 	token access.Token
 	http  *http.Client
+	close func() // what the client owns; nil = nothing
 }
 
 // New makes a client for the controller at an address. Authority is a file with the certificates to trust in place of the
@@ -59,8 +60,16 @@ func New(address string, token access.Token, authority string) (*Client, error) 
 // Address is the controller's.
 func (c *Client) Address() string { return strings.TrimSuffix(c.base.String(), "/") }
 
-// Close gives idle connections back.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
+// Own has Close end something as well, such as the tunnel by which the controller is reached.
+func (c *Client) Own(end func()) { c.close = end }
+
+// Close gives idle connections back, and what the client owns.
+func (c *Client) Close() {
+	c.http.CloseIdleConnections()
+	if c.close != nil {
+		c.close()
+	}
+}
 
 // Refused is an answer of the controller that is no success.
 type Refused struct {

@@ -44,23 +44,27 @@ run "nobody_is_let_in" {
 
 run "controller" {
   assert {
-    condition     = aws_instance.controller.metadata_options[0].http_tokens == "required"
+    condition     = aws_instance.controller[0].metadata_options[0].http_tokens == "required"
     error_message = "metadata must be asked for with a session's token (IMDSv2)"
   }
   assert {
-    condition     = aws_instance.controller.root_block_device[0].encrypted
+    condition     = aws_instance.controller[0].root_block_device[0].encrypted
     error_message = "disks are encrypted"
   }
   assert {
-    condition     = length(aws_instance.controller.instance_market_options) == 0
+    condition     = length(aws_instance.controller[0].instance_market_options) == 0
     error_message = "the controller is an on-demand instance"
   }
   assert {
-    condition     = !contains(keys(aws_instance.controller.tags), "tierml:cluster")
+    condition     = !contains(keys(aws_instance.controller[0].tags), "tierml:cluster")
     error_message = "whatever carries the cluster's tag may be ended by the controller, which must not end itself"
   }
   assert {
-    condition     = strcontains(aws_instance.controller.user_data, filesha256(var.binary))
+    condition     = aws_instance.controller[0].tags["tierml:controller-of"] == var.cluster && aws_instance.controller[0].tags["tierml:role"] == "controller"
+    error_message = "tierml run finds the controller by its tags"
+  }
+  assert {
+    condition     = strcontains(aws_instance.controller[0].user_data, filesha256(var.binary))
     error_message = "the controller must check what it runs"
   }
 }
@@ -193,14 +197,66 @@ run "the_controller_is_a_service" {
   command = apply
   assert {
     condition = alltrue([
-      strcontains(aws_instance.controller.user_data, "ExecStart=/usr/local/bin/tierml controller --directory /var/lib/tierml"),
-      strcontains(aws_instance.controller.user_data, "KillMode=process"),
-      strcontains(aws_instance.controller.user_data, "systemctl enable --now tierml-controller"),
+      strcontains(aws_instance.controller[0].user_data, "ExecStart=/usr/local/bin/tierml controller --directory /var/lib/tierml"),
+      strcontains(aws_instance.controller[0].user_data, "KillMode=process"),
+      strcontains(aws_instance.controller[0].user_data, "systemctl enable --now tierml-controller"),
     ])
     error_message = "the controller must run as a service whose end ends no job"
   }
   assert {
-    condition     = !strcontains(aws_instance.controller.user_data, "--listen") && output.url == "http://localhost:7071" && strcontains(output.tunnel, "7071")
+    condition     = !strcontains(aws_instance.controller[0].user_data, "--listen")
     error_message = "the controller is reached on its loopback interface, through a tunnel"
+  }
+  assert {
+    condition     = yamldecode(output.settings).ec2.controller.instance == aws_instance.controller[0].id && output.controller == aws_instance.controller[0].id
+    error_message = "a job file must say which controller it is for"
+  }
+}
+
+run "without_a_controller" {
+  command = apply
+  variables {
+    controller = false
+  }
+  assert {
+    condition     = length(aws_instance.controller) == 0 && output.controller == null
+    error_message = "none is made"
+  }
+  assert {
+    condition = alltrue([
+      !contains(keys(yamldecode(output.settings).ec2.controller), "instance"),
+      yamldecode(output.settings).ec2.controller.role == aws_iam_instance_profile.controller.name,
+      yamldecode(output.settings).ec2.controller.network == [aws_security_group.controller.id],
+    ])
+    error_message = "the settings say what a controller that is started is made of"
+  }
+}
+
+run "people_may_do_what_they_must_and_nothing_else" {
+  command = apply
+  assert {
+    condition = alltrue([
+      for statement in concat(jsondecode(output.people_policy).Statement, jsondecode(output.starter_policy).Statement) :
+      alltrue([for action in flatten([statement.Action]) : !strcontains(action, "*")])
+      && (!contains(flatten([statement.Resource]), "*") || statement.Action == "ec2:DescribeInstances")
+    ])
+    error_message = "each action is named, and only looking is allowed on everything"
+  }
+  assert {
+    condition = alltrue([
+      for statement in jsondecode(output.people_policy).Statement :
+      statement.Condition.StringEquals["aws:ResourceTag/tierml:controller-of"] == var.cluster
+      if contains(flatten([statement.Action]), "ssm:StartSession") && anytrue([for resource in flatten([statement.Resource]) : endswith(resource, ":instance/*")])
+    ])
+    error_message = "sessions are opened to the cluster's controllers only"
+  }
+  assert {
+    condition = alltrue([
+      for statement in jsondecode(output.starter_policy).Statement :
+      try(statement.Condition.StringEquals["aws:ResourceTag/tierml:controller-of"], statement.Condition.StringEquals["aws:RequestTag/tierml:controller-of"], "") == var.cluster
+      if anytrue([for action in flatten([statement.Action]) : contains(["ec2:TerminateInstances", "ec2:RunInstances"], action)])
+      && anytrue([for resource in flatten([statement.Resource]) : endswith(resource, ":instance/*")])
+    ])
+    error_message = "only controllers of this cluster are started and ended"
   }
 }

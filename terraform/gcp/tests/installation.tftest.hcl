@@ -27,7 +27,7 @@ run "nobody_is_let_in" {
     error_message = "people come through Identity-Aware Proxy"
   }
   assert {
-    condition     = length(google_compute_instance.controller.network_interface[0].access_config) == 0
+    condition     = length(google_compute_instance.controller[0].network_interface[0].access_config) == 0
     error_message = "the controller has no public address"
   }
   assert {
@@ -38,15 +38,15 @@ run "nobody_is_let_in" {
 
 run "controller" {
   assert {
-    condition     = length(google_compute_instance.controller.scheduling) == 0
+    condition     = length(google_compute_instance.controller[0].scheduling) == 0
     error_message = "the controller is an on-demand machine"
   }
   assert {
-    condition     = !startswith(google_compute_instance.controller.name, "${var.cluster}-")
+    condition     = !startswith(google_compute_instance.controller[0].name, "${var.cluster}-")
     error_message = "whatever has such a name may be ended by the controller, which must not end itself"
   }
   assert {
-    condition     = strcontains(google_compute_instance.controller.metadata["startup-script"], filesha256(var.binary))
+    condition     = strcontains(google_compute_instance.controller[0].metadata["startup-script"], filesha256(var.binary))
     error_message = "the controller must check what it runs"
   }
 }
@@ -121,14 +121,40 @@ run "the_controller_is_a_service" {
   command = apply
   assert {
     condition = alltrue([
-      strcontains(google_compute_instance.controller.metadata["startup-script"], "ExecStart=/usr/local/bin/tierml controller --directory /var/lib/tierml"),
-      strcontains(google_compute_instance.controller.metadata["startup-script"], "KillMode=process"),
-      strcontains(google_compute_instance.controller.metadata["startup-script"], "systemctl enable --now tierml-controller"),
+      strcontains(google_compute_instance.controller[0].metadata["startup-script"], "ExecStart=/usr/local/bin/tierml controller --directory /var/lib/tierml"),
+      strcontains(google_compute_instance.controller[0].metadata["startup-script"], "KillMode=process"),
+      strcontains(google_compute_instance.controller[0].metadata["startup-script"], "systemctl enable --now tierml-controller"),
     ])
     error_message = "the controller must run as a service whose end ends no job"
   }
   assert {
-    condition     = !strcontains(google_compute_instance.controller.metadata["startup-script"], "--listen") && output.url == "http://localhost:7071" && strcontains(output.tunnel, "7071")
+    condition     = !strcontains(google_compute_instance.controller[0].metadata["startup-script"], "--listen")
     error_message = "the controller is reached on its loopback interface, through a tunnel"
+  }
+  assert {
+    condition = alltrue([
+      yamldecode(output.settings).gce.controller.instance == google_compute_instance.controller[0].name,
+      yamldecode(output.settings).gce.controller.zone == var.controller_zone,
+      google_compute_instance.controller[0].labels["tierml-controller-of"] == var.cluster,
+    ])
+    error_message = "tierml run must find the controller"
+  }
+}
+
+run "without_a_controller" {
+  command = apply
+  variables {
+    controller = false
+  }
+  assert {
+    condition     = length(google_compute_instance.controller) == 0 && output.controller == null
+    error_message = "none is made"
+  }
+  assert {
+    condition = alltrue([
+      !contains(keys(yamldecode(output.settings).gce.controller), "instance"),
+      yamldecode(output.settings).gce.controller.role == google_service_account.controller.email,
+    ])
+    error_message = "the settings say what a controller that is started is made of"
   }
 }

@@ -1,0 +1,334 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/internal/access"
+	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/planner/local"
+	"github.com/tierml/tierml/internal/reach"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/terraform"
+)
+
+// The commands below `tierml controller` are for the machine on which one runs: to make it, to look into it, to end it.
+
+func newControllerStartCommand() *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "start JOB.yaml",
+		Short: "Start an on-demand machine with a controller for a job's cluster",
+		Long: `Start launches one on-demand machine, as the block controller of the job file says, on which a controller runs as a service, and
+waits until it answers. From then on tierml run puts the cluster's jobs on it. It costs money until tierml controller stop,
+also while no job runs.
+
+Its first script fetches the program that the job file names, and compares it with its SHA-256. The token is made here; of it
+the machine is told the SHA-256 only.`,
+		Example: `  tierml controller start ratings.yaml
+  tierml run ratings.yaml`,
+		Args: oneJobFile,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := untilInterrupted(cmd.Context())
+			defer stop()
+			return startController(ctx, args[0], yes, notes(cmd), cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "proceed without asking")
+	return cmd
+}
+
+// realJob loads a job that buys real machines.
+func realJob(file string) (*config.Job, error) {
+	job, err := config.Load(file)
+	if err == nil && job.Installation() == nil {
+		err = job.Fault("cloud", "cloud: "+job.Cloud+" needs no controller elsewhere", "name a job with cloud: ec2 or gce; `tierml controller` is one of this host")
+	}
+	return job, err
+}
+
+func startController(ctx context.Context, file string, yes bool, note func(string), in io.Reader, out io.Writer) error {
+	job, err := realJob(file)
+	if err != nil {
+		return err
+	}
+	at := job.Installation()
+	account, err := localrun.OpenControllers(ctx, job)
+	if err != nil {
+		return cloudAdvice(job, err)
+	}
+	defer account.Close()
+	found, err := account.Controllers(ctx)
+	if err != nil {
+		return cloudAdvice(job, err)
+	}
+	shelf, err := reach.UserShelf()
+	if err != nil {
+		return err
+	}
+	p := reach.PlaceOf(at)
+	p.Instance = "" // what the job file names is no more, or it is found
+	token, begun := beginning(shelf, p)
+	if len(found) > 0 && (!begun || len(found) > 1) {
+		return usageError{fmt.Errorf("cluster %s has a controller: %s, %s; `tierml run %s` uses it", at.Cluster, found[0].ID, found[0].State, file)}
+	}
+	if !begun {
+		token = access.Random()
+	}
+	r, err := reach.Request(job, localrun.ControllerScript(job, string(job.Settings()), terraform.Unit, token.SHA256()))
+	if err != nil {
+		return err
+	}
+	if len(found) == 0 {
+		fmt.Fprintf(out, "Starts an on-demand %s in %s of %s, with a disk of %d GB, for cluster %s.\nIt costs %suntil `tierml controller stop %s`, also while no job runs.\n\n",
+			r.Type, r.Zone, at.Name, r.DiskGiB, at.Cluster, hourly(at, r.Type), file)
+		if err := confirm(in, out, isTerminal(in) && isTerminal(out), yes); err != nil {
+			return err
+		}
+		if err := errors.Join(shelf.KeepToken(p, token), shelf.Keep(p, "")); err != nil { // before the machine: it may outlive this process
+			return err
+		}
+		one, err := account.StartController(ctx, r)
+		switch {
+		case err != nil && !provisioner.Retryable(err):
+			return errors.Join(cloudAdvice(job, err), shelf.Forget(p))
+		case err != nil:
+			return fmt.Errorf("%w\nWhether it is there is not known: the same command asks for the same machine again", cloudAdvice(job, err))
+		}
+		fmt.Fprintf(out, "%s has %s in %s. Waiting until the controller answers; Ctrl-C ends only the waiting.\n", at.Name, one.ID, one.Zone)
+		p.Instance, p.Zone = one.ID, one.Zone
+	} else {
+		p.Instance, p.Zone = found[0].ID, found[0].Zone
+		fmt.Fprintf(out, "%s is there already, %s. Waiting until the controller answers; Ctrl-C ends only the waiting.\n", p.Instance, found[0].State)
+	}
+	if err := shelf.Keep(p, ""); err != nil {
+		return err
+	}
+	if err := awaitController(ctx, shelf, p, token, note); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "The controller is there.\nRun   tierml run %s\nEnd   tierml controller stop %[1]s\n", file)
+	return err
+}
+
+// beginning gives the token of a start that was begun and did not see its end: asked for again with it, the machine is the same.
+func beginning(shelf reach.Shelf, p reach.Place) (token access.Token, begun bool) {
+	known, err := shelf.Known()
+	if err != nil {
+		return token, false
+	}
+	for _, k := range known {
+		if k.Place == p {
+			token, err = access.Read(shelf.TokenFile(p))
+			return token, err == nil
+		}
+	}
+	return token, false
+}
+
+// hourly is what a machine costs, by the catalog; empty when it does not say.
+func hourly(at *config.Installation, kind string) string {
+	catalog, err := local.ReadCatalog(at.Catalog)
+	if err != nil {
+		return ""
+	}
+	if t, there := catalog.Lookup(at.Region, kind); there {
+		return fmt.Sprintf("$%s an hour and its disk ", t.OnDemand)
+	}
+	return ""
+}
+
+// controllerWithin is how long a machine may take until its controller answers: it boots, fetches the program, and its
+// provider's agent must report before a session can be opened.
+const controllerWithin = 10 * time.Minute
+
+func awaitController(ctx context.Context, shelf reach.Shelf, p reach.Place, token access.Token, note func(string)) error {
+	ctx, cancel := context.WithTimeout(ctx, controllerWithin)
+	defer cancel()
+	for said := ""; ; {
+		way, err := shelf.Connect(ctx, p, token, note)
+		if err == nil {
+			way.Close()
+			return nil
+		}
+		if errors.Is(err, reach.ErrMissing) {
+			return fmt.Errorf("%w\nThe machine runs; when that is mended, `tierml run` uses it, and `tierml controller stop` ends it", err)
+		}
+		first, _, _ := strings.Cut(err.Error(), "\n")
+		if first != said && ctx.Err() == nil {
+			note("Not yet: " + first)
+			said = first
+		}
+		select {
+		case <-ctx.Done():
+			return exitError{exitInterrupted, fmt.Errorf("not waited for any longer: %s; the machine runs, and costs money until `tierml controller stop`", first)}
+		case <-time.After(lookAgain):
+		}
+	}
+}
+
+func newControllerStopCommand() *cobra.Command {
+	var yes, force bool
+	cmd := &cobra.Command{
+		Use:   "stop JOB.yaml",
+		Short: "End the machine of a cluster's controller",
+		Long: `Stop terminates the machine on which the controller of a job's cluster runs, after asking, and looks until it is gone. Its disk
+goes with it: the journals, reports and models of its jobs, which tierml fetch copies. It refuses while a job is not over, and
+when the controller cannot be asked, unless --force is given.`,
+		Example: `  tierml fetch ratings
+  tierml controller stop ratings.yaml`,
+		Args: oneJobFile,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := untilInterrupted(cmd.Context())
+			defer stop()
+			return stopController(ctx, args[0], yes, force, notes(cmd), cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "proceed without asking")
+	cmd.Flags().BoolVar(&force, "force", false, "end it whatever goes on there; machines of its jobs end by themselves when it is silent for orphan_after")
+	return cmd
+}
+
+func stopController(ctx context.Context, file string, yes, force bool, note func(string), in io.Reader, out io.Writer) error {
+	job, err := realJob(file)
+	if err != nil {
+		return err
+	}
+	at := job.Installation()
+	account, err := localrun.OpenControllers(ctx, job)
+	if err != nil {
+		return cloudAdvice(job, err)
+	}
+	defer account.Close()
+	found, err := account.Controllers(ctx)
+	if err != nil {
+		return cloudAdvice(job, err)
+	}
+	shelf, err := reach.UserShelf()
+	if err != nil {
+		return err
+	}
+	p := reach.PlaceOf(at)
+	if len(found) == 0 {
+		fmt.Fprintf(out, "Cluster %s in %s has no controller.\n", at.Cluster, at.Region)
+		return shelf.Forget(p)
+	}
+	if p, err = reach.Choose(p, found, file); err != nil && (len(found) > 1 || !force) {
+		return usageError{fmt.Errorf("%w\nWhat it has to do is not known while it does not run: --force ends it all the same", err)}
+	}
+	one := found[0]
+	for _, c := range found {
+		if c.ID == p.Instance {
+			one = c
+		}
+	}
+	kept := 0
+	if !force {
+		if kept, err = overJobs(ctx, p, note); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(out, "Ends %s (%s in %s), the controller of cluster %s. Its disk goes with it", one.ID, one.Type, one.Zone, at.Cluster)
+	if kept > 0 {
+		fmt.Fprintf(out, ": journals, reports and models\nof %d runs, which `tierml fetch` copies", kept)
+	}
+	fmt.Fprint(out, ".\n\n")
+	if err := confirm(in, out, isTerminal(in) && isTerminal(out), yes); err != nil {
+		return err
+	}
+	if err := account.EndController(ctx, one); err != nil {
+		return fmt.Errorf("%w\nOne that Terraform made is protected, and ended by `terraform destroy` (terraform/README.md)", cloudAdvice(job, err))
+	}
+	if err := awaitGone(ctx, account, one); err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "It has ended.")
+	return shelf.Forget(p)
+}
+
+// overJobs says how many runs a controller has, all of which must be over.
+func overJobs(ctx context.Context, p reach.Place, note func(string)) (int, error) {
+	var at remote
+	client, err := at.connect(ctx, p, note)
+	if err != nil {
+		return 0, fmt.Errorf("%w\nWhether jobs go on there is not known: --force ends it all the same", err)
+	}
+	defer client.Close()
+	jobs, err := client.Jobs(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("%w\nWhether jobs go on there is not known: --force ends it all the same", err)
+	}
+	if goes := reach.Goes(jobs); len(goes) > 0 {
+		return 0, usageError{fmt.Errorf("%s: not over yet; wait, or end it first: tierml stop %s", strings.Join(goes, ", "), goes[0])}
+	}
+	return len(jobs), nil
+}
+
+// awaitGone looks until a controller's machine is in the list no more.
+func awaitGone(ctx context.Context, account localrun.Controllers, one provisioner.Controller) error {
+	ctx, cancel := context.WithTimeout(ctx, endWithin)
+	defer cancel()
+	for {
+		left, err := account.Controllers(ctx)
+		if err == nil {
+			gone := true
+			for _, c := range left {
+				gone = gone && c.ID != one.ID
+			}
+			if gone {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return exitError{exitFailed, fmt.Errorf("%s was told to end, and is still there: look at the provider's console", one.ID)}
+		case <-time.After(lookAgain):
+		}
+	}
+}
+
+func newControllerTunnelCommand() *cobra.Command {
+	var at remote
+	cmd := &cobra.Command{
+		Use:   "tunnel JOB.yaml",
+		Short: "Open the way to a cluster's controller, for a browser, until Ctrl-C",
+		Long: `Tunnel opens the way to the controller that a job is for and prints its address, at which a browser finds the dashboard. It asks
+for the token, which is in the file that is named. In place of the job file: the name of a cluster that a job was put on.`,
+		Example: `  tierml controller tunnel ratings.yaml
+  tierml controller tunnel tierml`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return errors.New("name one job file, or a cluster that a job was put on")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := untilInterrupted(cmd.Context())
+			defer stop()
+			p, err := meantPlace(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			client, err := at.connect(ctx, p, notes(cmd))
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			shelf, err := reach.UserShelf()
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s is at %s until Ctrl-C.\nIts token is in %s\n", p, client.Address(), shelf.TokenFile(p))
+			<-ctx.Done()
+			return nil
+		},
+	}
+	return cmd
+}

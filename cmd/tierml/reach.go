@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/internal/access"
+	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/controller/call"
+	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/reach"
+	"github.com/tierml/tierml/internal/runs"
+)
+
+// remembered gives the controller that a command means that names none: the one on which its run was put, unless this host
+// has a run of that very name; without a name the one that was used last, unless this directory has runs.
+func (r *remote) remembered(args []string) (p reach.Place, found bool, err error) {
+	shelf, err := reach.UserShelf()
+	if err != nil {
+		return p, false, nil // a system user without a home has put no job anywhere
+	}
+	if len(args) > 0 {
+		for _, dir := range []string{args[0], filepath.Join(localrun.Root, args[0])} {
+			if info, err := os.Stat(dir); err == nil && info.IsDir() && !r.elsewhere {
+				return p, false, nil
+			}
+		}
+		return shelf.FindRun(filepath.Base(args[0]))
+	}
+	if here, err := runs.List(localrun.Root); err != nil || len(here) > 0 {
+		return p, false, err
+	}
+	all, err := shelf.Known()
+	if err != nil || len(all) == 0 {
+		return p, false, err
+	}
+	return all[0].Place, true, nil
+}
+
+// meantPlace is the controller that --controller names otherwise than by its address: by a job file, or by a cluster that is
+// known.
+func meantPlace(ctx context.Context, name string) (reach.Place, error) {
+	if ending := filepath.Ext(name); ending == ".yaml" || ending == ".yml" {
+		job, err := config.Load(name)
+		if err != nil {
+			return reach.Place{}, err
+		}
+		if job.Installation() == nil {
+			return reach.Place{}, job.Fault("cloud", "cloud: "+job.Cloud+" has no controller elsewhere", "name a job with cloud: ec2 or gce")
+		}
+		return findPlace(ctx, job)
+	}
+	shelf, err := reach.UserShelf()
+	if err != nil {
+		return reach.Place{}, err
+	}
+	p, err := shelf.FindPlace(name)
+	if err != nil {
+		err = usageError{fmt.Errorf("--controller: %w", err)}
+	}
+	return p, err
+}
+
+// findPlace gives the place of a job's controller, looking for it where the job file does not say which it is.
+func findPlace(ctx context.Context, job *config.Job) (reach.Place, error) {
+	p := reach.PlaceOf(job.Installation())
+	if p.Complete() {
+		return p, nil
+	}
+	return lookFor(ctx, job, p)
+}
+
+func lookFor(ctx context.Context, job *config.Job, p reach.Place) (reach.Place, error) {
+	account, err := localrun.OpenControllers(ctx, job)
+	if err != nil {
+		return p, cloudAdvice(job, err)
+	}
+	defer account.Close()
+	found, err := account.Controllers(ctx)
+	if err != nil {
+		return p, cloudAdvice(job, err)
+	}
+	p, err = reach.Choose(p, found, job.File())
+	if err != nil {
+		err = usageError{err}
+	}
+	return p, err
+}
+
+// cloudAdvice says what to do about refusals that a user can mend.
+func cloudAdvice(job *config.Job, err error) error {
+	if job.Cloud == config.CloudGCE {
+		return gceAdvice(err)
+	}
+	return ec2Advice(err)
+}
+
+// connect opens the way to a controller.
+func (r *remote) connect(ctx context.Context, p reach.Place, note func(string)) (*call.Client, error) {
+	shelf, err := reach.UserShelf()
+	if err != nil {
+		return nil, err
+	}
+	var own access.Token
+	if r.tokenNamed() {
+		if own, err = r.token(); err != nil {
+			return nil, usageError{err}
+		}
+	}
+	if p.URL == "" {
+		note("Opening the tunnel to " + p.String() + " ...")
+	}
+	way, err := shelf.Connect(ctx, p, own, note)
+	if err != nil {
+		return nil, err
+	}
+	client, err := call.New(way.Address, way.Token, r.authority)
+	if err != nil {
+		way.Close()
+		return nil, usageError{err}
+	}
+	client.Own(way.Close)
+	return client, nil
+}
+
+// notes are lines about what happens meanwhile: not the command's result.
+func notes(cmd *cobra.Command) func(string) {
+	return func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), line) }
+}
+
+// client reaches the controller that a command means, whose first argument, if any, is a run; nil: this host is meant.
+func (r *remote) client(cmd *cobra.Command, args []string) (*call.Client, error) {
+	switch {
+	case r.url == noController:
+		return nil, nil
+	case strings.Contains(r.url, ":"):
+		return r.direct()
+	case r.url != "":
+		p, err := meantPlace(cmd.Context(), r.url)
+		if err != nil {
+			return nil, err
+		}
+		return r.connect(cmd.Context(), p, notes(cmd))
+	}
+	p, found, err := r.remembered(args)
+	if err != nil || !found {
+		return nil, err
+	}
+	return r.connect(cmd.Context(), p, notes(cmd))
+}
+
+// placed says where a job was put, for whoever asks for it later.
+type placed struct {
+	client *call.Client // nil: it runs on this host
+	where  string       // for people
+	keep   func(run string) error
+}
+
+// forJob reaches the controller that is to run a job.
+func (r *remote) forJob(cmd *cobra.Command, o runOptions) (placed, error) {
+	nothing := func(string) error { return nil }
+	here := o.here || o.into != "" || o.endpoint != ""
+	if r.url == "" && here {
+		return placed{}, nil
+	}
+	if here && o.here && r.url != noController {
+		return placed{}, usageError{errors.New("--here and --controller exclude each other; leave one of them out")}
+	}
+	if r.url != "" || o.resume != "" {
+		var args []string
+		if o.resume != "" {
+			args = []string{o.resume}
+		}
+		client, err := r.client(cmd, args)
+		if client == nil {
+			return placed{}, err
+		}
+		return placed{client, client.Address(), nothing}, err
+	}
+	job, err := config.LoadWithPolicy(o.jobFile, o.policy)
+	if err != nil || reach.IsHere(job.Installation(), reach.OnController()) {
+		return placed{}, nil // what is wrong with the job file is told by who runs it
+	}
+	p, err := findPlace(cmd.Context(), job)
+	if err != nil {
+		return placed{}, err
+	}
+	client, err := r.connect(cmd.Context(), p, notes(cmd))
+	if err != nil {
+		return placed{}, why(cmd.Context(), job, p, err)
+	}
+	return placed{client, p.String(), func(run string) error {
+		shelf, err := reach.UserShelf()
+		if err != nil {
+			return err
+		}
+		return shelf.Keep(p, run)
+	}}, nil
+}
+
+// why asks the cloud about a controller that cannot be reached: whether it is stopped says more than that a tunnel failed.
+func why(ctx context.Context, job *config.Job, p reach.Place, failed error) error {
+	if p.Instance == "" || ctx.Err() != nil {
+		return failed
+	}
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	if _, err := lookFor(ctx, job, p); err != nil {
+		if _, said := errors.AsType[usageError](err); said {
+			return err
+		}
+	}
+	return failed
+}

@@ -1,0 +1,91 @@
+package localrun
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/provisioner/ec2"
+)
+
+// Controllers is an account as far as it is about the machines of controllers.
+type Controllers interface {
+	Controllers(context.Context) ([]provisioner.Controller, error)
+	StartController(context.Context, provisioner.ControllerRequest) (provisioner.Controller, error)
+	EndController(context.Context, provisioner.Controller) error
+	Close()
+}
+
+// OpenControllers makes the adapter of a job's cloud, which is a real one.
+func OpenControllers(ctx context.Context, job *config.Job) (Controllers, error) {
+	if job.Cloud == config.CloudGCE {
+		return openGCEControllers(ctx, job.GCE)
+	}
+	return ec2.New(ctx, EC2Config(job.EC2))
+}
+
+// ControllerScript is the first script of a machine that is to be a controller: it fetches the program, compares it with its
+// SHA-256, and runs `tierml controller` as the service that unit describes. Settings are the installation's. The token that
+// it shall take is told by its SHA-256 alone: neither it nor anything else in the script is a secret.
+func ControllerScript(job *config.Job, settings, unit, tokenSHA256 string) string {
+	at := job.Installation()
+	fetch, environment := curl(at.Program.URL), "TIERML_PROVIDER=gce"
+	switch {
+	case strings.HasPrefix(at.Program.URL, "gs://"):
+		fetch = fetchFromGCS(at.Program.URL)
+	case strings.HasPrefix(at.Program.URL, "s3://"):
+		fetch = "aws s3 cp --region '" + at.Region + "' --no-progress '" + at.Program.URL + "' tierml.new"
+	}
+	if job.Cloud == config.CloudEC2 {
+		environment = "AWS_REGION='" + at.Region + "'"
+	}
+	arguments := fmt.Sprintf("--listen localhost:%d --accept-sha256 %s", at.Controller.Port, tokenSHA256)
+	return strings.NewReplacer("<fetch>", fetch, "<sha256>", at.Program.SHA256, "<settings>\n", settings, "<arguments>", arguments, "<environment>", environment,
+		"<unit>\n", strings.Replace(unit, "--directory /var/lib/tierml\n", "--directory /var/lib/tierml "+arguments+"\n", 1)).Replace(controllerScript)
+}
+
+// The script runs at each start of the machine, on EC2 at the first, and does again only what is not there. TIERML_HOME is
+// for a machine that is a process of this host: there is no systemd to keep the service then.
+const controllerScript = `#!/bin/bash
+# Makes this machine a TierML controller.
+set -euo pipefail
+home=${TIERML_HOME:-/var/lib/tierml}
+program=${TIERML_HOME:-/usr/local/bin}/tierml
+if [ -z "${TIERML_HOME:-}" ]; then
+  id -u tierml >/dev/null 2>&1 || useradd --system --create-home --home-dir "$home" --shell /sbin/nologin tierml
+  install -d -o tierml -g tierml -m 0750 "$home" "$home/tmp"
+fi
+mkdir -p "$home"
+fetch() {
+  <fetch>
+}
+is_there() { echo "<sha256>  $1" | sha256sum --check --strict --status; }
+if ! is_there "$program"; then
+  work=$(mktemp -d)
+  cd "$work"
+  for pause in 1 5 20 60 -; do
+    if fetch && is_there tierml.new; then break; fi
+    if [ $pause = - ]; then echo 'the program could not be fetched, or is not the one that was meant' >&2; exit 1; fi
+    sleep $pause
+  done
+  chmod 0755 tierml.new
+  mv tierml.new "$program"
+  cd "$home"
+  rmdir "$work"
+fi
+export <environment>
+if [ -n "${TIERML_HOME:-}" ]; then
+  exec "$program" controller --directory "$home" <arguments>
+fi
+mkdir -p /etc/tierml
+cat >/etc/tierml/installation.yaml <<'END_OF_SETTINGS'
+<settings>
+END_OF_SETTINGS
+cat >/etc/systemd/system/tierml-controller.service <<'END_OF_UNIT'
+<unit>
+END_OF_UNIT
+systemctl daemon-reload
+systemctl enable --now tierml-controller
+`

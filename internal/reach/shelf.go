@@ -1,0 +1,230 @@
+package reach
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/internal/access"
+)
+
+// Shelf is the folder in which a user keeps what is known of controllers: for each a folder with its place, its token (mode
+// 0600), and the names of the jobs that were put on it.
+type Shelf struct{ dir string }
+
+// Files of a controller's folder.
+const (
+	placeFile = "place.json"
+	tokenFile = "token"
+	jobsFile  = "jobs" // a name in each line, the newest last
+)
+
+// NewShelf is the one in a directory, which need not exist.
+func NewShelf(dir string) Shelf { return Shelf{dir} }
+
+// UserShelf is the user's own.
+func UserShelf() (Shelf, error) {
+	dir, err := os.UserConfigDir()
+	if err != nil {
+		return Shelf{}, fmt.Errorf("finding the directory of configurations, where tokens of controllers are kept: %w", err)
+	}
+	return NewShelf(filepath.Join(dir, "tierml", "controllers")), nil
+}
+
+// TokenFile is where a controller's token is, once it is known.
+func (s Shelf) TokenFile(p Place) string { return filepath.Join(s.dir, p.Name(), tokenFile) }
+
+// Keep remembers a place, and the run that was put there; empty: none.
+func (s Shelf) Keep(p Place, run string) error {
+	folder := filepath.Join(s.dir, p.Name())
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return fmt.Errorf("remembering %s: %w", p, err)
+	}
+	text, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
+		return fmt.Errorf("remembering %s: %w", p, err)
+	}
+	if err := replaceFile(filepath.Join(folder, placeFile), append(text, '\n')); err != nil {
+		return fmt.Errorf("remembering %s: %w", p, err)
+	}
+	if run == "" {
+		return nil
+	}
+	jobs, err := os.OpenFile(filepath.Join(folder, jobsFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("remembering where %s is: %w", run, err)
+	}
+	_, err = fmt.Fprintln(jobs, run)
+	if err := errors.Join(err, jobs.Close()); err != nil {
+		return fmt.Errorf("remembering where %s is: %w", run, err)
+	}
+	return nil
+}
+
+// Forget removes all that is known of a place, its token included.
+func (s Shelf) Forget(p Place) error { return os.RemoveAll(filepath.Join(s.dir, p.Name())) }
+
+// Known is a place that is remembered, with the runs that were put there, the oldest first.
+type Known struct {
+	Place Place
+	Runs  []string
+	used  time.Time
+}
+
+// Known gives all places that are remembered, the one used last first. A folder that cannot be read is none.
+func (s Shelf) Known() ([]Known, error) {
+	entries, err := os.ReadDir(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking which controllers are known: %w", err)
+	}
+	var all []Known
+	for _, e := range entries {
+		folder := filepath.Join(s.dir, e.Name())
+		text, err := os.ReadFile(filepath.Join(folder, placeFile))
+		var k Known
+		if err != nil || json.Unmarshal(text, &k.Place) != nil || k.Place.Name() != e.Name() {
+			continue
+		}
+		if info, err := os.Stat(filepath.Join(folder, placeFile)); err == nil {
+			k.used = info.ModTime()
+		}
+		runs, _ := os.ReadFile(filepath.Join(folder, jobsFile)) // none were put there
+		k.Runs = strings.Fields(string(runs))
+		all = append(all, k)
+	}
+	slices.SortStableFunc(all, func(a, b Known) int { return b.used.Compare(a.used) })
+	return all, nil
+}
+
+// FindRun gives the place of a run that was put there, by its name or its job's, of which the newest counts; false: none.
+func (s Shelf) FindRun(meant string) (Place, bool, error) {
+	all, err := s.Known()
+	for _, k := range all {
+		for _, run := range slices.Backward(k.Runs) {
+			if name := run[:max(0, strings.LastIndexByte(run, '-'))]; run == meant || name == meant {
+				return k.Place, true, nil
+			}
+		}
+	}
+	return Place{}, false, err
+}
+
+// FindPlace gives the place that a name means: its cluster's, or Name.
+func (s Shelf) FindPlace(name string) (Place, error) {
+	all, err := s.Known()
+	if err != nil {
+		return Place{}, err
+	}
+	var names []string
+	for _, k := range all {
+		if k.Place.Cluster == name || k.Place.Name() == name {
+			return k.Place, nil
+		}
+		names = append(names, k.Place.Name())
+	}
+	known := "none is known yet: `tierml run JOB.yaml` makes one known"
+	if len(names) > 0 {
+		known = "known are " + strings.Join(names, ", ")
+	}
+	return Place{}, fmt.Errorf("%s is no address of a controller, no job file and no cluster whose controller is known here; %s", name, known)
+}
+
+// Way is an open way to a controller.
+type Way struct {
+	Address string
+	Token   access.Token
+	Close   func()
+}
+
+// Connect opens the way to a controller, and gets its token once: from then on it is in TokenFile. Own is a token that the
+// user has named; the zero one: none. Note gets lines about what happens meanwhile.
+func (s Shelf) Connect(ctx context.Context, p Place, own access.Token, note func(string)) (w *Way, err error) {
+	w = &Way{Address: p.URL, Token: own, Close: func() {}}
+	if p.URL == "" {
+		t, err := OpenTunnel(ctx, p, note)
+		if err != nil {
+			return nil, err
+		}
+		w.Address, w.Close = t.Address(), t.Close
+	}
+	end := w.Close
+	defer func() {
+		if err != nil {
+			end()
+		}
+	}()
+	if !own.Zero() {
+		return w, nil
+	}
+	w.Token, err = access.Read(s.TokenFile(p))
+	if err == nil && !refused(ctx, w) {
+		return w, nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	note("Getting the token of " + p.String() + ", once ...") // or it is another one by now
+	if w.Token, err = ReadToken(ctx, p); err != nil {
+		return nil, err
+	}
+	return w, s.KeepToken(p, w.Token)
+}
+
+// KeepToken keeps a controller's token, which only its owner can read.
+func (s Shelf) KeepToken(p Place, token access.Token) error {
+	if err := os.MkdirAll(filepath.Dir(s.TokenFile(p)), 0o700); err != nil {
+		return fmt.Errorf("keeping the token: %w", err)
+	}
+	if err := replaceFile(s.TokenFile(p), []byte(strings.TrimPrefix(token.Bearer(), "Bearer ")+"\n")); err != nil {
+		return fmt.Errorf("keeping the token: %w", err)
+	}
+	return nil
+}
+
+// refused says that the controller does not take the token. Whatever else is wrong shows later.
+func refused(ctx context.Context, w *Way) bool {
+	ctx, cancel := context.WithTimeout(ctx, answerIn)
+	defer cancel()
+	if _, err := access.CheckURL(w.Address); err != nil {
+		return false
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(w.Address, "/")+"/api/v1/", nil)
+	if err != nil {
+		return false
+	}
+	request.Header.Set("Authorization", w.Token.Bearer())
+	response, err := http.DefaultTransport.RoundTrip(request) // it follows no redirection
+	if err != nil {
+		return false
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 1<<10)) // it says nothing that counts
+	_ = response.Body.Close()
+	return response.StatusCode == http.StatusUnauthorized
+}
+
+// replaceFile writes a file as a whole or not at all, for its owner alone.
+func replaceFile(path string, text []byte) error {
+	file, err := os.CreateTemp(filepath.Dir(path), ".new-") // its mode is 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name()) // unless it has its name by then
+	_, err = io.Copy(file, bytes.NewReader(text))
+	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), path)
+}

@@ -1,0 +1,55 @@
+package reach
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"time"
+
+	"github.com/tierml/tierml/internal/access"
+)
+
+// tokenWithin is how long the command may take: it logs in to a machine.
+const tokenWithin = 2 * time.Minute
+
+// tokenText is a token as access.Random makes it, among what a session says beside it.
+var tokenText = regexp.MustCompile(`(?m)^\s*([A-Z2-7]{26})\s*$`)
+
+// ReadToken has the controller's machine print the token. What the command says is not kept, and in no error: the token
+// would be in it.
+func ReadToken(ctx context.Context, p Place) (access.Token, error) {
+	doing := "getting the token of " + p.String()
+	command := p.TokenCommand()
+	if len(command) == 0 {
+		return access.Token{}, fmt.Errorf("%s: no command is known that prints it; name its file with --token-file", doing)
+	}
+	if _, err := exec.LookPath(command[0]); err != nil {
+		return access.Token{}, fmt.Errorf("%s: %s is not here; %s", doing, command[0], p.programs(command)[command[0]])
+	}
+	c, err := start(command)
+	if err != nil {
+		return access.Token{}, fmt.Errorf("%s: %w", doing, err)
+	}
+	defer c.end()
+	over := time.After(tokenWithin)
+	for {
+		ended := false
+		select {
+		case <-ctx.Done():
+			return access.Token{}, ctx.Err()
+		case <-over:
+			ended = true
+		case <-c.ended:
+			ended = true
+		case <-time.After(lookEvery):
+		}
+		if found := tokenText.FindStringSubmatch(c.said.String()); found != nil { // a session may stay open after it
+			return access.Parse(found[1])
+		}
+		if ended {
+			return access.Token{}, fmt.Errorf("%s: `%s` does not print one; do it by hand, and name the file with --token-file: the token is in the "+
+				"file token of the controller's directory", doing, c.name())
+		}
+	}
+}

@@ -1,0 +1,261 @@
+package reach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/tierml/tierml/internal/access"
+)
+
+// Times of a tunnel, in wall-clock time.
+const (
+	openWithin = time.Minute            // until the controller answers through a new tunnel
+	lookEvery  = 150 * time.Millisecond // meanwhile
+	healthy    = 20 * time.Second       // between two looks at an open one
+	answerIn   = 10 * time.Second       // for a look
+	unhealthy  = 3                      // looks without an answer, after which it is opened again
+	pauseAgain = 2 * time.Second        // before a tunnel that broke is opened again
+	endWithin  = 2 * time.Second        // for the command to end when it is told to
+)
+
+// Tunnel is a command that connects a port of this host with the controller. While it is open it is started again when it
+// ends, or when nothing comes through it any more, as after a laptop's sleep.
+type Tunnel struct {
+	place Place
+	local int
+	http  *http.Client
+	note  func(string) // tells the user what happens meanwhile
+
+	cancel context.CancelFunc
+	over   chan struct{}
+}
+
+// ErrMissing is what no waiting mends: a program that must be installed.
+var ErrMissing = errors.New("a program is missing")
+
+// OpenTunnel runs the command and waits until the controller answers. Note gets lines about a tunnel that breaks later.
+func OpenTunnel(ctx context.Context, p Place, note func(string)) (*Tunnel, error) {
+	command := p.TunnelCommand(0)
+	for _, program := range slices.Sorted(maps.Keys(p.programs(command))) {
+		if _, err := exec.LookPath(program); err != nil {
+			return nil, fmt.Errorf("opening a tunnel to %s: %w: %s is not here; %s", p, ErrMissing, program, p.programs(command)[program])
+		}
+	}
+	local, err := freePort()
+	if err != nil {
+		return nil, fmt.Errorf("opening a tunnel to %s: %w", p, err)
+	}
+	t := &Tunnel{place: p, local: local, note: note, over: make(chan struct{}),
+		http: &http.Client{Timeout: answerIn, Transport: &http.Transport{DisableKeepAlives: true}, // each look is by a way of its own
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	first, err := t.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	keeping, cancel := context.WithCancel(context.WithoutCancel(ctx)) // whoever has it closes it
+	t.cancel = cancel
+	go func() { defer close(t.over); t.keep(keeping, first) }()
+	return t, nil
+}
+
+// Address is where the controller is reached meanwhile.
+func (t *Tunnel) Address() string { return fmt.Sprintf("http://127.0.0.1:%d", t.local) }
+
+// Close ends the command.
+func (t *Tunnel) Close() {
+	t.cancel()
+	<-t.over
+	t.http.CloseIdleConnections()
+}
+
+// freePort is one that nobody listens on now.
+func freePort() (int, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	return listener.Addr().(*net.TCPAddr).Port, listener.Close()
+}
+
+// open starts the command and waits until somebody answers.
+func (t *Tunnel) open(ctx context.Context) (*child, error) {
+	ctx, cancel := context.WithTimeout(ctx, openWithin)
+	defer cancel()
+	c, err := start(t.place.TunnelCommand(t.local))
+	if err != nil {
+		return nil, fmt.Errorf("opening a tunnel to %s: %w", t.place, err)
+	}
+	for !t.answers(ctx) {
+		select {
+		case <-c.ended:
+			return nil, fmt.Errorf("opening a tunnel to %s: %s has ended: %s\n%s", t.place, c.name(), c.words(), t.place.advice())
+		case <-ctx.Done():
+			c.end()
+			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return nil, ctx.Err()
+			}
+			return nil, fmt.Errorf("the tunnel to %s is open, but nobody answers at its port %s; on that machine, `journalctl -u tierml-controller` says "+
+				"why; when it was started just now, try again in a minute", t.place, t.place.fill("{port}", 0)[0])
+		case <-time.After(lookEvery):
+		}
+	}
+	return c, nil
+}
+
+// answers says whether a controller is at the other end. No token is shown for that.
+func (t *Tunnel) answers(ctx context.Context) bool {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, t.Address()+access.LoginPath, nil)
+	if err != nil {
+		return false
+	}
+	response, err := t.http.Do(request)
+	if err != nil {
+		return false
+	}
+	_ = response.Body.Close() // nothing of it is read
+	return response.StatusCode == http.StatusOK
+}
+
+// keep starts the command again as often as it ends, until the context does.
+func (t *Tunnel) keep(ctx context.Context, c *child) {
+	for ctx.Err() == nil {
+		t.tend(ctx, c)
+		for broken := time.Now(); ctx.Err() == nil; {
+			select {
+			case <-ctx.Done():
+			case <-time.After(pauseAgain):
+			}
+			next, err := t.open(ctx)
+			if err == nil {
+				t.note(fmt.Sprintf("The tunnel is open again after %s.", time.Since(broken).Round(time.Second)))
+				c = next
+				break
+			}
+		}
+	}
+}
+
+// tend returns when a command has ended; it ends one through which nothing comes, and at the context's end.
+func (t *Tunnel) tend(ctx context.Context, c *child) {
+	defer c.end()
+	for silent := 0; silent < unhealthy; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.ended:
+			if ctx.Err() == nil {
+				t.note(fmt.Sprintf("The tunnel broke: %s; opening it again. The job goes on.", c.words()))
+			}
+			return
+		case <-time.After(healthy):
+		}
+		if silent++; t.answers(ctx) {
+			silent = 0
+		}
+	}
+	t.note("Nothing comes through the tunnel any more; opening it again. The job goes on.")
+}
+
+// child is a command under way, in a process group of its own: a Ctrl-C is for this program, which ends it in its own time.
+type child struct {
+	cmd   *exec.Cmd
+	said  tail
+	ended chan struct{}
+	err   error // of its end, once it has ended
+}
+
+func start(command []string) (*child, error) {
+	c := &child{cmd: exec.Command(command[0], command[1:]...), ended: make(chan struct{})}
+	c.cmd.Stdout, c.cmd.Stderr = &c.said, &c.said
+	c.cmd.SysProcAttr = apart()
+	c.cmd.WaitDelay = endWithin     // its children may hold its output
+	stdin, err := c.cmd.StdinPipe() // open for as long as we live: session-manager-plugin ends when it is closed
+	if err != nil {
+		return nil, err
+	}
+	started := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // its death is what the kernel tells the child of (apart)
+		defer runtime.UnlockOSThread()
+		err := c.cmd.Start()
+		started <- err
+		if err == nil {
+			c.err = c.cmd.Wait()
+			_ = stdin.Close() // Wait has
+		}
+		close(c.ended)
+	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// end ends the command with all that it has started.
+func (c *child) end() {
+	group := -c.cmd.Process.Pid
+	_ = syscall.Kill(group, syscall.SIGTERM) // it may be gone
+	select {
+	case <-c.ended:
+	case <-time.After(endWithin):
+	}
+	_ = syscall.Kill(group, syscall.SIGKILL)
+	<-c.ended
+}
+
+func (c *child) name() string { return strings.Join(c.cmd.Args[:min(3, len(c.cmd.Args))], " ") }
+
+// words are the last that it said, or how it ended.
+func (c *child) words() string {
+	if text := c.said.lines(4); text != "" {
+		return text
+	}
+	if c.err != nil {
+		return c.err.Error()
+	}
+	return "without a word"
+}
+
+// tail keeps the end of what is written.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+const tailLength = 4 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, p...)
+	t.text = slices.Clone(t.text[max(0, len(t.text)-tailLength):])
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.text)
+}
+
+// lines are the last of them, in one.
+func (t *tail) lines(n int) string {
+	var all []string
+	for line := range strings.Lines(t.String()) {
+		if line = strings.TrimSpace(line); line != "" {
+			all = append(all, line)
+		}
+	}
+	return strings.Join(all[max(0, len(all)-n):], " / ")
+}
