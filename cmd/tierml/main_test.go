@@ -17,6 +17,9 @@ var update = flag.Bool("update", false, "rewrite golden texts in testdata/script
 
 // TestMain lets scripts run this program as `tierml`.
 func TestMain(m *testing.M) {
+	if len(os.Args) == 5 && os.Args[1] == "play-tunnel" {
+		os.Exit(playTunnel(os.Args[3], os.Args[4]))
+	}
 	testscript.Main(withBinary{m}, map[string]func(){"tierml": main})
 }
 

@@ -1,0 +1,326 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/localrun"
+)
+
+// playTunnel is what this test's program does as a tunnel's command: it connects two ports of this host until its input is
+// closed.
+func playTunnel(local, port string) int {
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	}()
+	listener, err := net.Listen("tcp", "127.0.0.1:"+local)
+	if err != nil {
+		return 1
+	}
+	for {
+		near, err := listener.Accept()
+		if err != nil {
+			return 1
+		}
+		go func() {
+			defer near.Close()
+			far, err := net.Dial("tcp", "127.0.0.1:"+port)
+			if err != nil {
+				return
+			}
+			defer far.Close()
+			go func() { _, _ = io.Copy(far, near); _ = far.Close() }()
+			_, _ = io.Copy(near, far)
+		}()
+	}
+}
+
+// ec2Job is a job as terraform/aws's settings make it, but for its places.
+const ec2Job = `name: small
+cloud: ec2
+resources: {count: 3, any_of: [{type: c3.large, max_price: 0.10}], zones: [us-west-1a]}
+reliable: {type: c3.large}
+heartbeat: 500ms
+dead_after: 60s
+seed: 5
+train:
+  app: mf
+  data: ratings.csv
+  holdout: 0.2
+  clocks: 60
+  splits: 12
+  partitions: 8
+  evaluate_every: 5
+  params: {rank: 4, batches: 4}
+stages: {two_above: 1, three_above: 3}
+ec2:
+  region: us-west-1
+  cluster: prod
+  owner: ann
+  image: ami-12345678
+  program: {url: "%s/tierml", sha256: %s}
+  checkpoints: "%s"
+  catalog: catalog.csv
+  listen: 127.0.0.1:0
+  endpoint: %s
+  controller:
+    tunnel: %s play-tunnel {instance} {local} {port}
+    port: %d
+    type: c3.large
+    role: prod-controller
+`
+
+// amazon starts a fake EC2 whose machines do what an image of Amazon's does: they run the script that is their user data.
+func (s *site) amazon() (p *process, endpoint string) {
+	s.t.Helper()
+	s.write("guest", `#!/bin/bash
+export TIERML_HOME="$PWD/machines/$$" TIERML_POWER_OFF=true
+mkdir -p "$TIERML_HOME"
+at=$AWS_EC2_METADATA_SERVICE_ENDPOINT/latest
+token=$(curl --fail --silent --show-error --request PUT --header 'X-aws-ec2-metadata-token-ttl-seconds: 300' "$at/api/token") &&
+curl --fail --silent --show-error --header "X-aws-ec2-metadata-token: $token" --output "$TIERML_HOME/user-data" "$at/user-data" || exit 1
+exec bash "$TIERML_HOME/user-data"
+`)
+	return s.cloudOf("--prices", "now.csv", "--catalog", "catalog.csv", "--start", time.Now().UTC().Format(time.RFC3339), "--speed", "1", "--notice", "2m",
+		"--boot", "100ms", "--flops-per-vcpu", "20000", "--log-dir", "cloudlogs", "--instance-command", "bash guest")
+}
+
+// killBelow ends what a test that failed has left of the binary's processes in its directory, whatever session they are of.
+func (s *site) killBelow() {
+	found, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range found {
+		program, _ := os.Readlink(filepath.Join(dir, "exe"))
+		where, _ := os.Readlink(filepath.Join(dir, "cwd"))
+		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil && program == filepath.Join(binary.dir, "tierml") && strings.HasPrefix(where, s.dir+"/") {
+			s.t.Errorf("process %d is left over in %s; killing it", pid, where)
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
+
+// From a laptop with a job file: a controller is started on a machine of EC2, the job put on it, and the laptop closed. The job
+// goes on; the next command finds it without being told where it is, and the model is that of a single process. The controller
+// is nobody's leak, does not end while a job goes on, and leaves nothing behind.
+func TestLaptopIsClosed(t *testing.T) {
+	for _, tool := range []string{"bash", "curl", "sha256sum"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("%s is not installed: machines' first script needs it", tool)
+		}
+	}
+	t.Parallel()
+	s := newSite(t)
+	t.Cleanup(s.killBelow)
+	s.write("now.csv", "timestamp,zone,instance_type,product,price\n2026-01-01T00:00:00Z,us-west-1a,c3.large,Linux/UNIX,0.02\n")
+	program := []byte("#!/bin/bash\nexec " + builtBinary(t) + " \"$@\"\n")
+	downloads := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(program) }))
+	defer downloads.Close()
+	store := s3mem.New()
+	if err := store.CreateBucket("saved"); err != nil {
+		t.Fatal(err)
+	}
+	bucket := httptest.NewServer(gofakes3.New(store).Server())
+	defer bucket.Close()
+	cloud, endpoint := s.amazon()
+	sum := sha256.Sum256(program)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.write("job.yaml", fmt.Sprintf(ec2Job, downloads.URL, hex.EncodeToString(sum[:]),
+		"s3://saved/runs?region=us-east-1&anonymous=true&endpoint="+bucket.URL, endpoint, self, freePort(t)))
+	laptop := func(args ...string) *process {
+		cmd := exec.Command(builtBinary(t), args...)
+		cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+s.path("laptop"))
+		return s.startCommand(cmd)
+	}
+	says := func(text string, words ...string) {
+		t.Helper()
+		for _, w := range words {
+			if !strings.Contains(text, w) {
+				t.Errorf("%q is not in\n%s", w, text)
+			}
+		}
+	}
+
+	says(laptop("run", "-y", "job.yaml").wait(exitUsage), "cluster prod in us-west-1 has no controller", "tierml controller start job.yaml", "tierml run --here job.yaml")
+	says(laptop("controller", "start", "-y", "job.yaml").wait(0), "Starts an on-demand c3.large in us-west-1a of EC2", "$0.12 an hour", "The controller is there.")
+	says(laptop("controller", "start", "-y", "job.yaml").wait(exitUsage), "cluster prod has a controller: i-")
+	tokenFile := s.path("laptop", "tierml", "controllers", "ec2-us-west-1-prod", "token")
+	if info, err := os.Stat(tokenFile); err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("%v, %v", info, err)
+	}
+	secret, err := os.ReadFile(tokenFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := strings.TrimSpace(string(secret))
+
+	run := laptop("run", "-y", "job.yaml")
+	homes := func() (found []string) {
+		found, _ = filepath.Glob(s.path("machines", "*", localrun.Root, "small-1", localrun.JournalFile))
+		return found
+	}
+	clock := func() (n int64) {
+		for _, journalFile := range homes() {
+			entries, _, _ := journal.ReadFile(journalFile)
+			for _, e := range entries {
+				n = max(n, e.Clock)
+			}
+		}
+		return n
+	}
+	s.poll("clock 5", func() bool {
+		select {
+		case err := <-run.ended:
+			t.Fatalf("it has ended: %v\n%s", err, run.out.String())
+		default:
+		}
+		return clock() >= 5
+	})
+	run.signal(syscall.SIGKILL) // the lid is shut
+	run.wait(-1)
+	at := clock()
+	says(laptop("ps").wait(0), "small-1", "running")
+	says(laptop("controller", "stop", "-y", "job.yaml").wait(exitUsage), "small-1: not over yet", "tierml stop small-1")
+	says(laptop("down", "-y", "--expired", "job.yaml").wait(0), "is the cluster's controller and left alone", "0 of")
+	says(laptop("top", "small").wait(0), "in us-west-1 ...", "finished at clock 60")
+	if clock() <= at {
+		t.Errorf("it stood still at clock %d", at)
+	}
+	laptop("fetch", "small", "--into", "fetched").wait(0)
+	model, err := os.ReadFile(s.path("fetched", "small-1", localrun.ModelFile))
+	if err != nil || !bytes.Equal(model, s.modelOfOneProcess(s.path("job.yaml"))) {
+		t.Errorf("the model is not that of a single process: %v", err)
+	}
+	says(laptop("report", "small").wait(0), "small", "finished")
+
+	says(laptop("leaks", "job.yaml").wait(0), "No machine of cluster prod in us-west-1 is left.", "is the cluster's controller and left alone")
+	says(laptop("controller", "stop", "-y", "job.yaml").wait(0), "of 1 runs, which `tierml fetch` copies", "It has ended.")
+	says(laptop("controller", "stop", "-y", "job.yaml").wait(0), "has no controller")
+	for _, i := range s.instances(endpoint) {
+		if i.State != "terminated" && i.State != "shutting-down" {
+			t.Errorf("%s is left behind: %s", i.ID, i.State)
+		}
+	}
+	scripts, _ := filepath.Glob(s.path("machines", "*", "user-data"))
+	if len(scripts) < 5 {
+		t.Errorf("%d machines had user data", len(scripts))
+	}
+	for _, script := range scripts {
+		if text, err := os.ReadFile(script); err != nil || strings.Contains(string(text), token) {
+			t.Errorf("the token is in %s, or it cannot be read: %v", script, err)
+		}
+	}
+	cloud.signal(os.Interrupt)
+	cloud.wait(0)
+	s.nothingRuns()
+}
+
+// freePort is one that nobody listens on now.
+func freePort(t *testing.T) int {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
+// The controller is killed, and the run; the client that watches goes on watching, a new controller finds the job, and the model
+// is that of a single process.
+func TestControllerAndRunKilled(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	t.Cleanup(s.killBelow)
+	job := s.job(choices{Clocks: 40, Speed: 120, Flops: 20_000, Limits: "checkpoint: {every_clocks: 3}"})
+	if err := os.Mkdir(s.path("work"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	address := "127.0.0.1:" + strconv.Itoa(freePort(t))
+	serve := func() *process {
+		p := s.start("controller", "--directory", "work", "--listen", address)
+		s.poll("the controller's token and door", func() bool {
+			_, err := os.Stat(s.path("work", "token"))
+			if err != nil {
+				return false
+			}
+			response, err := http.Get("http://" + address + "/login")
+			if err != nil {
+				return false
+			}
+			_ = response.Body.Close()
+			return true
+		})
+		return p
+	}
+	keeper := serve()
+	client := s.start("run", "-y", "--plain", "--controller", "http://"+address, "--token-file", filepath.Join("work", "token"), job)
+	entries := func() []journal.Entry {
+		all, _, _ := journal.ReadFile(s.path("work", localrun.Root, "small-1", localrun.JournalFile))
+		return all
+	}
+	s.poll("clock 8 and a checkpoint", func() bool { return clockIs(8)(entries()) && has(journal.Checkpoint, 1)(entries()) })
+	run := s.processOf(filepath.Join("work", localrun.Root, "small-1"))
+	keeper.signal(syscall.SIGKILL)
+	keeper.wait(-1)
+	if err := syscall.Kill(run, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	again := serve()
+	printed := client.wait(0) // it waits for a controller to answer, and watches on
+	for _, words := range []string{"small-1 is at the controller", "small: finished", "Model    tierml fetch small-1"} {
+		if !strings.Contains(printed, words) {
+			t.Errorf("%q is not in what the client prints:\n%s", words, printed)
+		}
+	}
+	starts := count(entries(), journal.Start)
+	if starts != 2 {
+		t.Errorf("the run began %d times", starts)
+	}
+	checkEntries(t, entries())
+	model, err := os.ReadFile(s.path("work", localrun.Root, "small-1", localrun.ModelFile))
+	if err != nil || !bytes.Equal(model, s.modelOfOneProcess(s.path(job))) {
+		t.Errorf("the model is not that of a single process: %v", err)
+	}
+	again.signal(os.Interrupt)
+	again.wait(0)
+	s.nothingRuns()
+}
+
+// processOf is the run's process of a directory: the one that has the journal open.
+func (s *site) processOf(dir string) int {
+	s.t.Helper()
+	found, _ := filepath.Glob("/proc/[0-9]*/fd/*")
+	for _, fd := range found {
+		if file, _ := os.Readlink(fd); file == s.path(dir, localrun.JournalFile) {
+			program, _ := os.Readlink(filepath.Join(filepath.Dir(filepath.Dir(fd)), "exe"))
+			pid, err := strconv.Atoi(strings.Split(fd, "/")[2])
+			args, _ := os.ReadFile(filepath.Join("/proc", strings.Split(fd, "/")[2], "cmdline"))
+			if err == nil && program == filepath.Join(binary.dir, "tierml") && bytes.Contains(args, []byte("\x00--into\x00")) {
+				return pid
+			}
+		}
+	}
+	s.t.Fatalf("nobody runs in %s", dir)
+	return 0
+}
