@@ -22,7 +22,7 @@ func (k *Keeper) tidyInputs(ctx context.Context) {
 		return
 	}
 	for {
-		removed, err := k.removeInputs()
+		removed, err := k.removeInputs(k.cfg.KeepInputs)
 		if err != nil {
 			k.cfg.Log.Warn("inputs that nobody needs cannot all be removed", "error", err)
 		}
@@ -37,10 +37,10 @@ func (k *Keeper) tidyInputs(ctx context.Context) {
 	}
 }
 
-// removeInputs removes each folder of inputs that nobody has uploaded, asked about or named for KeepInputs, unless a job
+// removeInputs removes each folder of inputs that nobody has uploaded, asked about or named for so long, unless a job
 // names it that is not finished: it may go on. A submission that is under way touches what it names (use), so that nothing
-// goes between its check and its record; KeepInputs is much longer than that.
-func (k *Keeper) removeInputs() (removed []string, errs error) {
+// goes between its check and its record; keep is much longer than that.
+func (k *Keeper) removeInputs(keep time.Duration) (removed []string, errs error) {
 	folders, err := os.ReadDir(filepath.Join(k.cfg.Home, inputsDir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -52,7 +52,7 @@ func (k *Keeper) removeInputs() (removed []string, errs error) {
 	if err != nil {
 		return nil, err
 	}
-	before := k.cfg.Now().Add(-k.cfg.KeepInputs)
+	before := k.cfg.Now().Add(-keep)
 	for _, f := range folders {
 		info, err := f.Info()
 		if err != nil || !f.IsDir() || !sumText.MatchString(f.Name()) || needed[f.Name()] || info.ModTime().After(before) {
