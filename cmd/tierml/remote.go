@@ -158,7 +158,7 @@ func waitForTurn(ctx context.Context, client *call.Client, id string, out io.Wri
 	defer bar.Done()
 	out = progress.From(ctx).Writer(out)
 	for said := ""; ; {
-		job, err = client.Job(ctx, id)
+		err = client.Patient(ctx, func() error { job, err = client.Job(ctx, id); return err })
 		if err != nil || call.State(job.State) != call.Queued {
 			return job, err
 		}

@@ -141,7 +141,8 @@ func besides(ctx context.Context, job *config.Job) (paths []string, err error) {
 
 // concludeRemote prints the report of a job that is over, as the run itself would have, and gives its exit code.
 func concludeRemote(ctx context.Context, client *call.Client, id string, out io.Writer) error {
-	job, err := client.Job(ctx, id)
+	var job call.Job
+	err := client.Patient(ctx, func() (err error) { job, err = client.Job(ctx, id); return err })
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,8 @@ type Client struct {
 	token access.Token
 	http  *http.Client
 	close func() // what the client owns; nil = nothing
+	// patience is how long nobody may answer whom somebody follows.
+	patience time.Duration
 }
 
 // New makes a client for the controller at an address. Authority is a file with the certificates to trust in place of the
@@ -54,14 +56,15 @@ func New(address string, token access.Token, authority string) (*Client, error) 
 	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse // the token is for this controller
 	}}
-	return &Client{base: base, token: token, http: client}, nil
+	return &Client{base: base, token: token, http: client, patience: patience}, nil
 }
 
 // Address is the controller's.
 func (c *Client) Address() string { return strings.TrimSuffix(c.base.String(), "/") }
 
-// Own has Close end something as well, such as the tunnel by which the controller is reached.
-func (c *Client) Own(end func()) { c.close = end }
+// Own has Close end something as well, such as the tunnel by which the controller is reached. A tunnel breaks and is opened
+// again, with a laptop that sleeps and changes networks: more patience is had with it.
+func (c *Client) Own(end func()) { c.close, c.patience = end, tunnelPatience }
 
 // Close gives idle connections back, and what the client owns.
 func (c *Client) Close() {
@@ -384,12 +387,13 @@ func (c *Client) Events(ctx context.Context, id string, follow bool, skip int, t
 func (c *Client) FollowEvents(ctx context.Context, id string, take func(journal.Entry), caught func()) error {
 	had, last := 0, time.Now()
 	for {
-		lines, err := c.Events(ctx, id, true, had, take, func() { last = time.Now(); caught() })
+		answered := false
+		lines, err := c.Events(ctx, id, true, had, take, func() { answered = true; caught() })
 		had += lines
-		if lines > 0 {
+		if lines > 0 || answered { // until now: a job may be silent for longer than this has patience
 			last = time.Now()
 		}
-		if err == nil || !Temporary(err) || ctx.Err() != nil || time.Since(last) > giveUp {
+		if err == nil || !Temporary(err) || ctx.Err() != nil || time.Since(last) > c.patience {
 			return err
 		}
 		select {
@@ -401,9 +405,25 @@ func (c *Client) FollowEvents(ctx context.Context, id string, take func(journal.
 }
 
 const (
-	giveUp = time.Minute
-	again  = time.Second
+	patience       = time.Minute
+	tunnelPatience = 15 * time.Minute
+	again          = time.Second
 )
+
+// Patient calls f again for as long as nobody answers, within reason.
+func (c *Client) Patient(ctx context.Context, f func() error) error {
+	for last := time.Now(); ; {
+		err := f()
+		if !Temporary(err) || ctx.Err() != nil || time.Since(last) > c.patience {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(again):
+		}
+	}
+}
 
 // Scale changes the numbers of machines of a job, and calls told with each answer.
 func (c *Client) Scale(ctx context.Context, id string, s Scale, told func(Standing)) error {
