@@ -167,7 +167,7 @@ func prepareJobWith(ctx context.Context, job *config.Job, prepare func() (apps.P
 	if err != nil {
 		return nil, err
 	}
-	input.Sources, input.ZoneIDs = market.Sources, market.ZoneIDs
+	input.Sources, input.ZoneIDs, input.Warnings = market.Sources, market.ZoneIDs, market.Warnings
 	if p.sim, p.skipped, err = sweep.ForJob(job, p.choice, input.Work); err != nil {
 		return nil, err
 	}

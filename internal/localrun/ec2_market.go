@@ -24,6 +24,7 @@ type EC2Account interface {
 	PriceHistory(context.Context, ec2.PriceQuery, func(prices int)) (map[market.Pool][]market.PricePoint, error)
 	OnDemand(ctx context.Context, names ...string) (found []market.InstanceType, missing []string, err error)
 	Zones(context.Context) ([]ec2.Zone, error)
+	Quota(ctx context.Context, endpoint, code string) (float64, error)
 	PlacementScores(ctx context.Context, machines int, names ...string) (zones []ec2.Zone, all bool, err error)
 }
 
@@ -61,6 +62,7 @@ func EC2Market(ctx context.Context, job *config.Job, account EC2Account, folder 
 		return nil, err
 	}
 	placed(ctx, m, job, account)
+	ec2Limits(ctx, m, job, account)
 	return m, nil
 }
 

@@ -28,6 +28,7 @@ type amazon struct {
 	scores   error
 	many     bool // types enough for scores that mean something
 	scored   string
+	quotas   map[string]float64
 }
 
 func (a *amazon) TypesFor(context.Context, ec2.Need) ([]string, error) {

@@ -56,6 +56,7 @@ func GCEMarket(ctx context.Context, job *config.Job, account GCEAccount, folder 
 	}
 	m.Sources = append(m.Sources, "Spot prices: "+source+".")
 	forecast(ctx, m, job, account)
+	gceLimits(ctx, m, job, account)
 	return m, nil
 }
 

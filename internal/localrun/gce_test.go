@@ -73,6 +73,7 @@ type account struct {
 	prices map[market.Pool][]market.PricePoint
 	err    error
 	advice error
+	quotas []provisioner.Quota
 	// spots and unlisted refuse the history of Spot prices and the price list.
 	spots, unlisted error
 }

@@ -76,3 +76,12 @@ func TestHintsInThePlan(t *testing.T) {
 		t.Errorf("hints of nobody: %+v", d.Pools[0].Hints)
 	}
 }
+
+// What the market does not allow is warned of beside what the estimate cannot meet.
+func TestWarningsOfTheMarket(t *testing.T) {
+	in := calm(t)
+	in.Warnings = []string{"the quota is small"}
+	if p := plan(t, in); len(p.Warnings) != 1 || p.Warnings[0] != "the quota is small" {
+		t.Errorf("%q", p.Warnings)
+	}
+}

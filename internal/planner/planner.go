@@ -48,6 +48,8 @@ type Input struct {
 	Sources []string
 	// ZoneIDs are the ids of zones whose names are an account's own.
 	ZoneIDs map[string]string
+	// Warnings are of what the market does not allow, for people.
+	Warnings []string
 }
 
 // Fleet is some machines of one pool.
@@ -129,7 +131,7 @@ func Make(in Input, estimator Estimator) (*Plan, error) {
 	if p.Forecast, err = estimator.Estimate(in); err != nil {
 		return nil, fmt.Errorf("planning: expected cost and time: %w", err)
 	}
-	p.Warnings = append(p.Warnings, p.warn()...)
+	p.Warnings = append(append(p.Warnings, p.warn()...), in.Warnings...)
 	return p, nil
 }
 

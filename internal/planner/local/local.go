@@ -33,6 +33,8 @@ type Market struct {
 	ZoneIDs map[string]string
 	// Sources says of each kind of prices where it comes from and how old it is, for people.
 	Sources []string
+	// Warnings are of what the account does not allow.
+	Warnings []string
 }
 
 // Load reads the files of a job. A file that cannot be understood is reported as config.Faults.
