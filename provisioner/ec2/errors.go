@@ -92,7 +92,7 @@ var hints = map[string]string{
 	"IdempotentParameterMismatch":       "the token has been used for another request",
 	codeTokenOfTheDeparted:              "the machines of this token have ended",
 	"Unsupported":                       "this type is not offered in this zone",
-	"UnauthorizedOperation":             "the role needs ec2:RunInstances, TerminateInstances, CreateTags and Describe*",
+	"UnauthorizedOperation":             "the role needs ec2:RunInstances, CreateFleet and its launch templates, TerminateInstances, CreateTags and Describe*: see terraform/aws",
 	"OperationNotPermitted":             "is the machine protected against termination?",
 	"InvalidClientTokenId":              "are these credentials of this account and region?",
 	"SignatureDoesNotMatch":             "check the secret access key",

@@ -69,6 +69,37 @@ func TestMoto(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	// moto takes all machines of a fleet from one pool, whatever zone and price an override names, and compares no tokens.
+	t.Run("Fleet", func(t *testing.T) {
+		cloud := motoCloud(t, endpoint)
+		pool := market.Pool{Provider: ec2.Provider, Region: "us-west-1", Zone: "us-west-1a", Type: "c5.large", Class: market.Spot}
+		for _, class := range []market.Class{market.Spot, market.OnDemand} {
+			pool.Class = class
+			other := pool
+			other.Type = "m5.large"
+			r := provisioner.Request{Token: "fleet-" + string(class), Pool: pool, Or: []provisioner.Choice{{Pool: other}}, Count: 2,
+				UserData: "hello", Tags: map[string]string{"tier": "transient"}, Generation: "1", Expires: noon}
+			if class == market.Spot {
+				r.Bid, r.Or[0].Bid = market.Dollar/10, market.Dollar/11
+			}
+			made, err := cloud.Launch(t.Context(), r)
+			if err != nil || len(made) != 2 {
+				t.Fatalf("%s: got %+v, %v", class, made, err)
+			}
+			for _, m := range made {
+				if m.Token != r.Token || m.Pool.Class != class || m.Tags["tier"] != "transient" || m.Pool.Type != pool.Type && m.Pool.Type != other.Type {
+					t.Errorf("%s: %+v", class, m)
+				}
+			}
+			held, err := cloud.Holdings(t.Context())
+			if err != nil || len(held) != 2 || held[0].Owner != "ann" || !held[0].Expires.Equal(noon) {
+				t.Errorf("%s: the two machines and no launch template: %+v, %v", class, held, err)
+			}
+			if err := cloud.Terminate(t.Context(), made[0].ID, made[1].ID); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 	t.Run("Types", func(t *testing.T) {
 		types, err := motoCloud(t, endpoint).Types(t.Context(), "c5.xlarge", "c6g.large")
 		if err != nil {
