@@ -35,11 +35,13 @@ type (
 		Instances []provisioner.Instance
 		Refused   []provisioner.Refusal
 	}
-	// LaunchFailed answers a Launch: none were got.
+	// LaunchFailed answers a Launch: none were got. Unsure: it was asked for before, and that answer is lost, so that an error
+	// which is definite (credentials have expired in between) says nothing of what had been bought.
 	LaunchFailed struct {
 		Token   string
 		Err     error
 		Refused []provisioner.Refusal
+		Unsure  bool
 	}
 	// Listed: these are all machines that the provider has of this run, and of earlier starts of it, or had until lately. A
 	// controller that takes a run over waits for the first; each later one shows whether what is believed is true.

@@ -74,7 +74,7 @@ func (c *Controller) takeLaunchFailed(e LaunchFailed) {
 	}
 	delete(c.launches, e.Token)
 	c.refused[e.Token] = l
-	if l.again || !provisioner.Definite(e.Err) {
+	if l.again || e.Unsure || !provisioner.Definite(e.Err) {
 		c.unsure = c.now
 	}
 	if l.tier == tiers.Reliable && l.pool == c.cfg.Reliable.Pool {

@@ -22,6 +22,8 @@ func (c *Controller) settleTime() time.Duration {
 	return time.Duration(float64(settleTime) * c.cfg.Speed)
 }
 
+const listedAgain = "it had ended, and the provider lists it again"
+
 const notListed = "the provider does not know it any more"
 
 func (c *Controller) takeListed(e Listed) (stirs bool) {
@@ -49,9 +51,9 @@ func (c *Controller) compare(i provisioner.Instance) {
 	m := c.machines[id]
 	switch {
 	case i.State == provisioner.Terminated || i.State == provisioner.Stopping: // of ends, InstanceEnded tells
-	case m != nil && m.ended:
-		c.act(Terminate{IDs: []provisioner.InstanceID{i.ID}, Why: "it had ended, and the provider lists it again"})
-	case m != nil || c.settled(i):
+	case m != nil && m.ended, c.settled(i):
+		c.act(Terminate{IDs: []provisioner.InstanceID{i.ID}, Why: listedAgain})
+	case m != nil:
 	case c.launches[i.Token] != nil && !c.launches[i.Token].answered: // the answer is on its way
 	case c.launches[i.Token] != nil:
 		c.adopt(c.launches[i.Token], i)
@@ -133,12 +135,19 @@ func (c *Controller) account(i provisioner.Instance) {
 			c.takeEnded(i)
 		case provisioner.Stopping:
 			m.terminating, m.why = true, cmp.Or(m.why, "the controller before had ended it")
+		default:
+			if m.ended {
+				c.act(Terminate{IDs: []provisioner.InstanceID{i.ID}, Why: listedAgain})
+			}
 		}
 		return
 	}
 	l, refused := c.launches[i.Token], c.refused[i.Token]
 	switch {
-	case c.settled(i):
+	case c.settled(i): // it has its end and its bill
+		if i.State == provisioner.Pending || i.State == provisioner.Running {
+			c.act(Terminate{IDs: []provisioner.InstanceID{i.ID}, Why: listedAgain})
+		}
 	case l != nil && l.count > 0:
 		l.count--
 		c.enter(l, i)

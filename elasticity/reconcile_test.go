@@ -122,3 +122,97 @@ func TestStrangersInAListing(t *testing.T) {
 		t.Errorf("it was ended %d times, want once", ends)
 	}
 }
+
+// A machine that the controller before had seen to its end is listed as running: by the first look at the provider or by a later
+// one, with its bill written or not. It is ended again, and what is written down of its end stays.
+func TestEndsBeforeATakeOverAreNotOverwritten(t *testing.T) {
+	for _, charged := range []bool{false, true} {
+		for _, first := range []bool{false, true} {
+			w := newWorld(1, plain())
+			token, ended := "earlier-1", epoch.Add(time.Minute)
+			entries := []journal.Entry{
+				{T: epoch, Kind: journal.Intent, Token: token, Tier: "reliable", Pool: reliablePool.String(), Count: 1},
+				{T: epoch, Kind: journal.Launch, Token: token, Tier: "reliable", Instance: "i-1", Pool: reliablePool.String(), Launched: &epoch},
+				{T: ended, Kind: journal.Failed, Instance: "i-1", Pool: reliablePool.String(), Ended: &ended, EndedBy: "user", Why: notListed},
+			}
+			if charged {
+				entries = append(entries, ChargeEntry("i-1", reliablePool, market.Charge{From: epoch, To: ended, Amount: 1}))
+			}
+			past, err := ReadPast(entries)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg := w.ctrl.cfg
+			cfg.Past = past
+			c, now := New(cfg), epoch.Add(2*time.Minute)
+			listed := Listed{Instances: []provisioner.Instance{{ID: "i-1", Pool: reliablePool, Token: token, State: provisioner.Running, Launched: epoch}}}
+			looks := []Listed{{}, listed}
+			if first {
+				looks = []Listed{listed, {}}
+			}
+			ends, lines := 0, 0
+			for _, look := range looks {
+				now = now.Add(5 * time.Second)
+				look.Asked = now
+				for _, a := range c.Step(now, look) {
+					switch a := a.(type) {
+					case Terminate:
+						if slices.Contains(a.IDs, "i-1") {
+							ends++
+						}
+					case Record:
+						if a.Entry.Instance == "i-1" && a.Entry.Kind != journal.Charge {
+							lines++
+						}
+					}
+				}
+			}
+			if ends != 1 || lines != 0 {
+				t.Errorf("bill written %v, listed at the first look %v: ended %d times, %d lines more about it", charged, first, ends, lines)
+			}
+		}
+	}
+}
+
+// A purchase whose first answer was lost and that was denied afterwards may have bought something: the run does not end before the
+// provider has been asked a minute later, and what turns up is ended.
+func TestTheEndWaitsAfterADenialThatIsNotDefinite(t *testing.T) {
+	for _, unsure := range []bool{false, true} {
+		w := newWorld(1, plain())
+		now, token, finished := epoch, "", 0
+		step := func(after time.Duration, e Event) (out []Action) {
+			now = now.Add(after)
+			if l, ok := e.(Listed); ok {
+				l.Asked = now
+				e = l
+			}
+			out = slices.Clone(w.ctrl.Step(now, e))
+			finished += len(actions[Finish](out))
+			return out
+		}
+		for _, a := range actions[Launch](step(0, Wake{})) {
+			token = a.Request.Token
+		}
+		step(time.Second, Listed{})
+		step(time.Second, LaunchFailed{Token: token, Err: provisioner.ErrDenied, Unsure: unsure})
+		step(time.Second, StopWanted{Why: "enough", Now: true})
+		step(time.Second, Listed{})
+		if (finished == 1) == unsure {
+			t.Fatalf("unsure %v: finished %d times at once", unsure, finished)
+		}
+		if !unsure {
+			continue
+		}
+		i := provisioner.Instance{ID: "i-1", Pool: reliablePool, Token: token, State: provisioner.Running, Launched: now}
+		if gone := actions[Terminate](step(w.ctrl.settleTime()/2, Listed{Instances: []provisioner.Instance{i}})); len(gone) != 1 {
+			t.Fatalf("it turns up, and %+v follows", gone)
+		}
+		i.State, i.Ended, i.EndedBy = provisioner.Terminated, now.Add(time.Second), market.ByUser
+		step(2*time.Second, InstanceEnded{Instance: i})
+		step(w.ctrl.settleTime(), Listed{Instances: []provisioner.Instance{i}})
+		step(3*time.Hour, Wake{})
+		if finished != 1 || !w.ctrl.machines["i-1"].charged {
+			t.Errorf("it has ended: finished %d times, %+v", finished, w.ctrl.machines["i-1"])
+		}
+	}
+}

@@ -53,12 +53,21 @@ func (c *Controller) settled(id provisioner.InstanceID) bool {
 	return c.cfg.Past != nil && c.cfg.Past.Known[string(id)]
 }
 
+// over says whether a machine has been seen to its end, by this controller or by those before, which also wrote its bill.
+func (c *Controller) over(id ps.ServerID) bool {
+	m := c.machines[id]
+	return m != nil && m.ended || m == nil && c.settled(provisioner.InstanceID(id))
+}
+
 // takeListed compares the machines of the past with those that the provider has.
 func (c *Controller) takeListed(e elasticity.Listed) {
 	there := map[ps.ServerID]bool{}
 	for _, i := range e.Instances {
 		id := ps.ServerID(i.ID)
 		there[id] = true
+		if lives := i.State == provisioner.Pending || i.State == provisioner.Running; lives && c.over(id) {
+			c.out = append(c.out, elasticity.Terminate{IDs: []provisioner.InstanceID{i.ID}, Why: "it had ended, and the provider lists it again"})
+		}
 		if c.machines[id] == nil && c.launches[i.Token] == nil && !c.settled(i.ID) {
 			c.enter(&launch{pool: i.Pool, bid: i.Bid, why: forgotten}, i.Token, i) // it was not written down
 			c.lose(c.machines[id])

@@ -102,3 +102,52 @@ func TestOpenLaunchThatFails(t *testing.T) {
 		t.Errorf("then asked for %+v", l)
 	}
 }
+
+// What has ended stays so: one that is listed as running afterwards is ended again, whichever controller had seen its end.
+func TestTerminalStatesAreNotOverwritten(t *testing.T) {
+	zone := "ra"
+	d := newDriver(t, inZone(&zone))
+	d.step(0, elasticity.Wake{})
+	sent := one[elasticity.Launch](d).Request
+	i := provisioner.Instance{ID: "i-1", Pool: sent.Pool, Token: sent.Token, State: provisioner.Running, Launched: d.now}
+	other := i
+	other.ID = "i-2"
+	d.step(time.Second, elasticity.Launched{Token: sent.Token, Instances: []provisioner.Instance{i, other}})
+	ended := i
+	ended.State, ended.Ended, ended.EndedBy = provisioner.Terminated, d.now.Add(time.Minute), market.ByProvider
+	d.step(2*time.Minute, elasticity.InstanceEnded{Instance: ended})
+	again := func(d *driver) {
+		t.Helper()
+		lines := len(d.entries)
+		d.step(time.Second, elasticity.Listed{Instances: []provisioner.Instance{i, other}})
+		gone := 0
+		for _, a := range done[elasticity.Terminate](d) {
+			if a.IDs[0] == i.ID {
+				gone++
+			}
+		}
+		for _, e := range d.entries[lines:] {
+			if e.Instance == string(i.ID) {
+				t.Errorf("its end is written down; then %+v", e)
+			}
+		}
+		if gone != 1 {
+			t.Errorf("it was ended %d times, want once", gone)
+		}
+	}
+	again(d)
+	for _, charged := range []bool{false, true} {
+		entries := d.entries
+		if charged {
+			entries = append(entries, elasticity.ChargeEntry("i-1", i.Pool, market.Charge{From: i.Launched, To: ended.Ended, Amount: 1}))
+		}
+		past, err := elasticity.ReadPast(entries)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := newDriver(t, inZone(&zone))
+		next.c.cfg.Past, next.c.cfg.Run = past, "run-again"
+		next.step(3*time.Minute, elasticity.Wake{})
+		again(next)
+	}
+}

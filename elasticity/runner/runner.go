@@ -198,7 +198,7 @@ const launchTries = 3
 
 func (r *Runner) launch(ctx context.Context, req provisioner.Request) {
 	req = r.cfg.Complete(req)
-	for try := 1; ; try++ {
+	for try, unsure := 1, false; ; try++ {
 		call, cancel := context.WithTimeout(ctx, r.cfg.Calls)
 		instances, refused, err := provisioner.Choose(call, r.cfg.Cloud, req)
 		cancel()
@@ -207,9 +207,10 @@ func (r *Runner) launch(ctx context.Context, req provisioner.Request) {
 			r.tell(ctx, elasticity.Launched{Token: req.Token, Instances: instances, Refused: refused})
 			return
 		case !lost || try == launchTries || ctx.Err() != nil:
-			r.tell(ctx, elasticity.LaunchFailed{Token: req.Token, Err: err, Refused: refused})
+			r.tell(ctx, elasticity.LaunchFailed{Token: req.Token, Err: err, Refused: refused, Unsure: unsure})
 			return
 		}
+		unsure = true
 		r.cfg.Log.Warn("the answer to a launch is lost; asking again", "token", req.Token, "err", err)
 		select {
 		case <-ctx.Done():
@@ -265,48 +266,6 @@ func (r *Runner) watchCloud(ctx context.Context) {
 	every(ctx, r.cfg.PollCloud, func() { r.list(ctx) })
 }
 
-// renewLeases renews the leases of all machines that the cloud has of this run: those that nobody wants are ended, not left to
-// run out.
-func (r *Runner) renewLeases(ctx context.Context) {
-	if r.cfg.Renew == nil {
-		return
-	}
-	every(ctx, r.cfg.RenewEvery, func() {
-		call, cancel := context.WithTimeout(ctx, r.cfg.Calls)
-		defer cancel()
-		instances, err := r.cfg.Cloud.List(call)
-		var live []provisioner.InstanceID
-		for _, i := range instances {
-			if i.State == provisioner.Pending || i.State == provisioner.Running {
-				live = append(live, i.ID)
-			}
-		}
-		if err == nil && len(live) > 0 {
-			err = r.cfg.Renew(call, live...)
-		}
-		if err != nil && ctx.Err() == nil {
-			r.cfg.Log.Warn("renewing the machines' leases failed; trying again", "err", err)
-		}
-	})
-}
-
-func (r *Runner) watchNotices(ctx context.Context) {
-	err := r.cfg.Cloud.Notify(ctx, func(n provisioner.Notice) {
-		id := ps.ServerID(n.ID)
-		switch n.Kind {
-		case provisioner.Ended:
-			r.tell(ctx, elasticity.InstanceEnded{Instance: n.Instance})
-		case provisioner.Eviction:
-			r.tell(ctx, elasticity.Warned{ID: id, Deadline: n.Deadline})
-		case provisioner.Rebalance:
-			r.tell(ctx, elasticity.Warned{ID: id, Rebalance: true})
-		}
-	})
-	if err != nil && ctx.Err() == nil {
-		r.cfg.Log.Error("the provider's notices cannot be followed; machines tell of their own", "err", err)
-	}
-}
-
 func (r *Runner) watchNodes(ctx context.Context) {
 	err := r.cfg.Nodes.Receive(ctx, func(id ps.ServerID, report tiers.Report, broken error) {
 		if broken != nil {
@@ -318,31 +277,6 @@ func (r *Runner) watchNodes(ctx context.Context) {
 	if err != nil && ctx.Err() == nil {
 		r.cfg.Log.Error("the nodes cannot be heard", "err", err)
 	}
-}
-
-func (r *Runner) watchPrices(ctx context.Context) {
-	since := r.cfg.PricesFrom
-	every(ctx, r.cfg.PollPrices, func() {
-		until := r.now()
-		call, cancel := context.WithTimeout(ctx, r.cfg.Calls)
-		defer cancel()
-		prices, err := r.cfg.Prices.SpotPrices(call, r.cfg.Pools, since, until)
-		if err != nil {
-			if ctx.Err() == nil {
-				r.cfg.Log.Warn("asking for prices failed; trying again", "err", err)
-			}
-			return
-		}
-		for _, pool := range r.cfg.Pools { // in order, so that journals of like runs are alike
-			for _, p := range prices[pool] {
-				if p.At.After(since) {
-					r.tell(ctx, elasticity.PriceChanged{Pool: pool, At: p.At, Price: p.Price})
-				}
-			}
-		}
-		since = until
-		r.tell(ctx, elasticity.PricesKnown{At: until})
-	})
 }
 
 // every calls f now and then each interval until ctx is done.

@@ -1,0 +1,126 @@
+package runner
+
+import (
+	"context"
+	"time"
+
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/ps"
+)
+
+// What is asked for here fails for a while at times: calls are throttled for minutes, credentials expire and are renewed, the
+// provider is down. None of that is a reason to stop asking, as machines cost money meanwhile; that it fails is said each time.
+
+// Pauses before a thing is tried again that the provider has refused: doubled from try to try.
+const (
+	firstPause = 5 * time.Second
+	lastPause  = 30 * time.Second
+)
+
+// insist calls f again whenever it fails, until it does not or ctx is done.
+func insist(ctx context.Context, f func() error, failed func(err error, again time.Duration)) {
+	pause := firstPause
+	for {
+		began := time.Now()
+		err := f()
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		if time.Since(began) > lastPause { // it had worked for a while
+			pause = firstPause
+		}
+		failed(err, pause)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, lastPause)
+	}
+}
+
+// renewLeases renews the leases of all machines that the cloud has of this run: those that nobody wants are ended, not left to
+// run out. A renewal that fails is tried again long before the next one is due.
+func (r *Runner) renewLeases(ctx context.Context) {
+	if r.cfg.Renew == nil {
+		return
+	}
+	every(ctx, r.cfg.RenewEvery, func() {
+		insist(ctx, func() error { return r.renew(ctx) }, func(err error, again time.Duration) {
+			r.cfg.Log.Error("renewing the machines' leases failed; trying again", "in", again, "err", err)
+		})
+	})
+}
+
+func (r *Runner) renew(ctx context.Context) error {
+	call, cancel := context.WithTimeout(ctx, r.cfg.Calls)
+	defer cancel()
+	instances, err := r.cfg.Cloud.List(call)
+	if err != nil {
+		return err
+	}
+	var live []provisioner.InstanceID
+	for _, i := range instances {
+		if i.State == provisioner.Pending || i.State == provisioner.Running {
+			live = append(live, i.ID)
+		}
+	}
+	if len(live) == 0 {
+		return nil
+	}
+	return r.cfg.Renew(call, live...)
+}
+
+// watchNotices follows the provider's notices. Who is denied them may be given them again: credentials expire in the middle of
+// a run. Meanwhile machines tell of their own evictions, and listings of ends.
+func (r *Runner) watchNotices(ctx context.Context) {
+	insist(ctx, func() error { return r.cfg.Cloud.Notify(ctx, func(n provisioner.Notice) { r.tellNotice(ctx, n) }) },
+		func(err error, again time.Duration) {
+			r.cfg.Log.Error("the provider's notices cannot be followed; machines tell of their own; trying again", "in", again, "err", err)
+		})
+}
+
+func (r *Runner) tellNotice(ctx context.Context, n provisioner.Notice) {
+	id := ps.ServerID(n.ID)
+	switch n.Kind {
+	case provisioner.Ended:
+		r.tell(ctx, elasticity.InstanceEnded{Instance: n.Instance})
+	case provisioner.Eviction:
+		r.tell(ctx, elasticity.Warned{ID: id, Deadline: n.Deadline})
+	case provisioner.Rebalance:
+		r.tell(ctx, elasticity.Warned{ID: id, Rebalance: true})
+	}
+}
+
+// pricesAgain is the market time for which prices are asked for once more: a provider publishes changes late, and stamps them
+// by its own clock, which may be behind this one.
+const pricesAgain = 15 * time.Minute
+
+func (r *Runner) watchPrices(ctx context.Context) {
+	since := r.cfg.PricesFrom
+	told := map[market.Pool]time.Time{} // the time of the last change
+	every(ctx, r.cfg.PollPrices, func() {
+		until := r.now()
+		call, cancel := context.WithTimeout(ctx, r.cfg.Calls)
+		defer cancel()
+		prices, err := r.cfg.Prices.SpotPrices(call, r.cfg.Pools, since.Add(-pricesAgain), until)
+		if err != nil {
+			if ctx.Err() == nil {
+				r.cfg.Log.Warn("asking for prices failed; trying again", "err", err)
+			}
+			return
+		}
+		for _, pool := range r.cfg.Pools { // in order, so that journals of like runs are alike
+			for _, p := range prices[pool] {
+				if p.At.After(told[pool]) {
+					told[pool] = p.At
+					r.tell(ctx, elasticity.PriceChanged{Pool: pool, At: p.At, Price: p.Price})
+				}
+			}
+		}
+		since = until
+		r.tell(ctx, elasticity.PricesKnown{At: until})
+	})
+}
