@@ -25,7 +25,7 @@ func Possible(provider, do string) error {
 	case do == EvictNow:
 		return fmt.Errorf("no provider takes machines back without a notice on demand%s", kill)
 	case provider == "gce":
-		return fmt.Errorf("Compute Engine recommends nothing beforehand%s, and --do evict takes them back", kill)
+		return fmt.Errorf("nothing is recommended beforehand on Compute Engine%s, and --do evict takes them back", kill)
 	}
 	return errors.New("EC2 sends true notices and recommendations by its Fault Injection Service only, which needs an experiment and a role of " +
 		"its own (aws:ec2:send-spot-instance-interruptions)" + kill)
