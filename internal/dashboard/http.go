@@ -17,6 +17,7 @@ import (
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/cost/page"
 	"github.com/tierml/tierml/internal/access"
+	"github.com/tierml/tierml/market"
 )
 
 // refresh is how often an open page is put anew.
@@ -169,16 +170,17 @@ func (r *run) report(now time.Time) (*cost.Report, *page.Live, error) {
 	if r.err != nil {
 		report.Warnings = append(report.Warnings, r.err.Error())
 	}
-	return report, r.live(report.Run.AsOf), nil
+	return report, r.live(report.Run.AsOf, report.Totals.Total), nil
 }
 
 // live needs the lock.
-func (r *run) live(now time.Time) *page.Live {
+func (r *run) live(now time.Time, spent market.USD) *page.Live {
 	s := r.status
 	l := &page.Live{Name: r.name(), Runs: "/", Refresh: refresh, State: r.state(), Running: r.state() == "running", Stage: s.Stage, Clock: s.Clock,
 		Clocks: s.Start.Clocks, ClockSeconds: s.Seconds, PerHour: s.Ledger.Rate(now), Events: "/runs/" + url.PathEscape(r.name()) + "/events"}
 	if l.Running {
 		l.Paused = s.Why
+		l.Budget = promiseOf(s.Start.Job).limits(spent, l.PerHour, l.Paused != "")
 	}
 	for _, g := range s.Groups() {
 		l.Fleet = append(l.Fleet, page.Fleet{Tier: g.Tier, Pool: g.Pool, Price: g.Price, Bid: g.Bid, Joined: g.Joined,

@@ -3,7 +3,6 @@ package dashboard
 import (
 	"encoding/json"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -220,18 +219,9 @@ func (g gauges) progress(s Summary, rules string) {
 
 // promised is what the job says of its run; what is not there is not exposed.
 func (g gauges) promised(job json.RawMessage) {
-	var says struct {
-		Budget string
-		Limits struct {
-			PerHour string `json:"per_hour"`
-		}
-		Train *struct{ Staleness *float64 }
-	}
-	if json.Unmarshal(job, &says) != nil {
-		return
-	}
-	g.dollars(budgetGauge, strings.TrimPrefix(says.Budget, "$"))
-	g.dollars(limitGauge, strings.TrimPrefix(says.Limits.PerHour, "$"))
+	says := promiseOf(job)
+	g.dollars(budgetGauge, says.Budget)
+	g.dollars(limitGauge, says.Limits.PerHour)
 	if t := says.Train; t != nil {
 		bound := 0.0 // of a job that does not say
 		if t.Staleness != nil {
