@@ -25,6 +25,7 @@ type cloud struct {
 	terminated map[ps.ServerID]int // in which life of the controller, from 1
 	bought     map[string]purchase // by token
 	hidden     time.Duration       // new machines are not listed for so long
+	ahead      time.Duration       // its clock, before the controller's
 }
 
 // purchase is what a token stands for.
@@ -132,7 +133,7 @@ func among(r provisioner.Request, number int) provisioner.Request {
 func (w *world) newMachine(r provisioner.Request) *node {
 	i := provisioner.Instance{
 		ID: provisioner.InstanceID(fmt.Sprintf("i-%04d", len(w.order)+1)), Pool: r.Pool, Bid: r.Bid, Token: r.Token,
-		State: provisioner.Running, Launched: w.now.Truncate(time.Second),
+		State: provisioner.Running, Launched: w.now.Add(w.cloud.ahead).Truncate(time.Second),
 	}
 	n := newNode(w, i)
 	n.made = w.now
@@ -160,14 +161,14 @@ func (w *world) end(id ps.ServerID, by market.EndedBy, reason string) {
 		return
 	}
 	n.instance.State, n.instance.EndedBy, n.instance.Reason = provisioner.Terminated, by, reason
-	n.instance.Ended = w.now.Truncate(time.Second)
+	n.instance.Ended = w.now.Add(w.cloud.ahead).Truncate(time.Second)
 	n.exit()
 	ended := InstanceEnded{Instance: n.instance}
 	w.after(w.delay(2*time.Second), func() { w.step(ended) })
 	for w.odds(3) { // notices and listings tell it again and again
 		w.after(w.delay(6*time.Second), func() { w.step(ended) })
 	}
-	w.after(3*time.Second, func() { w.step(PricesKnown{At: w.now}) })
+	w.after(3*time.Second+max(w.cloud.ahead, 0), func() { w.step(PricesKnown{At: w.now}) })
 }
 
 // evict warns machines and takes them when the notice is over. The provider and the machine's own watcher tell of it.
@@ -178,7 +179,7 @@ func (w *world) evict(notice time.Duration, ids ...ps.ServerID) {
 			continue
 		}
 		n.warned = true
-		deadline := w.now.Add(notice)
+		deadline := w.now.Add(w.cloud.ahead + notice)
 		n.deadline = deadline
 		told := Warned{ID: id, Deadline: deadline}
 		if w.shape.rough {

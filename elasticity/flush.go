@@ -34,6 +34,26 @@ type endOfLife struct {
 	deliver float64 // that this takes at the backups
 }
 
+// longestNotice is more than any provider gives, on the wall clock.
+const longestNotice = 2 * time.Minute
+
+// byOurClock gives when a machine with a warning goes, by this clock. The provider's deadline is by its own, which may be minutes
+// away: one that is further off than any notice is long, or over although the machine was warned just now, is none that work
+// can be planned with. Of a notice that cannot be dated half is taken to be left; that a flush is not tried loses work for sure.
+func (c *Controller) byOurClock(deadline time.Time) time.Time {
+	notice := c.cfg.Notice
+	latest := c.now.Add(max(notice, time.Duration(float64(longestNotice)*c.cfg.Speed)))
+	switch {
+	case notice <= 0:
+		return deadline
+	case !deadline.After(c.now):
+		return c.now.Add(notice / 2)
+	case deadline.After(latest):
+		return latest
+	}
+	return deadline
+}
+
 // planEndOfLife plans with the first deadline of a warned owner. Each backup takes in its part; they do so side by side.
 func (c *Controller) planEndOfLife() endOfLife {
 	var deadline time.Time

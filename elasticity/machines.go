@@ -324,10 +324,14 @@ func (c *Controller) takeWarned(e Warned) (stirs bool) {
 		})
 		return true
 	}
-	m.warned, m.deadline = true, e.Deadline
+	m.warned, m.deadline = true, c.byOurClock(e.Deadline)
 	c.record(func() journal.Entry {
-		return journal.Entry{Kind: journal.Notice, Instance: string(m.id), Pool: m.pool.String(), Deadline: &e.Deadline,
-			Why: fmt.Sprintf("eviction notice, %.1f s left", c.wall(e.Deadline.Sub(c.now)))}
+		left := m.deadline
+		why := fmt.Sprintf("eviction notice, %.1f s left", c.wall(left.Sub(c.now)))
+		if !left.Equal(e.Deadline) {
+			why += fmt.Sprintf("; the provider says %.1f s, which its clock or this one has wrong", c.wall(e.Deadline.Sub(c.now)))
+		}
+		return journal.Entry{Kind: journal.Notice, Instance: string(m.id), Pool: m.pool.String(), Deadline: &left, Why: why}
 	})
 	// When notices are gathered already, the next one that comes to a mere worker is one more of them.
 	stirs = !c.relayout || !c.now.Before(c.gathering) || m.joined == 0 || m.tier == tiers.Reliable || c.ownsAny(m.id)

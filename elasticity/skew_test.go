@@ -1,0 +1,65 @@
+package elasticity
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+)
+
+// The provider's clock and the controller's are five minutes apart, either way. A warned eviction loses nothing, no machine is
+// forgotten or taken for gone, launches are answered, and the run ends with every bill (finish looks at that).
+func TestClocksFiveMinutesApart(t *testing.T) {
+	for _, ahead := range []time.Duration{-5 * time.Minute, 5 * time.Minute} {
+		for seed := range uint64(6) {
+			t.Run(fmt.Sprint(ahead, " ", seed), func(t *testing.T) {
+				w := newWorld(seed, plain())
+				w.cloud.ahead, w.ctrl.cfg.Notice = ahead, 4*time.Second
+				w.cutSize = func(time.Duration) (int64, float64) { return 10 * mega, 0.5 }
+				w.after(6*time.Second, func() {
+					w.policy.count = 0
+					w.dirty = 10 * mega
+					w.evict(4*time.Second, w.spot()...)
+				})
+				w.after(11*time.Second, func() { w.policy.count = 5 })
+				finish(t, w, "finished")
+				for _, e := range w.entries {
+					switch {
+					case e.Kind == journal.Rollback || e.Redone:
+						t.Errorf("a warned eviction must not lose work: %s", line(e))
+					case e.Kind == journal.Notice && !e.Deadline.After(e.T), e.Kind == journal.Notice && e.Deadline.Sub(e.T) > longestNotice:
+						t.Errorf("%v of a notice are left: %s", e.Deadline.Sub(e.T), line(e))
+					case e.Kind == journal.Notice && !strings.Contains(e.Why, "the provider says"):
+						t.Errorf("it does not say that clocks differ: %s", line(e))
+					case strings.Contains(e.Why, "nothing can be flushed"), strings.Contains(e.Why, notListed):
+						t.Error(line(e))
+					}
+				}
+			})
+		}
+	}
+}
+
+// What does not fit into two minutes is not begun because a clock makes them look like seven.
+func TestDeadlinesByOurClock(t *testing.T) {
+	w := newWorld(1, plain())
+	c := w.ctrl
+	c.now = epoch
+	for _, test := range []struct{ notice, told, want time.Duration }{
+		{2 * time.Minute, 90 * time.Second, 90 * time.Second},
+		{2 * time.Minute, 2 * time.Minute, 2 * time.Minute},
+		{2 * time.Minute, 7 * time.Minute, 2 * time.Minute},
+		{150 * time.Second, 7 * time.Minute, 150 * time.Second},
+		{30 * time.Second, 2 * time.Minute, 2 * time.Minute}, // found out, not assumed
+		{2 * time.Minute, -3 * time.Minute, time.Minute},
+		{30 * time.Second, 0, 15 * time.Second},
+		{0, -time.Minute, -time.Minute}, // nobody knows how long notices are
+	} {
+		c.cfg.Notice = test.notice
+		if got := c.byOurClock(epoch.Add(test.told)).Sub(epoch); got != test.want {
+			t.Errorf("notices of %v, %v are told to be left: %v, want %v", test.notice, test.told, got, test.want)
+		}
+	}
+}
