@@ -57,9 +57,7 @@ dry-run take it for what they predict. Remove the file to go back to the shipped
 			if format != table.Plain && format != table.Text {
 				return calibrationTable(c).Write(cmd.OutOrStdout(), format)
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: a clock takes %.1f ms beside its work (%d clocks); a machine starts in %.0f ms after its boot;\n"+
-				"news come late: notices %.0f ms, ends %.0f ms, prices %.0f ms. Kept in %s\n",
-				c.Run, c.Clock, c.Clocks, c.Start, c.NoticeLag, c.EndLag, c.PriceLag, calibrationFile)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s Kept in %s\n", c.Words(), calibrationFile)
 			cli.Next(cmd, cli.Step{Command: "tierml plan JOB.yaml", Why: "predicts with it from now on"})
 			return err
 		},
@@ -73,7 +71,8 @@ func calibrationTable(c calibration.Calibration) table.Table {
 	return table.Table{Data: c, Columns: []table.Column{
 		{Name: "run", Title: "RUN"}, {Name: "clocks", Title: "CLOCKS"}, {Name: "clock_ms", Title: "CLOCK"}, {Name: "machines", Title: "MACHINES"},
 		{Name: "start_ms", Title: "START"}, {Name: "notice_lag_ms", Title: "NOTICES LATE"}, {Name: "end_lag_ms", Title: "ENDS LATE"}, {Name: "price_lag_ms", Title: "PRICES LATE"},
-	}, Rows: [][]table.Cell{{table.Of(c.Run), table.Of(c.Clocks), ms(c.Clock), table.Of(c.Machines), ms(c.Start), ms(c.NoticeLag), ms(c.EndLag), ms(c.PriceLag)}}}
+		{Name: "note"},
+	}, Rows: [][]table.Cell{{table.Of(c.Run), table.Of(c.Clocks), ms(c.Clock), table.Of(c.Machines), ms(c.Start), ms(c.NoticeLag), ms(c.EndLag), ms(c.PriceLag), table.Of(c.Note)}}}
 }
 
 // calibrate applies the stored calibration, if there is one, and says what a prediction rests on.

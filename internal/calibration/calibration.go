@@ -25,6 +25,8 @@ type Calibration struct {
 	NoticeLag float64 `json:"notice_lag_ms"` // from a warning until the controller knows
 	EndLag    float64 `json:"end_lag_ms"`    // from a machine's end until the controller knows
 	PriceLag  float64 `json:"price_lag_ms"`  // from a price change until the controller knows
+	// Note says why Clock is zero although clocks were measured.
+	Note string `json:"note,omitempty"`
 }
 
 // job is what is needed of the job in a journal's first line.
@@ -75,6 +77,11 @@ func Measure(entries []journal.Entry) (Calibration, error) {
 	}
 	if len(m.clocks) < fewestClocks {
 		return c, fmt.Errorf("%d clocks of the run can be measured, and %d are needed", len(m.clocks), fewestClocks)
+	}
+	if c.Clock < 0 { // no computer does work in less time than it takes: what was declared of this run does not hold
+		c.Note = fmt.Sprintf("clocks took %.1f ms less than their work at the declared rates: this run's machines were faster, or its work was less, "+
+			"than declared, so what a clock takes beside its work cannot be told from it; the shipped figure stays", -c.Clock)
+		c.Clock = 0
 	}
 	return c, nil
 }
@@ -161,6 +168,16 @@ func (m *meter) clock(e journal.Entry) {
 	}
 	work, took := 1000*e.Work/rate, m.wall(e.T.Sub(before))
 	m.clocks, m.working = append(m.clocks, took-work), append(m.working, working)
+}
+
+// Words tell people what was measured.
+func (c Calibration) Words() string {
+	clock := fmt.Sprintf("a clock takes %.1f ms beside its work (%d clocks)", c.Clock, c.Clocks)
+	if c.Note != "" {
+		clock = fmt.Sprintf("%s (%d clocks)", c.Note, c.Clocks)
+	}
+	return fmt.Sprintf("%s: %s; a machine starts in %.0f ms after its boot;\nnews come late: notices %.0f ms, ends %.0f ms, prices %.0f ms.",
+		c.Run, clock, c.Start, c.NoticeLag, c.EndLag, c.PriceLag)
 }
 
 // Apply puts what was measured in the place of shipped figures.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,5 +72,28 @@ func TestMeasure(t *testing.T) {
 	}
 	if _, err := Measure(run()[:10]); err == nil {
 		t.Error("a run of 6 clocks was measured")
+	}
+}
+
+// Clocks that were faster than their declared work tell nothing about what a clock takes beside it.
+func TestClocksBelowTheirWork(t *testing.T) {
+	entries := run()
+	for i := range entries {
+		entries[i].Work *= 5.5 // 550 ms of work in 130
+	}
+	c, err := Measure(entries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Clock != 0 || c.Clocks != 39 || !strings.Contains(c.Note, "took 407.2 ms less than their work") || !strings.Contains(c.Words(), "the shipped figure stays (39 clocks)") {
+		t.Errorf("measured %+v: %s", c, c.Words())
+	}
+	timing := sim.Laptop(10, 4*time.Second, time.Second)
+	shipped := timing.Clock
+	if c.Apply(&timing); timing.Clock != shipped {
+		t.Errorf("a clock takes %s beside its work; want the shipped %s", timing.Clock, shipped)
+	}
+	if c, err := Measure(run()); err != nil || c.Note != "" || !strings.Contains(c.Words(), "a clock takes 42.8 ms beside its work (39 clocks)") {
+		t.Errorf("%s, %v", c.Words(), err)
 	}
 }
