@@ -37,8 +37,15 @@ const exitCodes = `    0  done
   130  ended in order by Ctrl-C`
 
 func main() {
+	// AWS's SDKs, also the store's, would ask for a machine's role by version 1 of the metadata service where version 2 does not
+	// answer: what a forged request can reach. It may be had by setting this.
+	if _, set := os.LookupEnv(metadataV1); !set {
+		os.Setenv(metadataV1, "true")
+	}
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
+
+const metadataV1 = "AWS_EC2_METADATA_V1_DISABLED"
 
 // run is main without the process: it returns the exit code.
 func run(args []string, in io.Reader, out, errOut io.Writer) int {
@@ -69,7 +76,7 @@ func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "tierml",
 		Short: "Train machine-learning models on machines that can be taken back",
-		Long: `Tierml trains machine-learning models on a mix of few reliable machines and many cheap ones that their
+		Long: `TierML trains machine-learning models on a mix of few reliable machines and many cheap ones that their
 provider may take back at any time. It chooses and buys the machines, moves work and parameters away from those
 that leave, and reports what it cost and what it would have cost.
 
