@@ -126,11 +126,6 @@ func remoteSource(client *call.Client, id string, follow bool) source {
 	}
 }
 
-// remoteScale passes a change on to a controller.
-func remoteScale(ctx context.Context, client *call.Client, id string, change call.Scale, out io.Writer) error {
-	return client.Scale(ctx, id, change, func(s call.Standing) { printStanding(out, s) })
-}
-
 // remoteTop watches a job of a controller.
 func remoteTop(ctx context.Context, client *call.Client, args []string, plain bool, out io.Writer) error {
 	job, err := client.Job(ctx, meantJob(args))
@@ -196,7 +191,7 @@ func attach(ctx context.Context, client *call.Client, id string, plain bool, out
 }
 
 // remoteStop ends a job of a controller and waits until it has ended.
-func remoteStop(ctx context.Context, client *call.Client, args []string, now bool, out io.Writer) error {
+func remoteStop(ctx context.Context, client *call.Client, args []string, now bool, format string, out io.Writer) error {
 	job, err := client.Job(ctx, meantJob(args))
 	if err != nil {
 		return err
@@ -206,7 +201,7 @@ func remoteStop(ctx context.Context, client *call.Client, args []string, now boo
 		if job, err = client.Stop(ctx, job.Run, call.Stop{Now: now, By: "tierml stop"}); err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "%s is asked to end ...\n", job.Run)
+		fmt.Fprintf(onTheWay(out, format), "%s is asked to end ...\n", job.Run)
 	}
 	bar := progress.Start(ctx, "Waiting until "+job.Run+" has ended", 0, progress.Things)
 	defer bar.Done()
@@ -225,11 +220,11 @@ func remoteStop(ctx context.Context, client *call.Client, args []string, now boo
 		}
 	}
 	bar.Done()
-	if job.Summary.Clock == 0 && job.Summary.Spent == "" {
+	if job.Summary.Clock == 0 && job.Summary.Spent == "" && forPeople(format) {
 		_, err := fmt.Fprintf(out, "%s is %s%s.\n", job.Run, job.State, because(job.Why))
 		return err
 	}
-	return sayEnd(out, job.Run, job.Summary, before, call.State(job.State) == call.Stopped)
+	return ending{job.Summary, before, call.State(job.State) == call.Stopped}.say(out, job.Run, format)
 }
 
 // ended says whether nothing of a job goes on, also of one that was not submitted.

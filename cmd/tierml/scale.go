@@ -18,6 +18,7 @@ import (
 func newScaleCommand() *cobra.Command {
 	change := &pb.Change{By: "tierml scale"}
 	var workers, servers, reliable int
+	var format string
 	var at remote
 	cmd := &cobra.Command{
 		Use:   "scale RUN",
@@ -28,10 +29,14 @@ run's directory, its name below ./runs, or the job's name, which means its lates
 
 Numbers are counted from what is wanted now and hold until they are changed again: the policy goes on choosing what to buy
 and when, for so many machines. --restore gives the job's own numbers back. Servers that have no machine to be on bring
-one along. Reliable machines that are left must be able to hold the job alone.`,
+one along. Reliable machines that are left must be able to hold the job alone.
+
+With -o json or csv nothing is printed but what it came to: the numbers that are wanted, and those there are when the command
+ends (with --wait: when they are reached).`,
 		Example: `  tierml scale demo --workers +4
   tierml scale runs/demo-1 --workers +4 --servers -1 --wait
   tierml scale demo --reliable +1
+  tierml scale demo --workers +2 --wait -o json
   tierml scale demo --restore`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -40,6 +45,9 @@ one along. Reliable machines that are left must be able to hold the job alone.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkFormat(format); err != nil {
+				return err
+			}
 			change.Workers, change.Servers, change.Reliable = int32(workers), int32(servers), int32(reliable)
 			switch asked := workers != 0 || servers != 0 || reliable != 0; {
 			case !asked && !change.Restore:
@@ -53,12 +61,13 @@ one along. Reliable machines that are left must be able to hold the job alone.`,
 			if err != nil {
 				return err
 			}
+			said := &standings{out: cmd.OutOrStdout(), format: format}
 			if client != nil {
 				defer client.Close()
 				return remoteScale(ctx, client, meantJob(args), call.Scale{Workers: change.Workers, Servers: change.Servers, Reliable: change.Reliable,
-					Restore: change.Restore, Wait: change.Wait, By: change.By}, cmd.OutOrStdout())
+					Restore: change.Restore, Wait: change.Wait, By: change.By}, said)
 			}
-			if err := scale(ctx, args[0], change, cmd.OutOrStdout()); err != nil {
+			if err := scale(ctx, args[0], change, said); err != nil {
 				return err
 			}
 			cli.Next(cmd, cli.Step{Command: "tierml top " + args[0], Why: "watch it"}, cli.Step{Command: "tierml scale " + args[0] + " --restore", Why: "the job's own numbers again"})
@@ -70,11 +79,12 @@ one along. Reliable machines that are left must be able to hold the job alone.`,
 	cmd.Flags().IntVar(&reliable, "reliable", 0, "so many reliable machines more (+1) or fewer (-1)")
 	cmd.Flags().BoolVar(&change.Restore, "restore", false, "the job's own numbers again")
 	cmd.Flags().BoolVar(&change.Wait, "wait", false, "wait until it is so")
+	outputFlag(cmd, &format)
 	at.flags(cmd)
 	return cmd
 }
 
-func scale(ctx context.Context, job string, change *pb.Change, out io.Writer) error {
+func scale(ctx context.Context, job string, change *pb.Change, said *standings) error {
 	directory, err := findRun([]string{job})
 	if err != nil {
 		return err
@@ -82,10 +92,11 @@ func scale(ctx context.Context, job string, change *pb.Change, out io.Writer) er
 	if !localrun.Held(directory) {
 		return usageError{fmt.Errorf("%s: the run does not go on, and only one that does can be scaled; `tierml ps` lists runs", relative(directory))}
 	}
-	return scaling.Ask(ctx, directory, change, func(s *pb.Standing) {
-		printStanding(out, call.Standing{Reached: s.Reached, Workers: s.Workers, Servers: s.Servers, Reliable: s.Reliable,
+	err = scaling.Ask(ctx, directory, change, func(s *pb.Standing) {
+		said.show(call.Standing{Reached: s.Reached, Workers: s.Workers, Servers: s.Servers, Reliable: s.Reliable,
 			WantedMachines: s.WantedMachines, WantedVCPUs: s.WantedVcpus, WantedServers: s.WantedServers, WantedReliable: s.WantedReliable})
 	})
+	return errors.Join(err, said.came())
 }
 
 func printStanding(out io.Writer, s call.Standing) {

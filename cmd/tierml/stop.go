@@ -16,17 +16,19 @@ import (
 
 func newStopCommand() *cobra.Command {
 	var now bool
+	var format string
 	var at remote
 	cmd := &cobra.Command{
 		Use:   "stop RUN",
 		Short: "End a run in order, from any terminal: its work is saved and its machines are terminated",
 		Long: `Stop does what Ctrl-C does in the run's own terminal: work is flushed and saved, every machine is terminated, the report is
 written. It waits until that is done; Ctrl-C ends the waiting only. --now terminates every machine at once, and what was not
-saved before is lost.
+saved before is lost. With -o json or csv nothing is printed but how the run has ended.
 
 RUN is a run's directory, its name below ./runs, or the name of a job, which means its latest run.`,
 		Example: `  tierml stop demo-1
-  tierml stop demo --now`,
+  tierml stop demo --now
+  tierml stop demo-1 -o json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return errors.New("name one run, such as demo-1; `tierml ps` lists them")
@@ -34,6 +36,9 @@ RUN is a run's directory, its name below ./runs, or the name of a job, which mea
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkFormat(format); err != nil {
+				return err
+			}
 			ctx, leave := untilInterrupted(cmd.Context())
 			defer leave()
 			client, err := at.client(cmd, args)
@@ -42,22 +47,23 @@ RUN is a run's directory, its name below ./runs, or the name of a job, which mea
 			}
 			if client != nil {
 				defer client.Close()
-				return remoteStop(ctx, client, args, now, cmd.OutOrStdout())
+				return remoteStop(ctx, client, args, now, format, cmd.OutOrStdout())
 			}
 			dir, err := findRun(args)
 			if err != nil {
 				return err
 			}
-			return stopRun(ctx, dir, now, cmd.OutOrStdout())
+			return stopRun(ctx, dir, now, format, cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().BoolVar(&now, "now", false, "terminate every machine at once; nothing more is saved")
+	outputFlag(cmd, &format)
 	at.flags(cmd)
 	return cmd
 }
 
 // stopRun ends a run of this host and says what it came to.
-func stopRun(ctx context.Context, dir string, now bool, out io.Writer) error {
+func stopRun(ctx context.Context, dir string, now bool, format string, out io.Writer) error {
 	name := filepath.Base(dir)
 	bar := progress.Start(ctx, "Waiting until "+name+" has ended", 0, progress.Things)
 	defer bar.Done()
@@ -66,7 +72,7 @@ func stopRun(ctx context.Context, dir string, now bool, out io.Writer) error {
 		if now {
 			how = "ends its machines at once"
 		}
-		fmt.Fprintf(progress.From(ctx).Writer(out), "%s %s ...\n", name, how)
+		fmt.Fprintf(progress.From(ctx).Writer(onTheWay(out, format)), "%s %s ...\n", name, how)
 	})
 	bar.Done()
 	if errors.Is(err, context.Canceled) {
@@ -81,24 +87,5 @@ func stopRun(ctx context.Context, dir string, now bool, out io.Writer) error {
 		return err
 	}
 	_, err = localrun.Checkpoint(dir)
-	return sayEnd(out, relative(dir), run, ended, err == nil && run.State == "interrupted")
-}
-
-// sayEnd says how a run has ended and what can be done next. Before: it had ended before anybody asked. Resumable: it can
-// go on.
-func sayEnd(out io.Writer, dir string, run dashboard.Summary, before, resumable bool) error {
-	if run.State == "killed" {
-		return exitError{exitFailed, fmt.Errorf("%s was killed, not ended in order: machines of cloud: ec2 may be left, which `tierml leaks` lists; "+
-			"`tierml run --resume %s` goes on with it, and then it can be stopped", run.Run, dir)}
-	}
-	had := "has ended"
-	if before {
-		had = "had ended already"
-	}
-	fmt.Fprintf(out, "%s %s: %s at clock %s, %s spent. No machine of it is left.\n", run.Run, had, run.State, ofAll(run.Clock, run.Clocks), orMinus(cents(run.Spent)))
-	fmt.Fprintf(out, "Report   tierml report %s\n", dir)
-	if resumable {
-		fmt.Fprintf(out, "Resume   tierml run --resume %s\n", dir)
-	}
-	return nil
+	return ending{run, ended, err == nil && run.State == "interrupted"}.say(out, relative(dir), format)
 }

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/tierml/tierml/internal/controller/call"
+	"github.com/tierml/tierml/internal/dashboard"
+	"github.com/tierml/tierml/internal/table"
+)
+
+// This file says what an intervention came to, in the forms of -o.
+
+// standings shows where a change of numbers stands: people read each one, programs get the last.
+type standings struct {
+	out    io.Writer
+	format string
+	last   *call.Standing
+}
+
+func (s *standings) show(now call.Standing) {
+	s.last = &now
+	if forPeople(s.format) {
+		printStanding(s.out, now)
+	}
+}
+
+// came writes what a change came to, once it is over. Of one that was refused there is nothing but the error.
+func (s *standings) came() error {
+	if forPeople(s.format) || s.last == nil {
+		return nil
+	}
+	return standingTable(*s.last).Write(s.out, s.format)
+}
+
+func standingTable(s call.Standing) table.Table {
+	return table.Table{
+		Data: struct {
+			Reached        bool   `json:"reached"` // else asked for
+			Workers        uint32 `json:"workers"`
+			Servers        uint32 `json:"servers"`
+			Reliable       uint32 `json:"reliable"`
+			WantedMachines uint32 `json:"wanted_machines"`
+			WantedVCPUs    uint32 `json:"wanted_vcpus,omitempty"`
+			WantedServers  uint32 `json:"wanted_servers,omitempty"` // absent: as the stage has them
+			WantedReliable uint32 `json:"wanted_reliable"`
+		}{s.Reached, s.Workers, s.Servers, s.Reliable, s.WantedMachines, s.WantedVCPUs, s.WantedServers, s.WantedReliable},
+		Columns: []table.Column{{Name: "reached"}, {Name: "workers"}, {Name: "servers"}, {Name: "reliable"}, {Name: "wanted_machines"},
+			{Name: "wanted_vcpus"}, {Name: "wanted_servers"}, {Name: "wanted_reliable"}},
+		Rows: [][]table.Cell{{table.Of(s.Reached), table.Of(s.Workers), table.Of(s.Servers), table.Of(s.Reliable), table.Of(s.WantedMachines),
+			table.Of(s.WantedVCPUs), table.Of(s.WantedServers), table.Of(s.WantedReliable)}},
+	}
+}
+
+// ending is how a run that was stopped has ended.
+type ending struct {
+	dashboard.Summary
+	Before    bool `json:"ended_before"` // anybody asked
+	Resumable bool `json:"resumable"`    // it can go on
+}
+
+// say tells it; dir is the run as commands take it.
+func (e ending) say(out io.Writer, dir, format string) error {
+	if !forPeople(format) {
+		if err := e.table().Write(out, format); err != nil {
+			return err
+		}
+	}
+	if e.State == "killed" {
+		return exitError{exitFailed, fmt.Errorf("%s was killed, not ended in order: machines of cloud: ec2 may be left, which `tierml leaks` lists; "+
+			"`tierml run --resume %s` goes on with it, and then it can be stopped", e.Run, dir)}
+	}
+	if !forPeople(format) {
+		return nil
+	}
+	had := "has ended"
+	if e.Before {
+		had = "had ended already"
+	}
+	fmt.Fprintf(out, "%s %s: %s at clock %s, %s spent. No machine of it is left.\n", e.Run, had, e.State, ofAll(e.Clock, e.Clocks), orMinus(cents(e.Spent)))
+	fmt.Fprintf(out, "Report   tierml report %s\n", dir)
+	if e.Resumable {
+		fmt.Fprintf(out, "Resume   tierml run --resume %s\n", dir)
+	}
+	return nil
+}
+
+func (e ending) table() table.Table {
+	return table.Table{Data: e, Columns: []table.Column{{Name: "run"}, {Name: "state"}, {Name: "clock"}, {Name: "clocks"}, {Name: "spent"},
+		{Name: "ended_before"}, {Name: "resumable"}},
+		Rows: [][]table.Cell{{table.Of(e.Run), table.Of(e.State), table.Of(e.Clock), table.Of(e.Clocks), table.Of(e.Spent),
+			table.Of(e.Before), table.Of(e.Resumable)}}}
+}
+
+// onTheWay is where commands say what they wait for: programs that read a form get that form only.
+func onTheWay(out io.Writer, format string) io.Writer {
+	if forPeople(format) {
+		return out
+	}
+	return io.Discard
+}
+
+// remoteScale passes a change on to a controller.
+func remoteScale(ctx context.Context, client *call.Client, id string, change call.Scale, said *standings) error {
+	return errors.Join(client.Scale(ctx, id, change, said.show), said.came())
+}
