@@ -19,6 +19,7 @@ import (
 	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/internal/planner/local"
 	"github.com/tierml/tierml/internal/table"
+	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/provisioner/ec2"
 )
 
@@ -129,7 +130,11 @@ func checksOf(job *config.Job) []doctor.Check {
 		checks = append(checks, doctor.Listening("listen address", net.JoinHostPort(host, "0"), "write an address of this host, by which machines reach it"))
 	}
 	if job.Cloud == config.CloudEC2 {
-		checks = append(checks, doctor.EC2Checks(job, func(ctx context.Context) (doctor.EC2, error) { return ec2.New(ctx, localrun.EC2Config(job.EC2)) })...)
+		checks = append(checks, doctor.EC2Checks(job, func(ctx context.Context) (doctor.EC2, error) {
+			as := localrun.EC2Config(job.EC2)
+			as.Strategy = provisioner.Allocation(job.Resources.ProviderChooses())
+			return ec2.New(ctx, as)
+		})...)
 	} else {
 		checks = append(checks, doctor.GCEChecks(job, func(ctx context.Context) (doctor.GCE, error) {
 			account, err := localrun.OpenGCE(ctx, job.GCE, "")

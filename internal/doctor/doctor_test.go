@@ -162,6 +162,15 @@ func (a account) MayTerminate(context.Context, provisioner.InstanceID) error {
 	return a.refused["TerminateInstances"]
 }
 func (a account) Try(context.Context, provisioner.Request) error { return a.refused["RunInstances"] }
+func (a account) TryFleet(context.Context, provisioner.Request) (rights ec2.FleetRights, err error) {
+	if a.refused["CreateLaunchTemplate"] != nil {
+		rights.Denied = append(rights.Denied, "ec2:CreateLaunchTemplate")
+	}
+	if a.refused["CreateFleet"] != nil {
+		rights.Unsure = append(rights.Unsure, "ec2:CreateFleet")
+	}
+	return rights, a.refused["fleets"]
+}
 func (a account) Image(context.Context) (ec2.Image, error) {
 	return a.image, a.refused["DescribeImages"]
 }
@@ -244,7 +253,18 @@ func TestEC2(t *testing.T) {
 		"no price list":      {func(a *account, _ *config.Job) { a.refused["GetProducts"] = denied }, []expectation{{"on-demand prices", Failed, "pricing:GetProducts"}}},
 		"not on the list":    {func(a *account, _ *config.Job) { a.unpriced = "c5.xlarge" }, []expectation{{"on-demand prices", Failed, "no price of c5.xlarge"}}},
 		"catalog of its own": {func(a *account, j *config.Job) { a.refused["GetProducts"], j.EC2.Catalog = denied, "c.csv" }, []expectation{{"on-demand prices", OK, "own catalog"}}},
-		"nothing sold":       {func(a *account, _ *config.Job) { a.prices = nil }, []expectation{{"prices", Failed, "no spot prices"}}},
+		"fleets":             {func(_ *account, j *config.Job) { j.Resources.Allocation = config.AllocationPriceCapacity }, []expectation{{"fleets", OK, "c5.xlarge in us-west-2a"}}},
+		"no fleets": {func(a *account, j *config.Job) {
+			j.Resources.Allocation = config.AllocationPriceCapacity
+			a.refused["CreateLaunchTemplate"], a.refused["CreateFleet"] = denied, denied
+		}, []expectation{{"fleets", Failed, "not allowed: ec2:CreateLaunchTemplate, ec2:CreateFleet"}, {"a launch", OK, ""}}},
+		"fleets of a tag": {func(a *account, j *config.Job) {
+			j.Resources.Allocation, a.refused["CreateFleet"] = config.AllocationCapacityOptimized, denied
+		}, []expectation{{"fleets", Warning, "does not exist: ec2:CreateFleet"}}},
+		"no such fleets": {func(a *account, j *config.Job) {
+			j.Resources.Allocation, a.refused["fleets"] = config.AllocationPriceCapacity, errors.New("InvalidAction")
+		}, []expectation{{"fleets", Warning, "allocation: one-pool"}}},
+		"nothing sold": {func(a *account, _ *config.Job) { a.prices = nil }, []expectation{{"prices", Failed, "no spot prices"}}},
 	} {
 		a, job := healthy(), ec2Job()
 		c.change(&a, job)
@@ -347,5 +367,16 @@ func TestText(t *testing.T) {
 	}
 	if got := Count([]Result{r, {Status: OK}}, Failed); got != 1 {
 		t.Errorf("%d failed", got)
+	}
+}
+
+// Who buys from one pool at a time needs no right to fleets.
+func TestNoFleetsAreTried(t *testing.T) {
+	job := ec2Job()
+	job.Resources.Allocation = config.AllocationOnePool
+	for _, c := range EC2Checks(job, nil) {
+		if c.Name == "fleets" {
+			t.Error("fleets are tried")
+		}
 	}
 }

@@ -19,6 +19,7 @@ type EC2 interface {
 	May(ctx context.Context, action string) error
 	MayTerminate(context.Context, provisioner.InstanceID) error
 	Try(context.Context, provisioner.Request) error
+	TryFleet(context.Context, provisioner.Request) (ec2.FleetRights, error)
 	Image(context.Context) (ec2.Image, error)
 	Subnets(context.Context) ([]ec2.Subnet, error)
 	SecurityGroups(context.Context) ([]ec2.SecurityGroup, error)
@@ -59,7 +60,7 @@ func EC2Checks(job *config.Job, connect func(context.Context) (EC2, error)) []Ch
 		types = append(types, job.Reliable.Type)
 	}
 	known := map[string]market.InstanceType{}
-	return []Check{
+	checks := []Check{
 		{Name: "credentials", Look: func(ctx context.Context) (found string, err error) {
 			if account, err = connect(ctx); err != nil {
 				return "", denied(err, ec2Credentials)
@@ -86,11 +87,16 @@ func EC2Checks(job *config.Job, connect func(context.Context) (EC2, error)) []Ch
 		}),
 		with("security groups", func(ctx context.Context) (string, error) { return ec2Groups(ctx, account, e) }),
 		with("a launch", func(ctx context.Context) (string, error) { return ec2Launch(ctx, account, job) }),
+		with("fleets", func(ctx context.Context) (string, error) { return ec2Fleet(ctx, account, job) }),
 		with("terminations", func(ctx context.Context) (string, error) { return ec2Terminations(ctx, account) }),
 		with("prices", func(ctx context.Context) (string, error) { return ec2Prices(ctx, account, job, types) }),
 		with("on-demand prices", func(ctx context.Context) (string, error) { return ec2OnDemand(ctx, account, job, types) }),
 		with("quotas", func(ctx context.Context) (string, error) { return ec2Quotas(ctx, account, job, known) }),
 	}
+	if job.Resources.ProviderChooses() == "" {
+		checks = slices.DeleteFunc(checks, func(c Check) bool { return c.Name == "fleets" })
+	}
+	return checks
 }
 
 // unseen says whether something cannot be looked at, which is no fault of it: the role may not, or what is at the endpoint
@@ -184,7 +190,45 @@ func ec2Groups(ctx context.Context, account EC2, e config.EC2) (string, error) {
 
 // ec2Launch asks whether a machine of the first type could be launched: image, network, role and permissions together.
 func ec2Launch(ctx context.Context, account EC2, job *config.Job) (string, error) {
-	kind, zone := "", ""
+	kind, zone := firstOf(job)
+	if kind == "" || zone == "" {
+		return "", doubt("tierml plan tries what it would buy", "the job names no type or no zone, so that none was tried")
+	}
+	for _, class := range []market.Class{market.Spot, market.OnDemand} {
+		pool := market.Pool{Provider: ec2.Provider, Region: job.EC2.Region, Zone: zone, Type: kind, Class: class}
+		if err := account.Try(ctx, provisioner.Request{Token: "doctor", Pool: pool, Count: 1}); err != nil {
+			return "", denied(err, ec2Role+"; it may also be iam:PassRole for "+job.EC2.InstanceProfile)
+		}
+	}
+	return fmt.Sprintf("EC2 would launch %s in %s, spot and on demand (DryRun: capacity and quotas are not looked at)", kind, zone), nil
+}
+
+// ec2Fleet asks whether the role may what fleets take beside launches.
+func ec2Fleet(ctx context.Context, account EC2, job *config.Job) (string, error) {
+	kind, zone := firstOf(job)
+	if kind == "" || zone == "" {
+		return "", doubt("a purchase tells", "the job names no type or no zone, so that none was tried")
+	}
+	pool := market.Pool{Provider: ec2.Provider, Region: job.EC2.Region, Zone: zone, Type: kind, Class: market.Spot}
+	rights, err := account.TryFleet(ctx, provisioner.Request{Token: "doctor", Pool: pool, Count: 1})
+	const instead = "; or write resources.allocation: " + config.AllocationOnePool
+	switch {
+	case unseen(err):
+		return "", doubt("write resources.allocation: "+config.AllocationOnePool+" where there are no fleets", "%v", err)
+	case err != nil:
+		return "", denied(err, ec2Role+instead)
+	case len(rights.Denied) > 0:
+		return "", problem("let the role do it: apply terraform/aws again, which has them"+instead, "resources.allocation: %s takes fleets; not allowed: %s",
+			job.Resources.Allocation, strings.Join(append(rights.Denied, rights.Unsure...), ", "))
+	case len(rights.Unsure) > 0:
+		return "", doubt("nothing is to be done when the role is that of terraform/aws; else let it do them"+instead,
+			"refused for a launch template that does not exist: %s; a role that may use the cluster's own only is refused so, too", strings.Join(rights.Unsure, ", "))
+	}
+	return fmt.Sprintf("EC2 would make a fleet of %s in %s, and its launch template (DryRun)", kind, zone), nil
+}
+
+// firstOf is the first type that the job names, and a zone; empty without.
+func firstOf(job *config.Job) (kind, zone string) {
 	for _, m := range job.Resources.AnyOf {
 		if m.Type != "" && kind == "" {
 			kind = m.Type
@@ -198,16 +242,7 @@ func ec2Launch(ctx context.Context, account EC2, job *config.Job) (string, error
 			zone = z
 		}
 	}
-	if kind == "" || zone == "" {
-		return "", doubt("tierml plan tries what it would buy", "the job names no type or no zone, so that none was tried")
-	}
-	for _, class := range []market.Class{market.Spot, market.OnDemand} {
-		pool := market.Pool{Provider: ec2.Provider, Region: job.EC2.Region, Zone: zone, Type: kind, Class: class}
-		if err := account.Try(ctx, provisioner.Request{Token: "doctor", Pool: pool, Count: 1}); err != nil {
-			return "", denied(err, ec2Role+"; it may also be iam:PassRole for "+job.EC2.InstanceProfile)
-		}
-	}
-	return fmt.Sprintf("EC2 would launch %s in %s, spot and on demand (DryRun: capacity and quotas are not looked at)", kind, zone), nil
+	return kind, zone
 }
 
 func ec2Terminations(ctx context.Context, account EC2) (string, error) {

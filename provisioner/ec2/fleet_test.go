@@ -292,6 +292,9 @@ func TestFleetOfTheFakeCloud(t *testing.T) {
 	}
 	fake := fakecloudtest.Start(t, config)
 	cloud := newCloud(t, ec2.Config{Endpoint: fake.Endpoint(), Region: "us-west-1", Cluster: "blue", ImageID: "ami-1"})
+	if rights, err := cloud.TryFleet(t.Context(), r); err != nil || len(rights.Denied)+len(rights.Unsure) > 0 {
+		t.Errorf("a trial: %+v, %v", rights, err)
+	}
 	got, err := cloud.Launch(t.Context(), r)
 	if err != nil || len(got) != 3 {
 		t.Fatalf("got %v, %v; want the three that there are", got, err)
