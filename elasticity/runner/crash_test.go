@@ -114,6 +114,11 @@ type stage struct {
 	points  int // passed so far
 	at      int // the controller dies here; 0 = never
 	puppets map[ps.ServerID]*puppet
+
+	// Of other tests than those of crashes; nil = nothing.
+	meddle func(w http.ResponseWriter, changes bool, forward func()) // in the way of each call
+	said   func(ctx context.Context, e journal.Entry, drive *runner.Runner)
+	bought int // machines in all, once the run is over
 }
 
 // errDead is what a controller gets that is dead, and what kills it.
@@ -166,6 +171,14 @@ func (l *life) Write(e journal.Entry) error {
 func (l *life) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	changes := l.p.changes(r, body)
+	if l.meddle != nil && err == nil {
+		l.meddle(w, changes, func() { l.carry(w, r, body, changes, nil) })
+		return
+	}
+	l.carry(w, r, body, changes, err)
+}
+
+func (l *life) carry(w http.ResponseWriter, r *http.Request, body []byte, changes bool, err error) {
 	if err != nil || l.ctx.Err() != nil || changes && l.pass() {
 		panic(http.ErrAbortHandler)
 	}
@@ -383,7 +396,13 @@ func (s *stage) live(number int) (outcome string) {
 	drive = runner.New(runner.Config{
 		Controller: s.controller(number, past), Clock: mapping, Cloud: cloud, Prices: cloud, Pools: pools,
 		PricesFrom: mapping.Market, Nodes: machines, Log: slog.New(slog.DiscardHandler),
-		Journal: watched{l, func(e journal.Entry) { s.stopWhenBoth(ctx, e, &drive) }},
+		Journal: watched{l, func(e journal.Entry) {
+			if s.said != nil {
+				s.said(ctx, e, drive)
+				return
+			}
+			s.stopWhenBoth(ctx, e, &drive)
+		}},
 		Complete: func(q provisioner.Request) provisioner.Request {
 			q.UserData = node.UserData{Controller: "127.0.0.1:7077", Job: "crash", Listen: "127.0.0.1:0",
 				Token: tokens.Issue(q.Token, mapping.WallAt(q.Intended), q.Count)}.Encode()
@@ -429,21 +448,25 @@ func (s *stage) stopWhenBoth(ctx context.Context, e journal.Entry, drive **runne
 	if e.Kind != journal.Join && e.Kind != journal.TakeOver {
 		return
 	}
+	if s.joined() >= 2 {
+		go (*drive).Stop(ctx, "both have joined", true)
+	}
+}
+
+// joined is how many transient machines take part.
+func (s *stage) joined() (n int) {
 	s.mu.Lock()
-	joined := 0
+	defer s.mu.Unlock()
 	for _, e := range s.entries {
 		switch {
 		case e.Tier != string(tiers.Transient):
 		case e.Kind == journal.Join:
-			joined++
+			n++
 		case e.Kind == journal.Leave:
-			joined--
+			n--
 		}
 	}
-	s.mu.Unlock()
-	if joined >= 2 {
-		go (*drive).Stop(ctx, "both have joined", true)
-	}
+	return n
 }
 
 func (s *stage) controller(number int, past *elasticity.Past) *elasticity.Controller {
@@ -486,6 +509,7 @@ func (s *stage) run(at int) {
 // check: never a second machine for one intent, never a forgotten one, and all of them are on the bill.
 func (s *stage) check(at int) {
 	machines := s.machines()
+	s.bought = len(machines)
 	intents, bought, known := map[string]int{}, map[string]int{}, map[string]journal.Entry{}
 	for _, e := range s.entries {
 		switch e.Kind {
