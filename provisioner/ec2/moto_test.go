@@ -38,6 +38,7 @@ func TestMoto(t *testing.T) {
 				"SameTokenConcurrently":    noClientToken,
 				"SameTokenAfterLostAnswer": noClientToken,
 				"SameTokenAfterTheEnd":     noClientToken,
+				"SameTokenAfterRenewal":    noClientToken,
 				"UsedTokenOtherRequest":    noClientToken,
 			},
 		}

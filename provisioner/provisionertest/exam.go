@@ -77,6 +77,7 @@ func parts() []part {
 		{"NotifyTellsOfOwnTermination", nil, checkNotifyOwnTermination},
 		{"OnlyOwnCluster", needOther, checkOnlyOwnCluster},
 		{"Leases", needLeases, checkLeases},
+		{"SameTokenAfterRenewal", needLeases, checkSameTokenAfterRenewal},
 		{"Cancellation", nil, checkCancellation},
 	}
 }
