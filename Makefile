@@ -55,7 +55,7 @@ bench: ## measure beside other tools and C, and write docs/performance.md (some 
 
 .PHONY: quality
 quality: ## held-out quality of every application by default, and the same loss for any workers and consistency (minutes)
-	TIERML_ALL_APPLICATIONS=1 $(GO) test -count=1 -v -timeout 60m -run 'Quality|Accuracy|Objective|Perplexity|LossDependsOnNeither' \
+	TIERML_ALL_APPLICATIONS=1 $(GO) test -count=1 -v -timeout 60m -run 'Quality|Accuracy|Objective|Perplexity|LossDependsOnNeither|StaleDefaults' \
 	  ./apps/... ./tiers/node | grep -E '_test.go:[0-9]+: |^ *--- |^(ok|FAIL)'
 
 .PHONY: cells
@@ -66,6 +66,12 @@ cells: ## cost-per-work beside tierml in every market of recordings: make cells 
 bound: STARTS ?= 3
 bound: ## no policy beats the oracle: all policies and rule books in twelve markets of each of DATA's recordings, start by start (STARTS=n)
 	TIERML_BOUND=$(STARTS) TIERML_BOUND_DATA="$(abspath $(DATA))" $(GO) test ./sim/sweep -run BeatsTheOracleOnRecordings -v -count=1 -timeout 0
+
+.PHONY: guarantees
+guarantees: STARTS ?= 50
+guarantees: ## every start finishes, none is late, nobody pays for machines that wait: on drawn markets and recordings (STARTS= SEED= GUARANTEED=)
+	TIERML_GUARANTEES=$(STARTS) TIERML_GUARANTEES_SEED=$(SEED) TIERML_GUARANTEES_DATA="$(abspath $(DATA))" TIERML_GUARANTEES_POLICIES="$(GUARANTEED)" \
+	  $(GO) test ./sim/sweep -run Guarantees -v -count=1 -timeout 0
 
 .PHONY: capacity
 DATA ?= ../shared/data
@@ -157,36 +163,36 @@ paper: ## TierML's analysis on recorded prices beside the paper's figures (DATA=
 
 .PHONY: explore
 SEEDS ?= 5000
-FIRST ?= 0
-explore: ## the protocol in random worlds: lost, late and repeated messages, machines that die at any step (SEEDS=n FIRST=seed)
-	TIERML_SEEDS=$(SEEDS) TIERML_FIRST=$(FIRST) $(GO) test -timeout 0 -count=1 -v -run 'RandomSchedules' ./elasticity
+explore: ## the protocol in random worlds: lost, late and repeated messages, machines that die at any step (SEEDS=n FIRST=seed FOR=1m)
+	@first="$(FIRST)"; first=$${first:-$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}; \
+	echo "exploring $(SEEDS) worlds from seed $$first on; to repeat: make explore SEEDS=$(SEEDS) FIRST=$$first"; \
+	TIERML_SEEDS=$(SEEDS) TIERML_FIRST=$$first TIERML_FOR=$(FOR) $(GO) test -timeout 0 -count=1 -v -run 'RandomSchedules' ./elasticity
 
 .PHONY: soak
-SCHEDULES ?= 20
-soak: ## the same model under random schedules of evictions, joins and moves, real data and processes (SCHEDULES=n SEED=s DATA=folder)
-	$(GO) run ./test/soak -schedules $(SCHEDULES) -seed $(SEED) -data $(DATA)
+STORMS ?= 1
+SOAK ?=
+soak: ## real processes under every disturbance: each application and consistency, and storms (STORMS=n SEED=s DATA=folder SOAK=flags)
+	$(GO) run ./test/trials soak -storms $(STORMS) -seed $(SEED) -data $(DATA) $(SOAK)
 
 .PHONY: chaos
 DURATION ?= 15m
 FAULTS ?= 200
 chaos: ## random faults on a run of real processes with a separate fake cloud (DURATION=15m FAULTS=200 SEED=s CHAOS=flags)
-	$(GO) run ./test/chaos -duration $(DURATION) -faults $(FAULTS) -seed $(SEED) $(CHAOS)
+	$(GO) run ./test/trials chaos -duration $(DURATION) -faults $(FAULTS) -seed $(SEED) $(CHAOS)
 
 .PHONY: recovery
 ROUNDS ?= 5
 recovery: ## how long training stands still when half of the ActivePSs go, killed or silent (ROUNDS=n)
-	$(GO) run ./test/recovery -rounds $(ROUNDS)
+	$(GO) run ./test/trials recovery -rounds $(ROUNDS)
 
 .PHONY: elastic
 elastic: ## one server and one worker of 3 + 3 machines replaced: elastically, and by kill and restart (ROUNDS=n)
-	$(GO) run ./test/elastic -rounds $(ROUNDS)
+	$(GO) run ./test/trials elastic -rounds $(ROUNDS)
 
 .PHONY: figures
 FIGURES ?=
 figures: ## figures 7-11 of the paper: up to 64 machines in network namespaces with shaped links (root; FIGURES=flags, docs/figures.md)
-	@mkdir -p $(CACHE) && echo '*' >$(CACHE)/.gitignore
-	$(GO) build $(BUILD) -o $(CACHE)/figures ./test/figures
-	$(CACHE)/figures $(FIGURES)
+	$(GO) run ./test/trials figures $(FIGURES)
 
 .PHONY: golden
 golden: ## rewrite the expected output in testdata and docs/cli.md, to be read before it is committed

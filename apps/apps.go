@@ -24,9 +24,9 @@ type App interface {
 	LoadSplit(id ps.Split, r io.Reader, seed uint64) (Split, error)
 }
 
-// Late is an App that says whether its rows are to be read as late as possible, when a clock begins, and not ahead. It is
-// for steps that count on the work of all splits in the clock before, and lose what comes late: staleness costs them
-// more than waiting does.
+// Late is an App that reports whether its rows are to be read as late as possible: when a clock begins and the
+// contribution of the one before counts, and not ahead. It is for steps that build on the work of all splits in the clock
+// before: staleness costs them more than waiting does.
 type Late interface{ ReadLate() bool }
 
 // Split is one piece of training data in memory. Its methods are called by one goroutine at a time.

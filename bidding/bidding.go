@@ -42,6 +42,7 @@ type Job struct {
 	Deadline time.Time // when the work should be done; zero = none
 	Work     float64   // all of it; 0 = unknown
 	Done     float64   // as far as it has come
+	Saved    float64   // of Done, what is in the newest checkpoint, where the rest is lost with the machines
 	Budget   market.USD
 	Spent    market.USD // what is due for all machines until now; only reckoned when there is a Budget
 	PerHour  market.USD // that all machines together may cost in an hour; 0 = no limit. Ask keeps to it
@@ -64,6 +65,10 @@ type Job struct {
 	// SaveTime is how long training stands still for a checkpoint, where it is by checkpoints that a job outlives its
 	// machines; 0 = it goes on meanwhile.
 	SaveTime time.Duration
+	// SaveEvery is how often checkpoints are taken, whatever the plan says; 0 = as it says.
+	SaveEvery time.Duration
+	// Lag is how much later than it happened a loss may be noticed, or a machine that was ended be gone.
+	Lag time.Duration
 	// Leave is how long before the end of its paid time a released machine is terminated, to be on the safe side.
 	Leave time.Duration
 	// Terms are the provider's, by which machines are billed.

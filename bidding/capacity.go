@@ -254,13 +254,11 @@ func (r *spreading) buy(i int, n units, why string) units {
 	return units(count) * r.Want.each(t)
 }
 
-// fallBack buys on demand when there is no time to wait for spot capacity.
+// fallBack buys on demand when there is no time to wait for spot capacity: for the deadline, or without one because capacity is
+// too long in coming.
 func (r *spreading) fallBack(missing units) {
 	r.plan.Why = "no spot pool has capacity now; the job goes on on its reliable machines"
 	left, known := r.Job.WorkLeft()
-	if !known || r.Job.Deadline.IsZero() {
-		return
-	}
 	best, rate := -1, 0.0
 	for i := range r.Pools {
 		c := &r.Pools[i]
@@ -268,8 +266,16 @@ func (r *spreading) fallBack(missing units) {
 			best, rate = i, float64(r.plan.Considered[i].Count)*c.Type.WorkRate()
 		}
 	}
-	if best >= 0 && r.Now.Add(time.Duration(left/rate*float64(time.Hour))+2*r.Job.Startup).After(r.Job.Deadline) {
-		r.buy(best, missing, "on demand, as no spot pool has capacity and the deadline leaves no time to wait")
+	if !known || best < 0 || rate <= 0 {
+		return
+	}
+	hours := func(work float64) time.Duration { return time.Duration(work / rate * float64(time.Hour)) }
+	latest, why := r.Job.Deadline, "the deadline leaves no time to wait"
+	if latest.IsZero() {
+		latest, why = r.Job.Started.Add(2*hours(r.Job.Work)+defaultPatience), "it has been too long in coming"
+	}
+	if r.Now.Add(hours(left) + 2*r.Job.Startup).After(latest) {
+		r.buy(best, missing, "on demand, as no spot pool has capacity and "+why)
 	}
 }
 
@@ -320,7 +326,7 @@ func (r *spreading) explain() {
 		switch {
 		case c.Why != "":
 		case r.Pools[i].OnDemand():
-			c.Why = "on demand: only when a deadline leaves no time to wait for spot capacity"
+			c.Why = "on demand: only when there is no time left to wait for spot capacity"
 		case c.Chosen:
 			c.Why = "held; work costs $" + dollarText(r.perWork[i]) + " per vCPU hour"
 		case r.room(i) <= 0:

@@ -152,9 +152,15 @@ func TestCapacityMoves(t *testing.T) {
 func TestCapacityKeepsDeadlines(t *testing.T) {
 	s := capacityState(onDemandPool("xlarge"), priced("xlarge", "b", 0.30))
 	s.Pools[1].NoCapacityUntil = s.Now.Add(time.Minute)
+	s.Job.Started = s.Now
 	if plan := (Capacity{}).Plan(s); len(plan.Acquire) != 0 {
 		t.Errorf("without a deadline it waits: %+v", plan.Acquire)
 	}
+	s.Job.Started = s.Now.Add(-48 * time.Hour)
+	if plan := (Capacity{}).Plan(s); len(plan.Acquire) != 1 || plan.Acquire[0].Pool != s.Pools[0].Pool {
+		t.Errorf("not for ever: %+v; %s", plan.Acquire, plan.Why)
+	}
+	s.Job.Started = s.Now
 	s.Job.Deadline = s.Now.Add(24*time.Hour + 5*time.Minute)
 	if plan := (Capacity{}).Plan(s); len(plan.Acquire) != 1 || plan.Acquire[0].Pool != s.Pools[0].Pool {
 		t.Errorf("the deadline leaves no time: %+v; %s", plan.Acquire, plan.Why)

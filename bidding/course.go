@@ -16,16 +16,54 @@ type course struct {
 	demand int // the cheapest on-demand candidate; -1 = none
 	spot   int // the cheapest spot candidate that has a whole fleet now; -1 = none
 
-	all, work time.Duration // of all work and of what is left, on the on-demand fleet
+	all time.Duration // of all work, on the on-demand fleet
+	// work is what is left of it, on the fleet that is held if it is one on demand. Whatever spot machines have not saved
+	// counts as left: see holdSpot.
+	work      time.Duration
+	done      bool
 	left      time.Duration // until the deadline
 	starting  time.Duration // until the fleet that is held works
 	change    time.Duration // a changeover: from buying a fleet until it works
-	atRisk    time.Duration // what may have to be done again when spot machines are lost
-	saveEvery time.Duration
+	atRisk    time.Duration // what may pass on spot machines before they have saved anything, beside the changeovers
+	saveEvery time.Duration // on spot machines
 }
 
-// margin is kept beside what must not be missed: clocks and bills are whole, machines a little late.
+// No deadline is missed. More exactly: if an on-demand fleet can be bought whenever it is asked for and is kept, machines take no
+// longer than Job.Startup and work at their declared rates, a checkpoint takes no longer than Job.SaveTime, and the deadline leaves
+// time for one changeover and the work at the start, then the work is done and the machines are gone by the deadline.
+//
+// Proof. Let needs(w) be the time that w of work takes from nothing held: a changeover (the provider's answer, boot, joining, loading,
+// reading the checkpoint), the work, the checkpoints that the job has taken on demand (saves), the last one and the end of the
+// machines (ending), and margin for what is rounded: times to whole seconds, AskAgain by up to two more. Work is counted in whole
+// clocks, rounded down, so that no less is left than it seems. Let W be what no checkpoint holds. The invariant, at any time:
+//
+//	left >= needs(W), unless an on-demand fleet is held; then left >= needs(w) less the changeover, w being what it has not done.
+//
+// With slack = left - needs(W) + changeover, the invariant is slack >= changeover:
+//   - On demand slack is constant: nothing but work takes time there, which needs has in it. An on-demand fleet is left for another or
+//     for nothing only if slack exceeds a changeover by a checkpoint, which is taken first (then W = w), by Lag, and by what follows.
+//   - Nothing held, nothing is waited for longer than until slack is a changeover (patient, pause). Then on demand is bought.
+//   - Spot machines are bought only with two changeovers (daring). They may be lost at any moment, which takes the job back to W.
+//     Until then W falls and left falls. The policy asks to be asked at the moment at which left = needs(W) + SaveTime + Lag (holdSpot):
+//     then they are given up. That takes a checkpoint, which may fail, and Lag until its failure is noticed; the purchase comes
+//     at once or, where limits.per_hour has no room for both fleets, after that. So left >= needs(W) still when only that remains.
+//     A purchase of them that is not answered puts that moment off by no more than the changeover that it is a part of.
+//
+// What an estimate or a strategy says has no part in it.
+
+// margin is for what is rounded.
 func (c *course) margin() time.Duration { return 10*time.Second + c.change/50 }
+
+// saves is how long the checkpoints take that the job has taken while it works on demand for some time.
+func (c *course) saves(work time.Duration) time.Duration {
+	if c.Job.SaveEvery <= 0 {
+		return 0
+	}
+	return (work/c.Job.SaveEvery + 1) * c.Job.SaveTime
+}
+
+// ending is the time from the end of the work until it is saved and the machines are gone.
+func (c *course) ending() time.Duration { return c.Job.SaveTime + c.Job.Lag }
 
 // endless is the time until a deadline that there is not.
 const endless = 10000 * time.Hour
@@ -48,34 +86,44 @@ func newCourse(s State) *course {
 			c.spot = i
 		}
 	}
-	c.all, c.work = c.hours(s.Job.Work), c.hours(s.Job.Work-s.Job.Done)
+	c.all, c.done = c.hours(s.Job.Work), s.Job.Done >= s.Job.Work
+	if c.work = c.hours(s.Job.Work - s.Job.Saved); c.onDemand() {
+		c.work = c.hours(s.Job.Work - s.Job.Done)
+	}
 	if c.whole {
 		c.starting = c.startsIn()
 	}
 	if s.Job.SaveTime > 0 {
 		c.saveEvery = CheckpointInterval(s.Job.SaveTime, unknownMTTF)
-		c.atRisk = c.saveEvery + 2*s.Job.SaveTime
+		if s.Job.SaveEvery > 0 {
+			c.saveEvery = min(c.saveEvery, s.Job.SaveEvery)
+		}
 	}
+	c.atRisk = c.saveEvery + 3*s.Job.SaveTime + 2*s.Job.Lag
 	return c
 }
 
-// hours is how long some work takes the on-demand fleet, or where there is none, the slowest of the others.
+// hours is how long some work takes: on the on-demand fleet that is held, on the one that would be bought, or where there is none, on
+// the slowest of the others.
 func (c *course) hours(work float64) time.Duration {
-	rate := 0.0
-	for i := range c.Pools {
-		r := float64(c.plan.Considered[i].Count) * c.Pools[i].Type.WorkRate()
-		if i == c.demand {
-			rate = r
-			break
-		}
-		if r > 0 && (rate == 0 || r < rate) {
-			rate = r
+	rate := func(i int) float64 { return float64(c.plan.Considered[i].Count) * c.Pools[i].Type.WorkRate() }
+	slowest := 0.0
+	switch {
+	case c.onDemand():
+		slowest = rate(c.held.candidate)
+	case c.demand >= 0:
+		slowest = rate(c.demand)
+	default:
+		for i := range c.Pools {
+			if r := rate(i); r > 0 && (slowest == 0 || r < slowest) {
+				slowest = r
+			}
 		}
 	}
-	if rate == 0 {
+	if slowest == 0 {
 		return 0
 	}
-	return time.Duration(work / rate * float64(time.Hour))
+	return time.Duration(work / slowest * float64(time.Hour))
 }
 
 // startsIn is how long the fleet that is held will take until it works.
@@ -88,19 +136,45 @@ func (c *course) startsIn() (left time.Duration) {
 	return left
 }
 
-// slack is the time that may be spent on anything but work.
-func (c *course) slack() time.Duration { return c.left - c.work - c.starting - c.margin() }
+// slack is the time that may be spent on anything but the work that is left and what must come with it, on demand.
+func (c *course) slack() time.Duration {
+	return c.left - c.work - c.starting - c.saves(c.work) - c.ending() - c.margin()
+}
 
 func (c *course) onSpot() bool { return c.whole && !c.Pools[c.held.candidate].OnDemand() }
 
 func (c *course) onDemand() bool { return c.whole && c.Pools[c.held.candidate].OnDemand() }
 
-// daring says whether spot machines may be bought: if they are lost at the worst time, there is still time to begin on
-// demand (Safety Net Rule, section 3.3).
+// daring reports whether spot machines may be bought: if they are lost at the worst time, there is still time to begin on
+// demand (Safety Net Rule, section 3.3), and otherwise for a first checkpoint.
 func (c *course) daring() bool { return c.slack() >= 2*c.change+c.atRisk }
 
-// patient says whether there will still be time to begin on demand after waiting for so long.
-func (c *course) patient(wait time.Duration) bool { return c.slack()-wait >= c.change }
+// patient reports whether there will still be time to begin on demand after waiting for so long, from on demand with a checkpoint
+// before it.
+func (c *course) patient(wait time.Duration) bool {
+	if c.onDemand() {
+		wait += c.Job.SaveTime + c.Job.Lag
+	}
+	return c.slack()-wait >= c.change
+}
+
+// holdSpot stays until the machines are taken away, or until losing them would miss the deadline.
+func (c *course) holdSpot() Plan {
+	const why = "spot is kept until it is taken away"
+	if c.demand < 0 || !c.affordable(1) {
+		return c.stay(why, 0)
+	}
+	c.starting = 0 // what is lost on the way is no better than what is lost at work
+	safe := c.slack() - c.change - c.Job.SaveTime - c.Job.Lag
+	if safe > 0 {
+		return c.stay(why, safe)
+	}
+	unsaved := c.hours(c.Job.Done - c.Job.Saved)
+	if c.slack()+unsaved >= c.change+c.Job.SaveTime {
+		return c.goTo(c.demand, "safety net: losing these machines would miss the deadline")
+	}
+	return c.stay(why+": on demand would be too late", 0)
+}
 
 // affordable says whether the budget allows to do the rest on demand, after so many changeovers more.
 func (c *course) affordable(changes int) bool {
@@ -118,7 +192,7 @@ func (c *course) affordable(changes int) bool {
 // stay goes on with what is held, and asks again after a time; 0 = when something happens.
 func (c *course) stay(why string, again time.Duration) Plan {
 	if c.whole {
-		c.keep(c.held, c.saveEvery)
+		c.keep(c.held, c.savesIn(c.held.candidate))
 		c.plan.Considered[c.held.candidate].Why = why
 	} else {
 		c.release(-1, why)
@@ -127,17 +201,22 @@ func (c *course) stay(why string, again time.Duration) Plan {
 	return c.finish(why, again)
 }
 
-// goTo moves to a candidate. Once machines on demand work they may be left again; spot machines are not.
+// savesIn is how often checkpoints are taken on a candidate's machines: not at all on demand, where they stay.
+func (c *course) savesIn(candidate int) time.Duration {
+	if c.Pools[candidate].OnDemand() {
+		return 0
+	}
+	return c.saveEvery
+}
+
+// goTo moves to a candidate. What works is asked about again once it does: on demand, whether to leave it; of spot machines, until
+// when they may be kept.
 func (c *course) goTo(candidate int, why string) Plan {
 	c.move(candidate, why)
-	c.plan.SaveEvery = c.saveEvery
+	c.plan.SaveEvery = c.savesIn(candidate)
 	seen := &c.plan.Considered[candidate]
 	c.explain()
-	again := time.Duration(0)
-	if c.Pools[candidate].OnDemand() {
-		again = c.change
-	}
-	return c.finish(fmt.Sprintf("%d %s of %s: %s", seen.Count, plural("machine", seen.Count), seen.Pool, why), again)
+	return c.finish(fmt.Sprintf("%d %s of %s: %s", seen.Count, plural("machine", seen.Count), seen.Pool, why), c.change)
 }
 
 // pause gives up what is held.

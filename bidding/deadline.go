@@ -11,9 +11,9 @@ import (
 // present one has lasted (market.LearnSpells), and weighs the worth of waiting against buying on demand by a dynamic
 // programme over work left, slack left and the phase of the present spell (strategy).
 //
-// Whatever is learned, the deadline is met: spot is only bought while there is time for two changeovers, and nothing is
-// waited for unless there is still time to begin on demand after it. A budget goes before the deadline: what it does not
-// allow is not bought, and the plan says so.
+// Whatever is learned, the deadline is met: spot is only bought while there is time for two changeovers, it is left before its
+// loss would be too much, and nothing is waited for unless there is still time to begin on demand after it (course has the
+// proof). A budget goes before the deadline: what it does not allow is not bought, and the plan says so.
 type Deadline struct {
 	// Known keeps strategies between calls; nil = each call solves its own, which takes some milliseconds.
 	Known *Strategies
@@ -60,7 +60,7 @@ func (p Deadline) Plan(s State) Plan {
 	c := newCourse(s)
 	affordable := c.affordable(1)
 	switch {
-	case c.work <= 0:
+	case c.done:
 		return c.stay("the work is done", 0)
 	case c.onSpot():
 		return c.holdSpot()
@@ -82,7 +82,7 @@ func (p Deadline) Plan(s State) Plan {
 		return c.goTo(c.demand, "spot machines will not last long enough to be worth the changeover")
 	}
 	if c.patient(plan.step) && now.wait&c.downPhase() != 0 {
-		return c.pause("waiting for spot is expected to cost less than on demand", min(plan.step, c.slack()-2*c.change-c.atRisk))
+		return c.pause("waiting for spot is expected to cost less than on demand", max(time.Second, min(plan.step, c.slack()-2*c.change-c.atRisk)))
 	}
 	return c.goTo(c.demand, "on demand is expected to cost less than waiting for spot")
 }
@@ -119,15 +119,6 @@ func (c *course) paid() time.Duration {
 	return left
 }
 
-// holdSpot stays until the machines are taken away, unless checkpoints have used up the time that going back to one
-// would take.
-func (c *course) holdSpot() Plan {
-	if c.atRisk > 0 && c.demand >= 0 && c.slack() < c.change+c.atRisk && c.slack() >= c.change+c.Job.SaveTime && c.affordable(1) {
-		return c.goTo(c.demand, "safety net: losing these machines would miss the deadline")
-	}
-	return c.stay("spot is kept until it is taken away", c.saveEvery)
-}
-
 // spotOnly is for jobs that cannot buy on demand.
 func (c *course) spotOnly(affordable bool) Plan {
 	why := "no on-demand machines may be bought"
@@ -150,7 +141,7 @@ func (p Deadline) strategy(c *course) *strategy {
 	spots := c.spots()
 	l := known.learn(c, spots)
 	o := outlook{
-		all: l.all, held: l.all.Up, price: c.spotPrice(spots), start: c.change + c.atRisk/2,
+		all: l.all, held: l.all.Up, price: c.spotPrice(spots), start: c.change + c.saveEvery/2 + c.Job.SaveTime,
 		free: c.Job.Terms.FreeWithin, work: c.all, slack: min(c.Job.Deadline.Sub(c.Job.Started), 2*endless) - c.all,
 	}
 	for i, candidate := range spots {

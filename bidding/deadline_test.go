@@ -26,6 +26,13 @@ type gamble struct {
 	bought time.Time
 	cost   float64 // in hours on demand
 
+	// Where saving takes time (job.SaveTime), what is not saved is lost with the machines.
+	saved     time.Duration
+	saveEvery time.Duration
+	saveAt    time.Time // the next checkpoint begins; zero = none does
+	saveEnds  time.Time // of the one that is on its way; zero = none is
+	onDemand  int       // checkpoints taken there, but for the last one
+
 	choices []string
 }
 
@@ -52,35 +59,47 @@ func (g *gamble) ready() time.Time { return g.bought.Add(g.job.Startup) }
 
 // run plays to the end of the work, or until long after the deadline.
 func (g *gamble) run() {
-	for steps := 0; g.done < g.total; steps++ {
+	for steps := 0; g.saved < g.total; steps++ {
 		if steps > 100000 || g.now.After(g.job.Deadline.Add(100*time.Hour)) {
 			g.t.Fatalf("at %s still %s to do", g.now.Sub(start), g.total-g.done)
 		}
-		for len(g.next) > 0 && !g.next[0].At.After(g.now) {
-			if err := g.past.Tell(market.AvailabilityPoint{At: g.now, Count: g.next[0].Count}); err != nil {
-				g.t.Fatal(err)
-			}
-			g.next = g.next[1:]
-		}
-		if up, _ := g.past.At(g.now); up == 0 && g.fleet == gambleSpot {
-			g.fleet = -1
-		}
-		again := g.ask()
+		g.market()
 		until := g.now.Add(time.Hour)
+		if again := g.ask(); !again.IsZero() && again.Before(until) {
+			until = again
+			if !again.After(g.now) { // it took so long to save
+				until = g.now.Add(time.Second)
+			}
+		}
 		if len(g.next) > 0 && g.next[0].At.Before(until) {
 			until = g.next[0].At
-		}
-		if again.After(g.now) && again.Before(until) {
-			until = again
 		}
 		g.pass(until)
 	}
 }
 
+// market lets spot machines come and go.
+func (g *gamble) market() {
+	for len(g.next) > 0 && !g.next[0].At.After(g.now) {
+		if err := g.past.Tell(market.AvailabilityPoint{At: g.now, Count: g.next[0].Count}); err != nil {
+			g.t.Fatal(err)
+		}
+		g.next = g.next[1:]
+	}
+	if up, _ := g.past.At(g.now); up == 0 && g.fleet == gambleSpot {
+		g.giveUp()
+	}
+}
+
+// giveUp ends the fleet, and what it has not saved.
+func (g *gamble) giveUp() {
+	g.fleet, g.done, g.saveAt, g.saveEnds = -1, g.saved, time.Time{}, time.Time{}
+}
+
 // ask does what the policy wants.
 func (g *gamble) ask() time.Time {
 	s := State{Now: g.now, Want: Want{Machines: 1}, Job: g.job, Pools: g.pools}
-	s.Job.Done = 8 * g.done.Hours()
+	s.Job.Done, s.Job.Saved = 8*g.done.Hours(), 8*g.saved.Hours()
 	if g.fleet >= 0 {
 		a := Allocation{Pool: g.pools[g.fleet].Pool, Count: 1, Launch: g.bought}
 		if !g.now.Before(g.ready()) {
@@ -88,13 +107,23 @@ func (g *gamble) ask() time.Time {
 		}
 		s.Held = []Allocation{a}
 	}
-	plan := g.policy.Plan(s)
-	for range plan.Release {
-		g.fleet = -1
+	plan := Ask(g.policy, s)
+	g.saveEvery = plan.SaveEvery
+	if g.job.SaveEvery > 0 {
+		g.saveEvery = g.job.SaveEvery
+	}
+	if len(plan.Release) > 0 && g.fleet >= 0 {
+		g.part()
+		if len(plan.Acquire) == 0 {
+			return g.now.Add(time.Second) // their end is an event
+		}
 	}
 	for _, a := range plan.Acquire {
 		if a.Pool.Class == market.Spot {
 			if up, known := g.past.At(g.now); known && up == 0 {
+				if g.job.SaveTime > 0 {
+					return g.now.Add(time.Second) // it was gone while the fleet before it saved
+				}
 				g.t.Fatalf("at %s it buys spot that cannot be had", g.now.Sub(start))
 			}
 		}
@@ -108,26 +137,71 @@ func (g *gamble) ask() time.Time {
 	return plan.AskAgain
 }
 
-// pass lets time pass, or until the work is done.
-func (g *gamble) pass(until time.Time) {
-	if g.fleet >= 0 {
-		price := 1.0
-		if g.fleet == gambleSpot {
-			price = 0.3
+// part saves before a fleet is given up, as long as it is there.
+func (g *gamble) part() {
+	for end := g.now.Add(g.job.SaveTime); g.fleet >= 0 && g.now.Before(end) && g.done > g.saved; g.market() {
+		until := end
+		if len(g.next) > 0 && g.next[0].At.Before(until) {
+			until = g.next[0].At
 		}
-		works := g.now
-		if g.ready().After(works) {
-			works = g.ready()
+		g.cost += g.price() * until.Sub(g.now).Hours()
+		if g.now = until; until.Equal(end) {
+			g.saved = g.done
 		}
-		if works.Before(until) {
-			if d := until.Sub(works); d >= g.total-g.done {
-				until = works.Add(g.total - g.done)
-			}
-			g.done += until.Sub(works)
-		}
-		g.cost += price * until.Sub(g.now).Hours()
 	}
-	g.now = until
+	g.giveUp()
+}
+
+func (g *gamble) price() float64 {
+	if g.fleet == gambleSpot {
+		return 0.3
+	}
+	return 1
+}
+
+// pass lets time pass, or until the work is done and saved.
+func (g *gamble) pass(until time.Time) {
+	for g.now.Before(until) && g.saved < g.total {
+		g.pass1(until)
+	}
+}
+
+// pass1 goes on to the next thing that happens to the fleet.
+func (g *gamble) pass1(until time.Time) {
+	next := until
+	by := func(t time.Time) {
+		if t.After(g.now) && t.Before(next) {
+			next = t
+		}
+	}
+	works := g.fleet >= 0 && !g.now.Before(g.ready()) && g.saveEnds.IsZero()
+	if g.fleet >= 0 {
+		by(g.ready())
+		by(g.saveEnds)
+		if works && g.saveAt.IsZero() && g.saveEvery > 0 {
+			g.saveAt = g.now.Add(g.saveEvery)
+		}
+	}
+	if works {
+		by(g.saveAt)
+		by(g.now.Add(g.total - g.done))
+		g.done += next.Sub(g.now)
+	}
+	if g.fleet >= 0 {
+		g.cost += g.price() * next.Sub(g.now).Hours()
+	}
+	g.now = next
+	switch {
+	case works && g.job.SaveTime == 0:
+		g.saved = g.done
+	case works && (g.done >= g.total || g.now.Equal(g.saveAt)):
+		g.saveEnds, g.saveAt = g.now.Add(g.job.SaveTime), time.Time{}
+		if g.fleet == gambleOnDemand && g.done < g.total {
+			g.onDemand++
+		}
+	case g.now.Equal(g.saveEnds):
+		g.saved, g.saveEnds = g.done, time.Time{}
+	}
 }
 
 // drawMarket gives when spot machines come and go.
@@ -141,18 +215,25 @@ func drawMarket(t *rapid.T, length time.Duration) (points []market.AvailabilityP
 	return points
 }
 
-// TestNoDeadlineIsMissed: whatever the market does, a deadline that can be met at the start is met, by both policies. What
-// is needed at the start is the work, a changeover and the margin.
+// TestNoDeadlineIsMissed: whatever the market does, a deadline that can be met at the start is met, by both policies, whether saving
+// takes time or not. What is needed at the start is the work, a changeover, the last checkpoint and the margin.
 func TestNoDeadlineIsMissed(t *testing.T) {
 	known := NewStrategies()
 	rapid.Check(t, func(t *rapid.T) {
 		work := time.Duration(rapid.IntRange(1, 10).Draw(t, "work")) * time.Hour
 		change := time.Duration(rapid.SampledFrom([]int{60, 360, 720, 1234}).Draw(t, "change")) * time.Second
-		slack := change + change/50 + 11*time.Second + time.Duration(rapid.IntRange(0, 600).Draw(t, "slack"))*30*time.Second
+		save := time.Duration(rapid.SampledFrom([]int{0, 0, 5, 30, 160, 400}).Draw(t, "save")) * time.Second
+		slack := change + change/50 + 12*time.Second + save + time.Duration(rapid.IntRange(0, 600).Draw(t, "slack"))*30*time.Second
+		every := time.Duration(0)
+		if save > 0 && rapid.IntRange(0, 2).Draw(t, "own interval") == 0 {
+			every = time.Duration(rapid.IntRange(1, 60).Draw(t, "every")) * time.Minute
+			slack += (work/every + 1) * save
+		}
 		points := drawMarket(t, work+slack)
 		*known = *NewStrategies() // another market of the same name
 		for _, policy := range []Policy{UniformProgress{}, Deadline{Known: known}} {
 			g := newGamble(t, policy, work, slack, change, points)
+			g.job.SaveTime, g.job.SaveEvery = save, every
 			g.run()
 			if g.now.After(g.job.Deadline) {
 				t.Fatalf("%s is %s late; it bought %v", policy.Name(), g.now.Sub(g.job.Deadline), g.choices)
@@ -160,8 +241,51 @@ func TestNoDeadlineIsMissed(t *testing.T) {
 			if most := (work + slack).Hours(); g.cost > most {
 				t.Fatalf("%s cost %g hours on demand of %g", policy.Name(), g.cost, most)
 			}
+			if g.onDemand > 0 && every == 0 {
+				t.Fatalf("%s took %d checkpoints on demand", policy.Name(), g.onDemand)
+			}
 		}
 	})
+}
+
+// TestNoCheckpointsOnDemand: an on-demand fleet saves nothing before the end, so that the deadline that leaves no more than that is
+// met.
+func TestNoCheckpointsOnDemand(t *testing.T) {
+	const work, change, save = 8 * time.Hour, 5 * time.Minute, 20 * time.Second
+	never := []market.AvailabilityPoint{{At: start, Count: 0}}
+	for _, every := range []time.Duration{0, time.Hour} { // the policy's interval, and the job's own, which it reckons with
+		slack := change + change/50 + 12*time.Second + save
+		if every > 0 {
+			slack += 9 * save
+		}
+		g := newGamble(t, Deadline{}, work, slack, change, never)
+		g.job.SaveTime, g.job.SaveEvery = save, every
+		g.run()
+		if want := int(every.Hours()) * 7; g.now.After(g.job.Deadline) || g.onDemand != want {
+			t.Errorf("every %s: done %s after the deadline, with %d checkpoints, want %d", every, g.now.Sub(g.job.Deadline), g.onDemand, want)
+		}
+	}
+}
+
+// TestSpotIsLeftInTime: spot machines whose loss would undo too much are left for on-demand ones at the last moment, with what they
+// have done.
+func TestSpotIsLeftInTime(t *testing.T) {
+	t.Run("bought while they work", func(t *testing.T) { spotIsLeftInTime(t, 0) })
+	t.Run("with room for one fleet an hour", func(t *testing.T) { spotIsLeftInTime(t, market.Dollar*11/10) })
+}
+
+func spotIsLeftInTime(t *testing.T, perHour market.USD) {
+	const work, change, save = 4 * time.Hour, 5 * time.Minute, time.Minute
+	g := newGamble(t, Deadline{}, work, 2*time.Hour, change, []market.AvailabilityPoint{{At: start, Count: 1}})
+	g.job.SaveTime, g.job.SaveEvery = save, 100*time.Hour // which is to say never
+	g.job.PerHour = perHour
+	g.run()
+	if len(g.choices) < 2 || perHour == 0 && g.choices[1] != "on-demand" || g.now.After(g.job.Deadline) {
+		t.Errorf("done %s after the deadline by %v", g.now.Sub(g.job.Deadline), g.choices)
+	}
+	if changes := time.Duration(len(g.choices)); g.now.After(start.Add(work + changes*(change+save) + save)) {
+		t.Errorf("done after %s and %d changeovers: something was done twice", g.now.Sub(start), changes)
+	}
 }
 
 // The rules of Can't Be Late, section 5.2.2, one after the other on a market that shows them: 10 hours of work in 20, a

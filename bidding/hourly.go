@@ -132,7 +132,7 @@ func (h *hourly) allOrNothing() {
 	for i := range h.plan.Acquire {
 		sum += market.USD(h.plan.Acquire[i].Count) * h.dearest(&h.plan.Acquire[i])
 	}
-	if sum <= max(0, h.room) {
+	if sum <= max(0, h.room) || h.makeRoom(sum) {
 		return
 	}
 	what := "a whole fleet"
@@ -147,6 +147,28 @@ func (h *hourly) allOrNothing() {
 	}
 	h.plan.Acquire, h.plan.Release, h.plan.Switch = nil, nil, nil
 	h.plan.Why = fmt.Sprintf("limits.per_hour, %s, has no room for %s, which costs %s an hour beside what is held: %s", h.Job.PerHour.Cents(), what, sum.Cents(), h.plan.Why)
+}
+
+// makeRoom gives up first what an on-demand fleet is to take the place of, where there is room for either of them but not for both:
+// such a fleet is bought when there is no time for anything else, and can be had later. It reports whether the plan does so now.
+func (h *hourly) makeRoom(sum market.USD) bool {
+	freed := market.USD(0)
+	for _, r := range h.plan.Release {
+		for _, a := range h.Held {
+			if r.Of(a.Pool, a.Launch) && !a.Draining {
+				if c := h.candidate(a.Pool); c != nil {
+					freed += market.USD(a.Count) * h.price(c, a.Bid)
+				}
+			}
+		}
+	}
+	if h.plan.Switch != nil || len(h.plan.Acquire) != 1 || h.plan.Acquire[0].Pool.Class != market.OnDemand || sum > max(0, h.room+freed) {
+		return false
+	}
+	h.note(h.plan.Acquire[0].Pool, "has no room for it beside what is held, which goes first")
+	h.plan.Acquire = nil
+	h.plan.Why = fmt.Sprintf("limits.per_hour, %s, has no room for both fleets; the one that is held goes first: %s", h.Job.PerHour.Cents(), h.plan.Why)
+	return true
 }
 
 // note says of a pool what the limit comes to there.

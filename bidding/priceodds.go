@@ -2,6 +2,7 @@ package bidding
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/tierml/tierml/market"
@@ -52,6 +53,7 @@ func lookOut(h *market.History, until time.Time, lookback, increment time.Durati
 	price, known := h.At(from)
 	next := 0 // the first point after the moment
 	var rises []rise
+	var begins []int // of each moment, in rises
 	for at := from.Truncate(momentEvery); at.Before(until.Add(-increment)); at = at.Add(momentEvery) {
 		if at.Before(from) {
 			continue
@@ -63,14 +65,24 @@ func lookOut(h *market.History, until time.Time, lookback, increment time.Durati
 		if !known || price <= 0 {
 			continue
 		}
-		begin, highest, end := len(rises), price, at.Add(increment)
+		begins = append(begins, len(rises))
+		highest, end := price, at.Add(increment)
 		for i := next; i < len(points) && points[i].At.Before(end); i++ {
 			if p := points[i].Price; p > highest {
 				highest = p
 				rises = append(rises, rise{after: points[i].At.Sub(at), factor: float64(p) / float64(price)})
 			}
 		}
-		o.moments = append(o.moments, moment{logPrice: math.Log(float64(price)), rises: rises[begin:len(rises):len(rises)]})
+		o.moments = append(o.moments, moment{logPrice: math.Log(float64(price))})
+	}
+	// Only now, so that moments share one array and none of those that it outgrew: forecasts are kept by the dozen.
+	rises = slices.Clone(rises)
+	for i := range o.moments {
+		end := len(rises)
+		if i+1 < len(begins) {
+			end = begins[i+1]
+		}
+		o.moments[i].rises = rises[begins[i]:end:end]
 	}
 	return o
 }

@@ -8,23 +8,26 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// MostReliable is the pool whose machines can be expected to stay longest, of those that can be bought from now: where no
-// reliable machine can be had, it serves (TierML, CMU-PDL-16-102, footnote 7). On-demand pools, where they may be looked
-// at, come before all others; then the highest MTTF at the bid of the on-demand price counts, unknown ones last. Of equals
-// it is the cheapest per machine, then the first by pool.
-func MostReliable(s State, e market.Estimator, onDemand bool) (best Considered, found bool) {
+// MostReliable chooses the machine that serves where no reliable one can be had (TierML, CMU-PDL-16-102, footnote 7), among
+// the pools that can be bought from now. Spot pools are ranked by MTTF at the bid of the on-demand price, unknown ones last; of
+// equals the cheapest per machine wins, then the first by pool. On-demand pools come before all of them if onDemandFirst, and
+// otherwise after them: the job may have asked for spot machines, but a dear one that serves costs less than a fleet that waits.
+func MostReliable(s State, e market.Estimator, onDemandFirst bool) (best Considered, found bool) {
 	var open []Considered
 	for i := range s.Pools {
 		c := &s.Pools[i]
 		seen := look(c, s, BidOnDemand)
-		if c.OnDemand() && !onDemand || whyNot(c, &seen, s) != "" {
+		if whyNot(c, &seen, s) != "" {
 			continue
 		}
 		seen.Why = "no reliable machine can be had, and this one, on demand, is not taken"
-		if !c.OnDemand() {
+		switch {
+		case !c.OnDemand():
 			seen.MTTF = e.MTTF(c.History, s.Now, seen.Bid)
 			seen.Why = fmt.Sprintf("no reliable machine can be had: the most reliable serves, with checkpoints; its MTTF is %s",
 				mttfText(seen.MTTF))
+		case !onDemandFirst:
+			seen.Why = "no spot machine that could serve can be had; this one, on demand, is not taken"
 		}
 		open = append(open, seen)
 	}
@@ -33,8 +36,10 @@ func MostReliable(s State, e market.Estimator, onDemand bool) (best Considered, 
 	}
 	rank := func(c Considered) (tier int, hours float64) {
 		switch {
-		case c.Pool.Class == market.OnDemand:
+		case c.Pool.Class == market.OnDemand && onDemandFirst:
 			return 0, 0
+		case c.Pool.Class == market.OnDemand:
+			return 3, 0
 		case !c.MTTF.Known:
 			return 2, 0
 		}

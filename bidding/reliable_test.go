@@ -32,18 +32,19 @@ func TestMostReliable(t *testing.T) {
 	none := seldom
 	none.NoCapacityUntil = now.Add(time.Hour)
 	for _, c := range []struct {
-		name     string
-		pools    []Candidate
-		onDemand bool
-		want     string
+		name          string
+		pools         []Candidate
+		onDemandFirst bool
+		want          string
 	}{
 		{"the highest MTTF", []Candidate{dear, often, seldom}, true, "seldom"},
 		{"on demand before spot", []Candidate{demand, often, seldom}, true, "demand"},
-		{"but not where the job wants none", []Candidate{demand, often, seldom}, false, "seldom"},
+		{"after it where the job wants a spot machine", []Candidate{demand, often, seldom}, false, "seldom"},
+		{"of which there is none", []Candidate{demand, dear, none}, false, "demand"},
 		{"what sells none is left out", []Candidate{often, none}, true, "often"},
 		{"what is above the bid, too", []Candidate{dear}, true, ""},
 	} {
-		got, found := MostReliable(State{Now: now, Pools: c.pools, Want: Want{Machines: 3}}, market.Estimator{}, c.onDemand)
+		got, found := MostReliable(State{Now: now, Pools: c.pools, Want: Want{Machines: 3}}, market.Estimator{}, c.onDemandFirst)
 		if got.Pool.Type != c.want || found != (c.want != "") {
 			t.Errorf("%s: %s, want %q", c.name, got.Pool, c.want)
 		}

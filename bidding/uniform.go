@@ -20,10 +20,10 @@ func (UniformProgress) ByRestart() {}
 func (UniformProgress) Plan(s State) Plan {
 	c := newCourse(s)
 	switch {
-	case c.work <= 0:
+	case c.done:
 		return c.stay("the work is done", 0)
 	case c.onSpot():
-		return c.stay("spot is kept until it is taken away", 0)
+		return c.holdSpot()
 	case c.onDemand():
 		return c.uniformOnDemand()
 	case !c.daring() && c.demand >= 0:

@@ -74,15 +74,15 @@ func (l *Ledger) run(asOf time.Time) Run {
 	}
 	if l.done != nil {
 		run.Outcome, run.Why, run.Model = l.done.Outcome, l.done.Why, cmp.Or(l.done.Model, run.Model)
+		run.Log = l.done.Log
 	}
 	return run
 }
 
 func (l *Ledger) trained() Training {
 	t := &l.training
-	out := Training{
-		Clocks: len(t.kept), RedoneClocks: t.redone(), LostClocks: t.lost, Work: t.work(), WorkInAll: t.done,
-	}
+	out := Training{RedoneClocks: t.redone(), LostClocks: t.lost, WorkInAll: t.done}
+	out.Clocks, out.Work = t.work()
 	if l.start.ClocksPerEpoch > 0 {
 		out.Epochs = float64(out.Clocks) / l.start.ClocksPerEpoch
 	}

@@ -32,7 +32,8 @@ func (l *Ledger) equivalent() (Equivalent, bool) {
 			return Equivalent{}, false
 		}
 	}
-	e.PricePerHour, e.FLOPS, e.Work = t.price, t.FLOPS, l.training.work()
+	e.PricePerHour, e.FLOPS = t.price, t.FLOPS
+	_, e.Work = l.training.work()
 	wall := e.Work / (float64(e.Count) * t.FLOPS) // seconds
 	e.Hours = wall * l.clock.Speed / time.Hour.Seconds()
 	e.USD = market.USD(math.Round(e.Hours * float64(e.Count) * float64(t.price)))

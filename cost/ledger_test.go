@@ -409,3 +409,21 @@ func TestSavedWhileRunning(t *testing.T) {
 		t.Errorf("rate $%s", rate)
 	}
 }
+
+// A run begins again from a checkpoint while the next one is being written, and later from that: it goes forward. The model then
+// holds the clocks between, which were done before all that.
+func TestCheckpointBeyondTheClock(t *testing.T) {
+	back := func(minute, to, lost int64) journal.Entry {
+		return journal.Entry{T: at(float64(minute)), Kind: journal.Rollback, Clock: to, LostClocks: lost}
+	}
+	entries := append(small(t, "ec2-2017"),
+		launch("r", onDemand, "", 0), on(journal.Join, "r", 0),
+		clock(1, 10, 10, 5), clock(2, 20, 10, 4), clock(3, 30, 10, 3), clock(4, 40, 10, 2),
+		back(50, 1, 3), clock(2, 60, 10, 4), back(70, 3, 0), clock(4, 80, 10, 2),
+	)
+	one := report(t, feed(t, append(small(t, "ec2-2017"), launch("r", onDemand, "", 0), on(journal.Join, "r", 0), clock(1, 10, 10, 5))...)).Training
+	got := report(t, feed(t, entries...)).Training
+	if got.Clocks != 4 || got.Work != 4*one.Work || got.WorkInAll != 6*one.Work || got.RedoneClocks != 2 || got.LostClocks != 3 {
+		t.Errorf("%+v, where one clock is %+v", got, one)
+	}
+}

@@ -41,6 +41,7 @@ type Run struct {
 	Finished bool      `json:"finished"` // the journal has its last line
 	Outcome  string    `json:"outcome"`  // of the last line, or "unfinished"
 	Why      string    `json:"why,omitempty"`
+	Log      string    `json:"log,omitempty"` // of the agent whose crash says most about a run that was given up
 	Model    string    `json:"model,omitempty"`
 	Began    time.Time `json:"began"`
 	AsOf     time.Time `json:"as_of"` // the time that the report tells of

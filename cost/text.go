@@ -87,6 +87,12 @@ func (t *text) head(r *Report) {
 	wall := time.Duration(r.Run.Seconds / r.Run.Speed * float64(time.Second)).Round(time.Second)
 	t.line("  %s to %s market time (%s, %s by the wall clock)", clockTime(r.Run.Began),
 		clockTime(r.Run.AsOf), words.Duration(r.Run.Seconds), wall)
+	if r.Run.Log != "" {
+		t.line("  %s", r.Run.Why)
+		for line := range strings.SplitSeq(r.Run.Log, "\n") {
+			t.line("  | %s", line)
+		}
+	}
 	t.line("  rules %s, seed %d, tierml %s", r.Run.Rules, r.Run.Seed, r.Run.Version)
 	if !r.Run.Finished {
 		t.line("  The journal has no last line: the run goes on or was killed. Machines without an end are")

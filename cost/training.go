@@ -11,8 +11,8 @@ import (
 // training is what the clocks did.
 type training struct {
 	points    []clockPoint
-	kept      map[int64]float64 // work of each clock that the model holds, once
-	seen      map[int64]bool    // clocks that were done at least once
+	newest    map[int64]float64 // work of each clock, as it was done last
+	at        int64             // the model holds the clocks up to this one
 	done      float64           // work in all, also what was undone or done again
 	lost      int64             // clocks that roll-backs undid
 	rollbacks int
@@ -29,32 +29,35 @@ type clockPoint struct {
 
 // clock notes a completed clock. It counts as redone when the journal says so or when it was done before.
 func (t *training) clock(e journal.Entry) {
-	if t.kept == nil {
-		t.kept, t.seen = map[int64]float64{}, map[int64]bool{}
+	if t.newest == nil {
+		t.newest = map[int64]float64{}
 	}
-	redone := e.Redone || t.seen[e.Clock]
-	t.seen[e.Clock] = true
-	t.kept[e.Clock] = e.Work
+	_, before := t.newest[e.Clock]
+	redone := e.Redone || before
+	t.newest[e.Clock], t.at = e.Work, e.Clock
 	t.done += e.Work
 	t.points = append(t.points, clockPoint{
 		at: e.T, clock: e.Clock, train: e.TrainLoss, test: e.TestLoss, seconds: e.Seconds, redone: redone,
 	})
 }
 
-// rollback undoes the clocks beyond the cut that it returns to.
+// rollback goes to the cut that the run returns to. That may be a checkpoint beyond the last clock: it was not complete when
+// the run began again from the one before, and the clocks that it holds had been done before that.
 func (t *training) rollback(e journal.Entry) {
 	t.rollbacks++
 	t.lost += e.LostClocks
-	maps.DeleteFunc(t.kept, func(clock int64, _ float64) bool { return clock > e.Clock })
+	t.at = e.Clock
 }
 
-// work is what the model holds: each clock once. The sum does not depend on map order.
-func (t *training) work() float64 {
-	var sum float64
-	for _, c := range slices.Sorted(maps.Keys(t.kept)) {
-		sum += t.kept[c]
+// work is how many clocks the model holds, and their work, each once. The sum does not depend on map order.
+func (t *training) work() (clocks int, sum float64) {
+	for _, c := range slices.Sorted(maps.Keys(t.newest)) {
+		if c <= t.at {
+			clocks++
+			sum += t.newest[c]
+		}
 	}
-	return sum
+	return clocks, sum
 }
 
 // redone counts the clocks that were done again.

@@ -18,13 +18,14 @@ func (w *world) killController(gone time.Duration) {
 	if w.absent || w.outcome != "" {
 		return
 	}
-	w.absent = true
+	w.absent, w.stopped, w.missed = true, false, nil
 	w.after(gone, func() {
 		past, err := ReadPast(w.entries)
 		if err != nil {
 			w.failf("reading the journal: %v", err)
 		}
 		w.absent, w.wakeAt = false, time.Time{}
+		w.clock = max(w.wall, w.entries[len(w.entries)-1].T.Sub(w.now)) // a run's time does not go back
 		w.life++
 		cfg := w.config()
 		cfg.Run, cfg.FirstID, cfg.Past = "test"+string(rune('a'+w.life)), uint64(w.life)<<32, past
@@ -49,7 +50,7 @@ func (w *world) killController(gone time.Duration) {
 // tellList tells the controller what the provider tells one that asks.
 func (w *world) tellList() {
 	w.list()
-	w.after(3*time.Second, func() { w.step(PricesKnown{At: w.now}) })
+	w.after(3*time.Second, func() { w.step(PricesKnown{At: w.time()}) })
 	for _, n := range w.order {
 		if n.warned && n.instance.State != provisioner.Terminated {
 			w.step(Warned{ID: n.id, Deadline: n.deadline})
@@ -65,13 +66,16 @@ func (w *world) list() {
 			all = append(all, n.instance)
 		}
 	}
-	w.step(Listed{Instances: all, Asked: w.now})
+	w.step(Listed{Instances: all, Asked: w.time()})
 }
 
 func (w *world) listNowAndThen() {
 	w.after(time.Second, func() {
 		if w.outcome == "" {
 			w.list()
+			if w.clock < 0 {
+				w.step(PricesKnown{At: w.time()})
+			}
 			w.listNowAndThen()
 		}
 	})
@@ -96,8 +100,8 @@ func (n *node) attach() {
 	case n.closed():
 		n.w.after(100*time.Millisecond, n.attach)
 	default:
-		n.hello()
 		n.life = n.w.life
+		n.hello()
 		kept := n.kept
 		n.kept = nil
 		for _, r := range kept {

@@ -18,11 +18,14 @@ import (
 
 // adoption is a run being taken over.
 type adoption struct {
-	until   time.Time // machines that have not called by then are lost
+	since   time.Time // by Controller.awake
 	listed  bool      // the provider has said which machines there are
 	stocks  map[ps.ServerID]tiers.Stock
 	members []ps.ServerID // that took part by what is written down
 	asked   int           // how often everybody was asked again
+	// Everybody was asked after everybody had answered. Before that, an owner may have answered while a split was still with a
+	// worker that answered later and had released the split meanwhile: the owner's mark may miss that worker's last clock.
+	confirmed bool
 }
 
 // maxAsked is how often machines are asked again whose answers do not fit together: a move may end between them.
@@ -37,7 +40,7 @@ func (c *Controller) remember(p *Past) {
 	}
 	c.progress = newProgress(len(c.splits), p.Done)
 	c.progress.furthest = p.Furthest
-	c.gauge, c.loadWhy = tiers.GaugeAt(tiers.Stage(p.Load.Floor), p.Load.Falls), p.Load.Load
+	c.gauge, c.loadWhy = tiers.GaugeAt(tiers.Stage(p.Load.Floor), p.Load.Falls, p.Load.Undone, c.loadRule()), p.Load.Load
 	c.wish, c.paused = wishOf(p.Wish), p.Paused
 	c.measured(p.Figures)
 	for _, life := range p.Lives {
@@ -97,6 +100,7 @@ func (c *Controller) recall(was PastMachine) {
 	m.draining, m.why = was.Released != "", was.Released
 	if i.State == provisioner.Terminated {
 		m.ended, m.lost, m.endedAt, m.endedBy = true, true, i.Ended, i.EndedBy
+		m.billed = was.Charged
 		m.unwritten = m.joined > 0 && !was.Left
 	}
 	c.machines[m.id] = m
@@ -108,10 +112,9 @@ func (c *Controller) beginAdoption() {
 	if c.adopting == nil {
 		return
 	}
-	// Longer than a machine may be silent otherwise: training goes on meanwhile, and who is given up costs a roll-back.
-	c.adopting.until = c.now.Add(3 * max(c.cfg.DeadAfter, c.cfg.BrokenAfter))
+	c.adopting.since = c.awake.Now()
 	for _, m := range c.roster {
-		m.heard = c.now
+		m.heard, m.sawEnd = c.awake.Now(), c.awake.Now()
 		if m.unwritten {
 			c.recordLeave(m)
 		}
@@ -131,6 +134,15 @@ func (c *Controller) takeStock(m *machine, a tiers.Answer) {
 	stock, ok := a.Result.(tiers.Stock)
 	if a.Code != tiers.CodeOK || !ok {
 		c.giveUp(m, "it would not say what it holds: "+a.Error)
+		return
+	}
+	// The controller before may have begun generations that it did not live to write down. A machine that has seen one refuses all
+	// older ones, also when it takes no part yet.
+	switch {
+	case c.adopting != nil:
+		c.generation = max(c.generation, stock.Generation)
+	case stock.Generation > c.generation:
+		c.giveUp(m, fmt.Sprintf("it is in generation %d of the controller before, and the run has gone on without it", stock.Generation))
 		return
 	}
 	for _, split := range stock.Loaded {
@@ -157,6 +169,7 @@ func (c *Controller) rejoin(m *machine) bool {
 	}
 	c.joins++
 	m.joined = c.joins
+	c.adopting.confirmed = false
 	c.sortRoster()
 	c.record(func() journal.Entry {
 		return journal.Entry{Kind: journal.Join, Instance: string(m.id), Pool: m.pool.String(), Tier: string(m.tier),
@@ -166,12 +179,16 @@ func (c *Controller) rejoin(m *machine) bool {
 	return true
 }
 
+// adoptWithin is how long machines have to call a controller that takes them over. It is longer than a machine may be silent
+// otherwise: training goes on meanwhile, and who is given up costs a roll-back.
+func (c *Controller) adoptWithin() time.Duration { return 3 * max(c.cfg.DeadAfter, c.cfg.BrokenAfter) }
+
 func (c *Controller) advanceAdoption() {
 	a := c.adopting
 	if a == nil || c.ending {
 		return
 	}
-	late := !c.now.Before(a.until)
+	late := c.awake.Over(a.since, c.adoptWithin())
 	if !a.listed && !late {
 		return
 	}
@@ -187,7 +204,7 @@ func (c *Controller) advanceAdoption() {
 		if _, told := a.stocks[m.id]; told {
 			continue
 		}
-		if !late || m.address != "" && !c.now.Before(m.heard) && c.now.Sub(m.heard) < c.cfg.DeadAfter {
+		if !late || m.address != "" && !c.awake.Over(m.heard, c.cfg.DeadAfter) {
 			return
 		}
 	}
@@ -205,6 +222,7 @@ func (c *Controller) takeOverRun() {
 	c.reliable.lost = true // secure looks whether that is so
 	if f.again && f.members > 0 && c.adopting.asked < maxAsked {
 		c.adopting.asked++
+		c.adopting.confirmed = true
 		for _, m := range c.reachable() {
 			delete(c.adopting.stocks, m.id)
 			c.send(m.id, tiers.TakeStock{})
@@ -326,14 +344,20 @@ func (c *Controller) readWork(f *findings, m *machine, stock tiers.Stock) {
 }
 
 // readUnclaimed looks at splits that nobody works on: they were changing hands, or their worker is lost. Of a worker that
-// is lost it is not known what it has under way.
+// is lost it is not known what it has under way. Otherwise nobody adds to them any more, and the owners' marks tell how far
+// they have come, if the owners were asked after everybody had said that he does not work on them.
 func (c *Controller) readUnclaimed(f *findings, highest []ps.Clock) {
 	for i := range f.splits {
 		if f.splits[i].holder != "" {
 			continue
 		}
-		if f.marks[i] != highest[i] || c.missing() {
+		switch {
+		case c.missing():
 			f.doubts(false, "split %d was lost with its worker", i)
+		case !c.adopting.confirmed:
+			f.doubts(true, "split %d changes hands", i)
+		case f.marks[i] != highest[i]:
+			f.doubts(false, "split %d has done clock %d at some owners only", i, highest[i])
 		}
 		f.splits[i].next = highest[i] + 1
 	}

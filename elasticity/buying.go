@@ -242,7 +242,7 @@ func (c *Controller) buy() {
 
 // mayBuy says whether the policy is asked at all, as things are.
 func (c *Controller) mayBuy() bool {
-	return !c.now.Before(c.gathering) && c.standing() && c.stopWhy == "" && !c.ending && !c.done()
+	return c.hush == nil && !c.now.Before(c.gathering) && c.standing() && c.stopWhy == "" && !c.ending && !c.done() && !c.crashes.Hold()
 }
 
 // State is what the policy sees now. Its slices are good until the next Step, and not to be changed.
@@ -459,7 +459,7 @@ func (c *Controller) charge() {
 			c.record(func() journal.Entry { return UnknownCharge(string(m.id), m.pool, err) })
 			continue
 		}
-		for _, line := range charges {
+		for _, line := range charges[min(m.billed, len(charges)):] {
 			c.totals.Charged += line.Amount
 			c.record(func() journal.Entry { return ChargeEntry(string(m.id), m.pool, line) })
 		}

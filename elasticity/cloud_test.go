@@ -168,7 +168,7 @@ func (w *world) end(id ps.ServerID, by market.EndedBy, reason string) {
 	for w.odds(3) { // notices and listings tell it again and again
 		w.after(w.delay(6*time.Second), func() { w.step(ended) })
 	}
-	w.after(3*time.Second+max(w.cloud.ahead, 0), func() { w.step(PricesKnown{At: w.now}) })
+	w.after(3*time.Second+max(w.cloud.ahead, 0), func() { w.step(PricesKnown{At: w.time()}) })
 }
 
 // evict warns machines and takes them when the notice is over. The provider and the machine's own watcher tell of it.
@@ -203,7 +203,7 @@ func (w *world) export(a Export) {
 		for p, owner := range a.Route.Owner {
 			n := w.nodes[owner]
 			if n.dead || n.hole || n.generation != a.Generation {
-				w.step(Exported{Err: fmt.Errorf("%s does not answer", owner)})
+				w.step(Exported{Generation: a.Generation, Err: fmt.Errorf("%s does not answer", owner)})
 				return
 			}
 			s := n.shards[ps.Partition(p)]
@@ -212,7 +212,11 @@ func (w *world) export(a Export) {
 			}
 			w.checkRows(fmt.Sprintf("export of partition %d", p), ps.Partition(p), s, a.Clock)
 		}
+		if w.unsaved != nil && w.unsaved() != nil {
+			w.step(Exported{Generation: a.Generation, Err: w.unsaved()})
+			return
+		}
 		w.exported = a.Clock
-		w.step(Exported{Model: "model", TestLoss: 1})
+		w.step(Exported{Generation: a.Generation, Model: "model", TestLoss: 1})
 	})
 }

@@ -106,9 +106,11 @@ type Pool struct {
 
 // Controller is the state of a run. It is not safe for concurrent use: one driver steps it.
 type Controller struct {
-	cfg Config
-	now time.Time
-	out []Action
+	cfg   Config
+	now   time.Time
+	awake Awake // what others are judged by
+	hush  *hush // most machines have fallen silent together
+	out   []Action
 
 	acts      uint64    // actions so far, but for lines in the journal
 	stirred   bool      // the last step may have left something to do: the next one looks
@@ -174,8 +176,10 @@ type Controller struct {
 	settle    *settling
 	halt      *halting
 	recovery  *recovery
-	exports   int // unanswered
 	saves     savings
+
+	crashes   Crashes
+	crashLoop *crashLoop // the run ends because of it
 
 	progress progress
 	pace     pace
@@ -217,6 +221,7 @@ type sent struct {
 func New(cfg Config) *Controller {
 	c := &Controller{
 		cfg:        cfg,
+		awake:      NewAwake(cfg.DeadAfter),
 		prices:     map[market.Pool]*market.History{},
 		deferred:   map[market.Pool]time.Time{},
 		lifetimes:  map[market.Pool]*market.Lifetimes{},
@@ -252,10 +257,12 @@ func New(cfg Config) *Controller {
 	return c
 }
 
-// Step takes in an event and gives what to do about it, in order. The slice is good until the next Step.
+// Step takes in an event and gives what to do about it, in order. The slice is good until the next Step. Time never goes back,
+// and may leap: the driver was stopped.
 func (c *Controller) Step(now time.Time, e Event) []Action {
 	clear(c.out)
 	c.now, c.out = now, c.out[:0]
+	c.awake.Step(now)
 	if c.finished {
 		return nil
 	}
@@ -281,9 +288,9 @@ func (c *Controller) begin() {
 	c.wantPlan = true
 	c.beginAdoption()
 	c.saves = savings{newest: c.cfg.Checkpoints.Newest, at: c.cfg.Checkpoints.NewestAt, older: c.cfg.Checkpoints.Older, due: c.now.Add(c.cfg.Checkpoints.Every)}
-	for _, p := range c.cfg.Pools { // what is in force now; bills are made from the journal's prices
-		if last, ok := p.History.Last(); ok && p.Pool.Class == market.Spot {
-			c.recordPrice(p.Pool, last)
+	for _, p := range c.cfg.Pools {
+		for _, point := range c.cfg.Past.Unwritten(p.Pool, p.History) {
+			c.recordPrice(p.Pool, point)
 		}
 	}
 }
@@ -315,7 +322,7 @@ func (c *Controller) take(e Event) (stirs bool) {
 		return c.takeWarned(e)
 	case Disconnected:
 		if m := c.machines[e.ID]; m != nil && m.brokenAt.IsZero() {
-			m.brokenAt = c.now
+			m.brokenAt, m.hungUp = c.awake.Now(), !c.awake.Over(m.heard, c.hangUpWithin())
 			c.lookAgain(c.now.Add(c.cfg.BrokenAfter))
 		}
 		return false
@@ -395,7 +402,7 @@ func (c *Controller) terminate(m *machine, why string) {
 	if m.terminating || m.ended {
 		return
 	}
-	m.terminating, m.why = true, why
+	m.terminating, m.why, m.terminated = true, why, c.now
 	c.act(Terminate{IDs: []provisioner.InstanceID{provisioner.InstanceID(m.id)}, Why: why})
 }
 

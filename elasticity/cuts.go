@@ -78,7 +78,7 @@ func (c *Controller) takeCutHeld(m *machine, r tiers.CutHeld) {
 	delete(c.cut.holding, m.id)
 	c.cut.bytes += r.Bytes
 	c.cut.busiest = max(c.cut.busiest, r.Bytes)
-	c.pace.received(r.Bytes, r.Seconds, c.typeOf(m.pool).Bandwidth)
+	c.pace.received(r.Bytes, r.Seconds, c.linkOf(m))
 	c.checkCut()
 }
 
@@ -94,15 +94,22 @@ func (c *Controller) checkCut() {
 		c.nameCut(min(max(c.cut.clock, c.progress.done)+2, c.cfg.Job.Clocks))
 		return
 	}
-	if len(c.cut.holding) == 0 {
+	if len(c.cut.holding) == 0 && (!c.bareCut() || c.progress.done >= c.cut.clock) {
 		c.commitCut()
 	}
 }
+
+// bareCut reports whether the cut under way lacks a backup that would say that it holds it. Only a halt names one then, since no
+// backup is bought for a run that ends. The owners have the cut when every split has committed its clock.
+func (c *Controller) bareCut() bool { return c.cut != nil && c.halt != nil && c.bare() }
 
 func (c *Controller) commitCut() {
 	done := c.cut
 	c.cut = nil
 	c.committed = done.clock
+	if c.crashes.Progressed() {
+		c.wantPlan = true
+	}
 	c.cutReached()
 	why := c.nextCut(done.busiest) // otherwise it was due
 	if c.halt != nil {

@@ -70,11 +70,12 @@ type (
 		Why string
 		Now bool
 	}
-	// Exported answers an Export.
+	// Exported answers the Export of a generation.
 	Exported struct {
-		Model    string
-		TestLoss float64
-		Err      error
+		Generation ps.Generation
+		Model      string
+		TestLoss   float64
+		Err        error
 	}
 	// ManifestWritten answers a WriteManifest. Trouble is what went wrong beside it, such as that old ones could not be
 	// removed.

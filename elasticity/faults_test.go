@@ -75,6 +75,10 @@ var faultKinds = []faultKind{
 	{"damage", false, false, 0, 2, func(w *world, _ fault) { w.damageNewest() }},
 	{"scale", true, false, 0, 4, func(w *world, f fault) { w.askForOthers(f.who) }},
 	{"reliable", true, false, 0, 4, func(w *world, f fault) { w.askForReliable([]int{1, 1, -1, -1, 2}[int(f.who*5)]) }},
+	// Of these, drawPlan draws one at times, when all others are drawn.
+	{"pause", true, true, 15 * time.Second, 0, func(w *world, f fault) { w.pause(f.long, f.who < 0.5) }},
+	{"clocks", true, true, 20 * time.Minute, 0, func(w *world, f fault) { w.setClock(f.who < 0.5, f.long) }},
+	{"silence-all", true, true, 20 * time.Second, 0, func(w *world, f fault) { w.silenceMost(f.who, f.long) }},
 }
 
 // askForOthers asks for other numbers of machines. What cannot be is refused.
@@ -129,7 +133,7 @@ func (w *world) play(p plan) {
 			if f.do == "kill-reliable" || f.do == "silence-reliable" {
 				class = market.OnDemand
 			}
-			if w.outcome == "" && (!kind.who || f.do == "want" || f.do == "scale" || f.do == "reliable" || len(w.machinesOf(class)) > 0) {
+			if w.outcome == "" && (!kind.who || f.do == "pause" || f.do == "clocks" || f.do == "silence-all" || f.do == "want" || f.do == "scale" || f.do == "reliable" || len(w.machinesOf(class)) > 0) {
 				kind.do(w, f)
 			}
 		})
@@ -168,6 +172,12 @@ func drawPlan(rng *rand.Rand) plan {
 	if last := rng.IntN(20); last < 4 {
 		verb := []string{"stop", "stop-now", "kill-reliable", "kill-reliable"}[last]
 		p = append(p, drawFault(rng, kindOf(verb), time.Duration(rng.Int64N(int64(14*time.Second)))))
+	}
+	if last := rng.IntN(20); last < 8 {
+		verbs := [][]string{{"pause"}, {"pause"}, {"pause"}, {"pause", "pause"}, {"clocks", "no-controller"}, {"clocks", "no-controller"}, {"silence-all"}, {"silence-all"}}[last]
+		for _, verb := range verbs {
+			p = append(p, drawFault(rng, kindOf(verb), time.Duration(rng.Int64N(int64(14*time.Second)))))
+		}
 	}
 	slices.SortStableFunc(p, func(a, b fault) int { return int(a.at - b.at) })
 	return p

@@ -69,11 +69,7 @@ func (c *Controller) planEndOfLife() endOfLife {
 	}
 	p.left = c.wall(deadline.Sub(c.now))
 	p.begun = p.clock
-	if s := c.cfg.Job.Schema.Staleness; s != ps.Unbounded { // the fastest may be so far ahead
-		p.begun *= float64(min(c.ahead(), s) + 1)
-	} else {
-		p.begun *= float64(c.ahead() + 1)
-	}
+	p.begun *= float64(min(c.ahead(), c.cfg.Job.Schema.Bound()) + 1) // the fastest may be so far ahead
 	if c.pace.rate > 0 {
 		p.deliver = float64(p.bytes) / float64(max(len(holdersOf(c.route.Backup)), 1)) / c.pace.rate
 	}

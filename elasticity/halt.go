@@ -18,8 +18,9 @@ type halting struct {
 	phase   haltPhase
 	parking map[ps.ServerID]bool // members that have not answered
 	begun   ps.Clock
-	exports int       // how often the export was tried
-	retry   time.Time // when to try it again; zero = one is under way
+	failing time.Time // since when the export fails; zero = it has not failed
+	failure string    // the newest in the journal
+	retry   time.Time // when to try the export again; zero = one is under way
 }
 
 type purpose int
@@ -188,34 +189,35 @@ func (c *Controller) takeOver() {
 }
 
 func (h *halting) export(c *Controller) {
-	h.exports++
 	h.retry = time.Time{}
-	c.exports++
 	c.act(Export{
 		Clock: c.committed, Final: c.done(), Generation: c.generation, Route: c.cloneRoute(), Peers: c.peers(),
 	})
 }
 
-// maxExports is how often an export is tried before the run fails: its reader may meet a machine that has just died,
-// before the controller knows.
-const maxExports = 5
+// exportWithin is how long, on the wall clock, saving the model is tried. The machines may hold its only copy, and a full disk
+// or a store that does not answer can be mended meanwhile.
+const exportWithin = 10 * time.Minute
+
+// exportPatience is how long saving is tried, in market time. An owner that does not answer may be dead: it is given up within
+// three times DeadAfter (see patience), and the recovery that follows saves the model from its backup. So trying never ends
+// before that.
+func (c *Controller) exportPatience() time.Duration {
+	return max(time.Duration(float64(exportWithin)*c.cfg.Speed), 4*min(c.cfg.DeadAfter, never/100))
+}
 
 func (c *Controller) takeExported(e Exported) {
-	c.exports--
 	h := c.halt
-	if h == nil || h.phase != haltExporting {
-		return
+	if h == nil || h.phase != haltExporting || e.Generation != c.generation {
+		return // the answer to one that a recovery has ended
 	}
-	if e.Err != nil && (c.exports > 0 || h.exports < maxExports) {
-		if c.exports == 0 {
-			h.retry = c.now.Add(max(c.cfg.BrokenAfter, c.cfg.DeadAfter/3))
-		}
+	if e.Err != nil && h.tryAgain(c, e.Err) {
 		return
 	}
 	entry := journal.Entry{Kind: journal.Export, Clock: int64(c.committed), Model: e.Model}
 	switch {
 	case e.Err != nil:
-		c.outcome, entry.Why = "failed", "saving the model: "+e.Err.Error()
+		c.outcome, entry.Why = "failed", fmt.Sprintf("saving the model has failed for %.0f s: %v", c.wall(c.now.Sub(h.failing)), e.Err)
 		c.failWhy = entry.Why
 	case c.done():
 		c.outcome, entry.TestLoss = "finished", &e.TestLoss
@@ -227,4 +229,23 @@ func (c *Controller) takeExported(e Exported) {
 	entry.Outcome = c.outcome
 	c.record(func() journal.Entry { return entry })
 	c.endAll(fmt.Sprintf("the run is over: %s", h.why))
+}
+
+// tryAgain has a failed export tried again in a while, and reports whether there is time for that.
+func (h *halting) tryAgain(c *Controller, err error) bool {
+	if h.failing.IsZero() {
+		h.failing = c.now
+	}
+	if c.now.Sub(h.failing) >= c.exportPatience() {
+		return false
+	}
+	if why := err.Error(); why != h.failure {
+		h.failure = why
+		c.record(func() journal.Entry {
+			return journal.Entry{Kind: journal.Export, Clock: int64(c.committed),
+				Why: fmt.Sprintf("%s; it is tried again for %.0f s", why, c.wall(h.failing.Add(c.exportPatience()).Sub(c.now)))}
+		})
+	}
+	h.retry = c.now.Add(max(c.cfg.BrokenAfter, min(c.cfg.DeadAfter, never/100)/3))
+	return true
 }

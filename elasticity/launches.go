@@ -16,13 +16,17 @@ import (
 // defaultBoot is how long, on the wall clock, a bought machine's agent may take to call.
 const defaultBoot = 10 * time.Minute
 
-// maxReliableTries is how often the reliable tier is asked for before the run is given up.
+// maxReliableTries is how often in a row the reliable tier is asked for in vain before a run that has not begun is given up. In
+// vain means that no pool had a machine, or that those of a launch were lost before they were ready. One that was ready and is
+// lost could be had: that says nothing against the next one.
 const maxReliableTries = 5
 
 // securing is the quest for the reliable tier, until it stands.
 type securing struct {
-	tries int
+	tries int       // in vain, in a row
 	after time.Time // not to be tried again before
+	until time.Time // after, when it was last counted as a try
+	token string    // of the launch whose machines were last counted as a try
 	err   error     // of the last try
 	lost  bool      // one may be missing after the tier had stood: it was lost, will go, or more were asked for
 	none  bool      // its pool sells none: the most reliable machine that can be had serves
@@ -31,7 +35,7 @@ type securing struct {
 // secure asks for reliable machines that are missing, until the tier stands: after failures, but also when one is
 // lost on its way. Once it has stood, those that are left go on meanwhile, and it asks for as long as it takes.
 func (c *Controller) secure() {
-	if c.standing() && !c.reliable.lost || c.done() || c.adopting != nil || c.ending || c.stopWhy != "" || c.now.Before(c.reliable.after) {
+	if c.standing() && !c.reliable.lost || c.done() || c.adopting != nil || c.ending || c.stopWhy != "" || c.hush != nil || c.now.Before(c.reliable.after) {
 		return
 	}
 	missing := c.wantReliable()
@@ -44,6 +48,10 @@ func (c *Controller) secure() {
 		if m.tier == tiers.Reliable && m.staying() {
 			missing--
 		}
+	}
+	if c.reliable.after.After(c.reliable.until) {
+		c.reliable.until = c.reliable.after
+		c.reliable.tries++
 	}
 	switch {
 	case missing <= 0:
@@ -58,7 +66,6 @@ func (c *Controller) secure() {
 		}
 		c.fail(why)
 	default:
-		c.reliable.tries++
 		c.buyReliable(missing)
 	}
 	if left := len(c.reliableMembers()); !c.standing() && c.stood && c.recovery == nil && left > 0 && c.admit(left) == nil {
@@ -105,9 +112,10 @@ func (c *Controller) refuse(l *launch, missing int, why string, refused []provis
 		}
 		return e
 	})
+	c.reliable.lost = c.reliable.lost || l.tier == tiers.Reliable
 	if l.tier == tiers.Reliable && l.pool == c.cfg.Reliable.Pool {
 		if !c.reliable.none || !c.substitutes() {
-			c.reliable.after = c.now.Add(c.cfg.RetryCapacity)
+			c.putOffReliable()
 		}
 		return
 	}
@@ -155,7 +163,7 @@ func (c *Controller) enter(l *launch, i provisioner.Instance) *machine {
 	}
 	m := &machine{
 		id: id, tier: l.tier, pool: i.Pool, bid: l.bidFor(i.Pool), token: l.token, launched: i.Launched,
-		vcpu: c.typeOf(i.Pool).VCPU, entered: c.now, heard: c.now, loaded: make([]bool, len(c.splits)),
+		vcpu: c.typeOf(i.Pool).VCPU, entered: c.now, heard: c.awake.Now(), loaded: make([]bool, len(c.splits)),
 	}
 	c.lastInc++ // by the order of launches, which the journal tells, too
 	m.incarnation = c.lastInc

@@ -51,12 +51,20 @@ func (t *meter) worked(p tiers.Progress) {
 }
 
 // measure judges the load of the clock that was just done. A clock that is shorter than a heartbeat is judged together
-// with those that follow it. While partitions move, figures say nothing about a layout.
+// with those that follow it. While partitions move, figures say nothing about a layout,
+// and after an absence of the controller what has waited for it comes at once.
 func (c *Controller) measure() {
+	moving := len(c.moves) > 0 || c.recovery != nil || c.halt != nil || c.handingOver()
+	if seconds := c.progress.seconds; seconds > 0 && !moving {
+		if why := c.gauge.Timed(seconds, c.fleetRate(), c.loadRule()); why != "" {
+			c.loadWhy, c.relayout = why, true
+			return
+		}
+	}
 	if !c.metered {
 		return
 	}
-	if len(c.moves) > 0 || c.recovery != nil || c.halt != nil {
+	if len(c.moves) > 0 || c.recovery != nil || c.halt != nil || c.awake.JustWoke(c.awake.Now()) {
 		c.meterAgain()
 		return
 	}
@@ -71,6 +79,16 @@ func (c *Controller) measure() {
 	if why := c.gauge.Clock(c.stage, usage, c.loadRule()); why != "" && c.gauge.Floor() != before {
 		c.loadWhy, c.relayout = why, true
 	}
+}
+
+// fleetRate is the declared rate of all members together.
+func (c *Controller) fleetRate() (rate float64) {
+	for _, m := range c.roster {
+		if m.member() {
+			rate += c.typeOf(m.pool).WorkRate()
+		}
+	}
+	return rate
 }
 
 // meterAgain counts from here on.
@@ -113,7 +131,7 @@ func (c *Controller) usage() (u tiers.Usage) {
 			continue
 		}
 		reliable++
-		if link = c.typeOf(m.pool).Bandwidth; link > 0 {
+		if link = c.linkOf(m); link > 0 {
 			peak = max(peak, max(in, out))
 		}
 		if pace > 0 && (slowest == 0 || pace < slowest) {
@@ -133,6 +151,15 @@ func (c *Controller) usage() (u tiers.Usage) {
 		u.Straggler = paces[len(paces)/2] / slowest
 	}
 	return u
+}
+
+// linkOf is what a machine's link carries in one direction; 0 = nobody knows. What the job declares for its reliable type goes before
+// what the catalog says of it, also where the job admits that type for transient machines.
+func (c *Controller) linkOf(m *machine) float64 {
+	if r := &c.cfg.Reliable; r.Type.Bandwidth > 0 && m.pool.Type == r.Pool.Type {
+		return r.Type.Bandwidth
+	}
+	return c.typeOf(m.pool).Bandwidth
 }
 
 // leastSeconds is what a clock's work must take for its pace to say something: below, timers and scheduling are most
@@ -166,7 +193,9 @@ func (c *Controller) whyStage(transient, reliable int) string {
 	stage := tiers.StageFor(transient, reliable, c.cfg.Stages)
 	why := fmt.Sprintf("%d transient to %d reliable machines; stage 2 above %g:1, stage 3 above %g:1",
 		transient, reliable, c.cfg.Stages.TwoAbove, c.cfg.Stages.ThreeAbove)
-	if floor := c.gauge.Floor(); transient > 0 && stage < floor {
+	if floor := c.gauge.Floor(); transient > 0 && floor == tiers.Stage1 && c.loadWhy != "" {
+		why = c.loadWhy + "; " + why
+	} else if transient > 0 && stage < floor {
 		stage, why = floor, fmt.Sprintf("%s; %d transient to %d reliable machines alone ask for stage %d", c.loadWhy, transient, reliable, stage)
 	}
 	if servers := c.wish.servers; stage == tiers.Stage1 && transient > 0 && servers > reliable {
@@ -177,10 +206,10 @@ func (c *Controller) whyStage(transient, reliable int) string {
 
 // loadDetails is what a later controller must know of the load so far.
 func (c *Controller) loadDetails() json.RawMessage {
-	if c.gauge.Floor() == tiers.Stage1 && c.gauge.Falls() == 0 {
+	if c.gauge.Floor() == tiers.Stage1 && c.gauge.Falls() == 0 && c.gauge.Undone() == 0 {
 		return nil
 	}
-	details, _ := journal.Pack(journal.StageDetails{Floor: int(c.gauge.Floor()), Falls: c.gauge.Falls(), Load: c.loadWhy})
+	details, _ := journal.Pack(journal.StageDetails{Floor: int(c.gauge.Floor()), Falls: c.gauge.Falls(), Undone: c.gauge.Undone(), Load: c.loadWhy})
 	return details // of integers and text
 }
 
@@ -194,4 +223,7 @@ func (c *Controller) recordStage(transient, reliable int) {
 	})
 	c.gauge.Again()
 	c.stage = c.target.Stage
+	if c.gauge.Floor() == tiers.Stage1 {
+		c.loadWhy = "" // it is written down
+	}
 }

@@ -34,6 +34,11 @@ func TestNetworkLoadChangesTheStage(t *testing.T) {
 	for seed := range uint64(8) {
 		w := newWorld(seed, even())
 		w.ctrl.cfg.Reliable.Type.Bandwidth = full
+		if r := &w.ctrl.cfg.Reliable; seed%2 == 0 { // the job admits the type for transient machines, too
+			kind := r.Type
+			kind.Bandwidth = 0
+			w.ctrl.cfg.Pools = append([]Pool{{Pool: r.Pool, Type: kind, History: market.Constant(market.Dollar)}}, w.ctrl.cfg.Pools...)
+		}
 		busy := true
 		w.when(func() bool { return w.ctrl.progress.done > 40 }, func() { busy = false })
 		w.traffic = func(n *node) (in, out float64) {

@@ -29,13 +29,14 @@ type machine struct {
 	draining    bool // a better pool took its place: works on to the end of its paid hour
 	leaving     bool // hands over everything, then is terminated
 	terminating bool
-	lost        bool // given up: nothing more is expected of it
-	ended       bool // the provider says so
-	recalled    bool // launched by a controller before this one
-	unwritten   bool // that it left is not in the journal
-	charged     bool // its bill is in the journal
-	heard       time.Time
+	lost        bool      // given up: nothing more is expected of it
+	ended       bool      // the provider says so
+	recalled    bool      // launched by a controller before this one
+	unwritten   bool      // that it left is not in the journal
+	charged     bool      // its bill is in the journal
+	heard       time.Time // by Controller.awake, as is brokenAt
 	brokenAt    time.Time // its stream is broken since then
+	hungUp      bool      // and it was its end that broke it: it had been heard of until then
 
 	pool     market.Pool
 	bid      market.USD
@@ -51,10 +52,13 @@ type machine struct {
 	stats       tiers.Heartbeat
 	meter       meter
 
-	deadline time.Time // of the eviction that it was warned of
-	why      string    // of the termination
-	endedAt  time.Time
-	endedBy  market.EndedBy
+	deadline   time.Time // of the eviction that it was warned of
+	why        string    // of the termination
+	terminated time.Time // when it was asked for
+	endedAt    time.Time
+	sawEnd     time.Time // when its end was noted, by Controller.awake
+	endedBy    market.EndedBy
+	billed     int // lines of its bill that a controller before wrote
 }
 
 // member says whether the machine takes part in training.
@@ -143,7 +147,7 @@ func (c *Controller) takeReport(id ps.ServerID, r tiers.Report) (stirs bool) {
 		}
 		return false
 	}
-	m.heard, m.brokenAt = c.now, time.Time{} // after a break the first that is heard comes by a new stream
+	m.heard, m.brokenAt = c.awake.Now(), time.Time{} // after a break the first that is heard comes by a new stream
 	switch r := r.(type) {
 	case tiers.Hello:
 		return c.takeHello(m, r)
@@ -152,17 +156,19 @@ func (c *Controller) takeReport(id ps.ServerID, r tiers.Report) (stirs bool) {
 	case tiers.Heartbeat:
 		return c.takeHeartbeat(m, r)
 	case tiers.Progress:
-		relayout := c.relayout
+		relayout, cut := c.relayout, c.cut
 		if !m.lost {
 			c.takeProgress(m, r)
 		}
-		return c.done() || c.relayout && !relayout
+		return c.done() || c.cut != cut || c.relayout && !relayout
 	case tiers.CutHeld:
 		return c.changes(func() { c.takeCutHeld(m, r) })
 	case tiers.Failed:
 		if !m.lost {
-			c.fail(fmt.Sprintf("machine %s: %s", id, r.Error)) // it would fail on every machine
+			c.fail(Printable(fmt.Sprintf("machine %s: %s", id, r.Error))) // it would fail on every machine
 		}
+	case tiers.Crashed:
+		c.crash(NewCrash(id, m.entered, c.now, r))
 	case tiers.Warned:
 		return c.takeWarned(Warned{ID: id, Deadline: r.Deadline, Rebalance: r.Rebalance})
 	}
@@ -192,6 +198,7 @@ func (c *Controller) takeHello(m *machine, h tiers.Hello) (stirs bool) {
 	clear(m.loaded)
 	m.loads++
 	m.address = h.Address
+	c.lookAgain(c.now.Add(c.cfg.DeadAfter)) // until it called it had BootWithin
 	c.send(m.id, tiers.Welcome{
 		Schema:      c.cfg.Job.Schema,
 		Generation:  c.generation,
@@ -226,10 +233,13 @@ func (c *Controller) takeAnswer(m *machine, a tiers.Answer) (stirs bool) {
 	switch do := s.do.(type) {
 	case tiers.Welcome:
 		if a.Code != tiers.CodeOK {
-			c.giveUp(m, "it could not start: "+a.Error)
+			c.useless(m, "it could not start: "+a.Error)
 			return true
 		}
 		m.ready = true
+		if m.tier == tiers.Reliable {
+			c.reliable.tries = 0
+		}
 		c.record(func() journal.Entry {
 			return journal.Entry{Kind: journal.Ready, Instance: string(m.id), Pool: m.pool.String(), Tier: string(m.tier)}
 		})
@@ -238,7 +248,7 @@ func (c *Controller) takeAnswer(m *machine, a tiers.Answer) (stirs bool) {
 	case tiers.Load:
 		m.loading = false
 		if a.Code != tiers.CodeOK {
-			c.giveUp(m, "it could not load its data: "+a.Error)
+			c.useless(m, "it could not load its data: "+a.Error)
 			return true
 		}
 		for _, split := range do.Splits {
@@ -283,10 +293,15 @@ func (c *Controller) takeAnswer(m *machine, a tiers.Answer) (stirs bool) {
 // checkObeyed gives a machine up that cannot do what it must.
 func (c *Controller) checkObeyed(m *machine, do tiers.Do, a tiers.Answer) bool {
 	if a.Code == tiers.CodeDamaged {
-		c.doubt(checkpointOf(do))
+		c.doubt(checkpointOf(do)) // not the machine's fault
 	}
-	if a.Code != tiers.CodeOK {
-		c.giveUp(m, fmt.Sprintf("it failed to %T: %s", do, a.Error))
+	why := fmt.Sprintf("it failed to %T: %s", do, a.Error)
+	switch a.Code {
+	case tiers.CodeOK:
+	case tiers.CodeFailed:
+		c.useless(m, why)
+	default:
+		c.giveUp(m, why)
 	}
 	return a.Code == tiers.CodeOK
 }
@@ -372,7 +387,13 @@ func (c *Controller) takeEnded(i provisioner.Instance) {
 	if i.EndedBy == market.ByProvider {
 		c.totals.Evictions++
 	}
-	m.endedAt, m.endedBy = i.Ended, i.EndedBy
+	switch {
+	case i.EndedBy == market.ByProvider:
+		c.crashes.Excuse(m.id)
+	case m.endedByItself(i.Ended):
+		c.crashes.Add(Crash{ID: m.id, Entered: m.entered, At: c.now, Why: "it ended by itself: " + cmp.Or(m.why, i.Reason)})
+	}
+	m.endedAt, m.endedBy, m.sawEnd = i.Ended, i.EndedBy, c.awake.Now()
 	c.outlived(market.Usage{Pool: m.pool, Start: m.launched, End: m.endedAt, EndedBy: m.endedBy})
 	if !m.lost {
 		c.lose(m)
@@ -380,6 +401,13 @@ func (c *Controller) takeEnded(i provisioner.Instance) {
 	m.ended = true
 	c.closeLaunch(m.token)
 	c.wantPlan = true
+}
+
+// endedByItself reports whether a machine that its provider did not take had ended before it was told to. A machine that is
+// taken over may have waited in vain for its controller.
+func (m *machine) endedByItself(at time.Time) bool {
+	const precision = time.Second // of the provider's times
+	return !m.recalled && !m.warned && (!m.terminating || at.Add(precision).Before(m.terminated))
 }
 
 // outlived counts how long a spot machine was kept.
@@ -391,76 +419,6 @@ func (c *Controller) outlived(u market.Usage) {
 		c.lifetimes[u.Pool] = &market.Lifetimes{}
 	}
 	c.lifetimes[u.Pool].Add(u, u.End)
-}
-
-// giveUpSilent finds nodes that stopped talking: broken streams that did not come back, and silence.
-func (c *Controller) giveUpSilent() {
-	if c.now.Before(c.silentAt) {
-		return
-	}
-	for _, m := range c.roster {
-		switch {
-		case m.lost || m.ended:
-		case m.address == "":
-			if c.now.Sub(m.heard) >= c.cfg.BootWithin {
-				c.giveUp(m, fmt.Sprintf("its agent did not call in %.0f s", c.wall(c.cfg.BootWithin)))
-			}
-		case !m.brokenAt.IsZero() && c.now.Sub(m.brokenAt) >= c.cfg.BrokenAfter:
-			c.giveUp(m, "its stream broke and did not come back")
-		case c.now.Sub(m.heard) >= c.patience(m):
-			c.giveUp(m, fmt.Sprintf("silent for %.1f s", c.wall(c.now.Sub(m.heard))))
-		}
-	}
-}
-
-// patience is how long a machine may be silent. One that alone holds partitions, as owner and backup, takes all work since
-// the last checkpoint with it: on a busy host, waiting for it costs less. (A broken stream, and what the provider says, end it
-// as soon as any other machine.)
-func (c *Controller) patience(m *machine) time.Duration {
-	if m.tier == tiers.Reliable && c.standing() {
-		for p, owner := range c.route.Owner {
-			if backup := c.route.Backup[p]; owner == m.id && (backup == m.id || backup == "") {
-				return c.cfg.DeadAfter + 2*min(c.cfg.DeadAfter, never/100) // in simulations nobody is silent, ever
-			}
-		}
-	}
-	return c.cfg.DeadAfter
-}
-
-// nextSilent is when giveUpSilent may find somebody, if nothing is heard until then.
-func (c *Controller) nextSilent() time.Time {
-	next := c.now.Add(never)
-	by := func(t time.Time, wait time.Duration) {
-		if at := t.Add(wait); !t.IsZero() && at.Before(next) {
-			next = at
-		}
-	}
-	var called, quiet, broken time.Time // the first of those that have not called yet, of the others, of broken streams
-	first := func(t *time.Time, of time.Time) {
-		if t.IsZero() || of.Before(*t) {
-			*t = of
-		}
-	}
-	for _, m := range c.roster {
-		switch {
-		case m.lost || m.ended:
-		case m.address == "":
-			first(&called, m.heard)
-		default:
-			if m.tier == tiers.Reliable {
-				by(m.heard, c.patience(m))
-			} else {
-				first(&quiet, m.heard)
-			}
-			if !m.brokenAt.IsZero() {
-				first(&broken, m.brokenAt)
-			}
-		}
-	}
-	by(called, c.cfg.BootWithin)
-	by(quiet, c.cfg.DeadAfter)
-	by(broken, c.cfg.BrokenAfter)
-	return next
 }
 
 // giveUp declares a machine dead: whatever it still does is fenced, and it is not paid for any longer.
@@ -486,7 +444,12 @@ func (c *Controller) lose(m *machine) {
 	c.forget(m.id)
 	c.dropFromSave(m.id)
 	c.wantPlan = true
+	c.reliable.lost = c.reliable.lost || m.tier == tiers.Reliable
 	if m.joined == 0 {
+		if m.tier == tiers.Reliable && !m.ready && m.token != c.reliable.token {
+			c.reliable.token = m.token
+			c.reliable.tries++
+		}
 		c.closeLaunch(m.token)
 		return
 	}
@@ -498,7 +461,6 @@ func (c *Controller) lose(m *machine) {
 	if c.switching != nil {
 		c.switching.settle(c)
 	}
-	c.reliable.lost = c.reliable.lost || m.tier == tiers.Reliable
 	bare := c.loseBackups(m.id)
 	switch {
 	case c.recovery != nil:

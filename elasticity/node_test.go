@@ -18,6 +18,7 @@ type node struct {
 	address  string // once it has called
 	booted   bool   // its process has called
 	dead     bool   // its process has ended
+	crashed  bool   // by itself
 	warned   bool
 	deadline time.Time
 
@@ -192,7 +193,7 @@ func (n *node) report(r tiers.Report) {
 		_, answers := r.(tiers.Answer)
 		switch {
 		case n.dead && n.wordless:
-		case !n.w.absent && (n.life == n.w.life || calls):
+		case !n.w.absent && n.life == n.w.life: // what was said on a stream to a controller before reaches nobody, a Hello neither
 			n.w.step(Reported{ID: n.id, Report: r})
 		case !calls && !answers: // nobody would know what was asked
 			n.kept = append(n.kept, r)
@@ -223,6 +224,12 @@ func codeOf(err error) tiers.Code {
 func (n *node) take(c tiers.Command) {
 	if n.dead || !n.booted {
 		return
+	}
+	if n.w.refuse != nil {
+		if why := n.w.refuse(n, c.Do); why != "" {
+			n.answer(c.ID, failure(why), nil)
+			return
+		}
 	}
 	switch do := c.Do.(type) {
 	case tiers.Welcome:

@@ -34,6 +34,7 @@ type Past struct {
 	Started    time.Time            // when limits of time began to count; zero = now
 	Figures    []PastFigure         // that stopping rules are about, by clock
 	Lives      []market.Usage       // of the machines that have ended
+	Prices     map[string]time.Time // of the last price that is written down, by pool
 	Known      map[string]bool      // instances that were launched, also those that are not in Machines
 	Finished   bool                 // the model is saved: there is nothing more to train
 }
@@ -46,6 +47,7 @@ type PastMachine struct {
 	Joined      int       // place in the order of joining; 0 = it took no part
 	Left        bool      // it was given up
 	Deadline    time.Time // of an eviction that was announced; zero = none was
+	Charged     int       // lines of its bill that are written down; whoever wrote them may not have come to the last one
 	Released    string    // why it goes when what is paid for it is over; empty = it stays
 }
 
@@ -78,7 +80,7 @@ type PastLaunch struct {
 
 // ReadPast reads the journal of a run.
 func ReadPast(entries []journal.Entry) (*Past, error) {
-	r := pastReader{past: &Past{Generation: 1, Known: map[string]bool{}}, machines: map[string]*PastMachine{}, launches: map[string]*PastLaunch{}, charged: map[string]bool{}}
+	r := pastReader{past: &Past{Generation: 1, Prices: map[string]time.Time{}, Known: map[string]bool{}}, machines: map[string]*PastMachine{}, launches: map[string]*PastLaunch{}, charged: map[string]int{}}
 	for i, e := range entries {
 		if err := r.read(e); err != nil {
 			return nil, fmt.Errorf("journal entry %d: %w", i+1, err)
@@ -86,7 +88,9 @@ func ReadPast(entries []journal.Entry) (*Past, error) {
 	}
 	for _, id := range r.order {
 		m := r.machines[id]
-		if m.Instance.Ended.IsZero() || !r.charged[id] {
+		m.Charged = r.charged[id]
+		// The lines of a bill follow each other, so that only the last bill may lack some.
+		if m.Instance.Ended.IsZero() || m.Charged == 0 || id == r.lastBill {
 			r.past.Machines = append(r.past.Machines, *m)
 		}
 		if i := m.Instance; !i.Ended.IsZero() {
@@ -104,14 +108,25 @@ func ReadPast(entries []journal.Entry) (*Past, error) {
 	return r.past, nil
 }
 
+// Distrust is for a journal of which some lines were lost: nobody knows what they said, so that the machines' word cannot be
+// checked against it. All of them are given up, and training goes on from the newest checkpoint in a generation that none of
+// them has seen.
+func (p *Past) Distrust(lost int) {
+	p.Generation += ps.Generation(lost)
+	for i := range p.Machines {
+		p.Machines[i].Left = true
+	}
+}
+
 type pastReader struct {
 	past     *Past
 	machines map[string]*PastMachine
 	order    []string
 	launches map[string]*PastLaunch
 	tokens   []string
-	charged  map[string]bool
-	goesOn   bool // from one start of a controller to the next, which was not in order
+	charged  map[string]int // lines of bills, by instance
+	lastBill string         // whose line was the last
+	goesOn   bool           // from one start of a controller to the next, which was not in order
 }
 
 func (r *pastReader) read(e journal.Entry) (err error) {
@@ -150,8 +165,13 @@ func (r *pastReader) read(e journal.Entry) (err error) {
 			m.Instance.State, m.Instance.Ended = provisioner.Terminated, *e.Ended
 			m.Instance.EndedBy, m.Instance.Reason = market.EndedBy(e.EndedBy), e.Why
 		}
+	case journal.Price:
+		if e.At != nil {
+			p.Prices[e.Pool] = *e.At
+		}
 	case journal.Charge:
-		r.charged[e.Instance] = true
+		r.charged[e.Instance]++
+		r.lastBill = e.Instance
 	case journal.Stage:
 		n, err := strconv.Atoi(e.To)
 		p.Stage, p.Load = tiers.Stage(n), journal.StageDetails{}

@@ -131,6 +131,9 @@ func (c *Controller) checkClock() {
 	for c.progress.done < slices.Min(c.progress.marks) {
 		c.clockDone(c.progress.done + 1)
 	}
+	if c.bareCut() {
+		c.checkCut()
+	}
 }
 
 func (c *Controller) clockDone(clock ps.Clock) {
@@ -196,10 +199,6 @@ func (c *Controller) fail(why string) {
 	c.endAll(why)
 }
 
-// chargeWait is how long, in market time, the end of a run waits for the last prices: without them reports still
-// derive the bill.
-const chargeWait = 2 * time.Hour
-
 // endAll terminates every machine. The run finishes when the provider says that all are gone.
 func (c *Controller) endAll(why string) {
 	c.ending = true
@@ -228,11 +227,16 @@ func (c *Controller) advanceEnd() {
 		}
 	}
 	for _, m := range c.roster {
-		if !m.ended || !m.charged && c.now.Sub(m.endedAt) < chargeWait {
+		if !m.ended || !m.charged && !c.awake.Over(m.sawEnd, ChargeWait(c.cfg.Speed)) {
 			return
 		}
 	}
 	c.finished = true
+	for _, m := range c.roster {
+		if !m.charged {
+			c.record(func() journal.Entry { return UnknownCharge(string(m.id), m.pool, ErrNoPrices) })
+		}
+	}
 	why := c.failWhy
 	if why == "" {
 		why = c.stopWhy
@@ -241,7 +245,11 @@ func (c *Controller) advanceEnd() {
 		why = c.enough
 	}
 	c.record(func() journal.Entry {
-		return journal.Entry{Kind: journal.Done, Outcome: c.outcome, Clock: int64(c.progress.done), Why: why}
+		done := journal.Entry{Kind: journal.Done, Outcome: c.outcome, Clock: int64(c.progress.done), Why: why}
+		if c.crashLoop != nil && why == c.crashLoop.why {
+			done.Log = c.crashLoop.log
+		}
+		return done
 	})
 	c.act(Finish{Outcome: c.outcome})
 }

@@ -68,7 +68,7 @@ func (c *Controller) compare(i provisioner.Instance) {
 // miss notes whether the provider lists a machine, and takes it for gone when it has not done so for long and the machine
 // says nothing either.
 func (c *Controller) miss(m *machine, there bool, asked time.Time) {
-	talks := !m.lost && m.address != "" && c.now.Sub(m.heard) < c.cfg.DeadAfter
+	talks := !m.lost && m.address != "" && !c.awake.Over(m.heard, c.cfg.DeadAfter)
 	switch {
 	case there || talks || !m.entered.Before(asked):
 		m.missing = time.Time{}

@@ -190,6 +190,64 @@ func TestMostReliableServes(t *testing.T) {
 	}
 }
 
+// Where the job wants a spot machine to serve and none can be had, an on-demand machine does: at the start, and when the one that
+// served is gone. Where that cannot be had either, the other machines are let go: nobody pays for machines that wait.
+func TestOnDemandServesWhereNoSpotMachineCan(t *testing.T) {
+	onDemand := poolA
+	onDemand.Class = market.OnDemand
+	begin := func(seed uint64, sold bool) *world {
+		s := six()
+		s.saveEvery, s.reliable = 2*time.Second, 0
+		w := newWorld(seed, s)
+		if sold {
+			kind := w.ctrl.typeOf(poolA)
+			w.ctrl.cfg.Pools = append([]Pool{{Pool: onDemand, Type: kind, History: market.Constant(kind.OnDemand)}}, w.ctrl.cfg.Pools...)
+		}
+		return w
+	}
+	served := func(w *world) (pools []string) {
+		for _, e := range w.lines(journal.Launch) {
+			if e.Tier == string(tiers.Reliable) {
+				pools = append(pools, e.Pool)
+			}
+		}
+		return pools
+	}
+	for seed := range uint64(4) {
+		w := begin(seed, true)
+		w.cloud.none = w.now.Add(20 * time.Second)
+		finish(t, w, "finished")
+		if got := served(w); len(got) != 1 || got[0] != onDemand.String() {
+			t.Errorf("seed %d: at the start %v served", seed, got)
+		}
+
+		w = begin(seed, true)
+		lose := func() {
+			w.cloud.none = w.now.Add(20 * time.Second)
+			w.kill(w.ctrl.reliableMembers()[0].ID)
+		}
+		w.when(func() bool { return w.grown(6) && w.ctrl.saves.newest != "" }, lose)
+		finish(t, w, "finished")
+		if got := served(w); len(got) != 2 || got[0] != poolA.String() && got[0] != poolB.String() || got[1] != onDemand.String() {
+			t.Errorf("seed %d: after a loss %v served", seed, got)
+		}
+
+		w = begin(seed, false)
+		idle := 0
+		w.when(func() bool { return w.grown(6) && w.ctrl.saves.newest != "" }, func() {
+			owner := w.ctrl.route.Owner[0]
+			lose()
+			w.kill(owner) // what it served is nowhere else
+			end := w.cloud.none
+			w.when(func() bool { return w.now.After(end.Add(-time.Second)) }, func() { idle = len(w.ctrl.members()) })
+		})
+		finish(t, w, "finished")
+		if idle > 0 || w.count(journal.Release) != 5 {
+			t.Errorf("seed %d: %d machines wait, and %d were released", seed, idle, w.count(journal.Release))
+		}
+	}
+}
+
 // Without checkpoints a job needs a reliable machine, and its end says what would help.
 func TestMostReliableServesWithCheckpointsOnly(t *testing.T) {
 	s := six()
@@ -199,5 +257,26 @@ func TestMostReliableServesWithCheckpointsOnly(t *testing.T) {
 	finish(t, w, "failed")
 	if why := w.entries[len(w.entries)-1].Why; !strings.Contains(why, "no reliable machine could be had in 5 tries") || !strings.Contains(why, "with checkpoints") {
 		t.Errorf("it failed as %q", why)
+	}
+}
+
+// A run has not begun, and its machine is lost again and again after it was ready: such machines can be had, so another is bought.
+// When none gets ready the run fails after some tries.
+func TestReliableMachinesThatGotReady(t *testing.T) {
+	s := six()
+	s.reliable, s.transient = 2, 0
+	for ready, outcome := range map[bool]string{true: "finished", false: "failed"} {
+		w := newWorld(1, s)
+		lost := 0
+		w.onEntry = func(e journal.Entry) {
+			if kind := map[bool]journal.Kind{true: journal.Ready, false: journal.Launch}[ready]; e.Kind == kind && lost < 12 && w.count(journal.Join) == 0 {
+				lost++
+				w.kill(ps.ServerID(e.Instance))
+			}
+		}
+		finish(t, w, outcome)
+		if ready && lost != 12 || !ready && (lost < maxReliableTries || lost > 2*maxReliableTries) {
+			t.Errorf("%d machines were lost and the run has %s", lost, outcome)
+		}
 	}
 }

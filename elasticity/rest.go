@@ -14,6 +14,14 @@ func (c *Controller) advance() {
 	c.seenWell = false
 	c.checkDuration()
 	c.giveUpSilent()
+	if c.advanceCrashLoop() {
+		c.advanceSave()
+		c.charge()
+		c.advanceEnd()
+		c.silentAt = c.nextSilent()
+		c.stirred, c.restUntil = true, c.now // until the checkpoint is saved, each event may be the one that is waited for
+		return
+	}
 	c.advanceAdoption()
 	c.secure()
 	c.buy()
@@ -37,10 +45,16 @@ func (c *Controller) advance() {
 	c.advanceEnd()
 	c.advanceScale()
 	c.seenWell = false // the last parts too may have changed what is held
-	// How much time a flush has left changes by itself: as long as one is wanted there is no rest.
-	c.stirred = c.situation() != before || c.wantsFlush()
+	// How much time a flush has left changes by itself: as long as one is wanted there is no rest. Any word may end a
+	// hush.
 	c.silentAt = c.nextSilent()
+	c.stirred = c.situation() != before || c.wantsFlush() || c.hush != nil
 	c.restUntil = c.nextDue()
+	if !c.now.Before(c.silentAt) {
+		// What was done above has shortened a machine's patience (see patience), and it has been silent for longer than that.
+		// It is given up now. That ends: every round gives up at least one.
+		c.advance()
+	}
 }
 
 // situation is that part of the state through which one part of advance may give those before it something to do.
@@ -69,7 +83,7 @@ func (c *Controller) changes(take func()) bool {
 
 // Resting says whether the next event may find nothing to do. A driver may then tell later of progress that does not
 // complete the job, as of the time when it was reported: nothing follows from it by itself.
-func (c *Controller) Resting() bool { return !c.stirred && !c.planDue() }
+func (c *Controller) Resting() bool { return !c.stirred && !c.planDue() && !c.bareCut() }
 
 // atRest says whether nothing is due now, but for what the event at hand brings about.
 func (c *Controller) atRest() bool { return c.Resting() && !c.relayout && c.now.Before(c.restUntil) }
@@ -93,6 +107,9 @@ func (c *Controller) plan() {
 // has been done, or waits for something else, whose end is an event.
 func (c *Controller) NextWake() time.Time {
 	wake := c.now.Add(c.cfg.PlanEvery)
+	if beat := c.awake.NextBeat(); beat.Before(wake) {
+		wake = beat
+	}
 	for _, t := range [...]time.Time{c.nextPlan, c.restUntil} {
 		if t.After(c.now) && t.Before(wake) {
 			wake = t
@@ -125,7 +142,7 @@ func (c *Controller) nextDue() time.Time {
 	by(c.reliable.after)
 	by(c.saveEnds())
 	if c.adopting != nil {
-		by(c.adopting.until)
+		by(c.awake.Due(c.adopting.since, c.adoptWithin()))
 	}
 	if c.halt != nil {
 		by(c.halt.retry)
@@ -144,7 +161,7 @@ func (c *Controller) nextDue() time.Time {
 		switch {
 		case m.ended && !m.charged:
 			by(m.endedAt)
-			by(m.endedAt.Add(chargeWait))
+			by(c.awake.Due(m.sawEnd, ChargeWait(c.cfg.Speed)))
 		case m.draining && !m.leaving && !m.lost && !m.ended:
 			by(c.paidUntil(m).Add(-c.cfg.DrainMargin))
 		}

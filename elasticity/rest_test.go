@@ -18,12 +18,13 @@ func (w *world) checkRest() {
 			w.failf("%s holds %d splits, counted as %d", id, held, m.splits)
 		}
 	}
-	if c.started.IsZero() || c.finished || c.stirred || !w.now.Before(c.restUntil) {
+	if c.started.IsZero() || c.finished || c.stirred || !w.time().Before(c.restUntil) {
 		return
 	}
 	before, saved := c.situation(), *c
-	c.out, c.now, c.silentAt = nil, w.now, time.Time{}
-	c.wantPlan, c.nextPlan = false, w.now.Add(time.Hour) // prices may ask for a plan at rest
+	c.out, c.now, c.silentAt = nil, w.time(), time.Time{}
+	c.awake.Step(w.time())
+	c.wantPlan, c.nextPlan = false, w.time().Add(time.Hour) // prices may ask for a plan at rest
 	c.advance()
 	switch {
 	case len(c.out) > 0:
@@ -32,5 +33,5 @@ func (w *world) checkRest() {
 		w.failf("the controller rests until %v, and yet something changes: from %+v to %+v", saved.restUntil.Sub(epoch), before, c.situation())
 	}
 	c.out, c.now, c.wantPlan, c.nextPlan = saved.out, saved.now, saved.wantPlan, saved.nextPlan
-	c.silentAt, c.restUntil = saved.silentAt, saved.restUntil
+	c.awake, c.silentAt, c.restUntil = saved.awake, saved.silentAt, saved.restUntil
 }

@@ -406,12 +406,15 @@ func TestNextWake(t *testing.T) {
 		"stream":        func(c *Controller, m *machine) { m.brokenAt = soon.Add(-c.cfg.BrokenAfter) },
 		"boot":          func(c *Controller, m *machine) { m.address, m.heard = "", soon.Add(-c.cfg.BootWithin) },
 		"drain":         func(c *Controller, m *machine) { m.draining = true; c.cfg.DrainMargin = -3 * time.Second },
-		"bill":          func(c *Controller, m *machine) { m.ended, m.endedAt = true, soon },
-		"last prices":   func(c *Controller, m *machine) { m.ended, m.endedAt = true, soon.Add(-chargeWait) },
+		"bill":          func(c *Controller, m *machine) { m.ended, m.endedAt, m.sawEnd = true, soon, now },
+		"last prices": func(c *Controller, m *machine) {
+			m.ended, m.endedAt, m.sawEnd = true, now, soon.Add(-ChargeWait(c.cfg.Speed))
+		},
 	} {
 		c := newWorld(0, plain()).ctrl
 		c.cfg.PlanEvery, c.cfg.DeadAfter, c.cfg.BootWithin = time.Hour, 30*time.Second, 50*time.Second
-		c.now = now
+		c.now, c.awake = now, NewAwake(6*time.Hour)
+		c.awake.Step(now)
 		m := &machine{id: "i-1", address: "a", heard: now}
 		c.machines[m.id], c.roster = m, []*machine{m}
 		c.silentAt = c.nextSilent()

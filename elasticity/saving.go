@@ -39,6 +39,7 @@ type saving struct {
 	asked  map[ps.ServerID]bool // have not answered
 	parts  []tiers.SavedPart
 	since  time.Time
+	began  time.Time // the same, by Controller.awake
 }
 
 // savings is what is known of checkpoints.
@@ -63,11 +64,30 @@ func (c *Controller) saveCut() {
 	if !byTime && !byClocks && !s.wanted {
 		return
 	}
+	c.beginSave()
+}
+
+// saveCommitted saves the committed cut although it is not new, if every partition's backup can do so.
+func (c *Controller) saveCommitted() {
+	s := &c.saves
+	if c.cfg.Checkpoints.Place == "" || s.now != nil || c.ending || c.committed <= s.at {
+		return
+	}
+	for _, backup := range c.route.Backup {
+		if m := c.machines[backup]; m == nil || !m.member() || !m.alive() {
+			return
+		}
+	}
+	c.beginSave()
+}
+
+func (c *Controller) beginSave() {
+	s, how := &c.saves, &c.cfg.Checkpoints
 	s.wanted = false
 	s.due, s.tried = c.now.Add(how.Every), c.committed
 	s.now = &saving{
 		cut: c.committed, folder: fmt.Sprintf("clock-%09d-%s.%d", c.committed, how.Life, c.generation),
-		asked: map[ps.ServerID]bool{}, since: c.now,
+		asked: map[ps.ServerID]bool{}, since: c.now, began: c.awake.Now(),
 	}
 	for _, m := range c.reachable() {
 		if parts := partitionsOf(c.route.Backup, m.id); len(parts) > 0 {
@@ -156,7 +176,7 @@ func (c *Controller) saveEnds() time.Time {
 	if c.saves.now == nil {
 		return time.Time{}
 	}
-	return c.saves.now.since.Add(time.Duration(float64(saveWithin) * c.cfg.Speed))
+	return c.awake.Due(c.saves.now.began, time.Duration(float64(saveWithin)*c.cfg.Speed))
 }
 
 func (c *Controller) advanceSave() {

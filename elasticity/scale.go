@@ -317,9 +317,10 @@ func (c *Controller) advanceScale() {
 	c.wish.waiting = nil
 }
 
-// scaled says whether so many machines take part as are wanted, and everything is where it should be.
+// scaled reports whether as many machines take part as are wanted, and everything is where it should be. A split that its holder
+// was asked for is not, also when it is to go back there.
 func (c *Controller) scaled() bool {
-	if c.recovery != nil || c.settle != nil || c.halt != nil || c.relayout || len(c.moves) > 0 || c.switching != nil {
+	if c.handingOver() || c.recovery != nil || c.settle != nil || c.halt != nil || c.relayout || len(c.moves) > 0 || c.switching != nil {
 		return false
 	}
 	want, have := c.wanted(), 0

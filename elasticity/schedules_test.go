@@ -17,7 +17,7 @@ import (
 // the very step of the protocol where it hurts, in many worlds of different luck, and each test makes sure that it did.
 
 // schedule runs a schedule in many worlds. arrange sets it up and gives what must have happened by the end.
-func schedule(t *testing.T, s shape, arrange func(w *world) (happened func() bool)) {
+func schedule(t *testing.T, s shape, arrange func(w *world) (happened func() bool), outcomes ...string) {
 	t.Helper()
 	hits := 0
 	for seed := range worlds {
@@ -25,7 +25,7 @@ func schedule(t *testing.T, s shape, arrange func(w *world) (happened func() boo
 		happened := arrange(w)
 		err := w.run()
 		if err == nil {
-			err = w.check("finished")
+			err = w.check(append(outcomes, "finished")...)
 		}
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
@@ -62,9 +62,9 @@ func counting() shape {
 }
 
 // both runs a schedule in the deterministic world and in the counting one.
-func both(t *testing.T, arrange func(w *world) func() bool) {
-	t.Run("BSP", func(t *testing.T) { schedule(t, six(), arrange) })
-	t.Run("SSP", func(t *testing.T) { schedule(t, counting(), arrange) })
+func both(t *testing.T, arrange func(w *world) func() bool, outcomes ...string) {
+	t.Run("BSP", func(t *testing.T) { schedule(t, six(), arrange, outcomes...) })
+	t.Run("SSP", func(t *testing.T) { schedule(t, counting(), arrange, outcomes...) })
 }
 
 // onlyWorks says whether a spot machine takes part and serves nothing.

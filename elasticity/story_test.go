@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"reflect"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -128,56 +127,6 @@ func TestLossOfAReliableMachine(t *testing.T) {
 	if byUndo < 5 || byCheckpoint < 5 {
 		t.Errorf("%d times owners returned by their undo, %d times from a checkpoint: the test shows too little", byUndo, byCheckpoint)
 	}
-}
-
-// Random worlds with random faults. TIERML_SEEDS is how many, TIERML_FIRST the first of them, or with TIERML_SEED the one to look at, with
-// TIERML_FAULTS in place of its own plan.
-func TestRandomSchedulesKeepThePromises(t *testing.T) {
-	first, seeds := uint64(0), uint64(200)
-	if n, err := strconv.ParseUint(os.Getenv("TIERML_SEEDS"), 10, 64); err == nil {
-		seeds = n
-	}
-	if n, err := strconv.ParseUint(os.Getenv("TIERML_FIRST"), 10, 64); err == nil {
-		first = n
-	}
-	if n, err := strconv.ParseUint(os.Getenv("TIERML_SEED"), 10, 64); err == nil {
-		first, seeds = n, 1
-	}
-	failures, steps := 0, 0
-	for seed := first; seed < first+seeds; seed++ {
-		p := drawPlan(rand.New(rand.NewPCG(seed, 2)))
-		if text, ok := os.LookupEnv("TIERML_FAULTS"); ok {
-			var err error
-			if p, err = parsePlan(text); err != nil {
-				t.Fatal(err)
-			}
-		}
-		n, err := random(t, seed, p)
-		if steps += n; err == nil {
-			continue
-		}
-		p = shrink(p, func(smaller plan) bool { _, err := random(nil, seed, smaller); return err != nil })
-		_, err = random(nil, seed, p)
-		t.Errorf("seed %d: %v\nrepeat: TIERML_TRACE=1 TIERML_SEED=%d TIERML_FAULTS='%s' go test ./elasticity -run TestRandomSchedules",
-			seed, err, seed, p)
-		if failures++; failures == 5 {
-			t.Fatal("and so on")
-		}
-	}
-	t.Logf("%d worlds from seed %d on, %d steps, %d failures", seeds, first, steps, failures)
-}
-
-// random runs the world of a seed with a plan and gives how many steps it took.
-func random(t *testing.T, seed uint64, p plan) (steps int, err error) {
-	w := newWorld(seed, drawn(rand.New(rand.NewPCG(seed, 3))))
-	if t != nil && os.Getenv("TIERML_TRACE") != "" {
-		w.trace = t.Logf
-	}
-	w.play(p)
-	if err := w.run(); err != nil {
-		return w.steps, err
-	}
-	return w.steps, w.check(p.outcomes()...)
 }
 
 func TestPlansPrintAndParse(t *testing.T) {

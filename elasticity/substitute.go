@@ -18,9 +18,13 @@ func (c *Controller) substitutes() bool {
 	return how.Place != "" && (how.Every > 0 || how.EveryClocks > 0)
 }
 
+// spotTries is how many tries in vain, in a row, it takes, where the job wants a spot machine to serve, until an on-demand one does.
+const spotTries = 2
+
 // buyReliable buys machines for the reliable tier: of its own pool, or the most reliable that can be had.
 func (c *Controller) buyReliable(count int) {
-	if c.cfg.Reliable.Count > 0 && !(c.reliable.none && c.substitutes()) {
+	own := c.cfg.Reliable.Count > 0
+	if own && !(c.reliable.none && c.substitutes()) {
 		why := "the reliable tier holds the solution"
 		if left := len(c.reliableMembers()); c.stood && left < c.wantReliable() && c.admit(left) != nil {
 			why += fmt.Sprintf("; training waits for it where it must: %v", c.admit(left))
@@ -28,14 +32,26 @@ func (c *Controller) buyReliable(count int) {
 		c.launch(tiers.Reliable, bidding.Acquire{Pool: c.cfg.Reliable.Pool, Count: count, Why: why})
 		return
 	}
-	best, found := bidding.MostReliable(c.State(), market.Estimator{}, c.cfg.Reliable.Count > 0)
+	best, found := bidding.MostReliable(c.State(), market.Estimator{}, own || c.reliable.tries >= spotTries)
 	if !found { // perhaps the market, or the pool itself, gives something later
 		c.reliable.none = false
 		c.reliable.err = fmt.Errorf("and no pool can be bought from now")
-		c.reliable.after = c.now.Add(c.cfg.RetryCapacity)
+		c.putOffReliable()
 		return
 	}
 	c.launch(tiers.Reliable, bidding.Acquire{Pool: best.Pool, Bid: best.Bid, Count: count, Why: best.Why})
+}
+
+// putOffReliable waits before a reliable machine is asked for again. While none serves, the transient machines have nothing to
+// do: they are let go rather than paid to wait, and the policy buys others once one serves.
+func (c *Controller) putOffReliable() {
+	c.reliable.after = c.now.Add(c.cfg.RetryCapacity)
+	if !c.stood || c.standing() || c.recovery != nil {
+		return
+	}
+	for _, m := range c.ordered(func(m *machine) bool { return m.tier == tiers.Transient && m.staying() }) {
+		c.release(m, "no machine serves, and none that could can be bought now")
+	}
 }
 
 // admit says why so many reliable machines cannot hold the job alone; nil when they can, or nobody knows.

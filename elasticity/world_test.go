@@ -131,16 +131,23 @@ type world struct {
 	sent     []Send
 	life     int  // of the controller: grows when it is started again
 	absent   bool // there is no controller
+	stopped  bool // it does nothing: SIGSTOP, or a laptop that is closed
+	missed   []Event
+	clock    time.Duration // the controller's clock, before everybody else's
+	wall     time.Duration // the same of the host's, which the next controller goes by
 	onSend   func(Send)
 	entries  []journal.Entry
 	outcome  string
 	exported ps.Clock // the clock of the last successful export; 0 = none
 	onEntry  func(journal.Entry)
 	// crash says for how long the controller is dead that dies before or after it does this; 0 = it does not.
-	crash func(a Action, after bool) (gone time.Duration)
+	crash   func(a Action, after bool) (gone time.Duration)
+	unsaved func() error // why the model cannot be saved; nil = it can
 	// hooks let a story do something at a point of a protocol, whose node it is told.
 	hooks map[string]func(*node)
-	trace func(format string, args ...any)
+	// refuse says why a node cannot do a command; empty: it can.
+	refuse func(*node, tiers.Do) string
+	trace  func(format string, args ...any)
 }
 
 // failure is a promise that was broken.
@@ -175,14 +182,18 @@ func (w *world) reach(point string, n *node) {
 // step drives the controller as a driver must: it does the actions in order and wakes it when it asked to be woken,
 // and at no other time.
 func (w *world) step(e Event) {
-	if w.absent {
+	switch {
+	case w.absent:
+		return
+	case w.stopped:
+		w.missed = append(w.missed, e)
 		return
 	}
 	if w.trace != nil {
 		w.trace("%v event %T %+v", w.now.Sub(epoch), e, e)
 	}
 	w.checkRest()
-	actions := w.ctrl.Step(w.now, e)
+	actions := w.ctrl.Step(w.time(), e)
 	if w.outcome != "" && len(actions) > 0 {
 		w.failf("after the end: %T leads to %T", e, actions[0])
 	}
@@ -202,15 +213,15 @@ func (w *world) step(e Event) {
 		return
 	}
 	wake := w.ctrl.NextWake()
-	if !wake.After(w.now) {
-		w.failf("NextWake is %v ago", w.now.Sub(wake))
+	if !wake.After(w.time()) {
+		w.failf("NextWake is %v ago", w.time().Sub(wake))
 	}
 	if wake.Equal(w.wakeAt) {
 		return
 	}
 	w.wakeAt = wake
-	w.after(wake.Sub(w.now), func() {
-		if w.wakeAt.Equal(w.now) {
+	w.after(wake.Sub(w.time()), func() {
+		if w.wakeAt.Equal(w.time()) {
 			w.wakeAt = time.Time{}
 			w.step(Wake{})
 		}
@@ -324,7 +335,7 @@ func (w *world) run() (err error) {
 	w.step(Wake{})
 	w.listNowAndThen()
 	for steps := 0; w.outcome == ""; steps++ {
-		if len(w.queue) == 0 || w.now.Sub(epoch) > 3*time.Minute+max(w.cloud.ahead, 0) { // bills wait until a machine's end is over
+		if len(w.queue) == 0 || w.now.Sub(epoch) > 3*time.Minute+max(w.cloud.ahead, 0)+max(-w.clock, 0) { // bills wait until a machine's end is over
 			w.failf("stuck after %d steps, at clock %d\n%s", steps, w.ctrl.progress.done, w.describe())
 		}
 		w.next()
@@ -462,7 +473,7 @@ func (w *world) config() Config {
 	}
 	return Config{
 		Run: "test", Policy: w.policy, Stages: tiers.DefaultThresholds(), Speed: 1,
-		Job:         Job{Schema: w.schema, App: "toy", Clocks: ps.Clock(w.shape.clocks)},
+		Job:         Job{Schema: w.schema, App: "toy", Clocks: ps.Clock(w.shape.clocks), Heartbeat: beatEvery},
 		Reliable:    Reliable{Pool: reliablePool, Type: market.InstanceType{VCPU: 4, OnDemand: market.Dollar / 4}, Count: w.shape.reliable},
 		Want:        bidding.Want{Machines: w.shape.transient},
 		Pools:       pools,

@@ -13,6 +13,7 @@ import (
 	"github.com/tierml/tierml/fakecloud/internal/computeapi"
 	"github.com/tierml/tierml/fakecloud/internal/query"
 	"github.com/tierml/tierml/fakecloud/internal/region"
+	"github.com/tierml/tierml/internal/sameuser"
 )
 
 // Cloud is a running cloud: New, then Run.
@@ -107,7 +108,7 @@ func (c *Cloud) Run(ctx context.Context) error {
 	go func() {
 		defer close(served)
 		defer stop()
-		if err := c.server.Serve(c.listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := c.server.Serve(sameuser.Listener(c.listener, c.config.Log)); !errors.Is(err, http.ErrServerClosed) {
 			c.fail(fmt.Errorf("serving the API: %w", err))
 		}
 	}()
@@ -157,25 +158,23 @@ func (c *Cloud) replay(ctx context.Context) {
 		case <-timer.C:
 		case <-c.poke:
 		}
-		var wake time.Time
+		var wait time.Duration
 		var failed bool
 		c.Do(func(r *region.Region, now time.Time) {
 			if !time.Now().Before(nextTick) {
 				c.record(Record{T: now, Kind: Tick})
 				nextTick = time.Now().Add(c.config.Tick)
 			}
-			wake = nextTick
+			wait = time.Until(nextTick)
 			if at, ok := c.nextDue(); ok {
-				if w := c.config.Clock.WallAt(at); w.Before(wake) {
-					wake = w
-				}
+				wait = min(wait, c.config.Clock.Until(at))
 			}
 			failed = c.err != nil
 		})
 		if failed {
 			return
 		}
-		timer.Reset(max(shortestWait, time.Until(wake)))
+		timer.Reset(max(shortestWait, wait))
 	}
 }
 

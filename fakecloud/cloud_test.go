@@ -25,6 +25,10 @@ import (
 
 // TestMain also is the cloud that TestKilledCloud kills.
 func TestMain(m *testing.M) {
+	if lines := os.Getenv(neighbourArgs); lines != "" {
+		ask(lines)
+		return
+	}
 	if dir := os.Getenv("FAKECLOUD_TEST_DIR"); dir != "" {
 		runVictim(dir)
 		return

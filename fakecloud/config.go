@@ -66,8 +66,8 @@ type Config struct {
 
 	// Command is the instance's process. Empty = "sleep infinity".
 	Command []string
-	// Env is added to the instance's environment, which is otherwise PATH, HOME, LANG, TMPDIR and what the
-	// cloud tells: AWS_EC2_METADATA_SERVICE_ENDPOINT or GCE_METADATA_HOST, TIERML_CLOCK, TIERML_FLOPS.
+	// Env is added to the instance's environment, which is otherwise PATH, LANG, TMPDIR, an empty HOME of its own
+	// and what the cloud tells: AWS_EC2_METADATA_SERVICE_ENDPOINT or GCE_METADATA_HOST, TIERML_CLOCK, TIERML_FLOPS.
 	Env []string
 	// Dir is the working directory of the instances. "" = that of the cloud.
 	Dir string
@@ -76,8 +76,9 @@ type Config struct {
 	// Records is the file of launch records, appended to; the bill is of the whole file. "" = they are kept in
 	// memory only.
 	Records string
-	// Listen is the address of the API. "" = a free port of 127.0.0.1. Keep it on the loopback interface:
-	// requests are not authenticated, and a launch starts Command.
+	// Listen is the address of the API, which is on the loopback interface. "" = a free port of 127.0.0.1. Requests
+	// are not authenticated: connections of other users are closed where the system tells whose they are
+	// (internal/sameuser).
 	Listen string
 
 	// Script is what is made to happen beside the market.

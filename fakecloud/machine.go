@@ -15,6 +15,7 @@ import (
 	"github.com/tierml/tierml/fakecloud/internal/gcemeta"
 	"github.com/tierml/tierml/fakecloud/internal/imds"
 	"github.com/tierml/tierml/fakecloud/internal/region"
+	"github.com/tierml/tierml/internal/sameuser"
 )
 
 // machine is an instance that has booted: a process group and a metadata endpoint.
@@ -73,7 +74,7 @@ func (c *Cloud) work(m *machine) error {
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(sameuser.Listener(listener, c.config.Log)); !errors.Is(err, http.ErrServerClosed) {
 			c.config.Log.Error("metadata endpoint", "instance", m.id, "error", err)
 		}
 	}()
@@ -106,9 +107,14 @@ func (c *Cloud) look(m *machine) func() (region.Instance, region.Type) {
 // from the terminal does not reach it, and what it has started ends with it. It is not tied to the life of the
 // cloud's process, as a machine is not tied to its provider's console.
 func (c *Cloud) process(m *machine, endpoint string) error {
+	home, err := os.MkdirTemp("", "fakecloud-"+m.id+"-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(home)
 	command := exec.Command(c.config.Command[0], c.config.Command[1:]...)
 	command.Dir = c.config.Dir
-	command.Env = c.environment(m, endpoint)
+	command.Env = c.environment(m, endpoint, home)
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if c.config.LogDir != "" {
 		log, err := os.OpenFile(filepath.Join(c.config.LogDir, m.id+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
@@ -127,7 +133,7 @@ func (c *Cloud) process(m *machine, endpoint string) error {
 		ended <- command.Wait()
 		close(ended)
 	}()
-	err := c.supervise(m, group, ended)
+	err = c.supervise(m, group, ended)
 	// What is left of the group goes with the machine. The number cannot have been given to another group in
 	// the instant since the leader was waited for.
 	syscall.Kill(group, syscall.SIGKILL)
@@ -162,10 +168,11 @@ func (c *Cloud) supervise(m *machine, group int, ended <-chan error) error {
 	}
 }
 
-// environment is small and clean: nothing of the cloud's own secrets or settings leaks into a machine.
-func (c *Cloud) environment(m *machine, endpoint string) []string {
+// environment is small and clean: nothing of the cloud's own secrets or settings leaks into a machine. Its home is its own,
+// as credentials are found by it.
+func (c *Cloud) environment(m *machine, endpoint, home string) []string {
 	var env []string
-	for _, name := range []string{"PATH", "HOME", "LANG", "TMPDIR"} {
+	for _, name := range []string{"PATH", "LANG", "TMPDIR"} {
 		if v, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+v)
 		}
@@ -176,6 +183,7 @@ func (c *Cloud) environment(m *machine, endpoint string) []string {
 		env = append(env, "AWS_EC2_METADATA_SERVICE_ENDPOINT="+endpoint)
 	}
 	env = append(env,
+		"HOME="+home,
 		"TIERML_CLOCK="+m.clock,
 		"TIERML_FLOPS="+strconv.FormatFloat(m.kind.FLOPS, 'f', -1, 64),
 	)

@@ -24,6 +24,24 @@ type History struct {
 	points []PricePoint // sorted by At, no two at the same instant
 	ahead  []PricePoint // of a view: all points of its history, of which it sees the first; nil of others
 	book   *book
+	holes  []Hole
+}
+
+// Hole is a time for which prices were not recorded. The price before it is taken to hold, which may be wrong.
+type Hole struct {
+	From, To time.Time
+}
+
+// SetHoles says for which times the history was not recorded, in order. Whoever reads a recording does so before anybody else
+// uses the history.
+func (h *History) SetHoles(holes []Hole) { h.holes = holes }
+
+// Holes gives them, also those after the last point of a view.
+func (h *History) Holes() []Hole {
+	if h == nil {
+		return nil
+	}
+	return h.holes
 }
 
 // NewHistory makes a History of points in any order. Of points at the same instant the last one given
@@ -109,7 +127,7 @@ func (h *History) Until(t time.Time) *History {
 	if ahead == nil {
 		ahead = h.points
 	}
-	return &History{points: h.points[:n:n], ahead: ahead, book: h.book}
+	return &History{points: h.points[:n:n], ahead: ahead, book: h.book, holes: h.holes}
 }
 
 // Points gives the points after from, up to and including to. The slice is shared: read it only.

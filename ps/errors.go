@@ -17,6 +17,8 @@ var (
 	ErrNoUndo = errors.New("no undo for that cut")
 	// ErrBusy: another change of this partition is under way.
 	ErrBusy = errors.New("partition is busy with another change")
+	// ErrEarly: the contribution has to wait for others; it may be sent again after a pause.
+	ErrEarly = errors.New("contribution comes too early")
 	// ErrInvalid: the message does not fit the schema or the protocol.
 	ErrInvalid = errors.New("invalid message")
 )

@@ -206,19 +206,19 @@ func (f *Final) check(schema *Schema, id Partition) error {
 	if len(f.Marks) != schema.Splits {
 		return invalid("marks of %d splits, not %d", len(f.Marks), schema.Splits)
 	}
+	if f.Base < 0 || f.Base > f.Folded || f.Folded > lastClock {
+		return invalid("cut %d of a partition that has folded clock %d", f.Base, f.Folded)
+	}
 	for split, mark := range f.Marks {
-		if mark < f.Folded {
+		if mark < f.Folded || mark > schema.lastAhead(f.Folded) {
 			return invalid("split %d at clock %d of a partition that has folded clock %d", split, mark, f.Folded)
 		}
 	}
-	for i := range f.Pending {
-		p := &f.Pending[i]
-		if p.Clock <= f.Folded || p.Clock > slices.Max(f.Marks) || p.Committed < 0 || p.Committed > schema.Splits {
-			return invalid("%d splits pending for clock %d after clock %d", p.Committed, p.Clock, f.Folded)
-		}
-		if err := p.Sums.Check(schema, id); err != nil {
-			return err
-		}
+	if err := f.checkPending(schema, id); err != nil {
+		return err
+	}
+	if most := schema.Splits + len(f.Settled); len(f.Staged) > most {
+		return invalid("%d staged contributions of %d splits", len(f.Staged), schema.Splits)
 	}
 	for _, c := range f.Staged {
 		if err := c.check(schema, id); err != nil {
@@ -227,4 +227,29 @@ func (f *Final) check(schema *Schema, id Partition) error {
 	}
 	_, err := schema.CheckKeys(id, f.Dirty)
 	return err
+}
+
+// checkPending says whether every clock that some splits have committed and others have not is there, once, with the number
+// of splits that the marks have for it.
+func (f *Final) checkPending(schema *Schema, id Partition) error {
+	ahead := int(slices.Max(f.Marks) - f.Folded)
+	if len(f.Pending) != ahead {
+		return invalid("%d clocks pending where marks are up to %d ahead", len(f.Pending), ahead)
+	}
+	ending := make([]int, ahead+1) // splits whose mark is so far ahead
+	for _, mark := range f.Marks {
+		ending[mark-f.Folded]++
+	}
+	committed := schema.Splits
+	for i := range f.Pending {
+		p := &f.Pending[i]
+		committed -= ending[i]
+		if p.Clock != f.Folded+1+Clock(i) || p.Committed != committed || committed == schema.Splits {
+			return invalid("%d splits pending for clock %d after clock %d", p.Committed, p.Clock, f.Folded)
+		}
+		if err := p.Sums.Check(schema, id); err != nil {
+			return err
+		}
+	}
+	return nil
 }

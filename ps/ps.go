@@ -10,9 +10,19 @@ import "fmt"
 // the state before any work.
 type Clock int64
 
-// Unbounded is the staleness of ASP: work waits for nobody. Owners keep the work of each clock that is not complete apart
-// all the same, so the memory that they need grows with the distance between the fastest and the slowest split.
+// Unbounded is the staleness of ASP: work waits for nobody, but see MostAhead and maxAhead. Owners keep the work of each clock
+// that is not complete apart all the same, so the memory that they need grows with the distance between the fastest and the slowest split.
 const Unbounded Clock = 1 << 62
+
+// MostAhead bounds staleness in jobs whose tables have rules, under ASP too. A rule runs when a clock is complete, so a
+// worker that is n clocks ahead takes its next n gradients at the same parameters: steps that are n times too long. All
+// splits do the same number of clocks, so the slowest decides when a job ends, and a greater lead gains next to nothing.
+// At 1 the optimizers that stale reads get by default (apps.Stale) end within 0.01 of BSP's accuracy, also after few passes;
+// at 3 dnn did so after 30 passes, but not after 6.
+const MostAhead Clock = 1
+
+// lastClock is beyond what any run reaches, and leaves room to count from.
+const lastClock Clock = 1 << 60
 
 // Generation grows at each roll-back, and only then; every data-plane message carries it.
 type Generation uint64
@@ -72,11 +82,32 @@ func (t *Table) Width() int {
 	return t.Cols*(1+t.Rule.slots()) + 1
 }
 
+// Bounds of what a server keeps for each partition, and of what a message lists.
+const (
+	MaxPartitions       = 1 << 14
+	MaxSplits           = 1 << 17
+	MaxStaleness  Clock = 1 << 12 // of SSP
+)
+
 // maxRows keeps rows within what a key on the wire has room for.
 const maxRows = 1 << 48
 
+// Bound is the staleness that reads are held to: Staleness, or less where a table has a rule (MostAhead).
+func (s *Schema) Bound() Clock {
+	for i := range s.Tables {
+		if s.Tables[i].Rule.Name != Add {
+			return min(s.Staleness, MostAhead)
+		}
+	}
+	return s.Staleness
+}
+
 // Check says whether the schema can be served. Everybody who makes one asks.
 func (s *Schema) Check() error {
+	if s.Partitions > MaxPartitions || s.Splits > MaxSplits || s.Staleness > MaxStaleness && s.Staleness != Unbounded {
+		return invalid("%d partitions, %d splits, staleness %d; the most are %d, %d and %d", s.Partitions, s.Splits, s.Staleness,
+			MaxPartitions, MaxSplits, MaxStaleness)
+	}
 	if s.Partitions < 1 || s.Splits < 1 || s.Staleness < 0 || s.Deterministic && s.Staleness > 0 {
 		return invalid("%d partitions, %d splits, staleness %d, deterministic %v", s.Partitions, s.Splits, s.Staleness, s.Deterministic)
 	}

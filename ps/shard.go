@@ -1,6 +1,10 @@
 package ps
 
-import "github.com/tierml/tierml/internal/vector"
+import (
+	"fmt"
+
+	"github.com/tierml/tierml/internal/vector"
+)
 
 // Shard is one partition as its owner sees it.
 //
@@ -15,6 +19,7 @@ import "github.com/tierml/tierml/internal/vector"
 //     then.
 type Shard struct {
 	schema *Schema
+	bound  Clock // the schema's
 	id     Partition
 
 	rows   rows
@@ -41,7 +46,7 @@ type Contribution struct {
 	Incarnation Incarnation
 	Sequence    uint64 // grows by one with each contribution of the incarnation
 	Clock       Clock
-	Splits      []Split // ascending
+	Splits      []Split // ascending; at least one
 	Updates     Sums
 }
 
@@ -56,7 +61,7 @@ func newShardAt(schema *Schema, id Partition, cut Clock) *Shard {
 
 // shardOf gives a partition that stands at a cut with these rows, which it keeps.
 func shardOf(schema *Schema, id Partition, cut Clock, r rows) *Shard {
-	s := &Shard{schema: schema, id: id, rows: r}
+	s := &Shard{schema: schema, bound: schema.Bound(), id: id, rows: r}
 	widest := 0
 	for i := range schema.Tables {
 		widest = max(widest, schema.Tables[i].Cols)
@@ -88,8 +93,8 @@ func (s *Shard) Folded() Clock { return s.folded }
 // Mark is the last clock that a split has committed here.
 func (s *Shard) Mark(split Split) Clock { return s.marks[split] }
 
-// CanRead says whether work of clock c may read: everything through clock c-s-1 must be folded.
-func (s *Shard) CanRead(c Clock) bool { return s.folded >= c-s.schema.Staleness-1 }
+// CanRead reports whether work of clock c may read: everything through clock c-s-1 must be folded, where s is Schema.Bound.
+func (s *Shard) CanRead(c Clock) bool { return s.folded >= c-s.bound-1 }
 
 // Stamp says which work the rows hold that a worker reads.
 type Stamp struct {
@@ -195,12 +200,42 @@ func (s *Shard) Stage(c *Contribution) (committed bool, err error) {
 	if err := s.checkMarks(c); err != nil {
 		return false, err
 	}
+	if err := s.checkRoom(c); err != nil {
+		return false, err
+	}
 	s.staged[c.Incarnation] = c
 	return false, nil
 }
 
+// maxAhead is how many clocks a split's work may be ahead of the folded state, beyond the staleness that is allowed. It bounds
+// what a partition keeps of clocks that are not complete.
+const maxAhead Clock = 4096
+
+// lastAhead is the last clock whose work may wait here.
+func (s *Schema) lastAhead(folded Clock) Clock {
+	if s.Staleness == Unbounded {
+		return folded + maxAhead
+	}
+	return folded + s.Staleness + maxAhead
+}
+
+// checkRoom bounds what is held until its commit. Honest workers never reach the bounds: each split is in the work of one
+// incarnation, but for those that were fenced and wait for Settle.
+func (s *Shard) checkRoom(c *Contribution) error {
+	if last := s.schema.lastAhead(s.folded); c.Clock > last {
+		return fmt.Errorf("%w: clock %d; work of clocks up to %d is taken", ErrEarly, c.Clock, last)
+	}
+	if most := s.schema.Splits + len(s.fenced); s.staged[c.Incarnation] == nil && len(s.staged) >= most {
+		return fmt.Errorf("%w: %d contributions wait for their commit already", ErrEarly, most)
+	}
+	return nil
+}
+
 // check says whether a contribution fits the schema and a partition.
 func (c *Contribution) check(s *Schema, p Partition) error {
+	if len(c.Splits) == 0 {
+		return invalid("a contribution of no split")
+	}
 	for i, split := range c.Splits {
 		if int(split) >= s.Splits {
 			return invalid("split %d of %d", split, s.Splits)
@@ -220,7 +255,7 @@ func (s *Shard) holds(c *Contribution) bool {
 			return false
 		}
 	}
-	return len(c.Splits) > 0
+	return true
 }
 
 // checkMarks keeps a split's clocks in order and each of them single.

@@ -474,8 +474,8 @@ func (s *schedule) check(t *rapid.T) {
 	}
 	least := slices.Max(s.twin.marks) + 1 // the lowest clock that a worker might not begin
 	for c := Clock(1); c <= least+3; c++ {
-		if s.shard.CanRead(c) != (s.twin.folded() >= c-s.schema.Staleness-1) {
-			t.Fatalf("clock %d may read at %d with staleness %d: %v", c, s.twin.folded(), s.schema.Staleness, s.shard.CanRead(c))
+		if s.shard.CanRead(c) != (s.twin.folded() >= c-s.schema.Bound()-1) {
+			t.Fatalf("clock %d may read at %d with staleness %d: %v", c, s.twin.folded(), s.schema.Bound(), s.shard.CanRead(c))
 		}
 	}
 }

@@ -86,7 +86,7 @@ func (f *fleet) do(a elasticity.Action) {
 			n.take(a.Command)
 		}
 	case elasticity.Export:
-		f.w.after(f.w.cfg.Timing.Export, answers, func() { f.w.step(elasticity.Exported{}) })
+		f.w.after(f.w.cfg.Timing.Export, answers, func() { f.w.step(elasticity.Exported{Generation: a.Generation}) })
 	case elasticity.WriteManifest:
 		f.w.after(f.w.cfg.Timing.Reply, answers, func() {
 			f.w.step(elasticity.ManifestWritten{Folder: a.Folder, Manifest: a.Folder})

@@ -197,7 +197,7 @@ func (w *world) restartConfig() restart.Config {
 		Run: w.cfg.Name, Clocks: w.cfg.Job.Clocks, Want: w.cfg.Want, Pools: w.pools(), Policy: w.cfg.Policy,
 		Job: bidding.Job{
 			Deadline: w.cfg.Deadline, Work: w.vcpuHours(), Budget: w.cfg.Budget, PerHour: w.cfg.PerHour,
-			Startup: t.Launch + t.Boot + again, Notice: t.Notice, SaveTime: save,
+			Startup: t.Launch + t.Boot + again, Notice: t.Notice, SaveTime: save, Lag: t.Reply + t.EndLag + t.PriceLag,
 		},
 		Continuous: w.cfg.Continuous,
 		BootWithin: 2*(t.Boot+t.Start) + 10*time.Minute, RetryCapacity: t.RetryCapacity, PlanEvery: t.PlanEvery,

@@ -1,6 +1,9 @@
 package tiers
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Usage is what one clock has shown of the reliable machines. A figure that nobody knows is 0.
 type Usage struct {
@@ -19,12 +22,16 @@ type LoadRule struct {
 	StragglerHigh, StragglerLow float64
 	Raise                       int // clocks at or above a high figure raise the stage by one
 	Fall                        int // clocks with all figures at or below the low ones let it fall by one, for the first time
+	// A change after which clocks take more than Slower times as long is taken back, and load raises the stage no more for Rest
+	// clocks, twice as many each time.
+	Slower float64
+	Rest   int
 }
 
 // DefaultLoadRule raises the stage after three clocks at 80 % of the link. What falls back must have room: the stage
 // below would use half of the link at most.
 func DefaultLoadRule() LoadRule {
-	return LoadRule{NetworkHigh: 0.8, NetworkLow: 0.5, StragglerHigh: 1.5, StragglerLow: 1.2, Raise: 3, Fall: 12}
+	return LoadRule{NetworkHigh: 0.8, NetworkLow: 0.5, StragglerHigh: 1.5, StragglerLow: 1.2, Raise: 3, Fall: 12, Slower: 1.5, Rest: 100}
 }
 
 // Gauge turns load into the lowest stage that it allows, with hysteresis. Ratios of machines give the stage that a job
@@ -33,17 +40,40 @@ func DefaultLoadRule() LoadRule {
 // It does not flap. Between the two thresholds nothing changes; a stage falls only when the stage below would have
 // room; and each fall takes twice as many calm clocks as the one before it. So n clocks of any load see at most
 // log2(n/Fall + 1) falls, and two raises more than falls.
+//
+// Load is a guess at what makes clocks long; their length decides (Timed). A change after which they are longer is taken back,
+// and each time load raises the stage no more for twice as many clocks.
 type Gauge struct {
 	floor      Stage // 0 = load asks for nothing
 	high, calm int   // clocks in a row
 	falls      int
+	undone     int // changes that were taken back
+	rest       int // clocks for which load raises nothing more
+
+	fleet  float64          // what the clocks in recent were done with
+	recent [settled]float64 // lengths of the last clocks since a change of stage or fleet, a ring
+	timed  int              // of them, ever
+	before float64          // length of a clock before the change that is on trial; 0 = none is
+	back   Stage            // the floor before it
 }
 
+// settled is how many clocks must agree before their length is compared: their median counts.
+const settled = 3
+
 // GaugeAt is a gauge that goes on where another one was.
-func GaugeAt(floor Stage, falls int) Gauge { return Gauge{floor: floor, falls: min(max(falls, 0), 30)} }
+func GaugeAt(floor Stage, falls, undone int, r LoadRule) Gauge {
+	g := Gauge{floor: floor, falls: min(max(falls, 0), 30), undone: min(max(undone, 0), 20)}
+	if g.undone > 0 {
+		g.rest = r.Rest << (g.undone - 1)
+	}
+	return g
+}
 
 // Falls is how often the floor fell.
 func (g *Gauge) Falls() int { return g.falls }
+
+// Undone is how many changes were taken back.
+func (g *Gauge) Undone() int { return g.undone }
 
 // Floor is the lowest stage that the load so far allows.
 func (g *Gauge) Floor() Stage { return max(g.floor, Stage1) }
@@ -59,17 +89,64 @@ func (g *Gauge) Clock(at Stage, u Usage, r LoadRule) (why string) {
 	default:
 		g.high, g.calm = 0, 0
 	}
+	if g.before > 0 { // one change after the other
+		return ""
+	}
 	switch {
-	case g.high >= r.Raise && at < Stage3:
-		g.floor, g.high = at+1, 0
+	case g.high >= r.Raise && at < Stage3 && g.rest == 0:
+		g.try(at + 1)
+		g.high = 0
 		return raised(u, r)
 	case g.floor > Stage1 && at == g.floor && g.calm >= r.Fall<<g.falls:
 		why = fmt.Sprintf("the reliable machines' links are at most %.0f %% used for %d clocks, and would be %.0f %% used in stage %d, up to %.0f %% of which is room enough",
 			100*u.Network, g.calm, 100*u.Below, g.floor-1, 100*r.NetworkLow)
-		g.floor, g.calm = g.floor-1, 0
+		g.try(g.floor - 1)
+		g.calm = 0
 		g.falls = min(g.falls+1, 30)
 	}
 	return why
+}
+
+// try changes the floor, to be judged by the clocks that follow if the length of those before is known.
+func (g *Gauge) try(floor Stage) {
+	g.before, g.back = g.median(), g.Floor()
+	g.floor = floor
+}
+
+// Timed takes in the length of a clock that a fleet has done in its layout; equal fleets do equal work in it. A change of floor
+// after which clocks take longer is taken back, and Timed says why; otherwise it gives "". Clocks of different fleets are not
+// compared: machines that come or go meanwhile end the trial.
+func (g *Gauge) Timed(seconds, fleet float64, r LoadRule) (why string) {
+	g.rest = max(g.rest-1, 0)
+	if fleet != g.fleet {
+		g.fleet, g.timed, g.before = fleet, 0, 0
+	}
+	g.recent[g.timed%settled] = seconds
+	g.timed++
+	now := g.median()
+	if g.before == 0 || now == 0 || r.Slower == 0 {
+		return ""
+	}
+	before, from := g.before, g.floor
+	g.before = 0
+	if now <= r.Slower*before {
+		return ""
+	}
+	g.floor, g.high, g.calm = g.back, 0, 0
+	g.undone = min(g.undone+1, 20)
+	g.rest = r.Rest << (g.undone - 1)
+	return fmt.Sprintf("clocks take %.3g s in stage %d and took %.3g s before: back to stage %d; load raises the stage no more for %d clocks",
+		now, max(from, Stage1), before, max(g.back, Stage1), g.rest)
+}
+
+// median is that of the last clocks; 0 = there were too few.
+func (g *Gauge) median() float64 {
+	if g.timed < settled {
+		return 0
+	}
+	sorted := g.recent
+	slices.Sort(sorted[:])
+	return sorted[settled/2]
 }
 
 func raised(u Usage, r LoadRule) string {
@@ -82,4 +159,4 @@ func raised(u Usage, r LoadRule) string {
 }
 
 // Again forgets the clocks that were counted so far: after a change of layout they say nothing about the new one.
-func (g *Gauge) Again() { g.high, g.calm = 0, 0 }
+func (g *Gauge) Again() { g.high, g.calm, g.timed = 0, 0, 0 }

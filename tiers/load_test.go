@@ -66,6 +66,55 @@ func TestLoadLetsTheStageFall(t *testing.T) {
 	}
 }
 
+// A raise after which clocks are longer is taken back, with both lengths, and is not tried again for a while, twice as long each time;
+// clocks of another fleet are not compared.
+func TestLongerClocksTakeTheStageBack(t *testing.T) {
+	rule, high := DefaultLoadRule(), Usage{Network: 0.9}
+	var g Gauge
+	step := func(fleet float64, stage2 float64) (why string) {
+		before, seconds := g.Floor(), 0.61
+		if before == Stage2 {
+			seconds = stage2
+		}
+		why = g.Timed(seconds, fleet, rule)
+		g.Clock(g.Floor(), high, rule)
+		if g.Floor() != before {
+			g.Again()
+		}
+		return why
+	}
+	backs, last := 0, 0
+	for clock := range 2000 {
+		if why := step(8, 3.16); why != "" {
+			if !strings.Contains(why, "3.16 s in stage 2 and took 0.61 s before") || g.Floor() != Stage1 {
+				t.Fatalf("stage %d: %s", g.Floor(), why)
+			}
+			if backs > 0 && clock-last < rule.Rest<<(backs-1) {
+				t.Errorf("tried again %d clocks after the change was taken back %d times", clock-last, backs)
+			}
+			backs, last = backs+1, clock
+		}
+	}
+	if backs < 2 || backs > 5 || g.Undone() != backs {
+		t.Errorf("taken back %d times in 2000 clocks", backs)
+	}
+	for name, c := range map[string]struct{ seconds, fleet float64 }{"no longer": {0.6, 8}, "another fleet": {3.16, 9}} {
+		g = Gauge{}
+		for range 12 {
+			fleet := 8.0
+			if g.Floor() == Stage2 {
+				fleet = c.fleet
+			}
+			if why := step(fleet, c.seconds); why != "" {
+				t.Errorf("%s: %s", name, why)
+			}
+		}
+		if g.Floor() < Stage2 {
+			t.Errorf("%s: stage %d", name, g.Floor())
+		}
+	}
+}
+
 // Whatever the load does, the stage does not flap: n clocks see at most log2(n/Fall+1) falls, and two raises more.
 func TestStagesDoNotFlap(t *testing.T) {
 	rule := DefaultLoadRule()

@@ -36,8 +36,8 @@ const unboundedClocks = 2
 // ReliableMemory gives the peak of a reliable machine among so many that hold a job alone.
 func ReliableMemory(s *ps.Schema, reliable int) Memory {
 	var state, pending float64
-	clocks := float64(s.Staleness + 1)
-	if s.Staleness == ps.Unbounded {
+	clocks := float64(s.Bound() + 1)
+	if s.Bound() == ps.Unbounded {
 		clocks = unboundedClocks
 	}
 	for i := range s.Tables {

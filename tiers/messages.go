@@ -203,6 +203,9 @@ type (
 	// Failed says that the worker met an error that any other machine would meet too: a split that cannot be
 	// computed, or sums that have diverged. The node ends after it.
 	Failed struct{ Error string }
+	// Crashed says that the agent ends by itself, and why: a panic, or an error that leaves it nothing to do. Another
+	// machine may do better. Log is the end of its log, with the stack of a panic: the machine's disk may go with it.
+	Crashed struct{ Error, Log string }
 )
 
 func (Hello) report()     {}
@@ -212,6 +215,7 @@ func (Progress) report()  {}
 func (CutHeld) report()   {}
 func (Warned) report()    {}
 func (Failed) report()    {}
+func (Crashed) report()   {}
 
 // SplitStats is what one split's batch measured.
 type SplitStats struct {
@@ -273,7 +277,7 @@ type SavedPart struct {
 	Object    string // below the folder
 	Offset    int64
 	Bytes     int64
-	Checksum  uint32 // CRC-32C of these bytes
+	SHA256    string // of these bytes, hexadecimal
 }
 
 // OwnedPartition is what an owner knows of a partition.

@@ -68,7 +68,7 @@ type bagEntry struct {
 func (b *bagReader) readAll(plain io.Reader) error {
 	scanner := bufio.NewScanner(plain)
 	scanner.Buffer(make([]byte, 0, maxLine), maxLine)
-	for scanner.Scan() {
+	for scanner.Scan() && scanner.Err() == nil { // what is left before an error is half a line
 		b.line++
 		text := bytes.TrimSpace(scanner.Bytes())
 		if b.line == 1 {

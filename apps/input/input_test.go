@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -148,4 +149,22 @@ func FuzzReadRatings(f *testing.F) {
 			t.Fatalf("%v: read %+v, read back %+v", err, got.Ratings, back.Ratings)
 		}
 	})
+}
+
+// A stream that breaks off in a line ends with its own reason, and not with that of half a line.
+func TestBrokenStreams(t *testing.T) {
+	broken := errors.New("broken")
+	for name, c := range map[string]struct {
+		text string
+		read func(io.Reader) error
+	}{
+		"ratings":      {small + "3,", func(r io.Reader) error { _, err := ReadRatings("x", r, 0); return err }},
+		"LIBSVM":       {"+1 1:1\n-1 2:", func(r io.Reader) error { _, err := ReadLIBSVM("x", r, 0); return err }},
+		"bag of words": {"2\n2\n3\n1 1 1\n1 ", func(r io.Reader) error { _, err := ReadBagOfWords("x", r, 0); return err }},
+		"table":        {"a,b\n1,2\n3", func(r io.Reader) error { _, err := ReadTable("x", r, 0); return err }},
+	} {
+		if err := c.read(io.MultiReader(strings.NewReader(c.text), iotest.ErrReader(broken))); !errors.Is(err, broken) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }

@@ -44,7 +44,7 @@ func ReadLIBSVM(name string, r io.Reader, maxBad int) (Sparse, error) {
 	scanner := bufio.NewScanner(plain)
 	scanner.Buffer(make([]byte, 0, 1<<16), maxSparseLine)
 	line := 0
-	for scanner.Scan() {
+	for scanner.Scan() && scanner.Err() == nil { // what is left before an error is half a line
 		line++
 		if reason := s.addLine(scanner.Bytes()); reason != "" {
 			if err := bad.take(&LineError{name, line, reason}); err != nil {

@@ -73,7 +73,7 @@ func (r *ratingsReader) readAll(plain io.Reader) error {
 	scanner := bufio.NewScanner(plain)
 	scanner.Buffer(make([]byte, 0, maxLine), maxLine)
 	line := 0
-	for scanner.Scan() {
+	for scanner.Scan() && scanner.Err() == nil { // what is left before an error is half a line
 		line++
 		text := strings.TrimSuffix(scanner.Text(), "\r")
 		if line == 1 {

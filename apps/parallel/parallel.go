@@ -3,12 +3,15 @@
 package parallel
 
 import (
+	"fmt"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 )
 
 // For does the tasks below n on some threads, each task once, and waits for all to be done. The thread that a task
-// is done by is given, for working memory. A panic in a task becomes the caller's.
+// is done by is given, for working memory. A panic in a task becomes the caller's, with its
+// stack (Panic) when it was on another thread.
 func For(threads, n int, do func(thread, task int)) {
 	if threads = min(threads, n); threads <= 1 {
 		for task := range n {
@@ -24,16 +27,29 @@ func For(threads, n int, do func(thread, task int)) {
 	})
 }
 
+// Panic is what a caller gets of a panic on one of its threads: the stack would be lost otherwise.
+type Panic struct {
+	Value any
+	Stack []byte
+}
+
+// String implements fmt.Stringer: it is what the runtime prints of a panic that nobody recovers.
+func (p *Panic) String() string { return fmt.Sprintf("%v\n\n%s", p.Value, p.Stack) }
+
 // onThreads runs a function once on each thread, one of which is the caller's.
 func onThreads(threads int, run func(thread int)) {
 	var (
 		wait   sync.WaitGroup
-		panics = make(chan any, threads)
+		panics = make(chan *Panic, threads)
 	)
 	guarded := func(thread int) {
 		defer func() {
-			if p := recover(); p != nil {
+			switch p := recover().(type) {
+			case nil:
+			case *Panic:
 				panics <- p
+			default:
+				panics <- &Panic{Value: p, Stack: debug.Stack()}
 			}
 		}()
 		run(thread)

@@ -1,6 +1,7 @@
 package parallel
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
@@ -72,7 +73,11 @@ func TestPanicsBecomeTheCallers(t *testing.T) {
 		} {
 			t.Run(fmt.Sprintf("%s/%d", name, threads), func(t *testing.T) {
 				defer func() {
-					if p := recover(); p != "broken" {
+					p := recover()
+					if threads == 1 {
+						p = &Panic{Value: p, Stack: []byte("TestPanics")}
+					}
+					if p, ok := p.(*Panic); !ok || p.Value != "broken" || !bytes.Contains(p.Stack, []byte("TestPanics")) {
 						t.Errorf("the caller got the panic %v", p)
 					}
 				}()

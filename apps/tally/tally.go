@@ -34,8 +34,11 @@ type Kind struct{}
 // Name is how job files name it.
 func (Kind) Name() string { return "tally" }
 
-// Params are none.
-func (Kind) Params() []apps.Param { return nil }
+// Params are for drills.
+func (Kind) Params() []apps.Param {
+	return []apps.Param{{Name: "panic_at", Max: 1 << 40, Whole: true, Unit: "clock",
+		Why: "every split panics when it comes to this clock; 0: none does"}}
+}
 
 // Prepare writes nothing but each split's number: the input is not looked at.
 func (Kind) Prepare(_ apps.Input, cut apps.Cut, create apps.Create) (apps.Dataset, error) {
@@ -56,13 +59,17 @@ func (Kind) Prepare(_ apps.Input, cut apps.Cut, create apps.Create) (apps.Datase
 
 // New makes the program.
 func (Kind) New(params apps.Params, data apps.Dataset) (apps.Program, error) {
-	if _, err := params.Resolve(nil); err != nil {
+	values, err := params.Resolve(Kind{}.Params())
+	if err != nil {
 		return nil, err
 	}
-	return program{data.Splits}, nil
+	return program{data.Splits, ps.Clock(values.Float("panic_at"))}, nil
 }
 
-type program struct{ splits int }
+type program struct {
+	splits  int
+	panicAt ps.Clock
+}
 
 func (program) Name() string                     { return Kind{}.Name() }
 func (p program) WorkPerClock() float64          { return work * float64(p.splits) }
@@ -97,7 +104,23 @@ func (p program) LoadSplit(id ps.Split, r io.Reader, _ uint64) (apps.Split, erro
 	if _, err := fmt.Fscan(bufio.NewReader(r), &written); err != nil || written != id {
 		return nil, fmt.Errorf("the file of split %d holds %d: %w", id, written, err)
 	}
+	if p.panicAt > 0 {
+		return panicking{split(id), p.panicAt}, nil
+	}
 	return split(id), nil
+}
+
+// panicking is a split that has a mistake in it.
+type panicking struct {
+	split
+	at ps.Clock
+}
+
+func (p panicking) Run(c ps.Clock, tables apps.Rows, evaluate bool) (apps.Stats, error) {
+	if c >= p.at {
+		panic(fmt.Sprintf("tally: a drill of clock %d", c))
+	}
+	return p.split.Run(c, tables, evaluate)
 }
 
 type split ps.Split

@@ -8,7 +8,10 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/exec"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -29,6 +32,9 @@ const (
 	envFlops    = "TIERML_FLOPS" // rate to which the worker is held; unset = it is not
 	envKey      = "TIERML_KEY_FILE"
 	envProvider = "TIERML_PROVIDER" // whose machine it is
+
+	envPowerOff      = "TIERML_POWER_OFF"       // command that takes a time, such as +30, and powers the machine off then
+	envPowerOffAfter = "TIERML_POWER_OFF_AFTER" // minutes; unset = the machine has no such timer
 )
 
 func newAgentCommand() *cobra.Command {
@@ -44,6 +50,8 @@ Environment:
   ` + envFlops + `   floating-point operations per second to which the worker is held; unset: as fast as it goes
   ` + envKey + `   where the machine's private key is kept for its next agent; unset: it is not
   ` + envProvider + `   whose machine it is, ec2 or gce; unset: gce where GCE_METADATA_HOST is set, else ec2
+  ` + envPowerOff + `, ` + envPowerOffAfter + `   command and minutes of the timer that powers the machine off, which is put off while there
+      is a controller; unset: there is no timer
   AWS_EC2_METADATA_SERVICE_ENDPOINT   the metadata service; unset: EC2's own address
   GCE_METADATA_HOST   the metadata server, host:port; unset: Compute Engine's own address
 
@@ -76,6 +84,7 @@ func runAgent(ctx context.Context, env func(string) string, logTo io.Writer) err
 		OpenSplit: splitdir.Open,
 		Flops:     flops,
 		KeyFile:   env(envKey),
+		PutOff:    powerOffLater(env),
 		Log:       log,
 	})
 	if errors.Is(err, node.ErrFenced) {
@@ -97,6 +106,23 @@ func agentEnvironment(env func(string) string) (mapping clock.Mapping, flops flo
 		}
 	}
 	return mapping, flops, nil
+}
+
+// powerOffLater sets the machine's timer anew. The first script of a machine has set it, before anything could hang.
+func powerOffLater(env func(string) string) func(context.Context) error {
+	command, minutes := strings.Fields(env(envPowerOff)), env(envPowerOffAfter)
+	if len(command) == 0 || minutes == "" {
+		return nil
+	}
+	return func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		out, err := exec.CommandContext(ctx, command[0], append(command[1:], "+"+minutes)...).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("putting off the end of this machine: %w: %s", err, out)
+		}
+		return nil
+	}
 }
 
 // newApp makes an application from what a Welcome says.

@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -187,5 +189,33 @@ func TestNewApp(t *testing.T) {
 	}
 	if _, err := newApp("mf", nil, []byte("{")); err == nil {
 		t.Error("half a dataset was taken")
+	}
+}
+
+// The agent sets the timer that its machine's script has set, and reports when it cannot.
+func TestPowerOffLater(t *testing.T) {
+	said := filepath.Join(t.TempDir(), "said")
+	command := filepath.Join(t.TempDir(), "power")
+	if err := os.WriteFile(command, []byte("#!/bin/sh\necho \"$@\" >>"+said+"; [ ! -e "+said+".full ] || { echo no bus; exit 1; }\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{envPowerOff: command + " -P", envPowerOffAfter: "30"}
+	later := powerOffLater(func(name string) string { return env[name] })
+	if err := errors.Join(later(t.Context()), later(t.Context())); err != nil {
+		t.Error(err)
+	}
+	if text, _ := os.ReadFile(said); string(text) != "-P +30\n-P +30\n" {
+		t.Errorf("it said %q", text)
+	}
+	if err := os.WriteFile(said+".full", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := later(t.Context()); err == nil || !strings.Contains(err.Error(), "no bus") {
+		t.Errorf("a timer that cannot be set: %v", err)
+	}
+	for name := range env {
+		if powerOffLater(func(of string) string { return map[bool]string{true: "x"}[of != name] }) != nil {
+			t.Errorf("without %s there is a timer", name)
+		}
 	}
 }

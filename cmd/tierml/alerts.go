@@ -2,9 +2,12 @@ package main
 
 import (
 	"log/slog"
+	"os"
+	"strings"
 
 	"github.com/tierml/tierml/internal/alert"
 	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/controller"
 )
 
 // hookOf is where a job's alerts go; nil: nowhere.
@@ -19,6 +22,11 @@ func openBell(a config.Alerts, log *slog.Logger) (*alert.Bell, error) {
 	hook, err := hookOf(a)
 	if hook == nil || err != nil {
 		return nil, err
+	}
+	if list, foreign := os.LookupEnv(controller.AllowVariable); foreign {
+		if f := (&config.Foreign{Allow: strings.Split(list, "\n")}); !f.Address(a.URL) {
+			return alert.NewOutwardBell(hook, log), nil
+		}
 	}
 	return alert.NewBell(hook, log), nil
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/charmbracelet/x/term"
+
+	"github.com/tierml/tierml/internal/terminal"
 )
 
 // errDeclined is the answer "no" to "Proceed?". Its code is that of a failure, so that `tierml run && next` stops.
@@ -16,7 +18,7 @@ var errDeclined = exitError{exitFailed, errors.New("stopped before anything was 
 
 // isTerminal says whether a person can be on the other side.
 func isTerminal(stream any) bool {
-	file, ok := stream.(*os.File)
+	file, ok := terminal.File(stream)
 	return ok && term.IsTerminal(file.Fd())
 }
 

@@ -32,6 +32,7 @@ type controllerOptions struct {
 	maxUpload  int64
 	keepFree   int64
 	allow      []string
+	jobMemory  int64
 	keepInputs time.Duration
 	alerts     config.Alerts
 	total      string
@@ -69,6 +70,7 @@ The commands below are for the machine of a controller on EC2 or Compute Engine.
 	cmd.Flags().IntVar(&o.maxRunning, "max-running", 2, "so many jobs run at a time; others wait")
 	cmd.Flags().IntVar(&o.maxQueued, "max-queued", 100, "so many jobs wait; more are refused")
 	cmd.Flags().Int64Var(&o.maxUpload, "max-upload", 4096, "the largest input file that is taken, in MiB")
+	cmd.Flags().Int64Var(&o.jobMemory, "job-memory", 0, "the most memory of each process of a job or plan, in MiB (default: half of the host's; -1: unlimited)")
 	cmd.Flags().Int64Var(&o.keepFree, "keep-free", 1024, "uploads leave so many MiB of the disk to journals and checkpoints")
 	cmd.Flags().StringSliceVar(&o.allow, "allow", nil, "submitted jobs may also read the files below this `directory`, or ask this address of a store or cloud;\n"+
 		"they may always name what they upload, s3:// and gs://")
@@ -104,6 +106,17 @@ func (o controllerOptions) limits() (c budget.Cluster, err error) {
 		*to = usd
 	}
 	return c, nil
+}
+
+// memoryOfJobs is the most memory of each process of a job, in bytes; 0 = unlimited, also where the host's memory is unknown.
+func (o controllerOptions) memoryOfJobs() int64 {
+	switch {
+	case o.jobMemory > 0:
+		return o.jobMemory << 20
+	case o.jobMemory < 0:
+		return 0
+	}
+	return controller.HostMemory() / 2
 }
 
 // allowed are the places that submitted jobs may name, directories from the root on.
@@ -156,7 +169,8 @@ func serveController(ctx context.Context, o controllerOptions, out, errOut io.Wr
 	defer bell.Close()
 	keeper, err := controller.Open(controller.Config{
 		Home: o.home, Command: []string{self}, MaxRunning: o.maxRunning, MaxQueued: o.maxQueued, MaxUpload: o.maxUpload << 20, Log: log, Now: time.Now,
-		Bell: bell, Limits: limits, KeepInputs: o.keepInputs, KeepFree: o.keepFree << 20, Allow: allow,
+		EndExpired: func(ctx context.Context, file string) error { return endExpired(ctx, file, log) },
+		Bell:       bell, Limits: limits, KeepInputs: o.keepInputs, KeepFree: o.keepFree << 20, Allow: allow, JobMemory: o.memoryOfJobs(),
 	})
 	if err != nil {
 		return usageError{err}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -82,7 +83,11 @@ func startController(ctx context.Context, file string, yes bool, note func(strin
 	if !begun {
 		token = access.Random()
 	}
-	r, err := reach.Request(job, localrun.ControllerScript(job, string(job.Settings()), terraform.Unit, token.SHA256()))
+	allow, err := job.Endpoints()
+	if err != nil {
+		return err
+	}
+	r, err := reach.Request(job, localrun.ControllerScript(job, string(job.Settings()), allow, terraform.Units(), token.SHA256()))
 	if err != nil {
 		return err
 	}
@@ -229,6 +234,10 @@ func stopController(ctx context.Context, file string, yes, force bool, note func
 			one = c
 		}
 	}
+	if !at.ClusterNamed && at.Controller.Instance != one.ID && (at.Owner == "" || one.Owner != at.Owner) && !usedFromHere(shelf, one.ID) {
+		return usageError{fmt.Errorf("%s may be somebody else's controller: %s does not name its cluster, and others use the default too; write cluster: %s below %s: if it is yours",
+			one.ID, file, at.Cluster, job.Cloud)}
+	}
 	kept := 0
 	if !force {
 		if kept, err = overJobs(ctx, p, note); err != nil {
@@ -251,6 +260,12 @@ func stopController(ctx context.Context, file string, yes, force bool, note func
 	}
 	fmt.Fprintln(out, "It has ended.")
 	return shelf.Forget(p)
+}
+
+// usedFromHere reports whether this user has started a controller, or put jobs on it.
+func usedFromHere(shelf reach.Shelf, id string) bool {
+	known, err := shelf.Known()
+	return err == nil && slices.ContainsFunc(known, func(k reach.Known) bool { return k.Place.Instance == id })
 }
 
 // overJobs says how many runs a controller has, all of which must be over.

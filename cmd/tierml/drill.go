@@ -241,7 +241,7 @@ func (o drillOptions) harm(dir string, in io.Reader, out io.Writer) (func(contex
 		if err := confirm(in, out, isTerminal(in) && isTerminal(out), o.yes); err != nil {
 			return err
 		}
-		left, err := openHoldings(ctx, filepath.Join(dir, localrun.JobFile), "")
+		left, err := openHoldings(ctx, filepath.Join(dir, localrun.JobFile), "", "")
 		if err != nil {
 			return err
 		}

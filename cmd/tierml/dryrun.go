@@ -19,9 +19,7 @@ import (
 	"github.com/tierml/tierml/internal/planner"
 	"github.com/tierml/tierml/internal/planner/local"
 	"github.com/tierml/tierml/internal/progress"
-	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/market"
-	"github.com/tierml/tierml/market/trace"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/sim"
 	"github.com/tierml/tierml/sim/sweep"
@@ -84,11 +82,11 @@ a deadline, wherever the recording says that spot machines could be had.`,
 	f.StringSliceVar(&o.traces, "trace", nil, "price history `files`; default: the job's local.prices")
 	f.StringVar(&o.catalog, "catalog", "", "`file` of machine types and on-demand prices; default: the job's local.catalog")
 	f.StringVar(&o.rules, "rules", "", "rule `book` that bills; default: the job's local.rules")
-	f.StringSliceVar(&o.policies, "policy", append(bidding.Names(), sweep.Oracle), "policies to compare; oracle knows the future: a lower bound (oracle-any-bid and oracle-one-fleet: two kinds of it)")
+	f.StringSliceVar(&o.policies, "policy", append(bidding.Names(), sweep.OracleFullBid), "policies to compare; oracle, oracle-full-bid, oracle-any-bid and oracle-one-fleet know the future: the first is REGRET's measure")
 	f.BoolVar(&o.noOracle, "no-oracle", false, "leave the oracle out, which takes most of the time of many starts")
 	o.fleet.flags(f)
 	f.StringVar(&o.starts, "starts", "", "`when` to start: every (minute), a number, or a time; default: the job's start, with --hours 100")
-	f.StringToStringVar(&o.checkpoint, "checkpoint", nil, "what saving and restarting cost policies by restart, as `FIELD=VALUE,...` of the job file's checkpoint: model=2GB,bandwidth=100M,save=30s,restart=1m,overhead=0.17")
+	f.StringToStringVar(&o.checkpoint, "checkpoint", nil, "what saving and restarting cost policies by restart, as `FIELD=VALUE,...` of the job file's checkpoint: model=2GB,bandwidth=100M,save=30s,restart=1m,overhead=0.17; every=10m is for jobs without reliable machines")
 	f.StringSliceVar(&o.hours, "hours", nil, "scale the work to so many `hours` on the on-demand fleet")
 	f.Uint64Var(&o.seed, "seed", 1, "of the choice of starts: the same seed gives the same figures")
 	outputFlag(cmd, &o.format, formatHTML)
@@ -100,9 +98,6 @@ func dryRun(ctx context.Context, jobFile string, o dryRunOptions, out, errOut io
 	if err := checkFormat(o.format, formatHTML); err != nil {
 		return err
 	}
-	write := map[string]func(io.Writer, sweep.Plan, []sweep.Row) error{
-		table.Plain: writeDryRunTable, table.Text: writeDryRunTable, table.Wide: writeDryRunWide, table.JSON: writeDryRunJSON, table.CSV: writeDryRunCSV,
-	}[o.format]
 	plan, err := o.plan(ctx, jobFile, errOut)
 	if err != nil {
 		return err
@@ -115,17 +110,18 @@ func dryRun(ctx context.Context, jobFile string, o dryRunOptions, out, errOut io
 	bar := progress.Start(ctx, "Simulating runs", 0, progress.Things)
 	defer bar.Done()
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // simulations live on little memory and throw much away
-	rows, err := sweep.Run(ctx, plan, bar.Set)
+	results := newDryRunResults(out, o.format)
+	err = sweep.Stream(ctx, plan, results.add, bar.Set)
 	bar.Done()
 	interrupted := errors.Is(err, context.Canceled)
 	if err != nil && !interrupted {
 		return err
 	}
-	if err := write(out, plan, rows); err != nil {
+	if err := results.write(plan); err != nil {
 		return fmt.Errorf("printing the results: %w", err)
 	}
 	if interrupted {
-		return exitError{exitInterrupted, fmt.Errorf("interrupted: these are the %d runs that were done", len(rows))}
+		return exitError{exitInterrupted, fmt.Errorf("interrupted: these are the %d runs that were done", results.tally.Rows)}
 	}
 	return nil
 }
@@ -164,8 +160,15 @@ func (o dryRunOptions) plan(ctx context.Context, jobFile string, errOut io.Write
 	if err := job.Checkpoint.Set(o.checkpoint); err != nil {
 		return p, usageError{fmt.Errorf("--checkpoint: %w", err)}
 	}
+	if k := &job.Checkpoint; job.Reliable.Count == 0 && k.Every == 0 && k.EveryClocks == 0 {
+		k.Every = savedEvery // of the wall clock, which is the market's with --hours
+		if len(p.Hours) == 0 {
+			k.Every = time.Duration(float64(savedEvery) / job.Local.Speed)
+		}
+	}
 	var skipped []string
-	if p.Job, skipped, err = o.simulation(ctx, job, len(p.Hours) == 0); err != nil {
+	var doubts []string
+	if p.Job, skipped, doubts, err = o.simulation(ctx, job, len(p.Hours) == 0); err != nil {
 		return p, err
 	}
 	p.Job.Seed = o.seed
@@ -177,6 +180,7 @@ func (o dryRunOptions) plan(ctx context.Context, jobFile string, errOut io.Write
 			return p, err
 		}
 	}
+	sayDoubts(errOut, append(doubts, p.LeftOut()...))
 	if len(skipped) > 0 && len(p.Hours) == 0 {
 		fmt.Fprintf(errOut, "tierml: left out of the job's script, as it is not simulated: %s\n", strings.Join(skipped, ", "))
 	}
@@ -186,11 +190,14 @@ func (o dryRunOptions) plan(ctx context.Context, jobFile string, errOut io.Write
 // manySplits are enough for a fleet of any size; sweep takes as many of them as there is use for.
 const manySplits = 1 << 16
 
+// savedEvery is how often, in market time, a job whose reliable machines --reliable TYPE:0 takes away is assumed to save.
+const savedEvery = 10 * time.Minute
+
 // chosen are the policies to run, each once.
 func (o dryRunOptions) chosen() (names []string, err error) {
 	for _, name := range o.policies {
 		if _, err := bidding.ByName(name); err != nil && !sweep.IsOracle(name) {
-			return nil, fmt.Errorf("%w, %s, %s, %s", err, sweep.Oracle, sweep.OracleAnyBid, sweep.OracleOneFleet)
+			return nil, fmt.Errorf("%w, %s", err, strings.Join(sweep.Oracles, ", "))
 		}
 		if slices.Contains(names, name) || sweep.IsOracle(name) && o.noOracle {
 			continue
@@ -218,25 +225,26 @@ func lengths(texts []string) (out []time.Duration, err error) {
 }
 
 // simulation makes the job's simulation; its own work is only looked up when it is wanted, as the data must be read.
-func (o dryRunOptions) simulation(ctx context.Context, job *config.Job, ownWork bool) (cfg sim.Config, skipped []string, err error) {
+func (o dryRunOptions) simulation(ctx context.Context, job *config.Job, ownWork bool) (cfg sim.Config, skipped, doubts []string, err error) {
 	recorded, err := o.market(job)
 	if err != nil {
-		return cfg, nil, err
+		return cfg, nil, nil, o.blame(err)
 	}
 	offers, _ := recorded.Offers()
 	choice, err := planner.Resolve(job, offers, recorded.Catalog)
 	if err != nil {
-		return cfg, nil, o.fleet.blame(err)
+		return cfg, nil, nil, o.blame(err)
 	}
 	work := 1.0 // replaced by --hours
 	if ownWork {
 		program, _, err := prepare(ctx, job, func(ps.Split) (io.WriteCloser, error) { return discard{}, nil })
 		if err != nil {
-			return cfg, nil, err
+			return cfg, nil, nil, err
 		}
 		work = program.WorkPerClock() * float64(job.Train.Clocks)
 	}
-	return sweep.ForJob(job, choice, work)
+	cfg, skipped, err = sweep.ForJob(job, choice, work)
+	return cfg, skipped, recorded.Doubts(choice.Pools), err
 }
 
 // market reads prices and catalog; those of several traces are put together.
@@ -247,28 +255,5 @@ func (o dryRunOptions) market(job *config.Job) (*local.Market, error) {
 	if len(o.traces) == 0 {
 		return local.Load(job)
 	}
-	points := map[market.Pool][]market.PricePoint{}
-	var all *local.Market
-	for _, file := range o.traces {
-		job.Local.Prices = file
-		one, err := local.Load(job)
-		if err != nil {
-			return nil, err
-		}
-		all = one
-		for _, m := range one.Trace.Markets {
-			last, _ := m.History.Last()
-			points[m.Pool] = append(points[m.Pool], m.History.Points(time.Time{}, last.At)...)
-		}
-	}
-	if len(o.traces) == 1 {
-		return all, nil
-	}
-	merged := &trace.Trace{}
-	for pool, of := range points {
-		merged.Markets = append(merged.Markets, trace.Market{Pool: pool, History: market.NewHistory(of)})
-	}
-	slices.SortFunc(merged.Markets, func(a, b trace.Market) int { return a.Pool.Compare(b.Pool) })
-	all.Trace = merged
-	return all, nil
+	return local.LoadFiles(job, o.traces)
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -54,41 +53,13 @@ func (o *fleetOptions) apply(job *config.Job) error {
 		job.Reliable.Type = kind
 		if counted {
 			n, err := strconv.Atoi(count)
-			if err != nil || n < 1 || kind == "" {
-				return fmt.Errorf("--reliable %q: write a type, or a type and a number above 0, such as c4.2xlarge:4", o.reliable)
+			if err != nil || n < 0 || kind == "" {
+				return fmt.Errorf("--reliable %q: write a type, or a type and a number, such as c4.2xlarge:4; with 0, none of the machines is reliable", o.reliable)
 			}
 			job.Reliable.Count = n
 		}
 	}
 	return nil
-}
-
-// blame words mistakes in what the flags have said, which the job file has no part in.
-func (o *fleetOptions) blame(err error) error {
-	faults, ok := errors.AsType[config.Faults](err)
-	if !ok {
-		return err
-	}
-	var said []error
-	for i := range faults {
-		f := &faults[i]
-		for _, of := range []struct {
-			flag, field string
-			given       bool
-		}{{"--types", "resources.any_of", len(o.types) > 0}, {"--zones", "resources.zones", len(o.zones) > 0}, {"--reliable", "reliable", o.reliable != ""}} {
-			if of.given && strings.HasPrefix(f.Field, of.field) {
-				text := of.flag + ": " + f.Problem
-				if f.Instead != "" {
-					text += "; " + f.Instead
-				}
-				said = append(said, errors.New(text))
-			}
-		}
-	}
-	if len(said) < len(faults) {
-		return err
-	}
-	return usageError{errors.Join(said...)}
 }
 
 // resized says whether the fleet may be larger than the job's splits are meant for.

@@ -1,11 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,41 +16,86 @@ import (
 	"github.com/tierml/tierml/sim/sweep"
 )
 
+// dryRunResults takes rows up as they come and prints them: as CSV at once, otherwise summed up at the end.
+type dryRunResults struct {
+	out    io.Writer
+	format string
+	tally  sweep.Tally
+	csv    *csv.Writer // nil = another format
+}
+
+func newDryRunResults(out io.Writer, format string) *dryRunResults {
+	r := &dryRunResults{out: out, format: format}
+	if format == table.CSV {
+		r.csv = csv.NewWriter(out)
+		_ = r.csv.Write([]string{"policy", "rules", "compute_hours", "start", "outcome", "cost", "ondemand_cost", "runtime_hours",
+			"machines", "evictions", "switches", "rollbacks", "lost_clocks", "oracle_cost"}) // the writer keeps its first error
+	}
+	return r
+}
+
+func (d *dryRunResults) add(r sweep.Row) error {
+	if d.csv == nil {
+		d.tally.Add(r)
+		return nil
+	}
+	d.tally.Rows++
+	return writeDryRunRow(d.csv, r)
+}
+
+func (d *dryRunResults) write(p sweep.Plan) error {
+	switch d.format {
+	case table.CSV:
+		d.csv.Flush()
+		return d.csv.Error()
+	case table.JSON:
+		encoder := json.NewEncoder(d.out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(d.tally.Summaries())
+	case table.Wide:
+		return writeDryRunWide(d.out, d.tally.Summaries())
+	}
+	return writeDryRunTable(d.out, p, &d.tally)
+}
+
 // writeDryRunTable prints one block per length, in at most 80 columns.
-func writeDryRunTable(out io.Writer, p sweep.Plan, rows []sweep.Row) error {
+func writeDryRunTable(out io.Writer, p sweep.Plan, tally *sweep.Tally) error {
 	var b strings.Builder
-	if len(rows) == 0 {
+	if tally.Rows == 0 {
 		b.WriteString("No run was done.\n")
 	} else {
-		first, last := rows[0].Start, rows[0].Start
-		for _, r := range rows {
-			if r.Start.Before(first) {
-				first = r.Start
-			}
-			if r.Start.After(last) {
-				last = r.Start
-			}
-		}
 		const form = "2006-01-02 15:04"
-		fmt.Fprintf(&b, "Dry run of %s by the rules %s,\nstarted %s", p.Job.Name, rows[0].Rules, first.UTC().Format(form))
-		if last.After(first) {
-			fmt.Fprintf(&b, " to %s", last.UTC().Format(form))
+		fmt.Fprintf(&b, "Dry run of %s by the rules %s,\nstarted %s", p.Job.Name, tally.Rules, tally.First.UTC().Format(form))
+		if tally.Last.After(tally.First) {
+			fmt.Fprintf(&b, " to %s", tally.Last.UTC().Format(form))
 		}
 		b.WriteString("\n")
 	}
-	summaries := sweep.Summarize(rows)
+	oracle := ""
+	summaries := tally.Summaries()
 	for len(summaries) > 0 {
 		n := 1
 		for n < len(summaries) && summaries[n].ComputeHours == summaries[0].ComputeHours {
 			n++
 		}
 		writeDryRunLength(&b, p, summaries[:n])
+		for _, s := range summaries[:n] {
+			oracle = cmp.Or(oracle, s.RegretOf)
+		}
 		summaries = summaries[n:]
 	}
-	if len(rows) > 0 {
-		b.WriteString("\nDONE: starts that finished. BEATS: share that cost less than on demand,\nundisturbed. SAVES: of the mean. REGRET: what the mean is above the oracle's,\nby docs/oracle.md. P5, P50, P95: percentiles.\n")
-		if freedom := p.Freedom(); freedom != "" && slices.Contains(p.Policies, sweep.Oracle) {
-			writeWrapped(&b, "The oracle of this comparison may, beside what tierml may: "+freedom+".")
+	if tally.Rows > 0 {
+		b.WriteString("\n")
+		note := "DONE: starts from which all the work was done. BEATS: share that cost less than on demand, undisturbed. SAVES: of the mean. P5, P50, P95: percentiles."
+		if oracle != "" {
+			note += " REGRET: what the mean is above that of " + oracle + ", by docs/oracle.md."
+		}
+		writeWrapped(&b, note)
+		if freedom := p.Freedom(oracle); freedom != "" {
+			writeWrapped(&b, "That oracle may, beside what tierml may: "+freedom+".")
+		}
+		if lower := p.Undercutting(oracle); len(lower) > 0 {
+			writeWrapped(&b, "It bids as much as the job allows. These bid less, for interrupted hours that are free, and may cost less than it: "+strings.Join(lower, ", ")+".")
 		}
 	}
 	_, err := io.WriteString(out, b.String())
@@ -83,22 +128,25 @@ func writeDryRunLength(b *strings.Builder, p sweep.Plan, all []sweep.Summary) {
 		all[0].OnDemandCost)
 	fmt.Fprintf(b, "  %-22s %10s %8s %8s %8s %8s\n", "POLICY", "STARTS", "DONE", "BEATS", "SAVES", "REGRET")
 	for _, s := range all {
-		if unknown(s) {
-			fmt.Fprintf(b, "  %-22s %10d %8d %8s %8s %8s\n", s.Policy, s.Starts, s.Finished, "-", "-", "unknown")
-			continue
+		beats, saves, regret := "-", "-", "-"
+		if s.Compared > 0 {
+			beats = fmt.Sprintf("%.0f%%", 100*s.Beats)
+			if s.OnDemandCost > 0 {
+				saves = fmt.Sprintf("%.0f%%", 100*(1-s.CostMean/s.OnDemandCost))
+			}
 		}
-		saves, regret := 0.0, "-"
-		if s.OnDemandCost > 0 {
-			saves = 100 * (1 - s.CostMean/s.OnDemandCost)
-		}
-		if s.Regret != nil {
+		switch {
+		case s.Regret != nil:
 			regret = fmt.Sprintf("%.0f%%", 100**s.Regret)
+		case sweep.IsOracle(s.Policy) && s.Compared == 0:
+			regret = "unknown"
 		}
-		fmt.Fprintf(b, "  %-22s %10d %8d %7.0f%% %7.0f%% %8s\n", s.Policy, s.Starts, s.Finished, 100*s.Beats, saves, regret)
+		fmt.Fprintf(b, "  %-22s %10d %8d %8s %8s %8s\n", s.Policy, s.Starts, s.Finished, beats, saves, regret)
 	}
+	writeCompared(b, p, all)
 	fmt.Fprintf(b, "\n  %-22s %-9s %8s %8s %8s %8s %8s\n", "POLICY", "", "MEAN", "SD", "P5", "P50", "P95")
 	for _, s := range all {
-		if unknown(s) {
+		if s.Compared == 0 {
 			continue
 		}
 		line := func(name, what string, figures ...any) {
@@ -113,8 +161,47 @@ func writeDryRunLength(b *strings.Builder, p sweep.Plan, all []sweep.Summary) {
 	}
 }
 
-// unknown says whether a row is an oracle's that does not know the market.
-func unknown(s sweep.Summary) bool { return sweep.IsOracle(s.Policy) && s.OracleCost == nil }
+// writeCompared says which starts the figures are of, when these are not all, and whose runs were not done in time.
+func writeCompared(b *strings.Builder, p sweep.Plan, all []sweep.Summary) {
+	compared, most := 0, 0
+	var missing, late []string
+	for _, s := range all {
+		compared, most = max(compared, s.Compared), max(most, s.Starts)
+		if sweep.IsOracle(s.Policy) {
+			continue
+		}
+		if n := s.Starts - s.Finished; n > 0 {
+			text := fmt.Sprintf("%s %d of %d", s.Policy, n, s.Starts)
+			if s.Failed > 0 {
+				text += fmt.Sprintf(" (%d failed)", s.Failed)
+			}
+			if s.Compared == 0 {
+				text += " (not compared)"
+			}
+			missing = append(missing, text)
+		}
+		if s.TooLong > 0 {
+			late = append(late, fmt.Sprintf("%s %d", s.Policy, s.TooLong))
+		}
+	}
+	if len(missing) > 0 || compared < most {
+		b.WriteString("\n")
+	}
+	if len(missing) > 0 {
+		writeWrapped(b, "Not done within the horizon, or failed: "+strings.Join(missing, ", ")+".")
+	}
+	switch {
+	case compared == 0:
+		writeWrapped(b, "From no start did all policies do all the work, so that there are no figures to compare: leave out by --policy those that do not.")
+	case compared < most:
+		writeWrapped(b, fmt.Sprintf("All figures but DONE are of the %d of %d starts from which every policy that is compared did all the work.", compared, most))
+	}
+	if len(late) > 0 {
+		b.WriteString("\n")
+		writeWrapped(b, fmt.Sprintf("Took longer than max_duration, %s, at which `tierml run` ends a run; here they go on to their end: %s.",
+			p.Job.MaxDuration, strings.Join(late, ", ")))
+	}
+}
 
 // trim gives a number with at most two decimals.
 func trim(x float64) string {
@@ -122,54 +209,45 @@ func trim(x float64) string {
 }
 
 // writeDryRunWide prints a line for each policy and length, with all figures.
-func writeDryRunWide(out io.Writer, _ sweep.Plan, rows []sweep.Row) error {
+func writeDryRunWide(out io.Writer, all []sweep.Summary) error {
 	t := table.Table{Columns: []table.Column{
-		{Title: "POLICY"}, {Title: "RULES"}, {Title: "HOURS OF WORK"}, {Title: "STARTS"}, {Title: "DONE"}, {Title: "ON-DEMAND $"}, {Title: "BEATS"}, {Title: "REGRET"},
+		{Title: "POLICY"}, {Title: "RULES"}, {Title: "HOURS OF WORK"}, {Title: "STARTS"}, {Title: "DONE"}, {Title: "COMPARED"}, {Title: "ON-DEMAND $"}, {Title: "BEATS"}, {Title: "REGRET"},
 		{Title: "MEAN $"}, {Title: "SD"}, {Title: "P5"}, {Title: "P50"}, {Title: "P95"}, {Title: "MEAN H"}, {Title: "SD"}, {Title: "P5"}, {Title: "P50"}, {Title: "P95"},
 		{Title: "EVICTIONS"}, {Title: "SD"}, {Title: "P95"},
 	}}
-	for _, s := range sweep.Summarize(rows) {
+	for _, s := range all {
+		figure := func(form string, x float64) table.Cell {
+			if s.Compared == 0 {
+				return table.Of("-")
+			}
+			return table.Of(fmt.Sprintf(form, x))
+		}
 		regret := "-"
 		if s.Regret != nil {
 			regret = fmt.Sprintf("%.1f%%", 100**s.Regret)
 		}
-		row := []table.Cell{table.Of(s.Policy), table.Of(s.Rules), table.Of(trim(s.ComputeHours)), table.Of(s.Starts), table.Of(s.Finished),
-			table.Of(fmt.Sprintf("%.2f", s.OnDemandCost)), table.Of(fmt.Sprintf("%.0f%%", 100*s.Beats)), table.Of(regret)}
-		for _, figure := range []float64{s.CostMean, s.CostSD, s.CostP5, s.CostP50, s.CostP95, s.RuntimeMean, s.RuntimeSD, s.RuntimeP5, s.RuntimeP50,
+		row := []table.Cell{table.Of(s.Policy), table.Of(s.Rules), table.Of(trim(s.ComputeHours)), table.Of(s.Starts), table.Of(s.Finished), table.Of(s.Compared),
+			table.Of(fmt.Sprintf("%.2f", s.OnDemandCost)), figure("%.0f%%", 100*s.Beats), table.Of(regret)}
+		for _, x := range []float64{s.CostMean, s.CostSD, s.CostP5, s.CostP50, s.CostP95, s.RuntimeMean, s.RuntimeSD, s.RuntimeP5, s.RuntimeP50,
 			s.RuntimeP95, s.EvictionsMean, s.EvictionsSD, s.EvictionsP95} {
-			row = append(row, table.Of(fmt.Sprintf("%.2f", figure)))
+			row = append(row, figure("%.2f", x))
 		}
 		t.Rows = append(t.Rows, row)
 	}
 	return t.Write(out, table.Wide)
 }
 
-// writeDryRunJSON prints an array with one object per policy and length.
-func writeDryRunJSON(out io.Writer, _ sweep.Plan, rows []sweep.Row) error {
-	encoder := json.NewEncoder(out)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(sweep.Summarize(rows))
-}
-
-// writeDryRunCSV prints one row a start.
-func writeDryRunCSV(out io.Writer, _ sweep.Plan, rows []sweep.Row) error {
-	w := csv.NewWriter(out)
-	_ = w.Write([]string{"policy", "rules", "compute_hours", "start", "outcome", "cost", "ondemand_cost", "runtime_hours",
-		"machines", "evictions", "switches", "rollbacks", "lost_clocks", "oracle_cost"})
+func writeDryRunRow(w *csv.Writer, r sweep.Row) error {
 	number := func(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
-	for _, r := range rows {
-		oracle := ""
-		if r.OracleKnown {
-			oracle = r.Oracle.String()
-		}
-		_ = w.Write([]string{
-			r.Policy, r.Rules, trim(r.Compute.Hours()), r.Start.UTC().Format(time.RFC3339), r.Outcome, r.Cost.String(),
-			number(r.OnDemand), strconv.FormatFloat(r.Runtime.Hours(), 'f', 4, 64), strconv.Itoa(r.Machines),
-			strconv.Itoa(r.Evictions), strconv.Itoa(r.Switches), strconv.Itoa(r.Rollbacks), strconv.FormatInt(r.Lost, 10), oracle,
-		})
+	oracle := ""
+	if r.OracleKnown {
+		oracle = r.Oracle.String()
 	}
-	w.Flush() // keeps the first error
-	return w.Error()
+	return w.Write([]string{
+		r.Policy, r.Rules, trim(r.Compute.Hours()), r.Start.UTC().Format(time.RFC3339), r.Outcome, r.Cost.String(),
+		number(r.OnDemand), strconv.FormatFloat(r.Runtime.Hours(), 'f', 4, 64), strconv.Itoa(r.Machines),
+		strconv.Itoa(r.Evictions), strconv.Itoa(r.Switches), strconv.Itoa(r.Rollbacks), strconv.FormatInt(r.Lost, 10), oracle,
+	})
 }
 
 // writeDryRunHTML prints the report of one simulated run, as `tierml report -o html` prints that of a real one.

@@ -29,6 +29,40 @@ func has(kind journal.Kind, n int) func([]journal.Entry) bool {
 	return func(entries []journal.Entry) bool { return count(entries, kind) >= n }
 }
 
+// A byte in the middle of the journal of a killed run is damaged, a machine's launch among the lines: the run says so and names
+// the way on, and with it goes on from the newest checkpoint to the same model. Machines of the part before are gone.
+func TestJournalDamagedInTheMiddle(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	job := s.job(choices{Clocks: 40, Speed: 120, Flops: 20_000, Limits: "checkpoint: {every_clocks: 3}"})
+	run := s.start("run", "-y", job)
+	s.until(run, "small-1", "a checkpoint", func(entries []journal.Entry) bool {
+		return clockIs(12)(entries) && has(journal.Checkpoint, 2)(entries)
+	})
+	run.signal(syscall.SIGKILL)
+	run.wait(-1)
+	for _, pid := range s.processes() {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+	}
+	s.nothingRuns()
+	dir := filepath.Join("runs", "small-1")
+	s.replace(filepath.Join(dir, localrun.JournalFile), `"kind":"launch"`, `"kind"#"launch"`)
+
+	refused := s.start("run", "-y", "--resume", dir).wait(1)
+	if !strings.Contains(refused, "is damaged") || !strings.Contains(refused, "--skip-damaged") {
+		t.Errorf("of the damaged journal it says\n%s", refused)
+	}
+	printed := s.start("run", "-y", "--resume", dir, "--skip-damaged").wait(0)
+	if !strings.Contains(printed, "Left out: journal line") {
+		t.Errorf("of what was left out it says\n%s", printed)
+	}
+	s.nothingRuns()
+	checkEntries(t, s.journal("small-1"))
+	if !bytes.Equal(s.read("small-1", localrun.ModelFile), s.modelOfOneProcess(s.path(job))) {
+		t.Error("the model is not that of a single process")
+	}
+}
+
 // Everything is killed at once, the controller and all machines. The checkpoints are in a store that speaks as S3 does, and
 // the newest is damaged there: the run says so, and goes on from the one before, on other numbers of machines than the job
 // had begun with, to the same model. The bill is that of both parts.
@@ -90,7 +124,7 @@ func (s *site) checkpoints(run string) []checkpoint.Found {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	found, _, err := checkpoint.List(s.t.Context(), state.Checkpoints)
+	found, _, err := checkpoint.List(s.t.Context(), state.Checkpoints, nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/tierml/tierml/fakecloud"
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/decompress"
+	"github.com/tierml/tierml/internal/sameuser"
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/market/trace"
@@ -45,12 +46,14 @@ func (g *goods) bind(cmd *cobra.Command) {
 }
 
 // load reads the files into a configuration.
-func (g *goods) load() (fakecloud.Config, error) {
+func (g *goods) load(log io.Writer) (fakecloud.Config, error) {
 	c := fakecloud.Config{Provider: g.provider}
 	if c.Provider != fakecloud.EC2 && c.Provider != fakecloud.GCE {
 		return c, fmt.Errorf("--provider %q: there are %s and %s", g.provider, fakecloud.EC2, fakecloud.GCE)
 	}
-	prices, err := readFile(g.prices, func(r io.Reader) (*trace.Trace, error) { return trace.Read(r, trace.Options{Provider: g.provider}) })
+	prices, err := readFile(g.prices, func(r io.Reader) (*trace.Trace, error) {
+		return trace.Read(r, trace.Options{Provider: g.provider, File: g.prices})
+	})
 	if err != nil {
 		return c, err
 	}
@@ -64,6 +67,7 @@ func (g *goods) load() (fakecloud.Config, error) {
 	for _, t := range catalog.Types(c.Region) {
 		c.Types = append(c.Types, fakecloud.InstanceType{InstanceType: t})
 	}
+	sayDoubts(log, prices.Doubts(func(p market.Pool) bool { return p.Region == c.Region }))
 	c.Prices = make(map[market.Pool]*market.History)
 	for _, m := range prices.Markets {
 		if m.Pool.Region == c.Region {
@@ -130,7 +134,8 @@ func newFakecloudCommand() *cobra.Command {
 		Short: "Run a cloud on this machine that speaks EC2's or Compute Engine's API and replays a spot market",
 		Long: `Runs the fake cloud until Ctrl-C. Any EC2 client can use it, with --provider gce any client of Compute Engine:
 instances are processes of this machine, spot prices are replayed from a file at a multiple of their speed, and each
-instance has a metadata endpoint that announces evictions. It answers on a loopback port without checking signatures.
+instance has a metadata endpoint that announces evictions. It answers on a loopback port, without checking signatures, whoever
+runs as the same user.
 
 Beside the API, paths below /_control/ show what the provider would not tell, and make things happen:
 
@@ -180,7 +185,7 @@ var usualTerms = map[string]struct {
 
 // configure makes the whole configuration of the flags.
 func (o *fakecloudFlags) configure(now time.Time, log io.Writer) (fakecloud.Config, error) {
-	c, err := o.load()
+	c, err := o.load(log)
 	if err != nil {
 		return c, err
 	}
@@ -287,6 +292,9 @@ func (o *fakecloudFlags) run(cmd *cobra.Command) error {
 	fmt.Fprintf(out, "market time starts at %s and runs %g times as fast; %d spot pools, %d types, rules %s\n",
 		c.Clock.Market.UTC().Format(time.RFC3339), c.Clock.Speed, len(c.Prices), len(c.Types), c.Rules.Name())
 	fmt.Fprintln(out, "try: "+tryCommand(c, cloud.Endpoint()))
+	if !sameuser.Supported {
+		fmt.Fprintln(out, "this system does not tell whose a connection is: every user of this host can use the cloud")
+	}
 	fmt.Fprintln(out, "Ctrl-C ends it and its instances.")
 	if err := cloud.Run(ctx); err != nil {
 		return err
@@ -367,7 +375,7 @@ func billOf(path string, g goods) (fakecloud.Bill, error) {
 	if err != nil {
 		return fakecloud.Bill{}, err
 	}
-	c, err := g.load()
+	c, err := g.load(io.Discard) // said when the cloud was started
 	if err != nil {
 		return fakecloud.Bill{}, err
 	}

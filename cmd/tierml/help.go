@@ -52,6 +52,8 @@ TIERML_DRY_RUN_STARTS. Beside those there are:
   TIERML_PRICES     the price store of tierml prices and tierml market
   TIERML_TOKEN      the token of the controller that --controller names, in place of a file with it
   TIERML_QUIET      1: no hints at what to do next, and no bars
+  TIERML_MAX_UNPACKED
+                    how many MiB a compressed input may become, where its size is doubtful
   NO_COLOR          set to anything: no colours (https://no-color.org)
   TERM=dumb         neither colours nor a live view nor bars
 

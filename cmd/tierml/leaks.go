@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,7 +40,7 @@ It changes nothing. tierml down ends machines.`,
 			if err := checkFormat(format); err != nil {
 				return err
 			}
-			left, err := openHoldings(cmd.Context(), args[0], "")
+			left, err := openHoldings(cmd.Context(), args[0], "", "")
 			if err != nil {
 				return err
 			}
@@ -48,7 +51,8 @@ It changes nothing. tierml down ends machines.`,
 				return err
 			}
 			if format == table.Plain || format == table.Wide {
-				tellOfControllers(cmd.Context(), args[0], cmd.OutOrStdout())
+				left.tellOfControllers(cmd.Context(), args[0], cmd.OutOrStdout())
+				left.ours(live, cmd.OutOrStdout())
 			}
 			expired := 0
 			for _, h := range live {
@@ -70,14 +74,20 @@ It changes nothing. tierml down ends machines.`,
 }
 
 func newDownCommand() *cobra.Command {
-	var run string
+	var run, cluster string
 	var yes, expired bool
 	cmd := &cobra.Command{
 		Use:   "down JOB.yaml",
 		Short: "End the machines of a job's cluster on EC2 or Compute Engine, and make sure that they are gone",
 		Long: `Down lists every machine that carries the cluster's tag and that TierML launched, asks, terminates them, and looks until
 the cloud says that all have ended. With --run it ends those of one run only, with --expired only leaks: those whose time is
-over, which no run that goes on has. That is safe at any time, and may be done by cron, with -y.
+over, which no run that goes on has. That is safe at any time, and may be done by a timer, with -y: machines of controllers that
+Terraform or tierml controller start made have one, and tierml controller does it for the clusters of its jobs.
+
+A job file that does not name its cluster shares the default one, tierml, with everybody who does not either. Of its machines only
+those of the job file's owner are ended, unless --cluster tierml, --run or --expired says which.
+
+In the place of a job file, the installation's settings will do, as terraform output -raw settings prints them.
 
 A run that goes on loses its machines otherwise, and may buy others: stop it first.`,
 		Example: `  tierml down job.yaml
@@ -87,7 +97,7 @@ A run that goes on loses its machines otherwise, and may buy others: stop it fir
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := untilInterrupted(cmd.Context())
 			defer stop()
-			left, err := openHoldings(ctx, args[0], run)
+			left, err := openHoldings(ctx, args[0], run, cluster)
 			if err != nil {
 				return err
 			}
@@ -95,10 +105,13 @@ A run that goes on loses its machines otherwise, and may buy others: stop it fir
 			in, out := cmd.InOrStdin(), cmd.OutOrStdout()
 			live, err := left.list(ctx, out)
 			if err == nil {
-				tellOfControllers(ctx, args[0], out)
+				left.tellOfControllers(ctx, args[0], out)
 			}
-			if err == nil && expired {
+			switch {
+			case err == nil && expired:
 				live = left.overdue(live, out)
+			case err == nil:
+				live = left.ours(live, out)
 			}
 			if err != nil || len(live) == 0 {
 				return err
@@ -110,9 +123,36 @@ A run that goes on loses its machines otherwise, and may buy others: stop it fir
 		},
 	}
 	cmd.Flags().StringVar(&run, "run", "", "only machines of the run of this `name`, as tierml leaks shows it")
+	cmd.Flags().StringVar(&cluster, "cluster", "", "machines of the cluster of this `name`, whoever launched them")
 	cmd.Flags().BoolVar(&expired, "expired", false, "only leaks: machines whose time is over")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "proceed without asking")
 	return cmd
+}
+
+// endExpired ends a cluster's machines that nobody wants any more.
+func endExpired(ctx context.Context, file string, log *slog.Logger) error {
+	left, err := openHoldings(ctx, file, "", "")
+	if err != nil {
+		return err
+	}
+	defer left.cloud.Close()
+	ctx, cancel := context.WithTimeout(ctx, endWithin)
+	defer cancel()
+	live, err := left.cloud.Holdings(ctx)
+	if err != nil {
+		return err
+	}
+	var over []provisioner.InstanceID
+	for _, h := range live {
+		if h.Overdue(time.Now()) {
+			over = append(over, h.ID)
+		}
+	}
+	if len(over) == 0 {
+		return nil
+	}
+	log.Warn("ending machines that nobody wants any more", "cluster", left.where, "machines", over)
+	return left.cloud.Terminate(ctx, over...)
 }
 
 // holdings are what a cluster has on a real cloud.
@@ -122,21 +162,31 @@ type holdings struct {
 		Terminate(context.Context, ...provisioner.InstanceID) error
 		Close()
 	}
+	job         *config.Job
 	name, where string
 	advice      func(error) error
 	format      string // of lists; empty = a table
+	// others is what the cluster is named by default, and by everybody who names none; empty = whoever asked has named it, or a run
+	// of it, and means all its machines. Otherwise only the owner's are meant.
+	others, owner string
 }
 
-func openHoldings(ctx context.Context, file, run string) (*holdings, error) {
-	job, err := config.Load(file)
+func openHoldings(ctx context.Context, file, run, cluster string) (*holdings, error) {
+	job, err := config.LoadCluster(file)
 	if err != nil {
 		return nil, err
+	}
+	if cluster != "" {
+		job.EC2.Cluster, job.GCE.Cluster = cluster, cluster
 	}
 	at := job.Installation()
 	if at == nil {
 		return nil, job.Fault("cloud", "cloud: "+job.Cloud+" leaves no machines behind", "name a job with cloud: ec2 or gce")
 	}
-	l := &holdings{name: at.Name, where: fmt.Sprintf("cluster %s in %s", at.Cluster, at.Region), advice: ec2Advice}
+	l := &holdings{job: job, name: at.Name, where: fmt.Sprintf("cluster %s in %s", at.Cluster, at.Region), advice: ec2Advice, owner: at.Owner}
+	if !at.ClusterNamed && run == "" && cluster == "" {
+		l.others = at.Cluster
+	}
 	if job.Cloud == config.CloudGCE {
 		l.advice = gceAdvice
 		l.cloud, err = openGCE(ctx, job, run)
@@ -185,14 +235,10 @@ func (l *holdings) list(ctx context.Context, out io.Writer) ([]provisioner.Holdi
 }
 
 // tellOfControllers names the machines of the cluster's controllers, which are no leaks: who wants them is not known here.
-func tellOfControllers(ctx context.Context, file string, out io.Writer) {
-	job, err := config.Load(file)
+func (l *holdings) tellOfControllers(ctx context.Context, file string, out io.Writer) {
+	account, err := localrun.OpenControllers(ctx, l.job)
 	if err != nil {
-		return // it was loaded before
-	}
-	account, err := localrun.OpenControllers(ctx, job)
-	if err != nil {
-		return // likewise
+		return // the same account has been opened before
 	}
 	defer account.Close()
 	found, err := account.Controllers(ctx)
@@ -203,6 +249,33 @@ func tellOfControllers(ctx context.Context, file string, out io.Writer) {
 	for _, c := range found {
 		fmt.Fprintf(out, "%s (%s in %s, %s) is the cluster's controller and left alone; `tierml controller stop %s` ends it.\n", c.ID, c.Type, c.Zone, c.State, file)
 	}
+}
+
+// ours keeps the machines that whoever asks can be taken to mean, and tells whose the others are.
+func (l *holdings) ours(live []provisioner.Holding, out io.Writer) []provisioner.Holding {
+	if l.others == "" {
+		return live
+	}
+	var own []provisioner.Holding
+	owners := map[string]int{}
+	for _, h := range live {
+		if l.owner != "" && h.Owner == l.owner {
+			own = append(own, h)
+			continue
+		}
+		owners[cmp.Or(h.Owner, "nobody by name")]++
+	}
+	if len(own) == len(live) {
+		return own
+	}
+	var whose []string
+	for _, name := range slices.Sorted(maps.Keys(owners)) {
+		whose = append(whose, fmt.Sprintf("%d of %s", owners[name], name))
+	}
+	fmt.Fprintf(out, "The job file does not name its cluster, and others use the default too. %d of %d machines may be theirs (%s): `tierml down`\n"+
+		"leaves them alone. If all are yours, write cluster: %s into the job file, or add --cluster %[4]s.\n",
+		len(live)-len(own), len(live), strings.Join(whose, ", "), l.others)
+	return own
 }
 
 // overdue keeps those that nobody wants any more.

@@ -2,7 +2,12 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +19,99 @@ import (
 	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/provisioner/ec2"
 )
+
+// A job file that names no cluster has the default one, as those of others may: only the owner's machines are ended, until somebody
+// says which are meant.
+func TestDownLeavesOthersAlone(t *testing.T) {
+	rules, err := market.Rules("ec2-now")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fake := fakecloudtest.Start(t, fakecloud.Config{Clock: clock.Real(), Region: "us-west-1", Zones: []string{"us-west-1a"}, Rules: rules,
+		Types: []fakecloud.InstanceType{{InstanceType: market.InstanceType{Name: "c5.large", VCPU: 2, MemoryMiB: 4096, OnDemand: market.Dollar / 10}}}})
+	for _, owner := range []string{"ann", "bob", ""} {
+		cloud, err := ec2.New(t.Context(), ec2.Config{Region: "us-west-1", Cluster: "tierml", Owner: owner, Endpoint: fake.Endpoint(), ImageID: "ami-1", Job: "of" + owner + "-1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(cloud.Close)
+		pool := market.Pool{Provider: "ec2", Region: "us-west-1", Zone: "us-west-1a", Type: "c5.large", Class: market.OnDemand}
+		if _, err := cloud.Launch(t.Context(), provisioner.Request{Token: "t" + owner, Pool: pool, Count: 2, Expires: time.Now().Add(time.Hour)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	call := func(code int, settings string, args ...string) string {
+		t.Helper()
+		file := filepath.Join(t.TempDir(), "installation.yaml")
+		if err := os.WriteFile(file, []byte("ec2: {region: us-west-1, image: ami-1, endpoint: "+fake.Endpoint()+settings+
+			", program: {url: 's3://b/t', sha256: "+strings.Repeat("0a", 32)+"}, checkpoints: 's3://b/c'}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out, errOut bytes.Buffer
+		if got := run(append(args, file), strings.NewReader(""), &out, &errOut); got != code {
+			t.Fatalf("%v: exit code %d, want %d\n%s%s", args, got, code, &out, &errOut)
+		}
+		return out.String()
+	}
+	all, err := ec2.New(t.Context(), ec2.Config{Region: "us-west-1", Cluster: "tierml", Endpoint: fake.Endpoint(), ImageID: "ami-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(all.Close)
+	left := func(want string) {
+		t.Helper()
+		live, err := all.Holdings(t.Context())
+		var owners []string
+		for _, h := range live {
+			owners = append(owners, cmp.Or(h.Owner, "-"))
+		}
+		slices.SortFunc(owners, func(a, b string) int { return -strings.Compare(a, b) })
+		if got := strings.Join(owners, " "); err != nil || got != want {
+			t.Fatalf("%q is left, want %q; %v", got, want, err)
+		}
+	}
+	left("bob bob ann ann - -")
+	if out := call(0, "", "down", "-y"); !strings.Contains(out, "6 of 6 machines may be theirs (2 of ann, 2 of bob, 2 of nobody by name)") || !strings.Contains(out, "--cluster tierml") {
+		t.Errorf("printed\n%s", out)
+	}
+	call(0, "", "down", "-y", "--expired")
+	left("bob bob ann ann - -")
+	if out := call(0, ", owner: ann", "leaks"); !strings.Contains(out, "4 of 6 machines may be theirs (2 of bob, 2 of nobody by name)") {
+		t.Errorf("printed\n%s", out)
+	}
+	call(0, ", owner: ann", "down", "-y")
+	left("bob bob - -")
+	call(0, "", "down", "-y", "--run", "ofbob-1")
+	left("- -")
+	call(0, "", "down", "-y", "--cluster", "green")
+	left("- -")
+	call(0, ", cluster: tierml", "down", "-y")
+	left("")
+
+	// Nor is a controller ended that may be somebody else's.
+	if _, err := all.StartController(t.Context(), provisioner.ControllerRequest{Token: "c", Type: "c5.large", Zone: "us-west-1a"}); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	stop := func(settings string) (int, string) {
+		file := filepath.Join(t.TempDir(), "job.yaml")
+		if err := os.WriteFile(file, []byte("name: small\ncloud: ec2\nresources: {count: 1, any_of: [{type: c5.large}]}\ntrain: {app: mf, data: 's3://b/x', clocks: 4}\n"+
+			"ec2: {region: us-west-1, image: ami-1, endpoint: "+fake.Endpoint()+settings+", program: {url: 's3://b/t', sha256: "+strings.Repeat("0a", 32)+
+			"}, checkpoints: 's3://b/c'}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		return run([]string{"controller", "stop", "-y", "--force", file}, strings.NewReader(""), &out, &out), out.String()
+	}
+	for _, settings := range []string{"", ", owner: ann"} {
+		if code, out := stop(settings); code != exitUsage || !strings.Contains(out, "may be somebody else's controller") || !strings.Contains(out, "write cluster: tierml below ec2:") {
+			t.Errorf("exit code %d, printed\n%s", code, out)
+		}
+	}
+	if code, out := stop(", cluster: tierml"); code != 0 || !strings.Contains(out, "It has ended.") {
+		t.Errorf("exit code %d, printed\n%s", code, out)
+	}
+}
 
 // Down ends every machine of a cluster and of no other, and returns when they are gone.
 func TestDown(t *testing.T) {
@@ -34,9 +132,9 @@ func TestDown(t *testing.T) {
 		if _, err := cloud.Launch(t.Context(), provisioner.Request{Token: cluster, Pool: pool, Count: 2, Expires: time.Now().Add(-time.Hour)}); err != nil {
 			t.Fatal(err)
 		}
-		return &holdings{cloud, "EC2", "cluster " + cluster, ec2Advice, ""}
+		return &holdings{cloud: cloud, name: "EC2", where: "cluster " + cluster, advice: ec2Advice}
 	}
-	blue, green := open("blue"), open("green")
+	blue, green, amber := open("blue"), open("green"), open("amber")
 	var out bytes.Buffer
 	live, err := blue.list(t.Context(), &out)
 	if err != nil || len(live) != 2 || !live[0].Overdue(time.Now()) || strings.Count(out.String(), "(over)") != 2 {
@@ -54,6 +152,17 @@ func TestDown(t *testing.T) {
 	live, err = green.list(t.Context(), &out)
 	if err != nil || len(live) != 2 {
 		t.Errorf("the other cluster has %v, %v", live, err)
+	}
+	settings := filepath.Join(t.TempDir(), "installation.yaml")
+	if err := os.WriteFile(settings, []byte("ec2: {region: us-west-1, cluster: amber, image: ami-1, endpoint: "+fake.Endpoint()+
+		", program: {url: 's3://b/t', sha256: "+strings.Repeat("0a", 32)+"}, checkpoints: 's3://b/c'}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := endExpired(t.Context(), settings, slog.New(slog.DiscardHandler)); err != nil {
+		t.Error(err)
+	}
+	if of, err := amber.cloud.Holdings(t.Context()); err != nil || slices.ContainsFunc(of, func(h provisioner.Holding) bool { return h.State == provisioner.Running }) {
+		t.Errorf("the controller leaves leaks: %v, %v", of, err)
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()

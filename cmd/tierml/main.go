@@ -18,7 +18,9 @@ import (
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/progress"
+	"github.com/tierml/tierml/internal/terminal"
 )
 
 // Exit codes. They are part of the interface: scripts rely on them.
@@ -31,7 +33,7 @@ const (
 )
 
 const exitCodes = `    0  done
-    1  failed, or the answer to "Proceed?" was no
+    1  failed, agents kept ending by themselves, or the answer to "Proceed?" was no
     2  the command line or the job file is wrong; nothing was started
     3  ended in order before it was done: budget or max_duration is used up
   130  ended in order by Ctrl-C`
@@ -47,8 +49,10 @@ func main() {
 
 const metadataV1 = "AWS_EC2_METADATA_V1_DISABLED"
 
-// run is main without the process: it returns the exit code.
-func run(args []string, in io.Reader, out, errOut io.Writer) int {
+// run is main without the process: it returns the exit code. Whatever is printed may quote others, so both streams escape.
+func run(args []string, in io.Reader, stdout, stderr io.Writer) int {
+	out, errOut := terminal.NewWriter(stdout), terminal.NewWriter(stderr)
+	defer func() { _, _ = out.Flush(), errOut.Flush() }()
 	root := newRootCommand()
 	root.SetArgs(args)
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
@@ -68,6 +72,9 @@ func run(args []string, in io.Reader, out, errOut io.Writer) int {
 		fmt.Fprintln(errOut, faults) // each line begins with its place, where editors look for it
 	} else {
 		fmt.Fprintln(errOut, "tierml:", err)
+	}
+	if _, ok := errors.AsType[*journal.Damaged](err); ok {
+		fmt.Fprintln(errOut, "tierml run --resume RUN --skip-damaged leaves such lines out, and goes on from the newest checkpoint")
 	}
 	return exitCodeOf(err)
 }

@@ -103,6 +103,7 @@ func (o marketOptions) show(cmd *cobra.Command) error {
 	if query.At.IsZero() {
 		query.At = t.Summary.Last
 	}
+	sayDoubts(cmd.ErrOrStderr(), t.Doubts(o.has))
 	quotes := quote.Make(markets, query)
 	out := cmd.OutOrStdout()
 	if forPeople(o.format) {
@@ -172,6 +173,13 @@ func (o marketOptions) prices(cmd *cobra.Command) (t *trace.Trace, where string,
 		all, names = append(all, one), append(names, filepath.Base(file))
 	}
 	return trace.Merge(all...), strings.Join(names, ", "), nil
+}
+
+// sayDoubts prints what makes prices doubtful.
+func sayDoubts(errOut io.Writer, doubts []string) {
+	for _, text := range doubts {
+		fmt.Fprintln(errOut, "tierml: "+text)
+	}
 }
 
 // parseBid reads "on-demand", a share of it, or an amount.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -167,7 +168,10 @@ func prepareJobWith(ctx context.Context, job *config.Job, prepare func() (apps.P
 	if err != nil {
 		return nil, err
 	}
-	input.Sources, input.ZoneIDs, input.Warnings = market.Sources, market.ZoneIDs, market.Warnings
+	input.Sources, input.ZoneIDs, input.Warnings = market.Sources, market.ZoneIDs, append(market.Doubts(p.choice.Pools), market.Warnings...)
+	if warning := thisHost().warn(crowd(job, p.choice)); warning != "" {
+		input.Warnings = append(slices.Clone(input.Warnings), warning)
+	}
 	if p.sim, p.skipped, err = sweep.ForJob(job, p.choice, input.Work); err != nil {
 		return nil, err
 	}
@@ -182,31 +186,6 @@ func prepareJobWith(ctx context.Context, job *config.Job, prepare func() (apps.P
 	p.plan.Memory = memory
 	return p, nil
 }
-
-// counted adds up what is written.
-func counted(create apps.Create, bytes *atomic.Int64) apps.Create {
-	return func(id ps.Split) (io.WriteCloser, error) {
-		file, err := create(id)
-		return countedFile{file, bytes}, err
-	}
-}
-
-type countedFile struct {
-	io.WriteCloser
-	bytes *atomic.Int64
-}
-
-func (c countedFile) Write(p []byte) (int, error) {
-	n, err := c.WriteCloser.Write(p)
-	c.bytes.Add(int64(n))
-	return n, err
-}
-
-// discard is a file of nothing: a plan needs to know how much data there is, not the data.
-type discard struct{}
-
-func (discard) Write(p []byte) (int, error) { return len(p), nil }
-func (discard) Close() error                { return nil }
 
 // prepare cuts the job's data into splits, which go to create, and makes the application. What the application
 // refuses is reported as config.Faults.
@@ -229,8 +208,12 @@ func prepare(ctx context.Context, job *config.Job, create apps.Create) (apps.Pro
 	beside := func(name string) (io.ReadCloser, error) {
 		return blob.Open(ctx, blob.Beside(job.Train.Data, name))
 	}
+	files := splitFiles{create: create}
 	data, err := kind.Prepare(apps.Input{Name: job.Train.Data, Data: bar.Reader(file), Beside: beside, MaxBadLines: job.Train.MaxBadLines},
-		apps.Cut{Splits: job.Train.Splits, Holdout: job.Train.Holdout, Seed: job.Seed}, create)
+		apps.Cut{Splits: job.Train.Splits, Holdout: job.Train.Holdout, Seed: job.Seed}, files.Create)
+	if files.err != nil { // the data is not at fault
+		return nil, apps.Dataset{}, fmt.Errorf("writing the training data's splits: %w", files.err)
+	}
 	if err != nil {
 		return nil, apps.Dataset{}, job.Fault("train.data", err.Error(), "name a file in a form that the application "+kind.Name()+" reads")
 	}

@@ -211,6 +211,7 @@ func (o importOptions) file(ctx context.Context, s *store.Store, file string, no
 		}
 		markets = list.Prices(now)
 	} else {
+		o.Options.File = filepath.Base(file)
 		t, err := trace.Read(content, o.Options)
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
@@ -262,17 +263,11 @@ func printNotes(out io.Writer, s *trace.Summary) {
 		}
 	}
 	row := func(notes []trace.RowNote) func(int) string {
-		return func(i int) string {
-			n := notes[i]
-			return fmt.Sprintf("line %d: %s/%s at %s: $%s", n.Line, n.Pool.Zone, n.Pool.Type, n.At.Format(time.RFC3339), n.Price)
-		}
+		return func(i int) string { return notes[i].String() }
 	}
 	list("contradicts an earlier row", len(s.Conflicts), row(s.Conflicts))
 	list("absurd, left out", len(s.Absurd), row(s.Absurd))
-	list("no price for longer than usual", len(s.Gaps), func(i int) string {
-		g := s.Gaps[i]
-		return fmt.Sprintf("%s/%s from %s for %s", g.Pool.Zone, g.Pool.Type, g.From.Format(time.RFC3339), g.To.Sub(g.From).Round(time.Minute))
-	})
+	list("not recorded", len(s.Holes), func(i int) string { return s.Holes[i].String() })
 }
 
 type fetchOptions struct {

@@ -53,6 +53,9 @@ controller (tierml controller).`,
   tierml run --resume runs/demo-1
   tierml run --controller http://localhost:7071 --detach examples/demo.yaml`,
 		Args: func(_ *cobra.Command, args []string) error {
+			if o.skipDamaged && o.resume == "" {
+				return errors.New("--skip-damaged is for --resume")
+			}
 			if o.resume != "" {
 				if o.policy != "" {
 					return errors.New("a run keeps its policy; leave --policy out")
@@ -86,6 +89,8 @@ controller (tierml controller).`,
 	cmd.Flags().BoolVar(&o.plain, "plain", false, "plain lines instead of the live view")
 	cmd.Flags().StringVar(&o.policy, "policy", "", "another `policy` than the job's, such as checkpoint: kill and restart, to compare with")
 	cmd.Flags().StringVar(&o.resume, "resume", "", "go on with the run in this `directory` from where it was saved")
+	cmd.Flags().BoolVar(&o.skipDamaged, "skip-damaged", false, "with --resume: leave damaged lines of the journal out, and go on from the newest checkpoint;\n"+
+		"the journal as it was is kept beside it")
 	cmd.Flags().StringVar(&o.endpoint, "endpoint", "", "buy from the fake cloud at this `URL`, which another process runs with\n"+
 		"--instance-command 'tierml agent'; it gives time and speed. With --resume: that of the run, or none")
 	cmd.Flags().BoolVarP(&o.detach, "detach", "d", false, "with --controller: do not watch the job")
@@ -106,6 +111,8 @@ type runOptions struct {
 	resume     string
 	endpoint   string // of a fake cloud in another process; empty = one in this process
 	yes, plain bool
+
+	skipDamaged bool // with resume: leave out what cannot be read of the journal
 }
 
 // resumption is where an earlier run was saved.
@@ -118,6 +125,7 @@ type resumption struct {
 	state      localrun.State
 	doubts     []error           // why newer checkpoints are not used
 	older      []elasticity.Kept // checkpoints before it
+	damaged    []journal.Damaged // lines of the journal that were left out
 }
 
 func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) error {
@@ -156,6 +164,9 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 		}
 		job.Local.Start, job.Local.Speed = mapping.Now().Truncate(time.Second), mapping.Speed
 	}
+	if !from.at.IsZero() && !mapping.Wall.IsZero() { // else the market begins anew, there
+		mapping = mapping.NotBefore(from.at)
+	}
 	directory, release, err := runDirectory(job, o)
 	if err != nil {
 		return err
@@ -180,6 +191,9 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 		}
 	}
 	if err := printPlan(out, p.plan, job, "text"); err != nil {
+		return err
+	}
+	if err := thisHost().admit(job, crowd(job, p.choice)); err != nil {
 		return err
 	}
 	if _, err := hookOf(job.Alerts); err != nil {
@@ -233,6 +247,12 @@ func loadJob(o runOptions) (*config.Job, resumption, error) {
 	if err != nil {
 		return nil, resumption{}, err
 	}
+	var skipped []journal.Damaged
+	if o.skipDamaged {
+		if skipped, err = journal.Mend(filepath.Join(o.resume, localrun.JournalFile)); err != nil {
+			return nil, resumption{}, err
+		}
+	}
 	var from resumption
 	saved, err := localrun.Checkpoint(o.resume)
 	from.checkpoint, from.clock, from.doubts, from.older = saved.Path, saved.Clock, saved.Doubts, saved.Older
@@ -260,6 +280,9 @@ func loadJob(o runOptions) (*config.Job, resumption, error) {
 	}
 	if from.past, err = elasticity.ReadPast(entries); err != nil {
 		return nil, from, fmt.Errorf("%s: %w", filepath.Join(o.resume, localrun.JournalFile), err)
+	}
+	if from.damaged = skipped; len(skipped) > 0 {
+		from.past.Distrust(len(skipped))
 	}
 	if len(entries) == 0 {
 		return nil, from, usageError{fmt.Errorf("%s had not begun: start again with its %s", o.resume, localrun.JobFile)}
@@ -290,7 +313,12 @@ func (from resumption) words(job *config.Job, endpoint string) string {
 	for i := len(from.doubts) - 1; i >= 0; i-- {
 		text = fmt.Sprintf("Not used: %v\n", from.doubts[i]) + text
 	}
-	if from.past != nil && endpoint != "" {
+	for i := len(from.damaged) - 1; i >= 0; i-- {
+		text = fmt.Sprintf("Left out: %v\n", &from.damaged[i]) + text
+	}
+	if len(from.damaged) > 0 {
+		text += "Machines that still run are ended, and bills may lack what the damaged lines said\n"
+	} else if from.past != nil && endpoint != "" {
 		text = fmt.Sprintf("Taking over the machines that still run at %s; without them:\n", endpoint) + text
 	}
 	return text
@@ -323,7 +351,7 @@ func drive(ctx context.Context, o runOptions, p *preparedJob, from resumption, m
 	defer released()
 
 	if mapping.Wall.IsZero() {
-		mapping.Wall = time.Now()
+		mapping.Wall = clock.Wall()
 	}
 	bell, err := openBell(p.job.Alerts, log)
 	if err != nil {
@@ -469,6 +497,7 @@ func conclude(ctx context.Context, out io.Writer, directory, outcome string) err
 		}
 		return exitError{limitOr(why), errors.New("ended before it was done: " + why)}
 	}
+	fmt.Fprintf(out, "Resume   tierml run --resume %s   (once the cause is gone)\n", dir)
 	return exitError{exitFailed, errors.New("the run failed: " + report.Run.Why + "\nSee " + filepath.Join(dir, localrun.LogsDir))}
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/tierml/tierml/internal/runs"
 	"github.com/tierml/tierml/internal/status"
 	"github.com/tierml/tierml/internal/table"
+	"github.com/tierml/tierml/internal/terminal"
 )
 
 // oneRun takes the name of a run, or nothing for the latest.
@@ -220,14 +221,14 @@ func printEvents(ctx context.Context, from source, follow bool, format string, o
 		for _, l := range lines {
 			switch format {
 			case "csv":
-				_ = rows.Write([]string{l.T.UTC().Format(time.RFC3339), l.String()})
+				_ = rows.Write([]string{l.T.UTC().Format(time.RFC3339), terminal.Line(l.String())})
 				rows.Flush()
 				failed(rows.Error())
 			case table.Wide: // what kind of thing it was, as the journal calls it
-				_, err := fmt.Fprintf(out, "%s  %-14s  %s\n", l.T.UTC().Format("2006-01-02 15:04:05"), l.Kind, l)
+				_, err := fmt.Fprintf(out, "%s  %-14s  %s\n", l.T.UTC().Format("2006-01-02 15:04:05"), terminal.Line(string(l.Kind)), terminal.Line(l.String()))
 				failed(err)
 			case table.Plain, table.Text:
-				_, err := fmt.Fprintf(out, "%s  %s\n", l.T.UTC().Format("2006-01-02 15:04:05"), l)
+				_, err := fmt.Fprintf(out, "%s  %s\n", l.T.UTC().Format("2006-01-02 15:04:05"), terminal.Line(l.String()))
 				failed(err)
 			}
 		}

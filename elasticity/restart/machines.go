@@ -1,6 +1,7 @@
 package restart
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -34,18 +35,21 @@ type machine struct {
 	bid      market.USD
 	vcpu     int
 	launched time.Time
-	heard    time.Time // launched or, later, heard of
+	entered  time.Time // when this controller heard of it
+	heard    time.Time // the same, by Controller.awake
 
 	in          *attempt // the last one that it was in the team of
 	ready       bool     // its agent has called
 	warned      bool
 	leaving     bool // given up by the policy
 	terminating bool
-	why         string // of leaving and termination
-	lost        bool   // nothing more is expected of it
-	ended       bool   // the provider says so
+	terminated  time.Time // when it was asked for
+	why         string    // of leaving and termination
+	lost        bool      // nothing more is expected of it
+	ended       bool      // the provider says so
 	endedAt     time.Time
 	endedBy     market.EndedBy
+	billed      int  // lines of its bill that a controller before wrote
 	charged     bool // its bill is in the journal
 }
 
@@ -126,7 +130,7 @@ func (c *Controller) enter(l *launch, token string, i provisioner.Instance) {
 	}
 	m := &machine{
 		id: id, pool: i.Pool, bid: l.bid, vcpu: c.typeOf(i.Pool).VCPU,
-		launched: i.Launched, heard: c.now,
+		launched: i.Launched, entered: c.now, heard: c.awake.Now(),
 	}
 	c.totals.Machines++
 	c.machines[id] = m
@@ -188,6 +192,12 @@ func (c *Controller) takeEnded(i provisioner.Instance) {
 		}
 		return entry
 	})
+	switch {
+	case i.EndedBy == market.ByProvider:
+		c.crashes.Excuse(m.id)
+	case !m.warned && (!m.terminating || i.Ended.Add(time.Second).Before(m.terminated)):
+		c.crashes.Add(elasticity.Crash{ID: m.id, Entered: m.entered, At: c.now, Why: "it ended by itself: " + cmp.Or(m.why, i.Reason)})
+	}
 	m.endedAt, m.endedBy = i.Ended, i.EndedBy
 	c.lose(m)
 	m.ended = true
@@ -217,10 +227,33 @@ func (c *Controller) abandon(id ps.ServerID, why string) {
 	c.terminate(m, why)
 }
 
+// crashed takes in that an agent ends by itself.
+func (c *Controller) crashed(id ps.ServerID, r tiers.Crashed) {
+	m := c.machines[id]
+	if m == nil || m.lost || m.ended || m.terminating {
+		return
+	}
+	crash := elasticity.NewCrash(id, m.entered, c.now, r)
+	if !m.warned {
+		c.crashes.Add(crash)
+	}
+	c.record(func() journal.Entry { return crash.Entry(m.pool.String()) })
+	c.lose(m)
+	c.terminate(m, crash.Why)
+}
+
+// checkCrashes ends the run when agents keep ending by themselves. What was saved before stays.
+func (c *Controller) checkCrashes() {
+	if why, crash, loop := c.crashes.Loop(); loop && !c.ending {
+		c.crashLog = crash.Log
+		c.fail(why)
+	}
+}
+
 // giveUpSilent lets machines go whose agent does not call.
 func (c *Controller) giveUpSilent() {
 	for _, m := range c.roster {
-		if !m.ready && !m.lost && !c.now.Before(m.heard.Add(c.cfg.BootWithin)) {
+		if !m.ready && !m.lost && c.awake.Over(m.heard, c.cfg.BootWithin) {
 			c.lose(m)
 			c.terminate(m, "its agent did not call")
 		}
@@ -245,7 +278,7 @@ func (c *Controller) charge() {
 		if err != nil {
 			c.record(func() journal.Entry { return elasticity.UnknownCharge(string(m.id), m.pool, err) })
 		}
-		for _, line := range charges {
+		for _, line := range charges[min(m.billed, len(charges)):] {
 			c.totals.Charged += line.Amount
 			c.record(func() journal.Entry { return elasticity.ChargeEntry(string(m.id), m.pool, line) })
 		}

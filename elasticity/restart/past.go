@@ -26,7 +26,7 @@ func (c *Controller) remember(p *elasticity.Past) {
 		c.machines[m.id] = m
 		c.roster = append(c.roster, m)
 		if i.State == provisioner.Terminated {
-			m.ended, m.endedAt, m.endedBy = true, i.Ended, i.EndedBy
+			m.ended, m.endedAt, m.endedBy, m.billed = true, i.Ended, i.EndedBy, was.Charged
 			continue
 		}
 		c.terminate(m, forgotten)

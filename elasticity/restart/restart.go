@@ -60,6 +60,7 @@ type Controller struct {
 	out []elasticity.Action
 
 	started     time.Time
+	awake       elasticity.Awake // what machines are waited for by
 	prices      map[market.Pool]*market.History
 	pricesKnown time.Time                 // every price change until then has been told
 	deferred    map[market.Pool]time.Time // pools without capacity, until when
@@ -79,6 +80,9 @@ type Controller struct {
 	saved     ps.Clock      // the newest checkpoint
 	reached   ps.Clock      // the highest clock that any attempt is known to have reached
 
+	crashes  elasticity.Crashes
+	crashLog string // of the agent whose crash ends the run
+
 	stopWhy  string // an orderly end is wanted
 	enough   string // why the model is good enough before all clocks are done
 	ending   bool   // machines are being terminated for good
@@ -95,6 +99,7 @@ func New(cfg Config) *Controller {
 		deferred: map[market.Pool]time.Time{},
 		launches: map[string]*launch{},
 		machines: map[ps.ServerID]*machine{},
+		awake:    elasticity.NewAwake(cfg.BootWithin),
 		saved:    cfg.ResumeAt, reached: cfg.ResumeAt,
 	}
 	for _, p := range cfg.Pools {
@@ -116,6 +121,7 @@ func (c *Controller) Step(now time.Time, e elasticity.Event) []elasticity.Action
 // step lets something happen and gives what to do about it.
 func (c *Controller) step(now time.Time, happens func()) []elasticity.Action {
 	c.now, c.out = now, nil
+	c.awake.Step(now)
 	if c.finished {
 		return nil
 	}
@@ -134,9 +140,9 @@ func (c *Controller) step(now time.Time, happens func()) []elasticity.Action {
 
 func (c *Controller) begin() {
 	c.started, c.wantPlan = c.now, true
-	for _, p := range c.cfg.Pools { // what is in force now; bills are made from the journal's prices
-		if last, ok := p.History.Last(); ok && p.Pool.Class == market.Spot {
-			c.recordPrice(p.Pool, last)
+	for _, p := range c.cfg.Pools {
+		for _, point := range c.cfg.Past.Unwritten(p.Pool, p.History) {
+			c.recordPrice(p.Pool, point)
 		}
 	}
 	if c.cfg.Past != nil {
@@ -191,6 +197,7 @@ func (c *Controller) advance() {
 		c.stopWhy = "max_duration " + c.cfg.MaxDuration.String() + " is over"
 	}
 	c.giveUpSilent()
+	c.checkCrashes()
 	c.plan()
 	c.train()
 	c.save()
@@ -219,9 +226,10 @@ func (c *Controller) NextWake() time.Time {
 		case m.charged:
 		case m.ended:
 			by(m.endedAt)
-			by(m.endedAt.Add(chargeWait))
+			by(m.endedAt.Add(elasticity.ChargeWait(1)))
 		case !m.ready && !m.lost:
-			by(m.heard.Add(c.cfg.BootWithin))
+			by(c.awake.Due(m.heard, c.cfg.BootWithin))
+			by(c.awake.NextBeat())
 		}
 	}
 	return wake
@@ -299,9 +307,6 @@ func (c *Controller) takeBudget(e elasticity.BudgetSpoke) {
 	}
 }
 
-// chargeWait is how long the end of a run waits for the last prices: without them reports still derive the bill.
-const chargeWait = 2 * time.Hour
-
 // endAll terminates every machine. The run finishes when the provider says that all are gone.
 func (c *Controller) endAll(why string) {
 	c.ending, c.attempt = true, nil
@@ -320,13 +325,18 @@ func (c *Controller) end() {
 		return
 	}
 	for _, m := range c.roster {
-		if !m.ended || !m.charged && c.now.Sub(m.endedAt) < chargeWait {
+		if !m.ended || !m.charged && c.now.Sub(m.endedAt) < elasticity.ChargeWait(1) {
 			return
 		}
 	}
 	c.finished = true
+	for _, m := range c.roster {
+		if !m.charged {
+			c.record(func() journal.Entry { return elasticity.UnknownCharge(string(m.id), m.pool, elasticity.ErrNoPrices) })
+		}
+	}
 	c.record(func() journal.Entry {
-		return journal.Entry{Kind: journal.Done, Outcome: c.outcome, Clock: int64(c.saved), Why: cmp.Or(c.stopWhy, c.enough)}
+		return journal.Entry{Kind: journal.Done, Outcome: c.outcome, Clock: int64(c.saved), Why: cmp.Or(c.stopWhy, c.enough), Log: c.crashLog}
 	})
 	c.out = append(c.out, elasticity.Finish{Outcome: c.outcome})
 }
@@ -335,6 +345,6 @@ func (c *Controller) terminate(m *machine, why string) {
 	if m.terminating || m.ended {
 		return
 	}
-	m.terminating, m.why = true, why
+	m.terminating, m.why, m.terminated = true, why, c.now
 	c.out = append(c.out, elasticity.Terminate{IDs: []provisioner.InstanceID{provisioner.InstanceID(m.id)}, Why: why})
 }

@@ -299,10 +299,16 @@ func TestSilent(t *testing.T) {
 		{ID: "i-2", Pool: l.Request.Pool, State: provisioner.Running, Launched: d.now},
 	}})
 	d.step(0, elasticity.Reported{ID: "i-1", Report: tiers.Hello{}})
-	if at := d.c.NextWake(); !at.Equal(d.now.Add(10 * time.Minute)) {
+	over := d.now.Add(10 * time.Minute)
+	for d.c.NextWake().Before(over) {
+		if d.step(d.c.NextWake().Sub(d.now), elasticity.Wake{}); len(d.actions) > 0 {
+			t.Fatalf("after %v: %v", over.Sub(d.now), d.actions)
+		}
+	}
+	if at := d.c.NextWake(); !at.Equal(over) {
 		t.Errorf("woken at %s", at)
 	}
-	d.step(10*time.Minute, elasticity.Wake{})
+	d.step(d.c.NextWake().Sub(d.now), elasticity.Wake{})
 	if gone := one[elasticity.Terminate](d); gone.IDs[0] != "i-2" {
 		t.Errorf("terminated %v", gone.IDs)
 	}

@@ -47,7 +47,7 @@ type Run struct {
 // forming is a fleet that begins when all its agents have called.
 type forming struct {
 	machines []ps.ServerID
-	since    time.Time
+	since    time.Time // by the decider's awake
 }
 
 // NewRun gives a run; its first Step asks the policy for a fleet.
@@ -61,6 +61,7 @@ func NewRun(cfg RunConfig) *Run {
 // Step takes in an event and gives what to do about it, in order.
 func (r *Run) Step(now time.Time, e elasticity.Event) []elasticity.Action {
 	r.now, r.out = now, nil
+	r.decider.awake.Step(now)
 	switch e := e.(type) {
 	case elasticity.Reported:
 		r.takeReport(e)
@@ -92,10 +93,15 @@ func (r *Run) NextWake() time.Time {
 		}
 	}
 	if r.fleet != nil {
-		by(r.fleet.NextWake())
+		wakeFleet := r.fleet.NextWake()
+		if !wakeFleet.After(r.now) { // what happened last was the decider's alone
+			wakeFleet = r.now.Add(1)
+		}
+		by(wakeFleet)
 	}
 	if r.forming != nil {
-		by(r.forming.since.Add(r.cfg.Decide.BootWithin))
+		by(r.decider.awake.Due(r.forming.since, r.cfg.Decide.BootWithin))
+		by(r.decider.awake.NextBeat())
 	}
 	return wake
 }
@@ -110,6 +116,9 @@ func (r *Run) takeReport(e elasticity.Reported) {
 	}
 	if calls {
 		r.meet(e)
+	}
+	if crash, is := e.Report.(tiers.Crashed); is { // its fleet goes with it
+		r.obey(r.decider.step(r.now, func() { r.decider.crashed(e.ID, crash) }))
 	}
 	if r.attempt != nil && slices.ContainsFunc(r.attempt.team, func(m *machine) bool { return m.id == e.ID }) {
 		r.tell(e)
@@ -137,7 +146,7 @@ func (r *Run) obey(actions []elasticity.Action) {
 	for _, a := range actions {
 		switch a := a.(type) {
 		case elasticity.Train:
-			r.forming = &forming{machines: a.Machines, since: r.now}
+			r.forming = &forming{machines: a.Machines, since: r.decider.awake.Now()}
 		case elasticity.Save:
 			r.save(a)
 		case elasticity.Record:
@@ -198,7 +207,7 @@ func (r *Run) form() {
 		r.begin(f.machines)
 		return
 	}
-	if r.now.Before(f.since.Add(r.cfg.Decide.BootWithin)) {
+	if !r.decider.awake.Over(f.since, r.cfg.Decide.BootWithin) {
 		return
 	}
 	for _, id := range missing {
@@ -252,6 +261,12 @@ func (r *Run) tell(e elasticity.Event) {
 		return
 	}
 	actions := slices.Clone(fleet.Step(r.now, e)) // it may be told more meanwhile
+	for _, crash := range fleet.Crashed() {       // of machines that could not do what they were asked for
+		if m := r.decider.machines[crash.ID]; m != nil {
+			crash.Entered = m.entered
+			r.decider.crashes.Add(crash)
+		}
+	}
 	outcome, why := fleet.Outcome()
 	if outcome == "failed" {
 		r.obey(r.decider.step(r.now, func() { r.decider.fail(why) }))
@@ -311,6 +326,9 @@ func (r *Run) takeRecord(e journal.Entry, why string) {
 		r.decide(elasticity.Saved{Err: errors.New(e.Why)})
 	case journal.Export:
 		r.record(e)
+		if e.Outcome == "" {
+			return // it failed, and is tried again
+		}
 		if e.Outcome == "finished" { // perhaps before all clocks were done
 			r.decider.cfg.Clocks, r.decider.enough = ps.Clock(e.Clock), why
 		}

@@ -1,8 +1,10 @@
 package restart
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,7 +27,11 @@ type theatre struct {
 	order   []ps.ServerID
 	entries []journal.Entry
 	trains  []ps.Clock // where fleets began
+	crash   func(*actor, tiers.Do) tiers.Report
 	outcome string
+	full    time.Time // the disk for the model is, until then
+	slow    int       // agents that do not call: 1 = of machines that are bought, 2 = those that begin again
+	late    []ps.ServerID
 }
 
 type actor struct {
@@ -38,6 +44,13 @@ type actor struct {
 }
 
 func newTheatre(t *testing.T, policy bidding.Policy, change func(*RunConfig)) *theatre {
+	th := closedTheatre(t, policy, change)
+	th.tell(elasticity.Wake{})
+	return th
+}
+
+// closedTheatre is one in which nothing has happened yet.
+func closedTheatre(t *testing.T, policy bidding.Policy, change func(*RunConfig)) *theatre {
 	base := newDriver(t, policy).c.cfg
 	base.Clocks = 20
 	train := elasticity.Config{
@@ -51,9 +64,7 @@ func newTheatre(t *testing.T, policy bidding.Policy, change func(*RunConfig)) *t
 	if change != nil {
 		change(&c)
 	}
-	th := &theatre{t: t, r: NewRun(c), now: start, agents: map[ps.ServerID]*actor{}}
-	th.tell(elasticity.Wake{})
-	return th
+	return &theatre{t: t, r: NewRun(c), now: start, agents: map[ps.ServerID]*actor{}}
 }
 
 func (th *theatre) tell(e elasticity.Event) {
@@ -63,10 +74,19 @@ func (th *theatre) tell(e elasticity.Event) {
 	}
 }
 
-// wait lets time pass, beats of those who live included.
+// wait lets time pass: those who live are heard each second, and the run is woken when it wants to be.
 func (th *theatre) wait(d time.Duration) {
 	for range int(d / time.Second) {
-		th.now = th.now.Add(time.Second)
+		next := th.now.Add(time.Second)
+		for th.outcome == "" && th.r.NextWake().Before(next) {
+			if wake := th.r.NextWake().Add(-time.Millisecond); wake.After(th.now) {
+				th.now = wake
+			}
+			th.tell(elasticity.Wake{})
+		}
+		if next.After(th.now) {
+			th.now = next
+		}
 		for _, id := range th.order {
 			if a := th.agents[id]; !a.dead && !a.mute && a.welcome.Until > 0 {
 				th.tell(elasticity.Reported{ID: id, Report: tiers.Heartbeat{Generation: a.welcome.Generation}})
@@ -107,7 +127,11 @@ func (th *theatre) do(a elasticity.Action) {
 	case elasticity.WriteManifest:
 		th.tell(elasticity.ManifestWritten{Folder: a.Folder, Manifest: fmt.Sprintf("manifest-%d", a.Cut)})
 	case elasticity.Export:
-		th.tell(elasticity.Exported{Model: "model"})
+		e := elasticity.Exported{Generation: a.Generation, Model: "model"}
+		if th.now.Before(th.full) {
+			e.Model, e.Err = "", errors.New("no space left on device")
+		}
+		th.tell(e)
 	case elasticity.Finish:
 		th.outcome = a.Outcome
 	}
@@ -117,6 +141,10 @@ func (th *theatre) do(a elasticity.Action) {
 func (th *theatre) call(id ps.ServerID) {
 	a := th.agents[id]
 	a.lives++
+	if th.slow == min(a.lives, 2) {
+		th.late = append(th.late, id)
+		return
+	}
 	a.splits, a.welcome = map[ps.Split]ps.Clock{}, tiers.Welcome{}
 	th.tell(elasticity.Reported{ID: id, Report: tiers.Hello{Instance: id, Address: fmt.Sprintf("%s/%d", id, a.lives)}})
 }
@@ -131,6 +159,17 @@ func (th *theatre) end(id ps.ServerID, by market.EndedBy) {
 
 func (th *theatre) obey(agent *actor, c tiers.Command) {
 	answer := tiers.Answer{ID: c.ID}
+	if th.crash != nil {
+		if last := th.crash(agent, c.Do); last != nil {
+			if a, answers := last.(tiers.Answer); answers {
+				a.ID = c.ID
+				last = a
+			}
+			th.tell(elasticity.Reported{ID: agent.id, Report: last})
+			th.end(agent.id, market.ByUser)
+			return
+		}
+	}
 	var after tiers.Report
 	switch do := c.Do.(type) {
 	case tiers.Welcome:
@@ -307,7 +346,63 @@ func TestRunStopsInOrder(t *testing.T) {
 	}
 }
 
+// TestRunCannotBeSaved: the disk for the model is full for a minute; nobody ends before it is saved.
+func TestRunCannotBeSaved(t *testing.T) {
+	zone := "ra"
+	th := newTheatre(t, inZone(&zone), nil)
+	th.clock()
+	th.full = th.now.Add(time.Minute)
+	th.tell(elasticity.StopWanted{Why: "enough"})
+	th.wait(50 * time.Second)
+	if th.outcome != "" || th.agents["i-1"].dead || th.agents["i-2"].dead {
+		t.Fatalf("the run is %q, and its model is not saved: %+v", th.outcome, th.entries[len(th.entries)-1])
+	}
+	th.wait(20 * time.Second)
+	th.tell(elasticity.PricesKnown{At: th.now.Add(time.Hour)})
+	if e := th.lines(journal.Export); th.outcome != "interrupted" || len(e) != 2 || e[0].Outcome != "" || e[1].Outcome != "interrupted" {
+		t.Errorf("the run is %q, exports: %+v", th.outcome, e)
+	}
+}
+
 // TestRunScale: a fleet is whole or none.
+// Agents that end by themselves end the run, though each fleet has a controller of its own.
+func TestRunCrashLoop(t *testing.T) {
+	for name, crash := range map[string]func(*actor, tiers.Do) tiers.Report{
+		"panic": func(_ *actor, do tiers.Do) tiers.Report {
+			if _, assigned := do.(tiers.Assign); assigned {
+				return tiers.Crashed{Error: "panic: a mistake", Log: "main.go:1"}
+			}
+			return nil
+		},
+		"cannot start": func(_ *actor, do tiers.Do) tiers.Report {
+			if _, welcomed := do.(tiers.Welcome); welcomed {
+				return tiers.Answer{Code: tiers.CodeFailed, Error: "panic: a mistake"}
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			zone := "ra"
+			th := closedTheatre(t, inZone(&zone), nil)
+			th.crash = crash
+			for range 200 {
+				th.wait(time.Second)
+				th.tell(elasticity.PricesKnown{At: th.now})
+			}
+			done := th.entries[len(th.entries)-1]
+			if th.outcome != "failed" || done.Kind != journal.Done || !strings.Contains(done.Why, "panic: a mistake") {
+				t.Fatalf("outcome %q, %+v", th.outcome, done)
+			}
+			if name == "panic" && done.Log != "main.go:1" {
+				t.Errorf("the log is %q", done.Log)
+			}
+			if n := len(th.order); n > 12 {
+				t.Errorf("%d machines were bought", n)
+			}
+		})
+	}
+}
+
 func TestRunScale(t *testing.T) {
 	zone := "ra"
 	th := newTheatre(t, inZone(&zone), nil)

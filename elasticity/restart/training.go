@@ -135,6 +135,10 @@ func (c *Controller) job() bidding.Job {
 	j := c.cfg.Job
 	j.Started, j.Terms = c.started, c.cfg.Rules.Terms()
 	j.Done = j.Work * float64(c.progress()) / float64(c.cfg.Clocks)
+	j.Saved, j.SaveEvery = j.Work*float64(c.saved)/float64(c.cfg.Clocks), c.cfg.SaveEvery
+	if c.cfg.Continuous {
+		j.Saved = j.Done
+	}
 	if j.Budget > 0 {
 		j.Spent = c.spent()
 	}
@@ -164,6 +168,9 @@ func (a *attempt) parting() bool {
 func (c *Controller) takeSaved(e elasticity.Saved) {
 	a := c.attempt
 	if e.Err == nil {
+		if e.Clock > c.saved {
+			c.crashes.Progressed()
+		}
 		c.saved, c.reached = max(c.saved, e.Clock), max(c.reached, e.Clock)
 	}
 	if a == nil || !a.saving {

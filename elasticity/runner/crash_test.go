@@ -105,6 +105,7 @@ type stage struct {
 	t        *testing.T
 	p        provider
 	fake     *fakecloud.Cloud
+	began    time.Time
 	observer cloud
 	folder   string // of the run
 	close    func()
@@ -147,7 +148,11 @@ func (l *life) pass() bool {
 }
 
 func (l *life) Write(e journal.Entry) error {
-	if l.pass() {
+	pass := l.pass
+	if e.Kind == journal.Price { // there are many, and whoever dies after one is no different from who dies before the next
+		pass = func() bool { return l.ctx.Err() != nil }
+	}
+	if pass() {
 		return errDead
 	}
 	line, err := json.Marshal(e)
@@ -161,7 +166,7 @@ func (l *life) Write(e journal.Entry) error {
 	l.mu.Lock()
 	l.entries = append(l.entries, read)
 	l.mu.Unlock()
-	if l.pass() {
+	if pass() {
 		return errDead
 	}
 	return nil
@@ -202,93 +207,6 @@ func (l *life) carry(w http.ResponseWriter, r *http.Request, body []byte, change
 	_, _ = io.Copy(w, answer.Body)
 }
 
-// puppet is a machine whose agent obeys at once and does nothing.
-type puppet struct {
-	incarnation ps.Incarnation
-	generation  ps.Generation
-	version     uint64
-}
-
-// nodes plays the machines' agents to one controller.
-type nodes struct {
-	*life
-	reports chan told
-}
-
-type told struct {
-	id ps.ServerID
-	r  tiers.Report
-}
-
-func (n *nodes) Send(id ps.ServerID, c tiers.Command) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	p := n.puppets[id]
-	if p == nil || n.ctx.Err() != nil {
-		return nil
-	}
-	answer := tiers.Answer{ID: c.ID}
-	switch do := c.Do.(type) {
-	case tiers.Stop:
-		return nil
-	case tiers.Welcome:
-		p.incarnation, p.generation = do.Incarnation, do.Generation
-	case tiers.SetRoute:
-		p.generation, p.version = do.Generation, do.Route.Version
-	case tiers.Recover:
-		p.generation, p.version = do.Generation, do.Route.Version
-	case tiers.TakeStock:
-		answer.Result = tiers.Stock{Generation: p.generation, Version: p.version}
-	case tiers.FenceGeneration:
-		answer.Result = tiers.Holdings{}
-	}
-	go func() {
-		select {
-		case n.reports <- told{id, answer}:
-		case <-n.ctx.Done():
-		}
-	}()
-	return nil
-}
-
-// Receive lets every machine that the cloud has call, once for each controller.
-func (n *nodes) Receive(ctx context.Context, f func(ps.ServerID, tiers.Report, error)) error {
-	called := map[ps.ServerID]bool{}
-	look := time.NewTicker(2 * time.Millisecond)
-	defer look.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case r := <-n.reports:
-			f(r.id, r.r, nil)
-		case <-look.C:
-			machines, err := n.observer.List(ctx)
-			if err != nil {
-				continue
-			}
-			for _, m := range machines {
-				id := ps.ServerID(m.ID)
-				if m.State != provisioner.Pending && m.State != provisioner.Running {
-					continue
-				}
-				n.mu.Lock()
-				if n.puppets[id] == nil {
-					n.puppets[id] = &puppet{}
-				}
-				p := *n.puppets[id]
-				n.mu.Unlock()
-				if !called[id] {
-					called[id] = true
-					f(id, tiers.Hello{Instance: id, Address: "nowhere:1", Incarnation: p.incarnation, Generation: p.generation}, nil)
-				} else {
-					f(id, tiers.Heartbeat{}, nil)
-				}
-			}
-		}
-	}
-}
-
 // two wants two machines of its pool.
 type two struct {
 	pool market.Pool
@@ -315,8 +233,13 @@ func newStage(t *testing.T, p provider, visible time.Duration) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	price := func(p market.USD) *market.History {
-		return market.NewHistory([]market.PricePoint{{At: mapping.Market.Add(-time.Hour), Price: p}})
+	began := mapping.Now().Truncate(time.Second)
+	price := func(p market.USD) *market.History { // it never rests, so that a price that is not written down shows in the bill
+		points := []market.PricePoint{{At: began.Add(-time.Hour), Price: p}}
+		for i := range 2000 {
+			points = append(points, market.PricePoint{At: began.Add(time.Duration(20*i) * time.Second), Price: p - market.USD(i%97)*market.Dollar/10000})
+		}
+		return market.NewHistory(points)
 	}
 	prices, capacity := map[market.Pool]*market.History{p.pool: price(market.Dollar / 20)}, map[market.Pool]int{}
 	for _, c := range p.or {
@@ -333,7 +256,7 @@ func newStage(t *testing.T, p provider, visible time.Duration) *stage {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- fake.Run(ctx) }()
-	s := &stage{t: t, p: p, fake: fake, folder: t.TempDir(), puppets: map[ps.ServerID]*puppet{}}
+	s := &stage{t: t, p: p, fake: fake, began: began, folder: t.TempDir(), puppets: map[ps.ServerID]*puppet{}}
 	if s.observer, err = p.open(t.Context(), fake.Endpoint()); err != nil {
 		t.Fatal(err)
 	}
@@ -392,10 +315,18 @@ func (s *stage) live(number int) (outcome string) {
 		defer remove()
 	}
 	machines := &nodes{life: l, reports: make(chan told)}
+	from := mapping.Now()
+	history, err := cloud.SpotPrices(ctx, pools, s.began.Add(-time.Hour), from)
+	for provisioner.Retryable(err) && ctx.Err() == nil {
+		history, err = cloud.SpotPrices(ctx, pools, s.began.Add(-time.Hour), from)
+	}
+	if err != nil && ctx.Err() == nil {
+		s.t.Fatal(err)
+	}
 	var drive *runner.Runner
 	drive = runner.New(runner.Config{
-		Controller: s.controller(number, past), Clock: mapping, Cloud: cloud, Prices: cloud, Pools: pools,
-		PricesFrom: mapping.Market, Nodes: machines, Log: slog.New(slog.DiscardHandler),
+		Controller: s.controller(number, past, history), Clock: mapping, Cloud: cloud, Prices: cloud, Pools: pools,
+		PricesFrom: from, Nodes: machines, Log: slog.New(slog.DiscardHandler),
 		Journal: watched{l, func(e journal.Entry) {
 			if s.said != nil {
 				s.said(ctx, e, drive)
@@ -414,6 +345,9 @@ func (s *stage) live(number int) (outcome string) {
 	outcome, err = drive.Run(ctx)
 	if err != nil && !errors.Is(err, errDead) {
 		s.t.Fatal(err)
+	}
+	if ctx.Err() != nil { // it died before it could say so
+		return ""
 	}
 	return outcome
 }
@@ -469,15 +403,15 @@ func (s *stage) joined() (n int) {
 	return n
 }
 
-func (s *stage) controller(number int, past *elasticity.Past) *elasticity.Controller {
+func (s *stage) controller(number int, past *elasticity.Past, history map[market.Pool][]market.PricePoint) *elasticity.Controller {
 	rules, _ := market.Rules(s.p.rules)
 	reliable := s.p.pool
 	reliable.Class = market.OnDemand
 	kind := market.InstanceType{Name: s.p.pool.Type, VCPU: 2, MemoryMiB: 4096, OnDemand: market.Dollar / 10}
 	wall := mapping.ToMarket
-	pools := []elasticity.Pool{{Pool: s.p.pool, Type: kind, History: market.NewHistory([]market.PricePoint{{At: mapping.Market, Price: market.Dollar / 20}})}}
+	pools := []elasticity.Pool{{Pool: s.p.pool, Type: kind, History: market.NewHistory(history[s.p.pool])}}
 	for _, c := range s.p.or {
-		pools = append(pools, elasticity.Pool{Pool: c.Pool, Type: kind, History: market.NewHistory([]market.PricePoint{{At: mapping.Market, Price: market.Dollar / 19}})})
+		pools = append(pools, elasticity.Pool{Pool: c.Pool, Type: kind, History: market.NewHistory(history[c.Pool])})
 	}
 	return elasticity.New(elasticity.Config{
 		Run: fmt.Sprintf("crash-1-0a-%d", number), Policy: two{s.p.pool, s.p.bid, s.p.or}, Chooses: len(s.p.or) > 0, Speed: speed, Stages: tiers.DefaultThresholds(),
@@ -539,6 +473,7 @@ func (s *stage) check(at int) {
 			s.t.Errorf("point %d: left behind: %+v, %v", at, left, err)
 		}
 	}
+	s.checkBills(at)
 	for token, n := range bought {
 		if n > intents[token] {
 			s.t.Errorf("point %d: %d machines for %d that were intended by %s", at, n, intents[token], token)

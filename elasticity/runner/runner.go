@@ -86,6 +86,9 @@ type Runner struct {
 	failed error
 	listed atomic.Bool // the first listing has been told
 
+	endExport func()          // cancels the newest export; nil = there was none
+	exported  <-chan struct{} // closed when it has ended
+
 	requests requests
 }
 
@@ -132,7 +135,7 @@ func (r *Runner) Run(ctx context.Context) (outcome string, err error) {
 			}
 			r.do(ctx, a)
 		}
-		wait := time.Until(r.cfg.Clock.WallAt(r.cfg.Controller.NextWake()))
+		wait := r.cfg.Clock.Until(r.cfg.Controller.NextWake())
 		timer.Reset(max(wait, time.Millisecond))
 	}
 }
@@ -166,16 +169,33 @@ func (r *Runner) do(ctx context.Context, a elasticity.Action) {
 	case elasticity.Scaled:
 		r.requests.answer(a)
 	case elasticity.Export:
-		r.jobs.Go(func() {
-			model, loss, err := r.cfg.Export(ctx, a)
-			r.tell(ctx, elasticity.Exported{Model: model, TestLoss: loss, Err: err})
-		})
+		r.export(ctx, a)
 	case elasticity.WriteManifest:
 		r.jobs.Go(func() {
 			manifest, trouble, err := r.cfg.WriteManifest(ctx, a)
 			r.tell(ctx, elasticity.ManifestWritten{Folder: a.Folder, Manifest: manifest, Trouble: trouble, Err: err})
 		})
 	}
+}
+
+// export saves the model. One that a recovery has overtaken ends first: both write the same file.
+func (r *Runner) export(ctx context.Context, a elasticity.Export) {
+	before := r.exported
+	if r.endExport != nil {
+		r.endExport()
+	}
+	ended := make(chan struct{})
+	ctx, cancel := context.WithCancel(ctx)
+	r.endExport, r.exported = cancel, ended
+	r.jobs.Go(func() {
+		defer close(ended)
+		defer cancel()
+		if before != nil {
+			<-before
+		}
+		model, loss, err := r.cfg.Export(ctx, a)
+		r.tell(ctx, elasticity.Exported{Generation: a.Generation, Model: model, TestLoss: loss, Err: err})
+	})
 }
 
 // write keeps the journal. A run whose journal cannot be written must not go on spending money unseen.
@@ -279,16 +299,22 @@ func (r *Runner) watchNodes(ctx context.Context) {
 	}
 }
 
+// lookAgain is how often a long interval is looked at: tickers stand still while the host sleeps, and what waits for them does not.
+const lookAgain = 5 * time.Second
+
 // every calls f now and then each interval until ctx is done.
 func every(ctx context.Context, interval time.Duration, f func()) {
-	tick := time.NewTicker(interval)
+	tick := time.NewTicker(min(interval, lookAgain))
 	defer tick.Stop()
 	for {
+		began := clock.Wall()
 		f()
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
+		for wait := true; wait; wait = interval > lookAgain && clock.Wall().Sub(began) < interval {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
 		}
 	}
 }

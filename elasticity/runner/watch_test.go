@@ -124,6 +124,7 @@ const lease = 16 * time.Minute
 type script struct {
 	ends  time.Time
 	do    map[time.Duration]elasticity.Action // since the beginning
+	save  func(context.Context, elasticity.Export) (string, float64, error)
 	begun time.Time
 	heard []elasticity.Event
 	at    []time.Time
@@ -157,8 +158,8 @@ func play(t *testing.T, m *moody, s *script) {
 	r := runner.New(runner.Config{
 		Controller: s, Clock: clock.Mapping{Market: time.Now(), Wall: time.Now(), Speed: 1}, Cloud: m, Prices: m, Nodes: nobody{},
 		Pools: []market.Pool{spot}, PricesFrom: time.Now(), Journal: disk{}, Log: slog.New(slog.DiscardHandler),
-		Complete: func(r provisioner.Request) provisioner.Request { return r },
-		Renew:    m.renew, RenewEvery: lease / 3, PollPrices: time.Minute, PollCloud: 5 * time.Second, Calls: 2 * time.Minute,
+		Complete: func(r provisioner.Request) provisioner.Request { return r }, Export: s.save,
+		Renew: m.renew, RenewEvery: lease / 3, PollPrices: time.Minute, PollCloud: 5 * time.Second, Calls: 2 * time.Minute,
 	})
 	if outcome, err := r.Run(t.Context()); outcome != "finished" || err != nil {
 		t.Fatalf("%q, %v", outcome, err)

@@ -29,6 +29,7 @@ import (
 
 	"github.com/tierml/tierml/elasticity"
 	pb "github.com/tierml/tierml/elasticity/scaling/scalingpb"
+	"github.com/tierml/tierml/internal/sameuser"
 )
 
 // File is where a run says how to reach it, in its directory.
@@ -70,7 +71,7 @@ func Serve(directory string, driver Driver, log *slog.Logger) (*Server, error) {
 		grpc.MaxConcurrentStreams(callsAtOnce), grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTime}))
 	pb.RegisterElasticServer(s.grpc, &service{driver: driver})
 	s.served.Go(func() {
-		if err := s.grpc.Serve(listener); err != nil {
+		if err := s.grpc.Serve(sameuser.Listener(listener, log)); err != nil {
 			log.Error("requests to scale cannot be heard any more", "err", err)
 		}
 	})

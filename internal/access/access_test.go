@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tierml/tierml/internal/loglimit"
 )
 
 func TestTokenFile(t *testing.T) {
@@ -155,7 +157,7 @@ func TestLogIsBounded(t *testing.T) {
 	for range 500 {
 		ask(handler, httptest.NewRequest(http.MethodGet, "/", nil))
 	}
-	if lines := strings.Count(log.String(), "\n"); lines > linesAMinute {
+	if lines := strings.Count(log.String(), "\n"); lines > loglimit.LinesAMinute {
 		t.Errorf("%d lines", lines)
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/tierml/tierml/internal/loglimit"
 )
 
 // cookieName is what a browser shows after it has logged in.
@@ -32,7 +34,7 @@ type Gate struct {
 	secure bool // the cookie is for TLS only
 
 	mu   sync.Mutex
-	said quiet
+	said loglimit.Limit
 }
 
 // NewGate makes a gate; secure says that it is reached by TLS.
@@ -131,7 +133,7 @@ func (g *Gate) refuse(w http.ResponseWriter, r *http.Request) {
 func (g *Gate) note(r *http.Request) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if say, unsaid := g.said.note(g.now()); say {
+	if say, unsaid := g.said.Note(g.now()); say {
 		g.log.Warn("a request without the token was refused", "from", r.RemoteAddr, "method", brief(r.Method), "others_not_listed", unsaid)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/tierml/tierml/internal/loglimit"
 )
 
 const (
@@ -45,7 +47,7 @@ type crowd struct {
 	mu     sync.Mutex
 	order  list.List // of *guest
 	byConn map[net.Conn]*guest
-	said   quiet
+	said   loglimit.Limit
 }
 
 // guest is a connection of the crowd; at is its place in the order, nil once it is no stranger.
@@ -68,7 +70,7 @@ func (c *crowd) context(ctx context.Context, conn net.Conn) context.Context {
 		oldest := c.order.Front().Value.(*guest)
 		oldest.leave()
 		cut(oldest.conn)
-		if say, unsaid := c.said.note(c.now()); say {
+		if say, unsaid := c.said.Note(c.now()); say {
 			c.log.Warn("a connection was closed: too many have not shown who they are", "from", oldest.conn.RemoteAddr(), "others_not_listed", unsaid)
 		}
 	}
@@ -143,7 +145,7 @@ func (c *crowd) Handle(ctx context.Context, r slog.Record) error {
 		return nil
 	}
 	c.mu.Lock()
-	say, unsaid := c.said.note(c.now())
+	say, unsaid := c.said.Note(c.now())
 	c.mu.Unlock()
 	if say {
 		c.log.Warn("refused a connection", "error", strings.TrimSpace(r.Message), "others_not_listed", unsaid)
@@ -156,25 +158,3 @@ func (c *crowd) WithAttrs([]slog.Attr) slog.Handler { return c }
 
 // WithGroup is that of slog.Handler; nobody uses it.
 func (c *crowd) WithGroup(string) slog.Handler { return c }
-
-// linesAMinute bounds what strangers can write into the log.
-const linesAMinute = 30
-
-// quiet keeps short what strangers can do to the log: so many lines a minute, and the number of the rest.
-type quiet struct {
-	minute       time.Time
-	said, unsaid int
-}
-
-func (q *quiet) note(now time.Time) (say bool, unsaid int) {
-	if now.Sub(q.minute) >= time.Minute {
-		q.minute, q.said = now, 0
-	}
-	if q.said >= linesAMinute {
-		q.unsaid++
-		return false, 0
-	}
-	q.said++
-	unsaid, q.unsaid = q.unsaid, 0
-	return true, unsaid
-}

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tierml/tierml/internal/loglimit"
 )
 
 // log is a buffer that a server writes while a test reads.
@@ -144,7 +146,7 @@ func TestCrowd(t *testing.T) {
 	for _, conn := range silent[:2*strangers] { // in the order of coming
 		h.answer(conn)
 	}
-	if lines := strings.Count(h.log.String(), "too many"); lines == 0 || lines > linesAMinute {
+	if lines := strings.Count(h.log.String(), "too many"); lines == 0 || lines > loglimit.LinesAMinute {
 		t.Errorf("%d lines in the log", lines)
 	}
 }

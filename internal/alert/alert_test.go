@@ -59,6 +59,21 @@ func TestStuck(t *testing.T) {
 	}
 }
 
+// A run that is stopped together with its watch is not stuck; and one whose machines have fallen silent together is.
+func TestStuckOrStopped(t *testing.T) {
+	w := NewWatch("x")
+	w.Feed(journal.Entry{Kind: journal.Start}, wall)
+	w.Away(time.Hour)
+	if got := w.Tick(wall.Add(time.Hour + time.Minute)); got != nil {
+		t.Errorf("stopped: %+v", got)
+	}
+	for i := range 2 {
+		if got := w.Feed(journal.Entry{Kind: journal.Silence, To: journal.Waiting, Why: "17 of 18"}, wall.Add(time.Hour)); len(got) != 1-i || i == 0 && got[0].Kind != Stuck {
+			t.Errorf("silent for the %d. time: %+v", i+1, got)
+		}
+	}
+}
+
 // Clocks of milliseconds are no reason to cry after a second; a run that never begins is one after a quarter of an hour.
 func TestStuckHasItsLimits(t *testing.T) {
 	w := NewWatch("x")
@@ -164,7 +179,7 @@ func bell(t *testing.T, r *receiver) (*Bell, *bytes.Buffer) {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	return newBell(hook, slog.New(slog.NewTextHandler(&log, nil)), time.Microsecond), &log
+	return newBell(hook, slog.New(slog.NewTextHandler(&log, nil)), time.Microsecond, transport(notMetadata)), &log
 }
 
 func TestTold(t *testing.T) {
@@ -224,7 +239,7 @@ func TestRingingDoesNotWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	b := newBell(hook, slog.New(slog.NewTextHandler(&log, nil)), time.Microsecond)
+	b := newBell(hook, slog.New(slog.NewTextHandler(&log, nil)), time.Microsecond, transport(notMetadata))
 	for range waiting + 10 {
 		b.Ring(Alert{Kind: Stuck})
 	}

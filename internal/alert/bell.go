@@ -105,11 +105,20 @@ type Bell struct {
 }
 
 // NewBell starts to tell; Close ends it.
-func NewBell(hook *Hook, log *slog.Logger) *Bell { return newBell(hook, log, time.Second) }
+func NewBell(hook *Hook, log *slog.Logger) *Bell {
+	return newBell(hook, log, time.Second, transport(notMetadata))
+}
 
-func newBell(hook *Hook, log *slog.Logger, first time.Duration) *Bell {
+// NewOutwardBell is NewBell for a hook of somebody else's choice: it dials public addresses only, whatever a name leads to.
+func NewOutwardBell(hook *Hook, log *slog.Logger) *Bell {
+	t := transport(onlyPublic)
+	t.Proxy = nil // it would dial in our place
+	return newBell(hook, log, time.Second, t)
+}
+
+func newBell(hook *Hook, log *slog.Logger, first time.Duration, over *http.Transport) *Bell {
 	ctx, stop := context.WithCancel(context.Background())
-	b := &Bell{hook: hook, log: log, first: first, queue: make(chan Alert, waiting), stop: stop, client: &http.Client{Transport: transport(),
+	b := &Bell{hook: hook, log: log, first: first, queue: make(chan Alert, waiting), stop: stop, client: &http.Client{Transport: over,
 		Timeout:       perTry,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // it is for this host
 	}}

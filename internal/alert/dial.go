@@ -14,10 +14,24 @@ var metadataV6 = netip.MustParseAddr("fd00:ec2::254")
 
 // transport dials webhooks, but for what no webhook is: the metadata services of clouds, which give credentials, answer at
 // link-local addresses. It looks at the address itself, as any name may lead there.
-func transport() *http.Transport {
+func transport(judge func(network, address string, _ syscall.RawConn) error) *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.DialContext = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second, Control: notMetadata}).DialContext
+	t.DialContext = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second, Control: judge}).DialContext
 	return t
+}
+
+// carrierNAT is shared address space (RFC 6598): no public one.
+var carrierNAT = netip.MustParsePrefix("100.64.0.0/10")
+
+func onlyPublic(_, address string, _ syscall.RawConn) error {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("dialling %s: %w", address, err)
+	}
+	if ip := at.Addr().Unmap().WithZone(""); !ip.IsGlobalUnicast() || ip.IsPrivate() || carrierNAT.Contains(ip) {
+		return fmt.Errorf("%s is an address of this host or its network: alerts of jobs of others do not go there, unless the controller is started with --allow and the webhook's address", at.Addr())
+	}
+	return nil
 }
 
 func notMetadata(_, address string, _ syscall.RawConn) error {

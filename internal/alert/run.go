@@ -25,12 +25,17 @@ func Start(run string, bell *Bell) *Run {
 	r.over.Go(func() {
 		tick := time.NewTicker(look)
 		defer tick.Stop()
-		for {
+		for last := time.Now(); ; {
 			select {
 			case <-r.done:
 				return
-			case now := <-tick.C:
+			case <-tick.C:
+				now := time.Now()
 				r.mu.Lock()
+				if away := now.Sub(last); away > 2*look {
+					r.watch.Away(away)
+				}
+				last = now
 				r.ring(r.watch.Tick(now))
 				r.mu.Unlock()
 			}

@@ -95,6 +95,11 @@ func (w *Watch) Feed(e journal.Entry, now time.Time) (out []Alert) {
 		}
 	case journal.Rollback:
 		w.clock = e.Clock
+	case journal.Silence:
+		if e.To == journal.Waiting && !w.stuck {
+			w.stuck = true
+			tell(Stuck, e.Why)
+		}
 	case journal.Budget:
 		tell(Budget, e.To+": "+e.Why)
 	case journal.Launch:
@@ -153,6 +158,9 @@ func because(why string) string {
 	}
 	return ": " + why
 }
+
+// Away tells that this process itself was stopped for a time, in which it has heard nobody.
+func (w *Watch) Away(d time.Duration) { w.lastClock = w.lastClock.Add(d) }
 
 // Tick looks whether a run that says nothing is stuck.
 func (w *Watch) Tick(now time.Time) (out []Alert) {

@@ -6,57 +6,19 @@ package blob
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
 )
 
-// place is where a name leads to.
-type place struct {
-	scheme string // "" is a path on this machine
-	bucket string
-	key    string
-	query  url.Values // settings of the store, as gocloud.dev knows them, such as region
-}
-
-// IsURL says whether a name is that of an object in a store, not a path.
+// IsURL reports whether a name is a URL, not a path.
 func IsURL(name string) bool { return strings.Contains(name, "://") }
-
-// Check says what is wrong with the URL of an object, without looking for the object.
-func Check(name string) error {
-	_, err := parse(name)
-	return err
-}
-
-func parse(name string) (place, error) {
-	if !IsURL(name) {
-		return place{key: name}, nil
-	}
-	u, err := url.Parse(name)
-	if err != nil {
-		return place{}, fmt.Errorf("%s is not a URL: write s3://BUCKET/KEY or gs://BUCKET/KEY", name)
-	}
-	p := place{scheme: u.Scheme, bucket: u.Host, key: strings.TrimPrefix(u.Path, "/"), query: u.Query()}
-	switch {
-	case p.scheme == "file" && p.bucket == "" && u.Path != "":
-		return place{key: u.Path}, nil
-	case p.scheme == "file":
-		return place{}, fmt.Errorf("%s: write file:///PATH", name)
-	case p.scheme != "s3" && p.scheme != "gs":
-		return place{}, fmt.Errorf("%s: there is no store %q: write s3://BUCKET/KEY or gs://BUCKET/KEY", name, p.scheme)
-	case p.bucket == "" || p.key == "" || u.User != nil || u.Fragment != "":
-		return place{}, fmt.Errorf("%s: write %s://BUCKET/KEY", name, p.scheme)
-	}
-	return p, nil
-}
 
 // Open opens a file or object for reading. One that is not there is an fs.ErrNotExist.
 func Open(ctx context.Context, name string) (io.ReadCloser, error) {
-	p, err := parse(name)
+	p, err := Parse(name)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +30,7 @@ func Open(ctx context.Context, name string) (io.ReadCloser, error) {
 
 // OpenRange opens a part of a file or object for reading: so many bytes from an offset on.
 func OpenRange(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
-	p, err := parse(name)
+	p, err := Parse(name)
 	if err != nil {
 		return nil, err
 	}

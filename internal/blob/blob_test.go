@@ -113,7 +113,7 @@ func TestNames(t *testing.T) {
 		"http://host/file": `there is no store "http"`, "s3://bucket": "write s3://BUCKET/KEY", "s3:///key": "write s3://BUCKET/KEY",
 		"s3://user@bucket/key": "write s3://BUCKET/KEY", "s3://%": "is not a URL",
 	} {
-		err := Check(name)
+		_, err := Parse(name)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: error %v, want %q", name, err, want)
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/url"
 	"os"
 	"strings"
@@ -18,13 +19,14 @@ import (
 	"gocloud.dev/gcerrors"
 )
 
-func openBucket(ctx context.Context, p place) (*blob.Bucket, error) {
+func openBucket(ctx context.Context, p Place) (*blob.Bucket, error) {
+	p.query = maps.Clone(p.query)
 	p.defaults()
 	return blob.OpenBucket(ctx, (&url.URL{Scheme: p.scheme, Host: p.bucket, RawQuery: p.query.Encode()}).String())
 }
 
 // openObject opens a bucket for as long as the object is read. Length -1 is to the end.
-func openObject(ctx context.Context, name string, p place, offset, length int64) (io.ReadCloser, error) {
+func openObject(ctx context.Context, name string, p Place, offset, length int64) (io.ReadCloser, error) {
 	bucket, err := openBucket(ctx, p)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", name, err)
@@ -41,7 +43,7 @@ func openObject(ctx context.Context, name string, p place, offset, length int64)
 
 // defaults are settings that a store on another endpoint than the provider's wants: buckets as the first part of the
 // path, as their names are no hosts there, and for an emulator of GCS no credentials.
-func (p *place) defaults() {
+func (p *Place) defaults() {
 	set := func(name, value string) {
 		if !p.query.Has(name) {
 			p.query.Set(name, value)
@@ -67,7 +69,7 @@ type object struct {
 func (o *object) Close() error { return errors.Join(o.Reader.Close(), o.bucket.Close()) }
 
 // inBucket does something in an object's bucket.
-func inBucket(ctx context.Context, p place, do func(*blob.Bucket) error) error {
+func inBucket(ctx context.Context, p Place, do func(*blob.Bucket) error) error {
 	bucket, err := openBucket(ctx, p)
 	if err != nil {
 		return err
@@ -75,7 +77,7 @@ func inBucket(ctx context.Context, p place, do func(*blob.Bucket) error) error {
 	return errors.Join(do(bucket), bucket.Close())
 }
 
-func writeObject(ctx context.Context, p place, write func(io.Writer) error) error {
+func writeObject(ctx context.Context, p Place, write func(io.Writer) error) error {
 	return inBucket(ctx, p, func(bucket *blob.Bucket) error {
 		ctx, cancel := context.WithCancel(ctx) // done before Close, it leaves no object
 		defer cancel()
@@ -92,7 +94,7 @@ func writeObject(ctx context.Context, p place, write func(io.Writer) error) erro
 	})
 }
 
-func listObjects(ctx context.Context, p place) (objects []Object, err error) {
+func listObjects(ctx context.Context, p Place) (objects []Object, err error) {
 	err = inBucket(ctx, p, func(bucket *blob.Bucket) error {
 		all := bucket.List(&blob.ListOptions{Prefix: p.key + "/"})
 		for {
@@ -109,7 +111,7 @@ func listObjects(ctx context.Context, p place) (objects []Object, err error) {
 	return objects, err
 }
 
-func removeObject(ctx context.Context, p place) error {
+func removeObject(ctx context.Context, p Place) error {
 	return inBucket(ctx, p, func(bucket *blob.Bucket) error {
 		err := bucket.Delete(ctx, p.key)
 		if gcerrors.Code(err) == gcerrors.NotFound {

@@ -19,7 +19,7 @@ const writeBuffer = 256 << 10
 // Write stores what write gives it under a name: the whole of it or, when there is an error, nothing. What was there
 // before is replaced. It is durable when Write returns.
 func Write(ctx context.Context, name string, write func(io.Writer) error) error {
-	p, err := parse(name)
+	p, err := Parse(name)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ type Object struct {
 
 // List gives all objects below a folder, sorted by path. A folder that is not there has none.
 func List(ctx context.Context, folder string) ([]Object, error) {
-	p, err := parse(folder)
+	p, err := Parse(folder)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func listFiles(folder string) (objects []Object, err error) {
 
 // Remove removes an object. One that is not there is as good as removed. A file's folder goes with its last file.
 func Remove(ctx context.Context, name string) error {
-	p, err := parse(name)
+	p, err := Parse(name)
 	if err != nil {
 		return err
 	}

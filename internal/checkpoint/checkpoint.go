@@ -82,8 +82,10 @@ func checksum(m model.Model) string {
 			_, _ = sum.Write(buffer) // never fails
 		}
 	}
-	return hex(sum.Sum32())
+	return fmt.Sprintf("%08x", sum.Sum32())
 }
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // read reads a checkpoint's file and compares it with its checksum; older files have none.
 func read(path string) (m model.Model, clock ps.Clock, err error) {

@@ -88,7 +88,7 @@ func newestThatIsUndamaged(t *testing.T, place string) {
 		func() { damage(manifests[1], func(text []byte) []byte { return text[:len(text)/2] }) },
 	} {
 		damage()
-		found, doubts, err := Newest(t.Context(), place)
+		found, doubts, err := Newest(t.Context(), place, nil)
 		if err != nil || len(found) == 0 || found[0].Manifest != manifests[3-i] || len(doubts) != i {
 			t.Fatalf("after %d of 4 were damaged: %v, doubts %v, %v", i, found, doubts, err)
 		}
@@ -101,7 +101,7 @@ func newestThatIsUndamaged(t *testing.T, place string) {
 		t.Errorf("a damaged part: %v", err)
 	}
 	damage(object(manifests[0], "a.rows"), flip)
-	if found, doubts, err := Newest(t.Context(), place); err != nil || found != nil || len(doubts) != 4 {
+	if found, doubts, err := Newest(t.Context(), place, nil); err != nil || found != nil || len(doubts) != 4 {
 		t.Errorf("when all are damaged: %v, doubts %v, %v", found, doubts, err)
 	}
 }

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -21,12 +24,18 @@ import (
 // and a manifest beside the folder. The manifest is written last, as a whole: what it names is complete.
 //
 //	PLACE/clock-000000120-1.1/i-0a1b2c.rows     the partitions that a machine backs up
-//	PLACE/clock-000000120-1.1.json              the manifest
+//	PLACE/clock-000000120-1.1-SHA256.json       the manifest
+//
+// The manifest's name has the SHA-256 of its content, and the manifest that of each part. So whoever was told a name, by the run's
+// journal or its controller, reads what was written, or nothing: others may have rights to write in the same store.
 
 // manifestForm is the form of manifests and parts.
-const manifestForm = 1
+const manifestForm = 2
 
 const manifestSuffix = ".json"
+
+// largestManifest is beyond what any job's partitions need; nothing larger is read.
+const largestManifest = 32 << 20
 
 // Manifest says what a checkpoint is made of.
 type Manifest struct {
@@ -93,9 +102,13 @@ func (m *Manifest) Write(ctx context.Context, place string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("writing a checkpoint's manifest: %w", err)
 	}
-	name := blob.Join(place, m.Folder+manifestSuffix)
+	text = append(text, '\n')
+	if len(text) > largestManifest {
+		return "", fmt.Errorf("writing a checkpoint's manifest: %d partitions make it larger than %d bytes", len(m.Parts), largestManifest)
+	}
+	name := blob.Join(place, m.Folder+"-"+sumOf(text)+manifestSuffix)
 	err = blob.Write(ctx, name, func(w io.Writer) error {
-		_, err := w.Write(append(text, '\n'))
+		_, err := w.Write(text)
 		return err
 	})
 	if err != nil {
@@ -119,9 +132,18 @@ func readManifest(ctx context.Context, name string) (_ *Manifest, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	text, err := io.ReadAll(file)
+	text, err := io.ReadAll(io.LimitReader(file, largestManifest+1))
 	if err != nil {
 		return nil, err
+	}
+	folder, want := splitName(Name(name))
+	switch got := sumOf(text); {
+	case len(text) > largestManifest:
+		return nil, damaged(fmt.Errorf("it has more than %d bytes", largestManifest))
+	case want == "":
+		return nil, damaged(errors.New("its name has no checksum"))
+	case got != want:
+		return nil, wrongChecksum(got, want)
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
@@ -132,7 +154,35 @@ func readManifest(ctx context.Context, name string) (_ *Manifest, err error) {
 	if err := m.check(); err != nil {
 		return nil, damaged(err)
 	}
+	if m.Folder != folder {
+		return nil, damaged(fmt.Errorf("its folder is %s", m.Folder))
+	}
 	return m, nil
+}
+
+func sumOf(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// Name is that of a manifest below its place.
+func Name(manifest string) string { return path.Base(withoutQuery(manifest)) }
+
+// splitName takes a manifest's name apart. The checksum of one that has another form is empty, which is nothing's.
+func splitName(name string) (folder, sum string) {
+	name = strings.TrimSuffix(name, manifestSuffix)
+	at := len(name) - 2*sha256.Size - 1
+	if at < 0 || name[at] != '-' {
+		return name, ""
+	}
+	return name[:at], name[at+1:]
+}
+
+func withoutQuery(name string) string {
+	if blob.IsURL(name) {
+		name, _, _ = strings.Cut(name, "?")
+	}
+	return name
 }
 
 // Verify reads all of a checkpoint and compares its checksums. It is an ErrDamaged when something is not what it was.
@@ -188,9 +238,10 @@ type Found struct {
 }
 
 // Newest gives the newest checkpoint below a place that is complete and undamaged, which it reads as a whole, and after it
-// those that are older, which it does not read. Doubts say why newer ones are not there.
-func Newest(ctx context.Context, place string) (found []Found, doubts []error, err error) {
-	all, doubts, err := List(ctx, place)
+// those that are older, which it does not read. Only names that are known are looked at: anybody who may write there may have
+// put others beside them. Doubts say why newer ones are not there.
+func Newest(ctx context.Context, place string, known func(name string) bool) (found []Found, doubts []error, err error) {
+	all, doubts, err := List(ctx, place, known)
 	if err != nil {
 		return nil, doubts, err
 	}
@@ -210,9 +261,9 @@ func Newest(ctx context.Context, place string) (found []Found, doubts []error, e
 	return nil, doubts, nil
 }
 
-// List gives the complete checkpoints below a place, the newest first. What cannot be read, or lacks a part, is none;
+// List gives the complete checkpoints below a place whose manifests' names are known (nil: all), the newest first. What cannot be read, or lacks a part, is none;
 // doubts says why.
-func List(ctx context.Context, place string) (found []Found, doubts []error, err error) {
+func List(ctx context.Context, place string, known func(name string) bool) (found []Found, doubts []error, err error) {
 	objects, err := blob.List(ctx, place)
 	if err != nil {
 		return nil, nil, fmt.Errorf("looking for checkpoints: %w", err)
@@ -221,7 +272,7 @@ func List(ctx context.Context, place string) (found []Found, doubts []error, err
 	for _, o := range objects {
 		sizes[o.Path] = o.Bytes
 	}
-	for _, name := range manifests(objects) {
+	for _, name := range manifests(objects, known) {
 		m, err := ReadManifest(ctx, blob.Join(place, name))
 		if err == nil {
 			err = m.lacks(sizes)
@@ -237,9 +288,9 @@ func List(ctx context.Context, place string) (found []Found, doubts []error, err
 
 // manifests are the names of the manifests among objects, the newest first. That is the order in which they were written:
 // the one with the highest clock may be damaged, and the run have gone on from an older one.
-func manifests(objects []blob.Object) (names []string) {
+func manifests(objects []blob.Object, known func(name string) bool) (names []string) {
 	for _, o := range objects {
-		if strings.HasPrefix(o.Path, "clock-") && IsManifest(o.Path) && !strings.Contains(o.Path, "/") {
+		if strings.HasPrefix(o.Path, "clock-") && IsManifest(o.Path) && !strings.Contains(o.Path, "/") && (known == nil || known(o.Path)) {
 			names = append(names, o.Path)
 		}
 	}
@@ -263,18 +314,24 @@ func (m *Manifest) lacks(sizes map[string]int64) error {
 	return nil
 }
 
-// Prune removes all checkpoints below a place but the newest ones, and what is left of others that were never complete.
-// None must be on its way meanwhile.
-func Prune(ctx context.Context, place string, keep int) error {
+// Prune removes all checkpoints below a place but the newest ones of known names (nil: all are), and what is left of others that
+// were never complete. None must be on its way meanwhile.
+func Prune(ctx context.Context, place string, keep int, known func(name string) bool) error {
 	objects, err := blob.List(ctx, place)
 	if err != nil {
 		return fmt.Errorf("removing old checkpoints: %w", err)
 	}
 	kept := map[string]bool{}
 	var failed []error
-	for i, name := range manifests(objects) {
-		if i < keep {
-			kept[strings.TrimSuffix(name, manifestSuffix)] = true
+	for i, name := range manifests(objects, known) {
+		if i == keep {
+			break
+		}
+		folder, _ := splitName(name)
+		kept[folder], kept[name] = true, true
+	}
+	for _, name := range manifests(objects, nil) {
+		if kept[name] {
 			continue
 		}
 		failed = append(failed, blob.Remove(ctx, blob.Join(place, name))) // first of all: it names what goes next
@@ -291,11 +348,8 @@ func Prune(ctx context.Context, place string, keep int) error {
 	return nil
 }
 
-// folderOf is a checkpoint's folder, which has its manifest's name.
+// folderOf is a checkpoint's folder, which is beside its manifest.
 func folderOf(manifest string) string {
-	location, query, found := strings.Cut(manifest, "?")
-	if location = strings.TrimSuffix(location, manifestSuffix); found && blob.IsURL(manifest) {
-		location += "?" + query
-	}
-	return location
+	folder, _ := splitName(Name(manifest))
+	return blob.Beside(manifest, folder)
 }

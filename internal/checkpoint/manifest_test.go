@@ -80,7 +80,7 @@ func TestManifestRoundTrip(t *testing.T) {
 			t.Errorf("partition %d: %v, want %v", p, got[i], blocks[p])
 		}
 	}
-	found, doubts, err := List(t.Context(), place)
+	found, doubts, err := List(t.Context(), place, nil)
 	if err != nil || len(doubts) > 0 || len(found) != 1 || found[0].Manifest != manifest || found[0].Clock != 42 || found[0].Bytes == 0 {
 		t.Errorf("found %v %v %v", found, doubts, err)
 	}
@@ -89,7 +89,7 @@ func TestManifestRoundTrip(t *testing.T) {
 // The newest complete checkpoint counts; those that lack something, or are none of ours, do not.
 func TestListKnowsWhatIsComplete(t *testing.T) {
 	place := t.TempDir()
-	if found, _, err := List(t.Context(), filepath.Join(place, "nowhere")); err != nil || found != nil {
+	if found, _, err := List(t.Context(), filepath.Join(place, "nowhere"), nil); err != nil || found != nil {
 		t.Errorf("where nothing is: %v %v", found, err)
 	}
 	save(t, place, 9, "1.1")
@@ -105,7 +105,7 @@ func TestListKnowsWhatIsComplete(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	found, doubts, err := List(t.Context(), place)
+	found, doubts, err := List(t.Context(), place, nil)
 	if err != nil || len(found) != 2 || found[0].Manifest != want || found[1].Clock != 9 || len(doubts) != 2 {
 		t.Errorf("found %v, doubts %v, %v", found, doubts, err)
 	}
@@ -124,7 +124,7 @@ func TestPrune(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := Prune(t.Context(), place, 2); err != nil {
+	if err := Prune(t.Context(), place, 2, nil); err != nil {
 		t.Fatal(err)
 	}
 	var left []string
@@ -133,13 +133,14 @@ func TestPrune(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		left = append(left, e.Name())
+		folder, _ := splitName(e.Name())
+		left = append(left, folder)
 	}
-	want := []string{"clock-000000025-1.2", "clock-000000025-1.2.json", "clock-000000035-1.2", "clock-000000035-1.2.json", "notes.txt"}
+	want := []string{"clock-000000025-1.2", "clock-000000025-1.2", "clock-000000035-1.2", "clock-000000035-1.2", "notes.txt"} // each and its manifest
 	if !reflect.DeepEqual(left, want) {
 		t.Errorf("left: %v, want %v", left, want)
 	}
-	if found, doubts, err := List(t.Context(), place); len(found) != 2 || doubts != nil || err != nil {
+	if found, doubts, err := List(t.Context(), place, nil); len(found) != 2 || doubts != nil || err != nil {
 		t.Errorf("%v %v %v", found, doubts, err)
 	}
 }
@@ -151,10 +152,10 @@ func TestTheNewestIsTheOneWrittenLast(t *testing.T) {
 	save(t, place, 20, "2.4")
 	save(t, place, 30, "2.4")
 	_, _, want := save(t, place, 25, "2.5")
-	if err := Prune(t.Context(), place, 2); err != nil {
+	if err := Prune(t.Context(), place, 2, nil); err != nil {
 		t.Fatal(err)
 	}
-	found, _, err := List(t.Context(), place)
+	found, _, err := List(t.Context(), place, nil)
 	if err != nil || len(found) != 2 || found[0].Manifest != want || found[1].Clock != 30 {
 		t.Errorf("%v %v", found, err)
 	}
@@ -183,9 +184,9 @@ func TestManifestRefuses(t *testing.T) {
 	for want, err := range map[string]error{
 		"its tables are other ones": load(other, 42, manifest),
 		"is of clock 42, not 41":    load(schema, 41, manifest),
-		"no such file":              load(schema, 42, filepath.Join(place, "clock-000000001-1.1.json")),
+		"no such file":              load(schema, 42, filepath.Join(place, strings.Replace(filepath.Base(manifest), "42", "43", 1))),
 		"its checksum":              func() error { flip("a.rows", 18); return load(schema, 42, manifest) }(),
-		"is none of ours":           func() error { flip("a.rows", 18); flip("b.rows", 3); return load(schema, 42, manifest) }(),
+		"more than its part has":    func() error { flip("a.rows", 18); flip("b.rows", 3); return load(schema, 42, manifest) }(),
 		"it has 1 partitions of 4":  second(NewManifest("r", &schema, 1, "f", []Part{{Object: "x", Bytes: 8}})),
 		"the disk is full":          second(SaveParts(t.Context(), place, "x.rows", []Source{{0, &list{schema: &schema, rows: *blocks[0], fails: errors.New("the disk is full")}}})),
 	} {

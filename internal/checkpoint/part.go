@@ -3,11 +3,12 @@ package checkpoint
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
-	"hash/crc32"
 	"io"
 	"math"
 
@@ -22,17 +23,13 @@ import (
 //	uint64   per row: table << 48 | row
 //	uint32   per cell: its bits
 //
-// One object has the parts of one machine one after the other. The manifest says where each begins and its checksum.
+// One object has the parts of one machine one after the other. The manifest says where each begins and its SHA-256.
 
 const (
 	pieceHeader = 8
 	rowBits     = 48 // of a key; ps keeps rows within it
 	pieceBytes  = 256 << 10
-	// mostInPiece keeps a broken file from asking for all memory.
-	mostInPiece = 64 << 20
 )
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Rows gives a partition's rows piece by piece, none at the end (ps.Held).
 type Rows interface {
@@ -45,7 +42,7 @@ type Part struct {
 	Object    string       `json:"object"` // below the checkpoint's folder
 	Offset    int64        `json:"offset"`
 	Bytes     int64        `json:"bytes"`
-	Checksum  uint32       `json:"crc32c"`
+	SHA256    string       `json:"sha256"` // of its bytes
 }
 
 // Source is one partition to be saved.
@@ -61,11 +58,11 @@ func SaveParts(ctx context.Context, folder, object string, sources []Source) ([]
 		parts = parts[:0]
 		offset := int64(0)
 		for _, s := range sources {
-			out := partWriter{to: w, sum: crc32.New(castagnoli)}
+			out := partWriter{to: w, sum: sha256.New()}
 			if err := out.writeAll(s.Rows); err != nil {
 				return fmt.Errorf("partition %d: %w", s.Partition, err)
 			}
-			parts = append(parts, Part{Partition: s.Partition, Object: object, Offset: offset, Bytes: out.bytes, Checksum: out.sum.Sum32()})
+			parts = append(parts, Part{Partition: s.Partition, Object: object, Offset: offset, Bytes: out.bytes, SHA256: digest(out.sum)})
 			offset += out.bytes
 		}
 		return nil
@@ -78,7 +75,7 @@ func SaveParts(ctx context.Context, folder, object string, sources []Source) ([]
 
 type partWriter struct {
 	to    io.Writer
-	sum   hash.Hash32
+	sum   hash.Hash
 	bytes int64
 	piece []byte
 }
@@ -119,15 +116,15 @@ func loadPart(ctx context.Context, folder string, schema *ps.Schema, part Part) 
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	whole := &readErrors{from: file}
-	sum := crc32.New(castagnoli)
-	rows, err := readPart(bufio.NewReaderSize(io.TeeReader(whole, sum), pieceBytes))
-	switch got := sum.Sum32(); {
+	sum := sha256.New()
+	rows, err := readPart(bufio.NewReaderSize(io.TeeReader(io.LimitReader(whole, part.Bytes), sum), pieceBytes), part.Bytes)
+	switch got := digest(sum); {
 	case whole.failed != nil:
 		return nil, whole.failed
 	case err != nil:
 		return nil, damaged(err)
-	case got != part.Checksum:
-		return nil, wrongChecksum(hex(got), hex(part.Checksum))
+	case got != part.SHA256:
+		return nil, wrongChecksum(got, part.SHA256)
 	}
 	if err := rows.Check(schema, part.Partition); err != nil {
 		return nil, damaged(err)
@@ -144,14 +141,14 @@ func verify(ctx context.Context, folder string, parts []Part) (err error) {
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	for _, part := range parts {
-		sum := crc32.New(castagnoli)
+		sum := sha256.New()
 		if _, err := io.CopyN(sum, file, part.Bytes); errors.Is(err, io.EOF) {
 			return damaged(fmt.Errorf("%s ends in partition %d", part.Object, part.Partition))
 		} else if err != nil {
 			return err
 		}
-		if got := sum.Sum32(); got != part.Checksum {
-			return fmt.Errorf("partition %d: %w", part.Partition, wrongChecksum(hex(got), hex(part.Checksum)))
+		if got := digest(sum); got != part.SHA256 {
+			return fmt.Errorf("partition %d: %w", part.Partition, wrongChecksum(got, part.SHA256))
 		}
 	}
 	return nil
@@ -161,7 +158,7 @@ func wrongChecksum(got, want string) error {
 	return damaged(fmt.Errorf("its checksum is %s, and should be %s", got, want))
 }
 
-func hex(sum uint32) string { return fmt.Sprintf("%08x", sum) }
+func digest(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
 
 // readErrors tells a store that fails from an object that is not what it should be.
 type readErrors struct {
@@ -177,7 +174,8 @@ func (r *readErrors) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func readPart(r io.Reader) (*ps.Block, error) {
+// readPart takes no more memory than for so many bytes, whatever they say of themselves.
+func readPart(r io.Reader, bytes int64) (*ps.Block, error) {
 	rows := &ps.Block{}
 	var header [pieceHeader]byte
 	for {
@@ -191,10 +189,12 @@ func readPart(r io.Reader) (*ps.Block, error) {
 			}
 			return rows, nil
 		}
-		if keys > mostInPiece/8 || cells > mostInPiece/4 {
-			return nil, fmt.Errorf("a piece of %d rows and %d cells is none of ours", keys, cells)
+		size := 8*int64(keys) + 4*int64(cells)
+		if bytes -= pieceHeader; size > bytes {
+			return nil, fmt.Errorf("a piece of %d rows and %d cells is more than its part has", keys, cells)
 		}
-		piece := make([]byte, 8*int(keys)+4*int(cells))
+		bytes -= size
+		piece := make([]byte, size)
 		if _, err := io.ReadFull(r, piece); err != nil {
 			return nil, fmt.Errorf("it ends too early: %w", err)
 		}

@@ -35,7 +35,18 @@ func (m Mapping) WallAt(market time.Time) time.Time {
 }
 
 // Now gives the market time now.
-func (m Mapping) Now() time.Time { return m.At(time.Now()) }
+func (m Mapping) Now() time.Time { return m.At(Wall()) }
+
+// Until gives how long it takes, by the wall clock, until a market time.
+func (m Mapping) Until(market time.Time) time.Duration { return m.WallAt(market).Sub(Wall()) }
+
+// NotBefore gives the same mapping, moved on if the market time now would be before a time: the host's clock was set back since.
+func (m Mapping) NotBefore(market time.Time) Mapping {
+	if behind := market.Sub(m.Now()); behind > 0 {
+		m.Market = m.Market.Add(behind)
+	}
+	return m
+}
 
 // ToWall gives the wall-clock length of a market duration.
 func (m Mapping) ToWall(d time.Duration) time.Duration {

@@ -13,6 +13,7 @@ import (
 	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/spelling"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/ps"
 )
 
 // checker looks for values that are well-formed but impossible, and settles what follows from other fields.
@@ -47,13 +48,40 @@ func (c *checker) faultyBelow(field string) bool {
 }
 
 // written says whether the file mentions the field.
-func (c *checker) written(field string) bool { _, ok := c.job.positions[field]; return ok }
+func (c *checker) written(field string) bool { return c.job.written(field) }
+
+func (j *Job) written(field string) bool { _, ok := j.positions[field]; return ok }
 
 // atLeast objects to a number below a minimum.
 func (c *checker) atLeast(field string, value, minimum int) {
 	if value < minimum && c.written(field) {
 		c.fault(field, fmt.Sprintf("%d is too small", value), fmt.Sprintf("write %d or more", minimum))
 	}
+}
+
+// upTo objects to a number above a maximum.
+func (c *checker) upTo(field string, value, maximum int) {
+	if value > maximum {
+		c.fault(field, fmt.Sprintf("%d is too large", value), fmt.Sprintf("write %d or less", maximum))
+	}
+}
+
+// Upper bounds, far above any real job's.
+const (
+	mostMachines = 100_000
+	mostSaved    = 1_000_000
+)
+
+// bounds limits the numbers that memory is allocated by.
+func (c *checker) bounds() {
+	j := c.job
+	c.upTo("resources.count", j.Resources.Count, mostMachines)
+	c.upTo("resources.vcpu", j.Resources.VCPU, 256*mostMachines)
+	c.upTo("reliable.count", j.Reliable.Count, mostMachines)
+	c.upTo("train.splits", j.Train.Splits, ps.MaxSplits)
+	c.upTo("train.partitions", j.Train.Partitions, ps.MaxPartitions)
+	c.upTo("train.staleness", j.Train.Staleness, int(ps.MaxStaleness))
+	c.upTo("checkpoint.keep", j.Checkpoint.Keep, mostSaved)
 }
 
 // oneOf objects to a name that does not exist.
@@ -92,6 +120,7 @@ func (c *checker) check() {
 		c.local()
 	}
 	c.train()
+	c.bounds()
 	c.stages()
 }
 
@@ -246,6 +275,16 @@ func (c *checker) reliable() {
 		c.fault("reliable.count", "0 leaves the job on machines that can be taken, and there are no checkpoints to go back to",
 			"write count: 1, or say in checkpoint: how often to save, such as {to: s3://BUCKET/PREFIX, every: 5m}")
 	}
+	if r.Count == 0 && !c.job.Restarts() {
+		for _, field := range []string{"reliable.type", "reliable.zone", "reliable.bandwidth"} {
+			if c.written(field) {
+				c.fault(field, "has no effect with count: 0, where machines of resources serve", "remove it, or write count: 1")
+			}
+		}
+		if c.job.Policy == (bidding.OnDemand{}).Name() {
+			c.fault("reliable.count", "0 leaves policy on-demand without machines: it buys no transient ones", "write count: 1 or more, or another policy")
+		}
+	}
 	c.zone("reliable.zone", r.Zone)
 	zones := c.job.Resources.Zones
 	if r.Zone != "" && len(zones) > 0 && !c.faultyBelow("resources.zones") && !slices.Contains(zones, r.Zone) {
@@ -307,11 +346,7 @@ func (c *checker) checkpoint() {
 
 func (c *checker) train() {
 	t := &c.job.Train
-	if blob.IsURL(t.Data) {
-		if err := blob.Check(t.Data); err != nil {
-			c.fault("train.data", err.Error(), "")
-		}
-	} else {
+	if _, isFile := c.place("train.data", &t.Data); isFile {
 		c.path("train.data", &t.Data)
 	}
 	c.atLeast("train.clocks", t.Clocks, 1)
@@ -368,15 +403,37 @@ func (c *checker) savings() {
 	k := &c.job.Checkpoint
 	c.atLeast("checkpoint.keep", k.Keep, 1)
 	c.atLeast("checkpoint.every_clocks", k.EveryClocks, 1)
-	switch {
-	case k.To == "" || c.broken("checkpoint.to"):
-	case blob.IsURL(k.To):
-		if err := blob.Check(k.To); err != nil {
-			c.fault("checkpoint.to", err.Error(), "")
-		}
-	case !filepath.IsAbs(k.To):
-		k.To = filepath.Join(c.dir, k.To)
+	if k.To == "" || c.broken("checkpoint.to") {
+		return
 	}
+	switch at, isFile := c.place("checkpoint.to", &k.To); {
+	case isFile && c.foreign != nil:
+		c.fault("checkpoint.to", "is a directory of the controller's host",
+			"name a store, such as s3://BUCKET/PREFIX, or remove the line: then it is in the run's directory there")
+	case isFile && !filepath.IsAbs(k.To):
+		k.To = filepath.Join(c.dir, k.To)
+	case c.job.Cloud == CloudLocal && at.Signed():
+		c.fault("checkpoint.to", "is a store that wants credentials, which machines of cloud: local do not have",
+			"name a directory, or add anonymous=true to the URL of a store that takes anybody")
+	}
+}
+
+// place reads the name of a file or an object, and keeps it in its one form: what is used is what was judged. What is not a file
+// is of no concern to path.
+func (c *checker) place(field string, name *string) (at blob.Place, isFile bool) {
+	if *name == "" || c.broken(field) {
+		return at, false
+	}
+	at, err := blob.Parse(*name)
+	if err != nil {
+		c.fault(field, err.Error(), "")
+		return at, false
+	}
+	*name = at.String()
+	if _, isFile = at.File(); !isFile && c.foreign != nil {
+		c.foreignStore(field, at)
+	}
+	return at, isFile
 }
 
 // path makes a path absolute and makes sure that there is a file.

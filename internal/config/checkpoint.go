@@ -24,8 +24,10 @@ func (p *Checkpoint) Set(fields map[string]string) error {
 			p.Restart, wrong = parseDuration(value)
 		case "overhead":
 			p.Overhead, wrong = parseNumber(value)
+		case "every":
+			p.Every, wrong = parseDuration(value)
 		default:
-			faults = append(faults, fmt.Errorf("%q does not exist: there is model, bandwidth, save, restart, overhead", name))
+			faults = append(faults, fmt.Errorf("%q does not exist: there is model, bandwidth, save, restart, overhead, every", name))
 		}
 		if wrong != nil {
 			faults = append(faults, fmt.Errorf("%s: %s; %s", name, wrong.problem, wrong.instead))

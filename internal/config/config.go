@@ -230,8 +230,8 @@ type Machine struct {
 type Reliable struct {
 	// Type by the provider's name. Default the cheapest on demand of those that `resources.any_of` admits.
 	Type string `yaml:"type"`
-	// Count of reliable machines. With 0 none can be had: the spot machine with the highest MTTF serves in its place,
-	// with checkpoints (docs/training.md). Default 1: it can hold the model of most jobs and costs least.
+	// Count of reliable machines. With 0 the spot machine with the highest MTTF serves in their place, with checkpoints, and an
+	// on-demand machine where no spot machine can be had (docs/training.md). Default 1: it can hold the model of most jobs and costs least.
 	Count int `yaml:"count" job:"zero"`
 	// Zone they run in; one of `resources.zones`. Default the first zone in use.
 	Zone string `yaml:"zone"`
@@ -262,7 +262,8 @@ type Train struct {
 	// Default 32: a few for each server.
 	Partitions int `yaml:"partitions"`
 	// Consistency says how old the parameters may be that work of clock c reads. `bsp`: they hold all updates of the
-	// clocks before. `ssp`: they may miss those of the last `staleness` clocks. `asp`: nobody waits for anybody.
+	// clocks before. `ssp`: they may miss those of the last `staleness` clocks. `asp`: nobody waits, up to 4096 clocks, but
+	// workers of `mlr`, `dnn` and linear models with a rule at the servers keep within 1 clock of the slowest (so they do with `ssp`).
 	// Owners keep the updates of clocks that some split has not finished apart: with `asp`, and machines of unequal
 	// speed, that can be much memory. Default `bsp`, or `ssp` with a `staleness`.
 	Consistency string `yaml:"consistency"`
@@ -387,7 +388,8 @@ type Local struct {
 	// Boot is how long a machine takes to start, in wall-clock time. Default 500ms.
 	Boot time.Duration `yaml:"boot" job:"zero"`
 	// FlopsPerVCPU is the declared compute rate of one vCPU, in floating-point operations per wall-clock second, to
-	// which every machine is held. Default 400k: so low that one laptop can play many machines.
+	// which every machine is held. Default 400k: so low that one laptop can play many machines: 32 for each core and one for
+	// each 64 MB, beyond which plans warn.
 	FlopsPerVCPU Rate `yaml:"flops_per_vcpu"`
 	// Capacity is the most machines of a type that a zone has. Default no limits.
 	Capacity map[string]int `yaml:"capacity"`

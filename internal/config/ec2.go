@@ -20,7 +20,7 @@ type EC2 struct {
 	// Region such as us-west-2. Required: it is never guessed.
 	Region string `yaml:"region"`
 	// Cluster is the value of the tag `tierml:cluster`, by which permissions are given and machines found. Default
-	// `tierml`.
+	// `tierml`, shared by all that name none.
 	Cluster string `yaml:"cluster"`
 	// Owner becomes the tag `tierml:owner`: whom to ask about a machine. Default none.
 	Owner string `yaml:"owner"`
@@ -103,6 +103,7 @@ func (c *checker) ec2() {
 	c.region("ec2.region", e.Region, "us-west-2")
 	c.listen("ec2.listen", e.Listen)
 	c.controller("ec2.controller", &e.Controller, "t3.small")
+	c.place("ec2.checkpoints", &e.Checkpoints)
 	if j.Checkpoint.To == "" {
 		j.Checkpoint.To = e.Checkpoints
 	}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"path"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -24,42 +25,69 @@ type Foreign struct {
 
 // LoadForeign is Load for a job file of somebody else. The environment of this process is not his: every ${NAME} needs a value
 // in env. Nothing that he may not name is looked at.
-func LoadForeign(path string, f Foreign) (*Job, error) {
-	text, err := readFile(path)
+func LoadForeign(file string, f Foreign) (*Job, error) {
+	text, err := readFile(file)
 	if err != nil {
 		return nil, err
 	}
-	return parseFor(path, text, func(string) (string, bool) { return "", false }, "", &f)
+	return parseFor(file, text, func(string) (string, bool) { return "", false }, "", &f)
 }
 
-// file says whether a file of this host may be read. Links within an allowed directory are its owner's doing.
-func (f *Foreign) file(path string) bool {
-	if !filepath.IsAbs(path) || filepath.Clean(path) != path {
+// file reports whether a file of this host may be read. Links within an allowed directory are its owner's doing.
+func (f *Foreign) file(name string) bool {
+	if !filepath.IsAbs(name) || filepath.Clean(name) != name {
 		return false
 	}
 	return slices.ContainsFunc(f.Allow, func(dir string) bool {
-		below, err := filepath.Rel(dir, path)
+		below, err := filepath.Rel(dir, name)
 		return filepath.IsAbs(dir) && err == nil && filepath.IsLocal(below)
 	})
 }
 
-// address says whether a program of this host may be sent to an address of somebody else's choice.
+// Address reports whether alerts may go to an address wherever it leads.
+func (f *Foreign) Address(text string) bool { return f.address(text) }
+
+// address reports whether a program of this host may be sent to an address of somebody else's choice.
 func (f *Foreign) address(text string) bool {
-	u, err := url.Parse(text)
-	if err != nil || u.User != nil {
-		return false
-	}
-	return slices.ContainsFunc(f.Allow, func(allowed string) bool {
-		a, err := url.Parse(allowed)
-		return err == nil && a.Host != "" && a.Scheme == u.Scheme && a.Host == u.Host && strings.HasPrefix(u.Path, a.Path)
+	u, ok := webAddress(text)
+	return ok && slices.ContainsFunc(f.Allow, func(allowed string) bool {
+		a, ok := webAddress(allowed)
+		if !ok || a.Scheme != u.Scheme || !strings.EqualFold(a.Host, u.Host) {
+			return false
+		}
+		below := strings.TrimSuffix(a.Path, "/")
+		return u.Path == below || strings.HasPrefix(u.Path, below+"/")
 	})
 }
 
+// webAddress reads an address that everybody reads alike: http or https in small letters, a host, and a plain path.
+func webAddress(text string) (*url.URL, bool) {
+	u, err := url.Parse(text)
+	if err != nil || u.User != nil || u.Host == "" || u.Hostname() == "" || u.Opaque != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" ||
+		u.Scheme != "http" && u.Scheme != "https" || u.String() != text || u.Path != "" && path.Clean(u.Path) != strings.TrimSuffix(u.Path, "/") && u.Path != "/" {
+		return nil, false
+	}
+	return u, true
+}
+
 // storeSettings are those in a store's URL that lead nowhere else and read nothing of this host. Others do: the client of
-// gs:// takes the path of a key, that of s3:// the name of a profile.
+// gs:// takes the path of a key, that of s3:// the name of a profile or a role, and without HTTPS whoever listens is shown the
+// requests.
 var storeSettings = []string{"region", "use_path_style", "anonymous"}
 
-// foreign objects to what a foreign job names beside files, which path does.
+// foreignStore objects to what a foreign job wants of a store beside an object. A setting that is not known is refused.
+func (c *checker) foreignStore(field string, at blob.Place) {
+	for _, name := range slices.Sorted(maps.Keys(at.Settings())) {
+		if name == "endpoint" && c.foreign.address(at.Settings().Get(name)) || slices.Contains(storeSettings, name) {
+			continue
+		}
+		c.fault(field, fmt.Sprintf("has the setting %s, which a job sent to a controller may not have", name),
+			"leave it out, and set it in the controller's environment (AWS_ENDPOINT_URL_S3), or start the controller with --allow and the address")
+	}
+}
+
+// foreigner objects to what a foreign job names beside files and stores, which path and place do. An address where none is
+// expected is refused.
 func (c *checker) foreigner() {
 	if c.foreign == nil {
 		return
@@ -67,50 +95,41 @@ func (c *checker) foreigner() {
 	texts := map[string]string{}
 	collectTexts("", reflect.ValueOf(c.job).Elem(), texts)
 	for _, field := range slices.Sorted(maps.Keys(texts)) {
-		c.foreignText(field, texts[field])
-	}
-	if to := c.job.Checkpoint.To; to != "" && !blob.IsURL(to) && !c.foreign.file(to) {
-		c.fault("checkpoint.to", "is a directory of the controller's host", "name a store, such as s3://BUCKET/PREFIX, or remove the line: then it is in the run's directory there")
+		if texts[field] != "" {
+			c.foreignText(field, texts[field])
+		}
 	}
 }
 
 func (c *checker) foreignText(field, text string) {
-	scheme, _, isURL := strings.Cut(text, "://")
-	if !isURL {
-		return
-	}
-	u, err := url.Parse(text)
 	switch {
-	case err != nil:
-		c.fault(field, "is not an address", "write s3://BUCKET/KEY, gs://BUCKET/KEY or https://HOST/PATH")
-	case scheme == "file":
-		if !c.foreign.file(u.Path) {
-			c.fault(field, "names a place of the controller's host", "name a store, such as s3://BUCKET/PREFIX")
-		}
-	case scheme == "s3" || scheme == "gs":
-		for _, name := range slices.Sorted(maps.Keys(u.Query())) {
-			at := u.Query().Get(name)
-			own := name == "endpoint" && (c.foreign.address(at) || thisHost(at)) || name == "disable_https"
-			if !own && !slices.Contains(storeSettings, name) {
-				c.fault(field, fmt.Sprintf("has the setting %s, which a job sent to a controller may not have", name),
-					"leave it out, and set it in the controller's environment (AWS_ENDPOINT_URL_S3), or start the controller with --allow and the address")
-			}
-		}
+	case strings.HasPrefix(field, "env."):
+		// A value: what it becomes a part of is looked at.
+	case slices.Contains([]string{"train.data", "checkpoint.to", "ec2.checkpoints", "gce.checkpoints"}, field):
+		// A place: it has been judged.
+	case strings.HasSuffix(field, ".program.url"):
+		// Machines fetch it, with their own rights.
 	case strings.HasSuffix(field, ".endpoint"):
 		if !c.foreign.address(text) && !thisHost(text) {
 			c.fault(field, "would have the controller show its credentials to another host", "leave it out, or start the controller with --allow and the address")
 		}
+	case strings.Contains(field, ".controller."):
+		if named := c.job.Installation(); named != nil && named.Controller.Named() {
+			c.fault(field, "says how a controller is reached, to the controller itself", "leave the block controller out")
+		}
 	case field == "alerts.url":
-		if inward(u.Hostname()) && !c.foreign.address(text) {
+		if u, err := url.Parse(text); err != nil || inward(u.Hostname()) && !c.foreign.address(text) {
 			c.fault(field, "is an address of the controller's own host or network", "start the controller with --alert-url-file, or with --allow and the address")
 		}
+	case strings.Contains(text, "://"):
+		c.fault(field, "is an address, where none is expected", "leave it out")
 	}
 }
 
-// thisHost says whether an address is one of the loopback interface, where fake clouds and stores are tried.
+// thisHost reports whether an address is one of the loopback interface, where fake clouds and stores are tried.
 func thisHost(text string) bool {
-	u, err := url.Parse(text)
-	if err != nil || u.User != nil {
+	u, ok := webAddress(text)
+	if !ok {
 		return false
 	}
 	ip, err := netip.ParseAddr(u.Hostname())

@@ -20,7 +20,7 @@ type GCE struct {
 	// Region such as us-central1. Required: it is never guessed.
 	Region string `yaml:"region"`
 	// Cluster begins the names of machines, by which permissions are given, and is their label `tierml-cluster`, by
-	// which they are found. Default `tierml`.
+	// which they are found. Default `tierml`, shared by all that name none.
 	Cluster string `yaml:"cluster"`
 	// Owner becomes the label `tierml-owner`: whom to ask about a machine. Default none.
 	Owner string `yaml:"owner"`
@@ -119,6 +119,7 @@ func (c *checker) gce() {
 	if g.ExtraNotice < 0 || g.ExtraNotice > longestNotice || g.ExtraNotice%time.Second != 0 {
 		c.fault("gce.extra_notice", g.ExtraNotice.String()+" is no warning that Compute Engine gives", "write whole seconds up to "+formatDuration(longestNotice))
 	}
+	c.place("gce.checkpoints", &g.Checkpoints)
 	if j.Checkpoint.To == "" {
 		j.Checkpoint.To = g.Checkpoints
 	}

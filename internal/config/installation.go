@@ -2,8 +2,12 @@ package config
 
 import (
 	"bytes"
+	"regexp"
+	"slices"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/tierml/tierml/internal/blob"
 )
 
 // Installation is what jobs on every real cloud have in common, whichever block of the job file says it.
@@ -15,6 +19,9 @@ type Installation struct {
 	Catalog, Listen, Endpoint, Name string // Name is the provider's, for people
 	Project                         string // Compute Engine's
 	Controller                      Controller
+	Owner                           string
+	// ClusterNamed reports whether the file says which cluster it is. The default is everybody's who says nothing.
+	ClusterNamed bool
 }
 
 // Installation is nil where machines are processes of this host, or there are none.
@@ -22,10 +29,10 @@ func (j *Job) Installation() *Installation {
 	switch j.Cloud {
 	case CloudEC2:
 		e := j.EC2
-		return &Installation{CloudEC2, e.Region, e.Cluster, e.Program, e.Catalog, e.Listen, e.Endpoint, "EC2", "", e.Controller}
+		return &Installation{CloudEC2, e.Region, e.Cluster, e.Program, e.Catalog, e.Listen, e.Endpoint, "EC2", "", e.Controller, e.Owner, j.written("ec2.cluster")}
 	case CloudGCE:
 		g := j.GCE
-		return &Installation{CloudGCE, g.Region, g.Cluster, g.Program, g.Catalog, g.Listen, g.Endpoint, "Compute Engine", g.Project, g.Controller}
+		return &Installation{CloudGCE, g.Region, g.Cluster, g.Program, g.Catalog, g.Listen, g.Endpoint, "Compute Engine", g.Project, g.Controller, g.Owner, j.written("gce.cluster")}
 	}
 	return nil
 }
@@ -50,4 +57,32 @@ func (j *Job) Settings() []byte {
 		panic("config: a tree of plain nodes did not encode: " + err.Error())
 	}
 	return b.Bytes()
+}
+
+// plainEndpoint is an address that a shell and systemd pass on as it is, in single quotes.
+var plainEndpoint = regexp.MustCompile(`^https?://[A-Za-z0-9._:\[\]-]+(/[A-Za-z0-9._~/-]*)?$`)
+
+// Endpoints are the addresses of the cloud and of the store of checkpoints, where they are not the provider's own. Whoever starts a
+// controller with this job file allows them to the jobs that others send there.
+func (j *Job) Endpoints() (out []string, err error) {
+	at := j.Installation()
+	if at == nil {
+		return nil, nil
+	}
+	found := map[string]string{at.Block + ".endpoint": at.Endpoint}
+	store := map[string]string{CloudEC2: j.EC2.Checkpoints, CloudGCE: j.GCE.Checkpoints}[j.Cloud]
+	if place, err := blob.Parse(store); err == nil { // one that does not parse has been refused
+		found[at.Block+".checkpoints"] = place.Settings().Get("endpoint")
+	}
+	for field, address := range found { // any order: they are sorted below
+		if address == "" || slices.Contains(out, address) {
+			continue
+		}
+		if _, plain := webAddress(address); !plain || !plainEndpoint.MatchString(address) {
+			return nil, j.Fault(field, "names an endpoint that a controller cannot be told to allow", "write https://HOST, with a port if there is one")
+		}
+		out = append(out, address)
+	}
+	slices.Sort(out)
+	return out, nil
 }

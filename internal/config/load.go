@@ -31,6 +31,30 @@ func LoadWithPolicy(path, policy string) (*Job, error) {
 	return parseFor(path, text, os.LookupEnv, policy, nil)
 }
 
+// anyJob makes a job of an installation's settings, for those who ask about the cluster only.
+const anyJob = `
+name: any
+resources: {count: 1, any_of: [{type: any}]}
+train: {app: mf, data: s3://any/any, clocks: 1}
+cloud: `
+
+// LoadCluster reads a job file, or a file that has nothing but the settings of an installation, as Terraform prints them. It is for
+// what is about the cluster: the rest of the job may be made up.
+func LoadCluster(path string) (*Job, error) {
+	text, err := readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	root, err := document(path, text)
+	if err != nil {
+		return nil, err
+	}
+	if len(root.Content) == 2 && (root.Content[0].Value == CloudEC2 || root.Content[0].Value == CloudGCE) {
+		text = append(text, anyJob+root.Content[0].Value+"\n"...)
+	}
+	return parse(path, text, os.LookupEnv)
+}
+
 func readFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -109,6 +133,9 @@ func document(path string, text []byte) (*yaml.Node, error) {
 	root := node.Content[0]
 	if root.Kind != yaml.MappingNode {
 		return nil, fault(root.Line, root.Column, "is not a job", "start with lines such as name: demo, as in examples/demo.yaml")
+	}
+	if faults := unprintable(path, root); len(faults) > 0 {
+		return nil, faults
 	}
 	return root, nil
 }

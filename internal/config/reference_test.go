@@ -39,10 +39,12 @@ var choices = map[string][]string{
 }
 
 var limits = map[string]struct{ text, inside, outside string }{
-	"resources.count": {"from 1", "1", "0"}, "resources.vcpu": {"from 1", "1", "0"}, "reliable.count": {"from 0", "1", "-1"},
-	"train.clocks": {"from 1", "1", "0"}, "train.splits": {"from 1", "1", "0"}, "train.partitions": {"from 1", "1", "0"},
+	"resources.count": {"1 to 100000", "100000", "100001"}, "resources.vcpu": {"1 to 25600000", "25600000", "25600001"},
+	"reliable.count": {"0 to 100000", "100000", "100001"}, "train.clocks": {"from 1", "1", "0"},
+	"train.splits": {"1 to 131072", "131072", "131073"}, "train.partitions": {"1 to 16384", "16384", "16385"},
+	"train.staleness":      {"0 to 4096", "4096", "4097"},
 	"train.evaluate_every": {"from 1", "1", "0"}, "train.holdout": {"0 to below 1", "0.99", "1"},
-	"train.stop.min_improvement": {"0 to below 1", "0.5", "1"}, "checkpoint.keep": {"from 1", "1", "0"}, "checkpoint.every_clocks": {"from 1", "1", "0"},
+	"train.stop.min_improvement": {"0 to below 1", "0.5", "1"}, "checkpoint.keep": {"1 to 1000000", "1000000", "1000001"}, "checkpoint.every_clocks": {"from 1", "1", "0"},
 	"checkpoint.overhead": {"0 to 10", "10", "11"}, "local.speed": {"1 to 1000000", "1000000", "1000001"},
 	"local.script[].count": {"from 1", "1", "0"}, "budget": {"above $0", "$1", "$0"}, "limits.per_hour": {"above $0", "$1", "$0"}, "resources.max_price": {"above $0", "$1", "$0"},
 	"resources.any_of[].max_price": {"above $0", "$1", "$0"}, "max_duration": {"above 0s", "1s", "0s"},

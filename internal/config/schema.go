@@ -27,7 +27,7 @@ var examples = map[string]string{
 	"train": "train:, and below it app:, data: and clocks:", "train.app": "app: mf", "train.data": "data: data/jester5k.csv.gz", "train.holdout": "holdout: 0.2",
 	"train.clocks": "clocks: 400", "train.stop": "stop: {loss: 0.92}", "train.max_bad_lines": "max_bad_lines: 10", "train.deterministic": "deterministic: true",
 	"provider": "provider: gce", "env": "env: {DATA: /srv/data}", "reliable": "reliable: {type: c3.xlarge, count: 1}",
-	"reliable.count": "count: 1", "checkpoint": "checkpoint: {every: 5m, keep: 3}", "checkpoint.to": "to: s3://bucket/runs", "checkpoint.every": "every: 30s",
+	"reliable.count": "count: 1", "checkpoint": "checkpoint: {every: 5m, keep: 3}", "checkpoint.to": "to: /srv/runs", "checkpoint.every": "every: 30s",
 	"checkpoint.every_clocks": "every_clocks: 50", "checkpoint.keep": "keep: 3", "rate": "rate: 4.5",
 	"train.splits": "splits: 64", "train.partitions": "partitions: 32", "train.consistency": "consistency: ssp", "train.staleness": "staleness: 2",
 	"train.evaluate_every": "evaluate_every: 5", "train.stop.loss": "loss: 0.92", "train.stop.min_improvement": "min_improvement: 0.001",

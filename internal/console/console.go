@@ -18,6 +18,7 @@ import (
 
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/status"
+	"github.com/tierml/tierml/internal/terminal"
 )
 
 // Options of a Console; the zero value serves.
@@ -87,7 +88,7 @@ func New(out io.Writer, opts Options) *Console {
 
 // IsTerminal says whether out is a terminal on which a live view can be drawn.
 func IsTerminal(out io.Writer) bool {
-	f, ok := out.(*os.File)
+	f, ok := terminal.File(out)
 	return ok && term.IsTerminal(f.Fd()) && os.Getenv("TERM") != "dumb"
 }
 
@@ -134,7 +135,7 @@ func (c *Console) print(line string) {
 }
 
 func plainLine(t time.Time, text string) string {
-	return t.UTC().Format("15:04:05") + "  " + text
+	return t.UTC().Format("15:04:05") + "  " + terminal.Line(text)
 }
 
 // flushWhenQuiet shows what waits for more of its kind when nothing has come for a while.

@@ -2,7 +2,10 @@ package console
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
+	"reflect"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +19,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/journaltest"
 	"github.com/tierml/tierml/internal/status"
+	"github.com/tierml/tierml/internal/terminal"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -189,5 +193,52 @@ func TestSpark(t *testing.T) {
 		if got := spark(values, 2); got != want {
 			t.Errorf("%v: %s, want %s", values, got, want)
 		}
+	}
+}
+
+// What is drawn has no escape sequences but those of the styles, whatever a journal's texts are.
+func TestDrawIsNotSteered(t *testing.T) {
+	const canary = "\x1b]0;canary\a\u009b2J\r\u202e\n"
+	s, plain := status.New(), &bytes.Buffer{}
+	c := New(plain, Options{})
+	colours := regexp.MustCompile("\x1b\\[[0-9;]*m")
+	for i, e := range journaltest.New(1).Entries {
+		for v, f := reflect.ValueOf(&e).Elem(), 0; f < v.NumField(); f++ {
+			if field := v.Field(f); field.Kind() == reflect.String && field.Type() != reflect.TypeFor[journal.Kind]() && field.String() != "" {
+				switch v.Type().Field(f).Name {
+				case "USD", "Bid", "Tier", "EndedBy": // figures and kinds, without which nothing is shown
+				default:
+					field.SetString(field.String() + canary)
+				}
+			}
+		}
+		e.Pool = strings.TrimSuffix(e.Pool, canary) // a pool is one by its parts
+		e.Pool = strings.Replace(e.Pool, "xlarge", "x"+canary+"large", 1)
+		if e.Details != nil {
+			quoted, err := json.Marshal(canary)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e.Details = json.RawMessage(strings.NewReplacer(`"demo"`, `"demo`+string(quoted[1:]), `"mf"`, `"mf`+string(quoted[1:]), `"rmse"`, `"rmse`+string(quoted[1:])).Replace(string(e.Details)))
+		}
+		s.Feed(e)
+		c.Feed(e)
+		if i%20 != 0 && e.Kind != journal.Done {
+			continue
+		}
+		drawn := colours.ReplaceAllString(picture{Status: s}.draw(s.Now, 200, 40, 0), "")
+		if terminal.Unsafe(drawn) {
+			t.Fatalf("after %d entries, %s: %q", i, e.Kind, drawn)
+		}
+		if !strings.Contains(drawn, `\u001b`) || strings.Count(drawn, "\n") != 39 {
+			t.Fatalf("%d lines, or no canary, in\n%s", 1+strings.Count(drawn, "\n"), drawn)
+		}
+	}
+	if err := c.Close(); err != nil || terminal.Unsafe(plain.String()) || !strings.Contains(plain.String(), `\u001b`) {
+		t.Errorf("%v; plain lines:\n%q", err, plain.String())
+	}
+	var once bytes.Buffer
+	if err := WriteOnce(&once, s, true); err != nil || terminal.Unsafe(colours.ReplaceAllString(once.String(), "")) {
+		t.Errorf("%v; once:\n%q", err, once.String())
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/internal/status"
+	"github.com/tierml/tierml/internal/terminal"
 )
 
 var (
@@ -45,7 +46,7 @@ func (s picture) draw(now time.Time, width, height, interrupted int) string {
 	case s.watching && s.Outcome == "":
 		footer = soft.Render("q or Ctrl-C: leave; the run goes on")
 	case s.Outcome != "":
-		footer = bold.Render("done: " + s.Outcome)
+		footer = bold.Render("done: " + terminal.Line(s.Outcome))
 	case interrupted == 1:
 		footer = bold.Render("stopping in order; once more: at once")
 	case interrupted > 1:
@@ -64,7 +65,7 @@ func (s picture) draw(now time.Time, width, height, interrupted int) string {
 }
 
 func (s picture) titleLine(now time.Time, width int) string {
-	left := fmt.Sprintf(" %s  %s", s.Start.Name, s.Start.App)
+	left := fmt.Sprintf(" %s  %s", terminal.Line(s.Start.Name), terminal.Line(s.Start.App))
 	right := now.UTC().Format("2006-01-02 15:04:05")
 	if s.Mapping.Speed != 1 {
 		right += fmt.Sprintf(" market time x%g", s.Mapping.Speed)
@@ -85,7 +86,7 @@ func (s picture) trainingLines(width int) []string {
 	if s.LastCut > 0 {
 		clock += soft.Render(fmt.Sprintf("  cut %d", s.LastCut))
 	}
-	metric := s.Start.Metric
+	metric := terminal.Line(s.Start.Metric)
 	if metric == "" {
 		metric = "loss"
 	}
@@ -109,11 +110,11 @@ func (s picture) machineLines(height int) []string {
 	transient, reliable := s.Counts()
 	stage := "no stage yet"
 	if s.Stage != "" {
-		stage = "stage " + s.Stage
+		stage = "stage " + terminal.Line(s.Stage)
 	}
 	lines := []string{fmt.Sprintf(" %s  %d transient, %d reliable in training", bold.Render(stage), transient, reliable)}
 	if s.Outcome == "" && s.Why != "" {
-		lines = append(lines, " "+bold.Render(s.Why))
+		lines = append(lines, " "+bold.Render(terminal.Line(s.Why)))
 	}
 	groups := s.Groups()
 	most := max(2, (height-14)/2)
@@ -127,12 +128,12 @@ func (s picture) machineLines(height int) []string {
 }
 
 func line(g status.Group) string {
-	text := fmt.Sprintf("   %3d x %-32s", g.Joined, words.Pool(g.Pool))
+	text := fmt.Sprintf("   %3d x %-32s", g.Joined, terminal.Line(words.Pool(g.Pool)))
 	if g.Price != "" {
-		text += fmt.Sprintf(" $%-8s", g.Price)
+		text += fmt.Sprintf(" $%-8s", terminal.Line(g.Price))
 	}
 	if g.Bid != "" {
-		text += soft.Render(fmt.Sprintf(" bid $%s", g.Bid))
+		text += soft.Render(fmt.Sprintf(" bid $%s", terminal.Line(g.Bid)))
 	}
 	if g.Starting > 0 {
 		text += good.Render(fmt.Sprintf("  +%d starting", g.Starting))
@@ -161,9 +162,9 @@ func (s picture) eventLines(room, width int) []string {
 	var lines []string
 	for _, l := range s.Events(room) {
 		stamp := soft.Render(l.T.UTC().Format("15:04:05"))
-		text := style(l.Kind).Render(l.Text)
+		text := style(l.Kind).Render(terminal.Line(l.Text))
 		if l.Why != "" {
-			text += soft.Render(" (" + l.Why + ")")
+			text += soft.Render(" (" + terminal.Line(l.Why) + ")")
 		}
 		lines = append(lines, ansi.Truncate(" "+stamp+"  "+text, width, "…"))
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+
+	"github.com/tierml/tierml/internal/terminal"
 )
 
 // refresh is how often the live view is drawn. The terminal gets only what has changed.
@@ -14,7 +16,7 @@ const refresh = 200 * time.Millisecond
 
 // startLive runs the live view until Close. If it fails, plain lines take its place.
 func (c *Console) startLive(ctx context.Context) {
-	options := []tea.ProgramOption{tea.WithOutput(c.out), tea.WithoutSignalHandler(), tea.WithContext(ctx)}
+	options := []tea.ProgramOption{tea.WithOutput(terminal.Raw(c.out)), tea.WithoutSignalHandler(), tea.WithContext(ctx)}
 	if c.opts.Input != nil {
 		options = append(options, tea.WithInput(c.opts.Input))
 	}
@@ -86,6 +88,6 @@ func (s screen) View() tea.View {
 	}
 	view := tea.NewView(picture{c.status, c.opts.Watching}.draw(now, s.width, s.height, s.interrupted))
 	view.AltScreen = true
-	view.WindowTitle = "tierml " + c.status.Start.Name
+	view.WindowTitle = "tierml " + terminal.Line(c.status.Start.Name)
 	return view
 }

@@ -2,13 +2,13 @@ package console
 
 import (
 	"io"
-	"os"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/charmbracelet/x/term"
 
 	"github.com/tierml/tierml/internal/status"
+	"github.com/tierml/tierml/internal/terminal"
 )
 
 // onceWidth and onceHeight are the screen that is drawn for what is no terminal.
@@ -20,7 +20,7 @@ const (
 // WriteOnce writes what the live view would show of a run as it stands, without the keys; colours only when they are wanted.
 func WriteOnce(out io.Writer, s *status.Status, color bool) error {
 	width := onceWidth
-	if file, ok := out.(*os.File); ok && term.IsTerminal(file.Fd()) {
+	if file, ok := terminal.File(out); ok && term.IsTerminal(file.Fd()) {
 		if w, _, err := term.GetSize(file.Fd()); err == nil && w > 0 {
 			width = w
 		}
@@ -48,6 +48,6 @@ func writeOnce(out io.Writer, s *status.Status, width int, color bool) error {
 		}
 		blank = empty
 	}
-	_, err := io.WriteString(out, b.String())
+	_, err := io.WriteString(terminal.Raw(out), b.String()) // draw has cleaned it
 	return err
 }

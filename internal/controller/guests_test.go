@@ -43,8 +43,8 @@ func TestJobsReadNothingOfTheHost(t *testing.T) {
 			data = strings.TrimSpace(rest)
 		}
 	}
-	for _, name := range []string{secret, "/etc/shadow", filepath.Join(s.home, "token"), filepath.Join(s.root, "..", "token"), "file://" + secret, "submitted.yaml",
-		"../../../../../../../.." + secret, "/proc/self/environ", "s3://b/${TIERML_TEST_SECRET}", "s3://b/x?profile=admin"} {
+	for _, name := range []string{secret, "/etc/shadow", filepath.Join(s.home, "token"), filepath.Join(s.root, "..", "token"), "file://" + secret, "FILE://" + secret, "File:///proc/self/environ", "submitted.yaml",
+		"../../../../../../../.." + secret, "/proc/self/environ", "s3://b/${TIERML_TEST_SECRET}", "s3://b/x?profile=admin", "S3://b/x?profile=admin", "s3://b/x?endpoint=http://127.0.0.1:1"} {
 		job := call.Submission{Job: strings.Replace(submission.Job, data, name, 1)}
 		var plan bytes.Buffer
 		for what, err := range map[string]error{"submitted": last(client.Submit(t.Context(), job)), "planned": client.Plan(t.Context(), job, &plan)} {

@@ -108,7 +108,7 @@ func (k *Keeper) takeFile(path, want string, from io.Reader) (err error) {
 	return nil
 }
 
-// accept reads a submission and gives the job and its file, with uploaded files in place.
+// accept reads a submission and gives the job and the file to run it by, with uploaded files in place.
 func (k *Keeper) accept(w http.ResponseWriter, r *http.Request) (*config.Job, []byte, error) {
 	var s call.Submission
 	if err := read(w, r, &s); err != nil {
@@ -134,7 +134,8 @@ func (k *Keeper) accept(w http.ResponseWriter, r *http.Request) (*config.Job, []
 	if job.Cloud == config.CloudNone {
 		return nil, nil, refuse(http.StatusUnprocessableEntity, "cloud: none buys no machines: train it in your own process with `tierml train`")
 	}
-	return job, text, nil
+	// What runs is what was judged, and nothing of the text: no reference to an environment, each place in its one form.
+	return job, job.Resolved(), nil
 }
 
 // inPlace replaces "uploaded:SHA256/NAME" by the path of the file.
@@ -206,9 +207,15 @@ func (k *Keeper) servePlan(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	var out, problems bytes.Buffer
 	cmd := exec.CommandContext(ctx, k.cfg.Command[0], append(k.cfg.Command[1:len(k.cfg.Command):len(k.cfg.Command)], "plan", path)...)
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = k.cfg.Home, environment(), &out, &problems
-	if err := cmd.Run(); err != nil {
+	cmd.Stdout, cmd.Stderr = &out, &problems
+	if err := k.spawn(cmd); err != nil {
+		return fmt.Errorf("planning: %w", err)
+	}
+	if err := cmd.Wait(); err != nil {
 		if coded, ok := errors.AsType[*exec.ExitError](err); ok && coded.ExitCode() > 0 {
+			if why := crash(problems.String(), k.cfg.JobMemory); why != "" {
+				return refuse(http.StatusUnprocessableEntity, "planning failed: %s", why)
+			}
 			return refuse(http.StatusUnprocessableEntity, "%s", strings.TrimSpace(strings.ReplaceAll(problems.String(), path+":", "")))
 		}
 		return fmt.Errorf("planning: %w", err)

@@ -31,11 +31,14 @@ import (
 
 // Config is what a Keeper needs to know.
 type Config struct {
-	Home       string        // the directory that holds runs and inputs
-	Command    []string      // begins every command of tierml: the program
-	MaxRunning int           // jobs at a time
-	MaxQueued  int           // jobs that wait; more are refused
-	MaxUpload  int64         // bytes of one input file
+	Home       string   // the directory that holds runs and inputs
+	Command    []string // begins every command of tierml: the program
+	MaxRunning int      // jobs at a time
+	MaxQueued  int      // jobs that wait; more are refused
+	MaxUpload  int64    // bytes of one input file
+	JobMemory  int64    // the most memory of each process of a job or plan, in bytes; 0 = unlimited
+	// EndExpired ends machines that nobody wants any more, of the cluster that a job file names; nil = nobody does.
+	EndExpired func(ctx context.Context, file string) error
 	KeepInputs time.Duration // how long inputs are kept that no job needs; 0 = for ever
 	Log        *slog.Logger
 	Now        func() time.Time                // the wall clock
@@ -69,7 +72,7 @@ type job struct {
 	record
 	dir       string
 	tended    bool          // a process of its run is there, or its end is being judged
-	notBefore time.Time     // it is not started again
+	notBefore time.Time     // it is not started again, by the time of this process, which nobody sets: not Config.Now's
 	pid       int           // of the run that was started here
 	wished    chan struct{} // closed when its end is asked for, or asked for more strongly
 }
@@ -112,6 +115,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	following.Go(func() { k.board.Run(ctx) })
 	following.Go(func() { k.guard(ctx) })
 	following.Go(func() { k.tidyInputs(ctx) })
+	following.Go(func() { k.endExpired(ctx) })
 	k.find(ctx)
 	for {
 		next := k.startDue(ctx)
@@ -168,7 +172,7 @@ func (k *Keeper) rule(ctx context.Context, j *job, refused string) {
 		j.Ended = &now
 		k.cfg.Bell.Ring(alert.Alert{Kind: alert.Kind(v.state), Run: j.ID, Why: v.why, At: now.UTC(), Clock: j.Clock})
 	}
-	j.notBefore = k.cfg.Now().Add(backOff(j.Fruitless))
+	j.notBefore = time.Now().Add(backOff(j.Fruitless))
 	k.save(j)
 	if before != j.State || j.Why != "" {
 		k.cfg.Log.Info("a job", "job", j.ID, "state", string(j.State), "why", j.Why)
@@ -226,7 +230,7 @@ func (k *Keeper) startDue(ctx context.Context) time.Duration {
 		if j.tended || j.State.Over() || ctx.Err() != nil {
 			continue
 		}
-		if wait := j.notBefore.Sub(k.cfg.Now()); wait > 0 {
+		if wait := time.Until(j.notBefore); wait > 0 {
 			next = min(next, wait)
 			continue
 		}

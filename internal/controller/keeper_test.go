@@ -5,8 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/tierml/tierml/internal/controller/call"
 	"github.com/tierml/tierml/internal/journal"
@@ -129,6 +131,25 @@ func TestGivenUp(t *testing.T) {
 	s.mu.Unlock()
 	if r := s.until(id, call.Failed); !strings.Contains(r.Why, "5 times in a row") {
 		t.Errorf("%+v", r)
+	}
+}
+
+// A job that failed is started again after its pause, although the host's clock was set by an hour meanwhile.
+func TestClockSetWhileAJobWaits(t *testing.T) {
+	for _, by := range []time.Duration{-time.Hour, time.Hour} {
+		s := newSite(t)
+		var set atomic.Int64
+		s.cfg.Now = func() time.Time { return time.Now().Round(0).Add(time.Duration(set.Load())) }
+		s.begin()
+		id := s.submit("die")
+		s.when(id, "has been started", func(r record) bool { return r.Fruitless == 1 })
+		for tended := true; tended; time.Sleep(time.Millisecond) { // until it has failed
+			s.mu.Lock()
+			tended = s.jobs[id].tended
+			s.mu.Unlock()
+		}
+		set.Store(int64(by))
+		s.when(id, "has failed again", func(r record) bool { return r.Fruitless == 2 })
 	}
 }
 

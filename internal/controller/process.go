@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +22,7 @@ import (
 type life struct {
 	process *os.Process
 	ended   chan error // what Wait gave
+	from    int64      // where its output begins in the file
 }
 
 // start starts a job's run, or has it go on. It needs the lock.
@@ -56,22 +56,42 @@ func (k *Keeper) launch(j *job, args []string) (*life, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keeping the run's output: %w", err)
 	}
-	defer output.Close() // the process has its own
+	defer output.Close()                  // the process has its own
+	from, _ := output.Seek(0, io.SeekEnd) // 0 reads from the beginning
 	cmd := exec.Command(k.cfg.Command[0], append(k.cfg.Command[1:len(k.cfg.Command):len(k.cfg.Command)], args...)...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = k.cfg.Home, output, output
-	cmd.Env = environment()
+	cmd.Stdout, cmd.Stderr = output, output
+	cmd.Env = []string{AllowVariable + "=" + strings.Join(k.cfg.Allow, "\n")}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
+	if err := k.spawn(cmd); err != nil {
 		return nil, fmt.Errorf("starting the run: %w", err)
 	}
-	l := &life{cmd.Process, make(chan error, 1)}
+	l := &life{cmd.Process, make(chan error, 1), from}
 	go func() { l.ended <- cmd.Wait() }() // its owner is tend, or nobody once this process ends
 	return l, nil
 }
 
+// AllowVariable tells a run that its job is somebody else's, and what that may name.
+const AllowVariable = "TIERML_FOREIGN_ALLOW"
+
+// spawn starts a process in the controller's directory, with its environment beside that of the command. The memory of the
+// process, and of those that it starts, is limited.
+func (k *Keeper) spawn(cmd *exec.Cmd) error {
+	cmd.Dir, cmd.Env = k.cfg.Home, append(k.environment(), cmd.Env...)
+	if err := cmd.Start(); err != nil || k.cfg.JobMemory == 0 {
+		return err
+	}
+	if err := confine(cmd.Process.Pid, k.cfg.JobMemory); err != nil {
+		k.cfg.Log.Warn("the memory of a process is not limited", "pid", cmd.Process.Pid, "error", err)
+	}
+	return nil
+}
+
 // environment is this process's without what is for clients: a run must not submit itself.
-func environment() []string {
+func (k *Keeper) environment() []string {
 	var out []string
+	if k.cfg.JobMemory > 0 {
+		out = append(out, fmt.Sprintf("GOMEMLIMIT=%d", k.cfg.JobMemory/10*9)) // collect garbage rather than end
+	}
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "TIERML_CONTROLLER") && !strings.HasPrefix(v, "TIERML_TOKEN") {
 			out = append(out, v)
@@ -143,7 +163,7 @@ func (k *Keeper) wait(ctx context.Context, j *job, l *life) (refused string, err
 	if l != nil {
 		select {
 		case err := <-l.ended:
-			refused = k.refusal(j, err)
+			refused = k.refusal(j, l, err)
 		case <-ctx.Done():
 			return "", ctx.Err()
 		}
@@ -161,30 +181,62 @@ func (k *Keeper) wait(ctx context.Context, j *job, l *life) (refused string, err
 // usageExit is the exit code of a run that was refused (see tierml --help).
 const usageExit = 2
 
-// refusal says why a run was refused: the last lines that it printed. Empty: it was not.
-func (k *Keeper) refusal(j *job, err error) string {
+// refusal reports why a run was refused: the last lines that it printed. Empty: it was not.
+func (k *Keeper) refusal(j *job, l *life, err error) string {
 	coded, ok := errors.AsType[*exec.ExitError](err)
 	if !ok || coded.ExitCode() != usageExit || localrun.Held(j.dir) { // held: there was another one, which goes on
 		return ""
 	}
-	return "refused: " + lastWords(filepath.Join(j.dir, localrun.LogsDir, outputFile))
+	said := outputFrom(filepath.Join(j.dir, localrun.LogsDir, outputFile), l.from)
+	switch why := crash(said, k.cfg.JobMemory); {
+	case why == "":
+		return "refused: " + lastLines(said)
+	case began(j.dir): // it goes on, as after any other end
+		k.cfg.Log.Warn("a run crashed", "job", j.ID, "why", why)
+		return ""
+	default:
+		return why
+	}
 }
 
-// lastWords are the last lines of a file, in one.
-func lastWords(path string) string {
-	const most = 1000
+// crash reports how a Go program ended that also exits with usageExit: one line, empty if it did not crash. JobMemory is what it
+// may have, in bytes.
+func crash(said string, jobMemory int64) string {
+	for line := range strings.Lines(said) {
+		switch line = strings.TrimSpace(line); {
+		case strings.HasPrefix(line, "fatal error: ") && strings.Contains(line, "memory"):
+			return fmt.Sprintf("it takes more memory than a process of a job may have here, %d MiB: a smaller job, or a greater --job-memory of the controller",
+				jobMemory>>20)
+		case strings.HasPrefix(line, "fatal error: "), strings.HasPrefix(line, "panic: "):
+			return "it crashed: " + line
+		}
+	}
+	return ""
+}
+
+// mostOutput bounds what is read of what a run printed, in bytes.
+const mostOutput = 1 << 20
+
+// outputFrom reads a run's output from a place on.
+func outputFrom(path string, from int64) string {
 	file, err := os.Open(path)
 	if err != nil {
 		return "its output is gone"
 	}
 	defer file.Close()
-	size, _ := file.Seek(0, io.SeekEnd) // 0 reads from the beginning
-	text, err := io.ReadAll(io.NewSectionReader(file, max(0, size-most), most))
+	text, err := io.ReadAll(io.NewSectionReader(file, from, mostOutput))
 	if err != nil {
 		return "its output is gone"
 	}
-	lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
-	return string(bytes.Join(lines[max(0, len(lines)-3):], []byte(" / ")))
+	return string(text)
+}
+
+// lastLines are the last lines of a text, in one.
+func lastLines(text string) string {
+	const most = 1000
+	text = strings.TrimSpace(text)
+	lines := strings.Split(text[max(0, len(text)-most):], "\n")
+	return strings.Join(lines[max(0, len(lines)-3):], " / ")
 }
 
 // pass hands wishes for a job's end on to its run, for as long as there is one.

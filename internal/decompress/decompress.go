@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"strconv"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -19,10 +21,82 @@ var (
 )
 
 // most is the memory that a stream may make the decoder take, whatever its header asks for.
-const most = 1 << 30
+const most = 256 << 20
 
-// Reader gives the plain bytes of a stream that may be compressed by gzip or Zstandard. Closing it leaves the stream open.
+// Bounds of what a compressed stream may become: so many bytes in all, and beyond the first ones so many times its packed size.
+// Prices and training data are packed to a tenth or so. Recordings of availability are packed to a three-hundredth, but are
+// far smaller than what is free.
+const (
+	mostPlain = 64 << 30
+	free      = 64 << 20 // bytes for which the ratio does not matter
+	ratio     = 100
+)
+
+// setting is the environment variable that replaces these bounds with one, in MiB.
+const setting = "TIERML_MAX_UNPACKED"
+
+// ErrTooLarge ends a stream that exceeds the bounds.
+var ErrTooLarge = errors.New("unpacks to more than expected")
+
+// Reader gives the plain bytes of a stream that may be compressed by gzip or Zstandard, up to bounds. Closing it leaves the stream
+// open.
 func Reader(r io.Reader) (io.ReadCloser, error) {
+	packed := &counter{from: r}
+	plain, err := unpack(packed)
+	if err != nil {
+		return nil, err
+	}
+	if _, same := plain.(asIs); same {
+		return plain, nil
+	}
+	b := &bounded{ReadCloser: plain, packed: packed, most: mostPlain, ratio: ratio}
+	if text := os.Getenv(setting); text != "" {
+		mib, err := strconv.ParseInt(text, 10, 32)
+		if err != nil || mib <= 0 {
+			return nil, fmt.Errorf("%s=%s: write a number of MiB", setting, text)
+		}
+		b.most, b.ratio = mib<<20, 0
+	}
+	return b, nil
+}
+
+// counter counts what is read.
+type counter struct {
+	from io.Reader
+	n    int64
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.from.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// asIs is a stream that is not compressed.
+type asIs struct{ io.Reader }
+
+func (asIs) Close() error { return nil }
+
+// bounded is a stream that ends when it becomes too large.
+type bounded struct {
+	io.ReadCloser
+	packed *counter
+	plain  int64
+	most   int64
+	ratio  int64 // 0: any
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.plain += int64(n)
+	if b.plain > b.most || b.ratio > 0 && b.plain > free+b.ratio*b.packed.n {
+		return 0, fmt.Errorf("%w: %d KiB became %d MiB so far; if the file is right, set %s to its unpacked size in MiB",
+			ErrTooLarge, b.packed.n>>10, b.plain>>20, setting)
+	}
+	return n, err
+}
+
+func unpack(r io.Reader) (io.ReadCloser, error) {
 	buffered := bufio.NewReaderSize(r, 64<<10)
 	magic, err := buffered.Peek(len(zstdMagic))
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -43,5 +117,5 @@ func Reader(r io.Reader) (io.ReadCloser, error) {
 		}
 		return z.IOReadCloser(), nil
 	}
-	return io.NopCloser(buffered), nil
+	return asIs{buffered}, nil
 }

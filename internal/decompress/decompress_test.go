@@ -60,3 +60,30 @@ func TestReader(t *testing.T) {
 		t.Errorf("a broken stream: %v", err)
 	}
 }
+
+// A small stream that becomes a large one ends with an error, unless somebody raises the bound.
+func TestBombsEnd(t *testing.T) {
+	zeros := make([]byte, 300<<20)
+	for name, make := range map[string]func(io.Writer) (io.WriteCloser, error){
+		"gzip": func(w io.Writer) (io.WriteCloser, error) { return gzip.NewWriterLevel(w, gzip.BestSpeed) },
+		"zstd": func(w io.Writer) (io.WriteCloser, error) { return zstd.NewWriter(w) },
+	} {
+		bomb := compressed(t, string(zeros), make)
+		read := func() (int64, error) {
+			r, err := Reader(strings.NewReader(bomb))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			return io.Copy(io.Discard, r)
+		}
+		if n, err := read(); !errors.Is(err, ErrTooLarge) || n > 260<<20 {
+			t.Errorf("%s: %d bytes of %d: %v", name, n, len(bomb), err)
+		}
+		t.Setenv("TIERML_MAX_UNPACKED", "400")
+		if n, err := read(); err != nil || n != int64(len(zeros)) {
+			t.Errorf("%s, raised: %d bytes: %v", name, n, err)
+		}
+		t.Setenv("TIERML_MAX_UNPACKED", "")
+	}
+}

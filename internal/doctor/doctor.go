@@ -14,6 +14,7 @@ import (
 
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/table"
+	"github.com/tierml/tierml/internal/terminal"
 )
 
 // Status is how a check ended.
@@ -133,15 +134,17 @@ var colors = map[Status]string{OK: "32", Warning: "33", Failed: "31", Skipped: "
 
 // WriteLine prints a result for people.
 func (r Result) WriteLine(w io.Writer, color bool) error {
-	mark := marks[r.Status]
+	var text terminal.Text
+	style := ""
 	if color {
-		mark = "\x1b[" + colors[r.Status] + "m" + mark + "\x1b[0m"
+		style = "\x1b[" + colors[r.Status] + "m"
 	}
-	text := fmt.Sprintf("%s %-20s %s\n", mark, r.Check, r.Found)
+	text.Paint(style, marks[r.Status])
+	fmt.Fprintf(&text, " %-20s %s\n", r.Check, r.Found)
 	if r.Advice != "" {
-		text += strings.Repeat(" ", 23) + r.Advice + "\n"
+		fmt.Fprintf(&text, "%s%s\n", strings.Repeat(" ", 23), r.Advice)
 	}
-	_, err := io.WriteString(w, text)
+	_, err := io.WriteString(terminal.Raw(w), text.String())
 	return err
 }
 

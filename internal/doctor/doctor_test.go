@@ -362,6 +362,11 @@ func TestGCE(t *testing.T) {
 func TestText(t *testing.T) {
 	var b bytes.Buffer
 	r := Result{Check: "disk", Status: Failed, Found: "only 5 MB are free", Advice: "make room"}
+	var steered strings.Builder
+	evil := Result{Check: "disk\x1b[2J", Status: Failed, Found: "\x1b[2J", Advice: "\x1b[2J"}
+	if err := evil.WriteLine(&steered, true); err != nil || strings.Count(steered.String(), "\x1b") != 2 || strings.Count(steered.String(), `\u001b[2J`) != 3 {
+		t.Errorf("%v, %q", err, steered.String())
+	}
 	if err := r.WriteLine(&b, false); err != nil || b.String() != "✗ disk                 only 5 MB are free\n                       make room\n" {
 		t.Errorf("%v: %q", err, b.String())
 	}

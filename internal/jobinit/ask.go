@@ -336,7 +336,8 @@ func showCandidates(out io.Writer, all []Candidate) {
 
 func file(path string) error {
 	if blob.IsURL(path) {
-		return blob.Check(path)
+		_, err := blob.Parse(path)
+		return err
 	}
 	info, err := os.Stat(path)
 	switch {

@@ -102,7 +102,7 @@ func TestRefusals(t *testing.T) {
 		"nothing to suggest": {change: func(w *Wanted) { *w = Wanted{} }, want: "add them"},
 		"unknown app":        {change: func(w *Wanted) { w.App = "nn" }, want: `--app: "nn" does not exist`},
 		"no data":            {change: func(w *Wanted) { w.Data = "nowhere.csv" }, want: "--data: there is no file nowhere.csv"},
-		"foreign catalog":    {change: func(w *Wanted) { w.Catalog = examples + "gce-us-central1-n2-ondemand.csv" }, want: "different regions"},
+		"foreign catalog":    {change: func(w *Wanted) { w.Catalog = examples + "gce-us-central1-n2-ondemand.csv" }, want: "of the same region"},
 		"no prices":          {change: func(w *Wanted) { w.Prices = examples + "README.md" }, want: "--prices: "},
 		"before the prices":  {change: func(w *Wanted) { w.Start = time.Unix(0, 0) }, want: "--start: no type"},
 		"no more answers":    {change: func(*Wanted) {}, answers: "mf\n", want: "no more answers"},

@@ -160,9 +160,11 @@ type ScaleDetails struct {
 // StageDetails is the Details of a `stage` line where load has had a say: the lowest stage that it allows, how often that
 // fell, which makes the next fall take longer, and why it is what it is.
 type StageDetails struct {
-	Floor int    `json:"floor"`
-	Falls int    `json:"falls,omitempty"`
-	Load  string `json:"load,omitempty"`
+	Floor int `json:"floor"`
+	Falls int `json:"falls,omitempty"`
+	// Undone is how many changes were taken back because clocks became longer.
+	Undone int    `json:"undone,omitempty"`
+	Load   string `json:"load,omitempty"`
 }
 
 // Pack turns details into the Details of an entry. The types hold nothing that JSON

@@ -28,7 +28,8 @@ var kinds = []Fields{
 	{Ready, []string{"instance"}, []string{"pool", "tier", "seconds"}, false},
 	{Notice, []string{"instance", "pool"}, []string{"tier", "deadline"}, false},
 	{Evicted, []string{"instance", "pool"}, []string{"tier", "ended", "ended_by"}, false},
-	{Failed, []string{"instance", "pool"}, []string{"tier", "ended", "ended_by"}, false},
+	{Failed, []string{"instance", "pool"}, []string{"tier", "ended", "ended_by", "log"}, false},
+	{Silence, []string{"to"}, []string{"count"}, false},
 	{Terminated, []string{"instance", "pool"}, []string{"tier", "ended", "ended_by"}, false},
 	{Join, []string{"instance"}, []string{"pool", "tier", "splits", "partitions", "clock"}, false},
 	{Leave, []string{"instance"}, []string{"pool", "tier", "splits", "partitions", "clock", "seconds"}, false},
@@ -47,7 +48,7 @@ var kinds = []Fields{
 	{ClockDone, nil, []string{"clock", "train_loss", "test_loss", "seconds", "count", "transient", "reliable", "work", "redone"}, false},
 	{Charge, []string{"instance", "pool", "from", "to", "usd"}, nil, false},
 	{Export, nil, []string{"clock", "model", "test_loss", "outcome"}, true},
-	{Done, []string{"outcome"}, []string{"model", "train_loss", "test_loss", "clock"}, true},
+	{Done, []string{"outcome"}, []string{"model", "train_loss", "test_loss", "clock", "log"}, true},
 }
 
 // Kinds lists every kind of line with its fields, in the order of a run's life.

@@ -25,6 +25,7 @@ const (
 	Notice       Kind = "notice"            // instance, pool, deadline
 	Evicted      Kind = "evicted"           // instance, pool, ended: the provider took it
 	Failed       Kind = "failed"            // instance, pool: its agent is gone without warning
+	Silence      Kind = "silence"           // to, count: most machines have fallen silent together, or do no longer
 	Terminated   Kind = "terminated"        // instance, pool, ended: the buyer ended it
 	Join         Kind = "join"              // instance, splits, partitions: takes part in training
 	Leave        Kind = "leave"             // instance: takes part no longer
@@ -51,6 +52,10 @@ const (
 	Warned = "warned"
 	Paused = "paused"
 	GoesOn = "goes-on"
+	// What is done about a silence of most machines: they are waited for, are heard again, or are given up.
+	Waiting = "waiting"
+	Heard   = "heard"
+	GivenUp = "given-up"
 )
 
 // Entry is one line. Fields that a kind does not use are absent from the JSON. Money is a decimal string
@@ -100,6 +105,8 @@ type Entry struct {
 
 	Outcome string `json:"outcome,omitempty"` // "finished", "interrupted", "failed"
 	Model   string `json:"model,omitempty"`
+
+	Log string `json:"log,omitempty"` // lines that an agent wrote before it ended by itself
 
 	// Details is the resolved job (start), the plan (plan), or what another controller must know (scale, stage).
 	Details json.RawMessage `json:"details,omitempty"`

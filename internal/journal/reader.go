@@ -70,7 +70,7 @@ func (r *Reader) Next() (Entry, error) {
 			r.torn = &Torn{Line: r.line, Bytes: len(line)}
 			return Entry{}, io.EOF
 		default:
-			return Entry{}, fmt.Errorf("journal line %d: %w", r.line, err)
+			return Entry{}, &Damaged{Line: r.line, Err: err}
 		}
 	}
 }

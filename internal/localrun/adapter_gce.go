@@ -40,7 +40,7 @@ func (r *session) connectGCE(ctx context.Context) (adapter, error) {
 	g := r.cfg.Job.GCE
 	c := gceConfig(g)
 	c.Job, c.Expires = r.unique(), r.expires()
-	c.StartupScript = startupScript(g.Program)
+	c.StartupScript = startupScript(g.Program, powerOffAfter(r.cfg.Job))
 	c.PollInterval, c.Clock, c.Log = realPollNotices, r.cfg.Clock, r.cfg.Log
 	cloud, err := gce.New(ctx, c)
 	if err != nil {

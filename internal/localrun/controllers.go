@@ -8,6 +8,7 @@ import (
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/provisioner/ec2"
+	"github.com/tierml/tierml/terraform"
 )
 
 // Controllers is an account as far as it is about the machines of controllers.
@@ -27,23 +28,32 @@ func OpenControllers(ctx context.Context, job *config.Job) (Controllers, error) 
 }
 
 // ControllerScript is the first script of a machine that is to be a controller: it fetches the program, compares it with its
-// SHA-256, and runs `tierml controller` as the service that unit describes. Settings are the installation's. The token that
-// it shall take is told by its SHA-256 alone: neither it nor anything else in the script is a secret.
-func ControllerScript(job *config.Job, settings, unit, tokenSHA256 string) string {
+// SHA-256, and runs `tierml controller` as a service beside a timer that ends leaks, as units describe. Settings are the installation's, and
+// allow the endpoints that it names. The token that it shall take is told by its SHA-256 alone: neither it nor anything else in the
+// script is a secret.
+func ControllerScript(job *config.Job, settings string, allow []string, units []terraform.Unit, tokenSHA256 string) string {
 	at := job.Installation()
 	fetch, environment := curl(at.Program.URL), "TIERML_PROVIDER=gce"
 	switch {
 	case strings.HasPrefix(at.Program.URL, "gs://"):
 		fetch = fetchFromGCS(at.Program.URL)
 	case strings.HasPrefix(at.Program.URL, "s3://"):
-		fetch = "aws s3 cp --region '" + at.Region + "' --no-progress '" + at.Program.URL + "' tierml.new"
+		fetch = fetchFromS3(at.Program.URL, at.Region)
 	}
 	if job.Cloud == config.CloudEC2 {
 		environment = "AWS_REGION='" + at.Region + "'"
 	}
 	arguments := fmt.Sprintf("--listen localhost:%d --accept-sha256 %s", at.Controller.Port, tokenSHA256)
+	for _, address := range allow {
+		arguments += " --allow '" + address + "'"
+	}
+	var services strings.Builder
+	for _, u := range units {
+		text := strings.Replace(u.Text, "--directory /var/lib/tierml\n", "--directory /var/lib/tierml "+arguments+"\n", 1)
+		fmt.Fprintf(&services, "cat >/etc/systemd/system/%s <<'END_OF_UNIT'\n%s\nEND_OF_UNIT\n", u.Name, text)
+	}
 	return strings.NewReplacer("<fetch>", fetch, "<sha256>", at.Program.SHA256, "<settings>\n", settings, "<arguments>", arguments, "<environment>", environment,
-		"<unit>\n", strings.Replace(unit, "--directory /var/lib/tierml\n", "--directory /var/lib/tierml "+arguments+"\n", 1)).Replace(controllerScript)
+		"<services>\n", services.String()).Replace(controllerScript)
 }
 
 // The script runs at each start of the machine, on EC2 at the first, and does again only what is not there. TIERML_HOME is
@@ -54,6 +64,7 @@ set -euo pipefail
 home=${TIERML_HOME:-/var/lib/tierml}
 program=${TIERML_HOME:-/usr/local/bin}/tierml
 if [ -z "${TIERML_HOME:-}" ]; then
+  shutdown --no-wall -P +30 # unless it gets to the end
   id -u tierml >/dev/null 2>&1 || useradd --system --create-home --home-dir "$home" --shell /sbin/nologin tierml
   install -d -o tierml -g tierml -m 0750 "$home" "$home/tmp"
 fi
@@ -83,9 +94,8 @@ mkdir -p /etc/tierml
 cat >/etc/tierml/installation.yaml <<'END_OF_SETTINGS'
 <settings>
 END_OF_SETTINGS
-cat >/etc/systemd/system/tierml-controller.service <<'END_OF_UNIT'
-<unit>
-END_OF_UNIT
+<services>
 systemctl daemon-reload
-systemctl enable --now tierml-controller
+systemctl enable --now tierml-controller tierml-expired.timer
+shutdown -c
 `

@@ -41,7 +41,7 @@ func TestControllerScript(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(tools, "sleep"), []byte("#!/bin/bash\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.Command("bash", "-c", ControllerScript(controllerJob("ec2", served.URL+"/tierml", sha), "ec2: {}\n", terraform.Unit, token))
+		cmd := exec.Command("bash", "-c", ControllerScript(controllerJob("ec2", served.URL+"/tierml", sha), "ec2: {}\n", []string{"https://store.example:9000", "http://[::1]:80"}, terraform.Units(), token))
 		cmd.Env = []string{"PATH=" + tools + ":" + os.Getenv("PATH"), "TIERML_HOME=" + home}
 		return cmd.CombinedOutput()
 	}
@@ -51,7 +51,7 @@ func TestControllerScript(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
-	line := "controller --directory " + home + " --listen localhost:7071 --accept-sha256 " + token + " in us-west-2\n"
+	line := "controller --directory " + home + " --listen localhost:7071 --accept-sha256 " + token + " --allow https://store.example:9000 --allow http://[::1]:80 in us-west-2\n"
 	if ran, _ := os.ReadFile(filepath.Join(home, "ran")); string(ran) != line+line || fetched != 1 {
 		t.Errorf("it ran %q, and fetched %d times; want twice %q", ran, fetched, line)
 	}
@@ -71,9 +71,10 @@ func TestControllerScriptMakesAService(t *testing.T) {
 		"gce": "computeMetadata/v1/instance/service-accounts/default/token",
 	} {
 		store := map[string]string{"ec2": "s3", "gce": "gs"}[cloud]
-		script := ControllerScript(controllerJob(cloud, store+"://bucket/program", strings.Repeat("00", 32)), cloud+": {region: x}\n", terraform.Unit, strings.Repeat("0a", 32))
-		for _, words := range []string{fetch, "ExecStart=/usr/local/bin/tierml controller --directory /var/lib/tierml --listen localhost:7071 --accept-sha256 0a0a",
-			"KillMode=process", "systemctl enable --now tierml-controller", "\n" + cloud + ": {region: x}\nEND_OF_SETTINGS\n", "\nEND_OF_UNIT\n"} {
+		script := ControllerScript(controllerJob(cloud, store+"://bucket/program", strings.Repeat("00", 32)), cloud+": {region: x}\n", []string{"https://store.example:9000", "http://[::1]:80"}, terraform.Units(), strings.Repeat("0a", 32))
+		for _, words := range []string{fetch, "ExecStart=/usr/local/bin/tierml controller --directory /var/lib/tierml --listen localhost:7071 --accept-sha256 0a0a", " --allow 'https://store.example:9000' --allow 'http://[::1]:80'\n",
+			"KillMode=process", "systemctl enable --now tierml-controller tierml-expired.timer\nshutdown -c\n",
+			"shutdown --no-wall -P +30", "ExecStart=/usr/local/bin/tierml down --expired -y /etc/tierml/installation.yaml", "OnUnitActiveSec=", "\n" + cloud + ": {region: x}\nEND_OF_SETTINGS\n", "\nEND_OF_UNIT\n"} {
 			if !strings.Contains(script, words) {
 				t.Errorf("%q is not in\n%s", words, script)
 			}

@@ -4,11 +4,12 @@ import (
 	"crypto/tls"
 	"log/slog"
 	"net"
-	"time"
 
+	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/trust"
 	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
 	"github.com/tierml/tierml/tiers/node"
 	"github.com/tierml/tierml/tiers/node/link"
@@ -19,6 +20,7 @@ import (
 type door struct {
 	listener  net.Listener
 	admission admission
+	schema    ps.Schema
 	log       *slog.Logger
 
 	// With TLS only.
@@ -29,18 +31,18 @@ type door struct {
 
 // openDoor takes the listener over when it succeeds: what link gives closes it.
 func (r *session) openDoor(listener net.Listener) (*door, error) {
-	d := &door{listener: listener, admission: r.admission, log: r.cfg.Log}
+	d := &door{listener: listener, admission: r.admission, schema: r.schema, log: r.cfg.Log}
 	if r.cfg.Job.Security != config.SecurityTLS {
 		return d, nil
 	}
 	var err error
-	if d.authority, err = trust.OpenAuthority(r.cfg.Directory, trust.LifeFor(r.cfg.Job.OrphanAfter), time.Now); err != nil {
+	if d.authority, err = trust.OpenAuthority(r.cfg.Directory, trust.LifeFor(r.cfg.Job.OrphanAfter), clock.Wall); err != nil {
 		return nil, err
 	}
 	if d.own, err = d.authority.Credential(trust.Controller, r.name); err != nil {
 		return nil, err
 	}
-	if d.tokens, err = trust.OpenTokens(r.cfg.Directory, r.state.Secret, time.Now); err != nil {
+	if d.tokens, err = trust.OpenTokens(r.cfg.Directory, r.state.Secret, clock.Wall); err != nil {
 		return nil, err
 	}
 	d.listener = trust.NewGate(listener, d.authority, d.tokens, d.own, r.cfg.Log)
@@ -57,7 +59,7 @@ func (d *door) close() {
 }
 
 func (d *door) link() link.Config {
-	c := link.Config{Listener: d.listener, Accept: d.admission.accept, Log: d.log}
+	c := link.Config{Listener: d.listener, Accept: d.admission.accept, Schema: &d.schema, Log: d.log}
 	if d.own != nil {
 		c.TLS = true
 		c.Accept = func(tiers.Hello) error { return nil } // its certificate says it
@@ -84,7 +86,7 @@ func (r *session) complete(of provisioner.Request) provisioner.Request {
 // userData is what the machines of a launch are started with.
 func (r *session) userData(of provisioner.Request) string {
 	u := node.UserData{
-		Controller: r.door.listener.Addr().String(), Job: r.name, Listen: "127.0.0.1:0", VCPU: r.vcpu(of.Pool),
+		Controller: r.door.listener.Addr().String(), Job: r.dataPlane(), Listen: "127.0.0.1:0", VCPU: r.vcpu(of.Pool),
 		SplitBytes: r.splitBytesOf(of),
 	}
 	if r.door.own == nil {
@@ -96,7 +98,7 @@ func (r *session) userData(of provisioner.Request) string {
 		u.Listen, u.VCPU = "0.0.0.0:0", 0 // a machine of its own counts for itself
 	}
 	if r.cfg.Job.Cloud == config.CloudEC2 {
-		return bootScript(u, r.cfg.Job.EC2.Program, r.cfg.Job.EC2.Region)
+		return bootScript(u, r.cfg.Job.EC2.Program, r.cfg.Job.EC2.Region, powerOffAfter(r.cfg.Job))
 	}
 	return u.Encode()
 }

@@ -29,10 +29,10 @@ func (r *session) connectEC2(ctx context.Context) (*ec2.Cloud, error) {
 
 // bootScript is the first script of a machine on EC2, which holds its user data: there is one place for both. (EC2
 // terminates a machine that powers off: see the adapter.)
-func bootScript(u node.UserData, p config.Program, region string) string {
+func bootScript(u node.UserData, p config.Program, region string, minutes int) string {
 	fetch := curl(p.URL)
 	if strings.HasPrefix(p.URL, "s3://") {
-		fetch = "aws s3 cp --region '" + region + "' --no-progress '" + p.URL + "' tierml.new"
+		fetch = fetchFromS3(p.URL, region)
 	}
-	return firstScript(first{data: u.Encode(), fetch: fetch, environment: "AWS_REGION='" + region + "'"}, p.SHA256)
+	return firstScript(first{data: u.Encode(), fetch: fetch, environment: "AWS_REGION='" + region + "'"}, p.SHA256, minutes)
 }

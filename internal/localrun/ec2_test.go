@@ -25,6 +25,7 @@ func TestBootScript(t *testing.T) {
 	}
 	const program = `#!/bin/bash
 echo "$1 in $AWS_REGION, key in $TIERML_KEY_FILE" >>ran
+[ "$TIERML_POWER_OFF +$TIERML_POWER_OFF_AFTER" = 'off +30' ] || exit 1
 [ $(wc -l <ran) = 2 ] || exit 4
 `
 	sum := sha256.Sum256([]byte(program))
@@ -36,12 +37,12 @@ echo "$1 in $AWS_REGION, key in $TIERML_KEY_FILE" >>ran
 		"another program": {strings.Repeat("00", 32), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			script := bootScript(u, config.Program{URL: served.URL + "/tierml", SHA256: c.sha}, "us-west-2")
+			script := bootScript(u, config.Program{URL: served.URL + "/tierml", SHA256: c.sha}, "us-west-2", 30)
 			if got, err := node.DecodeUserData(script); err != nil || got != u {
 				t.Errorf("the agent reads %+v, %v", got, err)
 			}
 			home, tools := t.TempDir(), t.TempDir()
-			for tool, text := range map[string]string{"sleep": "#!/bin/bash\n", "off": "#!/bin/bash\ntouch " + filepath.Join(home, "off") + "\n"} {
+			for tool, text := range map[string]string{"sleep": "#!/bin/bash\n", "off": "#!/bin/bash\necho \"$@\" >>" + filepath.Join(home, "off") + "\n"} {
 				if err := os.WriteFile(filepath.Join(tools, tool), []byte(text), 0o755); err != nil {
 					t.Fatal(err)
 				}
@@ -56,12 +57,12 @@ echo "$1 in $AWS_REGION, key in $TIERML_KEY_FILE" >>ran
 			if got := strings.ReplaceAll(string(ran), home, "HOME"); got != c.ran {
 				t.Errorf("it ran %q; want %q\n%s", got, c.ran, out)
 			}
-			if _, err := os.Stat(filepath.Join(home, "off")); err != nil {
-				t.Errorf("the machine stays: %v", err)
+			if off, err := os.ReadFile(filepath.Join(home, "off")); string(off) != "+30\nnow\n" {
+				t.Errorf("powered off at %q, %v: want after 30 minutes, whatever comes, and at the end", off, err)
 			}
 		})
 	}
-	fromStore := bootScript(u, config.Program{URL: "s3://bucket/tierml", SHA256: strings.Repeat("00", 32)}, "us-west-2")
+	fromStore := bootScript(u, config.Program{URL: "s3://bucket/tierml", SHA256: strings.Repeat("00", 32)}, "us-west-2", 30)
 	if !strings.Contains(fromStore, "aws s3 cp --region 'us-west-2' --no-progress 's3://bucket/tierml' tierml.new") {
 		t.Errorf("%s", fromStore)
 	}

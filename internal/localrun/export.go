@@ -60,7 +60,7 @@ func readTables(ctx context.Context, schema ps.Schema, job string, a elasticity.
 // export saves the result of a finished run, or a checkpoint of one that stops before its end, and gives the file's
 // name in the run's directory.
 func (r *session) export(ctx context.Context, a elasticity.Export) (name string, score float64, err error) {
-	all, err := readTables(ctx, r.schema, r.name, a, r.door.dataTLS())
+	all, err := readTables(ctx, r.schema, r.dataPlane(), a, r.door.dataTLS())
 	if err != nil {
 		return "", 0, fmt.Errorf("reading the parameters: %w", err)
 	}
@@ -90,7 +90,7 @@ func saveModel(path string, program apps.Program, all *tables, open apps.Open, c
 	return apps.Save(path, program, m)
 }
 
-// writeManifest completes a checkpoint of the machines' parts and removes old ones.
+// writeManifest completes a checkpoint of the machines' parts and removes old ones. One is written at a time.
 func (r *session) writeManifest(ctx context.Context, a elasticity.WriteManifest) (manifest, trouble string, err error) {
 	parts := make([]checkpoint.Part, len(a.Parts))
 	for i, p := range a.Parts {
@@ -103,7 +103,8 @@ func (r *session) writeManifest(ctx context.Context, a elasticity.WriteManifest)
 	if manifest, err = m.Write(ctx, a.Place); err != nil {
 		return "", "", err
 	}
-	if err := checkpoint.Prune(ctx, a.Place, r.cfg.Job.Checkpoint.Keep); err != nil {
+	r.manifests[checkpoint.Name(manifest)] = true
+	if err := checkpoint.Prune(ctx, a.Place, r.cfg.Job.Checkpoint.Keep, func(name string) bool { return r.manifests[name] }); err != nil {
 		trouble = err.Error()
 	}
 	return manifest, trouble, nil

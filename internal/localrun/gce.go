@@ -38,12 +38,12 @@ type GCEAccount interface {
 
 // startupScript is what Compute Engine's guest runs when a machine has booted. Nothing in it is secret: what only this
 // machine may know is in an attribute of its own, which the agent reads.
-func startupScript(p config.Program) string {
+func startupScript(p config.Program, minutes int) string {
 	fetch := curl(p.URL)
 	if strings.HasPrefix(p.URL, "gs://") {
 		fetch = fetchFromGCS(p.URL)
 	}
-	return firstScript(first{fetch: fetch, environment: "TIERML_PROVIDER=gce"}, p.SHA256)
+	return firstScript(first{fetch: fetch, environment: "TIERML_PROVIDER=gce"}, p.SHA256, minutes)
 }
 
 // fetchFromGCS needs no tool of Google's: the metadata server gives the machine's own token. STORAGE_EMULATOR_HOST is what
@@ -52,10 +52,10 @@ func fetchFromGCS(address string) string {
 	bucket, object, _ := strings.Cut(strings.TrimPrefix(address, "gs://"), "/")
 	return `local store=https://storage.googleapis.com token
   if [ -n "${STORAGE_EMULATOR_HOST:-}" ]; then store=http://${STORAGE_EMULATOR_HOST#http://}; fi
-  token=$(curl --fail --silent --show-error --retry 5 --header 'Metadata-Flavor: Google' \
+  token=$(` + curlCommand + ` --header 'Metadata-Flavor: Google' \
     "http://${GCE_METADATA_HOST:-metadata.google.internal}/computeMetadata/v1/instance/service-accounts/default/token" |
     sed 's/.*"access_token" *: *"\([^"]*\)".*/\1/')
-  curl --fail --silent --show-error --location --retry 5 --header @- --output tierml.new \
+  ` + curlCommand + ` --location --header @- --output tierml.new \
     "$store/storage/v1/b/` + bucket + "/o/" + url.PathEscape(object) + `?alt=media" <<<"Authorization: Bearer $token"`
 }
 

@@ -151,7 +151,7 @@ func gceList(job *config.Job, zones []string) (*trace.Trace, error) {
 	if len(t.Markets) == 0 {
 		return nil, job.Fault("gce.prices", job.GCE.Prices+" has no Spot prices in "+job.GCE.Region, "write prices of that region, or another region")
 	}
-	return t, nil
+	return trace.New(t.Markets, read.Summary), nil
 }
 
 // gceHistory asks the API what the Spot prices of the types that will do were.

@@ -48,8 +48,9 @@ func TestStartupScript(t *testing.T) {
 	defer served.Close()
 	sum := sha256.Sum256([]byte(program))
 	home := t.TempDir()
-	cmd := exec.Command("bash", "-c", startupScript(config.Program{URL: "gs://bucket/program/tierml-1", SHA256: hex.EncodeToString(sum[:])}))
+	cmd := exec.Command("bash", "-c", startupScript(config.Program{URL: "gs://bucket/program/tierml-1", SHA256: hex.EncodeToString(sum[:])}, 30))
 	host := strings.TrimPrefix(served.URL, "http://")
+	cmd.Dir = home // the timer's file is written where the script begins
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TIERML_HOME=" + home, "TIERML_POWER_OFF=touch off", "GCE_METADATA_HOST=" + host,
 		"STORAGE_EMULATOR_HOST=" + host}
 	out, err := cmd.CombinedOutput()

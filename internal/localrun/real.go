@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"time"
 
@@ -62,6 +63,12 @@ func (r *session) unique() string {
 	}
 	sum := sha256.Sum256([]byte("name " + r.state.Secret))
 	return r.name + "-" + hex.EncodeToString(sum[:4])
+}
+
+// dataPlane names this run on the data plane. Runs of one name differ, and nobody else can tell the name.
+func (r *session) dataPlane() string {
+	sum := sha256.Sum256([]byte("data plane " + r.state.Secret))
+	return r.name + "-" + hex.EncodeToString(sum[:8])
 }
 
 // expires is when nobody wants machines any more that this controller buys.
@@ -121,23 +128,41 @@ type first struct {
 }
 
 // firstScript starts the agent on a machine that has nothing of ours yet, and powers the machine off when the agent has
-// ended, however that comes: a machine without one only costs money.
-func firstScript(f first, sha256 string) string {
+// ended, however that comes: a machine without one only costs money. Before anything else it sets a timer that powers the
+// machine off after so many minutes, whatever hangs; the agent puts it off while it hears its controller.
+func firstScript(f first, sha256 string, minutes int) string {
 	if f.data != "" {
 		f.data = node.ScriptMark + f.data + "\n"
 	}
-	return strings.NewReplacer("<user data>\n", f.data, "<fetch>", f.fetch, "<sha256>", sha256, "<environment>", f.environment).Replace(scriptText)
+	return strings.NewReplacer("<user data>\n", f.data, "<fetch>", f.fetch, "<sha256>", sha256, "<environment>", f.environment,
+		"<minutes>", strconv.Itoa(minutes)).Replace(scriptText)
 }
 
-// curl fetches from an address, with more arguments before it.
-func curl(address string, more ...string) string {
-	return strings.Join(append(append([]string{"curl --fail --silent --show-error --location --retry 5"}, more...), "--output tierml.new '"+address+"'"), " ")
+// powerOffAfter is the timer of a machine, in minutes: its boot, or a controller's absence, may last so long. It is over before
+// the machine's lease on EC2 is: see leaseFrom.
+func powerOffAfter(job *config.Job) int {
+	return int((job.OrphanAfter + leaseBeyond + time.Minute - 1) / time.Minute)
+}
+
+// curlCommand fails instead of waiting for an address that does not answer, or that stalls.
+const curlCommand = "curl --fail --silent --show-error --connect-timeout 10 --speed-limit 1024 --speed-time 30 --max-time 600 --retry 5 --retry-max-time 120"
+
+// curl fetches the program from an address.
+func curl(address string) string {
+	return curlCommand + " --location --output tierml.new '" + address + "'"
+}
+
+// fetchFromS3 ends a copy that stalls.
+func fetchFromS3(address, region string) string {
+	return "timeout 600 aws s3 cp --region '" + region + "' --no-progress '" + address + "' tierml.new"
 }
 
 const scriptText = `#!/bin/bash
 <user data>
+export TIERML_POWER_OFF="${TIERML_POWER_OFF:-shutdown --no-wall -P}" TIERML_POWER_OFF_AFTER=<minutes>
+trap '$TIERML_POWER_OFF now' EXIT
 set -euo pipefail
-trap '${TIERML_POWER_OFF:-shutdown -h now}' EXIT
+timeout 60 $TIERML_POWER_OFF +$TIERML_POWER_OFF_AFTER
 umask 077
 mkdir -p "${TIERML_HOME:=/var/lib/tierml}"
 cd "$TIERML_HOME"

@@ -19,6 +19,7 @@ import (
 	"github.com/tierml/tierml/elasticity/runner"
 	"github.com/tierml/tierml/elasticity/scaling"
 	"github.com/tierml/tierml/fakecloud"
+	"github.com/tierml/tierml/internal/checkpoint"
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/journal"
@@ -73,6 +74,7 @@ type session struct {
 	admission admission
 	door      *door
 	runner    *runner.Runner
+	manifests map[string]bool // names of those that this run has written; others may be at the same place
 }
 
 func (r *session) splits() string { return filepath.Join(r.cfg.Directory, SplitsDir) }
@@ -82,9 +84,14 @@ type Run struct{ session *session }
 
 // New checks the pieces and makes a run of them; Drive starts it.
 func New(cfg Config) *Run {
-	return &Run{&session{
+	s := &session{
 		cfg: cfg, name: filepath.Base(cfg.Directory), schema: SchemaOf(cfg.Job, cfg.Program),
-	}}
+		manifests: map[string]bool{checkpoint.Name(cfg.ResumeFrom): true},
+	}
+	for _, older := range cfg.ResumeOlder {
+		s.manifests[checkpoint.Name(older.Name)] = true
+	}
+	return &Run{s}
 }
 
 // Drive runs the job to its end and gives the outcome: "finished", "interrupted" or "failed". Stop receives

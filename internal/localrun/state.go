@@ -15,6 +15,7 @@ import (
 	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/checkpoint"
 	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/ps"
 )
 
@@ -104,6 +105,22 @@ type Saved struct {
 	Older  []elasticity.Kept // those before it, the newest first
 }
 
+// writtenManifests are the names of the manifests that the run's journal has. They are all that is believed of what is found in a
+// store: machines of other runs may have rights to write there.
+func writtenManifests(dir string) (map[string]bool, error) {
+	entries, _, err := journal.ReadFile(filepath.Join(dir, JournalFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	names := map[string]bool{}
+	for _, e := range entries {
+		if e.Kind == journal.Checkpoint {
+			names[checkpoint.Name(e.Model)] = true
+		}
+	}
+	return names, nil
+}
+
 // Checkpoint finds the newest complete and undamaged checkpoint of a run: the one that an orderly end has left, or one that
 // was taken while training went on. It reads all of it. It is an fs.ErrNotExist when there is none; doubts may say why.
 func Checkpoint(dir string) (saved Saved, err error) {
@@ -126,7 +143,11 @@ func Checkpoint(dir string) (saved Saved, err error) {
 	case err != nil:
 		return Saved{}, err
 	}
-	found, doubts, err := checkpoint.Newest(context.Background(), s.Checkpoints)
+	written, err := writtenManifests(dir)
+	if err != nil {
+		return Saved{}, err
+	}
+	found, doubts, err := checkpoint.Newest(context.Background(), s.Checkpoints, func(name string) bool { return written[name] })
 	if err != nil {
 		return Saved{}, err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -251,13 +252,23 @@ func TestText(t *testing.T) {
 		t.Error("colours in plain text")
 	}
 	stripped := colored.String()
-	for _, code := range []string{bold, green, yellow, faint, reset} {
+	for _, code := range []string{bold, green, yellow, faint, "\x1b[0m"} {
 		stripped = strings.ReplaceAll(stripped, code, "")
 	}
 	if stripped != plain.String() || colored.Len() == plain.Len() {
 		t.Error("colours change more than the look")
 	}
 	golden(t, "testdata/plan.golden", plain.String())
+
+	// A name that others chose brings no escape sequence of its own into the colours.
+	evil, pools := *p, slices.Clone(p.Pools)
+	pools[0].Pool.Type += "\x1b]0;x\a"
+	pools[0].Why += "\x1b]0;x\a"
+	evil.Pools, evil.Input.Name, evil.Warnings = pools, "\x1b]0;x\a", []string{"\x1b]0;x\a"}
+	var out bytes.Buffer
+	if err := evil.WriteText(&out, Style{Color: true}); err != nil || strings.Contains(out.String(), "\x1b]") || strings.Count(out.String(), `\u001b]0;x\u0007`) < 4 {
+		t.Errorf("%v\n%q", err, out.String())
+	}
 
 	var unknown bytes.Buffer
 	p.Forecast, p.Warnings, p.Pools[0].Chosen = Forecast{Basis: tooFew(3, 24)}, nil, false

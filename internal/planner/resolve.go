@@ -111,7 +111,7 @@ func Admits(m config.Machine, t market.InstanceType) bool {
 func (r *resolver) pools() {
 	taken := map[market.Pool]bool{}
 	for i, m := range r.job.Resources.AnyOf {
-		found := false
+		found, used := false, false
 		for _, o := range r.offers {
 			if !Admits(m, o.Type) {
 				continue
@@ -120,11 +120,15 @@ func (r *resolver) pools() {
 			if taken[o.Pool] {
 				continue
 			}
-			taken[o.Pool] = true
+			taken[o.Pool], used = true, true
 			r.pool(o, cmp.Or(m.MaxPrice, r.job.Resources.MaxPrice), m.Rate)
 		}
 		if !found && len(r.offers) > 0 {
 			r.noMachine(i, m)
+		}
+		if found && !used && (m.MaxPrice > 0 || m.Rate > 0) {
+			r.fault(fmt.Sprintf("resources.any_of[%d]", i), "admits only machines that entries before it admit, so that its max_price and rate have no effect",
+				"write it before them, or remove it")
 		}
 	}
 	slices.SortFunc(r.choice.Pools, func(a, b bidding.Candidate) int { return a.Pool.Compare(b.Pool) })
@@ -183,6 +187,11 @@ func (r *resolver) reliable() {
 		r.fault("reliable.type", fmt.Sprintf("%s is not in the catalog of %s", want.Type, region),
 			"write a type that is, such as "+r.choice.Pools[0].Type.Name)
 		return
+	}
+	for _, o := range r.choice.OnDemand { // a declared rate is that of the type, whatever its machines are for
+		if o.Type.Name == t.Name && o.Type.Rate > 0 {
+			t.Rate = o.Type.Rate
+		}
 	}
 	if want.Bandwidth > 0 {
 		t.Bandwidth = float64(want.Bandwidth)

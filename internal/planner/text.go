@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/tierml/tierml/internal/terminal"
 	"github.com/tierml/tierml/market"
 )
 
@@ -28,18 +29,20 @@ const (
 	green  = "\x1b[32m"
 	yellow = "\x1b[33m"
 	faint  = "\x1b[2m"
-	reset  = "\x1b[0m"
 )
 
-func (s Style) paint(code, text string) string {
+// paint adds a line that begins with indent, in a colour if there are any.
+func (s Style) paint(b *terminal.Text, indent, code, text string) {
 	if !s.Color {
-		return text
+		code = ""
 	}
-	return code + text + reset
+	b.WriteString(indent)
+	b.Paint(code, text)
+	b.WriteString("\n")
 }
 
 // writePrediction says what the run from the job's own start comes to.
-func (p *Plan) writePrediction(b *strings.Builder, s Style) {
+func (p *Plan) writePrediction(b *terminal.Text, s Style) {
 	run := p.Prediction
 	if run == nil {
 		return
@@ -60,32 +63,33 @@ func (p *Plan) writePrediction(b *strings.Builder, s Style) {
 
 // WriteText prints the plan for people.
 func (p *Plan) WriteText(w io.Writer, s Style) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\n", s.paint(bold, p.title()))
+	var b terminal.Text
+	s.paint(&b, "", bold, p.title())
+	b.WriteString("\n")
 	p.writePools(&b, s)
-	b.WriteByte('\n')
+	b.WriteString("\n")
 	p.writeExpectation(&b, s)
 	for _, warning := range p.Warnings {
-		b.WriteByte('\n')
+		b.WriteString("\n")
 		for _, line := range wrap("Warning: "+warning, Width-2) {
-			b.WriteString("  " + s.paint(yellow, line) + "\n")
+			s.paint(&b, "  ", yellow, line)
 		}
 	}
 	p.writePrediction(&b, s)
 	p.writeSources(&b, s)
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(terminal.Raw(w), b.String())
 	return err
 }
 
 // writeSources says where the prices come from, where that is not plain from the job file.
-func (p *Plan) writeSources(b *strings.Builder, s Style) {
+func (p *Plan) writeSources(b *terminal.Text, s Style) {
 	if len(p.Input.Sources) == 0 {
 		return
 	}
 	b.WriteString("\n  Prices are in US dollars per machine and hour.\n")
 	for _, source := range p.Input.Sources {
 		for _, line := range wrap(source, Width-2) {
-			b.WriteString("  " + s.paint(faint, line) + "\n")
+			s.paint(b, "  ", faint, line)
 		}
 	}
 }
@@ -101,7 +105,7 @@ func (p *Plan) title() string {
 			in.Name, in.Now.UTC().Format(timeForm), strings.Replace(want, "transient ", "", 1), in.Policy.Name())
 	}
 	if in.Reliable.Count == 0 {
-		return fmt.Sprintf("Plan for %s at %s: %s by policy %s,\nand no reliable machine: the most reliable spot machine serves, with checkpoints",
+		return fmt.Sprintf("Plan for %s at %s: %s by policy %s,\nand no reliable machine: the most reliable spot machine serves, with checkpoints, or one on demand where there is none",
 			in.Name, in.Now.UTC().Format(timeForm), want, in.Policy.Name())
 	}
 	return fmt.Sprintf("Plan for %s at %s: %s by policy %s,\nand %s on demand (%s in %s, $%s an hour each)",
@@ -123,7 +127,7 @@ const bidColumn = 6
 // leftAligned is how many columns at the beginning hold no numbers.
 const leftAligned = 3
 
-func (p *Plan) writePools(b *strings.Builder, s Style) {
+func (p *Plan) writePools(b *terminal.Text, s Style) {
 	bids := slices.ContainsFunc(p.Pools, func(pool Pool) bool { return pool.Pool.TakesBids() })
 	rows := [][]string{slices.Clone(header)}
 	for _, pool := range p.Pools {
@@ -141,17 +145,18 @@ func (p *Plan) writePools(b *strings.Builder, s Style) {
 		}
 	}
 	for i, row := range rows {
-		line := strings.TrimRight(layOut(row, widths), " ")
+		line := terminal.Line(strings.TrimRight(layOut(row, widths), " "))
 		switch {
 		case i == 0:
-			b.WriteString(s.paint(faint, line) + "\n")
+			s.paint(b, "", faint, line)
 			continue
 		case p.Pools[i-1].Chosen:
-			line = s.paint(green, line)
+			s.paint(b, "", green, line)
+		default:
+			b.WriteString(line + "\n")
 		}
-		b.WriteString(line + "\n")
 		for _, reason := range wrap(p.Pools[i-1].Why, Width-6) {
-			b.WriteString("      " + s.paint(faint, reason) + "\n")
+			s.paint(b, "      ", faint, reason)
 		}
 	}
 	if !slices.ContainsFunc(p.Pools, func(pool Pool) bool { return pool.Chosen }) {
@@ -214,7 +219,7 @@ func perHour(price market.USD) string {
 	return fmt.Sprintf("%d.%04d", rounded/10_000, rounded%10_000)
 }
 
-func (p *Plan) writeExpectation(b *strings.Builder, s Style) {
+func (p *Plan) writeExpectation(b *terminal.Text, s Style) {
 	f, o := p.Forecast, p.OnDemand
 	line := func(name, value, detail string) {
 		text := fmt.Sprintf("  %-14s %9s", name, value)
@@ -247,7 +252,7 @@ func (p *Plan) writeExpectation(b *strings.Builder, s Style) {
 		basis = "Ranges are the middle nine tenths of " + f.Basis + "."
 	}
 	for _, text := range wrap(basis, Width-2) {
-		b.WriteString("  " + s.paint(faint, text) + "\n")
+		s.paint(b, "  ", faint, text)
 	}
 }
 

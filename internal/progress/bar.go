@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
+
+	"github.com/tierml/tierml/internal/terminal"
 )
 
 // Unit says what a bar counts.
@@ -76,7 +78,7 @@ const barCells = 24
 // for, the time first.
 func (b *Bar) line(now time.Time, width int) string {
 	done, total, elapsed := b.done.Load(), b.total.Load(), now.Sub(b.began)
-	parts := []string{b.what}
+	parts := []string{terminal.Line(b.what)}
 	if total <= 0 {
 		if done > 0 {
 			parts = append(parts, b.count(done)+b.rate(done, elapsed))

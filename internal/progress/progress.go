@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/charmbracelet/x/term"
+
+	"github.com/tierml/tierml/internal/terminal"
 )
 
 const (
@@ -38,11 +40,11 @@ type Meter struct {
 
 // New gives the meter of a terminal; nil, which shows nothing, when out is none on which a line can be drawn anew.
 func New(out io.Writer) *Meter {
-	file, ok := out.(*os.File)
+	file, ok := terminal.File(out)
 	if !ok || !term.IsTerminal(file.Fd()) || os.Getenv("TERM") == "dumb" {
 		return nil
 	}
-	return &Meter{out: out, now: time.Now, width: func() int {
+	return &Meter{out: file, now: time.Now, width: func() int {
 		width, _, err := term.GetSize(file.Fd())
 		if err != nil || width <= 0 {
 			return 80

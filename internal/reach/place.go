@@ -76,7 +76,7 @@ func (p Place) String() string {
 // fill puts names in the places of {instance} and so on, in each word by itself: what is put in is never cut in two.
 func (p Place) fill(command string, local int) []string {
 	names := strings.NewReplacer("{local}", strconv.Itoa(local), "{port}", strconv.Itoa(cmp.Or(p.Port, config.ControllerPort)),
-		"{instance}", p.Instance, "{zone}", p.Zone, "{region}", p.Region, "{project}", p.Project)
+		"{instance}", p.Instance, "{zone}", p.Zone, "{region}", p.Region, "{project}", p.Project, "{cluster}", p.Cluster)
 	words := strings.Fields(command)
 	for i := range words {
 		words[i] = names.Replace(words[i])
@@ -88,8 +88,7 @@ func (p Place) fill(command string, local int) []string {
 const (
 	ssmTunnel = "aws ssm start-session --region {region} --target {instance} --document-name AWS-StartPortForwardingSession " +
 		"--parameters portNumber={port},localPortNumber={local}"
-	ssmToken = "aws ssm start-session --region {region} --target {instance} --document-name AWS-StartInteractiveCommand " +
-		`--parameters command=["sudo%20cat%20/var/lib/tierml/token"]`
+	ssmToken = "aws ssm start-session --region {region} --target {instance} --document-name tierml-token-{cluster}"
 	// Identity-Aware Proxy can connect to a port itself, but to one of the machine's address, and the controller listens on
 	// loopback alone: so by SSH through it.
 	iapTunnel = "gcloud compute ssh {instance} --project {project} --zone {zone} --tunnel-through-iap --quiet -- " +

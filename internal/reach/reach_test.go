@@ -283,7 +283,7 @@ func TestCommands(t *testing.T) {
 		want string
 	}{
 		{aws.TunnelCommand(4000), "aws|ssm|start-session|--region|us-west-2|--target|i-0a|--document-name|AWS-StartPortForwardingSession|--parameters|portNumber=7071,localPortNumber=4000"},
-		{aws.TokenCommand(), `aws|ssm|start-session|--region|us-west-2|--target|i-0a|--document-name|AWS-StartInteractiveCommand|--parameters|command=["sudo cat /var/lib/tierml/token"]`},
+		{aws.TokenCommand(), `aws|ssm|start-session|--region|us-west-2|--target|i-0a|--document-name|tierml-token-prod`},
 		{google.TunnelCommand(4000), "gcloud|compute|ssh|controller-of-prod|--project|my-project|--zone|us-central1-a|--tunnel-through-iap|--quiet|--|-N|-o|ExitOnForwardFailure=yes|-o|ServerAliveInterval=15|-L|127.0.0.1:4000:localhost:8000"},
 		{google.TokenCommand(), "gcloud|compute|ssh|controller-of-prod|--project|my-project|--zone|us-central1-a|--tunnel-through-iap|--quiet|--command|sudo cat /var/lib/tierml/token"},
 		{own.TunnelCommand(4000), "ssh|-L|4000:localhost:7071|ann@controller"},

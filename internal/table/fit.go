@@ -3,11 +3,12 @@ package table
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/charmbracelet/x/term"
+
+	"github.com/tierml/tierml/internal/terminal"
 )
 
 const (
@@ -18,7 +19,7 @@ const (
 
 // room is how wide lines to w may be; 0 = as wide as they like, which is so where no terminal breaks them.
 func room(w io.Writer) int {
-	file, ok := w.(*os.File)
+	file, ok := terminal.File(w)
 	if !ok || !term.IsTerminal(file.Fd()) {
 		return 0
 	}

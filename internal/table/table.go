@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/tierml/tierml/internal/terminal"
 )
 
 // The forms. Text is another word for Table, as commands that print more than a table call it.
@@ -88,7 +90,7 @@ func (t Table) writeLines(w io.Writer, wide bool, width int) error {
 		}
 		lines[0] = append(lines[0], c.Title)
 		for j, row := range t.Rows {
-			lines[1+j] = append(lines[1+j], row[i].Text)
+			lines[1+j] = append(lines[1+j], terminal.Line(row[i].Text))
 		}
 	}
 	if width > 0 {

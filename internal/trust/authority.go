@@ -42,9 +42,11 @@ const (
 const (
 	// authorityLife is longer than any run; the authority ends with its file.
 	authorityLife = 5 * 365 * 24 * time.Hour
-	// skew is by how much clocks of machines may differ.
-	skew = 5 * time.Minute
-	// LeastLife is how long a certificate is good for at least.
+	// skew is by how much clocks of hosts may differ: two hosts whose clocks are an hour off in opposite directions, as by daylight
+	// saving time, and some minutes. What it costs: a stolen certificate or token is good for that much longer. Neither opens
+	// anything beyond its run, and who has a certificate's key can have it renewed for as long as the run lasts anyway.
+	skew = 2*time.Hour + 10*time.Minute
+	// LeastLife is how long a certificate is good for at least, whatever the clocks.
 	LeastLife = time.Hour
 )
 
@@ -94,7 +96,7 @@ func newAuthority(run string, now time.Time) ([]byte, error) {
 	}
 	template := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: "tierml run " + run},
-		NotBefore: now.Add(-skew), NotAfter: now.Add(authorityLife),
+		NotBefore: now.Add(-authorityLife), NotAfter: now.Add(authorityLife), // it is known by its hash: time says nothing about it
 		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
@@ -150,7 +152,7 @@ func (a *Authority) issue(role Role, name string, key crypto.PublicKey) ([]byte,
 	now := a.now()
 	template := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: name}, DNSNames: []string{string(role)},
-		NotBefore: now.Add(-skew), NotAfter: now.Add(a.life), BasicConstraintsValid: true,
+		NotBefore: now.Add(-skew), NotAfter: now.Add(a.life + skew), BasicConstraintsValid: true,
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}

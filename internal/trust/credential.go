@@ -24,6 +24,7 @@ type Credential struct {
 
 	mu   sync.Mutex
 	leaf *x509.Certificate // nil: none yet
+	got  time.Time         // when, by now: the clock of who has signed it may be another
 }
 
 // Credential gives the authority's own holder one of a role. It renews itself.
@@ -42,7 +43,7 @@ func (a *Authority) Credential(role Role, name string) (*Credential, error) {
 func (c *Credential) present() (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.sign != nil && (c.leaf == nil || !c.now().Before(halfLife(c.leaf))) {
+	if c.sign != nil && (c.leaf == nil || !c.now().Before(c.renewAt())) {
 		der, err := c.sign(c.key.Public())
 		if err != nil {
 			return nil, fmt.Errorf("signing an own certificate: %w", err)
@@ -50,6 +51,7 @@ func (c *Credential) present() (*tls.Certificate, error) {
 		if c.leaf, err = x509.ParseCertificate(der); err != nil {
 			return nil, fmt.Errorf("signing an own certificate: %w", err)
 		}
+		c.got = c.now()
 	}
 	if c.leaf == nil {
 		return nil, errors.New("this process has no certificate yet")
@@ -58,22 +60,26 @@ func (c *Credential) present() (*tls.Certificate, error) {
 	return &tls.Certificate{Certificate: [][]byte{c.leaf.Raw, c.authority.Raw}, PrivateKey: c.key, Leaf: c.leaf}, nil
 }
 
-// halfLife is when a certificate is to be renewed.
-func halfLife(leaf *x509.Certificate) time.Time {
-	from := leaf.NotBefore.Add(skew)
-	return from.Add(leaf.NotAfter.Sub(from) / 2)
-}
+// renewAt is when the certificate is to be renewed: half its life after it came. The caller holds mu.
+func (c *Credential) renewAt() time.Time { return c.got.Add(c.ends().Sub(c.got.Add(skew)) / 2) }
+
+// ends is when the one that has signed the certificate takes it for expired. The caller holds mu.
+func (c *Credential) ends() time.Time { return c.got.Add(c.leaf.NotAfter.Sub(c.leaf.NotBefore) - skew) }
 
 func (c *Credential) take(leaf *x509.Certificate) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.leaf = leaf
+	c.leaf, c.got = leaf, c.now()
 }
 
-func (c *Credential) current() *x509.Certificate {
+// current gives the certificate, nil = none, and until when to renew it and to show it, by this process's clock.
+func (c *Credential) current() (leaf *x509.Certificate, renewAt, ends time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.leaf
+	if c.leaf == nil {
+		return nil, renewAt, ends
+	}
+	return c.leaf, c.renewAt(), c.ends()
 }
 
 // Config is for both ends of a connection. Who connects must be of one of the roles in from; who is connected to must be of

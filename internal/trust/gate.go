@@ -13,6 +13,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/tierml/tierml/internal/loglimit"
 )
 
 // Protocols that a connection to the gate may ask for (ALPN).
@@ -53,7 +55,7 @@ type Gate struct {
 	log       *slog.Logger
 
 	passed chan net.Conn
-	quiet  refusals
+	quiet  loglimit.Limit
 	slots  chan struct{}
 	ctx    context.Context
 	end    context.CancelFunc
@@ -151,33 +153,7 @@ var errTooMany = errors.New("too many others have not shown yet who they are")
 // refuse closes a connection and says so.
 func (g *Gate) refuse(conn net.Conn, why error) {
 	_ = conn.Close()
-	if say, unsaid := g.quiet.note(time.Now()); say {
-		g.log.Warn("refused a connection", "from", conn.RemoteAddr(), "error", why, "others_not_listed", unsaid)
-	}
-}
-
-// refusals keep short what strangers can do to the log: so many lines a minute, and the number of the rest.
-type refusals struct {
-	mu           sync.Mutex
-	minute       time.Time
-	said, unsaid int
-}
-
-const linesAMinute = 30
-
-func (r *refusals) note(now time.Time) (say bool, unsaid int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if minute := now.Truncate(time.Minute); minute != r.minute {
-		r.minute, r.said = minute, 0
-	}
-	if r.said >= linesAMinute {
-		r.unsaid++
-		return false, 0
-	}
-	r.said++
-	unsaid, r.unsaid = r.unsaid, 0
-	return true, unsaid
+	g.quiet.Warn(g.log, "refused a connection", "from", conn.RemoteAddr(), "error", why)
 }
 
 // config asks everybody for a certificate but those who say that they want to join; from them one is taken if they have it.

@@ -57,7 +57,7 @@ func (j Joining) Renew(ctx context.Context, c *Credential) error {
 	}
 	request := joinRequest{Token: j.Token, Machine: j.Machine, Request: csr}
 	var own []tls.Certificate
-	if leaf := c.current(); leaf != nil && j.Now().Before(leaf.NotAfter) {
+	if leaf, _, ends := c.current(); leaf != nil && j.Now().Before(ends) {
 		request.Token = "" // it was shown
 		own = []tls.Certificate{{Certificate: [][]byte{leaf.Raw}, PrivateKey: c.key, Leaf: leaf}}
 	}
@@ -154,30 +154,31 @@ func (j Joining) openKey() (*ecdsa.PrivateKey, error) {
 	return key, nil
 }
 
-// again is the pause after a renewal that failed.
+// again is how often Keep looks at the time, and the pause after a renewal that failed. (A timer for half a certificate's life would stand
+// still while the host sleeps.)
 const again = 15 * time.Second
 
 // Keep renews a certificate whenever half its life is over, until ctx is done.
 func (j Joining) Keep(ctx context.Context, c *Credential, log *slog.Logger) {
-	wait := func(d time.Duration) bool {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
+	tick := time.NewTicker(again)
+	defer tick.Stop()
+	for {
 		select {
-		case <-timer.C:
-			return true
+		case <-tick.C:
 		case <-ctx.Done():
-			return false
+			return
 		}
-	}
-	for wait(max(again, halfLife(c.current()).Sub(j.Now()))) {
+		if _, renewAt, _ := c.current(); j.Now().Before(renewAt) {
+			continue
+		}
 		err := j.Renew(ctx, c)
-		switch until := c.current().NotAfter; {
+		switch _, _, ends := c.current(); {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			log.Warn("the certificate could not be renewed; trying again", "valid_until", until, "error", err)
+			log.Warn("the certificate could not be renewed; trying again", "valid_until", ends, "error", err)
 		default:
-			log.Info("the certificate was renewed", "valid_until", until)
+			log.Info("the certificate was renewed", "valid_until", ends)
 		}
 	}
 }

@@ -2,16 +2,21 @@ package trust
 
 import (
 	"fmt"
+	"log/slog"
 	"net"
+
+	"github.com/tierml/tierml/internal/sameuser"
 )
 
-// Plain refuses an address that others than this host can reach: there everything is in TLS. Addresses that are no TCP
-// ones, such as pipes and Unix sockets, are of this host.
-func Plain(address net.Addr) error {
+// Plain prepares a listener for plaintext. It refuses an address that other hosts can reach: there everything is in TLS. What
+// it returns accepts connections of the same user only. Addresses that are no TCP ones, such as pipes and Unix sockets, are of
+// this host.
+func Plain(l net.Listener, log *slog.Logger) (net.Listener, error) {
+	address := l.Addr()
 	tcp, ok := address.(*net.TCPAddr)
 	if !ok || tcp.IP.IsLoopback() {
-		return nil
+		return sameuser.Listener(l, log), nil
 	}
-	return fmt.Errorf("listening on %s without TLS is refused: others than this host can reach it; write security: tls, or "+
+	return nil, fmt.Errorf("listening on %s without TLS is refused: others than this host can reach it; write security: tls, or "+
 		"listen on the loopback interface", address)
 }

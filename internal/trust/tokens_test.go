@@ -34,7 +34,7 @@ func TestATokenIsOfItsLaunch(t *testing.T) {
 			t.Errorf("another %s has the same token", name)
 		}
 	}
-	late := open("secret", decided.Add(TokenLife+time.Second))
+	late := open("secret", decided.Add(TokenLife+skew+time.Second))
 	if err := late.spend(token, "i-1", []byte("key")); err != errTooLate {
 		t.Errorf("%v: a token lives from when its launch was decided", err)
 	}

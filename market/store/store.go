@@ -271,7 +271,7 @@ func (s *Store) Trace(want func(market.Pool) bool) (*trace.Trace, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &trace.Trace{}
+	var markets []trace.Market
 	for _, e := range entries {
 		if !want(e.Pool) {
 			continue
@@ -280,10 +280,9 @@ func (s *Store) Trace(want func(market.Pool) bool) (*trace.Trace, error) {
 		if err != nil {
 			return nil, err
 		}
-		t.Markets = append(t.Markets, trace.Market{Pool: e.Pool, History: h})
-		t.Summary.Include(e.Points, e.First, e.Last)
+		markets = append(markets, trace.Market{Pool: e.Pool, History: h})
 	}
-	return t, nil
+	return trace.New(markets, trace.Summary{}), nil
 }
 
 // view reads a bucket; one that does not exist yet is empty.

@@ -22,7 +22,7 @@ type Summary struct {
 	Rounded       int       // prices with more than nine decimals, rounded to that
 	Conflicts     []RowNote // rows that give another price for the same market and instant; the last one holds
 	Absurd        []RowNote // prices of 0, below 0 or above Options.MaxPrice, left out
-	Gaps          []Gap     // silences longer than Options.MaxGap
+	Holes         []Hole    // times for which prices were not recorded, the longest first
 	First, Last   time.Time // range of the points; zero without any
 }
 
@@ -39,21 +39,16 @@ func (s *Summary) Include(points int, first, last time.Time) {
 
 // RowNote is a row that deserves a look.
 type RowNote struct {
-	Line  int
+	File  string // "" = unnamed
+	Line  int    // 0 = it is not a row alone: files contradict each other
 	Pool  market.Pool
 	At    time.Time
 	Price market.USD
 }
 
-// Gap is a silence of one market. The price before it is taken to hold, which may be wrong.
-type Gap struct {
-	Pool     market.Pool
-	From, To time.Time
-}
-
-// Clean says whether nothing was left out, doubtful or missing.
+// Clean reports whether nothing was left out, doubtful or missing.
 func (s *Summary) Clean() bool {
-	return s.Duplicates == 0 && s.Rounded == 0 && len(s.Conflicts) == 0 && len(s.Absurd) == 0 && len(s.Gaps) == 0
+	return s.Duplicates == 0 && s.Rounded == 0 && len(s.Conflicts) == 0 && len(s.Absurd) == 0 && len(s.Holes) == 0
 }
 
 // String gives one line for people.
@@ -69,7 +64,7 @@ func (s *Summary) String() string {
 		{s.Rounded, "rounded to nine decimals"},
 		{len(s.Conflicts), "contradicting an earlier row"},
 		{len(s.Absurd), "with an absurd price"},
-		{len(s.Gaps), "gaps"},
+		{len(s.Holes), "holes"},
 	} {
 		if part.n > 0 {
 			fmt.Fprintf(&b, ", %d %s", part.n, part.what)
@@ -136,7 +131,7 @@ func (c *collector) tryAdd(r row) error {
 		return err
 	}
 	if price <= 0 || price > c.options.MaxPrice {
-		c.summary.Absurd = append(c.summary.Absurd, RowNote{r.line, s.pool, at, price})
+		c.summary.Absurd = append(c.summary.Absurd, RowNote{c.options.File, r.line, s.pool, at, price})
 		return nil
 	}
 	if rounded {
@@ -195,17 +190,14 @@ func (c *collector) trace() *Trace {
 		}
 	}
 	slices.SortFunc(all, func(a, b *series) int { return a.pool.Compare(b.pool) })
-	t := &Trace{}
+	var markets []Market
 	for _, s := range all {
 		c.noteRepeats(s)
-		h := market.NewHistory(s.points)
-		c.noteRange(s.pool, h)
-		t.Markets = append(t.Markets, Market{Pool: s.pool, History: h})
+		markets = append(markets, Market{Pool: s.pool, History: market.NewHistory(s.points)})
 	}
 	sortNotes(c.summary.Absurd)
 	sortNotes(c.summary.Conflicts)
-	t.Summary = c.summary
-	return t
+	return New(markets, c.summary)
 }
 
 // noteRepeats counts rows of the same instant: equal ones as duplicates, others as conflicts.
@@ -222,23 +214,8 @@ func (c *collector) noteRepeats(s *series) {
 		case before.Price == p.Price:
 			c.summary.Duplicates++
 		default:
-			c.summary.Conflicts = append(c.summary.Conflicts, RowNote{s.lines[order[i]], s.pool, p.At, p.Price})
+			c.summary.Conflicts = append(c.summary.Conflicts, RowNote{c.options.File, s.lines[order[i]], s.pool, p.At, p.Price})
 		}
-	}
-}
-
-// noteRange extends the summary's range and notes the gaps of a market.
-func (c *collector) noteRange(pool market.Pool, h *market.History) {
-	first, _ := h.First()
-	last, _ := h.Last()
-	sum := &c.summary
-	sum.Include(h.Len(), first.At, last.At)
-	before := first
-	for _, p := range h.Points(first.At, last.At) {
-		if p.At.Sub(before.At) > c.options.MaxGap {
-			sum.Gaps = append(sum.Gaps, Gap{Pool: pool, From: before.At, To: p.At})
-		}
-		before = p
 	}
 }
 

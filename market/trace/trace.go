@@ -2,8 +2,9 @@
 // `aws ec2 describe-spot-price-history`, plain or compressed with gzip or Zstandard.
 //
 // It works on readers and writers and refuses to know where files are. A line that it cannot read is an
-// error with its number; what it can read but not believe (duplicates, gaps, absurd prices) it reports in a
-// Summary, so that nothing is dropped in silence.
+// error with its number; what it can read but not believe (duplicates, contradictions, absurd prices, times that
+// were not recorded) it reports in a Summary, so that nothing is dropped in silence. Whoever reads prices, from a file or a
+// store, says to people what Doubts says.
 package trace
 
 import (
@@ -23,17 +24,13 @@ const LinuxUNIX = "Linux/UNIX"
 
 // Options say what to read. The zero value reads EC2's Linux/UNIX prices.
 type Options struct {
-	Provider string        // of the pools; "" = "ec2"
-	Product  string        // the only product to keep; "" = LinuxUNIX
-	MaxPrice market.USD    // prices above are absurd and left out; 0 = 10,000 dollars per hour
-	MaxGap   time.Duration // longer silences of a market are reported; 0 = 25 hours
+	Provider string     // of the pools; "" = "ec2"
+	Product  string     // the only product to keep; "" = LinuxUNIX
+	MaxPrice market.USD // prices above are absurd and left out; 0 = 10,000 dollars per hour
+	File     string     // that is read, for people; "" = unnamed
 }
 
-const (
-	defaultMaxPrice = 10_000 * market.Dollar
-	// EC2 repeats an unchanged price about once a day: a longer silence means missing data.
-	defaultMaxGap = 25 * time.Hour
-)
+const defaultMaxPrice = 10_000 * market.Dollar
 
 func (o Options) withDefaults() Options {
 	if o.Provider == "" {
@@ -44,9 +41,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.MaxPrice == 0 {
 		o.MaxPrice = defaultMaxPrice
-	}
-	if o.MaxGap == 0 {
-		o.MaxGap = defaultMaxGap
 	}
 	return o
 }
@@ -82,26 +76,39 @@ func Of(points map[market.Pool][]market.PricePoint) []Market {
 	return markets
 }
 
-// Merge puts traces together. Where they contradict each other, the last one holds; that and the rest of their summaries
-// is for Read to tell.
+// New makes a trace of markets, sorted by pool, finds their holes, and adds their points to what is known of their rows.
+func New(markets []Market, rows Summary) *Trace {
+	t := &Trace{Markets: markets, Summary: rows}
+	for _, m := range markets {
+		first, _ := m.History.First()
+		last, known := m.History.Last()
+		if known {
+			t.Summary.Include(m.History.Len(), first.At, last.At)
+		}
+	}
+	t.Summary.Holes = findHoles(markets)
+	return t
+}
+
+// Merge puts traces together. Where they contradict each other, the last one holds, and the summary tells of it.
 func Merge(traces ...*Trace) *Trace {
 	if len(traces) == 1 {
 		return traces[0]
 	}
+	var rows Summary
 	points := map[market.Pool][]market.PricePoint{}
 	for _, t := range traces {
+		rows.addRows(&t.Summary)
 		for _, m := range t.Markets {
 			last, _ := m.History.Last()
 			points[m.Pool] = append(points[m.Pool], m.History.Points(time.Time{}, last.At)...)
 		}
 	}
-	merged := &Trace{Markets: Of(points)}
-	for _, m := range merged.Markets {
-		first, _ := m.History.First()
-		last, _ := m.History.Last()
-		merged.Summary.Include(m.History.Len(), first.At, last.At)
+	markets := Of(points)
+	for _, m := range markets {
+		rows.contradictions(m.Pool, points[m.Pool])
 	}
-	return merged
+	return New(markets, rows)
 }
 
 // Read reads a price history. Form and compression are told by the first bytes.

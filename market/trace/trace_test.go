@@ -175,12 +175,12 @@ func TestSummary(t *testing.T) {
 	pool := c3("xlarge")
 	want := Summary{
 		Rows: 8, Kept: 4, Duplicates: 1,
-		Conflicts: []RowNote{{5, pool, utc("2014-02-16T06:00:00Z"), 300_000_000}},
+		Conflicts: []RowNote{{"", 5, pool, utc("2014-02-16T06:00:00Z"), 300_000_000}},
 		Absurd: []RowNote{
-			{6, pool, utc("2014-02-16T07:00:00Z"), 0},
-			{7, pool, utc("2014-02-16T08:00:00Z"), 10_000_100_000_000},
+			{"", 6, pool, utc("2014-02-16T07:00:00Z"), 0},
+			{"", 7, pool, utc("2014-02-16T08:00:00Z"), 10_000_100_000_000},
 		},
-		Gaps:  []Gap{{pool, utc("2014-02-17T07:00:00Z"), utc("2014-02-18T08:00:01Z")}},
+		Holes: []Hole{{pool, market.Hole{From: utc("2014-02-17T07:00:00Z"), To: utc("2014-02-18T08:00:01Z")}}},
 		First: utc("2014-02-16T05:00:00Z"), Last: utc("2014-02-18T08:00:01Z"),
 	}
 	if diff := cmp.Diff(want, got.Summary); diff != "" {
@@ -189,7 +189,7 @@ func TestSummary(t *testing.T) {
 	if price, _ := got.History(pool).At(utc("2014-02-16T09:00:00Z")); price != 300_000_000 {
 		t.Errorf("of a conflict the last row holds; got %s", price)
 	}
-	if s := got.Summary.String(); s != "4 prices of 8 rows, 1 duplicate, 1 contradicting an earlier row, 2 with an absurd price, 1 gaps" {
+	if s := got.Summary.String(); s != "4 prices of 8 rows, 1 duplicate, 1 contradicting an earlier row, 2 with an absurd price, 1 holes" {
 		t.Errorf("summary in words: %s", s)
 	}
 }

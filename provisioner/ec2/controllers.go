@@ -88,6 +88,8 @@ func (c *Cloud) controllerInput(r provisioner.ControllerRequest) *ec2.RunInstanc
 		MetadataOptions: &types.InstanceMetadataOptionsRequest{
 			HttpEndpoint: types.InstanceMetadataEndpointStateEnabled,
 			HttpTokens:   types.HttpTokensStateRequired, // IMDSv2 only
+
+			HttpPutResponseHopLimit: aws.Int32(1),
 		},
 		// A controller that is shut down keeps its disk: the journals and models are on it.
 		InstanceInitiatedShutdownBehavior: types.ShutdownBehaviorStop,

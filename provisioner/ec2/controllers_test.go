@@ -45,6 +45,7 @@ func TestStartController(t *testing.T) {
 		InstanceType=t3.small
 		MaxCount=1
 		MetadataOptions.HttpEndpoint=enabled
+		MetadataOptions.HttpPutResponseHopLimit=1
 		MetadataOptions.HttpTokens=required
 		MinCount=1
 		Placement.AvailabilityZone=us-west-1a

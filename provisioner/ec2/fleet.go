@@ -76,9 +76,11 @@ func (c *Cloud) templateInput(r provisioner.Request) *ec2.CreateLaunchTemplateIn
 		ImageId:          &c.config.ImageID,
 		SecurityGroupIds: c.config.SecurityGroups,
 		MetadataOptions: &types.LaunchTemplateInstanceMetadataOptionsRequest{
-			HttpEndpoint:         types.LaunchTemplateInstanceMetadataEndpointStateEnabled,
-			HttpTokens:           types.LaunchTemplateHttpTokensStateRequired,
-			InstanceMetadataTags: types.LaunchTemplateInstanceMetadataTagsStateEnabled,
+			HttpEndpoint: types.LaunchTemplateInstanceMetadataEndpointStateEnabled,
+			HttpTokens:   types.LaunchTemplateHttpTokensStateRequired,
+
+			HttpPutResponseHopLimit: aws.Int32(1),
+			InstanceMetadataTags:    types.LaunchTemplateInstanceMetadataTagsStateEnabled,
 		},
 		InstanceInitiatedShutdownBehavior: types.ShutdownBehaviorTerminate,
 	}

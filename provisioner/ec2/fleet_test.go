@@ -93,6 +93,7 @@ func TestFleetFields(t *testing.T) {
 		LaunchTemplateData.ImageId=ami-1
 		LaunchTemplateData.InstanceInitiatedShutdownBehavior=terminate
 		LaunchTemplateData.MetadataOptions.HttpEndpoint=enabled
+		LaunchTemplateData.MetadataOptions.HttpPutResponseHopLimit=1
 		LaunchTemplateData.MetadataOptions.HttpTokens=required
 		LaunchTemplateData.MetadataOptions.InstanceMetadataTags=enabled
 		LaunchTemplateData.SecurityGroupId.1=sg-1

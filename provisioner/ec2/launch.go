@@ -133,6 +133,8 @@ func (c *Cloud) runInput(r provisioner.Request) *ec2.RunInstancesInput {
 			HttpEndpoint:         types.InstanceMetadataEndpointStateEnabled,
 			HttpTokens:           types.HttpTokensStateRequired, // IMDSv2 only
 			InstanceMetadataTags: types.InstanceMetadataTagsStateEnabled,
+
+			HttpPutResponseHopLimit: aws.Int32(1), // not for containers of the machine
 		},
 		// A machine that shuts itself down must not stay as a stopped one, whose volumes cost money.
 		InstanceInitiatedShutdownBehavior: types.ShutdownBehaviorTerminate,

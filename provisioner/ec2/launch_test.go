@@ -45,6 +45,7 @@ func TestLaunchSpotRequest(t *testing.T) {
 		InstanceType=c3.large
 		MaxCount=17
 		MetadataOptions.HttpEndpoint=enabled
+		MetadataOptions.HttpPutResponseHopLimit=1
 		MetadataOptions.HttpTokens=required
 		MetadataOptions.InstanceMetadataTags=enabled
 		MinCount=1
@@ -105,6 +106,7 @@ func TestLaunchOnDemandRequest(t *testing.T) {
 		InstanceType=c3.large
 		MaxCount=1
 		MetadataOptions.HttpEndpoint=enabled
+		MetadataOptions.HttpPutResponseHopLimit=1
 		MetadataOptions.HttpTokens=required
 		MetadataOptions.InstanceMetadataTags=enabled
 		MinCount=1

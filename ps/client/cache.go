@@ -16,6 +16,7 @@ import (
 // them it holds already. It is for jobs with staleness: under BSP no row is fresh enough for the next clock.
 type Cache struct {
 	schema *ps.Schema
+	bound  ps.Clock // how many clocks a row may lag behind: ps.Schema.Bound
 	reuse  ps.Clock // for how many clocks a row is used that was read for an earlier one
 	limit  int      // cells, beside those of the last two rounds
 
@@ -60,7 +61,7 @@ const CacheBytes = 256 << 20
 
 // NewCache gives an empty cache.
 func NewCache(schema *ps.Schema, bytes int) *Cache {
-	c := &Cache{schema: schema, limit: bytes / 4, reuse: (schema.Staleness + 1) / 2}
+	c := &Cache{schema: schema, bound: schema.Bound(), limit: bytes / 4, reuse: (schema.Staleness + 1) / 2}
 	if schema.Staleness == ps.Unbounded {
 		c.reuse = 0 // nobody waits, and everybody sees the news
 	}
@@ -103,7 +104,7 @@ func (c *Cache) Renew() {
 // fresh says whether work of a clock may use a row. A row is used again for half of what staleness allows, so that what
 // is read is seldom as old as it may be.
 func (c *Cache) fresh(s *rowState, clock ps.Clock) bool {
-	return s.folded >= clock-c.schema.Staleness-1 && (s.readFor >= clock || s.folded >= clock-1-c.reuse)
+	return s.folded >= clock-c.bound-1 && (s.readFor >= clock || s.folded >= clock-1-c.reuse)
 }
 
 // Missing appends the keys of rows that must be read before work of a clock may use them. It begins a round: rows that

@@ -249,7 +249,7 @@ func (c *Client) ReadTable(
 			keys = append(keys, ps.Key{Table: table, Row: ps.RowID(row)})
 		}
 		stored := t.Rule.Name != ps.Add
-		if err := c.read(ctx, generation, folded+c.schema.Staleness+1, keys, stored, &rows); err != nil {
+		if err := c.read(ctx, generation, folded+c.schema.Bound()+1, keys, stored, &rows); err != nil {
 			return fmt.Errorf("read table %s: %w", t.Name, err)
 		}
 		for i, k := range rows.Keys {

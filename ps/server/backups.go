@@ -232,7 +232,7 @@ func (s *Server) pull(ctx context.Context, generation ps.Generation, b *backup, 
 		case errors.Is(err, ps.ErrInvalid) && b.toldAgain():
 			continue
 		case errors.Is(err, ps.ErrInvalid):
-			s.log.Info("a cut is not to be had any more", "cut", cut, "partition", b.id, "from", from, "error", err)
+			s.said.Warn(s.log, "a cut is not to be had any more", "cut", cut, "partition", b.id, "from", from, "error", err)
 			s.endPull(ctx, b)
 			return
 		}
@@ -344,10 +344,35 @@ func (p *puller) add(d *ps.Delivery, m *wire.Delivery, sum *wire.Checksum) error
 	if len(d.Rows.Keys) > 0 && (m.Base != d.Base || m.Full != d.Full) {
 		return errors.New("the delivery changed on its way: it begins again")
 	}
+	if err := p.follows(d.Rows.Keys, m.Rows.Keys); err != nil {
+		return err
+	}
 	d.Base, d.Full = m.Base, m.Full
 	sum.Add(&m.Rows)
 	d.Rows.Keys = append(d.Rows.Keys, m.Rows.Keys...)
 	d.Rows.Values = append(d.Rows.Values, m.Rows.Values...)
 	p.bytes += int64(8*len(m.Rows.Keys) + 4*len(m.Rows.Values))
+	return nil
+}
+
+// follows keeps a delivery finite: its rows are of the partition, and ascend.
+func (p *puller) follows(before, keys []ps.Key) error {
+	if _, err := p.server.schema.CheckKeys(p.partition, keys); err != nil {
+		return err
+	}
+	for i, k := range keys {
+		last := k
+		switch {
+		case i > 0:
+			last = keys[i-1]
+		case len(before) > 0:
+			last = before[len(before)-1]
+		default:
+			continue
+		}
+		if k.Table < last.Table || k.Table == last.Table && k.Row <= last.Row {
+			return fmt.Errorf("delivery of row %d of table %d after row %d of table %d", k.Row, k.Table, last.Row, last.Table)
+		}
+	}
 	return nil
 }

@@ -197,7 +197,7 @@ func (s *Server) receive(generation ps.Generation, id wire.MoveID, f func(*slot)
 	slot.mu.Lock()
 	defer slot.mu.Unlock()
 	if err := f(slot); err != nil {
-		s.log.Warn("move refused", "partition", id.Partition, "from", id.From, "error", err)
+		s.said.Warn(s.log, "move refused", "partition", id.Partition, "from", id.From, "error", err)
 		return &wire.Error{Code: wire.CodeOf(err), Text: err.Error()}
 	}
 	return &wire.Ack{Partitions: []wire.PartitionStatus{{Partition: id.Partition}}}

@@ -185,20 +185,61 @@ func (s *Server) try(slot *slot, generation ps.Generation, f func(*slot) (wire.C
 	return status, slot.wait(), s.epoch, nil
 }
 
-// read copies rows, each partition's as soon as it is fresh enough.
+// read gives rows once all of them are fresh enough. No memory is claimed for them while it waits.
 func (s *Server) read(ctx context.Context, generation ps.Generation, m *wire.Read) wire.Message {
 	total, refusal := s.checkRead(m)
 	if refusal != nil {
 		return refusal
 	}
-	rows := wire.NewRows(total)
+	room := 4 * int64(total)
+	for {
+		if ctx == noWait {
+			if !s.answers.TryAcquire(room) {
+				return mustWait
+			}
+		} else {
+			if refusal := s.awaitRead(ctx, generation, m); refusal != nil {
+				return refusal
+			}
+			if ctx.Err() != nil || s.answers.Acquire(ctx, room) != nil {
+				return &wire.Error{Code: wire.Retry, Text: "the request was given up"}
+			}
+		}
+		rows := wire.NewRows(total)
+		rows.Hold(s.answers, room)
+		refusal := s.copyRows(generation, m, rows)
+		if refusal == nil {
+			return rows
+		}
+		rows.Release()
+		if refusal != mustWait || ctx == noWait {
+			return refusal
+		}
+	}
+}
+
+// awaitRead waits until each group can be read, or is elsewhere.
+func (s *Server) awaitRead(ctx context.Context, generation ps.Generation, m *wire.Read) *wire.Error {
+	for _, g := range m.Groups {
+		_, refusal := s.serve(ctx, generation, g.Partition, func(slot *slot) (wire.Code, bool) {
+			return wire.OK, !slot.shard.CanRead(m.Clock)
+		})
+		if refusal != nil {
+			return refusal
+		}
+	}
+	return nil
+}
+
+// copyRows copies what is there. When something is not, the refusal is mustWait.
+func (s *Server) copyRows(generation ps.Generation, m *wire.Read, rows *wire.Rows) *wire.Error {
 	rows.Groups = make([]wire.PartitionStatus, 0, len(m.Groups))
 	rows.Stamps = make([]ps.Stamp, len(m.Groups))
 	keys, filled := m.Keys, 0
 	for i, g := range m.Groups {
 		group := keys[:g.Keys]
 		keys = keys[g.Keys:]
-		status, refusal := s.serve(ctx, generation, g.Partition, func(slot *slot) (wire.Code, bool) {
+		status, refusal := s.serve(noWait, generation, g.Partition, func(slot *slot) (wire.Code, bool) {
 			if !slot.shard.CanRead(m.Clock) {
 				return 0, true
 			}
@@ -209,13 +250,12 @@ func (s *Server) read(ctx context.Context, generation ps.Generation, m *wire.Rea
 			return wire.OK, false
 		})
 		if refusal != nil {
-			rows.Release()
 			return refusal
 		}
 		rows.Groups = append(rows.Groups, status)
 	}
 	rows.Values = rows.Values[:filled]
-	return rows
+	return nil
 }
 
 // readRow reads a row into values from filled on, as it travels, and says how far they are filled then.
@@ -236,6 +276,9 @@ func (s *Server) readRow(shard *ps.Shard, k ps.Key, stored bool, values []float3
 // checkRead says how many values a request asks for at most.
 func (s *Server) checkRead(m *wire.Read) (values int, refusal *wire.Error) {
 	keys := m.Keys
+	if len(m.Groups) > len(s.slots) {
+		return 0, &wire.Error{Code: wire.Invalid, Text: fmt.Sprintf("%d groups of %d partitions", len(m.Groups), len(s.slots))}
+	}
 	for _, g := range m.Groups {
 		if g.Keys < 0 || g.Keys > len(keys) {
 			return 0, &wire.Error{Code: wire.Invalid, Text: "groups of more keys than there are"}
@@ -347,6 +390,6 @@ func (s *Server) commit(ctx context.Context, generation ps.Generation, m *wire.C
 // logInvalid keeps the words for what its sender only gets a code of.
 func (s *Server) logInvalid(slot *slot, err error) {
 	if code := wire.CodeOf(err); code == wire.Invalid || code == wire.Overflow {
-		s.log.Warn("contribution refused", "partition", slot.id, "error", err)
+		s.said.Warn(s.log, "contribution refused", "partition", slot.id, "error", err)
 	}
 }

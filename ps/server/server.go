@@ -15,6 +15,9 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
+	"github.com/tierml/tierml/internal/loglimit"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/ps/wire"
 )
@@ -52,9 +55,11 @@ type Server struct {
 	log     *slog.Logger
 	links   wire.Links
 	traffic wire.Traffic
-	sparse  bool          // the schema has sparse tables
-	lends   int           // the width of the widest table that View gives rows of; 0 = there is none
-	pulls   chan struct{} // one token for each delivery that is coming in
+	sparse  bool                // the schema has sparse tables
+	lends   int                 // the width of the widest table that View gives rows of; 0 = there is none
+	pulls   chan struct{}       // one token for each delivery that is coming in
+	answers *semaphore.Weighted // bytes of rows on their way to who asked
+	said    loglimit.Limit
 
 	mu         sync.RWMutex
 	generation ps.Generation
@@ -80,6 +85,10 @@ type Server struct {
 	held    heldCut
 }
 
+// answerBytes bounds the memory of rows on their way to who asked, unless they are sent from where they are stored. More have to
+// wait for those before them to be read, or for their connections to time out.
+const answerBytes = 128 << 20
+
 // New gives a server that has nothing yet.
 func New(cfg Config) *Server {
 	if cfg.PullsAtOnce <= 0 {
@@ -98,6 +107,7 @@ func New(cfg Config) *Server {
 		sparse:  hasSparse(&cfg.Schema),
 		lends:   widestView(&cfg.Schema),
 		pulls:   make(chan struct{}, cfg.PullsAtOnce),
+		answers: semaphore.NewWeighted(answerBytes),
 		slots:   make([]*slot, cfg.Schema.Partitions),
 		backups: make([]*backup, cfg.Schema.Partitions),
 		fenced:  map[ps.Incarnation]bool{},

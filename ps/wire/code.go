@@ -70,6 +70,8 @@ func CodeOf(err error) Code {
 		return NotStaged
 	case errors.Is(err, ps.ErrOverflow):
 		return Overflow
+	case errors.Is(err, ps.ErrEarly):
+		return Retry
 	case errors.Is(err, ps.ErrInvalid):
 		return Invalid
 	default:

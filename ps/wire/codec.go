@@ -221,7 +221,27 @@ func (d *decoder) clock() ps.Clock {
 	return ps.Clock(x)
 }
 
-func (d *decoder) string() string { return string(d.take(d.u64())) }
+// longestString bounds names, addresses and the words of errors, in bytes.
+const longestString = 4 << 10
+
+func (d *decoder) string() string {
+	n := d.u64()
+	if n > longestString {
+		d.bad = true
+		return ""
+	}
+	return string(d.take(n))
+}
+
+// listed is count for a list that has so many elements at most, whatever the body could hold.
+func (d *decoder) listed(size, most int) int {
+	n := d.count(size)
+	if n > most {
+		d.bad = true
+		return 0
+	}
+	return n
+}
 
 // count reads how many elements of at least size bytes follow. It is never more than the body can hold, so
 // memory for them may be claimed.
@@ -285,12 +305,12 @@ func (d *decoder) sums(u *ps.Sums) {
 }
 
 func (d *decoder) splits() []ps.Split {
-	n := d.count(4)
+	n := d.listed(4, ps.MaxSplits)
 	return convert[ps.Split](array[uint32](d, uint64(n), 4))
 }
 
 func (d *decoder) partitions() []ps.Partition {
-	n := d.count(4)
+	n := d.listed(4, ps.MaxPartitions)
 	return convert[ps.Partition](array[uint32](d, uint64(n), 4))
 }
 

@@ -26,6 +26,9 @@ type frameReader struct {
 	// place says where a body goes that somebody waits for with memory of his own. Nil, or if it gives nil: to a buffer.
 	place func(h header) *placement
 
+	// room is asked before memory for a body is claimed. Nil: there always is room.
+	room func(h header) error
+
 	header header
 	began  bool       // header is that of the frame that is being read
 	placed *placement // where its body goes; nil: to body
@@ -49,6 +52,11 @@ func (f *frameReader) next() (header, *Buffer, error) {
 			return h, nil, err
 		}
 		f.header, f.began, f.at = h, true, 0
+		if f.room != nil {
+			if err := f.room(h); err != nil {
+				return h, nil, err
+			}
+		}
 		if f.place != nil {
 			f.placed = f.place(h)
 		}

@@ -41,6 +41,15 @@ type holder interface{ hold(*Buffer) }
 // kept says whether the receiver keeps what the message holds, so that its memory is not pooled.
 func (t Type) kept() bool { return t == typeStage || t == typeMoveFinal }
 
+// isRequest says whether a server answers messages of the type.
+func (t Type) isRequest() bool {
+	switch t {
+	case typeRead, typeReadStored, typeStage, typeContribute, typeCommit, typeCutReady, typePullCut, typeMoveRows, typeMoveFinal, typeMoveCancel:
+		return true
+	}
+	return false
+}
+
 func newMessage(t Type) Message {
 	switch t {
 	case typeError:
@@ -130,7 +139,7 @@ func (e *encoder) statuses(statuses []PartitionStatus) {
 }
 
 func (d *decoder) statuses() []PartitionStatus {
-	n := d.count(8)
+	n := d.listed(8, ps.MaxPartitions)
 	if n == 0 {
 		return nil
 	}
@@ -164,7 +173,7 @@ func (*Error) Type() Type { return typeError }
 
 func (m *Error) encode(e *encoder) {
 	e.u64(uint64(m.Code))
-	e.string(m.Text)
+	e.string(m.Text[:min(len(m.Text), longestString)])
 }
 
 func (m *Error) decode(d *decoder) {

@@ -14,8 +14,10 @@ type outbox struct {
 	before  func() error // called before each write; nil: nothing
 
 	mu      sync.Mutex
-	idle    sync.Cond // nobody writes
+	idle    sync.Cond // nobody writes, or less is queued
 	queue   []outgoingFrame
+	queued  int             // bytes in queue and batch
+	most    int             // above it add waits for who writes; 0: it never does
 	batch   []outgoingFrame // being written
 	vector  [][]byte        // scratch of the writer
 	writing bool
@@ -28,6 +30,9 @@ type outgoingFrame struct {
 	request uint64
 	release Message
 }
+
+// size is how many bytes it has.
+func (f outgoingFrame) size() int { return len(f.small) + f.placed }
 
 func (f outgoingFrame) done() {
 	f.encoder.release()
@@ -65,15 +70,26 @@ func newOutbox(to vectorWriter, traffic *Traffic) *outbox {
 // add puts a frame into the queue without writing it. The outbox releases it, now if it is broken.
 func (o *outbox) add(f outgoingFrame) error {
 	o.mu.Lock()
+	for o.most > 0 && o.queued > o.most && o.writing && o.err == nil {
+		o.idle.Wait()
+	}
 	err := o.err
 	if err == nil {
 		o.queue = append(o.queue, f)
+		o.queued += f.size()
 	}
 	o.mu.Unlock()
 	if err != nil {
 		f.done()
 	}
 	return err
+}
+
+// size is how many bytes are still to be written.
+func (o *outbox) size() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.queued
 }
 
 // flush writes what is in the queue, or leaves it to who is writing now. Handover is called with the rest when this has
@@ -112,11 +128,15 @@ func (o *outbox) writeBatch() {
 	o.mu.Unlock()
 
 	err := o.writeFrames()
+	written := 0
 	for _, f := range o.batch {
+		written += f.size()
 		f.done()
 	}
 
 	o.mu.Lock()
+	o.queued -= written
+	o.idle.Broadcast() // who waits for nobody to write looks again
 	clear(o.batch)
 	o.batch = o.batch[:0]
 	if err != nil {
@@ -241,6 +261,7 @@ func (o *outbox) fail(err error) {
 		o.err = err
 	}
 	for _, f := range o.queue {
+		o.queued -= f.size()
 		f.done()
 	}
 	clear(o.queue)
@@ -265,6 +286,7 @@ func (o *outbox) withdraw(request uint64) bool {
 	for i, f := range o.queue {
 		if f.request == request {
 			o.queue = append(o.queue[:i], o.queue[i+1:]...)
+			o.queued -= f.size()
 			f.done()
 			return true
 		}

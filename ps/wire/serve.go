@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"container/list"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tierml/tierml/internal/loglimit"
 	"github.com/tierml/tierml/ps"
 )
 
@@ -30,6 +32,9 @@ type Server struct {
 	Log     *slog.Logger
 	Traffic *Traffic
 	TLS     *tls.Config // nil: none
+
+	crowd crowd
+	said  loglimit.Limit
 }
 
 const (
@@ -51,6 +56,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = listener.Close() })
 	defer stop()
+	s.crowd.begin()
 	pause := time.Millisecond
 	for {
 		conn, err := listener.Accept()
@@ -72,7 +78,19 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 			continue
 		}
 		pause = time.Millisecond
-		connections.Go(func() { s.serve(ctx, conn) })
+		conn = newSocket(conn)
+		at, closed := s.crowd.enter(conn)
+		if closed != nil {
+			_ = closed.Close()
+			s.said.Warn(s.Log, "closed a connection: there are too many", "from", closed.RemoteAddr())
+		}
+		if at == nil {
+			continue
+		}
+		connections.Go(func() {
+			defer s.crowd.leave(at)
+			s.serve(ctx, conn, at)
+		})
 	}
 }
 
@@ -82,24 +100,28 @@ type connection struct {
 	conn     net.Conn
 	out      *outbox
 	requests sync.WaitGroup
+	heard    func() // called with the first frame
 }
 
-func (s *Server) serve(ctx context.Context, conn net.Conn) {
+func (s *Server) serve(ctx context.Context, conn net.Conn, at *list.Element) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	conn = newSocket(conn)
 	defer func() { _ = conn.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	if s.TLS != nil {
 		over, err := secure(ctx, conn, tls.Server, s.TLS)
 		if err != nil {
-			s.Log.Warn("refused a connection", "error", err)
+			s.said.Warn(s.Log, "refused a connection", "error", err)
 			return
 		}
 		conn = over
 	}
 	c := &connection{Server: s, conn: conn, out: newOutbox(newWriter(conn), s.Traffic)}
+	c.out.most = unsentBytes
+	quiet := time.AfterFunc(silence, func() { _ = conn.Close() })
+	defer quiet.Stop()
+	c.heard = sync.OnceFunc(func() { quiet.Stop(); s.crowd.heard(at) })
 	c.out.before = func() error { return conn.SetWriteDeadline(time.Now().Add(answerTimeout)) }
 	defer func() { c.out.close(net.ErrClosed) }()
 	defer c.requests.Wait()
@@ -108,7 +130,7 @@ func (s *Server) serve(ctx context.Context, conn net.Conn) {
 	err := c.read(ctx)
 	var refusal *Error
 	if errors.As(err, &refusal) {
-		s.Log.Warn("refused a connection", "from", conn.RemoteAddr(), "error", err)
+		s.said.Warn(s.Log, "refused a connection", "from", conn.RemoteAddr(), "error", err)
 		c.refuse(refusal)
 	}
 }
@@ -118,9 +140,18 @@ func (s *Server) serve(ctx context.Context, conn net.Conn) {
 func (c *connection) read(ctx context.Context) error {
 	frames := newFrameReader(newReader(c.conn), c.Job)
 	defer frames.drop()
+	room := reception{crowd: &c.crowd, conn: c.conn}
+	defer func() { room.arrived()() }()
+	frames.room = func(h header) error {
+		c.heard()
+		if h.answer || h.request == 0 || !h.kind.isRequest() {
+			return refused("a frame of type %d that is no request, or has no number", h.kind)
+		}
+		return room.claim(ctx, h.length)
+	}
 	slots := make(chan struct{}, maxRequests)
 	for unsent := 0; ; {
-		if unsent > 0 && (unsent >= batchFrames || !frames.more()) {
+		if unsent > 0 && (unsent >= batchFrames || c.out.size() > unsentBytes/2 || !frames.more()) {
 			unsent = 0
 			if err := c.out.flush(c.requests.Go); err != nil {
 				return err
@@ -131,15 +162,14 @@ func (c *connection) read(ctx context.Context) error {
 			return err
 		}
 		c.Traffic.In.Add(int64(headerSize + h.length))
-		if h.answer || h.request == 0 {
-			body.Release()
-			return refused("an answer, or a request without a number")
-		}
+		release := room.arrived()
 		request, err := decode(h.kind, body)
 		if err != nil {
+			release()
 			return err
 		}
 		if answer := c.Handler.HandleNow(h.generation, request); answer != nil {
+			release()
 			if rows, ok := answer.(*Rows); ok && rows.lent.unlock != nil {
 				if err := c.lend(h, rows); err != nil {
 					return err
@@ -152,16 +182,36 @@ func (c *connection) read(ctx context.Context) error {
 			unsent++
 			continue
 		}
-		select {
-		case slots <- struct{}{}:
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := c.handle(ctx, slots, h, request, release); err != nil {
+			return err
 		}
-		c.requests.Go(func() {
-			defer func() { <-slots }()
-			c.answer(h, c.Handler.Handle(ctx, h.generation, request))
-		})
 	}
+}
+
+// handle answers a request on a goroutine of its own: it may have to wait. Release gives back the room of its body.
+func (c *connection) handle(ctx context.Context, slots chan struct{}, h header, request Message, release func()) error {
+	cost := int64(2*h.length + waitingCost) // keys take twice as much as on their way
+	if !c.crowd.waiting.TryAcquire(cost) {
+		release()
+		Release(request)
+		c.said.Warn(c.Log, "refused a request: too many wait", "from", c.conn.RemoteAddr())
+		c.answer(h, &Error{Code: Retry, Text: "too many requests wait here"})
+		return nil
+	}
+	release()
+	select {
+	case slots <- struct{}{}:
+	case <-ctx.Done():
+		c.crowd.waiting.Release(cost)
+		return ctx.Err()
+	}
+	c.requests.Go(func() {
+		defer func() { <-slots }()
+		answer := c.Handler.Handle(ctx, h.generation, request)
+		c.crowd.waiting.Release(cost)
+		c.answer(h, answer)
+	})
+	return nil
 }
 
 // answer sends one answer.

@@ -3,6 +3,8 @@ package wire
 import (
 	"sync"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/tierml/tierml/ps"
 )
 
@@ -66,7 +68,7 @@ func (m *Read) decode(d *decoder) {
 	m.Incarnation = ps.Incarnation(d.u64())
 	m.Groups = m.Groups[:0]
 	total := 0
-	for range d.count(8) {
+	for range d.listed(8, ps.MaxPartitions) {
 		partition, keys := d.u32s()
 		m.Groups = append(m.Groups, KeyGroup{ps.Partition(partition), int(keys)})
 		total += int(keys)
@@ -86,6 +88,8 @@ type Rows struct {
 	Placed bool // all groups are OK and the values are where Read.Into said
 	buffer *Buffer
 	lent   lent
+	room   *semaphore.Weighted // what is held of it until Release
+	held   int64
 }
 
 // lent are values that lie where they are stored.
@@ -99,6 +103,9 @@ func NewRows(values int) *Rows {
 	b := NewBuffer(4 * values)
 	return &Rows{Values: b.Floats(), buffer: b}
 }
+
+// Hold makes Release give back what the values' memory holds of a bounded room.
+func (m *Rows) Hold(room *semaphore.Weighted, held int64) { m.room, m.held = room, held }
 
 // LendRows gives an answer, for HandleNow, whose values are sent from where they are stored. That is locked until unlock
 // is called, from any goroutine: about as soon as if the values had been copied.
@@ -117,6 +124,10 @@ func (m *Rows) Release() {
 	}
 	m.buffer.Release()
 	m.buffer = nil
+	if m.room != nil {
+		m.room.Release(m.held)
+		m.room = nil
+	}
 }
 
 func (m *Rows) encode(e *encoder) {
@@ -206,7 +217,7 @@ func (m *Stage) decode(d *decoder) {
 	m.Sequence = d.u64()
 	m.Clock = d.clock()
 	m.Splits = d.splits()
-	n := d.count(24)
+	n := d.listed(24, ps.MaxPartitions)
 	if n == 0 {
 		m.Partitions = nil
 		return

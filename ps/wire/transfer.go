@@ -229,7 +229,7 @@ func (d *decoder) final(f *ps.Final) {
 	f.Folded, f.Base = d.clock(), d.clock()
 	f.Full = d.bool()
 	d.block(&f.Rows)
-	if n := d.count(8); n > 0 {
+	if n := d.listed(8, ps.MaxSplits); n > 0 {
 		f.Marks = make([]ps.Clock, n)
 		for i := range f.Marks {
 			f.Marks[i] = d.clock()

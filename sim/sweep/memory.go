@@ -1,27 +1,43 @@
 package sweep
 
-import "github.com/tierml/tierml/bidding"
+import (
+	"time"
+
+	"github.com/tierml/tierml/bidding"
+)
 
 // recollection keeps what a policy makes of the past alone: starts a minute apart look at the same past. It rests on
-// History being the same for all starts as far back as policies look.
-type recollection map[any]any
+// History being the same for all starts as far back as policies look. It forgets the oldest first: a forecast of a busy market
+// takes some 200 kB, and starts that lie days apart share none.
+type recollection struct {
+	most       int // values that are kept
+	known      map[any]any
+	order      []any // keys of known, the oldest first
+	strategies *bidding.Strategies
+}
+
+// newRecollection has room for the forecasts of a run of some length, one an hour: the next start looks at the same ones.
+func newRecollection(longest time.Duration) *recollection {
+	return &recollection{most: int(longest/time.Hour) + 2, known: map[any]any{}, strategies: bidding.NewStrategies()}
+}
 
 // Recall gives what is known by that key, or makes it.
-func (r recollection) Recall(key any, make func() any) any {
-	v, ok := r[key]
-	if !ok {
-		v = make()
-		r[key] = v
+func (r *recollection) Recall(key any, make func() any) any {
+	if v, ok := r.known[key]; ok {
+		return v
 	}
+	if len(r.order) >= r.most {
+		delete(r.known, r.order[0])
+		r.order = append(r.order[:0], r.order[1:]...)
+	}
+	v := make()
+	r.known[key], r.order = v, append(r.order, key)
 	return v
 }
 
-// strategies is the key of those of a deadline.
-type strategies struct{}
-
 // remembering gives a policy that asks the recollection, where it can. Nobody else may use it at the same time: each worker
 // has a recollection of its own.
-func remembering(p bidding.Policy, r recollection) bidding.Policy {
+func remembering(p bidding.Policy, r *recollection) bidding.Policy {
 	switch p := p.(type) {
 	case bidding.CostPerWork:
 		if p.Memo == nil {
@@ -30,7 +46,7 @@ func remembering(p bidding.Policy, r recollection) bidding.Policy {
 		return p
 	case bidding.Deadline:
 		if p.Known == nil {
-			p.Known = r.Recall(strategies{}, func() any { return bidding.NewStrategies() }).(*bidding.Strategies)
+			p.Known = r.strategies
 		}
 		return p
 	}

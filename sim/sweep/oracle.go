@@ -15,19 +15,23 @@ import (
 
 // Names under which the oracle is a row among the policies. Oracle is a lower bound for every policy that it is compared
 // with: it has the job's reliable tier unless one of them has none, and bids what the job allows at most, the on-demand
-// price, as the policies of TierML do, unless one of them bids less. OracleAnyBid has the reliable tier, and bids
+// price, as the policies of TierML do, unless one of them bids less. Under rules that give an interrupted hour away, an oracle
+// that may bid less often pays nothing at all, which is no measure: OracleFullBid is the same, but bids what the job allows at
+// most, and so bounds the policies that do, and may be undercut by the others. OracleAnyBid has the reliable tier, and bids
 // anything up to that. OracleOneFleet has it too, bids the on-demand price, and replaces a fleet only at the end of its
 // paid hour, so that it holds one at a time: it is no bound for policies that bid less, and earn free hours by that.
 const (
 	Oracle         = "oracle"
+	OracleFullBid  = "oracle-full-bid"
 	OracleAnyBid   = "oracle-any-bid"
 	OracleOneFleet = "oracle-one-fleet"
 )
 
-// IsOracle says whether a policy is none, but an oracle.
-func IsOracle(policy string) bool {
-	return policy == Oracle || policy == OracleAnyBid || policy == OracleOneFleet
-}
+// Oracles are their names.
+var Oracles = []string{OracleFullBid, Oracle, OracleAnyBid, OracleOneFleet}
+
+// IsOracle reports whether a policy is none, but an oracle.
+func IsOracle(policy string) bool { return slices.Contains(Oracles, policy) }
 
 // sight is the kind of an oracle.
 type sight struct {
@@ -62,7 +66,7 @@ func (p Plan) sights(name string) (out []sight, err error) {
 		return []sight{{tiered: true, lowerBids: true}}, nil
 	case OracleOneFleet:
 		return []sight{{tiered: true, atEnds: true}}, nil
-	case Oracle:
+	case Oracle, OracleFullBid:
 		for _, other := range p.Policies {
 			if IsOracle(other) {
 				continue
@@ -71,8 +75,12 @@ func (p Plan) sights(name string) (out []sight, err error) {
 			if err != nil {
 				return nil, err
 			}
-			if !slices.Contains(out, kinds[0]) {
-				out = append(out, kinds[0])
+			kind := kinds[0]
+			if name == OracleFullBid {
+				kind.lowerBids, kind.atEnds = false, false
+			}
+			if !slices.Contains(out, kind) {
+				out = append(out, kind)
 			}
 		}
 		if len(out) == 0 {
@@ -87,9 +95,29 @@ func (p Plan) sights(name string) (out []sight, err error) {
 	return []sight{sightOf(policy)}, nil
 }
 
-// Freedom says what the oracle of a comparison may do beside what TierML does, and for whose sake; "" = nothing.
-func (p Plan) Freedom() string {
-	var tierless, lower []string
+// Freedom says what an oracle of a comparison may do beside what TierML does, and for whose sake; "" = nothing.
+func (p Plan) Freedom(oracle string) string {
+	tierless, lower := p.exceptions()
+	var parts []string
+	if len(tierless) > 0 && (oracle == Oracle || oracle == OracleFullBid) {
+		parts = append(parts, "go without reliable machines, as "+strings.Join(tierless, ", ")+" must")
+	}
+	if len(lower) > 0 && oracle == Oracle {
+		parts = append(parts, "bid less than on demand, as "+strings.Join(lower, ", ")+" may")
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Undercutting names the policies that an oracle of a comparison does not bound, because they bid less than it does.
+func (p Plan) Undercutting(oracle string) []string {
+	if _, lower := p.exceptions(); oracle == OracleFullBid || oracle == OracleOneFleet {
+		return lower
+	}
+	return nil
+}
+
+// exceptions are the policies that have no reliable machines, and those that bid less than they may.
+func (p Plan) exceptions() (tierless, lower []string) {
 	for _, name := range p.Policies {
 		if IsOracle(name) {
 			continue
@@ -103,14 +131,7 @@ func (p Plan) Freedom() string {
 			}
 		}
 	}
-	var parts []string
-	if len(tierless) > 0 {
-		parts = append(parts, "go without reliable machines, as "+strings.Join(tierless, ", ")+" must")
-	}
-	if len(lower) > 0 {
-		parts = append(parts, "bid less than on demand, as "+strings.Join(lower, ", ")+" may")
-	}
-	return strings.Join(parts, "; ")
+	return tierless, lower
 }
 
 // bounds are the least costs of all starts of a length.
@@ -169,8 +190,8 @@ func (b *block) compare(rows []Row) {
 	if b.seeing || len(b.bounds) == 0 {
 		return
 	}
-	for n := range b.starts {
-		row := &rows[b.first+n]
+	for n := range rows {
+		row := &rows[n]
 		row.OracleKnown = true
 		for i, bound := range b.bounds {
 			if least := bound.costs[b.offset+n]; i == 0 || least < row.Oracle {

@@ -71,8 +71,8 @@ func TestFreedom(t *testing.T) {
 	} {
 		p := Plan{Policies: c.policies}
 		got, err := p.sights(Oracle)
-		if err != nil || !slices.Equal(got, c.want) || p.Freedom() != c.freedom {
-			t.Errorf("%v: %v, %q (%v); want %v, %q", c.policies, got, p.Freedom(), err, c.want, c.freedom)
+		if err != nil || !slices.Equal(got, c.want) || p.Freedom(Oracle) != c.freedom {
+			t.Errorf("%v: %v, %q (%v); want %v, %q", c.policies, got, p.Freedom(Oracle), err, c.want, c.freedom)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func TestOracleRegretsNothing(t *testing.T) {
 	for i := range 7 {
 		cost := market.USD(142_857_143*i + 123_456_789)
 		rows = append(rows, Row{Policy: Oracle, Oracle: cost, OracleKnown: true})
-		rows[i].Cost = cost
+		rows[i].Cost, rows[i].Start, rows[i].Outcome = cost, time.Unix(int64(i), 0), "finished"
 	}
 	if s := Summarize(rows)[0]; s.Regret == nil || *s.Regret != 0 || math.Signbit(*s.Regret) {
 		t.Errorf("regret %v", s.Regret)

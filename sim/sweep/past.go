@@ -11,6 +11,7 @@ import (
 
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/internal/planner"
+	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/sim"
 )
 
@@ -39,17 +40,36 @@ func (p Past) Estimate(in planner.Input) (planner.Forecast, error) {
 	}
 	last := in.Now.Add(-2 * undisturbed(&cfg)).Truncate(time.Second)
 	var starts []time.Time
+	unrecorded := 0
 	for start := last; !start.Before(last.Add(-lookback)) && anyPriceAt(cfg.Pools, start); start = start.Add(-every) {
+		if meetsHole(&cfg, start) {
+			unrecorded++
+			continue
+		}
 		starts = append(starts, start)
 	}
+	told := func(f planner.Forecast) planner.Forecast {
+		if unrecorded > 0 {
+			f.Basis += fmt.Sprintf("; %d starts are left out, as prices were not recorded while they would have run", unrecorded)
+		}
+		return f
+	}
 	if len(starts) < planner.MinStarts { // too few say nothing: they need not be simulated
-		return planner.Summarize(make([]planner.Run, len(starts)), last, last, every), nil
+		return told(planner.Summarize(make([]planner.Run, len(starts)), last, last, every)), nil
 	}
 	runs, err := simulate(cfg, starts, in.Now, p.Progress)
 	if err != nil {
 		return planner.Forecast{}, fmt.Errorf("simulating past starts: %w", err)
 	}
-	return planner.Summarize(runs, starts[len(starts)-1], last, every), nil
+	return told(planner.Summarize(runs, starts[len(starts)-1], starts[0], every)), nil
+}
+
+// meetsHole reports whether prices of a pool were not recorded while the undisturbed work would be done.
+func meetsHole(cfg *sim.Config, start time.Time) bool {
+	end := start.Add(undisturbed(cfg))
+	return slices.ContainsFunc(cfg.Pools, func(p bidding.Candidate) bool {
+		return slices.ContainsFunc(p.History.Holes(), func(h market.Hole) bool { return h.From.Before(end) && h.To.After(start) })
+	})
 }
 
 // simulate runs a job from many starts until a time, on all cores.
@@ -60,7 +80,7 @@ func simulate(cfg sim.Config, starts []time.Time, until time.Time, progress func
 	for range min(runtime.GOMAXPROCS(0), len(starts)) {
 		workers.Go(func() {
 			cfg := cfg
-			cfg.Policy = remembering(cfg.Policy, recollection{}) // one worker's
+			cfg.Policy = remembering(cfg.Policy, newRecollection(until.Sub(starts[len(starts)-1]))) // one worker's
 			for i := next.Add(1) - 1; i < int64(len(starts)); i = next.Add(1) - 1 {
 				one := cfg
 				one.Start, one.Horizon = starts[i], until.Sub(starts[i])

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
+	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/sim"
 )
 
@@ -43,15 +45,11 @@ func ParseStarts(s string, seed uint64) (Starts, error) {
 	return starts, nil
 }
 
-// times gives the starts that count: with a week of history before them, and room for the run behind.
+// times gives the starts that count: with a week of history before them, room for the run behind, and no hole of the
+// recording where they would run.
 func (s Starts) times(cfg *sim.Config) ([]time.Time, error) {
 	first, last := window(cfg)
-	minutes := int(last.Sub(first)/time.Minute) + 1
-	if last.Before(first) {
-		minutes = 0
-	}
-	switch {
-	case !s.Every && s.Count == 0:
+	if !s.Every && s.Count == 0 {
 		at := s.At
 		if at.IsZero() {
 			at = cfg.Start
@@ -61,13 +59,36 @@ func (s Starts) times(cfg *sim.Config) ([]time.Time, error) {
 				first.Add(-history).Format(time.RFC3339), last.Add(horizonOf(cfg)).Format(time.RFC3339))
 		}
 		return []time.Time{at}, nil
-	case minutes == 0:
+	}
+	if last.Before(first) {
 		return nil, fmt.Errorf("no start fits: %s of history before it and %s behind it are more than the prices cover",
 			history, horizonOf(cfg))
+	}
+	open := openTo(cfg, first, last)
+	minutes := 0
+	for _, o := range open {
+		minutes += o.to - o.from
+	}
+	// minute gives the n-th that counts.
+	minute := func(n int) time.Time {
+		for _, o := range open {
+			if length := o.to - o.from; n >= length {
+				n -= length
+				continue
+			}
+			return first.Add(time.Duration(o.from+n) * time.Minute)
+		}
+		return time.Time{} // there are not so many
+	}
+	switch {
+	case minutes == 0:
+		return nil, fmt.Errorf("no start fits: wherever %s of history lie before it and %s behind it, the recording has holes", history, horizonOf(cfg))
 	case s.Every || s.Count >= minutes:
-		out := make([]time.Time, minutes)
-		for i := range out {
-			out[i] = first.Add(time.Duration(i) * time.Minute)
+		out := make([]time.Time, 0, minutes)
+		for _, o := range open {
+			for n := o.from; n < o.to; n++ {
+				out = append(out, first.Add(time.Duration(n)*time.Minute))
+			}
 		}
 		return out, nil
 	}
@@ -75,9 +96,94 @@ func (s Starts) times(cfg *sim.Config) ([]time.Time, error) {
 	out := make([]time.Time, s.Count)
 	for i := range out {
 		from, to := i*minutes/s.Count, (i+1)*minutes/s.Count
-		out[i] = first.Add(time.Duration(from+random.IntN(to-from)) * time.Minute)
+		out[i] = minute(from + random.IntN(to-from))
 	}
 	return out, nil
+}
+
+// minutes are starting minutes, counted from the first one; to is not one of them.
+type minutes struct{ from, to int }
+
+// openTo gives the minutes from first to last at which no hole rules out a start.
+func openTo(cfg *sim.Config, first, last time.Time) (open []minutes) {
+	end := int(last.Sub(first)/time.Minute) + 1
+	next := 0
+	for _, c := range closures(cfg) {
+		// A start at the very end of a closure counts, one at its beginning does not.
+		from, to := int(ceilMinutes(c.from.Sub(first))), int(ceilMinutes(c.to.Sub(first)))
+		if from = min(from, end); from > next {
+			open = append(open, minutes{next, from})
+		}
+		next = max(next, to)
+	}
+	if next < end {
+		open = append(open, minutes{next, end})
+	}
+	return open
+}
+
+func ceilMinutes(d time.Duration) time.Duration {
+	n := d / time.Minute
+	if d%time.Minute > 0 {
+		n++
+	}
+	return n
+}
+
+// closure is a time in which no start counts, because of a hole.
+type closure struct {
+	from, to time.Time
+	pool     market.Pool
+	hole     market.Hole
+}
+
+// closures are those of all holes of the job's pools, in order of their beginning: from a start whose undisturbed work would reach
+// into the hole, to its end; and, after one of more than half the history that a start needs, as long again as half of it.
+func closures(cfg *sim.Config) (out []closure) {
+	compute := ComputeTime(cfg)
+	for _, p := range cfg.Pools {
+		for _, h := range p.History.Holes() {
+			c := closure{h.From.Add(-compute), h.To, p.Pool, h}
+			if h.To.Sub(h.From) > history/2 {
+				c.to = c.to.Add(history / 2)
+			}
+			out = append(out, c)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b closure) int { return a.from.Compare(b.from) })
+	return out
+}
+
+// LeftOut says of each length which starts do not count because of holes of the recording; of a start that is named, and simulated
+// all the same, that it meets one.
+func (p Plan) LeftOut() (said []string) {
+	for _, cfg := range p.lengths() {
+		all := closures(&cfg)
+		if len(all) == 0 {
+			continue
+		}
+		first, last := window(&cfg)
+		if !p.Starts.Every && p.Starts.Count == 0 {
+			at := cmp.Or(p.Starts.At, cfg.Start)
+			for _, c := range all {
+				if at.After(c.from) && at.Before(c.hole.To) {
+					said = append(said, fmt.Sprintf("the start %s: its run meets a time for which prices of %s were not recorded, from %s to %s: the last "+
+						"one is taken to have held", at.UTC().Format(time.RFC3339), c.pool, c.hole.From.UTC().Format(time.RFC3339), c.hole.To.UTC().Format(time.RFC3339)))
+					break
+				}
+			}
+			continue
+		}
+		total, counted := int(last.Sub(first)/time.Minute)+1, 0
+		for _, o := range openTo(&cfg, first, last) {
+			counted += o.to - o.from
+		}
+		if total > counted && counted > 0 {
+			said = append(said, fmt.Sprintf("%.4g hours of work: %.1f %% of the starting minutes do not count, as prices were not recorded while their runs would go on, or before",
+				ComputeTime(&cfg).Hours(), 100*float64(total-counted)/float64(total)))
+		}
+	}
+	return said
 }
 
 // window gives the first and the last minute at which a run may start.

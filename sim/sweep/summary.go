@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"encoding/json"
 	"math"
 	"slices"
 	"time"
@@ -8,15 +9,22 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Summary is what all starts of one policy and length came to. Money is in dollars, times are in hours. Percentiles
-// are by nearest rank: the smallest figure that so many percent do not exceed. Runs that were not done by their horizon
-// count with what they had cost and taken by then.
+// Summary is what the starts of one policy and length came to. Money is in dollars, times are in hours. Percentiles are by
+// nearest rank: the smallest figure that so many percent do not exceed.
+//
+// All figures are of the same starts for all policies of a length: those from which each of them did all the work (Compared).
+// A mean over runs that stopped early, or over the starts that happened to suit one policy, would compare unequal work. A
+// policy that finished from fewer than half of its starts is not compared, so that it does not take the others' starts away.
 type Summary struct {
 	Policy       string  `json:"policy"`
 	Rules        string  `json:"rules"`
 	ComputeHours float64 `json:"compute_hours"` // of the work on the on-demand fleet, undisturbed
 	Starts       int     `json:"starts"`
 	Finished     int     `json:"finished"` // starts from which all work was done by the horizon
+	Failed       int     `json:"failed"`   // starts from which it cannot be done; the others were given up at the horizon
+	TooLong      int     `json:"too_long"` // finished, but later than the job's max_duration, at which a real run is ended
+	// Compared is the number of starts that the figures below are of; 0 = there are none.
+	Compared int `json:"compared"`
 
 	CostMean float64 `json:"cost_mean"`
 	CostSD   float64 `json:"cost_sd"`
@@ -26,10 +34,11 @@ type Summary struct {
 	// OnDemandCost is that of the undisturbed work on the on-demand fleet, without start-up and rounding up of hours.
 	OnDemandCost float64 `json:"ondemand_cost"`
 	Beats        float64 `json:"beats_ondemand"` // share of starts that cost less, from 0 to 1
-	// OracleCost is the mean of the least that runs from the same starts could have cost; nil when it is not known.
+	// OracleCost is the mean of the least that runs of this very policy could have cost; nil when it is not known.
 	OracleCost *float64 `json:"oracle_cost"`
-	// Regret is by what share of the oracle's the mean cost is higher; nil when there is none.
-	Regret *float64 `json:"regret,omitempty"`
+	// Regret is by what share the mean cost is higher than RegretOf's, the first oracle among the policies; nil without one.
+	Regret   *float64 `json:"regret,omitempty"`
+	RegretOf string   `json:"regret_of,omitempty"`
 
 	RuntimeMean float64 `json:"runtime_mean"`
 	RuntimeSD   float64 `json:"runtime_sd"`
@@ -44,70 +53,185 @@ type Summary struct {
 	EvictionsP95  float64 `json:"evictions_p95"`
 }
 
-// Summarize sums rows up by length and policy, in the order of their first row.
-func Summarize(rows []Row) []Summary {
-	type group struct {
-		policy  string
-		compute time.Duration
+// MarshalJSON writes null for figures that there are none of: 0 would be taken for one.
+func (s Summary) MarshalJSON() ([]byte, error) {
+	type plain Summary
+	if s.Compared > 0 {
+		return json.Marshal(plain(s))
 	}
-	members := map[group][]Row{}
-	var order []group
-	for _, r := range rows {
-		g := group{r.Policy, r.Compute}
-		if members[g] == nil {
-			order = append(order, g)
-		}
-		members[g] = append(members[g], r)
+	return json.Marshal(struct {
+		plain
+		CostMean      *float64 `json:"cost_mean"`
+		CostSD        *float64 `json:"cost_sd"`
+		CostP5        *float64 `json:"cost_p5"`
+		CostP50       *float64 `json:"cost_p50"`
+		CostP95       *float64 `json:"cost_p95"`
+		Beats         *float64 `json:"beats_ondemand"`
+		RuntimeMean   *float64 `json:"runtime_mean"`
+		RuntimeSD     *float64 `json:"runtime_sd"`
+		RuntimeP5     *float64 `json:"runtime_p5"`
+		RuntimeP50    *float64 `json:"runtime_p50"`
+		RuntimeP95    *float64 `json:"runtime_p95"`
+		EvictionsMean *float64 `json:"evictions_mean"`
+		EvictionsSD   *float64 `json:"evictions_sd"`
+		EvictionsP5   *float64 `json:"evictions_p5"`
+		EvictionsP50  *float64 `json:"evictions_p50"`
+		EvictionsP95  *float64 `json:"evictions_p95"`
+	}{plain: plain(s)})
+}
+
+// Tally gathers rows for summaries. It keeps a few numbers of each.
+type Tally struct {
+	groups []*group // in the order of their first row
+	First  time.Time
+	Last   time.Time // of all starts
+	Rules  string
+	Rows   int
+}
+
+// group is the runs of a policy and length.
+type group struct {
+	Summary
+	compute time.Duration
+	runs    []outcome
+}
+
+// outcome is what is kept of a row.
+type outcome struct {
+	start       int64 // Unix seconds
+	cost        market.USD
+	oracle      market.USD
+	runtime     time.Duration
+	evictions   int32
+	finished    bool
+	oracleKnown bool
+}
+
+// Add takes a row up. Rows of a policy and length come one after the other, as Stream gives them.
+func (t *Tally) Add(r Row) {
+	if t.Rows == 0 || r.Start.Before(t.First) {
+		t.First = r.Start
 	}
+	if r.Start.After(t.Last) {
+		t.Last = r.Start
+	}
+	t.Rows, t.Rules = t.Rows+1, r.Rules
+	n := len(t.groups)
+	if n == 0 || t.groups[n-1].Policy != r.Policy || t.groups[n-1].compute != r.Compute {
+		t.groups = append(t.groups, &group{compute: r.Compute, Summary: Summary{Policy: r.Policy, Rules: r.Rules,
+			ComputeHours: r.Compute.Hours(), OnDemandCost: r.OnDemand}})
+		n++
+	}
+	g := t.groups[n-1]
+	g.Starts++
+	switch {
+	case r.Finished():
+		g.Finished++
+	case r.Outcome == "failed":
+		g.Failed++
+	}
+	if r.Finished() && r.TooLong {
+		g.TooLong++
+	}
+	g.runs = append(g.runs, outcome{r.Start.Unix(), r.Cost, r.Oracle, r.Runtime, int32(r.Evictions), r.Finished(), r.OracleKnown})
+}
+
+// Summaries gives a summary for each policy and length, in the order of their first row.
+func (t *Tally) Summaries() []Summary {
 	out := []Summary{}
-	for _, g := range order {
-		out = append(out, summarize(members[g]))
+	for first := 0; first < len(t.groups); {
+		end := first
+		for end < len(t.groups) && t.groups[end].compute == t.groups[first].compute {
+			end++
+		}
+		out = append(out, compare(t.groups[first:end])...)
+		first = end
 	}
 	return out
 }
 
-func summarize(rows []Row) Summary {
-	first := rows[0]
-	s := Summary{
-		Policy: first.Policy, Rules: first.Rules, ComputeHours: first.Compute.Hours(), Starts: len(rows), OnDemandCost: first.OnDemand,
+// compare sums up the policies of a length.
+func compare(groups []*group) (out []Summary) {
+	most := 0
+	for _, g := range groups {
+		most = max(most, g.Starts)
 	}
-	var costs, times, evictions []float64
-	for _, r := range rows {
-		if r.Finished() {
-			s.Finished++
+	compared := func(g *group) bool { return 2*g.Finished >= most && g.Finished > 0 }
+	finished, policies := map[int64]int{}, 0 // by start: how many of the policies that are compared
+	for _, g := range groups {
+		if !compared(g) {
+			continue
 		}
-		if dollars(r.Cost) < r.OnDemand {
-			s.Beats++
+		policies++
+		for i := range g.runs {
+			if g.runs[i].finished {
+				finished[g.runs[i].start]++
+			}
 		}
-		costs = append(costs, dollars(r.Cost))
-		times = append(times, r.Runtime.Hours())
-		evictions = append(evictions, float64(r.Evictions))
 	}
-	s.Beats /= float64(len(rows))
-	s.OracleCost = oracleCost(rows)
-	s.CostMean, s.CostSD, s.CostP5, s.CostP50, s.CostP95 = distribution(costs)
-	if s.OracleCost != nil && *s.OracleCost > 0 {
-		regret := s.CostMean/(*s.OracleCost) - 1
-		if math.Abs(regret) < 1e-9 { // sums in another order: the oracle has none against itself
-			regret = 0
+	var oracle *Summary
+	for _, g := range groups {
+		s := g.Summary
+		if compared(g) {
+			s.figures(g.runs, func(o *outcome) bool { return finished[o.start] == policies })
 		}
-		s.Regret = &regret
+		out = append(out, s)
 	}
-	s.RuntimeMean, s.RuntimeSD, s.RuntimeP5, s.RuntimeP50, s.RuntimeP95 = distribution(times)
-	s.EvictionsMean, s.EvictionsSD, s.EvictionsP5, s.EvictionsP50, s.EvictionsP95 = distribution(evictions)
-	return s
+	for i := range out {
+		if oracle == nil && IsOracle(out[i].Policy) && out[i].Compared > 0 {
+			oracle = &out[i]
+		}
+	}
+	for i := range out {
+		if s := &out[i]; oracle != nil && s.Compared > 0 {
+			s.RegretOf = oracle.Policy
+			if oracle.CostMean > 0 {
+				regret := s.CostMean/oracle.CostMean - 1
+				s.Regret = &regret
+			}
+		}
+	}
+	return out
 }
 
-// oracleCost is the mean over all rows, when it is known of all.
-func oracleCost(rows []Row) *float64 {
-	mean := 0.0
-	for _, r := range rows {
-		if !r.OracleKnown {
-			return nil
+// figures are of the runs that count.
+func (s *Summary) figures(runs []outcome, counts func(*outcome) bool) {
+	var costs, times, evictions []float64
+	least, known := 0.0, true
+	for i := range runs {
+		r := &runs[i]
+		if !counts(r) {
+			continue
 		}
-		mean += dollars(r.Oracle) / float64(len(rows))
+		s.Compared++
+		if dollars(r.cost) < s.OnDemandCost {
+			s.Beats++
+		}
+		costs = append(costs, dollars(r.cost))
+		times = append(times, r.runtime.Hours())
+		evictions = append(evictions, float64(r.evictions))
+		least, known = least+dollars(r.oracle), known && r.oracleKnown
 	}
-	return &mean
+	if s.Compared == 0 {
+		return
+	}
+	s.Beats /= float64(s.Compared)
+	if known {
+		least /= float64(s.Compared)
+		s.OracleCost = &least
+	}
+	s.CostMean, s.CostSD, s.CostP5, s.CostP50, s.CostP95 = distribution(costs)
+	s.RuntimeMean, s.RuntimeSD, s.RuntimeP5, s.RuntimeP50, s.RuntimeP95 = distribution(times)
+	s.EvictionsMean, s.EvictionsSD, s.EvictionsP5, s.EvictionsP50, s.EvictionsP95 = distribution(evictions)
+}
+
+// Summarize sums rows up by length and policy, in the order of their first row.
+func Summarize(rows []Row) []Summary {
+	var t Tally
+	for _, r := range rows {
+		t.Add(r)
+	}
+	return t.Summaries()
 }
 
 // distribution gives mean, standard deviation (of the sample) and percentiles; it sorts.

@@ -3,6 +3,7 @@
 package sweep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,6 +44,8 @@ type Row struct {
 	// the bids that it may make. It is known when the plan asks for it and the market is one that the oracle knows.
 	Oracle      market.USD
 	OracleKnown bool
+	// TooLong reports that the run took longer than the job's max_duration, at which a real one is ended.
+	TooLong bool
 	sim.Result
 }
 
@@ -51,9 +54,9 @@ type block struct {
 	cfg    sim.Config
 	row    Row
 	starts []time.Time
-	first  int           // index of the first row
 	run    int           // which policy and length it is of
 	within time.Duration // until the deadline, for policies that keep one
+	limit  time.Duration // the job's max_duration, which the simulated run does not keep; 0 = none
 	// same: what comes of a start does not depend on when it is, as on demand: it is simulated once for all of them.
 	same bool
 	// bounds are where the costs of the row's oracles are, of which the least counts, and offset is that of the block's
@@ -67,79 +70,94 @@ type block struct {
 // enough that all cores are busy to the end.
 const blockLength = 32
 
-// Run simulates all runs of a plan. Rows are in the order of lengths, policies and starts, whatever the number of cores.
-// When ctx is done it gives those that are done, in that order, with ctx's error. Progress is called from several
-// goroutines with the number of runs that are done.
-func Run(ctx context.Context, p Plan, progress func(done, total int)) ([]Row, error) {
+// Run is Stream for plans of few starts: it gives all rows.
+func Run(ctx context.Context, p Plan, progress func(done, total int)) (rows []Row, err error) {
+	err = Stream(ctx, p, func(r Row) error {
+		rows = append(rows, r)
+		return nil
+	}, progress)
+	return rows, err
+}
+
+// Stream simulates all runs of a plan and hands each row to take, one at a time, in the order of lengths, policies and
+// starts, whatever the number of cores. Rows are not kept. When ctx is done take is given what is done until then, in that
+// order, and ctx's error is returned; take's error ends all. Progress is called from several goroutines with the number of
+// runs that are done.
+func Stream(ctx context.Context, p Plan, take func(Row) error, progress func(done, total int)) error {
 	blocks, total, err := p.blocks()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	rows, done := make([]Row, total), make([]bool, total)
-	var next, finished atomic.Int64
+	out := newDelivery(blocks, take)
+	var finished atomic.Int64
 	var workers sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(blocks)) {
 		workers.Go(func() {
-			var err error
-			recalled, courses := recollection{}, map[int]*sim.Courses{}
-			same := map[int]sim.Result{} // of blocks whose starts are all the same, by run
-			for i := next.Add(1) - 1; i < int64(len(blocks)); i = next.Add(1) - 1 {
-				b := &blocks[i]
-				if b.seeing {
-					b.see(ctx)
-					continue
-				}
-				b.cfg.Policy = remembering(b.cfg.Policy, recalled)
-				if courses[b.run] == nil {
-					courses[b.run] = &sim.Courses{}
-				}
-				simulate := courses[b.run].Run
-				if p.Separately {
-					simulate = sim.Run
-				}
-				for n, start := range b.starts {
-					if ctx.Err() != nil {
-						return
-					}
-					row := b.row
-					if known, ok := same[b.run]; ok {
-						row.Result, row.Start = known, start
-					} else if IsOracle(b.row.Policy) {
-						row.Start, row.Outcome = start, "finished"
-					} else if row.Result, err = b.simulate(start, simulate); err != nil {
-						stop(err)
-						return
-					} else if b.same {
-						same[b.run] = row.Result
-					}
-					rows[b.first+n], done[b.first+n] = row, true
-					progress(int(finished.Add(1)), total)
+			w := worker{recalled: newRecollection(p.longest()), courses: map[int]*sim.Courses{}, same: map[int]sim.Result{}, separately: p.Separately}
+			for i, b := out.next(ctx); b != nil; i, b = out.next(ctx) {
+				rows, err := w.work(ctx, b, func() { progress(int(finished.Add(1)), total) })
+				if err = errors.Join(err, out.finish(i, rows)); err != nil {
+					stop(err)
 				}
 			}
 		})
 	}
 	workers.Wait()
-	for i := range blocks {
-		blocks[i].compare(rows)
+	if err := out.rest(); err != nil {
+		stop(err)
 	}
-	if ctx.Err() == nil {
-		return rows, nil
+	return context.Cause(ctx)
+}
+
+// worker is one of those that share the blocks of a plan.
+type worker struct {
+	recalled   *recollection
+	courses    map[int]*sim.Courses // by run
+	same       map[int]sim.Result   // of blocks whose starts are all the same, by run
+	separately bool
+}
+
+// work gives the rows of a block; when ctx is done, those of its first starts.
+func (w *worker) work(ctx context.Context, b *block, done func()) (rows []Row, err error) {
+	if b.seeing {
+		b.see(ctx)
+		return nil, nil
 	}
-	var some []Row
-	for i := range rows {
-		if done[i] {
-			some = append(some, rows[i])
+	b.cfg.Policy = remembering(b.cfg.Policy, w.recalled)
+	if w.courses[b.run] == nil {
+		w.courses[b.run] = &sim.Courses{}
+	}
+	simulate := w.courses[b.run].Run
+	if w.separately {
+		simulate = sim.Run
+	}
+	for _, start := range b.starts {
+		if ctx.Err() != nil {
+			return rows, nil
 		}
+		row := b.row
+		if known, ok := w.same[b.run]; ok {
+			row.Result, row.Start = known, start
+		} else if IsOracle(b.row.Policy) {
+			row.Start, row.Outcome = start, "finished"
+		} else if row.Result, err = b.simulate(start, simulate); err != nil {
+			return rows, err
+		} else if b.same {
+			w.same[b.run] = row.Result
+		}
+		row.TooLong = b.limit > 0 && row.Runtime > b.limit
+		rows = append(rows, row)
+		done()
 	}
-	return some, context.Cause(ctx)
+	return rows, nil
 }
 
 func (b *block) simulate(start time.Time, run func(sim.Config) (sim.Result, error)) (sim.Result, error) {
 	cfg := b.cfg
 	cfg.Start = start
-	if _, ok := cfg.Policy.(bidding.ByRestart); ok {
+	if _, ok := cfg.Policy.(bidding.ByRestart); ok || !cfg.Deadline.IsZero() {
 		cfg.Deadline = start.Add(b.within)
 	}
 	return run(cfg)
@@ -177,7 +195,7 @@ func (p Plan) blocks() (out []block, total int, err error) {
 			}
 			run.run = n*len(p.Policies) + i
 			for chunk := range slices.Chunk(starts, blockLength) {
-				run.starts, run.first = chunk, total
+				run.starts = chunk
 				out = append(out, run)
 				run.offset += len(chunk)
 				total += len(chunk)
@@ -202,12 +220,19 @@ func (p Plan) run(cfg sim.Config, name string) (b block, err error) {
 	b.cfg = withPolicy(cfg, policy)
 	_, b.same = policy.(bidding.OnDemand)
 	b.within = deadlineWithin(&cfg)
+	if len(p.Hours) == 0 {
+		b.limit = p.Job.MaxDuration
+	}
 	return b, nil
 }
 
+// lengths are the jobs to run. All go on until their work is done, or to their horizon: costs of runs that max_duration has
+// cut short are those of unequal work.
 func (p Plan) lengths() []sim.Config {
 	if len(p.Hours) == 0 {
-		return []sim.Config{p.Job}
+		job := p.Job
+		job.MaxDuration, job.Horizon = 0, cmp.Or(job.Horizon, Horizon(ComputeTime(&job)))
+		return []sim.Config{job}
 	}
 	var out []sim.Config
 	for _, compute := range p.Hours {
@@ -216,7 +241,16 @@ func (p Plan) lengths() []sim.Config {
 	return out
 }
 
-// Single simulates the only run of a plan and tells every entry of its journal.
+// longest is the longest that a run may take.
+func (p Plan) longest() (longest time.Duration) {
+	for _, cfg := range p.lengths() {
+		longest = max(longest, horizonOf(&cfg))
+	}
+	return longest
+}
+
+// Single simulates the only run of a plan and tells every entry of its journal. It keeps the job's max_duration, as the report
+// is that of a run as it would have been.
 func (p Plan) Single(tell func(journal.Entry) error) error {
 	lengths := p.lengths()
 	if len(p.Policies) != 1 || IsOracle(p.Policies[0]) || len(lengths) != 1 {
@@ -234,7 +268,8 @@ func (p Plan) Single(tell func(journal.Entry) error) error {
 		return err
 	}
 	var told error
-	b.cfg.Policy = remembering(b.cfg.Policy, recollection{})
+	b.cfg.Policy = remembering(b.cfg.Policy, newRecollection(p.longest()))
+	b.cfg.MaxDuration = b.limit
 	b.cfg.Record = func(e journal.Entry) { told = errors.Join(told, tell(e)) }
 	if _, err := b.simulate(starts[0], sim.Run); err != nil {
 		return err

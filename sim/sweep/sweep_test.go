@@ -2,10 +2,12 @@ package sweep
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"math"
 	"reflect"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -122,24 +124,131 @@ func TestStarts(t *testing.T) {
 func TestSummarize(t *testing.T) {
 	var rows []Row
 	for i := range 20 { // costs 1 to 20 dollars
-		r := Row{Policy: "p", Rules: "r", Compute: 2 * time.Hour, OnDemand: 10.5, Result: sim.Result{
+		rows = append(rows, Row{Policy: "p", Rules: "r", Compute: 2 * time.Hour, OnDemand: 10.5, Result: sim.Result{Start: time.Unix(int64(i), 0),
 			Cost: market.USD(i+1) * market.Dollar, Runtime: time.Duration(i+1) * time.Hour, Evictions: i % 2, Outcome: "finished",
-		}}
-		if i == 19 {
-			r.Outcome = "interrupted"
-		}
-		rows = append(rows, r)
+		}})
 	}
-	rows = append(rows, Row{Policy: "q", Compute: 2 * time.Hour})
+	rows = append(rows, Row{Policy: "q", Compute: 3 * time.Hour, Result: sim.Result{Outcome: "finished"}})
 	got := Summarize(rows)
-	if len(got) != 2 || got[1].Policy != "q" || got[1].CostSD != 0 {
+	if len(got) != 2 || got[1].Policy != "q" || got[1].CostSD != 0 || got[1].Compared != 1 {
 		t.Fatalf("%+v", got)
 	}
 	s := got[0]
 	want := math.Sqrt(35) // of 1..20, by (n^2-1)/12 x n/(n-1)
-	if s.Starts != 20 || s.Finished != 19 || s.CostMean != 10.5 || s.CostP5 != 1 || s.CostP50 != 10 || s.CostP95 != 19 ||
+	if s.Starts != 20 || s.Finished != 20 || s.Compared != 20 || s.CostMean != 10.5 || s.CostP5 != 1 || s.CostP50 != 10 || s.CostP95 != 19 ||
 		math.Abs(s.CostSD-want) > 1e-9 || s.Beats != 0.5 || s.EvictionsMean != 0.5 || s.RuntimeP95 != 19 || s.ComputeHours != 2 {
 		t.Errorf("%+v; sd wanted %v", s, want)
+	}
+}
+
+// TestFiguresAreOfEqualWork: every figure is of the starts from which all policies that are compared did all the work; one that
+// hardly ever does is shown so, takes no start away from the others, and has no figures: not 0, which would be one.
+func TestFiguresAreOfEqualWork(t *testing.T) {
+	var rows []Row
+	add := func(policy string, cost, start int, outcome string) {
+		r := Row{Policy: policy, OnDemand: 5, Oracle: market.Dollar, OracleKnown: true, Result: sim.Result{Start: time.Unix(int64(start), 0),
+			Cost: market.USD(cost) * market.Dollar, Runtime: time.Duration(cost) * time.Hour, Evictions: cost, Outcome: outcome}}
+		rows = append(rows, r)
+	}
+	for i := range 10 {
+		add("all", 10+i, i, "finished")
+	}
+	for i := range 10 { // it stops early where "all" is dear, so that its mean over all starts would be 2.2
+		if i < 6 {
+			add("some", 3, i, "finished")
+		} else {
+			add("some", 1, i, []string{"interrupted", "failed"}[i%2])
+		}
+	}
+	for i := range 10 {
+		add("hardly", 1, i, []string{"finished", "failed"}[min(i, 1)])
+	}
+	for i := range 10 {
+		add(OracleFullBid, 2, i, "finished")
+	}
+	for i := range 10 {
+		add(Oracle, 1, i, "finished")
+	}
+	got := Summarize(rows)
+	all, some, hardly, full, least := got[0], got[1], got[2], got[3], got[4]
+	if all.Finished != 10 || all.Compared != 6 || all.CostMean != 12.5 || all.CostP95 != 15 || all.RuntimeMean != 12.5 || all.Beats != 0 {
+		t.Errorf("a policy that always finishes: %+v", all)
+	}
+	if some.Finished != 6 || some.Failed != 2 || some.Compared != 6 || some.CostMean != 3 || some.EvictionsMean != 3 || some.Beats != 1 {
+		t.Errorf("a policy that stops early: %+v", some)
+	}
+	if hardly.Finished != 1 || hardly.Compared != 0 || hardly.OracleCost != nil || hardly.Regret != nil {
+		t.Errorf("a policy that hardly finishes: %+v", hardly)
+	}
+	for _, s := range []Summary{all, some, full, least} {
+		if s.RegretOf != OracleFullBid || s.Regret == nil || *s.Regret != s.CostMean/2-1 {
+			t.Errorf("%s regrets %v against %s: one oracle is the measure of all", s.Policy, s.Regret, s.RegretOf)
+		}
+	}
+	text, err := json.Marshal(hardly)
+	var fields map[string]any
+	if err = errors.Join(err, json.Unmarshal(text, &fields)); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range fields {
+		_, figure := value.(float64)
+		if strings.HasPrefix(name, "cost_") || strings.HasPrefix(name, "runtime_") || strings.HasPrefix(name, "evictions_") || name == "beats_ondemand" {
+			if value != nil {
+				t.Errorf("%s is %v, and there is none", name, value)
+			}
+		} else if name == "starts" && !figure {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+	if len(fields) < 20 {
+		t.Errorf("%d fields: %s", len(fields), text)
+	}
+}
+
+// TestRunsGoToTheirEnd: what max_duration would have ended goes on, so that all have done the same work, and is counted.
+func TestRunsGoToTheirEnd(t *testing.T) {
+	p := Plan{Job: demo(t), Policies: []string{"tierml", "on-demand"}, Starts: Starts{Count: 6, Seed: 1}}
+	p.Job.MaxDuration = 6 * time.Hour
+	rows, err := Run(t.Context(), p, func(int, int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range Summarize(rows) {
+		if s.Finished != 6 || s.Compared != 6 || s.TooLong != 6 || s.RuntimeP5 <= 6 {
+			t.Errorf("%s: %d of %d done, %d compared, %d too long, in %.1f h", s.Policy, s.Finished, s.Starts, s.Compared, s.TooLong, s.RuntimeP5)
+		}
+	}
+}
+
+// TestStreamStops: an error of who takes the rows ends all, and nothing is handed on after it.
+func TestStreamStops(t *testing.T) {
+	full, taken := errors.New("no space left"), 0
+	err := Stream(t.Context(), small(t), func(Row) error {
+		if taken++; taken == 3 {
+			return full
+		}
+		return nil
+	}, func(int, int) {})
+	if !errors.Is(err, full) || taken != 3 {
+		t.Errorf("%d rows, error %v", taken, err)
+	}
+}
+
+// TestRecollectionForgets: what is remembered does not grow with the number of starts.
+func TestRecollectionForgets(t *testing.T) {
+	r, made := newRecollection(8*time.Hour), 0
+	recall := func(key int) int {
+		return r.Recall(key, func() any { made++; return key }).(int)
+	}
+	for start := range 1000 {
+		for hour := range 8 { // a run looks at as many forecasts as it has hours
+			if key := start/4 + hour; recall(key) != key {
+				t.Fatalf("%d is remembered as %d", key, recall(key))
+			}
+		}
+	}
+	if made != 250+7 || len(r.known) > r.most || len(r.order) > r.most {
+		t.Errorf("%d made of 257, %d kept of at most %d", made, len(r.known), r.most)
 	}
 }
 

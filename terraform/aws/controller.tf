@@ -47,7 +47,7 @@ resource "aws_instance" "controller" {
     program_url    = local.program_url
     program_sha256 = local.program_sha256
     settings       = yamlencode({ ec2 = local.ec2_settings })
-    unit           = file("${path.module}/../tierml-controller.service")
+    units          = { for name in ["tierml-controller.service", "tierml-expired.service", "tierml-expired.timer"] : name => file("${path.module}/../${name}") }
   })
   # By these `tierml run` finds it. Not tierml:cluster: what carries that may be ended by the controller.
   tags = { Name = "${var.cluster}-controller", "tierml:controller-of" = var.cluster, "tierml:role" = "controller", "tierml:owner" = var.owner }
@@ -56,8 +56,9 @@ resource "aws_instance" "controller" {
   disable_api_termination = true
 
   metadata_options {
-    http_endpoint = "enabled"
-    http_tokens   = "required"
+    http_endpoint               = "enabled"
+    http_tokens                 = "required"
+    http_put_response_hop_limit = 1
   }
 
   root_block_device {

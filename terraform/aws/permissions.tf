@@ -1,5 +1,5 @@
 # Two roles. The controller buys machines that carry the cluster's tag, and ends such machines and no others. The machines
-# read the program and the data, and read and write checkpoints. No statement allows all actions of a service; a resource is
+# read the program and the data, and read checkpoints and write parts of them. No statement allows all actions of a service; a resource is
 # "*" where AWS allows nothing else (EC2's Describe calls, the price list, quotas).
 
 data "aws_caller_identity" "current" {}
@@ -10,6 +10,7 @@ locals {
   account = data.aws_caller_identity.current.account_id
   arn     = "arn:${data.aws_partition.current.partition}"
   ec2     = "${local.arn}:ec2:${var.region}:${local.account}"
+  ec2_ssm = "${local.arn}:ssm:${var.region}:${local.account}"
 
   assume_by_ec2 = jsonencode({
     Version = "2012-10-17"
@@ -130,10 +131,16 @@ locals {
         Resource = ["${aws_s3_bucket.cluster.arn}/program/*", "${aws_s3_bucket.cluster.arn}/data/*"]
       },
       {
-        Sid      = "UseCheckpoints"
+        Sid      = "ReadCheckpointsAndSplits"
         Effect   = "Allow"
-        Action   = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"]
+        Action   = "s3:GetObject"
         Resource = "${aws_s3_bucket.cluster.arn}/checkpoints/*"
+      },
+      { # not manifests, nor splits: the controller writes those, and removes what is old
+        Sid      = "WritePartsOfCheckpoints"
+        Effect   = "Allow"
+        Action   = ["s3:PutObject", "s3:AbortMultipartUpload"]
+        Resource = "${aws_s3_bucket.cluster.arn}/checkpoints/*/clock-*/*.rows"
       },
     ]
   }
@@ -151,11 +158,14 @@ locals {
         Resource = "*"
       },
       {
-        Sid       = "OpenSessions"
-        Effect    = "Allow"
-        Action    = "ssm:StartSession"
-        Resource  = "${local.ec2}:instance/*"
-        Condition = { StringEquals = { "aws:ResourceTag/tierml:controller-of" = var.cluster } }
+        Sid      = "OpenSessions"
+        Effect   = "Allow"
+        Action   = "ssm:StartSession"
+        Resource = "${local.ec2}:instance/*"
+        Condition = {
+          StringEquals = { "aws:ResourceTag/tierml:controller-of" = var.cluster }
+          BoolIfExists = { "ssm:SessionDocumentAccessCheck" = "true" } # else a session that names no document is a shell
+        }
       },
       {
         Sid    = "ForATunnelAndTheToken"
@@ -163,7 +173,7 @@ locals {
         Action = "ssm:StartSession"
         Resource = [
           "${local.arn}:ssm:${var.region}::document/AWS-StartPortForwardingSession",
-          "${local.arn}:ssm:${var.region}::document/AWS-StartInteractiveCommand",
+          "${local.ec2_ssm}:document/${aws_ssm_document.token.name}",
         ]
       },
       {
@@ -232,9 +242,35 @@ resource "aws_iam_role_policy" "controller" {
 }
 
 # People reach the controller by Session Manager: no port is open, no key is kept, and each session is on record.
-resource "aws_iam_role_policy_attachment" "sessions" {
-  role       = aws_iam_role.controller.name
-  policy_arn = "${local.arn}:iam::aws:policy/AmazonSSMManagedInstanceCore"
+# Not AmazonSSMManagedInstanceCore, which also reads every parameter of the account.
+resource "aws_iam_role_policy" "sessions" {
+  name = "sessions"
+  role = aws_iam_role.controller.id
+  policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = [{
+      Sid    = "TakeSessions"
+      Effect = "Allow"
+      Action = [
+        "ssm:UpdateInstanceInformation", "ssmmessages:CreateControlChannel", "ssmmessages:CreateDataChannel",
+        "ssmmessages:OpenControlChannel", "ssmmessages:OpenDataChannel",
+      ]
+      Resource = "*"
+    }]
+  })
+}
+
+# The one command that people run on the controller.
+resource "aws_ssm_document" "token" {
+  name            = "tierml-token-${var.cluster}"
+  document_type   = "Session"
+  document_format = "JSON"
+  content = jsonencode({
+    schemaVersion = "1.0"
+    description   = "Prints the token of TierML's controller"
+    sessionType   = "InteractiveCommands"
+    properties    = { linux = { commands = "sudo cat /var/lib/tierml/token", runAsElevated = false } }
+  })
 }
 
 resource "aws_iam_instance_profile" "controller" {

@@ -1,6 +1,6 @@
 # Two service accounts. The controller buys machines, and ends those whose name begins with the cluster's and no others; it
-# gives them the account of the machines, and no other. The machines read the program and the data, and read and write
-# checkpoints. Each permission is named.
+# gives them the account of the machines, and no other. The machines read the program and the data, and read
+# checkpoints and write parts of them. Each permission is named.
 
 resource "google_service_account" "controller" {
   account_id   = "${var.cluster}-ctl"
@@ -108,12 +108,12 @@ resource "google_storage_bucket_iam_member" "machines_read" {
 
 resource "google_storage_bucket_iam_member" "machines_checkpoints" {
   bucket = google_storage_bucket.cluster.name
-  role   = "roles/storage.objectUser"
+  role   = "roles/storage.objectCreator" # which replaces and removes nothing that is there
   member = google_service_account.machines.member
 
   condition {
-    title       = "checkpoints only"
-    description = "Machines write checkpoints, never the program that others will run"
-    expression  = "resource.name.startsWith(\"projects/_/buckets/${google_storage_bucket.cluster.name}/objects/checkpoints/\")"
+    title       = "parts of checkpoints only"
+    description = "Machines write parts of checkpoints, never a manifest, splits, or the program that others will run"
+    expression  = "resource.name.startsWith(\"projects/_/buckets/${google_storage_bucket.cluster.name}/objects/checkpoints/\") && resource.name.endsWith(\".rows\")"
   }
 }

@@ -49,7 +49,7 @@ func foretell(ctx context.Context, pool bidding.Candidate, f fleet, starts int, 
 	}
 	pool.History = c.history(path, time.Date(2016, 1, 1, 0, 0, 0, 0, time.UTC))
 	sum, err := alone(ctx, pool, f, starts, seed)
-	out.ours, out.error = sum.CostMean/sum.OnDemandCost, sum.CostSD/sum.OnDemandCost/math.Sqrt(float64(max(sum.Starts, 1)))
+	out.ours, out.error = sum.CostMean/sum.OnDemandCost, sum.CostSD/sum.OnDemandCost/math.Sqrt(float64(max(sum.Compared, 1)))
 	return out, err
 }
 

@@ -79,7 +79,7 @@ func summaries() map[string]sweep.Summary {
 	for policy, cost := range map[string]float64{"on-demand": 110, "checkpoint": 50, "checkpoint-aggressive": 50, "tierml": 25,
 		"tierml-aggressive": 30, "tierml-noswitch": 50, "cost-per-work": 20, "oracle": 10, "oracle-one-fleet": 15,
 		"checkpoint +17 %": 60, "checkpoint +38 %": 75, "checkpoint-aggressive +62 %": 80} {
-		out[policy] = sweep.Summary{Policy: policy, Starts: 4, CostMean: cost, CostSD: 2, CostP95: 2 * cost, OnDemandCost: 100, RuntimeMean: 5}
+		out[policy] = sweep.Summary{Policy: policy, Starts: 4, Compared: 4, CostMean: cost, CostSD: 2, CostP95: 2 * cost, OnDemandCost: 100, RuntimeMean: 5}
 	}
 	return out
 }

@@ -72,7 +72,7 @@ func standardError(results []result, policy string) float64 {
 	sum := 0.0
 	for _, r := range results {
 		s := r.Policies[policy]
-		e := s.CostSD / s.OnDemandCost / math.Sqrt(float64(max(s.Starts, 1)))
+		e := s.CostSD / s.OnDemandCost / math.Sqrt(float64(max(s.Compared, 1)))
 		sum += e * e
 	}
 	return math.Sqrt(sum) / float64(max(len(results), 1))

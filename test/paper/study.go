@@ -108,11 +108,19 @@ func (s study) cell(ctx context.Context, c cell, hours time.Duration, r result) 
 		}
 		cfg.Checkpoints = checkpoints
 		plan := sweep.Plan{Job: cfg, Policies: policies, Hours: []time.Duration{hours}, Starts: s.when}
-		rows, err := sweep.Run(ctx, plan, func(int, int) {})
-		if err != nil {
+		var tally sweep.Tally
+		take := func(r sweep.Row) error {
+			tally.Add(r)
+			return nil
+		}
+		if err := sweep.Stream(ctx, plan, take, func(int, int) {}); err != nil {
 			return err
 		}
-		for _, sum := range sweep.Summarize(rows) {
+		for _, sum := range tally.Summaries() {
+			if sum.Compared < sum.Starts { // the page compares policies of several sweeps
+				return fmt.Errorf("%s finished from %d of %d starts, and %d can be compared: the cell is no comparison of equal work",
+					sum.Policy, sum.Finished, sum.Starts, sum.Compared)
+			}
 			r.Policies[name(sum.Policy)] = sum
 		}
 		return nil

@@ -184,10 +184,10 @@ func checkpoints(t *testing.T, place string) {
 			t.Fatal(err)
 		}
 	}
-	if err := checkpoint.Prune(t.Context(), place, 2); err != nil {
+	if err := checkpoint.Prune(t.Context(), place, 2, nil); err != nil {
 		t.Fatal(err)
 	}
-	found, doubts, err := checkpoint.Newest(t.Context(), place)
+	found, doubts, err := checkpoint.Newest(t.Context(), place, nil)
 	if err != nil || len(doubts) > 0 || len(found) != 2 || found[0].Clock != 30 {
 		t.Fatalf("%v, doubts %v, %v", found, doubts, err)
 	}

@@ -135,8 +135,10 @@ func (r *reader) begin(ctx context.Context, next *round, computing time.Duration
 // needs lists the rows of a round, each once.
 func (r *reader) needs(next *round) []ps.Key {
 	r.next.clear()
-	r.asked = r.space.needs(next.data, next.clock, next.evaluate, r.asked[:0])
-	r.next.ask(r.asked)
+	for _, member := range r.space.team(next.data).members() {
+		r.asked = needs(member, next.clock, next.evaluate, r.asked[:0])
+		r.next.ask(r.asked)
+	}
 	return r.next.number()
 }
 

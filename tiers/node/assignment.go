@@ -165,13 +165,28 @@ func (w *worker) present() ps.Generation {
 	return w.generation
 }
 
-// stock gives the splits that this worker holds, each with its first clock that does not count yet. Those that are to be
-// released at the end of the round are on their way out, and are named by its end.
+// stock gives the splits that this worker holds, each with its first clock that does not count yet. A controller asks that has just
+// been started: releases that wait for a round were asked for by the one before. They are dropped, since the splits are named
+// here and nobody would hear that they were given away. Splits whose data is not here yet are dropped as well: nothing of them has
+// begun, and nobody would hear if they cannot be loaded.
 func (w *worker) stock() []tiers.SplitAt {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	for _, l := range w.releases {
+		for _, id := range l.waiting {
+			if h := w.splits[id]; h != nil {
+				h.leaving = false
+			}
+		}
+		l.answer(nil, errNewController)
+	}
+	w.releases = nil
 	var out []tiers.SplitAt
 	for _, id := range sortedSplits(w.splits) {
+		if w.splits[id].data == nil {
+			delete(w.splits, id)
+			continue
+		}
 		at := tiers.SplitAt{Split: id, Clock: w.splits[id].next}
 		if w.sending != nil && slices.Contains(w.sending.splits, id) {
 			at.Clock = w.sending.clock

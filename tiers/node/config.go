@@ -32,6 +32,9 @@ type Config struct {
 	KeyFile string
 	// Plaintext allows a data plane without TLS that other hosts can reach: for measurements in a network of their own.
 	Plaintext bool
+	// PutOff puts off the time at which the machine would end by itself. It is called now and then while a controller is
+	// attached; nil = there is no such time.
+	PutOff func(context.Context) error
 	// Dial connects to the controller; nil = TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 	Log  *slog.Logger

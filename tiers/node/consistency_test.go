@@ -62,6 +62,8 @@ type trained struct {
 	kind    apps.Kind
 	params  apps.Params
 	clocks  ps.Clock
+	seed    uint64
+	uneven  bool    // the first node works on half of the splits, and nothing holds the others back
 	learns  float64 // the held-out loss falls at least to this share
 	dataset apps.Dataset
 	splits  map[ps.Split]*bytes.Buffer
@@ -108,16 +110,26 @@ func prepared(t *testing.T, loss func(*testing.T, *trained, finished) float64, a
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := &trained{kind: kind, params: params, clocks: clocks, learns: learns, loss: loss, splits: map[ps.Split]*bytes.Buffer{}}
-	j.dataset, err = kind.Prepare(apps.Input{Name: name, Data: bytes.NewReader(data)},
-		apps.Cut{Splits: consistencySplits, Holdout: 0.4, Seed: 1}, j.create)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if j.program, err = kind.New(params, j.dataset); err != nil {
-		t.Fatal(err)
-	}
+	return preparedKind(t, loss, kind, params, clocks, learns, name, data)
+}
+
+func preparedKind(t *testing.T, loss func(*testing.T, *trained, finished) float64, kind apps.Kind, params apps.Params, clocks ps.Clock, learns float64, name string, data []byte) *trained {
+	t.Helper()
+	j := &trained{kind: kind, clocks: clocks, learns: learns, loss: loss, seed: consistencySeed}
+	j.prepare(t, apps.Input{Name: name, Data: bytes.NewReader(data)}, apps.Cut{Splits: consistencySplits, Holdout: 0.4, Seed: 1}, params)
 	return j
+}
+
+func (j *trained) prepare(t *testing.T, in apps.Input, cut apps.Cut, params apps.Params) {
+	t.Helper()
+	var err error
+	j.params, j.splits = params, map[ps.Split]*bytes.Buffer{}
+	if j.dataset, err = j.kind.Prepare(in, cut, j.create); err != nil {
+		t.Fatal(err)
+	}
+	if j.program, err = j.kind.New(params, j.dataset); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (j *trained) create(id ps.Split) (io.WriteCloser, error) {
@@ -133,7 +145,7 @@ func (j *trained) open(id ps.Split) (io.ReadCloser, error) {
 }
 
 func (j *trained) schema(deterministic bool, staleness ps.Clock) ps.Schema {
-	return ps.Schema{Tables: j.program.Tables(), Partitions: 8, Splits: consistencySplits, Seed: consistencySeed,
+	return ps.Schema{Tables: j.program.Tables(), Partitions: 8, Splits: consistencySplits, Seed: j.seed,
 		Deterministic: deterministic, Staleness: staleness}
 }
 
@@ -258,7 +270,11 @@ func (j *trained) onNodes(t *testing.T, workers int, deterministic bool, stalene
 	t.Helper()
 	w := &world{t: t, schema: j.schema(deterministic, staleness), changed: make(chan struct{}), real: true, trains: j}
 	w.openLink()
-	machines, route, peers := w.cluster(workers, j.clocks)
+	first := ps.Clock(consistencyLead)
+	if j.uneven {
+		first = j.clocks
+	}
+	machines, route, peers := w.cluster(workers, j.clocks, first, j.uneven)
 	for until := ps.Clock(consistencyLead); ; until += consistencyLead {
 		for id := range machines {
 			w.await(0, func(r link.FromNode) bool {
@@ -269,6 +285,9 @@ func (j *trained) onNodes(t *testing.T, workers int, deterministic bool, stalene
 		if until >= j.clocks {
 			break
 		}
+		if j.uneven {
+			continue
+		}
 		for id := range machines {
 			w.order(id, tiers.Unpark{Until: min(until+consistencyLead, j.clocks)})
 		}
@@ -278,7 +297,7 @@ func (j *trained) onNodes(t *testing.T, workers int, deterministic bool, stalene
 		t.Fatal(err)
 	}
 	client.SetRoute(0, route, peers)
-	tables := j.readAll(t, client)
+	tables := j.readAll(t, client, 0)
 	if err := client.Close(); err != nil {
 		t.Error(err)
 	}
@@ -296,7 +315,7 @@ func (j *trained) onNodes(t *testing.T, workers int, deterministic bool, stalene
 
 // cluster starts nodes and deals partitions and splits out. Nobody can read before the route is told, which all are
 // told at once, so that they begin together.
-func (w *world) cluster(workers int, until ps.Clock) (map[ps.ServerID]*machine, ps.Route, map[ps.ServerID]string) {
+func (w *world) cluster(workers int, until, first ps.Clock, uneven bool) (map[ps.ServerID]*machine, ps.Route, map[ps.ServerID]string) {
 	w.t.Helper()
 	ids := make([]ps.ServerID, workers)
 	machines, peers, route := map[ps.ServerID]*machine{}, map[ps.ServerID]string{}, ps.Route{Version: 1}
@@ -305,7 +324,14 @@ func (w *world) cluster(workers int, until ps.Clock) (map[ps.ServerID]*machine, 
 		owned[int(p)%workers] = append(owned[int(p)%workers], p)
 	}
 	for s := range ps.Split(w.schema.Splits) {
-		worked[int(s)%workers] = append(worked[int(s)%workers], s)
+		at := int(s) % workers
+		if uneven {
+			at = 0
+			if s%2 == 1 {
+				at = 1 + int(s/2)%(workers-1)
+			}
+		}
+		worked[at] = append(worked[at], s)
 	}
 	for i := range ids {
 		id := ps.ServerID(fmt.Sprintf("i-%d", i+1))
@@ -317,7 +343,7 @@ func (w *world) cluster(workers int, until ps.Clock) (map[ps.ServerID]*machine, 
 		w.do(id, tiers.BackUp{Partitions: owned[i]})
 		w.do(id, tiers.Own{Partitions: owned[i]})
 		w.do(id, tiers.Assign{Splits: all(worked[i]...)})
-		w.do(id, tiers.Unpark{Until: consistencyLead})
+		w.do(id, tiers.Unpark{Until: first})
 	}
 	for p := range w.schema.Partitions {
 		route.Owner = append(route.Owner, ids[p%workers])
@@ -336,13 +362,13 @@ func (w *world) cluster(workers int, until ps.Clock) (map[ps.ServerID]*machine, 
 }
 
 // readAll gives the tables after the last clock, read from the servers.
-func (j *trained) readAll(t *testing.T, client Client) finished {
+func (j *trained) readAll(t *testing.T, client Client, g ps.Generation) finished {
 	t.Helper()
 	var keys []ps.Key
 	size := 0
 	tables := j.collect(func(k ps.Key, row []float32) { keys, size = append(keys, k), size+len(row) })
 	values := make([]float32, size)
-	if err := client.Read(t.Context(), 0, j.clocks+1, keys, values, nil); err != nil {
+	if err := client.Read(t.Context(), g, j.clocks+1, keys, values, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, k := range keys {

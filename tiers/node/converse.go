@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
+	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/tiers"
 	pb "github.com/tierml/tierml/tiers/node/controlpb"
 	"github.com/tierml/tierml/tiers/node/outbox"
@@ -82,7 +83,7 @@ type stream struct {
 
 // attach tries until the controller has greeted. An orphan gives up after a while, and so does one that is refused.
 func (n *node) attach(ctx context.Context, control pb.ControlClient) (*stream, *outbox.Line[tiers.Report], error) {
-	patience, cancel := context.WithTimeoutCause(ctx, n.orphanAfter(), errOrphan)
+	patience, cancel := clock.WithPatience(ctx, n.orphanAfter(), errOrphan)
 	defer cancel()
 	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
 		s, greeting, err := n.open(ctx, patience, control)
@@ -205,6 +206,8 @@ func (n *node) obeyAll(ctx context.Context, from *stream) error {
 			continue // its answer is on its way or was there already
 		}
 		n.obeyed[c.ID] = struct{}{}
-		n.obey(ctx, c)
+		if err := guard(func() error { n.obey(ctx, c); return nil }); err != nil {
+			n.task(ctx, func() error { return err })
+		}
 	}
 }

@@ -30,31 +30,49 @@ func newShared(schema *ps.Schema) *shared {
 	return s
 }
 
-// join makes splits one piece of work, the same one as long as they are the same. Nil: they are each on their own.
-func (w *workspace) join(splits []apps.Split) apps.Joint {
-	if w.joining == nil || w.shares == nil {
-		return nil
-	}
-	if w.joint == nil || !slices.Equal(w.joined, splits) {
-		w.joint, w.joined = w.joining.Join(splits, w.threads, w.schema.Staleness), slices.Clone(splits)
-	}
-	return w.joint
+// team is the splits of one round. With staleness two rounds are in flight, and their splits may differ: each has a team
+// of its own, a value that nothing replaces.
+type team struct {
+	splits []apps.Split
+	joint  apps.Joint // nil: the splits work on their own
 }
 
-// needs appends the rows that a clock of splits needs; some may be named more than once.
-func (w *workspace) needs(splits []apps.Split, c ps.Clock, evaluate bool, keys []ps.Key) []ps.Key {
-	if j := w.join(splits); j != nil {
-		keys = j.Needs(c, keys)
-		if evaluate {
-			keys = j.EvalNeeds(keys)
-		}
-		return keys
+// team joins splits, if they can be. Laying a joint out takes long, so the last one is kept for the rounds to come of the
+// same splits.
+func (w *workspace) team(splits []apps.Split) team {
+	if w.joining == nil || w.shares == nil {
+		return team{splits: splits}
 	}
-	for _, split := range splits {
-		keys = split.Needs(c, keys)
-		if evaluate {
-			keys = split.EvalNeeds(keys)
-		}
+	if w.last.joint == nil || !slices.Equal(w.last.splits, splits) {
+		splits = slices.Clone(splits)
+		w.last = team{splits, w.joining.Join(splits, w.threads, w.schema.Staleness)}
+	}
+	return w.last
+}
+
+// needer is a split, or several as one joint.
+type needer interface {
+	Needs(c ps.Clock, keys []ps.Key) []ps.Key
+	EvalNeeds(keys []ps.Key) []ps.Key
+}
+
+// members are what the team's rows are asked of.
+func (t team) members() []needer {
+	if t.joint != nil {
+		return []needer{t.joint}
+	}
+	all := make([]needer, len(t.splits))
+	for i, split := range t.splits {
+		all[i] = split
+	}
+	return all
+}
+
+// needs appends the rows that a clock needs; some may be named more than once.
+func needs(n needer, c ps.Clock, evaluate bool, keys []ps.Key) []ps.Key {
+	keys = n.Needs(c, keys)
+	if evaluate {
+		keys = n.EvalNeeds(keys)
 	}
 	return keys
 }
@@ -92,9 +110,9 @@ func (s *shared) spread(given []float32) {
 // Table implements apps.SharedRows.
 func (s *shared) Table(t ps.TableID) [][]float32 { return s.tables[t] }
 
-// updates gives what changed, by the application's weights, one entry per partition. If keep is set they have memory of
+// updates gives what changed, by the joint's weights, one entry per partition. If keep is set they have memory of
 // their own, or else that of what was given.
-func (s *shared) updates(w *workspace, keep bool) []ps.Sums {
+func (s *shared) updates(w *workspace, joint apps.Joint, keep bool) []ps.Sums {
 	sums := make([]ps.Sums, w.schema.Partitions)
 	keys, changes := make([]ps.Key, 0, len(s.keys)), w.given[:0]
 	if keep {
@@ -102,7 +120,7 @@ func (s *shared) updates(w *workspace, keep bool) []ps.Sums {
 	}
 	weights := make([][]float32, len(s.tables))
 	for t := range weights {
-		weights[t] = w.joint.Weights(ps.TableID(t))
+		weights[t] = joint.Weights(ps.TableID(t))
 	}
 	for p := range sums {
 		firstKey, first := len(keys), len(changes)

@@ -59,16 +59,16 @@ func TestSplitsWorkTogether(t *testing.T) {
 	w := newWorkspace(&sharingSchema, app, 2)
 	want := ps.Sums{Keys: []ps.Key{row, other}, Float: append([]float32{0, 2}, append(make([]float32, 16), -4)...)}
 	want.Float[len(want.Float)-1] = -2
-	splits := []apps.Split{&scripted{}, &scripted{}}
+	both := w.team([]apps.Split{&scripted{}, &scripted{}})
 	for _, keep := range []bool{true, false, true} { // the memory is used again
-		w.begin(splits, 1, false)
+		w.begin(both, 1, false)
 		for i := range w.given {
 			w.given[i] = 100
 		}
-		if _, _, err := w.compute(t.Context(), splits, 1, false); err != nil {
+		if _, _, err := w.compute(t.Context(), both, 1, false); err != nil {
 			t.Fatal(err)
 		}
-		got := w.updates(keep)[0]
+		got := w.updates(both, keep)[0]
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("sums (-want +got):\n%s", diff)
 		}
@@ -76,7 +76,8 @@ func TestSplitsWorkTogether(t *testing.T) {
 			t.Errorf("memory of its own: %v; want %v", own, keep)
 		}
 	}
-	w.begin(splits[:1], 1, false)
+	w.team(both.splits)
+	w.team(both.splits[:1])
 	if joined != 2 {
 		t.Errorf("joined %d times; want once for each group", joined)
 	}
@@ -101,9 +102,8 @@ func TestWhoShares(t *testing.T) {
 		{"a rule", &ruled, joiner{joined: new(int)}, false},
 	} {
 		w := newWorkspace(c.schema, c.app, 1)
-		w.begin([]apps.Split{&scripted{}}, 1, false)
-		if w.sharing != c.shares {
-			t.Errorf("%s: shares: %v", c.name, w.sharing)
+		if joint := w.team([]apps.Split{&scripted{}}).joint; (joint != nil) != c.shares {
+			t.Errorf("%s: joint %v", c.name, joint)
 		}
 	}
 }
@@ -128,8 +128,8 @@ func TestThreads(t *testing.T) {
 	}
 	w := newWorkspace(&spaceSchema, nil, 4)
 	group[7] = failing{scripted{needs: []ps.Key{row}}, fault}
-	w.begin(group, 1, false)
-	if _, at, err := w.compute(t.Context(), group, 1, false); at != 7 || !errors.Is(err, fault) {
+	w.begin(team{splits: group}, 1, false)
+	if _, at, err := w.compute(t.Context(), team{splits: group}, 1, false); at != 7 || !errors.Is(err, fault) {
 		t.Errorf("split %d: %v; want split 7's error", at, err)
 	}
 }

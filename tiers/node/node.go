@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/trust"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
@@ -30,6 +31,8 @@ import (
 // Wall-clock lengths.
 const (
 	firstOrphanAfter = 30 * time.Second // until a Welcome says something else
+	metadataWithin   = 2 * time.Minute  // for the metadata service to tell who this machine is
+	putOffEvery      = time.Minute
 	stopGrace        = 10 * time.Second // for the round that a Stop finds under way
 	lastWordsGrace   = 2 * time.Second  // for the last reports to reach the controller
 )
@@ -73,8 +76,11 @@ func live(ctx context.Context, cfg Config, own **trust.Credential) error {
 	n.own = *own
 	n.log.Info("node starts", "type", identity.Type, "data_plane", listener.Addr().String(), "controller", user.Controller)
 	n.logPacing()
-	tasks.Go(func() error { return n.watchNotices(ctx) })
-	tasks.Go(func() error {
+	n.task(ctx, func() error { return n.watchNotices(ctx) })
+	if cfg.PutOff != nil {
+		n.task(ctx, func() error { return n.putOff(ctx) })
+	}
+	tasks.Go(func() error { // nobody can be told why this one ends
 		if err := n.secure(ctx); err != nil {
 			return err
 		}
@@ -91,16 +97,28 @@ func live(ctx context.Context, cfg Config, own **trust.Credential) error {
 }
 
 func whoAmI(ctx context.Context, m Machine) (Identity, UserData, error) {
-	identity, err := m.Identity(ctx)
+	patience, cancel := clock.WithPatience(ctx, metadataWithin, context.DeadlineExceeded)
+	defer cancel()
+	identity, err := insist(patience, m.Identity)
 	if err != nil {
 		return Identity{}, UserData{}, fmt.Errorf("asking the metadata service who this machine is: %w", err)
 	}
-	text, err := m.UserData(ctx)
+	text, err := insist(patience, m.UserData)
 	if err != nil {
 		return Identity{}, UserData{}, fmt.Errorf("asking the metadata service for the user data: %w", err)
 	}
 	user, err := DecodeUserData(text)
 	return identity, user, err
+}
+
+// insist asks again when an answer did not come in time: on a host where many machines start at once it is late.
+func insist[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
+	for {
+		got, err := ask(ctx)
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			return got, err
+		}
+	}
 }
 
 // node is the state of a Run.
@@ -113,6 +131,7 @@ type node struct {
 	process  string // names this process among all lives of the machine
 	tasks    *errgroup.Group
 	own      *trust.Credential // nil = plaintext
+	recent   tail              // of the log
 
 	reports  *outbox.Box[tiers.Report]
 	attached atomic.Bool                  // the controller hears us
@@ -128,9 +147,8 @@ func newNode(cfg Config, id Identity, user UserData, listener net.Listener, task
 	if user.VCPU == 0 {
 		user.VCPU = runtime.NumCPU()
 	}
-	return &node{
+	n := &node{
 		cfg:      cfg,
-		log:      cfg.Log.With("node", string(id.Instance)),
 		identity: id,
 		user:     user,
 		listener: listener,
@@ -139,6 +157,9 @@ func newNode(cfg Config, id Identity, user UserData, listener net.Listener, task
 		reports:  outbox.New[tiers.Report](0),
 		obeyed:   map[uint64]struct{}{},
 	}
+	recent := slog.NewTextHandler(&n.recent, nil)
+	n.log = slog.New(slog.NewMultiHandler(cfg.Log.Handler(), recent)).With("node", string(id.Instance))
+	return n
 }
 
 func (n *node) logPacing() {
@@ -168,6 +189,24 @@ func (n *node) orphanAfter() time.Duration {
 		return firstOrphanAfter
 	}
 	return n.job.welcome.OrphanAfter
+}
+
+// putOff renews the life of a machine that would end by itself, as long as it has a controller.
+func (n *node) putOff(ctx context.Context) error {
+	ticker := time.NewTicker(putOffEvery)
+	defer ticker.Stop()
+	for {
+		if n.attached.Load() {
+			if err := n.cfg.PutOff(ctx); err != nil && ctx.Err() == nil {
+				n.log.Error("this machine will end by itself", "error", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
 }
 
 // watchNotices passes the provider's warnings on at once. The node itself goes on: the controller knows what fits
@@ -236,9 +275,9 @@ func (n *node) join(ctx context.Context, do tiers.Welcome) (*job, error) {
 		j.worker.rows.readLate(late.ReadLate())
 	}
 	j.store.active = j.worker.active
-	n.tasks.Go(func() error { return j.serve(ctx) })
-	n.tasks.Go(func() error { return n.work(ctx, j) })
-	n.tasks.Go(func() error { return n.beat(ctx, j) })
+	n.task(ctx, func() error { return j.serve(ctx) })
+	n.task(ctx, func() error { return n.work(ctx, j) })
+	n.task(ctx, func() error { return n.beat(ctx, j) })
 	return j, nil
 }
 
@@ -253,11 +292,7 @@ func (j *job) serve(ctx context.Context) error {
 // work is the role worker. Without splits it waits for some.
 func (n *node) work(ctx context.Context, j *job) error {
 	defer close(j.working)
-	err := j.worker.run(ctx)
-	if errors.Is(err, errUncomputable) || errors.Is(err, ps.ErrOverflow) {
-		n.report(tiers.Failed{Error: err.Error()})
-		n.lastWords(ctx)
-	}
+	err := guard(func() error { return j.worker.run(ctx) })
 	return errors.Join(err, j.client.Close())
 }
 

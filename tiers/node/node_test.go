@@ -2,11 +2,13 @@ package node
 
 import (
 	"errors"
+	"io"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
 	"github.com/tierml/tierml/tiers/node/link"
@@ -291,6 +293,65 @@ func TestFencingAnswersWaitingReleases(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// What a roll-back found under way belongs to the generation before: neither a release nor a stock of the new one waits
+// for it or knows its clock, however long it goes on.
+func TestARollBackForgetsWhatIsUnderWay(t *testing.T) {
+	simulate(t, func(t *testing.T, w *world) {
+		slow := &slowApp{toy: toy{work: testWork}, computing: make(chan struct{}), goOn: make(chan struct{})}
+		w.app = slow
+		splits := []ps.Split{0, 1, 2, 3, 4, 5}
+		m := w.join("i-1", 1, 5)
+		w.do("i-1", tiers.Load{Splits: splits})
+		w.do("i-1", tiers.Assign{Splits: all(splits...)})
+		<-slow.computing
+		w.do("i-1", tiers.FenceGeneration{Generation: 1})
+		w.do("i-1", tiers.Recover{Generation: 1, Splits: splits})
+		if stock := w.do("i-1", tiers.TakeStock{}).(tiers.Stock); !slices.Equal(stock.Splits, all(splits...)) {
+			t.Errorf("after the roll-back it holds %v", stock.Splits)
+		}
+		released := w.do("i-1", tiers.Release{Splits: splits[:3]}).(tiers.Released)
+		if !slices.Equal(released.Splits, all(splits[:3]...)) {
+			t.Errorf("released %v", released.Splits)
+		}
+		w.do("i-1", tiers.Assign(released))
+		close(slow.goOn)
+		w.awaitClock(5)
+		w.sameAsUndisturbed(5)
+		if err := m.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// slowApp is a toy whose split 0 computes until it is let go.
+type slowApp struct {
+	toy
+	computing, goOn chan struct{}
+}
+
+func (a *slowApp) LoadSplit(id ps.Split, r io.Reader, seed uint64) (apps.Split, error) {
+	split, err := a.toy.LoadSplit(id, r, seed)
+	if id == 0 && err == nil {
+		split = &slowSplit{split, a}
+	}
+	return split, err
+}
+
+type slowSplit struct {
+	apps.Split
+	app *slowApp
+}
+
+func (s *slowSplit) Run(c ps.Clock, rows apps.Rows, evaluate bool) (apps.Stats, error) {
+	select {
+	case <-s.app.goOn:
+	default:
+		close(s.app.computing)
+		<-s.app.goOn
+	}
+	return s.Split.Run(c, rows, evaluate)
 }
 
 // A worker that is given up must not go on with what it knows.

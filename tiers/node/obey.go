@@ -29,6 +29,10 @@ func (n *node) obey(ctx context.Context, c tiers.Command) {
 		answer(nil, errors.New("this node was not welcomed yet"))
 		return
 	}
+	if err := tiers.CheckCommand(&n.job.welcome.Schema, c.Do); err != nil {
+		answer(nil, err)
+		return
+	}
 	n.job.obey(ctx, n, c.Do, answer)
 }
 
@@ -82,7 +86,7 @@ func (j *job) obey(ctx context.Context, n *node, do tiers.Do, answer func(tiers.
 	case tiers.SaveCut:
 		j.save(ctx, n, do, answer)
 	case tiers.TakeStock:
-		j.takeStock(n, answer)
+		j.takeStock(ctx, n, answer)
 	case tiers.MoveOut:
 		j.moveOut(ctx, n, do, answer)
 	case tiers.Promote:
@@ -99,7 +103,7 @@ func (j *job) obey(ctx context.Context, n *node, do tiers.Do, answer func(tiers.
 	case tiers.Recover:
 		j.recover(ctx, n, do, answer)
 	case tiers.Load:
-		n.beside(func() { answer(nil, j.load(ctx, do.Splits)) })
+		n.beside(ctx, func() { answer(nil, j.load(ctx, do.Splits)) })
 	case tiers.Assign:
 		j.assign(ctx, n, do, answer)
 	case tiers.Release:
@@ -115,8 +119,8 @@ func (j *job) obey(ctx context.Context, n *node, do tiers.Do, answer func(tiers.
 }
 
 // beside does something that takes long without holding up the next command.
-func (n *node) beside(f func()) {
-	n.tasks.Go(func() error {
+func (n *node) beside(ctx context.Context, f func()) {
+	n.task(ctx, func() error {
 		f()
 		return nil
 	})
@@ -125,7 +129,7 @@ func (n *node) beside(f func()) {
 func (j *job) moveOut(ctx context.Context, n *node, do tiers.MoveOut, answer func(tiers.Result, error)) {
 	ended := make(chan struct{})
 	j.moves = append(slices.DeleteFunc(j.moves, over), ended)
-	n.beside(func() {
+	n.beside(ctx, func() {
 		defer close(ended)
 		answer(nil, j.server.MoveOut(ctx, do.Partition, do.To, do.Address))
 	})
@@ -148,7 +152,7 @@ func (j *job) save(ctx context.Context, n *node, do tiers.SaveCut, answer func(t
 	ctx, j.endSave = context.WithCancel(ctx)
 	end := j.endSave
 	held := make(chan struct{})
-	n.beside(func() {
+	n.beside(ctx, func() {
 		defer end()
 		parts, err := j.server.SaveCut(ctx, do, func() { close(held) })
 		answer(tiers.Saved{Parts: parts}, err)
@@ -157,9 +161,9 @@ func (j *job) save(ctx context.Context, n *node, do tiers.SaveCut, answer func(t
 }
 
 // takeStock answers when the moves that were begun have ended: until then it is not known who owns what.
-func (j *job) takeStock(n *node, answer func(tiers.Result, error)) {
+func (j *job) takeStock(ctx context.Context, n *node, answer func(tiers.Result, error)) {
 	moves := slices.Clone(j.moves)
-	n.beside(func() {
+	n.beside(ctx, func() {
 		for _, ended := range moves {
 			<-ended // a move ends with its context
 		}
@@ -207,7 +211,7 @@ func (j *job) fetch(ctx context.Context, n *node, ids []ps.Split, answer func(ti
 		answer(nil, nil)
 		return
 	}
-	n.beside(func() {
+	n.beside(ctx, func() {
 		var failures []error
 		for _, id := range missing {
 			data, err := j.store.load(ctx, id)

@@ -5,13 +5,15 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
 )
 
 // compute does a round: read, compute, wait for the declared rate, and begin to contribute. What it reports is how long
 // that took from when the rows were there, in wall-clock seconds: before, it may have waited for others.
 func (w *worker) compute(life, ctx context.Context, r *round) error {
-	w.space.begin(r.data, r.clock, r.evaluate)
+	team := w.space.team(r.data)
+	w.space.begin(team, r.clock, r.evaluate)
 	if r.taken {
 		w.rows.renew()
 	}
@@ -23,12 +25,12 @@ func (w *worker) compute(life, ctx context.Context, r *round) error {
 	}
 	began := time.Now()
 	w.readAhead(life, r)
-	stats, err := w.runSplits(ctx, r)
+	stats, err := w.runSplits(ctx, r, team)
 	if err != nil {
 		return err
 	}
 	w.computing = time.Since(began)
-	return w.send(life, ctx, r, stats, began)
+	return w.send(life, ctx, r, w.space.updates(team, w.rows.cache != nil), stats, began)
 }
 
 // readAhead begins to read what the round after this one will need, if there is time for it.
@@ -45,9 +47,9 @@ func (w *worker) readAhead(life context.Context, r *round) {
 }
 
 // runSplits computes the round's splits and holds them to the declared rate.
-func (w *worker) runSplits(ctx context.Context, r *round) ([]tiers.SplitStats, error) {
+func (w *worker) runSplits(ctx context.Context, r *round, t team) ([]tiers.SplitStats, error) {
 	started := time.Now()
-	measured, at, err := w.space.compute(ctx, r.data, r.clock, r.evaluate)
+	measured, at, err := w.space.compute(ctx, t, r.clock, r.evaluate)
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
@@ -66,8 +68,7 @@ func (w *worker) runSplits(ctx context.Context, r *round) ([]tiers.SplitStats, e
 }
 
 // send begins to contribute a round, once the one before it has been contributed.
-func (w *worker) send(life, ctx context.Context, r *round, stats []tiers.SplitStats, began time.Time) error {
-	updates := w.space.updates(w.rows.cache != nil)
+func (w *worker) send(life, ctx context.Context, r *round, updates []ps.Sums, stats []tiers.SplitStats, began time.Time) error {
 	w.awaitSent()
 	if !w.computed(r) {
 		return errBrokenOff

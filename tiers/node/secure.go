@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/trust"
 )
 
@@ -19,14 +20,19 @@ import (
 // other hosts must not reach the data plane.
 func (n *node) secure(ctx context.Context) error {
 	if n.user.Authority == "" {
-		if err := trust.Plain(n.listener.Addr()); err != nil && !n.cfg.Plaintext {
+		if n.cfg.Plaintext {
+			return nil
+		}
+		plain, err := trust.Plain(n.listener, n.log)
+		if err != nil {
 			return fmt.Errorf("the data plane: %w", err)
 		}
+		n.listener = plain
 		return nil
 	}
 	j := trust.Joining{
 		Address: n.user.Controller, Dial: n.cfg.Dial, Authority: n.user.Authority, Token: n.user.Token,
-		Machine: string(n.identity.Instance), KeyFile: n.cfg.KeyFile, Now: time.Now,
+		Machine: string(n.identity.Instance), KeyFile: n.cfg.KeyFile, Now: clock.Wall,
 	}
 	if j.Dial == nil {
 		j.Dial = func(ctx context.Context, address string) (net.Conn, error) {
@@ -50,7 +56,7 @@ func (n *node) secure(ctx context.Context) error {
 
 // joinRun asks until there is an answer, as long as an orphan waits for its controller.
 func (n *node) joinRun(ctx context.Context, j trust.Joining) (*trust.Credential, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, n.orphanAfter(), errOrphan)
+	ctx, cancel := clock.WithPatience(ctx, n.orphanAfter(), errOrphan)
 	defer cancel()
 	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
 		own, err := j.Join(ctx)

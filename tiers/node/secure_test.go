@@ -116,7 +116,7 @@ func (s *secured) credential(role trust.Role, name string) *trust.Credential {
 // expired is a machine's certificate whose time is over.
 func (s *secured) expired() *tls.Config {
 	s.t.Helper()
-	old, err := trust.OpenAuthority(s.dir, trust.LeastLife, func() time.Time { return time.Now().Add(-3 * trust.LeastLife) })
+	old, err := trust.OpenAuthority(s.dir, trust.LeastLife, func() time.Time { return time.Now().Add(-24 * time.Hour) })
 	if err != nil {
 		s.t.Fatal(err)
 	}

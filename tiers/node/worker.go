@@ -80,9 +80,10 @@ type release struct {
 }
 
 var (
-	errUncomputable = errors.New("the application failed")
-	errBrokenOff    = errors.New("round broken off")
-	errRolledBack   = errors.New("the generation is over: the splits go back to the committed cut")
+	errUncomputable  = errors.New("the application failed")
+	errBrokenOff     = errors.New("round broken off")
+	errRolledBack    = errors.New("the generation is over: the splits go back to the committed cut")
+	errNewController = errors.New("another controller has asked what this machine holds")
 )
 
 func newWorker(client Client, do tiers.Welcome, space *workspace, rate float64, report func(tiers.Report), log *slog.Logger) *worker {
@@ -117,7 +118,7 @@ func (w *worker) run(ctx context.Context) error {
 			return err
 		}
 		err = w.compute(ctx, roundCtx, r)
-		if err == nil && w.rows.cache == nil {
+		if err == nil && (w.rows.cache == nil || w.rows.late) {
 			w.awaitSent()
 		}
 		if err == nil {
@@ -318,7 +319,8 @@ func (w *worker) breakOff() {
 	}
 }
 
-// drop ends the rounds under way, whatever they are doing.
+// drop ends the rounds under way, whatever they are doing. They may take a while to notice, but from now on they are no
+// part of what the worker does: nobody waits for them, and their clocks say nothing about its splits.
 func (w *worker) drop() {
 	for _, r := range []*round{w.round, w.sending} {
 		if r != nil {
@@ -326,6 +328,7 @@ func (w *worker) drop() {
 			r.cancel(errBrokenOff)
 		}
 	}
+	w.round, w.sending = nil, nil
 }
 
 // giveUp ends all work of the generation. Releases that wait for it have no answer any more.

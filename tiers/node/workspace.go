@@ -12,9 +12,10 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// workspace is the memory in which a worker computes one clock of a group of splits. It is used again for every clock.
+// workspace is the memory in which a worker computes one clock of a team of splits. It is used again for every clock: it
+// holds nothing of the round before, which may be on its way to the servers, or of the next one, which is read ahead.
 //
-// The group's rows are read once into given. Every split then works on its own copy of them: it sees its own
+// The team's rows are read once into given. Every split then works on its own copy of them: it sees its own
 // updates of the clock and nobody else's, so that the result does not depend on which splits share a worker. Its
 // differences are summed up by row. Outside of deterministic mode applications may allow one copy for all (joint.go).
 type workspace struct {
@@ -24,13 +25,11 @@ type workspace struct {
 	keys    []ps.Key // by slot: those of rows
 	offsets []int    // by slot: where the row begins in the slices below; one more at the end
 	given   []float32
-	asked   [][]ps.Key // by split of the group; the first one only when they share
+	asked   [][]ps.Key // by member of the team
 
 	joining apps.Joining // nil: the application is not for sharing
 	shares  *shared      // nil: the schema is not
-	joint   apps.Joint   // of the splits joined
-	joined  []apps.Split
-	sharing bool // this clock's splits do
+	last    team         // joined last; nothing but team looks at it
 
 	ruled   bool // some table has a rule
 	threads int
@@ -68,18 +67,14 @@ func newWorkspace(schema *ps.Schema, app apps.App, threads int) *workspace {
 	return w
 }
 
-// begin collects the rows that a clock of the splits needs: keys, to be read into given.
-func (w *workspace) begin(splits []apps.Split, c ps.Clock, evaluate bool) {
+// begin collects the rows that a clock of the team needs: keys, to be read into given. What follows until the next begin
+// is for the same team and clock.
+func (w *workspace) begin(t team, c ps.Clock, evaluate bool) {
 	w.rows.clear()
-	w.sharing = w.join(splits) != nil
-	w.asked = resized(w.asked, len(splits))
-	for i := range splits {
-		if w.sharing {
-			w.asked[0] = w.needs(splits, c, evaluate, w.asked[0][:0])
-			w.rows.ask(w.asked[0])
-			break
-		}
-		w.asked[i] = w.needs(splits[i:i+1], c, evaluate, w.asked[i][:0]) // may name rows twice
+	members := t.members()
+	w.asked = resized(w.asked, len(members))
+	for i, member := range members {
+		w.asked[i] = needs(member, c, evaluate, w.asked[i][:0]) // may name rows twice
 		w.rows.ask(w.asked[i])
 	}
 	w.keys = w.rows.number()
@@ -90,7 +85,7 @@ func (w *workspace) begin(splits []apps.Split, c ps.Clock, evaluate bool) {
 		w.offsets = append(w.offsets, size)
 	}
 	w.given = resized(w.given, size)
-	if w.sharing {
+	if t.joint != nil {
 		w.shares.begin(w)
 		return
 	}
@@ -105,14 +100,15 @@ func (w *workspace) begin(splits []apps.Split, c ps.Clock, evaluate bool) {
 	}
 }
 
-// compute runs one clock of all splits of the group, some at the same time, and adds up what they changed. It gives what
+// compute runs one clock of all splits of the team, some at the same time, and adds up what they changed. It gives what
 // each measured; of an error, which split's it is, if it is that of one.
-func (w *workspace) compute(ctx context.Context, splits []apps.Split, c ps.Clock, evaluate bool) (stats []apps.Stats, at int, err error) {
-	if w.sharing {
+func (w *workspace) compute(ctx context.Context, t team, c ps.Clock, evaluate bool) (stats []apps.Stats, at int, err error) {
+	if t.joint != nil {
 		w.shares.spread(w.given)
-		stats, err = w.joint.Run(c, w.shares, evaluate)
+		stats, err = t.joint.Run(c, w.shares, evaluate)
 		return stats, -1, err
 	}
+	splits := t.splits
 	stats = make([]apps.Stats, len(splits))
 	faults := make([]error, len(splits))
 	threads := min(w.threads, max(mostCopies/max(len(w.given), 1), 1))
@@ -142,7 +138,7 @@ func (c *copies) compute(asked []ps.Key, split apps.Split, clock ps.Clock, evalu
 	return stats, c.space.sum(c)
 }
 
-// sum adds a split's differences to the group's. A row counts as changed if any split changed it, even if the sum
+// sum adds a split's differences to the team's. A row counts as changed if any split changed it, even if the sum
 // is zero: whether a row is touched must not depend on how splits are grouped.
 func (w *workspace) sum(c *copies) error {
 	for _, slot := range c.slots {
@@ -207,11 +203,11 @@ func (w *workspace) sumCounts(c *copies, slot int) error {
 	return ps.AddInts(ps.Ints(w.float[from:to]), difference)
 }
 
-// updates gives the group's sums, one entry per partition. If keep is set they share no memory with the workspace, or
+// updates gives the team's sums, one entry per partition. If keep is set they share no memory with the workspace, or
 // else they are good until the next begin.
-func (w *workspace) updates(keep bool) []ps.Sums {
-	if w.sharing {
-		return w.shares.updates(w, keep)
+func (w *workspace) updates(t team, keep bool) []ps.Sums {
+	if t.joint != nil {
+		return w.shares.updates(w, t.joint, keep)
 	}
 	sums := make([]ps.Sums, w.schema.Partitions)
 	for slot, k := range w.keys {

@@ -32,14 +32,15 @@ var spaceSchema = ps.Schema{Partitions: 1, Splits: 2, Deterministic: true,
 	Tables: []ps.Table{{Name: "dense", Rows: 8, Cols: 2}, {Name: "sparse", Rows: mostDense + 1, Cols: 1}}}
 
 func computeAll(t interface{ Fatal(...any) }, w *workspace, evaluate bool, splits ...apps.Split) ps.Sums {
-	w.begin(splits, 1, evaluate)
+	group := w.team(splits)
+	w.begin(group, 1, evaluate)
 	for i := range w.given {
 		w.given[i] = 100
 	}
-	if _, _, err := w.compute(context.Background(), splits, 1, evaluate); err != nil {
+	if _, _, err := w.compute(context.Background(), group, 1, evaluate); err != nil {
 		t.Fatal(err)
 	}
-	return w.updates(true)[0]
+	return w.updates(group, true)[0]
 }
 
 // Each split sees the rows as they were read and its own changes, and the sums hold everybody's.
@@ -96,8 +97,9 @@ func TestRowsThatWereNotAskedForPanic(t *testing.T) {
 func TestDivergenceIsAnError(t *testing.T) {
 	w := newWorkspace(&spaceSchema, nil, 1)
 	s := scripted{needs: []ps.Key{{Row: 1}}, run: func(rows apps.Rows) { rows.Row(ps.Key{Row: 1})[0] = float32(math.NaN()) }}
-	w.begin([]apps.Split{s}, 1, false)
-	if _, _, err := w.compute(t.Context(), []apps.Split{s}, 1, false); !errors.Is(err, ps.ErrOverflow) {
+	group := w.team([]apps.Split{s})
+	w.begin(group, 1, false)
+	if _, _, err := w.compute(t.Context(), group, 1, false); !errors.Is(err, ps.ErrOverflow) {
 		t.Errorf("a row that is not a number gave %v", err)
 	}
 }

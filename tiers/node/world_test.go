@@ -227,10 +227,12 @@ func (w *world) join(id ps.ServerID, incarnation ps.Incarnation, until ps.Clock)
 // machine is a pretended machine with a node on it.
 type machine struct {
 	bytesRead atomic.Int64 // of splits
+	opening   func(ps.Split)
 	w         *world
 	id        ps.ServerID
 	user      UserData
 	flops     float64
+	change    func(*Config)
 	server    *fakeServer
 	broken    bool // its network to the controller is down
 	warn      chan tiers.Warned
@@ -261,6 +263,9 @@ func (w *world) start(id ps.ServerID, options ...func(*machine)) *machine {
 
 func (m *machine) config() Config {
 	c := m.simulated()
+	if m.change != nil {
+		m.change(&c)
+	}
 	if m.w.real {
 		c.NewServer, c.NewClient, c.Dial = NewDataServer, NewDataClient, nil
 	}
@@ -291,6 +296,9 @@ func (m *machine) simulated() Config {
 			return &toy{work: m.w.work}, nil
 		},
 		OpenSplit: func(url string, id ps.Split) (io.ReadCloser, error) {
+			if m.opening != nil {
+				m.opening(id)
+			}
 			file, err := openToy(id)
 			return &countedFile{file, &m.bytesRead}, err
 		},

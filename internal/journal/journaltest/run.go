@@ -99,6 +99,13 @@ func New(seed uint64) Story {
 		510: func() {
 			t.write(journal.Entry{Kind: journal.Budget, To: journal.Warned, USD: "16.2", Clock: t.clock, Why: "$16.20 of the budget of $20.00 are spent"})
 		},
+		590: func() {
+			t.write(journal.Entry{Kind: journal.Silence, To: journal.Waiting, Count: 17, Why: "17 of 18 machines have fallen silent together: this host is too busy, or its network is down. " +
+				"Until they are heard, or for 300 s, nobody is given up for silence and nothing is bought"})
+		},
+		591: func() {
+			t.write(journal.Entry{Kind: journal.Silence, To: journal.Heard, Why: "most machines are no longer silent, after another 4.2 s: 0 of 18 are"})
+		},
 		600: func() { t.kill(30) },
 	}
 	for i := 1; i < 800; i++ {

@@ -39,7 +39,7 @@ func Noteworthy(e journal.Entry) bool {
 		return e.Why != ""
 	case journal.Start, journal.Plan, journal.Launch, journal.LaunchFailed, journal.Notice, journal.Evicted,
 		journal.Failed, journal.Terminated, journal.Join, journal.Leave, journal.Stage, journal.Rollback,
-		journal.Switch, journal.Scale, journal.Budget, journal.Flush, journal.Export, journal.Done, journal.SaveFailed, journal.TakeOver:
+		journal.Switch, journal.Scale, journal.Budget, journal.Flush, journal.Export, journal.Done, journal.SaveFailed, journal.TakeOver, journal.Silence:
 		return true
 	case journal.Checkpoint:
 		return e.Why != "" // something went wrong beside it
@@ -89,6 +89,8 @@ func text(e journal.Entry, n int) string {
 		return fmt.Sprintf("all servers go in %.1f s", e.Seconds)
 	case journal.Scale:
 		return scaleText(e)
+	case journal.Silence:
+		return silenceText(e)
 	case journal.Budget:
 		return budgetText(e)
 	case journal.Export:
@@ -108,6 +110,16 @@ func budgetText(e journal.Entry) string {
 		return "goes on with transient machines"
 	}
 	return "budget warning"
+}
+
+func silenceText(e journal.Entry) string {
+	switch e.To {
+	case journal.Waiting:
+		return "most machines are silent: they are waited for"
+	case journal.GivenUp:
+		return "silent machines are given up"
+	}
+	return "machines are heard again"
 }
 
 func machinesText(e journal.Entry, n int) string {

@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/tierml/tierml/bidding"
@@ -33,21 +36,34 @@ type Market struct {
 	ZoneIDs map[string]string
 	// Sources says of each kind of prices where it comes from and how old it is, for people.
 	Sources []string
-	// Warnings are of what the account does not allow.
+	// Warnings are of what the account does not allow; see Doubts for those of prices.
 	Warnings []string
 }
 
 // Load reads the files of a job. A file that cannot be understood is reported as config.Faults.
-func Load(job *config.Job) (*Market, error) {
+func Load(job *config.Job) (*Market, error) { return LoadFiles(job, []string{job.Local.Prices}) }
+
+// LoadFiles is Load with the prices of other files, which are put together.
+func LoadFiles(job *config.Job, prices []string) (*Market, error) {
 	m := &Market{}
 	var err error
-	if m.Trace, err = readPrices(job.Local.Prices, trace.Options{Provider: job.Provider}); err != nil {
-		return nil, job.Fault("local.prices", fmt.Sprintf("%s: %v", job.Local.Prices, err),
-			"name a price history: CSV with the columns timestamp, zone, instance_type, product, price, the JSON of `aws ec2 describe-spot-price-history`, or a price store of `tierml prices`")
+	var traces []*trace.Trace
+	for _, file := range prices {
+		t, err := readPrices(file, trace.Options{Provider: job.Provider})
+		if err != nil {
+			return nil, job.Fault("local.prices", fmt.Sprintf("%s: %v", file, err),
+				"name a price history: CSV with the columns timestamp, zone, instance_type, product, price, the JSON of `aws ec2 describe-spot-price-history`, or a price store of `tierml prices`")
+		}
+		traces = append(traces, t)
 	}
+	m.Trace = trace.Merge(traces...)
 	if m.Catalog, err = ReadCatalog(job.Local.Catalog); err != nil {
 		return nil, job.Fault("local.catalog", fmt.Sprintf("%s: %v", job.Local.Catalog, err),
 			"name a CSV file with the columns region, instance_type, vcpu, memory_gib, linux_ondemand_usd_hour")
+	}
+	if offers, skipped := m.Offers(); len(offers) == 0 && len(skipped) > 0 {
+		return nil, job.Fault("local.catalog", fmt.Sprintf("%s has none of the machine types in %s, such as %s", job.Local.Catalog,
+			strings.Join(prices, ", "), skipped[0]), "name a catalog of the same region")
 	}
 	if job.Local.Advisor != "" {
 		if m.Advice, m.AdvisedAt, err = ReadAdvice(job.Local.Advisor); err != nil {
@@ -80,6 +96,7 @@ func ReadPricesOf(path, provider string) (*trace.Trace, error) {
 }
 
 func readPrices(path string, o trace.Options) (*trace.Trace, error) {
+	o.File = filepath.Base(path)
 	var t *trace.Trace
 	isStore := false
 	err := read(path, func(r io.Reader) (err error) {
@@ -137,6 +154,13 @@ func (m *Market) Offers() (offers []planner.Offer, skipped []string) {
 		offers = append(offers, planner.Offer{Pool: on.Pool, Type: t, History: on.History, Hints: m.hints(on.Pool)})
 	}
 	return offers, skipped
+}
+
+// Doubts says what makes the prices of some candidates doubtful.
+func (m *Market) Doubts(pools []bidding.Candidate) []string {
+	return m.Trace.Doubts(func(p market.Pool) bool {
+		return slices.ContainsFunc(pools, func(c bidding.Candidate) bool { return c.Pool == p })
+	})
 }
 
 // hints are what the provider says of a pool's machines: of the advisor's band, the middle.

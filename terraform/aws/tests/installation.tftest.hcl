@@ -44,8 +44,8 @@ run "nobody_is_let_in" {
 
 run "controller" {
   assert {
-    condition     = aws_instance.controller[0].metadata_options[0].http_tokens == "required"
-    error_message = "metadata must be asked for with a session's token (IMDSv2)"
+    condition     = aws_instance.controller[0].metadata_options[0].http_tokens == "required" && aws_instance.controller[0].metadata_options[0].http_put_response_hop_limit == 1
+    error_message = "metadata must be asked for with a session's token (IMDSv2), and by the machine itself"
   }
   assert {
     condition     = aws_instance.controller[0].root_block_device[0].encrypted
@@ -159,10 +159,16 @@ run "machines_may_use_storage_only" {
     condition = !anytrue([
       for statement in jsondecode(aws_iam_role_policy.machines.policy).Statement :
       contains(flatten([statement.Action]), "s3:PutObject") && anytrue([
-        for resource in flatten([statement.Resource]) : !endswith(resource, "/checkpoints/*")
+        for resource in flatten([statement.Resource]) : !endswith(resource, "/checkpoints/*/clock-*/*.rows")
       ])
     ])
-    error_message = "machines write checkpoints, never the program that others will run"
+    error_message = "machines write parts of checkpoints, never a manifest, splits, or the program that others will run"
+  }
+  assert {
+    condition = !anytrue([
+      for statement in jsondecode(aws_iam_role_policy.machines.policy).Statement : contains(flatten([statement.Action]), "s3:DeleteObject")
+    ])
+    error_message = "machines remove nothing"
   }
 }
 
@@ -199,9 +205,16 @@ run "the_controller_is_a_service" {
     condition = alltrue([
       strcontains(aws_instance.controller[0].user_data, "ExecStart=/usr/local/bin/tierml controller --directory /var/lib/tierml"),
       strcontains(aws_instance.controller[0].user_data, "KillMode=process"),
-      strcontains(aws_instance.controller[0].user_data, "systemctl enable --now tierml-controller"),
+      strcontains(aws_instance.controller[0].user_data, "systemctl enable --now tierml-controller tierml-expired.timer\n"),
     ])
     error_message = "the controller must run as a service whose end ends no job"
+  }
+  assert {
+    condition = alltrue([
+      for words in ["cat >/etc/systemd/system/tierml-expired.service <<", "ExecStart=/usr/local/bin/tierml down --expired -y /etc/tierml/installation.yaml\n",
+      "cat >/etc/systemd/system/tierml-expired.timer <<", "OnUnitActiveSec=15min\n"] : strcontains(aws_instance.controller[0].user_data, words)
+    ])
+    error_message = "machines whose lease is over must end also while the controller does not run"
   }
   assert {
     condition     = !strcontains(aws_instance.controller[0].user_data, "--listen")
@@ -249,6 +262,27 @@ run "people_may_do_what_they_must_and_nothing_else" {
       if contains(flatten([statement.Action]), "ssm:StartSession") && anytrue([for resource in flatten([statement.Resource]) : endswith(resource, ":instance/*")])
     ])
     error_message = "sessions are opened to the cluster's controllers only"
+  }
+  assert {
+    condition = alltrue([
+      for statement in jsondecode(output.people_policy).Statement : statement.Condition.BoolIfExists["ssm:SessionDocumentAccessCheck"] == "true"
+      if contains(flatten([statement.Action]), "ssm:StartSession") && anytrue([for resource in flatten([statement.Resource]) : endswith(resource, ":instance/*")])
+    ])
+    error_message = "a session without a document would be a shell"
+  }
+  assert {
+    condition = !strcontains(output.people_policy, "AWS-StartInteractiveCommand") && alltrue([
+      jsondecode(aws_ssm_document.token.content).properties.linux.commands == "sudo cat /var/lib/tierml/token",
+      aws_ssm_document.token.name == "tierml-token-${var.cluster}", aws_ssm_document.token.document_type == "Session",
+    ])
+    error_message = "people run one command on the controller: the one that prints its token"
+  }
+  assert {
+    condition = alltrue([
+      for statement in jsondecode(aws_iam_role_policy.sessions.policy).Statement :
+      alltrue([for action in flatten([statement.Action]) : startswith(action, "ssmmessages:") || action == "ssm:UpdateInstanceInformation"])
+    ])
+    error_message = "the controller's machine takes sessions and reads no parameters"
   }
   assert {
     condition = alltrue([

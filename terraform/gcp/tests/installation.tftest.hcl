@@ -77,8 +77,12 @@ run "machines_write_checkpoints_only" {
     error_message = "machines read the program and the data"
   }
   assert {
-    condition     = endswith(google_storage_bucket_iam_member.machines_checkpoints.condition[0].expression, "/objects/checkpoints/\")")
-    error_message = "machines write checkpoints, never the program that others will run"
+    condition     = endswith(google_storage_bucket_iam_member.machines_checkpoints.condition[0].expression, "/objects/checkpoints/\") && resource.name.endsWith(\".rows\")")
+    error_message = "machines write parts of checkpoints, never a manifest, splits, or the program that others will run"
+  }
+  assert {
+    condition     = google_storage_bucket_iam_member.machines_checkpoints.role == "roles/storage.objectCreator"
+    error_message = "machines replace and remove nothing"
   }
 }
 
@@ -123,9 +127,16 @@ run "the_controller_is_a_service" {
     condition = alltrue([
       strcontains(google_compute_instance.controller[0].metadata["startup-script"], "ExecStart=/usr/local/bin/tierml controller --directory /var/lib/tierml"),
       strcontains(google_compute_instance.controller[0].metadata["startup-script"], "KillMode=process"),
-      strcontains(google_compute_instance.controller[0].metadata["startup-script"], "systemctl enable --now tierml-controller"),
+      strcontains(google_compute_instance.controller[0].metadata["startup-script"], "systemctl enable --now tierml-controller tierml-expired.timer\n"),
     ])
     error_message = "the controller must run as a service whose end ends no job"
+  }
+  assert {
+    condition = alltrue([
+      for words in ["cat >/etc/systemd/system/tierml-expired.service <<", "ExecStart=/usr/local/bin/tierml down --expired -y /etc/tierml/installation.yaml\n",
+      "cat >/etc/systemd/system/tierml-expired.timer <<", "OnUnitActiveSec=15min\n"] : strcontains(google_compute_instance.controller[0].metadata["startup-script"], words)
+    ])
+    error_message = "machines whose lease is over must end also while the controller does not run"
   }
   assert {
     condition     = !strcontains(google_compute_instance.controller[0].metadata["startup-script"], "--listen")

@@ -2039,6 +2039,7 @@ type FromNode struct {
 	//	*FromNode_CutHeld
 	//	*FromNode_Warned
 	//	*FromNode_Failed
+	//	*FromNode_Crashed
 	Report        isFromNode_Report `protobuf_oneof:"report"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2165,6 +2166,15 @@ func (x *FromNode) GetFailed() *Failed {
 	return nil
 }
 
+func (x *FromNode) GetCrashed() *Crashed {
+	if x != nil {
+		if x, ok := x.Report.(*FromNode_Crashed); ok {
+			return x.Crashed
+		}
+	}
+	return nil
+}
+
 type isFromNode_Report interface {
 	isFromNode_Report()
 }
@@ -2197,6 +2207,10 @@ type FromNode_Failed struct {
 	Failed *Failed `protobuf:"bytes,7,opt,name=failed,proto3,oneof"`
 }
 
+type FromNode_Crashed struct {
+	Crashed *Crashed `protobuf:"bytes,8,opt,name=crashed,proto3,oneof"`
+}
+
 func (*FromNode_Hello) isFromNode_Report() {}
 
 func (*FromNode_Answer) isFromNode_Report() {}
@@ -2210,6 +2224,8 @@ func (*FromNode_CutHeld) isFromNode_Report() {}
 func (*FromNode_Warned) isFromNode_Report() {}
 
 func (*FromNode_Failed) isFromNode_Report() {}
+
+func (*FromNode_Crashed) isFromNode_Report() {}
 
 type Hello struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2881,6 +2897,58 @@ func (x *Failed) GetError() string {
 	return ""
 }
 
+type Crashed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Error         string                 `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`
+	Log           string                 `protobuf:"bytes,2,opt,name=log,proto3" json:"log,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Crashed) Reset() {
+	*x = Crashed{}
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Crashed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Crashed) ProtoMessage() {}
+
+func (x *Crashed) ProtoReflect() protoreflect.Message {
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Crashed.ProtoReflect.Descriptor instead.
+func (*Crashed) Descriptor() ([]byte, []int) {
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *Crashed) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *Crashed) GetLog() string {
+	if x != nil {
+		return x.Log
+	}
+	return ""
+}
+
 type Released struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Splits        []*SplitAt             `protobuf:"bytes,1,rep,name=splits,proto3" json:"splits,omitempty"`
@@ -2890,7 +2958,7 @@ type Released struct {
 
 func (x *Released) Reset() {
 	*x = Released{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[36]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2902,7 +2970,7 @@ func (x *Released) String() string {
 func (*Released) ProtoMessage() {}
 
 func (x *Released) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[36]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2915,7 +2983,7 @@ func (x *Released) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Released.ProtoReflect.Descriptor instead.
 func (*Released) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{36}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Released) GetSplits() []*SplitAt {
@@ -2934,7 +3002,7 @@ type Parked struct {
 
 func (x *Parked) Reset() {
 	*x = Parked{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[37]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2946,7 +3014,7 @@ func (x *Parked) String() string {
 func (*Parked) ProtoMessage() {}
 
 func (x *Parked) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[37]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2959,7 +3027,7 @@ func (x *Parked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Parked.ProtoReflect.Descriptor instead.
 func (*Parked) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{37}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Parked) GetBegun() int64 {
@@ -2978,7 +3046,7 @@ type Standings struct {
 
 func (x *Standings) Reset() {
 	*x = Standings{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[38]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2990,7 +3058,7 @@ func (x *Standings) String() string {
 func (*Standings) ProtoMessage() {}
 
 func (x *Standings) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[38]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3003,7 +3071,7 @@ func (x *Standings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standings.ProtoReflect.Descriptor instead.
 func (*Standings) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{38}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Standings) GetPartitions() []*Standing {
@@ -3025,7 +3093,7 @@ type Standing struct {
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[39]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3037,7 +3105,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[39]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3050,7 +3118,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{39}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Standing) GetPartition() uint32 {
@@ -3092,7 +3160,7 @@ type Holdings struct {
 
 func (x *Holdings) Reset() {
 	*x = Holdings{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[40]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3104,7 +3172,7 @@ func (x *Holdings) String() string {
 func (*Holdings) ProtoMessage() {}
 
 func (x *Holdings) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[40]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3117,7 +3185,7 @@ func (x *Holdings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holdings.ProtoReflect.Descriptor instead.
 func (*Holdings) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{40}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Holdings) GetOwned() []uint32 {
@@ -3152,7 +3220,7 @@ type BackupHolding struct {
 
 func (x *BackupHolding) Reset() {
 	*x = BackupHolding{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[41]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3164,7 +3232,7 @@ func (x *BackupHolding) String() string {
 func (*BackupHolding) ProtoMessage() {}
 
 func (x *BackupHolding) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[41]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3177,7 +3245,7 @@ func (x *BackupHolding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupHolding.ProtoReflect.Descriptor instead.
 func (*BackupHolding) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{41}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *BackupHolding) GetPartition() uint32 {
@@ -3210,7 +3278,7 @@ type Saved struct {
 
 func (x *Saved) Reset() {
 	*x = Saved{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[42]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3222,7 +3290,7 @@ func (x *Saved) String() string {
 func (*Saved) ProtoMessage() {}
 
 func (x *Saved) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[42]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3235,7 +3303,7 @@ func (x *Saved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Saved.ProtoReflect.Descriptor instead.
 func (*Saved) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{42}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Saved) GetParts() []*SavedPart {
@@ -3251,14 +3319,14 @@ type SavedPart struct {
 	Object        string                 `protobuf:"bytes,2,opt,name=object,proto3" json:"object,omitempty"`
 	Offset        int64                  `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
 	Bytes         int64                  `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	Checksum      uint32                 `protobuf:"fixed32,5,opt,name=checksum,proto3" json:"checksum,omitempty"`
+	Sha256        string                 `protobuf:"bytes,6,opt,name=sha256,proto3" json:"sha256,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SavedPart) Reset() {
 	*x = SavedPart{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[43]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3270,7 +3338,7 @@ func (x *SavedPart) String() string {
 func (*SavedPart) ProtoMessage() {}
 
 func (x *SavedPart) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[43]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3283,7 +3351,7 @@ func (x *SavedPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SavedPart.ProtoReflect.Descriptor instead.
 func (*SavedPart) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{43}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *SavedPart) GetPartition() uint32 {
@@ -3314,11 +3382,11 @@ func (x *SavedPart) GetBytes() int64 {
 	return 0
 }
 
-func (x *SavedPart) GetChecksum() uint32 {
+func (x *SavedPart) GetSha256() string {
 	if x != nil {
-		return x.Checksum
+		return x.Sha256
 	}
-	return 0
+	return ""
 }
 
 type Stock struct {
@@ -3337,7 +3405,7 @@ type Stock struct {
 
 func (x *Stock) Reset() {
 	*x = Stock{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[44]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3349,7 +3417,7 @@ func (x *Stock) String() string {
 func (*Stock) ProtoMessage() {}
 
 func (x *Stock) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[44]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3362,7 +3430,7 @@ func (x *Stock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stock.ProtoReflect.Descriptor instead.
 func (*Stock) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{44}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Stock) GetGeneration() uint64 {
@@ -3433,7 +3501,7 @@ type OwnedPartition struct {
 
 func (x *OwnedPartition) Reset() {
 	*x = OwnedPartition{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[45]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3445,7 +3513,7 @@ func (x *OwnedPartition) String() string {
 func (*OwnedPartition) ProtoMessage() {}
 
 func (x *OwnedPartition) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[45]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3458,7 +3526,7 @@ func (x *OwnedPartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnedPartition.ProtoReflect.Descriptor instead.
 func (*OwnedPartition) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{45}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *OwnedPartition) GetPartition() uint32 {
@@ -3671,7 +3739,7 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\x05until\x18\x01 \x01(\x03R\x05until\".\n" +
 	"\x04Stop\x12\x10\n" +
 	"\x03why\x18\x01 \x01(\tR\x03why\x12\x14\n" +
-	"\x05again\x18\x02 \x01(\bR\x05again\"\xe5\x03\n" +
+	"\x05again\x18\x02 \x01(\bR\x05again\"\x9d\x04\n" +
 	"\bFromNode\x12\x16\n" +
 	"\x06number\x18\x15 \x01(\x04R\x06number\x12\x1a\n" +
 	"\breceived\x18\x16 \x01(\x04R\breceived\x12\x18\n" +
@@ -3682,7 +3750,8 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\bprogress\x18\x04 \x01(\v2\x1b.tierml.control.v1.ProgressH\x00R\bprogress\x127\n" +
 	"\bcut_held\x18\x05 \x01(\v2\x1a.tierml.control.v1.CutHeldH\x00R\acutHeld\x123\n" +
 	"\x06warned\x18\x06 \x01(\v2\x19.tierml.control.v1.WarnedH\x00R\x06warned\x123\n" +
-	"\x06failed\x18\a \x01(\v2\x19.tierml.control.v1.FailedH\x00R\x06failedB\b\n" +
+	"\x06failed\x18\a \x01(\v2\x19.tierml.control.v1.FailedH\x00R\x06failed\x126\n" +
+	"\acrashed\x18\b \x01(\v2\x1a.tierml.control.v1.CrashedH\x00R\acrashedB\b\n" +
 	"\x06report\"\xbd\x01\n" +
 	"\x05Hello\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12\x1a\n" +
@@ -3741,7 +3810,10 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\trebalance\x18\x01 \x01(\bR\trebalance\x126\n" +
 	"\bdeadline\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"\x1e\n" +
 	"\x06Failed\x12\x14\n" +
-	"\x05error\x18\x01 \x01(\tR\x05error\">\n" +
+	"\x05error\x18\x01 \x01(\tR\x05error\"1\n" +
+	"\aCrashed\x12\x14\n" +
+	"\x05error\x18\x01 \x01(\tR\x05error\x12\x10\n" +
+	"\x03log\x18\x02 \x01(\tR\x03log\">\n" +
 	"\bReleased\x122\n" +
 	"\x06splits\x18\x01 \x03(\v2\x1a.tierml.control.v1.SplitAtR\x06splits\"\x1e\n" +
 	"\x06Parked\x12\x14\n" +
@@ -3764,13 +3836,13 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\x03cut\x18\x02 \x01(\x03R\x03cut\x12\x1c\n" +
 	"\tdelivered\x18\x03 \x01(\x03R\tdelivered\";\n" +
 	"\x05Saved\x122\n" +
-	"\x05parts\x18\x01 \x03(\v2\x1c.tierml.control.v1.SavedPartR\x05parts\"\x8b\x01\n" +
+	"\x05parts\x18\x01 \x03(\v2\x1c.tierml.control.v1.SavedPartR\x05parts\"\x8d\x01\n" +
 	"\tSavedPart\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x16\n" +
 	"\x06object\x18\x02 \x01(\tR\x06object\x12\x16\n" +
 	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12\x14\n" +
-	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\x12\x1a\n" +
-	"\bchecksum\x18\x05 \x01(\aR\bchecksum\"\xb6\x02\n" +
+	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\x12\x16\n" +
+	"\x06sha256\x18\x06 \x01(\tR\x06sha256J\x04\b\x05\x10\x06\"\xb6\x02\n" +
 	"\x05Stock\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
@@ -3802,7 +3874,7 @@ func file_tiers_node_controlpb_control_proto_rawDescGZIP() []byte {
 	return file_tiers_node_controlpb_control_proto_rawDescData
 }
 
-var file_tiers_node_controlpb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
+var file_tiers_node_controlpb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_tiers_node_controlpb_control_proto_goTypes = []any{
 	(*ToNode)(nil),                // 0: tierml.control.v1.ToNode
 	(*Rule)(nil),                  // 1: tierml.control.v1.Rule
@@ -3840,21 +3912,22 @@ var file_tiers_node_controlpb_control_proto_goTypes = []any{
 	(*CutHeld)(nil),               // 33: tierml.control.v1.CutHeld
 	(*Warned)(nil),                // 34: tierml.control.v1.Warned
 	(*Failed)(nil),                // 35: tierml.control.v1.Failed
-	(*Released)(nil),              // 36: tierml.control.v1.Released
-	(*Parked)(nil),                // 37: tierml.control.v1.Parked
-	(*Standings)(nil),             // 38: tierml.control.v1.Standings
-	(*Standing)(nil),              // 39: tierml.control.v1.Standing
-	(*Holdings)(nil),              // 40: tierml.control.v1.Holdings
-	(*BackupHolding)(nil),         // 41: tierml.control.v1.BackupHolding
-	(*Saved)(nil),                 // 42: tierml.control.v1.Saved
-	(*SavedPart)(nil),             // 43: tierml.control.v1.SavedPart
-	(*Stock)(nil),                 // 44: tierml.control.v1.Stock
-	(*OwnedPartition)(nil),        // 45: tierml.control.v1.OwnedPartition
-	nil,                           // 46: tierml.control.v1.Welcome.ParamsEntry
-	nil,                           // 47: tierml.control.v1.SetRoute.PeersEntry
-	nil,                           // 48: tierml.control.v1.Recover.PeersEntry
-	(*durationpb.Duration)(nil),   // 49: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 50: google.protobuf.Timestamp
+	(*Crashed)(nil),               // 36: tierml.control.v1.Crashed
+	(*Released)(nil),              // 37: tierml.control.v1.Released
+	(*Parked)(nil),                // 38: tierml.control.v1.Parked
+	(*Standings)(nil),             // 39: tierml.control.v1.Standings
+	(*Standing)(nil),              // 40: tierml.control.v1.Standing
+	(*Holdings)(nil),              // 41: tierml.control.v1.Holdings
+	(*BackupHolding)(nil),         // 42: tierml.control.v1.BackupHolding
+	(*Saved)(nil),                 // 43: tierml.control.v1.Saved
+	(*SavedPart)(nil),             // 44: tierml.control.v1.SavedPart
+	(*Stock)(nil),                 // 45: tierml.control.v1.Stock
+	(*OwnedPartition)(nil),        // 46: tierml.control.v1.OwnedPartition
+	nil,                           // 47: tierml.control.v1.Welcome.ParamsEntry
+	nil,                           // 48: tierml.control.v1.SetRoute.PeersEntry
+	nil,                           // 49: tierml.control.v1.Recover.PeersEntry
+	(*durationpb.Duration)(nil),   // 50: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 51: google.protobuf.Timestamp
 }
 var file_tiers_node_controlpb_control_proto_depIdxs = []int32{
 	6,  // 0: tierml.control.v1.ToNode.welcome:type_name -> tierml.control.v1.Welcome
@@ -3881,13 +3954,13 @@ var file_tiers_node_controlpb_control_proto_depIdxs = []int32{
 	1,  // 21: tierml.control.v1.Table.rule:type_name -> tierml.control.v1.Rule
 	2,  // 22: tierml.control.v1.Schema.tables:type_name -> tierml.control.v1.Table
 	3,  // 23: tierml.control.v1.Welcome.schema:type_name -> tierml.control.v1.Schema
-	46, // 24: tierml.control.v1.Welcome.params:type_name -> tierml.control.v1.Welcome.ParamsEntry
-	49, // 25: tierml.control.v1.Welcome.heartbeat:type_name -> google.protobuf.Duration
-	49, // 26: tierml.control.v1.Welcome.orphan_after:type_name -> google.protobuf.Duration
+	47, // 24: tierml.control.v1.Welcome.params:type_name -> tierml.control.v1.Welcome.ParamsEntry
+	50, // 25: tierml.control.v1.Welcome.heartbeat:type_name -> google.protobuf.Duration
+	50, // 26: tierml.control.v1.Welcome.orphan_after:type_name -> google.protobuf.Duration
 	4,  // 27: tierml.control.v1.SetRoute.route:type_name -> tierml.control.v1.Route
-	47, // 28: tierml.control.v1.SetRoute.peers:type_name -> tierml.control.v1.SetRoute.PeersEntry
+	48, // 28: tierml.control.v1.SetRoute.peers:type_name -> tierml.control.v1.SetRoute.PeersEntry
 	4,  // 29: tierml.control.v1.Recover.route:type_name -> tierml.control.v1.Route
-	48, // 30: tierml.control.v1.Recover.peers:type_name -> tierml.control.v1.Recover.PeersEntry
+	49, // 30: tierml.control.v1.Recover.peers:type_name -> tierml.control.v1.Recover.PeersEntry
 	5,  // 31: tierml.control.v1.Assign.splits:type_name -> tierml.control.v1.SplitAt
 	28, // 32: tierml.control.v1.FromNode.hello:type_name -> tierml.control.v1.Hello
 	29, // 33: tierml.control.v1.FromNode.answer:type_name -> tierml.control.v1.Answer
@@ -3896,28 +3969,29 @@ var file_tiers_node_controlpb_control_proto_depIdxs = []int32{
 	33, // 36: tierml.control.v1.FromNode.cut_held:type_name -> tierml.control.v1.CutHeld
 	34, // 37: tierml.control.v1.FromNode.warned:type_name -> tierml.control.v1.Warned
 	35, // 38: tierml.control.v1.FromNode.failed:type_name -> tierml.control.v1.Failed
-	36, // 39: tierml.control.v1.Answer.released:type_name -> tierml.control.v1.Released
-	37, // 40: tierml.control.v1.Answer.parked:type_name -> tierml.control.v1.Parked
-	38, // 41: tierml.control.v1.Answer.standings:type_name -> tierml.control.v1.Standings
-	40, // 42: tierml.control.v1.Answer.holdings:type_name -> tierml.control.v1.Holdings
-	42, // 43: tierml.control.v1.Answer.saved:type_name -> tierml.control.v1.Saved
-	44, // 44: tierml.control.v1.Answer.stock:type_name -> tierml.control.v1.Stock
-	31, // 45: tierml.control.v1.Progress.splits:type_name -> tierml.control.v1.SplitStats
-	50, // 46: tierml.control.v1.Warned.deadline:type_name -> google.protobuf.Timestamp
-	5,  // 47: tierml.control.v1.Released.splits:type_name -> tierml.control.v1.SplitAt
-	39, // 48: tierml.control.v1.Standings.partitions:type_name -> tierml.control.v1.Standing
-	41, // 49: tierml.control.v1.Holdings.backups:type_name -> tierml.control.v1.BackupHolding
-	43, // 50: tierml.control.v1.Saved.parts:type_name -> tierml.control.v1.SavedPart
-	45, // 51: tierml.control.v1.Stock.owned:type_name -> tierml.control.v1.OwnedPartition
-	41, // 52: tierml.control.v1.Stock.backups:type_name -> tierml.control.v1.BackupHolding
-	5,  // 53: tierml.control.v1.Stock.splits:type_name -> tierml.control.v1.SplitAt
-	27, // 54: tierml.control.v1.Control.Attach:input_type -> tierml.control.v1.FromNode
-	0,  // 55: tierml.control.v1.Control.Attach:output_type -> tierml.control.v1.ToNode
-	55, // [55:56] is the sub-list for method output_type
-	54, // [54:55] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	36, // 39: tierml.control.v1.FromNode.crashed:type_name -> tierml.control.v1.Crashed
+	37, // 40: tierml.control.v1.Answer.released:type_name -> tierml.control.v1.Released
+	38, // 41: tierml.control.v1.Answer.parked:type_name -> tierml.control.v1.Parked
+	39, // 42: tierml.control.v1.Answer.standings:type_name -> tierml.control.v1.Standings
+	41, // 43: tierml.control.v1.Answer.holdings:type_name -> tierml.control.v1.Holdings
+	43, // 44: tierml.control.v1.Answer.saved:type_name -> tierml.control.v1.Saved
+	45, // 45: tierml.control.v1.Answer.stock:type_name -> tierml.control.v1.Stock
+	31, // 46: tierml.control.v1.Progress.splits:type_name -> tierml.control.v1.SplitStats
+	51, // 47: tierml.control.v1.Warned.deadline:type_name -> google.protobuf.Timestamp
+	5,  // 48: tierml.control.v1.Released.splits:type_name -> tierml.control.v1.SplitAt
+	40, // 49: tierml.control.v1.Standings.partitions:type_name -> tierml.control.v1.Standing
+	42, // 50: tierml.control.v1.Holdings.backups:type_name -> tierml.control.v1.BackupHolding
+	44, // 51: tierml.control.v1.Saved.parts:type_name -> tierml.control.v1.SavedPart
+	46, // 52: tierml.control.v1.Stock.owned:type_name -> tierml.control.v1.OwnedPartition
+	42, // 53: tierml.control.v1.Stock.backups:type_name -> tierml.control.v1.BackupHolding
+	5,  // 54: tierml.control.v1.Stock.splits:type_name -> tierml.control.v1.SplitAt
+	27, // 55: tierml.control.v1.Control.Attach:input_type -> tierml.control.v1.FromNode
+	0,  // 56: tierml.control.v1.Control.Attach:output_type -> tierml.control.v1.ToNode
+	56, // [56:57] is the sub-list for method output_type
+	55, // [55:56] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_tiers_node_controlpb_control_proto_init() }
@@ -3956,6 +4030,7 @@ func file_tiers_node_controlpb_control_proto_init() {
 		(*FromNode_CutHeld)(nil),
 		(*FromNode_Warned)(nil),
 		(*FromNode_Failed)(nil),
+		(*FromNode_Crashed)(nil),
 	}
 	file_tiers_node_controlpb_control_proto_msgTypes[29].OneofWrappers = []any{
 		(*Answer_Released)(nil),
@@ -3971,7 +4046,7 @@ func file_tiers_node_controlpb_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_tiers_node_controlpb_control_proto_rawDesc), len(file_tiers_node_controlpb_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   49,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -25,11 +25,11 @@ type control struct {
 // Attach serves one stream of one machine, from its Hello to its end.
 func (s *control) Attach(grpcStream pb.Control_AttachServer) error {
 	l := s.link
-	first, err := grpcStream.Recv()
+	first, err := l.hello(grpcStream)
 	if err != nil {
 		return err
 	}
-	report, err := wire.DecodeReport(first)
+	report, err := l.report(first)
 	hello, ok := report.(tiers.Hello)
 	if err != nil || !ok || hello.Instance == "" || first.GetProcess() == "" {
 		return status.Error(codes.InvalidArgument, "a stream begins with a hello that names the machine and its process")
@@ -39,7 +39,7 @@ func (s *control) Attach(grpcStream pb.Control_AttachServer) error {
 		err = named(grpcStream.Context(), hello.Instance)
 	}
 	if err != nil {
-		l.cfg.Log.Warn("refused a node", "node", hello.Instance, "error", err)
+		l.refused.Warn(l.cfg.Log, "refused a node", "node", hello.Instance, "error", err)
 		return status.Error(codes.PermissionDenied, err.Error())
 	}
 
@@ -141,7 +141,7 @@ func (l *Link) receiveAll(ctx context.Context, from pb.Control_AttachServer, id 
 			if !node.commands.Received(m.GetNumber()) {
 				continue
 			}
-			report, err := wire.DecodeReport(m)
+			report, err := l.report(m)
 			if err != nil {
 				return err
 			}

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/tierml/tierml/internal/loglimit"
 	"github.com/tierml/tierml/internal/trust"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
@@ -40,6 +41,15 @@ const (
 	largestMessage = 64 << 20
 
 	defaultBacklog = 4096
+
+	// mostConnections is how many connections there are at a time: more than a run has machines. Others are closed.
+	mostConnections = 2048
+	// streamsEach is how many streams a connection may have: machines have one, and for a moment the one before it.
+	streamsEach = 4
+	// patience is how long a connection may take to become one, and a stream until its Hello.
+	patience = 10 * time.Second
+	// idle is how long a connection may be without a stream.
+	idle = time.Minute
 )
 
 var (
@@ -59,6 +69,8 @@ type Config struct {
 	Plaintext bool
 	// Accept checks a machine's Hello, its token above all. An error refuses it for good: the node ends.
 	Accept func(tiers.Hello) error
+	// Schema bounds the numbers of what machines report; nil: they are bounded by their types alone.
+	Schema *ps.Schema
 	Log    *slog.Logger
 	// Backlog is how many commands may wait for one node; 0 = 4096.
 	Backlog int
@@ -81,6 +93,7 @@ type Link struct {
 	closing    chan struct{}
 	closeOnce  sync.Once
 	goroutines sync.WaitGroup
+	refused    loglimit.Limit
 
 	mu    sync.Mutex
 	nodes map[ps.ServerID]*conversation
@@ -94,7 +107,10 @@ func Listen(ctx context.Context, cfg Config) (*Link, error) {
 	options := []grpc.ServerOption{grpc.Creds(shaken{insecure.NewCredentials()})}
 	if !cfg.TLS {
 		options = nil
-		if err := trust.Plain(cfg.Listener.Addr()); err != nil && !cfg.Plaintext {
+	}
+	if !cfg.TLS && !cfg.Plaintext {
+		var err error
+		if cfg.Listener, err = trust.Plain(cfg.Listener, cfg.Log); err != nil {
 			return nil, fmt.Errorf("link: %w", err)
 		}
 	}
@@ -108,7 +124,10 @@ func Listen(ctx context.Context, cfg Config) (*Link, error) {
 		closing: make(chan struct{}),
 		nodes:   map[ps.ServerID]*conversation{},
 		server: grpc.NewServer(append(options,
-			grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingTimeout}),
+			grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingTimeout, MaxConnectionIdle: idle}),
+			grpc.ConnectionTimeout(patience),
+			grpc.MaxConcurrentStreams(streamsEach),
+			grpc.StreamInterceptor(caught(cfg.Log)),
 			grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: leastPing, PermitWithoutStream: true}),
 			grpc.MaxRecvMsgSize(largestMessage),
 			grpc.WaitForHandlers(true),
@@ -116,7 +135,11 @@ func Listen(ctx context.Context, cfg Config) (*Link, error) {
 	}
 	pb.RegisterControlServer(l.server, &control{link: l})
 	l.goroutines.Go(func() {
-		if err := l.server.Serve(cfg.Listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		listener := cfg.Listener
+		if !cfg.TLS { // with TLS everybody has shown a certificate of the run
+			listener = &bounded{Listener: listener, log: cfg.Log}
+		}
+		if err := l.server.Serve(listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			cfg.Log.Error("the control plane stopped listening", "error", err)
 		}
 	})

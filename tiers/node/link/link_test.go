@@ -319,3 +319,37 @@ func TestCloseEndsEverything(t *testing.T) {
 		}
 	})
 }
+
+// A report whose numbers are beyond the job's bounds reaches nobody, and ends its stream.
+func TestReportsOfNonsense(t *testing.T) {
+	for name, report := range map[string]tiers.Report{
+		"marks of none": tiers.Answer{ID: 1, Result: tiers.Standings{Partitions: []tiers.Standing{{Partition: 1}}}},
+		"partition":     tiers.Answer{ID: 1, Result: tiers.Holdings{Owned: []ps.Partition{1 << 31}}},
+		"split":         tiers.Progress{Clock: 1, Splits: []tiers.SplitStats{{Split: 7}}},
+		"clock":         tiers.Progress{Clock: 1<<63 - 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withLink(t, 0, func(l *Link, dial func() *peer) {
+				l.cfg.Schema = &ps.Schema{Partitions: 4, Splits: 3}
+				p := dial()
+				defer p.close()
+				go p.hello("i-1", "a", 0)
+				wantHello(t, l, "i-1")
+				synctest.Wait()
+				p.say(report, numbered(1))
+				wantDisconnected(t, l, "i-1")
+			})
+		})
+	}
+}
+
+// Who says nothing holds no stream.
+func TestSilentStream(t *testing.T) {
+	withLink(t, 0, func(_ *Link, dial func() *peer) {
+		p := dial()
+		defer p.close()
+		if _, err := p.stream.Recv(); status.Code(err) != codes.DeadlineExceeded {
+			t.Errorf("it ended with %v", err)
+		}
+	})
+}

@@ -3,6 +3,7 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -38,7 +39,10 @@ func EncodeReport(r tiers.Report) (*pb.FromNode, error) {
 		m.Report = &pb.FromNode_Warned{Warned: &pb.Warned{
 			Rebalance: r.Rebalance, Deadline: timestamppb.New(r.Deadline)}}
 	case tiers.Failed:
-		m.Report = &pb.FromNode_Failed{Failed: &pb.Failed{Error: r.Error}}
+		m.Report = &pb.FromNode_Failed{Failed: &pb.Failed{Error: strings.ToValidUTF8(r.Error, "?")}}
+	case tiers.Crashed:
+		// An application's panic may hold any bytes, and protobuf takes UTF-8 alone.
+		m.Report = &pb.FromNode_Crashed{Crashed: &pb.Crashed{Error: strings.ToValidUTF8(r.Error, "?"), Log: strings.ToValidUTF8(r.Log, "?")}}
 	default:
 		return nil, fmt.Errorf("no protobuf form for report %T", r)
 	}
@@ -71,6 +75,8 @@ func DecodeReport(m *pb.FromNode) (tiers.Report, error) {
 		return tiers.Warned{Rebalance: r.Warned.GetRebalance(), Deadline: r.Warned.GetDeadline().AsTime()}, nil
 	case *pb.FromNode_Failed:
 		return tiers.Failed{Error: r.Failed.GetError()}, nil
+	case *pb.FromNode_Crashed:
+		return tiers.Crashed{Error: r.Crashed.GetError(), Log: r.Crashed.GetLog()}, nil
 	}
 	return nil, errors.New("report is of a kind that this program does not know; is the node newer?")
 }
@@ -158,12 +164,12 @@ func decodeSplitStats(m *pb.SplitStats) tiers.SplitStats {
 }
 
 func encodeSavedPart(p tiers.SavedPart) *pb.SavedPart {
-	return &pb.SavedPart{Partition: uint32(p.Partition), Object: p.Object, Offset: p.Offset, Bytes: p.Bytes, Checksum: p.Checksum}
+	return &pb.SavedPart{Partition: uint32(p.Partition), Object: p.Object, Offset: p.Offset, Bytes: p.Bytes, Sha256: p.SHA256}
 }
 
 func decodeSavedPart(m *pb.SavedPart) tiers.SavedPart {
 	return tiers.SavedPart{Partition: ps.Partition(m.GetPartition()), Object: m.GetObject(), Offset: m.GetOffset(),
-		Bytes: m.GetBytes(), Checksum: m.GetChecksum()}
+		Bytes: m.GetBytes(), SHA256: m.GetSha256()}
 }
 
 func encodeOwned(o tiers.OwnedPartition) *pb.OwnedPartition {

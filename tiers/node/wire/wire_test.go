@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
+	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
 	pb "github.com/tierml/tierml/tiers/node/controlpb"
 	"github.com/tierml/tierml/tiers/node/wire"
@@ -27,7 +28,7 @@ var (
 		tiers.Unpark{}, tiers.Stop{}, tiers.SaveCut{}, tiers.TakeStock{},
 	}
 	reports = []tiers.Report{
-		tiers.Hello{}, tiers.Answer{}, tiers.Heartbeat{}, tiers.Progress{}, tiers.CutHeld{}, tiers.Warned{}, tiers.Failed{},
+		tiers.Hello{}, tiers.Answer{}, tiers.Heartbeat{}, tiers.Progress{}, tiers.CutHeld{}, tiers.Warned{}, tiers.Failed{}, tiers.Crashed{},
 	}
 	results = []tiers.Result{
 		tiers.Released{}, tiers.Parked{}, tiers.Standings{}, tiers.Holdings{}, tiers.Saved{}, tiers.Stock{},
@@ -221,4 +222,46 @@ func typeNames[T any](values []T) []string {
 		names = append(names, reflect.TypeOf(v).Name())
 	}
 	return names
+}
+
+// FuzzReport reads whatever a machine may send; what passes the check has no number that is an index beyond the job's.
+func FuzzReport(f *testing.F) {
+	for _, result := range results {
+		m, err := wire.EncodeReport(tiers.Answer{ID: 1, Result: result})
+		if err != nil {
+			f.Fatal(err)
+		}
+		b, err := proto.Marshal(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	schema := &ps.Schema{Partitions: 4, Splits: 3}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var m pb.FromNode
+		if proto.Unmarshal(b, &m) != nil {
+			return
+		}
+		r, err := wire.DecodeReport(&m)
+		if err != nil || tiers.CheckReport(schema, r) != nil {
+			return
+		}
+		switch r := r.(type) {
+		case tiers.Progress:
+			for _, s := range r.Splits {
+				if int(s.Split) >= schema.Splits {
+					t.Error(s)
+				}
+			}
+		case tiers.Answer:
+			if s, ok := r.Result.(tiers.Standings); ok {
+				for _, p := range s.Partitions {
+					if int(p.Partition) >= schema.Partitions || len(p.Marks) != schema.Splits {
+						t.Error(p)
+					}
+				}
+			}
+		}
+	})
 }

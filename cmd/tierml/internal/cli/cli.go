@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/charmbracelet/x/term"
@@ -15,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tierml/tierml/internal/spelling"
+	"github.com/tierml/tierml/internal/terminal"
 )
 
 // QuietFlag turns off what is only said to people: hints, and bars.
@@ -43,7 +43,7 @@ func Next(cmd *cobra.Command, steps ...Step) {
 
 // IsTerminal says whether a person can be on the other side of a stream.
 func IsTerminal(stream any) bool {
-	file, ok := stream.(*os.File)
+	file, ok := terminal.File(stream)
 	return ok && term.IsTerminal(file.Fd())
 }
 

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/planner"
+)
+
+// What a machine of `cloud: local` takes of this host, as measured: a process of 50 MB that trains at the job's declared rate. With more
+// machines to a core, starting many at once keeps all of them, and the controller, waiting for longer than dead_after.
+const (
+	machinesPerCore = 32
+	machineMemory   = 64 << 20
+)
+
+// host is a computer that plays machines.
+type host struct {
+	cores  int
+	memory int64 // bytes; 0 = not known
+}
+
+func thisHost() host {
+	h := host{cores: runtime.NumCPU()}
+	text, _ := os.ReadFile("/proc/meminfo") // elsewhere memory is not known
+	for line := range strings.Lines(string(text)) {
+		if kilobytes, ok := strings.CutPrefix(line, "MemTotal:"); ok {
+			n, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(kilobytes), "kB")), 10, 64)
+			h.memory = n << 10
+		}
+	}
+	return h
+}
+
+// fits is how many machines there is memory for.
+func (h host) fits() int {
+	if h.memory == 0 {
+		return 1 << 30
+	}
+	return int(h.memory / machineMemory)
+}
+
+// plays is how many machines the host can play at once.
+func (h host) plays() int { return min(h.cores*machinesPerCore, h.fits()) }
+
+// crowd is how many machines a job has at once at the most, where this host plays them; 0 = it does not. (A switch to another pool has
+// both for a while.)
+func crowd(job *config.Job, choice planner.Choice) (most int) {
+	if job.Cloud != config.CloudLocal {
+		return 0
+	}
+	most = choice.Want.Machines
+	for _, pool := range choice.Pools {
+		if vcpu := pool.Type.VCPU; choice.Want.VCPU > 0 && vcpu > 0 {
+			most = max(most, (choice.Want.VCPU+vcpu-1)/vcpu)
+		}
+	}
+	return most + choice.Reliable.Count
+}
+
+// warn says that a job wants more machines than the host can play; empty = it does not.
+func (h host) warn(machines int) string {
+	if machines <= h.plays() {
+		return ""
+	}
+	return fmt.Sprintf("this host can play %d machines at once (%d for each of %d cores, and memory for %d), and the job wants %d: they may keep "+
+		"each other waiting for longer than dead_after; ask for fewer, or raise dead_after", h.plays(), machinesPerCore, h.cores, h.fits(), machines)
+}
+
+// admit refuses a job whose machines have no place in the host's memory.
+func (h host) admit(job *config.Job, machines int) error {
+	if machines <= h.fits() {
+		return nil
+	}
+	return job.Fault("resources", fmt.Sprintf("%d machines do not fit into this host's memory of %d MB, at %d MB each", machines, h.memory>>20, machineMemory>>20),
+		fmt.Sprintf("ask for %d machines at the most, or use a cloud", h.fits()))
+}

@@ -1,0 +1,178 @@
+package elasticity
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// Crash is an agent that ended by itself: nobody had told it to, and no provider took its machine.
+type Crash struct {
+	ID      ps.ServerID
+	Entered time.Time // when the controller began to count on the machine
+	At      time.Time
+	Why     string
+	Log     string // the end of the agent's log; empty when it could not send it
+	Told    bool   // the agent gave the reason itself
+}
+
+// Crashes decides when a run whose agents keep ending by themselves is in a crash loop: each new machine would do the same,
+// and cost money. It looks at the crashes since the last progress that lasts. Crashes come in rounds: those of machines that
+// the controller had before the round began may have one cause that has passed, such as a full disk, and belong to the
+// round. A machine that came later opens the next round by its crash.
+//
+// An earlier idea was to count crashes alone. One bad minute of a large fleet would end the run then.
+type Crashes struct {
+	since []Crash
+}
+
+const (
+	// crashesOfALoop is how many crashes make a loop, if they have come in enough rounds.
+	crashesOfALoop = 5
+	// crashesToHold is beyond one process that happens to be killed.
+	crashesToHold = 2
+	// roundsTold and roundsUntold are enough: with reasons from agents themselves, and without. An agent that was killed from
+	// outside, or by its kernel for want of memory, ends without a word, and bad luck does that, too.
+	roundsTold, roundsUntold = 2, 3
+)
+
+// Add counts a crash; each machine's first one counts.
+func (c *Crashes) Add(crash Crash) {
+	for i := range c.since {
+		if c.since[i].ID == crash.ID {
+			return
+		}
+	}
+	c.since = append(c.since, crash)
+}
+
+// Excuse takes a machine's crash back: the provider says that it took the machine.
+func (c *Crashes) Excuse(id ps.ServerID) {
+	for i := range c.since {
+		if c.since[i].ID == id {
+			c.since = append(c.since[:i], c.since[i+1:]...)
+			return
+		}
+	}
+}
+
+// Progressed forgets all crashes: work has been done that will not be lost. It reports whether purchases were held back.
+func (c *Crashes) Progressed() (held bool) {
+	held = c.Hold()
+	c.since = nil
+	return held
+}
+
+// Hold reports whether no machine is to be bought for now in place of those that crashed: the ones that are left, or the
+// reliable tier alone, show first that work can be done.
+func (c *Crashes) Hold() bool { return len(c.since) >= crashesToHold }
+
+// Loop reports whether it is a crash loop, in words, with the crash that tells most about it.
+func (c *Crashes) Loop() (why string, example Crash, loop bool) {
+	rounds, told := 0, 0
+	var opened time.Time
+	for _, crash := range c.since {
+		if rounds == 0 || !crash.Entered.Before(opened) {
+			rounds, opened = rounds+1, crash.At
+		}
+		if crash.Told {
+			told++
+		}
+		if crash.Told || !example.Told {
+			example = crash
+		}
+	}
+	enough := roundsUntold
+	if told >= crashesOfALoop {
+		enough = roundsTold
+	}
+	if len(c.since) < crashesOfALoop || rounds < enough {
+		return "", Crash{}, false
+	}
+	return fmt.Sprintf("agents keep ending by themselves: %d since work was last committed, on new machines, too; machine %s: %s",
+		len(c.since), example.ID, example.Why), example, true
+}
+
+// Crashed are the crashes since the last committed cut.
+func (c *Controller) Crashed() []Crash { return c.crashes.since }
+
+// crash takes in that a machine's agent ends by itself: the machine is given up at once.
+func (c *Controller) crash(crash Crash) {
+	m := c.machines[crash.ID]
+	if m.lost || m.ended || m.terminating || m.warned { // about to end anyway
+		c.giveUp(m, crash.Why)
+		return
+	}
+	c.crashes.Add(crash)
+	c.record(func() journal.Entry { return crash.Entry(m.pool.String()) })
+	c.lose(m)
+	c.terminate(m, crash.Why)
+}
+
+// useless is the crash of an agent that could not do what it was asked for.
+func (c *Controller) useless(m *machine, why string) {
+	c.crash(Crash{ID: m.id, Entered: m.entered, At: c.now, Why: Printable(why), Told: true})
+}
+
+// Entry is the journal's line about a crash that an agent reported.
+func (c Crash) Entry(pool string) journal.Entry {
+	return journal.Entry{Kind: journal.Failed, Instance: string(c.ID), Pool: pool, Why: c.Why, Log: c.Log}
+}
+
+// NewCrash is what an agent's last report says.
+func NewCrash(id ps.ServerID, entered, now time.Time, r tiers.Crashed) Crash {
+	return Crash{ID: id, Entered: entered, At: now, Why: Printable("its agent ended by itself: " + r.Error), Log: Printable(r.Log), Told: true}
+}
+
+// mostPrintable bounds what is kept of an agent's words.
+const mostPrintable = 16 << 10
+
+// Printable is a text from a machine as terminals, journals and pages can take it.
+func Printable(text string) string {
+	if len(text) > mostPrintable {
+		text = text[:mostPrintable]
+	}
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n', r == '\t', unicode.IsPrint(r):
+			return r
+		case r == '\r':
+			return -1
+		}
+		return '?'
+	}, strings.ToValidUTF8(text, "?"))
+}
+
+// crashLoop is the end of a run whose agents keep ending by themselves.
+type crashLoop struct {
+	why string
+	log string
+}
+
+// advanceCrashLoop ends the run when it is in a crash loop: nothing is bought and no clock is begun any more, the committed
+// cut is saved if it can be, and all machines go. It reports whether the run ends so.
+func (c *Controller) advanceCrashLoop() bool {
+	if c.ending || c.adopting != nil {
+		return false
+	}
+	if c.crashLoop == nil {
+		why, example, loop := c.crashes.Loop()
+		if !loop {
+			return false
+		}
+		c.crashLoop = &crashLoop{why: why, log: example.Log}
+		for _, m := range c.reachable() {
+			c.send(m.id, tiers.Park{})
+		}
+		c.saveCommitted()
+	}
+	if c.saves.now == nil {
+		c.fail(c.crashLoop.why)
+	}
+	return true
+}

@@ -1,0 +1,140 @@
+package elasticity
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// A crash loop is agents that end by themselves, on machines that came after the first of them had, too, with nothing
+// committed in between.
+func TestCrashLoop(t *testing.T) {
+	for name, c := range map[string]struct {
+		story string
+		loop  bool
+	}{
+		// A letter is a crash: upper case with the agent's own reason. "|" brings new machines, "." commits, "-" excuses the
+		// last crash.
+		"nothing":                                  {"", false},
+		"one bad minute of a large fleet":          {"AAAAAAAAAAAAAAAA", false},
+		"many, and then a new one":                 {"AAAA|A", true},
+		"one machine after another":                {"A|A|A|A|A", true},
+		"too few":                                  {"A|A|A|A", false},
+		"work is committed in between":             {"AAAA|.A|AAA", false},
+		"without a word":                           {"aaaa|a", false},
+		"without a word, again":                    {"aaa|a|a", true},
+		"half of them without a word":              {"AAAA|a", false},
+		"half of them without a word, again":       {"AAAA|a|a", true},
+		"the provider took it":                     {"AAAA|A-", false},
+		"the provider took the first, not others":  {"A-|AAA|AA", true},
+		"a process that is killed now and then":    {"a|.a|.a|.a|.a|.a", false},
+		"a process that is killed with no progess": {"a|a|a|a|a", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var crashes Crashes
+			entered, now := epoch, epoch.Add(time.Minute)
+			var last ps.ServerID
+			for i, letter := range c.story {
+				now = now.Add(time.Second)
+				switch letter {
+				case '|':
+					entered = now
+				case '.':
+					crashes.Progressed()
+				case '-':
+					crashes.Excuse(last)
+				default:
+					last = ps.ServerID(fmt.Sprint("i-", i))
+					crash := Crash{ID: last, Entered: entered, At: now, Why: "a reason", Told: letter == 'A'}
+					crashes.Add(crash)
+					crashes.Add(crash) // heard twice
+				}
+			}
+			why, _, loop := crashes.Loop()
+			if loop != c.loop || loop && !strings.Contains(why, "a reason") {
+				t.Errorf("loop %v, %q", loop, why)
+			}
+		})
+	}
+}
+
+// An application that panics at a clock ends the run in order: the committed cut is saved, the reason is in the journal with the
+// end of the log, every machine goes, and few were bought.
+func TestAnApplicationThatPanicsEndsTheRun(t *testing.T) {
+	for _, words := range []bool{true, false} {
+		for seed := range uint64(6) {
+			s := plain()
+			s.saveEvery = time.Hour // there is a place, and nothing is due
+			w := newWorld(seed, s)
+			const bad = 17
+			w.hooks["begun"] = func(n *node) {
+				if n.worker.clock < bad || n.dead {
+					return
+				}
+				if words {
+					n.report(tiers.Crashed{Error: "panic: index out of range", Log: "goroutine 1\x1b[31m\nmain.go:17"})
+				}
+				n.crashed = true
+				w.end(n.id, market.ByUser, "Client.InstanceInitiatedShutdown: Instance initiated shutdown")
+				n.wordless = !words
+			}
+			finish(t, w, "failed")
+			done := w.only(t, journal.Done)
+			if !strings.Contains(done.Why, "agents keep ending by themselves") {
+				t.Fatalf("seed %d: it ended because %q", seed, done.Why)
+			}
+			if words && (!strings.Contains(done.Why, "panic: index out of range") || done.Log != "goroutine 1?[31m\nmain.go:17") {
+				t.Errorf("seed %d: it ended because %q, with the log %q", seed, done.Why, done.Log)
+			}
+			if n, fleet := w.count(journal.Launch), s.transient+s.reliable; n > 2*fleet { // a cut may be committed in between
+				t.Errorf("seed %d, words %v: %d machines were bought for a fleet of %d", seed, words, n, fleet)
+			}
+		}
+	}
+}
+
+// What agents cannot start with, and what they cannot load, stops the run before its money is gone.
+func TestAgentsThatCannotStartEndTheRun(t *testing.T) {
+	for _, kind := range []string{"welcome", "load"} {
+		w := newWorld(5, plain())
+		w.refuse = func(n *node, do tiers.Do) string {
+			_, welcome := do.(tiers.Welcome)
+			_, load := do.(tiers.Load)
+			if welcome && kind == "welcome" || load && kind == "load" {
+				return "no such thing as topics=-1"
+			}
+			return ""
+		}
+		finish(t, w, "failed")
+		if done := w.only(t, journal.Done); !strings.Contains(done.Why, "no such thing as topics=-1") {
+			t.Errorf("%s: it ended because %q", kind, done.Why)
+		}
+		if n := w.count(journal.Launch); n > crashesOfALoop {
+			t.Errorf("%s: %d machines were bought", kind, n)
+		}
+	}
+}
+
+// Machines that their provider takes or breaks are no crash loop, however many they are.
+func TestLossesAreNoCrashLoop(t *testing.T) {
+	s := plain()
+	s.cutEvery = time.Hour // nothing is ever committed
+	w := newWorld(3, s)
+	losses := 0
+	w.hooks["begun"] = func(n *node) {
+		if losses < 12 && n.instance.Pool.Class == market.Spot && w.rng.IntN(5) == 0 {
+			losses++
+			w.kill(n.id)
+		}
+	}
+	finish(t, w, "finished")
+	if losses < 12 {
+		t.Errorf("only %d machines were lost", losses)
+	}
+}

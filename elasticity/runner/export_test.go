@@ -1,0 +1,41 @@
+package runner_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tierml/tierml/elasticity"
+)
+
+// A recovery overtakes an export, which is busy with something that cannot be broken off. The next one writes the same file: it
+// begins when the first has ended, so the file is the newer one.
+func TestExportsFollowEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		file := ""
+		s := &script{ends: time.Now().Add(time.Minute), do: map[time.Duration]elasticity.Action{
+			2 * time.Second: elasticity.Export{Generation: 1}, 4 * time.Second: elasticity.Export{Generation: 2},
+		}}
+		s.save = func(ctx context.Context, a elasticity.Export) (string, float64, error) {
+			if a.Generation == 1 {
+				<-ctx.Done() // reading from a machine that is gone
+				time.Sleep(10 * time.Second)
+				file = "older"
+				return file, 0, nil
+			}
+			file = "newer"
+			return file, 0, nil
+		}
+		play(t, &moody{}, s)
+		var last elasticity.Exported
+		for _, e := range s.heard {
+			if e, ok := e.(elasticity.Exported); ok {
+				last = e
+			}
+		}
+		if file != "newer" || last.Generation != 2 || last.Model != "newer" || last.Err != nil {
+			t.Errorf("the file is the %s one, and the last answer %+v", file, last)
+		}
+	})
+}

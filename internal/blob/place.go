@@ -1,0 +1,98 @@
+package blob
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Place is where a name leads to. Parse alone makes one: whoever decides about a name decides about its Place, and keeps String of it,
+// which leads nowhere else.
+type Place struct {
+	scheme string // "" is a path on this machine
+	bucket string
+	key    string
+	query  url.Values // settings of the store, as gocloud.dev knows them, such as region; one value each
+}
+
+var (
+	// bucketName is what S3 or GCS call buckets. It becomes a part of a host's name.
+	bucketName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,221}$`)
+	// regionName becomes a part of a host's name, too.
+	regionName = regexp.MustCompile(`^[A-Za-z0-9-]{1,63}$`)
+)
+
+// Parse reads a name.
+func Parse(name string) (Place, error) {
+	if !IsURL(name) {
+		return Place{key: name}, nil
+	}
+	u, err := url.Parse(name)
+	if err != nil {
+		return Place{}, fmt.Errorf("%q is not a URL: write s3://BUCKET/KEY or gs://BUCKET/KEY", name)
+	}
+	p := Place{scheme: u.Scheme, bucket: u.Host, key: strings.TrimPrefix(u.Path, "/")} // the scheme is in small letters
+	switch {
+	case p.scheme == "file":
+		if u.Host != "" || u.User != nil || !strings.HasPrefix(u.Path, "/") || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || IsURL(u.Path) {
+			return Place{}, fmt.Errorf("%q: write file:///PATH", name)
+		}
+		return Place{key: u.Path}, nil
+	case p.scheme != "s3" && p.scheme != "gs":
+		return Place{}, fmt.Errorf("%q: there is no store %q: write s3://BUCKET/KEY or gs://BUCKET/KEY", name, p.scheme)
+	case !bucketName.MatchString(p.bucket) || strings.Trim(p.key, "/") == "" || u.User != nil || u.Fragment != "":
+		return Place{}, fmt.Errorf("%q: write %s://BUCKET/KEY", name, p.scheme)
+	case slices.ContainsFunc(strings.Split(p.key, "/"), func(s string) bool { return s == "." || s == ".." }):
+		return Place{}, fmt.Errorf("%q: a key with . or .. between slashes leads to different objects with different tools", name)
+	}
+	if p.query, err = settings(u.RawQuery); err != nil {
+		return Place{}, fmt.Errorf("%q: %w", name, err)
+	}
+	return p, nil
+}
+
+// settings reads those of a store in a form that everybody reads alike: one value for each name.
+func settings(query string) (url.Values, error) {
+	q, err := url.ParseQuery(query)
+	if err != nil {
+		return nil, fmt.Errorf("what is behind the question mark is not NAME=VALUE, joined by &: %w", err)
+	}
+	for name, values := range q {
+		if len(values) != 1 {
+			return nil, fmt.Errorf("the setting %q is given %d times", name, len(values))
+		}
+		switch value := values[0]; name {
+		case "region":
+			if !regionName.MatchString(value) {
+				return nil, fmt.Errorf("%q is no region", value)
+			}
+		case "anonymous", "use_path_style", "disable_https":
+			b, err := strconv.ParseBool(value)
+			if err != nil {
+				return nil, fmt.Errorf("the setting %s is %q, but should be true or false", name, value)
+			}
+			q.Set(name, strconv.FormatBool(b))
+		}
+	}
+	return q, nil
+}
+
+// String gives the place's name in its one form.
+func (p Place) String() string {
+	if p.scheme == "" {
+		return p.key
+	}
+	return (&url.URL{Scheme: p.scheme, Host: p.bucket, Path: "/" + p.key, RawQuery: p.query.Encode()}).String()
+}
+
+// File gives the path of a place on this machine.
+func (p Place) File() (path string, ok bool) { return p.key, p.scheme == "" }
+
+// Settings are those of the store.
+func (p Place) Settings() url.Values { return p.query }
+
+// Signed reports whether requests for the place are signed with somebody's credentials.
+func (p Place) Signed() bool { return p.scheme != "" && p.query.Get("anonymous") != "true" }

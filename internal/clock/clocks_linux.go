@@ -1,0 +1,5 @@
+package clock
+
+import "golang.org/x/sys/unix"
+
+const sleepless = unix.CLOCK_BOOTTIME

@@ -1,0 +1,30 @@
+package clock
+
+import (
+	"context"
+	"time"
+)
+
+// WithPatience gives a context that ends with a cause when this process has waited for that long. Time in which the process was
+// stopped or the host slept is no waiting: nobody could have been heard.
+func WithPatience(ctx context.Context, patience time.Duration, cause error) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	beat := min(max(patience/20, time.Millisecond), time.Second)
+	tick := time.NewTicker(beat)
+	go func() {
+		defer tick.Stop()
+		var waited time.Duration
+		for last := time.Now(); waited < patience; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				now := time.Now()
+				waited += min(now.Sub(last), 2*beat)
+				last = now
+			}
+		}
+		cancel(cause)
+	}()
+	return ctx, func() { cancel(context.Canceled) }
+}

@@ -1,0 +1,68 @@
+package clock
+
+import (
+	"sync"
+	"time"
+)
+
+// Wall is the time of day, as the host's clock had it when the process started and as it has gone on since, also while the host
+// slept. Setting the host's clock does not change it: nobody is judged, billed or ended by an hour that never was. What the host
+// corrects little by little it follows.
+func Wall() time.Time { return host.wall() }
+
+var host = newSource(time.Now, clocks)
+
+// source is a host's time of day without the leaps that it makes when it is set.
+type source struct {
+	now    func() time.Time
+	clocks func() (day, steady time.Duration, ok bool) // steady: nobody sets it, and it goes on while the host sleeps
+
+	mu    sync.Mutex
+	known bool          // ahead is
+	ahead time.Duration // of the time of day before the steady clock, at the last reading
+	set   time.Duration // by how much the host's clock was set forward so far
+}
+
+func newSource(now func() time.Time, clocks func() (day, steady time.Duration, ok bool)) *source {
+	s := &source{now: now, clocks: clocks}
+	s.setForward()
+	return s
+}
+
+func (s *source) wall() time.Time {
+	for {
+		before := s.setForward()
+		now := s.now().Round(0)
+		if s.setForward() == before { // else it was set just now
+			return now.Add(-before)
+		}
+	}
+}
+
+// leastSet is by how much a clock differs that was set: less is a correction of the host's own.
+const leastSet = 500 * time.Millisecond
+
+// apart is how long two readings of clocks may be apart to be compared. On a busy host this process may be halted between them.
+const apart = 10 * time.Millisecond
+
+// setForward is by how much the host's clock was set forward since the process started.
+func (s *source) setForward() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for range 10 {
+		_, early, ok := s.clocks()
+		day, steady, _ := s.clocks()
+		if !ok {
+			break
+		}
+		if steady-early > apart {
+			continue
+		}
+		if by := day - steady - s.ahead; s.known && by.Abs() >= leastSet {
+			s.set += by
+		}
+		s.ahead, s.known = day-steady, true
+		break
+	}
+	return s.set
+}

@@ -1,0 +1,47 @@
+// Package loglimit keeps short what others can do to a log: some lines a minute, and the number of the rest. It refuses to know
+// what the lines are about.
+package loglimit
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// LinesAMinute is how many lines a Limit lets through.
+const LinesAMinute = 30
+
+// Limit bounds the lines about one kind of event. The zero value is ready. It may be used by several goroutines.
+type Limit struct {
+	mu           sync.Mutex
+	minute       time.Time
+	said, unsaid int
+}
+
+// Note reports whether a line may be written now, and how many were left out since the last one.
+func (l *Limit) Note(now time.Time) (say bool, unsaid int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now.Sub(l.minute) >= time.Minute || now.Before(l.minute) {
+		l.minute, l.said = now, 0
+	}
+	if l.said >= LinesAMinute {
+		l.unsaid++
+		return false, 0
+	}
+	l.said++
+	unsaid, l.unsaid = l.unsaid, 0
+	return true, unsaid
+}
+
+// Warn writes a line, if it may, with the number of those that were left out.
+func (l *Limit) Warn(log *slog.Logger, message string, args ...any) {
+	say, unsaid := l.Note(time.Now())
+	if !say {
+		return
+	}
+	if unsaid > 0 {
+		args = append(args, "others_not_listed", unsaid)
+	}
+	log.Warn(message, args...)
+}

@@ -1,0 +1,62 @@
+package sameuser
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"testing"
+)
+
+// The direct question and the tables give the same user, for both families, and none for a socket that is not there.
+func TestBothWaysAgree(t *testing.T) {
+	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			t.Logf("no %s on this host: %v", address, err)
+			continue
+		}
+		defer l.Close()
+		client, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		from, to := client.LocalAddr().(*net.TCPAddr).AddrPort(), client.RemoteAddr().(*net.TCPAddr).AddrPort()
+		byDiag, err := ownerByDiag(from, to)
+		if errors.Is(err, errNoDiag) {
+			t.Skip("this kernel has no sock_diag")
+		}
+		byTable, tableErr := ownerByTable(from, to)
+		if err != nil || tableErr != nil || byDiag != os.Geteuid() || byTable != os.Geteuid() {
+			t.Errorf("%s: user %d (%v) by sock_diag, %d (%v) by the tables, want %d", address, byDiag, err, byTable, tableErr, os.Geteuid())
+		}
+		nobody := netip.AddrPortFrom(from.Addr(), 1)
+		if uid, err := ownerByDiag(nobody, to); !errors.Is(err, errNoSocket) {
+			t.Errorf("%s from port 1: user %d, %v", address, uid, err)
+		}
+	}
+}
+
+func BenchmarkOwner(b *testing.B) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer l.Close()
+	client, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer client.Close()
+	from, to := client.LocalAddr().(*net.TCPAddr).AddrPort(), client.RemoteAddr().(*net.TCPAddr).AddrPort()
+	for name, find := range map[string]func(_, _ netip.AddrPort) (int, error){"diag": ownerByDiag, "table": ownerByTable} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := find(from, to); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,80 @@
+// Package sameuser keeps the other users of a host away from plaintext ports on the loopback interface: it asks the
+// operating system whose the other end of a connection is, so that clients need no secret.
+//
+// It refuses to know what is spoken on a connection.
+package sameuser
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+// errUnsupported is for systems on which the owner of a connection's other end cannot be found.
+var errUnsupported = errors.New("this operating system does not tell whose a connection is")
+
+// Listener accepts connections of the user that this process runs as, and of root, and closes all others. Each refusal is
+// logged, at most one a second. Where the system does not tell (anything but Linux) it accepts all and warns once.
+func Listener(l net.Listener, log *slog.Logger) net.Listener {
+	if _, tcp := l.Addr().(*net.TCPAddr); !tcp {
+		return l
+	}
+	if !Supported {
+		log.Warn("every user of this host can use this port", "address", l.Addr(), "err", errUnsupported)
+		return l
+	}
+	return &listener{Listener: l, log: log}
+}
+
+type listener struct {
+	net.Listener
+	log *slog.Logger
+
+	mu   sync.Mutex
+	last time.Time // of a logged refusal
+}
+
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if err := Check(conn); err != nil {
+			_ = conn.Close()
+			l.refused(err)
+			continue
+		}
+		return conn, nil
+	}
+}
+
+func (l *listener) refused(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := time.Now(); now.Sub(l.last) >= time.Second {
+		l.last = now
+		l.log.Warn("connection refused", "address", l.Addr(), "err", err)
+	}
+}
+
+// Check returns an error unless the other end of a TCP connection within this host is a socket of our user or of root.
+func Check(conn net.Conn) error {
+	ours, ok1 := conn.LocalAddr().(*net.TCPAddr)
+	theirs, ok2 := conn.RemoteAddr().(*net.TCPAddr)
+	if !ok1 || !ok2 {
+		return fmt.Errorf("connection from %v: not TCP", conn.RemoteAddr())
+	}
+	uid, err := owner(theirs.AddrPort(), ours.AddrPort())
+	if err != nil {
+		return fmt.Errorf("connection from %v: %w", theirs, err)
+	}
+	if uid != 0 && uid != os.Geteuid() {
+		return fmt.Errorf("connection from %v: it is of user %d, not of user %d", theirs, uid, os.Geteuid())
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package sameuser
+
+import (
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Connections of this user are accepted, over both families of addresses, also many at once.
+func TestOwnConnections(t *testing.T) {
+	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {
+		inner, err := net.Listen("tcp", address)
+		if err != nil && address != "127.0.0.1:0" {
+			t.Logf("no %s on this host: %v", address, err)
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := Listener(inner, slog.New(slog.DiscardHandler))
+		go func() {
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				_, _ = io.WriteString(conn, "hello")
+				_ = conn.Close()
+			}
+		}()
+		answers := make(chan string)
+		const crowd = 50
+		for range crowd {
+			go func() {
+				conn, err := net.Dial("tcp", l.Addr().String())
+				if err != nil {
+					answers <- err.Error()
+					return
+				}
+				defer conn.Close()
+				_ = conn.SetDeadline(time.Now().Add(time.Minute))
+				text, _ := io.ReadAll(conn)
+				answers <- string(text)
+			}()
+		}
+		for range crowd {
+			if got := <-answers; got != "hello" {
+				t.Errorf("%s: %q", address, got)
+			}
+		}
+		_ = l.Close()
+	}
+}
+
+// What listens for this user closes connections of another user before anything is read or said.
+func TestAnotherUser(t *testing.T) {
+	if !Supported {
+		t.Skip("this system does not tell whose a connection is")
+	}
+	bash, err := exec.LookPath("bash")
+	if err != nil || os.Geteuid() != 0 {
+		t.Skip("only root can become another user, and bash is needed to connect as one")
+	}
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	l := Listener(inner, slog.New(slog.NewTextHandler(&log, nil)))
+	accepted := make(chan bool)
+	go func() {
+		defer close(accepted)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(conn, "hello")
+			_ = conn.Close()
+		}
+	}()
+	said := func(uid uint32) string {
+		script := "exec 3<>/dev/tcp/127.0.0.1/" + strconv.Itoa(inner.Addr().(*net.TCPAddr).Port) + "; echo connected; timeout 60 cat <&3"
+		cmd := exec.CommandContext(t.Context(), bash, "-c", script)
+		cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+		out, _ := cmd.Output() // a connection that is reset is an error
+		return strings.ReplaceAll(string(out), "\n", " ")
+	}
+	if got := said(65534); got != "connected " {
+		t.Errorf("another user is told %q", got)
+	}
+	if got := said(0); got != "connected hello" {
+		t.Errorf("the same user is told %q", got)
+	}
+	_ = l.Close()
+	<-accepted
+	if !strings.Contains(log.String(), "it is of user 65534, not of user 0") {
+		t.Errorf("the log does not tell of the refusal: %s", log.String())
+	}
+}

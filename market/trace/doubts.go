@@ -1,0 +1,242 @@
+package trace
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/market"
+)
+
+// maxSilence is how long a pool whose price does not change has no row in EC2's history, which repeats an unchanged price about
+// once a day. A longer silence is missing data.
+const maxSilence = 25 * time.Hour
+
+// unusual is how many times the usual interval a silence of a whole region must last where unchanged prices are not repeated.
+const unusual = 10
+
+// Hole is a time for which prices of a pool were not recorded.
+type Hole struct {
+	Pool market.Pool
+	market.Hole
+}
+
+// region is what the markets of a region have in common: they were recorded together.
+type region struct {
+	markets  []Market
+	end      time.Time // of the last point
+	repeats  int       // points that repeat the price of less than maxSilence before
+	silences int       // of a pool, longer than maxSilence
+}
+
+// findHoles finds the holes of all markets, the longest first, and tells the histories. What a hole is depends on the
+// recording. Where it repeats unchanged prices, as EC2's history does, each pool is judged by itself: it has a hole wherever it is
+// silent for more than maxSilence, also at its end, when others go on. Where it has changes alone, a silent pool may be a calm
+// one, so that a hole is a time in which no pool of the region has a price: more than maxSilence, and more than ten times what
+// nine of ten intervals in the region keep to.
+func findHoles(markets []Market) (holes []Hole) {
+	regions := map[[2]string]*region{}
+	var order []*region
+	for _, m := range markets {
+		key := [2]string{m.Pool.Provider, m.Pool.Region}
+		r := regions[key]
+		if r == nil {
+			r = &region{}
+			regions[key], order = r, append(order, r)
+		}
+		r.markets = append(r.markets, m)
+		if last, ok := m.History.Last(); ok && last.At.After(r.end) {
+			r.end = last.At
+		}
+	}
+	for _, r := range order {
+		for _, m := range r.markets {
+			r.look(m.History)
+		}
+		for _, m := range r.markets {
+			m.History.SetHoles(nil)
+		}
+		switch {
+		case r.silences == 0:
+		case r.repeats > 0 && 4*r.repeats >= r.silences:
+			for _, m := range r.markets {
+				m.History.SetHoles(silences(m.History, r.end))
+			}
+		default:
+			common := r.common()
+			for _, m := range r.markets {
+				m.History.SetHoles(within(common, m.History))
+			}
+		}
+		for _, m := range r.markets {
+			for _, h := range m.History.Holes() {
+				holes = append(holes, Hole{m.Pool, h})
+			}
+		}
+	}
+	slices.SortStableFunc(holes, func(a, b Hole) int { return cmp.Compare(b.To.Sub(b.From), a.To.Sub(a.From)) })
+	return holes
+}
+
+// pointsOf gives all points of a history.
+func pointsOf(h *market.History) []market.PricePoint {
+	last, _ := h.Last()
+	return h.Points(time.Time{}, last.At)
+}
+
+// look counts repeats and silences.
+func (r *region) look(h *market.History) {
+	points := pointsOf(h)
+	for i := 1; i < len(points); i++ {
+		if points[i].Price == points[i-1].Price && points[i].At.Sub(points[i-1].At) <= maxSilence {
+			r.repeats++
+		}
+	}
+	r.silences += len(silences(h, r.end))
+}
+
+// silences are the times for which a pool has no price for longer than maxSilence, until the end of the recording.
+func silences(h *market.History, end time.Time) (holes []market.Hole) {
+	points := pointsOf(h)
+	for i := range points {
+		until := end
+		if i+1 < len(points) {
+			until = points[i+1].At
+		}
+		if until.Sub(points[i].At) > maxSilence {
+			holes = append(holes, market.Hole{From: points[i].At, To: until})
+		}
+	}
+	return holes
+}
+
+// common are the unusually long times in which no pool has a price.
+func (r *region) common() (holes []market.Hole) {
+	var all []time.Time
+	for _, m := range r.markets {
+		for _, p := range pointsOf(m.History) {
+			all = append(all, p.At)
+		}
+	}
+	slices.SortFunc(all, time.Time.Compare)
+	all = slices.CompactFunc(all, time.Time.Equal)
+	if len(all) < 2 {
+		return nil
+	}
+	intervals := make([]time.Duration, len(all)-1)
+	for i := range intervals {
+		intervals[i] = all[i+1].Sub(all[i])
+	}
+	slices.Sort(intervals)
+	usual := intervals[(len(intervals)*9+9)/10-1]
+	for i := 1; i < len(all); i++ {
+		if silence := all[i].Sub(all[i-1]); silence > maxSilence && silence > unusual*usual {
+			holes = append(holes, market.Hole{From: all[i-1], To: all[i]})
+		}
+	}
+	return holes
+}
+
+// within gives the holes between the first and the last point of a history.
+func within(holes []market.Hole, h *market.History) (out []market.Hole) {
+	first, _ := h.First()
+	last, _ := h.Last()
+	for _, hole := range holes {
+		if !hole.From.Before(first.At) && !hole.To.After(last.At) {
+			out = append(out, hole)
+		}
+	}
+	return out
+}
+
+// contradictions notes the instants for which points of several files give a pool different prices.
+func (s *Summary) contradictions(pool market.Pool, points []market.PricePoint) {
+	points = slices.Clone(points)
+	slices.SortStableFunc(points, func(a, b market.PricePoint) int { return a.At.Compare(b.At) })
+	for i := 1; i < len(points); i++ {
+		if p := points[i]; p.At.Equal(points[i-1].At) && p.Price != points[i-1].Price {
+			s.Conflicts = append(s.Conflicts, RowNote{Pool: pool, At: p.At, Price: p.Price})
+		}
+	}
+}
+
+// addRows adds what another file's rows were.
+func (s *Summary) addRows(o *Summary) {
+	s.Rows += o.Rows
+	s.OtherProducts += o.OtherProducts
+	s.Duplicates += o.Duplicates
+	s.Rounded += o.Rounded
+	s.Conflicts = append(s.Conflicts, o.Conflicts...)
+	s.Absurd = append(s.Absurd, o.Absurd...)
+}
+
+// Doubts says in a sentence for each kind what makes prices doubtful. Of limits it to some pools; nil = all.
+func (t *Trace) Doubts(of func(market.Pool) bool) (said []string) {
+	if t == nil {
+		return nil
+	}
+	if of == nil {
+		of = func(market.Pool) bool { return true }
+	}
+	rows := func(notes []RowNote) (some []RowNote) {
+		for _, n := range notes {
+			if of(n.Pool) {
+				some = append(some, n)
+			}
+		}
+		return some
+	}
+	if some := rows(t.Summary.Conflicts); len(some) > 0 {
+		said = append(said, fmt.Sprintf("%s another price of the same pool and instant, and the last one holds: %s%s",
+			count(len(some), "price contradicts", "prices contradict"), &some[0], more(len(some))))
+	}
+	if some := rows(t.Summary.Absurd); len(some) > 0 {
+		said = append(said, fmt.Sprintf("%s absurd and left out: %s%s", count(len(some), "price is", "prices are"), &some[0], more(len(some))))
+	}
+	var holes []Hole
+	for _, h := range t.Summary.Holes {
+		if of(h.Pool) {
+			holes = append(holes, h)
+		}
+	}
+	if len(holes) > 0 {
+		said = append(said, fmt.Sprintf("prices were not recorded for some time, and the last one is taken to have held: %s%s", &holes[0], more(len(holes))))
+	}
+	return said
+}
+
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// more says how many there are beside the one that is shown.
+func more(n int) string {
+	if n == 1 {
+		return ""
+	}
+	return fmt.Sprintf(", and %d more", n-1)
+}
+
+// String gives "prices.csv line 17: us-west-1a/c3.xlarge at 2014-03-01T00:00:00Z: $0.05".
+func (n *RowNote) String() string {
+	where := n.File
+	if n.Line > 0 {
+		if where != "" {
+			where += " "
+		}
+		where += fmt.Sprintf("line %d", n.Line)
+	}
+	if where != "" {
+		where += ": "
+	}
+	return fmt.Sprintf("%s%s/%s at %s: $%s", where, n.Pool.Zone, n.Pool.Type, n.At.Format(time.RFC3339), n.Price)
+}
+
+// String gives "us-west-1a/c3.xlarge from 2014-03-01T00:00:00Z for 384h0m0s".
+func (h *Hole) String() string {
+	return fmt.Sprintf("%s/%s from %s for %s", h.Pool.Zone, h.Pool.Type, h.From.UTC().Format(time.RFC3339), h.To.Sub(h.From).Round(time.Minute))
+}

@@ -1,0 +1,262 @@
+package sweep
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/sim"
+)
+
+// What is promised wherever on-demand machines can be bought, whatever spot prices do: every start finishes, nobody pays for
+// machines that wait for others, and the policy deadline meets every deadline that can be met. Tried on markets that are drawn at
+// random and, where they are there, on all recordings; `make guarantees` tries more of both.
+
+// TestGuaranteesOnRandomMarkets needs no data.
+func TestGuaranteesOnRandomMarkets(t *testing.T) {
+	n, _ := strconv.Atoi(os.Getenv("TIERML_GUARANTEES"))
+	seed, _ := strconv.ParseUint(os.Getenv("TIERML_GUARANTEES_SEED"), 10, 64)
+	var runs []guarantee
+	for i := range max(n, 2) {
+		r := rand.New(rand.NewPCG(seed, uint64(i)))
+		runs = append(runs, drawGuarantees(r, drawnCell(t, r), 4)...)
+	}
+	checkGuarantees(t, runs)
+}
+
+// TestGuaranteesOnRecordings: recordings are not shipped.
+func TestGuaranteesOnRecordings(t *testing.T) {
+	n, _ := strconv.Atoi(os.Getenv("TIERML_GUARANTEES"))
+	seed, _ := strconv.ParseUint(os.Getenv("TIERML_GUARANTEES_SEED"), 10, 64)
+	data, most := "../../../shared/data", 1
+	if folder := os.Getenv("TIERML_GUARANTEES_DATA"); folder != "" {
+		data, most = folder, 5
+	}
+	looked := 0
+	for i, r := range recordings {
+		file := filepath.Join(data, "spot", r[0]+".csv.gz")
+		if _, err := os.Stat(file); err != nil {
+			continue
+		}
+		all := pairs(t, file, filepath.Join(data, "catalog", "aws-ondemand-linux-"+r[1]+".csv.gz"))
+		slices.SortStableFunc(all, func(a, b cell) int { return b.crossings - a.crossings })
+		for k, c := range spread(all, most) {
+			runs := drawGuarantees(rand.New(rand.NewPCG(seed, uint64(100*i+k))), c, max(n, 1))
+			looked += len(runs)
+			checkGuarantees(t, runs)
+		}
+	}
+	if looked == 0 {
+		t.Skip("no recordings there: TIERML_GUARANTEES_DATA names the folder that has spot/ and catalog/")
+	}
+}
+
+// guarantee is one run to try.
+type guarantee struct {
+	market string
+	cfg    sim.Config
+	late   time.Duration // over the least time that the deadline must leave
+}
+
+// pairs are all pairs of pools that follow each other by price in one zone, of whatever types.
+func pairs(t *testing.T, traceFile, catalogFile string) (out []cell) {
+	t.Helper()
+	rules, err := market.Rules("ec2-2017")
+	if err != nil {
+		t.Fatal(err)
+	}
+	zones := map[string]bidding.Candidate{}
+	for _, p := range recordedPools(t, traceFile, catalogFile) {
+		if before, ok := zones[p.Pool.Zone]; ok {
+			a, b := before, p
+			if b.Type.OnDemand < a.Type.OnDemand {
+				a, b = b, a
+			}
+			out = append(out, cell{name: filepath.Base(traceFile) + " " + p.Pool.Zone + " " + a.Type.Name + " " + b.Type.Name,
+				crossings: crossings(a) + crossings(b), job: cellJob(a, b, rules)})
+		}
+		zones[p.Pool.Zone] = p
+	}
+	return out
+}
+
+// drawnCell is a market of two pools over ten days, whose prices cross the on-demand price often or seldom, for seconds or days.
+func drawnCell(t *testing.T, r *rand.Rand) cell {
+	t.Helper()
+	rules, err := market.Rules([]string{"ec2-2017", "ec2-now"}[r.IntN(2)])
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+	var pools [2]bidding.Candidate
+	for i := range pools {
+		kind := market.InstanceType{Name: fmt.Sprintf("m%d.large", i), VCPU: 2 << i, OnDemand: market.Dollar / 10 << i}
+		if r.IntN(3) == 0 {
+			kind.Rate = float64(kind.VCPU) * (0.7 + 0.6*r.Float64())
+		}
+		var points []market.PricePoint
+		spell := math.Exp(r.Float64() * 10) // seconds to hours
+		for at := begin; at.Before(begin.Add(10 * 24 * time.Hour)); {
+			points = append(points, market.PricePoint{At: at, Price: market.USD(float64(kind.OnDemand) * math.Exp(1.5*r.NormFloat64()-0.8))})
+			at = at.Add(3*time.Minute + time.Duration((spell+30)*r.ExpFloat64()*float64(time.Second)))
+		}
+		pools[i] = bidding.Candidate{Type: kind, History: market.NewHistory(points),
+			Pool: market.Pool{Provider: "ec2", Region: "us-east-1", Zone: "us-east-1a", Type: kind.Name, Class: market.Spot}}
+	}
+	return cell{name: "drawn", job: cellJob(pools[0], pools[1], rules)}
+}
+
+// drawGuarantees draws starts of a market, with lengths, costs of checkpoints and deadlines: one of each policy, and as many more of
+// deadline.
+func drawGuarantees(r *rand.Rand, c cell, starts int) (runs []guarantee) {
+	for range starts {
+		compute := time.Duration((0.25 + 11*r.Float64()*r.Float64()) * float64(time.Hour))
+		cfg := OnEC2(c.job, compute)
+		cfg.Reliable = elasticity.Reliable{}
+		cfg.Checkpoints = sim.Checkpoints{
+			Model: math.Exp(16 + 8*r.Float64()), Bandwidth: 100e6, Overhead: []float64{0, 0, 0.17}[r.IntN(3)], // to 26 GB
+			Every: time.Duration(1+r.IntN(30)) * time.Minute,
+		}
+		first, last := window(&cfg)
+		if last.Before(first) {
+			return runs
+		}
+		cfg.Start = first.Add(time.Duration(r.Int64N(int64(last.Sub(first)) + 1)).Truncate(time.Second))
+		for _, name := range guaranteed() {
+			policy, err := bidding.ByName(name)
+			if err != nil {
+				panic(err)
+			}
+			g := guarantee{market: c.name, cfg: withPolicy(cfg, policy)}
+			if _, byRestart := policy.(bidding.ByRestart); byRestart {
+				g.late = time.Duration(r.Float64() * r.Float64() * float64(compute))
+				g.cfg.Deadline = cfg.Start.Add(leastTime(&g.cfg) + g.late)
+			}
+			runs = append(runs, g)
+		}
+	}
+	return runs
+}
+
+// guaranteed are the policies to try.
+func guaranteed() []string {
+	if some := strings.Fields(os.Getenv("TIERML_GUARANTEES_POLICIES")); len(some) > 0 {
+		return some
+	}
+	return bidding.Names()
+}
+
+// leastTime is what a deadline must leave: a changeover and the work on the fleet that is cheapest on demand, the last checkpoint
+// and the end of the machines, and what is rounded.
+func leastTime(cfg *sim.Config) time.Duration {
+	t := cfg.Timing
+	save, restart := cfg.Checkpoints.Times(t)
+	var best *bidding.Candidate
+	for i := range cfg.Pools {
+		p := &cfg.Pools[i]
+		if p.OnDemand() && (best == nil || float64(p.Type.OnDemand)*best.Type.WorkRate() < float64(best.Type.OnDemand)*p.Type.WorkRate()) {
+			best = p
+		}
+	}
+	machines := (cfg.Want.VCPU + best.Type.VCPU - 1) / best.Type.VCPU
+	change := t.Launch + t.Boot + restart
+	work := cfg.Job.Work / (float64(machines) * best.Type.WorkRate() * cfg.FLOPSPerVCPU)
+	return change + change/50 + 12*time.Second + time.Duration(work*float64(time.Second)) + save + t.Reply + t.EndLag + t.PriceLag
+}
+
+// checkGuarantees makes the runs, on all cores.
+func checkGuarantees(t *testing.T, runs []guarantee) {
+	t.Helper()
+	var all sync.WaitGroup
+	next := make(chan *guarantee)
+	for range runtime.GOMAXPROCS(0) {
+		all.Go(func() {
+			for g := range next {
+				if wrong := g.run(); wrong != "" {
+					t.Errorf("%s, %s from %s: %s (%+v)", g.market, g.cfg.Policy.Name(), g.cfg.Start.Format(time.RFC3339), wrong, g.cfg.Checkpoints)
+				}
+			}
+		})
+	}
+	for i := range runs {
+		next <- &runs[i]
+	}
+	close(next)
+	all.Wait()
+	t.Logf("%s: %d runs", runs[0].market, len(runs))
+}
+
+// run makes a run and says what is wrong with it.
+func (g *guarantee) run() string {
+	cfg, idle := g.cfg, idleness{alive: map[string]time.Time{}}
+	_, idle.byRestart = cfg.Policy.(bidding.ByRestart)
+	cfg.Record, cfg.Policy = idle.add, remembering(cfg.Policy, newRecollection(48*time.Hour))
+	r, err := sim.Run(cfg)
+	switch {
+	case err != nil:
+		return err.Error()
+	case !r.Finished():
+		return fmt.Sprintf("%s after %s, at a cost of $%s; on demand it is $%s", r.Outcome, r.Runtime, r.Cost, OnDemandCost(&cfg))
+	case cfg.Policy.Name() == "deadline" && cfg.Start.Add(r.Runtime).After(cfg.Deadline):
+		return fmt.Sprintf("late by %s; the deadline left %s more than it must", cfg.Start.Add(r.Runtime).Sub(cfg.Deadline), g.late)
+	case idle.longest > longestIdle:
+		return fmt.Sprintf("machines waited for %s until %s", idle.longest, idle.at.Format(time.RFC3339))
+	}
+	return ""
+}
+
+// longestIdle is how long machines may wait: for others to start, and to the end of an hour that is paid.
+const longestIdle = time.Hour + 30*time.Minute
+
+// idleness finds how long machines that are paid for have waited while nothing was done.
+type idleness struct {
+	byRestart bool
+	alive     map[string]time.Time // since when each machine runs
+	working   bool
+	work      time.Time // that was seen last
+	longest   time.Duration
+	at        time.Time
+}
+
+func (i *idleness) add(e journal.Entry) {
+	switch e.Kind {
+	case journal.Launch:
+		i.alive[e.Instance] = e.T
+	case journal.ClockDone:
+		i.look(e.T)
+		i.work = e.T
+	case journal.Join, journal.Rollback: // by kill and restart, a fleet works between the two, and nothing tells of its clocks
+		i.look(e.T)
+		i.working = i.byRestart && e.Kind == journal.Join
+	case journal.Terminated, journal.Evicted, journal.Failed:
+		i.look(e.T)
+		delete(i.alive, e.Instance)
+	}
+}
+
+func (i *idleness) look(now time.Time) {
+	if i.working {
+		i.work = now
+	}
+	for _, since := range i.alive {
+		if i.work.After(since) {
+			since = i.work
+		}
+		if waited := now.Sub(since); waited > i.longest {
+			i.longest, i.at = waited, now
+		}
+	}
+}

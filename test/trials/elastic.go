@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+)
+
+const (
+	elasticMachines = 6
+	elasticSplits   = 42
+	clocksBefore    = 20 // that say what is usual
+	clocksAfter     = 40 // over which the loss is measured
+	waitLimit       = 100 * time.Millisecond
+)
+
+// change is what a change of machines cost.
+type change struct {
+	usual time.Duration // a clock before the change
+	lost  time.Duration // by which the job is later
+	worst time.Duration // the longest clock, beyond the usual
+	wait  time.Duration // the longest clock, beyond what its work takes on the machines that were there
+}
+
+// elastic compares what a change of machines costs a job: elastically, as partitions and splits move while training goes on, and
+// by kill and restart: save a checkpoint, end every process, start the job again on other machines. Six transient machines train
+// matrix factorisation, three of them serve; one that serves and one that only works are replaced. Kill and restart has the
+// best case: it is told beforehand and loses no work. A third way is what a scheduler does with `tierml scale`: a server and a
+// worker more, and then fewer again, during which nobody has more work than usual, so that whatever a clock takes longer is
+// waiting.
+func elastic(f *flag.FlagSet) func(context.Context, place) error {
+	rounds := f.Int("rounds", 3, "how often each way is tried; medians count")
+	data := f.String("data", "examples/data/jester5k.csv.gz", "ratings to train on")
+	return func(ctx context.Context, at place) error {
+		path, err := filepath.Abs(*data)
+		if err != nil {
+			return fmt.Errorf("finding the data: %w", err)
+		}
+		fmt.Fprintln(at.out, "one server and one worker of 3 + 3 machines replaced   usual clock   job later by   lost job-seconds   longest clock: beyond usual   beyond its work")
+		ways := []struct {
+			name string
+			do   func(*trial, context.Context, int) (rollbacksMayBe bool, err error)
+		}{{"elastic", (*trial).replace}, {"kill and restart", (*trial).restart}, {"more and fewer by tierml scale", (*trial).moreAndFewer}}
+		var medians []change
+		for i, w := range ways {
+			var costs []change
+			for n := range *rounds {
+				c, err := at.elastic(ctx, fmt.Sprintf("%d-%d", i, n), path, w.do)
+				if err != nil {
+					return fmt.Errorf("%s: %w", w.name, err)
+				}
+				fmt.Fprintln(at.out, c.line(w.name))
+				costs = append(costs, c)
+			}
+			slices.SortFunc(costs, func(a, b change) int { return int(a.lost - b.lost) })
+			medians = append(medians, costs[len(costs)/2])
+		}
+		fmt.Fprintln(at.out, "medians:")
+		for i, w := range ways {
+			fmt.Fprintln(at.out, medians[i].line(w.name))
+		}
+		replaced, restarted, asked := medians[0], medians[1], medians[2]
+		share := replaced.lost.Seconds() / restarted.lost.Seconds()
+		fmt.Fprintf(at.out, "elastic loses %.1f %% of what kill and restart loses (at most 20 %%); no worker waits more than %v longer than usual (at most %v)\n",
+			100*share, replaced.wait.Round(time.Millisecond), waitLimit)
+		fmt.Fprintf(at.out, "%s: the longest clock takes %v longer than usual (at most %v)\n", ways[2].name, asked.worst.Round(time.Millisecond), waitLimit)
+		var errs []error
+		if asked.worst > waitLimit {
+			errs = append(errs, fmt.Errorf("%s: a clock takes %v longer than usual", ways[2].name, asked.worst))
+		}
+		if share > 0.2 {
+			errs = append(errs, fmt.Errorf("elastic loses %.2f of what kill and restart loses", share))
+		}
+		if replaced.wait > waitLimit {
+			errs = append(errs, fmt.Errorf("a worker waits %v longer than usual", replaced.wait))
+		}
+		return errors.Join(errs...)
+	}
+}
+
+func (c change) line(name string) string {
+	return fmt.Sprintf("%-52s  %11v  %13v  %17.1f  %27v  %14v", name, c.usual.Round(time.Millisecond), c.lost.Round(time.Millisecond),
+		elasticMachines*c.lost.Seconds(), c.worst.Round(time.Millisecond), c.wait.Round(time.Millisecond))
+}
+
+// elastic measures one way once.
+func (at place) elastic(ctx context.Context, name, data string, do func(*trial, context.Context, int) (bool, error)) (c change, err error) {
+	j := usual("elastic", "mf")
+	j.Data, j.Params, j.Machines, j.Consistency = data, "{rank: 16, batches: 8}", elasticMachines, ""
+	j.Clocks, j.Splits, j.Partitions, j.Evaluate = 100_000, elasticSplits, 24, 1000
+	j.ThreeAbove, j.Boot, j.Notice, j.Dead, j.FlopsPerVCPU = 15, time.Second, 10*time.Second, 10*time.Second, 900_000
+	t, err := begin(filepath.Join(at.dir, name), at.binary, j, at.out)
+	defer t.abandon()
+	if err != nil {
+		return c, err
+	}
+	if err := t.await(ctx, func(entries []journal.Entry) bool {
+		return clocksSince(entries, journal.Join) >= clocksBefore+2 && count(entries, journal.Join) > elasticMachines
+	}); err != nil {
+		return c, err
+	}
+	entries, err := t.journal()
+	if err != nil {
+		return c, err
+	}
+	changed := len(ticks(entries)) - 1
+	mayRollBack, err := do(t, ctx, changed)
+	if err != nil {
+		return c, err
+	}
+	if entries, err = t.journal(); err != nil {
+		return c, err
+	}
+	if n := count(entries, journal.Rollback); n > 0 && !mayRollBack {
+		return c, fmt.Errorf("%d roll-backs, though nobody was lost without a warning", n)
+	}
+	return measure(ticks(entries), changed), nil
+}
+
+// clocksSince counts the clocks done since the last entry of a kind.
+func clocksSince(entries []journal.Entry, kind journal.Kind) (n int) {
+	for _, e := range slices.Backward(entries) {
+		switch e.Kind {
+		case kind:
+			return n
+		case journal.ClockDone:
+			n++
+		}
+	}
+	return n
+}
+
+// tick is a clock that was done.
+type tick struct {
+	at       time.Duration // by the wall clock
+	machines int           // that worked on it
+}
+
+func ticks(entries []journal.Entry) (list []tick) {
+	for _, e := range entries {
+		if e.Kind == journal.ClockDone && !e.Redone {
+			list = append(list, tick{e.T.Sub(entries[0].T) / speed, e.Count})
+		}
+	}
+	return list
+}
+
+// most is how many splits the machine with the most of them has, when so many share them.
+func most(machines int) int { return (elasticSplits + machines - 1) / max(1, machines) }
+
+// measure compares the clocks after a change with those before it.
+func measure(at []tick, changed int) (c change) {
+	var usually []time.Duration
+	for i := changed - clocksBefore; i < changed; i++ {
+		usually = append(usually, at[i].at-at[i-1].at)
+	}
+	c.usual = median(usually)
+	last := changed + clocksAfter
+	c.lost = at[last].at - at[changed].at - time.Duration(clocksAfter)*c.usual
+	for i := changed + 1; i <= last; i++ {
+		long := at[i].at - at[i-1].at
+		c.worst = max(c.worst, long-c.usual)
+		fewest := min(at[i].machines, at[i-1].machines)
+		c.wait = max(c.wait, long-c.usual*time.Duration(most(fewest))/time.Duration(most(at[changed].machines)))
+	}
+	return c
+}
+
+// replace takes the oldest transient machine, which serves, and the youngest, which does not.
+func (t *trial) replace(ctx context.Context, changed int) (bool, error) {
+	spot, err := t.machines(market.Spot)
+	if err != nil {
+		return false, err
+	}
+	for _, m := range []machine{spot[0], spot[len(spot)-1]} {
+		if _, err := t.do("evict %s", m.id); err != nil {
+			return false, err
+		}
+	}
+	return false, t.await(ctx, func(entries []journal.Entry) bool {
+		return count(entries, journal.Join) >= elasticMachines+3 && len(ticks(entries)) > changed+clocksAfter
+	})
+}
+
+// moreAndFewer asks for one server and one worker more, and, when they are there, for as many fewer.
+func (t *trial) moreAndFewer(ctx context.Context, changed int) (bool, error) {
+	for _, more := range []string{"+1", "-1"} {
+		if printed, err := t.scale("--workers", more, "--servers", more, "--wait"); err != nil {
+			return false, fmt.Errorf("%w: %s", err, printed)
+		}
+	}
+	entries, err := t.journal()
+	if err != nil {
+		return false, err
+	}
+	last := max(len(ticks(entries)), changed+clocksAfter) + 1
+	return false, t.await(ctx, func(entries []journal.Entry) bool { return len(ticks(entries)) > last })
+}
+
+// restart saves, ends everything and begins again with other machines.
+func (t *trial) restart(ctx context.Context, changed int) (bool, error) {
+	if err := t.interrupt(); err != nil {
+		return true, err
+	}
+	if err := t.resume(); err != nil {
+		return true, err
+	}
+	return true, t.await(ctx, func(entries []journal.Entry) bool { return len(ticks(entries)) > changed+clocksAfter })
+}

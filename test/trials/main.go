@@ -1,0 +1,79 @@
+// Command trials runs whole jobs from outside: the program as a user has it, a fake cloud in a process of its own, and real
+// processes for machines. It disturbs them and reads from the journal, the model file, the bill and the process table what
+// became of them. It knows nothing of what goes on inside the processes.
+//
+//	soak      applications x consistencies x disturbances, one short run each, and storms of random disturbances
+//	chaos     one long storm over one run, every promise checked afterwards
+//	recovery  how long training stands still after a loss
+//	elastic   what a change of machines costs beside kill and restart
+//	figures   how long clocks take on up to 64 machines whose network is the bottleneck
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/tierml/tierml/test/trials/figures"
+)
+
+// place is where a trial works.
+type place struct {
+	dir, binary string
+	out         io.Writer
+}
+
+// commands define their flags and return what they do.
+var commands = map[string]func(*flag.FlagSet) func(context.Context, place) error{
+	"soak": soak, "chaos": chaos, "recovery": recovery, "elastic": elastic,
+	"figures": func(f *flag.FlagSet) func(context.Context, place) error {
+		run := figures.Flags(f)
+		return func(ctx context.Context, at place) error { return run(ctx, at.out) }
+	},
+}
+
+func main() {
+	if err := command(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "trials:", err)
+		os.Exit(1)
+	}
+}
+
+func command(args []string) error {
+	name := ""
+	if len(args) > 0 {
+		name = args[0]
+	}
+	if name == figures.Agent {
+		return figures.RunAgent()
+	}
+	define := commands[name]
+	if define == nil {
+		return fmt.Errorf("%q: there are soak, chaos, recovery, elastic and figures; -h behind one shows its flags", name)
+	}
+	f := flag.NewFlagSet("trials "+name, flag.ExitOnError)
+	run := define(f)
+	if err := f.Parse(args[1:]); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	dir, err := os.MkdirTemp("", "tierml-"+name+"-")
+	if err != nil {
+		return fmt.Errorf("making a working directory: %w", err)
+	}
+	at := place{dir: dir, out: os.Stdout}
+	if name != "figures" { // whose machines are this program
+		if at.binary, err = build(ctx, dir); err != nil {
+			return err
+		}
+	}
+	if err := run(ctx, at); err != nil {
+		return fmt.Errorf("%s: %w\nwhat is left of it is in %s", name, err, dir)
+	}
+	return os.RemoveAll(dir)
+}

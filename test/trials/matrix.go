@@ -1,0 +1,295 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+)
+
+// mode is a consistency.
+type mode struct{ name, lines string }
+
+var modes = []mode{{"bsp", "deterministic: true"}, {"ssp1", "staleness: 1"}, {"ssp3", "staleness: 3"}, {"asp", "consistency: asp"}}
+
+// disturbance is what happens in a cell of the matrix.
+type disturbance struct {
+	name string
+	// lossless: everybody who goes is warned in time, so no clock is done twice.
+	lossless bool
+	clock    time.Duration // that a clock takes undisturbed; 0 = smallClock
+	tune     func(*job)    // nil = as usual
+	do       func(context.Context, *trial) error
+	// shown reports whether it left its mark in the journal before training ended. Otherwise nothing was tested.
+	shown func([]journal.Entry) bool
+}
+
+const (
+	smallClock    = 150 * time.Millisecond
+	smallMachines = 3 // transient, beside one reliable
+	strikes       = 4 // the clock at which a disturbance begins at the earliest
+)
+
+// disturbances of the matrix.
+var disturbances = []disturbance{
+	{name: "join", lossless: true, do: after(asked("--workers", "+1")), shown: atLeast(journal.Join, smallMachines+2)},
+	{name: "leave", lossless: true, do: after(asked("--workers", "-1")), shown: atLeast(journal.Leave, 1)},
+	{name: "evict", lossless: true, do: after(steps("evict oldest 2")), shown: atLeast(journal.Notice, 2)},
+	{name: "evict-all", lossless: true, do: after(steps("evict all")), shown: atLeast(journal.Flush, 1)},
+	{name: "short-notice", tune: shortNotice, clock: 600 * time.Millisecond, do: after(steps("evict all")), shown: cutShort},
+	{name: "kill", do: after(killServer), shown: atLeast(journal.Rollback, 1)},
+	{name: "freeze", tune: quick, do: after(freezeServer), shown: atLeast(journal.Rollback, 1)},
+	// Prices stay: who buys on demand when a zone has sold out goes back to it later, which is a switch.
+	{name: "fallback", tune: mayBuyOnDemand, do: after(soldOut(10*time.Hour), steps("evict-now all")), shown: boughtOnDemand},
+	{name: "switch", tune: mayBuyOnDemand, clock: 300 * time.Millisecond, do: after(soldOut(15*time.Minute), steps("evict all")),
+		shown: atLeast(journal.Switch, 1)},
+	{name: "load", lossless: true, tune: slowLink, do: after(), shown: stageBy("of its link")},
+	{name: "no-reliable", tune: noneReliable, clock: 200 * time.Millisecond, do: after(served(kill(market.Spot))), shown: atLeast(journal.Rollback, 1)},
+	{name: "reliable-lost", tune: savedOften, clock: 200 * time.Millisecond, do: after(served(kill(market.OnDemand))), shown: reliableAgain},
+	{name: "takeover", lossless: true, do: after(served((*trial).killController)), shown: atLeast(journal.TakeOver, 1)},
+	{name: "resume", tune: savedOften, clock: 200 * time.Millisecond, do: after(killedAndResumed), shown: atLeast(journal.Join, 2*smallMachines)},
+}
+
+// after does things when all machines take part, and a cut is committed that a loss can go back to.
+func after(all ...func(context.Context, *trial) error) func(context.Context, *trial) error {
+	return func(ctx context.Context, t *trial) error {
+		err := t.await(ctx, func(entries []journal.Entry) bool {
+			return count(entries, journal.Join) > smallMachines && count(entries, journal.Cut) > 0 && reached(entries) >= strikes
+		})
+		for _, do := range all {
+			if err == nil {
+				err = do(ctx, t)
+			}
+		}
+		return err
+	}
+}
+
+func steps(step string) func(context.Context, *trial) error {
+	return func(_ context.Context, t *trial) error {
+		_, err := t.do("%s", step)
+		return err
+	}
+}
+
+// asked is what people ask for with `tierml scale`.
+func asked(wish ...string) func(context.Context, *trial) error {
+	return func(_ context.Context, t *trial) error {
+		if answer, err := t.scale(wish...); err != nil {
+			return fmt.Errorf("%w: %s", err, answer)
+		}
+		return nil
+	}
+}
+
+// served is a fault of storms that meets the oldest machine, which serves.
+func served(do func(*trial, fault) (string, error)) func(context.Context, *trial) error {
+	return func(_ context.Context, t *trial) error {
+		whom, err := do(t, fault{})
+		if err == nil && whom == "" {
+			err = errors.New("there was nobody to disturb")
+		}
+		return err
+	}
+}
+
+// server is a transient machine that serves: the one that partitions moved to last.
+func (t *trial) server(ctx context.Context) (m machine, err error) {
+	err = t.await(ctx, func(entries []journal.Entry) bool {
+		for _, e := range entries {
+			if e.Kind == journal.Move {
+				m.id = e.To
+			}
+		}
+		return m.id != ""
+	})
+	m.pid = t.processOf(m.id)
+	return m, err
+}
+
+func killServer(ctx context.Context, t *trial) error {
+	m, err := t.server(ctx)
+	if err == nil {
+		err = syscall.Kill(m.pid, syscall.SIGKILL)
+	}
+	return err
+}
+
+// freezeServer stops a machine that serves until it was given up, and lets it wake up.
+func freezeServer(ctx context.Context, t *trial) error {
+	m, err := t.server(ctx)
+	if err == nil {
+		_, err = t.stop(m, t.job.Dead+1500*time.Millisecond)
+	}
+	return err
+}
+
+// soldOut lets the spot pools have no machines for a market time.
+func soldOut(long time.Duration) func(context.Context, *trial) error {
+	return func(_ context.Context, t *trial) error {
+		for _, kind := range []string{"c3.large", "c3.xlarge"} {
+			if _, err := t.do("no-capacity of ec2/us-west-1/us-west-1a/%s/spot for %v", kind, long); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// killedAndResumed kills the controller and all machines, and starts the controller again, once there is a checkpoint.
+func killedAndResumed(ctx context.Context, t *trial) error {
+	if err := t.await(ctx, atLeast(journal.Checkpoint, 1)); err != nil {
+		return err
+	}
+	t.killAll(t.cloud)
+	<-t.run.ended
+	return t.resume()
+}
+
+func quick(j *job)          { j.Heartbeat, j.Dead = 300*time.Millisecond, 2*time.Second }
+func shortNotice(j *job)    { j.Notice = 600 * time.Millisecond }
+func mayBuyOnDemand(j *job) { j.MaxPrice = "0.25" }
+func savedOften(j *job)     { j.Extra = "checkpoint: {every: 500ms}" }
+
+// slowLink declares a link of the reliable machines that is too slow for stage 1, which the ratio asks for.
+func slowLink(j *job) {
+	j.Reliable, j.TwoAbove, j.ThreeAbove = "{type: c3.2xlarge, bandwidth: 1kbit/s}", 2*smallMachines, 2*smallMachines
+}
+
+func noneReliable(j *job) {
+	savedOften(j)
+	j.Reliable = "{count: 0}"
+}
+
+func atLeast(kind journal.Kind, n int) func([]journal.Entry) bool {
+	return func(entries []journal.Entry) bool { return count(entries, kind) >= n }
+}
+
+func anyOf(kind journal.Kind, is func(journal.Entry) bool) func([]journal.Entry) bool {
+	return func(entries []journal.Entry) bool {
+		for _, e := range entries {
+			if e.Kind == kind && is(e) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+func stageBy(words string) func([]journal.Entry) bool {
+	return anyOf(journal.Stage, func(e journal.Entry) bool { return strings.Contains(e.Why, words) })
+}
+
+// boughtOnDemand: a machine that is transient by its part in the job is not by its pool.
+var boughtOnDemand = anyOf(journal.Launch, func(e journal.Entry) bool {
+	return e.Tier == "transient" && strings.HasSuffix(e.Pool, "/"+string(market.OnDemand))
+})
+
+// cutShort: of the servers that go, not everything could be saved.
+func cutShort(entries []journal.Entry) bool {
+	return count(entries, journal.Rollback) > 0 ||
+		anyOf(journal.Flush, func(e journal.Entry) bool { return !strings.Contains(e.Why, "nothing is given up") })(entries)
+}
+
+// reliableAgain: a second reliable machine was bought.
+func reliableAgain(entries []journal.Entry) bool {
+	n := 0
+	for _, e := range entries {
+		if e.Kind == journal.Launch && e.Tier == "reliable" {
+			n++
+		}
+	}
+	return n >= 2
+}
+
+// cell is one run of the matrix.
+type cell struct {
+	workload    workload
+	mode        mode
+	disturbance disturbance
+	seed        uint64
+}
+
+func (c cell) name() string {
+	return strings.Join([]string{c.workload.app, c.mode.name, c.disturbance.name}, "/")
+}
+
+// cells are those of the matrix whose names match a pattern such as "mf/*/evict".
+func cells(workloads []workload, seed uint64, patterns string) (list []cell) {
+	for _, d := range disturbances {
+		for _, w := range workloads {
+			for _, m := range modes {
+				if c := (cell{w, m, d, seed}); matches(patterns, c.name()) {
+					list = append(list, c)
+				}
+			}
+		}
+	}
+	return list
+}
+
+// matches reports whether a name matches one of some patterns, which have commas between them.
+func matches(patterns, name string) bool {
+	return slices.ContainsFunc(strings.Split(patterns, ","), func(pattern string) bool {
+		ok, _ := path.Match(pattern, name)
+		return ok
+	})
+}
+
+// run runs a cell and compares its result with that of the undisturbed run.
+func (c cell) run(ctx context.Context, at place, base baseline) (came string, err error) {
+	j := c.workload.job("cell", c.mode, c.seed)
+	j.Machines, j.Dead, j.Notice, j.ThreeAbove = smallMachines, time.Minute, 6*time.Second, 5 // stage 2
+	if c.mode.name == "bsp" || c.mode.name == "ssp3" {
+		j.ThreeAbove = 2 // stage 3
+	}
+	if c.disturbance.tune != nil {
+		c.disturbance.tune(&j)
+	}
+	clock := c.disturbance.clock
+	if clock == 0 {
+		clock = smallClock
+	}
+	j.FlopsPerVCPU = paced(base.work, clock, smallMachines)
+	t, err := begin(at.dir, at.binary, j, at.out)
+	defer t.abandon()
+	if err == nil {
+		err = c.disturbance.do(ctx, t)
+	}
+	if err == nil {
+		err = t.settle()
+	}
+	if err != nil {
+		return "", errors.Join(err, t.checkLogs())
+	}
+	entries, err := t.finish(ctx)
+	if err != nil {
+		return "", errors.Join(err, t.checkLogs())
+	}
+	same, came := base.promise(t, c.mode, entries, cellTolerance)
+	promises := append(t.promises(entries), same)
+	if !c.disturbance.shown(trained(entries)) {
+		promises = append(promises, promise{"the disturbance met the run", errors.New("nothing in the journal shows it: " + changes(entries))})
+	}
+	if c.disturbance.lossless {
+		promises = append(promises, promise{"nothing is done twice, as everybody was warned", nothingRedone(entries)})
+	}
+	return came, broken(promises)
+}
+
+// trained is a journal up to the last clock.
+func trained(entries []journal.Entry) []journal.Entry {
+	for i := len(entries) - 1; i >= 0; i-- {
+		if entries[i].Kind == journal.ClockDone {
+			return entries[:i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,291 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tierml/tierml/internal/journal"
+)
+
+// soak runs the matrix and storms. Every run that leads to another result than the undisturbed one, or breaks a promise of
+// docs/training.md, fails.
+func soak(f *flag.FlagSet) func(context.Context, place) error {
+	patterns := f.String("cells", "*/*/*", "cells of the matrix, APPLICATION/CONSISTENCY/DISTURBANCE, with commas; none: no cell")
+	storms := f.Int("storms", 1, "storms for each application and consistency")
+	only := f.String("only", "*/*", "storms of which APPLICATION/CONSISTENCY, with commas")
+	seed := f.Uint64("seed", 1, "seed of all cells and of the first storm; the next storm has the next")
+	data := f.String("data", "../shared/data", "folder with the recorded data of storms")
+	parallel := f.Int("parallel", 2, "how many cells at a time")
+	verbose := f.Bool("v", false, "print what storms do")
+	return func(ctx context.Context, at place) error {
+		workloads, err := small(at.dir)
+		if err != nil {
+			return err
+		}
+		s := &soaking{place: at, bases: map[string]baseline{}}
+		s.matrix(ctx, cells(workloads, *seed, *patterns), *parallel)
+		if *storms > 0 && ctx.Err() == nil {
+			if workloads, err = recorded(*data); err != nil {
+				return err
+			}
+			s.storms(ctx, workloads, *storms, *seed, *only, *verbose)
+		}
+		fmt.Fprintf(at.out, "%d runs, %d failed\n", s.runs, len(s.failed))
+		return errors.Join(append(s.failed, ctx.Err())...)
+	}
+}
+
+// soaking is a soak under way.
+type soaking struct {
+	place
+	bases  map[string]baseline
+	mu     sync.Mutex
+	runs   int
+	failed []error
+}
+
+// verdict counts a run, keeps what is left of one that failed, and prints how to repeat it.
+func (s *soaking) verdict(name, dir, repeat string, began time.Time, came string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.runs++
+	took := time.Since(began).Seconds()
+	if err == nil {
+		fmt.Fprintf(s.out, "%-28s ok      %4.1f s  %s\n", name, took, came)
+		_ = os.RemoveAll(dir) // it is in the folder for temporary files
+		return
+	}
+	fmt.Fprintf(s.out, "%-28s FAILED  %4.1f s: %v\n    again: %s\n    left:  %s\n", name, took, err, repeat, dir)
+	s.failed = append(s.failed, errors.New(name))
+}
+
+// matrix runs cells, as many at a time as wanted, and prints a table.
+func (s *soaking) matrix(ctx context.Context, list []cell, parallel int) {
+	var group errgroup.Group
+	group.SetLimit(max(1, parallel))
+	for n, c := range list {
+		base, err := s.base(ctx, "small", c.workload, c.seed, 1)
+		group.Go(func() error {
+			if ctx.Err() != nil {
+				return nil
+			}
+			began, came := time.Now(), ""
+			at := s.place
+			at.dir, at.out = filepath.Join(s.dir, fmt.Sprintf("cell-%d", n)), io.Discard
+			if err == nil {
+				came, err = c.run(ctx, at, base)
+			}
+			s.verdict(c.name(), at.dir, fmt.Sprintf("go run ./test/trials soak -storms 0 -seed %d -cells %s", c.seed, c.name()), began, came, err)
+			return nil
+		})
+	}
+	_ = group.Wait() // verdicts are collected
+	if len(list) > 0 {
+		fmt.Fprint(s.out, s.table(list))
+	}
+}
+
+// table has a row for each disturbance, a column for each application, and a mark for each consistency.
+func (s *soaking) table(list []cell) string {
+	var apps, rows []string
+	marks := map[string]string{}
+	for _, c := range list {
+		marks[c.name()] = "."
+		if slices.ContainsFunc(s.failed, func(err error) bool { return err.Error() == c.name() }) {
+			marks[c.name()] = "F"
+		}
+		if !slices.Contains(apps, c.workload.app) {
+			apps = append(apps, c.workload.app)
+		}
+		if !slices.Contains(rows, c.disturbance.name) {
+			rows = append(rows, c.disturbance.name)
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-14s", "")
+	for _, app := range apps {
+		fmt.Fprintf(&b, " %-8s", app)
+	}
+	for _, row := range rows {
+		fmt.Fprintf(&b, "\n%-14s", row)
+		for _, app := range apps {
+			line := ""
+			for _, m := range modes {
+				line += cmp.Or(marks[strings.Join([]string{app, m.name, row}, "/")], " ")
+			}
+			fmt.Fprintf(&b, " %-8s", line)
+		}
+	}
+	fmt.Fprint(&b, "\n. ok, F failed; in each column")
+	for _, m := range modes {
+		fmt.Fprint(&b, " ", m.name)
+	}
+	return b.String() + "\n"
+}
+
+// baseline is what an undisturbed run in deterministic mode comes to.
+type baseline struct {
+	model []byte
+	loss  float64 // mean over some seeds
+	own   float64 // of the first of them, by which other examples are held out
+	work  float64 // of a clock
+}
+
+// base trains on one reliable machine, as fast as it goes, with so many seeds. The model is that of the first.
+func (s *soaking) base(ctx context.Context, size string, w workload, seed uint64, seeds int) (b baseline, err error) {
+	key := fmt.Sprint(size, " ", w.app, " ", seed)
+	if b, ok := s.bases[key]; ok {
+		return b, nil
+	}
+	for n := range uint64(seeds) {
+		j := w.job("undisturbed", modes[0], seed+n)
+		j.Policy, j.Machines, j.FlopsPerVCPU = "on-demand", 1, 1e12
+		t, err := begin(filepath.Join(s.dir, fmt.Sprintf("undisturbed-%s-%s-%d", size, w.app, seed+n)), s.binary, j, io.Discard)
+		var entries []journal.Entry
+		if err == nil {
+			entries, err = t.finish(ctx)
+		}
+		if err == nil && n == 0 {
+			b.model, err = t.model()
+		}
+		if err == nil && n == 0 {
+			b.work, err = work(ctx, t.path(j.file()))
+		}
+		t.abandon()
+		if err != nil {
+			return b, fmt.Errorf("the undisturbed run: %w", err)
+		}
+		loss, _ := result(entries)
+		b.loss += loss / float64(seeds)
+		if n == 0 {
+			b.own = loss
+		}
+		_ = os.RemoveAll(t.dir) // it is in the folder for temporary files
+	}
+	s.bases[key] = b
+	return b, nil
+}
+
+// result is the test loss of the model, and its name.
+func result(entries []journal.Entry) (loss float64, metric string) {
+	for _, e := range entries {
+		if start, err := e.StartDetails(); err == nil {
+			metric = start.Metric
+		}
+		if e.Kind == journal.Export && e.TestLoss != nil {
+			loss = *e.TestLoss
+		}
+	}
+	return loss, metric
+}
+
+// tolerance is how far a result that is not deterministic may be from the undisturbed one: a share of it, or, for error
+// rates, a difference.
+type tolerance struct{ share, rate float64 }
+
+var (
+	cellTolerance  = tolerance{0.05, 0.05} // little data, few clocks
+	stormTolerance = tolerance{0.01, 0.01}
+)
+
+// promise compares the result of a run with the undisturbed one's, and says how they compare.
+func (b baseline) promise(t *trial, m mode, entries []journal.Entry, within tolerance) (p promise, came string) {
+	if m.name == "bsp" {
+		got, err := t.model()
+		if err == nil && !bytes.Equal(got, b.model) {
+			err = errors.New("it is another")
+		}
+		return promise{"the model is the undisturbed one's, byte for byte", err}, "the same model"
+	}
+	loss, metric := result(entries)
+	usually := max(b.loss, b.own)
+	limit := within.share * usually
+	if metric == "error rate" {
+		limit = within.rate
+	}
+	came = fmt.Sprintf("%s %.5g, undisturbed %.5g", metric, loss, usually)
+	p = promise{words: fmt.Sprintf("the %s is worse than the undisturbed one's by at most %.3g", metric, limit)}
+	if !(loss-usually <= limit) { // nor is it a number then
+		p.err = errors.New(came)
+	}
+	return p, came
+}
+
+// storms runs so many storms for each application and consistency, on recorded data.
+func (s *soaking) storms(ctx context.Context, workloads []workload, each int, seed uint64, only string, verbose bool) {
+	for range each {
+		for _, w := range workloads {
+			for _, m := range modes {
+				if ctx.Err() != nil {
+					return
+				}
+				name := w.app + "/" + m.name
+				if !matches(only, name) {
+					continue
+				}
+				own := seed
+				seed++
+				began := time.Now()
+				at := s.place
+				at.dir = filepath.Join(s.dir, fmt.Sprintf("storm-%d", own))
+				if !verbose {
+					at.out = io.Discard
+				}
+				came, err := s.storm(ctx, at, w, m, own)
+				s.verdict(fmt.Sprintf("storm %d %s", own, name), at.dir,
+					fmt.Sprintf("go run ./test/trials soak -cells none -storms 1 -seed %d -only %s", own, name), began, came, err)
+			}
+		}
+	}
+}
+
+// storm runs one storm: machines, notices and faults follow from the seed.
+func (s *soaking) storm(ctx context.Context, at place, w workload, m mode, seed uint64) (came string, err error) {
+	base, err := s.base(ctx, "recorded", w, 1, 5)
+	if err != nil {
+		return "", err
+	}
+	random := rand.New(rand.NewPCG(seed, 11))
+	j := w.job("storm", m, 1)
+	reliable := 1 + random.IntN(2)
+	j.Machines, j.Reliable = 2+random.IntN(6), fmt.Sprintf("{type: c3.large, count: %d}", reliable)
+	j.ThreeAbove, j.Notice = float64(2+random.IntN(2)), time.Duration(1000+random.IntN(3000))*time.Millisecond
+	j.Dead, j.Orphan, j.Extra = deadAfter, time.Minute, "checkpoint: {every: 1s}"
+	clock := time.Duration(w.seconds * float64(time.Second))
+	j.FlopsPerVCPU = paced(base.work, clock, j.Machines)
+	length := clock * time.Duration(w.clocks)
+	p := storm{length: length, faults: int(length.Seconds() / 2), seed: seed, without: append(impossible(), "disk-full")}.draw()
+	t, err := begin(at.dir, at.binary, j, at.out)
+	defer t.abandon()
+	if err == nil {
+		err = t.reach(ctx, 1)
+	}
+	if err != nil {
+		return "", err
+	}
+	happened, err := t.play(ctx, p, 0)
+	fmt.Fprintln(at.out, faultsMet(happened))
+	if err != nil {
+		return "", errors.Join(err, t.checkLogs())
+	}
+	entries, err := t.finish(ctx)
+	if err != nil {
+		return "", errors.Join(err, t.checkLogs())
+	}
+	same, came := base.promise(t, m, entries, stormTolerance)
+	return came, broken(append(t.promises(entries), same))
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"os"
+	"slices"
+	"testing"
+	"time"
+)
+
+// Each disturbance meets one run. Applications and consistencies take turns, so that all of them are met; `make soak` runs
+// all cells.
+func TestEveryDisturbance(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short is given, and this runs whole jobs: leave -short out")
+	}
+	if _, err := os.Stat("/proc/self/exe"); err != nil {
+		t.Skip("no /proc here, by which machines' processes are found: run it on Linux")
+	}
+	at := place{dir: t.TempDir(), out: t.Output()}
+	var err error
+	if at.binary, err = build(t.Context(), at.dir); err != nil {
+		t.Fatal(err)
+	}
+	workloads, err := small(at.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []cell
+	for i, d := range disturbances {
+		list = append(list, cell{workloads[i%len(workloads)], modes[i%len(modes)], d, 1})
+	}
+	s := &soaking{place: at, bases: map[string]baseline{}}
+	s.matrix(t.Context(), list, 2)
+	for _, err := range s.failed {
+		t.Error(err)
+	}
+}
+
+// A plan follows from its seed, in order of time, and has every kind of fault that is wanted.
+func TestDraw(t *testing.T) {
+	s := storm{length: 15 * time.Minute, faults: 200, seed: 7, without: []string{"drop"}}
+	p := s.draw()
+	if p.String() != s.draw().String() || len(p) != s.faults {
+		t.Fatal("a seed does not repeat its plan")
+	}
+	seen := map[string]bool{}
+	for i, f := range p {
+		seen[f.kind] = true
+		if i > 0 && f.at < p[i-1].at || f.at > s.length {
+			t.Errorf("%v comes after %v", f, p[i-1])
+		}
+	}
+	for _, k := range kinds {
+		if seen[k.name] == slices.Contains(s.without, k.name) {
+			t.Errorf("%s: drawn %v", k.name, seen[k.name])
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/apps/all"
+	"github.com/tierml/tierml/apps/tally"
+	"github.com/tierml/tierml/internal/blob"
+	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/ps"
+)
+
+// workload is something to train.
+type workload struct {
+	app, data, params          string
+	clocks, splits, partitions int
+	seconds                    float64 // that a clock of a storm should take
+	more                       string  // lines below train:
+}
+
+// recorded are the workloads of storms, on real data.
+func recorded(data string) ([]workload, error) {
+	const (
+		housing = "ml/regression/california-housing.csv.gz"
+		adults  = "ml/linear/a9a.gz"
+		digits  = "ml/mlr/mnist-t10k-images-idx3-ubyte.gz"
+		lacking = "max_bad_lines: 207"
+	)
+	list := []workload{
+		{"mf", "ml/mf/ml-100k.u.data.gz", "{rank: 8, batches: 8}", 80, 24, 16, 0.3, ""},
+		{"lda", "ml/lda/docword.20news-test.txt.gz", "{topics: 10, batches: 8}", 40, 16, 16, 0.6, ""},
+		{"linear", housing, "{}", 60, 16, 5, 0.4, lacking},
+		{"ridge", housing, "{}", 60, 16, 5, 0.4, lacking},
+		{"lasso", housing, "{}", 60, 16, 5, 0.4, lacking},
+		{"robust", housing, "{}", 60, 16, 5, 0.4, lacking},
+		{"logistic", adults, "{}", 60, 16, 8, 0.4, ""},
+		{"svm", adults, "{}", 60, 16, 8, 0.4, ""},
+		{"mlr", digits, "{batches: 8}", 80, 24, 12, 0.3, ""},
+		{"dnn", digits, "{batches: 8, hidden: 32}", 80, 24, 12, 0.4, ""},
+		{"tally", "", "{}", 80, 24, 16, 0.3, ""},
+	}
+	for i := range list {
+		if list[i].data == "" {
+			list[i].data = "nothing"
+			continue
+		}
+		path, err := filepath.Abs(filepath.Join(data, list[i].data))
+		if err == nil {
+			_, err = os.Stat(path)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("finding the data: %w; name its folder with DATA=", err)
+		}
+		list[i].data = path
+	}
+	return list, nil
+}
+
+// small are the workloads of short cells, on data made here. Their settings are those that suit stale reads, so that every
+// consistency comes to the same.
+func small(dir string) ([]workload, error) {
+	const stale = "{optimizer: adagrad}"
+	list := []workload{
+		{"mf", "ratings.csv", "{rank: 4, batches: 4}", smallClocks, 12, 8, 0, ""},
+		{"lda", "docword.small.txt", "{topics: 4}", smallClocks, 8, 8, 0, ""},
+		{"linear", "numbers.csv", stale, smallClocks, 12, 3, 0, ""},
+		{"ridge", "numbers.csv", stale, smallClocks, 12, 3, 0, ""},
+		{"lasso", "numbers.csv", stale, smallClocks, 12, 3, 0, ""},
+		{"robust", "numbers.csv", stale, smallClocks, 12, 3, 0, ""},
+		{"logistic", "two.csv", stale, smallClocks, 12, 3, 0, ""},
+		{"svm", "two.csv", stale, smallClocks, 12, 3, 0, ""},
+		{"mlr", "three.csv", "{batches: 4, optimizer: adagrad}", smallClocks, 12, 5, 0, ""},
+		{"dnn", "three.csv", "{batches: 1, hidden: 8, optimizer: adagrad, step: 0.1}", smallClocks, 12, 5, 0, ""},
+		{"tally", "nothing", "{}", smallClocks, 12, 8, 0, ""},
+	}
+	for name, text := range smallData() {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			return nil, fmt.Errorf("making data: %w", err)
+		}
+	}
+	for i := range list {
+		list[i].data = filepath.Join(dir, list[i].data)
+	}
+	return list, nil
+}
+
+// smallClocks is how many clocks a cell has: enough for what happens at the fourth to have its consequences.
+const smallClocks = 24
+
+// smallData is ratings, documents and tables with something to learn, by file.
+func smallData() map[string]string {
+	random := rand.New(rand.NewPCG(3, 3))
+	var ratings, entries, words, numbers strings.Builder
+	classes := map[int]*strings.Builder{2: {}, 3: {}}
+	ratings.WriteString("user,item,rating\n")
+	numbers.WriteString("a,b,c,d,y\n")
+	for _, table := range classes {
+		table.WriteString("class,a,b,c,d\n")
+	}
+	count := 0
+	for i := range 120 {
+		for item := range 40 {
+			if random.IntN(2) == 0 {
+				fmt.Fprintf(&ratings, "%d,%d,%.2f\n", i, item, float64(i%7-3)*float64(item%5-2)/2+random.NormFloat64())
+			}
+		}
+		for range 5 {
+			x := [4]float64{random.NormFloat64(), random.NormFloat64(), random.NormFloat64(), random.NormFloat64()}
+			fmt.Fprintf(&numbers, "%.3f,%.3f,%.3f,%.3f,%.3f\n", x[0], x[1], x[2], x[3], 3*x[0]-2*x[1]+x[2]+random.NormFloat64())
+			for n, table := range classes {
+				class := i % n
+				fmt.Fprintf(table, "k%d,%.3f,%.3f,%.3f,%.3f\n", class, 2*float64(class)+x[0], 2*float64(class%2)+x[1], x[2], x[3])
+			}
+		}
+		for word := range 50 {
+			if (word+i)%5 < 2 && random.IntN(2) == 0 {
+				fmt.Fprintf(&entries, "%d %d %d\n", i+1, word+1, 1+random.IntN(3))
+				count++
+			}
+		}
+	}
+	for i := range 50 {
+		fmt.Fprintf(&words, "word%d\n", i)
+	}
+	return map[string]string{
+		"ratings.csv": ratings.String(), "numbers.csv": numbers.String(), "two.csv": classes[2].String(), "three.csv": classes[3].String(),
+		"docword.small.txt": fmt.Sprintf("120\n50\n%d\n%s", count, entries.String()), "vocab.small.txt": words.String(), "nothing": "\n",
+	}
+}
+
+// job is the job of a workload, but for its machines.
+func (w workload) job(name string, m mode, seed uint64) job {
+	j := usual(name, w.app)
+	j.Data, j.Params, j.Clocks, j.Splits, j.Partitions, j.Seed = w.data, w.params, w.clocks, w.splits, w.partitions, seed
+	j.Consistency = strings.Join(slices.DeleteFunc([]string{m.lines, w.more}, func(s string) bool { return s == "" }), "\n  ")
+	return j
+}
+
+// work is how many floating-point operations a clock of a job is, by which machines are paced.
+func work(ctx context.Context, jobFile string) (float64, error) {
+	j, err := config.Load(jobFile)
+	if err != nil {
+		return 0, err
+	}
+	kind, err := append(all.Registry(), tally.Kind{}).Find(j.Train.App)
+	if err != nil {
+		return 0, err
+	}
+	file, err := blob.Open(ctx, j.Train.Data)
+	if err != nil {
+		return 0, fmt.Errorf("reading the training data: %w", err)
+	}
+	defer file.Close()
+	in := apps.Input{Name: j.Train.Data, Data: file, MaxBadLines: j.Train.MaxBadLines, Beside: func(name string) (io.ReadCloser, error) {
+		return blob.Open(ctx, blob.Beside(j.Train.Data, name))
+	}}
+	data, err := kind.Prepare(in, apps.Cut{Splits: j.Train.Splits, Holdout: j.Train.Holdout, Seed: j.Seed},
+		func(ps.Split) (io.WriteCloser, error) { return nowhere{}, nil })
+	if err != nil {
+		return 0, err
+	}
+	program, err := kind.New(apps.Params(j.Train.Params), data)
+	if err != nil {
+		return 0, err
+	}
+	return program.WorkPerClock(), nil
+}
+
+type nowhere struct{}
+
+func (nowhere) Write(p []byte) (int, error) { return len(p), nil }
+func (nowhere) Close() error                { return nil }

@@ -1,0 +1,61 @@
+package node
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// A controller is started again while a split that the one before had asked for is worked on. The worker says that it holds
+// the split, so it keeps it: the answer to the release would reach nobody, and nobody would work on the split any more.
+func TestReleaseOfTheControllerBefore(t *testing.T) {
+	simulate(t, func(t *testing.T, w *world) {
+		m := w.join("i-1", 1, 5)
+		w.do("i-1", tiers.Assign{Splits: all(0, 1, 2, 3, 4, 5)})
+		synctest.Wait() // clock 1 is being computed
+		release := w.order("i-1", tiers.Release{Splits: []ps.Split{0, 1, 2}})
+		stock := w.do("i-1", tiers.TakeStock{}).(tiers.Stock)
+		if len(stock.Splits) != 6 {
+			t.Fatalf("it holds %v; want all six, since none has left yet", stock.Splits)
+		}
+		if a := w.answer("i-1", release); a.Code != tiers.CodeFailed {
+			t.Errorf("the release was answered with %+v", a)
+		}
+		w.awaitClock(5)
+		w.sameAsUndisturbed(5)
+		if err := m.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A controller is started again while a machine loads a split that the one before had assigned. If that failed, the answer would
+// reach nobody. So the machine does not say that it has the split, and is assigned it again.
+func TestSplitThatTheControllerBeforeAssigned(t *testing.T) {
+	simulate(t, func(t *testing.T, w *world) {
+		open := make(chan struct{})
+		m := w.start("i-1", func(m *machine) {
+			m.opening = func(id ps.Split) {
+				if id == 5 {
+					<-open
+				}
+			}
+		})
+		w.awaitReport("i-1", func(r tiers.Report) bool { _, ok := r.(tiers.Hello); return ok })
+		w.do("i-1", w.welcome(1, 5))
+		w.order("i-1", tiers.Assign{Splits: all(0, 1, 2, 3, 4, 5)})
+		synctest.Wait()
+		if stock := w.do("i-1", tiers.TakeStock{}).(tiers.Stock); len(stock.Splits) != 5 {
+			t.Errorf("it holds %v; want all but split 5", stock.Splits)
+		}
+		close(open)
+		w.do("i-1", tiers.Assign{Splits: all(5)})
+		w.awaitClock(5)
+		w.sameAsUndisturbed(5)
+		if err := m.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
