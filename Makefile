@@ -55,7 +55,7 @@ bench: ## measure beside other tools and C, and write docs/performance.md (some 
 
 .PHONY: quality
 quality: ## held-out quality of every application by default, and the same loss for any workers and consistency (minutes)
-	TIERML_ALL_APPLICATIONS=1 $(GO) test -count=1 -v -timeout 60m -run 'Quality|Accuracy|Objective|Perplexity|LossDependsOnNeither|StaleDefaults' \
+	TIERML_ALL_APPLICATIONS=1 $(GO) test -count=1 -v -timeout 60m -run 'Quality|Accuracy|Objective|Perplexity|LossDependsOnNeither|StaleDefaults|OldestReads' \
 	  ./apps/... ./tiers/node | grep -E '_test.go:[0-9]+: |^ *--- |^(ok|FAIL)'
 
 .PHONY: cells
