@@ -26,9 +26,6 @@ type Bag struct {
 	BadLines int      // left out
 }
 
-// Documents is how many there are.
-func (b Bag) Documents() int { return len(b.ID) }
-
 // bagFormat says what can be read, for messages.
 const bagFormat = "want the UCI bag-of-words format: three lines with the numbers of documents, words and entries, " +
 	"then lines of `document word count`"

@@ -79,7 +79,7 @@ func FuzzReadBagOfWords(f *testing.F) {
 			return
 		}
 		var again strings.Builder
-		fmt.Fprintf(&again, "%d\n%d\n%d\n", bag.ID[bag.Documents()-1], bag.Words, len(bag.Word))
+		fmt.Fprintf(&again, "%d\n%d\n%d\n", bag.ID[len(bag.ID)-1], bag.Words, len(bag.Word))
 		for d, id := range bag.ID {
 			for e := bag.Start[d]; e < bag.Start[d+1]; e++ {
 				fmt.Fprintf(&again, "%d %d %d\n", id, bag.Word[e]+1, bag.Count[e])

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/tierml/tierml/apps"
-	"github.com/tierml/tierml/apps/input"
 	"github.com/tierml/tierml/apps/model"
 )
 
@@ -128,35 +127,10 @@ func NewTopics(m model.Model) (*Topics, error) {
 	return &t, nil
 }
 
-// NewTopicsFromCounts makes a model of counts that any program made: n_kw in rows of topics by word, and the priors.
-func NewTopicsFromCounts(wordTopic []int32, topics int, alpha, beta float64) *Topics {
-	t := &Topics{counts: counts{alpha: alpha, beta: beta}}
-	totals := make([]int32, topics)
-	for i, n := range wordTopic {
-		totals[i%topics] += n
-	}
-	t.set(wordTopic, totals)
-	return t
-}
-
 func (t *Topics) set(wordTopic, totals []int32) {
 	topics := len(totals)
 	t.wordTopic, t.totals, t.words = wordTopic, totals, len(wordTopic)/topics
 	t.of = func(word uint32) []int32 { return wordTopic[int(word)*topics : (int(word)+1)*topics] }
-}
-
-// Perplexity measures documents that the model was not trained on. Their words have the numbers of its vocabulary.
-func (t *Topics) Perplexity(bag input.Bag) (perplexity float64, tokens int64, err error) {
-	if bag.Words != t.words {
-		return 0, 0, fmt.Errorf("documents of %d words, a model of %d", bag.Words, t.words)
-	}
-	documents := make([]text, bag.Documents())
-	for d := range documents {
-		from, to := bag.Start[d], bag.Start[d+1]
-		documents[d] = text{id: bag.ID[d], words: bag.Word[from:to], counts: bag.Count[from:to]}
-	}
-	tokens, loss := t.complete(documents)
-	return (*Program)(nil).Score(loss, tokens), tokens, nil
 }
 
 // Summary lists the topics for people, the largest first: what share of all tokens each has, and its first words.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/internal/localrun"
 )
 
@@ -111,24 +110,6 @@ func TestFirstScreen(t *testing.T) {
 	out.Reset()
 	if code := run([]string{"help", "exit-codes"}, nil, &out, &out); code != exitDone || !strings.Contains(out.String(), exitCodes) {
 		t.Errorf("exit code %d, exit codes\n%s", code, &out)
-	}
-}
-
-// docs/cli.md is what the commands say; `make golden` writes it.
-func TestReferencePage(t *testing.T) {
-	const path = "../../docs/cli.md"
-	var page bytes.Buffer
-	if err := cli.WriteReference(&page, newRootCommand(), referencePage); err != nil {
-		t.Fatal(err)
-	}
-	if *update {
-		if err := os.WriteFile(path, page.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if kept, err := os.ReadFile(path); err != nil || !bytes.Equal(kept, page.Bytes()) {
-		t.Errorf("%s is out of date (%v): write it by `make golden`, and read the difference", path, err)
 	}
 }
 

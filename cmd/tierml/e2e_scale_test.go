@@ -2,6 +2,9 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -74,8 +77,8 @@ func scaleWhileTraining(t *testing.T, clocks int) (inTime bool) {
 	if !strings.Contains(printed, "asked for 6 workers, 3 servers, in place of 4 workers, the stage's servers (tierml scale)") {
 		t.Errorf("the request is not in what the run prints:\n%s", printed)
 	}
-	if scaling.Running(s.path(localrun.Root, "small-1")) {
-		t.Errorf("%s is still there", scaling.File)
+	if _, err := os.Stat(s.path(localrun.Root, "small-1", scaling.File)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s is still there: %v", scaling.File, err)
 	}
 	return true
 }

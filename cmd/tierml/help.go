@@ -76,12 +76,3 @@ func arrange(root *cobra.Command) {
 	root.PersistentFlags().BoolP(cli.QuietFlag, "q", false, "no hints at what to do next, and no progress bars")
 	_ = root.PersistentFlags().SetAnnotation(cli.QuietFlag, sharedSetting, []string{"quiet", "TIERML_QUIET"}) // it exists
 }
-
-// referencePage is the beginning of docs/cli.md.
-const referencePage = `# Commands
-
-<!-- made from the commands themselves by make golden; change their help, not this page -->
-
-What ` + "`tierml COMMAND --help`" + ` says, on one page. Every flag can also be set by a variable or in a file: see
-[the environment](#what-variables-and-files-it-reads).
-`

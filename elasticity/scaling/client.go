@@ -22,12 +22,6 @@ import (
 // ErrNotRunning: nobody answers for the run.
 var ErrNotRunning = errors.New("the run does not go on: no controller answers for it")
 
-// Running says whether a run's directory says how to reach it.
-func Running(directory string) bool {
-	_, err := os.Stat(filepath.Join(directory, File))
-	return err == nil
-}
-
 // Ask changes the numbers of the run in a directory, and calls told with each answer: what it came to and, with Wait, when
 // it is so.
 func Ask(ctx context.Context, directory string, change *pb.Change, told func(*pb.Standing)) error {

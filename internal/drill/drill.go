@@ -187,9 +187,6 @@ func (w *Watch) allGone() bool { return w.do == Rebalance || w.report.Gone == le
 // Finished says whether the run has ended.
 func (w *Watch) Finished() bool { return w.finished }
 
-// Stage is the stage of training, empty before the first.
-func (w *Watch) Stage() string { return w.stage }
-
 // Choose gives the machines that a choice means now.
 func (w *Watch) Choose(c Choice, seed uint64) ([]Machine, error) {
 	if len(c.IDs) > 0 {

@@ -53,9 +53,6 @@ func (t *Table) Lookup(region, kind string) (Advice, bool) {
 	return a, ok
 }
 
-// Len gives the number of pairs of region and type.
-func (t *Table) Len() int { return len(t.advice) }
-
 // file is the advisor's own form.
 type file struct {
 	Ranges []struct {

@@ -44,7 +44,7 @@ type Config struct {
 	// RootVolume replaces the image's own root volume.
 	RootVolume *RootVolume
 
-	// MaxAttempts is how often a call is tried before it fails (default 5). wrap.Retry goes further.
+	// MaxAttempts is how often a call is tried before it fails (default 5).
 	MaxAttempts int
 	// AttemptTimeout bounds each try (default 30 s).
 	AttemptTimeout time.Duration

@@ -62,7 +62,7 @@ type Config struct {
 	// Expires is when Compute Engine deletes machines at the latest, in market time: MaxRun is cut to it (default none).
 	Expires time.Time
 
-	// MaxAttempts is how often a call is tried before it fails (default 5). wrap.Retry goes further.
+	// MaxAttempts is how often a call is tried before it fails (default 5).
 	MaxAttempts int
 	// AttemptTimeout bounds each try (default 30 s).
 	AttemptTimeout time.Duration

@@ -151,29 +151,6 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-func TestReference(t *testing.T) {
-	var out bytes.Buffer
-	root := program()
-	if err := WriteReference(&out, root, "# Commands\n"); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{
-		"| [`tool work`](#tool-work) | Work on a file |", "## Work\n", "### tool parts show\n", "```sh\ntool work a\ntool work b\n```",
-		"| `-n, --number many` | `3` | so many |", "| `--kind string` |  | which \\| kind |", "Usage: `tool work FILE [flags]`", "## What the tides do",
-		"| `-q, --quiet` |  | say less |",
-	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("%q is missing", want)
-		}
-	}
-	if strings.Contains(out.String(), "secret") || strings.Contains(out.String(), "--help") {
-		t.Error("what is hidden is shown")
-	}
-	if t.Failed() {
-		t.Log(out.String())
-	}
-}
-
 func TestNobodyIsOnTheOtherSide(t *testing.T) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {

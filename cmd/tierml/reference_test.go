@@ -1,16 +1,80 @@
-package cli
+package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
+	"os"
 	"strings"
+	"testing"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 )
 
-// WriteReference writes a page in Markdown about every command that is shown, by group, and every topic: what its help says.
-func WriteReference(w io.Writer, root *cobra.Command, introduction string) error {
+// referencePage is the beginning of docs/cli.md.
+const referencePage = `# Commands
+
+<!-- made from the commands themselves by make golden; change their help, not this page -->
+
+What ` + "`tierml COMMAND --help`" + ` says, on one page. Every flag can also be set by a variable or in a file: see
+[the environment](#what-variables-and-files-it-reads).
+`
+
+// docs/cli.md is what the commands say; `make golden` writes it.
+func TestReferencePage(t *testing.T) {
+	const path = "../../docs/cli.md"
+	var page bytes.Buffer
+	if err := writeReference(&page, newRootCommand(), referencePage); err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile(path, page.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if kept, err := os.ReadFile(path); err != nil || !bytes.Equal(kept, page.Bytes()) {
+		t.Errorf("%s is out of date (%v): write it by `make golden`, and read the difference", path, err)
+	}
+}
+
+func TestReference(t *testing.T) {
+	var out bytes.Buffer
+	root := &cobra.Command{Use: "tool"}
+	root.PersistentFlags().BoolP("quiet", "q", false, "say less")
+	work := &cobra.Command{Use: "work FILE", Short: "Work on a file", Long: "Work works.", Example: "  tool work a\n  tool work b", Run: func(*cobra.Command, []string) {}}
+	work.Flags().IntP("number", "n", 3, "so `many`")
+	work.Flags().String("kind", "", "which | kind")
+	parts := &cobra.Command{Use: "parts", Short: "Parts of it"}
+	parts.AddCommand(&cobra.Command{Use: "show", Short: "Show parts", Run: func(*cobra.Command, []string) {}})
+	root.AddCommand(parts, work, cli.Topic("tides", "What the tides do", "They come and go."),
+		&cobra.Command{Use: "secret", Hidden: true, Run: func(*cobra.Command, []string) {}})
+	cli.Arrange(root, []cli.Group{{Title: "Work", Commands: []string{"work", "parts"}}})
+	if err := writeReference(&out, root, "# Commands\n"); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"| [`tool work`](#tool-work) | Work on a file |", "## Work\n", "### tool parts show\n", "```sh\ntool work a\ntool work b\n```",
+		"| `-n, --number many` | `3` | so many |", "| `--kind string` |  | which \\| kind |", "Usage: `tool work FILE [flags]`", "## What the tides do",
+		"| `-q, --quiet` |  | say less |",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing", want)
+		}
+	}
+	if strings.Contains(out.String(), "secret") || strings.Contains(out.String(), "--help") {
+		t.Error("what is hidden is shown")
+	}
+	if t.Failed() {
+		t.Log(out.String())
+	}
+}
+
+// writeReference writes a page in Markdown about every command that is shown, by group, and every topic: what its help says.
+func writeReference(w io.Writer, root *cobra.Command, introduction string) error {
 	var b strings.Builder
 	b.WriteString(introduction)
 	b.WriteString("\n| command | what it does |\n|---|---|\n")
