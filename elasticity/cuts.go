@@ -26,16 +26,26 @@ type cut struct {
 // complete; an owner that is past it already makes us try a later one.
 func (c *Controller) advanceCut() {
 	if c.cut != nil || c.halt != nil || c.recovery != nil || len(c.moves) > 0 || !c.standing() || c.ending ||
-		c.bare() || c.unnaming() || c.wantsHalt() || c.now.Before(c.cutDue) || c.progress.done >= c.cfg.Job.Clocks {
+		c.bare() || c.wantsHalt() || c.now.Before(c.cutDue) || c.progress.done >= c.cfg.Job.Clocks || c.unheard() {
 		return
 	}
 	c.nameCut(c.progress.done + 1)
 }
 
-// unnaming says whether somebody may not have heard that a cut's name was taken back when a run was taken over. The same
-// clock must not be named meanwhile: a backup that has it delivered would drop it then, after the owner was told that it is
-// there; and its word that it holds the cut may be of before. (A halt lets everybody park in between.)
-func (c *Controller) unnaming() bool { return c.unnamed && waiting[tiers.UnnameCut](c) }
+// unheard reports whether a backup may not have heard yet of what the next cut builds on. It would say that it holds the cut, and
+// lack a part of it, or lose one that counts:
+//   - Of a partition that it is to back up from now on (BackUp) it knows nothing, so that what it backs up besides is all to it.
+//   - A cut that was committed is to it one that was delivered (CommitCut), which the next delivery replaces.
+//   - The name of a cut was taken back when a run was taken over (UnnameCut). Named again, the same clock would be dropped after
+//     its owner was told that it is there; and the word that it is held may be of before.
+//
+// A halt lets everybody park before it names a cut: they have heard all of it by then.
+func (c *Controller) unheard() bool {
+	return waiting[tiers.BackUp](c) || waiting[tiers.CommitCut](c) || c.unnamed && waiting[tiers.UnnameCut](c)
+}
+
+// cutWaited reports whether a cut that is due has waited for the answer at hand.
+func (c *Controller) cutWaited() bool { return !c.now.Before(c.cutDue) && !c.unheard() }
 
 func (c *Controller) nameCut(clock ps.Clock) {
 	c.cut = &cut{clock: clock, naming: map[ps.ServerID]bool{}, holding: map[ps.ServerID]bool{}, since: c.now}

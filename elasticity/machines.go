@@ -280,10 +280,12 @@ func (c *Controller) takeAnswer(m *machine, a tiers.Answer) (stirs bool) {
 		c.takeHoldings(m, do, a)
 	case tiers.Promote, tiers.Recover, tiers.SettleWorker:
 		c.checkObeyed(m, do, a)
-	case tiers.Own, tiers.BackUp, tiers.Assign, tiers.CommitCut:
+	case tiers.Own, tiers.Assign:
 		return !c.checkObeyed(m, do, a) // nobody waits for it
+	case tiers.BackUp, tiers.CommitCut:
+		return !c.checkObeyed(m, do, a) || c.cutWaited()
 	case tiers.UnnameCut:
-		return c.unnamed && !c.unnaming()
+		return c.cutWaited()
 	case tiers.SetRoute, tiers.Unpark:
 		return false
 	}

@@ -54,7 +54,7 @@ type server struct {
 	cut     ps.Clock // named or on its way to the backups; 0 = none
 	offered map[ps.Partition]ps.Clock
 	backups map[ps.Partition]*ps.Backup
-	routed  map[ps.Partition]bool // a route has named this node their backup
+	retired map[ps.Partition]bool // the route names another backup
 	held    ps.Clock              // newest cut that the backups here have heard of
 	told    ps.Clock              // newest cut that was reported as held
 }
@@ -65,7 +65,7 @@ func newNode(w *world, i provisioner.Instance) *node {
 		server: server{
 			recovered: -1, fenced: map[ps.Incarnation]bool{}, shards: map[ps.Partition]*ps.Shard{},
 			leaving: map[ps.Partition]bool{}, gone: map[ps.Partition]ps.ServerID{}, arriving: map[ps.Partition]*arrival{},
-			arrived: map[ps.Partition]moveID{}, offered: map[ps.Partition]ps.Clock{}, backups: map[ps.Partition]*ps.Backup{}, routed: map[ps.Partition]bool{},
+			arrived: map[ps.Partition]moveID{}, offered: map[ps.Partition]ps.Clock{}, backups: map[ps.Partition]*ps.Backup{}, retired: map[ps.Partition]bool{},
 		},
 		worker: worker{splits: map[ps.Split]ps.Clock{}},
 	}
@@ -264,7 +264,10 @@ func (n *node) take(c tiers.Command) {
 			return
 		}
 		for _, p := range do.Partitions {
-			n.backups[p] = n.w.restoredBackup(do, p)
+			if n.backups[p] == nil {
+				n.backups[p] = n.w.restoredBackup(do, p)
+			}
+			delete(n.retired, p)
 			n.held = 0
 		}
 		n.answer(c.ID, nil, nil)
@@ -335,9 +338,7 @@ func (n *node) setRoute(g ps.Generation, route ps.Route) {
 	}
 	n.route = route
 	for p, backup := range route.Backup {
-		if backup == n.id {
-			n.routed[ps.Partition(p)] = true
-		}
+		n.retired[ps.Partition(p)] = backup != n.id
 	}
 	if n.worker.generation < g {
 		n.worker.generation = g
@@ -351,11 +352,6 @@ func (n *node) setRoute(g ps.Generation, route ps.Route) {
 	if n.held > 0 {
 		n.reportHeld() // what lacked may be another's now
 	}
-}
-
-// retired says whether another node is to back a partition up from the next cut on.
-func (n *node) retired(p ps.Partition) bool {
-	return n.routed[p] && n.route.Version > 0 && n.route.Backup[p] != n.id
 }
 
 func (n *node) beginGeneration(g ps.Generation) {

@@ -58,9 +58,10 @@ func (n *node) commitCut(c ps.Clock) (err error) {
 	}
 	for p := range n.w.schema.Partitions {
 		if b := n.backups[ps.Partition(p)]; b != nil {
-			if n.retired(ps.Partition(p)) { // it was kept as long as it was the only one
-				delete(n.backups, ps.Partition(p))
-				delete(n.routed, ps.Partition(p))
+			if n.retired[ps.Partition(p)] { // it was kept as long as it was the only one
+				if cut, any := b.Cut(); !any || cut != c {
+					delete(n.backups, ps.Partition(p))
+				}
 				continue
 			}
 			if e := b.Commit(c); e != nil {
@@ -124,7 +125,7 @@ func (n *node) reportHeld() {
 		return
 	}
 	for p, b := range n.backups {
-		if n.retired(p) {
+		if n.retired[p] {
 			continue
 		}
 		if c, _ := b.Cut(); c != n.held && b.Delivered() != n.held {

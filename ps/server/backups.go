@@ -17,8 +17,7 @@ type backup struct {
 
 	mu      sync.Mutex
 	rows    *ps.Backup // nil: not backed up here
-	routed  bool       // a route has named this server
-	retired bool       // a later one does not: what is here stays until another cut is committed, which is elsewhere
+	retired bool       // the route names another server: what is here stays until another cut is committed, which is there
 	pulling ps.Clock   // the cut that a goroutine is pulling; 0 = none
 	again   bool       // there was news of it meanwhile
 	cancel  context.CancelFunc
@@ -34,7 +33,7 @@ func (b *backup) stop() {
 
 func (b *backup) clear() {
 	b.stop()
-	b.rows, b.routed, b.retired = nil, false, false
+	b.rows, b.retired = nil, false
 }
 
 // holds says whether the cut is here, committed or not.
@@ -50,14 +49,16 @@ func (b *backup) commit(c ps.Clock) error {
 	case b.rows == nil:
 		return nil
 	case b.retired:
-		b.clear()
+		if cut, any := b.rows.Cut(); !any || cut != c { // told again of the cut that is here, it is still the only one
+			b.clear()
+		}
 		return nil
 	}
 	return b.rows.Commit(c)
 }
 
 // BackUp adds partitions that are backed up here. Empty: they have history, so that a full delivery is needed
-// first; otherwise they are at their initial state. A later route that names another backup takes them away, once a cut is
+// first; otherwise they are at their initial state. The next route that names another backup takes them away, once a cut is
 // committed: until then this is the only one that holds the cut before.
 func (s *Server) BackUp(partitions []ps.Partition, empty bool) {
 	s.mu.Lock()
@@ -71,7 +72,7 @@ func (s *Server) BackUp(partitions []ps.Partition, empty bool) {
 		default:
 			b.rows = ps.NewBackup(&s.schema, p)
 		}
-		b.routed = at(s.route.Backup, int(p)) == s.cfg.Self
+		b.retired = false // the route that says so comes next
 	}
 }
 
@@ -89,7 +90,7 @@ func (s *Server) BackUpFrom(partitions []ps.Partition, clock ps.Clock, rows []*p
 			}
 			b.rows = restored
 		}
-		b.routed = at(s.route.Backup, int(p)) == s.cfg.Self
+		b.retired = false
 	}
 	return nil
 }

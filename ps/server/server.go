@@ -231,13 +231,7 @@ func (s *Server) setRoute(route ps.Route, peers map[ps.ServerID]string) {
 		}
 	}
 	for p, b := range s.backups {
-		switch {
-		case b.rows == nil:
-		case at(route.Backup, p) == s.cfg.Self:
-			b.routed, b.retired = true, false
-		case b.routed:
-			b.retired = true
-		}
+		b.retired = b.rows != nil && at(route.Backup, p) != s.cfg.Self
 	}
 }
 

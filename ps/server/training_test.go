@@ -489,3 +489,54 @@ func TestCutNames(t *testing.T) {
 	}
 	c.cut(2)
 }
+
+// The controller dies while backups move. To the next one the old backup, told again that its cut is committed, is still the one
+// that holds it; and the new one, which no route has named, does not wait for a delivery that never comes.
+func TestBackupsWhoseMoveWasForgotten(t *testing.T) {
+	c := newCluster(t, toy(true, 0), nil, "a", "r")
+	team := c.team()
+	team.start(c.ctx, 1, 3)
+	if err := team.wait(); err != nil {
+		t.Fatal(err)
+	}
+	c.cut(3)
+	r, r2 := c.nodes["r"], c.start("r2")
+	c.route.Backup[0], c.route.Backup[1] = "r2", "r2"
+	r2.BackUp([]ps.Partition{0, 1, 2}, true)
+	c.announce()
+	if err := r.CommitCut(3); err != nil {
+		t.Fatal(err)
+	}
+	if h := r.TakeStock(); len(h.Backups) != 8 {
+		t.Errorf("told again of its cut, the old backup holds %d of 8 partitions", len(h.Backups))
+	}
+	c.route.Backup[1] = "r"
+	c.announce()
+	for _, n := range c.nodes {
+		if err := n.NameCut(6); err != nil {
+			t.Fatal(err)
+		}
+	}
+	team.start(c.ctx, 4, 6)
+	if err := team.wait(); err != nil {
+		t.Fatal(err)
+	}
+	for waiting := map[ps.ServerID]bool{"r": true, "r2": true}; len(waiting) > 0; {
+		select {
+		case h := <-c.held:
+			if h.cut == 6 {
+				delete(waiting, h.server)
+			}
+		case <-c.ctx.Done():
+			t.Fatalf("%v never said that it holds the cut", waiting)
+		}
+	}
+	for _, n := range c.nodes {
+		if err := n.CommitCut(6); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if h, h2 := r.TakeStock(), r2.TakeStock(); len(h.Backups) != 7 || len(h2.Backups) != 1 {
+		t.Errorf("the backups hold %+v and %+v", h.Backups, h2.Backups)
+	}
+}

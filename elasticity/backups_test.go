@@ -1,0 +1,60 @@
+package elasticity
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// A machine that backs some partitions up is to back up others too, and hears late of them. It is told of the next cut of the first
+// by their owners, who are prompt: what it says that it holds must be all of that cut.
+func TestBackupHearsLateOfItsPartitions(t *testing.T) {
+	s := six()
+	s.reliable = 2
+	schedule(t, s, func(w *world) func() bool {
+		late := 0
+		w.settled(func() { w.askForReliable(-1) })
+		w.onSend = func(a Send) {
+			if do, ok := a.Command.Do.(tiers.BackUp); ok && do.Empty && len(partitionsOf(w.ctrl.route.Backup, a.ID)) > len(do.Partitions) {
+				late++
+				w.nodes[a.ID].down.last = w.now.Add(400 * time.Millisecond)
+			}
+		}
+		w.neverBack()
+		return func() bool { return late > 0 && w.count(journal.Failed) == 0 }
+	})
+}
+
+// A backup hears late that a cut is committed, and the next one is due. Until then the cut is only a delivery to it, and nobody but
+// it holds that cut when an owner dies: the next delivery must not replace it.
+func TestBackupHearsLateOfACommit(t *testing.T) {
+	for _, dies := range []bool{false, true} {
+		s := six()
+		s.cutEvery = time.Millisecond
+		schedule(t, s, func(w *world) func() bool {
+			var late ps.Clock
+			settled := false
+			w.settled(func() { settled = true })
+			w.onSend = func(a Send) {
+				do, ok := a.Command.Do.(tiers.CommitCut)
+				if !ok || !settled || late > 0 || len(partitionsOf(w.ctrl.route.Backup, a.ID)) == 0 {
+					return
+				}
+				late = do.Cut
+				w.nodes[a.ID].down.last = w.now.Add(600 * time.Millisecond)
+				if owner := w.ctrl.route.Owner[0]; dies {
+					w.after(550*time.Millisecond, func() { w.kill(owner) })
+				}
+			}
+			w.onEntry = func(e journal.Entry) {
+				if e.Kind == journal.Rollback && (!dies || e.Clock < int64(late)) {
+					w.failf("work is lost: %s\n%s", line(e), w.describe())
+				}
+			}
+			return func() bool { return late > 0 && (w.count(journal.Rollback) > 0) == dies }
+		})
+	}
+}
