@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -77,8 +76,12 @@ func startController(ctx context.Context, file string, yes bool, note func(strin
 	p := reach.PlaceOf(at)
 	p.Instance = "" // what the job file names is no more, or it is found
 	token, begun := beginning(shelf, p)
-	if len(found) > 0 && (!begun || len(found) > 1) {
-		return usageError{fmt.Errorf("cluster %s has a controller: %s, %s; `tierml run %s` uses it", at.Cluster, found[0].ID, found[0].State, file)}
+	meant, others := reach.Meant(at, found, knownHere())
+	switch {
+	case len(meant) > 0 && (!begun || len(meant) > 1):
+		return usageError{fmt.Errorf("cluster %s has a controller: %s, %s; `tierml run %s` uses it", at.Cluster, meant[0].ID, meant[0].State, file)}
+	case len(others) > 0 && !begun: // a start that was begun asks for the same machine again, which may be one of them
+		return usageError{reach.Stranger(at, others[0], file)}
 	}
 	if !begun {
 		token = access.Random()
@@ -91,7 +94,7 @@ func startController(ctx context.Context, file string, yes bool, note func(strin
 	if err != nil {
 		return err
 	}
-	if len(found) == 0 {
+	if len(meant) == 0 {
 		fmt.Fprintf(out, "Starts an on-demand %s in %s of %s, with a disk of %d GB, for cluster %s.\nIt costs %suntil `tierml controller stop %s`, also while no job runs.\n\n",
 			r.Type, r.Zone, at.Name, r.DiskGiB, at.Cluster, hourly(at, r.Type), file)
 		if err := confirm(in, out, isTerminal(in) && isTerminal(out), yes); err != nil {
@@ -110,8 +113,8 @@ func startController(ctx context.Context, file string, yes bool, note func(strin
 		fmt.Fprintf(out, "%s has %s in %s. Waiting until the controller answers; Ctrl-C ends only the waiting.\n", at.Name, one.ID, one.Zone)
 		p.Instance, p.Zone = one.ID, one.Zone
 	} else {
-		p.Instance, p.Zone = found[0].ID, found[0].Zone
-		fmt.Fprintf(out, "%s is there already, %s. Waiting until the controller answers; Ctrl-C ends only the waiting.\n", p.Instance, found[0].State)
+		p.Instance, p.Zone = meant[0].ID, meant[0].Zone
+		fmt.Fprintf(out, "%s is there already, %s. Waiting until the controller answers; Ctrl-C ends only the waiting.\n", p.Instance, meant[0].State)
 	}
 	if err := shelf.Keep(p, ""); err != nil {
 		return err
@@ -225,6 +228,11 @@ func stopController(ctx context.Context, file string, yes, force bool, note func
 		fmt.Fprintf(out, "Cluster %s in %s has no controller.\n", at.Cluster, at.Region)
 		return shelf.Forget(p)
 	}
+	meant, others := reach.Meant(at, found, knownHere())
+	if len(meant) == 0 {
+		return usageError{reach.Stranger(at, others[0], file)}
+	}
+	found = meant
 	if p, err = reach.Choose(p, found, file); err != nil && (len(found) > 1 || !force) {
 		return usageError{fmt.Errorf("%w\nWhat it has to do is not known while it does not run: --force ends it all the same", err)}
 	}
@@ -233,10 +241,6 @@ func stopController(ctx context.Context, file string, yes, force bool, note func
 		if c.ID == p.Instance {
 			one = c
 		}
-	}
-	if !at.ClusterNamed && at.Controller.Instance != one.ID && (at.Owner == "" || one.Owner != at.Owner) && !usedFromHere(shelf, one.ID) {
-		return usageError{fmt.Errorf("%s may be somebody else's controller: %s does not name its cluster, and others use the default too; write cluster: %s below %s: if it is yours",
-			one.ID, file, at.Cluster, job.Cloud)}
 	}
 	kept := 0
 	if !force {
@@ -260,12 +264,6 @@ func stopController(ctx context.Context, file string, yes, force bool, note func
 	}
 	fmt.Fprintln(out, "It has ended.")
 	return shelf.Forget(p)
-}
-
-// usedFromHere reports whether this user has started a controller, or put jobs on it.
-func usedFromHere(shelf reach.Shelf, id string) bool {
-	known, err := shelf.Known()
-	return err == nil && slices.ContainsFunc(known, func(k reach.Known) bool { return k.Place.Instance == id })
 }
 
 // overJobs says how many runs a controller has, all of which must be over.

@@ -87,30 +87,6 @@ func TestDownLeavesOthersAlone(t *testing.T) {
 	left("- -")
 	call(0, ", cluster: tierml", "down", "-y")
 	left("")
-
-	// Nor is a controller ended that may be somebody else's.
-	if _, err := all.StartController(t.Context(), provisioner.ControllerRequest{Token: "c", Type: "c5.large", Zone: "us-west-1a"}); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	stop := func(settings string) (int, string) {
-		file := filepath.Join(t.TempDir(), "job.yaml")
-		if err := os.WriteFile(file, []byte("name: small\ncloud: ec2\nresources: {count: 1, any_of: [{type: c5.large}]}\ntrain: {app: mf, data: 's3://b/x', clocks: 4}\n"+
-			"ec2: {region: us-west-1, image: ami-1, endpoint: "+fake.Endpoint()+settings+", program: {url: 's3://b/t', sha256: "+strings.Repeat("0a", 32)+
-			"}, checkpoints: 's3://b/c'}\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		var out bytes.Buffer
-		return run([]string{"controller", "stop", "-y", "--force", file}, strings.NewReader(""), &out, &out), out.String()
-	}
-	for _, settings := range []string{"", ", owner: ann"} {
-		if code, out := stop(settings); code != exitUsage || !strings.Contains(out, "may be somebody else's controller") || !strings.Contains(out, "write cluster: tierml below ec2:") {
-			t.Errorf("exit code %d, printed\n%s", code, out)
-		}
-	}
-	if code, out := stop(", cluster: tierml"); code != 0 || !strings.Contains(out, "It has ended.") {
-		t.Errorf("exit code %d, printed\n%s", code, out)
-	}
 }
 
 // Down ends every machine of a cluster and of no other, and returns when they are gone.

@@ -87,11 +87,25 @@ func lookFor(ctx context.Context, job *config.Job, p reach.Place) (reach.Place, 
 	if err != nil {
 		return p, cloudAdvice(job, err)
 	}
-	p, err = reach.Choose(p, found, job.File())
+	meant, others := reach.Meant(job.Installation(), found, knownHere())
+	if len(meant) == 0 && len(others) > 0 {
+		return p, usageError{reach.Stranger(job.Installation(), others[0], job.File())}
+	}
+	p, err = reach.Choose(p, meant, job.File())
 	if err != nil {
 		err = usageError{err}
 	}
 	return p, err
+}
+
+// knownHere are the controllers that this user has started or put jobs on. A user whose directory cannot be read knows none.
+func knownHere() []reach.Known {
+	shelf, err := reach.UserShelf()
+	if err != nil {
+		return nil
+	}
+	known, _ := shelf.Known()
+	return known
 }
 
 // cloudAdvice says what to do about refusals that a user can mend.

@@ -391,3 +391,27 @@ func TestChoose(t *testing.T) {
 		}
 	}
 }
+
+func TestMeant(t *testing.T) {
+	found := []provisioner.Controller{{ID: "i-1", Owner: "ann"}, {ID: "i-2", Owner: "bob"}, {ID: "i-3"}}
+	for want, c := range map[string]struct {
+		at    config.Installation
+		known []Known
+	}{
+		"":            {at: config.Installation{}},
+		"i-1":         {at: config.Installation{Owner: "ann"}},
+		"i-1 i-2 i-3": {at: config.Installation{ClusterNamed: true, Owner: "carol"}},
+		"i-3":         {at: config.Installation{Controller: config.Controller{Instance: "i-3"}}},
+		"i-2":         {known: []Known{{Place: Place{Cloud: "ec2", Instance: "i-2"}}, {Place: Place{Cloud: "gce", Instance: "i-3"}}}},
+	} {
+		c.at.Block = "ec2"
+		meant, others := Meant(&c.at, found, c.known)
+		var ids []string
+		for _, m := range meant {
+			ids = append(ids, m.ID)
+		}
+		if got := strings.Join(ids, " "); got != want || len(meant)+len(others) != len(found) {
+			t.Errorf("%q is meant, and %d others; want %q", got, len(others), want)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/tierml/tierml/internal/config"
@@ -29,6 +30,31 @@ func IsHere(at *config.Installation, onController bool) bool {
 		return false
 	}
 	return at.Listen != ""
+}
+
+// Meant parts the controllers that a job file means from those that may be somebody else's. A file that names its cluster or its
+// controller means whatever is found. The default cluster is everybody's who names none: there only those of the file's owner are
+// meant, and those that this user has started or put jobs on.
+func Meant(at *config.Installation, found []provisioner.Controller, known []Known) (meant, others []provisioner.Controller) {
+	for _, c := range found {
+		used := slices.ContainsFunc(known, func(k Known) bool { return k.Place.Cloud == at.Block && k.Place.Instance == c.ID })
+		if at.ClusterNamed || at.Controller.Instance == c.ID || at.Owner != "" && c.Owner == at.Owner || used {
+			meant = append(meant, c)
+		} else {
+			others = append(others, c)
+		}
+	}
+	return meant, others
+}
+
+// Stranger refuses a controller that may be somebody else's, and says how to mean it, or one's own.
+func Stranger(at *config.Installation, c provisioner.Controller, file string) error {
+	whose := "has no owner"
+	if c.Owner != "" {
+		whose = "belongs to " + c.Owner
+	}
+	return fmt.Errorf("%s may be somebody else's controller: %s does not name its cluster, and others use the default too; it %s\n"+
+		"If it is yours      write cluster: %s below %s:\nFor one of your own  write cluster: and another name there", c.ID, file, whose, at.Cluster, at.Block)
 }
 
 // Choose completes a place by what the cloud says of the cluster's controllers. Its errors say what to do; file is the job's.

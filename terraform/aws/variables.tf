@@ -19,9 +19,8 @@ variable "zones" {
 }
 
 variable "cluster" {
-  description = "Sets these machines apart from all others of the account: the value of the tag tierml:cluster that the controller gives them."
+  description = "Sets these machines apart from all others of the account: the value of the tag tierml:cluster that the controller gives them. No other installation of the account may have it."
   type        = string
-  default     = "tierml"
 
   validation {
     condition     = can(regex("^[a-z0-9][a-z0-9-]{0,30}$", var.cluster))

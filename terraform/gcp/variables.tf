@@ -19,9 +19,8 @@ variable "controller_zone" {
 }
 
 variable "cluster" {
-  description = "Sets these machines apart from all others of the project: their names begin with it, and their label tierml-cluster has it."
+  description = "Sets these machines apart from all others of the project: their names begin with it, and their label tierml-cluster has it. No other installation of the project may have it."
   type        = string
-  default     = "tierml"
 
   validation {
     condition     = can(regex("^[a-z][a-z0-9-]{0,18}[a-z0-9]$", var.cluster))

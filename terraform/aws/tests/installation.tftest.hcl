@@ -19,10 +19,11 @@ mock_provider "aws" {
 }
 
 variables {
-  region = "us-west-2"
-  zones  = ["us-west-2a", "us-west-2b"]
-  owner  = "somebody"
-  binary = "./versions.tf" # any file: its content does not matter here
+  region  = "us-west-2"
+  zones   = ["us-west-2a", "us-west-2b"]
+  cluster = "ours"
+  owner   = "somebody"
+  binary  = "./versions.tf" # any file: its content does not matter here
 }
 
 run "nobody_is_let_in" {

@@ -13,6 +13,7 @@ variables {
   project         = "some-project"
   region          = "us-west1"
   controller_zone = "us-west1-b"
+  cluster         = "ours"
   owner           = "somebody"
   binary          = "./versions.tf" # any file: its content does not matter here
 }

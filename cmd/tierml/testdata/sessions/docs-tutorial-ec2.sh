@@ -27,7 +27,7 @@ init | apply\ *-var\ binary=../../bin/tierml | *destroy) ;;
 "output -raw settings") cat <<SETTINGS ;;
 "ec2":
   "checkpoints": "s3://bucket/checkpoints"
-  "cluster": "tierml"
+  "cluster": "yours"
   "image": "ami-0123456789abcdef0"
   "program":
     "sha256": "7d865e959b2466918c9863afca942d0fb89d7c9ac0c99bafc3749504ded97730"

@@ -28,7 +28,7 @@ init | apply\ *-var\ binary=../../bin/tierml | *destroy) ;;
 "output -raw settings") cat <<SETTINGS ;;
 "gce":
   "checkpoints": "gs://bucket/checkpoints"
-  "cluster": "tierml"
+  "cluster": "yours"
   "owner": "you"
   "project": "my-project-123"
   "program":
