@@ -106,11 +106,12 @@ race: ## the tests of packages with goroutines, under the race detector (needs a
 	CGO_ENABLED=1 $(GO) test -race -timeout 20m $(RACE)
 
 .PHONY: lint
-lint: ## gofmt, go vet, staticcheck
+lint: ## gofmt, go vet, staticcheck, errorlint
 	@files=$$(gofmt -l $$(find . -name '*.go' -not -path './$(CACHE)/*')); \
 	  if [ -n "$$files" ]; then echo "not formatted; run gofmt -w on:"; echo "$$files"; exit 1; fi
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
+	$(TOOL) go-errorlint ./...
 
 .PHONY: check
 check: lint test race test-awscli test-moto test-stores test-terraform test-metrics test-browser ## everything that .ci/run checks

@@ -1,6 +1,7 @@
 package elasticity
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -210,12 +211,12 @@ func (n *node) answer(id uint64, err error, r tiers.Result) {
 }
 
 func codeOf(err error) tiers.Code {
-	switch err {
-	case ps.ErrPassed:
+	switch {
+	case errors.Is(err, ps.ErrPassed):
 		return tiers.CodePassed
-	case ps.ErrBusy:
+	case errors.Is(err, ps.ErrBusy):
 		return tiers.CodeBusy
-	case errDamaged:
+	case errors.Is(err, errDamaged):
 		return tiers.CodeDamaged
 	}
 	return tiers.CodeFailed

@@ -1,6 +1,7 @@
 package elasticity
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"time"
@@ -229,11 +230,11 @@ func (n *node) contribute(rows map[ps.Key][]float32) {
 	}
 	commit := func(p ps.Partition, owner *node) reply {
 		_, err := owner.shards[p].Commit(inc, seq)
-		if err == ps.ErrNotStaged { // its owner was replaced
+		if errors.Is(err, ps.ErrNotStaged) { // its owner was replaced
 			if r := stage(p, owner); r.code != ok {
 				return r
 			}
-			if _, err = owner.shards[p].Commit(inc, seq); err == ps.ErrNotStaged {
+			if _, err = owner.shards[p].Commit(inc, seq); errors.Is(err, ps.ErrNotStaged) {
 				err = nil // the cut that it came from holds it
 			}
 		}
@@ -247,10 +248,10 @@ func (n *node) contribute(rows map[ps.Key][]float32) {
 }
 
 func (n *node) outcome(owner *node, err error) reply {
-	switch err {
-	case nil:
+	switch {
+	case err == nil:
 		return reply{}
-	case ps.ErrFenced:
+	case errors.Is(err, ps.ErrFenced):
 		return reply{code: fenced}
 	}
 	if n.w.trace != nil {

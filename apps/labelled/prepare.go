@@ -92,7 +92,7 @@ func read(in apps.Input) (*source, error) {
 	defer plain.Close()
 	buffered := bufio.NewReaderSize(plain, 1<<16)
 	first, err := buffered.Peek(1 << 16)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%s: %w", in.Name, err)
 	}
 	if len(first) >= 2 && first[0] == 0 && first[1] == 0 {

@@ -172,7 +172,7 @@ func (o drillOptions) run(ctx context.Context, dir string, in io.Reader, out, er
 	})
 	cause := context.Cause(ctx)
 	if cause != nil && !errors.Is(cause, errDrilled) && !begun {
-		if _, why := watch.Choose(o.choice, o.seed); why != nil && cause == late {
+		if _, why := watch.Choose(o.choice, o.seed); why != nil && errors.Is(cause, late) {
 			return fmt.Errorf("%w: %w", cause, why)
 		}
 		return cause

@@ -75,7 +75,7 @@ func TestConfirm(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		err := confirm(strings.NewReader(c.answers), &out, c.interactive, c.yes)
-		if !errors.Is(err, c.want) && err != c.want {
+		if !errors.Is(err, c.want) {
 			t.Errorf("%+v: error %v", c, err)
 		}
 		if asked := strings.Count(out.String(), "Proceed? [Y/n] "); asked != c.asked {

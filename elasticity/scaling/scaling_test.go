@@ -221,7 +221,7 @@ func TestStrangersAtTheCalls(t *testing.T) {
 		_, _ = conn.Write([]byte(bytes)) // it may be cut off
 		_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
 		_, err = io.Copy(io.Discard, conn)
-		if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+		if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
 			t.Errorf("%s: the connection stays", what)
 		}
 		_ = conn.Close()

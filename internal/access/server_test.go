@@ -3,6 +3,7 @@ package access
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -78,7 +79,7 @@ func (h *house) answer(conn net.Conn) string {
 	h.t.Helper()
 	_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
 	text, err := io.ReadAll(conn)
-	if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
 		h.t.Error("the connection stays")
 	}
 	return string(text)

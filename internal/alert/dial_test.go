@@ -1,6 +1,7 @@
 package alert
 
 import (
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -50,7 +51,7 @@ func TestWebhooksOfOthersArePublic(t *testing.T) {
 	if err == nil || asked || !strings.Contains(err.Error(), "of this host or its network") {
 		t.Errorf("a name that leads here: %v, %v", response, err)
 	}
-	if bell.client.CheckRedirect(nil, nil) != http.ErrUseLastResponse {
+	if !errors.Is(bell.client.CheckRedirect(nil, nil), http.ErrUseLastResponse) {
 		t.Error("redirections are followed")
 	}
 }

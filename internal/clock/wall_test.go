@@ -35,7 +35,7 @@ func TestWithPatience(t *testing.T) {
 	ctx, cancel := WithPatience(t.Context(), 20*time.Millisecond, late)
 	defer cancel()
 	<-ctx.Done()
-	if context.Cause(ctx) != late {
+	if !errors.Is(context.Cause(ctx), late) {
 		t.Errorf("over: %v", context.Cause(ctx))
 	}
 	parent, end := context.WithCancel(t.Context())

@@ -3,6 +3,7 @@ package config
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -59,7 +60,7 @@ func TestBadJobs(t *testing.T) {
 			if err == nil {
 				t.Fatalf("loaded: %+v", job)
 			}
-			faults, ok := err.(Faults)
+			faults, ok := errors.AsType[Faults](err)
 			if !ok {
 				t.Fatalf("error is %T: %v", err, err)
 			}
@@ -344,7 +345,7 @@ func FuzzLoad(f *testing.F) {
 			mustRoundTrip(t, job)
 			return
 		}
-		faults, ok := err.(Faults)
+		faults, ok := errors.AsType[Faults](err)
 		if !ok || len(faults) == 0 {
 			t.Fatalf("error is %T: %v", err, err)
 		}

@@ -118,7 +118,7 @@ func document(path string, text []byte) (*yaml.Node, error) {
 	}
 	var node, second yaml.Node
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	if err := decoder.Decode(&node); err == io.EOF {
+	if err := decoder.Decode(&node); errors.Is(err, io.EOF) {
 		return nil, fault(1, 1, "is empty", "start with name:, cloud: and train:, as in examples/demo.yaml")
 	} else if err != nil {
 		return nil, syntaxFault(path, text, err)
@@ -127,7 +127,7 @@ func document(path string, text []byte) (*yaml.Node, error) {
 	}
 	if err := decoder.Decode(&second); err == nil {
 		return nil, fault(second.Line, max(1, second.Column), "a second document begins here", "keep one job in a file; remove the line ---")
-	} else if err != io.EOF {
+	} else if !errors.Is(err, io.EOF) {
 		return nil, syntaxFault(path, text, err)
 	}
 	root := node.Content[0]

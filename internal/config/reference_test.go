@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -343,7 +344,7 @@ func refuses(t *testing.T, path, line string) (faults Faults) {
 		t.Fatal(err)
 	}
 	_, err = parse(filepath.Join("testdata", "good.yaml"), file.Bytes(), noEnvironment)
-	if all, ok := err.(Faults); ok {
+	if all, ok := errors.AsType[Faults](err); ok {
 		for _, f := range all {
 			if listIndex.ReplaceAllString(f.Field, "[]") == path {
 				faults = append(faults, f)

@@ -2,6 +2,7 @@ package reach
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -264,7 +265,7 @@ func TestLeaving(t *testing.T) {
 		}
 		cancel()
 	}()
-	if _, err := OpenTunnel(ctx, p, s.note); err != context.Canceled {
+	if _, err := OpenTunnel(ctx, p, s.note); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	for _, pid := range s.pids(t) {

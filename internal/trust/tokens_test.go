@@ -2,6 +2,7 @@ package trust
 
 import (
 	"crypto/rand"
+	"errors"
 	"testing"
 	"time"
 )
@@ -35,7 +36,7 @@ func TestATokenIsOfItsLaunch(t *testing.T) {
 		}
 	}
 	late := open("secret", decided.Add(TokenLife+skew+time.Second))
-	if err := late.spend(token, "i-1", []byte("key")); err != errTooLate {
+	if err := late.spend(token, "i-1", []byte("key")); !errors.Is(err, errTooLate) {
 		t.Errorf("%v: a token lives from when its launch was decided", err)
 	}
 }

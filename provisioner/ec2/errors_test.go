@@ -48,7 +48,7 @@ func TestErrorKinds(t *testing.T) {
 		_, err := s.cloud().Launch(t.Context(), spotRequest())
 		for _, kind := range []error{provisioner.ErrNoCapacity, provisioner.ErrPriceTooLow, provisioner.ErrLimit, provisioner.ErrThrottled,
 			provisioner.ErrTemporary, provisioner.ErrNotFound, provisioner.ErrInvalid, provisioner.ErrDenied} {
-			if errors.Is(err, kind) != (kind == c.kind) {
+			if errors.Is(err, kind) != errors.Is(kind, c.kind) {
 				t.Errorf("%s with status %d: errors.Is(%v) = %v", c.code, c.status, kind, errors.Is(err, kind))
 			}
 		}

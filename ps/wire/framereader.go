@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -95,7 +96,7 @@ func (f *frameReader) drop() {
 
 func (f *frameReader) readHeader() (header, error) {
 	if err := f.fill(headerSize); err != nil {
-		if err == io.EOF && f.end > 0 {
+		if errors.Is(err, io.EOF) && f.end > 0 {
 			err = io.ErrUnexpectedEOF
 		}
 		return header{}, err
@@ -153,7 +154,7 @@ func (f *frameReader) take(into []byte) (int, error) {
 }
 
 func unexpected(err error) error {
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/binary"
+	"errors"
 	"hash/crc32"
 	"io"
 	"log/slog"
@@ -212,7 +213,7 @@ func knock(t *testing.T, address string, config *tls.Config, say []byte) []byte 
 	_, _ = conn.Write(say) // the other end may have hung up
 	_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
 	answer, err := io.ReadAll(conn)
-	if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
 		t.Error("the connection stays")
 	}
 	return answer

@@ -3,6 +3,7 @@ package query
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -32,7 +33,7 @@ func (h *Handler) serveJSON(w http.ResponseWriter, r *http.Request) {
 	answer, err := h.actJSON(w, r, name)
 	status := http.StatusOK
 	if err != nil {
-		refusal, ok := err.(*region.Error)
+		refusal, ok := errors.AsType[*region.Error](err)
 		if !ok {
 			refusal = region.Errorf("InternalErrorException", "%v", err)
 		}
