@@ -272,6 +272,9 @@ type outgoing struct {
 
 // pullCut gives a piece of a cut to the partition's backup.
 func (s *Server) pullCut(ctx context.Context, generation ps.Generation, m *wire.PullCut) wire.Message {
+	if s.withholds(m.Partition) {
+		return &wire.Error{Code: wire.Retry, Text: "a drill withholds it"}
+	}
 	var answer wire.Message
 	status, refusal := s.serve(ctx, generation, m.Partition, func(slot *slot) (wire.Code, bool) {
 		o := slot.outgoing

@@ -23,6 +23,7 @@ type fault struct {
 	kind  string
 	place float64
 	long  time.Duration
+	must  bool // it is tried again until it meets somebody
 }
 
 func (f fault) String() string {

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -44,14 +47,20 @@ var disturbances = []disturbance{
 	{name: "evict", lossless: true, do: after(steps("evict oldest 2")), shown: atLeast(journal.Notice, 2)},
 	{name: "evict-all", lossless: true, do: after(steps("evict all")), shown: atLeast(journal.Flush, 1)},
 	{name: "short-notice", tune: shortNotice, clock: 600 * time.Millisecond, do: after(steps("evict all")), shown: cutShort},
-	{name: "kill", do: after(killServer), shown: atLeast(journal.Rollback, 1)},
-	{name: "freeze", tune: quick, do: after(freezeServer), shown: atLeast(journal.Rollback, 1)},
+	{name: "partial-flush", do: after(tornFlush), shown: flushedInPart},
+	{name: "evict-now", do: after(toServer(evictServer)), shown: atLeast(journal.Rollback, 1)},
+	{name: "kill", do: after(toServer(killServer)), shown: atLeast(journal.Rollback, 1)},
+	{name: "freeze", tune: quick, do: after(toServer(freezeServer)), shown: atLeast(journal.Rollback, 1)},
 	// Prices stay: who buys on demand when a zone has sold out goes back to it later, which is a switch.
-	{name: "fallback", tune: mayBuyOnDemand, do: after(soldOut(10*time.Hour), steps("evict-now all")), shown: boughtOnDemand},
-	{name: "switch", tune: mayBuyOnDemand, clock: 300 * time.Millisecond, do: after(soldOut(15*time.Minute), steps("evict all")),
+	{name: "fallback", tune: mayBuyOnDemand, do: after(soldOut(10*time.Hour, market.Spot), steps("evict-now all")), shown: boughtOnDemand},
+	{name: "switch", tune: mayBuyOnDemand, clock: 300 * time.Millisecond, do: after(soldOut(15*time.Minute, market.Spot), steps("evict all")),
 		shown: atLeast(journal.Switch, 1)},
 	{name: "load", lossless: true, tune: slowLink, do: after(), shown: stageBy("of its link")},
 	{name: "no-reliable", tune: noneReliable, clock: 200 * time.Millisecond, do: after(served(kill(market.Spot))), shown: atLeast(journal.Rollback, 1)},
+	{name: "demand-serves", tune: noneReliableOrOnDemand, clock: 200 * time.Millisecond,
+		do: after(soldOut(10*time.Hour, market.Spot), served(kill(market.Spot))), shown: reliableFrom(market.OnDemand)},
+	{name: "substitute", tune: savedOften, clock: 200 * time.Millisecond,
+		do: after(soldOut(10*time.Hour, market.OnDemand), served(kill(market.OnDemand))), shown: reliableFrom(market.Spot)},
 	{name: "reliable-lost", tune: savedOften, clock: 200 * time.Millisecond, do: after(served(kill(market.OnDemand))), shown: reliableAgain},
 	{name: "takeover", lossless: true, do: after(served((*trial).killController)), shown: atLeast(journal.TakeOver, 1)},
 	{name: "resume", tune: savedOften, clock: 200 * time.Millisecond, do: after(killedAndResumed), shown: atLeast(journal.Join, 2*smallMachines)},
@@ -114,28 +123,73 @@ func (t *trial) server(ctx context.Context) (m machine, err error) {
 	return m, err
 }
 
-func killServer(ctx context.Context, t *trial) error {
-	m, err := t.server(ctx)
-	if err == nil {
-		err = syscall.Kill(m.pid, syscall.SIGKILL)
+// toServer does something to a machine that serves.
+func toServer(do func(*trial, machine) error) func(context.Context, *trial) error {
+	return func(ctx context.Context, t *trial) error {
+		m, err := t.server(ctx)
+		if err == nil {
+			err = do(t, m)
+		}
+		return err
 	}
+}
+
+func killServer(_ *trial, m machine) error { return syscall.Kill(m.pid, syscall.SIGKILL) }
+
+func evictServer(t *trial, m machine) error {
+	_, err := t.do("evict-now %s", m.id)
 	return err
 }
 
-// freezeServer stops a machine that serves until it was given up, and lets it wake up.
-func freezeServer(ctx context.Context, t *trial) error {
-	m, err := t.server(ctx)
-	if err == nil {
-		_, err = t.stop(m, t.job.Dead+1500*time.Millisecond)
-	}
+// freezeServer stops a machine until it was given up, and lets it wake up.
+func freezeServer(t *trial, m machine) error {
+	_, err := t.stop(m, t.job.Dead+1500*time.Millisecond)
 	return err
 }
 
-// soldOut lets the spot pools have no machines for a market time.
-func soldOut(long time.Duration) func(context.Context, *trial) error {
+// tornFlush evicts all, with servers that deliver one of their partitions each and no other, until they are gone.
+func tornFlush(ctx context.Context, t *trial) error {
+	if _, err := t.server(ctx); err != nil {
+		return err
+	}
+	if err := t.write(withhold, ""); err != nil {
+		return err
+	}
+	if _, err := t.do("evict all"); err != nil {
+		return err
+	}
+	if err := t.await(ctx, atLeast(journal.Rollback, 1)); err != nil {
+		return err
+	}
+	if err := os.Remove(t.path(withhold)); err != nil {
+		return fmt.Errorf("letting servers deliver again: %w", err)
+	}
+	return t.deliveredInPart()
+}
+
+// withhold is the file by which ps/server, in programs for drills, withholds partitions.
+const withhold = "withhold"
+
+// deliveredInPart looks for a machine that has delivered a partition and not all of them.
+func (t *trial) deliveredInPart() error {
+	logs, err := filepath.Glob(t.path(machineLogs, "*.log"))
+	for _, log := range logs {
+		text, err := os.ReadFile(log)
+		if err != nil {
+			return fmt.Errorf("reading the logs: %w", err)
+		}
+		if bytes.Contains(text, []byte("drill: this partition alone is delivered")) && bytes.Contains(text, []byte("drill: withheld")) {
+			return nil
+		}
+	}
+	return errors.Join(err, errors.New("no server was asked for several partitions before it was gone"))
+}
+
+// soldOut lets the pools of a class have no machines for a market time.
+func soldOut(long time.Duration, class market.Class) func(context.Context, *trial) error {
 	return func(_ context.Context, t *trial) error {
 		for _, kind := range []string{"c3.large", "c3.xlarge"} {
-			if _, err := t.do("no-capacity of ec2/us-west-1/us-west-1a/%s/spot for %v", kind, long); err != nil {
+			if _, err := t.do("no-capacity of ec2/us-west-1/us-west-1a/%s/%s for %v", kind, class, long); err != nil {
 				return err
 			}
 		}
@@ -168,6 +222,11 @@ func noneReliable(j *job) {
 	j.Reliable = "{count: 0}"
 }
 
+func noneReliableOrOnDemand(j *job) {
+	noneReliable(j)
+	mayBuyOnDemand(j)
+}
+
 func atLeast(kind journal.Kind, n int) func([]journal.Entry) bool {
 	return func(entries []journal.Entry) bool { return count(entries, kind) >= n }
 }
@@ -196,6 +255,23 @@ var boughtOnDemand = anyOf(journal.Launch, func(e journal.Entry) bool {
 func cutShort(entries []journal.Entry) bool {
 	return count(entries, journal.Rollback) > 0 ||
 		anyOf(journal.Flush, func(e journal.Entry) bool { return !strings.Contains(e.Why, "nothing is given up") })(entries)
+}
+
+// flushedInPart: there was time for everything, and then servers were gone before it was there.
+func flushedInPart(entries []journal.Entry) bool {
+	for i, e := range entries {
+		if e.Kind == journal.Flush && strings.Contains(e.Why, "nothing is given up") {
+			return count(entries[i:], journal.Rollback) > 0
+		}
+	}
+	return false
+}
+
+// reliableFrom: a machine of a class was bought to serve in place of one that was lost.
+func reliableFrom(class market.Class) func([]journal.Entry) bool {
+	return anyOf(journal.Launch, func(e journal.Entry) bool {
+		return e.Tier == "reliable" && strings.HasSuffix(e.Pool, "/"+string(class))
+	})
 }
 
 // reliableAgain: a second reliable machine was bought.

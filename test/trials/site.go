@@ -72,7 +72,7 @@ type job struct {
 	Clocks, Splits, Partitions, Evaluate  int
 	TwoAbove, ThreeAbove                  float64
 	Heartbeat, Dead, Orphan, Notice, Boot time.Duration
-	FlopsPerVCPU, Speed                   float64
+	FlopsPerVCPU, Speed, Holdout          float64
 	Seed                                  uint64
 	Extra                                 string // more lines of the top level
 }
@@ -83,6 +83,7 @@ func usual(name, app string) job {
 		Name: name, Policy: "tierml", App: app, Data: "nothing", Params: "{}", Reliable: "{type: c3.large}", MaxPrice: "0.10",
 		Consistency: "deterministic: true", TwoAbove: 1, ThreeAbove: 3, Heartbeat: 500 * time.Millisecond, Dead: 3 * time.Second,
 		Orphan: 10 * time.Second, Notice: 3 * time.Second, Boot: 100 * time.Millisecond, Speed: speed, Evaluate: 10, Seed: 1,
+		Holdout: 0.1,
 	}
 }
 
@@ -112,7 +113,7 @@ seed: {{.Seed}}
 train:
   app: {{.App}}
   data: {{.Data}}
-  holdout: 0.1
+  holdout: {{.Holdout}}
   clocks: {{.Clocks}}
   splits: {{.Splits}}
   partitions: {{.Partitions}}

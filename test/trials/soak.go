@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -77,8 +78,8 @@ func (s *soaking) verdict(name, dir, repeat string, began time.Time, came string
 func (s *soaking) matrix(ctx context.Context, list []cell, parallel int) {
 	var group errgroup.Group
 	group.SetLimit(max(1, parallel))
-	for n, c := range list {
-		base, err := s.base(ctx, "small", c.workload, c.seed, 1)
+	for n, c := range list { // what a consistency costs without a disturbance is seen in storms, not here
+		base, err := s.base(ctx, c.workload, c.mode, c.seed, 1)
 		group.Go(func() error {
 			if ctx.Err() != nil {
 				return nil
@@ -137,24 +138,24 @@ func (s *soaking) table(list []cell) string {
 	return b.String() + "\n"
 }
 
-// baseline is what an undisturbed run in deterministic mode comes to.
+// baseline is what an undisturbed run comes to.
 type baseline struct {
 	model []byte
 	loss  float64 // mean over some seeds
-	own   float64 // of the first of them, by which other examples are held out
 	work  float64 // of a clock
 }
 
 // base trains on one reliable machine, as fast as it goes, with so many seeds. The model is that of the first.
-func (s *soaking) base(ctx context.Context, size string, w workload, seed uint64, seeds int) (b baseline, err error) {
-	key := fmt.Sprint(size, " ", w.app, " ", seed)
+func (s *soaking) base(ctx context.Context, w workload, m mode, seed uint64, seeds int) (b baseline, err error) {
+	key := fmt.Sprint(w.data, " ", w.app, " ", m.name, " ", seed)
 	if b, ok := s.bases[key]; ok {
 		return b, nil
 	}
+	var losses []float64
 	for n := range uint64(seeds) {
-		j := w.job("undisturbed", modes[0], seed+n)
+		j := w.job("undisturbed", m, seed+n)
 		j.Policy, j.Machines, j.FlopsPerVCPU = "on-demand", 1, 1e12
-		t, err := begin(filepath.Join(s.dir, fmt.Sprintf("undisturbed-%s-%s-%d", size, w.app, seed+n)), s.binary, j, io.Discard)
+		t, err := begin(filepath.Join(s.dir, fmt.Sprintf("undisturbed-%s-%s-%d", w.app, m.name, seed+n)), s.binary, j, io.Discard)
 		var entries []journal.Entry
 		if err == nil {
 			entries, err = t.finish(ctx)
@@ -171,12 +172,13 @@ func (s *soaking) base(ctx context.Context, size string, w workload, seed uint64
 		}
 		loss, _ := result(entries)
 		b.loss += loss / float64(seeds)
-		if n == 0 {
-			b.own = loss
-		}
+		losses = append(losses, loss)
 		_ = os.RemoveAll(t.dir) // it is in the folder for temporary files
 	}
 	s.bases[key] = b
+	if seeds > 1 {
+		fmt.Fprintf(s.out, "%-28s mean %.5g of %.5g\n", "undisturbed "+w.app, b.loss, losses)
+	}
 	return b, nil
 }
 
@@ -194,12 +196,15 @@ func result(entries []journal.Entry) (loss float64, metric string) {
 }
 
 // tolerance is how far a result that is not deterministic may be from the undisturbed one: a share of it, or, for error
-// rates, a difference.
-type tolerance struct{ share, rate float64 }
+// rates, a difference. Better than that is in order if so many clocks do not suffice for every optimizer to come to its end.
+type tolerance struct {
+	share, rate float64
+	orBetter    bool
+}
 
 var (
-	cellTolerance  = tolerance{0.05, 0.05} // little data, few clocks
-	stormTolerance = tolerance{0.01, 0.01}
+	cellTolerance  = tolerance{0.05, 0.05, true} // little data, few clocks
+	stormTolerance = tolerance{0.01, 0.01, false}
 )
 
 // promise compares the result of a run with the undisturbed one's, and says how they compare.
@@ -212,14 +217,17 @@ func (b baseline) promise(t *trial, m mode, entries []journal.Entry, within tole
 		return promise{"the model is the undisturbed one's, byte for byte", err}, "the same model"
 	}
 	loss, metric := result(entries)
-	usually := max(b.loss, b.own)
-	limit := within.share * usually
+	bound := within.share * math.Abs(b.loss)
 	if metric == "error rate" {
-		limit = within.rate
+		bound = within.rate
 	}
-	came = fmt.Sprintf("%s %.5g, undisturbed %.5g", metric, loss, usually)
-	p = promise{words: fmt.Sprintf("the %s is worse than the undisturbed one's by at most %.3g", metric, limit)}
-	if !(loss-usually <= limit) { // nor is it a number then
+	off := loss - b.loss
+	if !within.orBetter {
+		off = math.Abs(off)
+	}
+	came = fmt.Sprintf("%s %.5g, undisturbed %.5g: %+.3g (bound %.3g)", metric, loss, b.loss, loss-b.loss, bound)
+	p = promise{words: fmt.Sprintf("the %s is the undisturbed one's", metric)}
+	if !(off <= bound) { // nor is it a number then
 		p.err = errors.New(came)
 	}
 	return p, came
@@ -253,9 +261,12 @@ func (s *soaking) storms(ctx context.Context, workloads []workload, each int, se
 	}
 }
 
+// stormsHave are kinds of disturbances that no storm is without.
+var stormsHave = []string{"kill-controller", "silence", "throttle"}
+
 // storm runs one storm: machines, notices and faults follow from the seed.
 func (s *soaking) storm(ctx context.Context, at place, w workload, m mode, seed uint64) (came string, err error) {
-	base, err := s.base(ctx, "recorded", w, 1, 5)
+	base, err := s.base(ctx, w, modes[0], 1, 5)
 	if err != nil {
 		return "", err
 	}
@@ -268,7 +279,7 @@ func (s *soaking) storm(ctx context.Context, at place, w workload, m mode, seed 
 	clock := time.Duration(w.seconds * float64(time.Second))
 	j.FlopsPerVCPU = paced(base.work, clock, j.Machines)
 	length := clock * time.Duration(w.clocks)
-	p := storm{length: length, faults: int(length.Seconds() / 2), seed: seed, without: append(impossible(), "disk-full")}.draw()
+	p := storm{length: length, faults: int(length.Seconds() / 2), seed: seed, without: append(impossible(), "disk-full"), always: stormsHave}.draw()
 	t, err := begin(at.dir, at.binary, j, at.out)
 	defer t.abandon()
 	if err == nil {
@@ -287,5 +298,11 @@ func (s *soaking) storm(ctx context.Context, at place, w workload, m mode, seed 
 		return "", errors.Join(err, t.checkLogs())
 	}
 	same, came := base.promise(t, m, entries, stormTolerance)
-	return came, broken(append(t.promises(entries), same))
+	promises := append(t.promises(entries), same)
+	for _, kind := range stormsHave {
+		if happened[kind] == 0 {
+			promises = append(promises, promise{"a storm has every kind that it must", errors.New(kind + " met nobody")})
+		}
+	}
+	return came + "; " + faultsMet(happened), broken(promises)
 }

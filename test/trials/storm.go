@@ -23,6 +23,7 @@ type storm struct {
 	faults  int
 	seed    uint64
 	without []string // kinds
+	always  []string // kinds of which there is one at least, by the middle of the storm
 }
 
 // plan is a list of faults, the oldest first.
@@ -57,6 +58,11 @@ func (s storm) draw() (p plan) {
 			}
 		}
 		p = append(p, f)
+	}
+	for _, name := range s.always {
+		k := kinds[slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })]
+		p = append(p, fault{kind: name, at: time.Duration(random.Int64N(int64(s.length) / 2)).Truncate(time.Millisecond),
+			place: random.Float64(), long: (k.short + k.long) / 2, must: true})
 	}
 	slices.SortStableFunc(p, func(a, b fault) int { return int(a.at - b.at) })
 	return p
@@ -104,6 +110,10 @@ func (t *trial) play(ctx context.Context, p plan, length time.Duration) (happene
 		whom, err := kinds[which].do(t, f)
 		if err != nil {
 			return happened, fmt.Errorf("fault %v: %w", f, err)
+		}
+		if whom == "" && f.must { // the others wait
+			n--
+			p[n].at = time.Since(began) + time.Second/2
 		}
 		if whom != "" {
 			happened[f.kind]++

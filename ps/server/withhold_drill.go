@@ -1,0 +1,30 @@
+//go:build drill
+
+package server
+
+import (
+	"os"
+	"sync/atomic"
+
+	"github.com/tierml/tierml/ps"
+)
+
+// withhold is a file that a drill makes in the folder in which its processes work. As long as it is there, an owner delivers the
+// cuts of one partition and of no other, so that its end comes in the middle of a delivery, however fast it is.
+const withhold = "withhold"
+
+var delivering atomic.Int64 // the partition, from 1; 0 = none yet
+
+func (s *Server) withholds(p ps.Partition) bool {
+	if _, err := os.Stat(withhold); err != nil {
+		return false
+	}
+	if delivering.CompareAndSwap(0, int64(p)+1) {
+		s.log.Info("drill: this partition alone is delivered", "partition", p)
+	}
+	if delivering.Load() == int64(p)+1 {
+		return false
+	}
+	s.log.Info("drill: withheld", "partition", p)
+	return true
+}
