@@ -158,8 +158,8 @@ test-browser: $(CACHE) ## the report pages of the last run and of the tests' sto
 .PHONY: paper
 paper: STARTS ?= 40
 # Another market goes to another page: make paper PAPER="-trace a.csv.gz -catalog types.csv.gz -o page.md".
-PAPER ?= -o docs/paper.md
-paper: ## TierML's analysis on recorded prices beside the paper's figures (DATA=folder, STARTS=every|N, PAPER=flags; docs/paper.md)
+PAPER ?= -o docs/papers/paper.md
+paper: ## TierML's analysis on recorded prices beside the paper's figures (DATA=folder, STARTS=every|N, PAPER=flags; docs/papers/paper.md)
 	$(GO) run ./test/paper -data $(DATA) -starts $(STARTS) $(PAPER)
 
 .PHONY: explore
@@ -192,7 +192,7 @@ elastic: ## one server and one worker of 3 + 3 machines replaced: elastically, a
 
 .PHONY: figures
 FIGURES ?=
-figures: ## figures 7-11 of the paper: up to 64 machines in network namespaces with shaped links (root; FIGURES=flags, docs/figures.md)
+figures: ## figures 7-11 of the paper: up to 64 machines in network namespaces with shaped links (root; FIGURES=flags, docs/papers/figures.md)
 	$(GO) run ./test/trials figures $(FIGURES)
 
 .PHONY: golden

@@ -64,7 +64,7 @@ Any other zone, month or pair is run the same way, from any price history that `
 
 ` + "```" + `
 make paper STARTS=every            # every minute that has room
-make paper STARTS=10 PAPER="-results FILE -o docs/paper.md"   # keeps what is done: it may be broken off, and -kept prints what there is
+make paper STARTS=10 PAPER="-results FILE -o docs/papers/paper.md"   # keeps what is done: it may be broken off, and -kept prints what there is
 make paper DATA=folder PAPER="-zones us-east-1b -only-prices -o page.md"
 make paper STARTS=200 PAPER="-trace c4.csv.gz -catalog types.csv.gz -pairs c4.xlarge/c4.2xlarge -zones us-east-1a \
     -from 2016-01-01 -to 2016-03-14 -o page.md"

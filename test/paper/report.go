@@ -13,7 +13,7 @@ import (
 // restless is how often prices of a cell must exceed on-demand so that policies differ.
 const restless = 10
 
-// page is docs/paper.md.
+// page is docs/papers/paper.md.
 type page struct {
 	strings.Builder
 	hours []time.Duration
@@ -230,7 +230,7 @@ func (r *result) name() string { return r.Recording + " " + r.Zone + " " + r.Pai
 func (p *page) costPerWork(results []result) {
 	p.heading("Cost per work against tierml and the oracle")
 	p.line("Means over cells, as shares of on demand; *dearer* is in how many cells it costs more than `tierml`, and by how much in the worst.")
-	p.line("[The oracle](oracle.md) is asked twice: *one fleet* bids the on-demand price, as `tierml` does, and replaces machines only when their")
+	p.line("[The oracle](../oracle.md) is asked twice: *one fleet* bids the on-demand price, as `tierml` does, and replaces machines only when their")
 	p.line("paid hour ends; *any bid* knows besides which hours will be interrupted below that price, and free. Only the latter bounds")
 	p.line("`cost-per-work`, which bids lower, too. *Kept* is the share of their savings on on-demand that `cost-per-work` has: of the")
 	p.line("mean cell, and of the dollars of all cells together.\n")
