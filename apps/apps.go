@@ -44,7 +44,7 @@ type Split interface {
 
 // Rows are the working copies of the rows that a batch asked for.
 type Rows interface {
-	// Row gives the working copy of a row; changing it is the update. The slice stays good until Run
+	// Row returns the working copy of a row; changing it is the update. The slice stays good until Run
 	// returns, and the same key gives the same memory. A row that was not asked for is a bug in the
 	// application and panics.
 	//
@@ -52,7 +52,7 @@ type Rows interface {
 	Row(k ps.Key) []float32
 }
 
-// Counts gives the working copy of a row of an Int32 table: what Row gives, as integers. A count that leaves the range
+// Counts returns the working copy of a row of an Int32 table: what Row gives, as integers. A count that leaves the range
 // of int32 at the servers is an error that ends the job, so counts are exact or not there at all.
 //
 // A state of its own that a split must find again wherever it goes on (such as a topic for each of its tokens) is a
@@ -60,7 +60,7 @@ type Rows interface {
 // everything else of the clock, it moves and is rolled back with it.
 func Counts(rows Rows, k ps.Key) []int32 { return ps.Ints(rows.Row(k)) }
 
-// Gradient gives where a split adds up its gradient for a row of a table with a rule (ps.Rule): zeros at first, as wide as
+// Gradient returns where a split adds up its gradient for a row of a table with a rule (ps.Rule): zeros at first, as wide as
 // the row. The servers sum it over the splits of a clock, without dividing by anything, and apply the rule when the clock is
 // complete. Row gives the columns as they are before; a change of them is not sent.
 func Gradient(rows Rows, k ps.Key) []float32 {
@@ -79,7 +79,7 @@ type Stats struct {
 	Work float64
 }
 
-// Add gives the sum of two measurements.
+// Add returns the sum of two measurements.
 func (s Stats) Add(t Stats) Stats {
 	return Stats{
 		Examples:  s.Examples + t.Examples,

@@ -31,7 +31,7 @@ type Joint interface {
 
 // SharedRows are the rows that a Joint asked for.
 type SharedRows interface {
-	// Table gives a table's rows by their number; changing one is the update. Those that nobody asked for are nil. Each row
+	// Table returns a table's rows by their number; changing one is the update. Those that nobody asked for are nil. Each row
 	// has room for Room(columns) numbers (its capacity): those behind its columns are 0 and must stay so. The rows, but
 	// not the list, stay good until Run returns.
 	Table(t ps.TableID) [][]float32

@@ -84,7 +84,7 @@ type Dataset struct {
 // Registry is the applications that a program offers.
 type Registry []Kind
 
-// Find gives the application of that name.
+// Find returns the application of that name.
 func (r Registry) Find(name string) (Kind, error) {
 	names := make([]string, len(r))
 	for i, k := range r {

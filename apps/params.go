@@ -30,7 +30,7 @@ type Param struct {
 // Values are hyper-parameters after checking, all of them present.
 type Values map[string]float64
 
-// Float gives a hyper-parameter's value. Asking for one that was never declared is a bug and panics.
+// Float returns a hyper-parameter's value. Asking for one that was never declared is a bug and panics.
 func (v Values) Float(name string) float64 {
 	x, ok := v[name]
 	if !ok {
@@ -39,7 +39,7 @@ func (v Values) Float(name string) float64 {
 	return x
 }
 
-// Int gives a whole hyper-parameter's value.
+// Int returns a whole hyper-parameter's value.
 func (v Values) Int(name string) int { return int(v.Float(name)) }
 
 // Resolve checks params against their declarations and fills in the defaults. The error names every fault.

@@ -10,7 +10,7 @@ import (
 
 // Summarizer is a Program that can say in plain text what a model holds, for people: such as the words of a topic.
 type Summarizer interface {
-	// Summary gives a file name, such as "topics.txt", and what belongs into the file.
+	// Summary returns a file name, such as "topics.txt", and what belongs into the file.
 	Summary(m model.Model) (name string, content []byte, err error)
 }
 

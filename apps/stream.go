@@ -10,7 +10,7 @@ import (
 // needed, named by what it is for, and never keep it from one clock to the next.
 type Stream struct{ state uint64 }
 
-// NewStream gives the stream of one batch. Whatever machine processes the batch, and however often it is done
+// NewStream returns the stream of one batch. Whatever machine processes the batch, and however often it is done
 // again, draws the same numbers.
 func NewStream(seed uint64, split ps.Split, c ps.Clock) Stream {
 	return Stream{ps.Hash(seed, uint64(split), uint64(c))}

@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// zones gives the zones of choices, in order.
+// zones returns the zones of choices, in order.
 func zones(or []Choice) (names []string) {
 	for _, c := range or {
 		names = append(names, c.Pool.Zone)

@@ -21,7 +21,7 @@ const aggressiveShare = 24
 // defaultBid is what machines are taken to have been bought at when their bid is not known.
 func (c *Candidate) defaultBid() market.USD { return BidOnDemand.Bid(c, 0) }
 
-// Bid gives the bid for a machine of a pool at a spot price; 0 for what is bought without one.
+// Bid returns the bid for a machine of a pool at a spot price; 0 for what is bought without one.
 func (r BidRule) Bid(c *Candidate, price market.USD) market.USD {
 	if c.OnDemand() {
 		return 0

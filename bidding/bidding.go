@@ -99,7 +99,7 @@ type Candidate struct {
 	NoCapacityUntil time.Time
 }
 
-// OnDemand says whether machines of the pool stay until they are released.
+// OnDemand reports whether machines of the pool stay until they are released.
 func (c *Candidate) OnDemand() bool { return c.Pool.Class == market.OnDemand }
 
 // Allocation is a group of machines of one pool that were bought together at one bid.
@@ -159,7 +159,7 @@ type Release struct {
 	Why    string
 }
 
-// Of says whether machines of a pool that were launched at a time are meant.
+// Of reports whether machines of a pool that were launched at a time are meant.
 func (r Release) Of(pool market.Pool, launch time.Time) bool {
 	return r.Pool == pool && (r.Launch.IsZero() || r.Launch.Equal(launch))
 }

@@ -262,7 +262,7 @@ func drawState(t *rapid.T) State {
 	return s
 }
 
-// transform gives the state with all prices multiplied and all times shifted.
+// transform returns the state with all prices multiplied and all times shifted.
 func transform(s State, factor market.USD, shift time.Duration) State {
 	other := s
 	other.Now = s.Now.Add(shift)

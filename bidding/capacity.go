@@ -39,7 +39,7 @@ const (
 	moveHorizon = 24 * time.Hour
 )
 
-// Name gives "capacity".
+// Name returns "capacity".
 func (Capacity) Name() string { return "capacity" }
 
 // Plan fills up what is missing from the pools whose work is cheapest, each to its share, and otherwise looks for a pool
@@ -57,7 +57,7 @@ func (p Capacity) Plan(s State) Plan {
 	return r.plan
 }
 
-// EvictionRate gives the evictions per machine hour to expect of a pool: the mean of a Gamma distribution whose prior is
+// EvictionRate returns the evictions per machine hour to expect of a pool: the mean of a Gamma distribution whose prior is
 // what the provider tells, worth one eviction, and to which our own machines and what was watched of the pool add.
 func EvictionRate(c *Candidate, count int, now time.Time) float64 {
 	rate := c.Hints.evictionPrior()
@@ -68,7 +68,7 @@ func EvictionRate(c *Candidate, count int, now time.Time) float64 {
 	return (evictions + ends) / (hours + up)
 }
 
-// watched gives how often so many machines could be kept no longer, and for how many hours they could.
+// watched returns how often so many machines could be kept no longer, and for how many hours they could.
 func watched(a *market.Availability, count int, now time.Time) (ends, hours float64) {
 	first, known := a.First()
 	if !known || count <= 0 {
@@ -216,7 +216,7 @@ func (r *spreading) fill(missing units) {
 }
 
 // letChoose leaves it to the provider how what is missing is spread over the pools whose work costs about the least, if there are
-// several. It says whether it does.
+// several. It reports whether it does.
 func (r *spreading) letChoose(missing units) bool {
 	best := r.ranking[0]
 	or := r.alternatives(r.plan.Considered, best, r.ranking, func(i int) float64 { return r.perWork[i] })

@@ -23,7 +23,7 @@ const unknownMTTF = time.Hour
 // minSaveEvery keeps checkpoints apart where they cost next to nothing.
 const minSaveEvery = time.Minute
 
-// Name gives "checkpoint", "checkpoint-aggressive".
+// Name returns "checkpoint", "checkpoint-aggressive".
 func (p Checkpoint) Name() string {
 	if p.Bids != BidOnDemand {
 		return "checkpoint-" + string(p.Bids)

@@ -40,7 +40,7 @@ type Memo interface {
 	Recall(key any, make func() any) any
 }
 
-// Name gives "cost-per-work".
+// Name returns "cost-per-work".
 func (CostPerWork) Name() string { return "cost-per-work" }
 
 const (
@@ -275,7 +275,7 @@ func (b *budgeting) least() float64 {
 	return -float64(b.Job.Upkeep) * betterSoon.Hours()
 }
 
-// hurried says whether the job must go on whatever it costs: for its deadline, or because cheap times are too long in
+// hurried reports whether the job must go on whatever it costs: for its deadline, or because cheap times are too long in
 // coming.
 func (b *budgeting) hurried() bool {
 	left, known := b.Job.WorkLeft()
@@ -365,7 +365,7 @@ func (b *budgeting) name(candidate int) string {
 	return p.Zone + " " + p.Type
 }
 
-// dollarText gives an amount in billionths with four digits after the point.
+// dollarText returns an amount in billionths with four digits after the point.
 func dollarText(billionths float64) string { return fmt.Sprintf("%.4f", billionths/1e9) }
 
 // renew decides about the machines whose paid time is nearly over: for the last time shortly before they would have to

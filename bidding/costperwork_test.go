@@ -36,7 +36,7 @@ func budgeted(t *testing.T, pools ...Candidate) State {
 	return s
 }
 
-// hold gives the state with ten machines of its first pool, launched some time ago at a bid.
+// hold returns the state with ten machines of its first pool, launched some time ago at a bid.
 func hold(s State, ago time.Duration, bid market.USD) State {
 	s.Held = []Allocation{{Pool: s.Pools[0].Pool, Bid: bid, Count: 10, Ready: 10, Launch: s.Now.Add(-ago)}}
 	return s

@@ -176,7 +176,7 @@ func (c *course) holdSpot() Plan {
 	return c.stay(why+": on demand would be too late", 0)
 }
 
-// affordable says whether the budget allows to do the rest on demand, after so many changeovers more.
+// affordable reports whether the budget allows to do the rest on demand, after so many changeovers more.
 func (c *course) affordable(changes int) bool {
 	if c.Job.Budget <= 0 {
 		return true
@@ -219,7 +219,7 @@ func (c *course) goTo(candidate int, why string) Plan {
 	return c.finish(fmt.Sprintf("%d %s of %s: %s", seen.Count, plural("machine", seen.Count), seen.Pool, why), c.change)
 }
 
-// pause gives up what is held.
+// pause returns up what is held.
 func (c *course) pause(why string, again time.Duration) Plan {
 	c.release(-1, why)
 	c.explain()

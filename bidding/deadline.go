@@ -27,7 +27,7 @@ type Strategies struct {
 	order   []outlook // of solved, oldest first
 }
 
-// NewStrategies gives an empty store.
+// NewStrategies returns an empty store.
 func NewStrategies() *Strategies {
 	return &Strategies{lessons: map[lesson]*learned{}, solved: map[outlook]*strategy{}}
 }
@@ -49,7 +49,7 @@ type learned struct {
 	each []market.Spells
 }
 
-// Name gives "deadline".
+// Name returns "deadline".
 func (Deadline) Name() string { return "deadline" }
 
 // ByRestart says that no reliable tier stands behind it.
@@ -131,7 +131,7 @@ func (c *course) spotOnly(affordable bool) Plan {
 	return c.pause(why+": waiting for spot, whatever becomes of the deadline", 0)
 }
 
-// strategy gives that for the outlook now. What is learned is brought up to date four times a day, in a pool's first
+// strategy returns that for the outlook now. What is learned is brought up to date four times a day, in a pool's first
 // half day every hour.
 func (p Deadline) strategy(c *course) *strategy {
 	known := p.Known
@@ -188,7 +188,7 @@ func (c *course) availability(candidate int) *market.Availability {
 	return market.WithinBid(p.History, seen.Bid, seen.Count, c.Now)
 }
 
-// learn gives what is known of the spot pools. It is brought up to date as learnEvery says, so that it serves many plans.
+// learn returns what is known of the spot pools. It is brought up to date as learnEvery says, so that it serves many plans.
 func (k *Strategies) learn(c *course, spots []int) *learned {
 	var watched []*market.Availability
 	begun := c.Now

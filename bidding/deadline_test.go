@@ -204,7 +204,7 @@ func (g *gamble) pass1(until time.Time) {
 	}
 }
 
-// drawMarket gives when spot machines come and go.
+// drawMarket returns when spot machines come and go.
 func drawMarket(t *rapid.T, length time.Duration) (points []market.AvailabilityPoint) {
 	at, up := start, rapid.IntRange(0, 1).Draw(t, "first")
 	longest := rapid.SampledFrom([]int{5, 40, 400}).Draw(t, "longest")

@@ -44,7 +44,7 @@ func (g *gang) heldIn(candidate int) int {
 	return h.machines
 }
 
-// whole gives the pool in which a whole fleet is held.
+// whole returns the pool in which a whole fleet is held.
 func (g *gang) whole() (holding, bool) {
 	for _, h := range g.fleet.holdings {
 		if h.units >= g.Want.total() {
@@ -59,7 +59,7 @@ func (g *gang) perWork(candidate int) float64 {
 	return float64(g.plan.Considered[candidate].Price) / g.Pools[candidate].Type.WorkRate()
 }
 
-// cheapest gives the candidate that work costs least in now, -1 when there is none. Of equals it is the one in which
+// cheapest returns the candidate that work costs least in now, -1 when there is none. Of equals it is the one in which
 // most machines are held.
 func (g *gang) cheapest() int {
 	if len(g.open) == 0 {

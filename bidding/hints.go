@@ -30,7 +30,7 @@ type Hint struct {
 	Samples int       // that it rests on; 0 = not told
 }
 
-// Known says whether there is a figure.
+// Known reports whether there is a figure.
 func (h Hint) Known() bool { return !h.At.IsZero() }
 
 const (
@@ -46,7 +46,7 @@ const (
 	launchAgain = 5 * time.Minute
 )
 
-// evictionPrior gives the evictions per machine hour that are expected by what the provider tells, before anything was watched.
+// evictionPrior returns the evictions per machine hour that are expected by what the provider tells, before anything was watched.
 func (h Hints) evictionPrior() float64 {
 	rate := unknownRate
 	if told := h.Interruptions; told.Known() && told.Value >= 0 && told.Value < 1 {
@@ -58,7 +58,7 @@ func (h Hints) evictionPrior() float64 {
 	return rate
 }
 
-// launchWait gives for how long launches are tried in the mean before one is met, by the provider's score. The score weighs
+// launchWait returns for how long launches are tried in the mean before one is met, by the provider's score. The score weighs
 // less with every hour, and nothing from when on a machine of our own was seen in the pool: then its refusals tell more
 // (Candidate.NoCapacityUntil).
 func (h Hints) launchWait(now time.Time) time.Duration {

@@ -17,7 +17,7 @@ const Margin = 20
 // moves splits, so machines do not come one by one as a price falls.
 const fewest = 8
 
-// Ask gives the policy's plan, less what the hourly limit has no room for.
+// Ask returns the policy's plan, less what the hourly limit has no room for.
 func Ask(p Policy, s State) Plan {
 	plan := p.Plan(s)
 	if s.Job.PerHour <= 0 || len(plan.Acquire) == 0 {
@@ -119,7 +119,7 @@ func (h *hourly) trim() {
 	}
 }
 
-// tooFew says whether some more machines are not worth the moves, where there are others.
+// tooFew reports whether some more machines are not worth the moves, where there are others.
 func (h *hourly) tooFew(n int, c *Candidate) bool {
 	held := fleetOf(*h.State).total()
 	return held > 0 && units(n)*h.Want.each(c.Type)*fewest < h.Want.total()
@@ -149,7 +149,7 @@ func (h *hourly) allOrNothing() {
 	h.plan.Why = fmt.Sprintf("limits.per_hour, %s, has no room for %s, which costs %s an hour beside what is held: %s", h.Job.PerHour.Cents(), what, sum.Cents(), h.plan.Why)
 }
 
-// makeRoom gives up first what an on-demand fleet is to take the place of, where there is room for either of them but not for both:
+// makeRoom returns up first what an on-demand fleet is to take the place of, where there is room for either of them but not for both:
 // such a fleet is bought when there is no time for anything else, and can be had later. It reports whether the plan does so now.
 func (h *hourly) makeRoom(sum market.USD) bool {
 	freed := market.USD(0)

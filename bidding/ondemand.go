@@ -3,7 +3,7 @@ package bidding
 // OnDemand is the policy of those who want no evictions: the job stays on its reliable machines.
 type OnDemand struct{}
 
-// Name gives "on-demand".
+// Name returns "on-demand".
 func (OnDemand) Name() string { return "on-demand" }
 
 // Plan acquires nothing, and lets spot machines that are held for another reason be.

@@ -105,7 +105,7 @@ type span struct {
 	free      bool          // an interrupted increment costs nothing
 }
 
-// prospects gives what is to be expected at each of some bids, in ascending order, as multiples of the present price. It is
+// prospects returns what is to be expected at each of some bids, in ascending order, as multiples of the present price. It is
 // false when there is no past to go by.
 func (o *priceOdds) prospects(price float64, factors []float64, s span, out []prospect) bool {
 	clear(out)

@@ -21,7 +21,7 @@ var policies = []Policy{
 	UniformProgress{},
 }
 
-// ByName gives the policy of that name, with its defaults:
+// ByName returns the policy of that name, with its defaults:
 //
 //   - capacity: for markets without bids: the cheapest work by price and measured evictions, spread over pools.
 //   - checkpoint: one fleet in the cheapest pool, spot or on demand, that starts again from its last checkpoint when it

@@ -56,13 +56,13 @@ func (r *round) backToSpot() bool {
 	return false
 }
 
-// affordableSince says whether the price has been within the bid all the time.
+// affordableSince reports whether the price has been within the bid all the time.
 func (r *round) affordableSince(candidate int, since time.Time) bool {
 	above, ever := r.Pools[candidate].History.FirstAbove(since, r.plan.Considered[candidate].Bid)
 	return !ever || above.After(r.Now)
 }
 
-// weakest gives the holding with the lowest known MTTF; of equal ones the first by pool. A pool whose price is
+// weakest returns the holding with the lowest known MTTF; of equal ones the first by pool. A pool whose price is
 // above its bid is none to leave: its machines are about to be taken, and an hour taken back may cost nothing.
 func (r *round) weakest() (worst holding, ok bool) {
 	var lowest market.Estimate
@@ -81,7 +81,7 @@ func (r *round) weakest() (worst holding, ok bool) {
 	return worst, ok
 }
 
-// justLaunched says whether the pool got machines within the last SwitchAfter: a switch to it may be under way.
+// justLaunched reports whether the pool got machines within the last SwitchAfter: a switch to it may be under way.
 func (r *round) justLaunched(candidate int) bool {
 	h, ok := r.fleet.in(candidate)
 	return ok && r.Now.Sub(r.Held[h.newest].Launch) < r.SwitchAfter
@@ -144,7 +144,7 @@ func (r *round) planSwitch(from holding, to int, why string) {
 	r.explain()
 }
 
-// mttfText gives an estimate with what it rests on: "14h20m", "at least 7d0h", "unknown".
+// mttfText returns an estimate with what it rests on: "14h20m", "at least 7d0h", "unknown".
 func mttfText(e market.Estimate) string {
 	switch {
 	case !e.Known:
@@ -156,7 +156,7 @@ func mttfText(e market.Estimate) string {
 	}
 }
 
-// durationText gives two units: "2d3h", "14h20m", "35m", "40s".
+// durationText returns two units: "2d3h", "14h20m", "35m", "40s".
 func durationText(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {

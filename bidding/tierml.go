@@ -39,7 +39,7 @@ const (
 	DefaultNearTie     = 0.1
 )
 
-// Name gives "tierml", "tierml-noswitch", "tierml-aggressive".
+// Name returns "tierml", "tierml-noswitch", "tierml-aggressive".
 func (p TierML) Name() string {
 	name := "tierml"
 	if p.NeverSwitch {
@@ -128,7 +128,7 @@ func (p TierML) settled(s *State) bool {
 	return true
 }
 
-// clearlyLonger says whether an MTTF is SwitchRatio times another.
+// clearlyLonger reports whether an MTTF is SwitchRatio times another.
 func (p TierML) clearlyLonger(a, b market.Estimate) bool {
 	return a.Known && b.Known && a.Expected() > b.Expected() && float64(a.Expected()) >= p.SwitchRatio*float64(b.Expected())
 }
@@ -168,7 +168,7 @@ func newRound(p TierML, s State, held fleet) *round {
 	return r
 }
 
-// look gives a candidate's figures that every policy shows.
+// look returns a candidate's figures that every policy shows.
 func look(c *Candidate, s State, bids BidRule) Considered {
 	seen := Considered{Pool: c.Pool, OnDemand: c.Type.OnDemand, Count: s.Want.machines(s.Want.total(), c.Type)}
 	seen.Price, seen.HasPrice = c.History.At(s.Now)

@@ -10,7 +10,7 @@ import "time"
 // spot pools the cheapest is taken.
 type UniformProgress struct{}
 
-// Name gives "uniform-progress".
+// Name returns "uniform-progress".
 func (UniformProgress) Name() string { return "uniform-progress" }
 
 // ByRestart says that no reliable tier stands behind it.

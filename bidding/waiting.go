@@ -44,7 +44,7 @@ type advice struct {
 	change uint8 // on demand, spot to be had: go over to it
 }
 
-// at gives the advice for an amount of work and slack: of the grid's point with no less work and no more slack.
+// at returns the advice for an amount of work and slack: of the grid's point with no less work and no more slack.
 func (s *strategy) at(work, slack time.Duration) advice {
 	c := min(int((work+s.step-1)/s.step), s.work)
 	return s.advice[max(c, 0)*(s.slack+1)+min(int(slack/s.step), s.slack)]
@@ -103,7 +103,7 @@ func gridStep(o outlook) time.Duration {
 	return max(o.start/parts, o.work/maxSteps, o.slack/maxSteps, time.Minute)
 }
 
-// steps gives how many steps cover a time.
+// steps returns how many steps cover a time.
 func steps(d, step time.Duration) int { return int((max(d, 0) + step - 1) / step) }
 
 func newSolver(o outlook, step time.Duration) *solver {
@@ -130,7 +130,7 @@ func newSolver(o outlook, step time.Duration) *solver {
 // impossible is the cost of what must not be done, in steps on demand.
 const impossible = 1e6
 
-// row gives values of zero: what is left to pay when no work is left.
+// row returns values of zero: what is left to pay when no work is left.
 func (s *solver) row(width int) []values {
 	row := make([]values, width)
 	for i := range row {

@@ -61,7 +61,7 @@ func (w *twin) cost(at standing) float64 {
 	return best
 }
 
-// offers gives the cost of each thing that may be done.
+// offers returns the cost of each thing that may be done.
 func (w *twin) offers(at standing) map[string]float64 {
 	out := map[string]float64{}
 	buy := func(fleet string) float64 {

@@ -16,7 +16,7 @@ func (w Want) total() units {
 	return units(w.Machines)
 }
 
-// each gives how many units one machine of a type is; 0 when its vCPUs are needed and unknown.
+// each returns how many units one machine of a type is; 0 when its vCPUs are needed and unknown.
 func (w Want) each(t market.InstanceType) units {
 	if w.VCPU > 0 {
 		return units(t.VCPU)
@@ -24,7 +24,7 @@ func (w Want) each(t market.InstanceType) units {
 	return 1
 }
 
-// machines gives how many machines of a type are at least n units; 0 when that cannot be told.
+// machines returns how many machines of a type are at least n units; 0 when that cannot be told.
 func (w Want) machines(n units, t market.InstanceType) int {
 	each := w.each(t)
 	if n <= 0 || each <= 0 {
@@ -87,7 +87,7 @@ func (h *holding) add(held []Allocation, j int, each units) {
 	}
 }
 
-// total gives the units held.
+// total returns the units held.
 func (f fleet) total() (n units) {
 	for _, h := range f.holdings {
 		n += h.units
@@ -95,12 +95,12 @@ func (f fleet) total() (n units) {
 	return n
 }
 
-// anyOnDemand says whether some of it is held on demand.
+// anyOnDemand reports whether some of it is held on demand.
 func (f fleet) anyOnDemand(s State) bool {
 	return slices.ContainsFunc(f.holdings, func(h holding) bool { return s.Pools[h.candidate].OnDemand() })
 }
 
-// in gives the holding in a candidate pool.
+// in returns the holding in a candidate pool.
 func (f fleet) in(candidate int) (holding, bool) {
 	for _, h := range f.holdings {
 		if h.candidate == candidate {
@@ -110,7 +110,7 @@ func (f fleet) in(candidate int) (holding, bool) {
 	return holding{}, false
 }
 
-// spare says whether the fleet is large enough without one of its pools: the state between the launch in a new
+// spare reports whether the fleet is large enough without one of its pools: the state between the launch in a new
 // pool and the release of the old one.
 func (f fleet) spare(want units) bool {
 	total := f.total()

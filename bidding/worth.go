@@ -82,7 +82,7 @@ func medianPerWork(offers []offer, from, to time.Time) (float64, bool) {
 	return nthElement(all, len(all)/2), true
 }
 
-// cheapest gives the offer with the lowest price per work at a time, among those within their bound.
+// cheapest returns the offer with the lowest price per work at a time, among those within their bound.
 func cheapest(offers []offer, at time.Time) (best int, perWork float64, ok bool) {
 	for i := range offers {
 		o := &offers[i]
@@ -140,7 +140,7 @@ func (r *rule) costPerWork(from, to time.Time) (float64, bool) {
 	return (paid + float64(r.upkeep*hours)) / work, true
 }
 
-// nthElement gives the element that would be at index n in ascending order.
+// nthElement returns the element that would be at index n in ascending order.
 func nthElement(x []float64, n int) float64 {
 	slices.Sort(x)
 	return x[n]

@@ -184,7 +184,7 @@ func (l *Ledger) warn(format string, args ...any) {
 	l.warnings = append(l.warnings, fmt.Sprintf(format, args...))
 }
 
-// Finished says whether the journal has its `done` line: all machines have ended, and their ends are known.
+// Finished reports whether the journal has its `done` line: all machines have ended, and their ends are known.
 func (l *Ledger) Finished() bool { return l.done != nil }
 
 // AsOf is the time of which the journal knows: its last entry, or a machine's end if that is later.

@@ -156,7 +156,7 @@ func (m *machine) life(asOf time.Time) interval {
 	return interval{m.usage.Start, to}
 }
 
-// evicted says whether the provider has taken the machine back; one that broke was not taken.
+// evicted reports whether the provider has taken the machine back; one that broke was not taken.
 func (m *machine) evicted(asOf time.Time) bool {
 	return m.usage.EndedBy == market.ByProvider && m.end != journal.Failed && !m.usage.End.After(asOf)
 }

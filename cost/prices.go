@@ -56,7 +56,7 @@ func (b priceBook) pools() []market.Pool {
 	return pools
 }
 
-// between gives a pool's price as steps of [from, to]: the first one is in force at from, or where the price
+// between returns a pool's price as steps of [from, to]: the first one is in force at from, or where the price
 // becomes known.
 func (b priceBook) between(pool market.Pool, from, to time.Time) []market.PricePoint {
 	h := b.history(pool)

@@ -177,7 +177,7 @@ func sum(lines []BillLine) (total market.USD) {
 	return total
 }
 
-// union gives the keys of both, sorted.
+// union returns the keys of both, sorted.
 func union(a, b map[string][]BillLine) []string {
 	var ids []string
 	for id := range a {

@@ -148,7 +148,7 @@ type Event struct {
 	Instances []string  `json:"instances,omitempty"`
 }
 
-// String gives the text with its reason.
+// String returns the text with its reason.
 func (e Event) String() string {
 	if e.Why == "" {
 		return e.Text

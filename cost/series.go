@@ -159,7 +159,7 @@ func newMeter(bills []bill, asOf time.Time) *meter {
 	return m
 }
 
-// at gives the reading in dollars.
+// at returns the reading in dollars.
 func (m *meter) at(t time.Time) float64 {
 	i, found := slices.BinarySearchFunc(m.marks, t, func(k mark, t time.Time) int { return k.at.Compare(t) })
 	if found { // the last of those at this instant

@@ -240,7 +240,7 @@ func (t *text) notes(r *Report) {
 	}
 }
 
-// money gives dollars and cents for a column that says so.
+// money returns dollars and cents for a column that says so.
 func money(u market.USD) string { return strings.Replace(u.Cents(), "$", "", 1) }
 
 func clockTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }

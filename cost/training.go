@@ -104,7 +104,7 @@ func (t *training) reached(limit float64) (clockPoint, bool) {
 	return clockPoint{}, false
 }
 
-// last gives the last train and test losses that were measured.
+// last returns the last train and test losses that were measured.
 func (t *training) last() (train, test *float64) {
 	for _, p := range slices.Backward(t.points) {
 		if train == nil {

@@ -363,7 +363,7 @@ func (c *Controller) readUnclaimed(f *findings, highest []ps.Clock) {
 	}
 }
 
-// missing says whether a machine that took part may still do something, or was not known to be lost before.
+// missing reports whether a machine that took part may still do something, or was not known to be lost before.
 func (c *Controller) missing() bool {
 	return slices.ContainsFunc(c.roster, func(m *machine) bool {
 		return m.joined > 0 && m.lost && (!m.ended || slices.Contains(c.adopting.members, m.id))

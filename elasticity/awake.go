@@ -12,7 +12,7 @@ type Awake struct {
 	woke     time.Time     // this clock's time at the end of the last absence; zero = there was none
 }
 
-// NewAwake gives a clock to judge silence of that length by.
+// NewAwake returns a clock to judge silence of that length by.
 func NewAwake(patience time.Duration) Awake { return Awake{patience: patience} }
 
 // beat is the most that one step adds: a longer gap is an absence. An owner asks to be woken before that (NextBeat).

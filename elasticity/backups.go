@@ -15,7 +15,7 @@ import (
 // Backups move without a loss, too, to a reliable machine that was added or off one that is to go: the next cut is delivered
 // in full to the new one, and until it is committed the old one keeps the cut before.
 
-// loseBackups forgets what a lost machine backed up, and says whether that was anything.
+// loseBackups forgets what a lost machine backed up, and reports whether that was anything.
 func (c *Controller) loseBackups(id ps.ServerID) (any bool) {
 	for p, backup := range c.route.Backup {
 		if backup == id {
@@ -25,10 +25,10 @@ func (c *Controller) loseBackups(id ps.ServerID) (any bool) {
 	return any
 }
 
-// bare says whether a partition has no backup.
+// bare reports whether a partition has no backup.
 func (c *Controller) bare() bool { return c.standing() && slices.Contains(c.route.Backup, "") }
 
-// stray says whether a partition is backed up by another machine than the layout names.
+// stray reports whether a partition is backed up by another machine than the layout names.
 func (c *Controller) stray(p ps.Partition) bool {
 	to := c.target.Route.Backup[p]
 	return c.route.Backup[p] != "" && to != "" && to != c.route.Backup[p]

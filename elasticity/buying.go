@@ -191,7 +191,7 @@ func (c *Controller) recordPrice(pool market.Pool, p market.PricePoint) {
 	})
 }
 
-// planDue says whether the policy should be asked.
+// planDue reports whether the policy should be asked.
 func (c *Controller) planDue() bool { return c.wantPlan || !c.now.Before(c.nextPlan) }
 
 // buy asks the policy what to hold and does as it says. Spot machines are bought once the reliable tier
@@ -240,7 +240,7 @@ func (c *Controller) buy() {
 	}
 }
 
-// mayBuy says whether the policy is asked at all, as things are.
+// mayBuy reports whether the policy is asked at all, as things are.
 func (c *Controller) mayBuy() bool {
 	return c.hush == nil && !c.now.Before(c.gathering) && c.standing() && c.stopWhy == "" && !c.ending && !c.done() && !c.crashes.Hold()
 }
@@ -255,7 +255,7 @@ func (c *Controller) State() bidding.State {
 	return c.seen
 }
 
-// seePools gives the pools with what is known of them beside prices.
+// seePools returns the pools with what is known of them beside prices.
 func (c *Controller) seePools(pools []bidding.Candidate) []bidding.Candidate {
 	for _, p := range c.cfg.Pools {
 		pools = append(pools, bidding.Candidate{
@@ -270,7 +270,7 @@ func (c *Controller) seePools(pools []bidding.Candidate) []bidding.Candidate {
 	return pools
 }
 
-// seeHeld gives what is held, or on its way.
+// seeHeld returns what is held, or on its way.
 func (c *Controller) seeHeld(all []bidding.Allocation) []bidding.Allocation {
 	for _, token := range sortedTokens(c.launches) {
 		if l := c.launches[token]; l.tier == tiers.Transient && !l.answered {
@@ -427,7 +427,7 @@ func (c *Controller) join() {
 	}
 }
 
-// mayJoin says whether a machine is ready to take part and does not yet. Reliable ones need all their data.
+// mayJoin reports whether a machine is ready to take part and does not yet. Reliable ones need all their data.
 func (c *Controller) mayJoin(m *machine) bool {
 	return m.joined == 0 && m.ready && m.staying() && (m.tier == tiers.Transient && c.standing() || m.tier == tiers.Reliable && !m.loading)
 }

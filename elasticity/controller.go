@@ -217,7 +217,7 @@ type sent struct {
 	do tiers.Do
 }
 
-// New gives a controller; its first Step launches the reliable machines.
+// New returns a controller; its first Step launches the reliable machines.
 func New(cfg Config) *Controller {
 	c := &Controller{
 		cfg:        cfg,
@@ -295,7 +295,7 @@ func (c *Controller) begin() {
 	}
 }
 
-// take takes an event in. It says whether there may be something to do about it beside planning: see rest.go.
+// take takes an event in. It reports whether there may be something to do about it beside planning: see rest.go.
 func (c *Controller) take(e Event) (stirs bool) {
 	switch e := e.(type) {
 	case PriceChanged:
@@ -379,7 +379,7 @@ func (c *Controller) send(to ps.ServerID, do tiers.Do) {
 	c.act(Send{ID: to, Command: tiers.Command{ID: c.lastID, Do: do}})
 }
 
-// waiting says whether a command of a kind is unanswered.
+// waiting reports whether a command of a kind is unanswered.
 func waiting[T tiers.Do](c *Controller) bool {
 	for _, s := range c.commands {
 		if _, ok := s.do.(T); ok {

@@ -26,7 +26,7 @@ func crashShape() shape {
 	return s
 }
 
-// crashPoint says whether a controller that dies here may have bought or ended something that nobody knows, or the reverse. When
+// crashPoint reports whether a controller that dies here may have bought or ended something that nobody knows, or the reverse. When
 // the end is written down the run is over, and nobody takes it over.
 func crashPoint(a Action, after bool) bool {
 	switch a := a.(type) {

@@ -101,7 +101,7 @@ func (w *world) askForReliable(more int) {
 	}
 }
 
-// one gives the machine at a place of a list; "" when there is none.
+// one returns the machine at a place of a list; "" when there is none.
 func (w *world) one(ids []ps.ServerID, place float64) ps.ServerID {
 	if len(ids) == 0 {
 		return ""
@@ -109,7 +109,7 @@ func (w *world) one(ids []ps.ServerID, place float64) ps.ServerID {
 	return ids[int(place*float64(len(ids)))]
 }
 
-// first gives a part of the spot machines, oldest first.
+// first returns a part of the spot machines, oldest first.
 func (w *world) first(part float64) []ps.ServerID {
 	ids := w.spot()
 	return ids[:int(part*float64(len(ids)))]

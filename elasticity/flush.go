@@ -37,7 +37,7 @@ type endOfLife struct {
 // longestNotice is more than any provider gives, on the wall clock.
 const longestNotice = 2 * time.Minute
 
-// byOurClock gives when a machine with a warning goes, by this clock. The provider's deadline is by its own, which may be minutes
+// byOurClock returns when a machine with a warning goes, by this clock. The provider's deadline is by its own, which may be minutes
 // away: one that is further off than any notice is long, or over although the machine was warned just now, is none that work
 // can be planned with. Of a notice that cannot be dated half is taken to be left; that a flush is not tried loses work for sure.
 func (c *Controller) byOurClock(deadline time.Time) time.Time {

@@ -39,7 +39,7 @@ const (
 	haltExporting
 )
 
-// wantsFlush says whether every server is about to go and the reliable machines are to take over (TierML,
+// wantsFlush reports whether every server is about to go and the reliable machines are to take over (TierML,
 // section 3.3, bulk revocation).
 func (c *Controller) wantsFlush() bool {
 	if c.target.Stage != tiers.Stage1 {
@@ -53,7 +53,7 @@ func (c *Controller) wantsFlush() bool {
 	return false
 }
 
-// flushes says whether a flush hands a partition to its backup: its owner is about to go. Those of other owners
+// flushes reports whether a flush hands a partition to its backup: its owner is about to go. Those of other owners
 // move when it is over.
 func (c *Controller) flushes(p ps.Partition) bool {
 	m := c.machines[c.route.Owner[p]]

@@ -209,7 +209,7 @@ type early struct {
 	terminated bool // it belongs to no launch, and was sent away
 }
 
-// awaiting says whether a launch is unanswered, so that machines may exist that are not known yet.
+// awaiting reports whether a launch is unanswered, so that machines may exist that are not known yet.
 func (c *Controller) awaiting() bool {
 	if c.adopting != nil && !c.adopting.listed {
 		return true

@@ -21,7 +21,7 @@ type splitState struct {
 
 func sortedTokens(m map[string]*launch) []string { return slices.Sorted(maps.Keys(m)) }
 
-// standing says whether the reliable tier has taken the job up.
+// standing reports whether the reliable tier has taken the job up.
 func (c *Controller) standing() bool { return c.route.Version > 0 }
 
 // reliableMembers are the members on which the job can stand.
@@ -371,7 +371,7 @@ func add[T any](to *map[ps.ServerID][]T, id ps.ServerID, v T) {
 	(*to)[id] = append((*to)[id], v)
 }
 
-// takeReleased passes splits on that a machine has given back. It says whether there may be more to do about it than that.
+// takeReleased passes splits on that a machine has given back. It reports whether there may be more to do about it than that.
 func (c *Controller) takeReleased(m *machine, a tiers.Answer) (stirs bool) {
 	r, ok := a.Result.(tiers.Released)
 	if a.Code != tiers.CodeOK || !ok {
@@ -418,5 +418,5 @@ func (c *Controller) passOn(splits []tiers.SplitAt) bool {
 	return len(takers) > 0
 }
 
-// handingOver says whether a split is between two holders.
+// handingOver reports whether a split is between two holders.
 func (c *Controller) handingOver() bool { return c.between > 0 }

@@ -22,7 +22,7 @@ type meter struct {
 	seconds float64 // that it took, in wall-clock seconds
 }
 
-// takeHeartbeat keeps what a node counts. It says whether that makes a cut due.
+// takeHeartbeat keeps what a node counts. It reports whether that makes a cut due.
 func (c *Controller) takeHeartbeat(m *machine, h tiers.Heartbeat) (stirs bool) {
 	c.pace.dirty += h.CutBytes - m.stats.CutBytes
 	m.stats = h
@@ -106,7 +106,7 @@ func (c *Controller) loadRule() tiers.LoadRule {
 	return c.cfg.Load
 }
 
-// usage gives what the reliable machines carried, and would carry one stage lower. There, every byte that machines
+// usage returns what the reliable machines carried, and would carry one stage lower. There, every byte that machines
 // exchange has a reliable one at its end (stage 1), or each reliable machine does what a mean transient one does
 // beside what it does now (stage 2).
 func (c *Controller) usage() (u tiers.Usage) {
@@ -175,7 +175,7 @@ func (c *Controller) paceOf(m *machine) float64 {
 	return m.meter.work / m.meter.seconds / rate
 }
 
-// stageFor gives the stage for the members: by their numbers, and above that by load and by the number of servers that
+// stageFor returns the stage for the members: by their numbers, and above that by load and by the number of servers that
 // was asked for.
 func (c *Controller) stageFor(transient, reliable int) tiers.Stage {
 	stage := tiers.StageFor(transient, reliable, c.cfg.Stages)

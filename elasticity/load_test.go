@@ -18,7 +18,7 @@ func even() shape {
 
 func (w *world) reliable(n *node) bool { return n.instance.Pool.Class == market.OnDemand }
 
-// stages gives the changes of stage after the first machines have joined.
+// stages returns the changes of stage after the first machines have joined.
 func (w *world) stages() (out []string) {
 	for _, e := range w.lines(journal.Stage)[1:] {
 		out = append(out, e.From+" to "+e.To)

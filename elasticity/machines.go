@@ -61,18 +61,18 @@ type machine struct {
 	billed     int // lines of its bill that a controller before wrote
 }
 
-// member says whether the machine takes part in training.
+// member reports whether the machine takes part in training.
 func (m *machine) member() bool { return m.joined > 0 && !m.lost && !m.ended }
 
-// alive says whether commands reach the machine.
+// alive reports whether commands reach the machine.
 func (m *machine) alive() bool { return m.address != "" && !m.lost && !m.ended && !m.terminating }
 
-// staying says whether nothing is known that would end the machine or its part in the work.
+// staying reports whether nothing is known that would end the machine or its part in the work.
 func (m *machine) staying() bool {
 	return !m.warned && !m.draining && !m.leaving && !m.terminating && !m.lost && !m.ended
 }
 
-// ordered gives machines in the order of joining, then by id: no decision hangs on map order.
+// ordered returns machines in the order of joining, then by id: no decision hangs on map order.
 func (c *Controller) ordered(keep func(*machine) bool) []*machine {
 	var out []*machine
 	for i, m := range c.roster {
@@ -292,7 +292,7 @@ func (c *Controller) takeAnswer(m *machine, a tiers.Answer) (stirs bool) {
 	return true
 }
 
-// checkObeyed gives a machine up that cannot do what it must.
+// checkObeyed returns a machine up that cannot do what it must.
 func (c *Controller) checkObeyed(m *machine, do tiers.Do, a tiers.Answer) bool {
 	if a.Code == tiers.CodeDamaged {
 		c.doubt(checkpointOf(do)) // not the machine's fault
@@ -363,7 +363,7 @@ func (c *Controller) takeWarned(e Warned) (stirs bool) {
 	return stirs
 }
 
-// wall gives a market duration in wall-clock seconds.
+// wall returns a market duration in wall-clock seconds.
 func (c *Controller) wall(d time.Duration) float64 { return d.Seconds() / c.cfg.Speed }
 
 func (c *Controller) takeEnded(i provisioner.Instance) {

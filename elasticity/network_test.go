@@ -57,7 +57,7 @@ func (n *node) ask(to ps.ServerID, do func(*node) reply, then func(reply)) {
 	})
 }
 
-// reaches says whether a message gets through now.
+// reaches reports whether a message gets through now.
 func (n *node) reaches(server *node) bool {
 	if server == n {
 		return true

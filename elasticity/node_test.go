@@ -72,7 +72,7 @@ func newNode(w *world, i provisioner.Instance) *node {
 	}
 }
 
-// closed says whether the control stream is down.
+// closed reports whether the control stream is down.
 func (n *node) closed() bool { return n.hole || n.broken }
 
 // boot is the first call. When the stream breaks before the Welcome arrives, the call is made again.
@@ -315,7 +315,7 @@ func (n *node) welcome(id uint64, do tiers.Welcome) {
 	n.answer(id, nil, nil)
 }
 
-// owned gives the partitions that are served here, in order.
+// owned returns the partitions that are served here, in order.
 func (n *node) owned() []ps.Partition {
 	var parts []ps.Partition
 	for p := range n.w.schema.Partitions {

@@ -47,7 +47,7 @@ func (p *pace) received(bytes int64, seconds, link float64) {
 	}
 }
 
-// interval gives the wall-clock seconds until the next cut. The last one brought bytes to the busiest backup that had
+// interval returns the wall-clock seconds until the next cut. The last one brought bytes to the busiest backup that had
 // gathered in so many seconds. Base is the shortest that is wanted, notice the warning before an eviction (0 = there is
 // none), clock the length of a clock:
 //
@@ -113,13 +113,13 @@ func (c *Controller) nextCut(bytes int64) (why string) {
 	return fmt.Sprintf("cuts every %.1f s, in place of %.1f s: %s", seconds, before, why)
 }
 
-// overdue says whether more has changed since the last cut than a flush could bring home, well before the next is due.
+// overdue reports whether more has changed since the last cut than a flush could bring home, well before the next is due.
 func (c *Controller) overdue() bool {
 	p := &c.pace
 	return p.limit > 0 && p.dirty > p.limit && c.now.Before(c.cutDue) && c.now.Sub(p.at) > p.every/4
 }
 
-// size gives bytes for people.
+// size returns bytes for people.
 func size(bytes int64) string {
 	switch {
 	case bytes >= 1e9:

@@ -37,7 +37,7 @@ func newProgress(splits int, at ps.Clock) progress {
 	return p
 }
 
-// of gives the figures of a clock after done.
+// of returns the figures of a clock after done.
 func (p *progress) of(clock ps.Clock) *figures {
 	for ahead := int(clock - p.done); len(p.figures) < ahead; {
 		var f figures
@@ -178,7 +178,7 @@ func (c *Controller) judge(clock ps.Clock) {
 	}
 }
 
-// loss gives the job's metric of a sum over examples; nil when nothing was measured.
+// loss returns the job's metric of a sum over examples; nil when nothing was measured.
 func (c *Controller) loss(sum float64, n int64) *float64 {
 	if n == 0 {
 		return nil

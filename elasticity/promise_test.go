@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// check says whether a run kept its promises. Reads, recovered partitions and the exported model are checked while it
+// check reports whether a run kept its promises. Reads, recovered partitions and the exported model are checked while it
 // goes on (toy_test.go): exactly once, exact state and the same answer. Here it is the record of the whole.
 func (w *world) check(outcomes ...string) error {
 	if !slices.Contains(outcomes, w.outcome) {
@@ -160,7 +160,7 @@ func (w *world) checkOrder() error {
 	return nil
 }
 
-// count gives how many lines of a kind there are.
+// count returns how many lines of a kind there are.
 func (w *world) count(kind journal.Kind) (n int) {
 	for _, e := range w.entries {
 		if e.Kind == kind {
@@ -206,7 +206,7 @@ func words(e journal.Entry) string {
 	return b.String()
 }
 
-// short gives a pool's type and class.
+// short returns a pool's type and class.
 func short(pool string) string {
 	parts := strings.Split(pool, "/")
 	return strings.Join(parts[max(0, len(parts)-2):], "/")

@@ -158,12 +158,12 @@ func (c *Controller) account(i provisioner.Instance) {
 	}
 }
 
-// settled says whether the controllers before have seen a machine to its end.
+// settled reports whether the controllers before have seen a machine to its end.
 func (c *Controller) settled(i provisioner.Instance) bool {
 	return c.machines[ps.ServerID(i.ID)] == nil && c.cfg.Past != nil && c.cfg.Past.Known[string(i.ID)]
 }
 
-// mayTurnUp says whether machines may turn up that nobody knows: a launch was given up without certainty, and the provider
+// mayTurnUp reports whether machines may turn up that nobody knows: a launch was given up without certainty, and the provider
 // has not been asked since it must know of them.
 func (c *Controller) mayTurnUp() bool {
 	return !c.unsure.IsZero() && !c.listed.IsZero() && c.listed.Before(c.unsure.Add(c.settleTime()))

@@ -61,7 +61,7 @@ func lone(t *testing.T) (c *Controller, step func(Event) []Action, id ps.ServerI
 	return w.ctrl, step, "i-1"
 }
 
-// actions gives those of a kind.
+// actions returns those of a kind.
 func actions[A Action](all []Action) (out []A) {
 	for _, a := range all {
 		if it, ok := a.(A); ok {

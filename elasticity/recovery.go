@@ -149,7 +149,7 @@ func (c *Controller) holder(p ps.Partition) ps.ServerID {
 	return ""
 }
 
-// has says whether a backup has a cut, committed or delivered. The initial state, cut 0, is never delivered.
+// has reports whether a backup has a cut, committed or delivered. The initial state, cut 0, is never delivered.
 func has(b tiers.BackupHolding, cut ps.Clock) bool {
 	return b.Cut == cut || b.Delivered == cut && cut > 0
 }
@@ -209,7 +209,7 @@ func (c *Controller) deadHolder() *machine {
 	return nil
 }
 
-// unsettled says whether it is not known yet how far a dead worker has come.
+// unsettled reports whether it is not known yet how far a dead worker has come.
 func (c *Controller) unsettled() bool { return c.settle != nil || c.deadHolder() != nil }
 
 func (c *Controller) takeStandings(m *machine, a tiers.Answer) {

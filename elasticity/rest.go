@@ -74,21 +74,21 @@ func (c *Controller) situation() situation {
 	return situation{c.recovery, c.settle, c.halt, c.cut, c.adopting, c.standing(), c.done(), c.relayout, c.handingOver()}
 }
 
-// changes says whether taking something in has changed the situation, or led to actions.
+// changes reports whether taking something in has changed the situation, or led to actions.
 func (c *Controller) changes(take func()) bool {
 	acts, before := c.acts, c.situation()
 	take()
 	return c.acts != acts || c.situation() != before
 }
 
-// Resting says whether the next event may find nothing to do. A driver may then tell later of progress that does not
+// Resting reports whether the next event may find nothing to do. A driver may then tell later of progress that does not
 // complete the job, as of the time when it was reported: nothing follows from it by itself.
 func (c *Controller) Resting() bool { return !c.stirred && !c.planDue() && !c.bareCut() }
 
-// atRest says whether nothing is due now, but for what the event at hand brings about.
+// atRest reports whether nothing is due now, but for what the event at hand brings about.
 func (c *Controller) atRest() bool { return c.Resting() && !c.relayout && c.now.Before(c.restUntil) }
 
-// Stirred says whether an event at a time, whatever it is, makes the controller look at everything: what an event does that
+// Stirred reports whether an event at a time, whatever it is, makes the controller look at everything: what an event does that
 // finds it otherwise is that event's doing alone.
 func (c *Controller) Stirred(at time.Time) bool {
 	return c.stirred || !at.Before(c.restUntil) || c.wantPlan && c.mayBuy()

@@ -15,7 +15,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// lines gives the lines of a kind.
+// lines returns the lines of a kind.
 func (w *world) lines(kind journal.Kind) (out []journal.Entry) {
 	for _, e := range w.entries {
 		if e.Kind == kind {
@@ -111,7 +111,7 @@ func TestNoticeBeforeTheAnswer(t *testing.T) {
 	}
 }
 
-// controller gives one that has asked for its reliable machine, and a way to step it.
+// controller returns one that has asked for its reliable machine, and a way to step it.
 func controller(s shape) (c *Controller, step func(after time.Duration, e Event) []Action) {
 	w := newWorld(0, s)
 	now := epoch

@@ -18,7 +18,7 @@ func elastic() shape {
 	return s
 }
 
-// newElastic gives one whose policy holds as many machines as are wanted, and calls f when it has settled down.
+// newElastic returns one whose policy holds as many machines as are wanted, and calls f when it has settled down.
 func newElastic(seed uint64, s shape, f func(w *world)) *world {
 	w := newWorld(seed, s)
 	w.policy.asked = true

@@ -67,7 +67,7 @@ func both(t *testing.T, arrange func(w *world) func() bool, outcomes ...string) 
 	t.Run("SSP", func(t *testing.T) { schedule(t, counting(), arrange, outcomes...) })
 }
 
-// onlyWorks says whether a spot machine takes part and serves nothing.
+// onlyWorks reports whether a spot machine takes part and serves nothing.
 func (w *world) onlyWorks(n *node) bool {
 	m := w.ctrl.machines[n.id]
 	return n.instance.Pool.Class == market.Spot && m != nil && m.member() && !w.ctrl.ownsAny(n.id) && len(w.ctrl.moves) == 0
@@ -86,7 +86,7 @@ func (w *world) when(so func() bool, f func()) {
 	})
 }
 
-// grown says whether so many spot machines take part and everything is where it is wanted.
+// grown reports whether so many spot machines take part and everything is where it is wanted.
 func (w *world) grown(machines int) bool {
 	c, joined := w.ctrl, 0
 	for _, m := range c.members() {

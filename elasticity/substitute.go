@@ -12,7 +12,7 @@ import (
 // the reliable tier in every respect, but that it may be taken: then the next one takes its place, from the committed cut
 // where its warning leaves the time, and from the newest checkpoint otherwise.
 
-// substitutes says whether the job may stand on machines that can be taken: only with checkpoints to go back to.
+// substitutes reports whether the job may stand on machines that can be taken: only with checkpoints to go back to.
 func (c *Controller) substitutes() bool {
 	how := c.cfg.Checkpoints
 	return how.Place != "" && (how.Every > 0 || how.EveryClocks > 0)

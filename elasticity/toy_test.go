@@ -46,7 +46,7 @@ func update(split ps.Split, clock ps.Clock, row []float32) []float32 {
 	return out
 }
 
-// touches says whether a clock changes a row: not every clock touches every row.
+// touches reports whether a clock changes a row: not every clock touches every row.
 func touches(clock ps.Clock, key ps.Key) bool { return (int(key.Row)+int(clock))%3 != 0 }
 
 func (w *world) addUpdates(total []int64, key ps.Key, splits []ps.Split, clock ps.Clock, row []float32) {

@@ -182,7 +182,7 @@ func (n *node) moveOut(id uint64, do tiers.MoveOut) {
 	m.sendRows()
 }
 
-// over says whether a roll-back has ended the move.
+// over reports whether a roll-back has ended the move.
 func (m *move) over() bool {
 	return m.n.generation != m.generation || m.n.shards[m.do.Partition] != m.shard
 }

@@ -485,7 +485,7 @@ func (w *world) config() Config {
 	}
 }
 
-// machinesOf gives the machines of a class that run, oldest first.
+// machinesOf returns the machines of a class that run, oldest first.
 func (w *world) machinesOf(class market.Class) []ps.ServerID {
 	var ids []ps.ServerID
 	for _, n := range w.order {

@@ -178,7 +178,7 @@ func (c *Cloud) replay(ctx context.Context) {
 	}
 }
 
-// nextDue gives the market time of what happens next.
+// nextDue returns the market time of what happens next.
 func (c *Cloud) nextDue() (time.Time, bool) {
 	at, ok := c.region.NextWake()
 	if len(c.script) > 0 && (!ok || c.script[0].at.Before(at)) {

@@ -163,7 +163,7 @@ func (c Config) region(session uint64) (*region.Region, error) {
 	})
 }
 
-// Histories gives the price history of every pool on sale: the spot prices, and for on-demand pools their
+// Histories returns the price history of every pool on sale: the spot prices, and for on-demand pools their
 // constant price. It is what bills are made with.
 func (c Config) Histories() map[market.Pool]*market.History {
 	all := maps.Clone(c.Prices)

@@ -71,7 +71,7 @@ type InstanceView struct {
 	Tags     map[string]string `json:"tags,omitempty"`
 }
 
-// Instances gives every instance there was, in order of launch.
+// Instances returns every instance there was, in order of launch.
 func (c *Cloud) Instances() []InstanceView {
 	views := []InstanceView{}
 	c.Do(func(r *region.Region, now time.Time) {

@@ -131,7 +131,7 @@ func (w *recorder) write(r Record) error {
 	return err
 }
 
-// all gives the records until now.
+// all returns the records until now.
 func (w *recorder) all(now time.Time) []Record {
 	return append(w.kept[:len(w.kept):len(w.kept)], Record{T: now, Kind: Tick})
 }

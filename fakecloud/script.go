@@ -68,7 +68,7 @@ func ParseScript(text string) (Script, error) {
 	return script, nil
 }
 
-// String gives what ParseScript reads.
+// String returns what ParseScript reads.
 func (s Script) String() string {
 	var b strings.Builder
 	for _, step := range s {
@@ -78,7 +78,7 @@ func (s Script) String() string {
 	return b.String()
 }
 
-// String gives what ParseStep reads.
+// String returns what ParseStep reads.
 func (s Step) String() string {
 	var words []string
 	add := func(w ...string) { words = append(words, w...) }
@@ -202,7 +202,7 @@ func positive(word string) (time.Duration, error) {
 	return d, err
 }
 
-// check says whether the parts of a step go together.
+// check reports whether the parts of a step go together.
 func (s Step) check() error {
 	machines := s.Do == Kill || s.Do == Evict || s.Do == EvictNow || s.Do == Rebalance
 	named := region.Named(s.Target)

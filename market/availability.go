@@ -41,7 +41,7 @@ func NewAvailability(points []AvailabilityPoint, end time.Time) (*Availability, 
 	return a, nil
 }
 
-// First gives the first point.
+// First returns the first point.
 func (a *Availability) First() (AvailabilityPoint, bool) {
 	if a == nil || len(a.points) == 0 {
 		return AvailabilityPoint{}, false
@@ -68,7 +68,7 @@ func (a *Availability) Most() (most int) {
 	return most
 }
 
-// At gives the count in force at t.
+// At returns the count in force at t.
 func (a *Availability) At(t time.Time) (count int, known bool) {
 	i := a.countUntil(t)
 	if i == 0 || a.over(t) {
@@ -77,7 +77,7 @@ func (a *Availability) At(t time.Time) (count int, known bool) {
 	return a.points[i-1].Count, true
 }
 
-// FirstBelow gives the first instant at or after t at which fewer than count machines are left.
+// FirstBelow returns the first instant at or after t at which fewer than count machines are left.
 func (a *Availability) FirstBelow(t time.Time, count int) (time.Time, bool) {
 	i := a.countUntil(t)
 	if i > 0 && a.points[i-1].Count < count {
@@ -91,10 +91,10 @@ func (a *Availability) FirstBelow(t time.Time, count int) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// over says whether a recording has ended.
+// over reports whether a recording has ended.
 func (a *Availability) over(t time.Time) bool { return !a.end.IsZero() && !t.Before(a.end) }
 
-// Until gives what was known at t, without copying it, as somebody who watches has seen it: what a decision may rest on.
+// Until returns what was known at t, without copying it, as somebody who watches has seen it: what a decision may rest on.
 func (a *Availability) Until(t time.Time) *Availability {
 	if a == nil {
 		return nil
@@ -103,7 +103,7 @@ func (a *Availability) Until(t time.Time) *Availability {
 	return &Availability{points: a.points[:n:n]}
 }
 
-// Points gives the points after from, up to and including to. The slice is shared: read it only.
+// Points returns the points after from, up to and including to. The slice is shared: read it only.
 func (a *Availability) Points(from, to time.Time) []AvailabilityPoint {
 	first, last := a.countUntil(from), a.countUntil(to)
 	if first >= last {
@@ -129,7 +129,7 @@ func (a *Availability) Tell(p AvailabilityPoint) error {
 	return nil
 }
 
-// countUntil gives how many points are at or before t.
+// countUntil returns how many points are at or before t.
 func (a *Availability) countUntil(t time.Time) int {
 	if a == nil {
 		return 0

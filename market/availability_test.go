@@ -11,7 +11,7 @@ import (
 
 var probe = time.Date(2023, 2, 15, 0, 0, 0, 0, time.UTC)
 
-// counted gives the availability of (minute, count) pairs, known until an hour after the last.
+// counted returns the availability of (minute, count) pairs, known until an hour after the last.
 func counted(t rapid.TB, pairs ...int) *Availability {
 	var points []AvailabilityPoint
 	end := probe

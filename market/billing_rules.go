@@ -42,7 +42,7 @@ var (
 	}
 )
 
-// Rules gives the rule book of that name:
+// Rules returns the rule book of that name:
 //
 //   - ec2-2017: EC2 until October 2017. Whole hours counted from launch. A spot hour costs the spot price in
 //     force when it begins; the last hour is paid in full when the buyer ends the machine in it, and free
@@ -110,7 +110,7 @@ func (b wholeHours) Terms() Terms {
 	return Terms{Increment: time.Hour, FreeIncrement: true, PayBid: b.payBid, MaxBid: 10, Notice: 2 * time.Minute, Refusals: bidRefusals}
 }
 
-// Charges gives one line per hour. An hour is due when it begins; that a machine was taken back in it only
+// Charges returns one line per hour. An hour is due when it begins; that a machine was taken back in it only
 // shows later, and then the line becomes free.
 func (b wholeHours) Charges(u Usage, h *History, asOf time.Time) ([]Charge, error) {
 	u, asOf, err := settle(u, asOf)
@@ -128,7 +128,7 @@ func (b wholeHours) Charges(u Usage, h *History, asOf time.Time) ([]Charge, erro
 	return charges, nil
 }
 
-// hourBegins says whether the hour from `from` is on the bill. The first one is as soon as there is a machine.
+// hourBegins reports whether the hour from `from` is on the bill. The first one is as soon as there is a machine.
 func hourBegins(u Usage, from, asOf time.Time) bool {
 	switch {
 	case from.After(asOf):
@@ -184,7 +184,7 @@ func (b perSecond) Terms() Terms {
 	return Terms{Minimum: minimumTime, FreeWithin: b.freeWithin, Notice: b.notice, MaxLife: b.maxLife, Refusals: b.refusals}
 }
 
-// Charges gives one line per price step. What a machine owes beyond its use because of the minimum costs the
+// Charges returns one line per price step. What a machine owes beyond its use because of the minimum costs the
 // price of its last second, so that no price after its end (or after asOf) matters.
 func (b perSecond) Charges(u Usage, h *History, asOf time.Time) ([]Charge, error) {
 	u, asOf, err := settle(u, asOf)
@@ -279,7 +279,7 @@ func (u Usage) check() error {
 	return fmt.Errorf("usage of %s: %w", u.Pool, errors.Join(errs...))
 }
 
-// priceAt gives the price of the machine at t.
+// priceAt returns the price of the machine at t.
 func priceAt(u Usage, h *History, t time.Time) (USD, error) {
 	price, known := h.At(t)
 	if !known {

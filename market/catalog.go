@@ -25,7 +25,7 @@ func NewCatalog(region string, types []InstanceType) *Catalog {
 	return &Catalog{types: map[string]map[string]InstanceType{region: byName}}
 }
 
-// Lookup gives a type as sold in a region.
+// Lookup returns a type as sold in a region.
 func (c *Catalog) Lookup(region, name string) (InstanceType, bool) {
 	t, ok := c.types[region][name]
 	return t, ok
@@ -173,7 +173,7 @@ const (
 	ArchARM = "arm64"
 )
 
-// ArchOf gives the architecture of a machine type by its provider's naming rule. On EC2 the family (before the dot) is
+// ArchOf returns the architecture of a machine type by its provider's naming rule. On EC2 the family (before the dot) is
 // letters, a generation number and attributes; "g" among the attributes means Graviton, which is arm64 (m6g, c7gn, im4gn), as
 // is all of a1; g4dn and gr6 have their g before the number. On Compute Engine "a" after the generation means ARM (t2a-standard-4,
 // c4a-highmem-8); everything else is x86_64.

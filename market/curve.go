@@ -48,7 +48,7 @@ func (b *book) add(points []PricePoint) {
 	}
 }
 
-// curve gives what the history comes to at a bid.
+// curve returns what the history comes to at a bid.
 func (h *History) curve(bid USD) *curve {
 	if h.book != nil {
 		if c := h.book.find(bid); c != nil {
@@ -160,7 +160,7 @@ func (c *curve) cross(i int32, at int64) {
 	c.crossings = append(c.crossings, x)
 }
 
-// until gives the sums of a band, or of every one, up to an instant at which a point is in force.
+// until returns the sums of a band, or of every one, up to an instant at which a point is in force.
 func (c *curve) until(at int64, point, band int) sums {
 	s := c.all[point]
 	if band != every {
@@ -176,14 +176,14 @@ func (c *curve) until(at int64, point, band int) sums {
 	return s
 }
 
-// crossed gives the crossings after one point, up to another.
+// crossed returns the crossings after one point, up to another.
 func (c *curve) crossed(after, to int) []crossing {
 	first := sort.Search(len(c.crossings), func(i int) bool { return int(c.crossings[i].point) > after })
 	last := first + sort.Search(len(c.crossings)-first, func(i int) bool { return int(c.crossings[first+i].point) > to })
 	return c.crossings[first:last]
 }
 
-// nextCrossing gives the first crossing at a point or after it; where there is none, a number beyond all points.
+// nextCrossing returns the first crossing at a point or after it; where there is none, a number beyond all points.
 func (c *curve) nextCrossing(from int) (point int) {
 	i := sort.Search(len(c.crossings), func(i int) bool { return int(c.crossings[i].point) >= from })
 	if i == len(c.crossings) {

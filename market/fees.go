@@ -39,7 +39,7 @@ func (f Fees) TrafficPerHour(zone string) USD {
 	return (2*USD(f.TrafficMB)*f.TrafficGB + 500) / 1000
 }
 
-// String gives the words that stand behind the name of a rule book, such as "+disk=20x0.08+address=0.005".
+// String returns the words that stand behind the name of a rule book, such as "+disk=20x0.08+address=0.005".
 func (f Fees) String() string {
 	var s string
 	if f.DiskGiB > 0 {

@@ -36,7 +36,7 @@ type Hole struct {
 // uses the history.
 func (h *History) SetHoles(holes []Hole) { h.holes = holes }
 
-// Holes gives them, also those after the last point of a view.
+// Holes returns them, also those after the last point of a view.
 func (h *History) Holes() []Hole {
 	if h == nil {
 		return nil
@@ -88,10 +88,10 @@ func (h *History) Append(p PricePoint) error {
 	return nil
 }
 
-// Len gives the number of points.
+// Len returns the number of points.
 func (h *History) Len() int { return len(h.all()) }
 
-// First gives the earliest point.
+// First returns the earliest point.
 func (h *History) First() (PricePoint, bool) {
 	points := h.all()
 	if len(points) == 0 {
@@ -100,7 +100,7 @@ func (h *History) First() (PricePoint, bool) {
 	return points[0], true
 }
 
-// Last gives the latest point.
+// Last returns the latest point.
 func (h *History) Last() (PricePoint, bool) {
 	points := h.all()
 	if len(points) == 0 {
@@ -109,7 +109,7 @@ func (h *History) Last() (PricePoint, bool) {
 	return points[len(points)-1], true
 }
 
-// At gives the price in force at t; a point holds from its own instant on.
+// At returns the price in force at t; a point holds from its own instant on.
 func (h *History) At(t time.Time) (USD, bool) {
 	if i := h.countUntil(t); i > 0 {
 		return h.points[i-1].Price, true
@@ -117,7 +117,7 @@ func (h *History) At(t time.Time) (USD, bool) {
 	return 0, false
 }
 
-// Until gives the history as it was known at t: the points at or before it, without copying them. It is
+// Until returns the history as it was known at t: the points at or before it, without copying them. It is
 // what a decision at t may see.
 func (h *History) Until(t time.Time) *History {
 	if h == nil {
@@ -130,7 +130,7 @@ func (h *History) Until(t time.Time) *History {
 	return &History{points: h.points[:n:n], ahead: ahead, book: h.book, holes: h.holes}
 }
 
-// Points gives the points after from, up to and including to. The slice is shared: read it only.
+// Points returns the points after from, up to and including to. The slice is shared: read it only.
 func (h *History) Points(from, to time.Time) []PricePoint {
 	first, end := h.countUntil(from), h.countUntil(to)
 	if first >= end {
@@ -139,7 +139,7 @@ func (h *History) Points(from, to time.Time) []PricePoint {
 	return h.points[first:end:end]
 }
 
-// Changes gives the points after from, up to and including to, at which the price became another one (or
+// Changes returns the points after from, up to and including to, at which the price became another one (or
 // became known).
 func (h *History) Changes(from, to time.Time) []PricePoint {
 	var changes []PricePoint
@@ -153,7 +153,7 @@ func (h *History) Changes(from, to time.Time) []PricePoint {
 	return changes
 }
 
-// NextChange gives the first point after t at which the price becomes another one (or becomes known).
+// NextChange returns the first point after t at which the price becomes another one (or becomes known).
 func (h *History) NextChange(t time.Time) (PricePoint, bool) {
 	price, known := h.At(t)
 	for _, p := range h.all()[h.countUntil(t):] {
@@ -164,7 +164,7 @@ func (h *History) NextChange(t time.Time) (PricePoint, bool) {
 	return PricePoint{}, false
 }
 
-// FirstAbove gives the first instant at or after from at which the price is above limit: from itself when
+// FirstAbove returns the first instant at or after from at which the price is above limit: from itself when
 // the price in force then is.
 func (h *History) FirstAbove(from time.Time, limit USD) (time.Time, bool) {
 	if price, known := h.At(from); known && price > limit {
@@ -188,7 +188,7 @@ func (h *History) FirstAbove(from time.Time, limit USD) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// Mean gives the time-weighted mean price over [from, to), rounded half up to the billionth. It is unknown
+// Mean returns the time-weighted mean price over [from, to), rounded half up to the billionth. It is unknown
 // unless the price is known throughout. For an empty span it is the price at from.
 func (h *History) Mean(from, to time.Time) (USD, bool) {
 	price, known := h.At(from)
@@ -214,7 +214,7 @@ func (h *History) Mean(from, to time.Time) (USD, bool) {
 	return divideHalfUp(hi, lo, uint64(to.Sub(from)))
 }
 
-// all gives the points, also of a nil History.
+// all returns the points, also of a nil History.
 func (h *History) all() []PricePoint {
 	if h == nil {
 		return nil
@@ -222,7 +222,7 @@ func (h *History) all() []PricePoint {
 	return h.points
 }
 
-// countUntil gives the number of points at or before t.
+// countUntil returns the number of points at or before t.
 func (h *History) countUntil(t time.Time) int {
 	points := h.all()
 	if n := len(points); n == 0 || !points[n-1].At.After(t) {

@@ -34,7 +34,7 @@ func (l *Lifetimes) Add(u Usage, at time.Time) {
 	}
 }
 
-// Join gives both sums together.
+// Join returns both sums together.
 func (l Lifetimes) Join(o Lifetimes) Lifetimes {
 	since := l.Since
 	if since.IsZero() || !o.Since.IsZero() && o.Since.Before(since) {

@@ -31,12 +31,12 @@ type Pool struct {
 	Class    Class
 }
 
-// String gives "ec2/us-west-1/us-west-1a/c3.xlarge/spot", which ParsePool reads back.
+// String returns "ec2/us-west-1/us-west-1a/c3.xlarge/spot", which ParsePool reads back.
 func (p Pool) String() string {
 	return strings.Join([]string{p.Provider, p.Region, p.Zone, p.Type, string(p.Class)}, "/")
 }
 
-// TakesBids says whether machines of the pool are bought at a highest price. Compute Engine takes none (its adapter's traits
+// TakesBids reports whether machines of the pool are bought at a highest price. Compute Engine takes none (its adapter's traits
 // say so, too): there a job's own limit decides whether to buy, and nothing that is told to the provider.
 func (p Pool) TakesBids() bool { return p.Class == Spot && p.Provider != "gce" }
 

@@ -48,7 +48,7 @@ func (e Estimator) window(h *History, now time.Time, bid USD) window {
 	return w
 }
 
-// inForce gives the point whose price holds at an instant that is not before the first.
+// inForce returns the point whose price holds at an instant that is not before the first.
 func (w *window) inForce(at int64) int {
 	if w.times[w.known-1] <= at { // the usual question is about now
 		return w.known - 1
@@ -74,7 +74,7 @@ func (w *window) tally(band int) (t tally) {
 	}
 }
 
-// within gives how many of a band's instants a crossing followed within horizon, and for how many that is known.
+// within returns how many of a band's instants a crossing followed within horizon, and for how many that is known.
 func (w *window) within(horizon time.Duration, band int) (followed, told time.Duration) {
 	exposure := func(at int64) int64 { return w.until(at, w.inForce(at), band).exposure }
 	begin := exposure(w.from)
@@ -128,7 +128,7 @@ func (e Estimator) estimate(o observation) Estimate {
 	return Estimate{Known: true, Mean: toDuration(left / ended), Episodes: o.crossings}
 }
 
-// shareWithin gives the share of instants that a crossing followed within horizon, of those that can tell, in
+// shareWithin returns the share of instants that a crossing followed within horizon, of those that can tell, in
 // the same blend. There is at least one crossing.
 func (e Estimator) shareWithin(w *window, horizon time.Duration, o observation) float64 {
 	weight := float64(e.Prior) / float64(o.all.exposure)

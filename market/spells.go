@@ -11,7 +11,7 @@ const SpellPhases = 6
 // spellEdges are the ages at which the phases begin.
 var spellEdges = [SpellPhases]time.Duration{0, 6 * time.Minute, 18 * time.Minute, 42 * time.Minute, 90 * time.Minute, 4 * time.Hour}
 
-// SpellPhase gives the phase of a spell's age.
+// SpellPhase returns the phase of a spell's age.
 func SpellPhase(age time.Duration) int {
 	phase := 0
 	for phase+1 < SpellPhases && age >= spellEdges[phase+1] {
@@ -143,7 +143,7 @@ type spellLearner struct {
 	lost, rescued int // spells of a pool that ended, and of those, where another could be had
 }
 
-// earliest gives the time of the next point.
+// earliest returns the time of the next point.
 func (l *spellLearner) earliest(until time.Time) (at time.Time, ok bool) {
 	for i, a := range l.pools {
 		if a == nil || l.next[i] == len(a.points) {
@@ -210,7 +210,7 @@ func (w *spellWatch) spells(until time.Time) Spells {
 	return Spells{Up: w.ups.Rates(), Down: w.dns.Rates()}
 }
 
-// Spell gives since when at least count machines could be had, or could not.
+// Spell returns since when at least count machines could be had, or could not.
 func (a *Availability) Spell(t time.Time, count int) (up bool, since time.Time, known bool) {
 	i := a.countUntil(t)
 	if i == 0 || a.over(t) {

@@ -17,7 +17,7 @@ type Estimate struct {
 // measured one: see Estimator.
 const censoredFactor = 10
 
-// Expected gives the duration to compare estimates by: the mean, and ten times as much when it is only "at
+// Expected returns the duration to compare estimates by: the mean, and ten times as much when it is only "at
 // least". A pool that has never crossed its bid must not rank behind one that did so a while ago; a pool that
 // has been watched for an hour must not rank before one that held for a week.
 func (e Estimate) Expected() time.Duration {
@@ -57,19 +57,19 @@ type Estimator struct {
 	Prior    time.Duration // 0 = DefaultPrior
 }
 
-// MTTF gives the mean time until the price exceeds the bid, given the price at now, by the default
+// MTTF returns the mean time until the price exceeds the bid, given the price at now, by the default
 // Estimator. Prices after now are not looked at.
 func MTTF(h *History, now time.Time, bid USD) Estimate {
 	return Estimator{}.MTTF(h, now, bid)
 }
 
-// EvictionProbability gives the probability that the price exceeds the bid within horizon from now, by the
+// EvictionProbability returns the probability that the price exceeds the bid within horizon from now, by the
 // default Estimator.
 func EvictionProbability(h *History, now time.Time, bid USD, horizon time.Duration) (float64, bool) {
 	return Estimator{}.EvictionProbability(h, now, bid, horizon)
 }
 
-// MTTF gives the mean time until the price exceeds the bid, given the price at now. It is known and 0 when the
+// MTTF returns the mean time until the price exceeds the bid, given the price at now. It is known and 0 when the
 // price is above the bid, and unknown when the price is, or when it begins only now. When none of the instants
 // that it looks at ended in a crossing, the mean is the time of those instants, and Censored.
 func (e Estimator) MTTF(h *History, now time.Time, bid USD) Estimate {
@@ -85,7 +85,7 @@ func (e Estimator) MTTF(h *History, now time.Time, bid USD) Estimate {
 	return e.estimate(w.observe())
 }
 
-// EvictionProbability gives the probability that the price exceeds the bid within horizon from now, given
+// EvictionProbability returns the probability that the price exceeds the bid within horizon from now, given
 // the price at now, and whether history says anything. It is the share of the Estimator's instants that a
 // crossing followed that soon, leaving out those that are too recent to tell. Where no crossing followed any of
 // them it is that of a constant rate of one per Expected: not having seen one is no proof that there is none.

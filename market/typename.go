@@ -10,7 +10,7 @@ import (
 // multiples of each other across families, and hpc, which counts cores.
 var otherVCPU = []string{"c1", "cc1", "cc2", "cg1", "cr1", "hi1", "hs1", "m1", "m2", "t1"}
 
-// VCPUOf gives the vCPUs of an EC2 type by EC2's naming of sizes: large has 2, xlarge 4, Nxlarge 4 N. It gives 0, that is
+// VCPUOf returns the vCPUs of an EC2 type by EC2's naming of sizes: large has 2, xlarge 4, Nxlarge 4 N. It gives 0, that is
 // unknown, where no such rule holds: for bare metal, sizes below large (1 or 2, depending on the family), families of
 // before 2013 and hpc. The 8xlarge of c4 and d2 have 36.
 func VCPUOf(instanceType string) int {

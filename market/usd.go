@@ -53,7 +53,7 @@ func allDigits(s string) bool {
 	return s != ""
 }
 
-// String gives the exact amount with no more decimals than it needs: "0.239", "12", "-0.5".
+// String returns the exact amount with no more decimals than it needs: "0.239", "12", "-0.5".
 func (u USD) String() string {
 	sign, billionths := u.split()
 	var room [24]byte
@@ -67,7 +67,7 @@ func (u USD) String() string {
 	return string(text)
 }
 
-// Cents gives the amount for people, rounded half away from zero to the cent: "$12.34", "-$0.50".
+// Cents returns the amount for people, rounded half away from zero to the cent: "$12.34", "-$0.50".
 func (u USD) Cents() string {
 	sign, billionths := u.split()
 	cents := (billionths + uint64(cent)/2) / uint64(cent)
@@ -77,7 +77,7 @@ func (u USD) Cents() string {
 	return fmt.Sprintf("%s$%d.%02d", sign, cents/100, cents%100)
 }
 
-// PerHour gives what a time costs at u per hour: u x d / 1 h, rounded half up to the billionth (amounts
+// PerHour returns what a time costs at u per hour: u x d / 1 h, rounded half up to the billionth (amounts
 // below zero mirror those above). Whole hours are exact. It panics when the amount does not fit.
 func (u USD) PerHour(d time.Duration) USD {
 	_, price := u.split()
@@ -93,7 +93,7 @@ func (u USD) PerHour(d time.Duration) USD {
 	return amount
 }
 
-// divideHalfUp gives the 128-bit number (hi, lo) / by, rounded half up, and whether it fits.
+// divideHalfUp returns the 128-bit number (hi, lo) / by, rounded half up, and whether it fits.
 func divideHalfUp(hi, lo, by uint64) (USD, bool) {
 	if hi >= by {
 		return 0, false
@@ -105,7 +105,7 @@ func divideHalfUp(hi, lo, by uint64) (USD, bool) {
 	return USD(quotient), quotient <= math.MaxInt64
 }
 
-// split gives the sign as text and the size, which for the smallest USD only fits unsigned.
+// split returns the sign as text and the size, which for the smallest USD only fits unsigned.
 func (u USD) split() (sign string, billionths uint64) {
 	if u < 0 {
 		return "-", -uint64(u)

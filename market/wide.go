@@ -28,5 +28,5 @@ func (w wide) minus(o wide) (difference wide) {
 	return difference
 }
 
-// float gives the nearest number but for rounding; w must not be negative.
+// float returns the nearest number but for rounding; w must not be negative.
 func (w wide) float() float64 { return math.Ldexp(float64(w.hi), 64) + float64(w.lo) }

@@ -24,7 +24,7 @@ var (
 	ErrDenied = errors.New("not allowed")
 )
 
-// Definite says whether an error means that a launch has bought nothing, and never will.
+// Definite reports whether an error means that a launch has bought nothing, and never will.
 func Definite(err error) bool {
 	for _, kind := range []error{ErrNoCapacity, ErrPriceTooLow, ErrLimit, ErrNotFound, ErrInvalid, ErrDenied} {
 		if errors.Is(err, kind) {
@@ -34,7 +34,7 @@ func Definite(err error) bool {
 	return false
 }
 
-// Retryable says whether the same call may work if it is made again a little later.
+// Retryable reports whether the same call may work if it is made again a little later.
 func Retryable(err error) bool {
 	return errors.Is(err, ErrThrottled) || errors.Is(err, ErrTemporary)
 }

@@ -10,5 +10,5 @@ type Holding struct {
 	Expires    time.Time // when nobody wants it any more; zero = its tags do not say
 }
 
-// Overdue says whether nobody wants a machine any more.
+// Overdue reports whether nobody wants a machine any more.
 func (h Holding) Overdue(now time.Time) bool { return !h.Expires.IsZero() && now.After(h.Expires) }

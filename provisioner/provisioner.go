@@ -32,7 +32,7 @@ type Cloud interface {
 	// Terminate ends machines. It asks for the end and does not wait for it. Ending a machine that has ended
 	// already, or that nobody knows, is not an error.
 	Terminate(ctx context.Context, ids ...InstanceID) error
-	// List gives every machine of the cluster that runs or ended recently, sorted by id. A machine that
+	// List returns every machine of the cluster that runs or ended recently, sorted by id. A machine that
 	// Launch returned is in it, even if the provider takes a while to know of its own machines everywhere.
 	List(ctx context.Context) ([]Instance, error)
 	// Notify calls f for each change that the provider tells of (warned, ended), beginning with those in

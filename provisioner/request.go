@@ -90,7 +90,7 @@ func (r Request) choiceFaults(t Traits) (faults []error) {
 	return faults
 }
 
-// BidFor gives what is bid for a pool that the request names.
+// BidFor returns what is bid for a pool that the request names.
 func (r Request) BidFor(p market.Pool) market.USD {
 	for _, c := range r.Or {
 		if c.Pool == p {
@@ -100,7 +100,7 @@ func (r Request) BidFor(p market.Pool) market.USD {
 	return r.Bid
 }
 
-// TagNames gives the names of the request's own tags, sorted.
+// TagNames returns the names of the request's own tags, sorted.
 func (r Request) TagNames() []string {
 	names := make([]string, 0, len(r.Tags))
 	for name := range r.Tags {

@@ -20,7 +20,7 @@ func newArena[T any](width int) arena[T] {
 	return a
 }
 
-// row gives row i. It stays good until the next add.
+// row returns row i. It stays good until the next add.
 func (a *arena[T]) row(i int) []T {
 	at := (i & (1<<a.shift - 1)) * a.width
 	return a.chunks[i>>a.shift][at : at+a.width : at+a.width]
@@ -32,7 +32,7 @@ func (a *arena[T]) view(i int) []T {
 	return a.chunks[i>>a.shift][at : at+a.width]
 }
 
-// add gives one more row, whose cells hold anything, and its number.
+// add returns one more row, whose cells hold anything, and its number.
 func (a *arena[T]) add() (i int, row []T) {
 	i = a.count
 	a.count++
@@ -52,7 +52,7 @@ func (a *arena[T]) add() (i int, row []T) {
 // reset forgets all rows and keeps their memory.
 func (a *arena[T]) reset() { a.count = 0 }
 
-// clone gives a copy of its own.
+// clone returns a copy of its own.
 func (a *arena[T]) clone() arena[T] {
 	c := *a
 	c.chunks = make([][]T, len(a.chunks))
@@ -80,7 +80,7 @@ func newSlotIndex(s *Schema, t TableID, p Partition) slotIndex {
 	return slotIndex{first: first, direct: make([]uint32, end-first)}
 }
 
-// find gives a row's slot, or -1.
+// find returns a row's slot, or -1.
 func (x *slotIndex) find(row RowID) int {
 	if x.direct != nil {
 		if i := row - x.first; i < RowID(len(x.direct)) {
@@ -150,7 +150,7 @@ type slotSet struct {
 	places []uint32 // by slot: place + 1; 0 = not in the set
 }
 
-// place gives a slot's place, or -1.
+// place returns a slot's place, or -1.
 func (s *slotSet) place(slot int) int {
 	if slot >= len(s.places) {
 		return -1

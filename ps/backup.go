@@ -12,12 +12,12 @@ type Backup struct {
 	held     *Held // being read; nil = nobody reads
 }
 
-// NewBackup gives a backup that holds cut 0, the initial state, which takes no rows.
+// NewBackup returns a backup that holds cut 0, the initial state, which takes no rows.
 func NewBackup(schema *Schema, id Partition) *Backup {
 	return &Backup{schema: schema, id: id, rows: newRows(schema, id)}
 }
 
-// NewEmptyBackup gives a backup that holds nothing and needs a full delivery first.
+// NewEmptyBackup returns a backup that holds nothing and needs a full delivery first.
 func NewEmptyBackup(schema *Schema, id Partition) *Backup {
 	b := NewBackup(schema, id)
 	b.lacking = true
@@ -75,7 +75,7 @@ func (b *Backup) Commit(c Clock) error {
 // Drop forgets a delivery that will not be committed.
 func (b *Backup) Drop() { b.incoming = nil }
 
-// Promote gives a shard that starts at the held cut; the backup stays what it is.
+// Promote returns a shard that starts at the held cut; the backup stays what it is.
 func (b *Backup) Promote(c Clock) (*Shard, error) {
 	if b.lacking || b.cut != c {
 		return nil, invalid("partition %d: backup holds cut %d, not %d", b.id, b.cut, c)

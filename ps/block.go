@@ -29,7 +29,7 @@ func (b *Block) Each(s *Schema, f func(k Key, cells []float32)) {
 	}
 }
 
-// Check says whether the block fits the schema and a partition.
+// Check reports whether the block fits the schema and a partition.
 func (b *Block) Check(s *Schema, p Partition) error {
 	if _, err := s.CheckKeys(p, b.Keys); err != nil {
 		return err
@@ -54,7 +54,7 @@ type Sums struct {
 	Float []float32
 }
 
-// Check says whether the sums fit the schema and a partition.
+// Check reports whether the sums fit the schema and a partition.
 func (u *Sums) Check(s *Schema, p Partition) error {
 	if _, err := s.CheckKeys(p, u.Keys); err != nil {
 		return err
@@ -90,7 +90,7 @@ func checkEnd(left, of int) error {
 	return nil
 }
 
-// CheckKeys says whether all keys are rows of a partition, and how many cells these rows have at most when they travel
+// CheckKeys reports whether all keys are rows of a partition, and how many cells these rows have at most when they travel
 // to a reader.
 func (s *Schema) CheckKeys(p Partition, keys []Key) (values int, err error) {
 	for _, k := range keys {

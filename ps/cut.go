@@ -59,7 +59,7 @@ func (u *undo) remember(t *tableRows, slot int) {
 	u.touched = append(u.touched, t.touched[slot])
 }
 
-// stored gives a row as it was, in the form in which it is stored.
+// stored returns a row as it was, in the form in which it is stored.
 func (u *undo) stored(t *tableRows, place int) []float32 {
 	switch {
 	case !t.table.Sparse:
@@ -148,7 +148,7 @@ type Delivery struct {
 	Rows      Block
 }
 
-// Passed says whether the cut has been passed here, so that Deliver can give it.
+// Passed reports whether the cut has been passed here, so that Deliver can give it.
 func (s *Shard) Passed(c Clock) bool { return s.top().cut == c }
 
 // CutBytes estimates the size of the next delivery: what an end-of-life flush would have to send.
@@ -170,7 +170,7 @@ func (s *Shard) CutBytes() int {
 // deliveryBytes is about what a row takes on its way to another server: its key and its cells.
 func deliveryBytes(cells int) int { return 8 + 4*cells }
 
-// Deliver gives the outstanding cut, which must have been passed. full asks for all rows because the backup
+// Deliver returns the outstanding cut, which must have been passed. full asks for all rows because the backup
 // says that it lacks the base.
 func (s *Shard) Deliver(c Clock, full bool) (Delivery, error) {
 	if len(s.layers) != 2 || s.layers[1].cut != c {
@@ -243,7 +243,7 @@ func (s *Shard) Base() (cut Clock, undo bool) { return s.layers[0].cut, !s.layer
 // NeedFull makes the next delivery carry all rows: the partition has a new backup.
 func (s *Shard) NeedFull() { s.layers[0].full = true }
 
-// CanRollback says whether Rollback to a cut would succeed.
+// CanRollback reports whether Rollback to a cut would succeed.
 func (s *Shard) CanRollback(c Clock) bool {
 	for _, l := range s.layers {
 		if l.cut == c && !l.keysOnly {

@@ -14,7 +14,7 @@ type Held struct {
 	order   []uint32 // slots of the table that were touched when its turn came
 }
 
-// Hold gives the committed cut to read. ErrInvalid: it is another one. The reader before, if there is one, is left with
+// Hold returns the committed cut to read. ErrInvalid: it is another one. The reader before, if there is one, is left with
 // nothing to read; Release ends the copying.
 func (b *Backup) Hold(c Clock) (*Held, error) {
 	if b.lacking || b.cut != c {
@@ -46,7 +46,7 @@ func (h *Held) keep(b *Block) {
 	}
 }
 
-// Next gives more rows, in the order of keys, of about so many bytes. None: that was all. ErrInvalid: it was released.
+// Next returns more rows, in the order of keys, of about so many bytes. None: that was all. ErrInvalid: it was released.
 func (h *Held) Next(bytes int) (Block, error) {
 	var d Block
 	if h.backup == nil {

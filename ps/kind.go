@@ -31,10 +31,10 @@ func (k Kind) String() string {
 // table are the bits of int32 numbers. They are copied like all others and never calculated with as floats; Ints
 // shows them as what they are.
 
-// Ints gives the cells of an Int32 row as integers. It is the same memory.
+// Ints returns the cells of an Int32 row as integers. It is the same memory.
 func Ints(row []float32) []int32 { return cells.Ints(row) }
 
-// Cells gives integers as the cells of an Int32 row. It is the same memory.
+// Cells returns integers as the cells of an Int32 row. It is the same memory.
 func Cells(ints []int32) []float32 { return cells.Of(ints) }
 
 // Counts add up like this, as fixed.go does for parameters:

@@ -39,7 +39,7 @@ func (s *Shard) BeginMove() error {
 	return nil
 }
 
-// MoveRows gives the next rows to send, at least one and about maxBytes; more is false when none are left, or
+// MoveRows returns the next rows to send, at least one and about maxBytes; more is false when none are left, or
 // when the move was cancelled, of which FinalMove then tells.
 func (s *Shard) MoveRows(maxBytes int) (rows Block, more bool) {
 	o := s.moving
@@ -59,7 +59,7 @@ func (s *Shard) MoveRows(maxBytes int) (rows Block, more bool) {
 	return rows, len(o.queue) > 0
 }
 
-// Moving says whether a move away from here is under way.
+// Moving reports whether a move away from here is under way.
 func (s *Shard) Moving() bool { return s.moving != nil }
 
 // CancelMove goes on as before: the new owner is gone.
@@ -201,7 +201,7 @@ func (in *Incoming) Finish(f *Final) (*Shard, error) {
 	return s, nil
 }
 
-// check says whether a last message fits the schema and the partition, rows excepted.
+// check reports whether a last message fits the schema and the partition, rows excepted.
 func (f *Final) check(schema *Schema, id Partition) error {
 	if len(f.Marks) != schema.Splits {
 		return invalid("marks of %d splits, not %d", len(f.Marks), schema.Splits)
@@ -229,7 +229,7 @@ func (f *Final) check(schema *Schema, id Partition) error {
 	return err
 }
 
-// checkPending says whether every clock that some splits have committed and others have not is there, once, with the number
+// checkPending reports whether every clock that some splits have committed and others have not is there, once, with the number
 // of splits that the marks have for it.
 func (f *Final) checkPending(schema *Schema, id Partition) error {
 	ahead := int(slices.Max(f.Marks) - f.Folded)

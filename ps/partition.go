@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// PartitionOf gives the partition that holds a row: the one whose range it is in, or else by a hash, so that the rows of
+// PartitionOf returns the partition that holds a row: the one whose range it is in, or else by a hash, so that the rows of
 // every table spread evenly whatever their numbering.
 func (s *Schema) PartitionOf(k Key) Partition {
 	if t := &s.Tables[k.Table]; t.Ranged {
@@ -22,7 +22,7 @@ func (s *Schema) PartitionOf(k Key) Partition {
 	return Partition(x % uint64(s.Partitions))
 }
 
-// rowRange gives the rows of a ranged table that a partition has: from first up to, and without, end.
+// rowRange returns the rows of a ranged table that a partition has: from first up to, and without, end.
 func (s *Schema) rowRange(t TableID, p Partition) (first, end RowID) {
 	at := func(p Partition) RowID { // the first row of which row*partitions/rows is p: rounded up
 		high, low := bits.Mul64(uint64(p), s.Tables[t].Rows)
@@ -33,10 +33,10 @@ func (s *Schema) rowRange(t TableID, p Partition) (first, end RowID) {
 	return at(p), at(p + 1)
 }
 
-// Cols gives the width of a key's row.
+// Cols returns the width of a key's row.
 func (s *Schema) Cols(k Key) int { return s.Tables[k.Table].Cols }
 
-// Kind gives the kind of a key's table.
+// Kind returns the kind of a key's table.
 func (s *Schema) Kind(k Key) Kind { return s.Tables[k.Table].Kind }
 
 // at says which row an error is about.

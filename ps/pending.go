@@ -175,7 +175,7 @@ func (u *sums) applyFloat(t *Table, place int, row []float32) error {
 	return nil
 }
 
-// export gives the sums as they move to another owner, in the order of keys.
+// export returns the sums as they move to another owner, in the order of keys.
 func (p *pending) export(r *rows) (Sums, error) {
 	var out Sums
 	s := r.schema

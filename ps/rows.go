@@ -33,7 +33,7 @@ func newRows(s *Schema, p Partition) rows {
 	return r
 }
 
-// slot gives a row's slot, a new one if it has none.
+// slot returns a row's slot, a new one if it has none.
 func (t *tableRows) slot(row RowID) int {
 	if slot := t.find(row); slot >= 0 {
 		return slot
@@ -67,7 +67,7 @@ func (t *tableRows) untouched(row RowID, dst []float32, folded Clock) {
 	t.table.Seen(dst, cells, folded)
 }
 
-// stored gives a row as it is stored and travels. It stays good until the next slot or set.
+// stored returns a row as it is stored and travels. It stays good until the next slot or set.
 func (t *tableRows) stored(slot int) []float32 {
 	if !t.table.Sparse {
 		return t.cells.row(slot)
@@ -78,7 +78,7 @@ func (t *tableRows) stored(slot int) []float32 {
 	return t.sparse[slot]
 }
 
-// row gives a whole row to change: of a dense table the stored cells, of a sparse one a copy in memory that the next call
+// row returns a whole row to change: of a dense table the stored cells, of a sparse one a copy in memory that the next call
 // uses again.
 func (t *tableRows) row(slot int) []float32 {
 	if !t.table.Sparse {
@@ -104,7 +104,7 @@ func (t *tableRows) set(slot int, cells []float32) {
 	copy(t.cells.row(slot), cells)
 }
 
-// order gives the slots for which keep is true, by row.
+// order returns the slots for which keep is true, by row.
 func (t *tableRows) order(keep func(slot int) bool) []uint32 {
 	var slots []uint32
 	if t.direct != nil {

@@ -62,7 +62,7 @@ func (r *Rule) slots() int {
 	return 0
 }
 
-// Check says whether the rule is one, with numbers that it can have.
+// Check reports whether the rule is one, with numbers that it can have.
 func (r *Rule) Check() error {
 	within := func(x, least, below float32) bool { return x >= least && x < below }
 	none := Rule{Name: r.Name}
@@ -249,7 +249,7 @@ func (r *Rule) proximal(w, step float64, times Clock) float64 {
 	return math.Copysign(left, w)
 }
 
-// power gives x to the n: the same bits on every machine, which math.Pow does not promise.
+// power returns x to the n: the same bits on every machine, which math.Pow does not promise.
 func power(x float64, n Clock) float64 {
 	result := 1.0
 	for ; n > 0; n >>= 1 {

@@ -50,7 +50,7 @@ type Contribution struct {
 	Updates     Sums
 }
 
-// NewShard gives a partition in its initial state, at cut 0.
+// NewShard returns a partition in its initial state, at cut 0.
 func NewShard(schema *Schema, id Partition) *Shard {
 	return newShardAt(schema, id, 0)
 }
@@ -59,7 +59,7 @@ func newShardAt(schema *Schema, id Partition, cut Clock) *Shard {
 	return shardOf(schema, id, cut, newRows(schema, id))
 }
 
-// shardOf gives a partition that stands at a cut with these rows, which it keeps.
+// shardOf returns a partition that stands at a cut with these rows, which it keeps.
 func shardOf(schema *Schema, id Partition, cut Clock, r rows) *Shard {
 	s := &Shard{schema: schema, bound: schema.Bound(), id: id, rows: r}
 	widest := 0
@@ -129,7 +129,7 @@ func (s *Shard) Read(k Key, dst []float32) {
 	}
 }
 
-// View gives a row as Read or, if stored, Stored would copy it, in the shard's own memory: nobody may change it, and it is
+// View returns a row as Read or, if stored, Stored would copy it, in the shard's own memory: nobody may change it, and it is
 // good until the shard changes. Its capacity ends no later than that memory. Nil: there is no such memory.
 func (s *Shard) View(k Key, stored bool) []float32 {
 	t := &s.rows.tables[k.Table]
@@ -143,7 +143,7 @@ func (s *Shard) View(k Key, stored bool) []float32 {
 	return t.cells.view(slot)
 }
 
-// isAhead says whether clocks that are not complete have work on a row.
+// isAhead reports whether clocks that are not complete have work on a row.
 func (s *Shard) isAhead(t *tableRows, slot int) bool {
 	for _, p := range s.ahead {
 		if p != nil && p.tables[t.id].place(slot) >= 0 {
@@ -231,7 +231,7 @@ func (s *Shard) checkRoom(c *Contribution) error {
 	return nil
 }
 
-// check says whether a contribution fits the schema and a partition.
+// check reports whether a contribution fits the schema and a partition.
 func (c *Contribution) check(s *Schema, p Partition) error {
 	if len(c.Splits) == 0 {
 		return invalid("a contribution of no split")
@@ -247,7 +247,7 @@ func (c *Contribution) check(s *Schema, p Partition) error {
 	return c.Updates.Check(s, p)
 }
 
-// holds says whether all splits of a contribution have its clock behind them here. So it is when the partition
+// holds reports whether all splits of a contribution have its clock behind them here. So it is when the partition
 // came back from a cut that holds the contribution, which says nothing of sequence numbers.
 func (s *Shard) holds(c *Contribution) bool {
 	for _, split := range c.Splits {
@@ -306,7 +306,7 @@ func (s *Shard) commit(inc Incarnation, seq uint64) (folded bool, err error) {
 	return s.fold()
 }
 
-// completes says whether a contribution is all that the next clock lacks, and simply added to rows, so that it needs not
+// completes reports whether a contribution is all that the next clock lacks, and simply added to rows, so that it needs not
 // wait in pending.
 func (s *Shard) completes(c *Contribution) bool {
 	if c.Clock != s.folded+1 || s.schema.Deterministic {
@@ -386,7 +386,7 @@ func (s *Shard) next() {
 	}
 }
 
-// at gives the work of a clock that is not folded.
+// at returns the work of a clock that is not folded.
 func (s *Shard) at(c Clock) *pending {
 	i := int(c - s.folded - 1)
 	for i >= len(s.ahead) {
@@ -503,7 +503,7 @@ type Standing struct {
 	Staged    uint64 // sequence number of the staged contribution; 0 = none
 }
 
-// Fence gives up an incarnation: nothing more of it is accepted, and what it has staged waits for Settle.
+// Fence returns up an incarnation: nothing more of it is accepted, and what it has staged waits for Settle.
 func (s *Shard) Fence(inc Incarnation) Standing {
 	s.fenced[inc] = true
 	st := Standing{Committed: s.settled[inc]}

@@ -26,7 +26,7 @@ type Checkpoints struct {
 	EveryClocks ps.Clock
 }
 
-// taken says whether there are any to go back to where nothing else is left.
+// taken reports whether there are any to go back to where nothing else is left.
 func (c *Checkpoints) taken() bool { return c.Every > 0 || c.EveryClocks > 0 }
 
 // settings are the controller's, of a job whose every machine may be taken.
@@ -38,7 +38,7 @@ func (c *Checkpoints) settings() elasticity.Checkpoints {
 // Netflix's ratings (498,000 users and films by 1000 by 4 bytes), and 100 MB/s, about what a machine's gigabit carries.
 func OnStorage() Checkpoints { return Checkpoints{Model: 2e9, Bandwidth: 100e6} }
 
-// Times gives the stop for a checkpoint and the time of a restart.
+// Times returns the stop for a checkpoint and the time of a restart.
 func (c Checkpoints) Times(t Timing) (save, restart time.Duration) {
 	save, restart = t.Export, t.Start+t.Load
 	if c.Model > 0 && c.Bandwidth > 0 {

@@ -115,7 +115,7 @@ func (c *cloud) launch(r provisioner.Request) {
 	c.w.step(elasticity.Launched{Token: r.Token, Instances: sold, Refused: refused})
 }
 
-// make gives a pool's machines.
+// make returns a pool's machines.
 func (c *cloud) make(l lot, launched time.Time, sold []provisioner.Instance) []provisioner.Instance {
 	r := l.request
 	back, taken := c.takenBack(r, launched)
@@ -265,7 +265,7 @@ func (c *cloud) targets(f Fault) []*machine {
 	return alive[:count]
 }
 
-// matches says whether a pool is of a type, a zone, or "zone/type".
+// matches reports whether a pool is of a type, a zone, or "zone/type".
 func matches(of string, p market.Pool) bool {
 	zone, kind, both := strings.Cut(of, "/")
 	if both {

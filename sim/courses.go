@@ -61,7 +61,7 @@ type change struct {
 	pools []int // indices in Config.Pools
 }
 
-// Run gives what Run gives. All configurations that it is ever asked about are to be alike but for Start and Deadline.
+// Run returns what Run gives. All configurations that it is ever asked about are to be alike but for Start and Deadline.
 func (c *Courses) Run(cfg Config) (Result, error) {
 	if !repeatable(&cfg) {
 		return Run(cfg)
@@ -80,7 +80,7 @@ func (c *Courses) Run(cfg Config) (Result, error) {
 	return r, err
 }
 
-// repeatable says whether the start of a run, but for prices, changes nothing, and whether it is the policy alone that they
+// repeatable reports whether the start of a run, but for prices, changes nothing, and whether it is the policy alone that they
 // matter to: what serves in place of a reliable machine is chosen by prices, too.
 func repeatable(cfg *Config) bool {
 	_, ok := cfg.Policy.(bidding.ByPrices)
@@ -89,7 +89,7 @@ func repeatable(cfg *Config) bool {
 		!slices.ContainsFunc(cfg.Pools, func(p bidding.Candidate) bool { return p.Availability != nil })
 }
 
-// changes gives the price changes of all pools.
+// changes returns the price changes of all pools.
 func changes(pools []bidding.Candidate) (all []change) {
 	for i, p := range pools {
 		first, _ := p.History.First()
@@ -110,7 +110,7 @@ func changes(pools []bidding.Candidate) (all []change) {
 	return kept
 }
 
-// recall gives what comes of a start, if it takes a known course.
+// recall returns what comes of a start, if it takes a known course.
 func (c *Courses) recall(cfg *Config) (Result, bool) {
 	if len(c.known) == 0 {
 		return Result{}, false
@@ -161,7 +161,7 @@ func (c *Courses) learn(cfg *Config, o *observer, r Result) {
 	}
 }
 
-// takes says whether a start that buys what the course does takes that course to its end.
+// takes reports whether a start that buys what the course does takes that course to its end.
 func (c *Courses) takes(cfg *Config, k *course) bool {
 	end := cfg.Start.Add(k.length)
 	if cfg.Horizon > 0 && k.length >= cfg.Horizon || len(c.changes) == 0 || !c.changes[len(c.changes)-1].at.After(end) {
@@ -182,7 +182,7 @@ func (c *Courses) takes(cfg *Config, k *course) bool {
 	return c.undisturbed(cfg, k, first, last) && c.idleThrough(cfg, k, first, last)
 }
 
-// toBeHad says whether the machines are sold at that start, and not taken back.
+// toBeHad reports whether the machines are sold at that start, and not taken back.
 func (u *usage) toBeHad(cfg *Config) bool {
 	h := cfg.Pools[u.candidate].History
 	price, known := h.At(cfg.Start.Add(u.asked))
@@ -193,7 +193,7 @@ func (u *usage) toBeHad(cfg *Config) bool {
 	return !ever || above.After(cfg.Start.Add(u.to))
 }
 
-// undisturbed says whether the controller is at rest, or waits for what prices do not bring about, at each price change
+// undisturbed reports whether the controller is at rest, or waits for what prices do not bring about, at each price change
 // from first to last, and whenever it is about to ask the policy although nothing has changed.
 func (c *Courses) undisturbed(cfg *Config, k *course, first, last int) bool {
 	spans := k.wakeful
@@ -222,7 +222,7 @@ func (c *Courses) undisturbed(cfg *Config, k *course, first, last int) bool {
 	return true
 }
 
-// idleThrough says whether the policy finds nothing to do from the purchase to the end.
+// idleThrough reports whether the policy finds nothing to do from the purchase to the end.
 func (c *Courses) idleThrough(cfg *Config, k *course, first, last int) bool {
 	bought, end := cfg.Start.Add(k.at), cfg.Start.Add(k.length)
 	for first < last && !c.changes[first].at.After(bought) {
@@ -251,7 +251,7 @@ func (c *Courses) idleThrough(cfg *Config, k *course, first, last int) bool {
 	return first >= last || c.idlenessOf(held).through(c, cfg, first, last)
 }
 
-// idleAt says whether the policy finds nothing to do at a price change, and from then until the next.
+// idleAt reports whether the policy finds nothing to do at a price change, and from then until the next.
 func (c *Courses) idleAt(cfg *Config, i int, held bidding.Allocation) bool {
 	x := &c.changes[i]
 	// Prices that change at the same instant are told one after the other: any of them may come first.
@@ -277,7 +277,7 @@ func (c *Courses) idleAt(cfg *Config, i int, held bidding.Allocation) bool {
 	return c.idleBetween(cfg, x.at, next, held)
 }
 
-// idleBetween says whether the policy finds nothing to do when it is asked every now and then, after a time at which it
+// idleBetween reports whether the policy finds nothing to do when it is asked every now and then, after a time at which it
 // was asked, although no price changes before next.
 func (c *Courses) idleBetween(cfg *Config, asked, next time.Time, held bidding.Allocation) bool {
 	for at := asked.Add(cfg.Timing.PlanEvery); at.Before(next); at = at.Add(cfg.Timing.PlanEvery) {
@@ -334,7 +334,7 @@ func (c *Courses) idlenessOf(held bidding.Allocation) *idleness {
 	return i
 }
 
-// through says whether there is nothing to do from one change until before another.
+// through reports whether there is nothing to do from one change until before another.
 func (d *idleness) through(c *Courses, cfg *Config, first, last int) bool {
 	for i := first; i < last; i++ {
 		if d.known[i] == unknown {

@@ -224,7 +224,7 @@ func (n *node) take(c tiers.Command) {
 	}
 }
 
-// handsSplits says whether a command is one of those by which splits change hands.
+// handsSplits reports whether a command is one of those by which splits change hands.
 func handsSplits(do tiers.Do) bool {
 	switch do.(type) {
 	case tiers.Assign, tiers.Release:
@@ -278,7 +278,7 @@ func (n *node) takeAside(c tiers.Command) (delay time.Duration, ok bool) {
 
 func (n *node) welcome(do tiers.Welcome) { n.generation, n.until = do.Generation, do.Until }
 
-// overdue says whether a part of the work is over that nobody has been told of yet.
+// overdue reports whether a part of the work is over that nobody has been told of yet.
 func (f *fleet) overdue() bool {
 	if f.calm.limit > 0 {
 		return f.due <= f.w.elapsed
@@ -360,7 +360,7 @@ func (n *node) handOver() {
 	})
 }
 
-// serving says whether every partition has an owner that can take updates: without, no clock ends or begins.
+// serving reports whether every partition has an owner that can take updates: without, no clock ends or begins.
 func (f *fleet) serving() bool {
 	var last *node
 	for _, o := range f.owner {
@@ -390,7 +390,7 @@ func (f *fleet) tick() {
 	}
 }
 
-// catchUp does what advance does, but for seeing that it is called again. It says whether there is work.
+// catchUp does what advance does, but for seeing that it is called again. It reports whether there is work.
 func (f *fleet) catchUp() bool {
 	f.rouse()
 	if !f.serving() {

@@ -74,7 +74,7 @@ func (o *observer) launch(r provisioner.Request) {
 	o.asked[r.Token] = o.w.elapsed
 }
 
-// spans gives the wakeful times, those that touch put together.
+// spans returns the wakeful times, those that touch put together.
 func (o *observer) spans() []span {
 	slices.SortFunc(o.wakeful, func(a, b span) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
 	kept := o.wakeful[:0]
@@ -88,7 +88,7 @@ func (o *observer) spans() []span {
 	return kept
 }
 
-// usages gives the lives of all machines, those of equal ones put together.
+// usages returns the lives of all machines, those of equal ones put together.
 func (o *observer) usages(cfg *Config) (all []usage) {
 	for _, m := range o.w.cloud.machines {
 		u := usage{

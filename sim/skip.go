@@ -32,7 +32,7 @@ type clocks struct {
 	took   float64 // wall-clock seconds each
 }
 
-// lazily says whether the controller may hear later of clocks.
+// lazily reports whether the controller may hear later of clocks.
 func (f *fleet) lazily() bool { return f.w.cfg.Record == nil && f.ctrl.Resting() }
 
 // settle begins a calm, if all that changes for some clocks is their number. It ends before the last clock, and before one
@@ -81,7 +81,7 @@ func (f *fleet) rouse() {
 	}
 }
 
-// steady gives the machine that is done last with the present clock, if every machine has just begun it with all its
+// steady returns the machine that is done last with the present clock, if every machine has just begun it with all its
 // splits, as it will begin the next; otherwise nil.
 func (f *fleet) steady() (last *node) {
 	for i := range f.splits {

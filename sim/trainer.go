@@ -27,7 +27,7 @@ type agent interface {
 
 // staff is all agents together: what training is made of.
 type staff interface {
-	// hire gives a new machine's agent, which does so many vCPU hours of work per hour.
+	// hire returns a new machine's agent, which does so many vCPU hours of work per hour.
 	hire(id ps.ServerID, rate float64) agent
 	// do carries out what the brain wants of training.
 	do(elasticity.Action)
@@ -180,7 +180,7 @@ func (t *trainer) save() {
 	})
 }
 
-// newBrain gives what decides by the run's policy, and the training that it decides about.
+// newBrain returns what decides by the run's policy, and the training that it decides about.
 func newBrain(w *world) (brain, staff) {
 	if _, ok := w.cfg.Policy.(bidding.ByRestart); ok {
 		return restart.New(w.restartConfig()), newTrainer(w)

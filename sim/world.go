@@ -86,7 +86,7 @@ type Result struct {
 	Clocks    int64 // done, each once
 }
 
-// Finished says whether all work was done.
+// Finished reports whether all work was done.
 func (r Result) Finished() bool { return r.Outcome == "finished" }
 
 // world is a run under way.
@@ -172,7 +172,7 @@ func (c *Config) check() error {
 	return nil
 }
 
-// byRestart says whether there is no reliable tier.
+// byRestart reports whether there is no reliable tier.
 func (c *Config) byRestart() bool {
 	_, ok := c.Policy.(bidding.ByRestart)
 	return ok
@@ -285,7 +285,7 @@ func (w *world) step(e elasticity.Event) {
 	w.scheduleWake()
 }
 
-// indifferent says whether what the controller does about an event cannot depend on how far the work has come.
+// indifferent reports whether what the controller does about an event cannot depend on how far the work has come.
 func indifferent(e elasticity.Event) bool {
 	r, ok := e.(elasticity.Reported)
 	if !ok {

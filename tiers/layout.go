@@ -7,7 +7,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// StageFor gives the stage for a number of transient and reliable machines (TierML, section 3.2): the
+// StageFor returns the stage for a number of transient and reliable machines (TierML, section 3.2): the
 // more transient machines per reliable one, the less the reliable ones do.
 func StageFor(transient, reliable int, t Thresholds) Stage {
 	switch ratio := float64(transient) / float64(max(reliable, 1)); {
@@ -20,13 +20,13 @@ func StageFor(transient, reliable int, t Thresholds) Stage {
 	}
 }
 
-// Next gives the layout that suits the members, in the stage that their numbers ask for.
+// Next returns the layout that suits the members, in the stage that their numbers ask for.
 func Next(now Layout, members []Member, t Thresholds) Layout {
 	transient, reliable := Count(members)
 	return Arrange(now, members, StageFor(transient, reliable, t), 0)
 }
 
-// Count gives how many members of each tier stay.
+// Count returns how many members of each tier stay.
 func Count(members []Member) (transient, reliable int) {
 	for _, m := range members {
 		switch {
@@ -40,7 +40,7 @@ func Count(members []Member) (transient, reliable int) {
 	return transient, reliable
 }
 
-// Arrange gives the layout of a stage on the members, with so many servers (0 = the stage's own number: all reliable
+// Arrange returns the layout of a stage on the members, with so many servers (0 = the stage's own number: all reliable
 // machines, or half of the transient ones). What can stay where it is stays: partitions and splits move only off
 // members that may not have them any longer, or to keep the counts even. It is a pure function: the same arguments
 // give the same layout.
@@ -78,7 +78,7 @@ func dataless(members []Member) []Member {
 	return out
 }
 
-// Roles gives what a member does in a layout, in the order of the roles' constants.
+// Roles returns what a member does in a layout, in the order of the roles' constants.
 func (l Layout) Roles(m Member) []Role {
 	var roles []Role
 	if slices.Contains(l.Worker, m.ID) {
@@ -110,7 +110,7 @@ func pick(members []Member, keep func(Member) bool) []Member {
 	return out
 }
 
-// has says whether a member has the data of a split.
+// has reports whether a member has the data of a split.
 func (m Member) has(item int) bool { return item < len(m.Loaded) && m.Loaded[item] }
 
 // spread gives each item to a member, as even as their weights allow, and moves as few as that takes. A new member gets
@@ -193,7 +193,7 @@ func fullest(loads []load) (best int) {
 	return best
 }
 
-// holdings gives the items that each member holds, and those that none does.
+// holdings returns the items that each member holds, and those that none does.
 func holdings(now []ps.ServerID, members []Member) (held [][]int, homeless []int) {
 	index := make(map[ps.ServerID]int, len(members))
 	for i, m := range members {

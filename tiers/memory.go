@@ -33,7 +33,7 @@ const rowOverhead = 24
 // unboundedClocks stands for the clocks that may be open under ASP, where there is no bound.
 const unboundedClocks = 2
 
-// ReliableMemory gives the peak of a reliable machine among so many that hold a job alone.
+// ReliableMemory returns the peak of a reliable machine among so many that hold a job alone.
 func ReliableMemory(s *ps.Schema, reliable int) Memory {
 	var state, pending float64
 	clocks := float64(s.Bound() + 1)

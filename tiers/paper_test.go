@@ -10,7 +10,7 @@ import (
 
 // Each test restates a rule of TierML (CMU-PDL-16-102), section 3.
 
-// fleet gives reliable machines r1.. and transient ones t1.., which joined in this order.
+// fleet returns reliable machines r1.. and transient ones t1.., which joined in this order.
 func fleet(transient, reliable int) []Member {
 	var members []Member
 	add := func(tier Tier, letter string, n int) {
@@ -36,14 +36,14 @@ func first(transient, reliable int) Layout {
 	return Next(empty(64, 256), fleet(transient, reliable), DefaultThresholds())
 }
 
-// holders gives the different ids of a list, sorted.
+// holders returns the different ids of a list, sorted.
 func holders(ids []ps.ServerID) []ps.ServerID {
 	out := slices.Clone(ids)
 	slices.Sort(out)
 	return slices.Compact(out)
 }
 
-// named gives sorted ids.
+// named returns sorted ids.
 func named(letter string, from, to int) (ids []ps.ServerID) {
 	for i := from; i <= to; i++ {
 		ids = append(ids, ps.ServerID(fmt.Sprintf("%s%d", letter, i)))

@@ -14,7 +14,7 @@ import (
 // drills are applications that programs for drills have besides: see drill.go.
 var drills apps.Registry
 
-// Registry gives the applications.
+// Registry returns the applications.
 func Registry() apps.Registry {
 	registry := apps.Registry{mf.Kind{}, mlr.Kind(), dnn.Networks(), lda.Kind{}}
 	for _, kind := range linear.Kinds() {

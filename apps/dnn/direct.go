@@ -151,7 +151,7 @@ func (d *direct) newUnits() (list []units) {
 	return list
 }
 
-// Row gives a layer's weights.
+// Row returns a layer's weights.
 func (d *direct) Row(k ps.Key) []float32 {
 	m := &d.layers[k.Table]
 	return m.row(int(k.Row))[:m.out]
@@ -222,7 +222,7 @@ func (d *direct) forward(c *chunk, index []uint32, value []float32) {
 	}
 }
 
-// backward adds an example's gradient, and says whether all is finite.
+// backward adds an example's gradient, and reports whether all is finite.
 func (d *direct) backward(c *chunk, index []uint32, value []float32, class int) bool {
 	last := len(d.layers) - 1
 	u := &c.units[last]

@@ -185,7 +185,7 @@ func (p *Program) keptBy(id ps.Split, layer int) []int {
 	return rows
 }
 
-// Score gives the share of examples whose class is not the one of the greatest probability. The losses in Stats are
+// Score returns the share of examples whose class is not the one of the greatest probability. The losses in Stats are
 // numbers of such errors.
 func (*Program) Score(loss float64, n int64) float64 { return loss / float64(n) }
 
@@ -208,7 +208,7 @@ func (p *Program) WorkPerClock() float64 {
 	return p.work(p.task.Size(), p.task.Entries) / float64(p.batches)
 }
 
-// batchAt gives the ranks of a clock's batch over all splits, from first up to, but not including, end. All batches
+// batchAt returns the ranks of a clock's batch over all splits, from first up to, but not including, end. All batches
 // come in turn.
 func (p *Program) batchAt(c ps.Clock) (number int, first, end int64) {
 	number = int((int64(c) - 1) % int64(p.batches))

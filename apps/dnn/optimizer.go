@@ -30,7 +30,7 @@ const (
 	epsilon      = 1e-8
 )
 
-// usual gives an optimizer's step for these networks.
+// usual returns an optimizer's step for these networks.
 func (k Kind) usual(o optimizer) float64 {
 	if k.hidden {
 		return usualStepsHidden[o]
@@ -70,7 +70,7 @@ func (p *Program) rule() ps.Rule {
 	}
 }
 
-// shareAt gives a clock's step as a share of the first one's, a pure function of the clock. The rate of a rule stays as
+// shareAt returns a clock's step as a share of the first one's, a pure function of the clock. The rate of a rule stays as
 // it is, so gradients are multiplied by it: where the rule is linear in them that is the same. AdaGrad's steps become
 // shorter by themselves, and Adam's do not depend on how long gradients are.
 func (p *Program) shareAt(c ps.Clock) float64 {

@@ -124,7 +124,7 @@ func (s *split) Needs(c ps.Clock, keys []ps.Key) []ps.Key {
 	return s.keys(&s.batches[number], keys, s.keeps)
 }
 
-// keeps says whether a row is kept here.
+// keeps reports whether a row is kept here.
 func (s *split) keeps(layer, row int) bool {
 	return s.program.l2 != 0 && row != s.program.biasRow(layer) && row%s.program.task.Dataset.Splits == int(s.id)
 }
@@ -219,7 +219,7 @@ func (s *split) evaluate() (count int64, errors float64) {
 	return int64(s.test.Len()), errors
 }
 
-// best gives the place of the greatest value, the first of several.
+// best returns the place of the greatest value, the first of several.
 func best(values []float32) int {
 	at := 0
 	for i, v := range values {
@@ -286,7 +286,7 @@ func (n *network) forward(places []uint32, values []float32) {
 	}
 }
 
-// learn adds the gradient of one example. It says whether the example's class was found, and whether all is finite.
+// learn adds the gradient of one example. It reports whether the example's class was found, and whether all is finite.
 func (n *network) learn(places []uint32, values []float32, class int) (right, finite bool) {
 	n.forward(places, values)
 	last := &n.layers[len(n.layers)-1]

@@ -20,7 +20,7 @@ type tolerance struct {
 	bad     int
 }
 
-// take gives nil when the line may be left out.
+// take returns nil when the line may be left out.
 func (t *tolerance) take(fault *LineError) error {
 	t.bad++
 	switch {

@@ -14,7 +14,7 @@ const (
 	curvatureMargin = 1.05
 )
 
-// curvature gives about the largest eigenvalue of X'X/n by power iteration. A table's target is not known yet and
+// curvature returns about the largest eigenvalue of X'X/n by power iteration. A table's target is not known yet and
 // counts as one of its features, which makes the figure a little larger than it need be.
 func curvature(s *source, train []int) float64 {
 	t := &Task{Data: s.data, Inputs: s.data.Features, target: -1}

@@ -51,7 +51,7 @@ type Column struct {
 // MaxClasses is the most classes that a column of numbers can stand for.
 const MaxClasses = 1000
 
-// Table says whether the input was a table, any of whose columns can be the target.
+// Table reports whether the input was a table, any of whose columns can be the target.
 func (d Data) Table() bool { return d.Features == 0 }
 
 func (c Column) check() error {

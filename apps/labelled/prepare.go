@@ -64,7 +64,7 @@ func checkCut(cut apps.Cut) error {
 // purposeOrder keeps this use of the seed apart from all others.
 const purposeOrder = 0x6f72646572 // "order"
 
-// shuffled gives the numbers below n in an order drawn from the seed.
+// shuffled returns the numbers below n in an order drawn from the seed.
 func shuffled(n int, seed uint64) []int {
 	order := make([]int, n)
 	for i := range order {
@@ -108,7 +108,7 @@ func read(in apps.Input) (*source, error) {
 	return nil, &input.LineError{File: in.Name, Line: 1, Reason: "the format is not known: " + wantedFormats}
 }
 
-// looksSparse says whether the first line with something in it starts as a LIBSVM file does: a number, then
+// looksSparse reports whether the first line with something in it starts as a LIBSVM file does: a number, then
 // nothing or index:value.
 func looksSparse(text []byte) bool {
 	for line := range bytes.Lines(text) {

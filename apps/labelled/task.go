@@ -161,7 +161,7 @@ type Examples struct {
 // Len is the number of examples.
 func (e *Examples) Len() int { return len(e.Targets) }
 
-// Row gives the entries of example i.
+// Row returns the entries of example i.
 func (e *Examples) Row(i int) (index []uint32, value []float32) {
 	from, to := e.Start[i], e.Start[i+1]
 	return e.Index[from:to], e.Value[from:to]

@@ -178,7 +178,7 @@ func (d *direct) expand(word uint32, row []int32) {
 	}
 }
 
-// Row gives a row of words, in memory of its own, or the totals. The topics of tokens are not in rows here.
+// Row returns a row of words, in memory of its own, or the totals. The topics of tokens are not in rows here.
 func (d *direct) Row(k ps.Key) []float32 {
 	switch k.Table {
 	case tableWords:

@@ -53,7 +53,7 @@ func (p *Program) Export(tables apps.Rows, open apps.Open) (model.Model, error) 
 	}, nil
 }
 
-// vocabulary gives the words' names; those of a collection without a vocabulary are their numbers in the input.
+// vocabulary returns the words' names; those of a collection without a vocabulary are their numbers in the input.
 func (p *Program) vocabulary(open apps.Open) ([]string, error) {
 	file, err := open(0)
 	if err != nil {

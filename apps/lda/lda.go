@@ -109,7 +109,7 @@ func (p *Program) slotRows() uint64 {
 	return (uint64(p.corpus.LargestSplit) + slotColumns - 1) / slotColumns
 }
 
-// Score gives the perplexity per token.
+// Score returns the perplexity per token.
 func (*Program) Score(loss float64, n int64) float64 { return math.Exp(loss / float64(n)) }
 
 // ScoreName names what Score gives.

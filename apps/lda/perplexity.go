@@ -35,7 +35,7 @@ func (p *Program) evaluate(documents []text, rows apps.Rows) (tokens int64, loss
 	return c.complete(documents)
 }
 
-// complete gives the number of tokens that were predicted and the sum of -log p(token).
+// complete returns the number of tokens that were predicted and the sum of -log p(token).
 func (c counts) complete(documents []text) (tokens int64, loss float64) {
 	f := completer{counts: c, inverse: make([]float64, len(c.totals)), mixture: make([]float64, len(c.totals)), next: make([]float64, len(c.totals))}
 	for k, n := range c.totals {

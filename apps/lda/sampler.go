@@ -254,7 +254,7 @@ func (s *sampler) draw(d *document) (topic int32, probability float64) {
 	return topic, mass * d.norm
 }
 
-// drawFromDocument gives the place at which the running sum of weights passes u. Sums in another order than before
+// drawFromDocument returns the place at which the running sum of weights passes u. Sums in another order than before
 // may differ in the last bits; the last place takes what is left.
 func (s *sampler) drawFromDocument(counts []topicCount, u float32) int {
 	q := s.weights

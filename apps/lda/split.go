@@ -48,7 +48,7 @@ func newSplit(p *Program, data *splitData, seed uint64) (*split, error) {
 	return s, nil
 }
 
-// batchAt gives the place of the batch of a clock: all in turn, so that a sweep is as many clocks as there are
+// batchAt returns the place of the batch of a clock: all in turn, so that a sweep is as many clocks as there are
 // batches. Each split begins with another one, so that what dealing leaves uneven does not fall on the same clock.
 func (s *split) batchAt(c ps.Clock) int {
 	return int((uint64(c-1) + uint64(s.id)) % uint64(len(s.batches)))

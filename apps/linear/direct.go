@@ -208,10 +208,10 @@ func (d *direct) measure() {
 	}
 }
 
-// Row gives a block's weights; the sums of gradients that a parameter server keeps are not needed here.
+// Row returns a block's weights; the sums of gradients that a parameter server keeps are not needed here.
 func (d *direct) Row(k ps.Key) []float32 { return blockOf(d.x, k) }
 
-// blockOf gives a row of the table, with zeros where it has sums of gradients.
+// blockOf returns a row of the table, with zeros where it has sums of gradients.
 func blockOf(weights []float32, k ps.Key) []float32 {
 	row := make([]float32, rowSize)
 	if first := int(k.Row) * blockSize; first < len(weights) {

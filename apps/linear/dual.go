@@ -49,7 +49,7 @@ const (
 	biasShare = 0.01
 )
 
-// suitsDual says whether coordinate ascent is the faster method.
+// suitsDual reports whether coordinate ascent is the faster method.
 func (p *Program) suitsDual(train *examples) bool {
 	n := float64(len(train.goals))
 	if p.rule.loss != hinge || p.l1 != 0 || p.l2 == 0 || n == 0 {
@@ -78,7 +78,7 @@ func newDual(p *Program, seed uint64, train, test examples) *dual {
 	return d
 }
 
-// Row gives a block's weights.
+// Row returns a block's weights.
 func (d *dual) Row(k ps.Key) []float32 { return blockOf(d.weights, k) }
 
 // Step is one pass over the examples. What it counts as wrong is each example as it was when its turn came.
@@ -116,7 +116,7 @@ func (d *dual) Step(c ps.Clock, evaluate bool) (apps.Stats, error) {
 	return stats, nil
 }
 
-// force gives the best force of one example for the hinge: the f at which the loss, at the margin that f leads to, pulls
+// force returns the best force of one example for the hinge: the f at which the loss, at the margin that f leads to, pulls
 // with f.
 //
 //	f = -loss'(margin + curvature*(f - old))

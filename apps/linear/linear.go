@@ -203,7 +203,7 @@ func (p *Program) key(block int) ps.Key {
 // keeper is the split that writes a block's weights.
 func (p *Program) keeper(block int) ps.Split { return ps.Split(block % p.task.Dataset.Splits) }
 
-// Score gives the root mean square error, for robust regression the mean absolute error, for classes the share of
+// Score returns the root mean square error, for robust regression the mean absolute error, for classes the share of
 // errors. The losses in Stats are sums of squared errors, absolute errors or numbers of errors.
 func (p *Program) Score(loss float64, n int64) float64 {
 	if p.rule.loss == squared {

@@ -18,7 +18,7 @@ const (
 
 var lossNames = []string{squared: "squared", logistic: "logistic", hinge: "hinge", huber: "huber"}
 
-// classifies says whether the goals are the classes -1 and 1.
+// classifies reports whether the goals are the classes -1 and 1.
 func (l loss) classifies() bool { return l == logistic || l == hinge }
 
 // rule is a loss function with its width: delta of Huber's, smooth of the hinge.
@@ -27,7 +27,7 @@ type rule struct {
 	width float64
 }
 
-// slope gives the derivative of the loss by the score.
+// slope returns the derivative of the loss by the score.
 func (r rule) slope(score, goal float32) float32 {
 	switch r.loss {
 	case squared:
@@ -41,7 +41,7 @@ func (r rule) slope(score, goal float32) float32 {
 	return min(max(score-goal, -float32(r.width)), float32(r.width))
 }
 
-// value gives the loss, for objectives.
+// value returns the loss, for objectives.
 func (r rule) value(score, goal float64) float64 {
 	switch r.loss {
 	case squared:

@@ -60,7 +60,7 @@ func newNewton(p *Program, threads int, train, test examples) *newton {
 	}
 }
 
-// Row gives a block's weights.
+// Row returns a block's weights.
 func (d *newton) Row(k ps.Key) []float32 { return blockOf(d.weights, k) }
 
 // Step is one pass over the examples and one step.
@@ -102,7 +102,7 @@ func (d *newton) turn(gradient []float32, c ps.Clock) {
 	d.share = 1
 }
 
-// gradient gives the mean gradient of the objective at the weights, in the first chunk's memory, and leaves each
+// gradient returns the mean gradient of the objective at the weights, in the first chunk's memory, and leaves each
 // example's curvature with the Hessian.
 func (d *newton) gradient() (gradient []float32, loss float64) {
 	parallel.For(d.threads, len(d.chunks), func(_, number int) {
@@ -171,7 +171,7 @@ func sparseAxpy(a float32, index []uint32, value, dense []float32) {
 	}
 }
 
-// sigmoid gives 1/(1+exp(-x)) to about six digits.
+// sigmoid returns 1/(1+exp(-x)) to about six digits.
 func sigmoid(x float32) float32 {
 	return 1 / (1 + fast.Exp(-x))
 }

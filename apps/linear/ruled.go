@@ -92,7 +92,7 @@ func newRuledDirect(p *Program, threads int, train, test examples) *ruledDirect 
 
 func (d *ruledDirect) table(block int) *ps.Table { return &d.tables[d.program.key(block).Table] }
 
-// block gives a block's place among all weights, of which the bias is the last.
+// block returns a block's place among all weights, of which the bias is the last.
 func (d *ruledDirect) block(number int, of []float32) []float32 {
 	bias := len(of) - 1
 	if number == d.program.blocks()-1 {
@@ -101,7 +101,7 @@ func (d *ruledDirect) block(number int, of []float32) []float32 {
 	return of[number*blockSize : min((number+1)*blockSize, bias)]
 }
 
-// Row gives a block's weights, or the bias.
+// Row returns a block's weights, or the bias.
 func (d *ruledDirect) Row(k ps.Key) []float32 {
 	row, number := make([]float32, blockSize), int(k.Row)
 	if k.Table == tableBias {

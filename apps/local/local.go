@@ -75,7 +75,7 @@ func (t *Trainer) SetThreads(n int) {
 // Clock is the last finished clock.
 func (t *Trainer) Clock() ps.Clock { return t.clock }
 
-// Row gives the folded value of a row; it must not be changed. With it a Trainer is the apps.Rows that
+// Row returns the folded value of a row; it must not be changed. With it a Trainer is the apps.Rows that
 // Evaluate and Export ask for.
 func (t *Trainer) Row(k ps.Key) []float32 { return t.tables[k.Table].row(k.Row) }
 
@@ -251,7 +251,7 @@ func (w *workingCopies) take(t *Trainer, keys []ps.Key) {
 	}
 }
 
-// Row gives a working copy.
+// Row returns a working copy.
 func (w *workingCopies) Row(k ps.Key) []float32 { return w.rows[w.find(k)] }
 
 // Gradient is what apps.Gradient asks for.

@@ -53,7 +53,7 @@ func (t *table) stored(id ps.RowID) []float32 {
 	return t.values[at : at+t.width : at+t.width]
 }
 
-// row gives a row's columns, which must not be changed.
+// row returns a row's columns, which must not be changed.
 func (t *table) row(id ps.RowID) []float32 {
 	if t.Rule.Name == ps.Add {
 		return t.stored(id)
@@ -97,7 +97,7 @@ func (t *table) lock(id ps.RowID) *sync.Mutex {
 	return &s.lock
 }
 
-// zero says whether nothing changed, as in rows that are only read. A NaN is not zero.
+// zero reports whether nothing changed, as in rows that are only read. A NaN is not zero.
 func zero(difference []float32) bool {
 	for _, d := range difference {
 		if d != 0 {

@@ -126,7 +126,7 @@ func rowsOf(m model.Model, values, ids string) ([]float32, []int64) {
 	return v.Float, i.Int
 }
 
-// Predict gives the predicted rating. False: the model has not seen that user or that item.
+// Predict returns the predicted rating. False: the model has not seen that user or that item.
 func (p *Predictor) Predict(user, item int64) (float64, bool) {
 	u, knownUser := slices.BinarySearch(p.userIDs, user)
 	i, knownItem := slices.BinarySearch(p.itemIDs, item)

@@ -72,7 +72,7 @@ func (j *joint) Needs(c ps.Clock, keys []ps.Key) []ps.Key { return append(keys, 
 // EvalNeeds implements apps.Joint.
 func (j *joint) EvalNeeds(keys []ps.Key) []ps.Key { return append(keys, j.test...) }
 
-// at gives what a clock works on.
+// at returns what a clock works on.
 func (j *joint) at(c ps.Clock) *jointClock {
 	clock := &j.clocks[uint64(c-1)%uint64(len(j.clocks))]
 	if clock.grid == nil {

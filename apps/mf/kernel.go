@@ -14,7 +14,7 @@ type rates struct {
 	biasKeep float32 // 1 - step * bias_l2
 }
 
-// predict gives the standardised rating that two rows predict.
+// predict returns the standardised rating that two rows predict.
 func predict(user, item []float32) float32 {
 	rank := len(user) - 1
 	return (user[rank] + item[rank]) + vector.Dot(user[:rank], item[:rank])

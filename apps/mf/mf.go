@@ -119,7 +119,7 @@ func (p *Program) Tables() []ps.Table {
 	}
 }
 
-// Score gives the root mean square error.
+// Score returns the root mean square error.
 func (*Program) Score(loss float64, n int64) float64 { return math.Sqrt(loss / float64(n)) }
 
 // ScoreName names what Score gives.
@@ -130,13 +130,13 @@ func (p *Program) WorkPerClock() float64 {
 	return float64(p.data.Examples) * workPerExample(p.rank) / float64(p.batches)
 }
 
-// stepAt gives the step size of a clock, a pure function of the clock.
+// stepAt returns the step size of a clock, a pure function of the clock.
 func (p *Program) stepAt(c ps.Clock) float64 {
 	passes := float64((int64(c) - 1) / int64(p.batches))
 	return p.step / (1 + float64(p.decay*passes))
 }
 
-// itemStep gives the step for an item that has count training ratings over all splits. A clock takes one
+// itemStep returns the step for an item that has count training ratings over all splits. A clock takes one
 // batch of each split, hence about count/batches of them; that many steps together are to stay within
 // itemStepSum.
 func (p *Program) itemStep(step float64, count uint32) float64 {

@@ -130,7 +130,7 @@ func (s *split) keys(b *batch, keys []ps.Key) []ps.Key {
 	return keys
 }
 
-// batchAt gives the batch of a clock: all in turn, so that a pass is as many clocks as there are batches. Each
+// batchAt returns the batch of a clock: all in turn, so that a pass is as many clocks as there are batches. Each
 // split begins with another one: dealing leaves the low batches a little larger, and with fewer users than
 // batches the high ones are empty, which must not fall on the same clock everywhere.
 func (s *split) batchAt(c ps.Clock) *batch { return &s.batches[s.batchNumber(c)] }
@@ -184,7 +184,7 @@ func (s *split) bind(b *batch, rows apps.Rows) {
 	}
 }
 
-// train gives the sum of squared errors, each before its own step, on the standardised scale.
+// train returns the sum of squared errors, each before its own step, on the standardised scale.
 func (s *split) train(b *batch, c ps.Clock) (squares float64) {
 	p := s.program
 	step := p.stepAt(c)

@@ -41,7 +41,7 @@ const (
 	maxHeader = 100_000_000
 )
 
-// Tensor gives the tensor of that name.
+// Tensor returns the tensor of that name.
 func (m Model) Tensor(name string) (Tensor, bool) {
 	for _, t := range m.Tensors {
 		if t.Name == name {

@@ -48,7 +48,7 @@ func readHeader(r io.Reader) ([]byte, error) {
 	return header, nil
 }
 
-// parseHeader gives the tensors without values, in order of their places in the file.
+// parseHeader returns the tensors without values, in order of their places in the file.
 func parseHeader(header []byte) (Model, []entry, error) {
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(header, &raw); err != nil {

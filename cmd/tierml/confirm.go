@@ -16,7 +16,7 @@ import (
 // errDeclined is the answer "no" to "Proceed?". Its code is that of a failure, so that `tierml run && next` stops.
 var errDeclined = exitError{exitFailed, errors.New("stopped before anything was started, as you said no")}
 
-// isTerminal says whether a person can be on the other side.
+// isTerminal reports whether a person can be on the other side.
 func isTerminal(stream any) bool {
 	file, ok := terminal.File(stream)
 	return ok && term.IsTerminal(file.Fd())
@@ -51,7 +51,7 @@ func confirm(in io.Reader, out io.Writer, interactive, yes bool) error {
 	}
 }
 
-// useColor says whether to colour what goes to a stream: terminals only, unless NO_COLOR is set
+// useColor reports whether to colour what goes to a stream: terminals only, unless NO_COLOR is set
 // (https://no-color.org) or the terminal is dumb.
 func useColor(stream any) bool {
 	return isTerminal(stream) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"

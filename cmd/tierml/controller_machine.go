@@ -126,7 +126,7 @@ func startController(ctx context.Context, file string, yes bool, note func(strin
 	return err
 }
 
-// beginning gives the token of a start that was begun and did not see its end: asked for again with it, the machine is the same.
+// beginning returns the token of a start that was begun and did not see its end: asked for again with it, the machine is the same.
 func beginning(shelf reach.Shelf, p reach.Place) (token access.Token, begun bool) {
 	known, err := shelf.Known()
 	if err != nil {

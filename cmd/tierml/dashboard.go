@@ -105,7 +105,7 @@ func (d *doorFlags) scheme() string {
 	return "http"
 }
 
-// ensureToken gives the token of a file, and says so when it had to be made.
+// ensureToken returns the token of a file, and says so when it had to be made.
 func ensureToken(path string, out io.Writer) (access.Token, error) {
 	token, made, err := access.Ensure(path)
 	if err != nil {

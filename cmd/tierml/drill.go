@@ -210,7 +210,7 @@ func drillTable(r drill.Report) table.Table {
 	}
 }
 
-// harm gives what does it to machines: the control endpoint of a fake cloud, or a real cloud's own API after asking.
+// harm returns what does it to machines: the control endpoint of a fake cloud, or a real cloud's own API after asking.
 func (o drillOptions) harm(dir string, in io.Reader, out io.Writer) (func(context.Context, []drill.Machine) error, error) {
 	state, err := localrun.ReadState(dir)
 	if err != nil {
@@ -293,7 +293,7 @@ func named(machines []string) (ids []provisioner.InstanceID) {
 // controlTimeout bounds a call to a fake cloud's control endpoint, which is on this host.
 const controlTimeout = 10 * time.Second
 
-// controlled says whether a fake cloud answers at an endpoint.
+// controlled reports whether a fake cloud answers at an endpoint.
 func controlled(endpoint string) bool {
 	client := http.Client{Timeout: controlTimeout}
 	response, err := client.Get(endpoint + "/_control/healthz")

@@ -34,7 +34,7 @@ func (o *dryRunOptions) blame(err error) error {
 	return usageError{errors.Join(said...)}
 }
 
-// flagFor gives the flag that set a field of the job, with its value; "" when none did.
+// flagFor returns the flag that set a field of the job, with its value; "" when none did.
 func (o *dryRunOptions) flagFor(field string) string {
 	for _, of := range []struct {
 		flag, field, value string

@@ -62,5 +62,5 @@ func (o *fleetOptions) apply(job *config.Job) error {
 	return nil
 }
 
-// resized says whether the fleet may be larger than the job's splits are meant for.
+// resized reports whether the fleet may be larger than the job's splits are meant for.
 func (o *fleetOptions) resized() bool { return o.vcpu > 0 || o.machines > 0 || len(o.types) > 0 }

@@ -203,7 +203,7 @@ func writeCompared(b *strings.Builder, p sweep.Plan, all []sweep.Summary) {
 	}
 }
 
-// trim gives a number with at most two decimals.
+// trim returns a number with at most two decimals.
 func trim(x float64) string {
 	return strings.TrimSuffix(strings.TrimRight(strconv.FormatFloat(x, 'f', 2, 64), "0"), ".")
 }

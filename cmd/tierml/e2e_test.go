@@ -85,7 +85,7 @@ func runThroughEvictions(t *testing.T, slower int) (inTime bool) {
 	return true
 }
 
-// startedInTime says whether all machines had joined before the price rose.
+// startedInTime reports whether all machines had joined before the price rose.
 func startedInTime(entries []journal.Entry) bool {
 	joined := 0
 	for _, e := range entries {

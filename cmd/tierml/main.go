@@ -194,7 +194,7 @@ func exitCodeOf(err error) int {
 	return exitFailed
 }
 
-// untilInterrupted gives a context that ends at the first Ctrl-C or SIGTERM. A second one ends the process at
+// untilInterrupted returns a context that ends at the first Ctrl-C or SIGTERM. A second one ends the process at
 // once, as the signal is no longer caught then.
 func untilInterrupted(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)

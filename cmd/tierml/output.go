@@ -30,7 +30,7 @@ func checkFormat(format string, more ...string) error {
 	return usageError{fmt.Errorf("output format %q does not exist%s; write -o %s", format, cli.DidYouMean(format, forms), strings.Join(forms, ", -o "))}
 }
 
-// forPeople says whether a form is read by people, so that words around it do no harm.
+// forPeople reports whether a form is read by people, so that words around it do no harm.
 func forPeople(format string) bool {
 	return format == table.Plain || format == table.Wide || format == table.Text
 }

@@ -242,7 +242,7 @@ func makeProgram(job *config.Job, data apps.Dataset) (apps.Program, apps.Dataset
 	return program, data, nil
 }
 
-// paramsOf gives the application's settings: those that are written, and what suits stale reads where there are such.
+// paramsOf returns the application's settings: those that are written, and what suits stale reads where there are such.
 func paramsOf(kind apps.Kind, job *config.Job) map[string]any {
 	stale, can := kind.(apps.Stale)
 	if !can || job.Cloud == config.CloudNone || job.Train.Consistency == config.BSP {

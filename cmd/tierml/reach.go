@@ -19,7 +19,7 @@ import (
 	"github.com/tierml/tierml/internal/runs"
 )
 
-// remembered gives the controller that a command means that names none: the one on which its run was put, unless this host
+// remembered returns the controller that a command means that names none: the one on which its run was put, unless this host
 // has a run of that very name; without a name the one that was used last, unless this directory has runs.
 func (r *remote) remembered(args []string) (p reach.Place, found bool, err error) {
 	shelf, err := reach.UserShelf()
@@ -68,7 +68,7 @@ func meantPlace(ctx context.Context, name string) (reach.Place, error) {
 	return p, err
 }
 
-// findPlace gives the place of a job's controller, looking for it where the job file does not say which it is.
+// findPlace returns the place of a job's controller, looking for it where the job file does not say which it is.
 func findPlace(ctx context.Context, job *config.Job) (reach.Place, error) {
 	p := reach.PlaceOf(job.Installation())
 	if p.Complete() {

@@ -93,7 +93,7 @@ and what the journal of a killed run does not have is taken from them.`,
 	return cmd
 }
 
-// findJournals gives the paths of the journals, or of the run directories, that the arguments mean.
+// findJournals returns the paths of the journals, or of the run directories, that the arguments mean.
 func findJournals(args []string) ([]string, error) {
 	if len(args) == 0 {
 		args = []string{""}
@@ -163,7 +163,7 @@ func compareRuns(ctx context.Context, out io.Writer, paths []string, format, htm
 	return encoder.Encode(runs)
 }
 
-// reportWriter gives the form of a report by its name.
+// reportWriter returns the form of a report by its name.
 func reportWriter(format string) (func(io.Writer, *cost.Report) error, error) {
 	switch format {
 	case table.Plain, table.Text, table.Wide:
@@ -296,7 +296,7 @@ func reconcile(ledger *cost.Ledger, dir string) (*cost.Report, error) {
 	return report, nil
 }
 
-// readRecords gives nothing when there are no records.
+// readRecords returns nothing when there are no records.
 func readRecords(path string) ([]fakecloud.Record, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {

@@ -177,7 +177,7 @@ type trainLoop struct {
 	examples int64         // since the last line
 }
 
-// run gives the reason why it stopped.
+// run returns the reason why it stopped.
 func (l *trainLoop) run(ctx context.Context) (why string, err error) {
 	start := time.Now()
 	lap := start

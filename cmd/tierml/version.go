@@ -51,7 +51,7 @@ func newVersionCommand() *cobra.Command {
 // buildVersion is set by the Makefile: -ldflags "-X main.buildVersion=v1.2.3".
 var buildVersion string
 
-// version gives the version of the program. Built without make, it is what Go knows: the module's version, or
+// version returns the version of the program. Built without make, it is what Go knows: the module's version, or
 // the commit.
 func version() string {
 	v := buildVersion

@@ -36,7 +36,7 @@ func oneRun(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// findRun gives the directory of the run that the arguments mean.
+// findRun returns the directory of the run that the arguments mean.
 func findRun(args []string) (string, error) {
 	meant := ""
 	if len(args) > 0 {

@@ -80,7 +80,7 @@ func (f frame) y(v float64) float64 {
 	return f.bottom - (v-f.y0)/(f.y1-f.y0)*(f.bottom-f.top)
 }
 
-// empty says whether there is nothing to draw.
+// empty reports whether there is nothing to draw.
 func (c chart) empty() bool {
 	for _, l := range c.lines {
 		if len(l.points) > 0 {
@@ -282,7 +282,7 @@ func (c chart) yTicks(f frame) []float64 {
 	return out
 }
 
-// round gives about n round values between low and high.
+// round returns about n round values between low and high.
 func round(low, high float64, n int) []float64 {
 	raw := (high - low) / float64(max(n, 1))
 	unit := math.Pow(10, math.Floor(math.Log10(raw)))

@@ -131,7 +131,7 @@ type view struct {
 	limits limits
 }
 
-// Bids says whether any machine was bought by a bid, or may be: there are providers without.
+// Bids reports whether any machine was bought by a bid, or may be: there are providers without.
 func (v view) Bids() bool {
 	return slices.ContainsFunc(v.Instances, func(i cost.Instance) bool { return i.Bid > 0 }) ||
 		v.Live != nil && (slices.ContainsFunc(v.Live.Fleet, func(f Fleet) bool { return f.Bid != "" }) ||

@@ -36,7 +36,7 @@ func (f frame) thinned(points []point) []point {
 	return out
 }
 
-// sparse says whether something at x lies far enough from what was drawn last of its kind; it remembers what is drawn.
+// sparse reports whether something at x lies far enough from what was drawn last of its kind; it remembers what is drawn.
 func sparse(last map[string]float64, kind string, x, apart float64) bool {
 	if before, ok := last[kind]; ok && math.Abs(x-before) < apart {
 		return false

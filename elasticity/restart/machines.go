@@ -53,7 +53,7 @@ type machine struct {
 	charged     bool // its bill is in the journal
 }
 
-// staying says whether nothing is known that would end the machine or its part in the work.
+// staying reports whether nothing is known that would end the machine or its part in the work.
 func (m *machine) staying() bool {
 	return !m.warned && !m.leaving && !m.terminating && !m.lost && !m.ended
 }
@@ -362,7 +362,7 @@ func (c *Controller) seeHeld(held []bidding.Allocation) []bidding.Allocation {
 	return held
 }
 
-// alike says whether two machines count as one group.
+// alike reports whether two machines count as one group.
 func (m *machine) alike(o *machine) bool {
 	return m.leaving == o.leaving && m.warned == o.warned && m.bid == o.bid && m.launched == o.launched && m.pool == o.pool
 }

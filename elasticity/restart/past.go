@@ -48,12 +48,12 @@ func (c *Controller) remember(p *elasticity.Past) {
 	}
 }
 
-// settled says whether the controllers before have written a machine down.
+// settled reports whether the controllers before have written a machine down.
 func (c *Controller) settled(id provisioner.InstanceID) bool {
 	return c.cfg.Past != nil && c.cfg.Past.Known[string(id)]
 }
 
-// over says whether a machine has been seen to its end, by this controller or by those before, which also wrote its bill.
+// over reports whether a machine has been seen to its end, by this controller or by those before, which also wrote its bill.
 func (c *Controller) over(id ps.ServerID) bool {
 	m := c.machines[id]
 	return m != nil && m.ended || m == nil && c.settled(provisioner.InstanceID(id))

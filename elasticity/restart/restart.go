@@ -91,7 +91,7 @@ type Controller struct {
 	totals   elasticity.Totals
 }
 
-// New gives a controller; its first Step asks the policy for a fleet.
+// New returns a controller; its first Step asks the policy for a fleet.
 func New(cfg Config) *Controller {
 	c := &Controller{
 		cfg:      cfg,

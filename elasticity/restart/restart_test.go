@@ -80,7 +80,7 @@ func (d *driver) step(after time.Duration, e elasticity.Event) {
 	}
 }
 
-// done gives the last step's actions of a kind.
+// done returns the last step's actions of a kind.
 func done[A elasticity.Action](d *driver) (out []A) {
 	for _, a := range d.actions {
 		if a, ok := a.(A); ok {
@@ -90,7 +90,7 @@ func done[A elasticity.Action](d *driver) (out []A) {
 	return out
 }
 
-// one gives the only action of a kind.
+// one returns the only action of a kind.
 func one[A elasticity.Action](d *driver) A {
 	d.t.Helper()
 	out := done[A](d)

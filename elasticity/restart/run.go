@@ -50,7 +50,7 @@ type forming struct {
 	since    time.Time // by the decider's awake
 }
 
-// NewRun gives a run; its first Step asks the policy for a fleet.
+// NewRun returns a run; its first Step asks the policy for a fleet.
 func NewRun(cfg RunConfig) *Run {
 	return &Run{
 		cfg: cfg, decider: New(cfg.Decide), hellos: map[ps.ServerID]tiers.Hello{}, used: map[ps.ServerID]bool{},
@@ -341,7 +341,7 @@ func (r *Run) record(e journal.Entry) {
 	r.out = append(r.out, elasticity.Record{Entry: e})
 }
 
-// count gives how many machines train, by their terms of sale.
+// count returns how many machines train, by their terms of sale.
 func (r *Run) count() (transient, reliable int) {
 	for _, m := range r.attempt.team {
 		if m.pool.Class == market.OnDemand {

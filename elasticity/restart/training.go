@@ -160,7 +160,7 @@ func (c *Controller) save() {
 	}
 }
 
-// parting says whether machines of the team are given up.
+// parting reports whether machines of the team are given up.
 func (a *attempt) parting() bool {
 	return slices.ContainsFunc(a.team, func(m *machine) bool { return m.leaving })
 }

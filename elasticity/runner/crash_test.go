@@ -133,7 +133,7 @@ type life struct {
 	die    context.CancelCauseFunc
 }
 
-// pass counts a point, and says whether the controller dies there, or is dead.
+// pass counts a point, and reports whether the controller dies there, or is dead.
 func (l *life) pass() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -100,7 +100,7 @@ func (m *moody) Notify(ctx context.Context, f func(provisioner.Notice)) error {
 
 func (*moody) Traits() provisioner.Traits { return provisioner.Traits{} }
 
-// SpotPrices gives what lies between, and the price in force at the beginning, by the cloud's clock.
+// SpotPrices returns what lies between, and the price in force at the beginning, by the cloud's clock.
 func (m *moody) SpotPrices(_ context.Context, pools []market.Pool, since, until time.Time) (map[market.Pool][]market.PricePoint, error) {
 	if err := m.now(); err != nil {
 		return nil, err
@@ -166,7 +166,7 @@ func play(t *testing.T, m *moody, s *script) {
 	}
 }
 
-// first gives when an event of a kind was first heard.
+// first returns when an event of a kind was first heard.
 func first[E elasticity.Event](s *script) (e E, at time.Time) {
 	for i := range s.heard {
 		if e, ok := s.heard[i].(E); ok {

@@ -174,7 +174,7 @@ func (s *service) Stop(ctx context.Context, e *pb.End) (*pb.Heard, error) {
 // most is beyond what any market sells: such a number is a mistake.
 const most = 1_000_000
 
-// count gives a number of machines such that one that cannot be meant is still one.
+// count returns a number of machines such that one that cannot be meant is still one.
 func count(m *pb.Machines) int32 { return int32(min(m.Count, most+1)) }
 
 func (s *service) change(c *pb.Change, to stream) error {

@@ -119,7 +119,7 @@ func (c cluster) Terminate(ctx context.Context, ids ...provisioner.InstanceID) e
 	return nil
 }
 
-// List gives every machine of the cluster, also those that have ended.
+// List returns every machine of the cluster, also those that have ended.
 func (c cluster) List(ctx context.Context) ([]provisioner.Instance, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -151,7 +151,7 @@ func (c cluster) Notify(ctx context.Context, f func(provisioner.Notice)) error {
 	}
 }
 
-// list gives copies of the cluster's machines that pass, sorted as the contract wants them; the lock is held.
+// list returns copies of the cluster's machines that pass, sorted as the contract wants them; the lock is held.
 func (c cluster) list(pass func(*machine) bool) (list []provisioner.Instance) {
 	for _, m := range c.machines {
 		if m.cluster == c.name && pass(m) {

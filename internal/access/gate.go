@@ -45,7 +45,7 @@ func NewGate(token Token, secure bool, now func() time.Time, log *slog.Logger) *
 // Accept lets others in as well, whose tokens are known by their SHA-256 only. It is called before Handler's first request.
 func (g *Gate) Accept(others ...Sum) { g.others = append(g.others, others...) }
 
-// takes says whether a token is one of those that open.
+// takes reports whether a token is one of those that open.
 func (g *Gate) takes(given string) bool {
 	taken := g.token.Is(given)
 	for _, s := range g.others {
@@ -69,7 +69,7 @@ func (g *Gate) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// admitted says whether a request shows the token. A request of a browser that another site has it make does not count,
+// admitted reports whether a request shows the token. A request of a browser that another site has it make does not count,
 // unless it only reads: the cookie is SameSite=Strict, and this does not rely on it alone.
 func (g *Gate) admitted(r *http.Request) bool {
 	if given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {

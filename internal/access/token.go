@@ -58,7 +58,7 @@ func ParseSum(text string) (s Sum, err error) {
 	return Sum(raw), nil
 }
 
-// Is says whether a token is the one that is meant, in the same time whatever is given.
+// Is reports whether a token is the one that is meant, in the same time whatever is given.
 func (s Sum) Is(given string) bool {
 	other := sha256.Sum256([]byte(given))
 	return subtle.ConstantTimeCompare(s[:], other[:]) == 1

@@ -161,7 +161,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	w.WriteHeader(code)
 }
 
-// bell gives one that posts to the receiver, and its log.
+// bell returns one that posts to the receiver, and its log.
 func bell(t *testing.T, r *receiver) (*Bell, *bytes.Buffer) {
 	t.Helper()
 	server := httptest.NewServer(r)

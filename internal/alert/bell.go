@@ -189,7 +189,7 @@ func (b *Bell) tell(ctx context.Context, a Alert) {
 	}
 }
 
-// post says whether another try may help.
+// post reports whether another try may help.
 func (b *Bell) post(ctx context.Context, body []byte) (again bool, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, b.hook.address.String(), bytes.NewReader(body))
 	if err != nil {

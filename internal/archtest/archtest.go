@@ -30,7 +30,7 @@ type Violation struct {
 	Reason string // why it must not be, and what to do instead
 }
 
-// String gives "market/x.go:7: imports net; pure packages ...".
+// String returns "market/x.go:7: imports net; pure packages ...".
 func (v Violation) String() string {
 	place := v.File
 	if v.Line > 0 {
@@ -137,7 +137,7 @@ func skipped(dir string) bool {
 	return base == "node_modules" || dir != "." && strings.HasPrefix(base, ".") && base != ".ci"
 }
 
-// textFile says whether a file's text is ours to check.
+// textFile reports whether a file's text is ours to check.
 func textFile(name string) bool {
 	switch path.Ext(name) {
 	case ".go", ".md", ".yaml", ".yml", ".sh", ".py", ".proto", ".tf", ".js", ".html", ".css", ".txt", ".txtar", ".golden", ".json", ".jsonl", ".mod":

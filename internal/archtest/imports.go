@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// within says whether a package folder is one of these folders or below.
+// within reports whether a package folder is one of these folders or below.
 func within(dir string, folders ...string) bool {
 	return slices.ContainsFunc(folders, func(f string) bool { return dir == f || strings.HasPrefix(dir, f+"/") })
 }

@@ -49,7 +49,7 @@ type section struct {
 	io.Closer
 }
 
-// Beside gives the name of another file in the same folder.
+// Beside returns the name of another file in the same folder.
 func Beside(name, other string) string {
 	if !IsURL(name) {
 		return filepath.Join(filepath.Dir(name), filepath.Base(other))
@@ -63,7 +63,7 @@ func Beside(name, other string) string {
 	return location
 }
 
-// Join gives the name of something below a folder.
+// Join returns the name of something below a folder.
 func Join(folder string, below ...string) string {
 	if !IsURL(folder) {
 		return filepath.Join(append([]string{folder}, below...)...)

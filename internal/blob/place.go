@@ -80,7 +80,7 @@ func settings(query string) (url.Values, error) {
 	return q, nil
 }
 
-// String gives the place's name in its one form.
+// String returns the place's name in its one form.
 func (p Place) String() string {
 	if p.scheme == "" {
 		return p.key
@@ -88,7 +88,7 @@ func (p Place) String() string {
 	return (&url.URL{Scheme: p.scheme, Host: p.bucket, Path: "/" + p.key, RawQuery: p.query.Encode()}).String()
 }
 
-// File gives the path of a place on this machine.
+// File returns the path of a place on this machine.
 func (p Place) File() (path string, ok bool) { return p.key, p.scheme == "" }
 
 // Settings are those of the store.

@@ -91,7 +91,7 @@ type Object struct {
 	Bytes int64
 }
 
-// List gives all objects below a folder, sorted by path. A folder that is not there has none.
+// List returns all objects below a folder, sorted by path. A folder that is not there has none.
 func List(ctx context.Context, folder string) ([]Object, error) {
 	p, err := Parse(folder)
 	if err != nil {

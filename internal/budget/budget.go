@@ -93,7 +93,7 @@ func (g *Guard) Recall(e journal.Entry) {
 	}
 }
 
-// take says whether anything is watched.
+// take reports whether anything is watched.
 func (g *Guard) take(e journal.Entry) bool {
 	if g.limits.Total == 0 && g.limits.PerHour == 0 || g.broken || g.over != "" {
 		return false

@@ -5,12 +5,12 @@ package cells
 
 import "unsafe"
 
-// Ints gives cells as the integers whose bits they are. It is the same memory.
+// Ints returns cells as the integers whose bits they are. It is the same memory.
 func Ints(cells []float32) []int32 {
 	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(cells))), len(cells))
 }
 
-// Of gives the cells that hold integers. It is the same memory.
+// Of returns the cells that hold integers. It is the same memory.
 func Of(ints []int32) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(ints))), len(ints))
 }

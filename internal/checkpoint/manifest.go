@@ -63,7 +63,7 @@ func schemaOf(s *ps.Schema) Schema {
 // of another start of the run.
 func FolderName(clock ps.Clock, life string) string { return fmt.Sprintf("clock-%09d-%s", clock, life) }
 
-// IsManifest says whether a checkpoint's name is that of a manifest, not of a single file (Save).
+// IsManifest reports whether a checkpoint's name is that of a manifest, not of a single file (Save).
 func IsManifest(name string) bool {
 	name, _, _ = strings.Cut(name, "?")
 	return strings.HasSuffix(name, manifestSuffix)
@@ -237,7 +237,7 @@ type Found struct {
 	Bytes    int64
 }
 
-// Newest gives the newest checkpoint below a place that is complete and undamaged, which it reads as a whole, and after it
+// Newest returns the newest checkpoint below a place that is complete and undamaged, which it reads as a whole, and after it
 // those that are older, which it does not read. Only names that are known are looked at: anybody who may write there may have
 // put others beside them. Doubts say why newer ones are not there.
 func Newest(ctx context.Context, place string, known func(name string) bool) (found []Found, doubts []error, err error) {
@@ -261,7 +261,7 @@ func Newest(ctx context.Context, place string, known func(name string) bool) (fo
 	return nil, doubts, nil
 }
 
-// List gives the complete checkpoints below a place whose manifests' names are known (nil: all), the newest first. What cannot be read, or lacks a part, is none;
+// List returns the complete checkpoints below a place whose manifests' names are known (nil: all), the newest first. What cannot be read, or lacks a part, is none;
 // doubts says why.
 func List(ctx context.Context, place string, known func(name string) bool) (found []Found, doubts []error, err error) {
 	objects, err := blob.List(ctx, place)

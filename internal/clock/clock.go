@@ -24,23 +24,23 @@ func Real() Mapping {
 	return Mapping{Market: origin, Wall: origin, Speed: 1}
 }
 
-// At gives the market time at a wall-clock time.
+// At returns the market time at a wall-clock time.
 func (m Mapping) At(wall time.Time) time.Time {
 	return m.Market.Add(time.Duration(float64(wall.Sub(m.Wall)) * m.Speed))
 }
 
-// WallAt gives the wall-clock time at a market time.
+// WallAt returns the wall-clock time at a market time.
 func (m Mapping) WallAt(market time.Time) time.Time {
 	return m.Wall.Add(m.ToWall(market.Sub(m.Market)))
 }
 
-// Now gives the market time now.
+// Now returns the market time now.
 func (m Mapping) Now() time.Time { return m.At(Wall()) }
 
-// Until gives how long it takes, by the wall clock, until a market time.
+// Until returns how long it takes, by the wall clock, until a market time.
 func (m Mapping) Until(market time.Time) time.Duration { return m.WallAt(market).Sub(Wall()) }
 
-// NotBefore gives the same mapping, moved on if the market time now would be before a time: the host's clock was set back since.
+// NotBefore returns the same mapping, moved on if the market time now would be before a time: the host's clock was set back since.
 func (m Mapping) NotBefore(market time.Time) Mapping {
 	if behind := market.Sub(m.Now()); behind > 0 {
 		m.Market = m.Market.Add(behind)
@@ -48,17 +48,17 @@ func (m Mapping) NotBefore(market time.Time) Mapping {
 	return m
 }
 
-// ToWall gives the wall-clock length of a market duration.
+// ToWall returns the wall-clock length of a market duration.
 func (m Mapping) ToWall(d time.Duration) time.Duration {
 	return time.Duration(float64(d) / m.Speed)
 }
 
-// ToMarket gives the market length of a wall-clock duration.
+// ToMarket returns the market length of a wall-clock duration.
 func (m Mapping) ToMarket(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * m.Speed)
 }
 
-// String gives the form that Parse reads: "MARKET@WALL*SPEED", both times RFC 3339.
+// String returns the form that Parse reads: "MARKET@WALL*SPEED", both times RFC 3339.
 func (m Mapping) String() string {
 	return m.Market.UTC().Format(time.RFC3339Nano) + "@" + m.Wall.UTC().Format(time.RFC3339Nano) +
 		"*" + strconv.FormatFloat(m.Speed, 'g', -1, 64)

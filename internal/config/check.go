@@ -33,21 +33,21 @@ func (c *checker) fault(field, problem, instead string) {
 	c.faults = append(c.faults, c.job.Fault(field, problem, instead)...)
 }
 
-// broken says whether a mistake in the field, or around it, has been reported.
+// broken reports whether a mistake in the field, or around it, has been reported.
 func (c *checker) broken(field string) bool {
 	return slices.ContainsFunc(c.faults, func(f Fault) bool {
 		return f.Field == field || f.Field != "" && strings.HasPrefix(field, f.Field+".") || strings.HasPrefix(field, f.Field+"[")
 	})
 }
 
-// faultyBelow says whether a mistake in some part of the field has been reported.
+// faultyBelow reports whether a mistake in some part of the field has been reported.
 func (c *checker) faultyBelow(field string) bool {
 	return slices.ContainsFunc(c.faults, func(f Fault) bool {
 		return strings.HasPrefix(f.Field, field+".") || strings.HasPrefix(f.Field, field+"[")
 	})
 }
 
-// written says whether the file mentions the field.
+// written reports whether the file mentions the field.
 func (c *checker) written(field string) bool { return c.job.written(field) }
 
 func (j *Job) written(field string) bool { _, ok := j.positions[field]; return ok }

@@ -120,7 +120,7 @@ type Job struct {
 	positions map[string]position
 }
 
-// Restarts says whether the policy does without a reliable tier: it kills and restarts (bidding.ByRestart).
+// Restarts reports whether the policy does without a reliable tier: it kills and restarts (bidding.ByRestart).
 func (j *Job) Restarts() bool {
 	policy, err := bidding.ByName(j.Policy)
 	if err != nil {

@@ -18,7 +18,7 @@ type Fault struct {
 	Instead      string // what to write instead
 }
 
-// Error gives "job.yaml:3:9: max_duration: "10" has no unit; write 10s, 10m or 10h".
+// Error returns "job.yaml:3:9: max_duration: "10" has no unit; write 10s, 10m or 10h".
 func (f Fault) Error() string {
 	var b strings.Builder
 	b.WriteString(f.File)
@@ -39,7 +39,7 @@ func (f Fault) Error() string {
 // Faults are all mistakes of a job file, sorted by place. The program ends with exit code 2 on them.
 type Faults []Fault
 
-// Error gives one line for each mistake.
+// Error returns one line for each mistake.
 func (fs Faults) Error() string {
 	lines := make([]string, len(fs))
 	for i, f := range fs {

@@ -136,7 +136,7 @@ func thisHost(text string) bool {
 	return u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// inward says whether a name is, by its looks, one that others than this host's neighbours cannot reach.
+// inward reports whether a name is, by its looks, one that others than this host's neighbours cannot reach.
 func inward(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	if err != nil {

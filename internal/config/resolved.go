@@ -28,7 +28,7 @@ func (j *Job) Resolved() []byte {
 	return b.Bytes()
 }
 
-// MarshalJSON gives what Resolved prints, as JSON in the job file's own words.
+// MarshalJSON returns what Resolved prints, as JSON in the job file's own words.
 func (j *Job) MarshalJSON() ([]byte, error) {
 	return json.Marshal(plain(j.resolvedNode()))
 }

@@ -17,10 +17,10 @@ type CPUs struct {
 	OrMore bool
 }
 
-// Admits says whether a machine with n vCPUs will do.
+// Admits reports whether a machine with n vCPUs will do.
 func (c CPUs) Admits(n int) bool { return c.Count == 0 || n == c.Count || c.OrMore && n > c.Count }
 
-// String gives "4" or "4+".
+// String returns "4" or "4+".
 func (c CPUs) String() string { return strconv.Itoa(c.Count) + plus(c.OrMore) }
 
 // Memory is an amount of memory, exactly or at least.
@@ -29,10 +29,10 @@ type Memory struct {
 	OrMore bool
 }
 
-// Admits says whether a machine with this much memory will do.
+// Admits reports whether a machine with this much memory will do.
 func (m Memory) Admits(mib int64) bool { return m.MiB == 0 || mib == m.MiB || m.OrMore && mib > m.MiB }
 
-// String gives "8GB", "7680MB+".
+// String returns "8GB", "7680MB+".
 func (m Memory) String() string {
 	if m.MiB%1024 == 0 {
 		return strconv.FormatInt(m.MiB/1024, 10) + "GB" + plus(m.OrMore)
@@ -43,7 +43,7 @@ func (m Memory) String() string {
 // Rate is a number of floating-point operations per second.
 type Rate float64
 
-// String gives "400k", "1.5M", "12".
+// String returns "400k", "1.5M", "12".
 func (r Rate) String() string {
 	for _, unit := range []struct {
 		suffix string
@@ -61,7 +61,7 @@ func (r Rate) String() string {
 // Bandwidth is what a network link carries in one direction, in bytes per second.
 type Bandwidth float64
 
-// String gives "1Gbit/s", "80Mbit/s".
+// String returns "1Gbit/s", "80Mbit/s".
 func (b Bandwidth) String() string { return Rate(8*b).String() + "bit/s" }
 
 func plus(orMore bool) string {
@@ -139,7 +139,7 @@ func parseDuration(s string) (time.Duration, *mistake) {
 	return time.Duration(math.Round(total)), nil
 }
 
-// formatDuration gives the shortest form that parseDuration reads back: "1h30m".
+// formatDuration returns the shortest form that parseDuration reads back: "1h30m".
 func formatDuration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {

@@ -2,7 +2,7 @@ package config
 
 import "strings"
 
-// orList gives `a, b or c`.
+// orList returns `a, b or c`.
 func orList(words []string) string {
 	switch len(words) {
 	case 0:

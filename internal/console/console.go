@@ -86,7 +86,7 @@ func New(out io.Writer, opts Options) *Console {
 	return c
 }
 
-// IsTerminal says whether out is a terminal on which a live view can be drawn.
+// IsTerminal reports whether out is a terminal on which a live view can be drawn.
 func IsTerminal(out io.Writer) bool {
 	f, ok := terminal.File(out)
 	return ok && term.IsTerminal(f.Fd()) && os.Getenv("TERM") != "dumb"
@@ -123,7 +123,7 @@ func (c *Console) Recall(e journal.Entry) {
 	c.status.Flush()
 }
 
-// clockDue says whether it is time for a clock line. The first clock always gets one.
+// clockDue reports whether it is time for a clock line. The first clock always gets one.
 func (c *Console) clockDue(now time.Time) bool {
 	return c.lastClock.IsZero() || now.Sub(c.lastClock) >= c.opts.Every || c.status.ClocksDone-c.saidClock >= c.opts.EveryClocks
 }

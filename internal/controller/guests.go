@@ -91,7 +91,7 @@ type incomingBody struct {
 	io.Closer
 }
 
-// room says whether so many bytes can be taken in.
+// room reports whether so many bytes can be taken in.
 func (k *Keeper) room(bytes int64) error {
 	free, err := k.cfg.free(k.cfg.Home)
 	if err == nil && free < k.cfg.KeepFree+bytes {

@@ -274,7 +274,7 @@ func (k *Keeper) serveScale(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// goesOn says whether more can come of a job, for those who follow it.
+// goesOn reports whether more can come of a job, for those who follow it.
 func (k *Keeper) goesOn(id string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -284,7 +284,7 @@ func (k *Keeper) goesOn(id string) bool {
 	return localrun.Held(filepath.Join(k.root, id))
 }
 
-// serveEvents gives the journal's lines; an empty line says that there is nothing more for now.
+// serveEvents returns the journal's lines; an empty line says that there is nothing more for now.
 func (k *Keeper) serveEvents(w http.ResponseWriter, r *http.Request) error {
 	j, dir, err := k.path(r)
 	if err != nil {
@@ -345,7 +345,7 @@ func (k *Keeper) serveLogs(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// serveFile gives one of those files of a run that a client may have.
+// serveFile returns one of those files of a run that a client may have.
 func (k *Keeper) serveFile(w http.ResponseWriter, r *http.Request) error {
 	j, dir, err := k.path(r)
 	if err != nil {

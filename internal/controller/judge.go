@@ -65,7 +65,7 @@ func judge(f facts) verdict {
 	return verdict{state: call.Queued, start: true}
 }
 
-// systemsWish says whether a run was ended by what a system does when it goes down.
+// systemsWish reports whether a run was ended by what a system does when it goes down.
 func systemsWish(why string) bool {
 	return strings.HasPrefix(why, "SIGTERM") || strings.HasPrefix(why, "SIGHUP")
 }

@@ -197,7 +197,7 @@ func (k *Keeper) look(ctx context.Context, j *job) (f facts, clock int64) {
 	return f, run.Clock
 }
 
-// began says whether a run's journal has a line: then it goes on with --resume, else it starts.
+// began reports whether a run's journal has a line: then it goes on with --resume, else it starts.
 func began(dir string) bool {
 	r, err := runs.Open(dir)
 	if err != nil {

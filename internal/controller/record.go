@@ -65,7 +65,7 @@ func replaceFile(path string, text []byte) error {
 	return errors.Join(directory.Sync(), directory.Close())
 }
 
-// readRecords gives the jobs below a directory of runs. A directory without a record is a run that was not submitted, or
+// readRecords returns the jobs below a directory of runs. A directory without a record is a run that was not submitted, or
 // a submission that was never answered.
 func readRecords(root string) (records []record, errs error) {
 	entries, err := os.ReadDir(root)

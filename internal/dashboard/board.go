@@ -199,7 +199,7 @@ func (r *run) take(e journal.Entry) {
 	r.counts.add(e, r.status.Mapping)
 }
 
-// find gives a run whose journal has been read once.
+// find returns a run whose journal has been read once.
 func (b *Board) find(name string) *run {
 	b.mu.Lock()
 	defer b.mu.Unlock()

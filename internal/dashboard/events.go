@@ -56,7 +56,7 @@ func (b *Board) events(w http.ResponseWriter, request *http.Request) {
 	show(w, request, "events.html", v)
 }
 
-// mentions says whether all words are in an event: in what it says, when it was, or the machines it is about.
+// mentions reports whether all words are in an event: in what it says, when it was, or the machines it is about.
 func mentions(e cost.Event, words string) bool {
 	if words == "" {
 		return true

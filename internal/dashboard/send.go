@@ -99,7 +99,7 @@ func (k *kept) forget() {
 	}
 }
 
-// get gives what was made of the same not long ago, or makes it; of what stands still, whenever it was made. One asker makes,
+// get returns what was made of the same not long ago, or makes it; of what stands still, whenever it was made. One asker makes,
 // the others wait.
 func (k *kept) get(key string, stands bool, create func() (*content, error)) (*content, error) {
 	k.mu.Lock()

@@ -36,7 +36,7 @@ type Summary struct {
 	Seconds   float64   `json:"seconds"` // of market time
 }
 
-// Read gives the summary of the run in a directory.
+// Read returns the summary of the run in a directory.
 func Read(ctx context.Context, dir string) (Summary, error) {
 	r, err := readOnce(ctx, dir)
 	if err != nil {

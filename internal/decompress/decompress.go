@@ -38,7 +38,7 @@ const setting = "TIERML_MAX_UNPACKED"
 // ErrTooLarge ends a stream that exceeds the bounds.
 var ErrTooLarge = errors.New("unpacks to more than expected")
 
-// Reader gives the plain bytes of a stream that may be compressed by gzip or Zstandard, up to bounds. Closing it leaves the stream
+// Reader returns the plain bytes of a stream that may be compressed by gzip or Zstandard, up to bounds. Closing it leaves the stream
 // open.
 func Reader(r io.Reader) (io.ReadCloser, error) {
 	packed := &counter{from: r}

@@ -13,10 +13,10 @@ type Block struct {
 	Text           string
 }
 
-// String gives "docs/x.md:7".
+// String returns "docs/x.md:7".
 func (b Block) String() string { return fmt.Sprintf("%s:%d", b.Page, b.Line) }
 
-// Blocks gives a page's blocks, in order.
+// Blocks returns a page's blocks, in order.
 func Blocks(page, text string) (all []Block) {
 	inBlock, indent := false, ""
 	number := 0
@@ -75,7 +75,7 @@ func list(text string) (rows []*executed, err error) {
 	return rows, nil
 }
 
-// matching gives the row for a block: of those that match, the one with the longest beginning.
+// matching returns the row for a block: of those that match, the one with the longest beginning.
 func matching(rows []*executed, b Block) (best *executed) {
 	for _, row := range rows {
 		if row.page == b.Page && row.language == b.Language && strings.HasPrefix(strings.TrimSpace(b.Text), row.begins) &&
@@ -86,7 +86,7 @@ func matching(rows []*executed, b Block) (best *executed) {
 	return best
 }
 
-// ExecutedBy gives the blocks that the list says a test executes, by page.
+// ExecutedBy returns the blocks that the list says a test executes, by page.
 func ExecutedBy(repository fs.FS, test string) (map[string][]Block, error) {
 	f, err := gather(repository)
 	if err != nil {

@@ -21,7 +21,7 @@ type Fault struct {
 	What string
 }
 
-// String gives "docs/x.md:7: ...".
+// String returns "docs/x.md:7: ...".
 func (f Fault) String() string { return fmt.Sprintf("%s:%d: %s", f.File, f.Line, f.What) }
 
 // Check reads all pages of a repository and gives what is wrong with them, in order.

@@ -34,7 +34,7 @@ func TestMessages(t *testing.T) {
 
 var valuesInQuotes = regexp.MustCompile(`\.\.\.|\b[NC]\b|"ec2"|"gce"`)
 
-// quotes gives the fixed parts of the messages in the first cells of tables.
+// quotes returns the fixed parts of the messages in the first cells of tables.
 func quotes(page string) (fragments []string) {
 	for line := range strings.Lines(page) {
 		if !strings.HasPrefix(line, "| `") {
@@ -52,7 +52,7 @@ func quotes(page string) (fragments []string) {
 	return fragments
 }
 
-// messages gives every string of the program's source, one a line, concatenations put together.
+// messages returns every string of the program's source, one a line, concatenations put together.
 func messages(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
@@ -91,7 +91,7 @@ func messages(t *testing.T) string {
 	return all.String()
 }
 
-// joined gives a string literal, or literals that are added up; "" for other expressions.
+// joined returns a string literal, or literals that are added up; "" for other expressions.
 func joined(e ast.Expr) string {
 	if sum, ok := e.(*ast.BinaryExpr); ok && sum.Op == token.ADD {
 		if a, b := joined(sum.X), joined(sum.Y); a != "" && b != "" {

@@ -99,7 +99,7 @@ func EC2Checks(job *config.Job, connect func(context.Context) (EC2, error)) []Ch
 	return checks
 }
 
-// unseen says whether something cannot be looked at, which is no fault of it: the role may not, or what is at the endpoint
+// unseen reports whether something cannot be looked at, which is no fault of it: the role may not, or what is at the endpoint
 // has no such call.
 func unseen(err error) bool {
 	return errors.Is(err, provisioner.ErrDenied) || err != nil && strings.Contains(err.Error(), "InvalidAction")

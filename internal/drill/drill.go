@@ -184,10 +184,10 @@ func (w *Watch) clock(e journal.Entry) {
 
 func (w *Watch) allGone() bool { return w.do == Rebalance || w.report.Gone == len(w.targets) }
 
-// Finished says whether the run has ended.
+// Finished reports whether the run has ended.
 func (w *Watch) Finished() bool { return w.finished }
 
-// Choose gives the machines that a choice means now.
+// Choose returns the machines that a choice means now.
 func (w *Watch) Choose(c Choice, seed uint64) ([]Machine, error) {
 	if len(c.IDs) > 0 {
 		return w.byName(c.IDs)
@@ -251,7 +251,7 @@ func (w *Watch) byName(names []string) (chosen []Machine, err error) {
 	return chosen, nil
 }
 
-// within says whether a pool is of a type, a zone, or a zone/type.
+// within reports whether a pool is of a type, a zone, or a zone/type.
 func within(pool, of string) bool {
 	if of == "" {
 		return true
@@ -270,7 +270,7 @@ func (w *Watch) Begin(do string, machines []Machine, at time.Time) {
 	}
 }
 
-// Settled says whether all is known: the machines are gone, and training goes on.
+// Settled reports whether all is known: the machines are gone, and training goes on.
 func (w *Watch) Settled() bool { return w.report.WentOn || w.finished }
 
 // Now is the market time now, as the run has it.

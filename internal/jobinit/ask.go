@@ -46,7 +46,7 @@ type question struct {
 // errNoAnswer is the end of the answers.
 var errNoAnswer = errors.New("stopped, as there are no more answers; nothing was written")
 
-// ask gives an answer that passes its check. What is given already is only checked.
+// ask returns an answer that passes its check. What is given already is only checked.
 func (d *Dialogue) ask(given string, q question) (string, error) {
 	if q.check == nil {
 		q.check = func(string) error { return nil }
@@ -243,7 +243,7 @@ func (d *Dialogue) market(w *Wanted) (candidates []Candidate, err error) {
 	return candidates, nil
 }
 
-// listed says whether a cloud's own price list is asked for types and on-demand prices when a job is planned.
+// listed reports whether a cloud's own price list is asked for types and on-demand prices when a job is planned.
 func listed(cloud string) bool { return cloud == config.CloudEC2 || cloud == config.CloudGCE }
 
 func recorded(w *Wanted) ([]planner.Offer, error) {
@@ -381,7 +381,7 @@ func figure(text string) error {
 	return nil
 }
 
-// firstOf gives the first of some files that is there.
+// firstOf returns the first of some files that is there.
 func firstOf(paths ...string) string {
 	for _, path := range paths {
 		if file(path) == nil {

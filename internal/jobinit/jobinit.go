@@ -44,7 +44,7 @@ type Wanted struct {
 	Settings string
 }
 
-// Write gives the text of a job file that is to be in a directory, with the parameters of its application as comments.
+// Write returns the text of a job file that is to be in a directory, with the parameters of its application as comments.
 func (w Wanted) Write(directory string, params []apps.Param) ([]byte, error) {
 	relative := func(path string) string { return relativeTo(directory, path) }
 	settings, err := w.installation(relative)
@@ -115,7 +115,7 @@ func relativeTo(directory, path string) string {
 // width is how long a comment's line may be.
 const width = 100
 
-// describe gives an application's parameters with their defaults, in lines.
+// describe returns an application's parameters with their defaults, in lines.
 func describe(params []apps.Param) (lines []string) {
 	line := ""
 	for _, p := range params {

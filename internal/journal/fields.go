@@ -54,7 +54,7 @@ var kinds = []Fields{
 // Kinds lists every kind of line with its fields, in the order of a run's life.
 func Kinds() []Fields { return slices.Clone(kinds) }
 
-// Durable says whether Write puts a line of this kind on disk before it returns.
+// Durable reports whether Write puts a line of this kind on disk before it returns.
 func (k Kind) Durable() bool {
 	i := slices.IndexFunc(kinds, func(f Fields) bool { return f.Kind == k })
 	return i >= 0 && kinds[i].Durable

@@ -17,7 +17,7 @@ type Damaged struct {
 
 func (d *Damaged) Error() string { return fmt.Sprintf("journal line %d is damaged: %v", d.Line, d.Err) }
 
-// Unwrap gives what is wrong with the line.
+// Unwrap returns what is wrong with the line.
 func (d *Damaged) Unwrap() error { return d.Err }
 
 // Mend leaves damaged lines out of the journal at path and returns them. The journal as it was is kept beside it, under the
@@ -54,7 +54,7 @@ func Mend(path string) ([]Damaged, error) {
 	return damaged, nil
 }
 
-// replace gives a file other contents and keeps the old ones under another name. Whenever it is killed, path has one or the
+// replace returns a file other contents and keeps the old ones under another name. Whenever it is killed, path has one or the
 // other, whole.
 func replace(path, kept string, contents []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".mended-*")

@@ -46,7 +46,7 @@ func NewReaderAfter(r io.Reader, n int) *Reader {
 	return reader
 }
 
-// Next gives the next entry, io.EOF after the last one, or an error that says which line is bad. Empty lines
+// Next returns the next entry, io.EOF after the last one, or an error that says which line is bad. Empty lines
 // are passed over.
 func (r *Reader) Next() (Entry, error) {
 	for {
@@ -75,7 +75,7 @@ func (r *Reader) Next() (Entry, error) {
 	}
 }
 
-// readLine gives the next line with its newline; with io.EOF, what is left without one.
+// readLine returns the next line with its newline; with io.EOF, what is left without one.
 func (r *Reader) readLine() ([]byte, error) {
 	var line []byte
 	for {

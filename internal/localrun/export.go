@@ -24,7 +24,7 @@ type tables struct {
 	values [][]float32 // Index: table; row after row, as they are stored
 }
 
-// Row gives a row; it must not be changed.
+// Row returns a row; it must not be changed.
 func (t *tables) Row(k ps.Key) []float32 {
 	table := &t.schema.Tables[k.Table]
 	width := table.Width()

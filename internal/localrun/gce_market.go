@@ -109,7 +109,7 @@ func gceCatalog(ctx context.Context, m *local.Market, job *config.Job, book *pri
 	return answer, nil
 }
 
-// gceListed gives the price list's Spot prices, in every zone.
+// gceListed returns the price list's Spot prices, in every zone.
 func gceListed(job *config.Job, listed *pricelist.Answer, zones []string) (*trace.Trace, error) {
 	points := map[market.Pool][]market.PricePoint{}
 	for _, o := range listed.Offers {

@@ -52,7 +52,7 @@ func (r *session) looks() looks {
 // program, or one that `tierml fakecloud` runs.
 func (r *session) real() *config.Installation { return r.cfg.Job.Installation() }
 
-// outlived says whether machines live on when a controller ends.
+// outlived reports whether machines live on when a controller ends.
 func (r *session) outlived() bool { return r.cfg.Endpoint != "" || r.real() != nil }
 
 // unique names this run among all of an account, or of a fake cloud that outlives it: two controllers may have runs of one name,

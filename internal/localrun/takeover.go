@@ -19,7 +19,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// gone gives the machines of the clouds that ended with their controllers, by their own records, as far as the journal
+// gone returns the machines of the clouds that ended with their controllers, by their own records, as far as the journal
 // does not know their ends. Those that it does not know at all belong to a launch whose answer was not written down.
 func (r *session) gone() ([]provisioner.Instance, error) {
 	if r.cfg.Past == nil || r.outlived() {

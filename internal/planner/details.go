@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Details gives the plan as the journal keeps it.
+// Details returns the plan as the journal keeps it.
 func (p *Plan) Details() journal.PlanDetails {
 	d := journal.PlanDetails{
 		Policy:  p.Input.Policy.Name(),
@@ -55,7 +55,7 @@ func (p Pool) details() journal.PlanPool {
 	return d
 }
 
-// hints gives what a policy is told beside prices, so that what it decides can be worked out again.
+// hints returns what a policy is told beside prices, so that what it decides can be worked out again.
 func hints(h bidding.Hints) *journal.PoolHints {
 	one := func(h bidding.Hint) *journal.PoolHint {
 		if !h.Known() {
@@ -70,7 +70,7 @@ func hints(h bidding.Hints) *journal.PoolHints {
 	return &told
 }
 
-// estimate gives zeros for what is unknown.
+// estimate returns zeros for what is unknown.
 func estimate[T interface{ market.USD | time.Duration }](r Range[T], number func(T) float64) journal.Estimate {
 	return journal.Estimate{Low: number(r.Low), Mid: number(r.Middle), High: number(r.High)}
 }

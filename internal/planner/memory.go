@@ -16,7 +16,7 @@ type Memory struct {
 	Sparse bool  // there are tables of which nobody knows the size beforehand
 }
 
-// AdmitMemory says whether the reliable tier alone is enough to go on: a job whose model and cuts exceed its memory is
+// AdmitMemory reports whether the reliable tier alone is enough to go on: a job whose model and cuts exceed its memory is
 // refused, with the figures.
 func AdmitMemory(job *config.Job, reliable Fleet, schema *ps.Schema) (Memory, error) {
 	if reliable.Count == 0 {
@@ -59,7 +59,7 @@ func (m Memory) line() (value, detail string) {
 	return value, detail
 }
 
-// Bytes gives an amount of memory in the units of the catalogs, powers of 2.
+// Bytes returns an amount of memory in the units of the catalogs, powers of 2.
 func Bytes(n int64) string {
 	for _, unit := range []struct {
 		name string

@@ -169,7 +169,7 @@ func (in Input) check() error {
 	return nil
 }
 
-// restarts says whether the policy does without a reliable tier.
+// restarts reports whether the policy does without a reliable tier.
 func (in Input) restarts() bool {
 	_, restarts := in.Policy.(bidding.ByRestart)
 	return restarts
@@ -202,7 +202,7 @@ func (in Input) workTime(vcpus int) time.Duration {
 	return span(in.Work / (float64(vcpus) * in.RatePerVCPU))
 }
 
-// span gives seconds as a duration, at most one that is no plan anyway.
+// span returns seconds as a duration, at most one that is no plan anyway.
 func span(seconds float64) time.Duration {
 	const longest = 100 * 365 * 24 * time.Hour
 	if seconds > longest.Seconds() {

@@ -99,7 +99,7 @@ func some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// Admits says whether machines of a type will do.
+// Admits reports whether machines of a type will do.
 func Admits(m config.Machine, t market.InstanceType) bool {
 	if m.Type != "" {
 		return m.Type == t.Name

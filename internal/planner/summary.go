@@ -13,7 +13,7 @@ import (
 // MinStarts is how many past starts a forecast needs.
 const MinStarts = 24
 
-// Summarize gives the middle and the range of runs that were started at even distances, from first to last.
+// Summarize returns the middle and the range of runs that were started at even distances, from first to last.
 func Summarize(runs []Run, first, last time.Time, every time.Duration) Forecast {
 	if len(runs) < MinStarts {
 		return Forecast{Basis: tooFew(len(runs), MinStarts)}
@@ -72,7 +72,7 @@ func tooFew(starts, minimum int) string {
 	return fmt.Sprintf("the price history has room for %d past starts of this run, and %d are needed", starts, minimum)
 }
 
-// short gives a duration in at most two units: "9h40m", "3d2h", "45s".
+// short returns a duration in at most two units: "9h40m", "3d2h", "45s".
 func short(d time.Duration) string {
 	switch {
 	case d >= 24*time.Hour:

@@ -212,7 +212,7 @@ func (p Pool) cells() []string {
 	}
 }
 
-// perHour gives a price to a hundredth of a cent, as providers print them.
+// perHour returns a price to a hundredth of a cent, as providers print them.
 func perHour(price market.USD) string {
 	const unit = market.Dollar / 10_000
 	rounded := (price + unit/2) / unit

@@ -19,7 +19,7 @@ const AdvisorAddress = "https://spot-bid-advisor.s3.amazonaws.com/spot-advisor-d
 // maxAdvice is far more than the advisor's file has: half a megabyte.
 const maxAdvice = 32 << 20
 
-// Advice gives what the Spot Instance Advisor at an address says, and when it was asked: from a folder (empty = none), or by
+// Advice returns what the Spot Instance Advisor at an address says, and when it was asked: from a folder (empty = none), or by
 // asking again when that is a day old.
 func Advice(ctx context.Context, client *http.Client, address, folder string, now time.Time) (*advisor.Table, time.Time, error) {
 	path := ""

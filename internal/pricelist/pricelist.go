@@ -58,7 +58,7 @@ type Answer struct {
 	book   *Book
 }
 
-// Look gives the named types, or without names all of the region, from what is kept or by asking.
+// Look returns the named types, or without names all of the region, from what is kept or by asking.
 func (b *Book) Look(ctx context.Context, names []string, now time.Time) (*Answer, error) {
 	kept := b.read()
 	if a := b.answer(kept, names, now.Add(-Fresh), now); a != nil {
@@ -113,7 +113,7 @@ func (b *Book) answer(kept []row, names []string, since, now time.Time) *Answer 
 	return a
 }
 
-// Catalog gives the answer as a catalog.
+// Catalog returns the answer as a catalog.
 func (a *Answer) Catalog() *market.Catalog {
 	types := make([]market.InstanceType, 0, len(a.Offers))
 	for _, o := range a.Offers {
@@ -174,7 +174,7 @@ func (b *Book) path() string {
 	return filepath.Join(b.Folder, b.Provider+"-"+b.Region+".csv")
 }
 
-// read gives what is kept. A file that cannot be read is no reason to fail: the provider is asked again.
+// read returns what is kept. A file that cannot be read is no reason to fail: the provider is asked again.
 func (b *Book) read() []row {
 	if b.path() == "" {
 		return nil

@@ -38,7 +38,7 @@ type Meter struct {
 	on   bool   // a line is on the screen
 }
 
-// New gives the meter of a terminal; nil, which shows nothing, when out is none on which a line can be drawn anew.
+// New returns the meter of a terminal; nil, which shows nothing, when out is none on which a line can be drawn anew.
 func New(out io.Writer) *Meter {
 	file, ok := terminal.File(out)
 	if !ok || !term.IsTerminal(file.Fd()) || os.Getenv("TERM") == "dumb" {
@@ -136,7 +136,7 @@ func (m *Meter) clear() {
 	}
 }
 
-// Writer gives a writer to the same terminal whose lines do not run into a bar's.
+// Writer returns a writer to the same terminal whose lines do not run into a bar's.
 func (m *Meter) Writer(w io.Writer) io.Writer {
 	if m == nil {
 		return w

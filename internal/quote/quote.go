@@ -62,7 +62,7 @@ type Quote struct {
 // Seconds is a duration that JSON has in seconds.
 type Seconds time.Duration
 
-// MarshalJSON gives seconds.
+// MarshalJSON returns seconds.
 func (s Seconds) MarshalJSON() ([]byte, error) { return appendSeconds(time.Duration(s)), nil }
 
 // MTTF is the mean time until the price exceeds the bid, given the price now.
@@ -78,7 +78,7 @@ type AdvisorBand struct {
 	Saving      int    `json:"saving"`      // percent
 }
 
-// Make gives the quotes of markets, sorted by price per vCPU (unknown last), then pool.
+// Make returns the quotes of markets, sorted by price per vCPU (unknown last), then pool.
 func Make(markets []trace.Market, q Query) []Quote {
 	quotes := make([]Quote, 0, len(markets))
 	for _, m := range markets {
@@ -156,7 +156,7 @@ func (q Query) estimate(out *Quote, past *market.History, bid market.USD) {
 	}
 }
 
-// recent gives the mean price of each four hours of the last week, as a share of the on-demand price; -1 = unknown.
+// recent returns the mean price of each four hours of the last week, as a share of the on-demand price; -1 = unknown.
 func recent(h *market.History, at time.Time, onDemand market.USD) []float64 {
 	const step, steps = 4 * time.Hour, 42
 	out := make([]float64, steps)

@@ -87,7 +87,7 @@ func percent(share *float64) string {
 	return fmt.Sprintf("%.0f%%", 100**share)
 }
 
-// mttf gives a duration for people; ">" says that no crossing was seen in so much time.
+// mttf returns a duration for people; ">" says that no crossing was seen in so much time.
 func mttf(m *MTTF) string {
 	if m == nil {
 		return unknown

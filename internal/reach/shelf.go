@@ -81,7 +81,7 @@ type Known struct {
 	used  time.Time
 }
 
-// Known gives all places that are remembered, the one used last first. A folder that cannot be read is none.
+// Known returns all places that are remembered, the one used last first. A folder that cannot be read is none.
 func (s Shelf) Known() ([]Known, error) {
 	entries, err := os.ReadDir(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -109,7 +109,7 @@ func (s Shelf) Known() ([]Known, error) {
 	return all, nil
 }
 
-// FindRun gives the place of a run that was put there, by its name or its job's, of which the newest counts; false: none.
+// FindRun returns the place of a run that was put there, by its name or its job's, of which the newest counts; false: none.
 func (s Shelf) FindRun(meant string) (Place, bool, error) {
 	all, err := s.Known()
 	for _, k := range all {
@@ -122,7 +122,7 @@ func (s Shelf) FindRun(meant string) (Place, bool, error) {
 	return Place{}, false, err
 }
 
-// FindPlace gives the place that a name means: its cluster's, or Name.
+// FindPlace returns the place that a name means: its cluster's, or Name.
 func (s Shelf) FindPlace(name string) (Place, error) {
 	all, err := s.Known()
 	if err != nil {

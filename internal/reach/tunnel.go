@@ -113,7 +113,7 @@ func (t *Tunnel) open(ctx context.Context) (*child, error) {
 	return c, nil
 }
 
-// answers says whether a controller is at the other end. No token is shown for that.
+// answers reports whether a controller is at the other end. No token is shown for that.
 func (t *Tunnel) answers(ctx context.Context) bool {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, t.Address()+access.LoginPath, nil)
 	if err != nil {
@@ -146,7 +146,7 @@ func (t *Tunnel) keep(ctx context.Context, c *child) {
 	}
 }
 
-// tend returns when a command has ended; it ends one through which nothing comes, and at the context's end.
+// tend gives when a command has ended; it ends one through which nothing comes, and at the context's end.
 func (t *Tunnel) tend(ctx context.Context, c *child) {
 	defer c.end()
 	for silent := 0; silent < unhealthy; {

@@ -34,13 +34,13 @@ func Open(dir string) (*Reader, error) {
 	return &Reader{file: f}, nil
 }
 
-// Close gives the file back.
+// Close returns the file back.
 func (r *Reader) Close() error { return r.file.Close() }
 
 // pieces bounds what More reads at a time, so that a long journal is not in memory twice.
 const pieces = 1 << 20
 
-// More gives entries that are there and were not given yet; done is true when there are no more for now. A bad line is an
+// More returns entries that are there and were not given yet; done is true when there are no more for now. A bad line is an
 // error that names it, with the entries before it.
 func (r *Reader) More() (entries []journal.Entry, done bool, err error) {
 	if info, err := r.file.Stat(); err == nil && info.Size() < r.at { // the torn last line of a killed run was cut off

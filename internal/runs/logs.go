@@ -23,7 +23,7 @@ type Logs struct {
 	read  map[string]int64
 }
 
-// OpenLogs gives the logs of the run in a directory; names are the beginnings of those wanted, none = all.
+// OpenLogs returns the logs of the run in a directory; names are the beginnings of those wanted, none = all.
 func OpenLogs(dir string, names []string) *Logs {
 	return &Logs{dir: filepath.Join(dir, localrun.LogsDir), names: names, read: map[string]int64{}}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/tierml/tierml/internal/spelling"
 )
 
-// List gives the directories below root that have a journal, by name and number: demo-2 before demo-10. A root that does
+// List returns the directories below root that have a journal, by name and number: demo-2 before demo-10. A root that does
 // not exist has none.
 func List(root string) ([]string, error) {
 	entries, err := os.ReadDir(root)
@@ -87,7 +87,7 @@ func newest(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// Find gives the directory of the run that a person means: a directory, the name of one below root, or the name of a job,
+// Find returns the directory of the run that a person means: a directory, the name of one below root, or the name of a job,
 // of which it takes the run with the highest number. Nothing at all means the run whose journal was written to last.
 func Find(root, meant string) (string, error) {
 	if meant != "" && hasJournal(meant) {

@@ -3,7 +3,7 @@ package spelling
 
 import "strings"
 
-// Nearest gives the candidate that a misspelt name most likely means, or "" when none is close: at most
+// Nearest returns the candidate that a misspelt name most likely means, or "" when none is close: at most
 // one mistake in short names, and one in three letters in longer ones.
 func Nearest(name string, candidates []string) string {
 	best, bestDistance := "", max(1, len(name)/3)+1

@@ -21,7 +21,7 @@ type Rules struct {
 	Time time.Duration
 }
 
-// Any says whether there is any rule.
+// Any reports whether there is any rule.
 func (r Rules) Any() bool { return r.Loss != nil || r.MinImprovement > 0 || r.Time > 0 }
 
 // Watch is what the rules remember of one training. The zero value has seen nothing.

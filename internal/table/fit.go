@@ -30,7 +30,7 @@ func room(w io.Writer) int {
 	return width
 }
 
-// fit gives how wide each column may be so that lines fit into a width: the widest are cut first. It is nil when that would
+// fit returns how wide each column may be so that lines fit into a width: the widest are cut first. It is nil when that would
 // cut columns to where nothing can be read any more.
 func fit(lines [][]string, width int) []int {
 	if len(lines) == 0 {

@@ -66,7 +66,7 @@ func (t Table) Write(w io.Writer, format string) error {
 	return Check(format)
 }
 
-// Check says whether a form exists.
+// Check reports whether a form exists.
 func Check(format string) error {
 	if format != Text && !slices.Contains(Formats(), format) {
 		return fmt.Errorf("output format %q does not exist; write -o %s", format, strings.Join(Formats(), ", -o "))

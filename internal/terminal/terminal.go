@@ -155,5 +155,5 @@ func (t *Text) Paint(code, text string) {
 	t.b.WriteString(code + Clean(text) + "\x1b[0m")
 }
 
-// String gives what was added.
+// String returns what was added.
 func (t *Text) String() string { return t.b.String() }

@@ -62,7 +62,7 @@ type Authority struct {
 	now         func() time.Time
 }
 
-// OpenAuthority gives the authority of the run in a directory; the first time it makes one.
+// OpenAuthority returns the authority of the run in a directory; the first time it makes one.
 func OpenAuthority(directory string, life time.Duration, now func() time.Time) (*Authority, error) {
 	path := filepath.Join(directory, AuthorityFile)
 	text, err := os.ReadFile(path)

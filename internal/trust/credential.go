@@ -27,7 +27,7 @@ type Credential struct {
 	got  time.Time         // when, by now: the clock of who has signed it may be another
 }
 
-// Credential gives the authority's own holder one of a role. It renews itself.
+// Credential returns a credential for the authority's own process in a role. It renews itself.
 func (a *Authority) Credential(role Role, name string) (*Credential, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -72,7 +72,7 @@ func (c *Credential) take(leaf *x509.Certificate) {
 	c.leaf, c.got = leaf, c.now()
 }
 
-// current gives the certificate, nil = none, and until when to renew it and to show it, by this process's clock.
+// current returns the certificate, nil = none, and until when to renew it and to show it, by this process's clock.
 func (c *Credential) current() (leaf *x509.Certificate, renewAt, ends time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

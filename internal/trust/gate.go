@@ -82,7 +82,7 @@ func (g *Gate) Close() error {
 	return err
 }
 
-// Accept gives a connection, a *tls.Conn, of a machine of the run.
+// Accept returns a connection, a *tls.Conn, of a machine of the run.
 func (g *Gate) Accept() (net.Conn, error) {
 	select {
 	case conn := <-g.passed:

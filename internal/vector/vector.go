@@ -20,7 +20,7 @@ import (
 // lanes is the number of running sums.
 const lanes = 8
 
-// Dot gives the scalar product of two vectors; b is at least as long as a.
+// Dot returns the scalar product of two vectors; b is at least as long as a.
 func Dot(a, b []float32) float32 {
 	b = b[:len(a)]
 	return dot(unsafe.SliceData(a), unsafe.SliceData(b), len(a))
@@ -94,7 +94,7 @@ func blendGo(first, second *float32, n int, pKeep, pPull, qKeep, qPull float32) 
 	}
 }
 
-// SparseDot gives the scalar product of a sparse vector, values at places, with a dense one. Four running sums,
+// SparseDot returns the scalar product of a sparse vector, values at places, with a dense one. Four running sums,
 // element k going to sum k mod 4, then a tree.
 func SparseDot(places []uint32, values, dense []float32) float32 {
 	values = values[:len(places)]
@@ -126,7 +126,7 @@ func SparseAxpy(a float32, places []uint32, values, dense []float32) {
 var inverseFactorials = [...]float64{1, 1, 1.0 / 2, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040, 1.0 / 40320, 1.0 / 362880,
 	1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800}
 
-// Exp gives e to the power of x, for x up to 700, to about 1e-14; far below zero it is zero.
+// Exp returns e to the power of x, for x up to 700, to about 1e-14; far below zero it is zero.
 func Exp(x float64) float64 {
 	const (
 		log2e  = 1.44269504088896338700

@@ -44,7 +44,7 @@ type Table struct {
 	advice map[[2]string]Advice
 }
 
-// Lookup gives the advice for Linux machines of a type in a region.
+// Lookup returns the advice for Linux machines of a type in a region.
 func (t *Table) Lookup(region, kind string) (Advice, bool) {
 	if t == nil {
 		return Advice{}, false
@@ -96,7 +96,7 @@ func Read(r io.Reader) (*Table, error) {
 	return t, nil
 }
 
-// bands gives the ranges by index. Each begins where the one before ends; the last is open and taken to end at its
+// bands returns the ranges by index. Each begins where the one before ends; the last is open and taken to end at its
 // own maximum, or at 35 % where that is 100 %: half of all machines a month would be a guess.
 func (f *file) bands() (map[int]Band, error) {
 	const openEnd = 35

@@ -252,7 +252,7 @@ func (l *List) Offer(region string, t market.InstanceType) (Offer, bool) {
 	return o, true
 }
 
-// Prices gives the Spot prices as histories, each since it holds and once more at the time at which the list was read.
+// Prices returns the Spot prices as histories, each since it holds and once more at the time at which the list was read.
 // Compute Engine's prices are those of a region: in the pools its name stands for the zone, too.
 func (l *List) Prices(read time.Time) []trace.Market {
 	var markets []trace.Market
@@ -299,7 +299,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// IsList says whether a file is a price list, by its beginning, and gives it from the start, uncompressed.
+// IsList reports whether a file is a price list, by its beginning, and gives it from the start, uncompressed.
 func IsList(r io.Reader) (plain io.Reader, is bool, err error) {
 	if plain, err = decompress.Reader(r); err != nil {
 		return nil, false, err

@@ -39,7 +39,7 @@ func appendBlock(b []byte, points []market.PricePoint) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// readBlock gives the points of a block; an empty one has none.
+// readBlock returns the points of a block; an empty one has none.
 func readBlock(b []byte) ([]market.PricePoint, error) {
 	if len(b) == 0 {
 		return nil, nil

@@ -99,7 +99,7 @@ func open(path string, o *bolt.Options) (*Store, error) {
 // HeadLength is how many bytes of a file IsStore wants to see.
 const HeadLength = magicOffset + 4
 
-// IsStore says whether a file that begins so is a store.
+// IsStore reports whether a file that begins so is a store.
 func IsStore(head []byte) bool {
 	if len(head) < HeadLength {
 		return false
@@ -245,7 +245,7 @@ func (s *Store) Imports() ([]Import, error) {
 	return list, err
 }
 
-// History gives the prices of a pool; nil, which knows no price, when the store has none of it.
+// History returns the prices of a pool; nil, which knows no price, when the store has none of it.
 func (s *Store) History(pool market.Pool) (*market.History, error) {
 	var points []market.PricePoint
 	err := s.view(pricesBucket, func(prices *bolt.Bucket) error {
@@ -265,7 +265,7 @@ func (s *Store) History(pool market.Pool) (*market.History, error) {
 	return market.NewHistory(points), nil
 }
 
-// Trace gives the prices of all pools that want says yes to, as if they had been read from one file.
+// Trace returns the prices of all pools that want says yes to, as if they had been read from one file.
 func (s *Store) Trace(want func(market.Pool) bool) (*trace.Trace, error) {
 	entries, err := s.Entries()
 	if err != nil {

@@ -76,7 +76,7 @@ func readAvailability(r io.Reader, begin time.Time) (*Probes, error) {
 	return p, err
 }
 
-// tickPrices gives the changes; a tick without a price has that of the tick before.
+// tickPrices returns the changes; a tick without a price has that of the tick before.
 func tickPrices(prices []*float64, points []market.AvailabilityPoint) (out []market.PricePoint, err error) {
 	for i, price := range prices {
 		if price == nil {

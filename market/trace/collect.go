@@ -51,7 +51,7 @@ func (s *Summary) Clean() bool {
 	return s.Duplicates == 0 && s.Rounded == 0 && len(s.Conflicts) == 0 && len(s.Absurd) == 0 && len(s.Holes) == 0
 }
 
-// String gives one line for people.
+// String returns one line for people.
 func (s *Summary) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d prices of %d rows", s.Kept, s.Rows)
@@ -226,7 +226,7 @@ func sortNotes(notes []RowNote) {
 // gceZone is a zone of Compute Engine, which cannot be taken for one of EC2.
 var gceZone = regexp.MustCompile(`^([a-z]+-[a-z]+[0-9]+)-[a-z]$`)
 
-// RegionOf gives the region of a zone. On EC2 it is the words up to and with the first number ("us-west-1a",
+// RegionOf returns the region of a zone. On EC2 it is the words up to and with the first number ("us-west-1a",
 // "us-west-2-lax-1a" and the bare region "us-west-1" are in us-west-1, us-west-2 and us-west-1); on Compute Engine the
 // zone without its letter ("us-central1-a" is in us-central1).
 func RegionOf(zone string) (string, error) {

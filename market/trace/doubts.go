@@ -79,7 +79,7 @@ func findHoles(markets []Market) (holes []Hole) {
 	return holes
 }
 
-// pointsOf gives all points of a history.
+// pointsOf returns all points of a history.
 func pointsOf(h *market.History) []market.PricePoint {
 	last, _ := h.Last()
 	return h.Points(time.Time{}, last.At)
@@ -138,7 +138,7 @@ func (r *region) common() (holes []market.Hole) {
 	return holes
 }
 
-// within gives the holes between the first and the last point of a history.
+// within returns the holes between the first and the last point of a history.
 func within(holes []market.Hole, h *market.History) (out []market.Hole) {
 	first, _ := h.First()
 	last, _ := h.Last()
@@ -221,7 +221,7 @@ func more(n int) string {
 	return fmt.Sprintf(", and %d more", n-1)
 }
 
-// String gives "prices.csv line 17: us-west-1a/c3.xlarge at 2014-03-01T00:00:00Z: $0.05".
+// String returns "prices.csv line 17: us-west-1a/c3.xlarge at 2014-03-01T00:00:00Z: $0.05".
 func (n *RowNote) String() string {
 	where := n.File
 	if n.Line > 0 {
@@ -236,7 +236,7 @@ func (n *RowNote) String() string {
 	return fmt.Sprintf("%s%s/%s at %s: $%s", where, n.Pool.Zone, n.Pool.Type, n.At.Format(time.RFC3339), n.Price)
 }
 
-// String gives "us-west-1a/c3.xlarge from 2014-03-01T00:00:00Z for 384h0m0s".
+// String returns "us-west-1a/c3.xlarge from 2014-03-01T00:00:00Z for 384h0m0s".
 func (h *Hole) String() string {
 	return fmt.Sprintf("%s/%s from %s for %s", h.Pool.Zone, h.Pool.Type, h.From.UTC().Format(time.RFC3339), h.To.Sub(h.From).Round(time.Minute))
 }

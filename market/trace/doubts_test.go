@@ -29,7 +29,7 @@ func recordingOf(t *testing.T, o Options, rows ...priced) *Trace {
 	return read(t, text.String(), o)
 }
 
-// often gives a price at even distances, but not between two times; alternating, or the same.
+// often returns a price at even distances, but not between two times; alternating, or the same.
 func often(kind string, every, until, from, to float64, alternating bool) (rows []priced) {
 	for i, at := 0, 0.0; at <= until; i, at = i+1, at+every {
 		if at > from && at < to {

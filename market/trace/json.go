@@ -149,7 +149,7 @@ func (j *jsonReader) open() error {
 	return err
 }
 
-// fieldIndex gives the place of a quoted name among recordFields; -1 when it is none of them.
+// fieldIndex returns the place of a quoted name among recordFields; -1 when it is none of them.
 func fieldIndex(quoted jsontext.Value) int {
 	for i, name := range recordFields {
 		if len(quoted) == len(name)+2 && string(quoted[1:len(quoted)-1]) == name {
@@ -172,7 +172,7 @@ func (j *jsonReader) readText(name string) error {
 	return err
 }
 
-// position gives the line up to which text has been read.
+// position returns the line up to which text has been read.
 func (j *jsonReader) position() int { return j.lines.at(j.decoder.InputOffset()) }
 
 func (j *jsonReader) fault(err error) error {

@@ -57,7 +57,7 @@ type Trace struct {
 	Summary Summary
 }
 
-// History gives the prices of a pool, or nil (which knows no price) when the file has none.
+// History returns the prices of a pool, or nil (which knows no price) when the file has none.
 func (t *Trace) History(pool market.Pool) *market.History {
 	i, ok := slices.BinarySearchFunc(t.Markets, pool, func(m Market, p market.Pool) int { return m.Pool.Compare(p) })
 	if !ok {
@@ -66,7 +66,7 @@ func (t *Trace) History(pool market.Pool) *market.History {
 	return t.Markets[i].History
 }
 
-// Of gives the markets of price points, sorted by pool.
+// Of returns the markets of price points, sorted by pool.
 func Of(points map[market.Pool][]market.PricePoint) []Market {
 	markets := make([]Market, 0, len(points))
 	for pool, of := range points {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// IsLocal says whether an endpoint is on this host; "" = the provider's own, which is not. An endpoint elsewhere must be
+// IsLocal reports whether an endpoint is on this host; "" = the provider's own, which is not. An endpoint elsewhere must be
 // https, else it is refused: what machines are given holds secrets of the cluster.
 func IsLocal(endpoint string) (bool, error) {
 	if endpoint == "" {

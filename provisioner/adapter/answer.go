@@ -29,7 +29,7 @@ func (a *Answer) Error() string {
 	return text
 }
 
-// Unwrap gives the contract's error, and the client's.
+// Unwrap returns the contract's error, and the client's.
 func (a *Answer) Unwrap() []error {
 	var errs []error
 	for _, err := range []error{a.Kind, a.Err} {

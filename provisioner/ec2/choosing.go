@@ -19,7 +19,7 @@ type Need struct {
 	Arch                 string
 }
 
-// TypesFor gives the names of the types that meet a need, sorted.
+// TypesFor returns the names of the types that meet a need, sorted.
 func (c *Cloud) TypesFor(ctx context.Context, n Need) ([]string, error) {
 	in := &ec2.GetInstanceTypesFromInstanceRequirementsInput{
 		ArchitectureTypes:   []types.ArchitectureType{types.ArchitectureTypeX8664, types.ArchitectureTypeArm64},
@@ -63,7 +63,7 @@ type Zone struct {
 	Score    int // of PlacementScores, from 1 to 10; 0 = none was given
 }
 
-// Zones gives the zones of the region in which the account can buy, sorted by name.
+// Zones returns the zones of the region in which the account can buy, sorted by name.
 func (c *Cloud) Zones(ctx context.Context) ([]Zone, error) {
 	out, err := c.api.DescribeAvailabilityZones(ctx, &ec2.DescribeAvailabilityZonesInput{
 		Filters: []types.Filter{{Name: aws.String("zone-type"), Values: []string{"availability-zone"}}}})

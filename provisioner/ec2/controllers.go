@@ -20,7 +20,7 @@ const (
 	roleController  = "controller"
 )
 
-// Controllers gives the machines of the cluster's controllers that have not ended, also those that are stopped.
+// Controllers returns the machines of the cluster's controllers that have not ended, also those that are stopped.
 func (c *Cloud) Controllers(ctx context.Context) ([]provisioner.Controller, error) {
 	pages := ec2.NewDescribeInstancesPaginator(c.api, &ec2.DescribeInstancesInput{
 		Filters: []types.Filter{tagFilter(tagControllerOf, c.config.Cluster), {Name: aws.String("instance-state-name"),

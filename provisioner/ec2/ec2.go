@@ -121,7 +121,7 @@ func loadSDK(ctx context.Context, c Config, client *http.Client) (aws.Config, er
 	return sdk, nil
 }
 
-// newRetryer gives the SDK's standard retryer, except for lack of capacity: EC2 answers it with a server
+// newRetryer returns the SDK's standard retryer, except for lack of capacity: EC2 answers it with a server
 // error (HTTP 500), which the SDK would try again for half a minute while another pool may have machines.
 func newRetryer(c Config) aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {

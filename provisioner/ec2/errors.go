@@ -118,7 +118,7 @@ func kindOf(code string) error {
 	return nil
 }
 
-// codeOf gives EC2's code in an error; "" = EC2 did not answer with one.
+// codeOf returns EC2's code in an error; "" = EC2 did not answer with one.
 func codeOf(err error) string {
 	if answer, ok := errors.AsType[smithy.APIError](err); ok {
 		return answer.ErrorCode()

@@ -214,7 +214,7 @@ func (c *Cloud) refusals(r provisioner.Request, refused []types.CreateFleetError
 	return sorted
 }
 
-// names says whether an error of a fleet is about a pool: by its type, and by its zone or the subnet that stands for it.
+// names reports whether an error of a fleet is about a pool: by its type, and by its zone or the subnet that stands for it.
 func (c *Cloud) names(of *types.LaunchTemplateAndOverridesResponse, pool market.Pool) bool {
 	if of == nil || of.Overrides == nil {
 		return true

@@ -32,7 +32,7 @@ func (f *freshMachines) add(instances []provisioner.Instance, until time.Time) {
 	}
 }
 
-// missing gives those that are not among the listed, and forgets those whose time is over.
+// missing returns those that are not among the listed, and forgets those whose time is over.
 func (f *freshMachines) missing(listed []provisioner.Instance, now time.Time) []provisioner.Instance {
 	shown := make(map[provisioner.InstanceID]bool, len(listed))
 	for _, i := range listed {
@@ -53,7 +53,7 @@ func (f *freshMachines) missing(listed []provisioner.Instance, now time.Time) []
 	return missing
 }
 
-// has says whether EC2 may not know yet of a machine that is there.
+// has reports whether EC2 may not know yet of a machine that is there.
 func (f *freshMachines) has(id provisioner.InstanceID, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// Holdings gives the machines of the cluster, or of the Job that is configured, that have not ended. It gives only those
+// Holdings returns the machines of the cluster, or of the Job that is configured, that have not ended. It gives only those
 // that were launched by a Cloud, which carry its token: a controller's own machine may carry the cluster's tag, too. Launch
 // templates that a dead controller has left are among them, under ids that Terminate takes.
 func (c *Cloud) Holdings(ctx context.Context) ([]provisioner.Holding, error) {

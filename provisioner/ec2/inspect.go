@@ -69,7 +69,7 @@ func (c *Cloud) Subnets(ctx context.Context) ([]Subnet, error) {
 // SecurityGroup is one of the configured ones.
 type SecurityGroup struct {
 	ID, VPC string
-	// Within says whether machines of the group may reach each other at the ports from 1024 on.
+	// Within reports whether machines of the group may reach each other at the ports from 1024 on.
 	Within bool
 }
 
@@ -92,7 +92,7 @@ func (c *Cloud) SecurityGroups(ctx context.Context) ([]SecurityGroup, error) {
 	return found, nil
 }
 
-// reaches says whether a rule lets TCP in from a group at the ports from 1024 on.
+// reaches reports whether a rule lets TCP in from a group at the ports from 1024 on.
 func reaches(p types.IpPermission, group string) bool {
 	if protocol := aws.ToString(p.IpProtocol); protocol != "-1" && (protocol != "tcp" || aws.ToInt32(p.FromPort) > 1024 || aws.ToInt32(p.ToPort) < 65535) {
 		return false

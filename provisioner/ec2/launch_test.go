@@ -59,7 +59,7 @@ func TestLaunchSpotRequest(t *testing.T) {
 		UserData=aGVsbG8=`)
 }
 
-// tagForm gives the tags of spotRequest as they are sent: always in the same order, because EC2 compares.
+// tagForm returns the tags of spotRequest as they are sent: always in the same order, because EC2 compares.
 func tagForm(specification int) string {
 	var lines []string
 	prefix := "TagSpecification." + string(rune('0'+specification)) + ".Tag."

@@ -33,7 +33,7 @@ const templateKind = "launch-template"
 // leftBehind stands where a machine's state would.
 const leftBehind provisioner.State = "left-behind"
 
-// templates gives the launch templates that were made for fleets of the cluster, or of the Job that is configured.
+// templates returns the launch templates that were made for fleets of the cluster, or of the Job that is configured.
 func (c *Cloud) templates(ctx context.Context) (found []types.LaunchTemplate, err error) {
 	pages := ec2.NewDescribeLaunchTemplatesPaginator(c.api, &ec2.DescribeLaunchTemplatesInput{
 		Filters: c.ours(nil), MaxResults: aws.Int32(200),

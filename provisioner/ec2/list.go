@@ -18,7 +18,7 @@ import (
 // pageSize is the largest page that EC2 gives.
 const pageSize = 1000
 
-// List gives the cluster's machines; EC2 shows ended ones for about an hour.
+// List returns the cluster's machines; EC2 shows ended ones for about an hour.
 func (c *Cloud) List(ctx context.Context) ([]provisioner.Instance, error) {
 	machines, err := c.describe(ctx)
 	if err != nil {
@@ -41,7 +41,7 @@ type machine struct {
 	job, owner, expires string // by its tags
 }
 
-// describe gives the cluster's machines that EC2 knows of and that pass the filters, sorted by id.
+// describe returns the cluster's machines that EC2 knows of and that pass the filters, sorted by id.
 func (c *Cloud) describe(ctx context.Context, filters ...types.Filter) ([]machine, error) {
 	found, err := c.describeInstances(ctx, filters)
 	if err != nil {

@@ -29,7 +29,7 @@ func (c *Cloud) Notify(ctx context.Context, f func(provisioner.Notice)) error {
 	}, f)
 }
 
-// deadline gives the market time at which a marked machine ends: the warning has a wall-clock length.
+// deadline returns the market time at which a marked machine ends: the warning has a wall-clock length.
 func (c *Cloud) deadline(marked time.Time) time.Time {
 	return marked.Add(c.config.Clock.ToMarket(c.config.NoticeLength))
 }

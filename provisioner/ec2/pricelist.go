@@ -36,7 +36,7 @@ type ListPrice struct {
 	Published time.Time  // when AWS published the list; zero = it does not say
 }
 
-// ListPrices gives the on-demand prices per hour of Linux machines on shared hardware in the region, by type: of the named
+// ListPrices returns the on-demand prices per hour of Linux machines on shared hardware in the region, by type: of the named
 // types, or without names of all. A type that the price list does not have is not in the answer.
 func (c *Cloud) ListPrices(ctx context.Context, names ...string) (map[string]ListPrice, error) {
 	doing := "asking the AWS Price List for on-demand prices in " + c.config.Region
@@ -179,7 +179,7 @@ func billionths(text string) (market.USD, error) {
 	return market.ParseUSD(text)
 }
 
-// OnDemand gives the named types, or all of the region, with their shapes and on-demand prices, sorted by name; missing are
+// OnDemand returns the named types, or all of the region, with their shapes and on-demand prices, sorted by name; missing are
 // those that EC2 has and the price list does not.
 func (c *Cloud) OnDemand(ctx context.Context, names ...string) (found []market.InstanceType, missing []string, err error) {
 	shapes, err := c.Types(ctx, names...)

@@ -18,7 +18,7 @@ import (
 // product is the operating system whose prices are asked for; licensed ones cost more.
 const product = "Linux/UNIX"
 
-// SpotPrices gives what the spot price of each pool was from since to until, in time order. EC2 also gives
+// SpotPrices returns what the spot price of each pool was from since to until, in time order. EC2 also gives
 // the point in force at since, which lies before it. Pools of which EC2 knows no price are not in the answer.
 func (c *Cloud) SpotPrices(ctx context.Context, pools []market.Pool, since, until time.Time) (map[market.Pool][]market.PricePoint, error) {
 	byZone := map[string][]market.Pool{}
@@ -91,7 +91,7 @@ type PriceQuery struct {
 	Since        time.Time
 }
 
-// PriceHistory gives the spot prices of a region until now, each pool's in time order. EC2 answers in pages: progress
+// PriceHistory returns the spot prices of a region until now, each pool's in time order. EC2 answers in pages: progress
 // is told the number of prices after each.
 func (c *Cloud) PriceHistory(ctx context.Context, q PriceQuery, progress func(prices int)) (map[market.Pool][]market.PricePoint, error) {
 	doing := "asking for spot prices in " + c.config.Region

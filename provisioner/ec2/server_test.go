@@ -57,14 +57,14 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, body)
 }
 
-// recorded gives the requests so far.
+// recorded returns the requests so far.
 func (s *server) recorded() []url.Values {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.forms)
 }
 
-// actions gives the names of the calls so far.
+// actions returns the names of the calls so far.
 func (s *server) actions() []string {
 	var names []string
 	for _, f := range s.recorded() {
@@ -73,7 +73,7 @@ func (s *server) actions() []string {
 	return names
 }
 
-// cloud gives the adapter pointed at the server.
+// cloud returns the adapter pointed at the server.
 func (s *server) cloud(change ...func(*ec2.Config)) *ec2.Cloud {
 	c := ec2.Config{Endpoint: s.url, Region: "us-west-1", Cluster: "blue", ImageID: "ami-1", MaxAttempts: 1,
 		PollInterval: 10 * time.Millisecond}

@@ -15,7 +15,7 @@ import (
 // typesChunk is how many types one call may name.
 const typesChunk = 100
 
-// Types gives what the named types have, sorted by name; without names, all types of the region. A name that
+// Types returns what the named types have, sorted by name; without names, all types of the region. A name that
 // EC2 does not know is provisioner.ErrInvalid. EC2 does not tell prices by this way: OnDemand is 0, and a
 // catalog (market.Catalog) must fill it in.
 func (c *Cloud) Types(ctx context.Context, names ...string) ([]market.InstanceType, error) {

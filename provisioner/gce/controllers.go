@@ -25,7 +25,7 @@ const (
 // controllerName is that of a cluster's controller; terraform/gcp calls its own so, too. There is one in a zone.
 func controllerName(cluster string) string { return "controller-of-" + labelValue(cluster) }
 
-// Controllers gives the machines of the cluster's controllers, also those that are stopped, in any zone of the region.
+// Controllers returns the machines of the cluster's controllers, also those that are stopped, in any zone of the region.
 func (c *Cloud) Controllers(ctx context.Context) ([]provisioner.Controller, error) {
 	var all []provisioner.Controller
 	err := c.try(ctx, "looking for the controller", c.config.AttemptTimeout, func(ctx context.Context) error {

@@ -119,7 +119,7 @@ func targetFilter(prefix string) string {
 	return fmt.Sprintf(`targetLink eq ".*/instances/%s.*"`, regexp.QuoteMeta(prefix))
 }
 
-// events gives what the operations of the whole project tell of the cluster's machines, by their names.
+// events returns what the operations of the whole project tell of the cluster's machines, by their names.
 func (c *Cloud) events(ctx context.Context) (map[string]event, error) {
 	prefix := clusterPrefix(c.config.Cluster)
 	var found map[string]event

@@ -108,7 +108,7 @@ func (c *Cloud) options(client *http.Client) []option.ClientOption {
 	return options
 }
 
-// within gives the options of a client whose every request ends with ctx. The SDK's calls for lists forget their context
+// within returns the options of a client whose every request ends with ctx. The SDK's calls for lists forget their context
 // (v1.74.1), so that they would neither end early nor in time; a client for one call costs nothing worth counting.
 func (c *Cloud) within(ctx context.Context) []option.ClientOption {
 	bound := *c.http

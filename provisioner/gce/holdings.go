@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// Holdings gives the machines of the cluster, or of the Job that is configured, that are there: also those that have
+// Holdings returns the machines of the cluster, or of the Job that is configured, that are there: also those that have
 // stopped, whose disks cost on. It gives only those that were launched by a Cloud, which carry its token: a controller's
 // own machine may carry the cluster's label, too.
 func (c *Cloud) Holdings(ctx context.Context) ([]provisioner.Holding, error) {

@@ -83,7 +83,7 @@ func (c *Cloud) MayActAs(ctx context.Context, endpoint string) (bool, error) {
 	return slices.Contains(granted, actAs), err
 }
 
-// Services gives the state of some of Google's services in the project, by name such as compute.googleapis.com: ENABLED or
+// Services returns the state of some of Google's services in the project, by name such as compute.googleapis.com: ENABLED or
 // DISABLED. Endpoint replaces that of the Service Usage API; empty = Google's.
 func (c *Cloud) Services(ctx context.Context, endpoint string, names []string) (map[string]string, error) {
 	doing := "asking which services are on in " + c.config.Project
@@ -145,7 +145,7 @@ func (c *Cloud) subnetwork() (project, name string) {
 	return project, parts[len(parts)-1]
 }
 
-// Quotas gives the region's limits by Compute Engine's names, such as CPUS, PREEMPTIBLE_CPUS and SSD_TOTAL_GB, sorted.
+// Quotas returns the region's limits by Compute Engine's names, such as CPUS, PREEMPTIBLE_CPUS and SSD_TOTAL_GB, sorted.
 func (c *Cloud) Quotas(ctx context.Context) ([]provisioner.Quota, error) {
 	var found []provisioner.Quota
 	err := c.try(ctx, "asking for the quotas of "+c.config.Region, c.config.AttemptTimeout, func(ctx context.Context) error {

@@ -69,7 +69,7 @@ func (c *Cloud) validateRequest(r provisioner.Request) error {
 	return nil
 }
 
-// bought gives the machines that a request's token has already: those that are listed, and those that have ended.
+// bought returns the machines that a request's token has already: those that are listed, and those that have ended.
 func (c *Cloud) bought(ctx context.Context, doing string, r provisioner.Request) ([]provisioner.Instance, error) {
 	prefix := tokenPrefix(c.config.Cluster, r.Token)
 	events, err := c.zoneEvents(ctx, r.Pool.Zone, prefix)
@@ -155,7 +155,7 @@ func (c *Cloud) buy(ctx context.Context, doing string, r provisioner.Request, at
 // waitTime is how long Compute Engine holds one call that waits for an operation.
 const waitTime = 2 * time.Minute
 
-// wait gives an operation that is done.
+// wait returns an operation that is done.
 func (c *Cloud) wait(ctx context.Context, doing, zone, name string) (op *computepb.Operation, err error) {
 	for {
 		err := c.try(ctx, doing, c.config.AttemptTimeout+waitTime, func(ctx context.Context) (err error) {

@@ -17,7 +17,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// List gives the cluster's machines, and for an hour those that have ended while this Cloud looked.
+// List returns the cluster's machines, and for an hour those that have ended while this Cloud looked.
 func (c *Cloud) List(ctx context.Context) ([]provisioner.Instance, error) {
 	machines, err := c.look(ctx)
 	if err != nil {
@@ -41,7 +41,7 @@ type machine struct {
 	labels map[string]string
 }
 
-// look gives the cluster's machines, sorted by id: those that are listed, and those that were and have ended.
+// look returns the cluster's machines, sorted by id: those that are listed, and those that were and have ended.
 func (c *Cloud) look(ctx context.Context) ([]machine, error) {
 	listed, err := c.clusterMachines(ctx)
 	if err != nil {

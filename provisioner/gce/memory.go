@@ -65,7 +65,7 @@ func (y *memory) find(id provisioner.InstanceID) (machine, bool) {
 	return m.machine, true
 }
 
-// missing gives those that are not listed, sorted, and forgets those whose end is long past.
+// missing returns those that are not listed, sorted, and forgets those whose end is long past.
 func (y *memory) missing(listed map[provisioner.InstanceID]bool, now time.Time) []provisioner.InstanceID {
 	y.mu.Lock()
 	defer y.mu.Unlock()

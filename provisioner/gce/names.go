@@ -95,7 +95,7 @@ var (
 	notInLabels = regexp.MustCompile(`[^a-z0-9_-]+`)
 )
 
-// labelValue gives a text as it is where it is a label's value already; else something like it that no other text gives.
+// labelValue returns a text as it is where it is a label's value already; else something like it that no other text gives.
 func labelValue(text string) string {
 	if labelText.MatchString(text) {
 		return text

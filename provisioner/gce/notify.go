@@ -31,7 +31,7 @@ func (c *Cloud) Notify(ctx context.Context, f func(provisioner.Notice)) error {
 	}, f)
 }
 
-// deadline gives the market time at which a machine that is preempted ends: what its own scheduling says of the notice,
+// deadline returns the market time at which a machine that is preempted ends: what its own scheduling says of the notice,
 // and the time of a shutdown, both wall-clock lengths. One that is shutting down already has no more than the latter.
 func (c *Cloud) deadline(m machine) time.Time {
 	whole := m.warned.Add(c.config.Clock.ToMarket(m.extra + c.config.ShutdownTime))

@@ -24,8 +24,8 @@ const (
 	listHint = "enable its API: gcloud services enable cloudbilling.googleapis.com, or name a catalog"
 )
 
-// PriceList gives the price list of Compute Engine page by page, in the API's own JSON, with the fields that prices are made of. It
-// is some megabytes in ten pages or so: all regions and products. The first page alone says whether it can be had.
+// PriceList returns the price list of Compute Engine page by page, in the API's own JSON, with the fields that prices are made of. It
+// is some megabytes in ten pages or so: all regions and products. The first page alone reports whether it can be had.
 func (c *Cloud) PriceList(ctx context.Context, page func(skus []byte) (more bool, err error)) error {
 	const doing = "asking for the price list of Compute Engine"
 	options := []option.ClientOption{option.WithHTTPClient(c.http)}

@@ -13,7 +13,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// SpotPrices gives what the Spot price of each pool was from since to until, in time order, by the API's capacity history.
+// SpotPrices returns what the Spot price of each pool was from since to until, in time order, by the API's capacity history.
 // The point in force at since is given, too. Pools of which it knows no price are not in the answer.
 func (c *Cloud) SpotPrices(ctx context.Context, pools []market.Pool, since, until time.Time) (map[market.Pool][]market.PricePoint, error) {
 	prices := map[market.Pool][]market.PricePoint{}
@@ -70,7 +70,7 @@ type Preemptions struct {
 	Share    float64 // of 0 to 1
 }
 
-// PreemptionHistory gives what Compute Engine tells of a pool's preemptions, in time order.
+// PreemptionHistory returns what Compute Engine tells of a pool's preemptions, in time order.
 func (c *Cloud) PreemptionHistory(ctx context.Context, pool market.Pool) ([]Preemptions, error) {
 	answer, err := c.history(ctx, pool, computepb.CapacityHistoryRequest_PREEMPTION)
 	if err != nil {

@@ -76,7 +76,7 @@ func (s *server) recorded() []request {
 	return slices.Clone(s.requests)
 }
 
-// only gives the one request of a method.
+// only returns the one request of a method.
 func (s *server) only(method string) request {
 	s.t.Helper()
 	var found []request
@@ -91,7 +91,7 @@ func (s *server) only(method string) request {
 	return found[0]
 }
 
-// cloud gives the adapter pointed at the server.
+// cloud returns the adapter pointed at the server.
 func (s *server) cloud(change ...func(*gce.Config)) *gce.Cloud {
 	c := gce.Config{Project: "my-project", Endpoint: s.url, Region: "us-central1", Cluster: "blue", MaxAttempts: 1,
 		Image: "projects/debian-cloud/global/images/family/debian-12", PollInterval: 10 * time.Millisecond}

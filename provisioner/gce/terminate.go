@@ -42,7 +42,7 @@ func (c *Cloud) Terminate(ctx context.Context, ids ...provisioner.InstanceID) er
 	return errors.Join(errs...)
 }
 
-// zonesOf gives where machines are that are not known to have ended; the cluster is looked through for those that were
+// zonesOf returns where machines are that are not known to have ended; the cluster is looked through for those that were
 // never seen.
 func (c *Cloud) zonesOf(ctx context.Context, ids []provisioner.InstanceID) (map[provisioner.InstanceID]string, error) {
 	zones := map[provisioner.InstanceID]string{}

@@ -14,7 +14,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Types gives the shapes of a zone's machine types, sorted by name; the API knows no prices, which the catalog
+// Types returns the shapes of a zone's machine types, sorted by name; the API knows no prices, which the catalog
 // (market.Catalog) must fill in.
 func (c *Cloud) Types(ctx context.Context, zone string) ([]market.InstanceType, error) {
 	var found []market.InstanceType
@@ -41,7 +41,7 @@ func (c *Cloud) Types(ctx context.Context, zone string) ([]market.InstanceType, 
 	return found, err
 }
 
-// Zones gives the region's zones that are up, sorted.
+// Zones returns the region's zones that are up, sorted.
 func (c *Cloud) Zones(ctx context.Context) ([]string, error) {
 	var found []string
 	err := c.try(ctx, "asking for the zones of "+c.config.Region, c.config.AttemptTimeout, func(ctx context.Context) error {

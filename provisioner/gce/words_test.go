@@ -36,7 +36,7 @@ func parseUnix(text string) (time.Time, error) {
 	return time.Unix(seconds, 0), err
 }
 
-// fieldOf gives a field of a JSON object as text.
+// fieldOf returns a field of a JSON object as text.
 func fieldOf(t *testing.T, body, name string) string {
 	t.Helper()
 	var fields map[string]json.RawMessage

@@ -245,7 +245,7 @@ func dropsNotices(kind provisioner.NoticeKind) func(provisioner.Cloud, *Subject)
 	}
 }
 
-// take gives one part of the exam and collects its failures instead of failing.
+// take returns one part of the exam and collects its failures instead of failing.
 func take(t *testing.T, p part, s Subject) []string {
 	record := &recorder{TB: t}
 	done := make(chan struct{})

@@ -46,7 +46,7 @@ func NewMemory(now time.Time) *Memory {
 	}
 }
 
-// Cloud gives the provider as one cluster sees it. The provider's name is "memory".
+// Cloud returns the provider as one cluster sees it. The provider's name is "memory".
 func (m *Memory) Cloud(cluster string) provisioner.Cloud { return &memoryCloud{m, cluster} }
 
 // change does something to the provider and wakes those who watch.
@@ -100,7 +100,7 @@ func (m *Memory) end(i *memoryInstance, at time.Time, by market.EndedBy, reason 
 	}
 }
 
-// list gives copies of a cluster's machines that pass, sorted by id.
+// list returns copies of a cluster's machines that pass, sorted by id.
 func (m *Memory) list(cluster string, pass func(*memoryInstance) bool) []provisioner.Instance {
 	var list []provisioner.Instance
 	for _, i := range m.instances {
@@ -216,7 +216,7 @@ func (c *memoryCloud) Notify(ctx context.Context, f func(provisioner.Notice)) er
 	}
 }
 
-// news gives what has not been told, and what is closed at the next change.
+// news returns what has not been told, and what is closed at the next change.
 func (c *memoryCloud) news(warned, ended map[provisioner.InstanceID]bool) ([]provisioner.Notice, <-chan struct{}) {
 	c.m.mu.Lock()
 	defer c.m.mu.Unlock()

@@ -59,7 +59,7 @@ type ownWork struct {
 // CacheBytes is how many bytes of rows are kept beside those of the last two rounds.
 const CacheBytes = 256 << 20
 
-// NewCache gives an empty cache.
+// NewCache returns an empty cache.
 func NewCache(schema *ps.Schema, bytes int) *Cache {
 	c := &Cache{schema: schema, bound: schema.Bound(), limit: bytes / 4, reuse: (schema.Staleness + 1) / 2}
 	if schema.Staleness == ps.Unbounded {
@@ -101,7 +101,7 @@ func (c *Cache) Renew() {
 	}
 }
 
-// fresh says whether work of a clock may use a row. A row is used again for half of what staleness allows, so that what
+// fresh reports whether work of a clock may use a row. A row is used again for half of what staleness allows, so that what
 // is read is seldom as old as it may be.
 func (c *Cache) fresh(s *rowState, clock ps.Clock) bool {
 	return s.folded >= clock-c.bound-1 && (s.readFor >= clock || s.folded >= clock-1-c.reuse)

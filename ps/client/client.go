@@ -70,7 +70,7 @@ type server struct {
 	address string
 }
 
-// New gives a client that knows no route yet: its methods wait for one.
+// New returns a client that knows no route yet: its methods wait for one.
 func New(cfg Config) *Client {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -221,7 +221,7 @@ func (c *Client) arrive(f *flight) {
 	delete(c.flights, f)
 }
 
-// current says whether a call still asks the right server. The caller holds mu.
+// current reports whether a call still asks the right server. The caller holds mu.
 func (c *Client) current(f *flight) bool {
 	if c.closed || c.generation != f.generation {
 		return false
@@ -245,7 +245,7 @@ func (c *Client) wake() {
 	}
 }
 
-// fatal says whether a failed request must not simply be sent again.
+// fatal reports whether a failed request must not simply be sent again.
 func fatal(err error) bool {
 	for _, reason := range []error{ErrStale, ErrFenced, ps.ErrInvalid, ps.ErrOverflow, wire.ErrRefused, wire.ErrInternal} {
 		if errors.Is(err, reason) {

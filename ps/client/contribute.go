@@ -107,7 +107,7 @@ func (k *contribution) run(ctx context.Context) error {
 	}
 }
 
-// list makes partitions those with a standing, and says whether there are any.
+// list makes partitions those with a standing, and reports whether there are any.
 func (k *contribution) list(want standing) bool {
 	k.partitions = k.partitions[:0]
 	for p, standing := range k.standing {

@@ -78,7 +78,7 @@ func (l *layout) group(schema *ps.Schema, keys []ps.Key) {
 	}
 }
 
-// next lists what is still to be read, and says whether there is any.
+// next lists what is still to be read, and reports whether there is any.
 func (l *layout) next() bool {
 	l.partitions = l.partitions[:0]
 	for p, left := range l.left {
@@ -89,7 +89,7 @@ func (l *layout) next() bool {
 	return len(l.partitions) > 0
 }
 
-// of gives the indices of a partition's keys.
+// of returns the indices of a partition's keys.
 func (l *layout) of(p ps.Partition) []int { return l.order[l.begins[p]:l.begins[p+1]] }
 
 // gather puts the keys in the order of partitions, so that each server's are in one piece.
@@ -103,7 +103,7 @@ func (l *layout) gather(keys []ps.Key) {
 	}
 }
 
-// into gives the memory of a server's rows, in the order of its answer, if that is worth it: rows that are dense and not
+// into returns the memory of a server's rows, in the order of its answer, if that is worth it: rows that are dense and not
 // in many short pieces.
 func (l *layout) into(c *Client, b batch, dst *Rows, keys int) [][]float32 {
 	if len(dst.Values) < placeCells {
@@ -229,7 +229,7 @@ func (c *Client) readBatch(
 // tableChunk is about how many values ReadTable asks for at once.
 const tableChunk = 1 << 18
 
-// ReadTable gives every row of a table in order, touched or not, as it is once a clock is folded. It is for
+// ReadTable returns every row of a table in order, touched or not, as it is once a clock is folded. It is for
 // the end of training, or a pause in it: otherwise later rows may be newer than earlier ones. Rows of a table with a rule
 // come whole, with what the rule keeps of them (ps.Table.Seen gives their columns). Each must not keep the slice.
 func (c *Client) ReadTable(

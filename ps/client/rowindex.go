@@ -19,7 +19,7 @@ func newRowIndex(rows uint64) rowIndex {
 	return rowIndex{sparse: map[ps.RowID]int{}}
 }
 
-// get gives a row's slot, or -1.
+// get returns a row's slot, or -1.
 func (x *rowIndex) get(row ps.RowID) int {
 	if x.direct != nil {
 		return int(x.direct[row]) - 1

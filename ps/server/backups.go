@@ -36,7 +36,7 @@ func (b *backup) clear() {
 	b.rows, b.retired = nil, false
 }
 
-// holds says whether the cut is here, committed or not.
+// holds reports whether the cut is here, committed or not.
 func (b *backup) holds(c ps.Clock) bool {
 	cut, any := b.rows.Cut()
 	return any && cut == c || b.rows.Delivered() == c
@@ -244,7 +244,7 @@ func (s *Server) pull(ctx context.Context, generation ps.Generation, b *backup, 
 	}
 }
 
-// toldAgain says whether there was news of what is being pulled: its owner may have refused it before, and have it now.
+// toldAgain reports whether there was news of what is being pulled: its owner may have refused it before, and have it now.
 func (b *backup) toldAgain() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

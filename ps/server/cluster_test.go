@@ -264,7 +264,7 @@ func (c *cluster) train(ctx context.Context, generation ps.Generation, cl *clien
 	return nil
 }
 
-// check says whether a row is what work of a clock may see.
+// check reports whether a row is what work of a clock may see.
 func check(s *ps.Schema, k ps.Key, row []float32, clock ps.Clock) error {
 	for i := range row {
 		least := expected(s, k, i, clock-s.Staleness-1)
@@ -381,7 +381,7 @@ func (c *cluster) awaitHeld(cut ps.Clock) {
 	}
 }
 
-// recover returns all servers to a cut; the route must be right.
+// recover gives all servers to a cut; the route must be right.
 func (c *cluster) recover(cut ps.Clock) {
 	c.t.Helper()
 	c.generation++

@@ -143,7 +143,7 @@ func (s *Server) tellBackups() {
 	}
 }
 
-// untold says whether a backup lacks the news of a partition. The caller holds mu and telling.mu.
+// untold reports whether a backup lacks the news of a partition. The caller holds mu and telling.mu.
 func (s *Server) untold(p int, backup ps.ServerID) bool {
 	slot := s.slots[p]
 	slot.mu.Lock()
@@ -270,7 +270,7 @@ type outgoing struct {
 	value    int  // and which of the values is its first
 }
 
-// pullCut gives a piece of a cut to the partition's backup.
+// pullCut returns a piece of a cut to the partition's backup.
 func (s *Server) pullCut(ctx context.Context, generation ps.Generation, m *wire.PullCut) wire.Message {
 	if s.withholds(m.Partition) {
 		return &wire.Error{Code: wire.Retry, Text: "a drill withholds it"}
@@ -304,7 +304,7 @@ func (s *Server) pullCut(ctx context.Context, generation ps.Generation, m *wire.
 	return answer
 }
 
-// piece gives rows from a row on, or the end.
+// piece returns rows from a row on, or the end.
 func (o *outgoing) piece(schema *ps.Schema, from int, maxBytes uint64) wire.Message {
 	d := &o.delivery
 	if from == len(d.Rows.Keys) {

@@ -13,7 +13,7 @@ type HeldCut struct {
 	rows   *ps.Held
 }
 
-// HoldCut gives the committed cut of partitions that are backed up here. Later cuts may be committed while it is read;
+// HoldCut returns the committed cut of partitions that are backed up here. Later cuts may be committed while it is read;
 // they copy what they replace until Release. One reader at a time: a second one ends the first.
 func (s *Server) HoldCut(cut ps.Clock, partitions []ps.Partition) ([]*HeldCut, error) {
 	s.mu.RLock()
@@ -46,7 +46,7 @@ func (s *Server) holdCut(cut ps.Clock, p ps.Partition) (*HeldCut, error) {
 	return &HeldCut{server: s, backup: b, rows: rows}, err
 }
 
-// Next gives more rows, of about so many bytes; none at the end.
+// Next returns more rows, of about so many bytes; none at the end.
 func (h *HeldCut) Next(bytes int) (ps.Block, error) {
 	h.server.mu.RLock()
 	defer h.server.mu.RUnlock()

@@ -15,7 +15,7 @@ type Standing struct {
 	Marks []ps.Clock // Index: Split
 }
 
-// FenceWorker gives up an incarnation: neither the partitions here nor those that come here later accept
+// FenceWorker returns up an incarnation: neither the partitions here nor those that come here later accept
 // anything more of it. A partition that is just leaving is waited for.
 func (s *Server) FenceWorker(incarnation ps.Incarnation) []Standing {
 	for {
@@ -305,7 +305,7 @@ func (s *Server) restoreBackup(p ps.Partition, cut ps.Clock, rows map[ps.Partiti
 	return ps.NewBackup(&s.schema, p), nil
 }
 
-// shardAt gives a partition at a cut: the one that is served here, or else what the backup here holds.
+// shardAt returns a partition at a cut: the one that is served here, or else what the backup here holds.
 func (s *Server) shardAt(slot *slot, cut ps.Clock) (*ps.Shard, error) {
 	if slot.shard != nil {
 		err := slot.shard.Rollback(cut)

@@ -185,7 +185,7 @@ func (s *Server) try(slot *slot, generation ps.Generation, f func(*slot) (wire.C
 	return status, slot.wait(), s.epoch, nil
 }
 
-// read gives rows once all of them are fresh enough. No memory is claimed for them while it waits.
+// read returns rows once all of them are fresh enough. No memory is claimed for them while it waits.
 func (s *Server) read(ctx context.Context, generation ps.Generation, m *wire.Read) wire.Message {
 	total, refusal := s.checkRead(m)
 	if refusal != nil {

@@ -89,7 +89,7 @@ type Server struct {
 // wait for those before them to be read, or for their connections to time out.
 const answerBytes = 128 << 20
 
-// New gives a server that has nothing yet.
+// New returns a server that has nothing yet.
 func New(cfg Config) *Server {
 	if cfg.PullsAtOnce <= 0 {
 		cfg.PullsAtOnce = 4
@@ -235,7 +235,7 @@ func (s *Server) setRoute(route ps.Route, peers map[ps.ServerID]string) {
 	}
 }
 
-// at gives a partition's server, which a short route does not name.
+// at returns a partition's server, which a short route does not name.
 func at(servers []ps.ServerID, partition int) ps.ServerID {
 	if partition < len(servers) {
 		return servers[partition]
@@ -291,7 +291,7 @@ type Stats struct {
 	Generation ps.Generation
 }
 
-// Stats gives the server's figures.
+// Stats returns the server's figures.
 func (s *Server) Stats() Stats {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

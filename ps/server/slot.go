@@ -41,7 +41,7 @@ type arrival struct {
 	piece uint64 // the next one
 }
 
-// wait gives a channel that is closed when it is time to look again.
+// wait returns a channel that is closed when it is time to look again.
 func (s *slot) wait() <-chan struct{} {
 	if s.changed == nil {
 		s.changed = make(chan struct{})

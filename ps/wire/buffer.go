@@ -22,7 +22,7 @@ const (
 
 var pools [maxPooledShift + 1]sync.Pool
 
-// NewBuffer gives a buffer of a size in bytes, with any content.
+// NewBuffer returns a buffer of a size in bytes, with any content.
 func NewBuffer(size int) *Buffer {
 	shift := max(bits.Len(uint(max(size, 1)-1)), minPooledShift)
 	if shift > maxPooledShift {
@@ -35,7 +35,7 @@ func NewBuffer(size int) *Buffer {
 	return &Buffer{words: make([]uint64, 1<<(shift-3)), size: size}
 }
 
-// newExactBuffer gives a buffer for something that is kept: no larger than needed, and not from the pool.
+// newExactBuffer returns a buffer for something that is kept: no larger than needed, and not from the pool.
 func newExactBuffer(size int) *Buffer {
 	return &Buffer{words: make([]uint64, (size+7)/8), size: size}
 }
@@ -74,7 +74,7 @@ type number interface {
 	uint32 | uint64 | int64 | float32
 }
 
-// view gives little-endian numbers, in place where the processor and the alignment allow it.
+// view returns little-endian numbers, in place where the processor and the alignment allow it.
 func view[T number](b []byte) []T {
 	var zero T
 	size := int(unsafe.Sizeof(zero))
@@ -101,7 +101,7 @@ func view[T number](b []byte) []T {
 	return out
 }
 
-// raw gives numbers as little-endian bytes, in place where the processor allows it.
+// raw returns numbers as little-endian bytes, in place where the processor allows it.
 func raw[T number](v []T) []byte {
 	if len(v) == 0 {
 		return nil

@@ -175,7 +175,7 @@ type decoder struct {
 	keyMemory []ps.Key
 }
 
-// take gives the next n bytes, which with the padding after them are there.
+// take returns the next n bytes, which with the padding after them are there.
 func (d *decoder) take(n uint64) []byte {
 	padded := (n + 7) &^ 7
 	if d.bad || n > uint64(len(d.rest)) || padded > uint64(len(d.rest)) {

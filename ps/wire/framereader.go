@@ -85,7 +85,7 @@ func (f *frameReader) newBuffer(size int) *Buffer {
 	return NewBuffer(size)
 }
 
-// more says whether the next frame has begun to arrive, so that next will not have to wait for its header.
+// more reports whether the next frame has begun to arrive, so that next will not have to wait for its header.
 func (f *frameReader) more() bool { return f.end-f.start >= headerSize }
 
 // drop gives back the memory of a frame that was never completed.
@@ -146,7 +146,7 @@ func (f *frameReader) readBody() error {
 	return nil
 }
 
-// take gives what has been read already.
+// take returns what has been read already.
 func (f *frameReader) take(into []byte) (int, error) {
 	n := copy(into, f.buffer[f.start:f.end])
 	f.start += n
@@ -191,7 +191,7 @@ func (p *placement) length() int { return p.head() + 4*p.values + p.padding }
 // head is how many bytes come before the values when all groups are ok.
 func (p *placement) head() int { return 16 + (8+stampBytes)*len(p.groups) }
 
-// accepts says whether a body begins as that of Rows does which has all that was asked for.
+// accepts reports whether a body begins as that of Rows does which has all that was asked for.
 func (p *placement) accepts(head []byte) bool {
 	d := decoder{rest: head}
 	if d.u64() != uint64(len(p.groups)) {

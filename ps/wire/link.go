@@ -111,7 +111,7 @@ func (l *Link) Close() {
 	l.helpers.Wait()
 }
 
-// Broken says whether the link is known to be of no more use.
+// Broken reports whether the link is known to be of no more use.
 func (l *Link) Broken() bool {
 	select {
 	case <-l.done:
@@ -165,7 +165,7 @@ func (l *Link) Call(ctx context.Context, generation ps.Generation, request Messa
 	return a.message, a.err
 }
 
-// broken gives the reason why the link is broken; err when it has not come here yet.
+// broken returns the reason why the link is broken; err when it has not come here yet.
 func (l *Link) broken(err error) error {
 	l.fail(err)
 	l.mu.Lock()
@@ -347,7 +347,7 @@ func (l *Link) readAbandoned() {
 	}
 }
 
-// beingPlaced says whether a call's answer has begun to arrive in the caller's memory. If it has not, it will not: then
+// beingPlaced reports whether a call's answer has begun to arrive in the caller's memory. If it has not, it will not: then
 // the call has no memory to give any more.
 func (l *Link) beingPlaced(c *call) bool {
 	l.mu.Lock()

@@ -27,7 +27,7 @@ type dialing struct {
 	err  error
 }
 
-// To gives the link to an address, a new one if there is none that works.
+// To returns the link to an address, a new one if there is none that works.
 func (s *Links) To(ctx context.Context, address string) (*Link, error) {
 	for {
 		s.mu.Lock()

@@ -38,10 +38,10 @@ type Message interface {
 // holder is a message that lies in its frame's memory until it is released.
 type holder interface{ hold(*Buffer) }
 
-// kept says whether the receiver keeps what the message holds, so that its memory is not pooled.
+// kept reports whether the receiver keeps what the message holds, so that its memory is not pooled.
 func (t Type) kept() bool { return t == typeStage || t == typeMoveFinal }
 
-// isRequest says whether a server answers messages of the type.
+// isRequest reports whether a server answers messages of the type.
 func (t Type) isRequest() bool {
 	switch t {
 	case typeRead, typeReadStored, typeStage, typeContribute, typeCommit, typeCutReady, typePullCut, typeMoveRows, typeMoveFinal, typeMoveCancel:

@@ -80,7 +80,7 @@ func dialUnix(ctx context.Context, job uint64, address string) (net.Conn, error)
 	return conn, nil
 }
 
-// onThisHost says whether an IP address is one of this host. Names are not looked up: they come by TCP.
+// onThisHost reports whether an IP address is one of this host. Names are not looked up: they come by TCP.
 func onThisHost(host string) bool {
 	ip := net.ParseIP(host)
 	if ip == nil || ip.IsLoopback() {

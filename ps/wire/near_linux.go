@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownUser says whether the process at the other end of a Unix socket runs as this user.
+// ownUser reports whether the process at the other end of a Unix socket runs as this user.
 func ownUser(conn net.Conn) bool {
 	socket, ok := conn.(*net.UnixConn)
 	if !ok {

@@ -162,7 +162,7 @@ func (o *outbox) writeFrames() error {
 }
 
 // eager is a vectorWriter that can take as much as is possible without waiting, and say how much that was. AwaitRoom waits
-// until there is room for more, and says whether there is. Settle waits until what was taken is written; nothing else is
+// until there is room for more, and reports whether there is. Settle waits until what was taken is written; nothing else is
 // written before.
 type eager interface {
 	writeNow(pieces [][]byte) (int, error)
@@ -278,7 +278,7 @@ func (o *outbox) close(err error) {
 	}
 }
 
-// withdraw takes a frame back that has not been written, and says whether it did. It is false as well for a frame that
+// withdraw takes a frame back that has not been written, and reports whether it did. It is false as well for a frame that
 // has been written or is being written.
 func (o *outbox) withdraw(request uint64) bool {
 	o.mu.Lock()
@@ -294,7 +294,7 @@ func (o *outbox) withdraw(request uint64) bool {
 	return false
 }
 
-// beingWritten says whether a frame is on its way now.
+// beingWritten reports whether a frame is on its way now.
 func (o *outbox) beingWritten(request uint64) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

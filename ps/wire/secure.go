@@ -34,7 +34,7 @@ func secure(ctx context.Context, conn net.Conn, wrap func(net.Conn, *tls.Config)
 	return &secured{Conn: over, below: below}, nil
 }
 
-// newReader gives the fastest way to read from a connection.
+// newReader returns the fastest way to read from a connection.
 func newReader(conn net.Conn) io.Reader {
 	if s, ok := conn.(*secured); ok {
 		return &tlsReader{tls: s.Conn, below: s.below}
@@ -42,7 +42,7 @@ func newReader(conn net.Conn) io.Reader {
 	return conn
 }
 
-// newWriter gives the fastest way to write to a connection.
+// newWriter returns the fastest way to write to a connection.
 func newWriter(conn net.Conn) vectorWriter {
 	if s, ok := conn.(*secured); ok {
 		return &tlsWriter{tls: s.Conn, below: s.below}

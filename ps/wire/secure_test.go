@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// securePair gives both ends of a TLS connection.
+// securePair returns both ends of a TLS connection.
 func securePair(t *testing.T) (near, far net.Conn) {
 	t.Helper()
 	pool, own := certificates(t)

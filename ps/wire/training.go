@@ -98,7 +98,7 @@ type lent struct {
 	unlock func() // nil when nothing is lent
 }
 
-// NewRows gives an answer with room for a number of values in pooled memory.
+// NewRows returns an answer with room for a number of values in pooled memory.
 func NewRows(values int) *Rows {
 	b := NewBuffer(4 * values)
 	return &Rows{Values: b.Floats(), buffer: b}
@@ -107,7 +107,7 @@ func NewRows(values int) *Rows {
 // Hold makes Release give back what the values' memory holds of a bounded room.
 func (m *Rows) Hold(room *semaphore.Weighted, held int64) { m.room, m.held = room, held }
 
-// LendRows gives an answer, for HandleNow, whose values are sent from where they are stored. That is locked until unlock
+// LendRows returns an answer, for HandleNow, whose values are sent from where they are stored. That is locked until unlock
 // is called, from any goroutine: about as soon as if the values had been copied.
 func LendRows(groups []PartitionStatus, stamps []ps.Stamp, pieces [][]float32, unlock func()) *Rows {
 	return &Rows{Groups: groups, Stamps: stamps, lent: lent{pieces: pieces, unlock: unlock}}
@@ -241,7 +241,7 @@ func (d *decoder) partition() ps.Partition {
 	return ps.Partition(x)
 }
 
-// Clone gives a copy that shares no memory with updates, for a receiver in the same process that keeps it.
+// Clone returns a copy that shares no memory with updates, for a receiver in the same process that keeps it.
 func (m *Stage) Clone() *Stage {
 	c := *m
 	c.Splits = append([]ps.Split(nil), m.Splits...)

@@ -206,7 +206,7 @@ func (s *series) lowerBids(g grid, o Option, notice time.Duration, wanted bool) 
 	copy(s.renewed[:min(hour, g.minutes)], s.bought)
 }
 
-// floorMinute gives whole minutes, also before zero.
+// floorMinute returns whole minutes, also before zero.
 func floorMinute(d time.Duration) int {
 	return int(math.Floor(d.Minutes()))
 }

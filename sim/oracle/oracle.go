@@ -90,7 +90,7 @@ func (c *Config) check() error {
 	return nil
 }
 
-// price gives the k-th price of work, in dollars per unit: they lie a percent apart.
+// price returns the k-th price of work, in dollars per unit: they lie a percent apart.
 func (o *Oracle) price(k int) float64 { return o.lambda0 * math.Pow(lambdaStep, float64(k)) }
 
 const (

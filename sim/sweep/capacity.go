@@ -49,7 +49,7 @@ type Choice struct {
 	runs      []sim.Result
 }
 
-// Run gives first capacity over all pools, then capacity in each zone and in each pool, then tierml in each pool; the same
+// Run returns first capacity over all pools, then capacity in each zone and in each pool, then tierml in each pool; the same
 // whatever the number of cores. Progress is called from several goroutines.
 func (c Capacity) Run(ctx context.Context, progress func(done, total int)) ([]Choice, error) {
 	choices, err := c.choices()
@@ -133,7 +133,7 @@ func (c *Choice) has(p market.Pool) bool {
 	return c.Name == "all pools" || c.Name == p.Zone || c.Name == poolName(p)
 }
 
-// draw gives the layouts, each with the availability of every pool of the job, and the starts of all of them: start n is
+// draw returns the layouts, each with the availability of every pool of the job, and the starts of all of them: start n is
 // one of layout n modulo Layouts.
 func (c Capacity) draw() (layouts [][]*market.Availability, starts []time.Time, err error) {
 	starts, err = Starts{Count: c.Layouts * c.Starts, Seed: c.Seed}.times(&c.Job)

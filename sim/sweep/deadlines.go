@@ -75,7 +75,7 @@ type deadlineTask struct {
 // deadlineBlock is how many starts one worker takes at a time: as long as a day, they rest on much the same strategies.
 const deadlineBlock = 1024
 
-// Run gives the cells in the order of recordings, changeovers, slacks and policies, whatever the number of cores. A
+// Run returns the cells in the order of recordings, changeovers, slacks and policies, whatever the number of cores. A
 // recording that is too short for a deadline has no cell of it. Progress is called from several goroutines.
 func (d Deadlines) Run(ctx context.Context, progress func(done, total int)) ([]Cell, error) {
 	cells, tasks, err := d.tasks()
@@ -187,7 +187,7 @@ func (d Deadlines) tasks() (cells []Cell, tasks []deadlineTask, err error) {
 	return cells, tasks, nil
 }
 
-// markets gives the recordings that are the pools of one job.
+// markets returns the recordings that are the pools of one job.
 func (d Deadlines) markets() (out [][]Recording, err error) {
 	for i := range d.Recordings {
 		r := &d.Recordings[i]
@@ -218,7 +218,7 @@ func nameOf(m []Recording) string {
 	return fmt.Sprintf("%d pools", len(m))
 }
 
-// starts gives the ticks at which a job may start so that its deadline lies within all recordings.
+// starts returns the ticks at which a job may start so that its deadline lies within all recordings.
 func (d Deadlines) starts(m []Recording, slack float64) (out []time.Time) {
 	var first, end time.Time
 	for i := range m {

@@ -30,7 +30,7 @@ func newDelivery(blocks []block, take func(Row) error) *delivery {
 	return &delivery{blocks: blocks, take: take, room: make(chan struct{}, aheadPerWorker*runtime.GOMAXPROCS(0)), waiting: map[int][]Row{}}
 }
 
-// next gives the next block and its number; nil when there is none, or ctx is done.
+// next returns the next block and its number; nil when there is none, or ctx is done.
 func (d *delivery) next(ctx context.Context) (int, *block) {
 	select {
 	case <-ctx.Done():

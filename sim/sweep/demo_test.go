@@ -55,7 +55,7 @@ func simulated(t testing.TB, file string, work float64) sim.Config {
 	return cfg
 }
 
-// decision gives what a journal line decided, without times and names of machines; "" for other lines.
+// decision returns what a journal line decided, without times and names of machines; "" for other lines.
 func decision(e journal.Entry) string {
 	switch e.Kind {
 	case journal.Intent:

@@ -17,7 +17,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// ForJob gives the simulation of a job as `tierml run` would run it on the fake cloud: its own work (of all clocks, in
+// ForJob returns the simulation of a job as `tierml run` would run it on the fake cloud: its own work (of all clocks, in
 // floating-point operations), start, speed, notice, boot and script. Skipped says which steps of the script the
 // simulator cannot do.
 func ForJob(job *config.Job, choice planner.Choice, work float64) (cfg sim.Config, skipped []string, err error) {
@@ -71,7 +71,7 @@ func checkpoints(c config.Checkpoint, speed float64) sim.Checkpoints {
 	return out
 }
 
-// OnEC2 gives the same job on a cloud of real speed, scaled so that its work takes a time on the on-demand fleet. The
+// OnEC2 returns the same job on a cloud of real speed, scaled so that its work takes a time on the on-demand fleet. The
 // script of the fake cloud is left out. Clocks, splits and partitions are coarse, as a start costs the simulator about
 // as many microseconds as there are clocks, cuts and partitions; what is decided about machines does not look at them.
 func OnEC2(cfg sim.Config, compute time.Duration) sim.Config {
@@ -141,7 +141,7 @@ func OnDemandCost(cfg *sim.Config) market.USD {
 	return cfg.Equivalent.Type.OnDemand.PerHour(ComputeTime(cfg)) * market.USD(cfg.Equivalent.Count)
 }
 
-// withPolicy gives the run by another policy. On demand, all machines are reliable ones, the whole on-demand fleet, and
+// withPolicy returns the run by another policy. On demand, all machines are reliable ones, the whole on-demand fleet, and
 // no price is looked at.
 func withPolicy(cfg sim.Config, policy bidding.Policy) sim.Config {
 	cfg.Policy = policy

@@ -21,7 +21,7 @@ func newRecollection(longest time.Duration) *recollection {
 	return &recollection{most: int(longest/time.Hour) + 2, known: map[any]any{}, strategies: bidding.NewStrategies()}
 }
 
-// Recall gives what is known by that key, or makes it.
+// Recall returns what is known by that key, or makes it.
 func (r *recollection) Recall(key any, make func() any) any {
 	if v, ok := r.known[key]; ok {
 		return v
@@ -35,7 +35,7 @@ func (r *recollection) Recall(key any, make func() any) any {
 	return v
 }
 
-// remembering gives a policy that asks the recollection, where it can. Nobody else may use it at the same time: each worker
+// remembering returns a policy that asks the recollection, where it can. Nobody else may use it at the same time: each worker
 // has a recollection of its own.
 func remembering(p bidding.Policy, r *recollection) bidding.Policy {
 	switch p := p.(type) {

@@ -165,7 +165,7 @@ func foresee(cfg *sim.Config, kind sight, starts []time.Time) (*bounds, []block,
 	return b, blocks, nil
 }
 
-// foreseeable says whether machines are lost by their price alone: the oracle knows no other losses, and what is lost
+// foreseeable reports whether machines are lost by their price alone: the oracle knows no other losses, and what is lost
 // may be free.
 func foreseeable(cfg *sim.Config) bool {
 	terms := cfg.Rules.Terms()

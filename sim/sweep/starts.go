@@ -45,7 +45,7 @@ func ParseStarts(s string, seed uint64) (Starts, error) {
 	return starts, nil
 }
 
-// times gives the starts that count: with a week of history before them, room for the run behind, and no hole of the
+// times returns the starts that count: with a week of history before them, room for the run behind, and no hole of the
 // recording where they would run.
 func (s Starts) times(cfg *sim.Config) ([]time.Time, error) {
 	first, last := window(cfg)
@@ -104,7 +104,7 @@ func (s Starts) times(cfg *sim.Config) ([]time.Time, error) {
 // minutes are starting minutes, counted from the first one; to is not one of them.
 type minutes struct{ from, to int }
 
-// openTo gives the minutes from first to last at which no hole rules out a start.
+// openTo returns the minutes from first to last at which no hole rules out a start.
 func openTo(cfg *sim.Config, first, last time.Time) (open []minutes) {
 	end := int(last.Sub(first)/time.Minute) + 1
 	next := 0
@@ -186,7 +186,7 @@ func (p Plan) LeftOut() (said []string) {
 	return said
 }
 
-// window gives the first and the last minute at which a run may start.
+// window returns the first and the last minute at which a run may start.
 func window(cfg *sim.Config) (first, last time.Time) {
 	for _, p := range cfg.Pools {
 		if begin, ok := p.History.First(); ok && begin.At.After(first) {

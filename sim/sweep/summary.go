@@ -136,7 +136,7 @@ func (t *Tally) Add(r Row) {
 	g.runs = append(g.runs, outcome{r.Start.Unix(), r.Cost, r.Oracle, r.Runtime, int32(r.Evictions), r.Finished(), r.OracleKnown})
 }
 
-// Summaries gives a summary for each policy and length, in the order of their first row.
+// Summaries returns a summary for each policy and length, in the order of their first row.
 func (t *Tally) Summaries() []Summary {
 	out := []Summary{}
 	for first := 0; first < len(t.groups); {
@@ -234,7 +234,7 @@ func Summarize(rows []Row) []Summary {
 	return t.Summaries()
 }
 
-// distribution gives mean, standard deviation (of the sample) and percentiles; it sorts.
+// distribution returns mean, standard deviation (of the sample) and percentiles; it sorts.
 func distribution(x []float64) (mean, sd, p5, p50, p95 float64) {
 	slices.Sort(x)
 	for _, v := range x {

@@ -119,7 +119,7 @@ type worker struct {
 	separately bool
 }
 
-// work gives the rows of a block; when ctx is done, those of its first starts.
+// work returns the rows of a block; when ctx is done, those of its first starts.
 func (w *worker) work(ctx context.Context, b *block, done func()) (rows []Row, err error) {
 	if b.seeing {
 		b.see(ctx)

@@ -260,7 +260,7 @@ func (c *cluster) tables(ctx context.Context) (apps.Rows, error) {
 
 type tableRows map[ps.Key][]float32
 
-// Row gives a row.
+// Row returns a row.
 func (t tableRows) Row(k ps.Key) []float32 { return t[k] }
 
 // Close ends the machines.

@@ -33,7 +33,7 @@ func newEnv() (*Env, error) {
 
 func (e *Env) close() { _ = os.RemoveAll(e.Dir) }
 
-// Peer gives the path of a peer's program or folder, which an environment variable names, or a reason to skip.
+// Peer returns the path of a peer's program or folder, which an environment variable names, or a reason to skip.
 func (e *Env) Peer(variable string) (path, skip string) {
 	path = os.Getenv(variable)
 	if path == "" {

@@ -64,7 +64,7 @@ func callsPerSecond(what string, n, calls int) float64 {
 	return float64(calls) / time.Since(began).Seconds()
 }
 
-// aligned gives numbers that begin at a cache line, as those in C do.
+// aligned returns numbers that begin at a cache line, as those in C do.
 func aligned(n int) []float32 {
 	const line = 64
 	memory := make([]float32, n+line/4)

@@ -186,7 +186,7 @@ func readVectors(path string) ([]labelledVector, error) {
 	return all, nil
 }
 
-// readWeights gives liblinear's weights for the class 1, the bias last.
+// readWeights returns liblinear's weights for the class 1, the bias last.
 func readWeights(path string) ([]float64, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

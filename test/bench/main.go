@@ -82,7 +82,7 @@ func bench(ctx context.Context, args []string) error {
 	return nil
 }
 
-// runGroup also says whether all rows of the group were wanted.
+// runGroup also reports whether all rows of the group were wanted.
 func runGroup(ctx context.Context, env *Env, g Group, wanted *regexp.Regexp, pairs int) (results []Result, whole bool, err error) {
 	rows, closeGroup, err := g.Open(ctx, env)
 	if err != nil {

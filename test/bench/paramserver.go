@@ -20,7 +20,7 @@ type pushPull struct {
 // aim is about how long one measurement takes.
 const aim = 100 * time.Millisecond
 
-// measure gives pairs per second.
+// measure returns pairs per second.
 func (p *pushPull) measure(mode string, size int) Measure {
 	pairs := 16 // as many as fit the time, which the first measurements find out
 	return func(context.Context) (float64, error) {
@@ -34,7 +34,7 @@ func (p *pushPull) measure(mode string, size int) Measure {
 	}
 }
 
-// processorTime gives the seconds of processor time that a gigabyte takes, on both sides together.
+// processorTime returns the seconds of processor time that a gigabyte takes, on both sides together.
 func (p *pushPull) processorTime(size int) Measure {
 	return func(context.Context) (float64, error) {
 		before, err := cpuSeconds(p.pids)

@@ -168,7 +168,7 @@ func runPairs(workers []*worker, keys []ps.Key, sums []client.PartitionSums, pai
 	return errors.Join(failed...)
 }
 
-// tableSums gives the keys of the table of a size, by partition as workers ask for them, and a contribution of ones to all of
+// tableSums returns the keys of the table of a size, by partition as workers ask for them, and a contribution of ones to all of
 // its rows.
 func tableSums(s *ps.Schema, size int) ([]ps.Key, []client.PartitionSums) {
 	sums := make([]client.PartitionSums, s.Partitions)

@@ -36,7 +36,7 @@ func (r *Row) bar() string {
 	}
 }
 
-// figure gives a number three digits.
+// figure returns a number three digits.
 func figure(x float64) string {
 	if x == 0 || math.IsNaN(x) || math.IsInf(x, 0) {
 		return fmt.Sprint(x)

@@ -89,7 +89,7 @@ func (t *throughServer) start(ctx context.Context) (err error) {
 // throughBatches is how many clocks a pass has: mf's default.
 const throughBatches = 4
 
-// ratings gives ratings per second over some passes.
+// ratings returns ratings per second over some passes.
 func (t *throughServer) ratings(passes int) Measure {
 	return func(ctx context.Context) (float64, error) {
 		if err := t.start(ctx); err != nil {

@@ -232,7 +232,7 @@ func (r *lossRace) vwLoss(path string) (float64, error) {
 	return loss / float64(n), nil
 }
 
-// loss gives the mean log loss of our weights.
+// loss returns the mean log loss of our weights.
 func (r *lossRace) loss(tables stepper) float64 {
 	if r.classes == 2 {
 		return r.logisticLoss(tables)

@@ -103,7 +103,7 @@ func (c *chain) bids() int {
 	return n
 }
 
-// draw gives a path of so many steps.
+// draw returns a path of so many steps.
 func (c *chain) draw(from, steps int, random *rand.Rand) []int {
 	path := make([]int, steps+1)
 	path[0] = from

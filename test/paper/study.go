@@ -142,7 +142,7 @@ func (s study) cell(ctx context.Context, c cell, hours time.Duration, r result) 
 	return r, err
 }
 
-// read gives what is kept in a file, a result a line, by key.
+// read returns what is kept in a file, a result a line, by key.
 func read(file string) (map[string]result, error) {
 	kept := map[string]result{}
 	if file == "" {

@@ -37,7 +37,7 @@ func (p plan) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// draw gives the plan of a seed.
+// draw returns the plan of a seed.
 func (s storm) draw() (p plan) {
 	random := rand.New(rand.NewPCG(s.seed, 17))
 	of := slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return slices.Contains(s.without, k.name) })

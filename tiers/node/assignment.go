@@ -84,7 +84,7 @@ func (w *worker) release(ids []ps.Split, answer func(tiers.Result, error)) {
 	w.releases = append(w.releases, l)
 }
 
-// active gives the splits that the worker has.
+// active returns the splits that the worker has.
 func (w *worker) active() map[ps.Split]bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -158,14 +158,14 @@ func (w *worker) stop() {
 	w.signal()
 }
 
-// present gives the generation that the worker is in.
+// present returns the generation that the worker is in.
 func (w *worker) present() ps.Generation {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.generation
 }
 
-// stock gives the splits that this worker holds, each with its first clock that does not count yet. A controller asks that has just
+// stock returns the splits that this worker holds, each with its first clock that does not count yet. A controller asks that has just
 // been started: releases that wait for a round were asked for by the one before. They are dropped, since the splits are named
 // here and nobody would hear that they were given away. Splits whose data is not here yet are dropped as well: nothing of them has
 // begun, and nobody would hear if they cannot be loaded.

@@ -92,7 +92,7 @@ func keepTheBound(t *testing.T, staleness ps.Clock, random *rand.Rand) {
 	w.closeLink()
 }
 
-// complete says whether a clock is, in every partition.
+// complete reports whether a clock is, in every partition.
 func (d *dataPlane) complete(c ps.Clock) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -112,7 +112,7 @@ type Server interface {
 	Recover(do tiers.Recover) error
 	// TakeStock says what is owned and backed up here; the worker's part is the caller's to add.
 	TakeStock() tiers.Stock
-	// Stats gives a Heartbeat's figures. Generation and the client's bytes are the caller's to add.
+	// Stats returns a Heartbeat's figures. Generation and the client's bytes are the caller's to add.
 	Stats() tiers.Heartbeat
 }
 

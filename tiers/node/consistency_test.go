@@ -164,7 +164,7 @@ func (f finished) equal(g finished) bool {
 	return len(f) == len(g)
 }
 
-// collect gives every row, each as fill fills it.
+// collect returns every row, each as fill fills it.
 func (j *trained) collect(fill func(k ps.Key, row []float32)) finished {
 	f := finished{}
 	for id, table := range j.program.Tables() {
@@ -231,7 +231,7 @@ func logLoss(t *testing.T, j *trained, tables finished) float64 {
 	return loss / count
 }
 
-// forward gives what a layer makes of its inputs, which a hidden layer before it cuts off below 0.
+// forward returns what a layer makes of its inputs, which a hidden layer before it cuts off below 0.
 func forward(in []float64, weights, bias []float32, hidden bool) []float64 {
 	out := make([]float64, len(bias))
 	for c, b := range bias {
@@ -361,7 +361,7 @@ func (w *world) cluster(workers int, until, first ps.Clock, uneven bool) (map[ps
 	return machines, route, peers
 }
 
-// readAll gives the tables after the last clock, read from the servers.
+// readAll returns the tables after the last clock, read from the servers.
 func (j *trained) readAll(t *testing.T, client Client, g ps.Generation) finished {
 	t.Helper()
 	var keys []ps.Key

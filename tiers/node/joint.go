@@ -110,7 +110,7 @@ func (s *shared) spread(given []float32) {
 // Table implements apps.SharedRows.
 func (s *shared) Table(t ps.TableID) [][]float32 { return s.tables[t] }
 
-// updates gives what changed, by the joint's weights, one entry per partition. If keep is set they have memory of
+// updates returns what changed, by the joint's weights, one entry per partition. If keep is set they have memory of
 // their own, or else that of what was given.
 func (s *shared) updates(w *workspace, joint apps.Joint, keep bool) []ps.Sums {
 	sums := make([]ps.Sums, w.schema.Partitions)

@@ -289,7 +289,7 @@ func (c *crew) cut() (cut ps.Clock) {
 	return cut
 }
 
-// recover returns to a cut in a new generation.
+// recover gives to a cut in a new generation.
 func (c *crew) recover(cut ps.Clock, splits map[ps.ServerID][]ps.Split) {
 	c.t.Helper()
 	c.generation++

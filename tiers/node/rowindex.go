@@ -112,7 +112,7 @@ func (x *rowIndex) find() {
 	}
 }
 
-// slot gives a row's slot, or -1.
+// slot returns a row's slot, or -1.
 func (x *rowIndex) slot(k ps.Key) int {
 	t := &x.tables[k.Table]
 	if t.asked == nil {

@@ -37,7 +37,7 @@ type entry struct {
 	used  uint64
 }
 
-// get gives a split if it is in memory.
+// get returns a split if it is in memory.
 func (s *store) get(id ps.Split) apps.Split {
 	s.mu.Lock()
 	e := s.splits[id]
@@ -54,7 +54,7 @@ func (s *store) get(id ps.Split) apps.Split {
 	}
 }
 
-// loaded gives the splits that are here, in memory or on disk, in order.
+// loaded returns the splits that are here, in memory or on disk, in order.
 func (s *store) loaded() []ps.Split {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +111,7 @@ func (s *store) trim() {
 	}
 }
 
-// load gives a split, reading it if need be. Several callers share one reading; one that failed is tried again by the
+// load returns a split, reading it if need be. Several callers share one reading; one that failed is tried again by the
 // next caller.
 func (s *store) load(ctx context.Context, id ps.Split) (apps.Split, error) {
 	s.mu.Lock()

@@ -24,7 +24,7 @@ type UserData struct {
 	SplitBytes int64 `json:"split_bytes,omitempty"`
 }
 
-// Encode gives the form that DecodeUserData reads.
+// Encode returns the form that DecodeUserData reads.
 func (u UserData) Encode() string {
 	data, err := json.Marshal(u)
 	if err != nil {

@@ -288,7 +288,7 @@ func (w *worker) finish(ctx context.Context, r *round, stats []tiers.SplitStats,
 	})
 }
 
-// busy says whether a split's work has begun and does not count yet.
+// busy reports whether a split's work has begun and does not count yet.
 func (w *worker) busy(id ps.Split) bool {
 	return w.sending != nil && slices.Contains(w.sending.splits, id) ||
 		w.round != nil && w.round.computing && slices.Contains(w.round.splits, id)

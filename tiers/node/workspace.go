@@ -203,7 +203,7 @@ func (w *workspace) sumCounts(c *copies, slot int) error {
 	return ps.AddInts(ps.Ints(w.float[from:to]), difference)
 }
 
-// updates gives the team's sums, one entry per partition. If keep is set they share no memory with the workspace, or
+// updates returns the team's sums, one entry per partition. If keep is set they share no memory with the workspace, or
 // else they are good until the next begin.
 func (w *workspace) updates(t team, keep bool) []ps.Sums {
 	if t.joint != nil {
@@ -285,7 +285,7 @@ func splitStats(id ps.Split, s apps.Stats) tiers.SplitStats {
 		TestCount: s.TestCount, TestLoss: s.TestLoss, Work: s.Work}
 }
 
-// resized gives a slice of n elements, the same memory if it is large enough. Elements that were there before keep
+// resized returns a slice of n elements, the same memory if it is large enough. Elements that were there before keep
 // their values.
 func resized[T any](s []T, n int) []T {
 	return slices.Grow(s[:0], n)[:n]

@@ -132,7 +132,7 @@ func (w *world) said() []link.FromNode {
 	return slices.Clone(w.heard)
 }
 
-// await gives the first thing heard, from a place on, that suits.
+// await returns the first thing heard, from a place on, that suits.
 func (w *world) await(from int, suits func(link.FromNode) bool) link.FromNode {
 	w.t.Helper()
 	patience := 10 * time.Minute // of the bubble's time

@@ -170,7 +170,7 @@ func (s *server) ValidateDataResourceConfig(context.Context, *tfprotov6.Validate
 	return &tfprotov6.ValidateDataResourceConfigResponse{}, nil
 }
 
-// UpgradeResourceState gives back what mocks have made: there is one version.
+// UpgradeResourceState returns back what mocks have made: there is one version.
 func (s *server) UpgradeResourceState(_ context.Context, r *tfprotov6.UpgradeResourceStateRequest) (*tfprotov6.UpgradeResourceStateResponse, error) {
 	made, err := s.schemas.Resources[r.TypeName].schema()
 	if err != nil {

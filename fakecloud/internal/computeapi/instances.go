@@ -130,7 +130,7 @@ func aggregateInstances(c *call) (any, error) {
 	return aggregate(c, "instance", page, next, func(v instanceView) string { return v.Zone }), err
 }
 
-// find gives a machine that is listed.
+// find returns a machine that is listed.
 func (c *call) find() (region.Instance, error) {
 	name := c.PathValue("instance")
 	i, ok := c.region.Instance(c.now, name)

@@ -235,7 +235,7 @@ func (h *Handler) serveWait(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// asFailure gives what the region refuses as the failure of an operation; a request that is wrong is refused at once.
+// asFailure returns what the region refuses as the failure of an operation; a request that is wrong is refused at once.
 func asFailure(err error) (*operationError, error) {
 	e, ok := errors.AsType[*region.Error](err)
 	if !ok {

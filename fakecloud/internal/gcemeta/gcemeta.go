@@ -126,7 +126,7 @@ func answer(w http.ResponseWriter, text string, isJSON bool) {
 	w.Write([]byte(text)) // a client that is gone needs no answer
 }
 
-// value gives what is at a path: a value, the names in a folder, or with recursive all that is below as JSON.
+// value returns what is at a path: a value, the names in a folder, or with recursive all that is below as JSON.
 func (e *Endpoint) value(path string, recursive bool) (text string, found, isJSON bool) {
 	if path == pathToken { // in no folder's listing
 		return fmt.Sprintf(`{"access_token":%q,"expires_in":3599,"token_type":"Bearer"}`, Token), true, true

@@ -38,7 +38,7 @@ func (c *call) page(least, most int) page {
 	return p
 }
 
-// cut gives the part of a list that the page is, and the token of the next.
+// cut returns the part of a list that the page is, and the token of the next.
 func cut[T any](list []T, p page) ([]T, string) {
 	from := min(p.offset, len(list))
 	to := min(from+p.size, len(list))

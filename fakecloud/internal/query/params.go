@@ -45,7 +45,7 @@ func (p *params) fail(e *region.Error) {
 	}
 }
 
-// finish gives the first fault, or the first parameter in order of name that nobody read.
+// finish returns the first fault, or the first parameter in order of name that nobody read.
 func (p *params) finish() error {
 	if p.err != nil {
 		return p.err
@@ -169,7 +169,7 @@ func (p *params) invalid(name, value string) {
 	p.fail(region.Errorf("InvalidParameterValue", "Value (%s) for parameter %s is invalid.", value, name))
 }
 
-// indices gives the numbers n for which "prefix.n" or something below it is there, sorted.
+// indices returns the numbers n for which "prefix.n" or something below it is there, sorted.
 func (p *params) indices(prefix string) []int {
 	var list []int
 	for name := range p.form {

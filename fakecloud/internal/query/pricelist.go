@@ -79,7 +79,7 @@ type productQuestion struct {
 	Filters       []struct{ Type, Field, Value string }
 }
 
-// getProducts gives the types on sale as products. Filters compare attributes, all of which must be as they say.
+// getProducts returns the types on sale as products. Filters compare attributes, all of which must be as they say.
 func getProducts(r *region.Region, now time.Time, body []byte) (any, error) {
 	q := productQuestion{MaxResults: 100}
 	if err := strictly(body, &q); err != nil {

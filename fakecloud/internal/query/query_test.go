@@ -86,7 +86,7 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// play gives the story with the answers that it gets.
+// play returns the story with the answers that it gets.
 func play(t *testing.T, story string) string {
 	w := newWorld(t)
 	handler := New(w, slog.New(slog.DiscardHandler))

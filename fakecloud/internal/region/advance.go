@@ -22,7 +22,7 @@ func (r *Region) Advance(now time.Time) {
 	}
 }
 
-// NextWake gives the time of the next boot, notice or eviction.
+// NextWake returns the time of the next boot, notice or eviction.
 func (r *Region) NextWake() (time.Time, bool) {
 	at, next := r.nextDue()
 	return at, next != nil
@@ -38,7 +38,7 @@ func (r *Region) nextDue() (at time.Time, next *Instance) {
 	return at, next
 }
 
-// due gives the time of the instance's next event of its own.
+// due returns the time of the instance's next event of its own.
 func (i *Instance) due() (time.Time, bool) {
 	if !i.State.Alive() {
 		return time.Time{}, false

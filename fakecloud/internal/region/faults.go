@@ -25,7 +25,7 @@ type slowdown struct {
 // Where limits something to some pools: an instance type, a zone, "zone/type", or a whole pool. "" is all.
 type Where string
 
-// Matches says whether a pool is meant.
+// Matches reports whether a pool is meant.
 func (w Where) Matches(pool market.Pool) bool {
 	switch w {
 	case "", Where(pool.Type), Where(pool.Zone), Where(pool.Zone + "/" + pool.Type), Where(pool.String()):
@@ -34,7 +34,7 @@ func (w Where) Matches(pool market.Pool) bool {
 	return false
 }
 
-// Known says whether any pool of the region could be meant.
+// Known reports whether any pool of the region could be meant.
 func (r *Region) Known(w Where) bool {
 	for _, zone := range r.zones {
 		for name := range r.types {
@@ -88,7 +88,7 @@ func (r *Region) Throttle(now time.Time, length time.Duration) {
 	r.throttled = r.now.Add(length)
 }
 
-// Throttled says whether requests are refused.
+// Throttled reports whether requests are refused.
 func (r *Region) Throttled(now time.Time) bool {
 	r.Advance(now)
 	return r.throttled.After(r.now)
@@ -142,7 +142,7 @@ func (r *Region) each(now time.Time, targets []string, spotOnly bool, do func(*I
 	return nil
 }
 
-// Named says whether a target is the id of one machine: "i-..." of EC2, or a name on Compute Engine, where ours have dashes.
+// Named reports whether a target is the id of one machine: "i-..." of EC2, or a name on Compute Engine, where ours have dashes.
 func Named(target string) bool { return strings.Contains(target, "-") }
 
 // Pick names machines: one by its id, or by "oldest", "newest", "random" up to count, or "all", among the

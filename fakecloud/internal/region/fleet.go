@@ -44,7 +44,7 @@ func (r *Region) CreateTemplate(now time.Time, t Template) (Template, error) {
 	return t, nil
 }
 
-// Templates gives those that there are, oldest first.
+// Templates returns those that there are, oldest first.
 func (r *Region) Templates() []Template {
 	list := slices.Clone(r.templates)
 	for i := range list {

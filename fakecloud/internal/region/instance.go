@@ -161,7 +161,7 @@ var (
 	RunOver = Cause{By: market.ByUser, Message: "The longest run is over.", Operation: "compute.instances.scheduledVmTerminate"}
 )
 
-// Instances gives every instance that a listing shows, ended ones too, in order of launch.
+// Instances returns every instance that a listing shows, ended ones too, in order of launch.
 func (r *Region) Instances(now time.Time) []Instance {
 	r.Advance(now)
 	var list []Instance
@@ -173,7 +173,7 @@ func (r *Region) Instances(now time.Time) []Instance {
 	return list
 }
 
-// Instance gives one, visible or not.
+// Instance returns one, visible or not.
 func (r *Region) Instance(now time.Time, id string) (Instance, bool) {
 	r.Advance(now)
 	i, ok := r.instances[id]

@@ -171,7 +171,7 @@ func noCapacity(pool market.Pool) *Error {
 		"We currently do not have sufficient %s capacity in the Availability Zone you requested (%s).", pool.Type, pool.Zone)
 }
 
-// available gives how many machines of up to want can be had of a pool, and what to say when that is too few.
+// available returns how many machines of up to want can be had of a pool, and what to say when that is too few.
 func (r *Region) available(pool market.Pool, want int) (int, *Error) {
 	count, short := r.inPool(pool, want)
 	if left, refusal := r.inAccount(pool.Class, want); left < count {
@@ -180,7 +180,7 @@ func (r *Region) available(pool market.Pool, want int) (int, *Error) {
 	return count, short
 }
 
-// Room gives how many machines of up to want could be had of a pool now, whatever they cost.
+// Room returns how many machines of up to want could be had of a pool now, whatever they cost.
 func (r *Region) Room(pool market.Pool, want int) int {
 	if r.config.Spot[pool] == nil && pool.Class == market.Spot {
 		return 0
@@ -217,7 +217,7 @@ func (r *Region) inAccount(class market.Class, want int) (int, *Error) {
 	return min(want, max(0, limit-used)), short
 }
 
-// count gives how many machines there are in the pools that match.
+// count returns how many machines there are in the pools that match.
 func (r *Region) count(match func(market.Pool) bool) int {
 	n := 0
 	for _, i := range r.order {

@@ -25,7 +25,7 @@ type PriceChange struct {
 	market.PricePoint
 }
 
-// Prices gives the spot prices of the past, newest first: the changes in (Start, End] and for each pool the
+// Prices returns the spot prices of the past, newest first: the changes in (Start, End] and for each pool the
 // price in force at Start, with the time at which it began. What lies after now is not told.
 func (r *Region) Prices(now time.Time, q PriceQuery) []PriceChange {
 	r.Advance(now)

@@ -148,12 +148,12 @@ func (r *Region) Types() []Type {
 	return types
 }
 
-// SoldAsSpot says whether any zone has a spot market of the type.
+// SoldAsSpot reports whether any zone has a spot market of the type.
 func (r *Region) SoldAsSpot(name string) bool {
 	return slices.ContainsFunc(r.zones, func(zone string) bool { return r.config.Spot[r.pool(zone, name, market.Spot)] != nil })
 }
 
-// TypeOf gives the machine type of an instance.
+// TypeOf returns the machine type of an instance.
 func (r *Region) TypeOf(i Instance) Type { return r.types[i.Pool.Type] }
 
 func (r *Region) pool(zone, typeName string, class market.Class) market.Pool {

@@ -50,7 +50,7 @@ func (g *Grouper) Add(e journal.Entry) []Line {
 	return lines
 }
 
-// Open gives the lines of the groups that wait for more, as they are now.
+// Open returns the lines of the groups that wait for more, as they are now.
 func (g *Grouper) Open() []Line {
 	lines := make([]Line, 0, len(g.open))
 	for _, o := range g.open {

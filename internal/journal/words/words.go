@@ -23,7 +23,7 @@ type Line struct {
 	Entry     journal.Entry // the first of those that were grouped
 }
 
-// String gives the text with its reason.
+// String returns the text with its reason.
 func (l Line) String() string {
 	if l.Why == "" {
 		return l.Text
@@ -31,7 +31,7 @@ func (l Line) String() string {
 	return l.Text + " (" + l.Why + ")"
 }
 
-// Noteworthy says whether a line is worth a person's attention on its own. Clocks, moves, prices and the cuts that
+// Noteworthy reports whether a line is worth a person's attention on its own. Clocks, moves, prices and the cuts that
 // are merely due are too many; they show in figures instead.
 func Noteworthy(e journal.Entry) bool {
 	switch e.Kind {
@@ -48,7 +48,7 @@ func Noteworthy(e journal.Entry) bool {
 	}
 }
 
-// aboutMachines says whether lines of this kind come once per machine, so that like ones can be one.
+// aboutMachines reports whether lines of this kind come once per machine, so that like ones can be one.
 func aboutMachines(k journal.Kind) bool {
 	switch k {
 	case journal.Launch, journal.Notice, journal.Evicted, journal.Failed, journal.Terminated, journal.Join, journal.Leave:
@@ -203,7 +203,7 @@ func stageText(e journal.Entry) string {
 	return fmt.Sprintf("%s: %d transient, %d reliable", change, e.Transient, e.Reliable)
 }
 
-// switchText gives the figures when the reason, which has them, is not there.
+// switchText returns the figures when the reason, which has them, is not there.
 func switchText(e journal.Entry) string {
 	if e.Why != "" {
 		return fmt.Sprintf("switch from %s to %s", Pool(e.From), Pool(e.To))
@@ -241,7 +241,7 @@ func doneText(e journal.Entry) string {
 	return s
 }
 
-// Pool gives a pool's short name: "c3.xlarge us-west-1a", and says so if it is an on-demand one.
+// Pool returns a pool's short name: "c3.xlarge us-west-1a", and says so if it is an on-demand one.
 func Pool(pool string) string {
 	parts := strings.Split(pool, "/")
 	if len(parts) != 5 {
@@ -254,7 +254,7 @@ func Pool(pool string) string {
 	return short
 }
 
-// Type gives a pool's type and terms, without its place: "c3.xlarge on-demand".
+// Type returns a pool's type and terms, without its place: "c3.xlarge on-demand".
 func Type(pool string) string {
 	parts := strings.Split(pool, "/")
 	if len(parts) != 5 {
@@ -263,7 +263,7 @@ func Type(pool string) string {
 	return parts[3] + " " + parts[4]
 }
 
-// Duration gives market seconds in the unit that suits them: "45 s", "12 min", "9.0 h", "4.2 d"; "unknown"
+// Duration returns market seconds in the unit that suits them: "45 s", "12 min", "9.0 h", "4.2 d"; "unknown"
 // for none.
 func Duration(seconds float64) string {
 	switch {
@@ -280,7 +280,7 @@ func Duration(seconds float64) string {
 	}
 }
 
-// Number gives "1 clock", "2 clocks".
+// Number returns "1 clock", "2 clocks".
 func Number(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -11,7 +11,7 @@ type Cell struct {
 // Align is what the stride of Factors is a multiple of: a cache line of numbers, so that rows have no rest.
 const Align = 16
 
-// Stride gives the least stride for vectors of a rank.
+// Stride returns the least stride for vectors of a rank.
 func Stride(rank int) int { return (rank + Align - 1) / Align * Align }
 
 // Factors are two sets of vectors whose scalar products, with a bias for each, approximate a matrix:

@@ -11,7 +11,7 @@ package fast
 
 import "unsafe"
 
-// Dot gives the scalar product of two vectors; b is at least as long as a.
+// Dot returns the scalar product of two vectors; b is at least as long as a.
 func Dot(a, b []float32) float32 {
 	b = b[:len(a)]
 	return dot(unsafe.SliceData(a), unsafe.SliceData(b), len(a))

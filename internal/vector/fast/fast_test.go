@@ -16,7 +16,7 @@ func eachLevel(t *testing.T, do func(t *testing.T)) {
 	}
 }
 
-// vectors gives two vectors of n numbers that begin at an odd place and are followed by numbers that must not be
+// vectors returns two vectors of n numbers that begin at an odd place and are followed by numbers that must not be
 // touched.
 func vectors(r *rand.Rand, n int) (a, b []float32, whole []float32) {
 	random := func() []float32 {

@@ -14,7 +14,7 @@ type Scattered struct {
 // Rates are the step of a vector, and what a step leaves of its numbers and of its bias: 1 - step * penalty.
 type Rates struct{ Step, Keep, BiasKeep float32 }
 
-// Width gives how many numbers a vector of a rank takes with its bias and the zeros.
+// Width returns how many numbers a vector of a rank takes with its bias and the zeros.
 func Width(rank int) int { return Stride(rank + 1) }
 
 // Descend takes one step of stochastic gradient descent for each cell, in their order, and gives the sum of the

@@ -44,7 +44,7 @@ func identityFailure(err error) error {
 	return fmt.Errorf("asking the instance metadata service who this machine is: %w", err)
 }
 
-// ReadUserData gives what the machine was launched with; nil when that was nothing.
+// ReadUserData returns what the machine was launched with; nil when that was nothing.
 func ReadUserData(ctx context.Context, c Config) ([]byte, error) {
 	s := newService(c, readAttempts)
 	defer s.close()
@@ -55,7 +55,7 @@ func ReadUserData(ctx context.Context, c Config) ([]byte, error) {
 	return data, nil
 }
 
-// instanceID gives the machine's own name.
+// instanceID returns the machine's own name.
 func (s *service) instanceID(ctx context.Context) (provisioner.InstanceID, error) {
 	id, err := s.must(ctx, "instance-id")
 	if err == nil && !strings.HasPrefix(id, "i-") {

@@ -42,7 +42,7 @@ func ReadIdentity(ctx context.Context) (Identity, error) {
 	return i, nil
 }
 
-// ReadUserData gives what the machine was launched with; nil when that was nothing.
+// ReadUserData returns what the machine was launched with; nil when that was nothing.
 func ReadUserData(ctx context.Context) ([]byte, error) {
 	s := newService()
 	defer s.close()

@@ -75,7 +75,7 @@ func newService() *service {
 
 func (s *service) close() { s.transport.CloseIdleConnections() }
 
-// attribute gives what the machine was launched with; "" when that was nothing.
+// attribute returns what the machine was launched with; "" when that was nothing.
 func (s *service) attribute(ctx context.Context, name string) (string, error) {
 	text, err := s.client.GetWithContext(ctx, pathAttributes+name)
 	if _, none := errors.AsType[metadata.NotDefinedError](err); none {

@@ -153,7 +153,7 @@ func Listen(ctx context.Context, cfg Config) (*Link, error) {
 	return l, nil
 }
 
-// Reports gives what nodes say. Nodes wait while nobody reads. The channel is closed by Close.
+// Reports returns what nodes say. Nodes wait while nobody reads. The channel is closed by Close.
 func (l *Link) Reports() <-chan FromNode { return l.reports }
 
 // Send gives a node a command, after those sent to it before. It does not wait for the node: the command goes when

@@ -29,7 +29,7 @@ type Box[M any] struct {
 	empty   chan struct{} // closed and replaced whenever the last waiting message is acknowledged
 }
 
-// New gives an empty box for at most limit unacknowledged messages; 0 = no limit.
+// New returns an empty box for at most limit unacknowledged messages; 0 = no limit.
 func New[M any](limit int) *Box[M] {
 	return &Box[M]{limit: limit, wake: make(chan struct{}, 1), empty: make(chan struct{})}
 }
@@ -79,7 +79,7 @@ func (b *Box[M]) drop(received uint64) {
 	}
 }
 
-// Received notes a number from the other side and says whether it is new; repeated ones are to be ignored.
+// Received notes a number from the other side and reports whether it is new; repeated ones are to be ignored.
 // Number 0 stands for messages that are not counted, and is never new.
 func (b *Box[M]) Received(number uint64) bool {
 	b.mu.Lock()

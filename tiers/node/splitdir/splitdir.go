@@ -20,7 +20,7 @@ import (
 // Name is a split's file name.
 func Name(id ps.Split) string { return fmt.Sprintf("split-%05d", id) }
 
-// Create gives the way to write splits into a directory that exists. Files are durable once closed without error.
+// Create returns the way to write splits into a directory that exists. Files are durable once closed without error.
 func Create(directory string) apps.Create {
 	return func(id ps.Split) (io.WriteCloser, error) {
 		f, err := os.Create(filepath.Join(directory, Name(id)))

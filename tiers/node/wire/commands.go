@@ -13,7 +13,7 @@ import (
 	pb "github.com/tierml/tierml/tiers/node/controlpb"
 )
 
-// EncodeCommand gives a command's protobuf form.
+// EncodeCommand returns a command's protobuf form.
 func EncodeCommand(c tiers.Command) (*pb.ToNode, error) {
 	m := &pb.ToNode{Id: c.ID}
 	switch do := c.Do.(type) {

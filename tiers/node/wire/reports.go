@@ -12,7 +12,7 @@ import (
 	pb "github.com/tierml/tierml/tiers/node/controlpb"
 )
 
-// EncodeReport gives a report's protobuf form.
+// EncodeReport returns a report's protobuf form.
 func EncodeReport(r tiers.Report) (*pb.FromNode, error) {
 	m := &pb.FromNode{}
 	switch r := r.(type) {

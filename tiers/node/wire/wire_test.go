@@ -140,7 +140,7 @@ func overTheWire[M proto.Message](t *rapid.T, sent, got M) M {
 	return got
 }
 
-// draw gives a value of kind's type with every field drawn, by reflection: a field that the translation does
+// draw returns a value of kind's type with every field drawn, by reflection: a field that the translation does
 // not know is lost on the way.
 func draw(t *rapid.T, kind any) any {
 	v := reflect.New(reflect.TypeOf(kind)).Elem()

@@ -20,7 +20,7 @@ import (
 // QuietFlag turns off what is only said to people: hints, and bars.
 const QuietFlag = "quiet"
 
-// Quiet says whether a call wants neither hints nor bars.
+// Quiet reports whether a call wants neither hints nor bars.
 func Quiet(cmd *cobra.Command) bool {
 	quiet, err := cmd.Flags().GetBool(QuietFlag)
 	return err == nil && quiet
@@ -41,7 +41,7 @@ func Next(cmd *cobra.Command, steps ...Step) {
 	}
 }
 
-// IsTerminal says whether a person can be on the other side of a stream.
+// IsTerminal reports whether a person can be on the other side of a stream.
 func IsTerminal(stream any) bool {
 	file, ok := terminal.File(stream)
 	return ok && term.IsTerminal(file.Fd())
