@@ -140,6 +140,7 @@ func (r *remote) connect(ctx context.Context, p reach.Place, note func(string)) 
 		way.Close()
 		return nil, usageError{err}
 	}
+	client.Through(way.Dial)
 	client.Own(way.Close)
 	return client, nil
 }

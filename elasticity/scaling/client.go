@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 
@@ -17,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	pb "github.com/tierml/tierml/elasticity/scaling/scalingpb"
+	"github.com/tierml/tierml/internal/sameuser"
 )
 
 // ErrNotRunning: nobody answers for the run.
@@ -73,7 +75,10 @@ func reach(ctx context.Context, directory string) (_ context.Context, _ pb.Elast
 	if err := json.Unmarshal(text, &d); err != nil {
 		return nil, nil, nil, fmt.Errorf("finding how to reach the run: %s: %w", File, err)
 	}
-	connection, err := grpc.NewClient("passthrough:///"+d.Address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
+	connection, err := grpc.NewClient("passthrough:///"+d.Address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			return sameuser.Dial(ctx, "tcp", address) // the run may be gone and its port somebody else's
+		}))
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("reaching the run: %w", err)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/controller/call"
+	"github.com/tierml/tierml/internal/sameuser/sameusertest"
 	"github.com/tierml/tierml/provisioner"
 )
 
@@ -414,5 +415,30 @@ func TestMeant(t *testing.T) {
 		if got := strings.Join(ids, " "); got != want || len(meant)+len(others) != len(found) {
 			t.Errorf("%q is meant, and %d others; want %q", got, len(others), want)
 		}
+	}
+}
+
+// In the moment before the tunnel's command listens, another user of this host may take its port: he is no controller, and is not
+// shown the token.
+func TestAnotherUserIsNoTunnel(t *testing.T) {
+	l := sameusertest.Listen(t, "127.0.0.1:0")
+	asked := make(chan struct{})
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { close(asked); w.WriteHeader(http.StatusOK) })}
+	served := make(chan error)
+	go func() { served <- server.Serve(l) }()
+	defer func() { _ = server.Close(); <-served }()
+	tunnel := &Tunnel{local: l.Addr().(*net.TCPAddr).Port, http: tunnelClient()}
+	if tunnel.answers(t.Context()) {
+		t.Error("it was taken for the controller")
+	}
+	way := tunnel.way()
+	way.Token = access.Random()
+	if refused(t.Context(), way) {
+		t.Error("he was asked about the token")
+	}
+	select {
+	case <-asked:
+		t.Error("he was asked")
+	default:
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -147,19 +148,22 @@ type Way struct {
 	Address string
 	Token   access.Token
 	Close   func()
+	// Dial connects to Address: through a tunnel only to this user's own end of it. Nil: as usual.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Connect opens the way to a controller, and gets its token once: from then on it is in TokenFile. Own is a token that the
 // user has named; the zero one: none. Note gets lines about what happens meanwhile.
 func (s Shelf) Connect(ctx context.Context, p Place, own access.Token, note func(string)) (w *Way, err error) {
-	w = &Way{Address: p.URL, Token: own, Close: func() {}}
+	w = &Way{Address: p.URL, Close: func() {}}
 	if p.URL == "" {
 		t, err := OpenTunnel(ctx, p, note)
 		if err != nil {
 			return nil, err
 		}
-		w.Address, w.Close = t.Address(), t.Close
+		w = t.way()
 	}
+	w.Token = own
 	end := w.Close
 	defer func() {
 		if err != nil {
@@ -206,7 +210,12 @@ func refused(ctx context.Context, w *Way) bool {
 		return false
 	}
 	request.Header.Set("Authorization", w.Token.Bearer())
-	response, err := http.DefaultTransport.RoundTrip(request) // it follows no redirection
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.DisableKeepAlives = true
+	if w.Dial != nil {
+		transport.DialContext = w.Dial
+	}
+	response, err := transport.RoundTrip(request) // it follows no redirection
 	if err != nil {
 		return false
 	}

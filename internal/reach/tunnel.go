@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/internal/access"
+	"github.com/tierml/tierml/internal/sameuser"
 )
 
 // Times of a tunnel, in wall-clock time.
@@ -56,9 +57,7 @@ func OpenTunnel(ctx context.Context, p Place, note func(string)) (*Tunnel, error
 	if err != nil {
 		return nil, fmt.Errorf("opening a tunnel to %s: %w", p, err)
 	}
-	t := &Tunnel{place: p, local: local, note: note, over: make(chan struct{}),
-		http: &http.Client{Timeout: answerIn, Transport: &http.Transport{DisableKeepAlives: true}, // each look is by a way of its own
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	t := &Tunnel{place: p, local: local, note: note, over: make(chan struct{}), http: tunnelClient()}
 	first, err := t.open(ctx)
 	if err != nil {
 		return nil, err
@@ -68,6 +67,15 @@ func OpenTunnel(ctx context.Context, p Place, note func(string)) (*Tunnel, error
 	go func() { defer close(t.over); t.keep(keeping, first) }()
 	return t, nil
 }
+
+// tunnelClient looks whether a tunnel is open, each time by a connection of its own.
+func tunnelClient() *http.Client {
+	return &http.Client{Timeout: answerIn, Transport: &http.Transport{DisableKeepAlives: true, DialContext: sameuser.Dial},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// way is the one through the tunnel. Its near end is a process of this user: any other has taken the port before it.
+func (t *Tunnel) way() *Way { return &Way{Address: t.Address(), Close: t.Close, Dial: sameuser.Dial} }
 
 // Address is where the controller is reached meanwhile.
 func (t *Tunnel) Address() string { return fmt.Sprintf("http://127.0.0.1:%d", t.local) }

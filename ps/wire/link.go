@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tierml/tierml/internal/sameuser"
 	"github.com/tierml/tierml/ps"
 )
 
@@ -425,8 +426,9 @@ type Dialer func(ctx context.Context, address string) (net.Conn, error)
 // dialTimeout bounds one attempt: a machine that is gone without a word must not hold its caller up.
 const dialTimeout = 3 * time.Second
 
-// DialTCP is the usual Dialer.
+// DialTCP is the usual Dialer. On this host it reaches processes of the same user only.
 func DialTCP(ctx context.Context, address string) (net.Conn, error) {
-	d := net.Dialer{Timeout: dialTimeout}
-	return d.DialContext(ctx, "tcp", address)
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	return sameuser.Dial(ctx, "tcp", address)
 }

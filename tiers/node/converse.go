@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/internal/sameuser"
 	"github.com/tierml/tierml/tiers"
 	pb "github.com/tierml/tierml/tiers/node/controlpb"
 	"github.com/tierml/tierml/tiers/node/outbox"
@@ -66,9 +67,12 @@ func (n *node) dial() (*grpc.ClientConn, error) {
 		}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(largestMessage)),
 	}
-	if n.cfg.Dial != nil {
+	switch {
+	case n.cfg.Dial != nil:
+		options = append(options, grpc.WithContextDialer(n.cfg.Dial))
+	case n.own == nil: // on this host; the controller may be gone and its port somebody else's
 		options = append(options, grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
-			return n.cfg.Dial(ctx, address)
+			return sameuser.Dial(ctx, "tcp", address)
 		}))
 	}
 	return grpc.NewClient("passthrough:///"+n.user.Controller, options...)

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -61,6 +62,13 @@ func New(address string, token access.Token, authority string) (*Client, error) 
 
 // Address is the controller's.
 func (c *Client) Address() string { return strings.TrimSuffix(c.base.String(), "/") }
+
+// Through has connections made by dial; nil: as usual.
+func (c *Client) Through(dial func(ctx context.Context, network, address string) (net.Conn, error)) {
+	if dial != nil {
+		c.http.Transport.(*http.Transport).DialContext = dial
+	}
+}
 
 // Own has Close end something as well, such as the tunnel by which the controller is reached. A tunnel breaks and is opened
 // again, with a laptop that sleeps and changes networks: more patience is had with it.

@@ -14,6 +14,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/tierml/tierml/internal/sameuser"
 )
 
 // Limits on answers: metadata values are short, user data at most 16 KiB.
@@ -44,7 +46,11 @@ type service struct {
 // session token shows by a refusal.
 func newService(c Config, attempts int) *service {
 	transport := &http.Transport{ // no proxy: nobody else can answer for this machine
-		DialContext:           (&net.Dialer{Timeout: dialTimeout}).DialContext,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+			defer cancel()
+			return sameuser.Dial(ctx, network, address) // a machine that is a process has a service on its host
+		},
 		ResponseHeaderTimeout: answerTimeout,
 	}
 	client := imds.New(imds.Options{

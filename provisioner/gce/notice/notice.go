@@ -17,6 +17,7 @@ import (
 	"cloud.google.com/go/compute/metadata"
 
 	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/internal/sameuser"
 	"github.com/tierml/tierml/provisioner"
 )
 
@@ -69,7 +70,13 @@ type service struct {
 }
 
 func newService() *service {
-	transport := &http.Transport{DialContext: (&net.Dialer{Timeout: time.Second}).DialContext} // no proxy: nobody else can answer for this machine
+	transport := &http.Transport{ // no proxy: nobody else can answer for this machine
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			return sameuser.Dial(ctx, network, address) // a machine that is a process has a server on its host
+		},
+	}
 	return &service{metadata.NewWithOptions(&metadata.Options{Client: &http.Client{Transport: transport}}), transport}
 }
 

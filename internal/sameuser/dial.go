@@ -1,0 +1,57 @@
+package sameuser
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+)
+
+// A server takes a connection up at once, unless the host is very busy.
+const (
+	takenWithin = 5 * time.Second
+	lookAgain   = 20 * time.Millisecond // at the most
+)
+
+// errClosed: the other end has closed the connection, whoever that was.
+var errClosed = errors.New("it was closed at once")
+
+// Dial connects to a TCP address. On the loopback interface it is sure to reach a process of this user or of root: a port is
+// anybody's as soon as its server has ended. Other hosts' addresses, and systems that do not tell whose a connection is, are
+// dialled and nothing else.
+func Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, network, address)
+	if err != nil || !Supported {
+		return conn, err
+	}
+	if to, tcp := conn.RemoteAddr().(*net.TCPAddr); !tcp || !to.IP.IsLoopback() {
+		return conn, nil
+	}
+	if err := awaitOwn(ctx, conn); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// awaitOwn checks a connection that this process has opened. The kernel tells whose its other end is once the server has taken it up.
+func awaitOwn(ctx context.Context, conn net.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, takenWithin)
+	defer cancel()
+	for pause := 100 * time.Microsecond; ; pause = min(2*pause, lookAgain) {
+		err := Check(conn)
+		if !errors.Is(err, errNoSocket) {
+			return err
+		}
+		if closed(conn) {
+			return fmt.Errorf("connection to %v: %w", conn.RemoteAddr(), errClosed)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("connection to %v: nobody takes it up: %w", conn.RemoteAddr(), context.Cause(ctx))
+		case <-time.After(pause):
+		}
+	}
+}

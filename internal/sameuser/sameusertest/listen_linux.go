@@ -1,0 +1,74 @@
+package sameusertest
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// nobody is a user who owns nothing.
+const nobody = 65534
+
+// Listen gives a listener that belongs to another user, as do the connections that it accepts; it skips the test where it cannot be had.
+func Listen(t testing.TB, address string) net.Listener {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can play another user")
+	}
+	var l net.Listener
+	var err error
+	asNobody(func() { l, err = net.Listen("tcp", address) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return listener{l}
+}
+
+// Hear takes the part of another user who has taken a port of this host. Whatever anybody says there is in heard, which ends it.
+func Hear(t testing.TB) (address string, heard func() string) {
+	t.Helper()
+	l := Listen(t, "127.0.0.1:0")
+	var said bytes.Buffer
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second)) // of who means to say nothing, and stays
+			_, _ = io.Copy(&said, conn)
+			_ = conn.Close()
+		}
+	}()
+	heard = sync.OnceValue(func() string { _ = l.Close(); <-over; return said.String() })
+	t.Cleanup(func() { heard() })
+	return l.Addr().String(), heard
+}
+
+type listener struct{ net.Listener }
+
+func (l listener) Accept() (conn net.Conn, err error) {
+	asNobody(func() { conn, err = l.Listener.Accept() })
+	return conn, err
+}
+
+// asNobody has what f makes belong to nobody: sockets are of the user for whom their thread uses files.
+func asNobody(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // not unlocked: the thread ends with this goroutine
+		_ = syscall.Setfsuid(nobody)
+		f()
+	}()
+	<-done
+}
