@@ -210,7 +210,7 @@ func prepare(ctx context.Context, job *config.Job, create apps.Create) (apps.Pro
 	}
 	files := splitFiles{create: create}
 	data, err := kind.Prepare(apps.Input{Name: job.Train.Data, Data: bar.Reader(file), Beside: beside, MaxBadLines: job.Train.MaxBadLines},
-		apps.Cut{Splits: job.Train.Splits, Holdout: job.Train.Holdout, Seed: job.Seed}, files.Create)
+		apps.Cut{Splits: job.Train.Splits, Holdout: job.Train.Holdout, Seed: cutSeed(job.Seed)}, files.Create)
 	if files.err != nil { // the data is not at fault
 		return nil, apps.Dataset{}, fmt.Errorf("writing the training data's splits: %w", files.err)
 	}

@@ -44,10 +44,10 @@ const (
 var disturbances = []disturbance{
 	{name: "join", lossless: true, do: after(asked("--workers", "+1")), shown: atLeast(journal.Join, smallMachines+2)},
 	{name: "leave", lossless: true, do: after(asked("--workers", "-1")), shown: atLeast(journal.Leave, 1)},
-	{name: "evict", lossless: true, do: after(steps("evict oldest 2")), shown: atLeast(journal.Notice, 2)},
-	{name: "evict-all", lossless: true, do: after(steps("evict all")), shown: atLeast(journal.Flush, 1)},
-	{name: "short-notice", tune: shortNotice, clock: 600 * time.Millisecond, do: after(steps("evict all")), shown: cutShort},
-	{name: "partial-flush", do: after(tornFlush), shown: flushedInPart},
+	{name: "evict", lossless: true, do: after(serving, steps("evict oldest 2")), shown: atLeast(journal.Notice, 2)},
+	{name: "evict-all", lossless: true, do: after(serving, steps("evict all")), shown: atLeast(journal.Flush, 1)},
+	{name: "short-notice", tune: shortNotice, clock: 600 * time.Millisecond, do: after(serving, steps("evict all")), shown: cutShort},
+	{name: "partial-flush", do: after(serving, tornFlush), shown: flushedInPart},
 	{name: "evict-now", do: after(toServer(evictServer)), shown: atLeast(journal.Rollback, 1)},
 	{name: "kill", do: after(toServer(killServer)), shown: atLeast(journal.Rollback, 1)},
 	{name: "freeze", tune: quick, do: after(toServer(freezeServer)), shown: atLeast(journal.Rollback, 1)},
@@ -123,6 +123,12 @@ func (t *trial) server(ctx context.Context) (m machine, err error) {
 	return m, err
 }
 
+// serving waits until transient machines serve.
+func serving(ctx context.Context, t *trial) error {
+	_, err := t.server(ctx)
+	return err
+}
+
 // toServer does something to a machine that serves.
 func toServer(do func(*trial, machine) error) func(context.Context, *trial) error {
 	return func(ctx context.Context, t *trial) error {
@@ -149,9 +155,6 @@ func freezeServer(t *trial, m machine) error {
 
 // tornFlush evicts all, with servers that deliver one of their partitions each and no other, until they are gone.
 func tornFlush(ctx context.Context, t *trial) error {
-	if _, err := t.server(ctx); err != nil {
-		return err
-	}
 	if err := t.write(withhold, ""); err != nil {
 		return err
 	}
@@ -208,7 +211,7 @@ func killedAndResumed(ctx context.Context, t *trial) error {
 }
 
 func quick(j *job)          { j.Heartbeat, j.Dead = 300*time.Millisecond, 2*time.Second }
-func shortNotice(j *job)    { j.Notice = 600 * time.Millisecond }
+func shortNotice(j *job)    { j.Notice = 300 * time.Millisecond } // half of a clock
 func mayBuyOnDemand(j *job) { j.MaxPrice = "0.25" }
 func savedOften(j *job)     { j.Extra = "checkpoint: {every: 500ms}" }
 

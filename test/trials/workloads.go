@@ -134,7 +134,7 @@ func smallData() map[string]string {
 	}
 }
 
-// holdout is much: a storm is compared with a mean over seeds, each of which holds out other examples.
+// holdout is much, as an error rate of few examples scatters. Programs for drills hold out the same ones whatever the seed.
 const holdout = 0.3
 
 // job is the job of a workload, but for its machines.
