@@ -50,17 +50,15 @@ type Job struct {
 	// Engine, for real money (docs/gce.md). `none`: no machines; `tierml train` trains in this process. Required: a
 	// job that may spend money should say where.
 	Cloud string `yaml:"cloud" job:"required"`
-	// Security is how the processes of a run speak with each other. `tls`: in TLS, where both ends show a certificate
-	// of the run's own authority, and machines join by one-time tokens (docs/security.md). `plain`: in plaintext,
-	// which works on the loopback interface only. Default `plain` on `local`, where nothing leaves this host, else
-	// `tls`.
+	// Security is how the processes of a run communicate. `tls`: mutual TLS with the run's own authority; machines join
+	// by one-time tokens (docs/security.md). `plain`: plaintext, on the loopback interface only. Default `plain` on
+	// `local`, where nothing leaves this host, else `tls`.
 	Security string `yaml:"security"`
-	// Provider is whose cloud the local one plays: whose API it speaks, and through which adapter machines are bought.
-	// `gce`: Compute Engine, whose prices do not move within a run and which takes no bids: `max_price` is then this
-	// job's own limit only. Only with `cloud: local`. Default `ec2`.
+	// Provider is the cloud whose API the local one speaks. `gce`: Compute Engine, whose prices do not move within a run
+	// and which takes no bids: `max_price` is then this job's own limit only. Only with `cloud: local`. Default `ec2`.
 	Provider string `yaml:"provider"`
-	// Env gives the values of `${NAME}`. A name without a value takes it from the environment of whoever starts the
-	// job. They are not passed on to machines and not kept in the journal. Default none.
+	// Env gives the values of `${NAME}`. A name without a value takes it from the environment of the command that starts
+	// the job. Values are not passed to machines and not kept in the journal. Default none.
 	Env map[string]string `yaml:"env"`
 
 	// Resources are the machines that the provider may take back. Required, but with `cloud: none`.
@@ -78,9 +76,9 @@ type Job struct {
 	Policy string `yaml:"policy"`
 	// Budget is the most that the run may cost, reliable machines included. Default no limit.
 	Budget market.USD `yaml:"budget"`
-	// Limits are what the run may spend in an hour, and what is done about that and about Budget. Default none.
+	// Limits bound what the run may spend in an hour, and say what happens at that and at the budget. Default none.
 	Limits Limits `yaml:"limits"`
-	// Alerts are told to a webhook. Default nobody is told.
+	// Alerts are sent to a webhook. Default none.
 	Alerts Alerts `yaml:"alerts"`
 	// MaxDuration ends the run in order after this much market time. Default 24h: a forgotten job should
 	// not buy machines for ever.
@@ -89,20 +87,18 @@ type Job struct {
 	// reach. Default none.
 	Deadline time.Time `yaml:"deadline"`
 	// OrphanAfter is how long, in wall-clock time, machines train on without their controller before they stop
-	// themselves. Default 10s on `local`, else 15m: restarting a controller takes longer there, and a lost hour costs
-	// more.
+	// themselves. Default 10s on `local`, else 15m.
 	OrphanAfter time.Duration `yaml:"orphan_after"`
-	// Heartbeat is how often, in wall-clock time, machines say that they are alive. Default 500ms on `local`, else 2s.
+	// Heartbeat is how often, in wall-clock time, machines report that they are alive. Default 500ms on `local`, else 2s.
 	Heartbeat time.Duration `yaml:"heartbeat"`
 	// DeadAfter is how long, in wall-clock time, a machine may be silent before it is given up; at least two
-	// heartbeats. Default 3s on `local`, as machines that share two cores can be late, else 30s.
+	// heartbeats. Default 3s on `local`, else 30s.
 	DeadAfter time.Duration `yaml:"dead_after"`
-	// Seed of every random stream of the run. Default 1, so that a run can be repeated without having
-	// written it down.
+	// Seed of every random stream of the run. Default 1, so that runs can be repeated.
 	Seed uint64 `yaml:"seed" job:"zero"`
 
-	// Checkpoint says where and how often the state of training is saved; and it declares what saving and restarting
-	// cost, for policies that outlive their machines by checkpoints alone. Not with `cloud: none`. Default see below.
+	// Checkpoint says where and how often the state of training is saved, and declares what saving and restarting cost
+	// policies by kill and restart. Not with `cloud: none`. Default see below.
 	Checkpoint Checkpoint `yaml:"checkpoint"`
 
 	// Train is what is trained. Required.
@@ -147,27 +143,27 @@ const (
 
 // Limits are what a run may spend. They need a market.
 type Limits struct {
-	// PerHour is the most that all machines may cost in an hour, at the prices of the moment. Unless `over_hour` is `warn`,
-	// fewer machines are bought rather than that they cost more, with a twentieth to spare. Default no limit.
+	// PerHour is the most that all machines may cost in an hour, at present prices. Unless `over_hour` is `warn`, only so
+	// many machines are bought as stay a twentieth below it. Default no limit.
 	PerHour market.USD `yaml:"per_hour"`
-	// OverHour is what is done above PerHour. `warn` writes it down and tells alerts. `pause` gives the transient machines
-	// up, while the reliable ones train on, until those would fit again; a run without reliable machines ends in order
+	// OverHour is what happens above `per_hour`. `warn` records it and sends an alert. `pause` gives the transient machines
+	// up until they would fit again, while the reliable ones train on; a run without reliable machines ends in order
 	// instead. `stop` ends the run in order. Default pause.
 	OverHour string `yaml:"over_hour"`
-	// OverBudget is what is done above the job's budget: `stop` ends the run in order before it costs more, `warn` lets it
-	// go on. Default stop.
+	// OverBudget is what happens above the job's budget: `stop` ends the run in order before it costs more, `warn` lets it
+	// continue. Default stop.
 	OverBudget string `yaml:"over_budget"`
 	// WarnAt is the share of a limit at which there is a warning. Default 0.8; 1 and more: none.
 	WarnAt float64 `yaml:"warn_at"`
 }
 
-// Alerts are told to a webhook by POST: docs/alerts.md.
+// Alerts are sent to a webhook by POST: docs/alerts.md.
 type Alerts struct {
-	// URL is told. Default none.
+	// URL receives the alerts. Default none.
 	URL string `yaml:"url"`
-	// URLFile holds the URL, where it is a secret. Default none.
+	// URLFile is a file that holds the URL, where it is a secret. Default none.
 	URLFile string `yaml:"url_file" job:"path"`
-	// SecretFile holds the key by which what is told is signed. Default none: it is not signed.
+	// SecretFile is a file that holds the key that signs alerts. Default none: unsigned.
 	SecretFile string `yaml:"secret_file" job:"path"`
 }
 
@@ -176,20 +172,18 @@ type Alerts struct {
 type Resources struct {
 	// Count of transient machines. Required, or `vcpu`.
 	Count int `yaml:"count"`
-	// VCPU asks for as many machines as give this many vCPUs in total, whichever type they are of. Required, or
-	// `count`.
+	// VCPU asks for this many vCPUs in total, of whichever types. Required, or `count`.
 	VCPU int `yaml:"vcpu"`
 	// AnyOf lists the machines that will do, each by type or by need; the policy chooses among them. Required.
 	AnyOf []Machine `yaml:"any_of"`
 	// Zones that may be used. Default every zone that has prices.
 	Zones []string `yaml:"zones"`
-	// MaxPrice is the highest price per hour of one machine. Default the type's on-demand price, above which a
-	// transient machine makes no sense.
+	// MaxPrice is the highest price per hour of one machine. Default the type's on-demand price.
 	MaxPrice market.USD `yaml:"max_price"`
-	// Allocation is who chooses among pools that the policy finds as good as its best (docs/policies.md). `one-pool`: nobody, each
-	// purchase is from one pool. `price-capacity-optimized`: EC2, the cheapest of those that it has most of; `capacity-optimized`: EC2,
-	// those that it has most of, whatever they cost up to the bid. Such purchases are fleets. Only for machines of EC2. Default
-	// `price-capacity-optimized` with `cloud: ec2`, otherwise `one-pool`.
+	// Allocation is how EC2 chooses among pools that the policy finds equally good (docs/policies.md). `one-pool`: not at all, each
+	// purchase is from one pool. `price-capacity-optimized`: the cheapest of those with most capacity. `capacity-optimized`: those with
+	// most capacity, at any price up to the bid. Only for machines of EC2. Default `price-capacity-optimized` with `cloud: ec2`,
+	// otherwise `one-pool`.
 	Allocation string `yaml:"allocation"`
 }
 
@@ -218,11 +212,10 @@ type Machine struct {
 	Memory Memory `yaml:"memory"`
 	// Arch: every type of this processor architecture. Default any.
 	Arch string `yaml:"arch"`
-	// Rate is the work that one such machine does in an hour, in vCPU hours of the machine that is the measure: what
-	// makes families and architectures comparable. Default its number of vCPUs.
+	// Rate is the work that one such machine does in an hour, in vCPU hours of a reference machine. It makes families and
+	// architectures comparable. Default its number of vCPUs.
 	Rate float64 `yaml:"rate"`
-	// MaxPrice is the highest price per hour of one such machine, as types of different size want different prices.
-	// Default `resources.max_price`.
+	// MaxPrice is the highest price per hour of one such machine. Default `resources.max_price`.
 	MaxPrice market.USD `yaml:"max_price"`
 }
 
@@ -235,9 +228,8 @@ type Reliable struct {
 	Count int `yaml:"count" job:"zero"`
 	// Zone they run in; one of `resources.zones`. Default the first zone in use.
 	Zone string `yaml:"zone"`
-	// Bandwidth is what the network link of each carries in one direction. The stage of training follows from how much
-	// of it is used, and cuts keep to a share of it (docs/training.md). Default what the catalog says; where it says
-	// no number, nothing is decided by it.
+	// Bandwidth is the capacity of each machine's network link in one direction. The stage of training and the pace of
+	// cuts follow from it (docs/training.md). Default what the catalog says; without a number it decides nothing.
 	Bandwidth Bandwidth `yaml:"bandwidth"`
 }
 
@@ -261,25 +253,24 @@ type Train struct {
 	// Partitions is the number of pieces of the parameters, the unit in which they move between servers.
 	// Default 32: a few for each server.
 	Partitions int `yaml:"partitions"`
-	// Consistency says how old the parameters may be that work of clock c reads. `bsp`: they hold all updates of the
-	// clocks before. `ssp`: they may miss those of the last `staleness` clocks. `asp`: nobody waits, up to 4096 clocks, but
-	// workers of `mlr`, `dnn` and linear models with a rule at the servers keep within 1 clock of the slowest (so they do with `ssp`).
-	// Owners keep the updates of clocks that some split has not finished apart: with `asp`, and machines of unequal
-	// speed, that can be much memory. Default `bsp`, or `ssp` with a `staleness`.
+	// Consistency bounds how old the parameters may be that work of clock c reads. `bsp`: they hold all updates of earlier
+	// clocks. `ssp`: they may miss those of the last `staleness` clocks. `asp`: nobody waits, up to 4096 clocks. With `ssp` and
+	// `asp`, workers of `mlr`, `dnn` and linear models with a rule at the servers keep within 1 clock of the slowest. With `asp` and
+	// machines of unequal speed, pending updates can take much memory. Default `bsp`, or `ssp` with a `staleness`.
 	Consistency string `yaml:"consistency"`
 	// Staleness s lets work of clock c read parameters that miss the last s clocks, with `ssp`. Default 0, and 1 where
 	// `consistency: ssp` is written without it.
 	Staleness int `yaml:"staleness"`
 	// Deterministic makes the model the same, bit for bit, whatever happens to the machines. It needs `bsp`. Without
 	// it `mf` trains several times as fast, to as good a model (docs/performance.md). Default true with `bsp`, else
-	// false: an answer that can be checked is worth more than the last bit of speed.
+	// false.
 	Deterministic bool `yaml:"deterministic" job:"zero"`
 	// EvaluateEvery is the number of clocks between two measurements of the test loss. Default 10.
 	EvaluateEvery int `yaml:"evaluate_every"`
-	// Stop ends training before all clocks are done; see below. Default nothing: it does not.
+	// Stop ends training before all clocks are done; see below. Default none.
 	Stop Stop `yaml:"stop"`
-	// MaxBadLines is how many bad lines of the data may be left out; the first one beyond is an error with its file,
-	// line and reason. Default 0: a file that is not what it is said to be should not train a model quietly.
+	// MaxBadLines is how many bad lines of the data may be left out; one more is an error with its file, line and
+	// reason. Default 0.
 	MaxBadLines int `yaml:"max_bad_lines"`
 	// Params are the application's own settings: numbers (int64 or float64), texts or bools as written. The
 	// application checks them. Default none.
@@ -289,15 +280,14 @@ type Train struct {
 // Stop says when a model is good enough. The figure is the test figure, or the train figure when nothing is held out, as
 // it is measured every Train.EvaluateEvery clocks; lower is better.
 type Stop struct {
-	// Loss ends training when the figure is at or below it. Default none: it does not.
+	// Loss ends training when the figure is at or below it. Default none.
 	Loss float64 `yaml:"loss"`
 	// MinImprovement ends training when the figure has not become smaller by this share for more than `patience`
-	// clocks. Default none: it does not.
+	// clocks. Default none.
 	MinImprovement float64 `yaml:"min_improvement"`
 	// Patience is a number of clocks. Default 0: every measurement must be an improvement.
 	Patience int `yaml:"patience"`
-	// Time ends training after so long: market time where there is a market, else wall-clock time. Default none: it
-	// does not.
+	// Time ends training after so long: market time where there is a market, else wall-clock time. Default none.
 	Time time.Duration `yaml:"time"`
 }
 
@@ -318,12 +308,12 @@ type Checkpoint struct {
 	// its own in it. Default the run's directory.
 	To string `yaml:"to" job:"env"`
 	// Every is the wall-clock time from one to the next; 0s: not by time. Default 10s on `local`, else 5m; none with
-	// `every_clocks`; as often as the policy says where it kills and restarts.
+	// `every_clocks`; the policy's interval by kill and restart.
 	Every time.Duration `yaml:"every" job:"zero"`
 	// EveryClocks is how many clocks from one to the next. Default none: not by clocks.
 	EveryClocks int `yaml:"every_clocks"`
-	// Keep is how many are kept; older ones are removed once a newer one is complete. Default 2: one to go back to should
-	// the other turn out to be damaged.
+	// Keep is how many are kept; older ones are removed once a newer one is complete. Default 2, in
+	// case one is damaged.
 	Keep int `yaml:"keep"`
 	// Model is how much a checkpoint holds. Default 2GB, on EC2's timing.
 	Model Memory `yaml:"model"`
@@ -332,11 +322,10 @@ type Checkpoint struct {
 	Bandwidth Rate `yaml:"bandwidth"`
 	// Save is how long training stands still for a checkpoint, in market time. Default `model` / `bandwidth`.
 	Save time.Duration `yaml:"save"`
-	// Restart is the time from a whole fleet's being there until it works, in market time. Default starting processes
-	// and loading data (30 s on EC2's timing), and `model` / `bandwidth`.
+	// Restart is the time from when a fleet is complete until it works, in market time. Default starting processes and
+	// loading data (30 s on EC2's timing), and `model` / `bandwidth`.
 	Restart time.Duration `yaml:"restart"`
-	// Overhead is by which share work on spot machines takes longer all the while, beside the stops: 0.17 is 17 %.
-	// Default 0.
+	// Overhead is the share by which work on spot machines takes longer, apart from the stops: 0.17 is 17 %. Default 0.
 	Overhead float64 `yaml:"overhead"`
 }
 
@@ -367,8 +356,7 @@ type Local struct {
 	// of before 2013 they stay unknown. Required.
 	Catalog string `yaml:"catalog" job:"env,path"`
 	// Advisor is what Amazon's Spot Instance Advisor says of interruptions, per region and type: its
-	// `spot-advisor-data.json`; may be gzipped. The policy `capacity` takes it as what to expect of a pool before it
-	// has seen any of it. Default none.
+	// `spot-advisor-data.json`; may be gzipped. The policy `capacity` starts from it. Default none.
 	Advisor string `yaml:"advisor" job:"env,path"`
 	// Rules is the rule book that bills. `ec2-2017`: bids, whole hours, an hour that the provider interrupts is free.
 	// `ec2-now`: per second. `ec2-pay-bid`: as `ec2-2017`, but an hour costs the bid. `gce-spot`, `gce-preemptible`:
@@ -382,8 +370,7 @@ type Local struct {
 	Start time.Time `yaml:"start"`
 	// Speed is how many market seconds pass in one wall-clock second. Default 600: an hour in 6 seconds.
 	Speed float64 `yaml:"speed"`
-	// Notice is the warning before an eviction, in wall-clock time, because what must be done within it takes real
-	// time. Default 4s; 30s with `provider: gce`, as there.
+	// Notice is the warning before an eviction, in wall-clock time. Default 4s; 30s with `provider: gce`.
 	Notice time.Duration `yaml:"notice" job:"zero"`
 	// Boot is how long a machine takes to start, in wall-clock time. Default 500ms.
 	Boot time.Duration `yaml:"boot" job:"zero"`
@@ -393,7 +380,7 @@ type Local struct {
 	FlopsPerVCPU Rate `yaml:"flops_per_vcpu"`
 	// Capacity is the most machines of a type that a zone has. Default no limits.
 	Capacity map[string]int `yaml:"capacity"`
-	// Script lists what is made to happen beside the market's own events. Default nothing.
+	// Script lists events to inject beside the market's own. Default nothing.
 	Script []Action `yaml:"script"`
 }
 
