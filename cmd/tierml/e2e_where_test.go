@@ -220,6 +220,9 @@ func TestLaptopIsClosed(t *testing.T) {
 		t.Errorf("it stood still at clock %d", at)
 	}
 	laptop("fetch", "small", "--into", "fetched").wait(0)
+	if info, err := os.Stat(s.path("fetched", "small-1")); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("what was fetched is others' to read: %v, %v", info, err)
+	}
 	model, err := os.ReadFile(s.path("fetched", "small-1", localrun.ModelFile))
 	if err != nil || !bytes.Equal(model, s.modelOfOneProcess(s.path("job.yaml"))) {
 		t.Errorf("the model is not that of a single process: %v", err)

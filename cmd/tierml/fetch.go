@@ -72,7 +72,7 @@ func fetch(ctx context.Context, client *call.Client, id, into string, names []st
 	if localrun.Held(dir) {
 		return usageError{fmt.Errorf("in %s a run of this host goes on; name another --into", dir)}
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("making %s: %w", dir, err)
 	}
 	for _, name := range names {

@@ -34,7 +34,8 @@ const (
 // NewDirectory makes runs/NAME-N with the first N that is free, so that two runs at once never share one.
 func NewDirectory(name string) (string, error) { return NewDirectoryBelow(Root, name) }
 
-// NewDirectoryBelow is NewDirectory with another root.
+// NewDirectoryBelow is NewDirectory with another root. The run's directory is closed to other users of the host: the training data is in
+// it, which may come from a file that they cannot read.
 func NewDirectoryBelow(root, name string) (string, error) {
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return "", fmt.Errorf("making the directory of runs: %w", err)
@@ -44,7 +45,7 @@ func NewDirectoryBelow(root, name string) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("making the run's directory: %w", err)
 		}
-		err = os.Mkdir(dir, 0o755)
+		err = os.Mkdir(dir, 0o700)
 		if errors.Is(err, fs.ErrExist) {
 			continue
 		}

@@ -1,6 +1,7 @@
 package localrun
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -33,6 +34,18 @@ func TestNewDirectory(t *testing.T) {
 	}
 	if first := filepath.Base(dirs[0]); first != "job-1" {
 		t.Errorf("the first is %s", first)
+	}
+}
+
+// The training data is in a run's directory, and may come from a file that other users of the host cannot read.
+func TestRunsAreClosedToOtherUsers(t *testing.T) {
+	t.Chdir(t.TempDir())
+	dir, err := NewDirectory("job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm()&0o077 != 0 {
+		t.Errorf("its mode is %v, %v", info.Mode(), err)
 	}
 }
 

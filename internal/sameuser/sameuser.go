@@ -10,15 +10,15 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"sync"
-	"time"
+
+	"github.com/tierml/tierml/internal/loglimit"
 )
 
 // errUnsupported is for systems on which the owner of a connection's other end cannot be found.
 var errUnsupported = errors.New("this operating system does not tell whose a connection is")
 
 // Listener accepts connections of the user that this process runs as, and of root, and closes all others. Each refusal is
-// logged, at most one a second. Where the system does not tell (anything but Linux) it accepts all and warns once.
+// logged, as far as loglimit lets it. Where the system does not tell (anything but Linux) it accepts all and warns once.
 func Listener(l net.Listener, log *slog.Logger) net.Listener {
 	if _, tcp := l.Addr().(*net.TCPAddr); !tcp {
 		return l
@@ -32,10 +32,8 @@ func Listener(l net.Listener, log *slog.Logger) net.Listener {
 
 type listener struct {
 	net.Listener
-	log *slog.Logger
-
-	mu   sync.Mutex
-	last time.Time // of a logged refusal
+	log      *slog.Logger
+	refusals loglimit.Limit
 }
 
 func (l *listener) Accept() (net.Conn, error) {
@@ -46,19 +44,10 @@ func (l *listener) Accept() (net.Conn, error) {
 		}
 		if err := Check(conn); err != nil {
 			_ = conn.Close()
-			l.refused(err)
+			l.refusals.Warn(l.log, "connection refused", "address", l.Addr(), "err", err)
 			continue
 		}
 		return conn, nil
-	}
-}
-
-func (l *listener) refused(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if now := time.Now(); now.Sub(l.last) >= time.Second {
-		l.last = now
-		l.log.Warn("connection refused", "address", l.Addr(), "err", err)
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tierml/tierml/internal/loglimit"
 )
 
 // Connections of this user are accepted, over both families of addresses, also many at once.
@@ -86,12 +88,15 @@ func TestAnotherUser(t *testing.T) {
 			_ = conn.Close()
 		}
 	}()
-	said := func(uid uint32) string {
-		script := "exec 3<>/dev/tcp/127.0.0.1/" + strconv.Itoa(inner.Addr().(*net.TCPAddr).Port) + "; echo connected; timeout 60 cat <&3"
+	port := strconv.Itoa(inner.Addr().(*net.TCPAddr).Port)
+	run := func(uid uint32, script string) string {
 		cmd := exec.CommandContext(t.Context(), bash, "-c", script)
 		cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 		out, _ := cmd.Output() // a connection that is reset is an error
 		return strings.ReplaceAll(string(out), "\n", " ")
+	}
+	said := func(uid uint32) string {
+		return run(uid, "exec 3<>/dev/tcp/127.0.0.1/"+port+"; echo connected; timeout 60 cat <&3")
 	}
 	if got := said(65534); got != "connected " {
 		t.Errorf("another user is told %q", got)
@@ -99,8 +104,15 @@ func TestAnotherUser(t *testing.T) {
 	if got := said(0); got != "connected hello" {
 		t.Errorf("the same user is told %q", got)
 	}
+	const crowd = 4 * loglimit.LinesAMinute
+	if got := run(65534, "for i in {1.."+strconv.Itoa(crowd)+"}; do exec 3<>/dev/tcp/127.0.0.1/"+port+" && read -r -u 3 -t 60 || echo no; done 2>/dev/null"); strings.Count(got, "no") != crowd {
+		t.Errorf("of %d connections %d were closed", crowd, strings.Count(got, "no"))
+	}
 	_ = l.Close()
 	<-accepted
+	if lines := strings.Count(log.String(), "\n"); lines > 2*loglimit.LinesAMinute {
+		t.Errorf("%d lines about %d refusals", lines, crowd+1)
+	}
 	if !strings.Contains(log.String(), "it is of user 65534, not of user 0") {
 		t.Errorf("the log does not tell of the refusal: %s", log.String())
 	}
