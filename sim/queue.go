@@ -2,7 +2,7 @@ package sim
 
 import "time"
 
-// rank orders what happens at the same instant, as docs/determinism.md has it.
+// rank orders what happens at the same instant.
 type rank uint8
 
 const (

@@ -46,7 +46,7 @@ type Timing struct {
 }
 
 // Laptop is the timing of a run on the fake cloud at a speed, with notice and boot in wall-clock time. The
-// controller's settings are those of internal/laptop The rest was measured on the journals of examples/demo.yaml
+// controller's settings are those of internal/localrun. The rest was measured on the journals of examples/demo.yaml
 // (two cores; 17 machines): ready 1.52 to 1.66 s after the wish with a boot of 1.5 s; a clock of 16 machines took 14
 // to 17 ms longer than its work at the declared rates, and one of a single machine 2 ms; notices came 0.19 s and ends 0.08 to 0.18 s late.
 func Laptop(speed float64, notice, boot time.Duration) Timing {

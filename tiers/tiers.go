@@ -44,7 +44,7 @@ type Member struct {
 	Joined int
 	// Leaving machines (warned or draining their paid hour) get no partitions.
 	Leaving bool
-	// Gone machines get no splits either.
+	// NoWork machines get no splits.
 	NoWork bool
 	// VCPU weighs the splits that a machine gets.
 	VCPU int

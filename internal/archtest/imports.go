@@ -29,7 +29,7 @@ func below(dirs ...string) func(string) bool {
 }
 
 // tooling may be used everywhere: it knows nothing of the domain.
-var tooling = below("internal/clock", "internal/rng", "internal/journal", "internal/cells", "internal/stopping", "internal/vector", "internal/decompress", "internal/spelling", "internal/sameuser", "internal/loglimit")
+var tooling = below("internal/clock", "internal/journal", "internal/cells", "internal/stopping", "internal/vector", "internal/decompress", "internal/spelling", "internal/sameuser", "internal/loglimit")
 
 func either(rules ...func(string) bool) func(string) bool {
 	return func(dir string) bool {
@@ -40,7 +40,7 @@ func either(rules ...func(string) bool) func(string) bool {
 // arrows are the two chains that meet in elasticity (docs/architecture.md, "Who imports whom"). A package may
 // always import its own sub-folders' parent and what lies in its own folder.
 var arrows = []arrow{
-	{exactly("market", "ps", "tuner", "internal/clock", "internal/rng", "internal/journal", "internal/cells", "internal/stopping", "internal/vector"),
+	{exactly("market", "ps", "tuner", "internal/clock", "internal/journal", "internal/cells", "internal/stopping", "internal/vector"),
 		exactly("internal/cells", "internal/vector"),
 		"it is a root of the tree: everything may rest on it because it rests on nothing of ours"},
 	{exactly("bidding"), either(exactly("market"), tooling),

@@ -21,9 +21,9 @@ var impureImports = map[string]string{
 	"syscall":       decide + "the sub-folders touch the system",
 	"log":           decide + "return what happened; the caller tells it",
 	"log/slog":      decide + "return what happened; the caller tells it",
-	"crypto/rand":   decide + "randomness comes from a named stream of the job's seed (internal/rng)",
+	"crypto/rand":   decide + "randomness comes from a named stream of the job's seed",
 	"sync":          decide + "it has no goroutines, so nothing needs a lock",
-	"math/rand":     "its algorithm and its global source differ from run to run; use a named stream (internal/rng)",
+	"math/rand":     "its algorithm and its global source differ from run to run; use a named stream of the job's seed",
 	"hash/maphash":  "its secret changes every run, so nothing that rests on it can be repeated; use FNV or SHA",
 	"unsafe":        decide + "plain values need no unsafe",
 	"runtime/debug": decide + "it must not depend on the process it runs in",
@@ -78,7 +78,7 @@ func checkSelector(s *source, names map[string]string, n *ast.SelectorExpr) (Vio
 		}
 	case "math/rand/v2":
 		if !slices.Contains(seededFunctions, n.Sel.Name) {
-			return s.at(n.Pos(), "uses the global rand."+n.Sel.Name, "global randomness cannot be repeated; use a named stream (internal/rng)"), true
+			return s.at(n.Pos(), "uses the global rand."+n.Sel.Name, "global randomness cannot be repeated; use a named stream of the job's seed"), true
 		}
 	}
 	return Violation{}, false

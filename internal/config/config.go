@@ -76,7 +76,7 @@ type Job struct {
 	Policy string `yaml:"policy"`
 	// Budget is the most that the run may cost, reliable machines included. Default no limit.
 	Budget market.USD `yaml:"budget"`
-	// Limits bound what the run may spend in an hour, and say what happens at that and at the budget. Default none.
+	// Limits are the bounds on what the run may spend in an hour, and what happens there and at the budget. Default none.
 	Limits Limits `yaml:"limits"`
 	// Alerts are sent to a webhook. Default none.
 	Alerts Alerts `yaml:"alerts"`
