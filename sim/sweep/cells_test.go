@@ -96,7 +96,7 @@ func cells(t *testing.T, traceFile, catalogFile string) (out []cell) {
 			if a.Pool.Zone == b.Pool.Zone && family(a) == family(b) {
 				out = append(out, cell{
 					name:      filepath.Base(traceFile) + " " + a.Pool.Zone + " " + a.Type.Name + " " + b.Type.Name,
-					crossings: crossings(a) + crossings(b), job: cellJob(a, b, rules),
+					crossings: crossings(a) + crossings(b), job: cellJob(rules, a, b),
 				})
 			}
 		}
@@ -104,21 +104,24 @@ func cells(t *testing.T, traceFile, catalogFile string) (out []cell) {
 	return out
 }
 
-func cellJob(a, b bidding.Candidate, rules market.RuleBook) sim.Config {
+// cellJob wants as many vCPUs as 16 machines of the first type have, of any of the spot pools or on demand.
+func cellJob(rules market.RuleBook, spot ...bidding.Candidate) sim.Config {
 	onDemand := func(c bidding.Candidate) bidding.Candidate {
-		c.Pool.Class, c.History = market.OnDemand, market.Constant(c.Type.OnDemand)
+		c.Pool.Class, c.History, c.Availability = market.OnDemand, market.Constant(c.Type.OnDemand), nil
 		return c
 	}
-	pools := []bidding.Candidate{a, b, onDemand(a), onDemand(b)}
-	slices.SortFunc(pools, func(a, b bidding.Candidate) int { return a.Pool.Compare(b.Pool) })
-	cheap, vcpu := a, 16*a.Type.VCPU
-	if float64(b.Type.OnDemand)*a.Type.WorkRate() < float64(a.Type.OnDemand)*b.Type.WorkRate() {
-		cheap = b
+	pools, cheap, vcpu := slices.Clone(spot), spot[0], 16*spot[0].Type.VCPU
+	for _, p := range spot {
+		pools = append(pools, onDemand(p))
+		if float64(p.Type.OnDemand)*cheap.Type.WorkRate() < float64(cheap.Type.OnDemand)*p.Type.WorkRate() {
+			cheap = p
+		}
 	}
+	slices.SortFunc(pools, func(a, b bidding.Candidate) int { return a.Pool.Compare(b.Pool) })
 	return sim.Config{
 		Name: "cell", Seed: 1, Policy: bidding.TierML{}, Rules: rules, Want: bidding.Want{VCPU: vcpu}, Pools: pools,
 		Job:      sim.Job{Clocks: 60, Splits: 64, Partitions: 2, Work: 1},
-		Reliable: elasticity.Reliable{Pool: onDemand(a).Pool, Type: a.Type, Count: 1},
+		Reliable: elasticity.Reliable{Pool: onDemand(spot[0]).Pool, Type: spot[0].Type, Count: 1},
 		Equivalent: elasticity.Reliable{
 			Pool: onDemand(cheap).Pool, Type: cheap.Type, Count: (vcpu + cheap.Type.VCPU - 1) / cheap.Type.VCPU,
 		},

@@ -18,17 +18,24 @@ import (
 	"github.com/tierml/tierml/elasticity"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/sim"
 )
 
 // What is promised wherever on-demand machines can be bought, whatever spot prices do: every start finishes, nobody pays for
 // machines that wait for others, and the policy deadline meets every deadline that can be met. Tried on markets that are drawn at
-// random and, where they are there, on all recordings; `make guarantees` tries more of both.
+// random, of the characters of characters_test.go, too, and, where they are there, on all recordings; `make guarantees` tries more.
+
+// guaranteesWanted tells how many starts of each market, 0 = as few as the tests of a build need, and a seed.
+func guaranteesWanted() (starts int, seed uint64) {
+	starts, _ = strconv.Atoi(os.Getenv("TIERML_GUARANTEES"))
+	seed, _ = strconv.ParseUint(os.Getenv("TIERML_GUARANTEES_SEED"), 10, 64)
+	return starts, seed
+}
 
 // TestGuaranteesOnRandomMarkets needs no data.
 func TestGuaranteesOnRandomMarkets(t *testing.T) {
-	n, _ := strconv.Atoi(os.Getenv("TIERML_GUARANTEES"))
-	seed, _ := strconv.ParseUint(os.Getenv("TIERML_GUARANTEES_SEED"), 10, 64)
+	n, seed := guaranteesWanted()
 	var runs []guarantee
 	for i := range max(n, 2) {
 		r := rand.New(rand.NewPCG(seed, uint64(i)))
@@ -39,8 +46,7 @@ func TestGuaranteesOnRandomMarkets(t *testing.T) {
 
 // TestGuaranteesOnRecordings: recordings are not shipped.
 func TestGuaranteesOnRecordings(t *testing.T) {
-	n, _ := strconv.Atoi(os.Getenv("TIERML_GUARANTEES"))
-	seed, _ := strconv.ParseUint(os.Getenv("TIERML_GUARANTEES_SEED"), 10, 64)
+	n, seed := guaranteesWanted()
 	data, most := "../../../shared/data", 1
 	if folder := os.Getenv("TIERML_GUARANTEES_DATA"); folder != "" {
 		data, most = folder, 5
@@ -69,6 +75,7 @@ type guarantee struct {
 	market string
 	cfg    sim.Config
 	late   time.Duration // over the least time that the deadline must leave
+	when   float64       // the adversary comes, from 0 to 1: see run
 }
 
 // pairs are all pairs of pools that follow each other by price in one zone, of whatever types.
@@ -86,7 +93,7 @@ func pairs(t *testing.T, traceFile, catalogFile string) (out []cell) {
 				a, b = b, a
 			}
 			out = append(out, cell{name: filepath.Base(traceFile) + " " + p.Pool.Zone + " " + a.Type.Name + " " + b.Type.Name,
-				crossings: crossings(a) + crossings(b), job: cellJob(a, b, rules)})
+				crossings: crossings(a) + crossings(b), job: cellJob(rules, a, b)})
 		}
 		zones[p.Pool.Zone] = p
 	}
@@ -116,7 +123,7 @@ func drawnCell(t *testing.T, r *rand.Rand) cell {
 		pools[i] = bidding.Candidate{Type: kind, History: market.NewHistory(points),
 			Pool: market.Pool{Provider: "ec2", Region: "us-east-1", Zone: "us-east-1a", Type: kind.Name, Class: market.Spot}}
 	}
-	return cell{name: "drawn", job: cellJob(pools[0], pools[1], rules)}
+	return cell{name: "drawn", job: cellJob(rules, pools[:]...)}
 }
 
 // drawGuarantees draws starts of a market, with lengths, costs of checkpoints and deadlines: one of each policy, and as many more of
@@ -130,6 +137,7 @@ func drawGuarantees(r *rand.Rand, c cell, starts int) (runs []guarantee) {
 			Model: math.Exp(16 + 8*r.Float64()), Bandwidth: 100e6, Overhead: []float64{0, 0, 0.17}[r.IntN(3)], // to 26 GB
 			Every: time.Duration(1+r.IntN(30)) * time.Minute,
 		}
+		vary(r, &cfg, c.job.Reliable)
 		first, last := window(&cfg)
 		if last.Before(first) {
 			return runs
@@ -140,7 +148,7 @@ func drawGuarantees(r *rand.Rand, c cell, starts int) (runs []guarantee) {
 			if err != nil {
 				panic(err)
 			}
-			g := guarantee{market: c.name, cfg: withPolicy(cfg, policy)}
+			g := guarantee{market: c.name, cfg: withPolicy(cfg, policy), when: r.Float64()}
 			if _, byRestart := policy.(bidding.ByRestart); byRestart {
 				g.late = time.Duration(r.Float64() * r.Float64() * float64(compute))
 				g.cfg.Deadline = cfg.Start.Add(leastTime(&g.cfg) + g.late)
@@ -149,6 +157,24 @@ func drawGuarantees(r *rand.Rand, c cell, starts int) (runs []guarantee) {
 		}
 	}
 	return runs
+}
+
+// vary draws what else a job may ask for: a reliable tier, pools that the provider chooses among, a limit by the hour that has room
+// for little more than the fleet on demand; and how long things take.
+func vary(r *rand.Rand, cfg *sim.Config, reliable elasticity.Reliable) {
+	if r.IntN(3) == 0 {
+		cfg.Reliable = reliable
+	}
+	cfg.Allocation = []provisioner.Allocation{"", provisioner.PriceCapacityOptimized, provisioner.CapacityOptimized}[r.IntN(3)]
+	if r.IntN(3) == 0 {
+		fleet := cfg.Equivalent.Type.OnDemand*market.USD(cfg.Equivalent.Count) + 2*cfg.Reliable.Type.OnDemand*market.USD(cfg.Reliable.Count)
+		cfg.PerHour = fleet + fleet/(bidding.Margin-1) + market.USD(1.5*r.Float64()*r.Float64()*float64(fleet)) + 1
+	}
+	if r.IntN(2) == 0 {
+		seconds := func(most int) time.Duration { return time.Duration(r.IntN(most+1)) * time.Second }
+		t := &cfg.Timing
+		t.Launch, t.Boot, t.PriceLag, t.EndLag, t.NoticeLag = seconds(60), seconds(8*60), seconds(60), seconds(90), seconds(90)
+	}
 }
 
 // guaranteed are the policies to try.
@@ -186,7 +212,9 @@ func checkGuarantees(t *testing.T, runs []guarantee) {
 		all.Go(func() {
 			for g := range next {
 				if wrong := g.run(); wrong != "" {
-					t.Errorf("%s, %s from %s: %s (%+v)", g.market, g.cfg.Policy.Name(), g.cfg.Start.Format(time.RFC3339), wrong, g.cfg.Checkpoints)
+					c := &g.cfg
+					t.Errorf("%s, %s, %s from %s: %s (%+v, reliable %d, %q, limit $%s, %+v)", g.market, c.Rules.Name(), c.Policy.Name(),
+						c.Start.Format(time.RFC3339), wrong, c.Checkpoints, c.Reliable.Count, c.Allocation, c.PerHour, c.Timing)
 				}
 			}
 		})
@@ -199,23 +227,51 @@ func checkGuarantees(t *testing.T, runs []guarantee) {
 	t.Logf("%s: %d runs", runs[0].market, len(runs))
 }
 
-// run makes a run and says what is wrong with it.
+// run makes a run and says what is wrong with it. One that would leave its spot machines for the sake of the deadline is made again
+// by an adversary, who takes them without a word: shortly before, or when the machines that are to take their place are there and wait for
+// a checkpoint.
 func (g *guarantee) run() string {
+	wrong, left := g.once()
+	for i, at := range left {
+		if wrong != "" || i == 3 {
+			break
+		}
+		if t := g.cfg.Timing; g.when < 0.2 {
+			at -= time.Duration(g.when * float64(time.Minute))
+		} else {
+			save, _ := g.cfg.Checkpoints.Times(t)
+			at += t.Launch + t.Boot + time.Duration(g.when*float64(save+5*time.Second))
+		}
+		g.cfg.Faults = []sim.Fault{{At: at, Do: sim.EvictNow, Target: "all"}}
+		if wrong, _ = g.once(); wrong != "" {
+			wrong += fmt.Sprintf(", its spot machines being taken %s after the start", at)
+		}
+	}
+	return wrong
+}
+
+// once tells, too, when spot machines were left for on-demand ones, so that the deadline be met.
+func (g *guarantee) once() (wrong string, left []time.Duration) {
 	cfg, idle := g.cfg, idleness{alive: map[string]time.Time{}}
 	_, idle.byRestart = cfg.Policy.(bidding.ByRestart)
-	cfg.Record, cfg.Policy = idle.add, remembering(cfg.Policy, newRecollection(48*time.Hour))
+	cfg.Record, cfg.Policy = func(e journal.Entry) {
+		idle.add(e)
+		if e.Kind == journal.Intent && strings.HasPrefix(e.Why, "safety net: losing") {
+			left = append(left, e.T.Sub(cfg.Start))
+		}
+	}, remembering(cfg.Policy, newRecollection(48*time.Hour))
 	r, err := sim.Run(cfg)
 	switch {
 	case err != nil:
-		return err.Error()
+		return err.Error(), left
 	case !r.Finished():
-		return fmt.Sprintf("%s after %s, at a cost of $%s; on demand it is $%s", r.Outcome, r.Runtime, r.Cost, OnDemandCost(&cfg))
+		return fmt.Sprintf("%s after %s, at a cost of $%s; on demand it is $%s", r.Outcome, r.Runtime, r.Cost, OnDemandCost(&cfg)), left
 	case cfg.Policy.Name() == "deadline" && cfg.Start.Add(r.Runtime).After(cfg.Deadline):
-		return fmt.Sprintf("late by %s; the deadline left %s more than it must", cfg.Start.Add(r.Runtime).Sub(cfg.Deadline), g.late)
+		return fmt.Sprintf("late by %s; the deadline left %s more than it must", cfg.Start.Add(r.Runtime).Sub(cfg.Deadline), g.late), left
 	case idle.longest > longestIdle:
-		return fmt.Sprintf("machines waited for %s until %s", idle.longest, idle.at.Format(time.RFC3339))
+		return fmt.Sprintf("machines waited for %s until %s", idle.longest, idle.at.Format(time.RFC3339)), left
 	}
-	return ""
+	return "", left
 }
 
 // longestIdle is how long machines may wait: for others to start, and to the end of an hour that is paid.
