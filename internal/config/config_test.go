@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/tierml/tierml/internal/fuzzing"
 	"github.com/tierml/tierml/market"
 	"gopkg.in/yaml.v3"
 )
@@ -333,14 +334,26 @@ func TestEveryFieldHasAName(t *testing.T) {
 
 // FuzzLoad: whatever the text, the answer is a job that prints and loads again, or faults with places.
 func FuzzLoad(f *testing.F) {
-	files, _ := filepath.Glob("testdata/bad/*.yaml")
-	for _, file := range append(files, "testdata/good.yaml") {
-		if text, err := os.ReadFile(file); err == nil {
+	for _, pattern := range []string{"testdata/bad/*.yaml", "testdata/good.yaml", "../../examples/*.yaml"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			f.Fatalf("%s: no job files: %v", pattern, err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				f.Fatal(err)
+			}
 			f.Add(text)
 		}
 	}
+	f.Add([]byte("name: &a x\nenv: &b {A: *a, B: *a}\ncloud: none\ntrain: {app: mf, data: testdata/data/ratings.csv, clocks: 1, params: {x: *b, y: [*b, *b]}}\n"))
+	f.Add([]byte("name: bomb\nenv: {a: &a [x, x, x, x], b: &b [*a, *a, *a, *a], c: &c [*b, *b, *b, *b], d: &d [*c, *c, *c, *c]}\ntrain: {params: *d}\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		job, err := parse("testdata/fuzz.yaml", text, noEnvironment)
+		var job *Job
+		var err error
+		fuzzing.AtMost(t, len(text), 16<<10, func() { job, err = parse("testdata/fuzz.yaml", text, noEnvironment) })
+		_, _ = parseFor("testdata/fuzz.yaml", text, noEnvironment, "", &Foreign{Allow: []string{"https://ok.example/eu"}})
 		if err == nil {
 			mustRoundTrip(t, job)
 			return

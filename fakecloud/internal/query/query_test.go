@@ -233,19 +233,3 @@ func TestPriceText(t *testing.T) {
 		}
 	}
 }
-
-func FuzzRequest(f *testing.F) {
-	f.Add("Action=RunInstances&ImageId=ami-1&MinCount=1&MaxCount=2&UserData=aGk=&TagSpecification.1.Tag.1.Key=a")
-	f.Add("Action=DescribeInstances&Filter.1.Name=tag:a&Filter.1.Value.1=*b?&MaxResults=5&NextToken=xx")
-	f.Add("Action=CreateFleet&Type=instant&LaunchTemplateConfigs.1.Overrides.9999999999.InstanceType=x")
-	f.Fuzz(func(t *testing.T, query string) {
-		w := newWorld(t)
-		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(query))
-		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		answer := httptest.NewRecorder()
-		New(w, slog.New(slog.DiscardHandler)).ServeHTTP(answer, r)
-		if answer.Code == http.StatusInternalServerError && strings.Contains(answer.Body.String(), "InternalError") {
-			t.Errorf("%q: %s", query, answer.Body)
-		}
-	})
-}

@@ -1,0 +1,93 @@
+package store
+
+import (
+	"bytes"
+	"compress/gzip"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tierml/tierml/internal/fuzzing"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/market/advisor"
+	"github.com/tierml/tierml/market/gceprice"
+	"github.com/tierml/tierml/market/trace"
+)
+
+// FuzzImport reads whatever bytes, packed or not, in all forms that are imported, and puts what has prices into a store, which
+// gives them back.
+func FuzzImport(f *testing.F) {
+	for _, text := range []string{
+		"timestamp,zone,instance_type,product,price\n2014-02-16T05:00:00Z,us-west-1a,c3.xlarge,Linux/UNIX,0.1\n2014-02-18T06:00:00Z,us-west-1a,c3.xlarge,Linux/UNIX,12345\n" +
+			"2014-02-16T05:00:00Z,us-west-1a,c3.xlarge,Linux/UNIX,0.2\n2014-02-16T05:00:00Z,us-central1-a,n2-standard-2,Linux/UNIX,1.4249999999999998\n",
+		`{"SpotPriceHistory": [{"AvailabilityZone": "us-west-1a", "InstanceType": "c3.xlarge", "ProductDescription": "Linux/UNIX", "SpotPrice": "0.123450",
+ "Timestamp": "2014-02-16T08:00:00.000Z"}], "NextToken": ""}{"SpotPriceHistory": []}`,
+		`{"skus": [{"skuId": "1", "description": "Spot Preemptible N2 Instance Core running in Iowa", "category": {"resourceFamily": "Compute", "usageType": "Preemptible"},
+ "serviceRegions": ["us-central1"], "pricingInfo": [{"effectiveTime": "2026-01-01T00:00:00Z", "pricingExpression": {"usageUnit": "h", "tieredRates": [{"unitPrice":
+ {"currencyCode": "USD", "units": "0", "nanos": 6655000}}]}}]}]}`,
+		`{"metadata": {"gap_seconds": 300}, "data": [3, 0, 1], "prices": [0.5, null, 0.25]}`,
+		`{"ranges": [{"index": 0, "label": "<5%", "max": 5}, {"index": 1, "label": ">5%", "max": 100}], "spot_advisor": {"us-east-1": {"Linux": {"c5.large": {"s": 60, "r": 1}}}}}`,
+	} {
+		f.Add([]byte(text), false)
+		f.Add([]byte(text), true)
+	}
+	f.Fuzz(func(t *testing.T, content []byte, packed bool) {
+		if packed {
+			var b bytes.Buffer
+			z := gzip.NewWriter(&b)
+			_, _ = z.Write(content) // never fails
+			_ = z.Close()
+			content = b.Bytes()
+		}
+		var markets []trace.Market
+		fuzzing.AtMost(t, len(content), 64<<10, func() {
+			_, _ = trace.ReadAvailability(bytes.NewReader(content), now)
+			_, _ = advisor.Read(bytes.NewReader(content))
+			plain, isList, err := gceprice.IsList(bytes.NewReader(content))
+			switch {
+			case err != nil:
+			case isList:
+				if list, err := gceprice.Read(plain); err == nil {
+					markets = list.Prices(now)
+				}
+			default:
+				if read, err := trace.Read(plain, trace.Options{}); err == nil {
+					_ = read.Doubts(func(market.Pool) bool { return true })
+					markets = read.Markets
+				}
+			}
+		})
+		if len(markets) > 0 {
+			keep(t, markets)
+		}
+	})
+}
+
+// keep imports markets: they are refused as a whole, or the store has them as they were.
+func keep(t *testing.T, markets []trace.Market) {
+	s, err := Open(filepath.Join(t.TempDir(), "prices.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.Import(markets, "fuzzed", now); err != nil {
+		return
+	}
+	got, err := s.Trace(func(market.Pool) bool { return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	points := func(markets []trace.Market) map[market.Pool][]market.PricePoint {
+		all := map[market.Pool][]market.PricePoint{}
+		for _, m := range markets {
+			first, _ := m.History.First()
+			last, _ := m.History.Last()
+			all[m.Pool] = append([]market.PricePoint{first}, m.History.Points(first.At, last.At)...)
+		}
+		return all
+	}
+	if diff := cmp.Diff(points(markets), points(got.Markets)); diff != "" {
+		t.Errorf("imported and read again it differs: %s", diff)
+	}
+}
