@@ -38,6 +38,8 @@ type Config struct {
 	TLS         *tls.Config // nil: none. With it, everything goes by TCP
 	// Local gives the server of this process, if it is that one, to ask it without a network. Nil: none.
 	Local func(ps.ServerID) wire.Caller
+	// Panicked hears of panics in the client's goroutines; those of a caller's are the caller's.
+	Panicked wire.Panicked
 }
 
 // PartitionSums are a contribution's updates of one partition.
@@ -88,7 +90,7 @@ func New(cfg Config) *Client {
 	if cfg.TLS != nil {
 		cfg.Dial = wire.SecureDialer(cfg.Dial, cfg.TLS)
 	}
-	c.links = wire.Links{Dial: cfg.Dial, Job: cfg.Job, Traffic: &c.traffic}
+	c.links = wire.Links{Dial: cfg.Dial, Job: cfg.Job, Traffic: &c.traffic, Panicked: cfg.Panicked}
 	return c
 }
 

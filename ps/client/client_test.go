@@ -3,7 +3,9 @@ package client
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -146,4 +148,35 @@ func TestRefusesBeforeAsking(t *testing.T) {
 	if err := c.Read(t.Context(), 1, 1, []ps.Key{{Row: 10}}, &rows); !errors.Is(err, ps.ErrInvalid) {
 		t.Errorf("unknown row: %v", err)
 	}
+}
+
+// panics is a server that panics once, and then does not answer.
+type panics struct{ sync.Once }
+
+func (p *panics) Call(ctx context.Context, _ ps.Generation, _ wire.Message) (wire.Message, error) {
+	p.Do(func() { panic("broken") })
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// A panic in a goroutine of the client's own is told before it ends the process.
+func TestPanicsAreTold(t *testing.T) {
+	told := make(chan any, 2)
+	local := map[ps.ServerID]wire.Caller{"a": &panics{}, "b": &script{}}
+	c := New(Config{Schema: schema, Local: func(id ps.ServerID) wire.Caller { return local[id] }, Panicked: func(value any, _ []byte) {
+		told <- value
+		runtime.Goexit() // in place of the process's end
+	}})
+	defer c.Close()
+	c.SetRoute(1, ps.Route{Version: 1, Owner: []ps.ServerID{"a", "b"}}, map[ps.ServerID]string{"a": "a", "b": "b"})
+	ctx, cancel := context.WithCancel(t.Context())
+	var contributing sync.WaitGroup
+	contributing.Go(func() {
+		_ = c.Contribute(ctx, 1, 1, 1, 1, []ps.Split{0, 1}, []PartitionSums{{Partition: 0}, {Partition: 1}})
+	})
+	if value := <-told; value != "broken" {
+		t.Errorf("told of %v", value)
+	}
+	cancel()
+	contributing.Wait()
 }

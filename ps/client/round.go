@@ -31,11 +31,11 @@ func (c *Client) round(
 	if n := len(partitions); n > 0 && v.owners[partitions[0]] == v.owners[partitions[n-1]] { // the usual case of one server
 		return do(batch{to: v.owners[partitions[0]], partitions: partitions})
 	}
-	return askAll(v, partitions, do)
+	return c.askAll(v, partitions, do)
 }
 
 // askAll asks several servers at the same time.
-func askAll(v view, partitions []ps.Partition, do func(b batch) (outcome, error)) (outcome, error) {
+func (c *Client) askAll(v view, partitions []ps.Partition, do func(b batch) (outcome, error)) (outcome, error) {
 	var (
 		asking sync.WaitGroup
 		mu     sync.Mutex
@@ -62,7 +62,10 @@ func askAll(v view, partitions []ps.Partition, do func(b batch) (outcome, error)
 		if len(partitions) == 0 { // the last one needs no goroutine
 			ask(b)
 		} else {
-			asking.Go(func() { ask(b) })
+			asking.Go(func() {
+				defer c.cfg.Panicked.Tell()
+				ask(b)
+			})
 		}
 	}
 	asking.Wait()

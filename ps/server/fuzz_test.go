@@ -529,3 +529,45 @@ func TestConnectionsAreBounded(t *testing.T) {
 		t.Errorf("answers that nobody reads, and bodies that do not come, hold %d MB", took>>20)
 	}
 }
+
+// unreadable is a connection that panics when it is read.
+type unreadable struct{ net.Conn }
+
+func (unreadable) Read([]byte) (int, error) { panic("unreadable") }
+
+// one is a listener to which one connection comes.
+type one struct {
+	net.Listener
+	conn chan net.Conn
+}
+
+func (l one) Accept() (net.Conn, error) {
+	conn, ok := <-l.conn
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return conn, nil
+}
+
+// A panic while a connection is served is told, and is not silent.
+func TestPanicsAreTold(t *testing.T) {
+	told := make(chan any, 1)
+	listener := one{nobody{}, make(chan net.Conn, 1)}
+	s := server.New(server.Config{Self: "a", Schema: toy(true, 0), Job: job, Listener: listener, Panicked: func(value any, _ []byte) {
+		told <- value
+		runtime.Goexit() // in place of the process's end
+	}})
+	here, there := net.Pipe()
+	defer here.Close()
+	listener.conn <- unreadable{there}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = s.Serve(ctx) })
+	if value := <-told; value != "unreadable" {
+		t.Errorf("told of %v", value)
+	}
+	cancel()
+	close(listener.conn)
+	serving.Wait()
+}

@@ -42,6 +42,8 @@ type Config struct {
 	// OnCutHeld is called, from a goroutine of the server, when every partition that is backed up here holds the
 	// cut. Took is from the first news of it to the last row.
 	OnCutHeld func(cut ps.Clock, bytes int64, took time.Duration)
+	// Panicked hears of panics in the server's goroutines.
+	Panicked wire.Panicked
 }
 
 // Server serves the partitions of one process.
@@ -115,7 +117,7 @@ func New(cfg Config) *Server {
 	if cfg.TLS != nil {
 		cfg.Dial = wire.SecureDialer(cfg.Dial, cfg.TLS)
 	}
-	s.links = wire.Links{Dial: cfg.Dial, Job: cfg.Job, Traffic: &s.traffic}
+	s.links = wire.Links{Dial: cfg.Dial, Job: cfg.Job, Traffic: &s.traffic, Panicked: cfg.Panicked}
 	for i := range s.slots {
 		s.slots[i] = &slot{id: ps.Partition(i)}
 		s.backups[i] = &backup{id: ps.Partition(i)}
@@ -131,7 +133,7 @@ func New(cfg Config) *Server {
 func (s *Server) Serve(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, s.die) // wakes requests that wait
 	defer stop()
-	answering := wire.Server{Job: s.cfg.Job, Handler: s, Log: s.log, Traffic: &s.traffic, TLS: s.cfg.TLS}
+	answering := wire.Server{Job: s.cfg.Job, Handler: s, Log: s.log, Traffic: &s.traffic, TLS: s.cfg.TLS, Panicked: s.cfg.Panicked}
 	stopNear := s.serveNear(ctx, &answering)
 	err := answering.Serve(ctx, s.cfg.Listener)
 	stopNear()
@@ -156,6 +158,7 @@ func (s *Server) serveNear(ctx context.Context, answering *wire.Server) (stop fu
 	ctx, cancel := context.WithCancel(ctx)
 	var serving sync.WaitGroup
 	serving.Go(func() {
+		defer s.cfg.Panicked.Tell()
 		if err := answering.Serve(ctx, near); err != nil {
 			s.log.Warn("callers on this host come by TCP from now on", "error", err)
 		}
@@ -166,7 +169,10 @@ func (s *Server) serveNear(ctx context.Context, answering *wire.Server) (stop fu
 // run starts a goroutine that Serve waits for. The caller holds mu, for reading or writing.
 func (s *Server) run(errand func()) {
 	if s.life.Err() == nil {
-		s.errands.Go(errand)
+		s.errands.Go(func() {
+			defer s.cfg.Panicked.Tell()
+			errand()
+		})
 	}
 }
 

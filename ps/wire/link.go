@@ -55,6 +55,8 @@ type Link struct {
 	out     *outbox
 	done    chan struct{}  // closed when the link is broken, after err is set
 	helpers sync.WaitGroup // goroutines that read or write what a caller has left
+	// panicked hears of panics in them.
+	panicked Panicked
 
 	reading chan struct{} // holds one token while somebody reads; guards frames
 	frames  *frameReader
@@ -178,7 +180,15 @@ func (l *Link) broken(err error) error {
 func (l *Link) help(f func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.helpers.Go(f) // Close marks the link broken first; f ends at once then
+	l.helpers.Go(l.telling(f)) // Close marks the link broken first; f ends at once then
+}
+
+// telling is f whose panic is told.
+func (l *Link) telling(f func()) func() {
+	return func() {
+		defer l.panicked.Tell()
+		f()
+	}
 }
 
 func (l *Link) begin(request Message) (*call, error) {
@@ -312,7 +322,7 @@ func (l *Link) leave(c *call) {
 	l.abandoned++
 	if !l.draining && l.err == nil {
 		l.draining = true
-		l.helpers.Go(l.drain)
+		l.helpers.Go(l.telling(l.drain))
 	}
 }
 

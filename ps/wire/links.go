@@ -12,6 +12,8 @@ type Links struct {
 	Dial    Dialer // nil: DialNear
 	Job     uint64
 	Traffic *Traffic // may be nil
+	// Panicked hears of panics in the links' goroutines.
+	Panicked Panicked
 
 	mu      sync.Mutex
 	closed  bool
@@ -93,6 +95,7 @@ func (s *Links) dial(ctx context.Context, address string) (*Link, error) {
 		d.err = ErrClosed
 	default:
 		d.link = NewLink(conn, s.Job, s.Traffic)
+		d.link.panicked = s.Panicked
 		s.opened.Add(1)
 		s.open[address] = d.link
 	}

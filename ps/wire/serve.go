@@ -32,6 +32,8 @@ type Server struct {
 	Log     *slog.Logger
 	Traffic *Traffic
 	TLS     *tls.Config // nil: none
+	// Panicked hears of panics in the server's goroutines, the handler's among them.
+	Panicked Panicked
 
 	crowd crowd
 	said  loglimit.Limit
@@ -88,6 +90,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 			continue
 		}
 		connections.Go(func() {
+			defer s.Panicked.Tell()
 			defer s.crowd.leave(at)
 			s.serve(ctx, conn, at)
 		})
@@ -153,7 +156,7 @@ func (c *connection) read(ctx context.Context) error {
 	for unsent := 0; ; {
 		if unsent > 0 && (unsent >= batchFrames || c.out.size() > unsentBytes/2 || !frames.more()) {
 			unsent = 0
-			if err := c.out.flush(c.requests.Go); err != nil {
+			if err := c.out.flush(c.beside); err != nil {
 				return err
 			}
 		}
@@ -205,13 +208,21 @@ func (c *connection) handle(ctx context.Context, slots chan struct{}, h header, 
 		c.crowd.waiting.Release(cost)
 		return ctx.Err()
 	}
-	c.requests.Go(func() {
+	c.beside(func() {
 		defer func() { <-slots }()
 		answer := c.Handler.Handle(ctx, h.generation, request)
 		c.crowd.waiting.Release(cost)
 		c.answer(h, answer)
 	})
 	return nil
+}
+
+// beside runs a goroutine that the connection waits for.
+func (c *connection) beside(f func()) {
+	c.requests.Go(func() {
+		defer c.Panicked.Tell()
+		f()
+	})
 }
 
 // answer sends one answer.

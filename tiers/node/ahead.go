@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -38,6 +39,7 @@ type ahead struct {
 	cancel     context.CancelFunc
 	now        chan struct{} // closed when it is waited for
 	done       chan struct{} // closed when it has ended
+	panicked   *panicked     // what ended it, if that was a panic
 }
 
 // early is how many times as long as a read takes it is begun before its rows are wanted: rows that are read later hold
@@ -103,7 +105,10 @@ func (r *reader) leave() {
 	if r.ahead != nil {
 		r.ahead.cancel()
 		<-r.ahead.done
-		r.ahead = nil
+		panicked := r.ahead.panicked
+		if r.ahead = nil; panicked != nil {
+			panic(panicked)
+		}
 	}
 }
 
@@ -128,7 +133,9 @@ func (r *reader) begin(ctx context.Context, next *round, computing time.Duration
 		case <-a.now:
 		case <-ctx.Done():
 		}
-		_ = r.fill(ctx, a.generation, a.clock) // what it could not read, the round reads itself, and meets the error again
+		err := guard(func() error { return r.fill(ctx, a.generation, a.clock) })
+		// What it could not read, the round reads itself, and meets the error again; not so a panic.
+		a.panicked, _ = errors.AsType[*panicked](err)
 	}()
 }
 

@@ -88,7 +88,9 @@ type ServerConfig struct {
 	PullsAtOnce int
 	// OnCutHeld is called when the backups of this machine all hold a cut.
 	OnCutHeld func(tiers.CutHeld)
-	Log       *slog.Logger
+	// Panicked hears of panics in the server's goroutines, before they end the process.
+	Panicked func(value any, stack []byte)
+	Log      *slog.Logger
 }
 
 // Server is the data-plane server of this machine: owner of some partitions, backup of others (ps/server).
@@ -125,6 +127,7 @@ type ClientConfig struct {
 	TLS    *tls.Config
 	// Incarnation is the worker's; 0: only reads.
 	Incarnation ps.Incarnation
+	Panicked    func(value any, stack []byte) // as a server's
 	Log         *slog.Logger
 }
 

@@ -36,6 +36,8 @@ func guard(f func() error) (err error) {
 		case nil:
 		case *parallel.Panic:
 			err = &panicked{p.Value, p.Stack}
+		case *panicked: // of another goroutine, which is over
+			err = p
 		default:
 			err = &panicked{p, debug.Stack()}
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/ps/wire"
 	"github.com/tierml/tierml/tiers"
 )
 
@@ -55,6 +56,9 @@ func TestAnAgentThatEndsByItselfSaysWhy(t *testing.T) {
 		"Needs":      "panic: toy: needs nothing",
 		"Run":        "panic: runtime error: slice bounds out of range",
 		"contribute": "a frame of 65 MiB is larger than 64 MiB",
+		"the server": "panic: toy: cannot serve",
+		"the client": "panic: toy: cannot ask",
+		"sending":    "panic: toy: cannot contribute",
 	} {
 		for _, threads := range []int{1, 3} {
 			t.Run(fmt.Sprintf("%s on %d threads", at, threads), func(t *testing.T) {
@@ -68,8 +72,22 @@ func TestAnAgentThatEndsByItselfSaysWhy(t *testing.T) {
 								}
 								return &broken{at: at}, nil
 							}
-							if at == "contribute" {
+							newServer, newClient := c.NewServer, c.NewClient
+							switch at {
+							case "contribute":
 								c.NewClient = func(c ClientConfig) (Client, error) { return tooLarge{fakeClient{w.parties, c.Incarnation}}, nil }
+							case "sending":
+								c.NewClient = func(c ClientConfig) (Client, error) { return panicking{fakeClient{w.parties, c.Incarnation}}, nil }
+							case "the server":
+								c.NewServer = func(c ServerConfig) (Server, error) {
+									w.panicIn("toy: cannot serve", c.Panicked)
+									return newServer(c)
+								}
+							case "the client":
+								c.NewClient = func(c ClientConfig) (Client, error) {
+									w.panicIn("toy: cannot ask", c.Panicked)
+									return newClient(c)
+								}
 							}
 						}
 					})
@@ -86,6 +104,9 @@ func TestAnAgentThatEndsByItselfSaysWhy(t *testing.T) {
 					if !strings.Contains(crashed.Log, "node starts") {
 						t.Errorf("its log is\n%s", crashed.Log)
 					}
+					if strings.HasPrefix(at, "the ") { // their process would end now
+						return
+					}
 					<-m.ended
 					if m.outcome == nil || !strings.Contains(m.outcome.Error(), want) {
 						t.Errorf("it ended with %v", m.outcome)
@@ -101,4 +122,20 @@ type tooLarge struct{ fakeClient }
 
 func (tooLarge) Contribute(context.Context, ps.Generation, ps.Incarnation, uint64, ps.Clock, []ps.Split, []ps.Sums) error {
 	return errors.New("a frame of 65 MiB is larger than 64 MiB")
+}
+
+// panicking is a client whose contributions go wrong.
+type panicking struct{ fakeClient }
+
+func (panicking) Contribute(context.Context, ps.Generation, ps.Incarnation, uint64, ps.Clock, []ps.Split, []ps.Sums) error {
+	panic("toy: cannot contribute")
+}
+
+// panicIn has a goroutine panic that belongs to a server or client: whoever made it hears of it before the process ends.
+func (w *world) panicIn(value any, tell func(value any, stack []byte)) {
+	w.done.Go(func() {
+		defer func() { _ = recover() }() // in place of the process's end
+		defer wire.Panicked(tell).Tell()
+		panic(value)
+	})
 }

@@ -58,6 +58,7 @@ func NewDataServer(c ServerConfig) (Server, error) {
 		PullsAtOnce: c.PullsAtOnce,
 		TLS:         c.TLS,
 		Log:         c.Log,
+		Panicked:    c.Panicked,
 		OnCutHeld: func(cut ps.Clock, bytes int64, took time.Duration) {
 			c.OnCutHeld(tiers.CutHeld{Cut: cut, Bytes: bytes, Seconds: took.Seconds()})
 		},
@@ -200,7 +201,7 @@ type dataClient struct {
 
 // NewDataClient makes the real data-plane client. It asks the machine's own server without a network.
 func NewDataClient(c ClientConfig) (Client, error) {
-	config := client.Config{Schema: c.Schema, Job: JobNumber(c.Job), TLS: c.TLS, Log: c.Log, Incarnation: c.Incarnation}
+	config := client.Config{Schema: c.Schema, Job: JobNumber(c.Job), TLS: c.TLS, Log: c.Log, Incarnation: c.Incarnation, Panicked: c.Panicked}
 	if own, ok := c.Server.(dataServer); ok {
 		config.Local = func(id ps.ServerID) wire.Caller {
 			if id != c.Self {

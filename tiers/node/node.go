@@ -249,15 +249,17 @@ func (n *node) join(ctx context.Context, do tiers.Welcome) (*job, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making application %s: %w", do.App, err)
 	}
+	panicking := func(value any, stack []byte) { n.explain(ctx, &panicked{value, stack}) }
 	server, err := n.cfg.NewServer(ServerConfig{
 		Self: n.identity.Instance, Job: n.user.Job, Schema: do.Schema, Listener: n.listener, TLS: n.dataTLS(),
-		OnCutHeld: func(c tiers.CutHeld) { n.report(c) }, Log: n.log,
+		OnCutHeld: func(c tiers.CutHeld) { n.report(c) }, Panicked: panicking, Log: n.log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("making the server: %w", err)
 	}
 	client, err := n.cfg.NewClient(ClientConfig{
-		Self: n.identity.Instance, Job: n.user.Job, Schema: do.Schema, Server: server, TLS: n.dataTLS(), Incarnation: do.Incarnation, Log: n.log,
+		Self: n.identity.Instance, Job: n.user.Job, Schema: do.Schema, Server: server, TLS: n.dataTLS(), Incarnation: do.Incarnation,
+		Panicked: panicking, Log: n.log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("making the client: %w", err)

@@ -83,7 +83,9 @@ func (w *worker) send(life, ctx context.Context, r *round, updates []ps.Sums, st
 	go func() { // awaitSent waits for it, at the latest at the end of run
 		defer close(sent)
 		defer r.cancel(nil)
-		err := w.client.Contribute(ctx, r.generation, w.inc, sequence, r.clock, r.splits, updates)
+		err := guard(func() error {
+			return w.client.Contribute(ctx, r.generation, w.inc, sequence, r.clock, r.splits, updates)
+		})
 		if err != nil {
 			err = fmt.Errorf("contributing: %w", err)
 		} else {

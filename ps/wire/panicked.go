@@ -1,0 +1,18 @@
+package wire
+
+import "runtime/debug"
+
+// Panicked hears of a panic in a goroutine, which ends the process when it returns: nothing is known of what the goroutine had
+// locked and half changed. Nil: nobody hears of it.
+type Panicked func(value any, stack []byte)
+
+// Tell is deferred by goroutines, first of all, so that a panic does not end the process without a word.
+func (to Panicked) Tell() {
+	if to == nil {
+		return
+	}
+	if value := recover(); value != nil {
+		to(value, debug.Stack())
+		panic(value)
+	}
+}
