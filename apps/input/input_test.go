@@ -140,7 +140,7 @@ func FuzzReadRatings(f *testing.F) {
 		again.WriteString("user,item,rating\n")
 		for i := range got.Ratings {
 			r := &got.Ratings[i]
-			r.Line = i + 2
+			r.Line = uint32(i) + 2
 			again.WriteString(strconv.FormatInt(r.User, 10) + "," + strconv.FormatInt(r.Item, 10) + "," +
 				strconv.FormatFloat(float64(r.Value), 'g', -1, 32) + "\n")
 		}

@@ -18,7 +18,7 @@ import (
 type Rating struct {
 	User, Item int64
 	Value      float32
-	Line       int
+	Line       uint32
 }
 
 // Ratings are a whole file, sorted by user, then item. No user rates an item twice.
@@ -92,7 +92,7 @@ func (r *ratingsReader) readAll(plain io.Reader) error {
 			}
 			continue
 		}
-		rating.Line = line
+		rating.Line = uint32(line)
 		r.ratings = append(r.ratings, rating)
 	}
 	switch err := scanner.Err(); {
@@ -184,7 +184,7 @@ func (r *ratingsReader) withoutRepeats() ([]Rating, error) {
 	for _, rating := range r.ratings {
 		if n := len(kept); n > 0 && kept[n-1].User == rating.User && kept[n-1].Item == rating.Item {
 			reason := fmt.Sprintf("user %d rated item %d before, in line %d", rating.User, rating.Item, kept[n-1].Line)
-			if err := r.tolerance.take(&LineError{r.name, rating.Line, reason}); err != nil {
+			if err := r.tolerance.take(&LineError{r.name, int(rating.Line), reason}); err != nil {
 				return nil, err
 			}
 			continue

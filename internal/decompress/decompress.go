@@ -30,6 +30,10 @@ const (
 	mostPlain = 64 << 30
 	free      = 64 << 20 // bytes for which the ratio does not matter
 	ratio     = 100
+	// Each line costs who reads it more memory than its bytes: 2 bytes of labels take 50. Lines of real data are packed to ten bytes
+	// or so, and have at least some bits of their own.
+	freeLines    = 2 << 20
+	linesPerByte = 2
 )
 
 // setting is the environment variable that replaces these bounds with one, in MiB.
@@ -82,16 +86,18 @@ type bounded struct {
 	io.ReadCloser
 	packed *counter
 	plain  int64
+	lines  int64
 	most   int64
-	ratio  int64 // 0: any
+	ratio  int64 // 0: any, of lines too
 }
 
 func (b *bounded) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.plain += int64(n)
-	if b.plain > b.most || b.ratio > 0 && b.plain > free+b.ratio*b.packed.n {
-		return 0, fmt.Errorf("%w: %d KiB became %d MiB so far; if the file is right, set %s to its unpacked size in MiB",
-			ErrTooLarge, b.packed.n>>10, b.plain>>20, setting)
+	b.lines += int64(bytes.Count(p[:n], []byte("\n")))
+	if b.plain > b.most || b.ratio > 0 && (b.plain > free+b.ratio*b.packed.n || b.lines > freeLines+linesPerByte*b.packed.n) {
+		return 0, fmt.Errorf("%w: %d KiB became %d MiB in %d lines so far; if the file is right, set %s to its unpacked size in MiB",
+			ErrTooLarge, b.packed.n>>10, b.plain>>20, b.lines, setting)
 	}
 	return n, err
 }

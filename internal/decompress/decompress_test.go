@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -58,6 +59,29 @@ func TestReader(t *testing.T) {
 	broken := errors.New("broken")
 	if _, err := Reader(iotest.ErrReader(broken)); !errors.Is(err, broken) {
 		t.Errorf("a broken stream: %v", err)
+	}
+}
+
+// Few bytes that become many short lines end, too; lines that differ from each other do not.
+func TestManyLinesEnd(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	same, different := strings.Repeat("1\n", 4<<20), make([]byte, 8<<20)
+	for i := range different {
+		if different[i] = '\n'; i%2 == 0 {
+			different[i] = '0' + byte(random.IntN(10))
+		}
+	}
+	for text, want := range map[string]error{same: ErrTooLarge, string(different): nil} {
+		r, err := Reader(strings.NewReader(compressed(t, text, func(w io.Writer) (io.WriteCloser, error) { return gzip.NewWriter(w), nil })))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := io.Copy(io.Discard, r); !errors.Is(err, want) || err != nil && n > 5<<20 {
+			t.Errorf("%d bytes, %v; want %v", n, err, want)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

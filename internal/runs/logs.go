@@ -1,12 +1,14 @@
 package runs
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -74,19 +76,24 @@ func (l *Logs) printFile(out io.Writer, name, path string) error {
 		return fmt.Errorf("reading a log: %w", err)
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.NewSectionReader(f, l.read[name], 1<<40))
-	if err != nil {
-		return fmt.Errorf("reading the log %s: %w", path, err)
-	}
-	whole := bytes.LastIndexByte(text, '\n') + 1
-	l.read[name] += int64(whole)
-	for line := range bytes.Lines(text[:whole]) {
-		if _, err := fmt.Fprintf(out, "%s | %s", name, line); err != nil {
+	text := bufio.NewReaderSize(io.NewSectionReader(f, l.read[name], math.MaxInt64-l.read[name]), longestLine)
+	for {
+		line, err := text.ReadSlice('\n')
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
+			return fmt.Errorf("reading the log %s: %w", path, err)
+		}
+		l.read[name] += int64(len(line))
+		if _, err := fmt.Fprintf(out, "%s | %s\n", name, bytes.TrimSuffix(line, []byte("\n"))); err != nil {
 			return fmt.Errorf("printing logs: %w", err)
 		}
 	}
-	return nil
 }
+
+// longestLine is what is held of a log; longer lines are printed as several.
+const longestLine = 64 << 10
 
 // NoLog says that a name that was asked for has no log.
 type NoLog struct{ text string }

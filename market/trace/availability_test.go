@@ -3,11 +3,13 @@ package trace
 import (
 	"bytes"
 	"compress/gzip"
+	"io"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tierml/tierml/internal/fuzzing"
 	"github.com/tierml/tierml/market"
 )
 
@@ -91,4 +93,27 @@ func FuzzReadAvailability(f *testing.F) {
 			t.Error("nothing is known at the first tick")
 		}
 	})
+}
+
+// A recording of more ticks than anybody takes is refused before it takes much memory.
+func TestProbesAreBounded(t *testing.T) {
+	text := io.MultiReader(strings.NewReader(`{"metadata": {"gap_seconds": 1}, "data": [3`), &endless{piece: []byte(",0")})
+	fuzzing.AtMost(t, mostProbes, 32, func() {
+		if _, err := ReadAvailability(text, begun); err == nil {
+			t.Error("an endless recording is read")
+		}
+	})
+}
+
+// endless is a stream of the same bytes.
+type endless struct {
+	piece []byte
+	at    int
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i], e.at = e.piece[e.at], (e.at+1)%len(e.piece)
+	}
+	return len(p), nil
 }

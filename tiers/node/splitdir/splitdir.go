@@ -37,6 +37,14 @@ func (d durable) Close() error { return errors.Join(d.Sync(), d.File.Close()) }
 
 // Open opens a split below a location: a directory's path, a file URL, or a folder in a store as package blob knows them.
 func Open(location string, id ps.Split) (io.ReadCloser, error) {
+	file, err := open(location, id)
+	if err != nil {
+		return nil, err
+	}
+	return &bounded{ReadCloser: file, left: largest}, nil
+}
+
+func open(location string, id ps.Split) (io.ReadCloser, error) {
 	if scheme, _, _ := strings.Cut(location, "://"); scheme == "s3" || scheme == "gs" {
 		return blob.Open(context.Background(), blob.Join(location, Name(id)))
 	}
@@ -45,6 +53,23 @@ func Open(location string, id ps.Split) (io.ReadCloser, error) {
 		return nil, err
 	}
 	return os.Open(filepath.Join(directory, Name(id)))
+}
+
+// largest is more than any split of a job has: it is read into memory, and others may have rights to write where it lies.
+const largest = 8 << 30
+
+// bounded is a file of which no more is read.
+type bounded struct {
+	io.ReadCloser
+	left int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		return 0, fmt.Errorf("the split has more than %d GiB: cut the data into more splits", largest>>30)
+	}
+	return n, err
 }
 
 // Upload copies the splits in a directory to a folder that machines elsewhere reach.
