@@ -26,10 +26,10 @@ func newCalibrateCommand() *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "calibrate [RUN]",
-		Short: "Measure on a run how long things take here, for predictions",
-		Long: `Calibrate measures on the journal of a run what things take on this computer beside the work: a clock, a machine's
-start, news of prices, warnings and ends. It keeps that in ` + calibrationFile + `, from where tierml plan, run and
-dry-run take it for what they predict. Remove the file to go back to the shipped figures.
+		Short: "Measure this computer's overhead on a run, for predictions",
+		Long: `Calibrate measures on a run's journal the overhead of this computer: of a clock, a machine's start, and news of prices,
+warnings and ends. It keeps the figures in ` + calibrationFile + ` for the predictions of tierml plan, run and
+dry-run. Remove the file to return to the shipped figures.
 ` + whichRun,
 		Example: `  tierml calibrate demo-1
   tierml calibrate -o json`,

@@ -44,17 +44,14 @@ func newControllerCommand() *cobra.Command {
 	var o controllerOptions
 	cmd := &cobra.Command{
 		Use:   "controller",
-		Short: "Keep jobs for others: take them over HTTP, run them, and go on with them after a restart",
-		Long: `Controller takes jobs from ` + "`tierml run --controller URL`" + `, queues them and runs each as tierml run does, in a process of its
-own below --directory. Closing the laptop changes nothing. Ending the controller, or killing it, ends no job: the next one
-finds what runs and goes on with what was killed meanwhile, from its journal and checkpoints. The dashboard is at the same
-address.
+		Short: "Keep jobs: accept them over HTTP, run them, and resume them after a restart",
+		Long: `Controller takes jobs from ` + "`tierml run --controller URL`" + `, queues them and runs each in a process of its own below --directory. Jobs
+survive the controller: the next one finds what runs and resumes what was killed. The dashboard is at the same address.
 
-Every request needs the token; it is in a file that only its owner can read, made at the first start. On loopback it is
-reached from elsewhere by a tunnel: ssh -N -L 7071:localhost:7071 HOST. Other addresses need TLS. docs/controller.md says
-the rest.
+Every request needs the token, which is in a file made at the first start. Reach loopback from elsewhere by a tunnel: ssh -N
+-L 7071:localhost:7071 HOST. Other addresses need TLS. docs/controller.md has the rest.
 
-The commands below are for the machine of a controller on EC2 or Compute Engine.`,
+The commands below manage the machine of a controller on EC2 or Compute Engine.`,
 		Example: `  tierml controller
   tierml controller --directory work --max-running 4
   tierml run --controller http://localhost:7071 examples/demo.yaml`,

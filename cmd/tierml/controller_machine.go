@@ -26,12 +26,12 @@ func newControllerStartCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "start JOB.yaml",
 		Short: "Start an on-demand machine with a controller for a job's cluster",
-		Long: `Start launches one on-demand machine, as the block controller of the job file says, on which a controller runs as a service, and
-waits until it answers. From then on tierml run puts the cluster's jobs on it. It costs money until tierml controller stop,
-also while no job runs.
+		Long: `Start launches one on-demand machine with a controller, as the block controller of the job file says, and waits until it
+answers. From then on tierml run submits the cluster's jobs to it. It costs money until tierml controller stop, also while no
+job runs.
 
-Its first script fetches the program that the job file names, and compares it with its SHA-256. The token is made here; of it
-the machine is told the SHA-256 only.`,
+The machine runs the job file's program, checked by its SHA-256. The token is made here; the machine receives only its
+SHA-256.`,
 		Example: `  tierml controller start ratings.yaml
   tierml run ratings.yaml`,
 		Args: oneJobFile,
@@ -187,9 +187,9 @@ func newControllerStopCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stop JOB.yaml",
 		Short: "End the machine of a cluster's controller",
-		Long: `Stop terminates the machine on which the controller of a job's cluster runs, after asking, and looks until it is gone. Its disk
-goes with it: the journals, reports and models of its jobs, which tierml fetch copies. It refuses while a job is not over, and
-when the controller cannot be asked, unless --force is given.`,
+		Long: `Stop terminates the machine of the cluster's controller, after asking, and waits until it is gone. Its disk goes with it,
+with journals, reports and models: copy them with tierml fetch. It refuses while a job is not over or the controller does not
+answer, unless --force is given.`,
 		Example: `  tierml fetch ratings
   tierml controller stop ratings.yaml`,
 		Args: oneJobFile,
@@ -312,8 +312,8 @@ func newControllerTunnelCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tunnel JOB.yaml",
 		Short: "Open the way to a cluster's controller, for a browser, until Ctrl-C",
-		Long: `Tunnel opens the way to the controller that a job is for and prints its address, at which a browser finds the dashboard. It asks
-for the token, which is in the file that is named. In place of the job file: the name of a cluster that a job was put on.`,
+		Long: `Tunnel opens a tunnel to the job's controller and prints its address, where a browser finds the dashboard, and the file with the
+token that it asks for. The name of a known cluster works in place of the job file.`,
 		Example: `  tierml controller tunnel ratings.yaml
   tierml controller tunnel tierml`,
 		Args: func(_ *cobra.Command, args []string) error {

@@ -26,10 +26,10 @@ func newDashboardCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dashboard",
 		Short: "Show runs in a browser while they go on, and their metrics to Prometheus",
-		Long: `Dashboard serves pages about the runs below ./runs, those that go on and those that have ended, until Ctrl-C. It
-reads their journals, so it can be started and stopped at any time. /metrics is for Prometheus, /api/runs for programs.
+		Long: `Dashboard serves pages about the runs below ./runs until Ctrl-C, from their journals. /metrics is for Prometheus, /api/runs
+for programs.
 
-On loopback whoever is on this host sees everything; with --token-file only who has the token does. From elsewhere use a tunnel:
+On loopback everybody on this host sees everything, unless --token-file asks for a token. From elsewhere use a tunnel:
   ssh -L 7070:localhost:7070 HOST
 Another address than loopback needs TLS, and always asks for the token.`,
 		Example: `  tierml dashboard

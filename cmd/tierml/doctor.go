@@ -27,8 +27,8 @@ func newDoctorCommand() *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "doctor [JOB.yaml]",
-		Short: "Look whether what a job needs is there, and say what to do about what is not",
-		Long: `Doctor looks at this host (room on the disk, open files, ports, the clock) and, with a job file, at all that the job needs:
+		Short: "Check that everything a job needs is there, and say what to do about what is not",
+		Long: `Doctor checks this host (free disk, open files, ports, the clock) and, with a job file, everything that the job needs:
 prices and catalog, training data, and on a real cloud the network, credentials, permissions, machine types, image, subnets,
 security groups, quotas and the place of checkpoints. Permissions are tried by calls that change nothing (EC2's DryRun, Google's
 testIamPermissions). It buys nothing; it writes one small object to the place of checkpoints, and removes it.

@@ -32,17 +32,17 @@ func newDrillCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "drill [RUN]",
 		Short: "Send machines of a run a warning, an eviction or a kill, and see how long training stands still",
-		Long: `Drill does something bad to machines of a run that goes on, prints what happens until training goes on, and says how long it
-stood still and what was lost. What can be done (--do):
-  rebalance  the machine is told that it may soon be taken back
-  evict      it is taken back, with the usual notice
-  evict-now  it is taken back without
-  kill       it breaks: no notice, no eviction
-To whom: the oldest transient machine, or --target with --count and --of, or --servers, or --machine.
+		Long: `Drill harms machines of a running run, prints events until training continues, and reports how long it stood still and
+what was lost. --do selects the harm:
+  rebalance  a recommendation to leave
+  evict      an eviction with the usual notice
+  evict-now  an eviction without notice
+  kill       a crash: no notice, no eviction
+Its target is the oldest transient machine, or --target with --count and --of, or --servers, or --machine.
 
-On a cloud of this host all of that can be sent. Of a real provider machines can be terminated (--do kill), and on Compute Engine
-taken back as it does itself (--do evict, a simulated maintenance event): drill asks first, and they cost nothing from then on.
-EC2 sends true notices by its own Fault Injection Service only.
+On a cloud of this host all of these work. Machines of a real provider can be terminated (--do kill) and, on Compute Engine,
+evicted by a simulated maintenance event (--do evict); drill asks first. EC2 sends notices by its Fault Injection Service
+only.
 ` + whichRun,
 		Example: `  tierml drill
   tierml drill demo-1 --do kill

@@ -45,19 +45,19 @@ func newDryRunCommand() *cobra.Command {
 	var o dryRunOptions
 	cmd := &cobra.Command{
 		Use:   "dry-run JOB.yaml",
-		Short: "Say what a job would have cost, by each policy, from many starts in recorded prices",
+		Short: "Compute what a job would have cost by each policy, from many starts in recorded prices",
 		Long: `Dry-run drives the controller and the policies that ` + "`tierml run`" + ` uses through recorded prices in simulated time, from
-many starts, and prints how cost, run time and evictions are distributed. Nothing is started.
+many starts, and prints the distributions of cost, run time and evictions. Nothing is started.
 
-With --hours the job is scaled to take so many hours on the on-demand fleet, and runs on EC2's timing; without, it is
-simulated as ` + "`tierml run`" + ` would run it here, from its own start. A start of --starts every or N counts when 7 days of
-prices lie before it and a horizon behind it. docs/dry-run.md says what is simulated and what is not.
+With --hours the job is scaled to so many hours on the on-demand fleet, on EC2's timing; otherwise it is simulated as
+` + "`tierml run`" + ` would run it here, from its own start. Starts of --starts every or N need 7 days of prices before them
+and a horizon after them. docs/dry-run.md has what is simulated.
 
-The table has blocks for people; -o wide is one line a policy and length with all figures, -o json the same as objects, -o csv
-one row a start, -o html the report of a single start.
+-o wide has one line per policy and length with all figures, -o json the same as objects, -o csv one row per start, -o html
+the report of a single start.
 
-With --availability there is no job file: one fleet, as large as the recording tells of, has to do --hours of work (24) by
-a deadline, wherever the recording says that spot machines could be had.`,
+With --availability there is no job file: one fleet has to do --hours of work (24) by a deadline, on recordings of when spot
+machines were available.`,
 		Example: `  tierml dry-run examples/demo.yaml
   tierml dry-run examples/demo.yaml --hours 2,8,20 --starts 200
   tierml dry-run job.yaml --trace prices.csv.gz --rules ec2-now --policy tierml --hours 8 --starts every -o json

@@ -133,11 +133,10 @@ func newFakecloudCommand() *cobra.Command {
 		Use:   "fakecloud --prices FILE --catalog FILE",
 		Short: "Run a cloud on this machine that speaks EC2's or Compute Engine's API and replays a spot market",
 		Long: `Runs the fake cloud until Ctrl-C. Any EC2 client can use it, with --provider gce any client of Compute Engine:
-instances are processes of this machine, spot prices are replayed from a file at a multiple of their speed, and each
-instance has a metadata endpoint that announces evictions. It answers on a loopback port, without checking signatures, whoever
-runs as the same user.
+instances are processes of this machine, spot prices are replayed from a file, and each instance has a metadata endpoint that
+announces evictions. It listens on a loopback port for processes of the same user and does not check signatures.
 
-Beside the API, paths below /_control/ show what the provider would not tell, and make things happen:
+Paths below /_control/ show the cloud's state and inject events:
 
   curl ENDPOINT/_control/instances     every instance, with the address of its metadata endpoint
   curl ENDPOINT/_control/bill          the bill until now
@@ -322,8 +321,8 @@ func newFakecloudBillCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bill RECORDS --prices FILE --catalog FILE",
 		Short: "Print what the instances in a fake cloud's launch records cost",
-		Long: `Makes the bill of the fake cloud's own launch records, also of a cloud that was killed: then as of the last
-time at which it is known to have been alive.`,
+		Long: `Makes the bill from the fake cloud's launch records; for a cloud that was killed, as of the last time it was known to be
+alive.`,
 		Example: `  tierml fakecloud bill cloud.jsonl --prices prices.csv.gz --catalog types.csv.gz
   tierml fakecloud bill runs/demo-1/cloud.jsonl --prices prices.csv.gz --catalog types.csv.gz -o csv`,
 		Args: func(_ *cobra.Command, args []string) error {

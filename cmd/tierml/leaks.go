@@ -28,9 +28,8 @@ func newLeaksCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "leaks JOB.yaml",
 		Short: "List the machines of a job's cluster that still cost money on EC2 or Compute Engine",
-		Long: `Leaks asks the job's cloud for every machine that carries the cluster's tag and has not ended, whichever run launched it;
-on Compute Engine also those that have stopped, whose disks cost on. Machines whose time (the tag tierml:expires, the label
-tierml-expiry) is over are leaks: nobody wants them any more, and the exit code is 1.
+		Long: `Leaks lists every machine with the cluster's tag that has not ended, and on Compute Engine stopped ones, whose disks still
+cost money. Machines past their lease (the tag tierml:expires, the label tierml-expiry) are leaks, and the exit code is 1.
 
 It changes nothing. tierml down ends machines.`,
 		Example: `  tierml leaks job.yaml
@@ -78,18 +77,17 @@ func newDownCommand() *cobra.Command {
 	var yes, expired bool
 	cmd := &cobra.Command{
 		Use:   "down JOB.yaml",
-		Short: "End the machines of a job's cluster on EC2 or Compute Engine, and make sure that they are gone",
-		Long: `Down lists every machine that carries the cluster's tag and that TierML launched, asks, terminates them, and looks until
-the cloud says that all have ended. With --run it ends those of one run only, with --expired only leaks: those whose time is
-over, which no run that goes on has. That is safe at any time, and may be done by a timer, with -y: machines of controllers that
-Terraform or tierml controller start made have one, and tierml controller does it for the clusters of its jobs.
+		Short: "Terminate the machines of a job's cluster on EC2 or Compute Engine",
+		Long: `Down lists every machine with the cluster's tag that TierML launched, asks, terminates them, and waits until all have ended.
+--run limits it to one run, --expired to leaks: machines past their lease, which no running run has. The latter is safe at any
+time, also by a timer with -y.
 
-A job file that does not name its cluster shares the default one, tierml, with everybody who does not either. Of its machines only
-those of the job file's owner are ended, unless --cluster tierml, --run or --expired says which.
+A job file without cluster uses the default one, tierml, which others may share: only machines of the job file's owner are
+ended, unless --cluster tierml, --run or --expired says which.
 
-In the place of a job file, the installation's settings will do, as terraform output -raw settings prints them.
+The installation's settings (terraform output -raw settings) work in place of a job file.
 
-A run that goes on loses its machines otherwise, and may buy others: stop it first.`,
+Stop a run before you end its machines, or it buys others.`,
 		Example: `  tierml down job.yaml
   tierml down --expired -y job.yaml
   tierml down --run ratings-1-0a1b2c3d -y job.yaml`,

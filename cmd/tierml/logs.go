@@ -20,8 +20,8 @@ func newLogsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logs [RUN [MACHINE...]]",
 		Short: "Print what the controller and the machines of a run have logged",
-		Long: `Logs prints the logs of a run, each line with the name of who logged it: "controller" or a machine. The beginning of a
-machine's name is enough.
+		Long: `Logs prints the logs of a run, each line with its source: "controller" or a machine. The beginning of a machine's name is
+enough.
 ` + whichRun,
 		Example: `  tierml logs
   tierml logs demo-1 controller -f

@@ -37,14 +37,13 @@ func newMarketCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "market",
 		Short: "Show what each pool costs now and how long its machines can be expected to stay",
-		Long: `Market prints, for each pool, the price, what it saves against on demand, the price per vCPU, the mean time until the
-price exceeds the bid (MTTF), and the probability of that within an hour and within the job: given the present price,
-and from prices before now only. "-" is unknown; ">" before an MTTF says that no crossing was seen in so much time.
-These figures tell of markets where the bid decides (EC2 until the end of 2017). Since, capacity decides and prices say
-little: --advisor adds the provider's own word, the share of machines interrupted in a month.
+		Long: `Market prints, for each pool, the price, the saving against on demand, the price per vCPU, the mean time until the price
+exceeds the bid (MTTF), and the probability of that within an hour and within the job, from past prices only. "-" is
+unknown; ">" before an MTTF means that no crossing was seen in that time. These figures suit markets where the bid decides
+(EC2 until the end of 2017). For others --advisor adds the share of machines interrupted in a month.
 
-Prices come from the price store (see ` + "`tierml prices`" + `) or from the files that --trace names. "Now" is the last price that
-is known, or --at.`,
+Prices come from the price store (see ` + "`tierml prices`" + `) or from the files that --trace names. "Now" is the last known
+price, or --at.`,
 		Example: `  tierml market --catalog catalog.csv --zones us-east-1a
   tierml market --trace prices.csv.gz --catalog catalog.csv --at 2016-03-10T12:00:00Z --hours 8 -o wide
   tierml market --trace prices.csv.gz --catalog catalog.csv --types c3.xlarge --chart`,

@@ -134,9 +134,8 @@ product, price, or the JSON of ` + "`aws ec2 describe-spot-price-history`" + `, 
 list of Compute Engine (the Cloud Billing Catalog API's services/6F81-5844-456A/skus) gives the Spot prices of its
 predefined types, and with --catalog their shapes and on-demand prices.
 
-What looks wrong is reported and not swallowed: rows that repeat or contradict others, absurd prices, silences longer than
-25 hours. A line that cannot be read ends the import of its file, of which nothing is kept then. Importing a file again
-changes nothing; where two files contradict each other the one imported last holds.`,
+Doubtful rows are reported: repetitions, contradictions, absurd prices, silences longer than 25 hours. A line that cannot be
+parsed ends the import, and nothing of its file is kept. Importing a file again changes nothing; the last import wins.`,
 		Example: `  tierml prices import prices-2016.csv.gz
   aws ec2 describe-spot-price-history --start-time 2026-10-01 > october.json; tierml prices import october.json`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -281,9 +280,8 @@ func newPricesFetchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fetch",
 		Short: "Fetch spot prices from EC2 and add them to the store",
-		Long: `Fetch asks EC2 (DescribeSpotPriceHistory, which needs the permission ec2:DescribeSpotPriceHistory and costs nothing) for
-the Linux spot prices of a region, page by page, and adds them to the price store. EC2 keeps 90 days; run it by cron to
-keep more. Credentials and their profile are found as by the AWS command line.`,
+		Long: `Fetch adds the Linux spot prices of a region to the price store. EC2 keeps 90 days; run it by cron to keep more. It needs the
+permission ec2:DescribeSpotPriceHistory and finds credentials as the AWS command line does.`,
 		Example: `  tierml prices fetch --region us-east-1 --types c5.xlarge,c5.4xlarge
   tierml prices fetch --region us-east-1 --since 24h`,
 		Args: cobra.NoArgs,

@@ -26,9 +26,8 @@ func newPsCommand() *cobra.Command {
 	var at remote
 	cmd := &cobra.Command{
 		Use:   "ps",
-		Short: "List the runs of this directory: how far they are, on what, for how much",
-		Long: `Ps lists the runs below ./runs, those that go on and those that have ended. What it says comes from their journals,
-so it needs no server and works from any terminal.`,
+		Short: "List the runs of this directory with their progress, machines and cost",
+		Long:  `Ps lists running and ended runs below ./runs, from their journals.`,
 		Example: `  tierml ps
   tierml ps -o wide
   tierml ps -o json`,

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,8 +21,9 @@ const referencePage = `# Commands
 
 <!-- made from the commands themselves by make golden; change their help, not this page -->
 
-What ` + "`tierml COMMAND --help`" + ` says, on one page. Every flag can also be set by a variable or in a file: see
-[the environment](#what-variables-and-files-it-reads).
+For people who look up a command: ` + "`tierml COMMAND --help`" + ` of all commands on one page. Every flag can also be set by a variable or in
+a file: see [the environment](#what-variables-and-files-it-reads). RUN is a run's directory, its name below ./runs, or the name of a job,
+which means its latest run; where it may be left out, the run whose journal was written last.
 `
 
 // docs/cli.md is what the commands say; `make golden` writes it.
@@ -50,6 +53,11 @@ func TestReference(t *testing.T) {
 	work.Flags().String("kind", "", "which | kind")
 	parts := &cobra.Command{Use: "parts", Short: "Parts of it"}
 	parts.AddCommand(&cobra.Command{Use: "show", Short: "Show parts", Run: func(*cobra.Command, []string) {}})
+	for _, name := range []string{"one", "two", "three", "four"} {
+		part := &cobra.Command{Use: name, Short: "Part " + name, Run: func(*cobra.Command, []string) {}}
+		part.Flags().Bool("dry", false, "change nothing")
+		parts.AddCommand(part)
+	}
 	root.AddCommand(parts, work, cli.Topic("tides", "What the tides do", "They come and go."),
 		&cobra.Command{Use: "secret", Hidden: true, Run: func(*cobra.Command, []string) {}})
 	cli.Arrange(root, []cli.Group{{Title: "Work", Commands: []string{"work", "parts"}}})
@@ -59,11 +67,14 @@ func TestReference(t *testing.T) {
 	for _, want := range []string{
 		"| [`tool work`](#tool-work) | Work on a file |", "## Work\n", "### tool parts show\n", "```sh\ntool work a\ntool work b\n```",
 		"| `-n, --number many` | `3` | so many |", "| `--kind string` |  | which \\| kind |", "Usage: `tool work FILE [flags]`", "## What the tides do",
-		"| `-q, --quiet` |  | say less |",
+		"| `-q, --quiet` |  | say less |", "### tool parts two\n", "[Common flags](#flags-of-several-commands): `--dry`\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing", want)
 		}
+	}
+	if n := strings.Count(out.String(), "change nothing"); n != 1 {
+		t.Errorf("a flag of four commands is described %d times", n)
 	}
 	if strings.Contains(out.String(), "secret") || strings.Contains(out.String(), "--help") {
 		t.Error("what is hidden is shown")
@@ -81,16 +92,25 @@ func writeReference(w io.Writer, root *cobra.Command, introduction string) error
 	for _, cmd := range shown(root) {
 		fmt.Fprintf(&b, "| [`%s`](#%s) | %s |\n", cmd.CommandPath(), anchor(cmd), cell(cmd.Short))
 	}
+	common := commonFlags(shown(root))
 	for _, group := range root.Groups() {
 		fmt.Fprintf(&b, "\n## %s\n", group.Title)
 		for _, cmd := range shown(root) {
 			if groupOf(cmd) == group.ID {
-				describe(&b, cmd)
+				describe(&b, cmd, common)
 			}
 		}
 	}
-	b.WriteString("\n## Flags of all commands\n\n")
-	flags(&b, root.PersistentFlags())
+	if len(common) > 0 {
+		b.WriteString("\n## Flags of several commands\n\n" + flagTable)
+		for _, row := range slices.Sorted(maps.Keys(common)) {
+			b.WriteString(row)
+		}
+	}
+	b.WriteString("\n## Flags of all commands\n\n" + flagTable)
+	for _, row := range flagRows(root.PersistentFlags()) {
+		b.WriteString(row.text)
+	}
 	for _, cmd := range root.Commands() {
 		if cmd.IsAdditionalHelpTopicCommand() {
 			fmt.Fprintf(&b, "\n## %s\n\n```text\n%s\n```\n", cmd.Short, strings.TrimSpace(cmd.Long))
@@ -120,15 +140,39 @@ func groupOf(cmd *cobra.Command) string {
 	return ""
 }
 
-func describe(b *strings.Builder, cmd *cobra.Command) {
+func describe(b *strings.Builder, cmd *cobra.Command, common map[string]int) {
 	fmt.Fprintf(b, "\n### %s\n\n%s.\n\n", cmd.CommandPath(), cmd.Short)
-	// The help's text is laid out for terminals, with columns: it stays as it is.
-	fmt.Fprintf(b, "```text\n%s\n```\n\n```sh\n%s\n```\n\n", strings.TrimSpace(cmd.Long), unindent(cmd.Example))
+	// The help's text is laid out for terminals, with columns: it stays as it is, but for what the page says once.
+	long := strings.ReplaceAll(strings.ReplaceAll(cmd.Long, whichRun+"\n", ""), whichRun, "")
+	fmt.Fprintf(b, "```text\n%s\n```\n\n```sh\n%s\n```\n\n", strings.TrimSpace(long), unindent(cmd.Example))
 	fmt.Fprintf(b, "Usage: `%s`\n", cmd.UseLine())
-	if cmd.HasAvailableLocalFlags() {
-		b.WriteString("\n")
-		flags(b, cmd.LocalFlags())
+	var shared []string
+	var own string
+	for _, row := range flagRows(cmd.LocalFlags()) {
+		if common[row.text] > 0 {
+			shared = append(shared, "`--"+row.name+"`")
+		} else {
+			own += row.text
+		}
 	}
+	if len(shared) > 0 {
+		fmt.Fprintf(b, "\n[Common flags](#flags-of-several-commands): %s\n", strings.Join(shared, ", "))
+	}
+	if own != "" {
+		b.WriteString("\n" + flagTable + own)
+	}
+}
+
+// commonFlags are the rows of flags that at least four commands have alike.
+func commonFlags(commands []*cobra.Command) map[string]int {
+	count := map[string]int{}
+	for _, cmd := range commands {
+		for _, row := range flagRows(cmd.LocalFlags()) {
+			count[row.text]++
+		}
+	}
+	maps.DeleteFunc(count, func(_ string, n int) bool { return n < 4 })
+	return count
 }
 
 func unindent(text string) string {
@@ -139,9 +183,13 @@ func unindent(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// flags writes a table of flags, without those that every command has.
-func flags(b *strings.Builder, set *pflag.FlagSet) {
-	b.WriteString("| flag | default | meaning |\n|---|---|---|\n")
+const flagTable = "| flag | default | meaning |\n|---|---|---|\n"
+
+// flagRow is a flag and its row in a table.
+type flagRow struct{ name, text string }
+
+// flagRows are the flags of a set, without those that every command has.
+func flagRows(set *pflag.FlagSet) (rows []flagRow) {
 	set.VisitAll(func(f *pflag.Flag) {
 		if f.Hidden || f.Name == "help" {
 			return
@@ -154,8 +202,9 @@ func flags(b *strings.Builder, set *pflag.FlagSet) {
 		if kind != "" {
 			name += " " + kind
 		}
-		fmt.Fprintf(b, "| `%s` | %s | %s |\n", name, defaultOf(f), cell(meaning))
+		rows = append(rows, flagRow{f.Name, fmt.Sprintf("| `%s` | %s | %s |\n", name, defaultOf(f), cell(meaning))})
 	})
+	return rows
 }
 
 // defaultOf is what a flag is when nobody says; nothing for what is off or empty.

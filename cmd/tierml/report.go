@@ -31,16 +31,14 @@ func newReportCommand() *cobra.Command {
 	var at remote
 	cmd := &cobra.Command{
 		Use:   "report [RUN...]",
-		Short: "Say what a run cost, what it would have cost on demand, and where the difference went",
-		Long: `Report makes the report of a run from its journal, runs/NAME-N/journal.jsonl: also of a run that goes on or was
-killed. ` + whichRun + `
-A journal's own path will do, too. Of several runs it sets the figures side by side, such as those of a job
-by the tiers and by kill and restart (tierml run --policy checkpoint).
+		Short: "Report what a run cost, what it would have cost on demand, and where the difference went",
+		Long: `Report makes the report of a run from its journal, also while it runs or after it was killed.
+` + whichRun + `
+RUN may also be the path of a journal. Several runs are shown side by side. -o csv has a row for each machine, -o html is the
+page.
 
-Its tables have every machine and event, with -o table and -o wide alike; -o csv has a row for each machine, -o html is the page.
-
-Beside a journal of cloud: local the cloud's own launch records are looked at too: the two bills are compared,
-and what the journal of a killed run does not have is taken from them.`,
+With cloud: local the bill is compared with the cloud's own launch records, which also complete the journal of a killed
+run.`,
 		Example: `  tierml report
   tierml report demo-1
   tierml report demo-1 demo-2

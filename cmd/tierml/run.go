@@ -35,18 +35,16 @@ func newRunCommand() *cobra.Command {
 	var o runOptions
 	cmd := &cobra.Command{
 		Use:   "run JOB.yaml",
-		Short: "Train a job on machines that come and go, and say what it cost",
-		Long: `Run reads a job file, prints its plan, asks whether to proceed, buys machines and trains. Everything about the run
-goes into a directory of its own, runs/NAME-N: the journal, the model, the reports, the machines' logs.
+		Short: "Train a job on machines that come and go, and report what it cost",
+		Long: `Run prints the job's plan, asks whether to proceed, buys machines and trains. The run's directory, runs/NAME-N, has the
+journal, the model, the reports and the machines' logs.
 
-Ctrl-C ends the run in order: work is flushed and saved, every machine is terminated. A second Ctrl-C terminates
-every machine at once. --resume goes on where such a run was saved. It also goes on with a run that was killed: it takes
-over the machines that still run, if their cloud does, or else starts from the newest checkpoint.
+Ctrl-C ends the run in order: work is saved, every machine is terminated. A second Ctrl-C terminates every machine at
+once. --resume continues a run that was stopped or killed: it takes over machines that still run, or starts from the
+newest checkpoint.
 
-A job with cloud: ec2 or gce is put on the controller of its cluster, which tierml finds and reaches by itself; files of this
-host that the job names are uploaded, the controller's plan is shown, and the job is watched until it is over. Ctrl-C
-leaves it, and so does closing the laptop; it goes on. --here runs it in this process. --controller URL puts any job on a
-controller (tierml controller).`,
+A job with cloud: ec2 or gce is submitted to the controller of its cluster, with the files that it names, and watched;
+Ctrl-C leaves it running. --here runs it in this process. --controller URL submits any job to a controller.`,
 		Example: `  tierml run examples/demo.yaml
   tierml run -y examples/demo.yaml
   tierml run --policy checkpoint examples/demo.yaml

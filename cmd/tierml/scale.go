@@ -23,16 +23,15 @@ func newScaleCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "scale RUN",
 		Short: "Add or remove workers, servers and reliable machines of a run that goes on",
-		Long: `Scale changes how many transient machines a run has (workers), how many machines serve its parameters (servers) and
-how many are reliable, while it trains: nothing stops, and data that a machine had before is not sent again. RUN is the
-run's directory, its name below ./runs, or the job's name, which means its latest run.
+		Long: `Scale changes, during training, how many transient machines a run has (workers), how many machines serve its parameters
+(servers) and how many are reliable. RUN is the run's directory, its name below ./runs, or the job's name, which means its
+latest run.
 
-Numbers are counted from what is wanted now and hold until they are changed again: the policy goes on choosing what to buy
-and when, for so many machines. --restore gives the job's own numbers back. Servers that have no machine to be on bring
-one along. Reliable machines that are left must be able to hold the job alone.
+Numbers are relative to what is wanted now and hold until the next change; the policy still chooses what to buy. --restore
+returns to the job's own numbers. Servers without a machine bring one along. The remaining reliable machines must be able to
+hold the job alone.
 
-With -o json or csv nothing is printed but what it came to: the numbers that are wanted, and those there are when the command
-ends (with --wait: when they are reached).`,
+-o json and csv print only the result: the numbers that are wanted and those present when the command ends.`,
 		Example: `  tierml scale demo --workers +4
   tierml scale runs/demo-1 --workers +4 --servers -1 --wait
   tierml scale demo --reliable +1

@@ -21,9 +21,9 @@ func newStopCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stop RUN",
 		Short: "End a run in order, from any terminal: its work is saved and its machines are terminated",
-		Long: `Stop does what Ctrl-C does in the run's own terminal: work is flushed and saved, every machine is terminated, the report is
-written. It waits until that is done; Ctrl-C ends the waiting only. --now terminates every machine at once, and what was not
-saved before is lost. With -o json or csv nothing is printed but how the run has ended.
+		Long: `Stop ends a run as Ctrl-C does: work is saved, every machine is terminated, the report is written. It waits until that is
+done; Ctrl-C ends only the waiting. --now terminates every machine at once and loses unsaved work. -o json and csv print
+only the result.
 
 RUN is a run's directory, its name below ./runs, or the name of a job, which means its latest run.`,
 		Example: `  tierml stop demo-1

@@ -30,13 +30,12 @@ func newTrainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "train JOB.yaml",
 		Short: "Train a job in this process alone: no cloud, no markets, all cores",
-		Long: `Train does the training that a job file describes in one process, whatever it says of clouds, and saves the model
-in runs/NAME-N, or in a file of your choice. Applications that can work on the parameters in place do so, which is
-many times as fast as a parameter server's arithmetic. With --deterministic the model is the one that a run on machines
-gives in deterministic mode, bit for bit, for any number of threads.
+		Long: `Train trains a job in one process, whatever its cloud, and saves the model in runs/NAME-N or in --model. Applications
+that can work on the parameters in place do so, which is many times as fast. With --deterministic the model equals that of
+a deterministic run on machines, bit for bit, for any number of threads.
 
-It stops after train.clocks clocks, or earlier by one of the stopping rules, those of train.stop or those below. Figures
-are measured every train.evaluate_every clocks, before the clock's updates. Ctrl-C saves the model as it is.`,
+It stops after train.clocks clocks, or earlier by train.stop or the flags below. Figures are measured every
+train.evaluate_every clocks, before the clock's updates. Ctrl-C saves the model as it is.`,
 		Example: `  tierml train job.yaml
   tierml train job.yaml --model model.safetensors --until-loss 0.92 --max-time 10m`,
 		Args: oneJobFile,

@@ -50,7 +50,7 @@ func findRun(args []string) (string, error) {
 }
 
 const whichRun = `RUN is a run's directory, its name below ./runs, or the name of a job, which means its latest run; without it, the
-run that wrote its journal last.`
+run whose journal was written last.`
 
 func newTopCommand() *cobra.Command {
 	var plain, once bool
@@ -59,8 +59,8 @@ func newTopCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top [RUN]",
 		Short: "Watch a run that goes on, from another terminal",
-		Long: `Top shows what the terminal of the run itself shows. Leaving it (q or Ctrl-C) does nothing to the run.
-With --once it is printed once, as it is now or was at the end; -o wide, csv and json tell that as tierml ps does.
+		Long: `Top shows the live view of a run. Leaving it (q or Ctrl-C) does not affect the run. With --once it prints the present
+or last state; -o wide, csv and json have the forms of tierml ps.
 ` + whichRun,
 		Example: `  tierml top
   tierml top demo-1
@@ -159,8 +159,8 @@ func newEventsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "events [RUN]",
 		Short: "Say what happened in a run: launches, notices, evictions, stages, roll-backs, and why",
-		Long: `Events prints a line for each thing worth knowing, with its market time and reason; with -o json the lines of the
-journal, all of them, and with -o wide the kind of each.
+		Long: `Events prints important events with market time and reason; -o json prints all lines of the journal, -o wide the kind of
+each.
 ` + whichRun,
 		Example: `  tierml events demo-1
   tierml events -f
