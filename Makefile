@@ -226,21 +226,11 @@ completions: build $(CACHE) ## completion scripts for bash, zsh and fish in .cac
 	@bin/tierml completion zsh >$(CACHE)/completions/_tierml
 	@bin/tierml completion fish >$(CACHE)/completions/tierml.fish
 
-.PHONY: release-notes
-release-notes: $(CACHE) # CHANGELOG.md, or what it will begin with, for the archives
-	@mkdir -p $(CACHE)/notes
-	@if [ -e CHANGELOG.md ]; then cp CHANGELOG.md $(CACHE)/notes; \
-	  else { echo "# Changelog"; echo; SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || date +%s) .ci/changelog "$(VERSION)"; } >$(CACHE)/notes/CHANGELOG.md; fi
-
 .PHONY: release
 # Another set of systems: make release TARGETS=linux/amd64.
 TARGETS ?=
-release: completions release-notes ## archives for linux and mac, amd64 and arm64, with checksums, in dist (TARGETS=os/arch...)
+release: completions ## archives for linux and mac, amd64 and arm64, with checksums, in dist (TARGETS=os/arch...)
 	GO="$(GO)" .ci/release dist "$(VERSION)" $(TARGETS)
-
-.PHONY: changelog
-changelog: ## move changes/ into CHANGELOG.md for a release: make changelog VERSION=v0.1.0
-	.ci/changelog --move "$(VERSION)"
 
 .PHONY: clean
 clean: ## remove what was built and downloaded; runs stay

@@ -1,9 +1,10 @@
 package docstest
 
 import (
+	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -11,40 +12,61 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// The release notes have every change, by kind, with links that lead somewhere from the root.
+var changelogHeading = regexp.MustCompile(`^(## (Unreleased|v\d+\.\d+\.\d+ \(\d{4}-\d\d-\d\d\))|### (Added|Changed|Fixed|Removed))$`)
+
+// CHANGELOG.md begins with what is not released yet, has the groups that CONTRIBUTING.md names, and one short line for each change.
 func TestChangelog(t *testing.T) {
-	command := exec.Command("../../.ci/changelog", "v0.0.1")
-	text, err := command.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
-	notes := string(text)
-	if !strings.HasPrefix(notes, "## v0.0.1 (") || strings.Contains(notes, "](../") {
-		t.Errorf("the notes begin or link wrongly:\n%.300s", notes)
-	}
-	files, err := filepath.Glob("../../changes/*-*.md")
+	text, err := os.ReadFile("../../CHANGELOG.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range files {
-		change, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		heading, _, _ := strings.Cut(strings.TrimPrefix(string(change), "# "), "\n")
-		if !strings.Contains(notes, "- **"+heading+".**") {
-			t.Errorf("%s is not in the notes", file)
+	for _, fault := range changelogFaults(string(text)) {
+		t.Error(fault)
+	}
+	for name, text := range map[string]string{
+		"no section":     "# Changelog\n",
+		"other group":    "## Unreleased\n\n### New\n",
+		"not one line":   "## Unreleased\n\n### Added\n\n- a\n  b\n  c\n",
+		"twice the same": "## Unreleased\n\n### Added\n\n- a\n- a\n",
+		"too long":       "## Unreleased\n\n### Added\n\n- " + strings.Repeat("a", 201) + "\n",
+	} {
+		if len(changelogFaults(text)) == 0 {
+			t.Errorf("%s: no fault is reported", name)
 		}
 	}
-	for _, m := range link.FindAllStringSubmatch(notes, -1) {
-		path, _, _ := strings.Cut(m[1], "#")
-		if strings.Contains(path, "://") {
-			continue
-		}
-		if _, err := os.Stat(filepath.Join("../..", path)); err != nil {
-			t.Errorf("the notes link to %s: %v", m[1], err)
+}
+
+func changelogFaults(text string) (faults []string) {
+	entries, rest := map[string]bool{}, 0
+	first := ""
+	for i, line := range strings.Split(text, "\n") {
+		fault := func(why string) { faults = append(faults, fmt.Sprintf("CHANGELOG.md:%d: %s", i+1, why)) }
+		switch {
+		case strings.HasPrefix(line, "##"):
+			if first == "" {
+				first = line
+			}
+			if !changelogHeading.MatchString(line) {
+				fault("want ## Unreleased, ## vX.Y.Z (date), or ### with Added, Changed, Fixed or Removed")
+			}
+		case strings.HasPrefix(line, "- "):
+			if entries[line] {
+				fault("this line is there twice")
+			}
+			entries[line], rest = true, 0
+			if len(line) > 200 {
+				fault("longer than 200 characters")
+			}
+		case strings.HasPrefix(line, "  "):
+			if rest++; rest > 1 {
+				fault("an entry is one short line")
+			}
 		}
 	}
+	if first != "## Unreleased" {
+		faults = append(faults, "CHANGELOG.md: the first section must be ## Unreleased")
+	}
+	return faults
 }
 
 // .goreleaser.yaml and .ci/release make the same archives.
@@ -88,7 +110,7 @@ func TestReleaseFiles(t *testing.T) {
 	}
 	for _, file := range c.Archives[0].Files {
 		pattern, isText := file.(string)
-		if !isText { // completions and the changelog are made
+		if !isText { // completions are made
 			continue
 		}
 		found, err := filepath.Glob("../../" + pattern)
