@@ -110,8 +110,12 @@ func (c *checker) foreignText(field, text string) {
 	case strings.HasSuffix(field, ".program.url"):
 		// Machines fetch it, with their own rights.
 	case strings.HasSuffix(field, ".endpoint"):
-		if !c.foreign.address(text) && !thisHost(text) {
-			c.fault(field, "would have the controller show its credentials to another host", "leave it out, or start the controller with --allow and the address")
+		if !c.foreign.address(text) {
+			c.fault(field, "would have the controller ask, with its rights, an address of the job's choice", "leave it out, or start the controller with --allow and the address")
+		}
+	case strings.HasSuffix(field, ".listen"):
+		if _, port, err := net.SplitHostPort(text); err == nil && port != "0" {
+			c.fault(field, "takes a port of the controller's host", "leave it out, or write port 0: any that is free")
 		}
 	case strings.Contains(field, ".controller."):
 		if named := c.job.Installation(); named != nil && named.Controller.Named() {
@@ -124,16 +128,6 @@ func (c *checker) foreignText(field, text string) {
 	case strings.Contains(text, "://"):
 		c.fault(field, "is an address, where none is expected", "leave it out")
 	}
-}
-
-// thisHost reports whether an address is one of the loopback interface, where fake clouds and stores are tried.
-func thisHost(text string) bool {
-	u, ok := webAddress(text)
-	if !ok {
-		return false
-	}
-	ip, err := netip.ParseAddr(u.Hostname())
-	return u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
 }
 
 // inward reports whether a name is, by its looks, one that others than this host's neighbours cannot reach.
