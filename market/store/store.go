@@ -280,6 +280,9 @@ func (s *Store) Trace(want func(market.Pool) bool) (*trace.Trace, error) {
 		if err != nil {
 			return nil, err
 		}
+		if h == nil {
+			return nil, fmt.Errorf("reading %s: it lists %s, and has no prices of it; import its sources into a new store", s.path, e.Pool)
+		}
 		markets = append(markets, trace.Market{Pool: e.Pool, History: h})
 	}
 	return trace.New(markets, trace.Summary{}), nil

@@ -170,7 +170,7 @@ func (c *collector) series(zone, kind string) (*series, error) {
 	if err != nil {
 		return nil, err
 	}
-	if kind == "" || strings.ContainsAny(kind, "/ \t\r\n,\"") {
+	if kind == "" || strings.ContainsFunc(kind, noPartOfName) {
 		return nil, fmt.Errorf("instance type %q: want a name such as c3.xlarge", kind)
 	}
 	key = marketKey{strings.Clone(zone), strings.Clone(kind)}
@@ -180,6 +180,9 @@ func (c *collector) series(zone, kind string) (*series, error) {
 	c.markets[key] = s
 	return s, nil
 }
+
+// noPartOfName reports what no provider's names have. It would not come back from where pools are kept, which is text in JSON and CSV.
+func noPartOfName(r rune) bool { return r <= ' ' || r > '~' || r == '/' || r == ',' || r == '"' }
 
 // trace closes the collection.
 func (c *collector) trace() *Trace {

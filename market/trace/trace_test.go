@@ -138,6 +138,7 @@ func TestReadRefuses(t *testing.T) {
 		{"price", row(now, "us-west-1a", "c3.xlarge", "Linux/UNIX", "1e-3"), 3, `"1e-3"`},
 		{"zone", row(now, "moon", "c3.xlarge", "Linux/UNIX", "1"), 3, `zone "moon"`},
 		{"type", row(now, "us-west-1a", "", "Linux/UNIX", "1"), 3, "instance type"},
+		{"type of bytes", row(now, "us-west-1a", "\x00\xff.xlarge", "Linux/UNIX", "1"), 3, "instance type"},
 		{"product", row(now, "us-west-1a", "c3.xlarge", "", "1"), 3, "product"},
 		{"fields", csvHeader + "2014-02-16T05:00:00Z,us-west-1a\n", 2, "want 5 fields"},
 		{"header", "time,zone,type,product,price\n", 1, "want"},
