@@ -19,8 +19,6 @@
 // The parameter optimizer chooses proximal gradient steps by the servers instead (see ruled.go), whose rule runs once for
 // all splits together.
 //
-// In one process, without a parameter server, other methods come nearer in as many passes: see newton, dual and direct.
-//
 // The package is arithmetic; it opens no file and knows no machine.
 package linear
 

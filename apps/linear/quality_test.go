@@ -6,7 +6,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/tierml/tierml/apps"
@@ -96,59 +95,6 @@ func (m trained) objective(t testing.TB) float64 {
 		t.Fatal(err)
 	}
 	return f
-}
-
-// inPlace trains on the tables themselves.
-func inPlace(t testing.TB, k Kind, params apps.Params, files splitmem.Files, dataset apps.Dataset, clocks, threads int) (*Program, *local.Direct) {
-	t.Helper()
-	p, err := k.New(params, dataset)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := local.NewDirect(p.(apps.Direct), 0, files.Open, threads)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range clocks {
-		if _, err := d.Step(false); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return p.(*Program), d
-}
-
-// In place, as many passes come at least as near to the minimum.
-func TestDirectObjective(t *testing.T) {
-	for _, c := range []struct{ name, path string }{
-		{"linear", housing}, {"ridge", housing}, {"lasso", housing}, {"robust", housing}, {"logistic", a9a}, {"svm", a9a},
-	} {
-		const clocks = 200
-		files, dataset := prepareFile(t, c.path, apps.Cut{Splits: 3, Holdout: 0.2, Seed: 1})
-		want := train(t, kind(t, c.name), nil, files, dataset, clocks).objective(t)
-		p, d := inPlace(t, kind(t, c.name), nil, files, dataset, clocks, 2)
-		got, err := p.Objective(d, files.Open)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Logf("%s: objective %.7f in place, %.7f otherwise", c.name, got, want)
-		if got > 1.0002*want {
-			t.Errorf("%s: objective %v in place, %v otherwise", c.name, got, want)
-		}
-	}
-}
-
-func TestDirectDoesNotDependOnThreads(t *testing.T) {
-	files, dataset := prepareFile(t, a9a, apps.Cut{Splits: 3, Holdout: 0.2, Seed: 1})
-	var want []float32
-	for _, threads := range []int{1, 2, 5} {
-		p, d := inPlace(t, kind(t, "logistic"), apps.Params{"l1": 1e-5}, files, dataset, 5, threads)
-		weights, bias := p.weights(d)
-		if weights = append(weights, bias); want == nil {
-			want = weights
-		} else if !slices.Equal(weights, want) {
-			t.Errorf("%d threads lead to other weights than one", threads)
-		}
-	}
 }
 
 // Which fifth is held out moves the accuracy by some 0.004, so that the mean of five seeds is examined.

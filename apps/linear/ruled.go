@@ -1,9 +1,6 @@
 package linear
 
 import (
-	"fmt"
-	"math"
-
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/internal/vector"
 	"github.com/tierml/tierml/ps"
@@ -70,70 +67,4 @@ func (s *split) pushGradient(rows apps.Rows) (loss float64) {
 		vector.Axpy(share, s.gradient[b.place:b.place+blockSize], apps.Gradient(rows, s.program.key(b.block)))
 	}
 	return loss
-}
-
-// ruledDirect does in one process what splits and servers do together.
-type ruledDirect struct {
-	*direct
-	tables []ps.Table
-	rows   [][]float32 // by block, as servers store them
-}
-
-func newRuledDirect(p *Program, threads int, train, test examples) *ruledDirect {
-	size := p.task.Inputs + 1
-	d := &ruledDirect{tables: p.ruledTables(), direct: &direct{
-		program: p, threads: threads, train: train, test: test, x: make([]float32, size), chunks: cut(&train, size),
-	}}
-	for block := range p.blocks() {
-		d.rows = append(d.rows, make([]float32, d.table(block).Width()))
-	}
-	return d
-}
-
-func (d *ruledDirect) table(block int) *ps.Table { return &d.tables[d.program.key(block).Table] }
-
-// block returns a block's place among all weights, of which the bias is the last.
-func (d *ruledDirect) block(number int, of []float32) []float32 {
-	bias := len(of) - 1
-	if number == d.program.blocks()-1 {
-		return of[bias:]
-	}
-	return of[number*blockSize : min((number+1)*blockSize, bias)]
-}
-
-// Row returns a block's weights, or the bias.
-func (d *ruledDirect) Row(k ps.Key) []float32 {
-	row, number := make([]float32, blockSize), int(k.Row)
-	if k.Table == tableBias {
-		number = d.program.blocks() - 1
-	}
-	copy(row, d.block(number, d.x))
-	return row
-}
-
-// Step is one pass over the examples.
-func (d *ruledDirect) Step(c ps.Clock, evaluate bool) (apps.Stats, error) {
-	p := d.program
-	var stats apps.Stats
-	if evaluate {
-		stats.TestLoss, stats.TestCount = d.test.faults(p, d.x)
-	}
-	var sum []float32
-	sum, stats.Loss = d.gradient(d.x, func(score float32, i int) (float32, float64) {
-		goal := d.train.goals[i]
-		return p.rule.slope(score, goal), p.fault(score, goal)
-	})
-	share := float32(1 / float64(p.task.Size()))
-	for number, row := range d.rows {
-		gradient := make([]float32, blockSize)
-		vector.Axpy(share, d.block(number, sum), gradient)
-		d.table(number).Step(row, gradient, c)
-		copy(d.block(number, d.x), row)
-	}
-	stats.Examples = int64(len(d.train.goals))
-	stats.Work = work(stats.Examples, int64(len(d.train.index)))
-	if math.IsNaN(stats.Loss) || math.IsInf(stats.Loss, 0) {
-		return stats, fmt.Errorf("%s diverged by clock %d: lower step", p.name, c)
-	}
-	return stats, nil
 }

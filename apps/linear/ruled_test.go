@@ -157,22 +157,3 @@ type late struct{ rows, gradients lateRows }
 
 func (l late) Row(k ps.Key) []float32      { return l.rows[k.Table][k.Row] }
 func (l late) Gradient(k ps.Key) []float32 { return l.gradients[k.Table][k.Row] }
-
-// In place or by splits and servers: the same steps.
-func TestRuledDirectTakesTheStepsOfTheServers(t *testing.T) {
-	for _, optimizer := range ruledNames {
-		for _, name := range []string{"lasso", "svm"} {
-			files, dataset := small(t, name, 3)
-			params := apps.Params{"optimizer": optimizer, "l2": 0.01}
-			m := train(t, kind(t, name), params, files, dataset, 40)
-			p, trainer := inPlace(t, kind(t, name), params, files, dataset, 40, 2)
-			wanted, wantedBias := m.program.weights(m.trainer)
-			weights, bias := p.weights(trainer)
-			for i, w := range append(weights, bias) {
-				if want := append(wanted, wantedBias)[i]; math.Abs(float64(w-want)) > 1e-3 {
-					t.Fatalf("%s by %s: weight %d is %v, want %v", name, optimizer, i, w, want)
-				}
-			}
-		}
-	}
-}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -36,13 +35,4 @@ func timed(ctx context.Context, program string, args ...string) (float64, []byte
 	began := time.Now()
 	out, err := exec.CommandContext(ctx, program, args...).CombinedOutput()
 	return time.Since(began).Seconds(), out, err
-}
-
-// processorTime runs a command and gives the seconds of a processor that it took.
-func processorTime(ctx context.Context, program string, args ...string) (float64, error) {
-	cmd := exec.CommandContext(ctx, program, args...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return 0, fmt.Errorf("%s: %w: %s", program, err, out)
-	}
-	return (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds(), nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -14,28 +15,26 @@ import (
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/dnn"
-	"github.com/tierml/tierml/apps/linear"
 	"github.com/tierml/tierml/apps/local"
 	"github.com/tierml/tierml/apps/splitmem"
 	"github.com/tierml/tierml/ps"
 )
 
-// wabbit compares softmax and logistic regression, as `tierml train` does them, with vowpal wabbit on its cached input.
-var wabbit = Group{Name: "wabbit", Title: "Softmax and logistic regression at equal loss", Open: openWabbit}
+// wabbit compares softmax regression, as `tierml train` does it, with vowpal wabbit on its cached input.
+var wabbit = Group{Name: "wabbit", Title: "Softmax regression at equal loss", Open: openWabbit}
+
+// wabbitPasses is how many vw makes.
+const wabbitPasses = 5
 
 func openWabbit(_ context.Context, env *Env) ([]Row, func(), error) {
 	vw, skip := env.Peer("VW")
 	if path, err := exec.LookPath("vw"); vw == "" && err == nil {
 		vw, skip = path, ""
 	}
-	words, images := filepath.Join(env.Dir, "a9a-like.svm"), filepath.Join(env.Dir, "mnist-like.svm")
-	if err := generateWords(words); err != nil {
-		return nil, nil, err
-	}
+	images := filepath.Join(env.Dir, "mnist-like.svm")
 	if err := generateImages(images); err != nil {
 		return nil, nil, err
 	}
-	a9a, noA9a := env.Peer("A9A")
 	mnist, noMNIST := env.Peer("MNIST")
 	if noMNIST == "" {
 		real := filepath.Join(env.Dir, "mnist.svm")
@@ -45,19 +44,15 @@ func openWabbit(_ context.Context, env *Env) ([]Row, func(), error) {
 		mnist = real
 	}
 	if skip != "" {
-		noA9a, noMNIST = skip, skip
+		noMNIST = skip
 	}
 	var rows []Row
 	for _, c := range []struct {
 		what, path, skip string
-		classes, passes  int
-	}{
-		{"logistic, like a9a", words, skip, 2, 20}, {"logistic, a9a", a9a, noA9a, 2, 20},
-		{"softmax, like MNIST", images, skip, imageClasses, 5}, {"softmax, MNIST t10k", mnist, noMNIST, imageClasses, 5},
-	} {
-		race := &lossRace{program: vw, path: c.path, dir: env.Dir, classes: c.classes, passes: c.passes}
+	}{{"softmax, like MNIST", images, skip}, {"softmax, MNIST t10k", mnist, noMNIST}} {
+		race := &lossRace{program: vw, path: c.path, dir: env.Dir}
 		rows = append(rows, Row{
-			What: fmt.Sprintf("%s, at the loss after %d passes of vw", c.what, c.passes), Against: "vowpal wabbit",
+			What: fmt.Sprintf("%s, at the loss after %d passes of vw", c.what, wabbitPasses), Against: "vowpal wabbit",
 			Unit: "examples/s", Bar: 2, Skip: c.skip, Ours: race.ours, Theirs: race.theirs,
 		})
 	}
@@ -68,7 +63,6 @@ func openWabbit(_ context.Context, env *Env) ([]Row, func(), error) {
 // passes. Both sides' figure is the examples of those passes by the seconds that it took.
 type lossRace struct {
 	program, path, dir string
-	classes, passes    int
 	examples           []labelledVector
 	trained            apps.Program
 	files              splitmem.Files
@@ -79,10 +73,7 @@ func (r *lossRace) vwFile() string { return filepath.Join(r.dir, filepath.Base(r
 
 func (r *lossRace) args(passes int, more ...string) []string {
 	args := []string{"-d", r.vwFile(), "--cache_file", r.vwFile() + ".cache", "--passes", strconv.Itoa(passes),
-		"--loss_function", "logistic", "--holdout_off", "--quiet"}
-	if r.classes > 2 {
-		args = append(args, "--oaa", strconv.Itoa(r.classes), "--probabilities")
-	}
+		"--loss_function", "logistic", "--holdout_off", "--quiet", "--oaa", strconv.Itoa(imageClasses), "--probabilities"}
 	return append(args, more...)
 }
 
@@ -95,15 +86,10 @@ func (r *lossRace) open(ctx context.Context) error {
 		return err
 	}
 	model, predictions := r.vwFile()+".model", r.vwFile()+".predictions"
-	if _, out, err := timed(ctx, r.program, r.args(r.passes, "-f", model)...); err != nil {
+	if _, out, err := timed(ctx, r.program, r.args(wabbitPasses, "-f", model)...); err != nil {
 		return fmt.Errorf("vowpal wabbit: %w: %s", err, out)
 	}
-	test := []string{"-t", "-i", model, "-d", r.vwFile(), "-p", predictions, "--quiet"}
-	if r.classes == 2 {
-		test = append(test, "--link", "logistic")
-	} else {
-		test = append(test, "--probabilities")
-	}
+	test := []string{"-t", "-i", model, "-d", r.vwFile(), "-p", predictions, "--quiet", "--probabilities"}
 	if _, out, err := timed(ctx, r.program, test...); err != nil {
 		return fmt.Errorf("vowpal wabbit: %w: %s", err, out)
 	}
@@ -116,15 +102,9 @@ func (r *lossRace) open(ctx context.Context) error {
 
 // prepare finds out how many clocks take ours to a loss.
 func (r *lossRace) prepare(goal float64) error {
-	var kind apps.Kind = dnn.Softmax()
-	for _, k := range linear.Kinds() {
-		if k.Name() == "logistic" && r.classes == 2 {
-			kind = k
-		}
-	}
 	// vw has no penalty, by default; with ours the loss would stay above what vw gets to.
 	var err error
-	if r.trained, r.files, err = cutFile(kind, r.path, 0, apps.Params{"l2": 1e-6}); err != nil {
+	if r.trained, r.files, err = cutFile(dnn.Softmax(), r.path, 0, apps.Params{"l2": 1e-6}); err != nil {
 		return err
 	}
 	trainer, err := r.trainer()
@@ -137,24 +117,15 @@ func (r *lossRace) prepare(goal float64) error {
 			return err
 		}
 		if loss = r.loss(trainer); loss <= goal {
-			fmt.Fprintf(os.Stderr, "ours has a loss of %.4f after %d clocks, vw %.4f after %d passes\n", loss, r.clocks, goal, r.passes)
+			fmt.Fprintf(os.Stderr, "ours has a loss of %.4f after %d clocks, vw %.4f after %d passes\n", loss, r.clocks, goal, wabbitPasses)
 			return nil
 		}
 	}
-	return fmt.Errorf("after %d clocks the loss is %v, that of vowpal wabbit after %d passes %v", r.clocks, loss, r.passes, goal)
+	return fmt.Errorf("after %d clocks the loss is %v, that of vowpal wabbit after %d passes %v", r.clocks, loss, wabbitPasses, goal)
 }
 
-// stepper is a trainer of either kind.
-type stepper interface {
-	Step(evaluate bool) (apps.Stats, error)
-	Row(k ps.Key) []float32
-}
-
-func (r *lossRace) trainer() (stepper, error) {
-	if direct, can := r.trained.(apps.Direct); can {
-		return local.NewDirect(direct, 1, r.files.Open, 1)
-	}
-	return local.New(r.trained, ps.Schema{Splits: 1, Seed: 1}, r.files.Open)
+func (r *lossRace) trainer() (*local.Direct, error) {
+	return local.NewDirect(r.trained.(apps.Direct), 1, r.files.Open, 1)
 }
 
 func (r *lossRace) ours(ctx context.Context) (float64, error) {
@@ -173,7 +144,7 @@ func (r *lossRace) ours(ctx context.Context) (float64, error) {
 			return 0, err
 		}
 	}
-	return float64(len(r.examples)*r.passes) / time.Since(began).Seconds(), nil
+	return float64(len(r.examples)*wabbitPasses) / time.Since(began).Seconds(), nil
 }
 
 // theirs goes by passes beyond the first, which writes the cache.
@@ -182,18 +153,14 @@ func (r *lossRace) theirs(ctx context.Context) (float64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("%w: %s", err, out)
 	}
-	all, _, err := timed(ctx, r.program, r.args(1+2*r.passes)...)
-	return float64(len(r.examples)*2*r.passes) / (all - one), err
+	all, _, err := timed(ctx, r.program, r.args(1+2*wabbitPasses)...)
+	return float64(len(r.examples)*2*wabbitPasses) / (all - one), err
 }
 
 func (r *lossRace) writeVW() error {
 	var text strings.Builder
 	for _, e := range r.examples {
-		label := e.goal
-		if r.classes > 2 {
-			label++ // classes are counted from 1
-		}
-		fmt.Fprintf(&text, "%g |", label)
+		fmt.Fprintf(&text, "%g |", e.goal+1) // classes are counted from 1
 		for k, j := range e.index {
 			fmt.Fprintf(&text, " %d:%g", j, e.value[k])
 		}
@@ -202,7 +169,7 @@ func (r *lossRace) writeVW() error {
 	return os.WriteFile(r.vwFile(), []byte(text.String()), 0o600)
 }
 
-// vwLoss reads vw's predictions: of two classes the probability of 1, of more a list of CLASS:PROBABILITY.
+// vwLoss reads vw's predictions, lists of CLASS:PROBABILITY.
 func (r *lossRace) vwLoss(path string) (float64, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -212,17 +179,10 @@ func (r *lossRace) vwLoss(path string) (float64, error) {
 	var loss float64
 	n := 0
 	for lines := bufio.NewScanner(file); lines.Scan() && n < len(r.examples); n++ {
-		words := strings.Fields(lines.Text())
-		word := words[0]
-		if r.classes > 2 {
-			_, word, _ = strings.Cut(words[int(r.examples[n].goal)], ":")
-		}
+		_, word, _ := strings.Cut(strings.Fields(lines.Text())[int(r.examples[n].goal)], ":")
 		p, err := strconv.ParseFloat(word, 64)
 		if err != nil {
 			return 0, fmt.Errorf("vowpal wabbit predicts %q", lines.Text())
-		}
-		if r.classes == 2 && r.examples[n].goal < 0 {
-			p = 1 - p
 		}
 		loss -= math.Log(max(p, 1e-15))
 	}
@@ -233,10 +193,7 @@ func (r *lossRace) vwLoss(path string) (float64, error) {
 }
 
 // loss returns the mean log loss of our weights.
-func (r *lossRace) loss(tables stepper) float64 {
-	if r.classes == 2 {
-		return r.logisticLoss(tables)
-	}
+func (r *lossRace) loss(tables apps.Rows) float64 {
 	var loss float64
 	weights := make([][]float32, r.features()+1) // the biases come last
 	for row := range weights {
@@ -268,20 +225,37 @@ func (r *lossRace) features() (n int) {
 	return n
 }
 
-func (r *lossRace) logisticLoss(tables stepper) float64 {
-	features := r.features()
-	const block = 64 // weights in a row, which the bias follows
-	weights := make([]float64, features+1)
-	for j := range weights {
-		weights[j] = float64(tables.Row(ps.Key{Row: ps.RowID(j / block)})[j%block])
+// labelledVector is an example of a LIBSVM file.
+type labelledVector struct {
+	goal  float64
+	index []int // from 0
+	value []float64
+}
+
+func readVectors(path string) ([]labelledVector, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
 	}
-	var loss float64
-	for _, e := range r.examples {
-		score := weights[features]
-		for k, j := range e.index {
-			score += e.value[k] * weights[j]
+	var all []labelledVector
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 {
+			continue
 		}
-		loss += math.Log1p(math.Exp(-e.goal * score))
+		goal, err := strconv.ParseFloat(fields[0], 64)
+		e := labelledVector{goal: goal}
+		for _, field := range fields[1:] {
+			place, number, _ := strings.Cut(field, ":")
+			j, errPlace := strconv.Atoi(place)
+			x, errNumber := strconv.ParseFloat(number, 64)
+			err = errors.Join(err, errPlace, errNumber)
+			e.index, e.value = append(e.index, j-1), append(e.value, x)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", path, err)
+		}
+		all = append(all, e)
 	}
-	return loss / float64(len(r.examples))
+	return all, nil
 }
