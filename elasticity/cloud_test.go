@@ -87,8 +87,8 @@ func (w *world) launch(r provisioner.Request, life int) {
 		boot := w.delay(2 * time.Second)
 		switch {
 		case spot && w.now.Before(c.lost):
-		case spot && w.now.Before(c.mute) && i%2 == 0:
-		case spot && w.now.Before(c.stillborn) && i%2 == 0:
+		case spot && w.now.Before(c.mute) && len(w.order)%2 == 0:
+		case spot && w.now.Before(c.stillborn) && len(w.order)%2 == 0:
 			w.after(w.delay(boot), func() { w.end(n.id, market.ByProvider, "Server.InternalError") })
 			fallthrough
 		default:

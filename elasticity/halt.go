@@ -92,9 +92,6 @@ func (c *Controller) advanceHalt() {
 		h.purpose, h.why = flush, "end-of-life flush, as ActivePSs have eviction notices"
 	}
 	c.halt = h
-	if c.routeNews {
-		c.broadcast()
-	}
 	// Who works on nothing parks too: splits of a worker that dies now may go to it, and nobody may begin a clock
 	// beyond the one at which all rests.
 	for _, m := range c.reachable() {

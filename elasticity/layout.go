@@ -182,6 +182,15 @@ func (c *Controller) peers() map[ps.ServerID]string {
 	return peers
 }
 
+// spreadRoute tells of owners that have changed when their moves are over. It comes before all that is asked of owners: one that has
+// not heard from the server before it that a partition is its own hears so by the route. A route of a new generation before everybody
+// has returned would undo the fence.
+func (c *Controller) spreadRoute() {
+	if c.routeNews && len(c.moves) == 0 && c.recovery == nil {
+		c.broadcast()
+	}
+}
+
 // broadcast tells every member who serves now.
 func (c *Controller) broadcast() {
 	c.routeNews = false
@@ -261,13 +270,7 @@ func (c *Controller) askNoMore(split ps.Split) {
 // advanceMoves starts the moves that lead to the target. Moves and cuts exclude each other: a partition
 // changes in one way at a time.
 func (c *Controller) advanceMoves() {
-	if c.recovery != nil {
-		return // a route of the new generation before everybody has returned would undo the fence
-	}
-	if c.routeNews && len(c.moves) == 0 {
-		c.broadcast()
-	}
-	if c.cut != nil || c.halt != nil || c.settle != nil || len(c.moves) > 0 ||
+	if c.recovery != nil || c.cut != nil || c.halt != nil || c.settle != nil || len(c.moves) > 0 ||
 		!c.standing() || c.ending || c.now.Before(c.moveRetry) || c.wantsFlush() || c.wantsHalt() {
 		return
 	}

@@ -49,7 +49,8 @@ type server struct {
 	leaving  map[ps.Partition]bool // FINAL is on its way: requests wait
 	gone     map[ps.Partition]ps.ServerID
 	arriving map[ps.Partition]*arrival
-	arrived  map[ps.Partition]moveID
+	arrived  map[ps.Partition]moveID // that have brought what is owned
+	newest   map[ps.Partition]moveID // that were heard of
 	moves    int
 
 	cut     ps.Clock // named or on its way to the backups; 0 = none
@@ -66,7 +67,7 @@ func newNode(w *world, i provisioner.Instance) *node {
 		server: server{
 			recovered: -1, fenced: map[ps.Incarnation]bool{}, shards: map[ps.Partition]*ps.Shard{},
 			leaving: map[ps.Partition]bool{}, gone: map[ps.Partition]ps.ServerID{}, arriving: map[ps.Partition]*arrival{},
-			arrived: map[ps.Partition]moveID{}, offered: map[ps.Partition]ps.Clock{}, backups: map[ps.Partition]*ps.Backup{}, retired: map[ps.Partition]bool{},
+			arrived: map[ps.Partition]moveID{}, newest: map[ps.Partition]moveID{}, offered: map[ps.Partition]ps.Clock{}, backups: map[ps.Partition]*ps.Backup{}, retired: map[ps.Partition]bool{},
 		},
 		worker: worker{splits: map[ps.Split]ps.Clock{}},
 	}
@@ -345,8 +346,12 @@ func (n *node) setRoute(g ps.Generation, route ps.Route) {
 		n.worker.generation = g
 	}
 	for p, owner := range route.Owner {
-		if p := ps.Partition(p); n.gone[p] != "" && owner != n.id {
+		p := ps.Partition(p)
+		if n.gone[p] != "" && owner != n.id {
 			n.gone[p] = owner
+		}
+		if a := n.arriving[p]; a != nil && a.shard != nil && owner == n.id && route.Version > a.move.version {
+			n.ownArrived(p)
 		}
 	}
 	n.offerCuts()
@@ -360,6 +365,7 @@ func (n *node) beginGeneration(g ps.Generation) {
 	n.route = ps.Route{}
 	clear(n.offered)
 	clear(n.arriving)
+	clear(n.newest)
 }
 
 func (n *node) own(p ps.Partition, s *ps.Shard) {
@@ -368,6 +374,7 @@ func (n *node) own(p ps.Partition, s *ps.Shard) {
 	}
 	n.shards[p] = s
 	delete(n.gone, p)
+	delete(n.arriving, p)
 }
 
 func (n *node) promote(do tiers.Promote) error {

@@ -32,6 +32,7 @@ func (c *Controller) advance() {
 		c.layOut()
 	}
 	c.advanceRecovery()
+	c.spreadRoute()
 	c.advanceSettle()
 	c.planFlush()
 	c.advanceHalt()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
 )
 
@@ -38,4 +39,68 @@ func TestSplitGivenBackDuringATakeover(t *testing.T) {
 		w.neverBack()
 		return func() bool { return asked > len(w.order) && w.count(journal.TakeOver) == 1 }
 	})
+}
+
+// cutOffAtTheEnd makes the new owner of a partition fall silent when the last message of the move has just arrived: the old owner
+// goes on as before, and does so unheard. It gives both then.
+func (w *world) cutOffAtTheEnd(silent time.Duration, then func(from, to *node)) {
+	var from *node
+	settled, done := false, false
+	w.settled(func() {
+		settled = true
+		w.evict(6*time.Second, w.spot()[0])
+	})
+	w.hooks["final"] = func(n *node) { from = n }
+	w.hooks["arrived"] = func(to *node) {
+		if settled && !done && from != nil && !to.hole && w.ctrl.recovery == nil {
+			done = true
+			to.fallSilent(silent)
+			old := from
+			w.when(func() bool { return len(w.ctrl.moves) == 0 && len(old.leaving) == 0 }, func() { then(old, to) })
+		}
+	}
+}
+
+// What the new owner has of a move that was cancelled unheard is nobody's: it is no part of cuts, and of no use to anybody.
+func TestCopyOfACancelledMove(t *testing.T) {
+	s := six()
+	s.cutEvery = time.Millisecond
+	schedule(t, s, func(w *world) func() bool {
+		var back ps.Clock
+		w.cutOffAtTheEnd(time.Second, func(from, to *node) {
+			w.when(func() bool { return !to.hole }, func() {
+				at := w.ctrl.committed
+				w.when(func() bool { return w.ctrl.committed > at }, func() { back = w.ctrl.committed })
+			})
+		})
+		w.neverBack()
+		return func() bool { return back > 0 && w.count(journal.Failed) == 0 }
+	})
+}
+
+// The controller dies and so does the old owner, who works on no split: the copy is all that anybody says of the partition. The next
+// controller must not believe it.
+func TestCopyOfACancelledMoveDuringATakeover(t *testing.T) {
+	s := six()
+	s.splits, s.clocks = 1, 90
+	c := counting()
+	c.splits, c.clocks = 1, 90
+	for name, s := range map[string]shape{"BSP": s, "SSP": c} {
+		t.Run(name, func(t *testing.T) {
+			schedule(t, s, func(w *world) func() bool {
+				taken := false
+				w.cutOffAtTheEnd(time.Second, func(from, to *node) {
+					if len(from.worker.splits)+len(to.worker.splits) > 0 || len(from.owned()) == 0 {
+						return
+					}
+					taken = true
+					w.after(w.delay(300*time.Millisecond), func() {
+						w.killController(1500 * time.Millisecond)
+						w.kill(from.id)
+					})
+				})
+				return func() bool { return taken && w.count(journal.TakeOver) == 1 && w.count(journal.Rollback) > 0 }
+			})
+		})
+	}
 }

@@ -142,8 +142,13 @@ func (n *node) reportHeld() {
 
 // moveID names a move, among all of the partition.
 type moveID struct {
-	from   ps.ServerID
-	number int
+	from    ps.ServerID
+	version uint64 // of the route by which it owns the partition
+	number  int
+}
+
+func (id moveID) after(other moveID) bool {
+	return id.version > other.version || id.version == other.version && id.number > other.number
 }
 
 // arrival is a partition that is being received.
@@ -151,6 +156,7 @@ type arrival struct {
 	move  moveID
 	piece int
 	rows  *ps.Incoming
+	shard *ps.Shard // all of it, which serves when the sender is known to have given it up
 }
 
 // move is a partition on its way out.
@@ -163,6 +169,7 @@ type move struct {
 	generation ps.Generation
 	piece      int
 	attempts   int
+	given      bool // the new owner has all of it
 }
 
 const moveAttempts = 5
@@ -178,7 +185,7 @@ func (n *node) moveOut(id uint64, do tiers.MoveOut) {
 		return
 	}
 	n.moves++
-	m := &move{n: n, command: id, do: do, id: moveID{n.id, n.moves}, shard: s, generation: n.generation}
+	m := &move{n: n, command: id, do: do, id: moveID{n.id, n.route.Version, n.moves}, shard: s, generation: n.generation}
 	m.sendRows()
 }
 
@@ -221,6 +228,8 @@ func (m *move) send(receive func(*node) reply, then func()) {
 			switch {
 			case r.code == ok:
 				then()
+			case (r.code == refused || m.attempts == moveAttempts) && m.given:
+				m.left()
 			case r.code == refused || m.attempts == moveAttempts:
 				m.cancel()
 			default:
@@ -262,15 +271,13 @@ func (m *move) sendRows() {
 
 // expect begins to receive a partition.
 func (n *node) expect(p ps.Partition, id moveID) bool {
-	if a := n.arriving[p]; a != nil && a.move == id {
+	switch a := n.arriving[p]; {
+	case a != nil && a.move == id:
 		return true
+	case n.shards[p] != nil || !id.after(n.newest[p]):
+		return false // it is served here, or the move is over
 	}
-	if n.shards[p] != nil {
-		if before := n.arrived[p]; before.from != id.from || before.number >= id.number {
-			return false // it is served here
-		}
-		delete(n.shards, p)
-	}
+	n.newest[p] = id
 	n.arriving[p] = &arrival{move: id, rows: ps.NewIncoming(&n.w.schema, p)}
 	return true
 }
@@ -291,20 +298,42 @@ func (m *move) sendFinal() {
 		if a == nil || a.move != m.id || a.piece != m.piece {
 			return reply{code: refused}
 		}
-		shard, err := a.rows.Finish(final)
-		if err != nil {
-			m.n.w.failf("move: %v", err)
+		if a.shard == nil {
+			var err error
+			if a.shard, err = a.rows.Finish(final); err != nil {
+				m.n.w.failf("move: %v", err)
+			}
+			m.n.w.reach("arrived", to)
 		}
-		delete(to.arriving, p)
-		to.own(p, shard)
-		to.arrived[p] = m.id
 		return reply{}
-	}, func() {
-		delete(m.n.shards, p)
-		delete(m.n.leaving, p)
-		m.n.gone[p] = m.do.To
-		m.n.answer(m.command, nil, nil)
-	})
+	}, m.sendDone)
+}
+
+// sendDone gives the partition up. If the new owner cannot be told, the next route tells it.
+func (m *move) sendDone() {
+	p := m.do.Partition
+	m.given = true
+	m.send(func(to *node) reply {
+		if a := to.arriving[p]; a != nil && a.move == m.id && a.shard != nil {
+			to.ownArrived(p)
+		}
+		return reply{}
+	}, m.left)
+}
+
+func (m *move) left() {
+	p := m.do.Partition
+	delete(m.n.shards, p)
+	delete(m.n.leaving, p)
+	m.n.gone[p] = m.do.To
+	m.n.answer(m.command, nil, nil)
+}
+
+// ownArrived puts what a move has brought into service.
+func (n *node) ownArrived(p ps.Partition) {
+	a := n.arriving[p]
+	n.own(p, a.shard)
+	n.arrived[p] = a.move
 }
 
 // cancel goes on as before; the new owner is asked to forget what it has.
@@ -314,8 +343,8 @@ func (m *move) cancel() {
 		if a := to.arriving[p]; a != nil && a.move == m.id {
 			delete(to.arriving, p)
 		}
-		if to.shards[p] != nil && to.arrived[p] == m.id {
-			delete(to.shards, p)
+		if m.id.after(to.newest[p]) { // its first message may still come
+			to.newest[p] = m.id
 		}
 		return reply{}
 	}, func(reply) {

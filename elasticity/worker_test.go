@@ -178,6 +178,9 @@ func (n *node) serve(g ps.Generation, p ps.Partition, f func(ps.Partition, *node
 	case n.generation < g || n.suspended || n.leaving[p]:
 		return reply{code: retry}
 	case n.shards[p] == nil:
+		if a := n.arriving[p]; a != nil && a.shard != nil {
+			return reply{code: retry}
+		}
 		if to := n.gone[p]; to != "" {
 			return reply{code: moved, to: to}
 		}

@@ -153,7 +153,7 @@ func (h *hand) stage() wire.Stage {
 }
 
 func (h *hand) move() wire.MoveID {
-	return wire.MoveID{From: ps.ServerID([]string{"a", "b", ""}[h.byte()%3]), Number: h.number(4), Partition: h.partition()}
+	return wire.MoveID{From: ps.ServerID([]string{"a", "b", ""}[h.byte()%3]), Version: h.number(3), Number: h.number(4), Partition: h.partition()}
 }
 
 func (h *hand) final(p ps.Partition) ps.Final {
@@ -180,7 +180,7 @@ func (h *hand) final(p ps.Partition) ps.Final {
 
 // message is the next request.
 func (h *hand) message() wire.Message {
-	switch h.byte() % 12 {
+	switch h.byte() % 13 {
 	case 0, 1:
 		m := &wire.Read{Stored: h.byte()%4 == 0, Clock: h.clock(), Incarnation: h.incarnation()}
 		for range h.count() {
@@ -210,6 +210,8 @@ func (h *hand) message() wire.Message {
 	case 10:
 		id := h.move()
 		return &wire.MoveFinal{Move: id, Pieces: h.number(3), Final: h.final(id.Partition)}
+	case 11:
+		return &wire.MoveDone{Move: h.move()}
 	default:
 		return &wire.MoveCancel{Move: h.move()}
 	}

@@ -21,8 +21,8 @@ const (
 // message and its acknowledgement requests wait. Afterwards this server answers `moved`.
 //
 // After an error it owns the partition as before. If the new owner could not be asked to forget what it has,
-// the error says so: the last message may have reached it, but since nobody is told of it, nobody uses it, and
-// the next move of the partition there replaces it.
+// the error says so: the last message may have reached it. It does not use what it has before it is told that it may
+// (MoveDone, or a route that names it), which it never is: the next move of the partition there replaces it.
 func (s *Server) MoveOut(ctx context.Context, p ps.Partition, to ps.ServerID, address string) error {
 	if err := s.moveOut(ctx, p, to, address); err != nil {
 		return fmt.Errorf("move partition %d to %s: %w", p, to, err)
@@ -43,6 +43,7 @@ func (s *Server) moveOut(ctx context.Context, p ps.Partition, to ps.ServerID, ad
 	if err != nil {
 		return errors.Join(err, m.cancel())
 	}
+	_ = m.send(&wire.MoveDone{Move: m.id}) // if it cannot be told, the next route tells it
 	return m.left()
 }
 
@@ -79,7 +80,7 @@ func (s *Server) beginMove(ctx context.Context, p ps.Partition, to ps.ServerID, 
 	s.moves++
 	m := &move{
 		server: s, generation: s.generation, to: to, address: address, slot: slot, shard: slot.shard,
-		id: wire.MoveID{From: s.cfg.Self, Number: s.moves, Partition: p},
+		id: wire.MoveID{From: s.cfg.Self, Version: s.route.Version, Number: s.moves, Partition: p},
 	}
 	m.ctx, m.end = context.WithCancel(ctx)
 	epoch := s.epoch
@@ -224,16 +225,15 @@ func (s *Server) moveRows(generation ps.Generation, m *wire.MoveRows) wire.Messa
 
 // expect begins to receive a partition.
 func (s *slot) expect(schema *ps.Schema, id wire.MoveID) error {
-	if s.arrival != nil && s.arrival.move == id {
+	switch {
+	case s.arrival != nil && s.arrival.move == id:
 		return nil // sent again
+	case s.state != absent:
+		return fmt.Errorf("%w: partition %d is served here", ps.ErrInvalid, s.id)
+	case !id.After(s.newest):
+		return fmt.Errorf("%w: a move of partition %d that is over", ps.ErrInvalid, s.id)
 	}
-	if s.state != absent {
-		// The sender would not have it if it had not cancelled the move that brought it here.
-		if s.state != owned || s.arrived.From != id.From || s.arrived.Number >= id.Number {
-			return fmt.Errorf("%w: partition %d is served here", ps.ErrInvalid, s.id)
-		}
-		s.clear()
-	}
+	s.newest = id
 	s.arrival = &arrival{move: id, rows: ps.NewIncoming(schema, s.id)}
 	return nil
 }
@@ -247,15 +247,37 @@ func (s *Server) moveFinal(generation ps.Generation, m *wire.MoveFinal) wire.Mes
 		if slot.state != absent || a == nil || a.move != m.Move || a.piece != m.Pieces {
 			return fmt.Errorf("%w: the end of a move that is not under way", ps.ErrInvalid)
 		}
+		if a.shard != nil {
+			return nil // sent again
+		}
 		shard, err := a.rows.Finish(&m.Final)
 		if err != nil {
 			slot.arrival = nil
 			return err
 		}
-		s.own(slot, shard)
-		slot.arrived = m.Move
+		a.shard = shard
 		return nil
 	})
+}
+
+func (s *Server) moveDone(generation ps.Generation, m *wire.MoveDone) wire.Message {
+	return s.receive(generation, m.Move, func(slot *slot) error {
+		if slot.state == owned && slot.arrived == m.Move {
+			return nil // sent again, or a route has told of it
+		}
+		if a := slot.arrival; slot.state != absent || a == nil || a.move != m.Move || a.shard == nil {
+			return fmt.Errorf("%w: a partition is handed over that has not arrived", ps.ErrInvalid)
+		}
+		s.ownArrived(slot)
+		return nil
+	})
+}
+
+// ownArrived puts what a move has brought into service. The caller holds the locks that own asks for.
+func (s *Server) ownArrived(slot *slot) {
+	a := slot.arrival
+	s.own(slot, a.shard)
+	slot.arrived = a.move
 }
 
 func (s *Server) moveCancel(generation ps.Generation, m *wire.MoveCancel) wire.Message {
@@ -263,8 +285,8 @@ func (s *Server) moveCancel(generation ps.Generation, m *wire.MoveCancel) wire.M
 		if slot.arrival != nil && slot.arrival.move == m.Move {
 			slot.arrival = nil
 		}
-		if slot.state == owned && slot.arrived == m.Move {
-			slot.clear()
+		if m.Move.After(slot.newest) { // its first message may still come
+			slot.newest = m.Move
 		}
 		return nil
 	})

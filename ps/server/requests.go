@@ -90,6 +90,8 @@ func (s *Server) handle(ctx context.Context, generation ps.Generation, request w
 		return s.moveFinal(generation, m)
 	case *wire.MoveCancel:
 		return s.moveCancel(generation, m)
+	case *wire.MoveDone:
+		return s.moveDone(generation, m)
 	default:
 		return &wire.Error{Code: wire.Invalid, Text: fmt.Sprintf("type %d is not a request", m.Type())}
 	}

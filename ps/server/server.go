@@ -225,6 +225,9 @@ func (s *Server) beginGeneration(generation ps.Generation) {
 	for _, b := range s.backups {
 		b.stop()
 	}
+	for _, slot := range s.slots {
+		slot.newest = wire.MoveID{} // versions begin again with a run that begins again
+	}
 }
 
 // setRoute takes a route over. The caller holds mu for writing.
@@ -234,6 +237,10 @@ func (s *Server) setRoute(route ps.Route, peers map[ps.ServerID]string) {
 		owner := at(route.Owner, p)
 		if slot.state == absent && slot.to != "" && owner != s.cfg.Self && owner != "" {
 			slot.to, slot.address = owner, peers[owner]
+		}
+		// The controller names a new owner when the old one has answered that the move is over.
+		if a := slot.arrival; slot.state == absent && a != nil && a.shard != nil && owner == s.cfg.Self && route.Version > a.move.Version {
+			s.ownArrived(slot)
 		}
 	}
 	for p, b := range s.backups {

@@ -25,7 +25,8 @@ type slot struct {
 	state    state
 	shard    *ps.Shard     // unless absent
 	changed  chan struct{} // closed when a request that waits should look again; nil: none waits
-	arrival  *arrival      // while it is being received
+	arrival  *arrival      // while it is being received, or is here and may not be used yet
+	newest   wire.MoveID   // newest move of this generation that was heard of
 	arrived  wire.MoveID   // the move that brought it, if one did
 	outgoing *outgoing     // the cut that its backup pulls
 
@@ -39,6 +40,9 @@ type arrival struct {
 	move  wire.MoveID
 	rows  *ps.Incoming
 	piece uint64 // the next one
+	// shard is all of it, once the last message has come. It serves when the sender is known to have given it up: until then the
+	// sender may go on as before, unheard, and this is a copy that counts for nothing.
+	shard *ps.Shard
 }
 
 // wait returns a channel that is closed when it is time to look again.
@@ -72,7 +76,7 @@ func (s *slot) leave(to ps.ServerID, address string) {
 
 // elsewhere is the answer for a partition that is not here.
 func (s *slot) elsewhere() wire.PartitionStatus {
-	if s.to == "" {
+	if s.to == "" || s.arrival != nil && s.arrival.shard != nil {
 		return wire.PartitionStatus{Partition: s.id, Code: wire.Retry}
 	}
 	return wire.PartitionStatus{Partition: s.id, Code: wire.Moved, To: s.to, Address: s.address}

@@ -360,6 +360,7 @@ func TestMoveMessagesRepeat(t *testing.T) {
 	for _, m := range []wire.Message{
 		&wire.MoveRows{Move: id}, &wire.MoveRows{Move: id}, &wire.MoveRows{Move: id, Piece: 1}, &wire.MoveRows{Move: id},
 		&wire.MoveFinal{Move: id, Pieces: 2, Final: *final}, &wire.MoveFinal{Move: id, Pieces: 2, Final: *final},
+		&wire.MoveDone{Move: id}, &wire.MoveDone{Move: id}, &wire.MoveFinal{Move: id, Pieces: 2, Final: *final},
 	} {
 		if _, err := wire.Ask[*wire.Ack](c.ctx, ask, 1, m); err != nil {
 			t.Errorf("%+v: %v", m, err)
@@ -371,10 +372,48 @@ func TestMoveMessagesRepeat(t *testing.T) {
 	id.Number++
 	other := wire.MoveID{From: "y", Number: 9, Partition: 0}
 	for _, m := range []wire.Message{
-		&wire.MoveRows{Move: id, Piece: 3}, &wire.MoveFinal{Move: id}, &wire.MoveRows{Move: other},
+		&wire.MoveRows{Move: id, Piece: 3}, &wire.MoveFinal{Move: id}, &wire.MoveDone{Move: id}, &wire.MoveRows{Move: other},
 	} {
 		if _, err := wire.Ask[*wire.Ack](c.ctx, ask, 1, m); !errors.Is(err, ps.ErrInvalid) {
 			t.Errorf("%+v: %v", m, err)
+		}
+	}
+}
+
+// What has arrived of a move that was cancelled unheard gives way to the next move of the partition, whoever sends it; and not to
+// messages of one that is over, which come late. A route tells as well as the sender that the partition is here.
+func TestMoveAfterOneThatWasCancelled(t *testing.T) {
+	c := newCluster(t, toy(true, 0), nil, "a", "b", "r")
+	shard := ps.NewShard(&c.schema, 0)
+	if err := shard.BeginMove(); err != nil {
+		t.Fatal(err)
+	}
+	final, err := shard.FinalMove()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := c.nodes["r"]
+	messages := func(id wire.MoveID) []wire.Message {
+		return []wire.Message{&wire.MoveRows{Move: id}, &wire.MoveFinal{Move: id, Pieces: 1, Final: *final}}
+	}
+	cancelled := wire.MoveID{From: "a", Version: c.route.Version, Number: 2}
+	next := wire.MoveID{From: "b", Version: c.route.Version + 1, Number: 1}
+	for _, m := range append(messages(cancelled), messages(next)...) {
+		if _, err := wire.Ask[*wire.Ack](c.ctx, r.Local(), 1, m); err != nil {
+			t.Errorf("%+v: %v", m, err)
+		}
+	}
+	before := wire.MoveID{From: "a", Version: c.route.Version, Number: 1}
+	for _, m := range append(append(messages(cancelled), messages(before)...), &wire.MoveDone{Move: cancelled}) {
+		if _, err := wire.Ask[*wire.Ack](c.ctx, r.Local(), 1, m); !errors.Is(err, ps.ErrInvalid) {
+			t.Errorf("late, %+v: %v", m, err)
+		}
+	}
+	for _, owned := range []int{0, 1} {
+		c.route.Owner[0] = "r"
+		c.announce() // the first of them is that by which the sender had it
+		if n := r.Stats().Owned; n != owned {
+			t.Errorf("by route %d, the receiver owns %d partitions, not %d", c.route.Version, n, owned)
 		}
 	}
 }

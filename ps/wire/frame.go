@@ -12,7 +12,7 @@ const (
 	// headerSize is the length of a frame's header in bytes.
 	headerSize = 40
 	// magic begins every frame: "TML" and the version of the protocol.
-	magic = "TML\x02"
+	magic = "TML\x03"
 	// MaxBody is the longest body that is sent or accepted, in bytes.
 	MaxBody = 64 << 20
 )

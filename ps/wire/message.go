@@ -26,6 +26,7 @@ const (
 	typeMoveCancel  Type = 13
 	typeReadStored  Type = 14
 	typeContribute  Type = 15
+	typeMoveDone    Type = 16
 )
 
 // Message is one of the structs of this package with a Type. Those with a Release method lie in pooled memory.
@@ -44,7 +45,7 @@ func (t Type) kept() bool { return t == typeStage || t == typeMoveFinal }
 // isRequest reports whether a server answers messages of the type.
 func (t Type) isRequest() bool {
 	switch t {
-	case typeRead, typeReadStored, typeStage, typeContribute, typeCommit, typeCutReady, typePullCut, typeMoveRows, typeMoveFinal, typeMoveCancel:
+	case typeRead, typeReadStored, typeStage, typeContribute, typeCommit, typeCutReady, typePullCut, typeMoveRows, typeMoveFinal, typeMoveCancel, typeMoveDone:
 		return true
 	}
 	return false
@@ -80,6 +81,8 @@ func newMessage(t Type) Message {
 		return new(MoveFinal)
 	case typeMoveCancel:
 		return new(MoveCancel)
+	case typeMoveDone:
+		return new(MoveDone)
 	case typeContribute:
 		return newContribute()
 	}

@@ -131,18 +131,26 @@ func (c *Checksum) Add(rows *ps.Block) {
 // MoveID names one attempt to move a partition.
 type MoveID struct {
 	From      ps.ServerID
+	Version   uint64 // of the route by which that server owns the partition
 	Number    uint64 // grows with each attempt of that server
 	Partition ps.Partition
 }
 
+// After reports whether a move of the same partition, in the same generation, was begun after another. A route has one owner of a
+// partition, who numbers its moves.
+func (id MoveID) After(other MoveID) bool {
+	return id.Version > other.Version || id.Version == other.Version && id.Number > other.Number
+}
+
 func (e *encoder) move(id *MoveID) {
 	e.string(string(id.From))
+	e.u64(id.Version)
 	e.u64(id.Number)
 	e.u64(uint64(id.Partition))
 }
 
 func (d *decoder) move() MoveID {
-	return MoveID{From: ps.ServerID(d.string()), Number: d.u64(), Partition: d.partition()}
+	return MoveID{From: ps.ServerID(d.string()), Version: d.u64(), Number: d.u64(), Partition: d.partition()}
 }
 
 // MoveRows carries rows to a partition's new owner. Piece 0 begins the move; pieces arrive in order, and one
@@ -170,7 +178,8 @@ func (m *MoveRows) decode(d *decoder) {
 	d.block(&m.Rows)
 }
 
-// MoveFinal ends a move: with its acknowledgement the receiver is the owner. Pieces says how many went before.
+// MoveFinal ends a move: with its acknowledgement the sender gives the partition up, and with MoveDone or a route that names it the
+// receiver is the owner. Pieces says how many went before.
 type MoveFinal struct {
 	Move   MoveID
 	Pieces uint64
@@ -268,3 +277,10 @@ type MoveCancel struct{ Move MoveID }
 func (*MoveCancel) Type() Type          { return typeMoveCancel }
 func (m *MoveCancel) encode(e *encoder) { e.move(&m.Move) }
 func (m *MoveCancel) decode(d *decoder) { m.Move = d.move() }
+
+// MoveDone says that the sender has the acknowledgement of the last message: the receiver is the owner.
+type MoveDone struct{ Move MoveID }
+
+func (*MoveDone) Type() Type          { return typeMoveDone }
+func (m *MoveDone) encode(e *encoder) { e.move(&m.Move) }
+func (m *MoveDone) decode(d *decoder) { m.Move = d.move() }
