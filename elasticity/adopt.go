@@ -34,7 +34,7 @@ const maxAsked = 3
 // remember takes up what is written down.
 func (c *Controller) remember(p *Past) {
 	c.generation, c.lastInc, c.joins = max(p.Generation, 1), ps.Incarnation(p.Bought), p.Joins
-	c.committed, c.stood = p.Committed, p.Stage != 0
+	c.committed, c.furthest, c.stood = p.Committed, p.Committed, p.Stage != 0
 	if c.stood {
 		c.stage = p.Stage
 	}

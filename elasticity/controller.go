@@ -169,6 +169,7 @@ type Controller struct {
 	paused       string // why there are to be no transient machines for now
 
 	committed ps.Clock // newest committed cut
+	furthest  ps.Clock // that was ever committed
 	cutDue    time.Time
 	cut       *cut
 	moves     map[ps.Partition]ps.ServerID

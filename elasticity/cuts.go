@@ -117,8 +117,11 @@ func (c *Controller) commitCut() {
 	done := c.cut
 	c.cut = nil
 	c.committed = done.clock
-	if c.crashes.Progressed() {
-		c.wantPlan = true
+	if done.clock > c.furthest { // one that was committed before, and lost with its holders, gets nobody further
+		c.furthest = done.clock
+		if c.crashes.Progressed() {
+			c.wantPlan = true
+		}
 	}
 	c.cutReached()
 	why := c.nextCut(done.busiest) // otherwise it was due
