@@ -133,10 +133,7 @@ func (n *node) takeStock(id uint64) {
 			s.Backups = append(s.Backups, tiers.BackupHolding{Partition: ps.Partition(p), Cut: cut, Delivered: b.Delivered()})
 		}
 	}
-	n.worker.releases = nil
-	for split, clock := range n.worker.splits {
-		s.Splits = append(s.Splits, tiers.SplitAt{Split: split, Clock: clock})
-	}
+	s.Splits = n.worker.stock()
 	for split := range n.w.schema.Splits {
 		s.Loaded = append(s.Loaded, ps.Split(split))
 	}

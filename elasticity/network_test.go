@@ -8,9 +8,10 @@ import (
 
 // reply is what a server answers on the data plane.
 type reply struct {
-	code code
-	to   ps.ServerID // moved: to whom
-	rows map[ps.Key][]float32
+	code  code
+	to    ps.ServerID // moved: to whom
+	rows  map[ps.Key][]float32
+	stamp ps.Stamp // which work they hold
 }
 
 type code int

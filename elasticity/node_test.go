@@ -69,7 +69,7 @@ func newNode(w *world, i provisioner.Instance) *node {
 			leaving: map[ps.Partition]bool{}, gone: map[ps.Partition]ps.ServerID{}, arriving: map[ps.Partition]*arrival{},
 			arrived: map[ps.Partition]moveID{}, newest: map[ps.Partition]moveID{}, offered: map[ps.Partition]ps.Clock{}, backups: map[ps.Partition]*ps.Backup{}, retired: map[ps.Partition]bool{},
 		},
-		worker: worker{splits: map[ps.Split]ps.Clock{}},
+		worker: newWorker(&w.schema),
 	}
 }
 

@@ -68,13 +68,7 @@ func (w *world) sums(clock ps.Clock, group []ps.Split, rows map[ps.Key][]float32
 		u := &out[p]
 		for _, key := range keys {
 			if !w.schema.Deterministic {
-				ones := make([]float32, w.schema.Splits)
-				for _, s := range group {
-					if ones[s] = 1; w.schema.Kind(key) == ps.Int32 {
-						ps.Ints(ones)[s] = 1
-					}
-				}
-				w.schema.AppendSum(u, key, nil, ones)
+				w.schema.AppendSum(u, key, nil, w.jointly(key, group, rows[key]))
 				continue
 			}
 			if touches(clock, key) {
@@ -85,6 +79,25 @@ func (w *world) sums(clock ps.Clock, group []ps.Split, rows map[ps.Key][]float32
 		}
 	}
 	return out
+}
+
+// jointly is what a group changes of a row of the counting toy, whose splits work on one copy of what was given (apps.Joining).
+func (w *world) jointly(key ps.Key, group []ps.Split, given []float32) []float32 {
+	row, changed := slices.Clone(given), make([]float32, len(given))
+	if w.schema.Kind(key) == ps.Int32 {
+		for _, s := range group {
+			ps.Ints(row)[s]++
+		}
+		if err := ps.DifferenceInts(ps.Ints(changed), ps.Ints(given), ps.Ints(row)); err != nil {
+			panic(err)
+		}
+		return changed
+	}
+	for _, s := range group {
+		row[s]++
+	}
+	ps.Difference(changed, given, row)
+	return changed
 }
 
 // known holds the deterministic toy's states by number of splits and of tables: they depend on nothing else.
