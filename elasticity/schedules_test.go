@@ -186,7 +186,12 @@ func TestMoveAgainstSettlement(t *testing.T) {
 			m := w.ctrl.machines[n.id]
 			w.when(func() bool { return !m.brokenAt.IsZero() }, func() {
 				givenUp := m.brokenAt.Add(w.ctrl.cfg.BrokenAfter)
-				w.after(givenUp.Sub(w.now)+20*time.Millisecond-w.delay(100*time.Millisecond), func() { w.evict(3*time.Second, w.first(0.4)...) })
+				w.after(givenUp.Sub(w.now)+20*time.Millisecond-w.delay(100*time.Millisecond), func() {
+					for _, id := range w.first(0.4) {
+						w.nodes[id].slow = 20 * time.Millisecond // the moves take longer than that time
+					}
+					w.evict(3*time.Second, w.first(0.4)...)
+				})
 			})
 		}
 		w.hooks["final"] = func(*node) { together = together || w.ctrl.deadHolder() != nil }

@@ -1,7 +1,6 @@
 package elasticity
 
 import (
-	"container/heap"
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
@@ -30,27 +29,49 @@ import (
 var epoch = time.Date(2014, 4, 1, 0, 0, 0, 0, time.UTC)
 
 type scheduled struct {
-	at  time.Time
+	at  time.Duration // since epoch
 	seq int
 	do  func()
 }
 
+func (s scheduled) before(other scheduled) bool {
+	return s.at < other.at || s.at == other.at && s.seq < other.seq
+}
+
+// queue is a heap of events, the next one first.
 type queue []scheduled
 
-func (q queue) Len() int      { return len(q) }
-func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q queue) Less(i, j int) bool {
-	if !q[i].at.Equal(q[j].at) {
-		return q[i].at.Before(q[j].at)
+func (q *queue) put(s scheduled) {
+	h := append(*q, s)
+	at := len(h) - 1
+	for at > 0 && s.before(h[(at-1)/2]) {
+		h[at], at = h[(at-1)/2], (at-1)/2
 	}
-	return q[i].seq < q[j].seq
+	h[at] = s
+	*q = h
 }
-func (q *queue) Push(x any) { *q = append(*q, x.(scheduled)) }
-func (q *queue) Pop() any {
-	old := *q
-	last := old[len(old)-1]
-	*q = old[:len(old)-1]
-	return last
+
+func (q *queue) take() scheduled {
+	h := *q
+	first, last := h[0], h[len(h)-1]
+	h[len(h)-1].do = nil
+	h = h[:len(h)-1]
+	*q = h
+	if len(h) == 0 {
+		return first
+	}
+	at := 0
+	for child := 1; child < len(h); child = 2*at + 1 {
+		if child+1 < len(h) && h[child+1].before(h[child]) {
+			child++
+		}
+		if !h[child].before(last) {
+			break
+		}
+		h[at], at = h[child], child
+	}
+	h[at] = last
+	return first
 }
 
 // shape is everything about a world but its luck and its faults.
@@ -161,7 +182,7 @@ func (w *world) failf(format string, args ...any) {
 
 func (w *world) after(d time.Duration, do func()) {
 	w.seq++
-	heap.Push(&w.queue, scheduled{at: w.now.Add(d), seq: w.seq, do: do})
+	w.queue.put(scheduled{at: w.now.Add(d).Sub(epoch), seq: w.seq, do: do})
 }
 
 // delay is a random time of up to d.
@@ -350,8 +371,8 @@ func (w *world) run() (err error) {
 
 func (w *world) next() {
 	w.steps++
-	next := heap.Pop(&w.queue).(scheduled)
-	w.now = next.at
+	next := w.queue.take()
+	w.now = epoch.Add(next.at)
 	next.do()
 }
 
@@ -360,7 +381,7 @@ func (w *world) until(at time.Duration) {
 	if len(w.entries) == 0 {
 		w.step(Wake{})
 	}
-	for len(w.queue) > 0 && w.outcome == "" && !w.queue[0].at.After(epoch.Add(at)) {
+	for len(w.queue) > 0 && w.outcome == "" && w.queue[0].at <= at {
 		w.next()
 	}
 }
