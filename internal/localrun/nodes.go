@@ -1,17 +1,13 @@
 package localrun
 
 import (
-	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"strings"
 
-	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
-	"github.com/tierml/tierml/tiers/node/link"
 )
 
 // admission knows machines by what this run's controllers put into their user data: whoever does not show it was not
@@ -36,21 +32,4 @@ func (a admission) accept(h tiers.Hello) error {
 		return errors.New("this controller did not launch that machine")
 	}
 	return nil
-}
-
-// nodes is the link as the runner sees it.
-type nodes struct{ *link.Link }
-
-func (n nodes) Receive(ctx context.Context, f func(ps.ServerID, tiers.Report, error)) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case r, ok := <-n.Reports():
-			if !ok {
-				return fmt.Errorf("listening to nodes: %w", link.ErrUnknownNode)
-			}
-			f(r.ID, r.Report, r.Disconnected)
-		}
-	}
 }

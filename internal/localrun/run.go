@@ -230,7 +230,7 @@ func (r *session) drive(ctx context.Context, endpoint string, gone []provisioner
 
 	r.runner = runner.New(runner.Config{
 		Controller: controller, Clock: r.cfg.Clock, Cloud: cloud, Prices: cloud, Pools: pools,
-		PricesFrom: from, Nodes: nodes{stream}, Journal: r.cfg.Journal, Log: r.cfg.Log,
+		PricesFrom: from, Nodes: stream, Journal: r.cfg.Journal, Log: r.cfg.Log,
 		Complete: r.complete, Export: r.export, WriteManifest: r.writeManifest,
 		Gone: gone, Renew: r.renew(cloud), RenewEvery: r.lease() / 3, PollPrices: looks.prices, PollCloud: looks.cloud, Calls: looks.calls,
 	})

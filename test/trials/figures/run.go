@@ -151,7 +151,7 @@ func begin(ctx context.Context, n *network, s settings, l layout) (r *run, err e
 	}
 	user := node.UserData{Controller: listener.Addr().String(), Token: "figures", Job: "figures", Listen: "127.0.0.1:0", VCPU: 1}
 	r.drive = runner.New(runner.Config{
-		Controller: c, Clock: clock.Real(), Cloud: r.cloud, Prices: r.cloud, PricesFrom: time.Now(), Nodes: nodes{r.stream},
+		Controller: c, Clock: clock.Real(), Cloud: r.cloud, Prices: r.cloud, PricesFrom: time.Now(), Nodes: r.stream,
 		Journal: r.diary, Log: logger, Complete: func(q provisioner.Request) provisioner.Request {
 			q.UserData = user.Encode()
 			return q
@@ -281,23 +281,6 @@ func (d *diary) lengths() (all []time.Duration) {
 		all = append(all, d.clocks[i].Sub(d.clocks[i-1]))
 	}
 	return all
-}
-
-// nodes is the link as the runner sees it.
-type nodes struct{ *link.Link }
-
-func (n nodes) Receive(ctx context.Context, f func(ps.ServerID, tiers.Report, error)) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case r, ok := <-n.Reports():
-			if !ok {
-				return link.ErrUnknownNode
-			}
-			f(r.ID, r.Report, r.Disconnected)
-		}
-	}
 }
 
 // fleet is a policy that holds so many transient machines.

@@ -156,6 +156,21 @@ func Listen(ctx context.Context, cfg Config) (*Link, error) {
 // Reports returns what nodes say. Nodes wait while nobody reads. The channel is closed by Close.
 func (l *Link) Reports() <-chan FromNode { return l.reports }
 
+// Receive hands out what nodes say, until ctx is done or the link is closed.
+func (l *Link) Receive(ctx context.Context, f func(ps.ServerID, tiers.Report, error)) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case r, ok := <-l.reports:
+			if !ok {
+				return fmt.Errorf("listening to nodes: %w", ErrUnknownNode)
+			}
+			f(r.ID, r.Report, r.Disconnected)
+		}
+	}
+}
+
 // Send gives a node a command, after those sent to it before. It does not wait for the node: the command goes when
 // the node has a stream, also after a break.
 func (l *Link) Send(id ps.ServerID, c tiers.Command) error {
