@@ -15,9 +15,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
+
 	"github.com/tierml/tierml/internal/fuzzing"
 	"github.com/tierml/tierml/market"
-	"gopkg.in/yaml.v3"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")

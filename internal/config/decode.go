@@ -10,8 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/tierml/tierml/market"
-	"gopkg.in/yaml.v3"
 )
 
 // decoder fills a Job from YAML nodes and collects every mistake on the way.

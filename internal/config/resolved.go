@@ -11,8 +11,9 @@ import (
 	"strconv"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/tierml/tierml/market"
-	"gopkg.in/yaml.v3"
 )
 
 // Resolved prints the job with every default filled in and every ${NAME} replaced, as a job file that loads

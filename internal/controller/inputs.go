@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"gopkg.in/yaml.v3"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/controller/call"

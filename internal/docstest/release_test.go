@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"gopkg.in/yaml.v3"
+	"go.yaml.in/yaml/v3"
 )
 
 var changelogHeading = regexp.MustCompile(`^(## (Unreleased|v\d+\.\d+\.\d+ \(\d{4}-\d\d-\d\d\))|### (Added|Changed|Fixed|Removed))$`)
