@@ -456,7 +456,7 @@ func (c *Controller) charge() {
 		m.charged, written = true, true
 		charges, err := c.bill(m)
 		if err != nil {
-			c.record(func() journal.Entry { return UnknownCharge(string(m.id), m.pool, err) })
+			c.record(func() journal.Entry { return UnknownCharge(string(m.id), m.pool, m.launched, m.endedAt, err) })
 			continue
 		}
 		for _, line := range charges[min(m.billed, len(charges)):] {

@@ -42,8 +42,9 @@ func ChargeEntry(instance string, pool market.Pool, line market.Charge) journal.
 // ErrNoPrices is why a machine has no final bill when a run ends.
 var ErrNoPrices = errors.New("the provider has not told all prices until its end; a report goes by the last one")
 
-// UnknownCharge is the line that says why there is no bill.
-func UnknownCharge(instance string, pool market.Pool, err error) journal.Entry {
+// UnknownCharge is the line that says why there is no bill of a machine that has ended.
+func UnknownCharge(instance string, pool market.Pool, launched, ended time.Time, err error) journal.Entry {
 	return journal.Entry{Kind: journal.Charge, Instance: instance, Pool: pool.String(), USD: "0",
+		From: launched.UTC().Format(time.RFC3339), To: ended.UTC().Format(time.RFC3339),
 		Why: "this machine's bill could not be reckoned: " + err.Error()}
 }

@@ -234,7 +234,7 @@ func (c *Controller) advanceEnd() {
 	c.finished = true
 	for _, m := range c.roster {
 		if !m.charged {
-			c.record(func() journal.Entry { return UnknownCharge(string(m.id), m.pool, ErrNoPrices) })
+			c.record(func() journal.Entry { return UnknownCharge(string(m.id), m.pool, m.launched, m.endedAt, ErrNoPrices) })
 		}
 	}
 	why := c.failWhy

@@ -199,7 +199,7 @@ func (w *world) restartConfig() restart.Config {
 			Deadline: w.cfg.Deadline, Work: w.vcpuHours(), Budget: w.cfg.Budget, PerHour: w.cfg.PerHour,
 			Startup: t.Launch + t.Boot + again, Notice: t.Notice, SaveTime: save, Lag: t.Reply + t.EndLag + t.PriceLag,
 		},
-		Continuous: w.cfg.Continuous,
+		Continuous: w.cfg.Continuous, Speed: t.Speed,
 		BootWithin: 2*(t.Boot+t.Start) + 10*time.Minute, RetryCapacity: t.RetryCapacity, PlanEvery: t.PlanEvery,
 		MaxDuration: w.cfg.MaxDuration, Silent: w.cfg.Record == nil, Rules: w.cfg.Rules,
 	}

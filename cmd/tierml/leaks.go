@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
+	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/internal/progress"
@@ -54,8 +55,9 @@ It changes nothing. tierml down ends machines.`,
 				left.ours(live, cmd.OutOrStdout())
 			}
 			expired := 0
+			now, _ := clock.Between()
 			for _, h := range live {
-				if h.Overdue(time.Now()) {
+				if h.Overdue(now) {
 					expired++
 				}
 			}
@@ -141,8 +143,9 @@ func endExpired(ctx context.Context, file string, log *slog.Logger) error {
 		return err
 	}
 	var over []provisioner.InstanceID
+	now, _ := clock.Between() // a controller runs for months, and its host's clock may be set meanwhile
 	for _, h := range live {
-		if h.Overdue(time.Now()) {
+		if h.Overdue(now) {
 			over = append(over, h.ID)
 		}
 	}
@@ -211,7 +214,7 @@ func (l *holdings) list(ctx context.Context, out io.Writer) ([]provisioner.Holdi
 		fmt.Fprintf(out, "No machine of %s is left.\n", l.where)
 		return nil, nil
 	}
-	now := time.Now()
+	now, _ := clock.Between()
 	t := table.Table{Columns: []table.Column{
 		{Name: "machine", Title: "MACHINE"}, {Name: "type", Title: "TYPE"}, {Name: "zone", Title: "ZONE"}, {Name: "terms", Title: "TERMS"},
 		{Name: "state", Title: "STATE"}, {Name: "run", Title: "RUN"}, {Name: "owner", Title: "OWNER"}, {Name: "age_seconds", Title: "AGE"},
@@ -278,7 +281,7 @@ func (l *holdings) ours(live []provisioner.Holding, out io.Writer) []provisioner
 
 // overdue keeps those that nobody wants any more.
 func (l *holdings) overdue(live []provisioner.Holding, out io.Writer) []provisioner.Holding {
-	now := time.Now()
+	now, _ := clock.Between()
 	over := slices.DeleteFunc(slices.Clone(live), func(h provisioner.Holding) bool { return !h.Overdue(now) })
 	if len(live) > 0 {
 		fmt.Fprintf(out, "%d of %d machines are leaks.\n", len(over), len(live))

@@ -48,6 +48,7 @@ type machine struct {
 	lost        bool      // nothing more is expected of it
 	ended       bool      // the provider says so
 	endedAt     time.Time
+	sawEnd      time.Time // when its end was noted, by Controller.awake
 	endedBy     market.EndedBy
 	billed      int  // lines of its bill that a controller before wrote
 	charged     bool // its bill is in the journal
@@ -198,7 +199,7 @@ func (c *Controller) takeEnded(i provisioner.Instance) {
 	case !m.warned && (!m.terminating || i.Ended.Add(time.Second).Before(m.terminated)):
 		c.crashes.Add(elasticity.Crash{ID: m.id, Entered: m.entered, At: c.now, Why: "it ended by itself: " + cmp.Or(m.why, i.Reason)})
 	}
-	m.endedAt, m.endedBy = i.Ended, i.EndedBy
+	m.endedAt, m.endedBy, m.sawEnd = i.Ended, i.EndedBy, c.awake.Now()
 	c.lose(m)
 	m.ended = true
 }
@@ -276,7 +277,9 @@ func (c *Controller) charge() {
 			charges, err = c.bill(m)
 		}
 		if err != nil {
-			c.record(func() journal.Entry { return elasticity.UnknownCharge(string(m.id), m.pool, err) })
+			c.record(func() journal.Entry {
+				return elasticity.UnknownCharge(string(m.id), m.pool, m.launched, m.endedAt, err)
+			})
 		}
 		for _, line := range charges[min(m.billed, len(charges)):] {
 			c.totals.Charged += line.Amount

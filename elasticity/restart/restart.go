@@ -41,6 +41,8 @@ type Config struct {
 	// has written down that did not end in order: its machines are ended, as all of a fleet goes or nothing.
 	ResumeAt ps.Clock
 	Past     *elasticity.Past
+	// Speed is how many market seconds pass in one of the wall clock; 0 = 1.
+	Speed float64
 	// AskAgain: a launch that the controller before decided within that time, and has no answer to, is asked for again; 0 = none
 	// is.
 	AskAgain time.Duration
@@ -226,7 +228,10 @@ func (c *Controller) NextWake() time.Time {
 		case m.charged:
 		case m.ended:
 			by(m.endedAt)
-			by(m.endedAt.Add(elasticity.ChargeWait(1)))
+			if c.ending {
+				by(c.awake.Due(m.sawEnd, c.chargeWait()))
+				by(c.awake.NextBeat())
+			}
 		case !m.ready && !m.lost:
 			by(c.awake.Due(m.heard, c.cfg.BootWithin))
 			by(c.awake.NextBeat())
@@ -325,20 +330,27 @@ func (c *Controller) end() {
 		return
 	}
 	for _, m := range c.roster {
-		if !m.ended || !m.charged && c.now.Sub(m.endedAt) < elasticity.ChargeWait(1) {
+		if !m.ended || !m.charged && !c.awake.Over(m.sawEnd, c.chargeWait()) {
 			return
 		}
 	}
 	c.finished = true
 	for _, m := range c.roster {
 		if !m.charged {
-			c.record(func() journal.Entry { return elasticity.UnknownCharge(string(m.id), m.pool, elasticity.ErrNoPrices) })
+			c.record(func() journal.Entry {
+				return elasticity.UnknownCharge(string(m.id), m.pool, m.launched, m.endedAt, elasticity.ErrNoPrices)
+			})
 		}
 	}
 	c.record(func() journal.Entry {
 		return journal.Entry{Kind: journal.Done, Outcome: c.outcome, Clock: int64(c.saved), Why: cmp.Or(c.stopWhy, c.enough), Log: c.crashLog}
 	})
 	c.out = append(c.out, elasticity.Finish{Outcome: c.outcome})
+}
+
+// chargeWait is how long the end of the run waits for the prices of a machine's bill.
+func (c *Controller) chargeWait() time.Duration {
+	return elasticity.ChargeWait(cmp.Or(c.cfg.Speed, 1))
 }
 
 func (c *Controller) terminate(m *machine, why string) {

@@ -59,6 +59,21 @@ func TestWall(t *testing.T) {
 	}
 }
 
+// A clock that was set is believed neither by who ends machines, nor by who says for how long they are wanted.
+func TestBetween(t *testing.T) {
+	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for _, set := range []time.Duration{0, time.Hour, -time.Hour} {
+		c := &computer{day: start}
+		s := newSource(func() time.Time { return c.day }, c.clocks)
+		c.pass(time.Minute)
+		c.set(set)
+		earliest, latest := s.between()
+		if now := start.Add(time.Minute); !earliest.Equal(now.Add(min(set, 0))) || !latest.Equal(now.Add(max(set, 0))) {
+			t.Errorf("set by %s: from %s to %s", set, earliest, latest)
+		}
+	}
+}
+
 // On a busy host the process may be halted for longer than leastSet between the two readings: that is no setting of the clock.
 func TestWallOnABusyHost(t *testing.T) {
 	c := &computer{day: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), halts: time.Second}

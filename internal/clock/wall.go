@@ -10,6 +10,11 @@ import (
 // corrects little by little it follows.
 func Wall() time.Time { return host.wall() }
 
+// Between returns the earliest and the latest that the time of day may be: as the clock has gone on since the process started (Wall), and
+// as the host has it now. They differ once it was set, and nobody here knows which is right. What others end machines by counts from the
+// latest; who ends them waits for the earliest.
+func Between() (earliest, latest time.Time) { return host.between() }
+
 var host = newSource(time.Now, clocks)
 
 // source is a host's time of day without the leaps that it makes when it is set.
@@ -37,6 +42,14 @@ func (s *source) wall() time.Time {
 			return now.Add(-before)
 		}
 	}
+}
+
+func (s *source) between() (earliest, latest time.Time) {
+	earliest, latest = s.wall(), s.now().Round(0)
+	if latest.Before(earliest) {
+		return latest, earliest
+	}
+	return earliest, latest
 }
 
 // leastSet is by how much a clock differs that was set: less is a correction of the host's own.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tierml/tierml/elasticity"
 	"github.com/tierml/tierml/internal/blob"
+	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/sim"
 	"github.com/tierml/tierml/tiers/node"
@@ -73,7 +74,8 @@ func (r *session) dataPlane() string {
 
 // expires is when nobody wants machines any more that this controller buys.
 func (r *session) expires() time.Time {
-	return time.Now().Add(r.cfg.Job.MaxDuration + forgotten).UTC().Truncate(time.Second)
+	_, latest := clock.Between()
+	return latest.Add(r.cfg.Job.MaxDuration + forgotten).UTC().Truncate(time.Second)
 }
 
 // listenAt is where machines are waited for, with any port.

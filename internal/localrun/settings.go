@@ -49,7 +49,7 @@ func (r *session) controller(history map[market.Pool]*market.History) (runner.Co
 		Run: c.Run, Clocks: c.Job.Clocks, Want: c.Want, Pools: c.Pools, Policy: policy,
 		Job: bidding.Job{Deadline: c.Deadline, Work: c.Job.Work, Budget: c.Budget, PerHour: c.PerHour,
 			Startup: c.Startup + r.cfg.RestartTime, Notice: c.Notice, SaveTime: r.cfg.SaveTime, Lag: c.DeadAfter},
-		SaveEvery: c.Checkpoints.Every, ResumeAt: r.cfg.ResumeAt, Past: c.Past, AskAgain: c.AskAgain,
+		SaveEvery: c.Checkpoints.Every, ResumeAt: r.cfg.ResumeAt, Past: c.Past, Speed: c.Speed, AskAgain: c.AskAgain,
 		BootWithin: r.cfg.Clock.ToMarket(bootWithin), RetryCapacity: c.RetryCapacity, PlanEvery: c.PlanEvery,
 		MaxDuration: c.MaxDuration, Rules: c.Rules,
 	}}), nil

@@ -1,0 +1,66 @@
+package restart
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+)
+
+// ended is a run whose machines have gone, while nobody has told what they cost.
+func ended(t *testing.T, speed float64) *driver {
+	t.Helper()
+	zone := "ra"
+	d, ids := training(t, &zone)
+	d.c.cfg.Speed = speed
+	d.step(time.Minute, elasticity.StopWanted{Why: "enough", Now: true})
+	for _, id := range ids {
+		d.end(id, market.ByUser)
+	}
+	return d
+}
+
+// waits steps as often as the controller wants to be woken, and returns after what market time it finished.
+func (d *driver) waits(most time.Duration) time.Duration {
+	d.t.Helper()
+	for began := d.now; d.now.Sub(began) < most; {
+		d.step(d.c.NextWake().Sub(d.now), elasticity.Wake{})
+		if d.c.finished {
+			return d.now.Sub(began)
+		}
+	}
+	return most
+}
+
+// The end of a run waits for the last prices for as long as where there is a reliable tier, however fast the market is replayed: two
+// hours would be ten seconds of a demo, in which a cloud may well refuse to answer.
+func TestBillsAreWaitedForBySpeed(t *testing.T) {
+	for _, speed := range []float64{0, 1, 720} {
+		d := ended(t, speed)
+		want := elasticity.ChargeWait(max(speed, 1))
+		if got := d.waits(2 * want); got < want || got > want+5*time.Minute {
+			t.Errorf("at speed %g it waited for %s, want %s", speed, got, want)
+		}
+	}
+}
+
+// A controller that was stopped at its end asks for the last prices when it goes on, before it gives the bills up.
+func TestBillsAreWaitedForAfterAPause(t *testing.T) {
+	d := ended(t, 1)
+	d.step(5*time.Hour, elasticity.Wake{})
+	if d.c.finished {
+		t.Fatal("it gave the bills up without having asked")
+	}
+	d.step(time.Second, elasticity.PricesKnown{At: d.now})
+	charged := 0
+	for _, e := range d.entries {
+		if e.Kind == journal.Charge && e.USD != "0" {
+			charged++
+		}
+	}
+	if !d.c.finished || charged != 2 {
+		t.Errorf("finished: %v, with bills of %d machines", d.c.finished, charged)
+	}
+}
