@@ -193,10 +193,7 @@ func (o importOptions) file(ctx context.Context, s *store.Store, file string, no
 	bar := progress.Start(ctx, "Reading "+filepath.Base(file), sizeOf(file), progress.Bytes)
 	defer bar.Done()
 	out = progress.From(ctx).Writer(out)
-	content, isList, err := gceprice.IsList(bar.Reader(f))
-	if err != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
+	content, isList := gceprice.IsList(bar.Reader(f))
 	var markets []trace.Market
 	if isList {
 		list, err := gceprice.Read(content)

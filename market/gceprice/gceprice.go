@@ -299,12 +299,20 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// IsList reports whether a file is a price list, by its beginning, and gives it from the start, uncompressed.
-func IsList(r io.Reader) (plain io.Reader, is bool, err error) {
-	if plain, err = decompress.Reader(r); err != nil {
-		return nil, false, err
+// IsList reports whether a file is a price list, by its beginning, and gives the file from its start, as it was: whoever reads it
+// unpacks it, once. What cannot be unpacked is none.
+func IsList(r io.Reader) (whole io.Reader, is bool) {
+	buffered := bufio.NewReaderSize(r, firstBlock)
+	packed, _ := buffered.Peek(firstBlock)
+	plain, err := decompress.Reader(bytes.NewReader(packed))
+	if err != nil {
+		return buffered, false
 	}
-	buffered := bufio.NewReader(plain)
-	head, _ := buffered.Peek(256)
-	return buffered, bytes.HasPrefix(bytes.TrimLeft(head, " \t\r\n{"), []byte(`"skus"`)), nil
+	defer plain.Close()
+	head := make([]byte, 256)
+	n, _ := io.ReadFull(plain, head) // what is cut off may end early
+	return buffered, bytes.HasPrefix(bytes.TrimLeft(head[:n], " \t\r\n{"), []byte(`"skus"`))
 }
+
+// firstBlock is more than the packed bytes that any first plain ones need: a block of Zstandard has 128 KiB.
+const firstBlock = 256 << 10

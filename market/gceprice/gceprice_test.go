@@ -3,6 +3,7 @@ package gceprice
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -124,13 +125,23 @@ func TestReadRefuses(t *testing.T) {
 
 func TestIsList(t *testing.T) {
 	for text, want := range map[string]bool{sample()[:40]: true, "{\n  \"skus\": [": true, `{"SpotPriceHistory": []}`: false, "timestamp,zone": false} {
-		rest, is, err := IsList(strings.NewReader(text))
-		if err != nil || is != want {
-			t.Errorf("%q: %v %v", text, is, err)
+		rest, is := IsList(strings.NewReader(text))
+		if is != want {
+			t.Errorf("%q: %v", text, is)
 		}
 		if all, err := io.ReadAll(rest); err != nil || string(all) != text {
 			t.Errorf("%q became %q (%v)", text, all, err)
 		}
+	}
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	_, err := w.Write([]byte(sample()))
+	if err := errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	rest, is := IsList(bytes.NewReader(packed.Bytes()))
+	if all, err := io.ReadAll(rest); err != nil || !is || !bytes.Equal(all, packed.Bytes()) {
+		t.Errorf("packed: %v, %d bytes of %d, %v", is, len(all), packed.Len(), err)
 	}
 }
 

@@ -49,18 +49,14 @@ func FuzzImport(f *testing.F) {
 		fuzzing.AtMost(t, size, 64<<10, func() {
 			_, _ = trace.ReadAvailability(bytes.NewReader(content), now)
 			_, _ = advisor.Read(bytes.NewReader(content))
-			plain, isList, err := gceprice.IsList(bytes.NewReader(content))
-			switch {
-			case err != nil:
-			case isList:
-				if list, err := gceprice.Read(plain); err == nil {
+			whole, isList := gceprice.IsList(bytes.NewReader(content))
+			if isList {
+				if list, err := gceprice.Read(whole); err == nil {
 					markets = list.Prices(now)
 				}
-			default:
-				if read, err := trace.Read(plain, trace.Options{}); err == nil {
-					_ = read.Doubts(func(market.Pool) bool { return true })
-					markets = read.Markets
-				}
+			} else if read, err := trace.Read(whole, trace.Options{}); err == nil {
+				_ = read.Doubts(func(market.Pool) bool { return true })
+				markets = read.Markets
 			}
 		})
 		if len(markets) > 0 {
