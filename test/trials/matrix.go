@@ -38,6 +38,8 @@ const (
 	smallClock    = 150 * time.Millisecond
 	smallMachines = 3 // transient, beside one reliable
 	strikes       = 4 // the clock at which a disturbance begins at the earliest
+	// unnoticed is how long clocks are where training does not wait for whom it has lost: the loss is to be noticed before the end.
+	unnoticed = 400 * time.Millisecond
 )
 
 // disturbances of the matrix.
@@ -56,13 +58,13 @@ var disturbances = []disturbance{
 	{name: "switch", tune: mayBuyOnDemand, clock: 300 * time.Millisecond, do: after(soldOut(15*time.Minute, market.Spot), steps("evict all")),
 		shown: atLeast(journal.Switch, 1)},
 	{name: "load", lossless: true, tune: slowLink, do: after(), shown: stageBy("of its link")},
-	{name: "no-reliable", tune: noneReliable, clock: 200 * time.Millisecond, do: after(served(kill(market.Spot))), shown: atLeast(journal.Rollback, 1)},
-	{name: "demand-serves", tune: noneReliableOrOnDemand, clock: 200 * time.Millisecond,
+	{name: "no-reliable", tune: noneReliable, clock: unnoticed, do: after(served(kill(market.Spot))), shown: atLeast(journal.Rollback, 1)},
+	{name: "demand-serves", tune: noneReliableOrOnDemand, clock: unnoticed,
 		do: after(soldOut(10*time.Hour, market.Spot), served(kill(market.Spot))), shown: reliableFrom(market.OnDemand)},
-	{name: "substitute", tune: savedOften, clock: 200 * time.Millisecond,
+	{name: "substitute", tune: savedOften, clock: unnoticed,
 		do: after(soldOut(10*time.Hour, market.OnDemand), served(kill(market.OnDemand))), shown: reliableFrom(market.Spot)},
-	{name: "reliable-lost", tune: savedOften, clock: 200 * time.Millisecond, do: after(served(kill(market.OnDemand))), shown: reliableAgain},
-	{name: "takeover", lossless: true, do: after(served((*trial).killController)), shown: atLeast(journal.TakeOver, 1)},
+	{name: "reliable-lost", tune: savedOften, clock: unnoticed, do: after(served(kill(market.OnDemand))), shown: reliableAgain},
+	{name: "takeover", lossless: true, tune: patient, clock: unnoticed, do: after(serving, served((*trial).killController)), shown: atLeast(journal.TakeOver, 1)},
 	{name: "resume", tune: savedOften, clock: 200 * time.Millisecond, do: after(killedAndResumed), shown: atLeast(journal.Join, 2*smallMachines)},
 }
 
@@ -109,15 +111,17 @@ func served(do func(*trial, fault) (string, error)) func(context.Context, *trial
 	}
 }
 
-// server is a transient machine that serves: the one that partitions moved to last.
+// server is a transient machine that serves: the one that partitions moved to last. The journal has moves when they begin; two
+// clocks later they are over.
 func (t *trial) server(ctx context.Context) (m machine, err error) {
 	err = t.await(ctx, func(entries []journal.Entry) bool {
-		for _, e := range entries {
+		since := 0
+		for i, e := range entries {
 			if e.Kind == journal.Move {
-				m.id = e.To
+				m.id, since = e.To, i
 			}
 		}
-		return m.id != ""
+		return m.id != "" && count(entries[since:], journal.ClockDone) >= 2
 	})
 	m.pid = t.processOf(m.id)
 	return m, err
@@ -130,26 +134,32 @@ func serving(ctx context.Context, t *trial) error {
 }
 
 // toServer does something to a machine that serves.
-func toServer(do func(*trial, machine) error) func(context.Context, *trial) error {
+func toServer(do func(context.Context, *trial, machine) error) func(context.Context, *trial) error {
 	return func(ctx context.Context, t *trial) error {
 		m, err := t.server(ctx)
 		if err == nil {
-			err = do(t, m)
+			err = do(ctx, t, m)
 		}
 		return err
 	}
 }
 
-func killServer(_ *trial, m machine) error { return syscall.Kill(m.pid, syscall.SIGKILL) }
+func killServer(_ context.Context, _ *trial, m machine) error {
+	return syscall.Kill(m.pid, syscall.SIGKILL)
+}
 
-func evictServer(t *trial, m machine) error {
+func evictServer(_ context.Context, t *trial, m machine) error {
 	_, err := t.do("evict-now %s", m.id)
 	return err
 }
 
 // freezeServer stops a machine until it was given up, and lets it wake up.
-func freezeServer(t *trial, m machine) error {
-	_, err := t.stop(m, t.job.Dead+1500*time.Millisecond)
+func freezeServer(ctx context.Context, t *trial, m machine) error {
+	if err := syscall.Kill(m.pid, syscall.SIGSTOP); err != nil {
+		return fmt.Errorf("stopping %s: %w", m.id, err)
+	}
+	err := t.await(ctx, atLeast(journal.Rollback, 1))
+	_ = syscall.Kill(m.pid, syscall.SIGCONT) // the cloud may have ended it
 	return err
 }
 
@@ -212,6 +222,7 @@ func killedAndResumed(ctx context.Context, t *trial) error {
 
 func quick(j *job)          { j.Heartbeat, j.Dead = 300*time.Millisecond, 2*time.Second }
 func shortNotice(j *job)    { j.Notice = 300 * time.Millisecond } // half of a clock
+func patient(j *job)        { j.Orphan = time.Minute }            // for the next controller
 func mayBuyOnDemand(j *job) { j.MaxPrice = "0.25" }
 func savedOften(j *job)     { j.Extra = "checkpoint: {every: 500ms}" }
 
