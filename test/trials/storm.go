@@ -111,9 +111,14 @@ func (t *trial) play(ctx context.Context, p plan, length time.Duration) (happene
 		if err != nil {
 			return happened, fmt.Errorf("fault %v: %w", f, err)
 		}
-		if whom == "" && f.must { // the others wait
-			n--
-			p[n].at = time.Since(began) + time.Second/2
+		if whom == "" && f.must { // a wish may have left no machines
+			_, _ = t.scale("--restore") // nor a controller that hears of it
+			f.at = time.Since(began) + time.Second/2
+			later := slices.IndexFunc(p[n:], func(g fault) bool { return g.at > f.at })
+			if later < 0 {
+				later = len(p) - n
+			}
+			p = slices.Insert(p, n+later, f)
 		}
 		if whom != "" {
 			happened[f.kind]++
