@@ -29,10 +29,10 @@ type State struct {
 	Pools []Candidate // sorted by pool; the spot and on-demand pools that the job allows
 	// Chooses says that the provider is asked for several pools at once, and chooses among them: see Acquire.Or.
 	Chooses bool
-	// Brief asks for the steps only: what is said of pools in which nothing is bought, and of a plan without steps, may
+	// StepsOnly asks for the steps only: what is said of pools in which nothing is bought, and of a plan without steps, may
 	// be left out. Nobody reads it at each of thousands of price changes.
-	Brief bool
-	Held  []Allocation // sorted by pool, then launch; machines that are starting, running or draining; pools among Pools
+	StepsOnly bool
+	Held      []Allocation // sorted by pool, then launch; machines that are starting, running or draining; pools among Pools
 }
 
 // Job is what is to be done and what it lives on. Work is counted in vCPU hours of the machines' declared rates (see

@@ -381,7 +381,7 @@ func TestBriefPlans(t *testing.T) {
 		s := drawState(t)
 		p := TierML{NeverSwitch: rapid.Bool().Draw(t, "never switch")}
 		full := p.Plan(s)
-		s.Brief = true
+		s.StepsOnly = true
 		brief := p.Plan(s)
 		if diff := cmp.Diff(full.Acquire, brief.Acquire); diff != "" {
 			t.Errorf("acquired (-full +brief):\n%s", diff)

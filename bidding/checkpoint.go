@@ -42,7 +42,7 @@ func CheckpointInterval(save, mttf time.Duration) time.Duration {
 
 // Plan keeps what is held as long as it is a whole fleet; otherwise it buys one in the cheapest pool.
 func (p Checkpoint) Plan(s State) Plan {
-	if s.Brief {
+	if s.StepsOnly {
 		if f := fleetOf(s); len(f.holdings) == 1 && f.holdings[0].units >= s.Want.total() {
 			return Plan{SaveEvery: p.saveEvery(s, f.holdings[0])} // thousands of price changes come to this
 		}

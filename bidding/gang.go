@@ -101,7 +101,7 @@ func (g *gang) release(but int, why string) {
 
 // explain gives a reason to the candidates that have none yet.
 func (g *gang) explain() {
-	if g.Brief {
+	if g.StepsOnly {
 		return
 	}
 	for i := range g.plan.Considered {

@@ -69,11 +69,11 @@ func (p TierML) measure(c *Candidate, at time.Time, bid market.USD) market.Estim
 // switch.
 func (p TierML) Plan(s State) Plan {
 	p = p.withDefaults()
-	if s.Brief && p.settled(&s) {
+	if s.StepsOnly && p.settled(&s) {
 		return Plan{}
 	}
 	fleet := fleetOf(s)
-	if s.Brief && p.NeverSwitch && fleet.total() >= s.Want.total() && !fleet.anyOnDemand(s) {
+	if s.StepsOnly && p.NeverSwitch && fleet.total() >= s.Want.total() && !fleet.anyOnDemand(s) {
 		return Plan{} // nothing is missing, and nothing held is to be left
 	}
 	r := newRound(p, s, fleet)
@@ -185,7 +185,7 @@ func whyNot(c *Candidate, seen *Considered, s State) string {
 		return "spot price unknown"
 	case c.OnDemand() && c.MaxPrice > 0 && seen.Price > c.MaxPrice:
 		return fmt.Sprintf("on-demand price $%s is above the job's limit $%s", seen.Price, c.MaxPrice)
-	case seen.Price > seen.Bid && !c.OnDemand() && s.Brief:
+	case seen.Price > seen.Bid && !c.OnDemand() && s.StepsOnly:
 		return "spot price above the " + limitWord(c.Pool)
 	case seen.Price > seen.Bid && !c.OnDemand():
 		return fmt.Sprintf("spot price $%s is above the %s $%s", seen.Price, limitWord(c.Pool), seen.Bid)
@@ -269,7 +269,7 @@ func (r *round) buy(candidate int, n units, why string) {
 // stay explains a plan without steps.
 func (r *round) stay() {
 	switch {
-	case r.Brief:
+	case r.StepsOnly:
 		return
 	case r.Want.total() <= 0 && len(r.fleet.holdings) == 0:
 		r.plan.Why = "the job wants no spot machines"
@@ -288,7 +288,7 @@ func (r *round) refusals() string {
 		return "the job allows none"
 	}
 	full := r.State
-	full.Brief = false // these are for the journal
+	full.StepsOnly = false // these are for the journal
 	var reasons []string
 	for i, c := range r.plan.Considered {
 		if c.Why != "" {

@@ -310,7 +310,7 @@ func (c *Controller) seeHeld(all []bidding.Allocation) []bidding.Allocation {
 // brief is the State for a plan of which only the steps are looked at.
 func (c *Controller) brief() bidding.State {
 	s := c.State()
-	s.Brief = true
+	s.StepsOnly = true
 	return s
 }
 
@@ -366,7 +366,7 @@ func (c *Controller) reliableRate() (sum market.USD) {
 
 // spent is what is due by now for all machines, as far as their bills can be reckoned.
 func (c *Controller) spent() (sum market.USD) {
-	for _, machines := range [][]*machine{c.buried, c.roster} {
+	for _, machines := range [][]*machine{c.archived, c.roster} {
 		for _, m := range machines {
 			if charges, err := c.bill(m); err == nil {
 				sum += market.Total(charges)
@@ -465,7 +465,7 @@ func (c *Controller) charge() {
 		}
 	}
 	if written {
-		c.bury()
+		c.archive()
 	}
 }
 

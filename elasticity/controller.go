@@ -129,8 +129,8 @@ type Controller struct {
 	reliable    securing
 	counter     uint64 // of tokens
 	machines    map[ps.ServerID]*machine
-	roster      []*machine             // those that are not buried, in the order of joining, then by id
-	buried      []*machine             // that have ended, with a bill and without splits: nothing is looked for among them
+	roster      []*machine             // those that are not archived, in the order of joining, then by id
+	archived    []*machine             // that have ended, with a bill and without splits: nothing is looked for among them
 	early       map[ps.ServerID]*early // what was heard of machines whose launch is not answered yet
 	joins       int
 	nextPlan    time.Time

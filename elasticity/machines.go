@@ -101,15 +101,15 @@ func (c *Controller) seat(m *machine) {
 // sortRoster is due when machines have joined.
 func (c *Controller) sortRoster() { slices.SortFunc(c.roster, inOrder) }
 
-// bury forgets machines of which nothing can come any more.
-func (c *Controller) bury() {
+// archive forgets machines of which nothing can come any more.
+func (c *Controller) archive() {
 	if c.adopting != nil {
 		return // it asks about them
 	}
 	c.roster = slices.DeleteFunc(c.roster, func(m *machine) bool {
 		over := m.charged && m.lost && m.splits == 0
 		if over {
-			c.buried = append(c.buried, m)
+			c.archived = append(c.archived, m)
 		}
 		return over
 	})

@@ -89,9 +89,9 @@ func (c *Controller) Resting() bool { return !c.stirred && !c.planDue() && !c.ba
 // atRest reports whether nothing is due now, but for what the event at hand brings about.
 func (c *Controller) atRest() bool { return c.Resting() && !c.relayout && c.now.Before(c.restUntil) }
 
-// Stirred reports whether an event at a time, whatever it is, makes the controller look at everything: what an event does that
+// NeedsFullStep reports whether an event at a time, whatever it is, makes the controller look at everything: what an event does that
 // finds it otherwise is that event's doing alone.
-func (c *Controller) Stirred(at time.Time) bool {
+func (c *Controller) NeedsFullStep(at time.Time) bool {
 	return c.stirred || !at.Before(c.restUntil) || c.wantPlan && c.mayBuy()
 }
 

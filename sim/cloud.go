@@ -40,7 +40,7 @@ type machine struct {
 	warned bool
 	gone   bool
 	agent  agent
-	told   *toldMachine // nil = its fate is simulated
+	told   *recordedMachine // nil = its fate is simulated
 }
 
 // cloud is the simulated provider: it sells at recorded prices, warns and takes back.
@@ -64,7 +64,7 @@ func (c *cloud) followPrices(pool market.Pool, points []market.PricePoint) {
 		return
 	}
 	next := points[0]
-	tell, told := c.w.cfg.Told.price(pool, next.At)
+	tell, told := c.w.cfg.Recording.price(pool, next.At)
 	if !told {
 		tell = next.At.Add(c.w.cfg.Timing.PriceLag)
 	}

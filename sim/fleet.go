@@ -493,7 +493,7 @@ func (f *fleet) set(n *node, clock ps.Clock, beside time.Duration) {
 	length := time.Duration(n.load*f.w.workPerSplit()/n.rate*float64(time.Second)) + beside
 	n.busy, n.load, n.begun = true, 0, f.w.elapsed
 	n.finish = n.begun + length.Truncate(time.Millisecond) + time.Millisecond
-	if recorded, told := f.w.cfg.Told.clock(clock, f.w.now()); told {
+	if recorded, told := f.w.cfg.Recording.clock(clock, f.w.now()); told {
 		n.finish = max(recorded.Sub(f.w.cfg.Start)-f.w.cfg.Timing.Reply, n.begun+time.Millisecond)
 	}
 }

@@ -46,7 +46,7 @@ func (o *observer) Plan(s bidding.State) bidding.Plan {
 
 // before and after tell the observer of each step of a controller.
 func (o *observer) before(c *elasticity.Controller, e elasticity.Event) {
-	if _, wake := e.(elasticity.Wake); wake && !o.awake && c.Stirred(o.w.now()) {
+	if _, wake := e.(elasticity.Wake); wake && !o.awake && c.NeedsFullStep(o.w.now()) {
 		o.wakeful = append(o.wakeful, span{o.w.elapsed, o.w.elapsed})
 	}
 	if _, failed := e.(elasticity.LaunchFailed); failed {
@@ -55,7 +55,7 @@ func (o *observer) before(c *elasticity.Controller, e elasticity.Event) {
 }
 
 func (o *observer) after(c *elasticity.Controller) {
-	stirred := c.Stirred(o.w.now())
+	stirred := c.NeedsFullStep(o.w.now())
 	switch {
 	case stirred && !o.awake:
 		o.wakeful = append(o.wakeful, span{from: o.w.elapsed})

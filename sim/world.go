@@ -44,8 +44,8 @@ type Config struct {
 	FLOPSPerVCPU float64 // floating-point operations per wall-clock second
 	Timing       Timing
 	Faults       []Fault
-	// Told replays a real run: nil = everything is simulated.
-	Told *Told
+	// Recording replays a real run: nil = everything is simulated.
+	Recording *Recording
 	// Deadline and Budget are for the policy to keep to; zero = none.
 	Deadline time.Time
 	Budget   market.USD

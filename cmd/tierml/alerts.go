@@ -7,7 +7,7 @@ import (
 
 	"github.com/tierml/tierml/internal/alert"
 	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/controller"
+	"github.com/tierml/tierml/internal/jobmanager"
 )
 
 // hookOf is where a job's alerts go; nil: nowhere.
@@ -18,22 +18,22 @@ func hookOf(a config.Alerts) (*alert.Hook, error) {
 	return alert.NewHook(a.URL, a.URLFile, a.SecretFile)
 }
 
-func openBell(a config.Alerts, log *slog.Logger) (*alert.Bell, error) {
+func openNotifier(a config.Alerts, log *slog.Logger) (*alert.Notifier, error) {
 	hook, err := hookOf(a)
 	if hook == nil || err != nil {
 		return nil, err
 	}
-	if list, foreign := os.LookupEnv(controller.AllowVariable); foreign {
+	if list, foreign := os.LookupEnv(jobmanager.AllowVariable); foreign {
 		if f := (&config.Foreign{Allow: strings.Split(list, "\n")}); !f.Address(a.URL) {
-			return alert.NewOutwardBell(hook, log), nil
+			return alert.NewPublicNotifier(hook, log), nil
 		}
 	}
-	return alert.NewBell(hook, log), nil
+	return alert.NewNotifier(hook, log), nil
 }
 
-func startAlerts(run string, bell *alert.Bell) *alert.Run {
-	if bell == nil {
+func startAlerts(run string, notifier *alert.Notifier) *alert.Run {
+	if notifier == nil {
 		return nil
 	}
-	return alert.Start(run, bell)
+	return alert.Start(run, notifier)
 }

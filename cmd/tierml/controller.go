@@ -18,7 +18,7 @@ import (
 	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/internal/budget"
 	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/controller"
+	"github.com/tierml/tierml/internal/jobmanager"
 	"github.com/tierml/tierml/market"
 )
 
@@ -113,7 +113,7 @@ func (o controllerOptions) memoryOfJobs() int64 {
 	case o.jobMemory < 0:
 		return 0
 	}
-	return controller.HostMemory() / 2
+	return jobmanager.HostMemory() / 2
 }
 
 // allowed are the places that submitted jobs may name, directories from the root on.
@@ -159,15 +159,15 @@ func serveController(ctx context.Context, o controllerOptions, out, errOut io.Wr
 		return fmt.Errorf("finding this program, which runs the jobs: %w", err)
 	}
 	log := slog.New(slog.NewTextHandler(errOut, nil))
-	bell, err := openBell(o.alerts, log)
+	notifier, err := openNotifier(o.alerts, log)
 	if err != nil {
 		return usageError{err}
 	}
-	defer bell.Close()
-	keeper, err := controller.Open(controller.Config{
+	defer notifier.Close()
+	manager, err := jobmanager.Open(jobmanager.Config{
 		Home: o.home, Command: []string{self}, MaxRunning: o.maxRunning, MaxQueued: o.maxQueued, MaxUpload: o.maxUpload << 20, Log: log, Now: time.Now,
 		EndExpired: func(ctx context.Context, file string) error { return endExpired(ctx, file, log) },
-		Bell:       bell, Limits: limits, KeepInputs: o.keepInputs, KeepFree: o.keepFree << 20, Allow: allow, JobMemory: o.memoryOfJobs(),
+		Notifier:   notifier, Limits: limits, KeepInputs: o.keepInputs, KeepFree: o.keepFree << 20, Allow: allow, JobMemory: o.memoryOfJobs(),
 	})
 	if err != nil {
 		return usageError{err}
@@ -186,7 +186,7 @@ func serveController(ctx context.Context, o controllerOptions, out, errOut io.Wr
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var keeping sync.WaitGroup
-	keeping.Go(func() { keeper.Run(ctx) })
+	keeping.Go(func() { manager.Run(ctx) })
 	address := o.door.scheme() + "://" + listener.Addr().String()
 	if path, err := filepath.Abs(o.tokenFile); err == nil {
 		o.tokenFile = path
@@ -195,7 +195,7 @@ func serveController(ctx context.Context, o controllerOptions, out, errOut io.Wr
 		address, o.tokenFile)
 	gate := access.NewGate(token, o.door.TLS(), time.Now, log)
 	gate.Accept(accepted...)
-	err = serveUntil(ctx, access.Server(gate.Handler(keeper.Handler()), log), listener)
+	err = serveUntil(ctx, access.Server(gate.Handler(manager.Handler()), log), listener)
 	stop()
 	keeping.Wait()
 	return err

@@ -289,7 +289,7 @@ func TestControllerAndRunKilled(t *testing.T) {
 		})
 		return p
 	}
-	keeper := serve()
+	manager := serve()
 	client := s.start("run", "-y", "--plain", "--controller", "http://"+address, "--token-file", filepath.Join("work", "token"), job)
 	entries := func() []journal.Entry {
 		all, _, _ := journal.ReadFile(s.path("work", localrun.Root, "small-1", localrun.JournalFile))
@@ -297,8 +297,8 @@ func TestControllerAndRunKilled(t *testing.T) {
 	}
 	s.poll("clock 8 and a checkpoint", func() bool { return clockIs(8)(entries()) && has(journal.Checkpoint, 1)(entries()) })
 	run := s.processOf(filepath.Join("work", localrun.Root, "small-1"))
-	keeper.signal(syscall.SIGKILL)
-	keeper.wait(-1)
+	manager.signal(syscall.SIGKILL)
+	manager.wait(-1)
 	if err := syscall.Kill(run, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}

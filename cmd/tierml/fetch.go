@@ -13,7 +13,7 @@ import (
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/cost"
-	"github.com/tierml/tierml/internal/controller/call"
+	"github.com/tierml/tierml/internal/jobmanager/call"
 	"github.com/tierml/tierml/internal/localrun"
 )
 

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
-	"github.com/tierml/tierml/internal/controller/call"
 	"github.com/tierml/tierml/internal/dashboard"
+	"github.com/tierml/tierml/internal/jobmanager/call"
 	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/internal/runs"

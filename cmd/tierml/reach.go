@@ -13,7 +13,7 @@ import (
 
 	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/controller/call"
+	"github.com/tierml/tierml/internal/jobmanager/call"
 	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/internal/reach"
 	"github.com/tierml/tierml/internal/runs"

@@ -16,7 +16,7 @@ import (
 
 	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/internal/console"
-	"github.com/tierml/tierml/internal/controller/call"
+	"github.com/tierml/tierml/internal/jobmanager/call"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/internal/progress"

@@ -17,7 +17,7 @@ import (
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/controller/call"
+	"github.com/tierml/tierml/internal/jobmanager/call"
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/ps"
 )

@@ -17,7 +17,7 @@ import (
 	"github.com/tierml/tierml/cost/page"
 	"github.com/tierml/tierml/fakecloud"
 	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/controller/call"
+	"github.com/tierml/tierml/internal/jobmanager/call"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/planner/local"
 	"github.com/tierml/tierml/internal/progress"

@@ -351,12 +351,12 @@ func drive(ctx context.Context, o runOptions, p *preparedJob, from resumption, m
 	if mapping.Wall.IsZero() {
 		mapping.Wall = clock.Wall()
 	}
-	bell, err := openBell(p.job.Alerts, log)
+	notifier, err := openNotifier(p.job.Alerts, log)
 	if err != nil {
 		return "", err
 	}
-	defer bell.Close() // the last alert is of the end
-	told := startAlerts(filepath.Base(directory), bell)
+	defer notifier.Close() // the last alert is of the end
+	told := startAlerts(filepath.Base(directory), notifier)
 	defer told.Close()
 	watched := watchSpending(p.job, mapping, stop)
 	lines, past, err := openJournal(filepath.Join(directory, localrun.JournalFile), from.part > 0, func(e journal.Entry) {

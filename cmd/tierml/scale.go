@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/elasticity/scaling"
 	pb "github.com/tierml/tierml/elasticity/scaling/scalingpb"
-	"github.com/tierml/tierml/internal/controller/call"
+	"github.com/tierml/tierml/internal/jobmanager/call"
 	"github.com/tierml/tierml/internal/localrun"
 )
 
@@ -95,7 +95,7 @@ func scale(ctx context.Context, job string, change *pb.Change, said *standings) 
 		said.show(call.Standing{Reached: s.Reached, Workers: s.Workers, Servers: s.Servers, Reliable: s.Reliable,
 			WantedMachines: s.WantedMachines, WantedVCPUs: s.WantedVcpus, WantedServers: s.WantedServers, WantedReliable: s.WantedReliable})
 	})
-	return errors.Join(err, said.came())
+	return errors.Join(err, said.finish())
 }
 
 func printStanding(out io.Writer, s call.Standing) {

@@ -17,8 +17,8 @@ import (
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/internal/console"
-	"github.com/tierml/tierml/internal/controller/call"
 	"github.com/tierml/tierml/internal/dashboard"
+	"github.com/tierml/tierml/internal/jobmanager/call"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/internal/localrun"

@@ -326,7 +326,7 @@ func (c *Controller) State() bidding.State {
 		c.seen.Pools, c.seen.Held = c.seePools(c.seen.Pools[:0]), c.seeHeld(c.seen.Held[:0])
 		c.seenWell = true
 	}
-	c.seen.Now, c.seen.Want, c.seen.Job, c.seen.Brief = c.now, c.cfg.Want, c.job(), c.cfg.Silent
+	c.seen.Now, c.seen.Want, c.seen.Job, c.seen.StepsOnly = c.now, c.cfg.Want, c.job(), c.cfg.Silent
 	return c.seen
 }
 

@@ -161,8 +161,8 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	w.WriteHeader(code)
 }
 
-// bell returns one that posts to the receiver, and its log.
-func bell(t *testing.T, r *receiver) (*Bell, *bytes.Buffer) {
+// notifier returns one that posts to the receiver, and its log.
+func notifier(t *testing.T, r *receiver) (*Notifier, *bytes.Buffer) {
 	t.Helper()
 	server := httptest.NewServer(r)
 	t.Cleanup(server.Close)
@@ -179,7 +179,7 @@ func bell(t *testing.T, r *receiver) (*Bell, *bytes.Buffer) {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	return newBell(hook, slog.New(slog.NewTextHandler(&log, nil)), time.Microsecond, transport(notMetadata)), &log
+	return newNotifier(hook, slog.New(slog.NewTextHandler(&log, nil)), time.Microsecond, transport(notMetadata)), &log
 }
 
 func TestTold(t *testing.T) {
@@ -196,10 +196,10 @@ func TestTold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &receiver{codes: c.codes}
-			b, log := bell(t, r)
-			b.Ring(Alert{Kind: Finished, Run: "demo-1", At: wall})
+			b, log := notifier(t, r)
+			b.Notify(Alert{Kind: Finished, Run: "demo-1", At: wall})
 			b.Close()
-			b.Ring(Alert{}) // nobody listens any more
+			b.Notify(Alert{}) // nobody listens any more
 			if len(r.bodies) != c.posts || !strings.Contains(log.String(), c.log) || c.log == "" && log.Len() > 0 {
 				t.Errorf("%d posts; log: %s", len(r.bodies), log)
 			}
@@ -212,8 +212,8 @@ func TestTold(t *testing.T) {
 
 func TestSigned(t *testing.T) {
 	r := &receiver{codes: []int{200}}
-	b, _ := bell(t, r)
-	b.Ring(Alert{Kind: Budget, Run: "demo-1", Why: "near", At: wall, Clock: 7})
+	b, _ := notifier(t, r)
+	b.Notify(Alert{Kind: Budget, Run: "demo-1", Why: "near", At: wall, Clock: 7})
 	b.Close()
 	var a Alert
 	if err := json.Unmarshal([]byte(r.bodies[0]), &a); err != nil || a.Kind != Budget || a.Clock != 7 || !a.At.Equal(wall) {
@@ -229,7 +229,7 @@ func TestSigned(t *testing.T) {
 	}
 }
 
-// Who rings does not wait for one who does not answer, and what is too much is dropped and said to be.
+// Notify does not wait for a receiver that does not answer; alerts beyond the queue are dropped, and the log says so.
 func TestRingingDoesNotWait(t *testing.T) {
 	release := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
@@ -239,9 +239,9 @@ func TestRingingDoesNotWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	b := newBell(hook, slog.New(slog.NewTextHandler(&log, nil)), time.Microsecond, transport(notMetadata))
+	b := newNotifier(hook, slog.New(slog.NewTextHandler(&log, nil)), time.Microsecond, transport(notMetadata))
 	for range waiting + 10 {
-		b.Ring(Alert{Kind: Stuck})
+		b.Notify(Alert{Kind: Stuck})
 	}
 	close(release)
 	b.Close()

@@ -45,13 +45,13 @@ func TestWebhooksOfOthersArePublic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bell := NewOutwardBell(hook, slog.New(slog.DiscardHandler))
-	defer bell.Close()
-	response, err := bell.client.Get("http://localhost:" + port + "/")
+	notifier := NewPublicNotifier(hook, slog.New(slog.DiscardHandler))
+	defer notifier.Close()
+	response, err := notifier.client.Get("http://localhost:" + port + "/")
 	if err == nil || asked || !strings.Contains(err.Error(), "of this host or its network") {
 		t.Errorf("a name that leads here: %v, %v", response, err)
 	}
-	if !errors.Is(bell.client.CheckRedirect(nil, nil), http.ErrUseLastResponse) {
+	if !errors.Is(notifier.client.CheckRedirect(nil, nil), http.ErrUseLastResponse) {
 		t.Error("redirections are followed")
 	}
 }

@@ -10,18 +10,18 @@ import (
 // look is how often a run that says nothing is looked at.
 const look = 5 * time.Second
 
-// Run watches one run and rings for it. A nil Run does nothing.
+// Run watches one run and sends its alerts. A nil Run does nothing.
 type Run struct {
-	bell  *Bell
-	mu    sync.Mutex
-	watch *Watch
-	done  chan struct{}
-	over  sync.WaitGroup
+	notifier *Notifier
+	mu       sync.Mutex
+	watch    *Watch
+	done     chan struct{}
+	over     sync.WaitGroup
 }
 
-// Start watches a run until Close, and rings a bell that somebody else closes.
-func Start(run string, bell *Bell) *Run {
-	r := &Run{bell: bell, watch: NewWatch(run), done: make(chan struct{})}
+// Start watches a run until Close, and notifies through a notifier that its owner closes.
+func Start(run string, notifier *Notifier) *Run {
+	r := &Run{notifier: notifier, watch: NewWatch(run), done: make(chan struct{})}
 	r.over.Go(func() {
 		tick := time.NewTicker(look)
 		defer tick.Stop()
@@ -36,7 +36,7 @@ func Start(run string, bell *Bell) *Run {
 					r.watch.Away(away)
 				}
 				last = now
-				r.ring(r.watch.Tick(now))
+				r.notify(r.watch.Tick(now))
 				r.mu.Unlock()
 			}
 		}
@@ -61,12 +61,12 @@ func (r *Run) Feed(e journal.Entry) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ring(r.watch.Feed(e, time.Now()))
+	r.notify(r.watch.Feed(e, time.Now()))
 }
 
-func (r *Run) ring(alerts []Alert) {
+func (r *Run) notify(alerts []Alert) {
 	for _, a := range alerts {
-		r.bell.Ring(a)
+		r.notifier.Notify(a)
 	}
 }
 

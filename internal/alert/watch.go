@@ -1,7 +1,7 @@
 // Package alert tells somebody who does not look: it watches a run's journal for what a person would want to be woken for
 // (budget, an eviction storm, no progress, the end), and posts it to a webhook.
 //
-// Watching (Watch) is a plain value: its time is an argument. Telling (Bell) never waits: what cannot be told is logged and
+// Watching (Watch) is a plain value: its time is an argument. Notifying (Notifier) never waits: an alert that cannot be delivered is logged and
 // dropped. It refuses to know how runs are made.
 package alert
 

@@ -34,9 +34,9 @@ type Board struct {
 	log  *slog.Logger
 	now  func() time.Time
 
-	keeper func() Keeper // nil where no controller keeps the runs
-	listed kept
-	places chan struct{} // of runs that are being read for the first time
+	manager func() Manager // nil where no controller keeps the runs
+	listed  kept
+	places  chan struct{} // of runs that are being read for the first time
 
 	wholeMu sync.Mutex
 	whole   []*run // that have ended and are in memory as a whole, the one that was asked for last at the end
@@ -45,8 +45,8 @@ type Board struct {
 	runs map[string]*run // by the name of the directory
 }
 
-// KeptBy has the list show what a controller says of its jobs. It is to be called before the board serves.
-func (b *Board) KeptBy(says func() Keeper) { b.keeper = says }
+// ManagedBy has the list show what a controller says of its jobs. It is to be called before the board serves.
+func (b *Board) ManagedBy(says func() Manager) { b.manager = says }
 
 // New makes a board; Run fills it. Now is the wall clock.
 func New(root string, now func() time.Time, log *slog.Logger) *Board {

@@ -58,10 +58,10 @@ func board(t *testing.T, root string) (*Board, *httptest.Server) {
 	return boardWith(t, root, time.Now, nil)
 }
 
-func boardWith(t *testing.T, root string, now func() time.Time, keeper func() Keeper) (*Board, *httptest.Server) {
+func boardWith(t *testing.T, root string, now func() time.Time, manager func() Manager) (*Board, *httptest.Server) {
 	t.Helper()
 	b := New(root, now, slog.New(slog.DiscardHandler))
-	b.KeptBy(keeper)
+	b.ManagedBy(manager)
 	ctx, cancel := context.WithCancel(t.Context())
 	var following sync.WaitGroup
 	following.Go(func() { b.Run(ctx) })
@@ -271,7 +271,7 @@ func TestNamedMetricsExist(t *testing.T) {
 	if err := syscall.Flock(int(holder.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil { // it goes on
 		t.Fatal(err)
 	}
-	b, server := boardWith(t, root, time.Now, func() Keeper { return Keeper{Budget: 1, PerHour: 1} })
+	b, server := boardWith(t, root, time.Now, func() Manager { return Manager{Budget: 1, PerHour: 1} })
 	await(t, b, 1)
 	there := get(t, server, "/metrics", http.StatusOK)
 	name := regexp.MustCompile(`tierml_[a-z_]+`)

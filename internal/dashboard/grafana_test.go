@@ -110,7 +110,7 @@ func (p *promServer) everyPanelHasData(t *testing.T) {
 	}
 }
 
-// Every alert has a test by which it rings, and one by which it does not.
+// Every alert has a test by which it fires, and one by which it does not.
 func TestEveryAlertIsTested(t *testing.T) {
 	read := func(name string) string {
 		text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "prometheus", name))
@@ -124,7 +124,7 @@ func TestEveryAlertIsTested(t *testing.T) {
 		rings := regexp.MustCompile(`alertname: ` + m[1] + `\n\s+exp_alerts:\n`).MatchString(tests)
 		quiet := regexp.MustCompile(`alertname: ` + m[1] + `, exp_alerts: \[\]`).MatchString(tests)
 		if !rings || !quiet {
-			t.Errorf("%s: a test by which it rings: %v; by which it does not: %v", m[1], rings, quiet)
+			t.Errorf("%s: a test by which it fires: %v; by which it does not: %v", m[1], rings, quiet)
 		}
 	}
 }
@@ -137,7 +137,7 @@ func TestPromtoolOfAController(t *testing.T) {
 	}
 	root := t.TempDir()
 	hold(t, write(t, root, "demo-1", promising(t)[:300]))
-	b, server := boardWith(t, root, time.Now, func() Keeper { return Keeper{Budget: 1, PerHour: 1} })
+	b, server := boardWith(t, root, time.Now, func() Manager { return Manager{Budget: 1, PerHour: 1} })
 	await(t, b, 1)
 	check := exec.CommandContext(t.Context(), promtool, "check", "metrics")
 	check.Stdin = strings.NewReader(get(t, server, "/metrics", http.StatusOK))

@@ -78,8 +78,8 @@ func trouble(w http.ResponseWriter, status int, title, what string) {
 // rowsAtATime is how many runs are on a page of the list.
 const rowsAtATime = 100
 
-// Keeper is what a controller says about its jobs, on top of the list.
-type Keeper struct {
+// Manager is what a controller says about its jobs, on top of the list.
+type Manager struct {
 	Running, MaxRunning int
 	Queued, MaxQueued   int
 	Spent, Rate         market.USD // of all jobs: so far, and per hour now
@@ -98,7 +98,7 @@ type Job struct {
 type listView struct {
 	frame
 	Root     string
-	Keeper   *Keeper
+	Manager  *Manager
 	Rows     []Job
 	Of, All  int
 	Q, State string
@@ -162,9 +162,9 @@ func (b *Board) list(w http.ResponseWriter, r *http.Request) {
 func (b *Board) listView(r *http.Request) listView {
 	v := listView{frame: newFrame(true), Root: b.root, Q: r.FormValue("q"), State: r.FormValue("state")}
 	var all []Job
-	if b.keeper != nil {
-		k := b.keeper()
-		v.Keeper, all = &k, k.Jobs
+	if b.manager != nil {
+		k := b.manager()
+		v.Manager, all = &k, k.Jobs
 	} else {
 		for _, s := range b.Summaries() {
 			all = append(all, Job{Summary: s})

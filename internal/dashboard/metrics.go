@@ -144,8 +144,8 @@ func (r *run) exposed(now time.Time) bool {
 
 // Collect is called at each scrape.
 func (b *Board) Collect(out chan<- prometheus.Metric) {
-	if b.keeper != nil {
-		collectKeeper(out, b.keeper())
+	if b.manager != nil {
+		collectKeeper(out, b.manager())
 	}
 	for _, r := range b.all() {
 		summary := r.summary(b.now())
@@ -270,7 +270,7 @@ var (
 	controllerStates = []string{"queued", "running", "stopping", "finished", "failed", "stopped"}
 )
 
-func collectKeeper(out chan<- prometheus.Metric, k Keeper) {
+func collectKeeper(out chan<- prometheus.Metric, k Manager) {
 	count := map[string]int{}
 	for _, j := range k.Jobs {
 		count[j.State]++

@@ -242,8 +242,8 @@ func TestSeriesAreFew(t *testing.T) {
 func TestPromisesAndController(t *testing.T) {
 	root := t.TempDir()
 	hold(t, write(t, root, "demo-1", promising(t)[:300]))
-	b, server := boardWith(t, root, time.Now, func() Keeper {
-		return Keeper{Spent: 7 * market.Dollar, Rate: 2 * market.Dollar, Budget: 50 * market.Dollar, PerHour: 4 * market.Dollar,
+	b, server := boardWith(t, root, time.Now, func() Manager {
+		return Manager{Spent: 7 * market.Dollar, Rate: 2 * market.Dollar, Budget: 50 * market.Dollar, PerHour: 4 * market.Dollar,
 			Jobs: []Job{{Summary: Summary{State: "queued"}}, {Summary: Summary{State: "queued"}}, {Summary: Summary{State: "failed"}}}}
 	})
 	await(t, b, 1)

@@ -21,7 +21,7 @@ import (
 
 	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/controller/call"
+	"github.com/tierml/tierml/internal/jobmanager/call"
 	"github.com/tierml/tierml/internal/sameuser/sameusertest"
 	"github.com/tierml/tierml/provisioner"
 )

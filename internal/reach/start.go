@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/controller/call"
+	"github.com/tierml/tierml/internal/jobmanager/call"
 	"github.com/tierml/tierml/provisioner"
 )
 

@@ -128,14 +128,14 @@ func TestOneBrainTold(t *testing.T) {
 	for _, file := range files {
 		real := readJournal(t, file)
 		if *realJournal != "" && *keep != "" {
-			keepTold(t, "testdata/told/"+*keep+".jsonl.gz", real)
+			keepRecorded(t, "testdata/told/"+*keep+".jsonl.gz", real)
 		}
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			cfg, err := demo(t), error(nil)
-			if cfg.Told, err = sim.Hear(real); err != nil {
+			if cfg.Recording, err = sim.NewRecording(real); err != nil {
 				t.Fatal(err)
 			}
-			cfg.Start = cfg.Told.Began
+			cfg.Start = cfg.Recording.Began
 			compareDecisions(t, cfg, decisions(real))
 		})
 	}
@@ -174,9 +174,9 @@ func compareDecisions(t *testing.T, cfg sim.Config, want string) {
 	}
 }
 
-// keepTold writes the lines of a journal from which Told and the decisions are made, without what they do not look at: no
+// keepRecorded writes the lines of a journal from which Recording and the decisions are made, without what they do not look at: no
 // paths of a computer, no losses.
-func keepTold(t *testing.T, file string, real []journal.Entry) {
+func keepRecorded(t *testing.T, file string, real []journal.Entry) {
 	t.Helper()
 	var b bytes.Buffer
 	zipped := gzip.NewWriter(&b)

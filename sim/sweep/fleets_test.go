@@ -64,11 +64,11 @@ func TestOneBrainOfFleets(t *testing.T) {
 	for _, told := range []bool{false, true} {
 		cfg := simulated(t, "testdata/fleets/job.yaml", fleetsWork)
 		if told {
-			heard, err := sim.Hear(real)
+			heard, err := sim.NewRecording(real)
 			if err != nil {
 				t.Fatal(err)
 			}
-			cfg.Told, cfg.Start = heard, heard.Began
+			cfg.Recording, cfg.Start = heard, heard.Began
 		}
 		var entries []journal.Entry
 		cfg.Record = func(e journal.Entry) { entries = append(entries, e) }

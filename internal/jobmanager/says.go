@@ -1,13 +1,13 @@
-package controller
+package jobmanager
 
 import (
-	"github.com/tierml/tierml/internal/controller/call"
 	"github.com/tierml/tierml/internal/dashboard"
+	"github.com/tierml/tierml/internal/jobmanager/call"
 )
 
 // says is what the dashboard's list shows of this controller.
-func (k *Keeper) says() dashboard.Keeper {
-	out := dashboard.Keeper{MaxRunning: k.cfg.MaxRunning, MaxQueued: k.cfg.MaxQueued, Budget: k.cfg.Limits.Total, PerHour: k.cfg.Limits.PerHour}
+func (k *Manager) says() dashboard.Manager {
+	out := dashboard.Manager{MaxRunning: k.cfg.MaxRunning, MaxQueued: k.cfg.MaxQueued, Budget: k.cfg.Limits.Total, PerHour: k.cfg.Limits.PerHour}
 	for _, j := range k.list() {
 		out.Jobs = append(out.Jobs, dashboard.Job{Summary: j.Summary, Place: j.Place})
 		switch call.State(j.State) {

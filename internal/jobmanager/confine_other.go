@@ -1,6 +1,6 @@
 //go:build !linux
 
-package controller
+package jobmanager
 
 // confine does nothing here: only GOMEMLIMIT, which is no hard limit, is set.
 func confine(int, int64) error { return nil }

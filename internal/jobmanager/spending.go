@@ -1,4 +1,4 @@
-package controller
+package jobmanager
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 
 	"github.com/tierml/tierml/internal/alert"
 	"github.com/tierml/tierml/internal/budget"
-	"github.com/tierml/tierml/internal/controller/call"
+	"github.com/tierml/tierml/internal/jobmanager/call"
 	"github.com/tierml/tierml/market"
 )
 
@@ -14,7 +14,7 @@ import (
 const lookAtSpending = 5 * time.Second
 
 // totals are what all runs of the directory have cost, and cost an hour now, by their journals.
-func (k *Keeper) totals() (spent, rate market.USD) {
+func (k *Manager) totals() (spent, rate market.USD) {
 	for _, s := range k.board.Summaries() {
 		if usd, err := market.ParseUSD(s.Spent); err == nil {
 			spent += usd
@@ -27,7 +27,7 @@ func (k *Keeper) totals() (spent, rate market.USD) {
 }
 
 // guard keeps to the limits of all jobs until the context ends.
-func (k *Keeper) guard(ctx context.Context) {
+func (k *Manager) guard(ctx context.Context) {
 	if k.cfg.Limits.Total == 0 && k.cfg.Limits.PerHour == 0 {
 		return
 	}
@@ -42,7 +42,7 @@ func (k *Keeper) guard(ctx context.Context) {
 }
 
 // keepTo does what a decision asks for, and tells of each change.
-func (k *Keeper) keepTo(ctx context.Context, d budget.Decision) {
+func (k *Manager) keepTo(ctx context.Context, d budget.Decision) {
 	k.mu.Lock()
 	before := k.said.Do
 	k.said = d
@@ -61,7 +61,7 @@ func (k *Keeper) keepTo(ctx context.Context, d budget.Decision) {
 	k.mu.Unlock()
 	if d.Do != before && d.Do != "" {
 		k.cfg.Log.Warn("a limit of the controller", "do", string(d.Do), "why", d.Why)
-		k.cfg.Bell.Ring(alert.Alert{Kind: alert.Budget, Run: "controller", Why: string(d.Do) + ": " + d.Why, At: k.cfg.Now().UTC()})
+		k.cfg.Notifier.Notify(alert.Alert{Kind: alert.Budget, Run: "controller", Why: string(d.Do) + ": " + d.Why, At: k.cfg.Now().UTC()})
 	}
 	if free {
 		k.nudge()
@@ -77,7 +77,7 @@ func (k *Keeper) keepTo(ctx context.Context, d budget.Decision) {
 }
 
 // waitsFor is why a job that waits is not started. It needs the lock.
-func (k *Keeper) waitsFor(j *job) string {
+func (k *Manager) waitsFor(j *job) string {
 	if j.State == call.Queued && k.held != "" {
 		return "held: " + k.held
 	}

@@ -1,4 +1,4 @@
-// Package controller keeps jobs for others: it takes them over HTTP, runs each as `tierml run` does, in a process of its own,
+// Package jobmanager runs jobs for others: it accepts them over HTTP, runs each as `tierml run` does, in a process of its own,
 // and goes on with them after it was killed or the machine was started again.
 //
 // The processes are not its children for long: they live in sessions of their own, so that its end, however it comes, is
@@ -7,7 +7,7 @@
 // follows from these alone (judge).
 //
 // It refuses to know how training works, what machines are, and what a run costs.
-package controller
+package jobmanager
 
 import (
 	"cmp"
@@ -23,13 +23,13 @@ import (
 
 	"github.com/tierml/tierml/internal/alert"
 	"github.com/tierml/tierml/internal/budget"
-	"github.com/tierml/tierml/internal/controller/call"
 	"github.com/tierml/tierml/internal/dashboard"
+	"github.com/tierml/tierml/internal/jobmanager/call"
 	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/internal/runs"
 )
 
-// Config is what a Keeper needs to know.
+// Config is what a Manager needs to know.
 type Config struct {
 	Home       string   // the directory that holds runs and inputs
 	Command    []string // begins every command of tierml: the program
@@ -43,20 +43,20 @@ type Config struct {
 	Log        *slog.Logger
 	Now        func() time.Time                // the wall clock
 	Limits     budget.Cluster                  // of all jobs together
-	Bell       *alert.Bell                     // is rung for all jobs; nil = nobody is told
+	Notifier   *alert.Notifier                 // for all jobs; nil = no alerts
 	Allow      []string                        // what submitted jobs may name beside what is uploaded: see config.Foreign
 	KeepFree   int64                           // bytes of the disk that uploads leave
 	Free       func(dir string) (int64, error) // nil = the file system is asked
 }
 
-// Keeper holds the jobs of a directory.
-type Keeper struct {
+// Manager holds the jobs of a directory.
+type Manager struct {
 	cfg   Config
 	root  string // of the runs
 	board *dashboard.Board
 	wake  chan struct{}
 	plans chan struct{} // a place for each that is being made
-	// release gives the directory to the next keeper.
+	// release gives the directory to the next manager.
 	release func()
 
 	mu      sync.Mutex
@@ -77,8 +77,8 @@ type job struct {
 	wished    chan struct{} // closed when its end is asked for, or asked for more strongly
 }
 
-// Open takes a directory, which no other keeper may have, and reads what is known of its jobs.
-func Open(cfg Config) (*Keeper, error) {
+// Open takes a directory, which no other manager may have, and reads what is known of its jobs.
+func Open(cfg Config) (*Manager, error) {
 	home, err := filepath.Abs(cfg.Home)
 	if err != nil {
 		return nil, fmt.Errorf("opening the controller's directory: %w", err)
@@ -92,7 +92,7 @@ func Open(cfg Config) (*Keeper, error) {
 	if err != nil {
 		return nil, fmt.Errorf("another controller has the directory %s: end it, or name another --directory", home)
 	}
-	k := &Keeper{cfg: cfg, root: root, board: dashboard.New(root, cfg.Now, cfg.Log), wake: make(chan struct{}, 1), plans: make(chan struct{}, plansAtOnce), jobs: map[string]*job{},
+	k := &Manager{cfg: cfg, root: root, board: dashboard.New(root, cfg.Now, cfg.Log), wake: make(chan struct{}, 1), plans: make(chan struct{}, plansAtOnce), jobs: map[string]*job{},
 		release: release}
 	k.removeHalves()
 	records, err := readRecords(root)
@@ -100,7 +100,7 @@ func Open(cfg Config) (*Keeper, error) {
 		release()
 		return nil, err
 	}
-	k.board.KeptBy(k.says)
+	k.board.ManagedBy(k.says)
 	for _, r := range records {
 		k.jobs[r.ID] = &job{record: r, dir: filepath.Join(root, r.ID), wished: make(chan struct{})}
 		k.number = max(k.number, r.Number)
@@ -108,8 +108,8 @@ func Open(cfg Config) (*Keeper, error) {
 	return k, nil
 }
 
-// Run starts what waits, tends what runs, and finds runs of a keeper before it, until the context ends. Runs go on then.
-func (k *Keeper) Run(ctx context.Context) {
+// Run starts what waits, tends what runs, and finds runs of a manager before it, until the context ends. Runs go on then.
+func (k *Manager) Run(ctx context.Context) {
 	defer k.release()
 	var following sync.WaitGroup
 	following.Go(func() { k.board.Run(ctx) })
@@ -131,7 +131,7 @@ func (k *Keeper) Run(ctx context.Context) {
 }
 
 // find judges every job that is not over as a controller before left it.
-func (k *Keeper) find(ctx context.Context) {
+func (k *Manager) find(ctx context.Context) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, j := range k.inOrder() {
@@ -148,7 +148,7 @@ func (k *Keeper) find(ctx context.Context) {
 }
 
 // inOrder needs the lock.
-func (k *Keeper) inOrder() []*job {
+func (k *Manager) inOrder() []*job {
 	all := make([]*job, 0, len(k.jobs))
 	for _, j := range k.jobs {
 		all = append(all, j)
@@ -158,7 +158,7 @@ func (k *Keeper) inOrder() []*job {
 }
 
 // rule takes over what judge says of a job whose run does not go on. It needs the lock.
-func (k *Keeper) rule(ctx context.Context, j *job, refused string) {
+func (k *Manager) rule(ctx context.Context, j *job, refused string) {
 	f, clock := k.look(ctx, j)
 	if clock > j.Clock {
 		j.Clock, j.Fruitless = clock, 0
@@ -170,7 +170,7 @@ func (k *Keeper) rule(ctx context.Context, j *job, refused string) {
 	if v.state.Over() {
 		now := k.cfg.Now()
 		j.Ended = &now
-		k.cfg.Bell.Ring(alert.Alert{Kind: alert.Kind(v.state), Run: j.ID, Why: v.why, At: now.UTC(), Clock: j.Clock})
+		k.cfg.Notifier.Notify(alert.Alert{Kind: alert.Kind(v.state), Run: j.ID, Why: v.why, At: now.UTC(), Clock: j.Clock})
 	}
 	j.notBefore = time.Now().Add(backOff(j.Fruitless))
 	k.save(j)
@@ -180,7 +180,7 @@ func (k *Keeper) rule(ctx context.Context, j *job, refused string) {
 }
 
 // look gathers the facts about a job whose run does not go on.
-func (k *Keeper) look(ctx context.Context, j *job) (f facts, clock int64) {
+func (k *Manager) look(ctx context.Context, j *job) (f facts, clock int64) {
 	f = facts{stop: j.Stop, again: j.Again}
 	if !began(j.dir) {
 		return f, 0
@@ -209,14 +209,14 @@ func began(dir string) bool {
 }
 
 // save writes a job's record. A record that cannot be written is a full disk, most likely: what is known stays in memory.
-func (k *Keeper) save(j *job) {
+func (k *Manager) save(j *job) {
 	if err := j.write(j.dir); err != nil {
 		k.cfg.Log.Error("what is known of a job cannot be kept", "job", j.ID, "error", err)
 	}
 }
 
 // startDue starts the runs whose turn it is, and says how long nothing is due.
-func (k *Keeper) startDue(ctx context.Context) time.Duration {
+func (k *Manager) startDue(ctx context.Context) time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	const idle = time.Minute
@@ -247,7 +247,7 @@ func (k *Keeper) startDue(ctx context.Context) time.Duration {
 }
 
 // nudge has Run look what is due.
-func (k *Keeper) nudge() {
+func (k *Manager) nudge() {
 	select {
 	case k.wake <- struct{}{}:
 	default: // it is told already
@@ -258,13 +258,13 @@ func (k *Keeper) nudge() {
 var errFull = errors.New("the queue is full")
 
 // Submit takes a job in. Text is a job file that is right, with all files in place; name is the job's.
-func (k *Keeper) Submit(name string, text []byte) (id string, err error) {
+func (k *Manager) Submit(name string, text []byte) (id string, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.submitLocked(name, text)
 }
 
-func (k *Keeper) submitLocked(name string, text []byte) (id string, err error) {
+func (k *Manager) submitLocked(name string, text []byte) (id string, err error) {
 	waiting := 0
 	for _, j := range k.jobs {
 		if !j.State.Over() && !j.tended {
@@ -293,7 +293,7 @@ func (k *Keeper) submitLocked(name string, text []byte) (id string, err error) {
 }
 
 // Stop asks for a job's end, in order or at once. The wish is on disk before it returns.
-func (k *Keeper) Stop(ctx context.Context, id, by string, now bool) error {
+func (k *Manager) Stop(ctx context.Context, id, by string, now bool) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	j := k.jobs[id]
@@ -318,7 +318,7 @@ func (k *Keeper) Stop(ctx context.Context, id, by string, now bool) error {
 }
 
 // stopForeign ends a run of the directory that was started by hand.
-func (k *Keeper) stopForeign(ctx context.Context, id, by string, now bool) error {
+func (k *Manager) stopForeign(ctx context.Context, id, by string, now bool) error {
 	dir := filepath.Join(k.root, id)
 	if !localrun.Held(dir) {
 		return nil
@@ -341,7 +341,7 @@ var (
 )
 
 // Resume has a job go on that was stopped or has failed.
-func (k *Keeper) Resume(id string) error {
+func (k *Manager) Resume(id string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	j := k.jobs[id]

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/tierml/tierml/internal/controller/call"
 	"github.com/tierml/tierml/internal/dashboard"
+	"github.com/tierml/tierml/internal/jobmanager/call"
 	"github.com/tierml/tierml/internal/table"
 )
 
@@ -27,8 +27,8 @@ func (s *standings) show(now call.Standing) {
 	}
 }
 
-// came writes what a change came to, once it is over. Of one that was refused there is nothing but the error.
-func (s *standings) came() error {
+// finish writes the outcome of a change, once it is over. Of one that was refused there is nothing but the error.
+func (s *standings) finish() error {
 	if forPeople(s.format) || s.last == nil {
 		return nil
 	}
@@ -104,5 +104,5 @@ func onTheWay(out io.Writer, format string) io.Writer {
 
 // remoteScale passes a change on to a controller.
 func remoteScale(ctx context.Context, client *call.Client, id string, change call.Scale, said *standings) error {
-	return errors.Join(client.Scale(ctx, id, change, said.show), said.came())
+	return errors.Join(client.Scale(ctx, id, change, said.show), said.finish())
 }

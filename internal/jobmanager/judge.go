@@ -1,11 +1,11 @@
-package controller
+package jobmanager
 
 import (
 	"fmt"
 	"strings"
 	"time"
 
-	"github.com/tierml/tierml/internal/controller/call"
+	"github.com/tierml/tierml/internal/jobmanager/call"
 )
 
 // facts are what can be known of a job, also by a controller that has just been started: from its record, its run's journal,

@@ -13,29 +13,29 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Told is what a real run's controller was told by its provider and its machines, and when, as its journal has it. A
+// Recording is what a real run's controller was told by its provider and its machines, and when, as its journal has it. A
 // simulation of the same job that is told the same at the same times must decide the same: what the record says takes the
 // place of the model of the provider and of the pace of the work, and no fault is injected. What it has no word of, such as
 // when commands are answered, is simulated.
-type Told struct {
+type Recording struct {
 	// Began is when the controller bought first: the simulation's Start.
 	Began    time.Time
-	launches []toldLaunch // in the order of purchase
+	launches []recordedLaunch // in the order of purchase
 	clocks   map[ps.Clock][]time.Time
-	prices   map[toldPrice]time.Time
+	prices   map[recordedPrice]time.Time
 }
 
-// toldLaunch is what came of a purchase.
-type toldLaunch struct {
+// recordedLaunch is what came of a purchase.
+type recordedLaunch struct {
 	pool     market.Pool
-	machines []*toldMachine
+	machines []*recordedMachine
 	answered time.Time
 	refused  string
 	short    []market.Pool // those that refused
 }
 
-// toldMachine is what was told of a machine; times are zero that were not.
-type toldMachine struct {
+// recordedMachine is what was told of a machine; times are zero that were not.
+type recordedMachine struct {
 	id       provisioner.InstanceID
 	pool     market.Pool
 	launched time.Time
@@ -49,20 +49,20 @@ type toldMachine struct {
 	reason   string
 }
 
-// toldPrice is a price change.
-type toldPrice struct {
+// recordedPrice is a price change.
+type recordedPrice struct {
 	pool string
 	at   time.Time
 }
 
-// Hear reads a journal of a run that was not resumed.
-func Hear(entries []journal.Entry) (*Told, error) {
-	t := &Told{clocks: map[ps.Clock][]time.Time{}, prices: map[toldPrice]time.Time{}}
-	purchases, machines := map[string]int{}, map[string]*toldMachine{}
+// NewRecording reads a journal of a run that was not resumed.
+func NewRecording(entries []journal.Entry) (*Recording, error) {
+	t := &Recording{clocks: map[ps.Clock][]time.Time{}, prices: map[recordedPrice]time.Time{}}
+	purchases, machines := map[string]int{}, map[string]*recordedMachine{}
 	for n, e := range entries {
 		m := machines[e.Instance]
 		if m == nil {
-			m = &toldMachine{} // lines of strangers say nothing
+			m = &recordedMachine{} // lines of strangers say nothing
 		}
 		switch e.Kind {
 		case journal.Intent:
@@ -74,7 +74,7 @@ func Hear(entries []journal.Entry) (*Told, error) {
 				t.Began = e.T
 			}
 			purchases[e.Token] = len(t.launches)
-			t.launches = append(t.launches, toldLaunch{pool: pool})
+			t.launches = append(t.launches, recordedLaunch{pool: pool})
 		case journal.Launch, journal.LaunchFailed:
 			i, ok := purchases[e.Token]
 			if !ok {
@@ -91,7 +91,7 @@ func Hear(entries []journal.Entry) (*Told, error) {
 				}
 				continue
 			}
-			m = &toldMachine{id: provisioner.InstanceID(e.Instance), pool: l.pool, launched: e.T}
+			m = &recordedMachine{id: provisioner.InstanceID(e.Instance), pool: l.pool, launched: e.T}
 			if pool, err := market.ParsePool(e.Pool); err == nil {
 				m.pool = pool // which the provider chose
 			}
@@ -111,7 +111,7 @@ func Hear(entries []journal.Entry) (*Told, error) {
 			t.clocks[ps.Clock(e.Clock)] = append(t.clocks[ps.Clock(e.Clock)], e.T)
 		case journal.Price:
 			if e.At != nil {
-				t.prices[toldPrice{e.Pool, e.At.UTC()}] = e.T
+				t.prices[recordedPrice{e.Pool, e.At.UTC()}] = e.T
 			}
 		}
 	}
@@ -122,7 +122,7 @@ func Hear(entries []journal.Entry) (*Told, error) {
 }
 
 // refuse reads which pools had too few.
-func (l *toldLaunch) refuse(e journal.Entry) error {
+func (l *recordedLaunch) refuse(e journal.Entry) error {
 	for _, named := range append([]journal.Choice{{Pool: e.Pool}}, e.Or...) {
 		pool, err := market.ParsePool(named.Pool)
 		if err != nil {
@@ -133,7 +133,7 @@ func (l *toldLaunch) refuse(e journal.Entry) error {
 	return nil
 }
 
-func (m *toldMachine) end(e journal.Entry) {
+func (m *recordedMachine) end(e journal.Entry) {
 	if e.Ended == nil {
 		m.broken = e.T
 		return
@@ -142,7 +142,7 @@ func (m *toldMachine) end(e journal.Entry) {
 }
 
 // clock is when a clock that is worked on now was done in the record; false when it never was after that.
-func (t *Told) clock(c ps.Clock, now time.Time) (time.Time, bool) {
+func (t *Recording) clock(c ps.Clock, now time.Time) (time.Time, bool) {
 	if t == nil || len(t.clocks[c]) == 0 {
 		return time.Time{}, false
 	}
@@ -152,17 +152,17 @@ func (t *Told) clock(c ps.Clock, now time.Time) (time.Time, bool) {
 }
 
 // price is when a price change was told.
-func (t *Told) price(pool market.Pool, at time.Time) (time.Time, bool) {
+func (t *Recording) price(pool market.Pool, at time.Time) (time.Time, bool) {
 	if t == nil {
 		return time.Time{}, false
 	}
-	told, ok := t.prices[toldPrice{pool.String(), at.UTC()}]
+	told, ok := t.prices[recordedPrice{pool.String(), at.UTC()}]
 	return told, ok
 }
 
 // replay answers a purchase as the record has it; false when the record has no such purchase at that place.
 func (c *cloud) replay(r provisioner.Request) bool {
-	t := c.w.cfg.Told
+	t := c.w.cfg.Recording
 	if t == nil || c.replayed >= len(t.launches) || t.launches[c.replayed].pool != r.Pool {
 		return false
 	}
@@ -190,7 +190,7 @@ func (c *cloud) replay(r provisioner.Request) bool {
 }
 
 // enter lets a machine come, and schedules what was told of it.
-func (c *cloud) enter(told *toldMachine, r provisioner.Request) provisioner.Instance {
+func (c *cloud) enter(told *recordedMachine, r provisioner.Request) provisioner.Instance {
 	m := &machine{number: len(c.machines) + 1, told: told, Instance: provisioner.Instance{
 		ID: told.id, Pool: told.pool, Bid: r.BidFor(told.pool), Token: r.Token, State: provisioner.Running, Launched: told.launched,
 	}}
@@ -227,7 +227,7 @@ func (m *machine) knownAt(now time.Time, lag time.Duration) time.Time {
 
 // faults are those to inject: none where a record says what happened.
 func (c *Config) faults() []Fault {
-	if c.Told != nil {
+	if c.Recording != nil {
 		return nil
 	}
 	return c.Faults

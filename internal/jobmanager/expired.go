@@ -1,4 +1,4 @@
-package controller
+package jobmanager
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 
 // endExpired ends leaks of the clusters that jobs here have used: machines of runs that nobody goes on with. The first time is late enough
 // for runs that have just been started again to renew the leases of theirs.
-func (k *Keeper) endExpired(ctx context.Context) {
+func (k *Manager) endExpired(ctx context.Context) {
 	if k.cfg.EndExpired == nil {
 		return
 	}
@@ -26,7 +26,7 @@ func (k *Keeper) endExpired(ctx context.Context) {
 }
 
 // endLeaks goes through all clusters once. Those of job files that it has read it remembers.
-func (k *Keeper) endLeaks(ctx context.Context, known map[string]cluster) {
+func (k *Manager) endLeaks(ctx context.Context, known map[string]cluster) {
 	done := map[cluster]bool{{}: true}
 	for _, file := range k.submittedFiles() {
 		c, read := known[file]
@@ -47,7 +47,7 @@ func (k *Keeper) endLeaks(ctx context.Context, known map[string]cluster) {
 const endExpiredEvery = 10 * time.Minute
 
 // submittedFiles are the files of all jobs, the newest first.
-func (k *Keeper) submittedFiles() (files []string) {
+func (k *Manager) submittedFiles() (files []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, j := range k.inOrder() {

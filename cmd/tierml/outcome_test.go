@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tierml/tierml/internal/controller/call"
 	"github.com/tierml/tierml/internal/dashboard"
+	"github.com/tierml/tierml/internal/jobmanager/call"
 	"github.com/tierml/tierml/internal/table"
 )
 
@@ -23,7 +23,7 @@ func TestStandingsInForms(t *testing.T) {
 		said := standings{out: &out, format: format}
 		said.show(call.Standing{Workers: 4, Servers: 1, Reliable: 1, WantedMachines: 6, WantedReliable: 1})
 		said.show(call.Standing{Reached: true, Workers: 6, Servers: 1, Reliable: 1, WantedMachines: 6, WantedReliable: 1})
-		if err := said.came(); err != nil {
+		if err := said.finish(); err != nil {
 			t.Fatal(err)
 		}
 		if got := compacted(format, out.Bytes()); got != want {
@@ -31,7 +31,7 @@ func TestStandingsInForms(t *testing.T) {
 		}
 	}
 	refused := standings{out: new(bytes.Buffer), format: table.JSON}
-	if err := refused.came(); err != nil || refused.out.(*bytes.Buffer).Len() > 0 {
+	if err := refused.finish(); err != nil || refused.out.(*bytes.Buffer).Len() > 0 {
 		t.Errorf("of a change that was refused: %v, %q", err, refused.out)
 	}
 }

@@ -1,4 +1,4 @@
-package controller
+package jobmanager
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"github.com/tierml/tierml/elasticity"
 	"github.com/tierml/tierml/elasticity/scaling"
 	"github.com/tierml/tierml/internal/access"
-	"github.com/tierml/tierml/internal/controller/call"
+	"github.com/tierml/tierml/internal/jobmanager/call"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/localrun"
 )
@@ -126,14 +126,14 @@ func train(dir string, resume bool, there func(string) bool) int {
 	}
 }
 
-// site is a directory with a keeper that can be replaced.
+// site is a directory with a manager that can be replaced.
 type site struct {
 	t    *testing.T
 	home string
 	cfg  Config
-	*Keeper
+	*Manager
 	end     func()
-	started []int // processes of keepers that have ended
+	started []int // processes of managers that have ended
 	token   access.Token
 }
 
@@ -150,7 +150,7 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// begin opens the keeper; one before it ends.
+// begin opens the manager; one before it ends.
 func (s *site) begin() {
 	s.t.Helper()
 	s.end()
@@ -162,12 +162,12 @@ func (s *site) begin() {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); k.Run(ctx) }()
-	s.Keeper, s.end = k, func() { cancel(); <-done; s.end = func() {} }
+	s.Manager, s.end = k, func() { cancel(); <-done; s.end = func() {} }
 }
 
-// remember notes the processes that the keeper, which has ended, has started.
+// remember notes the processes that the manager, which has ended, has started.
 func (s *site) remember() {
-	if s.Keeper == nil {
+	if s.Manager == nil {
 		return
 	}
 	s.mu.Lock()

@@ -1,4 +1,4 @@
-package controller
+package jobmanager
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/tierml/tierml/internal/controller/call"
+	"github.com/tierml/tierml/internal/jobmanager/call"
 	"github.com/tierml/tierml/internal/localrun"
 )
 
@@ -17,7 +17,7 @@ import (
 const lookAtInputs = time.Hour
 
 // tidyInputs removes inputs that nobody needs, from time to time, until the context ends.
-func (k *Keeper) tidyInputs(ctx context.Context) {
+func (k *Manager) tidyInputs(ctx context.Context) {
 	if k.cfg.KeepInputs <= 0 {
 		return
 	}
@@ -40,7 +40,7 @@ func (k *Keeper) tidyInputs(ctx context.Context) {
 // removeInputs removes each folder of inputs that nobody has uploaded, asked about or named for so long, unless a job
 // names it that is not finished: it may go on. A submission that is under way touches what it names (use), so that nothing
 // goes between its check and its record; keep is much longer than that.
-func (k *Keeper) removeInputs(keep time.Duration) (removed []string, errs error) {
+func (k *Manager) removeInputs(keep time.Duration) (removed []string, errs error) {
 	folders, err := os.ReadDir(filepath.Join(k.cfg.Home, inputsDir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -69,7 +69,7 @@ func (k *Keeper) removeInputs(keep time.Duration) (removed []string, errs error)
 
 // neededInputs are those that a run's job file names, but for runs of jobs that are finished. A job file that cannot be read
 // is an error: what it names is not known.
-func (k *Keeper) neededInputs() (map[string]bool, error) {
+func (k *Manager) neededInputs() (map[string]bool, error) {
 	k.mu.Lock()
 	finished := map[string]bool{}
 	for id, j := range k.jobs {

@@ -1,10 +1,10 @@
-package controller
+package jobmanager
 
 import (
 	"testing"
 	"time"
 
-	"github.com/tierml/tierml/internal/controller/call"
+	"github.com/tierml/tierml/internal/jobmanager/call"
 )
 
 func TestJudge(t *testing.T) {

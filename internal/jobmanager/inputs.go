@@ -1,4 +1,4 @@
-package controller
+package jobmanager
 
 import (
 	"bytes"
@@ -19,7 +19,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/controller/call"
+	"github.com/tierml/tierml/internal/jobmanager/call"
 )
 
 // inputsDir holds uploaded files, each in a folder with the name of its SHA-256. Files of which a reader looks for one beside
@@ -33,14 +33,14 @@ var (
 )
 
 // inputPath is where an uploaded file is. Nothing that a client says leaves the directory.
-func (k *Keeper) inputPath(sum, name string) (string, error) {
+func (k *Manager) inputPath(sum, name string) (string, error) {
 	if !sumText.MatchString(sum) || !nameText.MatchString(name) {
 		return "", refuse(http.StatusBadRequest, "an input is named by its SHA-256 in hexadecimal digits and a plain file name")
 	}
 	return filepath.Join(k.cfg.Home, inputsDir, sum, name), nil
 }
 
-func (k *Keeper) serveHas(w http.ResponseWriter, r *http.Request) error {
+func (k *Manager) serveHas(w http.ResponseWriter, r *http.Request) error {
 	path, err := k.inputPath(r.PathValue("sum"), r.PathValue("name"))
 	if err != nil {
 		return err
@@ -57,7 +57,7 @@ func (k *Keeper) serveHas(w http.ResponseWriter, r *http.Request) error {
 
 // serveUpload takes a file in, of the SHA-256 of its folder or, where there are several, of its own (?own=SHA256). It has its
 // name once all of it is there and is what it is said to be.
-func (k *Keeper) serveUpload(w http.ResponseWriter, r *http.Request) error {
+func (k *Manager) serveUpload(w http.ResponseWriter, r *http.Request) error {
 	path, err := k.inputPath(r.PathValue("sum"), r.PathValue("name"))
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func (k *Keeper) serveUpload(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (k *Keeper) takeFile(path, want string, from io.Reader) (err error) {
+func (k *Manager) takeFile(path, want string, from io.Reader) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("taking a file in: %w", err)
 	}
@@ -109,7 +109,7 @@ func (k *Keeper) takeFile(path, want string, from io.Reader) (err error) {
 }
 
 // accept reads a submission and gives the job and the file to run it by, with uploaded files in place.
-func (k *Keeper) accept(w http.ResponseWriter, r *http.Request) (*config.Job, []byte, error) {
+func (k *Manager) accept(w http.ResponseWriter, r *http.Request) (*config.Job, []byte, error) {
 	var s call.Submission
 	if err := read(w, r, &s); err != nil {
 		return nil, nil, err
@@ -139,7 +139,7 @@ func (k *Keeper) accept(w http.ResponseWriter, r *http.Request) (*config.Job, []
 }
 
 // inPlace replaces "uploaded:SHA256/NAME" by the path of the file.
-func (k *Keeper) inPlace(text []byte) ([]byte, error) {
+func (k *Manager) inPlace(text []byte) ([]byte, error) {
 	var root yaml.Node
 	if err := yaml.Unmarshal(text, &root); err != nil {
 		return nil, refuse(http.StatusUnprocessableEntity, "the job file is not valid YAML: %w", err)
@@ -184,7 +184,7 @@ func (k *Keeper) inPlace(text []byte) ([]byte, error) {
 const planWithin = 10 * time.Minute
 
 // servePlan has a process of its own make the plan, with this host's files, credentials and prices.
-func (k *Keeper) servePlan(w http.ResponseWriter, r *http.Request) error {
+func (k *Manager) servePlan(w http.ResponseWriter, r *http.Request) error {
 	_, text, err := k.accept(w, r)
 	if err != nil {
 		return err

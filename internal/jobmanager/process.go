@@ -1,4 +1,4 @@
-package controller
+package jobmanager
 
 import (
 	"context"
@@ -26,7 +26,7 @@ type life struct {
 }
 
 // start starts a job's run, or has it go on. It needs the lock.
-func (k *Keeper) start(ctx context.Context, j *job) {
+func (k *Manager) start(ctx context.Context, j *job) {
 	began := began(j.dir)
 	args := []string{"run", "--yes", "--plain", "--controller", "none"}
 	if began {
@@ -51,7 +51,7 @@ func (k *Keeper) start(ctx context.Context, j *job) {
 
 // launch starts a process in a session of its own, so that signals to this one's group are not for it, with its output
 // in a file, so that this one's end breaks nothing.
-func (k *Keeper) launch(j *job, args []string) (*life, error) {
+func (k *Manager) launch(j *job, args []string) (*life, error) {
 	output, err := os.OpenFile(filepath.Join(j.dir, localrun.LogsDir, outputFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("keeping the run's output: %w", err)
@@ -75,7 +75,7 @@ const AllowVariable = "TIERML_FOREIGN_ALLOW"
 
 // spawn starts a process in the controller's directory, with its environment beside that of the command. The memory of the
 // process, and of those that it starts, is limited.
-func (k *Keeper) spawn(cmd *exec.Cmd) error {
+func (k *Manager) spawn(cmd *exec.Cmd) error {
 	cmd.Dir, cmd.Env = k.cfg.Home, append(k.environment(), cmd.Env...)
 	if err := cmd.Start(); err != nil || k.cfg.JobMemory == 0 {
 		return err
@@ -87,7 +87,7 @@ func (k *Keeper) spawn(cmd *exec.Cmd) error {
 }
 
 // environment is this process's without what is for clients: a run must not submit itself.
-func (k *Keeper) environment() []string {
+func (k *Manager) environment() []string {
 	var out []string
 	if k.cfg.JobMemory > 0 {
 		out = append(out, fmt.Sprintf("GOMEMLIMIT=%d", k.cfg.JobMemory/10*9)) // collect garbage rather than end
@@ -102,7 +102,7 @@ func (k *Keeper) environment() []string {
 
 // tend waits for the end of a job's run, passes wishes on to it, and has its end judged. L is nil when the run was found. It
 // needs the lock.
-func (k *Keeper) tend(ctx context.Context, j *job, l *life) {
+func (k *Manager) tend(ctx context.Context, j *job, l *life) {
 	j.tended = true
 	j.State, j.Why = judge(facts{held: true, stop: j.Stop}).state, ""
 	k.save(j)
@@ -127,9 +127,9 @@ func (k *Keeper) tend(ctx context.Context, j *job, l *life) {
 	})
 }
 
-// watch rings for what a run's journal says while it goes on. Of its end rule tells, as it may come while nobody watches.
-func (k *Keeper) watch(ctx context.Context, j *job) {
-	if k.cfg.Bell == nil {
+// watch sends alerts for what a run's journal says while it goes on. Of its end rule tells, as it may come while nobody watches.
+func (k *Manager) watch(ctx context.Context, j *job) {
+	if k.cfg.Notifier == nil {
 		return
 	}
 	for !began(j.dir) {
@@ -139,7 +139,7 @@ func (k *Keeper) watch(ctx context.Context, j *job) {
 		case <-time.After(lookAgain):
 		}
 	}
-	told := alert.Start(j.ID, k.cfg.Bell)
+	told := alert.Start(j.ID, k.cfg.Notifier)
 	defer told.Close()
 	past := true
 	err := runs.FollowWhile(ctx, j.dir, func() bool { return ctx.Err() == nil }, func(e journal.Entry) {
@@ -159,7 +159,7 @@ const lookAgain = 200 * time.Millisecond
 
 // wait returns when nobody runs the job any more; its error is the context's. Refused is why a run that was started here has
 // not begun and will not.
-func (k *Keeper) wait(ctx context.Context, j *job, l *life) (refused string, err error) {
+func (k *Manager) wait(ctx context.Context, j *job, l *life) (refused string, err error) {
 	if l != nil {
 		select {
 		case err := <-l.ended:
@@ -182,7 +182,7 @@ func (k *Keeper) wait(ctx context.Context, j *job, l *life) (refused string, err
 const usageExit = 2
 
 // refusal reports why a run was refused: the last lines that it printed. Empty: it was not.
-func (k *Keeper) refusal(j *job, l *life, err error) string {
+func (k *Manager) refusal(j *job, l *life, err error) string {
 	coded, ok := errors.AsType[*exec.ExitError](err)
 	if !ok || coded.ExitCode() != usageExit || localrun.Held(j.dir) { // held: there was another one, which goes on
 		return ""
@@ -240,7 +240,7 @@ func lastLines(text string) string {
 }
 
 // pass hands wishes for a job's end on to its run, for as long as there is one.
-func (k *Keeper) pass(ctx context.Context, j *job, l *life) {
+func (k *Manager) pass(ctx context.Context, j *job, l *life) {
 	told, toldNow := false, false
 	for ctx.Err() == nil {
 		k.mu.Lock()
@@ -260,7 +260,7 @@ func (k *Keeper) pass(ctx context.Context, j *job, l *life) {
 }
 
 // ask tells a run to end; false: try again.
-func (k *Keeper) ask(ctx context.Context, j *job, l *life, by string, now bool) (heard bool) {
+func (k *Manager) ask(ctx context.Context, j *job, l *life, by string, now bool) (heard bool) {
 	if l != nil && !began(j.dir) { // it is being prepared and has bought nothing
 		_ = l.process.Signal(os.Interrupt) // it may be gone
 	}

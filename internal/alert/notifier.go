@@ -90,8 +90,8 @@ const (
 	ending  = 15 * time.Second
 )
 
-// Bell tells alerts, one after the other. Ring never waits. A nil Bell tells nobody.
-type Bell struct {
+// Notifier delivers alerts, one after the other. Notify never waits. A nil Notifier delivers nothing.
+type Notifier struct {
 	hook   *Hook
 	log    *slog.Logger
 	client *http.Client
@@ -104,34 +104,34 @@ type Bell struct {
 	closed bool
 }
 
-// NewBell starts to tell; Close ends it.
-func NewBell(hook *Hook, log *slog.Logger) *Bell {
-	return newBell(hook, log, time.Second, transport(notMetadata))
+// NewNotifier starts delivering; Close ends it.
+func NewNotifier(hook *Hook, log *slog.Logger) *Notifier {
+	return newNotifier(hook, log, time.Second, transport(notMetadata))
 }
 
-// NewOutwardBell is NewBell for a hook of somebody else's choice: it dials public addresses only, whatever a name leads to.
-func NewOutwardBell(hook *Hook, log *slog.Logger) *Bell {
+// NewPublicNotifier is NewNotifier for a hook of somebody else's choice: it dials public addresses only, whatever a name leads to.
+func NewPublicNotifier(hook *Hook, log *slog.Logger) *Notifier {
 	t := transport(onlyPublic)
 	t.Proxy = nil // it would dial in our place
-	return newBell(hook, log, time.Second, t)
+	return newNotifier(hook, log, time.Second, t)
 }
 
-func newBell(hook *Hook, log *slog.Logger, first time.Duration, over *http.Transport) *Bell {
+func newNotifier(hook *Hook, log *slog.Logger, first time.Duration, over *http.Transport) *Notifier {
 	ctx, stop := context.WithCancel(context.Background())
-	b := &Bell{hook: hook, log: log, first: first, queue: make(chan Alert, waiting), stop: stop, client: &http.Client{Transport: over,
+	b := &Notifier{hook: hook, log: log, first: first, queue: make(chan Alert, waiting), stop: stop, client: &http.Client{Transport: over,
 		Timeout:       perTry,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // it is for this host
 	}}
 	b.done.Go(func() {
 		for a := range b.queue {
-			b.tell(ctx, a)
+			b.deliver(ctx, a)
 		}
 	})
 	return b
 }
 
-// Ring takes an alert; when too many wait it is dropped.
-func (b *Bell) Ring(a Alert) {
+// Notify takes an alert; when too many wait it is dropped.
+func (b *Notifier) Notify(a Alert) {
 	if b == nil {
 		return
 	}
@@ -148,7 +148,7 @@ func (b *Bell) Ring(a Alert) {
 }
 
 // Close tells what waits, but not for long.
-func (b *Bell) Close() {
+func (b *Notifier) Close() {
 	if b == nil {
 		return
 	}
@@ -165,7 +165,7 @@ func (b *Bell) Close() {
 	b.client.CloseIdleConnections()
 }
 
-func (b *Bell) tell(ctx context.Context, a Alert) {
+func (b *Notifier) deliver(ctx context.Context, a Alert) {
 	body, err := json.Marshal(a)
 	if err != nil {
 		b.log.Error("an alert cannot be told", "kind", string(a.Kind), "error", err)
@@ -190,7 +190,7 @@ func (b *Bell) tell(ctx context.Context, a Alert) {
 }
 
 // post reports whether another try may help.
-func (b *Bell) post(ctx context.Context, body []byte) (again bool, err error) {
+func (b *Notifier) post(ctx context.Context, body []byte) (again bool, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, b.hook.address.String(), bytes.NewReader(body))
 	if err != nil {
 		return false, errors.New("the address cannot be posted to")

@@ -1,4 +1,4 @@
-package controller
+package jobmanager
 
 import (
 	"bufio"
@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tierml/tierml/internal/controller/call"
+	"github.com/tierml/tierml/internal/jobmanager/call"
 )
 
 // A job that is sent reads no file of the controller's host but those that are allowed, gets nothing of its environment, and

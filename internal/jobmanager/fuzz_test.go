@@ -1,4 +1,4 @@
-package controller
+package jobmanager
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/internal/access"
-	"github.com/tierml/tierml/internal/controller/call"
 	"github.com/tierml/tierml/internal/fuzzing"
+	"github.com/tierml/tierml/internal/jobmanager/call"
 	"github.com/tierml/tierml/internal/localrun"
 )
 
@@ -74,8 +74,8 @@ func FuzzAPI(f *testing.F) {
 	})
 }
 
-// fuzzed is a keeper that starts no run, with one job whose run has begun, behind its gate.
-func fuzzed(t *testing.T, home string) (k *Keeper, handler http.Handler) {
+// fuzzed is a manager that starts no run, with one job whose run has begun, behind its gate.
+func fuzzed(t *testing.T, home string) (k *Manager, handler http.Handler) {
 	log := slog.New(slog.DiscardHandler)
 	k, err := Open(Config{Home: home, Command: []string{"true"}, MaxRunning: 1, MaxQueued: 4, MaxUpload: 1 << 20, Log: log,
 		Now: func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }, Free: func(string) (int64, error) { return 1 << 40, nil }})

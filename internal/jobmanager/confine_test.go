@@ -1,6 +1,6 @@
 //go:build linux
 
-package controller
+package jobmanager
 
 import (
 	"log/slog"
@@ -18,7 +18,7 @@ func TestJobsMemoryIsBounded(t *testing.T) {
 	}
 	var problems strings.Builder
 	cmd.Stderr = &problems
-	k := Keeper{cfg: Config{JobMemory: 256 << 20, Log: slog.New(slog.DiscardHandler)}}
+	k := Manager{cfg: Config{JobMemory: 256 << 20, Log: slog.New(slog.DiscardHandler)}}
 	if err := k.spawn(cmd); err != nil {
 		t.Fatal(err)
 	}

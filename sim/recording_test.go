@@ -17,12 +17,12 @@ func TestToldTheSameDecidesTheSame(t *testing.T) {
 	cfg.Faults = []Fault{{At: 50 * time.Minute, Do: Kill}, {At: 100 * time.Minute, Do: Evict, Count: 2}}
 	cfg.FLOPSPerVCPU /= 1.2 // a computer that is slower than the declared rate
 	_, first := run(t, cfg)
-	told, err := Hear(first)
+	told, err := NewRecording(first)
 	if err != nil {
 		t.Fatal(err)
 	}
 	again := scenario(t, crossing(), b())
-	again.Told = told
+	again.Recording = told
 	_, second := run(t, again)
 	if a, b := decided(first), decided(second); a != b {
 		t.Errorf("the run decided\n%s\nand, told the same,\n%s", a, b)
@@ -63,13 +63,13 @@ func times(entries []journal.Entry, kind journal.Kind) (out []time.Time) {
 }
 
 func TestHearRefuses(t *testing.T) {
-	if _, err := Hear(nil); err == nil {
+	if _, err := NewRecording(nil); err == nil {
 		t.Error("a journal without a purchase was taken")
 	}
-	if _, err := Hear([]journal.Entry{{Kind: journal.Intent, Pool: "nowhere"}}); err == nil {
+	if _, err := NewRecording([]journal.Entry{{Kind: journal.Intent, Pool: "nowhere"}}); err == nil {
 		t.Error("a pool that is none was taken")
 	}
-	if _, err := Hear([]journal.Entry{{Kind: journal.Launch, Token: "x"}}); err == nil || !strings.Contains(err.Error(), "nobody intended") {
+	if _, err := NewRecording([]journal.Entry{{Kind: journal.Launch, Token: "x"}}); err == nil || !strings.Contains(err.Error(), "nobody intended") {
 		t.Errorf("a launch that nobody intended: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package controller
+package jobmanager
 
 import (
 	"bytes"
@@ -16,11 +16,11 @@ import (
 
 	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/controller/call"
+	"github.com/tierml/tierml/internal/jobmanager/call"
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// served serves the site's keeper behind a gate, and gives a client with the token.
+// served serves the site's manager behind a gate, and gives a client with the token.
 func (s *site) served() (address string, client *call.Client) {
 	s.t.Helper()
 	token := access.Random()

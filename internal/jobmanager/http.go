@@ -1,4 +1,4 @@
-package controller
+package jobmanager
 
 import (
 	"context"
@@ -17,8 +17,8 @@ import (
 	"github.com/tierml/tierml/elasticity/scaling"
 	pb "github.com/tierml/tierml/elasticity/scaling/scalingpb"
 	"github.com/tierml/tierml/internal/access"
-	"github.com/tierml/tierml/internal/controller/call"
 	"github.com/tierml/tierml/internal/dashboard"
+	"github.com/tierml/tierml/internal/jobmanager/call"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/internal/runs"
@@ -26,7 +26,7 @@ import (
 
 // Handler serves the API below /api/v1, and the dashboard everywhere else. access.Gate must stand before it: whoever gets
 // through may run jobs.
-func (k *Keeper) Handler() http.Handler {
+func (k *Manager) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, serve := range map[string]func(http.ResponseWriter, *http.Request) error{
 		"GET /api/v1/jobs":                   k.serveJobs,
@@ -67,7 +67,7 @@ func refuse(status int, format string, args ...any) error {
 	return refusal{status, fmt.Errorf(format, args...)}
 }
 
-func (k *Keeper) complain(w http.ResponseWriter, r *http.Request, err error) {
+func (k *Manager) complain(w http.ResponseWriter, r *http.Request, err error) {
 	status := http.StatusInternalServerError
 	if refused, ok := errors.AsType[refusal](err); ok {
 		status = refused.status
@@ -102,7 +102,7 @@ func read(w http.ResponseWriter, r *http.Request, into any) error {
 }
 
 // list tells of all jobs and of runs that were started by hand, in the order of names.
-func (k *Keeper) list() []call.Job {
+func (k *Manager) list() []call.Job {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var out []call.Job
@@ -140,7 +140,7 @@ func cutLast(id string) (name, number string, found bool) {
 }
 
 // tell adds to a run what is known of its job. It needs the lock.
-func (k *Keeper) tell(s dashboard.Summary) call.Job {
+func (k *Manager) tell(s dashboard.Summary) call.Job {
 	out := call.Job{Summary: s}
 	j := k.jobs[s.Run]
 	if j == nil {
@@ -157,7 +157,7 @@ func (k *Keeper) tell(s dashboard.Summary) call.Job {
 }
 
 // find gives the job or run that a client means: its id, the name of a job, of which it takes the newest, or "latest".
-func (k *Keeper) findJob(meant string) (call.Job, error) {
+func (k *Manager) findJob(meant string) (call.Job, error) {
 	all := k.list()
 	for _, j := range slices.Backward(all) {
 		if name, _, _ := cutLast(j.Run); j.Run == meant || name == meant {
@@ -186,17 +186,17 @@ func newest(j call.Job) (t time.Time) {
 }
 
 // path finds the job of a request, and the directory of its run.
-func (k *Keeper) path(r *http.Request) (call.Job, string, error) {
+func (k *Manager) path(r *http.Request) (call.Job, string, error) {
 	j, err := k.findJob(r.PathValue("id"))
 	return j, filepath.Join(k.root, j.Run), err
 }
 
-func (k *Keeper) serveJobs(w http.ResponseWriter, _ *http.Request) error {
+func (k *Manager) serveJobs(w http.ResponseWriter, _ *http.Request) error {
 	answer(w, http.StatusOK, append([]call.Job{}, k.list()...))
 	return nil
 }
 
-func (k *Keeper) serveJob(w http.ResponseWriter, r *http.Request) error {
+func (k *Manager) serveJob(w http.ResponseWriter, r *http.Request) error {
 	j, _, err := k.path(r)
 	if err == nil {
 		answer(w, http.StatusOK, j)
@@ -204,7 +204,7 @@ func (k *Keeper) serveJob(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-func (k *Keeper) serveSubmit(w http.ResponseWriter, r *http.Request) error {
+func (k *Manager) serveSubmit(w http.ResponseWriter, r *http.Request) error {
 	job, text, err := k.accept(w, r)
 	if err != nil {
 		return err
@@ -223,7 +223,7 @@ func (k *Keeper) serveSubmit(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-func (k *Keeper) serveStop(w http.ResponseWriter, r *http.Request) error {
+func (k *Manager) serveStop(w http.ResponseWriter, r *http.Request) error {
 	var s call.Stop
 	if err := errors.Join(read(w, r, &s), who(s.By)); err != nil {
 		return err
@@ -238,7 +238,7 @@ func (k *Keeper) serveStop(w http.ResponseWriter, r *http.Request) error {
 	return k.serveJob(w, r)
 }
 
-func (k *Keeper) serveResume(w http.ResponseWriter, r *http.Request) error {
+func (k *Manager) serveResume(w http.ResponseWriter, r *http.Request) error {
 	j, _, err := k.path(r)
 	if err != nil {
 		return err
@@ -249,7 +249,7 @@ func (k *Keeper) serveResume(w http.ResponseWriter, r *http.Request) error {
 	return k.serveJob(w, r)
 }
 
-func (k *Keeper) serveScale(w http.ResponseWriter, r *http.Request) error {
+func (k *Manager) serveScale(w http.ResponseWriter, r *http.Request) error {
 	var s call.Scale
 	if err := errors.Join(read(w, r, &s), who(s.By)); err != nil {
 		return err
@@ -275,7 +275,7 @@ func (k *Keeper) serveScale(w http.ResponseWriter, r *http.Request) error {
 }
 
 // goesOn reports whether more can come of a job, for those who follow it.
-func (k *Keeper) goesOn(id string) bool {
+func (k *Manager) goesOn(id string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if j := k.jobs[id]; j != nil {
@@ -285,7 +285,7 @@ func (k *Keeper) goesOn(id string) bool {
 }
 
 // serveEvents returns the journal's lines; an empty line says that there is nothing more for now.
-func (k *Keeper) serveEvents(w http.ResponseWriter, r *http.Request) error {
+func (k *Manager) serveEvents(w http.ResponseWriter, r *http.Request) error {
 	j, dir, err := k.path(r)
 	if err != nil {
 		return err
@@ -323,7 +323,7 @@ func (k *Keeper) serveEvents(w http.ResponseWriter, r *http.Request) error {
 	}, caught)
 }
 
-func (k *Keeper) serveLogs(w http.ResponseWriter, r *http.Request) error {
+func (k *Manager) serveLogs(w http.ResponseWriter, r *http.Request) error {
 	j, dir, err := k.path(r)
 	if err != nil {
 		return err
@@ -346,7 +346,7 @@ func (k *Keeper) serveLogs(w http.ResponseWriter, r *http.Request) error {
 }
 
 // serveFile returns one of those files of a run that a client may have.
-func (k *Keeper) serveFile(w http.ResponseWriter, r *http.Request) error {
+func (k *Manager) serveFile(w http.ResponseWriter, r *http.Request) error {
 	j, dir, err := k.path(r)
 	if err != nil {
 		return err

@@ -1,11 +1,11 @@
-package controller
+package jobmanager
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/tierml/tierml/internal/budget"
-	"github.com/tierml/tierml/internal/controller/call"
+	"github.com/tierml/tierml/internal/jobmanager/call"
 )
 
 // Above a limit nothing more is started; when the total is used up, what runs is ended in order, and can go on once it is

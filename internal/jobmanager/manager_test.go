@@ -1,4 +1,4 @@
-package controller
+package jobmanager
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tierml/tierml/internal/controller/call"
+	"github.com/tierml/tierml/internal/jobmanager/call"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/localrun"
 )

@@ -1,4 +1,4 @@
-package controller
+package jobmanager
 
 import (
 	"encoding/json"
@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/tierml/tierml/internal/controller/call"
+	"github.com/tierml/tierml/internal/jobmanager/call"
 )
 
 // Files of a job in its run's directory, beside those of the run.

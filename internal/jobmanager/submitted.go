@@ -1,4 +1,4 @@
-package controller
+package jobmanager
 
 import (
 	"fmt"
@@ -18,7 +18,7 @@ import (
 // Whoever has the token may run jobs, and no more: not read this host's files, fill its disk or have its memory.
 
 // load reads a job file that a client has sent.
-func (k *Keeper) load(path string) (*config.Job, error) {
+func (k *Manager) load(path string) (*config.Job, error) {
 	return config.LoadForeign(path, config.Foreign{Allow: append([]string{filepath.Join(k.cfg.Home, inputsDir)}, k.cfg.Allow...)})
 }
 
@@ -26,7 +26,7 @@ func (k *Keeper) load(path string) (*config.Job, error) {
 const plansAtOnce = 2
 
 // planning waits for the turn of a plan.
-func (k *Keeper) planning(r *http.Request) (done func(), err error) {
+func (k *Manager) planning(r *http.Request) (done func(), err error) {
 	select {
 	case k.plans <- struct{}{}:
 		return func() { <-k.plans }, nil
@@ -52,7 +52,7 @@ func who(by string) error {
 const coming = ".coming-"
 
 // removeHalves removes what uploads left that a controller's end broke off.
-func (k *Keeper) removeHalves() {
+func (k *Manager) removeHalves() {
 	halves, _ := filepath.Glob(filepath.Join(k.cfg.Home, inputsDir, "*", coming+"*")) // the pattern is right
 	for _, path := range halves {
 		_ = os.Remove(path)
@@ -68,7 +68,7 @@ const lookAtRoom = 16 << 20
 type incoming struct {
 	from    io.Reader
 	w       http.ResponseWriter
-	k       *Keeper
+	k       *Manager
 	unknown int // bytes since the room was looked at
 }
 
@@ -92,7 +92,7 @@ type incomingBody struct {
 }
 
 // room reports whether so many bytes can be taken in.
-func (k *Keeper) room(bytes int64) error {
+func (k *Manager) room(bytes int64) error {
 	free, err := k.cfg.free(k.cfg.Home)
 	if err == nil && free < k.cfg.KeepFree+bytes {
 		return refuse(http.StatusInsufficientStorage, "the controller's disk has %d MiB left, of which %d MiB stay free for the runs there: remove inputs that "+

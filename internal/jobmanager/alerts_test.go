@@ -1,4 +1,4 @@
-package controller
+package jobmanager
 
 import (
 	"encoding/json"
@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/tierml/tierml/internal/alert"
-	"github.com/tierml/tierml/internal/controller/call"
+	"github.com/tierml/tierml/internal/jobmanager/call"
 )
 
 // The end of every job is told once, also when it came while there was no controller.
@@ -25,10 +25,10 @@ func TestEndsAreTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bell := alert.NewBell(hook, slog.New(slog.DiscardHandler))
-	defer bell.Close()
+	notifier := alert.NewNotifier(hook, slog.New(slog.DiscardHandler))
+	defer notifier.Close()
 	s := newSite(t)
-	s.cfg.Bell = bell
+	s.cfg.Notifier = notifier
 	s.begin()
 	id, alone := s.submit(), s.submit()
 	s.clocks(id, 1)

@@ -1,4 +1,4 @@
-package controller
+package jobmanager
 
 import (
 	"net/http"
@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tierml/tierml/internal/controller/call"
+	"github.com/tierml/tierml/internal/jobmanager/call"
 	"github.com/tierml/tierml/internal/localrun"
 )
 
@@ -19,7 +19,7 @@ func TestInputsThatNobodyNeeds(t *testing.T) {
 	s := newSite(t)
 	now := time.Now()
 	var later atomic.Int64
-	const keep = 7 * 24 * time.Hour // not in the keeper's settings: it would look by itself
+	const keep = 7 * 24 * time.Hour // not in the manager's settings: it would look by itself
 	s.cfg.Now = func() time.Time { return now.Add(time.Duration(later.Load())) }
 	s.begin()
 	sum := func(c string) string { return strings.Repeat(c, 64) }
