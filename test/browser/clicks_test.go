@@ -80,7 +80,7 @@ func TestClicks(t *testing.T) {
 // serveKept serves the list of a controller with jobs in every state, near its limits.
 func serveKept(t *testing.T) (url string) {
 	t.Helper()
-	k := dashboard.Keeper{Running: 2, MaxRunning: 2, Queued: 1, MaxQueued: 100, Spent: 45 * market.Dollar, Budget: 50 * market.Dollar,
+	k := dashboard.Manager{Running: 2, MaxRunning: 2, Queued: 1, MaxQueued: 100, Spent: 45 * market.Dollar, Budget: 50 * market.Dollar,
 		Rate: 4 * market.Dollar, PerHour: 3 * market.Dollar, Held: "the jobs of the controller cost $4.00 an hour, above its limit, $3.00"}
 	for i, state := range []string{"running", "stopping", "queued", "finished", "failed", "stopped", "interrupted", "killed"} {
 		j := dashboard.Job{Summary: dashboard.Summary{Run: fmt.Sprintf("job-%d", i+1), Job: "job", App: "mf", State: state, Spent: "5.5", Saved: "-1.25"}}
@@ -92,7 +92,7 @@ func serveKept(t *testing.T) (url string) {
 		k.Jobs = append(k.Jobs, j)
 	}
 	board := dashboard.New(t.TempDir(), time.Now, slog.New(slog.DiscardHandler))
-	board.KeptBy(func() dashboard.Keeper { return k })
+	board.ManagedBy(func() dashboard.Manager { return k })
 	server := httptest.NewServer(board.Handler())
 	t.Cleanup(server.Close)
 	return server.URL
