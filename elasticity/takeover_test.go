@@ -104,3 +104,36 @@ func TestCopyOfACancelledMoveDuringATakeover(t *testing.T) {
 		})
 	}
 }
+
+// A machine takes part by what is written down, and the controller dies before the machine hears of it. It has nothing that
+// could be in doubt, so the next controller takes the others up as they are, and it with them.
+func TestJoinedAndNeverTold(t *testing.T) {
+	both(t, func(w *world) func() bool {
+		killed, untold := false, 0
+		w.onSend = func(s Send) {
+			n := w.nodes[s.ID]
+			if _, ok := s.Command.Do.(tiers.SetRoute); !ok || n.route.Version > 0 || w.ctrl.machines[n.id].tier != tiers.Transient || w.life > 0 {
+				return
+			}
+			n.slow = time.Second // it comes too late
+			if !killed {
+				killed = true
+				w.after(time.Millisecond, func() { w.killController(200 * time.Millisecond) })
+			}
+		}
+		w.onEntry = func(e journal.Entry) {
+			switch e.Kind {
+			case journal.Rollback:
+				w.failf("work is lost: %s\n%s", line(e), w.describe())
+			case journal.TakeOver:
+				for _, n := range w.order {
+					if n.route.Version == 0 && w.ctrl.machines[n.id].joined > 0 {
+						untold++
+					}
+					n.slow = 0
+				}
+			}
+		}
+		return func() bool { return untold > 0 }
+	})
+}

@@ -172,14 +172,17 @@ func newCluster(t testing.TB, schema ps.Schema, dial wire.Dialer, ids ...ps.Serv
 	return c
 }
 
-func (c *cluster) start(id ps.ServerID) *node {
+func (c *cluster) start(id ps.ServerID) *node { return c.startIn(id, 0) }
+
+// startIn starts a server that begins in a generation.
+func (c *cluster) startIn(id ps.ServerID, generation ps.Generation) *node {
 	c.t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	srv := server.New(server.Config{
-		Self: id, Schema: c.schema, Job: job, Listener: listener, Dial: c.dial, ChunkBytes: 200,
+		Self: id, Schema: c.schema, Job: job, Listener: listener, Dial: c.dial, ChunkBytes: 200, Generation: generation,
 		OnCutHeld: func(cut ps.Clock, bytes int64, took time.Duration) {
 			if bytes < 0 || took < 0 {
 				c.t.Errorf("cut %d held: %d bytes in %v", cut, bytes, took)

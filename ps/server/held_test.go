@@ -59,7 +59,7 @@ func TestCutHeldAndBegunAgain(t *testing.T) {
 	}
 
 	c.kill("r")
-	other := c.start("r2")
+	other := c.startIn("r2", c.generation+1) // its controller knows the generation that begins, which no route has named to it yet
 	for p := range c.route.Owner {
 		c.route.Owner[p], c.route.Backup[p] = "r2", "r2"
 	}
@@ -69,6 +69,12 @@ func TestCutHeldAndBegunAgain(t *testing.T) {
 		if err := n.RecoverFrom(c.generation, 3, c.copyRoute(), c.peers, saved); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := other.RecoverFrom(c.generation, 3, c.copyRoute(), c.peers, saved); err != nil {
+		t.Errorf("told again: %v", err)
+	}
+	if err := other.RecoverFrom(c.generation, 0, c.copyRoute(), c.peers, saved); !errors.Is(err, ps.ErrInvalid) {
+		t.Errorf("a generation that is being served went back to another cut: %v", err)
 	}
 	if left := c.nodes["a"].TakeStock(); len(left.Owned) != 0 || left.Generation != c.generation {
 		t.Errorf("what the survivor held is still there: %+v", left)

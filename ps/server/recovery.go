@@ -166,7 +166,8 @@ func (s *Server) holdings() Holdings {
 
 // Recover returns the partitions that the route gives to this server to a committed cut, by their own undo or
 // from the backup here, and resumes service under the fenced generation. Everything else that was owned is
-// dropped. After an error service stays suspended and Recover may be tried again.
+// dropped. A server that began in this generation and has no route yet needs no fence. After an error service stays suspended
+// and Recover may be tried again.
 func (s *Server) Recover(
 	generation ps.Generation, cut ps.Clock, route ps.Route, peers map[ps.ServerID]string,
 ) error {
@@ -205,7 +206,7 @@ func (s *Server) recover(
 		s.suspended = true
 	case !s.suspended && s.recovered == cut:
 		return true, nil // told before
-	case !s.suspended:
+	case !s.suspended && s.routed:
 		return false, fmt.Errorf("recover cut %d: %w: generation %d is being served", cut, ps.ErrInvalid, generation)
 	}
 	if err := back(cut, route); err != nil {

@@ -29,6 +29,8 @@ type Config struct {
 	Job      uint64 // the same in all processes of a job: frames of others are refused
 	Listener net.Listener
 	Log      *slog.Logger // nil: none
+	// Generation is the one in which the server begins, with nothing: its first route, or Recover, gives it what it serves.
+	Generation ps.Generation
 	// PullsAtOnce bounds the deliveries that come in at the same time; default 4. Owners are many and a backup
 	// is one: without a bound they would drown it.
 	PullsAtOnce int
@@ -113,6 +115,9 @@ func New(cfg Config) *Server {
 		slots:   make([]*slot, cfg.Schema.Partitions),
 		backups: make([]*backup, cfg.Schema.Partitions),
 		fenced:  map[ps.Incarnation]bool{},
+
+		generation: cfg.Generation,
+		recovered:  -1,
 	}
 	if cfg.TLS != nil {
 		cfg.Dial = wire.SecureDialer(cfg.Dial, cfg.TLS)

@@ -79,11 +79,13 @@ var (
 
 // ServerConfig is what a data-plane server needs to know.
 type ServerConfig struct {
-	Self     ps.ServerID
-	Job      string
-	Schema   ps.Schema
-	Listener net.Listener
-	TLS      *tls.Config // asked of everybody who connects, and spoken to other servers; nil = plaintext
+	Self   ps.ServerID
+	Job    string
+	Schema ps.Schema
+	// Generation is the one in which the machine was welcomed. A controller that takes the run over may ask before there is a route.
+	Generation ps.Generation
+	Listener   net.Listener
+	TLS        *tls.Config // asked of everybody who connects, and spoken to other servers; nil = plaintext
 	// PullsAtOnce bounds the deliveries of cuts that come in at the same time; 0 = the server's default.
 	PullsAtOnce int
 	// OnCutHeld is called when the backups of this machine all hold a cut.

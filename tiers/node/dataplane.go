@@ -53,6 +53,7 @@ func NewDataServer(c ServerConfig) (Server, error) {
 	return dataServer{self: c.Self, schema: c.Schema, Server: server.New(server.Config{
 		Self:        c.Self,
 		Schema:      c.Schema,
+		Generation:  c.Generation,
 		Job:         JobNumber(c.Job),
 		Listener:    c.Listener,
 		PullsAtOnce: c.PullsAtOnce,

@@ -251,7 +251,7 @@ func (n *node) join(ctx context.Context, do tiers.Welcome) (*job, error) {
 	}
 	panicking := func(value any, stack []byte) { n.explain(ctx, &panicked{value, stack}) }
 	server, err := n.cfg.NewServer(ServerConfig{
-		Self: n.identity.Instance, Job: n.user.Job, Schema: do.Schema, Listener: n.listener, TLS: n.dataTLS(),
+		Self: n.identity.Instance, Job: n.user.Job, Schema: do.Schema, Generation: do.Generation, Listener: n.listener, TLS: n.dataTLS(),
 		OnCutHeld: func(c tiers.CutHeld) { n.report(c) }, Panicked: panicking, Log: n.log,
 	})
 	if err != nil {

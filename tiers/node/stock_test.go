@@ -59,3 +59,24 @@ func TestSplitThatTheControllerBeforeAssigned(t *testing.T) {
 		}
 	})
 }
+
+// A controller dies between the line that a machine joined and the route that tells the machine so. The next one asks it: the
+// machine is in the generation in which it was welcomed, as everybody else is, so nothing has to be done again.
+func TestStockBeforeTheFirstRoute(t *testing.T) {
+	if testing.Short() {
+		t.Skip("uses TCP")
+	}
+	real(t, nil, func(t *testing.T, w *world) {
+		m := w.start("i-1")
+		w.awaitReport("i-1", func(r tiers.Report) bool { _, ok := r.(tiers.Hello); return ok })
+		welcome := w.welcome(1, 5)
+		welcome.Generation = 3
+		w.do("i-1", welcome)
+		if stock := w.do("i-1", tiers.TakeStock{}).(tiers.Stock); stock.Generation != 3 || stock.Suspended {
+			t.Errorf("welcomed in generation 3, it is in %d, suspended %v", stock.Generation, stock.Suspended)
+		}
+		if err := m.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
