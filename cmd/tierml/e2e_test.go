@@ -450,7 +450,7 @@ func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	job := s.job(choices{Clocks: 1000, Flops: 1_000_000})
-	run := s.startCommand(exec.Command("sh", "-c", `ulimit -f 60 && exec "$0" run -y "$1"`, builtBinary(t), job)) // 30 kB
+	run := s.startCommand(exec.Command("sh", "-c", `ulimit -f 120 && exec "$0" run -y "$1"`, builtBinary(t), job)) // 60 kB: all machines are written down by then
 	printed := run.wait(exitFailed)
 	if left := s.processes(); len(left) > 0 {
 		t.Errorf("%d processes are left", len(left))
