@@ -102,8 +102,8 @@ func TestAnotherUserOfTheHost(t *testing.T) {
 			"POST " + c.Endpoint() + "/ " + launch,
 			"GET " + c.Endpoint() + "/?" + launch,
 			"GET " + c.Endpoint() + "/_control/instances",
-			`POST ` + c.Endpoint() + `/_control/do {"step": "kill all"}`,
 			"PUT " + c.metadataOf(id) + "/latest/api/token",
+			`POST ` + c.Endpoint() + `/_control/do {"step": "kill all"}`,
 			"POST " + c.Endpoint() + "/ Action=TerminateInstances&Version=2016-11-15&InstanceId.1=" + id,
 		})
 	})
