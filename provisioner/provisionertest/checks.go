@@ -210,7 +210,7 @@ func checkTerminateTwice(t testing.TB, s Subject) {
 	if err := s.Cloud.Terminate(t.Context(), ids(launched)...); err != nil {
 		t.Errorf("terminating what has ended: %v", err)
 	}
-	if again := ofToken(t, s.Cloud, r.Token); !again[0].Ended.Equal(ended[0].Ended) {
+	if again := ofToken(t, s.Cloud, r.Token); !s.EndMoves && !again[0].Ended.Equal(ended[0].Ended) {
 		t.Errorf("terminating again moved the end from %s to %s", ended[0].Ended, again[0].Ended)
 	}
 }

@@ -18,7 +18,9 @@ import (
 // Subject is a cloud that takes the exam, with ways to make things happen to it. Each part of the exam gets
 // its own, from the function given to Run, and expects to be alone in its cluster.
 type Subject struct {
-	Cloud provisioner.Cloud
+	// EndMoves: the provider dates the end of a machine anew whenever it is terminated again, as moto does.
+	EndMoves bool
+	Cloud    provisioner.Cloud
 	// Spot is a pool with at least five free machines and a price above LowBid and at most Bid.
 	Spot market.Pool
 	Bid  market.USD
