@@ -2,6 +2,7 @@ package elasticity
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/tierml/tierml/internal/journal"
@@ -46,5 +47,10 @@ var ErrNoPrices = errors.New("the provider has not told all prices until its end
 func UnknownCharge(instance string, pool market.Pool, launched, ended time.Time, err error) journal.Entry {
 	return journal.Entry{Kind: journal.Charge, Instance: instance, Pool: pool.String(), USD: "0",
 		From: launched.UTC().Format(time.RFC3339), To: ended.UTC().Format(time.RFC3339),
-		Why: "this machine's bill could not be reckoned: " + err.Error()}
+		Why: unknownCharge + err.Error()}
 }
+
+const unknownCharge = "this machine's bill could not be reckoned: "
+
+// unknownBill reports whether a journal line says that there is no bill: it is no line of one.
+func unknownBill(e journal.Entry) bool { return strings.HasPrefix(e.Why, unknownCharge) }

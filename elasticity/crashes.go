@@ -98,6 +98,12 @@ func (c *Crashes) Loop() (why string, example Crash, loop bool) {
 		len(c.since), example.ID, example.Why), example, true
 }
 
+// EndedByItself reports whether a machine that its provider did not take had ended before it was told to. Its end is by the
+// provider's clock, to the second.
+func EndedByItself(at time.Time, terminating bool, terminated time.Time) bool {
+	return !terminating || at.Add(time.Second).Before(terminated)
+}
+
 // Crashed are the crashes since the last committed cut.
 func (c *Controller) Crashed() []Crash { return c.crashes.since }
 

@@ -408,8 +408,7 @@ func (c *Controller) takeEnded(i provisioner.Instance) {
 // endedByItself reports whether a machine that its provider did not take had ended before it was told to. A machine that is
 // taken over may have waited in vain for its controller.
 func (m *machine) endedByItself(at time.Time) bool {
-	const precision = time.Second // of the provider's times
-	return !m.recalled && !m.warned && (!m.terminating || at.Add(precision).Before(m.terminated))
+	return !m.recalled && !m.warned && EndedByItself(at, m.terminating, m.terminated)
 }
 
 // outlived counts how long a spot machine was kept.

@@ -165,3 +165,25 @@ func TestLimitsOutliveTheController(t *testing.T) {
 		t.Error("30 s after the start, by the clock of two controllers, the run goes on")
 	}
 }
+
+// The line that says that a bill could not be reckoned is no line of the bill: the next controller writes the bill itself.
+func TestUnknownBillIsNoLineOfABill(t *testing.T) {
+	at := func(seconds int) time.Time { return epoch.Add(time.Duration(seconds) * time.Second) }
+	ended := at(60)
+	entries := []journal.Entry{
+		{T: at(0), Kind: journal.Intent, Token: "t-1", Tier: string(tiers.Transient), Pool: poolA.String(), Count: 2},
+		{T: at(1), Kind: journal.Launch, Token: "t-1", Instance: "i-1", Tier: string(tiers.Transient), Pool: poolA.String()},
+		{T: at(1), Kind: journal.Launch, Token: "t-1", Instance: "i-2", Tier: string(tiers.Transient), Pool: poolA.String()},
+		{T: at(61), Kind: journal.Evicted, Instance: "i-1", Pool: poolA.String(), Ended: &ended, EndedBy: string(market.ByProvider)},
+		{T: at(61), Kind: journal.Evicted, Instance: "i-2", Pool: poolA.String(), Ended: &ended, EndedBy: string(market.ByProvider)},
+		UnknownCharge("i-1", poolA, at(1), ended, ErrNoPrices),
+		ChargeEntry("i-2", poolA, market.Charge{From: at(1), To: ended}),
+	}
+	past, err := ReadPast(entries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(past.Machines) != 2 || past.Machines[0].Charged != 0 || past.Machines[1].Charged != 1 {
+		t.Errorf("%+v", past.Machines)
+	}
+}

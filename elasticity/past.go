@@ -170,8 +170,10 @@ func (r *pastReader) read(e journal.Entry) (err error) {
 			p.Prices[e.Pool] = *e.At
 		}
 	case journal.Charge:
-		r.charged[e.Instance]++
-		r.lastBill = e.Instance
+		if !unknownBill(e) {
+			r.charged[e.Instance]++
+			r.lastBill = e.Instance
+		}
 	case journal.Stage:
 		n, err := strconv.Atoi(e.To)
 		p.Stage, p.Load = tiers.Stage(n), journal.StageDetails{}

@@ -26,7 +26,10 @@ type hush struct {
 // meanwhile, as at any time.
 const hushFor = 10
 
-func (c *Controller) hushFor() time.Duration { return hushFor * min(c.cfg.DeadAfter, never/100) } // in simulations nobody is silent, ever
+func (c *Controller) hushFor() time.Duration { return hushFor * c.deadAfter() }
+
+// deadAfter is DeadAfter as something that can be multiplied: in simulations nobody is silent, ever.
+func (c *Controller) deadAfter() time.Duration { return min(c.cfg.DeadAfter, never/100) }
 
 // giveUpSilent gives up the machines that are silent for too long.
 func (c *Controller) giveUpSilent() {
@@ -139,7 +142,7 @@ func (c *Controller) patience(m *machine) time.Duration {
 		for p, owner := range c.route.Owner {
 			// A backup that was just named has nothing before the next cut: keeps.
 			if backup := c.route.Backup[p]; owner == m.id && (backup == m.id || backup == "" || m.keeps) {
-				return c.cfg.DeadAfter + 2*min(c.cfg.DeadAfter, never/100) // in simulations nobody is silent, ever
+				return c.cfg.DeadAfter + 2*c.deadAfter()
 			}
 		}
 	}

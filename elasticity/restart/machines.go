@@ -50,6 +50,7 @@ type machine struct {
 	endedAt     time.Time
 	sawEnd      time.Time // when its end was noted, by Controller.awake
 	endedBy     market.EndedBy
+	orphan      bool // of a controller before: it may have ended because it waited in vain for that
 	billed      int  // lines of its bill that a controller before wrote
 	charged     bool // its bill is in the journal
 }
@@ -131,7 +132,7 @@ func (c *Controller) enter(l *launch, token string, i provisioner.Instance) {
 	}
 	m := &machine{
 		id: id, pool: i.Pool, bid: l.bid, vcpu: c.typeOf(i.Pool).VCPU,
-		launched: i.Launched, entered: c.now, heard: c.awake.Now(),
+		launched: i.Launched, entered: c.now, heard: c.awake.Now(), orphan: l.why == forgotten,
 	}
 	c.totals.Machines++
 	c.machines[id] = m
@@ -196,7 +197,7 @@ func (c *Controller) takeEnded(i provisioner.Instance) {
 	switch {
 	case i.EndedBy == market.ByProvider:
 		c.crashes.Excuse(m.id)
-	case !m.warned && (!m.terminating || i.Ended.Add(time.Second).Before(m.terminated)):
+	case !m.orphan && !m.warned && elasticity.EndedByItself(i.Ended, m.terminating, m.terminated):
 		c.crashes.Add(elasticity.Crash{ID: m.id, Entered: m.entered, At: c.now, Why: "it ended by itself: " + cmp.Or(m.why, i.Reason)})
 	}
 	m.endedAt, m.endedBy, m.sawEnd = i.Ended, i.EndedBy, c.awake.Now()

@@ -22,7 +22,7 @@ func (c *Controller) remember(p *elasticity.Past) {
 	c.attempts, c.reached = uint64(p.Generation), max(p.Furthest, c.saved)
 	for _, was := range p.Machines {
 		i := was.Instance
-		m := &machine{id: ps.ServerID(i.ID), pool: i.Pool, bid: i.Bid, launched: i.Launched, lost: true, sawEnd: c.awake.Now()}
+		m := &machine{id: ps.ServerID(i.ID), pool: i.Pool, bid: i.Bid, launched: i.Launched, lost: true, orphan: true, sawEnd: c.awake.Now()}
 		c.machines[m.id] = m
 		c.roster = append(c.roster, m)
 		if i.State == provisioner.Terminated {

@@ -151,3 +151,33 @@ func TestTerminalStatesAreNotOverwritten(t *testing.T) {
 		again(next)
 	}
 }
+
+// Agents whose controller is gone end by themselves after a while. The next controller finds their machines gone, whether
+// their launch was written down or not, and takes none of them for a crash.
+func TestOrphansAreNoCrashes(t *testing.T) {
+	zone := "ra"
+	d := newDriver(t, inZone(&zone))
+	d.c.cfg.Past = &elasticity.Past{Known: map[string]bool{}}
+	var listed []provisioner.Instance
+	for _, id := range []string{"i-1", "i-2", "i-3", "i-4"} {
+		i := provisioner.Instance{ID: provisioner.InstanceID(id), Pool: pool("ra", market.Spot), Token: "old-" + id,
+			State: provisioner.Running, Launched: start.Add(-time.Hour)}
+		if id != "i-4" {
+			d.c.cfg.Past.Known[id] = true
+			d.c.cfg.Past.Machines = append(d.c.cfg.Past.Machines, elasticity.PastMachine{Instance: i})
+		}
+		i.State, i.Ended, i.EndedBy = provisioner.Terminated, start.Add(-10*time.Minute), market.ByUser
+		listed = append(listed, i)
+	}
+	d.step(time.Second, elasticity.Wake{})
+	d.step(time.Second, elasticity.InstanceEnded{Instance: listed[0]})
+	d.step(time.Second, elasticity.Listed{Instances: listed})
+	for _, i := range listed {
+		if m := d.c.machines[ps.ServerID(i.ID)]; m == nil || !m.ended {
+			t.Errorf("%s: %+v", i.ID, m)
+		}
+	}
+	if d.c.crashes.Hold() {
+		t.Error("machines that lost their controller hold purchases back")
+	}
+}
