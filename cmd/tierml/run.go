@@ -332,7 +332,11 @@ func drive(ctx context.Context, o runOptions, p *preparedJob, from resumption, m
 	if err != nil {
 		return "", fmt.Errorf("finding this program, which is also the agent: %w", err)
 	}
-	logFile, err := os.OpenFile(filepath.Join(directory, localrun.LogsDir, "controller.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	logs := filepath.Join(directory, localrun.LogsDir) // of a run that goes on, people may have removed them
+	if err := os.MkdirAll(logs, 0o755); err != nil {
+		return "", fmt.Errorf("keeping a log: %w", err)
+	}
+	logFile, err := os.OpenFile(filepath.Join(logs, "controller.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return "", fmt.Errorf("keeping a log: %w", err)
 	}

@@ -32,6 +32,9 @@ const (
 // that are gone. An older one may be well.
 var ErrDamaged = errors.New("the checkpoint is damaged")
 
+// ErrEarlier is in the chain of errors about checkpoints of a version that wrote them in another form.
+var ErrEarlier = errors.New("an earlier version of tierml wrote it")
+
 func damaged(err error) error { return fmt.Errorf("%w: %w", ErrDamaged, err) }
 
 // missing makes damage of what is not there, though a manifest names it.

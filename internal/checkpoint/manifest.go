@@ -140,6 +140,8 @@ func readManifest(ctx context.Context, name string) (_ *Manifest, err error) {
 	switch got := sumOf(text); {
 	case len(text) > largestManifest:
 		return nil, damaged(fmt.Errorf("it has more than %d bytes", largestManifest))
+	case want == "" && formOf(text) > 0 && formOf(text) < manifestForm:
+		return nil, fmt.Errorf("%w: its form is %d; this one reads form %d", ErrEarlier, formOf(text), manifestForm)
 	case want == "":
 		return nil, damaged(errors.New("its name has no checksum"))
 	case got != want:
@@ -158,6 +160,13 @@ func readManifest(ctx context.Context, name string) (_ *Manifest, err error) {
 		return nil, damaged(fmt.Errorf("its folder is %s", m.Folder))
 	}
 	return m, nil
+}
+
+// formOf returns the form that a manifest declares, 0 if it declares none.
+func formOf(text []byte) int {
+	var m struct{ Form int }
+	_ = json.Unmarshal(text, &m) // whatever else it is
+	return m.Form
 }
 
 func sumOf(text []byte) string {

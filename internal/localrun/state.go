@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/elasticity"
@@ -106,19 +107,24 @@ type Saved struct {
 }
 
 // writtenManifests are the names of the manifests that the run's journal has. They are all that is believed of what is found in a
-// store: machines of other runs may have rights to write there.
-func writtenManifests(dir string) (map[string]bool, error) {
+// store: machines of other runs may have rights to write there. Version is that of the program that wrote the journal.
+func writtenManifests(dir string) (names map[string]bool, version string, err error) {
 	entries, _, err := journal.ReadFile(filepath.Join(dir, JournalFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+		return nil, "", err
 	}
-	names := map[string]bool{}
+	names = map[string]bool{}
 	for _, e := range entries {
-		if e.Kind == journal.Checkpoint {
+		switch e.Kind {
+		case journal.Start:
+			var start journal.StartDetails
+			_ = json.Unmarshal(e.Details, &start) // the version is for people
+			version = start.Version
+		case journal.Checkpoint:
 			names[checkpoint.Name(e.Model)] = true
 		}
 	}
-	return names, nil
+	return names, version, nil
 }
 
 // Checkpoint finds the newest complete and undamaged checkpoint of a run: the one that an orderly end has left, or one that
@@ -143,7 +149,7 @@ func Checkpoint(dir string) (saved Saved, err error) {
 	case err != nil:
 		return Saved{}, err
 	}
-	written, err := writtenManifests(dir)
+	written, version, err := writtenManifests(dir)
 	if err != nil {
 		return Saved{}, err
 	}
@@ -154,6 +160,11 @@ func Checkpoint(dir string) (saved Saved, err error) {
 	saved.Doubts = append(saved.Doubts, doubts...)
 	for _, f := range found {
 		saved.Older = append(saved.Older, elasticity.Kept{Name: f.Manifest, At: f.Clock})
+	}
+	earlier := func(err error) bool { return errors.Is(err, checkpoint.ErrEarlier) }
+	if none != nil && len(found) == 0 && slices.ContainsFunc(doubts, earlier) {
+		return Saved{}, fmt.Errorf("%s: tierml %s wrote its checkpoints, in a form that this version does not read; resume it with that version, or run its job anew",
+			dir, version)
 	}
 	if len(found) > 0 && (none != nil || found[0].Clock > saved.Clock) {
 		saved.Path, saved.Clock, saved.Older, none = found[0].Manifest, found[0].Clock, saved.Older[1:], nil
