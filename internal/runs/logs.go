@@ -77,19 +77,27 @@ func (l *Logs) printFile(out io.Writer, name, path string) error {
 	}
 	defer f.Close()
 	text := bufio.NewReaderSize(io.NewSectionReader(f, l.read[name], math.MaxInt64-l.read[name]), longestLine)
+	printed := bufio.NewWriterSize(out, longestLine) // keeps the first error of its writes for Flush
 	for {
 		line, err := text.ReadSlice('\n')
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
-			return fmt.Errorf("reading the log %s: %w", path, err)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return errors.Join(fmt.Errorf("reading the log %s: %w", path, err), printed.Flush())
 		}
 		l.read[name] += int64(len(line))
-		if _, err := fmt.Fprintf(out, "%s | %s\n", name, bytes.TrimSuffix(line, []byte("\n"))); err != nil {
-			return fmt.Errorf("printing logs: %w", err)
+		_, _ = printed.WriteString(name)
+		_, _ = printed.WriteString(" | ")
+		_, _ = printed.Write(bytes.TrimSuffix(line, []byte("\n")))
+		if printed.WriteByte('\n') != nil {
+			break
 		}
 	}
+	if err := printed.Flush(); err != nil {
+		return fmt.Errorf("printing logs: %w", err)
+	}
+	return nil
 }
 
 // longestLine is what is held of a log; longer lines are printed as several.

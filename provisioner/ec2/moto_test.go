@@ -25,7 +25,7 @@ func TestMoto(t *testing.T) {
 			"and set %s=http://127.0.0.1:5000", motoEndpoint, motoEndpoint)
 	}
 	provisionertest.Run(t, func(t testing.TB) provisionertest.Subject {
-		return provisionertest.Subject{EndMoves: true,
+		return provisionertest.Subject{
 			Cloud:    motoCloud(t, endpoint),
 			Other:    motoCloud(t, endpoint),
 			Spot:     market.Pool{Provider: ec2.Provider, Region: "us-west-1", Zone: "us-west-1a", Type: "c5.large", Class: market.Spot},
@@ -40,6 +40,7 @@ func TestMoto(t *testing.T) {
 				"SameTokenAfterTheEnd":     noClientToken,
 				"SameTokenAfterRenewal":    noClientToken,
 				"UsedTokenOtherRequest":    noClientToken,
+				"EndStays":                 "moto dates the end of a machine anew whenever it is terminated again",
 			},
 		}
 	})

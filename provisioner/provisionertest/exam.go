@@ -18,9 +18,7 @@ import (
 // Subject is a cloud that takes the exam, with ways to make things happen to it. Each part of the exam gets
 // its own, from the function given to Run, and expects to be alone in its cluster.
 type Subject struct {
-	// EndMoves: the provider dates the end of a machine anew whenever it is terminated again, as moto does.
-	EndMoves bool
-	Cloud    provisioner.Cloud
+	Cloud provisioner.Cloud
 	// Spot is a pool with at least five free machines and a price above LowBid and at most Bid.
 	Spot market.Pool
 	Bid  market.USD
@@ -73,6 +71,7 @@ func parts() []part {
 		{"BidTooLow", needLowBid, checkBidTooLow},
 		{"InvalidRequest", nil, checkInvalidRequest},
 		{"TerminateTwice", nil, checkTerminateTwice},
+		{"EndStays", nil, checkEndStays},
 		{"TerminateUnknown", nil, checkTerminateUnknown},
 		{"Eviction", needEvict, checkEviction},
 		{"Kill", needKill, checkKill},

@@ -140,6 +140,21 @@ func TestExamFindsBugs(t *testing.T) {
 			}}
 		}},
 		{"complains about ended machines", "TerminateTwice", complains},
+		{"dates the end anew", "EndStays", func(right provisioner.Cloud, _ *Subject) mutant {
+			calls := time.Duration(0)
+			return mutant{
+				Cloud: right,
+				terminate: func(ctx context.Context, ids ...provisioner.InstanceID) error {
+					calls++
+					return right.Terminate(ctx, ids...)
+				},
+				list: altered(right, func(i *provisioner.Instance) {
+					if i.State == provisioner.Terminated {
+						i.Ended = i.Ended.Add(calls * time.Second)
+					}
+				}),
+			}
+		}},
 		{"complains about unknown machines", "TerminateUnknown", complains},
 		{"does not warn", "Eviction", dropsNotices(provisioner.Eviction)},
 		{"does not tell of the end", "Kill", dropsNotices(provisioner.Ended)},
