@@ -18,8 +18,8 @@ func TestJobsMemoryIsBounded(t *testing.T) {
 	}
 	var problems strings.Builder
 	cmd.Stderr = &problems
-	k := Manager{cfg: Config{JobMemory: 256 << 20, Log: slog.New(slog.DiscardHandler)}}
-	if err := k.spawn(cmd); err != nil {
+	m := Manager{cfg: Config{JobMemory: 256 << 20, Log: slog.New(slog.DiscardHandler)}}
+	if err := m.spawn(cmd); err != nil {
 		t.Fatal(err)
 	}
 	_ = hold.Close()

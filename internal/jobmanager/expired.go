@@ -10,8 +10,8 @@ import (
 
 // endExpired ends leaks of the clusters that jobs here have used: machines of runs that nobody goes on with. The first time is late enough
 // for runs that have just been started again to renew the leases of theirs.
-func (k *Manager) endExpired(ctx context.Context) {
-	if k.cfg.EndExpired == nil {
+func (m *Manager) endExpired(ctx context.Context) {
+	if m.cfg.EndExpired == nil {
 		return
 	}
 	clusters := map[string]cluster{}
@@ -21,14 +21,14 @@ func (k *Manager) endExpired(ctx context.Context) {
 			return
 		case <-time.After(endExpiredEvery):
 		}
-		k.endLeaks(ctx, clusters)
+		m.endLeaks(ctx, clusters)
 	}
 }
 
 // endLeaks goes through all clusters once. Those of job files that it has read it remembers.
-func (k *Manager) endLeaks(ctx context.Context, known map[string]cluster) {
+func (m *Manager) endLeaks(ctx context.Context, known map[string]cluster) {
 	done := map[cluster]bool{{}: true}
-	for _, file := range k.submittedFiles() {
+	for _, file := range m.submittedFiles() {
 		c, read := known[file]
 		if !read {
 			c = clusterOf(file)
@@ -38,8 +38,8 @@ func (k *Manager) endLeaks(ctx context.Context, known map[string]cluster) {
 			continue
 		}
 		done[c] = true
-		if err := k.cfg.EndExpired(ctx, file); err != nil && ctx.Err() == nil {
-			k.cfg.Log.Warn("machines that nobody wants any more were not ended", "cluster", c.name, "err", err)
+		if err := m.cfg.EndExpired(ctx, file); err != nil && ctx.Err() == nil {
+			m.cfg.Log.Warn("machines that nobody wants any more were not ended", "cluster", c.name, "err", err)
 		}
 	}
 }
@@ -47,10 +47,10 @@ func (k *Manager) endLeaks(ctx context.Context, known map[string]cluster) {
 const endExpiredEvery = 10 * time.Minute
 
 // submittedFiles are the files of all jobs, the newest first.
-func (k *Manager) submittedFiles() (files []string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, j := range k.inOrder() {
+func (m *Manager) submittedFiles() (files []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, j := range m.inOrder() {
 		files = append([]string{filepath.Join(j.dir, submittedFile)}, files...)
 	}
 	return files

@@ -155,14 +155,14 @@ func (s *site) begin() {
 	s.t.Helper()
 	s.end()
 	s.remember()
-	k, err := Open(s.cfg)
+	m, err := Open(s.cfg)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(s.t.Context())
 	done := make(chan struct{})
-	go func() { defer close(done); k.Run(ctx) }()
-	s.Manager, s.end = k, func() { cancel(); <-done; s.end = func() {} }
+	go func() { defer close(done); m.Run(ctx) }()
+	s.Manager, s.end = m, func() { cancel(); <-done; s.end = func() {} }
 }
 
 // remember notes the processes that the manager, which has ended, has started.

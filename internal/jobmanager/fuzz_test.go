@@ -47,8 +47,8 @@ func FuzzAPI(f *testing.F) {
 			return
 		}
 		around := t.TempDir()
-		k, handler := fuzzed(t, filepath.Join(around, "home"))
-		defer k.release()
+		m, handler := fuzzed(t, filepath.Join(around, "home"))
+		defer m.release()
 		fuzzing.AtMost(t, len(dialog), 64<<10, func() {
 			for text := range strings.SplitSeq(dialog, fuzzing.Between) {
 				r, _ := fuzzing.Request(text)
@@ -75,24 +75,24 @@ func FuzzAPI(f *testing.F) {
 }
 
 // fuzzed is a manager that starts no run, with one job whose run has begun, behind its gate.
-func fuzzed(t *testing.T, home string) (k *Manager, handler http.Handler) {
+func fuzzed(t *testing.T, home string) (m *Manager, handler http.Handler) {
 	log := slog.New(slog.DiscardHandler)
-	k, err := Open(Config{Home: home, Command: []string{"true"}, MaxRunning: 1, MaxQueued: 4, MaxUpload: 1 << 20, Log: log,
+	m, err := Open(Config{Home: home, Command: []string{"true"}, MaxRunning: 1, MaxQueued: 4, MaxUpload: 1 << 20, Log: log,
 		Now: func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }, Free: func(string) (int64, error) { return 1 << 40, nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, err := k.Submit("demo", []byte("name: demo\n"))
+	id, err := m.Submit("demo", []byte("name: demo\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	line := `{"t":"2026-01-02T03:04:05Z","kind":"clock","clock":1}` + "\n"
-	if err := os.WriteFile(filepath.Join(k.root, id, localrun.JournalFile), []byte(line), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(m.root, id, localrun.JournalFile), []byte(line), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	token, err := access.Parse(secret)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return k, access.NewGate(token, false, time.Now, log).Handler(k.Handler())
+	return m, access.NewGate(token, false, time.Now, log).Handler(m.Handler())
 }

@@ -26,21 +26,21 @@ import (
 
 // Handler serves the API below /api/v1, and the dashboard everywhere else. access.Gate must stand before it: whoever gets
 // through may run jobs.
-func (k *Manager) Handler() http.Handler {
+func (m *Manager) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, serve := range map[string]func(http.ResponseWriter, *http.Request) error{
-		"GET /api/v1/jobs":                   k.serveJobs,
-		"POST /api/v1/jobs":                  k.serveSubmit,
-		"POST /api/v1/plan":                  k.servePlan,
-		"GET /api/v1/jobs/{id}":              k.serveJob,
-		"POST /api/v1/jobs/{id}/stop":        k.serveStop,
-		"POST /api/v1/jobs/{id}/resume":      k.serveResume,
-		"POST /api/v1/jobs/{id}/scale":       k.serveScale,
-		"GET /api/v1/jobs/{id}/events":       k.serveEvents,
-		"GET /api/v1/jobs/{id}/logs":         k.serveLogs,
-		"GET /api/v1/jobs/{id}/files/{name}": k.serveFile,
-		"HEAD /api/v1/inputs/{sum}/{name}":   k.serveHas,
-		"PUT /api/v1/inputs/{sum}/{name}":    k.serveUpload,
+		"GET /api/v1/jobs":                   m.serveJobs,
+		"POST /api/v1/jobs":                  m.serveSubmit,
+		"POST /api/v1/plan":                  m.servePlan,
+		"GET /api/v1/jobs/{id}":              m.serveJob,
+		"POST /api/v1/jobs/{id}/stop":        m.serveStop,
+		"POST /api/v1/jobs/{id}/resume":      m.serveResume,
+		"POST /api/v1/jobs/{id}/scale":       m.serveScale,
+		"GET /api/v1/jobs/{id}/events":       m.serveEvents,
+		"GET /api/v1/jobs/{id}/logs":         m.serveLogs,
+		"GET /api/v1/jobs/{id}/files/{name}": m.serveFile,
+		"HEAD /api/v1/inputs/{sum}/{name}":   m.serveHas,
+		"PUT /api/v1/inputs/{sum}/{name}":    m.serveUpload,
 		"GET /api/v1/": func(http.ResponseWriter, *http.Request) error {
 			return refuse(http.StatusNotFound, "there is no such call; docs/controller.md lists them")
 		},
@@ -49,11 +49,11 @@ func (k *Manager) Handler() http.Handler {
 			w.Header().Set("Cache-Control", "no-store")
 			w.Header().Set("X-Content-Type-Options", "nosniff")
 			if err := serve(w, r); err != nil && r.Context().Err() == nil {
-				k.complain(w, r, err)
+				m.complain(w, r, err)
 			}
 		})
 	}
-	mux.Handle("/", k.board.Guarded())
+	mux.Handle("/", m.board.Guarded())
 	return mux
 }
 
@@ -67,12 +67,12 @@ func refuse(status int, format string, args ...any) error {
 	return refusal{status, fmt.Errorf(format, args...)}
 }
 
-func (k *Manager) complain(w http.ResponseWriter, r *http.Request, err error) {
+func (m *Manager) complain(w http.ResponseWriter, r *http.Request, err error) {
 	status := http.StatusInternalServerError
 	if refused, ok := errors.AsType[refusal](err); ok {
 		status = refused.status
 	} else {
-		k.cfg.Log.Error("a call failed", "method", r.Method, "path", r.URL.Path, "error", err)
+		m.cfg.Log.Error("a call failed", "method", r.Method, "path", r.URL.Path, "error", err)
 	}
 	answer(w, status, call.Refusal{Error: err.Error()})
 }
@@ -102,24 +102,24 @@ func read(w http.ResponseWriter, r *http.Request, into any) error {
 }
 
 // list tells of all jobs and of runs that were started by hand, in the order of names.
-func (k *Manager) list() []call.Job {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (m *Manager) list() []call.Job {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	var out []call.Job
 	seen := map[string]bool{}
-	for _, s := range k.board.Summaries() {
+	for _, s := range m.board.Summaries() {
 		seen[s.Run] = true
-		out = append(out, k.tell(s))
+		out = append(out, m.tell(s))
 	}
-	for _, j := range k.jobs {
+	for _, j := range m.jobs {
 		if !seen[j.ID] {
 			name, _, _ := cutLast(j.ID)
-			out = append(out, k.tell(dashboard.Summary{Run: j.ID, Job: name}))
+			out = append(out, m.tell(dashboard.Summary{Run: j.ID, Job: name}))
 		}
 	}
 	slices.SortFunc(out, func(a, b call.Job) int { return runs.Compare(a.Run, b.Run) })
 	place := 0
-	for _, j := range k.inOrder() {
+	for _, j := range m.inOrder() {
 		if j.State != call.Queued {
 			continue
 		}
@@ -140,14 +140,14 @@ func cutLast(id string) (name, number string, found bool) {
 }
 
 // tell adds to a run what is known of its job. It needs the lock.
-func (k *Manager) tell(s dashboard.Summary) call.Job {
+func (m *Manager) tell(s dashboard.Summary) call.Job {
 	out := call.Job{Summary: s}
-	j := k.jobs[s.Run]
+	j := m.jobs[s.Run]
 	if j == nil {
 		return out
 	}
 	out.State, out.Submitted, out.Starts = string(j.State), &j.Submitted, j.Starts
-	if why := k.waitsFor(j); why != "" {
+	if why := m.waitsFor(j); why != "" {
 		out.Why = why
 	}
 	if j.State == call.Stopping {
@@ -157,8 +157,8 @@ func (k *Manager) tell(s dashboard.Summary) call.Job {
 }
 
 // find gives the job or run that a client means: its id, the name of a job, of which it takes the newest, or "latest".
-func (k *Manager) findJob(meant string) (call.Job, error) {
-	all := k.list()
+func (m *Manager) findJob(meant string) (call.Job, error) {
+	all := m.list()
 	for _, j := range slices.Backward(all) {
 		if name, _, _ := cutLast(j.Run); j.Run == meant || name == meant {
 			return j, nil
@@ -186,75 +186,75 @@ func newest(j call.Job) (t time.Time) {
 }
 
 // path finds the job of a request, and the directory of its run.
-func (k *Manager) path(r *http.Request) (call.Job, string, error) {
-	j, err := k.findJob(r.PathValue("id"))
-	return j, filepath.Join(k.root, j.Run), err
+func (m *Manager) path(r *http.Request) (call.Job, string, error) {
+	j, err := m.findJob(r.PathValue("id"))
+	return j, filepath.Join(m.root, j.Run), err
 }
 
-func (k *Manager) serveJobs(w http.ResponseWriter, _ *http.Request) error {
-	answer(w, http.StatusOK, append([]call.Job{}, k.list()...))
+func (m *Manager) serveJobs(w http.ResponseWriter, _ *http.Request) error {
+	answer(w, http.StatusOK, append([]call.Job{}, m.list()...))
 	return nil
 }
 
-func (k *Manager) serveJob(w http.ResponseWriter, r *http.Request) error {
-	j, _, err := k.path(r)
+func (m *Manager) serveJob(w http.ResponseWriter, r *http.Request) error {
+	j, _, err := m.path(r)
 	if err == nil {
 		answer(w, http.StatusOK, j)
 	}
 	return err
 }
 
-func (k *Manager) serveSubmit(w http.ResponseWriter, r *http.Request) error {
-	job, text, err := k.accept(w, r)
+func (m *Manager) serveSubmit(w http.ResponseWriter, r *http.Request) error {
+	job, text, err := m.accept(w, r)
 	if err != nil {
 		return err
 	}
-	id, err := k.Submit(job.Name, text)
+	id, err := m.Submit(job.Name, text)
 	if errors.Is(err, errFull) {
 		return refusal{http.StatusTooManyRequests, err}
 	}
 	if err != nil {
 		return err
 	}
-	j, err := k.findJob(id)
+	j, err := m.findJob(id)
 	if err == nil {
 		answer(w, http.StatusCreated, j)
 	}
 	return err
 }
 
-func (k *Manager) serveStop(w http.ResponseWriter, r *http.Request) error {
+func (m *Manager) serveStop(w http.ResponseWriter, r *http.Request) error {
 	var s call.Stop
 	if err := errors.Join(read(w, r, &s), who(s.By)); err != nil {
 		return err
 	}
-	j, _, err := k.path(r)
+	j, _, err := m.path(r)
 	if err != nil {
 		return err
 	}
-	if err := k.Stop(r.Context(), j.Run, s.By, s.Now); err != nil {
+	if err := m.Stop(r.Context(), j.Run, s.By, s.Now); err != nil {
 		return err
 	}
-	return k.serveJob(w, r)
+	return m.serveJob(w, r)
 }
 
-func (k *Manager) serveResume(w http.ResponseWriter, r *http.Request) error {
-	j, _, err := k.path(r)
+func (m *Manager) serveResume(w http.ResponseWriter, r *http.Request) error {
+	j, _, err := m.path(r)
 	if err != nil {
 		return err
 	}
-	if err := k.Resume(j.Run); err != nil {
+	if err := m.Resume(j.Run); err != nil {
 		return refuse(http.StatusConflict, "%s: %w", j.Run, err)
 	}
-	return k.serveJob(w, r)
+	return m.serveJob(w, r)
 }
 
-func (k *Manager) serveScale(w http.ResponseWriter, r *http.Request) error {
+func (m *Manager) serveScale(w http.ResponseWriter, r *http.Request) error {
 	var s call.Scale
 	if err := errors.Join(read(w, r, &s), who(s.By)); err != nil {
 		return err
 	}
-	_, dir, err := k.path(r)
+	_, dir, err := m.path(r)
 	if err != nil {
 		return err
 	}
@@ -275,18 +275,18 @@ func (k *Manager) serveScale(w http.ResponseWriter, r *http.Request) error {
 }
 
 // goesOn reports whether more can come of a job, for those who follow it.
-func (k *Manager) goesOn(id string) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if j := k.jobs[id]; j != nil {
+func (m *Manager) goesOn(id string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if j := m.jobs[id]; j != nil {
 		return !j.State.Over()
 	}
-	return localrun.Held(filepath.Join(k.root, id))
+	return localrun.Held(filepath.Join(m.root, id))
 }
 
 // serveEvents returns the journal's lines; an empty line says that there is nothing more for now.
-func (k *Manager) serveEvents(w http.ResponseWriter, r *http.Request) error {
-	j, dir, err := k.path(r)
+func (m *Manager) serveEvents(w http.ResponseWriter, r *http.Request) error {
+	j, dir, err := m.path(r)
 	if err != nil {
 		return err
 	}
@@ -305,7 +305,7 @@ func (k *Manager) serveEvents(w http.ResponseWriter, r *http.Request) error {
 			stop(stream.err)
 		}
 	}
-	going := func() bool { return follow && ctx.Err() == nil && k.goesOn(j.Run) }
+	going := func() bool { return follow && ctx.Err() == nil && m.goesOn(j.Run) }
 	for !began(dir) {
 		caught()
 		if !going() {
@@ -323,8 +323,8 @@ func (k *Manager) serveEvents(w http.ResponseWriter, r *http.Request) error {
 	}, caught)
 }
 
-func (k *Manager) serveLogs(w http.ResponseWriter, r *http.Request) error {
-	j, dir, err := k.path(r)
+func (m *Manager) serveLogs(w http.ResponseWriter, r *http.Request) error {
+	j, dir, err := m.path(r)
 	if err != nil {
 		return err
 	}
@@ -337,7 +337,7 @@ func (k *Manager) serveLogs(w http.ResponseWriter, r *http.Request) error {
 	logs := runs.OpenLogs(dir, r.Form["name"])
 	err = logs.Follow(ctx, func() bool {
 		stream.flush()
-		return r.FormValue("follow") != "" && stream.err == nil && k.goesOn(j.Run)
+		return r.FormValue("follow") != "" && stream.err == nil && m.goesOn(j.Run)
 	}, stream)
 	if none, ok := errors.AsType[runs.NoLog](err); ok {
 		return refusal{http.StatusNotFound, none}
@@ -346,8 +346,8 @@ func (k *Manager) serveLogs(w http.ResponseWriter, r *http.Request) error {
 }
 
 // serveFile returns one of those files of a run that a client may have.
-func (k *Manager) serveFile(w http.ResponseWriter, r *http.Request) error {
-	j, dir, err := k.path(r)
+func (m *Manager) serveFile(w http.ResponseWriter, r *http.Request) error {
+	j, dir, err := m.path(r)
 	if err != nil {
 		return err
 	}

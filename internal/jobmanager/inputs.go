@@ -33,22 +33,22 @@ var (
 )
 
 // inputPath is where an uploaded file is. Nothing that a client says leaves the directory.
-func (k *Manager) inputPath(sum, name string) (string, error) {
+func (m *Manager) inputPath(sum, name string) (string, error) {
 	if !sumText.MatchString(sum) || !nameText.MatchString(name) {
 		return "", refuse(http.StatusBadRequest, "an input is named by its SHA-256 in hexadecimal digits and a plain file name")
 	}
-	return filepath.Join(k.cfg.Home, inputsDir, sum, name), nil
+	return filepath.Join(m.cfg.Home, inputsDir, sum, name), nil
 }
 
-func (k *Manager) serveHas(w http.ResponseWriter, r *http.Request) error {
-	path, err := k.inputPath(r.PathValue("sum"), r.PathValue("name"))
+func (m *Manager) serveHas(w http.ResponseWriter, r *http.Request) error {
+	path, err := m.inputPath(r.PathValue("sum"), r.PathValue("name"))
 	if err != nil {
 		return err
 	}
 	if _, err := os.Stat(path); err != nil {
 		return refuse(http.StatusNotFound, "%s was not uploaded", r.PathValue("name"))
 	}
-	if err := use(path, k.cfg.Now()); err != nil {
+	if err := use(path, m.cfg.Now()); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusOK)
@@ -57,8 +57,8 @@ func (k *Manager) serveHas(w http.ResponseWriter, r *http.Request) error {
 
 // serveUpload takes a file in, of the SHA-256 of its folder or, where there are several, of its own (?own=SHA256). It has its
 // name once all of it is there and is what it is said to be.
-func (k *Manager) serveUpload(w http.ResponseWriter, r *http.Request) error {
-	path, err := k.inputPath(r.PathValue("sum"), r.PathValue("name"))
+func (m *Manager) serveUpload(w http.ResponseWriter, r *http.Request) error {
+	path, err := m.inputPath(r.PathValue("sum"), r.PathValue("name"))
 	if err != nil {
 		return err
 	}
@@ -66,10 +66,10 @@ func (k *Manager) serveUpload(w http.ResponseWriter, r *http.Request) error {
 	if own := r.FormValue("own"); own != "" {
 		want = own
 	}
-	if err := k.takeFile(path, want, http.MaxBytesReader(w, &incomingBody{incoming{from: r.Body, w: w, k: k}, r.Body}, k.cfg.MaxUpload)); err != nil {
+	if err := m.takeFile(path, want, http.MaxBytesReader(w, &incomingBody{incoming{from: r.Body, w: w, m: m}, r.Body}, m.cfg.MaxUpload)); err != nil {
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
 			return refuse(http.StatusRequestEntityTooLarge, "%s is larger than the %d MiB that this controller takes (--max-upload); put it into a "+
-				"store and name it in the job file, such as train.data: s3://BUCKET/%[1]s", filepath.Base(path), k.cfg.MaxUpload>>20)
+				"store and name it in the job file, such as train.data: s3://BUCKET/%[1]s", filepath.Base(path), m.cfg.MaxUpload>>20)
 		}
 		return err
 	}
@@ -77,7 +77,7 @@ func (k *Manager) serveUpload(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (k *Manager) takeFile(path, want string, from io.Reader) (err error) {
+func (m *Manager) takeFile(path, want string, from io.Reader) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("taking a file in: %w", err)
 	}
@@ -109,12 +109,12 @@ func (k *Manager) takeFile(path, want string, from io.Reader) (err error) {
 }
 
 // accept reads a submission and gives the job and the file to run it by, with uploaded files in place.
-func (k *Manager) accept(w http.ResponseWriter, r *http.Request) (*config.Job, []byte, error) {
+func (m *Manager) accept(w http.ResponseWriter, r *http.Request) (*config.Job, []byte, error) {
 	var s call.Submission
 	if err := read(w, r, &s); err != nil {
 		return nil, nil, err
 	}
-	text, err := k.inPlace([]byte(s.Job))
+	text, err := m.inPlace([]byte(s.Job))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -127,7 +127,7 @@ func (k *Manager) accept(w http.ResponseWriter, r *http.Request) (*config.Job, [
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		return nil, nil, fmt.Errorf("checking a job: %w", err)
 	}
-	job, err := k.load(path)
+	job, err := m.load(path)
 	if err != nil {
 		return nil, nil, refuse(http.StatusUnprocessableEntity, "%s", strings.ReplaceAll(err.Error(), path+":", ""))
 	}
@@ -139,7 +139,7 @@ func (k *Manager) accept(w http.ResponseWriter, r *http.Request) (*config.Job, [
 }
 
 // inPlace replaces "uploaded:SHA256/NAME" by the path of the file.
-func (k *Manager) inPlace(text []byte) ([]byte, error) {
+func (m *Manager) inPlace(text []byte) ([]byte, error) {
 	var root yaml.Node
 	if err := yaml.Unmarshal(text, &root); err != nil {
 		return nil, refuse(http.StatusUnprocessableEntity, "the job file is not valid YAML: %w", err)
@@ -149,14 +149,14 @@ func (k *Manager) inPlace(text []byte) ([]byte, error) {
 	visit = func(n *yaml.Node) error {
 		if name, ok := strings.CutPrefix(n.Value, call.Uploaded); ok && n.Kind == yaml.ScalarNode {
 			sum, name, _ := strings.Cut(name, "/")
-			path, err := k.inputPath(sum, name)
+			path, err := m.inputPath(sum, name)
 			if err != nil {
 				return err
 			}
 			if _, err := os.Stat(path); err != nil {
 				return refuse(http.StatusUnprocessableEntity, "%s was not uploaded", name)
 			}
-			if err := use(path, k.cfg.Now()); err != nil {
+			if err := use(path, m.cfg.Now()); err != nil {
 				return err
 			}
 			n.Value, changed = path, true
@@ -184,8 +184,8 @@ func (k *Manager) inPlace(text []byte) ([]byte, error) {
 const planWithin = 10 * time.Minute
 
 // servePlan has a process of its own make the plan, with this host's files, credentials and prices.
-func (k *Manager) servePlan(w http.ResponseWriter, r *http.Request) error {
-	_, text, err := k.accept(w, r)
+func (m *Manager) servePlan(w http.ResponseWriter, r *http.Request) error {
+	_, text, err := m.accept(w, r)
 	if err != nil {
 		return err
 	}
@@ -198,7 +198,7 @@ func (k *Manager) servePlan(w http.ResponseWriter, r *http.Request) error {
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		return fmt.Errorf("planning: %w", err)
 	}
-	done, err := k.planning(r)
+	done, err := m.planning(r)
 	if err != nil {
 		return err
 	}
@@ -206,14 +206,14 @@ func (k *Manager) servePlan(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), planWithin)
 	defer cancel()
 	var out, problems bytes.Buffer
-	cmd := exec.CommandContext(ctx, k.cfg.Command[0], append(k.cfg.Command[1:len(k.cfg.Command):len(k.cfg.Command)], "plan", path)...)
+	cmd := exec.CommandContext(ctx, m.cfg.Command[0], append(m.cfg.Command[1:len(m.cfg.Command):len(m.cfg.Command)], "plan", path)...)
 	cmd.Stdout, cmd.Stderr = &out, &problems
-	if err := k.spawn(cmd); err != nil {
+	if err := m.spawn(cmd); err != nil {
 		return fmt.Errorf("planning: %w", err)
 	}
 	if err := cmd.Wait(); err != nil {
 		if coded, ok := errors.AsType[*exec.ExitError](err); ok && coded.ExitCode() > 0 {
-			if why := crash(problems.String(), k.cfg.JobMemory); why != "" {
+			if why := crash(problems.String(), m.cfg.JobMemory); why != "" {
 				return refuse(http.StatusUnprocessableEntity, "planning failed: %s", why)
 			}
 			return refuse(http.StatusUnprocessableEntity, "%s", strings.TrimSpace(strings.ReplaceAll(problems.String(), path+":", "")))

@@ -92,65 +92,65 @@ func Open(cfg Config) (*Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("another controller has the directory %s: end it, or name another --directory", home)
 	}
-	k := &Manager{cfg: cfg, root: root, board: dashboard.New(root, cfg.Now, cfg.Log), wake: make(chan struct{}, 1), plans: make(chan struct{}, plansAtOnce), jobs: map[string]*job{},
+	m := &Manager{cfg: cfg, root: root, board: dashboard.New(root, cfg.Now, cfg.Log), wake: make(chan struct{}, 1), plans: make(chan struct{}, plansAtOnce), jobs: map[string]*job{},
 		release: release}
-	k.removeHalves()
+	m.removeHalves()
 	records, err := readRecords(root)
 	if err != nil {
 		release()
 		return nil, err
 	}
-	k.board.ManagedBy(k.says)
+	m.board.ManagedBy(m.says)
 	for _, r := range records {
-		k.jobs[r.ID] = &job{record: r, dir: filepath.Join(root, r.ID), wished: make(chan struct{})}
-		k.number = max(k.number, r.Number)
+		m.jobs[r.ID] = &job{record: r, dir: filepath.Join(root, r.ID), wished: make(chan struct{})}
+		m.number = max(m.number, r.Number)
 	}
-	return k, nil
+	return m, nil
 }
 
 // Run starts what waits, tends what runs, and finds runs of a manager before it, until the context ends. Runs go on then.
-func (k *Manager) Run(ctx context.Context) {
-	defer k.release()
+func (m *Manager) Run(ctx context.Context) {
+	defer m.release()
 	var following sync.WaitGroup
-	following.Go(func() { k.board.Run(ctx) })
-	following.Go(func() { k.guard(ctx) })
-	following.Go(func() { k.tidyInputs(ctx) })
-	following.Go(func() { k.endExpired(ctx) })
-	k.find(ctx)
+	following.Go(func() { m.board.Run(ctx) })
+	following.Go(func() { m.guard(ctx) })
+	following.Go(func() { m.tidyInputs(ctx) })
+	following.Go(func() { m.endExpired(ctx) })
+	m.find(ctx)
 	for {
-		next := k.startDue(ctx)
+		next := m.startDue(ctx)
 		select {
 		case <-ctx.Done():
-			k.tending.Wait()
+			m.tending.Wait()
 			following.Wait()
 			return
-		case <-k.wake:
+		case <-m.wake:
 		case <-time.After(next):
 		}
 	}
 }
 
 // find judges every job that is not over as a controller before left it.
-func (k *Manager) find(ctx context.Context) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, j := range k.inOrder() {
+func (m *Manager) find(ctx context.Context) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, j := range m.inOrder() {
 		if j.State.Over() {
 			continue
 		}
 		if localrun.Held(j.dir) {
-			k.cfg.Log.Info("a run of a controller before goes on", "job", j.ID)
-			k.tend(ctx, j, nil)
+			m.cfg.Log.Info("a run of a controller before goes on", "job", j.ID)
+			m.tend(ctx, j, nil)
 			continue
 		}
-		k.rule(ctx, j, "")
+		m.rule(ctx, j, "")
 	}
 }
 
 // inOrder needs the lock.
-func (k *Manager) inOrder() []*job {
-	all := make([]*job, 0, len(k.jobs))
-	for _, j := range k.jobs {
+func (m *Manager) inOrder() []*job {
+	all := make([]*job, 0, len(m.jobs))
+	for _, j := range m.jobs {
 		all = append(all, j)
 	}
 	slices.SortFunc(all, func(a, b *job) int { return cmp.Compare(a.Number, b.Number) })
@@ -158,8 +158,8 @@ func (k *Manager) inOrder() []*job {
 }
 
 // rule takes over what judge says of a job whose run does not go on. It needs the lock.
-func (k *Manager) rule(ctx context.Context, j *job, refused string) {
-	f, clock := k.look(ctx, j)
+func (m *Manager) rule(ctx context.Context, j *job, refused string) {
+	f, clock := m.look(ctx, j)
 	if clock > j.Clock {
 		j.Clock, j.Fruitless = clock, 0
 	}
@@ -168,19 +168,19 @@ func (k *Manager) rule(ctx context.Context, j *job, refused string) {
 	before := j.State
 	j.State, j.Why = v.state, v.why
 	if v.state.Over() {
-		now := k.cfg.Now()
+		now := m.cfg.Now()
 		j.Ended = &now
-		k.cfg.Notifier.Notify(alert.Alert{Kind: alert.Kind(v.state), Run: j.ID, Why: v.why, At: now.UTC(), Clock: j.Clock})
+		m.cfg.Notifier.Notify(alert.Alert{Kind: alert.Kind(v.state), Run: j.ID, Why: v.why, At: now.UTC(), Clock: j.Clock})
 	}
 	j.notBefore = time.Now().Add(backOff(j.Fruitless))
-	k.save(j)
+	m.save(j)
 	if before != j.State || j.Why != "" {
-		k.cfg.Log.Info("a job", "job", j.ID, "state", string(j.State), "why", j.Why)
+		m.cfg.Log.Info("a job", "job", j.ID, "state", string(j.State), "why", j.Why)
 	}
 }
 
 // look gathers the facts about a job whose run does not go on.
-func (k *Manager) look(ctx context.Context, j *job) (f facts, clock int64) {
+func (m *Manager) look(ctx context.Context, j *job) (f facts, clock int64) {
 	f = facts{stop: j.Stop, again: j.Again}
 	if !began(j.dir) {
 		return f, 0
@@ -188,7 +188,7 @@ func (k *Manager) look(ctx context.Context, j *job) (f facts, clock int64) {
 	f.began = true
 	run, err := dashboard.Read(ctx, j.dir)
 	if err != nil {
-		k.cfg.Log.Warn("a journal cannot be read", "job", j.ID, "error", err)
+		m.cfg.Log.Warn("a journal cannot be read", "job", j.ID, "error", err)
 		return f, 0
 	}
 	if run.State != "killed" && run.State != "running" {
@@ -209,24 +209,24 @@ func began(dir string) bool {
 }
 
 // save writes a job's record. A record that cannot be written is a full disk, most likely: what is known stays in memory.
-func (k *Manager) save(j *job) {
+func (m *Manager) save(j *job) {
 	if err := j.write(j.dir); err != nil {
-		k.cfg.Log.Error("what is known of a job cannot be kept", "job", j.ID, "error", err)
+		m.cfg.Log.Error("what is known of a job cannot be kept", "job", j.ID, "error", err)
 	}
 }
 
 // startDue starts the runs whose turn it is, and says how long nothing is due.
-func (k *Manager) startDue(ctx context.Context) time.Duration {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (m *Manager) startDue(ctx context.Context) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	const idle = time.Minute
 	next, running := idle, 0
-	for _, j := range k.jobs {
+	for _, j := range m.jobs {
 		if j.tended {
 			running++
 		}
 	}
-	for _, j := range k.inOrder() {
+	for _, j := range m.inOrder() {
 		if j.tended || j.State.Over() || ctx.Err() != nil {
 			continue
 		}
@@ -234,22 +234,22 @@ func (k *Manager) startDue(ctx context.Context) time.Duration {
 			next = min(next, wait)
 			continue
 		}
-		if running >= k.cfg.MaxRunning && j.State != call.Stopping { // what is to end does not wait for others
+		if running >= m.cfg.MaxRunning && j.State != call.Stopping { // what is to end does not wait for others
 			continue
 		}
-		if k.held != "" && j.State != call.Stopping {
+		if m.held != "" && j.State != call.Stopping {
 			continue
 		}
 		running++
-		k.start(ctx, j)
+		m.start(ctx, j)
 	}
 	return next
 }
 
 // nudge has Run look what is due.
-func (k *Manager) nudge() {
+func (m *Manager) nudge() {
 	select {
-	case k.wake <- struct{}{}:
+	case m.wake <- struct{}{}:
 	default: // it is told already
 	}
 }
@@ -258,77 +258,77 @@ func (k *Manager) nudge() {
 var errFull = errors.New("the queue is full")
 
 // Submit takes a job in. Text is a job file that is right, with all files in place; name is the job's.
-func (k *Manager) Submit(name string, text []byte) (id string, err error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.submitLocked(name, text)
+func (m *Manager) Submit(name string, text []byte) (id string, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.submitLocked(name, text)
 }
 
-func (k *Manager) submitLocked(name string, text []byte) (id string, err error) {
+func (m *Manager) submitLocked(name string, text []byte) (id string, err error) {
 	waiting := 0
-	for _, j := range k.jobs {
+	for _, j := range m.jobs {
 		if !j.State.Over() && !j.tended {
 			waiting++
 		}
 	}
-	if waiting >= k.cfg.MaxQueued {
+	if waiting >= m.cfg.MaxQueued {
 		return "", fmt.Errorf("%w: %d jobs wait already; stop one of them, or start the controller with a larger --max-queued", errFull, waiting)
 	}
-	dir, err := localrun.NewDirectoryBelow(k.root, name)
+	dir, err := localrun.NewDirectoryBelow(m.root, name)
 	if err != nil {
 		return "", err
 	}
-	j := &job{dir: dir, wished: make(chan struct{}), record: record{ID: filepath.Base(dir), Number: k.number + 1, Submitted: k.cfg.Now(), State: call.Queued}}
+	j := &job{dir: dir, wished: make(chan struct{}), record: record{ID: filepath.Base(dir), Number: m.number + 1, Submitted: m.cfg.Now(), State: call.Queued}}
 	if err = replaceFile(filepath.Join(dir, submittedFile), text); err == nil {
 		err = j.write(dir)
 	}
 	if err != nil {
 		return "", errors.Join(err, os.RemoveAll(dir)) // nothing has happened in it
 	}
-	k.number++
-	k.jobs[j.ID] = j
-	k.cfg.Log.Info("a job was submitted", "job", j.ID)
-	k.nudge()
+	m.number++
+	m.jobs[j.ID] = j
+	m.cfg.Log.Info("a job was submitted", "job", j.ID)
+	m.nudge()
 	return j.ID, nil
 }
 
 // Stop asks for a job's end, in order or at once. The wish is on disk before it returns.
-func (k *Manager) Stop(ctx context.Context, id, by string, now bool) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	j := k.jobs[id]
+func (m *Manager) Stop(ctx context.Context, id, by string, now bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	j := m.jobs[id]
 	if j == nil {
-		return k.stopForeign(ctx, id, by, now)
+		return m.stopForeign(ctx, id, by, now)
 	}
 	if j.State.Over() || j.Stop && (j.Now || !now) {
 		return nil
 	}
 	j.Stop, j.Now, j.By = true, now, cmp.Or(by, "somebody asked")
-	k.cfg.Log.Info("a job shall end", "job", id, "by", j.By, "now", now)
+	m.cfg.Log.Info("a job shall end", "job", id, "by", j.By, "now", now)
 	if !j.tended {
-		k.rule(ctx, j, "")
-		k.nudge()
+		m.rule(ctx, j, "")
+		m.nudge()
 		return nil
 	}
 	j.State = call.Stopping
-	k.save(j)
+	m.save(j)
 	close(j.wished)
 	j.wished = make(chan struct{})
 	return nil
 }
 
 // stopForeign ends a run of the directory that was started by hand.
-func (k *Manager) stopForeign(ctx context.Context, id, by string, now bool) error {
-	dir := filepath.Join(k.root, id)
+func (m *Manager) stopForeign(ctx context.Context, id, by string, now bool) error {
+	dir := filepath.Join(m.root, id)
 	if !localrun.Held(dir) {
 		return nil
 	}
 	ctx = context.WithoutCancel(ctx) // whoever asked does not wait for it
-	k.tending.Go(func() {
+	m.tending.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
 		if err := localrun.End(ctx, dir, by, now, cancel); err != nil && !errors.Is(err, context.Canceled) {
-			k.cfg.Log.Warn("a run cannot be asked to end", "run", id, "error", err)
+			m.cfg.Log.Warn("a run cannot be asked to end", "run", id, "error", err)
 		}
 	})
 	return nil
@@ -341,10 +341,10 @@ var (
 )
 
 // Resume has a job go on that was stopped or has failed.
-func (k *Manager) Resume(id string) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	j := k.jobs[id]
+func (m *Manager) Resume(id string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	j := m.jobs[id]
 	switch {
 	case j == nil:
 		return fmt.Errorf("%s was not submitted: go on with it by `tierml run --resume` on the controller's host", id)
@@ -355,7 +355,7 @@ func (k *Manager) Resume(id string) error {
 	}
 	j.Stop, j.Now, j.By, j.Again, j.Fruitless, j.Ended = false, false, "", true, 0, nil
 	j.State, j.Why, j.notBefore = call.Queued, "goes on where it was saved", time.Time{}
-	k.save(j)
-	k.nudge()
+	m.save(j)
+	m.nudge()
 	return nil
 }

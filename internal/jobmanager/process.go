@@ -26,7 +26,7 @@ type life struct {
 }
 
 // start starts a job's run, or has it go on. It needs the lock.
-func (k *Manager) start(ctx context.Context, j *job) {
+func (m *Manager) start(ctx context.Context, j *job) {
 	began := began(j.dir)
 	args := []string{"run", "--yes", "--plain", "--controller", "none"}
 	if began {
@@ -37,32 +37,32 @@ func (k *Manager) start(ctx context.Context, j *job) {
 	j.Starts++
 	j.Fruitless++ // until it has got further
 	j.Again = false
-	k.save(j) // before the start: whoever is started again counts it
-	l, err := k.launch(j, args)
+	m.save(j) // before the start: whoever is started again counts it
+	l, err := m.launch(j, args)
 	if err != nil {
-		k.cfg.Log.Error("a run cannot be started", "job", j.ID, "error", err)
-		k.rule(ctx, j, "")
+		m.cfg.Log.Error("a run cannot be started", "job", j.ID, "error", err)
+		m.rule(ctx, j, "")
 		return
 	}
-	k.cfg.Log.Info("a run was started", "job", j.ID, "resumed", began, "starts", j.Starts, "pid", l.process.Pid)
+	m.cfg.Log.Info("a run was started", "job", j.ID, "resumed", began, "starts", j.Starts, "pid", l.process.Pid)
 	j.pid = l.process.Pid
-	k.tend(ctx, j, l)
+	m.tend(ctx, j, l)
 }
 
 // launch starts a process in a session of its own, so that signals to this one's group are not for it, with its output
 // in a file, so that this one's end breaks nothing.
-func (k *Manager) launch(j *job, args []string) (*life, error) {
+func (m *Manager) launch(j *job, args []string) (*life, error) {
 	output, err := os.OpenFile(filepath.Join(j.dir, localrun.LogsDir, outputFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("keeping the run's output: %w", err)
 	}
 	defer output.Close()                  // the process has its own
 	from, _ := output.Seek(0, io.SeekEnd) // 0 reads from the beginning
-	cmd := exec.Command(k.cfg.Command[0], append(k.cfg.Command[1:len(k.cfg.Command):len(k.cfg.Command)], args...)...)
+	cmd := exec.Command(m.cfg.Command[0], append(m.cfg.Command[1:len(m.cfg.Command):len(m.cfg.Command)], args...)...)
 	cmd.Stdout, cmd.Stderr = output, output
-	cmd.Env = []string{AllowVariable + "=" + strings.Join(k.cfg.Allow, "\n")}
+	cmd.Env = []string{AllowVariable + "=" + strings.Join(m.cfg.Allow, "\n")}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := k.spawn(cmd); err != nil {
+	if err := m.spawn(cmd); err != nil {
 		return nil, fmt.Errorf("starting the run: %w", err)
 	}
 	l := &life{cmd.Process, make(chan error, 1), from}
@@ -75,22 +75,22 @@ const AllowVariable = "TIERML_FOREIGN_ALLOW"
 
 // spawn starts a process in the controller's directory, with its environment beside that of the command. The memory of the
 // process, and of those that it starts, is limited.
-func (k *Manager) spawn(cmd *exec.Cmd) error {
-	cmd.Dir, cmd.Env = k.cfg.Home, append(k.environment(), cmd.Env...)
-	if err := cmd.Start(); err != nil || k.cfg.JobMemory == 0 {
+func (m *Manager) spawn(cmd *exec.Cmd) error {
+	cmd.Dir, cmd.Env = m.cfg.Home, append(m.environment(), cmd.Env...)
+	if err := cmd.Start(); err != nil || m.cfg.JobMemory == 0 {
 		return err
 	}
-	if err := confine(cmd.Process.Pid, k.cfg.JobMemory); err != nil {
-		k.cfg.Log.Warn("the memory of a process is not limited", "pid", cmd.Process.Pid, "error", err)
+	if err := confine(cmd.Process.Pid, m.cfg.JobMemory); err != nil {
+		m.cfg.Log.Warn("the memory of a process is not limited", "pid", cmd.Process.Pid, "error", err)
 	}
 	return nil
 }
 
 // environment is this process's without what is for clients: a run must not submit itself.
-func (k *Manager) environment() []string {
+func (m *Manager) environment() []string {
 	var out []string
-	if k.cfg.JobMemory > 0 {
-		out = append(out, fmt.Sprintf("GOMEMLIMIT=%d", k.cfg.JobMemory/10*9)) // collect garbage rather than end
+	if m.cfg.JobMemory > 0 {
+		out = append(out, fmt.Sprintf("GOMEMLIMIT=%d", m.cfg.JobMemory/10*9)) // collect garbage rather than end
 	}
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "TIERML_CONTROLLER") && !strings.HasPrefix(v, "TIERML_TOKEN") {
@@ -102,34 +102,34 @@ func (k *Manager) environment() []string {
 
 // tend waits for the end of a job's run, passes wishes on to it, and has its end judged. L is nil when the run was found. It
 // needs the lock.
-func (k *Manager) tend(ctx context.Context, j *job, l *life) {
+func (m *Manager) tend(ctx context.Context, j *job, l *life) {
 	j.tended = true
 	j.State, j.Why = judge(facts{held: true, stop: j.Stop}).state, ""
-	k.save(j)
-	k.tending.Go(func() {
+	m.save(j)
+	m.tending.Go(func() {
 		passing, done := context.WithCancel(ctx)
 		over := make(chan struct{})
-		go func() { defer close(over); k.pass(passing, j, l) }()
+		go func() { defer close(over); m.pass(passing, j, l) }()
 		watched := make(chan struct{})
-		go func() { defer close(watched); k.watch(passing, j) }()
-		refused, err := k.wait(ctx, j, l)
+		go func() { defer close(watched); m.watch(passing, j) }()
+		refused, err := m.wait(ctx, j, l)
 		done()
 		<-over
 		<-watched
 		if err != nil {
 			return // this process ends; the run goes on
 		}
-		k.mu.Lock()
-		defer k.mu.Unlock()
+		m.mu.Lock()
+		defer m.mu.Unlock()
 		j.tended = false
-		k.rule(ctx, j, refused)
-		k.nudge()
+		m.rule(ctx, j, refused)
+		m.nudge()
 	})
 }
 
 // watch sends alerts for what a run's journal says while it goes on. Of its end rule tells, as it may come while nobody watches.
-func (k *Manager) watch(ctx context.Context, j *job) {
-	if k.cfg.Notifier == nil {
+func (m *Manager) watch(ctx context.Context, j *job) {
+	if m.cfg.Notifier == nil {
 		return
 	}
 	for !began(j.dir) {
@@ -139,7 +139,7 @@ func (k *Manager) watch(ctx context.Context, j *job) {
 		case <-time.After(lookAgain):
 		}
 	}
-	told := alert.Start(j.ID, k.cfg.Notifier)
+	told := alert.Start(j.ID, m.cfg.Notifier)
 	defer told.Close()
 	past := true
 	err := runs.FollowWhile(ctx, j.dir, func() bool { return ctx.Err() == nil }, func(e journal.Entry) {
@@ -150,7 +150,7 @@ func (k *Manager) watch(ctx context.Context, j *job) {
 		told.Feed(e)
 	}, func() { past = false })
 	if err != nil && ctx.Err() == nil {
-		k.cfg.Log.Warn("a journal cannot be followed: there are no alerts of it", "job", j.ID, "error", err)
+		m.cfg.Log.Warn("a journal cannot be followed: there are no alerts of it", "job", j.ID, "error", err)
 	}
 }
 
@@ -159,11 +159,11 @@ const lookAgain = 200 * time.Millisecond
 
 // wait returns when nobody runs the job any more; its error is the context's. Refused is why a run that was started here has
 // not begun and will not.
-func (k *Manager) wait(ctx context.Context, j *job, l *life) (refused string, err error) {
+func (m *Manager) wait(ctx context.Context, j *job, l *life) (refused string, err error) {
 	if l != nil {
 		select {
 		case err := <-l.ended:
-			refused = k.refusal(j, l, err)
+			refused = m.refusal(j, l, err)
 		case <-ctx.Done():
 			return "", ctx.Err()
 		}
@@ -182,17 +182,17 @@ func (k *Manager) wait(ctx context.Context, j *job, l *life) (refused string, er
 const usageExit = 2
 
 // refusal reports why a run was refused: the last lines that it printed. Empty: it was not.
-func (k *Manager) refusal(j *job, l *life, err error) string {
+func (m *Manager) refusal(j *job, l *life, err error) string {
 	coded, ok := errors.AsType[*exec.ExitError](err)
 	if !ok || coded.ExitCode() != usageExit || localrun.Held(j.dir) { // held: there was another one, which goes on
 		return ""
 	}
 	said := outputFrom(filepath.Join(j.dir, localrun.LogsDir, outputFile), l.from)
-	switch why := crash(said, k.cfg.JobMemory); {
+	switch why := crash(said, m.cfg.JobMemory); {
 	case why == "":
 		return "refused: " + lastLines(said)
 	case began(j.dir): // it goes on, as after any other end
-		k.cfg.Log.Warn("a run crashed", "job", j.ID, "why", why)
+		m.cfg.Log.Warn("a run crashed", "job", j.ID, "why", why)
 		return ""
 	default:
 		return why
@@ -240,14 +240,14 @@ func lastLines(text string) string {
 }
 
 // pass hands wishes for a job's end on to its run, for as long as there is one.
-func (k *Manager) pass(ctx context.Context, j *job, l *life) {
+func (m *Manager) pass(ctx context.Context, j *job, l *life) {
 	told, toldNow := false, false
 	for ctx.Err() == nil {
-		k.mu.Lock()
+		m.mu.Lock()
 		stop, now, by, wished := j.Stop, j.Now, j.By, j.wished
-		k.mu.Unlock()
+		m.mu.Unlock()
 		if stop && (!told || now && !toldNow) {
-			if k.ask(ctx, j, l, by, now) {
+			if m.ask(ctx, j, l, by, now) {
 				told, toldNow = true, now
 			}
 			continue
@@ -260,7 +260,7 @@ func (k *Manager) pass(ctx context.Context, j *job, l *life) {
 }
 
 // ask tells a run to end; false: try again.
-func (k *Manager) ask(ctx context.Context, j *job, l *life, by string, now bool) (heard bool) {
+func (m *Manager) ask(ctx context.Context, j *job, l *life, by string, now bool) (heard bool) {
 	if l != nil && !began(j.dir) { // it is being prepared and has bought nothing
 		_ = l.process.Signal(os.Interrupt) // it may be gone
 	}
@@ -269,7 +269,7 @@ func (k *Manager) ask(ctx context.Context, j *job, l *life, by string, now bool)
 	err := localrun.End(asking, j.dir, by, now, func() { heard = true; cancel() })
 	if err != nil && !heard && ctx.Err() == nil {
 		if !errors.Is(err, localrun.ErrEnded) && !errors.Is(err, context.DeadlineExceeded) {
-			k.cfg.Log.Warn("a run cannot be asked to end; trying again", "job", j.ID, "error", err)
+			m.cfg.Log.Warn("a run cannot be asked to end; trying again", "job", j.ID, "error", err)
 		}
 		select {
 		case <-ctx.Done():

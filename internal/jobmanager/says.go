@@ -6,9 +6,9 @@ import (
 )
 
 // says is what the dashboard's list shows of this controller.
-func (k *Manager) says() dashboard.Manager {
-	out := dashboard.Manager{MaxRunning: k.cfg.MaxRunning, MaxQueued: k.cfg.MaxQueued, Budget: k.cfg.Limits.Total, PerHour: k.cfg.Limits.PerHour}
-	for _, j := range k.list() {
+func (m *Manager) says() dashboard.Manager {
+	out := dashboard.Manager{MaxRunning: m.cfg.MaxRunning, MaxQueued: m.cfg.MaxQueued, Budget: m.cfg.Limits.Total, PerHour: m.cfg.Limits.PerHour}
+	for _, j := range m.list() {
 		out.Jobs = append(out.Jobs, dashboard.Job{Summary: j.Summary, Place: j.Place})
 		switch call.State(j.State) {
 		case call.Running, call.Stopping:
@@ -17,9 +17,9 @@ func (k *Manager) says() dashboard.Manager {
 			out.Queued++
 		}
 	}
-	out.Spent, out.Rate = k.totals()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	out.Held = k.held
+	out.Spent, out.Rate = m.totals()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out.Held = m.held
 	return out
 }

@@ -14,8 +14,8 @@ import (
 const lookAtSpending = 5 * time.Second
 
 // totals are what all runs of the directory have cost, and cost an hour now, by their journals.
-func (k *Manager) totals() (spent, rate market.USD) {
-	for _, s := range k.board.Summaries() {
+func (m *Manager) totals() (spent, rate market.USD) {
+	for _, s := range m.board.Summaries() {
 		if usd, err := market.ParseUSD(s.Spent); err == nil {
 			spent += usd
 		}
@@ -27,12 +27,12 @@ func (k *Manager) totals() (spent, rate market.USD) {
 }
 
 // guard keeps to the limits of all jobs until the context ends.
-func (k *Manager) guard(ctx context.Context) {
-	if k.cfg.Limits.Total == 0 && k.cfg.Limits.PerHour == 0 {
+func (m *Manager) guard(ctx context.Context) {
+	if m.cfg.Limits.Total == 0 && m.cfg.Limits.PerHour == 0 {
 		return
 	}
 	for {
-		k.keepTo(ctx, k.cfg.Limits.Judge(k.totals()))
+		m.keepTo(ctx, m.cfg.Limits.Judge(m.totals()))
 		select {
 		case <-ctx.Done():
 			return
@@ -42,44 +42,44 @@ func (k *Manager) guard(ctx context.Context) {
 }
 
 // keepTo does what a decision asks for, and tells of each change.
-func (k *Manager) keepTo(ctx context.Context, d budget.Decision) {
-	k.mu.Lock()
-	before := k.said.Do
-	k.said = d
-	held := k.held
-	k.held = ""
+func (m *Manager) keepTo(ctx context.Context, d budget.Decision) {
+	m.mu.Lock()
+	before := m.said.Do
+	m.said = d
+	held := m.held
+	m.held = ""
 	if d.Do == budget.Pause || d.Do == budget.Stop {
-		k.held = d.Why
+		m.held = d.Why
 	}
-	free := held != "" && k.held == ""
+	free := held != "" && m.held == ""
 	var running []string
-	for _, j := range k.inOrder() {
+	for _, j := range m.inOrder() {
 		if j.tended && !j.Stop {
 			running = append(running, j.ID)
 		}
 	}
-	k.mu.Unlock()
+	m.mu.Unlock()
 	if d.Do != before && d.Do != "" {
-		k.cfg.Log.Warn("a limit of the controller", "do", string(d.Do), "why", d.Why)
-		k.cfg.Notifier.Notify(alert.Alert{Kind: alert.Budget, Run: "controller", Why: string(d.Do) + ": " + d.Why, At: k.cfg.Now().UTC()})
+		m.cfg.Log.Warn("a limit of the controller", "do", string(d.Do), "why", d.Why)
+		m.cfg.Notifier.Notify(alert.Alert{Kind: alert.Budget, Run: "controller", Why: string(d.Do) + ": " + d.Why, At: m.cfg.Now().UTC()})
 	}
 	if free {
-		k.nudge()
+		m.nudge()
 	}
 	if d.Do != budget.Stop {
 		return
 	}
 	for _, id := range running {
-		if err := k.Stop(ctx, id, d.Why, false); err != nil {
-			k.cfg.Log.Error("a job cannot be asked to end", "job", id, "error", err)
+		if err := m.Stop(ctx, id, d.Why, false); err != nil {
+			m.cfg.Log.Error("a job cannot be asked to end", "job", id, "error", err)
 		}
 	}
 }
 
 // waitsFor is why a job that waits is not started. It needs the lock.
-func (k *Manager) waitsFor(j *job) string {
-	if j.State == call.Queued && k.held != "" {
-		return "held: " + k.held
+func (m *Manager) waitsFor(j *job) string {
+	if j.State == call.Queued && m.held != "" {
+		return "held: " + m.held
 	}
 	return j.Why
 }

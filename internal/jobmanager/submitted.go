@@ -18,18 +18,18 @@ import (
 // Whoever has the token may run jobs, and no more: not read this host's files, fill its disk or have its memory.
 
 // load reads a job file that a client has sent.
-func (k *Manager) load(path string) (*config.Job, error) {
-	return config.LoadForeign(path, config.Foreign{Allow: append([]string{filepath.Join(k.cfg.Home, inputsDir)}, k.cfg.Allow...)})
+func (m *Manager) load(path string) (*config.Job, error) {
+	return config.LoadForeign(path, config.Foreign{Allow: append([]string{filepath.Join(m.cfg.Home, inputsDir)}, m.cfg.Allow...)})
 }
 
 // plansAtOnce bounds the processes that plan: each may read all data of a job.
 const plansAtOnce = 2
 
 // planning waits for the turn of a plan.
-func (k *Manager) planning(r *http.Request) (done func(), err error) {
+func (m *Manager) planning(r *http.Request) (done func(), err error) {
 	select {
-	case k.plans <- struct{}{}:
-		return func() { <-k.plans }, nil
+	case m.plans <- struct{}{}:
+		return func() { <-m.plans }, nil
 	case <-r.Context().Done():
 		return nil, r.Context().Err()
 	case <-time.After(planWithin):
@@ -52,8 +52,8 @@ func who(by string) error {
 const coming = ".coming-"
 
 // removeHalves removes what uploads left that a controller's end broke off.
-func (k *Manager) removeHalves() {
-	halves, _ := filepath.Glob(filepath.Join(k.cfg.Home, inputsDir, "*", coming+"*")) // the pattern is right
+func (m *Manager) removeHalves() {
+	halves, _ := filepath.Glob(filepath.Join(m.cfg.Home, inputsDir, "*", coming+"*")) // the pattern is right
 	for _, path := range halves {
 		_ = os.Remove(path)
 		_ = os.Remove(filepath.Dir(path)) // if it is empty
@@ -68,13 +68,13 @@ const lookAtRoom = 16 << 20
 type incoming struct {
 	from    io.Reader
 	w       http.ResponseWriter
-	k       *Manager
+	m       *Manager
 	unknown int // bytes since the room was looked at
 }
 
 func (i *incoming) Read(p []byte) (int, error) {
 	if i.unknown <= 0 {
-		if err := i.k.room(lookAtRoom); err != nil {
+		if err := i.m.room(lookAtRoom); err != nil {
 			return 0, err
 		}
 		i.unknown = lookAtRoom
@@ -92,11 +92,11 @@ type incomingBody struct {
 }
 
 // room reports whether so many bytes can be taken in.
-func (k *Manager) room(bytes int64) error {
-	free, err := k.cfg.free(k.cfg.Home)
-	if err == nil && free < k.cfg.KeepFree+bytes {
+func (m *Manager) room(bytes int64) error {
+	free, err := m.cfg.free(m.cfg.Home)
+	if err == nil && free < m.cfg.KeepFree+bytes {
 		return refuse(http.StatusInsufficientStorage, "the controller's disk has %d MiB left, of which %d MiB stay free for the runs there: remove inputs that "+
-			"no job needs, or put the file into a store", free>>20, k.cfg.KeepFree>>20)
+			"no job needs, or put the file into a store", free>>20, m.cfg.KeepFree>>20)
 	}
 	return nil
 }

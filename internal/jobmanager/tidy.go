@@ -17,17 +17,17 @@ import (
 const lookAtInputs = time.Hour
 
 // tidyInputs removes inputs that nobody needs, from time to time, until the context ends.
-func (k *Manager) tidyInputs(ctx context.Context) {
-	if k.cfg.KeepInputs <= 0 {
+func (m *Manager) tidyInputs(ctx context.Context) {
+	if m.cfg.KeepInputs <= 0 {
 		return
 	}
 	for {
-		removed, err := k.removeInputs(k.cfg.KeepInputs)
+		removed, err := m.removeInputs(m.cfg.KeepInputs)
 		if err != nil {
-			k.cfg.Log.Warn("inputs that nobody needs cannot all be removed", "error", err)
+			m.cfg.Log.Warn("inputs that nobody needs cannot all be removed", "error", err)
 		}
 		for _, sum := range removed {
-			k.cfg.Log.Info("an input that no job needs any more was removed", "input", sum)
+			m.cfg.Log.Info("an input that no job needs any more was removed", "input", sum)
 		}
 		select {
 		case <-ctx.Done():
@@ -40,25 +40,25 @@ func (k *Manager) tidyInputs(ctx context.Context) {
 // removeInputs removes each folder of inputs that nobody has uploaded, asked about or named for so long, unless a job
 // names it that is not finished: it may go on. A submission that is under way touches what it names (use), so that nothing
 // goes between its check and its record; keep is much longer than that.
-func (k *Manager) removeInputs(keep time.Duration) (removed []string, errs error) {
-	folders, err := os.ReadDir(filepath.Join(k.cfg.Home, inputsDir))
+func (m *Manager) removeInputs(keep time.Duration) (removed []string, errs error) {
+	folders, err := os.ReadDir(filepath.Join(m.cfg.Home, inputsDir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("looking at the inputs: %w", err)
 	}
-	needed, err := k.neededInputs()
+	needed, err := m.neededInputs()
 	if err != nil {
 		return nil, err
 	}
-	before := k.cfg.Now().Add(-keep)
+	before := m.cfg.Now().Add(-keep)
 	for _, f := range folders {
 		info, err := f.Info()
 		if err != nil || !f.IsDir() || !sumText.MatchString(f.Name()) || needed[f.Name()] || info.ModTime().After(before) {
 			continue // what is not of inputs is not ours
 		}
-		if err := os.RemoveAll(filepath.Join(k.cfg.Home, inputsDir, f.Name())); err != nil {
+		if err := os.RemoveAll(filepath.Join(m.cfg.Home, inputsDir, f.Name())); err != nil {
 			errs = errors.Join(errs, fmt.Errorf("removing an input: %w", err))
 			continue
 		}
@@ -69,14 +69,14 @@ func (k *Manager) removeInputs(keep time.Duration) (removed []string, errs error
 
 // neededInputs are those that a run's job file names, but for runs of jobs that are finished. A job file that cannot be read
 // is an error: what it names is not known.
-func (k *Manager) neededInputs() (map[string]bool, error) {
-	k.mu.Lock()
+func (m *Manager) neededInputs() (map[string]bool, error) {
+	m.mu.Lock()
 	finished := map[string]bool{}
-	for id, j := range k.jobs {
+	for id, j := range m.jobs {
 		finished[id] = j.State == call.Finished
 	}
-	k.mu.Unlock()
-	runs, err := os.ReadDir(k.root)
+	m.mu.Unlock()
+	runs, err := os.ReadDir(m.root)
 	if err != nil {
 		return nil, fmt.Errorf("looking at the runs: %w", err)
 	}
@@ -86,7 +86,7 @@ func (k *Manager) neededInputs() (map[string]bool, error) {
 			continue
 		}
 		for _, file := range []string{submittedFile, localrun.JobFile} {
-			text, err := os.ReadFile(filepath.Join(k.root, r.Name(), file))
+			text, err := os.ReadFile(filepath.Join(m.root, r.Name(), file))
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return nil, fmt.Errorf("looking which inputs %s needs: %w", r.Name(), err)
 			}
