@@ -216,10 +216,11 @@ func (p *process) end() {
 func (s site) processes(except *process) (pids []int) {
 	found, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range found {
-		program, _ := os.Readlink(filepath.Join(dir, "exe"))
+		program, unread := os.Readlink(filepath.Join(dir, "exe"))
 		where, _ := os.Readlink(filepath.Join(dir, "cwd"))
 		pid, err := strconv.Atoi(filepath.Base(dir))
-		if err == nil && program == s.binary && where == s.dir && (except == nil || except.pid() != pid) {
+		// A site that could not be made has no binary, and a stranger's process none that can be read: these are not the same.
+		if err == nil && unread == nil && program == s.binary && where == s.dir && (except == nil || except.pid() != pid) {
 			pids = append(pids, pid)
 		}
 	}

@@ -183,8 +183,8 @@ func chaos(f *flag.FlagSet) func(context.Context, place) error {
 
 func (at place) chaos(ctx context.Context, j job, p plan, s storm) (err error) {
 	if !slices.Contains(s.without, "disk-full") {
-		remove, err := makeDisk(at.dir)
-		if err != nil {
+		var remove func(keep bool) error
+		if remove, err = makeDisk(at.dir); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, remove(err != nil)) }()

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"testing"
 	"time"
@@ -33,6 +35,23 @@ func TestEveryDisturbance(t *testing.T) {
 	s.matrix(t.Context(), list, 2)
 	for _, err := range s.failed {
 		t.Error(err)
+	}
+}
+
+// A site that could not be made has no processes: least of all those of which nothing can be read.
+func TestNoSiteHasNoProcesses(t *testing.T) {
+	dead := exec.Command("true")
+	if err := dead.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer dead.Wait()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(often) {
+		if _, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", dead.Process.Pid)); err != nil { // it has ended, and nobody has waited for it
+			break
+		}
+	}
+	if pids := (site{}).processes(nil); len(pids) > 0 {
+		t.Errorf("processes %v would be killed", pids)
 	}
 }
 
