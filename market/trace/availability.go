@@ -51,11 +51,16 @@ func readAvailability(r io.Reader, begin time.Time) (*Probes, error) {
 	}
 	defer plain.Close()
 	var f probeFile
-	decoder := json.NewDecoder(io.LimitReader(plain, mostProbes))
-	if err := decoder.Decode(&f); err != nil {
+	text := &io.LimitedReader{R: plain, N: mostProbes + 1}
+	decoder := json.NewDecoder(text)
+	err = decoder.Decode(&f)
+	_, end := decoder.Token()
+	switch {
+	case text.N == 0:
+		return nil, fmt.Errorf("it has more than %d MiB unpacked: split it into recordings of some years each", mostProbes>>20)
+	case err != nil:
 		return nil, fmt.Errorf("byte %d: %w; want {\"metadata\": {\"gap_seconds\": 300}, \"data\": [0, 1, ...]}", decoder.InputOffset(), err)
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+	case !errors.Is(end, io.EOF):
 		return nil, fmt.Errorf("byte %d: more than one object", decoder.InputOffset())
 	}
 	gap := f.Metadata.GapSeconds

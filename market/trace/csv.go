@@ -67,13 +67,8 @@ func Write(w io.Writer, product string, markets []Market) error {
 	}
 	var entries []entry
 	for _, m := range markets {
-		first, _ := m.History.First()
-		last, ok := m.History.Last()
-		if !ok {
-			continue
-		}
-		entries = append(entries, entry{first, m.Pool})
-		for _, p := range m.History.Points(first.At, last.At) {
+		last, _ := m.History.Last()
+		for _, p := range m.History.Points(time.Time{}, last.At) {
 			entries = append(entries, entry{p, m.Pool})
 		}
 	}
