@@ -70,7 +70,8 @@ type (
 	// TakeStock asks what this node holds and works on: a controller that was started again knows nothing. Answered, with
 	// Stock, when no move away from here is under way.
 	TakeStock struct{}
-	// MoveOut hands a partition to another node; answered when that one serves it.
+	// MoveOut hands a partition to another node; answered when that one has all of it and this one serves it no longer. The new owner
+	// serves it as soon as this node or the next route names it the owner.
 	MoveOut struct {
 		Partition ps.Partition
 		To        ps.ServerID

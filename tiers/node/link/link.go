@@ -164,7 +164,7 @@ func (l *Link) Receive(ctx context.Context, f func(ps.ServerID, tiers.Report, er
 			return nil
 		case r, ok := <-l.reports:
 			if !ok {
-				return fmt.Errorf("listening to nodes: %w", ErrUnknownNode)
+				return errors.New("listening to nodes: the link is closed")
 			}
 			f(r.ID, r.Report, r.Disconnected)
 		}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -316,6 +317,9 @@ func TestCloseEndsEverything(t *testing.T) {
 		}
 		if r, open := <-l.Reports(); open {
 			t.Errorf("heard %+v after the end", r)
+		}
+		if err := l.Receive(t.Context(), nil); err == nil || errors.Is(err, ErrUnknownNode) || !strings.Contains(err.Error(), "closed") {
+			t.Errorf("listening to a closed link: %v", err)
 		}
 	})
 }
