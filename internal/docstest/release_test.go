@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/tierml/tierml/terraform"
 )
 
 var changelogHeading = regexp.MustCompile(`^(## (Unreleased|v\d+\.\d+\.\d+ \(\d{4}-\d\d-\d\d\))|### (Added|Changed|Fixed|Removed))$`)
@@ -108,6 +110,7 @@ func TestReleaseFiles(t *testing.T) {
 			}
 		}
 	}
+	units := terraform.Units()
 	for _, file := range c.Archives[0].Files {
 		pattern, isText := file.(string)
 		if !isText { // completions are made
@@ -120,5 +123,9 @@ func TestReleaseFiles(t *testing.T) {
 		if base := strings.TrimSuffix(pattern, "/*"); !strings.Contains(string(script), base) {
 			t.Errorf(".ci/release does not pack %s", pattern)
 		}
+		units = slices.DeleteFunc(units, func(u terraform.Unit) bool { return slices.Contains(found, "../../terraform/"+u.Name) })
+	}
+	for _, u := range units {
+		t.Errorf("archives lack terraform/%s, which a controller needs", u.Name)
 	}
 }
