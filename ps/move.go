@@ -206,7 +206,7 @@ func (f *Final) check(schema *Schema, id Partition) error {
 	if len(f.Marks) != schema.Splits {
 		return invalid("marks of %d splits, not %d", len(f.Marks), schema.Splits)
 	}
-	if f.Base < 0 || f.Base > f.Folded || f.Folded > lastClock {
+	if f.Base < 0 || f.Base > f.Folded || f.Folded > LastClock {
 		return invalid("cut %d of a partition that has folded clock %d", f.Base, f.Folded)
 	}
 	for split, mark := range f.Marks {

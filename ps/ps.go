@@ -21,8 +21,8 @@ const Unbounded Clock = 1 << 62
 // at 3 dnn did so after 30 passes, but not after 6.
 const MostAhead Clock = 1
 
-// lastClock is beyond what any run reaches, and leaves room to count from.
-const lastClock Clock = 1 << 60
+// LastClock is beyond what any run reaches, and leaves room to count from.
+const LastClock Clock = 1 << 60
 
 // Generation grows at each roll-back, and only then; every data-plane message carries it.
 type Generation uint64

@@ -8,12 +8,8 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-const (
-	// furthestClock is beyond what any run reaches.
-	furthestClock = 1 << 60
-	// longestText bounds names, addresses and the words of errors in reports, in bytes.
-	longestText = 256 << 10
-)
+// longestText bounds names, addresses and the words of errors in reports, in bytes.
+const longestText = 256 << 10
 
 // CheckReport reports whether the numbers of a report are within a job's bounds: whoever works with it uses them as indices and
 // counts. The schema is nil before there is one.
@@ -73,7 +69,7 @@ func checkNumber(s *ps.Schema, v reflect.Value, report bool) error {
 	case s != nil && report && v.Type() == splitType && v.Uint() >= uint64(s.Splits):
 		return fmt.Errorf("split %d of %d", v.Uint(), s.Splits)
 	case !report:
-	case v.Type() == clockType && (v.Int() < -1 || v.Int() > furthestClock):
+	case v.Type() == clockType && (v.Int() < -1 || v.Int() > int64(ps.LastClock)):
 		return fmt.Errorf("clock %d", v.Int())
 	case v.Type() != clockType && v.CanInt() && (v.Int() < 0 || v.Int() > math.MaxInt64/2):
 		return fmt.Errorf("%d", v.Int())

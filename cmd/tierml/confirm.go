@@ -8,19 +8,11 @@ import (
 	"os"
 	"strings"
 
-	"github.com/charmbracelet/x/term"
-
-	"github.com/tierml/tierml/internal/terminal"
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 )
 
 // errDeclined is the answer "no" to "Proceed?". Its code is that of a failure, so that `tierml run && next` stops.
 var errDeclined = exitError{exitFailed, errors.New("stopped before anything was started, as you said no")}
-
-// isTerminal reports whether a person can be on the other side.
-func isTerminal(stream any) bool {
-	file, ok := terminal.File(stream)
-	return ok && term.IsTerminal(file.Fd())
-}
 
 // confirm asks on out and reads the answer from in; yes skips the question. It returns errDeclined for no. When
 // nobody can answer (interactive is false), that is an error, not a hang.
@@ -54,5 +46,5 @@ func confirm(in io.Reader, out io.Writer, interactive, yes bool) error {
 // useColor reports whether to colour what goes to a stream: terminals only, unless NO_COLOR is set
 // (https://no-color.org) or the terminal is dumb.
 func useColor(stream any) bool {
-	return isTerminal(stream) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	return cli.IsTerminal(stream) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }

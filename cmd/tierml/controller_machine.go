@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/localrun"
@@ -97,7 +98,7 @@ func startController(ctx context.Context, file string, yes bool, note func(strin
 	if len(meant) == 0 {
 		fmt.Fprintf(out, "Starts an on-demand %s in %s of %s, with a disk of %d GB, for cluster %s.\nIt costs %suntil `tierml controller stop %s`, also while no job runs.\n\n",
 			r.Type, r.Zone, at.Name, r.DiskGiB, at.Cluster, hourly(at, r.Type), file)
-		if err := confirm(in, out, isTerminal(in) && isTerminal(out), yes); err != nil {
+		if err := confirm(in, out, cli.IsTerminal(in) && cli.IsTerminal(out), yes); err != nil {
 			return err
 		}
 		if err := errors.Join(shelf.KeepToken(p, token), shelf.Keep(p, "")); err != nil { // before the machine: it may outlive this process
@@ -253,7 +254,7 @@ func stopController(ctx context.Context, file string, yes, force bool, note func
 		fmt.Fprintf(out, ": journals, reports and models\nof %d runs, which `tierml fetch` copies", kept)
 	}
 	fmt.Fprint(out, ".\n\n")
-	if err := confirm(in, out, isTerminal(in) && isTerminal(out), yes); err != nil {
+	if err := confirm(in, out, cli.IsTerminal(in) && cli.IsTerminal(out), yes); err != nil {
 		return err
 	}
 	if err := account.EndController(ctx, one); err != nil {

@@ -238,7 +238,7 @@ func (o drillOptions) harm(dir string, in io.Reader, out io.Writer) (func(contex
 		for _, m := range machines {
 			fmt.Fprintf(out, "  %s of %s\n", m.ID, m.Pool)
 		}
-		if err := confirm(in, out, isTerminal(in) && isTerminal(out), o.yes); err != nil {
+		if err := confirm(in, out, cli.IsTerminal(in) && cli.IsTerminal(out), o.yes); err != nil {
 			return err
 		}
 		left, err := openHoldings(ctx, filepath.Join(dir, localrun.JobFile), "", "")

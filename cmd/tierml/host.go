@@ -2,12 +2,10 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"runtime"
-	"strconv"
-	"strings"
 
 	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/jobmanager"
 	"github.com/tierml/tierml/internal/planner"
 )
 
@@ -24,17 +22,7 @@ type host struct {
 	memory int64 // bytes; 0 = not known
 }
 
-func thisHost() host {
-	h := host{cores: runtime.NumCPU()}
-	text, _ := os.ReadFile("/proc/meminfo") // elsewhere memory is not known
-	for line := range strings.Lines(string(text)) {
-		if kilobytes, ok := strings.CutPrefix(line, "MemTotal:"); ok {
-			n, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(kilobytes), "kB")), 10, 64)
-			h.memory = n << 10
-		}
-	}
-	return h
-}
+func thisHost() host { return host{cores: runtime.NumCPU(), memory: jobmanager.HostMemory()} }
 
 // fits is how many machines there is memory for.
 func (h host) fits() int {

@@ -43,7 +43,7 @@ Without JOB.yaml the file is called NAME.yaml.`,
 				o.path = args[0]
 			}
 			in, out := cmd.InOrStdin(), cmd.OutOrStdout()
-			if !isTerminal(in) || !isTerminal(out) {
+			if !cli.IsTerminal(in) || !cli.IsTerminal(out) {
 				in = nil
 			}
 			return initJob(cmd.Context(), o, in, out, func(steps ...cli.Step) { cli.Next(cmd, steps...) })

@@ -54,14 +54,7 @@ It changes nothing. tierml down ends machines.`,
 				left.tellOfControllers(cmd.Context(), args[0], cmd.OutOrStdout())
 				left.ours(live, cmd.OutOrStdout())
 			}
-			expired := 0
-			now, _ := clock.Between()
-			for _, h := range live {
-				if h.Overdue(now) {
-					expired++
-				}
-			}
-			if expired > 0 {
+			if expired := len(overdue(live)); expired > 0 {
 				return exitError{exitFailed, fmt.Errorf("%d of %d machines are leaks: nobody wants them any more; end them with `tierml down --expired %s`", expired, len(live), args[0])}
 			}
 			if len(live) > 0 {
@@ -109,14 +102,17 @@ Stop a run before you end its machines, or it buys others.`,
 			}
 			switch {
 			case err == nil && expired:
-				live = left.overdue(live, out)
+				total := len(live)
+				if live = overdue(live); total > 0 {
+					fmt.Fprintf(out, "%d of %d machines are leaks.\n", len(live), total)
+				}
 			case err == nil:
 				live = left.ours(live, out)
 			}
 			if err != nil || len(live) == 0 {
 				return err
 			}
-			if err := confirm(in, out, isTerminal(in) && isTerminal(out), yes); err != nil {
+			if err := confirm(in, out, cli.IsTerminal(in) && cli.IsTerminal(out), yes); err != nil {
 				return err
 			}
 			return left.end(ctx, live, out)
@@ -142,13 +138,7 @@ func endExpired(ctx context.Context, file string, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	var over []provisioner.InstanceID
-	now, _ := clock.Between() // a controller runs for months, and its host's clock may be set meanwhile
-	for _, h := range live {
-		if h.Overdue(now) {
-			over = append(over, h.ID)
-		}
-	}
+	over := idsOf(overdue(live))
 	if len(over) == 0 {
 		return nil
 	}
@@ -279,14 +269,18 @@ func (l *holdings) ours(live []provisioner.Holding, out io.Writer) []provisioner
 	return own
 }
 
-// overdue keeps those that nobody wants any more.
-func (l *holdings) overdue(live []provisioner.Holding, out io.Writer) []provisioner.Holding {
+// overdue returns those that nobody wants any more. A controller runs for months, and its host's clock may be set meanwhile.
+func overdue(live []provisioner.Holding) []provisioner.Holding {
 	now, _ := clock.Between()
-	over := slices.DeleteFunc(slices.Clone(live), func(h provisioner.Holding) bool { return !h.Overdue(now) })
-	if len(live) > 0 {
-		fmt.Fprintf(out, "%d of %d machines are leaks.\n", len(over), len(live))
+	return slices.DeleteFunc(slices.Clone(live), func(h provisioner.Holding) bool { return !h.Overdue(now) })
+}
+
+func idsOf(live []provisioner.Holding) []provisioner.InstanceID {
+	ids := make([]provisioner.InstanceID, len(live))
+	for i, h := range live {
+		ids[i] = h.ID
 	}
-	return over
+	return ids
 }
 
 const (
@@ -299,10 +293,7 @@ const (
 func (l *holdings) end(ctx context.Context, live []provisioner.Holding, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, endWithin)
 	defer cancel()
-	ids := make([]provisioner.InstanceID, len(live))
-	for i, h := range live {
-		ids[i] = h.ID
-	}
+	ids := idsOf(live)
 	bar := progress.Start(ctx, "Waiting until they are gone", int64(len(live)), progress.Things)
 	defer bar.Done()
 	out = progress.From(ctx).Writer(out)

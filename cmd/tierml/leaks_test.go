@@ -116,7 +116,7 @@ func TestDown(t *testing.T) {
 	if err != nil || len(live) != 2 || !live[0].Overdue(time.Now()) || strings.Count(out.String(), "(over)") != 2 {
 		t.Fatalf("%v, %v, printed\n%s", live, err, &out)
 	}
-	if got := blue.overdue(append(live, provisioner.Holding{Expires: time.Now().Add(time.Hour)}, provisioner.Holding{}), &out); len(got) != 2 {
+	if got := overdue(append(live, provisioner.Holding{Expires: time.Now().Add(time.Hour)}, provisioner.Holding{})); len(got) != 2 {
 		t.Errorf("%d machines are leaks, want the two", len(got))
 	}
 	if err := blue.end(t.Context(), live, &out); err != nil || !strings.Contains(out.String(), "All have ended.") {

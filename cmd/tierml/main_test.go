@@ -91,17 +91,6 @@ func TestConfirmWithoutTerminal(t *testing.T) {
 	}
 }
 
-func TestIsTerminal(t *testing.T) {
-	null, err := os.Open(os.DevNull) // a character device, like a terminal, but nobody answers
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer null.Close()
-	if isTerminal(null) || isTerminal(&bytes.Buffer{}) {
-		t.Error("no terminal, but taken for one")
-	}
-}
-
 func TestExitCodes(t *testing.T) {
 	for _, c := range []struct {
 		err  error

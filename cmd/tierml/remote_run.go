@@ -15,6 +15,7 @@ import (
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/all"
 	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/jobmanager/call"
@@ -69,7 +70,7 @@ func (o runOptions) submitted(ctx context.Context, at placed, in io.Reader, out 
 		return "", err
 	}
 	fmt.Fprintf(out, "\n%s\nIt is run at %s.\n", whatMachinesAre(job), at.where)
-	if err := confirm(in, out, isTerminal(in) && isTerminal(out), o.yes); err != nil {
+	if err := confirm(in, out, cli.IsTerminal(in) && cli.IsTerminal(out), o.yes); err != nil {
 		return "", err
 	}
 	submitted, err := client.Submit(ctx, s)

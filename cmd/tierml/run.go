@@ -19,6 +19,7 @@ import (
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/cost/page"
 	"github.com/tierml/tierml/elasticity"
@@ -201,7 +202,7 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 		return err
 	}
 	fmt.Fprintf(out, "\n%s\n", whatMachinesAre(job))
-	if err := confirm(in, out, isTerminal(in) && isTerminal(out), o.yes); err != nil {
+	if err := confirm(in, out, cli.IsTerminal(in) && cli.IsTerminal(out), o.yes); err != nil {
 		return err
 	}
 	release = func() {}
@@ -344,7 +345,7 @@ func drive(ctx context.Context, o runOptions, p *preparedJob, from resumption, m
 	log := slog.New(slog.NewTextHandler(logFile, &slog.HandlerOptions{Level: slog.LevelInfo}))
 
 	stop := make(chan string, 8)
-	if !isTerminal(out) {
+	if !cli.IsTerminal(out) {
 		out = &listened{Writer: out, stop: stop}
 	}
 	view := console.New(out, console.Options{Plain: o.plain, OnInterrupt: func() { wish(stop, "Ctrl-C") }})

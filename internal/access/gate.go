@@ -12,7 +12,6 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/tierml/tierml/internal/loglimit"
@@ -33,7 +32,6 @@ type Gate struct {
 	now    func() time.Time
 	secure bool // the cookie is for TLS only
 
-	mu   sync.Mutex
 	said loglimit.Limit
 }
 
@@ -131,11 +129,7 @@ func (g *Gate) refuse(w http.ResponseWriter, r *http.Request) {
 }
 
 func (g *Gate) note(r *http.Request) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if say, unsaid := g.said.Note(g.now()); say {
-		g.log.Warn("a request without the token was refused", "from", r.RemoteAddr, "method", brief(r.Method), "others_not_listed", unsaid)
-	}
+	g.said.WarnAt(g.now(), g.log, "a request without the token was refused", "from", r.RemoteAddr, "method", brief(r.Method))
 }
 
 // brief keeps what strangers say short in the log.

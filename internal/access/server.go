@@ -70,9 +70,7 @@ func (c *crowd) context(ctx context.Context, conn net.Conn) context.Context {
 		oldest := c.order.Front().Value.(*guest)
 		oldest.leave()
 		cut(oldest.conn)
-		if say, unsaid := c.said.Note(c.now()); say {
-			c.log.Warn("a connection was closed: too many have not shown who they are", "from", oldest.conn.RemoteAddr(), "others_not_listed", unsaid)
-		}
+		c.said.WarnAt(c.now(), c.log, "a connection was closed: too many have not shown who they are", "from", oldest.conn.RemoteAddr())
 	}
 	return context.WithValue(ctx, guestKey{}, g)
 }
@@ -144,12 +142,7 @@ func (c *crowd) Handle(ctx context.Context, r slog.Record) error {
 		c.log.Error("a request failed", "error", r.Message)
 		return nil
 	}
-	c.mu.Lock()
-	say, unsaid := c.said.Note(c.now())
-	c.mu.Unlock()
-	if say {
-		c.log.Warn("refused a connection", "error", strings.TrimSpace(r.Message), "others_not_listed", unsaid)
-	}
+	c.said.WarnAt(c.now(), c.log, "refused a connection", "error", strings.TrimSpace(r.Message))
 	return nil
 }
 

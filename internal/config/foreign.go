@@ -44,11 +44,8 @@ func (f *Foreign) file(name string) bool {
 	})
 }
 
-// Address reports whether alerts may go to an address wherever it leads.
-func (f *Foreign) Address(text string) bool { return f.address(text) }
-
-// address reports whether a program of this host may be sent to an address of somebody else's choice.
-func (f *Foreign) address(text string) bool {
+// Address reports whether a program of this host may be sent to an address of somebody else's choice.
+func (f *Foreign) Address(text string) bool {
 	u, ok := webAddress(text)
 	return ok && slices.ContainsFunc(f.Allow, func(allowed string) bool {
 		a, ok := webAddress(allowed)
@@ -78,7 +75,7 @@ var storeSettings = []string{"region", "use_path_style", "anonymous"}
 // foreignStore objects to what a foreign job wants of a store beside an object. A setting that is not known is refused.
 func (c *checker) foreignStore(field string, at blob.Place) {
 	for _, name := range slices.Sorted(maps.Keys(at.Settings())) {
-		if name == "endpoint" && c.foreign.address(at.Settings().Get(name)) || slices.Contains(storeSettings, name) {
+		if name == "endpoint" && c.foreign.Address(at.Settings().Get(name)) || slices.Contains(storeSettings, name) {
 			continue
 		}
 		c.fault(field, fmt.Sprintf("has the setting %s, which a job sent to a controller may not have", name),
@@ -110,7 +107,7 @@ func (c *checker) foreignText(field, text string) {
 	case strings.HasSuffix(field, ".program.url"):
 		// Machines fetch it, with their own rights.
 	case strings.HasSuffix(field, ".endpoint"):
-		if !c.foreign.address(text) {
+		if !c.foreign.Address(text) {
 			c.fault(field, "would have the controller ask, with its rights, an address of the job's choice", "leave it out, or start the controller with --allow and the address")
 		}
 	case strings.HasSuffix(field, ".listen"):
@@ -122,7 +119,7 @@ func (c *checker) foreignText(field, text string) {
 			c.fault(field, "says how a controller is reached, to the controller itself", "leave the block controller out")
 		}
 	case field == "alerts.url":
-		if u, err := url.Parse(text); err != nil || inward(u.Hostname()) && !c.foreign.address(text) {
+		if u, err := url.Parse(text); err != nil || inward(u.Hostname()) && !c.foreign.Address(text) {
 			c.fault(field, "is an address of the controller's own host or network", "start the controller with --alert-url-file, or with --allow and the address")
 		}
 	case strings.Contains(text, "://"):

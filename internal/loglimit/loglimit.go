@@ -18,8 +18,8 @@ type Limit struct {
 	said, unsaid int
 }
 
-// Note reports whether a line may be written now, and how many were left out since the last one.
-func (l *Limit) Note(now time.Time) (say bool, unsaid int) {
+// note reports whether a line may be written now, and how many were left out since the last one.
+func (l *Limit) note(now time.Time) (say bool, unsaid int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now.Sub(l.minute) >= time.Minute || now.Before(l.minute) {
@@ -36,7 +36,12 @@ func (l *Limit) Note(now time.Time) (say bool, unsaid int) {
 
 // Warn writes a line, if it may, with the number of those that were left out.
 func (l *Limit) Warn(log *slog.Logger, message string, args ...any) {
-	say, unsaid := l.Note(time.Now())
+	l.WarnAt(time.Now(), log, message, args...)
+}
+
+// WarnAt is Warn by another clock.
+func (l *Limit) WarnAt(now time.Time, log *slog.Logger, message string, args ...any) {
+	say, unsaid := l.note(now)
 	if !say {
 		return
 	}

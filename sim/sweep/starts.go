@@ -65,10 +65,7 @@ func (s Starts) times(cfg *sim.Config) ([]time.Time, error) {
 			history, horizonOf(cfg))
 	}
 	open := openTo(cfg, first, last)
-	minutes := 0
-	for _, o := range open {
-		minutes += o.to - o.from
-	}
+	minutes := countMinutes(open)
 	// minute gives the n-th that counts.
 	minute := func(n int) time.Time {
 		for _, o := range open {
@@ -103,6 +100,13 @@ func (s Starts) times(cfg *sim.Config) ([]time.Time, error) {
 
 // minutes are starting minutes, counted from the first one; to is not one of them.
 type minutes struct{ from, to int }
+
+func countMinutes(open []minutes) (n int) {
+	for _, o := range open {
+		n += o.to - o.from
+	}
+	return n
+}
 
 // openTo returns the minutes from first to last at which no hole rules out a start.
 func openTo(cfg *sim.Config, first, last time.Time) (open []minutes) {
@@ -174,10 +178,7 @@ func (p Plan) LeftOut() (said []string) {
 			}
 			continue
 		}
-		total, counted := int(last.Sub(first)/time.Minute)+1, 0
-		for _, o := range openTo(&cfg, first, last) {
-			counted += o.to - o.from
-		}
+		total, counted := int(last.Sub(first)/time.Minute)+1, countMinutes(openTo(&cfg, first, last))
 		if total > counted && counted > 0 {
 			said = append(said, fmt.Sprintf("%.4g hours of work: %.1f %% of the starting minutes do not count, as prices were not recorded while their runs would go on, or before",
 				ComputeTime(&cfg).Hours(), 100*float64(total-counted)/float64(total)))
