@@ -318,7 +318,7 @@ func TestCloseEndsEverything(t *testing.T) {
 		if r, open := <-l.Reports(); open {
 			t.Errorf("heard %+v after the end", r)
 		}
-		if err := l.Receive(t.Context(), nil); err == nil || errors.Is(err, ErrUnknownNode) || !strings.Contains(err.Error(), "closed") {
+		if err := l.Receive(context.Background(), nil); err == nil || errors.Is(err, ErrUnknownNode) || !strings.Contains(err.Error(), "closed") {
 			t.Errorf("listening to a closed link: %v", err)
 		}
 	})
