@@ -38,7 +38,7 @@ build: ## build bin/tierml
 	@echo "built bin/tierml"
 
 .PHONY: demo
-demo: build ## build, then train a model on a replayed spot market (about two minutes)
+demo: build ## build, then train a model on a replayed spot market (70 seconds; the first build takes minutes)
 	bin/tierml run -y examples/demo.yaml
 
 .PHONY: test
@@ -114,7 +114,9 @@ lint: ## gofmt, go vet, staticcheck, errorlint
 	$(TOOL) go-errorlint ./...
 
 .PHONY: check
-check: lint test race test-awscli test-moto test-stores test-terraform test-metrics test-browser ## everything that .ci/run checks
+check: SEEDS = 8000
+check: FOR = 1m
+check: lint sessions test explore race test-awscli test-moto test-stores test-terraform test-metrics demo test-browser ## everything that .ci/run checks
 
 .PHONY: sessions
 sessions: # what the pages' shell examples need beside Go, for TestSessions (installs Debian's if it can)

@@ -15,7 +15,7 @@ const awsProgram = "/usr/bin/aws"
 // TestAWSCommandLine lets a client that nobody here wrote use the API.
 func TestAWSCommandLine(t *testing.T) {
 	if _, err := os.Stat(awsProgram); err != nil {
-		t.Skip("needs the AWS command line: apt-get install awscli")
+		t.Skip("the AWS command line is not installed: apt-get install awscli")
 	}
 	c := run(t, nil)
 	home := t.TempDir()

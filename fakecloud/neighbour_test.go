@@ -88,10 +88,10 @@ func askAs(t *testing.T, uid uint32, requests []string) []string {
 // same requests of the cloud's own user are answered.
 func TestAnotherUserOfTheHost(t *testing.T) {
 	if !sameuser.Supported {
-		t.Skip("this system does not tell whose a connection is")
+		t.Skip("this system does not tell whose a connection is: run it on Linux")
 	}
 	if os.Geteuid() != 0 {
-		t.Skip("only root can become another user")
+		t.Skip("only root can become another user: run it as root")
 	}
 	t.Run(EC2, func(t *testing.T) {
 		c := run(t, nil)

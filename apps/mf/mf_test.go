@@ -39,7 +39,7 @@ func prepareFile(t testing.TB, path string, cut apps.Cut) (splitmem.Files, apps.
 	t.Helper()
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) && path == movielens {
-		t.Skipf("%s is not there: MovieLens 100K may not be redistributed; get it from GroupLens", path)
+		t.Skipf("%s is not there: MovieLens 100K may not be redistributed; get it from GroupLens, and put it there", path)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -102,7 +102,7 @@ exec bash "$TIERML_HOME/startup-script"
 func TestComputeEngine(t *testing.T) {
 	for _, tool := range []string{"bash", "curl", "sha256sum", "sed"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("%s is not installed: machines' first script needs it", tool)
+			t.Skipf("%s is not installed, and machines' first script runs it: apt-get install bash coreutils curl sed", tool)
 		}
 	}
 	t.Parallel()

@@ -89,9 +89,9 @@ func typeSession(t *testing.T, page string, blocks []docstest.Block) {
 	for _, program := range s.needs {
 		if _, err := exec.LookPath(program); err != nil {
 			if os.Getenv("CI") != "" {
-				t.Fatalf("%v: .ci/run installs it", err)
+				t.Fatalf("%v: make sessions installs it", err)
 			}
-			t.Skipf("%v; .ci/run has what installs it", err)
+			t.Skipf("%v: make sessions installs it", err)
 		}
 	}
 	program := builtBinary(t)

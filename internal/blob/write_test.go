@@ -101,7 +101,7 @@ func writeListRemove(t *testing.T, folder string) {
 // A disk that is full says so, and what was there stays.
 func TestWriteToAFullDisk(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
-		t.Skip("needs /dev/full")
+		t.Skip("this system has no /dev/full: run it on Linux")
 	}
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {

@@ -113,7 +113,7 @@ func TestCheckpointsThatAreTooLarge(t *testing.T) {
 	}
 	copy(text, []byte{0xff, 0xff, 0xff, 0x7f, 0xff, 0xff, 0xff, 0x7f}) // rows and cells of the first piece
 	if err := errors.Join(os.WriteFile(object, text, 0o600), os.Truncate(object, 64<<30)); err != nil {
-		t.Skipf("no sparse files here: %v", err)
+		t.Skipf("no sparse files in %s: set TMPDIR to a file system that has them: %v", place, err)
 	}
 	if _, err := LoadParts(t.Context(), manifest, &schema, 42, []ps.Partition{0, 1, 2, 3}); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "more than its part has") {
 		t.Errorf("an endless part: %v", err)

@@ -158,7 +158,7 @@ func TestWriterNeverBuriesATornLine(t *testing.T) {
 func TestWriterRealFullDisk(t *testing.T) {
 	f, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
-		t.Skip("this system has no /dev/full")
+		t.Skip("this system has no /dev/full: run it on Linux")
 	}
 	w := NewWriter(f, 0, nil)
 	err = w.Write(Entry{T: at(0), Kind: Done, Outcome: "finished"})

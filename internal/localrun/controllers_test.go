@@ -25,11 +25,7 @@ func controllerJob(cloud, program, sha string) *config.Job {
 // What the machine of a controller does first: it fetches the very program that was meant, and runs it as a controller that
 // takes the token whose sum it was told; at a second start it fetches nothing.
 func TestControllerScript(t *testing.T) {
-	for _, tool := range []string{"bash", "curl", "sha256sum"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("%s is not installed: the script is tried with it", tool)
-		}
-	}
+	need(t, "bash", "curl", "sha256sum")
 	const program = "#!/bin/bash\necho \"$* in $AWS_REGION\" >>\"$3/ran\"\n"
 	sum := sha256.Sum256([]byte(program))
 	fetched := 0

@@ -15,14 +15,20 @@ import (
 	"github.com/tierml/tierml/tiers/node"
 )
 
+// need skips a test of a machine's first script where a program is missing that the script runs.
+func need(t *testing.T, programs ...string) {
+	t.Helper()
+	for _, p := range programs {
+		if _, err := exec.LookPath(p); err != nil {
+			t.Skipf("%s is not installed, and the script runs it: apt-get install bash coreutils curl sed", p)
+		}
+	}
+}
+
 // What a machine of a real cloud does first: it fetches the very program that was meant, runs it, begins again when it was
 // given up while it lived, and powers off when there is nothing more to do, or nothing could be done.
 func TestBootScript(t *testing.T) {
-	for _, tool := range []string{"bash", "curl", "sha256sum"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("%s is not installed: the script is tried with it", tool)
-		}
-	}
+	need(t, "bash", "curl", "sha256sum")
 	const program = `#!/bin/bash
 echo "$1 in $AWS_REGION, key in $TIERML_KEY_FILE" >>ran
 [ "$TIERML_POWER_OFF +$TIERML_POWER_OFF_AFTER" = 'off +30' ] || exit 1

@@ -27,11 +27,7 @@ import (
 // On Compute Engine a machine fetches the program from Google's store by its own account, and says to the agent whose
 // machine it is. Whatever is secret is not in the script.
 func TestStartupScript(t *testing.T) {
-	for _, tool := range []string{"bash", "curl", "sha256sum", "sed"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("%s is not installed: the script is tried with it", tool)
-		}
-	}
+	need(t, "bash", "curl", "sha256sum", "sed")
 	const program = "#!/bin/bash\necho \"$1 on $TIERML_PROVIDER\" >>ran\n"
 	var asked []string
 	served := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -19,11 +19,7 @@ import (
 
 // A machine whose boot stalls has a timer that ends it before it asks anybody for anything, and a kill of the script leaves it.
 func TestABootThatStalls(t *testing.T) {
-	for _, tool := range []string{"bash", "curl"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("%s is not installed: the script is tried with it", tool)
-		}
-	}
+	need(t, "bash", "curl")
 	job := &config.Job{OrphanAfter: 90 * time.Second}
 	asked := make(chan bool, 100)
 	served := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -25,7 +25,7 @@ func TestBothWaysAgree(t *testing.T) {
 		from, to := client.LocalAddr().(*net.TCPAddr).AddrPort(), client.RemoteAddr().(*net.TCPAddr).AddrPort()
 		byDiag, err := ownerByDiag(from, to)
 		if errors.Is(err, errNoDiag) {
-			t.Skip("this kernel has no sock_diag")
+			t.Skip("this kernel has no sock_diag: modprobe tcp_diag")
 		}
 		byTable, tableErr := ownerByTable(from, to)
 		if err != nil || tableErr != nil || byDiag != os.Geteuid() || byTable != os.Geteuid() {

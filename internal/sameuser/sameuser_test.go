@@ -64,11 +64,11 @@ func TestOwnConnections(t *testing.T) {
 // What listens for this user closes connections of another user before anything is read or said.
 func TestAnotherUser(t *testing.T) {
 	if !Supported {
-		t.Skip("this system does not tell whose a connection is")
+		t.Skip("this system does not tell whose a connection is: run it on Linux")
 	}
 	bash, err := exec.LookPath("bash")
 	if err != nil || os.Geteuid() != 0 {
-		t.Skip("only root can become another user, and bash is needed to connect as one")
+		t.Skip("only root can become another user, and bash connects as one: run it as root, with bash installed")
 	}
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -98,7 +98,7 @@ func TestQuota(t *testing.T) {
 func TestMotoInspect(t *testing.T) {
 	endpoint := os.Getenv(motoEndpoint)
 	if endpoint == "" {
-		t.Skipf("%s is not set", motoEndpoint)
+		t.Skipf("%s is not set: make test-moto installs moto and sets it", motoEndpoint)
 	}
 	cloud := motoCloud(t, endpoint)
 	image, err := cloud.Image(t.Context())

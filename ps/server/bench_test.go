@@ -89,7 +89,7 @@ func BenchmarkRead(b *testing.B) {
 // A read must cost the same few allocations whatever the number of rows.
 func TestReadAllocatesPerMessageNotPerRow(t *testing.T) {
 	if raceEnabled {
-		t.Skip("the race detector empties pools at random")
+		t.Skip("the race detector empties pools at random: run it without -race")
 	}
 	allocs := func(bytes int) float64 {
 		c := newCluster(t, benchSchema(true, bytes), nil, "a", "r")

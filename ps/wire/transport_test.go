@@ -61,7 +61,7 @@ func TestCallersOfThisHostUseAUnixSocket(t *testing.T) {
 	}
 	near, err := ListenNear(1, tcp.Addr())
 	if err != nil {
-		t.Skip(err)
+		t.Skipf("%v: run it on Linux", err)
 	}
 	serveOn(t, tcp, nil)
 	serveOn(t, near, nil)

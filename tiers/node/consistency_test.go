@@ -26,7 +26,7 @@ import (
 // very bits of training in one process.
 func TestLossDependsOnNeitherWorkersNorConsistency(t *testing.T) {
 	if testing.Short() {
-		t.Skip("uses TCP")
+		t.Skip("-short is given, and this trains on real nodes: leave -short out")
 	}
 	const within = 0.01
 	for _, job := range consistencyJobs(t) {

@@ -11,7 +11,7 @@ import (
 // committed, one machine dies without warning, and the other one ends with the undisturbed answer.
 func TestOnTheRealDataPlane(t *testing.T) {
 	if testing.Short() {
-		t.Skip("uses TCP")
+		t.Skip("-short is given, and this trains on real nodes: leave -short out")
 	}
 	t.Run("plaintext", func(t *testing.T) { onTheRealDataPlane(t, nil) })
 	t.Run("TLS", func(t *testing.T) { onTheRealDataPlane(t, newSecured(t)) })

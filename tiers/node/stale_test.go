@@ -62,7 +62,7 @@ func TestStaleDefaultsDoNotCostQuality(t *testing.T) {
 // after 96 clocks, two passes, the network would be .02 behind here, and by no optimizer's step nearer than .018.
 func TestOldestReadsDoNotCostQuality(t *testing.T) {
 	if testing.Short() || raceEnabled {
-		t.Skip("trains for some ten seconds without the race detector")
+		t.Skip("this trains for some ten seconds without the race detector: leave -short and -race out")
 	}
 	const seeds = 3
 	for _, s := range staleJobs {
@@ -124,7 +124,7 @@ func (s *staleJob) prepared(t *testing.T, seed uint64, stale bool) *trained {
 	path := filepath.Join("../../../shared/data/ml", s.file)
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		t.Skipf("%s is not there: it is a public data set that is not part of the repository", path)
+		t.Skipf("%s is not there: get this public data set, and put it there", path)
 	}
 	if err != nil {
 		t.Fatal(err)

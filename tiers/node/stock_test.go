@@ -64,7 +64,7 @@ func TestSplitThatTheControllerBeforeAssigned(t *testing.T) {
 // machine is in the generation in which it was welcomed, as everybody else is, so nothing has to be done again.
 func TestStockBeforeTheFirstRoute(t *testing.T) {
 	if testing.Short() {
-		t.Skip("uses TCP")
+		t.Skip("-short is given, and this trains on real nodes: leave -short out")
 	}
 	real(t, nil, func(t *testing.T, w *world) {
 		m := w.start("i-1")

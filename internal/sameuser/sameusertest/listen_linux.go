@@ -19,7 +19,7 @@ const nobody = 65534
 func Listen(t testing.TB, address string) net.Listener {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("only root can play another user")
+		t.Skip("only root can play another user: run it as root")
 	}
 	var l net.Listener
 	var err error

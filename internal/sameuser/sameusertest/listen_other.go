@@ -10,13 +10,13 @@ import (
 // Listen skips the test: this system does not tell whose a connection is.
 func Listen(t testing.TB, _ string) net.Listener {
 	t.Helper()
-	t.Skip("this system does not tell whose a connection is")
+	t.Skip("this system does not tell whose a connection is: run it on Linux")
 	return nil
 }
 
 // Hear skips the test, likewise.
 func Hear(t testing.TB) (address string, heard func() string) {
 	t.Helper()
-	t.Skip("this system does not tell whose a connection is")
+	t.Skip("this system does not tell whose a connection is: run it on Linux")
 	return "", nil
 }
