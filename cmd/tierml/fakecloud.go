@@ -166,7 +166,7 @@ Paths below /_control/ show the cloud's state and inject events:
 	f.StringToStringVar(&o.capacity, "capacity", nil, "most machines of a spot pool, such as us-west-1a/c3.xlarge=5")
 	f.IntVar(&o.config.Limits.SpotInstances, "spot-limit", 0, "most spot instances of the account (0: no limit)")
 	f.IntVar(&o.config.Limits.OnDemandInstances, "on-demand-limit", 0, "most on-demand instances of the account (0: no limit)")
-	f.Float64Var(&o.flopsPerVCPU, "flops-per-vcpu", 0, "declared compute rate that instances are told (0: none)")
+	f.Float64Var(&o.flopsPerVCPU, "flops-per-vcpu", 0, "declared compute rate of instances (0: none)")
 	f.Uint64Var(&o.config.Seed, "seed", 1, "seed of ids and random targets")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "print what happens")
 	cmd.AddCommand(newFakecloudBillCommand())
