@@ -9,7 +9,7 @@ import (
 var (
 	// ErrFenced: the sender's incarnation was given up; it must rejoin empty.
 	ErrFenced = errors.New("incarnation is fenced")
-	// ErrNotStaged: a commit of something that was never staged here.
+	// ErrNotStaged: a commit of something that was never staged here, or a piece of it without those before.
 	ErrNotStaged = errors.New("contribution is not staged")
 	// ErrPassed: the cut's clock was folded before its name arrived; a later one must be named.
 	ErrPassed = errors.New("clock has passed")

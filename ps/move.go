@@ -84,6 +84,7 @@ type PendingClock struct {
 	Clock     Clock
 	Committed int
 	Sums      Sums
+	more      []Sums // of one that came in parts: those after the first
 }
 
 // Settled is an incarnation's last committed contribution, and whether it is fenced.
@@ -177,8 +178,10 @@ func (in *Incoming) Finish(f *Final) (*Shard, error) {
 	for i := range f.Pending {
 		p := s.at(f.Pending[i].Clock)
 		p.committed = f.Pending[i].Committed
-		if err := p.add(&s.rows, &f.Pending[i].Sums); err != nil {
-			return nil, err
+		for _, u := range append([]Sums{f.Pending[i].Sums}, f.Pending[i].more...) {
+			if err := p.add(&s.rows, &u); err != nil {
+				return nil, err
+			}
 		}
 	}
 	for _, c := range f.Staged {
@@ -247,8 +250,10 @@ func (f *Final) checkPending(schema *Schema, id Partition) error {
 		if p.Clock != f.Folded+1+Clock(i) || p.Committed != committed || committed == schema.Splits {
 			return invalid("%d splits pending for clock %d after clock %d", p.Committed, p.Clock, f.Folded)
 		}
-		if err := p.Sums.Check(schema, id); err != nil {
-			return err
+		for _, u := range append([]Sums{p.Sums}, p.more...) {
+			if err := u.Check(schema, id); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -1,10 +1,6 @@
 package ps
 
-import (
-	"fmt"
-
-	"github.com/tierml/tierml/internal/vector"
-)
+import "fmt"
 
 // Shard is one partition as its owner sees it.
 //
@@ -30,9 +26,10 @@ type Shard struct {
 	spare  []int64    // one row
 	floats []float32  // likewise
 
-	staged  map[Incarnation]*Contribution
-	settled map[Incarnation]uint64 // last committed sequence number
-	fenced  map[Incarnation]bool
+	staged   map[Incarnation]*Contribution
+	arriving map[Incarnation]*Contribution // without their last pieces
+	settled  map[Incarnation]uint64        // last committed sequence number
+	fenced   map[Incarnation]bool
 
 	named  Clock // cut that is named and not passed yet; 0 = none
 	layers []layer
@@ -48,6 +45,7 @@ type Contribution struct {
 	Clock       Clock
 	Splits      []Split // ascending; at least one
 	Updates     Sums
+	more        []Sums // of one that came in pieces: those after the first
 }
 
 // NewShard returns a partition in its initial state, at cut 0.
@@ -79,7 +77,7 @@ func (s *Shard) resetTo(cut Clock) {
 		s.marks[i] = cut
 	}
 	s.ahead, s.unused = nil, nil
-	s.staged = map[Incarnation]*Contribution{}
+	s.staged, s.arriving = map[Incarnation]*Contribution{}, map[Incarnation]*Contribution{}
 	s.settled = map[Incarnation]uint64{}
 	s.fenced = map[Incarnation]bool{}
 	s.named = 0
@@ -185,6 +183,16 @@ func (s *Shard) addAhead(t *tableRows, slot int, row []float32) error {
 // Stage holds a contribution until its commit; the shard keeps what it is given until its clock is folded. Staging the same
 // one again is harmless. It reports true when it had been committed before.
 func (s *Shard) Stage(c *Contribution) (committed bool, err error) {
+	if committed, err := s.admit(c); committed || err != nil {
+		return committed, err
+	}
+	delete(s.arriving, c.Incarnation)
+	s.staged[c.Incarnation] = c
+	return false, nil
+}
+
+// admit reports whether a contribution, or a piece of one, had been committed before; an error if it cannot be taken.
+func (s *Shard) admit(c *Contribution) (committed bool, err error) {
 	if s.fenced[c.Incarnation] {
 		return false, ErrFenced
 	}
@@ -200,11 +208,7 @@ func (s *Shard) Stage(c *Contribution) (committed bool, err error) {
 	if err := s.checkMarks(c); err != nil {
 		return false, err
 	}
-	if err := s.checkRoom(c); err != nil {
-		return false, err
-	}
-	s.staged[c.Incarnation] = c
-	return false, nil
+	return false, s.checkRoom(c)
 }
 
 // maxAhead is how many clocks a split's work may be ahead of the folded state, beyond the staleness that is allowed. It bounds
@@ -225,7 +229,8 @@ func (s *Shard) checkRoom(c *Contribution) error {
 	if last := s.schema.lastAhead(s.folded); c.Clock > last {
 		return fmt.Errorf("%w: clock %d; work of clocks up to %d is taken", ErrEarly, c.Clock, last)
 	}
-	if most := s.schema.Splits + len(s.fenced); s.staged[c.Incarnation] == nil && len(s.staged) >= most {
+	most := s.schema.Splits + len(s.fenced)
+	if s.staged[c.Incarnation] == nil && s.arriving[c.Incarnation] == nil && len(s.staged)+len(s.arriving) >= most {
 		return fmt.Errorf("%w: %d contributions wait for their commit already", ErrEarly, most)
 	}
 	return nil
@@ -244,7 +249,7 @@ func (c *Contribution) check(s *Schema, p Partition) error {
 			return invalid("split %d after split %d: they must ascend", split, c.Splits[i-1])
 		}
 	}
-	return c.Updates.Check(s, p)
+	return c.each(func(u *Sums) error { return u.Check(s, p) })
 }
 
 // holds reports whether all splits of a contribution have its clock behind them here. So it is when the partition
@@ -295,69 +300,18 @@ func (s *Shard) commit(inc Incarnation, seq uint64) (folded bool, err error) {
 		return true, err
 	}
 	p := s.at(c.Clock)
-	if err := p.add(&s.rows, &c.Updates); err != nil {
-		return false, err
-	}
-	if err := s.checkFresh(c.Updates.Keys); err != nil {
+	err = c.each(func(u *Sums) error {
+		if err := p.add(&s.rows, u); err != nil {
+			return err
+		}
+		return s.checkFresh(u.Keys)
+	})
+	if err != nil {
 		return false, err
 	}
 	s.counted(c)
 	p.committed += len(c.Splits)
 	return s.fold()
-}
-
-// completes reports whether a contribution is all that the next clock lacks, and simply added to rows, so that it needs not
-// wait in pending.
-func (s *Shard) completes(c *Contribution) bool {
-	if c.Clock != s.folded+1 || s.schema.Deterministic {
-		return false
-	}
-	committed := 0
-	if len(s.ahead) > 0 && s.ahead[0] != nil {
-		committed = s.ahead[0].committed
-	}
-	if committed+len(c.Splits) != s.schema.Splits {
-		return false
-	}
-	for _, k := range c.Updates.Keys {
-		if t := &s.schema.Tables[k.Table]; t.Sparse || t.Kind != Float32 || t.Rule.Name != Add {
-			return false
-		}
-	}
-	return true
-}
-
-// foldWith folds the next clock with the contribution that completes it: what waits of a row is added when the row is in
-// the cache anyway.
-func (s *Shard) foldWith(c *Contribution) error {
-	var waiting *pending
-	if len(s.ahead) > 0 {
-		waiting = s.ahead[0]
-	}
-	values := c.Updates.Float
-	for _, k := range c.Updates.Keys {
-		t := &s.rows.tables[k.Table]
-		slot := t.slot(k.Row)
-		s.touch(t, slot)
-		n, row := t.table.Cols, t.row(slot)
-		if waiting != nil {
-			if u := &waiting.tables[t.id]; u.place(slot) >= 0 {
-				vector.Axpy(1, u.float.row(u.place(slot)), row)
-				u.remove(slot)
-			}
-		}
-		vector.Axpy(1, values[:n], row)
-		values = values[n:]
-	}
-	s.counted(c)
-	if waiting == nil {
-		if len(s.ahead) > 0 {
-			s.ahead = append(s.ahead[:0], s.ahead[1:]...)
-		}
-		s.next()
-		return nil
-	}
-	return s.foldNext()
 }
 
 // touch notes that a row changes.
@@ -372,6 +326,7 @@ func (s *Shard) touch(t *tableRows, slot int) {
 // counted notes that a staged contribution counts.
 func (s *Shard) counted(c *Contribution) {
 	delete(s.staged, c.Incarnation)
+	delete(s.arriving, c.Incarnation)
 	s.settled[c.Incarnation] = c.Sequence
 	for _, split := range c.Splits {
 		s.marks[split] = c.Clock
@@ -425,78 +380,6 @@ func (s *Shard) checkFresh(keys []Key) error {
 	return nil
 }
 
-// fold applies complete clocks in order; passing a named cut opens its layer between two clocks. After an error, which
-// is fatal for the job, the shard is not to be used.
-func (s *Shard) fold() (folded bool, err error) {
-	for len(s.ahead) > 0 {
-		p := s.ahead[0]
-		if p == nil || p.committed < s.schema.Splits {
-			break
-		}
-		if err := s.foldNext(); err != nil {
-			return folded, err
-		}
-		folded = true
-	}
-	return folded, nil
-}
-
-// foldNext folds what waits of the next clock.
-func (s *Shard) foldNext() error {
-	p := s.ahead[0]
-	for i := range p.tables {
-		if err := s.foldTable(&s.rows.tables[i], &p.tables[i]); err != nil {
-			return err
-		}
-	}
-	s.ahead = append(s.ahead[:0], s.ahead[1:]...)
-	p.reset()
-	s.unused = append(s.unused, p)
-	s.next()
-	return nil
-}
-
-func (s *Shard) foldTable(t *tableRows, u *sums) error {
-	for place, slot := range u.slots {
-		slot := int(slot)
-		if u.place(slot) < 0 {
-			continue // removed
-		}
-		s.touch(t, slot)
-		row := t.row(slot)
-		if t.table.Rule.Name != Add {
-			t.table.Step(row, s.gradient(u, place), s.folded+1)
-			continue
-		}
-		var err error
-		if s.schema.Deterministic {
-			err = u.applyFixed(t.table, place, row, s.spare)
-		} else {
-			err = u.applyFloat(t.table, place, row)
-		}
-		if err != nil {
-			return s.schema.at(t.key(slot), err)
-		}
-		if t.table.Sparse {
-			t.sparse[slot] = AppendSparse(nil, row)
-		}
-	}
-	return nil
-}
-
-// gradient is the sum at a place, of a table with a rule.
-func (s *Shard) gradient(u *sums, place int) []float32 {
-	if !s.schema.Deterministic {
-		return u.float.row(place)
-	}
-	sum := u.fixed.row(place)
-	gradient := s.floats[:len(sum)]
-	for i, x := range sum {
-		gradient[i] = FromFixed(x)
-	}
-	return gradient
-}
-
 // Standing is what a partition knows of an incarnation.
 type Standing struct {
 	Committed uint64 // last committed sequence number
@@ -506,6 +389,7 @@ type Standing struct {
 // Fence returns up an incarnation: nothing more of it is accepted, and what it has staged waits for Settle.
 func (s *Shard) Fence(inc Incarnation) Standing {
 	s.fenced[inc] = true
+	delete(s.arriving, inc)
 	st := Standing{Committed: s.settled[inc]}
 	if c := s.staged[inc]; c != nil {
 		st.Staged = c.Sequence

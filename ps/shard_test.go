@@ -58,23 +58,25 @@ func count(x float32) int32 {
 
 func contribution(s *Schema, p Partition, inc Incarnation, seq uint64, c Clock, splits ...Split) *Contribution {
 	out := &Contribution{Incarnation: inc, Sequence: seq, Clock: c, Splits: splits}
-	for _, split := range splits {
-		for _, k := range keysOf(s, p) {
+	for _, k := range keysOf(s, p) {
+		fixedSum, floatSum, changed := make([]int64, s.Cols(k)), make([]float32, s.Cols(k)), false
+		for _, split := range splits {
 			if _, ok := update(s, split, c, k, 0); !ok {
 				continue
 			}
-			var fixedSum []int64
-			var floatSum []float32
-			for i := range s.Cols(k) {
+			changed = true
+			for i := range fixedSum {
 				x, _ := update(s, split, c, k, i)
 				if s.Kind(k) == Int32 {
-					fixedSum = append(fixedSum, int64(count(x)))
-					floatSum = append(floatSum, Cells([]int32{count(x)})...)
+					fixedSum[i] += int64(count(x))
+					Ints(floatSum)[i] += count(x)
 				} else {
 					fixed, _ := ToFixed(x)
-					fixedSum, floatSum = append(fixedSum, fixed), append(floatSum, x)
+					fixedSum[i], floatSum[i] = fixedSum[i]+fixed, floatSum[i]+x
 				}
 			}
+		}
+		if changed {
 			s.AppendSum(&out.Updates, k, fixedSum, floatSum)
 		}
 	}
@@ -207,10 +209,37 @@ func (s *schedule) stage(t *rapid.T) {
 		}
 		c = contribution(s.schema, 0, Incarnation(w+1), s.sequence[w]+1, clock, s.splits(w)...)
 	}
-	if committed, err := s.shard.Stage(c); err != nil || committed {
-		t.Fatalf("stage: %v, %v", committed, err)
-	}
+	s.stagePieces(t, c)
 	s.staged[w] = c
+}
+
+// stagePieces stages a contribution in one piece or in several, some of them more than once.
+func (s *schedule) stagePieces(t *rapid.T, c *Contribution) {
+	most := rapid.SampledFrom([]int{0, 100, 1 << 20}).Draw(t, "bytes")
+	rest := c.Updates
+	for piece, more := 0, true; more; piece++ {
+		part := *c
+		part.Updates, rest = s.schema.CutSums(&rest, most)
+		more = len(rest.Keys) > 0
+		for range rapid.IntRange(1, 2).Draw(t, "times") {
+			again := part
+			if committed, err := s.shard.StagePiece(&again, piece, more); err != nil || committed {
+				t.Fatalf("stage piece %d: %v, %v", piece, committed, err)
+			}
+		}
+		if skipped := part; more && len(rest.Keys) > 1 {
+			if _, err := s.shard.StagePiece(&skipped, piece+2, true); !errors.Is(err, ErrNotStaged) {
+				t.Fatalf("stage piece %d after %d: %v", piece+2, piece, err)
+			}
+			if _, err := s.shard.Commit(c.Incarnation, c.Sequence); !errors.Is(err, ErrNotStaged) && s.staged[int(c.Incarnation)-1] == nil {
+				t.Fatalf("commit after piece %d: %v", piece, err)
+			}
+			if rapid.IntRange(0, 9).Draw(t, "anew") == 0 {
+				s.stagePieces(t, c)
+				return
+			}
+		}
+	}
 }
 
 func (s *schedule) commit(t *rapid.T) {
@@ -413,7 +442,13 @@ func (s *schedule) move(t *rapid.T) {
 		t.Fatal(err)
 	}
 	bytes := s.shard.CutBytes()
-	if s.shard, err = s.incoming.Finish(final); err != nil {
+	parts := final.Cut(s.schema, rapid.SampledFrom([]int{1, 300, 1 << 20}).Draw(t, "bytes"))
+	for _, part := range parts[1:] {
+		if err := parts[0].Join(part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.shard, err = s.incoming.Finish(parts[0]); err != nil {
 		t.Fatal(err)
 	}
 	if s.shard.CutBytes() != bytes {
