@@ -214,12 +214,22 @@ func (c *finalCutter) sums(first *Sums, more []Sums, head int, put func(part *Fi
 	}
 }
 
+// Begin returns what Join adds the other parts to; f is the first.
+func (f *Final) Begin() (*Final, error) {
+	whole := &Final{Folded: f.Folded, Base: f.Base, Full: f.Full, Marks: f.Marks, Settled: f.Settled}
+	return whole, whole.join(f)
+}
+
 // Join adds the next part of a last message. Each has something, and rows ascend from part to part, so that what is joined has
 // an end.
 func (f *Final) Join(part *Final) error {
 	if len(part.Rows.Keys)+len(part.Dirty)+len(part.Pending)+len(part.Staged) == 0 || len(part.Marks)+len(part.Settled) > 0 {
 		return invalid("a part of a last message that has nothing of its own")
 	}
+	return f.join(part)
+}
+
+func (f *Final) join(part *Final) error {
 	if !follow(f.Rows.Keys, part.Rows.Keys) || !follow(f.Dirty, part.Dirty) {
 		return invalid("parts of a last message whose rows do not ascend")
 	}

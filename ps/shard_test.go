@@ -443,12 +443,14 @@ func (s *schedule) move(t *rapid.T) {
 	}
 	bytes := s.shard.CutBytes()
 	parts := final.Cut(s.schema, rapid.SampledFrom([]int{1, 300, 1 << 20}).Draw(t, "bytes"))
+	whole, err := parts[0].Begin()
 	for _, part := range parts[1:] {
-		if err := parts[0].Join(part); err != nil {
-			t.Fatal(err)
-		}
+		err = errors.Join(err, whole.Join(part))
 	}
-	if s.shard, err = s.incoming.Finish(parts[0]); err != nil {
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.shard, err = s.incoming.Finish(whole); err != nil {
 		t.Fatal(err)
 	}
 	if s.shard.CutBytes() != bytes {
