@@ -89,6 +89,9 @@ const (
 	MaxStaleness  Clock = 1 << 12 // of SSP
 )
 
+// MaxRowBytes bounds what a row, or its sum, takes on its way to another process: more does not fit a frame, and rows are not cut.
+const MaxRowBytes = 63 << 20
+
 // maxRows keeps rows within what a key on the wire has room for.
 const maxRows = 1 << 48
 
@@ -116,6 +119,10 @@ func (s *Schema) Check() error {
 		t := &s.Tables[i]
 		if err := t.check(); err != nil {
 			return fmt.Errorf("table %s: %w", t.Name, err)
+		}
+		if bytes := max(deliveryBytes(t.Width()+1), s.sumBytes(t.Cols+1)); bytes > MaxRowBytes {
+			return invalid("table %s: a row of %d columns takes %d MB on its way to a server, and the most is %d MB", t.Name, t.Cols,
+				(bytes+1<<20-1)>>20, MaxRowBytes>>20)
 		}
 		if names[t.Name] {
 			return invalid("two tables are named %s", t.Name)

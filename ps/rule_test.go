@@ -163,6 +163,8 @@ func TestSchemaCheck(t *testing.T) {
 		"counts that begin somewhere":  func(s *Schema) { s.Tables[1].Kind = Int32 },
 		"a rule for counts":            func(s *Schema) { s.Tables[0].Kind, s.Tables[0].Rule = Int32, rules["sgd"] },
 		"a rule for sparse rows":       func(s *Schema) { s.Tables[0].Sparse, s.Tables[0].Rule = true, rules["sgd"] },
+		"rows that fit no frame":       func(s *Schema) { s.Tables[1].Cols = 16 << 20 },
+		"sums that fit no frame":       func(s *Schema) { s.Tables[0].Cols = 8 << 20 },
 		"a kind that is none":          func(s *Schema) { s.Tables[0].Kind = 2 },
 		"a rule that is none":          func(s *Schema) { s.Tables[0].Rule.Name = "x" },
 	} {

@@ -17,8 +17,11 @@ type Memory struct {
 }
 
 // AdmitMemory reports whether the reliable tier alone is enough to go on: a job whose model and cuts exceed its memory is
-// refused, with the figures.
+// refused, with the figures, and so is one with tables that no server can have.
 func AdmitMemory(job *config.Job, reliable Fleet, schema *ps.Schema) (Memory, error) {
+	if err := schema.Check(); err != nil {
+		return Memory{}, job.Fault("train", "the tables of "+job.Train.App+": "+err.Error(), "choose a smaller model, or rows of fewer columns")
+	}
 	if reliable.Count == 0 {
 		return Memory{}, nil
 	}

@@ -34,8 +34,10 @@ type Config struct {
 	Log    *slog.Logger // nil: none
 	// Incarnation is the worker's: what it reads says which of its own contributions it holds.
 	Incarnation ps.Incarnation
-	Dial        wire.Dialer // nil: TCP, or a Unix socket where the server is on this host
-	TLS         *tls.Config // nil: none. With it, everything goes by TCP
+	// MaxBody is the longest body of a frame, in bytes; 0 = wire.MaxBody. Larger reads and contributions travel in pieces.
+	MaxBody int
+	Dial    wire.Dialer // nil: TCP, or a Unix socket where the server is on this host
+	TLS     *tls.Config // nil: none. With it, everything goes by TCP
 	// Local gives the server of this process, if it is that one, to ask it without a network. Nil: none.
 	Local func(ps.ServerID) wire.Caller
 	// Panicked hears of panics in the client's goroutines; those of a caller's are the caller's.
@@ -90,7 +92,7 @@ func New(cfg Config) *Client {
 	if cfg.TLS != nil {
 		cfg.Dial = wire.SecureDialer(cfg.Dial, cfg.TLS)
 	}
-	c.links = wire.Links{Dial: cfg.Dial, Job: cfg.Job, Traffic: &c.traffic, Panicked: cfg.Panicked}
+	c.links = wire.Links{Dial: cfg.Dial, Job: cfg.Job, Traffic: &c.traffic, MaxBody: cfg.MaxBody, Panicked: cfg.Panicked}
 	return c
 }
 

@@ -18,6 +18,13 @@ const (
 	committed
 )
 
+// pieces are how much of a partition's sums its owner has, of those that are not staged.
+type pieces struct {
+	sent  uint32  // pieces that it has
+	rest  ps.Sums // what it lacks, once it has some
+	after ps.Sums // what it will lack when it has the piece under way
+}
+
 // contribution is one on its way.
 type contribution struct {
 	client     *Client
@@ -25,6 +32,7 @@ type contribution struct {
 	stage      wire.Stage     // but for Partitions
 	sums       []ps.Sums      // Index: Partition
 	standing   []standing     // Index: Partition
+	pieces     []pieces       // Index: Partition
 	partitions []ps.Partition // scratch: those of a round
 	owners     []server       // scratch
 }
@@ -49,6 +57,7 @@ func (c *Client) Contribute(
 		err = k.run(ctx)
 	}
 	clear(k.sums)
+	clear(k.pieces)
 	c.contributions.Put(k)
 	if err != nil {
 		return fmt.Errorf("contribute to clock %d: %w", clock, err)
@@ -61,7 +70,9 @@ func (k *contribution) begin(c *Client, generation ps.Generation) {
 	n := c.schema.Partitions
 	k.client, k.generation = c, generation
 	k.sums, k.standing = slices.Grow(k.sums[:0], n)[:n], slices.Grow(k.standing[:0], n)[:n]
+	k.pieces = slices.Grow(k.pieces[:0], n)[:n]
 	clear(k.standing)
+	clear(k.pieces)
 }
 
 // check refuses what no server would take, and sorts the sums by partition.
@@ -118,16 +129,58 @@ func (k *contribution) list(want standing) bool {
 	return len(k.partitions) > 0
 }
 
+// stageBatch gives a server its parts, in as many messages as they take.
 func (k *contribution) stageBatch(ctx context.Context, b batch) (outcome, error) {
-	request := &wire.Contribute{Stage: k.stage}
-	request.Partitions = make([]wire.PartitionSums, len(b.partitions))
-	for i, p := range b.partitions {
-		request.Partitions[i] = wire.PartitionSums{Partition: p, Sums: k.sums[p]}
+	worst := progress
+	for left := b.partitions; len(left) > 0; {
+		request := &wire.Contribute{Stage: k.stage}
+		request.Partitions = k.fill(left)
+		last := request.Partitions[len(request.Partitions)-1]
+		part := batch{to: b.to, partitions: left[:len(request.Partitions)]}
+		var message wire.Message = &request.Stage
+		if len(request.Partitions) == len(k.sums) && last.Piece == 0 && !last.More { // all of it: the server can commit at once
+			message = request
+		}
+		o, err := k.ask(ctx, part, message, staged)
+		worst = max(worst, o)
+		if err != nil || o == setback {
+			return worst, err
+		}
+		left = left[len(part.partitions):]
+		if last.More && k.pieces[last.Partition].sent > last.Piece { // the next piece of the same
+			left = b.partitions[len(b.partitions)-len(left)-1:]
+		}
 	}
-	if len(b.partitions) == len(k.sums) { // this server has all: it can commit at once
-		return k.ask(ctx, b, request, staged)
+	return worst, nil
+}
+
+// partBytes is about what a message has of a partition beside its sums.
+const partBytes = 40
+
+// fill returns what the next message has of partitions: several that fit it, or a piece of the first.
+func (k *contribution) fill(partitions []ps.Partition) (parts []wire.PartitionSums) {
+	room := wire.Piece(k.client.cfg.MaxBody)
+	for i, p := range partitions {
+		at := &k.pieces[p]
+		part := wire.PartitionSums{Partition: p, Piece: at.sent, Sums: k.sums[p]}
+		if at.sent > 0 {
+			part.Sums = at.rest
+		}
+		if size := partBytes + part.Sums.Bytes(); size > room {
+			if i > 0 {
+				return parts
+			}
+			part.Sums, at.after = k.client.schema.CutSums(&part.Sums, room-partBytes)
+			part.More = len(at.after.Keys) > 0
+		} else {
+			at.after = ps.Sums{}
+			room -= size
+		}
+		if parts = append(parts, part); part.More {
+			return parts
+		}
 	}
-	return k.ask(ctx, b, &request.Stage, staged)
+	return parts
 }
 
 func (k *contribution) commitBatch(ctx context.Context, b batch) (outcome, error) {
@@ -149,11 +202,15 @@ func (k *contribution) ask(ctx context.Context, b batch, request wire.Message, t
 	return c.settle(b, ack.Partitions, func(p ps.Partition, code wire.Code) {
 		switch code {
 		case wire.OK:
+			if at := &k.pieces[p]; then == staged && len(at.after.Keys) > 0 {
+				at.sent, at.rest = at.sent+1, at.after
+				return
+			}
 			k.standing[p] = then
 		case wire.Committed:
 			k.standing[p] = committed
 		case wire.NotStaged: // its owner was replaced
-			k.standing[p] = unknown
+			k.standing[p], k.pieces[p] = unknown, pieces{}
 		}
 	})
 }

@@ -51,6 +51,7 @@ type layout struct {
 	order      []int          // indices of keys, by partition
 	partitions []ps.Partition // what is still to be read
 	left       []bool         // Index: Partition; the same as a set
+	torn       []bool         // Index: Partition; its pieces hold different work, and it is to be read again
 	keys       []ps.Key       // of partitions, in their order
 	keyBegins  []int          // Index: Partition; where its keys begin in keys
 }
@@ -61,6 +62,7 @@ func (l *layout) group(schema *ps.Schema, keys []ps.Key) {
 	l.begins = slices.Grow(l.begins[:0], n+1)[:n+1]
 	l.keyBegins = slices.Grow(l.keyBegins[:0], n)[:n]
 	l.left = slices.Grow(l.left[:0], n)[:n]
+	l.torn = slices.Grow(l.torn[:0], n)[:n]
 	clear(l.begins)
 	for _, k := range keys {
 		p := schema.PartitionOf(k)
@@ -105,15 +107,15 @@ func (l *layout) gather(keys []ps.Key) {
 
 // into returns the memory of a server's rows, in the order of its answer, if that is worth it: rows that are dense and not
 // in many short pieces.
-func (l *layout) into(c *Client, b batch, dst *Rows, keys int) [][]float32 {
+func (l *layout) into(c *Client, spans []span, dst *Rows, keys int) [][]float32 {
 	if len(dst.Values) < placeCells {
 		return nil
 	}
 	most := min(len(dst.Values)/placePiece, keys)
 	pieces := make([][]float32, 0, most)
 	next := -1
-	for _, p := range b.partitions {
-		for _, i := range l.of(p) {
+	for _, sp := range spans {
+		for _, i := range l.of(sp.partition)[sp.from:sp.to] {
 			if c.schema.Tables[dst.Keys[i].Table].Sparse {
 				return nil
 			}
@@ -175,19 +177,84 @@ func (c *Client) read(
 	return nil
 }
 
+// span is a piece of a partition's keys that one message asks for.
+type span struct {
+	partition ps.Partition
+	from, to  int // of layout.of
+}
+
+// spanBytes is about what an answer has of a partition beside its rows.
+const spanBytes = 40
+
+// spans appends what one message asks for: whole partitions that fit it, or a piece of one. It goes on behind from.
+func (l *layout) spans(c *Client, stored bool, keys []ps.Key, partitions []ps.Partition, from int, to []span) []span {
+	room := wire.Piece(c.cfg.MaxBody)
+	for i, p := range partitions {
+		indices, begin := l.of(p), 0
+		if i == 0 {
+			begin = from
+		}
+		end := begin
+		left := room - spanBytes
+		for ; end < len(indices); end++ {
+			k := keys[indices[end]]
+			t := &c.schema.Tables[k.Table]
+			cells := t.Cols
+			if stored {
+				cells = t.Width()
+			}
+			if left -= 8 + 4*(cells+1); left < 0 && (i > 0 || end > begin) {
+				break
+			}
+		}
+		if end < len(indices) && i > 0 { // the next message begins with it
+			return to
+		}
+		to = append(to, span{p, begin, end})
+		if room = left; end < len(indices) {
+			return to
+		}
+	}
+	return to
+}
+
+// readBatch asks a server for what is to be read of it, in as many messages as that takes. A partition that takes several is
+// read when all of them are answered, and by the same work of the reader's own: between two of them some may have been
+// committed.
 func (c *Client) readBatch(
 	ctx context.Context, generation ps.Generation, clock ps.Clock, stored bool, l *layout, b batch, dst *Rows,
 ) (outcome, error) {
-	request := &wire.Read{Stored: stored, Clock: clock, Incarnation: c.cfg.Incarnation, Groups: make([]wire.KeyGroup, len(b.partitions))}
-	total := 0
-	for i, p := range b.partitions {
-		n := len(l.of(p))
-		request.Groups[i] = wire.KeyGroup{Partition: p, Keys: n}
-		total += n
+	worst, from := progress, 0
+	var spans []span
+	for left := b.partitions; len(left) > 0; {
+		spans = l.spans(c, stored, dst.Keys, left, from, spans[:0])
+		o, err := c.readSpans(ctx, generation, clock, stored, l, batch{to: b.to, partitions: left[:len(spans)]}, spans, dst)
+		worst = max(worst, o)
+		if err != nil || o == setback {
+			return worst, err
+		}
+		last := spans[len(spans)-1]
+		left, from = left[len(spans):], 0
+		if last.to < len(l.of(last.partition)) && o == progress {
+			left, from = b.partitions[len(b.partitions)-len(left)-1:], last.to
+		}
 	}
-	begin := l.keyBegins[b.partitions[0]]
+	return worst, nil
+}
+
+// readSpans sends one message.
+func (c *Client) readSpans(
+	ctx context.Context, generation ps.Generation, clock ps.Clock, stored bool, l *layout, b batch, spans []span, dst *Rows,
+) (outcome, error) {
+	request := &wire.Read{Stored: stored, Clock: clock, Incarnation: c.cfg.Incarnation, Groups: make([]wire.KeyGroup, len(spans))}
+	total := 0
+	for i, sp := range spans {
+		request.Groups[i] = wire.KeyGroup{Partition: sp.partition, Keys: sp.to - sp.from}
+		total += sp.to - sp.from
+	}
+	begin := l.keyBegins[spans[0].partition] + spans[0].from
 	request.Keys = l.keys[begin : begin+total]
-	request.Into = l.into(c, b, dst, total)
+	request.Into = l.into(c, spans, dst, total)
 	answer, err := c.call(ctx, generation, b.to, b.partitions, request)
 	if err != nil {
 		return c.failure(ctx, b.to, err)
@@ -197,33 +264,50 @@ func (c *Client) readBatch(
 		return setback, unexpected(b.to, answer)
 	}
 	defer rows.Release()
-	if len(rows.Stamps) != len(b.partitions) {
-		return setback, fmt.Errorf("%w: server %s sent %d stamps for %d partitions", wire.ErrInternal, b.to.id, len(rows.Stamps), len(b.partitions))
-	}
-	for i, p := range b.partitions {
-		dst.Stamps[p] = rows.Stamps[i]
+	if len(rows.Stamps) != len(spans) {
+		return setback, fmt.Errorf("%w: server %s sent %d stamps for %d partitions", wire.ErrInternal, b.to.id, len(rows.Stamps), len(spans))
 	}
 	if rows.Placed {
-		for _, p := range b.partitions {
-			l.left[p] = false
+		for i := range spans {
+			l.arrived(spans[i], rows.Stamps[i], dst)
 		}
 		return progress, nil
 	}
-	values, short := rows.Values, false
+	values, short, at := rows.Values, false, 0
 	o, err := c.settle(b, rows.Groups, func(p ps.Partition, _ wire.Code) {
-		for _, i := range l.of(p) {
+		for spans[at].partition != p {
+			at++
+		}
+		for _, i := range l.of(p)[spans[at].from:spans[at].to] {
 			var ok bool
 			if values, ok = c.schema.TakeRow(dst.Keys[i], values, dst.At(i)); !ok {
 				short = true
 				return
 			}
 		}
-		l.left[p] = false
+		l.arrived(spans[at], rows.Stamps[at], dst)
 	})
 	if err == nil && (short || len(values) > 0) {
 		return setback, fmt.Errorf("%w: server %s sent other than the values asked for", wire.ErrInternal, b.to.id)
 	}
 	return o, err
+}
+
+// arrived notes that the rows of a span are here. A partition is read with the last of its spans, if the rows of all hold the
+// same of the reader's own work, and then all work through the lowest of their clocks.
+func (l *layout) arrived(sp span, stamp ps.Stamp, dst *Rows) {
+	p := sp.partition
+	switch have := &dst.Stamps[p]; {
+	case sp.from == 0:
+		*have, l.torn[p] = stamp, false
+	case have.Own != stamp.Own:
+		l.torn[p] = true
+	default:
+		have.Folded = min(have.Folded, stamp.Folded)
+	}
+	if sp.to == len(l.of(p)) {
+		l.left[p] = l.torn[p]
+	}
 }
 
 // tableChunk is about how many values ReadTable asks for at once.

@@ -36,27 +36,21 @@ func toy(deterministic bool, staleness ps.Clock) ps.Schema {
 	}
 }
 
-// touched are the rows that a split changes in a clock, by its own number.
-func touched(s *ps.Schema, split ps.Split, c ps.Clock) []ps.Key {
-	var keys []ps.Key
-	for t := range s.Tables {
-		for row := range s.Tables[t].Rows {
-			if ps.Hash(uint64(split), uint64(c), uint64(t), row)%3 == 0 {
-				keys = append(keys, ps.Key{Table: ps.TableID(t), Row: ps.RowID(row)})
-			}
-		}
-	}
-	return keys
+// touches reports whether a split changes a row in a clock, by its own number.
+func touches(k ps.Key, split ps.Split, c ps.Clock) bool {
+	return ps.Hash(uint64(split), uint64(c), uint64(k.Table), uint64(k.Row))%3 == 0
 }
 
 // work is the sums that splits contribute to a clock, and the rows that they touch.
 func work(s *ps.Schema, splits []ps.Split, c ps.Clock) []client.PartitionSums {
 	sums := make([]client.PartitionSums, s.Partitions)
-	for _, split := range splits {
-		for _, k := range touched(s, split, c) {
-			part := &sums[s.PartitionOf(k)]
-			part.Partition = s.PartitionOf(k)
-			fixed, float := make([]int64, s.Cols(k)), make([]float32, s.Cols(k))
+	for _, k := range allKeys(s) {
+		fixed, float, changed := make([]int64, s.Cols(k)), make([]float32, s.Cols(k)), false
+		for _, split := range splits {
+			if !touches(k, split, c) {
+				continue
+			}
+			changed = true
 			for i := range fixed {
 				gain := gain(s, k, split, i)
 				if s.Tables[k.Table].Rule.Name == ps.SGD {
@@ -64,11 +58,15 @@ func work(s *ps.Schema, splits []ps.Split, c ps.Clock) []client.PartitionSums {
 				}
 				switch s.Kind(k) {
 				case ps.Int32:
-					fixed[i], ps.Ints(float)[i] = int64(gain), int32(gain)
+					fixed[i], ps.Ints(float)[i] = fixed[i]+int64(gain), ps.Ints(float)[i]+int32(gain)
 				default:
-					fixed[i], float[i] = int64(gain)<<32, gain
+					fixed[i], float[i] = fixed[i]+int64(gain)<<32, float[i]+gain
 				}
 			}
+		}
+		if changed {
+			part := &sums[s.PartitionOf(k)]
+			part.Partition = s.PartitionOf(k)
 			s.AppendSum(&part.Sums, k, fixed, float)
 		}
 	}
@@ -100,7 +98,7 @@ const mostClocks = 100
 func expected(s *ps.Schema, k ps.Key, column int, through ps.Clock) (total float32) {
 	for c := ps.Clock(1); c <= min(through, mostClocks); c++ {
 		for split := range ps.Split(s.Splits) {
-			if ps.Hash(uint64(split), uint64(c), uint64(k.Table), uint64(k.Row))%3 == 0 {
+			if touches(k, split, c) {
 				total += gain(s, k, split, column)
 			}
 		}
@@ -123,6 +121,7 @@ type cluster struct {
 	ctx        context.Context
 	schema     ps.Schema
 	dial       wire.Dialer // of servers and clients
+	maxBody    int         // of the frames of servers and clients
 	generation ps.Generation
 	route      ps.Route
 	peers      map[ps.ServerID]string
@@ -145,7 +144,7 @@ type node struct {
 func newCluster(t testing.TB, schema ps.Schema, dial wire.Dialer, ids ...ps.ServerID) *cluster {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	c := &cluster{
-		t: t, ctx: ctx, schema: schema, dial: dial, generation: 1,
+		t: t, ctx: ctx, schema: schema, dial: dial, generation: 1, maxBody: maxBody,
 		peers: map[ps.ServerID]string{}, nodes: map[ps.ServerID]*node{}, held: make(chan heldReport, 100),
 	}
 	t.Cleanup(func() {
@@ -182,7 +181,7 @@ func (c *cluster) startIn(id ps.ServerID, generation ps.Generation) *node {
 		c.t.Fatal(err)
 	}
 	srv := server.New(server.Config{
-		Self: id, Schema: c.schema, Job: job, Listener: listener, Dial: c.dial, ChunkBytes: 200, Generation: generation,
+		Self: id, Schema: c.schema, Job: job, Listener: listener, Dial: c.dial, ChunkBytes: 200, MaxBody: c.maxBody, Generation: generation,
 		OnCutHeld: func(cut ps.Clock, bytes int64, took time.Duration) {
 			if bytes < 0 || took < 0 {
 				c.t.Errorf("cut %d held: %d bytes in %v", cut, bytes, took)
@@ -229,7 +228,7 @@ func (c *cluster) copyRoute() ps.Route {
 }
 
 func (c *cluster) client(local ps.ServerID) *client.Client {
-	cfg := client.Config{Schema: c.schema, Job: job, Dial: c.dial}
+	cfg := client.Config{Schema: c.schema, Job: job, Dial: c.dial, MaxBody: c.maxBody}
 	if local != "" {
 		n := c.nodes[local]
 		cfg.Local = func(id ps.ServerID) wire.Caller {

@@ -289,7 +289,7 @@ func (s *Server) pullCut(ctx context.Context, generation ps.Generation, m *wire.
 		if m.From > uint64(len(o.delivery.Rows.Keys)) {
 			return wire.Invalid, false
 		}
-		answer = o.piece(&s.schema, int(m.From), m.MaxBytes)
+		answer = o.piece(&s.schema, int(m.From), m.MaxBytes, uint64(s.cfg.MaxBody)/2)
 		return wire.OK, false
 	})
 	switch {
@@ -304,8 +304,8 @@ func (s *Server) pullCut(ctx context.Context, generation ps.Generation, m *wire.
 	return answer
 }
 
-// piece returns rows from a row on, or the end.
-func (o *outgoing) piece(schema *ps.Schema, from int, maxBytes uint64) wire.Message {
+// piece returns rows from a row on, about maxBytes of them and no more than most, or the end.
+func (o *outgoing) piece(schema *ps.Schema, from int, maxBytes, most uint64) wire.Message {
 	d := &o.delivery
 	if from == len(d.Rows.Keys) {
 		return &wire.DeliveryEnd{Cut: d.Cut, Base: d.Base, Full: d.Full, Rows: uint64(from)}
@@ -317,7 +317,7 @@ func (o *outgoing) piece(schema *ps.Schema, from int, maxBytes uint64) wire.Mess
 		}
 	}
 	row, value := o.row, o.value
-	for bytes := uint64(0); row < len(d.Rows.Keys) && (row == from || bytes < min(maxBytes, wire.MaxBody/2)); row++ {
+	for bytes := uint64(0); row < len(d.Rows.Keys) && (row == from || bytes < min(maxBytes, most)); row++ {
 		cells := schema.CellsOf(d.Rows.Keys[row], d.Rows.Values[value:])
 		value += cells
 		bytes += uint64(8 + 4*cells)

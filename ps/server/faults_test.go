@@ -148,7 +148,7 @@ func TestMoveCutOffAtTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	gate := &deafTo{Caller: c.nodes["r"].Local()}
-	address := gate.listen(t)
+	address := listen(t, gate)
 	ctx, cancel := context.WithTimeout(c.ctx, 300*time.Millisecond)
 	defer cancel()
 	if err := c.nodes["a"].MoveOut(ctx, 1, "r", address); err == nil {
@@ -204,14 +204,15 @@ func (d *deafTo) Handle(ctx context.Context, generation ps.Generation, request w
 
 func (d *deafTo) HandleNow(ps.Generation, wire.Message) wire.Message { return nil }
 
-func (d *deafTo) listen(t *testing.T) string {
+// listen has a handler answer on an address, as long as the test runs.
+func listen(t *testing.T, h wire.Handler) (address string) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
-	s := wire.Server{Job: job, Handler: d, Log: discard, Traffic: new(wire.Traffic)}
+	s := wire.Server{Job: job, Handler: h, Log: discard, Traffic: new(wire.Traffic)}
 	done.Go(func() { _ = s.Serve(ctx, listener) })
 	t.Cleanup(func() { cancel(); done.Wait() })
 	return listener.Addr().String()
@@ -219,7 +220,7 @@ func (d *deafTo) listen(t *testing.T) string {
 
 // frame makes a header as docs/wire.md draws it, independently of the package.
 func frame(kind byte, job, generation uint64, body []byte, claimed uint32) []byte {
-	b := append([]byte("TML\x03"), kind, 0, 0, 0)
+	b := append([]byte("TML\x04"), kind, 0, 0, 0)
 	b = binary.LittleEndian.AppendUint64(b, 1)
 	b = binary.LittleEndian.AppendUint64(b, job)
 	b = binary.LittleEndian.AppendUint64(b, generation)
@@ -238,8 +239,8 @@ func TestGarbageOnThePort(t *testing.T) {
 	read := append(make([]byte, 8), 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0) // claims 2^32-1 groups
 	for name, bytes := range map[string][]byte{
 		"noise":          noise,
-		"old version":    append([]byte("TML\x02"), frame(3, job, 1, nil, 0)[4:]...),
-		"damaged header": append([]byte("TML\x03\x04"), frame(3, job, 1, nil, 0)[5:]...),
+		"old version":    append([]byte("TML\x03"), frame(3, job, 1, nil, 0)[4:]...),
+		"damaged header": append([]byte("TML\x04\x04"), frame(3, job, 1, nil, 0)[5:]...),
 		"another job":    frame(3, job+1, 1, nil, 0),
 		"too long":       frame(5, job, 1, nil, wire.MaxBody+1),
 		"unknown type":   frame(99, job, 1, nil, 0),
@@ -273,7 +274,7 @@ func refusedConnection(t *testing.T, address string, sent []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(answer) > 0 && (!bytes.HasPrefix(answer, []byte("TML\x03\x01\x01")) || len(answer) < 56) {
+	if len(answer) > 0 && (!bytes.HasPrefix(answer, []byte("TML\x04\x01\x01")) || len(answer) < 56) {
 		t.Errorf("answered with %x", answer)
 	}
 	if len(sent) != 120 && len(answer) == 0 {

@@ -147,7 +147,11 @@ func (h *hand) stage() wire.Stage {
 	}
 	for range h.count() {
 		p := h.partition()
-		m.Partitions = append(m.Partitions, wire.PartitionSums{Partition: p, Sums: h.sums(p)})
+		part := wire.PartitionSums{Partition: p, Sums: h.sums(p)}
+		if h.byte()%3 == 0 {
+			part.Piece, part.More = uint32(h.number(3)), h.byte()%2 == 0
+		}
+		m.Partitions = append(m.Partitions, part)
 	}
 	return m
 }
@@ -209,7 +213,14 @@ func (h *hand) message() wire.Message {
 		return &wire.MoveRows{Move: id, Piece: h.number(3), Rows: h.block(id.Partition)}
 	case 10:
 		id := h.move()
-		return &wire.MoveFinal{Move: id, Pieces: h.number(3), Final: h.final(id.Partition)}
+		m := &wire.MoveFinal{Move: id, Pieces: h.number(3), Final: h.final(id.Partition)}
+		if h.byte()%3 == 0 {
+			m.Part, m.More = h.number(3), h.byte()%2 == 0
+		}
+		if m.Part > 0 {
+			m.Final.Marks, m.Final.Settled = nil, nil
+		}
+		return m
 	case 11:
 		return &wire.MoveDone{Move: h.move()}
 	default:

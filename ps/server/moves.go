@@ -121,20 +121,23 @@ func (m *move) sendRows() error {
 }
 
 func (m *move) sendFinal() error {
-	message := &wire.MoveFinal{Move: m.id, Pieces: m.pieces}
+	var parts []*ps.Final
 	err := m.with(func() error {
 		final, err := m.shard.FinalMove()
 		if err != nil {
 			return err
 		}
-		message.Final = *final
+		parts = final.Cut(&m.server.schema, wire.Piece(m.server.cfg.MaxBody))
 		m.slot.state = leaving
 		return nil
 	})
-	if err != nil {
-		return err
+	for i := range parts {
+		if err == nil {
+			err = m.send(&wire.MoveFinal{Move: m.id, Pieces: m.pieces, Part: uint64(i), More: i < len(parts)-1, Final: *parts[i]})
+		}
+		parts[i] = nil // its memory is large
 	}
-	return m.send(message)
+	return err
 }
 
 // send repeats a message of the move until it is acknowledged: the receiver knows those that it has had.
@@ -247,17 +250,33 @@ func (s *Server) moveFinal(generation ps.Generation, m *wire.MoveFinal) wire.Mes
 		if slot.state != absent || a == nil || a.move != m.Move || a.piece != m.Pieces {
 			return fmt.Errorf("%w: the end of a move that is not under way", ps.ErrInvalid)
 		}
-		if a.shard != nil {
+		if a.shard != nil || m.Part < a.parts {
 			return nil // sent again
 		}
-		shard, err := a.rows.Finish(&m.Final)
-		if err != nil {
+		if err := a.takeFinal(m); err != nil {
 			slot.arrival = nil
 			return err
 		}
-		a.shard = shard
 		return nil
 	})
+}
+
+// takeFinal takes the next part of a move's last message. With the last of them the partition is here.
+func (a *arrival) takeFinal(m *wire.MoveFinal) (err error) {
+	switch {
+	case m.Part != a.parts:
+		return fmt.Errorf("%w: part %d of the end of a move, after %d", ps.ErrInvalid, m.Part, a.parts)
+	case m.Part == 0:
+		a.final, err = m.Final.Begin()
+	default:
+		err = a.final.Join(&m.Final)
+	}
+	a.parts++
+	if err == nil && !m.More {
+		a.shard, err = a.rows.Finish(a.final)
+		a.final = nil
+	}
+	return err
 }
 
 func (s *Server) moveDone(generation ps.Generation, m *wire.MoveDone) wire.Message {

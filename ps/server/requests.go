@@ -312,7 +312,7 @@ func (s *Server) stage(ctx context.Context, generation ps.Generation, m *wire.St
 				Splits:      m.Splits,
 				Updates:     part.Sums,
 			}
-			committed, err := slot.shard.Stage(contribution)
+			committed, err := slot.shard.StagePiece(contribution, int(part.Piece), part.More)
 			if committed {
 				return wire.Committed, false
 			}
@@ -336,11 +336,13 @@ func (s *Server) contribute(ctx context.Context, generation ps.Generation, m *wi
 		return answer
 	}
 	commit := wire.Commit{Incarnation: m.Incarnation, Sequence: m.Sequence}
-	for _, status := range staged.Partitions {
-		switch status.Code {
-		case wire.OK:
+	for i, status := range staged.Partitions {
+		switch {
+		case status.Code == wire.OK && m.Partitions[i].More:
+			return staged
+		case status.Code == wire.OK:
 			commit.Partitions = append(commit.Partitions, status.Partition)
-		case wire.Committed:
+		case status.Code == wire.Committed:
 		default:
 			return staged
 		}

@@ -36,6 +36,8 @@ type Config struct {
 	PullsAtOnce int
 	// ChunkBytes is about how much of a delivery or of a move travels in one frame; default 256 KiB.
 	ChunkBytes int
+	// MaxBody is the longest body of a frame, in bytes; default wire.MaxBody. Larger things travel in pieces.
+	MaxBody int
 	// Dial connects to other servers; default TCP, or a Unix socket where they are on this host.
 	Dial wire.Dialer
 	// TLS is asked of everybody who connects, and spoken to other servers; nil: none. It has the certificates of both
@@ -101,6 +103,10 @@ func New(cfg Config) *Server {
 	if cfg.ChunkBytes <= 0 {
 		cfg.ChunkBytes = 256 << 10
 	}
+	if cfg.MaxBody <= 0 || cfg.MaxBody > wire.MaxBody {
+		cfg.MaxBody = wire.MaxBody
+	}
+	cfg.ChunkBytes = min(cfg.ChunkBytes, cfg.MaxBody/2)
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -122,7 +128,7 @@ func New(cfg Config) *Server {
 	if cfg.TLS != nil {
 		cfg.Dial = wire.SecureDialer(cfg.Dial, cfg.TLS)
 	}
-	s.links = wire.Links{Dial: cfg.Dial, Job: cfg.Job, Traffic: &s.traffic, Panicked: cfg.Panicked}
+	s.links = wire.Links{Dial: cfg.Dial, Job: cfg.Job, Traffic: &s.traffic, MaxBody: cfg.MaxBody, Panicked: cfg.Panicked}
 	for i := range s.slots {
 		s.slots[i] = &slot{id: ps.Partition(i)}
 		s.backups[i] = &backup{id: ps.Partition(i)}
@@ -138,7 +144,9 @@ func New(cfg Config) *Server {
 func (s *Server) Serve(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, s.die) // wakes requests that wait
 	defer stop()
-	answering := wire.Server{Job: s.cfg.Job, Handler: s, Log: s.log, Traffic: &s.traffic, TLS: s.cfg.TLS, Panicked: s.cfg.Panicked}
+	answering := wire.Server{
+		Job: s.cfg.Job, Handler: s, Log: s.log, Traffic: &s.traffic, TLS: s.cfg.TLS, MaxBody: s.cfg.MaxBody, Panicked: s.cfg.Panicked,
+	}
 	stopNear := s.serveNear(ctx, &answering)
 	err := answering.Serve(ctx, s.cfg.Listener)
 	stopNear()

@@ -10,8 +10,20 @@ import (
 	"github.com/tierml/tierml/ps/wire"
 )
 
-// modes runs a test under each consistency model.
+// maxBody is what clusters are given. With tinyBody next to everything travels in pieces of a row or two.
+var maxBody int
+
+const tinyBody = 640
+
+// modes runs a test under each consistency model, with frames of any length and with tiny ones.
 func modes(t *testing.T, f func(t *testing.T, schema ps.Schema)) {
+	eachMode(t, f)
+	maxBody = tinyBody
+	defer func() { maxBody = 0 }()
+	t.Run("tiny frames", func(t *testing.T) { eachMode(t, f) })
+}
+
+func eachMode(t *testing.T, f func(t *testing.T, schema ps.Schema)) {
 	for name, schema := range map[string]ps.Schema{
 		"deterministic": toy(true, 0), "BSP": toy(false, 0), "SSP": toy(false, 2), "ASP": toy(false, ps.Unbounded),
 	} {

@@ -38,8 +38,8 @@ func encode(h header, m Message) (*encoder, error) {
 	h.kind = m.Type()
 	m.encode(e)
 	length := len(e.small) - headerSize + e.placed
-	if length > MaxBody && e.err == nil {
-		e.err = refused("a body of %d bytes is longer than %d: use more partitions", length, MaxBody)
+	if most := longest(h.most); length > most && e.err == nil {
+		e.err = refused("a body of %d bytes is longer than %d", length, most)
 	}
 	if e.err != nil {
 		err := e.err

@@ -12,9 +12,12 @@ const (
 	// headerSize is the length of a frame's header in bytes.
 	headerSize = 40
 	// magic begins every frame: "TML" and the version of the protocol.
-	magic = "TML\x03"
-	// MaxBody is the longest body that is sent or accepted, in bytes.
+	magic = "TML\x04"
+	// MaxBody is the longest body that is sent or accepted, in bytes, unless a process is given less.
 	MaxBody = 64 << 20
+	// PieceBytes is about the longest body that is sent of what can be cut into pieces: long enough that more at once gain
+	// nothing, and short of what a server has room for at a time.
+	PieceBytes = 17 << 20
 )
 
 // flagAnswer marks answers.
@@ -28,7 +31,19 @@ type header struct {
 	job        uint64
 	generation ps.Generation
 	length     int // of the body
+	most       int // the longest body that this end sends; 0 = MaxBody
 }
+
+// longest is the longest body for a setting of which 0 is MaxBody.
+func longest(most int) int {
+	if most <= 0 || most > MaxBody {
+		return MaxBody
+	}
+	return most
+}
+
+// Piece is PieceBytes for a process that sends bodies of at most so many bytes; 0 = MaxBody.
+func Piece(most int) int { return min(PieceBytes, longest(most)/2) }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 

@@ -21,6 +21,7 @@ const (
 type frameReader struct {
 	from       io.Reader
 	job        uint64
+	most       int // the longest body that is taken; 0 = MaxBody
 	buffer     []byte
 	start, end int // of what is in buffer
 
@@ -102,6 +103,9 @@ func (f *frameReader) readHeader() (header, error) {
 		return header{}, err
 	}
 	h, err := parseHeader(f.buffer[f.start:f.start+headerSize], f.job)
+	if most := longest(f.most); err == nil && h.length > most {
+		err = refused("a body of %d bytes is longer than %d", h.length, most)
+	}
 	if err == nil {
 		f.start += headerSize
 	}

@@ -51,6 +51,7 @@ var ErrClosed = errors.New("connection closed")
 type Link struct {
 	conn    net.Conn
 	job     uint64
+	most    int // the longest body that is sent; 0 = MaxBody
 	traffic *Traffic
 	out     *outbox
 	done    chan struct{}  // closed when the link is broken, after err is set
@@ -142,7 +143,7 @@ func (l *Link) Call(ctx context.Context, generation ps.Generation, request Messa
 	if err != nil {
 		return nil, err
 	}
-	e, err := encode(header{request: c.id, job: l.job, generation: generation}, request)
+	e, err := encode(header{request: c.id, job: l.job, generation: generation, most: l.most}, request)
 	if err != nil {
 		l.end(c)
 		return nil, err

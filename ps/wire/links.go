@@ -12,6 +12,7 @@ type Links struct {
 	Dial    Dialer // nil: DialNear
 	Job     uint64
 	Traffic *Traffic // may be nil
+	MaxBody int      // the longest body of a frame that is sent or taken, in bytes; 0 = MaxBody
 	// Panicked hears of panics in the links' goroutines.
 	Panicked Panicked
 
@@ -95,7 +96,7 @@ func (s *Links) dial(ctx context.Context, address string) (*Link, error) {
 		d.err = ErrClosed
 	default:
 		d.link = NewLink(conn, s.Job, s.Traffic)
-		d.link.panicked = s.Panicked
+		d.link.panicked, d.link.most, d.link.frames.most = s.Panicked, s.MaxBody, s.MaxBody
 		s.opened.Add(1)
 		s.open[address] = d.link
 	}

@@ -32,6 +32,7 @@ type Server struct {
 	Log     *slog.Logger
 	Traffic *Traffic
 	TLS     *tls.Config // nil: none
+	MaxBody int         // the longest body of a frame that is sent or taken, in bytes; 0 = MaxBody
 	// Panicked hears of panics in the server's goroutines, the handler's among them.
 	Panicked Panicked
 
@@ -142,6 +143,7 @@ func (s *Server) serve(ctx context.Context, conn net.Conn, at *list.Element) {
 // or a frame must be refused. Answers are sent together when several requests came together.
 func (c *connection) read(ctx context.Context) error {
 	frames := newFrameReader(newReader(c.conn), c.Job)
+	frames.most = c.MaxBody
 	defer frames.drop()
 	room := reception{crowd: &c.crowd, conn: c.conn}
 	defer func() { room.arrived()() }()
@@ -250,7 +252,7 @@ func (c *connection) queue(to header, m Message) error {
 }
 
 func (c *connection) answerTo(h header) header {
-	return header{answer: true, request: h.request, job: c.Job, generation: h.generation}
+	return header{answer: true, request: h.request, job: c.Job, generation: h.generation, most: c.MaxBody}
 }
 
 // lend sends values from where they are stored.

@@ -182,9 +182,11 @@ func (d *decoder) stamps(n int) []ps.Stamp {
 	return stamps
 }
 
-// PartitionSums are a contribution's updates of one partition.
+// PartitionSums are a contribution's updates of one partition, or a piece of them (ps.Shard.StagePiece).
 type PartitionSums struct {
 	Partition ps.Partition
+	Piece     uint32 // the first is 0
+	More      bool   // other pieces follow
 	Sums      ps.Sums
 }
 
@@ -208,6 +210,8 @@ func (m *Stage) encode(e *encoder) {
 	for i := range m.Partitions {
 		p := &m.Partitions[i]
 		e.u64(uint64(p.Partition))
+		e.u64(uint64(p.Piece))
+		e.bool(p.More)
 		e.sums(&p.Sums)
 	}
 }
@@ -217,7 +221,7 @@ func (m *Stage) decode(d *decoder) {
 	m.Sequence = d.u64()
 	m.Clock = d.clock()
 	m.Splits = d.splits()
-	n := d.listed(24, ps.MaxPartitions)
+	n := d.listed(40, ps.MaxPartitions)
 	if n == 0 {
 		m.Partitions = nil
 		return
@@ -229,16 +233,23 @@ func (m *Stage) decode(d *decoder) {
 	for i := range m.Partitions {
 		p := &m.Partitions[i]
 		p.Partition = d.partition()
+		p.Piece = uint32(d.below(1 << 32))
+		p.More = d.bool()
 		d.sums(&p.Sums)
 	}
 }
 
 func (d *decoder) partition() ps.Partition {
+	return ps.Partition(d.below(1 << 32))
+}
+
+// below reads a number that is less than a limit.
+func (d *decoder) below(limit uint64) uint64 {
 	x := d.u64()
-	if x > 1<<32-1 {
+	if x >= limit {
 		d.bad = true
 	}
-	return ps.Partition(x)
+	return x
 }
 
 // Clone returns a copy that shares no memory with updates, for a receiver in the same process that keeps it.
@@ -247,7 +258,7 @@ func (m *Stage) Clone() *Stage {
 	c.Splits = append([]ps.Split(nil), m.Splits...)
 	c.Partitions = make([]PartitionSums, len(m.Partitions))
 	for i, p := range m.Partitions {
-		c.Partitions[i] = PartitionSums{p.Partition, ps.Sums{
+		c.Partitions[i] = PartitionSums{p.Partition, p.Piece, p.More, ps.Sums{
 			Keys:  append([]ps.Key(nil), p.Sums.Keys...),
 			Fixed: append([]int64(nil), p.Sums.Fixed...),
 			Float: append([]float32(nil), p.Sums.Float...),

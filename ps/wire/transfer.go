@@ -179,10 +179,13 @@ func (m *MoveRows) decode(d *decoder) {
 }
 
 // MoveFinal ends a move: with its acknowledgement the sender gives the partition up, and with MoveDone or a route that names it the
-// receiver is the owner. Pieces says how many went before.
+// receiver is the owner. Pieces says how many went before. One that is too long for a frame comes in parts (ps.Final.Cut), in their
+// order.
 type MoveFinal struct {
 	Move   MoveID
 	Pieces uint64
+	Part   uint64 // the first is 0
+	More   bool   // other parts follow
 	Final  ps.Final
 }
 
@@ -191,12 +194,16 @@ func (*MoveFinal) Type() Type { return typeMoveFinal }
 func (m *MoveFinal) encode(e *encoder) {
 	e.move(&m.Move)
 	e.u64(m.Pieces)
+	e.u64(m.Part)
+	e.bool(m.More)
 	e.final(&m.Final)
 }
 
 func (m *MoveFinal) decode(d *decoder) {
 	m.Move = d.move()
 	m.Pieces = d.u64()
+	m.Part = d.u64()
+	m.More = d.bool()
 	d.final(&m.Final)
 }
 
