@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tierml/tierml/elasticity/tempo"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
 )
@@ -28,8 +29,8 @@ func (p *Past) Unwritten(pool market.Pool, known *market.History) []market.Price
 // ChargeWait is how long, in market time, the end of a run waits for the last prices: two hours, and five minutes of the wall
 // clock where the market is replayed faster, as a provider that refuses calls does so by the wall clock. A run that ends
 // without them says which bills are not final.
-func ChargeWait(speed float64) time.Duration {
-	return max(2*time.Hour, time.Duration(speed*float64(5*time.Minute)))
+func ChargeWait(s tempo.Settings) time.Duration {
+	return max(2*time.Hour, s.Market(5*time.Minute))
 }
 
 // ChargeEntry is the journal's line of one line of a machine's bill.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/elasticity/tempo"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/stopping"
 	"github.com/tierml/tierml/market"
@@ -21,6 +22,7 @@ import (
 
 // Config is what a controller needs to know beforehand. Durations are market time unless said otherwise.
 type Config struct {
+	tempo.Settings
 	Run      string // names the run in tokens: unique per run
 	Job      Job
 	Reliable Reliable
@@ -29,7 +31,6 @@ type Config struct {
 	Policy   bidding.Policy
 	Stages   tiers.Thresholds
 	Load     tiers.LoadRule // zero = the default
-	Speed    float64        // market seconds per wall-clock second: turns market durations into wall-clock figures
 
 	Checkpoints Checkpoints // of committed cuts, while training goes on
 	// Past makes this a controller that takes a run over; nil = the run begins.
@@ -41,27 +42,18 @@ type Config struct {
 	FirstGeneration  ps.Generation
 	FirstIncarnation ps.Incarnation
 
-	CutEvery      time.Duration // between cuts
-	CutsUnpaced   bool          // always CutEvery after the last, whatever share of the links deliveries take: to measure what that does
-	DeadAfter     time.Duration // silence after which a node is given up
-	BrokenAfter   time.Duration // time for a node whose stream broke to come back
-	JoinWait      time.Duration // how long ready machines wait for others that are on their way, to join together
-	NoticeWait    time.Duration // how long the first notice waits for more: a bulk eviction comes as many notices
-	BootWithin    time.Duration // time for a bought machine's agent to call; 0 = ten minutes, wall clock
-	DrainMargin   time.Duration // released machines are terminated so long before their paid hour ends
-	AskAgain      time.Duration // a launch that the controller before decided within that time, and has no answer to, is asked for again
-	Chooses       bool          // the provider takes launches of several pools, and chooses
-	RetryCapacity time.Duration // how long a pool without capacity is left alone
-	PlanEvery     time.Duration // how often the policy is asked when nothing happens
-	MaxDuration   time.Duration // the run ends in order after this; 0 = never
-	Startup       time.Duration // from the wish for a machine until it works, as far as is known; for the policy
-	Notice        time.Duration // the provider's, before an eviction; for the policy
-	Deadline      time.Time     // by which the work should be done, for the policy; zero = none
-	Budget        market.USD    // that the run should keep to, for the policy; 0 = none
-	PerHour       market.USD    // that all machines together may cost in an hour; 0 = no limit
-	Rules         market.RuleBook
-	WholeHours    bool // the rule book bills whole hours: what is paid for is worked to its end
-	Silent        bool // nobody reads the journal: Step gives no Record. Totals tells what the run comes to
+	CutsUnpaced bool          // always CutEvery after the last, whatever share of the links deliveries take: to measure what that does
+	AskAgain    time.Duration // a launch that the controller before decided within that time, and has no answer to, is asked for again
+	Chooses     bool          // the provider takes launches of several pools, and chooses
+	MaxDuration time.Duration // the run ends in order after this; 0 = never
+	Deadline    time.Time     // by which the work should be done, for the policy; zero = none
+	Budget      market.USD    // that the run should keep to, for the policy; 0 = none
+	PerHour     market.USD    // that all machines together may cost in an hour; 0 = no limit
+	Rules       market.RuleBook
+	WholeHours  bool // the rule book bills whole hours: what is paid for is worked to its end
+	Silent      bool // nobody reads the journal: Step gives no Record. Totals tells what the run comes to
+	// NoHeartbeats: machines send none, as simulated ones. Silence says nothing about them.
+	NoHeartbeats bool
 }
 
 // Job is what is trained.
@@ -220,6 +212,9 @@ type sent struct {
 
 // New returns a controller; its first Step launches the reliable machines.
 func New(cfg Config) *Controller {
+	if cfg.NoHeartbeats {
+		cfg.DeadAfter = unjudged
+	}
 	c := &Controller{
 		cfg:        cfg,
 		awake:      NewAwake(cfg.DeadAfter),
@@ -238,9 +233,6 @@ func New(cfg Config) *Controller {
 		stage:      tiers.Stage1,
 		committed:  cfg.Job.ResumeAt,
 		splits:     make([]splitState, cfg.Job.Schema.Splits),
-	}
-	if cfg.BootWithin == 0 {
-		c.cfg.BootWithin = time.Duration(float64(defaultBoot) * cfg.Speed)
 	}
 	for _, p := range cfg.Pools {
 		c.prices[p.Pool] = p.History

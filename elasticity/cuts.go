@@ -45,7 +45,7 @@ func (c *Controller) unheard() bool {
 }
 
 // cutWaited reports whether a cut that is due has waited for the answer at hand.
-func (c *Controller) cutWaited() bool { return !c.now.Before(c.cutDue) && !c.unheard() }
+func (c *Controller) cutWaited() bool { return c.CutDue(c.now) && !c.unheard() }
 
 func (c *Controller) nameCut(clock ps.Clock) {
 	c.cut = &cut{clock: clock, naming: map[ps.ServerID]bool{}, holding: map[ps.ServerID]bool{}, since: c.now}

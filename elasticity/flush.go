@@ -42,7 +42,7 @@ const longestNotice = 2 * time.Minute
 // can be planned with. Of a notice that cannot be dated half is taken to be left; that a flush is not tried loses work for sure.
 func (c *Controller) byOurClock(deadline time.Time) time.Time {
 	notice := c.cfg.Notice
-	latest := c.now.Add(max(notice, time.Duration(float64(longestNotice)*c.cfg.Speed)))
+	latest := c.now.Add(max(notice, c.cfg.Market(longestNotice)))
 	switch {
 	case notice <= 0:
 		return deadline

@@ -200,7 +200,7 @@ const exportWithin = 10 * time.Minute
 // three times DeadAfter (see patience), and the recovery that follows saves the model from its backup. So trying never ends
 // before that.
 func (c *Controller) exportPatience() time.Duration {
-	return max(time.Duration(float64(exportWithin)*c.cfg.Speed), 4*c.deadAfter())
+	return max(c.cfg.Market(exportWithin), 4*c.cfg.DeadAfter)
 }
 
 func (c *Controller) takeExported(e Exported) {
@@ -243,6 +243,6 @@ func (h *halting) tryAgain(c *Controller, err error) bool {
 				Why: fmt.Sprintf("%s; it is tried again for %.0f s", why, c.wall(h.failing.Add(c.exportPatience()).Sub(c.now)))}
 		})
 	}
-	h.retry = c.now.Add(max(c.cfg.BrokenAfter, c.deadAfter()/3))
+	h.retry = c.now.Add(max(c.cfg.BrokenAfter, c.cfg.DeadAfter/3))
 	return true
 }

@@ -13,9 +13,6 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// defaultBoot is how long, on the wall clock, a bought machine's agent may take to call.
-const defaultBoot = 10 * time.Minute
-
 // maxReliableTries is how often in a row the reliable tier is asked for in vain before a run that has not begun is given up. In
 // vain means that no pool had a machine, or that those of a launch were lost before they were ready. One that was ready and is
 // lost could be had: that says nothing against the next one.

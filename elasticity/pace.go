@@ -98,7 +98,7 @@ func (c *Controller) nextCut(bytes int64) (why string) {
 	if before == 0 {
 		before = base
 	}
-	p.every, p.at = time.Duration(seconds*c.cfg.Speed*float64(time.Second)), c.now
+	p.every, p.at = c.cfg.Market(time.Duration(seconds*float64(time.Second))), c.now
 	p.limit = 0
 	if fits := flushMargin*notice - c.progress.seconds; fits > 0 && p.rate > 0 {
 		p.limit = int64(fits * p.rate * float64(max(len(holdersOf(c.route.Backup)), 1)))

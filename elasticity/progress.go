@@ -227,7 +227,7 @@ func (c *Controller) advanceEnd() {
 		}
 	}
 	for _, m := range c.roster {
-		if !m.ended || !m.charged && !c.awake.Over(m.sawEnd, ChargeWait(c.cfg.Speed)) {
+		if !m.ended || !m.charged && !c.awake.Over(m.sawEnd, ChargeWait(c.cfg.Settings)) {
 			return
 		}
 	}

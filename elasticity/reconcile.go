@@ -18,10 +18,6 @@ import (
 // still be carried out.
 const settleTime = time.Minute
 
-func (c *Controller) settleTime() time.Duration {
-	return time.Duration(float64(settleTime) * c.cfg.Speed)
-}
-
 const listedAgain = "it had ended, and the provider lists it again"
 
 const notListed = "the provider does not know it any more"
@@ -74,7 +70,7 @@ func (c *Controller) miss(m *machine, there bool, asked time.Time) {
 		m.missing = time.Time{}
 	case m.missing.IsZero():
 		m.missing = c.now
-	case c.now.Sub(m.missing) >= c.settleTime():
+	case c.now.Sub(m.missing) >= c.cfg.Market(settleTime):
 		c.gone(m)
 	}
 }
@@ -94,7 +90,7 @@ func (c *Controller) takeStockOf(e Listed) {
 		c.account(i)
 	}
 	for _, m := range c.ordered(func(m *machine) bool { return !m.ended && !there[m.id] }) {
-		if c.now.Sub(m.launched) < c.settleTime() { // it may not be listed yet: miss looks again
+		if c.now.Sub(m.launched) < c.cfg.Market(settleTime) { // it may not be listed yet: miss looks again
 			m.missing = c.now
 			continue
 		}
@@ -166,5 +162,5 @@ func (c *Controller) settled(i provisioner.Instance) bool {
 // mayTurnUp reports whether machines may turn up that nobody knows: a launch was given up without certainty, and the provider
 // has not been asked since it must know of them.
 func (c *Controller) mayTurnUp() bool {
-	return !c.unsure.IsZero() && !c.listed.IsZero() && c.listed.Before(c.unsure.Add(c.settleTime()))
+	return !c.unsure.IsZero() && !c.listed.IsZero() && c.listed.Before(c.unsure.Add(c.cfg.Market(settleTime)))
 }

@@ -204,12 +204,12 @@ func TestTheEndWaitsAfterADenialThatIsNotDefinite(t *testing.T) {
 			continue
 		}
 		i := provisioner.Instance{ID: "i-1", Pool: reliablePool, Token: token, State: provisioner.Running, Launched: now}
-		if gone := actions[Terminate](step(w.ctrl.settleTime()/2, Listed{Instances: []provisioner.Instance{i}})); len(gone) != 1 {
+		if gone := actions[Terminate](step(settleTime/2, Listed{Instances: []provisioner.Instance{i}})); len(gone) != 1 {
 			t.Fatalf("it turns up, and %+v follows", gone)
 		}
 		i.State, i.Ended, i.EndedBy = provisioner.Terminated, now.Add(time.Second), market.ByUser
 		step(2*time.Second, InstanceEnded{Instance: i})
-		step(w.ctrl.settleTime(), Listed{Instances: []provisioner.Instance{i}})
+		step(settleTime, Listed{Instances: []provisioner.Instance{i}})
 		step(3*time.Hour, Wake{})
 		if finished != 1 || !w.ctrl.machines["i-1"].charged {
 			t.Errorf("it has ended: finished %d times, %+v", finished, w.ctrl.machines["i-1"])

@@ -89,6 +89,9 @@ func (c *Controller) Resting() bool { return !c.stirred && !c.planDue() && !c.ba
 // atRest reports whether nothing is due now, but for what the event at hand brings about.
 func (c *Controller) atRest() bool { return c.Resting() && !c.relayout && c.now.Before(c.restUntil) }
 
+// CutDue reports whether a cut is due at a time. It may wait for any answer, and is then named after how far the work has come.
+func (c *Controller) CutDue(at time.Time) bool { return !at.Before(c.cutDue) }
+
 // NeedsFullStep reports whether an event at a time, whatever it is, makes the controller look at everything: what an event does that
 // finds it otherwise is that event's doing alone.
 func (c *Controller) NeedsFullStep(at time.Time) bool {
@@ -162,7 +165,7 @@ func (c *Controller) nextDue() time.Time {
 		switch {
 		case m.ended && !m.charged:
 			by(m.endedAt)
-			by(c.awake.Due(m.sawEnd, ChargeWait(c.cfg.Speed)))
+			by(c.awake.Due(m.sawEnd, ChargeWait(c.cfg.Settings)))
 		case m.draining && !m.leaving && !m.lost && !m.ended:
 			by(c.paidUntil(m).Add(-c.cfg.DrainMargin))
 		}
@@ -171,3 +174,6 @@ func (c *Controller) nextDue() time.Time {
 }
 
 const never = 100 * 365 * 24 * time.Hour
+
+// unjudged is longer than any machine is silent; ten times as long is still a duration.
+const unjudged = never / 10

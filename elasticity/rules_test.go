@@ -408,7 +408,7 @@ func TestNextWake(t *testing.T) {
 		"drain":         func(c *Controller, m *machine) { m.draining = true; c.cfg.DrainMargin = -3 * time.Second },
 		"bill":          func(c *Controller, m *machine) { m.ended, m.endedAt, m.sawEnd = true, soon, now },
 		"last prices": func(c *Controller, m *machine) {
-			m.ended, m.endedAt, m.sawEnd = true, now, soon.Add(-ChargeWait(c.cfg.Speed))
+			m.ended, m.endedAt, m.sawEnd = true, now, soon.Add(-ChargeWait(c.cfg.Settings))
 		},
 	} {
 		c := newWorld(0, plain()).ctrl

@@ -176,7 +176,7 @@ func (c *Controller) saveEnds() time.Time {
 	if c.saves.now == nil {
 		return time.Time{}
 	}
-	return c.awake.Due(c.saves.now.began, time.Duration(float64(saveWithin)*c.cfg.Speed))
+	return c.awake.Due(c.saves.now.began, c.cfg.Market(saveWithin))
 }
 
 func (c *Controller) advanceSave() {

@@ -26,10 +26,7 @@ type hush struct {
 // meanwhile, as at any time.
 const hushFor = 10
 
-func (c *Controller) hushFor() time.Duration { return hushFor * c.deadAfter() }
-
-// deadAfter is DeadAfter as something that can be multiplied: in simulations nobody is silent, ever.
-func (c *Controller) deadAfter() time.Duration { return min(c.cfg.DeadAfter, never/100) }
+func (c *Controller) hushFor() time.Duration { return hushFor * c.cfg.DeadAfter }
 
 // giveUpSilent gives up the machines that are silent for too long.
 func (c *Controller) giveUpSilent() {
@@ -80,7 +77,7 @@ func (c *Controller) silence(m *machine) string {
 // hangUpWithin is how long a machine may have been silent when its stream breaks, for that to be the end of its process, which
 // its host tells. The controller's own end breaks streams that are silent for longer, which is no news.
 func (c *Controller) hangUpWithin() time.Duration {
-	return min(time.Duration(3*float64(c.cfg.Job.Heartbeat)*c.cfg.Speed), time.Duration(float64(8*time.Second)*c.cfg.Speed))
+	return c.cfg.Market(min(3*c.cfg.Job.Heartbeat, 8*time.Second))
 }
 
 // hushed reports whether most machines are silent, so that nobody is given up for it. Silent: somebody is for too long.
@@ -142,7 +139,7 @@ func (c *Controller) patience(m *machine) time.Duration {
 		for p, owner := range c.route.Owner {
 			// A backup that was just named has nothing before the next cut: keeps.
 			if backup := c.route.Backup[p]; owner == m.id && (backup == m.id || backup == "" || m.keeps) {
-				return c.cfg.DeadAfter + 2*c.deadAfter()
+				return 3 * c.cfg.DeadAfter
 			}
 		}
 	}

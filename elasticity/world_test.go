@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/elasticity/tempo"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
@@ -493,16 +494,17 @@ func (w *world) config() Config {
 		pools = append(pools, Pool{Pool: poolC, Type: market.InstanceType{VCPU: 8, OnDemand: market.Dollar / 2}, History: market.Constant(market.Dollar / 9)})
 	}
 	return Config{
-		Run: "test", Policy: w.policy, Stages: tiers.DefaultThresholds(), Speed: 1,
+		Run: "test", Policy: w.policy, Stages: tiers.DefaultThresholds(),
 		Job:         Job{Schema: w.schema, App: "toy", Clocks: ps.Clock(w.shape.clocks), Heartbeat: beatEvery},
 		Reliable:    Reliable{Pool: reliablePool, Type: market.InstanceType{VCPU: 4, OnDemand: market.Dollar / 4}, Count: w.shape.reliable},
 		Want:        bidding.Want{Machines: w.shape.transient},
 		Pools:       pools,
 		Checkpoints: Checkpoints{Place: "store", Life: "1", Every: w.shape.saveEvery, EveryClocks: w.shape.saveClocks},
-		CutEvery:    w.shape.cutEvery, DeadAfter: w.shape.deadAfter, BrokenAfter: 500 * time.Millisecond, JoinWait: 3 * time.Second,
-		NoticeWait: w.shape.noticeWait,
-		Rules:      rules, DrainMargin: time.Second, RetryCapacity: 5 * time.Second, PlanEvery: time.Second, BootWithin: 8 * time.Second,
-		AskAgain: 10 * time.Second,
+		Settings: tempo.Settings{
+			Speed: 1, CutEvery: w.shape.cutEvery, DeadAfter: w.shape.deadAfter, BrokenAfter: 500 * time.Millisecond, JoinWait: 3 * time.Second,
+			NoticeWait: w.shape.noticeWait, DrainMargin: time.Second, RetryCapacity: 5 * time.Second, PlanEvery: time.Second, BootWithin: 8 * time.Second,
+		},
+		Rules: rules, AskAgain: 10 * time.Second,
 	}
 }
 

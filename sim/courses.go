@@ -209,7 +209,7 @@ func (c *Courses) undisturbed(cfg *Config, k *course, first, last int) bool {
 		if i < last {
 			at = c.changes[i].at.Sub(cfg.Start)
 		}
-		for asked += cfg.Timing.PlanEvery; asked < at; asked += cfg.Timing.PlanEvery {
+		for asked += cfg.Settings.PlanEvery; asked < at; asked += cfg.Settings.PlanEvery {
 			if wakeful(asked) {
 				return false
 			}
@@ -280,7 +280,7 @@ func (c *Courses) idleAt(cfg *Config, i int, held bidding.Allocation) bool {
 // idleBetween reports whether the policy finds nothing to do when it is asked every now and then, after a time at which it
 // was asked, although no price changes before next.
 func (c *Courses) idleBetween(cfg *Config, asked, next time.Time, held bidding.Allocation) bool {
-	for at := asked.Add(cfg.Timing.PlanEvery); at.Before(next); at = at.Add(cfg.Timing.PlanEvery) {
+	for at := asked.Add(cfg.Settings.PlanEvery); at.Before(next); at = at.Add(cfg.Settings.PlanEvery) {
 		if !c.nothingToDo(cfg, at, nil, held) {
 			return false
 		}

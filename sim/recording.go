@@ -196,7 +196,7 @@ func (c *cloud) enter(told *recordedMachine, r provisioner.Request) provisioner.
 	}}
 	c.machines, c.byID[m.ID] = append(c.machines, m), m
 	m.agent = c.w.staff.hire(ps.ServerID(m.ID), c.w.rate(told.pool))
-	t := &c.w.cfg.Timing
+	t, broken := &c.w.cfg.Timing, c.w.cfg.Settings.BrokenAfter
 	if !told.ready.IsZero() {
 		c.w.at(told.ready.Add(-t.Start), arrivals, m.agent.boot)
 	}
@@ -208,8 +208,8 @@ func (c *cloud) enter(told *recordedMachine, r provisioner.Request) provisioner.
 	}
 	if told.by == market.ByProvider {
 		gone := told.ended
-		if !told.broken.IsZero() && told.broken.Add(-t.BrokenAfter).After(gone) {
-			gone = told.broken.Add(-t.BrokenAfter - t.Reply)
+		if !told.broken.IsZero() && told.broken.Add(-broken).After(gone) {
+			gone = told.broken.Add(-broken - t.Reply)
 		}
 		c.w.at(gone, losses, func() { c.end(m, market.ByProvider, told.reason) })
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/elasticity/tempo"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
 )
@@ -38,7 +39,8 @@ func TestRestartCalm(t *testing.T) {
 	if saves < 2 || saves > 5 {
 		t.Errorf("%d checkpoints", saves)
 	}
-	least := 4*time.Hour + 5*time.Minute + time.Duration(saves)*EC2().Export
+	timing := Config{}.At(tempo.Remote(2 * time.Minute)).Timing
+	least := 4*time.Hour + 5*time.Minute + time.Duration(saves)*timing.Export
 	if r.Runtime < least || r.Runtime > least+2*time.Minute {
 		t.Errorf("it took %s, want about %s", r.Runtime, least)
 	}
@@ -54,11 +56,12 @@ func TestRestartCalm(t *testing.T) {
 
 // TestCheckpointsCostWhatIsDeclared: a stop for each, a restart at the beginning, and all work on spot machines longer.
 func TestCheckpointsCostWhatIsDeclared(t *testing.T) {
+	timing := Config{}.At(tempo.Remote(2 * time.Minute)).Timing
 	declared := Checkpoints{Model: 3e9, Bandwidth: 100e6}
-	if save, restart := declared.Times(EC2()); save != 30*time.Second || restart != time.Minute {
+	if save, restart := declared.Times(timing); save != 30*time.Second || restart != time.Minute {
 		t.Errorf("3 GB at 100 MB/s: %s to save, %s to restart", save, restart)
 	}
-	if save, restart := (Checkpoints{}).Times(EC2()); save != EC2().Export || restart != EC2().Start+EC2().Load {
+	if save, restart := (Checkpoints{}).Times(timing); save != timing.Export || restart != timing.Start+timing.Load {
 		t.Errorf("nothing declared: %s to save, %s to restart", save, restart)
 	}
 	for _, c := range []Checkpoints{{}, declared, {Save: 5 * time.Minute, Restart: 10 * time.Minute}, {Overhead: 0.25}} {

@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/elasticity/tempo"
 	"github.com/tierml/tierml/internal/journal"
 )
 
 // TestSkippedClocks: a run whose journal nobody reads skips clocks in which nothing happens, and comes to exactly what
 // its slow twin comes to, whose journal is written: in random markets, with random faults.
 func TestSkippedClocks(t *testing.T) {
-	for seed := range uint64(150) {
+	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		cfg := scenario(t, drawn(rng, "a", 4), drawn(rng, "b", 8))
 		cfg.Seed = seed
@@ -21,7 +22,7 @@ func TestSkippedClocks(t *testing.T) {
 			cfg.Job.Clocks *= 7
 		}
 		if rng.IntN(3) == 0 {
-			cfg.Timing = Laptop(720, 4*time.Second, 1500*time.Millisecond)
+			cfg = cfg.At(tempo.Place{Speed: 720, Notice: 4 * time.Second, Boot: 1500 * time.Millisecond, DeadAfter: 3 * time.Second})
 		}
 		names := []string{"tierml", "tierml-noswitch"}
 		policy, err := bidding.ByName(names[rng.IntN(len(names))])

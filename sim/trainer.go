@@ -191,17 +191,14 @@ func newBrain(w *world) (brain, staff) {
 }
 
 func (w *world) restartConfig() restart.Config {
-	t := w.cfg.Timing
 	save, again := w.saving()
 	c := restart.Config{
-		Run: w.cfg.Name, Clocks: w.cfg.Job.Clocks, Want: w.cfg.Want, Pools: w.pools(), Policy: w.cfg.Policy,
+		Settings: w.cfg.Settings, Run: w.cfg.Name, Clocks: w.cfg.Job.Clocks, Want: w.cfg.Want, Pools: w.pools(), Policy: w.cfg.Policy,
 		Job: bidding.Job{
 			Deadline: w.cfg.Deadline, Work: w.vcpuHours(), Budget: w.cfg.Budget, PerHour: w.cfg.PerHour,
-			Startup: t.Launch + t.Boot + again, Notice: t.Notice, SaveTime: save, Lag: t.Reply + t.EndLag + t.PriceLag,
+			SaveTime: save,
 		},
-		Continuous: w.cfg.Continuous, Speed: t.Speed,
-		BootWithin: 2*(t.Boot+t.Start) + 10*time.Minute, RetryCapacity: t.RetryCapacity, PlanEvery: t.PlanEvery,
-		MaxDuration: w.cfg.MaxDuration, Silent: w.cfg.Record == nil, Rules: w.cfg.Rules,
+		Restart: again, Continuous: w.cfg.Continuous, MaxDuration: w.cfg.MaxDuration, Silent: w.cfg.Record == nil, Rules: w.cfg.Rules,
 	}
 	return c
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/elasticity/tempo"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
@@ -43,6 +44,7 @@ type Config struct {
 
 	FLOPSPerVCPU float64 // floating-point operations per wall-clock second
 	Timing       Timing
+	Settings     tempo.Settings // of the controller
 	Faults       []Fault
 	// Recording replays a real run: nil = everything is simulated.
 	Recording *Recording
@@ -166,8 +168,8 @@ func (c *Config) check() error {
 		return errors.New("without a reliable machine it needs checkpoints to go back to")
 	case c.Reliable.Count > 0 && c.Reliable.Type.VCPU < 1:
 		return errors.New("the vCPUs of its reliable machines are unknown")
-	case !(c.FLOPSPerVCPU > 0) || !(c.Timing.Speed > 0):
-		return errors.New("it needs a compute rate and a speed above zero")
+	case !(c.FLOPSPerVCPU > 0) || !(c.Timing.Speed > 0) || c.Settings.Speed != c.Timing.Speed:
+		return errors.New("it needs a compute rate and a speed above zero, the same in its timing and its settings")
 	}
 	return nil
 }
@@ -208,18 +210,15 @@ func (w *world) begin() error {
 }
 
 func (w *world) controllerConfig() elasticity.Config {
-	t, job := w.cfg.Timing, w.cfg.Job
-	const never = 100 * 365 * 24 * time.Hour // simulated nodes send no heartbeats: only broken streams tell
+	job := w.cfg.Job
 	c := elasticity.Config{
-		Run: w.cfg.Name,
+		Settings: w.cfg.Settings, NoHeartbeats: true, Run: w.cfg.Name,
 		Job: elasticity.Job{
 			Schema: ps.Schema{Partitions: job.Partitions, Splits: job.Splits, Deterministic: true}, Clocks: job.Clocks,
 			Work: w.vcpuHours(),
 		},
-		Reliable: w.cfg.Reliable, Want: w.cfg.Want, Pools: w.pools(), Policy: w.cfg.Policy, Stages: w.cfg.Stages, Speed: t.Speed,
-		CutEvery: t.CutEvery, DeadAfter: never, BrokenAfter: t.BrokenAfter, JoinWait: t.JoinWait, NoticeWait: t.NoticeWait,
-		DrainMargin: t.DrainMargin, RetryCapacity: t.RetryCapacity, PlanEvery: t.PlanEvery, MaxDuration: w.cfg.MaxDuration,
-		Startup: t.Launch + t.Boot + t.Start + t.Load, Notice: t.Notice, Deadline: w.cfg.Deadline, Budget: w.cfg.Budget, PerHour: w.cfg.PerHour,
+		Reliable: w.cfg.Reliable, Want: w.cfg.Want, Pools: w.pools(), Policy: w.cfg.Policy, Stages: w.cfg.Stages,
+		MaxDuration: w.cfg.MaxDuration, Deadline: w.cfg.Deadline, Budget: w.cfg.Budget, PerHour: w.cfg.PerHour,
 		Chooses: w.cfg.Allocation != "", Silent: w.cfg.Record == nil, Rules: w.cfg.Rules, WholeHours: w.cfg.Rules.Terms().Increment > 0,
 	}
 	if w.cfg.Reliable.Count == 0 {
@@ -269,11 +268,12 @@ func (w *world) step(e elasticity.Event) {
 	if w.result.Outcome != "" || w.err != nil {
 		return
 	}
-	if !indifferent(e) {
+	c, trains := w.ctrl.(*elasticity.Controller)
+	if !indifferent(e) || trains && c.CutDue(w.now()) {
 		w.staff.tellUntil(w.elapsed)
 	}
-	c, watched := w.ctrl.(*elasticity.Controller)
-	if watched = watched && w.observer != nil; watched {
+	watched := trains && w.observer != nil
+	if watched {
 		w.observer.before(c, e)
 	}
 	w.do(w.ctrl.Step(w.now(), e))
@@ -285,7 +285,8 @@ func (w *world) step(e elasticity.Event) {
 	w.scheduleWake()
 }
 
-// indifferent reports whether what the controller does about an event cannot depend on how far the work has come.
+// indifferent reports whether what the controller does about an event cannot depend on how far the work has
+// come, unless a cut is due.
 func indifferent(e elasticity.Event) bool {
 	r, ok := e.(elasticity.Reported)
 	if !ok {

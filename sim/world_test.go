@@ -10,6 +10,7 @@ import (
 
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/elasticity/tempo"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/tiers"
@@ -52,8 +53,8 @@ func scenario(t testing.TB, pools ...bidding.Candidate) Config {
 		Name: "test", Seed: 1, Start: start, Policy: policy, Rules: rules, Want: bidding.Want{Machines: 4}, Pools: pools,
 		Job:      Job{Clocks: 180, Splits: 16, Partitions: 4, Work: 3 * 3600 * 16 * 1000},
 		Reliable: elasticity.Reliable{Pool: onDemand, Type: market.InstanceType{Name: "a", VCPU: 4, OnDemand: 24 * cent}, Count: 1},
-		Stages:   tiers.Thresholds{TwoAbove: 1, ThreeAbove: 3}, FLOPSPerVCPU: 1000, Timing: EC2(), Horizon: 48 * time.Hour,
-	}
+		Stages:   tiers.Thresholds{TwoAbove: 1, ThreeAbove: 3}, FLOPSPerVCPU: 1000, Horizon: 48 * time.Hour,
+	}.At(tempo.Remote(2 * time.Minute))
 }
 
 func run(t testing.TB, cfg Config) (Result, []journal.Entry) {
@@ -136,7 +137,7 @@ func TestPreemptible(t *testing.T) {
 		if cfg.Rules, err = market.Rules(name); err != nil {
 			t.Fatal(err)
 		}
-		cfg.Timing.Notice = cfg.Rules.Terms().Notice
+		cfg = cfg.At(tempo.Remote(cfg.Rules.Terms().Notice))
 		r, entries := run(t, cfg)
 		if !r.Finished() || r.Evictions != evictions || r.Lost > 1 {
 			t.Errorf("%s: %+v", name, r)

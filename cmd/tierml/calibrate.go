@@ -10,12 +10,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
-	"github.com/tierml/tierml/internal/calibration"
 	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/internal/planner"
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/sim"
+	"github.com/tierml/tierml/sim/calibration"
 	"github.com/tierml/tierml/sim/sweep"
 )
 

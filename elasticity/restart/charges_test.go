@@ -37,9 +37,9 @@ func (d *driver) waits(most time.Duration) time.Duration {
 // The end of a run waits for the last prices for as long as where there is a reliable tier, however fast the market is replayed: two
 // hours would be ten seconds of a demo, in which a cloud may well refuse to answer.
 func TestBillsAreWaitedForBySpeed(t *testing.T) {
-	for _, speed := range []float64{0, 1, 720} {
+	for _, speed := range []float64{1, 720} {
 		d := ended(t, speed)
-		want := elasticity.ChargeWait(max(speed, 1))
+		want := elasticity.ChargeWait(d.c.cfg.Settings)
 		if got := d.waits(2 * want); got < want || got > want+5*time.Minute {
 			t.Errorf("at speed %g it waited for %s, want %s", speed, got, want)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/elasticity/tempo"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
@@ -23,14 +24,18 @@ import (
 
 // Config is what a controller needs to know beforehand. Durations are market time.
 type Config struct {
+	tempo.Settings
 	Run    string // names the run in tokens: unique per run
 	Clocks ps.Clock
 	// Want is the whole fleet: nothing is trained with less.
 	Want   bidding.Want
 	Pools  []elasticity.Pool // sorted by pool
 	Policy bidding.Policy
-	// Job is what the policy is told of the work; the controller keeps what changes in it up to date.
+	// Job is what the policy is told of the work; the controller keeps what changes in it up to date, and what follows from
+	// the settings.
 	Job bidding.Job
+	// Restart is how long a fleet whose agents have all called takes until it works: it loads its data and the checkpoint.
+	Restart time.Duration
 	// Continuous saving loses nothing and takes no time of its own: what it costs is part of the time that a fleet
 	// takes to begin, as Can't Be Late (NSDI 24, section 3.1) has it. Without, a checkpoint is taken as often as the
 	// policy's plan says.
@@ -41,18 +46,13 @@ type Config struct {
 	// has written down that did not end in order: its machines are ended, as all of a fleet goes or nothing.
 	ResumeAt ps.Clock
 	Past     *elasticity.Past
-	// Speed is how many market seconds pass in one of the wall clock; 0 = 1.
-	Speed float64
 	// AskAgain: a launch that the controller before decided within that time, and has no answer to, is asked for again; 0 = none
 	// is.
 	AskAgain time.Duration
 
-	BootWithin    time.Duration // time for a bought machine's agent to call
-	RetryCapacity time.Duration // how long a pool without capacity is left alone
-	PlanEvery     time.Duration // how often the policy is asked when nothing happens
-	MaxDuration   time.Duration // the run ends in order after this; 0 = never
-	Silent        bool          // nobody reads the journal: Step gives no Record. Totals tells what the run comes to
-	Rules         market.RuleBook
+	MaxDuration time.Duration // the run ends in order after this; 0 = never
+	Silent      bool          // nobody reads the journal: Step gives no Record. Totals tells what the run comes to
+	Rules       market.RuleBook
 }
 
 // Controller is the state of a run. It is not safe for concurrent use: one driver steps it.
@@ -95,6 +95,7 @@ type Controller struct {
 
 // New returns a controller; its first Step asks the policy for a fleet.
 func New(cfg Config) *Controller {
+	cfg.Job.Startup, cfg.Job.Notice, cfg.Job.Lag = cfg.Startup-cfg.Begin+cfg.Restart, cfg.Notice, cfg.Lag
 	c := &Controller{
 		cfg:      cfg,
 		prices:   map[market.Pool]*market.History{},
@@ -350,7 +351,7 @@ func (c *Controller) end() {
 
 // chargeWait is how long the end of the run waits for the prices of a machine's bill.
 func (c *Controller) chargeWait() time.Duration {
-	return elasticity.ChargeWait(cmp.Or(c.cfg.Speed, 1))
+	return elasticity.ChargeWait(c.cfg.Settings)
 }
 
 func (c *Controller) terminate(m *machine, why string) {

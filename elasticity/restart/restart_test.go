@@ -9,6 +9,7 @@ import (
 
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/elasticity/tempo"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
@@ -57,8 +58,8 @@ func newDriver(t *testing.T, policy bidding.Policy) *driver {
 			{Pool: pool("ra", market.Spot), Type: kind, History: price()},
 			{Pool: pool("rb", market.Spot), Type: kind, History: price()},
 		},
-		Job:        bidding.Job{Work: 100, SaveTime: 10 * time.Second},
-		BootWithin: 10 * time.Minute, RetryCapacity: 10 * time.Minute, PlanEvery: time.Hour,
+		Job:      bidding.Job{Work: 100, SaveTime: 10 * time.Second},
+		Settings: tempo.Settings{Speed: 1, BootWithin: 10 * time.Minute, RetryCapacity: 10 * time.Minute, PlanEvery: time.Hour},
 	})}
 }
 

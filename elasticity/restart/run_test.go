@@ -10,6 +10,7 @@ import (
 
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/elasticity/tempo"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
@@ -54,7 +55,8 @@ func closedTheatre(t *testing.T, policy bidding.Policy, change func(*RunConfig))
 	base := newDriver(t, policy).c.cfg
 	base.Clocks = 20
 	train := elasticity.Config{
-		Run: "run-0", Speed: 1, PlanEvery: time.Hour, DeadAfter: 3 * time.Second, BrokenAfter: time.Second, RetryCapacity: time.Minute,
+		Run: "run-0", Settings: tempo.Settings{Speed: 1, PlanEvery: time.Hour, BootWithin: 10 * time.Minute, DeadAfter: 3 * time.Second,
+			BrokenAfter: time.Second, RetryCapacity: time.Minute},
 		Stages: tiers.DefaultThresholds(),
 		Job: elasticity.Job{Clocks: 20, Heartbeat: time.Second, OrphanAfter: time.Minute,
 			Schema: ps.Schema{Tables: []ps.Table{{Name: "w", Rows: 8, Cols: 1}}, Partitions: 4, Splits: 4, Deterministic: true}},

@@ -19,6 +19,7 @@ import (
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/elasticity"
 	"github.com/tierml/tierml/elasticity/runner"
+	"github.com/tierml/tierml/elasticity/tempo"
 	"github.com/tierml/tierml/fakecloud"
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/journal"
@@ -414,14 +415,16 @@ func (s *stage) controller(number int, past *elasticity.Past, history map[market
 		pools = append(pools, elasticity.Pool{Pool: c.Pool, Type: kind, History: market.NewHistory(history[c.Pool])})
 	}
 	return elasticity.New(elasticity.Config{
-		Run: fmt.Sprintf("crash-1-0a-%d", number), Policy: two{s.p.pool, s.p.bid, s.p.or}, Chooses: len(s.p.or) > 0, Speed: speed, Stages: tiers.DefaultThresholds(),
+		Run: fmt.Sprintf("crash-1-0a-%d", number), Policy: two{s.p.pool, s.p.bid, s.p.or}, Chooses: len(s.p.or) > 0, Stages: tiers.DefaultThresholds(),
 		Job: elasticity.Job{Schema: ps.Schema{Tables: []ps.Table{{Name: "w", Rows: 4, Cols: 1}}, Partitions: 1, Splits: 1, Deterministic: true},
 			App: "none", Clocks: 1 << 30, Heartbeat: time.Second, OrphanAfter: time.Minute},
 		Reliable: elasticity.Reliable{Pool: reliable, Type: kind, Count: 1}, Want: bidding.Want{Machines: 2},
 		Pools: pools,
-		Past:  past, FirstID: uint64(number) << 32, CutEvery: time.Hour, AskAgain: wall(time.Minute),
-		DeadAfter: wall(20 * time.Second), BrokenAfter: wall(10 * time.Second), JoinWait: wall(50 * time.Millisecond),
-		Rules: rules, RetryCapacity: wall(50 * time.Millisecond), PlanEvery: wall(20 * time.Millisecond),
+		Past:  past, FirstID: uint64(number) << 32, AskAgain: wall(time.Minute), Rules: rules,
+		Settings: tempo.Settings{
+			Speed: speed, CutEvery: time.Hour, DeadAfter: wall(20 * time.Second), BrokenAfter: wall(10 * time.Second), JoinWait: wall(50 * time.Millisecond),
+			BootWithin: wall(10 * time.Minute), RetryCapacity: wall(50 * time.Millisecond), PlanEvery: wall(20 * time.Millisecond),
+		},
 	})
 }
 

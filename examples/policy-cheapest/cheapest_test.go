@@ -7,6 +7,7 @@ import (
 
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/elasticity/tempo"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/sim"
 	"github.com/tierml/tierml/tiers"
@@ -63,8 +64,8 @@ func TestSimulatedRun(t *testing.T) {
 		Pools:    []bidding.Candidate{candidate("a", 4, 0, 4, 2, 90, 4, 4), candidate("b", 8, 0, 30)},
 		Job:      sim.Job{Clocks: 180, Splits: 16, Partitions: 4, Work: 3 * 3600 * 16 * 1000},
 		Reliable: elasticity.Reliable{Pool: pool("a", market.OnDemand), Type: market.InstanceType{Name: "a", VCPU: 4, OnDemand: 24 * cent}, Count: 1},
-		Stages:   tiers.Thresholds{TwoAbove: 1, ThreeAbove: 3}, FLOPSPerVCPU: 1000, Timing: sim.EC2(), Horizon: 48 * time.Hour,
-	})
+		Stages:   tiers.Thresholds{TwoAbove: 1, ThreeAbove: 3}, FLOPSPerVCPU: 1000, Horizon: 48 * time.Hour,
+	}.At(tempo.Remote(2 * time.Minute)))
 	if err != nil {
 		t.Fatal(err)
 	}

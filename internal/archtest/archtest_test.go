@@ -54,6 +54,7 @@ func TestBreachesAreFound(t *testing.T) {
 			"must not share a misunderstanding"},
 		"fake cloud uses the SDK": {map[string]string{"fakecloud/a.go": file("fakecloud", "", ec2+"/types")}, "minutes and gigabytes"},
 		"sim starts a shell":      {map[string]string{"sim/a.go": file("sim", "", Module+"/elasticity/runner")}, "never a shell"},
+		"a run asks sim":          {map[string]string{"internal/localrun/a.go": file("internal/localrun", "", Module+"/sim/sweep")}, "must not rest on a simulation"},
 		"SDK in two packages": {map[string]string{
 			"provisioner/ec2/a.go":        file("provisioner/ec2", "", ec2),
 			"provisioner/ec2/notice/a.go": file("provisioner/ec2/notice", "", ec2),
@@ -109,6 +110,8 @@ func TestWhatIsAllowed(t *testing.T) {
 		"market/trace/a.go":       file("market/trace", "", "os", Module+"/market"),
 		"bidding/a.go":            file("bidding", "", Module+"/market", Module+"/internal/clock"),
 		"elasticity/a.go":         file("elasticity", "", Module+"/bidding", Module+"/tiers", Module+"/provisioner"),
+		"internal/planner/a.go":   file("internal/planner", "", Module+"/sim"),
+		"internal/runs/a_test.go": file("internal/runs", "", Module+"/sim"),
 		"elasticity/runner/a.go":  file("elasticity/runner", "func f() { go f() }", Module+"/elasticity"),
 		"provisioner/ec2/a.go":    file("provisioner/ec2", "", ec2, ec2+"/types", "github.com/aws/smithy-go"),
 		"fakecloud/a.go":          file("fakecloud", "", "net/http", Module+"/market"),

@@ -40,7 +40,7 @@ func either(rules ...func(string) bool) func(string) bool {
 // arrows are the two chains that meet in elasticity (docs/architecture.md, "Who imports whom"). A package may
 // always import its own sub-folders' parent and what lies in its own folder.
 var arrows = []arrow{
-	{exactly("market", "ps", "tuner", "internal/clock", "internal/journal", "internal/cells", "internal/stopping", "internal/vector"),
+	{exactly("market", "ps", "tuner", "elasticity/tempo", "internal/clock", "internal/journal", "internal/cells", "internal/stopping", "internal/vector"),
 		exactly("internal/cells", "internal/vector"),
 		"it is a root of the tree: everything may rest on it because it rests on nothing of ours"},
 	{exactly("bidding"), either(exactly("market"), tooling),
@@ -51,9 +51,9 @@ var arrows = []arrow{
 		"tiers knows parameter servers, not markets: the two chains meet in elasticity only"},
 	{exactly("apps"), either(exactly("ps"), below("apps"), tooling),
 		"an application knows rows and splits, not machines, networks, tiers or time"},
-	{exactly("elasticity"), either(exactly("market", "bidding", "provisioner", "ps", "tiers"), tooling),
+	{exactly("elasticity"), either(exactly("market", "bidding", "provisioner", "ps", "tiers", "elasticity/tempo"), tooling),
 		"elasticity decides over the pure packages; it must not touch the world"},
-	{exactly("elasticity/restart"), either(exactly("market", "bidding", "provisioner", "ps", "tiers", "elasticity"), tooling),
+	{exactly("elasticity/restart"), either(exactly("market", "bidding", "provisioner", "ps", "tiers", "elasticity", "elasticity/tempo"), tooling),
 		"the other controller decides over the pure packages, too"},
 	{exactly("sched"), either(exactly("market", "bidding", "elasticity"), tooling),
 		"sched decides over values only"},
@@ -65,7 +65,7 @@ var arrows = []arrow{
 		"adapters translate a provider's words, and know nothing of training"},
 	{below("fakecloud"), either(below("fakecloud", "market"), tooling),
 		"the fake cloud must not share a misunderstanding with our adapter, so it knows neither it nor the trainers"},
-	{exactly("sim"), either(exactly("market", "bidding", "provisioner", "ps", "tiers", "elasticity", "elasticity/restart", "sched", "cost", "tuner"), tooling),
+	{exactly("sim"), either(exactly("market", "bidding", "provisioner", "ps", "tiers", "elasticity", "elasticity/restart", "elasticity/tempo", "sched", "cost", "tuner"), tooling),
 		"the simulator runs the deciding packages and never a shell"},
 }
 
@@ -79,6 +79,10 @@ func checkArrows(s *source) []Violation {
 		}
 		if within(dir, "cmd") && !within(s.dir, "cmd") {
 			violations = append(violations, s.at(pos, "imports "+dir, "nothing imports a command; move the code into a package"))
+		}
+		if within(dir, "sim") && !s.test() && !within(s.dir, "sim", "cmd", "test", "internal/planner") {
+			violations = append(violations, s.at(pos, "imports "+dir,
+				"what runs must not rest on a simulation: only commands, the planner and tests ask it; take a comparison as a value or from a function"))
 		}
 		if reason := tooLow(s.dir, dir); reason != "" && !s.test() {
 			violations = append(violations, s.at(pos, "imports "+dir, reason))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/elasticity/tempo"
 	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/spelling"
 	"github.com/tierml/tierml/market"
@@ -155,7 +156,7 @@ func (c *checker) cloud() bool {
 		c.oneOf("security", j.Security, SecurityTLS, SecurityPlain)
 		setDefault(&j.OrphanAfter, 15*time.Minute, c.written("orphan_after"))
 		setDefault(&j.Heartbeat, 2*time.Second, c.written("heartbeat"))
-		setDefault(&j.DeadAfter, 30*time.Second, c.written("dead_after"))
+		setDefault(&j.DeadAfter, tempo.RemoteDeadAfter, c.written("dead_after"))
 		setDefault(&j.Checkpoint.Every, 5*time.Minute, c.written("checkpoint.every") || c.written("checkpoint.every_clocks") || j.Restarts())
 	case "aws":
 		c.fault("cloud", "Amazon's cloud is called ec2 here", "write cloud: ec2")

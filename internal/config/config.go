@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/elasticity/tempo"
 	"github.com/tierml/tierml/internal/stopping"
 	"github.com/tierml/tierml/market"
 )
@@ -125,6 +126,16 @@ func (j *Job) Restarts() bool {
 	_, restarts := policy.(bidding.ByRestart)
 	return restarts
 }
+
+// Place is where the job runs. With cloud: none it is nowhere.
+func (j *Job) Place() tempo.Place {
+	return tempo.Place{
+		Remote: j.Installation() != nil, Speed: j.Local.Speed, Boot: j.Local.Boot, Notice: j.Local.Notice, DeadAfter: j.DeadAfter,
+	}
+}
+
+// Tempo is what the job's plan, dry run and run are decided by.
+func (j *Job) Tempo() tempo.Settings { return tempo.Of(j.Place()) }
 
 // HourlyCeiling is what purchases keep to: limits.per_hour, unless a warning is all that it is for. 0 = no limit.
 func (j *Job) HourlyCeiling() market.USD {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tierml/tierml/elasticity/tempo"
 	"github.com/tierml/tierml/internal/blob"
 )
 
@@ -66,11 +67,7 @@ type Program struct {
 	SHA256 string `yaml:"sha256"`
 }
 
-// What real machines are taken to need; see sim.EC2.
-const (
-	ec2Notice = 2 * time.Minute
-	ec2Boot   = 2 * time.Minute
-)
+const ec2Notice = 2 * time.Minute
 
 // ec2 checks what only cloud: ec2 has, and fills in what a real cloud means for the rest.
 func (c *checker) ec2() {
@@ -111,7 +108,7 @@ func (c *checker) ec2() {
 		c.fault("ec2.checkpoints", "is missing: machines read their splits and keep checkpoints in a place that all of them reach",
 			"below ec2:, add checkpoints: s3://BUCKET/PREFIX")
 	}
-	j.Local = Local{Rules: "ec2-now", Speed: 1, Notice: ec2Notice, Boot: ec2Boot, FlopsPerVCPU: e.FlopsPerVCPU}
+	j.Local = Local{Rules: "ec2-now", Speed: 1, Notice: ec2Notice, Boot: tempo.RemoteBoot, FlopsPerVCPU: e.FlopsPerVCPU}
 }
 
 // safeName is what may stand in a script without quotes.

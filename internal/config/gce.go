@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tierml/tierml/elasticity/tempo"
 	"github.com/tierml/tierml/internal/blob"
 )
 
@@ -73,7 +74,6 @@ type GCE struct {
 // What machines of Compute Engine are taken to need, and the notice that is promised: 30 seconds.
 const (
 	gceNotice = 30 * time.Second
-	gceBoot   = 2 * time.Minute
 )
 
 // longestNotice is the longest that may be asked for.
@@ -127,7 +127,7 @@ func (c *checker) gce() {
 		c.fault("gce.checkpoints", "is missing: machines read their splits and keep checkpoints in a place that all of them reach",
 			"below gce:, add checkpoints: gs://BUCKET/PREFIX")
 	}
-	j.Local = Local{Rules: "gce-spot", Speed: 1, Notice: gceNotice + g.ExtraNotice, Boot: gceBoot, FlopsPerVCPU: g.FlopsPerVCPU}
+	j.Local = Local{Rules: "gce-spot", Speed: 1, Notice: gceNotice + g.ExtraNotice, Boot: tempo.RemoteBoot, FlopsPerVCPU: g.FlopsPerVCPU}
 }
 
 // gceNames checks what becomes a label, or a part of a name.

@@ -29,7 +29,8 @@ func (r *session) lease() time.Duration {
 
 // leaseFrom is when the lease of a machine ends that was decided on at a time and not heard of again.
 func (r *session) leaseFrom(decided time.Time) time.Time {
-	return r.cfg.Clock.WallAt(decided).Add(bootWithin + r.lease())
+	settings := r.cfg.Job.Tempo()
+	return r.cfg.Clock.WallAt(decided).Add(settings.Wall(settings.BootWithin) + r.lease())
 }
 
 // renew renews leases where machines have them.

@@ -10,11 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tierml/tierml/elasticity"
 	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/sim"
 	"github.com/tierml/tierml/tiers/node"
 	"github.com/tierml/tierml/tiers/node/splitdir"
 )
@@ -110,16 +108,6 @@ func (r *session) placeSplits(ctx context.Context) (string, error) {
 		return folder, nil // they are there: machines have been bought
 	}
 	return folder, splitdir.Upload(ctx, r.splits(), folder, r.cfg.Job.Train.Splits)
-}
-
-// timedAsReal puts the times of a real cloud in the place of those of one on this host.
-func timedAsReal(c *elasticity.Config) {
-	t := sim.EC2()
-	c.CutEvery, c.BrokenAfter, c.JoinWait, c.NoticeWait, c.DrainMargin = time.Minute, t.BrokenAfter, t.JoinWait, t.NoticeWait, 20*time.Second
-	c.RetryCapacity, c.PlanEvery, c.Startup = t.RetryCapacity, t.PlanEvery, t.Boot+t.Start
-	if c.Notice <= time.Minute { // half a minute is not much to carry parameters in: little of it is waited away
-		c.NoticeWait = time.Second
-	}
 }
 
 // first is what a machine's first script does before it runs the agent, by provider.

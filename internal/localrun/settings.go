@@ -16,19 +16,16 @@ import (
 	"github.com/tierml/tierml/internal/planner"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/ps"
-	"github.com/tierml/tierml/sim"
 	"github.com/tierml/tierml/tiers"
 )
 
 // Wall-clock lengths of a run on the fake cloud, where machines are near: everything is looked at more often
 // than on a cloud that limits calls.
 const (
-	startUp     = 200 * time.Millisecond // from the end of a machine's boot until it works
 	pollPrices  = 400 * time.Millisecond
 	pollCloud   = time.Second
 	pollNotices = 250 * time.Millisecond
 	callTimeout = 20 * time.Second
-	bootWithin  = 10 * time.Minute // for a machine's agent to call, where there is no reliable tier
 	askAgain    = 10 * time.Minute // for a launch to be asked for again: later the market is another, and the token nearly over
 )
 
@@ -46,11 +43,10 @@ func (r *session) controller(history map[market.Pool]*market.History) (runner.Co
 		return elasticity.New(c), nil
 	}
 	return restart.NewRun(restart.RunConfig{Train: c, Decide: restart.Config{
-		Run: c.Run, Clocks: c.Job.Clocks, Want: c.Want, Pools: c.Pools, Policy: policy,
+		Settings: c.Settings, Run: c.Run, Clocks: c.Job.Clocks, Want: c.Want, Pools: c.Pools, Policy: policy,
 		Job: bidding.Job{Deadline: c.Deadline, Work: c.Job.Work, Budget: c.Budget, PerHour: c.PerHour,
-			Startup: c.Startup + r.cfg.RestartTime, Notice: c.Notice, SaveTime: r.cfg.SaveTime, Lag: c.DeadAfter},
-		SaveEvery: c.Checkpoints.Every, ResumeAt: r.cfg.ResumeAt, Past: c.Past, Speed: c.Speed, AskAgain: c.AskAgain,
-		BootWithin: r.cfg.Clock.ToMarket(bootWithin), RetryCapacity: c.RetryCapacity, PlanEvery: c.PlanEvery,
+			SaveTime: r.cfg.SaveTime},
+		Restart: r.cfg.RestartTime, SaveEvery: c.Checkpoints.Every, ResumeAt: r.cfg.ResumeAt, Past: c.Past, AskAgain: c.AskAgain,
 		MaxDuration: c.MaxDuration, Rules: c.Rules,
 	}}), nil
 }
@@ -69,13 +65,13 @@ func (r *session) controllerConfig(policy bidding.Policy, history map[market.Poo
 	if err != nil {
 		return elasticity.Config{}, err
 	}
-	m := r.cfg.Clock
+	settings := job.Tempo()
 	c := elasticity.Config{
+		Settings: settings,
 		Run:      fmt.Sprintf("%s-%d", r.unique(), r.cfg.Part),
 		Policy:   policy,
 		Want:     choice.Want,
 		Stages:   tiers.Thresholds{TwoAbove: job.Stages.TwoAbove, ThreeAbove: job.Stages.ThreeAbove},
-		Speed:    m.Speed,
 		Reliable: elasticity.Reliable{Pool: choice.Reliable.Pool, Type: choice.Reliable.Type, Count: choice.Reliable.Count},
 		Job: elasticity.Job{
 			Schema: r.schema, App: job.Train.App, Params: params, Dataset: dataset, SplitsURL: r.splitsURL,
@@ -86,23 +82,18 @@ func (r *session) controllerConfig(policy bidding.Policy, history map[market.Poo
 			ResumeFrom: r.cfg.ResumeFrom, ResumeAt: r.cfg.ResumeAt,
 		},
 		Checkpoints: elasticity.Checkpoints{
-			Place: r.state.Checkpoints, Life: fmt.Sprint(r.cfg.Part + 1), Every: m.ToMarket(job.Checkpoint.Every),
+			Place: r.state.Checkpoints, Life: fmt.Sprint(r.cfg.Part + 1), Every: settings.Market(job.Checkpoint.Every),
 			EveryClocks: ps.Clock(job.Checkpoint.EveryClocks), Newest: r.cfg.ResumeFrom, NewestAt: r.cfg.ResumeAt,
 			Older: r.cfg.ResumeOlder,
 		},
 		Past: r.cfg.Past, FirstID: uint64(r.cfg.Part) << 32,
-		CutEvery: m.ToMarket(sim.LaptopCutEvery), DeadAfter: m.ToMarket(job.DeadAfter), BrokenAfter: m.ToMarket(sim.LaptopBrokenAfter),
-		JoinWait: m.ToMarket(sim.LaptopJoinWait), NoticeWait: m.ToMarket(sim.LaptopNoticeWait), DrainMargin: m.ToMarket(sim.LaptopDrainMargin),
-		Startup: m.ToMarket(job.Local.Boot + startUp), Notice: m.ToMarket(job.Local.Notice), Deadline: job.Deadline, Budget: job.Budget, PerHour: job.HourlyCeiling(),
+		Deadline: job.Deadline, Budget: job.Budget, PerHour: job.HourlyCeiling(),
 		Chooses: job.Resources.ProviderChooses() != "",
-		Rules:   rules, RetryCapacity: sim.LaptopRetryCapacity, PlanEvery: sim.LaptopPlanEvery, MaxDuration: job.MaxDuration,
+		Rules:   rules, MaxDuration: job.MaxDuration,
 		WholeHours: rules.Terms().Increment > 0,
 	}
-	if r.real() != nil {
-		timedAsReal(&c)
-	}
 	if r.outlived() {
-		c.AskAgain = m.ToMarket(askAgain)
+		c.AskAgain = settings.Market(askAgain)
 	}
 	for _, p := range choice.Pools {
 		h := history[p.Pool]

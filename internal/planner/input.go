@@ -9,9 +9,6 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// joinTime is the wall-clock time from the start of a machine's process until it computes: to join and load splits.
-const joinTime = 150 * time.Millisecond
-
 // ForLocal puts together what a plan for the local cloud rests on. Work is the whole job's, in floating-point
 // operations.
 func ForLocal(job *config.Job, choice Choice, work float64) (Input, error) {
@@ -35,7 +32,7 @@ func ForLocal(job *config.Job, choice Choice, work float64) (Input, error) {
 		Want: choice.Want, Pools: choice.Pools, Capacity: choice.Capacity, Chooses: job.Resources.ProviderChooses() != "",
 		Reliable: choice.Reliable, OnDemand: choice.OnDemand, Rules: rules,
 		Work: work, RatePerVCPU: float64(job.Local.FlopsPerVCPU) / job.Local.Speed,
-		Startup: time.Duration(float64(job.Local.Boot+joinTime) * job.Local.Speed),
+		Startup: job.Tempo().Startup,
 		Budget:  job.Budget, PerHour: job.HourlyCeiling(), MaxDuration: job.MaxDuration, Deadline: job.Deadline,
 	}, nil
 }

@@ -41,7 +41,7 @@ func capacityJob(t *testing.T, pools []bidding.Candidate) sim.Config {
 		Job:        sim.Job{Clocks: 60, Splits: 64, Partitions: 2, Work: 1},
 		Reliable:   elasticity.Reliable{Pool: cheap.Pool, Type: cheap.Type, Count: 1},
 		Equivalent: elasticity.Reliable{Pool: cheap.Pool, Type: cheap.Type, Count: (vcpu + cheap.Type.VCPU - 1) / cheap.Type.VCPU},
-		Stages:     tiers.Thresholds{TwoAbove: 1, ThreeAbove: 15}, FLOPSPerVCPU: 1000, Timing: sim.EC2(),
+		Stages:     tiers.Thresholds{TwoAbove: 1, ThreeAbove: 15}, FLOPSPerVCPU: 1000,
 	}, 8*time.Hour)
 }
 

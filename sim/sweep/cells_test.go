@@ -125,7 +125,7 @@ func cellJob(rules market.RuleBook, spot ...bidding.Candidate) sim.Config {
 		Equivalent: elasticity.Reliable{
 			Pool: onDemand(cheap).Pool, Type: cheap.Type, Count: (vcpu + cheap.Type.VCPU - 1) / cheap.Type.VCPU,
 		},
-		Stages: tiers.Thresholds{TwoAbove: 1, ThreeAbove: 15}, FLOPSPerVCPU: 1000, Timing: sim.EC2(),
+		Stages: tiers.Thresholds{TwoAbove: 1, ThreeAbove: 15}, FLOPSPerVCPU: 1000,
 	}
 }
 

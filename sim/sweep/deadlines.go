@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/elasticity/tempo"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/sim"
@@ -253,7 +254,8 @@ func (d Deadlines) starts(m []Recording, slack float64) (out []time.Time) {
 }
 
 // config is the simulation of one cell. A clock is a second: work counts as far as it has come. On demand there are the
-// machines of the first recording.
+// machines of the first recording. As Can't Be Late (NSDI 24, section 3.1) has it, a fleet works a changeover after it was
+// bought, the loss of what was not saved included, and everything else takes no time.
 func (d Deadlines) config(m []Recording, policy bidding.Policy, slack float64, change time.Duration) sim.Config {
 	r := &m[0]
 	demand := r.Pool
@@ -269,7 +271,10 @@ func (d Deadlines) config(m []Recording, policy bidding.Policy, slack float64, c
 		Name: nameOf(m), Seed: d.Seed, Start: first.At, Policy: policy, Rules: d.Rules, Continuous: true,
 		Job: sim.Job{Clocks: ps.Clock(max(d.Work/time.Second, 1)), Splits: 1, Partitions: 1,
 			Work: d.Work.Seconds() * float64(r.Machines) * r.Type.WorkRate()},
-		Want: bidding.Want{Machines: r.Machines}, Pools: pools, FLOPSPerVCPU: 1, Timing: sim.ByChangeover(change),
+		Want: bidding.Want{Machines: r.Machines}, Pools: pools, FLOPSPerVCPU: 1, Timing: sim.Timing{Speed: 1, Boot: change},
+		Settings: tempo.Settings{
+			Speed: 1, Startup: change, BootWithin: 2*change + 10*time.Minute, RetryCapacity: 10 * time.Minute, PlanEvery: 24 * time.Hour,
+		},
 		Deadline: first.At.Add(deadline), Horizon: 2*deadline + 24*time.Hour,
 	}
 }

@@ -114,7 +114,7 @@ func TestOneBrain(t *testing.T) {
 
 // TestOneBrainTold: told what a real run's controller was told, at the times at which it was, the simulated one decides the
 // same, also where the run decided otherwise than an undisturbed one: on a busy computer notices come further apart than
-// sim.LaptopNoticeWait, and are answered in several launches. The journals in testdata are of runs of the demo beside two
+// its settings' NoticeWait, and are answered in several launches. The journals in testdata are of runs of the demo beside two
 // busy loops, without the lines that tell a controller nothing. Any other one is judged by
 //
 //	go test ./sim/sweep -run OneBrainTold -journal runs/demo-N/journal.jsonl [-keep NAME]

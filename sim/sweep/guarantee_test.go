@@ -174,6 +174,8 @@ func vary(r *rand.Rand, cfg *sim.Config, reliable elasticity.Reliable) {
 		seconds := func(most int) time.Duration { return time.Duration(r.IntN(most+1)) * time.Second }
 		t := &cfg.Timing
 		t.Launch, t.Boot, t.PriceLag, t.EndLag, t.NoticeLag = seconds(60), seconds(8*60), seconds(60), seconds(90), seconds(90)
+		cfg.Settings.Startup = t.Launch + t.Boot + cfg.Settings.Begin // the job knows how slow its machines are
+		cfg.Settings.Lag = t.Reply + t.EndLag + t.PriceLag
 	}
 }
 
@@ -200,7 +202,7 @@ func leastTime(cfg *sim.Config) time.Duration {
 	machines := (cfg.Want.VCPU + best.Type.VCPU - 1) / best.Type.VCPU
 	change := t.Launch + t.Boot + restart
 	work := cfg.Job.Work / (float64(machines) * best.Type.WorkRate() * cfg.FLOPSPerVCPU)
-	return change + change/50 + 12*time.Second + time.Duration(work*float64(time.Second)) + save + t.Reply + t.EndLag + t.PriceLag
+	return change + change/50 + 12*time.Second + time.Duration(work*float64(time.Second)) + save + cfg.Settings.Lag
 }
 
 // checkGuarantees makes the runs, on all cores.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/elasticity/tempo"
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/planner"
 	"github.com/tierml/tierml/market"
@@ -38,12 +39,11 @@ func ForJob(job *config.Job, choice planner.Choice, work float64) (cfg sim.Confi
 		Stages:     tiers.Thresholds{TwoAbove: job.Stages.TwoAbove, ThreeAbove: job.Stages.ThreeAbove},
 
 		FLOPSPerVCPU: float64(job.Local.FlopsPerVCPU),
-		Timing:       sim.Laptop(job.Local.Speed, job.Local.Notice, job.Local.Boot),
-		Checkpoints:  checkpoints(job.Checkpoint, job.Local.Speed),
+		Checkpoints:  checkpoints(job),
 		MaxDuration:  job.MaxDuration,
 		Deadline:     job.Deadline,
 		PerHour:      job.HourlyCeiling(),
-	}
+	}.At(job.Place())
 	if cfg.Equivalent, err = cheapestOnDemand(&cfg, choice); err != nil {
 		return sim.Config{}, nil, err
 	}
@@ -59,11 +59,12 @@ func ForJob(job *config.Job, choice planner.Choice, work float64) (cfg sim.Confi
 }
 
 // checkpoints are the declared costs; a Bandwidth alone is that of the assumed model, and the reverse.
-func checkpoints(c config.Checkpoint, speed float64) sim.Checkpoints {
+func checkpoints(job *config.Job) sim.Checkpoints {
+	c := job.Checkpoint
 	const mib = 1 << 20
 	out := sim.Checkpoints{
 		Model: float64(c.Model.MiB) * mib, Bandwidth: float64(c.Bandwidth), Save: c.Save, Restart: c.Restart, Overhead: c.Overhead,
-		Every: time.Duration(float64(c.Every) * speed), EveryClocks: ps.Clock(c.EveryClocks),
+		Every: job.Tempo().Market(c.Every), EveryClocks: ps.Clock(c.EveryClocks),
 	}
 	if assumed := sim.OnStorage(); out.Model > 0 || out.Bandwidth > 0 {
 		out.Model, out.Bandwidth = cmp.Or(out.Model, assumed.Model), cmp.Or(out.Bandwidth, assumed.Bandwidth)
@@ -71,15 +72,22 @@ func checkpoints(c config.Checkpoint, speed float64) sim.Checkpoints {
 	return out
 }
 
-// OnEC2 returns the same job on a cloud of real speed, scaled so that its work takes a time on the on-demand fleet. The
-// script of the fake cloud is left out. Clocks, splits and partitions are coarse, as a start costs the simulator about
+// played is the real cloud that a rule book is of.
+func played(rules market.RuleBook) tempo.Place {
+	return tempo.Remote(cmp.Or(rules.Terms().Notice, 2*time.Minute))
+}
+
+// OnEC2 returns the same job on a cloud of real speed, scaled so that its work takes a time on the on-demand fleet: on its own, or on
+// the one that the fake cloud plays. The script of the fake cloud is left out. Clocks, splits and partitions are coarse, as a start costs the simulator about
 // as many microseconds as there are clocks, cuts and partitions; what is decided about machines does not look at them.
 func OnEC2(cfg sim.Config, compute time.Duration) sim.Config {
-	cfg.Checkpoints.Every = time.Duration(float64(cfg.Checkpoints.Every) / cfg.Timing.Speed) // on the wall clock
-	cfg.Timing, cfg.Faults, cfg.MaxDuration, cfg.Deadline = sim.EC2(), nil, 0, time.Time{}
-	if notice := cfg.Rules.Terms().Notice; notice > 0 {
-		cfg.Timing.Notice = notice
+	if !cfg.Settings.Remote {
+		if cfg.Settings.Speed > 0 {
+			cfg.Checkpoints.Every = cfg.Settings.Wall(cfg.Checkpoints.Every)
+		}
+		cfg = cfg.At(played(cfg.Rules))
 	}
+	cfg.Faults, cfg.MaxDuration, cfg.Deadline = nil, 0, time.Time{}
 	if assumed := sim.OnStorage(); cfg.Checkpoints.Model == 0 {
 		cfg.Checkpoints.Model, cfg.Checkpoints.Bandwidth = assumed.Model, assumed.Bandwidth
 	}

@@ -222,7 +222,7 @@ func foresight(cfg *sim.Config, kind sight, starts []time.Time) oracle.Config {
 		}
 	}
 	if kind.atEnds { // bidding.CostPerWork decides a start-up before a machine has to leave
-		c.Exchange = t.Launch + t.Boot + t.Start + t.Load + t.DrainMargin + t.DrainMargin/4
+		c.Exchange = t.Launch + t.Boot + t.Start + t.Load + cfg.Settings.DrainMargin + cfg.Settings.DrainMargin/4
 	}
 	add := func(pool market.Pool, kind market.InstanceType, h *market.History, bid market.USD) {
 		machines := cfg.Want.Machines

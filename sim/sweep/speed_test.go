@@ -95,6 +95,6 @@ func pairJob(t *testing.T, pools []bidding.Candidate) sim.Config {
 		Job:        sim.Job{Clocks: 60, Splits: 1 << 16, Partitions: 2, Work: 1},
 		Reliable:   elasticity.Reliable{Pool: small.Pool, Type: small.Type, Count: 4},
 		Equivalent: elasticity.Reliable{Pool: small.Pool, Type: small.Type, Count: 64},
-		Stages:     tiers.Thresholds{TwoAbove: 1, ThreeAbove: 15}, FLOPSPerVCPU: 1000, Timing: sim.EC2(),
+		Stages:     tiers.Thresholds{TwoAbove: 1, ThreeAbove: 15}, FLOPSPerVCPU: 1000,
 	}
 }

@@ -134,7 +134,7 @@ func capacity(ctx context.Context, pools []bidding.Candidate, files []string, la
 		Job:        sim.Job{Clocks: 60, Splits: vcpu, Partitions: 2, Work: 1},
 		Reliable:   elasticity.Reliable{Pool: cheap.Pool, Type: cheap.Type, Count: 1},
 		Equivalent: elasticity.Reliable{Pool: cheap.Pool, Type: cheap.Type, Count: (vcpu + cheap.Type.VCPU - 1) / cheap.Type.VCPU},
-		Stages:     tiers.Thresholds{TwoAbove: 1, ThreeAbove: 15}, FLOPSPerVCPU: 1, Timing: sim.EC2(),
+		Stages:     tiers.Thresholds{TwoAbove: 1, ThreeAbove: 15}, FLOPSPerVCPU: 1,
 	}, 8*time.Hour)}
 	for _, file := range files {
 		f, err := os.Open(file)

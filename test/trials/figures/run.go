@@ -20,6 +20,7 @@ import (
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/elasticity"
 	"github.com/tierml/tierml/elasticity/runner"
+	"github.com/tierml/tierml/elasticity/tempo"
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
@@ -179,7 +180,7 @@ func (s settings) controller(l layout, policy bidding.Policy) (*elasticity.Contr
 		return nil, fmt.Errorf("describing the work: %w", err)
 	}
 	return elasticity.New(elasticity.Config{
-		Run: fmt.Sprintf("figures-%d", time.Now().UnixNano()), Policy: policy, Want: bidding.Want{Machines: l.transient}, Speed: 1,
+		Run: fmt.Sprintf("figures-%d", time.Now().UnixNano()), Policy: policy, Want: bidding.Want{Machines: l.transient},
 		Stages:   tiers.Thresholds{TwoAbove: l.two, ThreeAbove: l.three},
 		Load:     tiers.LoadRule{NetworkHigh: never, StragglerHigh: never, Raise: 1 << 30, Fall: 1 << 30},
 		Reliable: elasticity.Reliable{Pool: reliablePool, Type: host, Count: l.reliable},
@@ -188,9 +189,12 @@ func (s settings) controller(l layout, policy bidding.Policy) (*elasticity.Contr
 			Schema: ps.Schema{Tables: work.Tables(), Partitions: 64, Splits: s.splits, Seed: 1, Staleness: 1}, App: work.Name(),
 			Dataset: dataset, SplitsURL: "none", Clocks: 1 << 30, Heartbeat: 5 * time.Second, OrphanAfter: time.Minute,
 		},
-		CutEvery: time.Second, CutsUnpaced: l.unpaced, DeadAfter: time.Minute, BrokenAfter: 5 * time.Second, JoinWait: 20 * time.Second,
-		NoticeWait: 200 * time.Millisecond, DrainMargin: time.Second, BootWithin: 5 * time.Minute, Notice: s.warning,
-		Rules: rules, RetryCapacity: time.Minute, PlanEvery: 500 * time.Millisecond,
+		Settings: tempo.Settings{
+			Speed: 1, CutEvery: time.Second, DeadAfter: time.Minute, BrokenAfter: 5 * time.Second, JoinWait: 20 * time.Second,
+			NoticeWait: 200 * time.Millisecond, DrainMargin: time.Second, BootWithin: 5 * time.Minute, Notice: s.warning,
+			RetryCapacity: time.Minute, PlanEvery: 500 * time.Millisecond,
+		},
+		CutsUnpaced: l.unpaced, Rules: rules,
 	}), nil
 }
 

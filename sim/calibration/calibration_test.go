@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierml/tierml/elasticity/tempo"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/sim"
 )
@@ -64,7 +65,7 @@ func TestMeasure(t *testing.T) {
 	if back, err := Load(path); err != nil || back != c {
 		t.Errorf("kept %+v, read %+v, %v", c, back, err)
 	}
-	timing := sim.Laptop(10, 4*time.Second, time.Second)
+	timing := sim.Config{}.At(tempo.Place{Speed: 10, Notice: 4 * time.Second, Boot: time.Second}).Timing
 	ends := timing.EndLag
 	c.Apply(&timing)
 	if math.Abs(float64(timing.Clock)/1e7-c.Clock) > 0.001 || timing.EndLag != ends {
@@ -88,7 +89,7 @@ func TestClocksBelowTheirWork(t *testing.T) {
 	if c.Clock != 0 || c.Clocks != 39 || !strings.Contains(c.Note, "took 407.2 ms less than their work") || !strings.Contains(c.Words(), "the shipped figure stays (39 clocks)") {
 		t.Errorf("measured %+v: %s", c, c.Words())
 	}
-	timing := sim.Laptop(10, 4*time.Second, time.Second)
+	timing := sim.Config{}.At(tempo.Place{Speed: 10, Notice: 4 * time.Second, Boot: time.Second}).Timing
 	shipped := timing.Clock
 	if c.Apply(&timing); timing.Clock != shipped {
 		t.Errorf("a clock takes %s beside its work; want the shipped %s", timing.Clock, shipped)

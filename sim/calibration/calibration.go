@@ -15,7 +15,7 @@ import (
 )
 
 // Calibration holds what was measured, in wall-clock milliseconds. A zero says that the run gave no occasion to measure it:
-// the shipped figure of sim.Laptop stays.
+// the shipped figure stays.
 type Calibration struct {
 	Run       string  `json:"run"`           // that was measured
 	Clocks    int     `json:"clocks"`        // whose length was looked at
