@@ -21,9 +21,10 @@ type Checkpoints struct {
 	// the background, or keeping ready for one, costs. 0.17 = 17 %.
 	Overhead float64
 	// Every and EveryClocks say when a job saves whose every machine may be taken, beside its work, once a cut is committed;
-	// both 0 = never. Policies by restart save when they want to.
+	// both 0 = never. Policies by restart save when they want to, unless Fixed says that Every holds for them, too.
 	Every       time.Duration
 	EveryClocks ps.Clock
+	Fixed       bool
 }
 
 // taken reports whether there are any to go back to where nothing else is left.

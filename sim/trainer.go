@@ -119,7 +119,7 @@ func (t *trainer) train(a elasticity.Train) {
 		return
 	}
 	round := t.round
-	_, restart := t.w.saving()
+	_, restart := t.w.cfg.saving()
 	t.w.after(restart, reports, func() {
 		if t.round == round {
 			t.done = t.saved
@@ -167,7 +167,7 @@ func (t *trainer) save() {
 	}
 	t.rest()
 	round := t.round
-	delay, _ := t.w.saving()
+	delay, _ := t.w.cfg.saving()
 	t.w.after(delay, answers, func() {
 		if t.round != round {
 			return // the team is gone, and the checkpoint with it
@@ -183,42 +183,15 @@ func (t *trainer) save() {
 // newBrain returns what decides by the run's policy, and the training that it decides about.
 func newBrain(w *world) (brain, staff) {
 	if _, ok := w.cfg.Policy.(bidding.ByRestart); ok {
-		return restart.New(w.restartConfig()), newTrainer(w)
+		return restart.New(w.cfg.Restarter()), newTrainer(w)
 	}
 	f := newFleet(w)
-	f.ctrl = elasticity.New(w.controllerConfig())
+	f.ctrl = elasticity.New(w.cfg.Controller())
 	return f.ctrl, f
-}
-
-func (w *world) restartConfig() restart.Config {
-	save, again := w.saving()
-	c := restart.Config{
-		Settings: w.cfg.Settings, Run: w.cfg.Name, Clocks: w.cfg.Job.Clocks, Want: w.cfg.Want, Pools: w.pools(), Policy: w.cfg.Policy,
-		Job: bidding.Job{
-			Deadline: w.cfg.Deadline, Work: w.vcpuHours(), Budget: w.cfg.Budget, PerHour: w.cfg.PerHour,
-			SaveTime: save,
-		},
-		Restart: again, Continuous: w.cfg.Continuous, MaxDuration: w.cfg.MaxDuration, Silent: w.cfg.Record == nil, Rules: w.cfg.Rules,
-	}
-	return c
-}
-
-// saving is how long a checkpoint and a restart take.
-func (w *world) saving() (save, restart time.Duration) {
-	save, restart = w.cfg.Checkpoints.Times(w.cfg.Timing)
-	if w.cfg.Continuous {
-		save = 0
-	}
-	return save, restart
 }
 
 // transfer is how long the model takes between the fleet and the storage.
 func (w *world) transfer() time.Duration {
 	save, _ := w.cfg.Checkpoints.Times(w.cfg.Timing)
 	return save
-}
-
-// vcpuHours is the job's work as policies count it.
-func (w *world) vcpuHours() float64 {
-	return w.cfg.Job.Work * w.cfg.Timing.Speed / w.cfg.FLOPSPerVCPU / time.Hour.Seconds()
 }

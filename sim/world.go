@@ -59,6 +59,8 @@ type Config struct {
 	// MaxDuration ends the run in order, Horizon at once; 0 = never.
 	MaxDuration, Horizon time.Duration
 
+	// Watch, if not nil, is told each event and what the controller did about it, when there is a Record.
+	Watch func(time.Time, elasticity.Event, []elasticity.Action)
 	// Record is told every journal entry, in order. When it is nil nobody reads the journal, and none is written: the
 	// same run takes a fraction of the time.
 	Record func(journal.Entry)
@@ -209,36 +211,6 @@ func (w *world) begin() error {
 	return nil
 }
 
-func (w *world) controllerConfig() elasticity.Config {
-	job := w.cfg.Job
-	c := elasticity.Config{
-		Settings: w.cfg.Settings, NoHeartbeats: true, Run: w.cfg.Name,
-		Job: elasticity.Job{
-			Schema: ps.Schema{Partitions: job.Partitions, Splits: job.Splits, Deterministic: true}, Clocks: job.Clocks,
-			Work: w.vcpuHours(),
-		},
-		Reliable: w.cfg.Reliable, Want: w.cfg.Want, Pools: w.pools(), Policy: w.cfg.Policy, Stages: w.cfg.Stages,
-		MaxDuration: w.cfg.MaxDuration, Deadline: w.cfg.Deadline, Budget: w.cfg.Budget, PerHour: w.cfg.PerHour,
-		Chooses: w.cfg.Allocation != "", Silent: w.cfg.Record == nil, Rules: w.cfg.Rules, WholeHours: w.cfg.Rules.Terms().Increment > 0,
-	}
-	if w.cfg.Reliable.Count == 0 {
-		c.Checkpoints = w.cfg.Checkpoints.settings()
-	}
-	return c
-}
-
-// pools are those that the job allows, with what is known of them at the start.
-func (w *world) pools() []elasticity.Pool {
-	out := make([]elasticity.Pool, len(w.cfg.Pools))
-	for i, p := range w.cfg.Pools {
-		out[i] = elasticity.Pool{
-			Pool: p.Pool, Type: p.Type, MaxPrice: p.MaxPrice, Hints: p.Hints, History: p.History.Until(w.cfg.Start),
-			Availability: p.Availability.Until(w.cfg.Start),
-		}
-	}
-	return out
-}
-
 func (w *world) now() time.Time { return w.cfg.Start.Add(w.elapsed) }
 
 func (w *world) after(d time.Duration, r rank, do func()) { w.queue.push(w.elapsed+max(d, 0), r, do) }
@@ -276,7 +248,11 @@ func (w *world) step(e elasticity.Event) {
 	if watched {
 		w.observer.before(c, e)
 	}
-	w.do(w.ctrl.Step(w.now(), e))
+	actions := w.ctrl.Step(w.now(), e)
+	if w.cfg.Watch != nil {
+		w.cfg.Watch(w.now(), e, actions)
+	}
+	w.do(actions)
 	if watched {
 		w.observer.after(c)
 	}

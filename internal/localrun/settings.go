@@ -42,13 +42,18 @@ func (r *session) controller(history map[market.Pool]*market.History) (runner.Co
 	if _, restarts := policy.(bidding.ByRestart); !restarts {
 		return elasticity.New(c), nil
 	}
-	return restart.NewRun(restart.RunConfig{Train: c, Decide: restart.Config{
-		Settings: c.Settings, Run: c.Run, Clocks: c.Job.Clocks, Want: c.Want, Pools: c.Pools, Policy: policy,
+	return restart.NewRun(restart.RunConfig{Train: c, Decide: r.restartConfig(c)}), nil
+}
+
+// restartConfig is for a run by kill and restart whose fleets train as c has it.
+func (r *session) restartConfig(c elasticity.Config) restart.Config {
+	return restart.Config{
+		Settings: c.Settings, Run: c.Run, Clocks: c.Job.Clocks, Want: c.Want, Pools: c.Pools, Policy: c.Policy,
 		Job: bidding.Job{Deadline: c.Deadline, Work: c.Job.Work, Budget: c.Budget, PerHour: c.PerHour,
 			SaveTime: r.cfg.SaveTime},
 		Restart: r.cfg.RestartTime, SaveEvery: c.Checkpoints.Every, ResumeAt: r.cfg.ResumeAt, Past: c.Past, AskAgain: c.AskAgain,
 		MaxDuration: c.MaxDuration, Rules: c.Rules,
-	}}), nil
+	}
 }
 
 func (r *session) controllerConfig(policy bidding.Policy, history map[market.Pool]*market.History) (elasticity.Config, error) {

@@ -58,15 +58,16 @@ func ForJob(job *config.Job, choice planner.Choice, work float64) (cfg sim.Confi
 	return cfg, skipped, nil
 }
 
-// checkpoints are the declared costs; a Bandwidth alone is that of the assumed model, and the reverse.
+// checkpoints are the declared costs; a Bandwidth alone is that of the assumed model, and the reverse. On a real cloud both are
+// assumed where nothing is declared.
 func checkpoints(job *config.Job) sim.Checkpoints {
 	c := job.Checkpoint
 	const mib = 1 << 20
 	out := sim.Checkpoints{
 		Model: float64(c.Model.MiB) * mib, Bandwidth: float64(c.Bandwidth), Save: c.Save, Restart: c.Restart, Overhead: c.Overhead,
-		Every: job.Tempo().Market(c.Every), EveryClocks: ps.Clock(c.EveryClocks),
+		Every: job.Tempo().Market(c.Every), EveryClocks: ps.Clock(c.EveryClocks), Fixed: job.Restarts() && c.Every > 0,
 	}
-	if assumed := sim.OnStorage(); out.Model > 0 || out.Bandwidth > 0 {
+	if assumed := sim.OnStorage(); out.Model > 0 || out.Bandwidth > 0 || job.Tempo().Remote {
 		out.Model, out.Bandwidth = cmp.Or(out.Model, assumed.Model), cmp.Or(out.Bandwidth, assumed.Bandwidth)
 	}
 	return out

@@ -1,0 +1,69 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/elasticity/restart"
+	"github.com/tierml/tierml/ps"
+)
+
+// Controller is what the controller of the run is told beforehand: what that of a real run is (internal/localrun), but for what the
+// job is about and where it is saved.
+func (c *Config) Controller() elasticity.Config {
+	out := elasticity.Config{
+		Settings: c.Settings, NoHeartbeats: true, Run: c.Name,
+		Job: elasticity.Job{
+			Schema: ps.Schema{Partitions: c.Job.Partitions, Splits: c.Job.Splits, Deterministic: true}, Clocks: c.Job.Clocks,
+			Work: c.vcpuHours(),
+		},
+		Reliable: c.Reliable, Want: c.Want, Pools: c.known(), Policy: c.Policy, Stages: c.Stages,
+		MaxDuration: c.MaxDuration, Deadline: c.Deadline, Budget: c.Budget, PerHour: c.PerHour,
+		Chooses: c.Allocation != "", Silent: c.Record == nil, Rules: c.Rules, WholeHours: c.Rules.Terms().Increment > 0,
+	}
+	if c.Reliable.Count == 0 {
+		out.Checkpoints = c.Checkpoints.settings()
+	}
+	return out
+}
+
+// Restarter is the same for a run by kill and restart.
+func (c *Config) Restarter() restart.Config {
+	save, again := c.saving()
+	out := restart.Config{
+		Settings: c.Settings, Run: c.Name, Clocks: c.Job.Clocks, Want: c.Want, Pools: c.known(), Policy: c.Policy,
+		Job:     bidding.Job{Deadline: c.Deadline, Work: c.vcpuHours(), Budget: c.Budget, PerHour: c.PerHour, SaveTime: save},
+		Restart: again, Continuous: c.Continuous, MaxDuration: c.MaxDuration, Silent: c.Record == nil, Rules: c.Rules,
+	}
+	if c.Checkpoints.Fixed {
+		out.SaveEvery = c.Checkpoints.Every
+	}
+	return out
+}
+
+// saving is how long a checkpoint and a restart take.
+func (c *Config) saving() (save, restart time.Duration) {
+	save, restart = c.Checkpoints.Times(c.Timing)
+	if c.Continuous {
+		save = 0
+	}
+	return save, restart
+}
+
+// known are the pools that the job allows, with what is known of them at the start.
+func (c *Config) known() []elasticity.Pool {
+	out := make([]elasticity.Pool, len(c.Pools))
+	for i, p := range c.Pools {
+		out[i] = elasticity.Pool{
+			Pool: p.Pool, Type: p.Type, MaxPrice: p.MaxPrice, Hints: p.Hints, History: p.History.Until(c.Start),
+			Availability: p.Availability.Until(c.Start),
+		}
+	}
+	return out
+}
+
+// vcpuHours is the job's work as policies count it.
+func (c *Config) vcpuHours() float64 {
+	return c.Job.Work * c.Timing.Speed / c.FLOPSPerVCPU / time.Hour.Seconds()
+}
