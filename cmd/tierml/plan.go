@@ -178,6 +178,7 @@ func prepareJobWith(ctx context.Context, job *config.Job, prepare func() (apps.P
 	if p.basis, err = calibrate(&p.sim.Timing); err != nil {
 		return nil, err
 	}
+	input.SaveTime, input.RestartTime = p.sim.Checkpoints.Times(p.sim.Timing)
 	bar = progress.Start(ctx, "Simulating past starts", 0, progress.Things)
 	defer bar.Done()
 	if p.plan, err = planner.Make(input, sweep.Past{Job: p.sim, Progress: bar.Set}); err != nil {

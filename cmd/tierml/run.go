@@ -383,9 +383,8 @@ func drive(ctx context.Context, o runOptions, p *preparedJob, from resumption, m
 	for _, e := range past {
 		told.Recall(e)
 	}
-	save, restart := p.sim.Checkpoints.Times(p.sim.Timing)
 	r := localrun.New(localrun.Config{
-		SaveTime: save, RestartTime: restart,
+		SaveTime: p.plan.Input.SaveTime, RestartTime: p.plan.Input.RestartTime,
 		Job: p.job, Choice: p.choice, Plan: p.plan, Program: p.program, Dataset: p.dataset, Offers: p.offers,
 		Directory: directory, Agent: []string{self, "agent"}, Version: version(), Journal: lines,
 		Clock:      mapping,

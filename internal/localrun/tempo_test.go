@@ -154,8 +154,8 @@ func TestPlanDryRunAndRunAgree(t *testing.T) {
 			for _, d := range differences(decides(m.plan.Controller()), want) {
 				t.Errorf("plan and run: %s", d)
 			}
-			if m.input.Startup != want.Startup {
-				t.Errorf("the plan's policy is told that a machine works after %s, the run's after %s", m.input.Startup, want.Startup)
+			for _, d := range differences(m.input.Tempo, want.Settings) {
+				t.Errorf("what the plan prints and run: %s", d)
 			}
 			real := make3(t, strings.TrimPrefix(realOf(cloud), "local "), "reliable: {type: a}\n")
 			settings := real.run.Settings

@@ -27,12 +27,15 @@ func ForLocal(job *config.Job, choice Choice, work float64) (Input, error) {
 	if err != nil {
 		return Input{}, fmt.Errorf("planning %s: %w", job.Name, err)
 	}
-	return Input{
+	in := Input{
 		Name: job.Name, Now: job.Local.Start, Policy: policy,
 		Want: choice.Want, Pools: choice.Pools, Capacity: choice.Capacity, Chooses: job.Resources.ProviderChooses() != "",
 		Reliable: choice.Reliable, OnDemand: choice.OnDemand, Rules: rules,
 		Work: work, RatePerVCPU: float64(job.Local.FlopsPerVCPU) / job.Local.Speed,
-		Startup: job.Tempo().Startup,
-		Budget:  job.Budget, PerHour: job.HourlyCeiling(), MaxDuration: job.MaxDuration, Deadline: job.Deadline,
-	}, nil
+		Tempo: job.Tempo(), Budget: job.Budget, PerHour: job.HourlyCeiling(), MaxDuration: job.MaxDuration, Deadline: job.Deadline,
+	}
+	if in.restarts() {
+		in.SaveEvery = in.Tempo.Market(job.Checkpoint.Every)
+	}
+	return in, nil
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/elasticity/tempo"
 	"github.com/tierml/tierml/market"
 )
 
@@ -36,8 +37,11 @@ type Input struct {
 	Work float64
 	// RatePerVCPU is what one vCPU does, in floating-point operations per second of market time.
 	RatePerVCPU float64
-	// Startup is the time, in market time, from a machine's launch until it computes.
-	Startup time.Duration
+	// Tempo is what the run is decided by.
+	Tempo tempo.Settings
+	// SaveTime, RestartTime and SaveEvery are for policies by kill and restart, in market time: how long a checkpoint takes, and a fleet
+	// whose agents have called until it works; and how often the job saves, 0 = as its policy wants.
+	SaveTime, RestartTime, SaveEvery time.Duration
 
 	Budget      market.USD    // 0 = none
 	PerHour     market.USD    // of all machines; 0 = no limit
@@ -179,12 +183,19 @@ func (in Input) restarts() bool {
 func (in Input) job(started time.Time, done float64) bidding.Job {
 	vcpuHours := func(work float64) float64 { return work / in.RatePerVCPU / time.Hour.Seconds() }
 	reliable := in.Reliable
-	return bidding.Job{
+	s := in.Tempo
+	j := bidding.Job{
 		Started: started, Deadline: in.Deadline, Budget: in.Budget, PerHour: in.PerHour, Work: vcpuHours(in.Work), Done: vcpuHours(done),
 		Upkeep:       market.USD(reliable.Count) * reliable.Type.OnDemand,
 		ReliableRate: float64(reliable.Count) * reliable.Type.WorkRate(),
-		Startup:      in.Startup, Terms: in.Rules.Terms(),
+		Startup:      s.Startup, Notice: s.Notice, Terms: in.Rules.Terms(),
 	}
+	if in.restarts() {
+		j.Startup, j.SaveTime, j.SaveEvery, j.Lag = s.Startup-s.Begin+in.RestartTime, in.SaveTime, in.SaveEvery, s.Lag
+	} else {
+		j.Handover, j.Leave = s.JoinWait+s.NoticeWait, s.DrainMargin
+	}
+	return j
 }
 
 // knownAt hides what is not known yet.

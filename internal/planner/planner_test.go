@@ -127,7 +127,7 @@ func stormy(t *testing.T) Input {
 	}
 	in.Want = bidding.Want{VCPU: 40}
 	in.OnDemand = onDemand(large, small)
-	in.Startup = 3 * time.Minute
+	in.Tempo.Startup = 3 * time.Minute
 	return in
 }
 
