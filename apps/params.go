@@ -25,6 +25,9 @@ type Param struct {
 	// Choices are the words that may be written, when it is a word: its value, and Default, is the place of
 	// the word in the list, and Min, Max and Whole are not used.
 	Choices []string
+	// Column says that it is a column of the data, by its number from 1 or by its name. Resolve gives 0 for a name; who has the
+	// data looks it up in Params.
+	Column bool
 }
 
 // Values are hyper-parameters after checking, all of them present.
@@ -94,6 +97,9 @@ func (d Param) check(given any) (float64, error) {
 		return d.choose(given)
 	}
 	value, ok := number(given)
+	if name, word := given.(string); word && d.Column && name != "" {
+		return 0, nil
+	}
 	switch {
 	case !ok:
 		return 0, fmt.Errorf("parameter %s: %v is not a number: write %s", d.Name, quoted(given), d.wanted())
@@ -117,6 +123,9 @@ func (d Param) choose(given any) (float64, error) {
 func (d Param) wanted() string {
 	if len(d.Choices) > 0 {
 		return "one of " + strings.Join(d.Choices, ", ") + ", for example " + d.Choices[int(d.Default)]
+	}
+	if d.Column {
+		return "a column's name, or its number from 1"
 	}
 	kind := "a number"
 	if d.Whole {

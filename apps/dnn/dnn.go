@@ -60,8 +60,7 @@ func (k Kind) Params() []apps.Param {
 			Why: "penalty on squared weights, halved; biases have none"},
 		apps.Param{Name: "batches", Default: 16, Min: 1, Max: 1 << 20, Whole: true, Unit: "clocks per pass",
 			Why: "a clock takes so many parts of the data; more make more progress per pass and more traffic"},
-		apps.Param{Name: "target", Default: 0, Min: 0, Max: 1e6, Whole: true, Unit: "column, from 1",
-			Why: "the column of a table that holds the class; 0: the one named class, label, target or y, else the last"},
+		labelled.TargetParam("the one named class, label, target or y, else the last"),
 	)
 }
 
@@ -91,7 +90,7 @@ func (k Kind) program(params apps.Params, data apps.Dataset) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	task, err := labelled.Classification(data, values.Int("target"))
+	task, err := labelled.Classification(data, params)
 	if err != nil {
 		return nil, err
 	}

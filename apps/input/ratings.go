@@ -61,8 +61,33 @@ func ReadRatings(name string, r io.Reader, maxBad int) (Ratings, error) {
 	return Ratings{Ratings: ratings, BadLines: reader.tolerance.bad}, nil
 }
 
+// Pairs are the lines of a file about users and items, in its order.
+type Pairs struct {
+	Ratings  []Rating
+	Rated    bool // each has a rating; without, their Values are 0
+	BadLines int  // left out
+}
+
+// ReadPairs reads what ReadRatings reads, and CSV without ratings, with the header user,item. Repeats stay.
+func ReadPairs(name string, r io.Reader, maxBad int) (Pairs, error) {
+	plain, err := decompress.Reader(r)
+	if err != nil {
+		return Pairs{}, fmt.Errorf("%s: %w", name, err)
+	}
+	defer plain.Close()
+	reader := ratingsReader{name: name, unrated: true, tolerance: tolerance{allowed: maxBad}}
+	if err := reader.readAll(plain); err != nil {
+		return Pairs{}, err
+	}
+	if len(reader.ratings) == 0 {
+		return Pairs{}, fmt.Errorf("%s: no users and items in it: %s", name, formats)
+	}
+	return Pairs{Ratings: reader.ratings, Rated: reader.columns > 2, BadLines: reader.tolerance.bad}, nil
+}
+
 type ratingsReader struct {
 	name      string
+	unrated   bool // ratings may be missing
 	tolerance tolerance
 	separator string
 	columns   int
@@ -123,7 +148,11 @@ func (r *ratingsReader) recognise(first string) (header bool, err error) {
 		{"timestamp", "time"},
 	}
 	r.separator, r.columns = ",", len(names)
-	if len(names) < 3 || len(names) > len(known) {
+	least := 3
+	if r.unrated {
+		least = 2
+	}
+	if len(names) < least || len(names) > len(known) {
 		return false, &LineError{r.name, 1, "not a file of ratings: " + formats}
 	}
 	for i, name := range names {
@@ -147,6 +176,9 @@ func (r *ratingsReader) parse(text string) (rating Rating, reason string) {
 	}
 	if rating.Item, reason = parseID("item", item); reason != "" {
 		return rating, reason
+	}
+	if r.columns == 2 {
+		return rating, ""
 	}
 	rating.Value, reason = parseRating(value)
 	return rating, reason

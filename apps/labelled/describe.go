@@ -7,6 +7,12 @@ import (
 	"github.com/tierml/tierml/apps/model"
 )
 
+// Names of tensors in the model files of tables.
+const (
+	tensorMean  = "feature_mean"
+	tensorScale = "feature_scale"
+)
+
 // Describe adds to a model file what is needed to encode examples as the model was trained on: "unit", by which raw
 // values of LIBSVM files and pixels are multiplied, or for tables the names of the "features" and the tensors
 // feature_mean and feature_scale, F32 [features]: (value - mean) / scale, which leaves words (0 or 1) as they are.
@@ -31,8 +37,8 @@ func (t *Task) Describe(m *model.Model) {
 		}
 	}
 	m.Tensors = append(m.Tensors,
-		model.Tensor{Name: "feature_mean", Shape: []int{t.Inputs}, Float: means},
-		model.Tensor{Name: "feature_scale", Shape: []int{t.Inputs}, Float: scales})
+		model.Tensor{Name: tensorMean, Shape: []int{t.Inputs}, Float: means},
+		model.Tensor{Name: tensorScale, Shape: []int{t.Inputs}, Float: scales})
 }
 
 func list(words []string) string {

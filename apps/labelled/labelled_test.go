@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/apps/model"
 	"github.com/tierml/tierml/apps/splitmem"
 	"github.com/tierml/tierml/ps"
 )
@@ -73,7 +74,7 @@ func TestCutDoesNotDependOnSplits(t *testing.T) {
 		if dataset.Examples != 80 || dataset.Test != 20 || len(files) != splits {
 			t.Fatalf("%+v in %d files", dataset, len(files))
 		}
-		task, err := Classification(dataset, 0)
+		task, err := Classification(dataset, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +115,7 @@ const table = "age,town,price\n1,york,10\n2,bath,20\n3,,30\n,york,40\n6,york,50\
 
 func TestTableIsEncoded(t *testing.T) {
 	files, dataset := prepare(t, table, apps.Cut{Splits: 1})
-	task, err := Regression(dataset, 0)
+	task, err := Regression(dataset, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,31 +141,42 @@ func TestTableIsEncoded(t *testing.T) {
 
 func TestTargets(t *testing.T) {
 	_, dataset := prepare(t, "class,a,b\nx,1,u\ny,2,v\nx,,u\n", apps.Cut{Splits: 1})
-	task, err := Classification(dataset, 0)
+	task, err := Classification(dataset, nil)
 	if err != nil || task.Target.Name != "class" || !slices.Equal(task.Classes, []string{"x", "y"}) {
 		t.Errorf("%+v, %v", task, err)
 	}
-	if task, err := Classification(dataset, 3); err != nil || task.Target.Name != "b" {
+	if task, err := Classification(dataset, apps.Params{"target": 3}); err != nil || task.Target.Name != "b" {
+		t.Errorf("%+v, %v", task, err)
+	}
+	if task, err := Classification(dataset, apps.Params{"target": "b"}); err != nil || task.Target.Name != "b" {
 		t.Errorf("%+v, %v", task, err)
 	}
 	for _, c := range []struct {
-		make   func(apps.Dataset, int) (*Task, error)
-		target int
+		make   func(apps.Dataset, apps.Params) (*Task, error)
+		target any
 		want   string
 	}{
-		{Regression, 0, `column "a" cannot be the target: 1 examples lack it; set target to the number of one of the columns: 1 class 2 a 3 b`},
+		{Regression, 0, `column "a" cannot be the target: 1 examples lack it; set target to one of the columns class, a, b`},
 		{Regression, 1, `column "class" holds words`},
 		{Classification, 4, "target 4: set target"},
+		{Classification, "c", `target: no column is named "c"; set target to one of the columns class, a, b`},
 	} {
-		if _, err := c.make(dataset, c.target); err == nil || !strings.HasPrefix(err.Error(), c.want) {
-			t.Errorf("target %d: %v, want %q", c.target, err, c.want)
+		if _, err := c.make(dataset, apps.Params{"target": c.target}); err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("target %v: %v, want %q", c.target, err, c.want)
 		}
 	}
+	_, dataset = prepare(t, "kind,x\na,1.5\nb,2\na,2.25\n", apps.Cut{Splits: 1})
+	if _, err := Classification(dataset, nil); err == nil || !strings.Contains(err.Error(), `column "x" cannot be the class unless you say so: it has 3 different values`) {
+		t.Errorf("measured numbers as classes: %v", err)
+	}
+	if task, err := Classification(dataset, apps.Params{"target": "x"}); err != nil || len(task.Classes) != 3 {
+		t.Errorf("measured numbers as classes, as asked for: %v", err)
+	}
 	_, dataset = prepare(t, "1 1:1\n1 1:2\n", apps.Cut{Splits: 1})
-	if _, err := Classification(dataset, 0); err == nil || !strings.Contains(err.Error(), "cannot be the class") {
+	if _, err := Classification(dataset, nil); err == nil || !strings.Contains(err.Error(), "cannot be the class") {
 		t.Errorf("one class: %v", err)
 	}
-	if _, err := Classification(dataset, 1); err == nil || !strings.Contains(err.Error(), "target is for tables") {
+	if _, err := Classification(dataset, apps.Params{"target": 1}); err == nil || !strings.Contains(err.Error(), "target is for tables") {
 		t.Errorf("target of a file without columns: %v", err)
 	}
 }
@@ -184,7 +196,7 @@ func TestImages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	task, err := Classification(dataset, 0)
+	task, err := Classification(dataset, nil)
 	if err != nil || !slices.Equal(task.Classes, []string{"1", "7"}) {
 		t.Fatalf("%+v, %v", task, err)
 	}
@@ -289,7 +301,7 @@ func TestOtherDataIsRefused(t *testing.T) {
 	_, short := prepare(t, sparse(9), apps.Cut{Splits: 1})
 	_, other := prepare(t, strings.ReplaceAll(sparse(10), "-1 ", "3 "), apps.Cut{Splits: 1})
 	for name, dataset := range map[string]apps.Dataset{"features": wide, "examples": short, "classes": other} {
-		task, err := Classification(dataset, 0)
+		task, err := Classification(dataset, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -299,7 +311,7 @@ func TestOtherDataIsRefused(t *testing.T) {
 	}
 	for _, detail := range []string{"", "{}", "oops", `{"columns":[{"scale":0}],"unit":1}`} {
 		dataset := apps.Dataset{Splits: 1, Examples: 1, Detail: []byte(detail)}
-		if _, err := Regression(dataset, 0); err == nil {
+		if _, err := Regression(dataset, nil); err == nil {
 			t.Errorf("details %q were taken", detail)
 		}
 	}
@@ -321,4 +333,85 @@ func FuzzReadSplit(f *testing.F) {
 			t.Fatalf("read %+v, which is written differently", s)
 		}
 	})
+}
+
+func encoded(t *testing.T, m model.Model, inputs int, data string) (rows []string, labels []string) {
+	t.Helper()
+	encoding, err := NewEncoding(m, inputs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples, labels, _, err := encoding.Read(apps.Input{Name: "new", Data: strings.NewReader(data)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range len(examples.Start) - 1 {
+		index, value := examples.Row(i)
+		rows = append(rows, fmt.Sprint(index, value))
+	}
+	return rows, labels
+}
+
+// A data file is encoded by the columns' names, in any order, with or without the target; what is unknown or missing counts for nothing.
+func TestEncoding(t *testing.T) {
+	_, dataset := prepare(t, "town,age,price\nb,1,10\na,3,20\nb,5,30\na,3,40\n", apps.Cut{Splits: 1})
+	task, err := Regression(dataset, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := model.Model{Metadata: map[string]string{}}
+	task.Describe(&m)
+	scale := float32(math.Sqrt2)
+	want := []string{fmt.Sprint([]uint32{2, 1}, []float32{2 / scale, 1}), fmt.Sprint([]uint32{2}, []float32{0}), fmt.Sprint([]uint32{0}, []float32{1})}
+	rows, labels := encoded(t, m, task.Inputs, "age,other,town,price\n5,x,b,7\n3,x,c,8.5\n,y,a,9\n")
+	if !slices.Equal(rows, want) || !slices.Equal(labels, []string{"7", "8.5", "9"}) {
+		t.Errorf("%v, labels %v; want %v", rows, labels, want)
+	}
+	if rows, labels := encoded(t, m, task.Inputs, "town,age\nb,5\n"); len(rows) != 1 || labels != nil {
+		t.Errorf("without a target: %v, labels %v", rows, labels)
+	}
+	for data, want := range map[string]string{
+		"age,other\n1,2\n":       `new: there is no column "town", which the model was trained on`,
+		"town,other\na,2\n":      `new: there is no column "age", which the model was trained on`,
+		"age,town\nyoung,a\n":    `new: column "age" holds words, such as "young"; the model was trained on numbers there`,
+		"1 1:2\n":                "new: it has numbered features, and the model was trained on a table",
+		"age,town\n1,a\n2,a,b\n": "new:3: 3 columns, the header has 2",
+	} {
+		encoding, err := NewEncoding(m, task.Inputs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, _, err := encoding.Read(apps.Input{Name: "new", Data: strings.NewReader(data)}); err == nil || err.Error() != want {
+			t.Errorf("%q: %v, want %q", data, err, want)
+		}
+	}
+	if _, err := NewEncoding(m, task.Inputs+1); err == nil {
+		t.Error("a model of other inputs is taken")
+	}
+}
+
+// Numbered features beyond the model's are left out, and images need no labels.
+func TestEncodingOfNumberedFeatures(t *testing.T) {
+	_, dataset := prepare(t, "1 1:1 2:3\n-1 1:2\n", apps.Cut{Splits: 1})
+	task, err := Classification(dataset, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := model.Model{Metadata: map[string]string{}}
+	task.Describe(&m)
+	rows, labels := encoded(t, m, task.Inputs, "-1 1:4 3:9\n")
+	if want := []string{fmt.Sprint([]uint32{0}, []float32{4})}; !slices.Equal(rows, want) || !slices.Equal(labels, []string{"-1"}) {
+		t.Errorf("%v, labels %v; want %v", rows, labels, want)
+	}
+	m.Metadata["unit"] = "0.5"
+	if rows, labels := encoded(t, m, 2, "\x00\x00\x08\x03\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x02\x00\x08"); labels != nil || !slices.Equal(rows, []string{"[1] [4]"}) {
+		t.Errorf("an image: %v, labels %v", rows, labels)
+	}
+	encoding, err := NewEncoding(m, task.Inputs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, _, err := encoding.Read(apps.Input{Name: "new", Data: strings.NewReader("a,b\n1,2\n")}); err == nil || !strings.Contains(err.Error(), "it is a table") {
+		t.Errorf("a table for a model of numbered features: %v", err)
+	}
 }

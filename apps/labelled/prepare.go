@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"slices"
 	"strconv"
@@ -84,7 +85,13 @@ type source struct {
 
 const wantedFormats = "want LIBSVM (label index:value ...), a CSV table with a header, or IDX images (the MNIST format)"
 
-func read(in apps.Input) (*source, error) {
+// rows is the number of examples.
+func (s *source) rows() int { return len(s.all.start) - 1 }
+
+func read(in apps.Input) (*source, error) { return readAs(in, readImages) }
+
+// readAs leaves images to a function.
+func readAs(in apps.Input, images func(apps.Input, io.Reader) (*source, error)) (*source, error) {
 	plain, err := decompress.Reader(in.Data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", in.Name, err)
@@ -96,7 +103,7 @@ func read(in apps.Input) (*source, error) {
 		return nil, fmt.Errorf("%s: %w", in.Name, err)
 	}
 	if len(first) >= 2 && first[0] == 0 && first[1] == 0 {
-		return readImages(in, buffered)
+		return images(in, buffered)
 	}
 	line, _, _ := bytes.Cut(first, []byte("\n"))
 	switch {
@@ -155,16 +162,48 @@ func labelsName(images string) string {
 }
 
 func readImages(in apps.Input, r io.Reader) (*source, error) {
-	images, err := input.ReadIDX(in.Name, r)
+	images, err := readPixels(in, r)
 	if err != nil {
 		return nil, err
 	}
-	if len(images.Shape) < 2 {
-		return nil, fmt.Errorf("%s: one-dimensional: name the file of images, not of labels", in.Name)
+	labels, err := readLabels(in, images.Shape[0])
+	if errors.Is(err, errNoLabels) {
+		return nil, fmt.Errorf("%s: its labels cannot be found: name the files as in train-images-idx3-ubyte and train-labels-idx1-ubyte, in one folder", in.Name)
 	}
+	if err != nil {
+		return nil, err
+	}
+	return imageSource(images, labels), nil
+}
+
+// readImagesAlone takes images without labels, too.
+func readImagesAlone(in apps.Input, r io.Reader) (*source, error) {
+	images, err := readPixels(in, r)
+	if err != nil {
+		return nil, err
+	}
+	labels, err := readLabels(in, images.Shape[0])
+	if err != nil && !errors.Is(err, errNoLabels) && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return imageSource(images, labels), nil
+}
+
+func readPixels(in apps.Input, r io.Reader) (input.IDX, error) {
+	images, err := input.ReadIDX(in.Name, r)
+	if err == nil && len(images.Shape) < 2 {
+		err = fmt.Errorf("%s: one-dimensional: name the file of images, not of labels", in.Name)
+	}
+	return images, err
+}
+
+// errNoLabels: the name of the file of images does not lead to that of labels.
+var errNoLabels = errors.New("no file of labels")
+
+func readLabels(in apps.Input, images int) ([]byte, error) {
 	name := labelsName(in.Name)
 	if name == "" || in.Beside == nil {
-		return nil, fmt.Errorf("%s: its labels cannot be found: name the files as in train-images-idx3-ubyte and train-labels-idx1-ubyte, in one folder", in.Name)
+		return nil, errNoLabels
 	}
 	file, err := in.Beside(name)
 	if err != nil {
@@ -174,25 +213,27 @@ func readImages(in apps.Input, r io.Reader) (*source, error) {
 	if err := errors.Join(err, file.Close()); err != nil {
 		return nil, err
 	}
-	if len(labels.Shape) != 1 || labels.Shape[0] != images.Shape[0] {
-		return nil, fmt.Errorf("%s: %v labels for %d images", name, labels.Shape, images.Shape[0])
+	if len(labels.Shape) != 1 || labels.Shape[0] != images {
+		return nil, fmt.Errorf("%s: %v labels for %d images", name, labels.Shape, images)
 	}
-	return imageSource(images, labels.Data), nil
+	return labels.Data, nil
 }
 
-// imageSource keeps the pixels that are not black: of handwriting, a fifth.
+// imageSource keeps the pixels that are not black: of handwriting, a fifth. Labels may be nil.
 func imageSource(images input.IDX, labels []byte) *source {
-	pixels := len(images.Data) / len(labels)
+	pixels := len(images.Data) / images.Shape[0]
 	s := &source{data: Data{Features: pixels, Unit: 1.0 / 255, Columns: []Column{{Name: "label"}}}}
 	s.all.start = []int{0}
-	for i, label := range labels {
+	for i := range images.Shape[0] {
 		for p, v := range images.Data[i*pixels : (i+1)*pixels] {
 			if v != 0 {
 				s.all.index, s.all.value = append(s.all.index, uint32(p)), append(s.all.value, float32(v))
 			}
 		}
-		s.all.labels = append(s.all.labels, float32(label))
 		s.all.start = append(s.all.start, len(s.all.index))
+	}
+	for _, label := range labels {
+		s.all.labels = append(s.all.labels, float32(label))
 	}
 	return s
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,10 +36,16 @@ type Task struct {
 	offsets []int // by column: its first feature; -1 for the target
 }
 
-// Regression makes the task of predicting a number. Target is the column's number, from 1; 0 takes a table's last
-// column of numbers. For other files than tables it must be 0.
-func Regression(dataset apps.Dataset, target int) (*Task, error) {
-	return newTask(dataset, target, func(columns []Column) int {
+// TargetParam declares the hyper-parameter that chooses the column to predict; usual is what is taken without it.
+func TargetParam(usual string) apps.Param {
+	return apps.Param{Name: "target", Default: 0, Min: 0, Max: 1e6, Whole: true, Column: true, Unit: "column, by name or from 1",
+		Why: "the column of a table to predict; 0: " + usual}
+}
+
+// Regression makes the task of predicting a number. Params choose the column (TargetParam); the usual one is a table's last
+// column of numbers. For other files than tables there is no choice.
+func Regression(dataset apps.Dataset, params apps.Params) (*Task, error) {
+	return newTask(dataset, params, func(columns []Column) int {
 		for i := len(columns) - 1; i >= 0; i-- {
 			if len(columns[i].Words) == 0 {
 				return i
@@ -47,7 +54,7 @@ func Regression(dataset apps.Dataset, target int) (*Task, error) {
 		return len(columns) - 1
 	}, func(t *Task) error {
 		if len(t.Target.Words) > 0 {
-			return fmt.Errorf("column %q holds words: they can be classes, but not be predicted as a number; %s", t.Target.Name, t.columns())
+			return fmt.Errorf("column %q holds words: they can be classes, but not be predicted as a number; %s", t.Target.Name, t.Data.choices())
 		}
 		return nil
 	})
@@ -56,10 +63,10 @@ func Regression(dataset apps.Dataset, target int) (*Task, error) {
 // targetNames are what people call the column to predict.
 var targetNames = []string{"class", "label", "target", "y"}
 
-// Classification makes the task of predicting a class. Target is the column's number, from 1; 0 takes a table's
+// Classification makes the task of predicting a class. Params choose the column (TargetParam); the usual one is a table's
 // column named class, label, target or y, else the last one.
-func Classification(dataset apps.Dataset, target int) (*Task, error) {
-	return newTask(dataset, target, func(columns []Column) int {
+func Classification(dataset apps.Dataset, params apps.Params) (*Task, error) {
+	return newTask(dataset, params, func(columns []Column) int {
 		for i, c := range columns {
 			if slices.Contains(targetNames, strings.ToLower(c.Name)) {
 				return i
@@ -67,19 +74,32 @@ func Classification(dataset apps.Dataset, target int) (*Task, error) {
 		}
 		return len(columns) - 1
 	}, func(t *Task) error {
+		if _, chosen := params["target"]; !chosen && t.Target.fractional() {
+			return fmt.Errorf("column %q cannot be the class unless you say so: it has %d different values, and not all are whole numbers; %s",
+				t.Target.Name, len(t.Target.Values), t.Data.choices())
+		}
 		t.Classes = t.Target.Words
 		for _, v := range t.Target.Values {
 			t.Classes = append(t.Classes, strconv.FormatFloat(v, 'g', -1, 64))
 		}
 		if len(t.Classes) < 2 {
-			return fmt.Errorf("column %q cannot be the class: it has either one value or more than %d; %s", t.Target.Name, MaxClasses, t.columns())
+			return fmt.Errorf("column %q cannot be the class: it has either one value or more than %d; %s", t.Target.Name, MaxClasses, t.Data.choices())
 		}
 		return nil
 	})
 }
 
-func newTask(dataset apps.Dataset, target int, choose func([]Column) int, check func(*Task) error) (*Task, error) {
+// fractional reports whether a column has numbers that are not whole: they are measured, and rarely classes.
+func (c Column) fractional() bool {
+	return slices.ContainsFunc(c.Values, func(v float64) bool { return v != math.Trunc(v) })
+}
+
+func newTask(dataset apps.Dataset, params apps.Params, choose func([]Column) int, check func(*Task) error) (*Task, error) {
 	data, err := dataOf(dataset)
+	if err != nil {
+		return nil, err
+	}
+	target, err := data.column(params["target"])
 	if err != nil {
 		return nil, err
 	}
@@ -90,13 +110,13 @@ func newTask(dataset apps.Dataset, target int, choose func([]Column) int, check 
 	case !data.Table():
 		return nil, errors.New("target is for tables: the label of this file is what stands first in each line, or in the file of labels; write 0")
 	case target > len(data.Columns):
-		return nil, fmt.Errorf("target %d: %s", target, t.columns())
+		return nil, fmt.Errorf("target %d: %s", target, data.choices())
 	default:
 		t.target = target - 1
 	}
 	t.Target = data.Columns[t.target]
 	if t.Target.Missing > 0 {
-		return nil, fmt.Errorf("column %q cannot be the target: %d examples lack it; %s", t.Target.Name, t.Target.Missing, t.columns())
+		return nil, fmt.Errorf("column %q cannot be the target: %d examples lack it; %s", t.Target.Name, t.Target.Missing, t.Data.choices())
 	}
 	if err := check(t); err != nil {
 		return nil, err
@@ -107,14 +127,38 @@ func newTask(dataset apps.Dataset, target int, choose func([]Column) int, check 
 	return t, nil
 }
 
-// columns tells which columns there are, for messages.
-func (t *Task) columns() string {
-	var b strings.Builder
-	b.WriteString("set target to the number of one of the columns:")
-	for i, c := range t.Data.Columns {
-		fmt.Fprintf(&b, " %d %s", i+1, c.Name)
+// column returns the number from 1 of the column that a value of the parameter target means; 0: none is chosen.
+func (d Data) column(target any) (int, error) {
+	params := apps.Params{}
+	if target != nil {
+		params["target"] = target
 	}
-	return b.String()
+	values, err := params.Resolve([]apps.Param{TargetParam("")})
+	if err != nil {
+		return 0, err
+	}
+	name, named := target.(string)
+	if !named {
+		return values.Int("target"), nil
+	}
+	if !d.Table() {
+		return 1, nil // which is refused
+	}
+	for i, c := range d.Columns {
+		if c.Name == name {
+			return i + 1, nil
+		}
+	}
+	return 0, fmt.Errorf("target: no column is named %q; %s", name, d.choices())
+}
+
+// choices lists the columns, for messages.
+func (d Data) choices() string {
+	names := make([]string, len(d.Columns))
+	for i, c := range d.Columns {
+		names[i] = c.Name
+	}
+	return "set target to one of the columns " + strings.Join(names, ", ")
 }
 
 // layOut gives each column but the target its features.

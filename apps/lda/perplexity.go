@@ -37,10 +37,7 @@ func (p *Program) evaluate(documents []text, rows apps.Rows) (tokens int64, loss
 
 // complete returns the number of tokens that were predicted and the sum of -log p(token).
 func (c counts) complete(documents []text) (tokens int64, loss float64) {
-	f := completer{counts: c, inverse: make([]float64, len(c.totals)), mixture: make([]float64, len(c.totals)), next: make([]float64, len(c.totals))}
-	for k, n := range c.totals {
-		f.inverse[k] = 1 / (float64(max(n, 0)) + float64(float64(c.words)*c.beta))
-	}
+	f := newCompleter(c)
 	for _, d := range documents {
 		n, l := f.complete(d)
 		tokens += n
@@ -57,14 +54,27 @@ type completer struct {
 	phi           []float64 // p(word | topic), a row for each word of the document
 }
 
-func (f *completer) complete(d text) (tokens int64, loss float64) {
-	topics := len(f.totals)
+func newCompleter(c counts) *completer {
+	f := &completer{counts: c, inverse: make([]float64, len(c.totals)), mixture: make([]float64, len(c.totals)), next: make([]float64, len(c.totals))}
+	for k, n := range c.totals {
+		f.inverse[k] = 1 / (float64(max(n, 0)) + float64(float64(c.words)*c.beta))
+	}
+	return f
+}
+
+// lookUp fills in phi for the words of a document.
+func (f *completer) lookUp(words []uint32) {
 	f.phi = f.phi[:0]
-	for _, word := range d.words {
+	for _, word := range words {
 		for k, n := range f.of(word) {
 			f.phi = append(f.phi, (float64(max(n, 0))+f.beta)*f.inverse[k])
 		}
 	}
+}
+
+func (f *completer) complete(d text) (tokens int64, loss float64) {
+	topics := len(f.totals)
+	f.lookUp(d.words)
 	seen, asked := halves(d.counts)
 	f.mix(seen)
 	for i, n := range asked {

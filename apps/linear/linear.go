@@ -70,9 +70,7 @@ func (k Kind) Params() []apps.Param {
 		{Name: "optimizer", Default: float64(averaging), Choices: methodNames, Unit: "a word",
 			Why: "what machines do: averaging is Nesterov's accelerated dual averaging, which needs the fewest clocks; sgd and adagrad " +
 				"are the servers' proximal steps, which need no split to keep anything, and suit stale reads"},
-		{Name: "target", Default: 0, Min: 0, Max: 1e6, Whole: true, Unit: "column, from 1",
-			Why: "the column of a table to predict; 0: for classes the one named class, label, target or y, else the last; " +
-				"for numbers the last column of numbers"},
+		labelled.TargetParam("for classes the one named class, label, target or y, else the last; for numbers the last column of numbers"),
 	}
 	if k.free {
 		params = append(params, apps.Param{Name: "loss", Default: float64(k.loss), Choices: lossNames, Unit: "a word",
@@ -127,14 +125,14 @@ func (k Kind) program(params apps.Params, data apps.Dataset) (*Program, error) {
 	}
 	p.center, p.scale = 0, 1
 	if p.rule.loss.classifies() {
-		if p.task, err = labelled.Classification(data, values.Int("target")); err != nil {
+		if p.task, err = labelled.Classification(data, params); err != nil {
 			return nil, err
 		}
 		if n := len(p.task.Classes); n != 2 {
 			return nil, fmt.Errorf("%d classes: a linear model tells 2 apart; the application mlr takes more", n)
 		}
 	} else {
-		if p.task, err = labelled.Regression(data, values.Int("target")); err != nil {
+		if p.task, err = labelled.Regression(data, params); err != nil {
 			return nil, err
 		}
 		p.center, p.scale = p.task.Target.Mean, p.task.Target.Scale

@@ -8,7 +8,7 @@ import (
 
 // groups are the commands as the first screen has them: in the order in which a newcomer meets them.
 var groups = []cli.Group{
-	{Title: "Begin", Commands: []string{"init", "doctor", "plan", "run", "train"}},
+	{Title: "Begin", Commands: []string{"init", "doctor", "plan", "run", "train", "predict"}},
 	{Title: "Watch", Commands: []string{"ps", "top", "events", "logs", "dashboard", "report"}},
 	{Title: "Intervene", Commands: []string{"scale", "stop", "drill"}},
 	{Title: "Markets, and what would have been", Commands: []string{"market", "prices", "dry-run", "calibrate"}},
@@ -23,7 +23,7 @@ var otherWords = map[string][]string{
 	"doctor": {"check", "verify", "diagnose", "preflight"},
 	"plan":   {"estimate", "validate", "optimize", "preview", "offer"},
 	"run":    {"launch", "submit", "start", "up", "apply", "exec", "resume"},
-	"train":  {"fit", "learn"},
+	"train":  {"fit", "learn"}, "predict": {"infer", "inference", "score", "evaluate"},
 	"ps":     {"ls", "list", "status", "jobs", "queue", "get", "runs"},
 	"top":    {"watch", "attach", "monitor", "show"},
 	"events": {"event", "history", "journal", "describe", "why"},

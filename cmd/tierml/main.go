@@ -130,6 +130,7 @@ func subcommands() []*cobra.Command {
 		newLogsCommand(),
 		newMarketCommand(),
 		newPlanCommand(),
+		newPredictCommand(),
 		newPricesCommand(),
 		newPsCommand(),
 		newLeaksCommand(),

@@ -193,7 +193,7 @@ func prepareJobWith(ctx context.Context, job *config.Job, prepare func() (apps.P
 func prepare(ctx context.Context, job *config.Job, create apps.Create) (apps.Program, apps.Dataset, error) {
 	kind, err := all.Registry().Find(job.Train.App)
 	if err != nil {
-		return nil, apps.Dataset{}, job.Fault("train.app", err.Error(), "docs/job.md lists the applications")
+		return nil, apps.Dataset{}, job.Fault("train.app", err.Error(), "docs/applications.md lists the applications")
 	}
 	// Before the data is read, which may take a while.
 	if _, err := apps.Params(job.Train.Params).Resolve(kind.Params()); err != nil {
@@ -233,12 +233,12 @@ func sizeOf(path string) int64 {
 func makeProgram(job *config.Job, data apps.Dataset) (apps.Program, apps.Dataset, error) {
 	kind, err := all.Registry().Find(job.Train.App)
 	if err != nil {
-		return nil, apps.Dataset{}, job.Fault("train.app", err.Error(), "docs/job.md lists the applications")
+		return nil, apps.Dataset{}, job.Fault("train.app", err.Error(), "docs/applications.md lists the applications")
 	}
 	job.Train.Params = paramsOf(kind, job)
 	program, err := kind.New(apps.Params(job.Train.Params), data)
 	if err != nil {
-		return nil, apps.Dataset{}, job.Fault("train.params", err.Error(), "see the application's settings in docs/job.md")
+		return nil, apps.Dataset{}, job.Fault("train.params", err.Error(), "docs/applications.md has the application's settings")
 	}
 	return program, data, nil
 }

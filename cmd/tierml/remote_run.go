@@ -115,7 +115,7 @@ func upload(ctx context.Context, client *call.Client, job *config.Job, out io.Wr
 func besides(ctx context.Context, job *config.Job) (paths []string, err error) {
 	kind, err := all.Registry().Find(job.Train.App)
 	if err != nil {
-		return nil, job.Fault("train.app", err.Error(), "docs/job.md lists the applications")
+		return nil, job.Fault("train.app", err.Error(), "docs/applications.md lists the applications")
 	}
 	file, err := os.Open(job.Train.Data)
 	if err != nil {

@@ -1,0 +1,211 @@
+package labelled
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/apps/model"
+)
+
+// Encoding turns a data file into the features that a finished model was trained on: it reads what Task.Describe wrote.
+type Encoding struct {
+	Target  string
+	Classes []string // empty for a regression
+
+	inputs   int
+	unit     float64
+	features map[string]int // of tables: a feature's place by its name
+	means    []float32
+	scales   []float32
+}
+
+// NewEncoding takes a model of so many inputs.
+func NewEncoding(m model.Model, inputs int) (*Encoding, error) {
+	e := &Encoding{Target: m.Metadata["target"], inputs: inputs}
+	var err error
+	if e.unit, err = strconv.ParseFloat(m.Metadata["unit"], 64); err != nil {
+		return nil, fmt.Errorf("the model's unit: %w", err)
+	}
+	if classes := m.Metadata["classes"]; classes != "" {
+		if err := json.Unmarshal([]byte(classes), &e.Classes); err != nil {
+			return nil, fmt.Errorf("the model's classes: %w", err)
+		}
+	}
+	named, isTable := m.Metadata["features"]
+	if !isTable {
+		return e, nil
+	}
+	var names []string
+	if err := json.Unmarshal([]byte(named), &names); err != nil {
+		return nil, fmt.Errorf("the model's features: %w", err)
+	}
+	mean, _ := m.Tensor(tensorMean)
+	scale, _ := m.Tensor(tensorScale)
+	e.means, e.scales = mean.Float, scale.Float
+	if len(names) != inputs || len(e.means) != inputs || len(e.scales) != inputs {
+		return nil, fmt.Errorf("the model has %d inputs, %d names, %d means and %d scales of features", inputs, len(names), len(e.means), len(e.scales))
+	}
+	e.features = make(map[string]int, len(names))
+	for i, name := range names {
+		e.features[name] = i
+	}
+	return e, nil
+}
+
+// Read encodes the examples of a data file in a format that Prepare reads. Labels are what the file has in the place of what is
+// predicted, in words; nil if it has none.
+func (e *Encoding) Read(in apps.Input) (examples *Examples, labels []string, badLines int, err error) {
+	s, err := readAs(in, readImagesAlone)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	switch {
+	case s.data.Table() && e.features != nil:
+		examples, labels, err = e.table(s)
+	case s.data.Table():
+		err = errors.New("it is a table, and the model was trained on numbered features (LIBSVM or images)")
+	case e.features != nil:
+		err = errors.New("it has numbered features, and the model was trained on a table")
+	default:
+		examples, labels = e.numbered(s)
+	}
+	if err != nil {
+		return nil, nil, 0, fmt.Errorf("%s: %w", in.Name, err)
+	}
+	return examples, labels, s.badLines, nil
+}
+
+// numbered leaves out features that no example to train on had.
+func (e *Encoding) numbered(s *source) (examples *Examples, labels []string) {
+	examples = &Examples{Start: []int{0}}
+	for i := range s.rows() {
+		for k := s.all.start[i]; k < s.all.start[i+1]; k++ {
+			if feature := s.all.index[k]; int(feature) < e.inputs {
+				examples.Index = append(examples.Index, feature)
+				examples.Value = append(examples.Value, float32(float64(s.all.value[k])*e.unit))
+			}
+		}
+		examples.Start = append(examples.Start, len(examples.Index))
+	}
+	for _, label := range s.all.labels {
+		labels = append(labels, number(label))
+	}
+	return examples, labels
+}
+
+// column is what becomes of a data file's column.
+type column struct {
+	feature int // of a column of numbers; -1 otherwise
+	target  bool
+}
+
+func (e *Encoding) table(s *source) (examples *Examples, labels []string, err error) {
+	columns, err := e.columns(s)
+	if err != nil {
+		return nil, nil, err
+	}
+	examples = &Examples{Start: []int{0}}
+	for i := range s.rows() {
+		for k := s.all.start[i]; k < s.all.start[i+1]; k++ {
+			at, value := s.all.index[k], s.all.value[k]
+			c := columns[at]
+			if c.target {
+				labels = append(labels, wordOf(s.data.Columns[at], value))
+			}
+			if c.feature >= 0 {
+				examples.Index = append(examples.Index, uint32(c.feature))
+				examples.Value = append(examples.Value, (value-e.means[c.feature])/e.scales[c.feature])
+			} else if feature, known := e.features[s.data.Columns[at].Name+"="+wordOf(s.data.Columns[at], value)]; known {
+				examples.Index = append(examples.Index, uint32(feature))
+				examples.Value = append(examples.Value, 1)
+			}
+		}
+		examples.Start = append(examples.Start, len(examples.Index))
+	}
+	if len(labels) != s.rows() {
+		labels = nil // some lack it
+	}
+	return examples, labels, nil
+}
+
+// columns finds the model's columns among those of a file, which may have others besides.
+func (e *Encoding) columns(s *source) ([]column, error) {
+	there := map[string]bool{}
+	columns := make([]column, len(s.data.Columns))
+	for i, c := range s.data.Columns {
+		there[c.Name] = true
+		columns[i] = column{feature: -1, target: c.Name == e.Target}
+		if feature, isNumber := e.features[c.Name]; isNumber {
+			if columns[i].feature = feature; len(c.Words) > 0 {
+				return nil, fmt.Errorf("column %q holds words, such as %q; the model was trained on numbers there", c.Name, c.Words[0])
+			}
+		}
+	}
+	for name := range e.features {
+		word := strings.LastIndexByte(name, '=') // a word may have one, too
+		if there[name] || word >= 0 && slices.ContainsFunc(s.data.Columns, func(c Column) bool { return strings.HasPrefix(name, c.Name+"=") }) {
+			continue
+		}
+		missing := name
+		if word >= 0 {
+			missing = name[:word]
+		}
+		return nil, fmt.Errorf("there is no column %q, which the model was trained on", missing)
+	}
+	return columns, nil
+}
+
+// wordOf returns what a table's cell holds, in the words of classes.
+func wordOf(c Column, value float32) string {
+	if len(c.Words) > 0 {
+		return c.Words[int(value)]
+	}
+	return number(value)
+}
+
+func number(x float32) string { return strconv.FormatFloat(float64(x), 'g', -1, 64) }
+
+// Accuracy compares predicted classes with labels; empty without labels.
+func Accuracy(labels []string, predicted func(i int) string) string {
+	if len(labels) == 0 {
+		return ""
+	}
+	right := 0
+	for i, label := range labels {
+		if predicted(i) == label {
+			right++
+		}
+	}
+	return fmt.Sprintf("accuracy %.6g on %d examples", float64(right)/float64(len(labels)), len(labels))
+}
+
+// RMSE compares predicted numbers with labels; empty without labels, or if they are no numbers.
+func RMSE(labels []string, predicted func(i int) float64) string {
+	return compare("RMSE", labels, predicted, func(d float64) float64 { return d * d }, math.Sqrt)
+}
+
+// MAE is RMSE with absolute errors.
+func MAE(labels []string, predicted func(i int) float64) string {
+	return compare("MAE", labels, predicted, math.Abs, func(mean float64) float64 { return mean })
+}
+
+func compare(name string, labels []string, predicted func(i int) float64, fault, figure func(float64) float64) string {
+	var sum float64
+	for i, label := range labels {
+		want, err := strconv.ParseFloat(label, 64)
+		if err != nil {
+			return ""
+		}
+		sum += fault(predicted(i) - want)
+	}
+	if len(labels) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s %.6g on %d examples", name, figure(sum/float64(len(labels))), len(labels))
+}

@@ -1,0 +1,51 @@
+package lda
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/apps/input"
+	"github.com/tierml/tierml/apps/model"
+)
+
+// Predict implements apps.Predictor: each document's mixture of topics, found as perplexity.go finds it, from all of its words.
+func (Kind) Predict(m model.Model, in apps.Input) (apps.Predictions, error) {
+	t, err := NewTopics(m)
+	if err != nil {
+		return apps.Predictions{}, err
+	}
+	bag, err := input.ReadBagOfWords(in.Name, in.Data, in.MaxBadLines)
+	if err != nil {
+		return apps.Predictions{}, err
+	}
+	if bag.Words != t.words {
+		return apps.Predictions{}, fmt.Errorf("%s: its vocabulary has %d words, the model's %d; number words by the vocabulary that the model was trained with",
+			in.Name, bag.Words, t.words)
+	}
+	out := apps.Predictions{Columns: []string{"document"}, Rows: len(bag.ID), BadLines: bag.BadLines}
+	for k := range t.totals {
+		out.Columns = append(out.Columns, "topic_"+strconv.Itoa(k))
+	}
+	c := newCompleter(t.counts)
+	out.Row = func(i int, cells []string) []string {
+		from, to := bag.Start[i], bag.Start[i+1]
+		cells = append(cells, strconv.FormatUint(uint64(bag.ID[i]), 10))
+		for _, share := range c.mixtureOf(bag.Word[from:to], bag.Count[from:to]) {
+			cells = append(cells, strconv.FormatFloat(share, 'g', 9, 64))
+		}
+		return cells
+	}
+	return out, nil
+}
+
+// mixtureOf returns the mixture of topics that fits a document; it is good until the next call.
+func (f *completer) mixtureOf(words, counts []uint32) []float64 {
+	seen := make([]int64, len(counts))
+	for i, n := range counts {
+		seen[i] = int64(n)
+	}
+	f.lookUp(words)
+	f.mix(seen)
+	return f.mixture
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/apps/all"
+	"github.com/tierml/tierml/apps/model"
+	"github.com/tierml/tierml/internal/blob"
+	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/progress"
+)
+
+func newPredictCommand() *cobra.Command {
+	var o predictOptions
+	cmd := &cobra.Command{
+		Use:   "predict MODEL DATA",
+		Short: "Predict the examples of a data file with a finished model",
+		Long: `Predict reads examples in a format that the model's application trains on, and prints a line of CSV for each, in their
+order: classes with their probability, numbers, ratings, or mixtures of topics. The data need not have what is predicted; if
+it has, the last line on standard error compares. MODEL is a model file, or the directory of a run that has one.`,
+		Example: `  tierml predict model.safetensors new.csv
+  tierml predict runs/demo-1 data/pairs.csv --into predictions.csv`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return errors.New("name a model and a data file, such as runs/demo-1/model.safetensors and new.csv")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, release := untilInterrupted(cmd.Context())
+			defer release()
+			return predict(ctx, o, args[0], args[1], cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	cmd.Flags().StringVar(&o.into, "into", "", "write the predictions into this `file`, or s3:// or gs://")
+	cmd.Flags().IntVar(&o.badLines, "max-bad-lines", 0, "how many bad `lines` of the data to leave out")
+	return cmd
+}
+
+type predictOptions struct {
+	into     string
+	badLines int
+}
+
+func predict(ctx context.Context, o predictOptions, modelPath, data string, out, errOut io.Writer) error {
+	predictions, err := readAndPredict(ctx, o, modelPath, data)
+	if err != nil {
+		return err
+	}
+	if o.into == "" {
+		err = writePredictions(ctx, predictions, out)
+	} else {
+		err = blob.Write(ctx, o.into, func(w io.Writer) error { return writePredictions(ctx, predictions, w) })
+	}
+	if err != nil {
+		return fmt.Errorf("writing the predictions: %w", err)
+	}
+	if predictions.BadLines > 0 {
+		fmt.Fprintf(errOut, "%d bad lines of %s were left out\n", predictions.BadLines, data)
+	}
+	if predictions.Figure != "" {
+		fmt.Fprintln(errOut, predictions.Figure)
+	}
+	return nil
+}
+
+func readAndPredict(ctx context.Context, o predictOptions, modelPath, data string) (apps.Predictions, error) {
+	if info, err := os.Stat(modelPath); err == nil && info.IsDir() {
+		modelPath = filepath.Join(modelPath, localrun.ModelFile)
+	}
+	m, err := model.Load(modelPath)
+	if err != nil {
+		return apps.Predictions{}, err
+	}
+	name, made := m.Metadata["app"]
+	if !made {
+		return apps.Predictions{}, fmt.Errorf("%s: its metadata names no application: tierml did not make it", modelPath)
+	}
+	kind, err := all.Registry().Find(name)
+	if err != nil {
+		return apps.Predictions{}, fmt.Errorf("%s: %w", modelPath, err)
+	}
+	predictor, can := kind.(apps.Predictor)
+	if !can {
+		return apps.Predictions{}, fmt.Errorf("%s: models of %s predict nothing", modelPath, name)
+	}
+	file, err := blob.Open(ctx, data)
+	if err != nil {
+		return apps.Predictions{}, fmt.Errorf("reading the data: %w", err)
+	}
+	defer file.Close()
+	bar := progress.Start(ctx, "Reading "+path.Base(data), sizeOf(data), progress.Bytes)
+	defer bar.Done()
+	beside := func(name string) (io.ReadCloser, error) { return blob.Open(ctx, blob.Beside(data, name)) }
+	return predictor.Predict(m, apps.Input{Name: data, Data: bar.Reader(file), Beside: beside, MaxBadLines: o.badLines})
+}
+
+func writePredictions(ctx context.Context, p apps.Predictions, out io.Writer) error {
+	w := csv.NewWriter(out)
+	if err := w.Write(p.Columns); err != nil {
+		return err
+	}
+	var cells []string
+	for i := range p.Rows {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		cells = p.Row(i, cells[:0])
+		if err := w.Write(cells); err != nil {
+			return err
+		}
+	}
+	w.Flush()
+	return w.Error()
+}
