@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"strings"
 	"testing"
 )
@@ -23,6 +24,9 @@ func TestPredict(t *testing.T) {
 		t.Errorf("with the classes in the data it prints:\n%s", printed)
 	}
 	s.write("text.safetensors", "no model")
+	if err := os.MkdirAll(s.path("runs", "points-1"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		model, data, want string
 	}{
@@ -32,9 +36,6 @@ func TestPredict(t *testing.T) {
 		{"model.safetensors", "job.yaml", "the format is not known"},
 		{"runs/points-1", "new.csv", "load the model: open runs/points-1/model.safetensors: no such file"},
 	} {
-		if c.model == "runs/points-1" {
-			s.write("runs/points-1/journal.jsonl", "")
-		}
 		if printed := s.start("predict", c.model, c.data).wait(1); !strings.Contains(printed, c.want) {
 			t.Errorf("predict %s %s prints\n%s\nwant %q", c.model, c.data, printed, c.want)
 		}

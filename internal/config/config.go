@@ -283,7 +283,7 @@ type Train struct {
 	// MaxBadLines is how many bad lines of the data may be left out; one more is an error with its file, line and
 	// reason. Default 0.
 	MaxBadLines int `yaml:"max_bad_lines"`
-	// Params are the application's own settings: numbers (int64 or float64), texts or bools as written. The
+	// Params are the application's own settings, numbers or texts: docs/applications.md lists them, and the
 	// application checks them. Default none.
 	Params map[string]any `yaml:"params"`
 }
