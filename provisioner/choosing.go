@@ -25,17 +25,10 @@ type Refusal struct {
 	Err  error // wraps one of the contract's, as errors of Launch do
 }
 
-// Chooser is a Cloud that says which pools of a Request had too little.
-type Chooser interface {
-	Cloud
-	// Choose is Launch, and tells beside the machines, or the error, which pools refused; as far as the provider says so.
-	Choose(ctx context.Context, r Request) ([]Instance, []Refusal, error)
-}
-
 // Choose launches, and tells which pools refused where the Cloud does.
 func Choose(ctx context.Context, c Cloud, r Request) ([]Instance, []Refusal, error) {
-	if chooser, ok := c.(Chooser); ok && len(r.Or) > 0 {
-		return chooser.Choose(ctx, r)
+	if len(r.Or) > 0 && c.Traits().Chooses {
+		return c.Choose(ctx, r)
 	}
 	instances, err := c.Launch(ctx, r)
 	return instances, nil, err

@@ -8,6 +8,7 @@ package provisioner
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -41,7 +42,54 @@ type Cloud interface {
 	Notify(ctx context.Context, f func(Notice)) error
 	// Traits says what the provider can do.
 	Traits() Traits
+	Optional
 }
+
+// Optional is what only some providers can do, as Traits say. It is part of every Cloud, so that a Cloud around another, which
+// embeds it, does all that the inner one does. Basic is for a Cloud that does none of it.
+type Optional interface {
+	// Choose is Launch of a Request with Or, and tells beside the machines, or the error, which pools refused; as far as the
+	// provider says so. Only where Traits.Chooses.
+	Choose(ctx context.Context, r Request) ([]Instance, []Refusal, error)
+	// Renew puts the leases of machines off: until when they are wanted. Their controller renews them as long as there is one, and
+	// who finds a machine whose lease is over may end it. Machines that have ended, or that nobody knows, are not an error. Where
+	// Traits.Leases is false it does nothing.
+	Renew(ctx context.Context, generation string, until time.Time, ids ...InstanceID) error
+	// Holdings returns the machines of the cluster that cost money, with what their tags say. Only where Traits.Leases.
+	Holdings(ctx context.Context) ([]Holding, error)
+	// Recall tells of a machine that an earlier process has bought and written down, for providers that forget those that have
+	// ended.
+	Recall(i Instance)
+	// Preempt has the provider take machines back as it does by itself, notice first: for drills. Only where Traits.Preempts.
+	Preempt(ctx context.Context, ids ...InstanceID) error
+	// RemoveLeftovers deletes what launches have left that is no machine. None may be under way.
+	RemoveLeftovers(ctx context.Context) error
+}
+
+// Basic is embedded by a Cloud that has none of the optional parts of the contract.
+type Basic struct{}
+
+// Choose refuses: Traits.Chooses is false.
+func (Basic) Choose(context.Context, Request) ([]Instance, []Refusal, error) {
+	return nil, nil, fmt.Errorf("%w: this provider does not choose among pools", ErrInvalid)
+}
+
+// Renew does nothing: machines have no leases.
+func (Basic) Renew(context.Context, string, time.Time, ...InstanceID) error { return nil }
+
+// Holdings is empty: nothing is written on machines.
+func (Basic) Holdings(context.Context) ([]Holding, error) { return nil, nil }
+
+// Recall does nothing: the provider remembers.
+func (Basic) Recall(Instance) {}
+
+// Preempt refuses: Traits.Preempts is false.
+func (Basic) Preempt(context.Context, ...InstanceID) error {
+	return fmt.Errorf("%w: this provider takes no machine back on demand", ErrInvalid)
+}
+
+// RemoveLeftovers does nothing: launches leave machines only.
+func (Basic) RemoveLeftovers(context.Context) error { return nil }
 
 // Request asks for Count machines of one pool. Providers compare a Request that comes again with the one before, so that
 // everything in it must follow from what was written down with the Token: another process may have to send it again.
@@ -65,13 +113,6 @@ type Request struct {
 type Choice struct {
 	Pool market.Pool
 	Bid  market.USD
-}
-
-// Renewer is a Cloud whose machines carry until when they are wanted: a lease that their controller renews as long as there is
-// one. Who finds a machine whose lease is over may end it.
-type Renewer interface {
-	// Renew puts the leases of machines off. Machines that have ended, or that nobody knows, are not an error.
-	Renew(ctx context.Context, generation string, until time.Time, ids ...InstanceID) error
 }
 
 // State of a machine.
@@ -131,6 +172,8 @@ type Traits struct {
 	MaxLaunch    int           // most machines in one Launch; 0 = no limit
 	MaxUserData  int           // bytes; 0 = no limit
 	Chooses      bool          // takes a Request's Or
+	Leases       bool          // machines carry until when they are wanted
+	Preempts     bool          // takes machines back on demand, notice first
 	MaxLifetime  time.Duration // machines end by themselves after this; 0 = never
 }
 

@@ -297,19 +297,17 @@ func (s *stage) live(number int) (outcome string) {
 		}
 	}
 	if past != nil {
-		if g, ok := cloud.(*gce.Cloud); ok {
-			for _, m := range past.Machines {
-				g.Recall(m.Instance)
-			}
+		for _, m := range past.Machines {
+			cloud.Recall(m.Instance)
 		}
 	}
 	pools := []market.Pool{s.p.pool}
 	for _, c := range s.p.or {
 		pools = append(pools, c.Pool)
 	}
-	if tidy, ok := cloud.(*ec2.Cloud); ok && len(s.p.or) > 0 { // as every run does
+	if len(s.p.or) > 0 { // as every run does
 		remove := func() {
-			for provisioner.Retryable(tidy.RemoveLeftovers(ctx)) && ctx.Err() == nil {
+			for provisioner.Retryable(cloud.RemoveLeftovers(ctx)) && ctx.Err() == nil {
 			}
 		}
 		remove()
@@ -355,12 +353,11 @@ func (s *stage) live(number int) (outcome string) {
 
 // renewer renews leases where the cloud has such.
 func renewer(c cloud, number int) func(context.Context, ...provisioner.InstanceID) error {
-	r, ok := c.(provisioner.Renewer)
-	if !ok {
+	if !c.Traits().Leases {
 		return nil
 	}
 	return func(ctx context.Context, ids ...provisioner.InstanceID) error {
-		return r.Renew(ctx, fmt.Sprint(number), time.Now().Add(time.Hour), ids...)
+		return c.Renew(ctx, fmt.Sprint(number), time.Now().Add(time.Hour), ids...)
 	}
 }
 

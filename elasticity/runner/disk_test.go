@@ -46,7 +46,10 @@ func (b *buyer) Step(_ time.Time, e elasticity.Event) []elasticity.Action {
 }
 
 // shop counts what is bought.
-type shop struct{ launches *atomic.Int64 }
+type shop struct {
+	provisioner.Basic
+	launches *atomic.Int64
+}
 
 func (s shop) Launch(context.Context, provisioner.Request) ([]provisioner.Instance, error) {
 	s.launches.Add(1)
@@ -79,7 +82,7 @@ func TestNothingIsBoughtWithoutItsIntent(t *testing.T) {
 		var launches atomic.Int64
 		b := &buyer{}
 		r := runner.New(runner.Config{
-			Controller: b, Clock: clock.Mapping{Market: mapping.Market, Wall: time.Now(), Speed: 1}, Cloud: shop{&launches}, Prices: shop{&launches}, Nodes: nobody{},
+			Controller: b, Clock: clock.Mapping{Market: mapping.Market, Wall: time.Now(), Speed: 1}, Cloud: shop{launches: &launches}, Prices: shop{launches: &launches}, Nodes: nobody{},
 			Journal: disk{full}, Log: slog.New(slog.DiscardHandler), Complete: func(r provisioner.Request) provisioner.Request { return r },
 			PollPrices: time.Hour, PollCloud: time.Hour, Calls: time.Minute,
 		})

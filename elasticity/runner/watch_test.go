@@ -19,6 +19,7 @@ import (
 
 // moody is a cloud with one machine that refuses everything for a time.
 type moody struct {
+	provisioner.Basic
 	refuses     error
 	from, until time.Time
 	skew        time.Duration // of its clock, before the controller's

@@ -41,9 +41,10 @@ func New(machines int) *Rack {
 }
 
 // Cluster is the rack as one cluster sees it: it lists its own machines only.
-func (r *Rack) Cluster(name string) provisioner.Cloud { return cluster{r, name} }
+func (r *Rack) Cluster(name string) provisioner.Cloud { return cluster{Rack: r, name: name} }
 
 type cluster struct {
+	provisioner.Basic // a rack has nothing of what is optional
 	*Rack
 	name string
 }

@@ -35,23 +35,13 @@ func (r *session) leaseFrom(decided time.Time) time.Time {
 
 // renew renews leases where machines have them.
 func (r *session) renew(cloud adapter) func(context.Context, ...provisioner.InstanceID) error {
-	if p, ok := cloud.(withoutBids); ok {
-		cloud = p.adapter
-	}
-	switch l := cloud.(type) {
-	case listed:
-		cloud = l.adapter
-	case *orListed:
-		cloud = l.adapter
-	}
-	renewer, ok := cloud.(provisioner.Renewer)
-	if !ok || !r.outlived() {
+	if !cloud.Traits().Leases || !r.outlived() {
 		return nil
 	}
 	generation := strconv.Itoa(r.cfg.Part + 1)
 	return func(ctx context.Context, ids ...provisioner.InstanceID) error {
 		_, latest := clock.Between() // a lease that is short by an hour has others end a healthy machine
-		return renewer.Renew(ctx, generation, latest.Add(r.lease()), ids...)
+		return cloud.Renew(ctx, generation, latest.Add(r.lease()), ids...)
 	}
 }
 
@@ -71,13 +61,12 @@ func generationOf(token string) string {
 // removeLeftovers deletes what launches of this run have left that is no machine: a controller that dies in the middle of one leaves
 // a launch template. None is under way when it is called.
 func (r *session) removeLeftovers(ctx context.Context, cloud adapter) {
-	tidy, ok := cloud.(interface{ RemoveLeftovers(context.Context) error })
-	if !ok || r.cfg.Job.Resources.ProviderChooses() == "" {
+	if r.cfg.Job.Resources.ProviderChooses() == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if err := tidy.RemoveLeftovers(ctx); err != nil {
+	if err := cloud.RemoveLeftovers(ctx); err != nil {
 		r.cfg.Log.Warn("what launches have left was not removed; tierml leaks lists it", "err", err)
 	}
 }

@@ -81,6 +81,7 @@ func (c *Cloud) Traits() provisioner.Traits {
 		MaxLaunch:    maxLaunch,
 		MaxUserData:  maxUserData,
 		Chooses:      true,
+		Leases:       true,
 	}
 }
 

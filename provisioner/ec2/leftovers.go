@@ -81,6 +81,14 @@ func (m *machine) holding() provisioner.Holding {
 	return h
 }
 
+// Preempt refuses: EC2 sends true notices by its Fault Injection Service only, which needs an experiment and a role of its own.
+func (c *Cloud) Preempt(ctx context.Context, ids ...provisioner.InstanceID) error {
+	return provisioner.Basic{}.Preempt(ctx, ids...)
+}
+
+// Recall does nothing: EC2 tells of machines that have ended for an hour.
+func (c *Cloud) Recall(provisioner.Instance) {}
+
 // RemoveLeftovers deletes the launch templates that dead controllers of the configured Job, or of the cluster, have left. It must
 // not be called while a fleet is being bought: its template is one of them.
 func (c *Cloud) RemoveLeftovers(ctx context.Context) error {

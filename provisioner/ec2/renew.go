@@ -12,8 +12,6 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-var _ provisioner.Renewer = (*Cloud)(nil)
-
 // renewChunk is how many machines one call tags. EC2 takes up to a thousand.
 const renewChunk = 500
 

@@ -42,6 +42,8 @@ const (
 
 // Cloud is Compute Engine in one region, seen through one cluster's label.
 type Cloud struct {
+	provisioner.Basic // what of the contract is optional, where the methods do not say otherwise
+
 	config Config
 	http   *http.Client // with credentials
 
@@ -135,6 +137,8 @@ func (c *Cloud) Traits() provisioner.Traits {
 		NoticeLength: c.config.ExtraNotice + c.config.ShutdownTime,
 		MaxLaunch:    maxLaunch,
 		MaxUserData:  maxUserData,
+		Leases:       true,
+		Preempts:     true,
 	}
 	if c.config.Preemptible {
 		t.MaxLifetime = preemptibleLife

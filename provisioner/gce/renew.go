@@ -16,8 +16,6 @@ import (
 	"github.com/tierml/tierml/provisioner/adapter"
 )
 
-var _ provisioner.Renewer = (*Cloud)(nil)
-
 // Renew puts off until when machines are wanted, and says whose they are now: the labels tierml-expiry and tierml-generation.
 // (The leash, after which Compute Engine itself deletes a machine, is of its launch and stays.) A failure with some does not
 // keep it from the others.

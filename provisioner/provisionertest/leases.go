@@ -1,21 +1,14 @@
 package provisionertest
 
 import (
-	"context"
 	"testing"
 	"time"
 
 	"github.com/tierml/tierml/provisioner"
 )
 
-// leasing is a cloud whose machines carry until when they are wanted.
-type leasing interface {
-	provisioner.Renewer
-	Holdings(context.Context) ([]provisioner.Holding, error)
-}
-
 func needLeases(s Subject) string {
-	if _, ok := s.Cloud.(leasing); !ok {
+	if !s.Cloud.Traits().Leases {
 		return "its machines do not carry until when they are wanted"
 	}
 	return ""
@@ -23,7 +16,7 @@ func needLeases(s Subject) string {
 
 // checkLeases: what a machine was launched with is put off, of those that are named only.
 func checkLeases(t testing.TB, s Subject) {
-	cloud := s.Cloud.(leasing)
+	cloud := s.Cloud
 	launched := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	r := s.request(2)
 	r.Generation, r.Expires = "1", launched
@@ -64,7 +57,7 @@ func checkSameTokenAfterRenewal(t testing.TB, s Subject) {
 	r.Generation, r.Expires = "1", time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	made := launch(t, s.Cloud, r)
 	await(t, s, r.Token, "running", allAre(provisioner.Running))
-	if err := s.Cloud.(leasing).Renew(t.Context(), "2", r.Expires.Add(time.Hour), ids(made)...); err != nil {
+	if err := s.Cloud.Renew(t.Context(), "2", r.Expires.Add(time.Hour), ids(made)...); err != nil {
 		t.Fatalf("renewing leases: %v", err)
 	}
 	launch(t, s.Cloud, r)

@@ -47,7 +47,9 @@ func NewMemory(now time.Time) *Memory {
 }
 
 // Cloud returns the provider as one cluster sees it. The provider's name is "memory".
-func (m *Memory) Cloud(cluster string) provisioner.Cloud { return &memoryCloud{m, cluster} }
+func (m *Memory) Cloud(cluster string) provisioner.Cloud {
+	return &memoryCloud{m: m, cluster: cluster}
+}
 
 // change does something to the provider and wakes those who watch.
 func (m *Memory) change(f func()) {
@@ -120,6 +122,7 @@ func (i *memoryInstance) clone() provisioner.Instance {
 
 // memoryCloud is a Memory seen through one cluster's tag.
 type memoryCloud struct {
+	provisioner.Basic
 	m       *Memory
 	cluster string
 }

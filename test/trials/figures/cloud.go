@@ -22,6 +22,7 @@ type cloud struct {
 	begun string // load.begun
 	pulls int    // envPulls
 	log   *os.File
+	provisioner.Basic
 
 	mu      sync.Mutex
 	free    []int // hosts
