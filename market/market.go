@@ -36,9 +36,9 @@ func (p Pool) String() string {
 	return strings.Join([]string{p.Provider, p.Region, p.Zone, p.Type, string(p.Class)}, "/")
 }
 
-// TakesBids reports whether machines of the pool are bought at a highest price. Compute Engine takes none (its adapter's traits
+// TakesBids reports whether machines of the pool are bought at a highest price. Some providers take none (their adapters' traits
 // say so, too): there a job's own limit decides whether to buy, and nothing that is told to the provider.
-func (p Pool) TakesBids() bool { return p.Class == Spot && p.Provider != "gce" }
+func (p Pool) TakesBids() bool { return p.Class == Spot && !withoutBids[p.Provider] }
 
 // ParsePool reads what Pool.String wrote.
 func ParsePool(s string) (Pool, error) {

@@ -18,6 +18,7 @@ import (
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/all"
 	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/providers"
 	"github.com/tierml/tierml/tiers/node"
 	"github.com/tierml/tierml/tiers/node/splitdir"
 )
@@ -28,10 +29,9 @@ const exitFenced = 4
 
 // Environment of an agent, beside what the AWS SDK reads. A machine of a real cloud needs none of it.
 const (
-	envClock    = "TIERML_CLOCK" // clock.Mapping; unset = market time is wall-clock time
-	envFlops    = "TIERML_FLOPS" // rate to which the worker is held; unset = it is not
-	envKey      = "TIERML_KEY_FILE"
-	envProvider = "TIERML_PROVIDER" // whose machine it is
+	envClock = "TIERML_CLOCK" // clock.Mapping; unset = market time is wall-clock time
+	envFlops = "TIERML_FLOPS" // rate to which the worker is held; unset = it is not
+	envKey   = "TIERML_KEY_FILE"
 
 	envPowerOff      = "TIERML_POWER_OFF"       // command that takes a time, such as +30, and powers the machine off then
 	envPowerOffAfter = "TIERML_POWER_OFF_AFTER" // minutes; unset = the machine has no such timer
@@ -49,7 +49,7 @@ Environment:
   ` + envClock + `   how market time follows from wall-clock time; unset: they are the same
   ` + envFlops + `   floating-point operations per second to which the worker is held; unset: as fast as it goes
   ` + envKey + `   where the machine's private key is kept for its next agent; unset: it is not
-  ` + envProvider + `   whose machine it is, ec2 or gce; unset: gce where GCE_METADATA_HOST is set, else ec2
+  ` + providers.Variable + `   whose machine it is, by the word in job files; unset: gce where GCE_METADATA_HOST is set, else ec2
   ` + envPowerOff + `, ` + envPowerOffAfter + `   command and minutes of the timer that powers the machine off, which is put off while there
       is a controller; unset: there is no timer
   AWS_EC2_METADATA_SERVICE_ENDPOINT   the metadata service; unset: EC2's own address
@@ -72,7 +72,7 @@ func runAgent(ctx context.Context, env func(string) string, logTo io.Writer) err
 		return usageError{err}
 	}
 	log := slog.New(&marketLog{slog.NewTextHandler(logTo, nil), mapping})
-	machine, err := machineOf(env, mapping, log)
+	machine, err := providers.Machine(env, mapping, log)
 	if err != nil {
 		return usageError{err}
 	}

@@ -32,8 +32,8 @@ func complete(cmd *cobra.Command) {
 		cmd.ValidArgsFunction = cobra.NoFileCompletions
 	}
 	for name, words := range map[string][]string{ // any order: each by itself
-		"policy": bidding.Names(), "cloud": {config.CloudLocal, config.CloudEC2, config.CloudGCE, config.CloudNone},
-		"provider": {config.ProviderEC2, config.ProviderGCE}, "app": applications(),
+		"policy": bidding.Names(), "cloud": config.Clouds(),
+		"provider": config.Played(), "app": applications(),
 	} {
 		completeFlag(cmd, name, words...)
 	}

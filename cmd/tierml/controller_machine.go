@@ -13,9 +13,10 @@ import (
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/internal/planner/local"
 	"github.com/tierml/tierml/internal/reach"
+	"github.com/tierml/tierml/providers"
+	"github.com/tierml/tierml/providers/boot"
 	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/terraform"
 )
@@ -50,7 +51,7 @@ SHA-256.`,
 func realJob(file string) (*config.Job, error) {
 	job, err := config.Load(file)
 	if err == nil && job.Installation() == nil {
-		err = job.Fault("cloud", "cloud: "+job.Cloud+" needs no controller elsewhere", "name a job with cloud: ec2 or gce; `tierml controller` is one of this host")
+		err = job.Fault("cloud", "cloud: "+job.Cloud+" needs no controller elsewhere", config.NameRealCloud()+"; `tierml controller` is one of this host")
 	}
 	return job, err
 }
@@ -61,14 +62,14 @@ func startController(ctx context.Context, file string, yes bool, note func(strin
 		return err
 	}
 	at := job.Installation()
-	account, err := localrun.OpenControllers(ctx, job)
+	account, err := openAccount(ctx, job, "")
 	if err != nil {
-		return cloudAdvice(job, err)
+		return err
 	}
 	defer account.Close()
 	found, err := account.Controllers(ctx)
 	if err != nil {
-		return cloudAdvice(job, err)
+		return providers.Advice(job, err)
 	}
 	shelf, err := reach.UserShelf()
 	if err != nil {
@@ -91,7 +92,11 @@ func startController(ctx context.Context, file string, yes bool, note func(strin
 	if err != nil {
 		return err
 	}
-	r, err := reach.Request(job, localrun.ControllerScript(job, string(job.Settings()), allow, terraform.Units(), token.SHA256()))
+	provider, err := providers.Of(job)
+	if err != nil {
+		return err
+	}
+	r, err := reach.Request(job, boot.Controller(at, provider.Boot(at), string(job.Settings()), allow, terraform.Units(), token.SHA256()))
 	if err != nil {
 		return err
 	}
@@ -107,9 +112,9 @@ func startController(ctx context.Context, file string, yes bool, note func(strin
 		one, err := account.StartController(ctx, r)
 		switch {
 		case err != nil && !provisioner.Retryable(err):
-			return errors.Join(cloudAdvice(job, err), shelf.Forget(p))
+			return errors.Join(providers.Advice(job, err), shelf.Forget(p))
 		case err != nil:
-			return fmt.Errorf("%w\nWhether it is there is not known: the same command asks for the same machine again", cloudAdvice(job, err))
+			return fmt.Errorf("%w\nWhether it is there is not known: the same command asks for the same machine again", providers.Advice(job, err))
 		}
 		fmt.Fprintf(out, "%s has %s in %s. Waiting until the controller answers; Ctrl-C ends only the waiting.\n", at.Name, one.ID, one.Zone)
 		p.Instance, p.Zone = one.ID, one.Zone
@@ -211,14 +216,14 @@ func stopController(ctx context.Context, file string, yes, force bool, note func
 		return err
 	}
 	at := job.Installation()
-	account, err := localrun.OpenControllers(ctx, job)
+	account, err := openAccount(ctx, job, "")
 	if err != nil {
-		return cloudAdvice(job, err)
+		return err
 	}
 	defer account.Close()
 	found, err := account.Controllers(ctx)
 	if err != nil {
-		return cloudAdvice(job, err)
+		return providers.Advice(job, err)
 	}
 	shelf, err := reach.UserShelf()
 	if err != nil {
@@ -258,7 +263,7 @@ func stopController(ctx context.Context, file string, yes, force bool, note func
 		return err
 	}
 	if err := account.EndController(ctx, one); err != nil {
-		return fmt.Errorf("%w\nOne that Terraform made is protected, and ended by `terraform destroy` (terraform/README.md)", cloudAdvice(job, err))
+		return fmt.Errorf("%w\nOne that Terraform made is protected, and ended by `terraform destroy` (terraform/README.md)", providers.Advice(job, err))
 	}
 	if err := awaitGone(ctx, account, one); err != nil {
 		return err
@@ -286,7 +291,7 @@ func overJobs(ctx context.Context, p reach.Place, note func(string)) (int, error
 }
 
 // awaitGone looks until a controller's machine is in the list no more.
-func awaitGone(ctx context.Context, account localrun.Controllers, one provisioner.Controller) error {
+func awaitGone(ctx context.Context, account providers.Account, one provisioner.Controller) error {
 	ctx, cancel := context.WithTimeout(ctx, endWithin)
 	defer cancel()
 	for {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -19,8 +20,7 @@ import (
 	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/internal/planner/local"
 	"github.com/tierml/tierml/internal/table"
-	"github.com/tierml/tierml/provisioner"
-	"github.com/tierml/tierml/provisioner/ec2"
+	"github.com/tierml/tierml/providers"
 )
 
 func newDoctorCommand() *cobra.Command {
@@ -116,34 +116,17 @@ func checksOf(job *config.Job) []doctor.Check {
 		return checks
 	}
 	client := &http.Client{Timeout: 20 * time.Second}
-	address := at.Endpoint
-	switch {
-	case address != "":
-	case job.Cloud == config.CloudEC2:
-		address = "https://ec2." + at.Region + ".amazonaws.com"
-	default:
-		address = "https://compute.googleapis.com"
+	provider, err := providers.Of(job)
+	if err != nil {
+		return append(checks, doctor.Check{Name: "cloud", Look: func(context.Context) (string, error) { return "", err }})
 	}
+	address := cmp.Or(at.Endpoint, strings.ReplaceAll(provider.Facts().Endpoint, "{region}", at.Region))
 	checks = append(checks, doctor.Endpoint(address, client, time.Now))
 	if at.Listen != "" {
 		host, _, _ := net.SplitHostPort(at.Listen) // it was checked
 		checks = append(checks, doctor.Listening("listen address", net.JoinHostPort(host, "0"), "write an address of this host, by which machines reach it"))
 	}
-	if job.Cloud == config.CloudEC2 {
-		checks = append(checks, doctor.EC2Checks(job, func(ctx context.Context) (doctor.EC2, error) {
-			as := localrun.EC2Config(job.EC2)
-			as.Strategy = provisioner.Allocation(job.Resources.ProviderChooses())
-			return ec2.New(ctx, as)
-		})...)
-	} else {
-		checks = append(checks, doctor.GCEChecks(job, func(ctx context.Context) (doctor.GCE, error) {
-			account, err := localrun.OpenGCE(ctx, job.GCE, "")
-			if err != nil {
-				return nil, err
-			}
-			return account, nil
-		})...)
-	}
+	checks = append(checks, provider.Checks(job)...)
 	if at.Catalog != "" {
 		checks = append(checks, catalogCheck(at))
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/tierml/tierml/internal/runs"
 	"github.com/tierml/tierml/internal/status"
 	"github.com/tierml/tierml/internal/table"
+	"github.com/tierml/tierml/providers"
 	"github.com/tierml/tierml/provisioner"
 )
 
@@ -230,11 +231,20 @@ func (o drillOptions) harm(dir string, in io.Reader, out io.Writer) (func(contex
 	if job.Cloud == config.CloudLocal {
 		return nil, fmt.Errorf("the cloud of %s does not answer: its %s says that it is at %q", relative(dir), localrun.StateFile, endpoint)
 	}
-	if err := drill.Possible(job.Cloud, o.do); err != nil {
+	provider, err := providers.Of(job)
+	if err != nil {
+		return nil, err
+	}
+	facts := provider.Facts()
+	if err := drill.Possible(o.do, facts.Undoable); err != nil {
 		return nil, usageError{err}
 	}
+	means := "terminates"
+	if o.do == drill.Evict {
+		means = facts.Preemption
+	}
 	return func(ctx context.Context, machines []drill.Machine) error {
-		fmt.Fprintf(out, "This %s %d machines of %s:\n", drill.Means(o.do), len(machines), relative(dir))
+		fmt.Fprintf(out, "This %s %d machines of %s:\n", means, len(machines), relative(dir))
 		for _, m := range machines {
 			fmt.Fprintf(out, "  %s of %s\n", m.ID, m.Pool)
 		}
@@ -246,41 +256,22 @@ func (o drillOptions) harm(dir string, in io.Reader, out io.Writer) (func(contex
 			return err
 		}
 		defer left.cloud.Close()
-		if err := drill.Through(ctx, harmed(left.cloud), o.do, machines); err != nil {
-			return left.advice(err)
+		if err := drill.Through(ctx, harmed{left.cloud}, o.do, machines); err != nil {
+			return providers.Advice(left.job, err)
 		}
 		return nil
 	}, nil
 }
 
-// terminating is a provider's account to a drill; preempting one by which machines are taken back, too.
-type terminating struct {
-	terminate func(context.Context, ...provisioner.InstanceID) error
+// harmed is a provider's account to a drill.
+type harmed struct{ cloud provisioner.Cloud }
+
+func (h harmed) Terminate(ctx context.Context, machines []string) error {
+	return h.cloud.Terminate(ctx, named(machines)...)
 }
 
-type preempting struct {
-	terminating
-	preempt func(context.Context, ...provisioner.InstanceID) error
-}
-
-func harmed(cloud interface {
-	Terminate(context.Context, ...provisioner.InstanceID) error
-}) drill.Account {
-	t := terminating{cloud.Terminate}
-	if p, ok := cloud.(interface {
-		Preempt(context.Context, ...provisioner.InstanceID) error
-	}); ok {
-		return preempting{t, p.Preempt}
-	}
-	return t
-}
-
-func (t terminating) Terminate(ctx context.Context, machines []string) error {
-	return t.terminate(ctx, named(machines)...)
-}
-
-func (p preempting) Preempt(ctx context.Context, machines []string) error {
-	return p.preempt(ctx, named(machines)...)
+func (h harmed) Preempt(ctx context.Context, machines []string) error {
+	return h.cloud.Preempt(ctx, named(machines)...)
 }
 
 func named(machines []string) (ids []provisioner.InstanceID) {

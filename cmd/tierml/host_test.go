@@ -36,7 +36,7 @@ func TestMachinesOfThisHost(t *testing.T) {
 	if got := crowd(&config.Job{Cloud: config.CloudLocal}, choice); got != 14 {
 		t.Errorf("%d machines, want 13 of 8 vCPUs and a reliable one", got)
 	}
-	if got := crowd(&config.Job{Cloud: config.CloudEC2}, choice); got != 0 {
+	if got := crowd(&config.Job{Cloud: "ec2"}, choice); got != 0 {
 		t.Errorf("%d machines of a cloud are played here", got)
 	}
 }

@@ -95,7 +95,7 @@ func initJob(ctx context.Context, o initOptions, in io.Reader, out io.Writer, ne
 	if err := refuseExisting(o.path, o.force); err != nil { // before anything is asked
 		return err
 	}
-	d := &jobinit.Dialogue{In: in, Out: out, Clouds: []string{config.CloudLocal, config.CloudEC2, config.CloudGCE, config.CloudNone}}
+	d := &jobinit.Dialogue{In: in, Out: out, Clouds: config.Clouds()}
 	for _, kind := range all.Registry() {
 		d.Apps = append(d.Apps, kind.Name())
 	}

@@ -17,11 +17,10 @@ import (
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/table"
+	"github.com/tierml/tierml/providers"
 	"github.com/tierml/tierml/provisioner"
-	"github.com/tierml/tierml/provisioner/ec2"
 )
 
 func newLeaksCommand() *cobra.Command {
@@ -148,14 +147,9 @@ func endExpired(ctx context.Context, file string, log *slog.Logger) error {
 
 // holdings are what a cluster has on a real cloud.
 type holdings struct {
-	cloud interface {
-		Holdings(context.Context) ([]provisioner.Holding, error)
-		Terminate(context.Context, ...provisioner.InstanceID) error
-		Close()
-	}
+	cloud       providers.Account
 	job         *config.Job
 	name, where string
-	advice      func(error) error
 	format      string // of lists; empty = a table
 	// others is what the cluster is named by default, and by everybody who names none; empty = whoever asked has named it, or a run
 	// of it, and means all its machines. Otherwise only the owner's are meant.
@@ -167,28 +161,19 @@ func openHoldings(ctx context.Context, file, run, cluster string) (*holdings, er
 	if err != nil {
 		return nil, err
 	}
+	if job.Block == nil {
+		return nil, job.Fault("cloud", "cloud: "+job.Cloud+" leaves no machines behind", config.NameRealCloud())
+	}
 	if cluster != "" {
-		job.EC2.Cluster, job.GCE.Cluster = cluster, cluster
+		job.Block.Shared().Cluster = cluster
 	}
 	at := job.Installation()
-	if at == nil {
-		return nil, job.Fault("cloud", "cloud: "+job.Cloud+" leaves no machines behind", "name a job with cloud: ec2 or gce")
-	}
-	l := &holdings{job: job, name: at.Name, where: fmt.Sprintf("cluster %s in %s", at.Cluster, at.Region), advice: ec2Advice, owner: at.Owner}
+	l := &holdings{job: job, name: at.Name, where: fmt.Sprintf("cluster %s in %s", at.Cluster, at.Region), owner: at.Owner}
 	if !at.ClusterNamed && run == "" && cluster == "" {
 		l.others = at.Cluster
 	}
-	if job.Cloud == config.CloudGCE {
-		l.advice = gceAdvice
-		l.cloud, err = openGCE(ctx, job, run)
-		return l, err
-	}
-	c := localrun.EC2Config(job.EC2)
-	c.Job = run
-	if l.cloud, err = ec2.New(ctx, c); err != nil {
-		return nil, ec2Advice(err)
-	}
-	return l, nil
+	l.cloud, err = openAccount(ctx, job, run)
+	return l, err
 }
 
 // list prints what has not ended.
@@ -197,7 +182,7 @@ func (l *holdings) list(ctx context.Context, out io.Writer) ([]provisioner.Holdi
 	live, err := l.cloud.Holdings(ctx)
 	bar.Done()
 	if err != nil {
-		return nil, l.advice(err)
+		return nil, providers.Advice(l.job, err)
 	}
 	machineReadable := l.format == table.JSON || l.format == table.CSV
 	if len(live) == 0 && !machineReadable {
@@ -227,12 +212,7 @@ func (l *holdings) list(ctx context.Context, out io.Writer) ([]provisioner.Holdi
 
 // tellOfControllers names the machines of the cluster's controllers, which are no leaks: who wants them is not known here.
 func (l *holdings) tellOfControllers(ctx context.Context, file string, out io.Writer) {
-	account, err := localrun.OpenControllers(ctx, l.job)
-	if err != nil {
-		return // the same account has been opened before
-	}
-	defer account.Close()
-	found, err := account.Controllers(ctx)
+	found, err := l.cloud.Controllers(ctx)
 	if err != nil {
 		fmt.Fprintf(out, "Whether the cluster has a controller is not known: %v\n", err)
 		return
@@ -300,7 +280,7 @@ func (l *holdings) end(ctx context.Context, live []provisioner.Holding, out io.W
 	for asked := false; ; {
 		err := l.cloud.Terminate(ctx, ids...)
 		if err != nil && (errors.Is(err, provisioner.ErrDenied) || ctx.Err() != nil) {
-			return l.remain(ids, l.advice(err))
+			return l.remain(ids, providers.Advice(l.job, err))
 		}
 		if err == nil && !asked {
 			asked = true

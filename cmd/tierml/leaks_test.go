@@ -15,6 +15,7 @@ import (
 	"github.com/tierml/tierml/fakecloud"
 	"github.com/tierml/tierml/fakecloud/fakecloudtest"
 	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/provisioner/ec2"
@@ -108,7 +109,7 @@ func TestDown(t *testing.T) {
 		if _, err := cloud.Launch(t.Context(), provisioner.Request{Token: cluster, Pool: pool, Count: 2, Expires: time.Now().Add(-time.Hour)}); err != nil {
 			t.Fatal(err)
 		}
-		return &holdings{cloud: cloud, name: "EC2", where: "cluster " + cluster, advice: ec2Advice}
+		return &holdings{cloud: cloud, name: "EC2", where: "cluster " + cluster, job: &config.Job{Cloud: "ec2"}}
 	}
 	blue, green, amber := open("blue"), open("green"), open("amber")
 	var out bytes.Buffer

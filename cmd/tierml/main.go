@@ -21,6 +21,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/terminal"
+	_ "github.com/tierml/tierml/providers/all" // who sells machines
 )
 
 // Exit codes. They are part of the interface: scripts rely on them.

@@ -23,7 +23,7 @@ import (
 	"github.com/tierml/tierml/market/gceprice"
 	"github.com/tierml/tierml/market/store"
 	"github.com/tierml/tierml/market/trace"
-	"github.com/tierml/tierml/provisioner/ec2"
+	"github.com/tierml/tierml/providers"
 )
 
 // storeVariable names the price store when no flag does.
@@ -313,19 +313,19 @@ func (o fetchOptions) fetch(ctx context.Context, path string, now time.Time, out
 	if err != nil {
 		return usageError{err}
 	}
-	cloud, err := ec2.New(ctx, ec2.Config{Region: o.region, Cluster: "prices", Endpoint: o.endpoint})
+	facts, err := keeper()
 	if err != nil {
 		return err
 	}
-	defer cloud.Close()
 	bar := progress.Start(ctx, "Fetching prices", 0, progress.Things)
-	prices, err := cloud.PriceHistory(ctx, ec2.PriceQuery{Types: o.types, Zones: o.zones, Since: since}, func(n int) { bar.Set(n, 0) })
+	prices, err := facts.Past(ctx, providers.PastQuery{Region: o.region, Endpoint: o.endpoint, Types: o.types, Zones: o.zones, Since: since,
+		Tell: func(n int) { bar.Set(n, 0) }})
 	bar.Done()
 	if err != nil {
 		return err
 	}
 	if len(prices) == 0 {
-		return fmt.Errorf("EC2 knows no spot prices of --types %s --zones %s in %s since %s", orAll(o.types), orAll(o.zones), o.region, since.Format(time.RFC3339))
+		return fmt.Errorf("%s knows no spot prices of --types %s --zones %s in %s since %s", facts.Title, orAll(o.types), orAll(o.zones), o.region, since.Format(time.RFC3339))
 	}
 	s, err := store.Open(path)
 	if err != nil {
@@ -334,14 +334,24 @@ func (o fetchOptions) fetch(ctx context.Context, path string, now time.Time, out
 	defer s.Close()
 	bar = progress.Start(ctx, "Adding them to the store", 0, progress.Things)
 	defer bar.Done()
-	done, err := s.Import(trace.Of(prices), "EC2 "+o.region, now)
+	done, err := s.Import(trace.Of(prices), facts.Title+" "+o.region, now)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "EC2 %s since %s:\n", o.region, since.UTC().Format(time.RFC3339))
+	fmt.Fprintf(out, "%s %s since %s:\n", facts.Title, o.region, since.UTC().Format(time.RFC3339))
 	printImport(out, done)
 	fmt.Fprintf(out, "The prices are in %s\n", path)
 	return nil
+}
+
+// keeper is the first provider that tells past prices of all it sells.
+func keeper() (providers.Facts, error) {
+	for _, p := range providers.All() {
+		if f := p.Facts(); f.Past != nil {
+			return f, nil
+		}
+	}
+	return providers.Facts{}, errors.New("no provider of this program tells past prices")
 }
 
 // parseSince reads a time, or a length before now.

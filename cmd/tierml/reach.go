@@ -17,6 +17,7 @@ import (
 	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/internal/reach"
 	"github.com/tierml/tierml/internal/runs"
+	"github.com/tierml/tierml/providers"
 )
 
 // remembered returns the controller that a command means that names none: the one on which its run was put, unless this host
@@ -53,7 +54,7 @@ func meantPlace(ctx context.Context, name string) (reach.Place, error) {
 			return reach.Place{}, err
 		}
 		if job.Installation() == nil {
-			return reach.Place{}, job.Fault("cloud", "cloud: "+job.Cloud+" has no controller elsewhere", "name a job with cloud: ec2 or gce")
+			return reach.Place{}, job.Fault("cloud", "cloud: "+job.Cloud+" has no controller elsewhere", config.NameRealCloud())
 		}
 		return findPlace(ctx, job)
 	}
@@ -78,14 +79,14 @@ func findPlace(ctx context.Context, job *config.Job) (reach.Place, error) {
 }
 
 func lookFor(ctx context.Context, job *config.Job, p reach.Place) (reach.Place, error) {
-	account, err := localrun.OpenControllers(ctx, job)
+	account, err := openAccount(ctx, job, "")
 	if err != nil {
-		return p, cloudAdvice(job, err)
+		return p, err
 	}
 	defer account.Close()
 	found, err := account.Controllers(ctx)
 	if err != nil {
-		return p, cloudAdvice(job, err)
+		return p, providers.Advice(job, err)
 	}
 	meant, others := reach.Meant(job.Installation(), found, knownHere())
 	if len(meant) == 0 && len(others) > 0 {
@@ -106,14 +107,6 @@ func knownHere() []reach.Known {
 	}
 	known, _ := shelf.Known()
 	return known
-}
-
-// cloudAdvice says what to do about refusals that a user can mend.
-func cloudAdvice(job *config.Job, err error) error {
-	if job.Cloud == config.CloudGCE {
-		return gceAdvice(err)
-	}
-	return ec2Advice(err)
 }
 
 // connect opens the way to a controller.

@@ -8,10 +8,10 @@ import (
 
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/internal/planner/local"
 	"github.com/tierml/tierml/internal/pricelist"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/providers"
 )
 
 // loadMarket returns the market of a job: what is recorded, or what its cloud tells.
@@ -19,19 +19,26 @@ func loadMarket(ctx context.Context, job *config.Job) (*local.Market, error) {
 	if job.Installation() != nil && job.Local.Start.IsZero() {
 		job.Local.Start = time.Now().UTC().Truncate(time.Second)
 	}
-	switch job.Cloud {
-	case config.CloudEC2:
-		return ec2Market(ctx, job)
-	case config.CloudGCE:
-		account, err := openGCE(ctx, job, "")
-		if err != nil {
-			return nil, err
-		}
-		defer account.Close()
-		m, err := localrun.GCEMarket(ctx, job, account, pricelist.DefaultFolder())
-		return m, gceAdvice(err)
+	if job.Installation() == nil {
+		return local.Load(job)
 	}
-	return local.Load(job)
+	p, err := providers.Of(job)
+	if err != nil {
+		return nil, err
+	}
+	m, err := p.Market(ctx, job, pricelist.DefaultFolder())
+	return m, providers.Advice(job, err)
+}
+
+// openAccount is the way to a job's account for looking and cleaning up: nothing is bought by it. Run narrows it to one run's
+// machines.
+func openAccount(ctx context.Context, job *config.Job, run string) (providers.Account, error) {
+	p, err := providers.Of(job)
+	if err != nil {
+		return nil, err
+	}
+	account, err := p.Open(ctx, job, providers.Session{Run: run})
+	return account, providers.Advice(job, err)
 }
 
 // tryCloud asks a real cloud whether it would sell what the plan may buy, without buying any.
@@ -46,15 +53,15 @@ func (p *preparedJob) tryCloud(ctx context.Context, out io.Writer) error {
 	for _, c := range p.choice.Pools {
 		pools = append(pools, c.Pool)
 	}
-	try := tryEC2
-	if p.job.Cloud == config.CloudGCE {
-		try = tryGCE
+	provider, err := providers.Of(p.job)
+	if err != nil {
+		return err
 	}
-	said, err := try(ctx, p.job, pools)
+	found, err := provider.Try(ctx, p.job, pools)
 	if err == nil {
-		fmt.Fprintf(out, "\n%s\n", said)
+		fmt.Fprintf(out, "\n%s\n", found)
 	}
-	return err
+	return providers.Advice(p.job, err)
 }
 
 // timeOf is how a job's market time follows from the clock on the wall.
@@ -73,12 +80,12 @@ func whatMachinesAre(job *config.Job) string {
 		return fmt.Sprintf("Machines are local processes here. Each is held to its type's declared rate of %s floating-point operations a\n"+
 			"second and vCPU by pacing in its agent.\n", job.Local.FlopsPerVCPU)
 	}
-	where, mark := at.Name+" in "+at.Region, "the tag tierml:cluster="
+	where, mark := at.Name+" in "+at.Region, "the cluster "
 	if at.Endpoint != "" {
 		where = at.Endpoint
 	}
-	if job.Cloud == config.CloudGCE {
-		mark = "the label tierml-cluster="
+	if p, err := providers.Of(job); err == nil {
+		mark = p.Facts().Mark
 	}
 	return "Machines are bought from " + where + ", for real money. They end with the run; what should be left behind carries\n" +
 		mark + at.Cluster + ".\n"

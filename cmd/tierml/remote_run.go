@@ -88,7 +88,9 @@ func upload(ctx context.Context, client *call.Client, job *config.Job, out io.Wr
 		return job.Fault("alerts", "names a file with a secret, which is not sent to the controller",
 			"start the controller with --alert-url-file and --alert-secret-file: then it tells of all jobs")
 	}
-	job.EC2.Controller, job.GCE.Controller = config.Controller{}, config.Controller{} // it is this host's way to it
+	if job.Block != nil {
+		job.Block.Shared().Controller = config.Controller{} // it is this host's way to it
+	}
 	files := job.Files()
 	for _, field := range slices.Sorted(maps.Keys(files)) {
 		paths := []string{*files[field]}

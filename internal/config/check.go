@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/bidding"
-	"github.com/tierml/tierml/elasticity/tempo"
 	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/spelling"
 	"github.com/tierml/tierml/market"
@@ -109,8 +108,7 @@ func (c *checker) check() {
 			"use 1 to 63 letters, digits and dashes, starting with a letter or digit")
 	}
 	if c.cloud() {
-		c.ec2()
-		c.gce()
+		c.provided()
 		c.resources()
 		c.reliable()
 		c.limits()
@@ -139,48 +137,20 @@ func (c *checker) cloud() bool {
 		setDefault(&j.Checkpoint.Every, 10*time.Second,
 			c.written("checkpoint.every") || c.written("checkpoint.every_clocks") || j.Restarts())
 	case CloudNone:
-		for _, field := range []string{"provider", "resources", "reliable", "local", "budget", "limits", "alerts", "checkpoint", "security", "ec2", "gce"} {
+		for _, field := range append(RealClouds(), "provider", "resources", "reliable", "local", "budget", "limits", "alerts", "checkpoint", "security") {
 			if c.written(field) {
 				c.fault(field, "has no use with cloud: none, which buys no machines", "remove it, or write cloud: local")
 			}
 		}
 		return false
-	case CloudEC2, CloudGCE:
-		if c.written("provider") {
-			c.fault("provider", "is for cloud: local, which plays it", "remove it")
-		}
-		setDefault(&j.Security, SecurityTLS, c.written("security"))
-		if j.Security == SecurityPlain {
-			c.fault("security", "plain works on one host only", "write tls, or remove the line")
-		}
-		c.oneOf("security", j.Security, SecurityTLS, SecurityPlain)
-		setDefault(&j.OrphanAfter, 15*time.Minute, c.written("orphan_after"))
-		setDefault(&j.Heartbeat, 2*time.Second, c.written("heartbeat"))
-		setDefault(&j.DeadAfter, tempo.RemoteDeadAfter, c.written("dead_after"))
-		setDefault(&j.Checkpoint.Every, 5*time.Minute, c.written("checkpoint.every") || c.written("checkpoint.every_clocks") || j.Restarts())
-	case "aws":
-		c.fault("cloud", "Amazon's cloud is called ec2 here", "write cloud: ec2")
-	case "gcp", "google":
-		c.fault("cloud", "Google's cloud is called gce here", "write cloud: gce")
 	default:
-		c.oneOf("cloud", j.Cloud, CloudLocal, CloudEC2, CloudGCE, CloudNone)
+		if _, known := ProviderNamed(j.Cloud); !known {
+			c.unknownCloud()
+			break
+		}
+		c.real()
 	}
 	return true
-}
-
-// provider checks whose cloud the local one plays, and fills in what is usual there.
-func (c *checker) provider() {
-	j := c.job
-	setDefault(&j.Provider, ProviderEC2, c.written("provider"))
-	c.oneOf("provider", j.Provider, ProviderEC2, ProviderGCE)
-	if j.Provider != ProviderGCE {
-		return
-	}
-	setDefault(&j.Local.Rules, "gce-spot", c.written("local.rules"))
-	setDefault(&j.Local.Notice, 30*time.Second, c.written("local.notice"))
-	if base, _, _ := strings.Cut(j.Local.Rules, "+"); strings.HasPrefix(base, "ec2-") {
-		c.fault("local.rules", base+" bills EC2's machines", "write gce-spot or gce-preemptible")
-	}
 }
 
 func setDefault[T any](target *T, value T, written bool) {
@@ -217,21 +187,6 @@ func (c *checker) resources() {
 		if slices.Contains(r.Zones[:i], zone) {
 			c.fault(fmt.Sprintf("resources.zones[%d]", i), fmt.Sprintf("%s is there twice", zone), "remove one")
 		}
-	}
-}
-
-// allocation checks who chooses among pools: only EC2 takes requests of several.
-func (c *checker) allocation() {
-	r := &c.job.Resources
-	if c.job.Cloud == CloudEC2 {
-		setDefault(&r.Allocation, AllocationPriceCapacity, c.written("resources.allocation"))
-	}
-	if r.Allocation == "" && !c.written("resources.allocation") {
-		return
-	}
-	c.oneOf("resources.allocation", r.Allocation, AllocationOnePool, AllocationPriceCapacity, AllocationCapacityOptimized)
-	if r.ProviderChooses() != "" && (c.job.Cloud == CloudGCE || c.job.Provider == ProviderGCE) {
-		c.fault("resources.allocation", "Compute Engine does not choose among pools", "write one-pool, or remove the line")
 	}
 }
 

@@ -31,12 +31,6 @@ const (
 	SecurityPlain = "plain"
 )
 
-// Whose machines they are.
-const (
-	ProviderEC2 = "ec2"
-	ProviderGCE = "gce"
-)
-
 // Job is a job file with its defaults filled in. Durations are market time unless they say wall-clock;
 // prices are US dollars per machine and hour; paths are absolute.
 //
@@ -108,10 +102,9 @@ type Job struct {
 	Stages Stages `yaml:"stages"`
 	// Local describes the cloud on this machine. Required with `cloud: local`, and only there.
 	Local Local `yaml:"local"`
-	// EC2 describes the installation on Amazon EC2. Required with `cloud: ec2`, and only there.
-	EC2 EC2 `yaml:"ec2"`
-	// GCE describes the installation on Google Compute Engine. Required with `cloud: gce`, and only there.
-	GCE GCE `yaml:"gce"`
+	// Block describes the installation on a real cloud, below the provider's name in the file; nil = machines are processes of
+	// this host, or there are none.
+	Block Block
 
 	file      string
 	positions map[string]position

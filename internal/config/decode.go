@@ -36,16 +36,16 @@ func (d *decoder) fault(field string, n *yaml.Node, problem, instead string) {
 type field struct {
 	name  string
 	flags []string // of the job tag
-	index int
+	index []int
 }
 
 func (f field) has(flag string) bool { return slices.Contains(f.flags, flag) }
 
 func fieldsOf(t reflect.Type) []field {
 	var fields []field
-	for i := range t.NumField() {
-		if name := t.Field(i).Tag.Get("yaml"); name != "" {
-			fields = append(fields, field{name, strings.Split(t.Field(i).Tag.Get("job"), ","), i})
+	for _, f := range reflect.VisibleFields(t) { // those of embedded structs, too
+		if name := f.Tag.Get("yaml"); name != "" {
+			fields = append(fields, field{name, strings.Split(f.Tag.Get("job"), ","), f.Index})
 		}
 	}
 	return fields
@@ -60,15 +60,14 @@ func join(path, name string) string {
 
 // mapping fills the struct that target points to.
 func (d *decoder) mapping(path string, n *yaml.Node, target any) {
-	value := reflect.ValueOf(target).Elem()
-	fields := fieldsOf(value.Type())
+	fields := membersOf(reflect.ValueOf(target).Elem())
 	seen := d.entries(path, n, func(key, content *yaml.Node) {
-		i := slices.IndexFunc(fields, func(f field) bool { return f.name == key.Value })
+		i := slices.IndexFunc(fields, func(f member) bool { return f.name == key.Value })
 		if i < 0 {
 			d.unknown(path, key, fields)
 			return
 		}
-		d.value(join(path, key.Value), content, value.Field(fields[i].index), fields[i])
+		d.value(join(path, key.Value), content, fields[i].value, fields[i].field)
 	})
 	for _, f := range fields {
 		if f.has("required") && !seen[f.name] && !d.meant[join(path, f.name)] {
@@ -277,6 +276,15 @@ var (
 	reference = regexp.MustCompile(`\$\{([^}]*)\}`)
 	envName   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
+
+// readCloud makes the block of the cloud that the file names, before anything is read into it.
+func readCloud(root *yaml.Node, job *Job) {
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		if at := root.Content[i+1]; root.Content[i].Value == "cloud" && at.Kind == yaml.ScalarNode && job.Block == nil {
+			job.Cloud, job.Block = at.Value, blockFor(at.Value)
+		}
+	}
+}
 
 // readEnv reads the env block first, as other fields refer to it.
 func (d *decoder) readEnv(root *yaml.Node) {

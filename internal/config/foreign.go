@@ -102,7 +102,7 @@ func (c *checker) foreignText(field, text string) {
 	switch {
 	case strings.HasPrefix(field, "env."):
 		// A value: what it becomes a part of is looked at.
-	case slices.Contains([]string{"train.data", "checkpoint.to", "ec2.checkpoints", "gce.checkpoints"}, field):
+	case slices.Contains([]string{"train.data", "checkpoint.to", c.job.Cloud + ".checkpoints"}, field):
 		// A place: it has been judged.
 	case strings.HasSuffix(field, ".program.url"):
 		// Machines fetch it, with their own rights.
@@ -145,8 +145,8 @@ func collectTexts(prefix string, v reflect.Value, texts map[string]string) {
 		if isScalar(v.Type()) {
 			return
 		}
-		for _, f := range fieldsOf(v.Type()) {
-			collectTexts(join(prefix, f.name), v.Field(f.index), texts)
+		for _, m := range membersOf(v) {
+			collectTexts(join(prefix, m.name), m.value, texts)
 		}
 	case reflect.Slice:
 		for i := range v.Len() {

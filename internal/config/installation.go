@@ -10,39 +10,16 @@ import (
 	"github.com/tierml/tierml/internal/blob"
 )
 
-// Installation is what jobs on every real cloud have in common, whichever block of the job file says it.
-type Installation struct {
-	// Block is the field that says it all, which has the cloud's name: its fields are EC2's or GCE's.
-	Block                           string
-	Region, Cluster                 string
-	Program                         Program
-	Catalog, Listen, Endpoint, Name string // Name is the provider's, for people
-	Project                         string // Compute Engine's
-	Controller                      Controller
-	Owner                           string
-	// ClusterNamed reports whether the file says which cluster it is. The default is everybody's who says nothing.
-	ClusterNamed bool
-}
-
-// Installation is nil where machines are processes of this host, or there are none.
-func (j *Job) Installation() *Installation {
-	switch j.Cloud {
-	case CloudEC2:
-		e := j.EC2
-		return &Installation{CloudEC2, e.Region, e.Cluster, e.Program, e.Catalog, e.Listen, e.Endpoint, "EC2", "", e.Controller, e.Owner, j.written("ec2.cluster")}
-	case CloudGCE:
-		g := j.GCE
-		return &Installation{CloudGCE, g.Region, g.Cluster, g.Program, g.Catalog, g.Listen, g.Endpoint, "Compute Engine", g.Project, g.Controller, g.Owner, j.written("gce.cluster")}
-	}
-	return nil
-}
-
 // Settings is the block of the installation as a file of its own, as Terraform prints it, without what is of the host on
 // which the job file is.
 func (j *Job) Settings() []byte {
 	bare := *j
-	bare.EC2.Catalog, bare.EC2.Controller, bare.EC2.Listen = "", Controller{}, ""
-	bare.GCE.Catalog, bare.GCE.Prices, bare.GCE.Controller, bare.GCE.Listen = "", "", Controller{}, ""
+	bare.Block = cloned(j.Block)
+	at := bare.Block.Shared()
+	at.Controller, at.Listen = Controller{}, ""
+	for _, file := range bare.Files() {
+		*file = ""
+	}
 	root := bare.resolvedNode()
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		if root.Content[i].Value == j.Cloud {
@@ -70,8 +47,7 @@ func (j *Job) Endpoints() (out []string, err error) {
 		return nil, nil
 	}
 	found := map[string]string{at.Block + ".endpoint": at.Endpoint}
-	store := map[string]string{CloudEC2: j.EC2.Checkpoints, CloudGCE: j.GCE.Checkpoints}[j.Cloud]
-	if place, err := blob.Parse(store); err == nil { // one that does not parse has been refused
+	if place, err := blob.Parse(at.Checkpoints); err == nil { // one that does not parse has been refused
 		found[at.Block+".checkpoints"] = place.Settings().Get("endpoint")
 	}
 	for field, address := range found { // any order: they are sorted below

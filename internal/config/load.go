@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -49,7 +50,7 @@ func LoadCluster(path string) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(root.Content) == 2 && (root.Content[0].Value == CloudEC2 || root.Content[0].Value == CloudGCE) {
+	if len(root.Content) == 2 && slices.Contains(RealClouds(), root.Content[0].Value) {
 		text = append(text, anyJob+root.Content[0].Value+"\n"...)
 	}
 	return parse(path, text, os.LookupEnv)
@@ -93,6 +94,7 @@ func parseFor(path string, text []byte, lookup func(string) (string, bool), poli
 	d := &decoder{file: path, lookup: lookup, env: map[string]string{}, positions: map[string]position{}, meant: map[string]bool{}}
 	d.positions[""] = position{root.Line, root.Column}
 	d.readEnv(root)
+	readCloud(root, job)
 	d.mapping("", root, job)
 	if policy != "" {
 		job.Policy = policy

@@ -15,8 +15,8 @@ func (j *Job) Files() map[string]*string {
 }
 
 func collectFiles(prefix string, v reflect.Value, files map[string]*string) {
-	for _, f := range fieldsOf(v.Type()) {
-		path, value := join(prefix, f.name), v.Field(f.index)
+	for _, f := range membersOf(v) {
+		path, value := join(prefix, f.name), f.value
 		switch {
 		case f.has("path"):
 			if name := value.Addr().Interface().(*string); *name != "" && !blob.IsURL(*name) {

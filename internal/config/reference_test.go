@@ -31,7 +31,7 @@ const referencePage = "../../docs/job.md"
 
 // choices are the words that a field takes, and limits its numbers; TestValuesInTables checks them against what is refused.
 var choices = map[string][]string{
-	"cloud": {CloudLocal, CloudEC2, CloudGCE, CloudNone}, "security": {SecurityTLS, SecurityPlain}, "provider": {ProviderEC2, ProviderGCE},
+	"cloud": {CloudLocal, "ec2", "gce", CloudNone}, "security": {SecurityTLS, SecurityPlain}, "provider": {"ec2", "gce"},
 	"policy": bidding.Names(), "resources.any_of[].arch": {market.ArchX86, market.ArchARM}, "train.consistency": {BSP, SSP, ASP},
 	"limits.over_hour": {LimitWarn, LimitPause, LimitStop}, "limits.over_budget": {LimitWarn, LimitStop},
 	"local.rules":           market.RuleNames(),
@@ -70,9 +70,11 @@ func comments(t *testing.T) map[string]string {
 	texts := map[string]string{}
 	files := token.NewFileSet()
 	sources, err := filepath.Glob("*.go")
-	if err != nil {
+	blocks, err2 := filepath.Glob("../../providers/*/*.go")
+	if err := errors.Join(err, err2); err != nil {
 		t.Fatal(err)
 	}
+	sources = append(sources, blocks...)
 	for _, source := range sources {
 		if strings.HasSuffix(source, "_test.go") {
 			continue
@@ -92,7 +94,7 @@ func comments(t *testing.T) map[string]string {
 						continue
 					}
 					name := reflect.StructTag(strings.Trim(f.Tag.Value, "`")).Get("yaml")
-					texts[spec.Name.Name+"."+name] = strings.Join(strings.Fields(f.Doc.Text()), " ")
+					texts[filepath.Base(filepath.Dir(source))+" "+spec.Name.Name+"."+name] = strings.Join(strings.Fields(f.Doc.Text()), " ")
 				}
 			}
 			return false
@@ -192,15 +194,30 @@ func kindName(f field, t reflect.Type, comment string) string {
 	return "text"
 }
 
+// folderOf is where a struct of the schema is: this package's are in ".".
+func folderOf(t reflect.Type) string {
+	folder := t.PkgPath()[strings.LastIndexByte(t.PkgPath(), '/')+1:]
+	if folder == "config" {
+		return "."
+	}
+	return folder
+}
+
 // everyField describes all fields, in the order of the structs.
 func everyField(t *testing.T) (all []described) {
 	texts := comments(t)
-	var walk func(prefix string, of reflect.Type)
-	walk = func(prefix string, of reflect.Type) {
-		for _, f := range fieldsOf(of) {
-			path, ft := join(prefix, f.name), of.Field(f.index).Type
-			comment := texts[of.Name()+"."+f.name]
-			d := described{path: path, value: valueOf(path, f, ft, comment)}
+	var walk func(prefix string, of reflect.Value)
+	walk = func(prefix string, of reflect.Value) {
+		for _, f := range membersOf(of) {
+			path, ft := join(prefix, f.name), f.value.Type()
+			comment := texts[folderOf(of.Type())+" "+of.Type().Name()+"."+f.name]
+			if comment == "" { // of what blocks share
+				comment = texts[". Installation."+f.name]
+			}
+			if _, block := ProviderNamed(path); block {
+				comment = "Describes the installation on " + Title(path) + ". Required with `cloud: " + path + "`, and only there."
+			}
+			d := described{path: path, value: valueOf(path, f.field, ft, comment)}
 			d.text, d.fallback = describe(comment)
 			d.example, _, _ = strings.Cut(example(path), ", and below it")
 			if comment == "" || d.text == "" {
@@ -212,13 +229,13 @@ func everyField(t *testing.T) (all []described) {
 			all = append(all, d)
 			switch {
 			case ft.Kind() == reflect.Slice && ft.Elem().Kind() == reflect.Struct:
-				walk(path+"[]", ft.Elem())
+				walk(path+"[]", reflect.New(ft.Elem()).Elem())
 			case !isScalar(ft) && ft.Kind() == reflect.Struct:
-				walk(path, ft)
+				walk(path, f.value)
 			}
 		}
 	}
-	walk("", reflect.TypeFor[Job]())
+	walk("", reflect.ValueOf(&Job{}).Elem())
 	return all
 }
 
@@ -285,8 +302,8 @@ func TestDefaultsInTables(t *testing.T) {
 		}
 		value, typ := job, reflect.Type(nil)
 		for name := range strings.SplitSeq(d.path, ".") {
-			i := slices.IndexFunc(fieldsOf(value.Type()), func(f field) bool { return f.name == name })
-			value = value.Field(fieldsOf(value.Type())[i].index)
+			members := membersOf(value)
+			value = members[slices.IndexFunc(members, func(m member) bool { return m.name == name })].value
 			typ = value.Type()
 		}
 		if value.IsZero() || !isScalar(typ) {

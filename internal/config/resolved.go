@@ -43,14 +43,14 @@ func (j *Job) resolvedNode() *yaml.Node {
 	if j.Cloud == CloudNone {
 		withoutEnv.Reliable, withoutEnv.Policy, withoutEnv.Checkpoint = Reliable{}, "", Checkpoint{}
 	}
-	return structNode(reflect.ValueOf(withoutEnv))
+	return structNode(reflect.ValueOf(&withoutEnv).Elem())
 }
 
 func structNode(v reflect.Value) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode}
-	for _, f := range fieldsOf(v.Type()) {
-		if value := v.Field(f.index); !value.IsZero() || f.has("zero") {
-			n.Content = append(n.Content, scalarNode(f.name), valueNode(value))
+	for _, m := range membersOf(v) {
+		if !m.value.IsZero() || m.has("zero") {
+			n.Content = append(n.Content, scalarNode(m.name), valueNode(m.value))
 		}
 	}
 	return n

@@ -35,26 +35,18 @@ var examples = map[string]string{
 	"stages": "stages: {two_above: 1, three_above: 15}", "stages.two_above": "two_above: 1", "stages.three_above": "three_above: 15",
 	"local": "local:, and below it prices:, catalog: and start:", "advisor": "advisor: data/spot-advisor-data.json", "local.speed": "speed: 600",
 	"local.capacity": "capacity: {c3.2xlarge: 12}", "local.script": "script: [{at: 6h, do: kill}]", "local.script[].count": "count: 3",
-	"ec2": "ec2:, and below it what terraform prints", "gce": "gce:, and below it what terraform prints",
-	"ec2.region": "region: us-west-2", "gce.region": "region: us-central1", "gce.project": "project: my-project-123", "cluster": "cluster: tierml",
-	"owner": "owner: ann", "gce.labels": "labels: {team: research}", "ec2.image": "image: ami-0123456789abcdef0",
-	"gce.image":   "image: projects/debian-cloud/global/images/family/debian-12",
-	"ec2.subnets": "subnets: {us-west-2a: subnet-0a}", "ec2.security_groups": "security_groups: [sg-0a]", "ec2.instance_profile": "instance_profile: tierml-machines",
-	"gce.network": "network: tierml", "gce.subnetwork": "subnetwork: tierml", "gce.network_tags": "network_tags: [tierml-machine]",
-	"gce.external_ip": "external_ip: true", "gce.service_account": "service_account: machines@my-project-123.iam.gserviceaccount.com",
+	"cluster": "cluster: tierml",
+	"owner":   "owner: ann",
 	"program": "program: {url: s3://BUCKET/tierml, sha256: 7d865e959b2466918c9863afca942d0fb89d7c9ac0c99bafc3749504ded97730}",
 	"url":     "url: https://example.org/tierml", "sha256": "sha256: 7d865e959b2466918c9863afca942d0fb89d7c9ac0c99bafc3749504ded97730",
-	"checkpoints": "checkpoints: s3://BUCKET/checkpoints", "catalog": "catalog: catalog.csv", "gce.prices": "prices: gce-prices.csv", "disk": "disk: 16GB",
-	"ec2.device": "device: /dev/xvda", "gce.disk_type": "disk_type: pd-balanced", "gce.secure_boot": "secure_boot: false",
-	"gce.extra_notice": "extra_notice: 2m", "listen": "listen: 10.0.0.5:7071", "ec2.endpoint": "endpoint: https://ec2.us-west-2.amazonaws.com",
-	"controller": "controller: {instance: i-0123456789abcdef0}", "instance": "instance: i-0123456789abcdef0", "gce.controller.zone": "zone: us-central1-a",
-	"ec2.controller.url": "url: https://tierml.example.com", "gce.controller.url": "url: https://tierml.example.com", "port": "port: 7071", "tunnel": "tunnel: ssh -N -L {local}:localhost:{port} controller.example.com",
-	"token": "token: ssh controller.example.com sudo cat /var/lib/tierml/token", "role": "role: tierml-controller", "ec2.controller.network": "network: [sg-0b]",
-	"gce.controller.network": "network: [tierml-controller]", "ec2.controller.type": "type: t3.small", "gce.controller.type": "type: e2-small",
-	"ec2.controller.disk": "disk: 30GB", "gce.controller.disk": "disk: 30GB",
-	"gce.endpoint": "endpoint: https://compute.googleapis.com", "flops_per_vcpu": "flops_per_vcpu: 1G",
-	"local.prices":  "prices: data/aws-us-west-1a-c3-2014.csv.gz",
-	"local.catalog": "catalog: data/aws-ondemand-us-west-1-2015-04-02.csv", "local.rules": "rules: ec2-2017",
+	"checkpoints": "checkpoints: s3://BUCKET/checkpoints", "catalog": "catalog: catalog.csv", "disk": "disk: 16GB",
+	"listen":     "listen: 10.0.0.5:7071",
+	"controller": "controller: {instance: i-0123456789abcdef0}", "instance": "instance: i-0123456789abcdef0",
+	"port": "port: 7071", "tunnel": "tunnel: ssh -N -L {local}:localhost:{port} controller.example.com",
+	"token": "token: ssh controller.example.com sudo cat /var/lib/tierml/token", "role": "role: tierml-controller",
+	"flops_per_vcpu": "flops_per_vcpu: 1G",
+	"local.prices":   "prices: data/aws-us-west-1a-c3-2014.csv.gz",
+	"local.catalog":  "catalog: data/aws-ondemand-us-west-1-2015-04-02.csv", "local.rules": "rules: ec2-2017",
 	"local.start": "start: 2014-04-01T00:00:00Z", "local.flops_per_vcpu": "flops_per_vcpu: 400k",
 	"local.script[]": "at: 6h with do: kill", "at": "at: 6h", "do": "do: kill", "target": "target: oldest",
 	"for": "for: 1h", "of": "of: c3.xlarge", "boot": "boot: 500ms", "notice": "notice: 4s",
@@ -65,6 +57,9 @@ var listIndex = regexp.MustCompile(`\[[0-9]+\]`)
 // example shows how a field is written, the field itself included.
 func example(path string) string {
 	path = listIndex.ReplaceAllString(path, "[]")
+	if text, ok := exampleOf(path); ok {
+		return text
+	}
 	name := path[strings.LastIndexByte(path, '.')+1:]
 	for _, key := range []string{path, name} {
 		if text, ok := examples[key]; ok {
@@ -111,7 +106,7 @@ var foreign = map[string]string{
 
 // unknown reports a field that does not exist and guesses which one was meant: one with a similar name
 // here, one of this name elsewhere, one that other tools call so.
-func (d *decoder) unknown(path string, key *yaml.Node, fields []field) {
+func (d *decoder) unknown(path string, key *yaml.Node, fields []member) {
 	names := make([]string, len(fields))
 	for i, f := range fields {
 		names[i] = f.name
@@ -142,18 +137,18 @@ func (d *decoder) unknown(path string, key *yaml.Node, fields []field) {
 }
 
 // Fields lists every field of a job file by its path, in the order of the structs: "resources.any_of[].type".
-func Fields() []string { return fieldPaths("", reflect.TypeFor[Job]()) }
+func Fields() []string { return fieldPaths("", reflect.ValueOf(&Job{}).Elem()) }
 
-func fieldPaths(prefix string, t reflect.Type) []string {
+func fieldPaths(prefix string, v reflect.Value) []string {
 	var paths []string
-	for _, f := range fieldsOf(t) {
-		path, ft := join(prefix, f.name), t.Field(f.index).Type
+	for _, m := range membersOf(v) {
+		path, ft := join(prefix, m.name), m.value.Type()
 		paths = append(paths, path)
 		switch {
 		case ft.Kind() == reflect.Slice && ft.Elem().Kind() == reflect.Struct:
-			paths = append(paths, fieldPaths(path+"[]", ft.Elem())...)
+			paths = append(paths, fieldPaths(path+"[]", reflect.New(ft.Elem()).Elem())...)
 		case !isScalar(ft) && ft.Kind() == reflect.Struct:
-			paths = append(paths, fieldPaths(path, ft)...)
+			paths = append(paths, fieldPaths(path, m.value)...)
 		}
 	}
 	return paths

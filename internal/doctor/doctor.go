@@ -15,6 +15,7 @@ import (
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/internal/terminal"
+	"github.com/tierml/tierml/provisioner"
 )
 
 // Status is how a check ended.
@@ -54,14 +55,22 @@ type Problem struct {
 
 func (p *Problem) Error() string { return p.What }
 
-// problem is a failure.
-func problem(advice, format string, args ...any) error {
+// Wrong is a failure, with what to do about it.
+func Wrong(advice, format string, args ...any) error {
 	return &Problem{What: fmt.Sprintf(format, args...), Advice: advice}
 }
 
-// doubt is a warning.
-func doubt(advice, format string, args ...any) error {
+// Doubt is a warning, with what to do about it.
+func Doubt(advice, format string, args ...any) error {
 	return &Problem{What: fmt.Sprintf(format, args...), Advice: advice, Mild: true}
+}
+
+// Denied turns a refusal into advice.
+func Denied(err error, advice string) error {
+	if errors.Is(err, provisioner.ErrDenied) {
+		return Wrong(advice, "%v", err)
+	}
+	return Wrong("the message is the provider's own; docs/troubleshooting.md has more", "%v", err)
 }
 
 // patience is how long one check may take.

@@ -28,24 +28,24 @@ const (
 func Disk(dir string, free func(string) (uint64, error)) Check {
 	return Check{Name: "disk", Look: func(context.Context) (string, error) {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return "", problem("start tierml in a directory that you may write to", "%s cannot be made: %v", dir, err)
+			return "", Wrong("start tierml in a directory that you may write to", "%s cannot be made: %v", dir, err)
 		}
 		file, err := os.CreateTemp(dir, ".doctor-")
 		if err != nil {
-			return "", problem("start tierml in a directory that you may write to", "%s cannot be written to: %v", dir, err)
+			return "", Wrong("start tierml in a directory that you may write to", "%s cannot be written to: %v", dir, err)
 		}
 		if err := errors.Join(file.Close(), os.Remove(file.Name())); err != nil {
 			return "", err
 		}
 		room, err := free(dir)
 		if err != nil {
-			return "", doubt("", "how much room there is cannot be told: %v", err)
+			return "", Doubt("", "how much room there is cannot be told: %v", err)
 		}
 		switch {
 		case room < enoughDisk:
-			return "", problem("make room: a run keeps its data's splits, checkpoints and logs there", "only %s are free in %s", bytesText(room), dir)
+			return "", Wrong("make room: a run keeps its data's splits, checkpoints and logs there", "only %s are free in %s", bytesText(room), dir)
 		case room < scarceDisk:
-			return "", doubt("make room, or write checkpoint.to: s3://BUCKET/PREFIX", "only %s are free in %s", bytesText(room), dir)
+			return "", Doubt("make room, or write checkpoint.to: s3://BUCKET/PREFIX", "only %s are free in %s", bytesText(room), dir)
 		}
 		return bytesText(room) + " free in " + dir, nil
 	}}
@@ -72,10 +72,10 @@ func OpenFiles(machines int, limit func() (uint64, error)) Check {
 	return Check{Name: "open files", Look: func(context.Context) (string, error) {
 		most, err := limit()
 		if err != nil {
-			return "", doubt("", "the limit cannot be told: %v", err)
+			return "", Doubt("", "the limit cannot be told: %v", err)
 		}
 		if needed := uint64(baseFiles + perMachine*machines); most < needed {
-			return "", problem(fmt.Sprintf("raise it: ulimit -n %d (in a systemd unit: LimitNOFILE=%[1]d)", needed), "%d files may be open; %d machines take up to %d",
+			return "", Wrong(fmt.Sprintf("raise it: ulimit -n %d (in a systemd unit: LimitNOFILE=%[1]d)", needed), "%d files may be open; %d machines take up to %d",
 				most, machines, needed)
 		}
 		return fmt.Sprintf("%d may be open", most), nil
@@ -96,7 +96,7 @@ func Listening(name, address, advice string) Check {
 	return Check{Name: name, Look: func(ctx context.Context) (string, error) {
 		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 		if err != nil {
-			return "", problem(advice, "%s cannot be listened on: %v", address, err)
+			return "", Wrong(advice, "%s cannot be listened on: %v", address, err)
 		}
 		at := listener.Addr().String()
 		return "listened on " + at, listener.Close()
@@ -108,7 +108,7 @@ func Year(now func() time.Time) Check {
 	return Check{Name: "clock", Look: func(context.Context) (string, error) {
 		t := now().UTC()
 		if t.Year() < earliestUse {
-			return "", problem("set it, and let it be kept by NTP: timedatectl set-ntp true", "this host's clock shows %s", t.Format(time.DateTime))
+			return "", Wrong("set it, and let it be kept by NTP: timedatectl set-ntp true", "this host's clock shows %s", t.Format(time.DateTime))
 		}
 		return t.Format(time.DateTime) + " UTC", nil
 	}}
@@ -120,12 +120,12 @@ func Endpoint(url string, client *http.Client, now func() time.Time) Check {
 		const advice = "look at the network of this host: DNS, firewall, proxy (HTTPS_PROXY), a route to the internet or a VPC endpoint"
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 		if err != nil {
-			return "", problem("write an endpoint such as https://HOST", "%s is no address: %v", url, err)
+			return "", Wrong("write an endpoint such as https://HOST", "%s is no address: %v", url, err)
 		}
 		began := now()
 		response, err := client.Do(request)
 		if err != nil {
-			return "", problem(advice, "%s does not answer: %v", url, err)
+			return "", Wrong(advice, "%s does not answer: %v", url, err)
 		}
 		defer response.Body.Close()
 		_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 1<<16)) // what it says does not matter
@@ -139,9 +139,9 @@ func Endpoint(url string, client *http.Client, now func() time.Time) Check {
 			text := fmt.Sprintf("this host's clock is %v off %s's", skew, url)
 			const set = "let it be kept by NTP: timedatectl set-ntp true"
 			if skew.Abs() > severeSkew {
-				return "", problem(set, "%s: signatures will be refused", text)
+				return "", Wrong(set, "%s: signatures will be refused", text)
 			}
-			return "", doubt(set, "%s", text)
+			return "", Doubt(set, "%s", text)
 		}
 		return fmt.Sprintf("%s answers in %v; clocks agree within %v", url, took.Round(time.Millisecond), max(skew.Abs(), time.Second)), nil
 	}}
@@ -152,13 +152,13 @@ func Readable(name, path string, open func(context.Context, string) (io.ReadClos
 	return Check{Name: name, Look: func(ctx context.Context) (string, error) {
 		file, err := open(ctx, path)
 		if err != nil {
-			return "", problem("look at the path, and at the permissions of whoever runs tierml", "%s cannot be read: %v", path, err)
+			return "", Wrong("look at the path, and at the permissions of whoever runs tierml", "%s cannot be read: %v", path, err)
 		}
 		defer file.Close()
 		head := make([]byte, 512)
 		n, err := io.ReadFull(file, head)
 		if n == 0 {
-			return "", problem("name a file with something in it", "%s is empty or cannot be read: %v", path, err)
+			return "", Wrong("name a file with something in it", "%s is empty or cannot be read: %v", path, err)
 		}
 		return filepath.Base(path) + " can be read", nil
 	}}
@@ -170,16 +170,16 @@ func Fetchable(name, url string, client *http.Client) Check {
 		const advice = "write where machines can fetch it: https://HOST/PATH, s3://BUCKET/KEY or gs://BUCKET/KEY"
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 		if err != nil {
-			return "", problem(advice, "%s is no address: %v", url, err)
+			return "", Wrong(advice, "%s is no address: %v", url, err)
 		}
 		request.Header.Set("Range", "bytes=0-0") // it may be large
 		response, err := client.Do(request)
 		if err != nil {
-			return "", problem(advice, "%s cannot be fetched from here: %v", url, err)
+			return "", Wrong(advice, "%s cannot be fetched from here: %v", url, err)
 		}
 		defer response.Body.Close()
 		if response.StatusCode != http.StatusOK && response.StatusCode != http.StatusPartialContent {
-			return "", problem(advice, "%s: %s", url, response.Status)
+			return "", Wrong(advice, "%s: %s", url, response.Status)
 		}
 		return url + " can be fetched from here", nil
 	}}
@@ -200,18 +200,18 @@ func (s Store) Check(place, mark string) Check {
 		object := s.Join(place, "tierml-doctor-"+mark)
 		text := "tierml doctor was here"
 		if err := s.Write(ctx, object, func(w io.Writer) error { _, err := io.WriteString(w, text); return err }); err != nil {
-			return "", problem(advice, "%s cannot be written to: %v", place, err)
+			return "", Wrong(advice, "%s cannot be written to: %v", place, err)
 		}
 		file, err := s.Open(ctx, object)
 		if err != nil {
-			return "", problem(advice, "what was written to %s cannot be read: %v", place, err)
+			return "", Wrong(advice, "what was written to %s cannot be read: %v", place, err)
 		}
 		read, err := io.ReadAll(io.LimitReader(file, 1<<10))
 		if err := errors.Join(err, file.Close()); err != nil || string(read) != text {
-			return "", problem(advice, "%s gives back something else than was written: %v", place, err)
+			return "", Wrong(advice, "%s gives back something else than was written: %v", place, err)
 		}
 		if err := s.Remove(ctx, object); err != nil {
-			return "", doubt(advice+"; remove "+object, "%s: objects cannot be removed, so that old checkpoints would stay: %v", place, err)
+			return "", Doubt(advice+"; remove "+object, "%s: objects cannot be removed, so that old checkpoints would stay: %v", place, err)
 		}
 		return place + " takes objects, gives them back and lets them go", nil
 	}}

@@ -16,15 +16,15 @@ func Prices(job *config.Job, load func(*config.Job) (*local.Market, error)) Chec
 	return Check{Name: "prices and catalog", Look: func(context.Context) (string, error) {
 		m, err := load(job)
 		if err != nil {
-			return "", problem("docs/prices.md says how prices are had, and what a catalog looks like", "%v", err)
+			return "", Wrong("docs/prices.md says how prices are had, and what a catalog looks like", "%v", err)
 		}
 		offers, skipped := m.Offers()
 		if len(offers) == 0 {
-			return "", problem("name prices and a catalog of the same provider and region", "no type that has prices is in the catalog (%d are not)", len(skipped))
+			return "", Wrong("name prices and a catalog of the same provider and region", "no type that has prices is in the catalog (%d are not)", len(skipped))
 		}
 		choice, err := planner.Resolve(job, offers, m.Catalog)
 		if err != nil {
-			return "", problem("tierml plan shows what is on sale", "%v", err)
+			return "", Wrong("tierml plan shows what is on sale", "%v", err)
 		}
 		spot := 0
 		for _, c := range choice.Pools {
@@ -55,15 +55,15 @@ func covered(job *config.Job, offers []planner.Offer, pools int) (string, error)
 	}
 	switch {
 	case known == 0:
-		return "", problem("write a later local.start", "no price is known at the start, %s", start.Format(time.RFC3339))
+		return "", Wrong("write a later local.start", "no price is known at the start, %s", start.Format(time.RFC3339))
 	case long == 0:
-		return "", doubt("write a later local.start, so that a week of prices lies before it", "less than %v of prices before the start: estimates will be vague", enoughHistory)
+		return "", Doubt("write a later local.start, so that a week of prices lies before it", "less than %v of prices before the start: estimates will be vague", enoughHistory)
 	}
 	return fmt.Sprintf("pools with prices at the start: %d; the job may buy from %d", known, pools), nil
 }
 
-// needs is how many vCPUs a job takes at most, on spot and on demand, by the catalog.
-func needs(job *config.Job, types map[string]market.InstanceType) (spot, onDemand float64) {
+// Needs is how many vCPUs a job takes at most, on spot and on demand, by the catalog.
+func Needs(job *config.Job, types map[string]market.InstanceType) (spot, onDemand float64) {
 	most := 0
 	for _, m := range job.Resources.AnyOf {
 		if t, ok := types[m.Type]; ok {

@@ -9,26 +9,24 @@ import (
 // Account is a real provider's, as far as it ends machines.
 type Account interface {
 	Terminate(ctx context.Context, machines []string) error
-}
-
-// Preempter is an account by which machines can be taken back as the provider does it itself, notice first.
-type Preempter interface {
+	// Preempt takes machines back as the provider does it itself, notice first, where it can.
 	Preempt(ctx context.Context, machines []string) error
 }
 
-// Possible says why something cannot be done to machines of a real provider, ec2 or gce; nil: it can.
-func Possible(provider, do string) error {
+// Possible says why something cannot be done to machines of a real provider; nil: it can. Undoable is what the provider cannot do,
+// with its reasons.
+func Possible(do string, undoable map[string]string) error {
 	const kill = "; --do kill terminates machines"
-	switch {
-	case do == Kill, do == Evict && provider == "gce":
-		return nil
+	switch reason, cannot := undoable[do]; {
 	case do == EvictNow:
-		return fmt.Errorf("no provider takes machines back without a notice on demand%s", kill)
-	case provider == "gce":
-		return fmt.Errorf("nothing is recommended beforehand on Compute Engine%s, and --do evict takes them back", kill)
+		return errors.New("no provider takes machines back without a notice on demand" + kill)
+	case !cannot:
+		return nil
+	case undoable[Evict] == "":
+		return errors.New(reason + kill + ", and --do evict takes them back")
+	default:
+		return errors.New(reason + kill)
 	}
-	return errors.New("EC2 sends true notices and recommendations by its Fault Injection Service only, which needs an experiment and a role of " +
-		"its own (aws:ec2:send-spot-instance-interruptions)" + kill)
 }
 
 // Through does it to machines through the account.
@@ -41,17 +39,7 @@ func Through(ctx context.Context, account Account, do string, machines []Machine
 	case Kill:
 		return account.Terminate(ctx, ids)
 	case Evict:
-		if p, ok := account.(Preempter); ok {
-			return p.Preempt(ctx, ids)
-		}
+		return account.Preempt(ctx, ids)
 	}
 	return fmt.Errorf("%s cannot be done through this provider", do)
-}
-
-// Means says what will be done, for who is asked.
-func Means(do string) string {
-	if do == Evict {
-		return "has Compute Engine take back, by a simulated maintenance event,"
-	}
-	return "terminates"
 }

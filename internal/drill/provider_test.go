@@ -2,21 +2,27 @@ package drill
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 )
 
-type account struct{ done *[]string }
+// account is a provider's that can take machines back, or not.
+type account struct {
+	done     *[]string
+	preempts bool
+}
 
 func (a account) Terminate(_ context.Context, ids []string) error {
 	*a.done = append(*a.done, "terminate "+strings.Join(ids, " "))
 	return nil
 }
 
-type preempting struct{ account }
-
-func (a preempting) Preempt(_ context.Context, ids []string) error {
+func (a account) Preempt(_ context.Context, ids []string) error {
+	if !a.preempts {
+		return errors.New("cannot")
+	}
 	*a.done = append(*a.done, "preempt "+strings.Join(ids, " "))
 	return nil
 }
@@ -25,18 +31,17 @@ func (a preempting) Preempt(_ context.Context, ids []string) error {
 func TestThroughAProvider(t *testing.T) {
 	var done []string
 	machines := []Machine{{ID: "a"}, {ID: "b"}}
-	for _, provider := range []string{"ec2", "gce"} {
+	undoable := map[bool]map[string]string{
+		false: {Evict: "true notices need an experiment", Rebalance: "recommendations need an experiment"}, true: {Rebalance: "nothing is recommended"},
+	}
+	for preempts, reasons := range undoable {
 		for _, do := range Words() {
-			var to Account = account{&done}
-			if provider == "gce" {
-				to = preempting{account{&done}}
-			}
-			possible, err := Possible(provider, do), Through(t.Context(), to, do, machines)
+			possible, err := Possible(do, reasons), Through(t.Context(), account{&done, preempts}, do, machines)
 			if (possible == nil) != (err == nil) {
-				t.Errorf("%s, --do %s: %v, but %v", provider, do, possible, err)
+				t.Errorf("--do %s: %v, but %v", do, possible, err)
 			}
 			if possible != nil && !strings.Contains(possible.Error(), "--do kill") {
-				t.Errorf("%s, --do %s: %v", provider, do, possible)
+				t.Errorf("--do %s: %v", do, possible)
 			}
 		}
 	}
@@ -44,7 +49,7 @@ func TestThroughAProvider(t *testing.T) {
 	if want := []string{"preempt a b", "terminate a b", "terminate a b"}; !slices.Equal(done, want) {
 		t.Errorf("done: %q", done)
 	}
-	if err := Possible("ec2", Evict); err == nil || !strings.Contains(err.Error(), "Fault Injection Service") {
+	if err := Possible(Rebalance, undoable[true]); err == nil || !strings.Contains(err.Error(), "--do evict takes them back") {
 		t.Error(err)
 	}
 }

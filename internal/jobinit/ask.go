@@ -244,7 +244,7 @@ func (d *Dialogue) market(w *Wanted) (candidates []Candidate, err error) {
 }
 
 // listed reports whether a cloud's own price list is asked for types and on-demand prices when a job is planned.
-func listed(cloud string) bool { return cloud == config.CloudEC2 || cloud == config.CloudGCE }
+func listed(cloud string) bool { return slices.Contains(config.RealClouds(), cloud) }
 
 func recorded(w *Wanted) ([]planner.Offer, error) {
 	m, err := local.Load(&config.Job{Provider: w.Provider, Local: config.Local{Prices: w.Prices, Catalog: w.Catalog}})

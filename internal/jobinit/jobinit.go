@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/template"
 	"time"
@@ -59,11 +60,20 @@ func (w Wanted) Write(directory string, params []apps.Param) ([]byte, error) {
 		Wanted
 		Params       []string
 		Installation string
-	}{w, describe(params), settings})
+		Plays        string // whom the local cloud plays, for people; empty = the usual one
+	}{w, describe(params), settings, w.plays()})
 	if err != nil {
 		return nil, fmt.Errorf("writing the job file: %w", err)
 	}
 	return b.Bytes(), nil
+}
+
+// plays is whom the cloud on this host plays, for people; empty = the usual one.
+func (w Wanted) plays() string {
+	if i := slices.Index(config.Played(), w.Provider); i > 0 {
+		return config.Title(w.Provider)
+	}
+	return ""
 }
 
 // installation is the section of a cloud's settings, with the catalog in it.
@@ -144,8 +154,8 @@ const text = `# A job of TierML: what to train, and on which machines. Look at i
 name: {{.Name}}                  # runs are called {{.Name}}-1, {{.Name}}-2 and so on
 cloud: {{.Cloud}}
 {{- if eq .Cloud "local"}}               # a cloud on this machine, which replays recorded prices; machines are processes
-{{- if eq .Provider "gce"}}
-provider: gce              # its machines, terms and API are those of Compute Engine
+{{- if .Plays}}
+provider: {{printf "%-16s" .Provider}} # its machines, terms and API are those of {{.Plays}}
 {{- end}}
 {{- else if eq .Cloud "none"}}                # no machines are bought: "tierml train" trains in one process
 {{- else}}                 # machines are bought there, for real money

@@ -11,13 +11,14 @@ import (
 
 	"github.com/tierml/tierml/apps/all"
 	"github.com/tierml/tierml/internal/config"
+	_ "github.com/tierml/tierml/providers/all"
 )
 
 const examples = "../../examples/data/"
 
 func dialogue(answers string) (*Dialogue, *bytes.Buffer) {
 	var out bytes.Buffer
-	d := &Dialogue{Out: &out, Clouds: []string{config.CloudLocal, config.CloudEC2, config.CloudNone}}
+	d := &Dialogue{Out: &out, Clouds: []string{config.CloudLocal, "ec2", config.CloudNone}}
 	for _, kind := range all.Registry() {
 		d.Apps = append(d.Apps, kind.Name())
 	}
@@ -136,7 +137,7 @@ func TestOnEC2(t *testing.T) {
 		t.Fatal(err)
 	}
 	job := load(t, w)
-	if job.EC2.Region != "us-west-1" || filepath.Base(job.EC2.Catalog) != "aws-ondemand-us-west-1-2015-04-02.csv" || len(job.Resources.AnyOf) != suggested {
+	if job.Installation().Region != "us-west-1" || filepath.Base(job.Installation().Catalog) != "aws-ondemand-us-west-1-2015-04-02.csv" || len(job.Resources.AnyOf) != suggested {
 		t.Errorf("the job is %s", job.Resolved())
 	}
 }

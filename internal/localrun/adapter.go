@@ -3,46 +3,25 @@ package localrun
 import (
 	"context"
 	"fmt"
+	"time"
 
-	"github.com/tierml/tierml/elasticity/runner"
-	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/providers"
 	"github.com/tierml/tierml/provisioner"
-	"github.com/tierml/tierml/provisioner/ec2"
 )
 
-// adapter is a cloud that also tells its prices.
-type adapter interface {
-	provisioner.Cloud
-	runner.PriceSource
-	Close()
-}
-
-// What a fake cloud takes for an image and for a project: any.
-const (
-	anyAMI     = "ami-0a000000000000001"
-	anyImage   = "projects/tierml/global/images/agent"
-	anyProject = "fake-project"
-)
-
-// connect makes the adapter of the job's cloud.
-func (r *session) connect(ctx context.Context, endpoint string) (cloud adapter, err error) {
-	switch {
-	case r.cfg.Job.Cloud == config.CloudEC2:
-		cloud, err = r.connectEC2(ctx)
-	case r.cfg.Job.Cloud == config.CloudGCE:
-		cloud, err = r.connectGCE(ctx)
-	case r.cfg.Job.Provider == config.ProviderGCE:
-		cloud, err = r.connectFakeGCE(ctx, endpoint)
-	default:
-		cloud, err = ec2.New(ctx, ec2.Config{
-			Region: r.region(), Cluster: r.unique(), Endpoint: endpoint, ImageID: anyAMI,
-			Credentials:  &ec2.Credentials{AccessKeyID: "local", SecretAccessKey: "local"},
-			Strategy:     provisioner.Allocation(r.cfg.Job.Resources.ProviderChooses()),
-			PollInterval: pollNotices, NoticeLength: r.cfg.Job.Local.Notice, Clock: r.cfg.Clock, Log: r.cfg.Log,
-		})
+// connect opens the account that the run buys by: the provider's, or at the endpoint of a cloud of this program that plays it.
+func (r *session) connect(ctx context.Context, endpoint string) (cloud providers.Account, err error) {
+	s := providers.Session{Run: r.unique(), Clock: r.cfg.Clock, Offers: r.cfg.Offers, Log: r.cfg.Log, Poll: pollNotices, Played: endpoint, Region: r.region()}
+	if r.real() != nil {
+		s.Played, s.Poll, s.Expires, s.Minutes = "", realPollNotices, r.expires(), r.powerOffAfter()
 	}
-	if err != nil {
+	if cloud, err = r.provider.Open(ctx, r.cfg.Job, s); err != nil {
 		return nil, fmt.Errorf("connecting to the cloud: %w", err)
+	}
+	if r.cfg.Past != nil {
+		for _, m := range r.cfg.Past.Machines {
+			cloud.Recall(m.Instance)
+		}
 	}
 	if !cloud.Traits().MaxBid {
 		cloud = withoutBids{cloud}
@@ -51,9 +30,25 @@ func (r *session) connect(ctx context.Context, endpoint string) (cloud adapter, 
 }
 
 // withoutBids buys from a provider that takes no bids: what a policy would bid is then its own limit only.
-type withoutBids struct{ adapter }
+type withoutBids struct{ providers.Account }
 
 func (c withoutBids) Launch(ctx context.Context, r provisioner.Request) ([]provisioner.Instance, error) {
 	r.Bid = 0
-	return c.adapter.Launch(ctx, r)
+	return c.Account.Launch(ctx, r)
+}
+
+// pace is how often the cloud is asked. One of this program is near.
+func (r *session) pace() providers.Pace {
+	if r.real() == nil {
+		return providers.Pace{Prices: pollPrices, Calls: callTimeout, Lease: leaseBeyond}
+	}
+	return r.provider.Pace(r.cfg.Job)
+}
+
+// pollInstances is how often the cloud's machines are looked at.
+func (r *session) pollInstances() time.Duration {
+	if r.real() == nil {
+		return pollCloud
+	}
+	return realPollCloud
 }

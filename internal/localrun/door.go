@@ -8,6 +8,7 @@ import (
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/trust"
+	"github.com/tierml/tierml/providers/boot"
 	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
@@ -97,8 +98,8 @@ func (r *session) userData(of provisioner.Request) string {
 	if r.real() != nil {
 		u.Listen, u.VCPU = "0.0.0.0:0", 0 // a machine of its own counts for itself
 	}
-	if r.cfg.Job.Cloud == config.CloudEC2 {
-		return bootScript(u, r.cfg.Job.EC2.Program, r.cfg.Job.EC2.Region, powerOffAfter(r.cfg.Job))
+	if at := r.real(); at != nil && r.provider.Facts().ScriptInUserData {
+		return boot.Machine(r.provider.Boot(at), u.Encode(), at.Program.SHA256, r.powerOffAfter())
 	}
 	return u.Encode()
 }

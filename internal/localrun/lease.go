@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/internal/clock"
-	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/providers"
 	"github.com/tierml/tierml/provisioner"
 )
 
@@ -15,16 +15,9 @@ import (
 // should have powered itself off.
 const leaseBeyond = 15 * time.Minute
 
-// leaseBeyondGCE is the same on Compute Engine, where a renewal is an operation, and whoever looks for the ends of machines
-// gets all operations of two weeks.
-const leaseBeyondGCE = 2 * time.Hour
-
 // lease is how long a machine is wanted after the last word of its controller. It is renewed when a third of it is over.
 func (r *session) lease() time.Duration {
-	if r.cfg.Job.Cloud == config.CloudGCE {
-		return r.cfg.Job.OrphanAfter + leaseBeyondGCE
-	}
-	return r.cfg.Job.OrphanAfter + leaseBeyond
+	return r.cfg.Job.OrphanAfter + r.pace().Lease
 }
 
 // leaseFrom is when the lease of a machine ends that was decided on at a time and not heard of again.
@@ -34,7 +27,7 @@ func (r *session) leaseFrom(decided time.Time) time.Time {
 }
 
 // renew renews leases where machines have them.
-func (r *session) renew(cloud adapter) func(context.Context, ...provisioner.InstanceID) error {
+func (r *session) renew(cloud providers.Account) func(context.Context, ...provisioner.InstanceID) error {
 	if !cloud.Traits().Leases || !r.outlived() {
 		return nil
 	}
@@ -60,7 +53,7 @@ func generationOf(token string) string {
 
 // removeLeftovers deletes what launches of this run have left that is no machine: a controller that dies in the middle of one leaves
 // a launch template. None is under way when it is called.
-func (r *session) removeLeftovers(ctx context.Context, cloud adapter) {
+func (r *session) removeLeftovers(ctx context.Context, cloud providers.Account) {
 	if r.cfg.Job.Resources.ProviderChooses() == "" {
 		return
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/planner"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/providers"
 	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
@@ -68,6 +69,7 @@ type Config struct {
 type session struct {
 	cfg       Config
 	name      string // of the run: its directory's
+	provider  providers.Provider
 	schema    ps.Schema
 	state     State
 	splitsURL string // where machines read splits
@@ -98,6 +100,9 @@ func New(cfg Config) *Run {
 // wishes to stop: the first ends the run in order, the second at once. When it returns, no machine is left.
 func (r *Run) Drive(ctx context.Context, stop <-chan string) (outcome string, err error) {
 	s := r.session
+	if s.provider, err = providers.Of(s.cfg.Job); err != nil {
+		return "", err
+	}
 	if err := s.schema.Check(); err != nil {
 		return "", fmt.Errorf("the tables of %s: %w", s.cfg.Job.Train.App, err)
 	}
@@ -207,7 +212,7 @@ func (r *session) drive(ctx context.Context, endpoint string, gone []provisioner
 	if err != nil {
 		return "", err
 	}
-	looks := r.looks()
+	pace := r.pace()
 
 	listener, err := r.listen(ctx)
 	if err != nil {
@@ -232,7 +237,7 @@ func (r *session) drive(ctx context.Context, endpoint string, gone []provisioner
 		Controller: controller, Clock: r.cfg.Clock, Cloud: cloud, Prices: cloud, Pools: pools,
 		PricesFrom: from, Nodes: stream, Journal: r.cfg.Journal, Log: r.cfg.Log,
 		Complete: r.complete, Export: r.export, WriteManifest: r.writeManifest,
-		Gone: gone, Renew: r.renew(cloud), RenewEvery: r.lease() / 3, PollPrices: looks.prices, PollCloud: looks.cloud, Calls: looks.calls,
+		Gone: gone, Renew: r.renew(cloud), RenewEvery: r.lease() / 3, PollPrices: pace.Prices, PollCloud: r.pollInstances(), Calls: pace.Calls,
 	})
 	calls, err := scaling.Serve(r.cfg.Directory, r.runner, r.cfg.Log)
 	if err != nil {

@@ -6,16 +6,16 @@ package reach
 
 import (
 	"cmp"
-	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/providers"
 )
 
 // Place is where a controller is: whose machine, and how it is reached. It holds no secret.
 type Place struct {
-	Cloud    string `json:"cloud"` // ec2 or gce
+	Cloud    string `json:"cloud"` // the provider's name
 	Region   string `json:"region"`
 	Project  string `json:"project,omitempty"`
 	Cluster  string `json:"cluster"`
@@ -42,7 +42,7 @@ func (p Place) Complete() bool {
 	case p.Tunnel != "":
 		return p.Instance != "" || !strings.Contains(p.Tunnel, "{instance}")
 	}
-	return p.Instance != "" && (p.Zone != "" || p.Cloud != config.CloudGCE)
+	return p.Instance != "" && (p.Zone != "" || !p.usual().NeedsZone)
 }
 
 // Name tells places apart, and is one of a folder.
@@ -75,8 +75,7 @@ func (p Place) String() string {
 
 // fill puts names in the places of {instance} and so on, in each word by itself: what is put in is never cut in two.
 func (p Place) fill(command string, local int) []string {
-	names := strings.NewReplacer("{local}", strconv.Itoa(local), "{port}", strconv.Itoa(cmp.Or(p.Port, config.ControllerPort)),
-		"{instance}", p.Instance, "{zone}", p.Zone, "{region}", p.Region, "{project}", p.Project, "{cluster}", p.Cluster)
+	names := p.names(local)
 	words := strings.Fields(command)
 	for i := range words {
 		words[i] = names.Replace(words[i])
@@ -84,21 +83,24 @@ func (p Place) fill(command string, local int) []string {
 	return words
 }
 
-// The usual commands. Their words have no spaces but where %20 stands for one.
-const (
-	ssmTunnel = "aws ssm start-session --region {region} --target {instance} --document-name AWS-StartPortForwardingSession " +
-		"--parameters portNumber={port},localPortNumber={local}"
-	ssmToken = "aws ssm start-session --region {region} --target {instance} --document-name tierml-token-{cluster}"
-	// Identity-Aware Proxy can connect to a port itself, but to one of the machine's address, and the controller listens on
-	// loopback alone: so by SSH through it.
-	iapTunnel = "gcloud compute ssh {instance} --project {project} --zone {zone} --tunnel-through-iap --quiet -- " +
-		"-N -o ExitOnForwardFailure=yes -o ServerAliveInterval=15 -L 127.0.0.1:{local}:localhost:{port}"
-	iapToken = "gcloud compute ssh {instance} --project {project} --zone {zone} --tunnel-through-iap --quiet --command sudo%20cat%20/var/lib/tierml/token"
-)
+func (p Place) names(local int) *strings.Replacer {
+	return strings.NewReplacer("{local}", strconv.Itoa(local), "{port}", strconv.Itoa(cmp.Or(p.Port, config.ControllerPort)),
+		"{instance}", p.Instance, "{zone}", p.Zone, "{region}", p.Region, "{project}", p.Project, "{cluster}", p.Cluster)
+}
+
+// usual is how the provider's machines are reached where the job file says nothing else. Its words have no spaces but where %20
+// stands for one.
+func (p Place) usual() providers.Reach {
+	of, err := providers.Named(p.Cloud)
+	if err != nil {
+		return providers.Reach{} // of a program that knew more providers
+	}
+	return of.Facts().Reach
+}
 
 // TunnelCommand opens a tunnel from a port of this host.
 func (p Place) TunnelCommand(local int) []string {
-	return p.command(p.Tunnel, ssmTunnel, iapTunnel, local)
+	return p.command(p.Tunnel, p.usual().Tunnel, local)
 }
 
 // TokenCommand prints the token; nil where none is known.
@@ -106,16 +108,12 @@ func (p Place) TokenCommand() []string {
 	if p.Token == "" && p.Instance == "" {
 		return nil
 	}
-	return p.command(p.Token, ssmToken, iapToken, 0)
+	return p.command(p.Token, p.usual().Token, 0)
 }
 
-func (p Place) command(own, ssm, iap string, local int) []string {
+func (p Place) command(own, usual string, local int) []string {
 	if own != "" {
 		return p.fill(own, local)
-	}
-	usual := ssm
-	if p.Cloud == config.CloudGCE {
-		usual = iap
 	}
 	words := p.fill(usual, local)
 	for i := range words {
@@ -127,26 +125,16 @@ func (p Place) command(own, ssm, iap string, local int) []string {
 // programs are what the usual commands need, with where they are had.
 func (p Place) programs(command []string) map[string]string {
 	needed := map[string]string{command[0]: "install it, or write another command in " + p.Cloud + ".controller of the job file"}
-	switch command[0] {
-	case "aws":
-		needed["aws"] = "install the AWS command line: https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html"
-		needed["session-manager-plugin"] = "install Session Manager's plugin: " +
-			"https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-working-with-install-plugin.html"
-	case "gcloud":
-		needed["gcloud"] = "install Google's command line: https://cloud.google.com/sdk/docs/install"
+	if usual := p.usual(); usual.Programs[command[0]] != "" {
+		return usual.Programs
 	}
 	return needed
 }
 
 // advice says what can be done about a controller that does not answer.
 func (p Place) advice() string {
-	switch {
-	case p.Instance == "":
-		return "is it running?"
-	case p.Cloud == config.CloudGCE:
-		return fmt.Sprintf("see whether it runs: gcloud compute instances describe %s --project %s --zone %s --format 'value(status)'; if it is TERMINATED: "+
-			"gcloud compute instances start %[1]s --project %[2]s --zone %[3]s", p.Instance, p.Project, p.Zone)
+	if stopped := p.usual().Stopped; p.Instance != "" && stopped != "" {
+		return p.names(0).Replace(stopped)
 	}
-	return fmt.Sprintf("see whether it runs: aws ec2 describe-instances --region %s --instance-ids %s --query 'Reservations[].Instances[].State.Name'; "+
-		"if it is stopped: aws ec2 start-instances --region %[1]s --instance-ids %[2]s", p.Region, p.Instance)
+	return "is it running?"
 }

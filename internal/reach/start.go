@@ -4,12 +4,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/jobmanager/call"
+	"github.com/tierml/tierml/providers"
 	"github.com/tierml/tierml/provisioner"
 )
 
@@ -20,20 +20,23 @@ func Request(job *config.Job, script string) (provisioner.ControllerRequest, err
 	at := job.Installation()
 	k := at.Controller
 	r := provisioner.ControllerRequest{Type: k.Type, Role: k.Role, Network: k.Network, DiskGiB: (k.Disk.MiB + 1023) >> 10, UserData: script}
-	if len(r.Network) == 0 {
-		r.Network = job.EC2.SecurityGroups
-		if job.Cloud == config.CloudGCE {
-			r.Network = job.GCE.NetworkTags
-		}
+	provider, err := providers.Of(job)
+	if err != nil {
+		return r, err
 	}
-	zones := append(slices.Clone(job.Resources.Zones), slices.Sorted(maps.Keys(job.EC2.Subnets))...)
+	network, zones := provider.Place(job)
+	if len(r.Network) == 0 {
+		r.Network = network
+	}
+	zones = append(slices.Clone(job.Resources.Zones), zones...)
 	switch {
 	case k.Zone != "":
 		r.Zone = k.Zone
 	case len(zones) > 0:
 		r.Zone = zones[0]
-	case job.Cloud == config.CloudGCE:
-		return r, job.Fault(at.Block+".controller.zone", "is missing: a controller is started in a zone", "below gce.controller:, add zone: us-central1-a")
+	case provider.Facts().Reach.NeedsZone:
+		return r, job.Fault(at.Block+".controller.zone", "is missing: a controller is started in a zone",
+			"below "+at.Block+".controller:, add "+provider.Facts().Examples["controller.zone"])
 	}
 	if r.Role == "" {
 		return r, job.Fault(at.Block+".controller.role", "is missing: a controller buys machines, and people reach it, by what its role may do",

@@ -48,6 +48,9 @@ var ErrMissing = errors.New("a program is missing")
 // OpenTunnel runs the command and waits until the controller answers. Note gets lines about a tunnel that breaks later.
 func OpenTunnel(ctx context.Context, p Place, note func(string)) (*Tunnel, error) {
 	command := p.TunnelCommand(0)
+	if len(command) == 0 {
+		return nil, fmt.Errorf("opening a tunnel to %s: this program knows no provider %q; write controller.tunnel into the job file", p, p.Cloud)
+	}
 	for _, program := range slices.Sorted(maps.Keys(p.programs(command))) {
 		if _, err := exec.LookPath(program); err != nil {
 			return nil, fmt.Errorf("opening a tunnel to %s: %w: %s is not here; %s", p, ErrMissing, program, p.programs(command)[program])

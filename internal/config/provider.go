@@ -1,0 +1,370 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/elasticity/tempo"
+	"github.com/tierml/tierml/internal/blob"
+)
+
+// Provider is what a job file has to know of somebody who sells machines. Everything in it is data but New: a provider's own
+// checks are its block's.
+type Provider struct {
+	// Name is the word in `cloud:`, and the name of its block.
+	Name string
+	// Title is what people call it, such as "EC2".
+	Title string
+	// Mistaken are words that people write in place of Name, with what is wrong with them.
+	Mistaken map[string]string
+	// New makes its block of a job file, empty.
+	New func() Block
+	// Chooses: a purchase may name several pools, and the provider chooses among them.
+	Chooses bool
+	// Store is the scheme of its object store, such as s3.
+	Store string
+	// Rules is the rule book that its machines are billed by, and Notice the warning that it promises.
+	Rules  string
+	Notice time.Duration
+	// Region and ControllerType are a usual region and machine type for a controller.
+	Region, ControllerType string
+	// Examples show in messages how fields of the block are written, by their path in it.
+	Examples map[string]string
+	// Play is how the cloud on this host plays the provider; nil = it cannot.
+	Play *Play
+}
+
+// Play is what is usual on a cloud on this host that plays a provider.
+type Play struct {
+	Rules  string
+	Notice time.Duration
+	// OwnRules: rule books of others, which begin with their names, make no sense.
+	OwnRules []string
+}
+
+// Block is a provider's part of the job file: a pointer to a struct that embeds Installation and has fields of its own, tagged
+// as those of Job are.
+type Block interface {
+	// Shared is the embedded Installation.
+	Shared() *Installation
+	// Check objects to what is impossible in the block's own fields, and fills in what is usual. What Installation has is checked
+	// already.
+	Check(c *Checker)
+}
+
+// providers are those that there are. It changes before main begins only.
+var providers []Provider
+
+// Register adds a provider to those that job files may name. It is for init functions (providers/all).
+func Register(p Provider) {
+	if _, known := ProviderNamed(p.Name); known {
+		panic("config: there are two providers " + p.Name)
+	}
+	providers = append(providers, p)
+}
+
+// Providers are those that there are, in the order of their registration.
+func Providers() []Provider { return slices.Clone(providers) }
+
+// ProviderNamed finds a provider.
+func ProviderNamed(name string) (Provider, bool) {
+	i := slices.IndexFunc(providers, func(p Provider) bool { return p.Name == name })
+	if i < 0 {
+		return Provider{}, false
+	}
+	return providers[i], true
+}
+
+// Title is what people call a provider; its name where there is none such.
+func Title(name string) string {
+	if p, known := ProviderNamed(name); known {
+		return p.Title
+	}
+	return name
+}
+
+func names(keep func(Provider) bool) (out []string) {
+	for _, p := range providers {
+		if keep(p) {
+			out = append(out, p.Name)
+		}
+	}
+	return out
+}
+
+// RealClouds are the words of `cloud:` by which real machines are bought.
+func RealClouds() []string { return names(func(Provider) bool { return true }) }
+
+// NameRealCloud is the advice to whoever has a job that buys no real machines.
+func NameRealCloud() string { return "name a job with cloud: " + orList(RealClouds()) }
+
+// Clouds are all words of `cloud:`.
+func Clouds() []string { return append(append([]string{CloudLocal}, RealClouds()...), CloudNone) }
+
+// Played are the words of `provider:`; the first is the default.
+func Played() []string { return names(func(p Provider) bool { return p.Play != nil }) }
+
+// Installation is what jobs on every real cloud have in common. Blocks embed it.
+type Installation struct {
+	// Region of the machines. Required: it is never guessed.
+	Region string `yaml:"region"`
+	// Cluster is the mark of the installation's machines, a tag or label, by which permissions are given and they are found. Default
+	// `tierml`, shared by all that name none.
+	Cluster string `yaml:"cluster"`
+	// Owner becomes a tag or label of every machine: whom to ask about it. Default none.
+	Owner string `yaml:"owner"`
+	// Program is what machines run: this program, for their system. Required.
+	Program Program `yaml:"program"`
+	// Checkpoints is where splits and checkpoints go. Required without `checkpoint.to`.
+	Checkpoints string `yaml:"checkpoints"`
+	// Catalog lists the machine types with their on-demand prices, as `local.catalog`. Default the provider's price list is
+	// asked, once a day.
+	Catalog string `yaml:"catalog" job:"env,path"`
+	// Disk is the size of a machine's disk. Default 16GB.
+	Disk Memory `yaml:"disk"`
+	// Controller is where `tierml run` puts the job from elsewhere. Default: found by its tag or label.
+	Controller Controller `yaml:"controller"`
+	// Listen is the address at which machines reach this controller, host:port. Default: this machine's own address, and
+	// any port.
+	Listen string `yaml:"listen"`
+	// Endpoint is another place that speaks the provider's protocol: https, or on this host. Default the provider's own.
+	Endpoint string `yaml:"endpoint"`
+	// FlopsPerVCPU is what one vCPU is taken to compute in a second, for plans; nobody is held to it. Default 1G.
+	FlopsPerVCPU Rate `yaml:"flops_per_vcpu"`
+
+	// What follows is not read but known: the field that says it all, which has the provider's name; what people call the provider;
+	// the account within it, where names of clusters are not unique without; and whether the file says which cluster it is, as the
+	// default is everybody's who says nothing.
+	Block, Name, Project string
+	ClusterNamed         bool
+}
+
+// Shared returns itself: blocks embed it.
+func (i *Installation) Shared() *Installation { return i }
+
+// Program is a program to fetch.
+type Program struct {
+	// URL is where it is: `https://HOST/PATH`, or in the provider's store, such as `s3://BUCKET/KEY` or `gs://BUCKET/KEY`. Required.
+	URL string `yaml:"url"`
+	// SHA256 is what `sha256sum` prints of it, in hexadecimal digits; a machine runs nothing else. Required.
+	SHA256 string `yaml:"sha256"`
+}
+
+// Installation is nil where machines are processes of this host, or there are none.
+func (j *Job) Installation() *Installation {
+	if j.Block == nil {
+		return nil
+	}
+	i := *j.Block.Shared()
+	i.Block, i.Name, i.ClusterNamed = j.Cloud, Title(j.Cloud), j.written(j.Cloud+".cluster")
+	return &i
+}
+
+// Checker looks at a provider's block. Fields are named by their path within it.
+type Checker struct {
+	c     *checker
+	block string
+	// Job is the whole job; what other providers sell has no say in it.
+	Job *Job
+}
+
+func (k *Checker) path(field string) string { return k.block + "." + field }
+
+// Written reports whether the file mentions the field.
+func (k *Checker) Written(field string) bool { return k.c.written(k.path(field)) }
+
+// Fault objects to a field.
+func (k *Checker) Fault(field, problem, instead string) { k.c.fault(k.path(field), problem, instead) }
+
+// Required objects where a field has no value.
+func (k *Checker) Required(field, value string) {
+	if value == "" && !k.Written(field) {
+		k.Fault(field, "is missing; cloud: "+k.block+" needs it", "below "+k.block+":, add "+example(k.path(field)))
+	}
+}
+
+// File makes the path of a file absolute and makes sure that it is there. Empty is nothing to object to.
+func (k *Checker) File(field string, path *string) { k.c.path(k.path(field), path) }
+
+// Default gives a field the usual value, unless the file mentions it.
+func Default[T any](k *Checker, field string, target *T, usual T) {
+	setDefault(target, usual, k.Written(field))
+}
+
+// Duration is how job files write a length of time.
+func Duration(d time.Duration) string { return formatDuration(d) }
+
+// provided checks the block of the job's provider, and fills in what a real cloud means for the rest.
+func (c *checker) provided() {
+	j := c.job
+	for _, p := range providers {
+		if p.Name != j.Cloud && c.written(p.Name) && j.Cloud != "" && !c.broken("cloud") {
+			c.fault(p.Name, "is for cloud: "+p.Name+" only", "remove it")
+		}
+	}
+	p, real := ProviderNamed(j.Cloud)
+	if !real {
+		return
+	}
+	if j.Block == nil {
+		j.Block = p.New()
+	}
+	k := &Checker{c, p.Name, j}
+	i := j.Block.Shared()
+	Default(k, "cluster", &i.Cluster, "tierml")
+	Default(k, "disk", &i.Disk, Memory{MiB: 16 << 10})
+	Default(k, "flops_per_vcpu", &i.FlopsPerVCPU, 1e9)
+	k.Required("region", i.Region)
+	k.Required("program", i.Program.URL+i.Program.SHA256)
+	k.File("catalog", &i.Catalog)
+	c.program(k.path("program"), i.Program, p.Store)
+	c.region(k.path("region"), i.Region, p.Region)
+	c.listen(k.path("listen"), i.Listen)
+	c.controller(k.path("controller"), &i.Controller, p.ControllerType)
+	j.Local = Local{Rules: p.Rules, Speed: 1, Notice: p.Notice, Boot: tempo.RemoteBoot, FlopsPerVCPU: i.FlopsPerVCPU}
+	j.Block.Check(k)
+	c.commonPlace(k, i, p)
+}
+
+// commonPlace checks where machines read their splits and keep checkpoints.
+func (c *checker) commonPlace(k *Checker, i *Installation, p Provider) {
+	c.place(k.path("checkpoints"), &i.Checkpoints)
+	to := &c.job.Checkpoint.To
+	if *to == "" {
+		*to = i.Checkpoints
+	}
+	if *to == "" || !blob.IsURL(*to) && i.Endpoint == "" {
+		k.Fault("checkpoints", "is missing: machines read their splits and keep checkpoints in a place that all of them reach",
+			"below "+p.Name+":, add checkpoints: "+p.Store+"://BUCKET/PREFIX")
+	}
+}
+
+// real checks what is the same on every real cloud.
+func (c *checker) real() {
+	j := c.job
+	if c.written("provider") {
+		c.fault("provider", "is for cloud: local, which plays it", "remove it")
+	}
+	setDefault(&j.Security, SecurityTLS, c.written("security"))
+	if j.Security == SecurityPlain {
+		c.fault("security", "plain works on one host only", "write tls, or remove the line")
+	}
+	c.oneOf("security", j.Security, SecurityTLS, SecurityPlain)
+	setDefault(&j.OrphanAfter, 15*time.Minute, c.written("orphan_after"))
+	setDefault(&j.Heartbeat, 2*time.Second, c.written("heartbeat"))
+	setDefault(&j.DeadAfter, tempo.RemoteDeadAfter, c.written("dead_after"))
+	setDefault(&j.Checkpoint.Every, 5*time.Minute, c.written("checkpoint.every") || c.written("checkpoint.every_clocks") || j.Restarts())
+}
+
+// unknownCloud objects to a word that names none.
+func (c *checker) unknownCloud() {
+	for _, p := range providers {
+		if problem, known := p.Mistaken[c.job.Cloud]; known {
+			c.fault("cloud", problem, "write cloud: "+p.Name)
+			return
+		}
+	}
+	c.oneOf("cloud", c.job.Cloud, Clouds()...)
+}
+
+// provider checks whose cloud the local one plays, and fills in what is usual there.
+func (c *checker) provider() {
+	j := c.job
+	played := Played()
+	if len(played) > 0 {
+		setDefault(&j.Provider, played[0], c.written("provider"))
+	}
+	c.oneOf("provider", j.Provider, played...)
+	p, known := ProviderNamed(j.Provider)
+	if !known || p.Play == nil {
+		return
+	}
+	setDefault(&j.Local.Rules, p.Play.Rules, c.written("local.rules"))
+	setDefault(&j.Local.Notice, p.Play.Notice, c.written("local.notice"))
+	base, _, _ := strings.Cut(j.Local.Rules, "+")
+	for _, other := range providers {
+		if len(p.Play.OwnRules) > 0 && other.Name != p.Name && strings.HasPrefix(base, other.Name+"-") {
+			c.fault("local.rules", base+" bills "+other.Title+"'s machines", "write "+orList(p.Play.OwnRules))
+		}
+	}
+}
+
+// allocation checks who chooses among pools.
+func (c *checker) allocation() {
+	r := &c.job.Resources
+	p, real := ProviderNamed(c.job.Cloud)
+	if real && p.Chooses {
+		setDefault(&r.Allocation, AllocationPriceCapacity, c.written("resources.allocation"))
+	}
+	if r.Allocation == "" && !c.written("resources.allocation") {
+		return
+	}
+	c.oneOf("resources.allocation", r.Allocation, AllocationOnePool, AllocationPriceCapacity, AllocationCapacityOptimized)
+	if !real {
+		p, real = ProviderNamed(c.job.Provider)
+	}
+	if r.ProviderChooses() != "" && real && !p.Chooses {
+		c.fault("resources.allocation", p.Title+" does not choose among pools", "write one-pool, or remove the line")
+	}
+}
+
+// member is a field of the schema with its value.
+type member struct {
+	field
+	value reflect.Value
+}
+
+// membersOf are the fields of a struct, those of embedded structs in their place. Those of a Job end with the block of each
+// provider: the job's own, and empty ones.
+func membersOf(v reflect.Value) (all []member) {
+	for _, f := range fieldsOf(v.Type()) {
+		all = append(all, member{f, v.FieldByIndex(f.index)})
+	}
+	if v.Type() != reflect.TypeFor[Job]() {
+		return all
+	}
+	cloud, own := v.FieldByName("Cloud").String(), v.FieldByName("Block").Interface()
+	for _, p := range providers {
+		block := own
+		if p.Name != cloud || own == nil || own == Block(nil) {
+			block = p.New()
+		}
+		all = append(all, member{field{name: p.Name}, reflect.ValueOf(block).Elem()})
+	}
+	return all
+}
+
+// blockFor makes the block of the cloud that a file names.
+func blockFor(cloud string) Block {
+	if p, known := ProviderNamed(cloud); known {
+		return p.New()
+	}
+	return nil
+}
+
+// cloned is a block that can be changed without the job's.
+func cloned(b Block) Block {
+	if b == nil {
+		return nil
+	}
+	c := reflect.New(reflect.TypeOf(b).Elem())
+	c.Elem().Set(reflect.ValueOf(b).Elem())
+	return c.Interface().(Block)
+}
+
+// exampleOf is a provider's example of a field of its block.
+func exampleOf(path string) (string, bool) {
+	block, rest, below := strings.Cut(path, ".")
+	p, known := ProviderNamed(block)
+	if !known {
+		return "", false
+	}
+	if !below {
+		return fmt.Sprintf("%s:, and below it what terraform prints", block), true
+	}
+	text, ok := p.Examples[rest]
+	return text, ok
+}

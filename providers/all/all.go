@@ -1,0 +1,13 @@
+// Package all is the registry of providers: one line each. Whoever imports it, for nothing else, has them all.
+package all
+
+import (
+	"github.com/tierml/tierml/providers"
+	"github.com/tierml/tierml/providers/ec2"
+	"github.com/tierml/tierml/providers/gce"
+)
+
+func init() {
+	providers.Register(ec2.Provider{}) // the first is meant where nobody says which
+	providers.Register(gce.Provider{})
+}

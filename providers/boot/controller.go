@@ -1,0 +1,72 @@
+package boot
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/providers"
+	"github.com/tierml/tierml/terraform"
+)
+
+// Controller is the first script of a machine that is to be a controller: it fetches the program, compares it with its
+// SHA-256, and runs `tierml controller` as a service beside a timer that ends leaks, as units describe. Settings are the installation's, and
+// allow the endpoints that it names. The token that it shall take is told by its SHA-256 alone: neither it nor anything else in the
+// script is a secret.
+func Controller(at *config.Installation, b providers.Boot, settings string, allow []string, units []terraform.Unit, tokenSHA256 string) string {
+	arguments := fmt.Sprintf("--listen localhost:%d --accept-sha256 %s", at.Controller.Port, tokenSHA256)
+	for _, address := range allow {
+		arguments += " --allow '" + address + "'"
+	}
+	var services strings.Builder
+	for _, u := range units {
+		text := strings.Replace(u.Text, "--directory /var/lib/tierml\n", "--directory /var/lib/tierml "+arguments+"\n", 1)
+		fmt.Fprintf(&services, "cat >/etc/systemd/system/%s <<'END_OF_UNIT'\n%s\nEND_OF_UNIT\n", u.Name, text)
+	}
+	return strings.NewReplacer("<fetch>", b.Fetch, "<sha256>", at.Program.SHA256, "<settings>\n", settings, "<arguments>", arguments, "<environment>", b.Environment,
+		"<services>\n", services.String()).Replace(controllerScript)
+}
+
+// The script runs at each start of the machine, on EC2 at the first, and does again only what is not there. TIERML_HOME is
+// for a machine that is a process of this host: there is no systemd to keep the service then.
+const controllerScript = `#!/bin/bash
+# Makes this machine a TierML controller.
+set -euo pipefail
+home=${TIERML_HOME:-/var/lib/tierml}
+program=${TIERML_HOME:-/usr/local/bin}/tierml
+if [ -z "${TIERML_HOME:-}" ]; then
+  shutdown --no-wall -P +30 # unless it gets to the end
+  id -u tierml >/dev/null 2>&1 || useradd --system --create-home --home-dir "$home" --shell /sbin/nologin tierml
+  install -d -o tierml -g tierml -m 0750 "$home" "$home/tmp"
+fi
+mkdir -p "$home"
+fetch() {
+  <fetch>
+}
+is_there() { echo "<sha256>  $1" | sha256sum --check --strict --status; }
+if ! is_there "$program"; then
+  work=$(mktemp -d)
+  cd "$work"
+  for pause in 1 5 20 60 -; do
+    if fetch && is_there tierml.new; then break; fi
+    if [ $pause = - ]; then echo 'the program could not be fetched, or is not the one that was meant' >&2; exit 1; fi
+    sleep $pause
+  done
+  chmod 0755 tierml.new
+  mv tierml.new "$program"
+  cd "$home"
+  rmdir "$work"
+fi
+export <environment>
+if [ -n "${TIERML_HOME:-}" ]; then
+  exec "$program" controller --directory "$home" <arguments>
+fi
+mkdir -p /etc/tierml
+cat >/etc/tierml/installation.yaml <<'END_OF_SETTINGS'
+<settings>
+END_OF_SETTINGS
+<services>
+systemctl daemon-reload
+systemctl enable --now tierml-controller tierml-expired.timer
+shutdown -c
+`

@@ -1,0 +1,56 @@
+package ec2
+
+import (
+	"time"
+
+	"github.com/tierml/tierml/internal/config"
+)
+
+// Name is the provider's word in job files and pools.
+const Name = "ec2"
+
+// Block is what a job needs to know of an installation on EC2. The names are those of the Terraform module's output settings.
+type Block struct {
+	config.Installation
+	// Image is the machine image (AMI), a Linux with bash, curl and, for a program in S3, the AWS command line, such
+	// as Amazon Linux 2023. Required.
+	Image string `yaml:"image"`
+	// Subnets gives the subnet in each zone. Default each zone's default subnet.
+	Subnets map[string]string `yaml:"subnets"`
+	// SecurityGroups are those of the machines, which must reach each other and the controller at any port from 1024.
+	// Default the default group.
+	SecurityGroups []string `yaml:"security_groups"`
+	// InstanceProfile is the role of the machines: they read `program`, splits and checkpoints. Default none.
+	InstanceProfile string `yaml:"instance_profile"`
+	// Advisor is a file of Amazon's Spot Instance Advisor, as `local.advisor`. Default its page is asked, once a day.
+	Advisor string `yaml:"advisor" job:"env,path"`
+	// Device is how the image names its root volume. Default `/dev/xvda`.
+	Device string `yaml:"device"`
+}
+
+// Terms are what job files have to know of EC2.
+var Terms = config.Provider{
+	Name: Name, Title: "EC2",
+	Mistaken: map[string]string{"aws": "Amazon's cloud is called ec2 here"},
+	New:      func() config.Block { return &Block{} },
+	Chooses:  true, Store: "s3", Rules: "ec2-now", Notice: 2 * time.Minute,
+	Region: "us-west-2", ControllerType: "t3.small",
+	Examples: map[string]string{
+		"region": "region: us-west-2", "image": "image: ami-0123456789abcdef0", "subnets": "subnets: {us-west-2a: subnet-0a}",
+		"security_groups": "security_groups: [sg-0a]", "instance_profile": "instance_profile: tierml-machines", "device": "device: /dev/xvda",
+		"endpoint": "endpoint: https://ec2.us-west-2.amazonaws.com", "program": "program: {url: s3://BUCKET/tierml, sha256: 7d865e959b2466918c9863afca942d0fb89d7c9ac0c99bafc3749504ded97730}",
+		"controller.url": "url: https://tierml.example.com", "controller.network": "network: [sg-0b]", "controller.type": "type: t3.small",
+		"controller.disk": "disk: 30GB",
+	},
+	Play: &config.Play{Rules: "ec2-2017", Notice: 4 * time.Second},
+}
+
+// Check is of what only EC2 has.
+func (b *Block) Check(c *config.Checker) {
+	config.Default(c, "device", &b.Device, "/dev/xvda")
+	c.Required("image", b.Image)
+	c.File("advisor", &b.Advisor)
+}
+
+// of is the block of a job with cloud: ec2.
+func of(job *config.Job) *Block { return job.Block.(*Block) }

@@ -1,0 +1,303 @@
+package ec2
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/doctor"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
+	sdk "github.com/tierml/tierml/provisioner/ec2"
+)
+
+// examined is an account to look at.
+type examined interface {
+	May(ctx context.Context, action string) error
+	MayTerminate(context.Context, provisioner.InstanceID) error
+	Try(context.Context, provisioner.Request) error
+	TryFleet(context.Context, provisioner.Request) (sdk.FleetRights, error)
+	Image(context.Context) (sdk.Image, error)
+	Subnets(context.Context) ([]sdk.Subnet, error)
+	SecurityGroups(context.Context) ([]sdk.SecurityGroup, error)
+	Quota(ctx context.Context, endpoint, code string) (float64, error)
+	PriceHistory(context.Context, sdk.PriceQuery, func(int)) (map[market.Pool][]market.PricePoint, error)
+	Types(ctx context.Context, names ...string) ([]market.InstanceType, error)
+	OnDemand(ctx context.Context, names ...string) (found []market.InstanceType, missing []string, err error)
+	Holdings(context.Context) ([]provisioner.Holding, error)
+}
+
+const (
+	roleAdvice        = "let the role do it: terraform/aws has the policy"
+	credentialsAdvice = "give credentials as to the AWS command line (AWS_PROFILE, aws configure, a machine's role); aws sts get-caller-identity shows whose they are"
+)
+
+// checks are those of a job with cloud: ec2. Account is made when the first is looked at, as that needs credentials.
+func checks(job *config.Job, connect func(context.Context) (examined, error)) []doctor.Check {
+	var account examined
+	e := of(job)
+	with := func(name string, look func(context.Context) (string, error)) doctor.Check {
+		return doctor.Check{Name: name, Needs: "credentials", Look: look}
+	}
+	var types []string
+	for _, m := range job.Resources.AnyOf {
+		if m.Type != "" {
+			types = append(types, m.Type)
+		}
+	}
+	if job.Reliable.Type != "" {
+		types = append(types, job.Reliable.Type)
+	}
+	known := map[string]market.InstanceType{}
+	checks := []doctor.Check{
+		{Name: "credentials", Look: func(ctx context.Context) (found string, err error) {
+			if account, err = connect(ctx); err != nil {
+				return "", doctor.Denied(err, credentialsAdvice)
+			}
+			if err := account.May(ctx, "DescribeInstances"); err != nil {
+				return "", doctor.Denied(err, credentialsAdvice+"; "+roleAdvice)
+			}
+			return "taken by EC2 in " + e.Region, nil
+		}},
+		with("permissions", func(ctx context.Context) (string, error) { return checkPermissions(ctx, account) }),
+		with("machine types", func(ctx context.Context) (string, error) {
+			found, err := account.Types(ctx, types...)
+			if err != nil {
+				return "", doctor.Wrong("write types that "+e.Region+" sells", "%v", err)
+			}
+			for _, t := range found {
+				known[t.Name] = t
+			}
+			return fmt.Sprintf("%d of the job's types are sold in %s", len(found), e.Region), nil
+		}),
+		with("image", func(ctx context.Context) (string, error) { return checkImage(ctx, account, e, known) }),
+		with("subnets", func(ctx context.Context) (string, error) {
+			return checkSubnets(ctx, account, e, job.Resources.Count+job.Reliable.Count)
+		}),
+		with("security groups", func(ctx context.Context) (string, error) { return checkGroups(ctx, account, e) }),
+		with("a launch", func(ctx context.Context) (string, error) { return checkLaunch(ctx, account, job) }),
+		with("fleets", func(ctx context.Context) (string, error) { return checkFleet(ctx, account, job) }),
+		with("terminations", func(ctx context.Context) (string, error) { return checkTerminations(ctx, account) }),
+		with("prices", func(ctx context.Context) (string, error) { return checkPrices(ctx, account, job, types) }),
+		with("on-demand prices", func(ctx context.Context) (string, error) { return checkOnDemand(ctx, account, job, types) }),
+		with("quotas", func(ctx context.Context) (string, error) { return checkQuotas(ctx, account, job, known) }),
+	}
+	if job.Resources.ProviderChooses() == "" {
+		checks = slices.DeleteFunc(checks, func(c doctor.Check) bool { return c.Name == "fleets" })
+	}
+	return checks
+}
+
+// unseen reports whether something cannot be looked at, which is no fault of it: the role may not, or what is at the endpoint
+// has no such call.
+func unseen(err error) bool {
+	return errors.Is(err, provisioner.ErrDenied) || err != nil && strings.Contains(err.Error(), "InvalidAction")
+}
+
+func checkPermissions(ctx context.Context, account examined) (string, error) {
+	var refused []string
+	for _, action := range sdk.Actions() {
+		if err := account.May(ctx, action); errors.Is(err, provisioner.ErrDenied) {
+			refused = append(refused, "ec2:"+action)
+		} else if err != nil {
+			return "", err
+		}
+	}
+	if len(refused) > 0 {
+		return "", doctor.Wrong(roleAdvice, "not allowed: %s", strings.Join(refused, ", "))
+	}
+	return fmt.Sprintf("EC2 would allow all %d calls that look", len(sdk.Actions())), nil
+}
+
+func checkImage(ctx context.Context, account examined, e *Block, types map[string]market.InstanceType) (string, error) {
+	image, err := account.Image(ctx)
+	switch {
+	case unseen(err):
+		return "", doctor.Doubt("let the role do ec2:DescribeImages if doctor shall look at it; runs do without", "%v", err)
+	case err != nil:
+		return "", doctor.Wrong("write an image of "+e.Region+" in ec2.image: aws ssm get-parameter --name /aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64", "%v", err)
+	case image.State != "available":
+		return "", doctor.Wrong("choose another image, or wait", "%s is %s", e.Image, image.State)
+	}
+	for name, t := range types {
+		if t.Arch != "" && image.Architecture != "" && t.Arch != image.Architecture {
+			return "", doctor.Wrong("write an image of the types' architecture, or other types", "%s is for %s; %s is %s", e.Image, image.Architecture, name, t.Arch)
+		}
+	}
+	if image.RootDevice != "" && image.RootDevice != e.Device {
+		return "", doctor.Wrong("write ec2.device: "+image.RootDevice, "the image calls its root volume %s, the job %s", image.RootDevice, e.Device)
+	}
+	return fmt.Sprintf("%s is available, for %s", e.Image, image.Architecture), nil
+}
+
+func checkSubnets(ctx context.Context, account examined, e *Block, machines int) (string, error) {
+	if len(e.Subnets) == 0 {
+		return "", doctor.Doubt("write ec2.subnets when the region has no default network", "none are named: each zone's default subnet is used")
+	}
+	subnets, err := account.Subnets(ctx)
+	switch {
+	case unseen(err):
+		return "", doctor.Doubt("let the role do ec2:DescribeSubnets if doctor shall look at them; runs do without", "%v", err)
+	case err != nil:
+		return "", doctor.Wrong("write subnets of "+e.Region+" in ec2.subnets", "%v", err)
+	}
+	for zone, id := range e.Subnets {
+		at := slices.IndexFunc(subnets, func(s sdk.Subnet) bool { return s.ID == id })
+		switch {
+		case at < 0:
+			return "", doctor.Wrong("write subnets of "+e.Region+" in ec2.subnets", "there is no subnet %s", id)
+		case subnets[at].Zone != zone:
+			return "", doctor.Wrong("correct ec2.subnets", "%s is in %s, not in %s", id, subnets[at].Zone, zone)
+		case subnets[at].Free < machines:
+			return "", doctor.Doubt("use a larger subnet, or fewer machines", "%s in %s has %d free addresses; the job may want %d", id, zone, subnets[at].Free, machines)
+		}
+	}
+	return fmt.Sprintf("%d, with enough free addresses", len(subnets)), nil
+}
+
+func checkGroups(ctx context.Context, account examined, e *Block) (string, error) {
+	if len(e.SecurityGroups) == 0 {
+		return "", doctor.Doubt("write ec2.security_groups when the default group was changed", "none are named: the network's default group is used, which lets its machines reach each other")
+	}
+	groups, err := account.SecurityGroups(ctx)
+	switch {
+	case unseen(err):
+		return "", doctor.Doubt("let the role do ec2:DescribeSecurityGroups if doctor shall look at them; runs do without", "%v", err)
+	case err != nil:
+		return "", doctor.Wrong("write groups of "+e.Region+" in ec2.security_groups", "%v", err)
+	}
+	if !slices.ContainsFunc(groups, func(g sdk.SecurityGroup) bool { return g.Within }) {
+		return "", doctor.Wrong("add a rule: TCP 1024-65535 from the group itself", "no group lets its machines reach each other at the ports from 1024 on")
+	}
+	for _, g := range groups {
+		if g.VPC != groups[0].VPC {
+			return "", doctor.Wrong("write groups of one network", "%s and %s are of different networks", groups[0].ID, g.ID)
+		}
+	}
+	return fmt.Sprintf("%d, in which machines reach each other", len(groups)), nil
+}
+
+// checkLaunch asks whether a machine of the first type could be launched: image, network, role and permissions together.
+func checkLaunch(ctx context.Context, account examined, job *config.Job) (string, error) {
+	kind, zone := firstOf(job)
+	if kind == "" || zone == "" {
+		return "", doctor.Doubt("tierml plan tries what it would buy", "the job names no type or no zone, so that none was tried")
+	}
+	for _, class := range []market.Class{market.Spot, market.OnDemand} {
+		pool := market.Pool{Provider: Name, Region: of(job).Region, Zone: zone, Type: kind, Class: class}
+		if err := account.Try(ctx, provisioner.Request{Token: "doctor", Pool: pool, Count: 1}); err != nil {
+			return "", doctor.Denied(err, roleAdvice+"; it may also be iam:PassRole for "+of(job).InstanceProfile)
+		}
+	}
+	return fmt.Sprintf("EC2 would launch %s in %s, spot and on demand (DryRun: capacity and quotas are not looked at)", kind, zone), nil
+}
+
+// checkFleet asks whether the role may what fleets take beside launches.
+func checkFleet(ctx context.Context, account examined, job *config.Job) (string, error) {
+	kind, zone := firstOf(job)
+	if kind == "" || zone == "" {
+		return "", doctor.Doubt("a purchase tells", "the job names no type or no zone, so that none was tried")
+	}
+	pool := market.Pool{Provider: Name, Region: of(job).Region, Zone: zone, Type: kind, Class: market.Spot}
+	rights, err := account.TryFleet(ctx, provisioner.Request{Token: "doctor", Pool: pool, Count: 1})
+	const instead = "; or write resources.allocation: " + config.AllocationOnePool
+	switch {
+	case unseen(err):
+		return "", doctor.Doubt("write resources.allocation: "+config.AllocationOnePool+" where there are no fleets", "%v", err)
+	case err != nil:
+		return "", doctor.Denied(err, roleAdvice+instead)
+	case len(rights.Denied) > 0:
+		return "", doctor.Wrong("let the role do it: apply terraform/aws again, which has them"+instead, "resources.allocation: %s takes fleets; not allowed: %s",
+			job.Resources.Allocation, strings.Join(append(rights.Denied, rights.Unsure...), ", "))
+	case len(rights.Unsure) > 0:
+		return "", doctor.Doubt("nothing is to be done when the role is that of terraform/aws; else let it do them"+instead,
+			"refused for a launch template that does not exist: %s; a role that may use the cluster's own only is refused so, too", strings.Join(rights.Unsure, ", "))
+	}
+	return fmt.Sprintf("EC2 would make a fleet of %s in %s, and its launch template (DryRun)", kind, zone), nil
+}
+
+// firstOf is the first type that the job names, and a zone; empty without.
+func firstOf(job *config.Job) (kind, zone string) {
+	for _, m := range job.Resources.AnyOf {
+		if m.Type != "" && kind == "" {
+			kind = m.Type
+		}
+	}
+	if len(job.Resources.Zones) > 0 {
+		zone = job.Resources.Zones[0]
+	}
+	for z := range of(job).Subnets {
+		if len(job.Resources.Zones) == 0 && (zone == "" || z < zone) {
+			zone = z
+		}
+	}
+	return kind, zone
+}
+
+func checkTerminations(ctx context.Context, account examined) (string, error) {
+	live, err := account.Holdings(ctx)
+	if err != nil {
+		return "", doctor.Denied(err, roleAdvice)
+	}
+	if len(live) == 0 {
+		return "no machine of the cluster runs, so that there is none to try it on", nil
+	}
+	if err := account.MayTerminate(ctx, live[0].ID); err != nil {
+		return "", doctor.Denied(err, roleAdvice+": machines must be ended by who bought them")
+	}
+	return fmt.Sprintf("EC2 would terminate %s, one of %d that run: see tierml leaks", live[0].ID, len(live)), nil
+}
+
+func checkPrices(ctx context.Context, account examined, job *config.Job, types []string) (string, error) {
+	prices, err := account.PriceHistory(ctx, sdk.PriceQuery{Types: types, Zones: job.Resources.Zones, Since: time.Now().Add(-24 * time.Hour)}, func(int) {})
+	if err != nil {
+		return "", doctor.Denied(err, roleAdvice)
+	}
+	if len(prices) == 0 {
+		return "", doctor.Wrong("write types and zones that are sold as spot machines", "EC2 tells no spot prices of the job's types")
+	}
+	return fmt.Sprintf("of %d pools", len(prices)), nil
+}
+
+// checkOnDemand asks the price list, unless the job brings a catalog along.
+func checkOnDemand(ctx context.Context, account examined, job *config.Job, types []string) (string, error) {
+	if of(job).Catalog != "" {
+		return "of the job's own catalog", nil
+	}
+	if len(types) == 0 {
+		return "", doctor.Doubt("tierml plan asks for the types that meet a need", "the job names no type, so that none was asked for")
+	}
+	found, missing, err := account.OnDemand(ctx, types...)
+	const instead = "name a CSV file in ec2.catalog; docs/prices.md says what it looks like"
+	if err != nil {
+		return "", doctor.Denied(err, "let the role do pricing:GetProducts, as that of terraform/aws may, or "+instead)
+	}
+	if len(missing) > 0 {
+		return "", doctor.Wrong("write types that are sold there, or "+instead, "the AWS Price List has no price of %s in %s", strings.Join(missing, ", "), of(job).Region)
+	}
+	return fmt.Sprintf("of %d types, by the AWS Price List", len(found)), nil
+}
+
+func checkQuotas(ctx context.Context, account examined, job *config.Job, types map[string]market.InstanceType) (string, error) {
+	spot, onDemand := doctor.Needs(job, types)
+	var said []string
+	for _, q := range []struct {
+		code, what string
+		needed     float64
+	}{{sdk.QuotaSpotVCPUs, "spot", spot}, {sdk.QuotaOnDemandVCPUs, "on-demand", onDemand}} {
+		limit, err := account.Quota(ctx, of(job).Endpoint, q.code)
+		if err != nil {
+			return "", doctor.Doubt("let the role do servicequotas:GetServiceQuota, or look at the console: Service Quotas, EC2, "+q.code, "%v", err)
+		}
+		if limit < q.needed {
+			return "", doctor.Wrong("ask for more: aws service-quotas request-service-quota-increase --service-code ec2 --quota-code "+q.code+
+				fmt.Sprintf(" --desired-value %.0f", q.needed), "%.0f %s vCPUs are allowed; the job may want %.0f", limit, q.what, q.needed)
+		}
+		said = append(said, fmt.Sprintf("%.0f %s vCPUs (%.0f wanted)", limit, q.what, q.needed))
+	}
+	return strings.Join(said, ", "), nil
+}

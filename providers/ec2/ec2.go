@@ -1,0 +1,170 @@
+// Package ec2 is Amazon EC2 as a provider: its block of the job file, its market, its doctor's checks, and what its machines say
+// of themselves. provisioner/ec2 speaks to its API.
+package ec2
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/doctor"
+	"github.com/tierml/tierml/internal/planner/local"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/providers"
+	"github.com/tierml/tierml/providers/boot"
+	"github.com/tierml/tierml/provisioner"
+	sdk "github.com/tierml/tierml/provisioner/ec2"
+	"github.com/tierml/tierml/provisioner/ec2/notice"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+	"github.com/tierml/tierml/tiers/node"
+)
+
+// Provider is EC2.
+type Provider struct{}
+
+const notSent = "EC2 sends true notices and recommendations by its Fault Injection Service only, which needs an experiment and a role of " +
+	"its own (aws:ec2:send-spot-instance-interruptions)"
+
+// Facts is what is to be known of EC2 as data.
+func (Provider) Facts() providers.Facts {
+	return providers.Facts{
+		Provider: Terms, Endpoint: "https://ec2.{region}.amazonaws.com", ScriptInUserData: true, Mark: "the tag tierml:cluster=",
+		Refused:  "credentials as the AWS command line does; `aws sts get-caller-identity` shows whose they are, terraform/aws what they must be allowed",
+		Undoable: map[string]string{"evict": notSent, "rebalance": notSent},
+		Reach: providers.Reach{
+			Tunnel: "aws ssm start-session --region {region} --target {instance} --document-name AWS-StartPortForwardingSession " +
+				"--parameters portNumber={port},localPortNumber={local}",
+			Token: "aws ssm start-session --region {region} --target {instance} --document-name tierml-token-{cluster}",
+			Stopped: "see whether it runs: aws ec2 describe-instances --region {region} --instance-ids {instance} --query 'Reservations[].Instances[].State.Name'; " +
+				"if it is stopped: aws ec2 start-instances --region {region} --instance-ids {instance}",
+			Programs: map[string]string{
+				"aws": "install the AWS command line: https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html",
+				"session-manager-plugin": "install Session Manager's plugin: " +
+					"https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-working-with-install-plugin.html",
+			},
+		},
+		Past: past,
+	}
+}
+
+// past asks for the Linux spot prices of a region, of which EC2 keeps 90 days.
+func past(ctx context.Context, q providers.PastQuery) (map[market.Pool][]market.PricePoint, error) {
+	cloud, err := sdk.New(ctx, sdk.Config{Region: q.Region, Cluster: "prices", Endpoint: q.Endpoint})
+	if err != nil {
+		return nil, err
+	}
+	defer cloud.Close()
+	return cloud.PriceHistory(ctx, sdk.PriceQuery{Types: q.Types, Zones: q.Zones, Since: q.Since}, q.Tell)
+}
+
+// configOf is the adapter's, as a job has it.
+func configOf(job *config.Job) sdk.Config {
+	b := of(job)
+	return sdk.Config{
+		Region: b.Region, Cluster: b.Cluster, Owner: b.Owner, Endpoint: b.Endpoint, ImageID: b.Image, Subnets: b.Subnets,
+		SecurityGroups: b.SecurityGroups, InstanceProfile: b.InstanceProfile,
+		RootVolume: &sdk.RootVolume{Device: b.Device, SizeGiB: int32((b.Disk.MiB + 1023) >> 10)},
+		Strategy:   provisioner.Allocation(job.Resources.ProviderChooses()),
+	}
+}
+
+// anyImage is what a cloud that plays EC2 takes for an image: any.
+const anyImage = "ami-0a000000000000001"
+
+// Open makes the adapter, by the SDK's own way to find credentials.
+func (Provider) Open(ctx context.Context, job *config.Job, s providers.Session) (providers.Account, error) {
+	c := sdk.Config{Region: s.Region, Cluster: s.Run, Endpoint: s.Played, ImageID: anyImage, NoticeLength: job.Local.Notice,
+		Strategy: provisioner.Allocation(job.Resources.ProviderChooses())}
+	if s.Played == "" {
+		c = configOf(job)
+		c.Job = s.Run
+	} else {
+		c.Credentials = &sdk.Credentials{AccessKeyID: "local", SecretAccessKey: "local"}
+	}
+	c.PollInterval, c.Clock, c.Log = s.Poll, s.Clock, s.Log
+	return account(sdk.New(ctx, c))
+}
+
+// account keeps a nil out of the interface.
+func account(cloud *sdk.Cloud, err error) (providers.Account, error) {
+	if err != nil {
+		return nil, err
+	}
+	return cloud, nil
+}
+
+// Market is what EC2 sells to a job.
+func (Provider) Market(ctx context.Context, job *config.Job, folder string) (*local.Market, error) {
+	cloud, err := sdk.New(ctx, configOf(job))
+	if err != nil {
+		return nil, err
+	}
+	defer cloud.Close()
+	return soldTo(ctx, job, cloud, folder)
+}
+
+// Try asks with DryRun.
+func (Provider) Try(ctx context.Context, job *config.Job, pools []market.Pool) (string, error) {
+	cloud, err := sdk.New(ctx, configOf(job))
+	if err != nil {
+		return "", err
+	}
+	defer cloud.Close()
+	for _, pool := range pools {
+		if err := cloud.Try(ctx, provisioner.Request{Token: "try", Pool: pool, Count: 1}); err != nil {
+			return "", err
+		}
+	}
+	return fmt.Sprintf("EC2 would launch machines of all %d pools (asked with DryRun: it looks at permissions, image and network, not\nat capacity and quotas).", len(pools)), nil
+}
+
+// Checks are those of a job with cloud: ec2.
+func (Provider) Checks(job *config.Job) []doctor.Check {
+	return checks(job, func(ctx context.Context) (examined, error) { return sdk.New(ctx, configOf(job)) })
+}
+
+// Pace is EC2's: it limits calls, and answers at once.
+func (Provider) Pace(*config.Job) providers.Pace {
+	return providers.Pace{Prices: time.Minute, Calls: 2 * time.Minute, Lease: 15 * time.Minute}
+}
+
+// Boot fetches a program in S3 with the AWS command line, and ends a copy that stalls.
+func (Provider) Boot(at *config.Installation) providers.Boot {
+	b := providers.Boot{Fetch: boot.Curl(at.Program.URL), Environment: "TIERML_PROVIDER=ec2 AWS_REGION='" + at.Region + "'"}
+	if strings.HasPrefix(at.Program.URL, "s3://") {
+		b.Fetch = "timeout 600 aws s3 cp --region '" + at.Region + "' --no-progress '" + at.Program.URL + "' tierml.new"
+	}
+	return b
+}
+
+// Place is that of the machines.
+func (Provider) Place(job *config.Job) (network, zones []string) {
+	b := of(job)
+	return b.SecurityGroups, slices.Sorted(maps.Keys(b.Subnets))
+}
+
+// Metadata is what EC2's metadata service, or one that speaks like it, says.
+func (Provider) Metadata(_ clock.Mapping, log *slog.Logger) node.Machine { return metadata{log} }
+
+type metadata struct{ log *slog.Logger }
+
+func (m metadata) Identity(ctx context.Context) (node.Identity, error) {
+	id, err := notice.ReadIdentity(ctx, notice.Config{})
+	return node.Identity{Instance: ps.ServerID(id.ID), Type: id.Type}, err
+}
+
+func (m metadata) UserData(ctx context.Context) (string, error) {
+	data, err := notice.ReadUserData(ctx, notice.Config{})
+	return string(data), err
+}
+
+func (m metadata) Watch(ctx context.Context, f func(tiers.Warned)) error {
+	return notice.Watch(ctx, notice.Config{Report: providers.Report(m.log)}, func(n provisioner.Notice) { f(providers.Warned(n)) })
+}

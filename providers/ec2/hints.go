@@ -1,0 +1,121 @@
+package ec2
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/planner/local"
+	"github.com/tierml/tierml/internal/pricelist"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/market/advisor"
+	"github.com/tierml/tierml/providers"
+	sdk "github.com/tierml/tierml/provisioner/ec2"
+)
+
+// This file asks what EC2 tells of capacity: priors of the policies until a job has seen for itself. Nothing of it has to be there:
+// what cannot be asked is said among the plan's sources, and unknown.
+
+// adviceTime is how long the Spot Instance Advisor is waited for: plans can do without.
+const adviceTime = 10 * time.Second
+
+// advised takes up the Spot Instance Advisor's bands: those of the job's own file, or else of its page.
+func advised(ctx context.Context, m *local.Market, job *config.Job, folder string) error {
+	var err error
+	switch {
+	case of(job).Advisor != "":
+		if m.Advice, m.AdvisedAt, err = local.ReadAdvice(of(job).Advisor); err != nil {
+			return job.Fault("ec2.advisor", fmt.Sprintf("%s: %v", of(job).Advisor, err), "name the Spot Instance Advisor's spot-advisor-data.json, or leave it out")
+		}
+		m.Sources = append(m.Sources, fmt.Sprintf("Interruptions: Spot Instance Advisor, by %s of %s.", of(job).Advisor, m.AdvisedAt.Format("2006-01-02")))
+	case of(job).Endpoint != "":
+	default:
+		client := &http.Client{Timeout: adviceTime}
+		defer client.CloseIdleConnections()
+		takeAdvice(m, func() (*advisor.Table, time.Time, error) {
+			return pricelist.Advice(ctx, client, pricelist.AdvisorAddress, folder, job.Local.Start)
+		})
+	}
+	return nil
+}
+
+func takeAdvice(m *local.Market, ask func() (*advisor.Table, time.Time, error)) {
+	table, at, err := ask()
+	if err != nil {
+		m.Sources = append(m.Sources, "Interruptions: unknown; "+providers.FirstLine(err)+".")
+		return
+	}
+	m.Advice, m.AdvisedAt = table, at
+	m.Sources = append(m.Sources, "Interruptions: Spot Instance Advisor, asked "+at.Format("2006-01-02 15:04 UTC")+"; of types, not of zones.")
+}
+
+// placed asks EC2 for the zones' ids and how likely a request for all of the job's machines is to be met in each.
+func placed(ctx context.Context, m *local.Market, job *config.Job, account shop) {
+	zones, err := account.Zones(ctx)
+	if err != nil {
+		m.Sources = append(m.Sources, "Ids of zones: unknown; "+providers.FirstLine(err)+".")
+		return
+	}
+	m.ZoneIDs = map[string]string{}
+	for _, z := range zones {
+		m.ZoneIDs[z.Name] = z.ID
+	}
+	names, machines := providers.WantedTypes(m, job)
+	zones, all, err := account.PlacementScores(ctx, machines, names...)
+	if err != nil { // EC2 answers some questions a day only, and roles of before may not ask
+		m.Sources = append(m.Sources, "Placement scores: unknown; "+providers.FirstLine(err)+".")
+		return
+	}
+	var told []string
+	for _, z := range zones {
+		if z.Score > 0 {
+			told = append(told, fmt.Sprintf("%s (%s) %d", z.Name, z.ID, z.Score))
+		}
+	}
+	if len(told) == 0 {
+		return
+	}
+	text := fmt.Sprintf("Placement scores of %d machines, 10 = highly likely to be had: EC2, asked now: %s", machines, strings.Join(told, ", "))
+	if !all {
+		m.Sources = append(m.Sources, text+". Nothing is decided by them: they are low where fewer than three types are asked for.")
+		return
+	}
+	m.Sources = append(m.Sources, text+".")
+	m.Told = map[market.Pool]bidding.Hints{}
+	for _, on := range m.Trace.Markets {
+		if i := slices.IndexFunc(zones, func(z sdk.Zone) bool { return z.Name == on.Pool.Zone && z.Score > 0 }); i >= 0 {
+			m.Told[on.Pool] = bidding.Hints{Placement: bidding.Hint{Value: float64(zones[i].Score), At: job.Local.Start}}
+		}
+	}
+}
+
+// standardFamilies begin the names of the types that EC2's quotas of standard machines are of.
+const standardFamilies = "acdhimrtz"
+
+// warnOfQuotas warns where the account's quotas are below what the job may want. Service Quotas does not tell how much of one is
+// in use.
+func warnOfQuotas(ctx context.Context, m *local.Market, job *config.Job, account shop) {
+	names, _ := providers.WantedTypes(m, job)
+	for _, name := range append(names, job.Reliable.Type) {
+		if name != "" && !strings.Contains(standardFamilies, name[:1]) {
+			return // other quotas are theirs
+		}
+	}
+	spot, onDemand := providers.WantedVCPUs(m, job, of(job).Region)
+	for _, q := range []struct {
+		code, what string
+		wanted     float64
+	}{{sdk.QuotaSpotVCPUs, "spot", spot}, {sdk.QuotaOnDemandVCPUs, "on-demand", onDemand}} {
+		limit, err := account.Quota(ctx, of(job).Endpoint, q.code)
+		if err == nil && q.wanted > limit {
+			m.Warnings = append(m.Warnings, fmt.Sprintf("the job may want %.0f %s vCPUs, and the account's quota %s in %s is %.0f: ask for more with "+
+				"`aws service-quotas request-service-quota-increase --service-code ec2 --quota-code %s --desired-value %.0f`",
+				q.wanted, q.what, q.code, of(job).Region, limit, q.code, q.wanted))
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package ec2
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/planner/local"
+	"github.com/tierml/tierml/internal/pricelist"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/market/trace"
+	"github.com/tierml/tierml/providers"
+	"github.com/tierml/tierml/provisioner"
+	sdk "github.com/tierml/tierml/provisioner/ec2"
+)
+
+// shop is EC2 as far as a plan asks it.
+type shop interface {
+	TypesFor(context.Context, sdk.Need) ([]string, error)
+	PriceHistory(context.Context, sdk.PriceQuery, func(prices int)) (map[market.Pool][]market.PricePoint, error)
+	OnDemand(ctx context.Context, names ...string) (found []market.InstanceType, missing []string, err error)
+	Zones(context.Context) ([]sdk.Zone, error)
+	Quota(ctx context.Context, endpoint, code string) (float64, error)
+	PlacementScores(ctx context.Context, machines int, names ...string) (zones []sdk.Zone, all bool, err error)
+}
+
+// soldTo is what EC2 sells to a job: spot prices of its last 90 days, and on-demand prices of the job's own catalog, or else
+// of the AWS Price List, which are kept for a day in a folder.
+func soldTo(ctx context.Context, job *config.Job, account shop, folder string) (*local.Market, error) {
+	if of(job).Endpoint != "" {
+		folder = "" // what is there may sell at other prices than EC2
+	}
+	m := &local.Market{}
+	if of(job).Catalog != "" { // before anybody is asked
+		if err := providers.ReadCatalog(m, job); err != nil {
+			return nil, err
+		}
+	}
+	query, err := priceQuery(ctx, account, job)
+	if err != nil {
+		return nil, err
+	}
+	if m.Catalog == nil {
+		if err := listCatalog(ctx, m, job, query.Types, book(account, of(job).Region, folder)); err != nil {
+			return nil, err
+		}
+	}
+	prices, err := account.PriceHistory(ctx, query, func(int) {})
+	if err != nil {
+		return nil, err
+	}
+	if len(prices) == 0 {
+		return nil, job.Fault("resources.any_of", "EC2 knows no spot prices of these types in "+of(job).Region, "write types and zones that it sells")
+	}
+	m.Trace = &trace.Trace{Markets: trace.Of(prices)}
+	m.Sources = append([]string{fmt.Sprintf("Spot prices: EC2 in %s, asked now; %d pools, since %s.", of(job).Region, len(prices), query.Since.UTC().Format("2006-01-02"))}, m.Sources...)
+	if err := advised(ctx, m, job, folder); err != nil {
+		return nil, err
+	}
+	placed(ctx, m, job, account)
+	warnOfQuotas(ctx, m, job, account)
+	return m, nil
+}
+
+// book is the AWS Price List of a region.
+func book(account shop, region, folder string) *pricelist.Book {
+	return &pricelist.Book{Name: "AWS Price List", Provider: Name, Region: region, Folder: folder,
+		Ask: func(ctx context.Context, names []string) ([]pricelist.Offer, error) {
+			types, _, err := account.OnDemand(ctx, names...)
+			offers := make([]pricelist.Offer, 0, len(types))
+			for _, t := range types {
+				offers = append(offers, pricelist.Offer{InstanceType: t})
+			}
+			return offers, err
+		}}
+}
+
+// listCatalog asks the price list for what the job may buy.
+func listCatalog(ctx context.Context, m *local.Market, job *config.Job, names []string, book *pricelist.Book) error {
+	if kind := job.Reliable.Type; kind != "" && len(names) > 0 && !slices.Contains(names, kind) {
+		names = append(slices.Clone(names), kind)
+	}
+	_, err := providers.AskCatalog(ctx, m, job, names, book, func(kind string) (problem, instead string) {
+		return fmt.Sprintf("the %s has no on-demand price of %s in %s", book.Name, kind, book.Region), "write types that are sold there"
+	})
+	return err
+}
+
+// manyTypes is from when on the prices of all types are asked for, in place of so many by name.
+const manyTypes = 100
+
+// priceQuery asks for what the job may buy, as far back as EC2 remembers.
+func priceQuery(ctx context.Context, cloud shop, job *config.Job) (sdk.PriceQuery, error) {
+	q := sdk.PriceQuery{Zones: job.Resources.Zones, Since: job.Local.Start.Add(-90 * 24 * time.Hour)}
+	if len(q.Zones) == 0 {
+		q.Zones = slices.Sorted(maps.Keys(of(job).Subnets))
+	}
+	for _, m := range job.Resources.AnyOf {
+		if m.Type != "" {
+			q.Types = append(q.Types, m.Type)
+			continue
+		}
+		names, err := cloud.TypesFor(ctx, needOf(m))
+		switch {
+		case errors.Is(err, provisioner.ErrDenied): // the role is of before: all types' prices are asked for
+			q.Types = nil
+			return q, nil
+		case err != nil:
+			return q, err
+		case len(names) == 0:
+			return q, job.Fault("resources.any_of", "EC2 has no type that meets a need of this job in "+of(job).Region, "ask for less, or name a type")
+		}
+		q.Types = append(q.Types, names...)
+	}
+	slices.Sort(q.Types)
+	if q.Types = slices.Compact(q.Types); len(q.Types) > manyTypes {
+		q.Types = nil
+	}
+	return q, nil
+}
+
+// needOf is a need in EC2's terms.
+func needOf(m config.Machine) sdk.Need {
+	n := sdk.Need{MinVCPU: m.CPUs.Count, MinMemory: m.Memory.MiB, Arch: m.Arch}
+	if !m.CPUs.OrMore {
+		n.MaxVCPU = m.CPUs.Count
+	}
+	if !m.Memory.OrMore {
+		n.MaxMemory = m.Memory.MiB
+	}
+	return n
+}

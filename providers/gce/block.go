@@ -1,0 +1,111 @@
+package gce
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/internal/config"
+)
+
+// Name is the provider's word in job files and pools.
+const Name = "gce"
+
+// Block is what a job needs to know of an installation on Compute Engine. The names are those of the Terraform module's output
+// settings.
+type Block struct {
+	config.Installation
+	// Project is the id of the project that pays. Required.
+	Project string `yaml:"project"`
+	// Labels are what every machine and its disk carries beside TierML's own. Default none.
+	Labels map[string]string `yaml:"labels"`
+	// Image is what machines boot from, a Linux with bash and curl. Default the newest Debian 12.
+	Image string `yaml:"image"`
+	// Network of the machines, where `subnetwork` does not say it. Default `default`.
+	Network string `yaml:"network"`
+	// Subnetwork of the machines, which must reach each other and the controller at any port from 1024. Default the
+	// network's own.
+	Subnetwork string `yaml:"subnetwork"`
+	// NetworkTags are what firewall rules aim at. Default none.
+	NetworkTags []string `yaml:"network_tags"`
+	// ExternalIP gives machines public addresses. Without, the subnetwork needs Private Google Access. Default false.
+	ExternalIP bool `yaml:"external_ip"`
+	// ServiceAccount is whom machines act as: they read `program`, splits and checkpoints. Default none.
+	ServiceAccount string `yaml:"service_account"`
+	// Prices are Spot prices, as `local.prices`, such as a price store that a price list was imported into; those of a
+	// region hold in each of its zones. Default Compute Engine is asked, or where it does not tell, its price list.
+	Prices string `yaml:"prices" job:"env,path"`
+	// DiskType is the disk's type. Default `pd-balanced`.
+	DiskType string `yaml:"disk_type"`
+	// SecureBoot lets machines run signed kernels and drivers only. Default true.
+	SecureBoot bool `yaml:"secure_boot" job:"zero"`
+	// ExtraNotice is by how much earlier Spot machines shall be warned of a preemption than 30 seconds before the end,
+	// in wall-clock time. Default none.
+	ExtraNotice time.Duration `yaml:"extra_notice"`
+}
+
+// Shared is what blocks have in common: names of clusters are those of a project.
+func (b *Block) Shared() *config.Installation {
+	b.Installation.Project = b.Project
+	return &b.Installation
+}
+
+const debian = "projects/debian-cloud/global/images/family/debian-12"
+
+// Terms are what job files have to know of Compute Engine.
+var Terms = config.Provider{
+	Name: Name, Title: "Compute Engine",
+	Mistaken: map[string]string{"gcp": "Google's cloud is called gce here", "google": "Google's cloud is called gce here"},
+	New:      func() config.Block { return &Block{} },
+	Store:    "gs", Rules: "gce-spot", Notice: 30 * time.Second,
+	Region: "us-central1", ControllerType: "e2-small",
+	Examples: map[string]string{
+		"region": "region: us-central1", "project": "project: my-project-123", "labels": "labels: {team: research}", "image": "image: " + debian,
+		"network": "network: tierml", "subnetwork": "subnetwork: tierml", "network_tags": "network_tags: [tierml-machine]",
+		"external_ip": "external_ip: true", "service_account": "service_account: machines@my-project-123.iam.gserviceaccount.com",
+		"prices": "prices: gce-prices.csv", "disk_type": "disk_type: pd-balanced", "secure_boot": "secure_boot: false", "extra_notice": "extra_notice: 2m",
+		"endpoint": "endpoint: https://compute.googleapis.com", "program": "program: {url: gs://BUCKET/tierml, sha256: 7d865e959b2466918c9863afca942d0fb89d7c9ac0c99bafc3749504ded97730}",
+		"controller.zone": "zone: us-central1-a", "controller.url": "url: https://tierml.example.com",
+		"controller.network": "network: [tierml-controller]", "controller.type": "type: e2-small", "controller.disk": "disk: 30GB",
+	},
+	Play: &config.Play{Rules: "gce-spot", Notice: 30 * time.Second, OwnRules: []string{"gce-spot", "gce-preemptible"}},
+}
+
+// longestNotice is the longest that may be asked for.
+const longestNotice = 2 * time.Minute
+
+// label is a label's value, or a name of a project, type or tag.
+var label = regexp.MustCompile(`^[a-z0-9_-]{1,63}$`)
+
+// Check is of what only Compute Engine has.
+func (b *Block) Check(c *config.Checker) {
+	config.Default(c, "image", &b.Image, debian)
+	config.Default(c, "disk_type", &b.DiskType, "pd-balanced")
+	config.Default(c, "secure_boot", &b.SecureBoot, true)
+	c.Required("project", b.Project)
+	c.File("prices", &b.Prices)
+	b.checkLabels(c)
+	if b.ExtraNotice < 0 || b.ExtraNotice > longestNotice || b.ExtraNotice%time.Second != 0 {
+		c.Fault("extra_notice", b.ExtraNotice.String()+" is no warning that Compute Engine gives", "write whole seconds up to "+config.Duration(longestNotice))
+	}
+	c.Job.Local.Notice += b.ExtraNotice
+}
+
+// checkLabels checks what becomes a label, or a part of a name.
+func (b *Block) checkLabels(c *config.Checker) {
+	if b.Owner != "" && !label.MatchString(b.Owner) {
+		c.Fault("owner", fmt.Sprintf("%q cannot be a label", b.Owner), "write small letters, digits, dashes and underscores")
+	}
+	for name, value := range b.Labels {
+		switch {
+		case !label.MatchString(name) || name[0] < 'a' || name[0] > 'z' || value != "" && !label.MatchString(value):
+			c.Fault("labels", fmt.Sprintf("%q: %q cannot be a label", name, value), "write small letters, digits, dashes and underscores, a letter first")
+		case strings.HasPrefix(name, "tierml-"):
+			c.Fault("labels", fmt.Sprintf("%q is one of TierML's own", name), "choose another name")
+		}
+	}
+}
+
+// of is the block of a job with cloud: gce.
+func of(job *config.Job) *Block { return job.Block.(*Block) }

@@ -1,0 +1,169 @@
+// Package gce is Google Compute Engine as a provider: its block of the job file, its market, its doctor's checks, and what its
+// machines say of themselves. provisioner/gce speaks to its API; a build with -tags nogce leaves that out, and the 17 MB of
+// Google's client.
+package gce
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/doctor"
+	"github.com/tierml/tierml/internal/planner/local"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/providers"
+	"github.com/tierml/tierml/providers/boot"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/provisioner/gce/notice"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+	"github.com/tierml/tierml/tiers/node"
+)
+
+// Provider is Compute Engine.
+type Provider struct{}
+
+// Facts is what is to be known of Compute Engine as data.
+func (Provider) Facts() providers.Facts {
+	return providers.Facts{
+		Provider: Terms, NoBids: true, Endpoint: "https://compute.googleapis.com", MetadataVariable: "GCE_METADATA_HOST", Mark: "the label tierml-cluster=",
+		Refused:    "Google's Application Default Credentials; `gcloud auth list` shows whose they are, terraform/gcp what they must be allowed",
+		Undoable:   map[string]string{"rebalance": "nothing is recommended beforehand on Compute Engine"},
+		Preemption: "has Compute Engine take back, by a simulated maintenance event,",
+		Reach: providers.Reach{
+			NeedsZone: true,
+			// Identity-Aware Proxy can connect to a port itself, but to one of the machine's address, and the controller listens on
+			// loopback alone: so by SSH through it.
+			Tunnel: "gcloud compute ssh {instance} --project {project} --zone {zone} --tunnel-through-iap --quiet -- " +
+				"-N -o ExitOnForwardFailure=yes -o ServerAliveInterval=15 -L 127.0.0.1:{local}:localhost:{port}",
+			Token: "gcloud compute ssh {instance} --project {project} --zone {zone} --tunnel-through-iap --quiet --command sudo%20cat%20/var/lib/tierml/token",
+			Stopped: "see whether it runs: gcloud compute instances describe {instance} --project {project} --zone {zone} --format 'value(status)'; if it is TERMINATED: " +
+				"gcloud compute instances start {instance} --project {project} --zone {zone}",
+			Programs: map[string]string{"gcloud": "install Google's command line: https://cloud.google.com/sdk/docs/install"},
+		},
+	}
+}
+
+// api is Compute Engine for all that is done with it.
+type api interface {
+	providers.Account
+	shop
+	examined
+}
+
+// Open makes the adapter, by the SDK's own way to find credentials.
+func (Provider) Open(ctx context.Context, job *config.Job, s providers.Session) (providers.Account, error) {
+	if s.Played != "" {
+		return openPlayed(ctx, job, s)
+	}
+	cloud, err := open(ctx, job, s)
+	if err != nil {
+		return nil, err
+	}
+	prices := listed{cloud, map[market.Pool]*market.History{}}
+	for _, o := range s.Offers {
+		prices.history[o.Pool] = o.History
+	}
+	if of(job).Prices != "" {
+		return prices, nil
+	}
+	return &orListed{Account: cloud, list: prices}, nil
+}
+
+// Market is what Compute Engine sells to a job.
+func (Provider) Market(ctx context.Context, job *config.Job, folder string) (*local.Market, error) {
+	cloud, err := open(ctx, job, providers.Session{})
+	if err != nil {
+		return nil, err
+	}
+	defer cloud.Close()
+	return soldTo(ctx, job, cloud, folder)
+}
+
+// Try looks whether Compute Engine sells the machine types of the pools.
+func (Provider) Try(ctx context.Context, job *config.Job, pools []market.Pool) (string, error) {
+	cloud, err := open(ctx, job, providers.Session{})
+	if err != nil {
+		return "", err
+	}
+	defer cloud.Close()
+	if err := try(ctx, cloud, pools); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("Compute Engine has the machine types of all %d pools. It has no trial of a launch: whether permissions, image, network\nand quotas are right will show when the first machine is bought.", len(pools)), nil
+}
+
+// Checks are those of a job with cloud: gce.
+func (Provider) Checks(job *config.Job) []doctor.Check {
+	return checks(job, func(ctx context.Context) (examined, error) { return open(ctx, job, providers.Session{}) })
+}
+
+// Pace is Compute Engine's. A launch is an operation that is waited for; a renewal of a lease is one, too, and whoever looks for the
+// ends of machines gets all operations of two weeks: so leases are long. Prices of the job's own list cost nothing to look at, and
+// a machine's bill is made when prices are known up to its end.
+func (Provider) Pace(job *config.Job) providers.Pace {
+	p := providers.Pace{Prices: time.Minute, Calls: 5 * time.Minute, Lease: 2 * time.Hour}
+	if of(job).Prices != "" {
+		p.Prices = 5 * time.Second
+	}
+	return p
+}
+
+// Boot fetches a program in Google's store.
+func (Provider) Boot(at *config.Installation) providers.Boot {
+	b := providers.Boot{Fetch: boot.Curl(at.Program.URL), Environment: "TIERML_PROVIDER=gce"}
+	if strings.HasPrefix(at.Program.URL, "gs://") {
+		b.Fetch = fetch(at.Program.URL)
+	}
+	return b
+}
+
+// fetch needs no tool of Google's: the metadata server gives the machine's own token. STORAGE_EMULATOR_HOST is what Google's
+// libraries know for another store.
+func fetch(address string) string {
+	bucket, object, _ := strings.Cut(strings.TrimPrefix(address, "gs://"), "/")
+	return `local store=https://storage.googleapis.com token
+  if [ -n "${STORAGE_EMULATOR_HOST:-}" ]; then store=http://${STORAGE_EMULATOR_HOST#http://}; fi
+  token=$(` + boot.CurlCommand + ` --header 'Metadata-Flavor: Google' \
+    "http://${GCE_METADATA_HOST:-metadata.google.internal}/computeMetadata/v1/instance/service-accounts/default/token" |
+    sed 's/.*"access_token" *: *"\([^"]*\)".*/\1/')
+  ` + boot.CurlCommand + ` --location --header @- --output tierml.new \
+    "$store/storage/v1/b/` + bucket + "/o/" + url.PathEscape(object) + `?alt=media" <<<"Authorization: Bearer $token"`
+}
+
+// startupScript is what Compute Engine's guest runs when a machine has booted. Nothing in it is secret: what only this
+// machine may know is in an attribute of its own, which the agent reads.
+func startupScript(at *config.Installation, minutes int) string {
+	return boot.Machine(Provider{}.Boot(at), "", at.Program.SHA256, minutes)
+}
+
+// Place is that of the machines. Zones are not told.
+func (Provider) Place(job *config.Job) (network, zones []string) { return of(job).NetworkTags, nil }
+
+// Metadata is what Compute Engine's metadata server, or one that speaks like it, says. It names no deadline: that is reckoned
+// here, in market time.
+func (Provider) Metadata(m clock.Mapping, log *slog.Logger) node.Machine { return metadata{m, log} }
+
+type metadata struct {
+	mapping clock.Mapping
+	log     *slog.Logger
+}
+
+func (m metadata) Identity(ctx context.Context) (node.Identity, error) {
+	id, err := notice.ReadIdentity(ctx)
+	return node.Identity{Instance: ps.ServerID(id.ID), Type: id.Type}, err
+}
+
+func (m metadata) UserData(ctx context.Context) (string, error) {
+	data, err := notice.ReadUserData(ctx)
+	return string(data), err
+}
+
+func (m metadata) Watch(ctx context.Context, f func(tiers.Warned)) error {
+	return notice.Watch(ctx, notice.Config{Clock: m.mapping, Report: providers.Report(m.log)}, func(n provisioner.Notice) { f(providers.Warned(n)) })
+}

@@ -1,0 +1,65 @@
+//go:build !nogce
+
+package gce
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/providers"
+	sdk "github.com/tierml/tierml/provisioner/gce"
+)
+
+// What a cloud that plays Compute Engine takes for an image and for a project: any.
+const (
+	anyImage   = "projects/tierml/global/images/agent"
+	anyProject = "fake-project"
+)
+
+// open makes the adapter for Compute Engine itself, or what is at the job's endpoint.
+func open(ctx context.Context, job *config.Job, s providers.Session) (api, error) {
+	b := of(job)
+	c := sdk.Config{
+		Project: b.Project, Region: b.Region, Cluster: b.Cluster, Owner: b.Owner, Labels: b.Labels, Endpoint: b.Endpoint,
+		Image: b.Image, Disk: sdk.Disk{SizeGiB: (b.Disk.MiB + 1023) >> 10, Type: b.DiskType},
+		Network: b.Network, Subnetwork: b.Subnetwork, NetworkTags: b.NetworkTags, ExternalIP: b.ExternalIP,
+		ServiceAccount: b.ServiceAccount, NoSecureBoot: !b.SecureBoot, ExtraNotice: b.ExtraNotice,
+		Job: s.Run, Expires: s.Expires, PollInterval: s.Poll, Clock: s.Clock, Log: s.Log,
+	}
+	if s.Minutes > 0 {
+		c.StartupScript = startupScript(job.Installation(), s.Minutes)
+	}
+	return made(sdk.New(ctx, c))
+}
+
+// openPlayed makes the adapter for a cloud of this program that speaks Compute Engine's API.
+func openPlayed(ctx context.Context, job *config.Job, s providers.Session) (providers.Account, error) {
+	book, _, _ := strings.Cut(job.Local.Rules, "+")
+	c := sdk.Config{
+		Project: anyProject, Region: s.Region, Cluster: s.Run, Endpoint: s.Played, Image: anyImage, Preemptible: book == "gce-preemptible",
+		PollInterval: s.Poll, ShutdownTime: job.Local.Notice, Clock: s.Clock, Log: s.Log,
+	}
+	if !c.Preemptible { // those have 24 hours, and take no other
+		c.MaxRun = leash(job.MaxDuration, s.Clock.ToMarket(10*time.Minute))
+	}
+	return made(sdk.New(ctx, c))
+}
+
+// made keeps a nil out of the interface.
+func made(cloud *sdk.Cloud, err error) (api, error) {
+	if err != nil {
+		return nil, err
+	}
+	return cloud, nil
+}
+
+// longestLeash is the longest that Compute Engine takes.
+const longestLeash = 120 * 24 * time.Hour
+
+// leash is after how long Compute Engine deletes a machine by itself, should nobody be left to do it: some minutes, as the
+// clock on the wall goes, after the run would have been ended.
+func leash(run, after time.Duration) time.Duration {
+	return min(max(run.Round(time.Second)+after.Round(time.Second), time.Minute), longestLeash)
+}
