@@ -121,7 +121,9 @@ func checksOf(job *config.Job) []doctor.Check {
 		return append(checks, doctor.Check{Name: "cloud", Look: func(context.Context) (string, error) { return "", err }})
 	}
 	address := cmp.Or(at.Endpoint, strings.ReplaceAll(provider.Facts().Endpoint, "{region}", at.Region))
-	checks = append(checks, doctor.Endpoint(address, client, time.Now))
+	if address != "" {
+		checks = append(checks, doctor.Endpoint(address, client, time.Now))
+	}
 	if at.Listen != "" {
 		host, _, _ := net.SplitHostPort(at.Listen) // it was checked
 		checks = append(checks, doctor.Listening("listen address", net.JoinHostPort(host, "0"), "write an address of this host, by which machines reach it"))

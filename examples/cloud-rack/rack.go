@@ -1,6 +1,6 @@
 // Package rack is the smallest cloud: a rack of our own machines, so many of one type, that costs nothing and is switched on
-// and off. It shows what a provider's adapter has to do; docs/extend.md walks through it. What would switch real machines is
-// left to the two functions of a Rack.
+// and off. It shows all that a provider has to do, in one folder; docs/extend.md walks through it. rack.go is the cloud, whose real
+// machines two functions would switch; provider.go is the rest: here each machine is a process of this host.
 package rack
 
 import (
@@ -16,8 +16,8 @@ import (
 
 // Rack is so many machines. It may be used by several goroutines.
 type Rack struct {
-	// On and Off switch a slot; nil = nothing is switched. On gets the user data of the launch.
-	On  func(slot int, userData string) error
+	// On and Off switch a slot; nil = nothing is switched. On gets the machine's name and the user data of the launch.
+	On  func(slot int, id provisioner.InstanceID, userData string) error
 	Off func(slot int) error
 	// Now is the time; market and wall-clock time are the same here.
 	Now func() time.Time
@@ -75,14 +75,15 @@ func (c cluster) Launch(ctx context.Context, q provisioner.Request) ([]provision
 		if taken || len(made) == q.Count {
 			continue
 		}
+		id := provisioner.InstanceID(fmt.Sprintf("rack-%04d-%d", len(c.machines)+len(made), slot))
 		if c.On != nil {
-			if err := c.On(slot, q.UserData); err != nil {
+			if err := c.On(slot, id, q.UserData); err != nil {
 				continue // a broken machine is one that cannot be had
 			}
 		}
 		c.slots[slot] = true
 		made = append(made, &machine{cluster: c.name, slot: slot, Instance: provisioner.Instance{
-			ID: provisioner.InstanceID(fmt.Sprintf("rack-%04d-%d", len(c.machines)+len(made), slot)), Pool: q.Pool, Bid: q.Bid, Token: q.Token,
+			ID: id, Pool: q.Pool, Bid: q.Bid, Token: q.Token,
 			State: provisioner.Running, Launched: c.Now().UTC().Truncate(time.Second), Tags: q.Tags,
 		}})
 	}

@@ -24,7 +24,7 @@ func TestExam(t *testing.T) {
 func TestSwitching(t *testing.T) {
 	r := New(3)
 	on := map[int]string{}
-	r.On = func(slot int, userData string) error {
+	r.On = func(slot int, _ provisioner.InstanceID, userData string) error {
 		if slot == 1 {
 			return errors.New("does not start")
 		}
