@@ -15,6 +15,7 @@ import (
 	"github.com/tierml/tierml/apps/tally"
 	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/config"
+	_ "github.com/tierml/tierml/providers/all" // who sells machines
 	"github.com/tierml/tierml/ps"
 )
 
