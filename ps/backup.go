@@ -37,7 +37,7 @@ func (b *Backup) Delivered() Clock {
 
 // Deliver takes a complete delivery. needFull: it builds on a cut that is not here, send all rows.
 func (b *Backup) Deliver(d *Delivery) (needFull bool, err error) {
-	if err := d.Rows.Check(b.schema, b.id); err != nil {
+	if err := d.each(false, func(rows *Block) error { return rows.Check(b.schema, b.id) }); err != nil {
 		return false, err
 	}
 	if !b.lacking && d.Cut == b.cut {
@@ -65,9 +65,9 @@ func (b *Backup) Commit(c Clock) error {
 	case b.incoming.Full:
 		b.held, b.rows = nil, newRows(b.schema, b.id) // whoever reads has the old rows for himself
 	case b.held != nil:
-		b.held.keep(&b.incoming.Rows)
+		_ = b.incoming.each(false, func(rows *Block) error { b.held.keep(rows); return nil })
 	}
-	b.rows.take(&b.incoming.Rows)
+	_ = b.incoming.each(true, func(rows *Block) error { b.rows.take(rows); return nil })
 	b.cut, b.lacking, b.incoming = c, false, nil
 	return nil
 }

@@ -1,6 +1,9 @@
 package ps
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // layer is the undo since a cut: each row changed since then, as it was at the cut. The set of these rows is also what
 // the next cut's delivery must carry.
@@ -146,6 +149,45 @@ type Delivery struct {
 	Cut, Base Clock
 	Full      bool
 	Rows      Block
+	More      []Block // rows after those, in pieces
+}
+
+// Add appends a piece.
+func (d *Delivery) Add(rows Block) {
+	if len(d.Rows.Keys) == 0 {
+		d.Rows = rows
+		return
+	}
+	d.More = append(d.More, rows)
+}
+
+// Last is the last row; false when there is none.
+func (d *Delivery) Last() (Key, bool) {
+	rows := &d.Rows
+	if n := len(d.More); n > 0 {
+		rows = &d.More[n-1]
+	}
+	if len(rows.Keys) == 0 {
+		return Key{}, false
+	}
+	return rows.Keys[len(rows.Keys)-1], true
+}
+
+// each calls f for every piece until it gives an error. With spend their memory is let go one after another.
+func (d *Delivery) each(spend bool, f func(rows *Block) error) error {
+	for i := -1; i < len(d.More); i++ {
+		rows := &d.Rows
+		if i >= 0 {
+			rows = &d.More[i]
+		}
+		if err := f(rows); err != nil {
+			return err
+		}
+		if spend {
+			*rows = Block{}
+		}
+	}
+	return nil
 }
 
 // Passed reports whether the cut has been passed here, so that Deliver can give it.
@@ -170,36 +212,87 @@ func (s *Shard) CutBytes() int {
 // deliveryBytes is about what a row takes on its way to another server: its key and its cells.
 func deliveryBytes(cells int) int { return 8 + 4*cells }
 
-// Deliver returns the outstanding cut, which must have been passed. full asks for all rows because the backup
-// says that it lacks the base.
-func (s *Shard) Deliver(c Clock, full bool) (Delivery, error) {
-	if len(s.layers) != 2 || s.layers[1].cut != c {
-		return Delivery{}, invalid("cut %d of partition %d is not outstanding", c, s.id)
-	}
-	d := Delivery{Cut: c, Base: s.layers[0].cut, Full: full || s.layers[0].full}
-	if d.Full {
-		s.rows.each(func(t *tableRows, slot int) { s.deliverRow(&d, t, slot) })
-		return d, nil
-	}
-	for i := range s.rows.tables {
-		t := &s.rows.tables[i]
-		slots := slices.Clone(s.layers[0].tables[i].slots)
-		t.sort(slots)
-		for _, slot := range slots {
-			s.deliverRow(&d, t, int(slot))
-		}
-	}
-	return d, nil
+// Reading is the outstanding cut, read piece by piece while the shard changes: its layer keeps the rows as they were.
+type Reading struct {
+	shard     *Shard
+	Cut, Base Clock
+	Full      bool
+	tables    [][]uint32 // slots, in the order of rows
+	rows      int
+	table, at int // where the next piece begins
+	next      int // and how many rows went before it
 }
 
-func (s *Shard) deliverRow(d *Delivery, t *tableRows, slot int) {
-	u := &s.layers[1].tables[t.id]
-	switch place := u.place(slot); {
-	case place < 0:
-		d.Rows.Add(t.key(slot), t.stored(slot))
-	case u.touched[place]:
-		d.Rows.Add(t.key(slot), u.stored(t, place))
+// OpenCut returns the outstanding cut, which must have been passed. full asks for all rows because the backup says that it lacks
+// the base.
+func (s *Shard) OpenCut(c Clock, full bool) (*Reading, error) {
+	if len(s.layers) != 2 || s.layers[1].cut != c {
+		return nil, invalid("cut %d of partition %d is not outstanding", c, s.id)
 	}
+	r := &Reading{shard: s, Cut: c, Base: s.layers[0].cut, Full: full || s.layers[0].full, tables: make([][]uint32, len(s.rows.tables))}
+	for i := range s.rows.tables {
+		t, after := &s.rows.tables[i], &s.layers[1].tables[i]
+		was := func(slot int) bool { // whether the row was touched at the cut
+			if place := after.place(slot); place >= 0 {
+				return after.touched[place]
+			}
+			return t.touched[slot]
+		}
+		var slots []uint32
+		if r.Full {
+			slots = t.order(was)
+		} else {
+			slots = slices.DeleteFunc(slices.Clone(s.layers[0].tables[i].slots), func(slot uint32) bool { return !was(int(slot)) })
+			t.sort(slots)
+		}
+		r.tables[i], r.rows = slots, r.rows+len(slots)
+	}
+	return r, nil
+}
+
+// Rows is how many there are.
+func (r *Reading) Rows() int { return r.rows }
+
+// At is how many rows have been read.
+func (r *Reading) At() int { return r.next }
+
+// Rewind begins again.
+func (r *Reading) Rewind() { r.table, r.at, r.next = 0, 0, 0 }
+
+// Next adds more rows to an empty block: at least one unless none is left, no more than most, and beyond the first no more than so
+// many bytes hold. Once the cut is over it is ErrInvalid.
+func (r *Reading) Next(into *Block, bytes, most int) error {
+	s := r.shard
+	if len(s.layers) != 2 || s.layers[1].cut != r.Cut {
+		return invalid("cut %d of partition %d is over", r.Cut, s.id)
+	}
+	for ; r.table < len(r.tables); r.table, r.at = r.table+1, 0 {
+		t, after := &s.rows.tables[r.table], &s.layers[1].tables[r.table]
+		for _, slot := range r.tables[r.table][r.at:] {
+			var cells []float32
+			if place := after.place(int(slot)); place >= 0 {
+				cells = after.stored(t, place)
+			} else {
+				cells = t.stored(int(slot))
+			}
+			if bytes -= deliveryBytes(len(cells)); most <= 0 || bytes < 0 && len(into.Keys) > 0 {
+				return nil
+			}
+			into.Add(t.key(int(slot)), cells)
+			r.at, r.next, most = r.at+1, r.next+1, most-1
+		}
+	}
+	return nil
+}
+
+// Deliver returns the outstanding cut in one piece.
+func (s *Shard) Deliver(c Clock, full bool) (Delivery, error) {
+	r, err := s.OpenCut(c, full)
+	if err != nil {
+		return Delivery{}, err
+	}
+	d := Delivery{Cut: r.Cut, Base: r.Base, Full: r.Full}
+	return d, r.Next(&d.Rows, math.MaxInt, math.MaxInt)
 }
 
 // CommitCut drops the undo from before the cut. Committing it again is harmless.

@@ -38,14 +38,22 @@ func (t *tableRows) slot(row RowID) int {
 	if slot := t.find(row); slot >= 0 {
 		return slot
 	}
+	slot := t.blank(row)
+	if !t.table.Sparse {
+		t.initial(row, t.cells.row(slot))
+	}
+	return slot
+}
+
+// blank gives a row that has no slot one; its cells may hold anything.
+func (t *tableRows) blank(row RowID) int {
 	slot := t.add(row)
 	t.touched = append(t.touched, false)
 	if t.table.Sparse {
 		t.sparse = append(t.sparse, nil)
-		return slot
+	} else {
+		t.cells.add()
 	}
-	_, cells := t.cells.add()
-	t.initial(row, cells)
 	return slot
 }
 
@@ -153,7 +161,11 @@ func (t *tableRows) key(slot int) Key { return Key{Table: t.id, Row: t.ids[slot]
 func (r *rows) take(b *Block) {
 	b.Each(r.schema, func(k Key, cells []float32) {
 		t := &r.tables[k.Table]
-		t.set(t.slot(k.Row), cells)
+		slot := t.find(k.Row)
+		if slot < 0 {
+			slot = t.blank(k.Row)
+		}
+		t.set(slot, cells)
 	})
 }
 

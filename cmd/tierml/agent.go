@@ -18,6 +18,7 @@ import (
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/all"
 	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/internal/heap"
 	"github.com/tierml/tierml/providers"
 	"github.com/tierml/tierml/tiers/node"
 	"github.com/tierml/tierml/tiers/node/splitdir"
@@ -70,6 +71,9 @@ func runAgent(ctx context.Context, env func(string) string, logTo io.Writer) err
 	mapping, flops, err := agentEnvironment(env)
 	if err != nil {
 		return usageError{err}
+	}
+	if env("GOGC") == "" {
+		heap.Tune()
 	}
 	log := slog.New(&marketLog{slog.NewTextHandler(logTo, nil), mapping})
 	machine, err := providers.Machine(env, mapping, log)

@@ -299,19 +299,20 @@ type puller struct {
 	from       ps.ServerID
 	full       bool
 	bytes      int64
+	rows       uint64 // that have come
 }
 
 // fetch asks for piece after piece, and compares the whole with what the end says.
 func (p *puller) fetch(ctx context.Context) (*ps.Delivery, error) {
 	d := &ps.Delivery{Cut: p.cut}
 	var sum wire.Checksum
-	p.bytes = 0
+	p.bytes, p.rows = 0, 0
 	for {
 		request := &wire.PullCut{
 			Cut:       p.cut,
 			Partition: p.partition,
 			Full:      p.full,
-			From:      uint64(len(d.Rows.Keys)),
+			From:      p.rows,
 			MaxBytes:  uint64(p.server.cfg.ChunkBytes),
 		}
 		answer, err := ask[wire.Message](ctx, p.server, p.from, p.generation, request)
@@ -320,16 +321,14 @@ func (p *puller) fetch(ctx context.Context) (*ps.Delivery, error) {
 		}
 		switch m := answer.(type) {
 		case *wire.Delivery:
-			err := p.add(d, m, &sum)
-			m.Release()
-			if err != nil {
+			if err := p.add(d, m, &sum); err != nil {
 				return nil, err
 			}
 		case *wire.DeliveryEnd:
 			d.Base, d.Full = m.Base, m.Full
-			if m.Cut != p.cut || m.Rows != uint64(len(d.Rows.Keys)) || m.Sum != sum {
+			if m.Cut != p.cut || m.Rows != p.rows || m.Sum != sum {
 				return nil, fmt.Errorf("delivery of %d rows, checksum %08x, ends with %d rows, checksum %08x",
-					len(d.Rows.Keys), sum, m.Rows, m.Sum)
+					p.rows, sum, m.Rows, m.Sum)
 			}
 			return d, nil
 		default:
@@ -339,41 +338,34 @@ func (p *puller) fetch(ctx context.Context) (*ps.Delivery, error) {
 }
 
 func (p *puller) add(d *ps.Delivery, m *wire.Delivery, sum *wire.Checksum) error {
-	if m.Cut != p.cut || m.From != uint64(len(d.Rows.Keys)) || len(m.Rows.Keys) == 0 {
+	if m.Cut != p.cut || m.From != p.rows || len(m.Rows.Keys) == 0 {
 		return fmt.Errorf("delivery of cut %d from row %d is not what was asked for", m.Cut, m.From)
 	}
-	if len(d.Rows.Keys) > 0 && (m.Base != d.Base || m.Full != d.Full) {
+	if p.rows > 0 && (m.Base != d.Base || m.Full != d.Full) {
 		return errors.New("the delivery changed on its way: it begins again")
 	}
-	if err := p.follows(d.Rows.Keys, m.Rows.Keys); err != nil {
+	if err := p.follows(d, m.Rows.Keys); err != nil {
 		return err
 	}
 	d.Base, d.Full = m.Base, m.Full
 	sum.Add(&m.Rows)
-	d.Rows.Keys = append(d.Rows.Keys, m.Rows.Keys...)
-	d.Rows.Values = append(d.Rows.Values, m.Rows.Values...)
+	d.Add(m.Rows)
+	p.rows += uint64(len(m.Rows.Keys))
 	p.bytes += int64(8*len(m.Rows.Keys) + 4*len(m.Rows.Values))
 	return nil
 }
 
 // follows keeps a delivery finite: its rows are of the partition, and ascend.
-func (p *puller) follows(before, keys []ps.Key) error {
+func (p *puller) follows(d *ps.Delivery, keys []ps.Key) error {
 	if _, err := p.server.schema.CheckKeys(p.partition, keys); err != nil {
 		return err
 	}
-	for i, k := range keys {
-		last := k
-		switch {
-		case i > 0:
-			last = keys[i-1]
-		case len(before) > 0:
-			last = before[len(before)-1]
-		default:
-			continue
-		}
-		if k.Table < last.Table || k.Table == last.Table && k.Row <= last.Row {
+	last, any := d.Last()
+	for _, k := range keys {
+		if any && !last.Before(k) {
 			return fmt.Errorf("delivery of row %d of table %d after row %d of table %d", k.Row, k.Table, last.Row, last.Table)
 		}
+		last, any = k, true
 	}
 	return nil
 }

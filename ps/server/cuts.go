@@ -264,10 +264,9 @@ func (p *pause) wait(ctx context.Context) bool {
 
 // outgoing is a cut of a partition that its backup is pulling, kept between one piece and the next.
 type outgoing struct {
-	delivery ps.Delivery
-	asked    bool // whether the backup asked for all rows
-	row      int  // where the next piece is expected to begin,
-	value    int  // and which of the values is its first
+	reading *ps.Reading
+	asked   bool // whether the backup asked for all rows
+	sum     wire.Checksum
 }
 
 // pullCut returns a piece of a cut to the partition's backup.
@@ -276,20 +275,26 @@ func (s *Server) pullCut(ctx context.Context, generation ps.Generation, m *wire.
 		return &wire.Error{Code: wire.Retry, Text: "a drill withholds it"}
 	}
 	var answer wire.Message
-	status, refusal := s.serve(ctx, generation, m.Partition, func(slot *slot) (wire.Code, bool) {
+	status, refusal := s.serve(ctx, generation, m.Partition, func(slot *slot) (code wire.Code, wait bool) {
 		o := slot.outgoing
-		if o == nil || o.delivery.Cut != m.Cut || o.asked != m.Full {
-			delivery, err := slot.shard.Deliver(m.Cut, m.Full)
+		if o == nil || o.reading.Cut != m.Cut || o.asked != m.Full {
+			reading, err := slot.shard.OpenCut(m.Cut, m.Full)
 			if err != nil {
 				return wire.Invalid, false
 			}
-			o = &outgoing{delivery: delivery, asked: m.Full}
+			o = &outgoing{reading: reading, asked: m.Full}
 			slot.outgoing = o
 		}
-		if m.From > uint64(len(o.delivery.Rows.Keys)) {
+		if m.From > uint64(o.reading.Rows()) {
 			return wire.Invalid, false
 		}
-		answer = o.piece(&s.schema, int(m.From), m.MaxBytes, uint64(s.cfg.MaxBody)/2)
+		var err error
+		if answer, err = o.piece(int(m.From), int(min(m.MaxBytes, uint64(s.cfg.MaxBody)/2))); err != nil {
+			return wire.Invalid, false
+		}
+		if _, end := answer.(*wire.DeliveryEnd); end { // if it gets lost on its way, the delivery is made again
+			slot.outgoing = nil
+		}
 		return wire.OK, false
 	})
 	switch {
@@ -298,46 +303,34 @@ func (s *Server) pullCut(ctx context.Context, generation ps.Generation, m *wire.
 	case answer == nil:
 		return &wire.Error{Code: status.Code, Text: fmt.Sprintf("cut %d of partition %d", m.Cut, m.Partition)}
 	}
-	if end, ok := answer.(*wire.DeliveryEnd); ok {
-		s.finishOutgoing(m.Partition, end)
-	}
 	return answer
 }
 
-// piece returns rows from a row on, about maxBytes of them and no more than most, or the end.
-func (o *outgoing) piece(schema *ps.Schema, from int, maxBytes, most uint64) wire.Message {
-	d := &o.delivery
-	if from == len(d.Rows.Keys) {
-		return &wire.DeliveryEnd{Cut: d.Cut, Base: d.Base, Full: d.Full, Rows: uint64(from)}
+// piece returns rows from a row on, about so many bytes of them, or the end.
+func (o *outgoing) piece(from, bytes int) (wire.Message, error) {
+	r := o.reading
+	if from < r.At() { // its backup begins again
+		r.Rewind()
+		o.sum = wire.Checksum{}
 	}
-	if o.row != from {
-		o.row, o.value = 0, 0
-		for ; o.row < from; o.row++ {
-			o.value += schema.CellsOf(d.Rows.Keys[o.row], d.Rows.Values[o.value:])
+	for r.At() < from {
+		skipped := wire.NewDelivery(bytes)
+		err := r.Next(&skipped.Rows, bytes, from-r.At())
+		o.sum.Add(&skipped.Rows)
+		skipped.Release()
+		if err != nil {
+			return nil, err
 		}
 	}
-	row, value := o.row, o.value
-	for bytes := uint64(0); row < len(d.Rows.Keys) && (row == from || bytes < min(maxBytes, most)); row++ {
-		cells := schema.CellsOf(d.Rows.Keys[row], d.Rows.Values[value:])
-		value += cells
-		bytes += uint64(8 + 4*cells)
+	if from == r.Rows() {
+		return &wire.DeliveryEnd{Cut: r.Cut, Base: r.Base, Full: r.Full, Rows: uint64(from), Sum: o.sum}, nil
 	}
-	rows := ps.Block{Keys: d.Rows.Keys[from:row], Values: d.Rows.Values[o.value:value]}
-	o.row, o.value = row, value
-	return &wire.Delivery{Cut: d.Cut, Base: d.Base, Full: d.Full, From: uint64(from), Rows: rows}
-}
-
-// finishOutgoing adds the checksum to a delivery's end, and lets go of its memory. If the end gets lost on
-// its way, the delivery is made again.
-func (s *Server) finishOutgoing(p ps.Partition, end *wire.DeliveryEnd) {
-	s.mu.RLock()
-	slot := s.slots[p]
-	slot.mu.Lock()
-	o := slot.outgoing
-	slot.outgoing = nil
-	slot.mu.Unlock()
-	s.mu.RUnlock()
-	if o != nil {
-		end.Sum.Add(&o.delivery.Rows)
+	d := wire.NewDelivery(bytes)
+	if err := r.Next(&d.Rows, max(bytes, 1), r.Rows()); err != nil {
+		d.Release()
+		return nil, err
 	}
+	o.sum.Add(&d.Rows)
+	d.Cut, d.Base, d.Full, d.From = r.Cut, r.Base, r.Full, uint64(from)
+	return d, nil
 }

@@ -111,8 +111,11 @@ func (l local) Call(ctx context.Context, generation ps.Generation, request wire.
 		request = &wire.Contribute{Stage: *m.Clone()}
 	}
 	answer := l.Handle(ctx, generation, request)
-	if refusal, ok := answer.(*wire.Error); ok {
-		return nil, refusal
+	switch m := answer.(type) {
+	case *wire.Error:
+		return nil, m
+	case *wire.Delivery:
+		answer = m.Own()
 	}
 	if err := ctx.Err(); err != nil {
 		wire.Release(answer)

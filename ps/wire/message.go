@@ -40,7 +40,7 @@ type Message interface {
 type holder interface{ hold(*Buffer) }
 
 // kept reports whether the receiver keeps what the message holds, so that its memory is not pooled.
-func (t Type) kept() bool { return t == typeStage || t == typeMoveFinal }
+func (t Type) kept() bool { return t == typeStage || t == typeMoveFinal || t == typeDelivery }
 
 // isRequest reports whether a server answers messages of the type.
 func (t Type) isRequest() bool {

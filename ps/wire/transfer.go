@@ -66,9 +66,24 @@ type Delivery struct {
 	buffer    *Buffer
 }
 
-func (*Delivery) Type() Type       { return typeDelivery }
-func (m *Delivery) hold(b *Buffer) { m.buffer = b }
-func (m *Delivery) Release()       { m.buffer.Release(); m.buffer = nil }
+// NewDelivery returns a piece whose rows go to pooled memory, of about so many bytes.
+func NewDelivery(bytes int) *Delivery {
+	b := NewBuffer(min(bytes, PieceBytes))
+	return &Delivery{Rows: ps.Block{Values: b.Floats()[:0]}, buffer: b}
+}
+
+func (*Delivery) Type() Type { return typeDelivery }
+
+// Own returns a piece for a receiver in this process that keeps it, in memory of its own that is no larger than needed.
+func (m *Delivery) Own() *Delivery {
+	own := *m
+	own.buffer, own.Rows.Values = nil, append([]float32(nil), m.Rows.Values...)
+	m.Release()
+	return &own
+}
+
+// Release gives the memory back of a piece that was made by NewDelivery. One that came belongs to the receiver.
+func (m *Delivery) Release() { m.buffer.Release(); m.buffer = nil }
 
 func (m *Delivery) encode(e *encoder) {
 	e.u64(uint64(m.Cut))

@@ -1,0 +1,47 @@
+// Package heap keeps what a process holds of garbage small beside what it uses. Go lets the heap grow to twice its live size before
+// it collects, which is right for small heaps of many pointers. A server's heap is rows, large pieces of memory without a pointer:
+// a collection costs next to nothing there, and as much garbage as rows would double what a machine must have.
+//
+// It refuses to know what is in the heap.
+package heap
+
+import (
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync"
+)
+
+const (
+	// spare is how much garbage a heap of any size may hold, in bytes: small ones are collected as Go does by itself.
+	spare = 32 << 20
+	// share is the garbage of a large heap, as a part of what is live.
+	share = 8
+)
+
+// Percent is the setting of GOGC for a live heap of so many bytes.
+func Percent(live uint64) int {
+	garbage := max(spare, live/share)
+	if live <= garbage {
+		return 100
+	}
+	return int(100 * garbage / live)
+}
+
+// Tune adapts GOGC after every collection, from now on. Callers leave it out where the environment has a GOGC.
+var Tune = sync.OnceFunc(func() { arm(100) })
+
+// cycle is garbage as soon as it is made: its finalizer runs once after each collection.
+type cycle struct{ percent int }
+
+func arm(percent int) {
+	runtime.SetFinalizer(&cycle{percent}, func(c *cycle) {
+		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+		metrics.Read(live)
+		percent := Percent(live[0].Value.Uint64())
+		if percent != c.percent {
+			debug.SetGCPercent(percent)
+		}
+		arm(percent)
+	})
+}

@@ -1,0 +1,167 @@
+// Footprint measures what a model costs its servers: the peak memory of an owner and of a backup in bytes per parameter, and
+// how fast cuts travel between them. Owner, backup and workers are processes of their own on this host, with the real
+// ps/server and ps/client; `make footprint` runs it, docs/performance.md has the figures.
+//
+// Every worker changes every row in every clock, the most that a model can ask of its servers. It refuses to know how anything is
+// stored: it reads what the kernel says of each process (VmHWM).
+package main
+
+import (
+	"bufio"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+
+	"github.com/tierml/tierml/ps"
+)
+
+func main() {
+	var err error
+	switch {
+	case len(os.Args) > 2 && os.Args[1] == "child":
+		err = child(os.Args[2], os.Args[3:])
+	default:
+		err = measureAll(os.Args[1:])
+	}
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "footprint:", err)
+		os.Exit(1)
+	}
+}
+
+// shape is a model and who trains it.
+type shape struct {
+	floats        int
+	cols          int
+	partitions    int
+	workers       int
+	owners        int
+	deterministic bool
+	clocks        int
+}
+
+func (s *shape) flags(set *flag.FlagSet) {
+	set.IntVar(&s.floats, "floats", 7_000_000, "parameters of the model")
+	set.IntVar(&s.cols, "cols", 1024, "columns of a row")
+	set.IntVar(&s.partitions, "partitions", 32, "partitions")
+	set.IntVar(&s.owners, "owners", 1, "servers that own partitions, each backed up by one other")
+	set.IntVar(&s.workers, "workers", max(s.workers, 1), "workers; in a table, the most")
+	set.BoolVar(&s.deterministic, "deterministic", false, "sums in fixed point")
+	set.IntVar(&s.clocks, "clocks", 4, "clocks, with a cut after every other one")
+}
+
+func (s *shape) args() []string {
+	return []string{
+		fmt.Sprint("-floats=", s.floats), fmt.Sprint("-cols=", s.cols), fmt.Sprint("-partitions=", s.partitions),
+		fmt.Sprint("-owners=", s.owners), fmt.Sprint("-workers=", s.workers), fmt.Sprint("-deterministic=", s.deterministic), fmt.Sprint("-clocks=", s.clocks),
+	}
+}
+
+func (s *shape) schema() ps.Schema {
+	return ps.Schema{
+		Tables:     []ps.Table{{Name: "w", Rows: uint64(max(s.floats/s.cols, 1)), Cols: s.cols, Ranged: true}},
+		Partitions: s.partitions, Splits: s.workers, Deterministic: s.deterministic,
+	}
+}
+
+// measureAll prints a table of one and of several workers, in both ways to add up; or, with -only, of one shape.
+func measureAll(args []string) error {
+	set := flag.NewFlagSet("footprint", flag.ContinueOnError)
+	s := shape{workers: 2}
+	s.flags(set)
+	only := set.Bool("only", false, "measure just the shape of the other flags")
+	if err := set.Parse(args); err != nil {
+		return err
+	}
+	shapes := []shape{s}
+	if !*only {
+		shapes = nil
+		for _, deterministic := range []bool{false, true} {
+			for _, workers := range []int{1, s.workers} {
+				one := s
+				one.deterministic, one.workers = deterministic, workers
+				shapes = append(shapes, one)
+			}
+		}
+	}
+	fmt.Printf("%d parameters in rows of %d, %d owners with a backup each\n\n", s.floats, s.cols, s.owners)
+	fmt.Println("| sums | workers | owner, bytes per parameter | backup | worker | first cut, GB/s | later cuts, GB/s | s/clock |")
+	fmt.Println("|---|---|---|---|---|---|---|---|")
+	for _, one := range shapes {
+		r, err := measure(one)
+		if err != nil {
+			return err
+		}
+		kind := "float32"
+		if one.deterministic {
+			kind = "64-bit fixed point"
+		}
+		share := float64(one.floats) / float64(one.owners)
+		fmt.Printf("| %s | %d | %.1f | %.1f | %.1f | %.2f | %.2f | %.2f |\n", kind, one.workers, r.owner/share, r.backup/share,
+			r.worker/float64(one.floats), r.first, r.later, r.clock)
+	}
+	return nil
+}
+
+// process is a child that answers each line with a line.
+type process struct {
+	command *exec.Cmd
+	in      io.WriteCloser
+	out     *bufio.Reader
+}
+
+func start(role string, args ...string) (*process, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	p := &process{command: exec.Command(self, append([]string{"child", role}, args...)...)}
+	p.command.Stderr = os.Stderr
+	if p.in, err = p.command.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := p.command.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	p.out = bufio.NewReader(out)
+	return p, p.command.Start()
+}
+
+// line is the child's next answer.
+func (p *process) line() (string, error) {
+	text, err := p.out.ReadString('\n')
+	return strings.TrimSpace(text), err
+}
+
+func (p *process) ask(format string, args ...any) (string, error) {
+	if _, err := fmt.Fprintf(p.in, format+"\n", args...); err != nil {
+		return "", err
+	}
+	return p.line()
+}
+
+// end lets the child go, and waits for it.
+func (p *process) end() {
+	_ = p.in.Close()
+	_ = p.command.Wait()
+}
+
+// peak is the most memory that a process has had, in bytes.
+func peak(pid int) (float64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		var kB float64
+		if _, err := fmt.Sscanf(line, "VmHWM: %f kB", &kB); err == nil {
+			return 1024 * kB, nil
+		}
+	}
+	return 0, errors.New("the kernel tells no VmHWM")
+}
