@@ -24,7 +24,7 @@ func TestAContributionThatCompletes(t *testing.T) {
 	commitSlowly := func(c *Contribution) {
 		t.Helper()
 		p := slow.at(c.Clock)
-		if err := p.add(&slow.rows, &c.Updates); err != nil {
+		if err := p.add(&slow.rows, &c.Updates, false); err != nil {
 			t.Fatal(err)
 		}
 		slow.counted(c)

@@ -83,7 +83,7 @@ func (s *Shard) foldWith(c *Contribution) error {
 func (s *Shard) foldFixed(t *tableRows, slot int, row []float32, last []int64, waiting *pending) error {
 	if waiting != nil {
 		if u := &waiting.tables[t.id]; u.place(slot) >= 0 {
-			sum := u.fixed.row(u.place(slot))
+			sum := u.fixedRow(u.place(slot))
 			if err := addSums(sum, last); err != nil {
 				return err
 			}
@@ -107,7 +107,7 @@ func (s *Shard) foldFloat(t *tableRows, slot int, row, last []float32, waiting *
 	var sum []float32
 	if waiting != nil {
 		if u := &waiting.tables[t.id]; u.place(slot) >= 0 {
-			sum = u.float.row(u.place(slot))
+			sum = u.floatRow(u.place(slot))
 			u.remove(slot)
 		}
 	}
@@ -187,9 +187,9 @@ func (s *Shard) foldTable(t *tableRows, u *sums) error {
 // gradient is the sum at a place, of a table with a rule.
 func (s *Shard) gradient(u *sums, place int) []float32 {
 	if !s.schema.Deterministic {
-		return u.float.row(place)
+		return u.floatRow(place)
 	}
-	return s.toFloats(u.fixed.row(place))
+	return s.toFloats(u.fixedRow(place))
 }
 
 // toFloats is a sum as floats, in memory that the next call uses again.

@@ -179,7 +179,7 @@ func (in *Incoming) Finish(f *Final) (*Shard, error) {
 		p := s.at(f.Pending[i].Clock)
 		p.committed = f.Pending[i].Committed
 		for _, u := range append([]Sums{f.Pending[i].Sums}, f.Pending[i].more...) {
-			if err := p.add(&s.rows, &u); err != nil {
+			if err := p.add(&s.rows, &u, false); err != nil {
 				return nil, err
 			}
 		}

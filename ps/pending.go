@@ -11,17 +11,26 @@ type pending struct {
 // sums are the sums of the rows of one table. One of fixed, float and the pieces is used.
 type sums struct {
 	slotSet                // places of rows that have a sum
-	fixed   arena[int64]   // deterministic mode, by place
-	float   arena[float32] // otherwise, by place
+	fixed   arena[int64]   // deterministic mode
+	float   arena[float32] // otherwise
+	// Wide rows lie in an arena or in what was given. By place; narrow ones lie in the arena, in the order of places.
+	wide      bool
+	fixedRows [][]int64
+	floatRows [][]float32
 	// Sparse tables keep what they are given and add up at the fold, row by row. By place:
 	fixedPieces [][][]int64
 	floatPieces [][][]float32
 }
 
+// wideRow is from how many columns on a sum is taken where it lies: its place in memory takes 24 bytes to remember. Tests set it.
+var wideRow = 64
+
 func newPending(s *Schema) *pending {
 	p := &pending{tables: make([]sums, len(s.Tables))}
 	for i := range p.tables {
-		switch u, t := &p.tables[i], &s.Tables[i]; {
+		u, t := &p.tables[i], &s.Tables[i]
+		u.wide = t.Cols >= wideRow
+		switch {
 		case t.Sparse:
 		case s.Deterministic:
 			u.fixed = newArena[int64](t.Cols)
@@ -43,12 +52,31 @@ func (p *pending) reset() {
 		clear(u.fixedPieces)
 		clear(u.floatPieces)
 		u.fixedPieces, u.floatPieces = u.fixedPieces[:0], u.floatPieces[:0]
+		clear(u.fixedRows)
+		clear(u.floatRows)
+		u.fixedRows, u.floatRows = u.fixedRows[:0], u.floatRows[:0]
 	}
 }
 
-// add sums a contribution's updates, which fit the schema, and may keep their memory. On overflow nothing is
-// guaranteed about the sums: the caller treats it as fatal for the job, since a clamped sum would be a wrong answer.
-func (p *pending) add(r *rows, u *Sums) error {
+// fixedRow is the sum at a place in deterministic mode.
+func (u *sums) fixedRow(place int) []int64 {
+	if u.wide {
+		return u.fixedRows[place]
+	}
+	return u.fixed.row(place)
+}
+
+// floatRow is the sum at a place outside deterministic mode.
+func (u *sums) floatRow(place int) []float32 {
+	if u.wide {
+		return u.floatRows[place]
+	}
+	return u.float.row(place)
+}
+
+// add sums a contribution's updates, which fit the schema, and may keep the memory of sparse rows, and if it is given keep
+// and change that of dense ones. On overflow nothing is guaranteed about the sums: the caller treats it as fatal for the job, since a clamped sum would be a wrong answer.
+func (p *pending) add(r *rows, u *Sums, given bool) error {
 	s := r.schema
 	fixed, float := u.Fixed, u.Float
 	for _, k := range u.Keys {
@@ -58,10 +86,10 @@ func (p *pending) add(r *rows, u *Sums) error {
 		var n int
 		var err error
 		if s.Deterministic {
-			n, err = into.addFixed(t.table, slot, fixed)
+			n, err = into.addFixed(t.table, slot, fixed, given)
 			fixed = fixed[n:]
 		} else {
-			n, err = into.addFloat(t.table, slot, float)
+			n, err = into.addFloat(t.table, slot, float, given)
 			float = float[n:]
 		}
 		if err != nil {
@@ -72,7 +100,7 @@ func (p *pending) add(r *rows, u *Sums) error {
 }
 
 // addFixed adds the row that words begin with and gives its length.
-func (u *sums) addFixed(t *Table, slot int, words []int64) (n int, err error) {
+func (u *sums) addFixed(t *Table, slot int, words []int64, given bool) (n int, err error) {
 	place := u.place(slot)
 	if t.Sparse {
 		n = sparseWords(words, t.Cols)
@@ -86,14 +114,21 @@ func (u *sums) addFixed(t *Table, slot int, words []int64) (n int, err error) {
 	}
 	if place < 0 {
 		u.slotSet.add(slot)
-		_, sum := u.fixed.add()
-		return copy(sum, words), nil
+		sum := words[:t.Cols:t.Cols]
+		if !given || !u.wide {
+			_, sum = u.fixed.add()
+			copy(sum, words)
+		}
+		if u.wide {
+			u.fixedRows = append(u.fixedRows, sum)
+		}
+		return t.Cols, nil
 	}
-	return t.Cols, addSums(u.fixed.row(place), words[:t.Cols])
+	return t.Cols, addSums(u.fixedRow(place), words[:t.Cols])
 }
 
 // addFloat is addFixed outside deterministic mode.
-func (u *sums) addFloat(t *Table, slot int, cells []float32) (n int, err error) {
+func (u *sums) addFloat(t *Table, slot int, cells []float32, given bool) (n int, err error) {
 	place := u.place(slot)
 	if t.Sparse {
 		n = sparseCells(cells, t.Cols)
@@ -107,10 +142,17 @@ func (u *sums) addFloat(t *Table, slot int, cells []float32) (n int, err error) 
 	}
 	if place < 0 {
 		u.slotSet.add(slot)
-		_, sum := u.float.add()
-		return copy(sum, cells), nil
+		sum := cells[:t.Cols:t.Cols]
+		if !given || !u.wide {
+			_, sum = u.float.add()
+			copy(sum, cells)
+		}
+		if u.wide {
+			u.floatRows = append(u.floatRows, sum)
+		}
+		return t.Cols, nil
 	}
-	return t.Cols, addUpdate(t.Kind, u.float.row(place), cells[:t.Cols])
+	return t.Cols, addUpdate(t.Kind, u.floatRow(place), cells[:t.Cols])
 }
 
 // addSums adds fixed-point numbers to others.
@@ -151,7 +193,7 @@ func (u *sums) applyFixed(t *Table, place int, row []float32, spare []int64) err
 // fixedSum is the sum at a place, maybe in spare memory.
 func (u *sums) fixedSum(t *Table, place int, spare []int64) ([]int64, error) {
 	if !t.Sparse {
-		return u.fixed.row(place), nil
+		return u.fixedRow(place), nil
 	}
 	sum := spare[:t.Cols]
 	clear(sum)
@@ -165,7 +207,7 @@ func (u *sums) fixedSum(t *Table, place int, spare []int64) ([]int64, error) {
 
 func (u *sums) applyFloat(t *Table, place int, row []float32) error {
 	if !t.Sparse {
-		return addUpdate(t.Kind, row, u.float.row(place))
+		return addUpdate(t.Kind, row, u.floatRow(place))
 	}
 	for _, piece := range u.floatPieces[place] {
 		if err := addSparse(t.Kind, row, piece); err != nil {

@@ -45,6 +45,7 @@ type Contribution struct {
 	Clock       Clock
 	Splits      []Split // ascending; at least one
 	Updates     Sums
+	Given       bool   // the memory of dense rows is the shard's, to keep and to change; otherwise it is good until Commit
 	more        []Sums // of one that came in pieces: those after the first
 }
 
@@ -301,7 +302,7 @@ func (s *Shard) commit(inc Incarnation, seq uint64) (folded bool, err error) {
 	}
 	p := s.at(c.Clock)
 	err = c.each(func(u *Sums) error {
-		if err := p.add(&s.rows, u); err != nil {
+		if err := p.add(&s.rows, u, c.Given); err != nil {
 			return err
 		}
 		return s.checkFresh(u.Keys)

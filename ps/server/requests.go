@@ -75,7 +75,7 @@ func (s *Server) handle(ctx context.Context, generation ps.Generation, request w
 	case *wire.Read:
 		return s.read(ctx, generation, m)
 	case *wire.Stage:
-		return s.stage(ctx, generation, m)
+		return s.stage(ctx, generation, m, true)
 	case *wire.Contribute:
 		return s.contribute(ctx, generation, m)
 	case *wire.Commit:
@@ -301,8 +301,8 @@ func (s *Server) checkRead(m *wire.Read) (values int, refusal *wire.Error) {
 	return values, nil
 }
 
-// stage holds the parts of a contribution until their commit.
-func (s *Server) stage(ctx context.Context, generation ps.Generation, m *wire.Stage) wire.Message {
+// stage holds the parts of a contribution until their commit. Given: its memory is the shards'.
+func (s *Server) stage(ctx context.Context, generation ps.Generation, m *wire.Stage, given bool) wire.Message {
 	ack := &wire.Ack{Partitions: make([]wire.PartitionStatus, 0, len(m.Partitions))}
 	contributions := make([]ps.Contribution, len(m.Partitions)) // in one piece of memory
 	for i := range m.Partitions {
@@ -314,6 +314,7 @@ func (s *Server) stage(ctx context.Context, generation ps.Generation, m *wire.St
 				Clock:       m.Clock,
 				Splits:      m.Splits,
 				Updates:     part.Sums,
+				Given:       given,
 			}
 			committed, err := slot.shard.StagePiece(contribution, int(part.Piece), part.More)
 			if committed {
@@ -333,7 +334,7 @@ func (s *Server) stage(ctx context.Context, generation ps.Generation, m *wire.St
 // contribute stages all parts of a contribution and, when all of them are staged, commits them. That is all or nothing as
 // if the worker had committed: whatever happens in between, every partition has its part staged.
 func (s *Server) contribute(ctx context.Context, generation ps.Generation, m *wire.Contribute) wire.Message {
-	answer := s.stage(ctx, generation, &m.Stage)
+	answer := s.stage(ctx, generation, &m.Stage, false)
 	staged, ok := answer.(*wire.Ack)
 	if !ok {
 		return answer

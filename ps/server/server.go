@@ -101,7 +101,7 @@ func New(cfg Config) *Server {
 		cfg.PullsAtOnce = 4
 	}
 	if cfg.ChunkBytes <= 0 {
-		cfg.ChunkBytes = 256 << 10
+		cfg.ChunkBytes = 4 << 20
 	}
 	if cfg.MaxBody <= 0 || cfg.MaxBody > wire.MaxBody {
 		cfg.MaxBody = wire.MaxBody

@@ -278,7 +278,7 @@ func (d *decoder) final(f *ps.Final) {
 	if n := d.count(48); n > 0 {
 		f.Staged = make([]*ps.Contribution, n)
 		for i := range f.Staged {
-			c := &ps.Contribution{Incarnation: ps.Incarnation(d.u64()), Sequence: d.u64(), Clock: d.clock()}
+			c := &ps.Contribution{Incarnation: ps.Incarnation(d.u64()), Sequence: d.u64(), Clock: d.clock(), Given: true}
 			c.Splits = d.splits()
 			d.sums(&c.Updates)
 			f.Staged[i] = c

@@ -14,6 +14,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 
 	"github.com/tierml/tierml/ps"
@@ -89,8 +90,8 @@ func measureAll(args []string) error {
 		}
 	}
 	fmt.Printf("%d parameters in rows of %d, %d owners with a backup each\n\n", s.floats, s.cols, s.owners)
-	fmt.Println("| sums | workers | owner, bytes per parameter | backup | worker | first cut, GB/s | later cuts, GB/s | s/clock |")
-	fmt.Println("|---|---|---|---|---|---|---|---|")
+	fmt.Println("| sums | workers | owner, bytes per parameter | backup | worker | first cut, GB/s | later cuts, GB/s | processor time of a cut, s/GB | s/clock |")
+	fmt.Println("|---|---|---|---|---|---|---|---|---|")
 	for _, one := range shapes {
 		r, err := measure(one)
 		if err != nil {
@@ -101,8 +102,8 @@ func measureAll(args []string) error {
 			kind = "64-bit fixed point"
 		}
 		share := float64(one.floats) / float64(one.owners)
-		fmt.Printf("| %s | %d | %.1f | %.1f | %.1f | %.2f | %.2f | %.2f |\n", kind, one.workers, r.owner/share, r.backup/share,
-			r.worker/float64(one.floats), r.first, r.later, r.clock)
+		fmt.Printf("| %s | %d | %.1f | %.1f | %.1f | %.2f | %.2f | %.2f | %.2f |\n", kind, one.workers, r.owner/share, r.backup/share,
+			r.worker/float64(one.floats), r.first, r.later, r.busy, r.clock)
 	}
 	return nil
 }
@@ -149,6 +150,29 @@ func (p *process) ask(format string, args ...any) (string, error) {
 func (p *process) end() {
 	_ = p.in.Close()
 	_ = p.command.Wait()
+}
+
+// busy is the processor time that processes have taken, in seconds.
+func busy(list []*process) (seconds float64, err error) {
+	for _, p := range list {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.command.Process.Pid))
+		if err != nil {
+			return 0, err
+		}
+		_, rest, _ := strings.Cut(string(text), ") ")
+		fields := strings.Fields(rest)
+		if len(fields) < 13 {
+			return 0, fmt.Errorf("/proc has %q", text)
+		}
+		for _, ticks := range fields[11:13] { // utime and stime, of 10 ms
+			n, err := strconv.Atoi(ticks)
+			if err != nil {
+				return 0, err
+			}
+			seconds += float64(n) / 100
+		}
+	}
+	return seconds, nil
 }
 
 // peak is the most memory that a process has had, in bytes.

@@ -10,6 +10,7 @@ import (
 type result struct {
 	owner, backup, worker float64 // bytes
 	first, later          float64 // GB/s of cuts, of all owners together
+	busy                  float64 // seconds of processor time for a GB of cuts, on both sides together
 	clock                 float64 // seconds
 }
 
@@ -21,6 +22,7 @@ type cast struct {
 	began                     map[*process]float64
 	firstBytes, laterBytes    float64
 	firstSeconds, laterSecond float64
+	cutBusy                   float64
 }
 
 func measure(s shape) (r result, err error) {
@@ -53,6 +55,9 @@ func measure(s shape) (r result, err error) {
 	}
 	if c.laterSecond > 0 {
 		r.later = c.laterBytes / c.laterSecond / 1e9
+	}
+	if total := c.firstBytes + c.laterBytes; total > 0 {
+		r.busy = c.cutBusy / total * 1e9
 	}
 	for most, list := range map[*float64][]*process{&r.owner: c.owners, &r.backup: c.backups, &r.worker: c.workers} {
 		for _, p := range list {
@@ -103,6 +108,11 @@ func (c *cast) gather() error {
 
 // cut names a cut, waits for it to be held, and commits it.
 func (c *cast) cut(clock int) error {
+	servers := append(append([]*process(nil), c.owners...), c.backups...)
+	before, err := busy(servers)
+	if err != nil {
+		return err
+	}
 	began := time.Now()
 	if err := all(c.owners, "name %d", clock); err != nil {
 		return err
@@ -121,7 +131,12 @@ func (c *cast) cut(clock int) error {
 	} else {
 		c.laterBytes, c.laterSecond = c.laterBytes+total, c.laterSecond+seconds
 	}
-	return all(append(append([]*process(nil), c.owners...), c.backups...), "commit %d", clock)
+	after, err := busy(servers)
+	if err != nil {
+		return err
+	}
+	c.cutBusy += after - before
+	return all(servers, "commit %d", clock)
 }
 
 // all gives processes an order at the same time, and waits for all of them.
