@@ -16,7 +16,7 @@ const (
 	// spare is how much garbage a heap of any size may hold, in bytes: small ones are collected as Go does by itself.
 	spare = 32 << 20
 	// share is the garbage of a large heap, as a part of what is live.
-	share = 8
+	share = 12
 )
 
 // Percent is the setting of GOGC for a live heap of so many bytes.

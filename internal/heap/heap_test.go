@@ -10,7 +10,7 @@ func TestPercent(t *testing.T) {
 	for _, c := range []struct {
 		live uint64
 		want int
-	}{{0, 100}, {4 << 20, 100}, {64 << 20, 50}, {256 << 20, 12}, {10 << 30, 12}} {
+	}{{0, 100}, {4 << 20, 100}, {64 << 20, 50}, {256 << 20, 12}, {1 << 30, 8}, {10 << 30, 8}} {
 		if got := Percent(c.live); got != c.want {
 			t.Errorf("%d MB: %d, not %d", c.live>>20, got, c.want)
 		}

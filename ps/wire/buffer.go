@@ -14,25 +14,37 @@ type Buffer struct {
 	size  int // bytes
 }
 
-// Pooled sizes are powers of two, up to the longest body. Smaller pieces are cheap to make.
+// Pooled sizes are powers of two and three quarters of them, up to the longest body. Smaller pieces are cheap to make.
 const (
 	minPooledShift = 9  // 512 bytes
 	maxPooledShift = 26 // 64 MiB
 )
 
-var pools [maxPooledShift + 1]sync.Pool
+var pools [2 * (maxPooledShift + 1)]sync.Pool
+
+// pooled returns the smallest pooled size that holds so many bytes, and its pool.
+func pooled(size int) (bytes int, pool *sync.Pool) {
+	shift := max(bits.Len(uint(max(size, 1)-1)), minPooledShift)
+	if shift > maxPooledShift {
+		return size, nil
+	}
+	if less := 3 << (shift - 2); size <= less {
+		return less, &pools[2*shift]
+	}
+	return 1 << shift, &pools[2*shift+1]
+}
 
 // NewBuffer returns a buffer of a size in bytes, with any content.
 func NewBuffer(size int) *Buffer {
-	shift := max(bits.Len(uint(max(size, 1)-1)), minPooledShift)
-	if shift > maxPooledShift {
+	bytes, pool := pooled(size)
+	if pool == nil {
 		return newExactBuffer(size)
 	}
-	if b, ok := pools[shift].Get().(*Buffer); ok {
+	if b, ok := pool.Get().(*Buffer); ok {
 		b.size = size
 		return b
 	}
-	return &Buffer{words: make([]uint64, 1<<(shift-3)), size: size}
+	return &Buffer{words: make([]uint64, bytes/8), size: size}
 }
 
 // newExactBuffer returns a buffer for something that is kept: no larger than needed, and not from the pool.
@@ -61,9 +73,8 @@ func (b *Buffer) Release() {
 	if b == nil {
 		return
 	}
-	bytes := uint(8 * len(b.words))
-	if bits.OnesCount(bytes) == 1 && bytes >= 1<<minPooledShift && bytes <= 1<<maxPooledShift {
-		pools[bits.TrailingZeros(bytes)].Put(b)
+	if bytes, pool := pooled(8 * len(b.words)); pool != nil && bytes == 8*len(b.words) {
+		pool.Put(b)
 	}
 }
 
