@@ -53,6 +53,11 @@ bench: ## measure beside other tools and C, and write docs/performance.md (some 
 	$(GO) build $(BUILD) -o $(CACHE)/bench ./test/bench
 	$(CACHE)/bench $(BENCH)
 
+.PHONY: footprint
+FOOTPRINT ?= -floats 50000000
+footprint: ## bytes per parameter of servers and backups, and how fast cuts travel (seconds; FOOTPRINT=flags)
+	$(GO) run $(BUILD) ./test/footprint $(FOOTPRINT)
+
 .PHONY: quality
 quality: ## held-out quality of every application by default, and the same loss for any workers and consistency (minutes)
 	TIERML_ALL_APPLICATIONS=1 $(GO) test -count=1 -v -timeout 60m -run 'Quality|Accuracy|Objective|Perplexity|LossDependsOnNeither|StaleDefaults|OldestReads' \
