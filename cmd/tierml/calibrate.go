@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
-	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/internal/planner"
 	"github.com/tierml/tierml/internal/progress"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/sim"
 	"github.com/tierml/tierml/sim/calibration"
@@ -20,7 +20,7 @@ import (
 )
 
 // calibrationFile is where `tierml calibrate` keeps what it measured: beside the runs, for all jobs on this computer.
-var calibrationFile = filepath.Join(localrun.Root, "calibration.json")
+var calibrationFile = filepath.Join(rundir.Root, "calibration.json")
 
 func newCalibrateCommand() *cobra.Command {
 	var format string
@@ -42,7 +42,7 @@ dry-run. Remove the file to return to the shipped figures.
 			if err != nil {
 				return err
 			}
-			entries, _, err := readJournal(cmd.Context(), filepath.Join(dir, localrun.JournalFile))
+			entries, _, err := readJournal(cmd.Context(), filepath.Join(dir, rundir.JournalFile))
 			if err != nil {
 				return err
 			}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 )
 
 // everyone is everyCommand, the hidden ones too.
@@ -169,8 +169,8 @@ func completions(t *testing.T, args ...string) (words []string, directive string
 func TestCompletion(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, name := range []string{"demo-1", "demo-2"} {
-		for _, file := range []string{localrun.JournalFile, localrun.LogsDir + "/i-7.log"} {
-			path := filepath.Join(localrun.Root, name, file)
+		for _, file := range []string{rundir.JournalFile, rundir.LogsDir + "/i-7.log"} {
+			path := filepath.Join(rundir.Root, name, file)
 			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 				t.Fatal(err)
 			}

@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/apps/all"
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
 )
 
@@ -73,7 +73,7 @@ func runNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.Shel
 	if len(args) > 0 && strings.Contains(cmd.Use, "MACHINE") {
 		return machineNames(args[0]), cobra.ShellCompDirectiveNoFileComp
 	}
-	dirs, err := runs.List(localrun.Root)
+	dirs, err := runs.List(rundir.Root)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
@@ -86,11 +86,11 @@ func runNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.Shel
 
 // machineNames are those that have logged in a run.
 func machineNames(run string) (names []string) {
-	dir, err := runs.Find(localrun.Root, run)
+	dir, err := runs.Find(rundir.Root, run)
 	if err != nil {
 		return nil
 	}
-	logs, _ := filepath.Glob(filepath.Join(dir, localrun.LogsDir, "*.log")) // the pattern is a good one
+	logs, _ := filepath.Glob(filepath.Join(dir, rundir.LogsDir, "*.log")) // the pattern is a good one
 	for _, log := range logs {
 		names = append(names, strings.TrimSuffix(filepath.Base(log), ".log"))
 	}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/internal/dashboard"
-	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 )
 
 func newDashboardCommand() *cobra.Command {
@@ -42,7 +42,7 @@ Another address than loopback needs TLS, and always asks for the token.`,
 	}
 	d.door.flags(cmd, "localhost:7070")
 	cmd.Flags().StringVar(&d.tokenFile, "token-file", "", "ask for the token in this `file`, which is made if there is none")
-	cmd.Flags().StringVar(&d.root, "runs", localrun.Root, "the `directory` in which the runs' directories are")
+	cmd.Flags().StringVar(&d.root, "runs", rundir.Root, "the `directory` in which the runs' directories are")
 	return cmd
 }
 
@@ -70,7 +70,7 @@ func serveDashboard(ctx context.Context, d dashboardOptions, out, errOut io.Writ
 		return usageError{fmt.Errorf("--listen %s: others than this host can reach it; add --token-file FILE, and only who has the token sees "+
 			"anything", d.door.Address)}
 	}
-	if info, err := os.Stat(d.root); d.root != localrun.Root && (err != nil || !info.IsDir()) {
+	if info, err := os.Stat(d.root); d.root != rundir.Root && (err != nil || !info.IsDir()) {
 		return usageError{fmt.Errorf("--runs %s: there is no such directory; name the one in which the runs' directories are", d.root)}
 	}
 	log := slog.New(slog.NewTextHandler(errOut, nil))

@@ -17,8 +17,9 @@ import (
 	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/doctor"
-	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/location"
 	"github.com/tierml/tierml/internal/planner/local"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/providers"
 )
@@ -80,7 +81,7 @@ func examine(ctx context.Context, args []string, format string, out io.Writer) e
 			machines = job.Resources.Count + job.Reliable.Count
 		}
 	}
-	checks = append(checks, doctor.Disk(localrun.Root, doctor.FreeBytes), doctor.OpenFiles(machines, doctor.FileLimit),
+	checks = append(checks, doctor.Disk(rundir.Root, doctor.FreeBytes), doctor.OpenFiles(machines, doctor.FileLimit),
 		doctor.Listening("ports", "127.0.0.1:0", "look at the host's firewall and limits: every run listens on loopback ports"), doctor.Year(time.Now))
 	if job != nil {
 		checks = append(checks, checksOf(job)...)
@@ -138,7 +139,7 @@ func checksOf(job *config.Job) []doctor.Check {
 		checks = append(checks, doctor.Readable("program", at.Program.URL, blob.Open))
 	}
 	if job.Checkpoint.To != "" {
-		store := doctor.Store{Write: blob.Write, Open: blob.Open, Remove: blob.Remove, Join: blob.Join}
+		store := doctor.Store{Write: blob.Write, Open: blob.Open, Remove: blob.Remove, Join: location.Join}
 		checks = append(checks, store.Check(job.Checkpoint.To, rand.Text()[:8]))
 	}
 	return checks

@@ -21,6 +21,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
 	"github.com/tierml/tierml/internal/status"
 	"github.com/tierml/tierml/internal/table"
@@ -116,7 +117,7 @@ var errDrilled = errors.New("all is known")
 
 // run waits until machines take part, harms some, and watches until training goes on.
 func (o drillOptions) run(ctx context.Context, dir string, in io.Reader, out, errOut io.Writer) error {
-	if !localrun.Held(dir) {
+	if !rundir.Held(dir) {
 		return usageError{fmt.Errorf("%s has ended: a drill needs a run that goes on; `tierml run` starts one", relative(dir))}
 	}
 	late := fmt.Errorf("nothing was done within %v: the run has hardly begun", o.within)
@@ -217,7 +218,7 @@ func (o drillOptions) harm(dir string, in io.Reader, out io.Writer) (func(contex
 	if err != nil {
 		return nil, err
 	}
-	job, err := config.Load(filepath.Join(dir, localrun.JobFile))
+	job, err := config.Load(filepath.Join(dir, rundir.JobFile))
 	if err != nil {
 		return nil, err
 	}
@@ -251,7 +252,7 @@ func (o drillOptions) harm(dir string, in io.Reader, out io.Writer) (func(contex
 		if err := confirm(in, out, cli.IsTerminal(in) && cli.IsTerminal(out), o.yes); err != nil {
 			return err
 		}
-		left, err := openHoldings(ctx, filepath.Join(dir, localrun.JobFile), "", "")
+		left, err := openHoldings(ctx, filepath.Join(dir, rundir.JobFile), "", "")
 		if err != nil {
 			return err
 		}

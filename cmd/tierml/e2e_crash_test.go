@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/tierml/tierml/internal/journal"
-	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 )
 
 // drillBinary is the program with the applications for drills, one of which has a mistake in it.
@@ -54,7 +54,7 @@ func TestACrashLoopEndsTheRun(t *testing.T) {
 			if n := count(entries, journal.Launch); n > 20 {
 				t.Errorf("%d machines were bought for a fleet of five", n)
 			}
-			page := string(s.read("small-1", localrun.ReportHTML))
+			page := string(s.read("small-1", rundir.ReportHTML))
 			report := s.startCommand(exec.Command(program, "report", "runs/small-1")).wait(0)
 			for where, text := range map[string]string{"console": printed, "page": page, "report": report} {
 				for _, words := range []string{reason, stack, "agents keep ending by themselves"} {
@@ -64,7 +64,7 @@ func TestACrashLoopEndsTheRun(t *testing.T) {
 				}
 			}
 
-			mended := s.path(localrun.Root, "small-1", localrun.JobFile)
+			mended := s.path(rundir.Root, "small-1", rundir.JobFile)
 			text, err = os.ReadFile(mended)
 			if err != nil {
 				t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 	"github.com/fsouza/fake-gcs-server/fakestorage"
 
 	"github.com/tierml/tierml/internal/journal"
-	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 )
 
 // gceCatalog and gcePrices are the market of the fake Compute Engine.
@@ -139,7 +139,7 @@ func TestComputeEngine(t *testing.T) {
 	if printed := start("leaks", "job.yaml").wait(0); strings.Count(printed, "\n") != 5 || !strings.Contains(printed, "small-1-") || !strings.Contains(printed, "ann") {
 		t.Errorf("of the machines without a controller it says\n%s", printed)
 	}
-	printed = start("run", "-y", "--resume", filepath.Join(localrun.Root, "small-1")).wait(0)
+	printed = start("run", "-y", "--resume", filepath.Join(rundir.Root, "small-1")).wait(0)
 	entries := s.journal("small-1")
 	checkEntries(t, entries)
 	taken := 0
@@ -151,7 +151,7 @@ func TestComputeEngine(t *testing.T) {
 			t.Errorf("it bought %s though all were there", e.Instance)
 		}
 	}
-	for what, text := range map[string]string{"the run": printed, "its page": string(s.read("small-1", localrun.ReportHTML))} {
+	for what, text := range map[string]string{"the run": printed, "its page": string(s.read("small-1", rundir.ReportHTML))} {
 		if text = strings.ReplaceAll(text, "no bids are taken", ""); strings.Contains(text, " bid") || strings.Contains(text, "BID") {
 			t.Errorf("Compute Engine takes no bids, and %s speaks of them:\n%s", what, text)
 		}
@@ -164,7 +164,7 @@ func TestComputeEngine(t *testing.T) {
 			t.Errorf("%s is left behind: %s", i.ID, i.State)
 		}
 	}
-	if !bytes.Equal(s.read("small-1", localrun.ModelFile), s.modelOfOneProcess(s.path("job.yaml"))) {
+	if !bytes.Equal(s.read("small-1", rundir.ModelFile), s.modelOfOneProcess(s.path("job.yaml"))) {
 		t.Error("the model is not that of a single process")
 	}
 

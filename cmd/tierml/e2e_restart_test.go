@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/tierml/tierml/internal/journal"
-	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 )
 
 // The same job by kill and restart, on real processes: machines are taken, with a notice and without, and the job begins
@@ -40,7 +40,7 @@ func TestRunByKillAndRestart(t *testing.T) {
 	if report.Run.Policy != "checkpoint" || report.Totals.Rollbacks != count(entries, journal.Rollback) {
 		t.Errorf("the report tells of %+v, %+v", report.Run, report.Totals)
 	}
-	if !bytes.Equal(s.read("small-1", localrun.ModelFile), s.modelOfOneProcess(s.path(job))) {
+	if !bytes.Equal(s.read("small-1", rundir.ModelFile), s.modelOfOneProcess(s.path(job))) {
 		t.Error("the model is not that of a single process")
 	}
 	for _, words := range []string{"by kill and restart: no reliable machines", "roll-back", "equals the cloud's own bill"} {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/tierml/tierml/elasticity/scaling"
 	"github.com/tierml/tierml/internal/journal"
-	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 )
 
 // Workers and servers come and go on a person's word while real processes train: nothing is done twice, and the model
@@ -71,13 +71,13 @@ func scaleWhileTraining(t *testing.T, clocks int) (inTime bool) {
 		t.Errorf("asked for %q, want %q", told, want)
 	}
 	s.report("small-1")
-	if !bytes.Equal(s.read("small-1", localrun.ModelFile), s.modelOfOneProcess(s.path(job))) {
+	if !bytes.Equal(s.read("small-1", rundir.ModelFile), s.modelOfOneProcess(s.path(job))) {
 		t.Error("the model is not that of a single process")
 	}
 	if !strings.Contains(printed, "asked for 6 workers, 3 servers, in place of 4 workers, the stage's servers (tierml scale)") {
 		t.Errorf("the request is not in what the run prints:\n%s", printed)
 	}
-	if _, err := os.Stat(s.path(localrun.Root, "small-1", scaling.File)); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(s.path(rundir.Root, "small-1", scaling.File)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%s is still there: %v", scaling.File, err)
 	}
 	return true

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/internal/journal"
-	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 )
 
 // undisturbed: nobody was given up, nothing was bought beside the first five machines, nothing is done again, and the model is the same.
@@ -25,7 +25,7 @@ func (s *site) undisturbed(job string) {
 	if n := count(entries, journal.Launch); n != 5 {
 		s.t.Errorf("%d machines were launched, want 5", n)
 	}
-	if !bytes.Equal(s.read("small-1", localrun.ModelFile), s.modelOfOneProcess(s.path(job))) {
+	if !bytes.Equal(s.read("small-1", rundir.ModelFile), s.modelOfOneProcess(s.path(job))) {
 		s.t.Error("the model is not that of a single process")
 	}
 }

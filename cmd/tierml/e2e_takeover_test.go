@@ -23,6 +23,7 @@ import (
 	"github.com/tierml/tierml/internal/checkpoint"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 )
 
 func has(kind journal.Kind, n int) func([]journal.Entry) bool {
@@ -46,7 +47,7 @@ func TestJournalDamagedInTheMiddle(t *testing.T) {
 	}
 	s.nothingRuns()
 	dir := filepath.Join("runs", "small-1")
-	s.replace(filepath.Join(dir, localrun.JournalFile), `"kind":"launch"`, `"kind"#"launch"`)
+	s.replace(filepath.Join(dir, rundir.JournalFile), `"kind":"launch"`, `"kind"#"launch"`)
 
 	refused := s.start("run", "-y", "--resume", dir).wait(1)
 	if !strings.Contains(refused, "is damaged") || !strings.Contains(refused, "--skip-damaged") {
@@ -58,7 +59,7 @@ func TestJournalDamagedInTheMiddle(t *testing.T) {
 	}
 	s.nothingRuns()
 	checkEntries(t, s.journal("small-1"))
-	if !bytes.Equal(s.read("small-1", localrun.ModelFile), s.modelOfOneProcess(s.path(job))) {
+	if !bytes.Equal(s.read("small-1", rundir.ModelFile), s.modelOfOneProcess(s.path(job))) {
 		t.Error("the model is not that of a single process")
 	}
 }
@@ -90,7 +91,7 @@ func TestEverythingKilledAndResumed(t *testing.T) {
 	before := s.journal("small-1")
 	s.report("small-1")
 	saved := s.damageNewest(filepath.Join("runs", "small-1"))
-	s.replace(filepath.Join("runs", "small-1", localrun.JobFile), "count: 4", "count: 2")
+	s.replace(filepath.Join("runs", "small-1", rundir.JobFile), "count: 4", "count: 2")
 
 	printed := s.start("run", "-y", "--resume", filepath.Join("runs", "small-1")).wait(0)
 	if !strings.Contains(printed, "Not used: reading the checkpoint") || !strings.Contains(printed, "its checksum is") {
@@ -109,7 +110,7 @@ func TestEverythingKilledAndResumed(t *testing.T) {
 		t.Errorf("it went on from clock %d; the newest checkpoint that is undamaged is of clock %d", back, saved)
 	}
 	s.report("small-1")
-	if !bytes.Equal(s.read("small-1", localrun.ModelFile), s.modelOfOneProcess(s.path(job))) {
+	if !bytes.Equal(s.read("small-1", rundir.ModelFile), s.modelOfOneProcess(s.path(job))) {
 		t.Error("the model of the resumed run is not that of a single process")
 	}
 	if left := s.checkpoints(filepath.Join("runs", "small-1")); len(left) != 2 {
@@ -275,7 +276,7 @@ func TestControllerKilledAndStartedAgain(t *testing.T) {
 	cloud.signal(os.Interrupt)
 	cloud.wait(0)
 	s.nothingRuns()
-	if !bytes.Equal(s.read("small-1", localrun.ModelFile), s.modelOfOneProcess(s.path(job))) {
+	if !bytes.Equal(s.read("small-1", rundir.ModelFile), s.modelOfOneProcess(s.path(job))) {
 		t.Error("the model is not that of a single process")
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/tierml/tierml/apps/local"
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/journal"
-	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers/node/splitdir"
@@ -72,7 +72,7 @@ func runThroughEvictions(t *testing.T, slower int) (inTime bool) {
 	s.report("small-2")
 	want := s.modelOfOneProcess(s.path("small-tierml.yaml"))
 	for _, run := range []string{"small-1", "small-2"} {
-		if !bytes.Equal(s.read(run, localrun.ModelFile), want) {
+		if !bytes.Equal(s.read(run, rundir.ModelFile), want) {
 			t.Errorf("the model of %s is not that of a single process", run)
 		}
 	}
@@ -316,7 +316,7 @@ func TestCtrlCAndResume(t *testing.T) {
 	s.nothingRuns()
 	checkEntries(t, s.journal("small-1"))
 	s.report("small-1")
-	if !bytes.Equal(s.read("small-1", localrun.ModelFile), s.modelOfOneProcess(s.path(job))) {
+	if !bytes.Equal(s.read("small-1", rundir.ModelFile), s.modelOfOneProcess(s.path(job))) {
 		t.Error("the model of the resumed run is not that of a single process")
 	}
 	s.start("run", "-y", "--resume", filepath.Join("runs", "small-1")).wait(exitUsage) // it is done
@@ -384,7 +384,7 @@ func TestMachinesDisturbed(t *testing.T) {
 			checkEntries(t, entries)
 			checkLosses(t, entries, victim, c.rollbacks)
 			s.report("small-1")
-			if !bytes.Equal(s.read("small-1", localrun.ModelFile), s.modelOfOneProcess(s.path(job))) {
+			if !bytes.Equal(s.read("small-1", rundir.ModelFile), s.modelOfOneProcess(s.path(job))) {
 				t.Error("the model is not that of a single process")
 			}
 		})
@@ -438,7 +438,7 @@ func TestReliableMachineLost(t *testing.T) {
 				t.Errorf("no roll-back says %q", c.want)
 			}
 			s.report("small-1")
-			if !bytes.Equal(s.read("small-1", localrun.ModelFile), s.modelOfOneProcess(s.path(job))) {
+			if !bytes.Equal(s.read("small-1", rundir.ModelFile), s.modelOfOneProcess(s.path(job))) {
 				t.Error("the model is not that of a single process")
 			}
 		})
@@ -484,7 +484,7 @@ func TestOutputClosed(t *testing.T) {
 	}
 	checkEntries(t, s.journal("small-1"))
 	s.report("small-1")
-	if len(s.read("small-1", localrun.ReportHTML)) == 0 || len(s.read("small-1", localrun.CheckpointFile)) == 0 {
+	if len(s.read("small-1", rundir.ReportHTML)) == 0 || len(s.read("small-1", rundir.CheckpointFile)) == 0 {
 		t.Error("the page or the checkpoint is empty")
 	}
 }
@@ -528,7 +528,7 @@ func TestRunRefuses(t *testing.T) {
 		if printed := s.start(c.args...).wait(exitUsage); !strings.Contains(printed, c.want) {
 			t.Errorf("%v prints\n%s\nwithout %q", c.args, printed, c.want)
 		}
-		if found, _ := filepath.Glob(s.path(localrun.Root, "*")); len(found) > 0 {
+		if found, _ := filepath.Glob(s.path(rundir.Root, "*")); len(found) > 0 {
 			t.Errorf("%v has left %v", c.args, found)
 		}
 	}

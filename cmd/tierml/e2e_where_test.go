@@ -22,7 +22,7 @@ import (
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
 	"github.com/tierml/tierml/internal/journal"
-	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 )
 
 // playTunnel is what this test's program does as a tunnel's command: it connects two ports of this host until its input is
@@ -179,7 +179,7 @@ func TestLaptopIsClosed(t *testing.T) {
 
 	run := laptop("run", "-y", "job.yaml")
 	homes := func() (found []string) {
-		found, _ = filepath.Glob(s.path("machines", "*", localrun.Root, "small-1", localrun.JournalFile))
+		found, _ = filepath.Glob(s.path("machines", "*", rundir.Root, "small-1", rundir.JournalFile))
 		return found
 	}
 	clock := func() (n int64) {
@@ -223,7 +223,7 @@ func TestLaptopIsClosed(t *testing.T) {
 	if info, err := os.Stat(s.path("fetched", "small-1")); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("what was fetched is others' to read: %v, %v", info, err)
 	}
-	model, err := os.ReadFile(s.path("fetched", "small-1", localrun.ModelFile))
+	model, err := os.ReadFile(s.path("fetched", "small-1", rundir.ModelFile))
 	if err != nil || !bytes.Equal(model, s.modelOfOneProcess(s.path("job.yaml"))) {
 		t.Errorf("the model is not that of a single process: %v", err)
 	}
@@ -292,11 +292,11 @@ func TestControllerAndRunKilled(t *testing.T) {
 	manager := serve()
 	client := s.start("run", "-y", "--plain", "--controller", "http://"+address, "--token-file", filepath.Join("work", "token"), job)
 	entries := func() []journal.Entry {
-		all, _, _ := journal.ReadFile(s.path("work", localrun.Root, "small-1", localrun.JournalFile))
+		all, _, _ := journal.ReadFile(s.path("work", rundir.Root, "small-1", rundir.JournalFile))
 		return all
 	}
 	s.poll("clock 8 and a checkpoint", func() bool { return clockIs(8)(entries()) && has(journal.Checkpoint, 1)(entries()) })
-	run := s.processOf(filepath.Join("work", localrun.Root, "small-1"))
+	run := s.processOf(filepath.Join("work", rundir.Root, "small-1"))
 	manager.signal(syscall.SIGKILL)
 	manager.wait(-1)
 	if err := syscall.Kill(run, syscall.SIGKILL); err != nil {
@@ -315,7 +315,7 @@ func TestControllerAndRunKilled(t *testing.T) {
 		t.Errorf("the run began %d times", starts)
 	}
 	checkEntries(t, entries())
-	model, err := os.ReadFile(s.path("work", localrun.Root, "small-1", localrun.ModelFile))
+	model, err := os.ReadFile(s.path("work", rundir.Root, "small-1", rundir.ModelFile))
 	if err != nil || !bytes.Equal(model, s.modelOfOneProcess(s.path(job))) {
 		t.Errorf("the model is not that of a single process: %v", err)
 	}
@@ -329,7 +329,7 @@ func (s *site) processOf(dir string) int {
 	s.t.Helper()
 	found, _ := filepath.Glob("/proc/[0-9]*/fd/*")
 	for _, fd := range found {
-		if file, _ := os.Readlink(fd); file == s.path(dir, localrun.JournalFile) {
+		if file, _ := os.Readlink(fd); file == s.path(dir, rundir.JournalFile) {
 			program, _ := os.Readlink(filepath.Join(filepath.Dir(filepath.Dir(fd)), "exe"))
 			pid, err := strconv.Atoi(strings.Split(fd, "/")[2])
 			args, _ := os.ReadFile(filepath.Join("/proc", strings.Split(fd, "/")[2], "cmdline"))

@@ -23,7 +23,7 @@ import (
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/fakecloud"
 	"github.com/tierml/tierml/internal/journal"
-	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 )
 
 // patience is how long a test waits for what must happen. Nothing is proved by speed: it is long.
@@ -101,7 +101,7 @@ func newSite(t *testing.T) *site {
 
 // checkLogs looks for what a machine says when it goes down by a mistake of ours.
 func (s *site) checkLogs() {
-	logs, _ := filepath.Glob(s.path(localrun.Root, "*", localrun.LogsDir, "*.log"))
+	logs, _ := filepath.Glob(s.path(rundir.Root, "*", rundir.LogsDir, "*.log"))
 	for _, log := range logs {
 		text, err := os.ReadFile(log)
 		if err != nil {
@@ -246,7 +246,7 @@ func (p *process) signal(s os.Signal) {
 // journal reads what there is of a run's journal.
 func (s *site) journal(run string) []journal.Entry {
 	s.t.Helper()
-	entries, _, err := journal.ReadFile(s.path(localrun.Root, run, localrun.JournalFile))
+	entries, _, err := journal.ReadFile(s.path(rundir.Root, run, rundir.JournalFile))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		s.t.Fatal(err)
 	}
@@ -294,7 +294,7 @@ func (s *site) machine(run, instance string) int {
 	s.t.Helper()
 	for _, pid := range s.processes() {
 		log, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/2", pid))
-		if log == s.path(localrun.Root, run, localrun.LogsDir, instance+".log") {
+		if log == s.path(rundir.Root, run, rundir.LogsDir, instance+".log") {
 			return pid
 		}
 	}
@@ -304,7 +304,7 @@ func (s *site) machine(run, instance string) int {
 
 func (s *site) read(run, file string) []byte {
 	s.t.Helper()
-	text, err := os.ReadFile(s.path(localrun.Root, run, file))
+	text, err := os.ReadFile(s.path(rundir.Root, run, file))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -316,9 +316,9 @@ func (s *site) read(run, file string) []byte {
 func (s *site) report(run string) cost.Report {
 	s.t.Helper()
 	var report cost.Report
-	s.command(&report, "report", filepath.Join(localrun.Root, run), "-o", "json")
+	s.command(&report, "report", filepath.Join(rundir.Root, run), "-o", "json")
 	var bill fakecloud.Bill
-	s.command(&bill, "fakecloud", "bill", filepath.Join(localrun.Root, run, localrun.CloudFile),
+	s.command(&bill, "fakecloud", "bill", filepath.Join(rundir.Root, run, rundir.CloudFile),
 		"--prices", "prices.csv", "--catalog", "catalog.csv", "-o", "json")
 	if report.Totals.Total != bill.Total || bill.Total == 0 {
 		s.t.Errorf("%s: the report's total is $%s, the cloud's own bill $%s", run, report.Totals.Total, bill.Total)
@@ -340,7 +340,7 @@ func (s *site) command(into any, args ...string) {
 // order makes something happen in the cloud of a run under way: a step as scripts have them.
 func (s *site) order(run, step string) {
 	s.t.Helper()
-	log := s.read(run, filepath.Join(localrun.LogsDir, "controller.log"))
+	log := s.read(run, filepath.Join(rundir.LogsDir, "controller.log"))
 	found := regexp.MustCompile(`endpoint=(http://\S+)`).FindSubmatch(log)
 	if found == nil {
 		s.t.Fatalf("the cloud's address is not in the log:\n%s", log)

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 )
 
 // testdata/earlier holds what version 1038a36 wrote for one small job: the directory of a run that finished (old-1), of one
@@ -64,7 +64,7 @@ func TestEarlierRunIsResumed(t *testing.T) {
 	if !strings.Contains(printed, "Going on at clock 39 of 60") {
 		t.Errorf("it does not print that it goes on at clock 39:\n%s", printed)
 	}
-	if !bytes.Equal(s.read("old-2", localrun.ModelFile), s.read("old-1", localrun.ModelFile)) {
+	if !bytes.Equal(s.read("old-2", rundir.ModelFile), s.read("old-1", rundir.ModelFile)) {
 		t.Error("the model is not that of the run that nothing stopped")
 	}
 	s.report("old-2")
@@ -74,14 +74,14 @@ func TestEarlierRunIsResumed(t *testing.T) {
 func TestEarlierCheckpointsAreRefused(t *testing.T) {
 	t.Parallel()
 	s := newEarlierSite(t)
-	before := s.read("old-3", localrun.JournalFile)
+	before := s.read("old-3", rundir.JournalFile)
 	printed := s.start("run", "-y", "--resume", "runs/old-3").wait(1)
 	want := s.path("runs/old-3") + ": tierml 1038a36 (go1.26.8, linux/amd64) wrote its checkpoints, in a form that this version does not read; " +
 		"resume it with that version, or run its job anew"
 	if !strings.Contains(printed, want) {
 		t.Errorf("it prints\n%s\nand not\n%s", printed, want)
 	}
-	if !bytes.Equal(s.read("old-3", localrun.JournalFile), before) {
+	if !bytes.Equal(s.read("old-3", rundir.JournalFile), before) {
 		t.Error("the journal has changed")
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/internal/jobmanager/call"
-	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 )
 
 func newFetchCommand() *cobra.Command {
@@ -58,7 +58,7 @@ model, the reports and the journal, as far as they are there yet. With them tier
 		},
 	}
 	at.flags(cmd)
-	cmd.Flags().StringVar(&into, "into", localrun.Root, "make the run's directory in this `directory`")
+	cmd.Flags().StringVar(&into, "into", rundir.Root, "make the run's directory in this `directory`")
 	cmd.Flags().StringSliceVar(&names, "file", call.Files, "the files wanted")
 	return cmd
 }
@@ -69,7 +69,7 @@ func fetch(ctx context.Context, client *call.Client, id, into string, names []st
 		return err
 	}
 	dir := filepath.Join(into, job.Run)
-	if localrun.Held(dir) {
+	if rundir.Held(dir) {
 		return usageError{fmt.Errorf("in %s a run of this host goes on; name another --into", dir)}
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {

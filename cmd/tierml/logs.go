@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
 )
 
@@ -52,7 +52,7 @@ enough.
 func printLogs(ctx context.Context, dir string, names []string, follow bool, out io.Writer) error {
 	ctx, leave := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer leave()
-	err := runs.OpenLogs(dir, names).Follow(ctx, func() bool { return follow && localrun.Held(dir) }, out)
+	err := runs.OpenLogs(dir, names).Follow(ctx, func() bool { return follow && rundir.Held(dir) }, out)
 	if none, ok := errors.AsType[runs.NoLog](err); ok {
 		err = usageError{none}
 	}

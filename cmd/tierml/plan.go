@@ -22,6 +22,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/location"
 	"github.com/tierml/tierml/internal/planner"
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/table"
@@ -207,7 +208,7 @@ func prepare(ctx context.Context, job *config.Job, create apps.Create) (apps.Pro
 	bar := progress.Start(ctx, "Reading "+path.Base(job.Train.Data), sizeOf(job.Train.Data), progress.Bytes)
 	defer bar.Done()
 	beside := func(name string) (io.ReadCloser, error) {
-		return blob.Open(ctx, blob.Beside(job.Train.Data, name))
+		return blob.Open(ctx, location.Beside(job.Train.Data, name))
 	}
 	files := splitFiles{create: create}
 	data, err := kind.Prepare(apps.Input{Name: job.Train.Data, Data: bar.Reader(file), Beside: beside, MaxBadLines: job.Train.MaxBadLines},

@@ -16,8 +16,9 @@ import (
 	"github.com/tierml/tierml/apps/all"
 	"github.com/tierml/tierml/apps/model"
 	"github.com/tierml/tierml/internal/blob"
-	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/location"
 	"github.com/tierml/tierml/internal/progress"
+	"github.com/tierml/tierml/internal/rundir"
 )
 
 func newPredictCommand() *cobra.Command {
@@ -76,7 +77,7 @@ func predict(ctx context.Context, o predictOptions, modelPath, data string, out,
 
 func readAndPredict(ctx context.Context, o predictOptions, modelPath, data string) (apps.Predictions, error) {
 	if info, err := os.Stat(modelPath); err == nil && info.IsDir() {
-		modelPath = filepath.Join(modelPath, localrun.ModelFile)
+		modelPath = filepath.Join(modelPath, rundir.ModelFile)
 	}
 	m, err := model.Load(modelPath)
 	if err != nil {
@@ -101,7 +102,7 @@ func readAndPredict(ctx context.Context, o predictOptions, modelPath, data strin
 	defer file.Close()
 	bar := progress.Start(ctx, "Reading "+path.Base(data), sizeOf(data), progress.Bytes)
 	defer bar.Done()
-	beside := func(name string) (io.ReadCloser, error) { return blob.Open(ctx, blob.Beside(data, name)) }
+	beside := func(name string) (io.ReadCloser, error) { return blob.Open(ctx, location.Beside(data, name)) }
 	return predictor.Predict(m, apps.Input{Name: data, Data: bar.Reader(file), Beside: beside, MaxBadLines: o.badLines})
 }
 

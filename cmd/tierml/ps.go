@@ -15,7 +15,7 @@ import (
 	"github.com/tierml/tierml/internal/dashboard"
 	"github.com/tierml/tierml/internal/jobmanager/call"
 	"github.com/tierml/tierml/internal/journal/words"
-	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/market"
@@ -44,7 +44,7 @@ func newPsCommand() *cobra.Command {
 				defer client.Close()
 				return remotePs(cmd.Context(), client, format, cmd.OutOrStdout())
 			}
-			dirs, err := runs.List(localrun.Root)
+			dirs, err := runs.List(rundir.Root)
 			if err != nil {
 				return err
 			}
@@ -109,7 +109,7 @@ func remotePs(ctx context.Context, client *call.Client, format string, out io.Wr
 
 func writePs(w io.Writer, rows []dashboard.Summary, format string) error {
 	if len(rows) == 0 && format != table.JSON && format != table.CSV {
-		_, err := fmt.Fprintf(w, "No runs in %s yet; start one with `tierml run JOB.yaml`.\n", filepath.Join(".", localrun.Root))
+		_, err := fmt.Fprintf(w, "No runs in %s yet; start one with `tierml run JOB.yaml`.\n", filepath.Join(".", rundir.Root))
 		return err
 	}
 	t := table.Table{Data: rows, Columns: []table.Column{

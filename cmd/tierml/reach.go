@@ -14,8 +14,8 @@ import (
 	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/jobmanager/call"
-	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/internal/reach"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
 	"github.com/tierml/tierml/providers"
 )
@@ -28,14 +28,14 @@ func (r *remote) remembered(args []string) (p reach.Place, found bool, err error
 		return p, false, nil // a system user without a home has put no job anywhere
 	}
 	if len(args) > 0 {
-		for _, dir := range []string{args[0], filepath.Join(localrun.Root, args[0])} {
+		for _, dir := range []string{args[0], filepath.Join(rundir.Root, args[0])} {
 			if info, err := os.Stat(dir); err == nil && info.IsDir() && !r.elsewhere {
 				return p, false, nil
 			}
 		}
 		return shelf.FindRun(filepath.Base(args[0]))
 	}
-	if here, err := runs.List(localrun.Root); err != nil || len(here) > 0 {
+	if here, err := runs.List(rundir.Root); err != nil || len(here) > 0 {
 		return p, false, err
 	}
 	all, err := shelf.Known()

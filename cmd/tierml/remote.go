@@ -18,8 +18,8 @@ import (
 	"github.com/tierml/tierml/internal/console"
 	"github.com/tierml/tierml/internal/jobmanager/call"
 	"github.com/tierml/tierml/internal/journal"
-	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/internal/progress"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
 )
 
@@ -234,9 +234,9 @@ func ended(job call.Job) bool {
 
 // fetchRun copies what the report of a job is made from into a directory.
 func fetchRun(ctx context.Context, client *call.Client, id, dir string) error {
-	for _, name := range []string{localrun.JournalFile, localrun.CloudFile} {
+	for _, name := range []string{rundir.JournalFile, rundir.CloudFile} {
 		err := fetchFile(ctx, client, id, name, filepath.Join(dir, name))
-		if refused, ok := errors.AsType[call.Refused](err); ok && refused.Status == 404 && name == localrun.CloudFile {
+		if refused, ok := errors.AsType[call.Refused](err); ok && refused.Status == 404 && name == rundir.CloudFile {
 			continue // only runs of cloud: local have it
 		}
 		if err != nil {

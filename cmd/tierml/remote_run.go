@@ -16,9 +16,9 @@ import (
 	"github.com/tierml/tierml/apps/all"
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
-	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/jobmanager/call"
+	"github.com/tierml/tierml/internal/location"
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/ps"
 )
@@ -80,7 +80,7 @@ func (o runOptions) submitted(ctx context.Context, at placed, in io.Reader, out 
 // upload sends the files of this host that a job names, unless the controller has them, and puts their names there into the
 // job.
 func upload(ctx context.Context, client *call.Client, job *config.Job, out io.Writer) error {
-	if to := job.Checkpoint.To; to != "" && !blob.IsURL(to) {
+	if to := job.Checkpoint.To; to != "" && !location.IsURL(to) {
 		return job.Fault("checkpoint.to", "is a directory of this host, and the job runs at the controller",
 			"name a store, such as s3://BUCKET/PREFIX, or remove the line: then it is in the run's directory there")
 	}
@@ -127,7 +127,7 @@ func besides(ctx context.Context, job *config.Job) (paths []string, err error) {
 	bar := progress.Start(ctx, "Checking "+filepath.Base(job.Train.Data), sizeOf(job.Train.Data), progress.Bytes)
 	defer bar.Done()
 	beside := func(name string) (io.ReadCloser, error) {
-		path := blob.Beside(job.Train.Data, name)
+		path := location.Beside(job.Train.Data, name)
 		file, err := os.Open(path)
 		if err == nil && !slices.Contains(paths, path) {
 			paths = append(paths, path)

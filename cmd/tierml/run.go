@@ -28,6 +28,7 @@ import (
 	"github.com/tierml/tierml/internal/console"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers/node/splitdir"
 )
@@ -129,11 +130,11 @@ type resumption struct {
 
 func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) error {
 	if o.resume != "" { // nobody else must write in it, nor may what is read of it change
-		if info, err := os.Stat(filepath.Join(o.resume, localrun.JobFile)); err != nil || info.IsDir() {
+		if info, err := os.Stat(filepath.Join(o.resume, rundir.JobFile)); err != nil || info.IsDir() {
 			return usageError{fmt.Errorf("--resume %s: it is no run's directory, as there is no %s in it; name one such as runs/demo-1: `tierml ps` lists runs",
-				o.resume, localrun.JobFile)}
+				o.resume, rundir.JobFile)}
 		}
-		if err := localrun.Hold(o.resume); err != nil {
+		if err := rundir.Hold(o.resume); err != nil {
 			return usageError{err}
 		}
 	}
@@ -175,7 +176,7 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 		if data := from.state.Dataset; data != nil { // machines may be reading the splits
 			return prepareJobWith(ctx, job, func() (apps.Program, apps.Dataset, error) { return makeProgram(job, *data) })
 		}
-		return prepareJob(ctx, job, splitdir.Create(filepath.Join(directory, localrun.SplitsDir)))
+		return prepareJob(ctx, job, splitdir.Create(filepath.Join(directory, rundir.SplitsDir)))
 	}
 	p, err := prepared()
 	if err != nil {
@@ -206,7 +207,7 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 		return err
 	}
 	release = func() {}
-	if err := os.WriteFile(filepath.Join(directory, localrun.JobFile), job.Resolved(), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(directory, rundir.JobFile), job.Resolved(), 0o644); err != nil {
 		return fmt.Errorf("keeping the job: %w", err)
 	}
 	outcome, err := drive(ctx, o, p, from, mapping, directory, out)
@@ -226,12 +227,12 @@ func runDirectory(job *config.Job, o runOptions) (directory string, release func
 		return directory, func() {}, nil
 	}
 	if o.into != "" {
-		return o.into, func() {}, localrun.Enter(o.into)
+		return o.into, func() {}, rundir.Enter(o.into)
 	}
-	if directory, err = localrun.NewDirectory(job.Name); err != nil {
+	if directory, err = rundir.New(job.Name); err != nil {
 		return "", nil, err
 	}
-	return directory, func() { _ = os.RemoveAll(directory) }, localrun.Hold(directory)
+	return directory, func() { _ = os.RemoveAll(directory) }, rundir.Hold(directory)
 }
 
 func loadJob(o runOptions) (*config.Job, resumption, error) {
@@ -242,13 +243,13 @@ func loadJob(o runOptions) (*config.Job, resumption, error) {
 		job, err := config.LoadWithPolicy(o.jobFile, o.policy)
 		return job, resumption{}, err
 	}
-	job, err := config.Load(filepath.Join(o.resume, localrun.JobFile))
+	job, err := config.Load(filepath.Join(o.resume, rundir.JobFile))
 	if err != nil {
 		return nil, resumption{}, err
 	}
 	var skipped []journal.Damaged
 	if o.skipDamaged {
-		if skipped, err = journal.Mend(filepath.Join(o.resume, localrun.JournalFile)); err != nil {
+		if skipped, err = journal.Mend(filepath.Join(o.resume, rundir.JournalFile)); err != nil {
 			return nil, resumption{}, err
 		}
 	}
@@ -264,7 +265,7 @@ func loadJob(o runOptions) (*config.Job, resumption, error) {
 	if from.state, err = localrun.ReadState(o.resume); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, from, err
 	}
-	entries, _, err := journal.ReadFile(filepath.Join(o.resume, localrun.JournalFile))
+	entries, _, err := journal.ReadFile(filepath.Join(o.resume, rundir.JournalFile))
 	if err != nil {
 		return nil, from, err
 	}
@@ -278,18 +279,18 @@ func loadJob(o runOptions) (*config.Job, resumption, error) {
 		}
 	}
 	if from.past, err = elasticity.ReadPast(entries); err != nil {
-		return nil, from, fmt.Errorf("%s: %w", filepath.Join(o.resume, localrun.JournalFile), err)
+		return nil, from, fmt.Errorf("%s: %w", filepath.Join(o.resume, rundir.JournalFile), err)
 	}
 	if from.damaged = skipped; len(skipped) > 0 {
 		from.past.Distrust(len(skipped))
 	}
 	if len(entries) == 0 {
-		return nil, from, usageError{fmt.Errorf("%s had not begun: start again with its %s", o.resume, localrun.JobFile)}
+		return nil, from, usageError{fmt.Errorf("%s had not begun: start again with its %s", o.resume, rundir.JobFile)}
 	}
 	if last := entries[len(entries)-1]; last.Kind == journal.Done && from.past.Done == from.clock && from.checkpoint != "" {
 		from.past = nil // all is as it was left in order
 	}
-	records, err := readRecords(filepath.Join(o.resume, localrun.CloudFile))
+	records, err := readRecords(filepath.Join(o.resume, rundir.CloudFile))
 	if err != nil {
 		return nil, from, err
 	}
@@ -333,7 +334,7 @@ func drive(ctx context.Context, o runOptions, p *preparedJob, from resumption, m
 	if err != nil {
 		return "", fmt.Errorf("finding this program, which is also the agent: %w", err)
 	}
-	logs := filepath.Join(directory, localrun.LogsDir) // of a run that goes on, people may have removed them
+	logs := filepath.Join(directory, rundir.LogsDir) // of a run that goes on, people may have removed them
 	if err := os.MkdirAll(logs, 0o755); err != nil {
 		return "", fmt.Errorf("keeping a log: %w", err)
 	}
@@ -364,7 +365,7 @@ func drive(ctx context.Context, o runOptions, p *preparedJob, from resumption, m
 	told := startAlerts(filepath.Base(directory), notifier)
 	defer told.Close()
 	watched := watchSpending(p.job, mapping, stop)
-	lines, past, err := openJournal(filepath.Join(directory, localrun.JournalFile), from.part > 0, func(e journal.Entry) {
+	lines, past, err := openJournal(filepath.Join(directory, rundir.JournalFile), from.part > 0, func(e journal.Entry) {
 		view.Feed(e)
 		watched.feed(e)
 		told.Feed(e)
@@ -378,7 +379,7 @@ func drive(ctx context.Context, o runOptions, p *preparedJob, from resumption, m
 	}
 	if why := watched.guard.Over(); why != "" {
 		return "", errors.Join(exitError{exitLimit, fmt.Errorf("%s; to go on, raise it in %s", why,
-			filepath.Join(relative(directory), localrun.JobFile))}, lines.Close(), view.Close())
+			filepath.Join(relative(directory), rundir.JobFile))}, lines.Close(), view.Close())
 	}
 	for _, e := range past {
 		told.Recall(e)
@@ -474,8 +475,8 @@ func conclude(ctx context.Context, out io.Writer, directory, outcome string) err
 		return err
 	}
 	if err := errors.Join(
-		writeReportFile(filepath.Join(directory, localrun.ReportJSON), report, func(w io.Writer, r *cost.Report) error { return writeReportJSON(w, r) }),
-		writeReportFile(filepath.Join(directory, localrun.ReportHTML), report, page.Write),
+		writeReportFile(filepath.Join(directory, rundir.ReportJSON), report, func(w io.Writer, r *cost.Report) error { return writeReportJSON(w, r) }),
+		writeReportFile(filepath.Join(directory, rundir.ReportHTML), report, page.Write),
 	); err != nil {
 		return err
 	}
@@ -485,22 +486,22 @@ func conclude(ctx context.Context, out io.Writer, directory, outcome string) err
 	}
 	dir := relative(directory)
 	fmt.Fprintf(out, "\nReport   tierml report %s   (every machine and event)\nPage     %s\nJournal  %s\n", dir,
-		filepath.Join(dir, localrun.ReportHTML), filepath.Join(dir, localrun.JournalFile))
+		filepath.Join(dir, rundir.ReportHTML), filepath.Join(dir, rundir.JournalFile))
 	switch outcome {
 	case "finished":
-		fmt.Fprintf(out, "Model    %s\n", filepath.Join(dir, localrun.ModelFile))
+		fmt.Fprintf(out, "Model    %s\n", filepath.Join(dir, rundir.ModelFile))
 		return nil
 	case "interrupted":
 		why := report.Run.Why
 		if _, err := localrun.Checkpoint(directory); err == nil {
 			fmt.Fprintf(out, "Resume   tierml run --resume %s\n", dir)
 		} else {
-			fmt.Fprintf(out, "Nothing was saved, as the run was ended at once; start again with %s\n", filepath.Join(dir, localrun.JobFile))
+			fmt.Fprintf(out, "Nothing was saved, as the run was ended at once; start again with %s\n", filepath.Join(dir, rundir.JobFile))
 		}
 		return exitError{limitOr(why), errors.New("ended before it was done: " + why)}
 	}
 	fmt.Fprintf(out, "Resume   tierml run --resume %s   (once the cause is gone)\n", dir)
-	return exitError{exitFailed, errors.New("the run failed: " + report.Run.Why + "\nSee " + filepath.Join(dir, localrun.LogsDir))}
+	return exitError{exitFailed, errors.New("the run failed: " + report.Run.Why + "\nSee " + filepath.Join(dir, rundir.LogsDir))}
 }
 
 // relative shortens a path below the working directory.

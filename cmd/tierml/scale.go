@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/elasticity/scaling"
 	pb "github.com/tierml/tierml/elasticity/scaling/scalingpb"
 	"github.com/tierml/tierml/internal/jobmanager/call"
-	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 )
 
 func newScaleCommand() *cobra.Command {
@@ -88,7 +88,7 @@ func scale(ctx context.Context, job string, change *pb.Change, said *standings) 
 	if err != nil {
 		return err
 	}
-	if !localrun.Held(directory) {
+	if !rundir.Held(directory) {
 		return usageError{fmt.Errorf("%s: the run does not go on, and only one that does can be scaled; `tierml ps` lists runs", relative(directory))}
 	}
 	err = scaling.Ask(ctx, directory, change, func(s *pb.Standing) {

@@ -17,8 +17,8 @@ import (
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/local"
 	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/internal/progress"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/stopping"
 	"github.com/tierml/tierml/internal/vector/fast"
 	"github.com/tierml/tierml/ps"
@@ -270,16 +270,16 @@ type trainPlace struct {
 // newTrainPlace makes a run directory, or with --model a temporary one for the splits alone.
 func newTrainPlace(o trainOptions, job *config.Job) (trainPlace, error) {
 	if o.output == "" {
-		directory, err := localrun.NewDirectory(job.Name)
+		directory, err := rundir.New(job.Name)
 		if err != nil {
 			return trainPlace{}, err
 		}
 		p := trainPlace{
-			model:  filepath.Join(directory, localrun.ModelFile),
-			splits: filepath.Join(directory, localrun.SplitsDir),
+			model:  filepath.Join(directory, rundir.ModelFile),
+			splits: filepath.Join(directory, rundir.SplitsDir),
 			unused: directory,
 		}
-		if err := os.WriteFile(filepath.Join(directory, localrun.JobFile), job.Resolved(), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(directory, rundir.JobFile), job.Resolved(), 0o644); err != nil {
 			return p, errors.Join(fmt.Errorf("keeping the job: %w", err), p.close(false))
 		}
 		return p, nil

@@ -21,7 +21,7 @@ import (
 	"github.com/tierml/tierml/internal/jobmanager/call"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/words"
-	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
 	"github.com/tierml/tierml/internal/status"
 	"github.com/tierml/tierml/internal/table"
@@ -42,7 +42,7 @@ func findRun(args []string) (string, error) {
 	if len(args) > 0 {
 		meant = args[0]
 	}
-	dir, err := runs.Find(localrun.Root, meant)
+	dir, err := runs.Find(rundir.Root, meant)
 	if err != nil {
 		return "", usageError{err}
 	}
@@ -116,7 +116,7 @@ func topOnce(ctx context.Context, client *call.Client, args []string, format str
 			return err
 		}
 		from = func(ctx context.Context, take func(journal.Entry), _ func()) error {
-			entries, _, err := readJournal(ctx, filepath.Join(dir, localrun.JournalFile))
+			entries, _, err := readJournal(ctx, filepath.Join(dir, rundir.JournalFile))
 			for _, e := range entries {
 				take(e)
 			}
@@ -136,7 +136,7 @@ func topOnce(ctx context.Context, client *call.Client, args []string, format str
 
 // watch shows a run until it ends or the reader leaves.
 func watch(ctx context.Context, dir string, plain bool, out io.Writer) error {
-	if !localrun.Held(dir) {
+	if !rundir.Held(dir) {
 		_, err := fmt.Fprintf(out, "%s has ended. `tierml events %[1]s` says what happened, `tierml report %[1]s` what it cost.\n", relative(dir))
 		return err
 	}
@@ -185,7 +185,7 @@ each.
 			if err := printEvents(cmd.Context(), localSource(dir), follow, format, cmd.OutOrStdout()); err != nil {
 				return err
 			}
-			if !localrun.Held(dir) {
+			if !rundir.Held(dir) {
 				cli.Next(cmd, cli.Step{Command: "tierml report " + relative(dir), Why: "what it cost, and would have cost on demand"})
 			}
 			return nil

@@ -15,6 +15,8 @@ import (
 	"github.com/fsouza/fake-gcs-server/fakestorage"
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
+
+	"github.com/tierml/tierml/internal/location"
 )
 
 func read(t *testing.T, name string) string {
@@ -113,7 +115,7 @@ func TestNames(t *testing.T) {
 		"http://host/file": `there is no store "http"`, "s3://bucket": "write s3://BUCKET/KEY", "s3:///key": "write s3://BUCKET/KEY",
 		"s3://user@bucket/key": "write s3://BUCKET/KEY", "s3://%": "is not a URL",
 	} {
-		_, err := Parse(name)
+		_, err := location.Parse(name)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: error %v, want %q", name, err, want)
 		}
@@ -125,7 +127,7 @@ func TestNames(t *testing.T) {
 		"s3://b/some/docword.txt?region=x": "s3://b/some/vocab.txt?region=x", "gs://b/docword.txt": "gs://b/vocab.txt",
 		"/some/docword.txt": "/some/vocab.txt",
 	} {
-		if got := Beside(name, "elsewhere/vocab.txt"); got != want {
+		if got := location.Beside(name, "elsewhere/vocab.txt"); got != want {
 			t.Errorf("beside %s: %s, want %s", name, got, want)
 		}
 	}

@@ -17,21 +17,21 @@ import (
 	_ "gocloud.dev/blob/gcsblob" // gs://
 	_ "gocloud.dev/blob/s3blob"  // s3://
 	"gocloud.dev/gcerrors"
+
+	"github.com/tierml/tierml/internal/location"
 )
 
-func openBucket(ctx context.Context, p Place) (*blob.Bucket, error) {
-	p.query = maps.Clone(p.query)
-	p.defaults()
-	return blob.OpenBucket(ctx, (&url.URL{Scheme: p.scheme, Host: p.bucket, RawQuery: p.query.Encode()}).String())
+func openBucket(ctx context.Context, p location.Place) (*blob.Bucket, error) {
+	return blob.OpenBucket(ctx, (&url.URL{Scheme: p.Scheme(), Host: p.Bucket(), RawQuery: settings(p).Encode()}).String())
 }
 
 // openObject opens a bucket for as long as the object is read. Length -1 is to the end.
-func openObject(ctx context.Context, name string, p Place, offset, length int64) (io.ReadCloser, error) {
+func openObject(ctx context.Context, name string, p location.Place, offset, length int64) (io.ReadCloser, error) {
 	bucket, err := openBucket(ctx, p)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", name, err)
 	}
-	reader, err := bucket.NewRangeReader(ctx, p.key, offset, length, nil)
+	reader, err := bucket.NewRangeReader(ctx, p.Key(), offset, length, nil)
 	if err != nil {
 		if gcerrors.Code(err) == gcerrors.NotFound {
 			err = fs.ErrNotExist
@@ -41,17 +41,21 @@ func openObject(ctx context.Context, name string, p Place, offset, length int64)
 	return &object{reader, bucket}, nil
 }
 
-// defaults are settings that a store on another endpoint than the provider's wants: buckets as the first part of the
-// path, as their names are no hosts there, and for an emulator of GCS no credentials.
-func (p *Place) defaults() {
+// settings are the place's, with those that a store on another endpoint than the provider's wants: buckets as the first part
+// of the path, as their names are no hosts there, and for an emulator of GCS no credentials.
+func settings(p location.Place) url.Values {
+	query := maps.Clone(p.Settings())
+	if query == nil {
+		query = url.Values{}
+	}
 	set := func(name, value string) {
-		if !p.query.Has(name) {
-			p.query.Set(name, value)
+		if !query.Has(name) {
+			query.Set(name, value)
 		}
 	}
-	switch p.scheme {
+	switch p.Scheme() {
 	case "s3":
-		if p.query.Has("endpoint") || os.Getenv("AWS_ENDPOINT_URL") != "" || os.Getenv("AWS_ENDPOINT_URL_S3") != "" {
+		if query.Has("endpoint") || os.Getenv("AWS_ENDPOINT_URL") != "" || os.Getenv("AWS_ENDPOINT_URL_S3") != "" {
 			set("use_path_style", "true")
 		}
 	case "gs":
@@ -59,6 +63,7 @@ func (p *Place) defaults() {
 			set("anonymous", "true")
 		}
 	}
+	return query
 }
 
 type object struct {
@@ -69,7 +74,7 @@ type object struct {
 func (o *object) Close() error { return errors.Join(o.Reader.Close(), o.bucket.Close()) }
 
 // inBucket does something in an object's bucket.
-func inBucket(ctx context.Context, p Place, do func(*blob.Bucket) error) error {
+func inBucket(ctx context.Context, p location.Place, do func(*blob.Bucket) error) error {
 	bucket, err := openBucket(ctx, p)
 	if err != nil {
 		return err
@@ -77,11 +82,11 @@ func inBucket(ctx context.Context, p Place, do func(*blob.Bucket) error) error {
 	return errors.Join(do(bucket), bucket.Close())
 }
 
-func writeObject(ctx context.Context, p Place, write func(io.Writer) error) error {
+func writeObject(ctx context.Context, p location.Place, write func(io.Writer) error) error {
 	return inBucket(ctx, p, func(bucket *blob.Bucket) error {
 		ctx, cancel := context.WithCancel(ctx) // done before Close, it leaves no object
 		defer cancel()
-		writer, err := bucket.NewWriter(ctx, p.key, &blob.WriterOptions{ContentType: "application/octet-stream"})
+		writer, err := bucket.NewWriter(ctx, p.Key(), &blob.WriterOptions{ContentType: "application/octet-stream"})
 		if err != nil {
 			return err
 		}
@@ -94,9 +99,9 @@ func writeObject(ctx context.Context, p Place, write func(io.Writer) error) erro
 	})
 }
 
-func listObjects(ctx context.Context, p Place) (objects []Object, err error) {
+func listObjects(ctx context.Context, p location.Place) (objects []Object, err error) {
 	err = inBucket(ctx, p, func(bucket *blob.Bucket) error {
-		all := bucket.List(&blob.ListOptions{Prefix: p.key + "/"})
+		all := bucket.List(&blob.ListOptions{Prefix: p.Key() + "/"})
 		for {
 			o, err := all.Next(ctx)
 			if errors.Is(err, io.EOF) {
@@ -105,15 +110,15 @@ func listObjects(ctx context.Context, p Place) (objects []Object, err error) {
 			if err != nil {
 				return err
 			}
-			objects = append(objects, Object{Path: strings.TrimPrefix(o.Key, p.key+"/"), Bytes: o.Size})
+			objects = append(objects, Object{Path: strings.TrimPrefix(o.Key, p.Key()+"/"), Bytes: o.Size})
 		}
 	})
 	return objects, err
 }
 
-func removeObject(ctx context.Context, p Place) error {
+func removeObject(ctx context.Context, p location.Place) error {
 	return inBucket(ctx, p, func(bucket *blob.Bucket) error {
-		err := bucket.Delete(ctx, p.key)
+		err := bucket.Delete(ctx, p.Key())
 		if gcerrors.Code(err) == gcerrors.NotFound {
 			return fs.ErrNotExist
 		}

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/tierml/tierml/internal/location"
 )
 
 // writeBuffer gathers small writes.
@@ -19,7 +21,7 @@ const writeBuffer = 256 << 10
 // Write stores what write gives it under a name: the whole of it or, when there is an error, nothing. What was there
 // before is replaced. It is durable when Write returns.
 func Write(ctx context.Context, name string, write func(io.Writer) error) error {
-	p, err := Parse(name)
+	p, err := location.Parse(name)
 	if err != nil {
 		return err
 	}
@@ -27,8 +29,8 @@ func Write(ctx context.Context, name string, write func(io.Writer) error) error 
 		b := bufio.NewWriterSize(stopped{ctx, to}, writeBuffer)
 		return errors.Join(write(b), b.Flush())
 	}
-	if p.scheme == "" {
-		err = writeFile(p.key, buffered)
+	if p.Scheme() == "" {
+		err = writeFile(p.Key(), buffered)
 	} else {
 		err = writeObject(ctx, p, buffered)
 	}
@@ -93,13 +95,13 @@ type Object struct {
 
 // List returns all objects below a folder, sorted by path. A folder that is not there has none.
 func List(ctx context.Context, folder string) ([]Object, error) {
-	p, err := Parse(folder)
+	p, err := location.Parse(folder)
 	if err != nil {
 		return nil, err
 	}
 	var objects []Object
-	if p.scheme == "" {
-		objects, err = listFiles(p.key)
+	if p.Scheme() == "" {
+		objects, err = listFiles(p.Key())
 	} else {
 		objects, err = listObjects(ctx, p)
 	}
@@ -134,13 +136,13 @@ func listFiles(folder string) (objects []Object, err error) {
 
 // Remove removes an object. One that is not there is as good as removed. A file's folder goes with its last file.
 func Remove(ctx context.Context, name string) error {
-	p, err := Parse(name)
+	p, err := location.Parse(name)
 	if err != nil {
 		return err
 	}
-	if p.scheme == "" {
-		if err = os.Remove(p.key); err == nil {
-			_ = os.Remove(filepath.Dir(p.key)) // fails as long as there is something in it
+	if p.Scheme() == "" {
+		if err = os.Remove(p.Key()); err == nil {
+			_ = os.Remove(filepath.Dir(p.Key())) // fails as long as there is something in it
 		}
 	} else {
 		err = removeObject(ctx, p)

@@ -15,6 +15,8 @@ import (
 	"github.com/fsouza/fake-gcs-server/fakestorage"
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
+
+	"github.com/tierml/tierml/internal/location"
 )
 
 // What is written is read again, whole or in part, listed and removed; what is not written to its end is not there.
@@ -62,17 +64,17 @@ func writeListRemove(t *testing.T, folder string) {
 			return err
 		}
 	}
-	must(Write(ctx, Join(folder, "a", "one"), text("first")))
-	must(Write(ctx, Join(folder, "a", "one"), text("0123456789")))
-	must(Write(ctx, Join(folder, "two"), text("2")))
+	must(Write(ctx, location.Join(folder, "a", "one"), text("first")))
+	must(Write(ctx, location.Join(folder, "a", "one"), text("0123456789")))
+	must(Write(ctx, location.Join(folder, "two"), text("2")))
 	broken := errors.New("half-way")
-	err := Write(ctx, Join(folder, "torn"), func(w io.Writer) error { return errors.Join(text("some")(w), broken) })
+	err := Write(ctx, location.Join(folder, "torn"), func(w io.Writer) error { return errors.Join(text("some")(w), broken) })
 	if !errors.Is(err, broken) {
 		t.Errorf("a write that failed says %v", err)
 	}
 	stopped, cancel := context.WithCancel(ctx)
 	cancel()
-	if err := Write(stopped, Join(folder, "unwanted"), text("x")); err == nil {
+	if err := Write(stopped, location.Join(folder, "unwanted"), text("x")); err == nil {
 		t.Error("written though nobody wanted it any more")
 	}
 	got, err := List(ctx, folder)
@@ -80,19 +82,19 @@ func writeListRemove(t *testing.T, folder string) {
 	if want := []Object{{"a/one", 10}, {"two", 1}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("there is %v, want %v", got, want)
 	}
-	r, err := OpenRange(ctx, Join(folder, "a/one"), 3, 4)
+	r, err := OpenRange(ctx, location.Join(folder, "a/one"), 3, 4)
 	must(err)
 	part, err := io.ReadAll(r)
 	must(errors.Join(err, r.Close()))
 	if string(part) != "3456" {
 		t.Errorf("bytes 3 to 6 are %q", part)
 	}
-	if got := read(t, Join(folder, "two")); got != "2" {
+	if got := read(t, location.Join(folder, "two")); got != "2" {
 		t.Errorf("two is %q", got)
 	}
-	must(Remove(ctx, Join(folder, "a/one")))
-	must(Remove(ctx, Join(folder, "a/one")))
-	must(Remove(ctx, Join(folder, "two")))
+	must(Remove(ctx, location.Join(folder, "a/one")))
+	must(Remove(ctx, location.Join(folder, "a/one")))
+	must(Remove(ctx, location.Join(folder, "two")))
 	if left, err := List(ctx, folder); err != nil || len(left) != 0 {
 		t.Errorf("left: %v %v", left, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
 	"github.com/tierml/tierml/internal/blob"
+	"github.com/tierml/tierml/internal/location"
 	"github.com/tierml/tierml/ps"
 )
 
@@ -80,7 +81,7 @@ func newestThatIsUndamaged(t *testing.T, place string) {
 		text[len(text)/2] ^= 1
 		return text
 	}
-	object := func(manifest, name string) string { return blob.Join(folderOf(manifest), name) }
+	object := func(manifest, name string) string { return location.Join(folderOf(manifest), name) }
 	for i, damage := range []func(){
 		func() {},
 		func() { damage(object(manifests[3], "a.rows"), flip) },

@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/tierml/tierml/internal/blob"
+	"github.com/tierml/tierml/internal/location"
 	"github.com/tierml/tierml/ps"
 )
 
@@ -106,7 +107,7 @@ func (m *Manifest) Write(ctx context.Context, place string) (string, error) {
 	if len(text) > largestManifest {
 		return "", fmt.Errorf("writing a checkpoint's manifest: %d partitions make it larger than %d bytes", len(m.Parts), largestManifest)
 	}
-	name := blob.Join(place, m.Folder+"-"+sumOf(text)+manifestSuffix)
+	name := location.Join(place, m.Folder+"-"+sumOf(text)+manifestSuffix)
 	err = blob.Write(ctx, name, func(w io.Writer) error {
 		_, err := w.Write(text)
 		return err
@@ -188,7 +189,7 @@ func splitName(name string) (folder, sum string) {
 }
 
 func withoutQuery(name string) string {
-	if blob.IsURL(name) {
+	if location.IsURL(name) {
 		name, _, _ = strings.Cut(name, "?")
 	}
 	return name
@@ -282,7 +283,7 @@ func List(ctx context.Context, place string, known func(name string) bool) (foun
 		sizes[o.Path] = o.Bytes
 	}
 	for _, name := range manifests(objects, known) {
-		m, err := ReadManifest(ctx, blob.Join(place, name))
+		m, err := ReadManifest(ctx, location.Join(place, name))
 		if err == nil {
 			err = m.lacks(sizes)
 		}
@@ -290,7 +291,7 @@ func List(ctx context.Context, place string, known func(name string) bool) (foun
 			doubts = append(doubts, err)
 			continue
 		}
-		found = append(found, Found{Manifest: blob.Join(place, name), Clock: m.Clock, Bytes: m.Bytes})
+		found = append(found, Found{Manifest: location.Join(place, name), Clock: m.Clock, Bytes: m.Bytes})
 	}
 	return found, doubts, nil
 }
@@ -343,12 +344,12 @@ func Prune(ctx context.Context, place string, keep int, known func(name string) 
 		if kept[name] {
 			continue
 		}
-		failed = append(failed, blob.Remove(ctx, blob.Join(place, name))) // first of all: it names what goes next
+		failed = append(failed, blob.Remove(ctx, location.Join(place, name))) // first of all: it names what goes next
 	}
 	for _, o := range objects {
 		folder, _, below := strings.Cut(o.Path, "/")
 		if below && strings.HasPrefix(folder, "clock-") && !kept[folder] {
-			failed = append(failed, blob.Remove(ctx, blob.Join(place, o.Path)))
+			failed = append(failed, blob.Remove(ctx, location.Join(place, o.Path)))
 		}
 	}
 	if err := errors.Join(failed...); err != nil {
@@ -360,5 +361,5 @@ func Prune(ctx context.Context, place string, keep int, known func(name string) 
 // folderOf is a checkpoint's folder, which is beside its manifest.
 func folderOf(manifest string) string {
 	folder, _ := splitName(Name(manifest))
-	return blob.Beside(manifest, folder)
+	return location.Beside(manifest, folder)
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tierml/tierml/internal/blob"
+	"github.com/tierml/tierml/internal/location"
 	"github.com/tierml/tierml/ps"
 )
 
@@ -48,7 +48,7 @@ func save(t *testing.T, place string, clock ps.Clock, life string) (schema ps.Sc
 		for _, p := range mine {
 			sources = append(sources, Source{p, &list{schema: &schema, rows: *blocks[p]}})
 		}
-		some, err := SaveParts(t.Context(), blob.Join(place, folder), object, sources)
+		some, err := SaveParts(t.Context(), location.Join(place, folder), object, sources)
 		if err != nil {
 			t.Fatal(err)
 		}

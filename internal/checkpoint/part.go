@@ -13,6 +13,7 @@ import (
 	"math"
 
 	"github.com/tierml/tierml/internal/blob"
+	"github.com/tierml/tierml/internal/location"
 	"github.com/tierml/tierml/ps"
 )
 
@@ -54,7 +55,7 @@ type Source struct {
 // SaveParts writes partitions into one object below a folder, and says where each is.
 func SaveParts(ctx context.Context, folder, object string, sources []Source) ([]Part, error) {
 	parts := make([]Part, 0, len(sources))
-	err := blob.Write(ctx, blob.Join(folder, object), func(w io.Writer) error {
+	err := blob.Write(ctx, location.Join(folder, object), func(w io.Writer) error {
 		parts = parts[:0]
 		offset := int64(0)
 		for _, s := range sources {
@@ -110,7 +111,7 @@ func (w *partWriter) write(b *ps.Block) error {
 
 // loadPart reads a partition and checks it to the last bit.
 func loadPart(ctx context.Context, folder string, schema *ps.Schema, part Part) (_ *ps.Block, err error) {
-	file, err := blob.OpenRange(ctx, blob.Join(folder, part.Object), part.Offset, part.Bytes)
+	file, err := blob.OpenRange(ctx, location.Join(folder, part.Object), part.Offset, part.Bytes)
 	if err != nil {
 		return nil, missing(err)
 	}
@@ -135,7 +136,7 @@ func loadPart(ctx context.Context, folder string, schema *ps.Schema, part Part) 
 // verify reads an object's parts, which follow each other, and compares their checksums.
 func verify(ctx context.Context, folder string, parts []Part) (err error) {
 	first, last := parts[0], parts[len(parts)-1]
-	file, err := blob.OpenRange(ctx, blob.Join(folder, first.Object), first.Offset, last.Offset+last.Bytes-first.Offset)
+	file, err := blob.OpenRange(ctx, location.Join(folder, first.Object), first.Offset, last.Offset+last.Bytes-first.Offset)
 	if err != nil {
 		return missing(err)
 	}

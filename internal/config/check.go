@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/bidding"
-	"github.com/tierml/tierml/internal/blob"
+	"github.com/tierml/tierml/internal/location"
 	"github.com/tierml/tierml/internal/spelling"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/ps"
@@ -376,11 +376,11 @@ func (c *checker) savings() {
 
 // place reads the name of a file or an object, and keeps it in its one form: what is used is what was judged. What is not a file
 // is of no concern to path.
-func (c *checker) place(field string, name *string) (at blob.Place, isFile bool) {
+func (c *checker) place(field string, name *string) (at location.Place, isFile bool) {
 	if *name == "" || c.broken(field) {
 		return at, false
 	}
-	at, err := blob.Parse(*name)
+	at, err := location.Parse(*name)
 	if err != nil {
 		c.fault(field, err.Error(), "")
 		return at, false

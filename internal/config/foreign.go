@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tierml/tierml/internal/blob"
+	"github.com/tierml/tierml/internal/location"
 )
 
 // Foreign bounds what a job file that somebody else has sent may name of the host that runs it. Whatever it names is read,
@@ -73,7 +73,7 @@ func webAddress(text string) (*url.URL, bool) {
 var storeSettings = []string{"region", "use_path_style", "anonymous"}
 
 // foreignStore objects to what a foreign job wants of a store beside an object. A setting that is not known is refused.
-func (c *checker) foreignStore(field string, at blob.Place) {
+func (c *checker) foreignStore(field string, at location.Place) {
 	for _, name := range slices.Sorted(maps.Keys(at.Settings())) {
 		if name == "endpoint" && c.foreign.Address(at.Settings().Get(name)) || slices.Contains(storeSettings, name) {
 			continue

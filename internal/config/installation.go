@@ -7,7 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/tierml/tierml/internal/blob"
+	"github.com/tierml/tierml/internal/location"
 )
 
 // Settings is the block of the installation as a file of its own, as Terraform prints it, without what is of the host on
@@ -47,7 +47,7 @@ func (j *Job) Endpoints() (out []string, err error) {
 		return nil, nil
 	}
 	found := map[string]string{at.Block + ".endpoint": at.Endpoint}
-	if place, err := blob.Parse(at.Checkpoints); err == nil { // one that does not parse has been refused
+	if place, err := location.Parse(at.Checkpoints); err == nil { // one that does not parse has been refused
 		found[at.Block+".checkpoints"] = place.Settings().Get("endpoint")
 	}
 	for field, address := range found { // any order: they are sorted below

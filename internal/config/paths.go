@@ -3,7 +3,7 @@ package config
 import (
 	"reflect"
 
-	"github.com/tierml/tierml/internal/blob"
+	"github.com/tierml/tierml/internal/location"
 )
 
 // Files returns the fields of a job that name files of this host, with the places of their values: who takes the job to
@@ -19,7 +19,7 @@ func collectFiles(prefix string, v reflect.Value, files map[string]*string) {
 		path, value := join(prefix, f.name), f.value
 		switch {
 		case f.has("path"):
-			if name := value.Addr().Interface().(*string); *name != "" && !blob.IsURL(*name) {
+			if name := value.Addr().Interface().(*string); *name != "" && !location.IsURL(*name) {
 				files[path] = name
 			}
 		case value.Kind() == reflect.Struct && !isScalar(value.Type()):

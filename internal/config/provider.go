@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/elasticity/tempo"
-	"github.com/tierml/tierml/internal/blob"
+	"github.com/tierml/tierml/internal/location"
 )
 
 // Provider is what a job file has to know of somebody who sells machines. Everything in it is data but New: a provider's own
@@ -236,7 +236,7 @@ func (c *checker) commonPlace(k *Checker, i *Installation, p Provider) {
 	if *to == "" {
 		*to = i.Checkpoints
 	}
-	if *to == "" || !blob.IsURL(*to) && i.Endpoint == "" {
+	if *to == "" || !location.IsURL(*to) && i.Endpoint == "" {
 		k.Fault("checkpoints", "is missing: machines read their splits and keep checkpoints in a place that all of them reach",
 			"below "+p.Name+":, add checkpoints: "+p.Store+"://BUCKET/PREFIX")
 	}

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/internal/journal"
-	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
 	"github.com/tierml/tierml/internal/status"
 )
@@ -104,7 +104,7 @@ func (b *Board) lookAround(ctx context.Context, following *sync.WaitGroup) {
 		name := filepath.Base(dir)
 		there[name] = true
 		known := b.runs[name]
-		if known != nil && (known.followed() || !localrun.Held(dir)) {
+		if known != nil && (known.followed() || !rundir.Held(dir)) {
 			continue
 		}
 		r := newRun(dir, true)
@@ -156,7 +156,7 @@ func (b *Board) read(ctx context.Context, r *run) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.going, r.caught = false, true
-	if info, err := os.Stat(filepath.Join(r.dir, localrun.JournalFile)); err == nil {
+	if info, err := os.Stat(filepath.Join(r.dir, rundir.JournalFile)); err == nil {
 		r.written = info.ModTime()
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {

@@ -25,7 +25,7 @@ import (
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/journaltest"
-	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -37,7 +37,7 @@ func write(t *testing.T, root, name string, entries []journal.Entry) string {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	w, err := journal.Create(filepath.Join(dir, localrun.JournalFile), nil)
+	w, err := journal.Create(filepath.Join(dir, rundir.JournalFile), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +224,7 @@ func TestOtherHostsAreRefused(t *testing.T) {
 func TestBadJournal(t *testing.T) {
 	root, story := t.TempDir(), journaltest.New(1).Entries
 	dir := write(t, root, "bad-1", story[:40])
-	f, err := os.OpenFile(filepath.Join(dir, localrun.JournalFile), os.O_APPEND|os.O_WRONLY, 0)
+	f, err := os.OpenFile(filepath.Join(dir, rundir.JournalFile), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/journaltest"
-	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/market"
 )
 
@@ -137,7 +137,7 @@ func TestFiles(t *testing.T) {
 	}
 	b, server := board(t, root)
 	await(t, b, 1)
-	want, err := os.ReadFile(filepath.Join(dir, localrun.JournalFile))
+	want, err := os.ReadFile(filepath.Join(dir, rundir.JournalFile))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/internal/journal"
-	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 )
 
 // scrapePatience is how long a real Prometheus may take for what must happen. Nothing is proved by speed: it is long.
@@ -50,7 +50,7 @@ func TestPrometheusScrapesARun(t *testing.T) {
 
 	p.until("the run's clocks", func() bool { return p.value(`tierml_clocks_total{run="demo-1"}`) > 0 })
 	before := p.value(`tierml_clocks_total{run="demo-1"}`)
-	lines, _, err := journal.Resume(filepath.Join(dir, localrun.JournalFile), nil)
+	lines, _, err := journal.Resume(filepath.Join(dir, rundir.JournalFile), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

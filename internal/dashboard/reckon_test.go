@@ -20,7 +20,7 @@ import (
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/journaltest"
-	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/status"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/test/reckon"
@@ -83,7 +83,7 @@ func checkMoment(t *testing.T, entries []journal.Entry) {
 	}
 	b, server := boardAt(t, root, told.Mapping.WallAt(told.Now))
 	await(t, b, 1)
-	text, err := os.ReadFile(filepath.Join(dir, localrun.JournalFile))
+	text, err := os.ReadFile(filepath.Join(dir, rundir.JournalFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +220,7 @@ func TestSeriesAreFew(t *testing.T) {
 	for i := range 100 {
 		dir := write(t, root, fmt.Sprintf("demo-%d", i+1), story[:60])
 		if i >= 50 { // two days ago
-			if err := os.Chtimes(filepath.Join(dir, localrun.JournalFile), time.Time{}, time.Now().Add(-48*time.Hour)); err != nil {
+			if err := os.Chtimes(filepath.Join(dir, rundir.JournalFile), time.Time{}, time.Now().Add(-48*time.Hour)); err != nil {
 				t.Fatal(err)
 			}
 		}

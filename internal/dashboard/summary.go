@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
 	"github.com/tierml/tierml/market"
 )
@@ -52,7 +52,7 @@ var errRead = errors.New("read")
 func readOnce(ctx context.Context, dir string) (*run, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	r := newRun(dir, localrun.Held(dir))
+	r := newRun(dir, rundir.Held(dir))
 	err := runs.Follow(ctx, dir, r.take, func() { stop(errRead) })
 	if err != nil && !errors.Is(context.Cause(ctx), errRead) {
 		if r.lines > 0 {

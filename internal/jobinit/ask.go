@@ -14,8 +14,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/location"
 	"github.com/tierml/tierml/internal/planner"
 	"github.com/tierml/tierml/internal/planner/local"
 	"github.com/tierml/tierml/market"
@@ -335,8 +335,8 @@ func showCandidates(out io.Writer, all []Candidate) {
 // The checks.
 
 func file(path string) error {
-	if blob.IsURL(path) {
-		_, err := blob.Parse(path)
+	if location.IsURL(path) {
+		_, err := location.Parse(path)
 		return err
 	}
 	info, err := os.Stat(path)

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/apps"
-	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/location"
 )
 
 // Wanted is what a job file is to say. Paths are as the caller has them, not relative to the job file.
@@ -108,7 +108,7 @@ func (w Wanted) installation(relative func(string) string) (string, error) {
 
 // relativeTo writes a path as a job file in a directory has it.
 func relativeTo(directory, path string) string {
-	if path == "" || blob.IsURL(path) {
+	if path == "" || location.IsURL(path) {
 		return path
 	}
 	to, err := filepath.Abs(path)

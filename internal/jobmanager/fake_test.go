@@ -18,6 +18,7 @@ import (
 	"github.com/tierml/tierml/internal/jobmanager/call"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 )
 
 // fakeVariable makes this test's program a `tierml`.
@@ -46,9 +47,9 @@ func fakeTierml(args []string) int {
 		fmt.Fprintln(os.Stderr, "submitted.yaml:1:1: no")
 		return 2
 	}
-	hold := localrun.Hold
+	hold := rundir.Hold
 	if args[at] == "--into" {
-		hold = localrun.Enter
+		hold = rundir.Enter
 	}
 	if err := hold(dir); err != nil {
 		return 2
@@ -82,7 +83,7 @@ func (f fakeRun) Stop(_ context.Context, why string, now bool) {
 }
 
 func train(dir string, resume bool, there func(string) bool) int {
-	path := filepath.Join(dir, localrun.JournalFile)
+	path := filepath.Join(dir, rundir.JournalFile)
 	var lines *journal.Writer
 	var past []journal.Entry
 	var err error
@@ -188,7 +189,7 @@ func (s *site) endAll() {
 			if time.Now().After(deadline) {
 				s.t.Fatalf("process %d does not end", pid)
 			}
-			dirs, _ := filepath.Glob(filepath.Join(s.home, localrun.Root, "*"))
+			dirs, _ := filepath.Glob(filepath.Join(s.home, rundir.Root, "*"))
 			for _, dir := range dirs {
 				_ = os.Remove(filepath.Join(dir, "prepare"))
 				err := localrun.End(context.Background(), dir, "the test", true, func() {})
@@ -215,7 +216,7 @@ func (s *site) submit(files ...string) string {
 	return id
 }
 
-func (s *site) dir(id string) string { return filepath.Join(s.home, localrun.Root, id) }
+func (s *site) dir(id string) string { return filepath.Join(s.home, rundir.Root, id) }
 
 func (s *site) tell(id, file string) {
 	s.t.Helper()
@@ -249,7 +250,7 @@ func (s *site) when(id, what string, f func(record) bool) record {
 func (s *site) clocks(id string, n int64) {
 	s.t.Helper()
 	s.when(id, "training", func(record) bool {
-		entries, _, err := journal.ReadFile(filepath.Join(s.dir(id), localrun.JournalFile))
+		entries, _, err := journal.ReadFile(filepath.Join(s.dir(id), rundir.JournalFile))
 		return err == nil && len(entries) > 0 && entries[len(entries)-1].Clock >= n
 	})
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/internal/fuzzing"
 	"github.com/tierml/tierml/internal/jobmanager/call"
-	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 )
 
 const secret = "a-token-that-opens" // of the fuzzed controller
@@ -87,7 +87,7 @@ func fuzzed(t *testing.T, home string) (m *Manager, handler http.Handler) {
 		t.Fatal(err)
 	}
 	line := `{"t":"2026-01-02T03:04:05Z","kind":"clock","clock":1}` + "\n"
-	if err := os.WriteFile(filepath.Join(m.root, id, localrun.JournalFile), []byte(line), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(m.root, id, rundir.JournalFile), []byte(line), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	token, err := access.Parse(secret)

@@ -20,7 +20,7 @@ import (
 	"github.com/tierml/tierml/internal/dashboard"
 	"github.com/tierml/tierml/internal/jobmanager/call"
 	"github.com/tierml/tierml/internal/journal"
-	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
 )
 
@@ -281,7 +281,7 @@ func (m *Manager) goesOn(id string) bool {
 	if j := m.jobs[id]; j != nil {
 		return !j.State.Over()
 	}
-	return localrun.Held(filepath.Join(m.root, id))
+	return rundir.Held(filepath.Join(m.root, id))
 }
 
 // serveEvents returns the journal's lines; an empty line says that there is nothing more for now.

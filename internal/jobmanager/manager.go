@@ -3,7 +3,7 @@
 //
 // The processes are not its children for long: they live in sessions of their own, so that its end, however it comes, is
 // not theirs. All that it must know to find them again is on disk: a job's record in its run's directory, the run's
-// journal, and the lock that a run holds on its directory (localrun.Hold). What a job's state is, and what to do about it,
+// journal, and the lock that a run holds on its directory (rundir.Hold). What a job's state is, and what to do about it,
 // follows from these alone (judge).
 //
 // It refuses to know how training works, what machines are, and what a run costs.
@@ -26,6 +26,7 @@ import (
 	"github.com/tierml/tierml/internal/dashboard"
 	"github.com/tierml/tierml/internal/jobmanager/call"
 	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
 )
 
@@ -84,11 +85,11 @@ func Open(cfg Config) (*Manager, error) {
 		return nil, fmt.Errorf("opening the controller's directory: %w", err)
 	}
 	cfg.Home = home
-	root := filepath.Join(home, localrun.Root)
+	root := filepath.Join(home, rundir.Root)
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return nil, fmt.Errorf("opening the controller's directory: %w", err)
 	}
-	release, err := localrun.HoldUntil(home)
+	release, err := rundir.HoldUntil(home)
 	if err != nil {
 		return nil, fmt.Errorf("another controller has the directory %s: end it, or name another --directory", home)
 	}
@@ -138,7 +139,7 @@ func (m *Manager) find(ctx context.Context) {
 		if j.State.Over() {
 			continue
 		}
-		if localrun.Held(j.dir) {
+		if rundir.Held(j.dir) {
 			m.cfg.Log.Info("a run of a controller before goes on", "job", j.ID)
 			m.tend(ctx, j, nil)
 			continue
@@ -274,7 +275,7 @@ func (m *Manager) submitLocked(name string, text []byte) (id string, err error) 
 	if waiting >= m.cfg.MaxQueued {
 		return "", fmt.Errorf("%w: %d jobs wait already; stop one of them, or start the controller with a larger --max-queued", errFull, waiting)
 	}
-	dir, err := localrun.NewDirectoryBelow(m.root, name)
+	dir, err := rundir.NewBelow(m.root, name)
 	if err != nil {
 		return "", err
 	}
@@ -320,7 +321,7 @@ func (m *Manager) Stop(ctx context.Context, id, by string, now bool) error {
 // stopForeign ends a run of the directory that was started by hand.
 func (m *Manager) stopForeign(ctx context.Context, id, by string, now bool) error {
 	dir := filepath.Join(m.root, id)
-	if !localrun.Held(dir) {
+	if !rundir.Held(dir) {
 		return nil
 	}
 	ctx = context.WithoutCancel(ctx) // whoever asked does not wait for it

@@ -12,7 +12,7 @@ import (
 
 	"github.com/tierml/tierml/internal/jobmanager/call"
 	"github.com/tierml/tierml/internal/journal"
-	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 )
 
 // kill ends the process that holds a run's directory, as kill -9 does, and waits for it.
@@ -104,7 +104,7 @@ func TestKilledRunsGoOn(t *testing.T) {
 	if r := s.until(id, call.Finished); r.Clock < 2 {
 		t.Errorf("it began anew: %+v", r)
 	}
-	entries, _, err := journal.ReadFile(filepath.Join(s.dir(id), localrun.JournalFile))
+	entries, _, err := journal.ReadFile(filepath.Join(s.dir(id), rundir.JournalFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func TestWhatHappenedMeanwhile(t *testing.T) {
 	s.tell(rebooted, "reboot")
 	s.kill(killed)
 	s.when(finished, "over", func(record) bool {
-		return !localrun.Held(s.dir(finished)) && !localrun.Held(s.dir(killed)) && !localrun.Held(s.dir(rebooted))
+		return !rundir.Held(s.dir(finished)) && !rundir.Held(s.dir(killed)) && !rundir.Held(s.dir(rebooted))
 	})
 	s.begin()
 	s.until(finished, call.Finished)
@@ -228,7 +228,7 @@ func TestStopOfWhatWasKilled(t *testing.T) {
 	s.clocks(id, 1)
 	s.end()
 	s.kill(id)
-	s.when(id, "gone", func(record) bool { return !localrun.Held(s.dir(id)) })
+	s.when(id, "gone", func(record) bool { return !rundir.Held(s.dir(id)) })
 	s.begin()
 	if err := s.Stop(t.Context(), id, "me", false); err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/tierml/tierml/internal/alert"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
 )
 
@@ -52,7 +53,7 @@ func (m *Manager) start(ctx context.Context, j *job) {
 // launch starts a process in a session of its own, so that signals to this one's group are not for it, with its output
 // in a file, so that this one's end breaks nothing.
 func (m *Manager) launch(j *job, args []string) (*life, error) {
-	output, err := os.OpenFile(filepath.Join(j.dir, localrun.LogsDir, outputFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	output, err := os.OpenFile(filepath.Join(j.dir, rundir.LogsDir, outputFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("keeping the run's output: %w", err)
 	}
@@ -168,7 +169,7 @@ func (m *Manager) wait(ctx context.Context, j *job, l *life) (refused string, er
 			return "", ctx.Err()
 		}
 	}
-	for localrun.Held(j.dir) {
+	for rundir.Held(j.dir) {
 		select {
 		case <-ctx.Done():
 			return "", ctx.Err()
@@ -184,10 +185,10 @@ const usageExit = 2
 // refusal reports why a run was refused: the last lines that it printed. Empty: it was not.
 func (m *Manager) refusal(j *job, l *life, err error) string {
 	coded, ok := errors.AsType[*exec.ExitError](err)
-	if !ok || coded.ExitCode() != usageExit || localrun.Held(j.dir) { // held: there was another one, which goes on
+	if !ok || coded.ExitCode() != usageExit || rundir.Held(j.dir) { // held: there was another one, which goes on
 		return ""
 	}
-	said := outputFrom(filepath.Join(j.dir, localrun.LogsDir, outputFile), l.from)
+	said := outputFrom(filepath.Join(j.dir, rundir.LogsDir, outputFile), l.from)
 	switch why := crash(said, m.cfg.JobMemory); {
 	case why == "":
 		return "refused: " + lastLines(said)

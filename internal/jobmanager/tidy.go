@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/internal/jobmanager/call"
-	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 )
 
 // lookAtInputs is how often inputs are looked through for those that nobody needs.
@@ -85,7 +85,7 @@ func (m *Manager) neededInputs() (map[string]bool, error) {
 		if finished[r.Name()] {
 			continue
 		}
-		for _, file := range []string{submittedFile, localrun.JobFile} {
+		for _, file := range []string{submittedFile, rundir.JobFile} {
 			text, err := os.ReadFile(filepath.Join(m.root, r.Name(), file))
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return nil, fmt.Errorf("looking which inputs %s needs: %w", r.Name(), err)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/internal/jobmanager/call"
-	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 )
 
 // Inputs go when they are old and no job needs them that may still go on; asking for one makes it young again.
@@ -51,7 +51,7 @@ func TestInputsThatNobodyNeeds(t *testing.T) {
 	finished, stopped, running := s.submit(), s.submit(), s.submit()
 	names(finished, submittedFile, "a")
 	names(stopped, submittedFile, "b")
-	names(running, localrun.JobFile, "c")
+	names(running, rundir.JobFile, "c")
 	s.clocks(finished, 1)
 	s.tell(finished, "finish")
 	s.until(finished, call.Finished)

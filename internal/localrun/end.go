@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/elasticity/scaling"
+	"github.com/tierml/tierml/internal/rundir"
 )
 
 // lookAgain is how often a run that shall end is looked at.
@@ -18,11 +19,11 @@ var ErrEnded = errors.New("the run does not go on")
 // End asks the run in a directory to end, in order or at once, and waits until its controller is gone. Heard is called once
 // the run knows. By says who asks, for the journal.
 func End(ctx context.Context, dir, by string, now bool, heard func()) error {
-	if !Held(dir) {
+	if !rundir.Held(dir) {
 		return fmt.Errorf("%s: %w", dir, ErrEnded)
 	}
 	asked := false
-	for Held(dir) {
+	for rundir.Held(dir) {
 		if !asked {
 			err := scaling.Stop(ctx, dir, by, now)
 			switch {

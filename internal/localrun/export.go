@@ -11,6 +11,7 @@ import (
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/elasticity"
 	"github.com/tierml/tierml/internal/checkpoint"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/ps/client"
 	"github.com/tierml/tierml/tiers/node"
@@ -71,10 +72,10 @@ func (r *session) export(ctx context.Context, a elasticity.Export) (name string,
 	}
 	score = r.cfg.Program.Score(stats.TestLoss, stats.TestCount)
 	if !a.Final {
-		return CheckpointFile, score, checkpoint.Save(filepath.Join(r.cfg.Directory, CheckpointFile), r.schema, a.Clock, all.values)
+		return rundir.CheckpointFile, score, checkpoint.Save(filepath.Join(r.cfg.Directory, rundir.CheckpointFile), r.schema, a.Clock, all.values)
 	}
-	path := filepath.Join(r.cfg.Directory, ModelFile)
-	return ModelFile, score, saveModel(path, r.cfg.Program, all, open, a.Clock, r.cfg.Job.Seed)
+	path := filepath.Join(r.cfg.Directory, rundir.ModelFile)
+	return rundir.ModelFile, score, saveModel(path, r.cfg.Program, all, open, a.Clock, r.cfg.Job.Seed)
 }
 
 func saveModel(path string, program apps.Program, all *tables, open apps.Open, clock ps.Clock, seed uint64) error {

@@ -9,10 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/checkpoint"
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/location"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/ps"
 )
 
@@ -26,7 +27,7 @@ func saveAt(t *testing.T, place string, clock ps.Clock) string {
 	t.Helper()
 	schema := ps.Schema{Tables: []ps.Table{{Name: "x", Rows: 1, Cols: 1}}, Partitions: 1}
 	folder := checkpoint.FolderName(clock, "1.1")
-	parts, err := checkpoint.SaveParts(t.Context(), blob.Join(place, folder), "i-1.rows", []checkpoint.Source{{Partition: 0, Rows: noRows{}}})
+	parts, err := checkpoint.SaveParts(t.Context(), location.Join(place, folder), "i-1.rows", []checkpoint.Source{{Partition: 0, Rows: noRows{}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,7 @@ func journalOf(t *testing.T, dir, manifest string, clock ps.Clock) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, JournalFile), append(line, '\n'), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, rundir.JournalFile), append(line, '\n'), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"net"
 	"time"
 
-	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/location"
 	"github.com/tierml/tierml/tiers/node/splitdir"
 )
 
@@ -81,7 +81,7 @@ func (r *session) placeSplits(ctx context.Context) (string, error) {
 	if r.real() == nil {
 		return r.splits(), nil
 	}
-	folder := blob.Join(r.state.Checkpoints, "splits")
+	folder := location.Join(r.state.Checkpoints, "splits")
 	if r.cfg.Past != nil && len(r.cfg.Past.Machines) > 0 {
 		return folder, nil // they are there: machines have been bought
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/planner"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/providers"
 	"github.com/tierml/tierml/provisioner"
@@ -79,7 +80,7 @@ type session struct {
 	manifests map[string]bool // names of those that this run has written; others may be at the same place
 }
 
-func (r *session) splits() string { return filepath.Join(r.cfg.Directory, SplitsDir) }
+func (r *session) splits() string { return filepath.Join(r.cfg.Directory, rundir.SplitsDir) }
 
 // Run is a run that can be asked to stop.
 type Run struct{ session *session }
@@ -165,8 +166,8 @@ func (r *session) startCloud() (*fakecloud.Cloud, error) {
 	c := fakecloud.Config{
 		Provider: job.Provider, Clock: r.cfg.Clock, Region: r.region(), Prices: map[market.Pool]*market.History{}, Rules: rules,
 		Capacity: r.cfg.Choice.Capacity, Notice: job.Local.Notice, Boot: job.Local.Boot,
-		Command: r.cfg.Agent, LogDir: filepath.Join(r.cfg.Directory, LogsDir),
-		Records: filepath.Join(r.cfg.Directory, CloudFile), Script: script(job.Local.Script), Seed: job.Seed, Log: r.cfg.Log,
+		Command: r.cfg.Agent, LogDir: filepath.Join(r.cfg.Directory, rundir.LogsDir),
+		Records: filepath.Join(r.cfg.Directory, rundir.CloudFile), Script: script(job.Local.Script), Seed: job.Seed, Log: r.cfg.Log,
 	}
 	for _, o := range r.cfg.Offers {
 		if o.Pool.Region == c.Region {

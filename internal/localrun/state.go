@@ -13,10 +13,11 @@ import (
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/elasticity"
-	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/checkpoint"
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/location"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/ps"
 )
 
@@ -40,9 +41,9 @@ type State struct {
 
 // newState is that of a run that begins.
 func newState(directory string, job *config.Job) State {
-	s := State{Checkpoints: filepath.Join(directory, CheckpointsDir), Secret: rand.Text()}
+	s := State{Checkpoints: filepath.Join(directory, rundir.CheckpointsDir), Secret: rand.Text()}
 	if job.Checkpoint.To != "" { // other runs, of other working directories too, may save there
-		s.Checkpoints = blob.Join(job.Checkpoint.To, filepath.Base(directory)+"-"+rand.Text()[:6])
+		s.Checkpoints = location.Join(job.Checkpoint.To, filepath.Base(directory)+"-"+rand.Text()[:6])
 	}
 	return s
 }
@@ -109,7 +110,7 @@ type Saved struct {
 // writtenManifests are the names of the manifests that the run's journal has. They are all that is believed of what is found in a
 // store: machines of other runs may have rights to write there. Version is that of the program that wrote the journal.
 func writtenManifests(dir string) (names map[string]bool, version string, err error) {
-	entries, _, err := journal.ReadFile(filepath.Join(dir, JournalFile))
+	entries, _, err := journal.ReadFile(filepath.Join(dir, rundir.JournalFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, "", err
 	}
@@ -134,7 +135,7 @@ func Checkpoint(dir string) (saved Saved, err error) {
 	if err != nil {
 		return Saved{}, err
 	}
-	saved.Path = filepath.Join(dir, CheckpointFile)
+	saved.Path = filepath.Join(dir, rundir.CheckpointFile)
 	clock, none := checkpoint.Clock(saved.Path)
 	switch saved.Clock = clock; {
 	case errors.Is(none, checkpoint.ErrDamaged):

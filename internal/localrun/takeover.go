@@ -15,6 +15,7 @@ import (
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/elasticity"
 	"github.com/tierml/tierml/fakecloud"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
 )
@@ -25,7 +26,7 @@ func (r *session) gone() ([]provisioner.Instance, error) {
 	if r.cfg.Past == nil || r.outlived() {
 		return nil, nil
 	}
-	text, err := os.ReadFile(filepath.Join(r.cfg.Directory, CloudFile))
+	text, err := os.ReadFile(filepath.Join(r.cfg.Directory, rundir.CloudFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/elasticity"
 	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/tiers"
@@ -27,7 +28,7 @@ const killedCloud = `{"t":"2014-04-01T00:00:00.5Z","kind":"open","region":"us-we
 // to a launch whose answer is missing; one that the journal has closed is not told again.
 func TestMachinesOfAKilledCloud(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, CloudFile), []byte(killedCloud), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, rundir.CloudFile), []byte(killedCloud), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	spot := market.Pool{Provider: "ec2", Region: "us-west-1", Zone: "us-west-1a", Type: "c3.xlarge", Class: market.Spot}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/internal/journal"
-	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 )
 
 // Poll is how often a growing journal is looked at.
@@ -27,7 +27,7 @@ type Reader struct {
 
 // Open begins with the first line.
 func Open(dir string) (*Reader, error) {
-	f, err := os.Open(filepath.Join(dir, localrun.JournalFile))
+	f, err := os.Open(filepath.Join(dir, rundir.JournalFile))
 	if err != nil {
 		return nil, fmt.Errorf("opening the journal: %w", err)
 	}
@@ -72,7 +72,7 @@ func (r *Reader) More() (entries []journal.Entry, done bool, err error) {
 // Follow hands over all entries of a run in order, and those that come, until the context ends or nobody holds the run's
 // directory any longer. Caught is called each time when there is nothing more for now.
 func Follow(ctx context.Context, dir string, take func(journal.Entry), caught func()) error {
-	return FollowWhile(ctx, dir, func() bool { return localrun.Held(dir) }, take, caught)
+	return FollowWhile(ctx, dir, func() bool { return rundir.Held(dir) }, take, caught)
 }
 
 // FollowWhile is Follow for as long as going says so: a run may be killed and go on.

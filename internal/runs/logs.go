@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 )
 
 // Logs are the files of a run's logs and how far they were printed.
@@ -27,7 +27,7 @@ type Logs struct {
 
 // OpenLogs returns the logs of the run in a directory; names are the beginnings of those wanted, none = all.
 func OpenLogs(dir string, names []string) *Logs {
-	return &Logs{dir: filepath.Join(dir, localrun.LogsDir), names: names, read: map[string]int64{}}
+	return &Logs{dir: filepath.Join(dir, rundir.LogsDir), names: names, read: map[string]int64{}}
 }
 
 // Follow prints what is there and, while going says so, what comes.

@@ -9,13 +9,13 @@ import (
 	"testing"
 
 	"github.com/tierml/tierml/internal/fuzzing"
-	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 )
 
 // However long logs and their lines are, little of them is in memory.
 func TestLogsAreReadInPieces(t *testing.T) {
 	dir := t.TempDir()
-	path := filepath.Join(dir, localrun.LogsDir, "agent.log")
+	path := filepath.Join(dir, rundir.LogsDir, "agent.log")
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
 	}

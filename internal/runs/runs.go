@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/spelling"
 )
 
@@ -48,7 +48,7 @@ func Compare(a, b string) int {
 }
 
 func hasJournal(dir string) bool {
-	info, err := os.Stat(filepath.Join(dir, localrun.JournalFile))
+	info, err := os.Stat(filepath.Join(dir, rundir.JournalFile))
 	return err == nil && info.Mode().IsRegular()
 }
 
@@ -121,7 +121,7 @@ func latest(dirs []string) string {
 }
 
 func written(dir string) (t time.Time) {
-	if info, err := os.Stat(filepath.Join(dir, localrun.JournalFile)); err == nil {
+	if info, err := os.Stat(filepath.Join(dir, rundir.JournalFile)); err == nil {
 		t = info.ModTime()
 	}
 	return t

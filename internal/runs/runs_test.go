@@ -13,7 +13,7 @@ import (
 
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/journaltest"
-	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
 )
 
@@ -22,7 +22,7 @@ func root(t *testing.T, names ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for i, name := range names {
-		path := filepath.Join(dir, name, localrun.JournalFile)
+		path := filepath.Join(dir, name, rundir.JournalFile)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +95,7 @@ func TestFollow(t *testing.T) {
 	dir := filepath.Join(root(t, "demo-1"), "demo-1")
 	text := story(t)
 	half := len(text) / 2
-	path := filepath.Join(dir, localrun.JournalFile)
+	path := filepath.Join(dir, rundir.JournalFile)
 	if err := os.WriteFile(path, []byte(text[:half]), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestFollowEndsWithItsContext(t *testing.T) {
 
 func TestBadLine(t *testing.T) {
 	dir := filepath.Join(root(t, "demo-1"), "demo-1")
-	if err := os.WriteFile(filepath.Join(dir, localrun.JournalFile), []byte("{\"t\":\"2014-05-01T12:00:00Z\",\"kind\":\"price\"}\nrubbish\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, rundir.JournalFile), []byte("{\"t\":\"2014-05-01T12:00:00Z\",\"kind\":\"price\"}\nrubbish\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	n := 0
@@ -157,7 +157,7 @@ func TestBadLine(t *testing.T) {
 // A torn last line is cut off by the controller that goes on with a run: a reader goes on with it.
 func TestReaderAfterATornLineIsCutOff(t *testing.T) {
 	dir := t.TempDir()
-	path := filepath.Join(dir, localrun.JournalFile)
+	path := filepath.Join(dir, rundir.JournalFile)
 	whole := `{"t":"2014-05-01T12:00:00Z","kind":"clock","clock":1}` + "\n"
 	if err := os.WriteFile(path, []byte(whole+`{"t":"2014-05-01T12:00:01Z","kind":"clo`), 0o644); err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 	"github.com/tierml/tierml/internal/dashboard"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/journaltest"
-	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/test/reckon"
 )
@@ -35,7 +35,7 @@ func TestClicks(t *testing.T) {
 	inRoot(t, root, "ended-1", story)
 	inRoot(t, root, "long-1", journaltest.Long(1, 30))
 	inRoot(t, root, "damaged-1", story[:400])
-	bad, err := os.OpenFile(filepath.Join(root, "damaged-1", localrun.JournalFile), os.O_APPEND|os.O_WRONLY, 0)
+	bad, err := os.OpenFile(filepath.Join(root, "damaged-1", rundir.JournalFile), os.O_APPEND|os.O_WRONLY, 0)
 	fail(t, err)
 	_, err = bad.WriteString("rubbish\n")
 	fail(t, err)
@@ -132,7 +132,7 @@ func (b *tab) checkReckoned(dir string, asOf time.Time) {
 			if (frame.querySelector("table")) tables[frame.getAttribute("aria-label")] = [...frame.querySelectorAll("tbody tr")].map(r => [...r.cells].map(text));
 		return {Cards: cards, Tables: tables};
 	})()`, &page)
-	lines, err := os.Open(filepath.Join(dir, localrun.JournalFile))
+	lines, err := os.Open(filepath.Join(dir, rundir.JournalFile))
 	fail(b.t, err)
 	defer lines.Close()
 	figures, err := reckon.Of(lines, asOf)

@@ -17,7 +17,7 @@ import (
 	"github.com/tierml/tierml/internal/dashboard"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/journaltest"
-	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/status"
 )
 
@@ -91,7 +91,7 @@ func begin(t *testing.T, entries []journal.Entry) *run {
 
 func (r *run) write(t *testing.T, entries []journal.Entry) {
 	t.Helper()
-	f, err := os.OpenFile(filepath.Join(r.dir, localrun.JournalFile), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	f, err := os.OpenFile(filepath.Join(r.dir, rundir.JournalFile), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	fail(t, err)
 	lines := json.NewEncoder(f)
 	for _, e := range entries {

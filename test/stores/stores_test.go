@@ -20,6 +20,7 @@ import (
 
 	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/checkpoint"
+	"github.com/tierml/tierml/internal/location"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers/node/splitdir"
 )
@@ -37,10 +38,10 @@ func TestVersityGW(t *testing.T) {
 	folder := "s3://tierml/prefix?region=us-east-1&endpoint=" + endpoint
 	carry(t, folder)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "another")
-	if err := blob.Write(t.Context(), blob.Join(folder, "forged"), words("x")); err == nil {
+	if err := blob.Write(t.Context(), location.Join(folder, "forged"), words("x")); err == nil {
 		t.Error("it takes what somebody with another key has signed")
 	}
-	if _, err := blob.Open(t.Context(), blob.Join(folder, "program")); err == nil || errors.Is(err, fs.ErrNotExist) {
+	if _, err := blob.Open(t.Context(), location.Join(folder, "program")); err == nil || errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("with another key reading says %v", err)
 	}
 }
@@ -83,9 +84,9 @@ func words(s string) func(io.Writer) error {
 
 // carry brings everything there and back.
 func carry(t *testing.T, folder string) {
-	t.Run("program", func(t *testing.T) { program(t, blob.Join(folder, "program")) })
-	t.Run("splits", func(t *testing.T) { splits(t, blob.Join(folder, "splits")) })
-	t.Run("checkpoints", func(t *testing.T) { checkpoints(t, blob.Join(folder, "runs", "demo-1")) })
+	t.Run("program", func(t *testing.T) { program(t, location.Join(folder, "program")) })
+	t.Run("splits", func(t *testing.T) { splits(t, location.Join(folder, "splits")) })
+	t.Run("checkpoints", func(t *testing.T) { checkpoints(t, location.Join(folder, "runs", "demo-1")) })
 }
 
 // program is larger than one part of an upload.
@@ -104,7 +105,7 @@ func program(t *testing.T, name string) {
 	if got := content(t, part, err); !bytes.Equal(got, binary[8<<20-7:8<<20-7+4096]) {
 		t.Errorf("a part of it is not what was written: %d bytes", len(got))
 	}
-	if _, err := blob.Open(t.Context(), blob.Beside(name, "nothing")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := blob.Open(t.Context(), location.Beside(name, "nothing")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("what is not there gives %v", err)
 	}
 }
@@ -172,7 +173,7 @@ func checkpoints(t *testing.T, place string) {
 		for _, p := range all {
 			sources = append(sources, checkpoint.Source{Partition: p, Rows: &whole{blocks[p]}})
 		}
-		parts, err := checkpoint.SaveParts(t.Context(), blob.Join(place, folder), "rows", sources)
+		parts, err := checkpoint.SaveParts(t.Context(), location.Join(place, folder), "rows", sources)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,6 +23,7 @@ import (
 	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/ps"
 )
@@ -216,7 +217,7 @@ func (t *trial) noneLeft() error {
 // checkBill compares the run's report with the cloud's bill, machine by machine.
 func (t *trial) checkBill() error {
 	var report cost.Report
-	text, err := os.ReadFile(filepath.Join(t.folder(), localrun.ReportJSON))
+	text, err := os.ReadFile(filepath.Join(t.folder(), rundir.ReportJSON))
 	if err == nil {
 		err = json.Unmarshal(text, &report)
 	}
@@ -251,9 +252,9 @@ func (t *trial) checkBill() error {
 // countedOnce compares the result, or what an interrupted run has saved, with the work that was done.
 func (t *trial) countedOnce(entries []journal.Entry) error {
 	at := ps.Clock(t.job.Clocks)
-	path := filepath.Join(t.folder(), localrun.ModelFile)
+	path := filepath.Join(t.folder(), rundir.ModelFile)
 	if reached(entries) < int64(t.job.Clocks) {
-		path = filepath.Join(t.folder(), localrun.CheckpointFile)
+		path = filepath.Join(t.folder(), rundir.CheckpointFile)
 		var err error
 		if at, err = checkpoint.Clock(path); err != nil {
 			return fmt.Errorf("nothing was saved: %w; it printed\n%s", err, t.run.printed())
@@ -310,7 +311,7 @@ func (t *trial) checkpointsAreWhole(entries []journal.Entry) (kept int, err erro
 	if err != nil {
 		return 0, err
 	}
-	j, err := config.Load(filepath.Join(t.folder(), localrun.JobFile))
+	j, err := config.Load(filepath.Join(t.folder(), rundir.JobFile))
 	if err != nil {
 		return 0, err
 	}

@@ -20,7 +20,7 @@ import (
 
 	"github.com/tierml/tierml/fakecloud"
 	"github.com/tierml/tierml/internal/journal"
-	"github.com/tierml/tierml/internal/localrun"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/market"
 )
 
@@ -165,15 +165,15 @@ func (t *trial) processOf(instance string) int {
 }
 
 // folder is the run's directory.
-func (t *trial) folder() string { return t.path(localrun.Root, t.job.Name+"-1") }
+func (t *trial) folder() string { return t.path(rundir.Root, t.job.Name+"-1") }
 
 func (t *trial) model() ([]byte, error) {
-	return os.ReadFile(filepath.Join(t.folder(), localrun.ModelFile))
+	return os.ReadFile(filepath.Join(t.folder(), rundir.ModelFile))
 }
 
 // journal reads what there is of the run's journal.
 func (t *trial) journal() ([]journal.Entry, error) {
-	entries, _, err := journal.ReadFile(filepath.Join(t.folder(), localrun.JournalFile))
+	entries, _, err := journal.ReadFile(filepath.Join(t.folder(), rundir.JournalFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

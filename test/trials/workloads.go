@@ -15,6 +15,7 @@ import (
 	"github.com/tierml/tierml/apps/tally"
 	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/internal/location"
 	_ "github.com/tierml/tierml/providers/all" // who sells machines
 	"github.com/tierml/tierml/ps"
 )
@@ -163,7 +164,7 @@ func work(ctx context.Context, jobFile string) (float64, error) {
 	}
 	defer file.Close()
 	in := apps.Input{Name: j.Train.Data, Data: file, MaxBadLines: j.Train.MaxBadLines, Beside: func(name string) (io.ReadCloser, error) {
-		return blob.Open(ctx, blob.Beside(j.Train.Data, name))
+		return blob.Open(ctx, location.Beside(j.Train.Data, name))
 	}}
 	data, err := kind.Prepare(in, apps.Cut{Splits: j.Train.Splits, Holdout: j.Train.Holdout, Seed: j.Seed},
 		func(ps.Split) (io.WriteCloser, error) { return nowhere{}, nil })

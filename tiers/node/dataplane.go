@@ -7,8 +7,8 @@ import (
 	"hash/fnv"
 	"time"
 
-	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/checkpoint"
+	"github.com/tierml/tierml/internal/location"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/ps/client"
 	"github.com/tierml/tierml/ps/server"
@@ -112,7 +112,7 @@ func (s dataServer) SaveCut(ctx context.Context, do tiers.SaveCut, ready func())
 		defer h.Release()
 		sources[i] = checkpoint.Source{Partition: do.Partitions[i], Rows: h}
 	}
-	parts, err := checkpoint.SaveParts(ctx, blob.Join(do.Place, do.Folder), string(s.self)+".rows", sources)
+	parts, err := checkpoint.SaveParts(ctx, location.Join(do.Place, do.Folder), string(s.self)+".rows", sources)
 	if err != nil {
 		return nil, err
 	}

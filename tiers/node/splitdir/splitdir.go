@@ -14,6 +14,7 @@ import (
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/internal/blob"
+	"github.com/tierml/tierml/internal/location"
 	"github.com/tierml/tierml/ps"
 )
 
@@ -35,20 +36,20 @@ type durable struct{ *os.File }
 
 func (d durable) Close() error { return errors.Join(d.Sync(), d.File.Close()) }
 
-// Open opens a split below a location: a directory's path, a file URL, or a folder in a store as package blob knows them.
-func Open(location string, id ps.Split) (io.ReadCloser, error) {
-	file, err := open(location, id)
+// Open opens a split below a place: a directory's path, a file URL, or a folder in a store as package blob knows them.
+func Open(place string, id ps.Split) (io.ReadCloser, error) {
+	file, err := open(place, id)
 	if err != nil {
 		return nil, err
 	}
 	return &bounded{ReadCloser: file, left: largest}, nil
 }
 
-func open(location string, id ps.Split) (io.ReadCloser, error) {
-	if scheme, _, _ := strings.Cut(location, "://"); scheme == "s3" || scheme == "gs" {
-		return blob.Open(context.Background(), blob.Join(location, Name(id)))
+func open(place string, id ps.Split) (io.ReadCloser, error) {
+	if scheme, _, _ := strings.Cut(place, "://"); scheme == "s3" || scheme == "gs" {
+		return blob.Open(context.Background(), location.Join(place, Name(id)))
 	}
-	directory, err := path(location)
+	directory, err := path(place)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +77,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 func Upload(ctx context.Context, directory, folder string, splits int) error {
 	for id := range splits {
 		name := Name(ps.Split(id))
-		err := blob.Write(ctx, blob.Join(folder, name), func(to io.Writer) error {
+		err := blob.Write(ctx, location.Join(folder, name), func(to io.Writer) error {
 			from, err := os.Open(filepath.Join(directory, name))
 			if err != nil {
 				return err
@@ -91,13 +92,13 @@ func Upload(ctx context.Context, directory, folder string, splits int) error {
 	return nil
 }
 
-func path(location string) (string, error) {
-	if filepath.IsAbs(location) {
-		return location, nil
+func path(place string) (string, error) {
+	if filepath.IsAbs(place) {
+		return place, nil
 	}
-	u, err := url.Parse(location)
+	u, err := url.Parse(place)
 	if err != nil || u.Scheme != "file" || u.Host != "" {
-		return "", fmt.Errorf("splits at %q: give an absolute path or a file:/// URL", location)
+		return "", fmt.Errorf("splits at %q: give an absolute path or a file:/// URL", place)
 	}
 	return filepath.FromSlash(u.Path), nil
 }

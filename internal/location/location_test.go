@@ -1,4 +1,4 @@
-package blob
+package location
 
 import (
 	"net/url"

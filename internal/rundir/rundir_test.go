@@ -1,4 +1,4 @@
-package localrun
+package rundir
 
 import (
 	"os"
@@ -7,14 +7,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
-
-	"github.com/tierml/tierml/fakecloud"
-	"github.com/tierml/tierml/internal/config"
 )
 
 // Runs that begin at the same time never share a directory.
-func TestNewDirectory(t *testing.T) {
+func TestNew(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const n = 20
 	var wait sync.WaitGroup
@@ -22,7 +18,7 @@ func TestNewDirectory(t *testing.T) {
 	for i := range n {
 		wait.Go(func() {
 			var err error
-			if dirs[i], err = NewDirectory("job"); err != nil {
+			if dirs[i], err = New("job"); err != nil {
 				t.Error(err)
 			}
 		})
@@ -40,7 +36,7 @@ func TestNewDirectory(t *testing.T) {
 // The training data is in a run's directory, and may come from a file that other users of the host cannot read.
 func TestRunsAreClosedToOtherUsers(t *testing.T) {
 	t.Chdir(t.TempDir())
-	dir, err := NewDirectory("job")
+	dir, err := New("job")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,22 +52,5 @@ func TestHold(t *testing.T) {
 	}
 	if err := Hold(dir); err == nil || !strings.Contains(err.Error(), "another process") {
 		t.Errorf("held twice: %v", err)
-	}
-}
-
-// What a job's script says is what the cloud does, and the cloud takes each step.
-func TestScript(t *testing.T) {
-	got := script([]config.Action{
-		{At: 2 * time.Hour, Do: "evict", Target: "newest", Count: 3},
-		{At: 3 * time.Hour, Do: "no-capacity", Of: "c3.xlarge", For: 30 * time.Minute},
-		{At: 4 * time.Hour, Do: "slow-start", For: time.Hour, Boot: 5 * time.Second},
-		{At: 6 * time.Hour, Do: "kill", Target: "oldest"},
-	}).String()
-	want := "at 2h evict newest 3\nat 3h no-capacity of c3.xlarge for 30m\nat 4h slow-start boot 5s for 1h\nat 6h kill oldest\n"
-	if got != want {
-		t.Errorf("script\n%s, want\n%s", got, want)
-	}
-	if _, err := fakecloud.ParseScript(got); err != nil {
-		t.Error(err)
 	}
 }

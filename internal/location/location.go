@@ -1,8 +1,12 @@
-package blob
+// Package location reads the names of files, wherever they are: a path on this machine (also as file:///PATH), s3://BUCKET/KEY or
+// gs://BUCKET/KEY. It opens nothing: package blob does, with the stores' libraries.
+package location
 
 import (
 	"fmt"
 	"net/url"
+	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -24,6 +28,9 @@ var (
 	// regionName becomes a part of a host's name, too.
 	regionName = regexp.MustCompile(`^[A-Za-z0-9-]{1,63}$`)
 )
+
+// IsURL reports whether a name is a URL, not a path.
+func IsURL(name string) bool { return strings.Contains(name, "://") }
 
 // Parse reads a name.
 func Parse(name string) (Place, error) {
@@ -96,3 +103,40 @@ func (p Place) Settings() url.Values { return p.query }
 
 // Signed reports whether requests for the place are signed with somebody's credentials.
 func (p Place) Signed() bool { return p.scheme != "" && p.query.Get("anonymous") != "true" }
+
+// Scheme is the store's, s3 or gs; empty = a path on this machine.
+func (p Place) Scheme() string { return p.scheme }
+
+// Bucket is the store's bucket.
+func (p Place) Bucket() string { return p.bucket }
+
+// Key is the object's name in its bucket, or the path.
+func (p Place) Key() string { return p.key }
+
+// Beside returns the name of another file in the same folder.
+func Beside(name, other string) string {
+	if !IsURL(name) {
+		return filepath.Join(filepath.Dir(name), filepath.Base(other))
+	}
+	location, query, found := strings.Cut(name, "?")
+	scheme, rest, _ := strings.Cut(location, "://")
+	location = scheme + "://" + path.Join(path.Dir(rest), path.Base(other))
+	if found {
+		location += "?" + query
+	}
+	return location
+}
+
+// Join returns the name of something below a folder.
+func Join(folder string, below ...string) string {
+	if !IsURL(folder) {
+		return filepath.Join(append([]string{folder}, below...)...)
+	}
+	location, query, found := strings.Cut(folder, "?")
+	scheme, rest, _ := strings.Cut(location, "://")
+	location = scheme + "://" + path.Join(append([]string{rest}, below...)...)
+	if found {
+		location += "?" + query
+	}
+	return location
+}

@@ -1,4 +1,6 @@
-package localrun
+// Package rundir is the directory of a run: where it is made, what its files are called, and which process holds it. It refuses to
+// know what is in them.
+package rundir
 
 import (
 	"errors"
@@ -31,12 +33,12 @@ const (
 	ReportHTML     = "report.html"
 )
 
-// NewDirectory makes runs/NAME-N with the first N that is free, so that two runs at once never share one.
-func NewDirectory(name string) (string, error) { return NewDirectoryBelow(Root, name) }
+// New makes runs/NAME-N with the first N that is free, so that two runs at once never share one.
+func New(name string) (string, error) { return NewBelow(Root, name) }
 
-// NewDirectoryBelow is NewDirectory with another root. The run's directory is closed to other users of the host: the training data is in
+// NewBelow is New with another root. The run's directory is closed to other users of the host: the training data is in
 // it, which may come from a file that they cannot read.
-func NewDirectoryBelow(root, name string) (string, error) {
+func NewBelow(root, name string) (string, error) {
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return "", fmt.Errorf("making the directory of runs: %w", err)
 	}
@@ -61,7 +63,7 @@ func NewDirectoryBelow(root, name string) (string, error) {
 	}
 }
 
-// Enter takes a directory that NewDirectoryBelow has made, perhaps after a run that was killed before its journal had a line.
+// Enter takes a directory that NewBelow has made, perhaps after a run that was killed before its journal had a line.
 func Enter(dir string) error {
 	if err := Hold(dir); err != nil {
 		return err
