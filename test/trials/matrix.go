@@ -333,13 +333,19 @@ func matches(patterns, name string) bool {
 	})
 }
 
-// run runs a cell and compares its result with that of the undisturbed run.
-func (c cell) run(ctx context.Context, at place, base baseline) (came string, err error) {
-	j := c.workload.job("cell", c.mode, c.seed)
+// job is the job of a cell, but for its disturbance and pace.
+func (c cell) job(name string, seed uint64) job {
+	j := c.workload.job(name, c.mode, seed)
 	j.Machines, j.Dead, j.Notice, j.ThreeAbove = smallMachines, time.Minute, 6*time.Second, 5 // stage 2
 	if c.mode.name == "bsp" || c.mode.name == "ssp3" {
 		j.ThreeAbove = 2 // stage 3
 	}
+	return j
+}
+
+// run runs a cell and compares its result with that of the undisturbed run.
+func (c cell) run(ctx context.Context, at place, base baseline) (came string, err error) {
+	j := c.job("cell", c.seed)
 	if c.disturbance.tune != nil {
 		c.disturbance.tune(&j)
 	}
@@ -363,7 +369,7 @@ func (c cell) run(ctx context.Context, at place, base baseline) (came string, er
 	if err != nil {
 		return "", errors.Join(err, t.checkLogs())
 	}
-	same, came := base.promise(t, c.mode, entries, cellTolerance)
+	same, came := base.promise(t, c.mode, entries, c.tolerance())
 	promises := append(t.promises(entries), same)
 	if !c.disturbance.shown(trained(entries)) {
 		promises = append(promises, promise{"the disturbance met the run", errors.New("nothing in the journal shows it: " + changes(entries))})

@@ -14,13 +14,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/apps/lda"
 	"github.com/tierml/tierml/apps/model"
 	"github.com/tierml/tierml/apps/tally"
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/fakecloud"
 	"github.com/tierml/tierml/internal/checkpoint"
-	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/internal/rundir"
@@ -44,10 +43,15 @@ func (t *trial) promises(entries []journal.Entry) []promise {
 		{"no process reports that it broke", t.checkLogs()},
 		{"the bill is the cloud's, to the billionth of a dollar", t.checkBill()},
 	}
-	if t.job.App == (tally.Kind{}).Name() {
+	switch t.job.App {
+	case tally.Kind{}.Name():
 		kept, whole := t.checkpointsAreWhole(entries)
 		list = append(list, promise{"every update counted once: the sums are the work", t.countedOnce(entries)},
 			promise{fmt.Sprintf("each of the %d checkpoints that are kept holds the work up to its clock", kept), whole})
+	case lda.Kind{}.Name():
+		kept, whole := t.checkpointsAreWhole(entries)
+		list = append(list, promise{"every token counted once: words, topics and documents sum to the same", t.tokensCountedOnce()},
+			promise{fmt.Sprintf("in each of the %d checkpoints that are kept the tokens have the topics that are counted", kept), whole})
 	}
 	return list
 }
@@ -305,17 +309,48 @@ func failedFor(entries []journal.Entry) error {
 	return errors.New("no checkpoint failed")
 }
 
+// tokensCountedOnce checks the model of a run of lda that has ended.
+func (t *trial) tokensCountedOnce() error {
+	m, err := model.Load(filepath.Join(t.folder(), rundir.ModelFile))
+	if err != nil {
+		return err
+	}
+	words, _ := m.Tensor("word_topic")
+	totals, _ := m.Tensor("topic_totals")
+	return checkTokens(words.Int32, totals.Int32, nil)
+}
+
+// checkTokens compares what a topic model counts three times: the topics of each word, the topics in all, and, where it is known, the
+// topic of each token plus 1. A roll-back takes all of them to one cut, and each contribution changes them alike.
+func checkTokens(words, totals, tokens []int32) error {
+	if len(totals) == 0 || len(words) == 0 {
+		return errors.New("there are no counts")
+	}
+	var errs []error
+	ofWords, ofTokens := make([]int32, len(totals)), make([]int32, len(totals))
+	for i, n := range words {
+		if ofWords[i%len(totals)] += n; n < 0 {
+			errs = append(errs, fmt.Errorf("word %d has topic %d %d times", i/len(totals), i%len(totals), n))
+		}
+	}
+	for _, topic := range tokens {
+		if topic > 0 {
+			ofTokens[topic-1]++
+		}
+	}
+	if !slices.Equal(ofWords, totals) || tokens != nil && !slices.Equal(ofTokens, totals) {
+		errs = append(errs, fmt.Errorf("topics have %d tokens; by words they are %d, by tokens %d", totals, ofWords, ofTokens))
+	}
+	return errors.Join(errs...)
+}
+
 // checkpointsAreWhole compares every checkpoint that is kept with the work up to its clock.
 func (t *trial) checkpointsAreWhole(entries []journal.Entry) (kept int, err error) {
 	state, err := localrun.ReadState(t.folder())
 	if err != nil {
 		return 0, err
 	}
-	j, err := config.Load(filepath.Join(t.folder(), rundir.JobFile))
-	if err != nil {
-		return 0, err
-	}
-	program, err := tally.Kind{}.New(nil, apps.Dataset{Splits: t.job.Splits})
+	j, program, err := programOf(context.Background(), filepath.Join(t.folder(), rundir.JobFile))
 	if err != nil {
 		return 0, err
 	}
@@ -351,6 +386,9 @@ func (t *trial) isWhole(schema ps.Schema, f checkpoint.Found) error {
 			t := schema.Tables[k.Table]
 			copy(tables[t.Name][int(k.Row)*t.Cols:], ps.Ints(cells))
 		})
+	}
+	if t.job.App == (lda.Kind{}).Name() {
+		return checkTokens(tables["words"], tables["totals"], tables["slots"])
 	}
 	return t.compare(f.Clock, func(name string) []int32 { return tables[name] })
 }

@@ -55,6 +55,24 @@ func TestNoSiteHasNoProcesses(t *testing.T) {
 	}
 }
 
+// A token that is counted twice, or whose document has another topic than its word, is found.
+func TestTokensCountedOnce(t *testing.T) {
+	words, totals, tokens := []int32{1, 2, 0, 3}, []int32{1, 5}, []int32{2, 2, 1, 2, 2, 2, 0}
+	if err := checkTokens(words, totals, tokens); err != nil {
+		t.Error(err)
+	}
+	for name, err := range map[string]error{
+		"a word twice":      checkTokens([]int32{1, 3, 0, 3}, totals, nil),
+		"less than nothing": checkTokens([]int32{2, 2, -1, 3}, totals, nil),
+		"a token elsewhere": checkTokens(words, totals, []int32{1, 2, 1, 2, 2, 2, 0}),
+		"nothing":           checkTokens(nil, nil, nil),
+	} {
+		if err == nil {
+			t.Errorf("%s is not found", name)
+		}
+	}
+}
+
 // A plan follows from its seed, in order of time, and has every kind of fault that is wanted.
 func TestDraw(t *testing.T) {
 	s := storm{length: 15 * time.Minute, faults: 200, seed: 7, without: []string{"drop"}}

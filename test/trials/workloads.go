@@ -66,11 +66,13 @@ func recorded(data string) ([]workload, error) {
 	return list, nil
 }
 
-// small are the workloads of short cells, on data made here, with the applications' own optimizers and steps.
+// small are the workloads of short cells, on data made here, with the applications' own optimizers and steps. The topic model's priors
+// and number of topics are such that its chain is where it stays after so many clocks: by its default, 12.5 tokens for each of 4 topics,
+// documents of 20 tokens teach little, and runs of other seeds are between 45 and 49 at the last clock, on their way from 50 to 43.
 func small(dir string) ([]workload, error) {
 	list := []workload{
 		{"mf", "ratings.csv", "{rank: 4, batches: 4}", smallClocks, 12, 8, 0, ""},
-		{"lda", "docword.small.txt", "{topics: 4}", smallClocks, 8, 8, 0, ""},
+		{"lda", "docword.small.txt", "{topics: 20, alpha_sum: 10, beta: 0.5}", smallClocks, 8, 8, 0, ""},
 		{"linear", "numbers.csv", "{}", smallClocks, 12, 3, 0, ""},
 		{"ridge", "numbers.csv", "{}", smallClocks, 12, 3, 0, ""},
 		{"lasso", "numbers.csv", "{}", smallClocks, 12, 3, 0, ""},
@@ -148,19 +150,19 @@ func (w workload) job(name string, m mode, seed uint64) job {
 	return j
 }
 
-// work is how many floating-point operations a clock of a job is, by which machines are paced.
-func work(ctx context.Context, jobFile string) (float64, error) {
+// programOf makes the application of a job file.
+func programOf(ctx context.Context, jobFile string) (*config.Job, apps.Program, error) {
 	j, err := config.Load(jobFile)
 	if err != nil {
-		return 0, err
+		return nil, nil, err
 	}
 	kind, err := append(all.Registry(), tally.Kind{}).Find(j.Train.App)
 	if err != nil {
-		return 0, err
+		return nil, nil, err
 	}
 	file, err := blob.Open(ctx, j.Train.Data)
 	if err != nil {
-		return 0, fmt.Errorf("reading the training data: %w", err)
+		return nil, nil, fmt.Errorf("reading the training data: %w", err)
 	}
 	defer file.Close()
 	in := apps.Input{Name: j.Train.Data, Data: file, MaxBadLines: j.Train.MaxBadLines, Beside: func(name string) (io.ReadCloser, error) {
@@ -169,13 +171,10 @@ func work(ctx context.Context, jobFile string) (float64, error) {
 	data, err := kind.Prepare(in, apps.Cut{Splits: j.Train.Splits, Holdout: j.Train.Holdout, Seed: j.Seed},
 		func(ps.Split) (io.WriteCloser, error) { return nowhere{}, nil })
 	if err != nil {
-		return 0, err
+		return nil, nil, err
 	}
 	program, err := kind.New(apps.Params(j.Train.Params), data)
-	if err != nil {
-		return 0, err
-	}
-	return program.WorkPerClock(), nil
+	return j, program, err
 }
 
 type nowhere struct{}
