@@ -214,7 +214,7 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 	if err != nil {
 		return fmt.Errorf("%w\nThe run's directory is %s", err, relative(directory))
 	}
-	return conclude(ctx, out, directory, outcome)
+	return conclude(ctx, out, job, directory, outcome)
 }
 
 // runDirectory makes a new run's directory, or finds that of a run that goes on. Release takes a new one away again:
@@ -469,7 +469,7 @@ func (l *listened) Write(p []byte) (int, error) {
 }
 
 // conclude writes the reports, prints the short one and says what can be done next.
-func conclude(ctx context.Context, out io.Writer, directory, outcome string) error {
+func conclude(ctx context.Context, out io.Writer, job *config.Job, directory, outcome string) error {
 	report, err := makeReport(ctx, directory)
 	if err != nil {
 		return err
@@ -483,6 +483,10 @@ func conclude(ctx context.Context, out io.Writer, directory, outcome string) err
 	fmt.Fprintln(out)
 	if err := report.WriteSummary(out); err != nil {
 		return fmt.Errorf("printing the report: %w", err)
+	}
+	if job.Installation() == nil {
+		fmt.Fprintf(out, "\nThese dollars and hours are the replayed market's. Machines are slowed down to %s flop/s a vCPU, so that a small job\n"+
+			"lives through a market's day: `tierml train` does the same work on this computer at full speed.\n", job.Local.FlopsPerVCPU)
 	}
 	dir := relative(directory)
 	fmt.Fprintf(out, "\nReport   tierml report %s   (every machine and event)\nPage     %s\nJournal  %s\n", dir,
