@@ -37,7 +37,8 @@ type workspace struct {
 	summing sync.Mutex // held by the thread that adds to the sums below
 	fixed   []int64    // sums of differences, deterministic mode
 	float   []float32
-	changed []bool // by slot: some split changed the row
+	changed []bool   // by slot: some split changed the row
+	sent    []ps.Key // scratch: of rows that changed
 }
 
 // mostCopies bounds the cells of all threads' copies: 1 GB. Where rows are more, fewer threads compute.
@@ -210,6 +211,13 @@ func (w *workspace) updates(t team, keep bool) []ps.Sums {
 		return w.shares.updates(w, t.joint, keep)
 	}
 	sums := make([]ps.Sums, w.schema.Partitions)
+	if !keep && !w.schema.HasSparse() {
+		w.sent = resized(w.sent, len(w.keys))
+		for p := range sums {
+			sums[p] = w.inPlace(ps.Partition(p))
+		}
+		return sums
+	}
 	for slot, k := range w.keys {
 		if !w.changed[slot] {
 			continue
@@ -223,6 +231,31 @@ func (w *workspace) updates(t team, keep bool) []ps.Sums {
 		}
 	}
 	return sums
+}
+
+// inPlace returns a partition's sums where they were added up: its rows lie together, and those that changed move up.
+func (w *workspace) inPlace(p ps.Partition) ps.Sums {
+	first, end := w.rows.begins[p], w.rows.begins[p+1]
+	keys, at := w.sent[first:first:end], w.offsets[first]
+	for slot := first; slot < end; slot++ {
+		if !w.changed[slot] {
+			continue
+		}
+		from, to := w.offsets[slot], w.offsets[slot+1]
+		if w.schema.Deterministic {
+			at += copy(w.fixed[at:], w.fixed[from:to])
+		} else {
+			at += copy(w.float[at:], w.float[from:to])
+		}
+		keys = append(keys, w.keys[slot])
+	}
+	u := ps.Sums{Keys: keys}
+	if w.schema.Deterministic {
+		u.Fixed = w.fixed[w.offsets[first]:at:at]
+	} else {
+		u.Float = w.float[w.offsets[first]:at:at]
+	}
+	return u
 }
 
 // take makes fresh copies of the rows that a split asked for.

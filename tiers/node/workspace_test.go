@@ -197,3 +197,43 @@ func BenchmarkWorkspace(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(rows*groups), "ns/row")
 }
+
+// Sums that are sent from where they were added up are those that are copied out, whichever rows have changed.
+func TestSumsInPlace(t *testing.T) {
+	for _, deterministic := range []bool{true, false} {
+		schema := ps.Schema{Partitions: 3, Splits: 1, Deterministic: deterministic, Tables: []ps.Table{
+			{Name: "w", Rows: 40, Cols: 3}, {Name: "counts", Kind: ps.Int32, Rows: 9, Cols: 2},
+		}}
+		var keys []ps.Key
+		for id := range schema.Tables {
+			for row := range schema.Tables[id].Rows {
+				keys = append(keys, ps.Key{Table: ps.TableID(id), Row: ps.RowID(row)})
+			}
+		}
+		for every := range uint64(5) { // of so many rows one stays as it is; 0: all change
+			s := scripted{needs: keys, run: func(rows apps.Rows) {
+				for _, k := range keys {
+					if every > 0 && ps.Hash(uint64(k.Table), uint64(k.Row))%every == 0 {
+						continue
+					}
+					if schema.Kind(k) == ps.Int32 {
+						ps.Ints(rows.Row(k))[1] += int32(k.Row) + 1
+					} else {
+						rows.Row(k)[1] += float32(k.Row) + 1
+					}
+				}
+			}}
+			w := newWorkspace(&schema, nil, 1)
+			group := w.team([]apps.Split{s})
+			w.begin(group, 1, false)
+			clear(w.given)
+			if _, _, err := w.compute(t.Context(), group, 1, false); err != nil {
+				t.Fatal(err)
+			}
+			want := w.updates(group, true)
+			if diff := cmp.Diff(want, w.updates(group, false), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("deterministic %v, one of %d unchanged (-copied +in place):\n%s", deterministic, every, diff)
+			}
+		}
+	}
+}
