@@ -68,7 +68,7 @@ func (c *Controller) admit(reliable int) error {
 	if reliable < 1 || usable == 0 || need.Total() <= usable {
 		return nil
 	}
-	return fmt.Errorf("%s of %s cannot hold the job alone: each needs up to %s (state %s, undo %s, pending sums %s, two cuts %s) and has %s for it",
+	return fmt.Errorf("%s of %s cannot hold the job alone: each needs up to %s (state %s, undo %s, pending sums %s, contributions %s, two cuts %s) and has %s for it",
 		number(reliable, "reliable machine"), kind.Name, size(need.Total()), size(need.Rows), size(need.Undo), size(need.Pending),
-		size(need.Cuts), size(usable))
+		size(need.Staged), size(need.Cuts), size(usable))
 }

@@ -6,7 +6,11 @@ import "github.com/tierml/tierml/ps"
 // has most of it. It then owns every partition and backs every one up:
 //
 //	owner  = state + undo layer (every row may have changed) + pending (a sum for each clock that may be open)
+//	         + staged (contributions until their commit; of every row at least one, where splits share rows one by each worker)
 //	backup = two cuts: the committed one, and the one that is on its way
+//
+// The worker beside it is not in Total: what its splits touch is known when they have been loaded. Worker is its rows and sums if
+// that is everything.
 //
 // Slots of rules belong to the state. Sparse tables are not in it: nobody knows beforehand how much of them is not 0.
 type Memory struct {
@@ -15,11 +19,13 @@ type Memory struct {
 	Rows    int64 // state, of the machine's share
 	Undo    int64
 	Pending int64
+	Staged  int64
 	Cuts    int64
+	Worker  int64
 }
 
 // Total is all of it.
-func (m Memory) Total() int64 { return m.Rows + m.Undo + m.Pending + m.Cuts }
+func (m Memory) Total() int64 { return m.Rows + m.Undo + m.Pending + m.Staged + m.Cuts }
 
 // usableShare is the part of a machine's memory that training may take; the rest is the system's.
 const usableShare = 0.85
@@ -35,7 +41,7 @@ const unboundedClocks = 2
 
 // ReliableMemory returns the peak of a reliable machine among so many that hold a job alone.
 func ReliableMemory(s *ps.Schema, reliable int) Memory {
-	var state, pending float64
+	var state, sums, read float64
 	clocks := float64(s.Bound() + 1)
 	if s.Bound() == ps.Unbounded {
 		clocks = unboundedClocks
@@ -51,13 +57,15 @@ func ReliableMemory(s *ps.Schema, reliable int) Memory {
 		if s.Deterministic || t.Kind == ps.Int32 {
 			cell = 8 // sums are 64-bit integers, which add the same in any order
 		}
-		pending += rows * (cell*float64(t.Cols) + rowOverhead) * clocks
+		sums += rows * (cell*float64(t.Cols) + rowOverhead)
+		read += rows * (4*float64(t.Cols) + rowOverhead)
 	}
 	reliable = max(reliable, 1)
 	most := (s.Partitions + reliable - 1) / reliable
 	share := float64(most) / float64(max(s.Partitions, 1))
 	return Memory{
 		State: int64(state), Share: share,
-		Rows: int64(state * share), Undo: int64(state * share), Pending: int64(pending * share), Cuts: int64(2 * state * share),
+		Rows: int64(state * share), Undo: int64(state * share), Pending: int64(sums * clocks * share),
+		Staged: int64(sums * share), Cuts: int64(2 * state * share), Worker: int64(2*read + sums),
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// The contract, Data and memory: owner = state + undo layer + pending (+ slots), backup = two cuts.
+// The contract, Data and memory: owner = state + undo layer + pending (+ slots), backup = two cuts; and beside it what is staged.
 func TestReliableMemory(t *testing.T) {
 	add := ps.Table{Name: "x", Rows: 1000, Cols: 94} // 400 bytes a row with its overhead
 	for _, c := range []struct {
@@ -16,13 +16,13 @@ func TestReliableMemory(t *testing.T) {
 		want     Memory
 	}{
 		{"BSP, one machine", ps.Schema{Tables: []ps.Table{add}, Partitions: 8}, 1,
-			Memory{State: 400_000, Share: 1, Rows: 400_000, Undo: 400_000, Pending: 400_000, Cuts: 800_000}},
+			Memory{State: 400_000, Share: 1, Rows: 400_000, Undo: 400_000, Pending: 400_000, Staged: 400_000, Cuts: 800_000, Worker: 1_200_000}},
 		{"deterministic: sums of 64 bits", ps.Schema{Tables: []ps.Table{add}, Partitions: 8, Deterministic: true}, 1,
-			Memory{State: 400_000, Share: 1, Rows: 400_000, Undo: 400_000, Pending: 776_000, Cuts: 800_000}},
+			Memory{State: 400_000, Share: 1, Rows: 400_000, Undo: 400_000, Pending: 776_000, Staged: 776_000, Cuts: 800_000, Worker: 1_576_000}},
 		{"SSP: a sum for each open clock", ps.Schema{Tables: []ps.Table{add}, Partitions: 8, Staleness: 3}, 1,
-			Memory{State: 400_000, Share: 1, Rows: 400_000, Undo: 400_000, Pending: 1_600_000, Cuts: 800_000}},
+			Memory{State: 400_000, Share: 1, Rows: 400_000, Undo: 400_000, Pending: 1_600_000, Staged: 400_000, Cuts: 800_000, Worker: 1_200_000}},
 		{"three machines: one has 3 of 8 partitions", ps.Schema{Tables: []ps.Table{add}, Partitions: 8}, 3,
-			Memory{State: 400_000, Share: 0.375, Rows: 150_000, Undo: 150_000, Pending: 150_000, Cuts: 300_000}},
+			Memory{State: 400_000, Share: 0.375, Rows: 150_000, Undo: 150_000, Pending: 150_000, Staged: 150_000, Cuts: 300_000, Worker: 1_200_000}},
 		{"sparse tables are not counted", ps.Schema{Tables: []ps.Table{{Name: "s", Rows: 1 << 40, Cols: 10, Sparse: true}}, Partitions: 8}, 1,
 			Memory{Share: 1}},
 	} {

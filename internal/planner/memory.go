@@ -33,8 +33,8 @@ func AdmitMemory(job *config.Job, reliable Fleet, schema *ps.Schema) (Memory, er
 		return m, nil
 	}
 	n := m.Need
-	problem := fmt.Sprintf("the reliable machines must be able to go on alone, and %s of %s cannot: each needs up to %s (state %s, undo %s, pending sums %s, two cuts %s) and has %s for it",
-		plural(reliable.Count, "machine"), reliable.Type.Name, Bytes(n.Total()), Bytes(n.Rows), Bytes(n.Undo), Bytes(n.Pending), Bytes(n.Cuts), Bytes(m.Usable))
+	problem := fmt.Sprintf("the reliable machines must be able to go on alone, and %s of %s cannot: each needs up to %s (state %s, undo %s, pending sums %s, contributions %s, two cuts %s) and has %s for it",
+		plural(reliable.Count, "machine"), reliable.Type.Name, Bytes(n.Total()), Bytes(n.Rows), Bytes(n.Undo), Bytes(n.Pending), Bytes(n.Staged), Bytes(n.Cuts), Bytes(m.Usable))
 	instead := "choose a reliable.type with more memory"
 	for count := reliable.Count + 1; count <= schema.Partitions; count++ {
 		if tiers.ReliableMemory(schema, count).Total() <= m.Usable {
@@ -50,11 +50,14 @@ func (m Memory) line() (value, detail string) {
 	value = Bytes(m.Need.Total())
 	detail = "of unknown memory, on each reliable machine"
 	if m.Usable > 0 {
-		detail = fmt.Sprintf("of %s on each reliable machine: model %s, with undo, pending sums and cuts",
+		detail = fmt.Sprintf("of %s on each reliable machine: model %s, with undo, pending sums, contributions and cuts",
 			Bytes(m.Usable), Bytes(m.Need.State))
 	}
 	if m.Sparse {
 		detail += "; sparse tables beside it"
+	}
+	if m.Usable > 0 && m.Need.Total()+m.Need.Worker > m.Usable {
+		detail += fmt.Sprintf("; a worker that touches every parameter takes %s more, which does not fit", Bytes(m.Need.Worker))
 	}
 	if m.Usable > 0 && m.Need.Total()+m.Splits > m.Usable {
 		detail += fmt.Sprintf("; of %s of data, the rest is on disk", Bytes(m.Splits))

@@ -34,7 +34,7 @@ type Config struct {
 	// PullsAtOnce bounds the deliveries that come in at the same time; default 4. Owners are many and a backup
 	// is one: without a bound they would drown it.
 	PullsAtOnce int
-	// ChunkBytes is about how much of a delivery or of a move travels in one frame; default 256 KiB.
+	// ChunkBytes is about how much of a delivery or of a move travels in one frame; default 1 MiB.
 	ChunkBytes int
 	// MaxBody is the longest body of a frame, in bytes; default wire.MaxBody. Larger things travel in pieces.
 	MaxBody int
@@ -101,7 +101,7 @@ func New(cfg Config) *Server {
 		cfg.PullsAtOnce = 4
 	}
 	if cfg.ChunkBytes <= 0 {
-		cfg.ChunkBytes = 4 << 20
+		cfg.ChunkBytes = 1 << 20
 	}
 	if cfg.MaxBody <= 0 || cfg.MaxBody > wire.MaxBody {
 		cfg.MaxBody = wire.MaxBody
