@@ -76,7 +76,10 @@ func calibrationTable(c calibration.Calibration) table.Table {
 }
 
 // calibrate applies the stored calibration, if there is one, and says what a prediction rests on.
-func calibrate(t *sim.Timing) (basis string, err error) {
+func calibrate(cfg *sim.Config) (basis string, err error) {
+	if cfg.Settings.Remote {
+		return "with what is assumed of real machines", nil // what was measured is of this computer
+	}
 	c, err := calibration.Load(calibrationFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -84,7 +87,7 @@ func calibrate(t *sim.Timing) (basis string, err error) {
 	case err != nil:
 		return "", err
 	}
-	c.Apply(t)
+	c.Apply(&cfg.Timing)
 	return "with " + calibrationFile + ", measured on " + c.Run, nil
 }
 

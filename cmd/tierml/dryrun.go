@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,8 +50,9 @@ func newDryRunCommand() *cobra.Command {
 		Long: `Dry-run drives the controller and the policies that ` + "`tierml run`" + ` uses through recorded prices in simulated time, from
 many starts, and prints the distributions of cost, run time and evictions. Nothing is started.
 
-With --hours the job is scaled to so many hours on the on-demand fleet, on EC2's timing; otherwise it is simulated as
-` + "`tierml run`" + ` would run it here, from its own start. Starts of --starts every or N need 7 days of prices before them
+With --hours the job is scaled to so many hours on the on-demand fleet, on the timing of the cloud that it is for; otherwise
+it is simulated as ` + "`tierml run`" + ` would run it, from its own start. A job for a real cloud is tried in that cloud's latest
+prices, unless --trace names files. Starts of --starts every or N need 7 days of prices before them
 and a horizon after them. docs/dry-run.md has what is simulated.
 
 -o wide has one line per policy and length with all figures, -o json the same as objects, -o csv one row per start, -o html
@@ -79,13 +81,13 @@ machines were available.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&o.traces, "trace", nil, "price history `files`; default: the job's local.prices")
-	f.StringVar(&o.catalog, "catalog", "", "`file` of machine types and on-demand prices; default: the job's local.catalog")
+	f.StringSliceVar(&o.traces, "trace", nil, "price history `files`; default: the job's local.prices, or what its cloud tells")
+	f.StringVar(&o.catalog, "catalog", "", "`file` of machine types and on-demand prices; default: the job's catalog")
 	f.StringVar(&o.rules, "rules", "", "rule `book` that bills; default: the job's local.rules")
 	f.StringSliceVar(&o.policies, "policy", append(bidding.Names(), sweep.OracleFullBid), "policies to compare; oracle, oracle-full-bid, oracle-any-bid and oracle-one-fleet know the future: the first is REGRET's measure")
 	f.BoolVar(&o.noOracle, "no-oracle", false, "leave the oracle out, which takes most of the time of many starts")
 	o.fleet.flags(f)
-	f.StringVar(&o.starts, "starts", "", "`when` to start: every (minute), a number, or a time; default: the job's start, with --hours 100")
+	f.StringVar(&o.starts, "starts", "", "`when` to start: every (minute), a number, or a time; default: the job's start; 100 with --hours, or for a real cloud")
 	f.StringToStringVar(&o.checkpoint, "checkpoint", nil, "what saving and restarting cost policies by restart, as `FIELD=VALUE,...` of the job file's checkpoint: model=2GB,bandwidth=100M,save=30s,restart=1m,overhead=0.17; every=10m is for jobs without reliable machines")
 	f.StringSliceVar(&o.hours, "hours", nil, "scale the work to so many `hours` on the on-demand fleet")
 	f.Uint64Var(&o.seed, "seed", 1, "of the choice of starts: the same seed gives the same figures")
@@ -145,8 +147,13 @@ func (o dryRunOptions) plan(ctx context.Context, jobFile string, errOut io.Write
 	if err != nil {
 		return p, err
 	}
-	if job.Cloud != config.CloudLocal {
+	if job.Cloud == config.CloudNone {
 		return p, job.Fault("cloud", "cloud: "+job.Cloud+" buys no machines, so there is nothing to try", "write cloud: local")
+	}
+	if job.Installation() != nil && o.starts == "" { // its own start is now, which no prices come after
+		if p.Starts, err = sweep.ParseStarts("100", o.seed); err != nil {
+			return p, usageError{err}
+		}
 	}
 	if o.rules != "" {
 		if _, err := market.Rules(o.rules); err != nil {
@@ -176,7 +183,7 @@ func (o dryRunOptions) plan(ctx context.Context, jobFile string, errOut io.Write
 		p.Job.Job.Splits = manySplits
 	}
 	if len(p.Hours) == 0 {
-		if _, err := calibrate(&p.Job.Timing); err != nil {
+		if _, err := calibrate(&p.Job); err != nil {
 			return p, err
 		}
 	}
@@ -226,7 +233,7 @@ func lengths(texts []string) (out []time.Duration, err error) {
 
 // simulation makes the job's simulation; its own work is only looked up when it is wanted, as the data must be read.
 func (o dryRunOptions) simulation(ctx context.Context, job *config.Job, ownWork bool) (cfg sim.Config, skipped, doubts []string, err error) {
-	recorded, err := o.market(job)
+	recorded, err := o.market(ctx, job)
 	if err != nil {
 		return cfg, nil, nil, o.blame(err)
 	}
@@ -247,13 +254,24 @@ func (o dryRunOptions) simulation(ctx context.Context, job *config.Job, ownWork 
 	return cfg, skipped, recorded.Doubts(choice.Pools), err
 }
 
-// market reads prices and catalog; those of several traces are put together.
-func (o dryRunOptions) market(job *config.Job) (*local.Market, error) {
+// market reads prices and catalog; those of several traces are put together. A real cloud is asked for what no file tells.
+func (o dryRunOptions) market(ctx context.Context, job *config.Job) (*local.Market, error) {
+	at := job.Installation()
+	if at != nil {
+		o.catalog = cmp.Or(o.catalog, at.Catalog)
+		job.EC2.Catalog, job.GCE.Catalog = o.catalog, o.catalog
+	}
 	if o.catalog != "" {
 		job.Local.Catalog = o.catalog
 	}
 	if len(o.traces) == 0 {
-		return local.Load(job)
+		return loadMarket(ctx, job)
+	}
+	if at != nil && o.catalog == "" {
+		return nil, fmt.Errorf("--trace has no on-demand prices; add --catalog FILE, or %s.catalog to the job", at.Block)
+	}
+	if at != nil {
+		job.Provider = job.Cloud // whose prices they are
 	}
 	return local.LoadFiles(job, o.traces)
 }

@@ -176,7 +176,7 @@ func prepareJobWith(ctx context.Context, job *config.Job, prepare func() (apps.P
 	if p.sim, p.skipped, err = sweep.ForJob(job, p.choice, input.Work); err != nil {
 		return nil, err
 	}
-	if p.basis, err = calibrate(&p.sim.Timing); err != nil {
+	if p.basis, err = calibrate(&p.sim); err != nil {
 		return nil, err
 	}
 	input.SaveTime, input.RestartTime = p.sim.Checkpoints.Times(p.sim.Timing)

@@ -84,7 +84,7 @@ func TestTutorialOnEC2(t *testing.T) {
 	done := map[string]bool{}
 	for _, line := range shellLines(t, filepath.Join(filepath.Dir(data), "..", "..", "docs", "tutorial-ec2.md")) {
 		args := splitLine(strings.ReplaceAll(line, "ratings.csv.gz", data))
-		if args[0] != "init" && args[0] != "plan" && args[0] != "leaks" {
+		if args[0] != "init" && args[0] != "plan" && args[0] != "dry-run" && args[0] != "leaks" {
 			continue // they need a run, or an account
 		}
 		var out, errOut bytes.Buffer
@@ -98,7 +98,7 @@ func TestTutorialOnEC2(t *testing.T) {
 			}
 		}
 	}
-	if len(done) != 3 {
+	if len(done) != 4 {
 		t.Errorf("of the tutorial's calls only %v were made", done)
 	}
 	job, err := config.Load("ratings.yaml")
@@ -107,7 +107,7 @@ func TestTutorialOnEC2(t *testing.T) {
 	}
 }
 
-// fakeEC2 is a cloud that sells the tutorial's machines now, at an even price.
+// fakeEC2 is a cloud that sells the tutorial's machines now, at an even price for a month.
 func fakeEC2(t *testing.T) (endpoint string) {
 	t.Helper()
 	rules, err := market.Rules("ec2-now")
@@ -117,7 +117,8 @@ func fakeEC2(t *testing.T) (endpoint string) {
 	c := fakecloud.Config{Clock: clock.Real(), Region: "us-west-1", Prices: map[market.Pool]*market.History{}, Rules: rules, Command: []string{"sleep", "infinity"}}
 	for _, kind := range []string{"c5.xlarge", "m5.xlarge"} {
 		pool := market.Pool{Provider: "ec2", Region: "us-west-1", Zone: "us-west-1a", Type: kind, Class: market.Spot}
-		c.Prices[pool] = market.NewHistory([]market.PricePoint{{At: time.Now().Add(-30 * 24 * time.Hour), Price: market.Dollar / 20}})
+		c.Prices[pool] = market.NewHistory([]market.PricePoint{{At: time.Now().Add(-30 * 24 * time.Hour), Price: market.Dollar / 20},
+			{At: time.Now().Add(-time.Minute), Price: market.Dollar / 21}})
 		c.Types = append(c.Types, fakecloud.InstanceType{InstanceType: market.InstanceType{Name: kind, VCPU: 4, MemoryMiB: 8 << 10, OnDemand: market.Dollar / 5}})
 	}
 	cloud, err := fakecloud.New(c)
