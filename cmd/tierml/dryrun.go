@@ -259,7 +259,7 @@ func (o dryRunOptions) market(ctx context.Context, job *config.Job) (*local.Mark
 	at := job.Installation()
 	if at != nil {
 		o.catalog = cmp.Or(o.catalog, at.Catalog)
-		job.EC2.Catalog, job.GCE.Catalog = o.catalog, o.catalog
+		job.Block.Shared().Catalog = o.catalog
 	}
 	if o.catalog != "" {
 		job.Local.Catalog = o.catalog
