@@ -29,7 +29,7 @@ func (w *world) killController(gone time.Duration) {
 		w.life++
 		cfg := w.config()
 		cfg.Run, cfg.FirstID, cfg.Past = "test"+string(rune('a'+w.life)), uint64(w.life)<<32, past
-		if w.ctrl.saves.newest != "" {
+		if w.ctrl.training.Saves.Newest != "" {
 			cfg.Checkpoints.Newest, cfg.Checkpoints.NewestAt = w.newestCheckpoint()
 			cfg.Checkpoints.Older = w.olderCheckpoints(cfg.Checkpoints.Newest)
 		}
@@ -144,7 +144,7 @@ func (n *node) takeStock(id uint64) {
 func (w *world) olderCheckpoints(than string) (older []Kept) {
 	for _, name := range slices.Sorted(maps.Keys(w.store.manifests)) {
 		if at := w.store.manifests[name]; name != than && at <= w.store.manifests[than] {
-			older = append(older, Kept{name, at})
+			older = append(older, Kept{Name: name, At: at})
 		}
 	}
 	slices.SortStableFunc(older, func(a, b Kept) int { return int(b.At - a.At) })
@@ -167,13 +167,13 @@ func TestControllerComesBack(t *testing.T) {
 		var at, back ps.Clock
 		launches := 0
 		w.settled(func() {
-			at, launches = w.ctrl.progress.done, w.count(journal.Launch)
+			at, launches = w.ctrl.training.Clocks.Done, w.count(journal.Launch)
 			w.killController(2 * time.Second)
 		})
 		w.neverBack()
 		w.onEntryAlso(func(e journal.Entry) {
 			if e.Kind == journal.TakeOver {
-				w.after(time.Millisecond, func() { back = w.ctrl.progress.done })
+				w.after(time.Millisecond, func() { back = w.ctrl.training.Clocks.Done })
 			}
 		})
 		return func() bool {

@@ -18,7 +18,7 @@ func TestBackupHearsLateOfItsPartitions(t *testing.T) {
 		late := 0
 		w.settled(func() { w.askForReliable(-1) })
 		w.onSend = func(a Send) {
-			if do, ok := a.Command.Do.(tiers.BackUp); ok && do.Empty && len(partitionsOf(w.ctrl.route.Backup, a.ID)) > len(do.Partitions) {
+			if do, ok := a.Command.Do.(tiers.BackUp); ok && do.Empty && len(partitionsOf(w.ctrl.training.Layout.Route.Backup, a.ID)) > len(do.Partitions) {
 				late++
 				w.nodes[a.ID].down.last = w.now.Add(400 * time.Millisecond)
 			}
@@ -40,12 +40,12 @@ func TestBackupHearsLateOfACommit(t *testing.T) {
 			w.settled(func() { settled = true })
 			w.onSend = func(a Send) {
 				do, ok := a.Command.Do.(tiers.CommitCut)
-				if !ok || !settled || late > 0 || len(partitionsOf(w.ctrl.route.Backup, a.ID)) == 0 {
+				if !ok || !settled || late > 0 || len(partitionsOf(w.ctrl.training.Layout.Route.Backup, a.ID)) == 0 {
 					return
 				}
 				late = do.Cut
 				w.nodes[a.ID].down.last = w.now.Add(600 * time.Millisecond)
-				if owner := w.ctrl.route.Owner[0]; dies {
+				if owner := w.ctrl.training.Layout.Route.Owner[0]; dies {
 					w.after(550*time.Millisecond, func() { w.kill(owner) })
 				}
 			}

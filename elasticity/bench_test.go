@@ -23,16 +23,18 @@ func BenchmarkStepAtPrice(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			w := grownWorld(128)
 			c, now, rng := w.ctrl, w.now, rand.New(rand.NewPCG(1, 2))
-			c.cfg.DeadAfter, c.cutDue, c.stirred = 1e6*time.Hour, c.now.Add(1e6*time.Hour), true
-			for i := range c.cfg.Pools {
-				p := &c.cfg.Pools[i]
-				p.Type.OnDemand = market.Dollar
-				p.History = weeksOfPrices(now, rng, spikes[i])
-				c.prices[p.Pool] = p.History
-			}
-			if policy != nil {
-				c.cfg.Policy, c.cfg.Want = policy, bidding.Want{Machines: 128}
-			}
+			c.configure(func(cfg *Config) {
+				cfg.DeadAfter = 1e6 * time.Hour
+				for i := range cfg.Pools {
+					p := &cfg.Pools[i]
+					p.Type.OnDemand = market.Dollar
+					*p.History = *weeksOfPrices(now, rng, spikes[i])
+				}
+				if policy != nil {
+					cfg.Policy, cfg.Want = policy, bidding.Want{Machines: 128}
+				}
+			})
+			c.training.Cuts.Due, c.step.Stirred = c.step.Now.Add(1e6*time.Hour), true
 			var took []time.Duration
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {

@@ -15,7 +15,8 @@ type BudgetSpoke struct {
 	USD market.USD // the figure that was compared
 }
 
-func (BudgetSpoke) event() {}
+// Event marks it as one.
+func (BudgetSpoke) Event() {}
 
 // BudgetWish is what is to be done about a limit.
 type BudgetWish int
@@ -33,20 +34,21 @@ const (
 func (c *Controller) takeBudget(e BudgetSpoke) {
 	to := journal.Warned
 	switch {
-	case c.ending || c.stopWhy != "" || c.done():
+	case c.closing():
 		return
 	case e.Do == BudgetPauses && c.cfg.Reliable.Count == 0:
-		c.stopWhy = e.Why
+		c.step.Stop = e.Why
 		return
-	case e.Do == BudgetPauses && c.paused != "", e.Do == BudgetGoesOn && c.paused == "":
+	case e.Do == BudgetPauses && c.demand.Paused != "", e.Do == BudgetGoesOn && c.demand.Paused == "":
 		return
 	case e.Do == BudgetPauses:
-		to, c.paused = journal.Paused, cmp.Or(e.Why, "a budget is exceeded")
+		to, c.demand.Paused = journal.Paused, cmp.Or(e.Why, "a budget is exceeded")
 	case e.Do == BudgetGoesOn:
-		to, c.paused = journal.GoesOn, ""
+		to, c.demand.Paused = journal.GoesOn, ""
 	}
-	c.record(func() journal.Entry {
-		return journal.Entry{Kind: journal.Budget, To: to, USD: e.USD.String(), Clock: int64(c.progress.done), Why: e.Why}
+	c.step.Record(func() journal.Entry {
+		return journal.Entry{Kind: journal.Budget, To: to, USD: e.USD.String(), Clock: int64(c.training.Clocks.Done), Why: e.Why}
 	})
-	c.wantPlan, c.relayout = true, true
+	c.fleet.Replan()
+	c.training.Rearrange()
 }

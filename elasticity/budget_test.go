@@ -14,15 +14,15 @@ func TestBudgetPauses(t *testing.T) {
 	for seed := range uint64(6) {
 		paused, back := false, false
 		w := newElastic(seed, elastic(), func(w *world) {
-			before := w.ctrl.progress.done
+			before := w.ctrl.training.Clocks.Done
 			w.step(BudgetSpoke{Do: BudgetPauses, Why: "too dear", USD: market.Dollar})
 			w.when(func() bool {
-				for _, m := range w.ctrl.roster {
-					if m.tier == tiers.Transient && !m.ended {
+				for _, m := range w.ctrl.training.Nodes.Roster {
+					if m.Tier == tiers.Transient && !m.Ended {
 						return false
 					}
 				}
-				return w.ctrl.progress.done > before+2
+				return w.ctrl.training.Clocks.Done > before+2
 			}, func() {
 				paused = true
 				if s := w.ctrl.Scale(); s.Reliable == 0 || s.Want.Machines != 6 {

@@ -7,15 +7,14 @@
 package elasticity
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/elasticity/fleet"
+	"github.com/tierml/tierml/elasticity/step"
 	"github.com/tierml/tierml/elasticity/tempo"
-	"github.com/tierml/tierml/internal/journal"
-	"github.com/tierml/tierml/internal/stopping"
+	"github.com/tierml/tierml/elasticity/training"
 	"github.com/tierml/tierml/market"
-	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
 )
@@ -56,135 +55,59 @@ type Config struct {
 	NoHeartbeats bool
 }
 
-// Job is what is trained.
-type Job struct {
-	Schema      ps.Schema
-	App         string
-	Params      map[string]string
-	Dataset     []byte // what was learned about the data when it was cut, for the application
-	SplitsURL   string
-	Clocks      ps.Clock
-	Work        float64 // of all clocks, in vCPU hours at the declared rates, for the policy; 0 = unknown
-	EvalEvery   ps.Clock
-	Stop        stopping.Rules // end before all clocks are done
-	Figure      string         // what people call the figure that Metric gives
-	Heartbeat   time.Duration  // wall clock
-	OrphanAfter time.Duration  // wall clock
-	// Metric turns a mean loss per example into the figure that people read (RMSE: the square root); nil leaves
-	// it as it is.
-	Metric func(mean float64) float64
-	// ResumeFrom is a checkpoint at clock ResumeAt; empty starts from the initial state.
-	ResumeFrom string
-	ResumeAt   ps.Clock
+// What a Config is made of.
+type (
+	Job         = training.Job
+	Checkpoints = training.Checkpoints
+	Kept        = training.Kept
+	Reliable    = fleet.Reliable
+	Pool        = fleet.Pool
+)
+
+// configs are what of a Config the two go by.
+type configs struct {
+	fleet    *fleet.Config
+	training *training.Config
 }
 
-// Reliable is the reliable tier: on-demand machines.
-type Reliable struct {
-	Pool  market.Pool
-	Type  market.InstanceType
-	Count int
+// fleet is what of it concerns machines.
+func (c *Config) fleet() *fleet.Config {
+	saved := c.Checkpoints
+	f := &fleet.Config{
+		Run: c.Run, Reliable: c.Reliable, Want: c.Want, Pools: c.Pools, Policy: c.Policy, Work: c.Job.Work, FirstNumber: int(c.FirstIncarnation),
+		Settings: c.Settings, Substitutes: saved.Place != "" && (saved.Every > 0 || saved.EveryClocks > 0),
+		AskAgain: c.AskAgain, Chooses: c.Chooses, Deadline: c.Deadline, Budget: c.Budget, PerHour: c.PerHour, Rules: c.Rules, WholeHours: c.WholeHours,
+	}
+	if c.Past != nil {
+		f.Past = &c.Past.Ledger
+	}
+	return f
 }
 
-// Pool is a pool that the job allows for transient machines.
-type Pool struct {
-	Pool     market.Pool
-	Type     market.InstanceType
-	MaxPrice market.USD    // 0 = no limit of the job's own
-	Hints    bidding.Hints // from providers and earlier runs
-	// Availability is up to now; CapacityChanged adds to it. nil = nobody watches it.
-	Availability *market.Availability
-	History      *market.History // up to now; the controller appends to it. Of an on-demand pool: its constant price
+// training is what of it concerns the work.
+func (c *Config) training() *training.Config {
+	t := &training.Config{
+		Job: c.Job, Stages: c.Stages, Load: c.Load, Checkpoints: c.Checkpoints, FirstID: c.FirstID, FirstGeneration: c.FirstGeneration,
+		Settings: c.Settings, CutsUnpaced: c.CutsUnpaced,
+	}
+	if c.Past != nil {
+		t.Past = &c.Past.Log
+	}
+	return t
 }
 
-// Controller is the state of a run. It is not safe for concurrent use: one driver steps it.
+// Controller is the state of a run: a fleet, the training on it, and what both are asked for. It is not safe for concurrent
+// use: one driver steps it.
 type Controller struct {
-	cfg   Config
-	now   time.Time
-	awake Awake // what others are judged by
-	hush  *hush // most machines have fallen silent together
-	out   []Action
+	step     *step.Step
+	cfg      Config
+	conf     configs
+	fleet    *fleet.Fleet
+	training *training.Training
 
-	acts      uint64    // actions so far, but for lines in the journal
-	stirred   bool      // the last step may have left something to do: the next one looks
-	silentAt  time.Time // nobody is silent for too long before
-	restUntil time.Time // otherwise there is nothing to do before, unless an event says so
-
-	started     time.Time
-	prices      map[market.Pool]*market.History
-	pricesKnown time.Time                         // every price change until then has been told
-	deferred    map[market.Pool]time.Time         // pools without capacity, until when
-	lifetimes   map[market.Pool]*market.Lifetimes // of machines of this run that have ended
-	launches    map[string]*launch                // by token, until every machine of it has joined or gone
-	refused     map[string]*launch                // by token, launches that failed: machines may turn up all the same
-	listed      time.Time                         // when the provider was last asked for all machines
-	unsure      time.Time                         // when a launch was last given up of which machines may turn up all the same
-	reliable    securing
-	counter     uint64 // of tokens
-	machines    map[ps.ServerID]*machine
-	roster      []*machine             // those that are not archived, in the order of joining, then by id
-	archived    []*machine             // that have ended, with a bill and without splits: nothing is looked for among them
-	early       map[ps.ServerID]*early // what was heard of machines whose launch is not answered yet
-	joins       int
-	nextPlan    time.Time
-	wantPlan    bool
-	seen        bidding.State        // by the policy, the last time it was asked
-	seenWell    bool                 // its pools and machines are still so: prices change nothing of them
-	switching   *switchover          // a proactive switch under way
-	considered  []bidding.Considered // by the plan that is being carried out
-	gathering   time.Time            // until then notices are gathered before anything is done about them
-	readySince  time.Time            // when the first of the machines that wait to join was ready
-	commands    map[uint64]sent
-	lastID      uint64
-	lastInc     ps.Incarnation
-
-	adopting   *adoption // while a run is being taken over
-	unnamed    bool      // cuts of the controller before were taken back
-	stood      bool      // the job has begun: there is a line for its stage
-	generation ps.Generation
-	route      ps.Route
-	routeNews  bool // owners changed since the last broadcast
-	target     tiers.Layout
-	takers     []*machine  // Index: Split; those of target.Worker, nil where nobody is known
-	arranged   arrangement // what the target was made of
-	// Kept for their memory.
-	spareLoads   []int
-	spareWorkers []ps.ServerID
-	stage        tiers.Stage
-	gauge        tiers.Gauge
-	loadWhy      string    // the gauge's floor
-	metered      bool      // a heartbeat has come since the last clock that was judged
-	paces        []float64 // kept for its memory
-	splits       []splitState
-	between      int // splits that nobody holds, or that their holder was asked for
-	relayout     bool
-	wish         wish
-	paused       string // why there are to be no transient machines for now
-
-	committed ps.Clock // newest committed cut
-	furthest  ps.Clock // that was ever committed
-	cutDue    time.Time
-	cut       *cut
-	moves     map[ps.Partition]ps.ServerID
-	moveRetry time.Time
-	settle    *settling
-	halt      *halting
-	recovery  *recovery
-	saves     savings
-
-	crashes   Crashes
+	demand    *fleet.Demand
+	wish      wish
 	crashLoop *crashLoop // the run ends because of it
-
-	progress progress
-	pace     pace
-	salvage  salvage // of the work of servers that are about to go
-	stopWhy  string  // an orderly end is wanted
-	watch    stopping.Watch
-	enough   string // why the model is good enough before all clocks are done
-	ending   bool   // machines are being terminated for good
-	outcome  string
-	failWhy  string
-	finished bool
-	totals   Totals
 }
 
 // Totals is what a run has come to so far.
@@ -200,14 +123,9 @@ type Totals struct {
 
 // Totals tells what the run has come to so far.
 func (c *Controller) Totals() Totals {
-	t := c.totals
-	t.Clocks = c.progress.done
-	return t
-}
-
-type sent struct {
-	to ps.ServerID
-	do tiers.Do
+	f, t := c.fleet.Totals, c.training.Totals
+	return Totals{Machines: f.Machines, Evictions: f.Evictions, Switches: f.Switches, Rollbacks: t.Rollbacks, Lost: t.Lost,
+		Clocks: c.training.Clocks.Done, Charged: c.fleet.Charged()}
 }
 
 // New returns a controller; its first Step launches the reliable machines.
@@ -215,190 +133,101 @@ func New(cfg Config) *Controller {
 	if cfg.NoHeartbeats {
 		cfg.DeadAfter = unjudged
 	}
-	c := &Controller{
-		cfg:        cfg,
-		awake:      NewAwake(cfg.DeadAfter),
-		prices:     map[market.Pool]*market.History{},
-		deferred:   map[market.Pool]time.Time{},
-		lifetimes:  map[market.Pool]*market.Lifetimes{},
-		launches:   map[string]*launch{},
-		refused:    map[string]*launch{},
-		machines:   map[ps.ServerID]*machine{},
-		early:      map[ps.ServerID]*early{},
-		commands:   map[uint64]sent{},
-		moves:      map[ps.Partition]ps.ServerID{},
-		generation: max(cfg.FirstGeneration, 1),
-		lastInc:    cfg.FirstIncarnation,
-		lastID:     cfg.FirstID,
-		stage:      tiers.Stage1,
-		committed:  cfg.Job.ResumeAt,
-		splits:     make([]splitState, cfg.Job.Schema.Splits),
+	c := &Controller{cfg: cfg, step: &step.Step{Awake: step.NewAwake(cfg.DeadAfter), Speed: cfg.Speed, Silent: cfg.Silent}, demand: &fleet.Demand{}}
+	c.step.OnEnd = func(why string) {
+		c.training.CutShort()
+		c.fleet.End(why)
 	}
-	for _, p := range cfg.Pools {
-		c.prices[p.Pool] = p.History
-	}
-	c.between = len(c.splits)
-	for i := range c.splits {
-		c.splits[i].next = cfg.Job.ResumeAt + 1
-	}
-	c.route.Owner = make([]ps.ServerID, cfg.Job.Schema.Partitions)
-	c.route.Backup = make([]ps.ServerID, cfg.Job.Schema.Partitions)
-	c.progress = newProgress(len(c.splits), cfg.Job.ResumeAt)
+	c.conf = configs{c.cfg.fleet(), c.cfg.training()}
+	c.fleet = fleet.New(c.conf.fleet, c.step, c.demand)
+	c.training = training.New(c.conf.training, c.step, c.fleet)
 	if cfg.Past != nil {
-		c.remember(cfg.Past)
+		c.wish, c.demand.Paused = wishOf(cfg.Past.Wish), cfg.Past.Paused
 	}
+	c.ask()
+	c.fleet.Serve(c.training)
 	return c
 }
 
 // Step takes in an event and gives what to do about it, in order. The slice is good until the next Step. Time never goes back,
 // and may leap: the driver was stopped.
 func (c *Controller) Step(now time.Time, e Event) []Action {
-	clear(c.out)
-	c.now, c.out = now, c.out[:0]
-	c.awake.Step(now)
-	if c.finished {
+	c.step.Begin(now)
+	if c.step.Finished {
 		return nil
 	}
-	if c.started.IsZero() {
+	if c.step.Started.IsZero() {
 		c.begin()
 	}
 	if _, price := e.(PriceChanged); !price {
-		c.seenWell = false
+		c.fleet.Stale()
 	}
-	if c.take(e) || c.stirred || !now.Before(c.restUntil) {
+	if c.take(e) || c.step.Stirred || !now.Before(c.step.RestUntil) {
 		c.advance()
-	} else if c.planDue() {
+	} else if c.fleet.PlanDue() {
 		c.plan()
 	}
-	return c.out
+	return c.step.Actions()
 }
 
 func (c *Controller) begin() {
-	c.started = c.now
+	c.step.Started = c.step.Now
 	if past := c.cfg.Past; past != nil && !past.Started.IsZero() {
-		c.started = past.Started
+		c.step.Started = past.Started
 	}
-	c.wantPlan = true
-	c.beginAdoption()
-	c.saves = savings{newest: c.cfg.Checkpoints.Newest, at: c.cfg.Checkpoints.NewestAt, older: c.cfg.Checkpoints.Older, due: c.now.Add(c.cfg.Checkpoints.Every)}
-	for _, p := range c.cfg.Pools {
-		for _, point := range c.cfg.Past.Unwritten(p.Pool, p.History) {
-			c.recordPrice(p.Pool, point)
-		}
-	}
+	c.training.Begin()
+	c.fleet.Begin()
 }
 
 // take takes an event in. It reports whether there may be something to do about it beside planning: see rest.go.
 func (c *Controller) take(e Event) (stirs bool) {
 	switch e := e.(type) {
 	case PriceChanged:
-		c.takePrice(e)
+		c.fleet.TakePrice(e)
 		return false
 	case CapacityChanged:
-		c.takeCapacity(e)
+		c.fleet.TakeCapacity(e)
 		return false
 	case Reported:
-		return c.takeReport(e.ID, e.Report)
+		return c.training.TakeReport(e.ID, e.Report)
 	case Wake:
 		return false
 	case PricesKnown:
-		c.pricesKnown = e.At
+		c.fleet.TakePricesKnown(e)
 	case Launched:
-		c.takeLaunched(e)
+		c.fleet.TakeLaunched(e)
 	case LaunchFailed:
-		c.takeLaunchFailed(e)
+		c.fleet.TakeLaunchFailed(e)
 	case Listed:
-		return c.takeListed(e)
+		return c.fleet.TakeListed(e)
 	case InstanceEnded:
-		c.takeEnded(e.Instance)
+		c.fleet.TakeEnded(e.Instance)
 	case Warned:
-		return c.takeWarned(e)
+		return c.fleet.TakeWarned(e)
 	case Disconnected:
-		if m := c.machines[e.ID]; m != nil && m.brokenAt.IsZero() {
-			m.brokenAt, m.hungUp = c.awake.Now(), !c.awake.Over(m.heard, c.hangUpWithin())
-			c.lookAgain(c.now.Add(c.cfg.BrokenAfter))
-		}
+		c.training.Disconnected(e.ID)
 		return false
 	case StopWanted:
-		if c.stopWhy == "" {
-			c.stopWhy = e.Why
+		if c.step.Stop == "" {
+			c.step.Stop = e.Why
 		}
-		if e.Now && !c.ending {
-			c.outcome = "interrupted"
-			c.endAll(e.Why)
+		if e.Now && !c.step.Ending {
+			c.step.Outcome = "interrupted"
+			c.step.End(e.Why)
 		}
 	case ScaleWanted:
 		c.takeScale(e)
 	case BudgetSpoke:
 		c.takeBudget(e)
 	case Exported:
-		c.takeExported(e)
+		c.training.TakeExported(e)
 	case ManifestWritten:
-		c.takeManifest(e)
+		c.training.Saves.TakeManifest(e)
 	case SaveWanted:
-		c.saves.wanted, c.cutDue = true, c.now
+		c.training.SaveNow()
 	}
 	return true
 }
 
-func (c *Controller) checkDuration() {
-	if c.enough == "" && c.cfg.Job.Stop.Time > 0 {
-		c.enough = c.cfg.Job.Stop.Elapsed(c.now.Sub(c.started))
-	}
-	if c.cfg.MaxDuration > 0 && c.stopWhy == "" && c.now.Sub(c.started) >= c.cfg.MaxDuration {
-		c.stopWhy = "max_duration " + c.cfg.MaxDuration.String() + " is over"
-	}
-}
-
-// record writes a journal line. It is only put together when somebody reads it: of a simulated start among
-// thousands nobody does.
-func (c *Controller) record(entry func() journal.Entry) {
-	if c.cfg.Silent {
-		return
-	}
-	e := entry()
-	e.T = c.now
-	c.out = append(c.out, Record{Entry: e})
-}
-
-func (c *Controller) act(a Action) {
-	c.acts++
-	c.out = append(c.out, a)
-}
-
-func (c *Controller) send(to ps.ServerID, do tiers.Do) {
-	c.lastID++
-	c.commands[c.lastID] = sent{to: to, do: do}
-	c.act(Send{ID: to, Command: tiers.Command{ID: c.lastID, Do: do}})
-}
-
-// waiting reports whether a command of a kind is unanswered.
-func waiting[T tiers.Do](c *Controller) bool {
-	for _, s := range c.commands {
-		if _, ok := s.do.(T); ok {
-			return true
-		}
-	}
-	return false
-}
-
-// forget drops the unanswered commands of a node, whose answers will never come.
-func (c *Controller) forget(id ps.ServerID) {
-	for k, s := range c.commands {
-		if s.to == id {
-			delete(c.commands, k)
-		}
-	}
-}
-
-func (c *Controller) terminate(m *machine, why string) {
-	if m.terminating || m.ended {
-		return
-	}
-	m.terminating, m.why, m.terminated = true, why, c.now
-	c.act(Terminate{IDs: []provisioner.InstanceID{provisioner.InstanceID(m.id)}, Why: why})
-}
-
-// Outcome is how the run ended: "finished", "interrupted" or "failed", and why it failed or is good enough before all clocks
-// are done; empty while it goes on.
-func (c *Controller) Outcome() (outcome, why string) { return c.outcome, cmp.Or(c.failWhy, c.enough) }
+// State is what the policy sees now. Its slices are good until the next Step, and not to be changed.
+func (c *Controller) State() bidding.State { return c.fleet.State() }

@@ -37,7 +37,7 @@ func TestExportOutlastsASilentOwner(t *testing.T) {
 
 // unsavable makes saving the model fail for a time, from the first try on. A minute is as long as ten are at full speed.
 func (w *world) unsavable(d time.Duration) {
-	w.ctrl.cfg.Speed = 0.1
+	w.ctrl.configure(func(c *Config) { c.Speed = 0.1 })
 	var first time.Time
 	w.unsaved = func() error {
 		if first.IsZero() {
@@ -113,13 +113,13 @@ func TestExportWithoutABackup(t *testing.T) {
 	both(t, func(w *world) func() bool {
 		bare := false
 		w.settled(func() { // the owners return to a cut that they have had since the partitions moved to them
-			since := w.ctrl.committed
-			w.when(func() bool { return w.ctrl.committed > since }, func() { w.kill("i-0001") })
+			since := w.ctrl.training.Cuts.Committed
+			w.when(func() bool { return w.ctrl.training.Cuts.Committed > since }, func() { w.kill("i-0001") })
 		})
 		w.onEntry = func(e journal.Entry) {
 			if e.Kind == journal.Rollback {
-				w.when(func() bool { return w.ctrl.recovery == nil }, func() {
-					bare = w.ctrl.bare()
+				w.when(func() bool { return w.ctrl.training.Recovery == nil }, func() {
+					bare = w.ctrl.training.Layout.Bare()
 					w.step(StopWanted{Why: "somebody asked"})
 				})
 			}

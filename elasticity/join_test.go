@@ -36,7 +36,7 @@ func TestJoiningCostsTheOthersNothing(t *testing.T) {
 			switch do := s.Command.Do.(type) {
 			case tiers.Assign:
 				for _, at := range do.Splits {
-					if !c.machines[s.ID].loaded[at.Split] {
+					if !c.training.Nodes.ByID[s.ID].Loaded[at.Split] {
 						t.Fatalf("seed %d: %s is handed split %d, which it does not have", seed, s.ID, at.Split)
 					}
 				}
@@ -49,12 +49,12 @@ func TestJoiningCostsTheOthersNothing(t *testing.T) {
 				}
 			case tiers.Release:
 				for _, split := range do.Splits {
-					if taker := c.machines[c.target.Worker[split]]; !taker.ready || !taker.loaded[split] {
-						t.Fatalf("seed %d: %s is asked for split %d before %s has its data", seed, s.ID, split, taker.id)
+					if taker := c.training.Nodes.ByID[c.training.Layout.Target.Worker[split]]; !taker.Ready || !taker.Loaded[split] {
+						t.Fatalf("seed %d: %s is asked for split %d before %s has its data", seed, s.ID, split, taker.ID)
 					}
 				}
 			case tiers.Park:
-				if asked && !c.done() {
+				if asked && !c.training.Clocks.Over() {
 					t.Fatalf("seed %d: %s is parked", seed, s.ID)
 				}
 			}

@@ -33,19 +33,21 @@ const full = 1e6 // bytes per second: what a link carries
 func TestNetworkLoadChangesTheStage(t *testing.T) {
 	for seed := range uint64(8) {
 		w := newWorld(seed, even())
-		w.ctrl.cfg.Reliable.Type.Bandwidth = full
-		if r := &w.ctrl.cfg.Reliable; seed%2 == 0 { // the job admits the type for transient machines, too
-			kind := r.Type
-			kind.Bandwidth = 0
-			w.ctrl.cfg.Pools = append([]Pool{{Pool: r.Pool, Type: kind, History: market.Constant(market.Dollar)}}, w.ctrl.cfg.Pools...)
-		}
+		w.ctrl.configure(func(c *Config) {
+			c.Reliable.Type.Bandwidth = full
+			if r := &c.Reliable; seed%2 == 0 { // the job admits the type for transient machines, too
+				kind := r.Type
+				kind.Bandwidth = 0
+				c.Pools = append([]Pool{{Pool: r.Pool, Type: kind, History: market.Constant(market.Dollar)}}, c.Pools...)
+			}
+		})
 		busy := true
-		w.when(func() bool { return w.ctrl.progress.done > 40 }, func() { busy = false })
+		w.when(func() bool { return w.ctrl.training.Clocks.Done > 40 }, func() { busy = false })
 		w.traffic = func(n *node) (in, out float64) {
 			switch {
 			case !busy:
 				return 0.05 * full, 0.05 * full
-			case w.reliable(n) && w.ctrl.ownsAny(n.id):
+			case w.reliable(n) && w.ctrl.training.Layout.OwnsAny(n.id):
 				return 0.3 * full, 0.9 * full
 			}
 			return 0.25 * full, 0.3 * full // in stage 1 it would be eight of these to four links: half, and that is all there is
@@ -98,7 +100,8 @@ func TestLoadThatSaysNothing(t *testing.T) {
 			w.traffic = func(*node) (in, out float64) { return 1e12, 1e12 }
 		},
 		"nobody to serve instead": func(w *world) {
-			w.ctrl.cfg.Reliable.Type.Bandwidth, w.policy.count = full, 0
+			w.ctrl.configure(func(c *Config) { c.Reliable.Type.Bandwidth = full })
+			w.policy.count = 0
 			w.traffic = func(*node) (in, out float64) { return 2 * full, 2 * full }
 		},
 	} {
@@ -114,21 +117,21 @@ func TestLoadThatSaysNothing(t *testing.T) {
 // A clock whose load changes nothing costs no memory.
 func TestMeasuringAllocatesNothing(t *testing.T) {
 	w := newWorld(1, even())
-	w.ctrl.cfg.Reliable.Type.Bandwidth = full
+	w.ctrl.configure(func(c *Config) { c.Reliable.Type.Bandwidth = full })
 	w.traffic = func(*node) (in, out float64) { return 0.3 * full, 0.3 * full }
 	w.until(5e9)
 	c := w.ctrl
 	n := testing.AllocsPerRun(100, func() {
-		for _, m := range c.members() {
-			c.takeHeartbeat(m, m.stats)
-			m.meter.since = m.meter.heard.Add(-1e9)
+		for _, m := range c.training.Nodes.Members() {
+			c.training.Cuts.TakeHeartbeat(m, m.Stats)
+			m.Meter.Since = m.Meter.Heard.Add(-1e9)
 		}
-		c.measure()
+		c.training.Load.Measure()
 	})
-	if list := testing.AllocsPerRun(100, func() { c.members() }); n > list {
+	if list := testing.AllocsPerRun(100, func() { c.training.Nodes.Members() }); n > list {
 		t.Errorf("%g allocations, of which the list of members makes %g", n, list)
 	}
-	if c.gauge != (tiers.Gauge{}) && c.gauge.Floor() != tiers.Stage1 {
-		t.Errorf("floor %d", c.gauge.Floor())
+	if c.training.Load.Gauge != (tiers.Gauge{}) && c.training.Load.Gauge.Floor() != tiers.Stage1 {
+		t.Errorf("floor %d", c.training.Load.Gauge.Floor())
 	}
 }

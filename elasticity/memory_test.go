@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierml/tierml/elasticity/fleet"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/stopping"
 	"github.com/tierml/tierml/market"
@@ -18,13 +19,13 @@ func (w *world) checkMemory(before *Controller) {
 	if was.reliable != is.reliable || was.asked != is.asked || was.asked && (was.want != is.want || was.servers != is.servers) {
 		w.failf("%+v was asked for; the controller that was started again has %+v", was, is)
 	}
-	for _, m := range before.roster {
-		if now := w.ctrl.machines[m.id]; m.draining && !m.lost && !m.ended && !m.terminating && (now == nil || !now.draining || now.why != m.why) {
-			w.failf("%s had been let go (%s), and is not any more: %+v", m.id, m.why, now)
+	for _, m := range before.fleet.Machines() {
+		if now := w.ctrl.fleet.Machine(m.ID); m.Draining && !m.Lost && !m.Ended && !m.Terminating && (now == nil || !now.Draining || now.Why != m.Why) {
+			w.failf("%s had been let go (%s), and is not any more: %+v", m.ID, m.Why, now)
 		}
 	}
-	if s := before.switching; s != nil && (w.ctrl.switching == nil || *w.ctrl.switching != *s) {
-		w.failf("a switch is under way, %+v, and forgotten: %+v", s, w.ctrl.switching)
+	if s := before.fleet.Switching; s != nil && (w.ctrl.fleet.Switching == nil || *w.ctrl.fleet.Switching != *s) {
+		w.failf("a switch is under way, %+v, and forgotten: %+v", s, w.ctrl.fleet.Switching)
 	}
 }
 
@@ -53,8 +54,8 @@ func TestAWishOutlivesItsController(t *testing.T) {
 // to the end of what is paid, and go then.
 func TestASwitchOutlivesItsController(t *testing.T) {
 	at := map[string]func(w *world) bool{
-		"before the launch is answered":   func(w *world) bool { return w.ctrl.switching != nil },
-		"while the new machines start":    func(w *world) bool { return w.ctrl.switching != nil && len(w.spot()) > 6 },
+		"before the launch is answered":   func(w *world) bool { return w.ctrl.fleet.Switching != nil },
+		"while the new machines start":    func(w *world) bool { return w.ctrl.fleet.Switching != nil && len(w.spot()) > 6 },
 		"when the old ones have been let": func(w *world) bool { return w.count(journal.Release) > 0 },
 	}
 	for name, point := range at {
@@ -96,19 +97,21 @@ func (w *world) of(p market.Pool) (ids []ps.ServerID) {
 func TestLoadOutlivesItsController(t *testing.T) {
 	for seed := range uint64(4) {
 		w := newWorld(seed, even())
-		w.ctrl.cfg.Reliable.Type.Bandwidth = full
+		w.ctrl.configure(func(c *Config) { c.Reliable.Type.Bandwidth = full })
 		w.traffic = func(n *node) (in, out float64) {
-			if w.reliable(n) && w.ctrl.ownsAny(n.id) {
+			if w.reliable(n) && w.ctrl.training.Layout.OwnsAny(n.id) {
 				return 0.3 * full, 0.9 * full
 			}
 			return 0.25 * full, 0.3 * full
 		}
 		var before, after tiers.Stage
-		w.when(func() bool { return w.ctrl.stage == tiers.Stage2 && len(w.ctrl.moves) == 0 }, func() {
-			before = w.ctrl.gauge.Floor()
+		w.when(func() bool {
+			return w.ctrl.training.Layout.Stage == tiers.Stage2 && len(w.ctrl.training.Layout.Moves) == 0
+		}, func() {
+			before = w.ctrl.training.Load.Gauge.Floor()
 			w.killController(time.Second)
 			w.when(func() bool { return w.count(journal.TakeOver) == 1 }, func() {
-				w.after(2*time.Second, func() { after = min(w.ctrl.gauge.Floor(), w.ctrl.stage) })
+				w.after(2*time.Second, func() { after = min(w.ctrl.training.Load.Gauge.Floor(), w.ctrl.training.Layout.Stage) })
 			})
 		})
 		w.neverBack()
@@ -123,8 +126,8 @@ func TestLoadOutlivesItsController(t *testing.T) {
 	}
 	cfg := newWorld(1, even()).config()
 	cfg.Past = past
-	if c := New(cfg); c.gauge.Floor() != tiers.Stage2 || c.gauge.Falls() != 3 || c.loadWhy != "full" {
-		t.Errorf("floor %d after %d falls, because %q", c.gauge.Floor(), c.gauge.Falls(), c.loadWhy)
+	if c := New(cfg); c.training.Load.Gauge.Floor() != tiers.Stage2 || c.training.Load.Gauge.Falls() != 3 || c.training.Load.Why != "full" {
+		t.Errorf("floor %d after %d falls, because %q", c.training.Load.Gauge.Floor(), c.training.Load.Gauge.Falls(), c.training.Load.Why)
 	}
 }
 
@@ -153,15 +156,15 @@ func TestLimitsOutliveTheController(t *testing.T) {
 	w.ctrl = New(cfg)
 	w.now = at(31)
 	w.step(Wake{})
-	if !w.ctrl.started.Equal(at(20)) || w.ctrl.stopWhy != "" {
-		t.Errorf("it counts from %v; %q", w.ctrl.started, w.ctrl.stopWhy)
+	if !w.ctrl.step.Started.Equal(at(20)) || w.ctrl.step.Stop != "" {
+		t.Errorf("it counts from %v; %q", w.ctrl.step.Started, w.ctrl.step.Stop)
 	}
-	if why := w.ctrl.watch.Measured(cfg.Job.Stop, 3, "loss", 0.95); why == "" {
+	if why := w.ctrl.training.Clocks.Watch.Measured(cfg.Job.Stop, 3, "loss", 0.95); why == "" {
 		t.Error("the best figure so far is forgotten")
 	}
 	w.now = at(50)
 	w.step(Wake{})
-	if w.ctrl.stopWhy == "" {
+	if w.ctrl.step.Stop == "" {
 		t.Error("30 s after the start, by the clock of two controllers, the run goes on")
 	}
 }
@@ -176,8 +179,8 @@ func TestUnknownBillIsNoLineOfABill(t *testing.T) {
 		{T: at(1), Kind: journal.Launch, Token: "t-1", Instance: "i-2", Tier: string(tiers.Transient), Pool: poolA.String()},
 		{T: at(61), Kind: journal.Evicted, Instance: "i-1", Pool: poolA.String(), Ended: &ended, EndedBy: string(market.ByProvider)},
 		{T: at(61), Kind: journal.Evicted, Instance: "i-2", Pool: poolA.String(), Ended: &ended, EndedBy: string(market.ByProvider)},
-		UnknownCharge("i-1", poolA, at(1), ended, ErrNoPrices),
-		ChargeEntry("i-2", poolA, market.Charge{From: at(1), To: ended}),
+		fleet.UnknownCharge("i-1", poolA, at(1), ended, fleet.ErrNoPrices),
+		fleet.ChargeEntry("i-2", poolA, market.Charge{From: at(1), To: ended}),
 	}
 	past, err := ReadPast(entries)
 	if err != nil {

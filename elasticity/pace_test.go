@@ -1,95 +1,16 @@
 package elasticity
 
 import (
-	"math"
 	"strings"
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
+	"github.com/tierml/tierml/elasticity/training"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/ps"
 )
 
 const mega = 1 << 20
-
-// The contract, Cuts: the interval follows from bandwidth: dirty bytes per BackupPS stay below what it can take in within the
-// shortest warning, less a margin.
-func TestCutIntervalFollowsFromBandwidth(t *testing.T) {
-	for _, c := range []struct {
-		what                                string
-		bytes                               int64
-		rate, gathered, base, notice, clock float64
-		want                                float64
-		why                                 string
-	}{
-		{"nothing is known", 0, 0, 10, 1.5, 4, 0.1, 1.5, ""},
-		{"little changes", mega, 100 * mega, 10, 1.5, 4, 0.1, 1.5, ""},
-		{"a tenth of the link: 5 s of delivery", 50 * mega, 10 * mega, 60, 1.5, 120, 1, 50, "would take more than 10 %"},
-		{"60 s of a warning, at 10 MB/s gathered", 600 * mega, 100 * mega, 60, 900, 120, 10, 500, "flushed within 50 % of a warning of 120.0 s"},
-		{"a shorter warning", 600 * mega, 100 * mega, 60, 900, 30, 5, 100, "warning of 30.0 s, less a clock of 5.00 s"},
-		{"no warning at all", 600 * mega, 100 * mega, 60, 900, 0, 5, 900, ""},
-		{"a clock that is longer than the warning", 600 * mega, 100 * mega, 60, 900, 30, 20, 900, ""},
-		{"next to nothing", 1000, 1, 60, 1.5, 30, 1, 1.5, ""},
-		{"more than a warning can carry", 3000 * mega, 100 * mega, 60, 1.5, 30, 5, 60, "a flush will not be in time"},
-	} {
-		p := pace{rate: c.rate}
-		got, why := p.interval(c.bytes, c.gathered, c.base, c.notice, c.clock)
-		if math.Abs(got-c.want) > 1e-9 || !strings.Contains(why, c.why) || (why == "") != (c.why == "") {
-			t.Errorf("%s: every %g s because %q, want %g s because %q", c.what, got, why, c.want, c.why)
-		}
-	}
-}
-
-// Whatever the figures: cuts take half of the link at most; a tenth, unless the warning asks for more; and what gathers
-// evenly until the next one can be flushed, unless half of the link is not enough for that.
-func TestCutIntervalKeepsItsBounds(t *testing.T) {
-	figure := rapid.Float64Range(0.01, 1000)
-	rapid.Check(t, func(t *rapid.T) {
-		bytes, rate := rapid.Int64Range(tellingBytes, 1e12).Draw(t, "bytes"), rapid.Float64Range(1, 1e10).Draw(t, "rate")
-		gathered, base, notice, clock := figure.Draw(t, "gathered"), figure.Draw(t, "base"), figure.Draw(t, "notice"), figure.Draw(t, "clock")
-		p := pace{rate: rate}
-		every, _ := p.interval(bytes, gathered, base, notice, clock)
-		deliver, room := float64(bytes)/rate, flushMargin*notice-clock
-		then := deliver / gathered * every // to deliver what gathers until then
-		const slack = 1 + 1e-9
-		switch share := deliver / every; {
-		case share > mostShare*slack:
-			t.Fatalf("cuts take %g of the link", share)
-		case share > usualShare*slack && (room <= 0 || then < room/slack):
-			t.Fatalf("cuts take %g of the link, and the warning would leave room: %g s of %g s", share, then, room)
-		case room > 0 && then > room*slack && every > deliver/mostShare*slack:
-			t.Fatalf("%g s to deliver in %g s, and cuts take only %g of the link", then, room, share)
-		case every > max(base, deliver/usualShare)*slack:
-			t.Fatalf("%g s are longer than anybody wants", every)
-		}
-	})
-}
-
-// A link's rate is learned from deliveries that fill it, never beyond what is declared.
-func TestRateIsLearned(t *testing.T) {
-	var p pace
-	p.received(1000, 0.01, 0)
-	p.received(500, 0.01, 0) // round trips: it says nothing about the link
-	if p.rate != 100_000 {
-		t.Errorf("after small deliveries %g", p.rate)
-	}
-	for range 50 {
-		p.received(10*mega, 1, 0)
-	}
-	if math.Abs(p.rate-10*mega) > 1 {
-		t.Errorf("after large ones %g", p.rate)
-	}
-	p.received(10*mega, 0.001, 20*mega)
-	if p.rate != 20*mega {
-		t.Errorf("beyond the link: %g", p.rate)
-	}
-	p.received(0, 0, 0)
-	if p.rate != 20*mega {
-		t.Errorf("nothing came, and it is %g", p.rate)
-	}
-}
 
 // In a run: what changes at 4 MB/s must be flushed to one backup at 10 MB/s within half of a warning of 2 s, so cuts come
 // more often than the three seconds that were configured; when next to nothing changes any more, they go back to that.
@@ -98,9 +19,9 @@ func TestCutsComeInTimeForAFlush(t *testing.T) {
 		s := six()
 		s.clocks = 95
 		w := newWorld(seed, s)
-		w.ctrl.cfg.Notice = 2 * time.Second
+		w.ctrl.configure(func(c *Config) { c.Notice = 2 * time.Second })
 		growth := 4e6
-		w.when(func() bool { return w.ctrl.progress.done > 60 }, func() { growth = 1 })
+		w.when(func() bool { return w.ctrl.training.Clocks.Done > 60 }, func() { growth = 1 })
 		w.cutSize = func(since time.Duration) (int64, float64) {
 			bytes := growth * since.Seconds()
 			return int64(bytes), bytes / 10e6
@@ -133,24 +54,24 @@ func TestCutThatDoesNotWait(t *testing.T) {
 	w := newWorld(1, six())
 	w.until(8 * time.Second)
 	c := w.ctrl
-	m := c.machines[c.route.Owner[0]]
+	m := c.training.Nodes.ByID[c.training.Layout.Route.Owner[0]]
 	report := func(bytes int64) (at time.Time) {
-		c.cut, c.cutDue = nil, c.now.Add(10*time.Second)
-		c.pace.limit, c.pace.every, c.pace.at = 50*mega, 20*time.Second, c.now.Add(-10*time.Second)
-		h := m.stats
+		c.training.Cuts.Cut, c.training.Cuts.Due = nil, c.step.Now.Add(10*time.Second)
+		c.training.Cuts.Pace.Limit, c.training.Cuts.Pace.Every, c.training.Cuts.Pace.At = 50*mega, 20*time.Second, c.step.Now.Add(-10*time.Second)
+		h := m.Stats
 		h.CutBytes = bytes
-		c.takeReport(m.id, h)
-		return c.cutDue
+		c.training.TakeReport(m.ID, h)
+		return c.training.Cuts.Due
 	}
-	if at := report(49 * mega); !at.After(c.now) {
+	if at := report(49 * mega); !at.After(c.step.Now) {
 		t.Error("a cut is due without a reason")
 	}
-	if at := report(60 * mega); at.After(c.now) {
-		t.Errorf("%d bytes are dirty, at most %d can be flushed, and the next cut waits for %v", c.pace.dirty, c.pace.limit, at.Sub(c.now))
+	if at := report(60 * mega); at.After(c.step.Now) {
+		t.Errorf("%d bytes are dirty, at most %d can be flushed, and the next cut waits for %v", c.training.Cuts.Pace.Dirty, c.training.Cuts.Pace.Limit, at.Sub(c.step.Now))
 	}
-	c.lose(m)
-	if c.pace.dirty > mega {
-		t.Errorf("%d bytes of a machine that is gone", c.pace.dirty)
+	c.training.Lose(m.Machine)
+	if c.training.Cuts.Pace.Dirty > mega {
+		t.Errorf("%d bytes of a machine that is gone", c.training.Cuts.Pace.Dirty)
 	}
 }
 
@@ -161,32 +82,33 @@ func TestEndOfLifeIsPlannedByBytesAndSecondsLeft(t *testing.T) {
 		notice           time.Duration
 		megabytes, clock float64
 		staleness, ahead ps.Clock
-		want             salvage
+		want             training.Salvage
 		why              string
 	}{
-		{120 * time.Second, 900, 2, 0, 0, flushAll, "2.00 s of work and 900.0 MB in 90.00 s fit into the 120.00 s left; nothing is given up"},
-		{120 * time.Second, 1500, 2, 0, 0, giveUpRest, "do not fit into the 120.00 s left; work since the last cut is given up"},
-		{30 * time.Second, 200, 2, 0, 0, flushAll, "nothing is given up"},
-		{30 * time.Second, 200, 4, 3, 2, cutOnly, "4.00 s of work and 200.0 MB in 20.00 s fit into the 30.00 s left; what is begun beyond it, 12.00 s, is given up"},
-		{30 * time.Second, 200, 12, 3, 2, giveUpRest, "do not fit"},
-		{0, 0, 0.01, 0, 0, giveUpRest, "do not fit into the 0.00 s left"},
+		{120 * time.Second, 900, 2, 0, 0, training.FlushAll, "2.00 s of work and 900.0 MB in 90.00 s fit into the 120.00 s left; nothing is given up"},
+		{120 * time.Second, 1500, 2, 0, 0, training.GiveUpRest, "do not fit into the 120.00 s left; work since the last cut is given up"},
+		{30 * time.Second, 200, 2, 0, 0, training.FlushAll, "nothing is given up"},
+		{30 * time.Second, 200, 4, 3, 2, training.CutOnly, "4.00 s of work and 200.0 MB in 20.00 s fit into the 30.00 s left; what is begun beyond it, 12.00 s, is given up"},
+		{30 * time.Second, 200, 12, 3, 2, training.GiveUpRest, "do not fit"},
+		{0, 0, 0.01, 0, 0, training.GiveUpRest, "do not fit into the 0.00 s left"},
 	} {
 		w := newWorld(1, six())
 		w.until(8 * time.Second)
 		ctl := w.ctrl
-		ctl.pace.rate, ctl.progress.seconds, ctl.cfg.Job.Schema.Staleness = 10e6, c.clock, c.staleness
-		for i := range ctl.progress.marks {
-			ctl.progress.marks[i] = ctl.progress.done + 1 + c.ahead
+		ctl.training.Cuts.Pace.Rate, ctl.training.Clocks.Seconds = 10e6, c.clock
+		ctl.configure(func(cfg *Config) { cfg.Job.Schema.Staleness = c.staleness })
+		for i := range ctl.training.Clocks.Marks {
+			ctl.training.Clocks.Marks[i] = ctl.training.Clocks.Done + 1 + c.ahead
 		}
-		owners := holdersOf(ctl.route.Owner)
+		owners := holdersOf(ctl.training.Layout.Route.Owner)
 		for _, id := range owners {
-			m := ctl.machines[id]
-			m.stats.CutBytes = int64(c.megabytes * 1e6 / float64(len(owners)))
-			m.warned, m.deadline = true, ctl.now.Add(c.notice+time.Minute)
+			m := ctl.training.Nodes.ByID[id]
+			m.Stats.CutBytes = int64(c.megabytes * 1e6 / float64(len(owners)))
+			m.Warned, m.Deadline = true, ctl.step.Now.Add(c.notice+time.Minute)
 		}
-		ctl.machines[owners[0]].deadline = ctl.now.Add(c.notice) // the first counts
-		if p := ctl.planEndOfLife(); p.do != c.want || !strings.Contains(p.String(), c.why) {
-			t.Errorf("%v, %g MB: %d, %s; want %d, %s", c.notice, c.megabytes, p.do, p, c.want, c.why)
+		ctl.training.Nodes.ByID[owners[0]].Deadline = ctl.step.Now.Add(c.notice) // the first counts
+		if p := ctl.training.Cuts.PlanEndOfLife(); p.Do != c.want || !strings.Contains(p.String(), c.why) {
+			t.Errorf("%v, %g MB: %d, %s; want %d, %s", c.notice, c.megabytes, p.Do, p, c.want, c.why)
 		}
 	}
 }
@@ -206,7 +128,9 @@ func TestFlushTooLargeForTheWarning(t *testing.T) {
 			})
 		})
 		halted := false
-		w.hooks["delivering"] = func(*node) { halted = halted || w.ctrl.halt != nil && w.ctrl.halt.purpose == flush }
+		w.hooks["delivering"] = func(*node) {
+			halted = halted || w.ctrl.training.Halt != nil && w.ctrl.training.Halt.Purpose == training.Flush
+		}
 		finish(t, w, "finished")
 		if e := w.lines(journal.Flush); len(e) == 0 || !strings.Contains(e[0].Why, "nothing can be flushed") {
 			t.Errorf("seed %d: %+v", seed, e)
@@ -222,17 +146,17 @@ func TestMovesThatDoNotFit(t *testing.T) {
 	w := newWorld(1, six())
 	w.until(8 * time.Second)
 	c := w.ctrl
-	m := c.machines[c.route.Owner[0]]
-	state := float64(c.cfg.Job.Schema.StateBytes()) / float64(len(c.route.Owner)) // of one partition
-	c.pace.rate = state                                                           // one a second
+	m := c.training.Nodes.ByID[c.training.Layout.Route.Owner[0]]
+	state := float64(c.cfg.Job.Schema.StateBytes()) / float64(len(c.training.Layout.Route.Owner)) // of one partition
+	c.training.Cuts.Pace.Rate = state                                                             // one a second
 	for left, want := range map[time.Duration]int{8 * time.Second: 4, 4 * time.Second: 3, time.Second: 0, -time.Second: 0} {
-		m.warned, m.deadline = true, c.now.Add(left)
-		if got := c.leavesInTime(m, 4); got != want {
+		m.Warned, m.Deadline = true, c.step.Now.Add(left)
+		if got := c.training.Cuts.LeavesInTime(m, 4); got != want {
 			t.Errorf("with %v left: %d partitions, want %d", left, got, want)
 		}
 	}
-	m.warned = false
-	if got := c.leavesInTime(m, 4); got != 4 {
+	m.Warned = false
+	if got := c.training.Cuts.LeavesInTime(m, 4); got != 4 {
 		t.Errorf("without a warning: %d partitions", got)
 	}
 }

@@ -18,7 +18,7 @@ func TestTheOnlyReliableMachineIsSilent(t *testing.T) {
 	s.transient, s.deadAfter, s.saveEvery = 1, 1500*time.Millisecond, time.Second
 	silent := func(w *world, d time.Duration) *bool {
 		done := new(bool)
-		w.when(func() bool { return w.grown(1) && w.ctrl.saves.at > 5 }, func() {
+		w.when(func() bool { return w.grown(1) && w.ctrl.training.Saves.At > 5 }, func() {
 			*done = true
 			w.nodes["i-0001"].fallSilent(d)
 		})
@@ -69,11 +69,13 @@ func TestPatienceEndsWhenEverythingBeginsAgain(t *testing.T) {
 	s.reliable, s.transient, s.partitions, s.clocks = 3, 0, 6, 100
 	schedule(t, s, func(w *world) func() bool {
 		var begunAgain, givenUp time.Time
-		w.when(func() bool { return w.ctrl.progress.done >= 3 }, func() {
+		w.when(func() bool { return w.ctrl.training.Clocks.Done >= 3 }, func() {
 			ids := w.machinesOf(market.OnDemand)
 			w.kill(ids[2])
 			w.nodes[ids[1]].fallSilent(s.deadAfter * 8 / 5)
-			w.when(func() bool { return w.ctrl.recovery != nil && w.ctrl.recovery.holdings[ids[0]].Owned != nil }, func() {
+			w.when(func() bool {
+				return w.ctrl.training.Recovery != nil && w.ctrl.training.Recovery.Holdings[ids[0]].Owned != nil
+			}, func() {
 				w.nodes[ids[0]].fallSilent(s.deadAfter * 14 / 5)
 			})
 			w.onEntry = func(e journal.Entry) {

@@ -220,22 +220,22 @@ func (w *world) describe() string {
 	}
 	c := w.ctrl
 	fmt.Fprintf(&b, "shape %+v\ngeneration %d committed %d done %d stage %d cut %+v halt %+v recovery %+v settle %+v moves %v stop %q\n",
-		w.shape, c.generation, c.committed, c.progress.done, c.stage, c.cut, c.halt, c.recovery, c.settle, c.moves, c.stopWhy)
-	for id, s := range c.commands {
-		fmt.Fprintf(&b, "unanswered %d to %s: %T %+v\n", id, s.to, s.do, s.do)
+		w.shape, c.training.Layout.Generation, c.training.Cuts.Committed, c.training.Clocks.Done, c.training.Layout.Stage, c.training.Cuts.Cut, c.training.Halt, c.training.Recovery, c.training.Settle, c.training.Layout.Moves, c.step.Stop)
+	for id, s := range c.training.Nodes.Commands {
+		fmt.Fprintf(&b, "unanswered %d to %s: %T %+v\n", id, s.To, s.Do, s.Do)
 	}
 	for _, n := range w.order {
 		if n.instance.State == provisioner.Running {
 			fmt.Fprintf(&b, "%s dead %v hole %v broken %v generation %d owns %v, worker %+v\n", n.id, n.dead, n.hole, n.broken, n.generation, n.owned(), n.worker)
-			if m := c.machines[n.id]; m != nil {
+			if m := c.training.Nodes.ByID[n.id]; m != nil {
 				fmt.Fprintf(&b, "    joined %d lost %v warned %v draining %v leaving %v terminating %v ended %v loading %v\n",
-					m.joined, m.lost, m.warned, m.draining, m.leaving, m.terminating, m.ended, m.loading)
+					m.Joined, m.Lost, m.Warned, m.Draining, m.Leaving, m.Terminating, m.Ended, m.Loading)
 			}
 		}
 	}
-	for i, s := range c.splits {
-		if c.target.Worker != nil {
-			fmt.Fprintf(&b, "split %d: %+v wanted at %q\n", i, s, c.target.Worker[i])
+	for i, s := range c.training.Layout.Splits {
+		if c.training.Layout.Target.Worker != nil {
+			fmt.Fprintf(&b, "split %d: %+v wanted at %q\n", i, s, c.training.Layout.Target.Worker[i])
 		}
 	}
 	return b.String()

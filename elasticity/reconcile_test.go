@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierml/tierml/elasticity/fleet"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
@@ -75,12 +76,12 @@ func actions[A Action](all []Action) (out []A) {
 func TestMachinesThatTheProviderHasNotAreGone(t *testing.T) {
 	c, step, id := lone(t)
 	for look := range 4 {
-		if c.machines[id].ended {
+		if c.training.Nodes.ByID[id].Ended {
 			t.Fatalf("gone after %d looks", look)
 		}
 		step(Listed{})
 	}
-	if m := c.machines[id]; !m.ended || m.endedBy != market.ByUser {
+	if m := c.fleet.Machine(id); !m.Ended || m.EndedBy != market.ByUser {
 		t.Errorf("nobody lists it, and it is %+v", m)
 	}
 }
@@ -88,11 +89,11 @@ func TestMachinesThatTheProviderHasNotAreGone(t *testing.T) {
 // What has ended stays so: a listing that is behind the times only has it ended again.
 func TestTerminalStatesAreNotOverwritten(t *testing.T) {
 	c, step, id := lone(t)
-	machine := provisioner.Instance{ID: provisioner.InstanceID(id), Pool: reliablePool, Token: c.machines[id].token}
+	machine := provisioner.Instance{ID: provisioner.InstanceID(id), Pool: reliablePool, Token: c.fleet.Machine(id).Token}
 	ended := machine
 	ended.State, ended.Ended, ended.EndedBy = provisioner.Terminated, epoch.Add(time.Minute), market.ByProvider
 	step(InstanceEnded{Instance: ended})
-	at := c.machines[id].endedAt
+	at := c.fleet.Machine(id).EndedAt
 	machine.State = provisioner.Running
 	got := actions[Terminate](step(Listed{Instances: []provisioner.Instance{machine}}))
 	if len(got) != 1 || got[0].IDs[0] != machine.ID {
@@ -100,7 +101,7 @@ func TestTerminalStatesAreNotOverwritten(t *testing.T) {
 	}
 	ended.Ended, ended.EndedBy = epoch.Add(time.Hour), market.ByUser
 	step(InstanceEnded{Instance: ended})
-	if m := c.machines[id]; !m.ended || !m.endedAt.Equal(at) || m.endedBy != market.ByProvider {
+	if m := c.fleet.Machine(id); !m.Ended || !m.EndedAt.Equal(at) || m.EndedBy != market.ByProvider {
 		t.Errorf("its end has moved: %+v", m)
 	}
 }
@@ -108,7 +109,7 @@ func TestTerminalStatesAreNotOverwritten(t *testing.T) {
 // A machine of the run that belongs to no launch is ended, once.
 func TestStrangersInAListing(t *testing.T) {
 	c, step, id := lone(t)
-	known := provisioner.Instance{ID: provisioner.InstanceID(id), Pool: reliablePool, Token: c.machines[id].token, State: provisioner.Running}
+	known := provisioner.Instance{ID: provisioner.InstanceID(id), Pool: reliablePool, Token: c.fleet.Machine(id).Token, State: provisioner.Running}
 	all := []provisioner.Instance{known, {ID: "i-9", Pool: poolA, Token: "someone-7", State: provisioner.Running}}
 	ends := 0
 	for range 2 {
@@ -133,10 +134,10 @@ func TestEndsBeforeATakeOverAreNotOverwritten(t *testing.T) {
 			entries := []journal.Entry{
 				{T: epoch, Kind: journal.Intent, Token: token, Tier: "reliable", Pool: reliablePool.String(), Count: 1},
 				{T: epoch, Kind: journal.Launch, Token: token, Tier: "reliable", Instance: "i-1", Pool: reliablePool.String(), Launched: &epoch},
-				{T: ended, Kind: journal.Failed, Instance: "i-1", Pool: reliablePool.String(), Ended: &ended, EndedBy: "user", Why: notListed},
+				{T: ended, Kind: journal.Failed, Instance: "i-1", Pool: reliablePool.String(), Ended: &ended, EndedBy: "user", Why: fleet.NotListed},
 			}
 			if charged {
-				entries = append(entries, ChargeEntry("i-1", reliablePool, market.Charge{From: epoch, To: ended, Amount: 1}))
+				entries = append(entries, fleet.ChargeEntry("i-1", reliablePool, market.Charge{From: epoch, To: ended, Amount: 1}))
 			}
 			past, err := ReadPast(entries)
 			if err != nil {
@@ -204,15 +205,15 @@ func TestTheEndWaitsAfterADenialThatIsNotDefinite(t *testing.T) {
 			continue
 		}
 		i := provisioner.Instance{ID: "i-1", Pool: reliablePool, Token: token, State: provisioner.Running, Launched: now}
-		if gone := actions[Terminate](step(settleTime/2, Listed{Instances: []provisioner.Instance{i}})); len(gone) != 1 {
+		if gone := actions[Terminate](step(fleet.SettleTime/2, Listed{Instances: []provisioner.Instance{i}})); len(gone) != 1 {
 			t.Fatalf("it turns up, and %+v follows", gone)
 		}
 		i.State, i.Ended, i.EndedBy = provisioner.Terminated, now.Add(time.Second), market.ByUser
 		step(2*time.Second, InstanceEnded{Instance: i})
-		step(settleTime, Listed{Instances: []provisioner.Instance{i}})
+		step(fleet.SettleTime, Listed{Instances: []provisioner.Instance{i}})
 		step(3*time.Hour, Wake{})
-		if finished != 1 || !w.ctrl.machines["i-1"].charged {
-			t.Errorf("it has ended: finished %d times, %+v", finished, w.ctrl.machines["i-1"])
+		if finished != 1 || !w.ctrl.fleet.Machine("i-1").Charged {
+			t.Errorf("it has ended: finished %d times, %+v", finished, w.ctrl.fleet.Machine("i-1"))
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierml/tierml/elasticity/fleet"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/ps"
@@ -16,10 +17,10 @@ import (
 // holdings counts what a machine owns and backs up.
 func (w *world) holdings(class market.Class) (out []string) {
 	for _, id := range w.machinesOf(class) {
-		if m := w.ctrl.machines[id]; m.terminating {
+		if m := w.ctrl.training.Nodes.ByID[id]; m.Terminating {
 			continue
 		}
-		out = append(out, fmt.Sprintf("%d+%d", len(partitionsOf(w.ctrl.route.Owner, id)), len(partitionsOf(w.ctrl.route.Backup, id))))
+		out = append(out, fmt.Sprintf("%d+%d", len(partitionsOf(w.ctrl.training.Layout.Route.Owner, id)), len(partitionsOf(w.ctrl.training.Layout.Route.Backup, id))))
 	}
 	return out
 }
@@ -45,7 +46,7 @@ func TestReliableMachinesComeAndGo(t *testing.T) {
 			s.transient = c.transient
 			var two, one []string
 			w := newWorld(seed, s)
-			w.when(func() bool { return w.grown(c.transient) && w.ctrl.progress.done > 8 }, func() {
+			w.when(func() bool { return w.grown(c.transient) && w.ctrl.training.Clocks.Done > 8 }, func() {
 				w.askForReliable(1)
 				w.reached(1, func() {
 					two = w.holdings(market.OnDemand)
@@ -76,7 +77,7 @@ func TestOwnerDiesWhileBackupsMove(t *testing.T) {
 			do, ok := a.Command.Do.(tiers.BackUp)
 			if ok && do.Empty && !killed {
 				killed = true
-				owner := w.ctrl.route.Owner[do.Partitions[0]]
+				owner := w.ctrl.training.Layout.Route.Owner[do.Partitions[0]]
 				w.after(time.Millisecond, func() { w.kill(owner) })
 			}
 		}
@@ -99,11 +100,13 @@ func TestReliableMachinesMustHoldTheJob(t *testing.T) {
 		}
 		// Tables of these worlds are small: rows are counted as so many that one machine of a MiB cannot hold them.
 		grow := uint64(2 * tiers.UsableMemory(1) / one)
-		w.ctrl.cfg.Job.Schema.Tables = slices.Clone(w.ctrl.cfg.Job.Schema.Tables)
-		for i := range w.ctrl.cfg.Job.Schema.Tables {
-			w.ctrl.cfg.Job.Schema.Tables[i].Rows *= grow * 3 / 4
-		}
-		w.ctrl.cfg.Reliable.Type.MemoryMiB = 1
+		w.ctrl.configure(func(c *Config) {
+			c.Job.Schema.Tables = slices.Clone(c.Job.Schema.Tables)
+			for i := range c.Job.Schema.Tables {
+				c.Job.Schema.Tables[i].Rows *= grow * 3 / 4
+			}
+			c.Reliable.Type.MemoryMiB = 1
+		})
 	}
 	w := newWorld(1, s)
 	w.settled(func() {
@@ -155,17 +158,19 @@ func TestMostReliableServes(t *testing.T) {
 				w.cloud.onDemand = w.now.Add(time.Hour)
 			}
 			var first, second ps.ServerID
-			w.when(func() bool { return w.grown(6) && w.ctrl.saves.newest != "" && w.ctrl.recovery == nil }, func() {
-				first = w.ctrl.reliableMembers()[0].ID
+			w.when(func() bool {
+				return w.grown(6) && w.ctrl.training.Saves.Newest != "" && w.ctrl.training.Recovery == nil
+			}, func() {
+				first = w.ctrl.training.Nodes.ReliableMembers()[0].ID
 				if seed%2 == 0 {
 					w.kill(first)
 				} else {
 					w.evict(3*time.Second, first)
 				}
 				w.when(func() bool {
-					return len(w.ctrl.reliableMembers()) == 1 && w.ctrl.reliableMembers()[0].ID != first && w.ctrl.standing()
+					return len(w.ctrl.training.Nodes.ReliableMembers()) == 1 && w.ctrl.training.Nodes.ReliableMembers()[0].ID != first && w.ctrl.training.Layout.Standing()
 				}, func() {
-					second = w.ctrl.reliableMembers()[0].ID
+					second = w.ctrl.training.Nodes.ReliableMembers()[0].ID
 				})
 			})
 			finish(t, w, "finished")
@@ -200,8 +205,10 @@ func TestOnDemandServesWhereNoSpotMachineCan(t *testing.T) {
 		s.saveEvery, s.reliable = 2*time.Second, 0
 		w := newWorld(seed, s)
 		if sold {
-			kind := w.ctrl.typeOf(poolA)
-			w.ctrl.cfg.Pools = append([]Pool{{Pool: onDemand, Type: kind, History: market.Constant(kind.OnDemand)}}, w.ctrl.cfg.Pools...)
+			kind := w.ctrl.cfg.Pools[0].Type
+			w.ctrl.configure(func(c *Config) {
+				c.Pools = append([]Pool{{Pool: onDemand, Type: kind, History: market.Constant(kind.OnDemand)}}, c.Pools...)
+			})
 		}
 		return w
 	}
@@ -224,9 +231,9 @@ func TestOnDemandServesWhereNoSpotMachineCan(t *testing.T) {
 		w = begin(seed, true)
 		lose := func() {
 			w.cloud.none = w.now.Add(20 * time.Second)
-			w.kill(w.ctrl.reliableMembers()[0].ID)
+			w.kill(w.ctrl.training.Nodes.ReliableMembers()[0].ID)
 		}
-		w.when(func() bool { return w.grown(6) && w.ctrl.saves.newest != "" }, lose)
+		w.when(func() bool { return w.grown(6) && w.ctrl.training.Saves.Newest != "" }, lose)
 		finish(t, w, "finished")
 		if got := served(w); len(got) != 2 || got[0] != poolA.String() && got[0] != poolB.String() || got[1] != onDemand.String() {
 			t.Errorf("seed %d: after a loss %v served", seed, got)
@@ -234,12 +241,12 @@ func TestOnDemandServesWhereNoSpotMachineCan(t *testing.T) {
 
 		w = begin(seed, false)
 		idle := 0
-		w.when(func() bool { return w.grown(6) && w.ctrl.saves.newest != "" }, func() {
-			owner := w.ctrl.route.Owner[0]
+		w.when(func() bool { return w.grown(6) && w.ctrl.training.Saves.Newest != "" }, func() {
+			owner := w.ctrl.training.Layout.Route.Owner[0]
 			lose()
 			w.kill(owner) // what it served is nowhere else
 			end := w.cloud.none
-			w.when(func() bool { return w.now.After(end.Add(-time.Second)) }, func() { idle = len(w.ctrl.members()) })
+			w.when(func() bool { return w.now.After(end.Add(-time.Second)) }, func() { idle = len(w.ctrl.training.Nodes.Members()) })
 		})
 		finish(t, w, "finished")
 		if idle > 0 || w.count(journal.Release) != 5 {
@@ -275,7 +282,7 @@ func TestReliableMachinesThatGotReady(t *testing.T) {
 			}
 		}
 		finish(t, w, outcome)
-		if ready && lost != 12 || !ready && (lost < maxReliableTries || lost > 2*maxReliableTries) {
+		if ready && lost != 12 || !ready && (lost < fleet.MaxReliableTries || lost > 2*fleet.MaxReliableTries) {
 			t.Errorf("%d machines were lost and the run has %s", lost, outcome)
 		}
 	}

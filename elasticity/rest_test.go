@@ -1,37 +1,39 @@
 package elasticity
 
-import "time"
+import (
+	"time"
+)
 
 // checkRest is the slow twin of what the controller keeps, before every step of every world of these tests: counts are
 // right, and a controller
 // that rests has nothing to do when it looks at everything all the same.
 func (w *world) checkRest() {
 	c := w.ctrl
-	for id, m := range c.machines {
+	for id, m := range c.training.Nodes.ByID {
 		held := 0
-		for _, s := range c.splits {
-			if s.holder == id {
+		for _, s := range c.training.Layout.Splits {
+			if s.Holder == id {
 				held++
 			}
 		}
-		if held != m.splits {
-			w.failf("%s holds %d splits, counted as %d", id, held, m.splits)
+		if held != m.Splits {
+			w.failf("%s holds %d splits, counted as %d", id, held, m.Splits)
 		}
 	}
-	if c.started.IsZero() || c.finished || c.stirred || !w.time().Before(c.restUntil) {
+	if c.step.Started.IsZero() || c.step.Finished || c.step.Stirred || !w.time().Before(c.step.RestUntil) {
 		return
 	}
-	before, saved := c.situation(), *c
-	c.out, c.now, c.silentAt = nil, w.time(), time.Time{}
-	c.awake.Step(w.time())
-	c.wantPlan, c.nextPlan = false, w.time().Add(time.Hour) // prices may ask for a plan at rest
+	before, next, plan, silent := c.training.Situation(), c.fleet.NextPlan, c.fleet.WantPlan, c.training.Silence.Next
+	saved := *c.step
+	c.step.Begin(w.time())
+	c.training.Silence.Next = time.Time{}
+	c.fleet.WantPlan, c.fleet.NextPlan = false, w.time().Add(time.Hour) // prices may ask for a plan at rest
 	c.advance()
 	switch {
-	case len(c.out) > 0:
-		w.failf("the controller rests until %v, and yet there is to do: %T %+v", saved.restUntil.Sub(epoch), c.out[0], c.out[0])
-	case c.situation() != before || c.stirred:
-		w.failf("the controller rests until %v, and yet something changes: from %+v to %+v", saved.restUntil.Sub(epoch), before, c.situation())
+	case len(c.step.Actions()) > 0:
+		w.failf("the controller rests until %v, and yet there is to do: %T %+v", saved.RestUntil.Sub(epoch), c.step.Actions()[0], c.step.Actions()[0])
+	case c.training.Situation() != before || c.step.Stirred:
+		w.failf("the controller rests until %v, and yet something changes: from %+v to %+v", saved.RestUntil.Sub(epoch), before, c.training.Situation())
 	}
-	c.out, c.now, c.wantPlan, c.nextPlan = saved.out, saved.now, saved.wantPlan, saved.nextPlan
-	c.awake, c.silentAt, c.restUntil = saved.awake, saved.silentAt, saved.restUntil
+	*c.step, c.fleet.WantPlan, c.fleet.NextPlan, c.training.Silence.Next = saved, plan, next, silent
 }

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierml/tierml/elasticity/fleet"
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/elasticity/training"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
@@ -47,7 +50,7 @@ func TestAgentThatNeverCalls(t *testing.T) {
 	s.clocks = 90
 	w := newWorld(1, s)
 	w.cloud.mute = epoch.Add(4 * time.Second)
-	w.ctrl.cfg.BootWithin = 4 * time.Second
+	w.ctrl.configure(func(c *Config) { c.BootWithin = 4 * time.Second })
 	finish(t, w, "finished")
 	e := w.only(t, journal.Failed)
 	if !strings.Contains(e.Why, "did not call in 4 s") {
@@ -159,7 +162,7 @@ func TestMachinesOfAFailedLaunch(t *testing.T) {
 			t.Errorf("%+v", actions)
 		}
 		step(time.Second, PricesKnown{At: epoch.Add(time.Hour)})
-		if got := kinds(step(4*time.Second, InstanceEnded{ended})); !slices.Equal(got, []journal.Kind{journal.Terminated, journal.Intent, journal.Charge}) {
+		if got := kinds(step(4*time.Second, InstanceEnded{Instance: ended})); !slices.Equal(got, []journal.Kind{journal.Terminated, journal.Intent, journal.Charge}) {
 			t.Errorf("%v", got)
 		}
 	})
@@ -173,7 +176,7 @@ func TestMachinesOfAFailedLaunch(t *testing.T) {
 			t.Errorf("it was ended twice: %+v", got)
 		}
 		step(time.Second, PricesKnown{At: epoch.Add(time.Hour)})
-		if got := kinds(step(4*time.Second, InstanceEnded{ended})); !slices.Equal(got, []journal.Kind{journal.Launch, journal.Terminated, journal.Intent, journal.Charge}) {
+		if got := kinds(step(4*time.Second, InstanceEnded{Instance: ended})); !slices.Equal(got, []journal.Kind{journal.Launch, journal.Terminated, journal.Intent, journal.Charge}) {
 			t.Errorf("its bill: %v", got)
 		}
 	})
@@ -189,7 +192,7 @@ func TestMachinesOfAFailedLaunch(t *testing.T) {
 		step := begin()
 		other := ended
 		other.Token = "other-1"
-		if got := step(time.Second, InstanceEnded{other}); len(got) != 0 {
+		if got := step(time.Second, InstanceEnded{Instance: other}); len(got) != 0 {
 			t.Errorf("%+v", got)
 		}
 	})
@@ -211,7 +214,7 @@ func TestLaunchAnsweredAfterTheEnd(t *testing.T) {
 	}
 	gone := instance("i-1", "test-1")
 	gone.State, gone.Ended, gone.EndedBy = provisioner.Terminated, epoch.Add(4*time.Second), market.ByUser
-	if got := pick[Finish](step(2*time.Second, InstanceEnded{gone})); len(got) != 1 || got[0].Outcome != "interrupted" {
+	if got := pick[Finish](step(2*time.Second, InstanceEnded{Instance: gone})); len(got) != 1 || got[0].Outcome != "interrupted" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -236,7 +239,7 @@ func TestReliableTierIsAskedForAgain(t *testing.T) {
 			}
 		}
 		done := pick[Record](end)
-		if launches != maxReliableTries || done[len(done)-1].Entry.Outcome != "failed" ||
+		if launches != fleet.MaxReliableTries || done[len(done)-1].Entry.Outcome != "failed" ||
 			!strings.Contains(done[len(done)-1].Entry.Why, provisioner.ErrNoCapacity.Error()) {
 			t.Errorf("%d launches, %+v", launches, end)
 		}
@@ -299,7 +302,7 @@ func TestStopAtAnyMoment(t *testing.T) {
 		if e := w.entries[len(w.entries)-1]; w.outcome == "interrupted" && e.Why != "enough" && e.Why != "now" {
 			t.Errorf("it ended because %q", e.Why)
 		}
-		if w.ctrl.standing() && step%3 != 0 && (w.exported == 0) {
+		if w.ctrl.training.Layout.Standing() && step%3 != 0 && (w.exported == 0) {
 			t.Errorf("stopped at %v, and nothing was saved\n%s", at, w.describe())
 		}
 	}
@@ -331,7 +334,7 @@ func TestRepeatedNews(t *testing.T) {
 		w.kill(id)
 		gone.State, gone.Ended, gone.EndedBy = provisioner.Terminated, w.nodes[id].instance.Ended, market.ByProvider
 		for range 3 {
-			w.step(InstanceEnded{gone})
+			w.step(InstanceEnded{Instance: gone})
 			w.step(Disconnected{ID: id})
 		}
 	})
@@ -352,11 +355,11 @@ func TestSwitchToAPoolThatGivesFew(t *testing.T) {
 	w.settled(func() {
 		w.policy.pool = poolB
 		w.cloud.few = w.now.Add(2 * time.Second)
-		w.when(func() bool { return w.ctrl.switching == nil && w.count(journal.Switch) == 1 && w.grown(6) }, func() {
+		w.when(func() bool { return w.ctrl.fleet.Switching == nil && w.count(journal.Switch) == 1 && w.grown(6) }, func() {
 			pools := map[market.Pool]int{}
-			for _, m := range w.ctrl.machines {
-				if m.tier == tiers.Transient && m.member() && !m.draining {
-					pools[m.pool]++
+			for _, m := range w.ctrl.fleet.Machines() {
+				if m.Tier == tiers.Transient && m.Member() && !m.Draining {
+					pools[m.Pool]++
 				}
 			}
 			if pools[poolA] != 3 || pools[poolB] != 3 {
@@ -393,38 +396,53 @@ func TestSwitchToAPoolWithoutCapacity(t *testing.T) {
 func TestNextWake(t *testing.T) {
 	now := epoch.Add(time.Minute)
 	soon := now.Add(3 * time.Second)
-	for name, set := range map[string]func(c *Controller, m *machine){
-		"plan":          func(c *Controller, m *machine) { c.nextPlan = soon },
-		"cut":           func(c *Controller, m *machine) { c.cutDue = soon },
-		"move":          func(c *Controller, m *machine) { c.moveRetry = soon },
-		"notices":       func(c *Controller, m *machine) { c.gathering = soon },
-		"reliable tier": func(c *Controller, m *machine) { c.reliable.after = soon },
-		"export":        func(c *Controller, m *machine) { c.halt = &halting{retry: soon} },
-		"join":          func(c *Controller, m *machine) { c.readySince = soon.Add(-c.cfg.JoinWait) },
-		"max_duration":  func(c *Controller, m *machine) { c.started, c.cfg.MaxDuration = now, 3*time.Second },
-		"silence":       func(c *Controller, m *machine) { m.heard = soon.Add(-c.cfg.DeadAfter) },
-		"stream":        func(c *Controller, m *machine) { m.brokenAt = soon.Add(-c.cfg.BrokenAfter) },
-		"boot":          func(c *Controller, m *machine) { m.address, m.heard = "", soon.Add(-c.cfg.BootWithin) },
-		"drain":         func(c *Controller, m *machine) { m.draining = true; c.cfg.DrainMargin = -3 * time.Second },
-		"bill":          func(c *Controller, m *machine) { m.ended, m.endedAt, m.sawEnd = true, soon, now },
-		"last prices": func(c *Controller, m *machine) {
-			m.ended, m.endedAt, m.sawEnd = true, now, soon.Add(-ChargeWait(c.cfg.Settings))
+	for name, set := range map[string]func(c *Controller, n *training.Node, m *fleet.Machine){
+		"plan":          func(c *Controller, n *training.Node, m *fleet.Machine) { c.fleet.NextPlan = soon },
+		"cut":           func(c *Controller, n *training.Node, m *fleet.Machine) { c.training.Cuts.Due = soon },
+		"move":          func(c *Controller, n *training.Node, m *fleet.Machine) { c.training.Layout.MoveRetry = soon },
+		"notices":       func(c *Controller, n *training.Node, m *fleet.Machine) { c.training.Layout.Gathering = soon },
+		"reliable tier": func(c *Controller, n *training.Node, m *fleet.Machine) { c.fleet.Reliable.After = soon },
+		"export": func(c *Controller, n *training.Node, m *fleet.Machine) {
+			c.training.Halt = &training.Halting{Retry: soon}
+		},
+		"join": func(c *Controller, n *training.Node, m *fleet.Machine) {
+			c.training.ReadySince = soon.Add(-c.cfg.JoinWait)
+		},
+		"max_duration": func(c *Controller, n *training.Node, m *fleet.Machine) {
+			c.step.Started, c.cfg.MaxDuration = now, 3*time.Second
+		},
+		"silence": func(c *Controller, n *training.Node, m *fleet.Machine) { n.Heard = soon.Add(-c.cfg.DeadAfter) },
+		"stream":  func(c *Controller, n *training.Node, m *fleet.Machine) { n.BrokenAt = soon.Add(-c.cfg.BrokenAfter) },
+		"boot": func(c *Controller, n *training.Node, m *fleet.Machine) {
+			n.Address, n.Heard = "", soon.Add(-c.cfg.BootWithin)
+		},
+		"drain": func(c *Controller, n *training.Node, m *fleet.Machine) {
+			m.Draining = true
+			c.configure(func(c *Config) { c.DrainMargin = -3 * time.Second })
+		},
+		"bill": func(c *Controller, n *training.Node, m *fleet.Machine) {
+			m.Ended, m.EndedAt, m.SawEnd = true, soon, now
+		},
+		"last prices": func(c *Controller, n *training.Node, m *fleet.Machine) {
+			m.Ended, m.EndedAt, m.SawEnd = true, now, soon.Add(-fleet.ChargeWait(c.cfg.Settings))
 		},
 	} {
-		c := newWorld(0, plain()).ctrl
-		c.cfg.PlanEvery, c.cfg.DeadAfter, c.cfg.BootWithin = time.Hour, 30*time.Second, 50*time.Second
-		c.now, c.awake = now, NewAwake(6*time.Hour)
-		c.awake.Step(now)
-		m := &machine{id: "i-1", address: "a", heard: now}
-		c.machines[m.id], c.roster = m, []*machine{m}
-		c.silentAt = c.nextSilent()
-		c.restUntil = c.nextDue()
+		c, _, _ := lone(t)
+		c.configure(func(c *Config) { c.PlanEvery, c.DeadAfter, c.BootWithin = time.Hour, 30*time.Second, 50*time.Second })
+		c.step.Now, c.step.Awake = now, step.NewAwake(6*time.Hour)
+		c.step.Awake.Step(now)
+		c.fleet.NextPlan = time.Time{}
+		m := c.fleet.Machines()[0]
+		n := c.training.Nodes.ByID[m.ID]
+		n.Address, n.Heard = "a", now
+		c.training.Look()
+		c.step.RestUntil = c.nextDue()
 		if got := c.NextWake(); !got.Equal(now.Add(30 * time.Second)) {
 			t.Fatalf("nothing to do: %v", got.Sub(now))
 		}
-		set(c, m)
-		c.silentAt = c.nextSilent()
-		c.restUntil = c.nextDue()
+		set(c, n, m)
+		c.training.Look()
+		c.step.RestUntil = c.nextDue()
 		if got := c.NextWake(); !got.Equal(soon) {
 			t.Errorf("%s: in %v, want 3 s", name, got.Sub(now))
 		}
@@ -436,11 +454,11 @@ func TestFlushThatDoesNotFit(t *testing.T) {
 	for _, notice := range []time.Duration{150 * time.Millisecond, 4 * time.Second} {
 		w := newWorld(10, six())
 		w.settled(func() {
-			w.ctrl.progress.seconds = 0.5 // the length of a clock
+			w.ctrl.training.Clocks.Seconds = 0.5 // the length of a clock
 			w.policy.count = 0
 			w.evict(notice, w.spot()...)
 			w.after(100*time.Millisecond, func() {
-				if began, fits := w.ctrl.halt != nil || w.ctrl.stage == tiers.Stage1 && !w.ctrl.wantsFlush(), notice > time.Second; began != fits {
+				if began, fits := w.ctrl.training.Halt != nil || w.ctrl.training.Layout.Stage == tiers.Stage1 && !w.ctrl.training.Layout.WantsFlush(), notice > time.Second; began != fits {
 					t.Errorf("with %v left, the flush began: %v", notice, began)
 				}
 			})
@@ -460,7 +478,7 @@ func TestBillOfAMachineThatEndsInTheFuture(t *testing.T) {
 	step(0, StopWanted{Why: "enough", Now: true})
 	ended := instance("i-1", "test-1")
 	ended.State, ended.Ended, ended.EndedBy = provisioner.Terminated, epoch.Add(2*time.Minute), market.ByUser
-	if got := kinds(step(0, InstanceEnded{ended})); slices.Contains(got, journal.Charge) {
+	if got := kinds(step(0, InstanceEnded{Instance: ended})); slices.Contains(got, journal.Charge) {
 		t.Errorf("%v", got)
 	}
 	actions := step(2*time.Minute, Wake{})

@@ -27,7 +27,7 @@ func TestCheckpointsWhileTraining(t *testing.T) {
 		cuts := 0
 		w.onEntry = func(e journal.Entry) {
 			switch {
-			case e.Kind == journal.Cut && w.ctrl.saves.now != nil:
+			case e.Kind == journal.Cut && w.ctrl.training.Saves.Current != nil:
 				cuts++
 			case e.Kind == journal.Checkpoint:
 				overlapped = overlapped || cuts > 0
@@ -63,7 +63,7 @@ func TestCheckpointOnAFullDisk(t *testing.T) {
 	schedule(t, saving1s(), func(w *world) func() bool {
 		before := ""
 		w.settled(func() {
-			before = w.ctrl.saves.newest
+			before = w.ctrl.training.Saves.Newest
 			w.store.full = w.now.Add(2500 * time.Millisecond)
 		})
 		w.onEntry = func(e journal.Entry) {
@@ -71,8 +71,8 @@ func TestCheckpointOnAFullDisk(t *testing.T) {
 				if !strings.Contains(e.Why, "no space left") {
 					w.failf("a checkpoint fails: %s", e.Why)
 				}
-				if w.ctrl.saves.newest != before {
-					w.failf("the newest checkpoint is %q, it was %q", w.ctrl.saves.newest, before)
+				if w.ctrl.training.Saves.Newest != before {
+					w.failf("the newest checkpoint is %q, it was %q", w.ctrl.training.Saves.Newest, before)
 				}
 			}
 		}
@@ -98,7 +98,7 @@ func TestNewestCheckpointIsDamaged(t *testing.T) {
 		w.settled(func() {
 			w.when(func() bool { return w.count(journal.Checkpoint) >= 3 }, func() {
 				w.damageNewest()
-				damaged, older = w.ctrl.saves.newest, w.ctrl.saves.older[0].Name
+				damaged, older = w.ctrl.training.Saves.Newest, w.ctrl.training.Saves.Older[0].Name
 				w.store.full = w.now.Add(time.Minute) // no newer one
 				for _, id := range append(w.spot(), w.machinesOf(market.OnDemand)...) {
 					w.kill(id)

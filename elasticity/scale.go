@@ -5,12 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/elasticity/step"
 	"github.com/tierml/tierml/internal/journal"
-	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
 )
 
@@ -42,8 +41,11 @@ type Scaled struct {
 	Scale   Scale
 }
 
-func (ScaleWanted) event() {}
-func (Scaled) action()     {}
+// Event marks it as one.
+func (ScaleWanted) Event() {}
+
+// Action marks it as one.
+func (Scaled) Action() {}
 
 // Scale is how many machines work (of transient ones that stay) and serve, and how many should.
 type Scale struct {
@@ -65,12 +67,10 @@ type wish struct {
 	waiting  []uint64 // requests that are to be told when it is so
 }
 
-// want is how many transient machines there should be.
-func (c *Controller) want() bidding.Want {
-	if c.paused != "" {
-		return bidding.Want{}
-	}
-	return c.wanted()
+// ask changes what is asked of the fleet and of training.
+func (c *Controller) ask() {
+	c.demand.Workers, c.demand.Asked, c.demand.Reliable = c.wanted(), c.wish.asked, c.wantReliable()
+	c.training.Layout.Servers = c.wish.servers
 }
 
 // wanted is what there would be without a pause.
@@ -88,16 +88,14 @@ func (c *Controller) wantReliable() int {
 
 // Scale tells how many machines work and serve.
 func (c *Controller) Scale() Scale {
-	s := Scale{Want: c.wanted(), WantServers: c.wish.servers, WantReliable: c.wantReliable()}
-	for _, m := range c.roster {
-		if m.member() && m.tier == tiers.Reliable && m.staying() {
+	s := Scale{Want: c.wanted(), Servers: c.training.Servers(), WantServers: c.wish.servers, WantReliable: c.wantReliable()}
+	for _, m := range c.fleet.Machines() {
+		switch {
+		case !m.Member() || !m.Staying():
+		case m.Tier == tiers.Reliable:
 			s.Reliable++
-		}
-		if m.member() && m.tier == tiers.Transient && m.staying() {
+		default:
 			s.Workers++
-		}
-		if m.member() && slices.Contains(c.route.Owner, m.id) {
-			s.Servers++
 		}
 	}
 	return s
@@ -106,23 +104,25 @@ func (c *Controller) Scale() Scale {
 func (c *Controller) takeScale(e ScaleWanted) {
 	next, err := c.wished(e)
 	if err != nil {
-		c.act(Scaled{ID: e.ID, Err: err, Scale: c.Scale()})
+		c.step.Do(Scaled{ID: e.ID, Err: err, Scale: c.Scale()})
 		return
 	}
 	from := c.describe()
-	next.since, next.waiting = c.now, append(c.wish.waiting, e.ID)
+	next.since, next.waiting = c.step.Now, append(c.wish.waiting, e.ID)
 	c.wish = next
+	c.ask()
 	c.recordScale(from, cmp.Or(e.By, "somebody asked"), 0)
-	c.wantPlan, c.relayout, c.reliable.lost = true, true, true // secure looks what is missing
-	c.act(Scaled{ID: e.ID, Scale: c.Scale()})
+	c.fleet.Demanded()
+	c.training.Rearrange()
+	c.step.Do(Scaled{ID: e.ID, Scale: c.Scale()})
 }
 
 // wished says what a request comes to, or why it cannot be.
 func (c *Controller) wished(e ScaleWanted) (next wish, err error) {
 	switch {
-	case c.ending || c.stopWhy != "" || c.done():
+	case c.closing():
 		return wish{}, errors.New("the run is ending")
-	case !c.standing():
+	case !c.training.Need().Standing:
 		return wish{}, errors.New("the reliable machines are still on their way; ask again when training has begun")
 	case e.Reset && (e.Workers != 0 || e.Servers != 0 || e.Reliable != 0):
 		return wish{}, errors.New("either the job's own numbers or others")
@@ -145,10 +145,10 @@ func (c *Controller) wished(e ScaleWanted) (next wish, err error) {
 	if next.servers, err = c.moreServers(next.servers, e.Servers); err != nil {
 		return wish{}, err
 	}
-	if lacking := next.servers - c.machinesFor(next.want); lacking > 0 && next.servers > cmp.Or(next.reliable, max(c.cfg.Reliable.Count, 1)) {
+	if lacking := next.servers - c.fleet.MachinesFor(next.want); lacking > 0 && next.servers > cmp.Or(next.reliable, max(c.cfg.Reliable.Count, 1)) {
 		if e.Workers < 0 {
 			return wish{}, fmt.Errorf("%d transient machines cannot be %d servers: remove servers as well, or fewer workers",
-				c.machinesFor(next.want), next.servers)
+				c.fleet.MachinesFor(next.want), next.servers)
 		}
 		next.want, err = c.moreWorkers(next.want, lacking) // servers need machines to be on
 	}
@@ -156,11 +156,11 @@ func (c *Controller) wished(e ScaleWanted) (next wish, err error) {
 }
 
 func (c *Controller) moreWorkers(want bidding.Want, more int) (bidding.Want, error) {
-	if have := c.machinesFor(want); have+more < 0 {
+	if have := c.fleet.MachinesFor(want); have+more < 0 {
 		return want, fmt.Errorf("%d workers cannot be removed: %d are wanted", -more, have)
 	}
 	if c.cfg.Want.VCPU > 0 {
-		want.VCPU = max(want.VCPU+more*c.usualVCPU(), 0)
+		want.VCPU = max(want.VCPU+more*c.fleet.UsualVCPU(), 0)
 		return want, nil
 	}
 	want.Machines += more
@@ -173,9 +173,9 @@ func (c *Controller) moreReliable(more int) (int, error) {
 	switch n := have + more; {
 	case n < 1:
 		return 0, fmt.Errorf("%d of %d reliable machines cannot be removed: the last one holds the parameters", -more, have)
-	case n > len(c.route.Owner):
+	case n > c.cfg.Job.Schema.Partitions:
 		return 0, fmt.Errorf("%d reliable machines are more than the %d partitions that parameters are kept in; their number is fixed when a job begins (train.partitions)",
-			n, len(c.route.Owner))
+			n, c.cfg.Job.Schema.Partitions)
 	case more > 0:
 		return n, nil
 	default:
@@ -187,115 +187,27 @@ func (c *Controller) moreServers(servers, more int) (int, error) {
 	if more == 0 {
 		return servers, nil
 	}
-	have := cmp.Or(servers, len(holdersOf(c.target.Route.Owner)))
+	have := cmp.Or(servers, c.training.TargetServers())
 	switch n := have + more; {
 	case n < 1:
 		return 0, fmt.Errorf("%d of %d servers cannot be removed: the last one, a reliable machine if there is no other, holds the parameters",
 			-more, have)
-	case n > len(c.route.Owner):
+	case n > c.cfg.Job.Schema.Partitions:
 		return 0, fmt.Errorf("%d servers are more than the %d partitions that parameters are kept in; their number is fixed when a job begins (train.partitions)",
-			n, len(c.route.Owner))
+			n, c.cfg.Job.Schema.Partitions)
 	default:
 		return n, nil
 	}
 }
 
-// holdersOf lists the different machines of a list.
-func holdersOf(ids []ps.ServerID) []ps.ServerID {
-	out := slices.Clone(ids)
-	slices.Sort(out)
-	return slices.Compact(out)
+// admit says why so many reliable machines cannot hold the job alone; nil when they can, or nobody knows.
+func (c *Controller) admit(reliable int) error {
+	kind := c.fleet.LeastReliable()
+	return c.training.Admit(reliable, kind.Name, kind.MemoryMiB)
 }
 
-// machinesFor is how many machines satisfy a want.
-func (c *Controller) machinesFor(want bidding.Want) int {
-	if c.cfg.Want.VCPU == 0 {
-		return want.Machines
-	}
-	each := c.usualVCPU()
-	return (want.VCPU + each - 1) / each
-}
-
-// usualVCPU is what one machine counts for where vCPUs are wanted: that of most machines held, or else of the first
-// pool.
-func (c *Controller) usualVCPU() int {
-	held := map[int]int{}
-	best := 0
-	for _, m := range c.roster { // in order: of like numbers the first counts
-		if m.tier == tiers.Transient && m.staying() && m.vcpu > 0 {
-			if held[m.vcpu]++; held[m.vcpu] > held[best] {
-				best = m.vcpu
-			}
-		}
-	}
-	if best == 0 && len(c.cfg.Pools) > 0 {
-		best = c.cfg.Pools[0].Type.VCPU
-	}
-	return max(best, 1)
-}
-
-// trim lets machines go that are more than somebody asked for: the youngest first, which serve nothing and whose
-// start is the least lost. They hand everything over and are terminated.
-func (c *Controller) trim() {
-	c.trimReliable()
-	if !c.wish.asked && c.paused == "" || c.switching != nil || !c.standing() || c.ending || c.stopWhy != "" || c.done() {
-		return
-	}
-	want := c.want()
-	surplus := -max(want.VCPU, want.Machines)
-	for _, m := range c.roster {
-		if m.tier == tiers.Transient && m.staying() {
-			surplus += c.capacity(m)
-		}
-	}
-	for surplus > 0 {
-		m := c.dispensable(surplus)
-		if m == nil {
-			return
-		}
-		surplus -= c.capacity(m)
-		m.leaving, m.why = true, cmp.Or(c.paused, "fewer workers were asked for")
-		c.relayout, c.wantPlan = true, true
-	}
-}
-
-// trimReliable lets reliable machines go that are more than should be, the youngest first, once those that stay hold what
-// they are to hold.
-func (c *Controller) trimReliable() {
-	if !c.standing() || c.ending || c.stopWhy != "" || c.done() || c.recovery != nil || c.bare() {
-		return
-	}
-	surplus := -c.wantReliable()
-	for _, m := range c.roster {
-		if m.tier == tiers.Reliable && m.member() && m.staying() {
-			surplus++
-		}
-	}
-	for i := len(c.roster) - 1; surplus > 0; i-- {
-		m := c.roster[i]
-		if m.tier != tiers.Reliable || !m.member() || !m.staying() {
-			continue
-		}
-		surplus--
-		m.leaving, m.why = true, "fewer reliable machines were asked for"
-		c.relayout, c.wantPlan = true, true
-	}
-}
-
-// dispensable is the machine to let go next: one that does not take part yet, or the youngest that is not larger than
-// what is too much.
-func (c *Controller) dispensable(surplus int) (found *machine) {
-	for _, m := range c.roster {
-		if m.tier != tiers.Transient || !m.staying() || c.capacity(m) > surplus {
-			continue
-		}
-		if m.joined == 0 {
-			return m
-		}
-		found = m
-	}
-	return found
-}
+// closing reports whether the run is about to end.
+func (c *Controller) closing() bool { return c.step.Closing() || c.training.Need().Done }
 
 // advanceScale tells those who wait when what they asked for is so.
 func (c *Controller) advanceScale() {
@@ -304,15 +216,15 @@ func (c *Controller) advanceScale() {
 	}
 	var err error
 	switch {
-	case c.ending || c.finished:
+	case c.step.Ending || c.step.Finished:
 		err = errors.New("the run ended before it was so")
 	case !c.scaled():
 		return
 	default:
-		c.recordScale(c.describe(), "everything is as it was asked for", c.wall(c.now.Sub(c.wish.since)))
+		c.recordScale(c.describe(), "everything is as it was asked for", c.step.Wall(c.step.Now.Sub(c.wish.since)))
 	}
 	for _, id := range c.wish.waiting {
-		c.act(Scaled{ID: id, Err: err, Reached: err == nil, Scale: c.Scale()})
+		c.step.Do(Scaled{ID: id, Err: err, Reached: err == nil, Scale: c.Scale()})
 	}
 	c.wish.waiting = nil
 }
@@ -320,65 +232,49 @@ func (c *Controller) advanceScale() {
 // scaled reports whether as many machines take part as are wanted, and everything is where it should be. A split that its holder
 // was asked for is not, also when it is to go back there.
 func (c *Controller) scaled() bool {
-	if c.handingOver() || c.recovery != nil || c.settle != nil || c.halt != nil || c.relayout || len(c.moves) > 0 || c.switching != nil {
+	if !c.training.Settled() || c.fleet.Switching != nil {
 		return false
 	}
 	want, have := c.wanted(), 0
 	reliable := 0
-	for _, m := range c.roster {
+	for _, m := range c.fleet.Machines() {
 		switch {
-		case m.terminating || m.lost || m.ended:
-		case m.tier == tiers.Reliable:
-			if m.joined == 0 || m.leaving {
+		case m.Terminating || m.Lost || m.Ended:
+		case m.Tier == tiers.Reliable:
+			if m.Joined == 0 || m.Leaving {
 				return false
 			}
 			reliable++
-		case m.joined == 0 || m.leaving || m.warned:
+		case m.Joined == 0 || m.Leaving || m.Warned:
 			return false
-		case !m.draining:
-			have += c.capacity(m)
+		case !m.Draining:
+			have += c.fleet.Capacity(m)
 		}
 	}
-	if have < max(want.VCPU, want.Machines) || reliable < c.wantReliable() || c.bare() || c.straying() ||
-		!slices.Equal(c.route.Owner, c.target.Route.Owner) {
-		return false
-	}
-	for i := range c.splits {
-		if c.splits[i].holder != c.target.Worker[i] {
-			return false
-		}
-	}
-	return c.wish.servers == 0 || len(holdersOf(c.route.Owner)) == c.wish.servers
+	return have >= max(want.VCPU, want.Machines) && reliable >= c.wantReliable() && c.training.Placed()
 }
 
 // describe says what is wanted.
 func (c *Controller) describe() string {
 	want := c.wanted()
-	text := number(want.Machines, "worker")
+	text := step.Number(want.Machines, "worker")
 	if c.cfg.Want.VCPU > 0 {
 		text = fmt.Sprintf("%d vCPUs of workers", want.VCPU)
 	}
 	if c.wish.servers > 0 {
-		text += ", " + number(c.wish.servers, "server")
+		text += ", " + step.Number(c.wish.servers, "server")
 	} else {
 		text += ", the stage's servers"
 	}
 	if c.wish.reliable > 0 {
-		text += ", " + number(c.wish.reliable, "reliable machine")
+		text += ", " + step.Number(c.wish.reliable, "reliable machine")
 	}
 	return text
 }
 
-func number(n int, of string) string {
-	if n != 1 {
-		of += "s"
-	}
-	return fmt.Sprintf("%d %s", n, of)
-}
-
 func (c *Controller) recordScale(from, why string, seconds float64) {
-	c.record(func() journal.Entry {
-		return journal.Entry{Kind: journal.Scale, From: from, To: c.describe(), Seconds: seconds, Clock: int64(c.progress.done), Why: why,
+	c.step.Record(func() journal.Entry {
+		return journal.Entry{Kind: journal.Scale, From: from, To: c.describe(), Seconds: seconds, Clock: int64(c.training.Clocks.Done), Why: why,
 			Details: c.wish.details()}
 	})
 }

@@ -69,7 +69,7 @@ func TestTheFourCalls(t *testing.T) {
 			}
 		}
 		for _, s := range w.sent {
-			if _, parks := s.Command.Do.(tiers.Park); parks && w.ctrl.progress.done < ps.Clock(w.shape.clocks) {
+			if _, parks := s.Command.Do.(tiers.Park); parks && w.ctrl.training.Clocks.Done < ps.Clock(w.shape.clocks) {
 				t.Fatalf("seed %d: %s was parked", seed, s.ID)
 			}
 		}
@@ -227,7 +227,7 @@ func TestInactiveSplitsAreNotLoadedAgain(t *testing.T) {
 // The vCPUs that a job wants grow by whole machines of the type that it has most of.
 func TestScalingWhatCountsInVCPUs(t *testing.T) {
 	w := newWorld(1, elastic())
-	w.ctrl.cfg.Want.Machines, w.ctrl.cfg.Want.VCPU = 0, 24
+	w.ctrl.configure(func(c *Config) { c.Want.Machines, c.Want.VCPU = 0, 24 })
 	w.settled(func() { w.ask(2, 0) })
 	finish(t, w, "finished")
 	if got := w.scaled[0]; got.Err != nil || got.Scale.Want.VCPU != 32 || got.Scale.Want.Machines != 0 {

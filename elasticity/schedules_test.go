@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierml/tierml/elasticity/training"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/ps"
@@ -69,8 +70,8 @@ func both(t *testing.T, arrange func(w *world) func() bool, outcomes ...string) 
 
 // onlyWorks reports whether a spot machine takes part and serves nothing.
 func (w *world) onlyWorks(n *node) bool {
-	m := w.ctrl.machines[n.id]
-	return n.instance.Pool.Class == market.Spot && m != nil && m.member() && !w.ctrl.ownsAny(n.id) && len(w.ctrl.moves) == 0
+	m := w.ctrl.training.Nodes.ByID[n.id]
+	return n.instance.Pool.Class == market.Spot && m != nil && m.Member() && !w.ctrl.training.Layout.OwnsAny(n.id) && len(w.ctrl.training.Layout.Moves) == 0
 }
 
 // when does f as soon as something is so.
@@ -89,20 +90,20 @@ func (w *world) when(so func() bool, f func()) {
 // grown reports whether so many spot machines take part and everything is where it is wanted.
 func (w *world) grown(machines int) bool {
 	c, joined := w.ctrl, 0
-	for _, m := range c.members() {
-		if m.tier == tiers.Transient && m.staying() {
+	for _, m := range c.training.Nodes.Members() {
+		if m.Tier == tiers.Transient && m.Staying() {
 			joined++
 		}
 	}
-	return joined >= machines && !c.handingOver() && len(c.moves) == 0 && c.recovery == nil && !c.relayout &&
-		slices.Equal(c.route.Owner, c.target.Route.Owner)
+	return joined >= machines && !c.training.Layout.HandingOver() && len(c.training.Layout.Moves) == 0 && c.training.Recovery == nil && !c.training.Layout.Due &&
+		slices.Equal(c.training.Layout.Route.Owner, c.training.Layout.Target.Route.Owner)
 }
 
 // settled does f when six spot machines have settled down and a few clocks are done.
 func (w *world) settled(f func()) {
 	w.when(func() bool { return w.grown(6) }, func() {
-		clock := w.ctrl.progress.done + 3
-		w.when(func() bool { return w.ctrl.progress.done >= clock && w.ctrl.recovery == nil }, f)
+		clock := w.ctrl.training.Clocks.Done + 3
+		w.when(func() bool { return w.ctrl.training.Clocks.Done >= clock && w.ctrl.training.Recovery == nil }, f)
 	})
 }
 
@@ -111,7 +112,7 @@ func (w *world) once(point string, f func(*node)) *bool {
 	done, settled := new(bool), false
 	w.settled(func() { settled = true })
 	w.hooks[point] = func(n *node) {
-		if !*done && settled && w.onlyWorks(n) && w.ctrl.recovery == nil {
+		if !*done && settled && w.onlyWorks(n) && w.ctrl.training.Recovery == nil {
 			*done = true
 			f(n)
 		}
@@ -160,7 +161,7 @@ func TestNewOwnerLostAroundTheLastMessage(t *testing.T) {
 		})
 		w.hooks["final"] = func(n *node) {
 			if settled && lost == "" {
-				for _, to := range w.ctrl.moves {
+				for _, to := range w.ctrl.training.Layout.Moves {
 					lost = max(lost, to)
 				}
 				n.up.last = w.now.Add(2 * time.Second)
@@ -183,9 +184,9 @@ func TestMoveAgainstSettlement(t *testing.T) {
 			}
 			settled = false
 			w.kill(n.id)
-			m := w.ctrl.machines[n.id]
-			w.when(func() bool { return !m.brokenAt.IsZero() }, func() {
-				givenUp := m.brokenAt.Add(w.ctrl.cfg.BrokenAfter)
+			m := w.ctrl.training.Nodes.ByID[n.id]
+			w.when(func() bool { return !m.BrokenAt.IsZero() }, func() {
+				givenUp := m.BrokenAt.Add(w.ctrl.cfg.BrokenAfter)
 				w.after(givenUp.Sub(w.now)+20*time.Millisecond-w.delay(100*time.Millisecond), func() {
 					for _, id := range w.first(0.4) {
 						w.nodes[id].slow = 20 * time.Millisecond // the moves take longer than that time
@@ -194,7 +195,7 @@ func TestMoveAgainstSettlement(t *testing.T) {
 				})
 			})
 		}
-		w.hooks["final"] = func(*node) { together = together || w.ctrl.deadHolder() != nil }
+		w.hooks["final"] = func(*node) { together = together || w.ctrl.training.DeadHolder() != nil }
 		return func() bool { return together && w.count(journal.Rollback) == 0 }
 	})
 }
@@ -209,7 +210,7 @@ func TestTornEndOfLife(t *testing.T) {
 			w.evict(4*time.Second, w.spot()...)
 		})
 		w.hooks["delivering"] = func(n *node) {
-			if h := w.ctrl.halt; !torn && h != nil && h.purpose == flush && n.warned && len(n.offered) == 1 {
+			if h := w.ctrl.training.Halt; !torn && h != nil && h.Purpose == training.Flush && n.warned && len(n.offered) == 1 {
 				torn = true
 				w.after(time.Millisecond, func() { w.end(n.id, market.ByProvider, "Server.SpotInstanceTermination") })
 			}
@@ -246,13 +247,13 @@ func (w *world) diesWhileAllPark(point string) func() bool {
 		}
 	})
 	w.hooks[point] = func(n *node) {
-		if !settled || !w.onlyWorks(n) || w.ctrl.cut != nil || w.ctrl.handingOver() {
+		if !settled || !w.onlyWorks(n) || w.ctrl.training.Cuts.Cut != nil || w.ctrl.training.Layout.HandingOver() {
 			return
 		}
 		settled = false
 		w.evict(5*time.Second, w.spot()...)
 		w.after(w.delay(150*time.Millisecond), func() {
-			died = w.ctrl.halt != nil
+			died = w.ctrl.training.Halt != nil
 			w.end(n.id, market.ByProvider, "Server.SpotInstanceTermination")
 			for _, n := range w.order {
 				n.slow = 0
@@ -286,7 +287,7 @@ func TestSurvivorOfABulkEviction(t *testing.T) {
 			w.evict(3*time.Second, w.spot()[0])
 			w.after(time.Second, func() {
 				w.policy.count = 6
-				w.when(func() bool { return w.grown(6) }, func() { serves = w.ctrl.ownsAny(survivor) })
+				w.when(func() bool { return w.grown(6) }, func() { serves = w.ctrl.training.Layout.OwnsAny(survivor) })
 			})
 		})
 		w.neverBack()
@@ -310,8 +311,8 @@ func TestMoveAgainstCut(t *testing.T) {
 		}
 		w.hooks["final"] = func(n *node) {
 			moves++
-			if w.ctrl.cut != nil {
-				w.failf("a partition moves while cut %d is outstanding", w.ctrl.cut.clock)
+			if w.ctrl.training.Cuts.Cut != nil {
+				w.failf("a partition moves while cut %d is outstanding", w.ctrl.training.Cuts.Cut.Clock)
 			}
 		}
 		return func() bool { return moves > 8 && w.count(journal.Cut) > 8 }
@@ -330,14 +331,14 @@ func TestStaleProcessWakesUp(t *testing.T) {
 				settled := false
 				w.settled(func() { settled = true })
 				w.hooks[trim(point)] = func(n *node) {
-					if silent == nil && settled && n.instance.Pool.Class == market.Spot && w.ctrl.recovery == nil &&
+					if silent == nil && settled && n.instance.Pool.Class == market.Spot && w.ctrl.training.Recovery == nil &&
 						w.onlyWorks(n) == !owner {
 						silent = n
 						n.fallSilent(3 * time.Second)
 					}
 				}
 				return func() bool {
-					return silent != nil && w.ctrl.machines[silent.id].lost && (w.count(journal.Rollback) > 0) == owner
+					return silent != nil && w.ctrl.training.Nodes.ByID[silent.id].Lost && (w.count(journal.Rollback) > 0) == owner
 				}
 			})
 		})
@@ -382,7 +383,7 @@ func (w *world) silencedInStage1(point string) (happened func() bool) {
 			return
 		}
 		for _, id := range w.machinesOf(market.OnDemand) {
-			idle = idle || !w.ctrl.ownsAny(id)
+			idle = idle || !w.ctrl.training.Layout.OwnsAny(id)
 		}
 		w.after(500*time.Millisecond, func() {
 			w.policy.count = 0
@@ -400,7 +401,7 @@ func TestUnevenNamingOfACut(t *testing.T) {
 		w.settled(func() {
 			n := w.nodes[w.spot()[0]]            // it serves
 			n.down.last = w.now.Add(time.Second) // commands are late; the data plane is not
-			w.ctrl.cutDue, w.ctrl.stirred = w.now.Add(w.delay(100*time.Millisecond)), true
+			w.ctrl.training.Cuts.Due, w.ctrl.step.Stirred = w.now.Add(w.delay(100*time.Millisecond)), true
 		})
 		w.hooks["unname"] = func(*node) { unnamed = true }
 		return func() bool { return unnamed && w.count(journal.Rollback) == 0 }
@@ -520,7 +521,7 @@ func TestPromotedBackupHearsLate(t *testing.T) {
 			w.evict(4*time.Second, w.spot()[:5]...) // one worker stays
 		})
 		w.hooks["delivering"] = func(n *node) {
-			if h := w.ctrl.halt; h != nil && h.purpose == flush && !late {
+			if h := w.ctrl.training.Halt; h != nil && h.Purpose == training.Flush && !late {
 				late = true
 				w.nodes["i-0001"].down.last = w.now.Add(time.Second)
 			}
@@ -537,10 +538,12 @@ func TestCutNamedAgainAfterATakeover(t *testing.T) {
 		killed, last := false, ps.Clock(w.shape.clocks)
 		w.onEntry = func(e journal.Entry) {
 			if e.Kind == journal.ClockDone && e.Clock == int64(last)-1 {
-				w.ctrl.cutDue, w.ctrl.stirred = w.now, true
+				w.ctrl.training.Cuts.Due, w.ctrl.step.Stirred = w.now, true
 			}
 		}
-		w.when(func() bool { return w.ctrl.cut != nil && w.ctrl.cut.clock == last && len(w.ctrl.cut.naming) == 0 }, func() {
+		w.when(func() bool {
+			return w.ctrl.training.Cuts.Cut != nil && w.ctrl.training.Cuts.Cut.Clock == last && len(w.ctrl.training.Cuts.Cut.Naming) == 0
+		}, func() {
 			killed = true
 			w.killController(time.Second + w.delay(time.Second))
 		})

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierml/tierml/elasticity/fleet"
 	"github.com/tierml/tierml/internal/journal"
 )
 
@@ -16,7 +17,8 @@ func TestClocksFiveMinutesApart(t *testing.T) {
 		for seed := range uint64(6) {
 			t.Run(fmt.Sprint(ahead, " ", seed), func(t *testing.T) {
 				w := newWorld(seed, plain())
-				w.cloud.ahead, w.ctrl.cfg.Notice = ahead, 4*time.Second
+				w.cloud.ahead = ahead
+				w.ctrl.configure(func(c *Config) { c.Notice = 4 * time.Second })
 				w.cutSize = func(time.Duration) (int64, float64) { return 10 * mega, 0.5 }
 				w.after(6*time.Second, func() {
 					w.policy.count = 0
@@ -29,37 +31,15 @@ func TestClocksFiveMinutesApart(t *testing.T) {
 					switch {
 					case e.Kind == journal.Rollback || e.Redone:
 						t.Errorf("a warned eviction must not lose work: %s", line(e))
-					case e.Kind == journal.Notice && !e.Deadline.After(e.T), e.Kind == journal.Notice && e.Deadline.Sub(e.T) > longestNotice:
+					case e.Kind == journal.Notice && !e.Deadline.After(e.T), e.Kind == journal.Notice && e.Deadline.Sub(e.T) > fleet.LongestNotice:
 						t.Errorf("%v of a notice are left: %s", e.Deadline.Sub(e.T), line(e))
 					case e.Kind == journal.Notice && !strings.Contains(e.Why, "the provider says"):
 						t.Errorf("it does not say that clocks differ: %s", line(e))
-					case strings.Contains(e.Why, "nothing can be flushed"), strings.Contains(e.Why, notListed):
+					case strings.Contains(e.Why, "nothing can be flushed"), strings.Contains(e.Why, fleet.NotListed):
 						t.Error(line(e))
 					}
 				}
 			})
-		}
-	}
-}
-
-// What does not fit into two minutes is not begun because a clock makes them look like seven.
-func TestDeadlinesByOurClock(t *testing.T) {
-	w := newWorld(1, plain())
-	c := w.ctrl
-	c.now = epoch
-	for _, test := range []struct{ notice, told, want time.Duration }{
-		{2 * time.Minute, 90 * time.Second, 90 * time.Second},
-		{2 * time.Minute, 2 * time.Minute, 2 * time.Minute},
-		{2 * time.Minute, 7 * time.Minute, 2 * time.Minute},
-		{150 * time.Second, 7 * time.Minute, 150 * time.Second},
-		{30 * time.Second, 2 * time.Minute, 2 * time.Minute}, // found out, not assumed
-		{2 * time.Minute, -3 * time.Minute, time.Minute},
-		{30 * time.Second, 0, 15 * time.Second},
-		{0, -time.Minute, -time.Minute}, // nobody knows how long notices are
-	} {
-		c.cfg.Notice = test.notice
-		if got := c.byOurClock(epoch.Add(test.told)).Sub(epoch); got != test.want {
-			t.Errorf("notices of %v, %v are told to be left: %v, want %v", test.notice, test.told, got, test.want)
 		}
 	}
 }

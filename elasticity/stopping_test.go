@@ -16,8 +16,9 @@ func TestStopsWhenGoodEnough(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			w := newWorld(seed, plain())
-			w.ctrl.cfg.Job.Stop = stopping.Rules{MinImprovement: 0.1, Patience: 20}
-			w.ctrl.cfg.Job.Figure = "RMSE"
+			w.ctrl.configure(func(c *Config) {
+				c.Job.Stop, c.Job.Figure = stopping.Rules{MinImprovement: 0.1, Patience: 20}, "RMSE"
+			})
 			w.after(6*time.Second, func() {
 				w.policy.count = 0
 				w.evict(4*time.Second, w.spot()...)
@@ -43,7 +44,7 @@ func TestStopsWhenGoodEnough(t *testing.T) {
 
 func TestStopsWhenTheTimeIsOver(t *testing.T) {
 	w := newWorld(1, plain())
-	w.ctrl.cfg.Job.Stop = stopping.Rules{Time: 5 * time.Second}
+	w.ctrl.configure(func(c *Config) { c.Job.Stop = stopping.Rules{Time: 5 * time.Second} })
 	if err := w.run(); err != nil {
 		t.Fatal(err)
 	}

@@ -77,7 +77,7 @@ func TestUnwarnedKillRollsBack(t *testing.T) {
 		serves := false
 		w.after(7*time.Second, func() {
 			id := w.one(w.spot(), w.rng.Float64())
-			serves = w.ctrl.ownsAny(id)
+			serves = w.ctrl.training.Layout.OwnsAny(id)
 			w.kill(id)
 		})
 		finish(t, w, "finished")
@@ -100,7 +100,7 @@ func TestLossOfAReliableMachine(t *testing.T) {
 		backsUp := false
 		w.after(4*time.Second+w.delay(2*time.Second), func() {
 			id := w.one(w.machinesOf(market.OnDemand), w.rng.Float64())
-			backsUp = len(partitionsOf(w.ctrl.route.Backup, id)) > 0
+			backsUp = len(partitionsOf(w.ctrl.training.Layout.Route.Backup, id)) > 0
 			w.kill(id)
 		})
 		if err := w.run(); err != nil {

@@ -26,7 +26,7 @@ func TestSplitGivenBackDuringATakeover(t *testing.T) {
 			case tiers.Release:
 				giver := w.nodes[s.ID]
 				w.after(20*time.Millisecond, func() { // it has arrived
-					if !settled || given || len(giver.worker.releases) == 0 || w.ctrl.ownsAny(giver.id) {
+					if !settled || given || len(giver.worker.releases) == 0 || w.ctrl.training.Layout.OwnsAny(giver.id) {
 						return
 					}
 					given = true
@@ -52,11 +52,11 @@ func (w *world) cutOffAtTheEnd(silent time.Duration, then func(from, to *node)) 
 	})
 	w.hooks["final"] = func(n *node) { from = n }
 	w.hooks["arrived"] = func(to *node) {
-		if settled && !done && from != nil && !to.hole && w.ctrl.recovery == nil {
+		if settled && !done && from != nil && !to.hole && w.ctrl.training.Recovery == nil {
 			done = true
 			to.fallSilent(silent)
 			old := from
-			w.when(func() bool { return len(w.ctrl.moves) == 0 && len(old.leaving) == 0 }, func() { then(old, to) })
+			w.when(func() bool { return len(w.ctrl.training.Layout.Moves) == 0 && len(old.leaving) == 0 }, func() { then(old, to) })
 		}
 	}
 }
@@ -69,8 +69,8 @@ func TestCopyOfACancelledMove(t *testing.T) {
 		var back ps.Clock
 		w.cutOffAtTheEnd(time.Second, func(from, to *node) {
 			w.when(func() bool { return !to.hole }, func() {
-				at := w.ctrl.committed
-				w.when(func() bool { return w.ctrl.committed > at }, func() { back = w.ctrl.committed })
+				at := w.ctrl.training.Cuts.Committed
+				w.when(func() bool { return w.ctrl.training.Cuts.Committed > at }, func() { back = w.ctrl.training.Cuts.Committed })
 			})
 		})
 		w.neverBack()
@@ -112,7 +112,7 @@ func TestJoinedAndNeverTold(t *testing.T) {
 		killed, untold := false, 0
 		w.onSend = func(s Send) {
 			n := w.nodes[s.ID]
-			if _, ok := s.Command.Do.(tiers.SetRoute); !ok || n.route.Version > 0 || w.ctrl.machines[n.id].tier != tiers.Transient || w.life > 0 {
+			if _, ok := s.Command.Do.(tiers.SetRoute); !ok || n.route.Version > 0 || w.ctrl.training.Nodes.ByID[n.id].Tier != tiers.Transient || w.life > 0 {
 				return
 			}
 			n.slow = time.Second // it comes too late
@@ -127,7 +127,7 @@ func TestJoinedAndNeverTold(t *testing.T) {
 				w.failf("work is lost: %s\n%s", line(e), w.describe())
 			case journal.TakeOver:
 				for _, n := range w.order {
-					if n.route.Version == 0 && w.ctrl.machines[n.id].joined > 0 {
+					if n.route.Version == 0 && w.ctrl.training.Nodes.ByID[n.id].Joined > 0 {
 						untold++
 					}
 					n.slow = 0

@@ -180,7 +180,7 @@ func (w *world) counted(key ps.Key, row []float32, split int) ps.Clock {
 // before and nothing else. In the counting one, of every split at least what staleness demands and at most what it
 // allows, and all of its own. One that was given up may read what it likes: nothing that it makes of it will count.
 func (w *world) checkRead(n *node, clock ps.Clock, group []ps.Split, key ps.Key, row []float32) {
-	if m := w.ctrl.machines[n.id]; m == nil || m.lost {
+	if m := w.ctrl.training.Nodes.ByID[n.id]; m == nil || m.Lost {
 		return
 	}
 	if w.schema.Deterministic {

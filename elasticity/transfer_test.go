@@ -135,7 +135,7 @@ func (n *node) reportHeld() {
 	n.told = n.held
 	held := tiers.CutHeld{Cut: n.held, Bytes: 1000, Seconds: 0.01}
 	if n.w.cutSize != nil {
-		held.Bytes, held.Seconds = n.w.cutSize(n.w.now.Sub(n.w.ctrl.pace.at))
+		held.Bytes, held.Seconds = n.w.cutSize(n.w.now.Sub(n.w.ctrl.training.Cuts.Pace.At))
 	}
 	n.report(held)
 }

@@ -136,7 +136,7 @@ type world struct {
 	schema ps.Schema
 	keys   [][]ps.Key             // Index: Partition
 	truth  []map[ps.Key][]float32 // the undisturbed state after each clock
-	policy *fleet
+	policy *holding
 	cloud  cloud
 	store  store
 	nodes  map[ps.ServerID]*node
@@ -228,7 +228,7 @@ func (w *world) step(e Event) {
 			return
 		}
 	}
-	if c := w.ctrl; c.ending && (c.recovery != nil || c.halt != nil || c.cut != nil || c.settle != nil || len(c.moves) > 0) {
+	if c := w.ctrl; c.step.Ending && (c.training.Recovery != nil || c.training.Halt != nil || c.training.Cuts.Cut != nil || c.training.Settle != nil || len(c.training.Layout.Moves) > 0) {
 		w.failf("after the end was decided: %T begins something", e)
 	}
 	if w.outcome != "" {
@@ -358,7 +358,7 @@ func (w *world) run() (err error) {
 	w.listNowAndThen()
 	for steps := 0; w.outcome == ""; steps++ {
 		if len(w.queue) == 0 || w.now.Sub(epoch) > 3*time.Minute+max(w.cloud.ahead, 0)+max(-w.clock, 0) { // bills wait until a machine's end is over
-			w.failf("stuck after %d steps, at clock %d\n%s", steps, w.ctrl.progress.done, w.describe())
+			w.failf("stuck after %d steps, at clock %d\n%s", steps, w.ctrl.training.Clocks.Done, w.describe())
 		}
 		w.next()
 	}
@@ -387,8 +387,8 @@ func (w *world) until(at time.Duration) {
 	}
 }
 
-// fleet is a policy that holds a number of machines of one pool, which a test may change.
-type fleet struct {
+// holding is a policy that holds a number of machines of one pool, which a test may change.
+type holding struct {
 	pool  market.Pool
 	count int
 	asked bool // holds as many as are wanted, in place of count
@@ -397,9 +397,9 @@ type fleet struct {
 	fewer int
 }
 
-func (f *fleet) Name() string { return "fleet" }
+func (f *holding) Name() string { return "fleet" }
 
-func (f *fleet) Plan(s bidding.State) bidding.Plan {
+func (f *holding) Plan(s bidding.State) bidding.Plan {
 	if f.asked {
 		f.count = s.Want.Machines
 	}
@@ -438,7 +438,7 @@ func (f *fleet) Plan(s bidding.State) bidding.Plan {
 }
 
 // choose wants count machines of any pools, of which the provider chooses: those that have not refused lately.
-func (f *fleet) choose(s bidding.State, held int) bidding.Plan {
+func (f *holding) choose(s bidding.State, held int) bidding.Plan {
 	var open []bidding.Choice
 	for i, c := range append([]bidding.Choice{{Pool: f.pool, Bid: market.Dollar}}, f.or...) {
 		if (i == 0 || c.Pool != f.pool) && !slices.ContainsFunc(s.Pools, func(p bidding.Candidate) bool { return p.Pool == c.Pool && s.Now.Before(p.NoCapacityUntil) }) {
@@ -461,7 +461,7 @@ var (
 func newWorld(seed uint64, s shape) *world {
 	w := &world{
 		rng: rand.New(rand.NewPCG(seed, 1)), shape: s, now: epoch, nodes: map[ps.ServerID]*node{},
-		hooks: map[string]func(*node){}, schema: toySchema(s), policy: &fleet{pool: poolA, count: s.transient},
+		hooks: map[string]func(*node){}, schema: toySchema(s), policy: &holding{pool: poolA, count: s.transient},
 	}
 	if s.choice {
 		w.policy.or = []bidding.Choice{{Pool: poolB, Bid: market.Dollar / 2}, {Pool: poolC, Bid: market.Dollar / 3}}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/elasticity/fleet"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
 )
@@ -39,7 +40,7 @@ func (d *driver) waits(most time.Duration) time.Duration {
 func TestBillsAreWaitedForBySpeed(t *testing.T) {
 	for _, speed := range []float64{1, 720} {
 		d := ended(t, speed)
-		want := elasticity.ChargeWait(d.c.cfg.Settings)
+		want := fleet.ChargeWait(d.c.cfg.Settings)
 		if got := d.waits(2 * want); got < want || got > want+5*time.Minute {
 			t.Errorf("at speed %g it waited for %s, want %s", speed, got, want)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/elasticity/fleet"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
@@ -77,7 +78,7 @@ func (c *Controller) buy(a bidding.Acquire, instead []bidding.Release) {
 	c.record(func() journal.Entry {
 		return journal.Entry{
 			Kind: journal.Intent, Why: a.Why, Token: token, Pool: a.Pool.String(), Bid: bidText(a.Pool, a.Bid), Count: a.Count,
-			Details: elasticity.Considered(c.considered, c.cfg.Pools),
+			Details: fleet.Considered(c.considered, c.cfg.Pools),
 		}
 	})
 	c.ask(token, l)
@@ -197,8 +198,8 @@ func (c *Controller) takeEnded(i provisioner.Instance) {
 	switch {
 	case i.EndedBy == market.ByProvider:
 		c.crashes.Excuse(m.id)
-	case !m.orphan && !m.warned && elasticity.EndedByItself(i.Ended, m.terminating, m.terminated):
-		c.crashes.Add(elasticity.Crash{ID: m.id, Entered: m.entered, At: c.now, Why: "it ended by itself: " + cmp.Or(m.why, i.Reason)})
+	case !m.orphan && !m.warned && fleet.EndedByItself(i.Ended, m.terminating, m.terminated):
+		c.crashes.Add(fleet.Crash{ID: m.id, Entered: m.entered, At: c.now, Why: "it ended by itself: " + cmp.Or(m.why, i.Reason)})
 	}
 	m.endedAt, m.endedBy, m.sawEnd = i.Ended, i.EndedBy, c.awake.Now()
 	c.lose(m)
@@ -235,7 +236,7 @@ func (c *Controller) crashed(id ps.ServerID, r tiers.Crashed) {
 	if m == nil || m.lost || m.ended || m.terminating {
 		return
 	}
-	crash := elasticity.NewCrash(id, m.entered, c.now, r)
+	crash := fleet.NewCrash(id, m.entered, c.now, r.Error, r.Log)
 	if !m.warned {
 		c.crashes.Add(crash)
 	}
@@ -279,12 +280,12 @@ func (c *Controller) charge() {
 		}
 		if err != nil {
 			c.record(func() journal.Entry {
-				return elasticity.UnknownCharge(string(m.id), m.pool, m.launched, m.endedAt, err)
+				return fleet.UnknownCharge(string(m.id), m.pool, m.launched, m.endedAt, err)
 			})
 		}
 		for _, line := range charges[min(m.billed, len(charges)):] {
 			c.totals.Charged += line.Amount
-			c.record(func() journal.Entry { return elasticity.ChargeEntry(string(m.id), m.pool, line) })
+			c.record(func() journal.Entry { return fleet.ChargeEntry(string(m.id), m.pool, line) })
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/elasticity/fleet"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
@@ -90,8 +91,8 @@ func TestOpenLaunchesAreAskedForAgain(t *testing.T) {
 func TestOpenLaunchThatFails(t *testing.T) {
 	zone := "ra"
 	d := newDriver(t, inZone(&zone))
-	d.c.cfg.Past = &elasticity.Past{Known: map[string]bool{}, Open: []elasticity.PastLaunch{
-		{Token: "old-1", Tier: tiers.Transient, Pool: pool("rb", market.Spot), Bid: market.Dollar, Count: 2, Asked: 2, At: start}}}
+	d.c.cfg.Past = &elasticity.Past{Ledger: fleet.Ledger{Known: map[string]bool{}, Open: []fleet.PastLaunch{
+		{Token: "old-1", Tier: tiers.Transient, Pool: pool("rb", market.Spot), Bid: market.Dollar, Count: 2, Asked: 2, At: start}}}}
 	d.c.cfg.AskAgain = time.Minute
 	d.step(time.Second, elasticity.Wake{})
 	if l := one[elasticity.Launch](d); l.Request.Token != "old-1" {
@@ -139,7 +140,7 @@ func TestTerminalStatesAreNotOverwritten(t *testing.T) {
 	for _, charged := range []bool{false, true} {
 		entries := d.entries
 		if charged {
-			entries = append(entries, elasticity.ChargeEntry("i-1", i.Pool, market.Charge{From: i.Launched, To: ended.Ended, Amount: 1}))
+			entries = append(entries, fleet.ChargeEntry("i-1", i.Pool, market.Charge{From: i.Launched, To: ended.Ended, Amount: 1}))
 		}
 		past, err := elasticity.ReadPast(entries)
 		if err != nil {
@@ -157,14 +158,14 @@ func TestTerminalStatesAreNotOverwritten(t *testing.T) {
 func TestOrphansAreNoCrashes(t *testing.T) {
 	zone := "ra"
 	d := newDriver(t, inZone(&zone))
-	d.c.cfg.Past = &elasticity.Past{Known: map[string]bool{}}
+	d.c.cfg.Past = &elasticity.Past{Ledger: fleet.Ledger{Known: map[string]bool{}}}
 	var listed []provisioner.Instance
 	for _, id := range []string{"i-1", "i-2", "i-3", "i-4"} {
 		i := provisioner.Instance{ID: provisioner.InstanceID(id), Pool: pool("ra", market.Spot), Token: "old-" + id,
 			State: provisioner.Running, Launched: start.Add(-time.Hour)}
 		if id != "i-4" {
 			d.c.cfg.Past.Known[id] = true
-			d.c.cfg.Past.Machines = append(d.c.cfg.Past.Machines, elasticity.PastMachine{Instance: i})
+			d.c.cfg.Past.Machines = append(d.c.cfg.Past.Machines, fleet.PastMachine{Instance: i})
 		}
 		i.State, i.Ended, i.EndedBy = provisioner.Terminated, start.Add(-10*time.Minute), market.ByUser
 		listed = append(listed, i)

@@ -15,6 +15,8 @@ import (
 
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/elasticity/fleet"
+	"github.com/tierml/tierml/elasticity/step"
 	"github.com/tierml/tierml/elasticity/tempo"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
@@ -62,7 +64,7 @@ type Controller struct {
 	out []elasticity.Action
 
 	started     time.Time
-	awake       elasticity.Awake // what machines are waited for by
+	awake       step.Awake // what machines are waited for by
 	prices      map[market.Pool]*market.History
 	pricesKnown time.Time                 // every price change until then has been told
 	deferred    map[market.Pool]time.Time // pools without capacity, until when
@@ -82,7 +84,7 @@ type Controller struct {
 	saved     ps.Clock      // the newest checkpoint
 	reached   ps.Clock      // the highest clock that any attempt is known to have reached
 
-	crashes  elasticity.Crashes
+	crashes  fleet.Crashes
 	crashLog string // of the agent whose crash ends the run
 
 	stopWhy  string // an orderly end is wanted
@@ -102,7 +104,7 @@ func New(cfg Config) *Controller {
 		deferred: map[market.Pool]time.Time{},
 		launches: map[string]*launch{},
 		machines: map[ps.ServerID]*machine{},
-		awake:    elasticity.NewAwake(cfg.BootWithin),
+		awake:    step.NewAwake(cfg.BootWithin),
 		saved:    cfg.ResumeAt, reached: cfg.ResumeAt,
 	}
 	for _, p := range cfg.Pools {
@@ -339,7 +341,7 @@ func (c *Controller) end() {
 	for _, m := range c.roster {
 		if !m.charged {
 			c.record(func() journal.Entry {
-				return elasticity.UnknownCharge(string(m.id), m.pool, m.launched, m.endedAt, elasticity.ErrNoPrices)
+				return fleet.UnknownCharge(string(m.id), m.pool, m.launched, m.endedAt, fleet.ErrNoPrices)
 			})
 		}
 	}
@@ -351,7 +353,7 @@ func (c *Controller) end() {
 
 // chargeWait is how long the end of the run waits for the prices of a machine's bill.
 func (c *Controller) chargeWait() time.Duration {
-	return elasticity.ChargeWait(c.cfg.Settings)
+	return fleet.ChargeWait(c.cfg.Settings)
 }
 
 func (c *Controller) terminate(m *machine, why string) {

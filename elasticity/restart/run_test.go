@@ -10,6 +10,7 @@ import (
 
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/elasticity/fleet"
 	"github.com/tierml/tierml/elasticity/tempo"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
@@ -421,8 +422,8 @@ func TestRunTakenUpAgain(t *testing.T) {
 	th := newTheatre(t, inZone(&zone), func(c *RunConfig) {
 		c.Decide.ResumeAt = 6
 		c.Train.Job.ResumeAt, c.Train.Job.ResumeFrom = 6, "manifest-6"
-		c.Decide.Past = &elasticity.Past{Generation: 3, Done: 9, Furthest: 9, Known: map[string]bool{"i-old": true},
-			Machines: []elasticity.PastMachine{{Instance: old}}}
+		c.Decide.Past = &elasticity.Past{Log: elasticity.Log{Generation: 3, Done: 9, Furthest: 9},
+			Ledger: fleet.Ledger{Known: map[string]bool{"i-old": true}, Machines: []fleet.PastMachine{{Instance: old}}}}
 		c.Decide.Run = "run-1"
 	})
 	// its end is heard of from the provider's list

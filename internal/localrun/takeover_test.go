@@ -32,11 +32,11 @@ func TestMachinesOfAKilledCloud(t *testing.T) {
 		t.Fatal(err)
 	}
 	spot := market.Pool{Provider: "ec2", Region: "us-west-1", Zone: "us-west-1a", Type: "c3.xlarge", Class: market.Spot}
-	past := &elasticity.Past{
+	past := &elasticity.Past{Ledger: elasticity.Ledger{
 		Known:    map[string]bool{"i-1": true, "i-2": true},
 		Machines: []elasticity.PastMachine{{Instance: provisioner.Instance{ID: "i-1", Token: "a-1"}}},
 		Open:     []elasticity.PastLaunch{{Token: "a-2", Pool: spot, Count: 1}},
-	}
+	}}
 	r := &session{cfg: Config{Job: &config.Job{}, Directory: dir, Past: past}}
 	got, err := r.gone()
 	if err != nil || len(got) != 2 {

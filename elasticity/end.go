@@ -1,0 +1,75 @@
+package elasticity
+
+import (
+	"cmp"
+
+	"github.com/tierml/tierml/elasticity/fleet"
+	"github.com/tierml/tierml/internal/journal"
+)
+
+// checkDuration has the run end when its time is over.
+func (c *Controller) checkDuration() {
+	lasted := c.step.Now.Sub(c.step.Started)
+	if c.step.Enough == "" && c.cfg.Job.Stop.Time > 0 {
+		c.step.Enough = c.cfg.Job.Stop.Elapsed(lasted)
+	}
+	if c.cfg.MaxDuration > 0 && c.step.Stop == "" && lasted >= c.cfg.MaxDuration {
+		c.step.Stop = "max_duration " + c.cfg.MaxDuration.String() + " is over"
+	}
+}
+
+// crashLoop is the end of a run whose agents keep ending by themselves.
+type crashLoop struct {
+	why string
+	log string
+}
+
+// advanceCrashLoop ends the run when it is in a crash loop: nothing is bought and no clock is begun any more, the committed
+// cut is saved if it can be, and all machines go. It reports whether the run ends so.
+func (c *Controller) advanceCrashLoop() bool {
+	if c.step.Ending || c.training.Need().TakingOver {
+		return false
+	}
+	if c.crashLoop == nil {
+		why, example, loop := c.fleet.Crashes().Loop()
+		if !loop {
+			return false
+		}
+		c.crashLoop = &crashLoop{why: why, log: example.Log}
+		c.training.Park()
+	}
+	if c.training.Saves.Current == nil {
+		c.step.Fail(c.crashLoop.why)
+	}
+	return true
+}
+
+// advanceEnd finishes once every machine is gone and no launch is unanswered.
+func (c *Controller) advanceEnd() {
+	if need := c.training.Need(); c.step.Stop != "" && !need.Standing && !need.TakingOver && !c.step.Ending {
+		c.step.Outcome = "interrupted"
+		c.step.End(c.step.Stop)
+	}
+	if !c.step.Ending || c.step.Finished || !c.fleet.Over() {
+		return
+	}
+	c.step.Finished = true
+	why := cmp.Or(c.step.FailWhy, c.step.Stop, c.step.Enough)
+	c.step.Record(func() journal.Entry {
+		done := journal.Entry{Kind: journal.Done, Outcome: c.step.Outcome, Clock: int64(c.training.Clocks.Done), Why: why}
+		if c.crashLoop != nil && why == c.crashLoop.why {
+			done.Log = c.crashLoop.log
+		}
+		return done
+	})
+	c.step.Do(Finish{Outcome: c.step.Outcome})
+}
+
+// Crashed are the crashes since the last committed cut.
+func (c *Controller) Crashed() []fleet.Crash { return c.fleet.Crashes().Since() }
+
+// Outcome is how the run ended: "finished", "interrupted" or "failed", and why it failed or is good enough before all clocks
+// are done; empty while it goes on.
+func (c *Controller) Outcome() (outcome, why string) {
+	return c.step.Outcome, cmp.Or(c.step.FailWhy, c.step.Enough)
+}

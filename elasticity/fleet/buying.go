@@ -1,0 +1,111 @@
+package fleet
+
+import (
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+)
+
+// switchover is a proactive switch: machines of the new pool are starting, those of the old one work on.
+type switchover struct {
+	from, to market.Pool
+	token    string
+}
+
+// settle ends a switch-over: if machines of the new pool take part, those of the old one drain.
+func (s *switchover) settle(f *Fleet) {
+	if f.buys.open[s.token] != nil {
+		return
+	}
+	f.Switching = nil
+	arrived := f.roster.ordered(func(m *Machine) bool { return m.Member() && m.Token == s.token && !m.Warned })
+	if len(arrived) == 0 {
+		return
+	}
+	// When the new pool gave fewer machines than it was asked for, as many of the old ones stay as the job wants.
+	lacking := max(f.demand.want().VCPU, f.demand.want().Machines)
+	for _, m := range arrived {
+		lacking -= f.roster.capacity(m)
+	}
+	for _, m := range f.roster.ordered(func(m *Machine) bool { return m.Pool == s.from && m.Tier == step.Transient && m.Staying() }) {
+		if lacking > 0 {
+			lacking -= f.roster.capacity(m)
+			continue
+		}
+		why := "a pool with a longer MTTF took its place, and its paid time is over"
+		if m.Pool.Class == market.OnDemand {
+			why = "spot machines took its place, and its paid time is over"
+		}
+		f.release(m, why)
+	}
+	f.work.Rearrange()
+}
+
+// release lets a machine go when what is paid for it is over.
+func (f *Fleet) release(m *Machine, why string) {
+	if !m.Draining || m.Why != why {
+		f.Record(func() journal.Entry {
+			entry := m.line(journal.Release)
+			entry.Why = why
+			return entry
+		})
+	}
+	m.Draining, m.Why = true, why
+	f.work.Rearrange()
+}
+
+// PlanDue reports whether the policy should be asked.
+func (f *Fleet) PlanDue() bool { return f.WantPlan || !f.Now.Before(f.NextPlan) }
+
+// Buy asks the policy what to hold and does as it says. Spot machines are bought once the reliable tier
+// stands: before that they would have nothing to do.
+func (f *Fleet) Buy() {
+	if !f.PlanDue() || !f.MayBuy() {
+		return
+	}
+	f.WantPlan, f.NextPlan = false, f.Now.Add(f.cfg.PlanEvery)
+	plan := bidding.Ask(f.cfg.Policy, f.view.brief())
+	if again := plan.AskAgain; again.After(f.Now) && again.Before(f.NextPlan) {
+		f.NextPlan = again
+	}
+	if plan.Switch != nil && f.Switching != nil {
+		return // one after the other: the pool that is left must drain
+	}
+	f.buys.considered = plan.Considered
+	defer func() { f.buys.considered = nil }()
+	for _, a := range plan.Acquire {
+		s := plan.Switch
+		if s == nil || s.To != a.Pool {
+			f.buys.launch(step.Transient, a)
+			continue
+		}
+		f.Totals.Switches++
+		f.Record(func() journal.Entry {
+			return journal.Entry{
+				Kind: journal.Switch, Why: s.Why, From: s.From.String(), To: s.To.String(),
+				FromMTTF: s.FromMTTF.Seconds(), ToMTTF: s.ToMTTF.Seconds(),
+			}
+		})
+		f.Switching = &switchover{from: s.From, to: s.To, token: f.buys.launch(step.Transient, a)}
+	}
+	if plan.Switch == nil {
+		for _, r := range plan.Release {
+			some := f.roster.ordered(func(m *Machine) bool {
+				return r.Of(m.Pool, m.Launched) && m.Tier == step.Transient && !m.Lost && !m.Ended && (r.Count == 0 || m.Staying())
+			})
+			if r.Count > 0 && r.Count < len(some) {
+				some = some[len(some)-r.Count:] // those that joined first hold most
+			}
+			for _, m := range some {
+				f.release(m, r.Why)
+			}
+		}
+	}
+}
+
+// MayBuy reports whether the policy is asked at all, as things are.
+func (f *Fleet) MayBuy() bool {
+	need := f.work.Need()
+	return !need.Hushed && !need.Gathering && need.Standing && !f.Closing() && !need.Done && !f.crashes.Hold()
+}

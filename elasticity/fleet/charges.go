@@ -1,0 +1,97 @@
+package fleet
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/elasticity/tempo"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+)
+
+// ChargeWait is how long, in market time, the end of a run waits for the last prices: two hours, and five minutes of the wall
+// clock where the market is replayed faster, as a provider that refuses calls does so by the wall clock. A run that ends
+// without them says which bills are not final.
+func ChargeWait(s tempo.Settings) time.Duration {
+	return max(2*time.Hour, s.Market(5*time.Minute))
+}
+
+// ChargeEntry is the journal's line of one line of a machine's bill.
+func ChargeEntry(instance string, pool market.Pool, line market.Charge) journal.Entry {
+	return journal.Entry{
+		Kind: journal.Charge, Instance: instance, Pool: pool.String(), USD: line.Amount.String(),
+		From: line.From.UTC().Format(time.RFC3339), To: line.To.UTC().Format(time.RFC3339), Why: line.Note,
+	}
+}
+
+// ErrNoPrices is why a machine has no final bill when a run ends.
+var ErrNoPrices = errors.New("the provider has not told all prices until its end; a report goes by the last one")
+
+// UnknownCharge is the line that says why there is no bill of a machine that has ended.
+func UnknownCharge(instance string, pool market.Pool, launched, ended time.Time, err error) journal.Entry {
+	return journal.Entry{Kind: journal.Charge, Instance: instance, Pool: pool.String(), USD: "0",
+		From: launched.UTC().Format(time.RFC3339), To: ended.UTC().Format(time.RFC3339),
+		Why: unknownCharge + err.Error()}
+}
+
+const unknownCharge = "this machine's bill could not be reckoned: "
+
+// unknownBill reports whether a journal line says that there is no bill: it is no line of one.
+func unknownBill(e journal.Entry) bool { return strings.HasPrefix(e.Why, unknownCharge) }
+
+// accounts are the bills.
+type accounts struct {
+	*step.Step
+	cfg     *Config
+	markets *markets
+	roster  *roster
+	charged market.USD
+}
+
+// spent is what is due by now for all machines, as far as their bills can be reckoned.
+func (a *accounts) spent() (sum market.USD) {
+	for _, machines := range [][]*Machine{a.roster.archived, a.roster.list} {
+		for _, m := range machines {
+			if charges, err := a.bill(m); err == nil {
+				sum += market.Total(charges)
+			}
+		}
+	}
+	return sum
+}
+
+// bill is what a machine has cost until now.
+func (a *accounts) bill(m *Machine) ([]market.Charge, error) {
+	history := a.markets.Prices[m.Pool]
+	if m.Pool.Class == market.OnDemand {
+		history = market.Constant(a.markets.typeOf(m.Pool).OnDemand)
+	}
+	u := market.Usage{Pool: m.Pool, Bid: m.bid, Start: m.Launched}
+	if m.Ended {
+		u.End, u.EndedBy = m.EndedAt, m.EndedBy
+	}
+	return a.cfg.Rules.Charges(u, history, a.Now)
+}
+
+// charge writes the bill of machines that have ended, once every price that it rests on is known. It reports whether there
+// were any.
+func (a *accounts) charge() (written bool) {
+	for _, m := range a.roster.list {
+		if !m.Ended || m.Charged || a.Now.Before(m.EndedAt) || m.Pool.Class == market.Spot && a.markets.pricesKnown.Before(m.EndedAt) {
+			continue
+		}
+		m.Charged, written = true, true
+		charges, err := a.bill(m)
+		if err != nil {
+			a.Record(func() journal.Entry { return UnknownCharge(string(m.ID), m.Pool, m.Launched, m.EndedAt, err) })
+			continue
+		}
+		for _, line := range charges[min(m.billed, len(charges)):] {
+			a.charged += line.Amount
+			a.Record(func() journal.Entry { return ChargeEntry(string(m.ID), m.Pool, line) })
+		}
+	}
+	return written
+}

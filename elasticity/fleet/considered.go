@@ -1,0 +1,61 @@
+package fleet
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+)
+
+// maxConsidered bounds how many pools an `intent` line tells of: the chosen ones, and those that a reader asks about first.
+const maxConsidered = 12
+
+// Considered is what the journal keeps of the pools that a policy had before it when it bought: the chosen ones, and of the
+// others those with the cheapest vCPUs. Pools are the candidates, in the same order. It is nil where no policy was asked.
+func Considered(all []bidding.Considered, pools []Pool) json.RawMessage {
+	if len(all) == 0 || len(all) != len(pools) {
+		return nil
+	}
+	order := make([]int, len(all))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(rank(all[a], pools[a]), rank(all[b], pools[b])) })
+	d := journal.IntentDetails{}
+	for _, i := range order[:min(len(order), maxConsidered)] {
+		d.Considered = append(d.Considered, option(all[i]))
+	}
+	text, err := journal.Pack(d)
+	if err != nil {
+		return nil // a figure that is not finite: the purchase is written down without it
+	}
+	return text
+}
+
+// rank orders pools for a reader: chosen ones, then by the price of a vCPU, then those without a price.
+func rank(c bidding.Considered, of Pool) float64 {
+	switch {
+	case c.Chosen:
+		return -1
+	case c.HasPrice && of.Type.VCPU > 0:
+		return float64(c.Price) / float64(of.Type.VCPU)
+	}
+	return float64(1 << 62)
+}
+
+func option(c bidding.Considered) journal.PlanPool {
+	p := journal.PlanPool{Pool: c.Pool.String(), OnDemand: c.OnDemand.String(), Count: c.Count, Chosen: c.Chosen, Why: c.Why}
+	if c.HasPrice {
+		p.Price = c.Price.String()
+	}
+	if c.Pool.TakesBids() || c.Pool.Class == market.OnDemand {
+		p.Bid = c.Bid.String()
+	}
+	if c.Pool.TakesBids() || c.ByHints {
+		p.MTTF, p.MTTFCensored = c.MTTF.Mean.Seconds(), c.MTTF.Censored
+	}
+	return p
+}

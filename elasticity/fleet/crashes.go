@@ -1,0 +1,115 @@
+package fleet
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/internal/journal"
+)
+
+// Crash is an agent that ended by itself: nobody had told it to, and no provider took its machine.
+type Crash struct {
+	ID      step.ID
+	Entered time.Time // when the controller began to count on the machine
+	At      time.Time
+	Why     string
+	Log     string // the end of the agent's log; empty when it could not send it
+	Told    bool   // the agent gave the reason itself
+}
+
+// Crashes decides when a run whose agents keep ending by themselves is in a crash loop: each new machine would do the same,
+// and cost money. It looks at the crashes since the last progress that lasts. Crashes come in rounds: those of machines that
+// the controller had before the round began may have one cause that has passed, such as a full disk, and belong to the
+// round. A machine that came later opens the next round by its crash.
+//
+// An earlier idea was to count crashes alone. One bad minute of a large fleet would end the run then.
+type Crashes struct {
+	since []Crash
+}
+
+const (
+	// CrashesOfALoop is how many crashes make a loop, if they have come in enough rounds.
+	CrashesOfALoop = 5
+	// crashesToHold is beyond one process that happens to be killed.
+	crashesToHold = 2
+	// roundsTold and roundsUntold are enough: with reasons from agents themselves, and without. An agent that was killed from
+	// outside, or by its kernel for want of memory, ends without a word, and bad luck does that, too.
+	roundsTold, roundsUntold = 2, 3
+)
+
+// Add counts a crash; each machine's first one counts.
+func (c *Crashes) Add(crash Crash) {
+	for i := range c.since {
+		if c.since[i].ID == crash.ID {
+			return
+		}
+	}
+	c.since = append(c.since, crash)
+}
+
+// Excuse takes a machine's crash back: the provider says that it took the machine.
+func (c *Crashes) Excuse(id step.ID) {
+	for i := range c.since {
+		if c.since[i].ID == id {
+			c.since = append(c.since[:i], c.since[i+1:]...)
+			return
+		}
+	}
+}
+
+// Progressed forgets all crashes: work has been done that will not be lost. It reports whether purchases were held back.
+func (c *Crashes) Progressed() (held bool) {
+	held = c.Hold()
+	c.since = nil
+	return held
+}
+
+// Hold reports whether no machine is to be bought for now in place of those that crashed: the ones that are left, or the
+// reliable tier alone, show first that work can be done.
+func (c *Crashes) Hold() bool { return len(c.since) >= crashesToHold }
+
+// Loop reports whether it is a crash loop, in words, with the crash that tells most about it.
+func (c *Crashes) Loop() (why string, example Crash, loop bool) {
+	rounds, told := 0, 0
+	var opened time.Time
+	for _, crash := range c.since {
+		if rounds == 0 || !crash.Entered.Before(opened) {
+			rounds, opened = rounds+1, crash.At
+		}
+		if crash.Told {
+			told++
+		}
+		if crash.Told || !example.Told {
+			example = crash
+		}
+	}
+	enough := roundsUntold
+	if told >= CrashesOfALoop {
+		enough = roundsTold
+	}
+	if len(c.since) < CrashesOfALoop || rounds < enough {
+		return "", Crash{}, false
+	}
+	return fmt.Sprintf("agents keep ending by themselves: %d since work was last committed, on new machines, too; machine %s: %s",
+		len(c.since), example.ID, example.Why), example, true
+}
+
+// Since are the crashes since the last progress.
+func (c *Crashes) Since() []Crash { return c.since }
+
+// EndedByItself reports whether a machine that its provider did not take had ended before it was told to. Its end is by the
+// provider's clock, to the second.
+func EndedByItself(at time.Time, terminating bool, terminated time.Time) bool {
+	return !terminating || at.Add(time.Second).Before(terminated)
+}
+
+// Entry is the journal's line about a crash that an agent reported.
+func (c Crash) Entry(pool string) journal.Entry {
+	return journal.Entry{Kind: journal.Failed, Instance: string(c.ID), Pool: pool, Why: c.Why, Log: c.Log}
+}
+
+// NewCrash is what an agent's last report says.
+func NewCrash(id step.ID, entered, now time.Time, why, log string) Crash {
+	return Crash{ID: id, Entered: entered, At: now, Why: step.Printable("its agent ended by itself: " + why), Log: step.Printable(log), Told: true}
+}

@@ -1,0 +1,29 @@
+package fleet
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/elasticity/tempo"
+)
+
+// What does not fit into two minutes is not begun because a clock makes them look like seven.
+func TestDeadlinesByOurClock(t *testing.T) {
+	f := New(&Config{Settings: tempo.Settings{Speed: 1}}, &step.Step{Now: epoch}, &Demand{})
+	for _, test := range []struct{ notice, told, want time.Duration }{
+		{2 * time.Minute, 90 * time.Second, 90 * time.Second},
+		{2 * time.Minute, 2 * time.Minute, 2 * time.Minute},
+		{2 * time.Minute, 7 * time.Minute, 2 * time.Minute},
+		{150 * time.Second, 7 * time.Minute, 150 * time.Second},
+		{30 * time.Second, 2 * time.Minute, 2 * time.Minute}, // found out, not assumed
+		{2 * time.Minute, -3 * time.Minute, time.Minute},
+		{30 * time.Second, 0, 15 * time.Second},
+		{0, -time.Minute, -time.Minute}, // nobody knows how long notices are
+	} {
+		f.cfg.Notice = test.notice
+		if got := f.byOurClock(epoch.Add(test.told)).Sub(epoch); got != test.want {
+			t.Errorf("notices of %v, %v are told to be left: %v, want %v", test.notice, test.told, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package fleet
+
+import (
+	"time"
+
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
+)
+
+// What a fleet hears. Hearing the same again is harmless.
+type (
+	// PriceChanged: a pool's price per hour is Price from At on.
+	PriceChanged struct {
+		Pool  market.Pool
+		At    time.Time
+		Price market.USD
+	}
+	// PricesKnown: every price change until At has been told.
+	PricesKnown struct{ At time.Time }
+	// CapacityChanged: so many machines of a pool can be had or kept from At on, as somebody who watches it has seen.
+	CapacityChanged struct {
+		Pool  market.Pool
+		At    time.Time
+		Count int
+	}
+	// Launched answers a Launch: these machines were got. Refused are the pools that had too few, where there was a choice and
+	// the provider says so.
+	Launched struct {
+		Token     string
+		Instances []provisioner.Instance
+		Refused   []provisioner.Refusal
+	}
+	// LaunchFailed answers a Launch: none were got. Unsure: it was asked for before, and that answer is lost, so that an error
+	// which is definite (credentials have expired in between) says nothing of what had been bought.
+	LaunchFailed struct {
+		Token   string
+		Err     error
+		Refused []provisioner.Refusal
+		Unsure  bool
+	}
+	// Listed: these are all machines that the provider has of this run, and of earlier starts of it, or had until lately. A
+	// controller that takes a run over waits for the first; each later one shows whether what is believed is true.
+	Listed struct {
+		Instances []provisioner.Instance
+		Asked     time.Time // when the provider was asked: what was launched later is not among them
+	}
+	// InstanceEnded: the provider says that a machine is gone.
+	InstanceEnded struct{ Instance provisioner.Instance }
+	// Warned: the provider says that a machine will go, or (Rebalance) that the risk has grown.
+	Warned struct {
+		ID        step.ID
+		Deadline  time.Time
+		Rebalance bool
+	}
+)
+
+// Event marks it as one.
+func (PriceChanged) Event() {}
+
+// Event marks it as one.
+func (PricesKnown) Event() {}
+
+// Event marks it as one.
+func (CapacityChanged) Event() {}
+
+// Event marks it as one.
+func (Launched) Event() {}
+
+// Event marks it as one.
+func (LaunchFailed) Event() {}
+
+// Event marks it as one.
+func (Listed) Event() {}
+
+// Event marks it as one.
+func (InstanceEnded) Event() {}
+
+// Event marks it as one.
+func (Warned) Event() {}
+
+// What a fleet does.
+type (
+	// Launch buys machines; answered by Launched or LaunchFailed.
+	Launch struct{ Request provisioner.Request }
+	// Terminate ends machines; answered by an InstanceEnded each.
+	Terminate struct {
+		IDs []provisioner.InstanceID
+		Why string
+	}
+)
+
+// Action marks it as one.
+func (Launch) Action() {}
+
+// Action marks it as one.
+func (Terminate) Action() {}

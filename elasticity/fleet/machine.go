@@ -1,0 +1,146 @@
+package fleet
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+)
+
+// Machine is a bought machine, from the provider's answer to the provider's word that it is gone.
+type Machine struct {
+	step.Machine
+	Charged  bool // its bill is in the journal
+	recalled bool // launched by a controller before this one
+	atRisk   bool // the provider sees a raised risk
+	// That it left is not in the journal.
+	unwritten bool
+
+	Pool     market.Pool
+	bid      market.USD
+	Token    string
+	Launched time.Time
+	missing  time.Time // since when the provider does not list it; zero = it does
+
+	Why        string    // of the termination
+	terminated time.Time // when it was asked for
+	EndedAt    time.Time
+	SawEnd     time.Time // when its end was noted, by Step.Awake
+	EndedBy    market.EndedBy
+	billed     int // lines of its bill that a controller before wrote
+}
+
+// endedByItself reports whether a machine that its provider did not take had ended before it was told to. A machine that is
+// taken over may have waited in vain for its controller.
+func (m *Machine) endedByItself(at time.Time) bool {
+	return !m.recalled && !m.Warned && EndedByItself(at, m.Terminating, m.terminated)
+}
+
+// bad is a line about a machine that is given up.
+func (m *Machine) bad(why string) journal.Entry {
+	return journal.Entry{Kind: journal.Failed, Instance: string(m.ID), Pool: m.Pool.String(), Why: why}
+}
+
+// line is one about a machine of its tier.
+func (m *Machine) line(kind journal.Kind) journal.Entry {
+	return journal.Entry{Kind: kind, Instance: string(m.ID), Pool: m.Pool.String(), Tier: string(m.Tier)}
+}
+
+// roster is all machines.
+type roster struct {
+	cfg      *Config
+	byID     map[step.ID]*Machine
+	list     []*Machine // those that are not archived, in the order of joining, then by id
+	archived []*Machine // that have ended, with a bill and without work: nothing is looked for among them
+}
+
+func inOrder(a, b *Machine) int { return a.Order(&b.Machine) }
+
+// ordered returns machines in the order of joining, then by id: no decision hangs on map order.
+func (r *roster) ordered(keep func(*Machine) bool) []*Machine {
+	var out []*Machine
+	for i, m := range r.list {
+		if !keep(m) {
+			continue
+		}
+		if out == nil {
+			out = make([]*Machine, 0, len(r.list)-i)
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// seat takes a machine into the roster.
+func (r *roster) seat(m *Machine) {
+	r.byID[m.ID] = m
+	i, _ := slices.BinarySearchFunc(r.list, m, inOrder)
+	r.list = slices.Insert(r.list, i, m)
+}
+
+// Reorder is due when machines have joined.
+func (r *roster) Reorder() { slices.SortFunc(r.list, inOrder) }
+
+// archive forgets machines of which nothing can come any more.
+func (r *roster) archive(idle func(*step.Machine) bool) {
+	r.list = slices.DeleteFunc(r.list, func(m *Machine) bool {
+		m.Archived = m.Charged && m.Lost && idle(&m.Machine)
+		if m.Archived {
+			r.archived = append(r.archived, m)
+		}
+		return m.Archived
+	})
+}
+
+// capacity is how much a machine counts for in what the job wants: its vCPUs, or one machine.
+func (r *roster) capacity(m *Machine) int {
+	if r.cfg.Want.VCPU > 0 { // a wish keeps to what the job counts
+		return m.VCPU
+	}
+	return 1
+}
+
+// MachinesFor is how many machines satisfy a want.
+func (r *roster) MachinesFor(want bidding.Want) int {
+	if r.cfg.Want.VCPU == 0 {
+		return want.Machines
+	}
+	each := r.UsualVCPU()
+	return (want.VCPU + each - 1) / each
+}
+
+// UsualVCPU is what one machine counts for where vCPUs are wanted: that of most machines held, or else of the first
+// pool.
+func (r *roster) UsualVCPU() int {
+	held := map[int]int{}
+	best := 0
+	for _, m := range r.list { // in order: of like numbers the first counts
+		if m.Tier == step.Transient && m.Staying() && m.VCPU > 0 {
+			if held[m.VCPU]++; held[m.VCPU] > held[best] {
+				best = m.VCPU
+			}
+		}
+	}
+	if best == 0 && len(r.cfg.Pools) > 0 {
+		best = r.cfg.Pools[0].Type.VCPU
+	}
+	return max(best, 1)
+}
+
+// dispensable is the machine to let go next: one that does not take part yet, or the youngest that is not larger than
+// what is too much.
+func (r *roster) dispensable(surplus int) (found *Machine) {
+	for _, m := range r.list {
+		if m.Tier != step.Transient || !m.Staying() || r.capacity(m) > surplus {
+			continue
+		}
+		if m.Joined == 0 {
+			return m
+		}
+		found = m
+	}
+	return found
+}

@@ -1,0 +1,107 @@
+package fleet
+
+import (
+	"time"
+
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+)
+
+// Unwritten returns the prices of a pool that a controller writes down when it begins. Reports make bills from the journal's
+// prices, so a controller that takes a run over writes all those of the time when nobody watched; the first one of a run
+// writes the price that is in force.
+func (p *Ledger) Unwritten(pool market.Pool, known *market.History) []market.PricePoint {
+	last, ok := known.Last()
+	if !ok || pool.Class != market.Spot {
+		return nil
+	}
+	if p != nil {
+		if written, ok := p.Prices[pool.String()]; ok {
+			return known.Points(written, last.At)
+		}
+	}
+	return []market.PricePoint{last}
+}
+
+// markets are the pools, with what is known of them.
+type markets struct {
+	*step.Step
+	cfg         *Config
+	Prices      map[market.Pool]*market.History
+	pricesKnown time.Time                         // every price change until then has been told
+	deferred    map[market.Pool]time.Time         // pools without capacity, until when
+	lifetimes   map[market.Pool]*market.Lifetimes // of machines of this run that have ended
+}
+
+func (mk *markets) typeOf(p market.Pool) market.InstanceType {
+	for i := range mk.cfg.Pools {
+		if q := &mk.cfg.Pools[i]; q.Pool == p {
+			return q.Type
+		}
+	}
+	if p.Class == market.OnDemand {
+		return mk.cfg.Reliable.Type
+	}
+	return market.InstanceType{Name: p.Type}
+}
+
+// outlived counts how long a spot machine was kept.
+func (mk *markets) outlived(u market.Usage) {
+	if u.Pool.Class != market.Spot || u.EndedBy == market.Running {
+		return
+	}
+	if mk.lifetimes[u.Pool] == nil {
+		mk.lifetimes[u.Pool] = &market.Lifetimes{}
+	}
+	mk.lifetimes[u.Pool].Add(u, u.End)
+}
+
+// takePrice reports whether a price is news.
+func (mk *markets) takePrice(e PriceChanged) bool {
+	h := mk.Prices[e.Pool]
+	if h == nil {
+		return false
+	}
+	if last, ok := h.Last(); ok && !e.At.After(last.At) {
+		return false // told before
+	}
+	point := market.PricePoint{At: e.At, Price: e.Price}
+	if err := h.Append(point); err != nil {
+		return false // it cannot be: it is later than the last
+	}
+	mk.recordPrice(e.Pool, point)
+	return true
+}
+
+// takeCapacity is told how many machines a pool gives, where somebody watches that. What it had refused is out of date.
+func (mk *markets) takeCapacity(e CapacityChanged) (news bool) {
+	for i := range mk.cfg.Pools {
+		p := &mk.cfg.Pools[i]
+		if p.Pool != e.Pool || p.Availability == nil {
+			continue
+		}
+		if p.Availability.Tell(market.AvailabilityPoint{At: e.At, Count: e.Count}) == nil {
+			delete(mk.deferred, e.Pool)
+			news = true
+		}
+	}
+	return news
+}
+
+func (mk *markets) recordPrice(pool market.Pool, p market.PricePoint) {
+	mk.Record(func() journal.Entry {
+		return journal.Entry{Kind: journal.Price, Pool: pool.String(), USD: p.Price.String(), At: &p.At}
+	})
+}
+
+// kind is what the machines of a pool are declared to do. What the job declares for its reliable type's link goes before
+// what the catalog says of it, also where the job admits that type for transient machines.
+func (mk *markets) kind(p market.Pool) step.Kind {
+	t := mk.typeOf(p)
+	k := step.Kind{Rate: t.WorkRate(), Link: t.Bandwidth}
+	if r := &mk.cfg.Reliable; r.Type.Bandwidth > 0 && p.Type == r.Pool.Type {
+		k.Link = r.Type.Bandwidth
+	}
+	return k
+}

@@ -1,0 +1,168 @@
+package fleet
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
+)
+
+// What is believed and what the provider has are compared whenever the provider was asked for all machines of the run, in
+// both directions: a machine that it has and nobody knows is adopted or ended, one that is believed in and that it has not
+// any more is gone. So no machine is forgotten, whatever was lost of the answer to a launch, and nothing waits for the end of
+// one that the provider has forgotten. What has ended stays so, whatever is listed later.
+
+// SettleTime is how long, on the wall clock, a provider may not list a machine that it has, and a request that was sent may
+// still be carried out.
+const SettleTime = time.Minute
+
+const listedAgain = "it had ended, and the provider lists it again"
+
+const NotListed = "the provider does not know it any more"
+
+// TakeListed compares what is believed with what the provider lists.
+func (f *Fleet) TakeListed(e Listed) (stirs bool) {
+	acts := f.Acts
+	f.listed = e.Asked
+	if !f.Surveyed() {
+		f.surveyed = true
+		f.takeStockOf(e)
+		return true
+	}
+	there := map[step.ID]bool{}
+	for _, i := range e.Instances {
+		there[step.ID(i.ID)] = true
+		f.compare(i)
+	}
+	for _, m := range f.roster.ordered(func(m *Machine) bool { return !m.Ended }) {
+		f.miss(m, there[m.ID], e.Asked)
+	}
+	return f.Acts != acts || f.Ending
+}
+
+// compare looks whether a machine that the provider has is known.
+func (f *Fleet) compare(i provisioner.Instance) {
+	id := step.ID(i.ID)
+	m := f.roster.byID[id]
+	switch {
+	case i.State == provisioner.Terminated || i.State == provisioner.Stopping: // of ends, InstanceEnded tells
+	case m != nil && m.Ended, f.settled(i.ID):
+		f.Do(Terminate{IDs: []provisioner.InstanceID{i.ID}, Why: listedAgain})
+	case m != nil:
+	case f.buys.open[i.Token] != nil && !f.buys.open[i.Token].answered: // the answer is on its way
+	case f.buys.open[i.Token] != nil:
+		f.adopt(f.buys.open[i.Token], i)
+	case f.buys.refused[i.Token] != nil:
+		f.adopt(f.buys.refused[i.Token], i)
+	case !f.hear(id).terminated:
+		f.early[id].terminated = true
+		f.Do(Terminate{IDs: []provisioner.InstanceID{i.ID}, Why: noLaunch})
+	}
+}
+
+// miss notes whether the provider lists a machine, and takes it for gone when it has not done so for long and the machine
+// says nothing either.
+func (f *Fleet) miss(m *Machine, there bool, asked time.Time) {
+	switch {
+	case there || f.work.Talks(&m.Machine) || !m.Entered.Before(asked):
+		m.missing = time.Time{}
+	case m.missing.IsZero():
+		m.missing = f.Now
+	case f.Now.Sub(m.missing) >= f.cfg.Market(SettleTime):
+		f.gone(m)
+	}
+}
+
+// gone ends a machine that the provider does not list.
+func (f *Fleet) gone(m *Machine) {
+	f.Terminate(&m.Machine, "the provider does not list it") // it may list it later
+	f.TakeEnded(provisioner.Instance{ID: provisioner.InstanceID(m.ID), State: provisioner.Terminated,
+		Ended: f.Now.Truncate(time.Second), EndedBy: market.ByUser, Reason: NotListed})
+}
+
+// takeStockOf compares what is written down with the machines that the provider has of the run that is taken over.
+func (f *Fleet) takeStockOf(e Listed) {
+	there := map[step.ID]bool{}
+	for _, i := range e.Instances {
+		there[step.ID(i.ID)] = true
+		f.account(i)
+	}
+	for _, m := range f.roster.ordered(func(m *Machine) bool { return !m.Ended && !there[m.ID] }) {
+		if f.Now.Sub(m.Launched) < f.cfg.Market(SettleTime) { // it may not be listed yet: miss looks again
+			m.missing = f.Now
+			continue
+		}
+		f.gone(m)
+	}
+	for _, token := range slices.Sorted(maps.Keys(f.buys.open)) {
+		l := f.buys.open[token]
+		switch {
+		case l.answered:
+		case l.count > 0 && f.Now.Sub(l.at) < f.cfg.AskAgain:
+			// Whether it was carried out, or still will be, nobody can know; but who asks again gets the same machines.
+			l.again = true
+			f.buys.ask(l)
+		default:
+			f.close(l)
+		}
+	}
+	f.checkStrangers()
+}
+
+// close ends a launch of the controller before as it stands.
+func (f *Fleet) close(l *launch) {
+	l.answered = true
+	if l.count > 0 {
+		f.refuse(l, l.count, "the controller was lost before the answer, and the provider has no such machine", nil)
+		f.buys.unsure = f.Now
+	}
+	f.buys.refused[l.token] = l // one may turn up all the same
+	f.closeLaunch(l.token)
+}
+
+// account enters a machine that was bought and not written down; one that nobody bought is sent away.
+func (f *Fleet) account(i provisioner.Instance) {
+	id := step.ID(i.ID)
+	if m := f.roster.byID[id]; m != nil {
+		switch i.State {
+		case provisioner.Terminated:
+			f.TakeEnded(i)
+		case provisioner.Stopping:
+			m.Terminating, m.Why = true, cmp.Or(m.Why, "the controller before had ended it")
+		default:
+			if m.Ended {
+				f.Do(Terminate{IDs: []provisioner.InstanceID{i.ID}, Why: listedAgain})
+			}
+		}
+		return
+	}
+	l, refused := f.buys.open[i.Token], f.buys.refused[i.Token]
+	switch {
+	case f.settled(i.ID): // it has its end and its bill
+		if i.State == provisioner.Pending || i.State == provisioner.Running {
+			f.Do(Terminate{IDs: []provisioner.InstanceID{i.ID}, Why: listedAgain})
+		}
+	case l != nil && l.count > 0:
+		l.count--
+		f.enter(l, i)
+	case refused != nil:
+		f.adopt(refused, i)
+	case i.State != provisioner.Terminated:
+		f.Do(Terminate{IDs: []provisioner.InstanceID{i.ID}, Why: noLaunch})
+	}
+}
+
+// settled reports whether the controllers before have seen a machine to its end.
+func (f *Fleet) settled(id provisioner.InstanceID) bool {
+	return f.roster.byID[step.ID(id)] == nil && f.cfg.Past != nil && f.cfg.Past.Known[string(id)]
+}
+
+// MayTurnUp reports whether machines may turn up that nobody knows: a launch was given up without certainty, and the provider
+// has not been asked since it must know of them.
+func (f *Fleet) MayTurnUp() bool {
+	return !f.buys.unsure.IsZero() && !f.listed.IsZero() && f.listed.Before(f.buys.unsure.Add(f.cfg.Market(SettleTime)))
+}

@@ -1,0 +1,145 @@
+package fleet
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/market"
+)
+
+// MaxReliableTries is how often in a row the reliable tier is asked for in vain before a run that has not begun is given up. In
+// vain means that no pool had a machine, or that those of a launch were lost before they were ready. One that was ready and is
+// lost could be had: that says nothing against the next one.
+const MaxReliableTries = 5
+
+// securing is the quest for the reliable tier, until it stands.
+type securing struct {
+	tries int       // in vain, in a row
+	After time.Time // not to be tried again before
+	until time.Time // after, when it was last counted as a try
+	token string    // of the launch whose machines were last counted as a try
+	err   error     // of the last try
+	lost  bool      // one may be missing after the tier had stood: it was lost, will go, or more were asked for
+	none  bool      // its pool sells none: the most reliable machine that can be had serves
+}
+
+// spotTries is how many tries in vain, in a row, it takes, where the job wants a spot machine to serve, until an on-demand one does.
+const spotTries = 2
+
+// Secure asks for reliable machines that are missing, until the tier stands: after failures, but also when one is
+// lost on its way. Once it has stood, those that are left go on meanwhile, and it asks for as long as it takes.
+func (f *Fleet) Secure() {
+	need := f.work.Need()
+	if need.Standing && !f.Reliable.lost || need.Done || need.TakingOver || f.Closing() || need.Hushed || f.Now.Before(f.Reliable.After) {
+		return
+	}
+	missing := f.demand.Reliable
+	for _, l := range f.buys.open {
+		if l.tier == step.Reliable && !l.answered {
+			missing -= l.count
+		}
+	}
+	for _, m := range f.roster.list {
+		if m.Tier == step.Reliable && m.Staying() {
+			missing--
+		}
+	}
+	if f.Reliable.After.After(f.Reliable.until) {
+		f.Reliable.until = f.Reliable.After
+		f.Reliable.tries++
+	}
+	switch {
+	case missing <= 0:
+		f.Reliable.lost = false
+	case f.Reliable.tries >= MaxReliableTries && !need.Begun:
+		why := fmt.Sprintf("no reliable machine could be had in %d tries", MaxReliableTries)
+		if f.Reliable.err != nil {
+			why += ": " + f.Reliable.err.Error()
+		}
+		if f.Reliable.none && !f.cfg.Substitutes {
+			why += "; with checkpoints (checkpoint.every) the most reliable spot machine would serve"
+		}
+		f.Fail(why)
+	default:
+		f.buyReliable(missing)
+	}
+	kind := f.LeastReliable()
+	f.work.StandAgain(kind.Name, kind.MemoryMiB)
+}
+
+// Where no reliable machine can be had, the most reliable available serves, with checkpoints (TierML, footnote 7). It is of
+// the reliable tier in every respect, but that it may be taken: then the next one takes its place, from the committed cut
+// where its warning leaves the time, and from the newest checkpoint otherwise.
+
+// buyReliable buys machines for the reliable tier: of its own pool, or the most reliable that can be had.
+func (f *Fleet) buyReliable(count int) {
+	own := f.cfg.Reliable.Count > 0
+	if own && !(f.Reliable.none && f.cfg.Substitutes) {
+		why := "the reliable tier holds the solution"
+		kind := f.LeastReliable()
+		if err := f.work.Short(f.demand.Reliable, kind.Name, kind.MemoryMiB); err != nil {
+			why += fmt.Sprintf("; training waits for it where it must: %v", err)
+		}
+		f.buys.launch(step.Reliable, bidding.Acquire{Pool: f.cfg.Reliable.Pool, Count: count, Why: why})
+		return
+	}
+	best, found := bidding.MostReliable(f.view.State(), market.Estimator{}, own || f.Reliable.tries >= spotTries)
+	if !found { // perhaps the market, or the pool itself, gives something later
+		f.Reliable.none = false
+		f.Reliable.err = fmt.Errorf("and no pool can be bought from now")
+		f.putOffReliable()
+		return
+	}
+	f.buys.launch(step.Reliable, bidding.Acquire{Pool: best.Pool, Bid: best.Bid, Count: count, Why: best.Why})
+}
+
+// putOffReliable waits before a reliable machine is asked for again. While none serves, the transient machines have nothing to
+// do: they are let go rather than paid to wait, and the policy buys others once one serves.
+func (f *Fleet) putOffReliable() {
+	f.Reliable.After = f.Now.Add(f.cfg.RetryCapacity)
+	if need := f.work.Need(); !need.Begun || need.Standing || need.Recovering {
+		return
+	}
+	for _, m := range f.roster.ordered(func(m *Machine) bool { return m.Tier == step.Transient && m.Staying() }) {
+		f.release(m, "no machine serves, and none that could can be bought now")
+	}
+}
+
+// trimReliable lets reliable machines go that are more than should be, the youngest first, once those that stay hold what
+// they are to hold.
+func (f *Fleet) trimReliable() {
+	if need := f.work.Need(); !need.Standing || f.Closing() || need.Done || need.Recovering || f.work.Bare() {
+		return
+	}
+	surplus := -f.demand.Reliable
+	for _, m := range f.roster.list {
+		if m.Tier == step.Reliable && m.Member() && m.Staying() {
+			surplus++
+		}
+	}
+	for i := len(f.roster.list) - 1; surplus > 0; i-- {
+		m := f.roster.list[i]
+		if m.Tier != step.Reliable || !m.Member() || !m.Staying() {
+			continue
+		}
+		surplus--
+		m.Leaving, m.Why = true, "fewer reliable machines were asked for"
+		f.work.Rearrange()
+		f.WantPlan = true
+	}
+}
+
+// LeastReliable is the type of the reliable machine with the least memory: those that there are may be others than the job's.
+func (f *Fleet) LeastReliable() market.InstanceType {
+	kind := f.cfg.Reliable.Type
+	for _, m := range f.roster.list {
+		if t := f.markets.typeOf(m.Pool); m.Tier == step.Reliable && m.Member() && m.Staying() && t.MemoryMiB > 0 {
+			if kind.MemoryMiB == 0 || t.MemoryMiB < kind.MemoryMiB {
+				kind = t
+			}
+		}
+	}
+	return kind
+}

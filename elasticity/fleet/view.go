@@ -1,0 +1,138 @@
+package fleet
+
+import (
+	"slices"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/market"
+)
+
+// view is what the policy sees.
+type view struct {
+	*step.Step
+	cfg      *Config
+	work     Work
+	demand   *Demand
+	markets  *markets
+	roster   *roster
+	buys     *purchases
+	accounts *accounts
+	seen     bidding.State // the last time that it was asked
+	well     bool          // its pools and machines are still so: prices change nothing of them
+}
+
+// State is what the policy sees now. Its slices are good until the next Step, and not to be changed.
+func (v *view) State() bidding.State {
+	if !v.well {
+		v.seen.Pools, v.seen.Held = v.seePools(v.seen.Pools[:0]), v.seeHeld(v.seen.Held[:0])
+		v.well = true
+	}
+	v.seen.Now, v.seen.Want, v.seen.Job, v.seen.Chooses = v.Now, v.demand.want(), v.jobState(), v.cfg.Chooses
+	return v.seen
+}
+
+// seePools returns the pools with what is known of them beside prices.
+func (v *view) seePools(pools []bidding.Candidate) []bidding.Candidate {
+	for _, p := range v.cfg.Pools {
+		pools = append(pools, bidding.Candidate{
+			Pool: p.Pool, Type: p.Type, History: p.History, MaxPrice: p.MaxPrice, Hints: p.Hints,
+			Availability: p.Availability, NoCapacityUntil: v.markets.deferred[p.Pool],
+		})
+		if own := v.markets.lifetimes[p.Pool]; own != nil {
+			l := &pools[len(pools)-1].Hints.Lifetimes
+			*l = l.Join(*own)
+		}
+	}
+	return pools
+}
+
+// seeHeld returns what is held, or on its way.
+func (v *view) seeHeld(all []bidding.Allocation) []bidding.Allocation {
+	v.buys.unanswered(step.Transient, func(l *launch) {
+		all = append(all, bidding.Allocation{Pool: l.pool, Bid: l.bid, Count: l.count, Launch: l.at})
+	})
+	type group struct {
+		token            string
+		pool             market.Pool
+		draining, warned bool
+	}
+	var groups []group // of all[wanted:]
+	wanted := len(all)
+	for _, m := range v.roster.list {
+		if m.Tier != step.Transient || m.Lost || m.Ended || m.Terminating {
+			continue
+		}
+		g := group{m.Token, m.Pool, m.Draining || m.Leaving, m.Warned}
+		i := slices.Index(groups, g)
+		if i < 0 {
+			i = len(groups)
+			groups = append(groups, g)
+			all = append(all, bidding.Allocation{
+				Pool: m.Pool, Bid: m.bid, Launch: m.Launched, Draining: g.draining, Warned: g.warned,
+			})
+		}
+		held := &all[wanted+i]
+		held.Count++
+		if m.Joined > 0 {
+			held.Ready++
+		}
+	}
+	bidding.SortHeld(all)
+	return all
+}
+
+// brief is the State for a plan of which only the steps are looked at.
+func (v *view) brief() bidding.State {
+	s := v.State()
+	s.StepsOnly = true
+	return s
+}
+
+// jobState is what the policy is told of the job.
+func (v *view) jobState() bidding.Job {
+	reliable := market.USD(v.cfg.Reliable.Count)
+	j := bidding.Job{
+		Started: v.Started, Deadline: v.cfg.Deadline, Budget: v.cfg.Budget, PerHour: v.cfg.PerHour,
+		Work:   v.cfg.Work,
+		Upkeep: reliable * v.cfg.Reliable.Type.OnDemand, ReliableRate: float64(v.cfg.Reliable.Count) * v.cfg.Reliable.Type.WorkRate(),
+		Startup: v.cfg.Startup, Notice: v.cfg.Notice, Handover: v.cfg.JoinWait + v.cfg.NoticeWait, Leave: v.cfg.DrainMargin,
+	}
+	if done, of := v.work.Done(); of > 0 {
+		j.Done = j.Work * float64(done) / float64(of)
+	}
+	if v.cfg.Rules != nil {
+		j.Terms = v.cfg.Rules.Terms()
+	}
+	if j.Budget > 0 {
+		j.Spent = v.accounts.spent()
+	}
+	if j.PerHour > 0 {
+		j.Reliable = v.reliableRate()
+	}
+	return j
+}
+
+// reliableRate is what the reliable machines cost an hour now, with those on their way.
+func (v *view) reliableRate() (sum market.USD) {
+	price := func(pool market.Pool, bid market.USD) market.USD {
+		if pool.Class == market.OnDemand {
+			return v.markets.typeOf(pool).OnDemand
+		}
+		if h := v.markets.Prices[pool]; h != nil {
+			if p, known := h.At(v.Now); known {
+				return min(p, bid)
+			}
+		}
+		return bid
+	}
+	v.buys.unanswered(step.Reliable, func(l *launch) {
+		sum += market.USD(l.count) * price(l.pool, l.bid)
+	})
+	for _, m := range v.roster.list {
+		if m.Tier == step.Reliable && !m.Ended {
+			sum += price(m.Pool, m.bid)
+		}
+	}
+	return sum
+}

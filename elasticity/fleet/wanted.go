@@ -1,0 +1,72 @@
+package fleet
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/elasticity/step"
+)
+
+// Trim lets machines go that are more than somebody asked for: the youngest first, which serve nothing and whose
+// start is the least lost. They hand everything over and are terminated.
+func (f *Fleet) Trim() {
+	f.trimReliable()
+	need := f.work.Need()
+	if !f.demand.Asked && f.demand.Paused == "" || f.Switching != nil || !need.Standing || f.Closing() || need.Done {
+		return
+	}
+	want := f.demand.want()
+	surplus := -max(want.VCPU, want.Machines)
+	for _, m := range f.roster.list {
+		if m.Tier == step.Transient && m.Staying() {
+			surplus += f.roster.capacity(m)
+		}
+	}
+	for surplus > 0 {
+		m := f.roster.dispensable(surplus)
+		if m == nil {
+			return
+		}
+		surplus -= f.roster.capacity(m)
+		m.Leaving, m.Why = true, cmp.Or(f.demand.Paused, "fewer workers were asked for")
+		f.work.Rearrange()
+		f.WantPlan = true
+	}
+}
+
+// want is how many transient machines there should be.
+func (d *Demand) want() bidding.Want {
+	if d.Paused != "" {
+		return bidding.Want{}
+	}
+	return d.Workers
+}
+
+// Drain ends the work of released machines shortly before they would cost another hour.
+func (f *Fleet) Drain() {
+	for _, m := range f.roster.list {
+		if m.Draining && !m.Leaving && !m.Lost && !m.Ended && !f.Now.Before(f.paidUntil(m).Add(-f.cfg.DrainMargin)) {
+			m.Leaving = true
+			f.work.Rearrange()
+		}
+	}
+}
+
+// paidUntil is the end of the hour that is paid already; without whole-hour billing that is now.
+func (f *Fleet) paidUntil(m *Machine) time.Time {
+	if !f.cfg.WholeHours {
+		return f.Now
+	}
+	hours := f.Now.Sub(m.Launched)/time.Hour + 1
+	return m.Launched.Add(hours * time.Hour)
+}
+
+// Retire terminates machines that have handed everything over.
+func (f *Fleet) Retire() {
+	for _, m := range f.roster.list {
+		if m.Leaving && !m.Lost && !m.Ended && !m.Terminating && !f.work.Holds(&m.Machine) {
+			f.Terminate(&m.Machine, m.Why)
+		}
+	}
+}

@@ -1,0 +1,43 @@
+package elasticity
+
+import (
+	"slices"
+
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/ps"
+)
+
+// configure changes what a controller goes by.
+func (c *Controller) configure(change func(*Config)) {
+	change(&c.cfg)
+	job := c.conf.training.Job
+	*c.conf.fleet, *c.conf.training = *c.cfg.fleet(), *c.cfg.training()
+	c.conf.training.Job.ResumeFrom, c.conf.training.Job.ResumeAt = job.ResumeFrom, job.ResumeAt
+	c.step.Speed = c.cfg.Speed
+	c.ask()
+}
+
+func partitionsOf(holders []ps.ServerID, id ps.ServerID) []ps.Partition {
+	var out []ps.Partition
+	for p, h := range holders {
+		if h == id {
+			out = append(out, ps.Partition(p))
+		}
+	}
+	return out
+}
+
+// holdersOf lists the different machines of a list.
+func holdersOf(ids []ps.ServerID) []ps.ServerID {
+	out := slices.Clone(ids)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// bidText is how a bid is written down.
+func bidText(pool market.Pool, bid market.USD) string {
+	if bid == 0 || !pool.TakesBids() {
+		return ""
+	}
+	return bid.String()
+}

@@ -1,0 +1,64 @@
+package step
+
+import "time"
+
+// Awake is a clock that stands still while its owner is not stepped: stopped, swapped out, asleep with its laptop. Whoever
+// judges others by how long it has not heard of them measures that by it, as silence that nobody listened to says nothing.
+// The zero value is no clock: see NewAwake.
+type Awake struct {
+	patience time.Duration // the shortest silence that is judged by this clock
+	last     time.Time     // the owner's time at its last step
+	now      time.Time     // this clock's time
+	woke     time.Time     // this clock's time at the end of the last absence; zero = there was none
+}
+
+// NewAwake returns a clock to judge silence of that length by.
+func NewAwake(patience time.Duration) Awake { return Awake{patience: patience} }
+
+// beat is the most that one step adds: a longer gap is an absence. An owner asks to be woken before that (NextBeat).
+func (a *Awake) beat() time.Duration { return max(a.patience/6, 1) }
+
+// Step tells the owner's time; the same one may be told again. A time that is earlier than the last one adds nothing.
+func (a *Awake) Step(now time.Time) {
+	if a.last.IsZero() {
+		a.last, a.now = now, now
+	}
+	gap := now.Sub(a.last)
+	a.last, a.now = now, a.now.Add(max(min(gap, a.beat()), 0))
+	// An owner that is absent again and again must come to judge somebody at last.
+	if gap > a.beat() && (a.woke.IsZero() || a.now.Sub(a.woke) >= 2*a.patience) {
+		a.woke = a.now
+	}
+}
+
+// Wake has waiting begin anew, as after an absence.
+func (a *Awake) Wake() { a.woke = a.now }
+
+// Now is this clock's time, which Over counts from.
+func (a *Awake) Now() time.Time { return a.now }
+
+// Over reports whether the owner has waited for d since a time of this clock. After an absence it waits for another d, at most for
+// the patience: what was sent meanwhile has yet to be read, and those whose streams broke have yet to call again. More than that
+// an owner that stalls all the time might never come to the end of.
+func (a *Awake) Over(t time.Time, d time.Duration) bool { return !a.now.Before(a.end(t, d)) }
+
+func (a *Awake) end(t time.Time, d time.Duration) time.Time {
+	end := t.Add(d)
+	if again := a.woke.Add(min(d, a.patience)); t.Before(a.woke) && again.After(end) {
+		end = again
+	}
+	return end
+}
+
+// JustWoke reports whether an absence has ended within the patience before a time of this clock.
+func (a *Awake) JustWoke(t time.Time) bool {
+	return !a.woke.IsZero() && t.Before(a.woke.Add(a.patience))
+}
+
+// Due is the owner's time before which a wait is not over.
+func (a *Awake) Due(t time.Time, d time.Duration) time.Time {
+	return a.last.Add(a.end(t, d).Sub(a.now))
+}
+
+// NextBeat is when the owner wants to be stepped at the latest. No driver is punctual: the last quarter of a beat is for that.
+func (a *Awake) NextBeat() time.Time { return a.last.Add(max(a.beat()*3/4, 1)) }

@@ -1,0 +1,71 @@
+package step
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// ID names a machine, and Tier is the one that it was bought for. The fleet knows no more of ps and tiers than this.
+type (
+	ID   = ps.ServerID
+	Tier = tiers.Tier
+)
+
+// The tiers.
+const (
+	Reliable  = tiers.Reliable
+	Transient = tiers.Transient
+)
+
+// Machine is what both brains know of a bought machine.
+type Machine struct {
+	ID     ID
+	Tier   Tier
+	VCPU   int
+	Number int // in the order in which machines were bought
+	// Training sets these two.
+	Joined int  // place in the order of joining; 0 = does not take part yet
+	Lost   bool // given up: nothing more is expected of it
+	// The fleet sets the others.
+	Warned      bool
+	Draining    bool      // a better pool took its place: works on to the end of its paid hour
+	Leaving     bool      // hands over everything, then is terminated
+	Terminating bool      // the provider was asked to end it
+	Ended       bool      // the provider says so
+	Archived    bool      // nothing can come of it any more
+	Deadline    time.Time // of the eviction that it was warned of
+	Entered     time.Time // when this controller heard of it
+}
+
+// Member reports whether the machine takes part in training.
+func (m *Machine) Member() bool { return m.Joined > 0 && !m.Lost && !m.Ended }
+
+// Staying reports whether nothing is known that would end the machine or its part in the work.
+func (m *Machine) Staying() bool {
+	return !m.Warned && !m.Draining && !m.Leaving && !m.Terminating && !m.Lost && !m.Ended
+}
+
+// Order is that of joining, then by id: no decision hangs on map order.
+func (m *Machine) Order(o *Machine) int {
+	return cmp.Or(cmp.Compare(m.Joined, o.Joined), cmp.Compare(m.ID, o.ID))
+}
+
+// Kind is what a kind of machine is declared to do.
+type Kind struct {
+	Rate float64 // of work, as market.InstanceType has it
+	Link float64 // bytes per second in one direction; 0 = nobody knows
+}
+
+// Need is what the work asks of its machines, as things are.
+type Need struct {
+	Standing   bool // the reliable tier holds the job
+	Begun      bool // it has done so before
+	Recovering bool
+	TakingOver bool // from a controller before
+	Done       bool
+	Hushed     bool // most machines have fallen silent together
+	Gathering  bool // notices
+}

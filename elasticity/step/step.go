@@ -1,0 +1,95 @@
+// Package step is what the two brains of a run share while an event is taken in: the time, the list of what is to be done,
+// how the run ends, and the facts about machines that both act upon. It decides nothing, and refuses to know what is bought
+// (elasticity/fleet) and what is trained (elasticity/training).
+package step
+
+import (
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+)
+
+// Never is beyond every run.
+const Never = 100 * 365 * 24 * time.Hour
+
+// Action is something to do. Actions of one step are done in order.
+type Action interface{ Action() }
+
+// Record writes a journal line; it must be durable before the next action is done.
+type Record struct{ Entry journal.Entry }
+
+// Action marks it as one.
+func (Record) Action() {}
+
+// Step is one step of a run: an event taken in, and what to do about it. It lives as long as the run.
+type Step struct {
+	Started time.Time // the run: limits of time count from then
+	Now     time.Time
+	Awake   Awake   // what others are judged by
+	Speed   float64 // market seconds per wall-clock second
+	Silent  bool    // nobody reads the journal
+	Acts    uint64  // actions so far, but for lines in the journal
+
+	Stirred   bool      // the last step may have left something to do: the next one looks
+	RestUntil time.Time // otherwise there is nothing to do before, unless an event says so
+
+	Stop     string // why an orderly end is wanted; empty = it is not
+	Enough   string // why the model is good enough before all clocks are done
+	Ending   bool   // machines are being terminated for good
+	Outcome  string
+	FailWhy  string
+	Finished bool
+	OnEnd    func(why string) // ends work and machines
+
+	out []Action
+}
+
+// Begin begins a step.
+func (s *Step) Begin(now time.Time) {
+	clear(s.out)
+	s.Now, s.out = now, s.out[:0]
+	s.Awake.Step(now)
+}
+
+// Actions are those of the step so far, in order. They are good until the next step.
+func (s *Step) Actions() []Action { return s.out }
+
+// Do adds an action.
+func (s *Step) Do(a Action) {
+	s.Acts++
+	s.out = append(s.out, a)
+}
+
+// Record writes a journal line. It is only put together when somebody reads it: of a simulated start among
+// thousands nobody does.
+func (s *Step) Record(entry func() journal.Entry) {
+	if s.Silent {
+		return
+	}
+	e := entry()
+	e.T = s.Now
+	s.out = append(s.out, Record{Entry: e})
+}
+
+// Wall returns a market duration in wall-clock seconds.
+func (s *Step) Wall(d time.Duration) float64 { return d.Seconds() / s.Speed }
+
+// Fail ends the run at once: what was committed is in the journal and in the last checkpoint.
+func (s *Step) Fail(why string) {
+	if !s.Ending {
+		s.Outcome, s.FailWhy = "failed", why
+		s.End(why)
+	}
+}
+
+// End has every machine terminated. The run finishes when the provider says that all are gone.
+func (s *Step) End(why string) {
+	s.Ending = true
+	s.OnEnd(why)
+}
+
+// Closing reports whether an end is wanted, or under way.
+func (s *Step) Closing() bool { return s.Ending || s.Stop != "" }
+
+// Event is something that happened. Hearing the same event again is harmless.
+type Event interface{ Event() }

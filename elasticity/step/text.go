@@ -1,0 +1,34 @@
+package step
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+)
+
+// mostPrintable bounds what is kept of an agent's words.
+const mostPrintable = 16 << 10
+
+// Printable is a text from a machine as terminals, journals and pages can take it.
+func Printable(text string) string {
+	if len(text) > mostPrintable {
+		text = text[:mostPrintable]
+	}
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n', r == '\t', unicode.IsPrint(r):
+			return r
+		case r == '\r':
+			return -1
+		}
+		return '?'
+	}, strings.ToValidUTF8(text, "?"))
+}
+
+// Number counts things in words.
+func Number(n int, of string) string {
+	if n != 1 {
+		of += "s"
+	}
+	return fmt.Sprintf("%d %s", n, of)
+}

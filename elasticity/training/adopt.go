@@ -1,0 +1,324 @@
+package training
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// A controller that takes a run over knows what the one before has written down (Past). What is true now it asks the
+// provider, who says which machines there are, and the machines, who call it as soon as it listens and say what they
+// hold: they have trained on meanwhile. When they agree on one state, training goes on from it and nothing is done again.
+// When they do not, everything returns to the committed cut; when nobody holds that any more, to a checkpoint.
+
+// adoption is a run being taken over.
+type adoption struct {
+	since   time.Time // by Step.Awake
+	stocks  map[ps.ServerID]tiers.Stock
+	members []ps.ServerID // that took part by what is written down
+	asked   int           // how often everybody was asked again
+	// Everybody was asked after everybody had answered. Before that, an owner may have answered while a split was still with a
+	// worker that answered later and had released the split meanwhile: the owner's mark may miss that worker's last clock.
+	confirmed bool
+}
+
+// maxAsked is how often machines are asked again whose answers do not fit together: a move may end between them.
+const maxAsked = 3
+
+// findings are what the machines' answers come to.
+type findings struct {
+	members int
+	route   ps.Route
+	splits  []splitState
+	marks   []ps.Clock // committed in every partition. Index: Split
+	behind  bool       // somebody has not heard of the committed cut
+	strays  []ps.Clock // cuts that were named and will not be committed
+	doubt   string     // why training cannot just go on
+	again   bool       // asking again may help
+}
+
+func (f *findings) doubts(again bool, format string, args ...any) {
+	if f.doubt == "" {
+		f.doubt, f.again = fmt.Sprintf(format, args...), again
+	}
+}
+
+// remember takes up what is written down.
+func (t *Training) remember(p *Log) {
+	t.Layout.Generation, t.Nodes.joins = max(p.Generation, 1), p.Joins
+	t.Cuts.Committed, t.Cuts.furthest, t.Layout.Stood = p.Committed, p.Committed, p.Stage != 0
+	if t.Layout.Stood {
+		t.Layout.Stage = p.Stage
+	}
+	*t.Clocks.progress = newProgress(len(t.Layout.Splits), p.Done)
+	t.Clocks.furthest = p.Furthest
+	t.Load.Gauge, t.Load.Why = tiers.GaugeAt(tiers.Stage(p.Load.Floor), p.Load.Falls, p.Load.Undone, t.cfg.loadRule()), p.Load.Load
+	t.Clocks.measured(p.Figures)
+	t.adopting = &adoption{stocks: map[ps.ServerID]tiers.Stock{}}
+}
+
+// meet takes up a machine that worked for the controller before. It may not join before it has said what it holds.
+func (t *Training) meet(m *Node, h tiers.Hello) {
+	m.Address, m.Incarnation = h.Address, h.Incarnation
+	t.Nodes.send(m.ID, tiers.TakeStock{})
+}
+
+func (t *Training) takeStock(m *Node, a tiers.Answer) {
+	stock, ok := a.Result.(tiers.Stock)
+	if a.Code != tiers.CodeOK || !ok {
+		t.machines.GiveUp(m.Machine, "it would not say what it holds: "+a.Error)
+		return
+	}
+	// The controller before may have begun generations that it did not live to write down. A machine that has seen one refuses all
+	// older ones, also when it takes no part yet.
+	switch {
+	case t.adopting != nil:
+		t.Layout.Generation = max(t.Layout.Generation, stock.Generation)
+	case stock.Generation > t.Layout.Generation:
+		t.machines.GiveUp(m.Machine, fmt.Sprintf("it is in generation %d of the controller before, and the run has gone on without it", stock.Generation))
+		return
+	}
+	for _, split := range stock.Loaded {
+		if int(split) < len(m.Loaded) {
+			m.Loaded[split] = true
+		}
+	}
+	m.loads++
+	if m.Joined == 0 && stock.Version > 0 && !t.rejoin(m) {
+		return
+	}
+	m.Ready = true
+	if t.adopting != nil {
+		t.adopting.stocks[m.ID] = stock
+	}
+}
+
+// rejoin takes up a machine that the controller before had let join and did not live to write it down. When the run has gone on
+// without it, nobody has told it of that: it is no use any more.
+func (t *Training) rejoin(m *Node) bool {
+	if t.adopting == nil {
+		t.machines.GiveUp(m.Machine, "it had joined, which was not written down, and the run has gone on without it")
+		return false
+	}
+	t.Nodes.joins++
+	m.Joined = t.Nodes.joins
+	t.adopting.confirmed = false
+	t.Nodes.sort()
+	t.machines.Reorder()
+	t.machines.Joined(m.Machine, func() journal.Entry { return journal.Entry{Why: "the controller before had let it join"} })
+	return true
+}
+
+// adoptWithin is how long machines have to call a controller that takes them over. It is longer than a machine may be silent
+// otherwise: training goes on meanwhile, and who is given up costs a roll-back.
+func (t *Training) adoptWithin() time.Duration { return 3 * max(t.cfg.DeadAfter, t.cfg.BrokenAfter) }
+
+// AdvanceAdoption goes on with a take-over.
+func (t *Training) AdvanceAdoption() {
+	a := t.adopting
+	if a == nil || t.Ending {
+		return
+	}
+	late := t.Awake.Over(a.since, t.adoptWithin())
+	if !t.machines.Surveyed() && !late {
+		return
+	}
+	if t.cfg.Past.Finished {
+		t.adopting = nil
+		t.recordTakeOver("the controller was started again; the model is saved, and only machines were to be ended")
+		t.Outcome = "finished"
+		t.End("the run is over")
+		return
+	}
+	expected := t.Nodes.ordered(func(m *Node) bool { return m.Member() })
+	for _, m := range expected {
+		if _, told := a.stocks[m.ID]; told {
+			continue
+		}
+		if !late || m.Address != "" && !t.Awake.Over(m.Heard, t.cfg.DeadAfter) {
+			return
+		}
+	}
+	for _, m := range expected {
+		if _, told := a.stocks[m.ID]; !told {
+			t.machines.GiveUp(m.Machine, "it did not call the controller that was started again")
+		}
+	}
+	t.takeOverRun()
+}
+
+// takeOverRun decides how training goes on.
+func (t *Training) takeOverRun() {
+	f := t.putTogether()
+	if f.again && f.members > 0 && t.adopting.asked < maxAsked {
+		t.adopting.asked++
+		t.adopting.confirmed = true
+		for _, m := range t.Nodes.reachable() {
+			delete(t.adopting.stocks, m.ID)
+			t.Nodes.send(m.ID, tiers.TakeStock{})
+		}
+		return
+	}
+	t.adopting = nil
+	t.machines.TakenOver()
+	switch {
+	case !t.Layout.Stood:
+		t.recordTakeOver("the controller was started again; training had not begun")
+	case f.members == 0:
+		t.recordTakeOver("the controller was started again; no machine of the run is left")
+		t.startOver("no machine of the run is left")
+	case f.doubt != "":
+		t.recordTakeOver("the controller was started again")
+		t.Layout.Route = f.route
+		t.startRecovery("the controller was started again, and " + f.doubt)
+	default:
+		t.goOn(f)
+	}
+}
+
+func (t *Training) putTogether() *findings {
+	f := &findings{splits: make([]splitState, len(t.Layout.Splits)), marks: make([]ps.Clock, len(t.Layout.Splits))}
+	f.route.Owner = make([]ps.ServerID, len(t.Layout.Route.Owner))
+	f.route.Backup = make([]ps.ServerID, len(t.Layout.Route.Backup))
+	highest := slices.Clone(f.marks)
+	for i := range f.marks {
+		f.marks[i] = ps.Unbounded
+	}
+	for _, m := range t.Nodes.Members() {
+		stock := t.adopting.stocks[m.ID]
+		f.members++
+		if stock.Suspended || stock.Generation != t.Layout.Generation {
+			f.doubts(false, "machine %s is in generation %d", m.ID, stock.Generation)
+		}
+		t.Layout.Generation = max(t.Layout.Generation, stock.Generation)
+		f.route.Version = max(f.route.Version, stock.Version)
+		t.readServed(f, m, stock, highest)
+		t.readWork(f, m, stock)
+	}
+	f.route.Version++
+	for p := range f.route.Owner {
+		if f.route.Owner[p] == "" {
+			f.doubts(true, "nobody owns partition %d", p)
+			f.route.Owner[p] = f.route.Backup[p]
+		}
+		if f.route.Backup[p] == "" {
+			f.doubts(false, "nobody backs partition %d up", p)
+		}
+	}
+	t.readUnclaimed(f, highest)
+	slices.Sort(f.strays)
+	f.strays = slices.Compact(f.strays)
+	return f
+}
+
+// readServed takes in what a machine owns and backs up.
+func (t *Training) readServed(f *findings, m *Node, stock tiers.Stock, highest []ps.Clock) {
+	stray := func(cut ps.Clock) {
+		if cut > t.Cuts.Committed {
+			f.strays = append(f.strays, cut)
+		}
+	}
+	stray(stock.Named)
+	for _, o := range stock.Owned {
+		if f.route.Owner[o.Partition] != "" {
+			f.doubts(true, "partition %d has two owners", o.Partition)
+		}
+		f.route.Owner[o.Partition] = m.ID
+		if o.Base > t.Cuts.Committed {
+			f.doubts(false, "partition %d is beyond the committed cut", o.Partition)
+		}
+		f.behind = f.behind || o.Base < t.Cuts.Committed
+		for split, mark := range o.Marks {
+			f.marks[split], highest[split] = min(f.marks[split], mark), max(highest[split], mark)
+		}
+	}
+	for _, b := range stock.Backups {
+		if !has(b, t.Cuts.Committed) {
+			continue
+		}
+		f.route.Backup[b.Partition] = m.ID
+		f.behind = f.behind || b.Cut != t.Cuts.Committed
+		stray(b.Delivered)
+	}
+}
+
+// readWork takes in what a machine works on.
+func (t *Training) readWork(f *findings, m *Node, stock tiers.Stock) {
+	for _, s := range stock.Splits {
+		if f.splits[s.Split].Holder != "" {
+			f.doubts(true, "two machines work on split %d", s.Split)
+		}
+		f.splits[s.Split] = splitState{Holder: m.ID, next: s.Clock}
+	}
+}
+
+// readUnclaimed looks at splits that nobody works on: they were changing hands, or their worker is lost. Of a worker that
+// is lost it is not known what it has under way. Otherwise nobody adds to them any more, and the owners' marks tell how far
+// they have come, if the owners were asked after everybody had said that he does not work on them.
+func (t *Training) readUnclaimed(f *findings, highest []ps.Clock) {
+	for i := range f.splits {
+		if f.splits[i].Holder != "" {
+			continue
+		}
+		switch {
+		case t.missing():
+			f.doubts(false, "split %d was lost with its worker", i)
+		case !t.adopting.confirmed:
+			f.doubts(true, "split %d changes hands", i)
+		case f.marks[i] != highest[i]:
+			f.doubts(false, "split %d has done clock %d at some owners only", i, highest[i])
+		}
+		f.splits[i].next = highest[i] + 1
+	}
+}
+
+// missing reports whether a machine that took part may still do something, or was not known to be lost before.
+func (t *Training) missing() bool {
+	return slices.ContainsFunc(t.Nodes.Roster, func(m *Node) bool {
+		return m.Joined > 0 && m.Lost && (!m.Ended || slices.Contains(t.adopting.members, m.ID))
+	})
+}
+
+// goOn takes the state up as the machines say that it is: nothing is done again.
+func (t *Training) goOn(f *findings) {
+	t.Layout.Route = f.route
+	for i, s := range f.splits {
+		t.Layout.hand(ps.Split(i), s.Holder)
+		t.Layout.Splits[i].next = s.next
+		t.Clocks.reached(ps.Split(i), f.marks[i])
+	}
+	target := tiers.Layout{Stage: t.Layout.Stage, Route: t.Layout.cloneRoute(), Worker: make([]ps.ServerID, len(t.Layout.Splits))}
+	for i, s := range f.splits {
+		target.Worker[i] = s.Holder
+	}
+	t.Layout.setTarget(target)
+	t.Cuts.Due = t.Now.Add(t.cfg.CutEvery)
+	t.Clocks.since = t.Now
+	t.recordTakeOver("the controller was started again; training has gone on, and nothing is done again")
+	for _, m := range t.Nodes.reachable() {
+		if f.behind {
+			t.Nodes.send(m.ID, tiers.CommitCut{Cut: t.Cuts.Committed})
+		}
+		for _, cut := range f.strays {
+			t.Nodes.send(m.ID, tiers.UnnameCut{Cut: cut})
+			t.Cuts.unnamed = true
+		}
+	}
+	t.Layout.broadcast()
+	for _, m := range t.Nodes.reachable() {
+		t.Nodes.send(m.ID, tiers.Unpark{Until: t.cfg.Job.Clocks}) // a halt may have been under way
+	}
+	t.Cuts.checkClock()
+	t.layOut()
+}
+
+func (t *Training) recordTakeOver(why string) {
+	t.Record(func() journal.Entry {
+		return journal.Entry{Kind: journal.TakeOver, Count: len(t.Nodes.Members()), Clock: int64(t.Clocks.Done),
+			Generation: uint64(t.Layout.Generation), Why: why}
+	})
+}

@@ -1,0 +1,232 @@
+package training
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// checkpointOf is the checkpoint that a command has a machine read; empty = none.
+func checkpointOf(do tiers.Do) string {
+	switch do := do.(type) {
+	case tiers.Own:
+		return do.Checkpoint
+	case tiers.BackUp:
+		return do.Checkpoint
+	case tiers.Recover:
+		return do.Checkpoint
+	}
+	return ""
+}
+
+// TakeReport takes in what a node says. It reports whether there may be something to do about it.
+func (t *Training) TakeReport(id ps.ServerID, r tiers.Report) (stirs bool) {
+	m := t.Nodes.ByID[id]
+	if m == nil {
+		if hello, calls := r.(tiers.Hello); calls {
+			t.Nodes.callers[id] = hello
+			t.machines.Called(id)
+		}
+		return true
+	}
+	if m.Ended {
+		if _, calls := r.(tiers.Hello); calls { // the provider says that it is gone, and it is not
+			t.Nodes.lastID++
+			t.Do(Send{ID: id, Command: tiers.Command{ID: t.Nodes.lastID, Do: tiers.Stop{Why: "this machine has ended"}}})
+		}
+		return false
+	}
+	m.Heard, m.BrokenAt = t.Awake.Now(), time.Time{} // after a break the first that is heard comes by a new stream
+	switch r := r.(type) {
+	case tiers.Hello:
+		return t.takeHello(m, r)
+	case tiers.Answer:
+		return t.takeAnswer(m, r)
+	case tiers.Heartbeat:
+		return t.Cuts.TakeHeartbeat(m, r)
+	case tiers.Progress:
+		relayout, cut := t.Layout.Due, t.Cuts.Cut
+		if !m.Lost {
+			t.takeProgress(m, r)
+		}
+		return t.Clocks.Over() || t.Cuts.Cut != cut || t.Layout.Due && !relayout
+	case tiers.CutHeld:
+		return t.changes(func() { t.Cuts.takeCutHeld(m, r) })
+	case tiers.Failed:
+		if !m.Lost {
+			t.Fail(step.Printable(fmt.Sprintf("machine %s: %s", id, r.Error))) // it would fail on every machine
+		}
+	case tiers.Crashed:
+		t.machines.Crashed(m.Machine, "its agent ended by itself: "+r.Error, r.Log)
+	case tiers.Warned:
+		return t.machines.Warned(id, r.Deadline, r.Rebalance)
+	}
+	return true
+}
+
+// takeHello welcomes a new node. One that was given up must not come back with what it knew: it stops.
+func (t *Training) takeHello(m *Node, h tiers.Hello) (stirs bool) {
+	switch {
+	case m.Lost:
+		t.Nodes.send(m.ID, tiers.Stop{Why: "this machine was given up"})
+		t.machines.Terminate(m.Machine, "it came back after it had been given up")
+		return true
+	case h.Incarnation != 0 && m.Address == "" && !m.Terminating:
+		t.meet(m, h)
+		return true
+	case m.Terminating || h.Incarnation != 0:
+		return true // a stream that broke and came back; the link delivers what was under way
+	case m.Joined > 0:
+		t.machines.GiveUp(m.Machine, "its process began anew and has lost what it held")
+		return true
+	}
+	// It is new, or its stream broke before it was welcomed, or its process began anew, for which what was said before
+	// is lost: say it again.
+	t.Nodes.forget(m.ID)
+	m.Ready, m.Loading = false, false
+	clear(m.Loaded)
+	m.loads++
+	m.Address = h.Address
+	t.Silence.lookAgain(t.Now.Add(t.cfg.DeadAfter)) // until it called it had BootWithin
+	t.Nodes.send(m.ID, tiers.Welcome{
+		Schema:      t.cfg.Job.Schema,
+		Generation:  t.Layout.Generation,
+		Incarnation: m.Incarnation,
+		App:         t.cfg.Job.App,
+		Params:      t.cfg.Job.Params,
+		Dataset:     t.cfg.Job.Dataset,
+		SplitsURL:   t.cfg.Job.SplitsURL,
+		EvalEvery:   t.cfg.Job.EvalEvery,
+		Until:       t.cfg.Job.Clocks,
+		Heartbeat:   t.cfg.Job.Heartbeat,
+		OrphanAfter: t.cfg.Job.OrphanAfter,
+	})
+	if m.Tier == tiers.Reliable {
+		// The reliable tier keeps every split in memory: it is the previous owner of all of them.
+		all := make([]ps.Split, len(t.Layout.Splits))
+		for i := range all {
+			all[i] = ps.Split(i)
+		}
+		m.Loading = true
+		t.Nodes.send(m.ID, tiers.Load{Splits: all})
+	}
+	return false // before it is ready it is good for nothing
+}
+
+func (t *Training) takeAnswer(m *Node, a tiers.Answer) (stirs bool) {
+	s, ok := t.Nodes.Commands[a.ID]
+	if !ok || s.To != m.ID {
+		return false
+	}
+	delete(t.Nodes.Commands, a.ID)
+	switch do := s.Do.(type) {
+	case tiers.Welcome:
+		if a.Code != tiers.CodeOK {
+			t.machines.Crashed(m.Machine, "it could not start: "+a.Error, "")
+			return true
+		}
+		m.Ready = true
+		t.machines.Ready(m.Machine)
+		_, coming := t.candidates()
+		return coming == 0 || t.ReadySince.IsZero() // otherwise it waits as others do
+	case tiers.Load:
+		m.Loading = false
+		if a.Code != tiers.CodeOK {
+			t.machines.Crashed(m.Machine, "it could not load its data: "+a.Error, "")
+			return true
+		}
+		for _, split := range do.Splits {
+			m.Loaded[split] = true
+		}
+		m.loads++
+		if m.Joined > 0 && m.Tier == tiers.Transient && t.atRest() {
+			handing := t.Layout.HandingOver()
+			t.advanceSplits() // it is all that has waited for it
+			t.Stirred = t.Layout.HandingOver() != handing
+			return false
+		}
+	case tiers.TakeStock:
+		t.takeStock(m, a)
+	case tiers.Release:
+		return t.takeReleased(m, a)
+	case tiers.SaveCut:
+		return t.changes(func() { t.Saves.takeSaved(m, do, a) })
+	case tiers.MoveOut:
+		t.Layout.takeMoved(do, a)
+	case tiers.NameCut:
+		return t.changes(func() { t.Cuts.takeNamed(m, do, a) })
+	case tiers.Park:
+		t.takeParked(m, a)
+		return t.Halt == nil || len(t.Halt.parking) == 0 // otherwise the others are waited for
+	case tiers.FenceWorker:
+		t.takeStandings(m, a)
+	case tiers.FenceGeneration:
+		t.takeHoldings(m, do, a)
+	case tiers.Promote, tiers.Recover, tiers.SettleWorker:
+		t.checkObeyed(m, do, a)
+	case tiers.Own, tiers.Assign:
+		return !t.checkObeyed(m, do, a) // nobody waits for it
+	case tiers.BackUp, tiers.CommitCut:
+		return !t.checkObeyed(m, do, a) || t.Cuts.cutWaited()
+	case tiers.UnnameCut:
+		return t.Cuts.cutWaited()
+	case tiers.SetRoute, tiers.Unpark:
+		return false
+	}
+	return true
+}
+
+// checkObeyed returns a machine up that cannot do what it must.
+func (t *Training) checkObeyed(m *Node, do tiers.Do, a tiers.Answer) bool {
+	if a.Code == tiers.CodeDamaged {
+		t.Saves.doubt(checkpointOf(do)) // not the machine's fault
+	}
+	why := fmt.Sprintf("it failed to %T: %s", do, a.Error)
+	switch a.Code {
+	case tiers.CodeOK:
+	case tiers.CodeFailed:
+		t.machines.Crashed(m.Machine, why, "")
+	default:
+		t.machines.GiveUp(m.Machine, why)
+	}
+	return a.Code == tiers.CodeOK
+}
+
+// Lose takes a machine out of training. Whoever owned partitions takes the run into recovery; a worker alone
+// is fenced and its splits are handed on.
+func (t *Training) Lose(lost *step.Machine) {
+	m := t.Nodes.ByID[lost.ID]
+	m.Lost = true
+	t.Cuts.Pace.Dirty -= m.Stats.CutBytes
+	m.Stats.CutBytes = 0
+	t.Nodes.forget(m.ID)
+	t.Saves.dropFromSave(m.ID)
+	t.machines.Lost(m.Machine, m.Ready)
+	if m.Joined == 0 || t.Ending {
+		return
+	}
+	t.Layout.Due = true
+	bare := t.Layout.loseBackups(m.ID)
+	switch {
+	case t.Recovery != nil:
+		t.Recovery.again = true
+	case bare:
+		t.startRecovery("machine " + string(m.ID) + ", which backed partitions up, is gone")
+	case t.Layout.OwnsAny(m.ID):
+		t.startRecovery("owner " + string(m.ID) + " is gone")
+	}
+	t.Cuts.dropFromCut(m.ID)
+	if t.Halt != nil {
+		delete(t.Halt.parking, m.ID)
+	}
+}
+
+// takeProgress takes in what a worker reports after a commit.
+func (t *Training) takeProgress(m *Node, r tiers.Progress) {
+	if t.Recovery == nil && t.Clocks.take(m, r) {
+		t.Cuts.checkClock()
+	}
+}

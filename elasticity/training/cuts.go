@@ -1,0 +1,202 @@
+package training
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// cut is the one cut that is outstanding. It is committed when every owner has taken its name and every backup
+// holds it; then it is written down durably, and only then may undo and older cuts go.
+type cut struct {
+	Clock   ps.Clock
+	Naming  map[ps.ServerID]bool // owners that have not answered
+	named   []ps.ServerID        // owners that took the name
+	passed  bool                 // an owner was past the clock: a later one must be named
+	holding map[ps.ServerID]bool // backups that do not hold it yet
+	bytes   int64                // to all backups
+	busiest int64                // to the one that took most
+	since   time.Time
+	rest    *rest // all work comes to rest at it; nil = work goes on
+}
+
+// rest is what waits for a cut at which all work rests.
+type rest struct {
+	why     string
+	reached func() // the cut is committed
+}
+
+// cuts are the points that everything can return to.
+type cuts struct {
+	*step.Step
+	cfg      *Config
+	machines Machines
+	nodes    *nodes
+	layout   *layout
+	load     *load
+	clocks   *clocks
+	saves    *saves
+
+	Committed ps.Clock // newest committed cut
+	furthest  ps.Clock // that was ever committed
+	Due       time.Time
+	Cut       *cut
+	unnamed   bool // cuts of the controller before were taken back
+	Pace      pace
+	salvage   Salvage // of the work of servers that are about to go
+}
+
+// advance names the next cut when it is due and nothing else is under way. The clock is the next to become
+// complete; an owner that is past it already makes us try a later one.
+func (cu *cuts) advance() {
+	if cu.Cut != nil || len(cu.layout.Moves) > 0 || !cu.layout.Standing() || cu.Ending || cu.layout.Bare() ||
+		cu.Now.Before(cu.Due) || cu.clocks.Done >= cu.cfg.Job.Clocks || cu.unheard() {
+		return
+	}
+	cu.nameCut(cu.clocks.Done+1, nil)
+}
+
+// unheard reports whether a backup may not have heard yet of what the next cut builds on. It would say that it holds the cut, and
+// lack a part of it, or lose one that counts:
+//   - Of a partition that it is to back up from now on (BackUp) it knows nothing, so that what it backs up besides is all to it.
+//   - A cut that was committed is to it one that was delivered (CommitCut), which the next delivery replaces.
+//   - The name of a cut was taken back when a run was taken over (UnnameCut). Named again, the same clock would be dropped after
+//     its owner was told that it is there; and the word that it is held may be of before.
+//
+// A halt lets everybody park before it names a cut: they have heard all of it by then.
+func (cu *cuts) unheard() bool {
+	return waiting[tiers.BackUp](cu.nodes) || waiting[tiers.CommitCut](cu.nodes) || cu.unnamed && waiting[tiers.UnnameCut](cu.nodes)
+}
+
+// cutWaited reports whether a cut that is due has waited for the answer at hand.
+func (cu *cuts) cutWaited() bool { return cu.CutDue(cu.Now) && !cu.unheard() }
+
+func (cu *cuts) nameCut(clock ps.Clock, rest *rest) {
+	cu.Cut = &cut{Clock: clock, rest: rest, Naming: map[ps.ServerID]bool{}, holding: map[ps.ServerID]bool{}, since: cu.Now}
+	for _, m := range cu.nodes.Members() {
+		if slices.Contains(cu.layout.Route.Backup, m.ID) {
+			cu.Cut.holding[m.ID] = true
+		}
+	}
+	owners := cu.nodes.Members()
+	slices.SortStableFunc(owners, soonest)
+	for _, m := range owners {
+		if slices.Contains(cu.layout.Route.Owner, m.ID) {
+			cu.Cut.Naming[m.ID] = true
+			cu.nodes.send(m.ID, tiers.NameCut{Cut: clock})
+		}
+	}
+}
+
+func (cu *cuts) takeNamed(m *Node, do tiers.NameCut, a tiers.Answer) {
+	if cu.Cut == nil || cu.Cut.Clock != do.Cut || !cu.Cut.Naming[m.ID] {
+		return
+	}
+	delete(cu.Cut.Naming, m.ID)
+	switch a.Code {
+	case tiers.CodeOK:
+		cu.Cut.named = append(cu.Cut.named, m.ID)
+	case tiers.CodePassed:
+		cu.Cut.passed = true
+	default:
+		cu.machines.GiveUp(m.Machine, "it would not take the name of a cut: "+a.Error)
+		return
+	}
+	cu.checkCut()
+}
+
+func (cu *cuts) takeCutHeld(m *Node, r tiers.CutHeld) {
+	if cu.Cut == nil || cu.Cut.Clock != r.Cut || !cu.Cut.holding[m.ID] {
+		return
+	}
+	delete(cu.Cut.holding, m.ID)
+	cu.Cut.bytes += r.Bytes
+	cu.Cut.busiest = max(cu.Cut.busiest, r.Bytes)
+	cu.Pace.received(r.Bytes, r.Seconds, m.kind.Link)
+	cu.checkCut()
+}
+
+func (cu *cuts) checkCut() {
+	if len(cu.Cut.Naming) > 0 {
+		return
+	}
+	if cu.Cut.passed {
+		for _, id := range cu.Cut.named {
+			cu.nodes.send(id, tiers.UnnameCut{Cut: cu.Cut.Clock})
+		}
+		// Naming the next clock would race with the same owner again: leave it a clock's head start.
+		cu.nameCut(min(max(cu.Cut.Clock, cu.clocks.Done)+2, cu.cfg.Job.Clocks), cu.Cut.rest)
+		return
+	}
+	if len(cu.Cut.holding) == 0 && (!cu.bareCut() || cu.clocks.Done >= cu.Cut.Clock) {
+		cu.commitCut()
+	}
+}
+
+// bareCut reports whether the cut under way lacks a backup that would say that it holds it. Only a halt names one then, since no
+// backup is bought for a run that ends. The owners have the cut when every split has committed its clock.
+func (cu *cuts) bareCut() bool { return cu.Cut != nil && cu.Cut.rest != nil && cu.layout.Bare() }
+
+func (cu *cuts) commitCut() {
+	done := cu.Cut
+	cu.Cut = nil
+	cu.Committed = done.Clock
+	if done.Clock > cu.furthest { // one that was committed before, and lost with its holders, gets nobody further
+		cu.furthest = done.Clock
+		cu.machines.Progressed()
+	}
+	cu.cutReached()
+	why := cu.nextCut(done.busiest) // otherwise it was due
+	if done.rest != nil {
+		why = done.rest.why
+	}
+	cu.Record(func() journal.Entry {
+		return journal.Entry{
+			Kind: journal.Cut, Clock: int64(done.Clock), Bytes: done.bytes, Seconds: cu.Wall(cu.Now.Sub(done.since)), Why: why,
+		}
+	})
+	for _, m := range cu.nodes.reachable() {
+		if slices.Contains(cu.layout.Route.Owner, m.ID) || slices.Contains(cu.layout.Route.Backup, m.ID) || m.Keeps {
+			cu.nodes.send(m.ID, tiers.CommitCut{Cut: done.Clock})
+			m.Keeps = false
+		}
+	}
+	if done.rest != nil {
+		done.rest.reached()
+	} else if !cu.clocks.Over() {
+		cu.saves.saveCut(cu.Committed)
+	}
+}
+
+// cutReached: every split has committed what a committed cut holds, even if its worker did not live to say so.
+func (cu *cuts) cutReached() {
+	for i := range cu.layout.Splits {
+		cu.clocks.reached(ps.Split(i), cu.Committed)
+	}
+	cu.checkClock()
+}
+
+// dropFromCut goes on without a machine that owned nothing; the loss of an owner takes the cut with it.
+func (cu *cuts) dropFromCut(id ps.ServerID) {
+	if cu.Cut == nil || !cu.Cut.Naming[id] && !cu.Cut.holding[id] {
+		return
+	}
+	delete(cu.Cut.Naming, id)
+	delete(cu.Cut.holding, id)
+	cu.checkCut()
+}
+
+// checkClock goes on to the clocks that are done, and commits a cut that has waited for one.
+func (cu *cuts) checkClock() {
+	cu.clocks.advance()
+	if cu.bareCut() {
+		cu.checkCut()
+	}
+}
+
+// CutDue reports whether a cut is due at a time. It may wait for any answer, and is then named after how far the work has come.
+func (cu *cuts) CutDue(at time.Time) bool { return !at.Before(cu.Due) }

@@ -1,0 +1,82 @@
+package training
+
+import (
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// What training hears. Hearing the same again is harmless.
+type (
+	// Reported: a node said something; its first report is tiers.Hello.
+	Reported struct {
+		ID     ps.ServerID
+		Report tiers.Report
+	}
+	// Disconnected: a node's stream broke.
+	Disconnected struct{ ID ps.ServerID }
+	// Exported answers the Export of a generation.
+	Exported struct {
+		Generation ps.Generation
+		Model      string
+		TestLoss   float64
+		Err        error
+	}
+	// ManifestWritten answers a WriteManifest. Trouble is what went wrong beside it, such as that old ones could not be
+	// removed.
+	ManifestWritten struct {
+		Folder   string
+		Manifest string
+		Trouble  string
+		Err      error
+	}
+	// SaveWanted asks for a checkpoint of the next cut, which is named at once; a Record of it, or of its failure, follows.
+	SaveWanted struct{}
+)
+
+// Event marks it as one.
+func (Reported) Event() {}
+
+// Event marks it as one.
+func (Disconnected) Event() {}
+
+// Event marks it as one.
+func (Exported) Event() {}
+
+// Event marks it as one.
+func (ManifestWritten) Event() {}
+
+// Event marks it as one.
+func (SaveWanted) Event() {}
+
+// What training does.
+type (
+	// Send gives a node a command; answered by a report.
+	Send struct {
+		ID      ps.ServerID
+		Command tiers.Command
+	}
+	// Export reads all tables at a complete clock from their owners and saves them; answered by Exported.
+	Export struct {
+		Clock      ps.Clock
+		Final      bool // the job's result; otherwise a checkpoint to resume from
+		Generation ps.Generation
+		Route      ps.Route
+		Peers      map[ps.ServerID]string
+	}
+	// WriteManifest makes a checkpoint of what machines have saved, and removes old ones; answered by ManifestWritten.
+	WriteManifest struct {
+		Cut    ps.Clock
+		Place  string
+		Folder string
+		Parts  []tiers.SavedPart
+	}
+)
+
+// Action marks it as one.
+func (Send) Action() {}
+
+// Action marks it as one.
+func (Export) Action() {}
+
+// Action marks it as one.
+func (WriteManifest) Action() {}

@@ -1,0 +1,136 @@
+package training
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+)
+
+// What is saved of the work of servers that have warnings is planned by bytes and seconds left: what cannot finish in time
+// is not started (docs/training.md, Warned eviction). In this order, the first that fits:
+//
+//	flush   everything that has begun is finished and delivered; nothing is lost
+//	cut     the clock under way is delivered as an ordinary cut; with staleness, what is begun beyond it is given up
+//	serve   the last committed cut serves; what came after it is given up and will be done again
+type Salvage int
+
+const (
+	undecided Salvage = iota
+	FlushAll
+	CutOnly
+	GiveUpRest
+)
+
+// endOfLife is a plan with the figures that it rests on, in wall-clock seconds.
+type endOfLife struct {
+	Do      Salvage
+	left    float64
+	clock   float64 // until the clock under way is done
+	begun   float64 // until everything that has begun is
+	bytes   int64   // that a cut would have to deliver now
+	deliver float64 // that this takes at the backups
+}
+
+// String says the plan with its figures.
+func (p endOfLife) String() string {
+	figures := fmt.Sprintf("%s in %.2f s", size(p.bytes), p.deliver)
+	switch p.Do {
+	case FlushAll:
+		return fmt.Sprintf("everything begun is flushed: %.2f s of work and %s fit into the %.2f s left; nothing is given up",
+			p.begun, figures, p.left)
+	case CutOnly:
+		return fmt.Sprintf("the clock under way is flushed: %.2f s of work and %s fit into the %.2f s left; what is begun beyond it, %.2f s, is given up",
+			p.clock, figures, p.left, p.begun)
+	}
+	return fmt.Sprintf("nothing can be flushed: %.2f s of work and %s do not fit into the %.2f s left; work since the last cut is given up",
+		p.clock, figures, p.left)
+}
+
+// soonest orders owners for a cut: those with the least time left are asked, and deliver, first.
+func soonest(a, b *Node) int {
+	switch {
+	case a.Warned && b.Warned:
+		return a.Deadline.Compare(b.Deadline)
+	case a.Warned:
+		return -1
+	case b.Warned:
+		return 1
+	}
+	return 0
+}
+
+// planEndOfLife plans with the first deadline of a warned owner. Each backup takes in its part; they do so side by side.
+func (cu *cuts) PlanEndOfLife() endOfLife {
+	var deadline time.Time
+	p := endOfLife{clock: cu.clocks.Seconds}
+	for _, m := range cu.nodes.Roster {
+		if m.Lost || !m.Member() || !slices.Contains(cu.layout.Route.Owner, m.ID) {
+			continue
+		}
+		p.bytes += m.Stats.CutBytes
+		if m.Warned && (deadline.IsZero() || m.Deadline.Before(deadline)) {
+			deadline = m.Deadline
+		}
+	}
+	p.left = cu.Wall(deadline.Sub(cu.Now))
+	p.begun = p.clock
+	p.begun *= float64(min(cu.clocks.ahead(), cu.cfg.Job.Schema.Bound()) + 1) // the fastest may be so far ahead
+	if cu.Pace.Rate > 0 {
+		p.deliver = float64(p.bytes) / float64(max(len(holdersOf(cu.layout.Route.Backup)), 1)) / cu.Pace.Rate
+	}
+	switch {
+	case p.begun+p.deliver < p.left:
+		p.Do = FlushAll
+	case p.clock+p.deliver < p.left:
+		p.Do = CutOnly
+	default:
+		p.Do = GiveUpRest
+	}
+	return p
+}
+
+// planFlush plans what is saved when every server is about to go, and writes a new plan down. A cut alone is due at once.
+func (cu *cuts) planFlush(recovering bool) {
+	if cu.Now.Before(cu.layout.Gathering) {
+		return // it is under way; or there may be more warnings in a moment
+	}
+	if !cu.layout.Standing() || recovering || cu.Ending || !cu.layout.WantsFlush() {
+		cu.salvage = undecided
+		return
+	}
+	p := cu.PlanEndOfLife()
+	if p.Do == cu.salvage || cu.salvage != undecided && p.Do < cu.salvage && p.left < 1.2*(p.begun+p.deliver) {
+		return // figures waver; what was given up comes back only if there is room
+	}
+	cu.salvage = p.Do
+	if p.Do == CutOnly {
+		cu.Due = cu.Now
+	}
+	cu.Record(func() journal.Entry {
+		return journal.Entry{Kind: journal.Flush, Clock: int64(cu.Committed), Bytes: p.bytes, Seconds: p.left, Why: p.String()}
+	})
+}
+
+// moveTime is about how many wall-clock seconds so many partitions take to another machine; 0 where nobody knows.
+func (cu *cuts) moveTime(partitions int) float64 {
+	if cu.Pace.Rate == 0 {
+		return 0
+	}
+	return float64(cu.cfg.Job.Schema.StateBytes()) / float64(len(cu.layout.Route.Owner)) * float64(partitions) / cu.Pace.Rate
+}
+
+// leavesInTime says how many of its partitions a machine with a warning can still hand over: those that cannot finish in
+// time are not started. A machine without one has all the time that it takes.
+func (cu *cuts) LeavesInTime(m *Node, partitions int) int {
+	if !m.Warned {
+		return partitions
+	}
+	each := cu.moveTime(1)
+	if each == 0 {
+		return partitions
+	}
+	left := cu.Wall(m.Deadline.Sub(cu.Now)) * (1 - flushMargin/2)
+	return max(min(partitions, int(left/each)), 0)
+}

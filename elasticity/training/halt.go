@@ -1,0 +1,224 @@
+package training
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// Halting brings all work to rest at one committed cut: workers park at the highest clock begun, which is named
+// as a cut, and nothing is done again. What for is said by its purpose.
+type Halting struct {
+	Purpose purpose
+	why     string
+	phase   haltPhase
+	parking map[ps.ServerID]bool // members that have not answered
+	begun   ps.Clock
+	failing time.Time // since when the export fails; zero = it has not failed
+	failure string    // the newest in the journal
+	Retry   time.Time // when to try the export again; zero = one is under way
+}
+
+type purpose int
+
+const (
+	Flush  purpose = iota // end-of-life: the reliable machines take over from the cut
+	ending                // the run ends here, finished or not
+)
+
+type haltPhase int
+
+const (
+	haltParking haltPhase = iota
+	haltCutting
+	haltPromoting
+	haltExporting
+)
+
+func (h *Halting) advance(t *Training) {
+	switch h.phase {
+	case haltParking:
+		// What a dead worker has begun counts too, if it was committed anywhere.
+		if len(h.parking) == 0 && !t.unsettled() {
+			h.rest(t)
+		}
+	case haltPromoting:
+		if !waiting[tiers.Promote](t.Nodes) {
+			t.takeOver()
+		}
+	case haltExporting:
+		if !h.Retry.IsZero() && !t.Now.Before(h.Retry) {
+			h.export(t)
+		}
+	}
+}
+
+// rest names the clock at which all work is to rest, and lets those who are behind come up to it.
+func (h *Halting) rest(t *Training) {
+	h.phase = haltCutting
+	// Nothing may have begun since the last cut; then that one is where all work rests.
+	clock := max(h.begun, slices.Max(t.Clocks.Marks), t.Cuts.Committed)
+	for _, m := range t.Nodes.reachable() {
+		t.Nodes.send(m.ID, tiers.Unpark{Until: clock})
+	}
+	if clock == t.Cuts.Committed {
+		h.cutCommitted(t)
+		return
+	}
+	t.Cuts.nameCut(clock, &rest{why: h.why, reached: func() { h.cutCommitted(t) }})
+}
+
+func (h *Halting) cutCommitted(t *Training) {
+	if h.Purpose == Flush {
+		h.phase = haltPromoting
+		t.promoteBackups()
+		return
+	}
+	h.phase = haltExporting
+	h.export(t)
+}
+
+func (h *Halting) export(t *Training) {
+	h.Retry = time.Time{}
+	t.Do(Export{
+		Clock: t.Cuts.Committed, Final: t.Clocks.Over(), Generation: t.Layout.Generation, Route: t.Layout.cloneRoute(), Peers: t.Nodes.peers(),
+	})
+}
+
+// exportWithin is how long, on the wall clock, saving the model is tried. The machines may hold its only copy, and a full disk
+// or a store that does not answer can be mended meanwhile.
+const exportWithin = 10 * time.Minute
+
+// tryAgain has a failed export tried again in a while, and reports whether there is time for that.
+func (h *Halting) tryAgain(t *Training, err error) bool {
+	if h.failing.IsZero() {
+		h.failing = t.Now
+	}
+	if t.Now.Sub(h.failing) >= t.exportPatience() {
+		return false
+	}
+	if why := err.Error(); why != h.failure {
+		h.failure = why
+		t.Record(func() journal.Entry {
+			return journal.Entry{Kind: journal.Export, Clock: int64(t.Cuts.Committed),
+				Why: fmt.Sprintf("%s; it is tried again for %.0f s", why, t.Wall(h.failing.Add(t.exportPatience()).Sub(t.Now)))}
+		})
+	}
+	h.Retry = t.Now.Add(max(t.cfg.BrokenAfter, t.cfg.DeadAfter/3))
+	return true
+}
+
+func (t *Training) wantsHalt() bool {
+	return t.Layout.Standing() && (t.Stop != "" || t.Clocks.Over() || t.Cuts.salvage == FlushAll && t.Layout.WantsFlush())
+}
+
+// advanceHalt starts a halt when one is wanted. Every split must have a holder then, and every partition one
+// owner: moves and handovers under way come first, they are short.
+func (t *Training) advanceHalt() {
+	if t.Halt != nil {
+		t.Halt.advance(t)
+		return
+	}
+	if t.Recovery != nil || t.Settle != nil || t.Cuts.Cut != nil || t.Ending || len(t.Layout.Moves) > 0 ||
+		!t.wantsHalt() || t.Layout.HandingOver() {
+		return
+	}
+	h := &Halting{Purpose: ending, parking: map[ps.ServerID]bool{}}
+	switch {
+	case t.Clocks.Over():
+		h.why = "all clocks are done"
+		if t.Enough != "" {
+			h.why = t.Enough
+		}
+	case t.Stop != "":
+		h.why = t.Stop
+	default:
+		h.Purpose, h.why = Flush, "end-of-life flush, as ActivePSs have eviction notices"
+	}
+	t.Halt = h
+	// Who works on nothing parks too: splits of a worker that dies now may go to it, and nobody may begin a clock
+	// beyond the one at which all rests.
+	for _, m := range t.Nodes.reachable() {
+		h.parking[m.ID] = true
+		t.Nodes.send(m.ID, tiers.Park{})
+	}
+	h.advance(t)
+}
+
+func (t *Training) takeParked(m *Node, a tiers.Answer) {
+	h := t.Halt
+	if h == nil || h.phase != haltParking || !h.parking[m.ID] {
+		return
+	}
+	if r, ok := a.Result.(tiers.Parked); ok {
+		h.begun = max(h.begun, r.Begun)
+	}
+	delete(h.parking, m.ID)
+}
+
+// promoteBackups makes the backups owners of what warned machines served: their last delivery is committed.
+func (t *Training) promoteBackups() {
+	promoted := map[ps.ServerID][]ps.Partition{}
+	for p, backup := range t.Layout.Route.Backup {
+		if t.Layout.flushes(ps.Partition(p)) {
+			promoted[backup] = append(promoted[backup], ps.Partition(p))
+			t.Layout.Route.Owner[p] = backup
+		}
+	}
+	for _, m := range t.Nodes.Members() {
+		if parts := promoted[m.ID]; len(parts) > 0 {
+			t.Nodes.send(m.ID, tiers.Promote{Cut: t.Cuts.Committed, Partitions: parts})
+		}
+	}
+}
+
+// takeOver lets the work go on when all backups serve. Not before: a backup that has not heard of it yet sends workers
+// to the machine that it had handed the partition to, and what is done there is lost.
+func (t *Training) takeOver() {
+	t.Layout.Route.Version++
+	t.Layout.broadcast()
+	t.Halt = nil
+	for _, m := range t.Nodes.reachable() {
+		if !m.Warned { // the others have sent their last and only hand their splits over
+			t.Nodes.send(m.ID, tiers.Unpark{Until: t.cfg.Job.Clocks})
+		}
+	}
+	t.layOut()
+}
+
+// exportPatience is how long saving is tried, in market time. An owner that does not answer may be dead: it is given up within
+// three times DeadAfter (see patience), and the recovery that follows saves the model from its backup. So trying never ends
+// before that.
+func (t *Training) exportPatience() time.Duration {
+	return max(t.cfg.Market(exportWithin), 4*t.cfg.DeadAfter)
+}
+
+// TakeExported hears whether the model is saved.
+func (t *Training) TakeExported(e Exported) {
+	h := t.Halt
+	if h == nil || h.phase != haltExporting || e.Generation != t.Layout.Generation {
+		return // the answer to one that a recovery has ended
+	}
+	if e.Err != nil && h.tryAgain(t, e.Err) {
+		return
+	}
+	entry := journal.Entry{Kind: journal.Export, Clock: int64(t.Cuts.Committed), Model: e.Model}
+	switch {
+	case e.Err != nil:
+		t.Outcome, entry.Why = "failed", fmt.Sprintf("saving the model has failed for %.0f s: %v", t.Wall(t.Now.Sub(h.failing)), e.Err)
+		t.FailWhy = entry.Why
+	case t.Clocks.Over():
+		t.Outcome, entry.TestLoss = "finished", &e.TestLoss
+		entry.Why = "the model after all clocks"
+	default:
+		t.Outcome, entry.TestLoss = "interrupted", &e.TestLoss
+		entry.Why = h.why
+	}
+	entry.Outcome = t.Outcome
+	t.Record(func() journal.Entry { return entry })
+	t.End(fmt.Sprintf("the run is over: %s", h.why))
+}

@@ -1,0 +1,325 @@
+package training
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// splitState is who works on a split.
+type splitState struct {
+	Holder    ps.ServerID // nobody while it changes hands
+	by        *Node       // the holder; nil for nobody, and for one that nobody knows
+	next      ps.Clock    // first clock not begun; known while nobody holds it
+	releasing bool        // its holder was asked for it
+}
+
+// arrangement is what the target was last made of.
+type arrangement struct {
+	now     tiers.Layout
+	members []tiers.Member
+	loads   []int // that the members' data have changed
+	stage   tiers.Stage
+	servers int
+}
+
+// layout is where everything is, and where it should be: owners and backups of partitions, workers of splits.
+type layout struct {
+	*step.Step
+	cfg   *Config
+	nodes *nodes
+
+	Generation ps.Generation
+	Stage      tiers.Stage
+	Stood      bool // the job has begun: there is a line for its stage
+	Route      ps.Route
+	routeNews  bool // owners changed since the last broadcast
+	Splits     []splitState
+	between    int // splits that nobody holds, or that their holder was asked for
+	Moves      map[ps.Partition]ps.ServerID
+	MoveRetry  time.Time
+
+	Due       bool      // the target is out of date
+	Gathering time.Time // until then notices are gathered before anything is done about them
+	Servers   int       // that were asked for; 0 = as many as the stage has
+	Target    tiers.Layout
+	takers    []*Node     // Index: Split; those of Target.Worker, nil where nobody is known
+	arranged  arrangement // what the target was made of
+	// Kept for their memory.
+	spareLoads   []int
+	spareWorkers []ps.ServerID
+}
+
+func partitionsOf(holders []ps.ServerID, id ps.ServerID) []ps.Partition {
+	var out []ps.Partition
+	for p, h := range holders {
+		if h == id {
+			out = append(out, ps.Partition(p))
+		}
+	}
+	return out
+}
+
+// holdersOf lists the different machines of a list.
+func holdersOf(ids []ps.ServerID) []ps.ServerID {
+	out := slices.Clone(ids)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// add appends to a machine's list. Most of the time there is nothing to add: the map is made with the first.
+func add[T any](to *map[ps.ServerID][]T, id ps.ServerID, v T) {
+	if *to == nil {
+		*to = map[ps.ServerID][]T{}
+	}
+	(*to)[id] = append((*to)[id], v)
+}
+
+func roleNames(roles []tiers.Role) string {
+	s := ""
+	for i, r := range roles {
+		if i > 0 {
+			s += ", "
+		}
+		s += string(r)
+	}
+	return s
+}
+
+// standing reports whether the reliable tier has taken the job up.
+func (la *layout) Standing() bool { return la.Route.Version > 0 }
+
+// layout is how things are now, as opposed to the target.
+func (la *layout) present() tiers.Layout {
+	l := tiers.Layout{Stage: la.Stage, Route: la.Route, Worker: la.spareWorkers}
+	if la.spareWorkers = nil; l.Worker == nil {
+		l.Worker = make([]ps.ServerID, len(la.Splits))
+	}
+	for i, s := range la.Splits {
+		l.Worker[i] = s.Holder
+		if s.Holder == "" && la.Target.Worker != nil {
+			l.Worker[i] = la.Target.Worker[i]
+		}
+	}
+	return l
+}
+
+// arrange makes the target, unless it would come out as it is: when a fleet of a hundred is taken back, its machines go one
+// by one, and nothing depends on those that had nothing to do any longer.
+func (la *layout) arrange(members []tiers.Member, stage tiers.Stage) {
+	now, was := la.present(), &la.arranged
+	members = slices.DeleteFunc(members, func(m tiers.Member) bool { return m.Leaving && m.NoWork }) // to whom nothing goes
+	loads := la.spareLoads[:0]
+	for i := range members {
+		loads = append(loads, la.nodes.ByID[members[i].ID].loads)
+	}
+	like := func(a, b tiers.Member) bool {
+		return a.ID == b.ID && a.Tier == b.Tier && a.Joined == b.Joined && a.VCPU == b.VCPU && a.Leaving == b.Leaving && a.NoWork == b.NoWork
+	}
+	if was.members != nil && was.stage == stage && was.servers == la.Servers && was.now.Stage == now.Stage &&
+		slices.EqualFunc(was.members, members, like) && slices.Equal(was.loads, loads) &&
+		slices.Equal(was.now.Worker, now.Worker) && slices.Equal(was.now.Route.Owner, now.Route.Owner) &&
+		slices.Equal(was.now.Route.Backup, now.Route.Backup) {
+		la.Target.Route.Version = now.Route.Version
+		la.spareLoads, la.spareWorkers = loads, now.Worker
+		return
+	}
+	la.setTarget(tiers.Arrange(now, members, stage, la.Servers))
+	now.Route = la.cloneRoute()
+	la.spareLoads, *was = was.loads, arrangement{now: now, members: members, loads: loads, stage: stage, servers: la.Servers}
+}
+
+// setTarget changes where everything should be. Any but arrange's own forgets what the last one was made of.
+func (la *layout) setTarget(to tiers.Layout) {
+	la.arranged = arrangement{}
+	takers := slices.Grow(la.takers[:0], len(to.Worker))[:len(to.Worker)]
+	for i, id := range to.Worker {
+		if m := takers[i]; m == nil || m.ID != id {
+			takers[i] = la.nodes.ByID[id]
+		}
+	}
+	la.Target, la.takers = to, takers
+}
+
+func (la *layout) setRoute() tiers.SetRoute {
+	return tiers.SetRoute{Generation: la.Generation, Route: la.cloneRoute(), Peers: la.nodes.peers()}
+}
+
+func (la *layout) cloneRoute() ps.Route {
+	return ps.Route{Version: la.Route.Version, Owner: slices.Clone(la.Route.Owner), Backup: slices.Clone(la.Route.Backup)}
+}
+
+// broadcast tells every member who serves now.
+func (la *layout) broadcast() {
+	la.routeNews = false
+	route := la.setRoute()
+	for _, m := range la.nodes.reachable() {
+		la.nodes.send(m.ID, route)
+	}
+}
+
+func splitsOf(holders []ps.ServerID, id ps.ServerID) []ps.Split {
+	var out []ps.Split
+	for s, h := range holders {
+		if h == id {
+			out = append(out, ps.Split(s))
+		}
+	}
+	return out
+}
+
+// hand gives a split to a machine, or to nobody. It alone changes holders, and keeps the machines' counts.
+func (la *layout) hand(split ps.Split, to ps.ServerID) {
+	s := &la.Splits[split]
+	if s.by != nil {
+		s.by.Splits--
+	}
+	if s.Holder == "" || s.releasing {
+		la.between--
+	}
+	s.Holder, s.by, s.releasing = to, la.nodes.ByID[to], false
+	if s.by != nil {
+		s.by.Splits++
+	}
+	if to == "" {
+		la.between++
+	}
+}
+
+// askBack notes that a split's holder is to give it back.
+func (la *layout) askBack(split ps.Split) {
+	if s := &la.Splits[split]; s.Holder != "" && !s.releasing {
+		s.releasing = true
+		la.between++
+	}
+}
+
+// askNoMore takes that back.
+func (la *layout) askNoMore(split ps.Split) {
+	if s := &la.Splits[split]; s.Holder != "" && s.releasing {
+		la.between--
+	}
+	la.Splits[split].releasing = false
+}
+
+// handingOver reports whether a split is between two holders.
+func (la *layout) HandingOver() bool { return la.between > 0 }
+
+// A reliable machine that is lost takes its backups with it. The owners have the newest values and the undo to the
+// committed cut: everything returns to that cut, a replacement is bought, and the next cut is delivered to it in full. As
+// long as a partition has no backup, no cut is named. What neither an owner nor a backup holds at the cut comes from the
+// newest checkpoint, and then everything does.
+
+// Backups move without a loss, too, to a reliable machine that was added or off one that is to go: the next cut is delivered
+// in full to the new one, and until it is committed the old one keeps the cut before.
+
+// loseBackups forgets what a lost machine backed up, and reports whether that was anything.
+func (la *layout) loseBackups(id ps.ServerID) (any bool) {
+	for p, backup := range la.Route.Backup {
+		if backup == id {
+			la.Route.Backup[p], any = "", true
+		}
+	}
+	return any
+}
+
+// bare reports whether a partition has no backup.
+func (la *layout) Bare() bool { return la.Standing() && slices.Contains(la.Route.Backup, "") }
+
+// stray reports whether a partition is backed up by another machine than the layout names.
+func (la *layout) stray(p ps.Partition) bool {
+	to := la.Target.Route.Backup[p]
+	return la.Route.Backup[p] != "" && to != "" && to != la.Route.Backup[p]
+}
+
+func (la *layout) straying() bool {
+	if !la.Standing() || la.Target.Route.Backup == nil {
+		return false
+	}
+	for p := range la.Route.Backup {
+		if la.stray(ps.Partition(p)) {
+			return true
+		}
+	}
+	return false
+}
+
+func (la *layout) OwnsAny(id ps.ServerID) bool {
+	if slices.Contains(la.Route.Owner, id) {
+		return true
+	}
+	// A move to it may have passed its FINAL: the answer would have told.
+	for _, to := range la.Moves {
+		if to == id {
+			return true
+		}
+	}
+	return false
+}
+
+func (la *layout) takeMoved(do tiers.MoveOut, a tiers.Answer) {
+	to, ok := la.Moves[do.Partition]
+	if !ok || to != do.To {
+		return
+	}
+	delete(la.Moves, do.Partition)
+	if a.Code != tiers.CodeOK {
+		la.MoveRetry = la.Now.Add(la.cfg.BrokenAfter)
+		return
+	}
+	la.Route.Owner[do.Partition] = do.To
+	la.Route.Version++
+	la.routeNews = true
+}
+
+// passOn assigns splits that nobody holds to those who should have them, unless some of those wait for something else: it is
+// what advanceSplits would do, which looks at all splits, and is due at each of hundreds of answers when a fleet comes or goes.
+func (la *layout) passOn(splits []tiers.SplitAt) bool {
+	var takers []*Node
+	for i, s := range splits {
+		taker := la.takers[s.Split]
+		if la.Splits[s.Split].Holder != "" || taker == nil || i > 0 && s.Split <= splits[i-1].Split ||
+			!taker.Member() || !taker.alive() || !taker.Loaded[s.Split] {
+			return false
+		}
+		if !slices.Contains(takers, taker) {
+			takers = append(takers, taker)
+		}
+	}
+	slices.SortFunc(takers, inOrder)
+	for _, m := range takers {
+		var given []tiers.SplitAt
+		for _, s := range splits {
+			if la.takers[s.Split] == m {
+				given = append(given, tiers.SplitAt{Split: s.Split, Clock: la.Splits[s.Split].next})
+				la.hand(s.Split, m.ID)
+			}
+		}
+		la.nodes.send(m.ID, tiers.Assign{Splits: given})
+	}
+	return len(takers) > 0
+}
+
+// wantsFlush reports whether every server is about to go and the reliable machines are to take over (TierML,
+// section 3.3, bulk revocation).
+func (la *layout) WantsFlush() bool {
+	if la.Target.Stage != tiers.Stage1 {
+		return false
+	}
+	for p := range la.Route.Owner {
+		if la.flushes(ps.Partition(p)) {
+			return true
+		}
+	}
+	return false
+}
+
+// flushes reports whether a flush hands a partition to its backup: its owner is about to go. Those of other owners
+// move when it is over.
+func (la *layout) flushes(p ps.Partition) bool {
+	m := la.nodes.ByID[la.Route.Owner[p]]
+	return m != nil && m.Warned && !m.Lost && m.ID != la.Route.Backup[p] && la.Route.Backup[p] != ""
+}

@@ -1,0 +1,224 @@
+package training
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/tiers"
+)
+
+// Stages follow the ratio of machines and, above that, what the reliable machines are seen to carry (docs/training.md,
+// Stages). Their traffic comes with heartbeats, their pace with the reports of clocks that are done.
+
+// meter is what is known of a machine's load since the last clock that was judged.
+type meter struct {
+	Heard   time.Time // of the last heartbeat
+	Since   time.Time // of the heartbeat that in and out count from
+	in, out int64
+	work    float64 // done since then, in floating-point operations
+	seconds float64 // that it took, in wall-clock seconds
+}
+
+// begin counts from the last heartbeat on.
+func (t *meter) begin(h tiers.Heartbeat) {
+	t.Since, t.in, t.out, t.work, t.seconds = t.Heard, h.BytesIn, h.BytesOut, 0, 0
+}
+
+func (t *meter) worked(p tiers.Progress) {
+	for i := range p.Splits {
+		t.work += p.Splits[i].Work
+	}
+	t.seconds += p.Seconds
+}
+
+// leastSeconds is what a clock's work must take for its pace to say something: below, timers and scheduling are most
+// of what is measured.
+const leastSeconds = 0.05
+
+// load is what machines are seen to carry, and the stage that follows from it.
+type load struct {
+	*step.Step
+	cfg      *Config
+	nodes    *nodes
+	layout   *layout
+	progress *progress
+	held     func() bool // a recovery or a halt is under way: figures say nothing about a layout
+
+	Gauge   tiers.Gauge
+	Why     string    // the gauge's floor
+	metered bool      // a heartbeat has come since the last clock that was judged
+	paces   []float64 // kept for its memory
+}
+
+// layOut sets the target for the present members and writes down a change of stage.
+func (ld *load) layOut() {
+	members := ld.nodes.tierMembers()
+	transient, reliable := tiers.Count(members)
+	stage := ld.stageFor(transient, reliable)
+	ld.layout.arrange(members, stage)
+	if stage != ld.layout.Stage {
+		ld.recordStage(transient, reliable)
+	}
+}
+
+// measure judges the load of the clock that was just done. A clock that is shorter than a heartbeat is judged together
+// with those that follow it. While partitions move, figures say nothing about a layout,
+// and after an absence of the controller what has waited for it comes at once.
+func (ld *load) Measure() {
+	moving := len(ld.layout.Moves) > 0 || ld.held() || ld.layout.HandingOver()
+	if seconds := ld.progress.Seconds; seconds > 0 && !moving {
+		if why := ld.Gauge.Timed(seconds, ld.fleetRate(), ld.cfg.loadRule()); why != "" {
+			ld.Why, ld.layout.Due = why, true
+			return
+		}
+	}
+	if !ld.metered {
+		return
+	}
+	if len(ld.layout.Moves) > 0 || ld.held() || ld.Awake.JustWoke(ld.Awake.Now()) {
+		ld.meterAgain()
+		return
+	}
+	for _, m := range ld.nodes.Roster {
+		if m.Member() && !m.Meter.Heard.After(m.Meter.Since) {
+			return // nothing has been heard of it since the last clock that was judged
+		}
+	}
+	usage := ld.usage()
+	ld.meterAgain()
+	before := ld.Gauge.Floor()
+	if why := ld.Gauge.Clock(ld.layout.Stage, usage, ld.cfg.loadRule()); why != "" && ld.Gauge.Floor() != before {
+		ld.Why, ld.layout.Due = why, true
+	}
+}
+
+// fleetRate is the declared rate of all members together.
+func (ld *load) fleetRate() (rate float64) {
+	for _, m := range ld.nodes.Roster {
+		if m.Member() {
+			rate += m.kind.Rate
+		}
+	}
+	return rate
+}
+
+// meterAgain counts from here on.
+func (ld *load) meterAgain() {
+	ld.metered = false
+	for _, m := range ld.nodes.Roster {
+		m.Meter.begin(m.Stats)
+	}
+}
+
+// usage returns what the reliable machines carried, and would carry one stage lower. There, every byte that machines
+// exchange has a reliable one at its end (stage 1), or each reliable machine does what a mean transient one does
+// beside what it does now (stage 2).
+func (ld *load) usage() (u tiers.Usage) {
+	var all, transient, peak float64 // bytes per second in; in or out of transient machines, of the busiest reliable one
+	var slowest, link float64
+	var reliable, others int
+	paces := ld.paces[:0]
+	for _, m := range ld.nodes.Roster {
+		if !m.Member() {
+			continue
+		}
+		seconds := ld.Wall(m.Meter.Heard.Sub(m.Meter.Since))
+		in, out := float64(m.Stats.BytesIn-m.Meter.in)/seconds, float64(m.Stats.BytesOut-m.Meter.out)/seconds
+		all += in
+		pace := ld.paceOf(m)
+		if m.Tier != tiers.Reliable {
+			others++
+			transient += max(in, out)
+			if pace > 0 {
+				paces = append(paces, pace)
+			}
+			continue
+		}
+		reliable++
+		if link = m.kind.Link; link > 0 {
+			peak = max(peak, max(in, out))
+		}
+		if pace > 0 && (slowest == 0 || pace < slowest) {
+			slowest = pace
+		}
+	}
+	ld.paces = paces
+	if link > 0 {
+		u.Network = peak / link
+		u.Below = all / float64(reliable) / link
+		if ld.layout.Stage == tiers.Stage3 {
+			u.Below = (peak + transient/float64(max(others, 1))) / link
+		}
+	}
+	if slowest > 0 && len(paces) > 0 {
+		slices.Sort(paces)
+		u.Straggler = paces[len(paces)/2] / slowest
+	}
+	return u
+}
+
+// paceOf is how much of a machine's declared rate it does; 0 = it is not known.
+func (ld *load) paceOf(m *Node) float64 {
+	rate := m.kind.Rate
+	if m.Meter.seconds < leastSeconds || rate == 0 {
+		return 0
+	}
+	return m.Meter.work / m.Meter.seconds / rate
+}
+
+// stageFor returns the stage for the members: by their numbers, and above that by load and by the number of servers that
+// was asked for.
+func (ld *load) stageFor(transient, reliable int) tiers.Stage {
+	stage := tiers.StageFor(transient, reliable, ld.cfg.Stages)
+	if transient > 0 {
+		stage = max(stage, ld.Gauge.Floor())
+	}
+	if servers := ld.layout.Servers; stage == tiers.Stage1 && transient > 0 && servers > reliable {
+		stage = tiers.Stage2
+	}
+	return stage
+}
+
+// whyStage says why stageFor gives what it does.
+func (ld *load) whyStage(transient, reliable int) string {
+	stage := tiers.StageFor(transient, reliable, ld.cfg.Stages)
+	why := fmt.Sprintf("%d transient to %d reliable machines; stage 2 above %g:1, stage 3 above %g:1",
+		transient, reliable, ld.cfg.Stages.TwoAbove, ld.cfg.Stages.ThreeAbove)
+	if floor := ld.Gauge.Floor(); transient > 0 && floor == tiers.Stage1 && ld.Why != "" {
+		why = ld.Why + "; " + why
+	} else if transient > 0 && stage < floor {
+		stage, why = floor, fmt.Sprintf("%s; %d transient to %d reliable machines alone ask for stage %d", ld.Why, transient, reliable, stage)
+	}
+	if servers := ld.layout.Servers; stage == tiers.Stage1 && transient > 0 && servers > reliable {
+		why = fmt.Sprintf("%d servers were asked for, more than the %d reliable machines", servers, reliable)
+	}
+	return why
+}
+
+// loadDetails is what a later controller must know of the load so far.
+func (ld *load) details() json.RawMessage {
+	if ld.Gauge.Floor() == tiers.Stage1 && ld.Gauge.Falls() == 0 && ld.Gauge.Undone() == 0 {
+		return nil
+	}
+	details, _ := journal.Pack(journal.StageDetails{Floor: int(ld.Gauge.Floor()), Falls: ld.Gauge.Falls(), Undone: ld.Gauge.Undone(), Load: ld.Why})
+	return details // of integers and text
+}
+
+// recordStage writes a change of stage down, and counts load afresh.
+func (ld *load) recordStage(transient, reliable int) {
+	ld.Record(func() journal.Entry {
+		return journal.Entry{
+			Kind: journal.Stage, From: fmt.Sprint(int(ld.layout.Stage)), To: fmt.Sprint(int(ld.layout.Target.Stage)),
+			Transient: transient, Reliable: reliable, Clock: int64(ld.progress.Done), Why: ld.whyStage(transient, reliable), Details: ld.details(),
+		}
+	})
+	ld.Gauge.Again()
+	ld.layout.Stage = ld.layout.Target.Stage
+	if ld.Gauge.Floor() == tiers.Stage1 {
+		ld.Why = "" // it is written down
+	}
+}

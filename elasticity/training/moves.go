@@ -1,0 +1,153 @@
+package training
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// advanceBackups gives partitions without a backup, or with one that is to go, to the machines that the layout names.
+func (t *Training) advanceBackups() {
+	if !t.Layout.Bare() && !t.Layout.straying() || t.wantsHalt() || t.Recovery != nil || t.Cuts.Cut != nil || t.Halt != nil || t.Ending || len(t.Layout.Moves) > 0 {
+		return
+	}
+	given := map[ps.ServerID][]ps.Partition{}
+	for p, backup := range t.Layout.Route.Backup {
+		m := t.Nodes.ByID[t.Layout.Target.Route.Backup[p]]
+		if (backup == "" || t.Layout.stray(ps.Partition(p))) && m != nil && m.Member() && m.alive() && !m.Warned {
+			given[m.ID] = append(given[m.ID], ps.Partition(p))
+			if old := t.Nodes.ByID[backup]; old != nil {
+				old.Keeps = true
+			}
+			t.Layout.Route.Backup[p] = m.ID
+		}
+	}
+	if len(given) == 0 {
+		return
+	}
+	for _, m := range t.Nodes.Members() {
+		if len(given[m.ID]) > 0 {
+			t.Nodes.send(m.ID, tiers.BackUp{Partitions: given[m.ID], Empty: true})
+		}
+	}
+	t.Layout.Route.Version++
+	t.Layout.broadcast()
+	t.Cuts.Due = t.Now // as soon as can be: without it only the owners hold the state
+}
+
+// advanceMoves starts the moves that lead to the target. Moves and cuts exclude each other: a partition
+// changes in one way at a time.
+func (t *Training) advanceMoves() {
+	if t.Recovery != nil || t.Cuts.Cut != nil || t.Halt != nil || t.Settle != nil || len(t.Layout.Moves) > 0 ||
+		!t.Layout.Standing() || t.Ending || t.Now.Before(t.Layout.MoveRetry) || t.Layout.WantsFlush() || t.wantsHalt() {
+		return
+	}
+	type hop struct{ from, to ps.ServerID }
+	hops := map[hop]int{}
+	room := map[*Node]int{} // partitions that a machine with a warning still hands over in time
+	for p, owner := range t.Layout.Route.Owner {
+		to := t.Layout.Target.Route.Owner[p]
+		if to == owner || to == "" {
+			continue
+		}
+		from, dest := t.Nodes.ByID[owner], t.Nodes.ByID[to]
+		if from == nil || !from.alive() || dest == nil || !dest.alive() || dest.Warned {
+			continue
+		}
+		if _, known := room[from]; !known {
+			room[from] = t.Cuts.LeavesInTime(from, len(partitionsOf(t.Layout.Route.Owner, owner)))
+		}
+		if room[from]--; room[from] < 0 {
+			continue // it would not be there in time: the last committed cut serves
+		}
+		t.Layout.Moves[ps.Partition(p)] = to
+		hops[hop{owner, to}]++
+		t.Nodes.send(owner, tiers.MoveOut{Partition: ps.Partition(p), To: to, Address: dest.Address})
+	}
+	order := slices.SortedFunc(maps.Keys(hops), func(a, b hop) int {
+		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to))
+	})
+	for _, h := range order {
+		t.Record(func() journal.Entry {
+			return journal.Entry{Kind: journal.Move, Count: hops[h], From: string(h.from), To: string(h.to), Clock: int64(t.Clocks.Done),
+				Why: fmt.Sprintf("stage %d layout", t.Layout.Target.Stage)}
+		})
+	}
+}
+
+// advanceSplits hands splits on: load at the taker, take back from the giver at a clock's end, assign.
+func (t *Training) advanceSplits() {
+	if t.Recovery != nil || t.Ending || !t.Layout.Standing() {
+		return
+	}
+	var load, release map[ps.ServerID][]ps.Split
+	var assign map[ps.ServerID][]tiers.SplitAt
+	for i := range t.Layout.Splits {
+		s, split := &t.Layout.Splits[i], ps.Split(i)
+		taker := t.Layout.takers[i]
+		if taker == nil || s.by == taker || !taker.Member() || !taker.alive() {
+			continue
+		}
+		want := taker.ID
+		switch {
+		case !taker.Loaded[split]:
+			if !taker.Loading {
+				add(&load, want, split)
+			}
+		case s.Holder == "":
+			t.Layout.hand(split, want)
+			add(&assign, want, tiers.SplitAt{Split: split, Clock: s.next})
+		case !s.releasing && t.Halt == nil && !t.wantsHalt() && s.by.alive():
+			t.Layout.askBack(split)
+			add(&release, s.Holder, split)
+		}
+	}
+	if len(load)+len(assign)+len(release) == 0 {
+		return
+	}
+	for _, m := range t.Nodes.Members() {
+		if len(assign[m.ID]) > 0 {
+			t.Nodes.send(m.ID, tiers.Assign{Splits: assign[m.ID]})
+		}
+		if len(load[m.ID]) > 0 {
+			m.Loading = true
+			t.Nodes.send(m.ID, tiers.Load{Splits: load[m.ID]})
+		}
+		if len(release[m.ID]) > 0 {
+			t.Nodes.send(m.ID, tiers.Release{Splits: release[m.ID]})
+		}
+	}
+}
+
+// takeReleased passes splits on that a machine has given back. It reports whether there may be more to do about it than that.
+func (t *Training) takeReleased(m *Node, a tiers.Answer) (stirs bool) {
+	r, ok := a.Result.(tiers.Released)
+	if a.Code != tiers.CodeOK || !ok {
+		t.machines.GiveUp(m.Machine, "it would not hand its splits over: "+a.Error)
+		return true
+	}
+	for _, s := range r.Splits {
+		if st := &t.Layout.Splits[s.Split]; st.by == m && st.releasing {
+			t.Layout.hand(s.Split, "")
+			st.next = s.Clock
+		}
+	}
+	if last := t.Layout.between <= len(r.Splits); last || m.Leaving || !t.atRest() || !t.Layout.Standing() || t.Recovery != nil || t.Ending {
+		return true // somebody may wait for it
+	}
+	return !t.Layout.passOn(r.Splits)
+}
+
+// spreadRoute tells of owners that have changed when their moves are over. It comes before all that is asked of owners: one that has
+// not heard from the server before it that a partition is its own hears so by the route. A route of a new generation before everybody
+// has returned would undo the fence.
+func (t *Training) spreadRoute() {
+	if t.Layout.routeNews && len(t.Layout.Moves) == 0 && t.Recovery == nil {
+		t.Layout.broadcast()
+	}
+}

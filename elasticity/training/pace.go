@@ -1,0 +1,149 @@
+package training
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/tierml/tierml/tiers"
+)
+
+// The pace of cuts follows from bandwidth (docs/training.md, Cuts): what has changed since the last cut stays below what a
+// backup can take in within the shortest warning, less a margin, so that an end-of-life flush is in time; and background
+// deliveries leave the link to training.
+const (
+	// flushMargin is the share of the warning that deliveries of an end-of-life flush may take. The rest is for hearing of
+	// it, for the clock under way and for the commit.
+	flushMargin = 0.5
+	// usualShare is how much of a backup's link cuts take at most, as long as the warning leaves the choice.
+	usualShare = 0.1
+	// mostShare is how much they take at most.
+	mostShare = 0.5
+	// tellingBytes is how large a delivery must be for its rate to be that of the link, and not that of its round trips.
+	tellingBytes = 64 << 10
+)
+
+// pace is what cuts have shown.
+type pace struct {
+	Rate  float64       // bytes per wall-clock second that a backup takes in; 0 = unknown
+	Every time.Duration // from one cut to the next, in market time; 0 = as configured
+	Dirty int64         // bytes that a cut would have to deliver now, by the owners' last heartbeats
+	Limit int64         // of dirty, beyond which the next cut does not wait until it is due; 0 = none
+	At    time.Time     // of the last cut
+}
+
+// received learns from a delivery. One that took long says more about the next than one that did not: rates are smoothed.
+func (p *pace) received(bytes int64, seconds, link float64) {
+	if bytes <= 0 || seconds <= 0 {
+		return
+	}
+	switch rate := float64(bytes) / seconds; {
+	case p.Rate == 0:
+		p.Rate = rate
+	case bytes >= tellingBytes:
+		p.Rate += (rate - p.Rate) / 3
+	default:
+		p.Rate = max(p.Rate, rate)
+	}
+	if link > 0 {
+		p.Rate = min(p.Rate, link)
+	}
+}
+
+// interval returns the wall-clock seconds until the next cut. The last one brought bytes to the busiest backup that had
+// gathered in so many seconds. Base is the shortest that is wanted, notice the warning before an eviction (0 = there is
+// none), clock the length of a clock:
+//
+//	easy   = bytes / rate / usualShare            background deliveries take a tenth of the link
+//	urgent = (margin x notice - clock) x rate / (bytes / gathered)   what gathers until then is flushed in time
+//	least  = bytes / rate / mostShare             deliveries take half of the link at most, come what may
+//
+// The warning counts for more than the link: max(least, min(urgent, max(base, easy))). That bytes grow evenly is the
+// careful side for longer intervals, as rows that change twice are sent once; shorter ones are measured again. Next to
+// nothing, or a warning that is over before a clock is done, sets no pace.
+func (p *pace) interval(bytes int64, gathered, base, notice, clock float64) (seconds float64, why string) {
+	if p.Rate == 0 || bytes < tellingBytes || gathered <= 0 {
+		return base, ""
+	}
+	deliver := float64(bytes) / p.Rate
+	easy, least := deliver/usualShare, deliver/mostShare
+	wanted := max(base, easy)
+	if wanted > base {
+		why = fmt.Sprintf("%s take %.2f s of a backup's link at %s/s: more often would take more than %.0f %% of it",
+			size(bytes), deliver, size(int64(p.Rate)), 100*usualShare)
+	}
+	room := flushMargin*notice - clock
+	if room <= 0 {
+		return wanted, why // no flush would be in time, however little it had to deliver
+	}
+	urgent := room * p.Rate * gathered / float64(bytes)
+	switch {
+	case urgent >= wanted:
+		return wanted, why
+	case urgent >= least:
+		return urgent, fmt.Sprintf("%s in %.1f s must be flushed within %.0f %% of a warning of %.1f s, less a clock of %.2f s, at %s/s",
+			size(bytes), gathered, 100*flushMargin, notice, clock, size(int64(p.Rate)))
+	}
+	return least, fmt.Sprintf("%s take %.2f s at %s/s, longer than %.0f %% of a warning of %.1f s less a clock of %.2f s: a flush will not be in time, and cuts come as often as half of the link allows",
+		size(bytes), deliver, size(int64(p.Rate)), 100*flushMargin, notice, clock)
+}
+
+// size returns bytes for people.
+func size(bytes int64) string {
+	switch {
+	case bytes >= 1e9:
+		return fmt.Sprintf("%.1f GB", float64(bytes)/1e9)
+	case bytes >= 1e6:
+		return fmt.Sprintf("%.1f MB", float64(bytes)/1e6)
+	}
+	return fmt.Sprintf("%.1f kB", float64(bytes)/1e3)
+}
+
+// nextCut sets when the next cut is due, after one that brought bytes to the busiest of its backups; it gives the reason
+// for an interval that is much another than the one before.
+func (cu *cuts) nextCut(bytes int64) (why string) {
+	p := &cu.Pace
+	base, notice := cu.Wall(cu.cfg.CutEvery), cu.Wall(cu.cfg.Notice)
+	seconds, why := p.interval(bytes, cu.Wall(cu.Now.Sub(p.At)), base, notice, cu.clocks.Seconds)
+	if cu.cfg.CutsUnpaced {
+		seconds, why = base, ""
+	}
+	before := cu.Wall(p.Every)
+	if before == 0 {
+		before = base
+	}
+	p.Every, p.At = cu.cfg.Market(time.Duration(seconds*float64(time.Second))), cu.Now
+	p.Limit = 0
+	if fits := flushMargin*notice - cu.clocks.Seconds; fits > 0 && p.Rate > 0 {
+		p.Limit = int64(fits * p.Rate * float64(max(len(holdersOf(cu.layout.Route.Backup)), 1)))
+	}
+	cu.Due = cu.Now.Add(p.Every)
+	if ratio := seconds / before; ratio > 0.8 && ratio < 1.25 {
+		return ""
+	}
+	if why == "" {
+		why = "little changes"
+	}
+	return fmt.Sprintf("cuts every %.1f s, in place of %.1f s: %s", seconds, before, why)
+}
+
+// overdue reports whether more has changed since the last cut than a flush could bring home, well before the next is due.
+func (cu *cuts) overdue() bool {
+	p := &cu.Pace
+	return p.Limit > 0 && p.Dirty > p.Limit && cu.Now.Before(cu.Due) && cu.Now.Sub(p.At) > p.Every/4
+}
+
+// takeHeartbeat keeps what a node counts. It reports whether that makes a cut due.
+func (cu *cuts) TakeHeartbeat(m *Node, h tiers.Heartbeat) (stirs bool) {
+	cu.Pace.Dirty += h.CutBytes - m.Stats.CutBytes
+	m.Stats = h
+	m.Meter.Heard = cu.Now
+	if m.Meter.Since.IsZero() {
+		m.Meter.begin(h)
+	}
+	cu.load.metered = true
+	if cu.overdue() {
+		cu.Due = cu.Now
+		return true
+	}
+	return false
+}

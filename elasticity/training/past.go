@@ -1,0 +1,56 @@
+package training
+
+import (
+	"cmp"
+	"strconv"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// Log is what earlier controllers of a run have written down of training.
+type Log struct {
+	Joins      int
+	Generation ps.Generation
+	Committed  ps.Clock // newest committed cut
+	Done       ps.Clock
+	Furthest   ps.Clock // highest clock that was ever done
+	Stage      tiers.Stage
+	Load       journal.StageDetails // what load asks of the stage
+	Figures    []PastFigure         // that stopping rules are about, by clock
+	Finished   bool                 // the model is saved: there is nothing more to train
+}
+
+// PastFigure is what a clock measured.
+type PastFigure struct {
+	Clock  ps.Clock
+	Figure float64
+}
+
+// Read takes a line of the journal in.
+func (p *Log) Read(e journal.Entry) (err error) {
+	switch e.Kind {
+	case journal.Stage:
+		n, err := strconv.Atoi(e.To)
+		p.Stage, p.Load = tiers.Stage(n), journal.StageDetails{}
+		if err == nil && len(e.Details) > 0 {
+			p.Load, err = e.StageDetails()
+		}
+		return err
+	case journal.Export:
+		p.Finished = e.Outcome == "finished"
+	case journal.Cut:
+		p.Committed = ps.Clock(e.Clock)
+	case journal.Rollback:
+		p.Generation = max(p.Generation, ps.Generation(e.Generation))
+		p.Done, p.Committed = ps.Clock(e.Clock), ps.Clock(e.Clock)
+	case journal.ClockDone:
+		p.Done = ps.Clock(e.Clock)
+		if figure := cmp.Or(e.TestLoss, e.TrainLoss); figure != nil && p.Done > p.Furthest {
+			p.Figures = append(p.Figures, PastFigure{p.Done, *figure})
+		}
+		p.Furthest = max(p.Furthest, p.Done)
+	}
+	return nil
+}

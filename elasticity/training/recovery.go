@@ -1,0 +1,201 @@
+package training
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// recovery returns everything to the last committed cut after the loss of an owner: all servers are fenced at
+// a new generation and say what they hold; the way back is written down; then all return.
+type recovery struct {
+	why       string
+	fencing   map[ps.ServerID]bool
+	Holdings  map[ps.ServerID]tiers.Holdings
+	returning bool
+	again     bool // a machine was lost meanwhile: start over with the next generation
+}
+
+// has reports whether a backup has a cut, committed or delivered. The initial state, cut 0, is never delivered.
+func has(b tiers.BackupHolding, cut ps.Clock) bool {
+	return b.Cut == cut || b.Delivered == cut && cut > 0
+}
+
+func holds(h tiers.Holdings, p ps.Partition, cut ps.Clock) bool {
+	return slices.ContainsFunc(h.Backups, func(b tiers.BackupHolding) bool {
+		return b.Partition == p && has(b, cut)
+	})
+}
+
+func (t *Training) startRecovery(why string) {
+	t.Recovery = &recovery{why: why}
+	t.Cuts.Cut, t.Halt, t.Settle = nil, nil, nil
+	clear(t.Layout.Moves)
+	t.fence()
+}
+
+func (t *Training) fence() {
+	r := t.Recovery
+	r.again, r.returning = false, false
+	r.fencing, r.Holdings = map[ps.ServerID]bool{}, map[ps.ServerID]tiers.Holdings{}
+	t.Layout.Generation++
+	// Answers to what was asked before have no meaning any longer, but for loading, which has nothing to do with
+	// generations, the welcome of machines that are on their way, the stock of those that may not join before, and what is
+	// saved of a cut: it stays committed.
+	for id, s := range t.Nodes.Commands {
+		switch s.Do.(type) {
+		case tiers.Load, tiers.Welcome, tiers.SaveCut, tiers.TakeStock:
+		default:
+			delete(t.Nodes.Commands, id)
+		}
+	}
+	for _, m := range t.Nodes.reachable() {
+		r.fencing[m.ID] = true
+		t.Nodes.send(m.ID, tiers.FenceGeneration{Generation: t.Layout.Generation})
+	}
+}
+
+func (t *Training) takeHoldings(m *Node, do tiers.FenceGeneration, a tiers.Answer) {
+	r := t.Recovery
+	if r == nil || do.Generation != t.Layout.Generation || !r.fencing[m.ID] {
+		return
+	}
+	h, ok := a.Result.(tiers.Holdings)
+	if !ok {
+		t.machines.GiveUp(m.Machine, "it would not be fenced: "+a.Error)
+		return
+	}
+	delete(r.fencing, m.ID)
+	r.Holdings[m.ID] = h
+}
+
+func (t *Training) advanceRecovery() {
+	r := t.Recovery
+	if r == nil {
+		return
+	}
+	if r.again {
+		t.fence() // perhaps there is nobody left to ask
+	}
+	if len(r.fencing) > 0 {
+		return
+	}
+	if !r.returning {
+		t.goBack()
+		return
+	}
+	if waiting[tiers.Recover](t.Nodes) {
+		return
+	}
+	t.Recovery = nil
+	t.Cuts.Due = t.Now.Add(t.cfg.CutEvery)
+	t.layOut()
+}
+
+// goBack decides who serves each partition at the committed cut: its owner, if it lives and can undo, otherwise
+// its backup. Ordinary moves spread the partitions again afterwards.
+func (t *Training) goBack() {
+	r := t.Recovery
+	kept := 0
+	for p, owner := range t.Layout.Route.Owner {
+		h, alive := r.Holdings[owner]
+		if m := t.Nodes.ByID[owner]; alive && !m.Warned && h.Undo == t.Cuts.Committed && slices.Contains(h.Owned, ps.Partition(p)) {
+			kept++
+			continue
+		}
+		backup := t.holder(ps.Partition(p))
+		if backup == "" {
+			t.startOver(fmt.Sprintf("%s; no machine holds partition %d at cut %d", r.why, p, t.Cuts.Committed))
+			return
+		}
+		t.Layout.Route.Owner[p] = backup
+	}
+	t.Layout.Route.Version++
+	t.Cuts.cutReached()
+	lost := t.Clocks.rollback(t.Cuts.Committed)
+	t.Totals.Rollbacks++
+	t.Totals.Lost += lost
+	t.Record(func() journal.Entry {
+		return journal.Entry{
+			Kind: journal.Rollback, Generation: uint64(t.Layout.Generation), Clock: int64(t.Cuts.Committed), LostClocks: int64(lost), Why: r.why,
+			Partitions: len(t.Layout.Route.Owner) - kept,
+		}
+	})
+	// The dead hold no splits. Everybody else keeps theirs; the rest go where the layout wants them.
+	for i := range t.Layout.Splits {
+		if m := t.Nodes.ByID[t.Layout.Splits[i].Holder]; m == nil || !m.Member() || m.Warned {
+			t.Layout.hand(ps.Split(i), "")
+		}
+		t.Layout.Splits[i].next = t.Cuts.Committed + 1
+		t.Layout.askNoMore(ps.Split(i))
+	}
+	r.returning = true
+	for _, m := range t.Nodes.reachable() {
+		var mine []ps.Split
+		for i := range t.Layout.Splits {
+			if t.Layout.Splits[i].Holder == m.ID {
+				mine = append(mine, ps.Split(i))
+			}
+		}
+		t.Nodes.send(m.ID, tiers.Recover{
+			Generation: t.Layout.Generation, Cut: t.Cuts.Committed, Route: t.Layout.cloneRoute(), Peers: t.Nodes.peers(), Splits: mine,
+		})
+	}
+	t.Layout.routeNews = false
+}
+
+// holder is a machine that has the committed cut of a partition: its backup, or the one before.
+func (t *Training) holder(p ps.Partition) ps.ServerID {
+	if backup := t.Layout.Route.Backup[p]; holds(t.Recovery.Holdings[backup], p, t.Cuts.Committed) {
+		return backup
+	}
+	for _, m := range t.Nodes.reachable() {
+		if m.Keeps && holds(t.Recovery.Holdings[m.ID], p, t.Cuts.Committed) {
+			return m.ID
+		}
+	}
+	return ""
+}
+
+// startOver begins again from the newest checkpoint, or from the initial state: nobody holds the committed cut any more.
+// Machines that are left, and fenced at this generation, wait for the reliable tier to stand again (secure, stand).
+func (t *Training) startOver(why string) {
+	from := t.Saves.Newest
+	at := t.Saves.At
+	if from == "" {
+		from, at = t.cfg.Job.ResumeFrom, t.cfg.Job.ResumeAt
+	}
+	t.cfg.Job.ResumeFrom, t.cfg.Job.ResumeAt = from, at
+	if from == "" {
+		why += "; there is no checkpoint: back to the beginning"
+	} else {
+		why += "; back to the checkpoint " + from
+	}
+	t.Cuts.Cut, t.Halt, t.Recovery, t.Settle = nil, nil, nil, nil
+	clear(t.Layout.Moves)
+	if len(t.Nodes.Members()) == 0 {
+		t.Layout.Generation++ // nobody was fenced
+	}
+	t.Cuts.Committed, t.Layout.Stage = at, max(t.Layout.Stage, tiers.Stage1)
+	clear(t.Layout.Route.Owner)
+	clear(t.Layout.Route.Backup)
+	t.Layout.Route.Version, t.Layout.routeNews = 0, false
+	t.Layout.setTarget(tiers.Layout{})
+	for i := range t.Layout.Splits {
+		t.Layout.hand(ps.Split(i), "")
+		t.Layout.Splits[i].next = at + 1
+	}
+	lost := max(t.Clocks.rollback(at), 0)
+	t.Totals.Rollbacks++
+	t.Totals.Lost += lost
+	t.Record(func() journal.Entry {
+		return journal.Entry{Kind: journal.Rollback, Generation: uint64(t.Layout.Generation), Clock: int64(at), LostClocks: int64(lost),
+			Partitions: len(t.Layout.Route.Owner), Why: why}
+	})
+	t.machines.StartedOver()
+	t.ReadySince = time.Time{}
+}

@@ -1,0 +1,114 @@
+package training
+
+import (
+	"slices"
+
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// settling hands on the splits of a dead worker that served nothing: its incarnation is fenced everywhere, what
+// it had staged counts everywhere or nowhere, and only when it does may somebody else go on: with staleness, nothing
+// else would keep the next clock from coming before the one that is being settled.
+type settling struct {
+	dead      ps.ServerID
+	fencing   map[ps.ServerID]bool
+	standings []tiers.Standing
+	ending    bool
+}
+
+func (t *Training) advanceSettle() {
+	if s := t.Settle; s != nil {
+		if !s.ending && len(s.fencing) == 0 {
+			t.settleStaged()
+		}
+		if s.ending && !waiting[tiers.SettleWorker](t.Nodes) {
+			t.settleSplits()
+		}
+		return
+	}
+	if t.Recovery != nil || len(t.Layout.Moves) > 0 || t.Ending {
+		return
+	}
+	m := t.DeadHolder()
+	if m == nil {
+		return
+	}
+	s := &settling{dead: m.ID, fencing: map[ps.ServerID]bool{}}
+	t.Settle = s
+	// Backups too: the dead may only be silent, and find one promoted when it wakes up. Servers that come later get
+	// the fence with the partitions that move to them.
+	for _, server := range t.Nodes.reachable() {
+		if slices.Contains(t.Layout.Route.Owner, server.ID) || slices.Contains(t.Layout.Route.Backup, server.ID) {
+			s.fencing[server.ID] = true
+			t.Nodes.send(server.ID, tiers.FenceWorker{Incarnation: m.Incarnation})
+		}
+	}
+}
+
+// deadHolder is the first lost machine whose splits nobody has taken over; nil when there is none.
+func (t *Training) DeadHolder() *Node {
+	for _, m := range t.Nodes.Roster {
+		if m.Lost && m.Joined > 0 && m.Splits > 0 {
+			return m
+		}
+	}
+	return nil
+}
+
+// unsettled reports whether it is not known yet how far a dead worker has come.
+func (t *Training) unsettled() bool { return t.Settle != nil || t.DeadHolder() != nil }
+
+func (t *Training) takeStandings(m *Node, a tiers.Answer) {
+	s := t.Settle
+	if s == nil || !s.fencing[m.ID] {
+		return
+	}
+	r, ok := a.Result.(tiers.Standings)
+	if !ok {
+		t.machines.GiveUp(m.Machine, "it would not fence a worker: "+a.Error)
+		return
+	}
+	delete(s.fencing, m.ID)
+	s.standings = append(s.standings, r.Partitions...)
+}
+
+// settleStaged decides about the dead worker's last contribution: if any partition has committed it, all have it
+// staged and commit; else all discard.
+func (t *Training) settleStaged() {
+	s := t.Settle
+	s.ending = true
+	var committed, staged uint64
+	for _, p := range s.standings {
+		committed, staged = max(committed, p.Standing.Committed), max(staged, p.Standing.Staged)
+	}
+	if staged == 0 {
+		return
+	}
+	for _, m := range t.Nodes.reachable() {
+		if slices.Contains(t.Layout.Route.Owner, m.ID) {
+			t.Nodes.send(m.ID, tiers.SettleWorker{Incarnation: t.Nodes.ByID[s.dead].Incarnation, Sequence: staged, Commit: committed >= staged})
+		}
+	}
+}
+
+// settleSplits gives the dead worker's splits away, each at the clock after the last that any partition had
+// committed.
+func (t *Training) settleSplits() {
+	s := t.Settle
+	t.Settle = nil
+	for i := range t.Layout.Splits {
+		if t.Layout.Splits[i].Holder != s.dead {
+			continue
+		}
+		done := t.Cuts.Committed
+		for _, p := range s.standings {
+			done = max(done, p.Marks[i])
+		}
+		t.Layout.hand(ps.Split(i), "")
+		t.Layout.Splits[i].next = done + 1
+		t.Clocks.reached(ps.Split(i), done)
+	}
+	t.Cuts.checkClock()
+	t.layOut()
+}

@@ -1,0 +1,212 @@
+package training
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/tiers"
+)
+
+// Machines are judged by silence: a stream that broke and did not come back, or one that is open and says nothing. Silence is no
+// proof. Three rules keep it from being taken for one:
+//
+//   - Only silence that was listened to counts (Awake). A controller that was stopped has heard nobody.
+//   - After an absence, a machine whose stream broke has as long as any other to call again: agents end streams that do not
+//     answer, too.
+//   - Machines fail one by one, or by evictions, which the provider tells, or their hosts end their streams. When most just fall
+//     silent together, it is this host or its network: the hush.
+
+// hush is a silence of most machines.
+type hush struct {
+	since time.Time // by Step.Awake
+}
+
+// silence judges machines by how long nothing was heard of them.
+type silence struct {
+	*step.Step
+	cfg      *Config
+	machines Machines
+	nodes    *nodes
+	layout   *layout
+
+	hush *hush     // most machines have fallen silent together
+	Next time.Time // nobody is silent for too long before
+}
+
+// HushFor is how many times DeadAfter a silence of most machines is waited out. Provider listings and evictions end machines
+// meanwhile, as at any time.
+const HushFor = 10
+
+func (si *silence) hushFor() time.Duration { return HushFor * si.cfg.DeadAfter }
+
+// giveUpSilent gives up the machines that are silent for too long.
+func (si *silence) giveUp() {
+	if si.hush == nil && si.Now.Before(si.Next) {
+		return
+	}
+	silent := false // somebody is for too long, of whom nothing else is known
+	for _, m := range si.nodes.Roster {
+		switch {
+		case m.Lost || m.Ended:
+		case m.Address == "":
+			if si.Awake.Over(m.Heard, si.cfg.BootWithin) {
+				si.machines.GiveUp(m.Machine, fmt.Sprintf("its agent did not call in %.0f s", si.Wall(si.cfg.BootWithin)))
+			}
+		default:
+			why := si.why(m)
+			if why != "" && m.hungUp && !m.BrokenAt.IsZero() {
+				si.machines.GiveUp(m.Machine, why)
+			} else {
+				silent = silent || why != ""
+			}
+		}
+	}
+	if si.hushed(silent) {
+		return
+	}
+	for _, m := range si.nodes.Roster {
+		if m.Lost || m.Ended || m.Address == "" {
+			continue
+		}
+		if why := si.why(m); why != "" {
+			si.machines.GiveUp(m.Machine, why)
+		}
+	}
+}
+
+// silence is why a machine that has called is to be given up for its silence; empty = it is not.
+func (si *silence) why(m *Node) string {
+	switch {
+	case !m.BrokenAt.IsZero() && si.Awake.Over(m.BrokenAt, si.brokenPatience(m)):
+		return "its stream broke and did not come back"
+	case si.Awake.Over(m.Heard, si.patience(m)):
+		return fmt.Sprintf("silent for %.1f s", si.Wall(si.Awake.Now().Sub(m.Heard)))
+	}
+	return ""
+}
+
+// hangUpWithin is how long a machine may have been silent when its stream breaks, for that to be the end of its process, which
+// its host tells. The controller's own end breaks streams that are silent for longer, which is no news.
+func (si *silence) hangUpWithin() time.Duration {
+	return si.cfg.Market(min(3*si.cfg.Job.Heartbeat, 8*time.Second))
+}
+
+// hushed reports whether most machines are silent, so that nobody is given up for it. Silent: somebody is for too long.
+func (si *silence) hushed(silent bool) bool {
+	h := si.hush
+	if h == nil && !silent {
+		return false
+	}
+	unheard, all := 0, 0
+	for _, m := range si.nodes.Roster {
+		if !m.alive() || m.Warned || m.hungUp && !m.BrokenAt.IsZero() {
+			continue // of these, silence says nothing about the others
+		}
+		all++
+		if !m.BrokenAt.IsZero() || si.Awake.Now().Sub(m.Heard) >= si.cfg.DeadAfter/2 {
+			unheard++
+		}
+	}
+	most := unheard > 1 && 2*unheard > all
+	switch {
+	case h == nil && !most:
+		return false
+	case h == nil:
+		si.hush = &hush{since: si.Awake.Now()}
+		si.recordHush(journal.Waiting, unheard, fmt.Sprintf("%d of %d machines have fallen silent together: this host is too busy, or its network is down. "+
+			"Until they are heard, or for %.0f s, nobody is given up for silence and nothing is bought", unheard, all, si.Wall(si.hushFor())))
+		return true
+	case most && !si.Awake.Over(h.since, si.hushFor()):
+		return true
+	}
+	si.hush = nil
+	si.machines.Replan()
+	waited := si.Wall(si.Awake.Now().Sub(h.since))
+	if most {
+		si.recordHush(journal.GivenUp, unheard, fmt.Sprintf("%d of %d machines have not been heard for another %.0f s: they are given up", unheard, all, waited))
+		return false
+	}
+	si.recordHush(journal.Heard, unheard, fmt.Sprintf("most machines are no longer silent, after another %.1f s: %d of %d are", waited, unheard, all))
+	si.Awake.Wake() // the others have time to call, too
+	return true
+}
+
+func (si *silence) recordHush(to string, unheard int, why string) {
+	si.Record(func() journal.Entry { return journal.Entry{Kind: journal.Silence, To: to, Count: unheard, Why: why} })
+}
+
+// brokenPatience is how long a machine may take to come back whose stream broke.
+func (si *silence) brokenPatience(m *Node) time.Duration {
+	if si.Awake.JustWoke(m.BrokenAt) {
+		return max(si.cfg.BrokenAfter, si.cfg.DeadAfter)
+	}
+	return si.cfg.BrokenAfter
+}
+
+// patience is how long a machine may be silent. One that alone holds partitions, as owner and backup, takes all work since
+// the last checkpoint with it: on a busy host, waiting for it costs less. (A broken stream, and what the provider says, end it
+// as soon as any other machine.)
+func (si *silence) patience(m *Node) time.Duration {
+	if m.Tier == tiers.Reliable && si.layout.Standing() {
+		for p, owner := range si.layout.Route.Owner {
+			// A backup that was just named has nothing before the next cut: keeps.
+			if backup := si.layout.Route.Backup[p]; owner == m.ID && (backup == m.ID || backup == "" || m.Keeps) {
+				return 3 * si.cfg.DeadAfter
+			}
+		}
+	}
+	return si.cfg.DeadAfter
+}
+
+// nextSilent is when giveUpSilent may find somebody, if nothing is heard until then.
+func (si *silence) next() time.Time {
+	if si.hush != nil {
+		return si.Awake.NextBeat()
+	}
+	next := si.Now.Add(step.Never)
+	by := func(t time.Time, wait time.Duration) {
+		if t.IsZero() {
+			return
+		}
+		if at := si.Awake.Due(t, wait); at.Before(next) {
+			next = at
+		}
+	}
+	var called, quiet time.Time // the first of those that have not called yet, of the others
+	first := func(t *time.Time, of time.Time) {
+		if t.IsZero() || of.Before(*t) {
+			*t = of
+		}
+	}
+	for _, m := range si.nodes.Roster {
+		switch {
+		case m.Lost || m.Ended:
+		case m.Address == "":
+			first(&called, m.Heard)
+		default:
+			if m.Tier == tiers.Reliable {
+				by(m.Heard, si.patience(m))
+			} else {
+				first(&quiet, m.Heard)
+			}
+			if !m.BrokenAt.IsZero() {
+				by(m.BrokenAt, si.brokenPatience(m))
+			}
+		}
+	}
+	by(called, si.cfg.BootWithin)
+	by(quiet, si.cfg.DeadAfter)
+	return next
+}
+
+// lookAgain has somebody looked for by then who is silent for too long.
+func (si *silence) lookAgain(by time.Time) {
+	if by.Before(si.Next) {
+		si.Next = by
+	}
+	if by.Before(si.RestUntil) {
+		si.RestUntil = by
+	}
+}
