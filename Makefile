@@ -141,7 +141,7 @@ test-awscli: ## the fake cloud against the AWS command line (installs Debian's a
 
 .PHONY: test-moto
 test-moto: ## the EC2 adapter against moto, an EC2 that nobody here wrote (installs it in .cache)
-	@.ci/with-moto $(CACHE) .ci/test-without-skips -timeout 10m -run Moto ./provisioner/ec2
+	@.ci/with-moto $(CACHE) .ci/test-without-skips -timeout 10m -run Moto ./providers/ec2/api
 
 .PHONY: test-stores
 test-stores: ## program, splits and checkpoints in object stores that nobody here wrote (builds versitygw in .cache)
@@ -156,7 +156,7 @@ test-metrics: ## alert rules and metrics against Prometheus's own checker, and a
 	@.ci/install /usr/bin/promtool prometheus
 	promtool check config deploy/prometheus/prometheus.yml
 	promtool test rules deploy/prometheus/alerts_test.yml
-	TIERML_PROMTOOL=promtool TIERML_PROMETHEUS=prometheus .ci/test-without-skips -run 'Promtool|PrometheusScrapes' ./internal/dashboard
+	TIERML_PROMTOOL=promtool TIERML_PROMETHEUS=prometheus .ci/test-without-skips -run 'Promtool|PrometheusScrapes' ./watch/dashboard
 
 .PHONY: test-browser
 test-browser: $(CACHE) ## the report pages of the last run and of the tests' story in a browser (installs Debian's chromium if it can)

@@ -10,7 +10,7 @@ import (
 // them: a machine too many is not bought, as whoever watches the limit would give all of them up again.
 
 // Margin is the share of the hourly limit that purchases leave free, as one part of so many: prices move, and the next one must
-// not cross the limit. A pause ends by the same margin (internal/budget).
+// not cross the limit. A pause ends by the same margin (jobrun/budget).
 const Margin = 20
 
 // fewest is the smallest step, as a part of what is wanted, by which a fleet that the limit keeps small grows: each newcomer

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/planner"
-	"github.com/tierml/tierml/internal/planner/local"
-	"github.com/tierml/tierml/internal/pricelist"
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/planner"
+	"github.com/tierml/tierml/planner/local"
+	"github.com/tierml/tierml/planner/pricelist"
 	"github.com/tierml/tierml/provisioner"
 )
 

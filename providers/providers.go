@@ -13,12 +13,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/doctor"
 	"github.com/tierml/tierml/internal/clock"
-	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/doctor"
-	"github.com/tierml/tierml/internal/planner"
-	"github.com/tierml/tierml/internal/planner/local"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/planner"
+	"github.com/tierml/tierml/planner/local"
 	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/tiers/node"
 )

@@ -2,7 +2,7 @@
 // to buy and refuses to know why: what to buy, where and at what bid is bidding's business, and what to do
 // about a notice is elasticity's.
 //
-// Adapters over the providers' SDKs live below it (provisioner/ec2), and so does the exam that every cloud takes
+// Adapters over the providers' SDKs live below it (providers/ec2/api), and so does the exam that every cloud takes
 // (provisioner/provisionertest), which says the contract again in a form that runs.
 package provisioner
 

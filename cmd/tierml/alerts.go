@@ -5,9 +5,9 @@ import (
 	"os"
 	"strings"
 
-	"github.com/tierml/tierml/internal/alert"
-	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/jobmanager"
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/jobmanager"
+	"github.com/tierml/tierml/watch/alert"
 )
 
 // hookOf is where a job's alerts go; nil: nowhere.

@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
-	"github.com/tierml/tierml/internal/planner"
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/table"
+	"github.com/tierml/tierml/planner"
 	"github.com/tierml/tierml/sim"
 	"github.com/tierml/tierml/sim/calibration"
 	"github.com/tierml/tierml/sim/sweep"

@@ -8,7 +8,7 @@ import (
 
 	"github.com/tierml/tierml/apps/all"
 	"github.com/tierml/tierml/bidding"
-	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
 )

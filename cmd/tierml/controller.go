@@ -15,10 +15,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/access"
-	"github.com/tierml/tierml/internal/budget"
-	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/jobmanager"
+	"github.com/tierml/tierml/jobmanager"
+	"github.com/tierml/tierml/jobrun/budget"
 	"github.com/tierml/tierml/market"
 )
 

@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/access"
-	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/planner/local"
-	"github.com/tierml/tierml/internal/reach"
+	"github.com/tierml/tierml/jobmanager/reach"
+	"github.com/tierml/tierml/planner/local"
 	"github.com/tierml/tierml/providers"
 	"github.com/tierml/tierml/providers/boot"
 	"github.com/tierml/tierml/provisioner"

@@ -17,8 +17,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/internal/access"
-	"github.com/tierml/tierml/internal/dashboard"
 	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/watch/dashboard"
 )
 
 func newDashboardCommand() *cobra.Command {

@@ -14,13 +14,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/doctor"
 	"github.com/tierml/tierml/internal/blob"
-	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/doctor"
 	"github.com/tierml/tierml/internal/location"
-	"github.com/tierml/tierml/internal/planner/local"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/table"
+	"github.com/tierml/tierml/planner/local"
 	"github.com/tierml/tierml/providers"
 )
 

@@ -16,17 +16,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
-	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/drill"
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/words"
-	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
-	"github.com/tierml/tierml/internal/status"
 	"github.com/tierml/tierml/internal/table"
+	"github.com/tierml/tierml/jobrun"
+	"github.com/tierml/tierml/jobrun/drill"
 	"github.com/tierml/tierml/providers"
 	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/watch/status"
 )
 
 func newDrillCommand() *cobra.Command {
@@ -214,7 +214,7 @@ func drillTable(r drill.Report) table.Table {
 
 // harm returns what does it to machines: the control endpoint of a fake cloud, or a real cloud's own API after asking.
 func (o drillOptions) harm(dir string, in io.Reader, out io.Writer) (func(context.Context, []drill.Machine) error, error) {
-	state, err := localrun.ReadState(dir)
+	state, err := jobrun.ReadState(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -230,7 +230,7 @@ func (o drillOptions) harm(dir string, in io.Reader, out io.Writer) (func(contex
 		return func(ctx context.Context, machines []drill.Machine) error { return o.order(ctx, endpoint, machines) }, nil
 	}
 	if job.Cloud == config.CloudLocal {
-		return nil, fmt.Errorf("the cloud of %s does not answer: its %s says that it is at %q", relative(dir), localrun.StateFile, endpoint)
+		return nil, fmt.Errorf("the cloud of %s does not answer: its %s says that it is at %q", relative(dir), jobrun.StateFile, endpoint)
 	}
 	provider, err := providers.Of(job)
 	if err != nil {

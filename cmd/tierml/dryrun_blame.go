@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/config"
 )
 
 // blame rewords objections to fields of the job that a flag has replaced: they name the flag, not the job file.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/config"
 )
 
 // fleetOptions try a job on other machines than those that its file names, so that it need not be edited.

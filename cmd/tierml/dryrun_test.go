@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tierml/tierml/internal/planner/local"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/market/trace"
+	"github.com/tierml/tierml/planner/local"
 )
 
 // dryRunOf runs the demo's job with some more arguments.

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/tierml/tierml/internal/drill"
+	"github.com/tierml/tierml/jobrun/drill"
 )
 
 // A drill kills and evicts machines of a run that trains, and sees it go on.

@@ -20,10 +20,10 @@ import (
 
 	"github.com/tierml/tierml/fakecloud"
 	"github.com/tierml/tierml/internal/blob"
-	"github.com/tierml/tierml/internal/checkpoint"
 	"github.com/tierml/tierml/internal/journal"
-	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/jobrun"
+	"github.com/tierml/tierml/tiers/checkpoint"
 )
 
 func has(kind journal.Kind, n int) func([]journal.Entry) bool {
@@ -121,7 +121,7 @@ func TestEverythingKilledAndResumed(t *testing.T) {
 // checkpoints are the complete ones of a run, the newest first.
 func (s *site) checkpoints(run string) []checkpoint.Found {
 	s.t.Helper()
-	state, err := localrun.ReadState(s.path(run))
+	state, err := jobrun.ReadState(s.path(run))
 	if err != nil {
 		s.t.Fatal(err)
 	}

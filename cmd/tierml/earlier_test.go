@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/rundir"
 )
 

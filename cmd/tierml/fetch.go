@@ -13,8 +13,8 @@ import (
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/cost"
-	"github.com/tierml/tierml/internal/jobmanager/call"
 	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/jobmanager/call"
 )
 
 func newFetchCommand() *cobra.Command {

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"runtime"
 
-	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/jobmanager"
-	"github.com/tierml/tierml/internal/planner"
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/jobmanager"
+	"github.com/tierml/tierml/planner"
 )
 
 // What a machine of `cloud: local` takes of this host, as measured: a process of 50 MB that trains at the job's declared rate. With more

@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/tierml/tierml/bidding"
-	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/planner"
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/planner"
 )
 
 // A plan warns of more machines than the host can play, and a run with more than have a place in its memory is refused.

@@ -14,8 +14,8 @@ import (
 
 	"github.com/tierml/tierml/apps/all"
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
-	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/jobinit"
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/planner/jobinit"
 )
 
 func newInitCommand() *cobra.Command {

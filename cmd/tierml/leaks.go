@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/clock"
-	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/providers"

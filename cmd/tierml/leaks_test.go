@@ -12,13 +12,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/fakecloud"
 	"github.com/tierml/tierml/fakecloud/fakecloudtest"
 	"github.com/tierml/tierml/internal/clock"
-	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/market"
+	ec2 "github.com/tierml/tierml/providers/ec2/api"
 	"github.com/tierml/tierml/provisioner"
-	"github.com/tierml/tierml/provisioner/ec2"
 )
 
 // A job file that names no cluster has the default one, as those of others may: only the owner's machines are ended, until somebody

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
-	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/terminal"

@@ -15,13 +15,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
-	"github.com/tierml/tierml/internal/planner/local"
-	"github.com/tierml/tierml/internal/quote"
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/market/advisor"
 	"github.com/tierml/tierml/market/store"
 	"github.com/tierml/tierml/market/trace"
+	"github.com/tierml/tierml/planner/local"
+	"github.com/tierml/tierml/planner/quote"
 )
 
 type marketOptions struct {

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/tierml/tierml/internal/dashboard"
-	"github.com/tierml/tierml/internal/jobmanager/call"
 	"github.com/tierml/tierml/internal/table"
+	"github.com/tierml/tierml/jobmanager/call"
+	"github.com/tierml/tierml/watch/dashboard"
 )
 
 // This file says what an intervention came to, in the forms of -o.

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tierml/tierml/internal/dashboard"
-	"github.com/tierml/tierml/internal/jobmanager/call"
 	"github.com/tierml/tierml/internal/table"
+	"github.com/tierml/tierml/jobmanager/call"
+	"github.com/tierml/tierml/watch/dashboard"
 )
 
 // People follow a change of numbers; programs get what it came to, once.

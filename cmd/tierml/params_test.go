@@ -6,7 +6,7 @@ import (
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/all"
-	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/config"
 )
 
 func TestParamsSuitStaleReads(t *testing.T) {

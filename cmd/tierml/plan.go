@@ -17,15 +17,15 @@ import (
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/all"
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/blob"
-	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/words"
-	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/internal/location"
-	"github.com/tierml/tierml/internal/planner"
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/table"
+	"github.com/tierml/tierml/jobrun"
+	"github.com/tierml/tierml/planner"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/sim"
 	"github.com/tierml/tierml/sim/sweep"
@@ -160,7 +160,7 @@ func prepareJobWith(ctx context.Context, job *config.Job, prepare func() (apps.P
 	if p.program, p.dataset, err = prepare(); err != nil {
 		return nil, err
 	}
-	schema := localrun.SchemaOf(job, p.program)
+	schema := jobrun.SchemaOf(job, p.program)
 	memory, err := planner.AdmitMemory(job, p.choice.Reliable, &schema)
 	if err != nil {
 		return nil, err

@@ -12,13 +12,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
-	"github.com/tierml/tierml/internal/dashboard"
-	"github.com/tierml/tierml/internal/jobmanager/call"
 	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
 	"github.com/tierml/tierml/internal/table"
+	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/watch/dashboard"
 )
 
 func newPsCommand() *cobra.Command {

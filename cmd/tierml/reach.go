@@ -11,12 +11,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/access"
-	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/jobmanager/call"
-	"github.com/tierml/tierml/internal/reach"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
+	"github.com/tierml/tierml/jobmanager/call"
+	"github.com/tierml/tierml/jobmanager/reach"
 	"github.com/tierml/tierml/providers"
 )
 

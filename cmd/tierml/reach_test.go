@@ -12,10 +12,10 @@ import (
 	"github.com/tierml/tierml/fakecloud/fakecloudtest"
 	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/internal/clock"
-	"github.com/tierml/tierml/internal/reach"
+	"github.com/tierml/tierml/jobmanager/reach"
 	"github.com/tierml/tierml/market"
+	ec2 "github.com/tierml/tierml/providers/ec2/api"
 	"github.com/tierml/tierml/provisioner"
-	"github.com/tierml/tierml/provisioner/ec2"
 )
 
 // A job file that does not name its cluster shares the default one with everybody in the account. No command takes somebody else's

@@ -6,11 +6,11 @@ import (
 	"io"
 	"time"
 
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/clock"
-	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/planner/local"
-	"github.com/tierml/tierml/internal/pricelist"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/planner/local"
+	"github.com/tierml/tierml/planner/pricelist"
 	"github.com/tierml/tierml/providers"
 )
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/cost"
-	"github.com/tierml/tierml/internal/invoice"
+	"github.com/tierml/tierml/cost/invoice"
 	"github.com/tierml/tierml/internal/table"
 )
 

@@ -15,12 +15,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/internal/access"
-	"github.com/tierml/tierml/internal/console"
-	"github.com/tierml/tierml/internal/jobmanager/call"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
+	"github.com/tierml/tierml/jobmanager/call"
+	"github.com/tierml/tierml/watch/console"
 )
 
 // remote is the controller that a command means, if any.

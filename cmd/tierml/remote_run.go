@@ -16,10 +16,10 @@ import (
 	"github.com/tierml/tierml/apps/all"
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
-	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/jobmanager/call"
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/location"
 	"github.com/tierml/tierml/internal/progress"
+	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/ps"
 )
 

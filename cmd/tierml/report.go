@@ -13,16 +13,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/cost/page"
 	"github.com/tierml/tierml/fakecloud"
-	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/jobmanager/call"
 	"github.com/tierml/tierml/internal/journal"
-	"github.com/tierml/tierml/internal/planner/local"
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/table"
+	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/planner/local"
 )
 
 func newReportCommand() *cobra.Command {

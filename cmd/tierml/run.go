@@ -20,17 +20,17 @@ import (
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/cost/page"
 	"github.com/tierml/tierml/elasticity"
 	"github.com/tierml/tierml/internal/clock"
-	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/console"
 	"github.com/tierml/tierml/internal/journal"
-	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/jobrun"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers/node/splitdir"
+	"github.com/tierml/tierml/watch/console"
 )
 
 func newRunCommand() *cobra.Command {
@@ -122,7 +122,7 @@ type resumption struct {
 	at         time.Time        // market time at which it ended
 	part       int              // how often the run was begun before
 	past       *elasticity.Past // nil = it begins, or was ended in order
-	state      localrun.State
+	state      jobrun.State
 	doubts     []error           // why newer checkpoints are not used
 	older      []elasticity.Kept // checkpoints before it
 	damaged    []journal.Damaged // lines of the journal that were left out
@@ -156,7 +156,7 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 		return usageError{fmt.Errorf("--endpoint is for cloud: local; write %s.endpoint in the job file", job.Cloud)}
 	}
 	if o.endpoint != "" {
-		if mapping, err = localrun.RemoteClock(ctx, o.endpoint); err != nil {
+		if mapping, err = jobrun.RemoteClock(ctx, o.endpoint); err != nil {
 			if from.part > 0 {
 				err = fmt.Errorf("%w\nIf that cloud is no more, go on with one in this process: --endpoint %s", err, noEndpoint)
 			}
@@ -254,7 +254,7 @@ func loadJob(o runOptions) (*config.Job, resumption, error) {
 		}
 	}
 	var from resumption
-	saved, err := localrun.Checkpoint(o.resume)
+	saved, err := jobrun.Checkpoint(o.resume)
 	from.checkpoint, from.clock, from.doubts, from.older = saved.Path, saved.Clock, saved.Doubts, saved.Older
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -262,7 +262,7 @@ func loadJob(o runOptions) (*config.Job, resumption, error) {
 	case err != nil:
 		return nil, from, err
 	}
-	if from.state, err = localrun.ReadState(o.resume); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if from.state, err = jobrun.ReadState(o.resume); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, from, err
 	}
 	entries, _, err := journal.ReadFile(filepath.Join(o.resume, rundir.JournalFile))
@@ -384,7 +384,7 @@ func drive(ctx context.Context, o runOptions, p *preparedJob, from resumption, m
 	for _, e := range past {
 		told.Recall(e)
 	}
-	r := localrun.New(localrun.Config{
+	r := jobrun.New(jobrun.Config{
 		SaveTime: p.plan.Input.SaveTime, RestartTime: p.plan.Input.RestartTime,
 		Job: p.job, Choice: p.choice, Plan: p.plan, Program: p.program, Dataset: p.dataset, Offers: p.offers,
 		Directory: directory, Agent: []string{self, "agent"}, Version: version(), Journal: lines,
@@ -497,7 +497,7 @@ func conclude(ctx context.Context, out io.Writer, job *config.Job, directory, ou
 		return nil
 	case "interrupted":
 		why := report.Run.Why
-		if _, err := localrun.Checkpoint(directory); err == nil {
+		if _, err := jobrun.Checkpoint(directory); err == nil {
 			fmt.Fprintf(out, "Resume   tierml run --resume %s\n", dir)
 		} else {
 			fmt.Fprintf(out, "Nothing was saved, as the run was ended at once; start again with %s\n", filepath.Join(dir, rundir.JobFile))

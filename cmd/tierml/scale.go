@@ -11,8 +11,8 @@ import (
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/elasticity/scaling"
 	pb "github.com/tierml/tierml/elasticity/scaling/scalingpb"
-	"github.com/tierml/tierml/internal/jobmanager/call"
 	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/jobmanager/call"
 )
 
 func newScaleCommand() *cobra.Command {

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/elasticity"
-	"github.com/tierml/tierml/internal/budget"
 	"github.com/tierml/tierml/internal/clock"
-	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/jobrun/budget"
 )
 
 // stopTakes is how long before a new hour begins, by the wall clock, a run must be told to stop in order not to pay it.

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/ps"
 )
 

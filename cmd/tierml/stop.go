@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tierml/tierml/internal/dashboard"
-	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/internal/progress"
+	"github.com/tierml/tierml/jobrun"
+	"github.com/tierml/tierml/watch/dashboard"
 )
 
 func newStopCommand() *cobra.Command {
@@ -67,7 +67,7 @@ func stopRun(ctx context.Context, dir string, now bool, format string, out io.Wr
 	name := filepath.Base(dir)
 	bar := progress.Start(ctx, "Waiting until "+name+" has ended", 0, progress.Things)
 	defer bar.Done()
-	err := localrun.End(ctx, dir, "tierml stop", now, func() {
+	err := jobrun.End(ctx, dir, "tierml stop", now, func() {
 		how := "saves its work and ends its machines"
 		if now {
 			how = "ends its machines at once"
@@ -78,7 +78,7 @@ func stopRun(ctx context.Context, dir string, now bool, format string, out io.Wr
 	if errors.Is(err, context.Canceled) {
 		return exitError{exitInterrupted, fmt.Errorf("not waited for; %s goes on ending: `tierml ps` shows it", name)}
 	}
-	ended := errors.Is(err, localrun.ErrEnded)
+	ended := errors.Is(err, jobrun.ErrEnded)
 	if err != nil && !ended {
 		return err
 	}
@@ -86,6 +86,6 @@ func stopRun(ctx context.Context, dir string, now bool, format string, out io.Wr
 	if err != nil {
 		return err
 	}
-	_, err = localrun.Checkpoint(dir)
+	_, err = jobrun.Checkpoint(dir)
 	return ending{run, ended, err == nil && run.State == "interrupted"}.say(out, relative(dir), format)
 }

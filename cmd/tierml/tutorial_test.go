@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/fakecloud"
 	"github.com/tierml/tierml/internal/clock"
-	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/market"
 )
 

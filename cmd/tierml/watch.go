@@ -16,16 +16,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
-	"github.com/tierml/tierml/internal/console"
-	"github.com/tierml/tierml/internal/dashboard"
-	"github.com/tierml/tierml/internal/jobmanager/call"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
-	"github.com/tierml/tierml/internal/status"
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/internal/terminal"
+	"github.com/tierml/tierml/jobmanager/call"
+	"github.com/tierml/tierml/watch/console"
+	"github.com/tierml/tierml/watch/dashboard"
+	"github.com/tierml/tierml/watch/status"
 )
 
 // oneRun takes the name of a run, or nothing for the latest.

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/fakecloud"
-	"github.com/tierml/tierml/internal/alert"
-	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/watch/alert"
 )
 
 func blocksOf(t *testing.T, test string) (all []Block) {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/providers"
 	"github.com/tierml/tierml/providers/boot"
 	"github.com/tierml/tierml/providers/boot/boottest"

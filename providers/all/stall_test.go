@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/providers"
 	"github.com/tierml/tierml/providers/boot"
 	"github.com/tierml/tierml/providers/boot/boottest"

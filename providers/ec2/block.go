@@ -3,7 +3,7 @@ package ec2
 import (
 	"time"
 
-	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/config"
 )
 
 // Name is the provider's word in job files and pools.

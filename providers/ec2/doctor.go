@@ -8,11 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/doctor"
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/doctor"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/providers/ec2/api"
 	"github.com/tierml/tierml/provisioner"
-	sdk "github.com/tierml/tierml/provisioner/ec2"
 )
 
 // examined is an account to look at.
@@ -20,12 +20,12 @@ type examined interface {
 	May(ctx context.Context, action string) error
 	MayTerminate(context.Context, provisioner.InstanceID) error
 	Try(context.Context, provisioner.Request) error
-	TryFleet(context.Context, provisioner.Request) (sdk.FleetRights, error)
-	Image(context.Context) (sdk.Image, error)
-	Subnets(context.Context) ([]sdk.Subnet, error)
-	SecurityGroups(context.Context) ([]sdk.SecurityGroup, error)
+	TryFleet(context.Context, provisioner.Request) (api.FleetRights, error)
+	Image(context.Context) (api.Image, error)
+	Subnets(context.Context) ([]api.Subnet, error)
+	SecurityGroups(context.Context) ([]api.SecurityGroup, error)
 	Quota(ctx context.Context, endpoint, code string) (float64, error)
-	PriceHistory(context.Context, sdk.PriceQuery, func(int)) (map[market.Pool][]market.PricePoint, error)
+	PriceHistory(context.Context, api.PriceQuery, func(int)) (map[market.Pool][]market.PricePoint, error)
 	Types(ctx context.Context, names ...string) ([]market.InstanceType, error)
 	OnDemand(ctx context.Context, names ...string) (found []market.InstanceType, missing []string, err error)
 	Holdings(context.Context) ([]provisioner.Holding, error)
@@ -100,7 +100,7 @@ func unseen(err error) bool {
 
 func checkPermissions(ctx context.Context, account examined) (string, error) {
 	var refused []string
-	for _, action := range sdk.Actions() {
+	for _, action := range api.Actions() {
 		if err := account.May(ctx, action); errors.Is(err, provisioner.ErrDenied) {
 			refused = append(refused, "ec2:"+action)
 		} else if err != nil {
@@ -110,7 +110,7 @@ func checkPermissions(ctx context.Context, account examined) (string, error) {
 	if len(refused) > 0 {
 		return "", doctor.Wrong(roleAdvice, "not allowed: %s", strings.Join(refused, ", "))
 	}
-	return fmt.Sprintf("EC2 would allow all %d calls that look", len(sdk.Actions())), nil
+	return fmt.Sprintf("EC2 would allow all %d calls that look", len(api.Actions())), nil
 }
 
 func checkImage(ctx context.Context, account examined, e *Block, types map[string]market.InstanceType) (string, error) {
@@ -146,7 +146,7 @@ func checkSubnets(ctx context.Context, account examined, e *Block, machines int)
 		return "", doctor.Wrong("write subnets of "+e.Region+" in ec2.subnets", "%v", err)
 	}
 	for zone, id := range e.Subnets {
-		at := slices.IndexFunc(subnets, func(s sdk.Subnet) bool { return s.ID == id })
+		at := slices.IndexFunc(subnets, func(s api.Subnet) bool { return s.ID == id })
 		switch {
 		case at < 0:
 			return "", doctor.Wrong("write subnets of "+e.Region+" in ec2.subnets", "there is no subnet %s", id)
@@ -170,7 +170,7 @@ func checkGroups(ctx context.Context, account examined, e *Block) (string, error
 	case err != nil:
 		return "", doctor.Wrong("write groups of "+e.Region+" in ec2.security_groups", "%v", err)
 	}
-	if !slices.ContainsFunc(groups, func(g sdk.SecurityGroup) bool { return g.Within }) {
+	if !slices.ContainsFunc(groups, func(g api.SecurityGroup) bool { return g.Within }) {
 		return "", doctor.Wrong("add a rule: TCP 1024-65535 from the group itself", "no group lets its machines reach each other at the ports from 1024 on")
 	}
 	for _, g := range groups {
@@ -253,7 +253,7 @@ func checkTerminations(ctx context.Context, account examined) (string, error) {
 }
 
 func checkPrices(ctx context.Context, account examined, job *config.Job, types []string) (string, error) {
-	prices, err := account.PriceHistory(ctx, sdk.PriceQuery{Types: types, Zones: job.Resources.Zones, Since: time.Now().Add(-24 * time.Hour)}, func(int) {})
+	prices, err := account.PriceHistory(ctx, api.PriceQuery{Types: types, Zones: job.Resources.Zones, Since: time.Now().Add(-24 * time.Hour)}, func(int) {})
 	if err != nil {
 		return "", doctor.Denied(err, roleAdvice)
 	}
@@ -288,7 +288,7 @@ func checkQuotas(ctx context.Context, account examined, job *config.Job, types m
 	for _, q := range []struct {
 		code, what string
 		needed     float64
-	}{{sdk.QuotaSpotVCPUs, "spot", spot}, {sdk.QuotaOnDemandVCPUs, "on-demand", onDemand}} {
+	}{{api.QuotaSpotVCPUs, "spot", spot}, {api.QuotaOnDemandVCPUs, "on-demand", onDemand}} {
 		limit, err := account.Quota(ctx, of(job).Endpoint, q.code)
 		if err != nil {
 			return "", doctor.Doubt("let the role do servicequotas:GetServiceQuota, or look at the console: Service Quotas, EC2, "+q.code, "%v", err)

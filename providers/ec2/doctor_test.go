@@ -5,12 +5,12 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/doctor"
-	"github.com/tierml/tierml/internal/doctor/doctortest"
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/doctor"
+	"github.com/tierml/tierml/doctor/doctortest"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/providers/ec2/api"
 	"github.com/tierml/tierml/provisioner"
-	sdk "github.com/tierml/tierml/provisioner/ec2"
 )
 
 // expectation is how a check should end.
@@ -42,9 +42,9 @@ type patient struct {
 	unpriced string
 	examined
 	refused map[string]error // by call or action
-	image   sdk.Image
-	subnets []sdk.Subnet
-	groups  []sdk.SecurityGroup
+	image   api.Image
+	subnets []api.Subnet
+	groups  []api.SecurityGroup
 	quota   float64
 	live    []provisioner.Holding
 	prices  map[market.Pool][]market.PricePoint
@@ -55,7 +55,7 @@ func (a patient) MayTerminate(context.Context, provisioner.InstanceID) error {
 	return a.refused["TerminateInstances"]
 }
 func (a patient) Try(context.Context, provisioner.Request) error { return a.refused["RunInstances"] }
-func (a patient) TryFleet(context.Context, provisioner.Request) (rights sdk.FleetRights, err error) {
+func (a patient) TryFleet(context.Context, provisioner.Request) (rights api.FleetRights, err error) {
 	if a.refused["CreateLaunchTemplate"] != nil {
 		rights.Denied = append(rights.Denied, "ec2:CreateLaunchTemplate")
 	}
@@ -64,17 +64,17 @@ func (a patient) TryFleet(context.Context, provisioner.Request) (rights sdk.Flee
 	}
 	return rights, a.refused["fleets"]
 }
-func (a patient) Image(context.Context) (sdk.Image, error) {
+func (a patient) Image(context.Context) (api.Image, error) {
 	return a.image, a.refused["DescribeImages"]
 }
-func (a patient) Subnets(context.Context) ([]sdk.Subnet, error) {
+func (a patient) Subnets(context.Context) ([]api.Subnet, error) {
 	return a.subnets, a.refused["DescribeSubnets"]
 }
-func (a patient) SecurityGroups(context.Context) ([]sdk.SecurityGroup, error) { return a.groups, nil }
+func (a patient) SecurityGroups(context.Context) ([]api.SecurityGroup, error) { return a.groups, nil }
 func (a patient) Quota(context.Context, string, string) (float64, error) {
 	return a.quota, a.refused["GetServiceQuota"]
 }
-func (a patient) PriceHistory(context.Context, sdk.PriceQuery, func(int)) (map[market.Pool][]market.PricePoint, error) {
+func (a patient) PriceHistory(context.Context, api.PriceQuery, func(int)) (map[market.Pool][]market.PricePoint, error) {
 	return a.prices, nil
 }
 func (a patient) Types(context.Context, ...string) ([]market.InstanceType, error) {
@@ -94,9 +94,9 @@ func (a patient) Holdings(context.Context) ([]provisioner.Holding, error) { retu
 
 func healthy() patient {
 	return patient{
-		image: sdk.Image{State: "available", Architecture: "x86_64", RootDevice: "/dev/xvda"}, quota: 256,
-		subnets: []sdk.Subnet{{ID: "subnet-a", Zone: "us-west-2a", VPC: "vpc-1", Free: 200}},
-		groups:  []sdk.SecurityGroup{{ID: "sg-1", VPC: "vpc-1", Within: true}},
+		image: api.Image{State: "available", Architecture: "x86_64", RootDevice: "/dev/xvda"}, quota: 256,
+		subnets: []api.Subnet{{ID: "subnet-a", Zone: "us-west-2a", VPC: "vpc-1", Free: 200}},
+		groups:  []api.SecurityGroup{{ID: "sg-1", VPC: "vpc-1", Within: true}},
 		prices:  map[market.Pool][]market.PricePoint{{Zone: "us-west-2a"}: nil}, refused: map[string]error{},
 	}
 }
@@ -139,7 +139,7 @@ func TestChecks(t *testing.T) {
 		"no subnets":       {func(_ *patient, j *config.Job) { of(j).Subnets = nil }, []expectation{{"subnets", Warning, "default subnet"}}},
 		"closed group":     {func(a *patient, _ *config.Job) { a.groups[0].Within = false }, []expectation{{"security groups", Failed, "1024-65535"}}},
 		"two networks": {func(a *patient, _ *config.Job) {
-			a.groups = append(a.groups, sdk.SecurityGroup{ID: "sg-2", VPC: "vpc-2"})
+			a.groups = append(a.groups, api.SecurityGroup{ID: "sg-2", VPC: "vpc-2"})
 		}, []expectation{{"security groups", Failed, "different networks"}}},
 		"small quota":        {func(a *patient, _ *config.Job) { a.quota = 16 }, []expectation{{"quotas", Failed, "request-service-quota-increase"}}},
 		"unseen quota":       {func(a *patient, _ *config.Job) { a.refused["GetServiceQuota"] = denied }, []expectation{{"quotas", Warning, "servicequotas:GetServiceQuota"}}},

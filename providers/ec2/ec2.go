@@ -1,5 +1,5 @@
 // Package ec2 is Amazon EC2 as a provider: its block of the job file, its market, its doctor's checks, and what its machines say
-// of themselves. provisioner/ec2 speaks to its API.
+// of themselves. providers/ec2/api speaks to its API.
 package ec2
 
 import (
@@ -11,16 +11,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/doctor"
 	"github.com/tierml/tierml/internal/clock"
-	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/doctor"
-	"github.com/tierml/tierml/internal/planner/local"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/planner/local"
 	"github.com/tierml/tierml/providers"
 	"github.com/tierml/tierml/providers/boot"
+	"github.com/tierml/tierml/providers/ec2/api"
+	"github.com/tierml/tierml/providers/ec2/notice"
 	"github.com/tierml/tierml/provisioner"
-	sdk "github.com/tierml/tierml/provisioner/ec2"
-	"github.com/tierml/tierml/provisioner/ec2/notice"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
 	"github.com/tierml/tierml/tiers/node"
@@ -56,21 +56,21 @@ func (Provider) Facts() providers.Facts {
 
 // past asks for the Linux spot prices of a region, of which EC2 keeps 90 days.
 func past(ctx context.Context, q providers.PastQuery) (map[market.Pool][]market.PricePoint, error) {
-	cloud, err := sdk.New(ctx, sdk.Config{Region: q.Region, Cluster: "prices", Endpoint: q.Endpoint})
+	cloud, err := api.New(ctx, api.Config{Region: q.Region, Cluster: "prices", Endpoint: q.Endpoint})
 	if err != nil {
 		return nil, err
 	}
 	defer cloud.Close()
-	return cloud.PriceHistory(ctx, sdk.PriceQuery{Types: q.Types, Zones: q.Zones, Since: q.Since}, q.Tell)
+	return cloud.PriceHistory(ctx, api.PriceQuery{Types: q.Types, Zones: q.Zones, Since: q.Since}, q.Tell)
 }
 
 // configOf is the adapter's, as a job has it.
-func configOf(job *config.Job) sdk.Config {
+func configOf(job *config.Job) api.Config {
 	b := of(job)
-	return sdk.Config{
+	return api.Config{
 		Region: b.Region, Cluster: b.Cluster, Owner: b.Owner, Endpoint: b.Endpoint, ImageID: b.Image, Subnets: b.Subnets,
 		SecurityGroups: b.SecurityGroups, InstanceProfile: b.InstanceProfile,
-		RootVolume: &sdk.RootVolume{Device: b.Device, SizeGiB: int32((b.Disk.MiB + 1023) >> 10)},
+		RootVolume: &api.RootVolume{Device: b.Device, SizeGiB: int32((b.Disk.MiB + 1023) >> 10)},
 		Strategy:   provisioner.Allocation(job.Resources.ProviderChooses()),
 	}
 }
@@ -80,20 +80,20 @@ const anyImage = "ami-0a000000000000001"
 
 // Open makes the adapter, by the SDK's own way to find credentials.
 func (Provider) Open(ctx context.Context, job *config.Job, s providers.Session) (providers.Account, error) {
-	c := sdk.Config{Region: s.Region, Cluster: s.Run, Endpoint: s.Played, ImageID: anyImage, NoticeLength: job.Local.Notice,
+	c := api.Config{Region: s.Region, Cluster: s.Run, Endpoint: s.Played, ImageID: anyImage, NoticeLength: job.Local.Notice,
 		Strategy: provisioner.Allocation(job.Resources.ProviderChooses())}
 	if s.Played == "" {
 		c = configOf(job)
 		c.Job = s.Run
 	} else {
-		c.Credentials = &sdk.Credentials{AccessKeyID: "local", SecretAccessKey: "local"}
+		c.Credentials = &api.Credentials{AccessKeyID: "local", SecretAccessKey: "local"}
 	}
 	c.PollInterval, c.Clock, c.Log = s.Poll, s.Clock, s.Log
-	return account(sdk.New(ctx, c))
+	return account(api.New(ctx, c))
 }
 
 // account keeps a nil out of the interface.
-func account(cloud *sdk.Cloud, err error) (providers.Account, error) {
+func account(cloud *api.Cloud, err error) (providers.Account, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func account(cloud *sdk.Cloud, err error) (providers.Account, error) {
 
 // Market is what EC2 sells to a job.
 func (Provider) Market(ctx context.Context, job *config.Job, folder string) (*local.Market, error) {
-	cloud, err := sdk.New(ctx, configOf(job))
+	cloud, err := api.New(ctx, configOf(job))
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func (Provider) Market(ctx context.Context, job *config.Job, folder string) (*lo
 
 // Try asks with DryRun.
 func (Provider) Try(ctx context.Context, job *config.Job, pools []market.Pool) (string, error) {
-	cloud, err := sdk.New(ctx, configOf(job))
+	cloud, err := api.New(ctx, configOf(job))
 	if err != nil {
 		return "", err
 	}
@@ -127,7 +127,7 @@ func (Provider) Try(ctx context.Context, job *config.Job, pools []market.Pool) (
 
 // Checks are those of a job with cloud: ec2.
 func (Provider) Checks(job *config.Job) []doctor.Check {
-	return checks(job, func(ctx context.Context) (examined, error) { return sdk.New(ctx, configOf(job)) })
+	return checks(job, func(ctx context.Context) (examined, error) { return api.New(ctx, configOf(job)) })
 }
 
 // Pace is EC2's: it limits calls, and answers at once.

@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/bidding"
-	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/planner/local"
-	"github.com/tierml/tierml/internal/pricelist"
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/market/advisor"
+	"github.com/tierml/tierml/planner/local"
+	"github.com/tierml/tierml/planner/pricelist"
 	"github.com/tierml/tierml/providers"
-	sdk "github.com/tierml/tierml/provisioner/ec2"
+	"github.com/tierml/tierml/providers/ec2/api"
 )
 
 // This file asks what EC2 tells of capacity: priors of the policies until a job has seen for itself. Nothing of it has to be there:
@@ -88,7 +88,7 @@ func placed(ctx context.Context, m *local.Market, job *config.Job, account shop)
 	m.Sources = append(m.Sources, text+".")
 	m.Told = map[market.Pool]bidding.Hints{}
 	for _, on := range m.Trace.Markets {
-		if i := slices.IndexFunc(zones, func(z sdk.Zone) bool { return z.Name == on.Pool.Zone && z.Score > 0 }); i >= 0 {
+		if i := slices.IndexFunc(zones, func(z api.Zone) bool { return z.Name == on.Pool.Zone && z.Score > 0 }); i >= 0 {
 			m.Told[on.Pool] = bidding.Hints{Placement: bidding.Hint{Value: float64(zones[i].Score), At: job.Local.Start}}
 		}
 	}
@@ -110,7 +110,7 @@ func warnOfQuotas(ctx context.Context, m *local.Market, job *config.Job, account
 	for _, q := range []struct {
 		code, what string
 		wanted     float64
-	}{{sdk.QuotaSpotVCPUs, "spot", spot}, {sdk.QuotaOnDemandVCPUs, "on-demand", onDemand}} {
+	}{{api.QuotaSpotVCPUs, "spot", spot}, {api.QuotaOnDemandVCPUs, "on-demand", onDemand}} {
 		limit, err := account.Quota(ctx, of(job).Endpoint, q.code)
 		if err == nil && q.wanted > limit {
 			m.Warnings = append(m.Warnings, fmt.Sprintf("the job may want %.0f %s vCPUs, and the account's quota %s in %s is %.0f: ask for more with "+

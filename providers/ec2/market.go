@@ -8,24 +8,24 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/planner/local"
-	"github.com/tierml/tierml/internal/pricelist"
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/market/trace"
+	"github.com/tierml/tierml/planner/local"
+	"github.com/tierml/tierml/planner/pricelist"
 	"github.com/tierml/tierml/providers"
+	"github.com/tierml/tierml/providers/ec2/api"
 	"github.com/tierml/tierml/provisioner"
-	sdk "github.com/tierml/tierml/provisioner/ec2"
 )
 
 // shop is EC2 as far as a plan asks it.
 type shop interface {
-	TypesFor(context.Context, sdk.Need) ([]string, error)
-	PriceHistory(context.Context, sdk.PriceQuery, func(prices int)) (map[market.Pool][]market.PricePoint, error)
+	TypesFor(context.Context, api.Need) ([]string, error)
+	PriceHistory(context.Context, api.PriceQuery, func(prices int)) (map[market.Pool][]market.PricePoint, error)
 	OnDemand(ctx context.Context, names ...string) (found []market.InstanceType, missing []string, err error)
-	Zones(context.Context) ([]sdk.Zone, error)
+	Zones(context.Context) ([]api.Zone, error)
 	Quota(ctx context.Context, endpoint, code string) (float64, error)
-	PlacementScores(ctx context.Context, machines int, names ...string) (zones []sdk.Zone, all bool, err error)
+	PlacementScores(ctx context.Context, machines int, names ...string) (zones []api.Zone, all bool, err error)
 }
 
 // soldTo is what EC2 sells to a job: spot prices of its last 90 days, and on-demand prices of the job's own catalog, or else
@@ -94,8 +94,8 @@ func listCatalog(ctx context.Context, m *local.Market, job *config.Job, names []
 const manyTypes = 100
 
 // priceQuery asks for what the job may buy, as far back as EC2 remembers.
-func priceQuery(ctx context.Context, cloud shop, job *config.Job) (sdk.PriceQuery, error) {
-	q := sdk.PriceQuery{Zones: job.Resources.Zones, Since: job.Local.Start.Add(-90 * 24 * time.Hour)}
+func priceQuery(ctx context.Context, cloud shop, job *config.Job) (api.PriceQuery, error) {
+	q := api.PriceQuery{Zones: job.Resources.Zones, Since: job.Local.Start.Add(-90 * 24 * time.Hour)}
 	if len(q.Zones) == 0 {
 		q.Zones = slices.Sorted(maps.Keys(of(job).Subnets))
 	}
@@ -124,8 +124,8 @@ func priceQuery(ctx context.Context, cloud shop, job *config.Job) (sdk.PriceQuer
 }
 
 // needOf is a need in EC2's terms.
-func needOf(m config.Machine) sdk.Need {
-	n := sdk.Need{MinVCPU: m.CPUs.Count, MinMemory: m.Memory.MiB, Arch: m.Arch}
+func needOf(m config.Machine) api.Need {
+	n := api.Need{MinVCPU: m.CPUs.Count, MinMemory: m.Memory.MiB, Arch: m.Arch}
 	if !m.CPUs.OrMore {
 		n.MaxVCPU = m.CPUs.Count
 	}

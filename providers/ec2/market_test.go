@@ -11,18 +11,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/planner/local"
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/market/trace"
+	"github.com/tierml/tierml/planner/local"
+	"github.com/tierml/tierml/providers/ec2/api"
 	"github.com/tierml/tierml/provisioner"
-	sdk "github.com/tierml/tierml/provisioner/ec2"
 )
 
 // amazon is EC2 as far as a plan asks it.
 type amazon struct {
 	asked    []string // what was asked for on demand
-	query    sdk.PriceQuery
+	query    api.PriceQuery
 	unpriced string // a type that the price list does not have
 	onDemand error
 	needs    error
@@ -33,11 +33,11 @@ type amazon struct {
 	quotas   map[string]float64
 }
 
-func (a *amazon) TypesFor(context.Context, sdk.Need) ([]string, error) {
+func (a *amazon) TypesFor(context.Context, api.Need) ([]string, error) {
 	return []string{"m5.xlarge", "c5.xlarge"}, a.needs
 }
 
-func (a *amazon) PriceHistory(_ context.Context, q sdk.PriceQuery, _ func(int)) (map[market.Pool][]market.PricePoint, error) {
+func (a *amazon) PriceHistory(_ context.Context, q api.PriceQuery, _ func(int)) (map[market.Pool][]market.PricePoint, error) {
 	a.query = q
 	prices := map[market.Pool][]market.PricePoint{}
 	for _, kind := range q.Types {
@@ -60,13 +60,13 @@ func (a *amazon) OnDemand(_ context.Context, names ...string) (found []market.In
 	return found, missing, a.onDemand
 }
 
-func (a *amazon) Zones(context.Context) ([]sdk.Zone, error) {
-	return []sdk.Zone{{Name: "us-west-2a", ID: "usw2-az2"}, {Name: "us-west-2b", ID: "usw2-az1"}}, a.zones
+func (a *amazon) Zones(context.Context) ([]api.Zone, error) {
+	return []api.Zone{{Name: "us-west-2a", ID: "usw2-az2"}, {Name: "us-west-2b", ID: "usw2-az1"}}, a.zones
 }
 
-func (a *amazon) PlacementScores(_ context.Context, machines int, names ...string) ([]sdk.Zone, bool, error) {
+func (a *amazon) PlacementScores(_ context.Context, machines int, names ...string) ([]api.Zone, bool, error) {
 	a.scored = fmt.Sprint(machines, " of ", strings.Join(names, ","))
-	return []sdk.Zone{{Name: "us-west-2a", ID: "usw2-az2", Score: 3}, {Name: "us-west-2b", ID: "usw2-az1", Score: 9}}, a.many, a.scores
+	return []api.Zone{{Name: "us-west-2a", ID: "usw2-az2", Score: 3}, {Name: "us-west-2b", ID: "usw2-az1", Score: 9}}, a.many, a.scores
 }
 
 func ec2Job() *config.Job {
@@ -219,11 +219,11 @@ func TestLimits(t *testing.T) {
 		quotas map[string]float64
 		words  []string
 	}{
-		"enough":   {"c5.xlarge", config.Resources{Count: 8}, map[string]float64{sdk.QuotaSpotVCPUs: 32, sdk.QuotaOnDemandVCPUs: 4}, nil},
-		"spot":     {"c5.xlarge", config.Resources{Count: 8}, map[string]float64{sdk.QuotaSpotVCPUs: 31}, []string{"32 spot vCPUs, and the account's quota L-34B43A08 in us-west-2 is 31", "--desired-value 32"}},
-		"reliable": {"c5.xlarge", config.Resources{Count: 1}, map[string]float64{sdk.QuotaOnDemandVCPUs: 0}, []string{"4 on-demand vCPUs"}},
-		"vCPUs":    {"c5.xlarge", config.Resources{VCPU: 64}, map[string]float64{sdk.QuotaSpotVCPUs: 63}, []string{"64 spot vCPUs"}},
-		"others":   {"p4d.24xlarge", config.Resources{Count: 8}, map[string]float64{sdk.QuotaSpotVCPUs: 0}, nil},
+		"enough":   {"c5.xlarge", config.Resources{Count: 8}, map[string]float64{api.QuotaSpotVCPUs: 32, api.QuotaOnDemandVCPUs: 4}, nil},
+		"spot":     {"c5.xlarge", config.Resources{Count: 8}, map[string]float64{api.QuotaSpotVCPUs: 31}, []string{"32 spot vCPUs, and the account's quota L-34B43A08 in us-west-2 is 31", "--desired-value 32"}},
+		"reliable": {"c5.xlarge", config.Resources{Count: 1}, map[string]float64{api.QuotaOnDemandVCPUs: 0}, []string{"4 on-demand vCPUs"}},
+		"vCPUs":    {"c5.xlarge", config.Resources{VCPU: 64}, map[string]float64{api.QuotaSpotVCPUs: 63}, []string{"64 spot vCPUs"}},
+		"others":   {"p4d.24xlarge", config.Resources{Count: 8}, map[string]float64{api.QuotaSpotVCPUs: 0}, nil},
 		"not told": {"c5.xlarge", config.Resources{Count: 8}, nil, nil},
 	} {
 		c.want.AnyOf = []config.Machine{{Type: c.kind}}

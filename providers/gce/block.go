@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/config"
 )
 
 // Name is the provider's word in job files and pools.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/config"
 	_ "github.com/tierml/tierml/providers/all"
 	"github.com/tierml/tierml/providers/gce"
 )

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/doctor"
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/doctor"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
 )

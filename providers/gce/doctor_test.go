@@ -5,9 +5,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/doctor"
-	"github.com/tierml/tierml/internal/doctor/doctortest"
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/doctor"
+	"github.com/tierml/tierml/doctor/doctortest"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
 )

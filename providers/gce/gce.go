@@ -1,5 +1,5 @@
 // Package gce is Google Compute Engine as a provider: its block of the job file, its market, its doctor's checks, and what its
-// machines say of themselves. provisioner/gce speaks to its API; a build with -tags nogce leaves that out, and the 17 MB of
+// machines say of themselves. providers/gce/api speaks to its API; a build with -tags nogce leaves that out, and the 17 MB of
 // Google's client.
 package gce
 
@@ -11,15 +11,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/doctor"
 	"github.com/tierml/tierml/internal/clock"
-	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/doctor"
-	"github.com/tierml/tierml/internal/planner/local"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/planner/local"
 	"github.com/tierml/tierml/providers"
 	"github.com/tierml/tierml/providers/boot"
+	"github.com/tierml/tierml/providers/gce/notice"
 	"github.com/tierml/tierml/provisioner"
-	"github.com/tierml/tierml/provisioner/gce/notice"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
 	"github.com/tierml/tierml/tiers/node"

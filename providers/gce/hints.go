@@ -6,9 +6,9 @@ import (
 	"slices"
 
 	"github.com/tierml/tierml/bidding"
-	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/planner/local"
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/planner/local"
 	"github.com/tierml/tierml/providers"
 	"github.com/tierml/tierml/provisioner"
 )

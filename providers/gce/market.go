@@ -10,13 +10,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/planner"
-	"github.com/tierml/tierml/internal/planner/local"
-	"github.com/tierml/tierml/internal/pricelist"
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/market/gceprice"
 	"github.com/tierml/tierml/market/trace"
+	"github.com/tierml/tierml/planner"
+	"github.com/tierml/tierml/planner/local"
+	"github.com/tierml/tierml/planner/pricelist"
 	"github.com/tierml/tierml/providers"
 	"github.com/tierml/tierml/provisioner"
 )

@@ -17,10 +17,10 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/bidding"
-	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/planner/local"
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/market/trace"
+	"github.com/tierml/tierml/planner/local"
 	"github.com/tierml/tierml/providers"
 	"github.com/tierml/tierml/providers/boot/boottest"
 	"github.com/tierml/tierml/provisioner"

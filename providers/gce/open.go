@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/providers"
-	sdk "github.com/tierml/tierml/provisioner/gce"
+	"github.com/tierml/tierml/providers/gce/api"
 )
 
 // What a cloud that plays Compute Engine takes for an image and for a project: any.
@@ -21,9 +21,9 @@ const (
 // open makes the adapter for Compute Engine itself, or what is at the job's endpoint.
 func open(ctx context.Context, job *config.Job, s providers.Session) (api, error) {
 	b := of(job)
-	c := sdk.Config{
+	c := api.Config{
 		Project: b.Project, Region: b.Region, Cluster: b.Cluster, Owner: b.Owner, Labels: b.Labels, Endpoint: b.Endpoint,
-		Image: b.Image, Disk: sdk.Disk{SizeGiB: (b.Disk.MiB + 1023) >> 10, Type: b.DiskType},
+		Image: b.Image, Disk: api.Disk{SizeGiB: (b.Disk.MiB + 1023) >> 10, Type: b.DiskType},
 		Network: b.Network, Subnetwork: b.Subnetwork, NetworkTags: b.NetworkTags, ExternalIP: b.ExternalIP,
 		ServiceAccount: b.ServiceAccount, NoSecureBoot: !b.SecureBoot, ExtraNotice: b.ExtraNotice,
 		Job: s.Run, Expires: s.Expires, PollInterval: s.Poll, Clock: s.Clock, Log: s.Log,
@@ -31,24 +31,24 @@ func open(ctx context.Context, job *config.Job, s providers.Session) (api, error
 	if s.Minutes > 0 {
 		c.StartupScript = startupScript(job.Installation(), s.Minutes)
 	}
-	return made(sdk.New(ctx, c))
+	return made(api.New(ctx, c))
 }
 
 // openPlayed makes the adapter for a cloud of this program that speaks Compute Engine's API.
 func openPlayed(ctx context.Context, job *config.Job, s providers.Session) (providers.Account, error) {
 	book, _, _ := strings.Cut(job.Local.Rules, "+")
-	c := sdk.Config{
+	c := api.Config{
 		Project: anyProject, Region: s.Region, Cluster: s.Run, Endpoint: s.Played, Image: anyImage, Preemptible: book == "gce-preemptible",
 		PollInterval: s.Poll, ShutdownTime: job.Local.Notice, Clock: s.Clock, Log: s.Log,
 	}
 	if !c.Preemptible { // those have 24 hours, and take no other
 		c.MaxRun = leash(job.MaxDuration, s.Clock.ToMarket(10*time.Minute))
 	}
-	return made(sdk.New(ctx, c))
+	return made(api.New(ctx, c))
 }
 
 // made keeps a nil out of the interface.
-func made(cloud *sdk.Cloud, err error) (api, error) {
+func made(cloud *api.Cloud, err error) (api, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/providers"
 )
 

@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tierml/tierml/internal/config"
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/decompress"
 	"github.com/tierml/tierml/internal/journal"
-	"github.com/tierml/tierml/internal/planner"
-	"github.com/tierml/tierml/internal/planner/local"
+	"github.com/tierml/tierml/planner"
+	"github.com/tierml/tierml/planner/local"
 	"github.com/tierml/tierml/sim"
 )
 

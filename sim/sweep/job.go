@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/elasticity"
 	"github.com/tierml/tierml/elasticity/tempo"
-	"github.com/tierml/tierml/internal/config"
-	"github.com/tierml/tierml/internal/planner"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/planner"
 	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/sim"

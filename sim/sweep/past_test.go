@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/bidding"
-	"github.com/tierml/tierml/internal/planner"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/planner"
 	"github.com/tierml/tierml/sim"
 )
 

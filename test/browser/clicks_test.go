@@ -13,12 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tierml/tierml/internal/dashboard"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/journaltest"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/test/reckon"
+	"github.com/tierml/tierml/watch/dashboard"
 )
 
 // Playwright clicks through the dashboard, and axe-core looks at every page (clicks.mjs says at what): a run that goes on,

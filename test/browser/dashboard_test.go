@@ -14,11 +14,11 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/cost"
-	"github.com/tierml/tierml/internal/dashboard"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/journaltest"
 	"github.com/tierml/tierml/internal/rundir"
-	"github.com/tierml/tierml/internal/status"
+	"github.com/tierml/tierml/watch/dashboard"
+	"github.com/tierml/tierml/watch/status"
 )
 
 // The dashboard while a run goes on: from the list to the run by its link; the page renews itself, keeps what its reader

@@ -11,8 +11,8 @@ import (
 
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/elasticity"
-	"github.com/tierml/tierml/internal/planner/local"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/planner/local"
 	"github.com/tierml/tierml/sim"
 	"github.com/tierml/tierml/tiers"
 )

@@ -15,9 +15,9 @@ import (
 
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/elasticity"
-	"github.com/tierml/tierml/internal/planner/local"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/market/trace"
+	"github.com/tierml/tierml/planner/local"
 	"github.com/tierml/tierml/sim"
 	"github.com/tierml/tierml/sim/sweep"
 	"github.com/tierml/tierml/tiers"

@@ -19,9 +19,9 @@ import (
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
 	"github.com/tierml/tierml/internal/blob"
-	"github.com/tierml/tierml/internal/checkpoint"
 	"github.com/tierml/tierml/internal/location"
 	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers/checkpoint"
 	"github.com/tierml/tierml/tiers/node/splitdir"
 )
 

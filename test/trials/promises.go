@@ -19,12 +19,12 @@ import (
 	"github.com/tierml/tierml/apps/tally"
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/fakecloud"
-	"github.com/tierml/tierml/internal/checkpoint"
 	"github.com/tierml/tierml/internal/journal"
-	"github.com/tierml/tierml/internal/localrun"
 	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/jobrun"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers/checkpoint"
 )
 
 // promise is something that must hold of a run that has ended, and whether it does.
@@ -346,7 +346,7 @@ func checkTokens(words, totals, tokens []int32) error {
 
 // checkpointsAreWhole compares every checkpoint that is kept with the work up to its clock.
 func (t *trial) checkpointsAreWhole(entries []journal.Entry) (kept int, err error) {
-	state, err := localrun.ReadState(t.folder())
+	state, err := jobrun.ReadState(t.folder())
 	if err != nil {
 		return 0, err
 	}
@@ -354,7 +354,7 @@ func (t *trial) checkpointsAreWhole(entries []journal.Entry) (kept int, err erro
 	if err != nil {
 		return 0, err
 	}
-	schema := localrun.SchemaOf(j, program)
+	schema := jobrun.SchemaOf(j, program)
 	found, doubts, err := checkpoint.List(context.Background(), state.Checkpoints, nil)
 	err = errors.Join(err, errors.Join(doubts...))
 	if len(found) == 0 && count(entries, journal.Checkpoint) > 0 && reached(entries) < int64(t.job.Clocks) {

@@ -13,8 +13,8 @@ import (
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/all"
 	"github.com/tierml/tierml/apps/tally"
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/blob"
-	"github.com/tierml/tierml/internal/config"
 	"github.com/tierml/tierml/internal/location"
 	_ "github.com/tierml/tierml/providers/all" // who sells machines
 	"github.com/tierml/tierml/ps"

@@ -55,7 +55,7 @@ func (c Config) check() error {
 
 func (c Config) threads() int { return cmp.Or(c.Threads, runtime.GOMAXPROCS(0)) }
 
-// Machine is what the provider tells a machine about itself (provisioner/ec2/notice on EC2).
+// Machine is what the provider tells a machine about itself (providers/ec2/notice on EC2).
 type Machine interface {
 	Identity(ctx context.Context) (Identity, error)
 	UserData(ctx context.Context) (string, error)

@@ -7,13 +7,13 @@ import (
 	"hash/fnv"
 	"time"
 
-	"github.com/tierml/tierml/internal/checkpoint"
 	"github.com/tierml/tierml/internal/location"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/ps/client"
 	"github.com/tierml/tierml/ps/server"
 	"github.com/tierml/tierml/ps/wire"
 	"github.com/tierml/tierml/tiers"
+	"github.com/tierml/tierml/tiers/checkpoint"
 )
 
 // JobNumber is a job's name as the data plane's frames carry it.

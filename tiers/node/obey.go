@@ -7,9 +7,9 @@ import (
 	"io"
 	"slices"
 
-	"github.com/tierml/tierml/internal/checkpoint"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
+	"github.com/tierml/tierml/tiers/checkpoint"
 )
 
 // obey does one command. Those that change what the node is are done when it returns, so that they happen in the

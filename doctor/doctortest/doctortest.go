@@ -1,0 +1,40 @@
+// Package doctortest helps the tests of those who have checks for doctor: it makes them and compares what they found.
+package doctortest
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tierml/tierml/doctor"
+)
+
+// Expectation is how a check should end.
+type Expectation struct {
+	Check  string
+	Status doctor.Status
+	Words  string // in what it found or advises
+}
+
+// Examine makes all checks and compares some. What fails must say what to do.
+func Examine(t *testing.T, name string, checks []doctor.Check, want ...Expectation) {
+	t.Helper()
+	results := doctor.Run(t.Context(), checks, func(doctor.Result) {})
+	for _, w := range want {
+		seen := false
+		for _, r := range results {
+			if r.Check != w.Check {
+				continue
+			}
+			seen = true
+			if r.Status != w.Status || !strings.Contains(r.Found+" "+r.Advice, w.Words) {
+				t.Errorf("%s: %s is %s: %q, advice %q; want %s with %q", name, r.Check, r.Status, r.Found, r.Advice, w.Status, w.Words)
+			}
+			if r.Status == doctor.Failed && r.Advice == "" {
+				t.Errorf("%s: %s fails without saying what to do", name, r.Check)
+			}
+		}
+		if !seen {
+			t.Errorf("%s: there is no check %s", name, w.Check)
+		}
+	}
+}

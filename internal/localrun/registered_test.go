@@ -1,3 +1,0 @@
-package localrun_test
-
-import _ "github.com/tierml/tierml/providers/all" // jobs of tests are of all providers

@@ -1,0 +1,83 @@
+// Package call is what clients and the controller say to each other, HTTP and JSON: requests, answers, and a client that
+// makes them. docs/controller.md is the reference.
+//
+// It refuses to know how jobs are kept and run.
+package call
+
+import (
+	"time"
+
+	"github.com/tierml/tierml/watch/dashboard"
+)
+
+// State is where a job stands.
+type State string
+
+// The states of a job. The last three are its end; a stopped or failed job can be made to go on.
+const (
+	Queued   State = "queued"   // waits for its turn, or for its run to be started again
+	Running  State = "running"  // its run goes on
+	Stopping State = "stopping" // its run saves its work and ends its machines
+	Finished State = "finished"
+	Failed   State = "failed"
+	Stopped  State = "stopped" // ended before it was done: somebody asked, or a budget or max_duration is used up
+)
+
+// Over says that nothing happens any more unless somebody asks.
+func (s State) Over() bool { return s == Finished || s == Failed || s == Stopped }
+
+// Job is a job as the controller tells of it: its run in a line (dashboard.Summary, of which State is the job's), and what
+// only the controller knows. A run that was started by hand in the controller's directory has no Submitted.
+type Job struct {
+	dashboard.Summary
+	Submitted *time.Time `json:"submitted,omitempty"`
+	Place     int        `json:"place,omitempty"`  // in the queue, from 1
+	Starts    int        `json:"starts,omitempty"` // of its run
+}
+
+// Submission is a job to be run: POST /api/v1/jobs, or to be planned: POST /api/v1/plan.
+type Submission struct {
+	// Job is a job file. A file of the client's is named by Uploaded.
+	Job string `json:"job"`
+}
+
+// Stop is POST /api/v1/jobs/ID/stop.
+type Stop struct {
+	Now bool   `json:"now,omitempty"`
+	By  string `json:"by,omitempty"`
+}
+
+// Scale is POST /api/v1/jobs/ID/scale; it is answered by lines of Standing.
+type Scale struct {
+	Workers  int32  `json:"workers,omitempty"`
+	Servers  int32  `json:"servers,omitempty"`
+	Reliable int32  `json:"reliable,omitempty"`
+	Restore  bool   `json:"restore,omitempty"`
+	Wait     bool   `json:"wait,omitempty"`
+	By       string `json:"by,omitempty"`
+}
+
+// Standing is what a Scale came to. Its last line may have an Error instead.
+type Standing struct {
+	Reached        bool   `json:"reached,omitempty"`
+	Workers        uint32 `json:"workers"`
+	Servers        uint32 `json:"servers"`
+	Reliable       uint32 `json:"reliable"`
+	WantedMachines uint32 `json:"wanted_machines,omitempty"`
+	WantedVCPUs    uint32 `json:"wanted_vcpus,omitempty"`
+	WantedServers  uint32 `json:"wanted_servers,omitempty"`
+	WantedReliable uint32 `json:"wanted_reliable,omitempty"`
+	Error          string `json:"error,omitempty"`
+}
+
+// Refusal is the body of every answer that is no success.
+type Refusal struct {
+	Error string `json:"error"`
+}
+
+// Uploaded begins the name of a file that was uploaded before, "uploaded:SHA256/NAME", by PUT /api/v1/inputs/SHA256/NAME. Of
+// several files in one folder each is sent with ?own=SHA256, its own.
+const Uploaded = "uploaded:"
+
+// Files of a run that can be fetched: GET /api/v1/jobs/ID/files/NAME.
+var Files = []string{"journal.jsonl", "cloud.jsonl", "report.json", "report.html", "model.safetensors", "job.yaml", "submitted.yaml"}

@@ -1,0 +1,72 @@
+package jobmanager
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	"github.com/tierml/tierml/config"
+)
+
+// endExpired ends leaks of the clusters that jobs here have used: machines of runs that nobody goes on with. The first time is late enough
+// for runs that have just been started again to renew the leases of theirs.
+func (m *Manager) endExpired(ctx context.Context) {
+	if m.cfg.EndExpired == nil {
+		return
+	}
+	clusters := map[string]cluster{}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(endExpiredEvery):
+		}
+		m.endLeaks(ctx, clusters)
+	}
+}
+
+// endLeaks goes through all clusters once. Those of job files that it has read it remembers.
+func (m *Manager) endLeaks(ctx context.Context, known map[string]cluster) {
+	done := map[cluster]bool{{}: true}
+	for _, file := range m.submittedFiles() {
+		c, read := known[file]
+		if !read {
+			c = clusterOf(file)
+			known[file] = c
+		}
+		if done[c] {
+			continue
+		}
+		done[c] = true
+		if err := m.cfg.EndExpired(ctx, file); err != nil && ctx.Err() == nil {
+			m.cfg.Log.Warn("machines that nobody wants any more were not ended", "cluster", c.name, "err", err)
+		}
+	}
+}
+
+const endExpiredEvery = 10 * time.Minute
+
+// submittedFiles are the files of all jobs, the newest first.
+func (m *Manager) submittedFiles() (files []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, j := range m.inOrder() {
+		files = append([]string{filepath.Join(j.dir, submittedFile)}, files...)
+	}
+	return files
+}
+
+// cluster tells clusters apart. None is the zero value.
+type cluster struct{ cloud, project, region, name, endpoint string }
+
+func clusterOf(file string) cluster {
+	job, err := config.Load(file)
+	if err != nil {
+		return cluster{} // nothing can be bought by it either
+	}
+	at := job.Installation()
+	if at == nil {
+		return cluster{}
+	}
+	return cluster{job.Cloud, at.Project, at.Region, at.Cluster, at.Endpoint}
+}

@@ -1,0 +1,256 @@
+package jobmanager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/elasticity/scaling"
+	"github.com/tierml/tierml/internal/access"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/jobmanager/call"
+	"github.com/tierml/tierml/jobrun"
+)
+
+// fakeVariable makes this test's program a `tierml`.
+const fakeVariable = "CONTROLLER_TEST_IS_TIERML"
+
+func TestMain(m *testing.M) {
+	worker := slices.Contains(os.Args, "-test.fuzzworker") // it has this process's environment
+	if os.Getenv(fakeVariable) != "" && !worker {
+		os.Exit(fakeTierml(os.Args[1:]))
+	}
+	_ = os.Setenv(fakeVariable, "1") // for the processes that are started
+	os.Exit(m.Run())
+}
+
+// fakeTierml behaves as `tierml run` does towards its directory: it holds it, writes a journal, can be asked to end. What it
+// does beside that is told by files in the directory: finish, fail, refuse, prepare (it begins when that is gone).
+func fakeTierml(args []string) int {
+	if args[0] == "plan" {
+		fmt.Println("a plan for", filepath.Base(args[1]))
+		return 0
+	}
+	at := slices.IndexFunc(args, func(a string) bool { return a == "--into" || a == "--resume" })
+	dir := args[at+1]
+	there := func(name string) bool { _, err := os.Stat(filepath.Join(dir, name)); return err == nil }
+	if there("refuse") {
+		fmt.Fprintln(os.Stderr, "submitted.yaml:1:1: no")
+		return 2
+	}
+	hold := rundir.Hold
+	if args[at] == "--into" {
+		hold = rundir.Enter
+	}
+	if err := hold(dir); err != nil {
+		return 2
+	}
+	for there("prepare") {
+		time.Sleep(time.Millisecond)
+	}
+	if there("die") {
+		return 1
+	}
+	return train(dir, args[at] == "--resume", there)
+}
+
+type fakeRun struct{ stop chan string }
+
+func (f fakeRun) Scale(_ context.Context, want elasticity.ScaleWanted, wait bool, told func(elasticity.Scale, bool) error) error {
+	if want.Workers < -8 {
+		return errors.New("9 workers cannot be removed")
+	}
+	return errors.Join(told(elasticity.Scale{Workers: 8}, false), told(elasticity.Scale{Workers: 8 + want.Workers}, true))
+}
+
+func (f fakeRun) Stop(_ context.Context, why string, now bool) {
+	if now {
+		why += ", now"
+	}
+	select {
+	case f.stop <- why:
+	default:
+	}
+}
+
+func train(dir string, resume bool, there func(string) bool) int {
+	path := filepath.Join(dir, rundir.JournalFile)
+	var lines *journal.Writer
+	var past []journal.Entry
+	var err error
+	if resume {
+		lines, past, err = journal.Resume(path, nil)
+	} else {
+		lines, err = journal.Create(path, nil)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	var clock int64
+	for _, e := range past {
+		clock = max(clock, e.Clock)
+	}
+	write := func(e journal.Entry) { e.T = time.Now(); _ = lines.Write(e) }
+	write(journal.Entry{Kind: journal.Cut, Clock: clock})
+	run := fakeRun{make(chan string, 1)}
+	door, err := scaling.Serve(dir, run, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return 1
+	}
+	defer door.Close()
+	for {
+		clock++
+		write(journal.Entry{Kind: journal.ClockDone, Clock: clock})
+		select {
+		case why := <-run.stop:
+			write(journal.Entry{Kind: journal.Done, Outcome: "interrupted", Why: why})
+			return 130
+		case <-time.After(20 * time.Millisecond):
+		}
+		for file, outcome := range map[string]string{"finish": "finished", "fail": "failed", "reboot": "interrupted"} {
+			if there(file) {
+				_ = os.Remove(filepath.Join(dir, file))
+				write(journal.Entry{Kind: journal.Done, Outcome: outcome, Why: map[string]string{"reboot": "SIGTERM", "fail": "no pool"}[file]})
+				return 0
+			}
+		}
+	}
+}
+
+// site is a directory with a manager that can be replaced.
+type site struct {
+	t    *testing.T
+	home string
+	cfg  Config
+	*Manager
+	end     func()
+	started []int // processes of managers that have ended
+	token   access.Token
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{t: t, home: t.TempDir(), end: func() {}}
+	s.cfg = Config{Home: s.home, Command: []string{self}, MaxRunning: 2, MaxQueued: 10, MaxUpload: 8 << 20,
+		Log: slog.New(slog.DiscardHandler), Now: time.Now}
+	t.Cleanup(s.endAll)
+	return s
+}
+
+// begin opens the manager; one before it ends.
+func (s *site) begin() {
+	s.t.Helper()
+	s.end()
+	s.remember()
+	m, err := Open(s.cfg)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(s.t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); m.Run(ctx) }()
+	s.Manager, s.end = m, func() { cancel(); <-done; s.end = func() {} }
+}
+
+// remember notes the processes that the manager, which has ended, has started.
+func (s *site) remember() {
+	if s.Manager == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, j := range s.jobs {
+		if j.pid > 0 {
+			s.started = append(s.started, j.pid)
+		}
+	}
+}
+
+// endAll leaves no process behind: one may be about to take its directory, and is asked once it has.
+func (s *site) endAll() {
+	s.end()
+	s.remember()
+	for _, pid := range s.started {
+		for deadline := time.Now().Add(time.Minute); syscall.Kill(pid, 0) == nil; time.Sleep(2 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				s.t.Fatalf("process %d does not end", pid)
+			}
+			dirs, _ := filepath.Glob(filepath.Join(s.home, rundir.Root, "*"))
+			for _, dir := range dirs {
+				_ = os.Remove(filepath.Join(dir, "prepare"))
+				err := jobrun.End(context.Background(), dir, "the test", true, func() {})
+				if err != nil && !errors.Is(err, jobrun.ErrEnded) {
+					s.t.Error(err)
+				}
+			}
+		}
+	}
+}
+
+// submit hands a job over, whose run is told files from its start on.
+func (s *site) submit(files ...string) string {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock() // not started before the files are there
+	id, err := s.submitLocked("job", []byte("name: job\n"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, f := range files {
+		s.tell(id, f)
+	}
+	return id
+}
+
+func (s *site) dir(id string) string { return filepath.Join(s.home, rundir.Root, id) }
+
+func (s *site) tell(id, file string) {
+	s.t.Helper()
+	if err := os.WriteFile(filepath.Join(s.dir(id), file), nil, 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// until waits for a job's state.
+func (s *site) until(id string, want call.State) record {
+	s.t.Helper()
+	return s.when(id, string(want), func(r record) bool { return r.State == want })
+}
+
+func (s *site) when(id, what string, f func(record) bool) record {
+	s.t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(2 * time.Millisecond) {
+		s.mu.Lock()
+		r := s.jobs[id].record
+		s.mu.Unlock()
+		if f(r) {
+			return r
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("%s is not %s: %+v", id, what, r)
+		}
+	}
+}
+
+// clocks waits until a run has got somewhere.
+func (s *site) clocks(id string, n int64) {
+	s.t.Helper()
+	s.when(id, "training", func(record) bool {
+		entries, _, err := journal.ReadFile(filepath.Join(s.dir(id), rundir.JournalFile))
+		return err == nil && len(entries) > 0 && entries[len(entries)-1].Clock >= n
+	})
+}

@@ -1,0 +1,410 @@
+package jobmanager
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/elasticity/scaling"
+	pb "github.com/tierml/tierml/elasticity/scaling/scalingpb"
+	"github.com/tierml/tierml/internal/access"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/internal/runs"
+	"github.com/tierml/tierml/jobmanager/call"
+	"github.com/tierml/tierml/watch/dashboard"
+)
+
+// Handler serves the API below /api/v1, and the dashboard everywhere else. access.Gate must stand before it: whoever gets
+// through may run jobs.
+func (m *Manager) Handler() http.Handler {
+	mux := http.NewServeMux()
+	for pattern, serve := range map[string]func(http.ResponseWriter, *http.Request) error{
+		"GET /api/v1/jobs":                   m.serveJobs,
+		"POST /api/v1/jobs":                  m.serveSubmit,
+		"POST /api/v1/plan":                  m.servePlan,
+		"GET /api/v1/jobs/{id}":              m.serveJob,
+		"POST /api/v1/jobs/{id}/stop":        m.serveStop,
+		"POST /api/v1/jobs/{id}/resume":      m.serveResume,
+		"POST /api/v1/jobs/{id}/scale":       m.serveScale,
+		"GET /api/v1/jobs/{id}/events":       m.serveEvents,
+		"GET /api/v1/jobs/{id}/logs":         m.serveLogs,
+		"GET /api/v1/jobs/{id}/files/{name}": m.serveFile,
+		"HEAD /api/v1/inputs/{sum}/{name}":   m.serveHas,
+		"PUT /api/v1/inputs/{sum}/{name}":    m.serveUpload,
+		"GET /api/v1/": func(http.ResponseWriter, *http.Request) error {
+			return refuse(http.StatusNotFound, "there is no such call; docs/controller.md lists them")
+		},
+	} {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Cache-Control", "no-store")
+			w.Header().Set("X-Content-Type-Options", "nosniff")
+			if err := serve(w, r); err != nil && r.Context().Err() == nil {
+				m.complain(w, r, err)
+			}
+		})
+	}
+	mux.Handle("/", m.board.Guarded())
+	return mux
+}
+
+// refusal is an error that is the client's.
+type refusal struct {
+	status int
+	error
+}
+
+func refuse(status int, format string, args ...any) error {
+	return refusal{status, fmt.Errorf(format, args...)}
+}
+
+func (m *Manager) complain(w http.ResponseWriter, r *http.Request, err error) {
+	status := http.StatusInternalServerError
+	if refused, ok := errors.AsType[refusal](err); ok {
+		status = refused.status
+	} else {
+		m.cfg.Log.Error("a call failed", "method", r.Method, "path", r.URL.Path, "error", err)
+	}
+	answer(w, status, call.Refusal{Error: err.Error()})
+}
+
+func answer(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(v) // whoever asked may be gone
+}
+
+// maxRequest is the largest request that is no file: a job file may have 1 MiB.
+const maxRequest = 4 << 20
+
+func read(w http.ResponseWriter, r *http.Request, into any) error {
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(into); err != nil {
+		if _, large := errors.AsType[*http.MaxBytesError](err); large {
+			return refuse(http.StatusRequestEntityTooLarge, "the request is larger than %d bytes", maxRequest)
+		}
+		return refuse(http.StatusBadRequest, "the request is not what this call takes: %w", err)
+	}
+	access.AllRead(w)
+	return nil
+}
+
+// list tells of all jobs and of runs that were started by hand, in the order of names.
+func (m *Manager) list() []call.Job {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []call.Job
+	seen := map[string]bool{}
+	for _, s := range m.board.Summaries() {
+		seen[s.Run] = true
+		out = append(out, m.tell(s))
+	}
+	for _, j := range m.jobs {
+		if !seen[j.ID] {
+			name, _, _ := cutLast(j.ID)
+			out = append(out, m.tell(dashboard.Summary{Run: j.ID, Job: name}))
+		}
+	}
+	slices.SortFunc(out, func(a, b call.Job) int { return runs.Compare(a.Run, b.Run) })
+	place := 0
+	for _, j := range m.inOrder() {
+		if j.State != call.Queued {
+			continue
+		}
+		place++
+		if i := slices.IndexFunc(out, func(o call.Job) bool { return o.Run == j.ID }); i >= 0 {
+			out[i].Place = place
+		}
+	}
+	return out
+}
+
+// cutLast cuts NAME-N in two.
+func cutLast(id string) (name, number string, found bool) {
+	if i := strings.LastIndexByte(id, '-'); i >= 0 {
+		return id[:i], id[i+1:], true
+	}
+	return id, "", false
+}
+
+// tell adds to a run what is known of its job. It needs the lock.
+func (m *Manager) tell(s dashboard.Summary) call.Job {
+	out := call.Job{Summary: s}
+	j := m.jobs[s.Run]
+	if j == nil {
+		return out
+	}
+	out.State, out.Submitted, out.Starts = string(j.State), &j.Submitted, j.Starts
+	if why := m.waitsFor(j); why != "" {
+		out.Why = why
+	}
+	if j.State == call.Stopping {
+		out.Why = j.Why
+	}
+	return out
+}
+
+// find gives the job or run that a client means: its id, the name of a job, of which it takes the newest, or "latest".
+func (m *Manager) findJob(meant string) (call.Job, error) {
+	all := m.list()
+	for _, j := range slices.Backward(all) {
+		if name, _, _ := cutLast(j.Run); j.Run == meant || name == meant {
+			return j, nil
+		}
+	}
+	if meant == "latest" && len(all) > 0 {
+		return slices.MaxFunc(all, func(a, b call.Job) int { return newest(a).Compare(newest(b)) }), nil
+	}
+	names := make([]string, len(all))
+	for i, j := range all {
+		names[i] = j.Run
+	}
+	there := strings.Join(names, ", ")
+	if there == "" {
+		there = "none yet"
+	}
+	return call.Job{}, refuse(http.StatusNotFound, "there is no job %q here; there are %s", meant, there)
+}
+
+func newest(j call.Job) (t time.Time) {
+	if j.Submitted != nil {
+		t = *j.Submitted
+	}
+	return t
+}
+
+// path finds the job of a request, and the directory of its run.
+func (m *Manager) path(r *http.Request) (call.Job, string, error) {
+	j, err := m.findJob(r.PathValue("id"))
+	return j, filepath.Join(m.root, j.Run), err
+}
+
+func (m *Manager) serveJobs(w http.ResponseWriter, _ *http.Request) error {
+	answer(w, http.StatusOK, append([]call.Job{}, m.list()...))
+	return nil
+}
+
+func (m *Manager) serveJob(w http.ResponseWriter, r *http.Request) error {
+	j, _, err := m.path(r)
+	if err == nil {
+		answer(w, http.StatusOK, j)
+	}
+	return err
+}
+
+func (m *Manager) serveSubmit(w http.ResponseWriter, r *http.Request) error {
+	job, text, err := m.accept(w, r)
+	if err != nil {
+		return err
+	}
+	id, err := m.Submit(job.Name, text)
+	if errors.Is(err, errFull) {
+		return refusal{http.StatusTooManyRequests, err}
+	}
+	if err != nil {
+		return err
+	}
+	j, err := m.findJob(id)
+	if err == nil {
+		answer(w, http.StatusCreated, j)
+	}
+	return err
+}
+
+func (m *Manager) serveStop(w http.ResponseWriter, r *http.Request) error {
+	var s call.Stop
+	if err := errors.Join(read(w, r, &s), who(s.By)); err != nil {
+		return err
+	}
+	j, _, err := m.path(r)
+	if err != nil {
+		return err
+	}
+	if err := m.Stop(r.Context(), j.Run, s.By, s.Now); err != nil {
+		return err
+	}
+	return m.serveJob(w, r)
+}
+
+func (m *Manager) serveResume(w http.ResponseWriter, r *http.Request) error {
+	j, _, err := m.path(r)
+	if err != nil {
+		return err
+	}
+	if err := m.Resume(j.Run); err != nil {
+		return refuse(http.StatusConflict, "%s: %w", j.Run, err)
+	}
+	return m.serveJob(w, r)
+}
+
+func (m *Manager) serveScale(w http.ResponseWriter, r *http.Request) error {
+	var s call.Scale
+	if err := errors.Join(read(w, r, &s), who(s.By)); err != nil {
+		return err
+	}
+	_, dir, err := m.path(r)
+	if err != nil {
+		return err
+	}
+	stream := newStream(w, "application/x-ndjson")
+	change := &pb.Change{Workers: s.Workers, Servers: s.Servers, Reliable: s.Reliable, Restore: s.Restore, Wait: s.Wait, By: s.By}
+	err = scaling.Ask(r.Context(), dir, change, func(t *pb.Standing) {
+		stream.json(call.Standing{Reached: t.Reached, Workers: t.Workers, Servers: t.Servers, Reliable: t.Reliable, WantedMachines: t.WantedMachines,
+			WantedVCPUs: t.WantedVcpus, WantedServers: t.WantedServers, WantedReliable: t.WantedReliable})
+		stream.flush()
+	})
+	if err != nil && !stream.begun {
+		return refuse(http.StatusConflict, "%w", err)
+	}
+	if err != nil {
+		stream.json(call.Standing{Error: err.Error()})
+	}
+	return nil
+}
+
+// goesOn reports whether more can come of a job, for those who follow it.
+func (m *Manager) goesOn(id string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if j := m.jobs[id]; j != nil {
+		return !j.State.Over()
+	}
+	return rundir.Held(filepath.Join(m.root, id))
+}
+
+// serveEvents returns the journal's lines; an empty line says that there is nothing more for now.
+func (m *Manager) serveEvents(w http.ResponseWriter, r *http.Request) error {
+	j, dir, err := m.path(r)
+	if err != nil {
+		return err
+	}
+	skip, err := strconv.Atoi(r.FormValue("skip"))
+	if err != nil && r.FormValue("skip") != "" || skip < 0 {
+		return refuse(http.StatusBadRequest, "skip is a number of lines")
+	}
+	ctx, stop := context.WithCancelCause(r.Context())
+	defer stop(nil)
+	follow := r.FormValue("follow") != ""
+	stream := newStream(w, "application/x-ndjson")
+	caught := func() {
+		stream.write([]byte("\n"))
+		stream.flush()
+		if stream.err != nil {
+			stop(stream.err)
+		}
+	}
+	going := func() bool { return follow && ctx.Err() == nil && m.goesOn(j.Run) }
+	for !began(dir) {
+		caught()
+		if !going() {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(runs.Poll):
+		}
+	}
+	return runs.FollowWhile(ctx, dir, going, func(e journal.Entry) {
+		if skip--; skip < 0 {
+			stream.json(e)
+		}
+	}, caught)
+}
+
+func (m *Manager) serveLogs(w http.ResponseWriter, r *http.Request) error {
+	j, dir, err := m.path(r)
+	if err != nil {
+		return err
+	}
+	if err := r.ParseForm(); err != nil {
+		return refuse(http.StatusBadRequest, "the request cannot be read: %w", err)
+	}
+	ctx, stop := context.WithCancelCause(r.Context())
+	defer stop(nil)
+	stream := newStream(w, "text/plain; charset=utf-8")
+	logs := runs.OpenLogs(dir, r.Form["name"])
+	err = logs.Follow(ctx, func() bool {
+		stream.flush()
+		return r.FormValue("follow") != "" && stream.err == nil && m.goesOn(j.Run)
+	}, stream)
+	if none, ok := errors.AsType[runs.NoLog](err); ok {
+		return refusal{http.StatusNotFound, none}
+	}
+	return err
+}
+
+// serveFile returns one of those files of a run that a client may have.
+func (m *Manager) serveFile(w http.ResponseWriter, r *http.Request) error {
+	j, dir, err := m.path(r)
+	if err != nil {
+		return err
+	}
+	name := r.PathValue("name")
+	if !slices.Contains(call.Files, name) {
+		return refuse(http.StatusNotFound, "there is no file %q to fetch; there are %s", name, strings.Join(call.Files, ", "))
+	}
+	file, err := os.Open(filepath.Join(dir, name))
+	if errors.Is(err, os.ErrNotExist) {
+		return refuse(http.StatusNotFound, "%s has no %s (yet)", j.Run, name)
+	}
+	if err != nil {
+		return fmt.Errorf("opening a file of %s: %w", j.Run, err)
+	}
+	defer file.Close()
+	w.Header().Set("Content-Type", "application/octet-stream")
+	_, _ = io.Copy(w, file) // whoever asked may be gone
+	return nil
+}
+
+// stream is an answer that comes in pieces. Its first error stays.
+type stream struct {
+	w     http.ResponseWriter
+	kind  string
+	begun bool
+	err   error
+}
+
+func newStream(w http.ResponseWriter, kind string) *stream { return &stream{w: w, kind: kind} }
+
+func (s *stream) write(text []byte) {
+	if !s.begun {
+		s.begun = true
+		s.w.Header().Set("Content-Type", s.kind)
+	}
+	if s.err == nil {
+		access.Answering(s.w)
+		_, s.err = s.w.Write(text)
+	}
+}
+
+// Write is that of io.Writer.
+func (s *stream) Write(p []byte) (int, error) {
+	s.write(p)
+	return len(p), s.err
+}
+
+func (s *stream) json(v any) {
+	encoder := json.NewEncoder(s)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil && s.err == nil {
+		s.err = err
+	}
+}
+
+func (s *stream) flush() {
+	if s.begun {
+		_ = http.NewResponseController(s.w).Flush() // the next write tells
+	}
+}

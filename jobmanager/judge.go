@@ -1,0 +1,79 @@
+package jobmanager
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/jobmanager/call"
+)
+
+// facts are what can be known of a job, also by a controller that has just been started: from its record, its run's journal,
+// and whether a process holds the run's directory.
+type facts struct {
+	stop      bool   // somebody wants it to end
+	again     bool   // somebody wants it to go on after its end
+	held      bool   // its run goes on
+	began     bool   // its journal has a line
+	outcome   string // the journal's last word; empty: none, the run was killed or has not begun
+	why       string // and its reason
+	fruitless int    // starts in a row that brought it no further
+	refused   string // why its run did not start and will not; only who started it knows
+}
+
+// verdict is what a job's state is, and whether its run must be started: for the first time, or to go on.
+type verdict struct {
+	state call.State
+	why   string
+	start bool
+}
+
+// patience is how many starts in a row may bring a job no further.
+const patience = 5
+
+// judge is the whole of the controller's deciding: the same facts give the same verdict before and after a restart.
+func judge(f facts) verdict {
+	switch {
+	case f.held && f.stop:
+		return verdict{state: call.Stopping}
+	case f.held:
+		return verdict{state: call.Running}
+	case f.again && !f.stop:
+		return verdict{state: call.Queued, why: "goes on where it was saved", start: true}
+	case f.outcome == "finished":
+		return verdict{state: call.Finished, why: f.why}
+	case f.outcome == "failed":
+		return verdict{state: call.Failed, why: f.why}
+	case f.outcome != "" && f.stop:
+		return verdict{state: call.Stopped, why: f.why}
+	case f.outcome != "" && systemsWish(f.why): // a reboot is nobody's wish for this job's end
+		return verdict{state: call.Queued, why: "ended by " + f.why + "; goes on where it was saved", start: true}
+	case f.outcome != "":
+		return verdict{state: call.Stopped, why: f.why}
+	case f.refused != "":
+		return verdict{state: call.Failed, why: f.refused}
+	case f.stop && !f.began:
+		return verdict{state: call.Stopped, why: "before it began"}
+	case f.fruitless >= patience:
+		return verdict{state: call.Failed, why: fmt.Sprintf("its run was killed, or failed to start, %d times in a row without getting further; "+
+			"machines of a real cloud may be left: `tierml leaks`", f.fruitless)}
+	case f.stop: // killed meanwhile: its machines may be there still, and ending them takes a run
+		return verdict{state: call.Stopping, why: "its run was killed; it is started again to end what is left of it", start: true}
+	case f.began:
+		return verdict{state: call.Queued, why: "its run was killed; goes on from its journal and checkpoints", start: true}
+	}
+	return verdict{state: call.Queued, start: true}
+}
+
+// systemsWish reports whether a run was ended by what a system does when it goes down.
+func systemsWish(why string) bool {
+	return strings.HasPrefix(why, "SIGTERM") || strings.HasPrefix(why, "SIGHUP")
+}
+
+// backOff is how long a job waits before it is started again.
+func backOff(fruitless int) time.Duration {
+	if fruitless == 0 {
+		return 0
+	}
+	return min(time.Second<<min(fruitless, 10), time.Minute)
+}

@@ -1,0 +1,74 @@
+package jobmanager
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/jobmanager/call"
+)
+
+func TestJudge(t *testing.T) {
+	for name, c := range map[string]struct {
+		f     facts
+		want  call.State
+		start bool
+	}{
+		"new":                                    {facts{}, call.Queued, true},
+		"running":                                {facts{held: true, began: true}, call.Running, false},
+		"being prepared":                         {facts{held: true}, call.Running, false},
+		"wanted to end":                          {facts{held: true, began: true, stop: true}, call.Stopping, false},
+		"finished":                               {facts{began: true, outcome: "finished"}, call.Finished, false},
+		"finished before the wish was heard":     {facts{began: true, outcome: "finished", stop: true}, call.Finished, false},
+		"failed":                                 {facts{began: true, outcome: "failed"}, call.Failed, false},
+		"stopped":                                {facts{began: true, outcome: "interrupted", why: "tierml stop", stop: true}, call.Stopped, false},
+		"out of budget":                          {facts{began: true, outcome: "interrupted", why: "the budget of $1 is used up"}, call.Stopped, false},
+		"Ctrl-C at its own terminal":             {facts{began: true, outcome: "interrupted", why: "Ctrl-C"}, call.Stopped, false},
+		"the host went down":                     {facts{began: true, outcome: "interrupted", why: "SIGTERM"}, call.Queued, true},
+		"the host went down while it stopped":    {facts{began: true, outcome: "interrupted", why: "SIGTERM", stop: true}, call.Stopped, false},
+		"killed":                                 {facts{began: true}, call.Queued, true},
+		"killed before its journal":              {facts{fruitless: 1}, call.Queued, true},
+		"killed too often":                       {facts{began: true, fruitless: patience}, call.Failed, false},
+		"killed while it ended machines":         {facts{began: true, stop: true}, call.Stopping, true},
+		"stopped before it began":                {facts{stop: true}, call.Stopped, false},
+		"refused":                                {facts{refused: "no such application"}, call.Failed, false},
+		"wanted again":                           {facts{began: true, outcome: "interrupted", why: "tierml stop", again: true}, call.Queued, true},
+		"wanted again after it failed":           {facts{began: true, outcome: "failed", again: true, fruitless: patience}, call.Queued, true},
+		"wanted again, then not, while it waits": {facts{began: true, outcome: "interrupted", again: true, stop: true}, call.Stopped, false},
+	} {
+		if got := judge(c.f); got.state != c.want || got.start != c.start {
+			t.Errorf("%s: %+v, want %s, start %v", name, got, c.want, c.start)
+		}
+	}
+}
+
+// Whatever the facts, a job is either over or somebody acts on it; and what is over is not started.
+func TestJudgeLeavesNothingLying(t *testing.T) {
+	for bits := range 1 << 5 {
+		for _, outcome := range []string{"", "finished", "failed", "interrupted"} {
+			for _, why := range []string{"", "SIGTERM", "tierml stop"} {
+				for fruitless := range patience + 1 {
+					f := facts{stop: bits&1 > 0, again: bits&2 > 0, held: bits&4 > 0, began: bits&8 > 0 || outcome != "", outcome: outcome,
+						why: why, fruitless: fruitless}
+					if bits&16 > 0 {
+						f.refused = "no"
+					}
+					v := judge(f)
+					if v.state.Over() == (f.held || v.start) {
+						t.Fatalf("%+v: %+v", f, v)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestBackOff(t *testing.T) {
+	last := time.Duration(-1)
+	for n := range 100 {
+		d := backOff(n)
+		if d < last || d > time.Minute {
+			t.Errorf("after %d: %v", n, d)
+		}
+		last = d
+	}
+}

@@ -1,0 +1,362 @@
+// Package jobmanager runs jobs for others: it accepts them over HTTP, runs each as `tierml run` does, in a process of its own,
+// and goes on with them after it was killed or the machine was started again.
+//
+// The processes are not its children for long: they live in sessions of their own, so that its end, however it comes, is
+// not theirs. All that it must know to find them again is on disk: a job's record in its run's directory, the run's
+// journal, and the lock that a run holds on its directory (rundir.Hold). What a job's state is, and what to do about it,
+// follows from these alone (judge).
+//
+// It refuses to know how training works, what machines are, and what a run costs.
+package jobmanager
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/internal/runs"
+	"github.com/tierml/tierml/jobmanager/call"
+	"github.com/tierml/tierml/jobrun"
+	"github.com/tierml/tierml/jobrun/budget"
+	"github.com/tierml/tierml/watch/alert"
+	"github.com/tierml/tierml/watch/dashboard"
+)
+
+// Config is what a Manager needs to know.
+type Config struct {
+	Home       string   // the directory that holds runs and inputs
+	Command    []string // begins every command of tierml: the program
+	MaxRunning int      // jobs at a time
+	MaxQueued  int      // jobs that wait; more are refused
+	MaxUpload  int64    // bytes of one input file
+	JobMemory  int64    // the most memory of each process of a job or plan, in bytes; 0 = unlimited
+	// EndExpired ends machines that nobody wants any more, of the cluster that a job file names; nil = nobody does.
+	EndExpired func(ctx context.Context, file string) error
+	KeepInputs time.Duration // how long inputs are kept that no job needs; 0 = for ever
+	Log        *slog.Logger
+	Now        func() time.Time                // the wall clock
+	Limits     budget.Cluster                  // of all jobs together
+	Notifier   *alert.Notifier                 // for all jobs; nil = no alerts
+	Allow      []string                        // what submitted jobs may name beside what is uploaded: see config.Foreign
+	KeepFree   int64                           // bytes of the disk that uploads leave
+	Free       func(dir string) (int64, error) // nil = the file system is asked
+}
+
+// Manager holds the jobs of a directory.
+type Manager struct {
+	cfg   Config
+	root  string // of the runs
+	board *dashboard.Board
+	wake  chan struct{}
+	plans chan struct{} // a place for each that is being made
+	// release gives the directory to the next manager.
+	release func()
+
+	mu      sync.Mutex
+	jobs    map[string]*job // by id
+	number  int64           // of the newest
+	tending sync.WaitGroup
+	said    budget.Decision // about the limits, last
+	held    string          // why nothing that waits is started
+}
+
+// job is one that was submitted.
+type job struct {
+	record
+	dir       string
+	tended    bool          // a process of its run is there, or its end is being judged
+	notBefore time.Time     // it is not started again, by the time of this process, which nobody sets: not Config.Now's
+	pid       int           // of the run that was started here
+	wished    chan struct{} // closed when its end is asked for, or asked for more strongly
+}
+
+// Open takes a directory, which no other manager may have, and reads what is known of its jobs.
+func Open(cfg Config) (*Manager, error) {
+	home, err := filepath.Abs(cfg.Home)
+	if err != nil {
+		return nil, fmt.Errorf("opening the controller's directory: %w", err)
+	}
+	cfg.Home = home
+	root := filepath.Join(home, rundir.Root)
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		return nil, fmt.Errorf("opening the controller's directory: %w", err)
+	}
+	release, err := rundir.HoldUntil(home)
+	if err != nil {
+		return nil, fmt.Errorf("another controller has the directory %s: end it, or name another --directory", home)
+	}
+	m := &Manager{cfg: cfg, root: root, board: dashboard.New(root, cfg.Now, cfg.Log), wake: make(chan struct{}, 1), plans: make(chan struct{}, plansAtOnce), jobs: map[string]*job{},
+		release: release}
+	m.removeHalves()
+	records, err := readRecords(root)
+	if err != nil {
+		release()
+		return nil, err
+	}
+	m.board.ManagedBy(m.says)
+	for _, r := range records {
+		m.jobs[r.ID] = &job{record: r, dir: filepath.Join(root, r.ID), wished: make(chan struct{})}
+		m.number = max(m.number, r.Number)
+	}
+	return m, nil
+}
+
+// Run starts what waits, tends what runs, and finds runs of a manager before it, until the context ends. Runs go on then.
+func (m *Manager) Run(ctx context.Context) {
+	defer m.release()
+	var following sync.WaitGroup
+	following.Go(func() { m.board.Run(ctx) })
+	following.Go(func() { m.guard(ctx) })
+	following.Go(func() { m.tidyInputs(ctx) })
+	following.Go(func() { m.endExpired(ctx) })
+	m.find(ctx)
+	for {
+		next := m.startDue(ctx)
+		select {
+		case <-ctx.Done():
+			m.tending.Wait()
+			following.Wait()
+			return
+		case <-m.wake:
+		case <-time.After(next):
+		}
+	}
+}
+
+// find judges every job that is not over as a controller before left it.
+func (m *Manager) find(ctx context.Context) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, j := range m.inOrder() {
+		if j.State.Over() {
+			continue
+		}
+		if rundir.Held(j.dir) {
+			m.cfg.Log.Info("a run of a controller before goes on", "job", j.ID)
+			m.tend(ctx, j, nil)
+			continue
+		}
+		m.rule(ctx, j, "")
+	}
+}
+
+// inOrder needs the lock.
+func (m *Manager) inOrder() []*job {
+	all := make([]*job, 0, len(m.jobs))
+	for _, j := range m.jobs {
+		all = append(all, j)
+	}
+	slices.SortFunc(all, func(a, b *job) int { return cmp.Compare(a.Number, b.Number) })
+	return all
+}
+
+// rule takes over what judge says of a job whose run does not go on. It needs the lock.
+func (m *Manager) rule(ctx context.Context, j *job, refused string) {
+	f, clock := m.look(ctx, j)
+	if clock > j.Clock {
+		j.Clock, j.Fruitless = clock, 0
+	}
+	f.fruitless, f.refused = j.Fruitless, refused
+	v := judge(f)
+	before := j.State
+	j.State, j.Why = v.state, v.why
+	if v.state.Over() {
+		now := m.cfg.Now()
+		j.Ended = &now
+		m.cfg.Notifier.Notify(alert.Alert{Kind: alert.Kind(v.state), Run: j.ID, Why: v.why, At: now.UTC(), Clock: j.Clock})
+	}
+	j.notBefore = time.Now().Add(backOff(j.Fruitless))
+	m.save(j)
+	if before != j.State || j.Why != "" {
+		m.cfg.Log.Info("a job", "job", j.ID, "state", string(j.State), "why", j.Why)
+	}
+}
+
+// look gathers the facts about a job whose run does not go on.
+func (m *Manager) look(ctx context.Context, j *job) (f facts, clock int64) {
+	f = facts{stop: j.Stop, again: j.Again}
+	if !began(j.dir) {
+		return f, 0
+	}
+	f.began = true
+	run, err := dashboard.Read(ctx, j.dir)
+	if err != nil {
+		m.cfg.Log.Warn("a journal cannot be read", "job", j.ID, "error", err)
+		return f, 0
+	}
+	if run.State != "killed" && run.State != "running" {
+		f.outcome, f.why = run.State, run.Why
+	}
+	return f, run.Clock
+}
+
+// began reports whether a run's journal has a line: then it goes on with --resume, else it starts.
+func began(dir string) bool {
+	r, err := runs.Open(dir)
+	if err != nil {
+		return false
+	}
+	defer r.Close()
+	entries, _, _ := r.More() // a bad line is the run's to complain of
+	return len(entries) > 0
+}
+
+// save writes a job's record. A record that cannot be written is a full disk, most likely: what is known stays in memory.
+func (m *Manager) save(j *job) {
+	if err := j.write(j.dir); err != nil {
+		m.cfg.Log.Error("what is known of a job cannot be kept", "job", j.ID, "error", err)
+	}
+}
+
+// startDue starts the runs whose turn it is, and says how long nothing is due.
+func (m *Manager) startDue(ctx context.Context) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	const idle = time.Minute
+	next, running := idle, 0
+	for _, j := range m.jobs {
+		if j.tended {
+			running++
+		}
+	}
+	for _, j := range m.inOrder() {
+		if j.tended || j.State.Over() || ctx.Err() != nil {
+			continue
+		}
+		if wait := time.Until(j.notBefore); wait > 0 {
+			next = min(next, wait)
+			continue
+		}
+		if running >= m.cfg.MaxRunning && j.State != call.Stopping { // what is to end does not wait for others
+			continue
+		}
+		if m.held != "" && j.State != call.Stopping {
+			continue
+		}
+		running++
+		m.start(ctx, j)
+	}
+	return next
+}
+
+// nudge has Run look what is due.
+func (m *Manager) nudge() {
+	select {
+	case m.wake <- struct{}{}:
+	default: // it is told already
+	}
+}
+
+// errFull is the refusal of a job too many.
+var errFull = errors.New("the queue is full")
+
+// Submit takes a job in. Text is a job file that is right, with all files in place; name is the job's.
+func (m *Manager) Submit(name string, text []byte) (id string, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.submitLocked(name, text)
+}
+
+func (m *Manager) submitLocked(name string, text []byte) (id string, err error) {
+	waiting := 0
+	for _, j := range m.jobs {
+		if !j.State.Over() && !j.tended {
+			waiting++
+		}
+	}
+	if waiting >= m.cfg.MaxQueued {
+		return "", fmt.Errorf("%w: %d jobs wait already; stop one of them, or start the controller with a larger --max-queued", errFull, waiting)
+	}
+	dir, err := rundir.NewBelow(m.root, name)
+	if err != nil {
+		return "", err
+	}
+	j := &job{dir: dir, wished: make(chan struct{}), record: record{ID: filepath.Base(dir), Number: m.number + 1, Submitted: m.cfg.Now(), State: call.Queued}}
+	if err = replaceFile(filepath.Join(dir, submittedFile), text); err == nil {
+		err = j.write(dir)
+	}
+	if err != nil {
+		return "", errors.Join(err, os.RemoveAll(dir)) // nothing has happened in it
+	}
+	m.number++
+	m.jobs[j.ID] = j
+	m.cfg.Log.Info("a job was submitted", "job", j.ID)
+	m.nudge()
+	return j.ID, nil
+}
+
+// Stop asks for a job's end, in order or at once. The wish is on disk before it returns.
+func (m *Manager) Stop(ctx context.Context, id, by string, now bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	j := m.jobs[id]
+	if j == nil {
+		return m.stopForeign(ctx, id, by, now)
+	}
+	if j.State.Over() || j.Stop && (j.Now || !now) {
+		return nil
+	}
+	j.Stop, j.Now, j.By = true, now, cmp.Or(by, "somebody asked")
+	m.cfg.Log.Info("a job shall end", "job", id, "by", j.By, "now", now)
+	if !j.tended {
+		m.rule(ctx, j, "")
+		m.nudge()
+		return nil
+	}
+	j.State = call.Stopping
+	m.save(j)
+	close(j.wished)
+	j.wished = make(chan struct{})
+	return nil
+}
+
+// stopForeign ends a run of the directory that was started by hand.
+func (m *Manager) stopForeign(ctx context.Context, id, by string, now bool) error {
+	dir := filepath.Join(m.root, id)
+	if !rundir.Held(dir) {
+		return nil
+	}
+	ctx = context.WithoutCancel(ctx) // whoever asked does not wait for it
+	m.tending.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		if err := jobrun.End(ctx, dir, by, now, cancel); err != nil && !errors.Is(err, context.Canceled) {
+			m.cfg.Log.Warn("a run cannot be asked to end", "run", id, "error", err)
+		}
+	})
+	return nil
+}
+
+// errOver and errGoesOn refuse a wish that makes no sense now.
+var (
+	errFinished = errors.New("it is finished: there is nothing to go on with")
+	errGoesOn   = errors.New("it goes on already")
+)
+
+// Resume has a job go on that was stopped or has failed.
+func (m *Manager) Resume(id string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	j := m.jobs[id]
+	switch {
+	case j == nil:
+		return fmt.Errorf("%s was not submitted: go on with it by `tierml run --resume` on the controller's host", id)
+	case j.State == call.Finished:
+		return errFinished
+	case !j.State.Over():
+		return errGoesOn
+	}
+	j.Stop, j.Now, j.By, j.Again, j.Fruitless, j.Ended = false, false, "", true, 0, nil
+	j.State, j.Why, j.notBefore = call.Queued, "goes on where it was saved", time.Time{}
+	m.save(j)
+	m.nudge()
+	return nil
+}

@@ -1,0 +1,281 @@
+package jobmanager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/internal/runs"
+	"github.com/tierml/tierml/jobrun"
+	"github.com/tierml/tierml/watch/alert"
+)
+
+// life is a run's process that was started here.
+type life struct {
+	process *os.Process
+	ended   chan error // what Wait gave
+	from    int64      // where its output begins in the file
+}
+
+// start starts a job's run, or has it go on. It needs the lock.
+func (m *Manager) start(ctx context.Context, j *job) {
+	began := began(j.dir)
+	args := []string{"run", "--yes", "--plain", "--controller", "none"}
+	if began {
+		args = append(args, "--resume", j.dir)
+	} else {
+		args = append(args, "--into", j.dir, filepath.Join(j.dir, submittedFile))
+	}
+	j.Starts++
+	j.Fruitless++ // until it has got further
+	j.Again = false
+	m.save(j) // before the start: whoever is started again counts it
+	l, err := m.launch(j, args)
+	if err != nil {
+		m.cfg.Log.Error("a run cannot be started", "job", j.ID, "error", err)
+		m.rule(ctx, j, "")
+		return
+	}
+	m.cfg.Log.Info("a run was started", "job", j.ID, "resumed", began, "starts", j.Starts, "pid", l.process.Pid)
+	j.pid = l.process.Pid
+	m.tend(ctx, j, l)
+}
+
+// launch starts a process in a session of its own, so that signals to this one's group are not for it, with its output
+// in a file, so that this one's end breaks nothing.
+func (m *Manager) launch(j *job, args []string) (*life, error) {
+	output, err := os.OpenFile(filepath.Join(j.dir, rundir.LogsDir, outputFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("keeping the run's output: %w", err)
+	}
+	defer output.Close()                  // the process has its own
+	from, _ := output.Seek(0, io.SeekEnd) // 0 reads from the beginning
+	cmd := exec.Command(m.cfg.Command[0], append(m.cfg.Command[1:len(m.cfg.Command):len(m.cfg.Command)], args...)...)
+	cmd.Stdout, cmd.Stderr = output, output
+	cmd.Env = []string{AllowVariable + "=" + strings.Join(m.cfg.Allow, "\n")}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := m.spawn(cmd); err != nil {
+		return nil, fmt.Errorf("starting the run: %w", err)
+	}
+	l := &life{cmd.Process, make(chan error, 1), from}
+	go func() { l.ended <- cmd.Wait() }() // its owner is tend, or nobody once this process ends
+	return l, nil
+}
+
+// AllowVariable tells a run that its job is somebody else's, and what that may name.
+const AllowVariable = "TIERML_FOREIGN_ALLOW"
+
+// spawn starts a process in the controller's directory, with its environment beside that of the command. The memory of the
+// process, and of those that it starts, is limited.
+func (m *Manager) spawn(cmd *exec.Cmd) error {
+	cmd.Dir, cmd.Env = m.cfg.Home, append(m.environment(), cmd.Env...)
+	if err := cmd.Start(); err != nil || m.cfg.JobMemory == 0 {
+		return err
+	}
+	if err := confine(cmd.Process.Pid, m.cfg.JobMemory); err != nil {
+		m.cfg.Log.Warn("the memory of a process is not limited", "pid", cmd.Process.Pid, "error", err)
+	}
+	return nil
+}
+
+// environment is this process's without what is for clients: a run must not submit itself.
+func (m *Manager) environment() []string {
+	var out []string
+	if m.cfg.JobMemory > 0 {
+		out = append(out, fmt.Sprintf("GOMEMLIMIT=%d", m.cfg.JobMemory/10*9)) // collect garbage rather than end
+	}
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "TIERML_CONTROLLER") && !strings.HasPrefix(v, "TIERML_TOKEN") {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// tend waits for the end of a job's run, passes wishes on to it, and has its end judged. L is nil when the run was found. It
+// needs the lock.
+func (m *Manager) tend(ctx context.Context, j *job, l *life) {
+	j.tended = true
+	j.State, j.Why = judge(facts{held: true, stop: j.Stop}).state, ""
+	m.save(j)
+	m.tending.Go(func() {
+		passing, done := context.WithCancel(ctx)
+		over := make(chan struct{})
+		go func() { defer close(over); m.pass(passing, j, l) }()
+		watched := make(chan struct{})
+		go func() { defer close(watched); m.watch(passing, j) }()
+		refused, err := m.wait(ctx, j, l)
+		done()
+		<-over
+		<-watched
+		if err != nil {
+			return // this process ends; the run goes on
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		j.tended = false
+		m.rule(ctx, j, refused)
+		m.nudge()
+	})
+}
+
+// watch sends alerts for what a run's journal says while it goes on. Of its end rule tells, as it may come while nobody watches.
+func (m *Manager) watch(ctx context.Context, j *job) {
+	if m.cfg.Notifier == nil {
+		return
+	}
+	for !began(j.dir) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(lookAgain):
+		}
+	}
+	told := alert.Start(j.ID, m.cfg.Notifier)
+	defer told.Close()
+	past := true
+	err := runs.FollowWhile(ctx, j.dir, func() bool { return ctx.Err() == nil }, func(e journal.Entry) {
+		if past || e.Kind == journal.Done {
+			told.Recall(e)
+			return
+		}
+		told.Feed(e)
+	}, func() { past = false })
+	if err != nil && ctx.Err() == nil {
+		m.cfg.Log.Warn("a journal cannot be followed: there are no alerts of it", "job", j.ID, "error", err)
+	}
+}
+
+// look again at a run that was found, as nothing tells of its end.
+const lookAgain = 200 * time.Millisecond
+
+// wait returns when nobody runs the job any more; its error is the context's. Refused is why a run that was started here has
+// not begun and will not.
+func (m *Manager) wait(ctx context.Context, j *job, l *life) (refused string, err error) {
+	if l != nil {
+		select {
+		case err := <-l.ended:
+			refused = m.refusal(j, l, err)
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
+	for rundir.Held(j.dir) {
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-time.After(lookAgain):
+		}
+	}
+	return refused, nil
+}
+
+// usageExit is the exit code of a run that was refused (see tierml --help).
+const usageExit = 2
+
+// refusal reports why a run was refused: the last lines that it printed. Empty: it was not.
+func (m *Manager) refusal(j *job, l *life, err error) string {
+	coded, ok := errors.AsType[*exec.ExitError](err)
+	if !ok || coded.ExitCode() != usageExit || rundir.Held(j.dir) { // held: there was another one, which goes on
+		return ""
+	}
+	said := outputFrom(filepath.Join(j.dir, rundir.LogsDir, outputFile), l.from)
+	switch why := crash(said, m.cfg.JobMemory); {
+	case why == "":
+		return "refused: " + lastLines(said)
+	case began(j.dir): // it goes on, as after any other end
+		m.cfg.Log.Warn("a run crashed", "job", j.ID, "why", why)
+		return ""
+	default:
+		return why
+	}
+}
+
+// crash reports how a Go program ended that also exits with usageExit: one line, empty if it did not crash. JobMemory is what it
+// may have, in bytes.
+func crash(said string, jobMemory int64) string {
+	for line := range strings.Lines(said) {
+		switch line = strings.TrimSpace(line); {
+		case strings.HasPrefix(line, "fatal error: ") && strings.Contains(line, "memory"):
+			return fmt.Sprintf("it takes more memory than a process of a job may have here, %d MiB: a smaller job, or a greater --job-memory of the controller",
+				jobMemory>>20)
+		case strings.HasPrefix(line, "fatal error: "), strings.HasPrefix(line, "panic: "):
+			return "it crashed: " + line
+		}
+	}
+	return ""
+}
+
+// mostOutput bounds what is read of what a run printed, in bytes.
+const mostOutput = 1 << 20
+
+// outputFrom reads a run's output from a place on.
+func outputFrom(path string, from int64) string {
+	file, err := os.Open(path)
+	if err != nil {
+		return "its output is gone"
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.NewSectionReader(file, from, mostOutput))
+	if err != nil {
+		return "its output is gone"
+	}
+	return string(text)
+}
+
+// lastLines are the last lines of a text, in one.
+func lastLines(text string) string {
+	const most = 1000
+	text = strings.TrimSpace(text)
+	lines := strings.Split(text[max(0, len(text)-most):], "\n")
+	return strings.Join(lines[max(0, len(lines)-3):], " / ")
+}
+
+// pass hands wishes for a job's end on to its run, for as long as there is one.
+func (m *Manager) pass(ctx context.Context, j *job, l *life) {
+	told, toldNow := false, false
+	for ctx.Err() == nil {
+		m.mu.Lock()
+		stop, now, by, wished := j.Stop, j.Now, j.By, j.wished
+		m.mu.Unlock()
+		if stop && (!told || now && !toldNow) {
+			if m.ask(ctx, j, l, by, now) {
+				told, toldNow = true, now
+			}
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-wished:
+		}
+	}
+}
+
+// ask tells a run to end; false: try again.
+func (m *Manager) ask(ctx context.Context, j *job, l *life, by string, now bool) (heard bool) {
+	if l != nil && !began(j.dir) { // it is being prepared and has bought nothing
+		_ = l.process.Signal(os.Interrupt) // it may be gone
+	}
+	asking, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	err := jobrun.End(asking, j.dir, by, now, func() { heard = true; cancel() })
+	if err != nil && !heard && ctx.Err() == nil {
+		if !errors.Is(err, jobrun.ErrEnded) && !errors.Is(err, context.DeadlineExceeded) {
+			m.cfg.Log.Warn("a run cannot be asked to end; trying again", "job", j.ID, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(lookAgain):
+		}
+	}
+	return heard
+}

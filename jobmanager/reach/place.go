@@ -1,0 +1,140 @@
+// Package reach finds the way from here to the controller that keeps a cluster's jobs, and holds it open: the command that
+// opens a tunnel, kept running for as long as somebody needs it, the controller's token, and which job went where.
+//
+// It refuses to know what is said on that way, and whose API tells where controllers are.
+package reach
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/providers"
+)
+
+// Place is where a controller is: whose machine, and how it is reached. It holds no secret.
+type Place struct {
+	Cloud    string `json:"cloud"` // the provider's name
+	Region   string `json:"region"`
+	Project  string `json:"project,omitempty"`
+	Cluster  string `json:"cluster"`
+	Instance string `json:"instance,omitempty"`
+	Zone     string `json:"zone,omitempty"`
+	URL      string `json:"url,omitempty"` // without a tunnel
+	Port     int    `json:"port,omitempty"`
+	Tunnel   string `json:"tunnel,omitempty"` // the command, when it is not the usual one
+	Token    string `json:"token,omitempty"`  // likewise
+}
+
+// PlaceOf is what a job file says of its controller; which machine it is may be missing still (Complete).
+func PlaceOf(at *config.Installation) Place {
+	k := at.Controller
+	return Place{Cloud: at.Block, Region: at.Region, Project: at.Project, Cluster: at.Cluster, Instance: k.Instance, Zone: k.Zone, URL: k.URL,
+		Port: k.Port, Tunnel: k.Tunnel, Token: k.Token}
+}
+
+// Complete says that the controller can be reached: it need not be looked for.
+func (p Place) Complete() bool {
+	switch {
+	case p.URL != "":
+		return true
+	case p.Tunnel != "":
+		return p.Instance != "" || !strings.Contains(p.Tunnel, "{instance}")
+	}
+	return p.Instance != "" && (p.Zone != "" || !p.usual().NeedsZone)
+}
+
+// Name tells places apart, and is one of a folder.
+func (p Place) Name() string {
+	parts := []string{p.Cloud, p.Project, p.Region, p.Cluster}
+	var there []string
+	for _, part := range parts {
+		if part = strings.Map(plain, part); part != "" {
+			there = append(there, part)
+		}
+	}
+	return strings.Join(there, "-")
+}
+
+// plain keeps what every file system takes.
+func plain(r rune) rune {
+	if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
+		return r
+	}
+	return '_'
+}
+
+func (p Place) String() string {
+	text := "the controller of cluster " + p.Cluster
+	if p.Instance != "" {
+		text += " (" + p.Instance + ")"
+	}
+	return text + " in " + p.Region
+}
+
+// fill puts names in the places of {instance} and so on, in each word by itself: what is put in is never cut in two.
+func (p Place) fill(command string, local int) []string {
+	names := p.names(local)
+	words := strings.Fields(command)
+	for i := range words {
+		words[i] = names.Replace(words[i])
+	}
+	return words
+}
+
+func (p Place) names(local int) *strings.Replacer {
+	return strings.NewReplacer("{local}", strconv.Itoa(local), "{port}", strconv.Itoa(cmp.Or(p.Port, config.ControllerPort)),
+		"{instance}", p.Instance, "{zone}", p.Zone, "{region}", p.Region, "{project}", p.Project, "{cluster}", p.Cluster)
+}
+
+// usual is how the provider's machines are reached where the job file says nothing else. Its words have no spaces but where %20
+// stands for one.
+func (p Place) usual() providers.Reach {
+	of, err := providers.Named(p.Cloud)
+	if err != nil {
+		return providers.Reach{} // of a program that knew more providers
+	}
+	return of.Facts().Reach
+}
+
+// TunnelCommand opens a tunnel from a port of this host.
+func (p Place) TunnelCommand(local int) []string {
+	return p.command(p.Tunnel, p.usual().Tunnel, local)
+}
+
+// TokenCommand prints the token; nil where none is known.
+func (p Place) TokenCommand() []string {
+	if p.Token == "" && p.Instance == "" {
+		return nil
+	}
+	return p.command(p.Token, p.usual().Token, 0)
+}
+
+func (p Place) command(own, usual string, local int) []string {
+	if own != "" {
+		return p.fill(own, local)
+	}
+	words := p.fill(usual, local)
+	for i := range words {
+		words[i] = strings.ReplaceAll(words[i], "%20", " ")
+	}
+	return words
+}
+
+// programs are what the usual commands need, with where they are had.
+func (p Place) programs(command []string) map[string]string {
+	needed := map[string]string{command[0]: "install it, or write another command in " + p.Cloud + ".controller of the job file"}
+	if usual := p.usual(); usual.Programs[command[0]] != "" {
+		return usual.Programs
+	}
+	return needed
+}
+
+// advice says what can be done about a controller that does not answer.
+func (p Place) advice() string {
+	if stopped := p.usual().Stopped; p.Instance != "" && stopped != "" {
+		return p.names(0).Replace(stopped)
+	}
+	return "is it running?"
+}

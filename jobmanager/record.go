@@ -1,0 +1,91 @@
+package jobmanager
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/tierml/tierml/jobmanager/call"
+)
+
+// Files of a job in its run's directory, beside those of the run.
+const (
+	recordFile    = "submission.json" // what was asked for, and what came of it
+	submittedFile = "submitted.yaml"  // the job file as it was submitted, input files in place
+	outputFile    = "run.log"         // in the logs: what the run printed
+)
+
+// record is what must outlive this process about a job. What a run itself came to is in its journal.
+type record struct {
+	ID        string     `json:"id"`     // the name of the run's directory
+	Number    int64      `json:"number"` // in the order of submission
+	Submitted time.Time  `json:"submitted"`
+	Stop      bool       `json:"stop,omitempty"` // somebody wants it to end
+	Now       bool       `json:"now,omitempty"`  // at once
+	By        string     `json:"by,omitempty"`   // who
+	Again     bool       `json:"again,omitempty"`
+	Starts    int        `json:"starts,omitempty"`    // of its run, in all
+	Fruitless int        `json:"fruitless,omitempty"` // the last of them, that brought it no further
+	Clock     int64      `json:"clock,omitempty"`     // after the last of them
+	State     call.State `json:"state"`
+	Why       string     `json:"why,omitempty"`
+	Ended     *time.Time `json:"ended,omitempty"`
+}
+
+// write replaces the record as a whole, on disk before it returns.
+func (r *record) write(dir string) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return fmt.Errorf("keeping what is known of the job %s: %w", r.ID, err)
+	}
+	return replaceFile(filepath.Join(dir, recordFile), append(text, '\n'))
+}
+
+func replaceFile(path string, text []byte) error {
+	next := path + ".new"
+	file, err := os.OpenFile(next, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", filepath.Base(path), err)
+	}
+	_, err = file.Write(text)
+	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return fmt.Errorf("writing %s: %w", filepath.Base(path), err)
+	}
+	if err := os.Rename(next, path); err != nil {
+		return fmt.Errorf("writing %s: %w", filepath.Base(path), err)
+	}
+	directory, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", filepath.Base(path), err)
+	}
+	return errors.Join(directory.Sync(), directory.Close())
+}
+
+// readRecords returns the jobs below a directory of runs. A directory without a record is a run that was not submitted, or
+// a submission that was never answered.
+func readRecords(root string) (records []record, errs error) {
+	entries, err := os.ReadDir(root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking for jobs: %w", err)
+	}
+	for _, e := range entries {
+		text, err := os.ReadFile(filepath.Join(root, e.Name(), recordFile))
+		if err != nil {
+			continue
+		}
+		var r record
+		if err := json.Unmarshal(text, &r); err != nil || r.ID != e.Name() {
+			errs = errors.Join(errs, fmt.Errorf("%s of %s is not one: %w", recordFile, e.Name(), err))
+			continue
+		}
+		records = append(records, r)
+	}
+	return records, errs
+}

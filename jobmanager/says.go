@@ -1,0 +1,25 @@
+package jobmanager
+
+import (
+	"github.com/tierml/tierml/jobmanager/call"
+	"github.com/tierml/tierml/watch/dashboard"
+)
+
+// says is what the dashboard's list shows of this controller.
+func (m *Manager) says() dashboard.Manager {
+	out := dashboard.Manager{MaxRunning: m.cfg.MaxRunning, MaxQueued: m.cfg.MaxQueued, Budget: m.cfg.Limits.Total, PerHour: m.cfg.Limits.PerHour}
+	for _, j := range m.list() {
+		out.Jobs = append(out.Jobs, dashboard.Job{Summary: j.Summary, Place: j.Place})
+		switch call.State(j.State) {
+		case call.Running, call.Stopping:
+			out.Running++
+		case call.Queued:
+			out.Queued++
+		}
+	}
+	out.Spent, out.Rate = m.totals()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out.Held = m.held
+	return out
+}

@@ -1,0 +1,42 @@
+package jobmanager
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tierml/tierml/jobmanager/call"
+	"github.com/tierml/tierml/jobrun/budget"
+)
+
+// Above a limit nothing more is started; when the total is used up, what runs is ended in order, and can go on once it is
+// raised.
+func TestLimitsOfAllJobs(t *testing.T) {
+	s := newSite(t)
+	s.cfg.MaxRunning = 4
+	s.begin()
+	_, client := s.served()
+	first := s.submit()
+	s.clocks(first, 1)
+	s.keepTo(t.Context(), budget.Decision{Do: budget.Pause, Why: "too dear"})
+	second := s.submit()
+	s.clocks(first, 5) // what runs goes on
+	if job, err := client.Job(t.Context(), second); err != nil || job.State != string(call.Queued) || job.Why != "held: too dear" {
+		t.Errorf("%+v, %v", job, err)
+	}
+	s.keepTo(t.Context(), budget.Decision{Do: budget.Warn, Why: "near"})
+	s.clocks(second, 1)
+	s.keepTo(t.Context(), budget.Decision{Do: budget.Stop, Why: "the budget of the controller, $1.00, is used up"})
+	for _, id := range []string{first, second} {
+		if r := s.until(id, call.Stopped); !strings.HasPrefix(r.Why, "the budget of the controller") {
+			t.Errorf("%+v", r)
+		}
+	}
+	if err := s.Resume(first); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.until(first, call.Queued); r.Starts != 1 {
+		t.Errorf("%+v", r)
+	}
+	s.keepTo(t.Context(), budget.Decision{})
+	s.until(first, call.Running)
+}

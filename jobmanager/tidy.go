@@ -1,0 +1,107 @@
+package jobmanager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/jobmanager/call"
+)
+
+// lookAtInputs is how often inputs are looked through for those that nobody needs.
+const lookAtInputs = time.Hour
+
+// tidyInputs removes inputs that nobody needs, from time to time, until the context ends.
+func (m *Manager) tidyInputs(ctx context.Context) {
+	if m.cfg.KeepInputs <= 0 {
+		return
+	}
+	for {
+		removed, err := m.removeInputs(m.cfg.KeepInputs)
+		if err != nil {
+			m.cfg.Log.Warn("inputs that nobody needs cannot all be removed", "error", err)
+		}
+		for _, sum := range removed {
+			m.cfg.Log.Info("an input that no job needs any more was removed", "input", sum)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(lookAtInputs):
+		}
+	}
+}
+
+// removeInputs removes each folder of inputs that nobody has uploaded, asked about or named for so long, unless a job
+// names it that is not finished: it may go on. A submission that is under way touches what it names (use), so that nothing
+// goes between its check and its record; keep is much longer than that.
+func (m *Manager) removeInputs(keep time.Duration) (removed []string, errs error) {
+	folders, err := os.ReadDir(filepath.Join(m.cfg.Home, inputsDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking at the inputs: %w", err)
+	}
+	needed, err := m.neededInputs()
+	if err != nil {
+		return nil, err
+	}
+	before := m.cfg.Now().Add(-keep)
+	for _, f := range folders {
+		info, err := f.Info()
+		if err != nil || !f.IsDir() || !sumText.MatchString(f.Name()) || needed[f.Name()] || info.ModTime().After(before) {
+			continue // what is not of inputs is not ours
+		}
+		if err := os.RemoveAll(filepath.Join(m.cfg.Home, inputsDir, f.Name())); err != nil {
+			errs = errors.Join(errs, fmt.Errorf("removing an input: %w", err))
+			continue
+		}
+		removed = append(removed, f.Name())
+	}
+	return removed, errs
+}
+
+// neededInputs are those that a run's job file names, but for runs of jobs that are finished. A job file that cannot be read
+// is an error: what it names is not known.
+func (m *Manager) neededInputs() (map[string]bool, error) {
+	m.mu.Lock()
+	finished := map[string]bool{}
+	for id, j := range m.jobs {
+		finished[id] = j.State == call.Finished
+	}
+	m.mu.Unlock()
+	runs, err := os.ReadDir(m.root)
+	if err != nil {
+		return nil, fmt.Errorf("looking at the runs: %w", err)
+	}
+	needed := map[string]bool{}
+	for _, r := range runs {
+		if finished[r.Name()] {
+			continue
+		}
+		for _, file := range []string{submittedFile, rundir.JobFile} {
+			text, err := os.ReadFile(filepath.Join(m.root, r.Name(), file))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, fmt.Errorf("looking which inputs %s needs: %w", r.Name(), err)
+			}
+			for _, sum := range sumInText.FindAllString(string(text), -1) { // also what is no input: nothing is lost by that
+				needed[sum] = true
+			}
+		}
+	}
+	return needed, nil
+}
+
+// use says that an input is wanted now.
+func use(path string, now time.Time) error {
+	if err := os.Chtimes(filepath.Dir(path), now, now); err != nil {
+		return fmt.Errorf("keeping an input: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,54 @@
+package jobrun
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tierml/tierml/providers"
+	"github.com/tierml/tierml/provisioner"
+)
+
+// connect opens the account that the run buys by: the provider's, or at the endpoint of a cloud of this program that plays it.
+func (r *session) connect(ctx context.Context, endpoint string) (cloud providers.Account, err error) {
+	s := providers.Session{Run: r.unique(), Clock: r.cfg.Clock, Offers: r.cfg.Offers, Log: r.cfg.Log, Poll: pollNotices, Played: endpoint, Region: r.region()}
+	if r.real() != nil {
+		s.Played, s.Poll, s.Expires, s.Minutes = "", realPollNotices, r.expires(), r.powerOffAfter()
+	}
+	if cloud, err = r.provider.Open(ctx, r.cfg.Job, s); err != nil {
+		return nil, fmt.Errorf("connecting to the cloud: %w", err)
+	}
+	if r.cfg.Past != nil {
+		for _, m := range r.cfg.Past.Machines {
+			cloud.Recall(m.Instance)
+		}
+	}
+	if !cloud.Traits().MaxBid {
+		cloud = withoutBids{cloud}
+	}
+	return cloud, nil
+}
+
+// withoutBids buys from a provider that takes no bids: what a policy would bid is then its own limit only.
+type withoutBids struct{ providers.Account }
+
+func (c withoutBids) Launch(ctx context.Context, r provisioner.Request) ([]provisioner.Instance, error) {
+	r.Bid = 0
+	return c.Account.Launch(ctx, r)
+}
+
+// pace is how often the cloud is asked. One of this program is near.
+func (r *session) pace() providers.Pace {
+	if r.real() == nil {
+		return providers.Pace{Prices: pollPrices, Calls: callTimeout, Lease: leaseBeyond}
+	}
+	return r.provider.Pace(r.cfg.Job)
+}
+
+// pollInstances is how often the cloud's machines are looked at.
+func (r *session) pollInstances() time.Duration {
+	if r.real() == nil {
+		return pollCloud
+	}
+	return realPollCloud
+}

@@ -1,0 +1,105 @@
+package jobrun
+
+import (
+	"crypto/tls"
+	"log/slog"
+	"net"
+
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/internal/trust"
+	"github.com/tierml/tierml/providers/boot"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+	"github.com/tierml/tierml/tiers/node"
+	"github.com/tierml/tierml/tiers/node/link"
+)
+
+// door is where machines come in: those that this run's controllers have launched, and nobody else. With security: tls they
+// show a certificate, else what was in their user data.
+type door struct {
+	listener  net.Listener
+	admission admission
+	schema    ps.Schema
+	log       *slog.Logger
+
+	// With TLS only.
+	authority *trust.Authority
+	tokens    *trust.Tokens
+	own       *trust.Credential
+}
+
+// openDoor takes the listener over when it succeeds: what link gives closes it.
+func (r *session) openDoor(listener net.Listener) (*door, error) {
+	d := &door{listener: listener, admission: r.admission, schema: r.schema, log: r.cfg.Log}
+	if r.cfg.Job.Security != config.SecurityTLS {
+		return d, nil
+	}
+	var err error
+	if d.authority, err = trust.OpenAuthority(r.cfg.Directory, trust.LifeFor(r.cfg.Job.OrphanAfter), clock.Wall); err != nil {
+		return nil, err
+	}
+	if d.own, err = d.authority.Credential(trust.Controller, r.name); err != nil {
+		return nil, err
+	}
+	if d.tokens, err = trust.OpenTokens(r.cfg.Directory, r.state.Secret, clock.Wall); err != nil {
+		return nil, err
+	}
+	d.listener = trust.NewGate(listener, d.authority, d.tokens, d.own, r.cfg.Log)
+	return d, nil
+}
+
+func (d *door) close() {
+	_ = d.listener.Close() // closed already where the link has had it
+	if d.tokens != nil {
+		if err := d.tokens.Close(); err != nil {
+			d.log.Warn("closing the list of who has joined", "err", err)
+		}
+	}
+}
+
+func (d *door) link() link.Config {
+	c := link.Config{Listener: d.listener, Accept: d.admission.accept, Schema: &d.schema, Log: d.log}
+	if d.own != nil {
+		c.TLS = true
+		c.Accept = func(tiers.Hello) error { return nil } // its certificate says it
+	}
+	return c
+}
+
+// dataTLS is for the controller's own reading of the model; nil = plaintext.
+func (d *door) dataTLS() *tls.Config {
+	if d.own == nil {
+		return nil
+	}
+	return d.own.Config(trust.Machine)
+}
+
+// complete adds to a launch what its machines are started with and how long they are wanted. Nothing of it is new when another
+// controller of the run completes the same launch again, but where machines call: see listen.
+func (r *session) complete(of provisioner.Request) provisioner.Request {
+	of.UserData = r.userData(of)
+	of.Generation, of.Expires = generationOf(of.Token), r.leaseFrom(of.Intended)
+	return of
+}
+
+// userData is what the machines of a launch are started with.
+func (r *session) userData(of provisioner.Request) string {
+	u := node.UserData{
+		Controller: r.door.listener.Addr().String(), Job: r.dataPlane(), Listen: "127.0.0.1:0", VCPU: r.vcpu(of.Pool),
+		SplitBytes: r.splitBytesOf(of),
+	}
+	if r.door.own == nil {
+		u.Token = r.admission.issue(of.Token)
+	} else {
+		u.Token, u.Authority = r.door.tokens.Issue(of.Token, r.cfg.Clock.WallAt(of.Intended), of.Count), r.door.authority.Hash()
+	}
+	if r.real() != nil {
+		u.Listen, u.VCPU = "0.0.0.0:0", 0 // a machine of its own counts for itself
+	}
+	if at := r.real(); at != nil && r.provider.Facts().ScriptInUserData {
+		return boot.Machine(r.provider.Boot(at), u.Encode(), at.Program.SHA256, r.powerOffAfter())
+	}
+	return u.Encode()
+}

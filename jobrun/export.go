@@ -1,0 +1,112 @@
+package jobrun
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+
+	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/ps/client"
+	"github.com/tierml/tierml/tiers/checkpoint"
+	"github.com/tierml/tierml/tiers/node"
+	"github.com/tierml/tierml/tiers/node/splitdir"
+)
+
+// tables are all parameters at one clock. They are what Evaluate and Export ask for.
+type tables struct {
+	schema ps.Schema
+	clock  ps.Clock
+	values [][]float32 // Index: table; row after row, as they are stored
+}
+
+// Row returns a row; it must not be changed.
+func (t *tables) Row(k ps.Key) []float32 {
+	table := &t.schema.Tables[k.Table]
+	width := table.Width()
+	stored := t.values[k.Table][int(k.Row)*width : (int(k.Row)+1)*width]
+	if table.Rule.Name == ps.Add {
+		return stored
+	}
+	row := make([]float32, table.Cols)
+	table.Seen(row, stored, t.clock)
+	return row
+}
+
+// readTables reads every row from its owner.
+func readTables(ctx context.Context, schema ps.Schema, job string, a elasticity.Export, secure *tls.Config) (*tables, error) {
+	c := client.New(client.Config{Schema: schema, Job: node.JobNumber(job), TLS: secure})
+	defer c.Close()
+	c.SetRoute(a.Generation, a.Route, a.Peers)
+	t := &tables{schema: schema, clock: a.Clock}
+	for id, table := range schema.Tables {
+		values := make([]float32, 0, int(table.Rows)*table.Width())
+		err := c.ReadTable(ctx, a.Generation, a.Clock, ps.TableID(id), func(_ ps.RowID, row []float32) error {
+			values = append(values, row...)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		t.values = append(t.values, values)
+	}
+	return t, nil
+}
+
+// export saves the result of a finished run, or a checkpoint of one that stops before its end, and gives the file's
+// name in the run's directory.
+func (r *session) export(ctx context.Context, a elasticity.Export) (name string, score float64, err error) {
+	all, err := readTables(ctx, r.schema, r.dataPlane(), a, r.door.dataTLS())
+	if err != nil {
+		return "", 0, fmt.Errorf("reading the parameters: %w", err)
+	}
+	open := func(s ps.Split) (io.ReadCloser, error) { return splitdir.Open(r.splits(), s) }
+	stats, err := r.cfg.Program.Evaluate(all, open)
+	if err != nil {
+		return "", 0, fmt.Errorf("evaluating the model: %w", err)
+	}
+	score = r.cfg.Program.Score(stats.TestLoss, stats.TestCount)
+	if !a.Final {
+		return rundir.CheckpointFile, score, checkpoint.Save(filepath.Join(r.cfg.Directory, rundir.CheckpointFile), r.schema, a.Clock, all.values)
+	}
+	path := filepath.Join(r.cfg.Directory, rundir.ModelFile)
+	return rundir.ModelFile, score, saveModel(path, r.cfg.Program, all, open, a.Clock, r.cfg.Job.Seed)
+}
+
+func saveModel(path string, program apps.Program, all *tables, open apps.Open, clock ps.Clock, seed uint64) error {
+	m, err := program.Export(all, open)
+	if err != nil {
+		return fmt.Errorf("making the model: %w", err)
+	}
+	if m.Metadata == nil {
+		m.Metadata = map[string]string{}
+	}
+	m.Metadata["clock"] = strconv.FormatInt(int64(clock), 10)
+	m.Metadata["seed"] = strconv.FormatUint(seed, 10)
+	return apps.Save(path, program, m)
+}
+
+// writeManifest completes a checkpoint of the machines' parts and removes old ones. One is written at a time.
+func (r *session) writeManifest(ctx context.Context, a elasticity.WriteManifest) (manifest, trouble string, err error) {
+	parts := make([]checkpoint.Part, len(a.Parts))
+	for i, p := range a.Parts {
+		parts[i] = checkpoint.Part(p)
+	}
+	m, err := checkpoint.NewManifest(r.name, &r.schema, a.Cut, a.Folder, parts)
+	if err != nil {
+		return "", "", fmt.Errorf("putting the checkpoint together: %w", err)
+	}
+	if manifest, err = m.Write(ctx, a.Place); err != nil {
+		return "", "", err
+	}
+	r.manifests[checkpoint.Name(manifest)] = true
+	if err := checkpoint.Prune(ctx, a.Place, r.cfg.Job.Checkpoint.Keep, func(name string) bool { return r.manifests[name] }); err != nil {
+		trouble = err.Error()
+	}
+	return manifest, trouble, nil
+}

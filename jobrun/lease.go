@@ -1,0 +1,65 @@
+package jobrun
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/providers"
+	"github.com/tierml/tierml/provisioner"
+)
+
+// leaseBeyond is how much longer than a machine waits for its controller its lease is: who finds it then, finds a machine that
+// should have powered itself off.
+const leaseBeyond = 15 * time.Minute
+
+// lease is how long a machine is wanted after the last word of its controller. It is renewed when a third of it is over.
+func (r *session) lease() time.Duration {
+	return r.cfg.Job.OrphanAfter + r.pace().Lease
+}
+
+// leaseFrom is when the lease of a machine ends that was decided on at a time and not heard of again.
+func (r *session) leaseFrom(decided time.Time) time.Time {
+	settings := r.cfg.Job.Tempo()
+	return r.cfg.Clock.WallAt(decided).Add(settings.Wall(settings.BootWithin) + r.lease())
+}
+
+// renew renews leases where machines have them.
+func (r *session) renew(cloud providers.Account) func(context.Context, ...provisioner.InstanceID) error {
+	if !cloud.Traits().Leases || !r.outlived() {
+		return nil
+	}
+	generation := strconv.Itoa(r.cfg.Part + 1)
+	return func(ctx context.Context, ids ...provisioner.InstanceID) error {
+		_, latest := clock.Between() // a lease that is short by an hour has others end a healthy machine
+		return cloud.Renew(ctx, generation, latest.Add(r.lease()), ids...)
+	}
+}
+
+// generationOf tells which controller of a run has decided a launch, from 1. Its token says it: see controllerConfig.
+func generationOf(token string) string {
+	parts := strings.Split(token, "-")
+	if len(parts) < 2 {
+		return ""
+	}
+	part, err := strconv.Atoi(parts[len(parts)-2])
+	if err != nil {
+		return ""
+	}
+	return strconv.Itoa(part + 1)
+}
+
+// removeLeftovers deletes what launches of this run have left that is no machine: a controller that dies in the middle of one leaves
+// a launch template. None is under way when it is called.
+func (r *session) removeLeftovers(ctx context.Context, cloud providers.Account) {
+	if r.cfg.Job.Resources.ProviderChooses() == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if err := cloud.RemoveLeftovers(ctx); err != nil {
+		r.cfg.Log.Warn("what launches have left was not removed; tierml leaks lists it", "err", err)
+	}
+}

@@ -1,0 +1,35 @@
+package jobrun
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"strings"
+
+	"github.com/tierml/tierml/tiers"
+)
+
+// admission knows machines by what this run's controllers put into their user data: whoever does not show it was not
+// launched by one of them. It rests on a secret of the run, so that a controller that is started again knows them, too.
+type admission struct{ secret string }
+
+// issue is the same for the same launch each time.
+func (a admission) issue(launch string) string {
+	nonce := a.seal("launch " + launch)[:32]
+	return nonce + "." + a.seal(nonce)
+}
+
+func (a admission) seal(nonce string) string {
+	mac := hmac.New(sha256.New, []byte(a.secret))
+	_, _ = mac.Write([]byte(nonce)) // never fails
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+func (a admission) accept(h tiers.Hello) error {
+	nonce, seal, _ := strings.Cut(h.Token, ".")
+	if a.secret == "" || !hmac.Equal([]byte(seal), []byte(a.seal(nonce))) {
+		return errors.New("this controller did not launch that machine")
+	}
+	return nil
+}

@@ -1,0 +1,39 @@
+package jobrun
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/internal/clock"
+)
+
+// RemoteClock asks a fake cloud in another process how its market time follows from wall-clock time: the run must count
+// as its cloud does.
+func RemoteClock(ctx context.Context, endpoint string) (clock.Mapping, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	url := strings.TrimSuffix(endpoint, "/") + "/_control/clock"
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return clock.Mapping{}, fmt.Errorf("asking the fake cloud for its time: %w", err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return clock.Mapping{}, fmt.Errorf("asking the fake cloud for its time: %w", err)
+	}
+	defer response.Body.Close()
+	var answer struct {
+		Mapping string `json:"mapping"`
+	}
+	if response.StatusCode != http.StatusOK {
+		return clock.Mapping{}, fmt.Errorf("asking the fake cloud for its time: %s: %s", url, response.Status)
+	}
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+		return clock.Mapping{}, fmt.Errorf("asking the fake cloud for its time: %s: %w", url, err)
+	}
+	return clock.Parse(answer.Mapping)
+}

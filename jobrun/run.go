@@ -1,0 +1,331 @@
+// Package jobrun puts a job on the fake cloud together and takes it apart in order: run directory, cloud, adapter,
+// controller, journal. It decides nothing about the run (elasticity does) and shows nothing (console does).
+package jobrun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/elasticity/runner"
+	"github.com/tierml/tierml/elasticity/scaling"
+	"github.com/tierml/tierml/fakecloud"
+	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/planner"
+	"github.com/tierml/tierml/providers"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+	"github.com/tierml/tierml/tiers/checkpoint"
+	"github.com/tierml/tierml/tiers/node/link"
+)
+
+// Config is everything that a run is made of.
+type Config struct {
+	Job       *config.Job
+	Choice    planner.Choice
+	Plan      *planner.Plan
+	Program   apps.Program
+	Dataset   apps.Dataset
+	Directory string // with the splits in it
+	Offers    []planner.Offer
+	Clock     clock.Mapping
+	Agent     []string // the command that an instance runs
+	Version   string
+	Journal   *journal.Writer
+	Log       *slog.Logger
+	// ResumeFrom is a checkpoint that stands at clock ResumeAt; empty = from the beginning.
+	ResumeFrom string
+	ResumeAt   ps.Clock
+	// ResumeOlder are checkpoints before it, the newest first: for when it turns out to be damaged.
+	ResumeOlder []elasticity.Kept
+	// Past makes this a run that is taken over from a controller that did not end in order; nil = it begins, or goes on from
+	// where it was saved in order.
+	Past *elasticity.Past
+	// SaveTime and RestartTime are what a checkpoint and a restart are declared to take, in market time, for policies that
+	// restart.
+	SaveTime, RestartTime time.Duration
+	// Part is how often the run was begun before: tokens of launches must be new.
+	Part int
+	// Spending are decisions about what is spent, but for an end, which is a wish to stop; nil = nobody watches it.
+	Spending <-chan elasticity.BudgetSpoke
+	// Endpoint is a fake cloud in another process, which launches Agent by itself; empty = a cloud of the run's own.
+	Endpoint string
+}
+
+// session is a run under way.
+type session struct {
+	cfg       Config
+	name      string // of the run: its directory's
+	provider  providers.Provider
+	schema    ps.Schema
+	state     State
+	splitsURL string // where machines read splits
+	admission admission
+	door      *door
+	runner    *runner.Runner
+	manifests map[string]bool // names of those that this run has written; others may be at the same place
+}
+
+func (r *session) splits() string { return filepath.Join(r.cfg.Directory, rundir.SplitsDir) }
+
+// Run is a run that can be asked to stop.
+type Run struct{ session *session }
+
+// New checks the pieces and makes a run of them; Drive starts it.
+func New(cfg Config) *Run {
+	s := &session{
+		cfg: cfg, name: filepath.Base(cfg.Directory), schema: SchemaOf(cfg.Job, cfg.Program),
+		manifests: map[string]bool{checkpoint.Name(cfg.ResumeFrom): true},
+	}
+	for _, older := range cfg.ResumeOlder {
+		s.manifests[checkpoint.Name(older.Name)] = true
+	}
+	return &Run{s}
+}
+
+// Drive runs the job to its end and gives the outcome: "finished", "interrupted" or "failed". Stop receives
+// wishes to stop: the first ends the run in order, the second at once. When it returns, no machine is left.
+func (r *Run) Drive(ctx context.Context, stop <-chan string) (outcome string, err error) {
+	s := r.session
+	if s.provider, err = providers.Of(s.cfg.Job); err != nil {
+		return "", err
+	}
+	if err := s.schema.Check(); err != nil {
+		return "", fmt.Errorf("the tables of %s: %w", s.cfg.Job.Train.App, err)
+	}
+	if s.state, err = openState(s.cfg.Directory, s.cfg.Job); err != nil {
+		return "", err
+	}
+	s.admission = admission{secret: s.state.Secret}
+	gone, err := s.gone() // before another cloud goes on with the records
+	if err != nil {
+		return "", err
+	}
+	if err := s.writeStart(); err != nil {
+		return "", err
+	}
+	if s.outlived() {
+		return s.drive(ctx, s.cfg.Endpoint, gone, stop)
+	}
+	cloud, err := s.startCloud()
+	if err != nil {
+		return "", err
+	}
+	s.cfg.Log.Info("the cloud answers", "endpoint", cloud.Endpoint()) // for drills: see /_control/ in fakecloud
+	cloudCtx, endCloud := context.WithCancel(context.WithoutCancel(ctx))
+	var served sync.WaitGroup
+	var cloudErr error
+	served.Go(func() { cloudErr = cloud.Run(cloudCtx) })
+	outcome, err = s.drive(ctx, cloud.Endpoint(), gone, stop)
+	endCloud()
+	served.Wait()
+	return outcome, errors.Join(err, cloudErr)
+}
+
+func (r *session) writeStart() error {
+	details, err := r.startDetails()
+	if err != nil {
+		return err
+	}
+	now := r.cfg.Clock.Now().Truncate(time.Millisecond)
+	if err := r.cfg.Journal.Write(journal.Entry{T: now, Kind: journal.Start, Details: details}); err != nil {
+		return fmt.Errorf("starting the journal: %w", err)
+	}
+	plan, err := journal.Pack(r.cfg.Plan.Details())
+	if err != nil {
+		return err
+	}
+	if err := r.cfg.Journal.Write(journal.Entry{T: now, Kind: journal.Plan, Why: r.cfg.Plan.Why, Details: plan}); err != nil {
+		return fmt.Errorf("starting the journal: %w", err)
+	}
+	return nil
+}
+
+func (r *session) region() string { return r.cfg.Choice.Pools[0].Pool.Region }
+
+func (r *session) startCloud() (*fakecloud.Cloud, error) {
+	job := r.cfg.Job
+	rules, err := market.Rules(job.Local.Rules)
+	if err != nil {
+		return nil, err
+	}
+	c := fakecloud.Config{
+		Provider: job.Provider, Clock: r.cfg.Clock, Region: r.region(), Prices: map[market.Pool]*market.History{}, Rules: rules,
+		Capacity: r.cfg.Choice.Capacity, Notice: job.Local.Notice, Boot: job.Local.Boot,
+		Command: r.cfg.Agent, LogDir: filepath.Join(r.cfg.Directory, rundir.LogsDir),
+		Records: filepath.Join(r.cfg.Directory, rundir.CloudFile), Script: script(job.Local.Script), Seed: job.Seed, Log: r.cfg.Log,
+	}
+	for _, o := range r.cfg.Offers {
+		if o.Pool.Region == c.Region {
+			c.Prices[o.Pool] = o.History
+		}
+	}
+	known := map[string]bool{}
+	add := func(t market.InstanceType) {
+		if !known[t.Name] {
+			known[t.Name] = true
+			c.Types = append(c.Types, fakecloud.InstanceType{InstanceType: t, FLOPS: r.flops(t)})
+		}
+	}
+	for _, t := range r.types() {
+		add(t)
+	}
+	for _, o := range r.cfg.Offers {
+		add(o.Type)
+	}
+	return fakecloud.New(c)
+}
+
+// drive runs the controller against the cloud's endpoint.
+func (r *session) drive(ctx context.Context, endpoint string, gone []provisioner.Instance, stop <-chan string) (string, error) {
+	cloud, err := r.connect(ctx, endpoint)
+	if err != nil {
+		return "", err
+	}
+	defer cloud.Close()
+	r.removeLeftovers(ctx, cloud) // of the controller before
+	defer r.removeLeftovers(context.WithoutCancel(ctx), cloud)
+
+	pools := slices.SortedFunc(maps.Keys(spotPools(r.cfg.Choice.Pools)), market.Pool.Compare)
+	from := r.cfg.Clock.Now().Truncate(time.Millisecond)
+	history, err := pastPrices(ctx, cloud, pools, from)
+	if err != nil {
+		return "", err
+	}
+	if r.splitsURL, err = r.placeSplits(ctx); err != nil {
+		return "", err
+	}
+	controller, err := r.controller(history)
+	if err != nil {
+		return "", err
+	}
+	pace := r.pace()
+
+	listener, err := r.listen(ctx)
+	if err != nil {
+		return "", fmt.Errorf("listening for machines: %w", err)
+	}
+	r.state.Controller, r.state.Endpoint, r.state.Dataset = listener.Addr().String(), r.cfg.Endpoint, &r.cfg.Dataset
+	r.state.Cloud = endpoint
+	if err := r.state.write(r.cfg.Directory); err != nil { // before any machine knows the address
+		return "", errors.Join(err, listener.Close())
+	}
+	if r.door, err = r.openDoor(listener); err != nil {
+		return "", errors.Join(err, listener.Close())
+	}
+	defer r.door.close()
+	stream, err := link.Listen(ctx, r.door.link())
+	if err != nil {
+		return "", fmt.Errorf("listening for machines: %w", err)
+	}
+	defer stream.Close()
+
+	r.runner = runner.New(runner.Config{
+		Controller: controller, Clock: r.cfg.Clock, Cloud: cloud, Prices: cloud, Pools: pools,
+		PricesFrom: from, Nodes: stream, Journal: r.cfg.Journal, Log: r.cfg.Log,
+		Complete: r.complete, Export: r.export, WriteManifest: r.writeManifest,
+		Gone: gone, Renew: r.renew(cloud), RenewEvery: r.lease() / 3, PollPrices: pace.Prices, PollCloud: r.pollInstances(), Calls: pace.Calls,
+	})
+	calls, err := scaling.Serve(r.cfg.Directory, r.runner, r.cfg.Log)
+	if err != nil {
+		return "", err
+	}
+	defer calls.Close()
+	return r.runUntilStopped(ctx, stop)
+}
+
+// runUntilStopped drives the controller and passes wishes to stop on to it.
+func (r *session) runUntilStopped(ctx context.Context, stop <-chan string) (string, error) {
+	watch, end := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for now := false; ; {
+			select {
+			case <-watch.Done():
+				return
+			case said := <-r.cfg.Spending:
+				r.runner.Budget(watch, said)
+			case why := <-stop:
+				r.runner.Stop(watch, why, now)
+				now = true
+			}
+		}
+	})
+	outcome, err := r.runner.Run(ctx)
+	end()
+	watching.Wait()
+	return outcome, err
+}
+
+func (r *session) vcpu(p market.Pool) int {
+	for _, t := range r.types() {
+		if t.Name == p.Type {
+			return t.VCPU
+		}
+	}
+	return 0
+}
+
+// splitBytes is how much memory of a pool's machine the data of splits may take: what the parameters leave, at their most.
+func (r *session) splitBytes(p market.Pool) int64 {
+	for _, t := range r.types() {
+		if t.Name == p.Type && t.MemoryMiB > 0 {
+			return max(tiers.UsableMemory(t.MemoryMiB)-tiers.ReliableMemory(&r.schema, max(r.cfg.Choice.Reliable.Count, 1)).Total(), 1)
+		}
+	}
+	return 0
+}
+
+// splitBytesOf is what every machine of a launch has: the provider may choose among pools, and all get the same user data.
+func (r *session) splitBytesOf(of provisioner.Request) int64 {
+	least := r.splitBytes(of.Pool)
+	for _, choice := range of.Or {
+		if n := r.splitBytes(choice.Pool); least == 0 || n > 0 && n < least {
+			least = n
+		}
+	}
+	return least
+}
+
+// spotPools are those whose prices change.
+func spotPools(candidates []bidding.Candidate) map[market.Pool]bool {
+	set := map[market.Pool]bool{}
+	for _, c := range candidates {
+		if !c.OnDemand() {
+			set[c.Pool] = true
+		}
+	}
+	return set
+}
+
+// lookBack is how much price history a run asks for: EC2 keeps 90 days.
+const lookBack = 90 * 24 * time.Hour
+
+// pastPrices asks the cloud what prices were, up to now: there is no other way to know them.
+func pastPrices(ctx context.Context, cloud runner.PriceSource, pools []market.Pool, now time.Time) (map[market.Pool]*market.History, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	prices, err := cloud.SpotPrices(ctx, pools, now.Add(-lookBack), now)
+	if err != nil {
+		return nil, fmt.Errorf("asking for past prices: %w", err)
+	}
+	history := map[market.Pool]*market.History{}
+	for pool, points := range prices {
+		history[pool] = market.NewHistory(points)
+	}
+	return history, nil
+}

@@ -1,0 +1,174 @@
+package jobrun
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/location"
+	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers/checkpoint"
+)
+
+// StateFile holds what a later controller of the run must know and the journal does not say. It has a secret in it.
+const StateFile = "state.json"
+
+// State is what StateFile says.
+type State struct {
+	Checkpoints string `json:"checkpoints"` // where this run's are: a directory or URL
+	// Secret proves to a controller that a machine was launched by one of this run's.
+	Secret string `json:"secret"`
+	// Controller is where machines call: one that is started again listens there, too.
+	Controller string `json:"controller,omitempty"`
+	// Endpoint is the cloud's, when it is in another process; empty = it ended with the controller.
+	Endpoint string `json:"endpoint,omitempty"`
+	// Cloud is where the fake cloud of this run answers, in whichever process it is, for drills; empty = a provider's.
+	Cloud string `json:"cloud,omitempty"`
+	// Dataset is what was learned about the data when it was cut into splits. Null: they may not be whole.
+	Dataset *apps.Dataset `json:"dataset,omitempty"`
+}
+
+// newState is that of a run that begins.
+func newState(directory string, job *config.Job) State {
+	s := State{Checkpoints: filepath.Join(directory, rundir.CheckpointsDir), Secret: rand.Text()}
+	if job.Checkpoint.To != "" { // other runs, of other working directories too, may save there
+		s.Checkpoints = location.Join(job.Checkpoint.To, filepath.Base(directory)+"-"+rand.Text()[:6])
+	}
+	return s
+}
+
+// ReadState is an fs.ErrNotExist where there is none.
+func ReadState(directory string) (State, error) {
+	var s State
+	text, err := os.ReadFile(filepath.Join(directory, StateFile))
+	if err == nil {
+		err = json.Unmarshal(text, &s)
+	}
+	if err != nil {
+		return s, fmt.Errorf("reading the run's state: %w", err)
+	}
+	return s, nil
+}
+
+// openState returns the state of a run that begins or goes on.
+func openState(directory string, job *config.Job) (State, error) {
+	s, err := ReadState(directory)
+	if errors.Is(err, fs.ErrNotExist) {
+		s = newState(directory, job)
+		return s, s.write(directory)
+	}
+	return s, err
+}
+
+// write replaces the state as a whole; it is durable then.
+func (s State) write(directory string) error {
+	text, err := json.MarshalIndent(s, "", "  ")
+	if err == nil {
+		err = writePrivate(filepath.Join(directory, StateFile), append(text, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("keeping the run's state: %w", err)
+	}
+	return nil
+}
+
+// writePrivate replaces a file that is nobody else's business.
+func writePrivate(path string, text []byte) error {
+	file, err := os.CreateTemp(filepath.Dir(path), ".state-") // its mode is 0600
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	if err = errors.Join(err, file.Sync(), file.Close()); err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(file.Name()))
+	}
+	return nil
+}
+
+// Saved is a checkpoint of a run.
+type Saved struct {
+	Path   string
+	Clock  ps.Clock
+	Doubts []error           // why newer ones cannot be used
+	Older  []elasticity.Kept // those before it, the newest first
+}
+
+// writtenManifests are the names of the manifests that the run's journal has. They are all that is believed of what is found in a
+// store: machines of other runs may have rights to write there. Version is that of the program that wrote the journal.
+func writtenManifests(dir string) (names map[string]bool, version string, err error) {
+	entries, _, err := journal.ReadFile(filepath.Join(dir, rundir.JournalFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, "", err
+	}
+	names = map[string]bool{}
+	for _, e := range entries {
+		switch e.Kind {
+		case journal.Start:
+			var start journal.StartDetails
+			_ = json.Unmarshal(e.Details, &start) // the version is for people
+			version = start.Version
+		case journal.Checkpoint:
+			names[checkpoint.Name(e.Model)] = true
+		}
+	}
+	return names, version, nil
+}
+
+// Checkpoint finds the newest complete and undamaged checkpoint of a run: the one that an orderly end has left, or one that
+// was taken while training went on. It reads all of it. It is an fs.ErrNotExist when there is none; doubts may say why.
+func Checkpoint(dir string) (saved Saved, err error) {
+	dir, err = filepath.Abs(dir)
+	if err != nil {
+		return Saved{}, err
+	}
+	saved.Path = filepath.Join(dir, rundir.CheckpointFile)
+	clock, none := checkpoint.Clock(saved.Path)
+	switch saved.Clock = clock; {
+	case errors.Is(none, checkpoint.ErrDamaged):
+		saved.Doubts, none = append(saved.Doubts, none), fs.ErrNotExist
+	case none != nil && !errors.Is(none, fs.ErrNotExist):
+		return Saved{}, none
+	}
+	s, err := ReadState(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return saved, none
+	case err != nil:
+		return Saved{}, err
+	}
+	written, version, err := writtenManifests(dir)
+	if err != nil {
+		return Saved{}, err
+	}
+	found, doubts, err := checkpoint.Newest(context.Background(), s.Checkpoints, func(name string) bool { return written[name] })
+	if err != nil {
+		return Saved{}, err
+	}
+	saved.Doubts = append(saved.Doubts, doubts...)
+	for _, f := range found {
+		saved.Older = append(saved.Older, elasticity.Kept{Name: f.Manifest, At: f.Clock})
+	}
+	earlier := func(err error) bool { return errors.Is(err, checkpoint.ErrEarlier) }
+	if none != nil && len(found) == 0 && slices.ContainsFunc(doubts, earlier) {
+		return Saved{}, fmt.Errorf("%s: tierml %s wrote its checkpoints, in a form that this version does not read; resume it with that version, or run its job anew",
+			dir, version)
+	}
+	if len(found) > 0 && (none != nil || found[0].Clock > saved.Clock) {
+		saved.Path, saved.Clock, saved.Older, none = found[0].Manifest, found[0].Clock, saved.Older[1:], nil
+	}
+	return saved, none
+}

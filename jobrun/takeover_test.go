@@ -1,0 +1,106 @@
+package jobrun
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/tiers"
+)
+
+const killedCloud = `{"t":"2014-04-01T00:00:00.5Z","kind":"open","region":"us-west-1","rules":"ec2-2017"}
+{"t":"2014-04-01T00:10:00.9Z","kind":"launch","id":"i-1","pool":"ec2/us-west-1/us-west-1a/c3.xlarge/on-demand","launched":"2014-04-01T00:10:00Z"}
+{"t":"2014-04-01T00:12:00.9Z","kind":"launch","id":"i-2","pool":"ec2/us-west-1/us-west-1a/c3.xlarge/spot","bid":"0.239","launched":"2014-04-01T00:12:00Z"}
+{"t":"2014-04-01T00:12:00.9Z","kind":"launch","id":"i-3","pool":"ec2/us-west-1/us-west-1a/c3.xlarge/spot","bid":"0.239","launched":"2014-04-01T00:12:00Z"}
+{"t":"2014-04-01T00:20:00Z","kind":"end","id":"i-2","ended":"2014-04-01T00:20:00Z","by":"provider","reason":"Server.SpotInstanceTermination"}
+{"t":"2014-04-01T00:30:00.7Z","kind":"tick"}
+`
+
+// What a killed cloud has had is closed as its own bill has it. A machine that was bought and not written down belongs
+// to a launch whose answer is missing; one that the journal has closed is not told again.
+func TestMachinesOfAKilledCloud(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, rundir.CloudFile), []byte(killedCloud), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	spot := market.Pool{Provider: "ec2", Region: "us-west-1", Zone: "us-west-1a", Type: "c3.xlarge", Class: market.Spot}
+	past := &elasticity.Past{Ledger: elasticity.Ledger{
+		Known:    map[string]bool{"i-1": true, "i-2": true},
+		Machines: []elasticity.PastMachine{{Instance: provisioner.Instance{ID: "i-1", Token: "a-1"}}},
+		Open:     []elasticity.PastLaunch{{Token: "a-2", Pool: spot, Count: 1}},
+	}}
+	r := &session{cfg: Config{Job: &config.Job{}, Directory: dir, Past: past}}
+	got, err := r.gone()
+	if err != nil || len(got) != 2 {
+		t.Fatalf("%+v, %v; want i-1 and i-3", got, err)
+	}
+	end := time.Date(2014, 4, 1, 0, 30, 0, 0, time.UTC)
+	for i, want := range []struct{ id, token string }{{"i-1", "a-1"}, {"i-3", "a-2"}} {
+		if g := got[i]; string(g.ID) != want.id || g.Token != want.token || !g.Ended.Equal(end) || g.EndedBy != market.ByUser || g.State != provisioner.Terminated {
+			t.Errorf("%+v; want %v, ended when the cloud was last alive", g, want)
+		}
+	}
+	if past.Open[0].Count != 1 {
+		t.Error("what is known of the past was changed")
+	}
+	r.cfg.Endpoint = "http://somewhere"
+	if got, err := r.gone(); got != nil || err != nil {
+		t.Errorf("a cloud that lives on tells of its machines itself: %v %v", got, err)
+	}
+}
+
+// A controller that is started again knows the machines of the one before, and nobody else does.
+func TestAdmissionOutlivesTheController(t *testing.T) {
+	dir := t.TempDir()
+	first, err := openState(dir, &config.Job{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Controller, first.Dataset = "127.0.0.1:1", &apps.Dataset{Splits: 3}
+	if err := first.write(dir); err != nil {
+		t.Fatal(err)
+	}
+	second, err := openState(dir, &config.Job{})
+	if err != nil || second.Secret != first.Secret || second.Controller != first.Controller || second.Dataset.Splits != 3 {
+		t.Fatalf("%+v, %v; want %+v", second, err, first)
+	}
+	if info, err := os.Stat(filepath.Join(dir, StateFile)); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the state has a secret in it, and mode %v, %v", info.Mode(), err)
+	}
+	token := admission{first.Secret}.issue("a-1")
+	if err := (admission{second.Secret}).accept(tiers.Hello{Token: token}); err != nil {
+		t.Error(err)
+	}
+	other, err := openState(t.TempDir(), &config.Job{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		by    admission
+		token string
+	}{{admission{other.Secret}, token}, {admission{second.Secret}, token + "0"}, {admission{second.Secret}, ""}, {admission{}, admission{}.issue("a-1")}} {
+		if c.by.accept(tiers.Hello{Token: c.token}) == nil {
+			t.Errorf("%q was accepted", c.token)
+		}
+	}
+}
+
+// Two runs of one name that save in one place do not meet there.
+func TestCheckpointsHaveAPlaceOfTheirOwn(t *testing.T) {
+	job := &config.Job{Checkpoint: config.Checkpoint{To: "s3://bucket/some?region=x"}}
+	a, b := newState("/somewhere/runs/demo-1", job), newState("/elsewhere/runs/demo-1", job)
+	if a.Checkpoints == b.Checkpoints || !strings.HasPrefix(a.Checkpoints, "s3://bucket/some/demo-1-") || !strings.HasSuffix(a.Checkpoints, "?region=x") {
+		t.Errorf("%s and %s", a.Checkpoints, b.Checkpoints)
+	}
+	if own := newState("/somewhere/runs/demo-1", &config.Job{}); own.Checkpoints != "/somewhere/runs/demo-1/checkpoints" {
+		t.Errorf("%s", own.Checkpoints)
+	}
+}

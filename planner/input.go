@@ -1,0 +1,41 @@
+package planner
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/market"
+)
+
+// ForLocal puts together what a plan for the local cloud rests on. Work is the whole job's, in floating-point
+// operations.
+func ForLocal(job *config.Job, choice Choice, work float64) (Input, error) {
+	policy, err := bidding.ByName(job.Policy)
+	if err != nil {
+		return Input{}, fmt.Errorf("planning %s: %w", job.Name, err)
+	}
+	switch policy.(type) {
+	case bidding.Deadline, bidding.UniformProgress:
+		if job.Deadline.IsZero() {
+			return Input{}, job.Fault("policy", "policy "+job.Policy+" keeps a deadline, and the job has none",
+				"add deadline: and a market time, such as "+job.Local.Start.Add(24*time.Hour).Format(time.RFC3339))
+		}
+	}
+	rules, err := market.Rules(job.Local.Rules)
+	if err != nil {
+		return Input{}, fmt.Errorf("planning %s: %w", job.Name, err)
+	}
+	in := Input{
+		Name: job.Name, Now: job.Local.Start, Policy: policy,
+		Want: choice.Want, Pools: choice.Pools, Capacity: choice.Capacity, Chooses: job.Resources.ProviderChooses() != "",
+		Reliable: choice.Reliable, OnDemand: choice.OnDemand, Rules: rules,
+		Work: work, RatePerVCPU: float64(job.Local.FlopsPerVCPU) / job.Local.Speed,
+		Tempo: job.Tempo(), Budget: job.Budget, PerHour: job.HourlyCeiling(), MaxDuration: job.MaxDuration, Deadline: job.Deadline,
+	}
+	if in.restarts() {
+		in.SaveEvery = in.Tempo.Market(job.Checkpoint.Every)
+	}
+	return in, nil
+}

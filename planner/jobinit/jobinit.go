@@ -1,0 +1,219 @@
+// Package jobinit writes the first job file of somebody who has none: what was not said is asked, or suggested from the
+// prices and the catalog at hand, and every line of the file says what it is.
+//
+// It refuses to know where answers come from (a terminal, flags, a test), and whether the file is a good one: that is for
+// config and the planner to say.
+package jobinit
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/template"
+	"time"
+
+	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/internal/location"
+)
+
+// Wanted is what a job file is to say. Paths are as the caller has them, not relative to the job file.
+type Wanted struct {
+	Name string
+	// Cloud is one of config's.
+	Cloud string
+	// Provider is whose cloud the local one plays.
+	Provider string
+
+	App, Data string
+	Clocks    int
+	StopLoss  float64 // 0 = all clocks are trained
+
+	Count    int
+	Types    []string
+	Zones    []string
+	Reliable string // a type; empty = as the planner chooses
+	Budget   string // as it is written; empty = no limit
+
+	Prices, Catalog string
+	Start           time.Time // of a recorded market
+
+	// Settings is the text of an installation, as Terraform prints it: a mapping with the cloud's name at its top.
+	Settings string
+}
+
+// Write returns the text of a job file that is to be in a directory, with the parameters of its application as comments.
+func (w Wanted) Write(directory string, params []apps.Param) ([]byte, error) {
+	relative := func(path string) string { return relativeTo(directory, path) }
+	settings, err := w.installation(relative)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	err = template.Must(template.New("job").Funcs(template.FuncMap{
+		"path": relative, "list": func(list []string) string { return strings.Join(list, ", ") },
+		"rfc3339": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	}).Parse(text)).Execute(&b, struct {
+		Wanted
+		Params       []string
+		Installation string
+		Plays        string // whom the local cloud plays, for people; empty = the usual one
+	}{w, describe(params), settings, w.plays()})
+	if err != nil {
+		return nil, fmt.Errorf("writing the job file: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// plays is whom the cloud on this host plays, for people; empty = the usual one.
+func (w Wanted) plays() string {
+	if i := slices.Index(config.Played(), w.Provider); i > 0 {
+		return config.Title(w.Provider)
+	}
+	return ""
+}
+
+// installation is the section of a cloud's settings, with the catalog in it.
+func (w Wanted) installation(relative func(string) string) (string, error) {
+	if w.Cloud == config.CloudLocal || w.Cloud == config.CloudNone {
+		return "", nil
+	}
+	text := strings.TrimRight(w.Settings, "\n")
+	first := ""
+	for line := range strings.Lines(text) {
+		if trimmed := strings.TrimSpace(line); trimmed != "" && !strings.HasPrefix(trimmed, "#") {
+			first = strings.Trim(strings.TrimSuffix(trimmed, ":"), `"`)
+			break
+		}
+	}
+	if first != w.Cloud {
+		return "", fmt.Errorf("the settings are not those of an installation on %s: their first line is not `%s:`; "+
+			"write them with `terraform output -raw settings >installation.yaml`", w.Cloud, w.Cloud)
+	}
+	if w.Catalog != "" && !strings.Contains(text, "catalog:") {
+		indent := "  "
+		for line := range strings.Lines(text) {
+			if trimmed := strings.TrimLeft(line, " "); len(trimmed) < len(line) {
+				indent = line[:len(line)-len(trimmed)]
+				break
+			}
+		}
+		text += "\n" + indent + "catalog: " + relative(w.Catalog)
+	}
+	return text, nil
+}
+
+// relativeTo writes a path as a job file in a directory has it.
+func relativeTo(directory, path string) string {
+	if path == "" || location.IsURL(path) {
+		return path
+	}
+	to, err := filepath.Abs(path)
+	from, err2 := filepath.Abs(directory)
+	if errors.Join(err, err2) != nil {
+		return path
+	}
+	if short, err := filepath.Rel(from, to); err == nil && strings.Count(short, "..") <= 3 {
+		return filepath.ToSlash(short)
+	}
+	return to
+}
+
+// width is how long a comment's line may be.
+const width = 100
+
+// describe returns an application's parameters with their defaults, in lines.
+func describe(params []apps.Param) (lines []string) {
+	line := ""
+	for _, p := range params {
+		value := fmt.Sprint(p.Default)
+		if i := int(p.Default); len(p.Choices) > i && i >= 0 {
+			value = p.Choices[i]
+		}
+		word := p.Name + ": " + value
+		if line != "" && len(line)+len(word) > width {
+			lines, line = append(lines, line+","), ""
+		}
+		if line != "" {
+			line += ", "
+		}
+		line += word
+	}
+	if line != "" {
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+const text = `# A job of TierML: what to train, and on which machines. Look at it with:  tierml plan FILE
+# docs/job.md describes every field, also those that are not here.
+
+name: {{.Name}}                  # runs are called {{.Name}}-1, {{.Name}}-2 and so on
+cloud: {{.Cloud}}
+{{- if eq .Cloud "local"}}               # a cloud on this machine, which replays recorded prices; machines are processes
+{{- if .Plays}}
+provider: {{printf "%-16s" .Provider}} # its machines, terms and API are those of {{.Plays}}
+{{- end}}
+{{- else if eq .Cloud "none"}}                # no machines are bought: "tierml train" trains in one process
+{{- else}}                 # machines are bought there, for real money
+{{- end}}
+{{- if ne .Cloud "none"}}
+
+resources:                 # transient machines, which do most of the work and may be taken back at any time
+  count: {{.Count}}
+  any_of:                  # the policy chooses among these; max_price: $... after a type limits its price
+{{- range .Types}}
+    - {type: {{.}}}
+{{- end}}
+{{- if .Zones}}
+  zones: [{{list .Zones}}]
+{{- end}}
+
+reliable:                  # on demand; they hold the model and stay when all others are gone
+{{- if .Reliable}}
+  type: {{.Reliable}}
+{{- end}}
+  count: 1
+
+policy: tierml             # how machines are chosen; docs/policies.md compares the others
+{{- if .Budget}}
+budget: {{.Budget}}                # the run ends in order before it costs more
+{{- else}}
+# budget: $20              # the run ends in order before it costs more
+{{- end}}
+max_duration: 24h          # and ends in order after so long
+{{- end}}
+
+train:
+  app: {{.App}}
+  data: {{path .Data}}
+  holdout: 0.1             # share of the examples that measures how good the model is
+  clocks: {{.Clocks}}              # rounds of work
+  evaluate_every: 10       # clocks between two measurements
+{{- if .StopLoss}}
+  stop: {loss: {{.StopLoss}}}     # ends earlier, when the figure is at or below this
+{{- else}}
+  # stop: {min_improvement: 0.001, patience: 30}   # ends earlier, when 30 clocks have not made it 0.1 % better
+{{- end}}
+{{- if .Params}}
+  # params: the application's own settings, with their defaults; write those that differ as {name: value}
+{{- range .Params}}
+  #   {{.}}
+{{- end}}
+{{- end}}
+{{- if eq .Cloud "local"}}
+
+local:                     # the market that is replayed
+  prices: {{path .Prices}}
+  catalog: {{path .Catalog}}
+  start: {{rfc3339 .Start}}
+  speed: 600               # market seconds in a second: an hour in six seconds
+{{- end}}
+{{- if .Installation}}
+
+{{.Installation}}
+{{- end}}
+`

@@ -1,0 +1,173 @@
+package jobinit
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/apps/all"
+	"github.com/tierml/tierml/config"
+	_ "github.com/tierml/tierml/providers/all"
+)
+
+const examples = "../../examples/data/"
+
+func dialogue(answers string) (*Dialogue, *bytes.Buffer) {
+	var out bytes.Buffer
+	d := &Dialogue{Out: &out, Clouds: []string{config.CloudLocal, "ec2", config.CloudNone}}
+	for _, kind := range all.Registry() {
+		d.Apps = append(d.Apps, kind.Name())
+	}
+	if answers != "" {
+		d.In = strings.NewReader(answers)
+	}
+	return d, &out
+}
+
+// load writes what is wanted to a file and reads it as a job.
+func load(t *testing.T, w Wanted) *config.Job {
+	t.Helper()
+	kind, err := all.Registry().Find(w.App)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "job.yaml")
+	text, err := w.Write(filepath.Dir(path), kind.Params())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	job, err := config.Load(path)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return job
+}
+
+func given() Wanted {
+	return Wanted{Data: examples + "jester5k.csv.gz", Prices: examples + "aws-us-west-1a-c3-2014.csv.gz",
+		Catalog: examples + "aws-ondemand-us-west-1-2015-04-02.csv"}
+}
+
+// Without a terminal everything but the files is suggested.
+func TestSuggestions(t *testing.T) {
+	w := given()
+	d, _ := dialogue("")
+	if err := d.Fill(&w); err != nil {
+		t.Fatal(err)
+	}
+	job := load(t, w)
+	if job.Name != "jester5k" || job.Train.App != "mf" || job.Train.Clocks != 300 || job.Cloud != "local" || job.Resources.Count != 8 {
+		t.Errorf("suggested %s, %s, %d clocks, %s, %d machines", job.Name, job.Train.App, job.Train.Clocks, job.Cloud, job.Resources.Count)
+	}
+	if len(job.Resources.AnyOf) != suggested || !slices.Equal(job.Resources.Zones, []string{"us-west-1a"}) || job.Local.Start.IsZero() {
+		t.Errorf("suggested %v in %v from %v", job.Resources.AnyOf, job.Resources.Zones, job.Local.Start)
+	}
+	if filepath.Base(job.Train.Data) != "jester5k.csv.gz" {
+		t.Errorf("data %s", job.Train.Data)
+	}
+}
+
+// Wrong answers are asked for again, and say what there is.
+func TestAnswers(t *testing.T) {
+	w := given()
+	d, out := dialogue("nn\nmf\nno name\nratings\nmany\n40\n\nmoon\nlocal\nyesterday\n2014-05-01T00:00:00Z\nz9.huge\nc3.xlarge, c3.2xlarge\n0\n5\nfree\n$20\n")
+	if err := d.Fill(&w); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	job := load(t, w)
+	if job.Name != "ratings" || job.Train.Clocks != 40 || job.Resources.Count != 5 || job.Budget.String() != "20" ||
+		!job.Local.Start.Equal(time.Date(2014, 5, 1, 0, 0, 0, 0, time.UTC)) {
+		t.Errorf("the job is %s\n%s", job.Resolved(), out)
+	}
+	for _, words := range []string{`"nn" does not exist; there is mf`, `"no name" cannot be a name`, `"many" is not a whole number`,
+		`"moon" does not exist`, `"yesterday" is not a time`, `"z9.huge" does not exist`, `"free" is not an amount`, "SPOT $/H"} {
+		if !strings.Contains(out.String(), words) {
+			t.Errorf("%q was not said:\n%s", words, out)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for name, c := range map[string]struct {
+		change  func(*Wanted)
+		answers string
+		want    string
+	}{
+		"nothing to suggest": {change: func(w *Wanted) { *w = Wanted{} }, want: "add them"},
+		"unknown app":        {change: func(w *Wanted) { w.App = "nn" }, want: `--app: "nn" does not exist`},
+		"no data":            {change: func(w *Wanted) { w.Data = "nowhere.csv" }, want: "--data: there is no file nowhere.csv"},
+		"foreign catalog":    {change: func(w *Wanted) { w.Catalog = examples + "gce-us-central1-n2-ondemand.csv" }, want: "of the same region"},
+		"no prices":          {change: func(w *Wanted) { w.Prices = examples + "README.md" }, want: "--prices: "},
+		"before the prices":  {change: func(w *Wanted) { w.Start = time.Unix(0, 0) }, want: "--start: no type"},
+		"no more answers":    {change: func(*Wanted) {}, answers: "mf\n", want: "no more answers"},
+		"settings of another": {change: func(w *Wanted) {
+			w.Cloud, w.Settings = "ec2", "gce:\n  region: us-west-1\n"
+		}, want: "not those of an installation on ec2"},
+		"another region": {change: func(w *Wanted) { w.Cloud, w.Settings = "ec2", "ec2:\n  region: us-east-9\n" }, want: `no types of the region "us-east-9"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := given()
+			c.change(&w)
+			d, _ := dialogue(c.answers)
+			err := d.Fill(&w)
+			if err == nil {
+				_, err = w.Write(".", nil)
+			}
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v; want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestOnEC2(t *testing.T) {
+	w := given()
+	w.Cloud, w.Prices = "ec2", ""
+	w.Settings = "\"ec2\":\n  \"region\": \"us-west-1\"\n  \"image\": \"ami-0123456789abcdef0\"\n  \"program\":\n    \"sha256\": \"" +
+		strings.Repeat("ab", 32) + "\"\n    \"url\": \"s3://bucket/tierml\"\n  \"checkpoints\": \"s3://bucket/checkpoints\"\n"
+	d, _ := dialogue("")
+	if err := d.Fill(&w); err != nil {
+		t.Fatal(err)
+	}
+	job := load(t, w)
+	if job.Installation().Region != "us-west-1" || filepath.Base(job.Installation().Catalog) != "aws-ondemand-us-west-1-2015-04-02.csv" || len(job.Resources.AnyOf) != suggested {
+		t.Errorf("the job is %s", job.Resolved())
+	}
+}
+
+func TestWithoutMachines(t *testing.T) {
+	w := Wanted{Data: examples + "jester5k.csv.gz", Cloud: "none", StopLoss: 4.2}
+	d, _ := dialogue("")
+	if err := d.Fill(&w); err != nil {
+		t.Fatal(err)
+	}
+	if job := load(t, w); job.Train.Stop.Loss != 4.2 {
+		t.Errorf("the job is %s", job.Resolved())
+	}
+}
+
+func TestAppOf(t *testing.T) {
+	for text, want := range map[string]string{
+		"1,2,3\n2,3,4.5\n7,8,1\n":                                "",
+		"1::2::3::978300760\n" + "2::2::5::9\n" + "3::2::5::9\n": "mf",
+		"user,item,rating\n1,2,3\n1,3,3\n1,4,3\n":                "mf",
+		"+1 1:0.5 7:1\n-1 2:0.25\n+1 3:1\n":                      "logistic",
+		"24.5 1:0.5 7:1\n11 2:0.25\n3 3:1\n":                     "ridge",
+		"once upon a time\n":                                     "",
+		"":                                                       "",
+	} {
+		if got := appOfLines(strings.NewReader(text)); got != want {
+			t.Errorf("%q is taken for %q; want %q", text, got, want)
+		}
+	}
+	if got := AppOf("data/docword.nips.txt.gz"); got != "lda" {
+		t.Errorf("a bag of words is taken for %q", got)
+	}
+}

@@ -1,0 +1,173 @@
+// Package local reads the recorded market that a job with cloud: local replays: spot prices and the catalog of
+// machine types, from the files that the job names. It starts nothing and refuses to know what is done with
+// them.
+package local
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/internal/decompress"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/market/advisor"
+	"github.com/tierml/tierml/market/store"
+	"github.com/tierml/tierml/market/trace"
+	"github.com/tierml/tierml/planner"
+)
+
+// Market is a recorded market.
+type Market struct {
+	Trace   *trace.Trace
+	Catalog *market.Catalog
+	// Advice is what the Spot Instance Advisor said at AdvisedAt; nil = it was not asked.
+	Advice    *advisor.Table
+	AdvisedAt time.Time
+	// Told is what the provider tells of each pool beside that; nil = nothing.
+	Told map[market.Pool]bidding.Hints
+	// ZoneIDs are the ids of zones, whose names are an account's own; nil = they are not known, or names are for all.
+	ZoneIDs map[string]string
+	// Sources says of each kind of prices where it comes from and how old it is, for people.
+	Sources []string
+	// Warnings are of what the account does not allow; see Doubts for those of prices.
+	Warnings []string
+}
+
+// Load reads the files of a job. A file that cannot be understood is reported as config.Faults.
+func Load(job *config.Job) (*Market, error) { return LoadFiles(job, []string{job.Local.Prices}) }
+
+// LoadFiles is Load with the prices of other files, which are put together.
+func LoadFiles(job *config.Job, prices []string) (*Market, error) {
+	m := &Market{}
+	var err error
+	var traces []*trace.Trace
+	for _, file := range prices {
+		t, err := readPrices(file, trace.Options{Provider: job.Provider})
+		if err != nil {
+			return nil, job.Fault("local.prices", fmt.Sprintf("%s: %v", file, err),
+				"name a price history: CSV with the columns timestamp, zone, instance_type, product, price, the JSON of `aws ec2 describe-spot-price-history`, or a price store of `tierml prices`")
+		}
+		traces = append(traces, t)
+	}
+	m.Trace = trace.Merge(traces...)
+	if m.Catalog, err = ReadCatalog(job.Local.Catalog); err != nil {
+		return nil, job.Fault("local.catalog", fmt.Sprintf("%s: %v", job.Local.Catalog, err),
+			"name a CSV file with the columns region, instance_type, vcpu, memory_gib, linux_ondemand_usd_hour")
+	}
+	if offers, skipped := m.Offers(); len(offers) == 0 && len(skipped) > 0 {
+		return nil, job.Fault("local.catalog", fmt.Sprintf("%s has none of the machine types in %s, such as %s", job.Local.Catalog,
+			strings.Join(prices, ", "), skipped[0]), "name a catalog of the same region")
+	}
+	if job.Local.Advisor != "" {
+		if m.Advice, m.AdvisedAt, err = ReadAdvice(job.Local.Advisor); err != nil {
+			return nil, job.Fault("local.advisor", fmt.Sprintf("%s: %v", job.Local.Advisor, err),
+				"name the Spot Instance Advisor's spot-advisor-data.json, or leave it out")
+		}
+	}
+	return m, nil
+}
+
+// ReadAdvice reads the advisor's file. It names no date: the file's own is taken for it.
+func ReadAdvice(path string) (t *advisor.Table, at time.Time, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, at, err
+	}
+	err = read(path, func(r io.Reader) error {
+		t, err = advisor.Read(r)
+		return err
+	})
+	return t, info.ModTime().UTC(), err
+}
+
+// ReadPrices reads a price-history file, or all pools of a price store.
+func ReadPrices(path string) (*trace.Trace, error) { return readPrices(path, trace.Options{}) }
+
+// ReadPricesOf is ReadPrices for the pools of one provider.
+func ReadPricesOf(path, provider string) (*trace.Trace, error) {
+	return readPrices(path, trace.Options{Provider: provider})
+}
+
+func readPrices(path string, o trace.Options) (*trace.Trace, error) {
+	o.File = filepath.Base(path)
+	var t *trace.Trace
+	isStore := false
+	err := read(path, func(r io.Reader) (err error) {
+		file := bufio.NewReader(r)
+		head, _ := file.Peek(store.HeadLength)
+		if isStore = store.IsStore(head); isStore {
+			return nil
+		}
+		t, err = trace.Read(file, o)
+		return err
+	})
+	if err != nil || !isStore {
+		return t, err
+	}
+	s, err := store.OpenReadOnly(path)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	return s.Trace(func(p market.Pool) bool { return o.Provider == "" || p.Provider == o.Provider })
+}
+
+// ReadCatalog reads a file of machine types and on-demand prices, plain or compressed.
+func ReadCatalog(path string) (c *market.Catalog, err error) {
+	err = read(path, func(r io.Reader) error {
+		plain, err := decompress.Reader(r)
+		if err != nil {
+			return err
+		}
+		c, err = market.ReadCatalog(plain)
+		return err
+	})
+	return c, err
+}
+
+func read(path string, f func(io.Reader) error) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return f(file)
+}
+
+// Offers lists the spot pools whose type the catalog knows, sorted by pool, with their whole history: it is for
+// the reader to look at no more than is known at a time. Skipped names the types without an entry in the
+// catalog, which cannot be offered, as their shape and on-demand price are unknown.
+func (m *Market) Offers() (offers []planner.Offer, skipped []string) {
+	for _, on := range m.Trace.Markets {
+		t, ok := m.Catalog.Lookup(on.Pool.Region, on.Pool.Type)
+		if !ok {
+			skipped = append(skipped, on.Pool.Region+" "+on.Pool.Type)
+			continue
+		}
+		offers = append(offers, planner.Offer{Pool: on.Pool, Type: t, History: on.History, Hints: m.hints(on.Pool)})
+	}
+	return offers, skipped
+}
+
+// Doubts says what makes the prices of some candidates doubtful.
+func (m *Market) Doubts(pools []bidding.Candidate) []string {
+	return m.Trace.Doubts(func(p market.Pool) bool {
+		return slices.ContainsFunc(pools, func(c bidding.Candidate) bool { return c.Pool == p })
+	})
+}
+
+// hints are what the provider says of a pool's machines: of the advisor's band, the middle.
+func (m *Market) hints(p market.Pool) bidding.Hints {
+	h := m.Told[p]
+	if a, ok := m.Advice.Lookup(p.Region, p.Type); ok {
+		h.Interruptions = bidding.Hint{Value: (a.Band.Low + a.Band.High) / 200, At: m.AdvisedAt}
+	}
+	return h
+}

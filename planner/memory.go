@@ -1,0 +1,79 @@
+package planner
+
+import (
+	"fmt"
+
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// Memory is what the reliable machines need in order to go on alone, and what they have. The zero value is not known.
+type Memory struct {
+	Need   tiers.Memory
+	Usable int64 // of each reliable machine; 0 = the catalog does not tell
+	Splits int64 // of all training data, which each reliable machine keeps in memory where it fits, else on its disk
+	Sparse bool  // there are tables of which nobody knows the size beforehand
+}
+
+// AdmitMemory reports whether the reliable tier alone is enough to go on: a job whose model and cuts exceed its memory is
+// refused, with the figures, and so is one with tables that no server can have.
+func AdmitMemory(job *config.Job, reliable Fleet, schema *ps.Schema) (Memory, error) {
+	if err := schema.Check(); err != nil {
+		return Memory{}, job.Fault("train", "the tables of "+job.Train.App+": "+err.Error(), "choose a smaller model, or rows of fewer columns")
+	}
+	if reliable.Count == 0 {
+		return Memory{}, nil
+	}
+	m := Memory{
+		Need: tiers.ReliableMemory(schema, reliable.Count), Sparse: schema.HasSparse(),
+		Usable: tiers.UsableMemory(reliable.Type.MemoryMiB),
+	}
+	if m.Usable == 0 || m.Need.Total() <= m.Usable {
+		return m, nil
+	}
+	n := m.Need
+	problem := fmt.Sprintf("the reliable machines must be able to go on alone, and %s of %s cannot: each needs up to %s (state %s, undo %s, pending sums %s, contributions %s, two cuts %s) and has %s for it",
+		plural(reliable.Count, "machine"), reliable.Type.Name, Bytes(n.Total()), Bytes(n.Rows), Bytes(n.Undo), Bytes(n.Pending), Bytes(n.Staged), Bytes(n.Cuts), Bytes(m.Usable))
+	instead := "choose a reliable.type with more memory"
+	for count := reliable.Count + 1; count <= schema.Partitions; count++ {
+		if tiers.ReliableMemory(schema, count).Total() <= m.Usable {
+			instead = fmt.Sprintf("write count: %d, or a type with more memory", count)
+			break
+		}
+	}
+	return m, job.Fault("reliable.count", problem, instead)
+}
+
+// line says in words what is needed and what there is.
+func (m Memory) line() (value, detail string) {
+	value = Bytes(m.Need.Total())
+	detail = "of unknown memory, on each reliable machine"
+	if m.Usable > 0 {
+		detail = fmt.Sprintf("of %s on each reliable machine: model %s, with undo, pending sums, contributions and cuts",
+			Bytes(m.Usable), Bytes(m.Need.State))
+	}
+	if m.Sparse {
+		detail += "; sparse tables beside it"
+	}
+	if m.Usable > 0 && m.Need.Total()+m.Need.Worker > m.Usable {
+		detail += fmt.Sprintf("; a worker that touches every parameter takes %s more, which does not fit", Bytes(m.Need.Worker))
+	}
+	if m.Usable > 0 && m.Need.Total()+m.Splits > m.Usable {
+		detail += fmt.Sprintf("; of %s of data, the rest is on disk", Bytes(m.Splits))
+	}
+	return value, detail
+}
+
+// Bytes returns an amount of memory in the units of the catalogs, powers of 2.
+func Bytes(n int64) string {
+	for _, unit := range []struct {
+		name string
+		size int64
+	}{{"GB", 1 << 30}, {"MB", 1 << 20}, {"kB", 1 << 10}} {
+		if n >= unit.size {
+			return fmt.Sprintf("%.1f %s", float64(n)/float64(unit.size), unit.name)
+		}
+	}
+	return fmt.Sprintf("%d B", n)
+}

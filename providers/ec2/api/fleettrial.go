@@ -1,0 +1,70 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+
+	"github.com/tierml/tierml/provisioner"
+)
+
+// FleetRights is what EC2 says of the actions that a fleet takes, beside those of RunInstances.
+type FleetRights struct {
+	Denied []string
+	// Unsure are refused for a launch template that does not exist. A role that may use those with the cluster's tag only, as
+	// that of terraform/aws, can be refused so although it may use the real one, which has the tag.
+	Unsure []string
+}
+
+// TryFleet asks EC2 by DryRun whether a request could be launched as a fleet, without launching it. Nothing is made, the launch
+// template neither: CreateFleet names one that does not exist, and to be told so is a yes.
+func (c *Cloud) TryFleet(ctx context.Context, r provisioner.Request) (rights FleetRights, err error) {
+	doing := fmt.Sprintf("trying whether a fleet of %s could be launched", r.Pool)
+	if err := c.validateRequest(r); err != nil {
+		return rights, fmt.Errorf("%s: %w", doing, err)
+	}
+	template, fleet, dry := c.templateInput(r), c.fleetInput(r), aws.Bool(true)
+	template.DryRun, fleet.DryRun, fleet.ClientToken = dry, dry, nil // the token stays unused
+	name := template.LaunchTemplateName
+	for _, trial := range []struct {
+		action string
+		buys   bool // and must be refused, if only as a trial
+		of     *[]string
+		ask    func() error
+	}{
+		{"CreateLaunchTemplate", true, &rights.Denied, func() error {
+			_, err := c.api.CreateLaunchTemplate(ctx, template)
+			if err == nil {
+				c.deleteTemplate(ctx, *name)
+			}
+			return err
+		}},
+		{"DescribeLaunchTemplates", false, &rights.Denied, func() error {
+			_, err := c.api.DescribeLaunchTemplates(ctx, &ec2.DescribeLaunchTemplatesInput{DryRun: dry})
+			return err
+		}},
+		{"CreateFleet", true, &rights.Unsure, func() error { _, err := c.api.CreateFleet(ctx, fleet); return err }},
+		{"DeleteLaunchTemplate", false, &rights.Unsure, func() error {
+			_, err := c.api.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{DryRun: dry, LaunchTemplateName: name})
+			return err
+		}},
+	} {
+		answer := trial.ask()
+		if answer == nil && trial.buys {
+			return rights, fmt.Errorf("%s: %s: %w: it was not taken for a trial", doing, trial.action, provisioner.ErrInvalid)
+		}
+		if codeOf(answer) == codeTemplateNameNotFound {
+			continue
+		}
+		switch err := tried(ctx, doing+": "+trial.action, answer); {
+		case errors.Is(err, provisioner.ErrDenied):
+			*trial.of = append(*trial.of, "ec2:"+trial.action)
+		case err != nil:
+			return rights, err
+		}
+	}
+	return rights, nil
+}

@@ -1,0 +1,199 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/tierml/tierml/provisioner"
+)
+
+// This file only looks at an account: nothing is bought or changed by it.
+
+// Image is the configured machine image.
+type Image struct {
+	State, Architecture, RootDevice string
+}
+
+// Image looks the configured machine image up.
+func (c *Cloud) Image(ctx context.Context) (Image, error) {
+	doing := "looking at the image " + c.config.ImageID
+	out, err := c.api.DescribeImages(ctx, &ec2.DescribeImagesInput{ImageIds: []string{c.config.ImageID}})
+	if err != nil {
+		return Image{}, failure(ctx, doing, err)
+	}
+	if len(out.Images) == 0 {
+		return Image{}, fmt.Errorf("%s: %w: there is none of this name in %s", doing, provisioner.ErrInvalid, c.config.Region)
+	}
+	i := out.Images[0]
+	return Image{string(i.State), string(i.Architecture), aws.ToString(i.RootDeviceName)}, nil
+}
+
+// Subnet is one of the configured ones.
+type Subnet struct {
+	ID, Zone, VPC string
+	Free          int // addresses
+}
+
+// Subnets looks the configured subnets up, in the order of their zones.
+func (c *Cloud) Subnets(ctx context.Context) ([]Subnet, error) {
+	if len(c.config.Subnets) == 0 {
+		return nil, nil
+	}
+	ids := slices.Sorted(maps.Values(c.config.Subnets))
+	out, err := c.api.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{SubnetIds: ids})
+	if err != nil {
+		return nil, failure(ctx, "looking at the subnets", err)
+	}
+	var found []Subnet
+	for _, s := range out.Subnets {
+		found = append(found, Subnet{aws.ToString(s.SubnetId), aws.ToString(s.AvailabilityZone), aws.ToString(s.VpcId), int(aws.ToInt32(s.AvailableIpAddressCount))})
+	}
+	slices.SortFunc(found, func(a, b Subnet) int { return bytes.Compare([]byte(a.Zone), []byte(b.Zone)) })
+	return found, nil
+}
+
+// SecurityGroup is one of the configured ones.
+type SecurityGroup struct {
+	ID, VPC string
+	// Within reports whether machines of the group may reach each other at the ports from 1024 on.
+	Within bool
+}
+
+// SecurityGroups looks the configured security groups up.
+func (c *Cloud) SecurityGroups(ctx context.Context) ([]SecurityGroup, error) {
+	if len(c.config.SecurityGroups) == 0 {
+		return nil, nil
+	}
+	out, err := c.api.DescribeSecurityGroups(ctx, &ec2.DescribeSecurityGroupsInput{GroupIds: c.config.SecurityGroups})
+	if err != nil {
+		return nil, failure(ctx, "looking at the security groups", err)
+	}
+	var found []SecurityGroup
+	for _, g := range out.SecurityGroups {
+		id := aws.ToString(g.GroupId)
+		found = append(found, SecurityGroup{id, aws.ToString(g.VpcId), slices.ContainsFunc(g.IpPermissions, func(p types.IpPermission) bool {
+			return reaches(p, id)
+		})})
+	}
+	return found, nil
+}
+
+// reaches reports whether a rule lets TCP in from a group at the ports from 1024 on.
+func reaches(p types.IpPermission, group string) bool {
+	if protocol := aws.ToString(p.IpProtocol); protocol != "-1" && (protocol != "tcp" || aws.ToInt32(p.FromPort) > 1024 || aws.ToInt32(p.ToPort) < 65535) {
+		return false
+	}
+	return slices.ContainsFunc(p.UserIdGroupPairs, func(pair types.UserIdGroupPair) bool { return aws.ToString(pair.GroupId) == group })
+}
+
+// Actions are the EC2 permissions beside ec2:RunInstances (Try) and ec2:TerminateInstances (MayTerminate) that a controller
+// needs and that can be tried out.
+func Actions() []string {
+	return []string{"DescribeInstances", "DescribeInstanceTypes", "DescribeSpotInstanceRequests", "DescribeSpotPriceHistory"}
+}
+
+// May asks whether an action of Actions is allowed (DryRun). Refused, it is provisioner.ErrDenied.
+func (c *Cloud) May(ctx context.Context, action string) error {
+	dry := aws.Bool(true)
+	var err error
+	switch action {
+	case "DescribeInstances":
+		_, err = c.api.DescribeInstances(ctx, &ec2.DescribeInstancesInput{DryRun: dry})
+	case "DescribeInstanceTypes":
+		_, err = c.api.DescribeInstanceTypes(ctx, &ec2.DescribeInstanceTypesInput{DryRun: dry})
+	case "DescribeSpotInstanceRequests":
+		_, err = c.api.DescribeSpotInstanceRequests(ctx, &ec2.DescribeSpotInstanceRequestsInput{DryRun: dry})
+	case "DescribeSpotPriceHistory":
+		_, err = c.api.DescribeSpotPriceHistory(ctx, &ec2.DescribeSpotPriceHistoryInput{DryRun: dry, MaxResults: aws.Int32(1)})
+	default:
+		return fmt.Errorf("%w: there is no trial of %s", provisioner.ErrInvalid, action)
+	}
+	return tried(ctx, "asking whether ec2:"+action+" is allowed", err)
+}
+
+// MayTerminate asks whether a machine could be terminated (DryRun).
+func (c *Cloud) MayTerminate(ctx context.Context, id provisioner.InstanceID) error {
+	_, err := c.api.TerminateInstances(ctx, &ec2.TerminateInstancesInput{DryRun: aws.Bool(true), InstanceIds: []string{string(id)}})
+	return tried(ctx, "asking whether "+string(id)+" could be terminated", err)
+}
+
+// tried reads the answer to a trial. Some that speak the protocol ignore DryRun where nothing is changed: that is a yes.
+func tried(ctx context.Context, doing string, err error) error {
+	if err == nil || codeOf(err) == codeWouldSucceed {
+		return nil
+	}
+	return failure(ctx, doing, err)
+}
+
+// QuotaSpotVCPUs and QuotaOnDemandVCPUs are Service Quotas' codes for the vCPUs of running standard machines (families
+// A, C, D, H, I, M, R, T and Z) of an account in a region.
+const (
+	QuotaSpotVCPUs     = "L-34B43A08"
+	QuotaOnDemandVCPUs = "L-1216C47A"
+)
+
+// Quota asks Service Quotas, which has an endpoint of its own (empty = Amazon's), for a limit on EC2. The call is made by
+// hand: its SDK would be one more for a single number.
+func (c *Cloud) Quota(ctx context.Context, endpoint, code string) (float64, error) {
+	doing := "asking for the quota " + code
+	if endpoint == "" {
+		endpoint = "https://servicequotas." + c.config.Region + ".amazonaws.com"
+	}
+	body, err := json.Marshal(map[string]string{"ServiceCode": "ec2", "QuotaCode": code})
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", doing, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.config.AttemptTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint+"/", bytes.NewReader(body))
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w: %w", doing, provisioner.ErrInvalid, err)
+	}
+	request.Header.Set("Content-Type", "application/x-amz-json-1.1")
+	request.Header.Set("X-Amz-Target", "ServiceQuotasV20190624.GetServiceQuota")
+	who, err := c.api.Options().Credentials.Retrieve(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w: %w", doing, provisioner.ErrDenied, err)
+	}
+	sum := sha256.Sum256(body)
+	if err := v4.NewSigner().SignHTTP(ctx, who, request, hex.EncodeToString(sum[:]), "servicequotas", c.config.Region, time.Now()); err != nil {
+		return 0, fmt.Errorf("%s: %w", doing, err)
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w: %w", doing, provisioner.ErrTemporary, err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, 64<<10))
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w: %w", doing, provisioner.ErrTemporary, err)
+	}
+	if response.StatusCode != http.StatusOK {
+		kind := provisioner.ErrInvalid
+		if bytes.Contains(text, []byte("AccessDenied")) || response.StatusCode == http.StatusForbidden {
+			kind = provisioner.ErrDenied
+		}
+		return 0, fmt.Errorf("%s: %w: %s: %.200s", doing, kind, response.Status, text)
+	}
+	var answer struct {
+		Quota struct{ Value float64 }
+	}
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return 0, fmt.Errorf("%s: %w: %w", doing, provisioner.ErrInvalid, err)
+	}
+	return answer.Quota.Value, nil
+}

@@ -1,0 +1,35 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/provisioner/adapter"
+)
+
+// Notify polls the state of machines and of their spot requests, and tells each change once, in the order of ids. EC2's
+// warning is in the spot request's status some seconds after it is in the machine's own metadata (see notice), so this
+// is the second line: for machines whose agent does not answer, and the only one that tells of ends. Raised
+// risk (rebalance) is not in this API at all.
+func (c *Cloud) Notify(ctx context.Context, f func(provisioner.Notice)) error {
+	return adapter.Watch(ctx, c.config.Log, c.config.PollInterval, func(ctx context.Context) ([]adapter.Shown, error) {
+		machines, err := c.describe(ctx)
+		if err != nil {
+			return nil, err
+		}
+		shown := make([]adapter.Shown, len(machines))
+		for n, m := range machines {
+			shown[n].Instance = m.Instance
+			if !m.warned.IsZero() {
+				shown[n].Deadline = c.deadline(m.warned)
+			}
+		}
+		return shown, nil
+	}, f)
+}
+
+// deadline returns the market time at which a marked machine ends: the warning has a wall-clock length.
+func (c *Cloud) deadline(marked time.Time) time.Time {
+	return marked.Add(c.config.Clock.ToMarket(c.config.NoticeLength))
+}

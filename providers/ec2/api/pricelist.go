@@ -1,0 +1,206 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/pricing"
+	"github.com/aws/aws-sdk-go-v2/service/pricing/types"
+
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/provisioner/adapter"
+)
+
+// This file asks the AWS Price List API for on-demand prices, which EC2's own API does not tell
+// (https://docs.aws.amazon.com/aws-cost-management/latest/APIReference/API_pricing_GetProducts.html).
+
+const (
+	// priceListPage is the most products that one answer has.
+	priceListPage = 100
+	// namedPrices is up to how many types each is asked for by name; of more, the whole region is asked for: some ten pages.
+	namedPrices = 12
+)
+
+// ListPrice is what a machine type costs on demand.
+type ListPrice struct {
+	USD       market.USD // per hour
+	Published time.Time  // when AWS published the list; zero = it does not say
+}
+
+// ListPrices returns the on-demand prices per hour of Linux machines on shared hardware in the region, by type: of the named
+// types, or without names of all. A type that the price list does not have is not in the answer.
+func (c *Cloud) ListPrices(ctx context.Context, names ...string) (map[string]ListPrice, error) {
+	doing := "asking the AWS Price List for on-demand prices in " + c.config.Region
+	api, err := c.priceList(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	names = slices.Compact(slices.Sorted(slices.Values(names)))
+	questions := [][]types.Filter{c.priceFilters()}
+	if len(names) > 0 && len(names) <= namedPrices {
+		questions = nil
+		for _, name := range names {
+			questions = append(questions, append(c.priceFilters(), filter("instanceType", name)))
+		}
+	}
+	prices := map[string]ListPrice{}
+	for _, filters := range questions {
+		pages := pricing.NewGetProductsPaginator(api, &pricing.GetProductsInput{
+			ServiceCode: aws.String("AmazonEC2"), FormatVersion: aws.String("aws_v1"), MaxResults: aws.Int32(priceListPage), Filters: filters})
+		for pages.HasMorePages() {
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				return nil, failure(ctx, doing, err)
+			}
+			for _, text := range page.PriceList {
+				if err := addProduct(prices, text); err != nil {
+					return nil, fmt.Errorf("%s: %w: %w", doing, provisioner.ErrInvalid, err)
+				}
+			}
+		}
+	}
+	if len(names) > 0 {
+		maps.DeleteFunc(prices, func(name string, _ ListPrice) bool { return !slices.Contains(names, name) })
+	}
+	return prices, nil
+}
+
+// priceList makes a client. The Price List API is in few regions; which of them is asked does not matter for what it
+// answers.
+func (c *Cloud) priceList(ctx context.Context) (*pricing.Client, error) {
+	near := c.config
+	near.Region = priceListRegion(c.config.Region)
+	sdk, err := loadSDK(ctx, near, c.http)
+	if err != nil {
+		return nil, err
+	}
+	local, _ := adapter.IsLocal(c.config.Endpoint)
+	return pricing.NewFromConfig(sdk, func(o *pricing.Options) {
+		if local { // what speaks EC2's protocol on this host speaks this one, too; a VPC endpoint of EC2 does not
+			o.BaseEndpoint = &c.config.Endpoint
+		}
+	}), nil
+}
+
+// priceListRegion is the nearest of those that have the API
+// (https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-price-list-query-api.html).
+func priceListRegion(region string) string {
+	continent, _, _ := strings.Cut(region, "-")
+	switch continent {
+	case "eu", "af", "me", "il":
+		return "eu-central-1"
+	case "ap":
+		return "ap-south-1"
+	case "cn":
+		return "cn-northwest-1"
+	}
+	return "us-east-1"
+}
+
+// priceFilters leave one product for each type of a region: what is rented by the hour, not reserved, not licensed, not on a
+// host of one's own.
+func (c *Cloud) priceFilters() []types.Filter {
+	return []types.Filter{
+		filter("regionCode", c.config.Region), filter("operatingSystem", "Linux"), filter("preInstalledSw", "NA"),
+		filter("tenancy", "Shared"), filter("capacitystatus", "Used"), filter("marketoption", "OnDemand"),
+	}
+}
+
+func filter(field, value string) types.Filter {
+	return types.Filter{Type: types.FilterTypeTermMatch, Field: &field, Value: &value}
+}
+
+// listed is an entry of the price list, as far as it is read.
+type listed struct {
+	Published string `json:"publicationDate"`
+	Product   struct {
+		Attributes struct {
+			Type string `json:"instanceType"`
+		} `json:"attributes"`
+	} `json:"product"`
+	Terms struct {
+		OnDemand map[string]struct {
+			Dimensions map[string]struct {
+				Unit  string            `json:"unit"`
+				Price map[string]string `json:"pricePerUnit"`
+			} `json:"priceDimensions"`
+		}
+	} `json:"terms"`
+}
+
+// addProduct takes up a product's price. Of several of a type the dearest counts, so that no saving is flattered; entries
+// that cost nothing are of what is paid for otherwise.
+func addProduct(prices map[string]ListPrice, text string) error {
+	var p listed
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
+		return fmt.Errorf("reading a product: %w", err)
+	}
+	name := p.Product.Attributes.Type
+	if name == "" {
+		return nil // no machine
+	}
+	published, _ := time.Parse(time.RFC3339, p.Published) // zero where it is written otherwise
+	for _, term := range p.Terms.OnDemand {
+		for _, d := range term.Dimensions {
+			if d.Unit != "Hrs" {
+				return fmt.Errorf("%s is sold per %q, not by the hour", name, d.Unit)
+			}
+			text, ok := d.Price["USD"]
+			if !ok {
+				return fmt.Errorf("%s has no price in US dollars but in %s", name, strings.Join(slices.Sorted(maps.Keys(d.Price)), ", "))
+			}
+			usd, err := billionths(text)
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			if usd > prices[name].USD {
+				prices[name] = ListPrice{USD: usd, Published: published.UTC()}
+			}
+		}
+	}
+	return nil
+}
+
+// billionths reads a price. The list writes ten decimals, of which the last is 0.
+func billionths(text string) (market.USD, error) {
+	const decimals = 9
+	if point := strings.IndexByte(text, '.'); point >= 0 && len(text) > point+1+decimals {
+		text = text[:point+1+decimals]
+	}
+	return market.ParseUSD(text)
+}
+
+// OnDemand returns the named types, or all of the region, with their shapes and on-demand prices, sorted by name; missing are
+// those that EC2 has and the price list does not.
+func (c *Cloud) OnDemand(ctx context.Context, names ...string) (found []market.InstanceType, missing []string, err error) {
+	shapes, err := c.Types(ctx, names...)
+	if err != nil {
+		return nil, nil, err
+	}
+	prices, err := c.ListPrices(ctx, names...)
+	if errors.Is(err, provisioner.ErrDenied) {
+		return nil, nil, fmt.Errorf("%w (let the role do pricing:GetProducts, which terraform/aws has, or name a catalog)", err)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, t := range shapes {
+		p, priced := prices[t.Name]
+		if !priced {
+			missing = append(missing, t.Name)
+			continue
+		}
+		t.OnDemand, t.Arch = p.USD, cmp.Or(t.Arch, market.ArchOf(t.Name))
+		found = append(found, t)
+	}
+	return found, missing, nil
+}

@@ -1,0 +1,175 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"time"
+
+	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/provisioner/adapter"
+)
+
+// Config says which project and which machines. Zero values have the defaults named; Project, Region and Cluster are
+// required, and so is Image before the first Launch.
+type Config struct {
+	// Project is the id of the project that pays, "my-project-123".
+	Project string
+	// Region such as "us-central1". It is never guessed from a configuration or metadata.
+	Region string
+	// Cluster is the value of the label tierml-cluster that sets this Cloud's machines apart from all others.
+	Cluster string
+	// Endpoint replaces Compute Engine's own address: "http://127.0.0.1:4000" of a fake cloud, or a private endpoint's
+	// https address. On a loopback address credentials are neither looked for nor sent.
+	Endpoint string
+
+	// Owner, when set, becomes the label tierml-owner: whom to ask about a machine.
+	Owner string
+	// Job, when set, becomes the label tierml-job and narrows this Cloud further: of the cluster's machines it sees and ends
+	// those of the job only.
+	Job string
+	// Labels are more of them, as Compute Engine takes them.
+	Labels map[string]string
+	// Image is what machines boot from: "projects/debian-cloud/global/images/family/debian-12".
+	Image string
+	// Disk is the boot disk, which goes with its machine.
+	Disk Disk
+	// Network and Subnetwork of the machines' only interface; none = the network "default".
+	Network, Subnetwork string
+	// ExternalIP gives machines a public address; without one they reach the world by the network's own gateway.
+	ExternalIP bool
+	// NetworkTags are what firewall rules aim at.
+	NetworkTags []string
+	// ServiceAccount is whom machines act as; none = nobody.
+	ServiceAccount string
+	// Scopes of the service account's tokens (default cloud-platform: what it may do is for its roles to say).
+	Scopes []string
+	// NoSecureBoot leaves Shielded VM's secure boot out, which images with unsigned drivers need. Its virtual trusted
+	// platform module and its integrity monitoring stay.
+	NoSecureBoot bool
+	// StartupScript is run as root when a machine has booted.
+	StartupScript string
+
+	// Preemptible launches machines of class spot on Compute Engine's older terms: they end after 24 hours.
+	Preemptible bool
+	// ExtraNotice is how much earlier than its shutdown a Spot machine's metadata shall tell of a preemption, such as 120 s
+	// (default 0; scheduling.preemptionNoticeDuration).
+	ExtraNotice time.Duration
+	// MaxRun is how long machines may run until Compute Engine itself deletes them, whatever has become of us
+	// (default 0: for ever). 30 s to 120 days; not with Preemptible.
+	MaxRun time.Duration
+	// Expires is when Compute Engine deletes machines at the latest, in market time: MaxRun is cut to it (default none).
+	Expires time.Time
+
+	// MaxAttempts is how often a call is tried before it fails (default 5).
+	MaxAttempts int
+	// AttemptTimeout bounds each try (default 30 s).
+	AttemptTimeout time.Duration
+	// PollInterval is how often Notify looks, wall-clock (default 5 s; a machine's own notice.Watch is faster).
+	PollInterval time.Duration
+	// ShutdownTime is from the start of a preemption, when a machine is told to shut down, to its end, wall-clock
+	// (default 30 s).
+	ShutdownTime time.Duration
+	// Settle is how long a machine may be missing from lists without anything said of its end, wall-clock
+	// (default 1 min).
+	Settle time.Duration
+	// Clock maps wall-clock to market time (default: they are the same).
+	Clock clock.Mapping
+	// Log gets what passes by itself, such as a failed look of Notify (default: nothing).
+	Log *slog.Logger
+}
+
+// Disk is a boot disk. Compute Engine encrypts all.
+type Disk struct {
+	SizeGiB int64  // 0 = the image's
+	Type    string // default pd-balanced
+	KMSKey  string // none = a key of Google's
+}
+
+const cloudPlatform = "https://www.googleapis.com/auth/cloud-platform"
+
+func (c Config) withDefaults() Config {
+	setDefault(&c.Disk.Type, "pd-balanced")
+	setDefault(&c.MaxAttempts, 5)
+	setDefault(&c.AttemptTimeout, 30*time.Second)
+	setDefault(&c.PollInterval, 5*time.Second)
+	setDefault(&c.ShutdownTime, 30*time.Second)
+	setDefault(&c.Settle, time.Minute)
+	setDefault(&c.Clock, clock.Real())
+	setDefault(&c.Log, slog.New(slog.DiscardHandler))
+	if len(c.Scopes) == 0 {
+		c.Scopes = []string{cloudPlatform}
+	}
+	return c
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+var (
+	clusterName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+	projectID   = regexp.MustCompile(`^([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]$`)
+	regionName  = regexp.MustCompile(`^[a-z]+-[a-z]+[0-9]+$`)
+)
+
+// Bounds of maxRunDuration, as "Limit the run time of a VM" of Compute Engine's documentation has them.
+const (
+	minRun = 30 * time.Second
+	maxRun = 120 * 24 * time.Hour
+)
+
+// leash is after how long Compute Engine deletes a machine that is launched now; 0 = never.
+func (c Config) leash() time.Duration {
+	d := c.MaxRun
+	if !c.Expires.IsZero() {
+		left := max(c.Expires.Sub(c.Clock.Now()).Round(time.Second), minRun)
+		if d == 0 || left < d {
+			d = min(left, maxRun)
+		}
+	}
+	return d
+}
+
+// validate reports every fault.
+func (c Config) validate() error {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if !projectID.MatchString(c.Project) {
+		fault("project %q: name its id, such as my-project-123", c.Project)
+	}
+	if !regionName.MatchString(c.Region) {
+		fault("region %q: name one, such as us-central1", c.Region)
+	}
+	if !clusterName.MatchString(c.Cluster) {
+		fault("cluster name %q: want up to 64 letters, digits and .-_ (machines are told apart by it)", c.Cluster)
+	}
+	if c.MaxRun != 0 && (c.MaxRun < minRun || c.MaxRun > maxRun) {
+		fault("longest run %s: Compute Engine takes %s to %s", c.MaxRun, minRun, maxRun)
+	}
+	if c.Preemptible && (c.MaxRun != 0 || !c.Expires.IsZero() || c.ExtraNotice != 0) {
+		fault("preemptible machines take neither a longest run nor an extra notice: want Spot ones")
+	}
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"attempt timeout", c.AttemptTimeout}, {"poll interval", c.PollInterval}, {"shutdown time", c.ShutdownTime},
+		{"settle time", c.Settle}, {"extra notice", c.ExtraNotice},
+	} {
+		if d.value < 0 {
+			fault("%s %s is below zero", d.name, d.value)
+		}
+	}
+	if c.MaxAttempts < 0 || c.Disk.SizeGiB < 0 {
+		fault("attempts %d, disk of %d GiB: neither can be below zero", c.MaxAttempts, c.Disk.SizeGiB)
+	}
+	if _, err := adapter.IsLocal(c.Endpoint); err != nil {
+		faults = append(faults, err)
+	}
+	return errors.Join(faults...)
+}

@@ -1,0 +1,120 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	compute "cloud.google.com/go/compute/apiv1"
+	"cloud.google.com/go/compute/apiv1/computepb"
+	"google.golang.org/api/iterator"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tierml/tierml/provisioner"
+)
+
+// This file is for the machines on which controllers run. Neither their names nor their labels are those of a run's
+// machines: no run and no `tierml down` takes one for its own, and the account of a controller, which may end what has a
+// name that begins with the cluster's, cannot end it.
+const (
+	labelControllerOf = "tierml-controller-of" // the cluster's name
+	labelRole         = "tierml-role"
+	roleController    = "controller"
+)
+
+// controllerName is that of a cluster's controller; terraform/gcp calls its own so, too. There is one in a zone.
+func controllerName(cluster string) string { return "controller-of-" + labelValue(cluster) }
+
+// Controllers returns the machines of the cluster's controllers, also those that are stopped, in any zone of the region.
+func (c *Cloud) Controllers(ctx context.Context) ([]provisioner.Controller, error) {
+	var all []provisioner.Controller
+	err := c.try(ctx, "looking for the controller", c.config.AttemptTimeout, func(ctx context.Context) error {
+		all = nil
+		client, err := compute.NewInstancesRESTClient(ctx, c.within(ctx)...)
+		if err != nil {
+			return err
+		}
+		pages := client.AggregatedList(ctx, &computepb.AggregatedListInstancesRequest{
+			Project: c.config.Project, Filter: proto.String(labelFilter(labelControllerOf, labelValue(c.config.Cluster))), MaxResults: proto.Uint32(pageSize),
+		})
+		for {
+			scope, err := pages.Next()
+			if errors.Is(err, iterator.Done) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			if err := unreachable(scope.Key, scope.Value.GetWarning()); err != nil {
+				return err
+			}
+			for _, i := range scope.Value.GetInstances() {
+				if zone := baseName(i.GetZone()); strings.HasPrefix(zone, c.config.Region+"-") {
+					all = append(all, provisioner.Controller{ID: i.GetName(), Zone: zone, Type: baseName(i.GetMachineType()),
+						State: strings.ToLower(i.GetStatus()), Owner: i.GetLabels()[labelOwner], Launched: wholeSeconds(firstTime(i.GetCreationTimestamp()))})
+				}
+			}
+		}
+	})
+	provisioner.SortControllers(all)
+	return all, err
+}
+
+// StartController launches a standard machine for a controller, and waits until Compute Engine has one.
+func (c *Cloud) StartController(ctx context.Context, r provisioner.ControllerRequest) (provisioner.Controller, error) {
+	doing := "launching a controller"
+	id := requestID(c.config.Cluster, r.Token, 0)
+	var started *compute.Operation
+	err := c.try(ctx, doing, c.config.AttemptTimeout, func(ctx context.Context) (err error) {
+		started, err = c.instances.Insert(ctx, c.controllerRequest(r, id))
+		return err
+	})
+	if err != nil {
+		return provisioner.Controller{}, err
+	}
+	op := started.Proto()
+	if !started.Done() {
+		if op, err = c.wait(ctx, doing, r.Zone, started.Name()); err != nil {
+			return provisioner.Controller{}, err
+		}
+	}
+	if err := operationFailure(doing, op); err != nil {
+		return provisioner.Controller{}, err
+	}
+	return provisioner.Controller{ID: controllerName(c.config.Cluster), Zone: r.Zone, Type: r.Type, State: "provisioning", Owner: c.config.Owner}, nil
+}
+
+func (c *Cloud) controllerRequest(r provisioner.ControllerRequest, id string) *computepb.InsertInstanceRequest {
+	labels := map[string]string{labelControllerOf: labelValue(c.config.Cluster), labelRole: roleController}
+	if c.config.Owner != "" {
+		labels[labelOwner] = labelValue(c.config.Owner)
+	}
+	instance := &computepb.Instance{
+		Name:        proto.String(controllerName(c.config.Cluster)),
+		MachineType: proto.String("zones/" + r.Zone + "/machineTypes/" + r.Type),
+		Labels:      labels,
+		Scheduling:  &computepb.Scheduling{ProvisioningModel: proto.String("STANDARD"), OnHostMaintenance: proto.String("MIGRATE"), AutomaticRestart: proto.Bool(true)},
+		Disks: []*computepb.AttachedDisk{{Boot: proto.Bool(true), AutoDelete: proto.Bool(true), InitializeParams: &computepb.AttachedDiskInitializeParams{
+			SourceImage: &c.config.Image, DiskSizeGb: &r.DiskGiB, DiskType: proto.String("zones/" + r.Zone + "/diskTypes/" + c.config.Disk.Type), Labels: labels}}},
+		NetworkInterfaces: []*computepb.NetworkInterface{c.network()},
+		ShieldedInstanceConfig: &computepb.ShieldedInstanceConfig{EnableVtpm: proto.Bool(true),
+			EnableIntegrityMonitoring: proto.Bool(true), EnableSecureBoot: proto.Bool(!c.config.NoSecureBoot)},
+		Metadata: &computepb.Metadata{Items: []*computepb.Items{
+			{Key: proto.String("enable-oslogin"), Value: proto.String("TRUE")}, // who may log in is said by roles
+			{Key: proto.String("block-project-ssh-keys"), Value: proto.String("TRUE")},
+			{Key: proto.String(metaStartup), Value: &r.UserData},
+		}},
+	}
+	if len(r.Network) > 0 {
+		instance.Tags = &computepb.Tags{Items: r.Network}
+	}
+	if r.Role != "" {
+		instance.ServiceAccounts = []*computepb.ServiceAccount{{Email: &r.Role, Scopes: c.config.Scopes}}
+	}
+	return &computepb.InsertInstanceRequest{Project: c.config.Project, Zone: r.Zone, RequestId: &id, InstanceResource: instance}
+}
+
+// EndController deletes a controller's machine, with its disk.
+func (c *Cloud) EndController(ctx context.Context, found provisioner.Controller) error {
+	return c.delete(ctx, found.Zone, provisioner.InstanceID(found.ID))
+}

@@ -1,0 +1,240 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	compute "cloud.google.com/go/compute/apiv1"
+	"cloud.google.com/go/compute/apiv1/computepb"
+	"google.golang.org/api/iterator"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
+)
+
+// List returns the cluster's machines, and for an hour those that have ended while this Cloud looked.
+func (c *Cloud) List(ctx context.Context) ([]provisioner.Instance, error) {
+	machines, err := c.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	instances := make([]provisioner.Instance, len(machines))
+	for i, m := range machines {
+		instances[i] = m.Instance
+	}
+	return instances, nil
+}
+
+// machine is an instance with what Compute Engine tells beside.
+type machine struct {
+	provisioner.Instance
+	zone   string
+	mark   string        // of the request that made it (note.Mark)
+	extra  time.Duration // by which metadata tell earlier of a preemption than the shutdown begins
+	warned time.Time     // when its preemption began; zero = it did not
+	there  bool          // it is listed, be it as a stopped one
+	labels map[string]string
+}
+
+// look returns the cluster's machines, sorted by id: those that are listed, and those that were and have ended.
+func (c *Cloud) look(ctx context.Context) ([]machine, error) {
+	listed, err := c.clusterMachines(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	c.seen.add(listed, now)
+	var events map[string]event
+	if c.seen.any() {
+		if events, err = c.events(ctx); err != nil { // asked for after the list: who is missing there has its end here
+			return nil, err
+		}
+	}
+	there := map[provisioner.InstanceID]bool{}
+	for i := range listed {
+		m := &listed[i]
+		there[m.ID] = true
+		if m.read(events[string(m.ID)]); m.State == provisioner.Terminated {
+			m.Instance = c.seen.fix(*m, now)
+		}
+	}
+	for _, id := range c.seen.missing(there, now) {
+		if m := c.seen.settle(id, events[string(id)], c.endSettings()); m.ID != "" {
+			listed = append(listed, m)
+		}
+	}
+	slices.SortFunc(listed, func(a, b machine) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	return listed, nil
+}
+
+// read adds to a machine that is listed what the operations tell.
+func (m *machine) read(e event) {
+	if !e.preempted.IsZero() && m.State != provisioner.Terminated && e.endedBy() == market.ByProvider {
+		m.warned = e.preempted
+	}
+	if m.State == provisioner.Terminated {
+		m.EndedBy = e.endedBy()
+		m.Reason = firstNonEmpty(e.reason, m.Reason)
+	}
+}
+
+func labelFilter(label, value string) string { return fmt.Sprintf("labels.%s = %q", label, value) }
+
+// ours is the filter for this Cloud's machines.
+func (c *Cloud) ours() string {
+	filter := labelFilter(labelCluster, labelValue(c.config.Cluster))
+	if c.config.Job == "" {
+		return filter
+	}
+	return "(" + filter + ") AND (" + labelFilter(labelJob, labelValue(c.config.Job)) + ")"
+}
+
+// clusterMachines lists the cluster's machines in all zones of the region.
+func (c *Cloud) clusterMachines(ctx context.Context) ([]machine, error) {
+	var found []machine
+	err := c.try(ctx, "listing instances", c.config.AttemptTimeout, func(ctx context.Context) error {
+		found = nil
+		client, err := compute.NewInstancesRESTClient(ctx, c.within(ctx)...)
+		if err != nil {
+			return err
+		}
+		pages := client.AggregatedList(ctx, &computepb.AggregatedListInstancesRequest{
+			Project: c.config.Project, Filter: proto.String(c.ours()),
+			MaxResults: proto.Uint32(pageSize),
+		})
+		for {
+			scope, err := pages.Next()
+			if errors.Is(err, iterator.Done) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			if err := unreachable(scope.Key, scope.Value.GetWarning()); err != nil {
+				return err
+			}
+			for _, i := range scope.Value.GetInstances() {
+				if found, err = c.appendMachine(found, i); err != nil {
+					return err
+				}
+			}
+		}
+	})
+	return found, err
+}
+
+// zoneMachines lists the machines of a zone that pass a filter.
+func (c *Cloud) zoneMachines(ctx context.Context, zone, filter string) ([]machine, error) {
+	var found []machine
+	err := c.try(ctx, "listing instances in "+zone, c.config.AttemptTimeout, func(ctx context.Context) error {
+		found = nil
+		client, err := compute.NewInstancesRESTClient(ctx, c.within(ctx)...)
+		if err != nil {
+			return err
+		}
+		pages := client.List(ctx, &computepb.ListInstancesRequest{
+			Project: c.config.Project, Zone: zone, Filter: &filter, MaxResults: proto.Uint32(pageSize),
+		})
+		for {
+			i, err := pages.Next()
+			if errors.Is(err, iterator.Done) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			if found, err = c.appendMachine(found, i); err != nil {
+				return err
+			}
+		}
+	})
+	return found, err
+}
+
+// appendMachine adds a machine, unless it is of another region or somebody else's that only looks like ours.
+func (c *Cloud) appendMachine(list []machine, i *computepb.Instance) ([]machine, error) {
+	if !strings.HasPrefix(baseName(i.GetZone()), c.config.Region+"-") || i.GetLabels()[labelCluster] != labelValue(c.config.Cluster) ||
+		c.config.Job != "" && i.GetLabels()[labelJob] != labelValue(c.config.Job) {
+		return list, nil
+	}
+	m, err := c.machineOf(i)
+	if err != nil {
+		return nil, err
+	}
+	return append(list, m), nil
+}
+
+// machineOf translates.
+func (c *Cloud) machineOf(i *computepb.Instance) (machine, error) {
+	launched := firstTime(i.GetCreationTimestamp())
+	if i.GetName() == "" || launched.IsZero() {
+		return machine{}, fmt.Errorf("compute Engine gave a machine without name or time: %q", i.GetName())
+	}
+	class := market.OnDemand
+	if s := i.GetScheduling(); s.GetProvisioningModel() == "SPOT" || s.GetPreemptible() {
+		class = market.Spot
+	}
+	m := machine{
+		zone: baseName(i.GetZone()), there: true, labels: i.GetLabels(),
+		extra: time.Duration(i.GetScheduling().GetPreemptionNoticeDuration().GetSeconds()) * time.Second,
+		Instance: provisioner.Instance{
+			ID: provisioner.InstanceID(i.GetName()),
+			Pool: market.Pool{Provider: Provider, Region: c.config.Region, Zone: baseName(i.GetZone()),
+				Type: baseName(i.GetMachineType()), Class: class},
+			State: stateOf(i.GetStatus()), Launched: wholeSeconds(launched), Tags: map[string]string{},
+		},
+	}
+	for _, item := range i.GetMetadata().GetItems() {
+		if item.GetKey() == metaNote {
+			n := readNote(item.GetValue())
+			m.Token, m.mark = n.Token, n.Mark
+			for name, value := range n.Tags {
+				m.Tags[name] = value
+			}
+		}
+	}
+	if m.State == provisioner.Terminated {
+		m.Ended, m.EndedBy = endOf(m.Launched, firstTime(i.GetLastStopTimestamp())), market.ByUser
+		m.Reason = firstNonEmpty(i.GetStatusMessage(), "it was stopped")
+	}
+	return m, nil
+}
+
+// stateOf: a stopped machine, which Compute Engine calls terminated, is off the bill but for its disk, and never works for
+// us again. Notify deletes it.
+func stateOf(status string) provisioner.State {
+	switch status {
+	case "PROVISIONING", "STAGING", "PENDING", "":
+		return provisioner.Pending
+	case "RUNNING":
+		return provisioner.Running
+	case "TERMINATED", "STOPPED", "SUSPENDED":
+		return provisioner.Terminated
+	default: // STOPPING, PENDING_STOP, SUSPENDING, DEPROVISIONING, REPAIRING
+		return provisioner.Stopping
+	}
+}
+
+// endOf keeps times in order: a machine can be taken back before it is up.
+func endOf(launched, ended time.Time) time.Time {
+	if ended = wholeSeconds(ended); ended.Before(launched) {
+		return launched
+	}
+	return ended
+}
+
+func wholeSeconds(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
+
+func firstNonEmpty(texts ...string) string {
+	for _, s := range texts {
+		if s != "" {
+			return s
+		}
+	}
+	return ""
+}

@@ -1,0 +1,185 @@
+package api
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/provisioner"
+)
+
+// Machines are named by us, cluster-CCCCCC-TTTTTTTTTT-NNN: a readable beginning, then digests of the cluster's name and of
+// the token, and a number. The same request always means the same names, and Compute Engine refuses a name that is taken:
+// a launch that is repeated after hours, when no request id is remembered any more, cannot buy again.
+
+var lowerBase32 = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
+func digest(length int, parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return lowerBase32.EncodeToString(sum[:])[:length]
+}
+
+// readable is how much of a cluster's name is kept in names of machines, which have at most 63 characters.
+const readable = 24
+
+// notInNames are the characters that names of machines cannot have.
+var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
+
+// clusterPrefix begins the names of all machines of a cluster, and of no other's.
+func clusterPrefix(cluster string) string {
+	slug := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(cluster), "-"), "-")
+	if slug == "" || slug[0] < 'a' || slug[0] > 'z' {
+		slug = "t" + slug
+	}
+	slug = strings.TrimRight(slug[:min(len(slug), readable)], "-")
+	return slug + "-" + digest(6, cluster) + "-"
+}
+
+// tokenPrefix begins the names of all machines of a launch.
+func tokenPrefix(cluster, token string) string {
+	return clusterPrefix(cluster) + digest(10, cluster, token) + "-"
+}
+
+// machineNames are those of a request's machines.
+func machineNames(cluster string, r provisioner.Request) []string {
+	names := make([]string, r.Count)
+	for n := range names {
+		names[n] = fmt.Sprintf("%s%03d", tokenPrefix(cluster, r.Token), n)
+	}
+	return names
+}
+
+// requestID makes the UUID by which Compute Engine knows a call that is repeated. A launch that has failed for good is
+// another attempt when it is tried again: the same id would only give the old failure.
+func requestID(cluster, token string, attempt int) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%d", cluster, token, attempt))
+	id := sum[:16]
+	id[6] = id[6]&0x0f | 0x80 // version 8: made by us, RFC 9562
+	id[8] = id[8]&0x3f | 0x80
+	text := hex.EncodeToString(id)
+	return text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
+}
+
+// Labels that every machine carries. They are for filters and for people: values have at most 63 lower-case letters,
+// digits, dashes and underscores, so that what does not fit is abbreviated (labelValue). The request itself, unabridged,
+// is in the machine's metadata (metaNote).
+const (
+	labelCluster    = "tierml-cluster"
+	labelToken      = "tierml-token"
+	labelOwner      = "tierml-owner"
+	labelJob        = "tierml-job"
+	labelGeneration = "tierml-generation"
+	labelExpiry     = "tierml-expiry" // unix time after which nobody wants it: see Renew
+)
+
+// Keys of a machine's metadata.
+const (
+	metaNote     = "tierml-request"
+	metaUserData = "tierml-user-data"
+	metaNotice   = "tierml-notice" // the warning that was asked for, wall-clock
+	metaStartup  = "startup-script"
+)
+
+const longestLabel = 63
+
+var (
+	labelText   = regexp.MustCompile(`^[a-z0-9_-]{0,63}$`)
+	notInLabels = regexp.MustCompile(`[^a-z0-9_-]+`)
+)
+
+// labelValue returns a text as it is where it is a label's value already; else something like it that no other text gives.
+func labelValue(text string) string {
+	if labelText.MatchString(text) {
+		return text
+	}
+	mark := "_" + digest(8, text)
+	like := notInLabels.ReplaceAllString(strings.ToLower(text), "-")
+	return like[:min(len(like), longestLabel-len(mark))] + mark
+}
+
+// labelKey is labelValue for keys, which begin with a letter.
+func labelKey(text string) string {
+	key := labelValue(text)
+	if key == "" || key[0] < 'a' || key[0] > 'z' {
+		key = "t-" + key
+	}
+	return key[:min(len(key), longestLabel)]
+}
+
+// labels are those of a request's machines: the cluster's own, and the request's tags.
+func (c *Cloud) labels(r provisioner.Request) map[string]string {
+	labels := maps.Clone(c.config.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	for _, name := range r.TagNames() {
+		labels[labelKey(name)] = labelValue(r.Tags[name])
+	}
+	labels[labelCluster] = labelValue(c.config.Cluster)
+	labels[labelToken] = labelValue(r.Token)
+	for label, value := range map[string]string{labelOwner: c.config.Owner, labelJob: c.config.Job, labelGeneration: r.Generation} {
+		if value != "" {
+			labels[label] = labelValue(value)
+		}
+	}
+	if leash := c.config.leash(); !r.Expires.IsZero() {
+		labels[labelExpiry] = expiry(r.Expires)
+	} else if leash > 0 {
+		labels[labelExpiry] = expiry(c.config.Clock.Now().Add(leash))
+	}
+	return labels
+}
+
+func expiry(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }
+
+// note is what a machine's metadata keep of its request, so that List can tell it, also to a later process.
+type note struct {
+	Token string            `json:"token"`
+	Tags  map[string]string `json:"tags,omitempty"`
+	Mark  string            `json:"mark"` // of all that a repeated request must have in common
+}
+
+func noteOf(r provisioner.Request) note {
+	parts := []string{r.Pool.String(), fmt.Sprint(r.Count), r.UserData}
+	for _, name := range r.TagNames() {
+		parts = append(parts, name, r.Tags[name])
+	}
+	return note{Token: r.Token, Tags: r.Tags, Mark: digest(16, parts...)}
+}
+
+func (n note) text() string {
+	text, err := json.Marshal(n)
+	if err != nil {
+		panic(err) // strings can always be marshalled
+	}
+	return string(text)
+}
+
+// readNote is empty where there is none, or one that somebody has changed.
+func readNote(text string) (n note) {
+	if json.Unmarshal([]byte(text), &n) != nil {
+		return note{}
+	}
+	return n
+}
+
+// baseName is the last part of a resource's address, ".../zones/us-central1-a".
+func baseName(address string) string { return address[strings.LastIndexByte(address, '/')+1:] }
+
+// sortedKeys are a map's.
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,58 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"google.golang.org/api/cloudbilling/v1"
+	"google.golang.org/api/option"
+
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/provisioner/adapter"
+)
+
+// This file asks the Cloud Billing Catalog API for the prices of Compute Engine, which its own API tells for Spot machines only
+// (https://docs.cloud.google.com/billing/v1/how-tos/catalog-api).
+
+const (
+	// computeEngine is the service's name in the list.
+	computeEngine = "services/6F81-5844-456A"
+	// skuPage is the most that an answer has.
+	skuPage = 5000
+	// listHint is what to do where the list may not be read: it is public, but asked for with an account's project.
+	listHint = "enable its API: gcloud services enable cloudbilling.googleapis.com, or name a catalog"
+)
+
+// PriceList returns the price list of Compute Engine page by page, in the API's own JSON, with the fields that prices are made of. It
+// is some megabytes in ten pages or so: all regions and products. The first page alone reports whether it can be had.
+func (c *Cloud) PriceList(ctx context.Context, page func(skus []byte) (more bool, err error)) error {
+	const doing = "asking for the price list of Compute Engine"
+	options := []option.ClientOption{option.WithHTTPClient(c.http)}
+	if local, _ := adapter.IsLocal(c.config.Endpoint); local { // what speaks Compute Engine's protocol on this host has its prices, too
+		options = append(options, option.WithEndpoint(c.config.Endpoint))
+	}
+	service, err := cloudbilling.NewService(ctx, options...)
+	if err != nil {
+		return fmt.Errorf("%s: %w: %w", doing, provisioner.ErrInvalid, err)
+	}
+	for next := ""; ; {
+		var answer *cloudbilling.ListSkusResponse
+		err := c.try(ctx, doing, c.config.AttemptTimeout, func(ctx context.Context) (err error) {
+			answer, err = service.Services.Skus.List(computeEngine).CurrencyCode("USD").PageSize(skuPage).PageToken(next).Context(ctx).
+				Fields("nextPageToken", "skus(skuId,description,category,serviceRegions,pricingInfo)").Do()
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("%w (%s)", err, listHint)
+		}
+		text, err := json.Marshal(answer)
+		if err != nil {
+			return fmt.Errorf("%s: %w", doing, err)
+		}
+		if more, err := page(text); err != nil || !more || answer.NextPageToken == "" {
+			return err
+		}
+		next = answer.NextPageToken
+	}
+}

@@ -1,0 +1,107 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"cloud.google.com/go/compute/apiv1/computepb"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
+)
+
+// SpotPrices returns what the Spot price of each pool was from since to until, in time order, by the API's capacity history.
+// The point in force at since is given, too. Pools of which it knows no price are not in the answer.
+func (c *Cloud) SpotPrices(ctx context.Context, pools []market.Pool, since, until time.Time) (map[market.Pool][]market.PricePoint, error) {
+	prices := map[market.Pool][]market.PricePoint{}
+	for _, p := range pools {
+		answer, err := c.history(ctx, p, computepb.CapacityHistoryRequest_PRICE)
+		if isNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		points, err := pricePoints(answer.GetPriceHistory())
+		if err != nil {
+			return nil, fmt.Errorf("asking for Spot prices of %s: %w", p, err)
+		}
+		if points = between(points, since, until); len(points) > 0 {
+			prices[p] = points
+		}
+	}
+	return prices, nil
+}
+
+func pricePoints(records []*computepb.CapacityHistoryResponsePriceRecord) ([]market.PricePoint, error) {
+	var points []market.PricePoint
+	for _, r := range records {
+		price := r.GetListPrice()
+		if price.GetCurrencyCode() != "USD" {
+			return nil, fmt.Errorf("%w: a price in %q, not in US dollars", provisioner.ErrInvalid, price.GetCurrencyCode())
+		}
+		at := firstTime(r.GetInterval().GetStartTime())
+		if at.IsZero() {
+			return nil, fmt.Errorf("%w: a price without time", provisioner.ErrInvalid)
+		}
+		points = append(points, market.PricePoint{At: at, Price: market.USD(price.GetUnits())*market.Dollar + market.USD(price.GetNanos())})
+	}
+	slices.SortStableFunc(points, func(a, b market.PricePoint) int { return a.At.Compare(b.At) })
+	return points, nil
+}
+
+// between cuts points to those from since to until, and the last one before.
+func between(points []market.PricePoint, since, until time.Time) []market.PricePoint {
+	first := 0
+	for n, p := range points {
+		if !p.At.After(since) {
+			first = n
+		}
+	}
+	return slices.DeleteFunc(points[first:], func(p market.PricePoint) bool { return p.At.After(until) })
+}
+
+// Preemptions is how many of the Spot machines of a pool that stopped in a time were preempted.
+type Preemptions struct {
+	From, To time.Time
+	Share    float64 // of 0 to 1
+}
+
+// PreemptionHistory returns what Compute Engine tells of a pool's preemptions, in time order.
+func (c *Cloud) PreemptionHistory(ctx context.Context, pool market.Pool) ([]Preemptions, error) {
+	answer, err := c.history(ctx, pool, computepb.CapacityHistoryRequest_PREEMPTION)
+	if err != nil {
+		return nil, err
+	}
+	var list []Preemptions
+	for _, r := range answer.GetPreemptionHistory() {
+		list = append(list, Preemptions{From: firstTime(r.GetInterval().GetStartTime()), To: firstTime(r.GetInterval().GetEndTime()),
+			Share: r.GetPreemptionRate()})
+	}
+	slices.SortStableFunc(list, func(a, b Preemptions) int { return a.From.Compare(b.From) })
+	return list, nil
+}
+
+func (c *Cloud) history(ctx context.Context, p market.Pool, kind computepb.CapacityHistoryRequest_Types) (answer *computepb.CapacityHistoryResponse, err error) {
+	doing := "asking for the history of " + p.String()
+	if p.Provider != Provider || p.Region != c.config.Region || p.Class != market.Spot {
+		return nil, fmt.Errorf("%s: %w: it is no Spot pool of Compute Engine in %s", doing, provisioner.ErrInvalid, c.config.Region)
+	}
+	err = c.try(ctx, doing, c.config.AttemptTimeout, func(ctx context.Context) (err error) {
+		answer, err = c.advice.CapacityHistory(ctx, &computepb.CapacityHistoryAdviceRequest{
+			Project: c.config.Project, Region: c.config.Region,
+			CapacityHistoryRequestResource: &computepb.CapacityHistoryRequest{
+				Types: []string{kind.String()},
+				InstanceProperties: &computepb.CapacityHistoryRequestInstanceProperties{MachineType: &p.Type,
+					Scheduling: &computepb.CapacityHistoryRequestInstancePropertiesScheduling{ProvisioningModel: proto.String("SPOT")}},
+				LocationPolicy: &computepb.CapacityHistoryRequestLocationPolicy{
+					Location: proto.String("projects/" + c.config.Project + "/zones/" + p.Zone)},
+			},
+		})
+		return err
+	})
+	return answer, err
+}

@@ -1,0 +1,71 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"cloud.google.com/go/compute/apiv1/computepb"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/api/googleapi"
+
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/provisioner/adapter"
+)
+
+// Renew puts off until when machines are wanted, and says whose they are now: the labels tierml-expiry and tierml-generation.
+// (The leash, after which Compute Engine itself deletes a machine, is of its launch and stays.) A failure with some does not
+// keep it from the others.
+func (c *Cloud) Renew(ctx context.Context, generation string, until time.Time, ids ...provisioner.InstanceID) error {
+	ids = slices.Clone(ids)
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	zones, err := c.zonesOf(ctx, ids)
+	if err != nil {
+		return err
+	}
+	errs := make([]error, len(ids))
+	var calls errgroup.Group
+	calls.SetLimit(changesAtOnce)
+	for n, id := range ids {
+		if zone := zones[id]; zone != "" { // else nobody knows it
+			calls.Go(func() error {
+				errs[n] = c.renew(ctx, zone, id, generation, expiry(until))
+				return nil
+			})
+		}
+	}
+	calls.Wait() // never fails: see errs
+	return errors.Join(errs...)
+}
+
+// renew replaces all labels of a machine, which is the only way: those that are there now, by their fingerprint.
+func (c *Cloud) renew(ctx context.Context, zone string, id provisioner.InstanceID, generation, until string) error {
+	err := c.try(ctx, "renewing the lease of "+string(id), c.config.AttemptTimeout, func(ctx context.Context) error {
+		i, err := c.instances.Get(ctx, &computepb.GetInstanceRequest{Project: c.config.Project, Zone: zone, Instance: string(id)})
+		if err != nil {
+			return err
+		}
+		labels := maps.Clone(i.GetLabels())
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		if labels[labelExpiry] = until; generation != "" {
+			labels[labelGeneration] = labelValue(generation)
+		}
+		_, err = c.instances.SetLabels(ctx, &computepb.SetLabelsInstanceRequest{Project: c.config.Project, Zone: zone, Instance: string(id),
+			InstancesSetLabelsRequestResource: &computepb.InstancesSetLabelsRequest{LabelFingerprint: i.LabelFingerprint, Labels: labels}})
+		if answer, ok := errors.AsType[*googleapi.Error](err); ok && answer.Code == http.StatusPreconditionFailed {
+			return &adapter.Answer{Doing: "renewing the lease of " + string(id), Kind: provisioner.ErrTemporary, Code: "conditionNotMet",
+				Message: "somebody else has changed its labels meanwhile", Err: err}
+		}
+		return err
+	})
+	if isNotFound(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,75 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"cloud.google.com/go/compute/apiv1/computepb"
+
+	"github.com/tierml/tierml/provisioner"
+)
+
+// changesAtOnce is how many machines are being deleted or labelled at a time: there is no call for several.
+const changesAtOnce = 8
+
+// Terminate deletes machines, stopped ones too. A failure with some does not keep it from the others.
+func (c *Cloud) Terminate(ctx context.Context, ids ...provisioner.InstanceID) error {
+	ids = slices.Clone(ids)
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	if err := ctx.Err(); err != nil {
+		return failure(ctx, "deleting instances", err)
+	}
+	zones, err := c.zonesOf(ctx, ids)
+	if err != nil {
+		return err
+	}
+	errs := make([]error, len(ids))
+	var calls errgroup.Group
+	calls.SetLimit(changesAtOnce)
+	for n, id := range ids {
+		if zone := zones[id]; zone != "" { // else nobody knows it
+			calls.Go(func() error {
+				errs[n] = c.delete(ctx, zone, id)
+				return nil
+			})
+		}
+	}
+	calls.Wait() // never fails: see errs
+	return errors.Join(errs...)
+}
+
+// zonesOf returns where machines are that are not known to have ended; the cluster is looked through for those that were
+// never seen.
+func (c *Cloud) zonesOf(ctx context.Context, ids []provisioner.InstanceID) (map[provisioner.InstanceID]string, error) {
+	zones := map[provisioner.InstanceID]string{}
+	looked := false
+	for _, id := range ids {
+		m, known := c.seen.find(id)
+		if !known && !looked {
+			if _, err := c.look(ctx); err != nil {
+				return nil, err
+			}
+			looked = true
+			m, known = c.seen.find(id)
+		}
+		if known {
+			zones[id] = m.zone
+		}
+	}
+	return zones, nil
+}
+
+func (c *Cloud) delete(ctx context.Context, zone string, id provisioner.InstanceID) error {
+	err := c.try(ctx, "deleting instance "+string(id), c.config.AttemptTimeout, func(ctx context.Context) error {
+		_, err := c.instances.Delete(ctx, &computepb.DeleteInstanceRequest{Project: c.config.Project, Zone: zone, Instance: string(id)})
+		return err
+	})
+	if isNotFound(err) {
+		return nil
+	}
+	return err
+}

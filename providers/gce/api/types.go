@@ -1,0 +1,79 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	compute "cloud.google.com/go/compute/apiv1"
+	"cloud.google.com/go/compute/apiv1/computepb"
+	"google.golang.org/api/iterator"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tierml/tierml/market"
+)
+
+// Types returns the shapes of a zone's machine types, sorted by name; the API knows no prices, which the catalog
+// (market.Catalog) must fill in.
+func (c *Cloud) Types(ctx context.Context, zone string) ([]market.InstanceType, error) {
+	var found []market.InstanceType
+	err := c.try(ctx, "asking for machine types in "+zone, c.config.AttemptTimeout, func(ctx context.Context) error {
+		found = nil
+		client, err := compute.NewMachineTypesRESTClient(ctx, c.within(ctx)...)
+		if err != nil {
+			return err
+		}
+		pages := client.List(ctx, &computepb.ListMachineTypesRequest{Project: c.config.Project, Zone: zone, MaxResults: proto.Uint32(pageSize)})
+		for {
+			t, err := pages.Next()
+			if errors.Is(err, iterator.Done) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			found = append(found, market.InstanceType{Name: t.GetName(), VCPU: int(t.GetGuestCpus()), MemoryMiB: int64(t.GetMemoryMb()),
+				Arch: architecture(t.GetArchitecture())})
+		}
+	})
+	slices.SortFunc(found, func(a, b market.InstanceType) int { return strings.Compare(a.Name, b.Name) })
+	return found, err
+}
+
+// Zones returns the region's zones that are up, sorted.
+func (c *Cloud) Zones(ctx context.Context) ([]string, error) {
+	var found []string
+	err := c.try(ctx, "asking for the zones of "+c.config.Region, c.config.AttemptTimeout, func(ctx context.Context) error {
+		found = nil
+		client, err := compute.NewZonesRESTClient(ctx, c.within(ctx)...)
+		if err != nil {
+			return err
+		}
+		pages := client.List(ctx, &computepb.ListZonesRequest{Project: c.config.Project, MaxResults: proto.Uint32(pageSize)})
+		for {
+			z, err := pages.Next()
+			if errors.Is(err, iterator.Done) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			if strings.HasPrefix(z.GetName(), c.config.Region+"-") && z.GetStatus() != "DOWN" {
+				found = append(found, z.GetName())
+			}
+		}
+	})
+	slices.Sort(found)
+	return found, err
+}
+
+func architecture(word string) string {
+	switch word {
+	case "X86_64":
+		return market.ArchX86
+	case "ARM64":
+		return market.ArchARM
+	}
+	return ""
+}

@@ -1,0 +1,215 @@
+// Package notice is what a machine on Compute Engine can learn of itself from its metadata server: that it will be taken
+// back, who it is, and what it was given to do. It runs inside the machine and needs no credentials. It refuses to know
+// the Compute Engine API, whose client is large; providers/gce/api has that.
+//
+// The server is found as Google's client does it: GCE_METADATA_HOST in the environment, else the link-local address.
+package notice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/compute/metadata"
+
+	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/internal/sameuser"
+	"github.com/tierml/tierml/provisioner"
+)
+
+// Values of the metadata server
+// (https://docs.cloud.google.com/compute/docs/metadata/predefined-metadata-keys). timeout_sec makes a call that waits
+// come back now and then, so that one whose connection is dead does not wait for ever.
+const (
+	pathPreempted   = "instance/preempted?timeout_sec=60"
+	pathMaintenance = "instance/maintenance-event?timeout_sec=60"
+	pathAttributes  = "instance/attributes/"
+)
+
+// Attributes that providers/gce/api gives machines.
+const (
+	AttributeUserData = "tierml-user-data"
+	AttributeNotice   = "tierml-notice" // a duration, wall-clock
+)
+
+// DefaultLength is the time from the start of a preemption to its end where nothing says another: Compute Engine promises
+// no more for Spot machines.
+const DefaultLength = 30 * time.Second
+
+// Config of the metadata client.
+type Config struct {
+	// Clock maps wall-clock to market time, in which deadlines are told (default: they are the same).
+	Clock clock.Mapping
+	// Pause is the time between two tries after a failure, wall-clock (default 1 s).
+	Pause time.Duration
+	// Report gets failures that Watch survives; nil = they are dropped. The same failure on end is reported once.
+	Report func(error)
+}
+
+func (c Config) withDefaults() Config {
+	if c.Clock == (clock.Mapping{}) {
+		c.Clock = clock.Real()
+	}
+	if c.Pause <= 0 {
+		c.Pause = time.Second
+	}
+	if c.Report == nil {
+		c.Report = func(error) {}
+	}
+	return c
+}
+
+// service is the metadata server.
+type service struct {
+	client    *metadata.Client
+	transport *http.Transport
+}
+
+func newService() *service {
+	transport := &http.Transport{ // no proxy: nobody else can answer for this machine
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			return sameuser.Dial(ctx, network, address) // a machine that is a process has a server on its host
+		},
+	}
+	return &service{metadata.NewWithOptions(&metadata.Options{Client: &http.Client{Transport: transport}}), transport}
+}
+
+func (s *service) close() { s.transport.CloseIdleConnections() }
+
+// attribute returns what the machine was launched with; "" when that was nothing.
+func (s *service) attribute(ctx context.Context, name string) (string, error) {
+	text, err := s.client.GetWithContext(ctx, pathAttributes+name)
+	if _, none := errors.AsType[metadata.NotDefinedError](err); none {
+		return "", nil
+	}
+	return text, err
+}
+
+// Watch calls f for each notice that concerns this machine, until ctx is done: then it returns nil. Each is told once.
+// Nothing that the server answers ends the watch. f is never called concurrently, nor after Watch has returned.
+//
+// Both values are waited for by long polls: the server answers when one changes.
+func Watch(ctx context.Context, c Config, f func(provisioner.Notice)) error {
+	w := &watcher{service: newService(), config: c.withDefaults(), tell: f}
+	defer w.service.close()
+	var watching sync.WaitGroup
+	watching.Go(func() { w.follow(ctx, pathPreempted, w.preempted) })
+	watching.Go(func() { w.follow(ctx, pathMaintenance, w.maintenance) })
+	watching.Wait()
+	return nil
+}
+
+// watcher is the memory of one Watch.
+type watcher struct {
+	service *service
+	config  Config
+
+	mu        sync.Mutex // held while tell is called
+	tell      func(provisioner.Notice)
+	warned    bool
+	raised    bool
+	complaint map[string]string // of a path: the last failure, so that it is reported once
+}
+
+// follow tells of each value of a path, for ever.
+func (w *watcher) follow(ctx context.Context, path string, take func(context.Context, string) error) {
+	for ctx.Err() == nil {
+		err := w.service.client.SubscribeWithContext(ctx, path, func(ctx context.Context, value string, there bool) error {
+			if !there {
+				return nil
+			}
+			err := take(ctx, value)
+			w.complain(ctx, path, err)
+			return err
+		})
+		w.complain(ctx, path, err)
+		timer := time.NewTimer(w.config.Pause)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+func (w *watcher) complain(ctx context.Context, path string, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.complaint == nil {
+		w.complaint = map[string]string{}
+	}
+	if text != "" && text != w.complaint[path] {
+		w.config.Report(fmt.Errorf("asking the metadata server: %w", err))
+	}
+	w.complaint[path] = text
+}
+
+// preempted takes "FALSE" or "TRUE". The server says no time: the warning lasts as long as was asked for at the launch.
+func (w *watcher) preempted(ctx context.Context, value string) error {
+	now := w.config.Clock.Now()
+	switch value {
+	case "FALSE":
+		return nil
+	case "TRUE":
+	default:
+		return fmt.Errorf("instance/preempted: %q is neither TRUE nor FALSE", shorten(value))
+	}
+	id, err := w.service.client.InstanceNameWithContext(ctx)
+	if err != nil {
+		return err
+	}
+	length := DefaultLength
+	if text, err := w.service.attribute(ctx, AttributeNotice); err == nil {
+		if d, err := time.ParseDuration(text); err == nil && d > 0 {
+			length = d
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.warned {
+		w.warned = true
+		w.tell(provisioner.Notice{Kind: provisioner.Eviction, ID: provisioner.InstanceID(id), Deadline: now.Add(w.config.Clock.ToMarket(length))})
+	}
+	return nil
+}
+
+// maintenance takes "NONE", "MIGRATE_ON_HOST_MAINTENANCE" or "TERMINATE_ON_HOST_MAINTENANCE": the host is about to be
+// worked on, so that the machine stands still for a while or ends. That is a raised risk without a deadline.
+func (w *watcher) maintenance(ctx context.Context, value string) error {
+	if value == "NONE" || value == "" {
+		return nil
+	}
+	id, err := w.service.client.InstanceNameWithContext(ctx)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.raised {
+		w.raised = true
+		w.tell(provisioner.Notice{Kind: provisioner.Rebalance, ID: provisioner.InstanceID(id)})
+	}
+	return nil
+}
+
+// shorten keeps a message readable whatever the answer was.
+func shorten(s string) string {
+	const most = 80
+	if len(s) > most {
+		return s[:most] + "..."
+	}
+	return s
+}

@@ -1,0 +1,199 @@
+// Package console shows a run while it goes on. Everything that it shows comes from journal entries, which
+// it is fed as they are written; so what a person sees and what the journal says cannot differ. On a terminal
+// it is a live view, elsewhere plain lines, one for each thing worth knowing.
+//
+// It only shows: it decides nothing, and hands a wish to stop to its owner.
+package console
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/term"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/terminal"
+	"github.com/tierml/tierml/watch/status"
+)
+
+// Options of a Console; the zero value serves.
+type Options struct {
+	// Plain asks for plain lines even on a terminal.
+	Plain bool
+	// Watching says that the run belongs to somebody else: OnInterrupt leaves the view, not the run.
+	Watching bool
+	// EveryClocks and Every bound how often plain output says how training gets on: a clock line comes when
+	// that many clocks are done or that much wall-clock time has passed since the one before. Zero means 50
+	// clocks and 5 seconds.
+	EveryClocks int64
+	Every       time.Duration
+	// OnInterrupt is called on q and Ctrl-C in the live view, each time, not concurrently with itself. (With
+	// plain lines Ctrl-C is an ordinary signal, which the owner handles.)
+	OnInterrupt func()
+	// Input is where the live view reads keys; nil means the terminal.
+	Input io.Reader
+	// Now gives the wall-clock time; nil means time.Now.
+	Now func() time.Time
+}
+
+// Console shows a run. Feed and Close may be called by several goroutines; Feed never waits for the terminal
+// of a live view.
+type Console struct {
+	out  io.Writer
+	opts Options
+
+	mu        sync.Mutex
+	status    *status.Status
+	lastFed   time.Time
+	lastClock time.Time // wall-clock time of the last clock line
+	saidClock int64     // clocks that were done by then
+	live      bool      // lines wait for the end of the live view
+	closed    bool
+	err       error // of writing to out
+
+	program *tea.Program
+	stop    context.CancelFunc
+	done    sync.WaitGroup
+}
+
+// quiet is how long to wait for more of a group of like entries before it is shown.
+const quiet = 300 * time.Millisecond
+
+// New starts to show. The owner must call Close, also when it panics, so that the terminal is given back.
+func New(out io.Writer, opts Options) *Console {
+	if opts.EveryClocks == 0 {
+		opts.EveryClocks = 50
+	}
+	if opts.Every == 0 {
+		opts.Every = 5 * time.Second
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	c := &Console{out: out, opts: opts, status: status.New()}
+	ctx, stop := context.WithCancel(context.Background())
+	c.stop = stop
+	if !opts.Plain && IsTerminal(out) {
+		c.live = true
+		c.startLive(ctx)
+	}
+	c.done.Go(func() { c.flushWhenQuiet(ctx) })
+	return c
+}
+
+// IsTerminal reports whether out is a terminal on which a live view can be drawn.
+func IsTerminal(out io.Writer) bool {
+	f, ok := terminal.File(out)
+	return ok && term.IsTerminal(f.Fd()) && os.Getenv("TERM") != "dumb"
+}
+
+// Feed shows an entry. Give it to journal.Create as the observer.
+func (c *Console) Feed(e journal.Entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return
+	}
+	now := c.opts.Now()
+	c.lastFed = now
+	lines := c.status.Feed(e)
+	if c.live {
+		return
+	}
+	for _, l := range lines {
+		c.print(plainLine(l.T, l.String()))
+	}
+	if e.Kind == journal.ClockDone && c.clockDue(now) {
+		c.flush() // what happened before the clock is said before it
+		c.lastClock, c.saidClock = now, c.status.ClocksDone
+		c.print(plainLine(e.T, c.status.ClockText()))
+	}
+}
+
+// Recall takes in an entry of an earlier part of the run: it counts, and is not shown again.
+func (c *Console) Recall(e journal.Entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.status.Feed(e)
+	c.status.Flush()
+}
+
+// clockDue reports whether it is time for a clock line. The first clock always gets one.
+func (c *Console) clockDue(now time.Time) bool {
+	return c.lastClock.IsZero() || now.Sub(c.lastClock) >= c.opts.Every || c.status.ClocksDone-c.saidClock >= c.opts.EveryClocks
+}
+
+func (c *Console) print(line string) {
+	if _, err := io.WriteString(c.out, line+"\n"); err != nil && c.err == nil {
+		c.err = fmt.Errorf("showing the run: %w", err)
+	}
+}
+
+func plainLine(t time.Time, text string) string {
+	return t.UTC().Format("15:04:05") + "  " + terminal.Line(text)
+}
+
+// flushWhenQuiet shows what waits for more of its kind when nothing has come for a while.
+func (c *Console) flushWhenQuiet(ctx context.Context) {
+	ticker := time.NewTicker(quiet / 2)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			c.mu.Lock()
+			if c.opts.Now().Sub(c.lastFed) >= quiet {
+				c.flush()
+			}
+			c.mu.Unlock()
+		}
+	}
+}
+
+func (c *Console) flush() {
+	for _, l := range c.status.Flush() {
+		if !c.live {
+			c.print(plainLine(l.T, l.String()))
+		}
+	}
+}
+
+// Close shows what is left and gives the terminal back. After a live view it leaves the last events and
+// figures on the screen. It reports the first error of writing.
+func (c *Console) Close() error {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil
+	}
+	c.closed = true
+	c.flush()
+	c.mu.Unlock()
+	c.stop()
+	if c.program != nil {
+		c.program.Quit()
+	}
+	c.done.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.program != nil && c.live {
+		c.leaveBehind()
+	}
+	return c.err
+}
+
+// leaveBehind prints what the live view showed last, for the scroll-back.
+func (c *Console) leaveBehind() {
+	for _, l := range c.status.Recent {
+		c.print(plainLine(l.T, l.String()))
+	}
+	if c.status.ClocksDone > 0 && c.status.Outcome == "" {
+		c.print(plainLine(c.status.Now, c.status.ClockText()))
+	}
+}

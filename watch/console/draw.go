@@ -1,0 +1,215 @@
+package console
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/journal/words"
+	"github.com/tierml/tierml/internal/terminal"
+	"github.com/tierml/tierml/watch/status"
+)
+
+var (
+	bold   = lipgloss.NewStyle().Bold(true)
+	soft   = lipgloss.NewStyle().Faint(true)
+	title  = lipgloss.NewStyle().Bold(true).Reverse(true)
+	good   = lipgloss.NewStyle().Foreground(lipgloss.Green)
+	bad    = lipgloss.NewStyle().Foreground(lipgloss.Red)
+	accent = lipgloss.NewStyle().Foreground(lipgloss.Cyan)
+)
+
+// picture draws where a run stands.
+type picture struct {
+	*status.Status
+	watching bool // somebody else's run
+}
+
+// draw makes the screen at a market time. It is exactly height lines of at most width cells; the events get
+// the lines that are left.
+func (s picture) draw(now time.Time, width, height, interrupted int) string {
+	if width <= 0 || height <= 0 {
+		return ""
+	}
+	lines := []string{s.titleLine(now, width), ""}
+	lines = append(lines, s.trainingLines(width)...)
+	lines = append(lines, "")
+	lines = append(lines, s.machineLines(height)...)
+	lines = append(lines, "", s.moneyLine(now), "")
+	footer := soft.Render("q or Ctrl-C: stop in order")
+	switch {
+	case s.watching && s.Outcome == "":
+		footer = soft.Render("q or Ctrl-C: leave; the run goes on")
+	case s.Outcome != "":
+		footer = bold.Render("done: " + terminal.Line(s.Outcome))
+	case interrupted == 1:
+		footer = bold.Render("stopping in order; once more: at once")
+	case interrupted > 1:
+		footer = bold.Render("stopping at once")
+	}
+	room := height - len(lines) - 1
+	lines = append(lines, s.eventLines(max(0, room), width)...)
+	for len(lines) < height-1 {
+		lines = append(lines, "")
+	}
+	lines = append(lines[:height-1], footer)
+	for i := range lines {
+		lines[i] = ansi.Truncate(lines[i], width, "…")
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (s picture) titleLine(now time.Time, width int) string {
+	left := fmt.Sprintf(" %s  %s", terminal.Line(s.Start.Name), terminal.Line(s.Start.App))
+	right := now.UTC().Format("2006-01-02 15:04:05")
+	if s.Mapping.Speed != 1 {
+		right += fmt.Sprintf(" market time x%g", s.Mapping.Speed)
+	}
+	gap := max(1, width-ansi.StringWidth(left)-ansi.StringWidth(right)-1)
+	return title.Render(left + strings.Repeat(" ", gap) + right + " ")
+}
+
+func (s picture) trainingLines(width int) []string {
+	clock := fmt.Sprintf("clock    %s", bold.Render(fmt.Sprint(s.Clock)))
+	if s.Start.Clocks > 0 {
+		share := float64(s.Clock) / float64(s.Start.Clocks)
+		clock = fmt.Sprintf("clock    %s of %d  %s", bold.Render(fmt.Sprint(s.Clock)), s.Start.Clocks, bar(share, min(30, width/3)))
+	}
+	if s.Seconds > 0 {
+		clock += fmt.Sprintf("  %.2f s each", s.Seconds)
+	}
+	if s.LastCut > 0 {
+		clock += soft.Render(fmt.Sprintf("  cut %d", s.LastCut))
+	}
+	metric := terminal.Line(s.Start.Metric)
+	if metric == "" {
+		metric = "loss"
+	}
+	losses := fmt.Sprintf("%-7s  training %s  test %s", metric, value(s.Train), bold.Render(value(s.Test)))
+	if room := width - ansi.StringWidth(losses) - 2; room >= 8 && len(s.Tests) > 1 {
+		losses += "  " + accent.Render(spark(s.Tests, min(room, 40)))
+	}
+	return []string{" " + clock, " " + losses}
+}
+
+func value(v *float64) string {
+	if v == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.4f", *v)
+}
+
+// machineLines are the stage and a row for each pool in use. On a low screen pools beyond what fits are
+// summed up.
+func (s picture) machineLines(height int) []string {
+	transient, reliable := s.Counts()
+	stage := "no stage yet"
+	if s.Stage != "" {
+		stage = "stage " + terminal.Line(s.Stage)
+	}
+	lines := []string{fmt.Sprintf(" %s  %d transient, %d reliable in training", bold.Render(stage), transient, reliable)}
+	if s.Outcome == "" && s.Why != "" {
+		lines = append(lines, " "+bold.Render(terminal.Line(s.Why)))
+	}
+	groups := s.Groups()
+	most := max(2, (height-14)/2)
+	for i, g := range groups {
+		if i == most && len(groups) > most+1 {
+			return append(lines, soft.Render(fmt.Sprintf("   and %s more", words.Number(len(groups)-i, "pool"))))
+		}
+		lines = append(lines, line(g))
+	}
+	return lines
+}
+
+func line(g status.Group) string {
+	text := fmt.Sprintf("   %3d x %-32s", g.Joined, terminal.Line(words.Pool(g.Pool)))
+	if g.Price != "" {
+		text += fmt.Sprintf(" $%-8s", terminal.Line(g.Price))
+	}
+	if g.Bid != "" {
+		text += soft.Render(fmt.Sprintf(" bid $%s", terminal.Line(g.Bid)))
+	}
+	if g.Starting > 0 {
+		text += good.Render(fmt.Sprintf("  +%d starting", g.Starting))
+	}
+	if g.Leaving > 0 {
+		text += bad.Render(fmt.Sprintf("  -%d leaving", g.Leaving))
+	}
+	return text
+}
+
+func (s picture) moneyLine(now time.Time) string {
+	spent, saved, ok := s.Money(now)
+	if !ok {
+		return soft.Render(" no figures about money yet")
+	}
+	rate := float64(s.Ledger.Rate(now)) / 1e9
+	text := fmt.Sprintf(" %s per hour   spent %s   ", bold.Render(fmt.Sprintf("$%.3f", rate)), bold.Render(spent.Cents()))
+	if saved < 0 {
+		return text + "saved so far " + soft.Render(saved.Cents()+" (hours are paid when they begin)")
+	}
+	return text + "saved so far " + good.Bold(true).Render(saved.Cents())
+}
+
+// eventLines are the last events, as many as there is room for; on a narrow screen their reasons are cut off.
+func (s picture) eventLines(room, width int) []string {
+	var lines []string
+	for _, l := range s.Events(room) {
+		stamp := soft.Render(l.T.UTC().Format("15:04:05"))
+		text := style(l.Kind).Render(terminal.Line(l.Text))
+		if l.Why != "" {
+			text += soft.Render(" (" + terminal.Line(l.Why) + ")")
+		}
+		lines = append(lines, ansi.Truncate(" "+stamp+"  "+text, width, "…"))
+	}
+	return lines
+}
+
+func style(k journal.Kind) lipgloss.Style {
+	switch k {
+	case journal.Notice, journal.Evicted, journal.Failed, journal.Rollback, journal.LaunchFailed, journal.SaveFailed:
+		return bad
+	case journal.Stage, journal.Switch, journal.Scale:
+		return accent
+	case journal.Join, journal.Done:
+		return good
+	default:
+		return lipgloss.NewStyle()
+	}
+}
+
+// bar is a progress bar of n cells.
+func bar(share float64, n int) string {
+	full := int(math.Round(min(1, max(0, share)) * float64(n)))
+	return accent.Render(strings.Repeat("█", full)) + soft.Render(strings.Repeat("░", n-full))
+}
+
+// spark draws values as blocks of eight heights in at most n cells, each the mean of its share.
+func spark(values []float64, n int) string {
+	n = min(n, len(values))
+	means := make([]float64, n)
+	low, high := math.Inf(1), math.Inf(-1)
+	for i := range means {
+		part := values[i*len(values)/n : (i+1)*len(values)/n]
+		for _, v := range part {
+			means[i] += v / float64(len(part))
+		}
+		low, high = min(low, means[i]), max(high, means[i])
+	}
+	blocks := []rune("▁▂▃▄▅▆▇█")
+	var b strings.Builder
+	for _, v := range means {
+		height := 0
+		if high > low {
+			height = int(math.Round((v - low) / (high - low) * float64(len(blocks)-1)))
+		}
+		b.WriteRune(blocks[height])
+	}
+	return b.String()
+}

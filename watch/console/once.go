@@ -1,0 +1,53 @@
+package console
+
+import (
+	"io"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/charmbracelet/x/term"
+
+	"github.com/tierml/tierml/internal/terminal"
+	"github.com/tierml/tierml/watch/status"
+)
+
+// onceWidth and onceHeight are the screen that is drawn for what is no terminal.
+const (
+	onceWidth  = 100
+	onceHeight = 30
+)
+
+// WriteOnce writes what the live view would show of a run as it stands, without the keys; colours only when they are wanted.
+func WriteOnce(out io.Writer, s *status.Status, color bool) error {
+	width := onceWidth
+	if file, ok := terminal.File(out); ok && term.IsTerminal(file.Fd()) {
+		if w, _, err := term.GetSize(file.Fd()); err == nil && w > 0 {
+			width = w
+		}
+	}
+	return writeOnce(out, s, width, color)
+}
+
+func writeOnce(out io.Writer, s *status.Status, width int, color bool) error {
+	lines := strings.Split(picture{Status: s, watching: true}.draw(s.Now, width, onceHeight, 0), "\n")
+	if s.Outcome == "" {
+		lines = lines[:len(lines)-1] // the keys
+	}
+	var b strings.Builder
+	blank := false
+	for _, line := range lines {
+		if !color {
+			line = ansi.Strip(line)
+		}
+		empty := strings.TrimSpace(ansi.Strip(line)) == ""
+		if !empty {
+			if blank && b.Len() > 0 {
+				b.WriteString("\n")
+			}
+			b.WriteString(strings.TrimRight(line, " ") + "\n")
+		}
+		blank = empty
+	}
+	_, err := io.WriteString(terminal.Raw(out), b.String()) // draw has cleaned it
+	return err
+}

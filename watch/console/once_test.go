@@ -1,0 +1,45 @@
+package console
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/tierml/tierml/internal/journal/journaltest"
+	"github.com/tierml/tierml/watch/status"
+)
+
+// What is printed once is what the live view shows, without keys, escapes or empty lines at the end.
+func TestWriteOnce(t *testing.T) {
+	s := status.New()
+	half := journaltest.Began.Add(6 * time.Hour)
+	for _, e := range journaltest.New(1).Entries {
+		if e.T.Before(half) {
+			s.Feed(e)
+		}
+	}
+	for _, width := range []int{40, 60, 100} {
+		var out bytes.Buffer
+		if err := writeOnce(&out, s, width, false); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(out.String()) {
+			if n := ansi.StringWidth(strings.TrimSuffix(line, "\n")); n > width {
+				t.Errorf("%d cells on a terminal of %d: %s", n, width, line)
+			}
+		}
+		if width == 100 && (!strings.Contains(out.String(), "of 400") || !strings.Contains(out.String(), "per hour")) {
+			t.Errorf("printed\n%s", &out)
+		}
+		if strings.Contains(out.String(), "Ctrl-C") || strings.Contains(out.String(), "\x1b") || strings.Contains(out.String(), "\n\n\n") {
+			t.Errorf("keys, escapes or holes in\n%q", &out)
+		}
+	}
+	var colored bytes.Buffer
+	if err := WriteOnce(&colored, s, true); err != nil || !strings.Contains(colored.String(), "\x1b[") {
+		t.Errorf("%v, no colours in %q", err, &colored)
+	}
+}

@@ -1,0 +1,218 @@
+// Package dashboard shows runs while they go on: pages for a browser, JSON for programs, metrics for Prometheus. It reads
+// the journals below a directory, so it runs in any process, is started and stopped at any time, and shows what the
+// report of the run will say.
+//
+// It shows and changes nothing, and refuses to know how runs are made.
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/internal/runs"
+	"github.com/tierml/tierml/watch/status"
+)
+
+// look is how often the directory is looked at for new runs and runs that go on again.
+const look = time.Second
+
+// atOnce is how many runs are read from their beginning at a time.
+const atOnce = 8
+
+// Board follows the runs below a directory.
+type Board struct {
+	root string
+	log  *slog.Logger
+	now  func() time.Time
+
+	manager func() Manager // nil where no controller keeps the runs
+	listed  kept
+	places  chan struct{} // of runs that are being read for the first time
+
+	wholeMu sync.Mutex
+	whole   []*run // that have ended and are in memory as a whole, the one that was asked for last at the end
+
+	mu   sync.Mutex
+	runs map[string]*run // by the name of the directory
+}
+
+// ManagedBy has the list show what a controller says of its jobs. It is to be called before the board serves.
+func (b *Board) ManagedBy(says func() Manager) { b.manager = says }
+
+// New makes a board; Run fills it. Now is the wall clock.
+func New(root string, now func() time.Time, log *slog.Logger) *Board {
+	return &Board{root: root, log: log, now: now, places: make(chan struct{}, atOnce), runs: map[string]*run{}}
+}
+
+// run is one that is followed. It is read anew when it goes on after its end.
+type run struct {
+	dir   string
+	shown kept
+
+	mu     sync.Mutex
+	lines  int            // read
+	status *status.Status // nil when it has ended and was not asked for lately: brief has what lists need
+	brief  *Summary
+	start  journal.StartDetails // kept with it
+	counts *counts
+	going  bool
+	caught bool // all that was there has been read
+	// written is when the journal of a run that does not go on was written to last.
+	written time.Time
+	err     error
+	follow  context.CancelFunc
+}
+
+func newRun(dir string, going bool) *run {
+	return &run{dir: dir, status: status.New(), counts: newCounts(filepath.Base(dir)), going: going, follow: func() {}}
+}
+
+// Run follows until the context ends.
+func (b *Board) Run(ctx context.Context) {
+	var following sync.WaitGroup
+	defer following.Wait()
+	for {
+		b.lookAround(ctx, &following)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(look):
+		}
+	}
+}
+
+// lookAround begins to follow what is not followed and goes on, or was never read, and forgets what is gone.
+func (b *Board) lookAround(ctx context.Context, following *sync.WaitGroup) {
+	dirs, err := runs.List(b.root)
+	if err != nil {
+		b.log.Warn("runs cannot be listed", "error", err)
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	there := map[string]bool{}
+	for _, dir := range dirs {
+		name := filepath.Base(dir)
+		there[name] = true
+		known := b.runs[name]
+		if known != nil && (known.followed() || !rundir.Held(dir)) {
+			continue
+		}
+		r := newRun(dir, true)
+		b.runs[name] = r
+		ctx, cancel := context.WithCancel(ctx)
+		r.follow = cancel
+		following.Go(func() { b.read(ctx, r) })
+	}
+	for name, r := range b.runs {
+		if !there[name] {
+			r.follow()
+			delete(b.runs, name)
+		}
+	}
+}
+
+// name is that of the run's directory.
+func (r *run) name() string { return filepath.Base(r.dir) }
+
+// heard is how many lines were read, and whether more may come.
+func (r *run) heard() (lines int, going bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lines, r.going
+}
+
+func (r *run) followed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.going
+}
+
+// read takes a run's journal in until nobody writes it any longer.
+func (b *Board) read(ctx context.Context, r *run) {
+	select {
+	case b.places <- struct{}{}:
+	case <-ctx.Done():
+		return
+	}
+	leave := sync.OnceFunc(func() { <-b.places })
+	defer leave()
+	err := runs.Follow(ctx, r.dir, r.take, func() {
+		leave()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.caught = true
+	})
+	defer b.remember(r)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.going, r.caught = false, true
+	if info, err := os.Stat(filepath.Join(r.dir, rundir.JournalFile)); err == nil {
+		r.written = info.ModTime()
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
+		r.err = err
+		b.log.Warn("a journal cannot be read", "run", filepath.Base(r.dir), "error", err)
+	}
+}
+
+// wholeAtOnce is how many runs that have ended stay in memory as a whole; of the others lists and metrics remain, and their
+// journals are read anew when somebody asks.
+const wholeAtOnce = 16
+
+// remember keeps a run that has ended as the one that was asked for last, and lets another one go.
+func (b *Board) remember(r *run) {
+	b.wholeMu.Lock()
+	defer b.wholeMu.Unlock()
+	b.whole = append(slices.DeleteFunc(b.whole, func(o *run) bool { return o == r }), r)
+	for len(b.whole) > wholeAtOnce {
+		b.whole[0].shrink(b.now())
+		b.whole = slices.Delete(b.whole, 0, 1)
+	}
+}
+
+// shrink forgets all but what lists and metrics need of a run that has ended.
+func (r *run) shrink(now time.Time) {
+	brief := r.summary(now)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.going && r.status != nil {
+		r.brief, r.start, r.status = &brief, r.status.Start, nil
+		r.shown.forget()
+	}
+}
+
+func (r *run) take(e journal.Entry) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lines++
+	r.status.Feed(e)
+	r.counts.add(e, r.status.Mapping)
+}
+
+// find returns a run whose journal has been read once.
+func (b *Board) find(name string) *run {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.runs[name]
+}
+
+// all are the runs in their order.
+func (b *Board) all() []*run {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out []*run
+	for _, name := range slices.SortedFunc(maps.Keys(b.runs), runs.Compare) {
+		out = append(out, b.runs[name])
+	}
+	return out
+}

@@ -1,0 +1,292 @@
+package dashboard
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/watch/status"
+)
+
+// counts are a run's metrics that only grow. They are made of its journal, so they do not begin anew with this process.
+type counts struct {
+	launches, launchFailures, notices, evictions, failures, rollbacks, switches prometheus.Counter
+	clocks, lostClocks, cutBytes, checkpointBytes, movedBytes                   prometheus.Counter
+	noticeLead, flushSeconds, clockSeconds, cutSeconds                          prometheus.Histogram
+	failed                                                                      map[string]bool      // by machine
+	warned                                                                      map[string]time.Time // by machine: its notice, until it has left
+}
+
+func newCounts(name string) *counts {
+	labels := prometheus.Labels{"run": name}
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: "tierml_" + name, Help: help, ConstLabels: labels})
+	}
+	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
+		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: "tierml_" + name, Help: help, ConstLabels: labels, Buckets: buckets})
+	}
+	return &counts{
+		failed:          map[string]bool{},
+		warned:          map[string]time.Time{},
+		launches:        counter("launches_total", "Machines bought."),
+		launchFailures:  counter("launch_failures_total", "Launches that brought no machine."),
+		notices:         counter("eviction_notices_total", "Machines whose eviction was announced."),
+		evictions:       counter("evictions_total", "Machines that their provider took after a notice."),
+		failures:        counter("failures_total", "Machines lost without a notice."),
+		rollbacks:       counter("rollbacks_total", "Returns to a cut."),
+		switches:        counter("switches_total", "Changes to another pool of machines."),
+		clocks:          counter("clocks_total", "Clocks done, those done again counted again."),
+		lostClocks:      counter("lost_clocks_total", "Clocks that roll-backs undid."),
+		cutBytes:        counter("cut_bytes_total", "Bytes of committed cuts."),
+		checkpointBytes: counter("checkpoint_bytes_total", "Bytes of saved checkpoints."),
+		movedBytes:      counter("moved_bytes_total", "Bytes of partitions that moved between machines, where the journal tells."),
+		noticeLead: histogram("eviction_notice_lead_seconds", "Wall-clock time from an eviction notice to its deadline.",
+			[]float64{1, 5, 10, 30, 60, 90, 120}),
+		flushSeconds: histogram("flush_seconds", "Wall-clock time from a machine's eviction notice until it has left training.",
+			[]float64{.1, .5, 1, 2, 5, 10, 30, 60, 120}),
+		clockSeconds: histogram("clock_seconds", "Wall-clock time that a clock took.", prometheus.ExponentialBuckets(0.01, 4, 8)),
+		cutSeconds:   histogram("cut_seconds", "Wall-clock time from naming a cut to its commit.", prometheus.ExponentialBuckets(0.01, 4, 8)),
+	}
+}
+
+func (c *counts) add(e journal.Entry, m clock.Mapping) {
+	switch e.Kind {
+	case journal.Launch:
+		c.launches.Inc()
+	case journal.LaunchFailed:
+		c.launchFailures.Inc()
+	case journal.Notice:
+		if e.Deadline != nil { // else it is a raised risk
+			c.notices.Inc()
+			c.noticeLead.Observe(max(0, m.ToWall(e.Deadline.Sub(e.T)).Seconds()))
+			if _, told := c.warned[e.Instance]; !told {
+				c.warned[e.Instance] = e.T
+			}
+		}
+	case journal.Leave:
+		if at, ok := c.warned[e.Instance]; ok {
+			c.flushSeconds.Observe(max(0, m.ToWall(e.T.Sub(at)).Seconds()))
+			delete(c.warned, e.Instance)
+		}
+	case journal.Evicted:
+		delete(c.warned, e.Instance)
+		c.evictions.Inc()
+	case journal.Failed:
+		if !c.failed[e.Instance] { // given up first, ended later: two lines, one machine
+			c.failed[e.Instance] = true
+			c.failures.Inc()
+		}
+	case journal.Rollback:
+		c.rollbacks.Inc()
+		c.lostClocks.Add(float64(e.LostClocks))
+	case journal.Switch:
+		c.switches.Inc()
+	case journal.ClockDone:
+		c.clocks.Inc()
+		c.clockSeconds.Observe(e.Seconds)
+	case journal.Cut:
+		c.cutBytes.Add(float64(max(0, e.Bytes)))
+		c.cutSeconds.Observe(e.Seconds)
+	case journal.Checkpoint:
+		c.checkpointBytes.Add(float64(max(0, e.Bytes)))
+	case journal.Move:
+		c.movedBytes.Add(float64(max(0, e.Bytes)))
+	}
+}
+
+func (c *counts) Collect(out chan<- prometheus.Metric) {
+	for _, m := range []prometheus.Collector{c.launches, c.launchFailures, c.notices, c.evictions, c.failures, c.rollbacks, c.switches,
+		c.clocks, c.lostClocks, c.cutBytes, c.checkpointBytes, c.movedBytes, c.noticeLead, c.flushSeconds, c.clockSeconds, c.cutSeconds} {
+		m.Collect(out)
+	}
+}
+
+// Gauges, read off the runs at each scrape.
+var (
+	infoGauge    = describe("run_info", "Always 1; what a run is.", "run", "job", "app", "rules")
+	runningGauge = describe("run_running", "1 while a run goes on, 0 after its end.", "run")
+	pausedGauge  = describe("run_paused", "1 while a limit by the hour keeps a run from having transient machines.", "run")
+	clockGauge   = describe("run_clock", "The clock at which the model stands; falls at a roll-back.", "run")
+	goalGauge    = describe("run_clocks_wanted", "Clocks that the job asks for.", "run")
+	stageGauge   = describe("run_stage", "Stage of the tiers: 1, 2 or 3.", "run")
+	lossGauge    = describe("run_loss", "The last measured loss, on training or test data.", "run", "data")
+	spentGauge   = describe("run_spent_dollars", "What is due so far.", "run")
+	savedGauge   = describe("run_saved_dollars", "What was saved so far against the same work on demand.", "run")
+	hourGauge    = describe("run_dollars_per_hour", "What the machines of now cost in an hour.", "run")
+	machineGauge = describe("run_machines", "Machines of a run by what they do.", "run", "tier", "pool", "state")
+	staleGauge   = describe("run_staleness_bound_clocks", "How many clocks old a worker's reads may be, as the job says.", "run")
+	budgetGauge  = describe("run_budget_dollars", "What the run may cost, as the job says.", "run")
+	limitGauge   = describe("run_limit_dollars_per_hour", "What all its machines may cost in an hour, as the job says.", "run")
+	mttfGauge    = describe("pool_mttf_seconds", "Market time until the price is expected to exceed the bid, when the pool was considered last.", "run", "pool")
+	priceGauge   = describe("pool_price_dollars_per_hour", "Price of a machine of a pool.", "run", "pool")
+	bidGauge     = describe("pool_bid_dollars_per_hour", "Bid of the machines held in a pool.", "run", "pool")
+)
+
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("tierml_"+name, help, labels, nil)
+}
+
+// Describe sends nothing: which runs there are is not known before.
+func (b *Board) Describe(chan<- *prometheus.Desc) {}
+
+// remembered is for how long a run that has ended is exposed: the number of series does not grow with the years.
+const remembered = 24 * time.Hour
+
+// exposed needs the lock. Counters must not begin low because the journal has not been read to its end.
+func (r *run) exposed(now time.Time) bool {
+	return r.caught && (r.going || now.Sub(r.written) < remembered)
+}
+
+// Collect is called at each scrape.
+func (b *Board) Collect(out chan<- prometheus.Metric) {
+	if b.manager != nil {
+		collectKeeper(out, b.manager())
+	}
+	for _, r := range b.all() {
+		summary := r.summary(b.now())
+		r.mu.Lock()
+		if r.exposed(b.now()) {
+			r.counts.Collect(out)
+			g := gauges{out, summary.Run}
+			start := r.start
+			if r.status != nil {
+				start = r.status.Start
+			}
+			g.progress(summary, start.Rules)
+			g.promised(start.Job)
+			if summary.State == "running" && r.status != nil {
+				g.market(r.status.Groups(), r.status.Prices)
+				g.lasting(r.status.Ledger.Considered())
+			}
+		}
+		r.mu.Unlock()
+	}
+}
+
+// gauges sends the gauges of a run.
+type gauges struct {
+	out chan<- prometheus.Metric
+	run string
+}
+
+func (g gauges) set(d *prometheus.Desc, value float64, labels ...string) {
+	g.out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, append([]string{g.run}, labels...)...)
+}
+
+// dollars sets a gauge to money, if it is known.
+func (g gauges) dollars(d *prometheus.Desc, text string, labels ...string) {
+	if v, err := market.ParseUSD(text); err == nil {
+		g.set(d, float64(v)/1e9, labels...)
+	}
+}
+
+func (g gauges) progress(s Summary, rules string) {
+	g.set(infoGauge, 1, s.Job, s.App, rules)
+	running := 0.0
+	if s.State == "running" {
+		running = 1
+	}
+	g.set(runningGauge, running)
+	paused := 0.0
+	if s.Paused {
+		paused = 1
+	}
+	if s.State == "running" {
+		g.set(pausedGauge, paused)
+	}
+	g.set(clockGauge, float64(s.Clock))
+	if s.Clocks > 0 {
+		g.set(goalGauge, float64(s.Clocks))
+	}
+	if stage, err := strconv.Atoi(s.Stage); err == nil {
+		g.set(stageGauge, float64(stage))
+	}
+	if s.Train != nil {
+		g.set(lossGauge, *s.Train, "train")
+	}
+	if s.Test != nil {
+		g.set(lossGauge, *s.Test, "test")
+	}
+	g.dollars(spentGauge, s.Spent)
+	g.dollars(savedGauge, s.Saved)
+	g.dollars(hourGauge, s.PerHour)
+}
+
+// promised is what the job says of its run; what is not there is not exposed.
+func (g gauges) promised(job json.RawMessage) {
+	says := promiseOf(job)
+	g.dollars(budgetGauge, says.Budget)
+	g.dollars(limitGauge, says.Limits.PerHour)
+	if t := says.Train; t != nil {
+		bound := 0.0 // of a job that does not say
+		if t.Staleness != nil {
+			bound = *t.Staleness
+		}
+		g.set(staleGauge, bound)
+	}
+}
+
+// lasting is how long pools were expected to last, where it was known.
+func (g gauges) lasting(seen map[string]float64) {
+	for pool, seconds := range seen {
+		g.set(mttfGauge, seconds, pool)
+	}
+}
+
+func (g gauges) market(groups []status.Group, prices map[string]string) {
+	type place struct{ tier, pool string }
+	machines, bids := map[place]status.Group{}, map[string]string{}
+	for _, group := range groups { // in one pool there may be machines with different bids
+		sum := machines[place{group.Tier, group.Pool}]
+		sum.Joined, sum.Starting, sum.Leaving = sum.Joined+group.Joined, sum.Starting+group.Starting, sum.Leaving+group.Leaving
+		machines[place{group.Tier, group.Pool}] = sum
+		bids[group.Pool] = group.Bid
+	}
+	for at, sum := range machines {
+		g.set(machineGauge, float64(sum.Joined), at.tier, at.pool, "training")
+		g.set(machineGauge, float64(sum.Starting), at.tier, at.pool, "starting")
+		g.set(machineGauge, float64(sum.Leaving), at.tier, at.pool, "leaving")
+	}
+	for pool, bid := range bids {
+		g.dollars(bidGauge, bid, pool)
+	}
+	for pool, price := range prices {
+		g.dollars(priceGauge, price, pool)
+	}
+}
+
+// Gauges of a controller.
+var (
+	jobsGauge        = describe("controller_jobs", "Jobs of the controller by their state.", "state")
+	allSpentGauge    = describe("controller_spent_dollars", "What all runs of the controller have cost.")
+	allBudgetGauge   = describe("controller_budget_dollars", "What they may cost together.")
+	allHourGauge     = describe("controller_dollars_per_hour", "What the machines of all its runs cost in an hour.")
+	allLimitGauge    = describe("controller_limit_dollars_per_hour", "What they may cost in an hour together.")
+	controllerStates = []string{"queued", "running", "stopping", "finished", "failed", "stopped"}
+)
+
+func collectKeeper(out chan<- prometheus.Metric, k Manager) {
+	count := map[string]int{}
+	for _, j := range k.Jobs {
+		count[j.State]++
+	}
+	set := func(d *prometheus.Desc, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	for _, state := range controllerStates {
+		set(jobsGauge, float64(count[state]), state)
+	}
+	set(allSpentGauge, float64(k.Spent)/1e9)
+	set(allHourGauge, float64(k.Rate)/1e9)
+	if k.Budget > 0 {
+		set(allBudgetGauge, float64(k.Budget)/1e9)
+	}
+	if k.PerHour > 0 {
+		set(allLimitGauge, float64(k.PerHour)/1e9)
+	}
+}
