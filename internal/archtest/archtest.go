@@ -124,7 +124,17 @@ func checkSources(sources []*source) []Violation {
 		violations = append(violations, checkLength(s)...)
 	}
 	violations = append(violations, checkComments(sources)...)
-	return append(violations, checkSingleImporters(sources)...)
+	violations = append(violations, checkSingleImporters(sources)...)
+	said := map[string]bool{} // what has a reason of its own needs no other
+	for _, v := range violations {
+		said[fmt.Sprint(v.File, v.Line)] = true
+	}
+	for _, v := range checkFloors(sources) {
+		if !said[fmt.Sprint(v.File, v.Line)] {
+			violations = append(violations, v)
+		}
+	}
+	return violations
 }
 
 // skipped folders hold nothing of ours, or what is built and run.

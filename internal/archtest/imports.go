@@ -68,6 +68,8 @@ var arrows = []arrow{
 	{below("market"), either(below("market"), tooling), "market's sources know prices, nothing else of ours"},
 	{below("ps"), either(below("ps"), tooling), "parameter servers know nothing of markets, machines or applications"},
 	{below("provisioner"), either(below("provisioner"), exactly("market"), tooling),
+		"the contract and its exam know no provider, and nothing of training"},
+	{below("providers/ec2/api", "providers/ec2/notice", "providers/gce/api", "providers/gce/notice"), either(below("provisioner"), exactly("market"), tooling),
 		"adapters translate a provider's words, and know nothing of training"},
 	{below("fakecloud"), either(below("fakecloud", "market"), tooling),
 		"the fake cloud must not share a misunderstanding with our adapter, so it knows neither it nor the trainers"},
@@ -86,9 +88,9 @@ func checkArrows(s *source) []Violation {
 		if within(dir, "cmd") && !within(s.dir, "cmd") {
 			violations = append(violations, s.at(pos, "imports "+dir, "nothing imports a command; move the code into a package"))
 		}
-		if within(dir, "sim") && !s.test() && !within(s.dir, "sim", "cmd", "test", "planner") {
+		if within(dir, "sim") && !s.test() && !within(s.dir, "sim", "cmd", "test") {
 			violations = append(violations, s.at(pos, "imports "+dir,
-				"what runs must not rest on a simulation: only commands, the planner and tests ask it; take a comparison as a value or from a function"))
+				"what runs must not rest on a simulation: only commands and tests ask it; take a comparison as a value or from a function"))
 		}
 		if reason := tooLow(s.dir, dir); reason != "" && !s.test() {
 			violations = append(violations, s.at(pos, "imports "+dir, reason))
@@ -121,11 +123,11 @@ type foreignRule struct {
 var foreignRules = []foreignRule{
 	{"github.com/aws/aws-sdk-go-v2/service/ec2", below("providers/ec2/api"),
 		"it takes minutes and gigabytes to compile: one package imports it, and all others ask that one"},
-	{"github.com/aws/", below("providers/ec2/api", "market/awsprice"),
+	{"github.com/aws/", below("providers/ec2/api", "providers/ec2/notice"),
 		"SDKs appear in the adapters only, so that everything else runs on any cloud"},
-	{"github.com/aws/smithy-go", below("providers/ec2/api", "market/awsprice"),
+	{"github.com/aws/smithy-go", below("providers/ec2/api", "providers/ec2/notice"),
 		"SDKs appear in the adapters only, so that everything else runs on any cloud"},
-	{"cloud.google.com/", below("providers/gce/api", "market/gcpprice"),
+	{"cloud.google.com/", below("providers/gce/api", "providers/gce/notice"),
 		"SDKs appear in the adapters only, so that everything else runs on any cloud"},
 	{"github.com/spf13/cobra", below("cmd"), "commands are thin: packages must not know that they are called from one"},
 	{"github.com/spf13/viper", below("cmd"), "settings reach packages as arguments, not through a store"},

@@ -49,8 +49,8 @@ func (Provider) Facts() providers.Facts {
 	}
 }
 
-// api is Compute Engine for all that is done with it.
-type api interface {
+// engine is Compute Engine for all that is done with it.
+type engine interface {
 	providers.Account
 	shop
 	examined

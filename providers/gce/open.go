@@ -19,7 +19,7 @@ const (
 )
 
 // open makes the adapter for Compute Engine itself, or what is at the job's endpoint.
-func open(ctx context.Context, job *config.Job, s providers.Session) (api, error) {
+func open(ctx context.Context, job *config.Job, s providers.Session) (engine, error) {
 	b := of(job)
 	c := api.Config{
 		Project: b.Project, Region: b.Region, Cluster: b.Cluster, Owner: b.Owner, Labels: b.Labels, Endpoint: b.Endpoint,
@@ -48,7 +48,7 @@ func openPlayed(ctx context.Context, job *config.Job, s providers.Session) (prov
 }
 
 // made keeps a nil out of the interface.
-func made(cloud *api.Cloud, err error) (api, error) {
+func made(cloud *api.Cloud, err error) (engine, error) {
 	if err != nil {
 		return nil, err
 	}

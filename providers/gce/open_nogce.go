@@ -12,7 +12,7 @@ import (
 
 var errNoClient = errors.New("this program was built without Compute Engine's client (-tags nogce)")
 
-func open(context.Context, *config.Job, providers.Session) (api, error) { return nil, errNoClient }
+func open(context.Context, *config.Job, providers.Session) (engine, error) { return nil, errNoClient }
 
 func openPlayed(context.Context, *config.Job, providers.Session) (providers.Account, error) {
 	return nil, errNoClient

@@ -1,6 +1,6 @@
 //go:build rack
 
-package all
+package main
 
 import (
 	rack "github.com/tierml/tierml/examples/cloud-rack"
