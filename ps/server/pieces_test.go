@@ -83,71 +83,89 @@ func TestPiecesAreBounded(t *testing.T) {
 	}
 }
 
-// owner answers pulls of cuts without rows, and counts how many come at the same time.
+// owner answers pulls of cuts without rows, each when so many are there as are to come at once, and counts them. The first ones are
+// held a little longer, for those to come that should not.
 type owner struct {
-	mu       sync.Mutex
-	now, max int
-	wanted   int
-	reached  chan struct{} // closed when so many are here at once
+	pulls, atOnce int
+
+	mu         sync.Mutex
+	news       sync.Cond
+	come, gone int
+	most       int
+	grace      bool // is over
+	ended      bool
 }
 
 func (o *owner) HandleNow(ps.Generation, wire.Message) wire.Message { return nil }
 
-func (o *owner) Handle(ctx context.Context, _ ps.Generation, request wire.Message) wire.Message {
+func (o *owner) Handle(_ context.Context, _ ps.Generation, request wire.Message) wire.Message {
 	m, ok := request.(*wire.PullCut)
 	if !ok {
 		return &wire.Error{Code: wire.Invalid}
 	}
 	o.mu.Lock()
-	o.now++
-	if o.max = max(o.max, o.now); o.now == o.wanted {
-		select {
-		case <-o.reached:
-		default:
-			close(o.reached)
-		}
+	defer o.mu.Unlock()
+	o.come++
+	o.most = max(o.most, o.come-o.gone)
+	o.news.Broadcast()
+	if o.come == o.atOnce {
+		time.AfterFunc(100*time.Millisecond, func() {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			o.grace = true
+			o.news.Broadcast()
+		})
 	}
-	o.mu.Unlock()
-	select { // nobody goes on before as many are here as may be
-	case <-o.reached:
-	case <-ctx.Done():
+	for (o.come < min(o.gone+o.atOnce, o.pulls) || !o.grace && o.come <= o.atOnce) && !o.ended {
+		o.news.Wait()
 	}
-	o.mu.Lock()
-	o.now--
-	o.mu.Unlock()
+	o.gone++
 	return &wire.DeliveryEnd{Cut: m.Cut, Full: true}
+}
+
+func (o *owner) end() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.ended = true
+	o.news.Broadcast()
 }
 
 // However many partitions pass a cut at once, a backup pulls as few at a time as it was told to.
 func TestPullsAtOnce(t *testing.T) {
 	for _, c := range []struct{ setting, want int }{{0, 4}, {7, 7}} {
-		schema := ps.Schema{Tables: []ps.Table{{Name: "w", Rows: 1, Cols: 1}}, Partitions: 300, Splits: 1}
-		o := &owner{wanted: c.want, reached: make(chan struct{})}
+		const partitions = 300
+		o := &owner{pulls: partitions, atOnce: c.want}
+		o.news.L = &o.mu
 		address := listen(t, o)
 		held := make(chan ps.Clock, 1)
 		s := server.New(server.Config{
-			Self: "r", Schema: schema, Job: job, Listener: nobody{}, PullsAtOnce: c.setting,
+			Self: "r", Schema: ps.Schema{Tables: []ps.Table{{Name: "w", Rows: 1, Cols: 1}}, Partitions: partitions, Splits: 1},
+			Job: job, Listener: nobody{}, PullsAtOnce: c.setting,
 			OnCutHeld: func(cut ps.Clock, _ int64, _ time.Duration) { held <- cut },
 		})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		var all []ps.Partition
-		for p := range ps.Partition(300) {
+		for p := range ps.Partition(partitions) {
 			all = append(all, p)
 		}
 		s.BackUp(all, false)
-		s.SetRoute(1, ps.Route{Version: 1, Backup: slices.Repeat([]ps.ServerID{"r"}, 300)}, map[ps.ServerID]string{"a": address})
+		route := ps.Route{Version: 1, Backup: slices.Repeat([]ps.ServerID{"r"}, partitions)}
+		s.SetRoute(1, route, map[ps.ServerID]string{"a": address})
 		if _, err := wire.Ask[*wire.Ack](ctx, s.Local(), 1, &wire.CutReady{From: "a", Cut: 1, Partitions: all}); err != nil {
 			t.Fatal(err)
 		}
 		select {
 		case <-held:
 		case <-ctx.Done():
-			t.Error("the cut does not arrive")
+			t.Error("the cut does not arrive: fewer come at once")
 		}
+		o.end()
 		cancel()
 		_ = s.Serve(ctx) // ends what it has begun; its listener never was one
-		if o.max != c.want {
-			t.Errorf("with PullsAtOnce %d, %d pulls came at once, not %d", c.setting, o.max, c.want)
+		o.mu.Lock()
+		if o.come != partitions || o.most != c.want {
+			t.Errorf("with PullsAtOnce %d, %d pulls came, %d of them at once, not %d", c.setting, o.come, o.most, c.want)
 		}
+		o.mu.Unlock()
 	}
 }
