@@ -36,7 +36,7 @@ import (
 // Config is everything that a run is made of.
 type Config struct {
 	Job       *config.Job
-	Choice    planner.Choice
+	Choice    planner.Resolved
 	Plan      *planner.Plan
 	Program   apps.Program
 	Dataset   apps.Dataset

@@ -165,7 +165,7 @@ func (r *session) startDetails() (json.RawMessage, error) {
 }
 
 // zoneIDs are those of the zones that the run may buy in.
-func zoneIDs(all map[string]string, choice planner.Choice) map[string]string {
+func zoneIDs(all map[string]string, choice planner.Resolved) map[string]string {
 	ids := map[string]string{}
 	add := func(zone string) {
 		if id := all[zone]; id != "" {

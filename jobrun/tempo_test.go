@@ -35,7 +35,7 @@ var clouds = map[string]string{
 var tempoStart = time.Date(2020, 1, 8, 0, 0, 0, 0, time.UTC)
 
 // tempoJob is a job on a cloud, and what it finds there: a pool whose price exceeds the bid now and then, and one that is dearer.
-func tempoJob(t *testing.T, cloud, more string) (*config.Job, planner.Choice) {
+func tempoJob(t *testing.T, cloud, more string) (*config.Job, planner.Resolved) {
 	t.Helper()
 	dir := t.TempDir()
 	for _, name := range []string{"prices.csv", "catalog.csv", "ratings.csv"} {
@@ -53,7 +53,7 @@ func tempoJob(t *testing.T, cloud, more string) (*config.Job, planner.Choice) {
 		t.Fatal(err)
 	}
 	job.Local.Start = tempoStart
-	choice := planner.Choice{Want: bidding.Want{Machines: 4}}
+	choice := planner.Resolved{Want: bidding.Want{Machines: 4}}
 	for i, name := range []string{"a", "b"} {
 		kind := market.InstanceType{Name: name, VCPU: 2, OnDemand: market.Dollar / 10}
 		spot := market.Pool{Provider: "ec2", Region: "r", Zone: "ra", Type: name, Class: market.Spot}

@@ -20,8 +20,8 @@ type Offer struct {
 	Hints   bidding.Hints // that the provider gives
 }
 
-// Choice is what a job's words mean on a given market.
-type Choice struct {
+// Resolved is what a job's words mean on a given market.
+type Resolved struct {
 	Want     bidding.Want
 	Pools    []bidding.Candidate // sorted by pool
 	Capacity map[market.Pool]int
@@ -31,7 +31,7 @@ type Choice struct {
 
 // Resolve finds what a job asks for among the offers. What it does not find is reported as config.Faults, with
 // the place in the job file. Catalog gives the on-demand types of a region, which need not have a spot price.
-func Resolve(job *config.Job, offers []Offer, catalog *market.Catalog) (Choice, error) {
+func Resolve(job *config.Job, offers []Offer, catalog *market.Catalog) (Resolved, error) {
 	r := &resolver{job: job, offers: slices.Clone(offers), catalog: catalog}
 	slices.SortFunc(r.offers, func(a, b Offer) int { return a.Pool.Compare(b.Pool) })
 	r.zones()
@@ -42,7 +42,7 @@ func Resolve(job *config.Job, offers []Offer, catalog *market.Catalog) (Choice, 
 	r.capacity()
 	if len(r.faults) > 0 {
 		r.faults.Sort()
-		return Choice{}, r.faults
+		return Resolved{}, r.faults
 	}
 	r.choice.Want = bidding.Want{Machines: job.Resources.Count, VCPU: job.Resources.VCPU}
 	return r.choice, nil
@@ -52,7 +52,7 @@ type resolver struct {
 	job     *config.Job
 	offers  []Offer
 	catalog *market.Catalog
-	choice  Choice
+	choice  Resolved
 	faults  config.Faults
 }
 

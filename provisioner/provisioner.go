@@ -2,8 +2,8 @@
 // to buy and refuses to know why: what to buy, where and at what bid is bidding's business, and what to do
 // about a notice is elasticity's.
 //
-// Adapters over the providers' SDKs live below it (providers/ec2/api), and so does the exam that every cloud takes
-// (provisioner/provisionertest), which says the contract again in a form that runs.
+// Adapters over the providers' SDKs are in the providers' folders (providers/ec2/api); provisionertest is the exam that every cloud
+// takes: the contract again, in a form that runs.
 package provisioner
 
 import (

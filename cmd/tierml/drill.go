@@ -87,7 +87,7 @@ only.
 
 type drillOptions struct {
 	do     string
-	choice drill.Choice
+	choice drill.Aim
 	within time.Duration
 	seed   uint64
 	yes    bool

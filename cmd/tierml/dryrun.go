@@ -129,7 +129,7 @@ func dryRun(ctx context.Context, jobFile string, o dryRunOptions, out, errOut io
 }
 
 // plan makes what is to be run of the job and the command line.
-func (o dryRunOptions) plan(ctx context.Context, jobFile string, errOut io.Writer) (p sweep.Plan, err error) {
+func (o dryRunOptions) plan(ctx context.Context, jobFile string, errOut io.Writer) (p sweep.Experiment, err error) {
 	if p.Policies, err = o.chosen(); err != nil {
 		return p, usageError{err}
 	}

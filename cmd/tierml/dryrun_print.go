@@ -43,7 +43,7 @@ func (d *dryRunResults) add(r sweep.Row) error {
 	return writeDryRunRow(d.csv, r)
 }
 
-func (d *dryRunResults) write(p sweep.Plan) error {
+func (d *dryRunResults) write(p sweep.Experiment) error {
 	switch d.format {
 	case table.CSV:
 		d.csv.Flush()
@@ -59,7 +59,7 @@ func (d *dryRunResults) write(p sweep.Plan) error {
 }
 
 // writeDryRunTable prints one block per length, in at most 80 columns.
-func writeDryRunTable(out io.Writer, p sweep.Plan, tally *sweep.Tally) error {
+func writeDryRunTable(out io.Writer, p sweep.Experiment, tally *sweep.Tally) error {
 	var b strings.Builder
 	if tally.Rows == 0 {
 		b.WriteString("No run was done.\n")
@@ -122,7 +122,7 @@ func writeWrapped(b *strings.Builder, sentence string) {
 }
 
 // writeDryRunLength prints what all policies came to for one length.
-func writeDryRunLength(b *strings.Builder, p sweep.Plan, all []sweep.Summary) {
+func writeDryRunLength(b *strings.Builder, p sweep.Experiment, all []sweep.Summary) {
 	e := p.Job.Equivalent
 	fmt.Fprintf(b, "\n%s hours of work for %d x %s on demand: $%.2f undisturbed\n\n", trim(all[0].ComputeHours), e.Count, e.Type.Name,
 		all[0].OnDemandCost)
@@ -162,7 +162,7 @@ func writeDryRunLength(b *strings.Builder, p sweep.Plan, all []sweep.Summary) {
 }
 
 // writeCompared says which starts the figures are of, when these are not all, and whose runs were not done in time.
-func writeCompared(b *strings.Builder, p sweep.Plan, all []sweep.Summary) {
+func writeCompared(b *strings.Builder, p sweep.Experiment, all []sweep.Summary) {
 	compared, most := 0, 0
 	var missing, late []string
 	for _, s := range all {
@@ -251,7 +251,7 @@ func writeDryRunRow(w *csv.Writer, r sweep.Row) error {
 }
 
 // writeDryRunHTML prints the report of one simulated run, as `tierml report -o html` prints that of a real one.
-func writeDryRunHTML(out io.Writer, p sweep.Plan) error {
+func writeDryRunHTML(out io.Writer, p sweep.Experiment) error {
 	var ledger cost.Ledger
 	if err := p.Single(ledger.Add); err != nil {
 		return usageError{err}

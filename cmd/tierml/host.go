@@ -37,7 +37,7 @@ func (h host) plays() int { return min(h.cores*machinesPerCore, h.fits()) }
 
 // crowd is how many machines a job has at once at the most, where this host plays them; 0 = it does not. (A switch to another pool has
 // both for a while.)
-func crowd(job *config.Job, choice planner.Choice) (most int) {
+func crowd(job *config.Job, choice planner.Resolved) (most int) {
 	if job.Cloud != config.CloudLocal {
 		return 0
 	}

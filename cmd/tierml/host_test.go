@@ -31,7 +31,7 @@ func TestMachinesOfThisHost(t *testing.T) {
 	if thisHost().plays() < 1 {
 		t.Error("this host plays no machine")
 	}
-	choice := planner.Choice{Want: bidding.Want{VCPU: 100}, Reliable: planner.Fleet{Count: 1},
+	choice := planner.Resolved{Want: bidding.Want{VCPU: 100}, Reliable: planner.Fleet{Count: 1},
 		Pools: []bidding.Candidate{{Type: market.InstanceType{VCPU: 16}}, {Type: market.InstanceType{VCPU: 8}}}}
 	if got := crowd(&config.Job{Cloud: config.CloudLocal}, choice); got != 14 {
 		t.Errorf("%d machines, want 13 of 8 vCPUs and a reliable one", got)

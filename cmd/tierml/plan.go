@@ -116,7 +116,7 @@ func planTable(d journal.PlanDetails) table.Table {
 type preparedJob struct {
 	job     *config.Job
 	offers  []planner.Offer
-	choice  planner.Choice
+	choice  planner.Resolved
 	program apps.Program
 	dataset apps.Dataset
 	plan    *planner.Plan

@@ -37,8 +37,8 @@ type Machine struct {
 	Launched time.Time
 }
 
-// Choice says which machines are meant. Exactly one of IDs, Servers and Which is used, in this order.
-type Choice struct {
+// Aim says which machines are meant. Exactly one of IDs, Servers and Which is used, in this order.
+type Aim struct {
 	IDs     []string // machines by their names, or the beginnings of them
 	Servers string   // "half" or "all" of the ActivePSs
 	Which   string   // "oldest", "newest", "random" or "all" of the transient machines
@@ -188,7 +188,7 @@ func (w *Watch) allGone() bool { return w.do == Rebalance || w.report.Gone == le
 func (w *Watch) Finished() bool { return w.finished }
 
 // Choose returns the machines that a choice means now.
-func (w *Watch) Choose(c Choice, seed uint64) ([]Machine, error) {
+func (w *Watch) Choose(c Aim, seed uint64) ([]Machine, error) {
 	if len(c.IDs) > 0 {
 		return w.byName(c.IDs)
 	}

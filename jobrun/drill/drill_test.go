@@ -57,22 +57,22 @@ func ids(machines []Machine) (all []string) {
 
 func TestChoose(t *testing.T) {
 	for _, c := range []struct {
-		choice Choice
+		choice Aim
 		want   []string
 		fault  string
 	}{
-		{choice: Choice{}, want: []string{"i-1"}},
-		{choice: Choice{Which: "newest", Count: 2}, want: []string{"i-3", "i-4"}},
-		{choice: Choice{Which: "all"}, want: []string{"i-1", "i-2", "i-3", "i-4"}},
-		{choice: Choice{Which: "all", Of: "c3.2xlarge"}, want: []string{"i-3", "i-4"}},
-		{choice: Choice{Which: "oldest", Count: 9, Of: "us-west-1a/c3.xlarge"}, want: []string{"i-1", "i-2"}},
-		{choice: Choice{Servers: "all"}, want: []string{"i-1", "i-2"}},
-		{choice: Choice{Servers: "half"}, want: []string{"i-1"}},
-		{choice: Choice{IDs: []string{"i-0", "i-4"}}, want: []string{"i-0", "i-4"}},
-		{choice: Choice{IDs: []string{"i-"}}, fault: `5 machines that take part are called "i-"`},
-		{choice: Choice{IDs: []string{"x"}}, fault: "there are i-0, i-1"},
-		{choice: Choice{Of: "us-east-1a"}, fault: "no transient machine of us-east-1a"},
-		{choice: Choice{Which: "best"}, fault: `"best" does not exist`},
+		{choice: Aim{}, want: []string{"i-1"}},
+		{choice: Aim{Which: "newest", Count: 2}, want: []string{"i-3", "i-4"}},
+		{choice: Aim{Which: "all"}, want: []string{"i-1", "i-2", "i-3", "i-4"}},
+		{choice: Aim{Which: "all", Of: "c3.2xlarge"}, want: []string{"i-3", "i-4"}},
+		{choice: Aim{Which: "oldest", Count: 9, Of: "us-west-1a/c3.xlarge"}, want: []string{"i-1", "i-2"}},
+		{choice: Aim{Servers: "all"}, want: []string{"i-1", "i-2"}},
+		{choice: Aim{Servers: "half"}, want: []string{"i-1"}},
+		{choice: Aim{IDs: []string{"i-0", "i-4"}}, want: []string{"i-0", "i-4"}},
+		{choice: Aim{IDs: []string{"i-"}}, fault: `5 machines that take part are called "i-"`},
+		{choice: Aim{IDs: []string{"x"}}, fault: "there are i-0, i-1"},
+		{choice: Aim{Of: "us-east-1a"}, fault: "no transient machine of us-east-1a"},
+		{choice: Aim{Which: "best"}, fault: `"best" does not exist`},
 	} {
 		got, err := training(t).Choose(c.choice, 1)
 		if c.fault != "" {
@@ -85,12 +85,12 @@ func TestChoose(t *testing.T) {
 			t.Errorf("%+v means %v, %v; want %v", c.choice, ids(got), err, c.want)
 		}
 	}
-	if got, err := training(t).Choose(Choice{Which: "random", Count: 2}, 7); err != nil || len(got) != 2 {
+	if got, err := training(t).Choose(Aim{Which: "random", Count: 2}, 7); err != nil || len(got) != 2 {
 		t.Errorf("random: %v, %v", ids(got), err)
 	}
 	w := training(t)
 	w.Feed(journal.Entry{T: at(3), Kind: journal.Stage, From: "2", To: "1"})
-	if _, err := w.Choose(Choice{Servers: "half"}, 1); err == nil || !strings.Contains(err.Error(), "no ActivePSs: training is in stage 1") {
+	if _, err := w.Choose(Aim{Servers: "half"}, 1); err == nil || !strings.Contains(err.Error(), "no ActivePSs: training is in stage 1") {
 		t.Errorf("in stage 1: %v", err)
 	}
 }
@@ -98,7 +98,7 @@ func TestChoose(t *testing.T) {
 // A server is killed: two clocks are done again, and training goes on when a clock beyond is done.
 func TestKill(t *testing.T) {
 	w := training(t)
-	targets, err := w.Choose(Choice{}, 1)
+	targets, err := w.Choose(Aim{}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestKill(t *testing.T) {
 // A rebalance recommendation takes nothing away.
 func TestRebalance(t *testing.T) {
 	w := training(t)
-	targets, _ := w.Choose(Choice{}, 1)
+	targets, _ := w.Choose(Aim{}, 1)
 	w.Begin(Rebalance, targets, at(2.1))
 	w.Feed(journal.Entry{T: at(2.2), Kind: journal.ClockDone, Clock: 11})
 	if r := w.Report(); !w.Settled() || r.Still != 0 || r.Gone != 0 {
@@ -150,7 +150,7 @@ func TestRebalance(t *testing.T) {
 // A run that ends meanwhile is no reason to wait.
 func TestEnd(t *testing.T) {
 	w := training(t)
-	targets, _ := w.Choose(Choice{Which: "all"}, 1)
+	targets, _ := w.Choose(Aim{Which: "all"}, 1)
 	w.Begin(EvictNow, targets, at(2.1))
 	w.Feed(journal.Entry{T: at(2.2), Kind: journal.Evicted, Instance: "i-1"})
 	w.Feed(journal.Entry{T: at(2.3), Kind: journal.Terminated, Instance: "i-0"})
@@ -170,7 +170,7 @@ func TestStory(t *testing.T) {
 	w := New()
 	for i, e := range journaltest.New(3).Entries {
 		if w.Feed(e); i == 60 {
-			if machines, err := w.Choose(Choice{}, 1); err == nil {
+			if machines, err := w.Choose(Aim{}, 1); err == nil {
 				w.Begin(Kill, machines, e.T)
 			}
 		}

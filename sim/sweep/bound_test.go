@@ -89,7 +89,7 @@ func boundCell(t *testing.T, c cell, starts int, every bool) (runs int) {
 			t.Fatal(err)
 		}
 		c.job.Rules = rules
-		rows, err := Run(context.Background(), Plan{
+		rows, err := Run(context.Background(), Experiment{
 			Job: c.job, Policies: append(bidding.Names(), Oracle), Hours: hours, Starts: Starts{Count: starts, Seed: uint64(i)},
 		}, func(int, int) {})
 		if err != nil && strings.Contains(err.Error(), "no start fits") {

@@ -30,8 +30,8 @@ type Capacity struct {
 	Seed       uint64
 }
 
-// Choice is one way to run the job, over all starts. Shares are of what the work costs on demand.
-type Choice struct {
+// Option is one way to run the job, over all starts. Shares are of what the work costs on demand.
+type Option struct {
 	Name     string // "all pools", a zone, or a type in a zone
 	Policy   string
 	Pools    int
@@ -51,7 +51,7 @@ type Choice struct {
 
 // Run returns first capacity over all pools, then capacity in each zone and in each pool, then tierml in each pool; the same
 // whatever the number of cores. Progress is called from several goroutines.
-func (c Capacity) Run(ctx context.Context, progress func(done, total int)) ([]Choice, error) {
+func (c Capacity) Run(ctx context.Context, progress func(done, total int)) ([]Option, error) {
 	choices, err := c.choices()
 	if err != nil {
 		return nil, err
@@ -96,12 +96,12 @@ func (c Capacity) Run(ctx context.Context, progress func(done, total int)) ([]Ch
 }
 
 // choices are all ways to run the job.
-func (c Capacity) choices() ([]Choice, error) {
+func (c Capacity) choices() ([]Option, error) {
 	if len(c.Recordings) == 0 || c.Layouts < 1 || c.Starts < 1 {
 		return nil, errors.New("it needs recordings of availability, layouts and starts")
 	}
 	const policy = "capacity"
-	out := []Choice{{Name: "all pools", Policy: policy}}
+	out := []Option{{Name: "all pools", Policy: policy}}
 	var zones, pools []string
 	for _, p := range c.Job.Pools {
 		if p.OnDemand() {
@@ -112,10 +112,10 @@ func (c Capacity) choices() ([]Choice, error) {
 	}
 	slices.Sort(zones)
 	for _, name := range append(slices.Compact(zones), pools...) {
-		out = append(out, Choice{Name: name, Policy: policy})
+		out = append(out, Option{Name: name, Policy: policy})
 	}
 	for _, name := range pools {
-		out = append(out, Choice{Name: name, Policy: "tierml"})
+		out = append(out, Option{Name: name, Policy: "tierml"})
 	}
 	for i := range out {
 		for _, p := range c.Job.Pools {
@@ -129,7 +129,7 @@ func (c Capacity) choices() ([]Choice, error) {
 
 func poolName(p market.Pool) string { return p.Type + " in " + p.Zone }
 
-func (c *Choice) has(p market.Pool) bool {
+func (c *Option) has(p market.Pool) bool {
 	return c.Name == "all pools" || c.Name == p.Zone || c.Name == poolName(p)
 }
 
@@ -193,7 +193,7 @@ func laidOver(a *market.Availability, machines int, begin, end time.Time, part f
 	return market.NewAvailability(points, end)
 }
 
-func (c Capacity) run(choice *Choice, layout []*market.Availability, start time.Time) (sim.Result, error) {
+func (c Capacity) run(choice *Option, layout []*market.Availability, start time.Time) (sim.Result, error) {
 	policy, err := bidding.ByName(choice.Policy)
 	if err != nil {
 		return sim.Result{}, err
@@ -209,7 +209,7 @@ func (c Capacity) run(choice *Choice, layout []*market.Availability, start time.
 	return sim.Run(cfg)
 }
 
-func (c *Choice) sum(onDemand, clocks float64) {
+func (c *Option) sum(onDemand, clocks float64) {
 	var spent, done float64
 	var hours time.Duration
 	for i := range c.runs {
@@ -234,7 +234,7 @@ func (c *Choice) sum(onDemand, clocks float64) {
 const resamples = 2000
 
 // compare finds where 90 % of the difference from another choice lie.
-func (c *Choice) compare(to *Choice, layouts int, onDemand float64, seed uint64) {
+func (c *Option) compare(to *Option, layouts int, onDemand float64, seed uint64) {
 	mine, theirs := c.byLayout(layouts), to.byLayout(layouts)
 	random := rand.New(rand.NewPCG(seed, 5))
 	differences := make([]float64, resamples)
@@ -263,7 +263,7 @@ func (s *spending) each() float64 {
 	return s.spent / s.finished
 }
 
-func (c *Choice) byLayout(layouts int) []spending {
+func (c *Option) byLayout(layouts int) []spending {
 	out := make([]spending, layouts)
 	for i := range c.runs {
 		s := spending{spent: dollars(c.runs[i].Cost)}

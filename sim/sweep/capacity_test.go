@@ -84,7 +84,7 @@ func number(t *testing.T, name string) int {
 }
 
 // report prints the table and the verdict, and fails when the cheapest zone or pool costs no more than all pools.
-func report(t *testing.T, choices []Choice, recordings, layouts int) {
+func report(t *testing.T, choices []Option, recordings, layouts int) {
 	t.Helper()
 	t.Logf("%d recordings of availability, %d layouts, %d starts; %% of the on-demand price; differences from all pools with "+
 		"their 90 %% interval", recordings, layouts, choices[0].Starts)
@@ -96,14 +96,14 @@ func report(t *testing.T, choices []Choice, recordings, layouts int) {
 	}
 	for _, kind := range []struct {
 		name string
-		is   func(Choice) bool
+		is   func(Option) bool
 	}{
-		{"zone", func(c Choice) bool { return !strings.Contains(c.Name, " ") }},
-		{"pool", func(c Choice) bool { return strings.Contains(c.Name, " in ") && c.Policy == "capacity" }},
-		{"pool by tierml", func(c Choice) bool { return strings.Contains(c.Name, " in ") && c.Policy == "tierml" }},
+		{"zone", func(c Option) bool { return !strings.Contains(c.Name, " ") }},
+		{"pool", func(c Option) bool { return strings.Contains(c.Name, " in ") && c.Policy == "capacity" }},
+		{"pool by tierml", func(c Option) bool { return strings.Contains(c.Name, " in ") && c.Policy == "tierml" }},
 	} {
-		some := slices.DeleteFunc(slices.Clone(choices), func(c Choice) bool { return !kind.is(c) })
-		best := slices.MinFunc(some, func(a, b Choice) int { return cmp.Compare(a.PerFinished, b.PerFinished) })
+		some := slices.DeleteFunc(slices.Clone(choices), func(c Option) bool { return !kind.is(c) })
+		best := slices.MinFunc(some, func(a, b Option) int { return cmp.Compare(a.PerFinished, b.PerFinished) })
 		word := "beats"
 		switch {
 		case best.PerFinished <= choices[0].PerFinished:
@@ -115,7 +115,7 @@ func report(t *testing.T, choices []Choice, recordings, layouts int) {
 		t.Logf("capacity over all pools %s the cheapest single %s (%s): %.2f and %.2f %%, difference %+.2f [%+.2f, %s]", word,
 			kind.name, best.Name, 100*choices[0].PerFinished, 100*best.PerFinished, 100*(best.PerFinished-choices[0].PerFinished),
 			100*best.Low, upper(best.High))
-		cheap := slices.MinFunc(some, func(a, b Choice) int { return cmp.Compare(a.PerWork, b.PerWork) })
+		cheap := slices.MinFunc(some, func(a, b Option) int { return cmp.Compare(a.PerWork, b.PerWork) })
 		t.Logf("  per work done, the cheapest single %s is %s: %.2f %%, %d of %d finish; all pools %.2f %%", kind.name, cheap.Name,
 			100*cheap.PerWork, cheap.Finished, cheap.Starts, 100*choices[0].PerWork)
 	}
@@ -181,7 +181,7 @@ func TestCapacity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := gocmp.Diff(choices, again, gocmp.AllowUnexported(Choice{})); diff != "" {
+	if diff := gocmp.Diff(choices, again, gocmp.AllowUnexported(Option{})); diff != "" {
 		t.Errorf("the same again: %s", diff)
 	}
 }

@@ -43,7 +43,7 @@ func TestCostPerWorkInEveryCell(t *testing.T) {
 			if !strings.Contains(c.name, os.Getenv("TIERML_CELL")) {
 				continue
 			}
-			rows, err := Run(context.Background(), Plan{
+			rows, err := Run(context.Background(), Experiment{
 				Job: c.job, Policies: []string{"tierml", "cost-per-work"},
 				Hours: []time.Duration{2 * time.Hour, 8 * time.Hour, 20 * time.Hour}, Starts: Starts{Count: 20, Seed: 1},
 			}, func(int, int) {})

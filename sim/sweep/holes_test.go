@@ -62,16 +62,16 @@ func TestNoStartMeetsAHole(t *testing.T) {
 		if s.Count > 0 && len(starts) != s.Count || after == 0 || after == len(starts) {
 			t.Errorf("%+v: %d starts, %d after the hole", s, len(starts), after)
 		}
-		if said := (Plan{Job: cut(whole, from, to), Hours: []time.Duration{8 * time.Hour}, Starts: s}).LeftOut(); len(said) != 1 || !strings.Contains(said[0], "not recorded") {
+		if said := (Experiment{Job: cut(whole, from, to), Hours: []time.Duration{8 * time.Hour}, Starts: s}).LeftOut(); len(said) != 1 || !strings.Contains(said[0], "not recorded") {
 			t.Errorf("%+v: %q", s, said)
 		}
 	}
-	named := Plan{Job: cut(whole, from, to), Hours: []time.Duration{8 * time.Hour}, Starts: Starts{At: from.Add(24 * time.Hour)}}
+	named := Experiment{Job: cut(whole, from, to), Hours: []time.Duration{8 * time.Hour}, Starts: Starts{At: from.Add(24 * time.Hour)}}
 	if said := named.LeftOut(); len(said) != 1 || !strings.Contains(said[0], "2014-03-11T00:00:00Z") {
 		t.Errorf("a start that is named: %q", said)
 	}
 	for _, s := range []Starts{{Count: 9}, {Every: true}, {At: to}} {
-		if said := (Plan{Job: whole, Hours: []time.Duration{8 * time.Hour}, Starts: s}).LeftOut(); len(said) > 0 {
+		if said := (Experiment{Job: whole, Hours: []time.Duration{8 * time.Hour}, Starts: s}).LeftOut(); len(said) > 0 {
 			t.Errorf("without a hole: %q", said)
 		}
 	}

@@ -21,7 +21,7 @@ import (
 // ForJob returns the simulation of a job as `tierml run` would run it on the fake cloud: its own work (of all clocks, in
 // floating-point operations), start, speed, notice, boot and script. Skipped says which steps of the script the
 // simulator cannot do.
-func ForJob(job *config.Job, choice planner.Choice, work float64) (cfg sim.Config, skipped []string, err error) {
+func ForJob(job *config.Job, choice planner.Resolved, work float64) (cfg sim.Config, skipped []string, err error) {
 	policy, err := bidding.ByName(job.Policy)
 	if err != nil {
 		return sim.Config{}, nil, err
@@ -181,7 +181,7 @@ func withOnDemand(pools []bidding.Candidate) []bidding.Candidate {
 
 // cheapestOnDemand is the fleet on which the work costs least on demand: as many machines as the job wants as transient
 // ones, of one type. Of equals it is the fleet with fewer vCPUs, then the first by pool.
-func cheapestOnDemand(cfg *sim.Config, choice planner.Choice) (best elasticity.Reliable, err error) {
+func cheapestOnDemand(cfg *sim.Config, choice planner.Resolved) (best elasticity.Reliable, err error) {
 	perWork := func(r elasticity.Reliable) float64 { return float64(r.Type.OnDemand) / r.Type.WorkRate() }
 	for _, o := range choice.OnDemand {
 		if o.Type.VCPU == 0 || o.Type.OnDemand == 0 {

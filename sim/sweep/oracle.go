@@ -60,7 +60,7 @@ func sightOf(p bidding.Policy) sight {
 }
 
 // sights are those of a row: one for a policy, and for Oracle those of all policies that it is compared with.
-func (p Plan) sights(name string) (out []sight, err error) {
+func (p Experiment) sights(name string) (out []sight, err error) {
 	switch name {
 	case OracleAnyBid:
 		return []sight{{tiered: true, lowerBids: true}}, nil
@@ -96,7 +96,7 @@ func (p Plan) sights(name string) (out []sight, err error) {
 }
 
 // Freedom says what an oracle of a comparison may do beside what TierML does, and for whose sake; "" = nothing.
-func (p Plan) Freedom(oracle string) string {
+func (p Experiment) Freedom(oracle string) string {
 	tierless, lower := p.exceptions()
 	var parts []string
 	if len(tierless) > 0 && (oracle == Oracle || oracle == OracleFullBid) {
@@ -109,7 +109,7 @@ func (p Plan) Freedom(oracle string) string {
 }
 
 // Undercutting names the policies that an oracle of a comparison does not bound, because they bid less than it does.
-func (p Plan) Undercutting(oracle string) []string {
+func (p Experiment) Undercutting(oracle string) []string {
 	if _, lower := p.exceptions(); oracle == OracleFullBid || oracle == OracleOneFleet {
 		return lower
 	}
@@ -117,7 +117,7 @@ func (p Plan) Undercutting(oracle string) []string {
 }
 
 // exceptions are the policies that have no reliable machines, and those that bid less than they may.
-func (p Plan) exceptions() (tierless, lower []string) {
+func (p Experiment) exceptions() (tierless, lower []string) {
 	for _, name := range p.Policies {
 		if IsOracle(name) {
 			continue

@@ -21,7 +21,7 @@ func TestNoPolicyBeatsTheOracle(t *testing.T) {
 			if job.Rules, err = market.Rules(book); err != nil {
 				t.Fatal(err)
 			}
-			rows, err := Run(context.Background(), Plan{
+			rows, err := Run(context.Background(), Experiment{
 				Job: job, Policies: append(bidding.Names(), Oracle, OracleAnyBid), Hours: []time.Duration{2 * time.Hour, 8 * time.Hour},
 				Starts: Starts{Count: 8, Seed: 7},
 			}, func(int, int) {})
@@ -69,7 +69,7 @@ func TestFreedom(t *testing.T) {
 			"go without reliable machines, as checkpoint-aggressive must; bid less than on demand, as checkpoint-aggressive may"},
 		{[]string{"on-demand", "deadline", Oracle}, []sight{{}}, "go without reliable machines, as on-demand, deadline must"},
 	} {
-		p := Plan{Policies: c.policies}
+		p := Experiment{Policies: c.policies}
 		got, err := p.sights(Oracle)
 		if err != nil || !slices.Equal(got, c.want) || p.Freedom(Oracle) != c.freedom {
 			t.Errorf("%v: %v, %q (%v); want %v, %q", c.policies, got, p.Freedom(Oracle), err, c.want, c.freedom)

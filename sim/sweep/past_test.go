@@ -46,7 +46,7 @@ func TestPastIsTheDryRun(t *testing.T) {
 		t.Fatalf("%+v", f)
 	}
 	cfg.Faults = nil
-	rows, err := Run(t.Context(), Plan{Job: cfg, Policies: []string{"tierml"}, Starts: Starts{At: cfg.Start.Add(-48 * time.Hour)}}, func(int, int) {})
+	rows, err := Run(t.Context(), Experiment{Job: cfg, Policies: []string{"tierml"}, Starts: Starts{At: cfg.Start.Add(-48 * time.Hour)}}, func(int, int) {})
 	if err != nil || len(rows) != 1 {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func TestSpeedOnARecording(t *testing.T) {
 		t.Fatalf("%s has no prices of %s in %s", filepath.Base(file), os.Getenv("TIERML_SPEED_TYPES"), os.Getenv("TIERML_SPEED_ZONE"))
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // as the command has it
-	plan := Plan{Job: pairJob(t, pools), Hours: []time.Duration{time.Duration(hours * float64(time.Hour))}, Starts: starts}
+	plan := Experiment{Job: pairJob(t, pools), Hours: []time.Duration{time.Duration(hours * float64(time.Hour))}, Starts: starts}
 	var all time.Duration
 	for _, policy := range strings.Split(os.Getenv("TIERML_SPEED_POLICIES"), ",") {
 		plan.Policies = []string{policy}

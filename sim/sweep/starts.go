@@ -160,7 +160,7 @@ func closures(cfg *sim.Config) (out []closure) {
 
 // LeftOut says of each length which starts do not count because of holes of the recording; of a start that is named, and simulated
 // all the same, that it meets one.
-func (p Plan) LeftOut() (said []string) {
+func (p Experiment) LeftOut() (said []string) {
 	for _, cfg := range p.lengths() {
 		all := closures(&cfg)
 		if len(all) == 0 {

@@ -19,8 +19,8 @@ import (
 	"github.com/tierml/tierml/sim"
 )
 
-// Plan is what to run: every policy with every length from every start.
-type Plan struct {
+// Experiment is what to run: every policy with every length from every start.
+type Experiment struct {
 	Job      sim.Config // as ForJob makes it
 	Policies []string   // names of bidding.ByName, and Oracle
 	// Hours are the lengths, in compute time on the on-demand fleet, on EC2's timing; none = the job as it stands.
@@ -33,7 +33,7 @@ type Plan struct {
 	Regret bool
 }
 
-// Row is one run of a Plan.
+// Row is one run of an Experiment.
 type Row struct {
 	Policy  string
 	Rules   string
@@ -71,7 +71,7 @@ type block struct {
 const blockLength = 32
 
 // Run is Stream for plans of few starts: it gives all rows.
-func Run(ctx context.Context, p Plan, progress func(done, total int)) (rows []Row, err error) {
+func Run(ctx context.Context, p Experiment, progress func(done, total int)) (rows []Row, err error) {
 	err = Stream(ctx, p, func(r Row) error {
 		rows = append(rows, r)
 		return nil
@@ -83,7 +83,7 @@ func Run(ctx context.Context, p Plan, progress func(done, total int)) (rows []Ro
 // starts, whatever the number of cores. Rows are not kept. When ctx is done take is given what is done until then, in that
 // order, and ctx's error is returned; take's error ends all. Progress is called from several goroutines with the number of
 // runs that are done.
-func Stream(ctx context.Context, p Plan, take func(Row) error, progress func(done, total int)) error {
+func Stream(ctx context.Context, p Experiment, take func(Row) error, progress func(done, total int)) error {
 	blocks, total, err := p.blocks()
 	if err != nil {
 		return err
@@ -164,7 +164,7 @@ func (b *block) simulate(start time.Time, run func(sim.Config) (sim.Result, erro
 }
 
 // blocks cuts a plan into pieces of work, those of the oracle first.
-func (p Plan) blocks() (out []block, total int, err error) {
+func (p Experiment) blocks() (out []block, total int, err error) {
 	var seeing []block
 	for n, cfg := range p.lengths() {
 		starts, err := p.Starts.times(&cfg)
@@ -205,10 +205,10 @@ func (p Plan) blocks() (out []block, total int, err error) {
 	return append(seeing, out...), total, nil
 }
 
-func (p Plan) asksOracle() bool { return p.Regret || slices.Contains(p.Policies, Oracle) }
+func (p Experiment) asksOracle() bool { return p.Regret || slices.Contains(p.Policies, Oracle) }
 
 // run is the block of a policy, without starts.
-func (p Plan) run(cfg sim.Config, name string) (b block, err error) {
+func (p Experiment) run(cfg sim.Config, name string) (b block, err error) {
 	b.row = Row{Policy: name, Rules: cfg.Rules.Name(), Compute: ComputeTime(&cfg), OnDemand: dollars(OnDemandCost(&cfg))}
 	if IsOracle(name) {
 		return b, nil
@@ -228,7 +228,7 @@ func (p Plan) run(cfg sim.Config, name string) (b block, err error) {
 
 // lengths are the jobs to run. All go on until their work is done, or to their horizon: costs of runs that max_duration has
 // cut short are those of unequal work.
-func (p Plan) lengths() []sim.Config {
+func (p Experiment) lengths() []sim.Config {
 	if len(p.Hours) == 0 {
 		job := p.Job
 		job.MaxDuration, job.Horizon = 0, cmp.Or(job.Horizon, Horizon(ComputeTime(&job)))
@@ -242,7 +242,7 @@ func (p Plan) lengths() []sim.Config {
 }
 
 // longest is the longest that a run may take.
-func (p Plan) longest() (longest time.Duration) {
+func (p Experiment) longest() (longest time.Duration) {
 	for _, cfg := range p.lengths() {
 		longest = max(longest, horizonOf(&cfg))
 	}
@@ -251,7 +251,7 @@ func (p Plan) longest() (longest time.Duration) {
 
 // Single simulates the only run of a plan and tells every entry of its journal. It keeps the job's max_duration, as the report
 // is that of a run as it would have been.
-func (p Plan) Single(tell func(journal.Entry) error) error {
+func (p Experiment) Single(tell func(journal.Entry) error) error {
 	lengths := p.lengths()
 	if len(p.Policies) != 1 || IsOracle(p.Policies[0]) || len(lengths) != 1 {
 		return errors.New("the journal of a run is that of one policy, of one length; name one of each")

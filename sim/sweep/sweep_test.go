@@ -21,8 +21,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func small(t testing.TB) Plan {
-	return Plan{Job: demo(t), Policies: []string{"tierml", "on-demand"}, Hours: []time.Duration{time.Hour, 2 * time.Hour},
+func small(t testing.TB) Experiment {
+	return Experiment{Job: demo(t), Policies: []string{"tierml", "on-demand"}, Hours: []time.Duration{time.Hour, 2 * time.Hour},
 		Starts: Starts{Count: 8, Seed: 7}}
 }
 
@@ -207,7 +207,7 @@ func TestFiguresAreOfEqualWork(t *testing.T) {
 
 // TestRunsGoToTheirEnd: what max_duration would have ended goes on, so that all have done the same work, and is counted.
 func TestRunsGoToTheirEnd(t *testing.T) {
-	p := Plan{Job: demo(t), Policies: []string{"tierml", "on-demand"}, Starts: Starts{Count: 6, Seed: 1}}
+	p := Experiment{Job: demo(t), Policies: []string{"tierml", "on-demand"}, Starts: Starts{Count: 6, Seed: 1}}
 	p.Job.MaxDuration = 6 * time.Hour
 	rows, err := Run(t.Context(), p, func(int, int) {})
 	if err != nil {

@@ -64,7 +64,7 @@ func alone(ctx context.Context, pool bidding.Candidate, f fleet, starts int, see
 	cfg.Pools = []bidding.Candidate{onDemand, pool}
 	slices.SortFunc(cfg.Pools, func(a, b bidding.Candidate) int { return a.Pool.Compare(b.Pool) })
 	cfg.Stages = tiers.Thresholds{TwoAbove: 0.5, ThreeAbove: 1}
-	rows, err := sweep.Run(ctx, sweep.Plan{Job: cfg, Policies: []string{"cost-per-work"}, Hours: []time.Duration{chainWork},
+	rows, err := sweep.Run(ctx, sweep.Experiment{Job: cfg, Policies: []string{"cost-per-work"}, Hours: []time.Duration{chainWork},
 		Starts: sweep.Starts{Count: starts, Seed: seed}}, func(int, int) {})
 	if err != nil {
 		return sweep.Summary{}, err

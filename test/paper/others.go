@@ -118,7 +118,7 @@ func capacityPools(data string) ([]bidding.Candidate, error) {
 }
 
 // capacity compares the policy over all pools with single zones and single pools: 8 hours' work for 64 vCPUs.
-func capacity(ctx context.Context, pools []bidding.Candidate, files []string, layouts, starts int, seed uint64) ([]sweep.Choice, error) {
+func capacity(ctx context.Context, pools []bidding.Candidate, files []string, layouts, starts int, seed uint64) ([]sweep.Option, error) {
 	rules, err := market.Rules("ec2-now")
 	if err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func capacity(ctx context.Context, pools []bidding.Candidate, files []string, la
 	return study.Run(ctx, func(int, int) {})
 }
 
-func (p *page) capacity(choices []sweep.Choice, layouts int, took time.Duration) {
+func (p *page) capacity(choices []sweep.Option, layouts int, took time.Duration) {
 	p.heading("Capacity: all pools beside single ones")
 	p.line("Work of 8 hours for 64 vCPUs on the prices of 2021, billed by `ec2-now`, with recordings of availability laid over the pools in")
 	p.line("%d ways; %d starts (%s). Dollars in percent of the undisturbed work on demand; the last column is the difference from all pools", layouts, choices[0].Starts, took.Round(time.Second))
@@ -166,11 +166,11 @@ func (p *page) capacity(choices []sweep.Choice, layouts int, took time.Duration)
 			100*c.PerWork, c.RuntimeMean.Hours(), c.Evictions, 100*(c.PerFinished-choices[0].PerFinished), 100*c.Low, high)
 	}
 	for _, kind := range []string{"zone", "pool"} {
-		some := slices.DeleteFunc(slices.Clone(choices[1:]), func(c sweep.Choice) bool { return strings.Contains(c.Name, " in ") != (kind == "pool") })
+		some := slices.DeleteFunc(slices.Clone(choices[1:]), func(c sweep.Option) bool { return strings.Contains(c.Name, " in ") != (kind == "pool") })
 		if len(some) == 0 {
 			continue
 		}
-		best := slices.MinFunc(some, func(a, b sweep.Choice) int { return cmp.Compare(a.PerFinished, b.PerFinished) })
+		best := slices.MinFunc(some, func(a, b sweep.Option) int { return cmp.Compare(a.PerFinished, b.PerFinished) })
 		verdict := "costs more than all pools"
 		if best.PerFinished <= choices[0].PerFinished {
 			verdict = "costs less than all pools"

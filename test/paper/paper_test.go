@@ -134,7 +134,7 @@ func TestOthers(t *testing.T) {
 		{Recording: "a", Slack: 1.1, Changeover: 0.1, Policy: "deadline", Starts: 5, CostMean: 9}, {Recording: "a", Slack: 1.1, Changeover: 0.1, Policy: "uniform-progress", Starts: 5, CostMean: 10},
 		{Recording: "b", Slack: 1.1, Changeover: 0.1, Policy: "deadline", Starts: 5, CostMean: 21}, {Recording: "b", Slack: 1.1, Changeover: 0.1, Policy: "uniform-progress", Starts: 5, CostMean: 20},
 	}, time.Second)
-	p.capacity([]sweep.Choice{{Name: "all pools", Policy: "capacity", Starts: 3, Finished: 3, PerFinished: 0.4},
+	p.capacity([]sweep.Option{{Name: "all pools", Policy: "capacity", Starts: 3, Finished: 3, PerFinished: 0.4},
 		{Name: "za", Policy: "capacity", PerFinished: 0.5, Low: 0.05, High: 0.2}, {Name: "c in za", Policy: "tierml", PerFinished: 0.3}}, 2, time.Second)
 	for _, want := range []string{
 		"| 1.1 | 6 min | 2 | 15.00 | 15.00 | +0.0 % | +5.0 % |",

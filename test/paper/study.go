@@ -107,7 +107,7 @@ func (s study) cell(ctx context.Context, c cell, hours time.Duration, r result) 
 			return err
 		}
 		cfg.Checkpoints = checkpoints
-		plan := sweep.Plan{Job: cfg, Policies: policies, Hours: []time.Duration{hours}, Starts: s.when}
+		plan := sweep.Experiment{Job: cfg, Policies: policies, Hours: []time.Duration{hours}, Starts: s.when}
 		var tally sweep.Tally
 		take := func(r sweep.Row) error {
 			tally.Add(r)
