@@ -19,9 +19,10 @@ const (
 	share = 12
 )
 
-// Percent is the setting of GOGC for a live heap of so many bytes.
-func Percent(live uint64) int {
-	garbage := max(spare, live/share)
+// Percent is the setting of GOGC for a live heap of so many bytes, of which a collection has to look through some for pointers: it
+// takes time for those, and garbage is worth as much.
+func Percent(live, pointers uint64) int {
+	garbage := max(spare, live/share, 2*pointers)
 	if live <= garbage {
 		return 100
 	}
@@ -36,9 +37,9 @@ type cycle struct{ percent int }
 
 func arm(percent int) {
 	runtime.SetFinalizer(&cycle{percent}, func(c *cycle) {
-		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-		metrics.Read(live)
-		percent := Percent(live[0].Value.Uint64())
+		heap := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/heap:bytes"}}
+		metrics.Read(heap)
+		percent := Percent(heap[0].Value.Uint64(), heap[1].Value.Uint64())
 		if percent != c.percent {
 			debug.SetGCPercent(percent)
 		}

@@ -8,11 +8,14 @@ import (
 
 func TestPercent(t *testing.T) {
 	for _, c := range []struct {
-		live uint64
-		want int
-	}{{0, 100}, {4 << 20, 100}, {64 << 20, 50}, {256 << 20, 12}, {1 << 30, 8}, {10 << 30, 8}} {
-		if got := Percent(c.live); got != c.want {
-			t.Errorf("%d MB: %d, not %d", c.live>>20, got, c.want)
+		live, pointers uint64
+		want           int
+	}{
+		{0, 0, 100}, {4 << 20, 0, 100}, {64 << 20, 0, 50}, {256 << 20, 0, 12}, {1 << 30, 8 << 20, 8}, {10 << 30, 0, 8},
+		{1 << 30, 128 << 20, 25}, {1 << 30, 900 << 20, 100},
+	} {
+		if got := Percent(c.live, c.pointers); got != c.want {
+			t.Errorf("%d MB, %d of them with pointers: %d, not %d", c.live>>20, c.pointers>>20, got, c.want)
 		}
 	}
 }
