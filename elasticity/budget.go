@@ -15,7 +15,6 @@ type BudgetSpoke struct {
 	USD market.USD // the figure that was compared
 }
 
-// Event marks it as one.
 func (BudgetSpoke) Event() {}
 
 // BudgetWish is what is to be done about a limit.

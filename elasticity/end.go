@@ -18,12 +18,6 @@ func (c *Controller) checkDuration() {
 	}
 }
 
-// crashLoop is the end of a run whose agents keep ending by themselves.
-type crashLoop struct {
-	why string
-	log string
-}
-
 // advanceCrashLoop ends the run when it is in a crash loop: nothing is bought and no clock is begun any more, the committed
 // cut is saved if it can be, and all machines go. It reports whether the run ends so.
 func (c *Controller) advanceCrashLoop() bool {

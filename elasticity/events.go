@@ -53,17 +53,10 @@ type (
 	Wake struct{}
 )
 
-// Event marks it as one.
 func (StopWanted) Event() {}
-
-// Event marks it as one.
-func (Trained) Event() {}
-
-// Event marks it as one.
-func (Saved) Event() {}
-
-// Event marks it as one.
-func (Wake) Event() {}
+func (Trained) Event()    {}
+func (Saved) Event()      {}
+func (Wake) Event()       {}
 
 // Action is something to do: one of the structs below. Actions of one step are done in order.
 type Action = step.Action
@@ -91,11 +84,6 @@ type (
 	Finish struct{ Outcome string }
 )
 
-// Action marks it as one.
-func (Train) Action() {}
-
-// Action marks it as one.
-func (Save) Action() {}
-
-// Action marks it as one.
+func (Train) Action()  {}
+func (Save) Action()   {}
 func (Finish) Action() {}

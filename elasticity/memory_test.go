@@ -19,8 +19,8 @@ func (w *world) checkMemory(before *Controller) {
 	if was.reliable != is.reliable || was.asked != is.asked || was.asked && (was.want != is.want || was.servers != is.servers) {
 		w.failf("%+v was asked for; the controller that was started again has %+v", was, is)
 	}
-	for _, m := range before.fleet.Machines() {
-		if now := w.ctrl.fleet.Machine(m.ID); m.Draining && !m.Lost && !m.Ended && !m.Terminating && (now == nil || !now.Draining || now.Why != m.Why) {
+	for _, m := range before.fleet.Roster.List {
+		if now := w.ctrl.fleet.Roster.ByID[m.ID]; m.Draining && !m.Lost && !m.Ended && !m.Terminating && (now == nil || !now.Draining || now.Why != m.Why) {
 			w.failf("%s had been let go (%s), and is not any more: %+v", m.ID, m.Why, now)
 		}
 	}

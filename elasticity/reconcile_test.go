@@ -81,7 +81,7 @@ func TestMachinesThatTheProviderHasNotAreGone(t *testing.T) {
 		}
 		step(Listed{})
 	}
-	if m := c.fleet.Machine(id); !m.Ended || m.EndedBy != market.ByUser {
+	if m := c.fleet.Roster.ByID[id]; !m.Ended || m.EndedBy != market.ByUser {
 		t.Errorf("nobody lists it, and it is %+v", m)
 	}
 }
@@ -89,11 +89,11 @@ func TestMachinesThatTheProviderHasNotAreGone(t *testing.T) {
 // What has ended stays so: a listing that is behind the times only has it ended again.
 func TestTerminalStatesAreNotOverwritten(t *testing.T) {
 	c, step, id := lone(t)
-	machine := provisioner.Instance{ID: provisioner.InstanceID(id), Pool: reliablePool, Token: c.fleet.Machine(id).Token}
+	machine := provisioner.Instance{ID: provisioner.InstanceID(id), Pool: reliablePool, Token: c.fleet.Roster.ByID[id].Token}
 	ended := machine
 	ended.State, ended.Ended, ended.EndedBy = provisioner.Terminated, epoch.Add(time.Minute), market.ByProvider
 	step(InstanceEnded{Instance: ended})
-	at := c.fleet.Machine(id).EndedAt
+	at := c.fleet.Roster.ByID[id].EndedAt
 	machine.State = provisioner.Running
 	got := actions[Terminate](step(Listed{Instances: []provisioner.Instance{machine}}))
 	if len(got) != 1 || got[0].IDs[0] != machine.ID {
@@ -101,7 +101,7 @@ func TestTerminalStatesAreNotOverwritten(t *testing.T) {
 	}
 	ended.Ended, ended.EndedBy = epoch.Add(time.Hour), market.ByUser
 	step(InstanceEnded{Instance: ended})
-	if m := c.fleet.Machine(id); !m.Ended || !m.EndedAt.Equal(at) || m.EndedBy != market.ByProvider {
+	if m := c.fleet.Roster.ByID[id]; !m.Ended || !m.EndedAt.Equal(at) || m.EndedBy != market.ByProvider {
 		t.Errorf("its end has moved: %+v", m)
 	}
 }
@@ -109,7 +109,7 @@ func TestTerminalStatesAreNotOverwritten(t *testing.T) {
 // A machine of the run that belongs to no launch is ended, once.
 func TestStrangersInAListing(t *testing.T) {
 	c, step, id := lone(t)
-	known := provisioner.Instance{ID: provisioner.InstanceID(id), Pool: reliablePool, Token: c.fleet.Machine(id).Token, State: provisioner.Running}
+	known := provisioner.Instance{ID: provisioner.InstanceID(id), Pool: reliablePool, Token: c.fleet.Roster.ByID[id].Token, State: provisioner.Running}
 	all := []provisioner.Instance{known, {ID: "i-9", Pool: poolA, Token: "someone-7", State: provisioner.Running}}
 	ends := 0
 	for range 2 {
@@ -212,8 +212,8 @@ func TestTheEndWaitsAfterADenialThatIsNotDefinite(t *testing.T) {
 		step(2*time.Second, InstanceEnded{Instance: i})
 		step(fleet.SettleTime, Listed{Instances: []provisioner.Instance{i}})
 		step(3*time.Hour, Wake{})
-		if finished != 1 || !w.ctrl.fleet.Machine("i-1").Charged {
-			t.Errorf("it has ended: finished %d times, %+v", finished, w.ctrl.fleet.Machine("i-1"))
+		if finished != 1 || !w.ctrl.fleet.Roster.ByID["i-1"].Charged {
+			t.Errorf("it has ended: finished %d times, %+v", finished, w.ctrl.fleet.Roster.ByID["i-1"])
 		}
 	}
 }

@@ -16,9 +16,9 @@ import (
 func (c *Controller) advance() {
 	f, t := c.fleet, c.training
 	before := t.Situation()
-	f.Stale()
+	f.View.Stale()
 	c.checkDuration()
-	t.GiveUpSilent()
+	t.Silence.GiveUp()
 	if c.advanceCrashLoop() {
 		t.Saves.Advance()
 		f.Charge()
@@ -38,7 +38,7 @@ func (c *Controller) advance() {
 	f.Charge()
 	c.advanceEnd()
 	c.advanceScale()
-	f.Stale() // the last parts too may have changed what is held
+	f.View.Stale() // the last parts too may have changed what is held
 	again := t.Look()
 	c.step.Stirred = t.Situation() != before || t.Restless()
 	c.step.RestUntil = c.nextDue()

@@ -357,7 +357,7 @@ func TestSwitchToAPoolThatGivesFew(t *testing.T) {
 		w.cloud.few = w.now.Add(2 * time.Second)
 		w.when(func() bool { return w.ctrl.fleet.Switching == nil && w.count(journal.Switch) == 1 && w.grown(6) }, func() {
 			pools := map[market.Pool]int{}
-			for _, m := range w.ctrl.fleet.Machines() {
+			for _, m := range w.ctrl.fleet.Roster.List {
 				if m.Tier == tiers.Transient && m.Member() && !m.Draining {
 					pools[m.Pool]++
 				}
@@ -432,7 +432,7 @@ func TestNextWake(t *testing.T) {
 		c.step.Now, c.step.Awake = now, step.NewAwake(6*time.Hour)
 		c.step.Awake.Step(now)
 		c.fleet.NextPlan = time.Time{}
-		m := c.fleet.Machines()[0]
+		m := c.fleet.Roster.List[0]
 		n := c.training.Nodes.ByID[m.ID]
 		n.Address, n.Heard = "a", now
 		c.training.Look()

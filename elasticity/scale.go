@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/elasticity/step"
@@ -41,11 +40,8 @@ type Scaled struct {
 	Scale   Scale
 }
 
-// Event marks it as one.
 func (ScaleWanted) Event() {}
-
-// Action marks it as one.
-func (Scaled) Action() {}
+func (Scaled) Action()     {}
 
 // Scale is how many machines work (of transient ones that stay) and serve, and how many should.
 type Scale struct {
@@ -54,17 +50,6 @@ type Scale struct {
 	WantServers      int          // 0 = as many as the stage has
 	// Reliable machines that take part and stay, and how many should.
 	Reliable, WantReliable int
-}
-
-// wish is what was asked for by people or schedulers. The zero value leaves everything to the job.
-type wish struct {
-	asked   bool
-	want    bidding.Want // in place of the job's, if asked
-	servers int          // 0 = as many as the stage has
-	// reliable is how many reliable machines there should be; 0 = as many as the job says.
-	reliable int
-	since    time.Time
-	waiting  []uint64 // requests that are to be told when it is so
 }
 
 // ask changes what is asked of the fleet and of training.
@@ -88,8 +73,8 @@ func (c *Controller) wantReliable() int {
 
 // Scale tells how many machines work and serve.
 func (c *Controller) Scale() Scale {
-	s := Scale{Want: c.wanted(), Servers: c.training.Servers(), WantServers: c.wish.servers, WantReliable: c.wantReliable()}
-	for _, m := range c.fleet.Machines() {
+	s := Scale{Want: c.wanted(), Servers: c.training.Layout.Serving(), WantServers: c.wish.servers, WantReliable: c.wantReliable()}
+	for _, m := range c.fleet.Roster.List {
 		switch {
 		case !m.Member() || !m.Staying():
 		case m.Tier == tiers.Reliable:
@@ -145,10 +130,10 @@ func (c *Controller) wished(e ScaleWanted) (next wish, err error) {
 	if next.servers, err = c.moreServers(next.servers, e.Servers); err != nil {
 		return wish{}, err
 	}
-	if lacking := next.servers - c.fleet.MachinesFor(next.want); lacking > 0 && next.servers > cmp.Or(next.reliable, max(c.cfg.Reliable.Count, 1)) {
+	if lacking := next.servers - c.fleet.Roster.MachinesFor(next.want); lacking > 0 && next.servers > cmp.Or(next.reliable, max(c.cfg.Reliable.Count, 1)) {
 		if e.Workers < 0 {
 			return wish{}, fmt.Errorf("%d transient machines cannot be %d servers: remove servers as well, or fewer workers",
-				c.fleet.MachinesFor(next.want), next.servers)
+				c.fleet.Roster.MachinesFor(next.want), next.servers)
 		}
 		next.want, err = c.moreWorkers(next.want, lacking) // servers need machines to be on
 	}
@@ -156,11 +141,11 @@ func (c *Controller) wished(e ScaleWanted) (next wish, err error) {
 }
 
 func (c *Controller) moreWorkers(want bidding.Want, more int) (bidding.Want, error) {
-	if have := c.fleet.MachinesFor(want); have+more < 0 {
+	if have := c.fleet.Roster.MachinesFor(want); have+more < 0 {
 		return want, fmt.Errorf("%d workers cannot be removed: %d are wanted", -more, have)
 	}
 	if c.cfg.Want.VCPU > 0 {
-		want.VCPU = max(want.VCPU+more*c.fleet.UsualVCPU(), 0)
+		want.VCPU = max(want.VCPU+more*c.fleet.Roster.UsualVCPU(), 0)
 		return want, nil
 	}
 	want.Machines += more
@@ -187,7 +172,7 @@ func (c *Controller) moreServers(servers, more int) (int, error) {
 	if more == 0 {
 		return servers, nil
 	}
-	have := cmp.Or(servers, c.training.TargetServers())
+	have := cmp.Or(servers, c.training.Layout.TargetServers())
 	switch n := have + more; {
 	case n < 1:
 		return 0, fmt.Errorf("%d of %d servers cannot be removed: the last one, a reliable machine if there is no other, holds the parameters",
@@ -237,7 +222,7 @@ func (c *Controller) scaled() bool {
 	}
 	want, have := c.wanted(), 0
 	reliable := 0
-	for _, m := range c.fleet.Machines() {
+	for _, m := range c.fleet.Roster.List {
 		switch {
 		case m.Terminating || m.Lost || m.Ended:
 		case m.Tier == tiers.Reliable:
@@ -248,10 +233,10 @@ func (c *Controller) scaled() bool {
 		case m.Joined == 0 || m.Leaving || m.Warned:
 			return false
 		case !m.Draining:
-			have += c.fleet.Capacity(m)
+			have += c.fleet.Roster.Capacity(m)
 		}
 	}
-	return have >= max(want.VCPU, want.Machines) && reliable >= c.wantReliable() && c.training.Placed()
+	return have >= max(want.VCPU, want.Machines) && reliable >= c.wantReliable() && c.training.Layout.Placed()
 }
 
 // describe says what is wanted.

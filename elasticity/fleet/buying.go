@@ -7,30 +7,24 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// switchover is a proactive switch: machines of the new pool are starting, those of the old one work on.
-type switchover struct {
-	from, to market.Pool
-	token    string
-}
-
 // settle ends a switch-over: if machines of the new pool take part, those of the old one drain.
 func (s *switchover) settle(f *Fleet) {
 	if f.buys.open[s.token] != nil {
 		return
 	}
 	f.Switching = nil
-	arrived := f.roster.ordered(func(m *Machine) bool { return m.Member() && m.Token == s.token && !m.Warned })
+	arrived := f.Roster.ordered(func(m *Machine) bool { return m.Member() && m.Token == s.token && !m.Warned })
 	if len(arrived) == 0 {
 		return
 	}
 	// When the new pool gave fewer machines than it was asked for, as many of the old ones stay as the job wants.
 	lacking := max(f.demand.want().VCPU, f.demand.want().Machines)
 	for _, m := range arrived {
-		lacking -= f.roster.capacity(m)
+		lacking -= f.Roster.Capacity(m)
 	}
-	for _, m := range f.roster.ordered(func(m *Machine) bool { return m.Pool == s.from && m.Tier == step.Transient && m.Staying() }) {
+	for _, m := range f.Roster.ordered(func(m *Machine) bool { return m.Pool == s.from && m.Tier == step.Transient && m.Staying() }) {
 		if lacking > 0 {
-			lacking -= f.roster.capacity(m)
+			lacking -= f.Roster.Capacity(m)
 			continue
 		}
 		why := "a pool with a longer MTTF took its place, and its paid time is over"
@@ -65,7 +59,7 @@ func (f *Fleet) Buy() {
 		return
 	}
 	f.WantPlan, f.NextPlan = false, f.Now.Add(f.cfg.PlanEvery)
-	plan := bidding.Ask(f.cfg.Policy, f.view.brief())
+	plan := bidding.Ask(f.cfg.Policy, f.View.brief())
 	if again := plan.AskAgain; again.After(f.Now) && again.Before(f.NextPlan) {
 		f.NextPlan = again
 	}
@@ -91,7 +85,7 @@ func (f *Fleet) Buy() {
 	}
 	if plan.Switch == nil {
 		for _, r := range plan.Release {
-			some := f.roster.ordered(func(m *Machine) bool {
+			some := f.Roster.ordered(func(m *Machine) bool {
 				return r.Of(m.Pool, m.Launched) && m.Tier == step.Transient && !m.Lost && !m.Ended && (r.Count == 0 || m.Staying())
 			})
 			if r.Count > 0 && r.Count < len(some) {
@@ -108,4 +102,21 @@ func (f *Fleet) Buy() {
 func (f *Fleet) MayBuy() bool {
 	need := f.work.Need()
 	return !need.Hushed && !need.Gathering && need.Standing && !f.Closing() && !need.Done && !f.crashes.Hold()
+}
+
+// closeLaunch forgets a launch when none of its machines is still on its way.
+func (f *Fleet) closeLaunch(token string) {
+	l := f.buys.open[token]
+	if l == nil || !l.answered {
+		return
+	}
+	for _, m := range f.Roster.List {
+		if m.Token == token && m.Joined == 0 && !m.Lost && !m.Ended {
+			return
+		}
+	}
+	delete(f.buys.open, token)
+	if f.Switching != nil && f.Switching.token == token {
+		f.Switching.settle(f)
+	}
 }

@@ -47,12 +47,12 @@ type accounts struct {
 	cfg     *Config
 	markets *markets
 	roster  *roster
-	charged market.USD
+	Charged market.USD
 }
 
 // spent is what is due by now for all machines, as far as their bills can be reckoned.
 func (a *accounts) spent() (sum market.USD) {
-	for _, machines := range [][]*Machine{a.roster.archived, a.roster.list} {
+	for _, machines := range [][]*Machine{a.roster.archived, a.roster.List} {
 		for _, m := range machines {
 			if charges, err := a.bill(m); err == nil {
 				sum += market.Total(charges)
@@ -78,8 +78,8 @@ func (a *accounts) bill(m *Machine) ([]market.Charge, error) {
 // charge writes the bill of machines that have ended, once every price that it rests on is known. It reports whether there
 // were any.
 func (a *accounts) charge() (written bool) {
-	for _, m := range a.roster.list {
-		if !m.Ended || m.Charged || a.Now.Before(m.EndedAt) || m.Pool.Class == market.Spot && a.markets.pricesKnown.Before(m.EndedAt) {
+	for _, m := range a.roster.List {
+		if !m.Ended || m.Charged || a.Now.Before(m.EndedAt) || m.Pool.Class == market.Spot && a.markets.PricesKnown.Before(m.EndedAt) {
 			continue
 		}
 		m.Charged, written = true, true
@@ -89,7 +89,7 @@ func (a *accounts) charge() (written bool) {
 			continue
 		}
 		for _, line := range charges[min(m.billed, len(charges)):] {
-			a.charged += line.Amount
+			a.Charged += line.Amount
 			a.Record(func() journal.Entry { return ChargeEntry(string(m.ID), m.Pool, line) })
 		}
 	}

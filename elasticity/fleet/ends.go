@@ -3,6 +3,8 @@ package fleet
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/tierml/tierml/elasticity/step"
@@ -16,7 +18,7 @@ const LongestNotice = 2 * time.Minute
 
 // TakeWarned hears that a machine will go. It reports whether there may be something to do about it.
 func (f *Fleet) TakeWarned(e Warned) (stirs bool) {
-	m := f.roster.byID[e.ID]
+	m := f.Roster.ByID[e.ID]
 	if m == nil {
 		if f.awaiting() {
 			f.hear(e.ID).warned = &e
@@ -53,7 +55,7 @@ func (f *Fleet) TakeWarned(e Warned) (stirs bool) {
 
 // TakeEnded hears that a machine is gone.
 func (f *Fleet) TakeEnded(i provisioner.Instance) {
-	m := f.roster.byID[step.ID(i.ID)]
+	m := f.Roster.ByID[step.ID(i.ID)]
 	if m == nil {
 		f.strangerEnded(i)
 		return
@@ -82,7 +84,7 @@ func (f *Fleet) TakeEnded(i provisioner.Instance) {
 		f.crashes.Add(Crash{ID: m.ID, Entered: m.Entered, At: f.Now, Why: "it ended by itself: " + cmp.Or(m.Why, i.Reason)})
 	}
 	m.EndedAt, m.EndedBy, m.SawEnd = i.Ended, i.EndedBy, f.Awake.Now()
-	f.markets.outlived(market.Usage{Pool: m.Pool, Start: m.Launched, End: m.EndedAt, EndedBy: m.EndedBy})
+	f.Markets.outlived(market.Usage{Pool: m.Pool, Start: m.Launched, End: m.EndedAt, EndedBy: m.EndedBy})
 	if !m.Lost {
 		f.work.Lose(&m.Machine)
 	}
@@ -93,7 +95,7 @@ func (f *Fleet) TakeEnded(i provisioner.Instance) {
 
 // GiveUp declares a machine dead: whatever it still does is fenced, and it is not paid for any longer.
 func (f *Fleet) GiveUp(of *step.Machine, why string) {
-	m := f.roster.byID[of.ID]
+	m := f.Roster.ByID[of.ID]
 	if m.Lost || m.Ended {
 		return
 	}
@@ -102,16 +104,6 @@ func (f *Fleet) GiveUp(of *step.Machine, why string) {
 	}
 	f.work.Lose(of)
 	f.Terminate(of, why)
-}
-
-// Terminate ends a machine.
-func (f *Fleet) Terminate(of *step.Machine, why string) {
-	m := f.roster.byID[of.ID]
-	if m.Terminating || m.Ended {
-		return
-	}
-	m.Terminating, m.Why, m.terminated = true, why, f.Now
-	f.Do(Terminate{IDs: []provisioner.InstanceID{provisioner.InstanceID(m.ID)}, Why: why})
 }
 
 // byOurClock returns when a machine with a warning goes, by this clock. The provider's deadline is by its own, which may be minutes
@@ -133,7 +125,7 @@ func (f *Fleet) byOurClock(deadline time.Time) time.Time {
 
 // Crashed: a machine's agent ends by itself, or could not do what it was asked for. The machine is given up at once.
 func (f *Fleet) Crashed(of *step.Machine, why, log string) {
-	m, why := f.roster.byID[of.ID], step.Printable(why)
+	m, why := f.Roster.ByID[of.ID], step.Printable(why)
 	if m.Lost || m.Ended || m.Terminating || m.Warned { // about to end anyway
 		f.GiveUp(of, why)
 		return
@@ -143,4 +135,108 @@ func (f *Fleet) Crashed(of *step.Machine, why, log string) {
 	f.Record(func() journal.Entry { return crash.Entry(m.Pool.String()) })
 	f.work.Lose(of)
 	f.Terminate(of, why)
+}
+
+const noLaunch = "no launch accounts for this machine"
+
+// enter takes a bought machine up, with what was heard of it before.
+func (f *Fleet) enter(l *launch, i provisioner.Instance) *Machine {
+	id := step.ID(i.ID)
+	if m := f.Roster.ByID[id]; m != nil || f.Roster.settled(i.ID) {
+		return m
+	}
+	f.bought++ // the journal tells, too
+	kind := f.Markets.typeOf(i.Pool)
+	m := &Machine{
+		Machine: step.Machine{ID: id, Tier: l.tier, VCPU: kind.VCPU, Number: f.bought, Entered: f.Now},
+		Pool:    i.Pool, bid: l.bidFor(i.Pool), Token: l.token, Launched: i.Launched,
+	}
+	f.Roster.seat(m)
+	f.work.Enter(&m.Machine, f.Markets.kind(i.Pool))
+	f.Totals.Machines++
+	f.Record(func() journal.Entry {
+		return journal.Entry{
+			Kind: journal.Launch, Why: l.why, Token: l.token, Instance: string(id), Tier: string(l.tier),
+			Pool: i.Pool.String(), Bid: bidText(i.Pool, m.bid), Launched: &i.Launched,
+		}
+	})
+	heard := f.early[id]
+	delete(f.early, id)
+	switch {
+	case heard != nil && heard.terminated:
+		m.Terminating, m.Why = true, noLaunch
+	case f.Ending:
+		f.Terminate(&m.Machine, "the run is over")
+	}
+	if i.State == provisioner.Terminated {
+		f.TakeEnded(i)
+	}
+	if heard != nil && heard.warned != nil {
+		f.TakeWarned(*heard.warned)
+	}
+	if heard != nil && heard.ended != nil {
+		f.TakeEnded(*heard.ended)
+	}
+	if heard != nil && heard.called {
+		f.work.Entered(&m.Machine)
+	}
+	return m
+}
+
+// adopt takes up a machine of a launch that was said to have failed. It is on the bill, but nobody counts on it any
+// more.
+func (f *Fleet) adopt(l *launch, i provisioner.Instance) {
+	if m := f.enter(l, i); m != nil && m.Joined == 0 {
+		f.Terminate(&m.Machine, "its launch was said to have failed, and it was not expected any more")
+	}
+}
+
+// awaiting reports whether a launch is unanswered, so that machines may exist that are not known yet.
+func (f *Fleet) awaiting() bool {
+	if !f.Surveyed() {
+		return true
+	}
+	return f.buys.Awaited()
+}
+
+// hear keeps what is heard of a machine that is not known.
+func (f *Fleet) hear(id step.ID) *early {
+	if f.early[id] == nil {
+		f.early[id] = &early{}
+	}
+	return f.early[id]
+}
+
+// strangerEnded hears that a machine is gone that is not known. As long as a launch is unanswered it may be its.
+func (f *Fleet) strangerEnded(i provisioner.Instance) {
+	if l := f.buys.refused[i.Token]; l != nil && !f.Roster.settled(i.ID) {
+		f.enter(l, i)
+		f.TakeEnded(i)
+	} else if f.awaiting() {
+		f.hear(step.ID(i.ID)).ended = &i
+	}
+}
+
+// Called: a machine has called that is not known. As long as a launch is unanswered it may be its; one that calls when none is
+// was bought by a launch that was said to have failed, and costs money for nothing.
+func (f *Fleet) Called(id step.ID) {
+	f.hear(id).called = true
+	f.checkStrangers()
+}
+
+// checkStrangers sends machines away that belong to no launch.
+func (f *Fleet) checkStrangers() {
+	if f.awaiting() {
+		return
+	}
+	for _, id := range slices.Sorted(maps.Keys(f.early)) {
+		switch h := f.early[id]; {
+		case !h.called:
+			delete(f.early, id)
+		case !h.terminated:
+			h.terminated = true
+			f.Do(Terminate{IDs: []provisioner.InstanceID{provisioner.InstanceID(id)},
+				Why: noLaunch})
+		}
+	}
 }

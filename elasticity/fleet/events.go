@@ -55,29 +55,14 @@ type (
 	}
 )
 
-// Event marks it as one.
-func (PriceChanged) Event() {}
-
-// Event marks it as one.
-func (PricesKnown) Event() {}
-
-// Event marks it as one.
+func (PriceChanged) Event()    {}
+func (PricesKnown) Event()     {}
 func (CapacityChanged) Event() {}
-
-// Event marks it as one.
-func (Launched) Event() {}
-
-// Event marks it as one.
-func (LaunchFailed) Event() {}
-
-// Event marks it as one.
-func (Listed) Event() {}
-
-// Event marks it as one.
-func (InstanceEnded) Event() {}
-
-// Event marks it as one.
-func (Warned) Event() {}
+func (Launched) Event()        {}
+func (LaunchFailed) Event()    {}
+func (Listed) Event()          {}
+func (InstanceEnded) Event()   {}
+func (Warned) Event()          {}
 
 // What a fleet does.
 type (
@@ -90,8 +75,5 @@ type (
 	}
 )
 
-// Action marks it as one.
-func (Launch) Action() {}
-
-// Action marks it as one.
+func (Launch) Action()    {}
 func (Terminate) Action() {}

@@ -8,6 +8,7 @@ import (
 	"github.com/tierml/tierml/elasticity/step"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
 )
 
 // Machine is a bought machine, from the provider's answer to the provider's word that it is gone.
@@ -52,8 +53,8 @@ func (m *Machine) line(kind journal.Kind) journal.Entry {
 // roster is all machines.
 type roster struct {
 	cfg      *Config
-	byID     map[step.ID]*Machine
-	list     []*Machine // those that are not archived, in the order of joining, then by id
+	ByID     map[step.ID]*Machine
+	List     []*Machine // those that are not archived, in the order of joining, then by id
 	archived []*Machine // that have ended, with a bill and without work: nothing is looked for among them
 }
 
@@ -62,12 +63,12 @@ func inOrder(a, b *Machine) int { return a.Order(&b.Machine) }
 // ordered returns machines in the order of joining, then by id: no decision hangs on map order.
 func (r *roster) ordered(keep func(*Machine) bool) []*Machine {
 	var out []*Machine
-	for i, m := range r.list {
+	for i, m := range r.List {
 		if !keep(m) {
 			continue
 		}
 		if out == nil {
-			out = make([]*Machine, 0, len(r.list)-i)
+			out = make([]*Machine, 0, len(r.List)-i)
 		}
 		out = append(out, m)
 	}
@@ -76,17 +77,17 @@ func (r *roster) ordered(keep func(*Machine) bool) []*Machine {
 
 // seat takes a machine into the roster.
 func (r *roster) seat(m *Machine) {
-	r.byID[m.ID] = m
-	i, _ := slices.BinarySearchFunc(r.list, m, inOrder)
-	r.list = slices.Insert(r.list, i, m)
+	r.ByID[m.ID] = m
+	i, _ := slices.BinarySearchFunc(r.List, m, inOrder)
+	r.List = slices.Insert(r.List, i, m)
 }
 
 // Reorder is due when machines have joined.
-func (r *roster) Reorder() { slices.SortFunc(r.list, inOrder) }
+func (r *roster) Reorder() { slices.SortFunc(r.List, inOrder) }
 
 // archive forgets machines of which nothing can come any more.
 func (r *roster) archive(idle func(*step.Machine) bool) {
-	r.list = slices.DeleteFunc(r.list, func(m *Machine) bool {
+	r.List = slices.DeleteFunc(r.List, func(m *Machine) bool {
 		m.Archived = m.Charged && m.Lost && idle(&m.Machine)
 		if m.Archived {
 			r.archived = append(r.archived, m)
@@ -95,8 +96,8 @@ func (r *roster) archive(idle func(*step.Machine) bool) {
 	})
 }
 
-// capacity is how much a machine counts for in what the job wants: its vCPUs, or one machine.
-func (r *roster) capacity(m *Machine) int {
+// Capacity is how much a machine counts for in what the job wants: its vCPUs, or one machine.
+func (r *roster) Capacity(m *Machine) int {
 	if r.cfg.Want.VCPU > 0 { // a wish keeps to what the job counts
 		return m.VCPU
 	}
@@ -117,7 +118,7 @@ func (r *roster) MachinesFor(want bidding.Want) int {
 func (r *roster) UsualVCPU() int {
 	held := map[int]int{}
 	best := 0
-	for _, m := range r.list { // in order: of like numbers the first counts
+	for _, m := range r.List { // in order: of like numbers the first counts
 		if m.Tier == step.Transient && m.Staying() && m.VCPU > 0 {
 			if held[m.VCPU]++; held[m.VCPU] > held[best] {
 				best = m.VCPU
@@ -133,8 +134,8 @@ func (r *roster) UsualVCPU() int {
 // dispensable is the machine to let go next: one that does not take part yet, or the youngest that is not larger than
 // what is too much.
 func (r *roster) dispensable(surplus int) (found *Machine) {
-	for _, m := range r.list {
-		if m.Tier != step.Transient || !m.Staying() || r.capacity(m) > surplus {
+	for _, m := range r.List {
+		if m.Tier != step.Transient || !m.Staying() || r.Capacity(m) > surplus {
 			continue
 		}
 		if m.Joined == 0 {
@@ -143,4 +144,9 @@ func (r *roster) dispensable(surplus int) (found *Machine) {
 		found = m
 	}
 	return found
+}
+
+// settled reports whether the controllers before have seen a machine to its end.
+func (r *roster) settled(id provisioner.InstanceID) bool {
+	return r.ByID[step.ID(id)] == nil && r.cfg.Past != nil && r.cfg.Past.Known[string(id)]
 }

@@ -29,7 +29,7 @@ type markets struct {
 	*step.Step
 	cfg         *Config
 	Prices      map[market.Pool]*market.History
-	pricesKnown time.Time                         // every price change until then has been told
+	PricesKnown time.Time                         // every price change until then has been told
 	deferred    map[market.Pool]time.Time         // pools without capacity, until when
 	lifetimes   map[market.Pool]*market.Lifetimes // of machines of this run that have ended
 }

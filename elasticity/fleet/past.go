@@ -10,56 +10,11 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// Ledger is what earlier controllers of a run have written down of machines.
-type Ledger struct {
-	Machines []PastMachine // that may still be there, or whose bill is not written yet; as they were launched
-	Open     []PastLaunch  // launches whose answer was not written down whole
-	Refused  []PastLaunch  // launches that failed, or gave fewer than were asked for: machines may turn up all the same
-	Bought   int           // machines in all
-	Switch   *PastSwitch   // the last one: it may be under way
-	Lives    []market.Usage
-	Prices   map[string]time.Time // of the last price that is written down, by pool
-	Known    map[string]bool      // instances that were launched, also those that are not in Machines
-}
-
-// PastMachine is a machine of the past.
-type PastMachine struct {
-	Instance provisioner.Instance // with its end, if that is known
-	Tier     step.Tier
-	Number   int       // in the order in which machines were bought
-	Joined   int       // place in the order of joining; 0 = it took no part
-	Left     bool      // it was given up
-	Deadline time.Time // of an eviction that was announced; zero = none was
-	Charged  int       // lines of its bill that are written down; whoever wrote them may not have come to the last one
-	Released string    // why it goes when what is paid for it is over; empty = it stays
-}
-
-// PastSwitch is a proactive switch from one pool to another.
-type PastSwitch struct {
-	From, To market.Pool
-	Token    string // of the launch in the new pool
-}
-
-// PastLaunch is a launch of the past; Count is how many machines of it are not accounted for.
-type PastLaunch struct {
-	Token string
-	Tier  step.Tier
-	Pool  market.Pool
-	Bid   market.USD
-	Or    []bidding.Choice // pools that the provider may have chosen instead
-	Count int
-	Asked int       // how many machines were asked for
-	At    time.Time // when
-	Why   string
-
-	failed bool
-}
-
 // remember takes up what is written down.
 func (f *Fleet) remember(p *Ledger) {
 	f.bought = p.Bought
 	for _, life := range p.Lives {
-		f.markets.outlived(life)
+		f.Markets.outlived(life)
 	}
 	for _, l := range p.Open {
 		f.buys.open[l.Token] = l.launch()
@@ -87,7 +42,7 @@ func (l PastLaunch) launch() *launch {
 func (f *Fleet) recall(was PastMachine) {
 	i := was.Instance
 	m := &Machine{
-		Machine: step.Machine{ID: step.ID(i.ID), Tier: was.Tier, VCPU: f.markets.typeOf(i.Pool).VCPU, Number: was.Number, Joined: was.Joined,
+		Machine: step.Machine{ID: step.ID(i.ID), Tier: was.Tier, VCPU: f.Markets.typeOf(i.Pool).VCPU, Number: was.Number, Joined: was.Joined,
 			Lost: was.Left, Warned: !was.Deadline.IsZero(), Deadline: was.Deadline, Draining: was.Released != ""},
 		Pool: i.Pool, bid: i.Bid, Token: i.Token, Launched: i.Launched, Why: was.Released, recalled: true,
 	}
@@ -96,8 +51,8 @@ func (f *Fleet) recall(was PastMachine) {
 		m.billed = was.Charged
 		m.unwritten = m.Joined > 0 && !was.Left
 	}
-	f.roster.seat(m)
-	f.work.Enter(&m.Machine, f.markets.kind(i.Pool))
+	f.Roster.seat(m)
+	f.work.Enter(&m.Machine, f.Markets.kind(i.Pool))
 }
 
 // Reader reads the lines of a journal that are about machines.

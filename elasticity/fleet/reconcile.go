@@ -38,7 +38,7 @@ func (f *Fleet) TakeListed(e Listed) (stirs bool) {
 		there[step.ID(i.ID)] = true
 		f.compare(i)
 	}
-	for _, m := range f.roster.ordered(func(m *Machine) bool { return !m.Ended }) {
+	for _, m := range f.Roster.ordered(func(m *Machine) bool { return !m.Ended }) {
 		f.miss(m, there[m.ID], e.Asked)
 	}
 	return f.Acts != acts || f.Ending
@@ -47,10 +47,10 @@ func (f *Fleet) TakeListed(e Listed) (stirs bool) {
 // compare looks whether a machine that the provider has is known.
 func (f *Fleet) compare(i provisioner.Instance) {
 	id := step.ID(i.ID)
-	m := f.roster.byID[id]
+	m := f.Roster.ByID[id]
 	switch {
 	case i.State == provisioner.Terminated || i.State == provisioner.Stopping: // of ends, InstanceEnded tells
-	case m != nil && m.Ended, f.settled(i.ID):
+	case m != nil && m.Ended, f.Roster.settled(i.ID):
 		f.Do(Terminate{IDs: []provisioner.InstanceID{i.ID}, Why: listedAgain})
 	case m != nil:
 	case f.buys.open[i.Token] != nil && !f.buys.open[i.Token].answered: // the answer is on its way
@@ -91,7 +91,7 @@ func (f *Fleet) takeStockOf(e Listed) {
 		there[step.ID(i.ID)] = true
 		f.account(i)
 	}
-	for _, m := range f.roster.ordered(func(m *Machine) bool { return !m.Ended && !there[m.ID] }) {
+	for _, m := range f.Roster.ordered(func(m *Machine) bool { return !m.Ended && !there[m.ID] }) {
 		if f.Now.Sub(m.Launched) < f.cfg.Market(SettleTime) { // it may not be listed yet: miss looks again
 			m.missing = f.Now
 			continue
@@ -127,7 +127,7 @@ func (f *Fleet) close(l *launch) {
 // account enters a machine that was bought and not written down; one that nobody bought is sent away.
 func (f *Fleet) account(i provisioner.Instance) {
 	id := step.ID(i.ID)
-	if m := f.roster.byID[id]; m != nil {
+	if m := f.Roster.ByID[id]; m != nil {
 		switch i.State {
 		case provisioner.Terminated:
 			f.TakeEnded(i)
@@ -142,7 +142,7 @@ func (f *Fleet) account(i provisioner.Instance) {
 	}
 	l, refused := f.buys.open[i.Token], f.buys.refused[i.Token]
 	switch {
-	case f.settled(i.ID): // it has its end and its bill
+	case f.Roster.settled(i.ID): // it has its end and its bill
 		if i.State == provisioner.Pending || i.State == provisioner.Running {
 			f.Do(Terminate{IDs: []provisioner.InstanceID{i.ID}, Why: listedAgain})
 		}
@@ -154,11 +154,6 @@ func (f *Fleet) account(i provisioner.Instance) {
 	case i.State != provisioner.Terminated:
 		f.Do(Terminate{IDs: []provisioner.InstanceID{i.ID}, Why: noLaunch})
 	}
-}
-
-// settled reports whether the controllers before have seen a machine to its end.
-func (f *Fleet) settled(id provisioner.InstanceID) bool {
-	return f.roster.byID[step.ID(id)] == nil && f.cfg.Past != nil && f.cfg.Past.Known[string(id)]
 }
 
 // MayTurnUp reports whether machines may turn up that nobody knows: a launch was given up without certainty, and the provider

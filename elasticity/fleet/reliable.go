@@ -2,28 +2,18 @@ package fleet
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
 )
 
 // MaxReliableTries is how often in a row the reliable tier is asked for in vain before a run that has not begun is given up. In
 // vain means that no pool had a machine, or that those of a launch were lost before they were ready. One that was ready and is
 // lost could be had: that says nothing against the next one.
 const MaxReliableTries = 5
-
-// securing is the quest for the reliable tier, until it stands.
-type securing struct {
-	tries int       // in vain, in a row
-	After time.Time // not to be tried again before
-	until time.Time // after, when it was last counted as a try
-	token string    // of the launch whose machines were last counted as a try
-	err   error     // of the last try
-	lost  bool      // one may be missing after the tier had stood: it was lost, will go, or more were asked for
-	none  bool      // its pool sells none: the most reliable machine that can be had serves
-}
 
 // spotTries is how many tries in vain, in a row, it takes, where the job wants a spot machine to serve, until an on-demand one does.
 const spotTries = 2
@@ -41,7 +31,7 @@ func (f *Fleet) Secure() {
 			missing -= l.count
 		}
 	}
-	for _, m := range f.roster.list {
+	for _, m := range f.Roster.List {
 		if m.Tier == step.Reliable && m.Staying() {
 			missing--
 		}
@@ -85,7 +75,7 @@ func (f *Fleet) buyReliable(count int) {
 		f.buys.launch(step.Reliable, bidding.Acquire{Pool: f.cfg.Reliable.Pool, Count: count, Why: why})
 		return
 	}
-	best, found := bidding.MostReliable(f.view.State(), market.Estimator{}, own || f.Reliable.tries >= spotTries)
+	best, found := bidding.MostReliable(f.View.State(), market.Estimator{}, own || f.Reliable.tries >= spotTries)
 	if !found { // perhaps the market, or the pool itself, gives something later
 		f.Reliable.none = false
 		f.Reliable.err = fmt.Errorf("and no pool can be bought from now")
@@ -102,7 +92,7 @@ func (f *Fleet) putOffReliable() {
 	if need := f.work.Need(); !need.Begun || need.Standing || need.Recovering {
 		return
 	}
-	for _, m := range f.roster.ordered(func(m *Machine) bool { return m.Tier == step.Transient && m.Staying() }) {
+	for _, m := range f.Roster.ordered(func(m *Machine) bool { return m.Tier == step.Transient && m.Staying() }) {
 		f.release(m, "no machine serves, and none that could can be bought now")
 	}
 }
@@ -114,13 +104,13 @@ func (f *Fleet) trimReliable() {
 		return
 	}
 	surplus := -f.demand.Reliable
-	for _, m := range f.roster.list {
+	for _, m := range f.Roster.List {
 		if m.Tier == step.Reliable && m.Member() && m.Staying() {
 			surplus++
 		}
 	}
-	for i := len(f.roster.list) - 1; surplus > 0; i-- {
-		m := f.roster.list[i]
+	for i := len(f.Roster.List) - 1; surplus > 0; i-- {
+		m := f.Roster.List[i]
 		if m.Tier != step.Reliable || !m.Member() || !m.Staying() {
 			continue
 		}
@@ -134,12 +124,37 @@ func (f *Fleet) trimReliable() {
 // LeastReliable is the type of the reliable machine with the least memory: those that there are may be others than the job's.
 func (f *Fleet) LeastReliable() market.InstanceType {
 	kind := f.cfg.Reliable.Type
-	for _, m := range f.roster.list {
-		if t := f.markets.typeOf(m.Pool); m.Tier == step.Reliable && m.Member() && m.Staying() && t.MemoryMiB > 0 {
+	for _, m := range f.Roster.List {
+		if t := f.Markets.typeOf(m.Pool); m.Tier == step.Reliable && m.Member() && m.Staying() && t.MemoryMiB > 0 {
 			if kind.MemoryMiB == 0 || t.MemoryMiB < kind.MemoryMiB {
 				kind = t
 			}
 		}
 	}
 	return kind
+}
+
+// refuse notes that fewer machines were given than were asked for, and leaves the pools that had too few alone for a while.
+func (f *Fleet) refuse(l *launch, missing int, why string, refused []provisioner.Refusal) {
+	pools := l.short(refused)
+	f.Record(func() journal.Entry {
+		e := journal.Entry{
+			Kind: journal.LaunchFailed, Token: l.token, Tier: string(l.tier), Pool: pools[0].String(), Count: missing, Why: why,
+		}
+		for _, pool := range pools[1:] {
+			e.Or = append(e.Or, journal.Choice{Pool: pool.String()})
+		}
+		return e
+	})
+	f.Reliable.lost = f.Reliable.lost || l.tier == step.Reliable
+	if l.tier == step.Reliable && l.pool == f.cfg.Reliable.Pool {
+		if !f.Reliable.none || !f.cfg.Substitutes {
+			f.putOffReliable()
+		}
+		return
+	}
+	for _, pool := range pools {
+		f.Markets.deferred[pool] = f.Now.Add(f.cfg.RetryCapacity)
+	}
+	f.WantPlan = true
 }

@@ -59,7 +59,7 @@ func (v *view) seeHeld(all []bidding.Allocation) []bidding.Allocation {
 	}
 	var groups []group // of all[wanted:]
 	wanted := len(all)
-	for _, m := range v.roster.list {
+	for _, m := range v.roster.List {
 		if m.Tier != step.Transient || m.Lost || m.Ended || m.Terminating {
 			continue
 		}
@@ -98,8 +98,8 @@ func (v *view) jobState() bidding.Job {
 		Upkeep: reliable * v.cfg.Reliable.Type.OnDemand, ReliableRate: float64(v.cfg.Reliable.Count) * v.cfg.Reliable.Type.WorkRate(),
 		Startup: v.cfg.Startup, Notice: v.cfg.Notice, Handover: v.cfg.JoinWait + v.cfg.NoticeWait, Leave: v.cfg.DrainMargin,
 	}
-	if done, of := v.work.Done(); of > 0 {
-		j.Done = j.Work * float64(done) / float64(of)
+	if need := v.work.Need(); need.Whole > 0 {
+		j.Done = j.Work * float64(need.Part) / float64(need.Whole)
 	}
 	if v.cfg.Rules != nil {
 		j.Terms = v.cfg.Rules.Terms()
@@ -129,10 +129,13 @@ func (v *view) reliableRate() (sum market.USD) {
 	v.buys.unanswered(step.Reliable, func(l *launch) {
 		sum += market.USD(l.count) * price(l.pool, l.bid)
 	})
-	for _, m := range v.roster.list {
+	for _, m := range v.roster.List {
 		if m.Tier == step.Reliable && !m.Ended {
 			sum += price(m.Pool, m.bid)
 		}
 	}
 	return sum
 }
+
+// Stale: what the policy sees may have changed.
+func (v *view) Stale() { v.well = false }

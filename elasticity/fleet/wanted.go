@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/elasticity/step"
 )
 
@@ -18,34 +17,26 @@ func (f *Fleet) Trim() {
 	}
 	want := f.demand.want()
 	surplus := -max(want.VCPU, want.Machines)
-	for _, m := range f.roster.list {
+	for _, m := range f.Roster.List {
 		if m.Tier == step.Transient && m.Staying() {
-			surplus += f.roster.capacity(m)
+			surplus += f.Roster.Capacity(m)
 		}
 	}
 	for surplus > 0 {
-		m := f.roster.dispensable(surplus)
+		m := f.Roster.dispensable(surplus)
 		if m == nil {
 			return
 		}
-		surplus -= f.roster.capacity(m)
+		surplus -= f.Roster.Capacity(m)
 		m.Leaving, m.Why = true, cmp.Or(f.demand.Paused, "fewer workers were asked for")
 		f.work.Rearrange()
 		f.WantPlan = true
 	}
 }
 
-// want is how many transient machines there should be.
-func (d *Demand) want() bidding.Want {
-	if d.Paused != "" {
-		return bidding.Want{}
-	}
-	return d.Workers
-}
-
 // Drain ends the work of released machines shortly before they would cost another hour.
 func (f *Fleet) Drain() {
-	for _, m := range f.roster.list {
+	for _, m := range f.Roster.List {
 		if m.Draining && !m.Leaving && !m.Lost && !m.Ended && !f.Now.Before(f.paidUntil(m).Add(-f.cfg.DrainMargin)) {
 			m.Leaving = true
 			f.work.Rearrange()
@@ -64,7 +55,7 @@ func (f *Fleet) paidUntil(m *Machine) time.Time {
 
 // Retire terminates machines that have handed everything over.
 func (f *Fleet) Retire() {
-	for _, m := range f.roster.list {
+	for _, m := range f.Roster.List {
 		if m.Leaving && !m.Lost && !m.Ended && !m.Terminating && !f.work.Holds(&m.Machine) {
 			f.Terminate(&m.Machine, m.Why)
 		}

@@ -68,4 +68,6 @@ type Need struct {
 	Done       bool
 	Hushed     bool // most machines have fallen silent together
 	Gathering  bool // notices
+	// Part of the whole work is done.
+	Part, Whole int64
 }

@@ -10,22 +10,6 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// A controller that takes a run over knows what the one before has written down (Past). What is true now it asks the
-// provider, who says which machines there are, and the machines, who call it as soon as it listens and say what they
-// hold: they have trained on meanwhile. When they agree on one state, training goes on from it and nothing is done again.
-// When they do not, everything returns to the committed cut; when nobody holds that any more, to a checkpoint.
-
-// adoption is a run being taken over.
-type adoption struct {
-	since   time.Time // by Step.Awake
-	stocks  map[ps.ServerID]tiers.Stock
-	members []ps.ServerID // that took part by what is written down
-	asked   int           // how often everybody was asked again
-	// Everybody was asked after everybody had answered. Before that, an owner may have answered while a split was still with a
-	// worker that answered later and had released the split meanwhile: the owner's mark may miss that worker's last clock.
-	confirmed bool
-}
-
 // maxAsked is how often machines are asked again whose answers do not fit together: a move may end between them.
 const maxAsked = 3
 
@@ -115,7 +99,7 @@ func (t *Training) rejoin(m *Node) bool {
 
 // adoptWithin is how long machines have to call a controller that takes them over. It is longer than a machine may be silent
 // otherwise: training goes on meanwhile, and who is given up costs a roll-back.
-func (t *Training) adoptWithin() time.Duration { return 3 * max(t.cfg.DeadAfter, t.cfg.BrokenAfter) }
+func (c *Config) adoptWithin() time.Duration { return 3 * max(c.DeadAfter, c.BrokenAfter) }
 
 // AdvanceAdoption goes on with a take-over.
 func (t *Training) AdvanceAdoption() {
@@ -123,7 +107,7 @@ func (t *Training) AdvanceAdoption() {
 	if a == nil || t.Ending {
 		return
 	}
-	late := t.Awake.Over(a.since, t.adoptWithin())
+	late := t.Awake.Over(a.since, t.cfg.adoptWithin())
 	if !t.machines.Surveyed() && !late {
 		return
 	}
@@ -153,7 +137,7 @@ func (t *Training) AdvanceAdoption() {
 
 // takeOverRun decides how training goes on.
 func (t *Training) takeOverRun() {
-	f := t.putTogether()
+	f := t.adopting.putTogether(t)
 	if f.again && f.members > 0 && t.adopting.asked < maxAsked {
 		t.adopting.asked++
 		t.adopting.confirmed = true
@@ -176,11 +160,11 @@ func (t *Training) takeOverRun() {
 		t.Layout.Route = f.route
 		t.startRecovery("the controller was started again, and " + f.doubt)
 	default:
-		t.goOn(f)
+		f.goOn(t)
 	}
 }
 
-func (t *Training) putTogether() *findings {
+func (a *adoption) putTogether(t *Training) *findings {
 	f := &findings{splits: make([]splitState, len(t.Layout.Splits)), marks: make([]ps.Clock, len(t.Layout.Splits))}
 	f.route.Owner = make([]ps.ServerID, len(t.Layout.Route.Owner))
 	f.route.Backup = make([]ps.ServerID, len(t.Layout.Route.Backup))
@@ -196,8 +180,8 @@ func (t *Training) putTogether() *findings {
 		}
 		t.Layout.Generation = max(t.Layout.Generation, stock.Generation)
 		f.route.Version = max(f.route.Version, stock.Version)
-		t.readServed(f, m, stock, highest)
-		t.readWork(f, m, stock)
+		f.readServed(t, m, stock, highest)
+		f.readWork(m, stock)
 	}
 	f.route.Version++
 	for p := range f.route.Owner {
@@ -209,14 +193,14 @@ func (t *Training) putTogether() *findings {
 			f.doubts(false, "nobody backs partition %d up", p)
 		}
 	}
-	t.readUnclaimed(f, highest)
+	f.readUnclaimed(t, highest)
 	slices.Sort(f.strays)
 	f.strays = slices.Compact(f.strays)
 	return f
 }
 
 // readServed takes in what a machine owns and backs up.
-func (t *Training) readServed(f *findings, m *Node, stock tiers.Stock, highest []ps.Clock) {
+func (f *findings) readServed(t *Training, m *Node, stock tiers.Stock, highest []ps.Clock) {
 	stray := func(cut ps.Clock) {
 		if cut > t.Cuts.Committed {
 			f.strays = append(f.strays, cut)
@@ -247,7 +231,7 @@ func (t *Training) readServed(f *findings, m *Node, stock tiers.Stock, highest [
 }
 
 // readWork takes in what a machine works on.
-func (t *Training) readWork(f *findings, m *Node, stock tiers.Stock) {
+func (f *findings) readWork(m *Node, stock tiers.Stock) {
 	for _, s := range stock.Splits {
 		if f.splits[s.Split].Holder != "" {
 			f.doubts(true, "two machines work on split %d", s.Split)
@@ -259,13 +243,13 @@ func (t *Training) readWork(f *findings, m *Node, stock tiers.Stock) {
 // readUnclaimed looks at splits that nobody works on: they were changing hands, or their worker is lost. Of a worker that
 // is lost it is not known what it has under way. Otherwise nobody adds to them any more, and the owners' marks tell how far
 // they have come, if the owners were asked after everybody had said that he does not work on them.
-func (t *Training) readUnclaimed(f *findings, highest []ps.Clock) {
+func (f *findings) readUnclaimed(t *Training, highest []ps.Clock) {
 	for i := range f.splits {
 		if f.splits[i].Holder != "" {
 			continue
 		}
 		switch {
-		case t.missing():
+		case t.adopting.missing(t):
 			f.doubts(false, "split %d was lost with its worker", i)
 		case !t.adopting.confirmed:
 			f.doubts(true, "split %d changes hands", i)
@@ -277,14 +261,14 @@ func (t *Training) readUnclaimed(f *findings, highest []ps.Clock) {
 }
 
 // missing reports whether a machine that took part may still do something, or was not known to be lost before.
-func (t *Training) missing() bool {
+func (a *adoption) missing(t *Training) bool {
 	return slices.ContainsFunc(t.Nodes.Roster, func(m *Node) bool {
-		return m.Joined > 0 && m.Lost && (!m.Ended || slices.Contains(t.adopting.members, m.ID))
+		return m.Joined > 0 && m.Lost && (!m.Ended || slices.Contains(a.members, m.ID))
 	})
 }
 
 // goOn takes the state up as the machines say that it is: nothing is done again.
-func (t *Training) goOn(f *findings) {
+func (f *findings) goOn(t *Training) {
 	t.Layout.Route = f.route
 	for i, s := range f.splits {
 		t.Layout.hand(ps.Split(i), s.Holder)

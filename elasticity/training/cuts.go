@@ -1,6 +1,7 @@
 package training
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -200,3 +201,84 @@ func (cu *cuts) checkClock() {
 
 // CutDue reports whether a cut is due at a time. It may wait for any answer, and is then named after how far the work has come.
 func (cu *cuts) CutDue(at time.Time) bool { return !at.Before(cu.Due) }
+
+// What is saved of the work of servers that have warnings is planned by bytes and seconds left: what cannot finish in time
+// is not started (docs/training.md, Warned eviction). In this order, the first that fits:
+//
+//	flush   everything that has begun is finished and delivered; nothing is lost
+//	cut     the clock under way is delivered as an ordinary cut; with staleness, what is begun beyond it is given up
+//	serve   the last committed cut serves; what came after it is given up and will be done again
+type Salvage int
+
+const (
+	undecided Salvage = iota
+	FlushAll
+	CutOnly
+	GiveUpRest
+)
+
+// soonest orders owners for a cut: those with the least time left are asked, and deliver, first.
+func soonest(a, b *Node) int {
+	switch {
+	case a.Warned && b.Warned:
+		return a.Deadline.Compare(b.Deadline)
+	case a.Warned:
+		return -1
+	case b.Warned:
+		return 1
+	}
+	return 0
+}
+
+// nextCut sets when the next cut is due, after one that brought bytes to the busiest of its backups; it gives the reason
+// for an interval that is much another than the one before.
+func (cu *cuts) nextCut(bytes int64) (why string) {
+	p := &cu.Pace
+	base, notice := cu.Wall(cu.cfg.CutEvery), cu.Wall(cu.cfg.Notice)
+	seconds, why := p.interval(bytes, cu.Wall(cu.Now.Sub(p.At)), base, notice, cu.clocks.Seconds)
+	if cu.cfg.CutsUnpaced {
+		seconds, why = base, ""
+	}
+	before := cu.Wall(p.Every)
+	if before == 0 {
+		before = base
+	}
+	p.Every, p.At = cu.cfg.Market(time.Duration(seconds*float64(time.Second))), cu.Now
+	p.Limit = 0
+	if fits := flushMargin*notice - cu.clocks.Seconds; fits > 0 && p.Rate > 0 {
+		p.Limit = int64(fits * p.Rate * float64(max(len(holdersOf(cu.layout.Route.Backup)), 1)))
+	}
+	cu.Due = cu.Now.Add(p.Every)
+	if ratio := seconds / before; ratio > 0.8 && ratio < 1.25 {
+		return ""
+	}
+	if why == "" {
+		why = "little changes"
+	}
+	return fmt.Sprintf("cuts every %.1f s, in place of %.1f s: %s", seconds, before, why)
+}
+
+// overdue reports whether more has changed since the last cut than a flush could bring home, well before the next is due.
+func (cu *cuts) overdue() bool {
+	p := &cu.Pace
+	return p.Limit > 0 && p.Dirty > p.Limit && cu.Now.Before(cu.Due) && cu.Now.Sub(p.At) > p.Every/4
+}
+
+// TakeHeartbeat keeps what a node counts. It reports whether that makes a cut due.
+func (cu *cuts) TakeHeartbeat(m *Node, h tiers.Heartbeat) (stirs bool) {
+	cu.Pace.Dirty += h.CutBytes - m.Stats.CutBytes
+	m.Stats = h
+	m.Meter.Heard = cu.Now
+	if m.Meter.Since.IsZero() {
+		m.Meter.begin(h)
+	}
+	cu.load.metered = true
+	if cu.overdue() {
+		cu.Due = cu.Now
+		return true
+	}
+	return false
+}
+
+// SaveNow has the next cut named at once, and saved.
+func (cu *cuts) SaveNow() { cu.saves.wanted, cu.Due = true, cu.Now }

@@ -33,20 +33,11 @@ type (
 	SaveWanted struct{}
 )
 
-// Event marks it as one.
-func (Reported) Event() {}
-
-// Event marks it as one.
-func (Disconnected) Event() {}
-
-// Event marks it as one.
-func (Exported) Event() {}
-
-// Event marks it as one.
+func (Reported) Event()        {}
+func (Disconnected) Event()    {}
+func (Exported) Event()        {}
 func (ManifestWritten) Event() {}
-
-// Event marks it as one.
-func (SaveWanted) Event() {}
+func (SaveWanted) Event()      {}
 
 // What training does.
 type (
@@ -72,11 +63,6 @@ type (
 	}
 )
 
-// Action marks it as one.
-func (Send) Action() {}
-
-// Action marks it as one.
-func (Export) Action() {}
-
-// Action marks it as one.
+func (Send) Action()          {}
+func (Export) Action()        {}
 func (WriteManifest) Action() {}

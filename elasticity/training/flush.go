@@ -8,21 +8,6 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// What is saved of the work of servers that have warnings is planned by bytes and seconds left: what cannot finish in time
-// is not started (docs/training.md, Warned eviction). In this order, the first that fits:
-//
-//	flush   everything that has begun is finished and delivered; nothing is lost
-//	cut     the clock under way is delivered as an ordinary cut; with staleness, what is begun beyond it is given up
-//	serve   the last committed cut serves; what came after it is given up and will be done again
-type Salvage int
-
-const (
-	undecided Salvage = iota
-	FlushAll
-	CutOnly
-	GiveUpRest
-)
-
 // endOfLife is a plan with the figures that it rests on, in wall-clock seconds.
 type endOfLife struct {
 	Do      Salvage
@@ -48,20 +33,7 @@ func (p endOfLife) String() string {
 		p.clock, figures, p.left)
 }
 
-// soonest orders owners for a cut: those with the least time left are asked, and deliver, first.
-func soonest(a, b *Node) int {
-	switch {
-	case a.Warned && b.Warned:
-		return a.Deadline.Compare(b.Deadline)
-	case a.Warned:
-		return -1
-	case b.Warned:
-		return 1
-	}
-	return 0
-}
-
-// planEndOfLife plans with the first deadline of a warned owner. Each backup takes in its part; they do so side by side.
+// PlanEndOfLife plans with the first deadline of a warned owner. Each backup takes in its part; they do so side by side.
 func (cu *cuts) PlanEndOfLife() endOfLife {
 	var deadline time.Time
 	p := endOfLife{clock: cu.clocks.Seconds}
@@ -121,7 +93,7 @@ func (cu *cuts) moveTime(partitions int) float64 {
 	return float64(cu.cfg.Job.Schema.StateBytes()) / float64(len(cu.layout.Route.Owner)) * float64(partitions) / cu.Pace.Rate
 }
 
-// leavesInTime says how many of its partitions a machine with a warning can still hand over: those that cannot finish in
+// LeavesInTime says how many of its partitions a machine with a warning can still hand over: those that cannot finish in
 // time are not started. A machine without one has all the time that it takes.
 func (cu *cuts) LeavesInTime(m *Node, partitions int) int {
 	if !m.Warned {

@@ -10,35 +10,6 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// Halting brings all work to rest at one committed cut: workers park at the highest clock begun, which is named
-// as a cut, and nothing is done again. What for is said by its purpose.
-type Halting struct {
-	Purpose purpose
-	why     string
-	phase   haltPhase
-	parking map[ps.ServerID]bool // members that have not answered
-	begun   ps.Clock
-	failing time.Time // since when the export fails; zero = it has not failed
-	failure string    // the newest in the journal
-	Retry   time.Time // when to try the export again; zero = one is under way
-}
-
-type purpose int
-
-const (
-	Flush  purpose = iota // end-of-life: the reliable machines take over from the cut
-	ending                // the run ends here, finished or not
-)
-
-type haltPhase int
-
-const (
-	haltParking haltPhase = iota
-	haltCutting
-	haltPromoting
-	haltExporting
-)
-
 func (h *Halting) advance(t *Training) {
 	switch h.phase {
 	case haltParking:
@@ -48,7 +19,7 @@ func (h *Halting) advance(t *Training) {
 		}
 	case haltPromoting:
 		if !waiting[tiers.Promote](t.Nodes) {
-			t.takeOver()
+			h.takeOver(t)
 		}
 	case haltExporting:
 		if !h.Retry.IsZero() && !t.Now.Before(h.Retry) {
@@ -75,7 +46,7 @@ func (h *Halting) rest(t *Training) {
 func (h *Halting) cutCommitted(t *Training) {
 	if h.Purpose == Flush {
 		h.phase = haltPromoting
-		t.promoteBackups()
+		h.promoteBackups(t)
 		return
 	}
 	h.phase = haltExporting
@@ -98,22 +69,18 @@ func (h *Halting) tryAgain(t *Training, err error) bool {
 	if h.failing.IsZero() {
 		h.failing = t.Now
 	}
-	if t.Now.Sub(h.failing) >= t.exportPatience() {
+	if t.Now.Sub(h.failing) >= t.cfg.exportPatience() {
 		return false
 	}
 	if why := err.Error(); why != h.failure {
 		h.failure = why
 		t.Record(func() journal.Entry {
 			return journal.Entry{Kind: journal.Export, Clock: int64(t.Cuts.Committed),
-				Why: fmt.Sprintf("%s; it is tried again for %.0f s", why, t.Wall(h.failing.Add(t.exportPatience()).Sub(t.Now)))}
+				Why: fmt.Sprintf("%s; it is tried again for %.0f s", why, t.Wall(h.failing.Add(t.cfg.exportPatience()).Sub(t.Now)))}
 		})
 	}
 	h.Retry = t.Now.Add(max(t.cfg.BrokenAfter, t.cfg.DeadAfter/3))
 	return true
-}
-
-func (t *Training) wantsHalt() bool {
-	return t.Layout.Standing() && (t.Stop != "" || t.Clocks.Over() || t.Cuts.salvage == FlushAll && t.Layout.WantsFlush())
 }
 
 // advanceHalt starts a halt when one is wanted. Every split must have a holder then, and every partition one
@@ -161,7 +128,7 @@ func (t *Training) takeParked(m *Node, a tiers.Answer) {
 }
 
 // promoteBackups makes the backups owners of what warned machines served: their last delivery is committed.
-func (t *Training) promoteBackups() {
+func (h *Halting) promoteBackups(t *Training) {
 	promoted := map[ps.ServerID][]ps.Partition{}
 	for p, backup := range t.Layout.Route.Backup {
 		if t.Layout.flushes(ps.Partition(p)) {
@@ -178,7 +145,7 @@ func (t *Training) promoteBackups() {
 
 // takeOver lets the work go on when all backups serve. Not before: a backup that has not heard of it yet sends workers
 // to the machine that it had handed the partition to, and what is done there is lost.
-func (t *Training) takeOver() {
+func (h *Halting) takeOver(t *Training) {
 	t.Layout.Route.Version++
 	t.Layout.broadcast()
 	t.Halt = nil
@@ -193,8 +160,8 @@ func (t *Training) takeOver() {
 // exportPatience is how long saving is tried, in market time. An owner that does not answer may be dead: it is given up within
 // three times DeadAfter (see patience), and the recovery that follows saves the model from its backup. So trying never ends
 // before that.
-func (t *Training) exportPatience() time.Duration {
-	return max(t.cfg.Market(exportWithin), 4*t.cfg.DeadAfter)
+func (c *Config) exportPatience() time.Duration {
+	return max(c.Market(exportWithin), 4*c.DeadAfter)
 }
 
 // TakeExported hears whether the model is saved.

@@ -81,7 +81,14 @@ func (t *Training) Join() {
 	}
 	t.layOut()
 	for _, m := range joining {
-		t.machines.Joined(m.Machine, func() journal.Entry { return t.joinLine(m) })
+		t.machines.Joined(m.Machine, func() journal.Entry {
+			return journal.Entry{
+				Splits:     len(splitsOf(t.Layout.Target.Worker, m.ID)),
+				Partitions: len(partitionsOf(t.Layout.Target.Route.Owner, m.ID)),
+				Clock:      int64(t.Clocks.Done),
+				Why:        "ready with its data: " + roleNames(t.Layout.Target.Roles(tiers.Member{ID: m.ID, Tier: m.Tier})),
+			}
+		})
 	}
 }
 
@@ -102,15 +109,6 @@ func (t *Training) candidates() (ready, coming int) {
 		}
 	}
 	return ready, coming
-}
-
-func (t *Training) joinLine(m *Node) journal.Entry {
-	return journal.Entry{
-		Splits:     len(splitsOf(t.Layout.Target.Worker, m.ID)),
-		Partitions: len(partitionsOf(t.Layout.Target.Route.Owner, m.ID)),
-		Clock:      int64(t.Clocks.Done),
-		Why:        "ready with its data: " + roleNames(t.Layout.Target.Roles(tiers.Member{ID: m.ID, Tier: m.Tier})),
-	}
 }
 
 // Admit says why so many reliable machines of a type cannot hold the job alone; nil when they can, or nobody knows.

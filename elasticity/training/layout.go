@@ -89,10 +89,10 @@ func roleNames(roles []tiers.Role) string {
 	return s
 }
 
-// standing reports whether the reliable tier has taken the job up.
+// Standing reports whether the reliable tier has taken the job up.
 func (la *layout) Standing() bool { return la.Route.Version > 0 }
 
-// layout is how things are now, as opposed to the target.
+// present is how things are now, as opposed to the target.
 func (la *layout) present() tiers.Layout {
 	l := tiers.Layout{Stage: la.Stage, Route: la.Route, Worker: la.spareWorkers}
 	if la.spareWorkers = nil; l.Worker == nil {
@@ -205,7 +205,7 @@ func (la *layout) askNoMore(split ps.Split) {
 	la.Splits[split].releasing = false
 }
 
-// handingOver reports whether a split is between two holders.
+// HandingOver reports whether a split is between two holders.
 func (la *layout) HandingOver() bool { return la.between > 0 }
 
 // A reliable machine that is lost takes its backups with it. The owners have the newest values and the undo to the
@@ -226,7 +226,7 @@ func (la *layout) loseBackups(id ps.ServerID) (any bool) {
 	return any
 }
 
-// bare reports whether a partition has no backup.
+// Bare reports whether a partition has no backup.
 func (la *layout) Bare() bool { return la.Standing() && slices.Contains(la.Route.Backup, "") }
 
 // stray reports whether a partition is backed up by another machine than the layout names.
@@ -303,7 +303,7 @@ func (la *layout) passOn(splits []tiers.SplitAt) bool {
 	return len(takers) > 0
 }
 
-// wantsFlush reports whether every server is about to go and the reliable machines are to take over (TierML,
+// WantsFlush reports whether every server is about to go and the reliable machines are to take over (TierML,
 // section 3.3, bulk revocation).
 func (la *layout) WantsFlush() bool {
 	if la.Target.Stage != tiers.Stage1 {
@@ -322,4 +322,30 @@ func (la *layout) WantsFlush() bool {
 func (la *layout) flushes(p ps.Partition) bool {
 	m := la.nodes.ByID[la.Route.Owner[p]]
 	return m != nil && m.Warned && !m.Lost && m.ID != la.Route.Backup[p] && la.Route.Backup[p] != ""
+}
+
+// Serving is how many machines serve.
+func (la *layout) Serving() (n int) {
+	for _, m := range la.nodes.Roster {
+		if m.Member() && slices.Contains(la.Route.Owner, m.ID) {
+			n++
+		}
+	}
+	return n
+}
+
+// TargetServers is how many machines serve once the target is reached.
+func (la *layout) TargetServers() int { return len(holdersOf(la.Target.Route.Owner)) }
+
+// Placed reports whether everything is where it should be, on as many servers as were asked for.
+func (la *layout) Placed() bool {
+	if la.Bare() || la.straying() || !slices.Equal(la.Route.Owner, la.Target.Route.Owner) {
+		return false
+	}
+	for i := range la.Splits {
+		if la.Splits[i].Holder != la.Target.Worker[i] {
+			return false
+		}
+	}
+	return la.Servers == 0 || len(holdersOf(la.Route.Owner)) == la.Servers
 }

@@ -4,36 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/tierml/tierml/elasticity/step"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/tiers"
 )
-
-// Stages follow the ratio of machines and, above that, what the reliable machines are seen to carry (docs/training.md,
-// Stages). Their traffic comes with heartbeats, their pace with the reports of clocks that are done.
-
-// meter is what is known of a machine's load since the last clock that was judged.
-type meter struct {
-	Heard   time.Time // of the last heartbeat
-	Since   time.Time // of the heartbeat that in and out count from
-	in, out int64
-	work    float64 // done since then, in floating-point operations
-	seconds float64 // that it took, in wall-clock seconds
-}
-
-// begin counts from the last heartbeat on.
-func (t *meter) begin(h tiers.Heartbeat) {
-	t.Since, t.in, t.out, t.work, t.seconds = t.Heard, h.BytesIn, h.BytesOut, 0, 0
-}
-
-func (t *meter) worked(p tiers.Progress) {
-	for i := range p.Splits {
-		t.work += p.Splits[i].Work
-	}
-	t.seconds += p.Seconds
-}
 
 // leastSeconds is what a clock's work must take for its pace to say something: below, timers and scheduling are most
 // of what is measured.
@@ -65,7 +40,7 @@ func (ld *load) layOut() {
 	}
 }
 
-// measure judges the load of the clock that was just done. A clock that is shorter than a heartbeat is judged together
+// Measure judges the load of the clock that was just done. A clock that is shorter than a heartbeat is judged together
 // with those that follow it. While partitions move, figures say nothing about a layout,
 // and after an absence of the controller what has waited for it comes at once.
 func (ld *load) Measure() {
@@ -199,7 +174,7 @@ func (ld *load) whyStage(transient, reliable int) string {
 	return why
 }
 
-// loadDetails is what a later controller must know of the load so far.
+// details is what a later controller must know of the load so far.
 func (ld *load) details() json.RawMessage {
 	if ld.Gauge.Floor() == tiers.Stage1 && ld.Gauge.Falls() == 0 && ld.Gauge.Undone() == 0 {
 		return nil

@@ -9,6 +9,30 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
+// Stages follow the ratio of machines and, above that, what the reliable machines are seen to carry (docs/training.md,
+// Stages). Their traffic comes with heartbeats, their pace with the reports of clocks that are done.
+
+// meter is what is known of a machine's load since the last clock that was judged.
+type meter struct {
+	Heard   time.Time // of the last heartbeat
+	Since   time.Time // of the heartbeat that in and out count from
+	in, out int64
+	work    float64 // done since then, in floating-point operations
+	seconds float64 // that it took, in wall-clock seconds
+}
+
+// begin counts from the last heartbeat on.
+func (t *meter) begin(h tiers.Heartbeat) {
+	t.Since, t.in, t.out, t.work, t.seconds = t.Heard, h.BytesIn, h.BytesOut, 0, 0
+}
+
+func (t *meter) worked(p tiers.Progress) {
+	for i := range p.Splits {
+		t.work += p.Splits[i].Work
+	}
+	t.seconds += p.Seconds
+}
+
 // Node is a machine as training sees it: an agent that is reached by commands and answers them.
 type Node struct {
 	*step.Machine
@@ -82,7 +106,7 @@ func (ns *nodes) seat(m *Node) {
 	ns.Roster = slices.Insert(ns.Roster, i, m)
 }
 
-// sortRoster is due when machines have joined.
+// sort is due when machines have joined.
 func (ns *nodes) sort() { slices.SortFunc(ns.Roster, inOrder) }
 
 func (ns *nodes) Members() []*Node { return ns.ordered((*Node).Member) }
@@ -106,7 +130,7 @@ func (ns *nodes) tierMembers() []tiers.Member {
 	return out
 }
 
-// reliableMembers are the members on which the job can stand.
+// ReliableMembers are the members on which the job can stand.
 func (ns *nodes) ReliableMembers() []tiers.Member {
 	return slices.DeleteFunc(ns.tierMembers(), func(m tiers.Member) bool { return m.Tier != tiers.Reliable || m.Leaving })
 }

@@ -3,8 +3,6 @@ package training
 import (
 	"fmt"
 	"time"
-
-	"github.com/tierml/tierml/tiers"
 )
 
 // The pace of cuts follows from bandwidth (docs/training.md, Cuts): what has changed since the last cut stays below what a
@@ -96,54 +94,4 @@ func size(bytes int64) string {
 		return fmt.Sprintf("%.1f MB", float64(bytes)/1e6)
 	}
 	return fmt.Sprintf("%.1f kB", float64(bytes)/1e3)
-}
-
-// nextCut sets when the next cut is due, after one that brought bytes to the busiest of its backups; it gives the reason
-// for an interval that is much another than the one before.
-func (cu *cuts) nextCut(bytes int64) (why string) {
-	p := &cu.Pace
-	base, notice := cu.Wall(cu.cfg.CutEvery), cu.Wall(cu.cfg.Notice)
-	seconds, why := p.interval(bytes, cu.Wall(cu.Now.Sub(p.At)), base, notice, cu.clocks.Seconds)
-	if cu.cfg.CutsUnpaced {
-		seconds, why = base, ""
-	}
-	before := cu.Wall(p.Every)
-	if before == 0 {
-		before = base
-	}
-	p.Every, p.At = cu.cfg.Market(time.Duration(seconds*float64(time.Second))), cu.Now
-	p.Limit = 0
-	if fits := flushMargin*notice - cu.clocks.Seconds; fits > 0 && p.Rate > 0 {
-		p.Limit = int64(fits * p.Rate * float64(max(len(holdersOf(cu.layout.Route.Backup)), 1)))
-	}
-	cu.Due = cu.Now.Add(p.Every)
-	if ratio := seconds / before; ratio > 0.8 && ratio < 1.25 {
-		return ""
-	}
-	if why == "" {
-		why = "little changes"
-	}
-	return fmt.Sprintf("cuts every %.1f s, in place of %.1f s: %s", seconds, before, why)
-}
-
-// overdue reports whether more has changed since the last cut than a flush could bring home, well before the next is due.
-func (cu *cuts) overdue() bool {
-	p := &cu.Pace
-	return p.Limit > 0 && p.Dirty > p.Limit && cu.Now.Before(cu.Due) && cu.Now.Sub(p.At) > p.Every/4
-}
-
-// takeHeartbeat keeps what a node counts. It reports whether that makes a cut due.
-func (cu *cuts) TakeHeartbeat(m *Node, h tiers.Heartbeat) (stirs bool) {
-	cu.Pace.Dirty += h.CutBytes - m.Stats.CutBytes
-	m.Stats = h
-	m.Meter.Heard = cu.Now
-	if m.Meter.Since.IsZero() {
-		m.Meter.begin(h)
-	}
-	cu.load.metered = true
-	if cu.overdue() {
-		cu.Due = cu.Now
-		return true
-	}
-	return false
 }

@@ -10,16 +10,6 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// recovery returns everything to the last committed cut after the loss of an owner: all servers are fenced at
-// a new generation and say what they hold; the way back is written down; then all return.
-type recovery struct {
-	why       string
-	fencing   map[ps.ServerID]bool
-	Holdings  map[ps.ServerID]tiers.Holdings
-	returning bool
-	again     bool // a machine was lost meanwhile: start over with the next generation
-}
-
 // has reports whether a backup has a cut, committed or delivered. The initial state, cut 0, is never delivered.
 func has(b tiers.BackupHolding, cut ps.Clock) bool {
 	return b.Cut == cut || b.Delivered == cut && cut > 0
@@ -35,11 +25,10 @@ func (t *Training) startRecovery(why string) {
 	t.Recovery = &recovery{why: why}
 	t.Cuts.Cut, t.Halt, t.Settle = nil, nil, nil
 	clear(t.Layout.Moves)
-	t.fence()
+	t.Recovery.fence(t)
 }
 
-func (t *Training) fence() {
-	r := t.Recovery
+func (r *recovery) fence(t *Training) {
 	r.again, r.returning = false, false
 	r.fencing, r.Holdings = map[ps.ServerID]bool{}, map[ps.ServerID]tiers.Holdings{}
 	t.Layout.Generation++
@@ -79,13 +68,13 @@ func (t *Training) advanceRecovery() {
 		return
 	}
 	if r.again {
-		t.fence() // perhaps there is nobody left to ask
+		r.fence(t) // perhaps there is nobody left to ask
 	}
 	if len(r.fencing) > 0 {
 		return
 	}
 	if !r.returning {
-		t.goBack()
+		r.goBack(t)
 		return
 	}
 	if waiting[tiers.Recover](t.Nodes) {
@@ -98,8 +87,7 @@ func (t *Training) advanceRecovery() {
 
 // goBack decides who serves each partition at the committed cut: its owner, if it lives and can undo, otherwise
 // its backup. Ordinary moves spread the partitions again afterwards.
-func (t *Training) goBack() {
-	r := t.Recovery
+func (r *recovery) goBack(t *Training) {
 	kept := 0
 	for p, owner := range t.Layout.Route.Owner {
 		h, alive := r.Holdings[owner]
@@ -107,7 +95,7 @@ func (t *Training) goBack() {
 			kept++
 			continue
 		}
-		backup := t.holder(ps.Partition(p))
+		backup := r.holder(t, ps.Partition(p))
 		if backup == "" {
 			t.startOver(fmt.Sprintf("%s; no machine holds partition %d at cut %d", r.why, p, t.Cuts.Committed))
 			return
@@ -149,12 +137,12 @@ func (t *Training) goBack() {
 }
 
 // holder is a machine that has the committed cut of a partition: its backup, or the one before.
-func (t *Training) holder(p ps.Partition) ps.ServerID {
-	if backup := t.Layout.Route.Backup[p]; holds(t.Recovery.Holdings[backup], p, t.Cuts.Committed) {
+func (r *recovery) holder(t *Training, p ps.Partition) ps.ServerID {
+	if backup := t.Layout.Route.Backup[p]; holds(r.Holdings[backup], p, t.Cuts.Committed) {
 		return backup
 	}
 	for _, m := range t.Nodes.reachable() {
-		if m.Keeps && holds(t.Recovery.Holdings[m.ID], p, t.Cuts.Committed) {
+		if m.Keeps && holds(r.Holdings[m.ID], p, t.Cuts.Committed) {
 			return m.ID
 		}
 	}

@@ -11,24 +11,6 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// Checkpoints says where committed cuts are saved while training goes on, and how often. A checkpoint is what remains
-// when reliable machines and their copies are gone.
-type Checkpoints struct {
-	Place       string        // directory or URL; empty = none are taken
-	Life        string        // sets the folders of this start of the run apart from those of others
-	Every       time.Duration // 0 = not by time
-	EveryClocks ps.Clock      // 0 = not by clocks
-	Newest      string        // complete one of an earlier start of the run, at clock NewestAt; empty = none
-	NewestAt    ps.Clock
-	Older       []Kept // than Newest, the newest first
-}
-
-// Kept is a checkpoint that is there.
-type Kept struct {
-	Name string // of its manifest, or file
-	At   ps.Clock
-}
-
 // saveWithin is how long, on the wall clock, a checkpoint may take before it is given up and the next one may begin.
 const saveWithin = 10 * time.Minute
 

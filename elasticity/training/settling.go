@@ -7,23 +7,13 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// settling hands on the splits of a dead worker that served nothing: its incarnation is fenced everywhere, what
-// it had staged counts everywhere or nowhere, and only when it does may somebody else go on: with staleness, nothing
-// else would keep the next clock from coming before the one that is being settled.
-type settling struct {
-	dead      ps.ServerID
-	fencing   map[ps.ServerID]bool
-	standings []tiers.Standing
-	ending    bool
-}
-
 func (t *Training) advanceSettle() {
 	if s := t.Settle; s != nil {
 		if !s.ending && len(s.fencing) == 0 {
-			t.settleStaged()
+			s.settleStaged(t)
 		}
 		if s.ending && !waiting[tiers.SettleWorker](t.Nodes) {
-			t.settleSplits()
+			s.settleSplits(t)
 		}
 		return
 	}
@@ -46,16 +36,6 @@ func (t *Training) advanceSettle() {
 	}
 }
 
-// deadHolder is the first lost machine whose splits nobody has taken over; nil when there is none.
-func (t *Training) DeadHolder() *Node {
-	for _, m := range t.Nodes.Roster {
-		if m.Lost && m.Joined > 0 && m.Splits > 0 {
-			return m
-		}
-	}
-	return nil
-}
-
 // unsettled reports whether it is not known yet how far a dead worker has come.
 func (t *Training) unsettled() bool { return t.Settle != nil || t.DeadHolder() != nil }
 
@@ -75,8 +55,7 @@ func (t *Training) takeStandings(m *Node, a tiers.Answer) {
 
 // settleStaged decides about the dead worker's last contribution: if any partition has committed it, all have it
 // staged and commit; else all discard.
-func (t *Training) settleStaged() {
-	s := t.Settle
+func (s *settling) settleStaged(t *Training) {
 	s.ending = true
 	var committed, staged uint64
 	for _, p := range s.standings {
@@ -94,8 +73,7 @@ func (t *Training) settleStaged() {
 
 // settleSplits gives the dead worker's splits away, each at the clock after the last that any partition had
 // committed.
-func (t *Training) settleSplits() {
-	s := t.Settle
+func (s *settling) settleSplits(t *Training) {
 	t.Settle = nil
 	for i := range t.Layout.Splits {
 		if t.Layout.Splits[i].Holder != s.dead {

@@ -41,8 +41,8 @@ const HushFor = 10
 
 func (si *silence) hushFor() time.Duration { return HushFor * si.cfg.DeadAfter }
 
-// giveUpSilent gives up the machines that are silent for too long.
-func (si *silence) giveUp() {
+// GiveUp gives up the machines that are silent for too long.
+func (si *silence) GiveUp() {
 	if si.hush == nil && si.Now.Before(si.Next) {
 		return
 	}
@@ -76,7 +76,7 @@ func (si *silence) giveUp() {
 	}
 }
 
-// silence is why a machine that has called is to be given up for its silence; empty = it is not.
+// why is why a machine that has called is to be given up for its silence; empty = it is not.
 func (si *silence) why(m *Node) string {
 	switch {
 	case !m.BrokenAt.IsZero() && si.Awake.Over(m.BrokenAt, si.brokenPatience(m)):
@@ -160,7 +160,7 @@ func (si *silence) patience(m *Node) time.Duration {
 	return si.cfg.DeadAfter
 }
 
-// nextSilent is when giveUpSilent may find somebody, if nothing is heard until then.
+// next is when giveUpSilent may find somebody, if nothing is heard until then.
 func (si *silence) next() time.Time {
 	if si.hush != nil {
 		return si.Awake.NextBeat()
@@ -208,5 +208,13 @@ func (si *silence) lookAgain(by time.Time) {
 	}
 	if by.Before(si.RestUntil) {
 		si.RestUntil = by
+	}
+}
+
+// Disconnected: a machine's stream broke.
+func (si *silence) Disconnected(id step.ID) {
+	if m := si.nodes.ByID[id]; m != nil && m.BrokenAt.IsZero() {
+		m.BrokenAt, m.hungUp = si.Awake.Now(), !si.Awake.Over(m.Heard, si.hangUpWithin())
+		si.lookAgain(si.Now.Add(si.cfg.BrokenAfter))
 	}
 }

@@ -1,0 +1,67 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/provisioner"
+)
+
+// TakeLaunchFailed hears that a launch gave no machine.
+func (f *Fleet) TakeLaunchFailed(e LaunchFailed) {
+	l := f.buys.open[e.Token]
+	if l == nil || l.answered {
+		return
+	}
+	delete(f.buys.open, e.Token)
+	f.buys.refused[e.Token] = l
+	if l.again || e.Unsure || !provisioner.Definite(e.Err) {
+		f.buys.unsure = f.Now
+	}
+	if l.tier == step.Reliable && l.pool == f.cfg.Reliable.Pool {
+		f.Reliable.none = errors.Is(e.Err, provisioner.ErrNoCapacity) || errors.Is(e.Err, provisioner.ErrLimit) // a quota is a capacity
+	}
+	f.refuse(l, l.count, e.Err.Error(), e.Refused)
+	if f.Switching != nil && f.Switching.token == e.Token {
+		f.Switching = nil
+	}
+	if l.tier == step.Reliable {
+		f.Reliable.err = e.Err
+		if errors.Is(e.Err, provisioner.ErrInvalid) && !l.again {
+			f.Fail("no reliable machine could be had: " + e.Err.Error())
+		}
+	}
+	f.checkStrangers()
+}
+
+// TakeLaunched hears what a launch gave.
+func (f *Fleet) TakeLaunched(e Launched) {
+	l := f.buys.open[e.Token]
+	switch {
+	case l == nil && f.buys.refused[e.Token] == nil, l != nil && l.answered:
+		return
+	case l == nil: // it was said to have failed
+		for _, i := range e.Instances {
+			f.adopt(f.buys.refused[e.Token], i)
+		}
+		return
+	}
+	l.answered = true
+	missing := l.count
+	for _, i := range e.Instances {
+		if f.Roster.ByID[step.ID(i.ID)] == nil && !f.Roster.settled(i.ID) { // else the controller before has written it down, or it was listed
+			missing--
+		}
+		f.enter(l, i)
+	}
+	if missing > 0 {
+		why := fmt.Sprintf("the provider gave %d of %d", len(e.Instances), l.asked)
+		if len(e.Refused) > 0 {
+			why += ": " + provisioner.SayRefusals(e.Refused)
+		}
+		f.refuse(l, missing, why, e.Refused)
+	}
+	f.closeLaunch(e.Token)
+	f.checkStrangers()
+}

@@ -1,0 +1,181 @@
+package fleet
+
+import (
+	"time"
+
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+)
+
+// New returns a fleet without machines. The work is known to it before its first step.
+func New(cfg *Config, s *step.Step, demand *Demand) *Fleet {
+	f := &Fleet{Step: s, cfg: cfg, demand: demand, early: map[step.ID]*early{}, bought: cfg.FirstNumber}
+	f.Markets = &markets{Step: s, cfg: cfg, Prices: map[market.Pool]*market.History{}, deferred: map[market.Pool]time.Time{},
+		lifetimes: map[market.Pool]*market.Lifetimes{}}
+	for _, p := range cfg.Pools {
+		f.Markets.Prices[p.Pool] = p.History
+	}
+	f.Roster = &roster{cfg: cfg, ByID: map[step.ID]*Machine{}}
+	f.buys = &purchases{Step: s, cfg: cfg, open: map[string]*launch{}, refused: map[string]*launch{}}
+	f.Accounts = &accounts{Step: s, cfg: cfg, markets: f.Markets, roster: f.Roster}
+	f.View = &view{Step: s, cfg: cfg, demand: demand, markets: f.Markets, roster: f.Roster, buys: f.buys, accounts: f.Accounts}
+	return f
+}
+
+// Serve has the fleet work for somebody, with the machines that earlier controllers have left.
+func (f *Fleet) Serve(work Work) {
+	f.work, f.View.work = work, work
+	if f.cfg.Past != nil {
+		f.remember(f.cfg.Past)
+	}
+}
+
+// Begin is the first step.
+func (f *Fleet) Begin() {
+	f.WantPlan = true
+	for _, m := range f.Roster.List { // of earlier controllers
+		m.SawEnd = f.Awake.Now()
+		if m.unwritten {
+			f.Record(func() journal.Entry { return m.line(journal.Leave) })
+		}
+		if m.Lost && !m.Ended {
+			f.Terminate(&m.Machine, "it had been given up before the controller was started again")
+		}
+	}
+	for _, p := range f.cfg.Pools {
+		for _, point := range f.cfg.Past.Unwritten(p.Pool, p.History) {
+			f.Markets.recordPrice(p.Pool, point)
+		}
+	}
+}
+
+// Crashes are the crashes since work was last committed.
+func (f *Fleet) Crashes() *Crashes { return &f.crashes }
+
+// TakePrice hears of a price.
+func (f *Fleet) TakePrice(e PriceChanged) { f.WantPlan = f.Markets.takePrice(e) || f.WantPlan }
+
+// TakeCapacity hears how many machines a pool gives, where somebody watches that. What it had refused is out of date.
+func (f *Fleet) TakeCapacity(e CapacityChanged) { f.WantPlan = f.Markets.takeCapacity(e) || f.WantPlan }
+
+// Charge writes the bills of machines that have ended.
+func (f *Fleet) Charge() {
+	if f.Accounts.charge() && !f.work.Need().TakingOver { // else somebody asks about them
+		f.Roster.archive(f.work.Idle)
+		f.work.Archive()
+	}
+}
+
+// End terminates all machines.
+func (f *Fleet) End(why string) {
+	for _, m := range f.Roster.ordered(func(m *Machine) bool { return !m.Ended }) {
+		f.Terminate(&m.Machine, why)
+	}
+}
+
+// Over reports whether no machine is left and no launch unanswered, and every bill is written or waited for in vain. Bills
+// that are not known are written down as such.
+func (f *Fleet) Over() bool {
+	if f.MayTurnUp() || f.buys.Awaited() {
+		return false
+	}
+	for _, m := range f.Roster.List {
+		if !m.Ended || !m.Charged && !f.Awake.Over(m.SawEnd, ChargeWait(f.cfg.Settings)) {
+			return false
+		}
+	}
+	for _, m := range f.Roster.List {
+		if !m.Charged {
+			f.Record(func() journal.Entry {
+				return UnknownCharge(string(m.ID), m.Pool, m.Launched, m.EndedAt, ErrNoPrices)
+			})
+		}
+	}
+	return true
+}
+
+// Ready: a machine has answered its welcome.
+func (f *Fleet) Ready(of *step.Machine) {
+	m := f.Roster.ByID[of.ID]
+	if m.Tier == step.Reliable {
+		f.Reliable.tries = 0
+	}
+	f.Record(func() journal.Entry { return m.line(journal.Ready) })
+}
+
+// Reorder is due when machines have been given places in the order of joining.
+func (f *Fleet) Reorder() { f.Roster.Reorder() }
+
+// Joined: a machine takes part. The line says how.
+func (f *Fleet) Joined(of *step.Machine, line func() journal.Entry) {
+	m := f.Roster.ByID[of.ID]
+	f.Record(func() journal.Entry {
+		e := line()
+		e.Kind, e.Instance, e.Pool, e.Tier = journal.Join, string(m.ID), m.Pool.String(), string(m.Tier)
+		return e
+	})
+	f.closeLaunch(m.Token)
+}
+
+// Lost: nothing more is expected of a machine. Ready: it had been.
+func (f *Fleet) Lost(of *step.Machine, ready bool) {
+	m, reliable := f.Roster.ByID[of.ID], of.Tier == step.Reliable
+	f.WantPlan = true
+	f.Reliable.lost = f.Reliable.lost || reliable
+	if m.Joined == 0 {
+		if reliable && !ready && m.Token != f.Reliable.token {
+			f.Reliable.token = m.Token
+			f.Reliable.tries++
+		}
+		f.closeLaunch(m.Token)
+		return
+	}
+	f.Record(func() journal.Entry { return m.line(journal.Leave) })
+	if !f.Ending && f.Switching != nil {
+		f.Switching.settle(f)
+	}
+}
+
+// Warned: a machine has heard of its own end.
+func (f *Fleet) Warned(id step.ID, deadline time.Time, rebalance bool) (stirs bool) {
+	return f.TakeWarned(Warned{ID: id, Deadline: deadline, Rebalance: rebalance})
+}
+
+// TakenOver: all machines of earlier controllers are accounted for.
+func (f *Fleet) TakenOver() {
+	f.WantPlan, f.Reliable.lost = true, true // Secure looks whether that is so
+	if f.Switching != nil {
+		f.closeLaunch(f.Switching.token)
+	}
+}
+
+// StartedOver: no reliable machine serves any more.
+func (f *Fleet) StartedOver() { f.Reliable = securing{lost: true} }
+
+// Demanded: the demand has changed.
+func (f *Fleet) Demanded() { f.WantPlan, f.Reliable.lost = true, true } // Secure looks what is missing
+
+// Replan has the policy asked again.
+func (f *Fleet) Replan() { f.WantPlan = true }
+
+// Progressed: work has been done that will not be lost.
+func (f *Fleet) Progressed() {
+	if f.crashes.Progressed() {
+		f.WantPlan = true
+	}
+}
+
+// NextDue calls by with each time at which there is something to do although nothing happens.
+func (f *Fleet) NextDue(by func(time.Time)) {
+	by(f.Reliable.After)
+	for _, m := range f.Roster.List {
+		switch {
+		case m.Ended && !m.Charged:
+			by(m.EndedAt)
+			by(f.Awake.Due(m.SawEnd, ChargeWait(f.cfg.Settings)))
+		case m.Draining && !m.Leaving && !m.Lost && !m.Ended:
+			by(f.paidUntil(m).Add(-f.cfg.DrainMargin))
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package elasticity
+
+import (
+	"time"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/elasticity/fleet"
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/elasticity/training"
+)
+
+// New returns a controller; its first Step launches the reliable machines.
+func New(cfg Config) *Controller {
+	if cfg.NoHeartbeats {
+		cfg.DeadAfter = unjudged
+	}
+	c := &Controller{cfg: cfg, step: &step.Step{Awake: step.NewAwake(cfg.DeadAfter), Speed: cfg.Speed, Silent: cfg.Silent}, demand: &fleet.Demand{}}
+	c.step.OnEnd = func(why string) {
+		c.training.CutShort()
+		c.fleet.End(why)
+	}
+	c.conf = configs{c.cfg.fleet(), c.cfg.training()}
+	c.fleet = fleet.New(c.conf.fleet, c.step, c.demand)
+	c.training = training.New(c.conf.training, c.step, c.fleet)
+	if cfg.Past != nil {
+		c.wish, c.demand.Paused = wishOf(cfg.Past.Wish), cfg.Past.Paused
+	}
+	c.ask()
+	c.fleet.Serve(c.training)
+	return c
+}
+
+// Step takes in an event and gives what to do about it, in order. The slice is good until the next Step. Time never goes back,
+// and may leap: the driver was stopped.
+func (c *Controller) Step(now time.Time, e Event) []Action {
+	c.step.Begin(now)
+	if c.step.Finished {
+		return nil
+	}
+	if c.step.Started.IsZero() {
+		c.begin()
+	}
+	if _, price := e.(PriceChanged); !price {
+		c.fleet.View.Stale()
+	}
+	if c.take(e) || c.step.Stirred || !now.Before(c.step.RestUntil) {
+		c.advance()
+	} else if c.fleet.PlanDue() {
+		c.plan()
+	}
+	return c.step.Actions()
+}
+
+func (c *Controller) begin() {
+	c.step.Started = c.step.Now
+	if past := c.cfg.Past; past != nil && !past.Started.IsZero() {
+		c.step.Started = past.Started
+	}
+	c.training.Begin()
+	c.fleet.Begin()
+}
+
+// take takes an event in. It reports whether there may be something to do about it beside planning: see rest.go.
+func (c *Controller) take(e Event) (stirs bool) {
+	switch e := e.(type) {
+	case PriceChanged:
+		c.fleet.TakePrice(e)
+		return false
+	case CapacityChanged:
+		c.fleet.TakeCapacity(e)
+		return false
+	case Reported:
+		return c.training.TakeReport(e.ID, e.Report)
+	case Wake:
+		return false
+	case PricesKnown:
+		c.fleet.Markets.PricesKnown = e.At
+	case Launched:
+		c.fleet.TakeLaunched(e)
+	case LaunchFailed:
+		c.fleet.TakeLaunchFailed(e)
+	case Listed:
+		return c.fleet.TakeListed(e)
+	case InstanceEnded:
+		c.fleet.TakeEnded(e.Instance)
+	case Warned:
+		return c.fleet.TakeWarned(e)
+	case Disconnected:
+		c.training.Silence.Disconnected(e.ID)
+		return false
+	case StopWanted:
+		if c.step.Stop == "" {
+			c.step.Stop = e.Why
+		}
+		if e.Now && !c.step.Ending {
+			c.step.Outcome = "interrupted"
+			c.step.End(e.Why)
+		}
+	case ScaleWanted:
+		c.takeScale(e)
+	case BudgetSpoke:
+		c.takeBudget(e)
+	case Exported:
+		c.training.TakeExported(e)
+	case ManifestWritten:
+		c.training.Saves.TakeManifest(e)
+	case SaveWanted:
+		c.training.Cuts.SaveNow()
+	}
+	return true
+}
+
+// State is what the policy sees now. Its slices are good until the next Step, and not to be changed.
+func (c *Controller) State() bidding.State { return c.fleet.View.State() }
+
+// Totals tells what the run has come to so far.
+func (c *Controller) Totals() Totals {
+	f, t := c.fleet.Totals, c.training.Totals
+	return Totals{Machines: f.Machines, Evictions: f.Evictions, Switches: f.Switches, Rollbacks: t.Rollbacks, Lost: t.Lost,
+		Clocks: c.training.Clocks.Done, Charged: c.fleet.Accounts.Charged}
+}

@@ -1,0 +1,188 @@
+package training
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// Restless reports whether there is something to look at in every step: how much time a flush has left changes by itself, and
+// any word may end a hush.
+func (t *Training) Restless() bool { return t.Layout.WantsFlush() || t.Silence.hush != nil }
+
+// Advance does whatever the state asks for now. Each part looks at the state alone, so that their order matters for
+// promptness only: recovery before everything, then halts, which wait for moves and handovers.
+func (t *Training) Advance() {
+	if t.Layout.Due && !t.Now.Before(t.Layout.Gathering) {
+		t.layOut()
+	}
+	t.advanceRecovery()
+	t.spreadRoute()
+	t.advanceSettle()
+	if t.Halt == nil { // else it is under way
+		t.Cuts.planFlush(t.Recovery != nil)
+	}
+	t.advanceHalt()
+	t.advanceBackups()
+	t.advanceMoves()
+	t.advanceSplits()
+	if t.Halt == nil && t.Recovery == nil && !t.wantsHalt() {
+		t.Cuts.advance()
+	}
+	t.Saves.Advance()
+}
+
+// Look sets when giveUp may find somebody, if nothing is heard until then, and reports whether that is now: what was done has
+// shortened a machine's patience (see patience), and it has been silent for longer than that.
+func (t *Training) Look() (now bool) {
+	t.Silence.Next = t.Silence.next()
+	return !t.Now.Before(t.Silence.Next)
+}
+
+// NextDue calls by with each time at which there is something to do although nothing happens.
+func (t *Training) NextDue(by func(time.Time)) {
+	by(t.Cuts.Due)
+	by(t.Layout.MoveRetry)
+	by(t.Layout.Gathering)
+	by(t.Saves.saveEnds())
+	if t.adopting != nil {
+		by(t.Awake.Due(t.adopting.since, t.cfg.adoptWithin()))
+	}
+	if t.Halt != nil {
+		by(t.Halt.Retry)
+	}
+	if !t.ReadySince.IsZero() {
+		by(t.ReadySince.Add(t.cfg.JoinWait))
+	}
+	by(t.Silence.Next)
+}
+
+// Settled reports whether nothing is on its way from one machine to another. A split that its holder was asked for is, also when
+// it is to go back there.
+func (t *Training) Settled() bool {
+	return !t.Layout.HandingOver() && t.Recovery == nil && t.Settle == nil && t.Halt == nil && !t.Layout.Due && len(t.Layout.Moves) == 0
+}
+
+// New returns training that has not begun.
+func New(cfg *Config, s *step.Step, machines Machines) *Training {
+	schema := &cfg.Job.Schema
+	t := &Training{Step: s, cfg: cfg, machines: machines}
+	t.Nodes = &nodes{Step: s, ByID: map[ps.ServerID]*Node{}, callers: map[ps.ServerID]tiers.Hello{}, Commands: map[uint64]sent{}, lastID: cfg.FirstID}
+	t.Layout = &layout{Step: s, cfg: cfg, nodes: t.Nodes, Generation: max(cfg.FirstGeneration, 1), Stage: tiers.Stage1,
+		Splits: make([]splitState, schema.Splits), between: schema.Splits, Moves: map[ps.Partition]ps.ServerID{}}
+	for i := range t.Layout.Splits {
+		t.Layout.Splits[i].next = cfg.Job.ResumeAt + 1
+	}
+	t.Layout.Route.Owner = make([]ps.ServerID, schema.Partitions)
+	t.Layout.Route.Backup = make([]ps.ServerID, schema.Partitions)
+	done := newProgress(schema.Splits, cfg.Job.ResumeAt)
+	t.Load = &load{Step: s, cfg: cfg, nodes: t.Nodes, layout: t.Layout, progress: &done,
+		held: func() bool { return t.Recovery != nil || t.Halt != nil }}
+	t.Clocks = &clocks{Step: s, progress: &done, cfg: cfg, nodes: t.Nodes, layout: t.Layout, load: t.Load}
+	t.Saves = &saves{Step: s, cfg: cfg, nodes: t.Nodes, layout: t.Layout}
+	t.Cuts = &cuts{Step: s, cfg: cfg, machines: machines, nodes: t.Nodes, layout: t.Layout, load: t.Load, clocks: t.Clocks, saves: t.Saves,
+		Committed: cfg.Job.ResumeAt}
+	t.Silence = &silence{Step: s, cfg: cfg, machines: machines, nodes: t.Nodes, layout: t.Layout}
+	if cfg.Past != nil {
+		t.remember(cfg.Past)
+	}
+	return t
+}
+
+// Begin is the first step.
+func (t *Training) Begin() {
+	how := &t.cfg.Checkpoints
+	t.Saves.Newest, t.Saves.At, t.Saves.Older, t.Saves.due = how.Newest, how.NewestAt, how.Older, t.Now.Add(how.Every)
+	if t.adopting != nil {
+		t.adopting.since = t.Awake.Now()
+		for _, m := range t.Nodes.Roster {
+			m.Heard = t.Awake.Now()
+		}
+	}
+}
+
+// Need returns what the work asks for.
+func (t *Training) Need() step.Need {
+	return step.Need{
+		Standing: t.Layout.Standing(), Begun: t.Layout.Stood, Recovering: t.Recovery != nil, TakingOver: t.adopting != nil, Done: t.Clocks.Over(),
+		Hushed: t.Silence.hush != nil, Gathering: t.Now.Before(t.Layout.Gathering),
+		Part: int64(t.Clocks.Done), Whole: int64(t.cfg.Job.Clocks),
+	}
+}
+
+// Bare reports whether something has no second copy.
+func (t *Training) Bare() bool { return t.Layout.Bare() }
+
+// Enter takes a bought machine up.
+func (t *Training) Enter(m *step.Machine, kind step.Kind) {
+	n := &Node{Machine: m, Heard: t.Awake.Now(), Incarnation: ps.Incarnation(m.Number), Loaded: make([]bool, len(t.Layout.Splits)), kind: kind}
+	t.Nodes.ByID[m.ID] = n
+	t.Nodes.seat(n)
+	if t.adopting != nil && m.Member() {
+		t.adopting.members = append(t.adopting.members, m.ID)
+	}
+}
+
+// Entered lets a machine's first call count that came before it was known.
+func (t *Training) Entered(m *step.Machine) {
+	hello, called := t.Nodes.callers[m.ID]
+	delete(t.Nodes.callers, m.ID)
+	if called && !m.Ended {
+		t.takeHello(t.Nodes.ByID[m.ID], hello)
+	}
+}
+
+// Archive forgets machines of which nothing can come any more.
+func (t *Training) Archive() {
+	t.Nodes.Roster = slices.DeleteFunc(t.Nodes.Roster, func(m *Node) bool { return m.Archived })
+}
+
+// Idle reports whether a machine has no work.
+func (t *Training) Idle(m *step.Machine) bool { return t.Nodes.ByID[m.ID].Splits == 0 }
+
+// Holds reports whether a machine that is to leave still has something that others need.
+func (t *Training) Holds(m *step.Machine) bool {
+	n := t.Nodes.ByID[m.ID]
+	return n.Joined > 0 && (t.Layout.OwnsAny(n.ID) || n.Splits > 0 || n.Keeps || slices.Contains(t.Layout.Route.Backup, n.ID))
+}
+
+// Talks reports whether a machine's agent has been heard of lately.
+func (t *Training) Talks(m *step.Machine) bool {
+	n := t.Nodes.ByID[m.ID]
+	return !n.Lost && n.Address != "" && !t.Awake.Over(n.Heard, t.cfg.DeadAfter)
+}
+
+// Rearrange has the layout looked at again: which machines stay has changed.
+func (t *Training) Rearrange() { t.Layout.Due = true }
+
+// Warned: a machine has an eviction notice. It reports whether there is more to do than when others have one already.
+func (t *Training) Warned(m *step.Machine) (stirs bool) {
+	la := t.Layout
+	// When notices are gathered already, the next one that comes to a mere worker is one more of them.
+	stirs = !la.Due || !t.Now.Before(la.Gathering) || m.Joined == 0 || m.Tier == step.Reliable || la.OwnsAny(m.ID)
+	la.Due = true
+	if m.Tier == step.Reliable { // what it holds is saved
+		t.Cuts.SaveNow()
+	}
+	if !t.Now.Before(la.Gathering) {
+		la.Gathering = t.Now.Add(t.cfg.NoticeWait)
+	}
+	return stirs
+}
+
+// CutShort ends all work: machines are being terminated for good.
+func (t *Training) CutShort() {
+	t.Cuts.Cut, t.Halt, t.Recovery, t.Settle, t.Saves.Current = nil, nil, nil, nil, nil
+	clear(t.Layout.Moves)
+}
+
+// Park has everybody finish what they have begun, and saves the committed cut if that can be.
+func (t *Training) Park() {
+	for _, m := range t.Nodes.reachable() {
+		t.Nodes.send(m.ID, tiers.Park{})
+	}
+	t.Saves.saveCommitted(t.Cuts.Committed)
+}

@@ -1,0 +1,125 @@
+package training
+
+import (
+	"slices"
+
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/stopping"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// clocks count the work, and judge what it has come to.
+type clocks struct {
+	*step.Step
+	*progress
+	cfg    *Config
+	nodes  *nodes
+	layout *layout
+	load   *load
+	Watch  stopping.Watch
+}
+
+// Over reports whether the work is done.
+func (cl *clocks) Over() bool {
+	return cl.Enough != "" || cl.Done >= cl.cfg.Job.Clocks && cl.cfg.Job.Clocks > 0
+}
+
+// ahead is how many clocks beyond the one under way some split has committed.
+func (cl *clocks) ahead() ps.Clock {
+	return max(slices.Max(cl.Marks)-cl.Done-1, 0)
+}
+
+// take takes in what a worker reports. It reports whether that was news.
+func (cl *clocks) take(m *Node, r tiers.Progress) bool {
+	p := cl.progress
+	if r.Generation != cl.layout.Generation || r.Clock <= p.Done {
+		return false // told before, or of a generation that is given up
+	}
+	if cl.load.metered {
+		m.Meter.worked(r)
+	}
+	for _, s := range r.Splits {
+		if !cl.Silent {
+			p.of(r.Clock).add(s)
+		}
+		p.Marks[s.Split] = max(p.Marks[s.Split], r.Clock)
+	}
+	return true
+}
+
+// reached says that a split has committed a clock, whoever may have failed to report it.
+func (cl *clocks) reached(split ps.Split, clock ps.Clock) {
+	cl.Marks[split] = max(cl.Marks[split], clock)
+}
+
+// advance goes on to every clock that is done.
+func (cl *clocks) advance() {
+	for cl.Done < slices.Min(cl.Marks) {
+		cl.clockDone(cl.Done + 1)
+	}
+}
+
+func (cl *clocks) clockDone(clock ps.Clock) {
+	p := cl.progress
+	p.Seconds = 0
+	if !p.since.IsZero() { // else a controller has just taken over, and nobody knows when the clock before was done
+		p.Seconds = cl.Wall(cl.Now.Sub(p.since))
+	}
+	p.since = cl.Now
+	cl.Record(func() journal.Entry {
+		sum := p.of(clock).sum()
+		entry := journal.Entry{
+			Kind: journal.ClockDone, Clock: int64(clock), Seconds: p.Seconds, Work: sum.Work, Redone: clock <= p.furthest,
+			TrainLoss: cl.loss(sum.Loss, sum.Examples), TestLoss: cl.loss(sum.TestLoss, sum.TestCount),
+		}
+		for _, m := range cl.nodes.Members() {
+			if m.Splits > 0 {
+				entry.Count++
+			}
+		}
+		entry.Transient, entry.Reliable = tiers.Count(cl.nodes.tierMembers())
+		return entry
+	})
+	cl.judge(clock)
+	cl.load.Measure()
+	p.next()
+}
+
+// judge applies the stopping rules to what a clock measured.
+func (cl *clocks) judge(clock ps.Clock) {
+	rules := cl.cfg.Job.Stop
+	if !rules.Any() || cl.Enough != "" || clock <= cl.furthest || clock%max(cl.cfg.Job.EvalEvery, 1) != 0 {
+		return
+	}
+	sum := cl.of(clock).sum()
+	figure := cl.loss(sum.TestLoss, sum.TestCount)
+	if figure == nil {
+		figure = cl.loss(sum.Loss, sum.Examples)
+	}
+	if figure != nil {
+		cl.Enough = cl.Watch.Measured(rules, int64(clock), cl.cfg.Job.Figure, *figure)
+	}
+}
+
+// loss returns the job's metric of a sum over examples; nil when nothing was measured.
+func (cl *clocks) loss(sum float64, n int64) *float64 {
+	if n == 0 {
+		return nil
+	}
+	v := sum / float64(n)
+	if cl.cfg.Job.Metric != nil {
+		v = cl.cfg.Job.Metric(v)
+	}
+	return &v
+}
+
+// measured lets the stopping rules see what they had seen. They are asked again at the next clock that measures something.
+func (cl *clocks) measured(figures []PastFigure) {
+	for _, f := range figures {
+		if rules := cl.cfg.Job.Stop; rules.Any() && f.Clock%max(cl.cfg.Job.EvalEvery, 1) == 0 {
+			cl.Watch.Measured(rules, int64(f.Clock), cl.cfg.Job.Figure, f.Figure)
+		}
+	}
+}

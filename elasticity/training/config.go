@@ -1,0 +1,112 @@
+// Package training decides how machines train: who serves and who works (layout), when everything is cut, halted, saved and
+// brought back after losses, and how it goes on when the controller is started again. It is told which machines there are,
+// and asks for no others. It refuses to know what machines cost, where they come from and why they go: it names no pool and
+// no price.
+//
+// Each file uses only those before it: pace, progress, events, past, config, nodes, layout, load, saving, clocks, cuts, flush,
+// silence, training, join, settling, halt, recovery, adopt, moves, contact, api.
+package training
+
+import (
+	"time"
+
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/elasticity/tempo"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/stopping"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// Checkpoints says where committed cuts are saved while training goes on, and how often. A checkpoint is what remains
+// when reliable machines and their copies are gone.
+type Checkpoints struct {
+	Place       string        // directory or URL; empty = none are taken
+	Life        string        // sets the folders of this start of the run apart from those of others
+	Every       time.Duration // 0 = not by time
+	EveryClocks ps.Clock      // 0 = not by clocks
+	Newest      string        // complete one of an earlier start of the run, at clock NewestAt; empty = none
+	NewestAt    ps.Clock
+	Older       []Kept // than Newest, the newest first
+}
+
+// Kept is a checkpoint that is there.
+type Kept struct {
+	Name string // of its manifest, or file
+	At   ps.Clock
+}
+
+// Config is what training needs to know beforehand: see elasticity.Config.
+type Config struct {
+	tempo.Settings
+	Job         Job
+	Stages      tiers.Thresholds
+	Load        tiers.LoadRule
+	Checkpoints Checkpoints
+	Past        *Log // nil = the run begins
+
+	FirstID         uint64
+	FirstGeneration ps.Generation
+
+	CutsUnpaced bool
+}
+
+// Job is what is trained.
+type Job struct {
+	Schema      ps.Schema
+	App         string
+	Params      map[string]string
+	Dataset     []byte // what was learned about the data when it was cut, for the application
+	SplitsURL   string
+	Clocks      ps.Clock
+	Work        float64 // of all clocks, in vCPU hours at the declared rates, for the policy; 0 = unknown
+	EvalEvery   ps.Clock
+	Stop        stopping.Rules // end before all clocks are done
+	Figure      string         // what people call the figure that Metric gives
+	Heartbeat   time.Duration  // wall clock
+	OrphanAfter time.Duration  // wall clock
+	// Metric turns a mean loss per example into the figure that people read (RMSE: the square root); nil leaves
+	// it as it is.
+	Metric func(mean float64) float64
+	// ResumeFrom is a checkpoint at clock ResumeAt; empty starts from the initial state.
+	ResumeFrom string
+	ResumeAt   ps.Clock
+}
+
+func (c *Config) loadRule() tiers.LoadRule {
+	if c.Load == (tiers.LoadRule{}) {
+		return tiers.DefaultLoadRule()
+	}
+	return c.Load
+}
+
+// Machines is the fleet, as training sees it. Each call may come back as one of Training's (Lose).
+type Machines interface {
+	// GiveUp declares a machine dead, and has it terminated.
+	GiveUp(m *step.Machine, why string)
+	// Crashed: its agent ended by itself, or could not do what it was asked for.
+	Crashed(m *step.Machine, why, log string)
+	Terminate(m *step.Machine, why string)
+	// Ready: it has answered its welcome.
+	Ready(m *step.Machine)
+	// Reorder is due when machines have been given places in the order of joining, before Joined.
+	Reorder()
+	// Joined: it takes part. The fleet completes the line.
+	Joined(m *step.Machine, line func() journal.Entry)
+	// Lost: nothing more is expected of it. Ready: it had been.
+	Lost(m *step.Machine, ready bool)
+	// Warned: it has heard of its own end, or (rebalance) of a raised risk.
+	Warned(id step.ID, deadline time.Time, rebalance bool) (stirs bool)
+	// Called: a machine has called that training does not know.
+	Called(id step.ID)
+	// Surveyed reports whether the provider has said which machines there are of a run that is taken over.
+	Surveyed() bool
+	// TakenOver: all machines are accounted for, and StartedOver: no reliable one serves.
+	TakenOver()
+	StartedOver()
+	// Progressed: work has been done that will not be lost.
+	Progressed()
+	// Replan: the policy is to be asked again, and PlanDue reports whether it will be.
+	Replan()
+	PlanDue() bool
+}
