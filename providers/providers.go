@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/cost/invoice"
 	"github.com/tierml/tierml/doctor"
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/market"
@@ -94,6 +95,8 @@ type Facts struct {
 	// NoBids: spot machines have a price, and nobody bids. Books are rule books beside those of package market.
 	NoBids bool
 	Books  []market.RuleBook
+	// Bills are the forms in which it says what machines have cost.
+	Bills []invoice.Form
 	// Endpoint is the address of its API, with {region} in it.
 	Endpoint string
 	// ScriptInUserData: a machine's first script is its user data, and has the agent's in a comment. Otherwise Open takes care of
@@ -157,6 +160,14 @@ func Named(name string) (Provider, error) {
 		names = append(names, f.Name)
 	}
 	return nil, fmt.Errorf("there is no provider %q, but %s", name, strings.Join(names, ", "))
+}
+
+// Bills are the forms of all providers.
+func Bills() (forms []invoice.Form) {
+	for _, p := range registry {
+		forms = append(forms, p.Facts().Bills...)
+	}
+	return forms
 }
 
 // Of is who sells to a job: its cloud, or whom the cloud on this host plays.

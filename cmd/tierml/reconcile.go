@@ -9,6 +9,7 @@ import (
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/cost/invoice"
 	"github.com/tierml/tierml/internal/table"
+	"github.com/tierml/tierml/providers"
 )
 
 // tolerance is how many dollars an hour of a machine may differ: providers round.
@@ -22,13 +23,13 @@ func reconcileWith(r *cost.Report, paths []string, format string, out io.Writer)
 		}
 	}
 	var theirs []invoice.Line
-	var form invoice.Form
+	var form string
 	for _, path := range paths {
 		file, err := os.Open(path)
 		if err != nil {
 			return usageError{fmt.Errorf("--reconcile: %w", err)}
 		}
-		lines, f, err := invoice.Read(file)
+		lines, f, err := invoice.Read(file, providers.Bills())
 		_ = file.Close() // it was read
 		if err != nil {
 			return usageError{fmt.Errorf("--reconcile %s: %w", path, err)}

@@ -1,14 +1,14 @@
-// Package invoice reads what providers themselves say that machines have cost (Amazon's cost and usage report, its Spot data
-// feed, Google's billing export) and compares it with what was reckoned, machine by machine and hour by hour.
+// Package invoice reads what providers themselves say that machines have cost and compares it with what was reckoned, machine by
+// machine and hour by hour.
 //
-// It refuses to know rule books: which of the two is right is for the reader to say.
+// It refuses to know rule books: which of the two is right is for the reader to say; and in which forms providers write, which
+// they bring along.
 package invoice
 
 import (
 	"bufio"
 	"cmp"
 	"encoding/csv"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -28,38 +28,36 @@ type Line struct {
 	USD      float64
 }
 
-// Form is how a file is written.
-type Form string
+// Form is how a provider writes a file: a table with columns of these names, or anything that Read reads.
+type Form struct {
+	Name    string    // for people
+	Looks   string    // how its first line looks, for messages
+	Columns [4]string // machine, from, to, cost
+	// Machine reports whether a line of the table is of a machine, by its name; nil = each is.
+	Machine func(name string) bool
+	// First are the characters with which a file may begin that Read reads; empty = it is a table.
+	First string
+	Read  func(*bufio.Reader) ([]Line, error)
+}
 
-// The forms.
-const (
-	CostAndUsage  Form = "AWS cost and usage report"
-	SpotDataFeed  Form = "AWS Spot data feed"
-	BillingExport Form = "GCP billing export"
-)
-
-// Read reads a file, plain or compressed, and tells its form from its first line. Lines without a machine (volumes, traffic,
+// Read reads a file, plain or compressed, in one of the forms, and tells its name. Lines without a machine (volumes, traffic,
 // taxes) are left out.
-func Read(r io.Reader) (lines []Line, form Form, err error) {
+func Read(r io.Reader, forms []Form) (lines []Line, form string, err error) {
 	plain, err := decompress.Reader(r)
 	if err != nil {
 		return nil, "", fmt.Errorf("reading a bill: %w", err)
 	}
 	defer plain.Close()
 	text := bufio.NewReader(plain)
-	head, err := text.Peek(1)
+	first, err := text.Peek(1)
 	if err != nil {
 		return nil, "", fmt.Errorf("reading a bill: it is empty: %w", err)
 	}
-	switch head[0] {
-	case '#':
-		lines, err = spotDataFeed(text)
-		form = SpotDataFeed
-	case '{', '[':
-		lines, err = exportJSON(text)
-		form = BillingExport
-	default:
-		lines, form, err = table(text)
+	if i := slices.IndexFunc(forms, func(f Form) bool { return strings.ContainsRune(f.First, rune(first[0])) }); i >= 0 {
+		form = forms[i].Name
+		lines, err = forms[i].Read(text)
+	} else {
+		lines, form, err = table(text, forms)
 	}
 	if err != nil {
 		return nil, form, fmt.Errorf("reading a bill: %w", err)
@@ -67,95 +65,53 @@ func Read(r io.Reader) (lines []Line, form Form, err error) {
 	return lines, form, nil
 }
 
-// spotDataFeed reads lines of fields, with tabs between, that a comment names. Each is an hour, or what was used of it, that
-// ends at its time.
-func spotDataFeed(r io.Reader) (lines []Line, err error) {
-	text := bufio.NewScanner(r)
-	columns := []string{"Timestamp", "UsageType", "Operation", "InstanceID", "MyBidID", "MyMaxPrice", "MarketPrice", "Charge", "Version"}
-	for n := 1; text.Scan(); n++ {
-		line := strings.TrimRight(text.Text(), "\r")
-		if names, ok := strings.CutPrefix(line, "#Fields:"); ok {
-			columns = strings.Fields(names)
-		}
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		field := func(name string) string {
-			parts := strings.Split(line, "\t")
-			if i := slices.Index(columns, name); i >= 0 && i < len(parts) {
-				return parts[i]
-			}
-			return ""
-		}
-		at, err := time.Parse("2006-01-02 15:04:05 MST", field("Timestamp"))
-		amount, currency, _ := strings.Cut(field("Charge"), " ")
-		usd, err2 := strconv.ParseFloat(amount, 64)
-		if currency != "" && currency != "USD" {
-			err2 = fmt.Errorf("the charge is in %s", currency)
-		}
-		if err := errors.Join(err, err2); err != nil || field("InstanceID") == "" {
-			return nil, fmt.Errorf("line %d: %w", n, cmp.Or(err, errors.New("it names no machine")))
-		}
-		hour := at.Truncate(time.Hour)
-		lines = append(lines, Line{field("InstanceID"), hour, hour.Add(time.Hour), usd})
-	}
-	return lines, text.Err()
-}
-
-// The columns of tables, by form: machine, from, to, cost.
-var tables = []struct {
-	form    Form
-	columns [4]string
-}{
-	{CostAndUsage, [4]string{"lineItem/ResourceId", "lineItem/UsageStartDate", "lineItem/UsageEndDate", "lineItem/UnblendedCost"}},
-	{CostAndUsage, [4]string{"line_item_resource_id", "line_item_usage_start_date", "line_item_usage_end_date", "line_item_unblended_cost"}},
-	{BillingExport, [4]string{"resource.name", "usage_start_time", "usage_end_time", "cost"}},
-	{BillingExport, [4]string{"resource_name", "usage_start_time", "usage_end_time", "cost"}},
-}
-
 // table reads CSV whose header names the columns of one of the forms.
-func table(r io.Reader) (lines []Line, form Form, err error) {
+func table(r io.Reader, forms []Form) (lines []Line, name string, err error) {
 	rows := csv.NewReader(r)
 	header, err := rows.Read()
 	if err != nil {
 		return nil, "", err
 	}
 	var at [4]int
-	for _, t := range tables {
-		complete := true
-		for i, name := range t.columns {
+	i := slices.IndexFunc(forms, func(f Form) bool {
+		complete := f.First == ""
+		for i, name := range f.Columns {
 			at[i] = slices.Index(header, name)
 			complete = complete && at[i] >= 0
 		}
-		if complete {
-			form = t.form
-			break
+		return complete
+	})
+	if i < 0 {
+		var looks []string
+		for _, f := range forms {
+			if f.Looks != "" {
+				looks = append(looks, f.Looks)
+			}
 		}
+		return nil, "", fmt.Errorf("its first line is of no form that is known: %s", strings.Join(looks, "; "))
 	}
-	if form == "" {
-		return nil, "", errors.New("its first line is of no form that is known: an AWS cost and usage report with resource ids (lineItem/ResourceId ...), " +
-			"an AWS Spot data feed (#Version ...), or a detailed GCP billing export (resource.name ...)")
-	}
+	form := forms[i]
 	for {
 		row, err := rows.Read()
 		if errors.Is(err, io.EOF) {
-			return lines, form, nil
+			return lines, form.Name, nil
 		}
 		if err != nil {
-			return nil, form, err
+			return nil, form.Name, err
 		}
 		n, _ := rows.FieldPos(0)
-		l, err := lineOf(row[at[0]], row[at[1]], row[at[2]], row[at[3]])
+		l, err := ReadLine(row[at[0]], row[at[1]], row[at[2]], row[at[3]])
 		if err != nil {
-			return nil, form, fmt.Errorf("line %d: %w", n, err)
+			return nil, form.Name, fmt.Errorf("line %d: %w", n, err)
 		}
-		if form == BillingExport || strings.HasPrefix(l.Machine, "i-") {
+		if form.Machine == nil || form.Machine(l.Machine) {
 			lines = append(lines, l)
 		}
 	}
 }
 
-func lineOf(machine, from, to, cost string) (l Line, err error) {
+// ReadLine reads the texts of a line. A machine may be named by a path; no cost is none.
+func ReadLine(machine, from, to, cost string) (l Line, err error) {
 	var errs [3]error
 	l.Machine = machine[strings.LastIndexByte(machine, '/')+1:]
 	l.From, errs[0] = parseTime(from)
@@ -177,67 +133,6 @@ func parseTime(text string) (t time.Time, err error) {
 	return t, fmt.Errorf("%q is not a time", text)
 }
 
-// exportJSON reads Google's detailed usage cost export as BigQuery writes it: objects, one after the other or in a list.
-// Credits, such as discounts, are part of the cost.
-func exportJSON(r *bufio.Reader) (lines []Line, err error) {
-	if head, _ := r.Peek(1); head[0] == '[' {
-		var all []exported
-		if err := json.NewDecoder(r).Decode(&all); err != nil {
-			return nil, err
-		}
-		for i, e := range all {
-			if lines, err = e.add(lines); err != nil {
-				return nil, fmt.Errorf("entry %d: %w", i+1, err)
-			}
-		}
-		return lines, nil
-	}
-	objects := json.NewDecoder(r)
-	for n := 1; ; n++ {
-		var e exported
-		err := objects.Decode(&e)
-		if errors.Is(err, io.EOF) {
-			return lines, nil
-		}
-		if err == nil {
-			lines, err = e.add(lines)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("entry %d: %w", n, err)
-		}
-	}
-}
-
-type exported struct {
-	Resource struct {
-		Name string `json:"name"`
-	} `json:"resource"`
-	Start   string      `json:"usage_start_time"`
-	End     string      `json:"usage_end_time"`
-	Cost    json.Number `json:"cost"`
-	Credits []struct {
-		Amount json.Number `json:"amount"`
-	} `json:"credits"`
-}
-
-func (e exported) add(lines []Line) ([]Line, error) {
-	if e.Resource.Name == "" {
-		return lines, nil
-	}
-	l, err := lineOf(e.Resource.Name, e.Start, e.End, e.Cost.String())
-	if err != nil {
-		return nil, err
-	}
-	for _, c := range e.Credits {
-		v, err := c.Amount.Float64()
-		if err != nil {
-			return nil, fmt.Errorf("a credit: %w", err)
-		}
-		l.USD += v
-	}
-	return append(lines, l), nil
-}
-
 // Difference is an hour of a machine in which the two do not agree.
 type Difference struct {
 	Machine string    `json:"machine"`
@@ -248,7 +143,7 @@ type Difference struct {
 
 // Comparison is what was reckoned beside what the provider says.
 type Comparison struct {
-	Form        Form         `json:"form"`
+	Form        string       `json:"form"`
 	Machines    int          `json:"machines"` // of ours
 	Missing     int          `json:"missing"`  // of them, those that the provider's record does not have
 	Others      int          `json:"others"`   // machines of the record that are not ours: left out
@@ -259,7 +154,7 @@ type Comparison struct {
 
 // Compare matches lines by machine and hour of the clock; a line that lasts longer is spread evenly. Differences up to the
 // tolerance, in dollars, are none.
-func Compare(ours, theirs []Line, form Form, tolerance float64) Comparison {
+func Compare(ours, theirs []Line, form string, tolerance float64) Comparison {
 	c := Comparison{Form: form, Differences: []Difference{}}
 	mine, all := map[string]bool{}, map[string]bool{}
 	for _, l := range ours {

@@ -35,7 +35,7 @@ const notSent = "EC2 sends true notices and recommendations by its Fault Injecti
 // Facts is what is to be known of EC2 as data.
 func (Provider) Facts() providers.Facts {
 	return providers.Facts{
-		Provider: Terms, Endpoint: "https://ec2.{region}.amazonaws.com", ScriptInUserData: true, Mark: "the tag tierml:cluster=",
+		Provider: Terms, Bills: bills, Endpoint: "https://ec2.{region}.amazonaws.com", ScriptInUserData: true, Mark: "the tag tierml:cluster=",
 		Refused:  "credentials as the AWS command line does; `aws sts get-caller-identity` shows whose they are, terraform/aws what they must be allowed",
 		Undoable: map[string]string{"evict": notSent, "rebalance": notSent},
 		Reach: providers.Reach{

@@ -31,7 +31,7 @@ type Provider struct{}
 // Facts is what is to be known of Compute Engine as data.
 func (Provider) Facts() providers.Facts {
 	return providers.Facts{
-		Provider: Terms, NoBids: true, Endpoint: "https://compute.googleapis.com", MetadataVariable: "GCE_METADATA_HOST", Mark: "the label tierml-cluster=",
+		Provider: Terms, Bills: bills, NoBids: true, Endpoint: "https://compute.googleapis.com", MetadataVariable: "GCE_METADATA_HOST", Mark: "the label tierml-cluster=",
 		Refused:    "Google's Application Default Credentials; `gcloud auth list` shows whose they are, terraform/gcp what they must be allowed",
 		Undoable:   map[string]string{"rebalance": "nothing is recommended beforehand on Compute Engine"},
 		Preemption: "has Compute Engine take back, by a simulated maintenance event,",

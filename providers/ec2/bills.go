@@ -1,0 +1,63 @@
+package ec2
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/cost/invoice"
+)
+
+const usageReport = "AWS cost and usage report"
+
+// bills are the forms in which Amazon says what machines have cost.
+var bills = []invoice.Form{
+	{Name: usageReport, Looks: "an AWS cost and usage report with resource ids (lineItem/ResourceId ...)", Machine: isMachine,
+		Columns: [4]string{"lineItem/ResourceId", "lineItem/UsageStartDate", "lineItem/UsageEndDate", "lineItem/UnblendedCost"}},
+	{Name: usageReport, Machine: isMachine,
+		Columns: [4]string{"line_item_resource_id", "line_item_usage_start_date", "line_item_usage_end_date", "line_item_unblended_cost"}},
+	{Name: "AWS Spot data feed", Looks: "an AWS Spot data feed (#Version ...)", First: "#", Read: spotDataFeed},
+}
+
+// isMachine tells machines from volumes.
+func isMachine(name string) bool { return strings.HasPrefix(name, "i-") }
+
+// spotDataFeed reads lines of fields, with tabs between, that a comment names. Each is an hour, or what was used of it, that
+// ends at its time.
+func spotDataFeed(r *bufio.Reader) (lines []invoice.Line, err error) {
+	text := bufio.NewScanner(r)
+	columns := []string{"Timestamp", "UsageType", "Operation", "InstanceID", "MyBidID", "MyMaxPrice", "MarketPrice", "Charge", "Version"}
+	for n := 1; text.Scan(); n++ {
+		line := strings.TrimRight(text.Text(), "\r")
+		if names, ok := strings.CutPrefix(line, "#Fields:"); ok {
+			columns = strings.Fields(names)
+		}
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		field := func(name string) string {
+			parts := strings.Split(line, "\t")
+			if i := slices.Index(columns, name); i >= 0 && i < len(parts) {
+				return parts[i]
+			}
+			return ""
+		}
+		at, err := time.Parse("2006-01-02 15:04:05 MST", field("Timestamp"))
+		amount, currency, _ := strings.Cut(field("Charge"), " ")
+		usd, err2 := strconv.ParseFloat(amount, 64)
+		if currency != "" && currency != "USD" {
+			err2 = fmt.Errorf("the charge is in %s", currency)
+		}
+		if err := errors.Join(err, err2); err != nil || field("InstanceID") == "" {
+			return nil, fmt.Errorf("line %d: %w", n, cmp.Or(err, errors.New("it names no machine")))
+		}
+		hour := at.Truncate(time.Hour)
+		lines = append(lines, invoice.Line{Machine: field("InstanceID"), From: hour, To: hour.Add(time.Hour), USD: usd})
+	}
+	return lines, text.Err()
+}
