@@ -128,8 +128,8 @@ func (c Config) check() error {
 	if !(c.Clock.Speed > 0) {
 		errs = append(errs, fmt.Errorf("clock: speed %v is not above 0", c.Clock.Speed))
 	}
-	if c.Provider != EC2 && c.Provider != GCE {
-		errs = append(errs, fmt.Errorf("provider %q: there are %s and %s", c.Provider, EC2, GCE))
+	if _, err := KindNamed(c.Provider); err != nil {
+		errs = append(errs, err)
 	}
 	if c.Region == "" {
 		errs = append(errs, errors.New("no region"))

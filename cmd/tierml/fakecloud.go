@@ -36,7 +36,7 @@ func (g *goods) bind(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&g.prices, "prices", "", "`file` of spot prices (CSV or AWS JSON, may be compressed)")
 	f.StringVar(&g.catalog, "catalog", "", "CSV `file` of machine types and on-demand prices (may be compressed with gzip)")
-	f.StringVar(&g.provider, "provider", fakecloud.EC2, "whose cloud it plays: "+fakecloud.EC2+" or "+fakecloud.GCE)
+	f.StringVar(&g.provider, "provider", fakecloud.Kinds[0].Name, "whose cloud it plays: "+fakecloud.KindNames(" or "))
 	f.StringVar(&g.region, "region", "", "region on sale (default: that of the prices)")
 	for _, name := range []string{"prices", "catalog"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
@@ -48,8 +48,8 @@ func (g *goods) bind(cmd *cobra.Command) {
 // load reads the files into a configuration.
 func (g *goods) load(log io.Writer) (fakecloud.Config, error) {
 	c := fakecloud.Config{Provider: g.provider}
-	if c.Provider != fakecloud.EC2 && c.Provider != fakecloud.GCE {
-		return c, fmt.Errorf("--provider %q: there are %s and %s", g.provider, fakecloud.EC2, fakecloud.GCE)
+	if _, err := fakecloud.KindNamed(c.Provider); err != nil {
+		return c, fmt.Errorf("--%w", err)
 	}
 	prices, err := readFile(g.prices, func(r io.Reader) (*trace.Trace, error) {
 		return trace.Read(r, trace.Options{Provider: g.provider, File: g.prices})
@@ -173,15 +173,6 @@ Paths below /_control/ show the cloud's state and inject events:
 	return cmd
 }
 
-// usualTerms are those of each provider.
-var usualTerms = map[string]struct {
-	rules  string
-	notice time.Duration
-}{
-	fakecloud.EC2: {"ec2-2017", 2 * time.Minute},
-	fakecloud.GCE: {"gce-spot", 30 * time.Second},
-}
-
 // configure makes the whole configuration of the flags.
 func (o *fakecloudFlags) configure(now time.Time, log io.Writer) (fakecloud.Config, error) {
 	c, err := o.load(log)
@@ -191,8 +182,11 @@ func (o *fakecloudFlags) configure(now time.Time, log io.Writer) (fakecloud.Conf
 	files := c
 	c = o.config
 	c.Provider, c.Region, c.Types, c.Prices = files.Provider, files.Region, files.Types, files.Prices
-	usual := usualTerms[c.Provider]
-	c.Notice, o.rules = cmp.Or(c.Notice, usual.notice), cmp.Or(o.rules, usual.rules)
+	usual, err := fakecloud.KindNamed(c.Provider)
+	if err != nil {
+		return c, err
+	}
+	c.Notice, o.rules = cmp.Or(c.Notice, usual.Notice), cmp.Or(o.rules, usual.Rules)
 	if c.Rules, err = market.Rules(o.rules); err != nil {
 		return c, err
 	}
@@ -272,9 +266,6 @@ func (o *fakecloudFlags) readScript() (fakecloud.Script, error) {
 	return script, nil
 }
 
-// apiNames are said at the start.
-var apiNames = map[string]string{fakecloud.EC2: "EC2", fakecloud.GCE: "Compute Engine"}
-
 func (o *fakecloudFlags) run(cmd *cobra.Command) error {
 	c, err := o.configure(time.Now(), cmd.ErrOrStderr())
 	if err != nil {
@@ -287,10 +278,14 @@ func (o *fakecloudFlags) run(cmd *cobra.Command) error {
 	ctx, stop := untilInterrupted(cmd.Context())
 	defer stop()
 	out := cmd.OutOrStdout()
-	fmt.Fprintf(out, "%s API of %s at %s\n", apiNames[c.Provider], c.Region, cloud.Endpoint())
+	kind, err := fakecloud.KindNamed(c.Provider)
+	if err != nil {
+		return usageError{err}
+	}
+	fmt.Fprintf(out, "%s API of %s at %s\n", kind.Title, c.Region, cloud.Endpoint())
 	fmt.Fprintf(out, "market time starts at %s and runs %g times as fast; %d spot pools, %d types, rules %s\n",
 		c.Clock.Market.UTC().Format(time.RFC3339), c.Clock.Speed, len(c.Prices), len(c.Types), c.Rules.Name())
-	fmt.Fprintln(out, "try: "+tryCommand(c, cloud.Endpoint()))
+	fmt.Fprintln(out, "try: "+strings.NewReplacer("{endpoint}", cloud.Endpoint(), "{region}", c.Region).Replace(kind.Try))
 	if !sameuser.Supported {
 		fmt.Fprintln(out, "this system does not tell whose a connection is: every user of this host can use the cloud")
 	}
@@ -304,15 +299,6 @@ func (o *fakecloudFlags) run(cmd *cobra.Command) error {
 	}
 	fmt.Fprintf(out, "ended at %s; %d instances cost $%s\n", bill.AsOf.Format(time.RFC3339), len(bill.Lines), bill.Total)
 	return nil
-}
-
-// tryCommand is a first question to ask.
-func tryCommand(c fakecloud.Config, endpoint string) string {
-	if c.Provider == fakecloud.GCE {
-		return "curl " + endpoint + "/compute/v1/projects/any/aggregated/instances"
-	}
-	return fmt.Sprintf("AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any aws --region %s --endpoint-url %s ec2 describe-spot-price-history --max-items 3",
-		c.Region, endpoint)
 }
 
 func newFakecloudBillCommand() *cobra.Command {
