@@ -62,7 +62,7 @@ const again = "" +
 
 Any other zone, month or pair is run the same way, from any price history that ` + "`tierml dry-run --trace`" + ` reads:
 
-` + "```" + `
+` + "```sh" + `
 make paper STARTS=every            # every minute that has room
 make paper STARTS=10 PAPER="-results FILE -o docs/papers/paper.md"   # keeps what is done: it may be broken off, and -kept prints what there is
 make paper DATA=folder PAPER="-zones us-east-1b -only-prices -o page.md"
@@ -73,7 +73,7 @@ make paper STARTS=200 PAPER="-trace c4.csv.gz -catalog types.csv.gz -pairs c4.xl
 Without ` + "`-pairs`" + ` they are the neighbours in size of each family. ` + "`-hours`, `-machines`, `-reliable`, `-seed`" + ` and ` + "`-no-oracle`" + ` do what they say;
 ` + "`go run ./test/paper -h`" + ` lists all. A single cell is also a dry run:
 
-` + "```" + `
+` + "```sh" + `
 tierml dry-run examples/demo.yaml --trace c4.csv.gz --catalog types.csv.gz --types c4.xlarge,c4.2xlarge --zones us-east-1a \
     --vcpu 480 --reliable c4.2xlarge:4 --rules ec2-2017 --hours 2,4,8,20 --starts every --no-oracle
 ` + "```" + `
