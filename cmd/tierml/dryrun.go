@@ -170,7 +170,7 @@ func (o dryRunOptions) plan(ctx context.Context, jobFile string, errOut io.Write
 	if k := &job.Checkpoint; job.Reliable.Count == 0 && k.Every == 0 && k.EveryClocks == 0 {
 		k.Every = savedEvery // of the wall clock, which is the market's with --hours
 		if len(p.Hours) == 0 {
-			k.Every = time.Duration(float64(savedEvery) / job.Local.Speed)
+			k.Every = job.Tempo().Wall(savedEvery)
 		}
 	}
 	var skipped []string
