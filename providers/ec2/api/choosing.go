@@ -20,7 +20,7 @@ type Need struct {
 }
 
 // TypesFor returns the names of the types that meet a need, sorted.
-func (c *Cloud) TypesFor(ctx context.Context, n Need) ([]string, error) {
+func (m *Market) TypesFor(ctx context.Context, n Need) ([]string, error) {
 	in := &ec2.GetInstanceTypesFromInstanceRequirementsInput{
 		ArchitectureTypes:   []types.ArchitectureType{types.ArchitectureTypeX8664, types.ArchitectureTypeArm64},
 		VirtualizationTypes: []types.VirtualizationType{types.VirtualizationTypeHvm},
@@ -36,7 +36,7 @@ func (c *Cloud) TypesFor(ctx context.Context, n Need) ([]string, error) {
 		in.ArchitectureTypes = []types.ArchitectureType{types.ArchitectureType(n.Arch)}
 	}
 	var names []string
-	for pages := ec2.NewGetInstanceTypesFromInstanceRequirementsPaginator(c.api, in); pages.HasMorePages(); {
+	for pages := ec2.NewGetInstanceTypesFromInstanceRequirementsPaginator(m.api, in); pages.HasMorePages(); {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return nil, failure(ctx, "asking which types meet a need", err)
@@ -64,8 +64,8 @@ type Zone struct {
 }
 
 // Zones returns the zones of the region in which the account can buy, sorted by name.
-func (c *Cloud) Zones(ctx context.Context) ([]Zone, error) {
-	out, err := c.api.DescribeAvailabilityZones(ctx, &ec2.DescribeAvailabilityZonesInput{
+func (m *Market) Zones(ctx context.Context) ([]Zone, error) {
+	out, err := m.api.DescribeAvailabilityZones(ctx, &ec2.DescribeAvailabilityZonesInput{
 		Filters: []types.Filter{{Name: aws.String("zone-type"), Values: []string{"availability-zone"}}}})
 	if err != nil {
 		return nil, failure(ctx, "asking for zones", err)
@@ -84,16 +84,16 @@ const scoredTypes = 3
 // PlacementScores asks how likely a spot request for so many machines of any of these types is to be met in each zone now: 10 is
 // highly likely, 1 is not. EC2 answers an account some questions a day only, and tells nothing of how long machines are kept. It
 // advises to name three types at least; with fewer, all says so.
-func (c *Cloud) PlacementScores(ctx context.Context, machines int, names ...string) (zones []Zone, all bool, err error) {
-	zones, err = c.Zones(ctx)
+func (m *Market) PlacementScores(ctx context.Context, machines int, names ...string) (zones []Zone, all bool, err error) {
+	zones, err = m.Zones(ctx)
 	if err != nil {
 		return nil, false, err
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	pages := ec2.NewGetSpotPlacementScoresPaginator(c.api, &ec2.GetSpotPlacementScoresInput{
+	pages := ec2.NewGetSpotPlacementScoresPaginator(m.api, &ec2.GetSpotPlacementScoresInput{
 		InstanceTypes: names, TargetCapacity: aws.Int32(int32(machines)), TargetCapacityUnitType: types.TargetCapacityUnitTypeUnits,
-		SingleAvailabilityZone: aws.Bool(true), RegionNames: []string{c.config.Region},
+		SingleAvailabilityZone: aws.Bool(true), RegionNames: []string{m.config.Region},
 	})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)

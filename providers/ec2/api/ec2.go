@@ -37,14 +37,29 @@ const (
 	maxUserData = 16 << 10 // bytes before base64
 )
 
-// Cloud is EC2 in one region, seen through one cluster's tag.
+// Cloud is EC2 in one region, seen through one cluster's tag: what is bought there and held. What is for sale is its Market's, and
+// what stands ready for its machines its Account's.
 type Cloud struct {
+	*client
+	Market
+	Account
+
+	fresh freshMachines
+	ends  observedEnds
+}
+
+// client is the way to EC2.
+type client struct {
 	config Config
 	api    *ec2.Client
 	http   *http.Client
-	fresh  freshMachines
-	ends   observedEnds
 }
+
+// Market is what EC2 sells in the region: its zones, its types and their prices, whoever's cluster asks.
+type Market struct{ *client }
+
+// Account is what a cluster finds there that it did not buy: image, networks, rights and quotas. It only looks.
+type Account struct{ *client }
 
 var _ provisioner.Cloud = (*Cloud)(nil)
 
@@ -60,13 +75,13 @@ func New(ctx context.Context, c Config) (*Cloud, error) {
 	if err != nil {
 		return nil, err
 	}
-	cloud := &Cloud{config: c, http: sdk.HTTPClient.(*http.Client)}
-	cloud.api = ec2.NewFromConfig(sdk, func(o *ec2.Options) {
+	way := &client{config: c, http: sdk.HTTPClient.(*http.Client)}
+	way.api = ec2.NewFromConfig(sdk, func(o *ec2.Options) {
 		if c.Endpoint != "" {
 			o.BaseEndpoint = &c.Endpoint // also against AWS_ENDPOINT_URL_EC2 in the environment
 		}
 	})
-	return cloud, nil
+	return &Cloud{client: way, Market: Market{way}, Account: Account{way}}, nil
 }
 
 // Close gives up idle connections. The Cloud can be used on.

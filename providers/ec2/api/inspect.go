@@ -21,22 +21,20 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// This file only looks at an account: nothing is bought or changed by it.
-
 // Image is the configured machine image.
 type Image struct {
 	State, Architecture, RootDevice string
 }
 
 // Image looks the configured machine image up.
-func (c *Cloud) Image(ctx context.Context) (Image, error) {
-	doing := "looking at the image " + c.config.ImageID
-	out, err := c.api.DescribeImages(ctx, &ec2.DescribeImagesInput{ImageIds: []string{c.config.ImageID}})
+func (a *Account) Image(ctx context.Context) (Image, error) {
+	doing := "looking at the image " + a.config.ImageID
+	out, err := a.api.DescribeImages(ctx, &ec2.DescribeImagesInput{ImageIds: []string{a.config.ImageID}})
 	if err != nil {
 		return Image{}, failure(ctx, doing, err)
 	}
 	if len(out.Images) == 0 {
-		return Image{}, fmt.Errorf("%s: %w: there is none of this name in %s", doing, provisioner.ErrInvalid, c.config.Region)
+		return Image{}, fmt.Errorf("%s: %w: there is none of this name in %s", doing, provisioner.ErrInvalid, a.config.Region)
 	}
 	i := out.Images[0]
 	return Image{string(i.State), string(i.Architecture), aws.ToString(i.RootDeviceName)}, nil
@@ -49,12 +47,12 @@ type Subnet struct {
 }
 
 // Subnets looks the configured subnets up, in the order of their zones.
-func (c *Cloud) Subnets(ctx context.Context) ([]Subnet, error) {
-	if len(c.config.Subnets) == 0 {
+func (a *Account) Subnets(ctx context.Context) ([]Subnet, error) {
+	if len(a.config.Subnets) == 0 {
 		return nil, nil
 	}
-	ids := slices.Sorted(maps.Values(c.config.Subnets))
-	out, err := c.api.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{SubnetIds: ids})
+	ids := slices.Sorted(maps.Values(a.config.Subnets))
+	out, err := a.api.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{SubnetIds: ids})
 	if err != nil {
 		return nil, failure(ctx, "looking at the subnets", err)
 	}
@@ -74,11 +72,11 @@ type SecurityGroup struct {
 }
 
 // SecurityGroups looks the configured security groups up.
-func (c *Cloud) SecurityGroups(ctx context.Context) ([]SecurityGroup, error) {
-	if len(c.config.SecurityGroups) == 0 {
+func (a *Account) SecurityGroups(ctx context.Context) ([]SecurityGroup, error) {
+	if len(a.config.SecurityGroups) == 0 {
 		return nil, nil
 	}
-	out, err := c.api.DescribeSecurityGroups(ctx, &ec2.DescribeSecurityGroupsInput{GroupIds: c.config.SecurityGroups})
+	out, err := a.api.DescribeSecurityGroups(ctx, &ec2.DescribeSecurityGroupsInput{GroupIds: a.config.SecurityGroups})
 	if err != nil {
 		return nil, failure(ctx, "looking at the security groups", err)
 	}
@@ -107,18 +105,18 @@ func Actions() []string {
 }
 
 // May asks whether an action of Actions is allowed (DryRun). Refused, it is provisioner.ErrDenied.
-func (c *Cloud) May(ctx context.Context, action string) error {
+func (a *Account) May(ctx context.Context, action string) error {
 	dry := aws.Bool(true)
 	var err error
 	switch action {
 	case "DescribeInstances":
-		_, err = c.api.DescribeInstances(ctx, &ec2.DescribeInstancesInput{DryRun: dry})
+		_, err = a.api.DescribeInstances(ctx, &ec2.DescribeInstancesInput{DryRun: dry})
 	case "DescribeInstanceTypes":
-		_, err = c.api.DescribeInstanceTypes(ctx, &ec2.DescribeInstanceTypesInput{DryRun: dry})
+		_, err = a.api.DescribeInstanceTypes(ctx, &ec2.DescribeInstanceTypesInput{DryRun: dry})
 	case "DescribeSpotInstanceRequests":
-		_, err = c.api.DescribeSpotInstanceRequests(ctx, &ec2.DescribeSpotInstanceRequestsInput{DryRun: dry})
+		_, err = a.api.DescribeSpotInstanceRequests(ctx, &ec2.DescribeSpotInstanceRequestsInput{DryRun: dry})
 	case "DescribeSpotPriceHistory":
-		_, err = c.api.DescribeSpotPriceHistory(ctx, &ec2.DescribeSpotPriceHistoryInput{DryRun: dry, MaxResults: aws.Int32(1)})
+		_, err = a.api.DescribeSpotPriceHistory(ctx, &ec2.DescribeSpotPriceHistoryInput{DryRun: dry, MaxResults: aws.Int32(1)})
 	default:
 		return fmt.Errorf("%w: there is no trial of %s", provisioner.ErrInvalid, action)
 	}
@@ -126,8 +124,8 @@ func (c *Cloud) May(ctx context.Context, action string) error {
 }
 
 // MayTerminate asks whether a machine could be terminated (DryRun).
-func (c *Cloud) MayTerminate(ctx context.Context, id provisioner.InstanceID) error {
-	_, err := c.api.TerminateInstances(ctx, &ec2.TerminateInstancesInput{DryRun: aws.Bool(true), InstanceIds: []string{string(id)}})
+func (a *Account) MayTerminate(ctx context.Context, id provisioner.InstanceID) error {
+	_, err := a.api.TerminateInstances(ctx, &ec2.TerminateInstancesInput{DryRun: aws.Bool(true), InstanceIds: []string{string(id)}})
 	return tried(ctx, "asking whether "+string(id)+" could be terminated", err)
 }
 
@@ -148,16 +146,16 @@ const (
 
 // Quota asks Service Quotas, which has an endpoint of its own (empty = Amazon's), for a limit on EC2. The call is made by
 // hand: its SDK would be one more for a single number.
-func (c *Cloud) Quota(ctx context.Context, endpoint, code string) (float64, error) {
+func (a *Account) Quota(ctx context.Context, endpoint, code string) (float64, error) {
 	doing := "asking for the quota " + code
 	if endpoint == "" {
-		endpoint = "https://servicequotas." + c.config.Region + ".amazonaws.com"
+		endpoint = "https://servicequotas." + a.config.Region + ".amazonaws.com"
 	}
 	body, err := json.Marshal(map[string]string{"ServiceCode": "ec2", "QuotaCode": code})
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", doing, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.config.AttemptTimeout)
+	ctx, cancel := context.WithTimeout(ctx, a.config.AttemptTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint+"/", bytes.NewReader(body))
 	if err != nil {
@@ -165,15 +163,15 @@ func (c *Cloud) Quota(ctx context.Context, endpoint, code string) (float64, erro
 	}
 	request.Header.Set("Content-Type", "application/x-amz-json-1.1")
 	request.Header.Set("X-Amz-Target", "ServiceQuotasV20190624.GetServiceQuota")
-	who, err := c.api.Options().Credentials.Retrieve(ctx)
+	who, err := a.api.Options().Credentials.Retrieve(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w: %w", doing, provisioner.ErrDenied, err)
 	}
 	sum := sha256.Sum256(body)
-	if err := v4.NewSigner().SignHTTP(ctx, who, request, hex.EncodeToString(sum[:]), "servicequotas", c.config.Region, time.Now()); err != nil {
+	if err := v4.NewSigner().SignHTTP(ctx, who, request, hex.EncodeToString(sum[:]), "servicequotas", a.config.Region, time.Now()); err != nil {
 		return 0, fmt.Errorf("%s: %w", doing, err)
 	}
-	response, err := c.http.Do(request)
+	response, err := a.http.Do(request)
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w: %w", doing, provisioner.ErrTemporary, err)
 	}

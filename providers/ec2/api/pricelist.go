@@ -38,18 +38,18 @@ type ListPrice struct {
 
 // ListPrices returns the on-demand prices per hour of Linux machines on shared hardware in the region, by type: of the named
 // types, or without names of all. A type that the price list does not have is not in the answer.
-func (c *Cloud) ListPrices(ctx context.Context, names ...string) (map[string]ListPrice, error) {
-	doing := "asking the AWS Price List for on-demand prices in " + c.config.Region
-	api, err := c.priceList(ctx)
+func (m *Market) ListPrices(ctx context.Context, names ...string) (map[string]ListPrice, error) {
+	doing := "asking the AWS Price List for on-demand prices in " + m.config.Region
+	api, err := m.priceList(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
-	questions := [][]types.Filter{c.priceFilters()}
+	questions := [][]types.Filter{m.priceFilters()}
 	if len(names) > 0 && len(names) <= namedPrices {
 		questions = nil
 		for _, name := range names {
-			questions = append(questions, append(c.priceFilters(), filter("instanceType", name)))
+			questions = append(questions, append(m.priceFilters(), filter("instanceType", name)))
 		}
 	}
 	prices := map[string]ListPrice{}
@@ -76,17 +76,17 @@ func (c *Cloud) ListPrices(ctx context.Context, names ...string) (map[string]Lis
 
 // priceList makes a client. The Price List API is in few regions; which of them is asked does not matter for what it
 // answers.
-func (c *Cloud) priceList(ctx context.Context) (*pricing.Client, error) {
-	near := c.config
-	near.Region = priceListRegion(c.config.Region)
-	sdk, err := loadSDK(ctx, near, c.http)
+func (m *Market) priceList(ctx context.Context) (*pricing.Client, error) {
+	near := m.config
+	near.Region = priceListRegion(m.config.Region)
+	sdk, err := loadSDK(ctx, near, m.http)
 	if err != nil {
 		return nil, err
 	}
-	local, _ := adapter.IsLocal(c.config.Endpoint)
+	local, _ := adapter.IsLocal(m.config.Endpoint)
 	return pricing.NewFromConfig(sdk, func(o *pricing.Options) {
 		if local { // what speaks EC2's protocol on this host speaks this one, too; a VPC endpoint of EC2 does not
-			o.BaseEndpoint = &c.config.Endpoint
+			o.BaseEndpoint = &m.config.Endpoint
 		}
 	}), nil
 }
@@ -108,9 +108,9 @@ func priceListRegion(region string) string {
 
 // priceFilters leave one product for each type of a region: what is rented by the hour, not reserved, not licensed, not on a
 // host of one's own.
-func (c *Cloud) priceFilters() []types.Filter {
+func (m *Market) priceFilters() []types.Filter {
 	return []types.Filter{
-		filter("regionCode", c.config.Region), filter("operatingSystem", "Linux"), filter("preInstalledSw", "NA"),
+		filter("regionCode", m.config.Region), filter("operatingSystem", "Linux"), filter("preInstalledSw", "NA"),
 		filter("tenancy", "Shared"), filter("capacitystatus", "Used"), filter("marketoption", "OnDemand"),
 	}
 }
@@ -181,12 +181,12 @@ func billionths(text string) (market.USD, error) {
 
 // OnDemand returns the named types, or all of the region, with their shapes and on-demand prices, sorted by name; missing are
 // those that EC2 has and the price list does not.
-func (c *Cloud) OnDemand(ctx context.Context, names ...string) (found []market.InstanceType, missing []string, err error) {
-	shapes, err := c.Types(ctx, names...)
+func (m *Market) OnDemand(ctx context.Context, names ...string) (found []market.InstanceType, missing []string, err error) {
+	shapes, err := m.Types(ctx, names...)
 	if err != nil {
 		return nil, nil, err
 	}
-	prices, err := c.ListPrices(ctx, names...)
+	prices, err := m.ListPrices(ctx, names...)
 	if errors.Is(err, provisioner.ErrDenied) {
 		return nil, nil, fmt.Errorf("%w (let the role do pricing:GetProducts, which terraform/aws has, or name a catalog)", err)
 	}

@@ -20,13 +20,13 @@ const product = "Linux/UNIX"
 
 // SpotPrices returns what the spot price of each pool was from since to until, in time order. EC2 also gives
 // the point in force at since, which lies before it. Pools of which EC2 knows no price are not in the answer.
-func (c *Cloud) SpotPrices(ctx context.Context, pools []market.Pool, since, until time.Time) (map[market.Pool][]market.PricePoint, error) {
+func (m *Market) SpotPrices(ctx context.Context, pools []market.Pool, since, until time.Time) (map[market.Pool][]market.PricePoint, error) {
 	byZone := map[string][]market.Pool{}
 	var zones []string
 	for _, p := range pools {
-		if p.Provider != Provider || p.Region != c.config.Region || p.Class != market.Spot {
+		if p.Provider != Provider || p.Region != m.config.Region || p.Class != market.Spot {
 			return nil, fmt.Errorf("asking for spot prices: %w: %s is no spot pool of EC2 in %s",
-				provisioner.ErrInvalid, p, c.config.Region)
+				provisioner.ErrInvalid, p, m.config.Region)
 		}
 		if byZone[p.Zone] == nil {
 			zones = append(zones, p.Zone)
@@ -36,7 +36,7 @@ func (c *Cloud) SpotPrices(ctx context.Context, pools []market.Pool, since, unti
 	slices.Sort(zones)
 	prices := map[market.Pool][]market.PricePoint{}
 	for _, zone := range zones {
-		if err := c.zonePrices(ctx, zone, byZone[zone], since, until, prices); err != nil {
+		if err := m.zonePrices(ctx, zone, byZone[zone], since, until, prices); err != nil {
 			return nil, err
 		}
 	}
@@ -47,7 +47,7 @@ func (c *Cloud) SpotPrices(ctx context.Context, pools []market.Pool, since, unti
 }
 
 // zonePrices adds the prices of one zone's pools.
-func (c *Cloud) zonePrices(ctx context.Context, zone string, pools []market.Pool, since, until time.Time, prices map[market.Pool][]market.PricePoint) error {
+func (m *Market) zonePrices(ctx context.Context, zone string, pools []market.Pool, since, until time.Time, prices map[market.Pool][]market.PricePoint) error {
 	doing := "asking for spot prices in " + zone
 	wanted := map[types.InstanceType]market.Pool{}
 	var names []types.InstanceType
@@ -57,7 +57,7 @@ func (c *Cloud) zonePrices(ctx context.Context, zone string, pools []market.Pool
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	pages := ec2.NewDescribeSpotPriceHistoryPaginator(c.api, &ec2.DescribeSpotPriceHistoryInput{
+	pages := ec2.NewDescribeSpotPriceHistoryPaginator(m.api, &ec2.DescribeSpotPriceHistoryInput{
 		AvailabilityZone:    &zone,
 		InstanceTypes:       slices.Compact(names),
 		ProductDescriptions: []string{product},
@@ -93,8 +93,8 @@ type PriceQuery struct {
 
 // PriceHistory returns the spot prices of a region until now, each pool's in time order. EC2 answers in pages: progress
 // is told the number of prices after each.
-func (c *Cloud) PriceHistory(ctx context.Context, q PriceQuery, progress func(prices int)) (map[market.Pool][]market.PricePoint, error) {
-	doing := "asking for spot prices in " + c.config.Region
+func (m *Market) PriceHistory(ctx context.Context, q PriceQuery, progress func(prices int)) (map[market.Pool][]market.PricePoint, error) {
+	doing := "asking for spot prices in " + m.config.Region
 	input := &ec2.DescribeSpotPriceHistoryInput{
 		ProductDescriptions: []string{product}, StartTime: &q.Since, MaxResults: aws.Int32(pageSize),
 	}
@@ -105,13 +105,13 @@ func (c *Cloud) PriceHistory(ctx context.Context, q PriceQuery, progress func(pr
 		input.Filters = []types.Filter{{Name: aws.String("availability-zone"), Values: q.Zones}}
 	}
 	prices, count := map[market.Pool][]market.PricePoint{}, 0
-	for pages := ec2.NewDescribeSpotPriceHistoryPaginator(c.api, input); pages.HasMorePages(); {
+	for pages := ec2.NewDescribeSpotPriceHistoryPaginator(m.api, input); pages.HasMorePages(); {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return nil, failure(ctx, doing, err)
 		}
 		for _, entry := range page.SpotPriceHistory {
-			pool := market.Pool{Provider: Provider, Region: c.config.Region, Zone: aws.ToString(entry.AvailabilityZone),
+			pool := market.Pool{Provider: Provider, Region: m.config.Region, Zone: aws.ToString(entry.AvailabilityZone),
 				Type: string(entry.InstanceType), Class: market.Spot}
 			point, err := pricePoint(entry)
 			if err != nil {

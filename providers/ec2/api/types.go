@@ -18,7 +18,7 @@ const typesChunk = 100
 // Types returns what the named types have, sorted by name; without names, all types of the region. A name that
 // EC2 does not know is provisioner.ErrInvalid. EC2 does not tell prices by this way: OnDemand is 0, and a
 // catalog (market.Catalog) must fill it in.
-func (c *Cloud) Types(ctx context.Context, names ...string) ([]market.InstanceType, error) {
+func (m *Market) Types(ctx context.Context, names ...string) ([]market.InstanceType, error) {
 	wanted := make([]types.InstanceType, 0, len(names))
 	for _, name := range names {
 		wanted = append(wanted, types.InstanceType(name))
@@ -34,7 +34,7 @@ func (c *Cloud) Types(ctx context.Context, names ...string) ([]market.InstanceTy
 	}
 	var found []market.InstanceType
 	for _, in := range inputs {
-		pages := ec2.NewDescribeInstanceTypesPaginator(c.api, in)
+		pages := ec2.NewDescribeInstanceTypesPaginator(m.api, in)
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(ctx)
 			if err != nil {

@@ -16,15 +16,15 @@ import (
 
 // CapacityAdvice asks what would become of a request for so many machines of a pool (advice.capacity, which needs the permission
 // compute.advice.capacity). False: it is not told.
-func (c *Cloud) CapacityAdvice(ctx context.Context, p market.Pool, machines int) (provisioner.CapacityAdvice, bool, error) {
+func (m *Market) CapacityAdvice(ctx context.Context, p market.Pool, machines int) (provisioner.CapacityAdvice, bool, error) {
 	doing := "asking for the capacity of " + p.String()
-	if p.Provider != Provider || p.Region != c.config.Region || p.Class != market.Spot {
-		return provisioner.CapacityAdvice{}, false, fmt.Errorf("%s: %w: it is no Spot pool of Compute Engine in %s", doing, provisioner.ErrInvalid, c.config.Region)
+	if p.Provider != Provider || p.Region != m.config.Region || p.Class != market.Spot {
+		return provisioner.CapacityAdvice{}, false, fmt.Errorf("%s: %w: it is no Spot pool of Compute Engine in %s", doing, provisioner.ErrInvalid, m.config.Region)
 	}
 	var answer *computepb.CapacityAdviceResponse
-	err := c.try(ctx, doing, c.config.AttemptTimeout, func(ctx context.Context) (err error) {
-		answer, err = c.advice.Capacity(ctx, &computepb.CapacityAdviceRpcRequest{
-			Project: c.config.Project, Region: c.config.Region,
+	err := m.try(ctx, doing, m.config.AttemptTimeout, func(ctx context.Context) (err error) {
+		answer, err = m.advice.Capacity(ctx, &computepb.CapacityAdviceRpcRequest{
+			Project: m.config.Project, Region: m.config.Region,
 			CapacityAdviceRequestResource: &computepb.CapacityAdviceRequest{
 				Size: proto.Int32(int32(machines)),
 				DistributionPolicy: &computepb.CapacityAdviceRequestDistributionPolicy{

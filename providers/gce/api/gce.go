@@ -40,20 +40,34 @@ const (
 	preemptibleLife = 24 * time.Hour
 )
 
-// Cloud is Compute Engine in one region, seen through one cluster's label.
+// Cloud is Compute Engine in one region, seen through one cluster's label: what is bought there and held. What is for sale is its
+// Market's, and what stands ready for its machines its Project's.
 type Cloud struct {
 	provisioner.Basic // what of the contract is optional, where the methods do not say otherwise
+	*client
+	Market
+	Project
 
+	seen     memory
+	launches launches
+}
+
+// client is the way to Compute Engine.
+type client struct {
 	config Config
 	http   *http.Client // with credentials
 
 	instances  *compute.InstancesClient
 	operations *compute.ZoneOperationsClient
 	advice     *compute.AdviceClient
-
-	seen     memory
-	launches launches
 }
+
+// Market is what Compute Engine sells in the region: its zones, its types, their prices and what it tells of their future, whoever's
+// cluster asks.
+type Market struct{ *client }
+
+// Project is what a cluster finds there that it did not buy: image, network, services, permissions and quotas. It only looks.
+type Project struct{ *client }
 
 var _ provisioner.Cloud = (*Cloud)(nil)
 
@@ -64,15 +78,15 @@ func New(ctx context.Context, c Config) (*Cloud, error) {
 	if err := c.validate(); err != nil {
 		return nil, fmt.Errorf("configuring Compute Engine: %w: %w", provisioner.ErrInvalid, err)
 	}
-	cloud := &Cloud{config: c}
+	way := &client{config: c}
 	var err error
-	if cloud.http, err = newHTTPClient(c); err != nil {
+	if way.http, err = newHTTPClient(c); err != nil {
 		return nil, err
 	}
-	if err := cloud.connect(ctx); err != nil {
+	if err := way.connect(ctx); err != nil {
 		return nil, fmt.Errorf("configuring Compute Engine: %w", err)
 	}
-	return cloud, nil
+	return &Cloud{client: way, Market: Market{way}, Project: Project{way}}, nil
 }
 
 func newHTTPClient(c Config) (*http.Client, error) {
@@ -91,7 +105,7 @@ func newHTTPClient(c Config) (*http.Client, error) {
 	return client, nil
 }
 
-func (c *Cloud) connect(ctx context.Context) (err error) {
+func (c *client) connect(ctx context.Context) (err error) {
 	if c.instances, err = compute.NewInstancesRESTClient(ctx, c.options(c.http)...); err != nil {
 		return err
 	}
@@ -102,7 +116,7 @@ func (c *Cloud) connect(ctx context.Context) (err error) {
 	return err
 }
 
-func (c *Cloud) options(client *http.Client) []option.ClientOption {
+func (c *client) options(client *http.Client) []option.ClientOption {
 	options := []option.ClientOption{option.WithHTTPClient(client)}
 	if c.config.Endpoint != "" {
 		options = append(options, option.WithEndpoint(c.config.Endpoint))
@@ -112,7 +126,7 @@ func (c *Cloud) options(client *http.Client) []option.ClientOption {
 
 // within returns the options of a client whose every request ends with ctx. The SDK's calls for lists forget their context
 // (v1.74.1), so that they would neither end early nor in time; a client for one call costs nothing worth counting.
-func (c *Cloud) within(ctx context.Context) []option.ClientOption {
+func (c *client) within(ctx context.Context) []option.ClientOption {
 	bound := *c.http
 	bound.Transport = boundTransport{c.http.Transport, ctx}
 	return c.options(&bound)
@@ -151,7 +165,7 @@ const firstPause = 200 * time.Millisecond
 
 // try makes a call, again when it failed in a way that passes. All calls may be repeated: those that change something
 // carry a request id, or are repeated harmlessly. The error is the contract's.
-func (c *Cloud) try(ctx context.Context, doing string, timeout time.Duration, call func(context.Context) error) error {
+func (c *client) try(ctx context.Context, doing string, timeout time.Duration, call func(context.Context) error) error {
 	for attempt := 1; ; attempt++ {
 		one, cancel := context.WithTimeout(ctx, timeout)
 		err := call(one)

@@ -18,19 +18,17 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// This file only looks at a project: nothing is bought or changed by it.
-
 // managerAddress is where the Resource Manager's API is.
 const managerAddress = "https://cloudresourcemanager.googleapis.com"
 
 // Granted asks which of some permissions these credentials have on the project (projects.testIamPermissions). Endpoint
 // replaces the Resource Manager's own; empty = Google's.
-func (c *Cloud) Granted(ctx context.Context, endpoint string, permissions []string) ([]string, error) {
-	return c.permitted(ctx, "asking what is permitted in "+c.config.Project, cmp.Or(endpoint, managerAddress)+"/v1/projects/"+c.config.Project, permissions)
+func (p *Project) Granted(ctx context.Context, endpoint string, permissions []string) ([]string, error) {
+	return p.permitted(ctx, "asking what is permitted in "+p.config.Project, cmp.Or(endpoint, managerAddress)+"/v1/projects/"+p.config.Project, permissions)
 }
 
 // permitted asks which permissions these credentials have on a resource (its testIamPermissions).
-func (c *Cloud) permitted(ctx context.Context, doing, resource string, permissions []string) ([]string, error) {
+func (p *Project) permitted(ctx context.Context, doing, resource string, permissions []string) ([]string, error) {
 	body, err := json.Marshal(map[string][]string{"permissions": permissions})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)
@@ -38,20 +36,20 @@ func (c *Cloud) permitted(ctx context.Context, doing, resource string, permissio
 	var answer struct {
 		Permissions []string `json:"permissions"`
 	}
-	err = c.byHand(ctx, doing, http.MethodPost, resource+":testIamPermissions", body, &answer)
+	err = p.byHand(ctx, doing, http.MethodPost, resource+":testIamPermissions", body, &answer)
 	return answer.Permissions, err
 }
 
 // byHand makes a call of another API than Compute Engine's: its client would be one more for one call.
-func (c *Cloud) byHand(ctx context.Context, doing, method, address string, body []byte, answer any) error {
-	ctx, cancel := context.WithTimeout(ctx, c.config.AttemptTimeout)
+func (p *Project) byHand(ctx context.Context, doing, method, address string, body []byte, answer any) error {
+	ctx, cancel := context.WithTimeout(ctx, p.config.AttemptTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("%s: %w: %w", doing, provisioner.ErrInvalid, err)
 	}
 	request.Header.Set("Content-Type", "application/json")
-	response, err := c.http.Do(request)
+	response, err := p.http.Do(request)
 	if err != nil {
 		return fmt.Errorf("%s: %w: %w", doing, provisioner.ErrTemporary, err)
 	}
@@ -73,23 +71,23 @@ func (c *Cloud) byHand(ctx context.Context, doing, method, address string, body 
 
 // MayActAs asks whether these credentials may launch machines that act as the configured service account; without one there is
 // nothing to ask. Endpoint replaces IAM's own; empty = Google's.
-func (c *Cloud) MayActAs(ctx context.Context, endpoint string) (bool, error) {
-	account := c.config.ServiceAccount
+func (p *Project) MayActAs(ctx context.Context, endpoint string) (bool, error) {
+	account := p.config.ServiceAccount
 	if account == "" {
 		return true, nil
 	}
 	const actAs = "iam.serviceAccounts.actAs"
-	granted, err := c.permitted(ctx, "asking who may act as "+account, cmp.Or(endpoint, "https://iam.googleapis.com")+"/v1/projects/-/serviceAccounts/"+account, []string{actAs})
+	granted, err := p.permitted(ctx, "asking who may act as "+account, cmp.Or(endpoint, "https://iam.googleapis.com")+"/v1/projects/-/serviceAccounts/"+account, []string{actAs})
 	return slices.Contains(granted, actAs), err
 }
 
 // Services returns the state of some of Google's services in the project, by name such as compute.googleapis.com: ENABLED or
 // DISABLED. Endpoint replaces that of the Service Usage API; empty = Google's.
-func (c *Cloud) Services(ctx context.Context, endpoint string, names []string) (map[string]string, error) {
-	doing := "asking which services are on in " + c.config.Project
+func (p *Project) Services(ctx context.Context, endpoint string, names []string) (map[string]string, error) {
+	doing := "asking which services are on in " + p.config.Project
 	query := url.Values{}
 	for _, name := range names {
-		query.Add("names", "projects/"+c.config.Project+"/services/"+name)
+		query.Add("names", "projects/"+p.config.Project+"/services/"+name)
 	}
 	var answer struct {
 		Services []struct {
@@ -97,7 +95,7 @@ func (c *Cloud) Services(ctx context.Context, endpoint string, names []string) (
 			State string `json:"state"`
 		} `json:"services"`
 	}
-	err := c.byHand(ctx, doing, http.MethodGet, cmp.Or(endpoint, "https://serviceusage.googleapis.com")+"/v1/projects/"+c.config.Project+"/services:batchGet?"+query.Encode(), nil, &answer)
+	err := p.byHand(ctx, doing, http.MethodGet, cmp.Or(endpoint, "https://serviceusage.googleapis.com")+"/v1/projects/"+p.config.Project+"/services:batchGet?"+query.Encode(), nil, &answer)
 	if err != nil {
 		return nil, err
 	}
@@ -110,21 +108,21 @@ func (c *Cloud) Services(ctx context.Context, endpoint string, names []string) (
 
 // MayUseSubnetwork asks whether these credentials may put machines into the configured subnetwork, and give them public
 // addresses where they get some; without a subnetwork there is nothing to ask.
-func (c *Cloud) MayUseSubnetwork(ctx context.Context) (missing []string, err error) {
-	if c.config.Subnetwork == "" {
+func (p *Project) MayUseSubnetwork(ctx context.Context) (missing []string, err error) {
+	if p.config.Subnetwork == "" {
 		return nil, nil
 	}
 	wanted := []string{"compute.subnetworks.use"}
-	if c.config.ExternalIP {
+	if p.config.ExternalIP {
 		wanted = append(wanted, "compute.subnetworks.useExternalIp")
 	}
-	project, name := c.subnetwork()
-	err = c.try(ctx, "asking who may use the subnetwork "+c.config.Subnetwork, c.config.AttemptTimeout, func(ctx context.Context) error {
-		client, err := compute.NewSubnetworksRESTClient(ctx, c.within(ctx)...)
+	project, name := p.subnetwork()
+	err = p.try(ctx, "asking who may use the subnetwork "+p.config.Subnetwork, p.config.AttemptTimeout, func(ctx context.Context) error {
+		client, err := compute.NewSubnetworksRESTClient(ctx, p.within(ctx)...)
 		if err != nil {
 			return err
 		}
-		answer, err := client.TestIamPermissions(ctx, &computepb.TestIamPermissionsSubnetworkRequest{Project: project, Region: c.config.Region, Resource: name,
+		answer, err := client.TestIamPermissions(ctx, &computepb.TestIamPermissionsSubnetworkRequest{Project: project, Region: p.config.Region, Resource: name,
 			TestPermissionsRequestResource: &computepb.TestPermissionsRequest{Permissions: wanted}})
 		if err != nil {
 			return err
@@ -136,9 +134,9 @@ func (c *Cloud) MayUseSubnetwork(ctx context.Context) (missing []string, err err
 }
 
 // subnetwork is the configured one and its project, which may be another's (Shared VPC).
-func (c *Cloud) subnetwork() (project, name string) {
-	parts := strings.Split(c.config.Subnetwork, "/")
-	project = c.config.Project
+func (p *Project) subnetwork() (project, name string) {
+	parts := strings.Split(p.config.Subnetwork, "/")
+	project = p.config.Project
 	if at := slices.Index(parts, "projects"); at >= 0 && at+1 < len(parts) {
 		project = parts[at+1]
 	}
@@ -146,15 +144,15 @@ func (c *Cloud) subnetwork() (project, name string) {
 }
 
 // Quotas returns the region's limits by Compute Engine's names, such as CPUS, PREEMPTIBLE_CPUS and SSD_TOTAL_GB, sorted.
-func (c *Cloud) Quotas(ctx context.Context) ([]provisioner.Quota, error) {
+func (p *Project) Quotas(ctx context.Context) ([]provisioner.Quota, error) {
 	var found []provisioner.Quota
-	err := c.try(ctx, "asking for the quotas of "+c.config.Region, c.config.AttemptTimeout, func(ctx context.Context) error {
+	err := p.try(ctx, "asking for the quotas of "+p.config.Region, p.config.AttemptTimeout, func(ctx context.Context) error {
 		found = nil
-		client, err := compute.NewRegionsRESTClient(ctx, c.within(ctx)...)
+		client, err := compute.NewRegionsRESTClient(ctx, p.within(ctx)...)
 		if err != nil {
 			return err
 		}
-		region, err := client.Get(ctx, &computepb.GetRegionRequest{Project: c.config.Project, Region: c.config.Region})
+		region, err := client.Get(ctx, &computepb.GetRegionRequest{Project: p.config.Project, Region: p.config.Region})
 		if err != nil {
 			return err
 		}
@@ -168,15 +166,15 @@ func (c *Cloud) Quotas(ctx context.Context) ([]provisioner.Quota, error) {
 }
 
 // ImageStatus looks the configured image, or the newest of its family, up: READY is what it should be.
-func (c *Cloud) ImageStatus(ctx context.Context) (name, status string, err error) {
-	parts := strings.Split(strings.TrimPrefix(c.config.Image, "https://www.googleapis.com/compute/v1/"), "/")
+func (p *Project) ImageStatus(ctx context.Context) (name, status string, err error) {
+	parts := strings.Split(strings.TrimPrefix(p.config.Image, "https://www.googleapis.com/compute/v1/"), "/")
 	at := slices.Index(parts, "projects")
 	if at < 0 || len(parts) < at+5 {
-		return "", "", fmt.Errorf("looking at the image: %w: %q is not projects/PROJECT/global/images/NAME or .../images/family/NAME", provisioner.ErrInvalid, c.config.Image)
+		return "", "", fmt.Errorf("looking at the image: %w: %q is not projects/PROJECT/global/images/NAME or .../images/family/NAME", provisioner.ErrInvalid, p.config.Image)
 	}
 	project, last := parts[at+1], parts[len(parts)-1]
-	err = c.try(ctx, "looking at the image "+c.config.Image, c.config.AttemptTimeout, func(ctx context.Context) error {
-		client, err := compute.NewImagesRESTClient(ctx, c.within(ctx)...)
+	err = p.try(ctx, "looking at the image "+p.config.Image, p.config.AttemptTimeout, func(ctx context.Context) error {
+		client, err := compute.NewImagesRESTClient(ctx, p.within(ctx)...)
 		if err != nil {
 			return err
 		}
@@ -196,17 +194,17 @@ func (c *Cloud) ImageStatus(ctx context.Context) (name, status string, err error
 
 // SubnetworkRange looks the configured subnetwork up: its range of addresses, and whether machines without a public address
 // reach Google's services from it (Private Google Access). It is empty when none is configured.
-func (c *Cloud) SubnetworkRange(ctx context.Context) (addresses string, private bool, err error) {
-	if c.config.Subnetwork == "" {
+func (p *Project) SubnetworkRange(ctx context.Context) (addresses string, private bool, err error) {
+	if p.config.Subnetwork == "" {
 		return "", false, nil
 	}
-	project, subnetwork := c.subnetwork()
-	err = c.try(ctx, "looking at the subnetwork "+c.config.Subnetwork, c.config.AttemptTimeout, func(ctx context.Context) error {
-		client, err := compute.NewSubnetworksRESTClient(ctx, c.within(ctx)...)
+	project, subnetwork := p.subnetwork()
+	err = p.try(ctx, "looking at the subnetwork "+p.config.Subnetwork, p.config.AttemptTimeout, func(ctx context.Context) error {
+		client, err := compute.NewSubnetworksRESTClient(ctx, p.within(ctx)...)
 		if err != nil {
 			return err
 		}
-		s, err := client.Get(ctx, &computepb.GetSubnetworkRequest{Project: project, Region: c.config.Region, Subnetwork: subnetwork})
+		s, err := client.Get(ctx, &computepb.GetSubnetworkRequest{Project: project, Region: p.config.Region, Subnetwork: subnetwork})
 		if err == nil {
 			addresses, private = s.GetIpCidrRange(), s.GetPrivateIpGoogleAccess()
 		}

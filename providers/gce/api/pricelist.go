@@ -26,11 +26,11 @@ const (
 
 // PriceList returns the price list of Compute Engine page by page, in the API's own JSON, with the fields that prices are made of. It
 // is some megabytes in ten pages or so: all regions and products. The first page alone reports whether it can be had.
-func (c *Cloud) PriceList(ctx context.Context, page func(skus []byte) (more bool, err error)) error {
+func (m *Market) PriceList(ctx context.Context, page func(skus []byte) (more bool, err error)) error {
 	const doing = "asking for the price list of Compute Engine"
-	options := []option.ClientOption{option.WithHTTPClient(c.http)}
-	if local, _ := adapter.IsLocal(c.config.Endpoint); local { // what speaks Compute Engine's protocol on this host has its prices, too
-		options = append(options, option.WithEndpoint(c.config.Endpoint))
+	options := []option.ClientOption{option.WithHTTPClient(m.http)}
+	if local, _ := adapter.IsLocal(m.config.Endpoint); local { // what speaks Compute Engine's protocol on this host has its prices, too
+		options = append(options, option.WithEndpoint(m.config.Endpoint))
 	}
 	service, err := cloudbilling.NewService(ctx, options...)
 	if err != nil {
@@ -38,7 +38,7 @@ func (c *Cloud) PriceList(ctx context.Context, page func(skus []byte) (more bool
 	}
 	for next := ""; ; {
 		var answer *cloudbilling.ListSkusResponse
-		err := c.try(ctx, doing, c.config.AttemptTimeout, func(ctx context.Context) (err error) {
+		err := m.try(ctx, doing, m.config.AttemptTimeout, func(ctx context.Context) (err error) {
 			answer, err = service.Services.Skus.List(computeEngine).CurrencyCode("USD").PageSize(skuPage).PageToken(next).Context(ctx).
 				Fields("nextPageToken", "skus(skuId,description,category,serviceRegions,pricingInfo)").Do()
 			return err

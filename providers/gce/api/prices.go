@@ -15,10 +15,10 @@ import (
 
 // SpotPrices returns what the Spot price of each pool was from since to until, in time order, by the API's capacity history.
 // The point in force at since is given, too. Pools of which it knows no price are not in the answer.
-func (c *Cloud) SpotPrices(ctx context.Context, pools []market.Pool, since, until time.Time) (map[market.Pool][]market.PricePoint, error) {
+func (m *Market) SpotPrices(ctx context.Context, pools []market.Pool, since, until time.Time) (map[market.Pool][]market.PricePoint, error) {
 	prices := map[market.Pool][]market.PricePoint{}
 	for _, p := range pools {
-		answer, err := c.history(ctx, p, computepb.CapacityHistoryRequest_PRICE)
+		answer, err := m.history(ctx, p, computepb.CapacityHistoryRequest_PRICE)
 		if isNotFound(err) {
 			continue
 		}
@@ -71,8 +71,8 @@ type Preemptions struct {
 }
 
 // PreemptionHistory returns what Compute Engine tells of a pool's preemptions, in time order.
-func (c *Cloud) PreemptionHistory(ctx context.Context, pool market.Pool) ([]Preemptions, error) {
-	answer, err := c.history(ctx, pool, computepb.CapacityHistoryRequest_PREEMPTION)
+func (m *Market) PreemptionHistory(ctx context.Context, pool market.Pool) ([]Preemptions, error) {
+	answer, err := m.history(ctx, pool, computepb.CapacityHistoryRequest_PREEMPTION)
 	if err != nil {
 		return nil, err
 	}
@@ -85,20 +85,20 @@ func (c *Cloud) PreemptionHistory(ctx context.Context, pool market.Pool) ([]Pree
 	return list, nil
 }
 
-func (c *Cloud) history(ctx context.Context, p market.Pool, kind computepb.CapacityHistoryRequest_Types) (answer *computepb.CapacityHistoryResponse, err error) {
+func (m *Market) history(ctx context.Context, p market.Pool, kind computepb.CapacityHistoryRequest_Types) (answer *computepb.CapacityHistoryResponse, err error) {
 	doing := "asking for the history of " + p.String()
-	if p.Provider != Provider || p.Region != c.config.Region || p.Class != market.Spot {
-		return nil, fmt.Errorf("%s: %w: it is no Spot pool of Compute Engine in %s", doing, provisioner.ErrInvalid, c.config.Region)
+	if p.Provider != Provider || p.Region != m.config.Region || p.Class != market.Spot {
+		return nil, fmt.Errorf("%s: %w: it is no Spot pool of Compute Engine in %s", doing, provisioner.ErrInvalid, m.config.Region)
 	}
-	err = c.try(ctx, doing, c.config.AttemptTimeout, func(ctx context.Context) (err error) {
-		answer, err = c.advice.CapacityHistory(ctx, &computepb.CapacityHistoryAdviceRequest{
-			Project: c.config.Project, Region: c.config.Region,
+	err = m.try(ctx, doing, m.config.AttemptTimeout, func(ctx context.Context) (err error) {
+		answer, err = m.advice.CapacityHistory(ctx, &computepb.CapacityHistoryAdviceRequest{
+			Project: m.config.Project, Region: m.config.Region,
 			CapacityHistoryRequestResource: &computepb.CapacityHistoryRequest{
 				Types: []string{kind.String()},
 				InstanceProperties: &computepb.CapacityHistoryRequestInstanceProperties{MachineType: &p.Type,
 					Scheduling: &computepb.CapacityHistoryRequestInstancePropertiesScheduling{ProvisioningModel: proto.String("SPOT")}},
 				LocationPolicy: &computepb.CapacityHistoryRequestLocationPolicy{
-					Location: proto.String("projects/" + c.config.Project + "/zones/" + p.Zone)},
+					Location: proto.String("projects/" + m.config.Project + "/zones/" + p.Zone)},
 			},
 		})
 		return err

@@ -16,15 +16,15 @@ import (
 
 // Types returns the shapes of a zone's machine types, sorted by name; the API knows no prices, which the catalog
 // (market.Catalog) must fill in.
-func (c *Cloud) Types(ctx context.Context, zone string) ([]market.InstanceType, error) {
+func (m *Market) Types(ctx context.Context, zone string) ([]market.InstanceType, error) {
 	var found []market.InstanceType
-	err := c.try(ctx, "asking for machine types in "+zone, c.config.AttemptTimeout, func(ctx context.Context) error {
+	err := m.try(ctx, "asking for machine types in "+zone, m.config.AttemptTimeout, func(ctx context.Context) error {
 		found = nil
-		client, err := compute.NewMachineTypesRESTClient(ctx, c.within(ctx)...)
+		client, err := compute.NewMachineTypesRESTClient(ctx, m.within(ctx)...)
 		if err != nil {
 			return err
 		}
-		pages := client.List(ctx, &computepb.ListMachineTypesRequest{Project: c.config.Project, Zone: zone, MaxResults: proto.Uint32(pageSize)})
+		pages := client.List(ctx, &computepb.ListMachineTypesRequest{Project: m.config.Project, Zone: zone, MaxResults: proto.Uint32(pageSize)})
 		for {
 			t, err := pages.Next()
 			if errors.Is(err, iterator.Done) {
@@ -42,15 +42,15 @@ func (c *Cloud) Types(ctx context.Context, zone string) ([]market.InstanceType, 
 }
 
 // Zones returns the region's zones that are up, sorted.
-func (c *Cloud) Zones(ctx context.Context) ([]string, error) {
+func (m *Market) Zones(ctx context.Context) ([]string, error) {
 	var found []string
-	err := c.try(ctx, "asking for the zones of "+c.config.Region, c.config.AttemptTimeout, func(ctx context.Context) error {
+	err := m.try(ctx, "asking for the zones of "+m.config.Region, m.config.AttemptTimeout, func(ctx context.Context) error {
 		found = nil
-		client, err := compute.NewZonesRESTClient(ctx, c.within(ctx)...)
+		client, err := compute.NewZonesRESTClient(ctx, m.within(ctx)...)
 		if err != nil {
 			return err
 		}
-		pages := client.List(ctx, &computepb.ListZonesRequest{Project: c.config.Project, MaxResults: proto.Uint32(pageSize)})
+		pages := client.List(ctx, &computepb.ListZonesRequest{Project: m.config.Project, MaxResults: proto.Uint32(pageSize)})
 		for {
 			z, err := pages.Next()
 			if errors.Is(err, iterator.Done) {
@@ -59,7 +59,7 @@ func (c *Cloud) Zones(ctx context.Context) ([]string, error) {
 			if err != nil {
 				return err
 			}
-			if strings.HasPrefix(z.GetName(), c.config.Region+"-") && z.GetStatus() != "DOWN" {
+			if strings.HasPrefix(z.GetName(), m.config.Region+"-") && z.GetStatus() != "DOWN" {
 				found = append(found, z.GetName())
 			}
 		}
