@@ -39,8 +39,8 @@ func (m *Manager) Handler() http.Handler {
 		"GET /api/v1/jobs/{id}/events":       m.serveEvents,
 		"GET /api/v1/jobs/{id}/logs":         m.serveLogs,
 		"GET /api/v1/jobs/{id}/files/{name}": m.serveFile,
-		"HEAD /api/v1/inputs/{sum}/{name}":   m.serveHas,
-		"PUT /api/v1/inputs/{sum}/{name}":    m.serveUpload,
+		"HEAD /api/v1/inputs/{sum}/{name}":   m.inputs.serveHas,
+		"PUT /api/v1/inputs/{sum}/{name}":    m.inputs.serveUpload,
 		"GET /api/v1/": func(http.ResponseWriter, *http.Request) error {
 			return refuse(http.StatusNotFound, "there is no such call; docs/controller.md lists them")
 		},

@@ -2,7 +2,6 @@ package jobmanager
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -10,15 +9,15 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"time"
+	"syscall"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/jobmanager/call"
 )
 
@@ -32,23 +31,29 @@ var (
 	nameText  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,199}$`)
 )
 
-// inputPath is where an uploaded file is. Nothing that a client says leaves the directory.
-func (m *Manager) inputPath(sum, name string) (string, error) {
+// inputs are the files that clients have uploaded.
+type inputs struct {
+	cfg Config
+	dir string // below it a folder for each
+}
+
+// path is where an uploaded file is. Nothing that a client says leaves the directory.
+func (in *inputs) path(sum, name string) (string, error) {
 	if !sumText.MatchString(sum) || !nameText.MatchString(name) {
 		return "", refuse(http.StatusBadRequest, "an input is named by its SHA-256 in hexadecimal digits and a plain file name")
 	}
-	return filepath.Join(m.cfg.Home, inputsDir, sum, name), nil
+	return filepath.Join(in.dir, sum, name), nil
 }
 
-func (m *Manager) serveHas(w http.ResponseWriter, r *http.Request) error {
-	path, err := m.inputPath(r.PathValue("sum"), r.PathValue("name"))
+func (in *inputs) serveHas(w http.ResponseWriter, r *http.Request) error {
+	path, err := in.path(r.PathValue("sum"), r.PathValue("name"))
 	if err != nil {
 		return err
 	}
 	if _, err := os.Stat(path); err != nil {
 		return refuse(http.StatusNotFound, "%s was not uploaded", r.PathValue("name"))
 	}
-	if err := use(path, m.cfg.Now()); err != nil {
+	if err := use(path, in.cfg.Now()); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusOK)
@@ -57,8 +62,8 @@ func (m *Manager) serveHas(w http.ResponseWriter, r *http.Request) error {
 
 // serveUpload takes a file in, of the SHA-256 of its folder or, where there are several, of its own (?own=SHA256). It has its
 // name once all of it is there and is what it is said to be.
-func (m *Manager) serveUpload(w http.ResponseWriter, r *http.Request) error {
-	path, err := m.inputPath(r.PathValue("sum"), r.PathValue("name"))
+func (in *inputs) serveUpload(w http.ResponseWriter, r *http.Request) error {
+	path, err := in.path(r.PathValue("sum"), r.PathValue("name"))
 	if err != nil {
 		return err
 	}
@@ -66,10 +71,10 @@ func (m *Manager) serveUpload(w http.ResponseWriter, r *http.Request) error {
 	if own := r.FormValue("own"); own != "" {
 		want = own
 	}
-	if err := m.takeFile(path, want, http.MaxBytesReader(w, &incomingBody{incoming{from: r.Body, w: w, m: m}, r.Body}, m.cfg.MaxUpload)); err != nil {
+	if err := in.take(path, want, http.MaxBytesReader(w, &incomingBody{incoming{from: r.Body, w: w, room: in.room}, r.Body}, in.cfg.MaxUpload)); err != nil {
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
 			return refuse(http.StatusRequestEntityTooLarge, "%s is larger than the %d MiB that this controller takes (--max-upload); put it into a "+
-				"store and name it in the job file, such as train.data: s3://BUCKET/%[1]s", filepath.Base(path), m.cfg.MaxUpload>>20)
+				"store and name it in the job file, such as train.data: s3://BUCKET/%[1]s", filepath.Base(path), in.cfg.MaxUpload>>20)
 		}
 		return err
 	}
@@ -77,7 +82,7 @@ func (m *Manager) serveUpload(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (m *Manager) takeFile(path, want string, from io.Reader) (err error) {
+func (in *inputs) take(path, want string, from io.Reader) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("taking a file in: %w", err)
 	}
@@ -108,38 +113,8 @@ func (m *Manager) takeFile(path, want string, from io.Reader) (err error) {
 	return nil
 }
 
-// accept reads a submission and gives the job and the file to run it by, with uploaded files in place.
-func (m *Manager) accept(w http.ResponseWriter, r *http.Request) (*config.Job, []byte, error) {
-	var s call.Submission
-	if err := read(w, r, &s); err != nil {
-		return nil, nil, err
-	}
-	text, err := m.inPlace([]byte(s.Job))
-	if err != nil {
-		return nil, nil, err
-	}
-	folder, err := os.MkdirTemp("", "tierml-")
-	if err != nil {
-		return nil, nil, fmt.Errorf("checking a job: %w", err)
-	}
-	defer os.RemoveAll(folder)
-	path := filepath.Join(folder, submittedFile)
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		return nil, nil, fmt.Errorf("checking a job: %w", err)
-	}
-	job, err := m.load(path)
-	if err != nil {
-		return nil, nil, refuse(http.StatusUnprocessableEntity, "%s", strings.ReplaceAll(err.Error(), path+":", ""))
-	}
-	if job.Cloud == config.CloudNone {
-		return nil, nil, refuse(http.StatusUnprocessableEntity, "cloud: none buys no machines: train it in your own process with `tierml train`")
-	}
-	// What runs is what was judged, and nothing of the text: no reference to an environment, each place in its one form.
-	return job, job.Resolved(), nil
-}
-
 // inPlace replaces "uploaded:SHA256/NAME" by the path of the file.
-func (m *Manager) inPlace(text []byte) ([]byte, error) {
+func (in *inputs) inPlace(text []byte) ([]byte, error) {
 	var root yaml.Node
 	if err := yaml.Unmarshal(text, &root); err != nil {
 		return nil, refuse(http.StatusUnprocessableEntity, "the job file is not valid YAML: %w", err)
@@ -149,14 +124,14 @@ func (m *Manager) inPlace(text []byte) ([]byte, error) {
 	visit = func(n *yaml.Node) error {
 		if name, ok := strings.CutPrefix(n.Value, call.Uploaded); ok && n.Kind == yaml.ScalarNode {
 			sum, name, _ := strings.Cut(name, "/")
-			path, err := m.inputPath(sum, name)
+			path, err := in.path(sum, name)
 			if err != nil {
 				return err
 			}
 			if _, err := os.Stat(path); err != nil {
 				return refuse(http.StatusUnprocessableEntity, "%s was not uploaded", name)
 			}
-			if err := use(path, m.cfg.Now()); err != nil {
+			if err := use(path, in.cfg.Now()); err != nil {
 				return err
 			}
 			n.Value, changed = path, true
@@ -180,47 +155,72 @@ func (m *Manager) inPlace(text []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// planWithin is how long a plan may take: it reads all data once.
-const planWithin = 10 * time.Minute
+// load reads a job file that a client has sent.
+func (in *inputs) load(path string) (*config.Job, error) {
+	return config.LoadForeign(path, config.Foreign{Allow: append([]string{in.dir}, in.cfg.Allow...)})
+}
 
-// servePlan has a process of its own make the plan, with this host's files, credentials and prices.
-func (m *Manager) servePlan(w http.ResponseWriter, r *http.Request) error {
-	_, text, err := m.accept(w, r)
-	if err != nil {
-		return err
+// coming is how files are called that are not there in full.
+const coming = ".coming-"
+
+// removeHalves removes what uploads left that a controller's end broke off.
+func (in *inputs) removeHalves() {
+	halves, _ := filepath.Glob(filepath.Join(in.dir, "*", coming+"*")) // the pattern is right
+	for _, path := range halves {
+		_ = os.Remove(path)
+		_ = os.Remove(filepath.Dir(path)) // if it is empty
 	}
-	folder, err := os.MkdirTemp("", "tierml-")
-	if err != nil {
-		return fmt.Errorf("planning: %w", err)
-	}
-	defer os.RemoveAll(folder)
-	path := filepath.Join(folder, submittedFile)
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		return fmt.Errorf("planning: %w", err)
-	}
-	done, err := m.planning(r)
-	if err != nil {
-		return err
-	}
-	defer done()
-	ctx, cancel := context.WithTimeout(r.Context(), planWithin)
-	defer cancel()
-	var out, problems bytes.Buffer
-	cmd := exec.CommandContext(ctx, m.cfg.Command[0], append(m.cfg.Command[1:len(m.cfg.Command):len(m.cfg.Command)], "plan", path)...)
-	cmd.Stdout, cmd.Stderr = &out, &problems
-	if err := m.spawn(cmd); err != nil {
-		return fmt.Errorf("planning: %w", err)
-	}
-	if err := cmd.Wait(); err != nil {
-		if coded, ok := errors.AsType[*exec.ExitError](err); ok && coded.ExitCode() > 0 {
-			if why := crash(problems.String(), m.cfg.JobMemory); why != "" {
-				return refuse(http.StatusUnprocessableEntity, "planning failed: %s", why)
-			}
-			return refuse(http.StatusUnprocessableEntity, "%s", strings.TrimSpace(strings.ReplaceAll(problems.String(), path+":", "")))
+}
+
+// lookAtRoom is how many bytes are taken in before the room on the disk is looked at again.
+const lookAtRoom = 16 << 20
+
+// incoming is the body of an upload: it may come slowly, but not stall, and ends before the disk is full. Journals and
+// checkpoints of runs that go on need the room that is left.
+type incoming struct {
+	from    io.Reader
+	w       http.ResponseWriter
+	room    func(bytes int64) error
+	unknown int // bytes since the room was looked at
+}
+
+func (i *incoming) Read(p []byte) (int, error) {
+	if i.unknown <= 0 {
+		if err := i.room(lookAtRoom); err != nil {
+			return 0, err
 		}
-		return fmt.Errorf("planning: %w", err)
+		i.unknown = lookAtRoom
 	}
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = io.Copy(w, io.MultiReader(&out, &problems)) // whoever asked may be gone
+	access.Slowly(i.w)
+	n, err := i.from.Read(p[:min(len(p), i.unknown)])
+	i.unknown -= n
+	return n, err
+}
+
+// incomingBody is one that can be closed.
+type incomingBody struct {
+	incoming
+	io.Closer
+}
+
+// room reports whether so many bytes can be taken in.
+func (in *inputs) room(bytes int64) error {
+	free, err := in.free()
+	if err == nil && free < in.cfg.KeepFree+bytes {
+		return refuse(http.StatusInsufficientStorage, "the controller's disk has %d MiB left, of which %d MiB stay free for the runs there: remove inputs that "+
+			"no job needs, or put the file into a store", free>>20, in.cfg.KeepFree>>20)
+	}
 	return nil
+}
+
+// free is how many bytes of the disk may be used.
+func (in *inputs) free() (int64, error) {
+	if in.cfg.Free != nil {
+		return in.cfg.Free(in.cfg.Home)
+	}
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(in.cfg.Home, &s); err != nil {
+		return 0, fmt.Errorf("looking at the room on the disk: %w", err)
+	}
+	return int64(s.Bavail) * int64(s.Bsize), nil
 }

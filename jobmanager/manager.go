@@ -52,11 +52,12 @@ type Config struct {
 
 // Manager holds the jobs of a directory.
 type Manager struct {
-	cfg   Config
-	root  string // of the runs
-	board *dashboard.Board
-	wake  chan struct{}
-	plans chan struct{} // a place for each that is being made
+	cfg    Config
+	root   string // of the runs
+	board  *dashboard.Board
+	wake   chan struct{}
+	plans  chan struct{} // a place for each that is being made
+	inputs inputs
 	// release gives the directory to the next manager.
 	release func()
 
@@ -94,8 +95,8 @@ func Open(cfg Config) (*Manager, error) {
 		return nil, fmt.Errorf("another controller has the directory %s: end it, or name another --directory", home)
 	}
 	m := &Manager{cfg: cfg, root: root, board: dashboard.New(root, cfg.Now, cfg.Log), wake: make(chan struct{}, 1), plans: make(chan struct{}, plansAtOnce), jobs: map[string]*job{},
-		release: release}
-	m.removeHalves()
+		inputs: inputs{cfg, filepath.Join(home, inputsDir)}, release: release}
+	m.inputs.removeHalves()
 	records, err := readRecords(root)
 	if err != nil {
 		release()
@@ -115,7 +116,7 @@ func (m *Manager) Run(ctx context.Context) {
 	var following sync.WaitGroup
 	following.Go(func() { m.board.Run(ctx) })
 	following.Go(func() { m.guard(ctx) })
-	following.Go(func() { m.tidyInputs(ctx) })
+	following.Go(func() { m.inputs.tidy(ctx, m.neededInputs) })
 	following.Go(func() { m.endExpired(ctx) })
 	m.find(ctx)
 	for {

@@ -1,25 +1,98 @@
 package jobmanager
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 	"unicode"
 
 	"github.com/tierml/tierml/config"
-	"github.com/tierml/tierml/internal/access"
+	"github.com/tierml/tierml/jobmanager/call"
 )
 
 // Whoever has the token may run jobs, and no more: not read this host's files, fill its disk or have its memory.
 
-// load reads a job file that a client has sent.
-func (m *Manager) load(path string) (*config.Job, error) {
-	return config.LoadForeign(path, config.Foreign{Allow: append([]string{filepath.Join(m.cfg.Home, inputsDir)}, m.cfg.Allow...)})
+// accept reads a submission and gives the job and the file to run it by, with uploaded files in place.
+func (m *Manager) accept(w http.ResponseWriter, r *http.Request) (*config.Job, []byte, error) {
+	var s call.Submission
+	if err := read(w, r, &s); err != nil {
+		return nil, nil, err
+	}
+	text, err := m.inputs.inPlace([]byte(s.Job))
+	if err != nil {
+		return nil, nil, err
+	}
+	folder, err := os.MkdirTemp("", "tierml-")
+	if err != nil {
+		return nil, nil, fmt.Errorf("checking a job: %w", err)
+	}
+	defer os.RemoveAll(folder)
+	path := filepath.Join(folder, submittedFile)
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		return nil, nil, fmt.Errorf("checking a job: %w", err)
+	}
+	job, err := m.inputs.load(path)
+	if err != nil {
+		return nil, nil, refuse(http.StatusUnprocessableEntity, "%s", strings.ReplaceAll(err.Error(), path+":", ""))
+	}
+	if job.Cloud == config.CloudNone {
+		return nil, nil, refuse(http.StatusUnprocessableEntity, "cloud: none buys no machines: train it in your own process with `tierml train`")
+	}
+	// What runs is what was judged, and nothing of the text: no reference to an environment, each place in its one form.
+	return job, job.Resolved(), nil
+}
+
+// planWithin is how long a plan may take: it reads all data once.
+const planWithin = 10 * time.Minute
+
+// servePlan has a process of its own make the plan, with this host's files, credentials and prices.
+func (m *Manager) servePlan(w http.ResponseWriter, r *http.Request) error {
+	_, text, err := m.accept(w, r)
+	if err != nil {
+		return err
+	}
+	folder, err := os.MkdirTemp("", "tierml-")
+	if err != nil {
+		return fmt.Errorf("planning: %w", err)
+	}
+	defer os.RemoveAll(folder)
+	path := filepath.Join(folder, submittedFile)
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		return fmt.Errorf("planning: %w", err)
+	}
+	done, err := m.planning(r)
+	if err != nil {
+		return err
+	}
+	defer done()
+	ctx, cancel := context.WithTimeout(r.Context(), planWithin)
+	defer cancel()
+	var out, problems bytes.Buffer
+	cmd := exec.CommandContext(ctx, m.cfg.Command[0], append(m.cfg.Command[1:len(m.cfg.Command):len(m.cfg.Command)], "plan", path)...)
+	cmd.Stdout, cmd.Stderr = &out, &problems
+	if err := m.spawn(cmd); err != nil {
+		return fmt.Errorf("planning: %w", err)
+	}
+	if err := cmd.Wait(); err != nil {
+		if coded, ok := errors.AsType[*exec.ExitError](err); ok && coded.ExitCode() > 0 {
+			if why := crash(problems.String(), m.cfg.JobMemory); why != "" {
+				return refuse(http.StatusUnprocessableEntity, "planning failed: %s", why)
+			}
+			return refuse(http.StatusUnprocessableEntity, "%s", strings.TrimSpace(strings.ReplaceAll(problems.String(), path+":", "")))
+		}
+		return fmt.Errorf("planning: %w", err)
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = io.Copy(w, io.MultiReader(&out, &problems)) // whoever asked may be gone
+	return nil
 }
 
 // plansAtOnce bounds the processes that plan: each may read all data of a job.
@@ -46,69 +119,4 @@ func who(by string) error {
 		return refuse(http.StatusBadRequest, "by is at most %d printable characters: who asks, and why", longestName)
 	}
 	return nil
-}
-
-// coming is how files are called that are not there in full.
-const coming = ".coming-"
-
-// removeHalves removes what uploads left that a controller's end broke off.
-func (m *Manager) removeHalves() {
-	halves, _ := filepath.Glob(filepath.Join(m.cfg.Home, inputsDir, "*", coming+"*")) // the pattern is right
-	for _, path := range halves {
-		_ = os.Remove(path)
-		_ = os.Remove(filepath.Dir(path)) // if it is empty
-	}
-}
-
-// lookAtRoom is how many bytes are taken in before the room on the disk is looked at again.
-const lookAtRoom = 16 << 20
-
-// incoming is the body of an upload: it may come slowly, but not stall, and ends before the disk is full. Journals and
-// checkpoints of runs that go on need the room that is left.
-type incoming struct {
-	from    io.Reader
-	w       http.ResponseWriter
-	m       *Manager
-	unknown int // bytes since the room was looked at
-}
-
-func (i *incoming) Read(p []byte) (int, error) {
-	if i.unknown <= 0 {
-		if err := i.m.room(lookAtRoom); err != nil {
-			return 0, err
-		}
-		i.unknown = lookAtRoom
-	}
-	access.Slowly(i.w)
-	n, err := i.from.Read(p[:min(len(p), i.unknown)])
-	i.unknown -= n
-	return n, err
-}
-
-// incomingBody is one that can be closed.
-type incomingBody struct {
-	incoming
-	io.Closer
-}
-
-// room reports whether so many bytes can be taken in.
-func (m *Manager) room(bytes int64) error {
-	free, err := m.cfg.free(m.cfg.Home)
-	if err == nil && free < m.cfg.KeepFree+bytes {
-		return refuse(http.StatusInsufficientStorage, "the controller's disk has %d MiB left, of which %d MiB stay free for the runs there: remove inputs that "+
-			"no job needs, or put the file into a store", free>>20, m.cfg.KeepFree>>20)
-	}
-	return nil
-}
-
-// free is how many bytes of the disk below a directory may be used.
-func (c Config) free(dir string) (int64, error) {
-	if c.Free != nil {
-		return c.Free(dir)
-	}
-	var s syscall.Statfs_t
-	if err := syscall.Statfs(dir, &s); err != nil {
-		return 0, fmt.Errorf("looking at the room on the disk: %w", err)
-	}
-	return int64(s.Bavail) * int64(s.Bsize), nil
 }

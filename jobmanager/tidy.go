@@ -16,18 +16,18 @@ import (
 // lookAtInputs is how often inputs are looked through for those that nobody needs.
 const lookAtInputs = time.Hour
 
-// tidyInputs removes inputs that nobody needs, from time to time, until the context ends.
-func (m *Manager) tidyInputs(ctx context.Context) {
-	if m.cfg.KeepInputs <= 0 {
+// tidy removes inputs that nobody needs, from time to time, until the context ends.
+func (in *inputs) tidy(ctx context.Context, needed func() (map[string]bool, error)) {
+	if in.cfg.KeepInputs <= 0 {
 		return
 	}
 	for {
-		removed, err := m.removeInputs(m.cfg.KeepInputs)
+		removed, err := in.removeUnneeded(in.cfg.KeepInputs, needed)
 		if err != nil {
-			m.cfg.Log.Warn("inputs that nobody needs cannot all be removed", "error", err)
+			in.cfg.Log.Warn("inputs that nobody needs cannot all be removed", "error", err)
 		}
 		for _, sum := range removed {
-			m.cfg.Log.Info("an input that no job needs any more was removed", "input", sum)
+			in.cfg.Log.Info("an input that no job needs any more was removed", "input", sum)
 		}
 		select {
 		case <-ctx.Done():
@@ -37,34 +37,42 @@ func (m *Manager) tidyInputs(ctx context.Context) {
 	}
 }
 
-// removeInputs removes each folder of inputs that nobody has uploaded, asked about or named for so long, unless a job
+// removeUnneeded removes each folder of inputs that nobody has uploaded, asked about or named for so long, unless a job
 // names it that is not finished: it may go on. A submission that is under way touches what it names (use), so that nothing
 // goes between its check and its record; keep is much longer than that.
-func (m *Manager) removeInputs(keep time.Duration) (removed []string, errs error) {
-	folders, err := os.ReadDir(filepath.Join(m.cfg.Home, inputsDir))
+func (in *inputs) removeUnneeded(keep time.Duration, needed func() (map[string]bool, error)) (removed []string, errs error) {
+	folders, err := os.ReadDir(in.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("looking at the inputs: %w", err)
 	}
-	needed, err := m.neededInputs()
+	named, err := needed()
 	if err != nil {
 		return nil, err
 	}
-	before := m.cfg.Now().Add(-keep)
+	before := in.cfg.Now().Add(-keep)
 	for _, f := range folders {
 		info, err := f.Info()
-		if err != nil || !f.IsDir() || !sumText.MatchString(f.Name()) || needed[f.Name()] || info.ModTime().After(before) {
+		if err != nil || !f.IsDir() || !sumText.MatchString(f.Name()) || named[f.Name()] || info.ModTime().After(before) {
 			continue // what is not of inputs is not ours
 		}
-		if err := os.RemoveAll(filepath.Join(m.cfg.Home, inputsDir, f.Name())); err != nil {
+		if err := os.RemoveAll(filepath.Join(in.dir, f.Name())); err != nil {
 			errs = errors.Join(errs, fmt.Errorf("removing an input: %w", err))
 			continue
 		}
 		removed = append(removed, f.Name())
 	}
 	return removed, errs
+}
+
+// use says that an input is wanted now.
+func use(path string, now time.Time) error {
+	if err := os.Chtimes(filepath.Dir(path), now, now); err != nil {
+		return fmt.Errorf("keeping an input: %w", err)
+	}
+	return nil
 }
 
 // neededInputs are those that a run's job file names, but for runs of jobs that are finished. A job file that cannot be read
@@ -96,12 +104,4 @@ func (m *Manager) neededInputs() (map[string]bool, error) {
 		}
 	}
 	return needed, nil
-}
-
-// use says that an input is wanted now.
-func use(path string, now time.Time) error {
-	if err := os.Chtimes(filepath.Dir(path), now, now); err != nil {
-		return fmt.Errorf("keeping an input: %w", err)
-	}
-	return nil
 }

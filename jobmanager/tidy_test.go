@@ -64,7 +64,7 @@ func TestInputsThatNobodyNeeds(t *testing.T) {
 	if s.Handler().ServeHTTP(asked, httptest.NewRequest(http.MethodHead, "/api/v1/inputs/"+sum("d")+"/data.csv", nil)); asked.Code != http.StatusOK {
 		t.Error(asked.Code)
 	}
-	removed, err := s.removeInputs(keep)
+	removed, err := s.inputs.removeUnneeded(keep, s.neededInputs)
 	if err != nil || strings.Join(removed, " ") != sum("a")+" "+sum("e") {
 		t.Errorf("%v, %v", removed, err)
 	}
@@ -77,7 +77,7 @@ func TestInputsThatNobodyNeeds(t *testing.T) {
 		t.Error("it is still there")
 	}
 	later.Store(int64(30 * 24 * time.Hour)) // the stopped job may go on whenever somebody wants it to
-	if removed, err := s.removeInputs(keep); err != nil || strings.Join(removed, " ") != sum("d")+" "+sum("f") {
+	if removed, err := s.inputs.removeUnneeded(keep, s.neededInputs); err != nil || strings.Join(removed, " ") != sum("d")+" "+sum("f") {
 		t.Errorf("%v, %v", removed, err)
 	}
 }

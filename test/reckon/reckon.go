@@ -72,32 +72,50 @@ type Point struct {
 	Loss, USD float64
 }
 
-// Figures of a run as of a time. Dollars are dollars.
+// Figures of a run as of a time.
 type Figures struct {
-	Began, AsOf                     time.Time
-	Total, Spot, OnDemand           float64
-	Equivalent, Saving, Percent     float64
-	EquivalentHours                 float64
-	Evictions, Failures, Rollbacks  int
-	Launches, Notices, Switches     int
-	LaunchFailures                  int
-	Clocks, Redone                  int
-	LostClocks                      int64
-	Clock, Goal                     int64
-	Stage                           string
-	Train, Test                     *float64
-	MachineHours, StartupHours      float64
-	PerHour                         float64
-	CutBytes                        int64
-	CheckpointBytes, MovedBytes     int64
-	ClockSeconds, CutSeconds        float64   // sums
-	Lead, Flushes                   []float64 // seconds by the wall clock, one each
-	Decisions, ClocksDone, CutCount int
-	Prices                          map[string]float64 // of now
-	Machines                        []*Machine         // by launch and name
-	Tests                           []Point
-	Outcome                         string
-	Speed                           float64
+	Began, AsOf time.Time
+	Outcome     string
+	Costs
+	Progress
+	Changes
+	Effort
+	Prices   map[string]float64 // of now
+	Machines []*Machine         // by launch and name
+	Tests    []Point
+}
+
+// Costs of a run. Dollars are dollars.
+type Costs struct {
+	Total, Spot, OnDemand       float64
+	Equivalent, Saving, Percent float64
+	EquivalentHours             float64
+	MachineHours, StartupHours  float64
+	PerHour                     float64
+}
+
+// Progress of the training.
+type Progress struct {
+	Clock, Goal int64
+	Stage       string
+	Train, Test *float64
+	Speed       float64
+}
+
+// Changes of the machines, and what they cost the training.
+type Changes struct {
+	Evictions, Failures, Rollbacks int
+	Launches, Notices, Switches    int
+	LaunchFailures, Redone         int
+	LostClocks                     int64
+	Lead, Flushes                  []float64 // seconds by the wall clock, one each
+}
+
+// Effort is what was done, counted and measured.
+type Effort struct {
+	Clocks, Decisions, ClocksDone, CutCount int
+	CutBytes, CheckpointBytes, MovedBytes   int64
+	ClockSeconds, CutSeconds                float64 // sums
 }
 
 // reckoner is what is gathered on the way.

@@ -8,6 +8,13 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
+// trouble is what a region was told to suffer.
+type trouble struct {
+	outages   []outage
+	slow      []slowdown
+	throttled time.Time // no request is answered before
+}
+
 // outage is a time in which pools sell nothing.
 type outage struct {
 	where Where
@@ -34,28 +41,15 @@ func (w Where) Matches(pool market.Pool) bool {
 	return false
 }
 
-// Known reports whether any pool of the region could be meant.
-func (r *Region) Known(w Where) bool {
-	for _, zone := range r.zones {
-		for name := range r.types {
-			for _, class := range []market.Class{market.Spot, market.OnDemand} {
-				if w.Matches(r.pool(zone, name, class)) {
-					return true
-				}
-			}
-		}
-	}
-	return false
-}
-
 // RunOut makes pools sell nothing for a time; what runs there runs on.
 func (r *Region) RunOut(now time.Time, where Where, length time.Duration) {
 	r.Advance(now)
-	r.outages = append(r.outages, outage{where: where, until: r.now.Add(length)})
+	r.trouble.outages = append(r.trouble.outages, outage{where: where, until: r.now.Add(length)})
 }
 
-func (r *Region) outOf(pool market.Pool) bool {
-	return slices.ContainsFunc(r.outages, func(o outage) bool { return o.where.Matches(pool) && o.until.After(r.now) })
+// outOf reports whether a pool sells nothing.
+func (t *trouble) outOf(pool market.Pool, now time.Time) bool {
+	return slices.ContainsFunc(t.outages, func(o outage) bool { return o.where.Matches(pool) && o.until.After(now) })
 }
 
 // SlowStart makes later launches boot slower: in `boot`, or `factor` times as slowly as configured when boot
@@ -66,32 +60,33 @@ func (r *Region) SlowStart(now time.Time, where Where, boot time.Duration, facto
 	if length > 0 {
 		s.until = r.now.Add(length)
 	}
-	r.slow = append(r.slow, s)
+	r.trouble.slow = append(r.trouble.slow, s)
 }
 
-func (r *Region) bootTime(pool market.Pool) time.Duration {
-	for _, s := range slices.Backward(r.slow) {
-		if !s.where.Matches(pool) || !s.until.IsZero() && !s.until.After(r.now) {
+// bootTime is how long a machine of a pool takes to start that usually takes so long.
+func (t *trouble) bootTime(pool market.Pool, usual time.Duration, now time.Time) time.Duration {
+	for _, s := range slices.Backward(t.slow) {
+		if !s.where.Matches(pool) || !s.until.IsZero() && !s.until.After(now) {
 			continue
 		}
 		if s.boot > 0 {
 			return s.boot
 		}
-		return time.Duration(float64(r.config.Boot) * s.factor)
+		return time.Duration(float64(usual) * s.factor)
 	}
-	return r.config.Boot
+	return usual
 }
 
 // Throttle refuses every request for a time.
 func (r *Region) Throttle(now time.Time, length time.Duration) {
 	r.Advance(now)
-	r.throttled = r.now.Add(length)
+	r.trouble.throttled = r.now.Add(length)
 }
 
 // Throttled reports whether requests are refused.
 func (r *Region) Throttled(now time.Time) bool {
 	r.Advance(now)
-	return r.throttled.After(r.now)
+	return r.trouble.throttled.After(r.now)
 }
 
 // Evict gives machines the notice and then takes them back, whatever the price. One that has a notice

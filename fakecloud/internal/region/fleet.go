@@ -3,7 +3,6 @@ package region
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -39,7 +38,7 @@ func (r *Region) CreateTemplate(now time.Time, t Template) (Template, error) {
 	if slices.ContainsFunc(r.templates, func(old Template) bool { return old.Name == t.Name }) {
 		return Template{}, Errorf("InvalidLaunchTemplateName.AlreadyExistsException", "Launch template name already in use.")
 	}
-	t.ID, t.Created = r.newID("lt"), seconds(r.now)
+	t.ID, t.Created = r.names.next("lt"), seconds(r.now)
 	r.templates = append(r.templates, t)
 	return t, nil
 }
@@ -128,8 +127,7 @@ func (r *Region) LaunchFleet(now time.Time, q FleetRequest) (FleetResult, error)
 	if used, ok, err := r.tokenUsed(fleetToken(q.Token), q.Fingerprint); err != nil || ok {
 		return used.fleet, err
 	}
-	result := FleetResult{ID: fmt.Sprintf("fleet-%08x-%04x-%04x-%04x-%012x", r.ids.Uint32(), r.ids.Uint32()>>16,
-		r.ids.Uint32()>>16, r.ids.Uint32()>>16, r.ids.Uint64()>>16)}
+	result := FleetResult{ID: r.names.fleet()}
 	r.buy(q, market.OnDemand, q.OnDemand, 0, &result)
 	r.buy(q, market.Spot, q.Spot, q.Min, &result)
 	if q.Token != "" {

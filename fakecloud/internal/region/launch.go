@@ -192,7 +192,7 @@ func (r *Region) Room(pool market.Pool, want int) int {
 // inPool is available, as far as the pool's capacity goes.
 func (r *Region) inPool(pool market.Pool, want int) (int, *Error) {
 	capacity, limited := r.config.Capacity[pool]
-	if r.outOf(pool) {
+	if r.trouble.outOf(pool, r.now) {
 		capacity, limited = 0, true
 	}
 	if !limited {
@@ -230,11 +230,11 @@ func (r *Region) count(match func(market.Pool) bool) int {
 
 // create sells machines.
 func (r *Region) create(o offer, q LaunchRequest, count int) Reservation {
-	v := Reservation{ID: r.newID("r")}
-	boot := r.bootTime(o.pool)
+	v := Reservation{ID: r.names.next("r")}
+	boot := r.trouble.bootTime(o.pool, r.config.Boot, r.now)
 	for n := range count {
 		i := &Instance{
-			ID: r.newID("i"), Reservation: v.ID, Index: n, Number: len(r.order) + 1, Token: q.Token, Image: q.Image,
+			ID: r.names.next("i"), Reservation: v.ID, Index: n, Number: len(r.order) + 1, Token: q.Token, Image: q.Image,
 			Pool: o.pool, Bid: o.bid, UserData: q.UserData, Tags: maps.Clone(q.Tags),
 			State: Pending, Launched: seconds(r.now), BootAt: r.now.Add(boot), visibleAt: r.now.Add(r.config.Visible),
 			Terms: q.Terms,
@@ -247,7 +247,7 @@ func (r *Region) create(o offer, q LaunchRequest, count int) Reservation {
 		}
 		if o.pool.Class == market.Spot {
 			i.Request = SpotRequest{
-				ID: r.newRequestID(), Created: i.Launched, State: "active", Code: "fulfilled",
+				ID: r.names.request(), Created: i.Launched, State: "active", Code: "fulfilled",
 				Message: "Your Spot request is fulfilled.", UpdatedAt: i.Launched, Tags: maps.Clone(q.RequestTags),
 			}
 			if at, ok := r.config.Spot[o.pool].FirstAbove(i.Launched, o.bid); ok && r.config.Provider == EC2 {

@@ -55,12 +55,3 @@ func (r *Region) Prices(now time.Time, q PriceQuery) []PriceChange {
 	})
 	return list
 }
-
-func (r *Region) spotPools() []market.Pool {
-	pools := make([]market.Pool, 0, len(r.config.Spot))
-	for pool := range r.config.Spot {
-		pools = append(pools, pool)
-	}
-	slices.SortFunc(pools, market.Pool.Compare)
-	return pools
-}

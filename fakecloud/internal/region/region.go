@@ -10,64 +10,21 @@ package region
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
-	"strings"
 	"time"
-
-	"github.com/tierml/tierml/market"
-)
-
-// Type is a machine type on sale.
-type Type struct {
-	market.InstanceType
-	FLOPS float64 // declared compute rate in floating-point operations per second; 0 = not declared
-}
-
-// Limits are the account's. 0 is no limit.
-type Limits struct {
-	SpotInstances     int // most spot instances at a time: MaxSpotInstanceCountExceeded
-	OnDemandInstances int // most on-demand instances at a time: InstanceLimitExceeded
-}
-
-// Config says what a region sells. All pools are of one provider and of the region Name.
-type Config struct {
-	Provider string                          // EC2 or GCE; "" = EC2
-	Name     string                          // "us-west-1"
-	Zones    []string                        // "us-west-1a", ...; those of Spot count too
-	Types    []Type                          // sold on demand in every zone
-	Spot     map[market.Pool]*market.History // spot prices; a pool without one is not sold as spot
-	Capacity map[market.Pool]int             // most machines at a time; a pool not named has no limit
-	Limits   Limits
-	Notice   time.Duration // between the notice and the end of an evicted machine
-	Boot     time.Duration // between a launch and the start of the machine's process
-	// Visible is how long after its launch a machine appears in Instances: EC2 is only eventually consistent.
-	Visible time.Duration
-	Seed    uint64 // of the ids and of the random choices
-	Session uint64 // counts the regions that gave ids with this seed before
-}
-
-// The providers.
-const (
-	EC2 = "ec2"
-	GCE = "gce"
 )
 
 // Region is the state machine. It is not safe for concurrent use.
 type Region struct {
-	config Config
-	zones  []string
-	types  map[string]Type
-	ids    *rand.Rand // of the ids
-	picks  *rand.Rand // of the random choices
+	*Catalog
+	names namer
+	picks *rand.Rand // of the random choices
 
 	now       time.Time
 	instances map[string]*Instance
 	order     []*Instance // in order of launch
 	tokens    map[string]tokenUse
 	templates []Template
-	outages   []outage
-	slow      []slowdown
-	throttled time.Time // no request is answered before
+	trouble   trouble
 	effects   []Effect
 }
 
@@ -81,96 +38,37 @@ type tokenUse struct {
 
 // New makes a region where nothing runs.
 func New(c Config) (*Region, error) {
-	if c.Provider == "" {
-		c.Provider = EC2
+	sold, err := newCatalog(c)
+	if err != nil {
+		return nil, err
 	}
-	r := &Region{
-		config:    c,
-		zones:     slices.Clone(c.Zones),
-		types:     make(map[string]Type),
-		ids:       rand.New(rand.NewPCG(c.Seed, 2*c.Session)),
+	return &Region{
+		Catalog:   sold,
+		names:     namer{rand.New(rand.NewPCG(c.Seed, 2*c.Session))},
 		picks:     rand.New(rand.NewPCG(c.Seed, 2*c.Session+1)),
 		instances: make(map[string]*Instance),
 		tokens:    make(map[string]tokenUse),
-	}
-	for _, t := range c.Types {
-		if _, ok := r.types[t.Name]; ok {
-			return nil, fmt.Errorf("region %s: type %s is given twice", c.Name, t.Name)
-		}
-		r.types[t.Name] = t
-	}
-	for pool := range c.Spot {
-		if err := r.checkPool(pool, market.Spot); err != nil {
-			return nil, fmt.Errorf("region %s: spot prices of %s: %w", c.Name, pool, err)
-		}
-		r.zones = append(r.zones, pool.Zone)
-	}
-	for pool := range c.Capacity {
-		if err := r.checkPool(pool, pool.Class); err != nil {
-			return nil, fmt.Errorf("region %s: capacity of %s: %w", c.Name, pool, err)
-		}
-	}
-	slices.Sort(r.zones)
-	r.zones = slices.Compact(r.zones)
-	if len(r.zones) == 0 {
-		return nil, fmt.Errorf("region %s: no zone; name one, or give spot prices of one", c.Name)
-	}
-	return r, nil
+	}, nil
 }
 
-func (r *Region) checkPool(pool market.Pool, class market.Class) error {
-	switch _, known := r.types[pool.Type]; {
-	case pool.Provider != r.config.Provider || pool.Region != r.config.Name:
-		return fmt.Errorf("not of %s/%s", r.config.Provider, r.config.Name)
-	case pool.Class != class:
-		return fmt.Errorf("class must be %s", class)
-	case pool.Zone == "":
-		return fmt.Errorf("no zone")
-	case !known:
-		return fmt.Errorf("type %s is not in the catalog", pool.Type)
-	}
-	return nil
+// namer makes ids in the forms of EC2's.
+type namer struct{ *rand.Rand }
+
+// next is a prefix and 17 hexadecimal digits.
+func (n namer) next(prefix string) string {
+	return fmt.Sprintf("%s-%016x%x", prefix, n.Uint64(), n.Uint64()>>60)
 }
 
-// Name is the region's, "us-west-1".
-func (r *Region) Name() string { return r.config.Name }
-
-// Provider is EC2 or GCE.
-func (r *Region) Provider() string { return r.config.Provider }
-
-// Zones are sorted.
-func (r *Region) Zones() []string { return r.zones }
-
-// Types are sorted by name.
-func (r *Region) Types() []Type {
-	types := slices.Clone(r.config.Types)
-	slices.SortFunc(types, func(a, b Type) int { return strings.Compare(a.Name, b.Name) })
-	return types
+func (n namer) fleet() string {
+	return fmt.Sprintf("fleet-%08x-%04x-%04x-%04x-%012x", n.Uint32(), n.Uint32()>>16, n.Uint32()>>16, n.Uint32()>>16, n.Uint64()>>16)
 }
 
-// SoldAsSpot reports whether any zone has a spot market of the type.
-func (r *Region) SoldAsSpot(name string) bool {
-	return slices.ContainsFunc(r.zones, func(zone string) bool { return r.config.Spot[r.pool(zone, name, market.Spot)] != nil })
-}
-
-// TypeOf returns the machine type of an instance.
-func (r *Region) TypeOf(i Instance) Type { return r.types[i.Pool.Type] }
-
-func (r *Region) pool(zone, typeName string, class market.Class) market.Pool {
-	return market.Pool{Provider: r.config.Provider, Region: r.config.Name, Zone: zone, Type: typeName, Class: class}
-}
-
-// newID makes ids in the form of EC2's: a prefix and 17 hexadecimal digits.
-func (r *Region) newID(prefix string) string {
-	return fmt.Sprintf("%s-%016x%x", prefix, r.ids.Uint64(), r.ids.Uint64()>>60)
-}
-
-// newRequestID makes the shorter ids of spot requests.
-func (r *Region) newRequestID() string {
+// request is shorter, as those of spot requests are.
+func (n namer) request() string {
 	const digits = "abcdefghijkmnpqrstuvwxyz23456789"
 	id := []byte("sir-00000000")
-	for i := len("sir-"); i < len(id); i++ {
-		id[i] = digits[r.ids.IntN(len(digits))]
+	for at := len("sir-"); at < len(id); at++ {
+		id[at] = digits[n.IntN(len(digits))]
 	}
 	return string(id)
 }
