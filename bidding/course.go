@@ -8,7 +8,12 @@ import (
 )
 
 // course is where a job with a deadline stands: one fleet, on spot machines, on demand, or none (Can't Be Late, NSDI 24,
-// sections 3.2 and 5.5).
+// sections 3.2 and 5.5). It keeps the promise below, whatever a strategy advises:
+//
+//   - daring: spot is bought only with slack for two changeovers and a first checkpoint.
+//   - holdSpot: spot is given up at the last moment from which on demand still meets the deadline.
+//   - patient: nothing is waited for that would leave no time to start on demand.
+//   - affordable: the budget goes before the deadline.
 type course struct {
 	*gang
 	held   holding
@@ -17,8 +22,8 @@ type course struct {
 	spot   int // the cheapest spot candidate that has a whole fleet now; -1 = none
 
 	all time.Duration // of all work, on the on-demand fleet
-	// work is what is left of it, on the fleet that is held if it is one on demand. Whatever spot machines have not saved
-	// counts as left: see holdSpot.
+	// work is what is left of it, on the on-demand fleet if one is held. What spot machines have not saved counts as left: see
+	// holdSpot.
 	work      time.Duration
 	done      bool
 	left      time.Duration // until the deadline
@@ -219,7 +224,7 @@ func (c *course) goTo(candidate int, why string) Plan {
 	return c.finish(fmt.Sprintf("%d %s of %s: %s", seen.Count, plural("machine", seen.Count), seen.Pool, why), c.change)
 }
 
-// pause returns up what is held.
+// pause releases what is held.
 func (c *course) pause(why string, again time.Duration) Plan {
 	c.release(-1, why)
 	c.explain()

@@ -149,7 +149,7 @@ func (h *hourly) allOrNothing() {
 	h.plan.Why = fmt.Sprintf("limits.per_hour, %s, has no room for %s, which costs %s an hour beside what is held: %s", h.Job.PerHour.Cents(), what, sum.Cents(), h.plan.Why)
 }
 
-// makeRoom returns up first what an on-demand fleet is to take the place of, where there is room for either of them but not for both:
+// makeRoom gives up first what an on-demand fleet is to take the place of, where there is room for either of them but not for both:
 // such a fleet is bought when there is no time for anything else, and can be had later. It reports whether the plan does so now.
 func (h *hourly) makeRoom(sum market.USD) bool {
 	freed := market.USD(0)

@@ -104,7 +104,7 @@ func (r *round) clearlyBetter(to int, from holding) bool {
 	return true
 }
 
-// betterAt says whether, as seen at t, the target could be bought and its MTTF was SwitchRatio times as long.
+// betterAt reports whether, as seen at t, the target could be bought and its MTTF was SwitchRatio times as long.
 func (r *round) betterAt(t time.Time, to int, from holding) bool {
 	bid := r.plan.Considered[to].Bid
 	price, known := r.Pools[to].History.At(t)

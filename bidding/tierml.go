@@ -65,8 +65,21 @@ func (p TierML) measure(c *Candidate, at time.Time, bid market.USD) market.Estim
 	return p.Estimator.MTTF(c.History, at, bid)
 }
 
-// Plan fills up what is missing from the best pool that has capacity; when nothing is missing it looks for a
-// switch.
+// Plan buys what is missing from the best pool; when nothing is missing it looks for a switch.
+//
+// Invariants: a plan is a function of the State alone, and has at most one purchase or one switch. A switch releases the
+// old machines only when the new ones are ready.
+//
+//  1. settled answers the usual question, a price change with a whole fleet in one spot pool, without ranking.
+//  2. newRound asks of each pool whether it can be bought from (whyNot), and ranks those by MTTF; near ties by price (rank).
+//  3. acquireMissing buys what is missing from the first, on demand if there is no spot pool. If that pool lacks
+//     capacity, the next call sees NoCapacityUntil and takes the one after it.
+//  4. switchPool leaves on-demand machines once spot is back, or else the held pool with the lowest MTTF, for one that was
+//     clearly better throughout SwitchAfter. It reads that off the price history (clearlyBetter).
+//  5. stay explains why there is nothing to do.
+//
+// Dropped: remembering MTTFs between calls. The estimator answers in logarithmic time, and without memory plan, dry run and
+// run get the same answers.
 func (p TierML) Plan(s State) Plan {
 	p = p.withDefaults()
 	if s.StepsOnly && p.settled(&s) {
@@ -84,8 +97,8 @@ func (p TierML) Plan(s State) Plan {
 	return r.plan
 }
 
-// settled says of the usual state, a whole fleet in one spot pool, whether it stays as it is: no other pool has a clearly
-// higher MTTF just now. False says nothing: Plan has to look closer. It is what thousands of price changes come to.
+// settled reports whether a whole fleet in one spot pool, the usual state, stays as it is: no other pool has a clearly higher
+// MTTF just now. False means that Plan has to look closer. It keeps the thousands of price changes cheap.
 func (p TierML) settled(s *State) bool {
 	h := holding{candidate: -1, since: -1, newest: -1}
 	for j := range s.Held {
@@ -176,7 +189,7 @@ func look(c *Candidate, s State, bids BidRule) Considered {
 	return seen
 }
 
-// whyNot says why machines cannot be bought from a pool now; "" when they can.
+// whyNot returns why machines cannot be bought from a pool now; "" when they can.
 func whyNot(c *Candidate, seen *Considered, s State) string {
 	switch {
 	case seen.OnDemand <= 0:
@@ -336,7 +349,7 @@ func (r *round) whyBehindWithoutBids(i int) string {
 	}
 }
 
-// limitWord is what the highest price is that a policy pays: a bid, where the provider is told it.
+// limitWord names the highest price that a policy pays: a bid where the provider takes one, otherwise a limit of our own.
 func limitWord(p market.Pool) string {
 	if p.TakesBids() {
 		return "bid"

@@ -35,23 +35,21 @@ const (
 	DefaultPrior = time.Hour
 )
 
-// Estimator says from past prices how long a machine can be expected to stay at a bid. The zero value
-// has the defaults.
+// Estimator estimates from past prices how long a machine will stay at a bid. The zero value has the defaults.
 //
-// It looks at every past instant at which the price was in the same band as now (bands are shares of the
-// bid), and at how long it then still took until the price exceeded the bid. The instants since the last
-// crossing have not ended yet: what has been seen of their time counts, but they do not count as ended,
+// Invariant: prices after now are not looked at.
 //
-//	MTTF = time left, summed over all these instants / measure of those that ended
+//  1. It takes every past instant of the lookback at which the price was in the same band as now; bands are shares of the bid.
+//  2. For each it takes the time until the price next exceeded the bid. Since the last crossing that has not happened yet:
+//     the time seen so far counts, but the instant does not count as ended (it is censored).
+//  3. MTTF = that time, summed over all these instants / measure of those that ended. This is the maximum-likelihood mean of
+//     censored observations.
+//  4. At least a twentieth of the instants counts as ended, so that one distant crossing does not promise months.
+//  5. The instants of all bands are added, scaled to the length Prior: a band that was seen for minutes proves little.
 //
-// which is the maximum-likelihood mean of censored observations. At least a twentieth of the instants is taken
-// as ended, so that one crossing at the far end of the lookback does not promise months. To these instants it
-// adds, scaled to the length Prior, those of all bands together: a band that was seen for minutes says little
-// of its own, and one that was seen for a week says nearly everything.
-//
-// Measured on the price histories of us-west-1 2014 and us-east-1 2015 and 2016 with on-demand bids: of two
-// pools, the one with the higher MTTF was kept longer in 83 to 92 % of cases. A Markov chain over the bands,
-// counting unfinished instants as ended or leaving them out, no bands, and 7 or 30 days did worse on the whole.
+// Measured on the price histories of us-west-1 2014 and us-east-1 2015 and 2016 with on-demand bids: of two pools, the
+// one with the higher MTTF was kept longer in 83 to 92 % of cases. Dropped, as worse on the whole: a Markov chain over the
+// bands, counting unfinished instants as ended or leaving them out, no bands, and lookbacks of 7 or 30 days.
 type Estimator struct {
 	Lookback time.Duration // 0 = DefaultLookback
 	Prior    time.Duration // 0 = DefaultPrior

@@ -7,6 +7,14 @@ import (
 
 // layer is the undo since a cut: each row changed since then, as it was at the cut. The set of these rows is also what
 // the next cut's delivery must carry.
+//
+// Invariant: a row as it was at layers[i].cut is in layers[i]; if not, in the layer after it; if not, it has not changed
+// since. So a row is saved in the top layer only, before its first change there (touch).
+//
+//   - pass opens layers[1] when the named clock is folded; OpenCut reads the cut while both the shard and layers[1] grow.
+//   - On commit, layers[0] goes and layers[1] takes its place.
+//   - UnnameCut merges layers[1] into layers[0]: rows that layers[0] lacks had not changed before the cut (inherit).
+//   - A roll-back restores layers[1], then layers[0].
 type layer struct {
 	cut    Clock
 	tables []undo

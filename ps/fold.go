@@ -6,8 +6,9 @@ import (
 	"github.com/tierml/tierml/internal/vector"
 )
 
-// completes reports whether a contribution is all that the next clock lacks, and of rows that its sums can be folded into at
-// once, so that it needs not wait in pending.
+// completes reports whether a contribution is all that the next clock lacks and can be folded directly (foldWith). Sparse
+// tables, integers outside deterministic mode, and rows that come twice but may be rounded or stepped once only, go through
+// the pending sums.
 func (s *Shard) completes(c *Contribution) bool {
 	if c.Clock != s.folded+1 {
 		return false
@@ -37,8 +38,17 @@ func (s *Shard) completes(c *Contribution) bool {
 
 var errNotAtOnce = errors.New("not to be folded at once")
 
-// foldWith folds the next clock with the contribution that completes it: what waits of a row is added when the row is in
-// the cache anyway.
+// foldWith folds the next clock with the contribution that completes it, without adding it to the pending sums first.
+//
+// Invariant: in deterministic mode the rows end with the same bits as by way of the sums. Each row is rounded once and its
+// rule runs once, because completes admits each row once.
+//
+// For each row of the contribution, the row's pending sum is added and removed from pending. What is then left in pending
+// are rows that the contribution does not have; foldNext folds those. The contribution counts only after its own rows are
+// done: an error before that is fatal to the job.
+//
+// Replaced: adding every contribution to the sums. That copied each row that nobody else had changed, and took another
+// pass over memory for the rest.
 func (s *Shard) foldWith(c *Contribution) error {
 	var waiting *pending
 	if len(s.ahead) > 0 {

@@ -3,6 +3,20 @@ package ps
 import "slices"
 
 // outgoing is a partition on its way to a new owner while this one still serves it.
+//
+// Invariant: a row that the receiver does not have as it is here is in queue or dirty.
+//
+// The hand-over:
+//  1. BeginMove queues all touched rows. It refuses while a cut is named or outstanding.
+//  2. MoveRows sends them in pieces. The shard goes on serving; touch marks what changes meanwhile.
+//  3. FinalMove gives the rest in one message: dirty rows, marks, pending and staged work, settled and fenced incarnations.
+//     Until then CancelMove undoes everything; afterwards only the receiver (Incoming.Finish) may serve.
+//
+// Undo stays behind: only the keys of rows changed since the committed cut travel (layer.keysOnly), so a roll-back before
+// the next cut starts from the backup.
+//
+// Rejected: moves during a cut. The last message would have to carry the cut and its layer, or the old owner stay on
+// as the source of the delivery; every failure in between multiplies (decision 3).
 type outgoing struct {
 	queue []place // rows not sent yet
 	// dirty rows changed after they were sent, or appeared during the move; those still in the queue may be there, too.
@@ -39,8 +53,8 @@ func (s *Shard) BeginMove() error {
 	return nil
 }
 
-// MoveRows returns the next rows to send, at least one and about maxBytes; more is false when none are left, or
-// when the move was cancelled, of which FinalMove then tells.
+// MoveRows returns the next rows to send, at least one and about maxBytes. More is false when none are left or the move was
+// cancelled; in the latter case FinalMove returns an error.
 func (s *Shard) MoveRows(maxBytes int) (rows Block, more bool) {
 	o := s.moving
 	if o == nil {

@@ -13,6 +13,18 @@ import "fmt"
 //   - layers[0].cut is the newest cut known to be committed; layers[1], if there, is the one cut that has
 //     been passed and is on its way to the backup. A layer keeps every row that changed since its cut as it was
 //     then.
+//
+// The life of a contribution:
+//  1. Stage holds it unseen, until its worker knows that every owner holds its part.
+//  2. Commit adds it to the sums of its clock (pending) and advances the marks of its splits.
+//  3. When every mark has reached the clock after folded, the sums of that clock go into the rows (fold).
+//  4. If that clock was named as a cut, a layer opens before the next fold (pass).
+//
+// Repeating any step has no effect: settled has each incarnation's last sequence number, and a split whose mark has
+// reached a clock has committed it.
+//
+// Rejected: two sums per row while a cut is outstanding, up to the cut and beyond it. Each update would be sorted on
+// arrival, and reads, moves and roll-backs would have to know both sums (decision 1).
 type Shard struct {
 	schema *Schema
 	bound  Clock // the schema's
@@ -37,8 +49,8 @@ type Shard struct {
 	moving *outgoing
 }
 
-// Contribution is what one worker sends to one partition for one clock of a set of splits: all of it counts
-// or none. It is staged unseen, and counts when the worker has heard that every owner holds it and commits.
+// Contribution is what one worker sends to one partition for one clock of a set of splits. All of it counts or none: it is
+// staged unseen, and counts once the worker knows that every owner holds its part, and commits.
 type Contribution struct {
 	Incarnation Incarnation
 	Sequence    uint64 // grows by one with each contribution of the incarnation
@@ -387,7 +399,7 @@ type Standing struct {
 	Staged    uint64 // sequence number of the staged contribution; 0 = none
 }
 
-// Fence returns up an incarnation: nothing more of it is accepted, and what it has staged waits for Settle.
+// Fence accepts nothing more from an incarnation. What it has staged waits for Settle.
 func (s *Shard) Fence(inc Incarnation) Standing {
 	s.fenced[inc] = true
 	delete(s.arriving, inc)

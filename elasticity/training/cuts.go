@@ -11,8 +11,19 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// cut is the one cut that is outstanding. It is committed when every owner has taken its name and every backup
-// holds it; then it is written down durably, and only then may undo and older cuts go.
+// cut is the one cut that is outstanding.
+//
+// Invariant: at all times every partition can return to Committed. So owners keep their undo, and backups the cut before,
+// until the new one is in the journal.
+//
+//  1. nameCut sends its clock to all owners, those with the least time left first.
+//  2. An owner beyond the clock answers "passed": the others are sent UnnameCut, and a clock two later is named. The very next
+//     one would race with the same owner again.
+//  3. Each backup pulls its partitions and reports CutHeld.
+//  4. When every owner has taken the name and every backup holds the cut, commitCut writes the line, then sends CommitCut.
+//
+// Losing an owner ends the cut by a recovery; losing a backup that owns nothing does not (dropFromCut). See unheard for why
+// the next cut may have to wait, and decision 3 for why partitions do not move meanwhile.
 type cut struct {
 	Clock   ps.Clock
 	Naming  map[ps.ServerID]bool // owners that have not answered

@@ -15,8 +15,10 @@ import (
 //   - Only silence that was listened to counts (Awake). A controller that was stopped has heard nobody.
 //   - After an absence, a machine whose stream broke has as long as any other to call again: agents end streams that do not
 //     answer, too.
-//   - Machines fail one by one, or by evictions, which the provider tells, or their hosts end their streams. When most just fall
-//     silent together, it is this host or its network: the hush.
+//   - Machines fail one by one, or by evictions, which the provider reports, or their hosts end their streams. When most just
+//     fall silent together, it is this host or its network: the hush.
+//
+// Decision 10 has what was dropped: a detector that learns the delay of heartbeats, asking through other machines, more patience.
 
 // hush is a silence of most machines.
 type hush struct {

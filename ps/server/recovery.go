@@ -15,7 +15,7 @@ type Standing struct {
 	Marks []ps.Clock // Index: Split
 }
 
-// FenceWorker returns up an incarnation: neither the partitions here nor those that come here later accept
+// FenceWorker gives up an incarnation: neither the partitions here nor those that come here later accept
 // anything more of it. A partition that is just leaving is waited for.
 func (s *Server) FenceWorker(incarnation ps.Incarnation) []Standing {
 	for {

@@ -12,10 +12,13 @@ import (
 )
 
 // reader gets the rows of rounds. With staleness it keeps them in a cache, and reads those that the next round lacks while
-// this one computes; there is one read under way at a time. Its methods are for the worker's loop.
+// this one computes. Its methods are for the worker's loop.
 //
-// What was read ahead is only cached: the round that it was meant for asks the cache like any other. So it does no harm
-// when another round comes instead.
+// Invariants: at most one read is under way, and a read ahead only fills the cache. A round takes every row from the cache,
+// which checks that it is fresh enough, so reading ahead for a round that never comes does no harm.
+//
+// A read ahead begins as late as it safely can (early), to hold more of the others' work. One for another clock than the
+// next round's is broken off: it may wait for the very work that is to be done now (await).
 type reader struct {
 	client  Client
 	space   *workspace

@@ -15,13 +15,24 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// worker computes on this machine's splits: one loop (run), and commands that change what the loop does next.
+// worker computes on this machine's splits: one loop (run), and commands (assignment.go) that change what it does next.
 //
-// A split's clock is begun when its rows have been read: until then nothing has happened, and the wait for other
-// splits' clocks can be broken off. What is begun is committed before its split is given away.
+// Invariants:
+//   - A split's clock has begun when its rows have been read. Until then the wait for other splits can be broken off; what
+//     has begun is committed before its split is given away.
+//   - Contributions leave in order, one at a time.
+//   - The lowest clock goes first. Otherwise this worker could wait for rows that need an old split which it has itself.
 //
-// With staleness, the loop computes a round while the one before is on its way to the servers and the rows of the one
-// after are read; under BSP, these three can only follow each other.
+// One turn of the loop:
+//  1. next waits for something to do and takes the splits at the lowest clock (group).
+//  2. compute reads their rows, begins the round, and starts to read what the round after it lacks (ahead.go).
+//  3. It runs the splits, and waits until the declared rate allows the work (pacer).
+//  4. send waits for the contribution before this one, then contributes beside the next turn; finish reports.
+//
+// With staleness three rounds overlap so: sent, computed, read. Under BSP, and for applications that read late, the loop waits
+// for the contribution first: the rows of the next clock need it.
+//
+// breakOff ends a round that has not begun; drop ends any, when its generation is over.
 type worker struct {
 	client    Client
 	evalEvery ps.Clock
