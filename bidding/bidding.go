@@ -1,8 +1,7 @@
-// Package bidding decides which pools to hold, at what bid, and when to switch. A Policy returns a
-// Plan over a State; it never buys (provisioner does) and keeps no memory of its own: everything that it
-// looks at is in the State.
+// Package bidding decides which pools to hold, at what bid, and when to switch. A Policy maps a State to a Plan; it never buys
+// (provisioner does) and keeps no memory between calls.
 //
-// It refuses to know how machines are bought, whether they came up, and what runs on them.
+// It refuses to know how machines are bought and what runs on them.
 package bidding
 
 import (
@@ -16,8 +15,8 @@ import (
 // Policy chooses pools.
 type Policy interface {
 	Name() string
-	// Plan looks at the state and says what to acquire and release now. Equal states give equal plans. Those who do as it
-	// says call Ask, which keeps to Job.PerHour.
+	// Plan returns what to acquire and release now. Equal states give equal plans. To carry a plan out, get it from Ask, which
+	// keeps to Job.PerHour.
 	Plan(State) Plan
 }
 
@@ -27,16 +26,16 @@ type State struct {
 	Want  Want
 	Job   Job
 	Pools []Candidate // sorted by pool; the spot and on-demand pools that the job allows
-	// Chooses says that the provider is asked for several pools at once, and chooses among them: see Acquire.Or.
+	// Chooses: a purchase may name several pools, and the provider chooses among them; see Acquire.Or.
 	Chooses bool
-	// StepsOnly asks for the steps only: what is said of pools in which nothing is bought, and of a plan without steps, may
-	// be left out. Nobody reads it at each of thousands of price changes.
+	// StepsOnly asks for the steps only: reasons for plans without steps, and for pools not bought in, may be missing. They
+	// would cost time at each of thousands of price changes.
 	StepsOnly bool
 	Held      []Allocation // sorted by pool, then launch; machines that are starting, running or draining; pools among Pools
 }
 
-// Job is what is to be done and what it lives on. Work is counted in vCPU hours of the machines' declared rates (see
-// market.InstanceType). The zero value says that nothing of it is known.
+// Job is the work, its limits and its reliable machines. Work is counted in vCPU hours of the machines' declared rates (see
+// market.InstanceType). The zero value means that nothing is known.
 type Job struct {
 	Started  time.Time
 	Deadline time.Time // when the work should be done; zero = none
@@ -44,18 +43,18 @@ type Job struct {
 	Done     float64   // as far as it has come
 	Saved    float64   // of Done, what is in the newest checkpoint, where the rest is lost with the machines
 	Budget   market.USD
-	Spent    market.USD // what is due for all machines until now; only reckoned when there is a Budget
+	Spent    market.USD // what is due for all machines until now; set only with a Budget
 	PerHour  market.USD // that all machines together may cost in an hour; 0 = no limit. Ask keeps to it
 
 	// Upkeep is what the reliable machines cost per hour, whatever the policy does.
 	Upkeep market.USD
-	// Reliable is what those that there are cost per hour now, where it is another: one more, or a spot machine in the place
-	// of one. Only reckoned when there is PerHour.
+	// Reliable is what the present ones cost per hour, where that differs: one more, or a spot machine in place of one. Set
+	// only with PerHour.
 	Reliable market.USD
 	// ReliableRate is the work per hour that they do while there are no others.
 	ReliableRate float64
 
-	// Startup is how long it takes from the wish for a machine until it works.
+	// Startup is the time from the request for a machine until it works.
 	Startup time.Duration
 	// Notice is how long before an eviction the provider warns; warned machines hand over what they hold.
 	Notice time.Duration
@@ -122,14 +121,13 @@ type Plan struct {
 	Release []Release
 	// Switch is set when the plan moves from a working pool to a better one.
 	Switch *Switch
-	// Considered has one entry per candidate, in the same order: what a person asks "why not?" about.
+	// Considered has one entry per candidate, in the same order, with the reason for or against it.
 	Considered []Considered
 	// AskAgain is when the policy wants to be asked again at the latest, if nothing happens before; zero = whenever.
 	AskAgain time.Time
-	// SaveEvery is how often a checkpoint should be taken, where it is by checkpoints that the job outlives its machines;
-	// 0 = never.
+	// SaveEvery is how often to take a checkpoint, for policies by restart; 0 = never.
 	SaveEvery time.Duration
-	// Why says in one sentence what the plan comes to, also when there is nothing to do.
+	// Why is the plan in one sentence, also when there is nothing to do.
 	Why string
 }
 
@@ -139,8 +137,8 @@ type Acquire struct {
 	Bid   market.USD
 	Count int
 	Why   string
-	// Or are pools that are as good by the policy's own rule, with the bid for each: the provider may choose, for all of the
-	// machines or some. One machine counts for as much in each of them, and does as much work. Only where State.Chooses.
+	// Or are pools that are as good by the policy's own rule, with their bids: the provider may choose them for all or some of
+	// the machines. A machine counts for as much in each, and does as much work. Only where State.Chooses.
 	Or []Choice
 }
 
@@ -150,8 +148,8 @@ type Choice struct {
 	Bid  market.USD
 }
 
-// Release gives up machines: with a Switch once those acquired in the same plan are ready, otherwise now. They work to
-// the end of the time that is paid for.
+// Release gives machines up: in a plan with a Switch once the new ones are ready, otherwise now. They work until the end of
+// their paid time.
 type Release struct {
 	Pool   market.Pool
 	Launch time.Time // of the allocation; zero = all machines of the pool
@@ -179,27 +177,26 @@ type Considered struct {
 	OnDemand market.USD
 	Bid      market.USD
 	MTTF     market.Estimate
-	ByHints  bool // MTTF is until machines are taken for capacity, by hints and what was watched; else until a price
-	Count    int  // machines of this pool that would satisfy Want alone; 0 = cannot be told
+	ByHints  bool // MTTF is until an eviction for capacity, by hints and observation; else until the price exceeds the bid
+	Count    int  // machines of this pool that would satisfy Want alone; 0 = unknown
 	Chosen   bool // the job is or goes on in this pool when the plan is done
 	Why      string
 }
 
-// ByRestart is a policy for jobs without a reliable tier: one fleet of transient or on-demand machines that all go
-// together. When any is lost the job stops, and goes on from its last checkpoint once a whole fleet is there again
-// (elasticity/restart).
+// ByRestart is a policy for jobs without a reliable tier, with one fleet of transient or on-demand machines. When any is lost
+// the job stops, and continues from its last checkpoint on a new fleet (elasticity/restart).
 type ByRestart interface {
 	Policy
-	// ByRestart does nothing; it tells these policies from those that a reliable tier stands behind.
+	// ByRestart does nothing; it marks the policies without a reliable tier.
 	ByRestart()
 }
 
-// ByPrices is a policy that goes by prices alone: its plan depends on what time it is, on prices until then, on refusals of
-// capacity, and on what is held and when it was launched; not on money, deadlines, how far the work has come, nor on
-// which machines are ready. So what it finds to do at a price change is the same in all runs that hold the same then.
+// ByPrices is a policy that goes by prices alone: its plan depends on the time, past prices, refusals of capacity, and what is
+// held since when; not on money, deadlines, progress, or which machines are ready. So runs that hold the same machines
+// decide the same at a price change.
 type ByPrices interface {
 	Policy
-	// Settles is how long after a launch its time may matter. Of older machines it does not matter how old they are.
+	// Settles is the age beyond which a machine's age no longer matters.
 	Settles() time.Duration
 }
 

@@ -11,10 +11,9 @@ import (
 )
 
 // Capacity is for markets in which no bid is made and capacity, not the price, decides who keeps machines: EC2 since
-// December 2017, and Compute Engine. It reckons what work costs in each pool by the price and by how often machines are
-// taken there, as far as is known from the provider's hints, from what was watched and from our own machines; it spreads
-// the fleet over pools that cost about the same, so that one bulk eviction takes a part of it; and it leaves a pool when
-// another's work has become clearly cheaper. The zero value has the defaults.
+// December 2017, and Compute Engine. It estimates the cost of work in each pool from the price and the
+// rate of evictions, by the provider's hints, watched availability and our own machines; spreads the fleet over pools that cost
+// about the same, so that one bulk eviction takes a part of it; and leaves a pool when another has become clearly cheaper. The zero value has the defaults.
 type Capacity struct {
 	// BulkLoss is how much of the whole fleet's working time is lost when all of it is taken at once, beside what each
 	// machine loses with its own eviction: so much may be paid to spread it. 0 = 30 s.

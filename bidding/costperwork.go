@@ -121,7 +121,7 @@ func (b *budgeting) consider() {
 	}
 }
 
-// span is what prospects are reckoned with, for machines that begin to work after some time.
+// span is the input of prospects, for machines that begin to work after some time.
 func (b *budgeting) span(startup time.Duration) span {
 	return span{
 		increment: cmp.Or(b.Job.Terms.Increment, oneHour), startup: startup, notice: b.Job.Notice, handover: b.Job.Handover,

@@ -8,7 +8,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Hints are what providers and our own machines tell about a pool's capacity. What is unknown has its zero value.
+// Hints are a pool's capacity, by the provider and our own machines. Zero values are unknown.
 type Hints struct {
 	// Interruptions is the share of machines that the provider interrupted in the last month, from 0 to 1: the middle
 	// of the Spot Advisor's band.
@@ -27,7 +27,7 @@ type Hints struct {
 type Hint struct {
 	Value   float64
 	At      time.Time // when it was published
-	Samples int       // that it rests on; 0 = not told
+	Samples int       // that it rests on; 0 = unknown
 }
 
 // Known reports whether there is a figure.

@@ -149,8 +149,9 @@ func (h *hourly) allOrNothing() {
 	h.plan.Why = fmt.Sprintf("limits.per_hour, %s, has no room for %s, which costs %s an hour beside what is held: %s", h.Job.PerHour.Cents(), what, sum.Cents(), h.plan.Why)
 }
 
-// makeRoom gives up first what an on-demand fleet is to take the place of, where there is room for either of them but not for both:
-// such a fleet is bought when there is no time for anything else, and can be had later. It reports whether the plan does so now.
+// makeRoom releases the present fleet before an on-demand one is bought, where the limit has room for either but not for both.
+// On demand is bought when there is no time for anything else, and can be bought a little later. It reports whether the plan does
+// so now.
 func (h *hourly) makeRoom(sum market.USD) bool {
 	freed := market.USD(0)
 	for _, r := range h.plan.Release {
@@ -171,7 +172,7 @@ func (h *hourly) makeRoom(sum market.USD) bool {
 	return true
 }
 
-// note says of a pool what the limit comes to there.
+// note adds to a pool's reason what the limit means there.
 func (h *hourly) note(pool market.Pool, what string) {
 	for i := range h.plan.Considered {
 		c := &h.plan.Considered[i]

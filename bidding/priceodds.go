@@ -95,7 +95,7 @@ type prospect struct {
 	lost  float64 // probability that the machine is evicted in it
 }
 
-// span is what the prospects of an priceOdds are reckoned with.
+// span is the input of a priceOdds' prospects.
 type span struct {
 	increment time.Duration // that is paid in one piece
 	startup   time.Duration // of it, until the machine works

@@ -24,7 +24,7 @@ func (w Want) each(t market.InstanceType) units {
 	return 1
 }
 
-// machines returns how many machines of a type are at least n units; 0 when that cannot be told.
+// machines returns how many machines of a type are at least n units; 0 when that is unknown.
 func (w Want) machines(n units, t market.InstanceType) int {
 	each := w.each(t)
 	if n <= 0 || each <= 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// BudgetSpoke: what is spent is near a limit, above it, or below it again. Who watches the limits is not known here; what it
-// comes to for the machines is decided here. A limit that ends the run is a StopWanted.
+// BudgetSpoke reports that spending is near a limit, above it, or below it again. jobrun/budget watches the limits; here it is
+// decided what follows for the machines. A limit that ends the run is a StopWanted.
 type BudgetSpoke struct {
 	Do  BudgetWish
 	Why string
@@ -21,12 +21,12 @@ func (BudgetSpoke) Event() {}
 type BudgetWish int
 
 const (
-	// BudgetWarns: it is written down, and nothing else.
+	// BudgetWarns writes a journal line and does nothing else.
 	BudgetWarns BudgetWish = iota
-	// BudgetPauses gives all transient machines up and buys no more: they hand everything over and are terminated, and the
-	// reliable machines train on. A run that has none ends in order: its checkpoint is what is kept.
+	// BudgetPauses buys no more transient machines and releases those held: they hand everything over and are terminated, and
+	// the reliable machines continue. A run without reliable machines ends in order, with a checkpoint.
 	BudgetPauses
-	// BudgetGoesOn has transient machines bought again.
+	// BudgetGoesOn buys transient machines again.
 	BudgetGoesOn
 )
 

@@ -16,8 +16,8 @@ import (
 	"github.com/tierml/tierml/tiers/node/link"
 )
 
-// door is where machines come in: those that this run's controllers have launched, and nobody else. With security: tls they
-// show a certificate, else what was in their user data.
+// door is where machines connect. It admits those that this run's controllers launched: with security: tls by certificate, else by
+// a secret in their user data.
 type door struct {
 	listener  net.Listener
 	admission admission

@@ -10,8 +10,8 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// admission knows machines by what this run's controllers put into their user data: whoever does not show it was not
-// launched by one of them. It rests on a secret of the run, so that a controller that is started again knows them, too.
+// admission recognises machines by what this run's controllers put into their user data. It derives from a secret of the run,
+// so a restarted controller recognises them, too.
 type admission struct{ secret string }
 
 // issue is the same for the same launch each time.

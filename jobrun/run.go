@@ -1,5 +1,5 @@
-// Package jobrun puts a job on the fake cloud together and takes it apart in order: run directory, cloud, adapter,
-// controller, journal. It decides nothing about the run (elasticity does) and shows nothing (console does).
+// Package jobrun starts a job's run and ends it in order: run directory, provider's account or fake cloud, controller, door for
+// the machines, journal. It decides nothing about the run (elasticity does) and shows nothing (watch does).
 package jobrun
 
 import (
@@ -33,7 +33,7 @@ import (
 	"github.com/tierml/tierml/tiers/node/link"
 )
 
-// Config is everything that a run is made of.
+// Config has the parts of a run.
 type Config struct {
 	Job       *config.Job
 	Choice    planner.Resolved
@@ -50,17 +50,16 @@ type Config struct {
 	// ResumeFrom is a checkpoint that stands at clock ResumeAt; empty = from the beginning.
 	ResumeFrom string
 	ResumeAt   ps.Clock
-	// ResumeOlder are checkpoints before it, the newest first: for when it turns out to be damaged.
+	// ResumeOlder are earlier checkpoints, newest first, in case it is damaged.
 	ResumeOlder []elasticity.Kept
-	// Past makes this a run that is taken over from a controller that did not end in order; nil = it begins, or goes on from
-	// where it was saved in order.
+	// Past makes this a takeover from a controller that did not end in order; nil = the run begins, or continues from an
+	// orderly end.
 	Past *elasticity.Past
-	// SaveTime and RestartTime are what a checkpoint and a restart are declared to take, in market time, for policies that
-	// restart.
+	// SaveTime and RestartTime are the declared times of a checkpoint and a restart, in market time, for policies by restart.
 	SaveTime, RestartTime time.Duration
-	// Part is how often the run was begun before: tokens of launches must be new.
+	// Part is how often the run was begun before: it keeps the tokens of launches unique.
 	Part int
-	// Spending are decisions about what is spent, but for an end, which is a wish to stop; nil = nobody watches it.
+	// Spending are decisions of jobrun/budget, except an end, which is a wish to stop; nil = there are none.
 	Spending <-chan elasticity.BudgetSpoke
 	// Endpoint is a fake cloud in another process, which launches Agent by itself; empty = a cloud of the run's own.
 	Endpoint string
@@ -77,7 +76,7 @@ type session struct {
 	admission admission
 	door      *door
 	runner    *runner.Runner
-	manifests map[string]bool // names of those that this run has written; others may be at the same place
+	manifests map[string]bool // names of this run's; the place may hold those of others
 }
 
 func (r *session) splits() string { return filepath.Join(r.cfg.Directory, rundir.SplitsDir) }

@@ -1,6 +1,6 @@
 package ps
 
-// Backup is one partition as its BackupPS sees it: the last committed cut, and the delivery of the next one
+// Backup is one partition at its BackupPS: the last committed cut, and the delivery of the next one
 // until that commits.
 type Backup struct {
 	schema   *Schema

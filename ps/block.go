@@ -1,7 +1,7 @@
 package ps
 
-// Block is a list of rows as they are stored and travel: the cells of Keys[i] follow those of Keys[i-1]. CellsOf says
-// how many a row has.
+// Block is a list of rows as they are stored and travel: the cells of Keys[i] follow those of Keys[i-1]. CellsOf returns a
+// row's number of cells.
 type Block struct {
 	Keys   []Key
 	Values []float32

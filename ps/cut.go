@@ -332,8 +332,7 @@ func (s *Shard) Rollback(c Clock) error {
 			s.layers[i].tables[t].restore(&s.rows.tables[t])
 		}
 	}
-	// What the backup holds may be older than the cut that was returned to, if the news of the commit did
-	// not arrive; Deliver is told by the backup then.
+	// The backup may hold an older cut than this, if it missed the commit. It then answers the next delivery with needFull.
 	s.resetTo(c)
 	return nil
 }

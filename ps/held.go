@@ -1,7 +1,7 @@
 package ps
 
-// Held is a backup's committed cut for somebody who reads it piece by piece while later cuts are committed: what those
-// replace is copied first (copy on write), so that neither waits for the other.
+// Held is a backup's committed cut, to be read piece by piece while later cuts are committed. Rows that they replace are
+// copied first (copy on write), so neither waits for the other.
 type Held struct {
 	schema *Schema
 	backup *Backup

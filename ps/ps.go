@@ -1,7 +1,7 @@
-// Package ps is the parameter server's pure core: tables, rows, updates, clocks, partitions, cuts and
-// routes. A Shard is one partition as its owner sees it; a Backup is one as its BackupPS sees it. Both are
-// plain values with methods: no goroutine, lock, socket or clock. ps/server, ps/client and ps/wire put
-// them on a network; tiers decides who owns what. docs/training.md is the contract they keep.
+// Package ps is the parameter server's pure core: tables, rows, updates, clocks, partitions, cuts and routes. A Shard is one
+// partition at its owner; a Backup is one at its BackupPS. Both are plain values with methods: no goroutine, lock, socket or
+// clock. ps/server, ps/client and ps/wire put them on a network. It refuses to know machines, and who owns what (tiers).
+// docs/training.md is its contract.
 package ps
 
 import "fmt"
@@ -10,8 +10,8 @@ import "fmt"
 // the state before any work.
 type Clock int64
 
-// Unbounded is the staleness of ASP: work waits for nobody, but see MostAhead and maxAhead. Owners keep the work of each clock
-// that is not complete apart all the same, so the memory that they need grows with the distance between the fastest and the slowest split.
+// Unbounded is the staleness of ASP: no read waits, but see MostAhead and maxAhead. Owners still keep the work of each
+// incomplete clock apart, so their memory grows with the distance between the fastest and the slowest split.
 const Unbounded Clock = 1 << 62
 
 // MostAhead bounds staleness in jobs whose tables have rules, under ASP too. A rule runs when a clock is complete, so a
@@ -52,7 +52,7 @@ type Key struct {
 	Row   RowID
 }
 
-// Init says which values a row has before any update.
+// Init sets a row's values before any update.
 type Init struct {
 	// Uniform draws each value from [Low, High), by a hash of (seed, table, row, column); zero rows when
 	// both are 0.
@@ -158,7 +158,7 @@ type Schema struct {
 	Deterministic bool
 }
 
-// Route says who owns and who backs up each partition. Index: Partition.
+// Route has the owner and the backup of each partition. Index: Partition.
 type Route struct {
 	Version uint64 // grows with every change
 	Owner   []ServerID

@@ -2,7 +2,7 @@ package ps
 
 import "fmt"
 
-// Shard is one partition as its owner sees it.
+// Shard is one partition at its owner.
 //
 // Invariants:
 //   - rows hold the folded state: all updates of every clock up to folded, and none beyond it. Rows that
@@ -107,7 +107,7 @@ func (s *Shard) Mark(split Split) Clock { return s.marks[split] }
 // CanRead reports whether work of clock c may read: everything through clock c-s-1 must be folded, where s is Schema.Bound.
 func (s *Shard) CanRead(c Clock) bool { return s.folded >= c-s.bound-1 }
 
-// Stamp says which work the rows hold that a worker reads.
+// Stamp is the work that rows hold when a worker reads them.
 type Stamp struct {
 	Folded Clock  // all work through this clock
 	Own    uint64 // and, outside deterministic mode, the worker's own contributions through this sequence number

@@ -50,7 +50,7 @@ type accounts struct {
 	Charged market.USD
 }
 
-// spent is what is due by now for all machines, as far as their bills can be reckoned.
+// spent is what is due by now for all machines, as far as their bills can be computed.
 func (a *accounts) spent() (sum market.USD) {
 	for _, machines := range [][]*Machine{a.roster.archived, a.roster.List} {
 		for _, m := range machines {

@@ -8,7 +8,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// Crash is an agent that ended by itself: nobody had told it to, and no provider took its machine.
+// Crash is an agent that ended unasked, on a machine that its provider did not take.
 type Crash struct {
 	ID      step.ID
 	Entered time.Time // when the controller began to count on the machine
@@ -18,12 +18,11 @@ type Crash struct {
 	Told    bool   // the agent gave the reason itself
 }
 
-// Crashes decides when a run whose agents keep ending by themselves is in a crash loop: each new machine would do the same,
-// and cost money. It looks at the crashes since the last progress that lasts. Crashes come in rounds: those of machines that
-// the controller had before the round began may have one cause that has passed, such as a full disk, and belong to the
-// round. A machine that came later opens the next round by its crash.
+// Crashes detects a crash loop: agents that keep crashing, so that each new machine would only cost money. It looks at the
+// crashes since the last committed progress, in rounds. Machines that the controller had when a round began may share one
+// cause that has passed, such as a full disk: their crashes belong to that round. The crash of a later machine opens the next.
 //
-// An earlier idea was to count crashes alone. One bad minute of a large fleet would end the run then.
+// Dropped: counting crashes alone. One bad minute of a large fleet would end the run.
 type Crashes struct {
 	since []Crash
 }

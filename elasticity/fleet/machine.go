@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// Machine is a bought machine, from the provider's answer to the provider's word that it is gone.
+// Machine is a bought machine, from the provider's answer to the launch until it reports the machine's end.
 type Machine struct {
 	step.Machine
 	Charged  bool // its bill is in the journal

@@ -24,7 +24,7 @@ func (p *Ledger) Unwritten(pool market.Pool, known *market.History) []market.Pri
 	return []market.PricePoint{last}
 }
 
-// markets are the pools, with what is known of them.
+// markets are the pools and their prices, capacity and lifetimes.
 type markets struct {
 	*step.Step
 	cfg         *Config

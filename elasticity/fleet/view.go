@@ -89,7 +89,7 @@ func (v *view) brief() bidding.State {
 	return s
 }
 
-// jobState is what the policy is told of the job.
+// jobState is the job as the policy sees it.
 func (v *view) jobState() bidding.Job {
 	reliable := market.USD(v.cfg.Reliable.Count)
 	j := bidding.Job{

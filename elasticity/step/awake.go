@@ -2,9 +2,8 @@ package step
 
 import "time"
 
-// Awake is a clock that stands still while its owner is not stepped: stopped, swapped out, asleep with its laptop. Whoever
-// judges others by how long it has not heard of them measures that by it, as silence that nobody listened to says nothing.
-// The zero value is no clock: see NewAwake.
+// Awake is a clock that stands still while its owner is not stepped: stopped, swapped out, asleep with its laptop. The silence
+// of others is measured by it, because silence that nobody listened to proves nothing. The zero value is invalid: see NewAwake.
 type Awake struct {
 	patience time.Duration // the shortest silence that is judged by this clock
 	last     time.Time     // the owner's time at its last step
@@ -18,14 +17,14 @@ func NewAwake(patience time.Duration) Awake { return Awake{patience: patience} }
 // beat is the most that one step adds: a longer gap is an absence. An owner asks to be woken before that (NextBeat).
 func (a *Awake) beat() time.Duration { return max(a.patience/6, 1) }
 
-// Step tells the owner's time; the same one may be told again. A time that is earlier than the last one adds nothing.
+// Step advances the clock to the owner's time. The same time again, or an earlier one, adds nothing.
 func (a *Awake) Step(now time.Time) {
 	if a.last.IsZero() {
 		a.last, a.now = now, now
 	}
 	gap := now.Sub(a.last)
 	a.last, a.now = now, a.now.Add(max(min(gap, a.beat()), 0))
-	// An owner that is absent again and again must come to judge somebody at last.
+	// An owner that is absent again and again must still detect the dead.
 	if gap > a.beat() && (a.woke.IsZero() || a.now.Sub(a.woke) >= 2*a.patience) {
 		a.woke = a.now
 	}
@@ -37,9 +36,9 @@ func (a *Awake) Wake() { a.woke = a.now }
 // Now is this clock's time, which Over counts from.
 func (a *Awake) Now() time.Time { return a.now }
 
-// Over reports whether the owner has waited for d since a time of this clock. After an absence it waits for another d, at most for
-// the patience: what was sent meanwhile has yet to be read, and those whose streams broke have yet to call again. More than that
-// an owner that stalls all the time might never come to the end of.
+// Over reports whether the owner has waited for d since a time of this clock. After an absence it waits for d again, at most
+// for the patience: messages sent meanwhile are still unread, and machines whose streams broke have yet to call again. A longer
+// wait might never end for an owner that stalls all the time.
 func (a *Awake) Over(t time.Time, d time.Duration) bool { return !a.now.Before(a.end(t, d)) }
 
 func (a *Awake) end(t time.Time, d time.Duration) time.Time {

@@ -8,7 +8,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// ID names a machine, and Tier is the one that it was bought for. The fleet knows no more of ps and tiers than this.
+// ID names a machine; Tier is the one that it was bought for. The fleet knows nothing else of ps and tiers.
 type (
 	ID   = ps.ServerID
 	Tier = tiers.Tier
@@ -20,7 +20,7 @@ const (
 	Transient = tiers.Transient
 )
 
-// Machine is what both brains know of a bought machine.
+// Machine is what fleet and training both know of a bought machine.
 type Machine struct {
 	ID     ID
 	Tier   Tier
@@ -35,7 +35,7 @@ type Machine struct {
 	Leaving     bool      // hands over everything, then is terminated
 	Terminating bool      // the provider was asked to end it
 	Ended       bool      // the provider says so
-	Archived    bool      // nothing can come of it any more
+	Archived    bool      // ended and billed: no event can concern it
 	Deadline    time.Time // of the eviction that it was warned of
 	Entered     time.Time // when this controller heard of it
 }
@@ -53,18 +53,18 @@ func (m *Machine) Order(o *Machine) int {
 	return cmp.Or(cmp.Compare(m.Joined, o.Joined), cmp.Compare(m.ID, o.ID))
 }
 
-// Kind is what a kind of machine is declared to do.
+// Kind is a machine type's declared performance.
 type Kind struct {
 	Rate float64 // of work, as market.InstanceType has it
 	Link float64 // bytes per second in one direction; 0 = nobody knows
 }
 
-// Need is what the work asks of its machines, as things are.
+// Need is what the work needs of its machines now.
 type Need struct {
 	Standing   bool // the reliable tier holds the job
 	Begun      bool // it has done so before
 	Recovering bool
-	TakingOver bool // from a controller before
+	TakingOver bool // from an earlier controller
 	Done       bool
 	Hushed     bool // most machines have fallen silent together
 	Gathering  bool // notices

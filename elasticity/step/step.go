@@ -1,6 +1,5 @@
-// Package step is what the two brains of a run share while an event is taken in: the time, the list of what is to be done,
-// how the run ends, and the facts about machines that both act upon. It decides nothing, and refuses to know what is bought
-// (elasticity/fleet) and what is trained (elasticity/training).
+// Package step is what elasticity/fleet and elasticity/training share: the time, the list of actions, the end of the run, and
+// the facts about machines that both act upon. It decides nothing, and refuses to know what is bought or trained.
 package step
 
 import (
@@ -21,11 +20,12 @@ type Record struct{ Entry journal.Entry }
 // Action marks it as one.
 func (Record) Action() {}
 
-// Step is one step of a run: an event taken in, and what to do about it. It lives as long as the run.
+// Step is a run's present step: an event, and the actions that follow. One value serves the whole run; Begin starts the next
+// step.
 type Step struct {
 	Started time.Time // the run: limits of time count from then
 	Now     time.Time
-	Awake   Awake   // what others are judged by
+	Awake   Awake   // measures the silence of others
 	Speed   float64 // market seconds per wall-clock second
 	Silent  bool    // nobody reads the journal
 	Acts    uint64  // actions so far, but for lines in the journal
@@ -60,8 +60,8 @@ func (s *Step) Do(a Action) {
 	s.out = append(s.out, a)
 }
 
-// Record writes a journal line. It is only put together when somebody reads it: of a simulated start among
-// thousands nobody does.
+// Record writes a journal line. The line is only made when somebody reads it, which nobody does in the thousands of starts of
+// a dry run.
 func (s *Step) Record(entry func() journal.Entry) {
 	if s.Silent {
 		return
@@ -82,7 +82,7 @@ func (s *Step) Fail(why string) {
 	}
 }
 
-// End has every machine terminated. The run finishes when the provider says that all are gone.
+// End terminates every machine. The run finishes when the provider reports that all are gone.
 func (s *Step) End(why string) {
 	s.Ending = true
 	s.OnEnd(why)
@@ -91,5 +91,5 @@ func (s *Step) End(why string) {
 // Closing reports whether an end is wanted, or under way.
 func (s *Step) Closing() bool { return s.Ending || s.Stop != "" }
 
-// Event is something that happened. Hearing the same event again is harmless.
+// Event is something that happened. Repeating it is harmless.
 type Event interface{ Event() }

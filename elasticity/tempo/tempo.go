@@ -1,7 +1,7 @@
-// Package tempo is how long the deciding code waits and how often it does things. The plan, the dry run and the run of a job
-// decide by the same Settings, which Of derives from where the job runs.
+// Package tempo has the controller's timing: how long it waits, and how often it acts. Plan, dry run and run of a job use the
+// same Settings, which Of derives from where the job runs.
 //
-// It refuses to know how long things really take, which sim plays and the world shows, and who the provider is.
+// It refuses to know how long things really take (sim models that) and who the provider is.
 package tempo
 
 import "time"
@@ -32,7 +32,7 @@ func Remote(notice time.Duration) Place {
 	return Place{Remote: true, Speed: 1, Boot: RemoteBoot, Notice: notice, DeadAfter: RemoteDeadAfter}
 }
 
-// Settings are the durations by which a job is decided. Those without another word are market time.
+// Settings are the controller's durations, in market time unless said otherwise.
 type Settings struct {
 	Speed  float64 // market seconds per wall-clock second
 	Remote bool    // see Place
@@ -40,19 +40,19 @@ type Settings struct {
 	CutEvery      time.Duration // the shortest time between cuts; bandwidth may make it longer
 	DeadAfter     time.Duration // silence after which a node is given up
 	BrokenAfter   time.Duration // time for a node whose stream broke to come back
-	JoinWait      time.Duration // how long ready machines wait for others that are on their way, to join together
+	JoinWait      time.Duration // how long ready machines wait for others, to join together
 	NoticeWait    time.Duration // how long the first notice waits for more: a bulk eviction comes as many notices
 	BootWithin    time.Duration // time for a bought machine's agent to call
 	DrainMargin   time.Duration // released machines are terminated so long before their paid hour ends
 	RetryCapacity time.Duration // how long a pool without capacity is left alone
 	PlanEvery     time.Duration // how often the policy is asked when nothing happens
-	Startup       time.Duration // from the request for a machine until it works, as far as is known; for the policy
+	Startup       time.Duration // the expected time from the request for a machine until it works; for the policy
 	Begin         time.Duration // the last part of Startup: from its agent's call on
 	Notice        time.Duration // the provider's, before an eviction; for the policy
-	Lag           time.Duration // from a machine's end until that is known, at the latest; for the policy
+	Lag           time.Duration // the longest time from a machine's end until the controller knows; for the policy
 }
 
-// lengths are the settings that depend on how near machines are, in wall-clock time.
+// lengths are the settings that differ between local and remote machines, in wall-clock time.
 type lengths struct{ cut, broken, join, notice, drain, begin time.Duration }
 
 var (

@@ -13,7 +13,7 @@ import (
 // maxAsked is how often machines are asked again whose answers do not fit together: a move may end between them.
 const maxAsked = 3
 
-// findings are what the machines' answers come to.
+// findings are the machines' answers, taken together.
 type findings struct {
 	members int
 	route   ps.Route

@@ -33,10 +33,10 @@ type cut struct {
 	bytes   int64                // to all backups
 	busiest int64                // to the one that took most
 	since   time.Time
-	rest    *rest // all work comes to rest at it; nil = work goes on
+	rest    *rest // all work rests at it; nil = work continues
 }
 
-// rest is what waits for a cut at which all work rests.
+// rest follows when a cut at which all work rests is committed.
 type rest struct {
 	why     string
 	reached func() // the cut is committed

@@ -17,7 +17,7 @@ type splitState struct {
 	releasing bool        // its holder was asked for it
 }
 
-// arrangement is what the target was last made of.
+// arrangement is the input that the target was last computed from.
 type arrangement struct {
 	now     tiers.Layout
 	members []tiers.Member

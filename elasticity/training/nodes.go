@@ -111,7 +111,7 @@ func (ns *nodes) sort() { slices.SortFunc(ns.Roster, inOrder) }
 
 func (ns *nodes) Members() []*Node { return ns.ordered((*Node).Member) }
 
-// reachable are members that can still be told something.
+// reachable are members that can still receive commands.
 func (ns *nodes) reachable() []*Node {
 	return ns.ordered(func(m *Node) bool { return m.Member() && m.alive() })
 }

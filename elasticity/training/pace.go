@@ -20,7 +20,7 @@ const (
 	tellingBytes = 64 << 10
 )
 
-// pace is what cuts have shown.
+// pace is what earlier cuts have shown of rates and sizes; the time of the next cut follows.
 type pace struct {
 	Rate  float64       // bytes per wall-clock second that a backup takes in; 0 = unknown
 	Every time.Duration // from one cut to the next, in market time; 0 = as configured

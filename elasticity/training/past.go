@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// Log is what earlier controllers of a run have written down of training.
+// Log is what the journal of earlier controllers has about training.
 type Log struct {
 	Joins      int
 	Generation ps.Generation

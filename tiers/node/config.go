@@ -15,7 +15,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// Config is what a node needs from outside. Everything is required except where it says otherwise.
+// Config configures a node. Fields are required unless said otherwise.
 type Config struct {
 	Machine   Machine
 	NewServer func(ServerConfig) (Server, error) // NewDataServer, but for tests
@@ -32,7 +32,7 @@ type Config struct {
 	KeyFile string
 	// Plaintext allows a data plane without TLS that other hosts can reach: for measurements in a network of their own.
 	Plaintext bool
-	// PutOff puts off the time at which the machine would end by itself. It is called now and then while a controller is
+	// PutOff postpones the time at which the machine powers itself off. It is called every minute while a controller is
 	// attached; nil = there is no such time.
 	PutOff func(context.Context) error
 	// Dial connects to the controller; nil = TCP.
@@ -55,7 +55,7 @@ func (c Config) check() error {
 
 func (c Config) threads() int { return cmp.Or(c.Threads, runtime.GOMAXPROCS(0)) }
 
-// Machine is what the provider tells a machine about itself (providers/ec2/notice on EC2).
+// Machine is the machine's metadata service (providers/ec2/notice on EC2).
 type Machine interface {
 	Identity(ctx context.Context) (Identity, error)
 	UserData(ctx context.Context) (string, error)
@@ -63,7 +63,7 @@ type Machine interface {
 	Watch(ctx context.Context, f func(tiers.Warned)) error
 }
 
-// Identity is who the machine is.
+// Identity is the machine's id and type.
 type Identity struct {
 	Instance ps.ServerID
 	Type     string
@@ -77,7 +77,7 @@ var (
 	ErrFenced = errors.New("this process was given up by the controller and must rejoin empty")
 )
 
-// ServerConfig is what a data-plane server needs to know.
+// ServerConfig configures a data-plane server.
 type ServerConfig struct {
 	Self   ps.ServerID
 	Job    string
@@ -85,7 +85,7 @@ type ServerConfig struct {
 	// Generation is the one in which the machine was welcomed. A controller that takes the run over may ask before there is a route.
 	Generation ps.Generation
 	Listener   net.Listener
-	TLS        *tls.Config // asked of everybody who connects, and spoken to other servers; nil = plaintext
+	TLS        *tls.Config // for connections in both directions; nil = plaintext
 	// PullsAtOnce bounds the deliveries of cuts that come in at the same time; 0 = the server's default.
 	PullsAtOnce int
 	// OnCutHeld is called when the backups of this machine all hold a cut.
@@ -114,13 +114,13 @@ type Server interface {
 	SettleWorker(inc ps.Incarnation, sequence uint64, commit bool) error
 	FenceGeneration(g ps.Generation) (tiers.Holdings, error)
 	Recover(do tiers.Recover) error
-	// TakeStock says what is owned and backed up here; the worker's part is the caller's to add.
+	// TakeStock returns what is owned and backed up here; the caller adds the worker's part.
 	TakeStock() tiers.Stock
-	// Stats returns a Heartbeat's figures. Generation and the client's bytes are the caller's to add.
+	// Stats returns a Heartbeat's figures; the caller adds the generation and the client's bytes.
 	Stats() tiers.Heartbeat
 }
 
-// ClientConfig is what a data-plane client needs to know.
+// ClientConfig configures a data-plane client.
 type ClientConfig struct {
 	Self   ps.ServerID
 	Job    string
@@ -133,12 +133,12 @@ type ClientConfig struct {
 	Log         *slog.Logger
 }
 
-// Client reads from and contributes to all servers (ps/client). It finds out by itself who serves a partition now, and
-// tries again what a server could not answer, until ctx is done.
+// Client reads from and contributes to all servers (ps/client). It finds the present owner of a partition by itself, and
+// retries until ctx is done.
 type Client interface {
 	SetRoute(g ps.Generation, route ps.Route, peers map[ps.ServerID]string)
 	// Read gets rows as work of a clock may see them, one after the other, into dst. It waits for the clocks that
-	// it needs. Stamps, unless nil, has room for what each partition says of its rows.
+	// it needs. Stamps, unless nil, has room for a stamp per partition.
 	Read(ctx context.Context, g ps.Generation, c ps.Clock, keys []ps.Key, dst []float32, stamps []ps.Stamp) error
 	// Contribute returns when the contribution counts in every partition, those without updates too.
 	// updates has one entry per partition, by number.

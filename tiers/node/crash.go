@@ -14,7 +14,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// Bounds of what the controller is told about a crash.
+// Bounds of a crash report to the controller.
 const (
 	mostReason = 500     // bytes
 	mostStack  = 6 << 10 // bytes; the beginning counts
@@ -56,7 +56,7 @@ func (n *node) task(ctx context.Context, f func() error) {
 	})
 }
 
-// explain reports why the node ends, unless it was told to, or was given up.
+// explain reports why the node ends, unless it was stopped or given up.
 func (n *node) explain(ctx context.Context, err error) {
 	for _, asked := range []error{errStopped, errAgain, errOrphan, ErrFenced} {
 		if errors.Is(err, asked) {

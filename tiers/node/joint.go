@@ -8,8 +8,8 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// shared are the rows of splits that work together on one copy (apps.Joining). What the group sends is the difference
-// between the copy at the end and what was given: one pass over the rows for all splits.
+// shared are the rows of splits that work together on one copy (apps.Joining). The group contributes the difference between
+// the copy at the end and the rows as read: one pass over the rows for all splits.
 type shared struct {
 	tables [][][]float32 // by table and row: the row in values; nil = it was not asked for
 	slots  [][]float32   // by slot: the same

@@ -1,10 +1,10 @@
-// Package node is the agent on each machine of a job. It serves partitions, backs others up and works on splits, as the
-// controller tells it; it reports what happens, beats, and passes the provider's warnings on. It does not
-// know why it is told what it is told, what a machine costs, or who else takes part beyond their addresses.
+// Package node is the agent on each machine of a job. At the controller's commands it serves partitions, backs others up and
+// works on splits; it reports progress, heartbeats and the provider's warnings. It refuses to know the reasons for its commands,
+// what a machine costs, and anything about other machines but their addresses.
 //
-// A role is the lifetime of one function: the machine is a worker while worker.run runs and a server while Server.Serve
-// does; returning is stepping down. Training does not need the controller: while its stream is broken, the node works
-// on and keeps its reports, until it has been an orphan for too long.
+// A role is the lifetime of one function: the machine is a worker while worker.run runs and a server while Server.Serve does.
+// Training does not need the controller: while the stream to it is broken, the node continues and keeps its reports, and ends
+// only after Welcome's OrphanAfter.
 package node
 
 import (
@@ -30,8 +30,8 @@ import (
 
 // Wall-clock lengths.
 const (
-	firstOrphanAfter = 30 * time.Second // until a Welcome says something else
-	metadataWithin   = 2 * time.Minute  // for the metadata service to tell who this machine is
+	firstOrphanAfter = 30 * time.Second // until a Welcome sets another
+	metadataWithin   = 2 * time.Minute  // for the metadata service to identify this machine
 	putOffEvery      = time.Minute
 	stopGrace        = 10 * time.Second // for the round that a Stop finds under way
 	lastWordsGrace   = 2 * time.Second  // for the last reports to reach the controller
@@ -44,8 +44,8 @@ var (
 	errAgain   = errors.New("told to begin anew")
 )
 
-// Run is the life of a node. It returns nil when it was told to stop, has been an orphan for too long, or ctx is done; an
-// error otherwise, ErrFenced among them. When it is told to begin anew, nothing of the life before is left in the next.
+// Run runs a node. It returns nil after a Stop, after too long without a controller, or when ctx is done; otherwise an error,
+// ErrFenced among them. At a command to begin anew it starts over with nothing of its earlier state.
 func Run(ctx context.Context, cfg Config) error {
 	if err := cfg.check(); err != nil {
 		return err
@@ -80,7 +80,7 @@ func live(ctx context.Context, cfg Config, own **trust.Credential) error {
 	if cfg.PutOff != nil {
 		n.task(ctx, func() error { return n.putOff(ctx) })
 	}
-	tasks.Go(func() error { // nobody can be told why this one ends
+	tasks.Go(func() error { // no controller to report its end to
 		if err := n.secure(ctx); err != nil {
 			return err
 		}

@@ -8,8 +8,8 @@ import (
 // mostCredit bounds what a late timer or a slow computation may be made up for afterwards.
 const mostCredit = 50 * time.Millisecond
 
-// pacer holds work to a declared rate, so that a process on a shared host takes as long as the machine that it stands
-// for would. It belongs to the host side: applications know nothing of it.
+// pacer slows work down to a declared rate, so that a process on a shared host takes as long as the machine that it plays.
+// Applications know nothing of it.
 type pacer struct {
 	rate float64 // floating-point operations per second; 0 = as fast as it goes
 	// credit is time already spent beyond what earlier work was worth. Timers always ring late: without it their

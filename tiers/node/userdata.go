@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// UserData is what the controller gives a machine when it launches it: all that the node's process knows before it
-// reaches the controller.
+// UserData is what the controller passes to a machine at its launch: all that the node knows before it reaches the controller.
 type UserData struct {
 	Controller string `json:"controller"` // host:port of the control plane
 	Token      string `json:"token"`      // shown in the Hello
