@@ -1,10 +1,9 @@
-// Package elasticity is the deciding core of a run: it turns what happens (prices, notices, losses,
-// arrivals, answers) into what to do (buy, terminate, move, cut, recover), and writes down why. It is one
-// state machine over plain values: no clock, no goroutine, no socket. elasticity/runner drives it in real time
-// with real machines; sim drives the same code in simulated time.
+// Package elasticity decides for a run: it turns events (prices, notices, losses, arrivals, answers) into actions (buy,
+// terminate, move, cut, recover), and journals the reasons. It is one state machine over plain values: no clock, no goroutine,
+// no socket. elasticity/runner drives it in real time with real machines; sim drives the same code in simulated time.
 //
-// It composes two brains: elasticity/fleet decides which machines there are, elasticity/training how they train. Neither knows
-// the other. What is left to decide here is what both are asked for (scale, budget), when the run ends, and when nothing is to do.
+// elasticity/fleet decides which machines there are, elasticity/training how they train; neither knows the other. Decided here:
+// the demand on both (scale, budget), when the run ends, and when a step has nothing to do.
 package elasticity
 
 import (
@@ -20,7 +19,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// Config is what a controller needs to know beforehand. Durations are market time unless said otherwise.
+// Config configures a Controller. Durations are market time unless said otherwise.
 type Config struct {
 	tempo.Settings
 	Run      string // names the run in tokens: unique per run
@@ -42,16 +41,16 @@ type Config struct {
 	FirstGeneration  ps.Generation
 	FirstIncarnation ps.Incarnation
 
-	CutsUnpaced bool          // always CutEvery after the last, whatever share of the links deliveries take: to measure what that does
-	AskAgain    time.Duration // a launch that the controller before decided within that time, and has no answer to, is asked for again
-	Chooses     bool          // the provider takes launches of several pools, and chooses
+	CutsUnpaced bool          // cut every CutEvery, whatever share of the links deliveries take: for measurements
+	AskAgain    time.Duration // an unanswered launch of the previous controller is repeated if it is no older than this
+	Chooses     bool          // a launch may name several pools, and the provider chooses
 	MaxDuration time.Duration // the run ends in order after this; 0 = never
 	Deadline    time.Time     // by which the work should be done, for the policy; zero = none
 	Budget      market.USD    // that the run should keep to, for the policy; 0 = none
 	PerHour     market.USD    // that all machines together may cost in an hour; 0 = no limit
 	Rules       market.RuleBook
 	WholeHours  bool // the rule book bills whole hours: what is paid for is worked to its end
-	Silent      bool // nobody reads the journal: Step gives no Record. Totals tells what the run comes to
+	Silent      bool // Step gives no Record, because nobody reads the journal; Totals has the figures
 	// NoHeartbeats: machines send none, as simulated ones. Silence says nothing about them.
 	NoHeartbeats bool
 }
@@ -65,13 +64,13 @@ type (
 	Pool        = fleet.Pool
 )
 
-// configs are what of a Config the two go by.
+// configs are a Config's parts for the fleet and for training.
 type configs struct {
 	fleet    *fleet.Config
 	training *training.Config
 }
 
-// fleet is what of it concerns machines.
+// fleet is the part about machines.
 func (c *Config) fleet() *fleet.Config {
 	saved := c.Checkpoints
 	f := &fleet.Config{
@@ -85,7 +84,7 @@ func (c *Config) fleet() *fleet.Config {
 	return f
 }
 
-// training is what of it concerns the work.
+// training is the part about the work.
 func (c *Config) training() *training.Config {
 	t := &training.Config{
 		Job: c.Job, Stages: c.Stages, Load: c.Load, Checkpoints: c.Checkpoints, FirstID: c.FirstID, FirstGeneration: c.FirstGeneration,
@@ -97,8 +96,8 @@ func (c *Config) training() *training.Config {
 	return t
 }
 
-// Controller is the state of a run: a fleet, the training on it, and what both are asked for. It is not safe for concurrent
-// use: one driver steps it.
+// Controller is the state of a run: its fleet, its training, and the demand on both. It is not safe for concurrent use: one
+// driver steps it.
 type Controller struct {
 	step     *step.Step
 	cfg      Config
@@ -111,7 +110,7 @@ type Controller struct {
 	crashLoop *crashLoop // the run ends because of it
 }
 
-// Totals is what a run has come to so far.
+// Totals are a run's figures so far.
 type Totals struct {
 	Machines  int // bought
 	Evictions int // machines that the provider took
@@ -122,7 +121,7 @@ type Totals struct {
 	Charged   market.USD // of machines that have ended
 }
 
-// wish is what was asked for by people or schedulers. The zero value leaves everything to the job.
+// wish is what the last requests asked for. The zero value leaves everything to the job.
 type wish struct {
 	asked   bool
 	want    bidding.Want // in place of the job's, if asked
@@ -130,7 +129,7 @@ type wish struct {
 	// reliable is how many reliable machines there should be; 0 = as many as the job says.
 	reliable int
 	since    time.Time
-	waiting  []uint64 // requests that are to be told when it is so
+	waiting  []uint64 // requests to answer when the numbers are reached
 }
 
 // crashLoop is the end of a run whose agents keep ending by themselves.

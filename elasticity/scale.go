@@ -14,13 +14,11 @@ import (
 
 // The four calls of an elastic parameter server: add and remove workers and servers, while training goes on.
 //
-// A request changes what is wanted, in place of the job's own numbers, until it is changed again: the policy goes on
-// choosing pools, bids and the time to buy, for so many machines; the layout goes on choosing who serves. What follows
-// are purchases, moves, handovers and retirements as at any other time: nothing has a path of its own, and nothing
-// stops.
+// A request replaces the job's own numbers until the next request. The policy still chooses pools, bids and times, and the
+// layout who serves. Purchases, moves, hand-overs and retirements follow as at any other time, and training never stops.
 
-// ScaleWanted: somebody asks for more or fewer machines that work or serve, counted from what is wanted now, or
-// (Reset) for the job's own numbers again. Workers are transient machines; reliable ones work as the stage says.
+// ScaleWanted asks for more or fewer machines, counted from the numbers wanted now, or (Reset) for the job's own numbers
+// again. Workers are transient machines; whether reliable ones work depends on the stage.
 type ScaleWanted struct {
 	ID      uint64 // of the request
 	Workers int
@@ -31,8 +29,8 @@ type ScaleWanted struct {
 	By       string // who asks, for the journal
 }
 
-// Scaled answers a ScaleWanted: Err says why nothing was done. It comes once more when what was asked for is so
-// (Reached), or when that will not be: then Err says why.
+// Scaled answers a ScaleWanted; Err is the reason for a refusal. It comes a second time when the numbers are reached
+// (Reached), or when they will not be (Err).
 type Scaled struct {
 	ID      uint64
 	Err     error
@@ -102,7 +100,7 @@ func (c *Controller) takeScale(e ScaleWanted) {
 	c.step.Do(Scaled{ID: e.ID, Scale: c.Scale()})
 }
 
-// wished says what a request comes to, or why it cannot be.
+// wished returns the wish after a request, or why it is impossible.
 func (c *Controller) wished(e ScaleWanted) (next wish, err error) {
 	switch {
 	case c.closing():

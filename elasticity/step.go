@@ -113,7 +113,7 @@ func (c *Controller) take(e Event) (stirs bool) {
 // State is what the policy sees now. Its slices are good until the next Step, and not to be changed.
 func (c *Controller) State() bidding.State { return c.fleet.View.State() }
 
-// Totals tells what the run has come to so far.
+// Totals returns the run's figures so far.
 func (c *Controller) Totals() Totals {
 	f, t := c.fleet.Totals, c.training.Totals
 	return Totals{Machines: f.Machines, Evictions: f.Evictions, Switches: f.Switches, Rollbacks: t.Rollbacks, Lost: t.Lost,

@@ -1,9 +1,9 @@
-// Package providers is what the program has to know of those who sell machines: one folder for each (providers/ec2,
-// providers/gce), and one line in the registry (providers/all). Everything that commands, plans, runs and agents ask of a
-// provider is in Provider, and what differs as data is in Facts: nothing else in the tree asks which provider it is.
+// Package providers is the interface to cloud providers. Each has a folder (providers/ec2, providers/gce) and a line in the
+// registry (providers/all). Provider has everything that commands, plans, runs and agents need of one, Facts what differs as
+// data; nothing else in the tree asks which provider it is.
 //
-// A provider's folder has its block of the job file, its market and its rule book, the way to its API (a provisioner.Cloud), its
-// doctor's checks, and what its machines say of themselves. The package refuses to know any of them.
+// A provider's folder has its block of the job file, market, rule book, API client (a provisioner.Cloud), doctor's checks, and
+// its machines' metadata. This package refuses to know any one of them.
 package providers
 
 import (
@@ -24,32 +24,32 @@ import (
 	"github.com/tierml/tierml/tiers/node"
 )
 
-// Provider is somebody who sells machines. A job's own is of its block: see Of.
+// Provider is a cloud provider. Of returns a job's.
 type Provider interface {
-	// Facts is what is to be known of it as data.
+	// Facts returns what differs between providers as data.
 	Facts() Facts
-	// Open is the way to a job's account. Nothing is asked, and nothing is bought by it.
+	// Open returns a job's account. It calls no API and buys nothing.
 	Open(ctx context.Context, job *config.Job, s Session) (Account, error)
-	// Market is what it sells to a job, with what it tells of capacity and quotas; price lists are kept for a day in a folder.
+	// Market returns what it sells to a job, with its hints about capacity and quotas. Folder caches price lists for a day.
 	Market(ctx context.Context, job *config.Job, folder string) (*local.Market, error)
-	// Try asks whether it would sell machines of all these pools, without buying any. What it found is for people.
+	// Try checks that it would sell machines of all these pools, without buying any. Found is for people.
 	Try(ctx context.Context, job *config.Job, pools []market.Pool) (found string, err error)
-	// Checks are what is looked at before a job is run. The first is called credentials: it opens the account.
+	// Checks are what tierml doctor checks of a job. The first is called credentials: it opens the account.
 	Checks(job *config.Job) []doctor.Check
-	// Pace is how often it is asked, and how patiently.
+	// Pace sets how often it is called, and with what timeouts.
 	Pace(job *config.Job) Pace
-	// Boot is what the first script of a machine needs to get the program from where the installation has it.
+	// Boot is what a machine's first script needs to fetch the program from the installation's store.
 	Boot(at *config.Installation) Boot
-	// Place is where a controller's machine would be put where the job's block controller does not say it.
+	// Place is the default network and zones of a controller's machine.
 	Place(job *config.Job) (network, zones []string)
-	// Metadata is what the provider tells a machine of itself. It is called on that machine.
+	// Metadata is a machine's metadata service, as seen on that machine.
 	Metadata(m clock.Mapping, log *slog.Logger) node.Machine
 }
 
-// Account is a provider's API with a job's rights: to buy by, to look at, and to clean up.
+// Account is a provider's API with a job's rights: to buy, to list, and to clean up.
 type Account interface {
 	provisioner.Cloud
-	// SpotPrices are the prices of spot pools in a time, beginning with those in force at its begin.
+	// SpotPrices returns the prices of spot pools from since until until, beginning with those in force at since.
 	SpotPrices(ctx context.Context, pools []market.Pool, since, until time.Time) (map[market.Pool][]market.PricePoint, error)
 	Controllers(context.Context) ([]provisioner.Controller, error)
 	StartController(context.Context, provisioner.ControllerRequest) (provisioner.Controller, error)
@@ -58,40 +58,40 @@ type Account interface {
 	Close()
 }
 
-// Session is what an account is opened for. The zero value looks at all machines of the job's cluster.
+// Session is the purpose of an account. The zero value is for looking at all machines of the job's cluster.
 type Session struct {
-	// Run is the run whose machines alone are seen, by a name that is unique in the account.
+	// Run limits the account to one run's machines; its name is unique in the account.
 	Run string
-	// Played is where a cloud of this program plays the provider in a region; empty = the provider itself is meant, or what is at
-	// the job's endpoint.
+	// Played is the address of a fake cloud that plays the provider in Region; empty = the provider itself, or the job's
+	// endpoint.
 	Played, Region string
-	// What follows is for buying. Minutes is after how long a machine powers itself off that hears nobody, and Expires when nobody
-	// wants machines any more that are bought, whatever their leases say.
+	// What follows is for buying. A machine without a controller powers itself off after Minutes. Expires is the end of all
+	// bought machines, whatever their leases.
 	Minutes int
 	Expires time.Time
 	Poll    time.Duration // between two looks for notices
 	Clock   clock.Mapping
-	Offers  []planner.Offer // what the plan has found on sale
+	Offers  []planner.Offer // the plan's
 	Log     *slog.Logger
 }
 
-// Pace is how often a provider is asked, and how patiently.
+// Pace is how often a provider is called, and with what timeouts.
 type Pace struct {
-	Prices time.Duration // between two looks at prices
-	Calls  time.Duration // for an answer
-	// Lease is how much longer a machine is wanted than it waits for its controller.
+	Prices time.Duration // between two calls for prices
+	Calls  time.Duration // timeout of a call
+	// Lease is how much longer a machine's lease lasts than it waits for its controller.
 	Lease time.Duration
 }
 
-// Boot is what the first script of a machine is made with (providers/boot).
+// Boot is a provider's part of a machine's first script (providers/boot).
 type Boot struct {
 	Fetch       string // command that puts the program into tierml.new
 	Environment string // for the program: NAME=value
 }
 
-// Facts are what is to be known of a provider as data.
+// Facts are what differs between providers as data.
 type Facts struct {
-	config.Provider // what job files have to know
+	config.Provider // for job files
 	// NoBids: spot machines have a price, and nobody bids. Books are rule books beside those of package market.
 	NoBids bool
 	Books  []market.RuleBook
@@ -99,21 +99,21 @@ type Facts struct {
 	Bills []invoice.Form
 	// Endpoint is the address of its API, with {region} in it.
 	Endpoint string
-	// ScriptInUserData: a machine's first script is its user data, and has the agent's in a comment. Otherwise Open takes care of
-	// the script.
+	// ScriptInUserData: a machine's first script is its user data, with the agent's user data in a comment. Otherwise Open
+	// sees to the script.
 	ScriptInUserData bool
-	// MetadataVariable is set in the environment of a machine that a cloud of this program has started in its name.
+	// MetadataVariable names the metadata service in the environment of a fake cloud's machine.
 	MetadataVariable string
-	// Mark is how machines of a cluster are known, before its name: "the tag tierml:cluster=".
+	// Mark is what marks a cluster's machines, before its name: "the tag tierml:cluster=".
 	Mark string
-	// Refused says what to do about credentials that are refused.
+	// Refused is the advice about refused credentials.
 	Refused string
-	// Undoable says why drills cannot do something, by the drill's word.
+	// Undoable has the harms that a drill cannot do here, with the reasons.
 	Undoable map[string]string
-	// Preemption is how people read of the drill that takes machines back, where Traits.Preempts.
+	// Preemption describes the drill that evicts machines to people, where Traits.Preempts.
 	Preemption string
 	Reach      Reach
-	// Past asks for past prices beyond a job, for the price store; nil = it is not told.
+	// Past fetches past prices for the price store; nil = the provider has none.
 	Past func(context.Context, PastQuery) (map[market.Pool][]market.PricePoint, error)
 }
 
@@ -121,13 +121,13 @@ type Facts struct {
 // and {port} in them, and %20 for a space within a word.
 type Reach struct {
 	Tunnel, Token string // commands: open a tunnel, print the token
-	NeedsZone     bool   // a machine is known by its zone and its name
-	Stopped       string // what to do about one that does not answer
-	// Programs are needed by the commands, with where they are had.
+	NeedsZone     bool   // a machine's name is unique in its zone only
+	Stopped       string // advice about a machine that does not answer
+	// Programs are needed by the commands, with where to get them.
 	Programs map[string]string
 }
 
-// PastQuery asks for past prices.
+// PastQuery selects past prices.
 type PastQuery struct {
 	Region, Endpoint string // Endpoint: empty = the provider's own
 	Types, Zones     []string
@@ -135,7 +135,7 @@ type PastQuery struct {
 	Tell             func(prices int)
 }
 
-// registry is what there is. It changes before main begins only.
+// registry has all providers. It is complete before main begins.
 var registry []Provider
 
 // Register adds a provider. It is for init functions (providers/all).
@@ -146,7 +146,7 @@ func Register(p Provider) {
 	registry = append(registry, p)
 }
 
-// All are the providers that there are. The first is meant where nobody says which.
+// All returns the registered providers. The first is the default.
 func All() []Provider { return append([]Provider(nil), registry...) }
 
 // Named finds a provider by its name.
@@ -170,7 +170,7 @@ func Bills() (forms []invoice.Form) {
 	return forms
 }
 
-// Of is who sells to a job: its cloud, or whom the cloud on this host plays.
+// Of returns a job's provider: its cloud, or the one that the fake cloud plays.
 func Of(job *config.Job) (Provider, error) {
 	if job.Cloud == config.CloudLocal {
 		return Named(job.Provider)
@@ -178,7 +178,7 @@ func Of(job *config.Job) (Provider, error) {
 	return Named(job.Cloud)
 }
 
-// Advice adds to a refusal what a user can do about it.
+// Advice adds to an error about refused credentials what a user can do.
 func Advice(job *config.Job, err error) error {
 	p, unknown := Of(job)
 	if unknown != nil || !denied(err) {

@@ -1,7 +1,6 @@
-// Package fleet decides which machines there are: it asks the policy (bidding), buys and ends machines, takes in what the
-// provider says of them, writes bills, and finds all of them again when the controller is started again. How many there
-// should be it is told (Demand), and when one may go it asks the work (Work). It refuses to know what the machines do: it
-// knows no layout, no clock and no cut.
+// Package fleet decides which machines a run has: it asks the policy (bidding), buys and terminates machines, follows the
+// provider's reports of them, bills them, and finds them again after a restart of the controller. Demand sets how many there
+// should be; Work reports when one may go. It refuses to know what the machines do: no layout, no clock, no cut.
 //
 // Each file uses only those before it: events, crashes, config, machine, considered, markets, charges, launches, view, fleet,
 // buying, reliable, wanted, past, ends, reconcile, answers, api.
@@ -17,7 +16,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// Config is what a fleet needs to know beforehand: see elasticity.Config.
+// Config configures a Fleet: see elasticity.Config.
 type Config struct {
 	tempo.Settings
 	Run         string
@@ -26,7 +25,7 @@ type Config struct {
 	Pools       []Pool
 	Policy      bidding.Policy
 	Work        float64 // in vCPU hours at the declared rates; 0 = unknown
-	Substitutes bool    // the job may stand on machines that can be taken: it has checkpoints to go back to
+	Substitutes bool    // spot machines may stand in for the reliable tier: the job has checkpoints to return to
 	Past        *Ledger // nil = the run begins
 	FirstNumber int     // of machines: beyond those of earlier fleets of the run
 
@@ -65,20 +64,20 @@ type Demand struct {
 	Reliable int
 }
 
-// Work is what the machines are for, as the fleet sees it.
+// Work is the training, as the fleet sees it.
 type Work interface {
-	// Need is what the work asks for, as things are.
+	// Need is what the work needs of its machines now.
 	Need() step.Need
 	// Bare reports whether something has no second copy.
 	Bare() bool
-	// Enter takes a bought machine up; Entered follows when what was heard of it before has been taken in.
+	// Enter adds a bought machine; Entered follows when its earlier reports have been taken in.
 	Enter(m *step.Machine, kind step.Kind)
 	Entered(m *step.Machine)
-	// Warned: a machine will go. It reports whether there may be something to do about it at once.
+	// Warned announces that a machine will go, and reports whether there may be something to do at once.
 	Warned(m *step.Machine) (stirs bool)
 	// Lose takes a machine out of the work: nothing more is expected of it.
 	Lose(m *step.Machine)
-	// Rearrange: which machines stay has changed.
+	// Rearrange announces that other machines stay than before.
 	Rearrange()
 	// Holds reports whether a machine that is to leave still has something that others need, Idle whether it has no work, and
 	// Talks whether it has been heard of lately.
@@ -87,13 +86,13 @@ type Work interface {
 	Talks(m *step.Machine) bool
 	// Archive forgets machines that are archived.
 	Archive()
-	// Short says why the reliable machines that are left, each with so much memory at least, cannot do without the missing ones.
+	// Short returns why the remaining reliable machines, each with at least so much memory, cannot hold the job; nil if they can.
 	Short(wanted int, name string, memoryMiB int64) error
-	// StandAgain lets the reliable machines that are left take the job up again.
+	// StandAgain lets the remaining reliable machines resume the job.
 	StandAgain(name string, memoryMiB int64)
 }
 
-// Ledger is what earlier controllers of a run have written down of machines.
+// Ledger is what the journal of earlier controllers has about machines.
 type Ledger struct {
 	Machines []PastMachine // that may still be there, or whose bill is not written yet; as they were launched
 	Open     []PastLaunch  // launches whose answer was not written down whole
@@ -123,7 +122,7 @@ type PastSwitch struct {
 	Token    string // of the launch in the new pool
 }
 
-// PastLaunch is a launch of the past; Count is how many machines of it are not accounted for.
+// PastLaunch is an earlier controller's launch; Count is how many of its machines are unaccounted for.
 type PastLaunch struct {
 	Token string
 	Tier  step.Tier

@@ -46,11 +46,11 @@ type Fleet struct {
 	early    map[step.ID]*early // what was heard of machines whose launch is not answered yet
 	bought   int
 	listed   time.Time // when the provider was last asked for all machines
-	surveyed bool      // the provider has said which machines there are of a run that is taken over
+	surveyed bool      // after a takeover: the provider has listed the run's machines
 	Totals   Totals
 }
 
-// Totals is what a fleet has come to.
+// Totals are a fleet's figures so far.
 type Totals struct {
 	Machines  int // bought
 	Evictions int // machines that the provider took
@@ -60,7 +60,7 @@ type Totals struct {
 // Surveyed reports whether the provider has said which machines there are of a run that is taken over.
 func (f *Fleet) Surveyed() bool { return f.surveyed || !f.work.Need().TakingOver }
 
-// early is what was heard of a machine before its launch was answered: answers are slow at times.
+// early holds reports of a machine that came before the answer to its launch: answers can be slow.
 type early struct {
 	called     bool
 	warned     *Warned
@@ -68,7 +68,7 @@ type early struct {
 	terminated bool // it belongs to no launch, and was sent away
 }
 
-// securing is the quest for the reliable tier, until it stands.
+// securing buys the reliable tier, until the tier holds the job.
 type securing struct {
 	tries int       // in vain, in a row
 	After time.Time // not to be tried again before

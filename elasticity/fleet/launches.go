@@ -13,7 +13,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// launch is a purchase that was asked for, until all its machines have joined or gone.
+// launch is a requested purchase, until all its machines have joined or gone.
 type launch struct {
 	token    string
 	tier     step.Tier

@@ -161,7 +161,7 @@ func (t *Training) Rearrange() { t.Layout.Due = true }
 // Warned: a machine has an eviction notice. It reports whether there is more to do than when others have one already.
 func (t *Training) Warned(m *step.Machine) (stirs bool) {
 	la := t.Layout
-	// When notices are gathered already, the next one that comes to a mere worker is one more of them.
+	// While notices are being gathered, one for a machine that only works joins them.
 	stirs = !la.Due || !t.Now.Before(la.Gathering) || m.Joined == 0 || m.Tier == step.Reliable || la.OwnsAny(m.ID)
 	la.Due = true
 	if m.Tier == step.Reliable { // what it holds is saved

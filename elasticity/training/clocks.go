@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// clocks count the work, and judge what it has come to.
+// clocks count the work done, and judge whether the model is good enough.
 type clocks struct {
 	*step.Step
 	*progress
@@ -35,7 +35,7 @@ func (cl *clocks) ahead() ps.Clock {
 func (cl *clocks) take(m *Node, r tiers.Progress) bool {
 	p := cl.progress
 	if r.Generation != cl.layout.Generation || r.Clock <= p.Done {
-		return false // told before, or of a generation that is given up
+		return false // known already, or of a generation that is given up
 	}
 	if cl.load.metered {
 		m.Meter.worked(r)

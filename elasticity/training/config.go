@@ -1,7 +1,6 @@
-// Package training decides how machines train: who serves and who works (layout), when everything is cut, halted, saved and
-// brought back after losses, and how it goes on when the controller is started again. It is told which machines there are,
-// and asks for no others. It refuses to know what machines cost, where they come from and why they go: it names no pool and
-// no price.
+// Package training decides how machines train: which serve and which work (layout), when to cut, halt and save, how to recover
+// from losses, and how to continue after a restart of the controller. The fleet announces machines; training requests none. It
+// refuses to know what machines cost, where they come from and why they go: no pool, no price.
 //
 // Each file uses only those before it: pace, progress, events, past, config, nodes, layout, load, saving, clocks, cuts, flush,
 // silence, training, join, settling, halt, recovery, adopt, moves, contact, api.
@@ -18,8 +17,8 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// Checkpoints says where committed cuts are saved while training goes on, and how often. A checkpoint is what remains
-// when reliable machines and their copies are gone.
+// Checkpoints sets where and how often committed cuts are saved while training continues. A checkpoint is what remains when
+// reliable machines and their copies are gone.
 type Checkpoints struct {
 	Place       string        // directory or URL; empty = none are taken
 	Life        string        // sets the folders of this start of the run apart from those of others
@@ -36,7 +35,7 @@ type Kept struct {
 	At   ps.Clock
 }
 
-// Config is what training needs to know beforehand: see elasticity.Config.
+// Config configures Training: see elasticity.Config.
 type Config struct {
 	tempo.Settings
 	Job         Job
@@ -80,33 +79,33 @@ func (c *Config) loadRule() tiers.LoadRule {
 	return c.Load
 }
 
-// Machines is the fleet, as training sees it. Each call may come back as one of Training's (Lose).
+// Machines is the fleet, as training sees it. A call may call Training back (Lose).
 type Machines interface {
 	// GiveUp declares a machine dead, and has it terminated.
 	GiveUp(m *step.Machine, why string)
-	// Crashed: its agent ended by itself, or could not do what it was asked for.
+	// Crashed: its agent ended unasked, or a command failed.
 	Crashed(m *step.Machine, why, log string)
 	Terminate(m *step.Machine, why string)
 	// Ready: it has answered its welcome.
 	Ready(m *step.Machine)
-	// Reorder is due when machines have been given places in the order of joining, before Joined.
+	// Reorder follows when machines have places in the order of joining, before Joined.
 	Reorder()
-	// Joined: it takes part. The fleet completes the line.
+	// Joined: it takes part. The fleet completes the journal line.
 	Joined(m *step.Machine, line func() journal.Entry)
 	// Lost: nothing more is expected of it. Ready: it had been.
 	Lost(m *step.Machine, ready bool)
-	// Warned: it has heard of its own end, or (rebalance) of a raised risk.
+	// Warned: it reports its own notice, or (rebalance) a raised risk.
 	Warned(id step.ID, deadline time.Time, rebalance bool) (stirs bool)
-	// Called: a machine has called that training does not know.
+	// Called: a machine unknown to training has called.
 	Called(id step.ID)
-	// Surveyed reports whether the provider has said which machines there are of a run that is taken over.
+	// Surveyed reports whether the provider has listed the machines of a run that is taken over.
 	Surveyed() bool
 	// TakenOver: all machines are accounted for, and StartedOver: no reliable one serves.
 	TakenOver()
 	StartedOver()
-	// Progressed: work has been done that will not be lost.
+	// Progressed: a cut was committed beyond all earlier ones.
 	Progressed()
-	// Replan: the policy is to be asked again, and PlanDue reports whether it will be.
+	// Replan asks the policy again soon; PlanDue reports whether that is due.
 	Replan()
 	PlanDue() bool
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// endOfLife is a plan with the figures that it rests on, in wall-clock seconds.
+// endOfLife is a plan of what to save before evictions, with its figures in wall-clock seconds.
 type endOfLife struct {
 	Do      Salvage
 	left    float64
@@ -18,7 +18,7 @@ type endOfLife struct {
 	deliver float64 // that this takes at the backups
 }
 
-// String says the plan with its figures.
+// String is the plan with its figures.
 func (p endOfLife) String() string {
 	figures := fmt.Sprintf("%s in %.2f s", size(p.bytes), p.deliver)
 	switch p.Do {
@@ -93,8 +93,8 @@ func (cu *cuts) moveTime(partitions int) float64 {
 	return float64(cu.cfg.Job.Schema.StateBytes()) / float64(len(cu.layout.Route.Owner)) * float64(partitions) / cu.Pace.Rate
 }
 
-// LeavesInTime says how many of its partitions a machine with a warning can still hand over: those that cannot finish in
-// time are not started. A machine without one has all the time that it takes.
+// LeavesInTime returns how many of its partitions a machine with a warning can still hand over: those that cannot finish in
+// time are not started. A machine without a warning hands over all.
 func (cu *cuts) LeavesInTime(m *Node, partitions int) int {
 	if !m.Warned {
 		return partitions

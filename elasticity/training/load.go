@@ -14,7 +14,7 @@ import (
 // of what is measured.
 const leastSeconds = 0.05
 
-// load is what machines are seen to carry, and the stage that follows from it.
+// load is the machines' measured load, and the stage that follows from it.
 type load struct {
 	*step.Step
 	cfg      *Config

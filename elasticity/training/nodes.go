@@ -12,7 +12,7 @@ import (
 // Stages follow the ratio of machines and, above that, what the reliable machines are seen to carry (docs/training.md,
 // Stages). Their traffic comes with heartbeats, their pace with the reports of clocks that are done.
 
-// meter is what is known of a machine's load since the last clock that was judged.
+// meter measures a machine's load since the last clock that was judged.
 type meter struct {
 	Heard   time.Time // of the last heartbeat
 	Since   time.Time // of the heartbeat that in and out count from

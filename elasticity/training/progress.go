@@ -8,9 +8,9 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// progress is how far the work has come, by what workers report after each commit. A worker that dies between
-// its commit and its report leaves clocks whose figures are incomplete: what is known of the commit itself comes
-// from the partitions then (settleSplits) or from a committed cut.
+// progress is how far the work has come, by what workers report after each commit. A worker that dies between its commit and
+// its report leaves clocks with incomplete figures; that they were committed is then known from the partitions (settleSplits)
+// or a committed cut.
 type progress struct {
 	Done     ps.Clock   // every split has committed all clocks up to it
 	Marks    []ps.Clock // per split, the last clock known to be committed

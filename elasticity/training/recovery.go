@@ -149,8 +149,8 @@ func (r *recovery) holder(t *Training, p ps.Partition) ps.ServerID {
 	return ""
 }
 
-// startOver begins again from the newest checkpoint, or from the initial state: nobody holds the committed cut any more.
-// Machines that are left, and fenced at this generation, wait for the reliable tier to stand again (secure, stand).
+// startOver begins again from the newest checkpoint or the initial state, because nobody holds the committed cut. The
+// remaining machines are fenced at this generation and wait until the reliable tier stands again (secure, stand).
 func (t *Training) startOver(why string) {
 	from := t.Saves.Newest
 	at := t.Saves.At

@@ -25,7 +25,7 @@ type saving struct {
 	began  time.Time // the same, by Step.Awake
 }
 
-// saves is what is known of checkpoints.
+// saves are the checkpoints, and when the next one is due.
 type saves struct {
 	*step.Step
 	cfg    *Config

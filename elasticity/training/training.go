@@ -24,8 +24,21 @@ type adoption struct {
 	confirmed bool
 }
 
-// Halting brings all work to rest at one committed cut: workers park at the highest clock begun, which is named
-// as a cut, and nothing is done again. What for is said by its purpose.
+// Halting brings all work to rest at one committed cut, so that no clock is repeated.
+//
+// Invariant: a machine that has answered Park begins no clock until Unpark, and the cut is at or beyond every clock begun.
+//
+//  1. haltParking: every reachable machine is sent Park and answers with the highest clock it has begun. The splits of dead
+//     workers are settled first, since what they committed counts.
+//  2. haltCutting: the highest answer is the clock of the cut. Unpark lets those behind come up to it.
+//  3. The cut is committed. Flush: haltPromoting makes the backups owners of what warned machines served. ending: haltExporting
+//     saves the model, and retries while the machines may hold its only copy.
+//  4. Flush: when all backups have answered, the route is announced and work continues in stage 1.
+//
+// A halt starts only with no move, hand-over, cut, settling or recovery under way. Losing an owner ends it by a recovery.
+//
+// Not done: continuing as each backup is promoted. One that has not heard of its promotion would send workers to the
+// former owner, and what they do there would be lost.
 type Halting struct {
 	Purpose purpose
 	why     string
@@ -57,8 +70,21 @@ func (t *Training) wantsHalt() bool {
 	return t.Layout.Standing() && (t.Stop != "" || t.Clocks.Over() || t.Cuts.salvage == FlushAll && t.Layout.WantsFlush())
 }
 
-// recovery returns everything to the last committed cut after the loss of an owner: all servers are fenced at
-// a new generation and say what they hold; the way back is written down; then all return.
+// recovery returns everything to the last committed cut after the loss of an owner.
+//
+// Invariant: no server serves two generations, and the rollback line is durable before any machine returns.
+//
+//  1. fence: the generation grows, and every reachable machine stops serving older ones and reports what it holds. Answers to
+//     earlier commands no longer count.
+//  2. goBack chooses who serves each partition: its owner, if it lives, is not warned and can undo to the cut; otherwise a
+//     backup that holds the cut, committed or delivered. If nobody does, startOver returns to the newest checkpoint.
+//  3. The rollback line is written, and all are sent Recover.
+//  4. When all have answered, ordinary moves spread the partitions again.
+//
+// Another loss meanwhile sets again, and the procedure restarts with the next generation.
+//
+// Not done: restoring the lost partitions alone. The others are ahead of the cut, and all partitions must stand at the same
+// one (promise 2 of docs/training.md).
 type recovery struct {
 	why       string
 	fencing   map[ps.ServerID]bool
@@ -67,7 +93,7 @@ type recovery struct {
 	again     bool // a machine was lost meanwhile: start over with the next generation
 }
 
-// situation is that part of the state through which one part of advance may give those before it something to do.
+// situation is the state by which a later part of advance may cause work for an earlier one.
 type situation struct {
 	recovery *recovery
 	settle   *settling
@@ -98,9 +124,17 @@ func (t *Training) Resting() bool { return !t.Stirred && !t.machines.PlanDue() &
 // atRest reports whether nothing is due now, but for what the event at hand brings about.
 func (t *Training) atRest() bool { return t.Resting() && !t.Layout.Due && t.Now.Before(t.RestUntil) }
 
-// settling hands on the splits of a dead worker that served nothing: its incarnation is fenced everywhere, what
-// it had staged counts everywhere or nowhere, and only when it does may somebody else go on: with staleness, nothing
-// else would keep the next clock from coming before the one that is being settled.
+// settling hands on the splits of a dead worker that served nothing.
+//
+// Invariant: its last contribution counts in every partition or in none.
+//
+//  1. Every owner and backup fences its incarnation and reports what it knows of it. Backups too: the dead may only be
+//     silent, and find one of them promoted when it wakes up.
+//  2. If any partition has committed the contribution, the worker had seen it staged in all, and all commit; otherwise all discard.
+//  3. Only then do its splits continue elsewhere, each after its highest mark. With staleness nothing else would keep a split's
+//     next clock from arriving before the one being settled.
+//
+// It needs no roll-back, which would repeat clocks of all workers for the loss of one.
 type settling struct {
 	dead      ps.ServerID
 	fencing   map[ps.ServerID]bool
@@ -140,7 +174,7 @@ type Training struct {
 	Totals     Totals
 }
 
-// Totals is what training has come to.
+// Totals are training's figures so far.
 type Totals struct {
 	Rollbacks int
 	Lost      ps.Clock // clocks that roll-backs undid
