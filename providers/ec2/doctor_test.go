@@ -40,14 +40,13 @@ const (
 // patient is EC2 as a test wants it.
 type patient struct {
 	unpriced string
-	examined
-	refused map[string]error // by call or action
-	image   api.Image
-	subnets []api.Subnet
-	groups  []api.SecurityGroup
-	quota   float64
-	live    []provisioner.Holding
-	prices  map[market.Pool][]market.PricePoint
+	refused  map[string]error // by call or action
+	image    api.Image
+	subnets  []api.Subnet
+	groups   []api.SecurityGroup
+	quota    float64
+	live     []provisioner.Holding
+	prices   map[market.Pool][]market.PricePoint
 }
 
 func (a patient) May(_ context.Context, action string) error { return a.refused[action] }

@@ -38,7 +38,6 @@ const (
 
 // project is Compute Engine as a test wants it.
 type project struct {
-	examined
 	granted []string
 	quotas  []provisioner.Quota
 	status  string

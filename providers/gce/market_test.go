@@ -68,7 +68,6 @@ func TestStartupScript(t *testing.T) {
 
 // account is Compute Engine as far as a plan asks it.
 type account struct {
-	shop
 	prices map[market.Pool][]market.PricePoint
 	err    error
 	advice error
