@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierml/tierml/elasticity/fleet"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/ps"
@@ -92,7 +93,7 @@ func (w *world) checkPurchases() error {
 		}
 	}
 	for _, n := range w.order { // in the pool where it really is, at the bid for that pool
-		if e, ok := written[n.id]; ok && (e.Pool != n.instance.Pool.String() || e.Bid != bidText(n.instance.Pool, n.instance.Bid)) {
+		if e, ok := written[n.id]; ok && (e.Pool != n.instance.Pool.String() || e.Bid != fleet.BidText(n.instance.Pool, n.instance.Bid)) {
 			return fmt.Errorf("%s of %s at %s is written down as one of %s at %s", n.id, n.instance.Pool, n.instance.Bid, e.Pool, e.Bid)
 		}
 	}

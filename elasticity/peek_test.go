@@ -3,7 +3,6 @@ package elasticity
 import (
 	"slices"
 
-	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/ps"
 )
 
@@ -32,12 +31,4 @@ func holdersOf(ids []ps.ServerID) []ps.ServerID {
 	out := slices.Clone(ids)
 	slices.Sort(out)
 	return slices.Compact(out)
-}
-
-// bidText is how a bid is written down.
-func bidText(pool market.Pool, bid market.USD) string {
-	if bid == 0 || !pool.TakesBids() {
-		return ""
-	}
-	return bid.String()
 }

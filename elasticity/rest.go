@@ -39,8 +39,8 @@ func (c *Controller) advance() {
 	c.advanceEnd()
 	c.advanceScale()
 	f.View.Stale() // the last parts too may have changed what is held
-	again := t.Look()
-	c.step.Stirred = t.Situation() != before || t.Restless()
+	again, restless := t.Look()
+	c.step.Stirred = t.Situation() != before || restless
 	c.step.RestUntil = c.nextDue()
 	if again { // that ends: every round gives up at least one machine
 		c.advance()

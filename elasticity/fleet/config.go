@@ -68,6 +68,8 @@ type Demand struct {
 type Work interface {
 	// Need is what the work needs of its machines now.
 	Need() step.Need
+	// Done is how much of the whole work is done.
+	Done() (part, whole int64)
 	// Bare reports whether something has no second copy.
 	Bare() bool
 	// Enter adds a bought machine; Entered follows when its earlier reports have been taken in.

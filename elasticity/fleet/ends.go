@@ -157,7 +157,7 @@ func (f *Fleet) enter(l *launch, i provisioner.Instance) *Machine {
 	f.Record(func() journal.Entry {
 		return journal.Entry{
 			Kind: journal.Launch, Why: l.why, Token: l.token, Instance: string(id), Tier: string(l.tier),
-			Pool: i.Pool.String(), Bid: bidText(i.Pool, m.bid), Launched: &i.Launched,
+			Pool: i.Pool.String(), Bid: BidText(i.Pool, m.bid), Launched: &i.Launched,
 		}
 	})
 	heard := f.early[id]

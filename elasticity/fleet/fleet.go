@@ -8,22 +8,6 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// switchover is a proactive switch: machines of the new pool are starting, those of the old one work on.
-type switchover struct {
-	from, to market.Pool
-	token    string
-}
-
-// Terminate ends a machine.
-func (f *Fleet) Terminate(of *step.Machine, why string) {
-	m := f.Roster.ByID[of.ID]
-	if m.Terminating || m.Ended {
-		return
-	}
-	m.Terminating, m.Why, m.terminated = true, why, f.Now
-	f.Do(Terminate{IDs: []provisioner.InstanceID{provisioner.InstanceID(m.ID)}, Why: why})
-}
-
 // Fleet is the state of the machines.
 type Fleet struct {
 	*step.Step
@@ -31,6 +15,7 @@ type Fleet struct {
 	work   Work
 	demand *Demand
 
+	// The parts, each of which knows those before it.
 	Markets  *markets
 	Roster   *roster
 	buys     *purchases
@@ -57,8 +42,24 @@ type Totals struct {
 	Switches  int
 }
 
+// Terminate ends a machine.
+func (f *Fleet) Terminate(of *step.Machine, why string) {
+	m := f.Roster.ByID[of.ID]
+	if m.Terminating || m.Ended {
+		return
+	}
+	m.Terminating, m.Why, m.terminated = true, why, f.Now
+	f.Do(Terminate{IDs: []provisioner.InstanceID{provisioner.InstanceID(m.ID)}, Why: why})
+}
+
 // Surveyed reports whether the provider has said which machines there are of a run that is taken over.
 func (f *Fleet) Surveyed() bool { return f.surveyed || !f.work.Need().TakingOver }
+
+// switchover is a proactive switch: machines of the new pool are starting, those of the old one work on.
+type switchover struct {
+	from, to market.Pool
+	token    string
+}
 
 // early holds reports of a machine that came before the answer to its launch: answers can be slow.
 type early struct {

@@ -55,8 +55,8 @@ func (l *launch) short(refused []provisioner.Refusal) (pools []market.Pool) {
 	return pools
 }
 
-// bidText leaves out of the journal what is no bid: of what is bought on demand, or of a provider that takes none.
-func bidText(pool market.Pool, bid market.USD) string {
+// BidText leaves out of the journal what is no bid: of what is bought on demand, or of a provider that takes none.
+func BidText(pool market.Pool, bid market.USD) string {
 	if bid == 0 || !pool.TakesBids() {
 		return ""
 	}
@@ -66,7 +66,7 @@ func bidText(pool market.Pool, bid market.USD) string {
 // choicesText is how choices are written down.
 func choicesText(or []bidding.Choice) (text []journal.Choice) {
 	for _, choice := range or {
-		text = append(text, journal.Choice{Pool: choice.Pool.String(), Bid: bidText(choice.Pool, choice.Bid)})
+		text = append(text, journal.Choice{Pool: choice.Pool.String(), Bid: BidText(choice.Pool, choice.Bid)})
 	}
 	return text
 }
@@ -111,7 +111,7 @@ func (b *purchases) launch(tier step.Tier, a bidding.Acquire) string {
 	b.open[l.token] = l
 	b.Record(func() journal.Entry {
 		return journal.Entry{
-			Kind: journal.Intent, Why: a.Why, Token: l.token, Tier: string(tier), Pool: a.Pool.String(), Bid: bidText(a.Pool, a.Bid),
+			Kind: journal.Intent, Why: a.Why, Token: l.token, Tier: string(tier), Pool: a.Pool.String(), Bid: BidText(a.Pool, a.Bid),
 			Or: choicesText(a.Or), Count: a.Count,
 			Details: Considered(b.considered, b.cfg.Pools),
 		}

@@ -98,8 +98,8 @@ func (v *view) jobState() bidding.Job {
 		Upkeep: reliable * v.cfg.Reliable.Type.OnDemand, ReliableRate: float64(v.cfg.Reliable.Count) * v.cfg.Reliable.Type.WorkRate(),
 		Startup: v.cfg.Startup, Notice: v.cfg.Notice, Handover: v.cfg.JoinWait + v.cfg.NoticeWait, Leave: v.cfg.DrainMargin,
 	}
-	if need := v.work.Need(); need.Whole > 0 {
-		j.Done = j.Work * float64(need.Part) / float64(need.Whole)
+	if part, whole := v.work.Done(); whole > 0 {
+		j.Done = j.Work * float64(part) / float64(whole)
 	}
 	if v.cfg.Rules != nil {
 		j.Terms = v.cfg.Rules.Terms()

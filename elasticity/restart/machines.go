@@ -77,7 +77,7 @@ func (c *Controller) buy(a bidding.Acquire, instead []bidding.Release) {
 	c.launches[token] = l
 	c.record(func() journal.Entry {
 		return journal.Entry{
-			Kind: journal.Intent, Why: a.Why, Token: token, Pool: a.Pool.String(), Bid: bidText(a.Pool, a.Bid), Count: a.Count,
+			Kind: journal.Intent, Why: a.Why, Token: token, Pool: a.Pool.String(), Bid: fleet.BidText(a.Pool, a.Bid), Count: a.Count,
 			Details: fleet.Considered(c.considered, c.cfg.Pools),
 		}
 	})
@@ -141,7 +141,7 @@ func (c *Controller) enter(l *launch, token string, i provisioner.Instance) {
 	c.record(func() journal.Entry {
 		return journal.Entry{
 			Kind: journal.Launch, Why: l.why, Token: token, Instance: string(id), Tier: m.tier(), Pool: m.pool.String(),
-			Bid: bidText(i.Pool, l.bid), Launched: &m.launched,
+			Bid: fleet.BidText(i.Pool, l.bid), Launched: &m.launched,
 		}
 	})
 	if c.ending {
@@ -370,12 +370,4 @@ func (c *Controller) seeHeld(held []bidding.Allocation) []bidding.Allocation {
 // alike reports whether two machines count as one group.
 func (m *machine) alike(o *machine) bool {
 	return m.leaving == o.leaving && m.warned == o.warned && m.bid == o.bid && m.launched == o.launched && m.pool == o.pool
-}
-
-// bidText leaves out of the journal what is no bid: of what is bought on demand, or of a provider that takes none.
-func bidText(pool market.Pool, bid market.USD) string {
-	if bid == 0 || !pool.TakesBids() {
-		return ""
-	}
-	return bid.String()
 }

@@ -68,6 +68,4 @@ type Need struct {
 	Done       bool
 	Hushed     bool // most machines have fallen silent together
 	Gathering  bool // notices
-	// Part of the whole work is done.
-	Part, Whole int64
 }

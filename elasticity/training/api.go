@@ -9,63 +9,6 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// Restless reports whether there is something to look at in every step: how much time a flush has left changes by itself, and
-// any word may end a hush.
-func (t *Training) Restless() bool { return t.Layout.WantsFlush() || t.Silence.hush != nil }
-
-// Advance does whatever the state asks for now. Each part looks at the state alone, so that their order matters for
-// promptness only: recovery before everything, then halts, which wait for moves and handovers.
-func (t *Training) Advance() {
-	if t.Layout.Due && !t.Now.Before(t.Layout.Gathering) {
-		t.layOut()
-	}
-	t.advanceRecovery()
-	t.spreadRoute()
-	t.advanceSettle()
-	if t.Halt == nil { // else it is under way
-		t.Cuts.planFlush(t.Recovery != nil)
-	}
-	t.advanceHalt()
-	t.advanceBackups()
-	t.advanceMoves()
-	t.advanceSplits()
-	if t.Halt == nil && t.Recovery == nil && !t.wantsHalt() {
-		t.Cuts.advance()
-	}
-	t.Saves.Advance()
-}
-
-// Look sets when giveUp may find somebody, if nothing is heard until then, and reports whether that is now: what was done has
-// shortened a machine's patience (see patience), and it has been silent for longer than that.
-func (t *Training) Look() (now bool) {
-	t.Silence.Next = t.Silence.next()
-	return !t.Now.Before(t.Silence.Next)
-}
-
-// NextDue calls by with each time at which there is something to do although nothing happens.
-func (t *Training) NextDue(by func(time.Time)) {
-	by(t.Cuts.Due)
-	by(t.Layout.MoveRetry)
-	by(t.Layout.Gathering)
-	by(t.Saves.saveEnds())
-	if t.adopting != nil {
-		by(t.Awake.Due(t.adopting.since, t.cfg.adoptWithin()))
-	}
-	if t.Halt != nil {
-		by(t.Halt.Retry)
-	}
-	if !t.ReadySince.IsZero() {
-		by(t.ReadySince.Add(t.cfg.JoinWait))
-	}
-	by(t.Silence.Next)
-}
-
-// Settled reports whether nothing is on its way from one machine to another. A split that its holder was asked for is, also when
-// it is to go back there.
-func (t *Training) Settled() bool {
-	return !t.Layout.HandingOver() && t.Recovery == nil && t.Settle == nil && t.Halt == nil && !t.Layout.Due && len(t.Layout.Moves) == 0
-}
-
 // New returns training that has not begun.
 func New(cfg *Config, s *step.Step, machines Machines) *Training {
 	schema := &cfg.Job.Schema
@@ -104,14 +47,70 @@ func (t *Training) Begin() {
 	}
 }
 
+// Advance does whatever the state asks for now. Each part looks at the state alone, so that their order matters for
+// promptness only: recovery before everything, then halts, which wait for moves and handovers.
+func (t *Training) Advance() {
+	if t.Layout.Due && !t.Now.Before(t.Layout.Gathering) {
+		t.layOut()
+	}
+	t.advanceRecovery()
+	t.spreadRoute()
+	t.advanceSettle()
+	if t.Halt == nil { // else it is under way
+		t.Cuts.planFlush(t.Recovery != nil)
+	}
+	t.advanceHalt()
+	t.advanceBackups()
+	t.advanceMoves()
+	t.advanceSplits()
+	if t.Halt == nil && t.Recovery == nil && !t.wantsHalt() {
+		t.Cuts.advance()
+	}
+	t.Saves.Advance()
+}
+
+// Look sets when GiveUp may find somebody, if nothing is heard until then, and reports whether that is now: what was done has
+// shortened a machine's patience (see patience), and it has been silent for longer than that. Restless: there may be something
+// to do in the next step, whatever happens; how much time a flush has left changes by itself, and any word may end a hush.
+func (t *Training) Look() (now, restless bool) {
+	t.Silence.Next = t.Silence.next()
+	return !t.Now.Before(t.Silence.Next), t.Layout.WantsFlush() || t.Silence.hush != nil
+}
+
+// NextDue calls by with each time at which there is something to do although nothing happens.
+func (t *Training) NextDue(by func(time.Time)) {
+	by(t.Cuts.Due)
+	by(t.Layout.MoveRetry)
+	by(t.Layout.Gathering)
+	by(t.Saves.saveEnds())
+	if t.adopting != nil {
+		by(t.Awake.Due(t.adopting.since, t.cfg.adoptWithin()))
+	}
+	if t.Halt != nil {
+		by(t.Halt.Retry)
+	}
+	if !t.ReadySince.IsZero() {
+		by(t.ReadySince.Add(t.cfg.JoinWait))
+	}
+	by(t.Silence.Next)
+}
+
+// Settled reports whether nothing is on its way from one machine to another. A split that its holder was asked for is, also when
+// it is to go back there.
+func (t *Training) Settled() bool {
+	return !t.Layout.HandingOver() && t.Recovery == nil && t.Settle == nil && t.Halt == nil && !t.Layout.Due && len(t.Layout.Moves) == 0
+}
+
 // Need returns what the work asks for.
 func (t *Training) Need() step.Need {
 	return step.Need{
 		Standing: t.Layout.Standing(), Begun: t.Layout.Stood, Recovering: t.Recovery != nil, TakingOver: t.adopting != nil, Done: t.Clocks.Over(),
 		Hushed: t.Silence.hush != nil, Gathering: t.Now.Before(t.Layout.Gathering),
-		Part: int64(t.Clocks.Done), Whole: int64(t.cfg.Job.Clocks),
 	}
 }
+
+// Done is how much of the whole work is done.
+func (t *Training) Done() (part, whole int64) { return int64(t.Clocks.Done), int64(t.cfg.Job.Clocks) }
 
 // Bare reports whether something has no second copy.
 func (t *Training) Bare() bool { return t.Layout.Bare() }

@@ -8,6 +8,89 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
+// Training is the state of the work.
+type Training struct {
+	*step.Step
+	cfg      *Config
+	machines Machines
+
+	// The parts, each of which knows those before it.
+	Nodes   *nodes
+	Layout  *layout
+	Load    *load
+	Clocks  *clocks
+	Saves   *saves
+	Cuts    *cuts
+	Silence *silence
+
+	// What is under way; nil = it is not.
+	Halt     *Halting
+	Settle   *settling
+	Recovery *recovery
+	adopting *adoption // a run is being taken over
+
+	ReadySince time.Time // when the first of the machines that wait to join was ready
+	Totals     Totals
+}
+
+// Totals are training's figures so far.
+type Totals struct {
+	Rollbacks int
+	Lost      ps.Clock // clocks that roll-backs undid
+}
+
+// Resting reports whether the next event may find nothing to do.
+func (t *Training) Resting() bool { return !t.Stirred && !t.machines.PlanDue() && !t.Cuts.bareCut() }
+
+// atRest reports whether nothing is due now, but for what the event at hand brings about.
+func (t *Training) atRest() bool { return t.Resting() && !t.Layout.Due && t.Now.Before(t.RestUntil) }
+
+// situation is the state by which a later part of advance may cause work for an earlier one.
+type situation struct {
+	recovery *recovery
+	settle   *settling
+	halt     *Halting
+	cut      *cut
+	adopting *adoption
+	standing bool // then transient machines may join that wait for it
+	done     bool // a roll-back undoes it
+	relayout bool
+	handing  bool
+}
+
+// Situation is compared before and after.
+func (t *Training) Situation() situation {
+	return situation{t.Recovery, t.Settle, t.Halt, t.Cuts.Cut, t.adopting, t.Layout.Standing(), t.Clocks.Over(), t.Layout.Due, t.Layout.HandingOver()}
+}
+
+// changes reports whether taking something in has changed the situation, or led to actions.
+func (t *Training) changes(take func()) bool {
+	acts, before := t.Acts, t.Situation()
+	take()
+	return t.Acts != acts || t.Situation() != before
+}
+
+func (t *Training) wantsHalt() bool {
+	return t.Layout.Standing() && (t.Stop != "" || t.Clocks.Over() || t.Cuts.salvage == FlushAll && t.Layout.WantsFlush())
+}
+
+// DeadHolder is the first lost machine whose splits nobody has taken over; nil when there is none.
+func (t *Training) DeadHolder() *Node {
+	for _, m := range t.Nodes.Roster {
+		if m.Lost && m.Joined > 0 && m.Splits > 0 {
+			return m
+		}
+	}
+	return nil
+}
+
+func (t *Training) layOut() {
+	t.Layout.Due = false
+	if t.Layout.Standing() && t.Recovery == nil && !t.Ending {
+		t.Load.layOut()
+	}
+}
+
 // A controller that takes a run over knows what the one before has written down (Past). What is true now it asks the
 // provider, who says which machines there are, and the machines, who call it as soon as it listens and say what they
 // hold: they have trained on meanwhile. When they agree on one state, training goes on from it and nothing is done again.
@@ -66,10 +149,6 @@ const (
 	haltExporting
 )
 
-func (t *Training) wantsHalt() bool {
-	return t.Layout.Standing() && (t.Stop != "" || t.Clocks.Over() || t.Cuts.salvage == FlushAll && t.Layout.WantsFlush())
-}
-
 // recovery returns everything to the last committed cut after the loss of an owner.
 //
 // Invariant: no server serves two generations, and the rollback line is durable before any machine returns.
@@ -93,37 +172,6 @@ type recovery struct {
 	again     bool // a machine was lost meanwhile: start over with the next generation
 }
 
-// situation is the state by which a later part of advance may cause work for an earlier one.
-type situation struct {
-	recovery *recovery
-	settle   *settling
-	halt     *Halting
-	cut      *cut
-	adopting *adoption
-	standing bool // then transient machines may join that wait for it
-	done     bool // a roll-back undoes it
-	relayout bool
-	handing  bool
-}
-
-// Situation is compared before and after.
-func (t *Training) Situation() situation {
-	return situation{t.Recovery, t.Settle, t.Halt, t.Cuts.Cut, t.adopting, t.Layout.Standing(), t.Clocks.Over(), t.Layout.Due, t.Layout.HandingOver()}
-}
-
-// changes reports whether taking something in has changed the situation, or led to actions.
-func (t *Training) changes(take func()) bool {
-	acts, before := t.Acts, t.Situation()
-	take()
-	return t.Acts != acts || t.Situation() != before
-}
-
-// Resting reports whether the next event may find nothing to do.
-func (t *Training) Resting() bool { return !t.Stirred && !t.machines.PlanDue() && !t.Cuts.bareCut() }
-
-// atRest reports whether nothing is due now, but for what the event at hand brings about.
-func (t *Training) atRest() bool { return t.Resting() && !t.Layout.Due && t.Now.Before(t.RestUntil) }
-
 // settling hands on the splits of a dead worker that served nothing.
 //
 // Invariant: its last contribution counts in every partition or in none.
@@ -140,49 +188,4 @@ type settling struct {
 	fencing   map[ps.ServerID]bool
 	standings []tiers.Standing
 	ending    bool
-}
-
-// DeadHolder is the first lost machine whose splits nobody has taken over; nil when there is none.
-func (t *Training) DeadHolder() *Node {
-	for _, m := range t.Nodes.Roster {
-		if m.Lost && m.Joined > 0 && m.Splits > 0 {
-			return m
-		}
-	}
-	return nil
-}
-
-// Training is the state of the work.
-type Training struct {
-	*step.Step
-	cfg      *Config
-	machines Machines
-
-	Nodes    *nodes
-	Layout   *layout
-	Load     *load
-	Clocks   *clocks
-	Saves    *saves
-	Cuts     *cuts
-	Silence  *silence
-	Halt     *Halting
-	Settle   *settling
-	Recovery *recovery
-	adopting *adoption // while a run is being taken over
-
-	ReadySince time.Time // when the first of the machines that wait to join was ready
-	Totals     Totals
-}
-
-// Totals are training's figures so far.
-type Totals struct {
-	Rollbacks int
-	Lost      ps.Clock // clocks that roll-backs undid
-}
-
-func (t *Training) layOut() {
-	t.Layout.Due = false
-	if t.Layout.Standing() && t.Recovery == nil && !t.Ending {
-		t.Load.layOut()
-	}
 }
