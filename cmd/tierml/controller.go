@@ -45,13 +45,13 @@ func newControllerCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "controller",
 		Short: "Keep jobs: accept them over HTTP, run them, and resume them after a restart",
-		Long: `Controller takes jobs from ` + "`tierml run --controller URL`" + `, queues them and runs each in a process of its own below --directory. Jobs
-survive the controller: the next one finds what runs and resumes what was killed. The dashboard is at the same address.
+		Long: `Controller accepts jobs from ` + "`tierml run --controller URL`" + `, queues them and runs each in its own process, below --directory. Jobs
+survive the controller: the next one finds running jobs and resumes killed ones. It serves the dashboard at the same address.
 
-Every request needs the token, which is in a file made at the first start. Reach loopback from elsewhere by a tunnel: ssh -N
--L 7071:localhost:7071 HOST. Other addresses need TLS. docs/controller.md has the rest.
+Every request needs the token from the file that the first start creates. To reach loopback from elsewhere, open a tunnel:
+ssh -N -L 7071:localhost:7071 HOST. Other addresses need TLS. See docs/controller.md.
 
-The commands below manage the machine of a controller on EC2 or Compute Engine.`,
+The commands below manage a controller's machine on EC2 or Compute Engine.`,
 		Example: `  tierml controller
   tierml controller --directory work --max-running 4
   tierml run --controller http://localhost:7071 examples/demo.yaml`,
@@ -63,21 +63,21 @@ The commands below manage the machine of a controller on EC2 or Compute Engine.`
 	o.door.flags(cmd, "localhost:7071")
 	cmd.Flags().StringVar(&o.home, "directory", ".", "the `directory` that holds runs and inputs")
 	cmd.Flags().StringVar(&o.tokenFile, "token-file", "", "the `file` with the token (default: token in the directory)")
-	cmd.Flags().StringSliceVar(&o.accept, "accept-sha256", nil, "take tokens with these SHA-256 `sums`, too")
-	cmd.Flags().IntVar(&o.maxRunning, "max-running", 2, "so many jobs run at a time; others wait")
-	cmd.Flags().IntVar(&o.maxQueued, "max-queued", 100, "so many jobs wait; more are refused")
-	cmd.Flags().Int64Var(&o.maxUpload, "max-upload", 4096, "the largest input file that is taken, in MiB")
-	cmd.Flags().Int64Var(&o.jobMemory, "job-memory", 0, "the most memory of each process of a job or plan, in MiB (default: half of the host's; -1: unlimited)")
-	cmd.Flags().Int64Var(&o.keepFree, "keep-free", 1024, "uploads leave so many MiB of the disk to journals and checkpoints")
-	cmd.Flags().StringSliceVar(&o.allow, "allow", nil, "submitted jobs may also read the files below this `directory`, or ask this address of a store or cloud;\n"+
-		"they may always name what they upload, s3:// and gs://")
-	cmd.Flags().DurationVar(&o.keepInputs, "keep-inputs", 7*24*time.Hour, "uploaded files that no job needs are removed after so `long`; 0: never")
-	cmd.Flags().StringVar(&o.total, "budget", "", "all runs in the directory together may cost so many `dollars`")
-	cmd.Flags().StringVar(&o.perHour, "budget-per-hour", "", "those that go on may cost so many `dollars` an hour")
-	cmd.Flags().StringVar(&o.over, "over-budget", config.LimitStop, "what is done above: warn, pause (what waits is not started) or stop (above the budget,\n"+
-		"what runs is ended in order, too)")
-	cmd.Flags().StringVar(&o.alerts.URLFile, "alert-url-file", "", "tell alerts of all jobs to the webhook whose address is in this `file`")
-	cmd.Flags().StringVar(&o.alerts.SecretFile, "alert-secret-file", "", "sign them with the key in this `file`")
+	cmd.Flags().StringSliceVar(&o.accept, "accept-sha256", nil, "also accept tokens with these SHA-256 `sums`")
+	cmd.Flags().IntVar(&o.maxRunning, "max-running", 2, "number of jobs that run at a time; others wait")
+	cmd.Flags().IntVar(&o.maxQueued, "max-queued", 100, "number of jobs that wait; more are refused")
+	cmd.Flags().Int64Var(&o.maxUpload, "max-upload", 4096, "largest accepted input file, in MiB")
+	cmd.Flags().Int64Var(&o.jobMemory, "job-memory", 0, "memory limit of each process of a job or plan, in MiB (default: half of the host's; -1: unlimited)")
+	cmd.Flags().Int64Var(&o.keepFree, "keep-free", 1024, "refuse uploads that would leave less free disk than this, in MiB")
+	cmd.Flags().StringSliceVar(&o.allow, "allow", nil, "let submitted jobs read files below this `directory`, or use this endpoint of a store or cloud;\n"+
+		"their uploads, s3:// and gs:// are always allowed")
+	cmd.Flags().DurationVar(&o.keepInputs, "keep-inputs", 7*24*time.Hour, "remove uploaded files that no job has needed for this `time`; 0: never")
+	cmd.Flags().StringVar(&o.total, "budget", "", "limit in `dollars` for all runs in the directory together")
+	cmd.Flags().StringVar(&o.perHour, "budget-per-hour", "", "limit in `dollars` per hour for all running jobs together")
+	cmd.Flags().StringVar(&o.over, "over-budget", config.LimitStop, "above a limit: warn, pause (start no waiting jobs) or stop (above the budget, also end\n"+
+		"running jobs in order)")
+	cmd.Flags().StringVar(&o.alerts.URLFile, "alert-url-file", "", "post alerts of all jobs to the webhook whose address is in this `file`")
+	cmd.Flags().StringVar(&o.alerts.SecretFile, "alert-secret-file", "", "sign alerts with the key in this `file`")
 	cmd.AddCommand(newControllerStartCommand(), newControllerStopCommand(), newControllerTunnelCommand())
 	return cmd
 }

@@ -34,17 +34,16 @@ func newDrillCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "drill [RUN]",
 		Short: "Send machines of a run a warning, an eviction or a kill, and see how long training stands still",
-		Long: `Drill harms machines of a running run, prints events until training continues, and reports how long it stood still and
-what was lost. --do selects the harm:
+		Long: `Drill disturbs a running run on purpose, prints events until training continues, and reports how long training stood
+still and what was lost. --do selects the disturbance:
   rebalance  a recommendation to leave
   evict      an eviction with the usual notice
   evict-now  an eviction without notice
   kill       a crash: no notice, no eviction
-Its target is the oldest transient machine, or --target with --count and --of, or --servers, or --machine.
+It hits the oldest transient machine, unless --target, --servers or --machine selects others.
 
-On a cloud of this host all of these work. Machines of a real provider can be terminated (--do kill) and, on Compute Engine,
-evicted by a simulated maintenance event (--do evict); drill asks first. EC2 sends notices by its Fault Injection Service
-only.
+The fake cloud can do all four. Real machines can be terminated (--do kill) and, on Compute Engine, evicted by a
+simulated maintenance event (--do evict); drill asks first.
 ` + whichRun,
 		Example: `  tierml drill
   tierml drill demo-1 --do kill
@@ -69,15 +68,15 @@ only.
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.do, "do", drill.Evict, "what is done: "+strings.Join(drill.Words(), ", "))
-	f.StringSliceVar(&o.choice.IDs, "machine", nil, "`names` of machines, or their beginnings, as tierml events shows them")
+	f.StringVar(&o.do, "do", drill.Evict, "the disturbance: "+strings.Join(drill.Words(), ", "))
+	f.StringSliceVar(&o.choice.IDs, "machine", nil, "`names` of machines, or prefixes, as tierml events shows them")
 	f.StringVar(&o.choice.Which, "target", "oldest", "which transient machines: oldest, newest, random or all")
-	f.IntVar(&o.choice.Count, "count", 1, "how `many` of them")
+	f.IntVar(&o.choice.Count, "count", 1, "how `many` machines of --target")
 	f.StringVar(&o.choice.Of, "of", "", "only machines of this `pool`: a type, a zone, or zone/type")
-	f.StringVar(&o.choice.Servers, "servers", "", "instead: the transient machines that serve parameters: half or all")
-	f.DurationVar(&o.within, "within", 2*time.Minute, "how long, by the clock on the wall, training may take to go on")
-	f.Uint64Var(&o.seed, "seed", 1, "of --target random")
-	f.BoolVarP(&o.yes, "yes", "y", false, "harm machines of a real cloud without asking")
+	f.StringVar(&o.choice.Servers, "servers", "", "in place of --target: half or all of the transient machines that serve parameters")
+	f.DurationVar(&o.within, "within", 2*time.Minute, "how long to wait for training to continue, wall-clock")
+	f.Uint64Var(&o.seed, "seed", 1, "seed of --target random")
+	f.BoolVarP(&o.yes, "yes", "y", false, "disturb a real cloud's machines without asking")
 	outputFlag(cmd, &o.format)
 	completeFlag(cmd, "do", drill.Words()...)
 	completeFlag(cmd, "target", "oldest", "newest", "random", "all")

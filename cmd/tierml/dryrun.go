@@ -50,15 +50,14 @@ func newDryRunCommand() *cobra.Command {
 		Long: `Dry-run drives the controller and the policies that ` + "`tierml run`" + ` uses through recorded prices in simulated time, from
 many starts, and prints the distributions of cost, run time and evictions. Nothing is started.
 
-With --hours the job is scaled to so many hours on the on-demand fleet, on the timing of the cloud that it is for; otherwise
-it is simulated as ` + "`tierml run`" + ` would run it, from its own start. A job for a real cloud is tried in that cloud's latest
-prices, unless --trace names files. Starts of --starts every or N need 7 days of prices before them
-and a horizon after them. docs/dry-run.md has what is simulated.
+Without --hours the job is simulated as ` + "`tierml run`" + ` would run it, from its own start. With --hours its work is scaled to so
+many hours of the on-demand fleet, with its cloud's timing. Prices are the job's, or for a real cloud its latest ones;
+--trace names others. docs/dry-run.md explains what is simulated.
 
 -o wide has one line per policy and length with all figures, -o json the same as objects, -o csv one row per start, -o html
 the report of a single start.
 
-With --availability there is no job file: one fleet has to do --hours of work (24) by a deadline, on recordings of when spot
+With --availability there is no job file: one fleet does --hours of work (24) by a deadline, on recordings of when spot
 machines were available.`,
 		Example: `  tierml dry-run examples/demo.yaml
   tierml dry-run examples/demo.yaml --hours 2,8,20 --starts 200
@@ -81,16 +80,16 @@ machines were available.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&o.traces, "trace", nil, "price history `files`; default: the job's local.prices, or what its cloud tells")
+	f.StringSliceVar(&o.traces, "trace", nil, "price history `files`; default: the job's local.prices, or its cloud's own history")
 	f.StringVar(&o.catalog, "catalog", "", "`file` of machine types and on-demand prices; default: the job's catalog")
 	f.StringVar(&o.rules, "rules", "", "rule `book` that bills; default: the job's local.rules")
-	f.StringSliceVar(&o.policies, "policy", append(bidding.Names(), sweep.OracleFullBid), "policies to compare; oracle, oracle-full-bid, oracle-any-bid and oracle-one-fleet know the future: the first is REGRET's measure")
-	f.BoolVar(&o.noOracle, "no-oracle", false, "leave the oracle out, which takes most of the time of many starts")
+	f.StringSliceVar(&o.policies, "policy", append(bidding.Names(), sweep.OracleFullBid), "policies to compare; oracle, oracle-full-bid, oracle-any-bid and oracle-one-fleet know the future; REGRET is measured against the first of them")
+	f.BoolVar(&o.noOracle, "no-oracle", false, "omit the oracle, which takes most of the time of many starts")
 	o.fleet.flags(f)
 	f.StringVar(&o.starts, "starts", "", "`when` to start: every (minute), a number, or a time; default: the job's start; 100 with --hours, or for a real cloud")
-	f.StringToStringVar(&o.checkpoint, "checkpoint", nil, "what saving and restarting cost policies by restart, as `FIELD=VALUE,...` of the job file's checkpoint: model=2GB,bandwidth=100M,save=30s,restart=1m,overhead=0.17; every=10m is for jobs without reliable machines")
-	f.StringSliceVar(&o.hours, "hours", nil, "scale the work to so many `hours` on the on-demand fleet")
-	f.Uint64Var(&o.seed, "seed", 1, "of the choice of starts: the same seed gives the same figures")
+	f.StringToStringVar(&o.checkpoint, "checkpoint", nil, "costs of saving and restarting, as `FIELD=VALUE,...` of the job file's checkpoint: model=2GB,bandwidth=100M,save=30s,restart=1m,overhead=0.17; every=10m for jobs without reliable machines")
+	f.StringSliceVar(&o.hours, "hours", nil, "scale the work to these `hours` of the on-demand fleet")
+	f.Uint64Var(&o.seed, "seed", 1, "seed of random starts: equal seeds give equal figures")
 	outputFlag(cmd, &o.format, formatHTML)
 	o.deadline.addFlags(cmd)
 	return cmd

@@ -31,7 +31,7 @@ type deadlineOptions struct {
 
 func (o *deadlineOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringSliceVar(&o.availability, "availability", nil, "recorded availability: `files` of SkyPilot's form, FILE or FILE=ZONE/TYPE; no job file")
+	f.StringSliceVar(&o.availability, "availability", nil, "recordings of availability, in SkyPilot's format: `files` as FILE or FILE=ZONE/TYPE; no job file")
 	f.StringSliceVar(&o.slacks, "slack", []string{"1.1", "1.25", "1.5", "2"}, "with --availability: deadlines, in `multiples` of the work")
 	f.DurationSliceVar(&o.changeovers, "changeover", []time.Duration{6 * time.Minute, 12 * time.Minute}, "with --availability: `times` from buying a fleet until it works")
 	f.BoolVar(&o.together, "together", false, "with --availability: all recordings are the pools of one job")

@@ -37,10 +37,10 @@ func newMarketCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "market",
 		Short: "Show what each pool costs now and how long its machines can be expected to stay",
-		Long: `Market prints, for each pool, the price, the saving against on demand, the price per vCPU, the mean time until the price
-exceeds the bid (MTTF), and the probability of that within an hour and within the job, from past prices only. "-" is
-unknown; ">" before an MTTF means that no crossing was seen in that time. These figures suit markets where the bid decides
-(EC2 until the end of 2017). For others --advisor adds the share of machines interrupted in a month.
+		Long: `Market prints for each pool the price, the saving against on demand, the price per vCPU, the mean time until the price
+exceeds the bid (MTTF), and the probability of that within an hour and within --hours, all from past prices. "-" is
+unknown; ">" before an MTTF means that the price never exceeded the bid in that time. These figures suit markets with
+bids (EC2 until the end of 2017). For others --advisor adds the share of machines interrupted in a month.
 
 Prices come from the price store (see ` + "`tierml prices`" + `) or from the files that --trace names. "Now" is the last known
 price, or --at.`,
@@ -60,10 +60,10 @@ price, or --at.`,
 	f := cmd.Flags()
 	f.StringSliceVar(&o.traces, "trace", nil, "price history `files`, in place of the price store")
 	storeFlag(f)
-	f.StringVar(&o.catalog, "catalog", "", "`file` of machine types and on-demand prices; without it, what needs them is unknown")
+	f.StringVar(&o.catalog, "catalog", "", "`file` of machine types and on-demand prices; without it, figures that need them are unknown")
 	f.StringVar(&o.advisor, "advisor", "", "`file` of Amazon's Spot Instance Advisor (spot-advisor-data.json)")
-	f.StringVar(&o.bid, "bid", "on-demand", "what is bid: on-demand, a share of it such as 50%, or dollars per hour such as 0.2")
-	f.StringVar(&o.at, "at", "", "look at the market as of this `time`; default: the last price known")
+	f.StringVar(&o.bid, "bid", "on-demand", "the bid: on-demand, a share of that price such as 50%, or dollars per hour such as 0.2")
+	f.StringVar(&o.at, "at", "", "show the market at this `time`; default: the last known price's")
 	f.StringVar(&o.hours, "hours", "", "length of the job in `hours`, for IN JOB")
 	f.BoolVar(&o.chart, "chart", false, "draw the price of each pool over the week before")
 	outputFlag(cmd, &o.format)

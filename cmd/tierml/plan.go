@@ -36,10 +36,10 @@ func newPlanCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan JOB.yaml",
 		Short: "Show what a job would buy, cost and take, without starting anything",
-		Long: `Plan reads a job file and prints which pools are considered, which are chosen and why, the expected cost and
-run time with a range, and what the same work would cost on demand. Nothing is started.
+		Long: `Plan prints the pools that a job allows, the chosen ones with reasons, the expected cost and run time with their
+ranges, and the cost of the same work on demand. Nothing is started.
 
-docs/job.md describes the job file; tierml init writes one. With -o wide, every pool and why; with -o csv, the pools alone.`,
+docs/job.md describes the job file; tierml init writes one. -o wide gives a reason for every pool, -o csv the pools alone.`,
 		Example: `  tierml plan examples/demo.yaml
   tierml plan examples/demo.yaml -o json`,
 		Args: oneJobFile,

@@ -26,9 +26,9 @@ func newPredictCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "predict MODEL DATA",
 		Short: "Predict the examples of a data file with a finished model",
-		Long: `Predict reads examples in a format that the model's application trains on, and prints a line of CSV for each, in their
-order: classes with their probability, numbers, ratings, or mixtures of topics. The data need not have what is predicted; if
-it has, the last line on standard error compares. MODEL is a model file, or the directory of a run that has one.`,
+		Long: `Predict reads examples in a format of the model's application and prints one CSV line for each, in order: a class with
+its probability, a number, a rating, or a mixture of topics. If the data has the true values, the last line on standard
+error compares. MODEL is a model file, or the directory of a run.`,
 		Example: `  tierml predict model.safetensors new.csv
   tierml predict runs/demo-1 data/pairs.csv --into predictions.csv`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -43,8 +43,8 @@ it has, the last line on standard error compares. MODEL is a model file, or the 
 			return predict(ctx, o, args[0], args[1], cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().StringVar(&o.into, "into", "", "write the predictions into this `file`, or s3:// or gs://")
-	cmd.Flags().IntVar(&o.badLines, "max-bad-lines", 0, "how many bad `lines` of the data to leave out")
+	cmd.Flags().StringVar(&o.into, "into", "", "write the predictions to this `file`, s3:// or gs:// object")
+	cmd.Flags().IntVar(&o.badLines, "max-bad-lines", 0, "skip up to this number of bad `lines`")
 	return cmd
 }
 

@@ -33,8 +33,8 @@ func newPricesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prices",
 		Short: "Keep spot-price history: import files, fetch it from EC2, show and export it",
-		Long: `Prices keeps the history of spot prices in one file, the price store, from which ` + "`tierml market`" + ` and --trace
-of ` + "`tierml dry-run`" + ` read. EC2 itself forgets after 90 days.
+		Long: `Prices keeps the history of spot prices in one file, the price store, for ` + "`tierml market`" + ` and for --trace of
+` + "`tierml dry-run`" + `. EC2 itself keeps 90 days.
 
 The store is the file that --store names, or else the environment variable ` + storeVariable + `, or else
 tierml/prices.db in the user's data folder.`,

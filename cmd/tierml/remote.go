@@ -37,9 +37,9 @@ const sharedSetting = "tierml setting"
 
 // flags gives a command the choice of a controller.
 func (r *remote) flags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&r.url, "controller", "", "the controller at this `URL`, of this job file, or of this cluster, in place of this host's\nruns; none: this host")
+	cmd.Flags().StringVar(&r.url, "controller", "", "use a controller: its `URL`, a job file or a cluster's name; none: runs of this host")
 	cmd.Flags().StringVar(&r.tokenFile, "token-file", "",
-		"the `file` with the controller's token (default: the variable TIERML_TOKEN, or tierml/token in the directory of configurations)")
+		"the `file` with the controller's token (default: the variable TIERML_TOKEN, or tierml/token in the configuration directory)")
 	cmd.Flags().StringVar(&r.authority, "controller-ca", "", "trust the certificates in this `file`, in place of the system's")
 	for flag, setting := range map[string][]string{ // any order: each by itself
 		"controller":    {"controller.url", "TIERML_CONTROLLER"},

@@ -32,13 +32,11 @@ func newReportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report [RUN...]",
 		Short: "Report what a run cost, what it would have cost on demand, and where the difference went",
-		Long: `Report makes the report of a run from its journal, also while it runs or after it was killed.
+		Long: `Report makes the report of a run from its journal, also of one that still runs or was killed.
 ` + whichRun + `
-RUN may also be the path of a journal. Several runs are shown side by side. -o csv has a row for each machine, -o html is the
-page.
+RUN may also be the path of a journal. Several runs are shown side by side. -o csv has a row per machine, -o html is a web page.
 
-With cloud: local the bill is compared with the cloud's own launch records, which also complete the journal of a killed
-run.`,
+With cloud: local the bill is compared with the fake cloud's own records, which also complete the journal of a killed run.`,
 		Example: `  tierml report
   tierml report demo-1
   tierml report demo-1 demo-2
@@ -85,8 +83,8 @@ run.`,
 	}
 	outputFlag(cmd, &format, formatHTML)
 	cmd.Flags().StringSliceVar(&bills, "reconcile", nil, "compare with the provider's own records in these `files`, hour by hour: AWS cost and usage\n"+
-		"report or Spot data feed, GCP detailed billing export; CSV or JSON, may be gzipped; then -o text, csv or json")
-	cmd.Flags().StringVar(&htmlFile, "html", "", "write the page to this `file` as well")
+		"report or Spot data feed, GCP detailed billing export; CSV or JSON, may be gzipped; not with -o html")
+	cmd.Flags().StringVar(&htmlFile, "html", "", "also write the web page to this `file`")
 	at.flags(cmd)
 	return cmd
 }

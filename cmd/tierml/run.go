@@ -45,8 +45,8 @@ Ctrl-C ends the run in order: work is saved, every machine is terminated. A seco
 once. --resume continues a run that was stopped or killed: it takes over machines that still run, or starts from the
 newest checkpoint.
 
-A job with cloud: ec2 or gce is submitted to the controller of its cluster, with the files that it names, and watched;
-Ctrl-C leaves it running. --here runs it in this process. --controller URL submits any job to a controller.`,
+A job with cloud: ec2 or gce is submitted to its cluster's controller, with its input files, and watched; Ctrl-C
+leaves it running. --here runs it in this process. --controller URL submits any job to a controller.`,
 		Example: `  tierml run examples/demo.yaml
   tierml run -y examples/demo.yaml
   tierml run --policy checkpoint examples/demo.yaml
@@ -87,14 +87,14 @@ Ctrl-C leaves it running. --here runs it in this process. --controller URL submi
 	}
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "proceed without asking")
 	cmd.Flags().BoolVar(&o.plain, "plain", false, "plain lines instead of the live view")
-	cmd.Flags().StringVar(&o.policy, "policy", "", "another `policy` than the job's, such as checkpoint: kill and restart, to compare with")
-	cmd.Flags().StringVar(&o.resume, "resume", "", "go on with the run in this `directory` from where it was saved")
-	cmd.Flags().BoolVar(&o.skipDamaged, "skip-damaged", false, "with --resume: leave damaged lines of the journal out, and go on from the newest checkpoint;\n"+
-		"the journal as it was is kept beside it")
-	cmd.Flags().StringVar(&o.endpoint, "endpoint", "", "buy from the fake cloud at this `URL`, which another process runs with\n"+
-		"--instance-command 'tierml agent'; it gives time and speed. With --resume: that of the run, or none")
+	cmd.Flags().StringVar(&o.policy, "policy", "", "override the job's `policy`")
+	cmd.Flags().StringVar(&o.resume, "resume", "", "continue the run in this `directory`")
+	cmd.Flags().BoolVar(&o.skipDamaged, "skip-damaged", false, "with --resume: skip damaged lines of the journal, and continue from the newest checkpoint;\n"+
+		"a copy of the damaged journal is kept")
+	cmd.Flags().StringVar(&o.endpoint, "endpoint", "", "buy from the fake cloud at this `URL`, run by another process with\n"+
+		"--instance-command 'tierml agent'; it sets time and speed. With --resume: the run's own, or none")
 	cmd.Flags().BoolVarP(&o.detach, "detach", "d", false, "with --controller: do not watch the job")
-	cmd.Flags().BoolVar(&o.here, "here", false, "with cloud: ec2 or gce: run it in this process, not on the controller; machines must reach this host")
+	cmd.Flags().BoolVar(&o.here, "here", false, "with cloud: ec2 or gce: run in this process, not on the controller; machines must reach this host")
 	cmd.Flags().StringVar(&o.into, "into", "", "run in this `directory`, which the controller has made")
 	_ = cmd.Flags().MarkHidden("into") // it exists
 	o.at.flags(cmd)

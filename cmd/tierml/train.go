@@ -31,8 +31,8 @@ func newTrainCommand() *cobra.Command {
 		Use:   "train JOB.yaml",
 		Short: "Train a job in this process alone: no cloud, no markets, all cores",
 		Long: `Train trains a job in one process, whatever its cloud, and saves the model in runs/NAME-N or in --model. Applications
-that can work on the parameters in place do so, which is many times as fast. With --deterministic the model equals that of
-a deterministic run on machines, bit for bit, for any number of threads.
+that can update the parameters in place do, which is many times faster. With --deterministic the model equals that of
+a deterministic run on machines, bit for bit, with any number of threads.
 
 It stops after train.clocks clocks, or earlier by train.stop or the flags below. Figures are measured every
 train.evaluate_every clocks, before the clock's updates. Ctrl-C saves the model as it is.`,
@@ -58,7 +58,7 @@ train.evaluate_every clocks, before the clock's updates. Ctrl-C saves the model 
 	_ = flags.MarkHidden("output") // as it was called once; elsewhere -o is a format
 	flags.IntVar(&o.threads, "threads", runtime.GOMAXPROCS(0), "number of `threads`")
 	flags.Lookup("threads").DefValue = "all cores"
-	flags.BoolVar(&o.deterministic, "deterministic", false, "do the arithmetic of a run on machines: the same model, bit for bit, but slower")
+	flags.BoolVar(&o.deterministic, "deterministic", false, "use the arithmetic of a run on machines: the same model, bit for bit, but slower")
 	flags.Float64Var(&o.untilLoss, "until-loss", math.Inf(-1), "stop when the test `figure` is at or below this (the train figure, if nothing is held out)")
 	flags.Float64Var(&o.untilChange, "until-change", 0, "stop when the figure improves by less than this `share` from one measurement to the next")
 	flags.DurationVar(&o.maxTime, "max-time", 0, "stop after this `time` of training")
