@@ -11,11 +11,11 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// leaseBeyond is how much longer than a machine waits for its controller its lease is: who finds it then, finds a machine that
-// should have powered itself off.
+// leaseBeyond is how much longer a machine's lease lasts than it waits for its controller. A machine past its lease should have
+// powered itself off: it is a leak, which jobmanager/leaks.go and tierml down --expired end.
 const leaseBeyond = 15 * time.Minute
 
-// lease is how long a machine is wanted after the last word of its controller. It is renewed when a third of it is over.
+// lease is how long a machine is wanted after its controller last renewed it, which happens when a third is over.
 func (r *session) lease() time.Duration {
 	return r.cfg.Job.OrphanAfter + r.pace().Lease
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/tierml/tierml/config"
 )
 
-// endExpired ends leaks of the clusters that jobs here have used: machines of runs that nobody goes on with. The first time is late enough
-// for runs that have just been started again to renew the leases of theirs.
+// endExpired ends leaks every ten minutes: machines past their lease, of the clusters that jobs here have used. The first time is
+// late enough for runs that have just been restarted to renew their leases.
 func (m *Manager) endExpired(ctx context.Context) {
 	if m.cfg.EndExpired == nil {
 		return
@@ -25,7 +25,7 @@ func (m *Manager) endExpired(ctx context.Context) {
 	}
 }
 
-// endLeaks goes through all clusters once. Those of job files that it has read it remembers.
+// endLeaks goes through all clusters once. Known caches the cluster of each job file.
 func (m *Manager) endLeaks(ctx context.Context, known map[string]cluster) {
 	done := map[cluster]bool{{}: true}
 	for _, file := range m.submittedFiles() {
