@@ -2,16 +2,15 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
-	"time"
 
+	"github.com/tierml/tierml/internal/loglimit"
 	"github.com/tierml/tierml/ps"
-	"github.com/tierml/tierml/ps/wire"
 )
 
-// backup is the place of one partition that may be backed up here. It is guarded like a slot.
+// backup is the place of one partition that may be backed up here. Everything in it is guarded like a slot: by term.mu held for
+// writing, or for reading together with its own lock.
 type backup struct {
 	id ps.Partition
 
@@ -57,34 +56,53 @@ func (b *backup) commit(c ps.Clock) error {
 	return b.rows.Commit(c)
 }
 
-// BackUp adds partitions that are backed up here. Empty: they have history, so that a full delivery is needed
-// first; otherwise they are at their initial state. The next route that names another backup takes them away, once a cut is
-// committed: until then this is the only one that holds the cut before.
-func (s *Server) BackUp(partitions []ps.Partition, empty bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// backups are the partitions that are backed up here, and the pulls that bring their cuts.
+//
+// Locks: each backup has one, which comes after term.mu; that of held comes between the two. None is held while a delivery comes in.
+// A pull is cancelled under the same locks under which its delivery is taken, so that nothing of it is taken afterwards.
+type backups struct {
+	cfg    *Config
+	term   *term
+	others *neighbours
+	said   *loglimit.Limit
+	all    []*backup     // Index: Partition
+	pulls  chan struct{} // one token for each delivery that is coming in
+	held   heldCut
+}
+
+func newBackups(cfg *Config, t *term, others *neighbours, said *loglimit.Limit) *backups {
+	s := &backups{
+		cfg: cfg, term: t, others: others, said: said,
+		all:   make([]*backup, cfg.Schema.Partitions),
+		pulls: make(chan struct{}, cfg.PullsAtOnce),
+	}
+	for i := range s.all {
+		s.all[i] = &backup{id: ps.Partition(i)}
+	}
+	return s
+}
+
+// add is Server.BackUp for those who hold term.mu for writing.
+func (s *backups) add(partitions []ps.Partition, empty bool) {
 	for _, p := range partitions {
-		b := s.backups[p]
+		b := s.all[p]
 		switch {
 		case b.rows != nil: // told before
 		case empty:
-			b.rows = ps.NewEmptyBackup(&s.schema, p)
+			b.rows = ps.NewEmptyBackup(&s.cfg.Schema, p)
 		default:
-			b.rows = ps.NewBackup(&s.schema, p)
+			b.rows = ps.NewBackup(&s.cfg.Schema, p)
 		}
 		b.retired = false // the route that says so comes next
 	}
 }
 
-// BackUpFrom adds partitions that are backed up here, as a checkpoint has them at a clock. Index of rows: as
-// partitions.
-func (s *Server) BackUpFrom(partitions []ps.Partition, clock ps.Clock, rows []*ps.Block) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// addFrom is Server.BackUpFrom for those who hold term.mu for writing.
+func (s *backups) addFrom(partitions []ps.Partition, clock ps.Clock, rows []*ps.Block) error {
 	for i, p := range partitions {
-		b := s.backups[p]
+		b := s.all[p]
 		if b.rows == nil {
-			restored, err := ps.RestoreBackup(&s.schema, p, clock, rows[i])
+			restored, err := ps.RestoreBackup(&s.cfg.Schema, p, clock, rows[i])
 			if err != nil {
 				return fmt.Errorf("restore the backup of partition %d: %w", p, err)
 			}
@@ -95,277 +113,101 @@ func (s *Server) BackUpFrom(partitions []ps.Partition, clock ps.Clock, rows []*p
 	return nil
 }
 
-// heldCut is how far the backups here have come with a cut.
-type heldCut struct {
-	mu       sync.Mutex
-	cut      ps.Clock
-	began    time.Time
-	bytes    int64
-	reported bool
-}
-
-// begin notes the news of a cut, whose end is to be reported then: also of one that was reported before, whose name may
-// have been taken back and given again since. It is false for one that is older than the present one.
-func (h *heldCut) begin(c ps.Clock) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if c > h.cut {
-		h.cut, h.began, h.bytes = c, time.Now(), 0
-	}
-	if c == h.cut {
-		h.reported = false
-	}
-	return c == h.cut
-}
-
-func (h *heldCut) add(c ps.Clock, bytes int64) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.cut == c {
-		h.bytes += bytes
+// retire marks what a route gives to other servers. The caller holds term.mu for writing.
+func (s *backups) retire(route ps.Route) {
+	for p, b := range s.all {
+		b.retired = b.rows != nil && at(route.Backup, p) != s.cfg.Self
 	}
 }
 
-// forget ends a cut that will not be committed.
-func (h *heldCut) forget(c ps.Clock) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.cut == c {
-		h.cut = 0
+// stop ends all pulls, and makes any cut the first: a generation begins. The caller holds term.mu for writing.
+func (s *backups) stop() {
+	s.held.reset()
+	for _, b := range s.all {
+		b.stop()
 	}
 }
 
-// reset makes any cut the first: clocks begin again.
-func (h *heldCut) reset() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.cut = 0
-}
-
-// reportHeld calls OnCutHeld, once for each cut, when every backup here holds it.
-func (s *Server) reportHeld() {
-	cut, bytes, took, complete := s.checkHeld()
-	if complete && s.cfg.OnCutHeld != nil {
-		s.cfg.OnCutHeld(cut, bytes, took)
+// clear drops everything. The caller holds term.mu for writing.
+func (s *backups) clear() {
+	for _, b := range s.all {
+		b.clear()
 	}
 }
 
-func (s *Server) checkHeld() (cut ps.Clock, bytes int64, took time.Duration, complete bool) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	h := &s.held
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.cut == 0 || h.reported || s.suspended {
-		return 0, 0, 0, false
-	}
-	for _, b := range s.backups {
-		b.mu.Lock()
-		lacks := b.rows != nil && !b.retired && !b.holds(h.cut)
-		b.mu.Unlock()
-		if lacks {
-			return 0, 0, 0, false
+// commit makes a cut the one that is returned to. The caller holds term.mu for reading.
+func (s *backups) commit(c ps.Clock) (failed []error) {
+	for _, b := range s.all {
+		if err := b.commit(c); err != nil {
+			failed = append(failed, err)
 		}
 	}
-	h.reported = true
-	return h.cut, h.bytes, time.Since(h.began), true
+	return failed
 }
 
-// cutReady begins to pull what another server has ready.
-func (s *Server) cutReady(generation ps.Generation, m *wire.CutReady) wire.Message {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if refusal := s.admit(generation); refusal != nil {
-		return refusal
-	}
-	wanted := s.held.begin(m.Cut)
-	ack := &wire.Ack{}
-	for _, p := range m.Partitions {
-		status := wire.PartitionStatus{Partition: p, Code: wire.Retry}
-		if !wanted || int(p) < len(s.backups) && s.startPull(s.backups[p], m.Cut, m.From) {
-			status.Code = wire.OK
+// forget drops what was delivered of a cut that will not be committed. The caller holds term.mu for writing.
+func (s *backups) forget(c ps.Clock) {
+	for _, b := range s.all {
+		if b.pulling == c {
+			b.stop()
 		}
-		ack.Partitions = append(ack.Partitions, status)
+		if b.rows != nil && b.rows.Delivered() == c {
+			b.rows.Drop()
+		}
 	}
-	s.run(s.reportHeld) // all of it may be here already
-	return ack
+	s.held.forget(c)
 }
 
-// startPull is false when the partition is not backed up here. The caller holds mu.
-func (s *Server) startPull(b *backup, cut ps.Clock, from ps.ServerID) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+// returnTo leaves only what is committed, and commits a cut first that is here and newer. The caller holds term.mu for writing.
+func (s *backups) returnTo(cut ps.Clock) (failed []error) {
+	for _, b := range s.all {
+		if b.rows == nil {
+			continue
+		}
+		held, any := b.rows.Cut()
+		if b.rows.Delivered() == cut && cut > 0 && (!any || held < cut) {
+			if err := b.rows.Commit(cut); err != nil {
+				failed = append(failed, err)
+			}
+		}
+		b.rows.Drop()
+	}
+	return failed
+}
+
+// promote makes a shard of a backup. The caller holds term.mu for writing.
+func (s *backups) promote(p ps.Partition, cut ps.Clock) (*ps.Shard, error) {
+	b := s.all[p]
 	if b.rows == nil {
-		return false
+		return nil, fmt.Errorf("%w: it is not backed up here", ps.ErrInvalid)
 	}
-	if b.pulling == cut {
-		b.again = true
-		return true
-	}
-	if b.holds(cut) {
-		return true
-	}
-	b.stop()
-	ctx, cancel := context.WithCancel(s.epoch)
-	b.pulling, b.cancel = cut, cancel
-	generation := s.generation
-	s.run(func() {
-		defer cancel()
-		s.pull(ctx, generation, b, cut, from)
-	})
-	return true
+	return b.rows.Promote(cut)
 }
 
-// pull brings a cut of a partition here. It begins again after every failure, until the cut is here or no
-// longer wanted.
-func (s *Server) pull(ctx context.Context, generation ps.Generation, b *backup, cut ps.Clock, from ps.ServerID) {
-	p := puller{server: s, generation: generation, partition: b.id, cut: cut, from: from}
-	var pause pause
-	for {
-		needFull, err := s.pullOnce(ctx, b, &p)
-		switch {
-		case err == nil && !needFull:
-			s.reportHeld()
-			return
-		case err == nil:
-			p.full = true
+// restore makes a backup of a checkpoint's rows; see Server.RecoverFrom.
+func (s *backups) restore(p ps.Partition, cut ps.Clock, rows map[ps.Partition]*ps.Block) (*ps.Backup, error) {
+	switch {
+	case rows[p] != nil:
+		return ps.RestoreBackup(&s.cfg.Schema, p, cut, rows[p])
+	case rows != nil || cut != 0:
+		return nil, fmt.Errorf("%w: it is not in the checkpoint", ps.ErrInvalid)
+	}
+	return ps.NewBackup(&s.cfg.Schema, p), nil
+}
+
+// holdings lists what is here of each partition. The caller holds term.mu for writing.
+func (s *backups) holdings() (list []BackupHolding) {
+	for _, b := range s.all {
+		if b.rows == nil {
 			continue
-		case errors.Is(err, ps.ErrInvalid) && b.toldAgain():
-			continue
-		case errors.Is(err, ps.ErrInvalid):
-			s.said.Warn(s.log, "a cut is not to be had any more", "cut", cut, "partition", b.id, "from", from, "error", err)
-			s.endPull(ctx, b)
-			return
 		}
-		s.log.Debug("pull of a cut failed", "cut", cut, "partition", b.id, "from", from, "error", err)
-		if !pause.wait(ctx) {
-			return
+		cut, any := b.rows.Cut()
+		if !any {
+			cut = NoCut
+		}
+		if any || b.rows.Delivered() > 0 {
+			list = append(list, BackupHolding{Partition: b.id, Cut: cut, Delivered: b.rows.Delivered()})
 		}
 	}
-}
-
-// toldAgain reports whether there was news of what is being pulled: its owner may have refused it before, and have it now.
-func (b *backup) toldAgain() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	again := b.again
-	b.again = false
-	return again
-}
-
-// endPull gives up, so that further news of the cut starts again.
-func (s *Server) endPull(ctx context.Context, b *backup) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if ctx.Err() == nil {
-		b.stop()
-	}
-}
-
-func (s *Server) pullOnce(ctx context.Context, b *backup, p *puller) (needFull bool, err error) {
-	select {
-	case s.pulls <- struct{}{}:
-		defer func() { <-s.pulls }()
-	case <-ctx.Done():
-		return false, ctx.Err()
-	}
-	delivery, err := p.fetch(ctx)
-	if err != nil {
-		return false, err
-	}
-	s.held.add(p.cut, p.bytes)
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if ctx.Err() != nil { // whoever changes his mind cancels under the same locks
-		return false, ctx.Err()
-	}
-	needFull, err = b.rows.Deliver(delivery)
-	if err == nil && !needFull {
-		b.stop()
-	}
-	return needFull, err
-}
-
-// puller fetches one delivery.
-type puller struct {
-	server     *Server
-	generation ps.Generation
-	partition  ps.Partition
-	cut        ps.Clock
-	from       ps.ServerID
-	full       bool
-	bytes      int64
-	rows       uint64 // that have come
-}
-
-// fetch asks for piece after piece, and compares the whole with what the end says.
-func (p *puller) fetch(ctx context.Context) (*ps.Delivery, error) {
-	d := &ps.Delivery{Cut: p.cut}
-	var sum wire.Checksum
-	p.bytes, p.rows = 0, 0
-	for {
-		request := &wire.PullCut{
-			Cut:       p.cut,
-			Partition: p.partition,
-			Full:      p.full,
-			From:      p.rows,
-			MaxBytes:  uint64(p.server.cfg.ChunkBytes),
-		}
-		answer, err := ask[wire.Message](ctx, p.server, p.from, p.generation, request)
-		if err != nil {
-			return nil, err
-		}
-		switch m := answer.(type) {
-		case *wire.Delivery:
-			if err := p.add(d, m, &sum); err != nil {
-				return nil, err
-			}
-		case *wire.DeliveryEnd:
-			d.Base, d.Full = m.Base, m.Full
-			if m.Cut != p.cut || m.Rows != p.rows || m.Sum != sum {
-				return nil, fmt.Errorf("delivery of %d rows, checksum %08x, ends with %d rows, checksum %08x",
-					p.rows, sum, m.Rows, m.Sum)
-			}
-			return d, nil
-		default:
-			return nil, fmt.Errorf("a request for a cut was answered by type %d", m.Type())
-		}
-	}
-}
-
-func (p *puller) add(d *ps.Delivery, m *wire.Delivery, sum *wire.Checksum) error {
-	if m.Cut != p.cut || m.From != p.rows || len(m.Rows.Keys) == 0 {
-		return fmt.Errorf("delivery of cut %d from row %d is not what was asked for", m.Cut, m.From)
-	}
-	if p.rows > 0 && (m.Base != d.Base || m.Full != d.Full) {
-		return errors.New("the delivery changed on its way: it begins again")
-	}
-	if err := p.follows(d, m.Rows.Keys); err != nil {
-		return err
-	}
-	d.Base, d.Full = m.Base, m.Full
-	sum.Add(&m.Rows)
-	d.Add(m.Rows)
-	p.rows += uint64(len(m.Rows.Keys))
-	p.bytes += int64(8*len(m.Rows.Keys) + 4*len(m.Rows.Values))
-	return nil
-}
-
-// follows keeps a delivery finite: its rows are of the partition, and ascend.
-func (p *puller) follows(d *ps.Delivery, keys []ps.Key) error {
-	if _, err := p.server.schema.CheckKeys(p.partition, keys); err != nil {
-		return err
-	}
-	last, any := d.Last()
-	for _, k := range keys {
-		if any && !last.Before(k) {
-			return fmt.Errorf("delivery of row %d of table %d after row %d of table %d", k.Row, k.Table, last.Row, last.Table)
-		}
-		last, any = k, true
-	}
-	return nil
+	return list
 }

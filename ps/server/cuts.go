@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"sync"
-	"time"
 
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/ps/wire"
@@ -18,7 +15,7 @@ func (s *Server) NameCut(c ps.Clock) error {
 	if err := s.nameCut(c); err != nil {
 		return err
 	}
-	s.tellBackups() // some may stand at the clock already
+	s.announcer.tellBackups() // some may stand at the clock already
 	return nil
 }
 
@@ -39,9 +36,8 @@ func (s *Server) nameCut(c ps.Clock) error {
 		}
 		named = true
 	}
-	if named && s.cut != c {
-		s.cut = c
-		s.telling.begin(c)
+	if named {
+		s.announcer.name(c)
 	}
 	return nil
 }
@@ -55,9 +51,7 @@ func (s *Server) unname(c ps.Clock) {
 		slot.shard.UnnameCut(c)
 		slot.outgoing = nil
 	}
-	if s.cut == c {
-		s.cut = 0
-	}
+	s.announcer.unname(c)
 }
 
 // UnnameCut takes a cut's name back. What was delivered of it goes.
@@ -65,15 +59,7 @@ func (s *Server) UnnameCut(c ps.Clock) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.unname(c)
-	for _, b := range s.backups {
-		if b.pulling == c {
-			b.stop()
-		}
-		if b.rows != nil && b.rows.Delivered() == c {
-			b.rows.Drop()
-		}
-	}
-	s.held.forget(c)
+	s.backups.forget(c)
 }
 
 // CommitCut makes a cut the one that is returned to: owners drop older undo, and backups the older cut.
@@ -89,177 +75,16 @@ func (s *Server) CommitCut(c ps.Clock) error {
 		}
 		slot.outgoing = nil
 	}
-	if s.cut == c {
-		s.cut = 0
-	}
+	s.announcer.unname(c)
 	s.mu.Unlock()
 
 	s.mu.RLock() // copying rows takes long, and does not concern the owned partitions
 	defer s.mu.RUnlock()
-	for _, b := range s.backups {
-		if err := b.commit(c); err != nil {
-			failed = append(failed, err)
-		}
-	}
+	failed = append(failed, s.backups.commit(c)...)
 	if err := errors.Join(failed...); err != nil {
 		return fmt.Errorf("commit cut %d: %w", c, err)
 	}
 	return nil
-}
-
-// announcements are what backups have been told of the present cut.
-type announcements struct {
-	mu    sync.Mutex
-	cut   ps.Clock
-	round int                          // grows with each name: one may be taken back, and given again
-	told  map[ps.Partition]ps.ServerID // who acknowledged
-	busy  map[ps.ServerID]bool         // a goroutine is telling it
-}
-
-func (a *announcements) begin(cut ps.Clock) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.round++
-	a.cut, a.told, a.busy = cut, map[ps.Partition]ps.ServerID{}, map[ps.ServerID]bool{}
-}
-
-// tellBackups lets backups know of partitions that have passed the cut.
-func (s *Server) tellBackups() {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.cut == 0 || s.suspended {
-		return
-	}
-	s.telling.mu.Lock()
-	defer s.telling.mu.Unlock()
-	for p := range s.slots {
-		backup := at(s.route.Backup, p)
-		if backup == "" || s.telling.busy[backup] || !s.untold(p, backup) {
-			continue
-		}
-		s.telling.busy[backup] = true
-		epoch, generation, cut, round := s.epoch, s.generation, s.cut, s.telling.round
-		s.run(func() { s.tell(epoch, generation, cut, round, backup) })
-	}
-}
-
-// untold reports whether a backup lacks the news of a partition. The caller holds mu and telling.mu.
-func (s *Server) untold(p int, backup ps.ServerID) bool {
-	slot := s.slots[p]
-	slot.mu.Lock()
-	defer slot.mu.Unlock()
-	return at(s.route.Backup, p) == backup && s.telling.told[slot.id] != backup &&
-		slot.state == owned && slot.shard.Passed(s.telling.cut)
-}
-
-// nextToTell lists the partitions to tell a backup of. When there are none, telling it is over.
-func (s *Server) nextToTell(cut ps.Clock, round int, backup ps.ServerID) []ps.Partition {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	s.telling.mu.Lock()
-	defer s.telling.mu.Unlock()
-	if s.telling.round != round { // others tell of the next one
-		return nil
-	}
-	var list []ps.Partition
-	if s.cut == cut {
-		for p := range s.slots {
-			if s.untold(p, backup) {
-				list = append(list, ps.Partition(p))
-			}
-		}
-	}
-	if list == nil {
-		delete(s.telling.busy, backup)
-	}
-	return list
-}
-
-// tell repeats itself until the backup knows of every partition that has passed the cut.
-func (s *Server) tell(epoch context.Context, generation ps.Generation, cut ps.Clock, round int, backup ps.ServerID) {
-	var pause pause
-	for {
-		list := s.nextToTell(cut, round, backup)
-		if list == nil {
-			return
-		}
-		news := &wire.CutReady{From: s.cfg.Self, Cut: cut, Partitions: list}
-		ack, err := ask[*wire.Ack](epoch, s, backup, generation, news)
-		told := 0
-		if err == nil {
-			told = s.markTold(round, backup, ack)
-		} else {
-			s.log.Debug("cannot tell a backup of a cut", "cut", cut, "backup", backup, "error", err)
-		}
-		if told < len(list) && !pause.wait(epoch) {
-			return
-		}
-	}
-}
-
-func (s *Server) markTold(round int, backup ps.ServerID, ack *wire.Ack) (told int) {
-	s.telling.mu.Lock()
-	defer s.telling.mu.Unlock()
-	for _, status := range ack.Partitions {
-		if status.Code != wire.OK {
-			continue
-		}
-		told++
-		if s.telling.round == round {
-			s.telling.told[status.Partition] = backup
-		}
-	}
-	return told
-}
-
-// ask asks another server, or this one.
-func ask[T wire.Message](
-	ctx context.Context, s *Server, to ps.ServerID, generation ps.Generation, request wire.Message,
-) (T, error) {
-	if to == s.cfg.Self {
-		return wire.Ask[T](ctx, s.Local(), generation, request)
-	}
-	s.mu.RLock()
-	address, known := s.peers[to]
-	s.mu.RUnlock()
-	if !known {
-		var none T
-		return none, fmt.Errorf("no address of server %s is known yet: %w", to, wire.ErrRetry)
-	}
-	return askAt[T](ctx, s, address, generation, request)
-}
-
-func askAt[T wire.Message](
-	ctx context.Context, s *Server, address string, generation ps.Generation, request wire.Message,
-) (T, error) {
-	link, err := s.links.To(ctx, address)
-	if err != nil {
-		var none T
-		return none, err
-	}
-	return wire.Ask[T](ctx, link, generation, request)
-}
-
-// pause grows from one attempt to the next. Its jitter keeps those that failed together from coming back
-// together.
-type pause struct{ last time.Duration }
-
-const (
-	firstPause = 5 * time.Millisecond
-	maxPause   = 500 * time.Millisecond
-)
-
-// wait returns false when ctx ended.
-func (p *pause) wait(ctx context.Context) bool {
-	p.last = min(max(2*p.last, firstPause), maxPause)
-	timer := time.NewTimer(p.last/2 + rand.N(p.last/2))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // outgoing is a cut of a partition that its backup is pulling, kept between one piece and the next.

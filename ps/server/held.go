@@ -8,7 +8,7 @@ import (
 
 // HeldCut is a partition of the committed cut that is backed up here, to be read piece by piece beside everything else.
 type HeldCut struct {
-	server *Server
+	term   *term
 	backup *backup
 	rows   *ps.Held
 }
@@ -20,7 +20,7 @@ func (s *Server) HoldCut(cut ps.Clock, partitions []ps.Partition) ([]*HeldCut, e
 	defer s.mu.RUnlock()
 	held := make([]*HeldCut, 0, len(partitions))
 	for _, p := range partitions {
-		h, err := s.holdCut(cut, p)
+		h, err := s.backups.hold(cut, p)
 		if err != nil {
 			for _, h := range held {
 				h.release()
@@ -32,24 +32,25 @@ func (s *Server) HoldCut(cut ps.Clock, partitions []ps.Partition) ([]*HeldCut, e
 	return held, nil
 }
 
-func (s *Server) holdCut(cut ps.Clock, p ps.Partition) (*HeldCut, error) {
-	if int(p) >= len(s.backups) {
+// hold is HoldCut of one partition. The caller holds term.mu.
+func (s *backups) hold(cut ps.Clock, p ps.Partition) (*HeldCut, error) {
+	if int(p) >= len(s.all) {
 		return nil, fmt.Errorf("%w: there is no partition %d", ps.ErrInvalid, p)
 	}
-	b := s.backups[p]
+	b := s.all[p]
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.rows == nil {
 		return nil, fmt.Errorf("%w: partition %d is not backed up here", ps.ErrInvalid, p)
 	}
 	rows, err := b.rows.Hold(cut)
-	return &HeldCut{server: s, backup: b, rows: rows}, err
+	return &HeldCut{term: s.term, backup: b, rows: rows}, err
 }
 
 // Next returns more rows, of about so many bytes; none at the end.
 func (h *HeldCut) Next(bytes int) (ps.Block, error) {
-	h.server.mu.RLock()
-	defer h.server.mu.RUnlock()
+	h.term.mu.RLock()
+	defer h.term.mu.RUnlock()
 	h.backup.mu.Lock()
 	defer h.backup.mu.Unlock()
 	return h.rows.Next(bytes)
@@ -57,8 +58,8 @@ func (h *HeldCut) Next(bytes int) (ps.Block, error) {
 
 // Release says that nothing more will be read.
 func (h *HeldCut) Release() {
-	h.server.mu.RLock()
-	defer h.server.mu.RUnlock()
+	h.term.mu.RLock()
+	defer h.term.mu.RUnlock()
 	h.release()
 }
 

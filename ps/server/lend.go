@@ -16,7 +16,7 @@ const (
 
 // loan is an answer whose values lie where they are stored, and the locks that keep them as they are.
 type loan struct {
-	server   *Server
+	places   *places
 	slots    []*slot // locked
 	statuses []wire.PartitionStatus
 	stamps   []ps.Stamp
@@ -30,31 +30,31 @@ var loans = sync.Pool{New: func() any { return new(loan) }}
 //
 // It is the only place that holds the locks of several slots. They are taken in the order of partitions, and while they
 // are held nothing is waited for but the connection, no longer than a copy would take.
-func (s *Server) lend(generation ps.Generation, m *wire.Read) wire.Message {
-	if s.lends == 0 || len(m.Keys)*s.lends < lendCells {
+func (r *reads) lend(generation ps.Generation, m *wire.Read) wire.Message {
+	if r.lends == 0 || len(m.Keys)*r.lends < lendCells {
 		return nil
 	}
-	if _, refusal := s.checkRead(m); refusal != nil {
+	if _, refusal := r.check(m); refusal != nil {
 		return nil
 	}
 	l := loans.Get().(*loan)
-	l.server = s
-	s.mu.RLock()
-	if s.admit(generation) != nil || !l.take(m) {
+	l.places = r.places
+	r.places.term.mu.RLock()
+	if r.places.term.admit(generation) != nil || !l.take(m) {
 		l.end()
 		return nil
 	}
 	return wire.LendRows(l.statuses, l.stamps, l.pieces, l.end)
 }
 
-// take locks the partitions and finds the rows. The caller holds Server.mu for reading.
+// take locks the partitions and finds the rows. The caller holds term.mu for reading.
 func (l *loan) take(m *wire.Read) bool {
 	keys, total := m.Keys, 0
 	for i, g := range m.Groups {
-		if i > 0 && g.Partition <= m.Groups[i-1].Partition || int(g.Partition) >= len(l.server.slots) {
+		if i > 0 && g.Partition <= m.Groups[i-1].Partition || int(g.Partition) >= len(l.places.slots) {
 			return false
 		}
-		slot := l.server.slots[g.Partition]
+		slot := l.places.slots[g.Partition]
 		slot.mu.Lock()
 		l.slots = append(l.slots, slot)
 		if slot.state != owned || !slot.shard.CanRead(m.Clock) {
@@ -92,10 +92,10 @@ func (l *loan) end() {
 	for _, slot := range l.slots {
 		slot.mu.Unlock()
 	}
-	l.server.mu.RUnlock()
+	l.places.term.mu.RUnlock()
 	clear(l.slots)
 	clear(l.pieces)
-	l.slots, l.pieces, l.statuses, l.stamps, l.server = l.slots[:0], l.pieces[:0], l.statuses[:0], l.stamps[:0], nil
+	l.slots, l.pieces, l.statuses, l.stamps, l.places = l.slots[:0], l.pieces[:0], l.statuses[:0], l.stamps[:0], nil
 	loans.Put(l)
 }
 

@@ -127,7 +127,7 @@ func (m *move) sendFinal() error {
 		if err != nil {
 			return err
 		}
-		parts = final.Cut(&m.server.schema, wire.Piece(m.server.cfg.MaxBody))
+		parts = final.Cut(m.server.schema, wire.Piece(m.server.cfg.MaxBody))
 		m.slot.state = leaving
 		return nil
 	})
@@ -145,7 +145,7 @@ func (m *move) send(message wire.Message) error {
 	var pause pause
 	for attempt := 1; ; attempt++ {
 		m.sent = true
-		ack, err := askAt[*wire.Ack](m.ctx, m.server, m.address, m.generation, message)
+		ack, err := askAt[*wire.Ack](m.ctx, &m.server.others, m.address, m.generation, message)
 		if err == nil && len(ack.Partitions) == 1 {
 			err = ack.Partitions[0].Code.Err()
 		}
@@ -173,7 +173,7 @@ func (m *move) cancel() error {
 		ctx, done := context.WithTimeout(context.WithoutCancel(m.ctx), cancelTimeout)
 		defer done()
 		message := &wire.MoveCancel{Move: m.id}
-		if _, err := askAt[*wire.Ack](ctx, m.server, m.address, m.generation, message); err != nil {
+		if _, err := askAt[*wire.Ack](ctx, &m.server.others, m.address, m.generation, message); err != nil {
 			unheard = fmt.Errorf("it may hold a copy: %w", err)
 		}
 	}
@@ -210,7 +210,7 @@ func (s *Server) receive(generation ps.Generation, id wire.MoveID, f func(*slot)
 func (s *Server) moveRows(generation ps.Generation, m *wire.MoveRows) wire.Message {
 	return s.receive(generation, m.Move, func(slot *slot) error {
 		if m.Piece == 0 {
-			if err := slot.expect(&s.schema, m.Move); err != nil {
+			if err := slot.expect(s.schema, m.Move); err != nil {
 				return err
 			}
 		}

@@ -49,7 +49,7 @@ func (s *Server) fenceWorker(incarnation ps.Incarnation) (standings []Standing, 
 // SettleWorker ends what a fenced incarnation has staged here: it counts, or is dropped.
 func (s *Server) SettleWorker(incarnation ps.Incarnation, sequence uint64, commit bool) error {
 	err := s.settleWorker(incarnation, sequence, commit)
-	s.tellBackups()
+	s.announcer.tellBackups()
 	return err
 }
 
@@ -82,21 +82,13 @@ func (s *Server) Promote(cut ps.Clock, partitions []ps.Partition) error {
 		if slot.state != absent {
 			continue
 		}
-		shard, err := s.promote(p, cut)
+		shard, err := s.backups.promote(p, cut)
 		if err != nil {
 			return fmt.Errorf("promote partition %d: %w", p, err)
 		}
 		s.own(slot, shard)
 	}
 	return nil
-}
-
-func (s *Server) promote(p ps.Partition, cut ps.Clock) (*ps.Shard, error) {
-	b := s.backups[p]
-	if b.rows == nil {
-		return nil, fmt.Errorf("%w: it is not backed up here", ps.ErrInvalid)
-	}
-	return b.rows.Promote(cut)
 }
 
 // Holdings are the cuts that a server can return to.
@@ -139,7 +131,7 @@ func (s *Server) FenceGeneration(generation ps.Generation) Holdings {
 }
 
 func (s *Server) holdings() Holdings {
-	var h Holdings
+	h := Holdings{Backups: s.backups.holdings()}
 	for _, slot := range s.slots {
 		if slot.state == absent {
 			continue
@@ -147,18 +139,6 @@ func (s *Server) holdings() Holdings {
 		if base, undo := slot.shard.Base(); undo {
 			h.Owned = append(h.Owned, slot.id)
 			h.Base = append(h.Base, base)
-		}
-	}
-	for _, b := range s.backups {
-		if b.rows == nil {
-			continue
-		}
-		cut, any := b.rows.Cut()
-		if !any {
-			cut = NoCut
-		}
-		if any || b.rows.Delivered() > 0 {
-			h.Backups = append(h.Backups, BackupHolding{Partition: b.id, Cut: cut, Delivered: b.rows.Delivered()})
 		}
 	}
 	return h
@@ -223,19 +203,7 @@ func (s *Server) recover(
 
 // returnTo makes partitions and backups what they were at a cut.
 func (s *Server) returnTo(cut ps.Clock, route ps.Route) error {
-	var failed []error
-	for _, b := range s.backups {
-		if b.rows == nil {
-			continue
-		}
-		held, any := b.rows.Cut()
-		if b.rows.Delivered() == cut && cut > 0 && (!any || held < cut) {
-			if err := b.rows.Commit(cut); err != nil {
-				failed = append(failed, err)
-			}
-		}
-		b.rows.Drop()
-	}
+	failed := s.backups.returnTo(cut)
 	shards := make([]*ps.Shard, len(s.slots))
 	for p, slot := range s.slots {
 		if at(route.Owner, p) != s.cfg.Self {
@@ -265,12 +233,12 @@ func (s *Server) beginAt(cut ps.Clock, route ps.Route, rows map[ps.Partition]*ps
 		p := ps.Partition(i)
 		var err error
 		if at(route.Owner, i) == s.cfg.Self {
-			if shards[i], err = s.restoreShard(p, cut, rows); err != nil {
+			if shards[i], err = s.places.restore(p, cut, rows); err != nil {
 				return fmt.Errorf("partition %d: %w", p, err)
 			}
 		}
 		if at(route.Backup, i) == s.cfg.Self {
-			if backups[i], err = s.restoreBackup(p, cut, rows); err != nil {
+			if backups[i], err = s.backups.restore(p, cut, rows); err != nil {
 				return fmt.Errorf("backup of partition %d: %w", p, err)
 			}
 		}
@@ -280,30 +248,11 @@ func (s *Server) beginAt(cut ps.Clock, route ps.Route, rows map[ps.Partition]*ps
 		if shards[i] != nil {
 			slot.state, slot.shard = owned, shards[i]
 		}
-		s.backups[i].clear()
-		s.backups[i].rows = backups[i]
+		b := s.backups.all[i]
+		b.clear()
+		b.rows = backups[i]
 	}
 	return nil
-}
-
-func (s *Server) restoreShard(p ps.Partition, cut ps.Clock, rows map[ps.Partition]*ps.Block) (*ps.Shard, error) {
-	switch {
-	case rows[p] != nil:
-		return ps.RestoreShard(&s.schema, p, cut, rows[p])
-	case rows != nil || cut != 0:
-		return nil, fmt.Errorf("%w: it is not in the checkpoint", ps.ErrInvalid)
-	}
-	return ps.NewShard(&s.schema, p), nil
-}
-
-func (s *Server) restoreBackup(p ps.Partition, cut ps.Clock, rows map[ps.Partition]*ps.Block) (*ps.Backup, error) {
-	switch {
-	case rows[p] != nil:
-		return ps.RestoreBackup(&s.schema, p, cut, rows[p])
-	case rows != nil || cut != 0:
-		return nil, fmt.Errorf("%w: it is not in the checkpoint", ps.ErrInvalid)
-	}
-	return ps.NewBackup(&s.schema, p), nil
 }
 
 // shardAt returns a partition at a cut: the one that is served here, or else what the backup here holds.
@@ -317,5 +266,5 @@ func (s *Server) shardAt(slot *slot, cut ps.Clock) (*ps.Shard, error) {
 			return nil, err
 		}
 	}
-	return s.promote(slot.id, cut)
+	return s.backups.promote(slot.id, cut)
 }

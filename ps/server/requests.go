@@ -21,7 +21,7 @@ func (s *Server) Handle(ctx context.Context, generation ps.Generation, request w
 func (s *Server) HandleNow(generation ps.Generation, request wire.Message) wire.Message {
 	switch m := request.(type) {
 	case *wire.Read:
-		if answer := s.lend(generation, m); answer != nil {
+		if answer := s.reads.lend(generation, m); answer != nil {
 			wire.Release(request)
 			return answer
 		}
@@ -73,7 +73,7 @@ func (s *Server) handle(ctx context.Context, generation ps.Generation, request w
 	}
 	switch m := request.(type) {
 	case *wire.Read:
-		return s.read(ctx, generation, m)
+		return s.reads.read(ctx, generation, m)
 	case *wire.Stage:
 		return s.stage(ctx, generation, m, true)
 	case *wire.Contribute:
@@ -81,7 +81,7 @@ func (s *Server) handle(ctx context.Context, generation ps.Generation, request w
 	case *wire.Commit:
 		return s.commit(ctx, generation, m)
 	case *wire.CutReady:
-		return s.cutReady(generation, m)
+		return s.backups.cutReady(generation, m)
 	case *wire.PullCut:
 		return s.pullCut(ctx, generation, m)
 	case *wire.MoveRows:
@@ -122,183 +122,6 @@ func (l local) Call(ctx context.Context, generation ps.Generation, request wire.
 		return nil, err
 	}
 	return answer, nil
-}
-
-// refusal says why a request of a generation is not served now; nil if it is.
-func (s *Server) refusal(generation ps.Generation) *wire.Error {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.admit(generation)
-}
-
-// admit is refusal for those who hold mu.
-func (s *Server) admit(generation ps.Generation) *wire.Error {
-	switch {
-	case generation < s.generation:
-		return &wire.Error{Code: wire.Stale, Text: fmt.Sprintf("generation %d; now it is %d", generation, s.generation)}
-	case generation > s.generation || s.suspended || s.life.Err() != nil:
-		return &wire.Error{Code: wire.Retry, Text: fmt.Sprintf("generation %d is not served yet", generation)}
-	}
-	return nil
-}
-
-// serve lets f work on a partition that is owned here. While f says that it must wait, and while the
-// partition is leaving, it waits for a change; f is called again then. With noWait the refusal is mustWait.
-func (s *Server) serve(ctx context.Context, generation ps.Generation, p ps.Partition,
-	f func(*slot) (status wire.Code, wait bool),
-) (wire.PartitionStatus, *wire.Error) {
-	if int(p) >= len(s.slots) {
-		return wire.PartitionStatus{Partition: p, Code: wire.Invalid}, nil
-	}
-	slot := s.slots[p]
-	for {
-		status, changed, epoch, refusal := s.try(slot, generation, f)
-		if changed == nil || refusal != nil {
-			return status, refusal
-		}
-		if ctx == noWait {
-			return status, mustWait.(*wire.Error)
-		}
-		select {
-		case <-changed:
-		case <-epoch.Done():
-		case <-ctx.Done():
-			return wire.PartitionStatus{Partition: p, Code: wire.Retry}, nil
-		}
-	}
-}
-
-// try is one attempt of serve. It gives channels to wait for when another is needed.
-func (s *Server) try(slot *slot, generation ps.Generation, f func(*slot) (wire.Code, bool)) (
-	status wire.PartitionStatus, changed <-chan struct{}, epoch context.Context, refusal *wire.Error,
-) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if refusal := s.admit(generation); refusal != nil {
-		return status, nil, nil, refusal
-	}
-	slot.mu.Lock()
-	defer slot.mu.Unlock()
-	switch slot.state {
-	case absent:
-		return slot.elsewhere(), nil, nil, nil
-	case owned:
-		if code, wait := f(slot); !wait {
-			return wire.PartitionStatus{Partition: slot.id, Code: code}, nil, nil, nil
-		}
-	}
-	return status, slot.wait(), s.epoch, nil
-}
-
-// read returns rows once all of them are fresh enough. No memory is claimed for them while it waits.
-func (s *Server) read(ctx context.Context, generation ps.Generation, m *wire.Read) wire.Message {
-	total, refusal := s.checkRead(m)
-	if refusal != nil {
-		return refusal
-	}
-	room := 4 * int64(total)
-	for {
-		if ctx == noWait {
-			if !s.answers.TryAcquire(room) {
-				return mustWait
-			}
-		} else {
-			if refusal := s.awaitRead(ctx, generation, m); refusal != nil {
-				return refusal
-			}
-			if ctx.Err() != nil || s.answers.Acquire(ctx, room) != nil {
-				return &wire.Error{Code: wire.Retry, Text: "the request was given up"}
-			}
-		}
-		rows := wire.NewRows(total)
-		rows.Hold(s.answers, room)
-		refusal := s.copyRows(generation, m, rows)
-		if refusal == nil {
-			return rows
-		}
-		rows.Release()
-		if refusal != mustWait || ctx == noWait {
-			return refusal
-		}
-	}
-}
-
-// awaitRead waits until each group can be read, or is elsewhere.
-func (s *Server) awaitRead(ctx context.Context, generation ps.Generation, m *wire.Read) *wire.Error {
-	for _, g := range m.Groups {
-		_, refusal := s.serve(ctx, generation, g.Partition, func(slot *slot) (wire.Code, bool) {
-			return wire.OK, !slot.shard.CanRead(m.Clock)
-		})
-		if refusal != nil {
-			return refusal
-		}
-	}
-	return nil
-}
-
-// copyRows copies what is there. When something is not, the refusal is mustWait.
-func (s *Server) copyRows(generation ps.Generation, m *wire.Read, rows *wire.Rows) *wire.Error {
-	rows.Groups = make([]wire.PartitionStatus, 0, len(m.Groups))
-	rows.Stamps = make([]ps.Stamp, len(m.Groups))
-	keys, filled := m.Keys, 0
-	for i, g := range m.Groups {
-		group := keys[:g.Keys]
-		keys = keys[g.Keys:]
-		status, refusal := s.serve(noWait, generation, g.Partition, func(slot *slot) (wire.Code, bool) {
-			if !slot.shard.CanRead(m.Clock) {
-				return 0, true
-			}
-			for _, k := range group {
-				filled = s.readRow(slot.shard, k, m.Stored, rows.Values, filled)
-			}
-			rows.Stamps[i] = slot.shard.Stamp(m.Incarnation)
-			return wire.OK, false
-		})
-		if refusal != nil {
-			return refusal
-		}
-		rows.Groups = append(rows.Groups, status)
-	}
-	rows.Values = rows.Values[:filled]
-	return nil
-}
-
-// readRow reads a row into values from filled on, as it travels, and says how far they are filled then.
-func (s *Server) readRow(shard *ps.Shard, k ps.Key, stored bool, values []float32, filled int) int {
-	table, cells, read := &s.schema.Tables[k.Table], s.schema.Cols(k), shard.Read
-	if stored {
-		cells, read = table.Width(), shard.Stored
-	}
-	if !table.Sparse {
-		read(k, values[filled:filled+cells])
-		return filled + cells
-	}
-	row := make([]float32, cells)
-	read(k, row)
-	return len(s.schema.AppendRow(values[:filled], k, row))
-}
-
-// checkRead says how many values a request asks for at most.
-func (s *Server) checkRead(m *wire.Read) (values int, refusal *wire.Error) {
-	keys := m.Keys
-	if len(m.Groups) > len(s.slots) {
-		return 0, &wire.Error{Code: wire.Invalid, Text: fmt.Sprintf("%d groups of %d partitions", len(m.Groups), len(s.slots))}
-	}
-	for _, g := range m.Groups {
-		if g.Keys < 0 || g.Keys > len(keys) {
-			return 0, &wire.Error{Code: wire.Invalid, Text: "groups of more keys than there are"}
-		}
-		n, err := s.schema.CheckKeys(g.Partition, keys[:g.Keys])
-		if err != nil {
-			return 0, &wire.Error{Code: wire.Invalid, Text: err.Error()}
-		}
-		values += n
-		keys = keys[g.Keys:]
-	}
-	if len(keys) > 0 || values > wire.MaxBody/4-1024 {
-		return 0, &wire.Error{Code: wire.Invalid, Text: "keys without a group, or more values than fit a frame"}
-	}
-	return values, nil
 }
 
 // stage holds the parts of a contribution until their commit. Given: its memory is the shards'.
@@ -379,7 +202,7 @@ func (s *Server) commit(ctx context.Context, generation ps.Generation, m *wire.C
 			folded, err := slot.shard.Commit(m.Incarnation, m.Sequence)
 			if folded {
 				slot.wake()
-				passed = passed || s.cut != 0 && slot.shard.Passed(s.cut)
+				passed = passed || s.announcer.named != 0 && slot.shard.Passed(s.announcer.named)
 			}
 			s.logInvalid(slot, err)
 			return wire.CodeOf(err), false
@@ -390,7 +213,7 @@ func (s *Server) commit(ctx context.Context, generation ps.Generation, m *wire.C
 		ack.Partitions = append(ack.Partitions, status)
 	}
 	if passed {
-		s.tellBackups()
+		s.announcer.tellBackups()
 	}
 	return ack
 }

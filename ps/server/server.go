@@ -10,12 +10,9 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/semaphore"
 
 	"github.com/tierml/tierml/internal/loglimit"
 	"github.com/tierml/tierml/ps"
@@ -52,48 +49,27 @@ type Config struct {
 
 // Server serves the partitions of one process.
 //
-// Locks: mu is held for writing to change the generation, the route or many partitions at once. Otherwise
-// it is held for reading, together with the lock of the slot or backup in question, for as long as it takes
-// to work on memory. No lock is held while something travels or waits.
+// It decides what its parts share: the term, and which partitions are owned and backed up. Each part says what its lock guards.
+// Locks are taken in this order: term.mu, then announcer.mu or heldCut.mu, then that of a slot or of a backup, then neighbours.mu.
+// Nobody holds a slot's together with a backup's.
 type Server struct {
 	cfg     Config
-	schema  ps.Schema
 	log     *slog.Logger
-	links   wire.Links
 	traffic wire.Traffic
-	sparse  bool                // the schema has sparse tables
-	lends   int                 // the width of the widest table that View gives rows of; 0 = there is none
-	pulls   chan struct{}       // one token for each delivery that is coming in
-	answers *semaphore.Weighted // bytes of rows on their way to who asked
+	sparse  bool // the schema has sparse tables
 	said    loglimit.Limit
 
-	mu         sync.RWMutex
-	generation ps.Generation
-	suspended  bool // between FenceGeneration and Recover
-	routed     bool // has had a route of this generation
-	route      ps.Route
-	peers      map[ps.ServerID]string
-	slots      []*slot   // Index: Partition
-	backups    []*backup // Index: Partition
-	fenced     map[ps.Incarnation]bool
-	cut        ps.Clock // that is named or on its way to the backups; 0 = none
-	moves      uint64   // number of the last move out
-	recovered  ps.Clock // the cut that this generation began at
+	term
+	places
+	others    neighbours
+	reads     *reads
+	backups   *backups
+	announcer *announcer
 
-	// life ends with Serve; epoch ends with it and with the generation.
-	life     context.Context
-	die      context.CancelFunc
-	epoch    context.Context
-	endEpoch context.CancelFunc
-	errands  sync.WaitGroup // goroutines that tell backups of cuts and pull deliveries
-
-	telling announcements
-	held    heldCut
+	// These are guarded by term.mu.
+	moves     uint64   // number of the last move out
+	recovered ps.Clock // the cut that this generation began at
 }
-
-// answerBytes bounds the memory of rows on their way to who asked, unless they are sent from where they are stored. More have to
-// wait for those before them to be read, or for their connections to time out.
-const answerBytes = 128 << 20
 
 // New returns a server that has nothing yet.
 func New(cfg Config) *Server {
@@ -110,32 +86,18 @@ func New(cfg Config) *Server {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{
-		cfg:     cfg,
-		schema:  cfg.Schema,
-		log:     cfg.Log,
-		sparse:  hasSparse(&cfg.Schema),
-		lends:   widestView(&cfg.Schema),
-		pulls:   make(chan struct{}, cfg.PullsAtOnce),
-		answers: semaphore.NewWeighted(answerBytes),
-		slots:   make([]*slot, cfg.Schema.Partitions),
-		backups: make([]*backup, cfg.Schema.Partitions),
-		fenced:  map[ps.Incarnation]bool{},
-
-		generation: cfg.Generation,
-		recovered:  -1,
-	}
 	if cfg.TLS != nil {
 		cfg.Dial = wire.SecureDialer(cfg.Dial, cfg.TLS)
 	}
-	s.links = wire.Links{Dial: cfg.Dial, Job: cfg.Job, Traffic: &s.traffic, MaxBody: cfg.MaxBody, Panicked: cfg.Panicked}
-	for i := range s.slots {
-		s.slots[i] = &slot{id: ps.Partition(i)}
-		s.backups[i] = &backup{id: ps.Partition(i)}
-	}
-	s.telling.begin(0)
-	s.life, s.die = context.WithCancel(context.Background())
-	s.epoch, s.endEpoch = context.WithCancel(s.life)
+	s := &Server{cfg: cfg, log: cfg.Log, sparse: hasSparse(&cfg.Schema), recovered: -1}
+	s.term.init(cfg.Generation, cfg.Panicked)
+	s.places.init(&s.cfg.Schema, &s.term)
+	s.others.self, s.others.here = cfg.Self, local{s}
+	s.others.links = wire.Links{Dial: cfg.Dial, Job: cfg.Job, Traffic: &s.traffic, MaxBody: cfg.MaxBody, Panicked: cfg.Panicked}
+	s.reads = newReads(&s.places)
+	s.backups = newBackups(&s.cfg, &s.term, &s.others, &s.said)
+	s.announcer = &announcer{term: &s.term, places: &s.places, others: &s.others, log: cfg.Log}
+	s.announcer.reset()
 	return s
 }
 
@@ -154,7 +116,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	s.die() // no errand begins after this
 	s.mu.Unlock()
 	s.errands.Wait()
-	s.links.Close()
+	s.others.links.Close()
 	return err
 }
 
@@ -179,16 +141,6 @@ func (s *Server) serveNear(ctx context.Context, answering *wire.Server) (stop fu
 	return func() { cancel(); serving.Wait() }
 }
 
-// run starts a goroutine that Serve waits for. The caller holds mu, for reading or writing.
-func (s *Server) run(errand func()) {
-	if s.life.Err() == nil {
-		s.errands.Go(func() {
-			defer s.cfg.Panicked.Tell()
-			errand()
-		})
-	}
-}
-
 // SetRoute tells who serves, and where. One that is older than what is known is ignored.
 func (s *Server) SetRoute(generation ps.Generation, route ps.Route, peers map[ps.ServerID]string) {
 	s.mu.Lock()
@@ -206,10 +158,10 @@ func (s *Server) SetRoute(generation ps.Generation, route ps.Route, peers map[ps
 	for _, address := range peers {
 		addresses[address] = true
 	}
-	s.links.Keep(addresses)
-	s.tellBackups()
+	s.others.links.Keep(addresses)
+	s.announcer.tellBackups()
 	s.mu.RLock()
-	s.run(s.reportHeld)
+	s.run(s.backups.reportHeld)
 	s.mu.RUnlock()
 }
 
@@ -220,24 +172,17 @@ func (s *Server) outlive(generation ps.Generation) {
 		for _, slot := range s.slots {
 			slot.clear()
 		}
-		for _, b := range s.backups {
-			b.clear()
-		}
+		s.backups.clear()
 	}
 	s.beginGeneration(generation)
 	s.suspended = false
 }
 
 func (s *Server) beginGeneration(generation ps.Generation) {
-	s.generation, s.routed, s.recovered = generation, false, -1
-	s.cut = 0
-	s.endEpoch()
-	s.epoch, s.endEpoch = context.WithCancel(s.life)
-	s.telling.begin(0)
-	s.held.reset()
-	for _, b := range s.backups {
-		b.stop()
-	}
+	s.term.begin(generation)
+	s.recovered = -1
+	s.announcer.reset()
+	s.backups.stop()
 	for _, slot := range s.slots {
 		slot.newest = wire.MoveID{} // versions begin again with a run that begins again
 	}
@@ -245,7 +190,8 @@ func (s *Server) beginGeneration(generation ps.Generation) {
 
 // setRoute takes a route over. The caller holds mu for writing.
 func (s *Server) setRoute(route ps.Route, peers map[ps.ServerID]string) {
-	s.route, s.peers, s.routed = route, maps.Clone(peers), true
+	s.route, s.routed = route, true
+	s.others.set(peers)
 	for p, slot := range s.slots {
 		owner := at(route.Owner, p)
 		if slot.state == absent && slot.to != "" && owner != s.cfg.Self && owner != "" {
@@ -256,17 +202,7 @@ func (s *Server) setRoute(route ps.Route, peers map[ps.ServerID]string) {
 			s.ownArrived(slot)
 		}
 	}
-	for p, b := range s.backups {
-		b.retired = b.rows != nil && at(route.Backup, p) != s.cfg.Self
-	}
-}
-
-// at returns a partition's server, which a short route does not name.
-func at(servers []ps.ServerID, partition int) ps.ServerID {
-	if partition < len(servers) {
-		return servers[partition]
-	}
-	return ""
+	s.backups.retire(route)
 }
 
 // Own makes partitions that are at their initial state served here.
@@ -275,7 +211,7 @@ func (s *Server) Own(partitions []ps.Partition) {
 	defer s.mu.Unlock()
 	for _, p := range partitions {
 		if slot := s.slots[p]; slot.state == absent {
-			s.own(slot, ps.NewShard(&s.schema, p))
+			s.own(slot, ps.NewShard(s.schema, p))
 		}
 	}
 }
@@ -289,7 +225,7 @@ func (s *Server) OwnFrom(partitions []ps.Partition, clock ps.Clock, rows []*ps.B
 		if slot.state != absent {
 			continue
 		}
-		shard, err := ps.RestoreShard(&s.schema, p, clock, rows[i])
+		shard, err := ps.RestoreShard(s.schema, p, clock, rows[i])
 		if err != nil {
 			return fmt.Errorf("restore partition %d: %w", p, err)
 		}
@@ -298,13 +234,21 @@ func (s *Server) OwnFrom(partitions []ps.Partition, clock ps.Clock, rows []*ps.B
 	return nil
 }
 
-// own puts a shard into service. The caller holds mu for writing, or for reading together with the slot's lock.
-func (s *Server) own(slot *slot, shard *ps.Shard) {
-	for incarnation := range s.fenced { // any order: each is on its own
-		shard.Fence(incarnation)
-	}
-	slot.clear()
-	slot.state, slot.shard = owned, shard
+// BackUp adds partitions that are backed up here. Empty: they have history, so that a full delivery is needed
+// first; otherwise they are at their initial state. The next route that names another backup takes them away, once a cut is
+// committed: until then this is the only one that holds the cut before.
+func (s *Server) BackUp(partitions []ps.Partition, empty bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.backups.add(partitions, empty)
+}
+
+// BackUpFrom adds partitions that are backed up here, as a checkpoint has them at a clock. Index of rows: as
+// partitions.
+func (s *Server) BackUpFrom(partitions []ps.Partition, clock ps.Clock, rows []*ps.Block) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.backups.addFrom(partitions, clock, rows)
 }
 
 // Stats are a server's figures.

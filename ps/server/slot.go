@@ -16,7 +16,7 @@ const (
 	leaving // the last message of a move is on its way: neither side serves until it is acknowledged
 )
 
-// slot is the place of one partition. Everything in it is guarded by Server.mu held for writing, or for
+// slot is the place of one partition. Everything in it is guarded by term.mu held for writing, or for
 // reading together with the slot's own lock.
 type slot struct {
 	id ps.Partition

@@ -24,7 +24,7 @@ type OwnedStock struct {
 func (s *Server) TakeStock() Stock {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := Stock{Generation: s.generation, Suspended: s.suspended, Version: s.route.Version, Named: s.cut, Backups: s.holdings().Backups}
+	out := Stock{Generation: s.generation, Suspended: s.suspended, Version: s.route.Version, Named: s.announcer.named, Backups: s.backups.holdings()}
 	for _, slot := range s.slots {
 		if slot.state == absent {
 			continue

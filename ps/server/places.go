@@ -1,0 +1,95 @@
+package server
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/ps/wire"
+)
+
+// places has a slot for each partition of the job, whether it is owned here or not, and lets requests work on those that are.
+//
+// Locks: the slots say what guards them; the list of them never changes. Fenced is written with term.mu held for writing.
+type places struct {
+	schema *ps.Schema
+	term   *term
+	slots  []*slot // Index: Partition
+	fenced map[ps.Incarnation]bool
+}
+
+func (s *places) init(schema *ps.Schema, t *term) {
+	s.schema, s.term = schema, t
+	s.slots, s.fenced = make([]*slot, schema.Partitions), map[ps.Incarnation]bool{}
+	for i := range s.slots {
+		s.slots[i] = &slot{id: ps.Partition(i)}
+	}
+}
+
+// own puts a shard into service. The caller holds mu for writing, or for reading together with the slot's lock.
+func (s *places) own(slot *slot, shard *ps.Shard) {
+	for incarnation := range s.fenced { // any order: each is on its own
+		shard.Fence(incarnation)
+	}
+	slot.clear()
+	slot.state, slot.shard = owned, shard
+}
+
+// restore makes a shard of a checkpoint's rows; see Server.RecoverFrom.
+func (s *places) restore(p ps.Partition, cut ps.Clock, rows map[ps.Partition]*ps.Block) (*ps.Shard, error) {
+	switch {
+	case rows[p] != nil:
+		return ps.RestoreShard(s.schema, p, cut, rows[p])
+	case rows != nil || cut != 0:
+		return nil, fmt.Errorf("%w: it is not in the checkpoint", ps.ErrInvalid)
+	}
+	return ps.NewShard(s.schema, p), nil
+}
+
+// serve lets f work on a partition that is owned here. While f says that it must wait, and while the
+// partition is leaving, it waits for a change; f is called again then. With noWait the refusal is mustWait.
+func (s *places) serve(ctx context.Context, generation ps.Generation, p ps.Partition,
+	f func(*slot) (status wire.Code, wait bool),
+) (wire.PartitionStatus, *wire.Error) {
+	if int(p) >= len(s.slots) {
+		return wire.PartitionStatus{Partition: p, Code: wire.Invalid}, nil
+	}
+	slot := s.slots[p]
+	for {
+		status, changed, epoch, refusal := s.try(slot, generation, f)
+		if changed == nil || refusal != nil {
+			return status, refusal
+		}
+		if ctx == noWait {
+			return status, mustWait.(*wire.Error)
+		}
+		select {
+		case <-changed:
+		case <-epoch.Done():
+		case <-ctx.Done():
+			return wire.PartitionStatus{Partition: p, Code: wire.Retry}, nil
+		}
+	}
+}
+
+// try is one attempt of serve. It gives channels to wait for when another is needed.
+func (s *places) try(slot *slot, generation ps.Generation, f func(*slot) (wire.Code, bool)) (
+	status wire.PartitionStatus, changed <-chan struct{}, epoch context.Context, refusal *wire.Error,
+) {
+	s.term.mu.RLock()
+	defer s.term.mu.RUnlock()
+	if refusal := s.term.admit(generation); refusal != nil {
+		return status, nil, nil, refusal
+	}
+	slot.mu.Lock()
+	defer slot.mu.Unlock()
+	switch slot.state {
+	case absent:
+		return slot.elsewhere(), nil, nil, nil
+	case owned:
+		if code, wait := f(slot); !wait {
+			return wire.PartitionStatus{Partition: slot.id, Code: code}, nil, nil, nil
+		}
+	}
+	return status, slot.wait(), s.term.epoch, nil
+}

@@ -1,0 +1,139 @@
+package server
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/ps/wire"
+)
+
+// answerBytes bounds the memory of rows on their way to who asked, unless they are sent from where they are stored. More have to
+// wait for those before them to be read, or for their connections to time out.
+const answerBytes = 128 << 20
+
+// reads answers workers' requests for rows, and lets those wait whose clock has not been reached yet.
+//
+// Locks: it has none. Only the semaphore ever changes, and it is waited for with no lock held.
+type reads struct {
+	places  *places
+	lends   int                 // the width of the widest table that View gives rows of; 0 = there is none
+	answers *semaphore.Weighted // bytes of rows on their way to who asked
+}
+
+func newReads(p *places) *reads {
+	return &reads{places: p, lends: widestView(p.schema), answers: semaphore.NewWeighted(answerBytes)}
+}
+
+// read returns rows once all of them are fresh enough. No memory is claimed for them while it waits.
+func (r *reads) read(ctx context.Context, generation ps.Generation, m *wire.Read) wire.Message {
+	total, refusal := r.check(m)
+	if refusal != nil {
+		return refusal
+	}
+	room := 4 * int64(total)
+	for {
+		if ctx == noWait {
+			if !r.answers.TryAcquire(room) {
+				return mustWait
+			}
+		} else {
+			if refusal := r.await(ctx, generation, m); refusal != nil {
+				return refusal
+			}
+			if ctx.Err() != nil || r.answers.Acquire(ctx, room) != nil {
+				return &wire.Error{Code: wire.Retry, Text: "the request was given up"}
+			}
+		}
+		rows := wire.NewRows(total)
+		rows.Hold(r.answers, room)
+		refusal := r.copyRows(generation, m, rows)
+		if refusal == nil {
+			return rows
+		}
+		rows.Release()
+		if refusal != mustWait || ctx == noWait {
+			return refusal
+		}
+	}
+}
+
+// await waits until each group can be read, or is elsewhere.
+func (r *reads) await(ctx context.Context, generation ps.Generation, m *wire.Read) *wire.Error {
+	for _, g := range m.Groups {
+		_, refusal := r.places.serve(ctx, generation, g.Partition, func(slot *slot) (wire.Code, bool) {
+			return wire.OK, !slot.shard.CanRead(m.Clock)
+		})
+		if refusal != nil {
+			return refusal
+		}
+	}
+	return nil
+}
+
+// copyRows copies what is there. When something is not, the refusal is mustWait.
+func (r *reads) copyRows(generation ps.Generation, m *wire.Read, rows *wire.Rows) *wire.Error {
+	rows.Groups = make([]wire.PartitionStatus, 0, len(m.Groups))
+	rows.Stamps = make([]ps.Stamp, len(m.Groups))
+	keys, filled := m.Keys, 0
+	for i, g := range m.Groups {
+		group := keys[:g.Keys]
+		keys = keys[g.Keys:]
+		status, refusal := r.places.serve(noWait, generation, g.Partition, func(slot *slot) (wire.Code, bool) {
+			if !slot.shard.CanRead(m.Clock) {
+				return 0, true
+			}
+			for _, k := range group {
+				filled = r.readRow(slot.shard, k, m.Stored, rows.Values, filled)
+			}
+			rows.Stamps[i] = slot.shard.Stamp(m.Incarnation)
+			return wire.OK, false
+		})
+		if refusal != nil {
+			return refusal
+		}
+		rows.Groups = append(rows.Groups, status)
+	}
+	rows.Values = rows.Values[:filled]
+	return nil
+}
+
+// readRow reads a row into values from filled on, as it travels, and says how far they are filled then.
+func (r *reads) readRow(shard *ps.Shard, k ps.Key, stored bool, values []float32, filled int) int {
+	table, cells, read := &r.places.schema.Tables[k.Table], r.places.schema.Cols(k), shard.Read
+	if stored {
+		cells, read = table.Width(), shard.Stored
+	}
+	if !table.Sparse {
+		read(k, values[filled:filled+cells])
+		return filled + cells
+	}
+	row := make([]float32, cells)
+	read(k, row)
+	return len(r.places.schema.AppendRow(values[:filled], k, row))
+}
+
+// check says how many values a request asks for at most.
+func (r *reads) check(m *wire.Read) (values int, refusal *wire.Error) {
+	keys := m.Keys
+	if len(m.Groups) > len(r.places.slots) {
+		return 0, &wire.Error{Code: wire.Invalid, Text: fmt.Sprintf("%d groups of %d partitions", len(m.Groups), len(r.places.slots))}
+	}
+	for _, g := range m.Groups {
+		if g.Keys < 0 || g.Keys > len(keys) {
+			return 0, &wire.Error{Code: wire.Invalid, Text: "groups of more keys than there are"}
+		}
+		n, err := r.places.schema.CheckKeys(g.Partition, keys[:g.Keys])
+		if err != nil {
+			return 0, &wire.Error{Code: wire.Invalid, Text: err.Error()}
+		}
+		values += n
+		keys = keys[g.Keys:]
+	}
+	if len(keys) > 0 || values > wire.MaxBody/4-1024 {
+		return 0, &wire.Error{Code: wire.Invalid, Text: "keys without a group, or more values than fit a frame"}
+	}
+	return values, nil
+}

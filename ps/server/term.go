@@ -1,0 +1,81 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/ps/wire"
+)
+
+// term is what a server serves under: a generation and its route, and the contexts that end with them.
+//
+// Locks: mu is held for writing to change the term, or what is here of many partitions at once. Otherwise it is held for reading,
+// together with the lock of the slot or backup in question, for as long as it takes to work on memory. It comes before every other
+// lock. No lock is held while something travels or waits.
+type term struct {
+	panicked wire.Panicked
+
+	mu         sync.RWMutex
+	generation ps.Generation
+	suspended  bool // between FenceGeneration and Recover
+	routed     bool // has had a route of this generation
+	route      ps.Route
+
+	// life ends with Serve; epoch ends with it and with the generation. Only epoch changes.
+	life     context.Context
+	die      context.CancelFunc
+	epoch    context.Context
+	endEpoch context.CancelFunc
+	errands  sync.WaitGroup // goroutines that tell backups of cuts and pull deliveries
+}
+
+func (t *term) init(generation ps.Generation, panicked wire.Panicked) {
+	t.generation, t.panicked = generation, panicked
+	t.life, t.die = context.WithCancel(context.Background())
+	t.epoch, t.endEpoch = context.WithCancel(t.life)
+}
+
+// begin takes up a generation, which has no route yet, and ends what was done for the one before. The caller holds mu for writing.
+func (t *term) begin(generation ps.Generation) {
+	t.generation, t.routed = generation, false
+	t.endEpoch()
+	t.epoch, t.endEpoch = context.WithCancel(t.life)
+}
+
+// run starts a goroutine that Serve waits for. The caller holds mu, for reading or writing.
+func (t *term) run(errand func()) {
+	if t.life.Err() == nil {
+		t.errands.Go(func() {
+			defer t.panicked.Tell()
+			errand()
+		})
+	}
+}
+
+// refusal says why a request of a generation is not served now; nil if it is.
+func (t *term) refusal(generation ps.Generation) *wire.Error {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.admit(generation)
+}
+
+// admit is refusal for those who hold mu.
+func (t *term) admit(generation ps.Generation) *wire.Error {
+	switch {
+	case generation < t.generation:
+		return &wire.Error{Code: wire.Stale, Text: fmt.Sprintf("generation %d; now it is %d", generation, t.generation)}
+	case generation > t.generation || t.suspended || t.life.Err() != nil:
+		return &wire.Error{Code: wire.Retry, Text: fmt.Sprintf("generation %d is not served yet", generation)}
+	}
+	return nil
+}
+
+// at returns a partition's server, which a short route does not name.
+func at(servers []ps.ServerID, partition int) ps.ServerID {
+	if partition < len(servers) {
+		return servers[partition]
+	}
+	return ""
+}
