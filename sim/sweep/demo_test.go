@@ -22,9 +22,9 @@ import (
 )
 
 var (
-	realJournal = flag.String("journal", "", "judge this journal of a real run of examples/demo.yaml instead of those in testdata/told")
+	realJournal = flag.String("journal", "", "judge this journal of a real run of examples/demo.yaml instead of those in testdata/replays")
 	update      = flag.Bool("update", false, "with -journal: take the golden decisions from it")
-	keep        = flag.String("keep", "", "with -journal: keep what matters of it in testdata/told under this `name`")
+	keep        = flag.String("keep", "", "with -journal: keep what matters of it in testdata/replays under this `name`")
 )
 
 // demoWork is the work of a clock of examples/demo.yaml, as the journals of real runs have it.
@@ -92,13 +92,13 @@ func decisions(entries []journal.Entry) string {
 	return b.String()
 }
 
-// TestOneBrain: the simulated demo decides what a real run of it on a laptop decided, in the same order: launches (pool,
+// TestSimulatedDemoDecidesAsReal: the simulated demo decides what a real run of it on a laptop decided, in the same order: launches (pool,
 // count, bid), switches, stages and terminations. It is told nothing of that run; the golden decisions were taken from its
 // journal by -journal FILE -update.
 //
 // What may differ is not compared: times, names of machines, how many clocks a loss costs, in how many calls machines
 // of a pool are terminated one after the other, and ends that the provider decides.
-func TestOneBrain(t *testing.T) {
+func TestSimulatedDemoDecidesAsReal(t *testing.T) {
 	const golden = "testdata/demo.decisions"
 	if *update && *realJournal != "" {
 		if err := os.WriteFile(golden, []byte(decisions(readJournal(t, *realJournal))), 0o644); err != nil {
@@ -112,23 +112,23 @@ func TestOneBrain(t *testing.T) {
 	compareDecisions(t, demo(t), string(want))
 }
 
-// TestOneBrainTold: told what a real run's controller was told, at the times at which it was, the simulated one decides the
-// same, also where the run decided otherwise than an undisturbed one: on a busy computer notices come further apart than
-// its settings' NoticeWait, and are answered in several launches. The journals in testdata are of runs of the demo beside two
-// busy loops, without the lines that tell a controller nothing. Any other one is judged by
+// TestReplayedRuns: given the events of a real run's journal at their times, the simulated controller decides the same. So it
+// does where the run differs from an undisturbed one: on a busy computer notices come further apart than NoticeWait, and are
+// answered in several launches. The journals in testdata are of runs of the demo beside two busy loops, without the lines that
+// are no events. To check another one:
 //
-//	go test ./sim/sweep -run OneBrainTold -journal runs/demo-N/journal.jsonl [-keep NAME]
-func TestOneBrainTold(t *testing.T) {
-	files, _ := filepath.Glob("testdata/told/*.jsonl.gz")
+//	go test ./sim/sweep -run ReplayedRuns -journal runs/demo-N/journal.jsonl [-keep NAME]
+func TestReplayedRuns(t *testing.T) {
+	files, _ := filepath.Glob("testdata/replays/*.jsonl.gz")
 	if *realJournal != "" {
 		files = []string{*realJournal}
 	} else if len(files) < 2 {
-		t.Errorf("%d journals in testdata/told", len(files))
+		t.Errorf("%d journals in testdata/replays", len(files))
 	}
 	for _, file := range files {
 		real := readJournal(t, file)
 		if *realJournal != "" && *keep != "" {
-			keepRecorded(t, "testdata/told/"+*keep+".jsonl.gz", real)
+			keepRecorded(t, "testdata/replays/"+*keep+".jsonl.gz", real)
 		}
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			cfg, err := demo(t), error(nil)

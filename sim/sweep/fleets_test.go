@@ -52,10 +52,10 @@ func purchases(all []journal.Entry) string {
 	return decisions(until) + given(until)
 }
 
-// TestOneBrainOfFleets: a job whose provider chooses among pools, none of them deep. A real run of it bought by CreateFleet from
+// TestSimulatedFleetsDecideAsReal: a job whose provider chooses among pools, none of them deep. A real run of it bought by CreateFleet from
 // the fake cloud, was given some machines of each of four pools, too few, and bought in a fifth what was missing. Simulated it
 // asks for the same and is given the same: by its own cloud, and told what the real run's controller was told.
-func TestOneBrainOfFleets(t *testing.T) {
+func TestSimulatedFleetsDecideAsReal(t *testing.T) {
 	real := readJournal(t, "testdata/fleets/real.jsonl.gz")
 	want := purchases(real)
 	if !strings.Contains(want, ", or of ") || strings.Count(want, "1 of ") < 3 {
