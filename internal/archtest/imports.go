@@ -52,7 +52,7 @@ var arrows = []arrow{
 	{exactly("apps"), either(exactly("ps"), below("apps"), tooling),
 		"an application knows rows and splits, not machines, networks, tiers or time"},
 	{exactly("elasticity/step"), either(exactly("ps", "tiers"), tooling),
-		"step is what both brains share; it knows neither, and decides nothing"},
+		"step is what fleet and training share; it knows neither, and decides nothing"},
 	{exactly("elasticity/fleet"), either(exactly("market", "bidding", "provisioner", "elasticity/step", "elasticity/tempo"), tooling),
 		"the fleet buys machines for a demand; it must not know layouts, clocks and cuts, which are training's"},
 	{exactly("elasticity/training"), either(exactly("ps", "tiers", "elasticity/step", "elasticity/tempo"), tooling),
