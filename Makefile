@@ -22,7 +22,8 @@ TOOL := $(GO) tool -modfile=tools/go.mod
 CACHE := .cache
 FUZZTIME ?= 20s
 # Packages with goroutines: what the race detector is for.
-RACE ?= ./elasticity/... ./fakecloud/... ./internal/... ./provisioner/... ./ps/... ./tiers/... ./cmd/...
+RACE ?= ./cmd/... ./doctor/... ./elasticity/... ./fakecloud/... ./internal/... ./jobmanager/... ./jobrun/... ./planner/... ./providers/... ./provisioner/... \
+  ./ps/... ./tiers/... ./watch/...
 
 .PHONY: help
 help: ## list the targets
