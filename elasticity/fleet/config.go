@@ -3,7 +3,7 @@
 // should be; Work reports when one may go. It refuses to know what the machines do: no layout, no clock, no cut.
 //
 // Each file uses only those before it: events, crashes, config, machine, considered, markets, charges, launches, view, fleet,
-// buying, reliable, wanted, past, ends, reconcile, answers, api.
+// buying, reliable, wanted, past, notices, ends, reconcile, answers, api.
 package fleet
 
 import (
