@@ -25,8 +25,8 @@ type Param struct {
 	// Choices are the words that may be written, when it is a word: its value, and Default, is the place of
 	// the word in the list, and Min, Max and Whole are not used.
 	Choices []string
-	// Column says that it is a column of the data, by its number from 1 or by its name. Resolve gives 0 for a name; who has the
-	// data looks it up in Params.
+	// Column says that it is a column of the data, by its number from 1 or by its name. Resolve gives 0 for a name; the
+	// application looks it up in the data.
 	Column bool
 }
 

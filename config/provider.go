@@ -55,7 +55,7 @@ type Block interface {
 	Check(c *Checker)
 }
 
-// providers are those that there are. It changes before main begins only.
+// providers are the registered ones. It changes only before main begins.
 var providers []Provider
 
 // Register adds a provider to those that job files may name. It is for init functions (providers/all).
@@ -66,7 +66,7 @@ func Register(p Provider) {
 	providers = append(providers, p)
 }
 
-// Providers are those that there are, in the order of their registration.
+// Providers returns the registered providers, in the order of their registration.
 func Providers() []Provider { return slices.Clone(providers) }
 
 // ProviderNamed finds a provider.

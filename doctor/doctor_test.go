@@ -17,22 +17,6 @@ import (
 	"github.com/tierml/tierml/doctor/doctortest"
 )
 
-// expectation is how a check should end.
-type expectation struct {
-	Check  string
-	Status doctor.Status
-	Words  string // in what it found or advises
-}
-
-func examine(t *testing.T, name string, checks []doctor.Check, want ...expectation) {
-	t.Helper()
-	all := make([]doctortest.Expectation, len(want))
-	for i, w := range want {
-		all[i] = doctortest.Expectation(w)
-	}
-	doctortest.Examine(t, name, checks, all...)
-}
-
 func TestHost(t *testing.T) {
 	dir := t.TempDir()
 	room := func(n uint64, err error) func(string) (uint64, error) {
@@ -43,20 +27,20 @@ func TestHost(t *testing.T) {
 	if err := os.WriteFile(file, []byte("x"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	examine(t, "room", []doctor.Check{doctor.Disk(dir, room(100<<30, nil))}, expectation{"disk", doctor.OK, "100.0 GB free"})
-	examine(t, "little room", []doctor.Check{doctor.Disk(dir, room(2<<30, nil))}, expectation{"disk", doctor.Warning, "checkpoint.to"})
-	examine(t, "no room", []doctor.Check{doctor.Disk(dir, room(5<<20, nil))}, expectation{"disk", doctor.Failed, "only 5 MB"})
-	examine(t, "unknown room", []doctor.Check{doctor.Disk(dir, room(0, errors.New("broken")))}, expectation{"disk", doctor.Warning, "broken"})
-	examine(t, "a file", []doctor.Check{doctor.Disk(filepath.Join(file, "runs"), room(1, nil))}, expectation{"disk", doctor.Failed, "may write to"})
-	examine(t, "files", []doctor.Check{doctor.OpenFiles(16, files(1024))}, expectation{"open files", doctor.OK, "1024"})
-	examine(t, "few files", []doctor.Check{doctor.OpenFiles(64, files(1024))}, expectation{"open files", doctor.Failed, "ulimit -n 1792"})
-	examine(t, "port", []doctor.Check{doctor.Listening("ports", "127.0.0.1:0", "")}, expectation{"ports", doctor.OK, "127.0.0.1:"})
-	examine(t, "foreign address", []doctor.Check{doctor.Listening("ports", "192.0.2.1:0", "write an address of this host")}, expectation{"ports", doctor.Failed, "of this host"})
-	examine(t, "clock", []doctor.Check{doctor.Year(func() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) })}, expectation{"clock", doctor.OK, "2026"})
-	examine(t, "no clock", []doctor.Check{doctor.Year(func() time.Time { return time.Unix(0, 0) })}, expectation{"clock", doctor.Failed, "NTP"})
+	doctortest.Examine(t, "room", []doctor.Check{doctor.Disk(dir, room(100<<30, nil))}, doctortest.Want("disk", doctor.OK, "100.0 GB free"))
+	doctortest.Examine(t, "little room", []doctor.Check{doctor.Disk(dir, room(2<<30, nil))}, doctortest.Want("disk", doctor.Warning, "checkpoint.to"))
+	doctortest.Examine(t, "no room", []doctor.Check{doctor.Disk(dir, room(5<<20, nil))}, doctortest.Want("disk", doctor.Failed, "only 5 MB"))
+	doctortest.Examine(t, "unknown room", []doctor.Check{doctor.Disk(dir, room(0, errors.New("broken")))}, doctortest.Want("disk", doctor.Warning, "broken"))
+	doctortest.Examine(t, "a file", []doctor.Check{doctor.Disk(filepath.Join(file, "runs"), room(1, nil))}, doctortest.Want("disk", doctor.Failed, "may write to"))
+	doctortest.Examine(t, "files", []doctor.Check{doctor.OpenFiles(16, files(1024))}, doctortest.Want("open files", doctor.OK, "1024"))
+	doctortest.Examine(t, "few files", []doctor.Check{doctor.OpenFiles(64, files(1024))}, doctortest.Want("open files", doctor.Failed, "ulimit -n 1792"))
+	doctortest.Examine(t, "port", []doctor.Check{doctor.Listening("ports", "127.0.0.1:0", "")}, doctortest.Want("ports", doctor.OK, "127.0.0.1:"))
+	doctortest.Examine(t, "foreign address", []doctor.Check{doctor.Listening("ports", "192.0.2.1:0", "write an address of this host")}, doctortest.Want("ports", doctor.Failed, "of this host"))
+	doctortest.Examine(t, "clock", []doctor.Check{doctor.Year(func() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) })}, doctortest.Want("clock", doctor.OK, "2026"))
+	doctortest.Examine(t, "no clock", []doctor.Check{doctor.Year(func() time.Time { return time.Unix(0, 0) })}, doctortest.Want("clock", doctor.Failed, "NTP"))
 	open := func(_ context.Context, name string) (io.ReadCloser, error) { return os.Open(name) }
-	examine(t, "data", []doctor.Check{doctor.Readable("data", file, open)}, expectation{"data", doctor.OK, "file can be read"})
-	examine(t, "no data", []doctor.Check{doctor.Readable("data", file+"s", open)}, expectation{"data", doctor.Failed, "cannot be read"})
+	doctortest.Examine(t, "data", []doctor.Check{doctor.Readable("data", file, open)}, doctortest.Want("data", doctor.OK, "file can be read"))
+	doctortest.Examine(t, "no data", []doctor.Check{doctor.Readable("data", file+"s", open)}, doctortest.Want("data", doctor.Failed, "cannot be read"))
 	if _, err := doctor.FreeBytes(dir); err != nil {
 		t.Error(err)
 	}
@@ -90,9 +74,9 @@ func TestEndpoint(t *testing.T) {
 			if name == "agrees" {
 				status, words = doctor.Failed, "403 Forbidden"
 			}
-			examine(t, name, []doctor.Check{doctor.Fetchable("program", c.url, server.Client())}, expectation{"program", status, words})
+			doctortest.Examine(t, name, []doctor.Check{doctor.Fetchable("program", c.url, server.Client())}, doctortest.Want("program", status, words))
 		}
-		examine(t, name, []doctor.Check{doctor.Endpoint(c.url, server.Client(), c.now)}, expectation{"network and clock", c.status, c.words})
+		doctortest.Examine(t, name, []doctor.Check{doctor.Endpoint(c.url, server.Client(), c.now)}, doctortest.Want("network and clock", c.status, c.words))
 	}
 }
 
@@ -111,20 +95,20 @@ func TestStore(t *testing.T) {
 		Remove: func(_ context.Context, name string) error { delete(objects, name); return nil },
 		Join:   func(folder string, below ...string) string { return folder + "/" + strings.Join(below, "/") },
 	}
-	examine(t, "store", []doctor.Check{s.Check("s3://b/p", "1")}, expectation{"checkpoints", doctor.OK, "s3://b/p takes objects"})
+	doctortest.Examine(t, "store", []doctor.Check{s.Check("s3://b/p", "1")}, doctortest.Want("checkpoints", doctor.OK, "s3://b/p takes objects"))
 	if len(objects) != 0 {
 		t.Errorf("left behind: %v", objects)
 	}
 	refuse := errors.New("access denied")
 	stuck := s
 	stuck.Remove = func(context.Context, string) error { return refuse }
-	examine(t, "no removing", []doctor.Check{stuck.Check("s3://b/p", "2")}, expectation{"checkpoints", doctor.Warning, "old checkpoints would stay"})
+	doctortest.Examine(t, "no removing", []doctor.Check{stuck.Check("s3://b/p", "2")}, doctortest.Want("checkpoints", doctor.Warning, "old checkpoints would stay"))
 	closed := s
 	closed.Write = func(context.Context, string, func(io.Writer) error) error { return refuse }
-	examine(t, "no writing", []doctor.Check{closed.Check("s3://b/p", "3")}, expectation{"checkpoints", doctor.Failed, "cannot be written"})
+	doctortest.Examine(t, "no writing", []doctor.Check{closed.Check("s3://b/p", "3")}, doctortest.Want("checkpoints", doctor.Failed, "cannot be written"))
 	other := s
 	other.Open = func(context.Context, string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("?")), nil }
-	examine(t, "other content", []doctor.Check{other.Check("s3://b/p", "4")}, expectation{"checkpoints", doctor.Failed, "something else"})
+	doctortest.Examine(t, "other content", []doctor.Check{other.Check("s3://b/p", "4")}, doctortest.Want("checkpoints", doctor.Failed, "something else"))
 }
 
 func TestText(t *testing.T) {

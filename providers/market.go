@@ -85,7 +85,7 @@ func WantedTypes(m *local.Market, job *config.Job) (names []string, machines int
 }
 
 // WantedVCPUs is how many vCPUs a job takes at most, on spot and on demand. A run meets a quota as a lack of capacity and goes on
-// with fewer machines: a plan warns of it. Who may not ask for quotas is told so by tierml doctor, not by every plan.
+// with fewer machines: a plan warns of it. tierml doctor reports missing rights to read quotas; plans do not.
 func WantedVCPUs(m *local.Market, job *config.Job, region string) (spot, onDemand float64) {
 	_, machines := WantedTypes(m, job)
 	largest := 0

@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Controller is what the controller of the run is told beforehand: what that of a real run is (jobrun), but for what the
+// Controller is the configuration of the run's controller: that of a real run (jobrun), but for what the
 // job is about and where it is saved.
 func (c *Config) Controller() elasticity.Config {
 	out := elasticity.Config{

@@ -59,7 +59,7 @@ type Config struct {
 	// MaxDuration ends the run in order, Horizon at once; 0 = never.
 	MaxDuration, Horizon time.Duration
 
-	// Watch, if not nil, is told each event and what the controller did about it, when there is a Record.
+	// Watch, if not nil, gets each event and the controller's actions, when there is a Record.
 	Watch func(time.Time, elasticity.Event, []elasticity.Action)
 	// Record is told every journal entry, in order. When it is nil nobody reads the journal, and none is written: the
 	// same run takes a fraction of the time.

@@ -15,6 +15,11 @@ type Expectation struct {
 	Words  string // in what it found or advises
 }
 
+// Want returns an expectation.
+func Want(check string, status doctor.Status, words string) Expectation {
+	return Expectation{Check: check, Status: status, Words: words}
+}
+
 // Examine makes all checks and compares some. What fails must say what to do.
 func Examine(t *testing.T, name string, checks []doctor.Check, want ...Expectation) {
 	t.Helper()

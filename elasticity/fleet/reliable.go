@@ -121,7 +121,7 @@ func (f *Fleet) trimReliable() {
 	}
 }
 
-// LeastReliable is the type of the reliable machine with the least memory: those that there are may be others than the job's.
+// LeastReliable is the type of the reliable machine with the least memory: machines of a run that is taken over may have other types than the job's.
 func (f *Fleet) LeastReliable() market.InstanceType {
 	kind := f.cfg.Reliable.Type
 	for _, m := range f.Roster.List {

@@ -33,7 +33,7 @@ type Config struct {
 	Want   bidding.Want
 	Pools  []elasticity.Pool // sorted by pool
 	Policy bidding.Policy
-	// Job is what the policy is told of the work; the controller keeps what changes in it up to date, and what follows from
+	// Job is what the policy knows of the work; the controller keeps what changes in it up to date, and what follows from
 	// the settings.
 	Job bidding.Job
 	// Restart is how long a fleet whose agents have all called takes until it works: it loads its data and the checkpoint.

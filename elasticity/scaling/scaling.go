@@ -110,7 +110,7 @@ const (
 
 const tokenKey = "authorization"
 
-// check lets in who has the token.
+// check admits callers with the token.
 func (d door) check(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	if err := d.admit(stream.Context()); err != nil {
 		return err

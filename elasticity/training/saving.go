@@ -129,7 +129,7 @@ func (sv *saves) TakeManifest(e ManifestWritten) {
 	})
 }
 
-// doubt is told that a checkpoint is damaged: the one before it is the newest then.
+// doubt drops a damaged checkpoint: the one before it is the newest then.
 func (sv *saves) doubt(checkpoint string) {
 	if checkpoint == sv.cfg.Job.ResumeFrom { // and is never begun with again
 		sv.cfg.Job.ResumeFrom, sv.cfg.Job.ResumeAt = "", 0

@@ -13,30 +13,6 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// expectation is how a check should end.
-type expectation struct {
-	Check  string
-	Status doctor.Status
-	Words  string // in what it found or advises
-}
-
-func examine(t *testing.T, name string, checks []doctor.Check, want ...expectation) {
-	t.Helper()
-	all := make([]doctortest.Expectation, len(want))
-	for i, w := range want {
-		all[i] = doctortest.Expectation(w)
-	}
-	doctortest.Examine(t, name, checks, all...)
-}
-
-// The ends of a check.
-const (
-	OK      = doctor.OK
-	Warning = doctor.Warning
-	Failed  = doctor.Failed
-	Skipped = doctor.Skipped
-)
-
 // patient is EC2 as a test wants it.
 type patient struct {
 	unpriced string
@@ -113,57 +89,57 @@ func TestChecks(t *testing.T) {
 	denied := errors.Join(provisioner.ErrDenied, errors.New("UnauthorizedOperation"))
 	for name, c := range map[string]struct {
 		change func(*patient, *config.Job)
-		want   []expectation
+		want   []doctortest.Expectation
 	}{
-		"all well": {func(*patient, *config.Job) {}, []expectation{{"credentials", OK, "us-west-2"}, {"permissions", OK, "all 4"}, {"image", OK, "x86_64"},
-			{"subnets", OK, "1"}, {"security groups", OK, "reach each other"}, {"a launch", OK, "c5.xlarge in us-west-2a"},
-			{"terminations", OK, "none to try"}, {"prices", OK, "1 pools"}, {"quotas", OK, "256 spot vCPUs (32 wanted)"}}},
-		"nobody": {func(a *patient, _ *config.Job) { a.refused["DescribeInstances"] = denied }, []expectation{{"credentials", Failed, "AWS_PROFILE"},
-			{"permissions", Skipped, "needs credentials"}, {"quotas", Skipped, ""}}},
+		"all well": {func(*patient, *config.Job) {}, []doctortest.Expectation{doctortest.Want("credentials", doctor.OK, "us-west-2"), doctortest.Want("permissions", doctor.OK, "all 4"), doctortest.Want("image", doctor.OK, "x86_64"),
+			doctortest.Want("subnets", doctor.OK, "1"), doctortest.Want("security groups", doctor.OK, "reach each other"), doctortest.Want("a launch", doctor.OK, "c5.xlarge in us-west-2a"),
+			doctortest.Want("terminations", doctor.OK, "none to try"), doctortest.Want("prices", doctor.OK, "1 pools"), doctortest.Want("quotas", doctor.OK, "256 spot vCPUs (32 wanted)")}},
+		"nobody": {func(a *patient, _ *config.Job) { a.refused["DescribeInstances"] = denied }, []doctortest.Expectation{doctortest.Want("credentials", doctor.Failed, "AWS_PROFILE"),
+			doctortest.Want("permissions", doctor.Skipped, "needs credentials"), doctortest.Want("quotas", doctor.Skipped, "")}},
 		"no prices permitted": {func(a *patient, _ *config.Job) { a.refused["DescribeSpotPriceHistory"] = denied },
-			[]expectation{{"permissions", Failed, "ec2:DescribeSpotPriceHistory"}}},
-		"no launch": {func(a *patient, _ *config.Job) { a.refused["RunInstances"] = denied }, []expectation{{"a launch", Failed, "iam:PassRole"}}},
+			[]doctortest.Expectation{doctortest.Want("permissions", doctor.Failed, "ec2:DescribeSpotPriceHistory")}},
+		"no launch": {func(a *patient, _ *config.Job) { a.refused["RunInstances"] = denied }, []doctortest.Expectation{doctortest.Want("a launch", doctor.Failed, "iam:PassRole")}},
 		"no end": {func(a *patient, _ *config.Job) {
 			a.refused["TerminateInstances"] = denied
 			a.live = []provisioner.Holding{{Instance: provisioner.Instance{ID: "i-1"}}}
-		}, []expectation{{"terminations", Failed, "terraform/aws"}}},
-		"image is gone":    {func(a *patient, _ *config.Job) { a.refused["DescribeImages"] = provisioner.ErrInvalid }, []expectation{{"image", Failed, "ec2.image"}}},
-		"image unseen":     {func(a *patient, _ *config.Job) { a.refused["DescribeImages"] = denied }, []expectation{{"image", Warning, "ec2:DescribeImages"}}},
-		"no such call":     {func(a *patient, _ *config.Job) { a.refused["DescribeImages"] = errors.New("InvalidAction") }, []expectation{{"image", Warning, "runs do without"}}},
-		"image for others": {func(a *patient, _ *config.Job) { a.image.Architecture = "arm64" }, []expectation{{"image", Failed, "c5.xlarge is x86_64"}}},
-		"other device":     {func(a *patient, _ *config.Job) { a.image.RootDevice = "/dev/sda1" }, []expectation{{"image", Failed, "ec2.device: /dev/sda1"}}},
-		"image pending":    {func(a *patient, _ *config.Job) { a.image.State = "pending" }, []expectation{{"image", Failed, "pending"}}},
-		"other zone":       {func(a *patient, _ *config.Job) { a.subnets[0].Zone = "us-west-2b" }, []expectation{{"subnets", Failed, "is in us-west-2b"}}},
-		"small subnet":     {func(a *patient, _ *config.Job) { a.subnets[0].Free = 3 }, []expectation{{"subnets", Warning, "3 free addresses"}}},
-		"no subnets":       {func(_ *patient, j *config.Job) { of(j).Subnets = nil }, []expectation{{"subnets", Warning, "default subnet"}}},
-		"closed group":     {func(a *patient, _ *config.Job) { a.groups[0].Within = false }, []expectation{{"security groups", Failed, "1024-65535"}}},
+		}, []doctortest.Expectation{doctortest.Want("terminations", doctor.Failed, "terraform/aws")}},
+		"image is gone":    {func(a *patient, _ *config.Job) { a.refused["DescribeImages"] = provisioner.ErrInvalid }, []doctortest.Expectation{doctortest.Want("image", doctor.Failed, "ec2.image")}},
+		"image unseen":     {func(a *patient, _ *config.Job) { a.refused["DescribeImages"] = denied }, []doctortest.Expectation{doctortest.Want("image", doctor.Warning, "ec2:DescribeImages")}},
+		"no such call":     {func(a *patient, _ *config.Job) { a.refused["DescribeImages"] = errors.New("InvalidAction") }, []doctortest.Expectation{doctortest.Want("image", doctor.Warning, "runs do without")}},
+		"image for others": {func(a *patient, _ *config.Job) { a.image.Architecture = "arm64" }, []doctortest.Expectation{doctortest.Want("image", doctor.Failed, "c5.xlarge is x86_64")}},
+		"other device":     {func(a *patient, _ *config.Job) { a.image.RootDevice = "/dev/sda1" }, []doctortest.Expectation{doctortest.Want("image", doctor.Failed, "ec2.device: /dev/sda1")}},
+		"image pending":    {func(a *patient, _ *config.Job) { a.image.State = "pending" }, []doctortest.Expectation{doctortest.Want("image", doctor.Failed, "pending")}},
+		"other zone":       {func(a *patient, _ *config.Job) { a.subnets[0].Zone = "us-west-2b" }, []doctortest.Expectation{doctortest.Want("subnets", doctor.Failed, "is in us-west-2b")}},
+		"small subnet":     {func(a *patient, _ *config.Job) { a.subnets[0].Free = 3 }, []doctortest.Expectation{doctortest.Want("subnets", doctor.Warning, "3 free addresses")}},
+		"no subnets":       {func(_ *patient, j *config.Job) { of(j).Subnets = nil }, []doctortest.Expectation{doctortest.Want("subnets", doctor.Warning, "default subnet")}},
+		"closed group":     {func(a *patient, _ *config.Job) { a.groups[0].Within = false }, []doctortest.Expectation{doctortest.Want("security groups", doctor.Failed, "1024-65535")}},
 		"two networks": {func(a *patient, _ *config.Job) {
 			a.groups = append(a.groups, api.SecurityGroup{ID: "sg-2", VPC: "vpc-2"})
-		}, []expectation{{"security groups", Failed, "different networks"}}},
-		"small quota":        {func(a *patient, _ *config.Job) { a.quota = 16 }, []expectation{{"quotas", Failed, "request-service-quota-increase"}}},
-		"unseen quota":       {func(a *patient, _ *config.Job) { a.refused["GetServiceQuota"] = denied }, []expectation{{"quotas", Warning, "servicequotas:GetServiceQuota"}}},
-		"no price list":      {func(a *patient, _ *config.Job) { a.refused["GetProducts"] = denied }, []expectation{{"on-demand prices", Failed, "pricing:GetProducts"}}},
-		"not on the list":    {func(a *patient, _ *config.Job) { a.unpriced = "c5.xlarge" }, []expectation{{"on-demand prices", Failed, "no price of c5.xlarge"}}},
-		"catalog of its own": {func(a *patient, j *config.Job) { a.refused["GetProducts"], of(j).Catalog = denied, "c.csv" }, []expectation{{"on-demand prices", OK, "own catalog"}}},
-		"fleets":             {func(_ *patient, j *config.Job) { j.Resources.Allocation = config.AllocationPriceCapacity }, []expectation{{"fleets", OK, "c5.xlarge in us-west-2a"}}},
+		}, []doctortest.Expectation{doctortest.Want("security groups", doctor.Failed, "different networks")}},
+		"small quota":        {func(a *patient, _ *config.Job) { a.quota = 16 }, []doctortest.Expectation{doctortest.Want("quotas", doctor.Failed, "request-service-quota-increase")}},
+		"unseen quota":       {func(a *patient, _ *config.Job) { a.refused["GetServiceQuota"] = denied }, []doctortest.Expectation{doctortest.Want("quotas", doctor.Warning, "servicequotas:GetServiceQuota")}},
+		"no price list":      {func(a *patient, _ *config.Job) { a.refused["GetProducts"] = denied }, []doctortest.Expectation{doctortest.Want("on-demand prices", doctor.Failed, "pricing:GetProducts")}},
+		"not on the list":    {func(a *patient, _ *config.Job) { a.unpriced = "c5.xlarge" }, []doctortest.Expectation{doctortest.Want("on-demand prices", doctor.Failed, "no price of c5.xlarge")}},
+		"catalog of its own": {func(a *patient, j *config.Job) { a.refused["GetProducts"], of(j).Catalog = denied, "c.csv" }, []doctortest.Expectation{doctortest.Want("on-demand prices", doctor.OK, "own catalog")}},
+		"fleets":             {func(_ *patient, j *config.Job) { j.Resources.Allocation = config.AllocationPriceCapacity }, []doctortest.Expectation{doctortest.Want("fleets", doctor.OK, "c5.xlarge in us-west-2a")}},
 		"no fleets": {func(a *patient, j *config.Job) {
 			j.Resources.Allocation = config.AllocationPriceCapacity
 			a.refused["CreateLaunchTemplate"], a.refused["CreateFleet"] = denied, denied
-		}, []expectation{{"fleets", Failed, "not allowed: ec2:CreateLaunchTemplate, ec2:CreateFleet"}, {"a launch", OK, ""}}},
+		}, []doctortest.Expectation{doctortest.Want("fleets", doctor.Failed, "not allowed: ec2:CreateLaunchTemplate, ec2:CreateFleet"), doctortest.Want("a launch", doctor.OK, "")}},
 		"fleets of a tag": {func(a *patient, j *config.Job) {
 			j.Resources.Allocation, a.refused["CreateFleet"] = config.AllocationCapacityOptimized, denied
-		}, []expectation{{"fleets", Warning, "does not exist: ec2:CreateFleet"}}},
+		}, []doctortest.Expectation{doctortest.Want("fleets", doctor.Warning, "does not exist: ec2:CreateFleet")}},
 		"no such fleets": {func(a *patient, j *config.Job) {
 			j.Resources.Allocation, a.refused["fleets"] = config.AllocationPriceCapacity, errors.New("InvalidAction")
-		}, []expectation{{"fleets", Warning, "allocation: one-pool"}}},
-		"nothing sold": {func(a *patient, _ *config.Job) { a.prices = nil }, []expectation{{"prices", Failed, "no spot prices"}}},
+		}, []doctortest.Expectation{doctortest.Want("fleets", doctor.Warning, "allocation: one-pool")}},
+		"nothing sold": {func(a *patient, _ *config.Job) { a.prices = nil }, []doctortest.Expectation{doctortest.Want("prices", doctor.Failed, "no spot prices")}},
 	} {
 		a, job := healthy(), examinedJob()
 		c.change(&a, job)
-		examine(t, name, checks(job, func(context.Context) (examined, error) { return a, nil }), c.want...)
+		doctortest.Examine(t, name, checks(job, func(context.Context) (examined, error) { return a, nil }), c.want...)
 	}
 	refused := func(context.Context) (examined, error) { return nil, provisioner.ErrDenied }
-	examine(t, "no credentials", checks(examinedJob(), refused), expectation{"credentials", Failed, "aws configure"}, expectation{"image", Skipped, ""})
+	doctortest.Examine(t, "no credentials", checks(examinedJob(), refused), doctortest.Want("credentials", doctor.Failed, "aws configure"), doctortest.Want("image", doctor.Skipped, ""))
 }
 
 // Who buys from one pool at a time needs no right to fleets.

@@ -1,5 +1,5 @@
-// Package ec2 is Amazon EC2 as a provider: its block of the job file, its market, its doctor's checks, and what its machines say
-// of themselves. providers/ec2/api speaks to its API.
+// Package ec2 is Amazon EC2 as a provider: its block of the job file, its market, its doctor's checks, and its machines'
+// metadata. providers/ec2/api speaks to its API.
 package ec2
 
 import (

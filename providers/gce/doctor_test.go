@@ -12,30 +12,6 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// expectation is how a check should end.
-type expectation struct {
-	Check  string
-	Status doctor.Status
-	Words  string // in what it found or advises
-}
-
-func examine(t *testing.T, name string, checks []doctor.Check, want ...expectation) {
-	t.Helper()
-	all := make([]doctortest.Expectation, len(want))
-	for i, w := range want {
-		all[i] = doctortest.Expectation(w)
-	}
-	doctortest.Examine(t, name, checks, all...)
-}
-
-// The ends of a check.
-const (
-	OK      = doctor.OK
-	Warning = doctor.Warning
-	Failed  = doctor.Failed
-	Skipped = doctor.Skipped
-)
-
 // project is Compute Engine as a test wants it.
 type project struct {
 	granted []string
@@ -90,32 +66,32 @@ func (p project) Holdings(context.Context) ([]provisioner.Holding, error) { retu
 func TestChecks(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*project, *config.Job)
-		want   []expectation
+		want   []doctortest.Expectation
 	}{
-		"all well": {func(*project, *config.Job) {}, []expectation{{"credentials", OK, "2 zones"}, {"permissions", OK, "all 16"}, {"APIs", OK, "are on"}, {"service account", OK, "machines@"}, {"machine types", OK, "1 in"},
-			{"image", OK, "ready"}, {"network", OK, "10.8.0.0/20"}, {"quotas", OK, "PREEMPTIBLE_CPUS: 100 of 100 are free, 32 wanted"}, {"machines", OK, "0 of"}}},
-		"nobody":       {func(p *project, _ *config.Job) { p.refused["zones"] = provisioner.ErrDenied }, []expectation{{"credentials", Failed, "gcloud auth"}, {"image", Skipped, ""}}},
-		"not granted":  {func(p *project, _ *config.Job) { p.granted = p.granted[1:] }, []expectation{{"permissions", Failed, "compute.instances.get"}}},
-		"by names":     {func(p *project, _ *config.Job) { p.granted = looks }, []expectation{{"permissions", Warning, "compute.disks.create"}}},
-		"off":          {func(p *project, _ *config.Job) { p.refused["storage"] = provisioner.ErrDenied }, []expectation{{"APIs", Failed, "gcloud services enable storage.googleapis.com"}}},
-		"unseen":       {func(p *project, _ *config.Job) { p.refused["services"] = provisioner.ErrDenied }, []expectation{{"APIs", Warning, "serviceusage.services.get"}}},
-		"not as":       {func(p *project, _ *config.Job) { p.refused["actAs"] = provisioner.ErrDenied }, []expectation{{"service account", Failed, "serviceAccountUser"}}},
-		"no account":   {func(p *project, _ *config.Job) { p.refused["account"] = provisioner.ErrNotFound }, []expectation{{"service account", Failed, "gcloud iam service-accounts list"}}},
-		"nobody's":     {func(_ *project, j *config.Job) { of(j).ServiceAccount = "" }, []expectation{{"service account", Warning, "act as nobody"}}},
-		"not in it":    {func(p *project, _ *config.Job) { p.refused["use"] = provisioner.ErrDenied }, []expectation{{"network", Failed, "networkUser"}}},
-		"API is off":   {func(p *project, _ *config.Job) { p.refused["granted"] = provisioner.ErrDenied }, []expectation{{"permissions", Warning, "cloudresourcemanager"}}},
-		"other zone":   {func(_ *project, j *config.Job) { j.Resources.Zones = []string{"us-east1-b"} }, []expectation{{"machine types", Failed, "us-east1-b is not one"}}},
-		"no such type": {func(_ *project, j *config.Job) { j.Resources.AnyOf[0].Type = "n9-huge" }, []expectation{{"machine types", Failed, "no n9-huge"}}},
-		"image":        {func(p *project, _ *config.Job) { p.status = "DEPRECATED" }, []expectation{{"image", Failed, "DEPRECATED"}}},
-		"closed in":    {func(p *project, _ *config.Job) { p.private = false }, []expectation{{"network", Failed, "Private Google Access"}}},
-		"small quota":  {func(p *project, _ *config.Job) { p.quotas[1].Used = 90 }, []expectation{{"quotas", Failed, "PREEMPTIBLE_CPUS: 10 of 100"}}},
-		"shared quota": {func(p *project, _ *config.Job) { p.quotas = p.quotas[:1] }, []expectation{{"quotas", Failed, "CPUS: 24 of 24 are free; the job may want 36"}}},
+		"all well": {func(*project, *config.Job) {}, []doctortest.Expectation{doctortest.Want("credentials", doctor.OK, "2 zones"), doctortest.Want("permissions", doctor.OK, "all 16"), doctortest.Want("APIs", doctor.OK, "are on"), doctortest.Want("service account", doctor.OK, "machines@"), doctortest.Want("machine types", doctor.OK, "1 in"),
+			doctortest.Want("image", doctor.OK, "ready"), doctortest.Want("network", doctor.OK, "10.8.0.0/20"), doctortest.Want("quotas", doctor.OK, "PREEMPTIBLE_CPUS: 100 of 100 are free, 32 wanted"), doctortest.Want("machines", doctor.OK, "0 of")}},
+		"nobody":       {func(p *project, _ *config.Job) { p.refused["zones"] = provisioner.ErrDenied }, []doctortest.Expectation{doctortest.Want("credentials", doctor.Failed, "gcloud auth"), doctortest.Want("image", doctor.Skipped, "")}},
+		"not granted":  {func(p *project, _ *config.Job) { p.granted = p.granted[1:] }, []doctortest.Expectation{doctortest.Want("permissions", doctor.Failed, "compute.instances.get")}},
+		"by names":     {func(p *project, _ *config.Job) { p.granted = looks }, []doctortest.Expectation{doctortest.Want("permissions", doctor.Warning, "compute.disks.create")}},
+		"off":          {func(p *project, _ *config.Job) { p.refused["storage"] = provisioner.ErrDenied }, []doctortest.Expectation{doctortest.Want("APIs", doctor.Failed, "gcloud services enable storage.googleapis.com")}},
+		"unseen":       {func(p *project, _ *config.Job) { p.refused["services"] = provisioner.ErrDenied }, []doctortest.Expectation{doctortest.Want("APIs", doctor.Warning, "serviceusage.services.get")}},
+		"not as":       {func(p *project, _ *config.Job) { p.refused["actAs"] = provisioner.ErrDenied }, []doctortest.Expectation{doctortest.Want("service account", doctor.Failed, "serviceAccountUser")}},
+		"no account":   {func(p *project, _ *config.Job) { p.refused["account"] = provisioner.ErrNotFound }, []doctortest.Expectation{doctortest.Want("service account", doctor.Failed, "gcloud iam service-accounts list")}},
+		"nobody's":     {func(_ *project, j *config.Job) { of(j).ServiceAccount = "" }, []doctortest.Expectation{doctortest.Want("service account", doctor.Warning, "act as nobody")}},
+		"not in it":    {func(p *project, _ *config.Job) { p.refused["use"] = provisioner.ErrDenied }, []doctortest.Expectation{doctortest.Want("network", doctor.Failed, "networkUser")}},
+		"API is off":   {func(p *project, _ *config.Job) { p.refused["granted"] = provisioner.ErrDenied }, []doctortest.Expectation{doctortest.Want("permissions", doctor.Warning, "cloudresourcemanager")}},
+		"other zone":   {func(_ *project, j *config.Job) { j.Resources.Zones = []string{"us-east1-b"} }, []doctortest.Expectation{doctortest.Want("machine types", doctor.Failed, "us-east1-b is not one")}},
+		"no such type": {func(_ *project, j *config.Job) { j.Resources.AnyOf[0].Type = "n9-huge" }, []doctortest.Expectation{doctortest.Want("machine types", doctor.Failed, "no n9-huge")}},
+		"image":        {func(p *project, _ *config.Job) { p.status = "DEPRECATED" }, []doctortest.Expectation{doctortest.Want("image", doctor.Failed, "DEPRECATED")}},
+		"closed in":    {func(p *project, _ *config.Job) { p.private = false }, []doctortest.Expectation{doctortest.Want("network", doctor.Failed, "Private Google Access")}},
+		"small quota":  {func(p *project, _ *config.Job) { p.quotas[1].Used = 90 }, []doctortest.Expectation{doctortest.Want("quotas", doctor.Failed, "PREEMPTIBLE_CPUS: 10 of 100")}},
+		"shared quota": {func(p *project, _ *config.Job) { p.quotas = p.quotas[:1] }, []doctortest.Expectation{doctortest.Want("quotas", doctor.Failed, "CPUS: 24 of 24 are free; the job may want 36")}},
 	} {
 		p := project{granted: append(slices.Clone(looks), changes...), status: "READY", private: true, refused: map[string]error{},
 			quotas: []provisioner.Quota{{Name: "CPUS", Limit: 24}, {Name: "PREEMPTIBLE_CPUS", Limit: 100}}}
 		job := &config.Job{Cloud: Name, Resources: config.Resources{Count: 8, AnyOf: []config.Machine{{Type: "n2-standard-4"}}},
 			Reliable: config.Reliable{Count: 1}, Block: &Block{Project: "my-project", Installation: config.Installation{Region: "us-central1", Cluster: "blue"}, Subnetwork: "tierml", ServiceAccount: "machines@my-project.iam.gserviceaccount.com"}}
 		c.change(&p, job)
-		examine(t, name, checks(job, func(context.Context) (examined, error) { return p, nil }), c.want...)
+		doctortest.Examine(t, name, checks(job, func(context.Context) (examined, error) { return p, nil }), c.want...)
 	}
 }
