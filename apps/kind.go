@@ -2,6 +2,7 @@ package apps
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -61,8 +62,37 @@ type Input struct {
 // Cut says how to cut the input.
 type Cut struct {
 	Splits  int     // number of splits, >= 1
+	Fewer   bool    // take fewer splits where there is too little for so many
 	Holdout float64 // share of examples kept from training to measure with, in [0, 1)
 	Seed    uint64  // decides which examples are held out
+}
+
+// Check refuses a cut that no data can have.
+func (c Cut) Check() error {
+	if c.Splits < 1 {
+		return fmt.Errorf("%d splits: write 1 or more", c.Splits)
+	}
+	if !(c.Holdout >= 0 && c.Holdout < 1) {
+		return fmt.Errorf("held-out share %v: write a number from 0 up to, but not including, 1", c.Holdout)
+	}
+	return nil
+}
+
+// ErrTooSmall is that there are fewer units to train on than splits.
+var ErrTooSmall = errors.New("are fewer than the number of splits,")
+
+// Over returns the number of splits for an input with that many units to train on. A unit, such as a user, is in one split.
+func (c Cut) Over(input string, units int, name string) (int, error) {
+	switch {
+	case units >= c.Splits:
+		return c.Splits, nil
+	case units == 0:
+		return 0, fmt.Errorf("%s: 0 %s to train on: add data, or hold out less than %v", input, name, c.Holdout)
+	case c.Fewer:
+		return units, nil
+	}
+	return 0, fmt.Errorf("%s: %d %s to train on %w %d: ask for at most %[2]d splits, or hold out less",
+		input, units, name, ErrTooSmall, c.Splits)
 }
 
 // Create opens the file of one split for writing; Open opens it for reading.

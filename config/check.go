@@ -48,9 +48,10 @@ func (c *checker) faultyBelow(field string) bool {
 }
 
 // written reports whether the file mentions the field.
-func (c *checker) written(field string) bool { return c.job.written(field) }
+func (c *checker) written(field string) bool { return c.job.Written(field) }
 
-func (j *Job) written(field string) bool { _, ok := j.positions[field]; return ok }
+// Written reports whether the job file has a field, such as "train.splits".
+func (j *Job) Written(field string) bool { _, ok := j.positions[field]; return ok }
 
 // atLeast objects to a number below a minimum.
 func (c *checker) atLeast(field string, value, minimum int) {

@@ -252,7 +252,7 @@ type Train struct {
 	// Clocks are the rounds of work: in each, every split processes one batch. Required.
 	Clocks int `yaml:"clocks" job:"required"`
 	// Splits is the number of pieces of training data, the unit in which work moves between machines.
-	// Default 64: well above the machines of a small job, so that work spreads evenly.
+	// Default 64, or as many as there are examples, users or documents to train on, where those are fewer.
 	Splits int `yaml:"splits"`
 	// Partitions is the number of pieces of the parameters, the unit in which they move between servers.
 	// Default 32: a few for each server.

@@ -159,7 +159,7 @@ func (j *Job) Installation() *Installation {
 		return nil
 	}
 	i := *j.Block.Shared()
-	i.Block, i.Name, i.ClusterNamed = j.Cloud, Title(j.Cloud), j.written(j.Cloud+".cluster")
+	i.Block, i.Name, i.ClusterNamed = j.Cloud, Title(j.Cloud), j.Written(j.Cloud+".cluster")
 	return &i
 }
 

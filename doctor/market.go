@@ -18,6 +18,9 @@ func Prices(job *config.Job, load func(*config.Job) (*local.Market, error)) Chec
 		if err != nil {
 			return "", Wrong("docs/prices.md says how prices are had, and what a catalog looks like", "%v", err)
 		}
+		if err := m.Admit(job); err != nil {
+			return "", err
+		}
 		offers, skipped := m.Offers()
 		if len(offers) == 0 {
 			return "", Wrong("name prices and a catalog of the same provider and region", "no type that has prices is in the catalog (%d are not)", len(skipped))

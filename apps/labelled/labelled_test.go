@@ -221,7 +221,7 @@ func TestPrepareRefuses(t *testing.T) {
 	}{
 		{sparse(3), apps.Cut{}, "0 splits: write 1 or more"},
 		{sparse(3), apps.Cut{Splits: 1, Holdout: 1}, "held-out share 1"},
-		{sparse(3), apps.Cut{Splits: 4}, "small: 3 examples to train on cannot be spread over 4 splits"},
+		{sparse(3), apps.Cut{Splits: 4}, "small: 3 examples to train on are fewer than the number of splits, 4: ask for at most 3 splits, or hold out less"},
 		{"hello\n", apps.Cut{Splits: 1}, "small:1: the format is not known: want LIBSVM"},
 		{"", apps.Cut{Splits: 1}, "small:1: the format is not known"},
 		{"a\n1\n", apps.Cut{Splits: 1}, "small:1: the format is not known"},

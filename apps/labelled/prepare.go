@@ -23,7 +23,7 @@ import (
 // splits. The labels of images are read from the file beside it whose name has labels for images and idx1 for
 // idx3, as the MNIST files are named.
 func Prepare(in apps.Input, cut apps.Cut, create apps.Create) (apps.Dataset, error) {
-	if err := checkCut(cut); err != nil {
+	if err := cut.Check(); err != nil {
 		return apps.Dataset{}, err
 	}
 	s, err := read(in)
@@ -37,9 +37,8 @@ func Prepare(in apps.Input, cut apps.Cut, create apps.Create) (apps.Dataset, err
 	order := shuffled(n, cut.Seed)
 	held := int(math.Round(float64(n) * cut.Holdout))
 	test, train := order[:held], order[held:]
-	if len(train) < cut.Splits {
-		return apps.Dataset{}, fmt.Errorf("%s: %d examples to train on cannot be spread over %d splits: ask for fewer splits, or hold out less",
-			in.Name, len(train), cut.Splits)
+	if cut.Splits, err = cut.Over(in.Name, len(train), "examples"); err != nil {
+		return apps.Dataset{}, err
 	}
 	s.describe(train)
 	if err := s.write(train, test, cut.Splits, create); err != nil {
@@ -50,16 +49,6 @@ func Prepare(in apps.Input, cut apps.Cut, create apps.Create) (apps.Dataset, err
 		return apps.Dataset{}, fmt.Errorf("encode the dataset's details: %w", err)
 	}
 	return apps.Dataset{Splits: cut.Splits, Examples: int64(len(train)), Test: int64(held), BadLines: s.badLines, Detail: detail}, nil
-}
-
-func checkCut(cut apps.Cut) error {
-	if cut.Splits < 1 {
-		return fmt.Errorf("%d splits: write 1 or more", cut.Splits)
-	}
-	if !(cut.Holdout >= 0 && cut.Holdout < 1) {
-		return fmt.Errorf("held-out share %v: write a number from 0 up to, but not including, 1", cut.Holdout)
-	}
-	return nil
 }
 
 // purposeOrder keeps this use of the seed apart from all others.

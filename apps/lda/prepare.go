@@ -41,11 +41,8 @@ const maxTokens = 1<<31 - 1
 // documents are held out depends on the seed and on the document's number alone. The vocabulary is looked for
 // beside the file; without it words have numbers for names.
 func (Kind) Prepare(in apps.Input, cut apps.Cut, create apps.Create) (apps.Dataset, error) {
-	if cut.Splits < 1 {
-		return apps.Dataset{}, fmt.Errorf("%d splits: write 1 or more", cut.Splits)
-	}
-	if !(cut.Holdout >= 0 && cut.Holdout < 1) {
-		return apps.Dataset{}, fmt.Errorf("held-out share %v: write a number from 0 up to, but not including, 1", cut.Holdout)
+	if err := cut.Check(); err != nil {
+		return apps.Dataset{}, err
 	}
 	bag, err := input.ReadBagOfWords(in.Name, in.Data, in.MaxBadLines)
 	if err != nil {
@@ -56,12 +53,11 @@ func (Kind) Prepare(in apps.Input, cut apps.Cut, create apps.Create) (apps.Datas
 		return apps.Dataset{}, err
 	}
 	c := newCutter(bag, cut)
-	switch {
-	case c.tokens > maxTokens:
+	if c.tokens > maxTokens {
 		return apps.Dataset{}, fmt.Errorf("%s: %d tokens: counts hold at most %d", in.Name, c.tokens, maxTokens)
-	case len(c.train) < cut.Splits:
-		return apps.Dataset{}, fmt.Errorf("%s: %d documents to train on cannot be spread over %d splits: ask for at most %d splits",
-			in.Name, len(c.train), cut.Splits, len(c.train))
+	}
+	if c.cut.Splits, err = cut.Over(in.Name, len(c.train), "documents"); err != nil {
+		return apps.Dataset{}, err
 	}
 	corpus, err := c.write(create, vocabulary)
 	if err != nil {
@@ -71,7 +67,7 @@ func (Kind) Prepare(in apps.Input, cut apps.Cut, create apps.Create) (apps.Datas
 	if err != nil {
 		return apps.Dataset{}, fmt.Errorf("encode the dataset's details: %w", err)
 	}
-	return apps.Dataset{Splits: cut.Splits, Examples: c.tokens, Test: c.held, BadLines: bag.BadLines, Detail: detail}, nil
+	return apps.Dataset{Splits: c.cut.Splits, Examples: c.tokens, Test: c.held, BadLines: bag.BadLines, Detail: detail}, nil
 }
 
 // vocabularyBeside reads the vocabulary of docword.NAME.txt from vocab.NAME.txt in the same folder, either of them

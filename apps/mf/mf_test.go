@@ -164,7 +164,7 @@ func TestPrepareRefuses(t *testing.T) {
 		{one, apps.Cut{Splits: 0}, "0 splits: write 1 or more"},
 		{one, apps.Cut{Splits: 1, Holdout: 1}, "held-out share 1"},
 		{one, apps.Cut{Splits: 1, Holdout: math.NaN()}, "held-out share NaN"},
-		{one, apps.Cut{Splits: 3}, "r.csv: 2 users cannot be spread over 3 splits: ask for at most 2"},
+		{one, apps.Cut{Splits: 3}, "r.csv: 2 users to train on are fewer than the number of splits, 3: ask for at most 2"},
 		{one, apps.Cut{Splits: 1, Holdout: 1 - 1e-16}, "r.csv: every rating is held out"},
 		{"user,item,rating\n1,x,1\n", apps.Cut{Splits: 1}, "r.csv:2: item id"},
 	} {

@@ -18,7 +18,7 @@ import (
 // ratings are held out depends on the seed and on the ids of user and item alone: adding users or changing
 // the number of splits leaves the others' lot alone.
 func (Kind) Prepare(in apps.Input, cut apps.Cut, create apps.Create) (apps.Dataset, error) {
-	if err := checkCut(cut); err != nil {
+	if err := cut.Check(); err != nil {
 		return apps.Dataset{}, err
 	}
 	read, err := input.ReadRatings(in.Name, in.Data, in.MaxBadLines)
@@ -26,9 +26,8 @@ func (Kind) Prepare(in apps.Input, cut apps.Cut, create apps.Create) (apps.Datas
 		return apps.Dataset{}, err
 	}
 	c := newCutter(read.Ratings, cut)
-	if len(c.users) < cut.Splits {
-		return apps.Dataset{}, fmt.Errorf("%s: %d users cannot be spread over %d splits: ask for at most %d splits",
-			in.Name, len(c.users), cut.Splits, len(c.users))
+	if c.cut.Splits, err = cut.Over(in.Name, len(c.users), "users"); err != nil {
+		return apps.Dataset{}, err
 	}
 	if c.examples == 0 {
 		return apps.Dataset{}, fmt.Errorf("%s: every rating is held out: lower the share of %v", in.Name, cut.Holdout)
@@ -41,22 +40,12 @@ func (Kind) Prepare(in apps.Input, cut apps.Cut, create apps.Create) (apps.Datas
 		return apps.Dataset{}, fmt.Errorf("encode the dataset's details: %w", err)
 	}
 	return apps.Dataset{
-		Splits:   cut.Splits,
+		Splits:   c.cut.Splits,
 		Examples: int64(c.examples),
 		Test:     int64(len(c.all) - c.examples),
 		BadLines: read.BadLines,
 		Detail:   detail,
 	}, nil
-}
-
-func checkCut(cut apps.Cut) error {
-	if cut.Splits < 1 {
-		return fmt.Errorf("%d splits: write 1 or more", cut.Splits)
-	}
-	if !(cut.Holdout >= 0 && cut.Holdout < 1) {
-		return fmt.Errorf("held-out share %v: write a number from 0 up to, but not including, 1", cut.Holdout)
-	}
-	return nil
 }
 
 // cutter holds the input while it is cut. Ids become rows by their rank: the lowest user id is row 0.

@@ -37,17 +37,32 @@ func (h host) plays() int { return min(h.cores*machinesPerCore, h.fits()) }
 
 // crowd is how many machines a job has at once at the most, where this host plays them; 0 = it does not. (A switch to another pool has
 // both for a while.)
-func crowd(job *config.Job, choice planner.Resolved) (most int) {
+func crowd(job *config.Job, choice planner.Resolved) int {
 	if job.Cloud != config.CloudLocal {
 		return 0
 	}
-	most = choice.Want.Machines
+	return mostMachines(choice) + choice.Reliable.Count
+}
+
+// mostMachines is how many transient machines a job has at the most, of the smallest type where it counts in vCPUs.
+func mostMachines(choice planner.Resolved) int {
+	most := choice.Want.Machines
 	for _, pool := range choice.Pools {
 		if vcpu := pool.Type.VCPU; choice.Want.VCPU > 0 && vcpu > 0 {
 			most = max(most, (choice.Want.VCPU+vcpu-1)/vcpu)
 		}
 	}
-	return most + choice.Reliable.Count
+	return most
+}
+
+// idle warns of machines that have no work, as a split is on one machine; empty = all have some.
+func idle(job *config.Job, machines int) string {
+	without := machines - job.Train.Splits
+	if without <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("the data are in %d splits, so %d of %d machines have no work: ask for fewer machines, or for more train.splits",
+		job.Train.Splits, without, machines)
 }
 
 // warn says that a job wants more machines than the host can play; empty = it does not.

@@ -152,6 +152,9 @@ func prepareJobWith(ctx context.Context, job *config.Job, prepare func() (apps.P
 	if err != nil {
 		return nil, err
 	}
+	if err := market.Admit(job); err != nil {
+		return nil, err
+	}
 	p := &preparedJob{job: job}
 	p.offers, _ = market.Offers()
 	if p.choice, err = planner.Resolve(job, p.offers, market.Catalog); err != nil {
@@ -170,8 +173,10 @@ func prepareJobWith(ctx context.Context, job *config.Job, prepare func() (apps.P
 		return nil, err
 	}
 	input.Sources, input.ZoneIDs, input.Warnings = market.Sources, market.ZoneIDs, append(market.Doubts(p.choice.Pools), market.Warnings...)
-	if warning := thisHost().warn(crowd(job, p.choice)); warning != "" {
-		input.Warnings = append(slices.Clone(input.Warnings), warning)
+	for _, warning := range []string{idle(job, mostMachines(p.choice)), thisHost().warn(crowd(job, p.choice))} {
+		if warning != "" {
+			input.Warnings = append(slices.Clone(input.Warnings), warning)
+		}
 	}
 	if p.sim, p.skipped, err = sweep.ForJob(job, p.choice, input.Work); err != nil {
 		return nil, err
@@ -212,14 +217,28 @@ func prepare(ctx context.Context, job *config.Job, create apps.Create) (apps.Pro
 	}
 	files := splitFiles{create: create}
 	data, err := kind.Prepare(apps.Input{Name: job.Train.Data, Data: bar.Reader(file), Beside: beside, MaxBadLines: job.Train.MaxBadLines},
-		apps.Cut{Splits: job.Train.Splits, Holdout: job.Train.Holdout, Seed: cutSeed(job.Seed)}, files.Create)
+		cutOf(job, cutSeed(job.Seed)), files.Create)
 	if files.err != nil { // the data is not at fault
 		return nil, apps.Dataset{}, fmt.Errorf("writing the training data's splits: %w", files.err)
 	}
 	if err != nil {
-		return nil, apps.Dataset{}, job.Fault("train.data", err.Error(), "name a file in a form that the application "+kind.Name()+" reads")
+		return nil, apps.Dataset{}, dataFault(job, err)
 	}
+	job.Train.Splits = data.Splits
 	return makeProgram(job, data)
+}
+
+// dataFault gives a refusal of the data its place in the job file.
+func dataFault(job *config.Job, err error) error {
+	if errors.Is(err, apps.ErrTooSmall) {
+		return job.Fault("train.splits", err.Error(), "")
+	}
+	return job.Fault("train.data", err.Error(), "name a file in a form that the application "+job.Train.App+" reads")
+}
+
+// cutOf is how a job's data is cut. Where the job does not name a number of splits, small data are cut into fewer.
+func cutOf(job *config.Job, seed uint64) apps.Cut {
+	return apps.Cut{Splits: job.Train.Splits, Fewer: !job.Written("train.splits"), Holdout: job.Train.Holdout, Seed: seed}
 }
 
 // sizeOf is the length of a file of this host; 0 = not known.

@@ -134,11 +134,12 @@ func besides(ctx context.Context, job *config.Job) (paths []string, err error) {
 		}
 		return file, err
 	}
-	_, err = kind.Prepare(apps.Input{Name: job.Train.Data, Data: bar.Reader(file), Beside: beside, MaxBadLines: job.Train.MaxBadLines},
-		apps.Cut{Splits: job.Train.Splits, Holdout: job.Train.Holdout, Seed: job.Seed}, func(ps.Split) (io.WriteCloser, error) { return discard{}, nil })
+	data, err := kind.Prepare(apps.Input{Name: job.Train.Data, Data: bar.Reader(file), Beside: beside, MaxBadLines: job.Train.MaxBadLines},
+		cutOf(job, job.Seed), func(ps.Split) (io.WriteCloser, error) { return discard{}, nil })
 	if err != nil {
-		return nil, job.Fault("train.data", err.Error(), "name a file in a form that the application "+kind.Name()+" reads")
+		return nil, dataFault(job, err)
 	}
+	job.Train.Splits = data.Splits
 	return paths, nil
 }
 

@@ -115,6 +115,11 @@ func train(ctx context.Context, o trainOptions, job *config.Job, out, errOut io.
 	if err != nil {
 		return err
 	}
+	if o.output == "" {
+		if err := os.WriteFile(filepath.Join(filepath.Dir(place.model), rundir.JobFile), job.Resolved(), 0o644); err != nil {
+			return fmt.Errorf("keeping the job: %w", err)
+		}
+	}
 	open := func(id ps.Split) (io.ReadCloser, error) { return splitdir.Open(place.splits, id) }
 	trainer, how, err := o.trainer(program, dataset.Splits, job.Seed, open)
 	if err != nil {
@@ -278,9 +283,6 @@ func newTrainPlace(o trainOptions, job *config.Job) (trainPlace, error) {
 			model:  filepath.Join(directory, rundir.ModelFile),
 			splits: filepath.Join(directory, rundir.SplitsDir),
 			unused: directory,
-		}
-		if err := os.WriteFile(filepath.Join(directory, rundir.JobFile), job.Resolved(), 0o644); err != nil {
-			return p, errors.Join(fmt.Errorf("keeping the job: %w", err), p.close(false))
 		}
 		return p, nil
 	}

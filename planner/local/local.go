@@ -74,6 +74,29 @@ func LoadFiles(job *config.Job, prices []string) (*Market, error) {
 	return m, nil
 }
 
+// outdated is how old prices may be: Compute Engine's change at most monthly.
+const outdated = 31 * 24 * time.Hour
+
+// Admit refuses a job that starts when its recording knows no price. A recording has ended a month after its last price.
+func (m *Market) Admit(job *config.Job) error {
+	var first, last time.Time
+	for _, on := range m.Trace.Markets {
+		if p, some := on.History.First(); some && (first.IsZero() || p.At.Before(first)) {
+			first = p.At
+		}
+		if p, some := on.History.Last(); some && p.At.After(last) {
+			last = p.At
+		}
+	}
+	start := job.Local.Start
+	if first.IsZero() || job.Installation() != nil || !start.Before(first) && !start.After(last.Add(outdated)) {
+		return nil
+	}
+	return job.Fault("local.start", fmt.Sprintf("%s is outside the recorded prices, which go from %s to %s",
+		start.Format(time.RFC3339), first.Format(time.RFC3339), last.Format(time.RFC3339)),
+		"write a time between them, with a week of prices before it for estimates")
+}
+
 // ReadAdvice reads the advisor's file. It names no date: the file's own is taken for it.
 func ReadAdvice(path string) (t *advisor.Table, at time.Time, err error) {
 	info, err := os.Stat(path)
