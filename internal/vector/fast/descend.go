@@ -33,6 +33,9 @@ type Factors struct {
 //
 // Cells must lie within Factors, which is not checked.
 func (f *Factors) Descend(cells []Cell) float64 {
+	if len(cells) == 0 { // the assembly begins with a cell
+		return 0
+	}
 	return descend(f, unsafe.SliceData(cells), len(cells))
 }
 

@@ -135,6 +135,29 @@ func TestDescend(t *testing.T) {
 	})
 }
 
+// Nothing is read or written where there is nothing to do: the addresses of empty slices may be anywhere.
+func TestNothingToDo(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		f := randomFactors(rand.New(rand.NewPCG(1, 1)), 2, 2, 40)
+		cells := []Cell{{Row: math.MaxUint32, Column: math.MaxUint32}}[:0]
+		scattered := &Scattered{Rows: [][]float32{make([]float32, 16)}, Columns: [][]float32{make([]float32, 16)}, ColumnRates: make([]Rates, 1), Rank: 3}
+		rows, factors := []uint32{math.MaxUint32}[:0], []float32{1}[:0]
+		sum := make([]float32, Align)
+		if got := f.Descend(cells) + f.Descend(nil) + scattered.Descend(cells) + scattered.Descend(nil); got != 0 {
+			t.Errorf("no cells: squares %v", got)
+		}
+		SumRows(sum, sum, rows, factors)
+		AddToRows(sum, rows, factors, sum)
+		SumRows(nil, nil, []uint32{math.MaxUint32}, []float32{1})
+		AddToRows(nil, []uint32{math.MaxUint32}, []float32{1}, nil)
+		for i, v := range sum {
+			if v != 0 {
+				t.Errorf("no rows: place %d became %v", i, v)
+			}
+		}
+	})
+}
+
 func near(t *testing.T, what string, got, want []float32) {
 	t.Helper()
 	for i := range want {

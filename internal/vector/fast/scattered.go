@@ -24,6 +24,9 @@ func Width(rank int) int { return Stride(rank + 1) }
 //
 // Cells must lie within the lists and vectors have their width, which is not checked.
 func (f *Scattered) Descend(cells []Cell) float64 {
+	if len(cells) == 0 { // the assembly begins with a cell
+		return 0
+	}
 	return descendScattered(f, unsafe.SliceData(cells), len(cells))
 }
 
