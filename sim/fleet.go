@@ -205,8 +205,11 @@ func (n *node) take(c tiers.Command) {
 		return
 	case tiers.Release:
 		n.releases = append(n.releases, handover{c.ID, do.Splits})
-		if f.w.cfg.Job.Coarse {
+		switch {
+		case f.w.cfg.Job.Coarse:
 			n.interrupt()
+		case do.Drop:
+			n.discard(do.Splits)
 		}
 		n.handOver()
 		n.goOn()
@@ -336,6 +339,19 @@ func (n *node) interrupt() {
 	for i := range n.f.splits {
 		if s := &n.f.splits[i]; s.holder == n && s.working {
 			s.left, s.working = s.left*left, false
+		}
+	}
+	n.busy = false
+}
+
+// discard drops the clock under way, if it has one of these splits: it will be done again from its beginning.
+func (n *node) discard(splits []ps.Split) {
+	if !n.busy || !slices.ContainsFunc(splits, func(s ps.Split) bool { return n.f.splits[s].holder == n && n.f.splits[s].working }) {
+		return
+	}
+	for i := range n.f.splits {
+		if s := &n.f.splits[i]; s.holder == n {
+			s.working = false
 		}
 	}
 	n.busy = false

@@ -63,9 +63,9 @@ func Arrange(now Layout, members []Member, stage Stage, serving int) Layout {
 		workers = pick(members, func(m Member) bool { return m.Tier == Transient && !m.NoWork })
 	}
 	next.Route.Version = now.Route.Version
-	next.Route.Owner = spread(now.Route.Owner, dataless(servers), func(Member) int { return 1 })
-	next.Route.Backup = spread(now.Route.Backup, dataless(reliable), func(Member) int { return 1 })
-	next.Worker = spread(now.Worker, workers, func(m Member) int { return max(m.VCPU, 1) })
+	next.Route.Owner = spread(now.Route.Owner, dataless(servers), equally)
+	next.Route.Backup = spread(now.Route.Backup, dataless(reliable), equally)
+	next.Worker = spread(now.Worker, workers, Member.weight)
 	return next
 }
 
@@ -113,10 +113,20 @@ func pick(members []Member, keep func(Member) bool) []Member {
 // has reports whether a member has the data of a split.
 func (m Member) has(item int) bool { return item < len(m.Loaded) && m.Loaded[item] }
 
+func equally(Member) float64 { return 1 }
+
+// weight is the share of the splits that a member works on: by its rate, so that nobody waits for a slow one.
+func (m Member) weight() float64 {
+	if m.Rate > 0 {
+		return m.Rate
+	}
+	return float64(max(m.VCPU, 1))
+}
+
 // spread gives each item to a member, as even as their weights allow, and moves as few as that takes. A new member gets
 // one item from each of the others in turn, round-robin, and whoever gets an item gets one whose data it has, if there is
 // one. With no members every item has none.
-func spread(now []ps.ServerID, members []Member, weight func(Member) int) []ps.ServerID {
+func spread(now []ps.ServerID, members []Member, weight func(Member) float64) []ps.ServerID {
 	next := make([]ps.ServerID, len(now))
 	if len(members) == 0 {
 		return next
@@ -124,7 +134,7 @@ func spread(now []ps.ServerID, members []Member, weight func(Member) int) []ps.S
 	held, homeless := holdings(now, members)
 	loads := make([]load, len(members))
 	for i, m := range members {
-		loads[i] = load{weight: float64(weight(m)), data: slices.Contains(m.Loaded, true)}
+		loads[i] = load{weight: weight(m), data: slices.Contains(m.Loaded, true)}
 		loads[i].hold(len(held[i]))
 	}
 	for len(homeless) > 0 {

@@ -141,9 +141,8 @@ func TestNextMovesAsLittleAsCanBe(t *testing.T) {
 			now[i] = members[at].ID
 			held[at]++
 		}
-		weight := func(m Member) int { return m.VCPU }
 		moved := 0
-		next := spread(now, members, weight)
+		next := spread(now, members, Member.weight)
 		for i := range now {
 			if next[i] != now[i] {
 				moved++
@@ -192,4 +191,32 @@ func BenchmarkNext128(b *testing.B) {
 			b.Fatal("stage")
 		}
 	}
+}
+
+// Splits follow rates: a machine so slow that everybody would wait for one split of its gets none, and alone it gets all.
+func TestSlowMembersGetNoSplits(t *testing.T) {
+	members := fleet(1, 4)
+	for i := range members {
+		members[i].VCPU, members[i].Rate = 4, 4
+	}
+	members[0].VCPU, members[0].Rate = 1, 0.1
+	now := Layout{Worker: make([]ps.ServerID, 16), Route: ps.Route{Owner: make([]ps.ServerID, 2), Backup: make([]ps.ServerID, 2)}}
+	next := Arrange(now, members, Stage2, 0)
+	for i := range members[1:] {
+		if n := held(next.Worker, members[i+1].ID); n != 4 {
+			t.Errorf("%s has %d of 16 splits", members[i+1].ID, n)
+		}
+	}
+	if n := held(Arrange(next, members[:1], Stage1, 0).Worker, members[0].ID); n != 16 {
+		t.Errorf("alone it has %d of 16 splits", n)
+	}
+}
+
+func held(ids []ps.ServerID, id ps.ServerID) (n int) {
+	for _, h := range ids {
+		if h == id {
+			n++
+		}
+	}
+	return n
 }

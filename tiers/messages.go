@@ -109,8 +109,12 @@ type (
 	// Assign hands over splits, each from a clock on.
 	Assign struct{ Splits []SplitAt }
 	// Release takes splits back. Answered, with the first clock of each that was not begun, once what was
-	// begun is committed.
-	Release struct{ Splits []ps.Split }
+	// begun is committed. With Drop a worker may discard the clock under way instead and do it again: those who take its splits
+	// are so much faster that waiting for it would cost more.
+	Release struct {
+		Splits []ps.Split
+		Drop   bool
+	}
 	// Park stops the worker from beginning further clocks. Answer: the highest clock begun.
 	Park struct{}
 	// Unpark lets the worker begin clocks up to Until.

@@ -46,7 +46,8 @@ type Member struct {
 	Leaving bool
 	// NoWork machines get no splits.
 	NoWork bool
-	// VCPU weighs the splits that a machine gets.
+	// Rate weighs the splits that a machine gets: its work per hour. 0 = as many as it has vCPUs.
+	Rate float64
 	VCPU int
 	// Loaded says which splits' data the machine has, by Split: of those that must move, it gets these first. nil: none.
 	Loaded []bool

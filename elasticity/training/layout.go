@@ -117,7 +117,7 @@ func (la *layout) arrange(members []tiers.Member, stage tiers.Stage) {
 		loads = append(loads, la.nodes.ByID[members[i].ID].loads)
 	}
 	like := func(a, b tiers.Member) bool {
-		return a.ID == b.ID && a.Tier == b.Tier && a.Joined == b.Joined && a.VCPU == b.VCPU && a.Leaving == b.Leaving && a.NoWork == b.NoWork
+		return a.ID == b.ID && a.Tier == b.Tier && a.Joined == b.Joined && a.VCPU == b.VCPU && a.Rate == b.Rate && a.Leaving == b.Leaving && a.NoWork == b.NoWork
 	}
 	if was.members != nil && was.stage == stage && was.servers == la.Servers && was.now.Stage == now.Stage &&
 		slices.EqualFunc(was.members, members, like) && slices.Equal(was.loads, loads) &&
@@ -203,6 +203,25 @@ func (la *layout) askNoMore(split ps.Split) {
 		la.between--
 	}
 	la.Splits[split].releasing = false
+}
+
+// outrunBy is how many times a reliable machine's rate that of the other workers must be for the clock that it has begun to be
+// discarded when they take its splits: half of its clock is left in the mean, which is then no less than all of theirs.
+const outrunBy = 2
+
+// outruns reports whether a clock that a machine has begun costs less to do again elsewhere than to wait for. Only reliable machines
+// can be so much slower than what takes their place: in stage 1 they had all splits.
+func (la *layout) outruns(m *Node) bool {
+	if m.Tier != tiers.Reliable || m.kind.Rate <= 0 {
+		return false
+	}
+	others := 0.0
+	for _, id := range holdersOf(la.Target.Worker) {
+		if n := la.nodes.ByID[id]; n != nil && n != m {
+			others += n.kind.Rate
+		}
+	}
+	return others >= outrunBy*m.kind.Rate
 }
 
 // HandingOver reports whether a split is between two holders.

@@ -119,7 +119,7 @@ func (t *Training) advanceSplits() {
 			t.Nodes.send(m.ID, tiers.Load{Splits: load[m.ID]})
 		}
 		if len(release[m.ID]) > 0 {
-			t.Nodes.send(m.ID, tiers.Release{Splits: release[m.ID]})
+			t.Nodes.send(m.ID, tiers.Release{Splits: release[m.ID], Drop: t.Layout.outruns(m)})
 		}
 	}
 }

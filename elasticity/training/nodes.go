@@ -121,7 +121,7 @@ func (ns *nodes) tierMembers() []tiers.Member {
 	out := make([]tiers.Member, 0, len(members))
 	for _, m := range members {
 		out = append(out, tiers.Member{
-			ID: m.ID, Tier: m.Tier, Joined: m.Joined, VCPU: m.VCPU,
+			ID: m.ID, Tier: m.Tier, Joined: m.Joined, VCPU: m.VCPU, Rate: m.kind.Rate,
 			Leaving: m.Warned || m.Draining || m.Leaving || m.Terminating,
 			NoWork:  m.Warned || m.Leaving || m.Terminating,
 			Loaded:  m.Loaded,

@@ -55,13 +55,16 @@ func (w *worker) preferLower(c ps.Clock) {
 	}
 }
 
-// release gives splits away: at once, but for those of rounds that have begun.
-func (w *worker) release(ids []ps.Split, answer func(tiers.Result, error)) {
+// release gives splits away: at once, but for those of rounds that have begun, which end first unless they may be dropped.
+func (w *worker) release(ids []ps.Split, drop bool, answer func(tiers.Result, error)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.fenced {
 		answer(nil, errRolledBack)
 		return
+	}
+	if drop {
+		w.discard(ids)
 	}
 	l := &release{answer: answer}
 	for _, id := range ids {

@@ -325,6 +325,32 @@ func TestARollBackForgetsWhatIsUnderWay(t *testing.T) {
 	})
 }
 
+// A release that may drop the clock under way is answered at once, with that clock: the splits are computed again elsewhere, to the
+// same bits, however long it goes on here.
+func TestReleaseMayDropTheClockUnderWay(t *testing.T) {
+	simulate(t, func(t *testing.T, w *world) {
+		slow := &slowApp{toy: toy{work: testWork}, computing: make(chan struct{}), goOn: make(chan struct{})}
+		w.app = slow
+		splits := []ps.Split{0, 1, 2, 3, 4, 5}
+		first, second := w.join("i-1", 1, 5), w.join("i-2", 2, 5)
+		w.do("i-1", tiers.Load{Splits: splits})
+		w.do("i-1", tiers.Assign{Splits: all(splits...)})
+		<-slow.computing
+		asked := time.Now()
+		released := w.do("i-1", tiers.Release{Splits: splits[:4], Drop: true}).(tiers.Released)
+		if !slices.Equal(released.Splits, all(splits[:4]...)) || time.Since(asked) > 0 {
+			t.Errorf("released %v after %v", released.Splits, time.Since(asked))
+		}
+		w.do("i-2", tiers.Assign(released))
+		close(slow.goOn)
+		w.awaitClock(5)
+		w.sameAsUndisturbed(5)
+		if err := errors.Join(first.end(), second.end()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // slowApp is a toy whose split 0 computes until it is let go.
 type slowApp struct {
 	toy

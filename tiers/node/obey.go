@@ -107,7 +107,7 @@ func (j *job) obey(ctx context.Context, n *node, do tiers.Do, answer func(tiers.
 	case tiers.Assign:
 		j.assign(ctx, n, do, answer)
 	case tiers.Release:
-		j.worker.release(do.Splits, answer)
+		j.worker.release(do.Splits, do.Drop, answer)
 	case tiers.Park:
 		answer(tiers.Parked{Begun: j.worker.park()}, nil)
 	case tiers.Unpark:

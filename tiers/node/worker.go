@@ -19,7 +19,7 @@ import (
 //
 // Invariants:
 //   - A split's clock has begun when its rows have been read. Until then the wait for other splits can be broken off; what
-//     has begun is committed before its split is given away.
+//     has begun is committed before its split is given away, or discarded as if it had not (discard).
 //   - Contributions leave in order, one at a time.
 //   - The lowest clock goes first. Otherwise this worker could wait for rows that need an old split which it has itself.
 //
@@ -32,7 +32,7 @@ import (
 // With staleness three rounds overlap so: sent, computed, read. Under BSP, and for applications that read late, the loop waits
 // for the contribution first: the rows of the next clock need it.
 //
-// breakOff ends a round that has not begun; drop ends any, when its generation is over.
+// breakOff ends a round that has not begun; discard one that has and was not sent; drop ends any, when its generation is over.
 type worker struct {
 	client    Client
 	evalEvery ps.Clock
@@ -328,6 +328,18 @@ func (w *worker) breakOff() {
 		w.round.dropped = true
 		w.round.cancel(errBrokenOff)
 	}
+}
+
+// discard ends the round that is being computed, if it has one of these splits: nothing of it has left this machine, and what it
+// comes to does not depend on who computes it. Where rounds overlap, the next one has begun to read what this one writes, and it is
+// left to end.
+func (w *worker) discard(ids []ps.Split) {
+	r := w.round
+	if r == nil || !r.computing || w.rows.cache != nil || !slices.ContainsFunc(ids, func(id ps.Split) bool { return slices.Contains(r.splits, id) }) {
+		return
+	}
+	r.dropped, w.round = true, nil
+	r.cancel(errBrokenOff)
 }
 
 // drop ends the rounds under way, whatever they are doing. They may take a while to notice, but from now on they are no

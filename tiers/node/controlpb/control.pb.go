@@ -1850,6 +1850,7 @@ func (x *Assign) GetSplits() []*SplitAt {
 type Release struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Splits        []uint32               `protobuf:"varint,1,rep,packed,name=splits,proto3" json:"splits,omitempty"`
+	Drop          bool                   `protobuf:"varint,2,opt,name=drop,proto3" json:"drop,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1889,6 +1890,13 @@ func (x *Release) GetSplits() []uint32 {
 		return x.Splits
 	}
 	return nil
+}
+
+func (x *Release) GetDrop() bool {
+	if x != nil {
+		return x.Drop
+	}
+	return false
 }
 
 type Park struct {
@@ -3731,9 +3739,10 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\x04Load\x12\x16\n" +
 	"\x06splits\x18\x01 \x03(\rR\x06splits\"<\n" +
 	"\x06Assign\x122\n" +
-	"\x06splits\x18\x01 \x03(\v2\x1a.tierml.control.v1.SplitAtR\x06splits\"!\n" +
+	"\x06splits\x18\x01 \x03(\v2\x1a.tierml.control.v1.SplitAtR\x06splits\"5\n" +
 	"\aRelease\x12\x16\n" +
-	"\x06splits\x18\x01 \x03(\rR\x06splits\"\x06\n" +
+	"\x06splits\x18\x01 \x03(\rR\x06splits\x12\x12\n" +
+	"\x04drop\x18\x02 \x01(\bR\x04drop\"\x06\n" +
 	"\x04Park\"\x1e\n" +
 	"\x06Unpark\x12\x14\n" +
 	"\x05until\x18\x01 \x01(\x03R\x05until\".\n" +

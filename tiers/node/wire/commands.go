@@ -61,7 +61,7 @@ func EncodeCommand(c tiers.Command) (*pb.ToNode, error) {
 	case tiers.Assign:
 		m.Do = &pb.ToNode_Assign{Assign: &pb.Assign{Splits: each(do.Splits, encodeSplitAt)}}
 	case tiers.Release:
-		m.Do = &pb.ToNode_Release{Release: &pb.Release{Splits: numbers[uint32](do.Splits)}}
+		m.Do = &pb.ToNode_Release{Release: &pb.Release{Splits: numbers[uint32](do.Splits), Drop: do.Drop}}
 	case tiers.Park:
 		m.Do = &pb.ToNode_Park{Park: &pb.Park{}}
 	case tiers.Unpark:
@@ -123,7 +123,7 @@ func DecodeCommand(m *pb.ToNode) (tiers.Command, error) {
 	case *pb.ToNode_Assign:
 		c.Do = tiers.Assign{Splits: each(do.Assign.GetSplits(), decodeSplitAt)}
 	case *pb.ToNode_Release:
-		c.Do = tiers.Release{Splits: numbers[ps.Split](do.Release.GetSplits())}
+		c.Do = tiers.Release{Splits: numbers[ps.Split](do.Release.GetSplits()), Drop: do.Release.GetDrop()}
 	case *pb.ToNode_Park:
 		c.Do = tiers.Park{}
 	case *pb.ToNode_Unpark:
