@@ -58,49 +58,54 @@ type bagReader struct {
 }
 
 type bagEntry struct {
-	document, word, count uint32
-	line                  int
+	document, word, count, line uint32
 }
 
 func (b *bagReader) readAll(plain io.Reader) error {
-	scanner := bufio.NewScanner(plain)
-	scanner.Buffer(make([]byte, 0, maxLine), maxLine)
-	for scanner.Scan() && scanner.Err() == nil { // what is left before an error is half a line
-		b.line++
-		text := bytes.TrimSpace(scanner.Bytes())
-		if b.line == 1 {
+	file := &lineFile{name: b.name, in: plain, longest: maxLine, format: ": " + bagFormat}
+	head := func(line []byte, number int) (bool, error) {
+		if number > len(b.header) {
+			return false, nil
+		}
+		text := bytes.TrimSpace(line)
+		if number == 1 {
 			text = bytes.TrimPrefix(text, []byte("\ufeff"))
 		}
-		if b.line <= len(b.header) {
-			if err := b.readHeader(text); err != nil {
-				return err
-			}
-			continue
-		}
-		if reason := b.add(text); reason != "" {
-			if err := b.tolerance.take(&LineError{b.name, b.line, reason}); err != nil {
-				return err
-			}
-		}
+		return true, b.readHeader(text, number)
 	}
-	switch err := scanner.Err(); {
-	case errors.Is(err, bufio.ErrTooLong):
-		return &LineError{b.name, b.line + 1, fmt.Sprintf("longer than %d bytes: %s", maxLine, bagFormat)}
-	case err != nil:
-		return fmt.Errorf("%s: after line %d: %w", b.name, b.line, err)
-	case b.line < len(b.header):
-		return fmt.Errorf("%s: it ends after line %d: %s", b.name, b.line, bagFormat)
+	parse := func(p *piece) []bagEntry {
+		entries := make([]bagEntry, 0, len(p.text)/shortLine)
+		p.each(func(line []byte, number int) (reason string) {
+			entry, reason := b.parse(bytes.TrimSpace(line))
+			if reason == "" {
+				entry.line = uint32(number)
+				entries = append(entries, entry)
+			}
+			return reason
+		})
+		return entries
 	}
+	err := readLines(file, &b.tolerance, head, parse, func(entries []bagEntry) error {
+		b.entries = append(b.entries, entries...)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if file.lines < len(b.header) {
+		return fmt.Errorf("%s: it ends after line %d: %s", b.name, file.lines, bagFormat)
+	}
+	b.line = file.lines
 	return b.checkCount()
 }
 
-func (b *bagReader) readHeader(text []byte) error {
-	what := [...]string{"documents", "words", "entries"}[b.line-1]
+func (b *bagReader) readHeader(text []byte, line int) error {
+	what := [...]string{"documents", "words", "entries"}[line-1]
 	n, err := strconv.ParseInt(string(text), 10, 64)
 	if err != nil || n < 0 || n > maxBagHeader {
-		return &LineError{b.name, b.line, fmt.Sprintf("number of %s %q is not a whole number from 0 to %d: %s", what, text, maxBagHeader, bagFormat)}
+		return &LineError{b.name, line, fmt.Sprintf("number of %s %q is not a whole number from 0 to %d: %s", what, text, maxBagHeader, bagFormat)}
 	}
-	b.header[b.line-1] = int(n)
+	b.header[line-1] = int(n)
 	return nil
 }
 
@@ -117,14 +122,14 @@ func (b *bagReader) checkCount() error {
 	return nil
 }
 
-// add adds one entry, or nothing and gives the reason.
-func (b *bagReader) add(text []byte) (reason string) {
+// parse reads one entry, or gives the reason why it cannot.
+func (b *bagReader) parse(text []byte) (entry bagEntry, reason string) {
 	var fields [3]uint32
 	rest := text
 	for i, what := range [...]string{"document", "word", "count"} {
 		var word []byte
 		if word, rest = nextWord(rest); len(word) == 0 {
-			return fmt.Sprintf("%d numbers, want 3: document, word and count", i)
+			return entry, fmt.Sprintf("%d numbers, want 3: document, word and count", i)
 		}
 		limit := uint64(math.MaxInt32)
 		if i < 2 {
@@ -132,15 +137,14 @@ func (b *bagReader) add(text []byte) (reason string) {
 		}
 		n, err := parseUint32(word)
 		if err != nil || n < 1 || uint64(n) > limit {
-			return fmt.Sprintf("%s %q is not a whole number from 1 to %d", what, word, limit)
+			return entry, fmt.Sprintf("%s %q is not a whole number from 1 to %d", what, word, limit)
 		}
 		fields[i] = n
 	}
 	if len(rest) > 0 {
-		return "more than 3 numbers: want document, word and count"
+		return entry, "more than 3 numbers: want document, word and count"
 	}
-	b.entries = append(b.entries, bagEntry{fields[0] - 1, fields[1] - 1, fields[2], b.line})
-	return ""
+	return bagEntry{document: fields[0] - 1, word: fields[1] - 1, count: fields[2]}, ""
 }
 
 var errNumber = errors.New("not a number")
@@ -227,7 +231,7 @@ func (b *bagReader) sort() error {
 	for _, e := range b.entries {
 		if n := len(kept); n > 0 && kept[n-1].document == e.document && kept[n-1].word == e.word {
 			reason := fmt.Sprintf("document %d had word %d before, in line %d", e.document+1, e.word+1, kept[n-1].line)
-			if err := b.tolerance.take(&LineError{b.name, e.line, reason}); err != nil {
+			if err := b.tolerance.take(&LineError{b.name, int(e.line), reason}); err != nil {
 				return err
 			}
 			continue

@@ -1,9 +1,7 @@
 package input
 
 import (
-	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -39,30 +37,111 @@ func ReadLIBSVM(name string, r io.Reader, maxBad int) (Sparse, error) {
 		return Sparse{}, fmt.Errorf("%s: %w", name, err)
 	}
 	defer plain.Close()
-	s := Sparse{Start: []int{0}}
+	file := &lineFile{name: name, in: plain, longest: maxSparseLine}
 	bad := tolerance{allowed: maxBad}
-	scanner := bufio.NewScanner(plain)
-	scanner.Buffer(make([]byte, 0, 1<<16), maxSparseLine)
-	line := 0
-	for scanner.Scan() && scanner.Err() == nil { // what is left before an error is half a line
-		line++
-		if reason := s.addLine(scanner.Bytes()); reason != "" {
-			if err := bad.take(&LineError{name, line, reason}); err != nil {
-				return Sparse{}, err
-			}
-		}
+	var parts []*Sparse
+	err = readLines(file, &bad, nil, parseSparse, func(part *Sparse) error { parts = append(parts, part); return nil })
+	if err != nil {
+		return Sparse{}, err
 	}
-	switch err := scanner.Err(); {
-	case errors.Is(err, bufio.ErrTooLong):
-		return Sparse{}, &LineError{name, line + 1, fmt.Sprintf("longer than %d bytes", maxSparseLine)}
-	case err != nil:
-		return Sparse{}, fmt.Errorf("%s: after line %d: %w", name, line, err)
-	}
+	s := joined(parts)
 	if len(s.Labels) == 0 {
 		return Sparse{}, fmt.Errorf("%s: no examples in it: want lines of the form `label index:value index:value ...`", name)
 	}
 	s.BadLines = bad.bad
 	return s, nil
+}
+
+// joined puts the parts of a file together.
+func joined(parts []*Sparse) Sparse {
+	examples, entries := 0, 0
+	for _, part := range parts {
+		examples += len(part.Labels)
+		entries += len(part.Index)
+	}
+	s := Sparse{Labels: make([]float64, 0, examples), Start: append(make([]int, 0, examples+1), 0),
+		Index: make([]uint32, 0, entries), Value: make([]float32, 0, entries)}
+	for i, part := range parts {
+		for _, end := range part.Start[1:] {
+			s.Start = append(s.Start, len(s.Index)+end)
+		}
+		s.Labels, s.Index, s.Value = append(s.Labels, part.Labels...), append(s.Index, part.Index...), append(s.Value, part.Value...)
+		s.Features = max(s.Features, part.Features)
+		parts[i] = nil
+	}
+	return s
+}
+
+func parseSparse(p *piece) *Sparse {
+	entries := len(p.text) / shortEntry
+	s := &Sparse{Start: []int{0}, Index: make([]uint32, 0, entries), Value: make([]float32, 0, entries)}
+	p.each(func(line []byte, _ int) (reason string) {
+		if before := len(s.Index); !s.addUsual(line) {
+			s.Index, s.Value = s.Index[:before], s.Value[:before]
+			return s.addLine(line)
+		}
+		return ""
+	})
+	return s
+}
+
+// shortEntry is an entry such as 12:1 with the space before it.
+const shortEntry = 5
+
+// addUsual adds a line of plain numbers, as nearly all are. What it does not take is for addLine; entries may be left behind.
+func (s *Sparse) addUsual(line []byte) bool {
+	word, rest := plainWord(line)
+	label, err := parseFloat64(word)
+	if err != nil || label-label != 0 {
+		return false
+	}
+	last := uint32(0)
+	for len(rest) > 0 {
+		index, digits := uint64(0), 0
+		for digits < len(rest) && rest[digits]-'0' <= 9 {
+			index = 10*index + uint64(rest[digits]-'0')
+			digits++
+		}
+		if digits == 0 || digits > 10 || digits == len(rest) || rest[digits] != ':' || index > maxIndex || uint32(index) <= last {
+			return false
+		}
+		last = uint32(index)
+		if word, rest = plainWord(rest[digits+1:]); len(word) == 0 {
+			return false
+		}
+		value := float32(1)
+		if len(word) > 1 || word[0] != '1' {
+			if value, err = parseFloat32(word); err != nil || value-value != 0 {
+				return false
+			}
+		}
+		s.Index = append(s.Index, last-1)
+		s.Value = append(s.Value, value)
+	}
+	s.end(label)
+	return true
+}
+
+// plainWord cuts off what stands before the first space, and the spaces.
+func plainWord(text []byte) (word, rest []byte) {
+	end := 0
+	for end < len(text) && text[end] > ' ' {
+		end++
+	}
+	after := end
+	for after < len(text) && text[after] == ' ' {
+		after++
+	}
+	return text[:end], text[after:]
+}
+
+// end ends a vector whose entries are there.
+func (s *Sparse) end(label float64) {
+	if n := len(s.Index); n > s.Start[len(s.Labels)] {
+		s.Features = max(s.Features, int(s.Index[n-1])+1)
+	}
+	s.Labels = append(s.Labels, label)
+	s.Start = append(s.Start, len(s.Index))
 }
 
 // addLine adds one line, or nothing and gives the reason. An empty line or comment alone is neither.
@@ -82,11 +161,7 @@ func (s *Sparse) addLine(text []byte) (reason string) {
 		s.Index, s.Value = s.Index[:before], s.Value[:before]
 		return reason
 	}
-	if n := len(s.Index); n > before {
-		s.Features = max(s.Features, int(s.Index[n-1])+1)
-	}
-	s.Labels = append(s.Labels, label)
-	s.Start = append(s.Start, len(s.Index))
+	s.end(label)
 	return ""
 }
 

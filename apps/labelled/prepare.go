@@ -9,12 +9,15 @@ import (
 	"io"
 	"io/fs"
 	"math"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/input"
+	"github.com/tierml/tierml/apps/parallel"
 	"github.com/tierml/tierml/internal/decompress"
 	"github.com/tierml/tierml/ps"
 )
@@ -41,7 +44,11 @@ func Prepare(in apps.Input, cut apps.Cut, create apps.Create) (apps.Dataset, err
 		return apps.Dataset{}, err
 	}
 	s.describe(train)
-	if err := s.write(train, test, cut.Splits, create); err != nil {
+	var wait sync.WaitGroup
+	wait.Go(func() { s.data.Curvature = curvature(s, train) }) // which takes as long as to write the splits, and uses one core
+	err = s.write(train, test, cut.Splits, create)
+	wait.Wait()
+	if err != nil {
 		return apps.Dataset{}, err
 	}
 	detail, err := json.Marshal(s.data)
@@ -131,6 +138,7 @@ func readSparse(in apps.Input, r io.Reader) (*source, error) {
 		all:      examples{start: file.Start, index: file.Index, value: file.Value},
 		badLines: file.BadLines,
 	}
+	s.all.labels = make([]float32, 0, len(file.Labels))
 	for i, label := range file.Labels {
 		if math.Abs(label) > math.MaxFloat32 {
 			return nil, fmt.Errorf("%s: label %v of example %d is too large", in.Name, label, i+1)
@@ -265,7 +273,6 @@ func (s *source) describe(train []int) {
 			s.data.Columns[i].measure(all[i], some[i])
 		}
 	}
-	s.data.Curvature = curvature(s, train)
 }
 
 func pick(values []float32, which []int) []float32 {
@@ -332,24 +339,34 @@ func (c *Column) measure(all, train []float32) {
 
 // write deals the examples out: the one of rank r goes to split r mod splits.
 func (s *source) write(train, test []int, splits int, create apps.Create) error {
-	for id := range splits {
-		file := splitFile{id: ps.Split(id), features: uint32(s.data.storedFeatures())}
+	features := uint32(s.data.storedFeatures())
+	encode := func(id int) ([]byte, error) {
+		file := splitFile{id: ps.Split(id), features: features}
 		s.deal(&file.train, train, id, splits)
 		s.deal(&file.test, test, id, splits)
-		w, err := create(file.id)
+		return file.encode(), nil
+	}
+	return parallel.InOrder(runtime.GOMAXPROCS(0), splits, encode, func(id int, file []byte) error {
+		w, err := create(ps.Split(id))
 		if err == nil {
-			_, err = w.Write(file.encode())
+			_, err = w.Write(file)
 			err = errors.Join(err, w.Close())
 		}
 		if err != nil {
 			return fmt.Errorf("write split %d: %w", id, err)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 func (s *source) deal(to *examples, order []int, from, step int) {
-	to.start = []int{0}
+	entries, n := 0, (max(len(order)-from, 0)+step-1)/step
+	for rank := from; rank < len(order); rank += step {
+		entries += s.all.start[order[rank]+1] - s.all.start[order[rank]]
+	}
+	to.start = append(make([]int, 0, n+1), 0)
+	to.ranks, to.labels = make([]uint32, 0, n), make([]float32, 0, n)
+	to.index, to.value = make([]uint32, 0, entries), make([]float32, 0, entries)
 	for rank := from; rank < len(order); rank += step {
 		i := order[rank]
 		to.ranks = append(to.ranks, uint32(rank))

@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/tierml/tierml/ps"
 )
@@ -119,6 +120,9 @@ func (e *examples) decode(b []byte, count, features uint32) (rest []byte, err er
 		return nil, fmt.Errorf("%w: it is cut short", ErrSplit)
 	}
 	e.start = append(make([]int, 0, count+1), 0)
+	e.ranks, e.labels = slices.Grow(e.ranks, int(count)), slices.Grow(e.labels, int(count))
+	entries := (len(b) - int(count)*exampleSize) / entrySize // or less, where other examples follow
+	e.index, e.value = slices.Grow(e.index, entries), slices.Grow(e.value, entries)
 	for i := range count {
 		if len(b) < exampleSize {
 			return nil, fmt.Errorf("%w: it is cut short", ErrSplit)

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/apps/parallel"
 	"github.com/tierml/tierml/ps"
 )
 
@@ -317,20 +319,21 @@ func (t *Task) Test() int64 { return t.Dataset.Test }
 // Size is the number of examples to train on.
 func (t *Task) Size() int64 { return t.Dataset.Examples }
 
-// EachSplit reads the split files in order.
+// EachSplit reads the split files on all cores, and hands them over in order.
 func (t *Task) EachSplit(open apps.Open, do func(id ps.Split, train, test *Examples) error) error {
-	for id := range ps.Split(t.Dataset.Splits) {
-		file, err := open(id)
+	type loaded struct{ train, test *Examples }
+	load := func(id int) (loaded, error) {
+		file, err := open(ps.Split(id))
 		if err != nil {
-			return fmt.Errorf("open split %d: %w", id, err)
+			return loaded{}, fmt.Errorf("open split %d: %w", id, err)
 		}
-		train, test, err := t.Load(id, file)
-		if err := errors.Join(err, file.Close()); err != nil {
-			return err
-		}
-		if err := do(id, train, test); err != nil {
+		train, test, err := t.Load(ps.Split(id), file)
+		return loaded{train, test}, errors.Join(err, file.Close())
+	}
+	return parallel.InOrder(runtime.GOMAXPROCS(0), t.Dataset.Splits, load, func(id int, split loaded) error {
+		if err := do(ps.Split(id), split.train, split.test); err != nil {
 			return fmt.Errorf("split %d: %w", id, err)
 		}
-	}
-	return nil
+		return nil
+	})
 }

@@ -3,11 +3,13 @@ package mf
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strconv"
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/model"
+	"github.com/tierml/tierml/apps/parallel"
 	"github.com/tierml/tierml/ps"
 )
 
@@ -28,6 +30,7 @@ const (
 func (p *Program) Evaluate(tables apps.Rows, open apps.Open) (apps.Stats, error) {
 	var total apps.Stats
 	err := p.eachSplit(open, func(data *splitData) {
+		data.train = nil
 		s := newSplit(p, data, 0)
 		s.bind(&s.test, tables)
 		count, loss := s.evaluate()
@@ -137,18 +140,18 @@ func (p *Predictor) Predict(user, item int64) (float64, bool) {
 	return p.ratings.rating(predict(p.users[u*cols:(u+1)*cols], p.items[i*cols:(i+1)*cols])), true
 }
 
-// eachSplit reads the split files in order.
+// eachSplit reads the split files on all cores, and hands them over in order.
 func (p *Program) eachSplit(open apps.Open, do func(*splitData)) error {
-	for id := range ps.Split(p.data.Splits) {
-		file, err := open(id)
+	read := func(id int) (*splitData, error) {
+		file, err := open(ps.Split(id))
 		if err != nil {
-			return fmt.Errorf("open split %d: %w", id, err)
+			return nil, fmt.Errorf("open split %d: %w", id, err)
 		}
-		data, err := p.read(id, file)
-		if err := errors.Join(err, file.Close()); err != nil {
-			return err
-		}
-		do(data)
+		data, err := p.read(ps.Split(id), file)
+		return data, errors.Join(err, file.Close())
 	}
-	return nil
+	return parallel.InOrder(runtime.GOMAXPROCS(0), p.data.Splits, read, func(_ int, data *splitData) error {
+		do(data)
+		return nil
+	})
 }

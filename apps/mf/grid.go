@@ -76,12 +76,12 @@ func newGrid(cells []fast.Cell, size gridSize, batches, vectorBytes, threads int
 
 // groups deals numbers below n out to groups, even in cells, and gives each number's group.
 func groups(cells []fast.Cell, n, count int, number func(fast.Cell) uint32) []int {
-	ranges := make([]userRange, n)
+	train := make([]int, n)
 	for _, c := range cells {
-		ranges[number(c)].train++
+		train[number(c)]++
 	}
 	group := make([]int, n)
-	for i, members := range deal(ranges, count) {
+	for i, members := range deal(train, count) {
 		for _, m := range members {
 			group[m] = i
 		}

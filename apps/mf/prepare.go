@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/input"
+	"github.com/tierml/tierml/apps/parallel"
 	"github.com/tierml/tierml/ps"
 )
 
@@ -25,8 +27,8 @@ func (Kind) Prepare(in apps.Input, cut apps.Cut, create apps.Create) (apps.Datas
 	if err != nil {
 		return apps.Dataset{}, err
 	}
-	c := newCutter(read.Ratings, cut)
-	if c.cut.Splits, err = cut.Over(in.Name, len(c.users), "users"); err != nil {
+	c := newCutter(read, cut)
+	if c.cut.Splits, err = cut.Over(in.Name, len(c.in.Users), "users"); err != nil {
 		return apps.Dataset{}, err
 	}
 	if c.examples == 0 {
@@ -42,7 +44,7 @@ func (Kind) Prepare(in apps.Input, cut apps.Cut, create apps.Create) (apps.Datas
 	return apps.Dataset{
 		Splits:   c.cut.Splits,
 		Examples: int64(c.examples),
-		Test:     int64(len(c.all) - c.examples),
+		Test:     int64(len(c.held) - c.examples),
 		BadLines: read.BadLines,
 		Detail:   detail,
 	}, nil
@@ -51,66 +53,44 @@ func (Kind) Prepare(in apps.Input, cut apps.Cut, create apps.Create) (apps.Datas
 // cutter holds the input while it is cut. Ids become rows by their rank: the lowest user id is row 0.
 type cutter struct {
 	cut      apps.Cut
-	all      []input.Rating // sorted by user, then item
-	held     []bool         // by place in all
-	users    []userRange    // by row
-	itemIDs  []int64        // by row
-	counts   []int          // training ratings of each item, by row
-	examples int            // ratings to train on
+	in       input.Ratings
+	held     []bool   // by rating
+	train    []int    // by user: ratings to train on
+	counts   []uint32 // by item: likewise
+	examples int      // ratings to train on
 }
 
-// userRange is one user's ratings: all[from:to], of which train are not held out.
-type userRange struct {
-	id              int64
-	from, to, train int
-}
-
-func newCutter(all []input.Rating, cut apps.Cut) *cutter {
-	c := &cutter{cut: cut, all: all, held: make([]bool, len(all))}
-	c.itemIDs = itemIDs(all)
-	c.counts = make([]int, len(c.itemIDs))
-	for i, r := range all {
-		if len(c.users) == 0 || c.users[len(c.users)-1].id != r.User {
-			c.users = append(c.users, userRange{id: r.User, from: i})
+func newCutter(in input.Ratings, cut apps.Cut) *cutter {
+	c := &cutter{cut: cut, in: in, held: make([]bool, len(in.Rated)), train: make([]int, len(in.Users)), counts: make([]uint32, len(in.Items))}
+	parallel.For(runtime.GOMAXPROCS(0), len(in.Users), func(_, u int) {
+		for i := in.Start[u]; i < in.Start[u+1]; i++ {
+			if c.held[i] = heldOut(cut, in.Users[u], in.Items[in.Rated[i].Item]); !c.held[i] {
+				c.train[u]++
+			}
 		}
-		u := &c.users[len(c.users)-1]
-		u.to = i + 1
-		if c.held[i] = heldOut(cut, r); !c.held[i] {
-			u.train++
+	})
+	for i, r := range in.Rated {
+		if !c.held[i] {
 			c.examples++
-			c.counts[c.itemRow(r.Item)]++
+			c.counts[r.Item]++
 		}
 	}
 	return c
 }
 
-func itemIDs(all []input.Rating) []int64 {
-	ids := make([]int64, len(all))
-	for i, r := range all {
-		ids[i] = r.Item
-	}
-	slices.Sort(ids)
-	return slices.Clone(slices.Compact(ids))
-}
-
-func (c *cutter) itemRow(id int64) int {
-	row, _ := slices.BinarySearch(c.itemIDs, id)
-	return row
-}
-
 // purposeHoldout keeps this use of the seed apart from all others.
 const purposeHoldout = 0x686f6c646f7574 // "holdout"
 
-func heldOut(cut apps.Cut, r input.Rating) bool {
-	share := float64(ps.Hash(purposeHoldout, cut.Seed, uint64(r.User), uint64(r.Item))>>11) / (1 << 53)
+func heldOut(cut apps.Cut, user, item int64) bool {
+	share := float64(ps.Hash(purposeHoldout, cut.Seed, uint64(user), uint64(item))>>11) / (1 << 53)
 	return share < cut.Holdout
 }
 
-// ratings sums up in the order of all, so that the mean is the same bit for bit wherever it is computed.
+// ratings sums up by user, then item, so that the mean is the same bit for bit wherever it is computed.
 func (c *cutter) ratings() Ratings {
-	r := Ratings{Users: len(c.users), Items: len(c.itemIDs), Low: math.Inf(1), High: math.Inf(-1)}
+	r := Ratings{Users: len(c.in.Users), Items: len(c.in.Items), Low: math.Inf(1), High: math.Inf(-1)}
 	var sum float64
-	for i, rating := range c.all {
+	for i, rating := range c.in.Rated {
 		value := float64(rating.Value)
 		r.Low, r.High = min(r.Low, value), max(r.High, value)
 		if !c.held[i] {
@@ -119,7 +99,7 @@ func (c *cutter) ratings() Ratings {
 	}
 	r.Mean = sum / float64(c.examples)
 	var squares float64
-	for i, rating := range c.all {
+	for i, rating := range c.in.Rated {
 		if !c.held[i] {
 			d := float64(rating.Value) - r.Mean
 			squares += float64(d * d)
@@ -133,12 +113,12 @@ func (c *cutter) ratings() Ratings {
 
 // deal spreads users over bins: the one with the most training ratings first, each to the bin that has the
 // fewest so far. Ties go to the lower number. Every bin lists its users in order of their rows.
-func deal(users []userRange, bins int) [][]int {
-	order := make([]int, len(users))
+func deal(train []int, bins int) [][]int {
+	order := make([]int, len(train))
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(users[b].train, users[a].train) })
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(train[b], train[a]) })
 	load := make([]int, bins)
 	dealt := make([][]int, bins)
 	for _, u := range order {
@@ -149,7 +129,7 @@ func deal(users []userRange, bins int) [][]int {
 				bin = b
 			}
 		}
-		load[bin] += users[u].train
+		load[bin] += train[u]
 		dealt[bin] = append(dealt[bin], u)
 	}
 	for _, bin := range dealt {
@@ -159,43 +139,45 @@ func deal(users []userRange, bins int) [][]int {
 }
 
 func (c *cutter) write(create apps.Create) error {
-	for split, users := range deal(c.users, c.cut.Splits) {
-		if err := writeSplit(c.split(ps.Split(split), users), create); err != nil {
-			return fmt.Errorf("write split %d: %w", split, err)
+	dealt := deal(c.train, c.cut.Splits)
+	encode := func(id int) ([]byte, error) { return c.split(ps.Split(id), dealt[id]).encode() }
+	return parallel.InOrder(runtime.GOMAXPROCS(0), len(dealt), encode, func(id int, file []byte) error {
+		w, err := create(ps.Split(id))
+		if err == nil {
+			_, err = w.Write(file)
+			err = errors.Join(err, w.Close())
 		}
-	}
-	return nil
-}
-
-func writeSplit(s *splitData, create apps.Create) error {
-	w, err := create(s.id)
-	if err != nil {
-		return err
-	}
-	return errors.Join(s.write(w), w.Close())
+		if err != nil {
+			return fmt.Errorf("write split %d: %w", id, err)
+		}
+		return nil
+	})
 }
 
 // split gathers one split's contents.
 func (c *cutter) split(id ps.Split, users []int) *splitData {
 	s := &splitData{id: id}
-	var touched []int64
+	place := make([]uint32, len(c.in.Items)) // in the split's list, and one
+	train, all := 0, 0
 	for _, u := range users {
-		for _, r := range c.all[c.users[u].from:c.users[u].to] {
-			touched = append(touched, r.Item)
+		for _, r := range c.in.Rated[c.in.Start[u]:c.in.Start[u+1]] {
+			place[r.Item] = 1
+		}
+		train += c.train[u]
+		all += c.in.Start[u+1] - c.in.Start[u]
+	}
+	for row, touched := range place {
+		if touched > 0 {
+			s.items = append(s.items, itemEntry{row: uint32(row), id: c.in.Items[row], count: c.counts[row]})
+			place[row] = uint32(len(s.items))
 		}
 	}
-	slices.Sort(touched)
-	touched = slices.Compact(touched)
-	for _, item := range touched {
-		row := c.itemRow(item)
-		s.items = append(s.items, itemEntry{row: uint32(row), id: item, count: uint32(c.counts[row])})
-	}
+	s.train, s.test = make([]example, 0, train), make([]example, 0, all-train)
 	for local, u := range users {
-		user := c.users[u]
-		s.users = append(s.users, userEntry{row: uint32(u), id: user.id})
-		for i := user.from; i < user.to; i++ {
-			item, _ := slices.BinarySearch(touched, c.all[i].Item)
-			example := example{user: uint32(local), item: uint32(item), value: c.all[i].Value}
+		s.users = append(s.users, userEntry{row: uint32(u), id: c.in.Users[u]})
+		for i := c.in.Start[u]; i < c.in.Start[u+1]; i++ {
+			r := c.in.Rated[i]
+			example := example{user: uint32(local), item: place[r.Item] - 1, value: r.Value}
 			if c.held[i] {
 				s.test = append(s.test, example)
 			} else {

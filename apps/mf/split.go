@@ -80,12 +80,12 @@ func newSplit(p *Program, data *splitData, seed uint64) *split {
 
 // dealUsers spreads the users over the batches, even in ratings, and gives each user's batch.
 func (s *split) dealUsers() []int {
-	users := make([]userRange, len(s.data.users))
+	train := make([]int, len(s.data.users))
 	for _, e := range s.data.train {
-		users[e.user].train++
+		train[e.user]++
 	}
-	batchOf := make([]int, len(users))
-	for b, members := range deal(users, s.program.batches) {
+	batchOf := make([]int, len(train))
+	for b, members := range deal(train, s.program.batches) {
 		for _, u := range members {
 			batchOf[u] = b
 		}

@@ -1,13 +1,13 @@
 package mf
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/tierml/tierml/ps"
 )
@@ -64,47 +64,50 @@ type example struct {
 	value      float32
 }
 
-func (s *splitData) write(w io.Writer) error {
-	sum := crc32.New(castagnoli)
-	out := bufio.NewWriterSize(io.MultiWriter(w, sum), 1<<16)
+func (s *splitData) encode() ([]byte, error) {
 	le := binary.LittleEndian
-	record := append(make([]byte, 0, headerSize), splitMagic...)
+	b := append(make([]byte, 0, s.size()), splitMagic...)
 	for _, n := range []int{splitVersion, int(s.id), len(s.users), len(s.items), len(s.train), len(s.test)} {
 		if n > math.MaxUint32 {
-			return fmt.Errorf("%d does not fit the format: cut the data into more splits", n)
+			return nil, fmt.Errorf("write split %d: %d does not fit the format: cut the data into more splits", s.id, n)
 		}
-		record = le.AppendUint32(record, uint32(n))
+		b = le.AppendUint32(b, uint32(n))
 	}
-	out.Write(record) // bufio keeps the first error until Flush
 	for _, u := range s.users {
-		out.Write(le.AppendUint64(le.AppendUint32(record[:0], u.row), uint64(u.id)))
+		b = le.AppendUint64(le.AppendUint32(b, u.row), uint64(u.id))
 	}
 	for _, i := range s.items {
-		record = le.AppendUint64(le.AppendUint32(record[:0], i.row), uint64(i.id))
-		out.Write(le.AppendUint32(record, i.count))
+		b = le.AppendUint32(le.AppendUint64(le.AppendUint32(b, i.row), uint64(i.id)), i.count)
 	}
 	for _, examples := range [][]example{s.train, s.test} {
 		for _, e := range examples {
-			record = le.AppendUint32(le.AppendUint32(record[:0], e.user), e.item)
-			out.Write(le.AppendUint32(record, math.Float32bits(e.value)))
+			b = le.AppendUint32(le.AppendUint32(le.AppendUint32(b, e.user), e.item), math.Float32bits(e.value))
 		}
 	}
-	if err := out.Flush(); err != nil {
-		return err
-	}
-	_, err := w.Write(le.AppendUint32(nil, sum.Sum32()))
-	return err
+	return le.AppendUint32(b, crc32.Checksum(b, castagnoli)), nil
+}
+
+// Bytes of a user, an item and a rating.
+const (
+	userSize    = 12
+	itemSize    = 16
+	exampleSize = 12
+)
+
+// size is how many bytes the file has.
+func (s *splitData) size() int {
+	return headerSize + userSize*len(s.users) + itemSize*len(s.items) + exampleSize*(len(s.train)+len(s.test)) + 4
 }
 
 // readSplit reads and checks a split file.
 func readSplit(r io.Reader, want ps.Split) (*splitData, error) {
-	f := &splitReader{in: bufio.NewReaderSize(r, 1<<16)}
-	s, err := f.read(want)
+	data, err := io.ReadAll(r)
+	var s *splitData
+	if err == nil {
+		s, err = decodeSplit(data, want)
+	}
 	if err == nil {
 		err = s.check()
-	}
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		err = fmt.Errorf("%w: it is cut short", ErrSplit)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("split %d: %w", want, err)
@@ -112,93 +115,59 @@ func readSplit(r io.Reader, want ps.Split) (*splitData, error) {
 	return s, nil
 }
 
-// splitReader sums up what it reads. Lists grow as their bytes come, so that a false count cannot ask for
-// more memory than the file has bytes.
-type splitReader struct {
-	in  *bufio.Reader
-	sum uint32
-}
-
-func (f *splitReader) record(buffer []byte) error {
-	if _, err := io.ReadFull(f.in, buffer); err != nil {
-		return err
+func decodeSplit(data []byte, want ps.Split) (*splitData, error) {
+	if len(data) < headerSize {
+		return nil, fmt.Errorf("%w: it is cut short", ErrSplit)
 	}
-	f.sum = crc32.Update(f.sum, castagnoli, buffer)
-	return nil
-}
-
-func (f *splitReader) read(want ps.Split) (*splitData, error) {
-	counts, err := f.header(want)
-	if err != nil {
-		return nil, err
+	if string(data[:len(splitMagic)]) != splitMagic {
+		return nil, fmt.Errorf("%w: it is not a split file of matrix factorisation", ErrSplit)
 	}
-	s := &splitData{id: want}
-	if err := f.lists(s, counts); err != nil {
-		return nil, err
-	}
-	sum := f.sum
-	var stored [4]byte
-	if err := f.record(stored[:]); err != nil {
-		return nil, err
-	}
-	if binary.LittleEndian.Uint32(stored[:]) != sum {
-		return nil, fmt.Errorf("%w: its checksum does not match", ErrSplit)
-	}
-	if _, err := f.in.ReadByte(); err == nil {
-		return nil, fmt.Errorf("%w: bytes after its end", ErrSplit)
-	} else if err != io.EOF {
-		return nil, err
-	}
-	return s, nil
-}
-
-func (f *splitReader) header(want ps.Split) (counts [4]uint32, err error) {
-	var header [headerSize]byte
-	if err := f.record(header[:]); err != nil {
-		return counts, err
-	}
-	if string(header[:len(splitMagic)]) != splitMagic {
-		return counts, fmt.Errorf("%w: it is not a split file of matrix factorisation", ErrSplit)
-	}
-	word := func(i int) uint32 { return binary.LittleEndian.Uint32(header[len(splitMagic)+4*i:]) }
+	word := func(i int) uint32 { return binary.LittleEndian.Uint32(data[len(splitMagic)+4*i:]) }
 	if v := word(0); v != splitVersion {
-		return counts, fmt.Errorf("split file of version %d, this program reads version %d: prepare the data again",
+		return nil, fmt.Errorf("split file of version %d, this program reads version %d: prepare the data again",
 			v, splitVersion)
 	}
 	if id := ps.Split(word(1)); id != want {
-		return counts, fmt.Errorf("%w: it holds split %d", ErrSplit, id)
+		return nil, fmt.Errorf("%w: it holds split %d", ErrSplit, id)
 	}
-	for i := range counts {
-		counts[i] = word(2 + i)
+	var counts [4]int
+	size := uint64(headerSize + 4)
+	for i, each := range [...]uint64{userSize, itemSize, exampleSize, exampleSize} {
+		counts[i] = int(word(2 + i))
+		size += each * uint64(word(2+i))
 	}
-	return counts, nil
+	switch got := uint64(len(data)); { // before a false count asks for memory
+	case got < size:
+		return nil, fmt.Errorf("%w: it is cut short", ErrSplit)
+	case got > size:
+		return nil, fmt.Errorf("%w: bytes after its end", ErrSplit)
+	}
+	body := data[:len(data)-4]
+	if binary.LittleEndian.Uint32(data[len(body):]) != crc32.Checksum(body, castagnoli) {
+		return nil, fmt.Errorf("%w: its checksum does not match", ErrSplit)
+	}
+	return decodeLists(&splitData{id: want}, body[headerSize:], counts), nil
 }
 
-func (f *splitReader) lists(s *splitData, counts [4]uint32) error {
+// decodeLists takes bytes of the right number; lists without members stay nil.
+func decodeLists(s *splitData, b []byte, counts [4]int) *splitData {
 	le := binary.LittleEndian
-	var b [16]byte
 	for range counts[0] {
-		if err := f.record(b[:12]); err != nil {
-			return err
-		}
-		s.users = append(s.users, userEntry{row: le.Uint32(b[:]), id: int64(le.Uint64(b[4:]))})
+		s.users = append(s.users, userEntry{row: le.Uint32(b), id: int64(le.Uint64(b[4:]))})
+		b = b[userSize:]
 	}
 	for range counts[1] {
-		if err := f.record(b[:16]); err != nil {
-			return err
-		}
-		s.items = append(s.items, itemEntry{row: le.Uint32(b[:]), id: int64(le.Uint64(b[4:])), count: le.Uint32(b[12:])})
+		s.items = append(s.items, itemEntry{row: le.Uint32(b), id: int64(le.Uint64(b[4:])), count: le.Uint32(b[12:])})
+		b = b[itemSize:]
 	}
 	for i, list := range []*[]example{&s.train, &s.test} {
+		*list = slices.Grow(*list, counts[2+i])
 		for range counts[2+i] {
-			if err := f.record(b[:12]); err != nil {
-				return err
-			}
-			*list = append(*list, example{user: le.Uint32(b[:]), item: le.Uint32(b[4:]),
-				value: math.Float32frombits(le.Uint32(b[8:]))})
+			*list = append(*list, example{user: le.Uint32(b), item: le.Uint32(b[4:]), value: math.Float32frombits(le.Uint32(b[8:]))})
+			b = b[exampleSize:]
 		}
 	}
-	return nil
+	return s
 }
 
 // check makes sure that nothing which follows can index out of range, whatever wrote the file.

@@ -23,11 +23,11 @@ func sampleSplit() *splitData {
 
 func encodeSplit(t testing.TB, s *splitData) []byte {
 	t.Helper()
-	var b bytes.Buffer
-	if err := s.write(&b); err != nil {
+	b, err := s.encode()
+	if err != nil {
 		t.Fatal(err)
 	}
-	return b.Bytes()
+	return b
 }
 
 func TestSplitRoundTrip(t *testing.T) {

@@ -153,3 +153,31 @@ func (r *graphRun) unlocked(task int, do func(task int)) {
 	do(task)
 	done = true
 }
+
+// InOrder makes the things below n on some threads and takes them one by one in their order. Each thread
+// holds one at a time. The first error, in that order, is returned.
+func InOrder[T any](threads, n int, produce func(i int) (T, error), take func(i int, made T) error) error {
+	type result struct {
+		made T
+		err  error
+	}
+	results := make([]result, max(threads, 1))
+	for first := 0; first < n; {
+		some := min(n-first, len(results))
+		For(threads, some, func(_, i int) {
+			results[i].made, results[i].err = produce(first + i)
+		})
+		for i := range some {
+			r := results[i]
+			if r.err == nil {
+				r.err = take(first+i, r.made)
+			}
+			if r.err != nil {
+				return r.err
+			}
+			results[i] = result{}
+		}
+		first += some
+	}
+	return nil
+}

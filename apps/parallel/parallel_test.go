@@ -2,6 +2,7 @@ package parallel
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
@@ -20,6 +21,34 @@ func TestForDoesEachTaskOnce(t *testing.T) {
 		for task := range done {
 			if n := done[task].Load(); n != 1 {
 				t.Errorf("%d threads: task %d was done %d times", threads, task, n)
+			}
+		}
+	}
+}
+
+func TestInOrder(t *testing.T) {
+	broken := errors.New("broken")
+	for _, threads := range []int{0, 1, 3, 8} {
+		for _, fault := range []int{-1, 0, 7} {
+			var got []int
+			produce := func(i int) (int, error) {
+				if i == fault {
+					return 0, broken
+				}
+				return i * i, nil
+			}
+			err := InOrder(threads, 10, produce, func(i, square int) error {
+				if i != len(got) || square != i*i {
+					t.Errorf("%d threads: %d came as number %d, with %d", threads, i, len(got), square)
+				}
+				got = append(got, square)
+				return nil
+			})
+			if want := fault; want < 0 && (err != nil || len(got) != 10) || want >= 0 && (!errors.Is(err, broken) || len(got) != want) {
+				t.Errorf("%d threads, fault in %d: %v after %d", threads, fault, err, len(got))
+			}
+			if err := InOrder(threads, 10, produce, func(i, _ int) error { return fmt.Errorf("took %d", i) }); fault != 0 && (err == nil || err.Error() != "took 0") {
+				t.Errorf("%d threads: %v", threads, err)
 			}
 		}
 	}

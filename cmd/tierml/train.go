@@ -111,7 +111,7 @@ func train(ctx context.Context, o trainOptions, job *config.Job, out, errOut io.
 		return err
 	}
 	defer func() { err = errors.Join(err, place.close(err == nil || errors.Is(err, context.Canceled))) }()
-	program, dataset, err := prepare(ctx, job, splitdir.Create(place.splits))
+	program, dataset, err := prepare(ctx, job, splitdir.CreateTemporary(place.splits))
 	if err != nil {
 		return err
 	}

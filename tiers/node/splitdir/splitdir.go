@@ -32,6 +32,13 @@ func Create(directory string) apps.Create {
 	}
 }
 
+// CreateTemporary is Create for files that nobody wants after a crash: they are not waited for until the disk has them.
+func CreateTemporary(directory string) apps.Create {
+	return func(id ps.Split) (io.WriteCloser, error) {
+		return os.Create(filepath.Join(directory, Name(id)))
+	}
+}
+
 type durable struct{ *os.File }
 
 func (d durable) Close() error { return errors.Join(d.Sync(), d.File.Close()) }

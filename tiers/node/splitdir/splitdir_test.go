@@ -4,12 +4,20 @@ import (
 	"io"
 	"testing"
 
+	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/tiers/node/splitdir"
 )
 
 func TestWhatIsCreatedCanBeOpened(t *testing.T) {
+	for _, create := range []func(string) apps.Create{splitdir.Create, splitdir.CreateTemporary} {
+		createAndOpen(t, create)
+	}
+}
+
+func createAndOpen(t *testing.T, create func(string) apps.Create) {
+	t.Helper()
 	directory := t.TempDir()
-	w, err := splitdir.Create(directory)(7)
+	w, err := create(directory)(7)
 	if err != nil {
 		t.Fatal(err)
 	}

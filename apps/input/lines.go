@@ -1,0 +1,177 @@
+package input
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"runtime"
+	"sync"
+)
+
+// lineFile is a text that is read in pieces of whole lines, which several threads parse at the same time. What comes out, errors
+// too, is as if one thread had read line after line. Of the text no more is held than the pieces under way.
+type lineFile struct {
+	name    string
+	in      io.Reader
+	longest int    // a line of as many bytes is too long
+	format  string // what it should be, for messages about lines that are too long
+	lines   int    // handed out so far
+	carry   []byte // the beginning of a line
+	err     error  // after the pieces handed out
+	unused  sync.Pool
+}
+
+// Pieces grow up to pieceSize, so that small files take little memory. Two threads that parse 512 KiB each keep their text and
+// what comes of it in the caches.
+const (
+	firstPiece = 16 << 10
+	pieceSize  = 512 << 10
+)
+
+// piece is some whole lines.
+type piece struct {
+	file    *lineFile
+	text    []byte
+	line    int // number of the first line, from 1
+	allowed int // bad lines: with more, the rest need not be parsed
+	faults  []*LineError
+	tooLong bool // the last of faults cannot be left out
+}
+
+// next returns some lines with their ends, which the last one of a file may lack. Nothing: the file ends here, or with err.
+func (f *lineFile) next() []byte {
+	if f.err != nil {
+		return nil
+	}
+	size := min(firstPiece*max(f.lines, 1), pieceSize)
+	buffer, _ := f.unused.Get().([]byte)
+	if cap(buffer) < max(size, 2*len(f.carry)) {
+		buffer = make([]byte, max(size, 2*len(f.carry)))
+	}
+	buffer = buffer[:cap(buffer)]
+	filled := copy(buffer, f.carry)
+	f.carry = nil
+	for {
+		for f.err == nil && filled < len(buffer) {
+			var n int
+			n, f.err = f.in.Read(buffer[filled:])
+			filled += n
+		}
+		end := bytes.LastIndexByte(buffer[:filled], '\n') + 1
+		switch {
+		case f.err == io.EOF:
+			return buffer[:filled]
+		case f.err != nil: // what is left before an error is half a line
+			return buffer[:end]
+		case end > 0:
+			f.carry = bytes.Clone(buffer[end:filled])
+			return buffer[:end]
+		case filled >= f.longest:
+			f.err = io.EOF
+			return buffer[:filled] // the line that is too long
+		}
+		buffer = append(buffer, make([]byte, len(buffer))...)
+	}
+}
+
+// cut cuts the first line off a text, without its end.
+func cut(text []byte) (line, rest []byte) {
+	line, rest, _ = bytes.Cut(text, []byte("\n"))
+	return bytes.TrimSuffix(line, []byte("\r")), rest
+}
+
+// each hands the lines to a function that parses them, or gives the reason why a line is bad.
+func (p *piece) each(parse func(line []byte, number int) (reason string)) {
+	for rest, number := p.text, p.line; len(rest) > 0; number++ {
+		end := bytes.IndexByte(rest, '\n')
+		if end < 0 {
+			end = len(rest)
+		}
+		line := rest[:end]
+		rest = rest[min(end+1, len(rest)):]
+		if end >= p.file.longest {
+			p.tooLong = true
+			p.faults = append(p.faults, p.file.fault(number, fmt.Sprintf("longer than %d bytes%s", p.file.longest, p.file.format)))
+			return
+		}
+		if end > 0 && line[end-1] == '\r' {
+			line = line[:end-1]
+		}
+		if reason := parse(line, number); reason != "" {
+			if p.faults = append(p.faults, p.file.fault(number, reason)); len(p.faults) > p.allowed {
+				return
+			}
+		}
+	}
+}
+
+func (f *lineFile) fault(line int, reason string) *LineError { return &LineError{f.name, line, reason} }
+
+// readLines has several threads parse a file. First, head gets the lines in turn until it leaves one to the others. What comes of
+// the pieces is taken in their order.
+func readLines[T any](f *lineFile, bad *tolerance, head func(line []byte, number int) (mine bool, err error), parse func(*piece) T, take func(T) error) error {
+	text := f.next()
+	for mine := head != nil; mine && len(text) > 0; {
+		line, rest := cut(text)
+		if len(text)-len(rest) > f.longest {
+			break // which the pieces report
+		}
+		var err error
+		if mine, err = head(line, f.lines+1); err != nil {
+			return err
+		}
+		if !mine {
+			break
+		}
+		f.lines++
+		if text = rest; len(text) == 0 {
+			text = f.next()
+		}
+	}
+	type done struct {
+		piece *piece
+		got   T
+	}
+	var (
+		pieces = make(chan chan done, runtime.GOMAXPROCS(0))
+		stop   = make(chan struct{})
+		wait   sync.WaitGroup
+	)
+	defer wait.Wait()
+	defer close(stop)
+	wait.Go(func() {
+		defer close(pieces)
+		for ; len(text) > 0; text = f.next() {
+			p := &piece{file: f, text: text, line: f.lines + 1, allowed: bad.allowed - bad.bad}
+			if f.lines += bytes.Count(text, []byte("\n")); text[len(text)-1] != '\n' {
+				f.lines++
+			}
+			parsed := make(chan done, 1)
+			select {
+			case pieces <- parsed:
+			case <-stop:
+				return
+			}
+			wait.Go(func() { parsed <- done{p, parse(p)} })
+		}
+	})
+	for parsed := range pieces {
+		d := <-parsed
+		for i, fault := range d.piece.faults {
+			if d.piece.tooLong && i == len(d.piece.faults)-1 {
+				return fault
+			}
+			if err := bad.take(fault); err != nil {
+				return err
+			}
+		}
+		if err := take(d.got); err != nil {
+			return err
+		}
+		f.unused.Put(d.piece.text) //nolint:staticcheck // a slice header is small beside what it saves
+	}
+	if f.err != nil && f.err != io.EOF {
+		return fmt.Errorf("%s: after line %d: %w", f.name, f.lines, f.err)
+	}
+	return nil
+}
