@@ -233,7 +233,7 @@ func dataFault(job *config.Job, err error) error {
 	if errors.Is(err, apps.ErrTooSmall) {
 		return job.Fault("train.splits", err.Error(), "")
 	}
-	return job.Fault("train.data", err.Error(), "name a file in a form that the application "+job.Train.App+" reads")
+	return job.Fault("train.data", err.Error(), "docs/applications.md has the forms that "+job.Train.App+" reads")
 }
 
 // cutOf is how a job's data is cut. Where the job does not name a number of splits, small data are cut into fewer.

@@ -99,7 +99,20 @@ func (b *bounded) Read(p []byte) (int, error) {
 		return 0, fmt.Errorf("%w: %d KiB became %d MiB in %d lines so far; if the file is right, set %s to its unpacked size in MiB",
 			ErrTooLarge, b.packed.n>>10, b.plain>>20, b.lines, setting)
 	}
-	return n, err
+	return n, cause(err)
+}
+
+// cause names what a decoder's error means.
+func cause(err error) error {
+	switch {
+	case err == nil || err == io.EOF:
+		return err
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("the compressed file is cut short: %w", err)
+	case errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader), errors.Is(err, zstd.ErrCRCMismatch):
+		return fmt.Errorf("the compressed file is damaged: %w", err)
+	}
+	return err
 }
 
 func unpack(r io.Reader) (io.ReadCloser, error) {
@@ -112,14 +125,14 @@ func unpack(r io.Reader) (io.ReadCloser, error) {
 	case bytes.HasPrefix(magic, gzipMagic):
 		z, err := gzip.NewReader(buffered)
 		if err != nil {
-			return nil, fmt.Errorf("gzip: %w", err)
+			return nil, fmt.Errorf("gzip: %w", cause(err))
 		}
 		return z, nil
 	case bytes.HasPrefix(magic, zstdMagic):
 		// One goroutine less to own: with concurrency 1 the decoder works in the caller's.
 		z, err := zstd.NewReader(buffered, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(most))
 		if err != nil {
-			return nil, fmt.Errorf("zstd: %w", err)
+			return nil, fmt.Errorf("zstd: %w", cause(err))
 		}
 		return z.IOReadCloser(), nil
 	}

@@ -44,16 +44,19 @@ func TestReader(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}
-	for name, in := range map[string]string{
-		"no gzip": "\x1f\x8bnot gzip", "no zstd": "\x28\xb5\x2f\xfdnot zstd", "half": zipped[:len(zipped)/2], "zstd, half": standard[:len(standard)-4],
+	damaged := []byte(zipped)
+	damaged[len(damaged)-5] ^= 1 // of the checksum
+	for name, c := range map[string]struct{ in, want string }{
+		"no gzip": {"\x1f\x8bnot gzip", "is damaged"}, "no zstd": {"\x28\xb5\x2f\xfdnot zstd", ""}, "checksum": {string(damaged), "is damaged"},
+		"half": {zipped[:len(zipped)/2], "is cut short"}, "zstd, half": {standard[:len(standard)-4], "is cut short"},
 	} {
-		r, err := Reader(strings.NewReader(in))
+		r, err := Reader(strings.NewReader(c.in))
 		if err == nil {
 			_, err = io.ReadAll(r)
 			err = errors.Join(err, r.Close())
 		}
-		if err == nil {
-			t.Errorf("%s is read as if nothing were wrong", name)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
 	broken := errors.New("broken")
