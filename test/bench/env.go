@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,17 +34,18 @@ func newEnv() (*Env, error) {
 
 func (e *Env) close() { _ = os.RemoveAll(e.Dir) }
 
-// Peer returns the path of a peer's program or folder, which an environment variable names, or a reason to skip.
-func (e *Env) Peer(variable string) (path, skip string) {
-	path = os.Getenv(variable)
-	if path == "" {
-		return "", fmt.Sprintf("%s= is not set", variable)
-	}
+// Peer returns the path of a peer's program or folder, which an environment variable may name in place of the usual one, or a reason
+// to skip.
+func (e *Env) Peer(variable, usual string) (path, skip string) {
+	path = cmp.Or(os.Getenv(variable), usual)
 	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Sprintf("%s=%s is not there", variable, path)
+		return "", fmt.Sprintf("there is no %s, nor does %s= name another (docs/performance.md, Peers)", path, variable)
 	}
 	return path, ""
 }
+
+// among is the usual path of a peer.
+func among(name string) string { return filepath.Join(cmp.Or(os.Getenv("PEERS"), "../peers"), name) }
 
 // Compile builds a C or C++ source of test/bench/c with the machine's compiler.
 func (e *Env) Compile(ctx context.Context, source string, args ...string) (program, skip string) {

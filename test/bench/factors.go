@@ -17,7 +17,7 @@ import (
 )
 
 // factors compares matrix factorisation, as `tierml train` does it, with LIBMF.
-var factors = Group{Name: "factors", Title: "Matrix factorisation in one process", Open: openFactors}
+var factors = Group{Name: "factors", Title: "Matrix factorisation in one process", Pairs: 5, Open: openFactors}
 
 // The ratings that are generated: of rank 20, with biases and noise, a few users and items having most of them.
 const (
@@ -68,9 +68,9 @@ func openFactors(ctx context.Context, env *Env) ([]Row, func(), error) {
 	return rows, closeAll, nil
 }
 
-// compileLIBMF compiles our program with LIBMF's sources, which LIBMF= names the folder of.
+// compileLIBMF compiles our program with LIBMF's sources.
 func compileLIBMF(ctx context.Context, env *Env) (program, skip string) {
-	folder, skip := env.Peer("LIBMF")
+	folder, skip := env.Peer("LIBMF", among("libmf"))
 	if skip != "" {
 		return "", skip
 	}

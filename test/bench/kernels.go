@@ -11,7 +11,7 @@ import (
 )
 
 // kernels compares the inner loops with what a C compiler makes of theirs.
-var kernels = Group{Name: "kernels", Title: "Inner loops, with " + fast.Instructions(), Open: openKernels}
+var kernels = Group{Name: "kernels", Title: "Inner loops, with " + fast.Instructions(), Pairs: 15, Open: openKernels}
 
 func openKernels(ctx context.Context, env *Env) ([]Row, func(), error) {
 	c, end := (*Process)(nil), func() {}

@@ -22,7 +22,7 @@ import (
 
 // topicModels compares sweeps of `tierml train` with those of plda, a plain exact sampler, on one thread each.
 var topicModels = Group{
-	Name: "lda", Title: "Topic models, tokens/s of one thread",
+	Name: "lda", Title: "Topic models, tokens/s of one thread", Pairs: 3,
 	Open: openTopicModels,
 }
 
@@ -33,7 +33,7 @@ const warmUp = 3
 var topicBars = []struct {
 	topics int
 	bar    float64
-}{{100, 3}, {1000, 10}}
+}{{100, 5}, {1000, 30}}
 
 func openTopicModels(ctx context.Context, env *Env) (rows []Row, closeAll func(), err error) {
 	var open []*Process
@@ -83,9 +83,9 @@ func sweepRate(p *Process, tokens, sweeps int) Measure {
 	}
 }
 
-// compilePlda compiles our program against plda's sources, which PLDA= names the folder of.
+// compilePlda compiles our program against plda's sources.
 func compilePlda(ctx context.Context, env *Env) (program, skip string) {
-	folder, skip := env.Peer("PLDA")
+	folder, skip := env.Peer("PLDA", among("plda"))
 	if skip != "" {
 		return "", skip
 	}

@@ -7,6 +7,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -48,7 +49,7 @@ func exit(err error) {
 
 func bench(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	pairs := flags.Int("pairs", 15, "how often both sides of a row are measured, in turn")
+	pairs := flags.Int("pairs", 0, "how often both sides of a row are measured, in turn; 0 = as many as its group has on the page")
 	only := flags.String("run", "", "only rows whose \"group: what, against\" matches this regular expression")
 	page := flags.String("page", "", "a page whose tables are written anew, e.g. docs/performance.md; those of groups of which -run leaves rows out stay")
 	if err := flags.Parse(args); err != nil {
@@ -94,7 +95,7 @@ func runGroup(ctx context.Context, env *Env, g Group, wanted *regexp.Regexp, pai
 			continue
 		}
 		fmt.Fprintf(os.Stderr, "%s: %s, %s\n", g.Name, row.What, row.Against)
-		result, err := measure(ctx, row, pairs)
+		result, err := measure(ctx, row, cmp.Or(pairs, g.Pairs))
 		if err != nil {
 			return nil, false, err
 		}

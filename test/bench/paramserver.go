@@ -4,11 +4,12 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
 // paramServer compares push and pull: the vector of a size is added to the server's, then read back.
-var paramServer = Group{Name: "parameter-server", Title: "Push + pull through client and server", Open: openParamServer}
+var paramServer = Group{Name: "parameter-server", Title: "Push + pull through client and server", Pairs: 15, Open: openParamServer}
 
 // pushPull is somebody's server and client.
 type pushPull struct {
@@ -50,24 +51,32 @@ func (p *pushPull) processorTime(size int) Measure {
 	}
 }
 
-func startC(ctx context.Context, env *Env) (p *pushPull, skip string, err error) {
+// ends are what a server and its client are started by, e.g. a command that puts them on a core or a host of their own.
+type ends struct{ server, client []string }
+
+// startC starts both ends of the yardstick in C, on certain cores if any are given: the server's and the client's.
+func startC(ctx context.Context, env *Env, cores ...string) (p *pushPull, skip string, err error) {
 	program, skip := env.Compile(ctx, "tcp.c")
 	if skip != "" {
 		return nil, skip, nil
 	}
-	process, err := Start(ctx, nil, program)
+	process, err := Start(ctx, nil, program, cores...)
 	if err != nil {
 		return nil, "", err
 	}
 	return &pushPull{client: process, pids: process.Words, close: process.Close}, "", nil
 }
 
-func startOurs(ctx context.Context, env *Env, args ...string) (*pushPull, error) {
-	server, err := Start(ctx, nil, env.Self, append([]string{"ps-server"}, args...)...)
+func startOurs(ctx context.Context, env *Env, at ends, args ...string) (*pushPull, error) {
+	begin := func(by []string, args ...string) (*Process, error) {
+		command := slices.Concat(by, []string{env.Self}, args)
+		return Start(ctx, nil, command[0], command[1:]...)
+	}
+	server, err := begin(at.server, slices.Concat([]string{"ps-server"}, args)...)
 	if err != nil {
 		return nil, err
 	}
-	client, err := Start(ctx, nil, env.Self, append(append([]string{"ps-client"}, args...), server.Words[1])...)
+	client, err := begin(at.client, slices.Concat([]string{"ps-client"}, args, server.Words[1:2])...)
 	if err != nil {
 		server.Kill()
 		return nil, err
@@ -79,100 +88,172 @@ func startOurs(ctx context.Context, env *Env, args ...string) (*pushPull, error)
 	}, nil
 }
 
+// pushPulls are the processes and rows of the group.
+type pushPulls struct {
+	env     *Env
+	rows    []Row
+	started []func() // ends them
+}
+
 func openParamServer(ctx context.Context, env *Env) (rows []Row, closeAll func(), err error) {
-	var started []*pushPull
-	closeAll = func() {
-		for _, p := range started {
-			p.close()
-		}
-	}
+	all := &pushPulls{env: env}
 	defer func() {
 		if err != nil {
-			closeAll()
+			all.close()
 		}
 	}()
-	ours, err := startOurs(ctx, env)
+	plain, err := all.ours(ctx, ends{})
 	if err != nil {
 		return nil, nil, err
 	}
-	started = append(started, ours)
-	pipelined, err := startOurs(ctx, env, "-splits", fmt.Sprint(inFlight))
-	if err != nil {
-		return nil, nil, err
+	for _, open := range []func(context.Context, *pushPull) error{all.besideC, all.besidePSLite, all.secure, all.near} {
+		if err := open(ctx, plain); err != nil {
+			return nil, nil, err
+		}
 	}
-	started = append(started, pipelined)
-	near, err := startOurs(ctx, env, "-near")
-	if err != nil {
-		return nil, nil, err
-	}
-	started = append(started, near)
-	certificate := filepath.Join(env.Dir, "certificate.pem")
-	if err := writeCertificate(certificate); err != nil {
-		return nil, nil, err
-	}
-	secure, err := startOurs(ctx, env, "-tls", certificate)
-	if err != nil {
-		return nil, nil, err
-	}
-	started = append(started, secure)
-	inC, noC, err := startC(ctx, env)
-	if err != nil {
-		return nil, nil, err
-	}
-	if inC != nil {
-		started = append(started, inC)
-	}
-	psLite, noPSLite, err := startPSLite(ctx, env)
-	if err != nil {
-		return nil, nil, err
-	}
-	if psLite != nil {
-		started = append(started, psLite)
-	}
+	return all.rows, all.close, nil
+}
 
-	for _, r := range []struct {
-		size int
-		bar  float64
-	}{{1 << 10, 0.65}, {4 << 10, 0.65}, {64 << 10, 0.80}, {1 << 20, 0.85}, {16 << 20, 0.95}} {
-		row := Row{What: "one worker, plain, " + sizeName(r.size), Against: "blocking TCP in C", Unit: "pairs/s",
-			Bar: r.bar, Ours: ours.measure("sync", r.size), Skip: noC}
-		if inC != nil {
-			row.Theirs = inC.measure("sync", r.size)
+func (a *pushPulls) close() {
+	for _, end := range slices.Backward(a.started) {
+		end()
+	}
+}
+
+func (a *pushPulls) ours(ctx context.Context, at ends, args ...string) (*pushPull, error) {
+	p, err := startOurs(ctx, a.env, at, args...)
+	if err == nil {
+		a.started = append(a.started, p.close)
+	}
+	return p, err
+}
+
+// add adds a row of ours beside theirs, which is nil when the row is skipped.
+func (a *pushPulls) add(what, against, skip string, bar float64, mode string, size int, ours, theirs *pushPull) {
+	row := Row{What: what + ", " + sizeName(size), Against: against, Unit: "pairs/s", Bar: bar, Skip: skip}
+	if skip == "" {
+		row.Ours, row.Theirs = ours.measure(mode, size), theirs.measure(mode, size)
+	}
+	a.rows = append(a.rows, row)
+}
+
+// sizeBar is the ratio wanted at a size.
+type sizeBar struct {
+	size int
+	bar  float64
+}
+
+const inC = "blocking TCP in C"
+
+// besideC has small pairs with both ends on one core and with a core each: left alone, the kernel puts them now this way and now that,
+// and which one decides the rate.
+func (a *pushPulls) besideC(ctx context.Context, plain *pushPull) error {
+	for _, place := range []struct {
+		what  string
+		cores [2]string
+		bar   float64
+	}{{"both ends on one core", [2]string{"0", "0"}, 0.65}, {"ends on two cores", [2]string{"0", "1"}, 0.95}} {
+		var ours *pushPull
+		theirs, skip, err := startC(ctx, a.env, place.cores[:]...)
+		if err != nil {
+			return err
 		}
-		rows = append(rows, row)
+		if skip == "" {
+			a.started = append(a.started, theirs.close)
+			pin := func(core string) []string { return []string{"taskset", "-c", core} }
+			if ours, err = a.ours(ctx, ends{server: pin(place.cores[0]), client: pin(place.cores[1])}); err != nil {
+				return err
+			}
+		}
+		for _, size := range []int{1 << 10, 4 << 10, 64 << 10} {
+			a.add(place.what, inC, skip, place.bar, "sync", size, ours, theirs)
+		}
 	}
-	row := Row{What: "processor time, 1 MiB", Against: "blocking TCP in C", Unit: "s/GB", Bar: 1.2, AtMost: true,
-		Ours: ours.processorTime(1 << 20), Skip: noC}
-	if inC != nil {
-		row.Theirs = inC.processorTime(1 << 20)
+	theirs, skip, err := startC(ctx, a.env)
+	if err != nil {
+		return err
 	}
-	rows = append(rows, row)
+	if skip == "" {
+		a.started = append(a.started, theirs.close)
+	}
+	for _, b := range []sizeBar{{1 << 20, 0.85}, {16 << 20, 0.95}} {
+		a.add("one worker", inC, skip, b.bar, "sync", b.size, plain, theirs)
+	}
+	row := Row{What: "processor time, 1 MiB", Against: inC, Unit: "s/GB", Bar: 1.2, AtMost: true, Ours: plain.processorTime(1 << 20), Skip: skip}
+	if skip == "" {
+		row.Theirs = theirs.processorTime(1 << 20)
+	}
+	a.rows = append(a.rows, row)
+	return nil
+}
+
+func (a *pushPulls) besidePSLite(ctx context.Context, plain *pushPull) error {
+	const against = "ps-lite, the same"
+	theirs, skip, err := startPSLite(ctx, a.env)
+	if err != nil {
+		return err
+	}
+	if skip == "" {
+		a.started = append(a.started, theirs.close)
+	}
+	pipelined, err := a.ours(ctx, ends{}, "-splits", fmt.Sprint(inFlight))
+	if err != nil {
+		return err
+	}
 	for _, size := range rowSizes {
-		row := Row{What: fmt.Sprintf("%d in flight, %s", inFlight, sizeName(size)), Against: "ps-lite, the same",
-			Unit: "pairs/s", Bar: 1.5, Ours: pipelined.measure("pipelined", size), Skip: noPSLite}
-		if psLite != nil {
-			row.Theirs = psLite.measure("pipelined", size)
-		}
-		rows = append(rows, row)
+		a.add(fmt.Sprintf("%d in flight", inFlight), against, skip, 2, "pipelined", size, pipelined, theirs)
 	}
-	for _, r := range []struct {
-		size int
+	for _, b := range []sizeBar{{1 << 10, 3.5}, {4 << 10, 3.5}, {64 << 10, 2.8}, {1 << 20, 1.8}, {16 << 20, 0}} {
+		a.add("one after the other", against, skip, b.bar, "sync", b.size, plain, theirs)
+	}
+	return nil
+}
+
+// secure is what encryption costs: between two hosts, where a cable bounds both sides, and on loopback, where nothing else does.
+func (a *pushPulls) secure(ctx context.Context, plain *pushPull) error {
+	certificate := filepath.Join(a.env.Dir, "certificate.pem")
+	if err := writeCertificate(certificate); err != nil {
+		return err
+	}
+	for _, cable := range []struct {
+		rate string
 		bar  float64
-	}{{1 << 10, 3.5}, {4 << 10, 3.5}, {64 << 10, 2.8}, {1 << 20, 1.8}, {16 << 20, 0}} {
-		row := Row{What: "one after the other, " + sizeName(r.size), Against: "ps-lite, the same",
-			Unit: "pairs/s", Bar: r.bar, Ours: ours.measure("sync", r.size), Skip: noPSLite}
-		if psLite != nil {
-			row.Theirs = psLite.measure("sync", r.size)
+	}{{"1gbit", 0.97}, {"10gbit", 0.9}} {
+		var ours, theirs *pushPull
+		at, end, skip, err := layCable(ctx, cable.rate)
+		if err != nil {
+			return err
 		}
-		rows = append(rows, row)
+		if skip == "" {
+			a.started = append(a.started, end)
+			if ours, err = a.ours(ctx, at, "-listen", cableServer, "-tls", certificate); err != nil {
+				return err
+			}
+			if theirs, err = a.ours(ctx, at, "-listen", cableServer); err != nil {
+				return err
+			}
+		}
+		a.add("mutual TLS, "+cable.rate, "ours, plain, the same cable", skip, cable.bar, "sync", 1<<20, ours, theirs)
 	}
-	rows = append(rows, Row{What: "mutual TLS, 1 MiB", Against: "ours, plain", Unit: "pairs/s", Bar: 0.5,
-		Ours: secure.measure("sync", 1<<20), Theirs: ours.measure("sync", 1<<20)})
+	secure, err := a.ours(ctx, ends{}, "-tls", certificate)
+	if err != nil {
+		return err
+	}
+	a.add("mutual TLS, loopback", "ours, plain", "", 0, "sync", 1<<20, secure, plain)
+	a.rows = append(a.rows, Row{What: "mutual TLS, processor time, 1 MiB", Against: "ours, plain", Unit: "s/GB",
+		Ours: secure.processorTime(1 << 20), Theirs: plain.processorTime(1 << 20)})
+	return nil
+}
+
+func (a *pushPulls) near(ctx context.Context, plain *pushPull) error {
+	near, err := a.ours(ctx, ends{}, "-near")
+	if err != nil {
+		return err
+	}
 	for _, size := range []int{1 << 10, 4 << 10, 64 << 10} {
-		rows = append(rows, Row{What: "Unix socket, " + sizeName(size), Against: "ours, TCP", Unit: "pairs/s", Bar: 1.15,
-			Ours: near.measure("sync", size), Theirs: ours.measure("sync", size)})
+		a.add("Unix socket", "ours, TCP", "", 1.15, "sync", size, near, plain)
 	}
-	return rows, closeAll, nil
+	return nil
 }
 
 func sizeName(bytes int) string {

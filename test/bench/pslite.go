@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 )
 
-// startPSLite compiles our program against ps-lite's library, which PSLITE= names the folder of, and starts the three
+// startPSLite compiles our program against ps-lite's library, of its folder, and starts the three
 // processes that ps-lite needs.
 func startPSLite(ctx context.Context, env *Env) (p *pushPull, skip string, err error) {
-	folder, skip := env.Peer("PSLITE")
+	folder, skip := env.Peer("PSLITE", among("ps-lite"))
 	if skip != "" {
 		return nil, skip, nil
 	}

@@ -29,6 +29,7 @@ type Measure func(ctx context.Context) (float64, error)
 type Group struct {
 	Name  string // on the command line and in the page's markers
 	Title string
+	Pairs int // how often both sides of a row are measured, in turn
 	// Open starts what the rows need. Close ends it. Rows whose peer is not there are given with Skip set.
 	Open func(ctx context.Context, env *Env) (rows []Row, close func(), err error)
 }

@@ -49,6 +49,7 @@ func serveRows(args []string) error {
 	splits := flags.Int("splits", 1, "splits of the job")
 	certificate := flags.String("tls", "", "file with certificate and key: mutual TLS")
 	_ = flags.Bool("near", false, "for the client")
+	listen := flags.String("listen", "127.0.0.1", "the address that it serves at")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -56,7 +57,7 @@ func serveRows(args []string) error {
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", net.JoinHostPort(*listen, "0"))
 	if err != nil {
 		return err
 	}
@@ -109,6 +110,7 @@ func askRows(args []string) error {
 	flags := flag.NewFlagSet("ps-client", flag.ContinueOnError)
 	splits := flags.Int("splits", 1, "splits of the job")
 	certificate := flags.String("tls", "", "file with certificate and key: mutual TLS")
+	_ = flags.String("listen", "", "for the server")
 	near := flags.Bool("near", false, "by a Unix socket, as the client does if nobody tells it otherwise")
 	if err := flags.Parse(args); err != nil {
 		return err

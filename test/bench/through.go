@@ -9,7 +9,7 @@ import (
 )
 
 // through compares matrix factorisation through a parameter server with LIBMF.
-var through = Group{Name: "through", Title: "Matrix factorisation through a parameter server", Open: openThrough}
+var through = Group{Name: "through", Title: "Matrix factorisation through a parameter server", Pairs: 9, Open: openThrough}
 
 const (
 	throughRank   = 100

@@ -4,11 +4,13 @@
  * pull brings that vector back. One client, one connection, no framing beyond 16 bytes.
  *
  * It prints "ready SERVER_PID CLIENT_PID". Then for each line "sync BYTES PAIRS" on standard input it does so many
- * pushes and pulls, each pull after its push, and prints the nanoseconds that they took.
+ * pushes and pulls, each pull after its push, and prints the nanoseconds that they took. With arguments, the numbers of two
+ * cores, the server keeps to the first and the client to the second.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -89,7 +91,14 @@ static void ask(int fd, const float *send, float *back, size_t bytes) {
   check(receive(fd, &answer, sizeof answer) && receive(fd, back, answer.bytes), "values");
 }
 
-int main(void) {
+static void pin(const char *core) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  CPU_SET(atoi(core), &cores);
+  check(sched_setaffinity(0, sizeof cores, &cores) == 0, "sched_setaffinity");
+}
+
+int main(int argc, char **argv) {
   struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   socklen_t size = sizeof at;
   int listener = socket(AF_INET, SOCK_STREAM, 0);
@@ -99,11 +108,13 @@ int main(void) {
   check(server >= 0, "fork");
   if (server == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (argc > 2) pin(argv[1]);
     int fd = accept(listener, NULL, NULL);
     check(fd >= 0, "accept");
     tune(fd);
     serve(fd);
   }
+  if (argc > 2) pin(argv[2]);
   int fd = socket(AF_INET, SOCK_STREAM, 0);
   check(connect(fd, (void *)&at, size) == 0, "connect");
   tune(fd);
