@@ -3,6 +3,7 @@ package planner
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -277,6 +278,34 @@ func TestText(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "testdata/unknown.golden", unknown.String())
+}
+
+// On-demand pools beside chosen spot pools have a line of their own; where they are all that can be bought, they are in the table.
+func TestOnDemandPoolsApart(t *testing.T) {
+	p := plan(t, calm(t))
+	for _, kind := range []string{"m3.large", "a1.small"} {
+		dear := p.Pools[0]
+		dear.Pool.Type, dear.Pool.Class, dear.Chosen, dear.OnDemand = kind, market.OnDemand, false, dear.OnDemand*2
+		p.Pools = append(p.Pools, dear)
+	}
+	text := func() string {
+		var b bytes.Buffer
+		if err := p.WriteText(&b, Style{}); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	zone, price := p.Pools[0].Pool.Zone, perHour(p.Pools[len(p.Pools)-1].OnDemand)
+	want := fmt.Sprintf("  On demand, while no spot pool can be bought from: m3.large in %s at $%s, a1.small in %[1]s", zone, price)
+	if got := strings.Join(strings.Fields(text()), " "); !strings.Contains(got, strings.TrimSpace(want)) {
+		t.Errorf("want %q in:\n%s", want, text())
+	}
+	for i := range p.Pools {
+		p.Pools[i].Chosen = false
+	}
+	if got := text(); strings.Contains(got, "On demand, while") || !strings.Contains(got, "\n     m3.large ") {
+		t.Errorf("no spot pool is chosen:\n%s", got)
+	}
 }
 
 func golden(t *testing.T, path, got string) {

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -130,7 +131,16 @@ const leftAligned = 3
 func (p *Plan) writePools(b *terminal.Text, s Style) {
 	bids := slices.ContainsFunc(p.Pools, func(pool Pool) bool { return pool.Pool.TakesBids() })
 	rows := [][]string{slices.Clone(header)}
+	var shown, spare []Pool
+	onSpot := slices.ContainsFunc(p.Pools, func(pool Pool) bool { return pool.Chosen && pool.Pool.Class == market.Spot })
 	for _, pool := range p.Pools {
+		if onSpot && pool.Pool.Class == market.OnDemand && !pool.Chosen { // its price is all that there is to say
+			spare = append(spare, pool)
+		} else {
+			shown = append(shown, pool)
+		}
+	}
+	for _, pool := range shown {
 		rows = append(rows, pool.cells())
 	}
 	if !bids { // what a policy would pay at most is not told to anybody
@@ -150,15 +160,16 @@ func (p *Plan) writePools(b *terminal.Text, s Style) {
 		case i == 0:
 			s.paint(b, "", faint, line)
 			continue
-		case p.Pools[i-1].Chosen:
+		case shown[i-1].Chosen:
 			s.paint(b, "", green, line)
 		default:
 			b.WriteString(line + "\n")
 		}
-		for _, reason := range wrap(p.Pools[i-1].Why, Width-6) {
+		for _, reason := range wrap(shown[i-1].Why, Width-6) {
 			s.paint(b, "      ", faint, reason)
 		}
 	}
+	writeSpare(b, s, spare)
 	if !slices.ContainsFunc(p.Pools, func(pool Pool) bool { return pool.Chosen }) {
 		first := "The run begins on the reliable machines and buys when a pool allows it."
 		if p.Input.restarts() {
@@ -167,6 +178,25 @@ func (p *Plan) writePools(b *terminal.Text, s Style) {
 		for _, line := range wrap("Nothing is bought at first. "+first, Width-2) {
 			b.WriteString("  " + line + "\n")
 		}
+	}
+}
+
+// writeSpare prints the on-demand pools that are not bought from in a line of their own, cheapest first, at most four.
+func writeSpare(b *terminal.Text, s Style, spare []Pool) {
+	if len(spare) == 0 {
+		return
+	}
+	slices.SortStableFunc(spare, func(a, b Pool) int { return cmp.Compare(a.OnDemand, b.OnDemand) })
+	var names []string
+	for i, pool := range spare {
+		if i == 4 {
+			names = append(names, fmt.Sprintf("%d more", len(spare)-i))
+			break
+		}
+		names = append(names, fmt.Sprintf("%s in %s at $%s", pool.Pool.Type, pool.Pool.Zone, perHour(pool.OnDemand)))
+	}
+	for _, line := range wrap("On demand, while no spot pool can be bought from: "+strings.Join(names, ", ")+".", Width-2) {
+		s.paint(b, "  ", faint, line)
 	}
 }
 
