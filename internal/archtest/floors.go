@@ -12,7 +12,7 @@ import (
 // it imports neither what is above nor its neighbours on the same floor, so that no two folders import each other.
 var floors = [][]string{
 	{"internal"},
-	{"market", "ps", "terraform"},
+	{"market", "ps", "terraform", "tuner"},
 	{"bidding", "provisioner", "apps", "cost", "fakecloud"},
 	{"tiers"},
 	{"elasticity"},

@@ -1,0 +1,143 @@
+package tuner
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// spread is the nth point of a sequence that fills the unit cube evenly: multiples of the inverse powers of the generalised golden
+// ratio, the root of x^(d+1) = x + 1, from a random shift. A dozen lines for the evenness of Sobol's points in as many dimensions.
+type spread struct{ shift, step []float64 }
+
+func newSpread(dimension int, seed uint64) spread {
+	root := 2.
+	for range 60 {
+		root = math.Pow(1+root, 1/float64(dimension+1))
+	}
+	r := rand.New(rand.NewPCG(seed, 0x5b7ead))
+	s := spread{make([]float64, dimension), make([]float64, dimension)}
+	for i := range dimension {
+		s.shift[i], s.step[i] = r.Float64(), math.Pow(root, -float64(i+1))
+	}
+	return s
+}
+
+func (s spread) point(n int) []float64 {
+	u := make([]float64, len(s.step))
+	for i := range u {
+		_, u[i] = math.Modf(s.shift[i] + float64(n)*s.step[i])
+	}
+	return u
+}
+
+const (
+	evenly     = 512 // candidates that fill the space
+	bestTried  = 3   // tried settings that moves begin at
+	bestOf     = 5   // candidates that moves begin at
+	movesOf    = 24  // of each
+	roundsOf   = 4   // each with steps a third as far as the last
+	farthest   = .2
+	attemptsAt = 20 // points in a row that are not allowed
+)
+
+// candidate is a setting that might be next.
+type candidate struct {
+	setting        Setting
+	mean, variance float64
+	log            float64 // of the expected improvement
+}
+
+// candidates looks for settings with the highest expected improvement over least: points that fill the space, then moves around the
+// best and around the settings in tried. The best is first; tried settings are among them, as one noisy observation does not settle a setting.
+func (s Space) candidates(judge func([]Setting) []candidate, tried []Setting, seed uint64) []candidate {
+	r := rand.New(rand.NewPCG(seed, 0xca4d))
+	fill := newSpread(len(s.Knobs), seed)
+	var settings []Setting
+	for n := range evenly {
+		if x := s.at(fill.point(n)); s.holds(x) {
+			settings = append(settings, x)
+		}
+	}
+	best := top(judge(append(settings, tried...)))
+	around := judge(tried)
+	slices.SortStableFunc(around, func(a, b candidate) int { return cmp.Compare(a.mean, b.mean) })
+	around = around[:min(len(around), bestTried)]
+	for round := range roundsOf {
+		far := farthest * math.Pow(1./3, float64(round))
+		var moved []Setting
+		for _, c := range slices.Concat(best, around) {
+			for range movesOf {
+				if x := s.move(c.setting, far, r); s.holds(x) {
+					moved = append(moved, x)
+				}
+			}
+		}
+		if len(moved) > 0 {
+			best = top(append(best, judge(moved)...))
+		}
+	}
+	return best
+}
+
+// top are the best few, each once.
+func top(all []candidate) []candidate {
+	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(b.log, a.log) })
+	var best []candidate
+	for _, c := range all {
+		if !slices.ContainsFunc(best, func(b candidate) bool { return slices.Equal(b.setting, c.setting) }) {
+			best = append(best, c)
+		}
+		if len(best) == bestOf {
+			break
+		}
+	}
+	return best
+}
+
+// move changes a setting's knobs, each with probability two thirds and one at least: numbers by about far of their range and at least
+// to the next, choices to any other.
+func (s Space) move(from Setting, far float64, r *rand.Rand) Setting {
+	u := s.unit(from)
+	one := r.IntN(len(u))
+	for i, k := range s.Knobs {
+		if i != one && r.IntN(3) == 0 {
+			continue
+		}
+		switch step := far * r.NormFloat64(); {
+		case len(k.Choices) > 0:
+			if i == one || r.Float64() < far {
+				u[i] = r.Float64()
+			}
+		case k.Whole && !k.Log:
+			least := 1 / (k.High - k.Low + 1)
+			if math.Abs(step) < least && i == one {
+				step = math.Copysign(least, step)
+			}
+			u[i] += step
+		default:
+			u[i] += step
+		}
+	}
+	for i := range u {
+		u[i] = min(max(u[i], 0), 1)
+	}
+	return s.at(u)
+}
+
+// trials are the first settings to try: evenly over the space, in a random order of what is near (section III-B has them at random;
+// evenly, ten tell more). Small spaces have fewer than were asked for.
+func (s Space) trials(count int, except Setting, seed uint64) []Setting {
+	fill := newSpread(len(s.Knobs), seed)
+	var found []Setting
+	for n, missed := 0, 0; len(found) < count && missed < attemptsAt*count; n++ {
+		x := s.at(fill.point(n))
+		if !s.holds(x) || slices.Equal(x, except) || slices.ContainsFunc(found, func(f Setting) bool { return slices.Equal(f, x) }) {
+			missed++
+			continue
+		}
+		found = append(found, x)
+	}
+	return found
+}

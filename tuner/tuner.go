@@ -1,0 +1,337 @@
+// Package tuner finds the settings of a job while it trains ("Towards self-tuning parameter servers", cited by section). It is asked
+// every few clocks which setting to use, and told how the last one did: first the default, then some trials spread over the space, then
+// what a Gaussian process expects to save the most time, if that is more than changing to it costs. Every answer has its reason in words.
+//
+// It decides over plain numbers. It refuses to know machines, clouds, wires and files, how a setting is applied, and when a clock was
+// disturbed: whoever drives it marks those clocks, because the market must not teach the tuner.
+package tuner
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Options of a Tuner.
+type Options struct {
+	Default Setting // in use when the job starts
+	// Every is how many clocks a setting is used before the next question; a in the paper, where it is three times the workers,
+	// so that each has pushed about three times (III-D). A clock holds a push of every split here, so 3 to 5 do. 0 = 4.
+	Every int
+	// Trials are tried after the default before the process is asked: b in the paper. 0 = 10.
+	Trials int
+	// Clocks is how many the job will do at most; 0 = unknown.
+	Clocks int
+	// Target is the loss at which the job ends: then settings are compared by the time that is left until then, which is the time
+	// per clock times the clocks left by the progress estimate (section IV). 0 = by the time per clock alone: what is right for a
+	// job whose model does not depend on its settings, to the byte, as the clocks left do not then either.
+	Target float64
+	Seed   uint64
+}
+
+// mostOfJob is the part of a job that the default and the trials may take.
+const mostOfJob = 1. / 5
+
+// Sample is what a setting did for some clocks in a row.
+type Sample struct {
+	Setting Setting
+	Loss    float64 // before the first of the clocks
+	Clocks  []Clock
+	// Change is how long the change to this setting took, in seconds; 0 = there was none, or it is not known.
+	Change float64
+}
+
+// Clock is one clock of a Sample.
+type Clock struct {
+	Seconds float64
+	Loss    float64 // after it
+	// Disturbed clocks had a cut, halt, move, recovery or eviction: they say nothing about the setting.
+	Disturbed bool
+}
+
+// Step is why a setting was chosen.
+type Step string
+
+const (
+	Off     Step = "off"     // the job is not tuned
+	First   Step = "default" // the default, to compare with
+	Trial   Step = "trial"   // one of the trials spread over the space
+	Again   Step = "again"   // the same once more, as its clocks were disturbed
+	Explore Step = "explore" // the expected improvement pays for the change
+	Back    Step = "back"    // another setting that was tried is better than the one in use
+	Stay    Step = "stay"    // nothing pays
+)
+
+// Advice is which setting to use for the next clocks.
+type Advice struct {
+	Setting Setting
+	Step    Step
+	Change  bool    // it differs from the one in use
+	Gain    float64 // seconds that the setting is expected to save until the end of the job
+	Cost    float64 // seconds that the change and, for a new setting, its trial are expected to cost
+	LogEI   float64 // log of the expected improvement of the log of the time, by which candidates are compared
+	Why     string
+}
+
+// Tuner holds what has been learned of a job. It is not safe for use by several goroutines.
+type Tuner struct {
+	space   Space
+	options Options
+	trials  []Setting
+	tried   int // of the default and the trials, those that have an undisturbed sample
+	model   *model
+	hyper   hyper
+	costs   costs
+	inUse   Setting
+	unsure  bool // the last sample was disturbed
+	clocks  int  // told
+	left    float64
+	loss    float64
+	losses  scaling
+	asked   uint64
+	worst   float64
+}
+
+// New is a tuner for a job.
+func New(space Space, o Options) (*Tuner, error) {
+	if err := space.check(); err != nil {
+		return nil, fmt.Errorf("tuner: %w", err)
+	}
+	if !space.holds(o.Default) {
+		return nil, errors.New("tuner: the default is not a setting of the space")
+	}
+	if o.Every == 0 {
+		o.Every = 4
+	}
+	if o.Trials == 0 {
+		o.Trials = 10
+	}
+	if o.Every < 1 || o.Trials < 1 || o.Clocks < 0 || !(o.Target >= 0) || math.IsInf(o.Target, 0) {
+		return nil, fmt.Errorf("tuner: every %d clocks, %d trials, %d clocks in all, target %v", o.Every, o.Trials, o.Clocks, o.Target)
+	}
+	if o.Target == 0 && o.Clocks == 0 {
+		return nil, errors.New("tuner: without a target the number of clocks is needed to compare what is saved with what changes cost")
+	}
+	o.Trials = int(min(float64(o.Trials), space.size()-1))
+	return &Tuner{
+		space: space, options: o, trials: space.trials(o.Trials, o.Default, o.Seed), model: newModel(space, o.Target > 0),
+		costs: newCosts(), inUse: slices.Clone(o.Default), left: float64(o.Clocks),
+	}, nil
+}
+
+// Off is why the job is not tuned; "" when it is.
+func (t *Tuner) Off() string {
+	if len(t.trials) == 0 {
+		return "not tuned: there is no other setting"
+	}
+	first := (1 + len(t.trials)) * t.options.Every
+	if most := int(mostOfJob * float64(t.options.Clocks)); t.options.Clocks > 0 && first > most {
+		return fmt.Sprintf("not tuned: trying %d settings for %d clocks each takes %d of the job's %d clocks, more than a fifth",
+			1+len(t.trials), t.options.Every, first, t.options.Clocks)
+	}
+	return ""
+}
+
+// Tell adds what a setting did. Samples come in the order of their clocks, whether or not the setting was advised.
+func (t *Tuner) Tell(s Sample) error {
+	if !t.space.holds(s.Setting) {
+		return fmt.Errorf("tuner: %s is not a setting of the space", t.space.Text(s.Setting))
+	}
+	if !(s.Loss > 0) && t.options.Target > 0 || s.Change < 0 {
+		return fmt.Errorf("tuner: loss %v before the sample, %v seconds for the change", s.Loss, s.Change)
+	}
+	for i, c := range s.Clocks {
+		if !c.Disturbed && !(c.Seconds > 0 && !math.IsInf(c.Seconds, 0)) {
+			return fmt.Errorf("tuner: clock %d of the sample took %v seconds", i+1, c.Seconds)
+		}
+	}
+	if s.Change > 0 {
+		t.costs.add(t.space.techniques(t.inUse, s.Setting), s.Change)
+	}
+	t.inUse = slices.Clone(s.Setting)
+	t.clocks += len(s.Clocks)
+	for _, c := range s.Clocks {
+		if usable(c.Loss) {
+			t.loss = c.Loss
+		}
+	}
+	seconds, ok := pace(s.Clocks)
+	if t.unsure = !ok; t.unsure {
+		return nil
+	}
+	value := math.Log(seconds)
+	if t.options.Target > 0 {
+		left := ClocksLeft(s.Loss, s.Clocks, t.options.Target)
+		value = t.bounded(value + math.Log(max(left, 1)))
+		if !math.IsInf(left, 0) {
+			t.left = left
+		}
+	}
+	t.model.add(s.Setting, t.losses.add(s.Loss), value)
+	if t.tried <= len(t.trials) {
+		t.tried++
+	}
+	return nil
+}
+
+// bounded is the log of a time that is left, at most ten times the longest one so far: where the loss did not fall the estimate is
+// infinite, which says that the setting is bad and must not break all others.
+func (t *Tuner) bounded(value float64) float64 {
+	if len(t.model.raw) == 0 {
+		t.worst = math.Log(1e6)
+		if !math.IsInf(value, 0) {
+			t.worst = value
+		}
+	}
+	if value <= t.worst {
+		return value
+	}
+	if value > t.worst+math.Log(10) {
+		return t.worst + math.Log(10)
+	}
+	t.worst = value
+	return value
+}
+
+// Ask chooses the setting for the next clocks, from the loss that the model has now.
+func (t *Tuner) Ask(loss float64) Advice {
+	if why := t.Off(); why != "" {
+		return Advice{Setting: t.options.Default, Step: Off, Change: !slices.Equal(t.inUse, t.options.Default), Why: why}
+	}
+	t.asked++
+	switch {
+	case t.tried == 0 && !t.unsure:
+		return t.advise(First, t.options.Default, fmt.Sprintf("the default for %d clocks, to compare the others with", t.options.Every))
+	case t.unsure && t.tried <= len(t.trials):
+		return t.advise(Again, t.inUse, "the same once more: the last clocks were disturbed and say nothing about it")
+	case t.tried <= len(t.trials):
+		next := t.trials[t.tried-1]
+		return t.advise(Trial, next, fmt.Sprintf("trial %d of %d, spread evenly over the space: %s", t.tried, len(t.trials), t.space.difference(t.inUse, next)))
+	}
+	return t.online(loss)
+}
+
+func (t *Tuner) advise(step Step, x Setting, why string) Advice {
+	return Advice{Setting: slices.Clone(x), Step: step, Change: !slices.Equal(t.inUse, x), Why: why}
+}
+
+// online is section III-C: the setting with the highest expected improvement, if that is more than the change costs.
+func (t *Tuner) online(loss float64) Advice {
+	at := t.losses.of(loss)
+	t.model.learn(&t.hyper, t.options.Seed)
+	best := t.model.best(at)
+	here := t.model.judge([]Setting{t.inUse}, at)[0]
+	left := t.clocksLeft()
+	a := t.mostWorth(t.model.next(best, at, t.options.Seed+t.asked), best, left)
+	if a.Gain > a.Cost && a.Change {
+		return a
+	}
+	most := a
+	loses := t.seconds(math.Exp(here.mean)-math.Exp(best.mean), left)
+	change, known := t.costs.of(t.space.techniques(t.inUse, best.setting))
+	if loses > change {
+		a = t.advise(Back, best.setting, fmt.Sprintf("back: the setting in use would take %s longer until the end than %s, and the change costs %s%s",
+			span(loses), t.space.difference(t.inUse, best.setting), span(change), guess(known)))
+		a.Gain, a.Cost = loses, change
+		return a
+	}
+	a = t.advise(Stay, t.inUse, fmt.Sprintf("nothing pays: the best change is expected to save %s and to cost %s", span(most.Gain), span(most.Cost)))
+	if !most.Change {
+		a.Why = "nothing pays: no setting is expected to save more than the one in use"
+	}
+	a.Gain, a.Cost, a.LogEI = most.Gain, most.Cost, most.LogEI
+	return a
+}
+
+// mostWorth is the candidate that is expected to gain the most beyond what it costs.
+func (t *Tuner) mostWorth(all []candidate, best candidate, left float64) Advice {
+	var most Advice
+	for _, c := range all {
+		gain := t.seconds(saving(c.mean, c.variance, math.Exp(best.mean)), left)
+		change, known := t.costs.of(t.space.techniques(t.inUse, c.setting))
+		trial := t.trialCost(c, best, left)
+		if most.Setting != nil && gain-change-trial <= most.Gain-most.Cost {
+			continue
+		}
+		most = t.advise(Explore, c.setting, fmt.Sprintf("%s is expected to save %s of the %s that are left, more than the change (%s%s) and its trial (%s) cost",
+			t.space.difference(t.inUse, c.setting), span(gain), span(t.seconds(math.Exp(best.mean), left)), span(change), guess(known), span(trial)))
+		most.Gain, most.Cost, most.LogEI = gain, change+trial, c.log
+	}
+	return most
+}
+
+// clocksLeft is how many clocks the job has left, one at least.
+func (t *Tuner) clocksLeft() float64 {
+	left := t.left
+	if t.options.Clocks > 0 {
+		if until := float64(t.options.Clocks - t.clocks); t.options.Target == 0 || until < left {
+			left = until
+		}
+	}
+	return max(left, 1)
+}
+
+// seconds turns the model's unit, the time per clock or the time until the target, into seconds until the end.
+func (t *Tuner) seconds(v, left float64) float64 {
+	if t.options.Target > 0 {
+		return v
+	}
+	return v * left
+}
+
+// trialCost is what it is expected to cost that a new setting, if it is worse than the best, is used until the next question. The
+// paper weighs the change alone (III-C). Near the end of a job that goes on trying bad settings for gains that can no longer come.
+func (t *Tuner) trialCost(next, best candidate, left float64) float64 {
+	least := math.Exp(best.mean)
+	worse := math.Exp(next.mean+next.variance/2) - least + saving(next.mean, next.variance, least) // E max(0, f - least)
+	return t.seconds(max(worse, 0), left) * min(float64(t.options.Every)/left, 1)
+}
+
+// Best is the setting that is expected to take the least time from the last loss, in seconds until the end, of those that were
+// tried; false while there is nothing to compare.
+func (t *Tuner) Best() (x Setting, seconds float64, ok bool) {
+	if len(t.model.raw) == 0 {
+		return t.options.Default, 0, false
+	}
+	t.model.learn(&t.hyper, t.options.Seed)
+	best := t.model.best(t.losses.of(t.loss))
+	return slices.Clone(best.setting), t.seconds(math.Exp(best.mean), t.clocksLeft()), true
+}
+
+func guess(known bool) string {
+	if known {
+		return ""
+	}
+	return ", a guess"
+}
+
+// span is seconds for people.
+func span(seconds float64) string {
+	switch {
+	case seconds < 10:
+		return fmt.Sprintf("%.2g s", seconds)
+	case seconds < 600:
+		return fmt.Sprintf("%.0f s", seconds)
+	case seconds < 36000:
+		return fmt.Sprintf("%.0f min", seconds/60)
+	}
+	return fmt.Sprintf("%.0f h", seconds/3600)
+}
+
+// scaling puts the log of the loss between 0 and 1 over what has been seen of it; a falling loss goes below 0.
+type scaling struct{ first, unit float64 }
+
+func (s *scaling) add(loss float64) float64 {
+	if s.unit == 0 && usable(loss) {
+		s.first, s.unit = math.Log(loss), math.Log(10)
+	}
+	return s.of(loss)
+}
+
+func (s *scaling) of(loss float64) float64 {
+	if s.unit == 0 || !usable(loss) {
+		return 1
+	}
+	return 1 + (math.Log(loss)-s.first)/s.unit
+}
