@@ -303,7 +303,7 @@ func TestOnDemandPoolsApart(t *testing.T) {
 	for i := range p.Pools {
 		p.Pools[i].Chosen = false
 	}
-	if got := text(); strings.Contains(got, "On demand, while") || !strings.Contains(got, "\n     m3.large ") {
+	if got := text(); strings.Contains(got, "On demand, while") || !strings.Contains(got, "  m3.large  ") {
 		t.Errorf("no spot pool is chosen:\n%s", got)
 	}
 }
