@@ -35,12 +35,7 @@ type Config struct {
 	// Past makes this a controller that takes a run over; nil = the run begins.
 	Past *Past
 	// FirstID is beyond all numbers of commands of earlier controllers: their answers must not be taken for those of ours.
-	FirstID uint64
-	// FirstGeneration and FirstIncarnation are beyond those of earlier controllers that do not take each other over, each of
-	// which began with machines that knew nothing (elasticity/restart).
-	FirstGeneration  ps.Generation
-	FirstIncarnation ps.Incarnation
-
+	FirstID     uint64
 	CutsUnpaced bool          // cut every CutEvery, whatever share of the links deliveries take: for measurements
 	AskAgain    time.Duration // an unanswered launch of the previous controller is repeated if it is no older than this
 	Chooses     bool          // a launch may name several pools, and the provider chooses
@@ -74,9 +69,13 @@ type configs struct {
 func (c *Config) fleet() *fleet.Config {
 	saved := c.Checkpoints
 	f := &fleet.Config{
-		Run: c.Run, Reliable: c.Reliable, Want: c.Want, Pools: c.Pools, Policy: c.Policy, Work: c.Job.Work, FirstNumber: int(c.FirstIncarnation),
+		Run: c.Run, Reliable: c.Reliable, Want: c.Want, Pools: c.Pools, Policy: c.Policy,
 		Settings: c.Settings, Substitutes: saved.Place != "" && (saved.Every > 0 || saved.EveryClocks > 0),
-		AskAgain: c.AskAgain, Chooses: c.Chooses, Deadline: c.Deadline, Budget: c.Budget, PerHour: c.PerHour, Rules: c.Rules, WholeHours: c.WholeHours,
+		AskAgain: c.AskAgain, Chooses: c.Chooses, Rules: c.Rules, WholeHours: c.WholeHours,
+		Job: bidding.Job{Deadline: c.Deadline, Budget: c.Budget, PerHour: c.PerHour, Work: c.Job.Work,
+			Upkeep:       market.USD(c.Reliable.Count) * c.Reliable.Type.OnDemand,
+			ReliableRate: float64(c.Reliable.Count) * c.Reliable.Type.WorkRate(),
+			Startup:      c.Startup, Notice: c.Notice, Handover: c.JoinWait + c.NoticeWait, Leave: c.DrainMargin},
 	}
 	if c.Past != nil {
 		f.Past = &c.Past.Ledger
@@ -84,10 +83,10 @@ func (c *Config) fleet() *fleet.Config {
 	return f
 }
 
-// training is the part about the work.
-func (c *Config) training() *training.Config {
+// ForTraining is the part about the work.
+func (c *Config) ForTraining() *training.Config {
 	t := &training.Config{
-		Job: c.Job, Stages: c.Stages, Load: c.Load, Checkpoints: c.Checkpoints, FirstID: c.FirstID, FirstGeneration: c.FirstGeneration,
+		Job: c.Job, Stages: c.Stages, Load: c.Load, Checkpoints: c.Checkpoints, FirstID: c.FirstID,
 		Settings: c.Settings, CutsUnpaced: c.CutsUnpaced,
 	}
 	if c.Past != nil {

@@ -3,7 +3,6 @@ package elasticity
 import (
 	"cmp"
 
-	"github.com/tierml/tierml/elasticity/fleet"
 	"github.com/tierml/tierml/internal/journal"
 )
 
@@ -57,13 +56,4 @@ func (c *Controller) advanceEnd() {
 		return done
 	})
 	c.step.Do(Finish{Outcome: c.step.Outcome})
-}
-
-// Crashed are the crashes since the last committed cut.
-func (c *Controller) Crashed() []fleet.Crash { return c.fleet.Crashes().Since() }
-
-// Outcome is how the run ended: "finished", "interrupted" or "failed", and why it failed or is good enough before all clocks
-// are done; empty while it goes on.
-func (c *Controller) Outcome() (outcome, why string) {
-	return c.step.Outcome, cmp.Or(c.step.FailWhy, c.step.Enough)
 }

@@ -83,7 +83,7 @@ func TestExportFailsAfterATime(t *testing.T) {
 	if took := e[1].T.Sub(e[0].T); took < time.Minute || took > time.Minute+10*time.Second {
 		t.Errorf("it was given up after %v", took)
 	}
-	if _, why := w.ctrl.Outcome(); !strings.HasPrefix(why, "saving the model has failed for 60") || !strings.HasSuffix(why, "no space left on device") {
+	if why := w.ctrl.step.FailWhy; !strings.HasPrefix(why, "saving the model has failed for 60") || !strings.HasSuffix(why, "no space left on device") {
 		t.Errorf("failed with %q", why)
 	}
 }

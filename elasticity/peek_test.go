@@ -10,7 +10,7 @@ import (
 func (c *Controller) configure(change func(*Config)) {
 	change(&c.cfg)
 	job := c.conf.training.Job
-	*c.conf.fleet, *c.conf.training = *c.cfg.fleet(), *c.cfg.training()
+	*c.conf.fleet, *c.conf.training = *c.cfg.fleet(), *c.cfg.ForTraining()
 	c.conf.training.Job.ResumeFrom, c.conf.training.Job.ResumeAt = job.ResumeFrom, job.ResumeAt
 	c.step.Speed = c.cfg.Speed
 	c.ask()

@@ -19,7 +19,7 @@ func New(cfg Config) *Controller {
 		c.training.CutShort()
 		c.fleet.End(why)
 	}
-	c.conf = configs{c.cfg.fleet(), c.cfg.training()}
+	c.conf = configs{c.cfg.fleet(), c.cfg.ForTraining()}
 	c.fleet = fleet.New(c.conf.fleet, c.step, c.demand)
 	c.training = training.New(c.conf.training, c.step, c.fleet)
 	if cfg.Past != nil {
@@ -63,28 +63,10 @@ func (c *Controller) begin() {
 // take takes an event in. It reports whether there may be something to do about it beside planning: see rest.go.
 func (c *Controller) take(e Event) (stirs bool) {
 	switch e := e.(type) {
-	case PriceChanged:
-		c.fleet.TakePrice(e)
-		return false
-	case CapacityChanged:
-		c.fleet.TakeCapacity(e)
-		return false
 	case Reported:
 		return c.training.TakeReport(e.ID, e.Report)
 	case Wake:
 		return false
-	case PricesKnown:
-		c.fleet.Markets.PricesKnown = e.At
-	case Launched:
-		c.fleet.TakeLaunched(e)
-	case LaunchFailed:
-		c.fleet.TakeLaunchFailed(e)
-	case Listed:
-		return c.fleet.TakeListed(e)
-	case InstanceEnded:
-		c.fleet.TakeEnded(e.Instance)
-	case Warned:
-		return c.fleet.TakeWarned(e)
 	case Disconnected:
 		c.training.Silence.Disconnected(e.ID)
 		return false
@@ -106,6 +88,8 @@ func (c *Controller) take(e Event) (stirs bool) {
 		c.training.Saves.TakeManifest(e)
 	case SaveWanted:
 		c.training.Cuts.SaveNow()
+	default:
+		return c.fleet.Take(e)
 	}
 	return true
 }

@@ -42,7 +42,7 @@ func (r *session) controller(history map[market.Pool]*market.History) (runner.Co
 	if _, restarts := policy.(bidding.ByRestart); !restarts {
 		return elasticity.New(c), nil
 	}
-	return restart.NewRun(restart.RunConfig{Train: c, Decide: r.restartConfig(c)}), nil
+	return restart.New(r.restartConfig(c), restart.Tiered(c)), nil
 }
 
 // restartConfig is for a run by kill and restart whose fleets train as c has it.

@@ -264,7 +264,7 @@ func TestPlanDryRunAndRunAgreeByRestart(t *testing.T) {
 						t.Errorf("%s and run: %s", name, d)
 					}
 					want.Silent = false
-					follow(t, name, cfg, restart.New(want))
+					follow(t, name, cfg, restart.New(want, restart.Driven))
 				}
 			})
 		}

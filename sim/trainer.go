@@ -183,7 +183,7 @@ func (t *trainer) save() {
 // newBrain returns what decides by the run's policy, and the training that it decides about.
 func newBrain(w *world) (brain, staff) {
 	if _, ok := w.cfg.Policy.(bidding.ByRestart); ok {
-		return restart.New(w.cfg.Restarter()), newTrainer(w)
+		return restart.New(w.cfg.Restarter(), restart.Driven), newTrainer(w)
 	}
 	f := newFleet(w)
 	f.ctrl = elasticity.New(w.cfg.Controller())

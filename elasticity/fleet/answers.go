@@ -8,8 +8,8 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// TakeLaunchFailed hears that a launch gave no machine.
-func (f *Fleet) TakeLaunchFailed(e LaunchFailed) {
+// takeLaunchFailed hears that a launch gave no machine.
+func (f *Fleet) takeLaunchFailed(e LaunchFailed) {
 	l := f.buys.open[e.Token]
 	if l == nil || l.answered {
 		return
@@ -35,8 +35,8 @@ func (f *Fleet) TakeLaunchFailed(e LaunchFailed) {
 	f.checkStrangers()
 }
 
-// TakeLaunched hears what a launch gave.
-func (f *Fleet) TakeLaunched(e Launched) {
+// takeLaunched hears what a launch gave.
+func (f *Fleet) takeLaunched(e Launched) {
 	l := f.buys.open[e.Token]
 	switch {
 	case l == nil && f.buys.refused[e.Token] == nil, l != nil && l.answered:
@@ -48,6 +48,7 @@ func (f *Fleet) TakeLaunched(e Launched) {
 		return
 	}
 	l.answered = true
+	f.Roster.letGo(l.instead)
 	missing := l.count
 	for _, i := range e.Instances {
 		if f.Roster.ByID[step.ID(i.ID)] == nil && !f.Roster.settled(i.ID) { // else the controller before has written it down, or it was listed

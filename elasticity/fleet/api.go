@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/tierml/tierml/elasticity/step"
@@ -10,7 +11,7 @@ import (
 
 // New returns a fleet without machines. The work is known to it before its first step.
 func New(cfg *Config, s *step.Step, demand *Demand) *Fleet {
-	f := &Fleet{Step: s, cfg: cfg, demand: demand, early: map[step.ID]*early{}, bought: cfg.FirstNumber}
+	f := &Fleet{Step: s, cfg: cfg, demand: demand, early: map[step.ID]*early{}}
 	f.Markets = &markets{Step: s, cfg: cfg, Prices: map[market.Pool]*market.History{}, deferred: map[market.Pool]time.Time{},
 		lifetimes: map[market.Pool]*market.Lifetimes{}}
 	for _, p := range cfg.Pools {
@@ -26,6 +27,7 @@ func New(cfg *Config, s *step.Step, demand *Demand) *Fleet {
 // Serve has the fleet work for somebody, with the machines that earlier controllers have left.
 func (f *Fleet) Serve(work Work) {
 	f.work, f.View.work = work, work
+	f.tiers, _ = work.(Tiers)
 	if f.cfg.Past != nil {
 		f.remember(f.cfg.Past)
 	}
@@ -40,7 +42,7 @@ func (f *Fleet) Begin() {
 			f.Record(func() journal.Entry { return m.line(journal.Leave) })
 		}
 		if m.Lost && !m.Ended {
-			f.Terminate(&m.Machine, "it had been given up before the controller was started again")
+			f.Terminate(&m.Machine, cmp.Or(f.cfg.Forgotten, "it had been given up before the controller was started again"))
 		}
 	}
 	for _, p := range f.cfg.Pools {
@@ -53,11 +55,33 @@ func (f *Fleet) Begin() {
 // Crashes are the crashes since work was last committed.
 func (f *Fleet) Crashes() *Crashes { return &f.crashes }
 
-// TakePrice hears of a price.
-func (f *Fleet) TakePrice(e PriceChanged) { f.WantPlan = f.Markets.takePrice(e) || f.WantPlan }
-
-// TakeCapacity hears how many machines a pool gives, where somebody watches that. What it had refused is out of date.
-func (f *Fleet) TakeCapacity(e CapacityChanged) { f.WantPlan = f.Markets.takeCapacity(e) || f.WantPlan }
+// Take takes an event in, if it is about machines or markets. It reports whether there may be something to do about it beside
+// planning.
+func (f *Fleet) Take(e step.Event) (stirs bool) {
+	switch e := e.(type) {
+	case PriceChanged:
+		f.WantPlan = f.Markets.takePrice(e) || f.WantPlan
+	case CapacityChanged:
+		f.WantPlan = f.Markets.takeCapacity(e) || f.WantPlan
+	case Listed:
+		return f.takeListed(e)
+	case Warned:
+		return f.takeWarned(e)
+	case PricesKnown:
+		f.Markets.PricesKnown = e.At
+		return true
+	case Launched:
+		f.takeLaunched(e)
+		return true
+	case LaunchFailed:
+		f.takeLaunchFailed(e)
+		return true
+	case InstanceEnded:
+		f.takeEnded(e.Instance)
+		return true
+	}
+	return false
+}
 
 // Charge writes the bills of machines that have ended.
 func (f *Fleet) Charge() {
@@ -104,6 +128,11 @@ func (f *Fleet) Ready(of *step.Machine) {
 	f.Record(func() journal.Entry { return m.line(journal.Ready) })
 }
 
+// Left: a machine that stays takes no part any more.
+func (f *Fleet) Left(of *step.Machine) {
+	f.Record(func() journal.Entry { return f.Roster.ByID[of.ID].line(journal.Leave) })
+}
+
 // Reorder is due when machines have been given places in the order of joining.
 func (f *Fleet) Reorder() { f.Roster.Reorder() }
 
@@ -139,7 +168,7 @@ func (f *Fleet) Lost(of *step.Machine, ready bool) {
 
 // Warned: a machine has heard of its own end.
 func (f *Fleet) Warned(id step.ID, deadline time.Time, rebalance bool) (stirs bool) {
-	return f.TakeWarned(Warned{ID: id, Deadline: deadline, Rebalance: rebalance})
+	return f.takeWarned(Warned{ID: id, Deadline: deadline, Rebalance: rebalance})
 }
 
 // TakenOver: all machines of earlier controllers are accounted for.

@@ -60,6 +60,7 @@ func (f *Fleet) Buy() {
 	}
 	f.WantPlan, f.NextPlan = false, f.Now.Add(f.cfg.PlanEvery)
 	plan := bidding.Ask(f.cfg.Policy, f.View.brief())
+	f.SaveEvery = plan.SaveEvery
 	if again := plan.AskAgain; again.After(f.Now) && again.Before(f.NextPlan) {
 		f.NextPlan = again
 	}
@@ -68,6 +69,11 @@ func (f *Fleet) Buy() {
 	}
 	f.buys.considered = plan.Considered
 	defer func() { f.buys.considered = nil }()
+	if f.cfg.Whole {
+		f.Roster.letGo(f.buys.replace(plan))
+		f.View.Stale()
+		return
+	}
 	for _, a := range plan.Acquire {
 		s := plan.Switch
 		if s == nil || s.To != a.Pool {
@@ -101,7 +107,11 @@ func (f *Fleet) Buy() {
 // MayBuy reports whether the policy is asked at all, as things are.
 func (f *Fleet) MayBuy() bool {
 	need := f.work.Need()
-	return !need.Hushed && !need.Gathering && need.Standing && !f.Closing() && !need.Done && !f.crashes.Hold()
+	held := f.crashes.Hold()
+	if f.cfg.Whole {
+		held = f.buys.Awaited()
+	}
+	return !need.Hushed && !need.Gathering && need.Standing && !f.Closing() && !need.Done && !held
 }
 
 // closeLaunch forgets a launch when none of its machines is still on its way.

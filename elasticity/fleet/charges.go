@@ -68,22 +68,24 @@ func (a *accounts) bill(m *Machine) ([]market.Charge, error) {
 	if m.Pool.Class == market.OnDemand {
 		history = market.Constant(a.markets.typeOf(m.Pool).OnDemand)
 	}
-	u := market.Usage{Pool: m.Pool, Bid: m.bid, Start: m.Launched}
-	if m.Ended {
-		u.End, u.EndedBy = m.EndedAt, m.EndedBy
-	}
-	return a.cfg.Rules.Charges(u, history, a.Now)
+	return a.cfg.Rules.Charges(m.usage(), history, a.Now)
 }
 
 // charge writes the bill of machines that have ended, once every price that it rests on is known. It reports whether there
 // were any.
 func (a *accounts) charge() (written bool) {
+	var billed market.Usage
+	var charges []market.Charge
+	var err error
 	for _, m := range a.roster.List {
 		if !m.Ended || m.Charged || a.Now.Before(m.EndedAt) || m.Pool.Class == market.Spot && a.markets.PricesKnown.Before(m.EndedAt) {
 			continue
 		}
+		if u := m.usage(); !written || u != billed { // machines that came and went together cost the same
+			billed = u
+			charges, err = a.bill(m)
+		}
 		m.Charged, written = true, true
-		charges, err := a.bill(m)
 		if err != nil {
 			a.Record(func() journal.Entry { return UnknownCharge(string(m.ID), m.Pool, m.Launched, m.EndedAt, err) })
 			continue

@@ -24,18 +24,22 @@ type Config struct {
 	Want        bidding.Want // what the job counts in
 	Pools       []Pool
 	Policy      bidding.Policy
-	Work        float64 // in vCPU hours at the declared rates; 0 = unknown
-	Substitutes bool    // spot machines may stand in for the reliable tier: the job has checkpoints to return to
-	Past        *Ledger // nil = the run begins
-	FirstNumber int     // of machines: beyond those of earlier fleets of the run
+	Job         bidding.Job // what the policy knows of the work beforehand; the fleet adds what changes
+	Substitutes bool        // spot machines may stand in for the reliable tier: the job has checkpoints to return to
+	Past        *Ledger     // nil = the run begins
 
 	AskAgain   time.Duration
 	Chooses    bool
-	Deadline   time.Time
-	Budget     market.USD
-	PerHour    market.USD
 	Rules      market.RuleBook
 	WholeHours bool
+
+	// Whole: the work needs the whole fleet at once. So there are no tiers, the policy chooses all machines. It buys one after the
+	// other, as the answer to one purchase is part of what decides the next, and what a plan gives up goes when the purchase in its
+	// place is answered. Crashes hold no purchase back: the machines that are left cannot show that work can be done.
+	Whole bool
+	// Forgotten: machines of earlier controllers are ended for this reason; empty = they are taken over. Those of launches
+	// without an answer know nothing yet, and serve as any others.
+	Forgotten string
 }
 
 // Reliable is the reliable tier: on-demand machines.
@@ -68,10 +72,8 @@ type Demand struct {
 type Work interface {
 	// Need is what the work needs of its machines now.
 	Need() step.Need
-	// Done is how much of the whole work is done.
-	Done() (part, whole int64)
-	// Bare reports whether something has no second copy.
-	Bare() bool
+	// Progress is how far the work has come.
+	Progress() step.Progress
 	// Enter adds a bought machine; Entered follows when its earlier reports have been taken in.
 	Enter(m *step.Machine, kind step.Kind)
 	Entered(m *step.Machine)
@@ -88,6 +90,12 @@ type Work interface {
 	Talks(m *step.Machine) bool
 	// Archive forgets machines that are archived.
 	Archive()
+}
+
+// Tiers is what the reliable tier's machines do for Work; nobody asks where the fleet is needed whole.
+type Tiers interface {
+	// Bare reports whether something has no second copy.
+	Bare() bool
 	// Short returns why the remaining reliable machines, each with at least so much memory, cannot hold the job; nil if they can.
 	Short(wanted int, name string, memoryMiB int64) error
 	// StandAgain lets the remaining reliable machines resume the job.
@@ -138,6 +146,9 @@ type PastLaunch struct {
 
 	failed bool
 }
+
+// chosen reports whether the policy chooses the machines of a tier.
+func (c *Config) chosen(tier step.Tier) bool { return c.Whole || tier == step.Transient }
 
 // want is how many transient machines there should be.
 func (d *Demand) want() bidding.Want {

@@ -13,9 +13,9 @@ import (
 // maxConsidered bounds how many pools an `intent` line tells of: the chosen ones, and those that a reader asks about first.
 const maxConsidered = 12
 
-// Considered is what the journal keeps of the pools that a policy had before it when it bought: the chosen ones, and of the
+// consideredText is what the journal keeps of the pools that a policy had before it when it bought: the chosen ones, and of the
 // others those with the cheapest vCPUs. Pools are the candidates, in the same order. It is nil where no policy was asked.
-func Considered(all []bidding.Considered, pools []Pool) json.RawMessage {
+func consideredText(all []bidding.Considered, pools []Pool) json.RawMessage {
 	if len(all) == 0 || len(all) != len(pools) {
 		return nil
 	}

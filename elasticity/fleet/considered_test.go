@@ -21,7 +21,7 @@ func TestConsidered(t *testing.T) {
 		all = append(all, bidding.Considered{Pool: pool, Price: market.USD(int64(100-i)) * market.Dollar / 100, HasPrice: i != 39,
 			Bid: market.Dollar, MTTF: market.Estimate{Mean: time.Hour, Censored: true}, Chosen: i == 3, Why: fmt.Sprintf("reason %d", i)})
 	}
-	e := journal.Entry{T: time.Unix(1, 0), Kind: journal.Intent, Token: "a", Pool: pools[3].Pool.String(), Details: Considered(all, pools)}
+	e := journal.Entry{T: time.Unix(1, 0), Kind: journal.Intent, Token: "a", Pool: pools[3].Pool.String(), Details: consideredText(all, pools)}
 	if err := e.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestConsidered(t *testing.T) {
 			t.Errorf("place %d is %+v; want %s", i, got, want)
 		}
 	}
-	if Considered(nil, pools) != nil || Considered(all, pools[:3]) != nil {
+	if consideredText(nil, pools) != nil || consideredText(all, pools[:3]) != nil {
 		t.Error("details were made of nothing")
 	}
 	if rank(all[39], pools[39]) < math.MaxInt32 {

@@ -94,21 +94,13 @@ func (c *Crashes) Loop() (why string, example Crash, loop bool) {
 		len(c.since), example.ID, example.Why), example, true
 }
 
-// Since are the crashes since the last progress.
-func (c *Crashes) Since() []Crash { return c.since }
-
-// EndedByItself reports whether a machine that its provider did not take had ended before it was told to. Its end is by the
+// endedByItself reports whether a machine that its provider did not take had ended before it was told to. Its end is by the
 // provider's clock, to the second.
-func EndedByItself(at time.Time, terminating bool, terminated time.Time) bool {
+func endedByItself(at time.Time, terminating bool, terminated time.Time) bool {
 	return !terminating || at.Add(time.Second).Before(terminated)
 }
 
-// Entry is the journal's line about a crash that an agent reported.
-func (c Crash) Entry(pool string) journal.Entry {
+// entry is the journal's line about a crash that an agent reported.
+func (c Crash) entry(pool string) journal.Entry {
 	return journal.Entry{Kind: journal.Failed, Instance: string(c.ID), Pool: pool, Why: c.Why, Log: c.Log}
-}
-
-// NewCrash is what an agent's last report says.
-func NewCrash(id step.ID, entered, now time.Time, why, log string) Crash {
-	return Crash{ID: id, Entered: entered, At: now, Why: step.Printable("its agent ended by itself: " + why), Log: step.Printable(log), Told: true}
 }

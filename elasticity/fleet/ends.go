@@ -11,8 +11,8 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// TakeEnded hears that a machine is gone.
-func (f *Fleet) TakeEnded(i provisioner.Instance) {
+// takeEnded hears that a machine is gone.
+func (f *Fleet) takeEnded(i provisioner.Instance) {
 	m := f.Roster.ByID[step.ID(i.ID)]
 	if m == nil {
 		f.strangerEnded(i)
@@ -73,7 +73,7 @@ func (f *Fleet) Crashed(of *step.Machine, why, log string) {
 	}
 	crash := Crash{ID: m.ID, Entered: m.Entered, At: f.Now, Why: why, Log: step.Printable(log), Told: true}
 	f.crashes.Add(crash)
-	f.Record(func() journal.Entry { return crash.Entry(m.Pool.String()) })
+	f.Record(func() journal.Entry { return crash.entry(m.Pool.String()) })
 	f.work.Lose(of)
 	f.Terminate(of, why)
 }
@@ -89,15 +89,16 @@ func (f *Fleet) enter(l *launch, i provisioner.Instance) *Machine {
 	f.bought++ // the journal tells, too
 	kind := f.Markets.typeOf(i.Pool)
 	m := &Machine{
-		Machine: step.Machine{ID: id, Tier: l.tier, VCPU: kind.VCPU, Number: f.bought, Entered: f.Now},
+		Machine: step.Machine{ID: id, Tier: l.tierIn(i.Pool), VCPU: kind.VCPU, Number: f.bought, Entered: f.Now},
 		Pool:    i.Pool, bid: l.bidFor(i.Pool), Token: l.token, Launched: i.Launched,
+		recalled: l.inherited && i.State == provisioner.Terminated, // it may have waited in vain for its controller
 	}
 	f.Roster.seat(m)
 	f.work.Enter(&m.Machine, f.Markets.kind(i.Pool))
 	f.Totals.Machines++
 	f.Record(func() journal.Entry {
 		return journal.Entry{
-			Kind: journal.Launch, Why: l.why, Token: l.token, Instance: string(id), Tier: string(l.tier),
+			Kind: journal.Launch, Why: l.why, Token: l.token, Instance: string(id), Tier: string(m.Tier),
 			Pool: i.Pool.String(), Bid: BidText(i.Pool, m.bid), Launched: &i.Launched,
 		}
 	})
@@ -110,13 +111,13 @@ func (f *Fleet) enter(l *launch, i provisioner.Instance) *Machine {
 		f.Terminate(&m.Machine, "the run is over")
 	}
 	if i.State == provisioner.Terminated {
-		f.TakeEnded(i)
+		f.takeEnded(i)
 	}
 	if heard != nil && heard.warned != nil {
-		f.TakeWarned(*heard.warned)
+		f.takeWarned(*heard.warned)
 	}
 	if heard != nil && heard.ended != nil {
-		f.TakeEnded(*heard.ended)
+		f.takeEnded(*heard.ended)
 	}
 	if heard != nil && heard.called {
 		f.work.Entered(&m.Machine)
@@ -132,8 +133,8 @@ func (f *Fleet) adopt(l *launch, i provisioner.Instance) {
 	}
 }
 
-// awaiting reports whether a launch is unanswered, so that machines may exist that are not known yet.
-func (f *Fleet) awaiting() bool {
+// Awaiting reports whether a launch is unanswered, so that machines may exist that are not known yet.
+func (f *Fleet) Awaiting() bool {
 	if !f.Surveyed() {
 		return true
 	}
@@ -152,8 +153,8 @@ func (f *Fleet) hear(id step.ID) *early {
 func (f *Fleet) strangerEnded(i provisioner.Instance) {
 	if l := f.buys.refused[i.Token]; l != nil && !f.Roster.settled(i.ID) {
 		f.enter(l, i)
-		f.TakeEnded(i)
-	} else if f.awaiting() {
+		f.takeEnded(i)
+	} else if f.Awaiting() {
 		f.hear(step.ID(i.ID)).ended = &i
 	}
 }
@@ -167,7 +168,7 @@ func (f *Fleet) Called(id step.ID) {
 
 // checkStrangers sends machines away that belong to no launch.
 func (f *Fleet) checkStrangers() {
-	if f.awaiting() {
+	if f.Awaiting() {
 		return
 	}
 	for _, id := range slices.Sorted(maps.Keys(f.early)) {

@@ -13,6 +13,7 @@ type Fleet struct {
 	*step.Step
 	cfg    *Config
 	work   Work
+	tiers  Tiers // nil = it has none
 	demand *Demand
 
 	// The parts, each of which knows those before it.
@@ -25,7 +26,8 @@ type Fleet struct {
 	Reliable  securing
 	NextPlan  time.Time
 	WantPlan  bool
-	Switching *switchover // a proactive switch under way
+	SaveEvery time.Duration // how often to take a checkpoint, by the last plan; 0 = never
+	Switching *switchover   // a proactive switch under way
 	crashes   Crashes
 
 	early    map[step.ID]*early // what was heard of machines whose launch is not answered yet

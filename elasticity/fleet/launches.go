@@ -15,17 +15,30 @@ import (
 
 // launch is a requested purchase, until all its machines have joined or gone.
 type launch struct {
-	token    string
-	tier     step.Tier
-	pool     market.Pool
-	bid      market.USD
-	or       []bidding.Choice // where the provider chooses
-	count    int              // of machines that are not accounted for
-	asked    int              // of machines that were asked for
-	why      string
-	at       time.Time
-	answered bool
-	again    bool // the controller before asked for it, and so did this one
+	token     string
+	tier      step.Tier // empty = by the terms of sale of what was got
+	pool      market.Pool
+	bid       market.USD
+	or        []bidding.Choice // where the provider chooses
+	count     int              // of machines that are not accounted for
+	asked     int              // of machines that were asked for
+	why       string
+	at        time.Time
+	answered  bool
+	again     bool              // the controller before asked for it, and so did this one
+	inherited bool              // the controller before decided it
+	instead   []bidding.Release // given up when it is answered: it may give nothing
+}
+
+// tierIn is the tier of a machine of the launch in a pool.
+func (l *launch) tierIn(pool market.Pool) step.Tier {
+	switch {
+	case l.tier != "":
+		return l.tier
+	case pool.Class == market.OnDemand:
+		return step.Reliable
+	}
+	return step.Transient
 }
 
 // bidFor is what is bid for a machine of the launch in a pool: the provider may have chosen another than the first.
@@ -82,10 +95,10 @@ type purchases struct {
 	considered []bidding.Considered // by the plan that is being carried out
 }
 
-// unanswered calls each with the launches of a tier that are not answered.
-func (b *purchases) unanswered(tier step.Tier, each func(*launch)) {
+// unanswered calls each with the launches of tiers that are not answered.
+func (b *purchases) unanswered(of func(step.Tier) bool, each func(*launch)) {
 	for _, token := range slices.Sorted(maps.Keys(b.open)) {
-		if l := b.open[token]; l.tier == tier && !l.answered {
+		if l := b.open[token]; of(l.tier) && !l.answered {
 			each(l)
 		}
 	}
@@ -113,17 +126,29 @@ func (b *purchases) launch(tier step.Tier, a bidding.Acquire) string {
 		return journal.Entry{
 			Kind: journal.Intent, Why: a.Why, Token: l.token, Tier: string(tier), Pool: a.Pool.String(), Bid: BidText(a.Pool, a.Bid),
 			Or: choicesText(a.Or), Count: a.Count,
-			Details: Considered(b.considered, b.cfg.Pools),
+			Details: consideredText(b.considered, b.cfg.Pools),
 		}
 	})
 	b.ask(l)
 	return l.token
 }
 
+// replace buys what a plan for a fleet that is needed whole says. It returns what is given up at once.
+func (b *purchases) replace(plan bidding.Plan) []bidding.Release {
+	instead := plan.Release
+	for _, a := range plan.Acquire {
+		b.open[b.launch("", a)].instead, instead = instead, nil
+	}
+	return instead
+}
+
 // ask asks for a launch. Everything in the request is written down: it is the same when it is asked for again.
 func (b *purchases) ask(l *launch) {
 	r := provisioner.Request{
-		Token: l.token, Pool: l.pool, Bid: l.bid, Count: l.asked, Tags: map[string]string{"tier": string(l.tier)}, Intended: l.at,
+		Token: l.token, Pool: l.pool, Bid: l.bid, Count: l.asked, Intended: l.at,
+	}
+	if l.tier != "" {
+		r.Tags = map[string]string{"tier": string(l.tier)}
 	}
 	for _, choice := range l.or {
 		r.Or = append(r.Or, provisioner.Choice(choice))

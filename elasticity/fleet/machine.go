@@ -37,7 +37,16 @@ type Machine struct {
 // endedByItself reports whether a machine that its provider did not take had ended before it was told to. A machine that is
 // taken over may have waited in vain for its controller.
 func (m *Machine) endedByItself(at time.Time) bool {
-	return !m.recalled && !m.Warned && EndedByItself(at, m.Terminating, m.terminated)
+	return !m.recalled && !m.Warned && endedByItself(at, m.Terminating, m.terminated)
+}
+
+// usage is what a machine's bill is made of.
+func (m *Machine) usage() market.Usage {
+	u := market.Usage{Pool: m.Pool, Bid: m.bid, Start: m.Launched}
+	if m.Ended {
+		u.End, u.EndedBy = m.EndedAt, m.EndedBy
+	}
+	return u
 }
 
 // bad is a line about a machine that is given up.
@@ -144,6 +153,17 @@ func (r *roster) dispensable(surplus int) (found *Machine) {
 		found = m
 	}
 	return found
+}
+
+// letGo has machines leave as soon as the work lets them.
+func (r *roster) letGo(releases []bidding.Release) {
+	for _, release := range releases {
+		for _, m := range r.List {
+			if release.Of(m.Pool, m.Launched) && m.Staying() {
+				m.Leaving, m.Why = true, release.Why
+			}
+		}
+	}
 }
 
 // settled reports whether the controllers before have seen a machine to its end.

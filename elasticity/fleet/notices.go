@@ -11,11 +11,11 @@ import (
 // LongestNotice is more than any provider gives, on the wall clock.
 const LongestNotice = 2 * time.Minute
 
-// TakeWarned hears that a machine will go. It reports whether there may be something to do about it.
-func (f *Fleet) TakeWarned(e Warned) (stirs bool) {
+// takeWarned hears that a machine will go. It reports whether there may be something to do about it.
+func (f *Fleet) takeWarned(e Warned) (stirs bool) {
 	m := f.Roster.ByID[e.ID]
 	if m == nil {
-		if f.awaiting() {
+		if f.Awaiting() {
 			f.hear(e.ID).warned = &e
 		}
 		return true

@@ -35,7 +35,7 @@ func (f *Fleet) remember(p *Ledger) {
 }
 
 func (l PastLaunch) launch() *launch {
-	return &launch{token: l.Token, tier: l.Tier, pool: l.Pool, bid: l.Bid, or: l.Or, count: l.Count, asked: l.Asked, why: l.Why, at: l.At}
+	return &launch{token: l.Token, tier: l.Tier, pool: l.Pool, bid: l.Bid, or: l.Or, count: l.Count, asked: l.Asked, why: l.Why, at: l.At, inherited: true}
 }
 
 // recall takes a machine of the past up.
@@ -45,6 +45,9 @@ func (f *Fleet) recall(was PastMachine) {
 		Machine: step.Machine{ID: step.ID(i.ID), Tier: was.Tier, VCPU: f.Markets.typeOf(i.Pool).VCPU, Number: was.Number, Joined: was.Joined,
 			Lost: was.Left, Warned: !was.Deadline.IsZero(), Deadline: was.Deadline, Draining: was.Released != ""},
 		Pool: i.Pool, bid: i.Bid, Token: i.Token, Launched: i.Launched, Why: was.Released, recalled: true,
+	}
+	if f.cfg.Forgotten != "" {
+		m.Joined, m.Lost, m.Draining = 0, true, false
 	}
 	if i.State == provisioner.Terminated {
 		m.Ended, m.Lost, m.EndedAt, m.EndedBy = true, true, i.Ended, i.EndedBy

@@ -24,8 +24,8 @@ const listedAgain = "it had ended, and the provider lists it again"
 
 const NotListed = "the provider does not know it any more"
 
-// TakeListed compares what is believed with what the provider lists.
-func (f *Fleet) TakeListed(e Listed) (stirs bool) {
+// takeListed compares what is believed with what the provider lists.
+func (f *Fleet) takeListed(e Listed) (stirs bool) {
 	acts := f.Acts
 	f.listed = e.Asked
 	if !f.Surveyed() {
@@ -80,7 +80,7 @@ func (f *Fleet) miss(m *Machine, there bool, asked time.Time) {
 // gone ends a machine that the provider does not list.
 func (f *Fleet) gone(m *Machine) {
 	f.Terminate(&m.Machine, "the provider does not list it") // it may list it later
-	f.TakeEnded(provisioner.Instance{ID: provisioner.InstanceID(m.ID), State: provisioner.Terminated,
+	f.takeEnded(provisioner.Instance{ID: provisioner.InstanceID(m.ID), State: provisioner.Terminated,
 		Ended: f.Now.Truncate(time.Second), EndedBy: market.ByUser, Reason: NotListed})
 }
 
@@ -130,7 +130,7 @@ func (f *Fleet) account(i provisioner.Instance) {
 	if m := f.Roster.ByID[id]; m != nil {
 		switch i.State {
 		case provisioner.Terminated:
-			f.TakeEnded(i)
+			f.takeEnded(i)
 		case provisioner.Stopping:
 			m.Terminating, m.Why = true, cmp.Or(m.Why, "the controller before had ended it")
 		default:

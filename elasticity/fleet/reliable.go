@@ -56,7 +56,7 @@ func (f *Fleet) Secure() {
 		f.buyReliable(missing)
 	}
 	kind := f.LeastReliable()
-	f.work.StandAgain(kind.Name, kind.MemoryMiB)
+	f.tiers.StandAgain(kind.Name, kind.MemoryMiB)
 }
 
 // Where no reliable machine can be had, the most reliable available serves, with checkpoints (TierML, footnote 7). It is of
@@ -69,7 +69,7 @@ func (f *Fleet) buyReliable(count int) {
 	if own && !(f.Reliable.none && f.cfg.Substitutes) {
 		why := "the reliable tier holds the solution"
 		kind := f.LeastReliable()
-		if err := f.work.Short(f.demand.Reliable, kind.Name, kind.MemoryMiB); err != nil {
+		if err := f.tiers.Short(f.demand.Reliable, kind.Name, kind.MemoryMiB); err != nil {
 			why += fmt.Sprintf("; training waits for it where it must: %v", err)
 		}
 		f.buys.launch(step.Reliable, bidding.Acquire{Pool: f.cfg.Reliable.Pool, Count: count, Why: why})
@@ -100,7 +100,7 @@ func (f *Fleet) putOffReliable() {
 // trimReliable lets reliable machines go that are more than should be, the youngest first, once those that stay hold what
 // they are to hold.
 func (f *Fleet) trimReliable() {
-	if need := f.work.Need(); !need.Standing || f.Closing() || need.Done || need.Recovering || f.work.Bare() {
+	if need := f.work.Need(); !need.Standing || f.Closing() || need.Done || need.Recovering || f.tiers.Bare() {
 		return
 	}
 	surplus := -f.demand.Reliable

@@ -49,7 +49,7 @@ func (v *view) seePools(pools []bidding.Candidate) []bidding.Candidate {
 
 // seeHeld returns what is held, or on its way.
 func (v *view) seeHeld(all []bidding.Allocation) []bidding.Allocation {
-	v.buys.unanswered(step.Transient, func(l *launch) {
+	v.buys.unanswered(v.cfg.chosen, func(l *launch) {
 		all = append(all, bidding.Allocation{Pool: l.pool, Bid: l.bid, Count: l.count, Launch: l.at})
 	})
 	type group struct {
@@ -60,7 +60,7 @@ func (v *view) seeHeld(all []bidding.Allocation) []bidding.Allocation {
 	var groups []group // of all[wanted:]
 	wanted := len(all)
 	for _, m := range v.roster.List {
-		if m.Tier != step.Transient || m.Lost || m.Ended || m.Terminating {
+		if !v.cfg.chosen(m.Tier) || m.Lost || m.Ended || m.Terminating {
 			continue
 		}
 		g := group{m.Token, m.Pool, m.Draining || m.Leaving, m.Warned}
@@ -82,24 +82,20 @@ func (v *view) seeHeld(all []bidding.Allocation) []bidding.Allocation {
 	return all
 }
 
-// brief is the State for a plan of which only the steps are looked at.
+// brief is the State for a plan of which only the steps are looked at, and what a purchase is written down with: where the fleet
+// is needed whole, policies give the reasons against other pools only to who asks for them.
 func (v *view) brief() bidding.State {
 	s := v.State()
-	s.StepsOnly = true
+	s.StepsOnly = v.Silent || !v.cfg.Whole
 	return s
 }
 
 // jobState is the job as the policy sees it.
 func (v *view) jobState() bidding.Job {
-	reliable := market.USD(v.cfg.Reliable.Count)
-	j := bidding.Job{
-		Started: v.Started, Deadline: v.cfg.Deadline, Budget: v.cfg.Budget, PerHour: v.cfg.PerHour,
-		Work:   v.cfg.Work,
-		Upkeep: reliable * v.cfg.Reliable.Type.OnDemand, ReliableRate: float64(v.cfg.Reliable.Count) * v.cfg.Reliable.Type.WorkRate(),
-		Startup: v.cfg.Startup, Notice: v.cfg.Notice, Handover: v.cfg.JoinWait + v.cfg.NoticeWait, Leave: v.cfg.DrainMargin,
-	}
-	if part, whole := v.work.Done(); whole > 0 {
-		j.Done = j.Work * float64(part) / float64(whole)
+	j := v.cfg.Job
+	j.Started = v.Started
+	if p := v.work.Progress(); p.Whole > 0 {
+		j.Done, j.Saved = j.Work*float64(p.Done)/float64(p.Whole), j.Work*float64(p.Saved)/float64(p.Whole)
 	}
 	if v.cfg.Rules != nil {
 		j.Terms = v.cfg.Rules.Terms()
@@ -126,11 +122,12 @@ func (v *view) reliableRate() (sum market.USD) {
 		}
 		return bid
 	}
-	v.buys.unanswered(step.Reliable, func(l *launch) {
+	reliable := func(t step.Tier) bool { return !v.cfg.chosen(t) }
+	v.buys.unanswered(reliable, func(l *launch) {
 		sum += market.USD(l.count) * price(l.pool, l.bid)
 	})
 	for _, m := range v.roster.List {
-		if m.Tier == step.Reliable && !m.Ended {
+		if reliable(m.Tier) && !m.Ended {
 			sum += price(m.Pool, m.bid)
 		}
 	}

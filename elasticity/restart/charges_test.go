@@ -14,8 +14,7 @@ import (
 func ended(t *testing.T, speed float64) *driver {
 	t.Helper()
 	zone := "ra"
-	d, ids := training(t, &zone)
-	d.c.cfg.Speed = speed
+	d, ids := trains(t, &zone, func(c *Config) { c.Speed = speed })
 	d.step(time.Minute, elasticity.StopWanted{Why: "enough", Now: true})
 	for _, id := range ids {
 		d.end(id, market.ByUser)
@@ -28,7 +27,7 @@ func (d *driver) waits(most time.Duration) time.Duration {
 	d.t.Helper()
 	for began := d.now; d.now.Sub(began) < most; {
 		d.step(d.c.NextWake().Sub(d.now), elasticity.Wake{})
-		if d.c.finished {
+		if d.c.step.Finished {
 			return d.now.Sub(began)
 		}
 	}
@@ -51,7 +50,7 @@ func TestBillsAreWaitedForBySpeed(t *testing.T) {
 func TestBillsAreWaitedForAfterAPause(t *testing.T) {
 	d := ended(t, 1)
 	d.step(5*time.Hour, elasticity.Wake{})
-	if d.c.finished {
+	if d.c.step.Finished {
 		t.Fatal("it gave the bills up without having asked")
 	}
 	d.step(time.Second, elasticity.PricesKnown{At: d.now})
@@ -61,7 +60,7 @@ func TestBillsAreWaitedForAfterAPause(t *testing.T) {
 			charged++
 		}
 	}
-	if !d.c.finished || charged != 2 {
-		t.Errorf("finished: %v, with bills of %d machines", d.c.finished, charged)
+	if !d.c.step.Finished || charged != 2 {
+		t.Errorf("finished: %v, with bills of %d machines", d.c.step.Finished, charged)
 	}
 }

@@ -14,8 +14,9 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// A controller dies with a launch of two under way, of which it has written one machine down. The next one sends the same
-// request, takes the other machine, ends the first, and buys one more. A launch of long ago it does not send again.
+// A controller dies with a launch of two under way, of which it has written one machine down. The next one ends that, and asks the
+// provider for the other. If it is listed, it serves. If not, the same request is sent again, and one more machine is bought. A
+// launch of long ago is not sent again.
 func TestOpenLaunchesAreAskedForAgain(t *testing.T) {
 	zone := "ra"
 	before := newDriver(t, inZone(&zone))
@@ -32,25 +33,25 @@ func TestOpenLaunchesAreAskedForAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := newDriver(t, inZone(&zone))
-		d.c.cfg.Past, d.c.cfg.Run, d.c.cfg.AskAgain = past, "run-again", 10*time.Minute
+		d := newDriver(t, inZone(&zone), func(c *Config) { c.Past, c.Run, c.AskAgain = past, "run-again", 10*time.Minute })
 		d.step(after, elasticity.Wake{})
 		return d
 	}
 
 	d := takeOver(time.Minute)
+	if gone := one[elasticity.Terminate](d); gone.IDs[0] != "i-1" || len(done[elasticity.Launch](d)) > 0 {
+		t.Errorf("before it has asked: %v", d.actions)
+	}
+	d.step(0, elasticity.Listed{Instances: instances[:1]})
 	if again := one[elasticity.Launch](d).Request; !reflect.DeepEqual(again, sent) {
 		t.Fatalf("asked again by %+v, want %+v", again, sent)
 	}
-	if gone := one[elasticity.Terminate](d); gone.IDs[0] != "i-1" {
-		t.Errorf("terminated %v", gone.IDs)
-	}
 	d.step(0, elasticity.Listed{Instances: instances}) // they are the launch's: its answer is on its way
-	if len(done[elasticity.Terminate](d)) > 0 || d.c.machines["i-2"] != nil {
+	if len(done[elasticity.Terminate](d)) > 0 || d.c.fleet.Roster.ByID["i-2"] != nil {
 		t.Errorf("before the answer: %v", d.actions)
 	}
 	d.step(time.Second, elasticity.Launched{Token: sent.Token, Instances: instances})
-	if m := d.c.machines["i-2"]; m == nil || !m.staying() {
+	if m := d.c.fleet.Roster.ByID["i-2"]; m == nil || !m.Staying() {
 		t.Fatalf("the machine that nobody had seen: %+v", m)
 	}
 	more := one[elasticity.Launch](d).Request
@@ -77,24 +78,32 @@ func TestOpenLaunchesAreAskedForAgain(t *testing.T) {
 		t.Errorf("%d launches are written down, want those of i-2 and i-3", launched)
 	}
 
-	late := takeOver(time.Hour)
-	if l := one[elasticity.Launch](late).Request; l.Token == sent.Token {
-		t.Error("a launch of an hour ago is asked for again")
-	}
-	late.step(0, elasticity.Listed{Instances: instances})
-	if gone := one[elasticity.Terminate](late); gone.IDs[0] != "i-2" {
-		t.Errorf("terminated %v, want what nobody has written down", gone.IDs)
+	for name, listed := range map[string][]provisioner.Instance{"lost": instances[:1], "listed": instances} {
+		late := takeOver(time.Hour)
+		late.step(0, elasticity.Listed{Instances: listed})
+		l := one[elasticity.Launch](late).Request
+		if l.Token == sent.Token {
+			t.Errorf("%s: a launch of an hour ago is asked for again", name)
+		}
+		if want := 3 - len(listed); l.Count != want {
+			t.Errorf("%s: %d machines are bought, want %d", name, l.Count, want)
+		}
+		if m := late.c.fleet.Roster.ByID["i-2"]; (m != nil && m.Staying()) != (name == "listed") {
+			t.Errorf("%s: i-2 is %+v", name, m)
+		}
 	}
 }
 
 // What can never be had is not waited for.
 func TestOpenLaunchThatFails(t *testing.T) {
 	zone := "ra"
-	d := newDriver(t, inZone(&zone))
-	d.c.cfg.Past = &elasticity.Past{Ledger: fleet.Ledger{Known: map[string]bool{}, Open: []fleet.PastLaunch{
-		{Token: "old-1", Tier: tiers.Transient, Pool: pool("rb", market.Spot), Bid: market.Dollar, Count: 2, Asked: 2, At: start}}}}
-	d.c.cfg.AskAgain = time.Minute
+	d := newDriver(t, inZone(&zone), func(c *Config) {
+		c.Past = &elasticity.Past{Ledger: fleet.Ledger{Known: map[string]bool{}, Open: []fleet.PastLaunch{
+			{Token: "old-1", Tier: tiers.Transient, Pool: pool("rb", market.Spot), Bid: market.Dollar, Count: 2, Asked: 2, At: start}}}}
+		c.AskAgain = time.Minute
+	})
 	d.step(time.Second, elasticity.Wake{})
+	d.step(0, elasticity.Listed{})
 	if l := one[elasticity.Launch](d); l.Request.Token != "old-1" {
 		t.Fatalf("asked for %+v", l)
 	}
@@ -146,8 +155,7 @@ func TestTerminalStatesAreNotOverwritten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		next := newDriver(t, inZone(&zone))
-		next.c.cfg.Past, next.c.cfg.Run = past, "run-again"
+		next := newDriver(t, inZone(&zone), func(c *Config) { c.Past, c.Run = past, "run-again" })
 		next.step(3*time.Minute, elasticity.Wake{})
 		again(next)
 	}
@@ -157,28 +165,30 @@ func TestTerminalStatesAreNotOverwritten(t *testing.T) {
 // their launch was written down or not, and takes none of them for a crash.
 func TestOrphansAreNoCrashes(t *testing.T) {
 	zone := "ra"
-	d := newDriver(t, inZone(&zone))
-	d.c.cfg.Past = &elasticity.Past{Ledger: fleet.Ledger{Known: map[string]bool{}}}
+	past := &elasticity.Past{Ledger: fleet.Ledger{Known: map[string]bool{}}}
 	var listed []provisioner.Instance
 	for _, id := range []string{"i-1", "i-2", "i-3", "i-4"} {
 		i := provisioner.Instance{ID: provisioner.InstanceID(id), Pool: pool("ra", market.Spot), Token: "old-" + id,
 			State: provisioner.Running, Launched: start.Add(-time.Hour)}
 		if id != "i-4" {
-			d.c.cfg.Past.Known[id] = true
-			d.c.cfg.Past.Machines = append(d.c.cfg.Past.Machines, fleet.PastMachine{Instance: i})
+			past.Known[id] = true
+			past.Machines = append(past.Machines, fleet.PastMachine{Instance: i})
+		} else {
+			past.Open = append(past.Open, fleet.PastLaunch{Token: i.Token, Pool: i.Pool, Count: 1, Asked: 1, At: start.Add(-2 * time.Hour)})
 		}
 		i.State, i.Ended, i.EndedBy = provisioner.Terminated, start.Add(-10*time.Minute), market.ByUser
 		listed = append(listed, i)
 	}
+	d := newDriver(t, inZone(&zone), func(c *Config) { c.Past = past })
 	d.step(time.Second, elasticity.Wake{})
 	d.step(time.Second, elasticity.InstanceEnded{Instance: listed[0]})
 	d.step(time.Second, elasticity.Listed{Instances: listed})
 	for _, i := range listed {
-		if m := d.c.machines[ps.ServerID(i.ID)]; m == nil || !m.ended {
+		if m := d.c.fleet.Roster.ByID[ps.ServerID(i.ID)]; m == nil || !m.Ended {
 			t.Errorf("%s: %+v", i.ID, m)
 		}
 	}
-	if d.c.crashes.Hold() {
+	if d.c.fleet.Crashes().Hold() {
 		t.Error("machines that lost their controller hold purchases back")
 	}
 }

@@ -43,7 +43,13 @@ type driver struct {
 	machines int
 }
 
-func newDriver(t *testing.T, policy bidding.Policy) *driver {
+func newDriver(t *testing.T, policy bidding.Policy, change ...func(*Config)) *driver {
+	t.Helper()
+	return &driver{t: t, now: start, c: New(config(t, policy, change...), Driven)}
+}
+
+// config is of a run that wants two machines, of pools in two zones.
+func config(t *testing.T, policy bidding.Policy, change ...func(*Config)) Config {
 	t.Helper()
 	rules, err := market.Rules("ec2-now")
 	if err != nil {
@@ -52,7 +58,7 @@ func newDriver(t *testing.T, policy bidding.Policy) *driver {
 	price := func() *market.History {
 		return market.NewHistory([]market.PricePoint{{At: start.Add(-time.Hour), Price: market.Dollar / 4}})
 	}
-	return &driver{t: t, now: start, c: New(Config{
+	c := Config{
 		Run: "run", Clocks: 100, Want: bidding.Want{Machines: 2}, Policy: policy, Rules: rules,
 		Pools: []elasticity.Pool{
 			{Pool: pool("ra", market.Spot), Type: kind, History: price()},
@@ -60,7 +66,11 @@ func newDriver(t *testing.T, policy bidding.Policy) *driver {
 		},
 		Job:      bidding.Job{Work: 100, SaveTime: 10 * time.Second},
 		Settings: tempo.Settings{Speed: 1, BootWithin: 10 * time.Minute, RetryCapacity: 10 * time.Minute, PlanEvery: time.Hour},
-	})}
+	}
+	for _, change := range change {
+		change(&c)
+	}
+	return c
 }
 
 // step tells of an event after a time and keeps what comes of it; the controller must always want to be woken later.
@@ -76,7 +86,7 @@ func (d *driver) step(after time.Duration, e elasticity.Event) {
 			d.entries = append(d.entries, r.Entry)
 		}
 	}
-	if d.c.outcome == "" && !d.c.NextWake().After(d.now) {
+	if d.c.step.Outcome == "" && !d.c.NextWake().After(d.now) {
 		d.t.Errorf("at %s it wants to be woken at %s", d.now, d.c.NextWake())
 	}
 }
@@ -122,9 +132,9 @@ func (d *driver) give(l elasticity.Launch, count int) (ids []ps.ServerID) {
 // end tells that a machine is gone.
 func (d *driver) end(id ps.ServerID, by market.EndedBy) {
 	d.t.Helper()
-	m := d.c.machines[id]
-	d.step(0, elasticity.InstanceEnded{Instance: provisioner.Instance{ID: provisioner.InstanceID(id), Pool: m.pool,
-		State: provisioner.Terminated, Launched: m.launched, Ended: d.now, EndedBy: by}})
+	m := d.c.fleet.Roster.ByID[id]
+	d.step(0, elasticity.InstanceEnded{Instance: provisioner.Instance{ID: provisioner.InstanceID(id), Pool: m.Pool,
+		State: provisioner.Terminated, Launched: m.Launched, Ended: d.now, EndedBy: by}})
 }
 
 // inZone wants two machines in a zone, and a checkpoint every ten minutes.
@@ -148,9 +158,9 @@ func inZone(zone *string) bidding.Policy {
 	}}
 }
 
-// training brings two machines to train at a clock a minute.
-func training(t *testing.T, zone *string) (*driver, []ps.ServerID) {
-	d := newDriver(t, inZone(zone))
+// trains brings two machines to train at a clock a minute.
+func trains(t *testing.T, zone *string, change ...func(*Config)) (*driver, []ps.ServerID) {
+	d := newDriver(t, inZone(zone), change...)
 	d.step(0, elasticity.Wake{})
 	ids := d.give(one[elasticity.Launch](d), 2)
 	if train := one[elasticity.Train](d); !slices.Equal(train.Machines, ids) || train.From != 0 {
@@ -164,7 +174,7 @@ func training(t *testing.T, zone *string) (*driver, []ps.ServerID) {
 // last checkpoint.
 func TestLoss(t *testing.T) {
 	zone := "ra"
-	d, ids := training(t, &zone)
+	d, ids := trains(t, &zone)
 	d.step(10*time.Minute, elasticity.Wake{})
 	one[elasticity.Save](d)
 	d.step(time.Second, elasticity.Saved{Clock: 10, Model: "there"})
@@ -175,7 +185,7 @@ func TestLoss(t *testing.T) {
 		t.Errorf("buys %d in place of one", replacement.Request.Count)
 	}
 	third := d.give(replacement, 1)
-	if d.c.attempt == nil || len(done[elasticity.Train](d)) > 0 {
+	if d.c.attempts.now == nil || len(done[elasticity.Train](d)) > 0 {
 		t.Error("it stopped with the notice")
 	}
 	d.step(2*time.Minute, elasticity.Disconnected{ID: ids[0]})
@@ -183,7 +193,7 @@ func TestLoss(t *testing.T) {
 	if train.From != 10 || !slices.Equal(train.Machines, []ps.ServerID{ids[1], third[0]}) {
 		t.Errorf("%+v", train)
 	}
-	last := d.entries[len(d.entries)-3]
+	last := d.entries[len(d.entries)-1]
 	if last.Kind != journal.Rollback || last.Clock != 10 || last.LostClocks != 7 {
 		t.Errorf("%+v", last)
 	}
@@ -197,12 +207,12 @@ func TestLoss(t *testing.T) {
 // TestMove: what is done is saved before a fleet is given up, and that only once the other is bought.
 func TestMove(t *testing.T) {
 	zone := "ra"
-	d, ids := training(t, &zone)
+	d, ids := trains(t, &zone)
 	zone = "rb"
 	d.step(5*time.Minute, elasticity.PriceChanged{Pool: pool("rb", market.Spot), At: d.now, Price: market.Dollar / 5})
 	l := one[elasticity.Launch](d)
 	d.step(0, elasticity.LaunchFailed{Token: l.Request.Token, Err: provisioner.ErrNoCapacity})
-	if d.c.attempt == nil || d.c.attempt.parting() {
+	if d.c.attempts.now == nil || d.c.attempts.now.parting() {
 		t.Fatal("the old fleet was given up for nothing")
 	}
 	again := one[elasticity.Launch](d)
@@ -227,7 +237,7 @@ func TestMove(t *testing.T) {
 // TestEnd: the last checkpoint is the result, and the run is over when all machines are gone and charged.
 func TestEnd(t *testing.T) {
 	zone := "ra"
-	d, ids := training(t, &zone)
+	d, ids := trains(t, &zone)
 	d.step(100*time.Minute, elasticity.Trained{Clock: 100, Pace: time.Minute})
 	for range maxSaves - 1 {
 		one[elasticity.Save](d)
@@ -259,14 +269,14 @@ func TestEnd(t *testing.T) {
 // TestStop: an orderly end saves first; one at once does not.
 func TestStop(t *testing.T) {
 	zone := "ra"
-	d, _ := training(t, &zone)
+	d, _ := trains(t, &zone)
 	d.step(time.Minute, elasticity.StopWanted{Why: "enough"})
 	one[elasticity.Save](d)
 	d.step(time.Second, elasticity.Saved{Clock: 1})
-	if len(done[elasticity.Terminate](d)) != 2 || d.c.outcome != "interrupted" {
-		t.Errorf("%s: %v", d.c.outcome, d.actions)
+	if len(done[elasticity.Terminate](d)) != 2 || d.c.step.Outcome != "interrupted" {
+		t.Errorf("%s: %v", d.c.step.Outcome, d.actions)
 	}
-	d, _ = training(t, &zone)
+	d, _ = trains(t, &zone)
 	d.step(time.Minute, elasticity.StopWanted{Why: "enough", Now: true})
 	if len(done[elasticity.Terminate](d)) != 2 || len(done[elasticity.Save](d)) != 0 {
 		t.Errorf("%v", d.actions)
@@ -276,16 +286,16 @@ func TestStop(t *testing.T) {
 // TestBudget: what cannot be paused ends in order, with what was saved.
 func TestBudget(t *testing.T) {
 	zone := "ra"
-	d, _ := training(t, &zone)
+	d, _ := trains(t, &zone)
 	d.step(time.Minute, elasticity.BudgetSpoke{Do: elasticity.BudgetWarns, Why: "near"})
-	if d.c.stopWhy != "" {
+	if d.c.step.Stop != "" {
 		t.Error("a warning ends the run")
 	}
 	d.step(time.Minute, elasticity.BudgetSpoke{Do: elasticity.BudgetPauses, Why: "too dear"})
 	one[elasticity.Save](d)
 	d.step(time.Second, elasticity.Saved{Clock: 1})
-	if len(done[elasticity.Terminate](d)) != 2 || d.c.outcome != "interrupted" || d.c.stopWhy != "too dear" {
-		t.Errorf("%s by %q: %v", d.c.outcome, d.c.stopWhy, d.actions)
+	if len(done[elasticity.Terminate](d)) != 2 || d.c.step.Outcome != "interrupted" || d.c.step.Stop != "too dear" {
+		t.Errorf("%s by %q: %v", d.c.step.Outcome, d.c.step.Stop, d.actions)
 	}
 }
 

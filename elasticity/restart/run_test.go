@@ -19,11 +19,11 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// theatre plays the world to a Run: machines whose agents obey at once and commit a clock of all their splits whenever
+// theatre plays the world to a run on real machines: machines whose agents obey at once and commit a clock of all their splits whenever
 // they are asked to.
 type theatre struct {
 	t       *testing.T
-	r       *Run
+	r       *Controller
 	now     time.Time
 	agents  map[ps.ServerID]*actor
 	order   []ps.ServerID
@@ -45,16 +45,15 @@ type actor struct {
 	cut        ps.Clock
 }
 
-func newTheatre(t *testing.T, policy bidding.Policy, change func(*RunConfig)) *theatre {
+func newTheatre(t *testing.T, policy bidding.Policy, change func(c *Config, train *elasticity.Config)) *theatre {
 	th := closedTheatre(t, policy, change)
 	th.tell(elasticity.Wake{})
 	return th
 }
 
 // closedTheatre is one in which nothing has happened yet.
-func closedTheatre(t *testing.T, policy bidding.Policy, change func(*RunConfig)) *theatre {
-	base := newDriver(t, policy).c.cfg
-	base.Clocks = 20
+func closedTheatre(t *testing.T, policy bidding.Policy, change func(c *Config, train *elasticity.Config)) *theatre {
+	c := config(t, policy, func(c *Config) { c.Clocks = 20 })
 	train := elasticity.Config{
 		Run: "run-0", Settings: tempo.Settings{Speed: 1, PlanEvery: time.Hour, BootWithin: 10 * time.Minute, DeadAfter: 3 * time.Second,
 			BrokenAfter: time.Second, RetryCapacity: time.Minute},
@@ -63,16 +62,15 @@ func closedTheatre(t *testing.T, policy bidding.Policy, change func(*RunConfig))
 			Schema: ps.Schema{Tables: []ps.Table{{Name: "w", Rows: 8, Cols: 1}}, Partitions: 4, Splits: 4, Deterministic: true}},
 		Checkpoints: elasticity.Checkpoints{Place: "/checkpoints", Life: "1"},
 	}
-	c := RunConfig{Decide: base, Train: train}
 	if change != nil {
-		change(&c)
+		change(&c, &train)
 	}
-	return &theatre{t: t, r: NewRun(c), now: start, agents: map[ps.ServerID]*actor{}}
+	return &theatre{t: t, r: New(c, Tiered(train)), now: start, agents: map[ps.ServerID]*actor{}}
 }
 
 func (th *theatre) tell(e elasticity.Event) {
 	th.now = th.now.Add(time.Millisecond)
-	for _, a := range th.r.Step(th.now, e) {
+	for _, a := range slices.Clone(th.r.Step(th.now, e)) { // it is told more meanwhile
 		th.do(a)
 	}
 }
@@ -256,7 +254,7 @@ func (th *theatre) lines(kind journal.Kind) (out []journal.Entry) {
 	return out
 }
 
-func everyTenSeconds(c *RunConfig) { c.Decide.SaveEvery = 10 * time.Second }
+func everyTenSeconds(c *Config, _ *elasticity.Config) { c.SaveEvery = 10 * time.Second }
 
 // TestRunKillsAndRestarts: a checkpoint is taken when it is due; when a machine goes, the other's process begins anew, and
 // a whole fleet goes on from the checkpoint to the end. What was not saved is done again, and said to be.
@@ -419,12 +417,12 @@ func TestRunScale(t *testing.T) {
 func TestRunTakenUpAgain(t *testing.T) {
 	zone := "ra"
 	old := provisioner.Instance{ID: "i-old", Pool: pool("ra", market.Spot), State: provisioner.Running, Launched: start.Add(-time.Hour)}
-	th := newTheatre(t, inZone(&zone), func(c *RunConfig) {
-		c.Decide.ResumeAt = 6
-		c.Train.Job.ResumeAt, c.Train.Job.ResumeFrom = 6, "manifest-6"
-		c.Decide.Past = &elasticity.Past{Log: elasticity.Log{Generation: 3, Done: 9, Furthest: 9},
+	th := newTheatre(t, inZone(&zone), func(c *Config, train *elasticity.Config) {
+		c.ResumeAt = 6
+		train.Job.ResumeAt, train.Job.ResumeFrom = 6, "manifest-6"
+		c.Past = &elasticity.Past{Log: elasticity.Log{Generation: 3, Done: 9, Furthest: 9},
 			Ledger: fleet.Ledger{Known: map[string]bool{"i-old": true}, Machines: []fleet.PastMachine{{Instance: old}}}}
-		c.Decide.Run = "run-1"
+		c.Run = "run-1"
 	})
 	// its end is heard of from the provider's list
 	th.tell(elasticity.Listed{})

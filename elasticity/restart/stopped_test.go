@@ -15,7 +15,7 @@ func TestRunThatWasStopped(t *testing.T) {
 	for _, again := range []bool{false, true} { // agents have yet to call again, after one of the fleet went
 		for _, stopped := range []time.Duration{time.Second, 12 * time.Second, 2 * time.Minute, 20 * time.Minute} {
 			zone := "ra"
-			th := newTheatre(t, inZone(&zone), func(c *RunConfig) { c.Decide.BootWithin = 8 * time.Second })
+			th := newTheatre(t, inZone(&zone), func(c *Config, _ *elasticity.Config) { c.BootWithin = 8 * time.Second })
 			th.clock()
 			th.slow = map[bool]int{false: 1, true: 2}[again]
 			th.end("i-1", market.ByProvider)

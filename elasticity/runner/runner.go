@@ -21,7 +21,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// Controller decides: an elasticity.Controller, or a restart.Run.
+// Controller decides: an elasticity.Controller, or a restart.Controller.
 type Controller interface {
 	Step(now time.Time, e elasticity.Event) []elasticity.Action
 	NextWake() time.Time

@@ -59,6 +59,13 @@ type Kind struct {
 	Link float64 // bytes per second in one direction; 0 = nobody knows
 }
 
+// Progress is how far the work has come, in any unit.
+type Progress struct {
+	Done  int64
+	Saved int64 // of Done, what is in the newest checkpoint, where the rest is lost with the machines
+	Whole int64
+}
+
 // Need is what the work needs of its machines now.
 type Need struct {
 	Standing   bool // the reliable tier holds the job

@@ -109,8 +109,10 @@ func (t *Training) Need() step.Need {
 	}
 }
 
-// Done is how much of the whole work is done.
-func (t *Training) Done() (part, whole int64) { return int64(t.Clocks.Done), int64(t.cfg.Job.Clocks) }
+// Progress is how far the work has come.
+func (t *Training) Progress() step.Progress {
+	return step.Progress{Done: int64(t.Clocks.Done), Whole: int64(t.cfg.Job.Clocks)}
+}
 
 // Bare reports whether something has no second copy.
 func (t *Training) Bare() bool { return t.Layout.Bare() }

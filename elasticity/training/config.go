@@ -45,7 +45,7 @@ type Config struct {
 	Past        *Log // nil = the run begins
 
 	FirstID         uint64
-	FirstGeneration ps.Generation
+	FirstGeneration ps.Generation // beyond those of trainings before it that began anew; 0 = there were none
 
 	CutsUnpaced bool
 }

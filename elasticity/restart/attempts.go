@@ -1,0 +1,412 @@
+package restart
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/elasticity/fleet"
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// Trainer has a team train: by elasticity/training (Tiered), through the driver (Driven), or by whatever else can be saved and
+// begun again. It calls Attempts when the team has come further (Trained), and when a checkpoint is taken or could not be (Saved).
+// Machines that fail it gives up at Attempts.Fleet.
+type Trainer interface {
+	// Begin has a team train from the checkpoint at a clock. All its agents have called, and know nothing yet.
+	Begin(team []*Worker, from ps.Clock)
+	// Save takes a checkpoint of what trains. Final: of all the work.
+	Save(final bool)
+	// Stop ends what a team does. Members whose process begins anew are expected to call again (Attempts.Again).
+	Stop(team []*Worker)
+	// Take takes an event in.
+	Take(e step.Event)
+	// Advance does what the team's state asks for now; NextDue calls by with each time at which there is something to do although
+	// nothing happens.
+	Advance()
+	NextDue(by func(time.Time))
+	// Talks reports whether a machine has been heard of lately.
+	Talks(id step.ID) bool
+}
+
+// Worker is a machine as attempts see it.
+type Worker struct {
+	*step.Machine
+	Kind   step.Kind // what its type is declared to do
+	since  time.Time // that its agent should call, by Step.Awake
+	called bool
+	met    bool // it has called before
+}
+
+// Attempts is training by one team after the other.
+type Attempts struct {
+	*step.Step
+	cfg     *Config
+	Fleet   *fleet.Fleet
+	trainer Trainer
+
+	workers map[step.ID]*Worker
+	roster  []*Worker // those that are not archived, in the order in which they were bought
+	joins   int
+
+	now        *attempt // nil while no team trains
+	began      uint64   // attempts so far, by all controllers
+	clocks     ps.Clock // of the whole work
+	saved      ps.Clock // the newest checkpoint
+	reached    ps.Clock // the highest clock that any attempt is known to have reached
+	takingOver bool     // from a controller before: nobody knows yet which of its launches gave what
+
+	rollbacks int
+	lost      ps.Clock // clocks that roll-backs undid
+}
+
+// attempt is one team's training, from the checkpoint that it began with until it stops.
+type attempt struct {
+	team  []*Worker
+	began bool // it has read the checkpoint
+	// clock was complete at `at`, and another takes pace.
+	clock ps.Clock
+	at    time.Time
+	pace  time.Duration
+
+	saveAt time.Time // the next checkpoint; zero = none
+	saving bool
+	tries  int // of the last checkpoint, in vain
+}
+
+// maxSaves is how often the last checkpoint is tried before the run fails.
+const maxSaves = 5
+
+func newAttempts(cfg *Config, s *step.Step, f *fleet.Fleet) *Attempts {
+	a := &Attempts{Step: s, cfg: cfg, Fleet: f, workers: map[step.ID]*Worker{}, clocks: cfg.Clocks, saved: cfg.ResumeAt, reached: cfg.ResumeAt}
+	if p := cfg.Past; p != nil {
+		a.began, a.reached, a.takingOver = uint64(p.Generation), max(p.Furthest, a.saved), true
+	}
+	return a
+}
+
+// begin writes down what is lost with the controller before.
+func (a *Attempts) begin() {
+	if a.cfg.Past == nil {
+		return
+	}
+	if lost := a.cfg.Past.Done - a.saved; lost > 0 {
+		a.rollback(lost, "the controller was started again")
+	}
+}
+
+// The part of fleet.Work.
+
+// Need is what the work needs of its machines now.
+func (a *Attempts) Need() step.Need {
+	return step.Need{Standing: !a.takingOver, Begun: true, TakingOver: a.takingOver, Done: a.done() >= a.clocks}
+}
+
+// Progress is how far the work has come.
+func (a *Attempts) Progress() step.Progress {
+	p := step.Progress{Done: int64(a.done()), Saved: int64(a.saved), Whole: int64(a.cfg.Clocks)}
+	if a.cfg.Continuous {
+		p.Saved = p.Done
+	}
+	return p
+}
+
+// Enter adds a bought machine.
+func (a *Attempts) Enter(m *step.Machine, kind step.Kind) {
+	w := &Worker{Machine: m, Kind: kind, since: a.Awake.Now()}
+	a.workers[m.ID] = w
+	a.roster = append(a.roster, w)
+}
+
+// Entered: its agent has called before its launch was answered.
+func (a *Attempts) Entered(m *step.Machine) { a.takeCall(a.workers[m.ID]) }
+
+// Warned changes nothing: the team trains on until the machine goes.
+func (a *Attempts) Warned(*step.Machine) (stirs bool) { return true }
+
+// Lose takes a machine out of the work; a team that trained stops.
+func (a *Attempts) Lose(m *step.Machine) {
+	w := a.workers[m.ID]
+	w.Lost = true
+	if a.now != nil && slices.Contains(a.now.team, w) {
+		a.stop("machine " + string(m.ID) + " is gone")
+	}
+	a.Fleet.Lost(m, w.met)
+}
+
+// Rearrange changes nothing: a team stays as it is.
+func (a *Attempts) Rearrange() {}
+
+// Holds reports whether a machine that is to leave still trains; what it has done is saved first.
+func (a *Attempts) Holds(m *step.Machine) bool {
+	return a.now != nil && slices.Contains(a.now.team, a.workers[m.ID])
+}
+
+// Idle reports whether a machine has no work: one that is lost has none.
+func (a *Attempts) Idle(*step.Machine) bool { return true }
+
+// Talks reports whether a machine's agent has been heard of lately.
+func (a *Attempts) Talks(m *step.Machine) bool { return a.trainer.Talks(m.ID) }
+
+// Archive forgets machines that are archived.
+func (a *Attempts) Archive() {
+	a.roster = slices.DeleteFunc(a.roster, func(w *Worker) bool { return w.Archived })
+}
+
+// The parts of advance.
+
+func (a *Attempts) take(e step.Event) {
+	switch e := e.(type) {
+	case elasticity.Listed:
+		if a.takingOver {
+			a.takingOver = false
+			a.Fleet.TakenOver()
+		}
+	case elasticity.Reported:
+		hello, calls := e.Report.(tiers.Hello)
+		if w := a.workers[e.ID]; calls && w == nil {
+			a.Fleet.Called(e.ID)
+		} else if calls && hello.Incarnation == 0 { // else a stream that broke and came back
+			a.takeCall(w)
+		}
+	}
+	a.trainer.Take(e)
+}
+
+// takeCall: an agent that knows nothing has called.
+func (a *Attempts) takeCall(w *Worker) {
+	if w.called || !w.Staying() {
+		return
+	}
+	w.called = true
+	if !w.met {
+		w.met = true
+		a.Fleet.Ready(w.Machine)
+	}
+}
+
+// Again: a machine's process begins anew, and calls when it has.
+func (a *Attempts) Again(w *Worker) { w.called, w.since = false, a.Awake.Now() }
+
+// giveUp gives up machines whose agents do not call.
+func (a *Attempts) giveUp() {
+	for _, w := range a.roster {
+		if w.called || w.Lost || !a.Awake.Over(w.since, a.cfg.BootWithin) {
+			continue
+		}
+		why := "its agent did not call"
+		if w.met {
+			why += " again"
+		}
+		a.Fleet.GiveUp(w.Machine, why)
+	}
+}
+
+func (a *Attempts) advance() {
+	a.train()
+	a.save()
+	a.part()
+}
+
+// train begins when a whole fleet is ready.
+func (a *Attempts) train() {
+	if a.now != nil || a.Closing() || a.Fleet.Awaiting() || a.saved >= a.clocks {
+		return
+	}
+	var team []*Worker
+	machines, vcpu := 0, 0
+	for _, w := range a.roster {
+		if !w.Staying() {
+			continue
+		}
+		if !w.called {
+			return // the others wait for it
+		}
+		team = append(team, w)
+		machines++
+		vcpu += w.VCPU
+	}
+	if len(team) == 0 || machines < a.cfg.Want.Machines || vcpu < a.cfg.Want.VCPU {
+		return
+	}
+	a.began++
+	a.now = &attempt{team: team, clock: a.saved, at: a.Now}
+	a.trainer.Begin(team, a.saved)
+}
+
+// Trained hears how far the team has come, first when it begins. It reports whether that is news.
+func (a *Attempts) Trained(clock ps.Clock, pace time.Duration) (news bool) {
+	now := a.now
+	if now == nil || clock < now.clock {
+		return false
+	}
+	news = clock > now.clock
+	if !now.began {
+		now.began, news = true, false
+		a.join()
+		a.scheduleSave()
+	}
+	now.clock, now.at, now.pace = clock, a.Now, pace
+	a.reached = max(a.reached, clock)
+	return news
+}
+
+// join: the team takes part.
+func (a *Attempts) join() {
+	for _, w := range a.now.team {
+		a.joins++
+		w.Joined = a.joins
+	}
+	a.Fleet.Reorder()
+	a.Fleet.View.Stale()
+	for _, w := range a.now.team {
+		a.Fleet.Joined(w.Machine, func() journal.Entry { return journal.Entry{Clock: int64(a.saved), Why: "the fleet is whole"} })
+	}
+}
+
+func (a *Attempts) scheduleSave() {
+	a.now.saveAt = time.Time{}
+	if every := cmp.Or(a.cfg.SaveEvery, a.Fleet.SaveEvery); every > 0 && !a.cfg.Continuous {
+		a.now.saveAt = a.Now.Add(every)
+	}
+}
+
+// done is the highest complete clock, as far as is known: between two reports by the pace.
+func (a *Attempts) done() ps.Clock {
+	now := a.now
+	switch {
+	case now == nil:
+		return a.saved
+	case !now.began || now.pace <= 0 || now.saving:
+		return now.clock
+	}
+	return min(now.clock+ps.Clock(a.Now.Sub(now.at)/now.pace), a.clocks)
+}
+
+// save takes a checkpoint when one is due: by its interval, at the end of the work or of the run, and before a team is
+// given up.
+func (a *Attempts) save() {
+	now := a.now
+	if now == nil || !now.began || now.saving {
+		return
+	}
+	due := !now.saveAt.IsZero() && !a.Now.Before(now.saveAt)
+	if due || now.clock >= a.clocks || a.Stop != "" || now.parting() && !a.cfg.Continuous {
+		now.clock, now.at = a.done(), a.Now
+		now.saving = true
+		a.trainer.Save(now.clock >= a.clocks)
+	}
+}
+
+// parting reports whether machines of the team are given up.
+func (t *attempt) parting() bool {
+	return slices.ContainsFunc(t.team, func(w *Worker) bool { return w.Leaving })
+}
+
+// Saved hears of the checkpoint that was asked for. Where saving is continuous it comes when a team is lost.
+func (a *Attempts) Saved(clock ps.Clock, err error) {
+	if err == nil {
+		if clock > a.saved {
+			a.Fleet.Progressed()
+		}
+		a.saved, a.reached = max(a.saved, clock), max(a.reached, clock)
+	}
+	now := a.now
+	if now == nil || !now.saving {
+		if a.saved >= a.clocks && !a.Ending { // continuous saving: the team was lost with the last of the work
+			a.finish()
+		}
+		return
+	}
+	now.saving, now.at = false, a.Now
+	if err != nil {
+		a.failSave(err)
+		return
+	}
+	now.clock, now.tries = max(now.clock, clock), 0
+	a.scheduleSave()
+	switch {
+	case a.saved >= a.clocks:
+		a.finish()
+	case a.Stop != "":
+		a.Outcome = "interrupted"
+		a.End("the run is over: " + a.Stop)
+	case now.parting():
+		a.stop("the policy moves the job")
+	}
+}
+
+func (a *Attempts) finish() {
+	a.Outcome = "finished"
+	a.End("the run is over: all clocks are done")
+}
+
+// failSave tries again a little later; at the end of the work the run fails after some tries.
+func (a *Attempts) failSave(err error) {
+	now := a.now
+	now.tries++
+	now.saveAt = a.Now.Add(time.Duration(now.tries) * time.Minute)
+	if now.tries >= maxSaves {
+		a.Fail(fmt.Sprintf("saving a checkpoint failed %d times: %s", now.tries, err))
+	}
+}
+
+// part ends an attempt of which machines are given up, once what they have done is saved.
+func (a *Attempts) part() {
+	if now := a.now; now != nil && now.parting() && (!now.began || a.cfg.Continuous) {
+		a.stop("the policy moves the job")
+	}
+}
+
+// stop ends an attempt: what was done since the last checkpoint is lost.
+func (a *Attempts) stop(why string) {
+	a.reached = max(a.reached, a.done())
+	if a.cfg.Continuous && a.now.parting() {
+		a.saved = max(a.saved, a.done())
+	}
+	a.rollback(a.reached-a.saved, why)
+	a.cutShort()
+	a.Fleet.Replan()
+}
+
+// cutShort stops the team.
+func (a *Attempts) cutShort() {
+	if a.now == nil {
+		return
+	}
+	team := a.now.team
+	a.now = nil
+	for _, w := range team {
+		w.Joined = 0
+	}
+	a.Fleet.Reorder()
+	a.Fleet.View.Stale()
+	a.trainer.Stop(team)
+}
+
+func (a *Attempts) rollback(lost ps.Clock, why string) {
+	a.rollbacks++
+	a.lost += lost
+	a.Record(func() journal.Entry {
+		return journal.Entry{Kind: journal.Rollback, Clock: int64(a.saved), LostClocks: int64(lost), Generation: a.began, Why: why}
+	})
+}
+
+// nextDue calls by with each time at which there is something to do although nothing happens.
+func (a *Attempts) nextDue(by func(time.Time)) {
+	if a.now != nil && !a.now.saving {
+		by(a.now.saveAt)
+	}
+	for _, w := range a.roster {
+		if !w.called && !w.Lost {
+			by(a.Awake.Due(w.since, a.cfg.BootWithin))
+			by(a.Awake.NextBeat())
+		}
+	}
+	a.trainer.NextDue(by)
+}

@@ -1,0 +1,60 @@
+package restart
+
+import (
+	"time"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/elasticity/fleet"
+	"github.com/tierml/tierml/elasticity/tempo"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/ps"
+)
+
+// Config configures a Controller. Durations are market time.
+type Config struct {
+	tempo.Settings
+	Run    string // names the run in tokens: unique per run
+	Clocks ps.Clock
+	// Want is the whole fleet: nothing is trained with less.
+	Want   bidding.Want
+	Pools  []elasticity.Pool // sorted by pool
+	Policy bidding.Policy
+	// Job is what the policy knows of the work; the controller adds what changes in it, and what follows from the settings.
+	Job bidding.Job
+	// Restart is how long a fleet whose agents have all called takes until it works: it loads its data and the checkpoint.
+	Restart time.Duration
+	// Continuous saving loses nothing and takes no time of its own: what it costs is part of the time that a fleet
+	// takes to begin, as Can't Be Late (NSDI 24, section 3.1) has it. Without, a checkpoint is taken as often as the
+	// policy's plan says.
+	Continuous bool
+	// SaveEvery is how often checkpoints are taken, whatever the policy's plan says; 0 = as it says.
+	SaveEvery time.Duration
+	// ResumeAt is the clock of the checkpoint that the run goes on from; 0 = it begins. Past is what a controller before
+	// has written down that did not end in order: its machines are ended, as all of a fleet goes or nothing.
+	ResumeAt ps.Clock
+	Past     *elasticity.Past
+	// AskAgain: a launch that the controller before decided within that time, and has no answer to, is asked for again; 0 = none
+	// is.
+	AskAgain time.Duration
+
+	MaxDuration time.Duration // the run ends in order after this; 0 = never
+	Silent      bool          // nobody reads the journal: Step gives no Record. Totals tells what the run comes to
+	Rules       market.RuleBook
+}
+
+// A controller that is started again does not take its fleet over: what was not saved is gone with the controller that knew it.
+const forgotten = "its controller was lost, and the job begins again from its last checkpoint"
+
+// fleet is the part about machines.
+func (c *Config) fleet() *fleet.Config {
+	f := &fleet.Config{
+		Settings: c.Settings, Run: c.Run, Want: c.Want, Pools: c.Pools, Policy: c.Policy, Job: c.Job, Whole: true, Forgotten: forgotten,
+		AskAgain: c.AskAgain, Rules: c.Rules,
+	}
+	f.Job.Startup, f.Job.Notice, f.Job.Lag, f.Job.SaveEvery = c.Startup-c.Begin+c.Restart, c.Notice, c.Lag, c.SaveEvery
+	if c.Past != nil {
+		f.Past = &c.Past.Ledger
+	}
+	return f
+}
