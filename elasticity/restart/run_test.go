@@ -38,6 +38,7 @@ type theatre struct {
 
 type actor struct {
 	id         ps.ServerID
+	instance   provisioner.Instance
 	dead, mute bool
 	lives      int
 	welcome    tiers.Welcome
@@ -109,9 +110,10 @@ func (th *theatre) do(a elasticity.Action) {
 		for range a.Request.Count {
 			id := ps.ServerID(fmt.Sprintf("i-%d", len(th.order)+1))
 			th.order = append(th.order, id)
-			th.agents[id] = &actor{id: id}
-			got = append(got, provisioner.Instance{ID: provisioner.InstanceID(id), Pool: a.Request.Pool, Token: a.Request.Token,
-				State: provisioner.Running, Launched: th.now.Truncate(time.Second)})
+			i := provisioner.Instance{ID: provisioner.InstanceID(id), Pool: a.Request.Pool, Token: a.Request.Token,
+				State: provisioner.Running, Launched: th.now.Truncate(time.Second)}
+			th.agents[id] = &actor{id: id, instance: i}
+			got = append(got, i)
 		}
 		th.tell(elasticity.Launched{Token: a.Request.Token, Instances: got})
 		for _, i := range got {
