@@ -13,7 +13,7 @@ import (
 var floors = [][]string{
 	{"internal"},
 	{"market", "ps", "terraform", "tuner"},
-	{"bidding", "provisioner", "apps", "cost", "fakecloud"},
+	{"bidding", "provisioner", "apps", "cost", "fakecloud", "sched"},
 	{"tiers"},
 	{"elasticity"},
 	{"config"},

@@ -1,0 +1,219 @@
+package sched
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+)
+
+// FIFO is first come, first served: jobs start as submitted and stay so. It is EPS's "default PS".
+type FIFO struct{}
+
+// Name returns "fifo".
+func (FIFO) Name() string { return "fifo" }
+
+// Plan starts waiting jobs in order; the first that does not fit holds up those behind it.
+func (FIFO) Plan(s State) Plan {
+	d := begin(s)
+	for _, c := range d.queued() {
+		if !d.startAsSubmitted(c) {
+			d.hold(c, fmt.Sprintf("waits: it asked for %s, and %d units are free", numbers(c.WantWorkers, c.WantServers), d.slots(c.Demand)))
+			break
+		}
+	}
+	return d.plan(s)
+}
+
+// hold says why a job waits, and that those behind it do.
+func (d *drafts) hold(c *draft, why string) {
+	c.why = why
+	for _, behind := range d.queued() {
+		if behind.why == "" {
+			behind.why = "waits behind " + c.ID
+		}
+	}
+}
+
+// Priority is Litz's as EPS compares with it (section 6): a submitted job takes random numbers of workers from random jobs that have
+// given feedback and no higher priority. Servers stay. Where a number was too small more are drawn; where it was too large units stay idle.
+type Priority struct{}
+
+// Name returns "priority".
+func (Priority) Name() string { return "priority" }
+
+// Plan lets waiting jobs in.
+func (Priority) Plan(s State) Plan {
+	d := begin(s)
+	for _, c := range d.queued() {
+		if d.startAsSubmitted(c) {
+			continue
+		}
+		if !d.takeAtRandom(c, s.Seed) {
+			d.hold(c, "waits: jobs of no higher priority that have given feedback have too few workers to spare")
+			break
+		}
+	}
+	return d.plan(s)
+}
+
+func (d *drafts) takeAtRandom(c *draft, seed uint64) bool {
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(c.ID))
+	r := rand.New(rand.NewPCG(seed, hash.Sum64()))
+	before := d.snapshot()
+	for {
+		var can []*draft
+		for _, j := range d.inPhase(Training) {
+			if j.Workers > j.leastWorkers() && j.Priority <= c.Priority {
+				can = append(can, j)
+			}
+		}
+		if len(can) == 0 {
+			d.restore(before)
+			return false
+		}
+		j := can[r.IntN(len(can))]
+		count := 1 + r.IntN(j.Workers-j.leastWorkers())
+		d.resize(j, j.Workers-count, j.Servers)
+		j.why = fmt.Sprintf("gives workers, %d in the last draw, to %s, which came later", count, c.ID)
+		if d.startAsSubmitted(c) {
+			return true
+		}
+	}
+}
+
+// KillWorst is Optimus's as EPS compares with it (section 6): when a submitted job does not fit, the job in training with the worst
+// feedback is checkpointed and killed, what it had is divided between it and the new one, and both run. What is free goes back to jobs
+// that run. All of this is by restarts.
+type KillWorst struct {
+	Most int // as in H
+}
+
+// Name returns "kill".
+func (KillWorst) Name() string { return "kill" }
+
+// Plan is H's with one victim in place of many.
+func (k KillWorst) Plan(s State) Plan {
+	d := begin(s)
+	most := k.Most
+	if most == 0 {
+		most = d.threshold()
+	}
+	d.keepBest(most)
+	waiting := false
+	halved := map[string]bool{}
+	for _, c := range d.queued() {
+		if d.startAsSubmitted(c) {
+			continue
+		}
+		if waiting = !d.halve(c, halved); waiting {
+			d.hold(c, "waits: no job that has given feedback has enough for two")
+			break
+		}
+	}
+	if !waiting {
+		d.running()
+	}
+	return d.plan(s)
+}
+
+// halve divides what is free and what the worst job in training has between it and a new one.
+func (d *drafts) halve(c *draft, halved map[string]bool) bool {
+	training := d.inPhase(Training)
+	slices.SortStableFunc(training, worse)
+	for _, v := range training {
+		all := v.Workers + v.Servers + d.slots(c.Demand) - c.Overhead
+		give := min(c.WantWorkers+c.WantServers, all/2)
+		workers, servers := split(give, c.WantWorkers, c.WantServers)
+		keepWorkers, keepServers := split(min(all-give, v.Workers+v.Servers), v.Workers, v.Servers)
+		small := 2*(v.Workers+v.Servers) < c.WantWorkers+c.WantServers // both would crawl
+		if halved[v.ID] || small || workers < c.leastWorkers() || servers < c.leastServers() || keepWorkers < v.leastWorkers() || keepServers < v.leastServers() {
+			continue
+		}
+		before := d.snapshot()
+		if d.resize(v, keepWorkers, keepServers) && d.resize(c, workers, servers) {
+			halved[v.ID] = true
+			v.why = fmt.Sprintf("restarts from a checkpoint with %s: its feedback is the worst, and %s gets the rest", numbers(keepWorkers, keepServers), c.ID)
+			c.Phase, c.why = Feedback, fmt.Sprintf("starts with %s of what %s had", numbers(workers, servers), v.ID)
+			return true
+		}
+		d.restore(before)
+	}
+	return false
+}
+
+// split divides units in the ratio of workers to servers, one of each at least where there are any.
+func split(units, workers, servers int) (int, int) {
+	if servers == 0 {
+		return units, 0
+	}
+	s := min(max((units*servers+(workers+servers)/2)/(workers+servers), 1), max(units-1, 0))
+	return units - s, s
+}
+
+// Marginal is Optimus's (EuroSys 2018, section 4.1): every job gets a worker and a server, and each unit after them goes where it shortens
+// the time left the most, as a worker or as a server, while it shortens any.
+type Marginal struct{}
+
+// Name returns "marginal".
+func (Marginal) Name() string { return "marginal" }
+
+// Plan starts from nothing; jobs whose pace is not known yet come first, with what they asked for.
+func (Marginal) Plan(s State) Plan {
+	d := begin(s)
+	type measured struct {
+		*draft
+		fit Fit
+	}
+	var known []measured
+	var order []*draft
+	for _, c := range d.jobs {
+		order = append(order, c)
+	}
+	slices.SortStableFunc(order, func(a, b *draft) int { return comparePriority(a, b) })
+	targets := newTargets(d)
+	for _, c := range order {
+		fit, ok := c.Pace.Fit()
+		if !ok {
+			if targets.set(c, c.WantWorkers, c.WantServers) {
+				c.why = "has " + numbers(c.WantWorkers, c.WantServers) + ", as submitted, until its pace is known"
+			} else if targets.set(c, c.leastWorkers(), c.leastServers()) {
+				c.why = "has the least that it can run with, as its pace is not known and not more is left"
+			} else {
+				c.why = "waits: nothing is left"
+			}
+			continue
+		}
+		if !targets.set(c, c.leastWorkers(), c.leastServers()) {
+			c.why = "waits: nothing is left"
+			continue
+		}
+		c.why = "has the least that it can run with: more would not be faster, or others gain more"
+		known = append(known, measured{c, fit})
+	}
+	for {
+		var best *draft
+		most, workers, servers := 0., 0, 0
+		for _, m := range known {
+			t := targets.of(m.draft)
+			now := m.fit.Seconds(t.workers, t.servers)
+			for _, add := range [2][2]int{{1, 0}, {0, 1}} {
+				w, s := t.workers+add[0], t.servers+add[1]
+				if m.WantServers == 0 && add[1] > 0 || m.MostWorkers > 0 && w > m.MostWorkers || !targets.fits(m.draft, 1) {
+					continue
+				}
+				// seconds saved until the end, per share of the hosts that the unit takes
+				if gain := (m.Total - m.Done) * (now - m.fit.Seconds(w, s)) / targets.share(m.draft); gain > most {
+					best, most, workers, servers = m.draft, gain, w, s
+				}
+			}
+		}
+		if best == nil || !targets.set(best, workers, servers) {
+			break
+		}
+		best.why = fmt.Sprintf("has %s: the last unit shortens its time by %.3g s, more than elsewhere", numbers(workers, servers), most*targets.share(best))
+	}
+	targets.apply()
+	return d.plan(s)
+}

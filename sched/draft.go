@@ -1,0 +1,297 @@
+package sched
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// drafts are the jobs of a state while a plan is made.
+type drafts struct {
+	hosts []Host
+	free  []Resources // of each host
+	jobs  []*draft    // by ID
+}
+
+// draft is what a job has so far, and why.
+type draft struct {
+	Job
+	host   []place // parallel to the hosts
+	killed bool
+	why    string
+}
+
+type place struct{ workers, servers, overhead int }
+
+func (p place) units() int { return p.workers + p.servers + p.overhead }
+
+// begin makes drafts of what there is now.
+func begin(s State) *drafts {
+	d := &drafts{hosts: s.Hosts}
+	for _, h := range s.Hosts {
+		d.free = append(d.free, slices.Clone(h.Capacity))
+	}
+	index := map[string]int{}
+	for i, h := range s.Hosts {
+		index[h.ID] = i
+	}
+	for _, j := range s.Jobs {
+		c := &draft{Job: j, host: make([]place, len(s.Hosts))}
+		for _, p := range j.Where {
+			i, known := index[p.Host]
+			if !known {
+				continue // the host is gone, and what was on it
+			}
+			c.host[i] = place{p.Workers, p.Servers, p.Overhead}
+			d.take(i, j.Demand, c.host[i].units())
+		}
+		c.Workers, c.Servers = c.count()
+		d.jobs = append(d.jobs, c)
+	}
+	slices.SortFunc(d.jobs, func(a, b *draft) int { return cmp.Compare(a.ID, b.ID) })
+	return d
+}
+
+func (c *draft) count() (workers, servers int) {
+	for _, p := range c.host {
+		workers, servers = workers+p.workers, servers+p.servers
+	}
+	return workers, servers
+}
+
+func (d *drafts) take(host int, demand Resources, units int) {
+	for k, v := range demand {
+		d.free[host][k] -= v * float64(units)
+	}
+}
+
+// rounding is what sums of amounts may be off by.
+const rounding = 1e-9
+
+// room is how many units of a demand fit on a host.
+func (d *drafts) room(host int, demand Resources) int {
+	fits := math.Inf(1)
+	for k, v := range demand {
+		if v > 0 {
+			fits = min(fits, math.Floor((d.free[host][k]+rounding)/v))
+		}
+	}
+	return max(int(min(fits, 1e9)), 0)
+}
+
+// slots is how many units of a demand fit on all hosts.
+func (d *drafts) slots(demand Resources) int {
+	sum := 0
+	for i := range d.hosts {
+		sum += d.room(i, demand)
+	}
+	return sum
+}
+
+// tightest is the host with the least room for a demand that has some, those where the job is already first; -1 = none.
+func (d *drafts) tightest(c *draft) int {
+	best, room, here := -1, 0, false
+	for i := range d.hosts {
+		r := d.room(i, c.Demand)
+		if r == 0 {
+			continue
+		}
+		on := c.host[i].units() > 0
+		if best < 0 || on && !here || on == here && r < room {
+			best, room, here = i, r, on
+		}
+	}
+	return best
+}
+
+// resize gives a job these numbers of workers and servers, or leaves everything as it is and reports false when there is no room.
+// What it keeps stays where it is.
+func (d *drafts) resize(c *draft, workers, servers int) bool {
+	overhead := 0
+	if workers+servers > 0 {
+		overhead = c.Overhead
+	}
+	has := 0
+	for _, p := range c.host {
+		has += p.units()
+	}
+	if workers+servers+overhead-has > d.slots(c.Demand) {
+		return false
+	}
+	held := 0
+	for _, p := range c.host {
+		held += p.overhead
+	}
+	w, s := c.count()
+	for ; w > workers; w-- {
+		d.drop(c, func(p *place) *int { return &p.workers })
+	}
+	for ; s > servers; s-- {
+		d.drop(c, func(p *place) *int { return &p.servers })
+	}
+	for ; held > overhead; held-- {
+		d.drop(c, func(p *place) *int { return &p.overhead })
+	}
+	for ; held < overhead; held++ {
+		d.add(c, func(p *place) *int { return &p.overhead })
+	}
+	for ; w < workers; w++ {
+		d.add(c, func(p *place) *int { return &p.workers })
+	}
+	for ; s < servers; s++ {
+		d.add(c, func(p *place) *int { return &p.servers })
+	}
+	c.Workers, c.Servers = workers, servers
+	return true
+}
+
+// drop takes a unit from the host where the job has the fewest, so that it ends up on few hosts.
+func (d *drafts) drop(c *draft, part func(*place) *int) {
+	best := -1
+	for i := range c.host {
+		if *part(&c.host[i]) > 0 && (best < 0 || c.host[i].units() < c.host[best].units()) {
+			best = i
+		}
+	}
+	*part(&c.host[best])--
+	d.take(best, c.Demand, -1)
+}
+
+func (d *drafts) add(c *draft, part func(*place) *int) {
+	i := d.tightest(c)
+	*part(&c.host[i])++
+	d.take(i, c.Demand, 1)
+}
+
+// release takes everything from a job.
+func (d *drafts) release(c *draft) { d.resize(c, 0, 0) }
+
+// plan ends the drafts: an action for each job by what it had and has.
+func (d *drafts) plan(s State) Plan {
+	had := map[string]Job{}
+	for _, j := range s.Jobs {
+		had[j.ID] = j
+	}
+	var p Plan
+	for _, c := range d.jobs {
+		before := had[c.ID]
+		g := Grant{Job: c.ID, Workers: c.Workers, Servers: c.Servers, Where: d.where(c), Until: c.Until, Why: c.why}
+		g.Action = c.action(before, g.Where)
+		if g.Why == "" {
+			g.Why = "as it is"
+		}
+		p.Grants = append(p.Grants, g)
+	}
+	return p
+}
+
+func (c *draft) action(before Job, where []Place) Action {
+	had, has := before.Workers+before.Servers, c.Workers+c.Servers
+	switch {
+	case c.killed:
+		return Kill
+	case has == 0 && before.Phase == Queued:
+		return Wait
+	case has == 0:
+		return Pause
+	case before.Phase == Queued:
+		return Start
+	case before.Phase == Paused:
+		return Resume
+	case has > had:
+		return Grow
+	case has < had:
+		return Shrink
+	case !samePlaces(before.Where, where):
+		return Move
+	}
+	return Keep
+}
+
+func samePlaces(a, b []Place) bool {
+	order := func(x []Place) []Place {
+		x = slices.DeleteFunc(slices.Clone(x), func(p Place) bool { return p.Workers+p.Servers+p.Overhead == 0 })
+		slices.SortFunc(x, func(p, q Place) int { return cmp.Compare(p.Host, q.Host) })
+		return x
+	}
+	return slices.Equal(order(a), order(b))
+}
+
+func (d *drafts) where(c *draft) []Place {
+	var where []Place
+	for i, p := range c.host {
+		if p.units() > 0 {
+			where = append(where, Place{d.hosts[i].ID, p.workers, p.servers, p.overhead})
+		}
+	}
+	return where
+}
+
+// queued are the jobs that wait, in the order in which they are served: by priority, then by arrival.
+func (d *drafts) queued() []*draft {
+	var q []*draft
+	for _, c := range d.jobs {
+		if c.Phase == Queued && !c.killed {
+			q = append(q, c)
+		}
+	}
+	slices.SortStableFunc(q, func(a, b *draft) int {
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Arrived, b.Arrived), cmp.Compare(a.ID, b.ID))
+	})
+	return q
+}
+
+func (d *drafts) inPhase(phases ...Phase) []*draft {
+	var found []*draft
+	for _, c := range d.jobs {
+		if !c.killed && slices.Contains(phases, c.Phase) {
+			found = append(found, c)
+		}
+	}
+	return found
+}
+
+func numbers(workers, servers int) string {
+	return fmt.Sprintf("%d workers and %d servers", workers, servers)
+}
+
+// startAsSubmitted starts a job with what it asked for; false = it does not fit.
+func (d *drafts) startAsSubmitted(c *draft) bool {
+	if !d.resize(c, c.WantWorkers, c.WantServers) {
+		return false
+	}
+	c.Phase, c.why = Feedback, "starts with "+numbers(c.WantWorkers, c.WantServers)+", as submitted"
+	return true
+}
+
+// keepBest kills the worst jobs in training while there are more than most of them: EPS, section 6 ("when the number of running jobs is
+// larger than the threshold, the one with the worst early feedback is killed").
+func (d *drafts) keepBest(most int) {
+	training := d.inPhase(Training)
+	slices.SortStableFunc(training, worse)
+	for _, c := range training[:max(len(training)-most, 0)] {
+		d.release(c)
+		c.killed = true
+		c.why = fmt.Sprintf("killed: its early feedback, %.4g, is the worst of %d jobs in training, and at most %d go on", c.Loss, len(training), most)
+	}
+}
+
+// threshold is how many jobs as the first one fit as submitted: 11 = floor(144/13) in EPS.
+func (d *drafts) threshold() int {
+	if len(d.jobs) == 0 {
+		return 0
+	}
+	c := d.jobs[0]
+	slots := 0
+	for _, h := range d.hosts {
+		fits := math.Inf(1)
+		for k, v := range c.Demand {
+			if v > 0 {
+				fits = min(fits, math.Floor((h.Capacity[k]+rounding)/v))
+			}
+		}
+		slots += int(min(fits, 1e9))
+	}
+	return max(slots/max(c.WantWorkers+c.WantServers+c.Overhead, 1), 1)
+}

@@ -1,0 +1,234 @@
+package sched
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The example of the DRF paper (NSDI 2011, section 4.1): 9 CPUs and 18 GB; A's tasks take 1 CPU and 4 GB, B's 3 CPUs and 1 GB. A gets 3 tasks
+// and B 2, each a dominant share of two thirds.
+func TestPaperDRFExample(t *testing.T) {
+	s := State{Hosts: []Host{{"h", Resources{9, 18}}}, Jobs: []Job{
+		{ID: "A", Phase: Queued, Demand: Resources{1, 4}}, {ID: "B", Phase: Queued, Demand: Resources{3, 1}},
+	}}
+	p := DRF{}.Plan(s)
+	if got := counts(p); got != "A 3+0, B 2+0" {
+		t.Errorf("%s, want A 3+0, B 2+0", got)
+	}
+	for _, g := range p.Grants {
+		if !strings.Contains(g.Why, "0.667") {
+			t.Errorf("%s: %s", g.Job, g.Why)
+		}
+	}
+}
+
+// Section 4.3 of the DRF paper: shares are in the ratio of weights.
+func TestPaperDRFWeights(t *testing.T) {
+	s := State{Hosts: cluster(7, 4, 64)}
+	for i, w := range []float64{1, 2, 4} {
+		s.Jobs = append(s.Jobs, Job{ID: fmt.Sprint(i), Phase: Queued, Weight: w, Demand: Resources{1, 1}})
+	}
+	if got := counts(DRF{}.Plan(s)); got != "0 4+0, 1 8+0, 2 16+0" {
+		t.Error(got)
+	}
+}
+
+// Fairness is among groups first: a group with five jobs gets what a group with one gets.
+func TestDRFGroups(t *testing.T) {
+	s := State{Hosts: cluster(5, 4)}
+	for i := range 5 {
+		s.Jobs = append(s.Jobs, Job{ID: fmt.Sprintf("a%d", i), Group: "a", Phase: Queued, Demand: Resources{1}})
+	}
+	s.Jobs = append(s.Jobs, Job{ID: "b", Group: "b", Phase: Queued, Demand: Resources{1}})
+	if got := counts(DRF{}.Plan(s)); got != "a0 2+0, a1 2+0, a2 2+0, a3 2+0, a4 2+0, b 10+0" {
+		t.Error(got)
+	}
+}
+
+// Litz's priority scheduling takes workers only, of jobs of no higher priority, and never the last one.
+func TestPaperPriorityTakesWorkersOnly(t *testing.T) {
+	seen := map[string]bool{}
+	for seed := range uint64(200) {
+		s := onHosts(24, running("a", 8, 4, .5), running("b", 8, 4, .4), submitted(8, 4))
+		s.Seed = seed
+		p := Priority{}.Plan(s)
+		if err := check(s, p); err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range p.Grants[:2] {
+			if g.Servers != 4 || g.Workers < 1 {
+				t.Fatalf("%+v", g)
+			}
+		}
+		seen[counts(p)] = true
+	}
+	if len(seen) < 3 {
+		t.Errorf("only %v", seen)
+	}
+	s := onHosts(24, running("a", 8, 4, .5), running("b", 8, 4, .4), submitted(8, 4))
+	s.Jobs[0].Priority, s.Jobs[1].Priority = 1, 1
+	if got := counts(Priority{}.Plan(s)); got != "a 8+4, b 8+4, new 0+0" {
+		t.Errorf("of jobs of higher priority: %s", got)
+	}
+}
+
+// Optimus's greedy (EuroSys 2018, section 4.1) finds what trying everything finds, on paces that its model fits exactly.
+func TestPaperMarginalGain(t *testing.T) {
+	fits := []Fit{{160, 1, .35, 0, 0}, {40, .5, 2, .01, .02}}
+	s := State{Hosts: cluster(4, 4)}
+	for i, f := range fits {
+		j := Job{ID: fmt.Sprint(i), Phase: Training, Demand: Resources{1}, WantWorkers: 4, WantServers: 2, Total: 1000}
+		for _, at := range [][2]int{{1, 1}, {2, 1}, {4, 2}, {3, 3}, {8, 2}, {6, 5}, {12, 1}} {
+			j.Pace = append(j.Pace, Measured{at[0], at[1], 1 / f.Seconds(at[0], at[1])})
+		}
+		got, ok := j.Pace.Fit()
+		for _, at := range [][2]int{{5, 2}, {9, 4}} {
+			if want := f.Seconds(at[0], at[1]); !ok || math.Abs(got.Seconds(at[0], at[1])-want) > .02*want {
+				t.Errorf("job %d at %v: %v s a clock, want %v", i, at, got.Seconds(at[0], at[1]), want)
+			}
+		}
+		s.Jobs = append(s.Jobs, j)
+	}
+	sum := func(w0, s0, w1, s1 int) float64 { return 1000 * (fits[0].Seconds(w0, s0) + fits[1].Seconds(w1, s1)) }
+	least := math.Inf(1)
+	for w0 := 1; w0 < 16; w0++ {
+		for s0 := 1; w0+s0 < 15; s0++ {
+			for w1 := 1; w0+s0+w1 < 16; w1++ {
+				for s1 := 1; w0+s0+w1+s1 <= 16; s1++ {
+					least = min(least, sum(w0, s0, w1, s1))
+				}
+			}
+		}
+	}
+	p := Marginal{}.Plan(s)
+	g0, g1 := p.Grants[0], p.Grants[1]
+	if got := sum(g0.Workers, g0.Servers, g1.Workers, g1.Servers); got > 1.01*least {
+		t.Errorf("%s takes %v s in all, and %v are possible", counts(p), got, least)
+	}
+}
+
+// Algorithm 2 of ASHA with pauses: nine trials on two places, factor 3. At each rung the best third of those that came to it goes on.
+func TestPaperASHA(t *testing.T) {
+	losses := []float64{.5, .9, .3, .8, .7, .2, math.NaN(), .6, .4}
+	s := State{Hosts: cluster(2, 2)}
+	for i := range losses {
+		s.Jobs = append(s.Jobs, Job{ID: fmt.Sprint(i), Phase: Queued, Arrived: float64(i), Demand: Resources{1}, WantWorkers: 1, WantServers: 1})
+	}
+	promoted := map[string]int{}
+	for range 60 {
+		p := ASHA{}.Plan(s)
+		if err := check(s, p); err != nil {
+			t.Fatal(err)
+		}
+		busy := 0
+		for i := range s.Jobs {
+			j := &s.Jobs[i]
+			g, _ := p.Grant(j.ID)
+			switch g.Action {
+			case Start, Keep, Resume:
+				j.Phase = Training
+				busy++
+			case Pause:
+				j.Phase = Paused
+			}
+			j.Workers, j.Servers, j.Where, j.Until = g.Workers, g.Servers, g.Where, g.Until
+			promoted[j.ID] = max(promoted[j.ID], g.Until)
+			if j.runs() { // it comes to its next rung before the next plan
+				j.Rungs = append(j.Rungs, losses[i])
+			}
+		}
+		if busy == 0 {
+			break
+		}
+	}
+	// Of the nine, the best three are 5, 2 and 8; at the time when three had come, 2 was the best of 0, 1 and 2.
+	for id, want := range map[string]int{"1": 0, "3": 0, "4": 0, "6": 0, "7": 0, "5": 1} {
+		if promoted[id] < want || want == 0 && promoted[id] > 0 {
+			t.Errorf("trial %s was promoted to rung %d, want %d", id, promoted[id], want)
+		}
+	}
+	if promoted["2"] < 1 || promoted["8"] < 1 {
+		t.Errorf("promoted: %v", promoted)
+	}
+}
+
+// randomState has jobs of all phases on hosts of several types, as far as they fit.
+func randomState(r *rand.Rand) State {
+	s := State{Seed: r.Uint64()}
+	for i := range 1 + r.IntN(6) {
+		s.Hosts = append(s.Hosts, Host{fmt.Sprintf("h%d", i), [...]Resources{{12, 0, 128}, {12, 1, 128}, {32, 8, 256}}[r.IntN(3)]})
+	}
+	free := begin(s)
+	for i := range r.IntN(8) {
+		j := Job{
+			ID: fmt.Sprintf("j%02d", i), Group: [...]string{"", "a", "b"}[r.IntN(3)], Phase: Queued, Arrived: float64(r.IntN(50)), Weight: float64(r.IntN(4)),
+			Demand:      [...]Resources{{2, 0, 8}, {4, 0, 6}, {4, 1, 32}, {1, 0, 1}}[r.IntN(4)],
+			WantWorkers: 1 + r.IntN(6), WantServers: r.IntN(4), Overhead: r.IntN(2), Total: 1000, Loss: r.Float64(), Done: float64(r.IntN(900)),
+		}
+		j.MostWorkers = j.WantWorkers + r.IntN(10)
+		d := &draft{Job: j, host: make([]place, len(s.Hosts))}
+		w, sv := j.WantWorkers, j.WantServers
+		switch r.IntN(4) {
+		case 0:
+			j.Phase = Paused
+		case 1:
+			if free.resize(d, w, sv) {
+				j.Phase = Feedback
+			}
+		case 2:
+			if free.resize(d, w, sv) {
+				j.Phase = Training
+			}
+		}
+		if j.runs() {
+			j.Workers, j.Servers, j.Where = w, sv, free.where(d)
+			for range r.IntN(6) {
+				j.Pace = append(j.Pace, Measured{1 + r.IntN(8), min(j.WantServers, 1+r.IntN(4)), .01 + r.Float64()})
+			}
+		}
+		for range r.IntN(3) {
+			j.Rungs = append(j.Rungs, r.Float64())
+		}
+		s.Jobs = append(s.Jobs, j)
+	}
+	return s
+}
+
+// What holds of every plan (check), for every policy; and equal states give equal plans, whatever the order of the jobs.
+func TestEveryPlan(t *testing.T) {
+	for _, p := range policies {
+		t.Run(p.Name(), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(1, 8))
+			for i := range 1500 {
+				s := randomState(r)
+				plan := p.Plan(s)
+				if err := check(s, plan); err != nil {
+					t.Fatalf("state %d: %v\n%+v", i, err, s)
+				}
+				slices.Reverse(s.Jobs)
+				if again := p.Plan(s); !reflect.DeepEqual(plan, again) {
+					t.Fatalf("state %d: %+v\nand with the jobs in another order %+v", i, plan, again)
+				}
+			}
+		})
+	}
+}
+
+func TestByName(t *testing.T) {
+	if !slices.IsSorted(Names()) {
+		t.Error(Names())
+	}
+	for _, name := range Names() {
+		if p, err := ByName(name); err != nil || p.Name() != name {
+			t.Errorf("%s: %v, %v", name, p, err)
+		}
+	}
+	if _, err := ByName("fifa"); err == nil || !strings.Contains(err.Error(), "did you mean fifo?") {
+		t.Error(err)
+	}
+}

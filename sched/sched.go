@@ -1,0 +1,201 @@
+// Package sched decides which job gets how many workers and servers of a shared set of hosts, and where: a Policy maps a State to a
+// Plan with a reason for every grant and refusal. It has the schedulers of EPS and Dorm, and what they were compared with.
+//
+// It decides over plain values and keeps no memory between calls: what a policy must remember is in the State. It refuses to know how
+// machines are bought, what a clock does, how a job is resized or paused, and which clouds, wires and files there are.
+package sched
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tierml/tierml/internal/spelling"
+)
+
+// Policy shares hosts among jobs.
+type Policy interface {
+	Name() string
+	// Plan says what each job has from now on. Equal states give equal plans.
+	Plan(State) Plan
+}
+
+// Resources are amounts of each kind, in the order of the hosts' capacities: say CPUs, GPUs, GB of memory.
+type Resources []float64
+
+// Host is a machine whose resources are shared.
+type Host struct {
+	ID       string
+	Capacity Resources
+}
+
+// Phase of a job.
+type Phase string
+
+const (
+	Queued   Phase = "queued"
+	Feedback Phase = "feedback" // runs and has not given its early feedback
+	Training Phase = "training" // runs and has
+	Paused   Phase = "paused"   // holds no workers and no servers; its state is kept
+)
+
+// Job is one that is not done. Workers and servers are units: both take Demand, as in EPS (section 6) and Dorm (III-C4). A job of Dorm
+// has workers only.
+type Job struct {
+	ID       string
+	Group    string // whose it is; fairness is among groups first
+	Phase    Phase
+	Arrived  float64 // seconds
+	Weight   float64 // of its fair share; 0 = 1
+	Priority int     // higher goes first
+	Demand   Resources
+	Overhead int // units beside workers and servers, as EPS's application master
+
+	WantWorkers, WantServers   int // as submitted
+	LeastWorkers, LeastServers int // fewer cannot hold its data or parameters; 0 = 1 worker, and 1 server if it wants any
+	MostWorkers                int // n_max; 0 = no limit
+
+	Workers, Servers int     // it has now
+	Where            []Place // on which hosts
+	Done, Total      float64 // clocks
+	// Loss is its early feedback: of held-out examples at a clock that is the same for all. Lower is better; NaN, a diverged
+	// trial, is the worst. It counts in phases Training and Paused.
+	Loss float64
+	// asha: the loss at each rung that it has come to, and the rung that it may run to, as the last plan has it.
+	Rungs []float64
+	Until int
+	Pace  Pace
+}
+
+// Place is how many of a job's units are on a host.
+type Place struct {
+	Host                       string
+	Workers, Servers, Overhead int
+}
+
+// State is all that a policy may look at.
+type State struct {
+	Now   float64 // seconds
+	Seed  uint64  // for policies that draw lots
+	Hosts []Host
+	Jobs  []Job
+	Past  [][]float64 // asha: by rung, the losses of trials that are no longer among the jobs
+}
+
+// Action is what becomes of a job.
+type Action string
+
+const (
+	Start  Action = "start"
+	Keep   Action = "keep"
+	Grow   Action = "grow"
+	Shrink Action = "shrink"
+	Move   Action = "move" // as many units, elsewhere
+	Wait   Action = "wait"
+	Pause  Action = "pause"
+	Resume Action = "resume"
+	Kill   Action = "kill"
+)
+
+// Grant is what a job has from now on, and why.
+type Grant struct {
+	Job              string
+	Action           Action
+	Workers, Servers int
+	Where            []Place
+	Until            int // asha: the rung at which it is to ask again
+	Why              string
+}
+
+// Plan has a grant for every job of the state, in the order of their IDs.
+type Plan struct {
+	Grants []Grant
+	// Value is the objective that the policy maximised, and Bound what no plan can exceed; 0 = the policy has none.
+	Value, Bound float64
+	Why          string // of the plan as a whole
+}
+
+// Grant is a job's; false = it is not in the plan.
+func (p Plan) Grant(job string) (Grant, bool) {
+	i := slices.IndexFunc(p.Grants, func(g Grant) bool { return g.Job == job })
+	if i < 0 {
+		return Grant{}, false
+	}
+	return p.Grants[i], true
+}
+
+// policies, sorted by name.
+var policies = []Policy{
+	ASHA{}, DRF{}, FIFO{}, H{}, KillWorst{}, Marginal{}, Priority{},
+}
+
+// ByName is the policy of that name, with its defaults:
+//
+//   - asha: successive halving without waiting: a trial is paused at each rung and goes on when it is among the best third there.
+//   - drf: weighted dominant resource fairness, among groups and then among their jobs.
+//   - fifo: first come, first served, as submitted: the parameter server as it was before EPS.
+//   - h: EPS's H-scheduler (algorithm 1): a new job takes a worker and a server at a time from those that have given feedback.
+//   - kill: Optimus's as EPS compares with it: the worst job is checkpointed and shares what it had with the new one.
+//   - marginal: Optimus's: a unit goes to the job whose time left it shortens the most.
+//   - priority: Litz's: a new job takes random numbers of workers from random jobs of lower priority.
+func ByName(name string) (Policy, error) {
+	for _, p := range policies {
+		if p.Name() == name {
+			return p, nil
+		}
+	}
+	meant := ""
+	if near := spelling.Nearest(name, Names()); near != "" {
+		meant = " (did you mean " + near + "?)"
+	}
+	return nil, fmt.Errorf("scheduler %q%s: there are %s", name, meant, strings.Join(Names(), ", "))
+}
+
+// Names lists the names that ByName knows, sorted.
+func Names() []string {
+	var names []string
+	for _, p := range policies {
+		names = append(names, p.Name())
+	}
+	return names
+}
+
+func (j Job) weight() float64 {
+	if j.Weight > 0 {
+		return j.Weight
+	}
+	return 1
+}
+
+func (j Job) leastWorkers() int { return max(j.LeastWorkers, 1) }
+
+func (j Job) leastServers() int {
+	if j.WantServers == 0 {
+		return 0
+	}
+	return max(j.LeastServers, 1)
+}
+
+// runs reports whether it holds units.
+func (j Job) runs() bool { return j.Phase == Feedback || j.Phase == Training }
+
+// units that it holds, those beside workers and servers included.
+func (j Job) units() int {
+	if j.Workers+j.Servers == 0 {
+		return 0
+	}
+	return j.Workers + j.Servers + j.Overhead
+}
+
+// worse orders jobs by early feedback, the worst first: a loss that is no number, then the highest.
+func worse(a, b *draft) int {
+	return cmp.Or(boolean(b.Loss != b.Loss)-boolean(a.Loss != a.Loss), cmp.Compare(b.Loss, a.Loss), cmp.Compare(b.Arrived, a.Arrived), cmp.Compare(b.ID, a.ID))
+}
+
+func boolean(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
