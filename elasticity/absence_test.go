@@ -133,7 +133,7 @@ func (n *node) takeStock(id uint64) {
 			s.Backups = append(s.Backups, tiers.BackupHolding{Partition: ps.Partition(p), Cut: cut, Delivered: b.Delivered()})
 		}
 	}
-	s.Splits = n.worker.stock()
+	s.Splits = n.agent.Stock()
 	for split := range n.w.schema.Splits {
 		s.Loaded = append(s.Loaded, ps.Split(split))
 	}

@@ -24,18 +24,18 @@ type ahead struct {
 // readCached gives a round its rows, of which it reads those that the cache lacks.
 func (n *node) readCached(r *round) {
 	k := &n.worker
-	if r.taken {
+	if r.Taken {
 		n.leave()
 		k.cache.Renew()
 	}
 	a := k.ahead
-	if a == nil || a.over || a.generation != r.generation || a.clock != r.clock {
+	if a == nil || a.over || a.generation != r.Generation || a.clock != r.Clock {
 		n.leave() // it may wait for the very work that is to be done now
 		n.fill(r)
 		return
 	}
 	a.then = func() {
-		if !r.dropped && !n.dead {
+		if !r.Dropped && !n.dead {
 			n.leave()
 			n.fill(r)
 		}
@@ -53,8 +53,8 @@ func (n *node) fill(r *round) {
 			cells += n.w.schema.Cols(key)
 		}
 		values := make([]float32, cells)
-		if !k.cache.Copy(r.clock, all, values) {
-			n.w.failf("%s: rows that were just read for clock %d are not fresh enough", n.id, r.clock)
+		if !k.cache.Copy(r.Clock, all, values) {
+			n.w.failf("%s: rows that were just read for clock %d are not fresh enough", n.id, r.Clock)
 		}
 		rows := map[ps.Key][]float32{}
 		for _, key := range all {
@@ -63,13 +63,13 @@ func (n *node) fill(r *round) {
 		}
 		n.begin(r, rows)
 	}
-	k.cache.Enter(r.generation)
-	missing := k.cache.Missing(r.clock, all, nil)
+	k.cache.Enter(r.Generation)
+	missing := k.cache.Missing(r.Clock, all, nil)
 	if len(missing) == 0 {
 		begin()
 		return
 	}
-	n.fetch(r.generation, r.clock, missing, k.cache.Reading(), func() bool { return r.dropped }, k.giveUp, begin)
+	n.fetch(r.Generation, r.Clock, missing, k.cache.Reading(), func() bool { return r.Dropped }, n.agent.GiveUp, begin)
 }
 
 // fetch reads rows into the cache. Nobody waits for the rest when it is over, or its generation is.
@@ -121,16 +121,16 @@ func (n *node) readAhead(r *round, computing time.Duration) {
 	if k.cache == nil {
 		return
 	}
-	next := k.choose(r)
-	if next == nil || next.taken {
+	next := n.agent.After(r.Round)
+	if next == nil || next.Taken {
 		return
 	}
 	n.leave()
-	missing := k.cache.Missing(next.clock, slices.Concat(n.w.keys...), nil)
+	missing := k.cache.Missing(next.Clock, slices.Concat(n.w.keys...), nil)
 	if len(missing) == 0 {
 		return
 	}
-	a := &ahead{generation: next.generation, clock: next.clock}
+	a := &ahead{generation: next.Generation, clock: next.Clock}
 	k.ahead = a
 	a.send = func() {
 		if a.over || a.began > 0 || n.dead {
@@ -161,7 +161,7 @@ func (n *node) ownWork(r *round, sums []ps.Sums) {
 	if n.worker.cache == nil {
 		return
 	}
-	if err := n.worker.cache.Own(r.generation, r.sequence, r.clock, sums); err != nil {
+	if err := n.worker.cache.Own(r.Generation, r.sequence, r.Clock, sums); err != nil {
 		n.w.failf("%s: adding up own work: %v", n.id, err)
 	}
 }

@@ -21,7 +21,7 @@ func TestAnApplicationThatPanicsEndsTheRun(t *testing.T) {
 			w := newWorld(seed, s)
 			const bad = 17
 			w.hooks["begun"] = func(n *node) {
-				if n.worker.begun < bad || n.dead {
+				if n.agent.Begun < bad || n.dead {
 					return
 				}
 				if words {

@@ -1,13 +1,13 @@
 package elasticity
 
 import (
-	"errors"
 	"slices"
 	"time"
 
 	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
+	"github.com/tierml/tierml/tiers/agent"
 )
 
 // node does what a machine's agent does, with real shards and backups, one small step at a time.
@@ -33,6 +33,7 @@ type node struct {
 	rewelcome int            // Welcomes that it has had
 	in, out   float64        // bytes so far, where there is traffic
 
+	agent agent.Agent
 	server
 	worker worker
 }
@@ -62,7 +63,7 @@ type server struct {
 }
 
 func newNode(w *world, i provisioner.Instance) *node {
-	return &node{
+	n := &node{
 		w: w, id: ps.ServerID(i.ID), instance: i,
 		server: server{
 			recovered: -1, fenced: map[ps.Incarnation]bool{}, shards: map[ps.Partition]*ps.Shard{},
@@ -71,6 +72,8 @@ func newNode(w *world, i provisioner.Instance) *node {
 		},
 		worker: newWorker(&w.schema),
 	}
+	n.agent.Server, n.agent.Report, n.agent.Overlap = n, n.report, n.worker.cache != nil
+	return n
 }
 
 // closed reports whether the control stream is down.
@@ -89,7 +92,7 @@ func (n *node) boot() {
 	n.w.reach("boot", n)
 	if n.w.odds(10) {
 		n.w.after(n.w.delay(40*time.Millisecond), func() {
-			if !n.dead && n.worker.incarnation == 0 {
+			if !n.dead && n.agent.Incarnation == 0 {
 				n.hello()
 			}
 		})
@@ -99,7 +102,7 @@ func (n *node) boot() {
 
 func (n *node) hello() {
 	n.report(tiers.Hello{
-		Instance: n.id, Address: n.address, Incarnation: n.worker.incarnation, Generation: n.generation,
+		Instance: n.id, Address: n.address, Incarnation: n.agent.Incarnation, Generation: n.generation,
 	})
 }
 
@@ -107,7 +110,7 @@ func (n *node) beat() {
 	if n.dead {
 		return
 	}
-	if !n.closed() && n.worker.incarnation != 0 {
+	if !n.closed() && n.agent.Incarnation != 0 {
 		h := tiers.Heartbeat{Owned: len(n.shards), Generation: n.generation}
 		for _, s := range n.shards {
 			h.CutBytes += int64(s.CutBytes())
@@ -203,25 +206,7 @@ func (n *node) report(r tiers.Report) {
 	})
 }
 
-func (n *node) answer(id uint64, err error, r tiers.Result) {
-	a := tiers.Answer{ID: id, Result: r}
-	if err != nil {
-		a.Code, a.Error = codeOf(err), err.Error()
-	}
-	n.report(a)
-}
-
-func codeOf(err error) tiers.Code {
-	switch {
-	case errors.Is(err, ps.ErrPassed):
-		return tiers.CodePassed
-	case errors.Is(err, ps.ErrBusy):
-		return tiers.CodeBusy
-	case errors.Is(err, errDamaged):
-		return tiers.CodeDamaged
-	}
-	return tiers.CodeFailed
-}
+func (n *node) answer(id uint64, err error, r tiers.Result) { n.agent.Answer(id, r, err) }
 
 func (n *node) take(c tiers.Command) {
 	if n.dead || !n.booted {
@@ -233,87 +218,36 @@ func (n *node) take(c tiers.Command) {
 			return
 		}
 	}
-	switch do := c.Do.(type) {
+	switch do := n.agent.Take(c).(type) {
 	case tiers.Welcome:
-		n.welcome(c.ID, do)
-		return
+		n.generation = do.Generation
+		n.agent.Join(do)
+		n.answer(c.ID, nil, nil)
 	case tiers.Stop:
 		n.exit()
-		return
-	}
-	if n.worker.incarnation == 0 {
-		n.answer(c.ID, failure("this node was not welcomed yet"), nil)
-		return
-	}
-	switch do := c.Do.(type) {
-	case tiers.SetRoute:
-		n.setRoute(do.Generation, do.Route)
-		n.answer(c.ID, nil, nil)
-	case tiers.Own:
-		if n.w.store.damaged[do.Checkpoint] {
-			n.answer(c.ID, errDamaged, nil)
-			return
-		}
-		for _, p := range do.Partitions {
-			if n.shards[p] = ps.NewShard(&n.w.schema, p); do.Checkpoint != "" {
-				n.shards[p] = n.w.restored(do.Checkpoint, p, do.Cut)
+	case tiers.Load:
+		n.w.after(n.w.delay(time.Second), func() {
+			if !n.dead {
+				n.answer(c.ID, nil, nil)
 			}
-		}
-		n.answer(c.ID, nil, nil)
-	case tiers.BackUp:
-		if n.w.store.damaged[do.Checkpoint] {
-			n.answer(c.ID, errDamaged, nil)
-			return
-		}
-		for _, p := range do.Partitions {
-			if n.backups[p] == nil {
-				n.backups[p] = n.w.restoredBackup(do, p)
-			}
-			delete(n.retired, p)
-			n.held = 0
-		}
-		n.answer(c.ID, nil, nil)
-	case tiers.NameCut:
-		n.answer(c.ID, n.nameCut(do.Cut), nil)
-		n.offerCuts()
-	case tiers.UnnameCut:
-		n.unnameCut(do.Cut)
-		n.answer(c.ID, nil, nil)
-	case tiers.CommitCut:
-		n.answer(c.ID, n.commitCut(do.Cut), nil)
+		})
 	case tiers.TakeStock:
 		n.takeStock(c.ID)
 	case tiers.SaveCut:
 		n.saveCut(c.ID, do)
 	case tiers.MoveOut:
 		n.moveOut(c.ID, do)
-	case tiers.Promote:
-		n.answer(c.ID, n.promote(do), nil)
 	case tiers.FenceWorker:
 		n.fenceWorker(c.ID, do.Incarnation)
-	case tiers.SettleWorker:
-		n.answer(c.ID, n.settleWorker(do), nil)
+	}
+	switch c.Do.(type) {
+	case tiers.Welcome:
+		n.rewelcome++
+	case tiers.NameCut, tiers.SettleWorker:
 		n.offerCuts()
-	case tiers.FenceGeneration:
-		n.answer(c.ID, nil, n.fenceGeneration(do.Generation))
-	case tiers.Recover:
-		n.answer(c.ID, n.recover(do), nil)
-	default:
-		n.obeyWork(c)
+	case tiers.Assign, tiers.Release, tiers.Unpark, tiers.Recover:
+		n.work()
 	}
-}
-
-func (n *node) welcome(id uint64, do tiers.Welcome) {
-	k := &n.worker
-	if k.incarnation != 0 && k.incarnation != do.Incarnation {
-		n.answer(id, failure("this process has another incarnation already"), nil)
-		return
-	}
-	n.rewelcome++
-	if k.incarnation == 0 {
-		n.generation, k.generation, k.incarnation, k.until = do.Generation, do.Generation, do.Incarnation, do.Until
-	}
-	n.answer(id, nil, nil)
 }
 
 // owned returns the partitions that are served here, in order.
@@ -327,10 +261,36 @@ func (n *node) owned() []ps.Partition {
 	return parts
 }
 
-func (n *node) setRoute(g ps.Generation, route ps.Route) {
+func (n *node) Own(do tiers.Own) error {
+	if n.w.store.damaged[do.Checkpoint] {
+		return tiers.ErrDamaged
+	}
+	for _, p := range do.Partitions {
+		if n.shards[p] = ps.NewShard(&n.w.schema, p); do.Checkpoint != "" {
+			n.shards[p] = n.w.restored(do.Checkpoint, p, do.Cut)
+		}
+	}
+	return nil
+}
+
+func (n *node) BackUp(do tiers.BackUp) error {
+	if n.w.store.damaged[do.Checkpoint] {
+		return tiers.ErrDamaged
+	}
+	for _, p := range do.Partitions {
+		if n.backups[p] == nil {
+			n.backups[p] = n.w.restoredBackup(do, p)
+		}
+		delete(n.retired, p)
+		n.held = 0
+	}
+	return nil
+}
+
+func (n *node) SetRoute(g ps.Generation, route ps.Route, _ map[ps.ServerID]string) error {
 	switch {
 	case g < n.generation || g == n.generation && route.Version < n.route.Version:
-		return
+		return nil
 	case g > n.generation:
 		if n.route.Version > 0 {
 			n.w.failf("%s hears of generation %d by a route, while it is in %d", n.id, g, n.generation)
@@ -341,9 +301,6 @@ func (n *node) setRoute(g ps.Generation, route ps.Route) {
 	n.route = route
 	for p, backup := range route.Backup {
 		n.retired[ps.Partition(p)] = backup != n.id
-	}
-	if n.worker.generation < g {
-		n.worker.generation = g
 	}
 	for p, owner := range route.Owner {
 		p := ps.Partition(p)
@@ -358,6 +315,7 @@ func (n *node) setRoute(g ps.Generation, route ps.Route) {
 	if n.held > 0 {
 		n.reportHeld() // what lacked may be another's now
 	}
+	return nil
 }
 
 func (n *node) beginGeneration(g ps.Generation) {
@@ -377,12 +335,12 @@ func (n *node) own(p ps.Partition, s *ps.Shard) {
 	delete(n.arriving, p)
 }
 
-func (n *node) promote(do tiers.Promote) error {
-	for _, p := range do.Partitions {
+func (n *node) Promote(cut ps.Clock, partitions []ps.Partition) error {
+	for _, p := range partitions {
 		if n.shards[p] != nil {
 			continue
 		}
-		s, err := n.backups[p].Promote(do.Cut)
+		s, err := n.backups[p].Promote(cut)
 		if err != nil {
 			return err
 		}
@@ -409,16 +367,16 @@ func (n *node) fenceWorker(id uint64, inc ps.Incarnation) {
 	n.answer(id, nil, st)
 }
 
-func (n *node) settleWorker(do tiers.SettleWorker) (err error) {
+func (n *node) SettleWorker(inc ps.Incarnation, sequence uint64, commit bool) (err error) {
 	for _, p := range n.owned() {
-		if _, e := n.shards[p].Settle(do.Incarnation, do.Sequence, do.Commit); e != nil {
+		if _, e := n.shards[p].Settle(inc, sequence, commit); e != nil {
 			err = e
 		}
 	}
 	return err
 }
 
-func (n *node) fenceGeneration(g ps.Generation) tiers.Holdings {
+func (n *node) FenceGeneration(g ps.Generation) (tiers.Holdings, error) {
 	if g > n.generation {
 		n.beginGeneration(g)
 		n.suspended = true
@@ -426,7 +384,6 @@ func (n *node) fenceGeneration(g ps.Generation) tiers.Holdings {
 		for _, s := range n.shards {
 			s.CancelMove()
 		}
-		n.worker.giveUp()
 	}
 	var h tiers.Holdings
 	for _, p := range n.owned() {
@@ -448,11 +405,11 @@ func (n *node) fenceGeneration(g ps.Generation) tiers.Holdings {
 			h.Backups = append(h.Backups, tiers.BackupHolding{Partition: ps.Partition(p), Cut: cut, Delivered: b.Delivered()})
 		}
 	}
-	return h
+	return h, nil
 }
 
 // recover returns to a cut. Everything that was owned and is not any longer is dropped.
-func (n *node) recover(do tiers.Recover) error {
+func (n *node) Recover(do tiers.Recover) error {
 	switch {
 	case do.Generation < n.generation:
 		return failure("an older generation")
@@ -492,7 +449,5 @@ func (n *node) recover(do tiers.Recover) error {
 	n.shards = shards
 	n.gone, n.arrived, n.fenced = map[ps.Partition]ps.ServerID{}, map[ps.Partition]moveID{}, map[ps.Incarnation]bool{}
 	n.suspended, n.recovered = false, do.Cut
-	n.setRoute(do.Generation, do.Route)
-	n.worker.recover(n, do)
-	return nil
+	return n.SetRoute(do.Generation, do.Route, do.Peers)
 }

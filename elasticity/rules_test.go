@@ -67,7 +67,7 @@ func TestNodeThatCallsTwice(t *testing.T) {
 		w := newWorld(2, small())
 		w.hooks["boot"] = func(n *node) {
 			w.after(wait, func() {
-				if n.worker.incarnation == 0 {
+				if n.agent.Incarnation == 0 {
 					n.hello()
 				}
 			})

@@ -427,7 +427,7 @@ func TestOldSplitTakenOverWhileWaiting(t *testing.T) {
 }
 
 // Half of the owners die, and some of the others hear of the new generation long before the rest: nobody is told a
-// route of the new generation before it has returned to the cut (node.setRoute fails the world if one is).
+// route of the new generation before it has returned to the cut (node.SetRoute fails the world if one is).
 func TestRouteOfTheNewGenerationBeforeRecovery(t *testing.T) {
 	both(t, func(w *world) func() bool {
 		w.settled(func() {

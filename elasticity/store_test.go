@@ -1,7 +1,6 @@
 package elasticity
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -101,9 +100,6 @@ func (w *world) writeManifest(a WriteManifest) {
 	})
 }
 
-// errDamaged is what a machine says that was to read a damaged checkpoint.
-var errDamaged = errors.New("the checkpoint is damaged")
-
 // damageNewest makes the newest checkpoint one that cannot be used.
 func (w *world) damageNewest() {
 	if name, at := w.newestCheckpoint(); at > 0 {
@@ -161,7 +157,7 @@ func (n *node) beginAt(do tiers.Recover) error {
 		return failure("an older generation")
 	}
 	if n.w.store.damaged[do.Checkpoint] && slices.Contains(append(slices.Clone(do.Route.Owner), do.Route.Backup...), n.id) {
-		return errDamaged
+		return tiers.ErrDamaged
 	}
 	n.beginGeneration(do.Generation)
 	n.shards, n.backups = map[ps.Partition]*ps.Shard{}, map[ps.Partition]*ps.Backup{}
@@ -179,7 +175,5 @@ func (n *node) beginAt(do tiers.Recover) error {
 		}
 	}
 	n.suspended, n.recovered = false, do.Cut
-	n.setRoute(do.Generation, do.Route)
-	n.worker.recover(n, do)
-	return nil
+	return n.SetRoute(do.Generation, do.Route, do.Peers)
 }

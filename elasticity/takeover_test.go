@@ -26,7 +26,7 @@ func TestSplitGivenBackDuringATakeover(t *testing.T) {
 			case tiers.Release:
 				giver := w.nodes[s.ID]
 				w.after(20*time.Millisecond, func() { // it has arrived
-					if !settled || given || len(giver.worker.releases) == 0 || w.ctrl.training.Layout.OwnsAny(giver.id) {
+					if !settled || given || !giver.agent.Releasing() || w.ctrl.training.Layout.OwnsAny(giver.id) {
 						return
 					}
 					given = true
@@ -90,7 +90,7 @@ func TestCopyOfACancelledMoveDuringATakeover(t *testing.T) {
 			schedule(t, s, func(w *world) func() bool {
 				taken := false
 				w.cutOffAtTheEnd(time.Second, func(from, to *node) {
-					if len(from.worker.splits)+len(to.worker.splits) > 0 || len(from.owned()) == 0 {
+					if len(from.agent.Splits())+len(to.agent.Splits()) > 0 || len(from.owned()) == 0 {
 						return
 					}
 					taken = true

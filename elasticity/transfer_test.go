@@ -7,8 +7,8 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// nameCut asks every owned partition for a cut: all take the name or none does.
-func (n *node) nameCut(c ps.Clock) error {
+// NameCut asks every owned partition for a cut: all take the name or none does.
+func (n *node) NameCut(c ps.Clock) error {
 	if n.suspended {
 		return ps.ErrBusy
 	}
@@ -34,7 +34,7 @@ func (n *node) unnameOwned(c ps.Clock) {
 	}
 }
 
-func (n *node) unnameCut(c ps.Clock) {
+func (n *node) UnnameCut(c ps.Clock) error {
 	n.w.reach("unname", n)
 	n.unnameOwned(c)
 	for _, b := range n.backups {
@@ -45,9 +45,10 @@ func (n *node) unnameCut(c ps.Clock) {
 	if n.held == c {
 		n.held = 0
 	}
+	return nil
 }
 
-func (n *node) commitCut(c ps.Clock) (err error) {
+func (n *node) CommitCut(c ps.Clock) (err error) {
 	for _, p := range n.owned() {
 		if e := n.shards[p].CommitCut(c); e != nil {
 			err = e

@@ -39,7 +39,7 @@ type machine struct {
 	number int
 	warned bool
 	gone   bool
-	agent  agent
+	agent  process
 	told   *recordedMachine // nil = its fate is simulated
 }
 

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/tierml/tierml/elasticity"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
+	"github.com/tierml/tierml/tiers/agent"
 )
 
 // fleet is all machines as far as training goes: who works on which split, who serves which partition, and how far
@@ -39,33 +41,26 @@ type fleet struct {
 }
 
 type split struct {
-	holder  *node
-	next    ps.Clock // first clock not committed
-	left    float64  // share of that clock's work that is left, from 0 to 1
-	working bool     // that clock is begun
+	next ps.Clock // first clock not committed
+	left float64  // share of that clock's work that is left, from 0 to 1
 }
 
-// node is a machine's agent.
+// node is a machine's agent, whose rounds take their time and whose rows are not there.
 type node struct {
 	// What the work's course asks for comes first: it fits into one line of a cache.
-	alive, parked, busy bool
-	employed            bool // it has been given splits or partitions
-	until               ps.Clock
-	generation, fenced  ps.Generation // service for generations below fenced is refused
-	begun, finish       time.Duration // of the clock under way
-	load                float64       // of the clock that is being begun, in parts of a split
+	alive, busy        bool
+	employed           bool          // it has been given splits or partitions
+	generation, fenced ps.Generation // service for generations below fenced is refused
+	begun, finish      time.Duration // of the clock under way
+	load               float64       // of the clock that is being begun, in parts of a split
+	round              *agent.Round  // the clock under way; nil = none, or it was lost
 
-	f        *fleet
-	id       ps.ServerID
-	rate     float64 // floating-point operations per second of market time
-	named    ps.Clock
-	releases []handover
-}
-
-// handover is a Release that waits for the end of a clock.
-type handover struct {
-	command uint64
-	splits  []ps.Split
+	f     *fleet
+	id    ps.ServerID
+	rate  float64 // floating-point operations per second of market time
+	named ps.Clock
+	delay time.Duration // until what it says is heard
+	agent agent.Agent
 }
 
 func newFleet(w *world) *fleet {
@@ -94,8 +89,9 @@ func (f *fleet) do(a elasticity.Action) {
 	}
 }
 
-func (f *fleet) hire(id ps.ServerID, vcpus float64) agent {
-	n := &node{f: f, id: id, rate: vcpus * f.w.cfg.FLOPSPerVCPU / f.w.cfg.Timing.Speed, alive: true}
+func (f *fleet) hire(id ps.ServerID, vcpus float64) process {
+	n := &node{f: f, id: id, rate: vcpus * f.w.cfg.FLOPSPerVCPU / f.w.cfg.Timing.Speed, alive: true, delay: f.w.cfg.Timing.Reply}
+	n.agent.Server, n.agent.Report = n, func(r tiers.Report) { n.tell(n.delay, answers, r) }
 	f.nodes, f.byID[id] = append(f.nodes, n), n
 	return n
 }
@@ -112,10 +108,8 @@ func (n *node) die() {
 	n.f.tellUntil(n.f.w.elapsed)
 	n.alive, n.busy = false, false
 	n.f.nodes = slices.DeleteFunc(n.f.nodes, func(o *node) bool { return o == n })
-	for i := range n.f.splits {
-		if s := &n.f.splits[i]; s.holder == n {
-			s.working, s.left = false, 1
-		}
+	for _, id := range n.agent.Splits() {
+		n.f.splits[id].left = 1
 	}
 	n.f.schedule()
 }
@@ -133,105 +127,72 @@ func (n *node) tellAt(at time.Duration, r rank, report tiers.Report) {
 	})
 }
 
-func (n *node) answer(id uint64, delay time.Duration, code tiers.Code, r tiers.Result) {
-	n.tell(delay, answers, tiers.Answer{ID: id, Code: code, Result: r})
+// answer ends a command after a delay.
+func (n *node) answer(id uint64, delay time.Duration, r tiers.Result, err error) {
+	n.delay = delay
+	n.agent.Answer(id, r, err)
+	n.delay = n.f.w.cfg.Timing.Reply
 }
 
 func (n *node) take(c tiers.Command) {
 	f, t := n.f, &n.f.w.cfg.Timing
-	if do, ok := c.Do.(tiers.SaveCut); ok {
-		n.save(c.ID, do)
-		return
-	}
-	if delay, ok := n.takeAside(c); ok {
-		n.answer(c.ID, delay, tiers.CodeOK, nil)
-		return
-	}
-	if f.calm.limit > 0 || f.finished(f.w.elapsed) {
+	aside := n.aside(c.Do)
+	if !aside && (f.calm.limit > 0 || f.finished(f.w.elapsed)) {
 		f.advance() // otherwise nothing has changed since the last one
 	}
-	delay, code, result := t.Reply, tiers.CodeOK, tiers.Result(nil)
-	switch do := c.Do.(type) {
+	hands := n.prepare(c.Do)
+	switch errand := n.agent.Take(c).(type) {
 	case tiers.Welcome:
-		n.welcome(do)
-		delay = t.Start
-	case tiers.SetRoute:
-		n.generation = max(n.generation, do.Generation)
-	case tiers.Own:
-		n.own(do.Partitions)
-	case tiers.BackUp:
-		for _, p := range do.Partitions {
-			f.backup[p] = n
-		}
-	case tiers.Promote:
-		n.own(do.Partitions)
-	case tiers.NameCut:
-		if f.complete > do.Cut {
-			code = tiers.CodePassed
-		} else {
-			n.named, f.cut = do.Cut, do.Cut
-		}
-	case tiers.UnnameCut:
-		n.named, f.cut = 0, 0
-	case tiers.CommitCut:
-		f.committed = max(f.committed, do.Cut)
+		n.generation = errand.Generation
+		n.agent.Join(errand)
+		n.answer(c.ID, t.Start, nil, nil)
 	case tiers.Load:
-		delay = t.Load
-	case tiers.Assign:
-		n.employed = true
-		for _, s := range do.Splits {
-			if at := &f.splits[s.Split]; at.next != s.Clock {
-				*at = split{holder: n, next: s.Clock, left: 1}
-			} else {
-				at.holder = n
-			}
-		}
-	case tiers.Park:
-		n.parked = true
-		result = tiers.Parked{Begun: n.highestBegun()}
-	case tiers.Unpark:
-		n.parked, n.until = false, do.Until
+		n.answer(c.ID, t.Load, nil, nil)
+	case tiers.SaveCut:
+		n.answer(c.ID, f.w.transfer(), saved(errand.Partitions), nil)
 	case tiers.FenceWorker:
-		result = n.standings() // the machine is dead here, and with it its worker
-	case tiers.FenceGeneration:
-		result = n.fence(do.Generation)
-	case tiers.Recover:
-		n.recover(do)
-		if do.Checkpoint != "" {
-			delay += f.w.transfer()
-		}
+		n.answer(c.ID, t.Reply, n.standings(), nil) // the machine is dead here, and with it its worker
 	case tiers.MoveOut:
-		n.moveOut(c.ID, do)
-		return
-	case tiers.Release:
-		n.releases = append(n.releases, handover{c.ID, do.Splits})
-		switch {
-		case f.w.cfg.Job.Coarse:
-			n.interrupt()
-		case do.Drop:
-			n.discard(do.Splits)
-		}
-		n.handOver()
-		n.goOn()
+		n.moveOut(c.ID, errand)
 		return
 	case tiers.Stop:
 		n.alive = false
 		return
 	}
-	n.answer(c.ID, delay, code, result)
-	f.offerCut()
-	if handsSplits(c.Do) {
+	n.delay = t.Reply
+	n.busy = n.busy && (n.round == nil || !n.round.Dropped) // the clock under way may be done again elsewhere
+	switch {
+	case aside:
+		return
+	case hands:
+		f.offerCut()
 		n.goOn()
-	} else {
+	default:
+		f.offerCut()
 		f.advance()
 	}
 }
 
-// handsSplits reports whether a command is one of those by which splits change hands.
-func handsSplits(do tiers.Do) bool {
-	switch do.(type) {
-	case tiers.Assign, tiers.Release:
+// prepare does what a command asks of the work under way. It reports whether it is one of those by which splits change hands.
+func (n *node) prepare(do tiers.Do) (hands bool) {
+	switch do := do.(type) {
+	case tiers.Assign:
+		n.employed = true
+		for _, s := range do.Splits {
+			if at := &n.f.splits[s.Split]; at.next != s.Clock {
+				*at = split{next: s.Clock, left: 1}
+			}
+		}
 		return true
+	case tiers.Release:
+		if n.f.w.cfg.Job.Coarse {
+			n.interrupt()
+		}
+		return true
+	case tiers.Recover:
+		if do.Checkpoint != "" {
+			n.delay += n.f.w.transfer()
+		}
 	}
 	return false
 }
@@ -254,32 +215,21 @@ func (f *fleet) settleInstant() {
 	}
 }
 
-// takeAside does what a command says that has nothing to do with the work under way, most of those that a fleet is sent: the
-// work need not be brought up to now for it. It says how long the answer takes; false = take has to do it.
-func (n *node) takeAside(c tiers.Command) (delay time.Duration, ok bool) {
-	f, t := n.f, &n.f.w.cfg.Timing
-	switch do := c.Do.(type) {
+// aside reports whether a command has nothing to do with the work under way, as most have that a fleet is sent: the work need not
+// be brought up to now for it.
+func (n *node) aside(do tiers.Do) bool {
+	switch do := do.(type) {
+	case tiers.SaveCut:
+		return true
 	case tiers.Welcome:
-		if n.employed || f.overdue() {
-			return 0, false
-		}
-		n.welcome(do)
-		return t.Start, true
+		return !n.employed && !n.f.overdue()
 	case tiers.SetRoute:
-		return t.Reply, do.Generation <= n.generation && !f.overdue()
-	case tiers.Load:
-		return t.Load, !f.overdue()
-	case tiers.CommitCut:
-		if f.overdue() {
-			return 0, false
-		}
-		f.committed = max(f.committed, do.Cut)
-		return t.Reply, true
+		return do.Generation <= n.generation && !n.f.overdue()
+	case tiers.Load, tiers.CommitCut:
+		return !n.f.overdue()
 	}
-	return 0, false
+	return false
 }
-
-func (n *node) welcome(do tiers.Welcome) { n.generation, n.until = do.Generation, do.Until }
 
 // overdue reports whether a part of the work is over that nobody has been told of yet.
 func (f *fleet) overdue() bool {
@@ -289,28 +239,6 @@ func (f *fleet) overdue() bool {
 	return f.finished(f.w.elapsed)
 }
 
-func (n *node) own(partitions []ps.Partition) {
-	n.employed = true
-	for _, p := range partitions {
-		n.f.owner[p] = n
-	}
-}
-
-// highestBegun is the highest clock that any of the node's splits has begun.
-func (n *node) highestBegun() (begun ps.Clock) {
-	for i := range n.f.splits {
-		s := &n.f.splits[i]
-		switch {
-		case s.holder != n:
-		case s.working:
-			begun = max(begun, s.next)
-		default:
-			begun = max(begun, s.next-1)
-		}
-	}
-	return begun
-}
-
 func (n *node) moveOut(id uint64, do tiers.MoveOut) {
 	to, generation := n.f.byID[do.To], n.generation
 	n.f.w.after(n.f.w.cfg.Timing.Move, reports, func() {
@@ -318,13 +246,13 @@ func (n *node) moveOut(id uint64, do tiers.MoveOut) {
 		case !n.alive || n.generation != generation || n.fenced > generation:
 			return // recovery has overtaken it
 		case to == nil || !to.alive:
-			n.answer(id, 0, tiers.CodeFailed, nil)
+			n.answer(id, 0, nil, errors.New("the new owner does not answer"))
 			return
 		}
 		n.f.advance()
 		n.f.owner[do.Partition], to.employed = to, true
 		to.named = max(to.named, n.named)
-		n.answer(id, 0, tiers.CodeOK, nil)
+		n.answer(id, 0, nil, nil)
 		n.f.advance()
 	})
 }
@@ -332,48 +260,16 @@ func (n *node) moveOut(id uint64, do tiers.MoveOut) {
 // interrupt stops a coarse clock, which stands for many short ones, in its middle: what is done of it stays done, and
 // advance begins the rest.
 func (n *node) interrupt() {
-	if !n.busy {
+	if !n.busy || n.round == nil {
+		n.busy = false
 		return
 	}
 	left := float64(n.finish-n.f.w.elapsed) / float64(n.finish-n.begun)
-	for i := range n.f.splits {
-		if s := &n.f.splits[i]; s.holder == n && s.working {
-			s.left, s.working = s.left*left, false
-		}
+	for _, id := range n.round.Splits {
+		n.f.splits[id].left *= left
 	}
+	n.agent.Interrupt()
 	n.busy = false
-}
-
-// discard drops the clock under way, if it has one of these splits: it will be done again from its beginning.
-func (n *node) discard(splits []ps.Split) {
-	if !n.busy || !slices.ContainsFunc(splits, func(s ps.Split) bool { return n.f.splits[s].holder == n && n.f.splits[s].working }) {
-		return
-	}
-	for i := range n.f.splits {
-		if s := &n.f.splits[i]; s.holder == n {
-			s.working = false
-		}
-	}
-	n.busy = false
-}
-
-// handOver answers the releases whose splits are at rest.
-func (n *node) handOver() {
-	splits := n.f.splits
-	n.releases = slices.DeleteFunc(n.releases, func(h handover) bool {
-		if slices.ContainsFunc(h.splits, func(s ps.Split) bool { return splits[s].holder == n && splits[s].working }) {
-			return false
-		}
-		var out tiers.Released
-		for _, s := range h.splits {
-			if splits[s].holder == n {
-				out.Splits = append(out.Splits, tiers.SplitAt{Split: s, Clock: splits[s].next})
-				splits[s].holder = nil
-			}
-		}
-		n.answer(h.command, n.f.w.cfg.Timing.Reply, tiers.CodeOK, out)
-		return true
-	})
 }
 
 // serving reports whether every partition has an owner that can take updates: without, no clock ends or begins.
@@ -429,11 +325,6 @@ func (f *fleet) commit() {
 	if !f.finished(f.w.elapsed) {
 		return
 	}
-	for i := range f.splits {
-		if s := &f.splits[i]; s.working && s.holder.finish <= f.w.elapsed {
-			s.next, s.left, s.working = s.next+1, 1, false
-		}
-	}
 	var last *node
 	for _, n := range f.nodes {
 		if !n.busy || n.finish > f.w.elapsed {
@@ -443,7 +334,14 @@ func (f *fleet) commit() {
 		if last == nil || n.finish > last.finish {
 			last = n
 		}
-		n.handOver()
+		if n.round == nil {
+			continue
+		}
+		for _, id := range n.round.Splits {
+			f.splits[id] = split{next: n.round.Clock + 1, left: 1}
+		}
+		n.agent.Computed(n.round)
+		n.agent.Counted(n.round, nil)
 	}
 	if last == nil {
 		return
@@ -472,28 +370,15 @@ func (f *fleet) report(n *node) {
 // begin lets idle workers begin their parts of the next clock: one of them, or all (nil).
 func (f *fleet) begin(only *node) {
 	clock := f.complete + 1
-	begun := false
-	for i := range f.splits {
-		s := &f.splits[i]
-		n := s.holder
-		if n == nil || only != nil && n != only || n.busy || s.next != clock || !n.mayBegin(clock) {
-			continue
-		}
-		s.working, begun = true, true
-		n.load += s.left
-	}
-	if !begun {
-		return
-	}
-	if only != nil && only.load > 0 {
-		f.set(only, clock, f.w.cfg.Timing.Clock)
-	}
 	if only != nil {
+		if only.start(clock) {
+			f.set(only, clock, f.w.cfg.Timing.Clock)
+		}
 		return
 	}
 	beside := time.Duration(0)
 	for _, n := range f.nodes {
-		if n.load > 0 {
+		if n.start(clock) {
 			beside += f.w.cfg.Timing.Clock
 		}
 	}
@@ -502,6 +387,19 @@ func (f *fleet) begin(only *node) {
 			f.set(n, clock, beside)
 		}
 	}
+}
+
+// start takes up a node's part of a clock, if it has one to begin.
+func (n *node) start(clock ps.Clock) bool {
+	if n.busy || !n.mayBegin(clock) {
+		return false
+	}
+	n.round = n.agent.Choose()
+	n.agent.Begin(n.round)
+	for _, id := range n.round.Splits {
+		n.load += n.f.splits[id].left
+	}
+	return n.load > 0
 }
 
 // set lets a node begin its load of a clock.
@@ -515,7 +413,7 @@ func (f *fleet) set(n *node, clock ps.Clock, beside time.Duration) {
 }
 
 func (n *node) mayBegin(c ps.Clock) bool {
-	return n.alive && !n.parked && c <= n.until && n.fenced <= n.generation
+	return n.alive && n.fenced <= n.generation && n.agent.Ready() == c
 }
 
 // schedule makes sure that advance is called when the next thing happens: the clock's end, and the end of a part
@@ -526,15 +424,12 @@ func (f *fleet) schedule() {
 	for _, n := range f.nodes {
 		if n.busy {
 			last = max(last, n.finish)
-			if len(n.releases) > 0 && (first == 0 || n.finish < first) {
-				first = n.finish
+			// Some split is to go, or has come while the others were worked on.
+			if first == 0 || n.finish < first {
+				if n.agent.Releasing() || n.agent.Lowest(n.round) == f.complete+1 {
+					first = n.finish
+				}
 			}
-		}
-	}
-	for i := range f.splits { // came while their holder was busy with others
-		s := &f.splits[i]
-		if n := s.holder; n != nil && n.busy && !s.working && s.next == f.complete+1 && (first == 0 || n.finish < first) {
-			first = n.finish
 		}
 	}
 	next := last

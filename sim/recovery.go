@@ -5,9 +5,53 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// What is left when machines are lost, and how training returns to it.
+// The node's part as a server (agent.Server). One simplification: what a node is told of cuts and roll-backs is true for all of them,
+// as nothing is computed between the first of them that hears it and the last.
 
-// standings of a dead worker: a clock's part is committed everywhere or nowhere here, so that nothing is ever staged.
+func (n *node) SetRoute(g ps.Generation, _ ps.Route, _ map[ps.ServerID]string) error {
+	n.generation = max(n.generation, g)
+	return nil
+}
+
+func (n *node) Own(do tiers.Own) error { return n.Promote(do.Cut, do.Partitions) }
+
+func (n *node) Promote(_ ps.Clock, partitions []ps.Partition) error {
+	n.employed = true
+	for _, p := range partitions {
+		n.f.owner[p] = n
+	}
+	return nil
+}
+
+func (n *node) BackUp(do tiers.BackUp) error {
+	for _, p := range do.Partitions {
+		n.f.backup[p] = n
+	}
+	return nil
+}
+
+func (n *node) NameCut(cut ps.Clock) error {
+	if n.f.complete > cut {
+		return ps.ErrPassed
+	}
+	n.named, n.f.cut = cut, cut
+	return nil
+}
+
+func (n *node) UnnameCut(ps.Clock) error {
+	n.named, n.f.cut = 0, 0
+	return nil
+}
+
+func (n *node) CommitCut(cut ps.Clock) error {
+	n.f.committed = max(n.f.committed, cut)
+	return nil
+}
+
+// SettleWorker has nothing to do: a clock's part is committed everywhere or nowhere here, so that nothing is ever staged.
+func (n *node) SettleWorker(ps.Incarnation, uint64, bool) error { return nil }
+
+// standings of a dead worker.
 func (n *node) standings() tiers.Standings {
 	var out tiers.Standings
 	for p, owner := range n.f.owner {
@@ -22,9 +66,8 @@ func (n *node) standings() tiers.Standings {
 	return out
 }
 
-// fence stops all service for older generations, and says what the node can return to.
-func (n *node) fence(g ps.Generation) tiers.Holdings {
-	n.fenced, n.busy, n.named, n.releases = g, false, 0, nil
+func (n *node) FenceGeneration(g ps.Generation) (tiers.Holdings, error) {
+	n.fenced, n.busy, n.named = g, false, 0
 	h := tiers.Holdings{Undo: n.f.committed}
 	for p := range n.f.owner {
 		if n.f.owner[p] == n {
@@ -36,35 +79,30 @@ func (n *node) fence(g ps.Generation) tiers.Holdings {
 			})
 		}
 	}
-	return h
+	return h, nil
 }
 
-// save writes what the node backs up beside its work, which goes on.
-func (n *node) save(id uint64, do tiers.SaveCut) {
-	var saved tiers.Saved
-	for _, p := range do.Partitions {
-		saved.Parts = append(saved.Parts, tiers.SavedPart{Partition: p})
+// saved is what was written of a cut: without a byte.
+func saved(partitions []ps.Partition) (out tiers.Saved) {
+	for _, p := range partitions {
+		out.Parts = append(out.Parts, tiers.SavedPart{Partition: p})
 	}
-	n.answer(id, n.f.w.transfer(), tiers.CodeOK, saved)
+	return out
 }
 
-// recover returns to a committed cut, which backups hold or read from a checkpoint. The first node that is told takes everybody's progress back, as nothing is
-// computed before the last one has been told.
-func (n *node) recover(do tiers.Recover) {
+func (n *node) Recover(do tiers.Recover) error {
 	f := n.f
 	f.cut, f.delivered, f.committed, f.complete = 0, do.Cut, do.Cut, do.Cut
-	n.generation, n.parked, n.until, n.busy, n.releases = do.Generation, false, f.w.cfg.Job.Clocks, false, nil
 	for i := range f.splits {
-		s := &f.splits[i]
-		s.next, s.left, s.working = do.Cut+1, 1, false
-		if s.holder == n || s.holder != nil && !s.holder.alive {
-			s.holder = nil
+		f.splits[i] = split{next: do.Cut + 1, left: 1}
+	}
+	for _, o := range f.nodes {
+		if o.busy && o.round != nil { // one that had heard before: it will do again what it has begun, which a real one would not
+			o.agent.Interrupt()
+			o.round = nil
 		}
 	}
-	for _, i := range do.Splits {
-		f.splits[i].holder = n
-	}
-	n.employed = true
+	n.generation, n.busy, n.employed = do.Generation, false, true
 	for p, id := range do.Route.Owner {
 		f.owner[p] = f.byID[id]
 		if o := f.owner[p]; o != nil {
@@ -76,4 +114,5 @@ func (n *node) recover(do tiers.Recover) {
 			f.backup[p] = f.byID[id]
 		}
 	}
+	return nil
 }

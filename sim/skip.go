@@ -74,6 +74,7 @@ func (f *fleet) rouse() {
 	for _, n := range f.nodes {
 		if n.busy {
 			n.begun, n.finish = n.begun+time.Duration(done)*c.length, n.finish+time.Duration(done)*c.length
+			n.agent.Skip(ps.Clock(done))
 		}
 	}
 	if c.count = done - told; c.count > 0 {
@@ -84,18 +85,19 @@ func (f *fleet) rouse() {
 // steady returns the machine that is done last with the present clock, if every machine has just begun it with all its
 // splits, as it will begin the next; otherwise nil.
 func (f *fleet) steady() (last *node) {
-	for i := range f.splits {
-		if s := &f.splits[i]; !s.working || s.left != 1 || s.holder.begun != f.w.elapsed || s.next != f.complete+1 {
-			return nil
-		}
-	}
+	working := 0
 	for _, n := range f.nodes {
 		switch {
-		case len(n.releases) > 0 || n.busy && (n.begun != f.w.elapsed || n.until < f.w.cfg.Job.Clocks):
+		case n.agent.Releasing() || n.busy && (n.round == nil || n.begun != f.w.elapsed || n.agent.Until < f.w.cfg.Job.Clocks || n.round.Clock != f.complete+1):
 			return nil
-		case n.busy && (last == nil || n.finish > last.finish):
-			last = n
+		case n.busy:
+			if working += len(n.round.Splits); last == nil || n.finish > last.finish {
+				last = n
+			}
 		}
+	}
+	if working < len(f.splits) || slices.ContainsFunc(f.splits, func(s split) bool { return s.left != 1 }) {
+		return nil
 	}
 	return last
 }

@@ -19,8 +19,8 @@ type brain interface {
 	Totals() elasticity.Totals
 }
 
-// agent is what runs on a machine.
-type agent interface {
+// process is what runs on a machine.
+type process interface {
 	boot()
 	die()
 }
@@ -28,7 +28,7 @@ type agent interface {
 // staff is all agents together: what training is made of.
 type staff interface {
 	// hire returns a new machine's agent, which does so many vCPU hours of work per hour.
-	hire(id ps.ServerID, rate float64) agent
+	hire(id ps.ServerID, rate float64) process
 	// do carries out what the brain wants of training.
 	do(elasticity.Action)
 	// tellUntil tells the brain, before it is told something else, of what it should have heard of by now; tellAll, after
@@ -65,7 +65,7 @@ type recruit struct {
 
 func newTrainer(w *world) *trainer { return &trainer{w: w, crew: map[ps.ServerID]*recruit{}} }
 
-func (t *trainer) hire(id ps.ServerID, rate float64) agent {
+func (t *trainer) hire(id ps.ServerID, rate float64) process {
 	r := &recruit{t: t, id: id, rate: rate, spot: t.w.cloud.byID[instanceID(id)].Pool.Class == market.Spot, alive: true}
 	t.crew[id] = r
 	return r

@@ -1,6 +1,7 @@
 package tiers
 
 import (
+	"errors"
 	"time"
 
 	"github.com/tierml/tierml/ps"
@@ -243,6 +244,10 @@ const (
 	// CodeDamaged: the checkpoint that was to be read is not what was written. Others may be.
 	CodeDamaged Code = "damaged"
 )
+
+// ErrDamaged is in the chain of errors about checkpoints that are not what was written: torn, changed, or with parts
+// that are gone. An older one may be well.
+var ErrDamaged = errors.New("the checkpoint is damaged")
 
 // Result is one of the structs below.
 type Result interface{ result() }

@@ -49,6 +49,8 @@ var arrows = []arrow{
 		"the cloud contract is about what is for sale; it buys and never decides"},
 	{exactly("tiers"), either(exactly("ps"), tooling),
 		"tiers knows parameter servers, not markets: the two chains meet in elasticity only"},
+	{exactly("tiers/agent"), either(exactly("ps", "tiers"), tooling),
+		"an agent decides what a node does, and others carry it out: no network, application or simulator"},
 	{exactly("apps"), either(exactly("ps"), below("apps"), tooling),
 		"an application knows rows and splits, not machines, networks, tiers or time"},
 	{exactly("elasticity/step"), either(exactly("ps", "tiers"), tooling),
@@ -73,7 +75,7 @@ var arrows = []arrow{
 		"adapters translate a provider's words, and know nothing of training"},
 	{below("fakecloud"), either(below("fakecloud", "market"), tooling),
 		"the fake cloud must not share a misunderstanding with our adapter, so it knows neither it nor the trainers"},
-	{exactly("sim"), either(exactly("market", "bidding", "provisioner", "ps", "tiers", "elasticity", "elasticity/restart", "elasticity/tempo", "sched", "cost", "tuner"), tooling),
+	{exactly("sim"), either(exactly("market", "bidding", "provisioner", "ps", "tiers", "tiers/agent", "elasticity", "elasticity/restart", "elasticity/tempo", "sched", "cost", "tuner"), tooling),
 		"the simulator runs the deciding packages and never a shell"},
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"github.com/tierml/tierml/apps/model"
 	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
 )
 
 const (
@@ -28,9 +29,8 @@ const (
 	checksumKey = "tierml_crc32c" // of the values, table after table by their names, as 32 bits each
 )
 
-// ErrDamaged is in the chain of errors about checkpoints that are not what was written: torn, changed, or with parts
-// that are gone. An older one may be well.
-var ErrDamaged = errors.New("the checkpoint is damaged")
+// ErrDamaged is the controller's and the machines' word for it.
+var ErrDamaged = tiers.ErrDamaged
 
 // ErrEarlier is in the chain of errors about checkpoints of a version that wrote them in another form.
 var ErrEarlier = errors.New("an earlier version of tierml wrote it")

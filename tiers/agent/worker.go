@@ -1,0 +1,448 @@
+package agent
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// Worker decides which clocks a node works on. Its user asks for a round (Choose), fetches the rows, and says when the round begins
+// (Begin), is computed (Computed) and counts (Counted).
+//
+// Invariants:
+//   - A split's clock has begun when its rows have been read. Until then the wait for other splits can be broken off; what has
+//     begun counts before its split is given away, or is discarded as if it had not.
+//   - The lowest clock goes first: rows that a worker waits for may need an old split which it has itself (docs/training.md).
+//   - A round that was dropped counts for nothing, whenever its user notices.
+type Worker struct {
+	Incarnation ps.Incarnation // 0 before the first Welcome
+	Generation  ps.Generation
+	Last        ps.Clock // the job's last clock
+	Until       ps.Clock // no clock beyond it is begun for now
+	Begun       ps.Clock // highest clock begun
+	Round       *Round   // waits for its rows, or computes; nil = none
+	Sending     *Round   // computed, and on its way to the servers; nil = none
+	Overlap     bool     // a round reads what the one before writes while that is computed
+
+	parked   bool
+	fenced   bool // the generation is over: waits for Recover
+	stopping bool
+	splits   []holding // sorted
+	releases []*release
+	report   func(tiers.Report)
+	here     func(ps.Split) any
+}
+
+// holding is a split that this worker works on.
+type holding struct {
+	id      ps.Split
+	next    ps.Clock // first clock not computed
+	data    any      // nil while it is being loaded
+	in      *Round   // the newest round that it is in
+	taken   bool     // over from another worker, and not begun since
+	leaving bool     // begins no clock any more
+}
+
+// Round is one clock of a group of splits.
+type Round struct {
+	Generation ps.Generation
+	Clock      ps.Clock
+	Splits     []ps.Split // in order
+	Taken      bool       // some split is new here: nothing that was read before may know of the work of the one before
+	Begun      bool       // the rows are here
+	Dropped    bool       // what becomes of it does not count
+	Cancel     func()     // called when it is dropped, unless nil
+}
+
+// release is a Release that waits for rounds under way.
+type release struct {
+	command uint64
+	waiting []ps.Split
+	done    []tiers.SplitAt
+}
+
+func (r *Round) has(id ps.Split) bool {
+	if r == nil {
+		return false
+	}
+	_, found := slices.BinarySearch(r.Splits, id)
+	return found
+}
+
+func (r *Round) drop() {
+	r.Dropped = true
+	if r.Cancel != nil {
+		r.Cancel()
+	}
+}
+
+func (w *Worker) find(id ps.Split) (at int, found bool) {
+	return slices.BinarySearchFunc(w.splits, id, func(h holding, id ps.Split) int { return cmp.Compare(h.id, id) })
+}
+
+func (w *Worker) get(id ps.Split) *holding {
+	if at, found := w.find(id); found {
+		return &w.splits[at]
+	}
+	return nil
+}
+
+// add takes a split up and reports whether its data is here.
+func (w *Worker) add(id ps.Split, next ps.Clock, taken bool) bool {
+	h := holding{id: id, next: next, data: true, taken: taken}
+	if w.here != nil {
+		h.data = w.here(id)
+	}
+	at, _ := w.find(id)
+	w.splits = slices.Insert(w.splits, at, h)
+	return h.data != nil
+}
+
+// Splits lists the splits that are worked on here, in order.
+func (w *Worker) Splits() []ps.Split {
+	ids := make([]ps.Split, len(w.splits))
+	for i := range w.splits {
+		ids[i] = w.splits[i].id
+	}
+	return ids
+}
+
+// Data returns what Here or Loaded gave of a split that is worked on here.
+func (w *Worker) Data(id ps.Split) any { return w.get(id).data }
+
+// assign takes splits over and returns those whose data has to be loaded first.
+func (w *Worker) assign(splits []tiers.SplitAt) (missing []ps.Split, err error) {
+	for _, s := range splits {
+		if w.get(s.Split) != nil {
+			return nil, fmt.Errorf("split %d is assigned to this machine already", s.Split)
+		}
+	}
+	for _, s := range splits {
+		if !w.add(s.Split, s.Clock, true) {
+			missing = append(missing, s.Split)
+		}
+		w.preferLower(s.Clock)
+	}
+	return missing, nil
+}
+
+// Loaded gives a split its data.
+func (w *Worker) Loaded(id ps.Split, data any) {
+	if h := w.get(id); h != nil && h.data == nil {
+		h.data = data
+		w.preferLower(h.next)
+	}
+}
+
+// NotLoaded takes a split back whose data cannot be loaded.
+func (w *Worker) NotLoaded(id ps.Split) {
+	if at, found := w.find(id); found && w.splits[at].data == nil {
+		w.splits = slices.Delete(w.splits, at, at+1)
+	}
+}
+
+// preferLower breaks off a round that waits to begin a higher clock: it may wait for this very one.
+func (w *Worker) preferLower(c ps.Clock) {
+	if w.Round != nil && c < w.Round.Clock {
+		w.breakOff()
+	}
+}
+
+// breakOff ends the round under way if it has not begun.
+func (w *Worker) breakOff() {
+	if w.Round != nil && !w.Round.Begun {
+		w.Round.drop()
+		w.Round = nil
+	}
+}
+
+// release gives splits away, with the first clock of each that was not begun: at once, but for those of rounds that have begun, which
+// end first unless they may be dropped.
+func (w *Worker) release(command uint64, ids []ps.Split, drop bool) {
+	if w.fenced {
+		w.report(answer(command, nil, errRolledBack))
+		return
+	}
+	if drop {
+		w.discard(ids)
+	}
+	l := &release{command: command, waiting: ids}
+	for _, id := range ids {
+		if w.Round.has(id) {
+			w.breakOff()
+		}
+		if h := w.get(id); h != nil {
+			h.leaving = true
+		}
+	}
+	if !w.hand(l) {
+		w.releases = append(w.releases, l)
+	}
+}
+
+// hand lets go of the splits of a release that are at rest, and answers it when none is left.
+func (w *Worker) hand(l *release) bool {
+	var busy []ps.Split
+	for _, id := range l.waiting {
+		if w.busy(id) {
+			busy = append(busy, id)
+		} else if at, found := w.find(id); found {
+			l.done = append(l.done, tiers.SplitAt{Split: id, Clock: w.splits[at].next})
+			w.splits = slices.Delete(w.splits, at, at+1)
+		}
+	}
+	if l.waiting = busy; busy != nil {
+		return false
+	}
+	slices.SortFunc(l.done, func(a, b tiers.SplitAt) int { return cmp.Compare(a.Split, b.Split) })
+	w.report(tiers.Answer{ID: l.command, Result: tiers.Released{Splits: l.done}})
+	return true
+}
+
+// Releasing reports whether a Release waits for rounds under way.
+func (w *Worker) Releasing() bool { return len(w.releases) > 0 }
+
+// busy reports whether a split's work has begun and does not count yet.
+func (w *Worker) busy(id ps.Split) bool {
+	return w.Sending.has(id) || w.Round != nil && w.Round.Begun && w.Round.has(id)
+}
+
+// park stops the worker from beginning clocks and returns the highest one begun.
+func (w *Worker) park() ps.Clock {
+	w.parked = true
+	w.breakOff()
+	return w.Begun
+}
+
+// unpark lets it begin clocks up to until.
+func (w *Worker) unpark(until ps.Clock) {
+	w.parked, w.Until = false, until
+	if w.Round != nil && w.Round.Clock > until {
+		w.breakOff()
+	}
+}
+
+// fence stops all work of generations before g until Recover.
+func (w *Worker) fence(g ps.Generation) {
+	if g > w.Generation {
+		w.GiveUp()
+	}
+}
+
+// GiveUp ends all work of the generation, which is over.
+func (w *Worker) GiveUp() {
+	w.fenced = true
+	w.Drop()
+	w.forgetReleases(errRolledBack)
+}
+
+// discard ends the round that is being computed, if it has one of these splits: nothing of it has left this machine, and what it
+// comes to does not depend on who computes it. Where rounds overlap it is left to end.
+func (w *Worker) discard(ids []ps.Split) {
+	if r := w.Round; r != nil && r.Begun && !w.Overlap && slices.ContainsFunc(ids, r.has) {
+		r.drop()
+		w.Round = nil
+	}
+}
+
+// Drop ends the rounds under way, whatever they are doing. They may take a while to notice, but nobody waits for them, and
+// their clocks say nothing about the splits.
+func (w *Worker) Drop() {
+	for _, r := range []*Round{w.Round, w.Sending} {
+		if r != nil {
+			r.drop()
+		}
+	}
+	w.Round, w.Sending = nil, nil
+}
+
+func (w *Worker) forgetReleases(why error) {
+	for _, l := range w.releases {
+		w.report(answer(l.command, nil, why))
+	}
+	w.releases = nil
+}
+
+// enter takes a worker that has had no part in the job yet into a generation that began after its Welcome: nothing of it has to
+// return to the cut. One that takes part gets there by Recover.
+func (w *Worker) enter(g ps.Generation) {
+	if g > w.Generation && len(w.splits) == 0 && !w.fenced {
+		w.Generation = g
+	}
+}
+
+// recover goes on in a generation with these splits, all of them at the clock after the cut, and returns those whose data has
+// to be loaded first. What was parked or bounded before is so no longer.
+func (w *Worker) recover(g ps.Generation, cut ps.Clock, ids []ps.Split) (missing []ps.Split) {
+	w.GiveUp()
+	w.fenced, w.parked, w.Until = false, false, w.Last
+	w.Generation, w.Begun = g, cut
+	w.splits = w.splits[:0]
+	for _, id := range ids {
+		if !w.add(id, cut+1, false) {
+			missing = append(missing, id)
+		}
+	}
+	return missing
+}
+
+// Stop lets no further round be chosen.
+func (w *Worker) Stop() {
+	w.stopping = true
+	w.breakOff()
+}
+
+// Stock returns the splits that this worker holds, each with its first clock that does not count yet. A controller asks that has just
+// been started: releases that wait for a round were asked for by the one before. They are dropped, since the splits are named
+// here and nobody would hear that they were given away. Splits whose data is not here yet are dropped as well: nothing of them has
+// begun, and nobody would hear if they cannot be loaded.
+func (w *Worker) Stock() (held []tiers.SplitAt) {
+	w.forgetReleases(errNewController)
+	w.splits = slices.DeleteFunc(w.splits, func(h holding) bool { return h.data == nil })
+	for i := range w.splits {
+		h := &w.splits[i]
+		h.leaving = false
+		at := tiers.SplitAt{Split: h.id, Clock: h.next}
+		if w.Sending.has(h.id) {
+			at.Clock = w.Sending.Clock
+		}
+		held = append(held, at)
+	}
+	return held
+}
+
+// turn is the clock that a split can do after a round has been computed (nil: now); 0 = none.
+func (w *Worker) turn(h *holding, after *Round) ps.Clock {
+	next := h.next
+	if after != nil && h.in == after {
+		next = after.Clock + 1
+	}
+	if h.data == nil || h.leaving || next > w.Until {
+		return 0
+	}
+	return next
+}
+
+// Lowest is the lowest clock that can be done after a round has been computed (nil: now); 0 = none.
+func (w *Worker) Lowest(after *Round) (clock ps.Clock) {
+	for i := range w.splits {
+		if c := w.turn(&w.splits[i], after); c > 0 && (clock == 0 || c < clock) {
+			clock = c
+		}
+	}
+	return clock
+}
+
+// After returns the round of the splits that are furthest behind once a round has been computed (nil: now); nil = there is none.
+func (w *Worker) After(round *Round) *Round {
+	r := &Round{Generation: w.Generation}
+	for i := range w.splits {
+		h := &w.splits[i]
+		clock := w.turn(h, round)
+		if clock == 0 || len(r.Splits) > 0 && clock > r.Clock {
+			continue
+		}
+		if r.Splits == nil {
+			r.Splits = make([]ps.Split, 0, len(w.splits)-i)
+		}
+		if clock != r.Clock {
+			r.Clock, r.Splits, r.Taken = clock, r.Splits[:0], false
+		}
+		r.Splits, r.Taken = append(r.Splits, h.id), r.Taken || h.taken
+	}
+	if r.Splits == nil {
+		return nil
+	}
+	return r
+}
+
+// Choose takes a round to do; nil = there is none, or one is under way.
+func (w *Worker) Choose() *Round {
+	if !w.idle() {
+		return nil
+	}
+	r := w.After(nil)
+	if r != nil {
+		for i, id := 0, 0; id < len(r.Splits); i++ {
+			if h := &w.splits[i]; h.id == r.Splits[id] {
+				h.in = r
+				id++
+			}
+		}
+	}
+	w.Round = r
+	return r
+}
+
+// Ready is the clock of the round that Choose would take; 0 = none.
+func (w *Worker) Ready() ps.Clock {
+	if !w.idle() {
+		return 0
+	}
+	return w.Lowest(nil)
+}
+
+func (w *Worker) idle() bool { return !w.stopping && !w.parked && !w.fenced && w.Round == nil }
+
+// Begin marks a round as begun, as its rows are here; false when it was broken off before.
+func (w *Worker) Begin(r *Round) bool {
+	if r.Dropped {
+		return false
+	}
+	r.Begun = true
+	for i := range w.splits {
+		if h := &w.splits[i]; h.in == r {
+			h.taken = false
+		}
+	}
+	w.Begun = max(w.Begun, r.Clock)
+	return true
+}
+
+// Computed marks a round as on its way to the servers; false when its generation has ended.
+func (w *Worker) Computed(r *Round) bool {
+	if r.Dropped {
+		return false
+	}
+	w.Round, w.Sending = nil, r
+	for i := range w.splits {
+		if h := &w.splits[i]; h.in == r {
+			h.next = r.Clock + 1
+		}
+	}
+	return true
+}
+
+// Counted takes up that a round counts. What the worker reports of it comes before the answers to releases that have waited.
+func (w *Worker) Counted(r *Round, progress tiers.Report) {
+	if w.Sending == r {
+		w.Sending = nil
+	}
+	if r.Dropped {
+		return
+	}
+	if progress != nil {
+		w.report(progress)
+	}
+	w.releases = slices.DeleteFunc(w.releases, w.hand)
+}
+
+// Interrupt breaks a round off though it has begun, for users who can divide a clock: what is left of it is begun again.
+func (w *Worker) Interrupt() {
+	w.Round.Begun, w.Begun = false, 0
+	w.breakOff()
+	for i := range w.splits {
+		w.Begun = max(w.Begun, w.splits[i].next-1)
+	}
+}
+
+// Skip takes up that so many clocks have begun and counted, all with the splits of the one under way, which are all there are here.
+func (w *Worker) Skip(clocks ps.Clock) {
+	w.Round.Clock, w.Begun = w.Round.Clock+clocks, w.Begun+clocks
+	for i := range w.splits {
+		w.splits[i].next += clocks
+	}
+}
