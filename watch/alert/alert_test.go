@@ -219,6 +219,9 @@ func TestSigned(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.bodies[0]), &a); err != nil || a.Kind != Budget || a.Clock != 7 || !a.At.Equal(wall) {
 		t.Errorf("%s: %+v, %v", r.bodies[0], a, err)
 	}
+	if want := "demo-1: budget: near (clock 7)"; a.Text != want { // what Slack shows
+		t.Errorf("text %q, want %q", a.Text, want)
+	}
 	seconds, _, _ := strings.Cut(strings.TrimPrefix(r.signed[0], "t="), ",")
 	n, err := strconv.ParseInt(seconds, 10, 64)
 	if err != nil || r.signed[0] != Sign([]byte("key"), []byte(r.bodies[0]), time.Unix(n, 0)) {
@@ -230,7 +233,7 @@ func TestSigned(t *testing.T) {
 }
 
 // Notify does not wait for a receiver that does not answer; alerts beyond the queue are dropped, and the log says so.
-func TestRingingDoesNotWait(t *testing.T) {
+func TestNotifyDoesNotWait(t *testing.T) {
 	release := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
 	defer server.Close()

@@ -143,7 +143,7 @@ func (b *Notifier) Notify(a Alert) {
 	select {
 	case b.queue <- a:
 	default:
-		b.log.Warn("an alert is dropped: too many wait to be told", "kind", string(a.Kind), "run", a.Run)
+		b.log.Warn("an alert is dropped: too many are waiting", "kind", string(a.Kind), "run", a.Run)
 	}
 }
 
@@ -166,9 +166,10 @@ func (b *Notifier) Close() {
 }
 
 func (b *Notifier) deliver(ctx context.Context, a Alert) {
+	a.Text = a.sentence()
 	body, err := json.Marshal(a)
 	if err != nil {
-		b.log.Error("an alert cannot be told", "kind", string(a.Kind), "error", err)
+		b.log.Error("an alert cannot be encoded", "kind", string(a.Kind), "error", err)
 		return
 	}
 	wait := b.first

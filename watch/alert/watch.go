@@ -36,6 +36,19 @@ type Alert struct {
 	At         time.Time `json:"at"`                   // by the wall clock
 	MarketTime time.Time `json:"market_time,omitzero"` // which is another on a replayed market
 	Clock      int64     `json:"clock,omitempty"`      // the model's
+	Text       string    `json:"text,omitempty"`       // the same in a sentence, which chat services such as Slack show; set when it is sent
+}
+
+// sentence is an alert for people.
+func (a Alert) sentence() string {
+	text := fmt.Sprintf("%s: %s", a.Run, a.Kind)
+	if a.Why != "" {
+		text += ": " + a.Why
+	}
+	if a.Clock > 0 {
+		text += fmt.Sprintf(" (clock %d)", a.Clock)
+	}
+	return text
 }
 
 // When a run is stuck: no clock for so many times the usual length of one, and so long by the wall clock; and before the first
