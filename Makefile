@@ -49,15 +49,15 @@ test: ## run all tests that need Go alone
 
 .PHONY: bench
 BENCH ?= -page docs/performance.md
-bench: ## measure beside other tools and C, and write docs/performance.md (some minutes, a quiet machine; BENCH=flags)
-	@mkdir -p $(CACHE) && echo '*' >$(CACHE)/.gitignore
+bench: $(CACHE) ## measure beside other tools and C, and write docs/performance.md (a quarter of an hour, a quiet machine; BENCH=flags)
 	$(GO) build $(BUILD) -o $(CACHE)/bench ./test/bench
 	$(CACHE)/bench $(BENCH)
 
-.PHONY: footprint
-FOOTPRINT ?= -floats 50000000
-footprint: ## bytes per parameter of servers and backups, and how fast cuts travel (seconds; FOOTPRINT=flags)
-	$(GO) run $(BUILD) ./test/footprint $(FOOTPRINT)
+.PHONY: growth
+GROWTH ?= -page docs/performance.md -pictures docs/images
+growth: $(CACHE) ## how bytes, clocks, plans and dry runs grow, beside build 1038a36, in docs/performance.md (a quarter of an hour, a quiet machine; GROWTH=flags)
+	$(GO) build $(BUILD) -o $(CACHE)/bench ./test/bench
+	GO="$(GO)" $(CACHE)/bench growth $(GROWTH)
 
 .PHONY: quality
 quality: ## held-out quality of every application by default, and the same loss for any workers and consistency (minutes)

@@ -18,6 +18,8 @@ import (
 type Env struct {
 	Dir  string // for what is built and generated
 	Self string // this program
+
+	builds *builds // nil until a group asks for them
 }
 
 func newEnv() (*Env, error) {

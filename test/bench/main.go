@@ -2,6 +2,8 @@
 // what disturbs the machine disturbs both. `make bench` runs it; docs/performance.md has the figures and says how to
 // build the peers.
 //
+// With the word growth it compares this build with a former one (`make growth`).
+//
 // A comparison is a Row, rows that share processes are a Group. It refuses to know how anything works: it measures
 // through what users and other programs call.
 package main
@@ -48,9 +50,13 @@ func exit(err error) {
 }
 
 func bench(ctx context.Context, args []string) error {
-	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags, groups := flag.NewFlagSet("bench", flag.ContinueOnError), groups
+	if len(args) > 0 && args[0] == "growth" {
+		args, groups = args[1:], growthGroups
+	}
 	pairs := flags.Int("pairs", 0, "how often both sides of a row are measured, in turn; 0 = as many as its group has on the page")
 	only := flags.String("run", "", "only rows whose \"group: what, against\" matches this regular expression")
+	pictures := flags.String("pictures", "", "a folder for pictures of groups' curves")
 	page := flags.String("page", "", "a page whose tables are written anew, e.g. docs/performance.md; those of groups of which -run leaves rows out stay")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -74,6 +80,11 @@ func bench(ctx context.Context, args []string) error {
 		}
 		fmt.Printf("\n%s\n", g.Title)
 		printTable(os.Stdout, results)
+		if *pictures != "" && whole {
+			if err := drawCurves(*pictures, g.Name, results); err != nil {
+				return err
+			}
+		}
 		if *page != "" && whole {
 			if err := updatePage(*page, g.Name, markdown(results)); err != nil {
 				return err

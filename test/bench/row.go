@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 )
 
 // Row is one comparison: ours against a yardstick, in turn, in one run.
@@ -14,10 +15,15 @@ type Row struct {
 	Bar    float64
 	AtMost bool
 	// Ours and Theirs measure once, some tenths of a second long, and give a figure: usually a rate. The ratio is
-	// ours divided by theirs.
+	// ours divided by theirs; there is none where the other side cannot do it and Theirs is nil.
 	Ours, Theirs Measure
-	// Exact says that every measurement gives the same: once is enough.
+	// Exact says that every measurement gives the same, or takes long: once is enough.
 	Exact bool
+	// Cold says that there is nothing to warm up.
+	Cold bool
+	// Curve names the curve that the row is a point of, At is its place: in pictures of growth.
+	Curve string
+	At    float64
 	// Skip says why the row cannot be measured here; empty when it can.
 	Skip string
 }
@@ -46,6 +52,9 @@ type Result struct {
 	Pairs                    int
 }
 
+// alone reports whether only ours could do it.
+func (r *Result) alone() bool { return math.IsNaN(r.TheirsMedian) }
+
 // Verdict compares the ratio with the bar.
 func (r *Result) Verdict() string {
 	switch {
@@ -71,14 +80,17 @@ func measure(ctx context.Context, row Row, pairs int) (Result, error) {
 		pairs, result.Pairs = 1, 1
 	}
 	for i := range pairs + 1 {
-		if row.Exact && i == 0 {
+		if (row.Exact || row.Cold) && i == 0 {
 			continue // nothing to warm up
 		}
 		a, err := row.Ours(ctx)
 		if err != nil {
 			return result, fmt.Errorf("%s: %w", row.What, err)
 		}
-		b, err := row.Theirs(ctx)
+		b := math.NaN()
+		if row.Theirs != nil {
+			b, err = row.Theirs(ctx)
+		}
 		if err != nil {
 			return result, fmt.Errorf("%s, %s: %w", row.What, row.Against, err)
 		}

@@ -19,6 +19,10 @@ func printTable(w io.Writer, results []Result) {
 			fmt.Fprintf(t, "%s\t%s\t-\t\t%s\t%s\t\t\t\n", r.What, r.Against, r.bar(), r.Verdict())
 			continue
 		}
+		if r.alone() {
+			fmt.Fprintf(t, "%s\t%s\t-\t\t\t\t%s\t-\t%s\n", r.What, r.Against, figure(r.OursMedian), r.Unit)
+			continue
+		}
 		fmt.Fprintf(t, "%s\t%s\t%.2f\t%.2f-%.2f\t%s\t%s\t%s\t%s\t%s\n", r.What, r.Against,
 			r.Ratio, r.Low, r.High, r.bar(), r.Verdict(), figure(r.OursMedian), figure(r.TheirsMedian), r.Unit)
 	}
@@ -57,6 +61,10 @@ func markdown(results []Result) []byte {
 		r := &results[i]
 		if r.Skip != "" {
 			fmt.Fprintf(&b, "| %s | %s | not run | | %s | | | |\n", r.What, r.Against, r.bar())
+			continue
+		}
+		if r.alone() {
+			fmt.Fprintf(&b, "| %s | %s | - | | | %s | - | %s |\n", r.What, r.Against, figure(r.OursMedian), r.Unit)
 			continue
 		}
 		fmt.Fprintf(&b, "| %s | %s | %.2f | %.2f-%.2f | %s | %s | %s | %s |\n", r.What, r.Against,

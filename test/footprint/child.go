@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tierml/tierml/internal/heap"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/ps/client"
 	"github.com/tierml/tierml/ps/server"
@@ -29,7 +28,6 @@ func child(role string, args []string) error {
 	if err := set.Parse(args); err != nil {
 		return err
 	}
-	heap.Tune()
 	begin := serve
 	if role == "worker" {
 		begin = work

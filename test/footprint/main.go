@@ -1,6 +1,6 @@
 // Footprint measures what a model costs its servers: the peak memory of an owner and of a backup in bytes per parameter, and
 // how fast cuts travel between them. Owner, backup and workers are processes of their own on this host, with the real
-// ps/server and ps/client; `make footprint` runs it, docs/performance.md has the figures.
+// ps/server and ps/client; `make growth` runs it for this build and for a former one, docs/performance.md has the figures.
 //
 // Every worker changes every row in every clock, the most that a model can ask of its servers. It refuses to know how anything is
 // stored: it reads what the kernel says of each process (VmHWM).
@@ -50,7 +50,7 @@ func (s *shape) flags(set *flag.FlagSet) {
 	set.IntVar(&s.cols, "cols", 1024, "columns of a row")
 	set.IntVar(&s.partitions, "partitions", 32, "partitions")
 	set.IntVar(&s.owners, "owners", 1, "servers that own partitions, each backed up by one other")
-	set.IntVar(&s.workers, "workers", max(s.workers, 1), "workers; in a table, the most")
+	set.IntVar(&s.workers, "workers", 1, "workers")
 	set.BoolVar(&s.deterministic, "deterministic", false, "sums in fixed point")
 	set.IntVar(&s.clocks, "clocks", 4, "clocks, with a cut after every other one")
 }
@@ -69,42 +69,22 @@ func (s *shape) schema() ps.Schema {
 	}
 }
 
-// measureAll prints a table of one and of several workers, in both ways to add up; or, with -only, of one shape.
+// measureAll prints a table of one row.
 func measureAll(args []string) error {
 	set := flag.NewFlagSet("footprint", flag.ContinueOnError)
-	s := shape{workers: 2}
+	var s shape
 	s.flags(set)
-	only := set.Bool("only", false, "measure just the shape of the other flags")
 	if err := set.Parse(args); err != nil {
 		return err
 	}
-	shapes := []shape{s}
-	if !*only {
-		shapes = nil
-		for _, deterministic := range []bool{false, true} {
-			for _, workers := range []int{1, s.workers} {
-				one := s
-				one.deterministic, one.workers = deterministic, workers
-				shapes = append(shapes, one)
-			}
-		}
+	r, err := measure(s)
+	if err != nil {
+		return err
 	}
-	fmt.Printf("%d parameters in rows of %d, %d owners with a backup each\n\n", s.floats, s.cols, s.owners)
-	fmt.Println("| sums | workers | owner, bytes per parameter | backup | worker | first cut, GB/s | later cuts, GB/s | processor time of a cut, s/GB | s/clock |")
-	fmt.Println("|---|---|---|---|---|---|---|---|---|")
-	for _, one := range shapes {
-		r, err := measure(one)
-		if err != nil {
-			return err
-		}
-		kind := "float32"
-		if one.deterministic {
-			kind = "64-bit fixed point"
-		}
-		share := float64(one.floats) / float64(one.owners)
-		fmt.Printf("| %s | %d | %.1f | %.1f | %.1f | %.2f | %.2f | %.2f | %.2f |\n", kind, one.workers, r.owner/share, r.backup/share,
-			r.worker/float64(one.floats), r.first, r.later, r.busy, r.clock)
-	}
+	share := float64(s.floats) / float64(s.owners)
+	fmt.Println("| owner, B/parameter | backup, B/parameter | worker, B/parameter | first cut, GB/s | later cuts, GB/s | processor time of a cut, s/GB | s/clock |")
+	fmt.Println("|---|---|---|---|---|---|---|")
+	fmt.Printf("| %.1f | %.1f | %.1f | %.2f | %.2f | %.2f | %.2f |\n", r.owner/share, r.backup/share, r.worker/float64(s.floats), r.first, r.later, r.busy, r.clock)
 	return nil
 }
 
