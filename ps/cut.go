@@ -158,10 +158,13 @@ type Delivery struct {
 	Full      bool
 	Rows      Block
 	More      []Block // rows after those, in pieces
+
+	free []func() // of the memory of pieces that were added, in their order
 }
 
-// Add appends a piece.
-func (d *Delivery) Add(rows Block) {
+// Add appends a piece, whose memory goes to free once it is spent.
+func (d *Delivery) Add(rows Block, free func()) {
+	d.free = append(d.free, free)
 	if len(d.Rows.Keys) == 0 {
 		d.Rows = rows
 		return
@@ -193,6 +196,9 @@ func (d *Delivery) each(spend bool, f func(rows *Block) error) error {
 		}
 		if spend {
 			*rows = Block{}
+			if len(d.free) > 0 {
+				d.free[i+1]()
+			}
 		}
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 )
 
 // Whatever is committed while a cut is read, the reader gets the cut: rows that change, rows that come, deliveries in
-// full, in any order and in pieces of any size.
+// full, in any order and in pieces of any size. What a delivery gives back once it is committed is used for something else.
 func TestHeldIsTheCutWhateverIsCommitted(t *testing.T) {
 	schema := &Schema{Partitions: 1, Splits: 1, Tables: []Table{
 		{Name: "dense", Rows: 12, Cols: 3, Init: Init{Low: -1, High: 1}},
@@ -23,6 +23,7 @@ func TestHeldIsTheCutWhateverIsCommitted(t *testing.T) {
 			d := &Delivery{Base: at, Full: rapid.IntRange(0, 5).Draw(t, "full") == 0}
 			at++
 			d.Cut = at
+			freed, added := 0, 0
 			for id, table := range schema.Tables {
 				for row := range table.Rows {
 					if rapid.Bool().Draw(t, "touched") {
@@ -30,15 +31,18 @@ func TestHeldIsTheCutWhateverIsCommitted(t *testing.T) {
 						for i := range cells {
 							cells[i] = float32(at) + float32(i)
 						}
-						d.Rows.AddRow(schema, Key{TableID(id), RowID(row)}, cells)
+						var piece Block
+						piece.AddRow(schema, Key{TableID(id), RowID(row)}, cells)
+						d.Add(piece, func() { freed++; fill(piece.Values, -1) })
+						added++
 					}
 				}
 			}
 			if full, err := b.Deliver(d); full || err != nil {
 				t.Fatal(full, err)
 			}
-			if err := b.Commit(at); err != nil {
-				t.Fatal(err)
+			if err := b.Commit(at); err != nil || freed != added {
+				t.Fatalf("%v; %d pieces of %d given back", err, freed, added)
 			}
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "before") {
@@ -85,4 +89,10 @@ func TestHeldIsTheCutWhateverIsCommitted(t *testing.T) {
 			t.Fatal("held a cut that is not there")
 		}
 	})
+}
+
+func fill(values []float32, x float32) {
+	for i := range values {
+		values[i] = x
+	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tierml/tierml/internal/loglimit"
 	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/ps/wire"
 )
 
 // backup is the place of one partition that may be backed up here. Everything in it is guarded like a slot: by term.mu held for
@@ -20,6 +21,19 @@ type backup struct {
 	pulling ps.Clock   // the cut that a goroutine is pulling; 0 = none
 	again   bool       // there was news of it meanwhile
 	cancel  context.CancelFunc
+	spent   []*wire.Buffer // memory of the last cut's pieces, for the next: what the kernel has given once costs less than new memory
+}
+
+// takeSpent returns memory for the next piece, if there is any.
+func (b *backup) takeSpent() *wire.Buffer {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.spent) == 0 {
+		return nil
+	}
+	memory := b.spent[0]
+	b.spent = b.spent[1:]
+	return memory
 }
 
 // stop ends a pull. What it still brings is not taken.
@@ -32,7 +46,7 @@ func (b *backup) stop() {
 
 func (b *backup) clear() {
 	b.stop()
-	b.rows, b.retired = nil, false
+	b.rows, b.retired, b.spent = nil, false, nil
 }
 
 // holds reports whether the cut is here, committed or not.
@@ -52,6 +66,9 @@ func (b *backup) commit(c ps.Clock) error {
 			b.clear()
 		}
 		return nil
+	}
+	if b.rows.Delivered() == c {
+		b.spent = nil // what the cut did not need, the next will not
 	}
 	return b.rows.Commit(c)
 }

@@ -135,7 +135,7 @@ func (s *backups) startPull(b *backup, cut ps.Clock, from ps.ServerID) bool {
 // pull brings a cut of a partition here. It begins again after every failure, until the cut is here or no
 // longer wanted.
 func (s *backups) pull(ctx context.Context, generation ps.Generation, b *backup, cut ps.Clock, from ps.ServerID) {
-	p := puller{backups: s, generation: generation, partition: b.id, cut: cut, from: from}
+	p := puller{backups: s, into: b, generation: generation, cut: cut, from: from}
 	var pause pause
 	for {
 		needFull, err := s.pullOnce(ctx, b, &p)
@@ -209,8 +209,8 @@ func (s *backups) pullOnce(ctx context.Context, b *backup, p *puller) (needFull 
 // puller fetches one delivery.
 type puller struct {
 	backups    *backups
+	into       *backup
 	generation ps.Generation
-	partition  ps.Partition
 	cut        ps.Clock
 	from       ps.ServerID
 	full       bool
@@ -226,12 +226,12 @@ func (p *puller) fetch(ctx context.Context) (*ps.Delivery, error) {
 	for {
 		request := &wire.PullCut{
 			Cut:       p.cut,
-			Partition: p.partition,
+			Partition: p.into.id,
 			Full:      p.full,
 			From:      p.rows,
 			MaxBytes:  uint64(p.backups.cfg.ChunkBytes),
 		}
-		answer, err := ask[wire.Message](ctx, p.backups.others, p.from, p.generation, request)
+		answer, err := ask[wire.Message](ctx, p.backups.others, p.from, p.generation, request.Into(p.into.takeSpent()))
 		if err != nil {
 			return nil, err
 		}
@@ -265,7 +265,11 @@ func (p *puller) add(d *ps.Delivery, m *wire.Delivery, sum *wire.Checksum) error
 	}
 	d.Base, d.Full = m.Base, m.Full
 	sum.Add(&m.Rows)
-	d.Add(m.Rows)
+	d.Add(m.Rows, func() { // on commit, which holds the backup's lock
+		if memory := m.Memory(); memory != nil {
+			p.into.spent = append(p.into.spent, memory)
+		}
+	})
 	p.rows += uint64(len(m.Rows.Keys))
 	p.bytes += int64(8*len(m.Rows.Keys) + 4*len(m.Rows.Values))
 	return nil
@@ -273,7 +277,7 @@ func (p *puller) add(d *ps.Delivery, m *wire.Delivery, sum *wire.Checksum) error
 
 // follows keeps a delivery finite: its rows are of the partition, and ascend.
 func (p *puller) follows(d *ps.Delivery, keys []ps.Key) error {
-	if _, err := p.backups.cfg.Schema.CheckKeys(p.partition, keys); err != nil {
+	if _, err := p.backups.cfg.Schema.CheckKeys(p.into.id, keys); err != nil {
 		return err
 	}
 	last, any := d.Last()

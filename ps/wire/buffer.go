@@ -52,6 +52,15 @@ func newExactBuffer(size int) *Buffer {
 	return &Buffer{words: make([]uint64, (size+7)/8), size: size}
 }
 
+// resize gives a buffer another size. It is false if there is none, or its memory is too small or larger than needed.
+func (b *Buffer) resize(size int) bool {
+	if b == nil || 8*len(b.words) < size || 8*len(b.words) > size+size/16+8 {
+		return false
+	}
+	b.size = size
+	return true
+}
+
 // Bytes is the buffer's memory.
 func (b *Buffer) Bytes() []byte {
 	if len(b.words) == 0 {

@@ -28,6 +28,9 @@ type frameReader struct {
 	// place says where a body goes that somebody waits for with memory of his own. Nil, or if it gives nil: to a buffer.
 	place func(h header) *placement
 
+	// memory gives what somebody has for a body that he will keep. Nil, or if it gives nil: there is none.
+	memory func(h header) *Buffer
+
 	// room is asked before memory for a body is claimed. Nil: there always is room.
 	room func(h header) error
 
@@ -81,6 +84,11 @@ func (f *frameReader) next() (header, *Buffer, error) {
 
 func (f *frameReader) newBuffer(size int) *Buffer {
 	if f.header.kind.kept() {
+		if f.memory != nil {
+			if b := f.memory(f.header); b.resize(f.header.length) {
+				return b
+			}
+		}
 		return newExactBuffer(size)
 	}
 	return NewBuffer(size)

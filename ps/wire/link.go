@@ -76,9 +76,10 @@ type Link struct {
 type call struct {
 	id       uint64
 	answered chan answer
-	left     bool  // the caller has gone
-	read     *Read // with memory for the answer's values; nil: without
-	placing  bool  // they are on their way to that memory
+	left     bool    // the caller has gone
+	read     *Read   // with memory for the answer's values; nil: without
+	placing  bool    // they are on their way to that memory
+	memory   *Buffer // of the caller's, for an answer that he keeps
 }
 
 type answer struct {
@@ -104,7 +105,7 @@ func NewLink(conn net.Conn, job uint64, traffic *Traffic) *Link {
 		frames:  newFrameReader(newReader(conn), job),
 		calls:   map[uint64]*call{},
 	}
-	l.frames.place = l.place
+	l.frames.place, l.frames.memory = l.place, l.memory
 	return l
 }
 
@@ -200,9 +201,12 @@ func (l *Link) begin(request Message) (*call, error) {
 	}
 	l.next++
 	c := calls.Get().(*call)
-	c.id, c.left, c.placing, c.read = l.next, false, false, nil
+	c.id, c.left, c.placing, c.read, c.memory = l.next, false, false, nil, nil
 	if read, ok := request.(*Read); ok && len(read.Into) > 0 {
 		c.read = read
+	}
+	if pull, ok := request.(*PullCut); ok {
+		c.memory, pull.memory = pull.memory, nil
 	}
 	l.calls[c.id] = c
 	return c, nil
@@ -385,6 +389,19 @@ func (l *Link) place(h header) *placement {
 	}
 	c.placing = true
 	return p
+}
+
+// memory finds memory for an answer that its caller keeps. What he had is no longer his.
+func (l *Link) memory(h header) *Buffer {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.calls[h.request]
+	if c == nil || !h.answer {
+		return nil
+	}
+	b := c.memory
+	c.memory = nil
+	return b
 }
 
 // readOne reads an answer and hands it over. The caller holds the reading token.

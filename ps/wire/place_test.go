@@ -90,6 +90,38 @@ func TestValuesAreReadToWhereTheyBelong(t *testing.T) {
 	}
 }
 
+// TestPiecesGoToMemoryOfFormerOnes: a piece of a cut is read to memory that its asker has, if that is large enough and hardly larger.
+func TestPiecesGoToMemoryOfFormerOnes(t *testing.T) {
+	piece := &Delivery{Cut: 7, Rows: ps.Block{Keys: []ps.Key{{Row: 1}}, Values: make([]float32, 100_000)}}
+	for i := range piece.Rows.Values {
+		piece.Rows.Values[i] = float32(i)
+	}
+	stream := encoded(t, header{kind: typeDelivery, answer: true, request: 9, job: 1}, piece)
+	length := len(stream) - headerSize
+	for _, c := range []struct {
+		size int
+		used bool
+	}{{length, true}, {length + length/32, true}, {length - 8, false}, {length / 2, false}, {2 * length, false}} {
+		mine := newExactBuffer(c.size)
+		f := newFrameReader(&hesitant{bytes.NewReader(stream), rand.New(rand.NewPCG(1, 2))}, 1)
+		f.memory = func(header) *Buffer { return mine }
+		got, body, err := f.next()
+		for errors.Is(err, os.ErrDeadlineExceeded) {
+			got, body, err = f.next()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := decode(got.kind, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := m.(*Delivery); !slices.Equal(d.Rows.Values, piece.Rows.Values) || (d.Memory() == mine) != c.used {
+			t.Errorf("with memory of %d bytes for %d: used: %t", c.size, length, d.Memory() == mine)
+		}
+	}
+}
+
 // lender lends its values, which change at once when they are given back.
 type lender struct {
 	mu     sync.Mutex

@@ -37,6 +37,13 @@ type PullCut struct {
 	Full      bool
 	From      uint64
 	MaxBytes  uint64
+	memory    *Buffer
+}
+
+// Into offers memory of a former delivery for the answer, and returns the request, which uses it up.
+func (m *PullCut) Into(memory *Buffer) *PullCut {
+	m.memory = memory
+	return m
 }
 
 func (*PullCut) Type() Type { return typePullCut }
@@ -82,7 +89,12 @@ func (m *Delivery) Own() *Delivery {
 	return &own
 }
 
-// Release gives the memory back of a piece that was made by NewDelivery. One that came belongs to the receiver.
+func (m *Delivery) hold(b *Buffer) { m.buffer = b }
+
+// Memory is that of a piece that came, for another pull once nobody has its rows any more. Nil: there is none.
+func (m *Delivery) Memory() *Buffer { return m.buffer }
+
+// Release gives the memory back of a piece that was made by NewDelivery.
 func (m *Delivery) Release() { m.buffer.Release(); m.buffer = nil }
 
 func (m *Delivery) encode(e *encoder) {
