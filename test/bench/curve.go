@@ -10,8 +10,8 @@ import (
 )
 
 // drawCurves writes a picture of all curves of a group into a folder: a panel each, both axes by powers, this build beside the former.
-// Its colours stand out on white and on black.
-func drawCurves(dir, group string, results []Result) error {
+// Its colours stand out on white and on black. No path: there is no curve.
+func drawCurves(dir, group string, results []Result) (path string, err error) {
 	var names []string
 	curves := map[string][]Result{}
 	for _, r := range results {
@@ -24,7 +24,7 @@ func drawCurves(dir, group string, results []Result) error {
 		curves[r.Curve] = append(curves[r.Curve], r)
 	}
 	if len(names) == 0 {
-		return nil
+		return "", nil
 	}
 	const width, height = 260, 220
 	var b strings.Builder
@@ -33,7 +33,8 @@ func drawCurves(dir, group string, results []Result) error {
 		panel(&b, float64(i*width), width, height, name, curves[name])
 	}
 	fmt.Fprintf(&b, `<text x="50" y="%d" fill="%s">now</text><text x="90" y="%d" fill="%s">%s</text>`+"\n</svg>\n", height+14, curveColours[0], height+14, curveColours[1], formerCommit)
-	return os.WriteFile(filepath.Join(dir, group+".svg"), []byte(b.String()), 0o644)
+	path = filepath.Join(dir, group+".svg")
+	return path, os.WriteFile(path, []byte(b.String()), 0o644)
 }
 
 var curveColours = [2]string{"#2a7de1", "#d9772b"}

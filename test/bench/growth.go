@@ -13,8 +13,8 @@ import (
 // them. In rows that the former build cannot do, or not in minutes, it has no figure.
 var growthGroups = []Group{
 	{Name: "growth-servers", Title: "Memory and cuts", Pairs: 3, Open: growing(openServers)},
-	{Name: "growth-agents", Title: "Agents with the same work", Pairs: 2, Open: growing(openAgents)},
 	{Name: "growth-machines", Title: "Plans and dry runs", Pairs: 3, Open: growing(openMachines)},
+	{Name: "growth-agents", Title: "Agents with the same work", Pairs: 2, Open: growing(openAgents)},
 }
 
 // growing gives a group the builds, which are compiled when the first group opens.

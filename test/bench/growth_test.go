@@ -52,10 +52,11 @@ func TestExponents(t *testing.T) {
 		t.Error("the former build did not do the largest size, and no other is missing")
 	}
 	dir := t.TempDir()
-	if err := drawCurves(dir, "x", results[:3]); err != nil {
-		t.Fatal(err)
+	path, err := drawCurves(dir, "x", results[:3])
+	if err != nil || path != filepath.Join(dir, "x.svg") {
+		t.Fatal(path, err)
 	}
-	picture, err := os.ReadFile(filepath.Join(dir, "x.svg"))
+	picture, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 )
 
@@ -56,7 +57,7 @@ func bench(ctx context.Context, args []string) error {
 	}
 	pairs := flags.Int("pairs", 0, "how often both sides of a row are measured, in turn; 0 = as many as its group has on the page")
 	only := flags.String("run", "", "only rows whose \"group: what, against\" matches this regular expression")
-	pictures := flags.String("pictures", "", "a folder for pictures of groups' curves")
+	pictures := flags.String("pictures", "", "a folder for pictures of groups' curves, which the page then shows")
 	page := flags.String("page", "", "a page whose tables are written anew, e.g. docs/performance.md; those of groups of which -run leaves rows out stay")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -80,18 +81,32 @@ func bench(ctx context.Context, args []string) error {
 		}
 		fmt.Printf("\n%s\n", g.Title)
 		printTable(os.Stdout, results)
-		if *pictures != "" && whole {
-			if err := drawCurves(*pictures, g.Name, results); err != nil {
-				return err
-			}
-		}
 		if *page != "" && whole {
-			if err := updatePage(*page, g.Name, markdown(results)); err != nil {
+			if err := publish(*page, *pictures, g, results); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// publish writes a group's table, and the picture of its curves, to a page.
+func publish(page, pictures string, g Group, results []Result) error {
+	table := markdown(results)
+	if pictures != "" {
+		picture, err := drawCurves(pictures, g.Name, results)
+		if err != nil {
+			return err
+		}
+		if picture != "" {
+			from, err := filepath.Rel(filepath.Dir(page), picture)
+			if err != nil {
+				return err
+			}
+			table = fmt.Appendf(table, "\n![%s, by powers on both axes](%s)\n", g.Title, filepath.ToSlash(from))
+		}
+	}
+	return updatePage(page, g.Name, table)
 }
 
 // runGroup also reports whether all rows of the group were wanted.
