@@ -8,7 +8,7 @@ import "github.com/tierml/tierml/ps"
 type Direct interface {
 	Program
 	// NewDirect reads all splits and gives the tables their first values. Seed is the job's. What comes out does not
-	// depend on the number of threads.
+	// depend on the number of threads. With settings that its way of training does not know it gives errors.ErrUnsupported.
 	NewDirect(open Open, seed uint64, threads int) (DirectTrainer, error)
 }
 
@@ -20,3 +20,6 @@ type DirectTrainer interface {
 	// the held-out examples as of the clock's start. After an error the trainer is not to be used.
 	Step(c ps.Clock, evaluate bool) (Stats, error)
 }
+
+// Converging is a DirectTrainer that notices when further clocks would change nothing. It gives the reason, or nothing.
+type Converging interface{ Converged() (why string) }

@@ -101,6 +101,20 @@ type (
 	Open   func(ps.Split) (io.ReadCloser, error)
 )
 
+// ReadSplit reads a split's file. One that knows how many bytes are left takes no more memory than those.
+func ReadSplit(r io.Reader) ([]byte, error) {
+	known, can := r.(interface{ Len() int })
+	if !can {
+		return io.ReadAll(r)
+	}
+	data := make([]byte, known.Len())
+	if _, err := io.ReadFull(r, data); err != nil {
+		return nil, err
+	}
+	rest, err := io.ReadAll(r) // what came meanwhile
+	return append(data, rest...), err
+}
+
 // Dataset is what was learned about the data while it was cut. Its JSON form goes to every process of a job.
 type Dataset struct {
 	Splits   int   `json:"splits"`

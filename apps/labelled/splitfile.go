@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/ps"
 )
 
@@ -79,7 +80,7 @@ func (s *splitFile) encode() []byte {
 
 // readSplit reads and checks a split file. Nothing that follows can index out of range, whatever wrote the file.
 func readSplit(r io.Reader, want ps.Split) (*splitFile, error) {
-	data, err := io.ReadAll(r)
+	data, err := apps.ReadSplit(r)
 	if err != nil {
 		return nil, err
 	}

@@ -39,6 +39,10 @@ func (p *Program) each(tables apps.Rows, open apps.Open, do func(*split)) error 
 // Evaluate measures all held-out examples with finished tables.
 func (p *Program) Evaluate(tables apps.Rows, open apps.Open) (apps.Stats, error) {
 	var total apps.Stats
+	if t, here := tables.(*newton); here {
+		total.TestCount, total.TestLoss = t.evaluate()
+		return total, nil
+	}
 	err := p.each(tables, open, func(s *split) {
 		s.eachScore(&s.test, func(score, goal float32) { total.TestLoss += p.fault(score, goal) })
 		total.TestCount += int64(s.test.examples.Len())
@@ -51,6 +55,9 @@ func (p *Program) Evaluate(tables apps.Rows, open apps.Open) (apps.Stats, error)
 
 // Objective is what training makes small, at finished tables: see the package comment.
 func (p *Program) Objective(tables apps.Rows, open apps.Open) (float64, error) {
+	if t, here := tables.(*newton); here {
+		return t.at.objective, nil
+	}
 	var losses float64
 	err := p.each(tables, open, func(s *split) {
 		s.eachScore(&s.train, func(score, goal float32) { losses += p.rule.value(float64(score), float64(goal)) })

@@ -16,7 +16,7 @@
 // updates. So the steps are those of one machine for any number of splits, and l1 gives weights that are exactly 0.
 // Other rules would need care here: proximal steps of single splits do not add up to the step of their sum.
 //
-// The parameter optimizer chooses proximal gradient steps by the servers instead (see ruled.go), whose rule runs once for
+// In one process Newton's method takes its place (see newton). The parameter optimizer chooses proximal gradient steps by the servers instead (see ruled.go), whose rule runs once for
 // all splits together.
 //
 // The package is arithmetic; it opens no file and knows no machine.
@@ -65,7 +65,7 @@ func (k Kind) Params() []apps.Param {
 		{Name: "l2", Default: k.l2, Min: 0, Max: 1e6, Unit: "per example",
 			Why: "penalty on squared weights, halved; liblinear's C is 1 / (l2 * examples)"},
 		{Name: "step", Default: k.step, Min: 1e-6, Max: 100, Unit: "of the largest safe step",
-			Why: "the largest step that surely converges follows from the data, and more is a risk; for svm 4 is no risk on usual " +
+			Why: "on machines: the largest step that surely converges follows from the data, and more is a risk; for svm 4 is no risk on usual " +
 				"data, as few examples lie where the hinge bends; stale reads want less, about 0.3 for a staleness of 1"},
 		{Name: "optimizer", Default: float64(averaging), Choices: methodNames, Unit: "a word",
 			Why: "what machines do: averaging is Nesterov's accelerated dual averaging, which needs the fewest clocks; sgd and adagrad " +

@@ -26,6 +26,9 @@ func NewDirect(program apps.Direct, seed uint64, open apps.Open, threads int) (*
 // Clock is the last finished clock.
 func (d *Direct) Clock() ps.Clock { return d.clock }
 
+// Tables are what to evaluate and export.
+func (d *Direct) Tables() apps.Rows { return d.DirectTrainer }
+
 // Step does one clock and gives its figures. When evaluate is set they include the held-out examples as of the
 // clock's start. After an error the trainer is not to be used.
 func (d *Direct) Step(evaluate bool) (apps.Stats, error) {

@@ -79,6 +79,9 @@ func (t *Trainer) Clock() ps.Clock { return t.clock }
 // Evaluate and Export ask for.
 func (t *Trainer) Row(k ps.Key) []float32 { return t.tables[k.Table].row(k.Row) }
 
+// Tables are what to evaluate and export.
+func (t *Trainer) Tables() apps.Rows { return t }
+
 // Step does one clock and gives its figures. When evaluate is set they include the held-out examples as of
 // the clock's start. After an error the Trainer is not to be used.
 func (t *Trainer) Step(evaluate bool) (apps.Stats, error) {

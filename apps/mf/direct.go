@@ -15,6 +15,7 @@ import (
 type direct struct {
 	program *Program
 	threads int
+	ids     ids
 	factors fast.Factors
 	grid    *grid
 	squares []float64 // by task: sum of squared errors of the clock
@@ -24,9 +25,10 @@ type direct struct {
 
 // NewDirect reads all splits and lays the ratings out for threads that share no row.
 func (p *Program) NewDirect(open apps.Open, seed uint64, threads int) (apps.DirectTrainer, error) {
-	d := &direct{program: p, threads: threads}
-	var train []fast.Cell
+	d := &direct{program: p, threads: threads, ids: p.newIDs()}
+	train := make([]fast.Cell, 0, p.data.Examples)
 	err := p.eachSplit(open, func(data *splitData) {
+		d.ids.add(data)
 		for _, e := range data.train {
 			value := float32((float64(e.value) - p.ratings.Mean) / p.ratings.Scale)
 			train = append(train, fast.Cell{Row: data.users[e.user].row, Column: data.items[e.item].row, Value: value})

@@ -29,6 +29,10 @@ const (
 // Evaluate measures all held-out ratings with finished tables.
 func (p *Program) Evaluate(tables apps.Rows, open apps.Open) (apps.Stats, error) {
 	var total apps.Stats
+	if d, here := tables.(*direct); here {
+		total.TestCount, total.TestLoss = d.evaluate()
+		return total, nil
+	}
 	err := p.eachSplit(open, func(data *splitData) {
 		data.train = nil
 		s := newSplit(p, data, 0)
@@ -45,16 +49,10 @@ func (p *Program) Evaluate(tables apps.Rows, open apps.Open) (apps.Stats, error)
 
 // Export makes the model file's contents from finished tables.
 func (p *Program) Export(tables apps.Rows, open apps.Open) (model.Model, error) {
-	userIDs, itemIDs := make([]int64, p.ratings.Users), make([]int64, p.ratings.Items)
-	err := p.eachSplit(open, func(data *splitData) {
-		for _, u := range data.users {
-			userIDs[u.row] = u.id
-		}
-		for _, i := range data.items {
-			itemIDs[i.row] = i.id
-		}
-	})
-	if err != nil {
+	ids := p.newIDs()
+	if d, here := tables.(*direct); here {
+		ids = d.ids
+	} else if err := p.eachSplit(open, ids.add); err != nil {
 		return model.Model{}, fmt.Errorf("export: %w", err)
 	}
 	return model.Model{
@@ -69,10 +67,26 @@ func (p *Program) Export(tables apps.Rows, open apps.Open) (model.Model, error) 
 		Tensors: []model.Tensor{
 			p.tensor(tables, tableUsers, tensorUsers),
 			p.tensor(tables, tableItems, tensorItems),
-			{Name: tensorUserIDs, Shape: []int{len(userIDs)}, Int: userIDs},
-			{Name: tensorItemIDs, Shape: []int{len(itemIDs)}, Int: itemIDs},
+			{Name: tensorUserIDs, Shape: []int{len(ids.users)}, Int: ids.users},
+			{Name: tensorItemIDs, Shape: []int{len(ids.items)}, Int: ids.items},
 		},
 	}, nil
+}
+
+// ids are those of the rows.
+type ids struct{ users, items []int64 }
+
+func (p *Program) newIDs() ids {
+	return ids{make([]int64, p.ratings.Users), make([]int64, p.ratings.Items)}
+}
+
+func (i ids) add(data *splitData) {
+	for _, u := range data.users {
+		i.users[u.row] = u.id
+	}
+	for _, item := range data.items {
+		i.items[item.row] = item.id
+	}
 }
 
 // exact prints a number so that it reads back the same.

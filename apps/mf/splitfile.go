@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/ps"
 )
 
@@ -101,7 +102,7 @@ func (s *splitData) size() int {
 
 // readSplit reads and checks a split file.
 func readSplit(r io.Reader, want ps.Split) (*splitData, error) {
-	data, err := io.ReadAll(r)
+	data, err := apps.ReadSplit(r)
 	var s *splitData
 	if err == nil {
 		s, err = decodeSplit(data, want)

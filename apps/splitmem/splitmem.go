@@ -1,4 +1,4 @@
-// Package splitmem keeps split files in memory: for tests and measurements of applications.
+// Package splitmem keeps split files in memory: for training in one process, tests and measurements of applications.
 package splitmem
 
 import (
@@ -26,8 +26,13 @@ func (f Files) Open(id ps.Split) (io.ReadCloser, error) {
 	if b == nil {
 		return nil, fmt.Errorf("split %d: %w", id, fs.ErrNotExist)
 	}
-	return io.NopCloser(bytes.NewReader(b.Bytes())), nil
+	return reader{bytes.NewReader(b.Bytes())}, nil
 }
+
+// reader has Len: see apps.ReadSplit.
+type reader struct{ *bytes.Reader }
+
+func (reader) Close() error { return nil }
 
 type file struct{ *bytes.Buffer }
 

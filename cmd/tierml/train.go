@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -16,7 +17,9 @@ import (
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/local"
+	"github.com/tierml/tierml/apps/splitmem"
 	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/internal/heap"
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/stopping"
@@ -104,6 +107,13 @@ func (o trainOptions) rules(job *config.Job) stopping.Rules {
 	return r
 }
 
+const (
+	// splitsInMemory is how many bytes of splits are not written to files.
+	splitsInMemory = 128 << 20
+	// garbageWhileSmall is GOGC until the heap is large enough for package heap to decide: a small job ends with few collections.
+	garbageWhileSmall = 400
+)
+
 // train trains a job and saves the model.
 func train(ctx context.Context, o trainOptions, job *config.Job, out, errOut io.Writer) (err error) {
 	place, err := newTrainPlace(o, job)
@@ -111,7 +121,13 @@ func train(ctx context.Context, o trainOptions, job *config.Job, out, errOut io.
 		return err
 	}
 	defer func() { err = errors.Join(err, place.close(err == nil || errors.Is(err, context.Canceled))) }()
-	program, dataset, err := prepare(ctx, job, splitdir.CreateTemporary(place.splits))
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(garbageWhileSmall)
+		heap.Tune()
+	}
+	open := func(id ps.Split) (io.ReadCloser, error) { return splitdir.Open(place.splits, id) }
+	splits := splitmem.NewSpill(splitsInMemory, splitdir.CreateTemporary(place.splits), open)
+	program, dataset, err := prepare(ctx, job, splits.Create)
 	if err != nil {
 		return err
 	}
@@ -120,8 +136,7 @@ func train(ctx context.Context, o trainOptions, job *config.Job, out, errOut io.
 			return fmt.Errorf("keeping the job: %w", err)
 		}
 	}
-	open := func(id ps.Split) (io.ReadCloser, error) { return splitdir.Open(place.splits, id) }
-	trainer, how, err := o.trainer(program, dataset.Splits, job.Seed, open)
+	trainer, how, err := o.trainer(program, dataset.Splits, job.Seed, splits.Open)
 	if err != nil {
 		return err
 	}
@@ -138,7 +153,7 @@ func train(ctx context.Context, o trainOptions, job *config.Job, out, errOut io.
 	if err != nil {
 		return err
 	}
-	if err := saveTrained(place.model, job, program, trainer, open, out); err != nil {
+	if err := saveTrained(place.model, job, program, trainer, splits.Open, out); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "Stopped  after clock %d: %s\nModel    %s\n", trainer.Clock(), why, relative(place.model))
@@ -148,9 +163,9 @@ func train(ctx context.Context, o trainOptions, job *config.Job, out, errOut io.
 	return nil
 }
 
-// trainer is what trains in this process. Its rows are the tables.
+// trainer is what trains in this process.
 type trainer interface {
-	apps.Rows
+	Tables() apps.Rows
 	Clock() ps.Clock
 	Step(evaluate bool) (apps.Stats, error)
 }
@@ -159,7 +174,9 @@ type trainer interface {
 func (o trainOptions) trainer(program apps.Program, splits int, seed uint64, open apps.Open) (trainer, string, error) {
 	if direct, can := program.(apps.Direct); can && !o.deterministic {
 		made, err := local.NewDirect(direct, seed, open, o.threads)
-		return made, "in place with " + fast.Instructions(), err
+		if !errors.Is(err, errors.ErrUnsupported) {
+			return made, "in place with " + fast.Instructions(), err
+		}
 	}
 	made, err := local.New(program, ps.Schema{Splits: splits, Seed: seed}, open)
 	if err != nil {
@@ -199,14 +216,16 @@ func (l *trainLoop) run(ctx context.Context) (why string, err error) {
 		}
 		l.examples += stats.Examples
 		l.bar.Add(1)
-		if !evaluate {
-			continue
+		if evaluate {
+			now := time.Now()
+			if why := l.measured(clock, stats, now.Sub(start), now.Sub(lap)); why != "" {
+				return why, nil
+			}
+			lap, l.examples = now, 0
 		}
-		now := time.Now()
-		if why := l.measured(clock, stats, now.Sub(start), now.Sub(lap)); why != "" {
-			return why, nil
+		if c, can := l.trainer.Tables().(apps.Converging); can && c.Converged() != "" {
+			return c.Converged(), nil
 		}
-		lap, l.examples = now, 0
 	}
 	return "all clocks are done", nil
 }
@@ -237,11 +256,11 @@ func (l *trainLoop) measured(clock int, stats apps.Stats, elapsed, lap time.Dura
 // saveTrained writes the model and prints how good it is. With --deterministic the file is the same, byte for byte, as
 // that of a deterministic run on machines.
 func saveTrained(path string, job *config.Job, program apps.Program, trainer trainer, open apps.Open, out io.Writer) error {
-	stats, err := program.Evaluate(trainer, open)
+	stats, err := program.Evaluate(trainer.Tables(), open)
 	if err != nil {
 		return err
 	}
-	m, err := program.Export(trainer, open)
+	m, err := program.Export(trainer.Tables(), open)
 	if err != nil {
 		return err
 	}
@@ -282,6 +301,7 @@ func newTrainPlace(o trainOptions, job *config.Job) (trainPlace, error) {
 		p := trainPlace{
 			model:  filepath.Join(directory, rundir.ModelFile),
 			splits: filepath.Join(directory, rundir.SplitsDir),
+			remove: filepath.Join(directory, rundir.SplitsDir),
 			unused: directory,
 		}
 		return p, nil

@@ -23,10 +23,11 @@ type Place struct {
 }
 
 var (
-	// bucketName is what S3 or GCS call buckets. It becomes a part of a host's name.
-	bucketName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,221}$`)
+	// bucketName is what S3 or GCS call buckets. It becomes a part of a host's name. Lengths in expressions would make the start of
+	// the program slow.
+	bucketName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 	// regionName becomes a part of a host's name, too.
-	regionName = regexp.MustCompile(`^[A-Za-z0-9-]{1,63}$`)
+	regionName = regexp.MustCompile(`^[A-Za-z0-9-]+$`)
 )
 
 // IsURL reports whether a name is a URL, not a path.
@@ -50,7 +51,7 @@ func Parse(name string) (Place, error) {
 		return Place{key: u.Path}, nil
 	case p.scheme != "s3" && p.scheme != "gs":
 		return Place{}, fmt.Errorf("%q: there is no store %q: write s3://BUCKET/KEY or gs://BUCKET/KEY", name, p.scheme)
-	case !bucketName.MatchString(p.bucket) || strings.Trim(p.key, "/") == "" || u.User != nil || u.Fragment != "":
+	case !bucketName.MatchString(p.bucket) || len(p.bucket) > 222 || strings.Trim(p.key, "/") == "" || u.User != nil || u.Fragment != "":
 		return Place{}, fmt.Errorf("%q: write %s://BUCKET/KEY", name, p.scheme)
 	case slices.ContainsFunc(strings.Split(p.key, "/"), func(s string) bool { return s == "." || s == ".." }):
 		return Place{}, fmt.Errorf("%q: a key with . or .. between slashes leads to different objects with different tools", name)
@@ -73,7 +74,7 @@ func settings(query string) (url.Values, error) {
 		}
 		switch value := values[0]; name {
 		case "region":
-			if !regionName.MatchString(value) {
+			if !regionName.MatchString(value) || len(value) > 63 {
 				return nil, fmt.Errorf("%q is no region", value)
 			}
 		case "anonymous", "use_path_style", "disable_https":
