@@ -34,7 +34,7 @@ func BenchmarkStepAtPrice(b *testing.B) {
 					cfg.Policy, cfg.Want = policy, bidding.Want{Machines: 128}
 				}
 			})
-			c.training.Cuts.Due, c.step.Stirred = c.step.Now.Add(1e6*time.Hour), true
+			c.training.Cuts.Due, c.step.Pending = c.step.Now.Add(1e6*time.Hour), true
 			var took []time.Duration
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {

@@ -10,19 +10,19 @@ import (
 // BudgetSpoke reports that spending is near a limit, above it, or below it again. jobrun/budget watches the limits; here it is
 // decided what follows for the machines. A limit that ends the run is a StopWanted.
 type BudgetSpoke struct {
-	Do  BudgetWish
+	Do  BudgetStep
 	Why string
 	USD market.USD // the figure that was compared
 }
 
 func (BudgetSpoke) Event() {}
 
-// BudgetWish is what is to be done about a limit.
-type BudgetWish int
+// BudgetStep is what is to be done about a limit.
+type BudgetStep int
 
 const (
 	// BudgetWarns writes a journal line and does nothing else.
-	BudgetWarns BudgetWish = iota
+	BudgetWarns BudgetStep = iota
 	// BudgetPauses buys no more transient machines and releases those held: they hand everything over and are terminated, and
 	// the reliable machines continue. A run without reliable machines ends in order, with a checkpoint.
 	BudgetPauses

@@ -105,7 +105,7 @@ type Controller struct {
 	training *training.Training
 
 	demand    *fleet.Demand
-	wish      wish
+	target    target
 	crashLoop *crashLoop // the run ends because of it
 }
 
@@ -120,8 +120,8 @@ type Totals struct {
 	Charged   market.USD // of machines that have ended
 }
 
-// wish is what the last requests asked for. The zero value leaves everything to the job.
-type wish struct {
+// target is how many machines the last requests asked for. The zero value leaves everything to the job.
+type target struct {
 	asked   bool
 	want    bidding.Want // in place of the job's, if asked
 	servers int          // 0 = as many as the stage has

@@ -87,11 +87,11 @@ func (w *world) askForOthers(place float64) {
 		return
 	}
 	w.policy.asked = true
-	wishes := []ScaleWanted{{Reset: true}, {Workers: 2}, {Workers: -2}, {Workers: 5, Servers: 1}, {Workers: -3, Servers: -1}, {Servers: 2},
+	requests := []ScaleWanted{{Reset: true}, {Workers: 2}, {Workers: -2}, {Workers: 5, Servers: 1}, {Workers: -3, Servers: -1}, {Servers: 2},
 		{Servers: -1}, {Workers: -20}}
-	wish := wishes[int(place*float64(len(wishes)))]
-	wish.ID, wish.By = uint64(len(w.scaled)+1), "somebody"
-	w.step(wish)
+	request := requests[int(place*float64(len(requests)))]
+	request.ID, request.By = uint64(len(w.scaled)+1), "somebody"
+	w.step(request)
 }
 
 // askForReliable asks for more or fewer reliable machines.

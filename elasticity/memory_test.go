@@ -15,7 +15,7 @@ import (
 // checkMemory: a controller that is started again knows what the one before it was asked for, and which machines it had let
 // go. Every world whose controller is killed comes by here.
 func (w *world) checkMemory(before *Controller) {
-	was, is := before.wish, w.ctrl.wish
+	was, is := before.target, w.ctrl.target
 	if was.reliable != is.reliable || was.asked != is.asked || was.asked && (was.want != is.want || was.servers != is.servers) {
 		w.failf("%+v was asked for; the controller that was started again has %+v", was, is)
 	}
@@ -31,7 +31,7 @@ func (w *world) checkMemory(before *Controller) {
 
 // What was asked for with `tierml scale` holds when the controller is killed and started again, until somebody asks for
 // something else: what the provider takes meanwhile is replaced up to that number, not the job's.
-func TestAWishOutlivesItsController(t *testing.T) {
+func TestARequestOutlivesItsController(t *testing.T) {
 	for seed := range uint64(6) {
 		var after Scale
 		w := newElastic(seed, elastic(), func(w *world) {

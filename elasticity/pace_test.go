@@ -82,7 +82,7 @@ func TestEndOfLifeIsPlannedByBytesAndSecondsLeft(t *testing.T) {
 		notice           time.Duration
 		megabytes, clock float64
 		staleness, ahead ps.Clock
-		want             training.Salvage
+		want             training.Rescue
 		why              string
 	}{
 		{120 * time.Second, 900, 2, 0, 0, training.FlushAll, "2.00 s of work and 900.0 MB in 90.00 s fit into the 120.00 s left; nothing is given up"},

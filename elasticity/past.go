@@ -25,7 +25,7 @@ type Past struct {
 	Ledger
 	Log
 	Paused  string               // why there are no transient machines, by a budget
-	Wish    journal.ScaleDetails // what people or schedulers have asked for
+	Target  journal.ScaleDetails // what people or schedulers have asked for
 	Started time.Time            // when limits of time began to count; zero = now
 }
 
@@ -74,7 +74,7 @@ func (p *Past) read(e journal.Entry) (err error) {
 	case e.Kind == journal.Budget && e.To == journal.GoesOn:
 		p.Paused = ""
 	case e.Kind == journal.Scale && len(e.Details) > 0:
-		p.Wish, err = e.ScaleDetails()
+		p.Target, err = e.ScaleDetails()
 	}
 	return err
 }

@@ -9,13 +9,13 @@ import (
 // Most events change nothing that anybody waits for: a price that leaves things as they are, a clock that is done, the
 // word that a command was obeyed. A run of a hundred machines hears thousands of them a minute, and a simulated one
 // nothing else. So the controller rests: when everything that the state asks for has been done, nothing is looked at
-// again until an event stirs it or RestUntil comes. At rest, advance would do nothing; a test holds it to that.
+// again until an event gives it something to do or RestUntil comes. At rest, advance would do nothing; a test holds it to that.
 
 // advance does whatever the state asks for now. Each part looks at the state alone, so that their order
 // matters for promptness only.
 func (c *Controller) advance() {
 	f, t := c.fleet, c.training
-	before := t.Situation()
+	before := t.Snapshot()
 	f.View.Stale()
 	c.checkDuration()
 	t.Silence.GiveUp()
@@ -24,7 +24,7 @@ func (c *Controller) advance() {
 		f.Charge()
 		c.advanceEnd()
 		t.Look()
-		c.step.Stirred, c.step.RestUntil = true, c.step.Now // until the checkpoint is saved, each event may be the one that is waited for
+		c.step.Pending, c.step.RestUntil = true, c.step.Now // until the checkpoint is saved, each event may be the one that is waited for
 		return
 	}
 	t.AdvanceAdoption()
@@ -40,7 +40,7 @@ func (c *Controller) advance() {
 	c.advanceScale()
 	f.View.Stale() // the last parts too may have changed what is held
 	again, restless := t.Look()
-	c.step.Stirred = t.Situation() != before || restless
+	c.step.Pending = t.Snapshot() != before || restless
 	c.step.RestUntil = c.nextDue()
 	if again { // that ends: every round gives up at least one machine
 		c.advance()
@@ -57,7 +57,7 @@ func (c *Controller) CutDue(at time.Time) bool { return c.training.Cuts.CutDue(a
 // NeedsFullStep reports whether an event at a time, whatever it is, makes the controller look at everything: what an event does that
 // finds it otherwise is that event's doing alone.
 func (c *Controller) NeedsFullStep(at time.Time) bool {
-	return c.step.Stirred || !at.Before(c.step.RestUntil) || c.fleet.WantPlan && c.fleet.MayBuy()
+	return c.step.Pending || !at.Before(c.step.RestUntil) || c.fleet.WantPlan && c.fleet.MayBuy()
 }
 
 // plan asks the policy while everything else rests.

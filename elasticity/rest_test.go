@@ -20,10 +20,10 @@ func (w *world) checkRest() {
 			w.failf("%s holds %d splits, counted as %d", id, held, m.Splits)
 		}
 	}
-	if c.step.Started.IsZero() || c.step.Finished || c.step.Stirred || !w.time().Before(c.step.RestUntil) {
+	if c.step.Started.IsZero() || c.step.Finished || c.step.Pending || !w.time().Before(c.step.RestUntil) {
 		return
 	}
-	before, next, plan, silent := c.training.Situation(), c.fleet.NextPlan, c.fleet.WantPlan, c.training.Silence.Next
+	before, next, plan, silent := c.training.Snapshot(), c.fleet.NextPlan, c.fleet.WantPlan, c.training.Silence.Next
 	saved := *c.step
 	c.step.Begin(w.time())
 	c.training.Silence.Next = time.Time{}
@@ -32,8 +32,8 @@ func (w *world) checkRest() {
 	switch {
 	case len(c.step.Actions()) > 0:
 		w.failf("the controller rests until %v, and yet there is to do: %T %+v", saved.RestUntil.Sub(epoch), c.step.Actions()[0], c.step.Actions()[0])
-	case c.training.Situation() != before || c.step.Stirred:
-		w.failf("the controller rests until %v, and yet something changes: from %+v to %+v", saved.RestUntil.Sub(epoch), before, c.training.Situation())
+	case c.training.Snapshot() != before || c.step.Pending:
+		w.failf("the controller rests until %v, and yet something changes: from %+v to %+v", saved.RestUntil.Sub(epoch), before, c.training.Snapshot())
 	}
 	*c.step, c.fleet.WantPlan, c.fleet.NextPlan, c.training.Silence.Next = saved, plan, next, silent
 }

@@ -52,26 +52,26 @@ type Scale struct {
 
 // ask changes what is asked of the fleet and of training.
 func (c *Controller) ask() {
-	c.demand.Workers, c.demand.Asked, c.demand.Reliable = c.wanted(), c.wish.asked, c.wantReliable()
-	c.training.Layout.Servers = c.wish.servers
+	c.demand.Workers, c.demand.Asked, c.demand.Reliable = c.wanted(), c.target.asked, c.wantReliable()
+	c.training.Layout.Servers = c.target.servers
 }
 
 // wanted is what there would be without a pause.
 func (c *Controller) wanted() bidding.Want {
-	if c.wish.asked {
-		return c.wish.want
+	if c.target.asked {
+		return c.target.want
 	}
 	return c.cfg.Want
 }
 
 // wantReliable is how many reliable machines there should be.
 func (c *Controller) wantReliable() int {
-	return cmp.Or(c.wish.reliable, max(c.cfg.Reliable.Count, 1))
+	return cmp.Or(c.target.reliable, max(c.cfg.Reliable.Count, 1))
 }
 
 // Scale tells how many machines work and serve.
 func (c *Controller) Scale() Scale {
-	s := Scale{Want: c.wanted(), Servers: c.training.Layout.Serving(), WantServers: c.wish.servers, WantReliable: c.wantReliable()}
+	s := Scale{Want: c.wanted(), Servers: c.training.Layout.Serving(), WantServers: c.target.servers, WantReliable: c.wantReliable()}
 	for _, m := range c.fleet.Roster.List {
 		switch {
 		case !m.Member() || !m.Staying():
@@ -85,14 +85,14 @@ func (c *Controller) Scale() Scale {
 }
 
 func (c *Controller) takeScale(e ScaleWanted) {
-	next, err := c.wished(e)
+	next, err := c.retarget(e)
 	if err != nil {
 		c.step.Do(Scaled{ID: e.ID, Err: err, Scale: c.Scale()})
 		return
 	}
 	from := c.describe()
-	next.since, next.waiting = c.step.Now, append(c.wish.waiting, e.ID)
-	c.wish = next
+	next.since, next.waiting = c.step.Now, append(c.target.waiting, e.ID)
+	c.target = next
 	c.ask()
 	c.recordScale(from, cmp.Or(e.By, "somebody asked"), 0)
 	c.fleet.Demanded()
@@ -100,37 +100,37 @@ func (c *Controller) takeScale(e ScaleWanted) {
 	c.step.Do(Scaled{ID: e.ID, Scale: c.Scale()})
 }
 
-// wished returns the wish after a request, or why it is impossible.
-func (c *Controller) wished(e ScaleWanted) (next wish, err error) {
+// retarget returns the target after a request, or why it is impossible.
+func (c *Controller) retarget(e ScaleWanted) (next target, err error) {
 	switch {
 	case c.closing():
-		return wish{}, errors.New("the run is ending")
+		return target{}, errors.New("the run is ending")
 	case !c.training.Need().Standing:
-		return wish{}, errors.New("the reliable machines are still on their way; ask again when training has begun")
+		return target{}, errors.New("the reliable machines are still on their way; ask again when training has begun")
 	case e.Reset && (e.Workers != 0 || e.Servers != 0 || e.Reliable != 0):
-		return wish{}, errors.New("either the job's own numbers or others")
+		return target{}, errors.New("either the job's own numbers or others")
 	case !e.Reset && e.Workers == 0 && e.Servers == 0 && e.Reliable == 0:
-		return wish{}, errors.New("nothing was asked for: how many workers, servers or reliable machines more or fewer?")
+		return target{}, errors.New("nothing was asked for: how many workers, servers or reliable machines more or fewer?")
 	case e.Reset:
-		return wish{}, c.admit(max(c.cfg.Reliable.Count, 1))
+		return target{}, c.admit(max(c.cfg.Reliable.Count, 1))
 	}
-	next = c.wish
+	next = c.target
 	next.want = c.wanted()
 	next.asked = next.asked || e.Workers != 0 || e.Servers != 0
 	if e.Reliable != 0 {
 		if next.reliable, err = c.moreReliable(e.Reliable); err != nil {
-			return wish{}, err
+			return target{}, err
 		}
 	}
 	if next.want, err = c.moreWorkers(next.want, e.Workers); err != nil {
-		return wish{}, err
+		return target{}, err
 	}
 	if next.servers, err = c.moreServers(next.servers, e.Servers); err != nil {
-		return wish{}, err
+		return target{}, err
 	}
 	if lacking := next.servers - c.fleet.Roster.MachinesFor(next.want); lacking > 0 && next.servers > cmp.Or(next.reliable, max(c.cfg.Reliable.Count, 1)) {
 		if e.Workers < 0 {
-			return wish{}, fmt.Errorf("%d transient machines cannot be %d servers: remove servers as well, or fewer workers",
+			return target{}, fmt.Errorf("%d transient machines cannot be %d servers: remove servers as well, or fewer workers",
 				c.fleet.Roster.MachinesFor(next.want), next.servers)
 		}
 		next.want, err = c.moreWorkers(next.want, lacking) // servers need machines to be on
@@ -194,7 +194,7 @@ func (c *Controller) closing() bool { return c.step.Closing() || c.training.Need
 
 // advanceScale tells those who wait when what they asked for is so.
 func (c *Controller) advanceScale() {
-	if len(c.wish.waiting) == 0 {
+	if len(c.target.waiting) == 0 {
 		return
 	}
 	var err error
@@ -204,12 +204,12 @@ func (c *Controller) advanceScale() {
 	case !c.scaled():
 		return
 	default:
-		c.recordScale(c.describe(), "everything is as it was asked for", c.step.Wall(c.step.Now.Sub(c.wish.since)))
+		c.recordScale(c.describe(), "everything is as it was asked for", c.step.Wall(c.step.Now.Sub(c.target.since)))
 	}
-	for _, id := range c.wish.waiting {
+	for _, id := range c.target.waiting {
 		c.step.Do(Scaled{ID: id, Err: err, Reached: err == nil, Scale: c.Scale()})
 	}
-	c.wish.waiting = nil
+	c.target.waiting = nil
 }
 
 // scaled reports whether as many machines take part as are wanted, and everything is where it should be. A split that its holder
@@ -244,13 +244,13 @@ func (c *Controller) describe() string {
 	if c.cfg.Want.VCPU > 0 {
 		text = fmt.Sprintf("%d vCPUs of workers", want.VCPU)
 	}
-	if c.wish.servers > 0 {
-		text += ", " + step.Number(c.wish.servers, "server")
+	if c.target.servers > 0 {
+		text += ", " + step.Number(c.target.servers, "server")
 	} else {
 		text += ", the stage's servers"
 	}
-	if c.wish.reliable > 0 {
-		text += ", " + step.Number(c.wish.reliable, "reliable machine")
+	if c.target.reliable > 0 {
+		text += ", " + step.Number(c.target.reliable, "reliable machine")
 	}
 	return text
 }
@@ -258,25 +258,25 @@ func (c *Controller) describe() string {
 func (c *Controller) recordScale(from, why string, seconds float64) {
 	c.step.Record(func() journal.Entry {
 		return journal.Entry{Kind: journal.Scale, From: from, To: c.describe(), Seconds: seconds, Clock: int64(c.training.Clocks.Done), Why: why,
-			Details: c.wish.details()}
+			Details: c.target.details()}
 	})
 }
 
-// details is what a later controller must know of a wish.
-func (w *wish) details() json.RawMessage {
-	d := journal.ScaleDetails{Servers: w.servers, Reliable: w.reliable}
-	if w.asked {
-		d.Want = &journal.Want{Machines: w.want.Machines, VCPU: w.want.VCPU}
+// details is what a later controller must know of a target.
+func (t *target) details() json.RawMessage {
+	d := journal.ScaleDetails{Servers: t.servers, Reliable: t.reliable}
+	if t.asked {
+		d.Want = &journal.Want{Machines: t.want.Machines, VCPU: t.want.VCPU}
 	}
 	details, _ := journal.Pack(d) // of integers
 	return details
 }
 
-// wishOf is what a controller before was asked for.
-func wishOf(d journal.ScaleDetails) (w wish) {
-	w = wish{servers: d.Servers, reliable: d.Reliable}
+// targetOf is what a controller before was asked for.
+func targetOf(d journal.ScaleDetails) (t target) {
+	t = target{servers: d.Servers, reliable: d.Reliable}
 	if d.Want != nil {
-		w.asked, w.want = true, bidding.Want{Machines: d.Want.Machines, VCPU: d.Want.VCPU}
+		t.asked, t.want = true, bidding.Want{Machines: d.Want.Machines, VCPU: d.Want.VCPU}
 	}
-	return w
+	return t
 }

@@ -137,9 +137,9 @@ func TestScaleRefuses(t *testing.T) {
 	}
 }
 
-// A wish holds until it is changed: what the provider takes is replaced up to the number that was asked for; the job's own
+// A request holds until it is changed: what the provider takes is replaced up to the number that was asked for; the job's own
 // numbers come back when somebody asks for them.
-func TestAWishHoldsUntilItIsChanged(t *testing.T) {
+func TestARequestHoldsUntilItIsChanged(t *testing.T) {
 	for seed := range uint64(4) {
 		s := elastic()
 		var evicted, reset Scale
@@ -168,7 +168,7 @@ func TestAWishHoldsUntilItIsChanged(t *testing.T) {
 }
 
 // A request that cannot be reached before the run ends is told so.
-func TestAWishThatIsNeverReached(t *testing.T) {
+func TestARequestThatIsNeverReached(t *testing.T) {
 	w := newElastic(1, elastic(), func(w *world) {
 		w.cloud.none = w.now.Add(time.Hour)
 		w.ask(3, 0)

@@ -401,7 +401,7 @@ func TestUnevenNamingOfACut(t *testing.T) {
 		w.settled(func() {
 			n := w.nodes[w.spot()[0]]            // it serves
 			n.down.last = w.now.Add(time.Second) // commands are late; the data plane is not
-			w.ctrl.training.Cuts.Due, w.ctrl.step.Stirred = w.now.Add(w.delay(100*time.Millisecond)), true
+			w.ctrl.training.Cuts.Due, w.ctrl.step.Pending = w.now.Add(w.delay(100*time.Millisecond)), true
 		})
 		w.hooks["unname"] = func(*node) { unnamed = true }
 		return func() bool { return unnamed && w.count(journal.Rollback) == 0 }
@@ -538,7 +538,7 @@ func TestCutNamedAgainAfterATakeover(t *testing.T) {
 		killed, last := false, ps.Clock(w.shape.clocks)
 		w.onEntry = func(e journal.Entry) {
 			if e.Kind == journal.ClockDone && e.Clock == int64(last)-1 {
-				w.ctrl.training.Cuts.Due, w.ctrl.step.Stirred = w.now, true
+				w.ctrl.training.Cuts.Due, w.ctrl.step.Pending = w.now, true
 			}
 		}
 		w.when(func() bool {

@@ -173,7 +173,7 @@ func TestMostAreGoneInSilence(t *testing.T) {
 			first = at
 		}
 	}
-	if begun, over := 9*time.Second, 9*time.Second+training.HushFor*s.deadAfter; first < over-time.Second || first > over+2*time.Second {
+	if begun, over := 9*time.Second, 9*time.Second+training.OutageFor*s.deadAfter; first < over-time.Second || first > over+2*time.Second {
 		t.Errorf("given up at %v: silent from %v on, want %v", first, begun, over)
 	}
 }
@@ -205,8 +205,8 @@ func TestMostEndInSilence(t *testing.T) {
 		if back := w.only(t, journal.Rollback).T.Sub(epoch); back > end+2500*time.Millisecond {
 			t.Errorf("silent first: %v: rolled back at %v, and they ended at %v", silent, back, end)
 		}
-		if hushes := w.count(journal.Silence); (hushes > 0) != silent {
-			t.Errorf("silent first: %v: %d lines about it", silent, hushes)
+		if outages := w.count(journal.Silence); (outages > 0) != silent {
+			t.Errorf("silent first: %v: %d lines about it", silent, outages)
 		}
 	}
 }

@@ -23,7 +23,7 @@ func New(cfg Config) *Controller {
 	c.fleet = fleet.New(c.conf.fleet, c.step, c.demand)
 	c.training = training.New(c.conf.training, c.step, c.fleet)
 	if cfg.Past != nil {
-		c.wish, c.demand.Paused = wishOf(cfg.Past.Wish), cfg.Past.Paused
+		c.target, c.demand.Paused = targetOf(cfg.Past.Target), cfg.Past.Paused
 	}
 	c.ask()
 	c.fleet.Serve(c.training)
@@ -43,7 +43,7 @@ func (c *Controller) Step(now time.Time, e Event) []Action {
 	if _, price := e.(PriceChanged); !price {
 		c.fleet.View.Stale()
 	}
-	if c.take(e) || c.step.Stirred || !now.Before(c.step.RestUntil) {
+	if c.take(e) || c.step.Pending || !now.Before(c.step.RestUntil) {
 		c.advance()
 	} else if c.fleet.PlanDue() {
 		c.plan()
@@ -61,7 +61,7 @@ func (c *Controller) begin() {
 }
 
 // take takes an event in. It reports whether there may be something to do about it beside planning: see rest.go.
-func (c *Controller) take(e Event) (stirs bool) {
+func (c *Controller) take(e Event) (due bool) {
 	switch e := e.(type) {
 	case Reported:
 		return c.training.TakeReport(e.ID, e.Report)

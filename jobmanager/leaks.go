@@ -8,10 +8,10 @@ import (
 	"github.com/tierml/tierml/config"
 )
 
-// endExpired ends leaks every ten minutes: machines past their lease, of the clusters that jobs here have used. The first time is
+// endExpiredMachines ends leaks every ten minutes: machines past their lease, of the clusters that jobs here have used. The first time is
 // late enough for runs that have just been restarted to renew their leases.
-func (m *Manager) endExpired(ctx context.Context) {
-	if m.cfg.EndExpired == nil {
+func (m *Manager) endExpiredMachines(ctx context.Context) {
+	if m.cfg.EndExpiredMachines == nil {
 		return
 	}
 	clusters := map[string]cluster{}
@@ -38,7 +38,7 @@ func (m *Manager) endLeaks(ctx context.Context, known map[string]cluster) {
 			continue
 		}
 		done[c] = true
-		if err := m.cfg.EndExpired(ctx, file); err != nil && ctx.Err() == nil {
+		if err := m.cfg.EndExpiredMachines(ctx, file); err != nil && ctx.Err() == nil {
 			m.cfg.Log.Warn("machines that nobody wants any more were not ended", "cluster", c.name, "err", err)
 		}
 	}

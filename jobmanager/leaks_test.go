@@ -15,7 +15,7 @@ import (
 func TestLeaksAreEnded(t *testing.T) {
 	s := newSite(t)
 	var asked []string
-	s.cfg.EndExpired = func(_ context.Context, file string) error {
+	s.cfg.EndExpiredMachines = func(_ context.Context, file string) error {
 		asked = append(asked, filepath.Base(filepath.Dir(file)))
 		return errors.New("not now")
 	}

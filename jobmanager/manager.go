@@ -38,16 +38,16 @@ type Config struct {
 	MaxQueued  int      // jobs that wait; more are refused
 	MaxUpload  int64    // bytes of one input file
 	JobMemory  int64    // the most memory of each process of a job or plan, in bytes; 0 = unlimited
-	// EndExpired ends machines that nobody wants any more, of the cluster that a job file names; nil = nobody does.
-	EndExpired func(ctx context.Context, file string) error
-	KeepInputs time.Duration // how long inputs are kept that no job needs; 0 = for ever
-	Log        *slog.Logger
-	Now        func() time.Time                // the wall clock
-	Limits     budget.Cluster                  // of all jobs together
-	Notifier   *alert.Notifier                 // for all jobs; nil = no alerts
-	Allow      []string                        // what submitted jobs may name beside what is uploaded: see config.Foreign
-	KeepFree   int64                           // bytes of the disk that uploads leave
-	Free       func(dir string) (int64, error) // nil = the file system is asked
+	// EndExpiredMachines ends machines that nobody wants any more, of the cluster that a job file names; nil = nobody does.
+	EndExpiredMachines func(ctx context.Context, file string) error
+	KeepInputs         time.Duration // how long inputs are kept that no job needs; 0 = for ever
+	Log                *slog.Logger
+	Now                func() time.Time                // the wall clock
+	Limits             budget.Cluster                  // of all jobs together
+	Notifier           *alert.Notifier                 // for all jobs; nil = no alerts
+	Allow              []string                        // what submitted jobs may name beside what is uploaded: see config.Foreign
+	KeepFree           int64                           // bytes of the disk that uploads leave
+	Free               func(dir string) (int64, error) // nil = the file system is asked
 }
 
 // Manager holds the jobs of a directory.
@@ -117,7 +117,7 @@ func (m *Manager) Run(ctx context.Context) {
 	following.Go(func() { m.board.Run(ctx) })
 	following.Go(func() { m.guard(ctx) })
 	following.Go(func() { m.inputs.tidy(ctx, m.neededInputs) })
-	following.Go(func() { m.endExpired(ctx) })
+	following.Go(func() { m.endExpiredMachines(ctx) })
 	m.find(ctx)
 	for {
 		next := m.startDue(ctx)

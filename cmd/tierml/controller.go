@@ -166,8 +166,8 @@ func serveController(ctx context.Context, o controllerOptions, out, errOut io.Wr
 	defer notifier.Close()
 	manager, err := jobmanager.Open(jobmanager.Config{
 		Home: o.home, Command: []string{self}, MaxRunning: o.maxRunning, MaxQueued: o.maxQueued, MaxUpload: o.maxUpload << 20, Log: log, Now: time.Now,
-		EndExpired: func(ctx context.Context, file string) error { return endExpired(ctx, file, log) },
-		Notifier:   notifier, Limits: limits, KeepInputs: o.keepInputs, KeepFree: o.keepFree << 20, Allow: allow, JobMemory: o.memoryOfJobs(),
+		EndExpiredMachines: func(ctx context.Context, file string) error { return endExpired(ctx, file, log) },
+		Notifier:           notifier, Limits: limits, KeepInputs: o.keepInputs, KeepFree: o.keepFree << 20, Allow: allow, JobMemory: o.memoryOfJobs(),
 	})
 	if err != nil {
 		return usageError{err}

@@ -57,7 +57,7 @@ func (f *Fleet) Crashes() *Crashes { return &f.crashes }
 
 // Take takes an event in, if it is about machines or markets. It reports whether there may be something to do about it beside
 // planning.
-func (f *Fleet) Take(e step.Event) (stirs bool) {
+func (f *Fleet) Take(e step.Event) (due bool) {
 	switch e := e.(type) {
 	case PriceChanged:
 		f.WantPlan = f.Markets.takePrice(e) || f.WantPlan
@@ -167,7 +167,7 @@ func (f *Fleet) Lost(of *step.Machine, ready bool) {
 }
 
 // Warned: a machine has heard of its own end.
-func (f *Fleet) Warned(id step.ID, deadline time.Time, rebalance bool) (stirs bool) {
+func (f *Fleet) Warned(id step.ID, deadline time.Time, rebalance bool) (due bool) {
 	return f.takeWarned(Warned{ID: id, Deadline: deadline, Rebalance: rebalance})
 }
 
@@ -180,7 +180,7 @@ func (f *Fleet) TakenOver() {
 }
 
 // StartedOver: no reliable machine serves any more.
-func (f *Fleet) StartedOver() { f.Reliable = securing{lost: true} }
+func (f *Fleet) StartedOver() { f.Reliable = reliableTier{lost: true} }
 
 // Demanded: the demand has changed.
 func (f *Fleet) Demanded() { f.WantPlan, f.Reliable.lost = true, true } // Secure looks what is missing

@@ -78,7 +78,7 @@ type Work interface {
 	Enter(m *step.Machine, kind step.Kind)
 	Entered(m *step.Machine)
 	// Warned announces that a machine will go, and reports whether there may be something to do at once.
-	Warned(m *step.Machine) (stirs bool)
+	Warned(m *step.Machine) (due bool)
 	// Lose takes a machine out of the work: nothing more is expected of it.
 	Lose(m *step.Machine)
 	// Rearrange announces that other machines stay than before.

@@ -23,7 +23,7 @@ type Fleet struct {
 	Accounts *accounts
 	View     *view
 
-	Reliable  securing
+	Reliable  reliableTier
 	NextPlan  time.Time
 	WantPlan  bool
 	SaveEvery time.Duration // how often to take a checkpoint, by the last plan; 0 = never
@@ -71,8 +71,8 @@ type early struct {
 	terminated bool // it belongs to no launch, and was sent away
 }
 
-// securing buys the reliable tier, until the tier holds the job.
-type securing struct {
+// reliableTier buys the reliable tier, until the tier holds the job.
+type reliableTier struct {
 	tries int       // in vain, in a row
 	After time.Time // not to be tried again before
 	until time.Time // after, when it was last counted as a try

@@ -107,7 +107,7 @@ func (r *roster) archive(idle func(*step.Machine) bool) {
 
 // Capacity is how much a machine counts for in what the job wants: its vCPUs, or one machine.
 func (r *roster) Capacity(m *Machine) int {
-	if r.cfg.Want.VCPU > 0 { // a wish keeps to what the job counts
+	if r.cfg.Want.VCPU > 0 { // a request keeps to what the job counts
 		return m.VCPU
 	}
 	return 1

@@ -12,7 +12,7 @@ import (
 const LongestNotice = 2 * time.Minute
 
 // takeWarned hears that a machine will go. It reports whether there may be something to do about it.
-func (f *Fleet) takeWarned(e Warned) (stirs bool) {
+func (f *Fleet) takeWarned(e Warned) (due bool) {
 	m := f.Roster.ByID[e.ID]
 	if m == nil {
 		if f.Awaiting() {

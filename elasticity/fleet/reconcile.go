@@ -25,7 +25,7 @@ const listedAgain = "it had ended, and the provider lists it again"
 const NotListed = "the provider does not know it any more"
 
 // takeListed compares what is believed with what the provider lists.
-func (f *Fleet) takeListed(e Listed) (stirs bool) {
+func (f *Fleet) takeListed(e Listed) (due bool) {
 	acts := f.Acts
 	f.listed = e.Asked
 	if !f.Surveyed() {

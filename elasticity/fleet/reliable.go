@@ -22,7 +22,7 @@ const spotTries = 2
 // lost on its way. Once it has stood, those that are left go on meanwhile, and it asks for as long as it takes.
 func (f *Fleet) Secure() {
 	need := f.work.Need()
-	if need.Standing && !f.Reliable.lost || need.Done || need.TakingOver || f.Closing() || need.Hushed || f.Now.Before(f.Reliable.After) {
+	if need.Standing && !f.Reliable.lost || need.Done || need.TakingOver || f.Closing() || need.Outage || f.Now.Before(f.Reliable.After) {
 		return
 	}
 	missing := f.demand.Reliable

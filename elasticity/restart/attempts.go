@@ -127,7 +127,7 @@ func (a *Attempts) Enter(m *step.Machine, kind step.Kind) {
 func (a *Attempts) Entered(m *step.Machine) { a.takeCall(a.workers[m.ID]) }
 
 // Warned changes nothing: the team trains on until the machine goes.
-func (a *Attempts) Warned(*step.Machine) (stirs bool) { return true }
+func (a *Attempts) Warned(*step.Machine) (due bool) { return true }
 
 // Lose takes a machine out of the work; a team that trained stops.
 func (a *Attempts) Lose(m *step.Machine) {

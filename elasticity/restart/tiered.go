@@ -150,7 +150,7 @@ func (t *tiered) takeReport(e elasticity.Reported) {
 }
 
 // hear lets the team's training, if there is one, take something in.
-func (t *tiered) hear(take func(*session) (stirs bool)) {
+func (t *tiered) hear(take func(*session) (due bool)) {
 	s := t.team
 	if s == nil {
 		return
@@ -173,7 +173,7 @@ func (t *tiered) Advance() {
 	}
 }
 
-func (s *session) due(now time.Time) bool { return s.step.Stirred || !now.Before(s.step.RestUntil) }
+func (s *session) due(now time.Time) bool { return s.step.Pending || !now.Before(s.step.RestUntil) }
 
 // within lets something happen to the team's training, and does as that says. What a team says that is stopped meanwhile is void.
 func (t *tiered) within(happens func()) {
@@ -198,7 +198,7 @@ func (t *tiered) within(happens func()) {
 // advance does whatever the state asks for now, until the team is stopped.
 func (s *session) advance(t *tiered) {
 	for again := true; again && t.team == s; {
-		before := s.Situation()
+		before := s.Snapshot()
 		s.Silence.GiveUp()
 		if limit := s.cfg.Job.Stop; s.step.Enough == "" && limit.Time > 0 {
 			s.step.Enough = limit.Elapsed(s.step.Now.Sub(s.step.Started))
@@ -207,7 +207,7 @@ func (s *session) advance(t *tiered) {
 		s.Training.Advance()
 		var restless bool
 		again, restless = s.Look()
-		s.step.Stirred, s.step.RestUntil = s.Situation() != before || restless, s.nextDue()
+		s.step.Pending, s.step.RestUntil = s.Snapshot() != before || restless, s.nextDue()
 	}
 }
 
@@ -296,7 +296,7 @@ func (m members) Crashed(of *step.Machine, why, log string) {
 
 func (m members) Terminate(of *step.Machine, why string) { m.GiveUp(of, why) }
 
-func (m members) Warned(id step.ID, deadline time.Time, rebalance bool) (stirs bool) {
+func (m members) Warned(id step.ID, deadline time.Time, rebalance bool) (due bool) {
 	return m.t.attempts.Fleet.Warned(id, deadline, rebalance)
 }
 

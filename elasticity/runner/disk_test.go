@@ -19,7 +19,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// buyer wants one machine, and ends the run when it hears what became of the wish.
+// buyer wants one machine, and ends the run when it hears what became of the request.
 type buyer struct {
 	asked   bool
 	refused error

@@ -73,6 +73,6 @@ type Need struct {
 	Recovering bool
 	TakingOver bool // from an earlier controller
 	Done       bool
-	Hushed     bool // most machines have fallen silent together
+	Outage     bool // most machines have fallen silent together
 	Gathering  bool // notices
 }

@@ -30,7 +30,7 @@ type Step struct {
 	Silent  bool    // nobody reads the journal
 	Acts    uint64  // actions so far, but for lines in the journal
 
-	Stirred   bool      // the last step may have left something to do: the next one looks
+	Pending   bool      // the last step may have left something to do: the next one looks
 	RestUntil time.Time // otherwise there is nothing to do before, unless an event says so
 
 	Stop     string // why an orderly end is wanted; empty = it is not

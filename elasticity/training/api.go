@@ -71,10 +71,10 @@ func (t *Training) Advance() {
 
 // Look sets when GiveUp may find somebody, if nothing is heard until then, and reports whether that is now: what was done has
 // shortened a machine's patience (see patience), and it has been silent for longer than that. Restless: there may be something
-// to do in the next step, whatever happens; how much time a flush has left changes by itself, and any word may end a hush.
+// to do in the next step, whatever happens; how much time a flush has left changes by itself, and any word may end an outage.
 func (t *Training) Look() (now, restless bool) {
 	t.Silence.Next = t.Silence.next()
-	return !t.Now.Before(t.Silence.Next), t.Layout.WantsFlush() || t.Silence.hush != nil
+	return !t.Now.Before(t.Silence.Next), t.Layout.WantsFlush() || t.Silence.outage != nil
 }
 
 // NextDue calls by with each time at which there is something to do although nothing happens.
@@ -105,7 +105,7 @@ func (t *Training) Settled() bool {
 func (t *Training) Need() step.Need {
 	return step.Need{
 		Standing: t.Layout.Standing(), Begun: t.Layout.Stood, Recovering: t.Recovery != nil, TakingOver: t.adopting != nil, Done: t.Clocks.Over(),
-		Hushed: t.Silence.hush != nil, Gathering: t.Now.Before(t.Layout.Gathering),
+		Outage: t.Silence.outage != nil, Gathering: t.Now.Before(t.Layout.Gathering),
 	}
 }
 
@@ -160,10 +160,10 @@ func (t *Training) Talks(m *step.Machine) bool {
 func (t *Training) Rearrange() { t.Layout.Due = true }
 
 // Warned: a machine has an eviction notice. It reports whether there is more to do than when others have one already.
-func (t *Training) Warned(m *step.Machine) (stirs bool) {
+func (t *Training) Warned(m *step.Machine) (due bool) {
 	la := t.Layout
 	// While notices are being gathered, one for a machine that only works joins them.
-	stirs = !la.Due || !t.Now.Before(la.Gathering) || m.Joined == 0 || m.Tier == step.Reliable || la.OwnsAny(m.ID)
+	due = !la.Due || !t.Now.Before(la.Gathering) || m.Joined == 0 || m.Tier == step.Reliable || la.OwnsAny(m.ID)
 	la.Due = true
 	if m.Tier == step.Reliable { // what it holds is saved
 		t.Cuts.SaveNow()
@@ -171,7 +171,7 @@ func (t *Training) Warned(m *step.Machine) (stirs bool) {
 	if !t.Now.Before(la.Gathering) {
 		la.Gathering = t.Now.Add(t.cfg.NoticeWait)
 	}
-	return stirs
+	return due
 }
 
 // CutShort ends all work: machines are being terminated for good.

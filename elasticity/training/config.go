@@ -95,7 +95,7 @@ type Machines interface {
 	// Lost: nothing more is expected of it. Ready: it had been.
 	Lost(m *step.Machine, ready bool)
 	// Warned: it reports its own notice, or (rebalance) a raised risk.
-	Warned(id step.ID, deadline time.Time, rebalance bool) (stirs bool)
+	Warned(id step.ID, deadline time.Time, rebalance bool) (due bool)
 	// Called: a machine unknown to training has called.
 	Called(id step.ID)
 	// Surveyed reports whether the provider has listed the machines of a run that is taken over.

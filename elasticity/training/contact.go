@@ -23,7 +23,7 @@ func checkpointOf(do tiers.Do) string {
 }
 
 // TakeReport takes in what a node says. It reports whether there may be something to do about it.
-func (t *Training) TakeReport(id ps.ServerID, r tiers.Report) (stirs bool) {
+func (t *Training) TakeReport(id ps.ServerID, r tiers.Report) (due bool) {
 	m := t.Nodes.ByID[id]
 	if m == nil {
 		if hello, calls := r.(tiers.Hello); calls {
@@ -68,7 +68,7 @@ func (t *Training) TakeReport(id ps.ServerID, r tiers.Report) (stirs bool) {
 }
 
 // takeHello welcomes a new node. One that was given up must not come back with what it knew: it stops.
-func (t *Training) takeHello(m *Node, h tiers.Hello) (stirs bool) {
+func (t *Training) takeHello(m *Node, h tiers.Hello) (due bool) {
 	switch {
 	case m.Lost:
 		t.Nodes.send(m.ID, tiers.Stop{Why: "this machine was given up"})
@@ -116,7 +116,7 @@ func (t *Training) takeHello(m *Node, h tiers.Hello) (stirs bool) {
 	return false // before it is ready it is good for nothing
 }
 
-func (t *Training) takeAnswer(m *Node, a tiers.Answer) (stirs bool) {
+func (t *Training) takeAnswer(m *Node, a tiers.Answer) (due bool) {
 	s, ok := t.Nodes.Commands[a.ID]
 	if !ok || s.To != m.ID {
 		return false
@@ -145,7 +145,7 @@ func (t *Training) takeAnswer(m *Node, a tiers.Answer) (stirs bool) {
 		if m.Joined > 0 && m.Tier == tiers.Transient && t.atRest() {
 			handing := t.Layout.HandingOver()
 			t.advanceSplits() // it is all that has waited for it
-			t.Stirred = t.Layout.HandingOver() != handing
+			t.Pending = t.Layout.HandingOver() != handing
 			return false
 		}
 	case tiers.TakeStock:

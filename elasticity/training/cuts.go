@@ -22,7 +22,7 @@ import (
 //  3. Each backup pulls its partitions and reports CutHeld.
 //  4. When every owner has taken the name and every backup holds the cut, commitCut writes the line, then sends CommitCut.
 //
-// Losing an owner ends the cut by a recovery; losing a backup that owns nothing does not (dropFromCut). See unheard for why
+// Losing an owner ends the cut by a recovery; losing a backup that owns nothing does not (dropFromCut). See backupBehind for why
 // the next cut may have to wait, and decision 3 for why partitions do not move meanwhile.
 type cut struct {
 	Clock   ps.Clock
@@ -59,20 +59,20 @@ type cuts struct {
 	Cut       *cut
 	unnamed   bool // cuts of the controller before were taken back
 	Pace      pace
-	salvage   Salvage // of the work of servers that are about to go
+	rescue    Rescue // of the work of servers that are about to go
 }
 
 // advance names the next cut when it is due and nothing else is under way. The clock is the next to become
 // complete; an owner that is past it already makes us try a later one.
 func (cu *cuts) advance() {
 	if cu.Cut != nil || len(cu.layout.Moves) > 0 || !cu.layout.Standing() || cu.Ending || cu.layout.Bare() ||
-		cu.Now.Before(cu.Due) || cu.clocks.Done >= cu.cfg.Job.Clocks || cu.unheard() {
+		cu.Now.Before(cu.Due) || cu.clocks.Done >= cu.cfg.Job.Clocks || cu.backupBehind() {
 		return
 	}
 	cu.nameCut(cu.clocks.Done+1, nil)
 }
 
-// unheard reports whether a backup may not have heard yet of what the next cut builds on. It would say that it holds the cut, and
+// backupBehind reports whether a backup may not have heard yet of what the next cut builds on. It would say that it holds the cut, and
 // lack a part of it, or lose one that counts:
 //   - Of a partition that it is to back up from now on (BackUp) it knows nothing, so that what it backs up besides is all to it.
 //   - A cut that was committed is to it one that was delivered (CommitCut), which the next delivery replaces.
@@ -80,12 +80,12 @@ func (cu *cuts) advance() {
 //     its owner was told that it is there; and the word that it is held may be of before.
 //
 // A halt lets everybody park before it names a cut: they have heard all of it by then.
-func (cu *cuts) unheard() bool {
+func (cu *cuts) backupBehind() bool {
 	return waiting[tiers.BackUp](cu.nodes) || waiting[tiers.CommitCut](cu.nodes) || cu.unnamed && waiting[tiers.UnnameCut](cu.nodes)
 }
 
 // cutWaited reports whether a cut that is due has waited for the answer at hand.
-func (cu *cuts) cutWaited() bool { return cu.CutDue(cu.Now) && !cu.unheard() }
+func (cu *cuts) cutWaited() bool { return cu.CutDue(cu.Now) && !cu.backupBehind() }
 
 func (cu *cuts) nameCut(clock ps.Clock, rest *rest) {
 	cu.Cut = &cut{Clock: clock, rest: rest, Naming: map[ps.ServerID]bool{}, holding: map[ps.ServerID]bool{}, since: cu.Now}
@@ -219,10 +219,10 @@ func (cu *cuts) CutDue(at time.Time) bool { return !at.Before(cu.Due) }
 //	flush   everything that has begun is finished and delivered; nothing is lost
 //	cut     the clock under way is delivered as an ordinary cut; with staleness, what is begun beyond it is given up
 //	serve   the last committed cut serves; what came after it is given up and will be done again
-type Salvage int
+type Rescue int
 
 const (
-	undecided Salvage = iota
+	undecided Rescue = iota
 	FlushAll
 	CutOnly
 	GiveUpRest
@@ -276,7 +276,7 @@ func (cu *cuts) overdue() bool {
 }
 
 // TakeHeartbeat keeps what a node counts. It reports whether that makes a cut due.
-func (cu *cuts) TakeHeartbeat(m *Node, h tiers.Heartbeat) (stirs bool) {
+func (cu *cuts) TakeHeartbeat(m *Node, h tiers.Heartbeat) (due bool) {
 	cu.Pace.Dirty += h.CutBytes - m.Stats.CutBytes
 	m.Stats = h
 	m.Meter.Heard = cu.Now

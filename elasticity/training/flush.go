@@ -10,7 +10,7 @@ import (
 
 // endOfLife is a plan of what to save before evictions, with its figures in wall-clock seconds.
 type endOfLife struct {
-	Do      Salvage
+	Do      Rescue
 	left    float64
 	clock   float64 // until the clock under way is done
 	begun   float64 // until everything that has begun is
@@ -69,14 +69,14 @@ func (cu *cuts) planFlush(recovering bool) {
 		return // it is under way; or there may be more warnings in a moment
 	}
 	if !cu.layout.Standing() || recovering || cu.Ending || !cu.layout.WantsFlush() {
-		cu.salvage = undecided
+		cu.rescue = undecided
 		return
 	}
 	p := cu.PlanEndOfLife()
-	if p.Do == cu.salvage || cu.salvage != undecided && p.Do < cu.salvage && p.left < 1.2*(p.begun+p.deliver) {
+	if p.Do == cu.rescue || cu.rescue != undecided && p.Do < cu.rescue && p.left < 1.2*(p.begun+p.deliver) {
 		return // figures waver; what was given up comes back only if there is room
 	}
-	cu.salvage = p.Do
+	cu.rescue = p.Do
 	if p.Do == CutOnly {
 		cu.Due = cu.Now
 	}

@@ -125,7 +125,7 @@ func (t *Training) advanceSplits() {
 }
 
 // takeReleased passes splits on that a machine has given back. It reports whether there may be more to do about it than that.
-func (t *Training) takeReleased(m *Node, a tiers.Answer) (stirs bool) {
+func (t *Training) takeReleased(m *Node, a tiers.Answer) (due bool) {
 	r, ok := a.Result.(tiers.Released)
 	if a.Code != tiers.CodeOK || !ok {
 		t.machines.GiveUp(m.Machine, "it would not hand its splits over: "+a.Error)

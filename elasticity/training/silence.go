@@ -16,12 +16,12 @@ import (
 //   - After an absence, a machine whose stream broke has as long as any other to call again: agents end streams that do not
 //     answer, too.
 //   - Machines fail one by one, or by evictions, which the provider reports, or their hosts end their streams. When most just
-//     fall silent together, it is this host or its network: the hush.
+//     fall silent together, it is this host or its network: an outage.
 //
 // Decision 10 has what was dropped: a detector that learns the delay of heartbeats, asking through other machines, more patience.
 
-// hush is a silence of most machines.
-type hush struct {
+// outage is a silence of most machines.
+type outage struct {
 	since time.Time // by Step.Awake
 }
 
@@ -33,19 +33,19 @@ type silence struct {
 	nodes    *nodes
 	layout   *layout
 
-	hush *hush     // most machines have fallen silent together
-	Next time.Time // nobody is silent for too long before
+	outage *outage   // most machines have fallen silent together
+	Next   time.Time // nobody is silent for too long before
 }
 
-// HushFor is how many times DeadAfter a silence of most machines is waited out. Provider listings and evictions end machines
+// OutageFor is how many times DeadAfter a silence of most machines is waited out. Provider listings and evictions end machines
 // meanwhile, as at any time.
-const HushFor = 10
+const OutageFor = 10
 
-func (si *silence) hushFor() time.Duration { return HushFor * si.cfg.DeadAfter }
+func (si *silence) outageFor() time.Duration { return OutageFor * si.cfg.DeadAfter }
 
 // GiveUp gives up the machines that are silent for too long.
 func (si *silence) GiveUp() {
-	if si.hush == nil && si.Now.Before(si.Next) {
+	if si.outage == nil && si.Now.Before(si.Next) {
 		return
 	}
 	silent := false // somebody is for too long, of whom nothing else is known
@@ -65,7 +65,7 @@ func (si *silence) GiveUp() {
 			}
 		}
 	}
-	if si.hushed(silent) {
+	if si.inOutage(silent) {
 		return
 	}
 	for _, m := range si.nodes.Roster {
@@ -95,9 +95,9 @@ func (si *silence) hangUpWithin() time.Duration {
 	return si.cfg.Market(min(3*si.cfg.Job.Heartbeat, 8*time.Second))
 }
 
-// hushed reports whether most machines are silent, so that nobody is given up for it. Silent: somebody is for too long.
-func (si *silence) hushed(silent bool) bool {
-	h := si.hush
+// inOutage reports whether most machines are silent, so that nobody is given up for it. Silent: somebody is for too long.
+func (si *silence) inOutage(silent bool) bool {
+	h := si.outage
 	if h == nil && !silent {
 		return false
 	}
@@ -116,26 +116,26 @@ func (si *silence) hushed(silent bool) bool {
 	case h == nil && !most:
 		return false
 	case h == nil:
-		si.hush = &hush{since: si.Awake.Now()}
-		si.recordHush(journal.Waiting, unheard, fmt.Sprintf("%d of %d machines have fallen silent together: this host is too busy, or its network is down. "+
-			"Until they are heard, or for %.0f s, nobody is given up for silence and nothing is bought", unheard, all, si.Wall(si.hushFor())))
+		si.outage = &outage{since: si.Awake.Now()}
+		si.recordOutage(journal.Waiting, unheard, fmt.Sprintf("%d of %d machines have fallen silent together: this host is too busy, or its network is down. "+
+			"Until they are heard, or for %.0f s, nobody is given up for silence and nothing is bought", unheard, all, si.Wall(si.outageFor())))
 		return true
-	case most && !si.Awake.Over(h.since, si.hushFor()):
+	case most && !si.Awake.Over(h.since, si.outageFor()):
 		return true
 	}
-	si.hush = nil
+	si.outage = nil
 	si.machines.Replan()
 	waited := si.Wall(si.Awake.Now().Sub(h.since))
 	if most {
-		si.recordHush(journal.GivenUp, unheard, fmt.Sprintf("%d of %d machines have not been heard for another %.0f s: they are given up", unheard, all, waited))
+		si.recordOutage(journal.GivenUp, unheard, fmt.Sprintf("%d of %d machines have not been heard for another %.0f s: they are given up", unheard, all, waited))
 		return false
 	}
-	si.recordHush(journal.Heard, unheard, fmt.Sprintf("most machines are no longer silent, after another %.1f s: %d of %d are", waited, unheard, all))
+	si.recordOutage(journal.Heard, unheard, fmt.Sprintf("most machines are no longer silent, after another %.1f s: %d of %d are", waited, unheard, all))
 	si.Awake.Wake() // the others have time to call, too
 	return true
 }
 
-func (si *silence) recordHush(to string, unheard int, why string) {
+func (si *silence) recordOutage(to string, unheard int, why string) {
 	si.Record(func() journal.Entry { return journal.Entry{Kind: journal.Silence, To: to, Count: unheard, Why: why} })
 }
 
@@ -164,7 +164,7 @@ func (si *silence) patience(m *Node) time.Duration {
 
 // next is when giveUpSilent may find somebody, if nothing is heard until then.
 func (si *silence) next() time.Time {
-	if si.hush != nil {
+	if si.outage != nil {
 		return si.Awake.NextBeat()
 	}
 	next := si.Now.Add(step.Never)

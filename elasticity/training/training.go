@@ -40,13 +40,13 @@ type Totals struct {
 }
 
 // Resting reports whether the next event may find nothing to do.
-func (t *Training) Resting() bool { return !t.Stirred && !t.machines.PlanDue() && !t.Cuts.bareCut() }
+func (t *Training) Resting() bool { return !t.Pending && !t.machines.PlanDue() && !t.Cuts.bareCut() }
 
 // atRest reports whether nothing is due now, but for what the event at hand brings about.
 func (t *Training) atRest() bool { return t.Resting() && !t.Layout.Due && t.Now.Before(t.RestUntil) }
 
-// situation is the state by which a later part of advance may cause work for an earlier one.
-type situation struct {
+// snapshot is the state by which a later part of advance may cause work for an earlier one.
+type snapshot struct {
 	recovery *recovery
 	settle   *settling
 	halt     *Halting
@@ -58,20 +58,20 @@ type situation struct {
 	handing  bool
 }
 
-// Situation is compared before and after.
-func (t *Training) Situation() situation {
-	return situation{t.Recovery, t.Settle, t.Halt, t.Cuts.Cut, t.adopting, t.Layout.Standing(), t.Clocks.Over(), t.Layout.Due, t.Layout.HandingOver()}
+// Snapshot is compared before and after.
+func (t *Training) Snapshot() snapshot {
+	return snapshot{t.Recovery, t.Settle, t.Halt, t.Cuts.Cut, t.adopting, t.Layout.Standing(), t.Clocks.Over(), t.Layout.Due, t.Layout.HandingOver()}
 }
 
-// changes reports whether taking something in has changed the situation, or led to actions.
+// changes reports whether taking something in has changed the snapshot, or led to actions.
 func (t *Training) changes(take func()) bool {
-	acts, before := t.Acts, t.Situation()
+	acts, before := t.Acts, t.Snapshot()
 	take()
-	return t.Acts != acts || t.Situation() != before
+	return t.Acts != acts || t.Snapshot() != before
 }
 
 func (t *Training) wantsHalt() bool {
-	return t.Layout.Standing() && (t.Stop != "" || t.Clocks.Over() || t.Cuts.salvage == FlushAll && t.Layout.WantsFlush())
+	return t.Layout.Standing() && (t.Stop != "" || t.Clocks.Over() || t.Cuts.rescue == FlushAll && t.Layout.WantsFlush())
 }
 
 // DeadHolder is the first lost machine whose splits nobody has taken over; nil when there is none.
