@@ -89,7 +89,8 @@ func (s *selection) has(p market.Pool) bool {
 // nothing says that nothing was found, and what there is.
 func (s *selection) nothing(where string, all []market.Pool) error {
 	if len(all) == 0 {
-		return fmt.Errorf("%s holds no prices; add some with `tierml prices import FILE` or `tierml prices fetch`", where)
+		return fmt.Errorf("%s holds no prices: `tierml prices fetch` asks your account for them, `tierml prices import FILE` reads a recording, "+
+			"such as examples/data/aws-us-west-1a-c3-2014.csv.gz of the source", where)
 	}
 	var some []string
 	for _, p := range all[:min(len(all), 5)] {

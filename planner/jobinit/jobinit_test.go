@@ -155,13 +155,20 @@ func TestWithoutMachines(t *testing.T) {
 
 func TestAppOf(t *testing.T) {
 	for text, want := range map[string]string{
-		"1,2,3\n2,3,4.5\n7,8,1\n":                                "",
-		"1::2::3::978300760\n" + "2::2::5::9\n" + "3::2::5::9\n": "mf",
-		"user,item,rating\n1,2,3\n1,3,3\n1,4,3\n":                "mf",
-		"+1 1:0.5 7:1\n-1 2:0.25\n+1 3:1\n":                      "logistic",
-		"24.5 1:0.5 7:1\n11 2:0.25\n3 3:1\n":                     "ridge",
-		"once upon a time\n":                                     "",
-		"":                                                       "",
+		"1,2,3\n2,3,4.5\n7,8,1\n":                                         "",
+		"1::2::3::978300760\n" + "2::2::5::9\n" + "3::2::5::9\n":          "mf",
+		"user,item,rating\n1,2,3\n1,3,3\n1,4,3\n":                         "mf",
+		"+1 1:0.5 7:1\n-1 2:0.25\n+1 3:1\n":                               "logistic",
+		"24.5 1:0.5 7:1\n11 2:0.25\n3 3:1\n":                              "ridge",
+		"1 1:0.5\n2 2:0.25\n3 3:1\n1 1:1\n":                               "mlr",
+		"x,class,z\n1,yes,2\n2,no,3\n4,yes,5\n":                           "logistic",
+		"\ufeffx,z,kind\r\n1,2,a\r\n2,3,b\r\n4,5,c\r\n":                   "mlr",
+		"x,z,price\n1,2,0.5\n2,3,1.25\n4,5,7\n":                           "ridge",
+		"x,z,count\n" + strings.Repeat("1,2,3\n", 100) + "1,1,4\n1,1,5\n": "mlr",
+		"x,z\n1,2\n2,2\n3,2\n":                                            "",
+		"\x00\x00\x08\x03\x00\x00":                                        "mlr",
+		"once upon a time\n":                                              "",
+		"":                                                                "",
 	} {
 		if got := appOfLines(strings.NewReader(text)); got != want {
 			t.Errorf("%q is taken for %q; want %q", text, got, want)

@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"cmp"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -148,38 +150,69 @@ func AppOf(path string) string {
 }
 
 var (
-	rating = regexp.MustCompile(`^(user,item,rating|\d+(\t|::)\d+(\t|::)-?[0-9.]+((\t|::)\d+)?)$`)
-	sparse = regexp.MustCompile(`^[+-]?[0-9.eE+-]+( \d+:\S+)+$`)
+	rating  = regexp.MustCompile(`^(user,item,rating|\d+(\t|::)\d+(\t|::)-?[0-9.]+((\t|::)\d+)?)$`)
+	sparse  = regexp.MustCompile(`^([+-]?[0-9.eE+-]+)( \d+:\S+)+$`)
+	numeral = regexp.MustCompile(`^[+-]?[0-9.eE+-]+$`)
 )
 
-// looked is how many lines tell what a file is.
-const looked = 20
+// looked is how many lines tell what a file is: enough to meet each of a few classes, also where they are sorted.
+const looked = 5000
+
+// mostClasses is how many different whole numbers still look like classes.
+const mostClasses = 30
 
 func appOfLines(r io.Reader) string {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 1<<20)
-	ratings, examples := 0, 0
-	labels := map[string]bool{}
+	var targets []string
+	column := -1 // of a table's target
 	for n := 0; n < looked && lines.Scan(); n++ {
-		line := strings.TrimSpace(lines.Text())
+		line := strings.TrimSpace(strings.TrimPrefix(lines.Text(), "\ufeff"))
+		fields := strings.Split(line, ",")
 		switch {
+		case n < 2 && strings.HasPrefix(line, "\x00\x00\x08"): // images
+			return "mlr"
 		case rating.MatchString(line):
-			ratings++
+			return "mf"
 		case sparse.MatchString(line):
-			examples++
-			label, _, _ := strings.Cut(line, " ")
-			labels[label] = true
+			targets = append(targets, sparse.FindStringSubmatch(line)[1])
+		case n == 0 && len(fields) > 1 && !numeral.MatchString(fields[0]):
+			column = targetOf(fields)
+		case column >= 0 && column < len(fields):
+			targets = append(targets, strings.TrimSpace(fields[column]))
 		}
 	}
-	switch {
-	case ratings > 0:
-		return "mf"
-	case examples > 2 && len(labels) == 2:
-		return "logistic"
-	case examples > 2:
-		return "ridge"
+	return appOfTargets(targets)
+}
+
+// targetOf is the column that a classifier would predict (labelled.Classification).
+func targetOf(header []string) int {
+	for i, name := range header {
+		if slices.Contains([]string{"class", "label", "target", "y"}, strings.ToLower(strings.Trim(name, ` "`))) {
+			return i
+		}
 	}
-	return ""
+	return len(header) - 1
+}
+
+// appOfTargets tells classes from measured numbers.
+func appOfTargets(targets []string) string {
+	different, words, fractions := map[string]bool{}, false, false
+	for _, t := range targets {
+		different[t] = true
+		words = words || !numeral.MatchString(t)
+		v, err := strconv.ParseFloat(t, 64)
+		fractions = fractions || err == nil && v != math.Trunc(v)
+	}
+	switch {
+	case len(targets) < 3 || len(different) < 2:
+		return ""
+	case len(different) == 2:
+		return "logistic"
+	case words, !fractions && len(different) <= mostClasses:
+		return "mlr"
+	}
+	return "ridge"
 }
 
 // UsualClocks is how many clocks an application usually needs.
