@@ -44,6 +44,7 @@ func (p Pace) Fit() (Fit, bool) {
 	}
 	const rounds = 2000
 	for range rounds {
+		before := f
 		for k := range f {
 			over, under := 0., 0.
 			for _, m := range p {
@@ -61,6 +62,13 @@ func (p Pace) Fit() (Fit, bool) {
 				over, under = over+own*rest, under+own*own
 			}
 			f[k] = max(over/under, 0)
+		}
+		moved := 0.
+		for k := range f {
+			moved = max(moved, math.Abs(f[k]-before[k])/(f[k]+1e-12))
+		}
+		if moved < 1e-6 {
+			break
 		}
 	}
 	return f, true

@@ -127,12 +127,13 @@ func (p Plan) Grant(job string) (Grant, bool) {
 
 // policies, sorted by name.
 var policies = []Policy{
-	ASHA{}, DRF{}, FIFO{}, H{}, KillWorst{}, Marginal{}, Priority{},
+	ASHA{}, Dorm{}, DRF{}, FIFO{}, H{}, KillWorst{}, Marginal{}, Priority{},
 }
 
 // ByName is the policy of that name, with its defaults:
 //
 //   - asha: successive halving without waiting: a trial is paused at each rung and goes on when it is among the best third there.
+//   - dorm: Dorm's (P2): the most of all resources used, with bounds on unfairness and on the jobs resized at once.
 //   - drf: weighted dominant resource fairness, among groups and then among their jobs.
 //   - fifo: first come, first served, as submitted: the parameter server as it was before EPS.
 //   - h: EPS's H-scheduler (algorithm 1): a new job takes a worker and a server at a time from those that have given feedback.

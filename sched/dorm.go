@@ -1,0 +1,243 @@
+package sched
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Dorm is Dorm's utilisation-fairness optimizer (section IV-B, P2): the most of all resources used, while the jobs' distance from their fair
+// shares and the number of jobs resized at once stay within bounds. There is no solver of such problems in Go that is well kept: the answer
+// is by search, and comes with a bound that no answer can exceed, by Lagrangian relaxation (dormbound.go).
+type Dorm struct {
+	// Theta1 bounds the loss of fairness to Theta1 2m for m resources (15), Theta2 the jobs that are resized to a part of those that
+	// run (16), rounded up. 0 = .1, as Dorm-3; less than 0 = none. Here jobs are resized while they run, so Theta2 may be 1.
+	Theta1, Theta2 float64
+	// Ceil rounds the bound on fairness up, as (15) is printed. Figure 7's losses (1.5 and .6) fit neither reading.
+	Ceil bool
+}
+
+// Name returns "dorm".
+func (Dorm) Name() string { return "dorm" }
+
+// Plan solves P2. Where there is no answer the newest waiting job goes on waiting, and so on; then everything stays as it is (IV-B).
+func (o Dorm) Plan(s State) Plan {
+	d := begin(s)
+	out := map[string]bool{}
+	for {
+		p := o.problem(d, out)
+		x, found := p.search()
+		if found {
+			return o.carryOut(s, d, p, x)
+		}
+		newest := -1
+		for i, a := range p.apps {
+			if !a.old && (newest < 0 || comparePriority(p.apps[newest].job, a.job) < 0) {
+				newest = i
+			}
+		}
+		if newest < 0 {
+			break
+		}
+		c := p.apps[newest].job
+		c.why = "waits: with it P2 has no answer that is as fair, and resizes as few jobs, as the bounds ask for"
+		out[c.ID] = true
+	}
+	plan := d.plan(s)
+	plan.Why = "P2 has no answer: everything stays as it is"
+	return plan
+}
+
+// problem is P2 in units.
+type problem struct {
+	apps   []app
+	caps   []Resources // of each host
+	total  Resources
+	unfair float64 // most loss of fairness (15)
+	resize int     // most old jobs resized (16)
+	prices *relaxed
+	types  []int // a host's type
+	looks  int   // moves that may be looked at for one answer
+}
+
+// app is a job in P2.
+type app struct {
+	job         *draft
+	demand      Resources
+	value       float64 // of one unit: its part of every resource, summed (10)
+	share       float64 // of one unit: its dominant share
+	fair        float64 // the dominant share that DRF gives
+	least, most int     // units (7, 8)
+	held        []int   // units on each host now
+	holds       int
+	old         bool // it runs: resizing it counts (16)
+}
+
+func (o Dorm) problem(d *drafts, out map[string]bool) *problem {
+	p := &problem{}
+	for _, h := range d.hosts {
+		p.caps = append(p.caps, h.Capacity)
+		for k, v := range h.Capacity {
+			if k == len(p.total) {
+				p.total = append(p.total, 0)
+			}
+			p.total[k] += v
+		}
+	}
+	old := 0
+	for _, c := range d.jobs {
+		if out[c.ID] {
+			continue
+		}
+		a := app{job: c, demand: c.Demand, held: make([]int, len(d.hosts)), least: c.leastWorkers() + c.leastServers() + c.Overhead, most: c.mostUnits()}
+		for k, v := range c.Demand {
+			if p.total[k] > 0 {
+				a.value += v / p.total[k]
+				a.share = max(a.share, v/p.total[k])
+			}
+		}
+		for i, at := range c.host {
+			a.held[i] = at.units()
+			a.holds += at.units()
+		}
+		a.old = c.runs() && a.holds >= a.least && a.holds <= a.most
+		if a.old {
+			old++
+		} else {
+			a.held, a.holds = make([]int, len(d.hosts)), 0
+		}
+		p.apps = append(p.apps, a)
+	}
+	part := func(theta float64) float64 {
+		if theta == 0 {
+			theta = .1
+		}
+		return max(theta, 0)
+	}
+	p.unfair = part(o.Theta1) * 2 * float64(len(p.total))
+	if o.Ceil {
+		p.unfair = math.Ceil(p.unfair - rounding)
+	}
+	p.resize = int(math.Ceil(part(o.Theta2)*float64(old) - rounding))
+	p.fairShares()
+	return p
+}
+
+// mostUnits is n_max in units: with so many, the workers among them are at most MostWorkers.
+func (c *draft) mostUnits() int {
+	if c.MostWorkers == 0 {
+		return math.MaxInt32
+	}
+	n := c.MostWorkers + c.Overhead
+	for w, _ := c.parts(n + 1); w <= c.MostWorkers && c.WantServers > 0; w, _ = c.parts(n + 1) {
+		n++
+	}
+	return max(n, c.leastWorkers()+c.leastServers()+c.Overhead)
+}
+
+// parts are the workers and servers among units, in the ratio that was submitted.
+func (c *draft) parts(units int) (workers, servers int) {
+	units -= c.Overhead
+	w, s := split(units, c.WantWorkers, c.WantServers)
+	if s < c.leastServers() {
+		w, s = units-c.leastServers(), c.leastServers()
+	}
+	if w < c.leastWorkers() {
+		w, s = c.leastWorkers(), units-c.leastWorkers()
+	}
+	return w, s
+}
+
+// fairShares is weighted DRF on all hosts as one pool, from the least of each.
+func (p *problem) fairShares() {
+	n := make([]int, len(p.apps))
+	left := slices.Clone(p.total)
+	take := func(i, units int) {
+		n[i] += units
+		for k, v := range p.apps[i].demand {
+			left[k] -= v * float64(units)
+		}
+	}
+	fits := func(i int) bool {
+		for k, v := range p.apps[i].demand {
+			if v > left[k]+rounding {
+				return false
+			}
+		}
+		return true
+	}
+	var active []int
+	for i, a := range p.apps {
+		take(i, a.least)
+		active = append(active, i)
+	}
+	for len(active) > 0 {
+		next, least := 0, math.Inf(1)
+		for at, i := range active {
+			if s := p.apps[i].share * float64(n[i]) / p.apps[i].job.weight(); s < least {
+				next, least = at, s
+			}
+		}
+		if i := active[next]; n[i] < p.apps[i].most && fits(i) {
+			take(i, 1)
+		} else {
+			active = slices.Delete(active, next, next+1)
+		}
+	}
+	for i := range p.apps {
+		p.apps[i].fair = p.apps[i].share * float64(n[i])
+	}
+}
+
+// carryOut makes the plan of an answer.
+func (o Dorm) carryOut(s State, d *drafts, p *problem, x *answer) Plan {
+	loss := 0.
+	for _, c := range d.jobs {
+		i := slices.IndexFunc(p.apps, func(a app) bool { return a.job == c })
+		if i < 0 { // it waits, with all of its fair share lost
+			continue
+		}
+		a := p.apps[i]
+		units := x.counts[i]
+		loss += math.Abs(a.share*float64(units) - a.fair)
+		c.why = fmt.Sprintf("has a dominant share of %.3g; its fair one is %.3g", a.share*float64(units), a.fair)
+		if a.old && slices.Equal(a.held, x.on[i]) {
+			continue
+		}
+		d.settle(c, x.on[i])
+	}
+	plan := d.plan(s)
+	plan.Value, plan.Bound = p.valueOf(x), p.bound(p.valueOf(x))
+	plan.Why = fmt.Sprintf("uses %.4g of all resources, and nothing uses more than %.4g; fairness loss %.3g of at most %.3g, %d jobs resized of at most %d",
+		plan.Value, plan.Bound, loss, p.unfair, p.resized(x), p.resize)
+	return plan
+}
+
+// settle gives a job units on hosts; which of them are workers and servers stays as far as it can.
+func (d *drafts) settle(c *draft, on []int) {
+	units := 0
+	for _, n := range on {
+		units += n
+	}
+	over := c.Overhead
+	workers, servers := c.parts(units)
+	next := make([]place, len(on))
+	for i, at := range c.host { // what stays
+		room := on[i]
+		for _, part := range []struct{ had, left, put *int }{
+			{&at.overhead, &over, &next[i].overhead}, {&at.servers, &servers, &next[i].servers}, {&at.workers, &workers, &next[i].workers},
+		} {
+			n := min(*part.had, *part.left, room)
+			*part.put, *part.left, room = n, *part.left-n, room-n
+		}
+	}
+	for i := range on {
+		room := on[i] - next[i].units()
+		for _, part := range []struct{ left, put *int }{{&over, &next[i].overhead}, {&servers, &next[i].servers}, {&workers, &next[i].workers}} {
+			n := min(*part.left, room)
+			*part.put, *part.left, room = *part.put+n, *part.left-n, room-n
+		}
+	}
+	c.host = next
+	c.Workers, c.Servers = c.count()
+}

@@ -1,0 +1,436 @@
+package sched
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// answer is units of every app on every host.
+type answer struct {
+	on     [][]int
+	counts []int
+	free   []Resources
+	loss   float64
+	fixed  []bool // apps that are not resized
+}
+
+func (p *problem) valueOf(x *answer) float64 {
+	sum := 0.
+	for i, a := range p.apps {
+		sum += a.value * float64(x.counts[i])
+	}
+	return sum
+}
+
+func (p *problem) resized(x *answer) int {
+	n := 0
+	for i, a := range p.apps {
+		if a.old && !slices.Equal(a.held, x.on[i]) {
+			n++
+		}
+	}
+	return n
+}
+
+func (p *problem) lossOf(i, units int) float64 {
+	return math.Abs(p.apps[i].share*float64(units) - p.apps[i].fair)
+}
+
+// lacking is how far an answer is from feasible: units below the least, then unfairness beyond the bound.
+func (p *problem) lacking(x *answer) float64 {
+	missing := 0.
+	for i, a := range p.apps {
+		missing += float64(max(a.least-x.counts[i], 0))
+	}
+	return 1e3*missing + max(x.loss-p.unfair-rounding, 0)
+}
+
+// better compares answers: nearer to feasible, then of more value.
+func (p *problem) better(a, b *answer) bool {
+	if b == nil {
+		return true
+	}
+	if c := cmp.Compare(p.lacking(a), p.lacking(b)); c != 0 {
+		return c < 0
+	}
+	return p.valueOf(a) > p.valueOf(b)+rounding
+}
+
+// tries is how many sets of resized jobs are looked at, one job more at a time.
+const tries = 400
+
+// search finds an answer; false = none was found that keeps to the bounds. Which old jobs are resized is chosen one after another, each time
+// the one with which the answer is best; among many jobs, those that would change most if all could be resized.
+func (p *problem) search() (*answer, bool) {
+	p.relax()
+	p.looks = looks
+	var old []int
+	for i, a := range p.apps {
+		if a.old {
+			old = append(old, i)
+		}
+	}
+	fixed := make([]bool, len(p.apps))
+	for _, i := range old {
+		fixed[i] = true
+	}
+	best := p.fill(fixed)
+	switch {
+	case p.resize >= len(old):
+		if x := p.fill(make([]bool, len(p.apps))); p.better(x, best) {
+			best = x
+		}
+	case p.resize*len(old) > tries:
+		p.looks = looks / 2 // for each of two
+		for _, i := range p.mostChanged(old)[:p.resize] {
+			fixed[i] = false
+		}
+		if x := p.fill(fixed); p.better(x, best) {
+			best = x
+		}
+	default:
+		best = p.oneByOne(best, fixed, old)
+	}
+	return best, p.lacking(best) == 0
+}
+
+func (p *problem) oneByOne(best *answer, fixed []bool, old []int) *answer {
+	for range p.resize {
+		chosen := -1
+		var round *answer
+		for _, i := range old {
+			if !fixed[i] {
+				continue
+			}
+			fixed[i] = false
+			if x := p.fill(fixed); p.better(x, round) {
+				round, chosen = x, i
+			}
+			fixed[i] = true
+		}
+		if chosen < 0 {
+			break
+		}
+		fixed[chosen] = false
+		if p.better(round, best) {
+			best = round
+		}
+	}
+	return best
+}
+
+// mostChanged sorts old jobs by how much of a share they would gain or lose if all could be resized.
+func (p *problem) mostChanged(old []int) []int {
+	x := p.fill(make([]bool, len(p.apps)))
+	change := func(i int) float64 { return p.apps[i].share * math.Abs(float64(x.counts[i]-p.apps[i].holds)) }
+	sorted := slices.Clone(old)
+	slices.SortStableFunc(sorted, func(a, b int) int { return cmp.Compare(change(b), change(a)) })
+	return sorted
+}
+
+// fill is the best of two answers in which the fixed apps stay as they are: one spends fairness where it buys the most, the other on the
+// largest gains first. Where units are large, one GPU of five, the first has too little left for the next one; among many apps that evens out.
+func (p *problem) fill(fixed []bool) *answer {
+	x := p.grow(fixed, func(gain, loss float64) float64 { return gain / loss })
+	if len(p.apps) > shortlist {
+		return x
+	}
+	if y := p.grow(fixed, func(gain, _ float64) float64 { return gain }); p.better(y, x) {
+		return y
+	}
+	return x
+}
+
+// grow is an answer: the apps that are not fixed at their fair shares first, then by moves that add value while fairness lasts, those
+// with the most worth first.
+func (p *problem) grow(fixed []bool, worth func(gain, loss float64) float64) *answer {
+	x := &answer{fixed: fixed, counts: make([]int, len(p.apps))}
+	x.fixed = slices.Clone(fixed)
+	for _, c := range p.caps {
+		x.free = append(x.free, slices.Clone(c))
+	}
+	var order []int
+	for i, a := range p.apps {
+		x.on = append(x.on, make([]int, len(p.caps)))
+		if fixed[i] {
+			for h, n := range a.held {
+				p.put(x, i, h, n)
+			}
+		} else {
+			order = append(order, i)
+		}
+	}
+	// The scarce first: what fits on few hosts.
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p.apps[b].share, p.apps[a].share) })
+	for _, i := range order {
+		for x.counts[i] < p.apps[i].least && p.place(x, i) {
+		}
+	}
+	for again := true; again; { // one unit each in turn, to the fair shares
+		again = false
+		for _, i := range order {
+			n := x.counts[i]
+			if n < p.apps[i].most && n >= p.apps[i].least && p.lossOf(i, n+1) < p.lossOf(i, n) && p.place(x, i) {
+				again = true
+			}
+		}
+	}
+	for i := range p.apps {
+		x.loss += p.lossOf(i, x.counts[i])
+	}
+	p.improve(x, order, worth)
+	return x
+}
+
+// put adds units of an app to a host, or takes them with n < 0.
+func (p *problem) put(x *answer, i, host, n int) {
+	x.on[i][host] += n
+	x.counts[i] += n
+	for k, v := range p.apps[i].demand {
+		x.free[host][k] -= v * float64(n)
+	}
+}
+
+func fits(free, demand Resources) bool {
+	for k, v := range demand {
+		if v > free[k]+rounding {
+			return false
+		}
+	}
+	return true
+}
+
+// host is where a unit fits with the least left over, those where the app is now first among equals; -1 = nowhere.
+func (p *problem) host(x *answer, i int) int {
+	best, least := -1, math.Inf(1)
+	for h, free := range x.free {
+		if !fits(free, p.apps[i].demand) {
+			continue
+		}
+		over := 0.
+		for k, v := range free {
+			if p.total[k] > 0 {
+				over += v / p.total[k]
+			}
+		}
+		if x.on[i][h] < p.apps[i].held[h] {
+			over -= rounding
+		}
+		if over < least {
+			best, least = h, over
+		}
+	}
+	return best
+}
+
+func (p *problem) place(x *answer, i int) bool {
+	h := p.host(x, i)
+	if h < 0 {
+		return false
+	}
+	p.put(x, i, h, 1)
+	return true
+}
+
+// looks is how many moves are looked at for one answer.
+const looks = 4_000_000
+
+// improve makes moves host by host: a unit more, or a unit of another app in place of one or two. First those that cost no fairness, then
+// those with the most value for what they cost of it, down to any that adds value while fairness lasts.
+func (p *problem) improve(x *answer, open []int, worth func(gain, loss float64) float64) {
+	left, most := p.looks, 0.
+	var spare []int // apps that can give a unit on a host
+	for _, part := range []float64{math.Inf(1), .7, .5, .35, .25, .15, .08, 0} {
+		least := 0.
+		if part > 0 {
+			least = most * part
+			if math.IsInf(part, 1) {
+				least = free
+			}
+		}
+		for moved := true; moved && left > 0; {
+			moved = false
+			lists := p.shortlists(x, open)
+			for h := range x.free {
+				best := move{by: worth}
+				spare = spare[:0]
+				for _, i := range open {
+					if x.on[i][h] > 0 && x.counts[i] > p.apps[i].least {
+						spare = append(spare, i)
+					}
+				}
+				for _, j := range lists[p.types[h]] {
+					if x.counts[j] < p.apps[j].most {
+						p.onHost(x, h, j, spare, &best, &left)
+					}
+				}
+				if best.worth < free {
+					most = max(most, best.worth)
+				}
+				if best.worth > 0 && best.worth >= least {
+					p.make(x, best)
+					moved = true
+				}
+			}
+		}
+	}
+}
+
+// shortlist is how many apps are looked at for a host; with more, those to which a unit is worth the most beyond its price.
+const shortlist = 24
+
+// shortlists are the apps that may get a unit on hosts of each type.
+func (p *problem) shortlists(x *answer, open []int) [][]int {
+	lists := make([][]int, len(p.prices.types))
+	for t := range lists {
+		lists[t] = open
+		if len(open) <= shortlist {
+			continue
+		}
+		var can []int
+		worth := make([]float64, len(p.apps))
+		for _, i := range open {
+			if a, n := p.apps[i], x.counts[i]; n < a.most && fits(p.prices.types[t].one, a.demand) {
+				worth[i] = a.value - p.prices.rent(t, a.demand) - p.prices.ofFairness()*(p.lossOf(i, n+1)-p.lossOf(i, n))
+				can = append(can, i)
+			}
+		}
+		slices.SortStableFunc(can, func(a, b int) int { return cmp.Compare(worth[b], worth[a]) })
+		lists[t] = can[:min(len(can), shortlist)]
+	}
+	return lists
+}
+
+func (p *problem) make(x *answer, m move) {
+	for _, i := range m.out[:m.outs] {
+		p.put(x, i, m.host, -1)
+	}
+	p.put(x, m.in, m.host, m.count)
+	x.loss += m.loss
+}
+
+// move puts count units of in on a host, in place of the units of others in out.
+type move struct {
+	host, in, count int
+	out             [mostOut]int
+	outs            int
+	loss, worth     float64
+	by              func(gain, loss float64) float64 // worth of a move that costs fairness
+}
+
+// mostOut is how many units may make room for one.
+const mostOut = 6
+
+// free is the least worth of a move that costs no fairness.
+const free = 1e6
+
+// onHost considers units of j on a host: one more, or as many as fit in place of one or two of others, or one in place of more.
+func (p *problem) onHost(x *answer, h, j int, spare []int, best *move, left *int) {
+	*left--
+	m := move{host: h, in: j, count: 1}
+	if fits(x.free[h], p.apps[j].demand) {
+		best.consider(p, x, m)
+		return
+	}
+	for at, i := range spare {
+		if i == j {
+			continue
+		}
+		m.out[0], m.outs = i, 1
+		if p.inPlace(x, m, best, left) > 0 {
+			continue
+		}
+		for _, l := range spare[at:] {
+			if l != j && x.on[l][h] > boolean(l == i) && x.counts[l]-boolean(l == i) > p.apps[l].least {
+				m.out[1], m.outs = l, 2
+				p.inPlace(x, m, best, left)
+			}
+		}
+	}
+	p.largeInPlace(x, h, j, spare, best, left)
+}
+
+// inPlace considers as many units of in as fit in place of out, and one; it returns how many fit.
+func (p *problem) inPlace(x *answer, m move, best *move, left *int) int {
+	*left--
+	count := p.apps[m.in].most - x.counts[m.in]
+	for k, v := range p.apps[m.in].demand {
+		if v <= 0 {
+			continue
+		}
+		room := x.free[m.host][k] + rounding
+		for _, i := range m.out[:m.outs] {
+			room += p.apps[i].demand[k]
+		}
+		if room < v*float64(count) {
+			count = int(room / v)
+		}
+	}
+	for n := count; n > 0; n = boolean(n > 1) {
+		m.count = n
+		best.consider(p, x, m)
+	}
+	return count
+}
+
+// largeInPlace considers a unit in place of three and more, the ones of least value.
+func (p *problem) largeInPlace(x *answer, h, j int, spare []int, best *move, left *int) {
+	m := move{host: h, in: j, count: 1}
+	for m.outs < mostOut {
+		*left -= len(spare)/4 + 1
+		cheapest := -1
+		for _, i := range spare {
+			gone := 0
+			for _, o := range m.out[:m.outs] {
+				gone += boolean(o == i)
+			}
+			if i == j || x.on[i][h] <= gone || x.counts[i]-gone <= p.apps[i].least {
+				continue
+			}
+			if cheapest < 0 || p.apps[i].value < p.apps[cheapest].value {
+				cheapest = i
+			}
+		}
+		if cheapest < 0 {
+			return
+		}
+		m.out[m.outs] = cheapest
+		if m.outs++; m.outs > 2 && p.inPlace(x, m, best, left) > 0 {
+			return
+		}
+	}
+}
+
+// consider keeps a move that is worth more than the best so far: by value for fairness while there is some to spend; a move that makes
+// the answer fairer when the bound is passed.
+func (m *move) consider(p *problem, x *answer, c move) {
+	gain := p.apps[c.in].value * float64(c.count)
+	c.loss = p.lossOf(c.in, x.counts[c.in]+c.count) - p.lossOf(c.in, x.counts[c.in])
+	for at, i := range c.out[:c.outs] {
+		n := x.counts[i]
+		for _, before := range c.out[:at] {
+			n -= boolean(before == i)
+		}
+		gain -= p.apps[i].value
+		c.loss += p.lossOf(i, n-1) - p.lossOf(i, n)
+	}
+	over := x.loss - p.unfair
+	switch {
+	case over > rounding: // fairer first
+		if c.loss >= -rounding {
+			return
+		}
+		c.worth = free * (1 - c.loss)
+	case gain <= rounding || over+c.loss > rounding:
+		return
+	case c.loss <= rounding:
+		c.worth = free * (1 + gain)
+	default:
+		c.worth = m.by(gain, c.loss)
+	}
+	if c.worth > m.worth {
+		c.by = m.by
+		*m = c
+	}
+}
