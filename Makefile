@@ -198,6 +198,10 @@ recovery: ## how long training stands still when half of the ActivePSs go, kille
 elastic: ## one server and one worker of 3 + 3 machines replaced: elastically, and by kill and restart (ROUNDS=n)
 	$(GO) run ./test/trials elastic -rounds $(ROUNDS)
 
+.PHONY: agents
+agents: ## what a clock costs as machines are added and the work stays the same: rate, processor time, messages (AGENTS=flags)
+	$(GO) run ./test/trials agents $(AGENTS)
+
 .PHONY: figures
 FIGURES ?=
 figures: ## figures 7-11 of the paper: up to 64 machines in network namespaces with shaped links (root; FIGURES=flags, docs/papers/figures.md)

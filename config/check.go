@@ -354,6 +354,9 @@ func (c *checker) stages() {
 		c.fault("stages.three_above", fmt.Sprintf("%v is below two_above, %v", s.ThreeAbove, s.TwoAbove),
 			"write a ratio at or above two_above")
 	}
+	if s := c.job.Stages; s.ServerBytes < 0 {
+		c.fault("stages.server_bytes", "is negative", "write a number of bytes, or 0 for half of the transient machines always")
+	}
 }
 
 func (c *checker) savings() {

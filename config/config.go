@@ -347,6 +347,9 @@ type Stages struct {
 	TwoAbove float64 `yaml:"two_above" job:"zero"`
 	// ThreeAbove is the ratio above which reliable machines stop computing. Default 15, as there.
 	ThreeAbove float64 `yaml:"three_above" job:"zero"`
+	// ServerBytes is how many bytes of the model's rows are worth a server: a small model is served by fewer than half of the transient
+	// machines (docs/training.md). With 0 half of them always serve. Default 131072.
+	ServerBytes int `yaml:"server_bytes" job:"zero"`
 }
 
 // Local describes the fake cloud: which market it replays, how fast, and how its machines behave.
@@ -428,7 +431,7 @@ func defaults() *Job {
 		Train: Train{
 			Holdout: 0.1, Splits: 64, Partitions: 32, Consistency: BSP, Deterministic: true, EvaluateEvery: 10,
 		},
-		Stages:     Stages{TwoAbove: 1, ThreeAbove: 15},
+		Stages:     Stages{TwoAbove: 1, ThreeAbove: 15, ServerBytes: 128 << 10},
 		Checkpoint: Checkpoint{Keep: 2},
 		Local: Local{
 			Rules: "ec2-2017", Speed: 600, Notice: 4 * time.Second, Boot: 500 * time.Millisecond,

@@ -125,7 +125,7 @@ func TestLoadGood(t *testing.T) {
 			Deterministic: true, EvaluateEvery: 10,
 			Params: map[string]any{"rank": int64(16), "step": 0.01, "note": "007"},
 		},
-		Stages:     Stages{TwoAbove: 1, ThreeAbove: 15},
+		Stages:     Stages{TwoAbove: 1, ThreeAbove: 15, ServerBytes: 128 << 10},
 		Checkpoint: Checkpoint{Every: 10 * time.Second, Keep: 2},
 		Local: Local{
 			Prices: file("prices.csv"), Catalog: file("catalog.csv"), Rules: "ec2-2017",

@@ -81,3 +81,22 @@ func TestSplitsGoWhereTheirDataIs(t *testing.T) {
 		}
 	}
 }
+
+// A small model has few servers, however many machines there are, so that messages grow with the machines and not with their
+// square; a large one is served by half of them (TierML, section 3.2).
+func TestServersSuitTheModel(t *testing.T) {
+	rule := Thresholds{ServerBytes: 1 << 10}
+	for _, c := range []struct {
+		rows              uint64 // of 64 bytes
+		transient, want   int
+		withoutAThreshold int
+	}{{0, 8, 1, 4}, {1, 64, 1, 32}, {16, 64, 1, 32}, {17, 64, 2, 32}, {100, 64, 7, 32}, {100, 1000, 7, 500}, {100, 8, 4, 4}, {1 << 40, 9, 5, 5}, {100, 1, 1, 1}} {
+		schema := &ps.Schema{Tables: []ps.Table{{Rows: c.rows, Cols: 16}}}
+		if n := ServersFor(schema, c.transient, rule); n != c.want {
+			t.Errorf("%d rows on %d machines: %d servers, want %d", c.rows, c.transient, n, c.want)
+		}
+		if n := ServersFor(schema, c.transient, DefaultThresholds()); n != c.withoutAThreshold {
+			t.Errorf("%d rows on %d machines, by the paper: %d servers, want %d", c.rows, c.transient, n, c.withoutAThreshold)
+		}
+	}
+}

@@ -127,9 +127,18 @@ func (la *layout) arrange(members []tiers.Member, stage tiers.Stage) {
 		la.spareLoads, la.spareWorkers = loads, now.Worker
 		return
 	}
-	la.setTarget(tiers.Arrange(now, members, stage, la.Servers))
+	la.setTarget(tiers.Arrange(now, members, stage, la.serving(members, stage)))
 	now.Route = la.cloneRoute()
 	la.spareLoads, *was = was.loads, arrangement{now: now, members: members, loads: loads, stage: stage, servers: la.Servers}
+}
+
+// serving is how many machines are to serve: as many as were asked for, or as suit the model. 0 = all reliable ones.
+func (la *layout) serving(members []tiers.Member, stage tiers.Stage) int {
+	transient, reliable := tiers.Count(members)
+	if la.Servers > 0 || stage == tiers.Stage1 && reliable > 0 {
+		return la.Servers
+	}
+	return tiers.ServersFor(&la.cfg.Job.Schema, transient, la.cfg.Stages)
 }
 
 // setTarget changes where everything should be. Any but arrange's own forgets what the last one was made of.

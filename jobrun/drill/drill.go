@@ -51,6 +51,7 @@ type Watch struct {
 	mapping  clock.Mapping
 	live     []Machine // that take part, in order of launch
 	pending  map[string]Machine
+	owned    map[string]int // partitions that came to each transient machine
 	stage    string
 	lastAt   time.Time // market time of the last clock
 	highest  int64
@@ -89,7 +90,7 @@ const kept = 20
 
 // New knows nothing yet.
 func New() *Watch {
-	return &Watch{mapping: clock.Real(), pending: map[string]Machine{}}
+	return &Watch{mapping: clock.Real(), pending: map[string]Machine{}, owned: map[string]int{}}
 }
 
 // Feed takes an entry in, in order.
@@ -112,7 +113,9 @@ func (w *Watch) Feed(e journal.Entry) {
 	case journal.Leave, journal.Failed, journal.Evicted, journal.Terminated:
 		w.gone(e.Instance)
 	case journal.Stage:
-		w.stage = e.To
+		if w.stage = e.To; e.To == "1" {
+			clear(w.owned)
+		}
 		if w.began {
 			w.report.Stages = append(w.report.Stages, e.From+" -> "+e.To)
 		}
@@ -120,6 +123,9 @@ func (w *Watch) Feed(e journal.Entry) {
 		w.finished = true
 	case journal.ClockDone:
 		w.clock(e)
+	case journal.Move:
+		w.owned[e.To] += e.Count
+		w.owned[e.From] -= min(e.Count, w.owned[e.From])
 	}
 	if !w.began {
 		return
@@ -147,6 +153,7 @@ func (w *Watch) join(id string) {
 func (w *Watch) gone(id string) {
 	before := len(w.live)
 	w.live = slices.DeleteFunc(w.live, func(m Machine) bool { return m.ID == id })
+	delete(w.owned, id)
 	if !w.began {
 		return
 	}
@@ -209,7 +216,10 @@ func (w *Watch) Choose(c Aim, seed uint64) ([]Machine, error) {
 		if w.stage != "2" && w.stage != "3" {
 			return nil, fmt.Errorf("there are no ActivePSs: training is in stage %s, where reliable machines serve", cmp.Or(w.stage, "1"))
 		}
-		servers := transient[:(len(transient)+1)/2] // the oldest half (docs/training.md)
+		servers := slices.DeleteFunc(transient, func(m Machine) bool { return w.owned[m.ID] == 0 })
+		if len(servers) == 0 {
+			return nil, fmt.Errorf("no transient machine%s serves now", where)
+		}
 		if c.Servers == "half" {
 			servers = servers[:(len(servers)+1)/2]
 		}

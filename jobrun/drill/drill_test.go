@@ -42,6 +42,8 @@ func training(t *testing.T) *Watch {
 		w.Feed(journal.Entry{T: launched, Kind: journal.Join, Instance: id})
 	}
 	w.Feed(journal.Entry{T: at(0.1), Kind: journal.Stage, From: "1", To: "2"})
+	w.Feed(journal.Entry{T: at(0.1), Kind: journal.Move, From: "i-0", To: "i-1", Count: 16})
+	w.Feed(journal.Entry{T: at(0.1), Kind: journal.Move, From: "i-0", To: "i-2", Count: 16})
 	for c := range 10 {
 		w.Feed(journal.Entry{T: at(0.2 * float64(c+1)), Kind: journal.ClockDone, Clock: int64(c + 1)})
 	}

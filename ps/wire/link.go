@@ -36,8 +36,8 @@ func Ask[T Message](ctx context.Context, c Caller, generation ps.Generation, req
 	return answer, nil
 }
 
-// Traffic counts bytes.
-type Traffic struct{ In, Out atomic.Int64 }
+// Traffic counts bytes, and the requests that a process has sent.
+type Traffic struct{ In, Out, Requests atomic.Int64 }
 
 // ErrClosed is what calls on a closed link end with.
 var ErrClosed = errors.New("connection closed")
@@ -153,6 +153,7 @@ func (l *Link) Call(ctx context.Context, generation ps.Generation, request Messa
 		l.end(c)
 		return nil, l.broken(err)
 	}
+	l.traffic.Requests.Add(1)
 	stop := func() bool { return true }
 	if ctx.Done() != nil {
 		stop = context.AfterFunc(ctx, func() { l.interrupt(c) })

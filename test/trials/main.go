@@ -6,6 +6,7 @@
 //	chaos     one long storm over one run, every promise checked afterwards
 //	recovery  how long training stands still after a loss
 //	elastic   what a change of machines costs beside kill and restart
+//	agents    what a clock costs as machines are added and the work stays the same
 //	figures   how long clocks take on up to 64 machines whose network is the bottleneck
 package main
 
@@ -29,7 +30,7 @@ type place struct {
 
 // commands define their flags and return what they do.
 var commands = map[string]func(*flag.FlagSet) func(context.Context, place) error{
-	"soak": soak, "chaos": chaos, "recovery": recovery, "elastic": elastic,
+	"soak": soak, "chaos": chaos, "recovery": recovery, "elastic": elastic, "agents": agents,
 	"figures": func(f *flag.FlagSet) func(context.Context, place) error {
 		run := figures.Flags(f)
 		return func(ctx context.Context, at place) error { return run(ctx, at.out) }
@@ -53,7 +54,7 @@ func command(args []string) error {
 	}
 	define := commands[name]
 	if define == nil {
-		return fmt.Errorf("%q: there are soak, chaos, recovery, elastic and figures; -h behind one shows its flags", name)
+		return fmt.Errorf("%q: there are soak, chaos, recovery, elastic, agents and figures; -h behind one shows its flags", name)
 	}
 	f := flag.NewFlagSet("trials "+name, flag.ExitOnError)
 	run := define(f)

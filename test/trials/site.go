@@ -71,6 +71,7 @@ type job struct {
 	Reliable, MaxPrice, Consistency       string // YAML; Consistency is lines below train:
 	Clocks, Splits, Partitions, Evaluate  int
 	TwoAbove, ThreeAbove                  float64
+	FewServers                            bool // as suit a small model; else half of the transient machines, for more to go wrong
 	Heartbeat, Dead, Orphan, Notice, Boot time.Duration
 	FlopsPerVCPU, Speed, Holdout          float64
 	Seed                                  uint64
@@ -120,7 +121,7 @@ train:
   evaluate_every: {{.Evaluate}}
   params: {{.Params}}
   {{.Consistency}}
-stages: {two_above: {{.TwoAbove}}, three_above: {{.ThreeAbove}}}
+stages: {two_above: {{.TwoAbove}}, three_above: {{.ThreeAbove}}{{if not .FewServers}}, server_bytes: 0{{end}}}
 local:
   prices: prices.csv
   catalog: catalog.csv

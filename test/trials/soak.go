@@ -388,6 +388,7 @@ func (s *soaking) storm(ctx context.Context, at place, w workload, m mode, seed 
 	}
 	random := rand.New(rand.NewPCG(seed, 11))
 	j := w.job("storm", m, 1)
+	j.FewServers = true
 	reliable := 1 + random.IntN(2)
 	j.Machines, j.Reliable = 2+random.IntN(6), fmt.Sprintf("{type: c3.large, count: %d}", reliable)
 	j.ThreeAbove, j.Notice = float64(2+random.IntN(2)), time.Duration(1000+random.IntN(3000))*time.Millisecond

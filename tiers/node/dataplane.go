@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"log/slog"
 	"time"
 
 	"github.com/tierml/tierml/internal/location"
@@ -197,6 +198,7 @@ func (s dataServer) Stats() tiers.Heartbeat {
 // dataClient is a ps/client for one worker.
 type dataClient struct {
 	*client.Client
+	log  *slog.Logger
 	rows client.Rows // used again for every Read: a worker reads for one clock at a time
 }
 
@@ -211,7 +213,7 @@ func NewDataClient(c ClientConfig) (Client, error) {
 			return own.Local()
 		}
 	}
-	return &dataClient{Client: client.New(config)}, nil
+	return &dataClient{Client: client.New(config), log: c.Log}, nil
 }
 
 func (d *dataClient) Read(ctx context.Context, g ps.Generation, c ps.Clock, keys []ps.Key, dst []float32, stamps []ps.Stamp) error {
@@ -238,6 +240,8 @@ func (d *dataClient) Contribute(ctx context.Context, g ps.Generation, inc ps.Inc
 
 func (d *dataClient) Close() error {
 	d.Client.Close()
+	in, out := d.Traffic()
+	d.log.Info("client ends", "requests", d.Requests(), "bytes_in", in, "bytes_out", out)
 	return nil
 }
 
