@@ -76,7 +76,7 @@ func (r *session) controllerConfig(policy bidding.Policy, history map[market.Poo
 		Run:      fmt.Sprintf("%s-%d", r.unique(), r.cfg.Part),
 		Policy:   policy,
 		Want:     choice.Want,
-		Stages:   tiers.Thresholds{TwoAbove: job.Stages.TwoAbove, ThreeAbove: job.Stages.ThreeAbove, ServerBytes: int64(job.Stages.ServerBytes)},
+		Stages:   tiers.Thresholds{TwoAbove: job.Stages.TwoAbove, ThreeAbove: job.Stages.ThreeAbove, MostServers: tiers.ServersFor(&r.schema, int64(job.Stages.ServerBytes))},
 		Reliable: elasticity.Reliable{Pool: choice.Reliable.Pool, Type: choice.Reliable.Type, Count: choice.Reliable.Count},
 		Job: elasticity.Job{
 			Schema: r.schema, App: job.Train.App, Params: params, Dataset: dataset, SplitsURL: r.splitsURL,

@@ -18,8 +18,10 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/planner"
+	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/sim"
 	"github.com/tierml/tierml/sim/sweep"
+	"github.com/tierml/tierml/tiers"
 )
 
 // clouds are the blocks of one job on each of them.
@@ -105,8 +107,9 @@ func make3(t *testing.T, cloud, more string) (m made) {
 	job, choice := tempoJob(t, cloud, more)
 	program := fourHours{job: job}
 	work := program.WorkPerClock() * float64(job.Train.Clocks)
+	schema := ps.Schema{Tables: []ps.Table{{Rows: 1000, Cols: 100}}} // worth four servers
 	var err error
-	if m.plan, _, err = sweep.ForJob(job, choice, work); err != nil {
+	if m.plan, _, err = sweep.ForJob(job, choice, work, tiers.ServersFor(&schema, int64(job.Stages.ServerBytes))); err != nil {
 		t.Fatal(err)
 	}
 	m.dry = sweep.OnEC2(m.plan, 4*time.Hour)
@@ -114,7 +117,7 @@ func make3(t *testing.T, cloud, more string) (m made) {
 		t.Fatal(err)
 	}
 	save, again := m.plan.Checkpoints.Times(m.plan.Timing) // as cmd/tierml passes them on
-	r := &session{name: "tempo-1", cfg: Config{Job: job, Choice: choice, Program: program, SaveTime: save, RestartTime: again}}
+	r := &session{name: "tempo-1", schema: schema, cfg: Config{Job: job, Choice: choice, Program: program, SaveTime: save, RestartTime: again}}
 	history := map[market.Pool]*market.History{}
 	for _, p := range choice.Pools {
 		history[p.Pool] = p.History.Until(tempoStart)

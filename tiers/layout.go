@@ -41,19 +41,24 @@ func Count(members []Member) (transient, reliable int) {
 	return transient, reliable
 }
 
-// ServersFor returns how many of so many transient machines serve a model: half of them (TierML, section 3.2) or fewer, one for each
-// ServerBytes of the rows. So the messages of a clock, of which every worker sends some to every server, grow with the machines and
-// not with their square. Sparse rows count as full ones.
-func ServersFor(s *ps.Schema, transient int, t Thresholds) int {
-	half := (transient + 1) / 2
-	if t.ServerBytes <= 0 {
-		return half
+// ServersFor returns how many machines serve a model at most, one for each so many bytes of its rows; 0 = any number. With it the
+// messages of a clock, of which every worker sends some to every server, grow with the machines and not with their square. Sparse
+// rows count as full ones.
+func ServersFor(s *ps.Schema, bytes int64) int {
+	if bytes <= 0 {
+		return 0
 	}
-	var bytes float64
+	var model float64
 	for i := range s.Tables {
-		bytes += 4 * float64(s.Tables[i].Rows) * float64(s.Tables[i].Width())
+		model += 4 * float64(s.Tables[i].Rows) * float64(s.Tables[i].Width())
 	}
-	return int(min(max(math.Ceil(bytes/float64(t.ServerBytes)), 1), float64(half)))
+	return int(min(max(math.Ceil(model/float64(bytes)), 1), ps.MaxPartitions))
+}
+
+// Serving returns how many of so many transient machines serve: half of them (TierML, section 3.2), or fewer.
+func (t Thresholds) Serving(transient int) int {
+	half := (transient + 1) / 2
+	return min(half, cmp.Or(t.MostServers, half))
 }
 
 // Arrange returns the layout of a stage on the members, with so many servers (0 = the stage's own number: all reliable

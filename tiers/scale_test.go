@@ -85,18 +85,19 @@ func TestSplitsGoWhereTheirDataIs(t *testing.T) {
 // A small model has few servers, however many machines there are, so that messages grow with the machines and not with their
 // square; a large one is served by half of them (TierML, section 3.2).
 func TestServersSuitTheModel(t *testing.T) {
-	rule := Thresholds{ServerBytes: 1 << 10}
 	for _, c := range []struct {
-		rows              uint64 // of 64 bytes
-		transient, want   int
-		withoutAThreshold int
-	}{{0, 8, 1, 4}, {1, 64, 1, 32}, {16, 64, 1, 32}, {17, 64, 2, 32}, {100, 64, 7, 32}, {100, 1000, 7, 500}, {100, 8, 4, 4}, {1 << 40, 9, 5, 5}, {100, 1, 1, 1}} {
+		rows            uint64 // of 64 bytes
+		bytes           int64
+		transient, want int
+	}{
+		{0, 1 << 10, 8, 1}, {1, 1 << 10, 64, 1}, {16, 1 << 10, 64, 1}, {17, 1 << 10, 64, 2}, {100, 1 << 10, 64, 7}, {100, 1 << 10, 1000, 7},
+		{100, 1 << 10, 8, 4}, {1 << 40, 1 << 10, 9, 5}, {100, 1 << 10, 1, 1}, {16, 0, 64, 32}, {0, 0, 9, 5},
+	} {
 		schema := &ps.Schema{Tables: []ps.Table{{Rows: c.rows, Cols: 16}}}
-		if n := ServersFor(schema, c.transient, rule); n != c.want {
-			t.Errorf("%d rows on %d machines: %d servers, want %d", c.rows, c.transient, n, c.want)
-		}
-		if n := ServersFor(schema, c.transient, DefaultThresholds()); n != c.withoutAThreshold {
-			t.Errorf("%d rows on %d machines, by the paper: %d servers, want %d", c.rows, c.transient, n, c.withoutAThreshold)
+		rule := DefaultThresholds()
+		rule.MostServers = ServersFor(schema, c.bytes)
+		if n := rule.Serving(c.transient); n != c.want {
+			t.Errorf("%d rows, %d bytes to a server, %d machines: %d servers, want %d", c.rows, c.bytes, c.transient, n, c.want)
 		}
 	}
 }

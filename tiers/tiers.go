@@ -57,12 +57,12 @@ type Member struct {
 type Thresholds struct {
 	TwoAbove   float64 // stage 2 above this ratio; default 1
 	ThreeAbove float64 // stage 3 above this ratio; default 15
-	// ServerBytes is how much of the model is worth a server: a smaller one is served by fewer than half of the transient machines
-	// (ServersFor). 0 = half of them serve whatever the model is, as in the paper.
-	ServerBytes int64
+	// MostServers is how many transient machines serve at most (ServersFor). 0 = half of them serve, however many there are, as in
+	// the paper.
+	MostServers int
 }
 
-// ServerBytes is the usual Thresholds.ServerBytes. Each worker talks to each server in every clock, so what a small model gains from
+// ServerBytes is how much of a model is usually worth a server. Each worker talks to each server in every clock, so what a small model gains from
 // another server is lost in messages. On loopback a message costs about as much processor time as copying 100 KiB.
 const ServerBytes = 128 << 10
 

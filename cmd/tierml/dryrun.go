@@ -18,12 +18,14 @@ import (
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/progress"
+	"github.com/tierml/tierml/jobrun"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/planner"
 	"github.com/tierml/tierml/planner/local"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/sim"
 	"github.com/tierml/tierml/sim/sweep"
+	"github.com/tierml/tierml/tiers"
 )
 
 type dryRunOptions struct {
@@ -241,15 +243,17 @@ func (o dryRunOptions) simulation(ctx context.Context, job *config.Job, ownWork 
 	if err != nil {
 		return cfg, nil, nil, o.blame(err)
 	}
-	work := 1.0 // replaced by --hours
+	work, servers := 1.0, 0 // replaced by --hours, which reads no data: nobody knows the model, and half of the machines serve
 	if ownWork {
 		program, _, err := prepare(ctx, job, func(ps.Split) (io.WriteCloser, error) { return discard{}, nil })
 		if err != nil {
 			return cfg, nil, nil, err
 		}
 		work = program.WorkPerClock() * float64(job.Train.Clocks)
+		schema := jobrun.SchemaOf(job, program)
+		servers = tiers.ServersFor(&schema, int64(job.Stages.ServerBytes))
 	}
-	cfg, skipped, err = sweep.ForJob(job, choice, work)
+	cfg, skipped, err = sweep.ForJob(job, choice, work, servers)
 	return cfg, skipped, recorded.Doubts(choice.Pools), err
 }
 

@@ -29,6 +29,7 @@ import (
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/sim"
 	"github.com/tierml/tierml/sim/sweep"
+	"github.com/tierml/tierml/tiers"
 )
 
 func newPlanCommand() *cobra.Command {
@@ -178,7 +179,7 @@ func prepareJobWith(ctx context.Context, job *config.Job, prepare func() (apps.P
 			input.Warnings = append(slices.Clone(input.Warnings), warning)
 		}
 	}
-	if p.sim, p.skipped, err = sweep.ForJob(job, p.choice, input.Work); err != nil {
+	if p.sim, p.skipped, err = sweep.ForJob(job, p.choice, input.Work, tiers.ServersFor(&schema, int64(job.Stages.ServerBytes))); err != nil {
 		return nil, err
 	}
 	if p.basis, err = calibrate(&p.sim); err != nil {

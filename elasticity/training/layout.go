@@ -138,7 +138,7 @@ func (la *layout) serving(members []tiers.Member, stage tiers.Stage) int {
 	if la.Servers > 0 || stage == tiers.Stage1 && reliable > 0 {
 		return la.Servers
 	}
-	return tiers.ServersFor(&la.cfg.Job.Schema, transient, la.cfg.Stages)
+	return la.cfg.Stages.Serving(transient)
 }
 
 // setTarget changes where everything should be. Any but arrange's own forgets what the last one was made of.

@@ -18,14 +18,15 @@ import (
 
 // socket is a stream socket that the runtime's poller does not know. The poller wakes a thread for every arrival, also
 // while another thread is waiting for the same bytes, as a blocking C program would; two wake-ups where one is needed
-// cost more than a small request. So a reader here waits in the kernel by itself: at first in the call that reads, for
-// patience at most, then until there is something to read or to look at.
+// cost more than a small request. So a reader here waits in the call that reads, for patience at most. Then it dozes until the
+// porter rings, and the next time, when waits have been long, it does so at once.
 //
 // One goroutine reads and one writes at a time.
 type socket struct {
 	net.Conn // the original, closed: for its addresses
 	fd       int
-	wake     int // an event counter; above 0 it ends a wait for reading
+	bell     chan struct{} // a token in it ends a doze
+	dozing   bool          // the last wait was long: the reader's
 
 	using  sync.RWMutex // held for reading while the descriptors are in use
 	closed atomic.Bool
@@ -35,8 +36,6 @@ type socket struct {
 	incoming, outgoing vector
 	oneRead            [1][]byte      // scratch of the reader
 	yielded            time.Time      // likewise
-	polled             [2]unix.PollFd // likewise
-	until              unix.Timespec  // likewise
 	polledOut          [1]unix.PollFd // scratch of the writer
 }
 
@@ -70,13 +69,12 @@ func newSocket(conn net.Conn) net.Conn {
 	if err != nil || fd < 0 {
 		return conn
 	}
-	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	if err != nil {
+	if err := house.enter(); err != nil {
 		_ = unix.Close(fd)
 		return conn
 	}
 	_ = conn.Close() // takes it out of the poller; the connection lives on in fd
-	s := &socket{Conn: conn, fd: fd, wake: wake}
+	s := &socket{Conn: conn, fd: fd, bell: make(chan struct{}, 1)}
 	if err := s.block(); err != nil {
 		_ = s.Close()
 	}
@@ -112,7 +110,7 @@ func (s *socket) Close() error {
 	s.ring()
 	s.using.Lock() // until nobody uses them
 	defer s.using.Unlock()
-	_ = unix.Close(s.wake)
+	house.leave(s)
 	return os.NewSyscallError("close", unix.Close(s.fd))
 }
 
@@ -127,8 +125,10 @@ func (s *socket) CloseWrite() error {
 }
 
 func (s *socket) ring() {
-	one := [8]byte{1}
-	_, _ = unix.Write(s.wake, one[:])
+	select {
+	case s.bell <- struct{}{}:
+	default: // it has rung already
+	}
 }
 
 // SetReadDeadline bounds reads, also one that is under way.
@@ -219,10 +219,16 @@ func (s *socket) readVector(pieces [][]byte) (int, error) {
 			return 0, os.ErrDeadlineExceeded
 		}
 		s.yield()
-		n, err := s.incoming.call(unix.SYS_RECVFROM, unix.SYS_RECVMSG, s.fd, pieces, 0)
+		flags := uintptr(0)
+		if s.dozing {
+			flags = unix.MSG_DONTWAIT
+		}
+		n, err := s.incoming.call(unix.SYS_RECVFROM, unix.SYS_RECVMSG, s.fd, pieces, flags)
 		switch {
 		case err == unix.EAGAIN:
-			s.awaitReadable(left)
+			if err := s.doze(left); err != nil {
+				return 0, err
+			}
 		case err == unix.EINTR:
 		case err != 0:
 			return 0, os.NewSyscallError("recvmsg", err)
@@ -245,20 +251,24 @@ func (s *socket) yield() {
 	}
 }
 
-// awaitReadable returns when there is something to read, or to look at again.
-func (s *socket) awaitReadable(left time.Duration) {
-	var timeout *unix.Timespec
+// doze returns when there is something to read, or to look at again. It learns whether that took long.
+func (s *socket) doze(left time.Duration) error {
+	if err := house.rouse(s); err != nil {
+		return os.NewSyscallError("epoll_ctl", err)
+	}
+	var late <-chan time.Time
 	if left != forEver {
-		s.until = unix.NsecToTimespec(left.Nanoseconds())
-		timeout = &s.until
+		timer := time.NewTimer(left)
+		defer timer.Stop()
+		late = timer.C
 	}
-	s.polled[0] = unix.PollFd{Fd: int32(s.fd), Events: unix.POLLIN}
-	s.polled[1] = unix.PollFd{Fd: int32(s.wake), Events: unix.POLLIN}
-	_, _ = unix.Ppoll(s.polled[:], timeout, nil)
-	if s.polled[1].Revents != 0 {
-		var count [8]byte
-		_, _ = unix.Read(s.wake, count[:])
+	began := time.Now()
+	select {
+	case <-s.bell:
+	case <-late:
 	}
+	s.dozing = time.Since(began) > patience
+	return nil
 }
 
 // Write writes all of b.

@@ -19,9 +19,9 @@ import (
 )
 
 // ForJob returns the simulation of a job as `tierml run` would run it on the fake cloud: its own work (of all clocks, in
-// floating-point operations), start, speed, notice, boot and script. Skipped says which steps of the script the
+// floating-point operations), most servers (tiers.Thresholds.MostServers), start, speed, notice, boot and script. Skipped says which steps of the script the
 // simulator cannot do.
-func ForJob(job *config.Job, choice planner.Resolved, work float64) (cfg sim.Config, skipped []string, err error) {
+func ForJob(job *config.Job, choice planner.Resolved, work float64, servers int) (cfg sim.Config, skipped []string, err error) {
 	policy, err := bidding.ByName(job.Policy)
 	if err != nil {
 		return sim.Config{}, nil, err
@@ -36,7 +36,7 @@ func ForJob(job *config.Job, choice planner.Resolved, work float64) (cfg sim.Con
 		Policy: policy, Rules: rules, Want: choice.Want, Pools: choice.Pools, Capacity: choice.Capacity,
 		Reliable:   elasticity.Reliable{Pool: choice.Reliable.Pool, Type: choice.Reliable.Type, Count: choice.Reliable.Count},
 		Allocation: provisioner.Allocation(job.Resources.ProviderChooses()),
-		Stages:     tiers.Thresholds{TwoAbove: job.Stages.TwoAbove, ThreeAbove: job.Stages.ThreeAbove},
+		Stages:     tiers.Thresholds{TwoAbove: job.Stages.TwoAbove, ThreeAbove: job.Stages.ThreeAbove, MostServers: servers},
 
 		FLOPSPerVCPU: float64(job.Local.FlopsPerVCPU),
 		Checkpoints:  checkpoints(job),
