@@ -38,6 +38,9 @@ const (
 	envPowerOffAfter = "TIERML_POWER_OFF_AFTER" // minutes; unset = the machine has no such timer
 )
 
+// shedAgain is when an agent has joined and idles, or works: what joining took is not needed any longer.
+const shedAgain = 20 * time.Second
+
 func newAgentCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "agent",
@@ -75,6 +78,8 @@ func runAgent(ctx context.Context, env func(string) string, logTo io.Writer) err
 	if env("GOGC") == "" {
 		heap.Tune()
 	}
+	heap.Shed()
+	defer time.AfterFunc(shedAgain, heap.Shed).Stop()
 	log := slog.New(&marketLog{slog.NewTextHandler(logTo, nil), mapping})
 	machine, err := providers.Machine(env, mapping, log)
 	if err != nil {

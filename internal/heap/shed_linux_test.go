@@ -1,0 +1,47 @@
+package heap
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// mapped is how much of the program is resident, in KiB.
+func mapped(t *testing.T) (kB int) {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/smaps_rollup")
+	if err != nil {
+		t.Skip(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		var n int
+		switch name, rest, _ := strings.Cut(line, ":"); name {
+		case "Rss":
+			_, _ = fmt.Sscan(rest, &n)
+			kB += n
+		case "Anonymous":
+			_, _ = fmt.Sscan(rest, &n)
+			kB -= n
+		}
+	}
+	return kB
+}
+
+// Pages of the program go, and come back as they were.
+func TestShed(t *testing.T) {
+	program, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Skip(err)
+	}
+	written := map[string]int{"a": 1} // data of the program's own stay
+	before := mapped(t)
+	Shed()
+	after := mapped(t)
+	if after >= before {
+		t.Errorf("%d KiB of the program are mapped, and were %d", after, before)
+	}
+	if again, err := os.ReadFile("/proc/self/exe"); err != nil || len(again) != len(program) || written["a"] != 1 {
+		t.Errorf("the program is not what it was: %v", err)
+	}
+}
