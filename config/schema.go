@@ -34,7 +34,7 @@ var examples = map[string]string{
 	"train.stop.patience": "patience: 30", "train.stop.time": "time: 8h", "train.params": "params: {rank: 16, step: 0.01}",
 	"stages": "stages: {two_above: 1, three_above: 15}", "stages.two_above": "two_above: 1", "stages.three_above": "three_above: 15",
 	"stages.server_bytes": "server_bytes: 65536",
-	"local": "local:, and below it prices:, catalog: and start:", "advisor": "advisor: data/spot-advisor-data.json", "local.speed": "speed: 600",
+	"local":               "local:, and below it prices:, catalog: and start:", "advisor": "advisor: data/spot-advisor-data.json", "local.speed": "speed: 600",
 	"local.capacity": "capacity: {c3.2xlarge: 12}", "local.script": "script: [{at: 6h, do: kill}]", "local.script[].count": "count: 3",
 	"cluster": "cluster: tierml",
 	"owner":   "owner: ann",
