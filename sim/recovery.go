@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"errors"
+
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
 )
@@ -91,6 +93,9 @@ func saved(partitions []ps.Partition) (out tiers.Saved) {
 }
 
 func (n *node) Recover(do tiers.Recover) error {
+	if do.Generation < max(n.generation, n.fenced) {
+		return errors.New("an older generation")
+	}
 	f := n.f
 	f.cut, f.delivered, f.committed, f.complete = 0, do.Cut, do.Cut, do.Cut
 	for i := range f.splits {

@@ -295,6 +295,9 @@ func (w *Worker) Stop() {
 	w.breakOff()
 }
 
+// Over reports whether Stop was called and nothing is under way any more.
+func (w *Worker) Over() bool { return w.stopping && w.Round == nil && w.Sending == nil }
+
 // Stock returns the splits that this worker holds, each with its first clock that does not count yet. A controller asks that has just
 // been started: releases that wait for a round were asked for by the one before. They are dropped, since the splits are named
 // here and nobody would hear that they were given away. Splits whose data is not here yet are dropped as well: nothing of them has

@@ -119,12 +119,12 @@ func (r *reader) leave() {
 // in time.
 func (r *reader) begin(ctx context.Context, next *round, computing time.Duration) {
 	r.leave()
-	r.missing = r.cache.Missing(next.clock, r.needs(next), r.missing[:0])
+	r.missing = r.cache.Missing(next.Clock, r.needs(next), r.missing[:0])
 	if len(r.missing) == 0 {
 		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	a := &ahead{generation: next.generation, clock: next.clock, cancel: cancel, now: make(chan struct{}), done: make(chan struct{})}
+	a := &ahead{generation: next.Generation, clock: next.Clock, cancel: cancel, now: make(chan struct{}), done: make(chan struct{})}
 	r.ahead = a
 	timer := time.NewTimer(computing - early*r.took)
 	go func() { // the next read, or leave, waits for it
@@ -146,7 +146,7 @@ func (r *reader) begin(ctx context.Context, next *round, computing time.Duration
 func (r *reader) needs(next *round) []ps.Key {
 	r.next.clear()
 	for _, member := range r.space.team(next.data).members() {
-		r.asked = needs(member, next.clock, next.evaluate, r.asked[:0])
+		r.asked = needs(member, next.Clock, next.evaluate, r.asked[:0])
 		r.next.ask(r.asked)
 	}
 	return r.next.number()
@@ -165,7 +165,7 @@ func (r *reader) own(of *round, sequence uint64, updates []ps.Sums) error {
 	if r.cache == nil {
 		return nil
 	}
-	return r.cache.Own(of.generation, sequence, of.clock, updates)
+	return r.cache.Own(of.Generation, sequence, of.Clock, updates)
 }
 
 // counted says that it counts.

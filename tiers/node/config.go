@@ -13,6 +13,7 @@ import (
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
+	"github.com/tierml/tierml/tiers/agent"
 )
 
 // Config configures a node. Fields are required unless said otherwise.
@@ -100,20 +101,11 @@ type ServerConfig struct {
 type Server interface {
 	// Serve serves until ctx is done.
 	Serve(ctx context.Context) error
-	SetRoute(g ps.Generation, route ps.Route, peers map[ps.ServerID]string) error
-	Own(do tiers.Own) error
-	BackUp(do tiers.BackUp) error
-	NameCut(cut ps.Clock) error
-	UnnameCut(cut ps.Clock) error
-	CommitCut(cut ps.Clock) error
+	agent.Server
 	// SaveCut writes what is backed up here to a blob store. It calls held, always, once later cuts may be committed.
 	SaveCut(ctx context.Context, do tiers.SaveCut, held func()) ([]tiers.SavedPart, error)
 	MoveOut(ctx context.Context, p ps.Partition, to ps.ServerID, address string) error
-	Promote(cut ps.Clock, partitions []ps.Partition) error
 	FenceWorker(inc ps.Incarnation) ([]tiers.Standing, error)
-	SettleWorker(inc ps.Incarnation, sequence uint64, commit bool) error
-	FenceGeneration(g ps.Generation) (tiers.Holdings, error)
-	Recover(do tiers.Recover) error
 	// TakeStock returns what is owned and backed up here; the caller adds the worker's part.
 	TakeStock() tiers.Stock
 	// Stats returns a Heartbeat's figures; the caller adds the generation and the client's bytes.

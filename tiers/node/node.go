@@ -1,5 +1,6 @@
 // Package node is the agent on each machine of a job. At the controller's commands it serves partitions, backs others up and
-// works on splits; it reports progress, heartbeats and the provider's warnings. It refuses to know the reasons for its commands,
+// works on splits; it reports progress, heartbeats and the provider's warnings. tiers/agent decides what a command and the end of a
+// round come to, and this package carries it out. It refuses to know the reasons for its commands,
 // what a machine costs, and anything about other machines but their addresses.
 //
 // A role is the lifetime of one function: the machine is a worker while worker.run runs and a server while Server.Serve does.
@@ -25,6 +26,7 @@ import (
 	"github.com/tierml/tierml/internal/trust"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
+	"github.com/tierml/tierml/tiers/agent"
 	"github.com/tierml/tierml/tiers/node/outbox"
 )
 
@@ -138,8 +140,9 @@ type node struct {
 	warned   atomic.Pointer[tiers.Warned] // the last eviction warning, for a controller that comes later
 
 	// Owned by converse.
-	controller string // the controller process that we talk to
-	job        *job   // nil before the first Welcome
+	controller string      // the controller process that we talk to
+	agent      agent.Agent // its Worker is guarded by the worker's lock
+	job        *job        // nil before the first Welcome
 	obeyed     map[uint64]struct{}
 }
 
@@ -157,6 +160,7 @@ func newNode(cfg Config, id Identity, user UserData, listener net.Listener, task
 		reports:  outbox.New[tiers.Report](0),
 		obeyed:   map[uint64]struct{}{},
 	}
+	n.agent.Report = n.report
 	recent := slog.NewTextHandler(&n.recent, nil)
 	n.log = slog.New(slog.NewMultiHandler(cfg.Log.Handler(), recent)).With("node", string(id.Instance))
 	return n
@@ -168,7 +172,12 @@ func (n *node) logPacing() {
 	}
 }
 
-func (n *node) report(r tiers.Report) { n.reports.Put(r) }
+func (n *node) report(r tiers.Report) {
+	if a, ok := r.(tiers.Answer); ok && a.Code == tiers.CodeFailed {
+		n.log.Warn("command failed", "id", a.ID, "error", a.Error)
+	}
+	n.reports.Put(r)
+}
 
 func (n *node) hello() tiers.Hello {
 	h := tiers.Hello{
@@ -179,7 +188,7 @@ func (n *node) hello() tiers.Hello {
 		VCPU:     n.user.VCPU,
 	}
 	if n.job != nil {
-		h.Incarnation, h.Generation = n.job.welcome.Incarnation, n.job.worker.present()
+		h.Incarnation, h.Generation = n.job.welcome.Incarnation, n.job.worker.generation()
 	}
 	return h
 }
@@ -264,11 +273,13 @@ func (n *node) join(ctx context.Context, do tiers.Welcome) (*job, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the client: %w", err)
 	}
+	space := newWorkspace(&do.Schema, app, n.cfg.threads())
 	j := &job{
 		welcome: do,
 		server:  server,
 		client:  client,
-		worker:  newWorker(client, do, newWorkspace(&do.Schema, app, n.cfg.threads()), n.cfg.Flops, n.report, n.log),
+		worker: &worker{client: client, evalEvery: do.EvalEvery, log: n.log, pacer: pacer{rate: n.cfg.Flops}, space: space,
+			rows: newReader(client, space), wake: make(chan struct{}, 1), agent: &n.agent.Worker},
 		store: &store{app: app, seed: do.Schema.Seed, splits: map[ps.Split]*entry{},
 			open: openIn(n.cfg, do.SplitsURL), limit: n.user.SplitBytes},
 		working: make(chan struct{}),
@@ -276,7 +287,11 @@ func (n *node) join(ctx context.Context, do tiers.Welcome) (*job, error) {
 	if late, ok := app.(apps.Late); ok {
 		j.worker.rows.readLate(late.ReadLate())
 	}
-	j.store.active = j.worker.active
+	j.store.active = func() []ps.Split { return locked(j.worker, (*agent.Worker).Splits) }
+	n.agent = agent.Agent{Server: routed{server, client}, Report: n.report, Here: func(id ps.Split) any { return j.store.get(id) },
+		Lock: &j.worker.mu}
+	n.agent.Overlap = j.worker.rows.cache != nil
+	n.agent.Join(do)
 	n.task(ctx, func() error { return j.serve(ctx) })
 	n.task(ctx, func() error { return n.work(ctx, j) })
 	n.task(ctx, func() error { return n.beat(ctx, j) })
@@ -312,7 +327,7 @@ func (j *job) heartbeat() tiers.Heartbeat {
 	in, out := j.client.Traffic()
 	h.BytesIn, h.BytesOut = h.BytesIn+in, h.BytesOut+out
 	h.BytesSaved, h.Waited = j.worker.rows.saved()
-	h.Generation = j.worker.present()
+	h.Generation = j.worker.generation()
 	return h
 }
 

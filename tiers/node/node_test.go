@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -355,6 +356,7 @@ func TestReleaseMayDropTheClockUnderWay(t *testing.T) {
 type slowApp struct {
 	toy
 	computing, goOn chan struct{}
+	once            sync.Once
 }
 
 func (a *slowApp) LoadSplit(id ps.Split, r io.Reader, seed uint64) (apps.Split, error) {
@@ -374,7 +376,7 @@ func (s *slowSplit) Run(c ps.Clock, rows apps.Rows, evaluate bool) (apps.Stats, 
 	select {
 	case <-s.app.goOn:
 	default:
-		close(s.app.computing)
+		s.app.once.Do(func() { close(s.app.computing) })
 		<-s.app.goOn
 	}
 	return s.Split.Run(c, rows, evaluate)

@@ -7,20 +7,21 @@ import (
 
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
+	"github.com/tierml/tierml/tiers/agent"
 )
 
 // compute does a round: read, compute, wait for the declared rate, and begin to contribute. What it reports is how long
 // that took from when the rows were there, in wall-clock seconds: before, it may have waited for others.
 func (w *worker) compute(life, ctx context.Context, r *round) error {
 	team := w.space.team(r.data)
-	w.space.begin(team, r.clock, r.evaluate)
-	if r.taken {
+	w.space.begin(team, r.Clock, r.evaluate)
+	if r.Taken {
 		w.rows.renew()
 	}
-	if err := w.rows.read(ctx, r.generation, r.clock, w.space.keys, w.space.given); err != nil {
+	if err := w.rows.read(ctx, r.Generation, r.Clock, w.space.keys, w.space.given); err != nil {
 		return fmt.Errorf("reading %d rows: %w", len(w.space.keys), err)
 	}
-	if !w.begin(r) {
+	if !locked(w, func(a *agent.Worker) bool { return a.Begin(r.Round) }) {
 		return errBrokenOff
 	}
 	began := time.Now()
@@ -38,10 +39,8 @@ func (w *worker) readAhead(life context.Context, r *round) {
 	if w.rows.cache == nil || w.rows.late {
 		return
 	}
-	w.mu.Lock()
-	next := w.group(r)
-	w.mu.Unlock()
-	if next != nil && !next.taken {
+	next := locked(w, func(a *agent.Worker) *round { return w.round(a.After(r.Round)) })
+	if next != nil && !next.Taken {
 		w.rows.begin(life, next, w.computing)
 	}
 }
@@ -49,18 +48,18 @@ func (w *worker) readAhead(life context.Context, r *round) {
 // runSplits computes the round's splits and holds them to the declared rate.
 func (w *worker) runSplits(ctx context.Context, r *round, t team) ([]tiers.SplitStats, error) {
 	started := time.Now()
-	measured, at, err := w.space.compute(ctx, t, r.clock, r.evaluate)
+	measured, at, err := w.space.compute(ctx, t, r.Clock, r.evaluate)
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil && at >= 0:
-		return nil, fmt.Errorf("split %d: %w: %w", r.splits[at], errUncomputable, err)
+		return nil, fmt.Errorf("split %d: %w: %w", r.Splits[at], errUncomputable, err)
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", errUncomputable, err)
 	}
-	stats := make([]tiers.SplitStats, len(r.splits))
+	stats := make([]tiers.SplitStats, len(r.Splits))
 	var work float64
-	for i, id := range r.splits {
+	for i, id := range r.Splits {
 		stats[i] = splitStats(id, measured[i])
 		work += measured[i].Work
 	}
@@ -70,7 +69,7 @@ func (w *worker) runSplits(ctx context.Context, r *round, t team) ([]tiers.Split
 // send begins to contribute a round, once the one before it has been contributed.
 func (w *worker) send(life, ctx context.Context, r *round, updates []ps.Sums, stats []tiers.SplitStats, began time.Time) error {
 	w.awaitSent()
-	if !w.computed(r) {
+	if !locked(w, func(a *agent.Worker) bool { return a.Computed(r.Round) }) {
 		return errBrokenOff
 	}
 	w.sequence++
@@ -84,7 +83,7 @@ func (w *worker) send(life, ctx context.Context, r *round, updates []ps.Sums, st
 		defer close(sent)
 		defer r.cancel(nil)
 		err := guard(func() error {
-			return w.client.Contribute(ctx, r.generation, w.inc, sequence, r.clock, r.splits, updates)
+			return w.client.Contribute(ctx, r.Generation, w.agent.Incarnation, sequence, r.Clock, r.Splits, updates)
 		})
 		if err != nil {
 			err = fmt.Errorf("contributing: %w", err)

@@ -20,7 +20,7 @@ type store struct {
 	open func(ps.Split) (io.ReadCloser, error)
 	// limit is how many bytes may be in memory, as they are on disk; 0 = all. Active splits are, whatever it says.
 	limit  int64
-	active func() map[ps.Split]bool // those that the worker has; nil = none
+	active func() []ps.Split // those that the worker has; nil = none
 
 	mu     sync.Mutex
 	splits map[ps.Split]*entry
@@ -85,7 +85,7 @@ func (s *store) trim() {
 	if s.limit == 0 {
 		return
 	}
-	active := map[ps.Split]bool{}
+	var active []ps.Split
 	if s.active != nil {
 		active = s.active() // before our lock: the worker asks for splits while it holds its own
 	}
@@ -95,7 +95,7 @@ func (s *store) trim() {
 		var oldest *entry
 		var which ps.Split
 		for id, e := range s.splits {
-			if e.data != nil && !active[id] && e.used != s.uses && (oldest == nil || e.used < oldest.used) {
+			if e.data != nil && !slices.Contains(active, id) && e.used != s.uses && (oldest == nil || e.used < oldest.used) {
 				oldest, which = e, id
 			}
 		}

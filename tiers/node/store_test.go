@@ -23,8 +23,8 @@ func (sized) LoadSplit(_ ps.Split, r io.Reader, _ uint64) (apps.Split, error) {
 // in memory. The most recently used stay.
 func TestInactiveSplitsStayWhereTheyFit(t *testing.T) {
 	var read []ps.Split
-	active := map[ps.Split]bool{0: true}
-	s := &store{app: sized{}, splits: map[ps.Split]*entry{}, limit: 35, active: func() map[ps.Split]bool { return active },
+	active := []ps.Split{0}
+	s := &store{app: sized{}, splits: map[ps.Split]*entry{}, limit: 35, active: func() []ps.Split { return active },
 		open: func(id ps.Split) (io.ReadCloser, error) {
 			read = append(read, id)
 			if id == 9 {
