@@ -2,7 +2,10 @@ package main
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/tierml/tierml/internal/journal"
@@ -51,5 +54,49 @@ func TestRunByKillAndRestart(t *testing.T) {
 	table := s.start("report", "runs/small-1", "runs/small-1").wait(0)
 	if !strings.Contains(table, "small-1 against small-1: +0.0 % cost, +0.0 % time") {
 		t.Errorf("compared with itself:\n%s", table)
+	}
+}
+
+// The controller of a job by kill and restart is killed while its machines live on. The next one ends them, buys others, and goes
+// on from the newest checkpoint to the same model; nobody is left.
+func TestKillAndRestartIsResumed(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	job := s.job(choices{Clocks: 40, Speed: 60, Flops: 30_000, Orphan: "2m", Limits: "checkpoint: {every: 500ms}"})
+	cloud, endpoint := s.cloud("60", "30000")
+	run := s.start("run", "-y", "--policy", "checkpoint", "--endpoint", endpoint, job)
+	s.until(run, "small-1", "a checkpoint", func(e []journal.Entry) bool { return count(e, journal.Checkpoint) > 0 })
+	run.signal(syscall.SIGKILL)
+	run.wait(-1)
+	before := s.journal("small-1")
+	s.start("run", "-y", "--resume", filepath.Join("runs", "small-1")).wait(0)
+	entries := s.journal("small-1")
+	checkEntries(t, entries)
+
+	forgotten, joins := 0, 0
+	for _, e := range entries[len(before):] {
+		switch {
+		case e.Kind == journal.Terminated && strings.Contains(e.Why, "its controller was lost"):
+			forgotten++
+		case e.Kind == journal.Join:
+			joins++
+			if e.Clock == 0 {
+				t.Errorf("%s begins at clock 0, although there is a checkpoint", e.Instance)
+			}
+		}
+	}
+	if forgotten == 0 || joins == 0 {
+		t.Errorf("%d machines of the former controller were ended, %d joined afterwards", forgotten, joins)
+	}
+	for _, i := range s.instances(endpoint) {
+		if i.State != "terminated" && i.State != "shutting-down" {
+			t.Errorf("%s is left behind: %s", i.ID, i.State)
+		}
+	}
+	cloud.signal(os.Interrupt)
+	cloud.wait(0)
+	s.nothingRuns()
+	if !bytes.Equal(s.read("small-1", rundir.ModelFile), s.modelOfOneProcess(s.path(job))) {
+		t.Error("the model is not that of a single process")
 	}
 }
