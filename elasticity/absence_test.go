@@ -117,22 +117,9 @@ func (n *node) takeStock(id uint64) {
 	}
 	s := tiers.Stock{Generation: n.generation, Suspended: n.suspended, Version: n.route.Version, Named: n.cut}
 	for _, p := range n.owned() {
-		o := tiers.OwnedPartition{Partition: p, Folded: n.shards[p].Folded()}
-		o.Base, _ = n.shards[p].Base()
-		for split := range n.w.schema.Splits {
-			o.Marks = append(o.Marks, n.shards[p].Mark(ps.Split(split)))
-		}
-		s.Owned = append(s.Owned, o)
+		s.Owned = append(s.Owned, n.shards[p].Tell())
 	}
-	for p := range n.w.schema.Partitions {
-		if b := n.backups[ps.Partition(p)]; b != nil {
-			cut, any := b.Cut()
-			if !any {
-				cut = -1
-			}
-			s.Backups = append(s.Backups, tiers.BackupHolding{Partition: ps.Partition(p), Cut: cut, Delivered: b.Delivered()})
-		}
-	}
+	s.Backups = n.holdings()
 	s.Splits = n.agent.Stock()
 	for split := range n.w.schema.Splits {
 		s.Loaded = append(s.Loaded, ps.Split(split))

@@ -357,12 +357,7 @@ func (n *node) fenceWorker(id uint64, inc ps.Incarnation) {
 	n.fenced[inc] = true
 	var st tiers.Standings
 	for _, p := range n.owned() {
-		s := n.shards[p]
-		standing := tiers.Standing{Partition: p, Standing: s.Fence(inc)}
-		for split := range n.w.schema.Splits {
-			standing.Marks = append(standing.Marks, s.Mark(ps.Split(split)))
-		}
-		st.Partitions = append(st.Partitions, standing)
+		st.Partitions = append(st.Partitions, n.shards[p].TellOf(inc))
 	}
 	n.answer(id, nil, st)
 }
@@ -385,27 +380,21 @@ func (n *node) FenceGeneration(g ps.Generation) (tiers.Holdings, error) {
 			s.CancelMove()
 		}
 	}
-	var h tiers.Holdings
+	var owned []*ps.Shard
 	for _, p := range n.owned() {
-		if base, undo := n.shards[p].Base(); undo {
-			h.Undo = max(h.Undo, base)
-		}
+		owned = append(owned, n.shards[p])
 	}
-	for _, p := range n.owned() {
-		if base, undo := n.shards[p].Base(); undo && base == h.Undo {
-			h.Owned = append(h.Owned, p)
-		}
-	}
+	return tiers.Holdings(ps.HoldingsOf(owned, n.holdings())), nil
+}
+
+// holdings lists what is backed up here.
+func (n *node) holdings() (list []ps.BackupHolding) {
 	for p := range n.w.schema.Partitions {
 		if b := n.backups[ps.Partition(p)]; b != nil {
-			cut, any := b.Cut()
-			if !any {
-				cut = -1
-			}
-			h.Backups = append(h.Backups, tiers.BackupHolding{Partition: ps.Partition(p), Cut: cut, Delivered: b.Delivered()})
+			list = append(list, b.Tell())
 		}
 	}
-	return h, nil
+	return list
 }
 
 // recover returns to a cut. Everything that was owned and is not any longer is dropped.

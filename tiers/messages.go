@@ -261,11 +261,7 @@ type (
 	// splits have come there.
 	Standings struct{ Partitions []Standing }
 	// Holdings answers FenceGeneration.
-	Holdings struct {
-		Owned   []ps.Partition // that can return to Undo by themselves
-		Undo    ps.Clock
-		Backups []BackupHolding
-	}
+	Holdings ps.Holdings
 	// Saved answers SaveCut.
 	Saved struct{ Parts []SavedPart }
 	// Stock answers TakeStock.
@@ -290,27 +286,12 @@ type SavedPart struct {
 	SHA256    string // of these bytes, hexadecimal
 }
 
-// OwnedPartition is what an owner knows of a partition.
-type OwnedPartition struct {
-	Partition ps.Partition
-	Base      ps.Clock // newest cut known to be committed
-	Folded    ps.Clock
-	Marks     []ps.Clock // Index: Split
-}
-
-// Standing is one partition's knowledge of an incarnation.
-type Standing struct {
-	Partition ps.Partition
-	Standing  ps.Standing
-	Marks     []ps.Clock // Index: Split
-}
-
-// BackupHolding is what a backup holds of one partition.
-type BackupHolding struct {
-	Partition ps.Partition
-	Cut       ps.Clock
-	Delivered ps.Clock
-}
+// What servers tell of their partitions.
+type (
+	OwnedPartition = ps.OwnedPartition
+	Standing       = ps.OwnerStanding
+	BackupHolding  = ps.BackupHolding
+)
 
 func (Released) result()  {}
 func (Parked) result()    {}

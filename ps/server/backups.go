@@ -213,17 +213,13 @@ func (s *backups) restore(p ps.Partition, cut ps.Clock, rows map[ps.Partition]*p
 }
 
 // holdings lists what is here of each partition. The caller holds term.mu for writing.
-func (s *backups) holdings() (list []BackupHolding) {
+func (s *backups) holdings() (list []ps.BackupHolding) {
 	for _, b := range s.all {
 		if b.rows == nil {
 			continue
 		}
-		cut, any := b.rows.Cut()
-		if !any {
-			cut = NoCut
-		}
-		if any || b.rows.Delivered() > 0 {
-			list = append(list, BackupHolding{Partition: b.id, Cut: cut, Delivered: b.rows.Delivered()})
+		if h := b.rows.Tell(); h.Cut != ps.NoCut || h.Delivered > 0 {
+			list = append(list, h)
 		}
 	}
 	return list

@@ -35,6 +35,16 @@ func (s *places) own(slot *slot, shard *ps.Shard) {
 	slot.state, slot.shard = owned, shard
 }
 
+// owned lists the shards that are here. The caller holds mu for writing.
+func (s *places) owned() (shards []*ps.Shard) {
+	for _, slot := range s.slots {
+		if slot.state != absent {
+			shards = append(shards, slot.shard)
+		}
+	}
+	return shards
+}
+
 // restore makes a shard of a checkpoint's rows; see Server.RecoverFrom.
 func (s *places) restore(p ps.Partition, cut ps.Clock, rows map[ps.Partition]*ps.Block) (*ps.Shard, error) {
 	switch {

@@ -8,16 +8,9 @@ import (
 	"github.com/tierml/tierml/ps/wire"
 )
 
-// Standing is what one owned partition knows of an incarnation.
-type Standing struct {
-	Partition ps.Partition
-	ps.Standing
-	Marks []ps.Clock // Index: Split
-}
-
 // FenceWorker gives up an incarnation: neither the partitions here nor those that come here later accept
 // anything more of it. A partition that is just leaving is waited for.
-func (s *Server) FenceWorker(incarnation ps.Incarnation) []Standing {
+func (s *Server) FenceWorker(incarnation ps.Incarnation) []ps.OwnerStanding {
 	for {
 		standings, wait := s.fenceWorker(incarnation)
 		if wait == nil {
@@ -27,7 +20,7 @@ func (s *Server) FenceWorker(incarnation ps.Incarnation) []Standing {
 	}
 }
 
-func (s *Server) fenceWorker(incarnation ps.Incarnation) (standings []Standing, wait <-chan struct{}) {
+func (s *Server) fenceWorker(incarnation ps.Incarnation) (standings []ps.OwnerStanding, wait <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fenced[incarnation] = true
@@ -36,11 +29,7 @@ func (s *Server) fenceWorker(incarnation ps.Incarnation) (standings []Standing, 
 		case leaving:
 			return nil, slot.wait()
 		case owned:
-			st := Standing{Partition: slot.id, Standing: slot.shard.Fence(incarnation)}
-			for split := range s.schema.Splits {
-				st.Marks = append(st.Marks, slot.shard.Mark(ps.Split(split)))
-			}
-			standings = append(standings, st)
+			standings = append(standings, slot.shard.TellOf(incarnation))
 		}
 	}
 	return standings, nil
@@ -91,26 +80,9 @@ func (s *Server) Promote(cut ps.Clock, partitions []ps.Partition) error {
 	return nil
 }
 
-// Holdings are the cuts that a server can return to.
-type Holdings struct {
-	Owned   []ps.Partition // that can return to their last committed cut by themselves,
-	Base    []ps.Clock     // and which cut that is. Index: as Owned
-	Backups []BackupHolding
-}
-
-// BackupHolding is what a backup holds of one partition.
-type BackupHolding struct {
-	Partition ps.Partition
-	Cut       ps.Clock // committed; NoCut = none
-	Delivered ps.Clock // complete and waiting for its commit; 0 = none
-}
-
-// NoCut stands for the cut of a backup that has had none yet.
-const NoCut ps.Clock = -1
-
 // FenceGeneration stops all service for generations before this one, ends moves and pulls, and says what
 // this server can return to. Service goes on with Recover. Asking again is harmless.
-func (s *Server) FenceGeneration(generation ps.Generation) Holdings {
+func (s *Server) FenceGeneration(generation ps.Generation) ps.Holdings {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if generation > s.generation {
@@ -127,21 +99,7 @@ func (s *Server) FenceGeneration(generation ps.Generation) Holdings {
 			slot.wake()
 		}
 	}
-	return s.holdings()
-}
-
-func (s *Server) holdings() Holdings {
-	h := Holdings{Backups: s.backups.holdings()}
-	for _, slot := range s.slots {
-		if slot.state == absent {
-			continue
-		}
-		if base, undo := slot.shard.Base(); undo {
-			h.Owned = append(h.Owned, slot.id)
-			h.Base = append(h.Base, base)
-		}
-	}
-	return h
+	return ps.HoldingsOf(s.owned(), s.backups.holdings())
 }
 
 // Recover returns the partitions that the route gives to this server to a committed cut, by their own undo or

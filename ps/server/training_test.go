@@ -272,7 +272,7 @@ func TestFencedWorkerIsRefusedEverywhere(t *testing.T) {
 	for _, n := range c.nodes {
 		for _, st := range n.FenceWorker(1) {
 			standings++
-			if st.Committed != 2 || st.Staged != 0 || len(st.Marks) != 6 || st.Marks[0] != 2 {
+			if st.Standing.Committed != 2 || st.Standing.Staged != 0 || len(st.Marks) != 6 || st.Marks[0] != 2 {
 				t.Errorf("standing %+v", st)
 			}
 		}
@@ -345,7 +345,7 @@ func TestSettleCommitsWhatWasStaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, st := range c.nodes["a"].FenceWorker(9) {
-		if st.Partition == 3 && st.Committed != 1 || st.Partition != 3 && st.Staged != 1 {
+		if st.Partition == 3 && st.Standing.Committed != 1 || st.Partition != 3 && st.Standing.Staged != 1 {
 			t.Errorf("standing %+v", st)
 		}
 	}
@@ -440,7 +440,7 @@ func TestGenerations(t *testing.T) {
 		}
 	}
 	h := c.nodes["a"].FenceGeneration(2)
-	if len(h.Owned) != 8 || h.Base[0] != 0 || len(h.Backups) != 0 {
+	if len(h.Owned) != 8 || h.Undo != 0 || len(h.Backups) != 0 {
 		t.Errorf("holdings %+v", h)
 	}
 	for generation, want := range map[ps.Generation]error{1: wire.ErrStale, 2: wire.ErrRetry} {

@@ -150,44 +150,17 @@ func (s dataServer) Recover(do tiers.Recover) error {
 
 func (s dataServer) TakeStock() tiers.Stock {
 	have := s.Server.TakeStock()
-	out := tiers.Stock{Generation: have.Generation, Suspended: have.Suspended, Version: have.Version, Named: have.Named}
-	for _, o := range have.Owned {
-		out.Owned = append(out.Owned, tiers.OwnedPartition(o))
+	return tiers.Stock{
+		Generation: have.Generation, Suspended: have.Suspended, Version: have.Version, Named: have.Named, Owned: have.Owned, Backups: have.Backups,
 	}
-	for _, b := range have.Backups {
-		out.Backups = append(out.Backups, tiers.BackupHolding(b))
-	}
-	return out
 }
 
 func (s dataServer) FenceWorker(inc ps.Incarnation) ([]tiers.Standing, error) {
-	var out []tiers.Standing
-	for _, st := range s.Server.FenceWorker(inc) {
-		out = append(out, tiers.Standing{Partition: st.Partition, Standing: st.Standing, Marks: st.Marks})
-	}
-	return out, nil
+	return s.Server.FenceWorker(inc), nil
 }
 
 func (s dataServer) FenceGeneration(g ps.Generation) (tiers.Holdings, error) {
-	return holdings(s.Server.FenceGeneration(g)), nil
-}
-
-// holdings names one cut to return to: the newest. Partitions here that cannot return to it are not listed as owned, so
-// that their backups serve.
-func holdings(h server.Holdings) tiers.Holdings {
-	var out tiers.Holdings
-	for _, base := range h.Base {
-		out.Undo = max(out.Undo, base)
-	}
-	for i, p := range h.Owned {
-		if h.Base[i] == out.Undo {
-			out.Owned = append(out.Owned, p)
-		}
-	}
-	for _, b := range h.Backups {
-		out.Backups = append(out.Backups, tiers.BackupHolding(b))
-	}
-	return out
+	return tiers.Holdings(s.Server.FenceGeneration(g)), nil
 }
 
 func (s dataServer) Stats() tiers.Heartbeat {

@@ -553,13 +553,10 @@ func TestAnApplicationsErrorIsReported(t *testing.T) {
 	})
 }
 
-func TestCommandsBeforeTheWelcomeFail(t *testing.T) {
+func TestAnUnknownApplicationIsRefused(t *testing.T) {
 	simulate(t, func(t *testing.T, w *world) {
 		m := w.start("i-1")
 		w.awaitReport("i-1", func(r tiers.Report) bool { _, ok := r.(tiers.Hello); return ok })
-		if a := w.answer("i-1", w.order("i-1", tiers.Park{})); a.Code != tiers.CodeFailed {
-			t.Errorf("answered %+v", a)
-		}
 		wrong := w.welcome(1, 5)
 		wrong.App = "unknown"
 		if a := w.answer("i-1", w.order("i-1", wrong)); a.Code != tiers.CodeFailed {

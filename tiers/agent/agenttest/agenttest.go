@@ -21,6 +21,44 @@ type Node interface {
 	Held(cut ps.Clock)
 }
 
+// Stepped is a Node that goes on by steps of its own world.
+type Stepped struct {
+	Take  func(tiers.Command)
+	Step  func() bool // false: nothing is left that could happen
+	Rests func(ps.Clock) bool
+	Holds func(ps.Clock) bool
+
+	t      *testing.T
+	id     uint64
+	answer tiers.Answer
+}
+
+// Report is what its agent reports to.
+func (s *Stepped) Report(r tiers.Report) {
+	if a, ok := r.(tiers.Answer); ok {
+		s.answer = a
+	}
+}
+
+func (s *Stepped) Do(do tiers.Do) tiers.Answer {
+	s.id++
+	s.Take(tiers.Command{ID: s.id, Do: do})
+	s.until(func() bool { return s.answer.ID == s.id })
+	return s.answer
+}
+
+func (s *Stepped) Rest(c ps.Clock) { s.until(func() bool { return s.Rests(c) }) }
+
+func (s *Stepped) Held(c ps.Clock) { s.until(func() bool { return s.Holds(c) }) }
+
+func (s *Stepped) until(so func() bool) {
+	for !so() {
+		if !s.Step() {
+			s.t.Fatal("waited in vain")
+		}
+	}
+}
+
 // Job is what the exam has to know of a job of one node.
 type Job struct {
 	Welcome tiers.Welcome // of incarnation 1 and generation 0; no Until yet
@@ -43,6 +81,9 @@ const last = 9 // the job's last clock
 // Run holds the exam.
 func Run(t *testing.T, j Job, n Node) {
 	t.Helper()
+	if s, ok := n.(*Stepped); ok {
+		s.t = t
+	}
 	for i, s := range j.steps() {
 		a := n.Do(s.do)
 		if a.Code != s.code || s.want != nil && !reflect.DeepEqual(plain(a.Result), s.want) {
@@ -128,9 +169,14 @@ func (j *Job) steps() []step {
 		{rule: "a final cut is named, at least the highest clock begun", do: tiers.Park{}, want: tiers.Parked{Begun: 3}},
 		{rule: "the giver names the first clock that it has not begun", do: tiers.Release{Splits: first}, want: tiers.Released{Splits: at(4, first)}},
 		{rule: "a split that is not here is no error: its Release came twice", do: tiers.Release{Splits: first[:1]}, want: tiers.Released{}},
-		{rule: "who is parked begins nothing", do: tiers.Assign{Splits: at(4, first)}, rest: 3},
+		{rule: "splits come back from where they went", do: tiers.Assign{Splits: at(4, first)}},
 		{rule: "workers go on once they may", do: tiers.Unpark{Until: 5}, rest: 5},
+		{rule: "a worker without splits does nothing", do: tiers.Release{Splits: splits}, want: tiers.Released{Splits: at(6, splits)}},
+		{rule: "a worker without splits does nothing", do: tiers.Unpark{Until: 8}},
 		{rule: "each answer is of now", do: tiers.Park{}, want: tiers.Parked{Begun: 5}},
+		{rule: "who is parked takes splits over", do: tiers.Assign{Splits: at(6, splits)}},
+		{rule: "a move whose new owner is lost before FINAL leaves the old one as it was", do: tiers.MoveOut{Partition: partitions[0], To: "nobody", Address: "127.0.0.1:1"}, code: failed},
+		{rule: "who is parked begins nothing", do: tiers.Park{}, want: tiers.Parked{Begun: 5}},
 
 		// Other workers: all or nothing, fenced on its own.
 		{rule: "a given-up worker's incarnation is fenced; owners say how far the splits have come", do: tiers.FenceWorker{Incarnation: 7}, want: standings},
@@ -143,7 +189,6 @@ func (j *Job) steps() []step {
 		{rule: "the name counts when all owners have acknowledged", do: tiers.NameCut{Cut: 6}},
 		{rule: "a cut is delivered when it is passed", do: tiers.Unpark{Until: 6}, rest: 6, held: 6},
 		{rule: "owners drop older undo, and backups the older cut", do: tiers.CommitCut{Cut: 6}},
-		{rule: "a move whose new owner is lost before FINAL leaves the old one as it was", do: tiers.MoveOut{Partition: partitions[0], To: "nobody", Address: "127.0.0.1:1"}, code: failed},
 		{rule: "training goes on", do: tiers.Unpark{Until: 8}, rest: 8},
 
 		// Failure of an owner.

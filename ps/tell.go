@@ -1,0 +1,74 @@
+package ps
+
+import "slices"
+
+// What servers tell of the partitions that they have.
+
+// OwnedPartition is what an owner knows of a partition.
+type OwnedPartition struct {
+	Partition Partition
+	Base      Clock // newest cut known to be committed
+	Folded    Clock
+	Marks     []Clock // Index: Split
+}
+
+// OwnerStanding is one partition's knowledge of an incarnation.
+type OwnerStanding struct {
+	Partition Partition
+	Standing  Standing
+	Marks     []Clock // Index: Split
+}
+
+// BackupHolding is what a backup holds of one partition.
+type BackupHolding struct {
+	Partition Partition
+	Cut       Clock // committed; NoCut = none
+	Delivered Clock // complete and waiting for its commit; 0 = none
+}
+
+// NoCut stands for the cut of a backup that has had none yet.
+const NoCut Clock = -1
+
+// Holdings are the cuts that a server can return to.
+type Holdings struct {
+	Owned   []Partition // that can return to Undo by themselves
+	Undo    Clock
+	Backups []BackupHolding
+}
+
+// HoldingsOf names one cut to return to: the newest. Shards that cannot return to it are not listed as owned, so that their backups
+// serve.
+func HoldingsOf(owned []*Shard, backups []BackupHolding) Holdings {
+	h := Holdings{Backups: backups}
+	for _, s := range owned {
+		if base, undo := s.Base(); undo {
+			h.Undo = max(h.Undo, base)
+		}
+	}
+	for _, s := range owned {
+		if base, undo := s.Base(); undo && base == h.Undo {
+			h.Owned = append(h.Owned, s.id)
+		}
+	}
+	return h
+}
+
+// Tell says what the shard knows.
+func (s *Shard) Tell() OwnedPartition {
+	base, _ := s.Base()
+	return OwnedPartition{Partition: s.id, Base: base, Folded: s.folded, Marks: slices.Clone(s.marks)}
+}
+
+// TellOf fences an incarnation and says what is known of it.
+func (s *Shard) TellOf(inc Incarnation) OwnerStanding {
+	return OwnerStanding{Partition: s.id, Standing: s.Fence(inc), Marks: slices.Clone(s.marks)}
+}
+
+// Tell says what the backup holds.
+func (b *Backup) Tell() BackupHolding {
+	h := BackupHolding{Partition: b.id, Cut: b.cut, Delivered: b.Delivered()}
+	if b.lacking {
+		h.Cut = NoCut
+	}
+	return h
+}
