@@ -100,7 +100,7 @@ func (k KillWorst) Plan(s State) Plan {
 	if most == 0 {
 		most = d.threshold()
 	}
-	d.keepBest(most)
+	d.keepBest(most, Training)
 	waiting := false
 	halved := map[string]bool{}
 	for _, c := range d.queued() {
@@ -162,58 +162,67 @@ func (Marginal) Name() string { return "marginal" }
 // Plan starts from nothing; jobs whose pace is not known yet come first, with what they asked for.
 func (Marginal) Plan(s State) Plan {
 	d := begin(s)
-	type measured struct {
-		*draft
-		fit Fit
-	}
-	var known []measured
-	var order []*draft
-	for _, c := range d.jobs {
-		order = append(order, c)
-	}
-	slices.SortStableFunc(order, func(a, b *draft) int { return comparePriority(a, b) })
+	order := slices.Clone(d.jobs)
+	slices.SortStableFunc(order, comparePriority)
 	targets := newTargets(d)
+	targets.marginal(order, nil)
+	targets.apply()
+	return d.plan(s)
+}
+
+// marginal gives jobs their least and then shares what is left among them and those that have something already.
+func (t *targets) marginal(order, have []*draft) {
+	fits := map[string]Fit{}
+	var known []*draft
+	for _, c := range have {
+		fits[c.ID], _ = c.Pace.Fit()
+		if n := t.of(c); n.workers > 0 {
+			known = append(known, c)
+		}
+	}
 	for _, c := range order {
-		fit, ok := c.Pace.Fit()
-		if !ok {
-			if targets.set(c, c.WantWorkers, c.WantServers) {
-				c.why = "has " + numbers(c.WantWorkers, c.WantServers) + ", as submitted, until its pace is known"
-			} else if targets.set(c, c.leastWorkers(), c.leastServers()) {
-				c.why = "has the least that it can run with, as its pace is not known and not more is left"
-			} else {
-				c.why = "waits: nothing is left"
-			}
-			continue
-		}
-		if !targets.set(c, c.leastWorkers(), c.leastServers()) {
+		if fit, ok := c.Pace.Fit(); !ok {
+			t.unknown(c)
+		} else if t.set(c, c.leastWorkers(), c.leastServers()) {
+			c.why = "has the least that it can run with: more would not be faster, or others gain more"
+			fits[c.ID] = fit
+			known = append(known, c)
+		} else {
 			c.why = "waits: nothing is left"
-			continue
 		}
-		c.why = "has the least that it can run with: more would not be faster, or others gain more"
-		known = append(known, measured{c, fit})
 	}
 	for {
 		var best *draft
 		most, workers, servers := 0., 0, 0
-		for _, m := range known {
-			t := targets.of(m.draft)
-			now := m.fit.Seconds(t.workers, t.servers)
+		for _, c := range known {
+			n := t.of(c)
+			now := fits[c.ID].Seconds(n.workers, n.servers)
 			for _, add := range [2][2]int{{1, 0}, {0, 1}} {
-				w, s := t.workers+add[0], t.servers+add[1]
-				if m.WantServers == 0 && add[1] > 0 || m.MostWorkers > 0 && w > m.MostWorkers || !targets.fits(m.draft, 1) {
+				w, sv := n.workers+add[0], n.servers+add[1]
+				if c.WantServers == 0 && add[1] > 0 || c.MostWorkers > 0 && w > c.MostWorkers || !t.fits(c, 1) {
 					continue
 				}
 				// seconds saved until the end, per share of the hosts that the unit takes
-				if gain := (m.Total - m.Done) * (now - m.fit.Seconds(w, s)) / targets.share(m.draft); gain > most {
-					best, most, workers, servers = m.draft, gain, w, s
+				if gain := (c.Total - c.Done) * (now - fits[c.ID].Seconds(w, sv)) / t.share(c); gain > most {
+					best, most, workers, servers = c, gain, w, sv
 				}
 			}
 		}
-		if best == nil || !targets.set(best, workers, servers) {
-			break
+		if best == nil || !t.set(best, workers, servers) {
+			return
 		}
-		best.why = fmt.Sprintf("has %s: the last unit shortens its time by %.3g s, more than elsewhere", numbers(workers, servers), most*targets.share(best))
+		best.why = fmt.Sprintf("has %s: the last unit shortens its time by %.3g s, more than elsewhere", numbers(workers, servers), most*t.share(best))
 	}
-	targets.apply()
-	return d.plan(s)
+}
+
+// unknown gives a job whose pace is not known what it asked for, or its least.
+func (t *targets) unknown(c *draft) {
+	switch {
+	case t.set(c, c.WantWorkers, c.WantServers):
+		c.why = "has " + numbers(c.WantWorkers, c.WantServers) + ", as submitted, until its pace is known"
+	case t.set(c, c.leastWorkers(), c.leastServers()):
+		c.why = "has the least that it can run with, as its pace is not known and not more is left"
+	default:
+		c.why = "waits: nothing is left"
+	}
 }

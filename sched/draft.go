@@ -267,13 +267,13 @@ func (d *drafts) startAsSubmitted(c *draft) bool {
 
 // keepBest kills the worst jobs in training while there are more than most of them: EPS, section 6 ("when the number of running jobs is
 // larger than the threshold, the one with the worst early feedback is killed").
-func (d *drafts) keepBest(most int) {
-	training := d.inPhase(Training)
+func (d *drafts) keepBest(most int, phases ...Phase) {
+	training := d.inPhase(phases...)
 	slices.SortStableFunc(training, worse)
 	for _, c := range training[:max(len(training)-most, 0)] {
 		d.release(c)
 		c.killed = true
-		c.why = fmt.Sprintf("killed: its early feedback, %.4g, is the worst of %d jobs in training, and at most %d go on", c.Loss, len(training), most)
+		c.why = fmt.Sprintf("killed: its early feedback, %.4g, is the worst of %d, and at most %d go on", c.Loss, len(training), most)
 	}
 }
 

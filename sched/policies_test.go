@@ -112,6 +112,27 @@ func TestPaperMarginalGain(t *testing.T) {
 	}
 }
 
+// Each deadline is met with the fewest units; one that cannot be met takes nothing from those that can; what is left is used.
+func TestDeadline(t *testing.T) {
+	fit := Fit{100, 0, 0, 0, 0} // a clock takes 100 s by the number of workers
+	job := func(id string, due float64) Job {
+		j := Job{ID: id, Phase: Queued, Demand: Resources{1}, WantWorkers: 1, Total: 10, Deadline: due}
+		for _, w := range []int{1, 2, 5} {
+			j.Pace = append(j.Pace, Measured{w, 0, 1 / fit.Seconds(w, 0)})
+		}
+		return j
+	}
+	s := State{Hosts: cluster(8, 1), Jobs: []Job{job("a", 500), job("b", 250), job("hopeless", 10)}}
+	p := Deadline{}.Plan(s)
+	if got := counts(p); got != "a 2+0, b 4+0, hopeless 2+0" {
+		t.Errorf("%s: %+v", got, p)
+	}
+	s.Now = 100 // 400 and 150 s are left: 3 and 7 workers do not fit, and the earlier deadline goes first
+	if got := counts(Deadline{}.Plan(s)); !strings.HasPrefix(got, "a 1+0, b 7+0") {
+		t.Error(got)
+	}
+}
+
 // Algorithm 2 of ASHA with pauses: nine trials on two places, factor 3. At each rung the best third of those that came to it goes on.
 func TestPaperASHA(t *testing.T) {
 	losses := []float64{.5, .9, .3, .8, .7, .2, math.NaN(), .6, .4}
@@ -171,6 +192,7 @@ func randomState(r *rand.Rand) State {
 			WantWorkers: 1 + r.IntN(6), WantServers: r.IntN(4), Overhead: r.IntN(2), Total: 1000, Loss: r.Float64(), Done: float64(r.IntN(900)),
 		}
 		j.MostWorkers = j.WantWorkers + r.IntN(10)
+		j.Deadline = float64(r.IntN(3) * r.IntN(5000))
 		d := &draft{Job: j, host: make([]place, len(s.Hosts))}
 		w, sv := j.WantWorkers, j.WantServers
 		switch r.IntN(4) {

@@ -47,6 +47,7 @@ type Job struct {
 	Group    string // whose it is; fairness is among groups first
 	Phase    Phase
 	Arrived  float64 // seconds
+	Deadline float64 // seconds; 0 = none
 	Weight   float64 // of its fair share; 0 = 1
 	Priority int     // higher goes first
 	Demand   Resources
@@ -127,14 +128,16 @@ func (p Plan) Grant(job string) (Grant, bool) {
 
 // policies, sorted by name.
 var policies = []Policy{
-	ASHA{}, Dorm{}, DRF{}, FIFO{}, H{}, KillWorst{}, Marginal{}, Priority{},
+	ASHA{}, Deadline{}, Dorm{}, DRF{}, EarlyFeedback{}, FIFO{}, H{}, KillWorst{}, Marginal{}, Priority{},
 }
 
 // ByName is the policy of that name, with its defaults:
 //
 //   - asha: successive halving without waiting: a trial is paused at each rung and goes on when it is among the best third there.
+//   - deadline: ours: the fewest units with which each deadline is met, and the rest as in marginal.
 //   - dorm: Dorm's (P2): the most of all resources used, with bounds on unfairness and on the jobs resized at once.
 //   - drf: weighted dominant resource fairness, among groups and then among their jobs.
+//   - feedback: ours for sweeps: early feedback first, the worst paused for it; then the best resume, and h's running mode.
 //   - fifo: first come, first served, as submitted: the parameter server as it was before EPS.
 //   - h: EPS's H-scheduler (algorithm 1): a new job takes a worker and a server at a time from those that have given feedback.
 //   - kill: Optimus's as EPS compares with it: the worst job is checkpointed and shares what it had with the new one.

@@ -32,6 +32,7 @@ type world struct {
 	trials []*trial
 	adjust float64 // seconds that a job stands still when it is resized
 	start  float64 // and when it starts
+	resume float64 // and when it resumes
 	wait   bool    // a job that starts waits until those that make room for it are resized
 	now    float64
 	held   float64                 // unit seconds of workers and servers
@@ -139,7 +140,7 @@ func (w *world) apply(c *trial, g Grant, resized *float64) {
 	case Pause:
 		c.job.Phase = Paused
 	case Resume:
-		c.job.Phase, c.pause = Training, w.start
+		c.job.Phase, c.pause = Training, w.resume
 	}
 	c.job.Workers, c.job.Servers, c.job.Where, c.job.Until = g.Workers, g.Servers, g.Where, g.Until
 }

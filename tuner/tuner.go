@@ -1,9 +1,10 @@
-// Package tuner finds the settings of a job while it trains ("Towards self-tuning parameter servers", cited by section). It is asked
-// every few clocks which setting to use, and told how the last one did: first the default, then some trials spread over the space, then
-// what a Gaussian process expects to save the most time, if that is more than changing to it costs. Every answer has its reason in words.
+// Package tuner finds the settings of a job while it trains ("Towards self-tuning parameter servers", cited by section). Its
+// driver asks every few clocks which setting to use, and reports how the last one did: first the default, then some trials spread over
+// the space, then what a Gaussian process expects to save the most time, if that is more than the change costs. Every answer has its
+// reason in words.
 //
-// It decides over plain numbers. It refuses to know machines, clouds, wires and files, how a setting is applied, and when a clock was
-// disturbed: whoever drives it marks those clocks, because the market must not teach the tuner.
+// It decides over plain numbers. It refuses to know machines, clouds, wires and files, how a setting is applied, and what disturbs a clock:
+// the driver marks disturbed clocks, because the market must not teach the tuner.
 package tuner
 
 import (

@@ -1,0 +1,70 @@
+package sched
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Deadline is ours: jobs with a deadline get the fewest units with which they meet it by their pace, the earliest deadline first, and what
+// is left goes as in Marginal. A job that cannot meet its deadline with everything that is left is not favoured over those that can.
+type Deadline struct{}
+
+// Name returns "deadline".
+func (Deadline) Name() string { return "deadline" }
+
+// Plan starts from nothing and moves as little as it can.
+func (Deadline) Plan(s State) Plan {
+	d := begin(s)
+	t := newTargets(d)
+	var due, others []*draft
+	for _, c := range d.jobs {
+		if c.Deadline > 0 {
+			due = append(due, c)
+		} else {
+			others = append(others, c)
+		}
+	}
+	slices.SortStableFunc(due, func(a, b *draft) int {
+		return cmp.Or(cmp.Compare(a.Deadline, b.Deadline), comparePriority(a, b))
+	})
+	for _, c := range due {
+		if !t.meet(c, s.Now) {
+			others = append(others, c)
+		}
+	}
+	slices.SortStableFunc(others, comparePriority)
+	t.marginal(others, due)
+	t.apply()
+	return d.plan(s)
+}
+
+// meet gives a job the fewest units with which it ends by its deadline: the best split of each number into workers and servers. False = no
+// number that fits does, or its pace is not known.
+func (t *targets) meet(c *draft, now float64) bool {
+	fit, ok := c.Pace.Fit()
+	if !ok {
+		return false
+	}
+	within := (c.Deadline - now) / max(c.Total-c.Done, 1e-9) // seconds a clock
+	least := c.leastWorkers() + c.leastServers()
+	for units := least; t.fits(c, units+c.Overhead); units++ {
+		workers, servers, best := 0, 0, math.Inf(1)
+		for sv := c.leastServers(); sv <= units-c.leastWorkers(); sv++ {
+			w := units - sv
+			if c.WantServers == 0 && sv > 0 || c.MostWorkers > 0 && w > c.MostWorkers {
+				continue
+			}
+			if seconds := fit.Seconds(w, sv); seconds < best {
+				workers, servers, best = w, sv, seconds
+			}
+		}
+		if best <= within && t.set(c, workers, servers) {
+			c.why = fmt.Sprintf("has %s, the fewest with which it ends by its deadline: in %.0f s, and %.0f s are left", numbers(workers, servers),
+				best*(c.Total-c.Done), c.Deadline-now)
+			return true
+		}
+	}
+	return false
+}
