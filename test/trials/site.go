@@ -33,7 +33,9 @@ const (
 		"us-west-1,c3.large,2,3.75,0.120\nus-west-1,c3.xlarge,2,7.5,0.240\nus-west-1,c3.2xlarge,2,15,0.480\n"
 	prices = "timestamp,zone,instance_type,product,price\n" +
 		"2014-03-01T00:00:00Z,us-west-1a,c3.large,Linux/UNIX,0.02\n" +
-		"2014-03-01T00:00:00Z,us-west-1a,c3.xlarge,Linux/UNIX,0.03\n"
+		"2014-03-01T00:00:00Z,us-west-1a,c3.xlarge,Linux/UNIX,0.03\n" +
+		"2015-03-01T00:00:00Z,us-west-1a,c3.large,Linux/UNIX,0.02\n" + // a run begins between the first and the last
+		"2015-03-01T00:00:00Z,us-west-1a,c3.xlarge,Linux/UNIX,0.03\n"
 )
 
 // newSite makes a site in a directory, which may be there.
