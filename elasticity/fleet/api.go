@@ -12,15 +12,15 @@ import (
 // New returns a fleet without machines. The work is known to it before its first step.
 func New(cfg *Config, s *step.Step, demand *Demand) *Fleet {
 	f := &Fleet{Step: s, cfg: cfg, demand: demand, early: map[step.ID]*early{}}
-	f.Markets = &markets{Step: s, cfg: cfg, Prices: map[market.Pool]*market.History{}, deferred: map[market.Pool]time.Time{},
+	f.markets = &markets{Step: s, cfg: cfg, prices: map[market.Pool]*market.History{}, deferred: map[market.Pool]time.Time{},
 		lifetimes: map[market.Pool]*market.Lifetimes{}}
 	for _, p := range cfg.Pools {
-		f.Markets.Prices[p.Pool] = p.History
+		f.markets.prices[p.Pool] = p.History
 	}
 	f.Roster = &roster{cfg: cfg, ByID: map[step.ID]*Machine{}}
 	f.buys = &purchases{Step: s, cfg: cfg, open: map[string]*launch{}, refused: map[string]*launch{}}
-	f.Accounts = &accounts{Step: s, cfg: cfg, markets: f.Markets, roster: f.Roster}
-	f.View = &view{Step: s, cfg: cfg, demand: demand, markets: f.Markets, roster: f.Roster, buys: f.buys, accounts: f.Accounts}
+	f.Accounts = &accounts{Step: s, cfg: cfg, markets: f.markets, roster: f.Roster}
+	f.View = &view{Step: s, cfg: cfg, demand: demand, markets: f.markets, roster: f.Roster, buys: f.buys, accounts: f.Accounts}
 	return f
 }
 
@@ -47,7 +47,7 @@ func (f *Fleet) Begin() {
 	}
 	for _, p := range f.cfg.Pools {
 		for _, point := range f.cfg.Past.Unwritten(p.Pool, p.History) {
-			f.Markets.recordPrice(p.Pool, point)
+			f.markets.recordPrice(p.Pool, point)
 		}
 	}
 }
@@ -60,15 +60,15 @@ func (f *Fleet) Crashes() *Crashes { return &f.crashes }
 func (f *Fleet) Take(e step.Event) (due bool) {
 	switch e := e.(type) {
 	case PriceChanged:
-		f.WantPlan = f.Markets.takePrice(e) || f.WantPlan
+		f.WantPlan = f.markets.takePrice(e) || f.WantPlan
 	case CapacityChanged:
-		f.WantPlan = f.Markets.takeCapacity(e) || f.WantPlan
+		f.WantPlan = f.markets.takeCapacity(e) || f.WantPlan
 	case Listed:
 		return f.takeListed(e)
 	case Warned:
 		return f.takeWarned(e)
 	case PricesKnown:
-		f.Markets.PricesKnown = e.At
+		f.markets.known = e.At
 		return true
 	case Launched:
 		f.takeLaunched(e)
@@ -101,7 +101,7 @@ func (f *Fleet) End(why string) {
 // Over reports whether no machine is left and no launch unanswered, and every bill is written or waited for in vain. Bills
 // that are not known are written down as such.
 func (f *Fleet) Over() bool {
-	if f.MayTurnUp() || f.buys.Awaited() {
+	if f.mayTurnUp() || f.buys.awaited() {
 		return false
 	}
 	for _, m := range f.Roster.List {

@@ -109,7 +109,7 @@ func (f *Fleet) MayBuy() bool {
 	need := f.work.Need()
 	held := f.crashes.Hold()
 	if f.cfg.Whole {
-		held = f.buys.Awaited()
+		held = f.buys.awaited()
 	}
 	return !need.Outage && !need.Gathering && need.Standing && !f.Closing() && !need.Done && !held
 }

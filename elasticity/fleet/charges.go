@@ -64,7 +64,7 @@ func (a *accounts) spent() (sum market.USD) {
 
 // bill is what a machine has cost until now.
 func (a *accounts) bill(m *Machine) ([]market.Charge, error) {
-	history := a.markets.Prices[m.Pool]
+	history := a.markets.prices[m.Pool]
 	if m.Pool.Class == market.OnDemand {
 		history = market.Constant(a.markets.typeOf(m.Pool).OnDemand)
 	}
@@ -78,7 +78,7 @@ func (a *accounts) charge() (written bool) {
 	var charges []market.Charge
 	var err error
 	for _, m := range a.roster.List {
-		if !m.Ended || m.Charged || a.Now.Before(m.EndedAt) || m.Pool.Class == market.Spot && a.markets.PricesKnown.Before(m.EndedAt) {
+		if !m.Ended || m.Charged || a.Now.Before(m.EndedAt) || m.Pool.Class == market.Spot && a.markets.known.Before(m.EndedAt) {
 			continue
 		}
 		if u := m.usage(); !written || u != billed { // machines that came and went together cost the same

@@ -42,7 +42,7 @@ func (f *Fleet) takeEnded(i provisioner.Instance) {
 		f.crashes.Add(Crash{ID: m.ID, Entered: m.Entered, At: f.Now, Why: "it ended by itself: " + cmp.Or(m.Why, i.Reason)})
 	}
 	m.EndedAt, m.EndedBy, m.SawEnd = i.Ended, i.EndedBy, f.Awake.Now()
-	f.Markets.outlived(market.Usage{Pool: m.Pool, Start: m.Launched, End: m.EndedAt, EndedBy: m.EndedBy})
+	f.markets.outlived(market.Usage{Pool: m.Pool, Start: m.Launched, End: m.EndedAt, EndedBy: m.EndedBy})
 	if !m.Lost {
 		f.work.Lose(&m.Machine)
 	}
@@ -87,14 +87,14 @@ func (f *Fleet) enter(l *launch, i provisioner.Instance) *Machine {
 		return m
 	}
 	f.bought++ // the journal tells, too
-	kind := f.Markets.typeOf(i.Pool)
+	kind := f.markets.typeOf(i.Pool)
 	m := &Machine{
 		Machine: step.Machine{ID: id, Tier: l.tierIn(i.Pool), VCPU: kind.VCPU, Number: f.bought, Entered: f.Now},
 		Pool:    i.Pool, bid: l.bidFor(i.Pool), Token: l.token, Launched: i.Launched,
 		recalled: l.inherited && i.State == provisioner.Terminated, // it may have waited in vain for its controller
 	}
 	f.Roster.seat(m)
-	f.work.Enter(&m.Machine, f.Markets.kind(i.Pool))
+	f.work.Enter(&m.Machine, f.markets.kind(i.Pool))
 	f.Totals.Machines++
 	f.Record(func() journal.Entry {
 		return journal.Entry{
@@ -138,7 +138,7 @@ func (f *Fleet) Awaiting() bool {
 	if !f.Surveyed() {
 		return true
 	}
-	return f.buys.Awaited()
+	return f.buys.awaited()
 }
 
 // hear keeps what is heard of a machine that is not known.

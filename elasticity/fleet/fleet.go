@@ -17,7 +17,7 @@ type Fleet struct {
 	demand *Demand
 
 	// The parts, each of which knows those before it.
-	Markets  *markets
+	markets  *markets
 	Roster   *roster
 	buys     *purchases
 	Accounts *accounts

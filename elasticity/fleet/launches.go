@@ -104,8 +104,8 @@ func (b *purchases) unanswered(of func(step.Tier) bool, each func(*launch)) {
 	}
 }
 
-// Awaited reports whether a launch is unanswered, so that machines may exist that are not known yet.
-func (b *purchases) Awaited() bool {
+// awaited reports whether a launch is unanswered, so that machines may exist that are not known yet.
+func (b *purchases) awaited() bool {
 	for _, l := range b.open {
 		if !l.answered {
 			return true

@@ -27,11 +27,11 @@ func (p *Ledger) Unwritten(pool market.Pool, known *market.History) []market.Pri
 // markets are the pools and their prices, capacity and lifetimes.
 type markets struct {
 	*step.Step
-	cfg         *Config
-	Prices      map[market.Pool]*market.History
-	PricesKnown time.Time                         // every price change until then has been told
-	deferred    map[market.Pool]time.Time         // pools without capacity, until when
-	lifetimes   map[market.Pool]*market.Lifetimes // of machines of this run that have ended
+	cfg       *Config
+	prices    map[market.Pool]*market.History
+	known     time.Time                         // every price change until then has been told
+	deferred  map[market.Pool]time.Time         // pools without capacity, until when
+	lifetimes map[market.Pool]*market.Lifetimes // of machines of this run that have ended
 }
 
 func (mk *markets) typeOf(p market.Pool) market.InstanceType {
@@ -59,7 +59,7 @@ func (mk *markets) outlived(u market.Usage) {
 
 // takePrice reports whether a price is news.
 func (mk *markets) takePrice(e PriceChanged) bool {
-	h := mk.Prices[e.Pool]
+	h := mk.prices[e.Pool]
 	if h == nil {
 		return false
 	}

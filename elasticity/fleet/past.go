@@ -14,7 +14,7 @@ import (
 func (f *Fleet) remember(p *Ledger) {
 	f.bought = p.Bought
 	for _, life := range p.Lives {
-		f.Markets.outlived(life)
+		f.markets.outlived(life)
 	}
 	for _, l := range p.Open {
 		f.buys.open[l.Token] = l.launch()
@@ -42,7 +42,7 @@ func (l PastLaunch) launch() *launch {
 func (f *Fleet) recall(was PastMachine) {
 	i := was.Instance
 	m := &Machine{
-		Machine: step.Machine{ID: step.ID(i.ID), Tier: was.Tier, VCPU: f.Markets.typeOf(i.Pool).VCPU, Number: was.Number, Joined: was.Joined,
+		Machine: step.Machine{ID: step.ID(i.ID), Tier: was.Tier, VCPU: f.markets.typeOf(i.Pool).VCPU, Number: was.Number, Joined: was.Joined,
 			Lost: was.Left, Warned: !was.Deadline.IsZero(), Deadline: was.Deadline, Draining: was.Released != ""},
 		Pool: i.Pool, bid: i.Bid, Token: i.Token, Launched: i.Launched, Why: was.Released, recalled: true,
 	}
@@ -55,7 +55,7 @@ func (f *Fleet) recall(was PastMachine) {
 		m.unwritten = m.Joined > 0 && !was.Left
 	}
 	f.Roster.seat(m)
-	f.work.Enter(&m.Machine, f.Markets.kind(i.Pool))
+	f.work.Enter(&m.Machine, f.markets.kind(i.Pool))
 }
 
 // Reader reads the lines of a journal that are about machines.

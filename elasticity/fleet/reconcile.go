@@ -156,8 +156,8 @@ func (f *Fleet) account(i provisioner.Instance) {
 	}
 }
 
-// MayTurnUp reports whether machines may turn up that nobody knows: a launch was given up without certainty, and the provider
+// mayTurnUp reports whether machines may turn up that nobody knows: a launch was given up without certainty, and the provider
 // has not been asked since it must know of them.
-func (f *Fleet) MayTurnUp() bool {
+func (f *Fleet) mayTurnUp() bool {
 	return !f.buys.unsure.IsZero() && !f.listed.IsZero() && f.listed.Before(f.buys.unsure.Add(f.cfg.Market(SettleTime)))
 }

@@ -125,7 +125,7 @@ func (f *Fleet) trimReliable() {
 func (f *Fleet) LeastReliable() market.InstanceType {
 	kind := f.cfg.Reliable.Type
 	for _, m := range f.Roster.List {
-		if t := f.Markets.typeOf(m.Pool); m.Tier == step.Reliable && m.Member() && m.Staying() && t.MemoryMiB > 0 {
+		if t := f.markets.typeOf(m.Pool); m.Tier == step.Reliable && m.Member() && m.Staying() && t.MemoryMiB > 0 {
 			if kind.MemoryMiB == 0 || t.MemoryMiB < kind.MemoryMiB {
 				kind = t
 			}
@@ -154,7 +154,7 @@ func (f *Fleet) refuse(l *launch, missing int, why string, refused []provisioner
 		return
 	}
 	for _, pool := range pools {
-		f.Markets.deferred[pool] = f.Now.Add(f.cfg.RetryCapacity)
+		f.markets.deferred[pool] = f.Now.Add(f.cfg.RetryCapacity)
 	}
 	f.WantPlan = true
 }

@@ -115,7 +115,7 @@ func (v *view) reliableRate() (sum market.USD) {
 		if pool.Class == market.OnDemand {
 			return v.markets.typeOf(pool).OnDemand
 		}
-		if h := v.markets.Prices[pool]; h != nil {
+		if h := v.markets.prices[pool]; h != nil {
 			if p, known := h.At(v.Now); known {
 				return min(p, bid)
 			}
