@@ -88,7 +88,7 @@ func TestDirectDoesNotDependOnThreads(t *testing.T) {
 
 func TestDirectDivergenceIsAnError(t *testing.T) {
 	files, dataset := prepare(t, Softmax(), rings(60), 2)
-	_, trainer := newDirect(t, Softmax(), apps.Params{"step": 10, "l2": 10, "batches": 1}, files, dataset, 1, 1)
+	_, trainer := newDirect(t, Softmax(), apps.Params{"optimizer": "momentum", "step": 10, "l2": 10, "batches": 1}, files, dataset, 1, 1)
 	for range 1000 {
 		if _, err := trainer.Step(false); err != nil {
 			return

@@ -322,7 +322,7 @@ func TestAPassTakesEveryExampleOnce(t *testing.T) {
 
 func TestDivergenceIsAnError(t *testing.T) {
 	files, dataset := prepare(t, Softmax(), rings(60), 2)
-	p, err := Softmax().New(apps.Params{"step": 10, "l2": 10, "batches": 1}, dataset)
+	p, err := Softmax().New(apps.Params{"optimizer": "momentum", "step": 10, "l2": 10, "batches": 1}, dataset)
 	if err != nil {
 		t.Fatal(err)
 	}

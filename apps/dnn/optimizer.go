@@ -20,7 +20,7 @@ var optimizerNames = []string{momentum: "momentum", plain: "sgd", adaGrad: "adag
 
 // usualSteps are the step sizes of the optimizers that do for MNIST and for tables.
 var (
-	usualSteps       = [...]float64{momentum: 0.1, plain: 1, adaGrad: 0.1, adam: 0.005}
+	usualSteps       = [...]float64{momentum: 0.1, plain: 1, adaGrad: 0.2, adam: 0.005}
 	usualStepsHidden = [...]float64{momentum: 0.2, plain: 0.5, adaGrad: 0.02, adam: 0.002}
 )
 
@@ -40,15 +40,22 @@ func (k Kind) usual(o optimizer) float64 {
 
 // optimizerParams documents what the optimizers take.
 func (k Kind) optimizerParams() []apps.Param {
-	decay := 0.01
-	steps := "0: momentum 0.1, sgd 1, adagrad 0.1, adam 0.005"
+	decay, usual := 0.01, adaGrad
+	steps := "0: momentum 0.1, sgd 1, adagrad 0.2, adam 0.005"
+	why := "how the servers turn a clock's mean gradient into a step; adagrad and adam give each weight a step of its own"
+	if !k.hidden {
+		// Error rates after 100 and 1000 clocks by momentum and AdaGrad: shuttle 0.042, 0.040 and 0.038, 0.038; letter 0.287, 0.233 and
+		// 0.25, 0.23; MNIST t10k 0.097 and 0.082 after 100.
+		why += "; without hidden layers adagrad needs the fewest clocks, above all where features or classes are rare"
+	}
 	if k.hidden {
-		decay = 0.05
+		decay, usual = 0.05, momentum
+		why += "; on MNIST momentum ends lower than they do"
 		steps = "0: momentum 0.2, sgd 0.5, adagrad 0.02, adam 0.002"
 	}
 	return []apps.Param{
-		{Name: "optimizer", Default: float64(momentum), Choices: optimizerNames, Unit: "a word",
-			Why: "how the servers turn a clock's mean gradient into a step; adagrad and adam give each weight a step of its own"},
+		{Name: "optimizer", Default: float64(usual), Choices: optimizerNames, Unit: "a word",
+			Why: why},
 		{Name: "step", Default: 0, Min: 0, Max: 10, Unit: "per clock",
 			Why: "step size of the first pass, times the mean gradient of a batch; " + steps + "; half of it takes about twice the passes"},
 		{Name: "momentum", Default: 0.9, Min: 0, Max: 0.999, Unit: "of the last change",

@@ -190,6 +190,7 @@ func (o trainOptions) trainer(program apps.Program, splits int, seed uint64, ope
 type trainLoop struct {
 	rules    stopping.Rules
 	watch    stopping.Watch
+	trend    stopping.Trend
 	job      *config.Job
 	program  apps.Program
 	trainer  trainer
@@ -227,6 +228,9 @@ func (l *trainLoop) run(ctx context.Context) (why string, err error) {
 			return c.Converged(), nil
 		}
 	}
+	if share, more := l.trend.Gained(); more {
+		fmt.Fprintf(l.out, "The last quarter of the clocks made the %s %.2g %% smaller: more clocks would probably go on with that\n", l.program.ScoreName(), 100*share)
+	}
 	return "all clocks are done", nil
 }
 
@@ -250,6 +254,7 @@ func (l *trainLoop) measured(clock int, stats apps.Stats, elapsed, lap time.Dura
 	if clock%l.job.Train.EvaluateEvery != 0 { // the first clock is measured for people, not for the rules
 		return ""
 	}
+	l.trend.Measured(int64(clock), watched)
 	return l.watch.Measured(l.rules, int64(clock), name, watched)
 }
 

@@ -61,3 +61,44 @@ func (w *Watch) Measured(r Rules, clock int64, name string, figure float64) (why
 	return fmt.Sprintf("%s %.6g at clock %d is not %v%% below the %.6g of clock %d", name, figure, clock,
 		100*r.MinImprovement, w.best, w.since)
 }
+
+// Trend remembers the figures of a training, to say whether it ended too early. The zero value has seen none.
+type Trend struct {
+	clocks []int64
+	least  []float64 // the smallest figure up to each clock
+}
+
+// Measured takes the figure of a clock in; clocks ascend.
+func (t *Trend) Measured(clock int64, figure float64) {
+	if math.IsNaN(figure) {
+		return
+	}
+	if n := len(t.least); n > 0 {
+		figure = min(figure, t.least[n-1])
+	}
+	t.clocks, t.least = append(t.clocks, clock), append(t.least, figure)
+}
+
+// stillGained is the share by which the last quarter of the clocks must have made a figure smaller for more clocks to be worth a
+// word.
+const stillGained = 0.005
+
+// Gained returns the share by which the last quarter of the clocks made the figure smaller, and whether more clocks would probably
+// gain as well.
+func (t *Trend) Gained() (share float64, more bool) {
+	n := len(t.least)
+	if n < 4 {
+		return 0, false
+	}
+	last, before := t.least[n-1], t.least[0]
+	for i, clock := range t.clocks {
+		if 4*clock <= 3*t.clocks[n-1] {
+			before = t.least[i]
+		}
+	}
+	if before == 0 {
+		return 0, false
+	}
+	share = (before - last) / math.Abs(before)
+	return share, share > stillGained
+}

@@ -59,3 +59,30 @@ func TestElapsed(t *testing.T) {
 		t.Error("Any is wrong")
 	}
 }
+
+// A training that ends while its figure still falls says so; one that has come to rest, or got worse, does not.
+func TestTrend(t *testing.T) {
+	for name, c := range map[string]struct {
+		figures []float64 // of clocks 10, 20, ...
+		more    bool
+		share   float64
+	}{
+		"falls":       {[]float64{1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3}, true, 0.4},
+		"rests":       {[]float64{1, 0.5, 0.4, 0.4, 0.4, 0.4, 0.4, 0.3999}, false, 0.00025},
+		"worse":       {[]float64{1, 0.5, 0.4, 0.4, 0.5, 0.6, 0.7, 0.8}, false, 0},
+		"jumps":       {[]float64{1, 0.5, 0.3, 0.4, 0.5, 0.6, 0.35, 0.4}, false, 0},
+		"few":         {[]float64{1, 0.5, 0.2}, false, 0},
+		"nothing":     {nil, false, 0},
+		"no number":   {[]float64{1, 0.5, math.NaN(), 0.4, 0.4, 0.4}, false, 0},
+		"likelihood":  {[]float64{-1, -2, -3, -4}, true, 1. / 3},
+		"from naught": {[]float64{0, 0, 0, 0}, false, 0},
+	} {
+		var trend Trend
+		for i, figure := range c.figures {
+			trend.Measured(int64(10*(i+1)), figure)
+		}
+		if share, more := trend.Gained(); more != c.more || math.Abs(share-c.share) > 1e-9 {
+			t.Errorf("%s: %v, %v; want %v, %v", name, share, more, c.share, c.more)
+		}
+	}
+}

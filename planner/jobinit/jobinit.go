@@ -18,6 +18,7 @@ import (
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/location"
+	"github.com/tierml/tierml/internal/stopping"
 )
 
 // Wanted is what a job file is to say. Paths are as the caller has them, not relative to the job file.
@@ -60,8 +61,9 @@ func (w Wanted) Write(directory string, params []apps.Param) ([]byte, error) {
 		Wanted
 		Params       []string
 		Installation string
+		Stop         stopping.Rules
 		Plays        string // whom the local cloud plays, for people; empty = the usual one
-	}{w, describe(params), settings, w.plays()})
+	}{w, describe(params), settings, usualStop(w.App), w.plays()})
 	if err != nil {
 		return nil, fmt.Errorf("writing the job file: %w", err)
 	}
@@ -191,12 +193,12 @@ train:
   app: {{.App}}
   data: {{path .Data}}
   holdout: 0.1             # share of the examples that measures how good the model is
-  clocks: {{.Clocks}}              # rounds of work
+  clocks: {{.Clocks}}              # rounds of work, at most
   evaluate_every: 10       # clocks between two measurements
 {{- if .StopLoss}}
   stop: {loss: {{.StopLoss}}}     # ends earlier, when the figure is at or below this
 {{- else}}
-  # stop: {min_improvement: 0.001, patience: 30}   # ends earlier, when 30 clocks have not made it 0.1 % better
+  stop: {min_improvement: {{.Stop.MinImprovement}}, patience: {{.Stop.Patience}}}   # ends earlier, when {{.Stop.Patience}} clocks have not made it that share better
 {{- end}}
 {{- if .Params}}
   # params: the application's own settings, with their defaults; write those that differ as {name: value}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/internal/decompress"
+	"github.com/tierml/tierml/internal/stopping"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/planner"
 )
@@ -215,13 +216,29 @@ func appOfTargets(targets []string) string {
 	return "ridge"
 }
 
-// UsualClocks is how many clocks an application usually needs.
+// UsualClocks is how many clocks an application needs at most, as a rule; few need as many.
 func UsualClocks(app string) int {
 	switch app {
 	case "mf":
 		return 300
 	case "lda":
 		return 200
+	case "mlr", "dnn":
+		return 600
 	}
-	return 100
+	return 200
+}
+
+// usualStop ends training when the figure gets no better: patience is some ten passes over the data of mf, six of mlr and dnn, whose
+// error rates on few examples move in steps.
+func usualStop(app string) stopping.Rules {
+	switch app {
+	case "mf":
+		return stopping.Rules{MinImprovement: 0.0005, Patience: 40}
+	case "mlr", "dnn":
+		return stopping.Rules{MinImprovement: 0.002, Patience: 100}
+	case "lda":
+		return stopping.Rules{MinImprovement: 0.001, Patience: 30}
+	}
+	return stopping.Rules{MinImprovement: 0.0005, Patience: 50}
 }
