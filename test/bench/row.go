@@ -42,7 +42,7 @@ type Group struct {
 
 // groups are all that there are, in the order of the page. To add rows, write a file with a Group like
 // paramserver.go and name it here.
-var groups = []Group{paramServer, kernels, factors, through, wabbit, topicModels}
+var groups = []Group{paramServer, kernels, factors, through, wabbit, topicModels, endToEnd}
 
 // Result is what a row came to.
 type Result struct {
