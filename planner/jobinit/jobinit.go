@@ -150,7 +150,7 @@ func describe(params []apps.Param) (lines []string) {
 	return lines
 }
 
-const text = `# A job of TierML: what to train, and on which machines. Look at it with:  tierml plan FILE
+const text = `# A job of TierML: what to train, and on which machines. {{if eq .Cloud "none"}}Run it with:  tierml train FILE{{else}}Look at it with:  tierml plan FILE{{end}}
 # docs/job.md describes every field, also those that are not here.
 
 name: {{.Name}}                  # runs are called {{.Name}}-1, {{.Name}}-2 and so on
