@@ -66,9 +66,6 @@ func Register(p Provider) {
 	providers = append(providers, p)
 }
 
-// Providers returns the registered providers, in the order of their registration.
-func Providers() []Provider { return slices.Clone(providers) }
-
 // ProviderNamed finds a provider.
 func ProviderNamed(name string) (Provider, bool) {
 	i := slices.IndexFunc(providers, func(p Provider) bool { return p.Name == name })
