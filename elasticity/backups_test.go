@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// A machine that backs some partitions up is to back up others too, and hears late of them. It is told of the next cut of the first
+// A machine that backs some partitions up is to back up others too, and hears late of them. It hears of the next cut of the first
 // by their owners, who are prompt: what it says that it holds must be all of that cut.
 func TestBackupHearsLateOfItsPartitions(t *testing.T) {
 	s := six()

@@ -161,7 +161,7 @@ func clockAfter(clock int64, e journal.Entry) int64 {
 	return clock
 }
 
-// alikeLines reports whether two lines in a row are told as one.
+// alikeLines reports whether two lines in a row become one.
 func alikeLines(a, b journal.Entry) bool {
 	if a.Kind != b.Kind {
 		return false

@@ -317,7 +317,7 @@ func TestMaxDuration(t *testing.T) {
 	}
 }
 
-// What is told twice is written down once.
+// What is reported twice is written down once.
 func TestRepeatedNews(t *testing.T) {
 	w := newWorld(7, small())
 	w.when(func() bool { return w.grown(1) }, func() {

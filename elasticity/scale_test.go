@@ -167,7 +167,7 @@ func TestARequestHoldsUntilItIsChanged(t *testing.T) {
 	}
 }
 
-// A request that cannot be reached before the run ends is told so.
+// A request that cannot be met before the run ends gets that as its answer.
 func TestARequestThatIsNeverReached(t *testing.T) {
 	w := newElastic(1, elastic(), func(w *world) {
 		w.cloud.none = w.now.Add(time.Hour)

@@ -14,7 +14,7 @@ import (
 // time is what the controller's clock shows.
 func (w *world) time() time.Time { return w.now.Add(w.clock) }
 
-// pause stops the controller for a time. What it is told waits for it. With cut, machines end the streams that nobody answers,
+// pause stops the controller for a time. Events wait for it. With cut, machines end the streams that nobody answers,
 // and call again soon after its return.
 func (w *world) pause(d time.Duration, cut bool) {
 	if w.absent || w.stopped || w.outcome != "" {

@@ -11,7 +11,7 @@ import (
 
 // A worker that is to give splits back is cut off while it works on them, and the controller dies. The next one asks everybody. The
 // owners answer before the worker is back: it then commits its clock and gives the splits back to nobody, and only after that says
-// that it does not have them. The marks that the owners have told of are one clock too low by then.
+// that it does not have them. The marks that the owners have reported are one clock too low by then.
 func TestSplitGivenBackDuringATakeover(t *testing.T) {
 	both(t, func(w *world) func() bool {
 		settled, asked, given := false, 0, false

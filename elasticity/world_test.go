@@ -90,7 +90,7 @@ type shape struct {
 	rough                      bool          // the network loses and repeats requests, the provider repeats itself
 }
 
-// plain is the shape of the stories that are told by name.
+// plain is the shape of the stories that have names.
 func plain() shape {
 	return shape{
 		deterministic: true, partitions: 8, splits: 12, clocks: 60, reliable: 1, transient: 17,
@@ -165,7 +165,7 @@ type world struct {
 	// crash says for how long the controller is dead that dies before or after it does this; 0 = it does not.
 	crash   func(a Action, after bool) (gone time.Duration)
 	unsaved func() error // why the model cannot be saved; nil = it can
-	// hooks let a story do something at a point of a protocol, whose node it is told.
+	// hooks let a story do something to a node at a point of a protocol.
 	hooks map[string]func(*node)
 	// refuse says why a node cannot do a command; empty: it can.
 	refuse func(*node, tiers.Do) string

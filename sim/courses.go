@@ -11,7 +11,7 @@ import (
 
 // Courses remembers how runs of one configuration went, and says what comes of a start from which everything would go the
 // same way again. Of 50,000 starts a minute apart most do: they buy the same fleet and keep it to the end. The controller
-// and its machines are told the same things at the same times after the start, but for prices about which there is
+// and its machines get the same commands at the same times after the start, but for prices about which there is
 // nothing to do; only the bill differs, and is made out by the rule book from the prices of its own hours.
 //
 // A start takes a known course if
@@ -254,7 +254,7 @@ func (c *Courses) idleThrough(cfg *Config, k *course, first, last int) bool {
 // idleAt reports whether the policy finds nothing to do at a price change, and from then until the next.
 func (c *Courses) idleAt(cfg *Config, i int, held bidding.Allocation) bool {
 	x := &c.changes[i]
-	// Prices that change at the same instant are told one after the other: any of them may come first.
+	// Prices that change at the same instant arrive one after the other: any of them may come first.
 	if len(x.pools) > 3 {
 		return false
 	}
@@ -288,7 +288,7 @@ func (c *Courses) idleBetween(cfg *Config, asked, next time.Time, held bidding.A
 	return true
 }
 
-// nothingToDo asks the policy itself; of some pools the last price is told later.
+// nothingToDo asks the policy itself; the last price of some pools comes later.
 func (c *Courses) nothingToDo(cfg *Config, now time.Time, late []int, held bidding.Allocation) bool {
 	plan := c.policy.Plan(viewOf(cfg, now, late, []bidding.Allocation{held}))
 	return len(plan.Acquire) == 0 && len(plan.Release) == 0 && plan.Switch == nil && plan.AskAgain.IsZero()

@@ -231,7 +231,7 @@ func (n *node) aside(do tiers.Do) bool {
 	return false
 }
 
-// overdue reports whether a part of the work is over that nobody has been told of yet.
+// overdue reports whether a part of the work is over that was not reported yet.
 func (f *fleet) overdue() bool {
 	if f.calm.limit > 0 {
 		return f.due <= f.w.elapsed

@@ -66,7 +66,7 @@ func (o *observer) after(c *elasticity.Controller) {
 	o.awake = stirred
 }
 
-// launch is told of what the provider is asked for.
+// launch takes down what the provider is asked for.
 func (o *observer) launch(r provisioner.Request) {
 	if o.asked == nil {
 		o.asked = map[string]time.Duration{}

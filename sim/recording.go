@@ -14,7 +14,7 @@ import (
 )
 
 // Recording is what a real run's controller was told by its provider and its machines, and when, as its journal has it. A
-// simulation of the same job that is told the same at the same times must decide the same: what the record says takes the
+// simulation of the same job that gets the same events at the same times must decide the same: what the record says takes the
 // place of the model of the provider and of the pace of the work, and no fault is injected. What it has no word of, such as
 // when commands are answered, is simulated.
 type Recording struct {
@@ -34,7 +34,7 @@ type recordedLaunch struct {
 	short    []market.Pool // those that refused
 }
 
-// recordedMachine is what was told of a machine; times are zero that were not.
+// recordedMachine is what the record says of a machine; times that it lacks are zero.
 type recordedMachine struct {
 	id       provisioner.InstanceID
 	pool     market.Pool
@@ -189,7 +189,7 @@ func (c *cloud) replay(r provisioner.Request) bool {
 	return true
 }
 
-// enter lets a machine come, and schedules what was told of it.
+// enter lets a machine come, and schedules what the record says of it.
 func (c *cloud) enter(told *recordedMachine, r provisioner.Request) provisioner.Instance {
 	m := &machine{number: len(c.machines) + 1, told: told, Instance: provisioner.Instance{
 		ID: told.id, Pool: told.pool, Bid: r.BidFor(told.pool), Token: r.Token, State: provisioner.Running, Launched: told.launched,

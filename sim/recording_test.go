@@ -34,7 +34,7 @@ func TestToldTheSameDecidesTheSame(t *testing.T) {
 	if _, third := run(t, untold); decided(third) == decided(first) {
 		t.Error("without being told it decides the same, so the test shows nothing")
 	}
-	// When machines were warned and were there is told at the same times.
+	// Warnings and arrivals of machines come at the same times.
 	for _, kind := range []journal.Kind{journal.Launch, journal.Ready, journal.Notice} {
 		if a, b := times(first, kind), times(second, kind); !slices.EqualFunc(a, b, time.Time.Equal) {
 			t.Errorf("%s at %v, told: %v", kind, a, b)

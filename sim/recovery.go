@@ -7,7 +7,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// The node's part as a server (agent.Server). One simplification: what a node is told of cuts and roll-backs is true for all of them,
+// The node's part as a server (agent.Server). One simplification: what one node hears of cuts and roll-backs holds for all of them,
 // as nothing is computed between the first of them that hears it and the last.
 
 func (n *node) SetRoute(g ps.Generation, _ ps.Route, _ map[ps.ServerID]string) error {

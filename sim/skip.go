@@ -11,18 +11,18 @@ import (
 
 // As long as nothing happens one clock is like the other: all machines begin it together and are done after the same
 // times. When nobody reads a journal such clocks are not gone through one by one: a calm begins, in which how far the work
-// has come is a matter of the time that has passed. It ends when a machine is told something, or ends, or a clock comes that
-// is not like the others. Meanwhile the controller, at rest, hears of clocks only before it is told something else. So a
+// has come is a matter of the time that has passed. It ends when a machine gets a command, or ends, or a clock comes that
+// is not like the others. Meanwhile the controller, at rest, hears of clocks only before another event. So a
 // start costs as much as there are events that change something, and comes to the same.
 
 // calm is a time in which clocks follow each other evenly.
 type calm struct {
-	clocks               // those that are to be done in it and have not been told
+	clocks               // those that are to be done in it and were not reported
 	since  time.Duration // when the first of all was begun
 	limit  int           // how many there are at most; 0 = there is no calm
 }
 
-// clocks are some that are done, one every length from first on; they have not been told yet.
+// clocks are some that are done, one every length from first on; they were not reported yet.
 type clocks struct {
 	node   *node // that tells of them
 	from   ps.Clock
@@ -135,7 +135,7 @@ func (f *fleet) tell(c *clocks, now time.Duration) {
 	c.from, c.count, c.first = c.from+ps.Clock(n), c.count-n, c.first+time.Duration(n)*c.length
 }
 
-// tellAll has the controller told of all clocks in time, once it does not rest any longer.
+// tellAll reports all clocks to the controller in time, once it does not rest any longer.
 func (f *fleet) tellAll() {
 	if f.ctrl.Resting() {
 		return

@@ -31,7 +31,7 @@ type staff interface {
 	hire(id ps.ServerID, rate float64) process
 	// do carries out what the brain wants of training.
 	do(elasticity.Action)
-	// tellUntil tells the brain, before it is told something else, of what it should have heard of by now; tellAll, after
+	// tellUntil gives the brain, before another event, what it should have heard of by now; tellAll, after
 	// it, of what is left. Where nothing waits to be told they do nothing.
 	tellUntil(now time.Duration)
 	tellAll()

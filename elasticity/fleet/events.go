@@ -16,7 +16,7 @@ type (
 		At    time.Time
 		Price market.USD
 	}
-	// PricesKnown: every price change until At has been told.
+	// PricesKnown: every price change until At is known.
 	PricesKnown struct{ At time.Time }
 	// CapacityChanged: so many machines of a pool can be had or kept from At on, as somebody who watches it has seen.
 	CapacityChanged struct {

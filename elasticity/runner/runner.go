@@ -84,7 +84,7 @@ type Runner struct {
 	events chan elasticity.Event
 	jobs   sync.WaitGroup
 	failed error
-	listed atomic.Bool // the first listing has been told
+	listed atomic.Bool // the first listing was reported
 
 	endExport func()          // cancels the newest export; nil = there was none
 	exported  <-chan struct{} // closed when it has ended

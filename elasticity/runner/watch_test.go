@@ -240,7 +240,7 @@ func TestDenialAfterALostAnswerIsNotDefinite(t *testing.T) {
 	}
 }
 
-// Every change of prices is told, once, whichever clock is ahead, and also when the price before it is told late.
+// Every change of prices is reported, once, whichever clock is ahead, and also when the price before it comes late.
 func TestPricesWithClocksThatDiffer(t *testing.T) {
 	for _, skew := range []time.Duration{-5 * time.Minute, 0, 5 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {

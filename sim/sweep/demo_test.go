@@ -93,7 +93,7 @@ func decisions(entries []journal.Entry) string {
 }
 
 // TestSimulatedDemoDecidesAsReal: the simulated demo decides what a real run of it on a laptop decided, in the same order: launches (pool,
-// count, bid), switches, stages and terminations. It is told nothing of that run; the golden decisions were taken from its
+// count, bid), switches, stages and terminations. It knows nothing of that run; the golden decisions were taken from its
 // journal by -journal FILE -update.
 //
 // What may differ is not compared: times, names of machines, how many clocks a loss costs, in how many calls machines

@@ -208,7 +208,7 @@ func (b *block) compare(rows []Row) {
 	}
 }
 
-// foresight is what the oracle is told of a job: of runs with its reliable tier, or of those without one.
+// foresight is what the oracle knows of a job: of runs with its reliable tier, or of those without one.
 func foresight(cfg *sim.Config, kind sight, starts []time.Time) oracle.Config {
 	t := &cfg.Timing
 	c := oracle.Config{

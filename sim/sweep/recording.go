@@ -23,7 +23,7 @@ var ErrNoPool = errors.New("name its pool, as ZONE/TYPE")
 // recordedOn finds a date in a path, as SkyPilot's folders have it: aws-02-15-2023.
 var recordedOn = regexp.MustCompile(`\d\d-\d\d-\d{4}`)
 
-// ReadRecording reads a recording of availability in SkyPilot's form. Its pool is told by the file's name, or named as
+// ReadRecording reads a recording of availability in SkyPilot's form. Its pool follows from the file's name, or named as
 // ZONE/TYPE. Without recorded prices spot machines cost a share of the on-demand price.
 func ReadRecording(file, pool string, spotShare float64) (r Recording, err error) {
 	label := file

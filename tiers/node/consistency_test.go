@@ -313,7 +313,7 @@ func (j *trained) onNodes(t *testing.T, workers int, deterministic bool, stalene
 	return tables
 }
 
-// cluster starts nodes and deals partitions and splits out. Nobody can read before the route is told, which all are
+// cluster starts nodes and deals partitions and splits out. Nobody can read before the route is known, which all learn
 // told at once, so that they begin together.
 func (w *world) cluster(workers int, until, first ps.Clock, uneven bool) (map[ps.ServerID]*machine, ps.Route, map[ps.ServerID]string) {
 	w.t.Helper()
