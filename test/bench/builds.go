@@ -6,11 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Rows of growth compare this build with one of before the work on scale, from the repository's own history.
@@ -84,10 +86,21 @@ func command(ctx context.Context, dir, program string, args ...string) ([]byte, 
 	return out.Bytes(), nil
 }
 
-// processorSeconds is what a program takes, which says more than the time by the clock on a machine that has other work.
+// patience is how long one command may take, for the whole to end in its time.
+const patience = 3 * time.Minute
+
+// processorSeconds is what a program takes, which says more than the time by the clock on a machine that has other work. It is no
+// number when it takes longer than patience.
 func processorSeconds(ctx context.Context, program string, args ...string) (float64, error) {
-	cmd := exec.CommandContext(ctx, program, args...)
-	if out, err := cmd.CombinedOutput(); err != nil {
+	limited, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	cmd := exec.CommandContext(limited, program, args...)
+	out, err := cmd.CombinedOutput()
+	switch {
+	case limited.Err() != nil && ctx.Err() == nil:
+		fmt.Fprintf(os.Stderr, "%s %s takes more than %v\n", filepath.Base(program), args[0], patience)
+		return math.NaN(), nil
+	case err != nil:
 		return 0, fmt.Errorf("%s %s: %w\n%s", filepath.Base(program), strings.Join(args, " "), err, out)
 	}
 	return (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds(), nil

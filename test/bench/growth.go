@@ -190,6 +190,9 @@ func (c *growthCurve) add(size int, row Row) {
 		}
 		return func(ctx context.Context) (float64, error) {
 			x, err := measure(ctx)
+			if math.IsNaN(x) {
+				return x, err
+			}
 			[2][]float64{c.ours, c.theirs}[side][i] += x
 			c.counts[side][i]++
 			return x, err

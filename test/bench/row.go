@@ -52,8 +52,8 @@ type Result struct {
 	Pairs                    int
 }
 
-// alone reports whether only ours could do it.
-func (r *Result) alone() bool { return math.IsNaN(r.TheirsMedian) }
+// alone reports whether one side could not do it.
+func (r *Result) alone() bool { return math.IsNaN(r.Ratio) }
 
 // Verdict compares the ratio with the bar.
 func (r *Result) Verdict() string {

@@ -20,7 +20,7 @@ func printTable(w io.Writer, results []Result) {
 			continue
 		}
 		if r.alone() {
-			fmt.Fprintf(t, "%s\t%s\t-\t\t\t\t%s\t-\t%s\n", r.What, r.Against, figure(r.OursMedian), r.Unit)
+			fmt.Fprintf(t, "%s\t%s\t-\t\t\t\t%s\t%s\t%s\n", r.What, r.Against, figure(r.OursMedian), figure(r.TheirsMedian), r.Unit)
 			continue
 		}
 		fmt.Fprintf(t, "%s\t%s\t%.2f\t%.2f-%.2f\t%s\t%s\t%s\t%s\t%s\n", r.What, r.Against,
@@ -40,9 +40,12 @@ func (r *Row) bar() string {
 	}
 }
 
-// figure returns a number three digits.
+// figure returns a number with three digits; "-" is none.
 func figure(x float64) string {
-	if x == 0 || math.IsNaN(x) || math.IsInf(x, 0) {
+	switch {
+	case math.IsNaN(x):
+		return "-"
+	case x == 0 || math.IsInf(x, 0):
 		return fmt.Sprint(x)
 	}
 	digits := 2 - int(math.Floor(math.Log10(math.Abs(x))))
@@ -64,7 +67,7 @@ func markdown(results []Result) []byte {
 			continue
 		}
 		if r.alone() {
-			fmt.Fprintf(&b, "| %s | %s | - | | | %s | - | %s |\n", r.What, r.Against, figure(r.OursMedian), r.Unit)
+			fmt.Fprintf(&b, "| %s | %s | - | | | %s | %s | %s |\n", r.What, r.Against, figure(r.OursMedian), figure(r.TheirsMedian), r.Unit)
 			continue
 		}
 		fmt.Fprintf(&b, "| %s | %s | %.2f | %.2f-%.2f | %s | %s | %s | %s |\n", r.What, r.Against,
