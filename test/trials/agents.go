@@ -24,14 +24,11 @@ func agents(f *flag.FlagSet) func(context.Context, place) error {
 	seconds := f.Int("seconds", 10, "how long is measured")
 	data := f.String("data", "examples/data/jester5k.csv.gz", "ratings to train on")
 	consistency := f.String("consistency", "deterministic: true", "lines below train:")
-	binary := f.String("binary", "", "another build of the program, to compare with")
+	f.String("binary", "", "another build of the program, to compare with")
 	return func(ctx context.Context, at place) error {
 		path, err := filepath.Abs(*data)
 		if err != nil {
 			return fmt.Errorf("finding the data: %w", err)
-		}
-		if *binary != "" {
-			at.binary = *binary
 		}
 		fmt.Fprintln(at.out, "| machines | servers | clocks/s | processor ms/clock | requests/clock | KB/clock | resident MiB of an agent | its own |")
 		fmt.Fprintln(at.out, "|---|---|---|---|---|---|---|---|")

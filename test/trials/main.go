@@ -68,7 +68,9 @@ func command(args []string) error {
 		return fmt.Errorf("making a working directory: %w", err)
 	}
 	at := place{dir: dir, out: os.Stdout}
-	if name != "figures" { // whose machines are this program
+	if given := f.Lookup("binary"); given != nil && given.Value.String() != "" {
+		at.binary = given.Value.String()
+	} else if name != "figures" { // whose machines are this program
 		if at.binary, err = build(ctx, dir); err != nil {
 			return err
 		}
