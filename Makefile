@@ -220,6 +220,12 @@ fuzz: ## fuzz each parser for a short while (FUZZTIME=20s)
 	    $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$package"; \
 	  done; done
 
+.PHONY: shapes
+shapes: $(CACHE) ## what EC2's machine types sustain, from moto's copy of DescribeInstanceTypes (needs pip)
+	pip download --quiet --no-deps --dest $(CACHE)/moto-wheel 'moto>=5,<6'
+	unzip -qop $$(ls -t $(CACHE)/moto-wheel/moto-*.whl | head -1) moto/ec2/resources/instance_types.json.gz >$(CACHE)/instance_types.json.gz
+	$(GO) run market/shapes/generate.go $(CACHE)/instance_types.json.gz >market/shapes/ec2.csv
+
 .PHONY: generate
 generate: $(CACHE) ## generate Go from the .proto files (needs protoc)
 	@command -v protoc >/dev/null || { echo "install protoc (Debian: apt-get install protobuf-compiler)"; exit 1; }

@@ -226,6 +226,9 @@ func (c *checker) positive(field string, price market.USD) {
 }
 
 func (c *checker) reliable() {
+	if c.job.Reliable.Type == Auto {
+		c.job.Reliable.Type = ""
+	}
 	r := c.job.Reliable
 	c.atLeast("reliable.count", r.Count, 0)
 	if k := c.job.Checkpoint; r.Count == 0 && k.Every == 0 && k.EveryClocks == 0 && !c.job.Restarts() && c.job.Cloud != CloudNone {

@@ -225,10 +225,11 @@ type Machine struct {
 
 // Reliable are the on-demand machines that hold the solution and stay for the whole run.
 type Reliable struct {
-	// Type by the provider's name. Default the cheapest on demand of those that `resources.any_of` admits.
+	// Type by the provider's name, or `auto`. Default `auto`, as is `reliable: auto`: the cheapest of the region that can hold the model and
+	// take in its cuts, or where that is not known the cheapest of `resources.any_of` ([cost](cost.md#the-reliable-machines)).
 	Type string `yaml:"type"`
 	// Count of reliable machines. With 0 the spot machine with the highest MTTF serves in their place, with checkpoints, and an
-	// on-demand machine where no spot machine can be had (docs/training.md). Default 1: it can hold the model of most jobs and costs least.
+	// on-demand machine where no spot machine can be had (docs/training.md). Default 1; with type `auto` as many as cost least.
 	Count int `yaml:"count" job:"zero"`
 	// Zone they run in; one of `resources.zones`. Default the first zone in use.
 	Zone string `yaml:"zone"`
@@ -236,6 +237,12 @@ type Reliable struct {
 	// cuts follow from it (docs/training.md). Default what the catalog says; without a number it decides nothing.
 	Bandwidth Bandwidth `yaml:"bandwidth"`
 }
+
+// Auto is written for the reliable machines that a plan chooses.
+const Auto = "auto"
+
+// Auto reports whether the plan chooses the type.
+func (r Reliable) Auto() bool { return r.Type == "" }
 
 // Train is what is trained, on what, for how long.
 type Train struct {

@@ -114,6 +114,7 @@ func (d *decoder) value(path string, n *yaml.Node, target reflect.Value, f field
 	switch {
 	case isScalar(target.Type()):
 		d.scalar(path, n, target, f)
+	case target.Type() == reflect.TypeFor[Reliable]() && n.Kind == yaml.ScalarNode && n.Value == Auto: // reliable: auto, as if nothing was written
 	case target.Kind() == reflect.Struct:
 		d.mapping(path, n, target.Addr().Interface())
 	case target.Kind() == reflect.Slice:

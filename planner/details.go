@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/tierml/tierml/bidding"
@@ -26,6 +27,10 @@ func (p *Plan) Details() journal.PlanDetails {
 	if run := p.Prediction; run != nil {
 		d.Prediction = &journal.Prediction{USD: run.Cost.String(), Seconds: run.Time.Seconds(), Finished: run.Finished,
 			Basis: run.Basis, Skipped: run.Skipped}
+	}
+	for _, o := range p.Sizing.shown() {
+		d.Reliable = append(d.Reliable, journal.PlanReliable{Type: o.Type.Name, Count: o.Count, USD: o.PerHour.String(),
+			Memory: o.Memory, HasMemory: o.HasMemory, Network: math.Round(o.Network), HasNetwork: o.HasNetwork, Refused: o.Refused})
 	}
 	for _, pool := range p.Pools {
 		d.Pools = append(d.Pools, pool.details())

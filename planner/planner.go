@@ -77,6 +77,7 @@ type Plan struct {
 	Forecast Forecast
 	OnDemand OnDemand
 	Memory   Memory
+	Sizing   Sizing // of the reliable tier
 	Warnings []string
 	// Prediction is of the job's own run; nil = it was not made.
 	Prediction *Prediction

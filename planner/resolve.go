@@ -10,6 +10,7 @@ import (
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/market/shapes"
 )
 
 // Offer is a spot pool on sale, with the shape of its machines and its price history.
@@ -138,7 +139,10 @@ func (r *resolver) pools() {
 // pool takes an offer up, and what the same machines cost on demand: where the job's limit allows that, they may be
 // bought in place of spot machines.
 func (r *resolver) pool(o Offer, limit market.USD, rate float64) {
-	o.Type.Rate = rate
+	if o.Type.Rate = rate; rate == 0 {
+		full, _ := shapes.Complete(o.Type)
+		o.Type.Rate = full.Rate // of burstable types, what they do for as long as they run
+	}
 	onDemand := o.Pool
 	onDemand.Class = market.OnDemand
 	r.choice.OnDemand = append(r.choice.OnDemand, OnDemandType{Pool: onDemand, Type: o.Type})
@@ -180,7 +184,7 @@ func (r *resolver) reliable() {
 		return
 	}
 	t, ok := r.catalog.Lookup(region, want.Type)
-	if want.Type == "" {
+	if want.Auto() { // until SizeReliable knows what it has to do
 		t, ok = r.cheapest()
 	}
 	if !ok {
@@ -193,7 +197,7 @@ func (r *resolver) reliable() {
 			t.Rate = o.Type.Rate
 		}
 	}
-	if want.Bandwidth > 0 {
+	if t, _ = shapes.Complete(t); want.Bandwidth > 0 {
 		t.Bandwidth = float64(want.Bandwidth)
 	}
 	pool := r.choice.Pools[0].Pool

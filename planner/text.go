@@ -69,6 +69,7 @@ func (p *Plan) WriteText(w io.Writer, s Style) error {
 	b.WriteString("\n")
 	p.writePools(&b, s)
 	b.WriteString("\n")
+	p.writeSizing(&b, s)
 	p.writeExpectation(&b, s)
 	for _, warning := range p.Warnings {
 		b.WriteString("\n")

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -243,15 +244,22 @@ func (o dryRunOptions) simulation(ctx context.Context, job *config.Job, ownWork 
 	if err != nil {
 		return cfg, nil, nil, o.blame(err)
 	}
-	work, servers := 1.0, 0 // replaced by --hours, which reads no data: nobody knows the model, and half of the machines serve
-	if ownWork {
-		program, _, err := prepare(ctx, job, func(ps.Split) (io.WriteCloser, error) { return discard{}, nil })
+	work, servers := 1.0, 0 // replaced by --hours, whose clocks are not the model's: half of the machines serve
+	if ownWork || planner.SizesReliable(job) {
+		var bytes atomic.Int64
+		program, _, err := prepare(ctx, job, counted(func(ps.Split) (io.WriteCloser, error) { return discard{}, nil }, &bytes))
 		if err != nil {
 			return cfg, nil, nil, err
 		}
 		work = program.WorkPerClock() * float64(job.Train.Clocks)
 		schema := jobrun.SchemaOf(job, program)
-		servers = tiers.ServersFor(&schema, int64(job.Stages.ServerBytes))
+		if ownWork {
+			servers = tiers.ServersFor(&schema, int64(job.Stages.ServerBytes))
+		}
+		need := planner.ReliableNeed{Schema: &schema, Data: bytes.Load(), Work: vcpuHours(job, work)}
+		if _, err := planner.SizeReliable(job, &choice, recorded.Catalog, need); err != nil {
+			return cfg, nil, nil, o.blame(err)
+		}
 	}
 	cfg, skipped, err = sweep.ForJob(job, choice, work, servers)
 	return cfg, skipped, recorded.Doubts(choice.Pools), err

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -134,15 +135,15 @@ func planJob(ctx context.Context, job *config.Job) (*preparedJob, error) {
 // prepareJob finds on the market what a job asks for, cuts its data into splits, which go to create, and plans.
 func prepareJob(ctx context.Context, job *config.Job, create apps.Create) (*preparedJob, error) {
 	var bytes atomic.Int64
-	p, err := prepareJobWith(ctx, job, func() (apps.Program, apps.Dataset, error) { return prepare(ctx, job, counted(create, &bytes)) })
+	p, err := prepareJobWith(ctx, job, bytes.Load, func() (apps.Program, apps.Dataset, error) { return prepare(ctx, job, counted(create, &bytes)) })
 	if err == nil {
 		p.plan.Memory.Splits = bytes.Load()
 	}
 	return p, err
 }
 
-// prepareJobWith is prepareJob with another way to the application and its data.
-func prepareJobWith(ctx context.Context, job *config.Job, prepare func() (apps.Program, apps.Dataset, error)) (*preparedJob, error) {
+// prepareJobWith is prepareJob with another way to the application and its data, of so many bytes once it is there.
+func prepareJobWith(ctx context.Context, job *config.Job, bytes func() int64, prepare func() (apps.Program, apps.Dataset, error)) (*preparedJob, error) {
 	if job.Cloud == config.CloudNone {
 		return nil, job.Fault("cloud", "cloud: "+job.Cloud+" buys no machines, so there is nothing to plan",
 			"write cloud: local, or train in this process with `tierml train`")
@@ -165,11 +166,16 @@ func prepareJobWith(ctx context.Context, job *config.Job, prepare func() (apps.P
 		return nil, err
 	}
 	schema := jobrun.SchemaOf(job, p.program)
+	work := p.program.WorkPerClock() * float64(job.Train.Clocks)
+	sizing, err := planner.SizeReliable(job, &p.choice, market.Catalog, planner.ReliableNeed{Schema: &schema, Data: bytes(), Work: vcpuHours(job, work)})
+	if err != nil {
+		return nil, err
+	}
 	memory, err := planner.AdmitMemory(job, p.choice.Reliable, &schema)
 	if err != nil {
 		return nil, err
 	}
-	input, err := planner.ForLocal(job, p.choice, p.program.WorkPerClock()*float64(job.Train.Clocks))
+	input, err := planner.ForLocal(job, p.choice, work)
 	if err != nil {
 		return nil, err
 	}
@@ -191,8 +197,13 @@ func prepareJobWith(ctx context.Context, job *config.Job, prepare func() (apps.P
 	if p.plan, err = planner.Make(input, sweep.Past{Job: p.sim, Progress: bar.Set}); err != nil {
 		return nil, err
 	}
-	p.plan.Memory = memory
+	p.plan.Memory, p.plan.Sizing = memory, sizing
 	return p, nil
+}
+
+// vcpuHours is work in hours of a vCPU on the job's market.
+func vcpuHours(job *config.Job, work float64) float64 {
+	return work / float64(job.Local.FlopsPerVCPU) * job.Local.Speed / time.Hour.Seconds()
 }
 
 // prepare cuts the job's data into splits, which go to create, and makes the application. What the application

@@ -28,6 +28,8 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/jobrun"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/planner"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers/node/splitdir"
 	"github.com/tierml/tierml/watch/console"
@@ -174,7 +176,7 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 	defer func() { release() }()
 	prepared := func() (*preparedJob, error) {
 		if data := from.state.Dataset; data != nil { // machines may be reading the splits
-			return prepareJobWith(ctx, job, func() (apps.Program, apps.Dataset, error) { return makeProgram(job, *data) })
+			return prepareJobWith(ctx, job, func() int64 { return 0 }, func() (apps.Program, apps.Dataset, error) { return makeProgram(job, *data) })
 		}
 		return prepareJob(ctx, job, splitdir.Create(filepath.Join(directory, rundir.SplitsDir)))
 	}
@@ -235,6 +237,15 @@ func runDirectory(job *config.Job, o runOptions) (directory string, release func
 	return directory, func() { _ = os.RemoveAll(directory) }, rundir.Hold(directory)
 }
 
+// keepReliable goes on with the reliable tier that the run began with, where the job leaves it open.
+func keepReliable(job *config.Job, start journal.Entry) {
+	d, err := start.StartDetails()
+	pool, poolErr := market.ParsePool(d.Reliable.Pool)
+	if err == nil && poolErr == nil && planner.SizesReliable(job) {
+		job.Reliable.Type, job.Reliable.Zone, job.Reliable.Count = pool.Type, pool.Zone, d.Reliable.Count
+	}
+}
+
 func loadJob(o runOptions) (*config.Job, resumption, error) {
 	if o.resume == "" {
 		if _, err := bidding.ByName(cmp.Or(o.policy, "tierml")); err != nil {
@@ -274,6 +285,7 @@ func loadJob(o runOptions) (*config.Job, resumption, error) {
 		switch {
 		case e.Kind == journal.Start:
 			from.part++
+			keepReliable(job, e)
 		case e.Kind == journal.Done && e.Outcome == "finished":
 			return nil, from, usageError{fmt.Errorf("%s is done: all %d clocks", o.resume, job.Train.Clocks)}
 		}

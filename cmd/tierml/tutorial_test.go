@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -13,7 +15,9 @@ import (
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/fakecloud"
 	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/market/shapes"
 )
 
 // shellLines are the lines of a page's shell blocks that call this program.
@@ -92,6 +96,9 @@ func TestTutorialOnEC2(t *testing.T) {
 			t.Fatalf("tierml %s: exit code %d\n%s%s", line, code, &out, &errOut)
 		}
 		done[args[0]] = true
+		if args[0] == "plan" {
+			smallTier(t, "ratings.yaml")
+		}
 		for _, words := range []string{"EC2 would launch machines", "On-demand prices: AWS Price List of us-west-1, asked "} {
 			if args[0] == "plan" && !strings.Contains(out.String()+errOut.String(), words) {
 				t.Errorf("the plan does not say %q:\n%s%s", words, &out, &errOut)
@@ -107,6 +114,32 @@ func TestTutorialOnEC2(t *testing.T) {
 	}
 }
 
+// smallTier checks that the reliable tier that a plan chooses costs at most 2 % of the fleet on demand.
+func smallTier(t *testing.T, file string) {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	if code := run([]string{"plan", file, "-o", "json"}, strings.NewReader(""), &out, &errOut); code != exitDone {
+		t.Fatalf("tierml plan %s: exit code %d\n%s", file, code, &errOut)
+	}
+	d := struct {
+		Reliable []journal.PlanReliable `json:"reliable"`
+		OnDemand journal.OnDemandPlan   `json:"on_demand"`
+	}{}
+	if err := json.Unmarshal(out.Bytes(), &d); err != nil || len(d.Reliable) == 0 {
+		t.Fatalf("%v, in %s", err, &out)
+	}
+	tier, err1 := strconv.ParseFloat(d.Reliable[0].USD, 64)
+	fleet, err2 := strconv.ParseFloat(d.OnDemand.USD, 64)
+	if share := tier * d.OnDemand.Hours / fleet; err1 != nil || err2 != nil || !(share <= 0.02) || d.Reliable[0].Refused != "" {
+		t.Errorf("%s: the reliable tier, %+v, costs %.1f %% of %+v", file, d.Reliable[0], 100*share, d.OnDemand)
+	}
+}
+
+// The demo's reliable tier is as small as the tutorial's.
+func TestDemoKeepsAReliableTierOfTwoPercent(t *testing.T) {
+	smallTier(t, "../../examples/demo.yaml")
+}
+
 // fakeEC2 is a cloud that sells the tutorial's machines now, at an even price for a month.
 func fakeEC2(t *testing.T) (endpoint string) {
 	t.Helper()
@@ -120,6 +153,13 @@ func fakeEC2(t *testing.T) (endpoint string) {
 		c.Prices[pool] = market.NewHistory([]market.PricePoint{{At: time.Now().Add(-30 * 24 * time.Hour), Price: market.Dollar / 20},
 			{At: time.Now().Add(-time.Minute), Price: market.Dollar / 21}})
 		c.Types = append(c.Types, fakecloud.InstanceType{InstanceType: market.InstanceType{Name: kind, VCPU: 4, MemoryMiB: 8 << 10, OnDemand: market.Dollar / 5}})
+	}
+	for name, cents := range map[string]float64{ // of us-east-1
+		"t3.micro": 1.04, "t3.small": 2.08, "t3.medium": 4.16, "t3.large": 8.32, "m5.large": 9.6, "m5.2xlarge": 38.4,
+		"r5.large": 12.6, "r5.xlarge": 25.2, "r5.2xlarge": 50.4, "r5.4xlarge": 100.8,
+	} {
+		small, _ := shapes.Complete(market.InstanceType{Name: name, OnDemand: market.USD(cents * float64(market.Dollar) / 100)})
+		c.Types = append(c.Types, fakecloud.InstanceType{InstanceType: small})
 	}
 	cloud, err := fakecloud.New(c)
 	if err != nil {

@@ -256,7 +256,7 @@ func (cu *cuts) nextCut(bytes int64) (why string) {
 	}
 	p.Every, p.At = cu.cfg.Market(time.Duration(seconds*float64(time.Second))), cu.Now
 	p.Limit = 0
-	if fits := flushMargin*notice - cu.clocks.Seconds; fits > 0 && p.Rate > 0 {
+	if fits := FlushMargin*notice - cu.clocks.Seconds; fits > 0 && p.Rate > 0 {
 		p.Limit = int64(fits * p.Rate * float64(max(len(holdersOf(cu.layout.Route.Backup)), 1)))
 	}
 	cu.Due = cu.Now.Add(p.Every)

@@ -103,6 +103,6 @@ func (cu *cuts) LeavesInTime(m *Node, partitions int) int {
 	if each == 0 {
 		return partitions
 	}
-	left := cu.Wall(m.Deadline.Sub(cu.Now)) * (1 - flushMargin/2)
+	left := cu.Wall(m.Deadline.Sub(cu.Now)) * (1 - FlushMargin/2)
 	return max(min(partitions, int(left/each)), 0)
 }

@@ -9,13 +9,13 @@ import (
 // backup can take in within the shortest warning, less a margin, so that an end-of-life flush is in time; and background
 // deliveries leave the link to training.
 const (
-	// flushMargin is the share of the warning that deliveries of an end-of-life flush may take. The rest is for hearing of
+	// FlushMargin is the share of the warning that deliveries of an end-of-life flush may take. The rest is for hearing of
 	// it, for the clock under way and for the commit.
-	flushMargin = 0.5
+	FlushMargin = 0.5
 	// usualShare is how much of a backup's link cuts take at most, as long as the warning leaves the choice.
 	usualShare = 0.1
-	// mostShare is how much they take at most.
-	mostShare = 0.5
+	// MostShare is how much they take at most.
+	MostShare = 0.5
 	// tellingBytes is how large a delivery must be for its rate to be that of the link, and not that of its round trips.
 	tellingBytes = 64 << 10
 )
@@ -53,7 +53,7 @@ func (p *pace) received(bytes int64, seconds, link float64) {
 //
 //	easy   = bytes / rate / usualShare            background deliveries take a tenth of the link
 //	urgent = (margin x notice - clock) x rate / (bytes / gathered)   what gathers until then is flushed in time
-//	least  = bytes / rate / mostShare             deliveries take half of the link at most, come what may
+//	least  = bytes / rate / MostShare             deliveries take half of the link at most, come what may
 //
 // The warning counts for more than the link: max(least, min(urgent, max(base, easy))). That bytes grow evenly is the
 // careful side for longer intervals, as rows that change twice are sent once; shorter ones are measured again. Next to
@@ -63,13 +63,13 @@ func (p *pace) interval(bytes int64, gathered, base, notice, clock float64) (sec
 		return base, ""
 	}
 	deliver := float64(bytes) / p.Rate
-	easy, least := deliver/usualShare, deliver/mostShare
+	easy, least := deliver/usualShare, deliver/MostShare
 	wanted := max(base, easy)
 	if wanted > base {
 		why = fmt.Sprintf("%s take %.2f s of a backup's link at %s/s: more often would take more than %.0f %% of it",
 			size(bytes), deliver, size(int64(p.Rate)), 100*usualShare)
 	}
-	room := flushMargin*notice - clock
+	room := FlushMargin*notice - clock
 	if room <= 0 {
 		return wanted, why // no flush would be in time, however little it had to deliver
 	}
@@ -79,10 +79,10 @@ func (p *pace) interval(bytes int64, gathered, base, notice, clock float64) (sec
 		return wanted, why
 	case urgent >= least:
 		return urgent, fmt.Sprintf("%s in %.1f s must be flushed within %.0f %% of a warning of %.1f s, less a clock of %.2f s, at %s/s",
-			size(bytes), gathered, 100*flushMargin, notice, clock, size(int64(p.Rate)))
+			size(bytes), gathered, 100*FlushMargin, notice, clock, size(int64(p.Rate)))
 	}
 	return least, fmt.Sprintf("%s take %.2f s at %s/s, longer than %.0f %% of a warning of %.1f s less a clock of %.2f s: a flush will not be in time, and cuts come as often as half of the link allows",
-		size(bytes), deliver, size(int64(p.Rate)), 100*flushMargin, notice, clock)
+		size(bytes), deliver, size(int64(p.Rate)), 100*FlushMargin, notice, clock)
 }
 
 // size returns bytes for people.

@@ -47,15 +47,15 @@ func TestCutIntervalKeepsItsBounds(t *testing.T) {
 		gathered, base, notice, clock := figure.Draw(t, "gathered"), figure.Draw(t, "base"), figure.Draw(t, "notice"), figure.Draw(t, "clock")
 		p := pace{Rate: rate}
 		every, _ := p.interval(bytes, gathered, base, notice, clock)
-		deliver, room := float64(bytes)/rate, flushMargin*notice-clock
+		deliver, room := float64(bytes)/rate, FlushMargin*notice-clock
 		then := deliver / gathered * every // to deliver what gathers until then
 		const slack = 1 + 1e-9
 		switch share := deliver / every; {
-		case share > mostShare*slack:
+		case share > MostShare*slack:
 			t.Fatalf("cuts take %g of the link", share)
 		case share > usualShare*slack && (room <= 0 || then < room/slack):
 			t.Fatalf("cuts take %g of the link, and the warning would leave room: %g s of %g s", share, then, room)
-		case room > 0 && then > room*slack && every > deliver/mostShare*slack:
+		case room > 0 && then > room*slack && every > deliver/MostShare*slack:
 			t.Fatalf("%g s to deliver in %g s, and cuts take only %g of the link", then, room, share)
 		case every > max(base, deliver/usualShare)*slack:
 			t.Fatalf("%g s are longer than anybody wants", every)

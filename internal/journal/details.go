@@ -80,12 +80,26 @@ type PlanDetails struct {
 	// OnDemand is the cheapest suitable fleet that no provider takes back, and what the undisturbed work
 	// costs on it.
 	OnDemand OnDemandPlan `json:"on_demand"`
+	// Reliable are the types that were considered for a reliable tier that the job leaves open, the choice first.
+	Reliable []PlanReliable `json:"reliable,omitempty"`
 	// Basis says in words what Cost and Runtime rest on, or why they are unknown.
 	Basis string `json:"basis,omitempty"`
 	// Sources says in words where the prices come from and how old they were.
 	Sources []string `json:"sources,omitempty"`
 	// Prediction is of the run's own start; absent when it was not made.
 	Prediction *Prediction `json:"prediction,omitempty"`
+}
+
+// PlanReliable is a type for the reliable tier, with what each machine needs and has: bytes, and bytes a second.
+type PlanReliable struct {
+	Type       string  `json:"type"`
+	Count      int     `json:"count"`
+	USD        string  `json:"usd_per_hour"` // of all machines
+	Memory     int64   `json:"memory"`
+	HasMemory  int64   `json:"has_memory"`
+	Network    float64 `json:"network"`
+	HasNetwork float64 `json:"has_network"`
+	Refused    string  `json:"refused,omitempty"` // why it cannot be the tier
 }
 
 // Prediction is what one simulated run comes to, from the job's own start, in the prices that a recording has for it.

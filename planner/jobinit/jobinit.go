@@ -174,11 +174,13 @@ resources:                 # transient machines, which do most of the work and m
   zones: [{{list .Zones}}]
 {{- end}}
 
-reliable:                  # on demand; they hold the model and stay when all others are gone
 {{- if .Reliable}}
+reliable:                  # on demand; they hold the model and stay when all others are gone
   type: {{.Reliable}}
-{{- end}}
   count: 1
+{{- else}}
+reliable: auto             # on demand; they hold the model and stay when all others are gone: as small as that allows
+{{- end}}
 
 policy: tierml             # how machines are chosen; docs/policies.md compares the others
 {{- if .Budget}}

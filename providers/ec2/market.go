@@ -10,7 +10,9 @@ import (
 
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/market/shapes"
 	"github.com/tierml/tierml/market/trace"
+	"github.com/tierml/tierml/planner"
 	"github.com/tierml/tierml/planner/local"
 	"github.com/tierml/tierml/planner/pricelist"
 	"github.com/tierml/tierml/providers"
@@ -84,10 +86,30 @@ func listCatalog(ctx context.Context, m *local.Market, job *config.Job, names []
 	if kind := job.Reliable.Type; kind != "" && len(names) > 0 && !slices.Contains(names, kind) {
 		names = append(slices.Clone(names), kind)
 	}
-	_, err := providers.AskCatalog(ctx, m, job, names, book, func(kind string) (problem, instead string) {
+	unpriced := func(kind string) (problem, instead string) {
 		return fmt.Sprintf("the %s has no on-demand price of %s in %s", book.Name, kind, book.Region), "write types that are sold there"
-	})
+	}
+	if small := smallTypes(job, names); len(small) > 0 {
+		_, err := providers.AskCatalog(ctx, m, job, append(slices.Clone(names), small...), book, unpriced)
+		if !errors.Is(err, provisioner.ErrInvalid) {
+			return err
+		}
+		m.Sources = append(m.Sources, "The region does not sell all small types that the reliable tier could be of: it is chosen among the job's own.")
+	}
+	_, err := providers.AskCatalog(ctx, m, job, names, book, unpriced)
 	return err
+}
+
+// smallTypes are those whose prices are asked for beside the job's own, where the plan chooses the reliable tier's.
+func smallTypes(job *config.Job, names []string) []string {
+	if !planner.SizesReliable(job) || len(names) == 0 {
+		return nil
+	}
+	var archs []string
+	for _, name := range names {
+		archs = append(archs, market.ArchOf(name))
+	}
+	return slices.DeleteFunc(shapes.Usual(archs...), func(name string) bool { return slices.Contains(names, name) })
 }
 
 // manyTypes is from when on the prices of all types are asked for, in place of so many by name.

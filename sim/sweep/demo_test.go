@@ -16,6 +16,8 @@ import (
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/decompress"
 	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/market/shapes"
 	"github.com/tierml/tierml/planner"
 	"github.com/tierml/tierml/planner/local"
 	"github.com/tierml/tierml/sim"
@@ -30,7 +32,8 @@ var (
 // demoWork is the work of a clock of examples/demo.yaml, as the journals of real runs have it.
 const demoWork = 5_049_036
 
-func demo(t testing.TB) sim.Config { return simulated(t, "../../examples/demo.yaml", demoWork) }
+// demo is the demo as the journals in testdata/replays were recorded: 16 machines, and a declared reliable one.
+func demo(t testing.TB) sim.Config { return simulated(t, "testdata/replays/demo.yaml", demoWork) }
 
 // simulated is the simulation of a job, of whose clocks each is so much work.
 func simulated(t testing.TB, file string, work float64) sim.Config {
@@ -132,6 +135,10 @@ func TestReplayedRuns(t *testing.T) {
 		}
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			cfg, err := demo(t), error(nil)
+			if *realJournal != "" {
+				cfg = simulated(t, "../../examples/demo.yaml", demoWork)
+				keepTier(t, &cfg, real)
+			}
 			if cfg.Recording, err = sim.NewRecording(real); err != nil {
 				t.Fatal(err)
 			}
@@ -226,6 +233,28 @@ func TestOnEC2Scales(t *testing.T) {
 		// 16 x c3.xlarge at $0.239.
 		if got, want := OnDemandCost(&cfg), 16*239_000_000*int64(hours); int64(got) != want {
 			t.Errorf("%d h cost %s on demand, want %d billionths", hours, got, want)
+		}
+	}
+}
+
+// keepTier gives a job the reliable tier that a run of it had: a plan chooses it by the data's size.
+func keepTier(t *testing.T, cfg *sim.Config, run []journal.Entry) {
+	t.Helper()
+	d, err := run[0].StartDetails()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Reliable.Pool, err = market.ParsePool(d.Reliable.Pool); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Reliable.Count = d.Reliable.Count
+	for _, m := range d.Machines {
+		if m.Name == cfg.Reliable.Pool.Type {
+			price, err := market.ParseUSD(m.OnDemand)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg.Reliable.Type, _ = shapes.Complete(market.InstanceType{Name: m.Name, VCPU: m.VCPU, MemoryMiB: m.MemoryMiB, OnDemand: price})
 		}
 	}
 }

@@ -1,0 +1,60 @@
+package shapes
+
+import (
+	"testing"
+
+	"github.com/tierml/tierml/market"
+)
+
+// Figures of Amazon's and Google's documentation.
+func TestComplete(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		has  market.InstanceType // that the catalog tells
+		want market.InstanceType
+	}{
+		{"m5.large", market.InstanceType{}, market.InstanceType{VCPU: 2, MemoryMiB: 8192, Bandwidth: 750 * megabit}},
+		{"t3.micro", market.InstanceType{}, market.InstanceType{VCPU: 2, MemoryMiB: 1024, Bandwidth: 64 * megabit, Rate: 0.2}},
+		{"t4g.large", market.InstanceType{}, market.InstanceType{VCPU: 2, MemoryMiB: 8192, Bandwidth: 512 * megabit, Rate: 0.6}},
+		{"t2.small", market.InstanceType{Rate: 3}, market.InstanceType{VCPU: 1, MemoryMiB: 2048, Bandwidth: 128 * megabit, Rate: 3}},
+		{"c3.8xlarge", market.InstanceType{Bandwidth: 7}, market.InstanceType{VCPU: 32, MemoryMiB: 61440, Bandwidth: 7}},
+		{"e2-micro", market.InstanceType{}, market.InstanceType{VCPU: 2, MemoryMiB: 1024, Bandwidth: 1000 * megabit, Rate: 0.25}},
+		{"n1-standard-8", market.InstanceType{VCPU: 8, MemoryMiB: 30720}, market.InstanceType{VCPU: 8, MemoryMiB: 30720, Bandwidth: 16000 * megabit}},
+	} {
+		c.has.Name, c.want.Name = c.name, c.name
+		if got, known := Complete(c.has); !known || got != c.want {
+			t.Errorf("%+v, known %v; want %+v", got, known, c.want)
+		}
+	}
+	for _, name := range []string{"g2.8xlarge", "x9.huge", "n9-standard-8", "cg1.4xlarge"} {
+		if got, known := Complete(market.InstanceType{Name: name, VCPU: 8, MemoryMiB: 1 << 14}); known {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// The table has every type that is proposed, and of each all that is asked of it.
+func TestTable(t *testing.T) {
+	types, err := read(ec2)
+	if err != nil || len(types) < 1000 {
+		t.Fatalf("%d types, %v", len(types), err)
+	}
+	for name, s := range types {
+		if s.VCPU < 1 || s.MemoryMiB < 1 || s.Bandwidth <= 0 || s.Arch != market.ArchX86 && s.Arch != market.ArchARM {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+	for _, arch := range []string{market.ArchX86, market.ArchARM} {
+		for _, name := range Usual(arch) {
+			if types[name].Arch != arch {
+				t.Errorf("%s is proposed for %s: %+v", name, arch, types[name])
+			}
+		}
+	}
+	if n := len(Usual(market.ArchX86, market.ArchARM)); n != 22 {
+		t.Errorf("%d types are proposed", n)
+	}
+	if _, err := read("type,vcpu,memory_mib,arch,network_mbps\nm5.large,two,8192,x86_64,750\n"); err == nil {
+		t.Error("two vCPUs, in words")
+	}
+}

@@ -1,0 +1,308 @@
+package planner
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/elasticity/tempo"
+	"github.com/tierml/tierml/elasticity/training"
+	"github.com/tierml/tierml/internal/terminal"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/market/shapes"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// With `reliable: auto` the reliable tier is as small as it can be. It holds the model while machines come and go, so its memory and
+// its network are what count; its vCPUs work in stages 1 and 2 alone, and cost what machines on demand cost.
+
+const (
+	// systemMiB is what the system of a small machine takes of its memory, where tiers.UsableMemory leaves less.
+	systemMiB = 512
+	// mostReliable is how many machines are tried, and oneMore by how much their price counts for more with each beside the first: it is
+	// one more that may fail.
+	mostReliable = 8
+	oneMore      = 0.02
+)
+
+// ReliableNeed is what the reliable tier has to do, beside what its count decides.
+type ReliableNeed struct {
+	Schema *ps.Schema
+	Data   int64   // of all splits, in bytes, which each machine loads before the job stands; 0 = unknown
+	Work   float64 // the whole job's, in vCPU hours; 0 = unknown
+}
+
+// ReliableOption is a type and a count that were considered.
+type ReliableOption struct {
+	Fleet
+	PerHour market.USD // that the machines cost together
+	// Memory and Network, in bytes and in bytes per wall-clock second, are what each machine needs, and what it has for it.
+	Memory, HasMemory   int64
+	Network, HasNetwork float64
+	Refused             string // why it cannot be the reliable tier; "" = it can
+	score               float64
+}
+
+// Sizing is how the reliable tier was chosen.
+type Sizing struct {
+	Options []ReliableOption // the best of each type, those that can first, the cheapest first
+	Why     string           // where nothing was chosen, the reason
+}
+
+// chosen reports whether the tier is the first of the options.
+func (s *Sizing) chosen() bool { return len(s.Options) > 0 && s.Options[0].Refused == "" }
+
+// SizesReliable reports whether a job leaves its reliable tier open. By policy on-demand the tier is the whole fleet, and declared.
+func SizesReliable(job *config.Job) bool {
+	return job.Reliable.Auto() && job.Reliable.Count > 0 && !job.Restarts() && job.Policy != (bidding.OnDemand{}).Name()
+}
+
+// SizeReliable chooses the reliable tier of a job that leaves it open, and changes the choice. A declared type stays.
+//
+// Memory: model, undo, pending sums, contributions and two cuts (AdmitMemory). Network, sustained: a cut of every row at the planned
+// interval in the share of the link that cuts may take, and in the part of an eviction's warning that a flush may take. Cost per hour: the
+// machines' price, less the work that they do beside transient ones at the price of that work on the cheapest pool, and what the fleet
+// costs while it waits for a tier that still loads the data.
+func SizeReliable(job *config.Job, choice *Resolved, catalog *market.Catalog, need ReliableNeed) (Sizing, error) {
+	want := job.Reliable
+	switch {
+	case !SizesReliable(job):
+		return Sizing{}, nil
+	case need.Schema.HasSparse():
+		return Sizing{Why: "the cheapest type of resources.any_of: the model has sparse tables, of which nobody knows the size beforehand; declare reliable.type"}, nil
+	}
+	s := sizer{job: job, choice: choice, need: need, tempo: job.Tempo(), notice: job.Local.Notice}
+	s.market()
+	first, last := want.Count, want.Count
+	if !job.Written("reliable.count") {
+		first, last = 1, min(mostReliable, max(need.Schema.Partitions, 1))
+	}
+	known := false
+	for _, t := range catalog.Types(choice.Reliable.Pool.Region) {
+		t, complete := shapes.Complete(t)
+		if !slices.Contains(s.archs, cmp.Or(t.Arch, market.ArchOf(t.Name))) || t.OnDemand <= 0 {
+			continue
+		}
+		if want.Bandwidth > 0 {
+			t.Bandwidth, complete = float64(want.Bandwidth), t.VCPU > 0 && t.MemoryMiB > 0
+		}
+		known = known || complete
+		s.add(t, complete, first, last)
+	}
+	if !known {
+		return Sizing{Why: "the cheapest type of resources.any_of: the sustained network of no type is known; declare reliable.type, or reliable.bandwidth"}, nil
+	}
+	slices.SortStableFunc(s.options, func(a, b ReliableOption) int {
+		return cmp.Or(compareBool(a.Refused != "", b.Refused != ""), cmp.Compare(a.score, b.score), cmp.Compare(a.PerHour, b.PerHour))
+	})
+	out := Sizing{Options: s.options}
+	if !out.chosen() {
+		return out, s.refusal(last)
+	}
+	choice.Reliable = s.options[0].Fleet
+	return out, nil
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
+
+// sizer goes through the types.
+type sizer struct {
+	job     *config.Job
+	choice  *Resolved
+	need    ReliableNeed
+	tempo   tempo.Settings
+	notice  time.Duration // wall-clock time
+	archs   []string
+	perWork float64 // billionths of a dollar for a vCPU hour on the cheapest pool now
+	machine float64 // vCPU hours an hour of one of its machines
+	alone   float64 // share of the time in which the reliable tier has no transient machines
+	options []ReliableOption
+}
+
+// market looks for the work that the reliable tier's own competes with.
+func (s *sizer) market() {
+	for _, c := range s.choice.Pools {
+		if arch := cmp.Or(c.Type.Arch, market.ArchOf(c.Type.Name)); !slices.Contains(s.archs, arch) {
+			s.archs = append(s.archs, arch)
+		}
+		price, known := c.History.At(s.job.Local.Start)
+		rate := c.Type.WorkRate()
+		if !known || rate <= 0 {
+			continue
+		}
+		if perWork := float64(price) / rate; s.perWork == 0 || perWork < s.perWork {
+			s.perWork, s.machine, s.alone = perWork, rate, 0
+			if c.OnDemand() {
+				continue
+			}
+			bid := cmp.Or(c.MaxPrice, c.Type.OnDemand)
+			if e := (market.Estimator{}).MTTF(c.History, s.job.Local.Start, bid); e.Known {
+				s.alone = s.tempo.Startup.Hours() / (s.tempo.Startup.Hours() + e.Expected().Hours())
+			}
+		}
+	}
+}
+
+// machines is how many transient machines are wanted, of the cheapest pool.
+func (s *sizer) machines() float64 {
+	if s.choice.Want.VCPU == 0 || s.machine == 0 {
+		return float64(s.choice.Want.Machines)
+	}
+	return math.Ceil(float64(s.choice.Want.VCPU) / s.machine)
+}
+
+// add takes up the least number of machines of a type that will do, or the reason why none will.
+func (s *sizer) add(t market.InstanceType, known bool, first, last int) {
+	var best ReliableOption
+	for count := first; count <= last; count++ {
+		o := s.option(t, known, count)
+		if best.Count == 0 || compareBool(o.Refused != "", best.Refused != "") < 0 || best.Refused == "" && o.Refused == "" && o.score < best.score {
+			best = o
+		}
+	}
+	s.options = append(s.options, best)
+}
+
+// option works out the figures of so many machines of a type.
+func (s *sizer) option(t market.InstanceType, known bool, count int) ReliableOption {
+	pool := s.choice.Reliable.Pool
+	pool.Type = t.Name
+	memory := tiers.ReliableMemory(s.need.Schema, count)
+	o := ReliableOption{
+		Fleet:   Fleet{Pool: pool, Type: t, Count: count},
+		PerHour: t.OnDemand * market.USD(count),
+		Memory:  memory.Total(), HasMemory: max(min(tiers.UsableMemory(t.MemoryMiB), (t.MemoryMiB-systemMiB)<<20), 0),
+		Network: s.network(float64(memory.Rows)), HasNetwork: t.Bandwidth,
+	}
+	o.score = s.score(&o)
+	switch {
+	case !known:
+		o.Refused = "its sustained network is unknown"
+	case o.Memory > o.HasMemory:
+		o.Refused = fmt.Sprintf("it needs %s of memory and has %s for it", Bytes(o.Memory), Bytes(o.HasMemory))
+	case o.Network > o.HasNetwork:
+		o.Refused = fmt.Sprintf("it needs %s/s of sustained network and has %s/s", Bytes(int64(o.Network)), Bytes(int64(o.HasNetwork)))
+	}
+	return o
+}
+
+// network is what a machine needs to take in a cut of so many bytes at the planned interval, and within a warning.
+func (s *sizer) network(cut float64) float64 {
+	need := cut / (training.MostShare * s.tempo.Wall(s.tempo.CutEvery).Seconds())
+	if notice := s.notice.Seconds(); notice > 0 {
+		need = max(need, cut/(training.FlushMargin*notice))
+	}
+	return need
+}
+
+// score is what the machines cost an hour, in billionths of a dollar, their work taken off and the wait for them added.
+func (s *sizer) score(o *ReliableOption) float64 {
+	works := 1.0
+	thresholds := tiers.Thresholds{TwoAbove: s.job.Stages.TwoAbove, ThreeAbove: s.job.Stages.ThreeAbove}
+	fleet := s.machines() * s.machine
+	slow := o.Type.WorkRate() < fleet/float64(max(s.need.Schema.Splits, 1)) // a machine that would hold up a split gets none
+	if slow || tiers.StageFor(int(s.machines()), o.Count, thresholds) == tiers.Stage3 {
+		works = s.alone
+	}
+	score := float64(o.PerHour)*(1+oneMore*float64(o.Count-1)) - works*float64(o.Count)*o.Type.WorkRate()*s.perWork
+	if s.need.Data == 0 || s.need.Work == 0 || o.Type.Bandwidth == 0 || fleet == 0 {
+		return score
+	}
+	load := float64(s.need.Data) / o.Type.Bandwidth // wall-clock seconds
+	wait := max(load-s.tempo.Wall(s.tempo.Startup).Seconds(), 0) * s.tempo.Speed / time.Hour.Seconds()
+	return score + wait*fleet*s.perWork/(s.need.Work/fleet) // once in the job's hours
+}
+
+// refusal is the fault of a job for which so many machines of no type will do, with the figures of the nearest.
+func (s *sizer) refusal(most int) error {
+	var nearest ReliableOption
+	has := -1.0
+	for _, o := range s.options {
+		all := s.option(o.Type, o.Type.Bandwidth > 0, most)
+		if share := min(float64(all.HasMemory)/float64(all.Memory), all.HasNetwork/all.Network); share > has {
+			nearest, has = all, share
+		}
+	}
+	return s.job.Fault("reliable", fmt.Sprintf("no type of %s on sale can be the reliable tier: of %s, the nearest, %s",
+		s.choice.Reliable.Pool.Region, plural(nearest.Count, "machine"), nearest.Type.Name+", "+nearest.Refused),
+		"write a reliable.count above "+fmt.Sprint(nearest.Count)+", choose a smaller model, or declare reliable.type")
+}
+
+// Shown of a sizing, beside the choice: the next that would do, and the cheapest that would not.
+const (
+	shownNext    = 2
+	shownRefused = 2
+)
+
+// shown are the options that a plan lists, those that would do first.
+func (s *Sizing) shown() []ReliableOption {
+	var will, not []ReliableOption
+	for _, o := range s.Options {
+		switch {
+		case o.Refused == "":
+			will = append(will, o)
+		case len(will) == 0 || o.PerHour < will[0].PerHour:
+			not = append(not, o)
+		}
+	}
+	slices.SortStableFunc(not, func(a, b ReliableOption) int { return cmp.Compare(a.PerHour, b.PerHour) })
+	return append(will[:min(len(will), 1+shownNext)], not[:min(len(not), shownRefused)]...)
+}
+
+// writeSizing shows how the reliable tier was chosen, where the job leaves it open.
+func (p *Plan) writeSizing(b *terminal.Text, s Style) {
+	if p.Sizing.Why != "" {
+		for _, line := range wrap("Reliable machines: "+p.Sizing.Why+".", Width-2) {
+			b.WriteString("  " + line + "\n")
+		}
+		b.WriteString("\n")
+	}
+	if !p.Sizing.chosen() {
+		return
+	}
+	rows := [][]string{{"", "RELIABLE", "", "$/H", "MEMORY", "OF", "NETWORK/S", "OF"}}
+	for i, o := range p.Sizing.shown() {
+		mark := ""
+		if i == 0 {
+			mark = "✓"
+		}
+		rows = append(rows, []string{mark, o.Type.Name, fmt.Sprintf("x %d", o.Count), perHour(o.PerHour), Bytes(o.Memory), Bytes(o.HasMemory),
+			Bytes(int64(o.Network)), Bytes(int64(o.HasNetwork))})
+	}
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	for i, row := range rows {
+		line := terminal.Line(strings.TrimRight(layOut(row, widths), " "))
+		switch i {
+		case 0:
+			s.paint(b, "", faint, line)
+		case 1:
+			s.paint(b, "", green, line)
+		default:
+			b.WriteString(line + "\n")
+			if why := p.Sizing.shown()[i-1].Refused; why != "" {
+				s.paint(b, "      ", faint, why)
+			}
+		}
+	}
+	b.WriteString("\n")
+}
