@@ -3,6 +3,7 @@ package bidding
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +27,8 @@ type TierML struct {
 	// NearTie is by which share of the highest MTTF another may be lower and still count as equal, so that the
 	// price decides. 0 = 0.1: estimates from two weeks of prices are no more exact than that.
 	NearTie float64
+	// PriceFactor is how many times the cheapest work may cost that is bought for a higher MTTF. 0 = 1.1.
+	PriceFactor float64
 	// Bids is the bid rule.
 	Bids BidRule
 	// Estimator measures MTTF.
@@ -37,6 +40,7 @@ const (
 	DefaultSwitchRatio = 1.5
 	DefaultSwitchAfter = 5 * time.Minute
 	DefaultNearTie     = 0.1
+	DefaultPriceFactor = 1.1
 )
 
 // Name returns "tierml", "tierml-noswitch", "tierml-aggressive".
@@ -58,6 +62,7 @@ func (p TierML) withDefaults() TierML {
 	p.SwitchRatio = cmp.Or(p.SwitchRatio, DefaultSwitchRatio)
 	p.SwitchAfter = cmp.Or(p.SwitchAfter, DefaultSwitchAfter)
 	p.NearTie = cmp.Or(p.NearTie, DefaultNearTie)
+	p.PriceFactor = cmp.Or(p.PriceFactor, DefaultPriceFactor)
 	return p
 }
 
@@ -71,7 +76,8 @@ func (p TierML) measure(c *Candidate, at time.Time, bid market.USD) market.Estim
 // old machines only when the new ones are ready.
 //
 //  1. settled answers the usual question, a price change with a whole fleet in one spot pool, without ranking.
-//  2. newRound asks of each pool whether it can be bought from (whyNot), and ranks those by MTTF; near ties by price (rank).
+//  2. newRound asks of each pool whether it can be bought from (whyNot), leaves those out whose work is too dear (price), and ranks
+//     the others by MTTF; near ties by price (rank).
 //  3. acquireMissing buys what is missing from the first, on demand if there is no spot pool. If that pool lacks
 //     capacity, the next call sees NoCapacityUntil and takes the one after it.
 //  4. switchPool leaves on-demand machines once spot is back, or else the held pool with the lowest MTTF, for one that was
@@ -177,8 +183,44 @@ func newRound(p TierML, s State, held fleet) *round {
 		_, held := r.fleet.in(i)
 		c.Chosen = held
 	}
+	r.price()
 	r.rank()
 	return r
+}
+
+// perWork is what a unit of work costs in a pool now; false where the machines' rate is unknown.
+func (r *round) perWork(i int) (float64, bool) {
+	rate := r.Pools[i].Type.WorkRate()
+	return float64(r.plan.Considered[i].Price) / rate, rate > 0
+}
+
+// price leaves those spot pools out of the ranking whose work costs more than on demand, on the type where that is cheapest, or more
+// than PriceFactor times the cheapest work. A switch must save as well as avoid an eviction (TierML, CMU-PDL-16-102, section 4.6), and
+// of MTTF alone the paper's two types, at one price per core, tell nothing. Without it one more pool, dear and calm, took the fleet.
+func (r *round) price() {
+	onDemand, cheapest := math.Inf(1), math.Inf(1)
+	for i := range r.Pools {
+		if t := &r.Pools[i].Type; t.OnDemand > 0 && t.WorkRate() > 0 {
+			onDemand = min(onDemand, float64(t.OnDemand)/t.WorkRate())
+		}
+	}
+	for _, i := range r.ranking {
+		if cost, known := r.perWork(i); known && r.plan.Considered[i].MTTF.Known { // a market that just opened is no measure
+			cheapest = min(cheapest, cost)
+		}
+	}
+	r.ranking = slices.DeleteFunc(r.ranking, func(i int) bool {
+		cost, known := r.perWork(i)
+		seen := &r.plan.Considered[i]
+		switch {
+		case !known:
+		case cost > onDemand:
+			seen.Why = fmt.Sprintf("work costs %.2f times what it does on demand", cost/onDemand)
+		case cost > r.PriceFactor*cheapest:
+			seen.Why = fmt.Sprintf("work costs %.2f times the cheapest; up to %.4g times is paid for a higher MTTF", cost/cheapest, r.PriceFactor)
+		}
+		return seen.Why != ""
+	})
 }
 
 // look returns a candidate's figures that every policy shows.
