@@ -274,6 +274,9 @@ func transform(s State, factor market.USD, shift time.Duration) State {
 		}
 		c.History = market.NewHistory(points)
 		c.Type.OnDemand *= factor
+		if c.OnDemand() {
+			c.History = market.Constant(c.Type.OnDemand)
+		}
 		c.MaxPrice *= factor
 		other.Pools = append(other.Pools, c)
 	}

@@ -455,7 +455,11 @@ func (b *budgeting) move() {
 	}
 	to := b.options[0]
 	o := &b.offers[to.candidate]
-	for _, from := range b.fleet.holdings {
+	dearest := slices.Clone(b.fleet.holdings)
+	slices.SortStableFunc(dearest, func(x, y holding) int {
+		return cmp.Compare(b.offers[y.candidate].perWork(b.plan.Considered[y.candidate].Price), b.offers[x.candidate].perWork(b.plan.Considered[x.candidate].Price))
+	})
+	for _, from := range dearest {
 		if from.candidate == to.candidate || !b.plan.Considered[from.candidate].HasPrice || b.fleet.draining || b.fleet.spare(b.Want.total()) {
 			continue
 		}

@@ -161,6 +161,7 @@ type round struct {
 	ranking []int // spot pools that machines may be bought from now, best first
 	leaders int   // of ranking, those whose MTTF is about the highest
 	stable  []int // and on-demand pools, cheapest first
+	dear    int   // spot pools within their bid that are not in ranking, as their work costs too much
 }
 
 func newRound(p TierML, s State, held fleet) *round {
@@ -218,6 +219,9 @@ func (r *round) price() {
 			seen.Why = fmt.Sprintf("work costs %.2f times what it does on demand", cost/onDemand)
 		case cost > r.PriceFactor*cheapest:
 			seen.Why = fmt.Sprintf("work costs %.2f times the cheapest; up to %.4g times is paid for a higher MTTF", cost/cheapest, r.PriceFactor)
+		}
+		if seen.Why != "" {
+			r.dear++
 		}
 		return seen.Why != ""
 	})
@@ -427,6 +431,8 @@ func (r *round) whyBest() string {
 	}
 	what := "highest MTTF "
 	switch {
+	case len(r.ranking) == 1 && r.dear > 0:
+		what = "only pool with work at about the lowest price, MTTF "
 	case len(r.ranking) == 1:
 		what = "only pool within its bid, MTTF "
 	case r.plan.Considered[r.ranking[1]].MTTF.Expected() > c.MTTF.Expected():

@@ -1,0 +1,183 @@
+package bidding
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tierml/tierml/market"
+)
+
+// TestMetamorphicOfAll: no policy decides otherwise when all prices are doubled, all times are shifted by days, the zones have other
+// names, a zone is there twice, or there is a pool that nobody should want. `make metamorphic` tries 10,000 cases.
+func TestMetamorphicOfAll(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawWeek(t, rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1)))
+		for _, p := range policies {
+			want := decisions(p.Plan(s), nil)
+			for what, other := range map[string]State{
+				"prices doubled":   dearer(s, 2),
+				"three days later": later(s, 72*time.Hour),
+				"an absurd pool":   joined(s, absurd(s)),
+				"an unpriced pool": joined(s, unpriced(s)),
+				"a full pool":      joined(s, full(s)),
+			} {
+				if got := decisions(p.Plan(other), nil); got != want {
+					t.Errorf("%s, %s: %s\nwas %s", p.Name(), what, got, want)
+				}
+			}
+			names := map[string]string{"a": "z", "b": "y", "c": "x"}
+			if got := decisions(p.Plan(renamed(s, names)), map[string]string{"z": "a", "y": "b", "x": "c"}); got != want {
+				t.Errorf("%s, zones renamed: %s\nwas %s", p.Name(), got, want)
+			}
+			if _, spreads := p.(Capacity); spreads {
+				continue // over zones: a second one is a second share
+			}
+			if got := decisions(p.Plan(joined(s, twinOf(s))), nil); got != want {
+				t.Errorf("%s, a zone twice: %s\nwas %s", p.Name(), got, want)
+			}
+		}
+	})
+}
+
+// drawWeek draws pools of three zones over a week and more, with prices of which no two are equal, and machines held in one of them.
+func drawWeek(t *rapid.T, random *rand.Rand) State {
+	terms := rapid.SampledFrom([]string{"ec2-2017", "ec2-now"}).Draw(t, "rules")
+	rules, err := market.Rules(terms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := State{Now: start.Add(9 * 24 * time.Hour), StepsOnly: rapid.Bool().Draw(t, "steps only")}
+	s.Want = rapid.SampledFrom([]Want{{Machines: 10}, {VCPU: 64}}).Draw(t, "want")
+	work := 64 * float64(rapid.IntRange(1, 20).Draw(t, "hours"))
+	s.Job = Job{
+		Started: s.Now.Add(-time.Hour), Deadline: s.Now.Add(time.Duration(1+random.IntN(40)) * time.Hour), Work: work, Done: work * random.Float64(),
+		Upkeep: 20 * market.Dollar / 1000, ReliableRate: 0.2, Startup: 5 * time.Minute, Notice: 2 * time.Minute, Handover: time.Minute,
+		SaveTime: 20 * time.Second, Lag: 30 * time.Second, Leave: 2 * time.Minute, Terms: rules.Terms(),
+	}
+	for _, zone := range []string{"a", "b", "c"} {
+		for _, size := range []string{"2xlarge", "xlarge"} {
+			var pairs []float64
+			usual, restless := 0.1+0.4*random.Float64(), 0.3*random.Float64()
+			for minute := 0.0; minute < 9*24*60; minute += 1 + 400*random.Float64() {
+				price := usual * (1 + 0.1*random.Float64())
+				if random.Float64() < restless {
+					price *= 1 + 9*random.Float64()
+				}
+				pairs = append(pairs, minute, price)
+			}
+			c := pool(size, pairs...)
+			c.Pool.Zone = zone
+			s.Pools = append(s.Pools, c)
+			if random.IntN(12) == 0 {
+				n := 1 + random.IntN(10)
+				s.Held = append(s.Held, Allocation{Pool: c.Pool, Bid: c.Type.OnDemand, Count: n, Ready: n,
+					Launch: s.Now.Add(-time.Duration(1+random.IntN(300)) * time.Minute)})
+			}
+		}
+	}
+	if random.IntN(2) == 0 {
+		for _, size := range []string{"2xlarge", "xlarge"} {
+			c := pool(size)
+			c.Pool.Zone, c.Pool.Class, c.History = "a", market.OnDemand, market.Constant(c.Type.OnDemand)
+			if size == "2xlarge" {
+				c.Type.OnDemand++ // else its work costs as much
+				c.History = market.Constant(c.Type.OnDemand)
+			}
+			s.Pools = append(s.Pools, c)
+		}
+	}
+	return sorted(s)
+}
+
+func sorted(s State) State {
+	s.Pools = slices.Clone(s.Pools)
+	slices.SortFunc(s.Pools, func(a, b Candidate) int { return a.Pool.Compare(b.Pool) })
+	s.Held = slices.Clone(s.Held)
+	SortHeld(s.Held)
+	return s
+}
+
+// decisions are a plan's steps without prices and words, by the zones' names of before.
+func decisions(p Plan, names map[string]string) string {
+	var steps []string
+	named := func(pool market.Pool) market.Pool {
+		if name, ok := names[pool.Zone]; ok {
+			pool.Zone = name
+		}
+		return pool
+	}
+	for _, a := range p.Acquire {
+		steps = append(steps, fmt.Sprintf("acquire %d %s; ", a.Count, named(a.Pool)))
+	}
+	for _, r := range p.Release {
+		steps = append(steps, fmt.Sprintf("release %d %s; ", r.Count, named(r.Pool)))
+	}
+	slices.Sort(steps)
+	return fmt.Sprint(steps, p.Switch != nil, p.SaveEvery)
+}
+
+func dearer(s State, factor market.USD) State {
+	other := transform(s, factor, 0)
+	other.Job.Upkeep *= factor
+	return sorted(other)
+}
+
+func later(s State, by time.Duration) State {
+	other := transform(s, 1, by)
+	other.Job.Started, other.Job.Deadline = other.Job.Started.Add(by), other.Job.Deadline.Add(by)
+	return sorted(other)
+}
+
+func renamed(s State, names map[string]string) State {
+	s = sorted(s)
+	for i := range s.Pools {
+		s.Pools[i].Pool.Zone = names[s.Pools[i].Pool.Zone]
+	}
+	for i := range s.Held {
+		s.Held[i].Pool.Zone = names[s.Held[i].Pool.Zone]
+	}
+	return sorted(s)
+}
+
+func joined(s State, c Candidate) State {
+	s.Pools = append(slices.Clone(s.Pools), c)
+	return sorted(s)
+}
+
+// of is the first spot pool, in another zone.
+func of(s State, zone string) Candidate {
+	c := s.Pools[slices.IndexFunc(s.Pools, func(c Candidate) bool { return !c.OnDemand() })]
+	c.Pool.Zone = zone
+	return c
+}
+
+// twinOf is a pool with the prices of another, after it in order.
+func twinOf(s State) Candidate { return of(s, "zz") }
+
+// absurd is calm, and costs a hundred times what others do; on demand even more.
+func absurd(s State) Candidate {
+	c := of(s, "absurd")
+	c.Pool.Type, c.Type.Name = "p9.metal", "p9.metal"
+	c.Type.OnDemand *= 1000
+	c.History = market.NewHistory([]market.PricePoint{{At: start, Price: 100 * types["xlarge"].OnDemand}})
+	return c
+}
+
+// unpriced is a pool of which nothing is known.
+func unpriced(s State) Candidate {
+	c := of(s, "unpriced")
+	c.History = market.NewHistory(nil)
+	return c
+}
+
+// full is dearer than its on-demand price, always.
+func full(s State) Candidate {
+	c := of(s, "full")
+	c.History = market.NewHistory([]market.PricePoint{{At: start, Price: 2 * c.Type.OnDemand}})
+	return c
+}
