@@ -220,6 +220,10 @@ fuzz: ## fuzz each parser for a short while (FUZZTIME=20s)
 	    $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$package"; \
 	  done; done
 
+.PHONY: metamorphic
+metamorphic: ## 10,000 random markets that must not change any policy's decision
+	$(GO) test ./bidding -run MetamorphicOfAll -rapid.checks=10000 -timeout 60m
+
 .PHONY: shapes
 shapes: $(CACHE) ## what EC2's machine types sustain, from moto's copy of DescribeInstanceTypes (needs pip)
 	pip download --quiet --no-deps --dest $(CACHE)/moto-wheel 'moto>=5,<6'

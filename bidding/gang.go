@@ -44,14 +44,14 @@ func (g *gang) heldIn(candidate int) int {
 	return h.machines
 }
 
-// whole returns the pool in which a whole fleet is held.
-func (g *gang) whole() (holding, bool) {
+// whole returns the pool in which a whole fleet is held; of several the one whose work costs least.
+func (g *gang) whole() (best holding, found bool) {
 	for _, h := range g.fleet.holdings {
-		if h.units >= g.Want.total() {
-			return h, true
+		if h.units >= g.Want.total() && (!found || g.perWork(h.candidate) < g.perWork(best.candidate)) {
+			best, found = h, true
 		}
 	}
-	return holding{}, false
+	return best, found
 }
 
 // perWork is what a unit of work costs in a pool at the present price.
