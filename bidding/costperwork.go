@@ -154,6 +154,9 @@ func (b *budgeting) bids(candidate int) []market.USD {
 		return []market.USD{0}
 	}
 	price, bound := b.plan.Considered[candidate].Price, b.offers[candidate].bound
+	if b.Job.Terms.MaxBid == 0 {
+		return []market.USD{bound} // a lower limit wins no machine and no free hour, and a drift of the price would take it back
+	}
 	var bids []market.USD
 	for _, factor := range bidFactors {
 		if bid := market.USD(math.Ceil(float64(price) * factor)); bid < bound && (len(bids) == 0 || bid > bids[len(bids)-1]) {
@@ -262,7 +265,11 @@ func (b *budgeting) lookBack(until time.Time) *forecast {
 			from = first.At
 		}
 	}
-	f.worth = worth(sold, from, until, float64(b.Job.Upkeep), s)
+	factors := worthBids[:]
+	if b.Job.Terms.MaxBid == 0 {
+		factors = worthBids[len(worthBids)-1:]
+	}
+	f.worth = worth(sold, from, until, float64(b.Job.Upkeep), factors, s)
 	return f
 }
 

@@ -140,6 +140,9 @@ func TestCostPerWorkBySecond(t *testing.T) {
 	if len(plan.Acquire) != 1 || plan.Acquire[0].Pool != s.Pools[1].Pool {
 		t.Fatalf("acquires %+v", plan.Acquire)
 	}
+	if bid := plan.Acquire[0].Bid; bid != s.Pools[1].Type.OnDemand { // at the price itself, a drift of $0.0005 evicted the fleet
+		t.Errorf("bids $%s where bids have no meaning", bid)
+	}
 	s.Held = []Allocation{{Pool: s.Pools[0].Pool, Bid: s.Pools[0].Type.OnDemand, Count: 5, Ready: 5, Launch: s.Now.Add(-time.Hour)}}
 	plan = CostPerWork{}.Plan(s)
 	if plan.Switch == nil || plan.Switch.To != s.Pools[1].Pool || plan.Acquire[0].Count != 10 {

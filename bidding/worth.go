@@ -32,13 +32,16 @@ func (o *offer) perHour(price market.USD) float64 { return float64(price) * floa
 // perWork is what its work costs at a price, without upkeep.
 func (o *offer) perWork(price market.USD) float64 { return o.perHour(price) / o.rate }
 
+// worthBids are the bids of the rules, as multiples of the price; the last is the bound.
+var worthBids = [...]float64{1, 1.02, 1.2, 1000}
+
 // worth says what a unit of work has to cost, upkeep included: the least that simple rules would have paid over the
 // lookback. Each rule buys in the pool that is cheapest per work at the moment, bids a multiple of the price, and waits
 // while that pool asks more than some multiple of the median price; on-demand machines at any time bound it from above.
 //
 // Rules are tried on what has happened, as a whole: so that the figure has in it how often machines are taken for
 // nothing, how long start-up takes of their life, and how long cheap times are waited for.
-func worth(offers []offer, from, to time.Time, upkeep float64, s span) float64 {
+func worth(offers []offer, from, to time.Time, upkeep float64, factors []float64, s span) float64 {
 	least := 0.0
 	var spot []offer
 	for _, o := range offers {
@@ -58,7 +61,7 @@ func worth(offers []offer, from, to time.Time, upkeep float64, s span) float64 {
 		return least
 	}
 	for _, reserve := range [...]float64{1.15, 1.5, 3, 1000} {
-		for _, factor := range [...]float64{1, 1.02, 1.2, 1000} {
+		for _, factor := range factors {
 			rule := rule{offers: spot, reserve: reserve * median, factor: factor, upkeep: upkeep, span: s}
 			if w, ok := rule.costPerWork(from, to); ok && (least == 0 || w < least) {
 				least = w
