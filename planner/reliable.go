@@ -141,6 +141,9 @@ func (s *sizer) market() {
 			s.archs = append(s.archs, arch)
 		}
 		price, known := c.History.At(s.job.Local.Start)
+		if last, any := c.History.Last(); !known && any { // of a dry run in other years
+			price, known = last.Price, true
+		}
 		rate := c.Type.WorkRate()
 		if !known || rate <= 0 {
 			continue
@@ -219,7 +222,9 @@ func (s *sizer) score(o *ReliableOption) float64 {
 	if slow || tiers.StageFor(int(s.machines()), o.Count, thresholds) == tiers.Stage3 {
 		works = s.alone
 	}
-	score := float64(o.PerHour)*(1+oneMore*float64(o.Count-1)) - works*float64(o.Count)*o.Type.WorkRate()*s.perWork
+	price := float64(o.PerHour) * (1 + oneMore*float64(o.Count-1))
+	// Its work counts as one worker's at most, and at no more than its price: the workers are bought apart.
+	score := price - min(works*min(float64(o.Count)*o.Type.WorkRate(), s.machine)*s.perWork, price)
 	if s.need.Data == 0 || s.need.Work == 0 || o.Type.Bandwidth == 0 || fleet == 0 {
 		return score
 	}

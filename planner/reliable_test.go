@@ -121,6 +121,10 @@ func TestSizingCountsTheWork(t *testing.T) {
 	if _, err := SizeReliable(job, &choice, catalog, ReliableNeed{Schema: model(1 << 20)}); err != nil || choice.Reliable.Type.Name != "m5.large" {
 		t.Errorf("%s, %v", choice.Reliable.Type.Name, err)
 	}
+	catalog = market.NewCatalog("us-east-1", append(catalog.Types("us-east-1"), market.InstanceType{Name: "m5.24xlarge", OnDemand: market.Dollar}))
+	if _, err := SizeReliable(job, &choice, catalog, ReliableNeed{Schema: model(1 << 20)}); err != nil || choice.Reliable.Type.Name != "m5.large" || choice.Reliable.Count != 1 {
+		t.Errorf("more work for less: %d of %s, %v; want one machine of a worker's size at most", choice.Reliable.Count, choice.Reliable.Type.Name, err)
+	}
 	choice.Want.Machines = 64
 	if _, err := SizeReliable(job, &choice, catalog, ReliableNeed{Schema: model(1 << 20)}); err != nil || choice.Reliable.Type.Name != "t3.micro" {
 		t.Errorf("stage 3: %s, %v", choice.Reliable.Type.Name, err)
