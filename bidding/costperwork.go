@@ -173,17 +173,14 @@ func (b *budgeting) best(candidate, machines int, rest float64, startup time.Dur
 	if o.rate > 0 {
 		s.left = min(s.left, time.Duration(min(max(rest, 0)/o.rate, s.left.Hours())*float64(time.Hour)))
 	}
-	prospects := make([]prospect, len(bids))
-	if o.onDemand {
-		prospects[0] = s.untilEnd()
-	} else {
+	prospects, known := []prospect{s.untilEnd()}, true
+	if !o.onDemand {
 		factors := make([]float64, len(bids))
 		for i, bid := range bids {
 			factors[i] = float64(bid) / float64(price)
 		}
-		if !b.forecast.odds[candidate].prospects(float64(price), factors, s, prospects) {
-			prospects[len(bids)-1] = s.untilEnd() // nothing is known: the safest bid
-			prospects, bids = prospects[len(bids)-1:], bids[len(bids)-1:]
+		if prospects, known = b.prospects(candidate, price, factors, s); !known {
+			prospects, bids = []prospect{s.untilEnd()}, bids[len(bids)-1:] // the safest bid
 		}
 	}
 	for i, c := range prospects {
@@ -202,6 +199,17 @@ func (b *budgeting) best(candidate, machines int, rest float64, startup time.Dur
 		}
 	}
 	return best, ok
+}
+
+// prospects are those at some bids, as multiples of the price: those that are compared for a new machine, or that of a machine
+// that is held. False = nothing is known.
+func (b *budgeting) prospects(candidate int, price market.USD, factors []float64, s span) (out []prospect, known bool) {
+	odds := &b.forecast.odds[candidate]
+	if len(factors) > 1 {
+		return odds.prospectsAt(price, factors, s)
+	}
+	out = make([]prospect, len(factors))
+	return out, odds.prospects(float64(price), factors, s, out)
 }
 
 // lookAhead makes or recalls the forecast.

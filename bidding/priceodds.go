@@ -12,14 +12,24 @@ import (
 // lookback at which the price was about the same, and how far it then rose, and when. Prices count as multiples of the
 // price of the moment, so that a moment at another level still tells something.
 type priceOdds struct {
-	moments []moment
+	moments  []moment
+	rises    []rise      // of all moments, one after the other
+	outcomes []*outcomes // by span: of machines that are to be bought, and that are held
 }
 
 // moment is one instant of the past.
 type moment struct {
 	logPrice float64
-	// rises are the instants at which the price reached a new maximum within the increment, in order.
-	rises []rise
+	// begin and end are where its rises are: the instants at which the price reached a new maximum within the increment, in order.
+	begin, end int
+}
+
+// outcomes are what follows for a span of time from the past alone, and what was asked for before: thousands of starts
+// look at the same hours at the same prices.
+type outcomes struct {
+	span  span
+	rises []prospect // Index: rise; of a machine that is lost by it
+	known map[market.USD][]prospect
 }
 
 // rise is a new maximum, as a multiple of the moment's price, some time after it.
@@ -52,8 +62,6 @@ func lookOut(h *market.History, until time.Time, lookback, increment time.Durati
 	points := h.Points(from, until)
 	price, known := h.At(from)
 	next := 0 // the first point after the moment
-	var rises []rise
-	var begins []int // of each moment, in rises
 	for at := from.Truncate(momentEvery); at.Before(until.Add(-increment)); at = at.Add(momentEvery) {
 		if at.Before(from) {
 			continue
@@ -65,25 +73,17 @@ func lookOut(h *market.History, until time.Time, lookback, increment time.Durati
 		if !known || price <= 0 {
 			continue
 		}
-		begins = append(begins, len(rises))
+		begin := len(o.rises)
 		highest, end := price, at.Add(increment)
 		for i := next; i < len(points) && points[i].At.Before(end); i++ {
 			if p := points[i].Price; p > highest {
 				highest = p
-				rises = append(rises, rise{after: points[i].At.Sub(at), factor: float64(p) / float64(price)})
+				o.rises = append(o.rises, rise{after: points[i].At.Sub(at), factor: float64(p) / float64(price)})
 			}
 		}
-		o.moments = append(o.moments, moment{logPrice: math.Log(float64(price))})
+		o.moments = append(o.moments, moment{logPrice: math.Log(float64(price)), begin: begin, end: len(o.rises)})
 	}
-	// Only now, so that moments share one array and none of those that it outgrew: forecasts are kept by the dozen.
-	rises = slices.Clone(rises)
-	for i := range o.moments {
-		end := len(rises)
-		if i+1 < len(begins) {
-			end = begins[i+1]
-		}
-		o.moments[i].rises = rises[begins[i]:end:end]
-	}
+	o.rises = slices.Clone(o.rises) // forecasts are kept by the dozen
 	return o
 }
 
@@ -105,11 +105,44 @@ type span struct {
 	free      bool          // an interrupted increment costs nothing
 }
 
+// outcomesOf returns those of a span.
+func (o *priceOdds) outcomesOf(s span) *outcomes {
+	for _, known := range o.outcomes {
+		if known.span == s {
+			return known
+		}
+	}
+	all := &outcomes{span: s, rises: make([]prospect, len(o.rises)), known: map[market.USD][]prospect{}}
+	for i := range o.rises {
+		all.rises[i] = s.untilCrossing(o.rises[i].after)
+	}
+	if s.left == s.increment { // otherwise it is the end of a job, and a little later another span
+		o.outcomes = append(o.outcomes, all)
+	}
+	return all
+}
+
+// prospectsAt returns those of some bids, which are always the same at a price.
+func (o *priceOdds) prospectsAt(price market.USD, factors []float64, s span) ([]prospect, bool) {
+	s.left = min(s.left, s.increment) // what comes after does not matter
+	known := o.outcomesOf(s).known
+	out, ok := known[price]
+	if !ok {
+		out = make([]prospect, len(factors))
+		if !o.prospects(float64(price), factors, s, out) {
+			out = nil
+		}
+		known[price] = out
+	}
+	return out, out != nil
+}
+
 // prospects returns what is to be expected at each of some bids, in ascending order, as multiples of the present price. It is
 // false when there is no past to go by.
 func (o *priceOdds) prospects(price float64, factors []float64, s span, out []prospect) bool {
 	clear(out)
-	total, logPrice := 0.0, math.Log(price)
+	s.left = min(s.left, s.increment) // what comes after does not matter
+	total, logPrice, crossed, end := 0.0, math.Log(price), o.outcomesOf(s).rises, s.untilEnd()
 	for i := range o.moments {
 		m := &o.moments[i]
 		distance := (m.logPrice - logPrice) / likeness
@@ -118,16 +151,16 @@ func (o *priceOdds) prospects(price float64, factors []float64, s span, out []pr
 			weight += math.Exp(-distance * distance / 2)
 		}
 		total += weight
-		next := 0
+		next := m.begin
 		for j, factor := range factors {
-			for next < len(m.rises) && m.rises[next].factor <= factor {
+			for next < m.end && o.rises[next].factor <= factor {
 				next++
 			}
-			c := s.untilEnd()
-			if next < len(m.rises) {
-				c = s.untilCrossing(m.rises[next].after)
+			c := &end
+			if next < m.end {
+				c = &crossed[next]
 			}
-			out[j].add(c, weight)
+			out[j].add(*c, weight)
 		}
 	}
 	if total == 0 {

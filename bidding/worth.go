@@ -71,11 +71,57 @@ func worth(offers []offer, from, to time.Time, upkeep float64, factors []float64
 	return least
 }
 
+// path is what an offer's price did in a time; next is how far somebody has followed it.
+type path struct {
+	*offer
+	points []market.PricePoint
+	before market.USD // the price at the beginning
+	known  bool
+	next   int
+}
+
+// pathsOf returns those of some offers.
+func pathsOf(offers []offer, from, to time.Time) []path {
+	all := make([]path, len(offers))
+	for i := range offers {
+		c := &all[i]
+		c.offer, c.points = &offers[i], offers[i].history.Points(from, to)
+		c.before, c.known = offers[i].history.At(from)
+	}
+	return all
+}
+
+// at follows the path to a time, which must not be earlier than the last, and returns the price.
+func (c *path) at(t time.Time) (market.USD, bool) {
+	for c.next < len(c.points) && !c.points[c.next].At.After(t) {
+		c.next++
+	}
+	if c.next > 0 {
+		return c.points[c.next-1].Price, true
+	}
+	return c.before, c.known
+}
+
+// crossing is how long after a time that it was followed to the price exceeds a bid that it does not exceed yet; false = not for so long.
+func (c *path) crossing(t time.Time, bid market.USD, within time.Duration) (time.Duration, bool) {
+	for _, p := range c.points[c.next:] {
+		after := p.At.Sub(t)
+		if after >= within {
+			break
+		}
+		if p.Price > bid {
+			return after, true
+		}
+	}
+	return 0, false
+}
+
 // medianPerWork is that of the lowest price per work of all pools, over equal steps of time.
 func medianPerWork(offers []offer, from, to time.Time) (float64, bool) {
 	var all []float64
+	paths := pathsOf(offers, from, to)
 	for at := from; at.Before(to); at = at.Add(momentEvery) {
-		if _, price, ok := cheapest(offers, at); ok {
+		if _, price, ok := cheapest(paths, at); ok {
 			all = append(all, price)
 		}
 	}
@@ -86,10 +132,10 @@ func medianPerWork(offers []offer, from, to time.Time) (float64, bool) {
 }
 
 // cheapest returns the offer with the lowest price per work at a time, among those within their bound.
-func cheapest(offers []offer, at time.Time) (best int, perWork float64, ok bool) {
+func cheapest(offers []path, at time.Time) (best int, perWork float64, ok bool) {
 	for i := range offers {
 		o := &offers[i]
-		price, known := o.history.At(at)
+		price, known := o.at(at)
 		if !known || price > o.bound {
 			continue
 		}
@@ -112,22 +158,23 @@ type rule struct {
 // costPerWork follows the rule from one time to another.
 func (r *rule) costPerWork(from, to time.Time) (float64, bool) {
 	var paid, work, hours float64
+	paths := pathsOf(r.offers, from, to)
 	for at := from; at.Before(to); {
-		i, perWork, ok := cheapest(r.offers, at)
+		i, perWork, ok := cheapest(paths, at)
 		if !ok || perWork > r.reserve {
 			hours += momentEvery.Hours()
 			at = at.Add(momentEvery)
 			continue
 		}
-		o := &r.offers[i]
-		price, _ := o.history.At(at)
+		o := &paths[i]
+		price, _ := o.at(at)
 		bid := o.bound
 		if b := float64(price) * r.factor; b < float64(bid) {
 			bid = market.USD(b)
 		}
 		c := r.span.untilEnd()
-		if crossing, crosses := o.history.FirstAbove(at, bid); crosses {
-			c = r.span.untilCrossing(crossing.Sub(at))
+		if after, crosses := o.crossing(at, bid, r.span.increment); crosses { // a later one comes when the increment is over
+			c = r.span.untilCrossing(after)
 		}
 		if c.lost == 0 {
 			c.hours -= r.span.startup.Hours() // the next machines start while these still work

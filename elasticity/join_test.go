@@ -36,7 +36,7 @@ func TestJoiningCostsTheOthersNothing(t *testing.T) {
 			switch do := s.Command.Do.(type) {
 			case tiers.Assign:
 				for _, at := range do.Splits {
-					if !c.training.Nodes.ByID[s.ID].Loaded[at.Split] {
+					if !c.training.Nodes.ByID[s.ID].Loaded.Has(at.Split) {
 						t.Fatalf("seed %d: %s is handed split %d, which it does not have", seed, s.ID, at.Split)
 					}
 				}
@@ -49,7 +49,7 @@ func TestJoiningCostsTheOthersNothing(t *testing.T) {
 				}
 			case tiers.Release:
 				for _, split := range do.Splits {
-					if taker := c.training.Nodes.ByID[c.training.Layout.Target.Worker[split]]; !taker.Ready || !taker.Loaded[split] {
+					if taker := c.training.Nodes.ByID[c.training.Layout.Target.Worker[split]]; !taker.Ready || !taker.Loaded.Has(split) {
 						t.Fatalf("seed %d: %s is asked for split %d before %s has its data", seed, s.ID, split, taker.ID)
 					}
 				}

@@ -51,9 +51,6 @@ func (c *Controller) advance() {
 // complete the job, as of the time when it was reported: nothing follows from it by itself.
 func (c *Controller) Resting() bool { return c.training.Resting() }
 
-// CutDue reports whether a cut is due at a time. It may wait for any answer, and is then named after how far the work has come.
-func (c *Controller) CutDue(at time.Time) bool { return c.training.Cuts.CutDue(at) }
-
 // NeedsFullStep reports whether an event at a time, whatever it is, makes the controller look at everything: what an event does that
 // finds it otherwise is that event's doing alone.
 func (c *Controller) NeedsFullStep(at time.Time) bool {

@@ -412,19 +412,24 @@ func TestNextWake(t *testing.T) {
 			c.step.Started, c.cfg.MaxDuration = now, 3*time.Second
 		},
 		"silence": func(c *Controller, n *training.Node, m *fleet.Machine) { n.Heard = soon.Add(-c.cfg.DeadAfter) },
-		"stream":  func(c *Controller, n *training.Node, m *fleet.Machine) { n.BrokenAt = soon.Add(-c.cfg.BrokenAfter) },
+		"stream": func(c *Controller, n *training.Node, m *fleet.Machine) {
+			n.BrokenAt, c.training.Silence.Stale = soon.Add(-c.cfg.BrokenAfter), true
+		},
 		"boot": func(c *Controller, n *training.Node, m *fleet.Machine) {
-			n.Address, n.Heard = "", soon.Add(-c.cfg.BootWithin)
+			n.Address, n.Heard, c.training.Silence.Stale = "", soon.Add(-c.cfg.BootWithin), true
 		},
 		"drain": func(c *Controller, n *training.Node, m *fleet.Machine) {
 			m.Draining = true
+			c.fleet.Roster.Goes(m)
 			c.configure(func(c *Config) { c.DrainMargin = -3 * time.Second })
 		},
 		"bill": func(c *Controller, n *training.Node, m *fleet.Machine) {
 			m.Ended, m.EndedAt, m.SawEnd = true, soon, now
+			c.fleet.Roster.Goes(m)
 		},
 		"last prices": func(c *Controller, n *training.Node, m *fleet.Machine) {
 			m.Ended, m.EndedAt, m.SawEnd = true, now, soon.Add(-fleet.ChargeWait(c.cfg.Settings))
+			c.fleet.Roster.Goes(m)
 		},
 	} {
 		c, _, _ := lone(t)

@@ -30,9 +30,9 @@ func New(cfg Config) *Controller {
 	return c
 }
 
-// Step takes in an event and gives what to do about it, in order. The slice is good until the next Step. Time never goes back,
-// and may leap: the driver was stopped.
-func (c *Controller) Step(now time.Time, e Event) []Action {
+// Step takes in events and gives what to do about them, in order. The slice is good until the next Step. Time never goes back,
+// and may leap: the driver was stopped. What has come together is best told together: a thousand notices are one decision.
+func (c *Controller) Step(now time.Time, events ...Event) []Action {
 	c.step.Begin(now)
 	if c.step.Finished {
 		return nil
@@ -40,10 +40,15 @@ func (c *Controller) Step(now time.Time, e Event) []Action {
 	if c.step.Started.IsZero() {
 		c.begin()
 	}
-	if _, price := e.(PriceChanged); !price {
-		c.fleet.View.Stale()
+	for _, e := range events {
+		if _, price := e.(PriceChanged); !price {
+			c.fleet.View.Stale()
+		}
+		if c.take(e) {
+			c.step.Pending = true
+		}
 	}
-	if c.take(e) || c.step.Pending || !now.Before(c.step.RestUntil) {
+	if c.step.Pending || !now.Before(c.step.RestUntil) {
 		c.advance()
 	} else if c.fleet.PlanDue() {
 		c.plan()

@@ -206,7 +206,7 @@ func sameDecisions(t *testing.T, name string, cfg sim.Config, run elasticity.Con
 }
 
 type stepper interface {
-	Step(time.Time, elasticity.Event) []elasticity.Action
+	Step(time.Time, ...elasticity.Event) []elasticity.Action
 }
 
 // follow simulates a run and tells another controller what its own is told.
@@ -217,11 +217,11 @@ func follow(t *testing.T, name string, cfg sim.Config, other stepper) {
 	kinds := map[journal.Kind]int{}
 	cfg.Record = func(e journal.Entry) { kinds[e.Kind]++ }
 	steps, differ := 0, 0
-	cfg.Watch = func(now time.Time, e elasticity.Event, actions []elasticity.Action) {
+	cfg.Watch = func(now time.Time, events []elasticity.Event, actions []elasticity.Action) {
 		steps++
-		if got := other.Step(now, e); !slices.EqualFunc(got, actions, func(a, b elasticity.Action) bool { return reflect.DeepEqual(a, b) }) && differ < 3 {
+		if got := other.Step(now, events...); !slices.EqualFunc(got, actions, func(a, b elasticity.Action) bool { return reflect.DeepEqual(a, b) }) && differ < 3 {
 			differ++
-			t.Errorf("%s, %s after its start: about %T%+v it does\n%+v\nthe run\n%+v", name, now.Sub(tempoStart), e, e, actions, got)
+			t.Errorf("%s, %s after its start: about %+v it does\n%+v\nthe run\n%+v", name, now.Sub(tempoStart), events, actions, got)
 		}
 	}
 	if r, err := sim.Run(cfg); err != nil || !r.Finished() {

@@ -29,11 +29,14 @@ type fleet struct {
 
 	owner, backup []*node // Index: Partition; nil before the job stands
 	committed     ps.Clock
-	cut           ps.Clock // the named cut; 0 = none
-	delivered     ps.Clock // the newest cut that the backups hold
+	recovered     ps.Generation // to whose cut everybody's progress was taken back last
+	cut           ps.Clock      // the named cut; 0 = none
+	delivered     ps.Clock      // the newest cut that the backups hold
 
-	due         time.Duration // an advance is scheduled for then; 0 = none
-	unscheduled bool          // it may have to be for another time
+	due       time.Duration // an advance is scheduled for then; 0 = none
+	unsettled bool          // an advance is due at the end of the instant
+	died      bool          // some of nodes are dead: see bury
+	soonest   time.Duration // no node is done with its part of a clock before
 
 	calm   calm
 	untold []clocks           // in the order in which they are to be told
@@ -49,6 +52,7 @@ type split struct {
 type node struct {
 	// What the work's course asks for comes first: it fits into one line of a cache.
 	alive, busy        bool
+	told               bool          // at this instant, to do something
 	employed           bool          // it has been given splits or partitions
 	generation, fenced ps.Generation // service for generations below fenced is refused
 	begun, finish      time.Duration // of the clock under way
@@ -104,14 +108,13 @@ func (n *node) boot() {
 
 // die ends the machine. What it had committed by now counts.
 func (n *node) die() {
-	n.f.advance()
-	n.f.tellUntil(n.f.w.elapsed)
+	n.f.bringUp()
+	n.f.tellBefore(n.f.w.elapsed)
 	n.alive, n.busy = false, false
-	n.f.nodes = slices.DeleteFunc(n.f.nodes, func(o *node) bool { return o == n })
 	for _, id := range n.agent.Splits() {
 		n.f.splits[id].left = 1
 	}
-	n.f.schedule()
+	n.f.died, n.f.unsettled = true, true
 }
 
 // tell reports after a delay, unless the machine is dead by then.
@@ -137,10 +140,11 @@ func (n *node) answer(id uint64, delay time.Duration, r tiers.Result, err error)
 func (n *node) take(c tiers.Command) {
 	f, t := n.f, &n.f.w.cfg.Timing
 	aside := n.aside(c.Do)
-	if !aside && (f.calm.limit > 0 || f.finished(f.w.elapsed)) {
-		f.advance() // otherwise nothing has changed since the last one
+	if !aside {
+		f.bringUp()
+		n.told, f.unsettled = true, true
 	}
-	hands := n.prepare(c.Do)
+	n.prepare(c.Do)
 	switch errand := n.agent.Take(c).(type) {
 	case tiers.Welcome:
 		n.generation = errand.Generation
@@ -161,20 +165,13 @@ func (n *node) take(c tiers.Command) {
 	}
 	n.delay = t.Reply
 	n.busy = n.busy && (n.round == nil || !n.round.Dropped) // the clock under way may be done again elsewhere
-	switch {
-	case aside:
-		return
-	case hands:
+	if !aside {
 		f.offerCut()
-		n.goOn()
-	default:
-		f.offerCut()
-		f.advance()
 	}
 }
 
-// prepare does what a command asks of the work under way. It reports whether it is one of those by which splits change hands.
-func (n *node) prepare(do tiers.Do) (hands bool) {
+// prepare does what a command asks of the work under way.
+func (n *node) prepare(do tiers.Do) {
 	switch do := do.(type) {
 	case tiers.Assign:
 		n.employed = true
@@ -183,35 +180,36 @@ func (n *node) prepare(do tiers.Do) (hands bool) {
 				*at = split{next: s.Clock, left: 1}
 			}
 		}
-		return true
 	case tiers.Release:
 		if n.f.w.cfg.Job.Coarse {
 			n.interrupt()
 		}
-		return true
 	case tiers.Recover:
 		if do.Checkpoint != "" {
 			n.delay += n.f.w.transfer()
 		}
 	}
-	return false
 }
 
-// goOn is an advance after a command by which splits of one machine changed hands, when everybody else's work was brought up
-// to now before: hundreds of splits change hands at one instant. When the next thing happens is looked at once it is over.
-func (n *node) goOn() {
-	if !n.f.serving() {
-		return
-	}
-	if n.f.unscheduled = true; !n.busy && n.mayBegin(n.f.complete+1) {
-		n.f.begin(n)
-	}
-}
-
-// settleInstant does what was left for the end of the instant.
+// settleInstant lets work go on after all commands of the instant: a thousand machines are sent theirs at one.
 func (f *fleet) settleInstant() {
-	if f.unscheduled {
-		f.schedule()
+	if f.unsettled {
+		f.advance()
+	}
+}
+
+// bringUp is an advance before something changes; it does nothing when nothing is over that was not before.
+func (f *fleet) bringUp() {
+	if f.calm.limit > 0 || f.finished() {
+		f.advance()
+	}
+}
+
+// bury forgets the dead.
+func (f *fleet) bury() {
+	if f.died {
+		f.nodes = slices.DeleteFunc(f.nodes, func(n *node) bool { return !n.alive })
+		f.died = false
 	}
 }
 
@@ -236,7 +234,7 @@ func (f *fleet) overdue() bool {
 	if f.calm.limit > 0 {
 		return f.due <= f.w.elapsed
 	}
-	return f.finished(f.w.elapsed)
+	return f.finished()
 }
 
 func (n *node) moveOut(id uint64, do tiers.MoveOut) {
@@ -249,11 +247,11 @@ func (n *node) moveOut(id uint64, do tiers.MoveOut) {
 			n.answer(id, 0, nil, errors.New("the new owner does not answer"))
 			return
 		}
-		n.f.advance()
+		n.f.bringUp()
 		n.f.owner[do.Partition], to.employed = to, true
 		to.named = max(to.named, n.named)
 		n.answer(id, 0, nil, nil)
-		n.f.advance()
+		n.f.unsettled = true
 	})
 }
 
@@ -290,8 +288,12 @@ func (f *fleet) serving() bool {
 // advance brings the work up to now: parts that are over are committed, clocks that are over reported, and what can
 // begin begins. Calling it more often changes nothing.
 func (f *fleet) advance() {
+	f.unsettled = false
 	if f.catchUp() {
 		f.schedule()
+	}
+	for _, n := range f.nodes {
+		n.told = false
 	}
 }
 
@@ -304,25 +306,36 @@ func (f *fleet) tick() {
 
 // catchUp does what advance does, but for seeing that it is called again. It reports whether there is work.
 func (f *fleet) catchUp() bool {
+	f.bury()
 	f.rouse()
 	if !f.serving() {
 		return false
 	}
 	for {
 		f.commit()
-		f.begin(nil)
-		if !f.finished(f.w.elapsed) {
+		f.begin()
+		if !f.finished() {
 			return true
 		}
 	}
 }
 
-func (f *fleet) finished(by time.Duration) bool {
-	return slices.ContainsFunc(f.nodes, func(n *node) bool { return n.busy && n.finish <= by })
+// finished reports whether a part of a clock is over that is not committed.
+func (f *fleet) finished() bool {
+	if f.w.elapsed < f.soonest {
+		return false
+	}
+	f.soonest = math.MaxInt64
+	for _, n := range f.nodes {
+		if n.busy {
+			f.soonest = min(f.soonest, n.finish)
+		}
+	}
+	return f.soonest <= f.w.elapsed
 }
 
 func (f *fleet) commit() {
-	if !f.finished(f.w.elapsed) {
+	if !f.finished() {
 		return
 	}
 	var last *node
@@ -367,23 +380,20 @@ func (f *fleet) report(n *node) {
 	n.tell(f.w.cfg.Timing.Reply, reports, n.progress(f.complete, took))
 }
 
-// begin lets idle workers begin their parts of the next clock: one of them, or all (nil).
-func (f *fleet) begin(only *node) {
+// begin lets idle workers begin their parts of the next clock.
+func (f *fleet) begin() {
 	clock := f.complete + 1
-	if only != nil {
-		if only.start(clock) {
-			f.set(only, clock, f.w.cfg.Timing.Clock)
-		}
-		return
-	}
 	beside := time.Duration(0)
 	for _, n := range f.nodes {
-		if n.start(clock) {
+		if n.start(clock) && !n.told {
 			beside += f.w.cfg.Timing.Clock
 		}
 	}
 	for _, n := range f.nodes {
-		if n.load > 0 {
+		switch {
+		case n.load > 0 && n.told:
+			f.set(n, clock, f.w.cfg.Timing.Clock) // in the midst of a clock that others have begun
+		case n.load > 0:
 			f.set(n, clock, beside)
 		}
 	}
@@ -410,6 +420,7 @@ func (f *fleet) set(n *node, clock ps.Clock, beside time.Duration) {
 	if recorded, told := f.w.cfg.Recording.clock(clock, f.w.now()); told {
 		n.finish = max(recorded.Sub(f.w.cfg.Start)-f.w.cfg.Timing.Reply, n.begun+time.Millisecond)
 	}
+	f.soonest = min(f.soonest, n.finish)
 }
 
 func (n *node) mayBegin(c ps.Clock) bool {
@@ -419,7 +430,6 @@ func (n *node) mayBegin(c ps.Clock) bool {
 // schedule makes sure that advance is called when the next thing happens: the clock's end, and the end of a part
 // that something else waits for.
 func (f *fleet) schedule() {
-	f.unscheduled = false
 	var last, first time.Duration
 	for _, n := range f.nodes {
 		if n.busy {

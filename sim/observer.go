@@ -45,12 +45,14 @@ func (o *observer) Plan(s bidding.State) bidding.Plan {
 }
 
 // before and after tell the observer of each step of a controller.
-func (o *observer) before(c *elasticity.Controller, e elasticity.Event) {
-	if _, wake := e.(elasticity.Wake); wake && !o.awake && c.NeedsFullStep(o.w.now()) {
-		o.wakeful = append(o.wakeful, span{o.w.elapsed, o.w.elapsed})
-	}
-	if _, failed := e.(elasticity.LaunchFailed); failed {
-		o.refused = true
+func (o *observer) before(c *elasticity.Controller, events []elasticity.Event) {
+	for _, e := range events {
+		if _, wake := e.(elasticity.Wake); wake && !o.awake && c.NeedsFullStep(o.w.now()) {
+			o.wakeful = append(o.wakeful, span{o.w.elapsed, o.w.elapsed})
+		}
+		if _, failed := e.(elasticity.LaunchFailed); failed {
+			o.refused = true
+		}
 	}
 }
 

@@ -98,13 +98,10 @@ func (n *node) Recover(do tiers.Recover) error {
 	}
 	f := n.f
 	f.cut, f.delivered, f.committed, f.complete = 0, do.Cut, do.Cut, do.Cut
-	for i := range f.splits {
-		f.splits[i] = split{next: do.Cut + 1, left: 1}
-	}
-	for _, o := range f.nodes {
-		if o.busy && o.round != nil { // one that had heard before: it will do again what it has begun, which a real one would not
-			o.agent.Interrupt()
-			o.round = nil
+	if f.recovered != do.Generation { // the first of all that hear it
+		f.recovered = do.Generation
+		for i := range f.splits {
+			f.splits[i] = split{next: do.Cut + 1, left: 1}
 		}
 	}
 	n.generation, n.busy, n.employed = do.Generation, false, true

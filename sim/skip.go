@@ -102,25 +102,32 @@ func (f *fleet) steady() (last *node) {
 	return last
 }
 
-// tellUntil tells the controller of clocks that it should have heard of by now.
-func (f *fleet) tellUntil(now time.Duration) {
-	if f.w.rank < reports {
-		now-- // what is reported at the same instant comes later
-	}
+// tellBefore tells the controller of clocks that it should have heard of before a time.
+func (f *fleet) tellBefore(now time.Duration) {
+	f.tellUntil(now-1, func(at time.Duration, e elasticity.Event) { f.w.do(f.ctrl.Step(f.w.cfg.Start.Add(at), e)) })
+}
+
+// tellNow adds reports of clocks that it is to hear of at a time, when it has heard of those before.
+func (f *fleet) tellNow(now time.Duration) (news []elasticity.Event) {
+	f.tellUntil(now, func(_ time.Duration, e elasticity.Event) { news = append(news, e) })
+	return news
+}
+
+func (f *fleet) tellUntil(now time.Duration, say func(time.Duration, elasticity.Event)) {
 	for len(f.untold) > 0 {
-		if f.tell(&f.untold[0], now); f.untold[0].count > 0 {
+		if f.tell(&f.untold[0], now, say); f.untold[0].count > 0 {
 			return
 		}
 		f.untold = slices.Delete(f.untold, 0, 1)
 	}
 	if f.calm.count > 0 {
-		f.tell(&f.calm.clocks, now)
+		f.tell(&f.calm.clocks, now, say)
 	}
 }
 
 // tell tells of those clocks that are due: of the last, and of the one before, from which the controller has the length of
 // the last.
-func (f *fleet) tell(c *clocks, now time.Duration) {
+func (f *fleet) tell(c *clocks, now time.Duration, say func(time.Duration, elasticity.Event)) {
 	if c.first > now {
 		return
 	}
@@ -129,8 +136,7 @@ func (f *fleet) tell(c *clocks, now time.Duration) {
 		n = min(c.count, int((now-c.first)/c.length)+1)
 	}
 	for i := max(n-2, 0); i < n && c.node.alive; i++ {
-		at := f.w.cfg.Start.Add(c.first + time.Duration(i)*c.length)
-		f.w.do(f.ctrl.Step(at, elasticity.Reported{ID: c.node.id, Report: c.node.progress(c.from+ps.Clock(i), c.took)}))
+		say(c.first+time.Duration(i)*c.length, elasticity.Reported{ID: c.node.id, Report: c.node.progress(c.from+ps.Clock(i), c.took)})
 	}
 	c.from, c.count, c.first = c.from+ps.Clock(n), c.count-n, c.first+time.Duration(n)*c.length
 }

@@ -14,7 +14,7 @@ import (
 
 // brain decides for a run: an elasticity.Controller, or a restart.Controller for policies without a reliable tier.
 type brain interface {
-	Step(now time.Time, e elasticity.Event) []elasticity.Action
+	Step(now time.Time, events ...elasticity.Event) []elasticity.Action
 	NextWake() time.Time
 	Totals() elasticity.Totals
 }
@@ -31,9 +31,10 @@ type staff interface {
 	hire(id ps.ServerID, rate float64) process
 	// do carries out what the brain wants of training.
 	do(elasticity.Action)
-	// tellUntil gives the brain, before another event, what it should have heard of by now; tellAll, after
-	// it, of what is left. Where nothing waits to be told they do nothing.
-	tellUntil(now time.Duration)
+	// tellBefore tells the brain, before it is told something else, of what it should have heard of before; tellNow returns what it is
+	// to hear of now, and tellAll tells, after it, of what is left. Where nothing waits to be told they do nothing.
+	tellBefore(now time.Duration)
+	tellNow(now time.Duration) []elasticity.Event
 	tellAll()
 	// settleInstant is called before time goes on.
 	settleInstant()
@@ -101,9 +102,10 @@ func (t *trainer) do(a elasticity.Action) {
 	}
 }
 
-func (t *trainer) tellUntil(time.Duration) {}
-func (t *trainer) tellAll()                {}
-func (t *trainer) settleInstant()          {}
+func (t *trainer) tellBefore(time.Duration)                 {}
+func (t *trainer) tellNow(time.Duration) []elasticity.Event { return nil }
+func (t *trainer) tellAll()                                 {}
+func (t *trainer) settleInstant()                           {}
 
 // train lets a team begin once it has read the checkpoint.
 func (t *trainer) train(a elasticity.Train) {

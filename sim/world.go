@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/tierml/tierml/bidding"
@@ -59,9 +60,9 @@ type Config struct {
 	// MaxDuration ends the run in order, Horizon at once; 0 = never.
 	MaxDuration, Horizon time.Duration
 
-	// Watch, if not nil, gets each event and the controller's actions, when there is a Record.
-	Watch func(time.Time, elasticity.Event, []elasticity.Action)
-	// Record gets every journal entry, in order. When it is nil nobody reads the journal, and none is written: the
+	// Watch, if not nil, gets the events of each step and the controller's actions, when there is a Record.
+	Watch func(time.Time, []elasticity.Event, []elasticity.Action)
+	// Record is told every journal entry, in order. When it is nil nobody reads the journal, and none is written: the
 	// same run takes a fraction of the time.
 	Record func(journal.Entry)
 }
@@ -107,7 +108,9 @@ type world struct {
 	cloud        cloud
 	staff        staff
 	ledger       cost.Ledger
-	observer     *observer // nil = nobody watches
+	observer     *observer          // nil = nobody watches
+	news, told   []elasticity.Event // at this instant, to be decided about; told is kept for its memory
+	early        int                // of news, how many come before what machines report at the same instant
 	result       Result
 	err          error
 
@@ -139,12 +142,16 @@ func runObserved(cfg Config, o *observer) (Result, error) {
 		return Result{}, fmt.Errorf("simulating %s from %s: %w", cfg.Name, cfg.Start.Format(time.RFC3339), err)
 	}
 	for n := 0; w.result.Outcome == "" && w.err == nil; n++ {
+		if len(w.queue.heap) == 0 || w.queue.heap[0].at > w.elapsed {
+			if len(w.news) > 0 {
+				w.decide()
+				continue // what it does may happen at once
+			}
+			w.staff.settleInstant()
+		}
 		if len(w.queue.heap) == 0 || n > maxEvents {
 			w.err = fmt.Errorf("stuck after %d events, %s after its start, at clock %d", n, w.elapsed, w.result.Clocks)
 			break
-		}
-		if w.queue.heap[0].at > w.elapsed {
-			w.staff.settleInstant()
 		}
 		e := w.queue.pop()
 		w.elapsed, w.rank = e.at, e.rank
@@ -208,6 +215,7 @@ func (w *world) begin() error {
 		w.after(w.cfg.Horizon, wakeUps, func() { w.step(elasticity.StopWanted{Why: "the horizon is reached", Now: true}) })
 	}
 	w.step(elasticity.Wake{})
+	w.decide()
 	return nil
 }
 
@@ -235,22 +243,32 @@ func (w *world) rate(p market.Pool) float64 {
 	return 0
 }
 
-// step tells the controller of an event and does what it says.
+// step tells the controller of an event, with all others of its instant: a thousand machines that are taken together are one
+// decision, as they are to a real controller (elasticity/runner).
 func (w *world) step(e elasticity.Event) {
-	if w.result.Outcome != "" || w.err != nil {
+	if w.rank < reports {
+		w.early = len(w.news) + 1
+	}
+	w.news = append(w.news, e)
+}
+
+// decide tells the controller what has happened at this instant, and does what it says.
+func (w *world) decide() {
+	events, early := w.news, w.early
+	w.news, w.told, w.early = w.told[:0], events, 0
+	if w.result.Outcome != "" || w.err != nil || len(events) == 0 {
 		return
 	}
 	c, trains := w.ctrl.(*elasticity.Controller)
-	if !indifferent(e) || trains && c.CutDue(w.now()) {
-		w.staff.tellUntil(w.elapsed)
-	}
+	w.staff.tellBefore(w.elapsed)
+	events = slices.Insert(events, early, w.staff.tellNow(w.elapsed)...)
 	watched := trains && w.observer != nil
 	if watched {
-		w.observer.before(c, e)
+		w.observer.before(c, events)
 	}
-	actions := w.ctrl.Step(w.now(), e)
+	actions := w.ctrl.Step(w.now(), events...)
 	if w.cfg.Watch != nil {
-		w.cfg.Watch(w.now(), e, actions)
+		w.cfg.Watch(w.now(), events, actions)
 	}
 	w.do(actions)
 	if watched {
@@ -259,17 +277,6 @@ func (w *world) step(e elasticity.Event) {
 	w.staff.tellAll()
 	w.wake = w.ctrl.NextWake()
 	w.scheduleWake()
-}
-
-// indifferent reports whether what the controller does about an event cannot depend on how far the work has
-// come, unless a cut is due.
-func indifferent(e elasticity.Event) bool {
-	r, ok := e.(elasticity.Reported)
-	if !ok {
-		return false
-	}
-	a, ok := r.Report.(tiers.Answer)
-	return ok && a.Code == tiers.CodeOK && a.Result == nil
 }
 
 func (w *world) do(actions []elasticity.Action) {
@@ -314,6 +321,7 @@ func (w *world) scheduleWake() {
 			return // an earlier one has taken its place
 		}
 		w.wakeAt = 0
+		w.decide() // what has happened now may put the wish off
 		if w.wake.After(w.now()) {
 			w.scheduleWake()
 			return

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-
-	"github.com/tierml/tierml/ps"
 )
 
 // StageFor returns the stage for a number of transient and reliable machines (TierML, section 3.2): the
@@ -131,9 +129,6 @@ func pick(members []Member, keep func(Member) bool) []Member {
 	return out
 }
 
-// has reports whether a member has the data of a split.
-func (m Member) has(item int) bool { return item < len(m.Loaded) && m.Loaded[item] }
-
 func equally(Member) float64 { return 1 }
 
 // weight is the share of the splits that a member works on: by its rate, so that nobody waits for a slow one.
@@ -142,101 +137,4 @@ func (m Member) weight() float64 {
 		return m.Rate
 	}
 	return float64(max(m.VCPU, 1))
-}
-
-// spread gives each item to a member, as even as their weights allow, and moves as few as that takes. A new member gets
-// one item from each of the others in turn, round-robin, and whoever gets an item gets one whose data it has, if there is
-// one. With no members every item has none.
-func spread(now []ps.ServerID, members []Member, weight func(Member) float64) []ps.ServerID {
-	next := make([]ps.ServerID, len(now))
-	if len(members) == 0 {
-		return next
-	}
-	held, homeless := holdings(now, members)
-	loads := make([]load, len(members))
-	for i, m := range members {
-		loads[i] = load{weight: weight(m), data: slices.Contains(m.Loaded, true)}
-		loads[i].hold(len(held[i]))
-	}
-	for len(homeless) > 0 {
-		to := emptiest(loads)
-		i := 0
-		if loads[to].data {
-			i = max(slices.IndexFunc(homeless, members[to].has), 0)
-		}
-		held[to] = append(held[to], homeless[i])
-		homeless = slices.Delete(homeless, i, i+1)
-		loads[to].hold(len(held[to]))
-	}
-	for {
-		from, to := fullest(loads), emptiest(loads)
-		if loads[from].now <= loads[to].next {
-			break
-		}
-		i := len(held[from]) - 1
-		if loads[to].data {
-			for j := i; j >= 0; j-- {
-				if members[to].has(held[from][j]) {
-					i = j
-					break
-				}
-			}
-		}
-		held[to] = append(held[to], held[from][i])
-		held[from] = slices.Delete(held[from], i, i+1)
-		loads[to].hold(len(held[to]))
-		loads[from].hold(len(held[from]))
-	}
-	for i, items := range held {
-		for _, item := range items {
-			next[item] = members[i].ID
-		}
-	}
-	return next
-}
-
-// load is how much a member holds per weight, and would with one item more, to compare.
-type load struct {
-	weight    float64
-	now, next float64
-	data      bool // the member has that of some item
-}
-
-func (l *load) hold(items int) { l.now, l.next = float64(items)/l.weight, float64(items+1)/l.weight }
-
-// emptiest is the first member that would hold least with one item more.
-func emptiest(loads []load) (best int) {
-	for i := range loads {
-		if loads[i].next < loads[best].next {
-			best = i
-		}
-	}
-	return best
-}
-
-// fullest is the first member that holds most.
-func fullest(loads []load) (best int) {
-	for i := range loads {
-		if loads[i].now > loads[best].now {
-			best = i
-		}
-	}
-	return best
-}
-
-// holdings returns the items that each member holds, and those that none does.
-func holdings(now []ps.ServerID, members []Member) (held [][]int, homeless []int) {
-	index := make(map[ps.ServerID]int, len(members))
-	for i, m := range members {
-		index[m.ID] = i
-	}
-	held = make([][]int, len(members))
-	for item, id := range now {
-		if i, ok := index[id]; ok {
-			held[i] = append(held[i], item)
-		} else {
-			homeless = append(homeless, item)
-		}
-	}
-	return held, homeless
 }

@@ -66,17 +66,18 @@ func TestSplitsGoWhereTheirDataIs(t *testing.T) {
 	members := fleet(4, 1)
 	now := Arrange(empty(8, 40), members, Stage2, 0)
 	for i := range members {
-		members[i].Loaded = make([]bool, 40)
 		for s, id := range now.Worker {
-			members[i].Loaded[s] = id == members[i].ID || members[i].Tier == Reliable
+			if id == members[i].ID || members[i].Tier == Reliable {
+				members[i].Loaded = members[i].Loaded.With([]ps.Split{ps.Split(s)})
+			}
 		}
 	}
-	more := append(slices.Clone(members), Member{ID: "t9", Tier: Transient, Joined: 9, VCPU: 4, Loaded: make([]bool, 40)})
+	more := append(slices.Clone(members), Member{ID: "t9", Tier: Transient, Joined: 9, VCPU: 4})
 	then := Arrange(now, more, Stage2, 0)
 	back := Arrange(then, members, Stage2, 0)
 	for s, id := range back.Worker {
 		i := slices.IndexFunc(members, func(m Member) bool { return m.ID == id })
-		if !members[i].Loaded[s] {
+		if !members[i].Loaded.Has(ps.Split(s)) {
 			t.Errorf("split %d goes to %s, which does not have its data", s, id)
 		}
 	}

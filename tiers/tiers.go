@@ -49,8 +49,8 @@ type Member struct {
 	// Rate weighs the splits that a machine gets: its work per hour. 0 = as many as it has vCPUs.
 	Rate float64
 	VCPU int
-	// Loaded says which splits' data the machine has, by Split: of those that must move, it gets these first. nil: none.
-	Loaded []bool
+	// Loaded are the splits whose data the machine has: of those that must move, it gets these first.
+	Loaded SplitSet
 }
 
 // Thresholds are the ratios of transient to reliable machines at which stages change.

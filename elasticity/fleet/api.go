@@ -198,7 +198,7 @@ func (f *Fleet) Progressed() {
 // NextDue calls by with each time at which there is something to do although nothing happens.
 func (f *Fleet) NextDue(by func(time.Time)) {
 	by(f.Reliable.After)
-	for _, m := range f.Roster.List {
+	for _, m := range f.Roster.going {
 		switch {
 		case m.Ended && !m.Charged:
 			by(m.EndedAt)

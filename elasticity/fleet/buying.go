@@ -46,6 +46,7 @@ func (f *Fleet) release(m *Machine, why string) {
 		})
 	}
 	m.Draining, m.Why = true, why
+	f.Roster.Goes(m)
 	f.work.Rearrange()
 }
 
@@ -120,10 +121,11 @@ func (f *Fleet) closeLaunch(token string) {
 	if l == nil || !l.answered {
 		return
 	}
-	for _, m := range f.Roster.List {
-		if m.Token == token && m.Joined == 0 && !m.Lost && !m.Ended {
+	for n := len(l.machines); n > 0; n = len(l.machines) {
+		if m := l.machines[n-1]; m.Joined == 0 && !m.Lost && !m.Ended {
 			return
 		}
+		l.machines = l.machines[:n-1] // it never will be again
 	}
 	delete(f.buys.open, token)
 	if f.Switching != nil && f.Switching.token == token {

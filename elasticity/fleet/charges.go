@@ -77,7 +77,7 @@ func (a *accounts) charge() (written bool) {
 	var billed market.Usage
 	var charges []market.Charge
 	var err error
-	for _, m := range a.roster.List {
+	for _, m := range a.roster.going {
 		if !m.Ended || m.Charged || a.Now.Before(m.EndedAt) || m.Pool.Class == market.Spot && a.markets.known.Before(m.EndedAt) {
 			continue
 		}

@@ -47,6 +47,7 @@ func (f *Fleet) takeEnded(i provisioner.Instance) {
 		f.work.Lose(&m.Machine)
 	}
 	m.Ended = true
+	f.Roster.Goes(m)
 	f.closeLaunch(m.Token)
 	f.WantPlan = true
 }
@@ -94,6 +95,7 @@ func (f *Fleet) enter(l *launch, i provisioner.Instance) *Machine {
 		recalled: l.inherited && i.State == provisioner.Terminated, // it may have waited in vain for its controller
 	}
 	f.Roster.seat(m)
+	l.machines = append(l.machines, m)
 	f.work.Enter(&m.Machine, f.markets.kind(i.Pool))
 	f.Totals.Machines++
 	f.Record(func() journal.Entry {

@@ -25,6 +25,7 @@ type launch struct {
 	why       string
 	at        time.Time
 	answered  bool
+	machines  []*Machine        // that it gave: those at the end have joined or gone, see closeLaunch
 	again     bool              // the controller before asked for it, and so did this one
 	inherited bool              // the controller before decided it
 	instead   []bidding.Release // given up when it is answered: it may give nothing

@@ -61,10 +61,12 @@ func (m *Machine) line(kind journal.Kind) journal.Entry {
 
 // roster is all machines.
 type roster struct {
-	cfg      *Config
-	ByID     map[step.ID]*Machine
-	List     []*Machine // those that are not archived, in the order of joining, then by id
-	archived []*Machine // that have ended, with a bill and without work: nothing is looked for among them
+	cfg  *Config
+	ByID map[step.ID]*Machine
+	List []*Machine // those that are not archived, in the order of joining, then by id
+	// Of List, in the same order: machines of the reliable tier, and those that drain, leave or have ended.
+	reliable, going []*Machine
+	archived        []*Machine // that have ended, with a bill and without work: nothing is looked for among them
 }
 
 func inOrder(a, b *Machine) int { return a.Order(&b.Machine) }
@@ -87,22 +89,42 @@ func (r *roster) ordered(keep func(*Machine) bool) []*Machine {
 // seat takes a machine into the roster.
 func (r *roster) seat(m *Machine) {
 	r.ByID[m.ID] = m
-	i, _ := slices.BinarySearchFunc(r.List, m, inOrder)
-	r.List = slices.Insert(r.List, i, m)
+	insert(&r.List, m)
+	if m.Tier == step.Reliable {
+		insert(&r.reliable, m)
+	}
+	if m.Draining || m.Leaving || m.Ended {
+		r.Goes(m)
+	}
+}
+
+// Goes is due when a machine drains, leaves or has ended.
+func (r *roster) Goes(m *Machine) { insert(&r.going, m) }
+
+// insert puts a machine into its place of a list, if it is not there.
+func insert(list *[]*Machine, m *Machine) {
+	if i, there := slices.BinarySearchFunc(*list, m, inOrder); !there {
+		*list = slices.Insert(*list, i, m)
+	}
 }
 
 // Reorder is due when machines have joined.
-func (r *roster) Reorder() { slices.SortFunc(r.List, inOrder) }
+func (r *roster) Reorder() {
+	for _, list := range [][]*Machine{r.List, r.reliable, r.going} {
+		slices.SortFunc(list, inOrder)
+	}
+}
 
 // archive forgets machines of which nothing can come any more.
 func (r *roster) archive(idle func(*step.Machine) bool) {
-	r.List = slices.DeleteFunc(r.List, func(m *Machine) bool {
-		m.Archived = m.Charged && m.Lost && idle(&m.Machine)
-		if m.Archived {
+	for _, m := range r.going {
+		if m.Archived = m.Charged && m.Lost && idle(&m.Machine); m.Archived {
 			r.archived = append(r.archived, m)
 		}
-		return m.Archived
-	})
+	}
+	for _, list := range []*[]*Machine{&r.List, &r.reliable, &r.going} {
+		*list = slices.DeleteFunc(*list, func(m *Machine) bool { return m.Archived })
+	}
 }
 
 // Capacity is how much a machine counts for in what the job wants: its vCPUs, or one machine.
@@ -161,6 +183,7 @@ func (r *roster) letGo(releases []bidding.Release) {
 		for _, m := range r.List {
 			if release.Of(m.Pool, m.Launched) && m.Staying() {
 				m.Leaving, m.Why = true, release.Why
+				r.Goes(m)
 			}
 		}
 	}

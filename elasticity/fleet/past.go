@@ -29,7 +29,8 @@ func (f *Fleet) remember(p *Ledger) {
 		// Its machines may still be on their way, or be there with nobody told that those of the old pool may go.
 		f.Switching = &switchover{from: s.From, to: s.To, token: s.Token}
 		if f.buys.open[s.Token] == nil { // until its machines have joined or gone
-			f.buys.open[s.Token] = &launch{token: s.Token, tier: step.Transient, pool: s.To, answered: true}
+			f.buys.open[s.Token] = &launch{token: s.Token, tier: step.Transient, pool: s.To, answered: true,
+				machines: f.Roster.ordered(func(m *Machine) bool { return m.Token == s.Token })}
 		}
 	}
 }
@@ -55,6 +56,9 @@ func (f *Fleet) recall(was PastMachine) {
 		m.unwritten = m.Joined > 0 && !was.Left
 	}
 	f.Roster.seat(m)
+	if l := f.buys.open[m.Token]; l != nil {
+		l.machines = append(l.machines, m)
+	}
 	f.work.Enter(&m.Machine, f.markets.kind(i.Pool))
 }
 

@@ -31,8 +31,8 @@ func (f *Fleet) Secure() {
 			missing -= l.count
 		}
 	}
-	for _, m := range f.Roster.List {
-		if m.Tier == step.Reliable && m.Staying() {
+	for _, m := range f.Roster.reliable {
+		if m.Staying() {
 			missing--
 		}
 	}
@@ -104,18 +104,19 @@ func (f *Fleet) trimReliable() {
 		return
 	}
 	surplus := -f.demand.Reliable
-	for _, m := range f.Roster.List {
-		if m.Tier == step.Reliable && m.Member() && m.Staying() {
+	for _, m := range f.Roster.reliable {
+		if m.Member() && m.Staying() {
 			surplus++
 		}
 	}
-	for i := len(f.Roster.List) - 1; surplus > 0; i-- {
-		m := f.Roster.List[i]
-		if m.Tier != step.Reliable || !m.Member() || !m.Staying() {
+	for i := len(f.Roster.reliable) - 1; surplus > 0; i-- {
+		m := f.Roster.reliable[i]
+		if !m.Member() || !m.Staying() {
 			continue
 		}
 		surplus--
 		m.Leaving, m.Why = true, "fewer reliable machines were asked for"
+		f.Roster.Goes(m)
 		f.work.Rearrange()
 		f.WantPlan = true
 	}
@@ -124,8 +125,8 @@ func (f *Fleet) trimReliable() {
 // LeastReliable is the type of the reliable machine with the least memory: machines of a run that is taken over may have other types than the job's.
 func (f *Fleet) LeastReliable() market.InstanceType {
 	kind := f.cfg.Reliable.Type
-	for _, m := range f.Roster.List {
-		if t := f.markets.typeOf(m.Pool); m.Tier == step.Reliable && m.Member() && m.Staying() && t.MemoryMiB > 0 {
+	for _, m := range f.Roster.reliable {
+		if t := f.markets.typeOf(m.Pool); m.Member() && m.Staying() && t.MemoryMiB > 0 {
 			if kind.MemoryMiB == 0 || t.MemoryMiB < kind.MemoryMiB {
 				kind = t
 			}

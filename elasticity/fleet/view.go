@@ -58,13 +58,15 @@ func (v *view) seeHeld(all []bidding.Allocation) []bidding.Allocation {
 		draining, warned bool
 	}
 	var groups []group // of all[wanted:]
-	wanted := len(all)
+	wanted, i := len(all), -1
 	for _, m := range v.roster.List {
 		if !v.cfg.chosen(m.Tier) || m.Lost || m.Ended || m.Terminating {
 			continue
 		}
 		g := group{m.Token, m.Pool, m.Draining || m.Leaving, m.Warned}
-		i := slices.Index(groups, g)
+		if i < 0 || groups[i] != g { // machines of a launch mostly follow each other
+			i = slices.Index(groups, g)
+		}
 		if i < 0 {
 			i = len(groups)
 			groups = append(groups, g)

@@ -29,6 +29,7 @@ func (f *Fleet) Trim() {
 		}
 		surplus -= f.Roster.Capacity(m)
 		m.Leaving, m.Why = true, cmp.Or(f.demand.Paused, "fewer workers were asked for")
+		f.Roster.Goes(m)
 		f.work.Rearrange()
 		f.WantPlan = true
 	}
@@ -36,7 +37,7 @@ func (f *Fleet) Trim() {
 
 // Drain ends the work of released machines shortly before they would cost another hour.
 func (f *Fleet) Drain() {
-	for _, m := range f.Roster.List {
+	for _, m := range f.Roster.going {
 		if m.Draining && !m.Leaving && !m.Lost && !m.Ended && !f.Now.Before(f.paidUntil(m).Add(-f.cfg.DrainMargin)) {
 			m.Leaving = true
 			f.work.Rearrange()
@@ -55,7 +56,7 @@ func (f *Fleet) paidUntil(m *Machine) time.Time {
 
 // Retire terminates machines that have handed everything over.
 func (f *Fleet) Retire() {
-	for _, m := range f.Roster.List {
+	for _, m := range f.Roster.going {
 		if m.Leaving && !m.Lost && !m.Ended && !m.Terminating && !f.work.Holds(&m.Machine) {
 			f.Terminate(&m.Machine, m.Why)
 		}

@@ -44,8 +44,8 @@ func New(cfg Config, by func(*Attempts) Trainer) *Controller {
 	return c
 }
 
-// Step takes in an event and gives what to do about it, in order. The slice is good until the next Step.
-func (c *Controller) Step(now time.Time, e elasticity.Event) []elasticity.Action {
+// Step takes in events and gives what to do about them, in order. The slice is good until the next Step.
+func (c *Controller) Step(now time.Time, events ...elasticity.Event) []elasticity.Action {
 	c.step.Begin(now)
 	if c.step.Finished {
 		return nil
@@ -53,12 +53,14 @@ func (c *Controller) Step(now time.Time, e elasticity.Event) []elasticity.Action
 	if c.step.Started.IsZero() {
 		c.begin()
 	}
-	switch e.(type) {
-	case elasticity.PriceChanged, elasticity.PricesKnown, elasticity.Wake, elasticity.Trained, elasticity.Saved:
-	default: // what may change what is held
-		c.fleet.View.Stale()
+	for _, e := range events {
+		switch e.(type) {
+		case elasticity.PriceChanged, elasticity.PricesKnown, elasticity.Wake, elasticity.Trained, elasticity.Saved:
+		default: // what may change what is held
+			c.fleet.View.Stale()
+		}
+		c.take(e)
 	}
-	c.take(e)
 	c.advance()
 	if len(c.step.Actions()) > 0 { // what was done changes what is held
 		c.fleet.View.Stale()

@@ -27,13 +27,15 @@ type buyer struct {
 
 func (b *buyer) NextWake() time.Time { return mapping.Now().Add(time.Hour) }
 
-func (b *buyer) Step(_ time.Time, e elasticity.Event) []elasticity.Action {
-	if failed, ok := e.(elasticity.LaunchFailed); ok {
-		b.refused = failed.Err
-		return []elasticity.Action{elasticity.Finish{Outcome: "failed"}}
-	}
-	if _, ok := e.(elasticity.Launched); ok {
-		return []elasticity.Action{elasticity.Finish{Outcome: "finished"}}
+func (b *buyer) Step(_ time.Time, events ...elasticity.Event) []elasticity.Action {
+	for _, e := range events {
+		if failed, ok := e.(elasticity.LaunchFailed); ok {
+			b.refused = failed.Err
+			return []elasticity.Action{elasticity.Finish{Outcome: "failed"}}
+		}
+		if _, ok := e.(elasticity.Launched); ok {
+			return []elasticity.Action{elasticity.Finish{Outcome: "finished"}}
+		}
 	}
 	if b.asked {
 		return nil

@@ -23,7 +23,7 @@ import (
 
 // Controller decides: an elasticity.Controller, or a restart.Controller.
 type Controller interface {
-	Step(now time.Time, e elasticity.Event) []elasticity.Action
+	Step(now time.Time, events ...elasticity.Event) []elasticity.Action
 	NextWake() time.Time
 }
 
@@ -83,6 +83,7 @@ type Runner struct {
 	cfg    Config
 	events chan elasticity.Event
 	jobs   sync.WaitGroup
+	batch  []elasticity.Event // kept for its memory
 	failed error
 	listed atomic.Bool // the first listing was reported
 
@@ -129,7 +130,7 @@ func (r *Runner) Run(ctx context.Context) (outcome string, err error) {
 			e = elasticity.Wake{}
 		case e = <-r.events:
 		}
-		for _, a := range r.cfg.Controller.Step(r.now(), e) {
+		for _, a := range r.cfg.Controller.Step(r.now(), r.waiting(e)...) {
 			if f, ok := a.(elasticity.Finish); ok {
 				return f.Outcome, r.failed
 			}
@@ -137,6 +138,20 @@ func (r *Runner) Run(ctx context.Context) (outcome string, err error) {
 		}
 		wait := r.cfg.Clock.Until(r.cfg.Controller.NextWake())
 		timer.Reset(max(wait, time.Millisecond))
+	}
+}
+
+// waiting returns an event with those that have come meanwhile: they are decided about together. The slice is good until the
+// next call.
+func (r *Runner) waiting(first elasticity.Event) []elasticity.Event {
+	r.batch = append(r.batch[:0], first)
+	for {
+		select {
+		case e := <-r.events:
+			r.batch = append(r.batch, e)
+		default:
+			return r.batch
+		}
 	}
 }
 

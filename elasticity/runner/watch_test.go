@@ -133,11 +133,13 @@ type script struct {
 
 func (s *script) NextWake() time.Time { return time.Now().Add(time.Second) }
 
-func (s *script) Step(now time.Time, e elasticity.Event) (do []elasticity.Action) {
+func (s *script) Step(now time.Time, events ...elasticity.Event) (do []elasticity.Action) {
 	if s.begun.IsZero() {
 		s.begun = now
 	}
-	s.heard, s.at = append(s.heard, e), append(s.at, now)
+	for _, e := range events {
+		s.heard, s.at = append(s.heard, e), append(s.at, now)
+	}
 	for after, a := range s.do {
 		if now.Sub(s.begun) >= after {
 			delete(s.do, after)

@@ -48,6 +48,7 @@ func (t *Training) remember(p *Log) {
 // meet takes up a machine that worked for the controller before. It may not join before it has said what it holds.
 func (t *Training) meet(m *Node, h tiers.Hello) {
 	m.Address, m.Incarnation = h.Address, h.Incarnation
+	t.Silence.Stale = true
 	t.Nodes.send(m.ID, tiers.TakeStock{})
 }
 
@@ -66,11 +67,7 @@ func (t *Training) takeStock(m *Node, a tiers.Answer) {
 		t.machines.GiveUp(m.Machine, fmt.Sprintf("it is in generation %d of the controller before, and the run has gone on without it", stock.Generation))
 		return
 	}
-	for _, split := range stock.Loaded {
-		if int(split) < len(m.Loaded) {
-			m.Loaded[split] = true
-		}
-	}
+	m.Loaded = m.Loaded.With(slices.DeleteFunc(slices.Clone(stock.Loaded), func(s ps.Split) bool { return int(s) >= len(t.Layout.Splits) }))
 	m.loads++
 	if m.Joined == 0 && stock.Version > 0 && !t.rejoin(m) {
 		return

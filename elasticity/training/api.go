@@ -44,6 +44,7 @@ func (t *Training) Begin() {
 		for _, m := range t.Nodes.Roster {
 			m.Heard = t.Awake.Now()
 		}
+		t.Silence.Stale = true
 	}
 }
 
@@ -119,9 +120,13 @@ func (t *Training) Bare() bool { return t.Layout.Bare() }
 
 // Enter takes a bought machine up.
 func (t *Training) Enter(m *step.Machine, kind step.Kind) {
-	n := &Node{Machine: m, Heard: t.Awake.Now(), Incarnation: ps.Incarnation(m.Number), Loaded: make([]bool, len(t.Layout.Splits)), kind: kind}
+	n := &Node{Machine: m, Heard: t.Awake.Now(), Incarnation: ps.Incarnation(m.Number), kind: kind}
 	t.Nodes.ByID[m.ID] = n
 	t.Nodes.seat(n)
+	t.Silence.Stale = true
+	if m.Lost && m.Joined > 0 {
+		t.Nodes.dead = append(t.Nodes.dead, n)
+	}
 	if t.adopting != nil && m.Member() {
 		t.adopting.members = append(t.adopting.members, m.ID)
 	}
@@ -138,7 +143,8 @@ func (t *Training) Entered(m *step.Machine) {
 
 // Archive forgets machines of which nothing can come any more.
 func (t *Training) Archive() {
-	t.Nodes.Roster = slices.DeleteFunc(t.Nodes.Roster, func(m *Node) bool { return m.Archived })
+	archived := func(m *Node) bool { return m.Archived }
+	t.Nodes.Roster, t.Nodes.reliable = slices.DeleteFunc(t.Nodes.Roster, archived), slices.DeleteFunc(t.Nodes.reliable, archived)
 }
 
 // Idle reports whether a machine has no work.

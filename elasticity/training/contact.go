@@ -85,11 +85,12 @@ func (t *Training) takeHello(m *Node, h tiers.Hello) (due bool) {
 	}
 	// It is new, or its stream broke before it was welcomed, or its process began anew, for which what was said before
 	// is lost: say it again.
-	t.Nodes.forget(m.ID)
+	t.Nodes.forget(m)
 	m.Ready, m.Loading = false, false
-	clear(m.Loaded)
+	m.Loaded = nil
 	m.loads++
 	m.Address = h.Address
+	t.Silence.Stale = true
 	t.Silence.lookAgain(t.Now.Add(t.cfg.DeadAfter)) // until it called it had BootWithin
 	t.Nodes.send(m.ID, tiers.Welcome{
 		Schema:      t.cfg.Job.Schema,
@@ -121,7 +122,7 @@ func (t *Training) takeAnswer(m *Node, a tiers.Answer) (due bool) {
 	if !ok || s.To != m.ID {
 		return false
 	}
-	delete(t.Nodes.Commands, a.ID)
+	t.Nodes.drop(a.ID)
 	switch do := s.Do.(type) {
 	case tiers.Welcome:
 		if a.Code != tiers.CodeOK {
@@ -130,24 +131,16 @@ func (t *Training) takeAnswer(m *Node, a tiers.Answer) (due bool) {
 		}
 		m.Ready = true
 		t.machines.Ready(m.Machine)
-		_, coming := t.candidates()
-		return coming == 0 || t.ReadySince.IsZero() // otherwise it waits as others do
+		t.coming--
+		return t.coming <= 0 || t.ReadySince.IsZero() // otherwise it waits as others do
 	case tiers.Load:
 		m.Loading = false
 		if a.Code != tiers.CodeOK {
 			t.machines.Crashed(m.Machine, "it could not load its data: "+a.Error, "")
 			return true
 		}
-		for _, split := range do.Splits {
-			m.Loaded[split] = true
-		}
+		m.Loaded = m.Loaded.With(do.Splits)
 		m.loads++
-		if m.Joined > 0 && m.Tier == tiers.Transient && t.atRest() {
-			handing := t.Layout.HandingOver()
-			t.advanceSplits() // it is all that has waited for it
-			t.Pending = t.Layout.HandingOver() != handing
-			return false
-		}
 	case tiers.TakeStock:
 		t.takeStock(m, a)
 	case tiers.Release:
@@ -199,12 +192,15 @@ func (t *Training) checkObeyed(m *Node, do tiers.Do, a tiers.Answer) bool {
 // is fenced and its splits are handed on.
 func (t *Training) Lose(lost *step.Machine) {
 	m := t.Nodes.ByID[lost.ID]
-	m.Lost = true
+	m.Lost, t.Nodes.rate = true, 0
 	t.Cuts.Pace.Dirty -= m.Stats.CutBytes
 	m.Stats.CutBytes = 0
-	t.Nodes.forget(m.ID)
+	t.Nodes.forget(m)
 	t.Saves.dropFromSave(m.ID)
 	t.machines.Lost(m.Machine, m.Ready)
+	if m.Joined > 0 {
+		t.Nodes.dead = append(t.Nodes.dead, m)
+	}
 	if m.Joined == 0 || t.Ending {
 		return
 	}

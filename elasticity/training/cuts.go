@@ -85,22 +85,18 @@ func (cu *cuts) backupBehind() bool {
 }
 
 // cutWaited reports whether a cut that is due has waited for the answer at hand.
-func (cu *cuts) cutWaited() bool { return cu.CutDue(cu.Now) && !cu.backupBehind() }
+func (cu *cuts) cutWaited() bool { return !cu.Now.Before(cu.Due) && !cu.backupBehind() }
 
 func (cu *cuts) nameCut(clock ps.Clock, rest *rest) {
 	cu.Cut = &cut{Clock: clock, rest: rest, Naming: map[ps.ServerID]bool{}, holding: map[ps.ServerID]bool{}, since: cu.Now}
-	for _, m := range cu.nodes.Members() {
-		if slices.Contains(cu.layout.Route.Backup, m.ID) {
-			cu.Cut.holding[m.ID] = true
-		}
+	for _, m := range cu.nodes.members(cu.layout.Route.Backup) {
+		cu.Cut.holding[m.ID] = true
 	}
-	owners := cu.nodes.Members()
+	owners := cu.nodes.members(cu.layout.Route.Owner)
 	slices.SortStableFunc(owners, soonest)
 	for _, m := range owners {
-		if slices.Contains(cu.layout.Route.Owner, m.ID) {
-			cu.Cut.Naming[m.ID] = true
-			cu.nodes.send(m.ID, tiers.NameCut{Cut: clock})
-		}
+		cu.Cut.Naming[m.ID] = true
+		cu.nodes.send(m.ID, tiers.NameCut{Cut: clock})
 	}
 }
 
@@ -171,8 +167,8 @@ func (cu *cuts) commitCut() {
 			Kind: journal.Cut, Clock: int64(done.Clock), Bytes: done.bytes, Seconds: cu.Wall(cu.Now.Sub(done.since)), Why: why,
 		}
 	})
-	for _, m := range cu.nodes.reachable() {
-		if slices.Contains(cu.layout.Route.Owner, m.ID) || slices.Contains(cu.layout.Route.Backup, m.ID) || m.Keeps {
+	for _, m := range cu.nodes.members(cu.layout.Route.Owner, cu.layout.Route.Backup, cu.nodes.keepers()) {
+		if m.alive() {
 			cu.nodes.send(m.ID, tiers.CommitCut{Cut: done.Clock})
 			m.Keeps = false
 		}
@@ -209,9 +205,6 @@ func (cu *cuts) checkClock() {
 		cu.checkCut()
 	}
 }
-
-// CutDue reports whether a cut is due at a time. It may wait for any answer, and is then named after how far the work has come.
-func (cu *cuts) CutDue(at time.Time) bool { return !at.Before(cu.Due) }
 
 // What is saved of the work of servers that have warnings is planned by bytes and seconds left: what cannot finish in time
 // is not started (docs/training.md, Warned eviction). In this order, the first that fits:

@@ -54,6 +54,7 @@ func (t *Training) Join() {
 		return
 	}
 	ready, coming := t.candidates()
+	t.coming = coming
 	if ready == 0 {
 		t.ReadySince = time.Time{}
 		return
@@ -100,8 +101,11 @@ func (t *Training) mayJoin(m *Node) bool {
 // candidates counts the machines that may join, and those that are on their way.
 func (t *Training) candidates() (ready, coming int) {
 	for _, m := range t.Nodes.Roster {
+		if m.Joined > 0 {
+			break // so have all that follow
+		}
 		switch {
-		case m.Joined > 0 || !m.Staying() || m.Tier == tiers.Transient && !t.Layout.Standing():
+		case !m.Staying() || m.Tier == tiers.Transient && !t.Layout.Standing():
 		case t.mayJoin(m):
 			ready++
 		default:

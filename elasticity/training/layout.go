@@ -39,6 +39,7 @@ type layout struct {
 	routeNews  bool // owners changed since the last broadcast
 	Splits     []splitState
 	between    int // splits that nobody holds, or that their holder was asked for
+	misplaced  int // splits that somebody else is to hold than does
 	Moves      map[ps.Partition]ps.ServerID
 	MoveRetry  time.Time
 
@@ -151,6 +152,17 @@ func (la *layout) setTarget(to tiers.Layout) {
 		}
 	}
 	la.Target, la.takers = to, takers
+	la.misplaced = 0
+	for i := range la.Splits {
+		if la.isMisplaced(ps.Split(i)) {
+			la.misplaced++
+		}
+	}
+}
+
+// isMisplaced reports whether a split is to change hands.
+func (la *layout) isMisplaced(split ps.Split) bool {
+	return int(split) < len(la.takers) && la.takers[split] != nil && la.Splits[split].by != la.takers[split]
 }
 
 func (la *layout) setRoute() tiers.SetRoute {
@@ -183,6 +195,9 @@ func splitsOf(holders []ps.ServerID, id ps.ServerID) []ps.Split {
 // hand gives a split to a machine, or to nobody. It alone changes holders, and keeps the machines' counts.
 func (la *layout) hand(split ps.Split, to ps.ServerID) {
 	s := &la.Splits[split]
+	if la.isMisplaced(split) {
+		la.misplaced--
+	}
 	if s.by != nil {
 		s.by.Splits--
 	}
@@ -195,6 +210,9 @@ func (la *layout) hand(split ps.Split, to ps.ServerID) {
 	}
 	if to == "" {
 		la.between++
+	}
+	if la.isMisplaced(split) {
+		la.misplaced++
 	}
 }
 
@@ -310,7 +328,7 @@ func (la *layout) passOn(splits []tiers.SplitAt) bool {
 	for i, s := range splits {
 		taker := la.takers[s.Split]
 		if la.Splits[s.Split].Holder != "" || taker == nil || i > 0 && s.Split <= splits[i-1].Split ||
-			!taker.Member() || !taker.alive() || !taker.Loaded[s.Split] {
+			!taker.Member() || !taker.alive() || !taker.Loaded.Has(s.Split) {
 			return false
 		}
 		if !slices.Contains(takers, taker) {

@@ -46,7 +46,7 @@ func (ld *load) layOut() {
 func (ld *load) Measure() {
 	moving := len(ld.layout.Moves) > 0 || ld.held() || ld.layout.HandingOver()
 	if seconds := ld.progress.Seconds; seconds > 0 && !moving {
-		if why := ld.Gauge.Timed(seconds, ld.fleetRate(), ld.cfg.loadRule()); why != "" {
+		if why := ld.Gauge.Timed(seconds, ld.nodes.fleetRate(), ld.cfg.loadRule()); why != "" {
 			ld.Why, ld.layout.Due = why, true
 			return
 		}
@@ -69,16 +69,6 @@ func (ld *load) Measure() {
 	if why := ld.Gauge.Clock(ld.layout.Stage, usage, ld.cfg.loadRule()); why != "" && ld.Gauge.Floor() != before {
 		ld.Why, ld.layout.Due = why, true
 	}
-}
-
-// fleetRate is the declared rate of all members together.
-func (ld *load) fleetRate() (rate float64) {
-	for _, m := range ld.nodes.Roster {
-		if m.Member() {
-			rate += m.kind.Rate
-		}
-	}
-	return rate
 }
 
 // meterAgain counts from here on.

@@ -82,7 +82,7 @@ func (t *Training) advanceMoves() {
 
 // advanceSplits hands splits on: load at the taker, take back from the giver at a clock's end, assign.
 func (t *Training) advanceSplits() {
-	if t.Recovery != nil || t.Ending || !t.Layout.Standing() {
+	if t.Layout.misplaced == 0 || t.Recovery != nil || t.Ending || !t.Layout.Standing() {
 		return
 	}
 	var load, release map[ps.ServerID][]ps.Split
@@ -95,7 +95,7 @@ func (t *Training) advanceSplits() {
 		}
 		want := taker.ID
 		switch {
-		case !taker.Loaded[split]:
+		case !taker.Loaded.Has(split):
 			if !taker.Loading {
 				add(&load, want, split)
 			}

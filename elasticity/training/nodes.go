@@ -46,9 +46,10 @@ type Node struct {
 	BrokenAt time.Time // its stream is broken since then
 	hungUp   bool      // and it was its end that broke it: it had been heard of until then
 
+	unanswered  int // commands: see send and drop
 	Incarnation ps.Incarnation
-	Loaded      []bool // Index: Split
-	loads       int    // how often that has changed
+	Loaded      tiers.SplitSet
+	loads       int // how often that has changed
 	Stats       tiers.Heartbeat
 	Meter       meter
 	kind        step.Kind
@@ -58,7 +59,10 @@ type Node struct {
 type nodes struct {
 	*step.Step
 	ByID     map[ps.ServerID]*Node
-	Roster   []*Node // those that are not archived, in the order of joining, then by id
+	Roster   []*Node // those that are not archived, in the order of joining, then by id: first those that have not joined
+	reliable []*Node // of Roster, those of the reliable tier
+	dead     []*Node // lost while they took part, and not known to hold no split
+	rate     float64 // of all members together; 0 = to be summed up again
 	joins    int
 	callers  map[ps.ServerID]tiers.Hello // that nobody knows yet: the answer to their launch is on its way
 	Commands map[uint64]sent
@@ -104,12 +108,53 @@ func (ns *nodes) ordered(keep func(*Node) bool) []*Node {
 func (ns *nodes) seat(m *Node) {
 	i, _ := slices.BinarySearchFunc(ns.Roster, m, inOrder)
 	ns.Roster = slices.Insert(ns.Roster, i, m)
+	if ns.rate = 0; m.Tier == step.Reliable {
+		ns.reliable = append(ns.reliable, m)
+	}
 }
 
 // sort is due when machines have joined.
-func (ns *nodes) sort() { slices.SortFunc(ns.Roster, inOrder) }
+func (ns *nodes) sort() {
+	slices.SortFunc(ns.Roster, inOrder)
+	ns.rate = 0
+}
 
 func (ns *nodes) Members() []*Node { return ns.ordered((*Node).Member) }
+
+// members returns those members that some lists name, each once, in order: of a thousand machines a few serve.
+func (ns *nodes) members(lists ...[]ps.ServerID) (out []*Node) {
+	ids := slices.Concat(lists...)
+	slices.Sort(ids)
+	for _, id := range slices.Compact(ids) {
+		if m := ns.ByID[id]; m != nil && m.Member() {
+			out = append(out, m)
+		}
+	}
+	slices.SortFunc(out, inOrder)
+	return out
+}
+
+// keepers are those that keep a cut for others: backups do, machines of the reliable tier.
+func (ns *nodes) keepers() (ids []ps.ServerID) {
+	for _, m := range ns.reliable {
+		if m.Keeps {
+			ids = append(ids, m.ID)
+		}
+	}
+	return ids
+}
+
+// fleetRate is the declared rate of all members together.
+func (ns *nodes) fleetRate() float64 {
+	if ns.rate == 0 {
+		for _, m := range ns.Roster {
+			if m.Member() {
+				ns.rate += m.kind.Rate
+			}
+		}
+	}
+	return ns.rate
+}
 
 // reachable are members that can still receive commands.
 func (ns *nodes) reachable() []*Node {
@@ -146,14 +191,35 @@ func (ns *nodes) peers() map[ps.ServerID]string {
 func (ns *nodes) send(to ps.ServerID, do tiers.Do) {
 	ns.lastID++
 	ns.Commands[ns.lastID] = sent{To: to, Do: do}
+	ns.ByID[to].unanswered++
 	ns.Do(Send{ID: to, Command: tiers.Command{ID: ns.lastID, Do: do}})
 }
 
+// drop takes a command off those that are not answered.
+func (ns *nodes) drop(command uint64) {
+	if s, open := ns.Commands[command]; open {
+		ns.ByID[s.To].unanswered--
+		delete(ns.Commands, command)
+	}
+}
+
 // forget drops the unanswered commands of a node, whose answers will never come.
-func (ns *nodes) forget(id ps.ServerID) {
+func (ns *nodes) forget(m *Node) {
+	if m.unanswered == 0 {
+		return
+	}
 	for k, s := range ns.Commands {
-		if s.To == id {
-			delete(ns.Commands, k)
+		if s.To == m.ID {
+			ns.drop(k)
 		}
 	}
+}
+
+// deadHolder is the first lost machine whose splits nobody has taken over; nil when there is none. A lost machine gets no split.
+func (ns *nodes) deadHolder() (first *Node) {
+	ns.dead = slices.DeleteFunc(ns.dead, func(m *Node) bool { return m.Splits == 0 })
+	if len(ns.dead) == 0 {
+		return nil
+	}
+	return slices.MinFunc(ns.dead, inOrder)
 }

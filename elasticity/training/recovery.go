@@ -39,7 +39,7 @@ func (r *recovery) fence(t *Training) {
 		switch s.Do.(type) {
 		case tiers.Load, tiers.Welcome, tiers.SaveCut, tiers.TakeStock:
 		default:
-			delete(t.Nodes.Commands, id)
+			t.Nodes.drop(id)
 		}
 	}
 	for _, m := range t.Nodes.reachable() {

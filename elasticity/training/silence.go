@@ -35,6 +35,29 @@ type silence struct {
 
 	outage *outage   // most machines have fallen silent together
 	Next   time.Time // nobody is silent for too long before
+
+	// Whoever was heard first of all decides about Next: as long as nothing more is heard of them, it is not looked for again.
+	Stale         bool // others may
+	called, quiet heard
+	broken        bool // a stream was
+}
+
+// heard is the machine that was heard first of some, and when; nil = there is none.
+type heard struct {
+	of *Node
+	at time.Time
+}
+
+// stands reports whether that is still so.
+func (h heard) stands(called bool) bool {
+	return h.of == nil || !h.of.Lost && !h.of.Ended && (h.of.Address == "") == called && h.of.Heard.Equal(h.at)
+}
+
+// before takes another machine in.
+func (h *heard) before(m *Node) {
+	if h.of == nil || m.Heard.Before(h.at) {
+		*h = heard{m, m.Heard}
+	}
 }
 
 // OutageFor is how many times DeadAfter a silence of most machines is waited out. Provider listings and evictions end machines
@@ -176,30 +199,31 @@ func (si *silence) next() time.Time {
 			next = at
 		}
 	}
-	var called, quiet time.Time // the first of those that have not called yet, of the others
-	first := func(t *time.Time, of time.Time) {
-		if t.IsZero() || of.Before(*t) {
-			*t = of
-		}
-	}
-	for _, m := range si.nodes.Roster {
-		switch {
-		case m.Lost || m.Ended:
-		case m.Address == "":
-			first(&called, m.Heard)
-		default:
-			if m.Tier == tiers.Reliable {
-				by(m.Heard, si.patience(m))
-			} else {
-				first(&quiet, m.Heard)
-			}
-			if !m.BrokenAt.IsZero() {
-				by(m.BrokenAt, si.brokenPatience(m))
+	if si.Stale || si.broken || !si.called.stands(true) || !si.quiet.stands(false) {
+		si.Stale, si.broken, si.called, si.quiet = false, false, heard{}, heard{}
+		for _, m := range si.nodes.Roster {
+			switch {
+			case m.Lost || m.Ended:
+			case m.Address == "":
+				si.called.before(m)
+			default:
+				if m.Tier != tiers.Reliable {
+					si.quiet.before(m)
+				}
+				if !m.BrokenAt.IsZero() {
+					si.broken = true
+					by(m.BrokenAt, si.brokenPatience(m))
+				}
 			}
 		}
 	}
-	by(called, si.cfg.BootWithin)
-	by(quiet, si.cfg.DeadAfter)
+	for _, m := range si.nodes.reliable {
+		if !m.Lost && !m.Ended && m.Address != "" {
+			by(m.Heard, si.patience(m))
+		}
+	}
+	by(si.called.at, si.cfg.BootWithin)
+	by(si.quiet.at, si.cfg.DeadAfter)
 	return next
 }
 
@@ -216,6 +240,7 @@ func (si *silence) lookAgain(by time.Time) {
 // Disconnected: a machine's stream broke.
 func (si *silence) Disconnected(id step.ID) {
 	if m := si.nodes.ByID[id]; m != nil && m.BrokenAt.IsZero() {
+		si.Stale = true
 		m.BrokenAt, m.hungUp = si.Awake.Now(), !si.Awake.Over(m.Heard, si.hangUpWithin())
 		si.lookAgain(si.Now.Add(si.cfg.BrokenAfter))
 	}

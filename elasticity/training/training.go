@@ -30,6 +30,7 @@ type Training struct {
 	adopting *adoption // a run is being taken over
 
 	ReadySince time.Time // when the first of the machines that wait to join was ready
+	coming     int       // machines that were on their way when that was last looked at, less those that are ready since
 	Totals     Totals
 }
 
@@ -75,14 +76,7 @@ func (t *Training) wantsHalt() bool {
 }
 
 // DeadHolder is the first lost machine whose splits nobody has taken over; nil when there is none.
-func (t *Training) DeadHolder() *Node {
-	for _, m := range t.Nodes.Roster {
-		if m.Lost && m.Joined > 0 && m.Splits > 0 {
-			return m
-		}
-	}
-	return nil
-}
+func (t *Training) DeadHolder() *Node { return t.Nodes.deadHolder() }
 
 func (t *Training) layOut() {
 	t.Layout.Due = false

@@ -1,0 +1,23 @@
+package tiers
+
+import (
+	"slices"
+
+	"github.com/tierml/tierml/ps"
+)
+
+// SplitSet is some splits, in ascending order. Most machines have the data of a few of very many.
+type SplitSet []ps.Split
+
+// Has reports whether a split is among them.
+func (s SplitSet) Has(split ps.Split) bool {
+	_, found := slices.BinarySearch(s, split)
+	return found
+}
+
+// With returns the set with more splits; it leaves s as it is.
+func (s SplitSet) With(more []ps.Split) SplitSet {
+	all := slices.Concat(s, more)
+	slices.Sort(all)
+	return slices.Compact(all)
+}

@@ -1,0 +1,166 @@
+package tiers
+
+import (
+	"slices"
+
+	"github.com/tierml/tierml/ps"
+)
+
+// spread gives each item to a member, as even as their weights allow, and moves as few as that takes. A new member gets
+// one item from each of the others in turn, round-robin, and whoever gets an item gets one whose data it has, if there is
+// one. With no members every item has none.
+func spread(now []ps.ServerID, members []Member, weight func(Member) float64) []ps.ServerID {
+	next := make([]ps.ServerID, len(now))
+	if len(members) == 0 {
+		return next
+	}
+	held, homeless := holdings(now, members)
+	loads := make([]load, len(members))
+	for i, m := range members {
+		loads[i].weight = weight(m)
+		loads[i].hold(len(held[i]))
+	}
+	emptiest := rank(len(loads), func(i, j int) bool {
+		return loads[i].next < loads[j].next || loads[i].next == loads[j].next && i < j
+	})
+	for homeless.left > 0 {
+		to := emptiest.first()
+		held[to] = append(held[to], homeless.take(members[to].Loaded))
+		loads[to].hold(len(held[to]))
+		emptiest.moved(to)
+	}
+	fullest := rank(len(loads), func(i, j int) bool {
+		return loads[i].now > loads[j].now || loads[i].now == loads[j].now && i < j
+	})
+	for {
+		from, to := fullest.first(), emptiest.first()
+		if loads[from].now <= loads[to].next {
+			break
+		}
+		i := len(held[from]) - 1
+		if data := members[to].Loaded; len(data) > 0 {
+			for j := i; j >= 0; j-- {
+				if data.Has(ps.Split(held[from][j])) {
+					i = j
+					break
+				}
+			}
+		}
+		held[to] = append(held[to], held[from][i])
+		held[from] = slices.Delete(held[from], i, i+1)
+		for _, member := range [...]int{to, from} {
+			loads[member].hold(len(held[member]))
+			emptiest.moved(member)
+			fullest.moved(member)
+		}
+	}
+	for i, items := range held {
+		for _, item := range items {
+			next[item] = members[i].ID
+		}
+	}
+	return next
+}
+
+// load is how much a member holds per weight, and would with one item more, to compare.
+type load struct {
+	weight    float64
+	now, next float64
+}
+
+func (l *load) hold(items int) { l.now, l.next = float64(items)/l.weight, float64(items+1)/l.weight }
+
+// homeless are items that no member holds.
+type homeless struct {
+	is    []bool // Index: item
+	left  int
+	first int // there is none before
+}
+
+// take takes out the first item of those with some data, or the first of all.
+func (h *homeless) take(data SplitSet) int {
+	for !h.is[h.first] {
+		h.first++
+	}
+	item := h.first
+	begin, _ := slices.BinarySearch(data, ps.Split(h.first))
+	for _, split := range data[begin:] {
+		if int(split) < len(h.is) && h.is[split] {
+			item = int(split)
+			break
+		}
+	}
+	h.is[item] = false
+	h.left--
+	return item
+}
+
+// holdings returns the items that each member holds, and those that none does.
+func holdings(now []ps.ServerID, members []Member) (held [][]int, none homeless) {
+	index := make(map[ps.ServerID]int, len(members))
+	for i, m := range members {
+		index[m.ID] = i
+	}
+	held, none.is = make([][]int, len(members)), make([]bool, len(now))
+	for item, id := range now {
+		if i, ok := index[id]; ok {
+			held[i] = append(held[i], item)
+		} else {
+			none.is[item] = true
+			none.left++
+		}
+	}
+	return held, none
+}
+
+// ranking keeps members in order while they change one at a time: a heap. With thousands of members, looking for the first
+// among all for each item took longer than all else of a layout.
+type ranking struct {
+	heap   []int // members; the first of all is at 0
+	place  []int // Index: member; in heap
+	before func(i, j int) bool
+}
+
+func rank(members int, before func(i, j int) bool) *ranking {
+	r := &ranking{heap: make([]int, members), place: make([]int, members), before: before}
+	for i := range r.heap {
+		r.heap[i], r.place[i] = i, i
+	}
+	for at := members/2 - 1; at >= 0; at-- {
+		r.down(at)
+	}
+	return r
+}
+
+func (r *ranking) first() int { return r.heap[0] }
+
+// moved puts a member that has changed into its place.
+func (r *ranking) moved(member int) {
+	at := r.place[member]
+	for at > 0 && r.before(r.heap[at], r.heap[(at-1)/2]) {
+		r.swap(at, (at-1)/2)
+		at = (at - 1) / 2
+	}
+	r.down(at)
+}
+
+func (r *ranking) down(at int) {
+	for {
+		least := at
+		for child := 2*at + 1; child <= 2*at+2 && child < len(r.heap); child++ {
+			if r.before(r.heap[child], r.heap[least]) {
+				least = child
+			}
+		}
+		if least == at {
+			return
+		}
+		r.swap(at, least)
+		at = least
+	}
+}
+
+func (r *ranking) swap(a, b int) {
+	r.heap[a], r.heap[b] = r.heap[b], r.heap[a]
+	r.place[r.heap[a]], r.place[r.heap[b]] = a, b
+}
