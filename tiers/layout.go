@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/tierml/tierml/ps"
 )
 
 // StageFor returns the stage for a number of transient and reliable machines (TierML, section 3.2): the

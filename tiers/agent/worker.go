@@ -44,6 +44,7 @@ type holding struct {
 	in      *Round   // the newest round that it is in
 	taken   bool     // over from another worker, and not begun since
 	leaving bool     // begins no clock any more
+	gone    bool     // was given back just now
 }
 
 // Round is one clock of a group of splits.
@@ -189,11 +190,12 @@ func (w *Worker) hand(l *release) bool {
 	for _, id := range l.waiting {
 		if w.busy(id) {
 			busy = append(busy, id)
-		} else if at, found := w.find(id); found {
-			l.done = append(l.done, tiers.SplitAt{Split: id, Clock: w.splits[at].next})
-			w.splits = slices.Delete(w.splits, at, at+1)
+		} else if h := w.get(id); h != nil && !h.gone {
+			h.gone = true
+			l.done = append(l.done, tiers.SplitAt{Split: id, Clock: h.next})
 		}
 	}
+	w.splits = slices.DeleteFunc(w.splits, func(h holding) bool { return h.gone })
 	if l.waiting = busy; busy != nil {
 		return false
 	}
