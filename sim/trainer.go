@@ -31,8 +31,8 @@ type staff interface {
 	hire(id ps.ServerID, rate float64) process
 	// do carries out what the brain wants of training.
 	do(elasticity.Action)
-	// tellBefore tells the brain, before it is told something else, of what it should have heard of before; tellNow returns what it is
-	// to hear of now, and tellAll tells, after it, of what is left. Where nothing waits to be told they do nothing.
+	// tellBefore gives the brain, before other events, what it should have heard of before; tellNow returns what it is to hear of
+	// now, and tellAll schedules what is left after it. Where nothing waits to be told they do nothing.
 	tellBefore(now time.Duration)
 	tellNow(now time.Duration) []elasticity.Event
 	tellAll()

@@ -62,7 +62,7 @@ type Config struct {
 
 	// Watch, if not nil, gets the events of each step and the controller's actions, when there is a Record.
 	Watch func(time.Time, []elasticity.Event, []elasticity.Action)
-	// Record is told every journal entry, in order. When it is nil nobody reads the journal, and none is written: the
+	// Record gets every journal entry, in order. When it is nil nobody reads the journal, and none is written: the
 	// same run takes a fraction of the time.
 	Record func(journal.Entry)
 }
