@@ -59,6 +59,16 @@ type Input struct {
 	Beside func(name string) (io.ReadCloser, error)
 }
 
+// Defaults is raised when a Kind's defaults change. A run keeps those that it began with: resumed with others it would go on with the
+// state of another method.
+const Defaults = 1
+
+// Former is a Kind whose defaults have changed.
+type Former interface {
+	// Former completes settings by the defaults that runs of before Defaults had.
+	Former(given Params) Params
+}
+
 // Cut says how to cut the input.
 type Cut struct {
 	Splits  int     // number of splits, >= 1

@@ -3,6 +3,7 @@ package apps
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -73,6 +74,16 @@ func (p Params) Resolve(declared []Param) (Values, error) {
 		return nil, err
 	}
 	return values, nil
+}
+
+// With returns the settings completed by another one, where that is not given.
+func (p Params) With(name string, value any) Params {
+	if _, given := p[name]; given {
+		return p
+	}
+	more := Params{name: value}
+	maps.Copy(more, p)
+	return more
 }
 
 func (p Params) names() []string {

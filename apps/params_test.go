@@ -99,3 +99,10 @@ func TestShuffleKeepsItems(t *testing.T) {
 		t.Errorf("items became %v", items)
 	}
 }
+
+func TestWith(t *testing.T) {
+	given := Params{"step": 2}
+	if got := given.With("step", 1).With("rank", 3); got["step"] != 2 || got["rank"] != 3 || len(given) != 1 {
+		t.Errorf("%v; given are %v", got, given)
+	}
+}

@@ -35,13 +35,15 @@ type State struct {
 	Endpoint string `json:"endpoint,omitempty"`
 	// Cloud is where the fake cloud of this run answers, in whichever process it is, for drills; empty = a provider's.
 	Cloud string `json:"cloud,omitempty"`
+	// Defaults is apps.Defaults of when the run began.
+	Defaults int `json:"defaults,omitempty"`
 	// Dataset is what was learned about the data when it was cut into splits. Null: they may not be whole.
 	Dataset *apps.Dataset `json:"dataset,omitempty"`
 }
 
 // newState is that of a run that begins.
 func newState(directory string, job *config.Job) State {
-	s := State{Checkpoints: filepath.Join(directory, rundir.CheckpointsDir), Secret: rand.Text()}
+	s := State{Checkpoints: filepath.Join(directory, rundir.CheckpointsDir), Secret: rand.Text(), Defaults: apps.Defaults}
 	if job.Checkpoint.To != "" { // other runs, of other working directories too, may save there
 		s.Checkpoints = location.Join(job.Checkpoint.To, filepath.Base(directory)+"-"+rand.Text()[:6])
 	}

@@ -77,6 +77,17 @@ func (k Kind) StaleDefaults() apps.Params {
 	return params
 }
 
+// Former implements apps.Former: softmax regression used momentum, and AdaGrad's usual step was 0.1.
+func (k Kind) Former(given apps.Params) apps.Params {
+	if !k.hidden {
+		given = given.With("optimizer", optimizerNames[momentum])
+	}
+	if given["optimizer"] == optimizerNames[adaGrad] {
+		given = given.With("step", 0.1)
+	}
+	return given
+}
+
 // Prepare cuts IDX images, a LIBSVM file or a CSV table into splits.
 func (Kind) Prepare(in apps.Input, cut apps.Cut, create apps.Create) (apps.Dataset, error) {
 	return labelled.Prepare(in, cut, create)

@@ -3,6 +3,7 @@ package dnn
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"math"
 	"path/filepath"
 	"reflect"
@@ -395,6 +396,23 @@ func TestNewRefuses(t *testing.T) {
 	} {
 		if _, err := c.kind.New(c.params, dataset); err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%v: %v, want %q", c.params, err, c.want)
+		}
+	}
+}
+
+// A run that began before AdaGrad was the default goes on with what it began with.
+func TestFormer(t *testing.T) {
+	for _, c := range []struct {
+		kind        Kind
+		given, want apps.Params
+	}{
+		{Softmax(), nil, apps.Params{"optimizer": "momentum"}},
+		{Softmax(), apps.Params{"optimizer": "adagrad"}, apps.Params{"optimizer": "adagrad", "step": 0.1}},
+		{Kind{hidden: true}, nil, nil},
+		{Kind{hidden: true}, apps.Params{"optimizer": "adagrad", "step": 1}, apps.Params{"optimizer": "adagrad", "step": 1}},
+	} {
+		if got := c.kind.Former(c.given); !maps.Equal(got, c.want) {
+			t.Errorf("%v becomes %v; want %v", c.given, got, c.want)
 		}
 	}
 }

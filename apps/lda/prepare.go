@@ -37,6 +37,9 @@ func corpusOf(data apps.Dataset) (Corpus, error) {
 // maxTokens bounds the tokens of a collection, so that no count can leave int32.
 const maxTokens = 1<<31 - 1
 
+// Former implements apps.Former.
+func (Kind) Former(given apps.Params) apps.Params { return given.With("alpha_sum", 50) }
+
 // Prepare cuts a bag of words into splits. Documents are dealt out so that splits are even in tokens. Which
 // documents are held out depends on the seed and on the document's number alone. The vocabulary is looked for
 // beside the file; without it words have numbers for names.

@@ -286,6 +286,14 @@ func paramsOf(kind apps.Kind, job *config.Job) map[string]any {
 	return params
 }
 
+// formerDefaults completes the settings of a run that an earlier version began by that version's defaults.
+func formerDefaults(job *config.Job) {
+	kind, err := all.Registry().Find(job.Train.App)
+	if former, changed := kind.(apps.Former); err == nil && changed {
+		job.Train.Params = former.Former(paramsOf(kind, job))
+	}
+}
+
 // paramFaults gives each refused parameter its place in the job file.
 func paramFaults(job *config.Job, kind apps.Kind, err error) error {
 	var faults config.Faults

@@ -276,6 +276,9 @@ func loadJob(o runOptions) (*config.Job, resumption, error) {
 	if from.state, err = jobrun.ReadState(o.resume); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, from, err
 	}
+	if from.state.Defaults < apps.Defaults {
+		formerDefaults(job)
+	}
 	entries, _, err := journal.ReadFile(filepath.Join(o.resume, rundir.JournalFile))
 	if err != nil {
 		return nil, from, err

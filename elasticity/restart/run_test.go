@@ -71,7 +71,7 @@ func closedTheatre(t *testing.T, policy bidding.Policy, change func(c *Config, t
 
 func (th *theatre) tell(e elasticity.Event) {
 	th.now = th.now.Add(time.Millisecond)
-	for _, a := range slices.Clone(th.r.Step(th.now, e)) { // it is told more meanwhile
+	for _, a := range slices.Clone(th.r.Step(th.now, e)) { // more events come meanwhile
 		th.do(a)
 	}
 }

@@ -147,7 +147,7 @@ var usual = map[string][]string{
 	market.ArchARM: {"t4g.micro", "t4g.small", "t4g.medium", "t4g.large", "m6g.large", "m6g.xlarge", "m6g.2xlarge", "r6g.large", "r6g.xlarge", "r6g.2xlarge", "r6g.4xlarge"},
 }
 
-// Usual are types of EC2 of some architectures that may serve as reliable machines, for who has to ask for each price.
+// Usual are EC2 types of some architectures that may serve as reliable machines, for callers that ask for each price.
 func Usual(archs ...string) (names []string) {
 	for _, arch := range archs {
 		for _, name := range usual[arch] {
