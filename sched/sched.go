@@ -184,14 +184,6 @@ func (j Job) leastServers() int {
 // runs reports whether it holds units.
 func (j Job) runs() bool { return j.Phase == Feedback || j.Phase == Training }
 
-// units that it holds, those beside workers and servers included.
-func (j Job) units() int {
-	if j.Workers+j.Servers == 0 {
-		return 0
-	}
-	return j.Workers + j.Servers + j.Overhead
-}
-
 // worse orders jobs by early feedback, the worst first: a loss that is no number, then the highest.
 func worse(a, b *draft) int {
 	return cmp.Or(boolean(b.Loss != b.Loss)-boolean(a.Loss != a.Loss), cmp.Compare(b.Loss, a.Loss), cmp.Compare(b.Arrived, a.Arrived), cmp.Compare(b.ID, a.ID))

@@ -1,7 +1,6 @@
 package sched
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -198,5 +197,3 @@ func cluster(count int, capacity ...float64) []Host {
 	}
 	return hosts
 }
-
-func byID(a, b Job) int { return cmp.Compare(a.ID, b.ID) }
