@@ -2,6 +2,7 @@ package input
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -59,7 +60,7 @@ func (f *lineFile) next() []byte {
 		}
 		end := bytes.LastIndexByte(buffer[:filled], '\n') + 1
 		switch {
-		case f.err == io.EOF:
+		case errors.Is(f.err, io.EOF):
 			return buffer[:filled]
 		case f.err != nil: // what is left before an error is half a line
 			return buffer[:end]
@@ -171,7 +172,7 @@ func readLines[T any](f *lineFile, bad *tolerance, head func(line []byte, number
 		//lint:ignore SA6002 a slice header is small beside what it saves
 		f.unused.Put(d.piece.text)
 	}
-	if f.err != nil && f.err != io.EOF {
+	if f.err != nil && !errors.Is(f.err, io.EOF) {
 		return fmt.Errorf("%s: after line %d: %w", f.name, f.lines, f.err)
 	}
 	return nil

@@ -105,7 +105,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 // cause names what a decoder's error means.
 func cause(err error) error {
 	switch {
-	case err == nil || err == io.EOF:
+	case err == nil || errors.Is(err, io.EOF):
 		return err
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("the compressed file is cut short: %w", err)

@@ -63,7 +63,7 @@ var (
 // end with Loaded or NotLoaded each; SaveCut, MoveOut and FenceWorker. nil: there is nothing more to do.
 func (a *Agent) Take(c tiers.Command) (errand tiers.Do) {
 	errand, result, err := a.take(c)
-	if errand == nil && err != errLater {
+	if errand == nil && !errors.Is(err, errLater) {
 		a.Answer(c.ID, result, err)
 	}
 	return errand
