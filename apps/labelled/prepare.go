@@ -45,9 +45,11 @@ func Prepare(in apps.Input, cut apps.Cut, create apps.Create) (apps.Dataset, err
 	}
 	s.describe(train)
 	var wait sync.WaitGroup
-	wait.Go(func() { s.data.Curvature = curvature(s, train) }) // which takes as long as to write the splits, and uses one core
+	var largest float64
+	wait.Go(func() { largest = curvature(s, train) }) // which takes as long as to write the splits, and uses one core
 	err = s.write(train, test, cut.Splits, create)
 	wait.Wait()
+	s.data.Curvature = largest
 	if err != nil {
 		return apps.Dataset{}, err
 	}
