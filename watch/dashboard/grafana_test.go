@@ -136,8 +136,9 @@ func TestPromtoolOfAController(t *testing.T) {
 		t.Skip("TIERML_PROMTOOL is not set; `make test-metrics` sets it to Prometheus's promtool")
 	}
 	root := t.TempDir()
-	hold(t, write(t, root, "demo-1", promising(t)[:300]))
-	b, server := boardWith(t, root, time.Now, func() Manager { return Manager{Budget: 1, PerHour: 1} })
+	story := promising(t)[:300]
+	hold(t, write(t, root, "demo-1", story))
+	b, server := boardWith(t, root, clockOf(story), func() Manager { return Manager{Budget: 1, PerHour: 1} })
 	await(t, b, 1)
 	check := exec.CommandContext(t.Context(), promtool, "check", "metrics")
 	check.Stdin = strings.NewReader(get(t, server, "/metrics", http.StatusOK))

@@ -43,7 +43,7 @@ func TestLimitsAndPauseOnPages(t *testing.T) {
 	hold(t, write(t, root, "demo-1", story))
 	hold(t, write(t, root, "demo-2", append(story, journal.Entry{T: story[299].T.Add(time.Second), Kind: journal.Budget, To: journal.Paused,
 		USD: "4", Why: "the machines cost $4.00 an hour"})))
-	b, server := boardWith(t, root, time.Now, nil)
+	b, server := boardWith(t, root, clockOf(story), nil)
 	await(t, b, 2)
 	list := get(t, server, "/", http.StatusOK)
 	for name, paused := range map[string]bool{"demo-1": false, "demo-2": true} {

@@ -77,11 +77,7 @@ func checkMoment(t *testing.T, entries []journal.Entry) {
 	if entries[len(entries)-1].Kind != journal.Done {
 		hold(t, dir)
 	}
-	told := status.New()
-	for _, e := range entries {
-		told.Feed(e)
-	}
-	b, server := boardAt(t, root, told.Mapping.WallAt(told.Now))
+	b, server := boardAt(t, root, wallOf(entries))
 	await(t, b, 1)
 	text, err := os.ReadFile(filepath.Join(dir, rundir.JournalFile))
 	if err != nil {
@@ -118,6 +114,22 @@ func checkMoment(t *testing.T, entries []journal.Entry) {
 }
 
 func usd(v market.USD) float64 { return float64(v) / float64(market.Dollar) }
+
+// wallOf is the wall clock's time at which a story has come so far.
+func wallOf(entries []journal.Entry) time.Time {
+	told := status.New()
+	for _, e := range entries {
+		told.Feed(e)
+	}
+	return told.Mapping.WallAt(told.Now)
+}
+
+// clockOf is a clock that goes on from there. By today's, the replayed market of a run that goes on would be years ahead of its story,
+// with hours to bill for each of them.
+func clockOf(entries []journal.Entry) func() time.Time {
+	from, began := wallOf(entries), time.Now()
+	return func() time.Time { return from.Add(time.Since(began)) }
+}
 
 // boardAt is a board whose clock stands.
 func boardAt(t *testing.T, root string, now time.Time) (*Board, *httptest.Server) {
@@ -241,8 +253,9 @@ func TestSeriesAreFew(t *testing.T) {
 // What the job promises, what pools were expected to last, and a controller's state are there by value.
 func TestPromisesAndController(t *testing.T) {
 	root := t.TempDir()
-	hold(t, write(t, root, "demo-1", promising(t)[:300]))
-	b, server := boardWith(t, root, time.Now, func() Manager {
+	story := promising(t)[:300]
+	hold(t, write(t, root, "demo-1", story))
+	b, server := boardWith(t, root, clockOf(story), func() Manager {
 		return Manager{Spent: 7 * market.Dollar, Rate: 2 * market.Dollar, Budget: 50 * market.Dollar, PerHour: 4 * market.Dollar,
 			Jobs: []Job{{Summary: Summary{State: "queued"}}, {Summary: Summary{State: "queued"}}, {Summary: Summary{State: "failed"}}}}
 	})
