@@ -32,11 +32,16 @@ func Percent(live, pointers uint64) int {
 // Tune adapts GOGC after every collection, from now on. Callers leave it out where the environment has a GOGC.
 var Tune = sync.OnceFunc(func() { arm(100) })
 
-// cycle is garbage as soon as it is made: its finalizer runs once after each collection.
-type cycle struct{ percent int }
+// cycle is garbage as soon as it is made: its finalizer runs once after each collection. The pointer keeps it out of the allocator
+// for tiny objects, where it would share memory with others and live as long as any of them: processes then kept the setting that
+// they had at that time, and servers held 28 bytes a parameter now and then in place of 18.
+type cycle struct {
+	percent int
+	_       *cycle
+}
 
 func arm(percent int) {
-	runtime.SetFinalizer(&cycle{percent}, func(c *cycle) {
+	runtime.SetFinalizer(&cycle{percent: percent}, func(c *cycle) {
 		heap := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/heap:bytes"}}
 		metrics.Read(heap)
 		percent := Percent(heap[0].Value.Uint64(), heap[1].Value.Uint64())

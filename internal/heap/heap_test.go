@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"testing"
+	"time"
 )
 
 func TestPercent(t *testing.T) {
@@ -39,4 +40,24 @@ func TestTune(t *testing.T) {
 		t.Errorf("%d MB live grew to %d MB", len(kept), most>>20)
 	}
 	runtime.KeepAlive(kept)
+}
+
+// Objects that share memory with tiny ones are not collected before those are: the next collection must find each cycle.
+func TestCycleIsNotTiny(t *testing.T) {
+	const cycles = 64
+	ran := make(chan struct{}, cycles)
+	var tiny []*uint64
+	for range cycles {
+		tiny = append(tiny, new(uint64))
+		runtime.SetFinalizer(&cycle{percent: 100}, func(*cycle) { ran <- struct{}{} })
+	}
+	runtime.GC()
+	for n := range cycles - 1 { // the last one may still be on the stack
+		select {
+		case <-ran:
+		case <-time.After(10 * time.Second):
+			t.Fatalf("only %d of %d were collected", n, cycles)
+		}
+	}
+	runtime.KeepAlive(tiny)
 }

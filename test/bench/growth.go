@@ -150,7 +150,7 @@ func (b *builds) both(what, curve string, n int, args []string) Row {
 	return row
 }
 
-// manyMachines writes the demo's job for so many machines.
+// manyMachines writes the demo's job for so many machines, in words that both builds read.
 func manyMachines(dir string, n int) (path string, err error) {
 	text, err := os.ReadFile("examples/demo.yaml")
 	if err != nil {
@@ -161,7 +161,7 @@ func manyMachines(dir string, n int) (path string, err error) {
 		return "", err
 	}
 	job, _, _ := strings.Cut(string(text), "  script:")
-	for old, new := range map[string]string{"count: 16": fmt.Sprint("count: ", n), "splits: 64": fmt.Sprint("splits: ", 4*n), "budget: $60": "", " data/": " " + data + "/"} {
+	for old, new := range map[string]string{"vcpu: 64": fmt.Sprint("count: ", n), "reliable: auto": "reliable: {type: c3.4xlarge}", "splits: 64": fmt.Sprint("splits: ", 4*n), "budget: $60": "", " data/": " " + data + "/"} {
 		if !strings.Contains(job, old) {
 			return "", fmt.Errorf("examples/demo.yaml has no %q", old)
 		}
