@@ -68,6 +68,10 @@ quality: ## held-out quality of every application by default, and the same loss 
 cells: ## cost-per-work beside tierml in every market of recordings: make cells CELLS="TRACE=CATALOG ..."
 	TIERML_CELLS="$(CELLS)" $(GO) test ./sim/sweep -run CostPerWorkInEveryCell -v -count=1
 
+.PHONY: aggregation
+aggregation: ## servers that shared aggregation saves on Philly's jobs (DATA=DIR)
+	TIERML_AGGREGATION_DATA="$(abspath $(DATA))/jobs" $(GO) test ./sched/aggregation -run OnPhilly -v -count=1
+
 .PHONY: bound
 bound: STARTS ?= 3
 bound: ## no policy beats the oracle: all policies and rule books in twelve markets of each of DATA's recordings, start by start (STARTS=n)

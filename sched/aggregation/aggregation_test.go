@@ -1,0 +1,317 @@
+package aggregation
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+const s = time.Second
+
+func arrive(t *testing.T, p *Pool, id string, iteration time.Duration, execs ...time.Duration) Change {
+	t.Helper()
+	of := Job{ID: id, Iteration: iteration}
+	for _, e := range execs {
+		of.Tasks = append(of.Tasks, Task{Exec: e})
+	}
+	c, err := p.Arrive(of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.holds(t)
+	return c
+}
+
+// holds checks appendix C's constraints, and that the pool's books agree.
+func (p *Pool) holds(t *testing.T) {
+	t.Helper()
+	tasks := map[*aggregator]int{}
+	for _, j := range p.jobs {
+		for i, a := range j.at {
+			if a == nil || !slices.Contains(p.aggregators, a) {
+				t.Fatalf("task %d of job %s is nowhere", i, j.ID)
+			}
+			tasks[a]++
+		}
+		if l := p.Loss(j.ID); l > p.limits.Loss+1e-12 {
+			t.Fatalf("job %s loses %.3f of its speed", j.ID, l)
+		}
+	}
+	for _, a := range p.aggregators {
+		count := 0
+		for _, l := range a.loads {
+			count += l.tasks
+		}
+		if u := a.usage(a.cycle); count != tasks[a] || !u.within(a.cycle, p.limits) {
+			t.Fatalf("aggregator %d: %d tasks of %d, %s of work in a cycle of %s", a.id, count, tasks[a], u.work, a.cycle)
+		}
+	}
+}
+
+// Figure 5: two jobs of 6 and 12 s share a cycle of 12 s of which 5 s are free. A third of 5 s, executed for 1 s, would take 6 s an
+// iteration there: 17 % of its speed.
+func TestPaperFigure5(t *testing.T) {
+	for _, c := range []struct {
+		limit float64
+		size  int
+	}{{0.1, 2}, {0.2, 1}} {
+		p := NewPool(Limits{Loss: c.limit})
+		arrive(t, p, "J1", 6*s, 2*s)
+		arrive(t, p, "J2", 12*s, 3*s)
+		if a := p.aggregators[0]; p.Size() != 1 || a.cycle != 12*s || a.usage(a.cycle).work != 7*s {
+			t.Fatalf("%d aggregators, cycle %s, work %s", p.Size(), a.cycle, a.usage(a.cycle).work)
+		}
+		if arrive(t, p, "J3", 5*s, s); p.Size() != c.size {
+			t.Errorf("limit %.1f: %d aggregators, not %d", c.limit, p.Size(), c.size)
+		}
+		if lost := p.Loss("J3"); c.size == 1 && math.Abs(lost-1.0/6) > 1e-12 {
+			t.Errorf("it loses %.3f of its speed", lost)
+		}
+	}
+}
+
+// Pseudocode 1, line 17, as printed compares one execution with what is free: a job of two turns in a cycle needs twice as much.
+func TestPaperPseudocode1CountsEveryTurn(t *testing.T) {
+	p := NewPool(Limits{Loss: 0.1})
+	arrive(t, p, "slow", 12*s, 3*s) // 9 s are free
+	arrive(t, p, "fast", 6*s, 5*s)  // of which it would take 10
+	if p.Size() != 2 {
+		t.Errorf("%d aggregators", p.Size())
+	}
+}
+
+// Lines 16 to 21: of those that have room, the one with the least.
+func TestPaperPseudocode1TakesTheBestFit(t *testing.T) {
+	p := NewPool(Limits{Loss: 0.1})
+	arrive(t, p, "a", 10*s, 8*s)
+	arrive(t, p, "b", 10*s, 5*s)
+	if c := arrive(t, p, "c", 10*s, 2*s); len(c.Moves) != 1 || c.Moves[0].To != 1 {
+		t.Errorf("%+v", c)
+	}
+	if c := arrive(t, p, "d", 10*s, 4*s); len(c.Moves) != 1 || c.Moves[0].To != 2 || len(c.Allocated) != 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// Section 3.3.1: a job is profiled on aggregators that it shares with nobody; once it was, everybody may use them.
+func TestPaperProfilesApart(t *testing.T) {
+	p := NewPool(Limits{Loss: 0.1})
+	arrive(t, p, "old", 10*s, 2*s)
+	if c := p.Profile("new", 2); len(c.Allocated) != 2 || p.Size() != 3 {
+		t.Fatalf("%+v", c)
+	}
+	if c := arrive(t, p, "other", 10*s, 3*s); c.Moves[0].To != 1 {
+		t.Errorf("another job came where a job is profiled: %+v", c)
+	}
+	if c := arrive(t, p, "new", 10*s, 4*s); c.Moves[0].To != 1 || len(c.Recycled) != 2 || p.Size() != 1 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// Section 3.3.2: when a job has left, the least loaded aggregators are emptied as long as the others have room.
+func TestPaperRecyclesTheLeastLoaded(t *testing.T) {
+	p := NewPool(Limits{Loss: 0.1})
+	arrive(t, p, "a", 10*s, 9*s)
+	arrive(t, p, "b", 10*s, 6*s)
+	arrive(t, p, "c", 10*s, 5*s)
+	p.Leave("a")
+	p.holds(t)
+	arrive(t, p, "d", 10*s, 3*s) // beside b
+	c := p.Recycle()
+	p.holds(t)
+	if p.Size() != 2 || !slices.Equal(c.Recycled, []int{1}) || len(c.Moves) != 0 {
+		t.Fatalf("%d aggregators, %+v", p.Size(), c)
+	}
+	p.Leave("d")
+	p.Leave("b")
+	arrive(t, p, "e", 10*s, 4*s)
+	if c := p.Recycle(); p.Size() != 1 || len(c.Recycled) != 1 {
+		t.Errorf("%d aggregators, %+v", p.Size(), c)
+	}
+	p.holds(t)
+}
+
+// Section 5.2.2: after a hundred iterations a job that lost more than the limit is placed again, with an aggregator more, until it
+// does not. Figure 10 has the same course.
+func TestPaperRevertsWhatProvesSlow(t *testing.T) {
+	p := NewPool(Limits{Loss: 0.1})
+	arrive(t, p, "vgg", 10*s, 2*s, 2*s)
+	arrive(t, p, "alexnet", 10*s, 3*s, s)
+	slow := slices.Repeat([]time.Duration{13 * s}, watched)
+	if c := p.Measured("alexnet", slow[:watched-1]...); len(c.Moves) != 0 {
+		t.Fatalf("it was judged too early: %+v", c)
+	}
+	c := p.Measured("alexnet", 13*s)
+	p.holds(t)
+	if p.Size() != 2 || len(c.Moves) == 0 || len(c.Allocated) != 1 {
+		t.Fatalf("%d aggregators, %+v", p.Size(), c)
+	}
+	for range 5 { // in the end it shares nothing, and then nobody is to blame
+		c = p.Measured("alexnet", slow...)
+		p.holds(t)
+	}
+	if len(c.Moves) != 0 || p.Size() > 3 {
+		t.Errorf("%d aggregators, %+v", p.Size(), c)
+	}
+	if c := p.Measured("vgg", slices.Repeat([]time.Duration{10500 * time.Millisecond}, watched)...); len(c.Moves) != 0 {
+		t.Errorf("a loss within the limit: %+v", c)
+	}
+}
+
+// Appendix D: tasks leave an aggregator whose network is congested.
+func TestPaperLeavesCongestedNetworks(t *testing.T) {
+	p := NewPool(Limits{Loss: 0.1})
+	arrive(t, p, "a", 10*s, 2*s, 3*s)
+	c := p.Congested(1)
+	p.holds(t)
+	if len(c.Moves) != 2 || !slices.Equal(c.Recycled, []int{1}) || p.Size() != 1 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// Memory, not processor time, fills reliable machines, and small ones sustain little of the bandwidth that they burst.
+func TestMemoryAndBandwidth(t *testing.T) {
+	p := NewPool(Limits{Loss: 0.1, Memory: 100, Bandwidth: 10})
+	job := func(id string, task Task) error {
+		_, err := p.Arrive(Job{ID: id, Iteration: 10 * s, Tasks: []Task{task}})
+		return err
+	}
+	for _, j := range []struct {
+		id   string
+		task Task
+		size int
+	}{{"a", Task{Exec: s, Memory: 60, Bytes: 10}, 1}, {"b", Task{Exec: s, Memory: 60, Bytes: 10}, 2}, {"c", Task{Exec: s, Memory: 1, Bytes: 95}, 3}} {
+		if err := job(j.id, j.task); err != nil || p.Size() != j.size {
+			t.Fatalf("%s: %d aggregators, %v", j.id, p.Size(), err)
+		}
+		p.holds(t)
+	}
+	for _, task := range []Task{{Exec: s, Memory: 101}, {Exec: s, Bytes: 101}, {Exec: 11 * s}, {Exec: -s}} {
+		if err := job("large", task); err == nil {
+			t.Errorf("%+v was placed", task)
+		}
+	}
+}
+
+// Whatever comes and goes, no aggregator is overloaded, nobody loses more than the limit, nothing is forgotten.
+func TestRandomPools(t *testing.T) {
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		p, live, next := NewPool(Limits{Loss: []float64{0, 0.05, 0.1, 0.3}[r.IntN(4)]}), []string{}, 0
+		for range 60 {
+			switch k := r.IntN(10); {
+			case k < 4 || len(live) == 0:
+				next++
+				id := string(rune('A'+next/26)) + string(rune('a'+next%26))
+				d := time.Duration(1+r.IntN(20)) * s
+				var execs []time.Duration
+				for range 1 + r.IntN(4) {
+					execs = append(execs, 1+time.Duration(r.Int64N(int64(d))))
+				}
+				arrive(t, p, id, d, execs...)
+				live = append(live, id)
+			case k < 7:
+				i := r.IntN(len(live))
+				p.Leave(live[i])
+				live = slices.Delete(live, i, i+1)
+			case k == 7:
+				p.Recycle()
+			case k == 8:
+				id := live[r.IntN(len(live))]
+				p.Measured(id, slices.Repeat([]time.Duration{p.jobs[id].Iteration * 2}, watched)...)
+			default:
+				p.Congested(1 + r.IntN(p.allocated))
+			}
+			p.holds(t)
+		}
+		for _, id := range live {
+			p.Leave(id)
+		}
+		if p.Recycle(); p.Size() != 0 {
+			t.Fatalf("seed %d: %d aggregators without a job", seed, p.Size())
+		}
+	}
+}
+
+// fewest is how many aggregators the jobs need, by trying all ways to part their tasks.
+func fewest(jobs []Job, limits Limits, most int) int {
+	type task struct {
+		of *job
+		Task
+	}
+	var tasks []task
+	for i := range jobs {
+		j := &job{Job: jobs[i]}
+		for _, t := range j.Tasks {
+			tasks = append(tasks, task{j, t})
+		}
+	}
+	best := most + 1
+	parts := make([]aggregator, 0, most)
+	var try func(i int)
+	try = func(i int) {
+		if len(parts) >= best {
+			return
+		}
+		if i == len(tasks) {
+			for k := range parts {
+				if !parts[k].allowed(parts[k].cycle, limits) {
+					return
+				}
+			}
+			best = len(parts)
+			return
+		}
+		for k := range parts { // later tasks may make a part allowed: a longer cycle has more whole turns of a job
+			was := parts[k].clone()
+			parts[k].take(tasks[i].of, tasks[i].Task)
+			try(i + 1)
+			parts[k] = was
+		}
+		parts = append(parts, aggregator{})
+		parts[len(parts)-1].take(tasks[i].of, tasks[i].Task)
+		try(i + 1)
+		parts = parts[:len(parts)-1]
+	}
+	try(0)
+	return best
+}
+
+// Beside the fewest aggregators that could serve the same jobs, over small random cases.
+func TestBesideTheOptimum(t *testing.T) {
+	cases := 10_000
+	if testing.Short() {
+		cases = 1000
+	}
+	ours, optimum, worst, above := 0, 0, 0.0, 0
+	for seed := range cases {
+		r := rand.New(rand.NewPCG(uint64(seed), 2))
+		p := NewPool(Limits{Loss: 0.1})
+		var jobs []Job
+		for n := range 2 + r.IntN(3) {
+			d := time.Duration(4+r.IntN(12)) * s
+			of := Job{ID: string(rune('a' + n)), Iteration: d}
+			for range 1 + r.IntN(2) {
+				of.Tasks = append(of.Tasks, Task{Exec: time.Duration(1 + r.Int64N(int64(d)*6/10))})
+			}
+			jobs = append(jobs, of)
+			if _, err := p.Arrive(of); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.Recycle()
+		p.holds(t)
+		least := fewest(jobs, p.limits, p.Size())
+		ours, optimum = ours+p.Size(), optimum+least
+		if ratio := float64(p.Size()) / float64(least); ratio > 1 {
+			above++
+			worst = max(worst, ratio)
+		}
+	}
+	t.Logf("%d cases: %.4f times the fewest aggregators in all, %d cases with more, the worst %.2f times", cases, float64(ours)/float64(optimum), above, worst)
+	if float64(ours) > 1.25*float64(optimum) {
+		t.Errorf("%d aggregators where %d would do", ours, optimum)
+	}
+}

@@ -1,0 +1,71 @@
+package aggregation
+
+// Clusters are pools that decide independently (section 3.3.3): a job is served by one of them, so that placing it looks at few
+// aggregators, and its arrival disturbs few jobs.
+type Clusters struct {
+	pools []*Pool
+	of    map[string]*Pool
+}
+
+// NewClusters returns n empty pools.
+func NewClusters(n int, limits Limits) *Clusters {
+	c := &Clusters{of: map[string]*Pool{}}
+	for range n {
+		c.pools = append(c.pools, NewPool(limits))
+	}
+	return c
+}
+
+// Arrive forwards a job to the cluster with the least free processor time that suffices, or else with the most, and places it there.
+func (c *Clusters) Arrive(of Job) (cluster int, change Change, err error) {
+	need := 0.0
+	for _, t := range of.Tasks {
+		need += float64(t.Exec) / float64(of.Iteration)
+	}
+	best, enough, least := -1, false, 0.0
+	for i, p := range c.pools {
+		free := float64(p.Size()) - p.Busy()
+		fits := free >= need
+		better := fits && (!enough || free < least) || !fits && !enough && free > least
+		if best < 0 || better {
+			best, enough, least = i, fits, free
+		}
+	}
+	change, err = c.pools[best].Arrive(of)
+	if err == nil {
+		c.of[of.ID] = c.pools[best]
+	}
+	return best, change, err
+}
+
+// Leave removes a job.
+func (c *Clusters) Leave(id string) {
+	if p := c.of[id]; p != nil {
+		p.Leave(id)
+		delete(c.of, id)
+	}
+}
+
+// Recycle has each cluster give back what it does not need.
+func (c *Clusters) Recycle() (changes []Change) {
+	for _, p := range c.pools {
+		changes = append(changes, p.Recycle())
+	}
+	return changes
+}
+
+// Size is how many aggregators there are in all clusters.
+func (c *Clusters) Size() (n int) {
+	for _, p := range c.pools {
+		n += p.Size()
+	}
+	return n
+}
+
+// Busy is the processor time that all jobs need, in aggregators.
+func (c *Clusters) Busy() (sum float64) {
+	for _, p := range c.pools {
+		sum += p.Busy()
+	}
+	return sum
+}

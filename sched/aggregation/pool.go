@@ -1,0 +1,259 @@
+package aggregation
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Pool is a set of aggregators and the jobs that they serve. Its methods return what is to be done.
+type Pool struct {
+	limits      Limits
+	aggregators []*aggregator // in the order of allocation
+	jobs        map[string]*job
+	allocated   int // so far
+	changes     int
+}
+
+// NewPool returns a pool without aggregators.
+func NewPool(limits Limits) *Pool { return &Pool{limits: limits, jobs: map[string]*job{}} }
+
+// Change is what a decision does to the pool.
+type Change struct {
+	Moves     []Move
+	Allocated []int // aggregators that must exist before the moves
+	Recycled  []int // aggregators that are empty after the moves
+	Why       string
+}
+
+// Move has a task served by another aggregator. From is 0 for a task that is new.
+type Move struct {
+	Job      string
+	Task     int
+	From, To int
+}
+
+// Size is how many aggregators there are.
+func (p *Pool) Size() int { return len(p.aggregators) }
+
+// Busy is the processor time that the jobs need, in aggregators: no packing can do with less.
+func (p *Pool) Busy() (sum float64) {
+	for _, a := range p.aggregators {
+		sum += a.busy()
+	}
+	return sum
+}
+
+// Loss is the share of its speed that a job loses by the cycles of its aggregators: the slowest one sets the pace.
+func (p *Pool) Loss(id string) (most float64) {
+	for _, a := range p.jobs[id].at {
+		most = max(most, loss(a.cycle, p.jobs[id].Iteration))
+	}
+	return most
+}
+
+// Profile gives a job that nobody has measured yet so many aggregators of its own, as its iteration alone cannot be measured on those
+// that are shared (section 3.3.1). Arrive or Leave ends it.
+func (p *Pool) Profile(id string, servers int) (c Change) {
+	for range servers {
+		p.allocate(&c).reserved = id
+	}
+	c.Why = fmt.Sprintf("job %s is measured on %d aggregators of its own", id, servers)
+	return c
+}
+
+// Arrive places the tasks of a job.
+func (p *Pool) Arrive(of Job) (c Change, err error) {
+	if err := p.check(of); err != nil {
+		return Change{}, err
+	}
+	p.changes++
+	j := &job{Job: of, at: make([]*aggregator, len(of.Tasks)), since: p.changes}
+	p.jobs[of.ID] = j
+	measured := p.share(of.ID)
+	for _, i := range j.order() {
+		p.assign(&c, j, i, p.aggregators)
+	}
+	p.release(&c, measured)
+	c.Why = fmt.Sprintf("job %s arrived", of.ID)
+	return c, nil
+}
+
+func (p *Pool) check(of Job) error {
+	if p.jobs[of.ID] != nil {
+		return fmt.Errorf("aggregation: job %s is there already", of.ID)
+	}
+	if of.Iteration <= 0 {
+		return fmt.Errorf("aggregation: job %s has iterations of %s, which must be above 0", of.ID, of.Iteration)
+	}
+	for i, t := range of.Tasks {
+		a, j := &aggregator{}, &job{Job: of}
+		if _, ok := p.fits(a, j, t); t.Exec < 0 || !ok {
+			return fmt.Errorf("aggregation: task %d of job %s does not fit an aggregator of its own: %s of %s, %d bytes of memory, %d bytes an iteration",
+				i, of.ID, t.Exec, of.Iteration, t.Memory, t.Bytes)
+		}
+	}
+	return nil
+}
+
+// assign is pseudocode 1: among the aggregators where no job would lose more than the limit, the one on which the least time is left
+// free; a new one if there is none.
+func (p *Pool) assign(c *Change, j *job, task int, among []*aggregator) {
+	a := p.bestFit(j, task, among)
+	if a == nil {
+		a = p.allocate(c)
+	}
+	p.place(c, j, task, a)
+}
+
+func (p *Pool) bestFit(j *job, task int, among []*aggregator) (best *aggregator) {
+	var least time.Duration
+	for _, a := range among {
+		if free, ok := p.fits(a, j, j.Tasks[task]); ok && (best == nil || free < least) {
+			best, least = a, free
+		}
+	}
+	return best
+}
+
+func (p *Pool) allocate(c *Change) *aggregator {
+	p.allocated++
+	a := &aggregator{id: p.allocated}
+	p.aggregators = append(p.aggregators, a)
+	c.Allocated = append(c.Allocated, a.id)
+	return a
+}
+
+func (p *Pool) place(c *Change, j *job, task int, to *aggregator) {
+	from := j.at[task]
+	move := Move{Job: j.ID, Task: task, To: to.id}
+	if from == to {
+		return
+	}
+	if from != nil {
+		from.drop(j, j.Tasks[task], p.limits)
+		move.From = from.id
+	}
+	to.take(j, j.Tasks[task])
+	j.at[task] = to
+	c.Moves = append(c.Moves, move)
+}
+
+// share gives what a job was measured on to everybody.
+func (p *Pool) share(id string) (measured []*aggregator) {
+	for _, a := range p.aggregators {
+		if a.reserved == id {
+			a.reserved = ""
+			measured = append(measured, a)
+		}
+	}
+	return measured
+}
+
+// release gives back those aggregators that nobody uses.
+func (p *Pool) release(c *Change, among []*aggregator) {
+	among = slices.Clone(among)
+	p.aggregators = slices.DeleteFunc(p.aggregators, func(a *aggregator) bool {
+		if len(a.loads) > 0 || a.reserved != "" || !slices.Contains(among, a) {
+			return false
+		}
+		c.Recycled = append(c.Recycled, a.id)
+		return true
+	})
+}
+
+// Leave removes a job. What it leaves empty is given back by the next Recycle.
+func (p *Pool) Leave(id string) {
+	p.share(id)
+	j := p.jobs[id]
+	if j == nil {
+		return
+	}
+	delete(p.jobs, id)
+	for task, a := range j.at {
+		a.drop(j, j.Tasks[task], p.limits)
+	}
+}
+
+// Recycle gives empty aggregators back, and then, from the least loaded, those whose tasks the others can take (section 3.3.2). It is
+// called when a job has left, or periodically (section 3.3.3), which disturbs jobs less often.
+func (p *Pool) Recycle() (c Change) {
+	p.release(&c, p.aggregators)
+	for {
+		shared := slices.DeleteFunc(slices.Clone(p.aggregators), func(a *aggregator) bool { return a.reserved != "" })
+		if len(shared) == 0 {
+			break
+		}
+		least := slices.MinFunc(shared, func(a, b *aggregator) int { return cmp.Compare(a.busy(), b.busy()) })
+		if !p.empty(&c, least) {
+			break
+		}
+		p.release(&c, p.aggregators)
+	}
+	c.Why = "the others can serve what the least loaded aggregators did"
+	return c
+}
+
+// empty moves all tasks of an aggregator to others, or none.
+func (p *Pool) empty(c *Change, of *aggregator) bool {
+	others := slices.DeleteFunc(slices.Clone(p.aggregators), func(a *aggregator) bool { return a == of })
+	type placed struct {
+		j    *job
+		task int
+	}
+	var tasks []placed
+	for _, l := range of.loads {
+		for _, task := range l.of.order() {
+			if l.of.at[task] == of {
+				tasks = append(tasks, placed{l.of, task})
+			}
+		}
+	}
+	var tried Change
+	before := map[*aggregator]aggregator{of: of.clone()}
+	for _, t := range tasks {
+		to := p.bestFit(t.j, t.task, others)
+		if to == nil {
+			for a, was := range before {
+				*a = was
+			}
+			for _, t := range tasks {
+				t.j.at[t.task] = of
+			}
+			return false
+		}
+		if _, saved := before[to]; !saved {
+			before[to] = to.clone()
+		}
+		p.place(&tried, t.j, t.task, to)
+	}
+	p.changes++
+	for _, t := range tasks {
+		p.watch(t.j)
+	}
+	c.Moves = append(c.Moves, tried.Moves...)
+	return true
+}
+
+// Congested moves everything away from an aggregator whose network is congested, and nothing to it again (appendix D).
+func (p *Pool) Congested(id int) (c Change) {
+	i := slices.IndexFunc(p.aggregators, func(a *aggregator) bool { return a.id == id })
+	if i < 0 {
+		return c
+	}
+	of := p.aggregators[i]
+	of.avoided = true
+	p.changes++
+	for _, l := range slices.Clone(of.loads) {
+		for _, task := range l.of.order() {
+			if l.of.at[task] == of {
+				p.assign(&c, l.of, task, p.aggregators)
+			}
+		}
+		p.watch(l.of)
+	}
+	p.release(&c, p.aggregators)
+	c.Why = fmt.Sprintf("the network of aggregator %d is congested", id)
+	return c
+}

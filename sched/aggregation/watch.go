@@ -1,0 +1,94 @@
+package aggregation
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// watched is after how many iterations an assignment is judged (section 5.2.2).
+const watched = 100
+
+// watch begins to judge a job's assignment.
+func (p *Pool) watch(j *job) { j.since, j.seen = p.changes, nil }
+
+// Measured takes in how long iterations of a job took. When a job has lost more of its speed than the limit over the last hundred, the
+// job that was placed last on any of its aggregators is placed again, with one aggregator more (sections 3.3.1 and 3.3.2). Calls repeat it
+// until the loss is within the limit, or the job has all of its aggregators for itself: then it is not sharing that costs the speed.
+func (p *Pool) Measured(id string, iterations ...time.Duration) (c Change) {
+	j := p.jobs[id]
+	if j == nil {
+		return c
+	}
+	if j.seen = append(j.seen, iterations...); len(j.seen) < watched {
+		return c
+	}
+	var took time.Duration
+	for _, d := range j.seen {
+		took += d
+	}
+	mean := took / time.Duration(len(j.seen))
+	j.seen = nil
+	lost := 1 - float64(j.Iteration)/float64(mean)
+	if lost <= p.limits.Loss {
+		return c
+	}
+	last := p.lastBeside(j)
+	if last == nil {
+		return c
+	}
+	p.changes++
+	p.spread(&c, last)
+	c.Why = fmt.Sprintf("job %s lost %.0f %% of its speed over %d iterations, so job %s gets an aggregator more", id, 100*lost, watched, last.ID)
+	return c
+}
+
+// lastBeside is the job that was placed last among those on a job's shared aggregators; nil = it shares none.
+func (p *Pool) lastBeside(j *job) (last *job) {
+	for _, a := range j.at {
+		if len(a.loads) < 2 {
+			continue
+		}
+		for _, l := range a.loads {
+			if last == nil || l.of.since > last.since || l.of.since == last.since && l.of.ID > last.ID {
+				last = l.of
+			}
+		}
+	}
+	return last
+}
+
+// spread places a job again, on the aggregators that it has and a new one, each task where the largest share of a cycle is free. Best
+// fit would fill again what has just proved too full.
+func (p *Pool) spread(c *Change, j *job) {
+	had := append(slices.Clone(j.at), p.allocate(c))
+	slices.SortFunc(had, func(a, b *aggregator) int { return a.id - b.id })
+	had = slices.Compact(had)
+	added := had[len(had)-1]
+	before := slices.Clone(j.at)
+	for task := range j.Tasks { // out of the way of each other
+		j.at[task].drop(j, j.Tasks[task], p.limits)
+		j.at[task] = nil
+	}
+	var placed Change
+	for _, task := range j.order() {
+		best, most := added, -1.0
+		for _, a := range had {
+			if free, ok := p.fits(a, j, j.Tasks[task]); ok && float64(free)/float64(max(a.cycle, j.Iteration)) > most {
+				best, most = a, float64(free)/float64(max(a.cycle, j.Iteration))
+			}
+		}
+		if _, ok := p.fits(best, j, j.Tasks[task]); !ok {
+			best = p.allocate(c)
+			had = append(had, best)
+		}
+		p.place(&placed, j, task, best)
+	}
+	for _, m := range placed.Moves {
+		if m.From = before[m.Task].id; m.From != m.To {
+			c.Moves = append(c.Moves, m)
+		}
+	}
+	p.watch(j)
+	p.release(c, had)
+}
