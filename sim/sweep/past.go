@@ -20,7 +20,7 @@ import (
 // planner.Estimator, and the same engine as the dry run's.
 type Past struct {
 	Job      sim.Config    // as ForJob makes it
-	Every    time.Duration // between two starts; 0 = 1h
+	Every    time.Duration // between two starts; 0 = 1h, and up to 12h for fleets so large that a plan would take minutes
 	Lookback time.Duration // from the first start to the last; 0 = 7 days: one of each weekday
 	// Progress, if not nil, is called from several goroutines with the number of starts that are done.
 	Progress func(done, total int)
@@ -30,8 +30,8 @@ type Past struct {
 // before the known prices do: leaving out those that do not would favour quick ones. What the job's script does is left out:
 // it belongs to the job's own start.
 func (p Past) Estimate(in planner.Input) (planner.Forecast, error) {
-	every, lookback := cmp.Or(p.Every, time.Hour), cmp.Or(p.Lookback, 7*24*time.Hour)
 	cfg := p.Job
+	every, lookback := cmp.Or(p.Every, betweenStarts(&cfg)), cmp.Or(p.Lookback, 7*24*time.Hour)
 	cfg.Faults, cfg.MaxDuration, cfg.Record = nil, 0, nil
 	cfg.Pools = slices.Clone(cfg.Pools)
 	for i := range cfg.Pools {
@@ -62,6 +62,25 @@ func (p Past) Estimate(in planner.Input) (planner.Forecast, error) {
 		return planner.Forecast{}, fmt.Errorf("simulating past starts: %w", err)
 	}
 	return told(planner.Summarize(runs, starts[len(starts)-1], starts[0], every)), nil
+}
+
+// betweenStarts is an hour for fleets of which a week of hourly starts is simulated in a second or two. A start takes time that grows
+// a little faster than the number of machines.
+func betweenStarts(cfg *sim.Config) time.Duration {
+	const quick = 128 // machines
+	most := 0
+	for _, p := range cfg.Pools {
+		most = max(most, machines(cfg, p.Type))
+	}
+	return time.Hour * time.Duration(min(max(most/quick, 1), 12))
+}
+
+// machines is how many of a type the job wants.
+func machines(cfg *sim.Config, t market.InstanceType) int {
+	if cfg.Want.VCPU > 0 && t.VCPU > 0 {
+		return (cfg.Want.VCPU + t.VCPU - 1) / t.VCPU
+	}
+	return cfg.Want.Machines
 }
 
 // meetsHole reports whether prices of a pool were not recorded while the undisturbed work would be done.
@@ -112,11 +131,7 @@ func undisturbed(cfg *sim.Config) time.Duration {
 	}
 	least := 0.0
 	for _, p := range cfg.Pools {
-		machines := cfg.Want.Machines
-		if cfg.Want.VCPU > 0 && p.Type.VCPU > 0 {
-			machines = (cfg.Want.VCPU + p.Type.VCPU - 1) / p.Type.VCPU
-		}
-		if r := rate(machines, p.Type.WorkRate()); r > 0 && (least == 0 || r < least) {
+		if r := rate(machines(cfg, p.Type), p.Type.WorkRate()); r > 0 && (least == 0 || r < least) {
 			least = r
 		}
 	}
