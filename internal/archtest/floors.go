@@ -12,8 +12,8 @@ import (
 // it imports neither what is above nor its neighbours on the same floor, so that no two folders import each other.
 var floors = [][]string{
 	{"internal"},
-	{"market", "ps", "terraform", "tuner"},
-	{"bidding", "provisioner", "apps", "cost", "fakecloud", "sched"},
+	{"market", "ps", "python", "terraform", "tuner"},
+	{"bidding", "provisioner", "apps", "cost", "fakecloud", "program", "sched"},
 	{"tiers"},
 	{"elasticity"},
 	{"config"},

@@ -1,0 +1,429 @@
+package program
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tierml/tierml/internal/blob"
+	"github.com/tierml/tierml/program/mirror"
+	"github.com/tierml/tierml/program/pack"
+	"github.com/tierml/tierml/python"
+)
+
+// attempt is one life of a program.
+type attempt struct {
+	m     *Machine
+	start Start
+	done  chan struct{}
+	wake  chan struct{} // something was asked for
+
+	all       context.Context // ends with the machine's
+	abandon   context.CancelFunc
+	prepares  context.Context // ends when the attempt is to end before the program runs
+	unprepare context.CancelFunc
+
+	mu     sync.Mutex
+	ending *ending
+	early  bool   // a rebalance recommendation came
+	asked  bool   // for a save
+	round  uint64 // of it
+
+	progress progress
+	id       string
+	output   *output
+	shipper  *shipper
+	mirror   *mirror.Mirror
+}
+
+// end asks for the end.
+func (a *attempt) end(e ending) {
+	a.mu.Lock()
+	if a.ending != nil {
+		e = a.ending.and(e)
+	}
+	a.ending = &e
+	a.mu.Unlock()
+	a.unprepare()
+	a.ring()
+}
+
+func (a *attempt) warnEarly() {
+	a.mu.Lock()
+	a.early = true
+	a.asked = a.start.Ranks <= 1 // several ranks save together, when somebody asks all of them
+	a.mu.Unlock()
+	a.ring()
+}
+
+func (a *attempt) save(round uint64) {
+	a.mu.Lock()
+	a.asked, a.round = true, max(a.round, round)
+	a.mu.Unlock()
+	a.ring()
+}
+
+func (a *attempt) ring() {
+	select {
+	case a.wake <- struct{}{}:
+	default: // it will look at everything anyway
+	}
+}
+
+// wanted is how the attempt is to end, if it is.
+func (a *attempt) wanted() (e ending, ends bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ending == nil {
+		return ending{}, false
+	}
+	return *a.ending, true
+}
+
+func (a *attempt) of() Of { return Of{a.start.Attempt, a.start.Key} }
+
+func (a *attempt) report(e Event) { a.m.config.Report(e) }
+
+// run waits for the attempt before, and lives.
+func (a *attempt) run(before *attempt) {
+	defer close(a.done)
+	defer a.abandon()
+	if before != nil {
+		<-before.done
+	}
+	a.report(a.live())
+}
+
+// path is of a file that is the attempt's own.
+func (a *attempt) path(name string) string {
+	return filepath.Join(a.m.config.Dir, "attempts", fmt.Sprintf("%s.%d", a.start.Key, a.start.Attempt), name)
+}
+
+// live does everything, from the folder to the last piece of the log.
+func (a *attempt) live() Exited {
+	a.m.bell.set(nil)
+	a.id = rand.Text()
+	log := filepath.Join(a.m.config.Dir, "logs", fmt.Sprintf("%s.%d.log", a.start.Key, a.start.Attempt))
+	err := errors.Join(os.RemoveAll(a.path("")), os.MkdirAll(a.path(""), 0o755))
+	if err == nil {
+		a.output, err = newOutput(log, a.start.Secrets, a.progress.matcher(a.m.config.Spec.Line))
+	}
+	if err != nil {
+		return a.failed(Fetching, err)
+	}
+	a.shipper = newShipper(log, a.m.config.Spec.Store, a.start.Key, a.start.Attempt)
+	finished := make(chan struct{})
+	var shipping sync.WaitGroup
+	shipping.Go(func() { a.ship(finished) })
+	exited := a.phases()
+	close(finished)
+	shipping.Wait()
+	if err := a.output.close(); err != nil {
+		a.m.config.Log.Warn("a program's log", "key", a.start.Key, "err", err)
+	}
+	return exited
+}
+
+// ship sends the log in pieces until the attempt is over, and then its rest.
+func (a *attempt) ship(finished <-chan struct{}) {
+	for over := false; !over; {
+		timer := time.NewTimer(shipEvery)
+		select {
+		case <-finished:
+			over = true
+		case <-timer.C:
+		}
+		timer.Stop()
+		ctx, cancel := context.WithTimeout(a.all, 30*time.Second)
+		if e, ends := a.wanted(); ends && !e.deadline.IsZero() {
+			// The machine goes, and the state is more important than the log: once that is sent, there is what is left of the time.
+			cancel()
+			ctx, cancel = context.WithDeadline(a.all, e.deadline)
+		}
+		if err := a.shipper.ship(ctx); err != nil {
+			a.m.config.Log.Warn("a piece of a program's log was not sent; trying again with the next", "key", a.start.Key, "err", err)
+		}
+		cancel()
+	}
+}
+
+// phases are the attempt's, one after the other.
+func (a *attempt) phases() Exited {
+	var started Started
+	started.Of = a.of()
+	for _, phase := range []struct {
+		name Phase
+		took *time.Duration
+		do   func(*Started) *Exited
+	}{
+		{Fetching, &started.Fetch, a.fetch},
+		{SettingUp, &started.Setup, a.setup},
+		{Restoring, &started.Restore, a.restore},
+	} {
+		began := time.Now()
+		exited := phase.do(&started)
+		*phase.took = time.Since(began)
+		if e, ends := a.wanted(); ends && exited == nil {
+			exited = &Exited{Of: a.of(), Phase: phase.name, Note: "asked to end (" + e.kind + ") before the program ran"}
+		}
+		if exited != nil {
+			_, exited.Asked = a.wanted()
+			return *exited
+		}
+	}
+	if err := write(a.path("run"), a.m.config.Spec.Run); err != nil {
+		return a.failed(Running, err)
+	}
+	a.m.used = true
+	p, err := launch(a.path("run"), a.m.work(), a.id, a.environment(), a.output)
+	if err != nil {
+		return a.failed(Running, fmt.Errorf("start the program: %w", err))
+	}
+	a.report(started)
+	return a.supervise(p)
+}
+
+// failed is the end of an attempt for a reason that is not the program's.
+func (a *attempt) failed(phase Phase, err error) Exited {
+	e := Exited{Of: a.of(), Code: -1, Phase: phase, Note: err.Error()}
+	_, e.Asked = a.wanted()
+	if full(err, "") {
+		e.Note += "; " + a.m.disk()
+	}
+	if a.output != nil {
+		a.output.note("%s", e.Note)
+	}
+	return e
+}
+
+func (a *attempt) failure(phase Phase, err error) *Exited {
+	e := a.failed(phase, err)
+	return &e
+}
+
+// fetch has the folder unpacked, once per machine.
+func (a *attempt) fetch(*Started) *Exited {
+	m := a.m
+	if m.fetched {
+		return nil
+	}
+	if err := python.Write(filepath.Join(m.config.Dir, "python")); err != nil {
+		return a.failure(Fetching, err)
+	}
+	if m.config.Spec.Workdir != "" {
+		if err := m.download(a.prepares); err != nil {
+			return a.failure(Fetching, fmt.Errorf("fetch the folder: %w", err))
+		}
+		if err := m.unpack(a.prepares, ""); err != nil {
+			return a.failure(Fetching, fmt.Errorf("fetch the folder: %w", err))
+		}
+	}
+	m.fetched = true
+	return nil
+}
+
+func (m *Machine) archive() string { return filepath.Join(m.config.Dir, "workdir.tar.zst") }
+
+func (m *Machine) download(ctx context.Context) error {
+	from, err := blob.Open(ctx, m.config.Spec.Workdir)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	to, err := os.Create(m.archive())
+	if err != nil {
+		return err
+	}
+	sum := sha256.New()
+	_, err = io.Copy(io.MultiWriter(to, sum), from)
+	if err := errors.Join(err, to.Close()); err != nil {
+		return err
+	}
+	if got := hex.EncodeToString(sum.Sum(nil)); m.config.Spec.WorkdirDigest != "" && got != m.config.Spec.WorkdirDigest {
+		return fmt.Errorf("%s is not what was packed: it has digest %.12s, not %.12s", m.config.Spec.Workdir, got, m.config.Spec.WorkdirDigest)
+	}
+	return nil
+}
+
+func (m *Machine) unpack(ctx context.Context, only string) error {
+	from, err := os.Open(m.archive())
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	return pack.Unpack(ctx, from, m.work(), only, 0)
+}
+
+// setup prepares the machine, once for each combination of folder and script.
+func (a *attempt) setup(*Started) *Exited {
+	spec := a.m.config.Spec
+	if strings.TrimSpace(spec.Setup) == "" {
+		return nil
+	}
+	sum := sha256.Sum256([]byte(spec.WorkdirDigest + "\n" + spec.Setup))
+	stamp := filepath.Join(a.m.config.Dir, "setup-"+hex.EncodeToString(sum[:8]))
+	if _, err := os.Stat(stamp); err == nil {
+		return nil
+	}
+	if err := write(a.path("setup"), spec.Setup); err != nil {
+		return a.failure(SettingUp, err)
+	}
+	p, err := launch(a.path("setup"), a.m.work(), a.id, a.environment(), a.output)
+	if err != nil {
+		return a.failure(SettingUp, fmt.Errorf("start setup: %w", err))
+	}
+	select {
+	case <-p.ended:
+	case <-a.prepares.Done():
+	}
+	p.finish()
+	a.output.end()
+	if _, ends := a.wanted(); ends {
+		return nil // phases says so
+	}
+	if code, signal := p.status(); code != 0 {
+		tail, _ := a.output.last()
+		e := &Exited{Of: a.of(), Code: code, Signal: signal, Phase: SettingUp, Tail: tail, Note: "setup failed with exit code " + strconv.Itoa(code)}
+		if full(nil, tail) {
+			e.Note += "; " + a.m.disk()
+		}
+		a.output.note("%s", e.Note)
+		return e
+	}
+	if err := os.WriteFile(stamp, nil, 0o600); err != nil {
+		return a.failure(SettingUp, err)
+	}
+	return nil
+}
+
+// restore claims the state and puts it into its place.
+func (a *attempt) restore(started *Started) *Exited {
+	state := a.m.state()
+	if state == "" {
+		return nil
+	}
+	var err error
+	a.mirror, err = mirror.Open(a.prepares, mirror.Config{
+		Store: a.m.config.Spec.Store, Key: a.start.Key, Attempt: a.start.Attempt, Dir: state, Marker: a.m.config.Spec.Marker,
+	})
+	if err != nil {
+		return a.failure(Restoring, err)
+	}
+	if a.start.Resume == "" {
+		if err := a.anew(state); err != nil {
+			return a.failure(Restoring, err)
+		}
+		return nil
+	}
+	var manifest *mirror.Manifest
+	if a.start.Ranks > 1 {
+		// The older generation of one rank beside the newer ones of the others would be a state that never was.
+		manifest, err = a.mirror.Restore(a.prepares, a.start.Resume, a.start.ResumeDigest)
+	} else {
+		manifest, started.Note, err = a.mirror.RestoreNewest(a.prepares, a.start.Resume, a.start.ResumeDigest)
+	}
+	if err != nil {
+		return a.failure(Restoring, err)
+	}
+	if started.Note != "" {
+		a.output.note("%s", started.Note)
+	}
+	started.Manifest, started.Bytes, started.Step = manifest.Name(), manifest.Bytes(), manifest.Step
+	return nil
+}
+
+// anew leaves in the state's directory what came with the folder.
+func (a *attempt) anew(state string) error {
+	if a.m.used {
+		if err := os.RemoveAll(state); err != nil {
+			return err
+		}
+		if a.m.config.Spec.Workdir != "" {
+			if err := a.m.unpack(a.prepares, a.m.config.Spec.State); err != nil {
+				return err
+			}
+		}
+	}
+	return os.MkdirAll(state, 0o755)
+}
+
+// environment is what a program sees. What the job file sets may replace the variables by which ranks meet, but not ours.
+func (a *attempt) environment() []string {
+	s, m := a.start, a.m
+	env := map[string]string{}
+	for _, one := range m.config.Environ {
+		if name, value, ok := strings.Cut(one, "="); ok && !strings.HasPrefix(name, "TIERML_") {
+			env[name] = value
+		}
+	}
+	env["PYTHONUNBUFFERED"] = "1" // progress and logs come when they are written
+	lib := filepath.Join(m.config.Dir, "python")
+	if before := env["PYTHONPATH"]; before != "" {
+		lib += string(os.PathListSeparator) + before
+	}
+	env["PYTHONPATH"] = lib
+	ranks := max(1, s.Ranks)
+	host, port, err := net.SplitHostPort(s.Master)
+	if err != nil {
+		host, port = "127.0.0.1", "29500"
+	}
+	maps.Copy(env, map[string]string{
+		"RANK": strconv.Itoa(s.Rank), "WORLD_SIZE": strconv.Itoa(ranks), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
+		"NODE_RANK": strconv.Itoa(s.Rank), "NNODES": strconv.Itoa(ranks), "MASTER_ADDR": host, "MASTER_PORT": port,
+	})
+	maps.Copy(env, m.config.Spec.Envs)
+	maps.Copy(env, s.Secrets)
+	resumed := "0"
+	if s.Resume != "" {
+		resumed = "1"
+	}
+	maps.Copy(env, map[string]string{
+		"TIERML_RUN": s.Run, "TIERML_ATTEMPT": strconv.FormatUint(s.Attempt, 10), "TIERML_RESUMED": resumed,
+		"TIERML_RANK": strconv.Itoa(s.Rank), "TIERML_RANKS": strconv.Itoa(ranks),
+		"TIERML_NOTICE_FILE": a.path("notice"), "TIERML_NOTICE_URL": m.bell.url, "TIERML_PROGRESS_FILE": a.path("progress"),
+		"TIERML_SAVE_FILE": a.path("save"), "TIERML_KEPT_FILE": a.path("kept"),
+	})
+	if state := m.state(); state != "" {
+		env["TIERML_STATE"] = state
+	}
+	if s.Tasks > 0 {
+		env["TIERML_TASK"], env["TIERML_TASKS"] = strconv.Itoa(s.Task), strconv.Itoa(s.Tasks)
+	}
+	all := make([]string, 0, len(env))
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		all = append(all, name+"="+env[name])
+	}
+	return all
+}
+
+// disk says how full the disk is.
+func (m *Machine) disk() string {
+	free, total, err := space(m.config.Dir)
+	if err != nil {
+		return "the machine's disk is full"
+	}
+	return fmt.Sprintf("the machine's disk is full: %d MB of %d MB are free", free/1e6, total/1e6)
+}
+
+// modified returns when a file was last written; the zero time if it is not there.
+func modified(name string) (fs.FileInfo, time.Time) {
+	info, err := os.Lstat(name)
+	if err != nil {
+		return nil, time.Time{}
+	}
+	return info, info.ModTime()
+}

@@ -1,0 +1,172 @@
+package mirror
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/internal/blob"
+	"github.com/tierml/tierml/internal/location"
+)
+
+// chunkBytes is how files are cut: large enough that a store's time per object does not matter, small enough that a change of some rows of
+// a table sends little.
+const chunkBytes = 4 << 20
+
+// mostManifest bounds what a manifest may take of memory: 4 MiB per chunk of 64 characters make it good for 16 TB.
+const mostManifest = 256 << 20
+
+// Manifest is one generation of a directory: everything that was in it at one moment. It never changes.
+type Manifest struct {
+	Version int     `json:"version"`
+	Key     string  `json:"key"`
+	Attempt uint64  `json:"attempt"`
+	Number  uint64  `json:"number"` // counts the saves of an attempt
+	Step    int64   `json:"step,omitempty"`
+	Files   []Entry `json:"files"` // sorted by path
+}
+
+// Entry is a file, a directory or a link.
+type Entry struct {
+	Path    string    `json:"path"` // below the directory, with slashes
+	Mode    uint32    `json:"mode"` // permissions
+	Changed time.Time `json:"changed,omitzero"`
+	Size    int64     `json:"size,omitempty"`
+	Chunks  []string  `json:"chunks,omitempty"` // SHA-256 of each
+	Link    string    `json:"link,omitempty"`
+	Dir     bool      `json:"dir,omitempty"`
+}
+
+// Name is the manifest's name below its key. Names sort by age: an attempt's saves come after all of the attempts before it.
+func (m *Manifest) Name() string { return fmt.Sprintf("%08d-%08d", m.Attempt, m.Number) }
+
+// Bytes is the size of all files.
+func (m *Manifest) Bytes() (n int64) {
+	for _, e := range m.Files {
+		n += e.Size
+	}
+	return n
+}
+
+// encode returns the manifest's form in the store, and its digest.
+func (m *Manifest) encode() (text []byte, digest string, err error) {
+	text, err = json.Marshal(m)
+	if err != nil {
+		return nil, "", err
+	}
+	sum := sha256.Sum256(text)
+	return text, hex.EncodeToString(sum[:]), nil
+}
+
+// ErrDamaged is for a generation that cannot be restored as it was saved.
+var ErrDamaged = errors.New("the saved state is damaged")
+
+// Read reads a manifest of a key. With a digest, it must be this one.
+func Read(ctx context.Context, store, key, name, digest string) (*Manifest, error) {
+	text, err := readAll(ctx, manifestName(store, key, name), mostManifest)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: manifest %s of %s is not in the store", ErrDamaged, name, key)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var m Manifest
+	if err := json.Unmarshal(text, &m); err != nil {
+		return nil, fmt.Errorf("%w: manifest %s of %s: %w", ErrDamaged, name, key, err)
+	}
+	sum := sha256.Sum256(text)
+	if got := hex.EncodeToString(sum[:]); digest != "" && got != digest {
+		return nil, fmt.Errorf("%w: manifest %s of %s has digest %.12s, but %.12s was saved", ErrDamaged, name, key, got, digest)
+	}
+	if m.Version != 1 {
+		return nil, fmt.Errorf("manifest %s of %s has version %d, which this program does not know: use the version of TierML that saved it", name, key, m.Version)
+	}
+	if m.Key != key || m.Name() != name {
+		return nil, fmt.Errorf("%w: manifest %s of %s calls itself %s of %s", ErrDamaged, name, key, m.Name(), m.Key)
+	}
+	return &m, m.check()
+}
+
+// check refuses what would be written outside of the directory, or differs from what it claims to be.
+func (m *Manifest) check() error {
+	for _, e := range m.Files {
+		if !filepath.IsLocal(filepath.FromSlash(e.Path)) {
+			return fmt.Errorf("%w: %q is outside of the directory", ErrDamaged, e.Path)
+		}
+		if e.Link != "" && !localLink(e.Path, e.Link) {
+			return fmt.Errorf("%w: link %s leads to %s, outside of the directory", ErrDamaged, e.Path, e.Link)
+		}
+		if want := (e.Size + chunkBytes - 1) / chunkBytes; e.Size < 0 || int64(len(e.Chunks)) != want {
+			return fmt.Errorf("%w: %s of %d bytes has %d chunks", ErrDamaged, e.Path, e.Size, len(e.Chunks))
+		}
+		for _, c := range e.Chunks {
+			if len(c) != 2*sha256.Size || strings.Trim(c, "0123456789abcdef") != "" {
+				return fmt.Errorf("%w: %s has a chunk %q", ErrDamaged, e.Path, c)
+			}
+		}
+	}
+	return nil
+}
+
+// localLink reports whether a link stays in the directory.
+func localLink(from, to string) bool {
+	return !path.IsAbs(to) && filepath.IsLocal(filepath.FromSlash(path.Join(path.Dir(from), to)))
+}
+
+// Manifests returns the names of a key's manifests, newest first.
+func Manifests(ctx context.Context, store, key string) ([]string, error) {
+	objects, err := blob.List(ctx, location.Join(store, "state", key, "manifests"))
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, o := range objects {
+		if name, ok := strings.CutSuffix(o.Path, ".json"); ok {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	slices.Reverse(names)
+	return names, nil
+}
+
+func manifestName(store, key, name string) string {
+	return location.Join(store, "state", key, "manifests", name+".json")
+}
+
+func chunkName(store, key, hash string) string {
+	return location.Join(store, "state", key, "chunks", hash)
+}
+
+func readAll(ctx context.Context, name string, most int64) ([]byte, error) {
+	r, err := blob.Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(r, most+1))
+	if err := errors.Join(err, r.Close()); err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if int64(len(text)) > most {
+		return nil, fmt.Errorf("read %s: it has more than %d bytes", name, most)
+	}
+	return text, nil
+}
+
+func writeAll(ctx context.Context, name string, text []byte) error {
+	return blob.Write(ctx, name, func(w io.Writer) error {
+		_, err := io.Copy(w, bytes.NewReader(text))
+		return err
+	})
+}

@@ -1,0 +1,298 @@
+// Package mirror keeps copies of a directory in a store: incremental, by content, and in generations. Files are cut into chunks that are named
+// by their SHA-256; what the store has is not sent again. A generation is a manifest that lists every file, and counts once the manifest is written,
+// after all of its chunks. The two newest are kept. It refuses to know what is in the files and who writes them.
+//
+// In the store, below state/KEY:
+//
+//	claim.json                  who may write: the newest attempt
+//	manifests/ATTEMPT-NUMBER.json
+//	chunks/SHA-256
+package mirror
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tierml/tierml/internal/blob"
+	"github.com/tierml/tierml/internal/location"
+)
+
+// parallel is how many chunks are hashed and sent at a time. More would take memory and processors from the program.
+const parallel = 4
+
+// Config says what is mirrored to where.
+type Config struct {
+	Store   string // URL or directory
+	Key     string // whose state it is below the store
+	Attempt uint64 // of the program that writes; newer ones take over
+	Dir     string
+	Marker  string // if set, only directories that hold a file of this name are complete
+}
+
+// Mirror writes the generations of one attempt. One goroutine uses it at a time.
+type Mirror struct {
+	config Config
+	writer string // tells two writers of the same attempt apart
+	number uint64
+	kept   []*Manifest     // generations in the store that count, newest first, at most two
+	stored map[string]bool // chunks that the store has: those of kept, and what was sent since
+	looked map[string]look
+	swept  bool // what earlier attempts left behind is gone
+	rate   rate
+}
+
+// look is what a file was when it was read.
+type look struct {
+	info  fs.FileInfo
+	at    time.Time
+	entry Entry
+}
+
+// claim is the object that says who may write.
+type claim struct {
+	Attempt uint64 `json:"attempt"`
+	Writer  string `json:"writer"`
+}
+
+// ErrTakenOver is for a writer that is no longer the newest: what it has is not saved, so that the states of two machines never mix.
+var ErrTakenOver = errors.New("a newer attempt has taken over")
+
+// Open claims the key for an attempt. An attempt that is older than the one in the store gets ErrTakenOver.
+func Open(ctx context.Context, config Config) (*Mirror, error) {
+	if config.Key == "" || strings.ContainsAny(config.Key, "/\\") || strings.HasPrefix(config.Key, ".") {
+		return nil, fmt.Errorf("%q is no name for a state", config.Key)
+	}
+	m := &Mirror{config: config, writer: rand.Text(), stored: map[string]bool{}, looked: map[string]look{}}
+	if err := m.claim(ctx, true); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// claim checks that nobody newer writes. A claim of an older attempt is replaced: two that started at the same time may have
+// written theirs in any order.
+func (m *Mirror) claim(ctx context.Context, first bool) error {
+	name := location.Join(m.config.Store, "state", m.config.Key, "claim.json")
+	var there claim
+	text, err := readAll(ctx, name, 1<<10)
+	if err == nil {
+		err = json.Unmarshal(text, &there)
+	} else if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err != nil {
+		return fmt.Errorf("who writes the state of %s: %w", m.config.Key, err)
+	}
+	mine := claim{Attempt: m.config.Attempt, Writer: m.writer}
+	switch {
+	case there == mine:
+		return nil
+	case there.Attempt > mine.Attempt, there.Attempt == mine.Attempt && there.Writer != "" && !first:
+		return fmt.Errorf("%w: attempt %d writes the state of %s on another machine, so this machine saves nothing more of attempt %d",
+			ErrTakenOver, there.Attempt, m.config.Key, mine.Attempt)
+	}
+	text, err = json.Marshal(mine)
+	if err != nil {
+		return err
+	}
+	return writeAll(ctx, name, text)
+}
+
+// Latest is the newest generation that this writer knows: saved or restored by it. Nil = none.
+func (m *Mirror) Latest() *Manifest {
+	if len(m.kept) == 0 {
+		return nil
+	}
+	return m.kept[0]
+}
+
+// Saved is the result of a save.
+type Saved struct {
+	Manifest, Digest string
+	Bytes            int64    // of all files
+	Sent             int64    // bytes of new chunks
+	Left             []string // files that were being written: their former versions, if any, still count
+}
+
+// What says what a save takes in.
+type What struct {
+	Step int64
+	// Open returns the files that are open for writing, with their full names; true = only to append. They are not complete, unless they have
+	// been quiet for a while. Nil = unknown.
+	Open func() map[string]bool
+	// Unfinished reports whether a file must be left out whatever it looks like. Nil = none.
+	Unfinished func(full string) bool
+	// Last is for a save after which nothing follows: tidying up the store would only take time.
+	Last bool
+}
+
+// Send sends the chunks of files that are complete, without a new generation: what is sent ahead need not be sent at a deadline.
+func (m *Mirror) Send(ctx context.Context, what What) (sent int64, err error) {
+	p := m.pass(what)
+	_, err = p.run(ctx)
+	return p.sent.Load(), err
+}
+
+// Save makes a new generation of what is complete now.
+func (m *Mirror) Save(ctx context.Context, what What) (Saved, error) {
+	if err := m.claim(ctx, false); err != nil {
+		return Saved{}, err
+	}
+	began, p := time.Now(), m.pass(what)
+	entries, err := p.run(ctx)
+	if err != nil {
+		return Saved{}, fmt.Errorf("save the state of %s: %w", m.config.Key, err)
+	}
+	sent := p.sent.Load()
+	next := &Manifest{Version: 1, Key: m.config.Key, Attempt: m.config.Attempt, Number: m.number + 1, Step: what.Step, Files: entries}
+	text, digest, err := next.encode()
+	if err != nil {
+		return Saved{}, err
+	}
+	// Sending took a while.
+	if err := m.claim(ctx, false); err != nil {
+		return Saved{}, err
+	}
+	if err := writeAll(ctx, manifestName(m.config.Store, m.config.Key, next.Name()), text); err != nil {
+		return Saved{}, fmt.Errorf("save the state of %s: %w", m.config.Key, err)
+	}
+	m.number++
+	m.rate.measured(sent, time.Since(began))
+	dropped := m.keep(next)
+	if !what.Last {
+		// The generation counts. What cannot be tidied up costs a little space, and the next save tries again.
+		_ = m.tidy(ctx, dropped)
+	}
+	return Saved{Manifest: next.Name(), Digest: digest, Bytes: next.Bytes(), Sent: sent, Left: p.left}, nil
+}
+
+// keep makes a generation the newest, and returns those that no longer count.
+func (m *Mirror) keep(next *Manifest) (dropped []*Manifest) {
+	m.kept = append([]*Manifest{next}, m.kept...)
+	if len(m.kept) > 2 {
+		dropped = m.kept[2:]
+		m.kept = m.kept[:2:2]
+	}
+	return dropped
+}
+
+// tidy removes what only dropped generations used. The first time it also looks for what earlier attempts left behind.
+func (m *Mirror) tidy(ctx context.Context, dropped []*Manifest) error {
+	manifests, chunks, used := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, d := range dropped {
+		manifests[d.Name()] = true
+	}
+	for _, k := range m.kept {
+		for _, e := range k.Files {
+			for _, c := range e.Chunks {
+				used[c] = true
+			}
+		}
+	}
+	for c := range m.stored {
+		if !used[c] {
+			chunks[c] = true
+		}
+	}
+	if !m.swept {
+		if err := m.leftovers(ctx, manifests, chunks, used); err != nil {
+			return err
+		}
+	}
+	// A writer that was taken over must not remove what the newer one builds on.
+	if err := m.claim(ctx, false); err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(2 * parallel)
+	for _, name := range slices.Sorted(maps.Keys(manifests)) {
+		g.Go(func() error { return blob.Remove(ctx, manifestName(m.config.Store, m.config.Key, name)) })
+	}
+	for _, c := range slices.Sorted(maps.Keys(chunks)) {
+		delete(m.stored, c)
+		g.Go(func() error { return blob.Remove(ctx, chunkName(m.config.Store, m.config.Key, c)) })
+	}
+	// Files that were read before may refer to chunks that are gone.
+	maps.DeleteFunc(m.looked, func(_ string, l look) bool {
+		return slices.ContainsFunc(l.entry.Chunks, func(c string) bool { return !m.stored[c] })
+	})
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	m.swept = true
+	return nil
+}
+
+// leftovers adds what is in the store and belongs to no generation that counts: of attempts before this one.
+func (m *Mirror) leftovers(ctx context.Context, manifests, chunks, used map[string]bool) error {
+	there, err := Manifests(ctx, m.config.Store, m.config.Key)
+	if err != nil {
+		return err
+	}
+	for _, name := range there {
+		if !slices.ContainsFunc(m.kept, func(k *Manifest) bool { return k.Name() == name }) {
+			manifests[name] = true
+		}
+	}
+	objects, err := blob.List(ctx, location.Join(m.config.Store, "state", m.config.Key, "chunks"))
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		if c := path.Base(o.Path); !used[c] {
+			chunks[c] = true
+		}
+	}
+	return nil
+}
+
+// rate is how fast chunks reach the store.
+type rate struct {
+	mu        sync.Mutex
+	perSecond float64
+}
+
+const (
+	// guess is assumed until something was measured: 20 MB/s, which a small machine reaches to an object store in its region.
+	guess = 20e6
+	// enough is what must have been sent for the time to depend on the bytes.
+	enough = 1 << 20
+	// newest is the weight of a new measurement beside all before.
+	newest = 0.5
+)
+
+func (r *rate) measured(bytes int64, took time.Duration) {
+	if bytes < enough || took <= 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := float64(bytes) / took.Seconds()
+	if r.perSecond == 0 {
+		r.perSecond = now
+		return
+	}
+	r.perSecond += newest * (now - r.perSecond)
+}
+
+// Rate is the measured speed of saves in bytes per second, or a cautious guess.
+func (m *Mirror) Rate() float64 {
+	m.rate.mu.Lock()
+	defer m.rate.mu.Unlock()
+	if m.rate.perSecond == 0 {
+		return guess
+	}
+	return m.rate.perSecond
+}

@@ -1,0 +1,169 @@
+package mirror
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tierml/tierml/internal/blob"
+)
+
+// fetched is how many chunks come at a time.
+const fetched = 8
+
+// Restore puts a generation into the directory, in place of what is there. The directory changes only when everything came as it was saved.
+func (m *Mirror) Restore(ctx context.Context, name, digest string) (*Manifest, error) {
+	manifest, err := Read(ctx, m.config.Store, m.config.Key, name, digest)
+	if err != nil {
+		return nil, err
+	}
+	if manifest.Attempt > m.config.Attempt {
+		return nil, fmt.Errorf("%w: manifest %s of %s is newer than attempt %d", ErrTakenOver, name, m.config.Key, m.config.Attempt)
+	}
+	scratch := filepath.Join(filepath.Dir(m.config.Dir), ".tierml-restore-"+filepath.Base(m.config.Dir))
+	if err := errors.Join(os.RemoveAll(scratch), os.MkdirAll(scratch, 0o755)); err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(scratch)
+	if err := m.fetch(ctx, manifest, scratch); err != nil {
+		return nil, fmt.Errorf("restore %s of %s: %w", name, m.config.Key, err)
+	}
+	if err := errors.Join(os.RemoveAll(m.config.Dir), os.Rename(scratch, m.config.Dir)); err != nil {
+		return nil, err
+	}
+	m.adopt(manifest)
+	return manifest, nil
+}
+
+// adopt makes a restored generation the newest: its chunks are in the store, and its files need not be read again.
+func (m *Mirror) adopt(manifest *Manifest) {
+	m.kept = []*Manifest{manifest}
+	now := time.Now()
+	for _, e := range manifest.Files {
+		for _, c := range e.Chunks {
+			m.stored[c] = true
+		}
+		if info, err := os.Lstat(filepath.Join(m.config.Dir, filepath.FromSlash(e.Path))); err == nil && info.Mode().IsRegular() {
+			m.looked[e.Path] = look{info: info, at: now, entry: e}
+		}
+	}
+}
+
+func (m *Mirror) fetch(ctx context.Context, manifest *Manifest, into string) (err error) {
+	root, err := os.OpenRoot(into) // nothing is written outside of it, whatever the manifest says
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(fetched)
+	for _, e := range manifest.Files {
+		if err := prepare(root, e); err != nil {
+			return errors.Join(err, group.Wait())
+		}
+		for i, hash := range e.Chunks {
+			group.Go(func() error { return m.chunk(ctx, root, e, i, hash) })
+		}
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return finish(root, manifest)
+}
+
+// prepare makes a directory, or a file of the right size.
+func prepare(root *os.Root, e Entry) error {
+	local := filepath.FromSlash(e.Path)
+	if e.Dir {
+		return root.MkdirAll(local, 0o755)
+	}
+	if err := root.MkdirAll(filepath.Dir(local), 0o755); err != nil || e.Link != "" {
+		return err
+	}
+	file, err := root.OpenFile(local, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Truncate(e.Size), file.Close())
+}
+
+// chunk fetches one and puts it in its place.
+func (m *Mirror) chunk(ctx context.Context, root *os.Root, e Entry, i int, hash string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	r, err := blob.Open(ctx, chunkName(m.config.Store, m.config.Key, hash))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: chunk %.12s of %s is not in the store", ErrDamaged, hash, e.Path)
+	}
+	if err != nil {
+		return err
+	}
+	buffer := buffers.Get().(*[]byte)
+	defer buffers.Put(buffer)
+	part := (*buffer)[:min(chunkBytes, e.Size-int64(i)*chunkBytes)]
+	n, err := io.ReadFull(r, part)
+	_ = r.Close() // what counts is what was read
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return err
+	}
+	if sum := sha256.Sum256(part[:n]); hex.EncodeToString(sum[:]) != hash {
+		return fmt.Errorf("%w: chunk %.12s of %s is not what was saved", ErrDamaged, hash, e.Path)
+	}
+	file, err := root.OpenFile(filepath.FromSlash(e.Path), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteAt(part[:n], int64(i)*chunkBytes)
+	return errors.Join(err, file.Close())
+}
+
+// finish makes links, and gives files their permissions and times.
+func finish(root *os.Root, manifest *Manifest) error {
+	for _, e := range manifest.Files {
+		local := filepath.FromSlash(e.Path)
+		var err error
+		switch {
+		case e.Link != "":
+			err = root.Symlink(filepath.FromSlash(e.Link), local)
+		case e.Dir:
+			err = root.Chmod(local, fs.FileMode(e.Mode)|0o700)
+		default:
+			err = errors.Join(root.Chmod(local, fs.FileMode(e.Mode)|0o600), root.Chtimes(local, e.Changed, e.Changed))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RestoreNewest restores a generation or, when it is damaged, the newest one before it that is whole. The note says so.
+func (m *Mirror) RestoreNewest(ctx context.Context, name, digest string) (manifest *Manifest, note string, err error) {
+	manifest, err = m.Restore(ctx, name, digest)
+	if !errors.Is(err, ErrDamaged) {
+		return manifest, "", err
+	}
+	names, err2 := Manifests(ctx, m.config.Store, m.config.Key)
+	if err2 != nil {
+		return nil, "", errors.Join(err, err2)
+	}
+	for _, older := range names {
+		if older >= name {
+			continue
+		}
+		if manifest, err2 := m.Restore(ctx, older, ""); err2 == nil {
+			return manifest, fmt.Sprintf("%v; the generation before it, %s, was restored instead", err, older), nil
+		}
+	}
+	return nil, "", fmt.Errorf("%w; no older generation is whole either", err)
+}

@@ -1,0 +1,282 @@
+// Package pack makes one file of a directory and a directory of it again: the folder that a program runs in, on its way to the machines. What
+// .tierignore names stays behind. It refuses to know where the file goes.
+package pack
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// IgnoreFile lists what is not packed, in the syntax of .gitignore.
+const IgnoreFile = ".tierignore"
+
+// Most is the default bound of a folder's size.
+const Most = 2 << 30
+
+// always stays behind: it is large, made again by itself, or has nothing to do with the program.
+var always = []string{".git/", ".hg/", "__pycache__/", ".venv/", ".ipynb_checkpoints/", ".DS_Store"}
+
+// Options say what is packed.
+type Options struct {
+	Skip []string // paths below the folder that stay behind, besides what .tierignore names
+	Most int64    // bytes; 0 = the default
+}
+
+// Packed is the result of Pack.
+type Packed struct {
+	Digest string // SHA-256 of the packed file
+	Bytes  int64  // of the files, unpacked
+	Files  int
+}
+
+// file is one that is to be packed.
+type file struct {
+	path string // with slashes
+	info fs.FileInfo
+}
+
+// Pack writes a folder's files as a tar archive, compressed with Zstandard. The same files give the same bytes.
+func Pack(ctx context.Context, dir string, to io.Writer, o Options) (Packed, error) {
+	files, total, err := list(ctx, dir, o)
+	if err != nil {
+		return Packed{}, fmt.Errorf("pack %s: %w", dir, err)
+	}
+	if o.Most == 0 {
+		o.Most = Most
+	}
+	if total > o.Most {
+		return Packed{}, fmt.Errorf("the folder %s has %s, more than the %s that are sent to each machine; the largest: %s. "+
+			"List in %s what the program does not need, and put large data into a bucket", dir, size(total), size(o.Most), largest(files), filepath.Join(dir, IgnoreFile))
+	}
+	sum := sha256.New()
+	z, err := zstd.NewWriter(io.MultiWriter(to, sum), zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return Packed{}, err
+	}
+	t := tar.NewWriter(z)
+	for _, f := range files {
+		if err := add(ctx, t, dir, f); err != nil {
+			return Packed{}, errors.Join(fmt.Errorf("pack %s: %w", filepath.Join(dir, f.path), err), z.Close())
+		}
+	}
+	if err := errors.Join(t.Close(), z.Close()); err != nil {
+		return Packed{}, fmt.Errorf("pack %s: %w", dir, err)
+	}
+	return Packed{Digest: hex.EncodeToString(sum.Sum(nil)), Bytes: total, Files: len(files)}, nil
+}
+
+// list returns what is to be packed, sorted by path.
+func list(ctx context.Context, dir string, o Options) (files []file, total int64, err error) {
+	if info, err := os.Stat(dir); err != nil {
+		return nil, 0, err
+	} else if !info.IsDir() {
+		return nil, 0, fmt.Errorf("%s is not a folder", dir)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, IgnoreFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, err
+	}
+	ignored, err := parse(strings.Join(always, "\n") + "\n" + string(text))
+	if err != nil {
+		return nil, 0, fmt.Errorf("%s: %w", IgnoreFile, err)
+	}
+	err = filepath.WalkDir(dir, func(full string, d fs.DirEntry, err error) error {
+		if err := errors.Join(err, ctx.Err()); err != nil {
+			return err
+		}
+		below, err := filepath.Rel(dir, full)
+		if err != nil || below == "." {
+			return err
+		}
+		below = filepath.ToSlash(below)
+		if slices.Contains(o.Skip, below) || ignored.match(below, d.IsDir()) {
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		if kind := info.Mode().Type(); kind != 0 && kind != fs.ModeDir && kind != fs.ModeSymlink {
+			return nil // sockets, pipes and devices
+		}
+		if info.Mode().IsRegular() {
+			total += info.Size()
+		}
+		files = append(files, file{below, info})
+		return nil
+	})
+	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.path, b.path) })
+	return files, total, err
+}
+
+// add writes one file with its name, permissions and time; who owns it does not matter on another machine.
+func add(ctx context.Context, t *tar.Writer, dir string, f file) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	header := &tar.Header{Name: f.path, Mode: int64(f.info.Mode().Perm()), ModTime: f.info.ModTime().UTC(), Format: tar.FormatPAX}
+	full := filepath.Join(dir, filepath.FromSlash(f.path))
+	switch {
+	case f.info.IsDir():
+		header.Typeflag, header.Name = tar.TypeDir, f.path+"/"
+		return t.WriteHeader(header)
+	case f.info.Mode().Type() == fs.ModeSymlink:
+		to, err := os.Readlink(full)
+		if err != nil {
+			return err
+		}
+		if to = filepath.ToSlash(to); !localLink(f.path, to) {
+			return fmt.Errorf("it is a link to %s, which is outside of the folder and not on the machines: copy the file, or list it in %s", to, IgnoreFile)
+		}
+		header.Typeflag, header.Linkname = tar.TypeSymlink, to
+		return t.WriteHeader(header)
+	}
+	header.Typeflag, header.Size = tar.TypeReg, f.info.Size()
+	if err := t.WriteHeader(header); err != nil {
+		return err
+	}
+	from, err := os.Open(full)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	n, err := io.Copy(t, io.LimitReader(from, header.Size))
+	if err == nil && n < header.Size {
+		err = errors.New("it became shorter while it was read")
+	}
+	return err
+}
+
+func localLink(from, to string) bool {
+	return !path.IsAbs(to) && filepath.IsLocal(filepath.FromSlash(path.Join(path.Dir(from), to)))
+}
+
+// largest names the three largest files or, where a folder directly below has most of the bytes, the folder.
+func largest(files []file) string {
+	bytes := map[string]int64{}
+	for _, f := range files {
+		if f.info.Mode().IsRegular() {
+			bytes[f.path] = f.info.Size()
+			if top, _, deep := strings.Cut(f.path, "/"); deep {
+				bytes[top+"/"] += f.info.Size()
+			}
+		}
+	}
+	names := make([]string, 0, len(bytes))
+	for name := range bytes {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		if bytes[a] != bytes[b] {
+			return int(max(-1, min(1, bytes[b]-bytes[a])))
+		}
+		return strings.Compare(a, b)
+	})
+	var parts []string
+	for _, name := range names[:min(3, len(names))] {
+		parts = append(parts, fmt.Sprintf("%s (%s)", name, size(bytes[name])))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// size is a number of bytes as people read it.
+func size(n int64) string {
+	for _, unit := range []struct {
+		bytes int64
+		name  string
+	}{{1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}} {
+		if n >= unit.bytes {
+			return fmt.Sprintf("%.3g %s", float64(n)/float64(unit.bytes), unit.name)
+		}
+	}
+	return fmt.Sprintf("%d bytes", n)
+}
+
+// Unpack writes an archive's files below a directory, in place of those of the same name. With a path, only what is at it and below. It writes
+// nothing outside of the directory, and no more than so many bytes (0 = the default bound).
+func Unpack(ctx context.Context, from io.Reader, dir, only string, most int64) error {
+	if most == 0 {
+		most = Most
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	z, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(256<<20))
+	if err != nil {
+		return err
+	}
+	defer z.Close()
+	only = strings.Trim(path.Clean("/"+filepath.ToSlash(only)), "/")
+	for t := tar.NewReader(z); ; {
+		header, err := t.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err := errors.Join(err, ctx.Err()); err != nil {
+			return fmt.Errorf("unpack: %w", err)
+		}
+		name := strings.TrimSuffix(header.Name, "/")
+		if only != "" && name != only && !strings.HasPrefix(name, only+"/") {
+			continue
+		}
+		if most -= header.Size; most < 0 {
+			return errors.New("unpack: the folder is larger than it may be")
+		}
+		if err := place(root, name, header, t); err != nil {
+			return fmt.Errorf("unpack %s: %w", header.Name, err)
+		}
+	}
+}
+
+func place(root *os.Root, name string, header *tar.Header, content io.Reader) error {
+	local := filepath.FromSlash(name)
+	if !filepath.IsLocal(local) {
+		return errors.New("it is outside of the folder")
+	}
+	mode := fs.FileMode(header.Mode).Perm()
+	if header.Typeflag == tar.TypeDir {
+		return root.MkdirAll(local, mode|0o700)
+	}
+	if err := root.MkdirAll(filepath.Dir(local), 0o755); err != nil {
+		return err
+	}
+	if err := root.RemoveAll(local); err != nil {
+		return err
+	}
+	switch header.Typeflag {
+	case tar.TypeSymlink:
+		if !localLink(name, header.Linkname) {
+			return fmt.Errorf("its target %s is outside of the folder", header.Linkname)
+		}
+		return root.Symlink(filepath.FromSlash(header.Linkname), local)
+	case tar.TypeReg:
+		file, err := root.OpenFile(local, os.O_CREATE|os.O_WRONLY|os.O_EXCL, mode|0o600)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(file, content)
+		return errors.Join(err, file.Close(), root.Chtimes(local, header.ModTime, header.ModTime))
+	}
+	return fmt.Errorf("it is of a kind (%c) that is not packed", header.Typeflag)
+}

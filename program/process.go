@@ -1,0 +1,160 @@
+package program
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// identity is the environment variable by which everything that an attempt started is found again, in whatever session it is by now.
+const identity = "TIERML_ID"
+
+// process is a script in a session of its own, with all that it starts.
+type process struct {
+	cmd     *exec.Cmd
+	id      string
+	guard   *guard
+	output  *os.File      // what they write
+	ended   chan struct{} // the script's shell has
+	drained chan struct{} // nobody can write any more
+}
+
+// prelude runs a script so that, on SIGTERM, bash waits for the command at hand, which gets the signal as well, and then ends. Without the trap it would
+// end at once, and the command would be left alone; if bash ignored the signal, so would the command.
+const prelude = `trap 'exit 143' TERM; . "$0"`
+
+// launch starts a script. Its output goes to a writer until drained is closed.
+func launch(script, dir, id string, env []string, out io.Writer) (*process, error) {
+	reads, writes, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command("bash", "-euo", "pipefail", "-c", prelude, script)
+	cmd.Dir, cmd.Env = dir, append(env, identity+"="+id)
+	cmd.Stdout, cmd.Stderr = writes, writes
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	err = cmd.Start()
+	_ = writes.Close() // the program's is another
+	if err != nil {
+		_ = reads.Close()
+		return nil, err
+	}
+	p := &process{cmd: cmd, id: id, output: reads, ended: make(chan struct{}), drained: make(chan struct{})}
+	p.guard = newGuard(cmd.Process.Pid, id)
+	go func() {
+		defer close(p.drained)
+		_, _ = io.Copy(out, reads) // until all ends are closed, or finish sets a deadline
+	}()
+	go func() {
+		defer close(p.ended)
+		_ = cmd.Wait() // ProcessState says it
+	}()
+	return p, nil
+}
+
+// leader is the script's process, and the number of its session and group.
+func (p *process) leader() int { return p.cmd.Process.Pid }
+
+// signal sends a signal to the group.
+func (p *process) signal(s syscall.Signal) { _ = syscall.Kill(-p.leader(), s) }
+
+// kill ends everything that the script started, also what has left the group.
+func (p *process) kill() {
+	p.signal(syscall.SIGKILL)
+	for _, pid := range members(p.leader(), p.id) {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+const (
+	// mostLinger is how long killed processes may take to go: one that waits for a disk cannot be killed at once.
+	mostLinger = 5 * time.Second
+	// drainTime is how long output is waited for after that.
+	drainTime = time.Second
+)
+
+// finish kills what is left and waits until it is gone.
+func (p *process) finish() {
+	p.kill()
+	<-p.ended
+	for until := time.Now().Add(mostLinger); len(members(p.leader(), p.id)) > 0 && time.Now().Before(until); {
+		time.Sleep(5 * time.Millisecond)
+		p.kill() // somebody may have been born meanwhile
+	}
+	_ = p.output.SetReadDeadline(time.Now().Add(drainTime))
+	<-p.drained
+	_ = p.output.Close()
+	p.guard.dismiss()
+}
+
+// status is how the shell ended, as shells count: 128 + signal.
+func (p *process) status() (code int, name string) {
+	state := p.cmd.ProcessState
+	status, ok := state.Sys().(syscall.WaitStatus)
+	if !ok {
+		return state.ExitCode(), ""
+	}
+	code = status.ExitStatus()
+	if status.Signaled() {
+		code = 128 + int(status.Signal())
+	}
+	if s := code - 128; s > 0 && s < 32 {
+		name = syscall.Signal(s).String()
+	}
+	return code, name
+}
+
+// guard ends a program whose agent has died: nobody would mirror its state or end it. It is a shell that waits for the end of a pipe.
+type guard struct {
+	cmd  *exec.Cmd
+	hold io.WriteCloser
+}
+
+const guardScript = `read -r dismissed && exit 0
+kill -KILL -- "-$1" 2>/dev/null
+for e in $(grep -lsz "^` + identity + `=$2\$" /proc/[0-9]*/environ 2>/dev/null); do p=${e#/proc/}; kill -KILL "${p%/environ}" 2>/dev/null; done`
+
+func newGuard(group int, id string) *guard {
+	cmd := exec.Command("bash", "-c", guardScript, "tierml-guard", fmt.Sprint(group), id)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
+	hold, err := cmd.StdinPipe()
+	if err != nil {
+		return nil
+	}
+	if err := cmd.Start(); err != nil {
+		_ = hold.Close()
+		return nil // the program runs without
+	}
+	return &guard{cmd: cmd, hold: hold}
+}
+
+func (g *guard) dismiss() {
+	if g == nil {
+		return
+	}
+	_, err := io.Copy(g.hold, bytes.NewReader([]byte("dismissed\n")))
+	if err != nil {
+		_ = g.cmd.Process.Kill()
+	}
+	_ = g.hold.Close()
+	_ = g.cmd.Wait() // what it says does not matter
+}
+
+// write makes a script's file.
+func write(name, text string) error {
+	if err := os.WriteFile(name, []byte(text+"\n"), 0o600); err != nil {
+		return fmt.Errorf("write a script: %w", err)
+	}
+	return nil
+}
+
+// full reports whether an error or a program's last words are about a full disk.
+func full(err error, tail string) bool {
+	return errors.Is(err, syscall.ENOSPC) || bytes.Contains([]byte(tail), []byte("No space left on device"))
+}

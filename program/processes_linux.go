@@ -1,0 +1,101 @@
+package program
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// members are the processes of a session, and all that carry an attempt's identity in their environment: workers of torchrun have sessions of their
+// own. Those that have ended and wait to be collected do not count.
+func members(session int, id string) (pids []int) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	mark := []byte(identity + "=" + id)
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		stat, err := os.ReadFile(filepath.Join("/proc", e.Name(), "stat"))
+		if err != nil {
+			continue
+		}
+		// PID (NAME) STATE PPID PGRP SESSION ..., and the name may have anything in it.
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+		if len(fields) < 4 || fields[0] == "Z" || fields[0] == "X" {
+			continue
+		}
+		if fields[3] == strconv.Itoa(session) || carries(pid, mark) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// carries reports whether a process has a variable in its environment. Those of other users cannot be read, and are not ours.
+func carries(pid int, variable []byte) bool {
+	environment, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil {
+		return false
+	}
+	for len(environment) > 0 {
+		one, rest, _ := bytes.Cut(environment, []byte{0})
+		if bytes.Equal(one, variable) {
+			return true
+		}
+		environment = rest
+	}
+	return false
+}
+
+// openFiles returns the files below a directory that processes have open for writing; true = only to append.
+func openFiles(pids []int, dir string) map[string]bool {
+	open := map[string]bool{}
+	if real, err := filepath.EvalSymlinks(dir); err != nil || real != dir {
+		return open // Config's directory has been resolved; the program has replaced it
+	}
+	for _, pid := range pids {
+		folder := "/proc/" + strconv.Itoa(pid) + "/fd"
+		fds, err := os.ReadDir(folder)
+		if err != nil {
+			continue // it has ended
+		}
+		for _, fd := range fds {
+			to, err := os.Readlink(filepath.Join(folder, fd.Name()))
+			if err != nil || !strings.HasPrefix(to, dir+"/") {
+				continue
+			}
+			flags, ok := flagsOf(pid, fd.Name())
+			if !ok || flags&syscall.O_ACCMODE == syscall.O_RDONLY {
+				continue
+			}
+			appends := flags&syscall.O_APPEND != 0
+			if before, ok := open[to]; ok {
+				appends = appends && before
+			}
+			open[to] = appends
+		}
+	}
+	return open
+}
+
+// flagsOf are those with which a file was opened.
+func flagsOf(pid int, fd string) (flags int, ok bool) {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/fdinfo/" + fd)
+	if err != nil {
+		return 0, false
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, found := strings.CutPrefix(line, "flags:"); found {
+			n, err := strconv.ParseInt(strings.TrimSpace(value), 8, 64)
+			return int(n), err == nil
+		}
+	}
+	return 0, false
+}

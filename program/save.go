@@ -1,0 +1,148 @@
+package program
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/tierml/tierml/program/mirror"
+)
+
+// want makes a save due.
+func (s *supervisor) want(set uint64, now time.Time) {
+	if s.state == "" || s.due && set == 0 {
+		return
+	}
+	s.due, s.set = true, max(s.set, set)
+	if set == 0 {
+		set = uint64(now.UnixMilli()) // it only has to grow
+	}
+	s.request = max(s.request, set)
+}
+
+// mirrored begins a save if one is due and nothing is being saved.
+func (s *supervisor) mirrored(now time.Time) {
+	if s.state == "" {
+		return
+	}
+	if s.ends {
+		if s.end.save && s.saving == nil && now.Sub(s.ahead) > aheadEvery {
+			s.begin(func(ctx context.Context) Event {
+				_, _ = s.mirror.Send(ctx, mirror.What{Open: s.writing}) // the last save says what fails
+				return nil
+			})
+		}
+		return
+	}
+	if !s.next.IsZero() && !now.Before(s.next) {
+		s.want(0, now)
+		s.next = now.Add(s.m.config.Spec.Every)
+	}
+	if !s.due || s.saving != nil {
+		return
+	}
+	step, ready := s.snapshot()
+	if !ready {
+		return
+	}
+	set := s.set
+	s.due, s.set = false, 0
+	s.begin(func(ctx context.Context) Event { return s.saveOnce(ctx, mirror.What{Step: step, Open: s.writing}, set) })
+}
+
+// snapshot reports whether there is something to save, and at which step. A program that takes snapshots is asked for one, which it takes at
+// its next step, and on all ranks at the same one; others are saved as they are.
+func (s *supervisor) snapshot() (step int64, ready bool) {
+	k, keeps := readKept(s.path("kept"))
+	if !keeps {
+		step, _, _ = s.progress.get()
+		return step, true
+	}
+	if k.Round >= s.request {
+		return k.Step, true
+	}
+	if s.written < s.request {
+		s.written = s.request
+		if err := replace(s.path("save"), []byte(strconv.FormatUint(s.request, 10)+"\n")); err != nil {
+			s.m.config.Log.Warn("ask for a snapshot", "err", err)
+		}
+	}
+	return 0, false
+}
+
+// begin saves beside the program. The result comes through the channel.
+func (s *supervisor) begin(save func(context.Context) Event) {
+	ctx, cancel := context.WithCancel(s.all)
+	result := make(chan Event, 1)
+	s.saving, s.stopSaving = result, cancel
+	go func() {
+		defer cancel()
+		result <- save(ctx)
+	}()
+}
+
+// finished takes in what a save came to.
+func (s *supervisor) finished(e Event) {
+	s.saving, s.stopSaving, s.ahead = nil, nil, time.Now()
+	if e != nil {
+		s.report(e)
+	}
+}
+
+// saveOnce makes a generation.
+func (s *supervisor) saveOnce(ctx context.Context, what mirror.What, set uint64) Event {
+	began := time.Now()
+	saved, err := s.mirror.Save(ctx, what)
+	if err != nil {
+		reason := err.Error()
+		if full(err, "") {
+			reason += "; " + s.m.disk()
+		}
+		return SaveFailed{Of: s.of(), Round: set, Reason: reason, Final: what.Last, TakenOver: errors.Is(err, mirror.ErrTakenOver)}
+	}
+	return Saved{Of: s.of(), Manifest: saved.Manifest, Digest: saved.Digest, Round: set, Step: what.Step, Bytes: saved.Bytes, Sent: saved.Sent,
+		Took: time.Since(began), Final: what.Last, Left: saved.Left}
+}
+
+// saveLast saves what the program has left, before the deadline if there is one, which may come while this goes on.
+func (s *supervisor) saveLast(half func(string) bool) (left []string) {
+	if s.saving != nil {
+		if s.ends && !s.end.deadline.IsZero() {
+			s.stopSaving() // what has been sent need not be sent again
+		}
+		s.finished(<-s.saving)
+	}
+	step, _, _ := s.progress.get()
+	if k, keeps := readKept(s.path("kept")); keeps {
+		step = k.Step
+	}
+	s.begin(func(ctx context.Context) Event {
+		return s.saveOnce(ctx, mirror.What{Step: step, Unfinished: half, Last: true}, 0)
+	})
+	var late bool
+	var until <-chan time.Time
+	for s.saving != nil {
+		if e, ends := s.wanted(); until == nil && !late && ends && !e.deadline.IsZero() {
+			timer := time.NewTimer(time.Until(e.deadline.Add(-margin / 4)))
+			defer timer.Stop()
+			until = timer.C
+		}
+		select {
+		case e := <-s.saving:
+			if failed, ok := e.(SaveFailed); ok && late {
+				failed.Reason = "the deadline came before everything was sent; the state before counts"
+				e = failed
+			}
+			if saved, ok := e.(Saved); ok {
+				left = saved.Left
+			}
+			s.finished(e)
+		case <-until:
+			until, late = nil, true
+			s.stopSaving()
+		case <-s.wake: // perhaps a deadline
+		}
+	}
+	return left
+}

@@ -1,0 +1,143 @@
+// Package program runs a program of somebody's own on a machine that may be taken away: it fetches the folder, prepares the machine once, starts the
+// program in a session of its own, warns it, mirrors its state, and says how it ended. It refuses to know controllers, providers, prices, and other machines.
+package program
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// Spec is what every machine of a job runs.
+type Spec struct {
+	Run           string            `json:"run"`             // for bash
+	Setup         string            `json:"setup,omitempty"` // once per machine, before anything runs
+	OnNotice      string            `json:"on_notice,omitempty"`
+	Workdir       string            `json:"workdir,omitempty"` // name of the packed folder; empty = an empty one
+	WorkdirDigest string            `json:"workdir_digest,omitempty"`
+	Envs          map[string]string `json:"envs,omitempty"`
+	State         string            `json:"state,omitempty"`  // directory below the folder; empty = none
+	Marker        string            `json:"marker,omitempty"` // only directories with a file of this name are complete state
+	Every         time.Duration     `json:"every,omitempty"`  // wall clock between saves; 0 = only on Save and at the end
+	Line          string            `json:"line,omitempty"`   // expression that finds the progress in a line of output
+	File          string            `json:"file,omitempty"`   // file below the folder with the progress
+	Store         string            `json:"store"`            // below it go state and logs
+	Ports         []int             `json:"ports,omitempty"`
+}
+
+// Start is one attempt of one program: a rank of a gang, or a task.
+type Start struct {
+	Attempt      uint64            `json:"attempt"` // grows with every attempt of a key
+	Run          string            `json:"run"`     // the run's name
+	Key          string            `json:"key"`     // whose state it is: rank-0, task-17
+	Rank         int               `json:"rank"`
+	Ranks        int               `json:"ranks"` // 1 = alone
+	Task         int               `json:"task"`
+	Tasks        int               `json:"tasks"`                   // 0 = no array
+	Master       string            `json:"master,omitempty"`        // HOST:PORT at which the ranks meet
+	Resume       string            `json:"resume,omitempty"`        // manifest to begin with; empty = anew
+	ResumeDigest string            `json:"resume_digest,omitempty"` // of the manifest, if known
+	Secrets      map[string]string `json:"-"`                       // environment variables
+}
+
+// Check finds what could not run on any machine.
+func (s *Spec) Check() error {
+	if strings.TrimSpace(s.Run) == "" {
+		return fmt.Errorf("there is no command to run")
+	}
+	for _, dir := range []struct{ word, path string }{{"state", s.State}, {"progress file", s.File}} {
+		if dir.path != "" && (!filepath.IsLocal(dir.path) || filepath.Clean(dir.path) == ".") {
+			return fmt.Errorf("the %s %q must be below the folder that the program runs in", dir.word, dir.path)
+		}
+	}
+	if s.Line != "" {
+		e, err := regexp.Compile(s.Line)
+		if err != nil {
+			return fmt.Errorf("the expression for progress: %w", err)
+		}
+		if e.NumSubexp() == 0 {
+			return fmt.Errorf(`the expression for progress %q has no group for the step: write step (\d+)`, s.Line)
+		}
+	}
+	return nil
+}
+
+// Event is something that happened to an attempt.
+type Event interface{ attempt() uint64 }
+
+// Of is which attempt an event is about.
+type Of struct {
+	Attempt uint64 `json:"attempt"`
+	Key     string `json:"key"`
+}
+
+func (o Of) attempt() uint64 { return o.Attempt }
+
+// Started is reported when the program runs.
+type Started struct {
+	Of
+	Fetch    time.Duration `json:"fetch"` // what came before took so long
+	Setup    time.Duration `json:"setup"`
+	Restore  time.Duration `json:"restore"`
+	Bytes    int64         `json:"bytes"`              // of the restored state
+	Manifest string        `json:"manifest,omitempty"` // that was restored
+	Step     int64         `json:"step,omitempty"`     // the state's
+	Note     string        `json:"note,omitempty"`     // why it is another one than was asked for
+}
+
+// Advanced is the program's progress, at most twice a second.
+type Advanced struct {
+	Of
+	Step int64   `json:"step"`
+	Loss float64 `json:"loss"` // NaN = unknown; as JSON, HasLoss is false
+	// HasLoss reports whether there is one.
+	HasLoss bool `json:"has_loss"`
+}
+
+// Saved is a new generation of the state.
+type Saved struct {
+	Of
+	Manifest string        `json:"manifest"`
+	Digest   string        `json:"digest"`
+	Round    uint64        `json:"round,omitempty"` // as Save was asked for; 0 = by itself
+	Step     int64         `json:"step"`
+	Bytes    int64         `json:"bytes"`
+	Sent     int64         `json:"sent"`
+	Took     time.Duration `json:"took"`
+	Final    bool          `json:"final"` // the program has ended
+	// Left are files that were being written: their former versions, if any, still count.
+	Left []string `json:"left,omitempty"`
+}
+
+// SaveFailed is a save that did not happen. The generations before still count.
+type SaveFailed struct {
+	Of
+	Round     uint64 `json:"round,omitempty"`
+	Reason    string `json:"reason"`
+	Final     bool   `json:"final"`
+	TakenOver bool   `json:"taken_over"` // a newer attempt writes this state
+}
+
+// Phase is what an attempt was doing when it ended.
+type Phase string
+
+// Phases in their order.
+const (
+	Fetching  Phase = "fetch"
+	SettingUp Phase = "setup"
+	Restoring Phase = "restore"
+	Running   Phase = "run"
+)
+
+// Exited is the last event of an attempt.
+type Exited struct {
+	Of
+	Code   int    `json:"code"`
+	Signal string `json:"signal,omitempty"`
+	Phase  Phase  `json:"phase"`
+	Asked  bool   `json:"asked"`          // after Stop or Notice: no failure of the program's, and no success either
+	Tail   string `json:"tail,omitempty"` // its last lines of output
+	Note   string `json:"note,omitempty"` // the reason, where there is more to say
+}

@@ -1,0 +1,317 @@
+package program
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+const (
+	// tick is how often a running program is looked after.
+	tick = 100 * time.Millisecond
+	// reportEvery bounds reports of progress.
+	reportEvery = 500 * time.Millisecond
+	// aheadEvery is the pause between looks for finished files while a program ends.
+	aheadEvery = 300 * time.Millisecond
+	// lastMoment is how shortly before a program failed a file must have been written to be taken for half of one.
+	lastMoment = time.Second
+	// openQuiet is how long a file that was open when the program was killed must not have changed to count as whole.
+	openQuiet = 10 * time.Second
+)
+
+// supervisor looks after a program that runs.
+type supervisor struct {
+	*attempt
+	p, hook *process
+	state   string
+
+	end      ending
+	ends     bool
+	termed   time.Time
+	suspects map[string]fs.FileInfo // files that were open for writing at SIGTERM
+	note     string
+
+	saving     chan Event // nil = nothing is being saved
+	stopSaving context.CancelFunc
+	ahead      time.Time // the last look for finished files
+	next       time.Time // of the regular saves; zero = none
+	due        bool      // a save is wanted
+	set        uint64    // of this set; 0 = none
+	request    uint64    // the round that a program that takes snapshots is asked for
+	written    uint64    // and the one in its file
+
+	reported     time.Time
+	reportedStep int64
+	reportedLoss float64
+	reportedAny  bool
+}
+
+// supervise looks after the program until it has ended and its state is saved.
+func (a *attempt) supervise(p *process) Exited {
+	s := &supervisor{attempt: a, p: p, state: a.m.state()}
+	if every := a.m.config.Spec.Every; every > 0 && s.state != "" {
+		s.next = time.Now().Add(every)
+	}
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	ended, gone := p.ended, false
+	for {
+		select {
+		case <-ended:
+			ended, gone = nil, true
+		case <-a.wake:
+		case <-ticker.C:
+		case r := <-s.saving:
+			s.finished(r)
+		}
+		now := time.Now()
+		s.progressed(now, false)
+		s.warn(now)
+		if s.over(now, gone) {
+			return s.conclude(gone)
+		}
+		s.mirrored(now)
+	}
+}
+
+// progressed reports the program's progress.
+func (s *supervisor) progressed(now time.Time, last bool) {
+	s.progress.file(s.path("progress"))
+	if f := s.m.config.Spec.File; f != "" {
+		s.progress.file(filepath.Join(s.m.work(), filepath.FromSlash(f)))
+	}
+	step, loss, any := s.progress.get()
+	same := s.reportedAny && step == s.reportedStep && (loss == s.reportedLoss || math.IsNaN(loss) && math.IsNaN(s.reportedLoss))
+	if !any || same || !last && now.Sub(s.reported) < reportEvery {
+		return
+	}
+	s.reported, s.reportedStep, s.reportedLoss, s.reportedAny = now, step, loss, true
+	e := Advanced{Of: s.of(), Step: step}
+	if !math.IsNaN(loss) {
+		e.Loss, e.HasLoss = loss, true
+	}
+	s.report(e)
+}
+
+// warn passes on what was asked for: the notice first, then the signal.
+func (s *supervisor) warn(now time.Time) {
+	s.mu.Lock()
+	early, asked, round := s.early, s.asked, s.round
+	s.early, s.asked, s.round = false, false, 0
+	s.mu.Unlock()
+	if asked {
+		s.want(round, now)
+	}
+	if early {
+		s.publish(newNotice(rebalance, time.Time{}), now)
+	}
+	e, ends := s.wanted()
+	if !ends {
+		return
+	}
+	changed := s.ends && e.kind != s.end.kind
+	s.end = e
+	if s.ends && !changed {
+		return
+	}
+	deadline := e.deadline
+	if deadline.IsZero() {
+		deadline = e.kill
+	}
+	s.publish(newNotice(e.kind, deadline), now)
+	if s.ends {
+		return
+	}
+	s.ends, s.termed = true, now
+	s.output.note("%s: SIGTERM, %.1f seconds before the end", e.kind, max(0, deadline.Sub(now).Seconds()))
+	s.terminate()
+	if s.m.config.Spec.OnNotice != "" && e.kind == evicted {
+		s.callHook()
+	}
+}
+
+func (s *supervisor) publish(n notice, now time.Time) {
+	s.m.bell.set(&n)
+	if err := n.write(s.path("notice"), now); err != nil {
+		s.m.config.Log.Warn("the notice's file", "err", err)
+	}
+}
+
+// terminate sends SIGTERM, and remembers which files the program was in the middle of: one that dies of it leaves them so.
+func (s *supervisor) terminate() {
+	if s.state != "" {
+		s.p.signal(syscall.SIGSTOP)
+		s.suspects = map[string]fs.FileInfo{}
+		for name, appends := range s.writing() {
+			if info, _ := modified(name); info != nil && !appends {
+				s.suspects[name] = info
+			}
+		}
+	}
+	s.p.signal(syscall.SIGTERM)
+	s.p.signal(syscall.SIGCONT)
+}
+
+// writing are the state's files that the program has open for writing.
+func (s *supervisor) writing() map[string]bool {
+	return openFiles(members(s.p.leader(), s.id), s.state)
+}
+
+func (s *supervisor) callHook() {
+	if err := write(s.path("on_notice"), s.m.config.Spec.OnNotice); err != nil {
+		s.output.note("on_notice: %v", err)
+		return
+	}
+	hook, err := launch(s.path("on_notice"), s.m.work(), s.id, s.environment(), s.output)
+	if err != nil {
+		s.output.note("on_notice: %v", err)
+		return
+	}
+	s.hook = hook
+}
+
+// over reports whether nothing of the program is to run any more.
+func (s *supervisor) over(now time.Time, gone bool) bool {
+	if gone && !s.ends {
+		if n := len(members(s.p.leader(), s.id)); n > 0 {
+			s.note = fmt.Sprintf("%d processes that the program had started were still running when it ended, and were killed: let it wait for them", n)
+		}
+		return true
+	}
+	if !s.ends {
+		return false
+	}
+	if gone && len(members(s.p.leader(), s.id)) == 0 {
+		return true
+	}
+	kill := s.end.kill
+	if !s.end.deadline.IsZero() {
+		at := killAt(s.termed, s.end.deadline, s.unsent(), s.speed())
+		if kill.IsZero() || at.Before(kill) {
+			kill = at
+		}
+	}
+	if now.Before(kill) {
+		return false
+	}
+	if grace := now.Sub(s.termed); grace > tick {
+		s.note = fmt.Sprintf("the program had not ended %.1f s after SIGTERM, and was killed", grace.Seconds())
+	}
+	return true
+}
+
+func (s *supervisor) unsent() int64 {
+	if s.mirror == nil || !s.end.save {
+		return 0
+	}
+	n, err := s.mirror.Unsent()
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+func (s *supervisor) speed() float64 {
+	if s.mirror == nil {
+		return 1
+	}
+	return s.mirror.Rate()
+}
+
+// conclude kills what is left, saves the state for the last time, and says how it ended.
+func (s *supervisor) conclude(gone bool) Exited {
+	half := s.halfWritten(gone)
+	s.p.finish()
+	if s.hook != nil {
+		s.hook.finish()
+	}
+	s.output.end()
+	s.progressed(time.Now(), true)
+	tail, failed := s.output.last()
+	exited := Exited{Of: s.of(), Phase: Running, Asked: s.ends, Tail: tail, Note: s.note}
+	exited.Code, exited.Signal = s.p.status()
+	switch {
+	case exited.Code != 0 && full(failed, tail):
+		exited.Note = join(exited.Note, s.m.disk())
+	case exited.Code == 137 && !s.ends:
+		exited.Note = join(exited.Note, "something killed it: often the system, when memory runs out")
+	}
+	if exited.Code != 0 && !s.ends {
+		half = either(half, justWritten(time.Now()))
+	}
+	if s.state != "" && (!s.ends || s.end.save) {
+		if left := s.saveLast(half); len(left) > 0 {
+			exited.Note = join(exited.Note, fmt.Sprintf("half-written and not saved: %s", list(left)))
+		}
+	} else if s.saving != nil {
+		s.stopSaving()
+		s.finished(<-s.saving)
+	}
+	if exited.Note != "" {
+		s.output.note("%s", exited.Note)
+	}
+	return exited
+}
+
+// halfWritten returns a test for files that the program was in the middle of when it died.
+func (s *supervisor) halfWritten(gone bool) func(string) bool {
+	if s.state == "" {
+		return nil
+	}
+	half := map[string]bool{}
+	if !gone || s.ends {
+		// It is about to be killed: first let nobody move.
+		for _, pid := range members(s.p.leader(), s.id) {
+			_ = syscall.Kill(pid, syscall.SIGSTOP)
+		}
+		for name, appends := range s.writing() {
+			if _, at := modified(name); !appends && time.Since(at) < openQuiet {
+				half[name] = true
+			}
+		}
+	}
+	for name, before := range s.suspects {
+		if info, at := modified(name); info != nil && info.Size() == before.Size() && at.Equal(before.ModTime()) && s.termed.Sub(at) < openQuiet {
+			half[name] = true
+		}
+	}
+	return func(name string) bool { return half[name] }
+}
+
+// justWritten returns a test for files that a program wrote to in the moment before it failed.
+func justWritten(now time.Time) func(string) bool {
+	return func(name string) bool {
+		_, at := modified(name)
+		return now.Sub(at) < lastMoment
+	}
+}
+
+func either(a, b func(string) bool) func(string) bool {
+	return func(name string) bool { return a != nil && a(name) || b(name) }
+}
+
+func join(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + "; " + b
+}
+
+// list names a few files.
+func list(names []string) string {
+	text := ""
+	for i, name := range names {
+		if i == 3 {
+			return text + fmt.Sprintf(" and %d more", len(names)-3)
+		}
+		if i > 0 {
+			text += ", "
+		}
+		text += name
+	}
+	return text
+}
