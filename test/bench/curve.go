@@ -10,8 +10,8 @@ import (
 )
 
 // drawCurves writes a picture of all curves of a group into a folder: a panel each, both axes by powers, this build beside the former.
-// Its colours stand out on white and on black. No path: there is no curve.
-func drawCurves(dir, group string, results []Result) (path string, err error) {
+// No path: there is no curve.
+func drawCurves(dir, group, title string, results []Result) (path string, err error) {
 	var names []string
 	curves := map[string][]Result{}
 	for _, r := range results {
@@ -28,14 +28,20 @@ func drawCurves(dir, group string, results []Result) (path string, err error) {
 	}
 	const width, height = 260, 220
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="11" fill="#888">`+"\n", width*len(names), height+20)
+	fmt.Fprintf(&b, pictureHead, width*len(names), height+20, html.EscapeString(title), html.EscapeString(strings.Join(names, ", ")), formerCommit)
 	for i, name := range names {
 		panel(&b, float64(i*width), width, height, name, curves[name])
 	}
-	fmt.Fprintf(&b, `<text x="50" y="%d" fill="%s">now</text><text x="90" y="%d" fill="%s">%s</text>`+"\n</svg>\n", height+14, curveColours[0], height+14, curveColours[1], formerCommit)
+	fmt.Fprintf(&b, `<text x="50" y="%d" style="fill:%s">now</text><text x="90" y="%d" style="fill:%s">%s</text>`+"\n</svg>\n", height+14, curveColours[0], height+14, curveColours[1], formerCommit)
 	path = filepath.Join(dir, group+".svg")
 	return path, os.WriteFile(path, []byte(b.String()), 0o644)
 }
+
+// pictureHead takes the size, the title, the curves' names and the former build's.
+const pictureHead = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" aria-labelledby="t d">
+<title id="t">%s</title><desc id="d">%s, of this build and of %s, by powers on both axes.</desc>
+<style>text{font-family:sans-serif;font-size:11px;fill:#57606a}@media (prefers-color-scheme:dark){text{fill:#9198a1}}</style>
+`
 
 var curveColours = [2]string{"#2a7de1", "#d9772b"}
 

@@ -94,7 +94,7 @@ func bench(ctx context.Context, args []string) error {
 func publish(page, pictures string, g Group, results []Result) error {
 	table := markdown(results)
 	if pictures != "" {
-		picture, err := drawCurves(pictures, g.Name, results)
+		picture, err := drawCurves(pictures, g.Name, g.Title, results)
 		if err != nil {
 			return err
 		}
