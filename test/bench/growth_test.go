@@ -52,7 +52,7 @@ func TestExponents(t *testing.T) {
 		t.Error("the former build did not do the largest size, and no other is missing")
 	}
 	dir := t.TempDir()
-	path, err := drawCurves(dir, "x", results[:3])
+	path, err := drawCurves(dir, "x", "X", results[:3])
 	if err != nil || path != filepath.Join(dir, "x.svg") {
 		t.Fatal(path, err)
 	}
