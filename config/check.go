@@ -118,6 +118,7 @@ func (c *checker) check() {
 		c.checkpoint()
 		c.savings()
 		c.local()
+		c.tuned()
 	}
 	c.train()
 	c.bounds()
@@ -138,7 +139,7 @@ func (c *checker) cloud() bool {
 		setDefault(&j.Checkpoint.Every, 10*time.Second,
 			c.written("checkpoint.every") || c.written("checkpoint.every_clocks") || j.Restarts())
 	case CloudNone:
-		for _, field := range append(RealClouds(), "provider", "resources", "reliable", "local", "budget", "limits", "alerts", "checkpoint", "security") {
+		for _, field := range append(RealClouds(), "provider", "resources", "reliable", "local", "budget", "limits", "alerts", "checkpoint", "security", "tune") {
 			if c.written(field) {
 				c.fault(field, "has no use with cloud: none, which buys no machines", "remove it, or write cloud: local")
 			}
@@ -359,6 +360,12 @@ func (c *checker) stages() {
 	}
 	if s := c.job.Stages; s.ServerBytes < 0 {
 		c.fault("stages.server_bytes", "is negative", "write a number of bytes, or 0 for half of the transient machines always")
+	}
+}
+
+func (c *checker) tuned() {
+	if c.job.Tune && c.job.Restarts() {
+		c.fault("tune", "has no use with policy "+c.job.Policy+", which trains on one fleet after the other", "remove it, or write policy: tierml")
 	}
 }
 

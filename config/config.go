@@ -98,6 +98,10 @@ type Job struct {
 
 	// Train is what is trained. Required.
 	Train Train `yaml:"train" job:"required"`
+	// Tune looks for better settings while the job trains: who serves and who works (docs/tuner.md). With `deterministic` the
+	// model stays the same, bit for bit. A job that is too short for it is not tuned, and its plan says so. Default false: the
+	// stages decide.
+	Tune bool `yaml:"tune"`
 	// Stages are the ratios at which training changes stage. Default those of the paper.
 	Stages Stages `yaml:"stages"`
 	// Local describes the cloud on this machine. Required with `cloud: local`, and only there.

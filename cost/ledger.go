@@ -34,6 +34,7 @@ type Ledger struct {
 	prices      priceBook
 	training    training
 	stages      []stageChange
+	tuning      []TuneStep
 	export      *journal.Entry // the last one that saved a model
 	done        *journal.Entry
 
@@ -91,6 +92,8 @@ func (l *Ledger) add(e journal.Entry) error {
 		l.addToMachine(e)
 	case journal.Stage:
 		l.stages = append(l.stages, stageChange{at: e.T, to: e.To, why: e.Why})
+	case journal.Tune:
+		return l.addTuning(e)
 	case journal.Rollback:
 		l.training.rollback(e)
 	case journal.ClockDone:
@@ -106,6 +109,19 @@ func (l *Ledger) add(e journal.Entry) error {
 		done := e
 		l.done = &done
 	}
+	return nil
+}
+
+func (l *Ledger) addTuning(e journal.Entry) error {
+	d, err := e.TuneDetails()
+	if err != nil {
+		return err
+	}
+	step := TuneStep{At: e.T, Clock: e.Clock, Step: d.Step, Setting: d.Setting}
+	if s := d.Sample; s != nil {
+		step.Pace, step.Default, step.Expected, step.Real = s.Pace, s.Default, s.Expected, s.Real
+	}
+	l.tuning = append(l.tuning, step)
 	return nil
 }
 

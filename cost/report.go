@@ -161,6 +161,21 @@ type Series struct {
 	Prices   []PriceSeries `json:"prices"`   // by pool
 	Machines []MachineStep `json:"machines"` // who takes part, from each instant on
 	Loss     []LossPoint   `json:"loss"`     // one per clock; thinned out when there are very many
+	Tuning   []TuneStep    `json:"tuning,omitempty"`
+}
+
+// TuneStep is a setting from an instant on, and what the one before it did.
+type TuneStep struct {
+	At      time.Time      `json:"at"`
+	Clock   int64          `json:"clock"`
+	Step    string         `json:"step"` // why: "default", "trial", "again", "explore", "back", "stay" or "off"
+	Setting map[string]int `json:"setting,omitempty"`
+	// Pace is the seconds per clock of the setting before, Default those of the default; 0 = not measured.
+	Pace    float64 `json:"pace,omitempty"`
+	Default float64 `json:"default_pace,omitempty"`
+	// Expected and Real are the seconds per clock by which it was to improve on the setting before it, and did.
+	Expected float64 `json:"expected,omitempty"`
+	Real     float64 `json:"real,omitempty"`
 }
 
 // PriceSeries is a pool's price as a step function.

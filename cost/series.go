@@ -11,7 +11,7 @@ const maxLossPoints = 600
 
 // addSeries makes what charts are drawn from.
 func (l *Ledger) addSeries(r *Report, paid *meter, asOf time.Time) {
-	r.Series = Series{Prices: []PriceSeries{}, Machines: l.machineSteps(asOf), Loss: []LossPoint{}}
+	r.Series = Series{Prices: []PriceSeries{}, Machines: l.machineSteps(asOf), Loss: []LossPoint{}, Tuning: l.tuning}
 	for _, pool := range l.prices.pools() {
 		series := PriceSeries{Pool: pool.String(), Steps: []PriceStep{}}
 		for _, p := range l.prices.between(pool, l.first, asOf) {

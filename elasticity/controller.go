@@ -14,6 +14,7 @@ import (
 	"github.com/tierml/tierml/elasticity/step"
 	"github.com/tierml/tierml/elasticity/tempo"
 	"github.com/tierml/tierml/elasticity/training"
+	"github.com/tierml/tierml/elasticity/tuning"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
@@ -48,6 +49,7 @@ type Config struct {
 	Silent      bool // Step gives no Record, because nobody reads the journal; Totals has the figures
 	// NoHeartbeats: machines send none, as simulated ones. Silence says nothing about them.
 	NoHeartbeats bool
+	Tune         *tuning.Options // of a job that is tuned while it trains; nil = it is not
 }
 
 // What a Config is made of.
@@ -87,7 +89,7 @@ func (c *Config) fleet() *fleet.Config {
 func (c *Config) ForTraining() *training.Config {
 	t := &training.Config{
 		Job: c.Job, Stages: c.Stages, Load: c.Load, Checkpoints: c.Checkpoints, FirstID: c.FirstID,
-		Settings: c.Settings, CutsUnpaced: c.CutsUnpaced,
+		Settings: c.Settings, CutsUnpaced: c.CutsUnpaced, Tune: c.Tune,
 	}
 	if c.Past != nil {
 		t.Past = &c.Past.Log

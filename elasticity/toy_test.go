@@ -14,7 +14,8 @@ import (
 // a table of int32 counts, whose sums are the work that was done, beside the floats; the deterministic one also has a
 // table with a rule.
 
-const mostClocks = 100
+// leastClocks are known of every world, so that worlds of different lengths share them.
+const leastClocks = 100
 
 func toySchema(s shape) ps.Schema {
 	schema := ps.Schema{
@@ -100,18 +101,18 @@ func (w *world) jointly(key ps.Key, group []ps.Split, given []float32) []float32
 	return changed
 }
 
-// known holds the deterministic toy's states by number of splits and of tables: they depend on nothing else.
+// known holds the deterministic toy's states by number of splits, of tables and of clocks.
 var known = struct {
 	sync.Mutex // tests run beside each other
-	states     map[[2]int][]map[ps.Key][]float32
-}{states: map[[2]int][]map[ps.Key][]float32{}}
+	states     map[[3]int][]map[ps.Key][]float32
+}{states: map[[3]int][]map[ps.Key][]float32{}}
 
 // undisturbed computes the deterministic toy's state after every clock, without any machine. Index: clock.
 func (w *world) undisturbed() []map[ps.Key][]float32 {
 	if !w.schema.Deterministic {
 		return nil
 	}
-	which := [2]int{w.schema.Splits, len(w.schema.Tables)}
+	which := [3]int{w.schema.Splits, len(w.schema.Tables), max(w.shape.clocks, leastClocks)}
 	known.Lock()
 	defer known.Unlock()
 	if states := known.states[which]; states != nil {
@@ -133,7 +134,7 @@ func (w *world) undisturbed() []map[ps.Key][]float32 {
 			ruled[k] = append(slices.Clone(row), make([]float32, t.Width()-t.Cols)...)
 		}
 	}
-	for clock := ps.Clock(1); clock <= mostClocks; clock++ {
+	for clock := ps.Clock(1); clock <= ps.Clock(which[2]); clock++ {
 		next := map[ps.Key][]float32{}
 		for k, before := range states[clock-1] {
 			next[k] = slices.Clone(before)

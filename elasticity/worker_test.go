@@ -179,6 +179,9 @@ func (n *node) begin(r *round, rows map[ps.Key][]float32) {
 	n.agent.Begin(r.Round)
 	n.w.reach("begun", n)
 	computing := n.w.delay(100*time.Millisecond) + n.slow
+	if n.w.computing != nil {
+		computing += n.w.computing(n)
+	}
 	n.w.after(computing, func() {
 		if r.Dropped || n.dead {
 			return

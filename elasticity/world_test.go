@@ -9,6 +9,7 @@ import (
 
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/elasticity/tempo"
+	"github.com/tierml/tierml/elasticity/tuning"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
@@ -87,7 +88,8 @@ type shape struct {
 	noticeWait, slowEnd        time.Duration // slowEnd: the most that the provider takes to end a machine
 	mixed                      bool          // tables of all sorts
 	choice                     bool          // the provider chooses among pools
-	rough                      bool          // the network loses and repeats requests, the provider repeats itself
+	tuned                      *tuning.Options
+	rough                      bool // the network loses and repeats requests, the provider repeats itself
 }
 
 // plain is the shape of the stories that have names.
@@ -120,6 +122,9 @@ func drawn(rng *rand.Rand) shape {
 			s.staleness = ps.Unbounded
 		}
 	}
+	if rng.IntN(4) == 0 { // a setting changes every few clocks
+		s.tuned = &tuning.Options{Every: 1, Trials: 3, Clocks: s.clocks, Partitions: s.partitions}
+	}
 	return s
 }
 
@@ -146,8 +151,11 @@ type world struct {
 	// seconds a machine takes for its part of a clock.
 	traffic func(*node) (in, out float64)
 	seconds func(n *node, splits int) float64
-	cutSize func(since time.Duration) (bytes int64, seconds float64) // of a backup's part of a cut
-	dirty   int64                                                    // bytes of each owner that a cut would have to deliver; 0 = as they are
+	// How long a machine works on a clock beyond the usual, where that depends on the layout.
+	computing func(n *node) time.Duration
+	longer    time.Duration                                            // that the world may last
+	cutSize   func(since time.Duration) (bytes int64, seconds float64) // of a backup's part of a cut
+	dirty     int64                                                    // bytes of each owner that a cut would have to deliver; 0 = as they are
 
 	scaled   []Scaled // answers to those who asked for other numbers
 	sent     []Send
@@ -357,7 +365,7 @@ func (w *world) run() (err error) {
 	w.step(Wake{})
 	w.listNowAndThen()
 	for steps := 0; w.outcome == ""; steps++ {
-		if len(w.queue) == 0 || w.now.Sub(epoch) > 3*time.Minute+max(w.cloud.ahead, 0)+max(-w.clock, 0) { // bills wait until a machine's end is over
+		if len(w.queue) == 0 || w.now.Sub(epoch) > 3*time.Minute+w.longer+max(w.cloud.ahead, 0)+max(-w.clock, 0) { // bills wait until a machine's end is over
 			w.failf("stuck after %d steps, at clock %d\n%s", steps, w.ctrl.training.Clocks.Done, w.describe())
 		}
 		w.next()
@@ -504,7 +512,7 @@ func (w *world) config() Config {
 			Speed: 1, CutEvery: w.shape.cutEvery, DeadAfter: w.shape.deadAfter, BrokenAfter: 500 * time.Millisecond, JoinWait: 3 * time.Second,
 			NoticeWait: w.shape.noticeWait, DrainMargin: time.Second, RetryCapacity: 5 * time.Second, PlanEvery: time.Second, BootWithin: 8 * time.Second,
 		},
-		Rules: rules, AskAgain: 10 * time.Second,
+		Rules: rules, AskAgain: 10 * time.Second, Tune: w.shape.tuned,
 	}
 }
 

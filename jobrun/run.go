@@ -244,6 +244,9 @@ func (r *session) drive(ctx context.Context, endpoint string, gone []provisioner
 		return "", err
 	}
 	defer calls.Close()
+	if r.cfg.Job.Tune {
+		defer r.remember()
+	}
 	return r.runUntilStopped(ctx, stop)
 }
 

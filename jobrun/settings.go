@@ -97,6 +97,9 @@ func (r *session) controllerConfig(policy bidding.Policy, history map[market.Poo
 		Rules:   rules, MaxDuration: job.MaxDuration,
 		WholeHours: rules.Terms().Increment > 0,
 	}
+	if c.Tune, _ = planner.Tuning(job, choice.Reliable.Count); c.Tune != nil {
+		c.Tune.Known = r.known()
+	}
 	if r.outlived() {
 		c.AskAgain = settings.Market(askAgain)
 	}
@@ -146,6 +149,9 @@ func (r *session) startDetails() (json.RawMessage, error) {
 			SwitchFactor: bidding.DefaultSwitchRatio, SwitchAfter: bidding.DefaultSwitchAfter.Seconds(),
 		},
 		Job: resolved,
+	}
+	if job.Train.Stop.Loss > 0 {
+		d.TargetLoss = job.Train.Stop.Loss
 	}
 	if choice.Reliable.Count > 0 {
 		d.Reliable = journal.Fleet{Pool: choice.Reliable.Pool.String(), Count: choice.Reliable.Count}

@@ -16,6 +16,7 @@ func (p *Plan) Details() journal.PlanDetails {
 		Policy:  p.Input.Policy.Name(),
 		Basis:   p.Forecast.Basis,
 		Sources: p.Input.Sources,
+		Tuning:  p.Input.Tuning,
 		Pools:   []journal.PlanPool{},
 		Cost:    estimate(p.Forecast.Cost, func(u market.USD) float64 { return float64(u) / float64(market.Dollar) }),
 		Runtime: estimate(p.Forecast.Time, time.Duration.Seconds),

@@ -48,6 +48,9 @@ type Input struct {
 	MaxDuration time.Duration // market time; 0 = none
 	Deadline    time.Time     // market time; zero = none
 
+	// Tuning says what is tuned while training goes on, or why nothing is; empty = the job does not ask for it.
+	Tuning string
+
 	// Sources says where the prices come from and how old they are, for people.
 	Sources []string
 	// ZoneIDs are the ids of zones whose names are an account's own.

@@ -268,15 +268,22 @@ func (p *Plan) writeExpectation(b *terminal.Text, s Style) {
 	}
 	line("On demand", o.Cost.Cents(), fmt.Sprintf("%d x %s for %s, undisturbed: the cheapest suitable fleet",
 		o.Fleet.Count, o.Fleet.Type.Name, short(o.Time)))
+	lines := func(name, value, detail string) {
+		for i, text := range wrap(detail, Width-29) {
+			if i > 0 {
+				name, value = "", ""
+			}
+			line(name, value, text)
+		}
+	}
 	if p.Memory.Need.Total() > 0 {
 		value, detail := p.Memory.line()
-		for i, text := range wrap(detail, Width-29) {
-			if i == 0 {
-				line("Memory", value, text)
-			} else {
-				line("", "", text)
-			}
-		}
+		lines("Memory", value, detail)
+	}
+	if why, off := strings.CutPrefix(p.Input.Tuning, "not tuned: "); off {
+		lines("Tuning", "off", why)
+	} else if why != "" {
+		lines("Tuning", "on", why)
 	}
 	basis := "Cost and time are unknown: " + f.Basis + "."
 	if f.Cost.Known {

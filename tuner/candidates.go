@@ -127,10 +127,15 @@ func (s Space) move(from Setting, far float64, r *rand.Rand) Setting {
 }
 
 // trials are the first settings to try: evenly over the space, in a random order of what is near (section III-B has them at random;
-// evenly, ten tell more). Small spaces have fewer than were asked for.
-func (s Space) trials(count int, except Setting, seed uint64) []Setting {
+// evenly, ten tell more), after those that are known to have served others well. Small spaces have fewer than were asked for.
+func (s Space) trials(count int, except Setting, known []Setting, seed uint64) []Setting {
 	fill := newSpread(len(s.Knobs), seed)
 	var found []Setting
+	for _, x := range known {
+		if len(found) < count && s.holds(x) && !slices.Equal(x, except) && !slices.ContainsFunc(found, func(f Setting) bool { return slices.Equal(f, x) }) {
+			found = append(found, slices.Clone(x))
+		}
+	}
 	for n, missed := 0, 0; len(found) < count && missed < attemptsAt*count; n++ {
 		x := s.at(fill.point(n))
 		if !s.holds(x) || slices.Equal(x, except) || slices.ContainsFunc(found, func(f Setting) bool { return slices.Equal(f, x) }) {

@@ -6,9 +6,9 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// pace is the mean time of the clocks that say something about the setting; false when fewer than two do. Disturbed clocks and outliers
+// Pace is the mean time of the clocks that say something about the setting; false when fewer than two do. Disturbed clocks and outliers
 // are left out (section III-B). They are looked for among the clocks of one setting only: among settings the best one is an outlier, too.
-func pace(clocks []Clock) (seconds float64, ok bool) {
+func Pace(clocks []Clock) (seconds float64, ok bool) {
 	var times []float64
 	for _, c := range clocks {
 		if !c.Disturbed {

@@ -62,7 +62,7 @@ func TestRegretBesideOptuna(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 77))
 			m, last := newModel(space, false), hyper{}
 			least := math.Inf(1)
-			ask := space.trials(10, nil, seed)
+			ask := space.trials(10, nil, nil, seed)
 			for n := range 40 {
 				if n >= len(ask) {
 					m.learn(&last, seed)

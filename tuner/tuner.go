@@ -28,7 +28,9 @@ type Options struct {
 	// per clock times the clocks left by the progress estimate (section IV). 0 = by the time per clock alone: what is right for a
 	// job whose model does not depend on its settings, to the byte, as the clocks left do not then either.
 	Target float64
-	Seed   uint64
+	// Known settings are the first of the trials: they have served jobs of this kind well. Those outside the space are left out.
+	Known []Setting
+	Seed  uint64
 }
 
 // mostOfJob is the part of a job that the default and the trials may take.
@@ -41,6 +43,8 @@ type Sample struct {
 	Clocks  []Clock
 	// Change is how long the change to this setting took, in seconds; 0 = there was none, or it is not known.
 	Change float64
+	// Done is how many clocks of the job are done after it; 0 = those of all samples so far.
+	Done int
 }
 
 // Clock is one clock of a Sample.
@@ -116,10 +120,13 @@ func New(space Space, o Options) (*Tuner, error) {
 	}
 	o.Trials = int(min(float64(o.Trials), space.size()-1))
 	return &Tuner{
-		space: space, options: o, trials: space.trials(o.Trials, o.Default, o.Seed), model: newModel(space, o.Target > 0),
+		space: space, options: o, trials: space.trials(o.Trials, o.Default, o.Known, o.Seed), model: newModel(space, o.Target > 0),
 		costs: newCosts(), inUse: slices.Clone(o.Default), left: float64(o.Clocks),
 	}, nil
 }
+
+// First is how many settings are tried before the process is asked: the default and the trials.
+func (t *Tuner) First() int { return 1 + len(t.trials) }
 
 // Off is why the job is not tuned; "" when it is.
 func (t *Tuner) Off() string {
@@ -151,13 +158,13 @@ func (t *Tuner) Tell(s Sample) error {
 		t.costs.add(t.space.techniques(t.inUse, s.Setting), s.Change)
 	}
 	t.inUse = slices.Clone(s.Setting)
-	t.clocks += len(s.Clocks)
+	t.clocks = max(t.clocks+len(s.Clocks), s.Done)
 	for _, c := range s.Clocks {
 		if usable(c.Loss) {
 			t.loss = c.Loss
 		}
 	}
-	seconds, ok := pace(s.Clocks)
+	seconds, ok := Pace(s.Clocks)
 	if t.unsure = !ok; t.unsure {
 		return nil
 	}
@@ -208,7 +215,7 @@ func (t *Tuner) Ask(loss float64) Advice {
 		return t.advise(Again, t.inUse, "the same once more: the last clocks were disturbed and say nothing about it")
 	case t.tried <= len(t.trials):
 		next := t.trials[t.tried-1]
-		return t.advise(Trial, next, fmt.Sprintf("trial %d of %d, spread evenly over the space: %s", t.tried, len(t.trials), t.space.difference(t.inUse, next)))
+		return t.advise(Trial, next, fmt.Sprintf("trial %d of %d: %s", t.tried, len(t.trials), t.space.difference(t.inUse, next)))
 	}
 	return t.online(loss)
 }

@@ -66,6 +66,7 @@ type Live struct {
 	Stage         string // empty before the first
 	Clock, Clocks int64  // of all; Clocks is 0 when the job says no number
 	ClockSeconds  float64
+	Left          string // clocks to the job's target, in words; empty when that is not estimated
 	PerHour       market.USD
 	Budget        string // in words, empty without limits
 	Paused        string // why nothing is bought now
@@ -239,6 +240,9 @@ func WriteLive(w io.Writer, r *cost.Report, live *Live) error {
 	v.addFigure("machines", machineChart(r), true, machineTable(r, v.limits.rows))
 	v.addFigure("loss", overTime, false, lossTable(r, v.limits.rows))
 	v.addFigure("dollars", overDollars, false, "")
+	v.addFigure("settings", settingsChart(r), true, settingsTable(r, v.limits.rows))
+	v.addFigure("pace", paceChart(r), false, "")
+	v.addFigure("improvement", improvementChart(r), false, "")
 	var b bytes.Buffer // so that an error leaves no half a page
 	if err := page.Execute(&b, v); err != nil {
 		return fmt.Errorf("rendering the report: %w", err)

@@ -42,6 +42,7 @@ func (t *Training) remember(p *Log) {
 	t.Clocks.furthest = p.Furthest
 	t.Load.Gauge, t.Load.Why = tiers.GaugeAt(tiers.Stage(p.Load.Floor), p.Load.Falls, p.Load.Undone, t.cfg.loadRule()), p.Load.Load
 	t.Clocks.measured(p.Figures)
+	t.tuned.resume(t.Layout, p.Tuned)
 	t.adopting = &adoption{stocks: map[ps.ServerID]tiers.Stock{}}
 }
 

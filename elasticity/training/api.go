@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/elasticity/tuning"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
 )
@@ -29,6 +30,10 @@ func New(cfg *Config, s *step.Step, machines Machines) *Training {
 	t.Cuts = &cuts{Step: s, cfg: cfg, machines: machines, nodes: t.Nodes, layout: t.Layout, load: t.Load, clocks: t.Clocks, saves: t.Saves,
 		Committed: cfg.Job.ResumeAt}
 	t.Silence = &silence{Step: s, cfg: cfg, machines: machines, nodes: t.Nodes, layout: t.Layout}
+	t.Clocks.after = func(clock ps.Clock, loss *float64) { t.tuned.clock(t, clock, loss) }
+	if cfg.Tune != nil && !s.Silent {
+		t.tuned.brain = tuning.New(*cfg.Tune)
+	}
 	if cfg.Past != nil {
 		t.remember(cfg.Past)
 	}

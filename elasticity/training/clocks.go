@@ -19,6 +19,7 @@ type clocks struct {
 	layout *layout
 	load   *load
 	Watch  stopping.Watch
+	after  func(clock ps.Clock, loss *float64) // hears of each clock that is done
 }
 
 // Over reports whether the work is done.
@@ -84,7 +85,9 @@ func (cl *clocks) clockDone(clock ps.Clock) {
 	})
 	cl.judge(clock)
 	cl.load.Measure()
+	loss := cl.trainLoss(clock)
 	p.next()
+	cl.after(clock, loss)
 }
 
 // judge applies the stopping rules to what a clock measured.
@@ -101,6 +104,15 @@ func (cl *clocks) judge(clock ps.Clock) {
 	if figure != nil {
 		cl.Enough = cl.Watch.Measured(rules, int64(clock), cl.cfg.Job.Figure, *figure)
 	}
+}
+
+// trainLoss is what a clock measured on the examples that it trained on; nil = nothing.
+func (cl *clocks) trainLoss(clock ps.Clock) *float64 {
+	if cl.Silent {
+		return nil
+	}
+	sum := cl.of(clock).sum()
+	return cl.loss(sum.Loss, sum.Examples)
 }
 
 // loss returns the job's metric of a sum over examples; nil when nothing was measured.

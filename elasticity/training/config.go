@@ -3,7 +3,7 @@
 // refuses to know what machines cost, where they come from and why they go: no pool, no price.
 //
 // Each file uses only those before it: pace, progress, events, past, config, nodes, layout, load, saving, clocks, cuts, flush,
-// silence, training, join, settling, halt, recovery, adopt, moves, contact, api.
+// silence, training, tune, join, settling, halt, recovery, adopt, moves, contact, api.
 package training
 
 import (
@@ -11,6 +11,7 @@ import (
 
 	"github.com/tierml/tierml/elasticity/step"
 	"github.com/tierml/tierml/elasticity/tempo"
+	"github.com/tierml/tierml/elasticity/tuning"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/stopping"
 	"github.com/tierml/tierml/ps"
@@ -48,6 +49,7 @@ type Config struct {
 	FirstGeneration ps.Generation // beyond those of trainings before it that began anew; 0 = there were none
 
 	CutsUnpaced bool
+	Tune        *tuning.Options // nil = the job is not tuned
 }
 
 // Job is what is trained.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/elasticity/tuning"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
 )
@@ -23,7 +24,7 @@ type arrangement struct {
 	members []tiers.Member
 	loads   []int // that the members' data have changed
 	stage   tiers.Stage
-	servers int
+	serving int
 }
 
 // layout is where everything is, and where it should be: owners and backups of partitions, workers of splits.
@@ -43,9 +44,12 @@ type layout struct {
 	Moves      map[ps.Partition]ps.ServerID
 	MoveRetry  time.Time
 
-	Due       bool      // the target is out of date
-	Gathering time.Time // until then notices are gathered before anything is done about them
-	Servers   int       // that were asked for; 0 = as many as the stage has
+	Due       bool            // the target is out of date
+	Gathering time.Time       // until then notices are gathered before anything is done about them
+	Servers   int             // that were asked for; 0 = as many as the stage has
+	tuned     *tuning.Setting // by the tuner; nil = as the stage has it
+	tunedFor  int             // transient machines that it is for
+	handed    int             // how often a split has changed hands
 	Target    tiers.Layout
 	takers    []*Node     // Index: Split; those of Target.Worker, nil where nobody is known
 	arranged  arrangement // what the target was made of
@@ -113,14 +117,18 @@ func (la *layout) present() tiers.Layout {
 func (la *layout) arrange(members []tiers.Member, stage tiers.Stage) {
 	now, was := la.present(), &la.arranged
 	members = slices.DeleteFunc(members, func(m tiers.Member) bool { return m.Leaving && m.NoWork }) // to whom nothing goes
-	loads := la.spareLoads[:0]
+	transient, _ := tiers.Count(members)
+	if s, tuned := la.setting(transient); tuned && s.Apart {
+		serveOnly(members, s.Servers)
+	}
+	serving, loads := la.serving(members, stage), la.spareLoads[:0]
 	for i := range members {
 		loads = append(loads, la.nodes.ByID[members[i].ID].loads)
 	}
 	like := func(a, b tiers.Member) bool {
 		return a.ID == b.ID && a.Tier == b.Tier && a.Joined == b.Joined && a.VCPU == b.VCPU && a.Rate == b.Rate && a.Leaving == b.Leaving && a.NoWork == b.NoWork
 	}
-	if was.members != nil && was.stage == stage && was.servers == la.Servers && was.now.Stage == now.Stage &&
+	if was.members != nil && was.stage == stage && was.serving == serving && was.now.Stage == now.Stage &&
 		slices.EqualFunc(was.members, members, like) && slices.Equal(was.loads, loads) &&
 		slices.Equal(was.now.Worker, now.Worker) && slices.Equal(was.now.Route.Owner, now.Route.Owner) &&
 		slices.Equal(was.now.Route.Backup, now.Route.Backup) {
@@ -128,14 +136,17 @@ func (la *layout) arrange(members []tiers.Member, stage tiers.Stage) {
 		la.spareLoads, la.spareWorkers = loads, now.Worker
 		return
 	}
-	la.setTarget(tiers.Arrange(now, members, stage, la.serving(members, stage)))
+	la.setTarget(tiers.Arrange(now, members, stage, serving))
 	now.Route = la.cloneRoute()
-	la.spareLoads, *was = was.loads, arrangement{now: now, members: members, loads: loads, stage: stage, servers: la.Servers}
+	la.spareLoads, *was = was.loads, arrangement{now: now, members: members, loads: loads, stage: stage, serving: serving}
 }
 
 // serving is how many machines are to serve: as many as were asked for, or as suit the model. 0 = all reliable ones.
 func (la *layout) serving(members []tiers.Member, stage tiers.Stage) int {
 	transient, reliable := tiers.Count(members)
+	if s, tuned := la.setting(transient); tuned {
+		return s.Servers
+	}
 	if la.Servers > 0 || stage == tiers.Stage1 && reliable > 0 {
 		return la.Servers
 	}
@@ -195,6 +206,7 @@ func splitsOf(holders []ps.ServerID, id ps.ServerID) []ps.Split {
 // hand gives a split to a machine, or to nobody. It alone changes holders, and keeps the machines' counts.
 func (la *layout) hand(split ps.Split, to ps.ServerID) {
 	s := &la.Splits[split]
+	la.handed++
 	if la.isMisplaced(split) {
 		la.misplaced--
 	}
@@ -385,6 +397,11 @@ func (la *layout) TargetServers() int { return len(holdersOf(la.Target.Route.Own
 
 // Placed reports whether everything is where it should be, on as many servers as were asked for.
 func (la *layout) Placed() bool {
+	return la.inPlace() && (la.Servers == 0 || len(holdersOf(la.Route.Owner)) == la.Servers)
+}
+
+// inPlace reports whether everything is where it should be.
+func (la *layout) inPlace() bool {
 	if la.Bare() || la.straying() || !slices.Equal(la.Route.Owner, la.Target.Route.Owner) {
 		return false
 	}
@@ -393,5 +410,5 @@ func (la *layout) Placed() bool {
 			return false
 		}
 	}
-	return la.Servers == 0 || len(holdersOf(la.Route.Owner)) == la.Servers
+	return true
 }

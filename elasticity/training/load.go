@@ -44,6 +44,10 @@ func (ld *load) layOut() {
 // with those that follow it. While partitions move, figures say nothing about a layout,
 // and after an absence of the controller what has waited for it comes at once.
 func (ld *load) Measure() {
+	if ld.layout.tuned != nil { // the settings decide
+		ld.meterAgain()
+		return
+	}
 	moving := len(ld.layout.Moves) > 0 || ld.held() || ld.layout.HandingOver()
 	if seconds := ld.progress.Seconds; seconds > 0 && !moving {
 		if why := ld.Gauge.Timed(seconds, ld.nodes.fleetRate(), ld.cfg.loadRule()); why != "" {
@@ -135,9 +139,17 @@ func (ld *load) paceOf(m *Node) float64 {
 	return m.Meter.work / m.Meter.seconds / rate
 }
 
-// stageFor returns the stage for the members: by their numbers, and above that by load and by the number of servers that
+// stageFor returns the stage for the members: the tuner's, or else by their numbers, and above that by load and by the number of servers that
 // was asked for.
 func (ld *load) stageFor(transient, reliable int) tiers.Stage {
+	if s, tuned := ld.layout.setting(transient); tuned {
+		return stageOf(s)
+	}
+	return ld.stageBy(transient, reliable)
+}
+
+// stageBy is the same for a job that is not tuned.
+func (ld *load) stageBy(transient, reliable int) tiers.Stage {
 	stage := tiers.StageFor(transient, reliable, ld.cfg.Stages)
 	if transient > 0 {
 		stage = max(stage, ld.Gauge.Floor())
@@ -150,6 +162,9 @@ func (ld *load) stageFor(transient, reliable int) tiers.Stage {
 
 // whyStage says why stageFor gives what it does.
 func (ld *load) whyStage(transient, reliable int) string {
+	if _, tuned := ld.layout.setting(transient); tuned {
+		return "the tuner's setting"
+	}
 	stage := tiers.StageFor(transient, reliable, ld.cfg.Stages)
 	why := fmt.Sprintf("%d transient to %d reliable machines; stage 2 above %g:1, stage 3 above %g:1",
 		transient, reliable, ld.cfg.Stages.TwoAbove, ld.cfg.Stages.ThreeAbove)

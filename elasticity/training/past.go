@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"strconv"
 
+	"github.com/tierml/tierml/elasticity/tuning"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
@@ -19,7 +20,8 @@ type Log struct {
 	Stage      tiers.Stage
 	Load       journal.StageDetails // what load asks of the stage
 	Figures    []PastFigure         // that stopping rules are about, by clock
-	Finished   bool                 // the model is saved: there is nothing more to train
+	Tuned      []tuning.Past
+	Finished   bool // the model is saved: there is nothing more to train
 }
 
 // PastFigure is what a clock measured.
@@ -37,6 +39,10 @@ func (p *Log) Read(e journal.Entry) (err error) {
 		if err == nil && len(e.Details) > 0 {
 			p.Load, err = e.StageDetails()
 		}
+		return err
+	case journal.Tune:
+		d, err := e.TuneDetails()
+		p.Tuned = append(p.Tuned, tuning.Past{Clock: e.Clock, Details: d})
 		return err
 	case journal.Export:
 		p.Finished = e.Outcome == "finished"

@@ -86,6 +86,8 @@ type PlanDetails struct {
 	Basis string `json:"basis,omitempty"`
 	// Sources says in words where the prices come from and how old they were.
 	Sources []string `json:"sources,omitempty"`
+	// Tuning says what is tuned while training goes on, or why nothing is; absent where the job does not ask for it.
+	Tuning string `json:"tuning,omitempty"`
 	// Prediction is of the run's own start; absent when it was not made.
 	Prediction *Prediction `json:"prediction,omitempty"`
 }
@@ -181,9 +183,42 @@ type StageDetails struct {
 	Load   string `json:"load,omitempty"`
 }
 
+// TuneDetails is the Details of a `tune` line: what the tuner has decided, and what the setting before did. Another controller goes
+// on from these lines alone.
+type TuneDetails struct {
+	Step     string `json:"step"`     // why, in a word: tuner.Step
+	Machines int    `json:"machines"` // transient ones that the setting is for
+	// Setting has the value of each knob by name, from this clock on; absent: as the stage has it.
+	Setting map[string]int `json:"setting,omitempty"`
+	Gain    float64        `json:"gain,omitempty"` // wall-clock seconds that the best change is expected to save until the end
+	Cost    float64        `json:"cost,omitempty"` // and to cost
+	Sample  *TuneSample    `json:"sample,omitempty"`
+}
+
+// TuneSample is what a setting did for some clocks. Seconds are wall-clock.
+type TuneSample struct {
+	Setting map[string]int `json:"setting"`
+	Clock   int64          `json:"clock"`          // the last one
+	Loss    float64        `json:"loss,omitempty"` // before the first
+	Change  float64        `json:"change,omitempty"`
+	Clocks  []TuneClock    `json:"clocks"`
+	Pace    float64        `json:"pace,omitempty"`         // seconds per undisturbed clock; 0 = too few of them
+	Default float64        `json:"default_pace,omitempty"` // the same of the default
+	// Expected is how many seconds per clock it was to save over the setting before it, Real how many it did.
+	Expected float64 `json:"expected,omitempty"`
+	Real     float64 `json:"real,omitempty"`
+}
+
+// TuneClock is one clock of a sample.
+type TuneClock struct {
+	Seconds   float64 `json:"seconds"`
+	Loss      float64 `json:"loss,omitempty"`
+	Disturbed bool    `json:"disturbed,omitempty"` // by the market, a cut or a measurement of the test loss
+}
+
 // Pack turns details into the Details of an entry. The types hold nothing that JSON
 // cannot, except a number that is not finite, which is a bug in the caller.
-func Pack[D StartDetails | PlanDetails | IntentDetails | ScaleDetails | StageDetails](d D) (json.RawMessage, error) {
+func Pack[D StartDetails | PlanDetails | IntentDetails | ScaleDetails | StageDetails | TuneDetails](d D) (json.RawMessage, error) {
 	b, err := json.Marshal(d)
 	if err != nil {
 		return nil, fmt.Errorf("packing the details of a journal line: %w", err)
@@ -205,6 +240,9 @@ func (e Entry) ScaleDetails() (ScaleDetails, error) { return unpack[ScaleDetails
 
 // StageDetails reads the details of a `stage` line.
 func (e Entry) StageDetails() (StageDetails, error) { return unpack[StageDetails](e, Stage) }
+
+// TuneDetails reads the details of a `tune` line.
+func (e Entry) TuneDetails() (TuneDetails, error) { return unpack[TuneDetails](e, Tune) }
 
 func unpack[D any](e Entry, want Kind) (d D, err error) {
 	if e.Kind != want {

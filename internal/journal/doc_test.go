@@ -50,6 +50,7 @@ func TestDocumentation(t *testing.T) {
 		reflect.TypeFor[MachineType](), reflect.TypeFor[Fleet](), reflect.TypeFor[Want](), reflect.TypeFor[Thresholds](),
 		reflect.TypeFor[PlanPool](), reflect.TypeFor[Estimate](), reflect.TypeFor[OnDemandPlan](), reflect.TypeFor[Prediction](),
 		reflect.TypeFor[IntentDetails](), reflect.TypeFor[ScaleDetails](), reflect.TypeFor[StageDetails](),
+		reflect.TypeFor[TuneDetails](), reflect.TypeFor[TuneSample](), reflect.TypeFor[TuneClock](),
 	} {
 		for _, name := range jsonNames(typ) {
 			if !strings.Contains(doc, "`"+name+"`") {

@@ -36,6 +36,7 @@ var kinds = []Fields{
 	{Stage, []string{"to"}, []string{"from", "transient", "reliable", "clock", "details"}, false},
 	{Budget, []string{"to"}, []string{"usd", "clock"}, true},
 	{Scale, []string{"from", "to"}, []string{"seconds", "clock", "details"}, true},
+	{Tune, nil, []string{"from", "to", "clock", "details"}, false},
 	{Move, []string{"from", "to"}, []string{"count", "partitions", "clock", "bytes", "seconds"}, false},
 	{Cut, nil, []string{"clock", "generation", "partitions", "bytes", "seconds"}, true},
 	{Checkpoint, []string{"model"}, []string{"clock", "partitions", "bytes", "seconds"}, true},

@@ -32,6 +32,7 @@ const (
 	Stage        Kind = "stage"             // from, to, transient, reliable
 	Budget       Kind = "budget"            // to: what is done about what is spent
 	Scale        Kind = "scale"             // from, to: how many machines are wanted
+	Tune         Kind = "tune"              // from, to (settings), clock
 	Move         Kind = "move"              // count partitions, from, to
 	Cut          Kind = "cut"               // clock, bytes, seconds: committed
 	Checkpoint   Kind = "checkpoint"        // clock, bytes, seconds, model: a committed cut was saved while training went on

@@ -17,6 +17,9 @@ import (
 // Root is where run directories are made, below the working directory.
 const Root = "runs"
 
+// SettingsFile is kept beside the run directories: what served jobs of each kind best (docs/tuner.md).
+const SettingsFile = "settings.json"
+
 // Files of a run directory.
 const (
 	JobFile     = "job.yaml"

@@ -94,7 +94,11 @@ func (s picture) trainingLines(width int) []string {
 	if room := width - ansi.StringWidth(losses) - 2; room >= 8 && len(s.Tests) > 1 {
 		losses += "  " + accent.Render(spark(s.Tests, min(room, 40)))
 	}
-	return []string{" " + clock, " " + losses}
+	lines := []string{" " + clock, " " + losses}
+	if left := s.LeftText(); left != "" {
+		lines = append(lines, " left     "+terminal.Line(left))
+	}
+	return lines
 }
 
 func value(v *float64) string {
@@ -175,7 +179,7 @@ func style(k journal.Kind) lipgloss.Style {
 	switch k {
 	case journal.Notice, journal.Evicted, journal.Failed, journal.Rollback, journal.LaunchFailed, journal.SaveFailed:
 		return bad
-	case journal.Stage, journal.Switch, journal.Scale:
+	case journal.Stage, journal.Switch, journal.Scale, journal.Tune:
 		return accent
 	case journal.Join, journal.Done:
 		return good

@@ -177,7 +177,7 @@ func (r *run) report(now time.Time) (*cost.Report, *page.Live, error) {
 func (r *run) live(now time.Time, spent market.USD) *page.Live {
 	s := r.status
 	l := &page.Live{Name: r.name(), Runs: "/", Refresh: refresh, State: r.state(), Running: r.state() == "running", Stage: s.Stage, Clock: s.Clock,
-		Clocks: s.Start.Clocks, ClockSeconds: s.Seconds, PerHour: s.Ledger.Rate(now), Events: "/runs/" + url.PathEscape(r.name()) + "/events"}
+		Clocks: s.Start.Clocks, ClockSeconds: s.Seconds, Left: s.LeftText(), PerHour: s.Ledger.Rate(now), Events: "/runs/" + url.PathEscape(r.name()) + "/events"}
 	if l.Running {
 		l.Paused = s.Why
 		l.Budget = promiseOf(s.Start.Job).limits(spent, l.PerHour, l.Paused != "")

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"errors"
+	"math"
 	"path/filepath"
 	"time"
 
@@ -14,17 +15,19 @@ import (
 // Summary is a run in a line. Times are market time; money is a decimal string of US dollars, empty when the journal does
 // not tell.
 type Summary struct {
-	Run       string    `json:"run"`           // its directory's name
-	Job       string    `json:"job"`           // its job's
-	App       string    `json:"app"`           //
-	State     string    `json:"state"`         // "running", "finished", "interrupted", "failed", or "killed": no last line, nobody there
-	Why       string    `json:"why,omitempty"` // it has ended, or is paused by a limit
-	Paused    bool      `json:"paused,omitempty"`
-	Clock     int64     `json:"clock"`
-	Clocks    int64     `json:"clocks,omitempty"` // that the job asks for
-	Metric    string    `json:"metric,omitempty"`
-	Train     *float64  `json:"train_loss,omitempty"`
-	Test      *float64  `json:"test_loss,omitempty"`
+	Run    string   `json:"run"`           // its directory's name
+	Job    string   `json:"job"`           // its job's
+	App    string   `json:"app"`           //
+	State  string   `json:"state"`         // "running", "finished", "interrupted", "failed", or "killed": no last line, nobody there
+	Why    string   `json:"why,omitempty"` // it has ended, or is paused by a limit
+	Paused bool     `json:"paused,omitempty"`
+	Clock  int64    `json:"clock"`
+	Clocks int64    `json:"clocks,omitempty"` // that the job asks for
+	Metric string   `json:"metric,omitempty"`
+	Train  *float64 `json:"train_loss,omitempty"`
+	Test   *float64 `json:"test_loss,omitempty"`
+	// Left is how many clocks are left to the job's target, Likely the best guess, with the record of such estimates.
+	Left      *Left     `json:"left,omitempty"`
 	Stage     string    `json:"stage,omitempty"`
 	Reliable  int       `json:"reliable"`  // machines in training
 	Transient int       `json:"transient"` //
@@ -34,6 +37,15 @@ type Summary struct {
 	Began     time.Time `json:"began"`
 	AsOf      time.Time `json:"as_of"`
 	Seconds   float64   `json:"seconds"` // of market time
+}
+
+// Left is an estimate in clocks. Of Tries estimates that were made from a part of the losses, so many Held.
+type Left struct {
+	Low    float64 `json:"low"`
+	Likely float64 `json:"likely"`
+	High   float64 `json:"high"`
+	Held   int     `json:"held"`
+	Tries  int     `json:"tries"`
 }
 
 // Read returns the summary of the run in a directory.
@@ -81,6 +93,9 @@ func (r *run) summary(now time.Time) Summary {
 		if r.going {
 			out.PerHour = s.Ledger.Rate(out.AsOf).String()
 		}
+	}
+	if e, ok := s.Left(); ok && r.going && !math.IsInf(e.High, 1) {
+		out.Left = &Left{math.Round(e.Low), math.Round(e.Likely), math.Round(e.High), e.Held, e.Tries}
 	}
 	out.Paused = r.going && s.Outcome == "" && s.Why != ""
 	if r.err != nil { // what is there of it is shown all the same

@@ -15,6 +15,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/tuner"
 )
 
 // keepEvents and keepLosses bound what is remembered for the screen.
@@ -45,6 +46,7 @@ type Status struct {
 	Why         string       // and its reason; before it, why the run is paused
 	Recent      []words.Line // the last events, oldest first
 
+	reached  tuner.Progress
 	broken   error // why the ledger can say nothing about money any more
 	machines map[string]*machine
 	grouper  words.Grouper
@@ -135,6 +137,9 @@ func (s *Status) clockDone(e journal.Entry) {
 	s.ClocksDone++
 	if e.TrainLoss != nil {
 		s.Train = e.TrainLoss
+	}
+	if figure := e.TestLoss; figure != nil && !e.Redone {
+		s.reached.Add(int(e.Clock), *figure)
 	}
 	if e.TestLoss != nil {
 		s.Test = e.TestLoss
@@ -281,6 +286,32 @@ func (s *Status) ClockText() string {
 	}
 	if spent, _, ok := s.Money(s.Now); ok {
 		text += fmt.Sprintf(", %s spent", spent.Cents())
+	}
+	return text
+}
+
+// Left estimates how many clocks are left until the job's target, by its test losses so far; false for a job without one, and while
+// little is known. No estimate goes beyond the clocks that the job has.
+func (s *Status) Left() (e tuner.Estimate, ok bool) {
+	if s.Outcome != "" {
+		return e, false
+	}
+	if e, ok = s.reached.Left(s.Start.TargetLoss); ok && s.Start.Clocks > 0 {
+		most := float64(max(s.Start.Clocks-s.Clock, 0))
+		e.Low, e.Likely, e.High = min(e.Low, most), min(e.Likely, most), min(e.High, most)
+	}
+	return e, ok
+}
+
+// LeftText says it in words, with the record of such estimates; empty when there is none.
+func (s *Status) LeftText() string {
+	e, ok := s.Left()
+	if !ok {
+		return ""
+	}
+	text := fmt.Sprintf("%.0f to %.0f clocks to %s %g", e.Low, e.High, cmp.Or(s.Start.Metric, "loss"), s.Start.TargetLoss)
+	if e.Tries > 0 {
+		text += fmt.Sprintf(", by estimates of which %d of %d held", e.Held, e.Tries)
 	}
 	return text
 }

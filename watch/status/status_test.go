@@ -1,6 +1,7 @@
 package status
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/tierml/tierml/internal/journal"
@@ -57,5 +58,33 @@ func TestLossOfTheResult(t *testing.T) {
 	s.Feed(journal.Entry{Kind: journal.Export, Clock: 320})
 	if *s.Test != result {
 		t.Errorf("after the export: %v; want %v", *s.Test, result)
+	}
+}
+
+// A job with a target says how many clocks are left until it, no more than it has; once it is over, nothing.
+func TestClocksLeft(t *testing.T) {
+	s := New()
+	details, err := journal.Pack(journal.StartDetails{Clock: "real", Rules: "ec2-now", Metric: "rmse", TargetLoss: .5, Clocks: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Feed(journal.Entry{Kind: journal.Start, Details: details})
+	for clock := int64(1); clock <= 40; clock++ {
+		if _, ok := s.Left(); ok && clock < 9 {
+			t.Fatalf("estimated after %d losses", clock-1)
+		}
+		loss := 4 / (1 + .1*float64(clock)) // .5 at clock 70
+		s.Feed(journal.Entry{Kind: journal.ClockDone, Clock: clock, TestLoss: &loss})
+	}
+	e, ok := s.Left()
+	if !ok || e.Low > 30 || e.High < 30 || e.High > 60 {
+		t.Errorf("30 clocks are left, estimated %+v, %v", e, ok)
+	}
+	if text := s.LeftText(); !strings.Contains(text, " clocks to rmse 0.5, by estimates of which ") {
+		t.Errorf("%q", text)
+	}
+	s.Feed(journal.Entry{Kind: journal.Done, Outcome: "finished"})
+	if _, ok := s.Left(); ok {
+		t.Error("a run that is over has clocks left")
 	}
 }

@@ -39,7 +39,7 @@ func Noteworthy(e journal.Entry) bool {
 		return e.Why != ""
 	case journal.Start, journal.Plan, journal.Launch, journal.LaunchFailed, journal.Notice, journal.Evicted,
 		journal.Failed, journal.Terminated, journal.Join, journal.Leave, journal.Stage, journal.Rollback,
-		journal.Switch, journal.Scale, journal.Budget, journal.Flush, journal.Export, journal.Done, journal.SaveFailed, journal.TakeOver, journal.Silence:
+		journal.Switch, journal.Scale, journal.Tune, journal.Budget, journal.Flush, journal.Export, journal.Done, journal.SaveFailed, journal.TakeOver, journal.Silence:
 		return true
 	case journal.Checkpoint:
 		return e.Why != "" // something went wrong beside it
@@ -89,6 +89,8 @@ func text(e journal.Entry, n int) string {
 		return fmt.Sprintf("all servers go in %.1f s", e.Seconds)
 	case journal.Scale:
 		return scaleText(e)
+	case journal.Tune:
+		return tuneText(e)
 	case journal.Silence:
 		return silenceText(e)
 	case journal.Budget:
@@ -217,6 +219,18 @@ func scaleText(e journal.Entry) string {
 		return fmt.Sprintf("scaled in %.1f s: %s", e.Seconds, e.To)
 	}
 	return fmt.Sprintf("asked for %s, in place of %s", e.To, e.From)
+}
+
+func tuneText(e journal.Entry) string {
+	switch {
+	case e.To == "":
+		return "settings as the stage has them"
+	case e.From == e.To:
+		return "settings stay: " + e.To
+	case e.From == "":
+		return "settings: " + e.To
+	}
+	return fmt.Sprintf("settings: %s, in place of %s", e.To, e.From)
 }
 
 func exportText(e journal.Entry) string {

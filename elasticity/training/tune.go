@@ -1,0 +1,127 @@
+package training
+
+import (
+	"github.com/tierml/tierml/elasticity/tuning"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// tuned carries out what the brain of a job decides: who serves and who works. A setting takes effect as any change of the layout
+// does: partitions move while they serve, and splits change hands between two clocks.
+type tuned struct {
+	brain *tuning.Brain
+	at    mark // at the end of the last clock
+}
+
+// mark changes with all that disturbs a clock and is over before it is.
+type mark struct {
+	generation ps.Generation
+	route      uint64
+	handed     int
+	joins      int
+	committed  ps.Clock
+}
+
+func markOf(t *Training) mark {
+	return mark{t.Layout.Generation, t.Layout.Route.Version, t.Layout.handed, t.Nodes.joins, t.Cuts.Committed}
+}
+
+// resume takes up what an earlier controller has decided.
+func (u *tuned) resume(la *layout, past []tuning.Past) {
+	if u.brain == nil {
+		return
+	}
+	if d, ok := u.brain.Remember(past); ok {
+		la.use(d)
+	}
+}
+
+// clock lets the brain see a clock that is done, and does what it says.
+func (u *tuned) clock(t *Training, clock ps.Clock, loss *float64) {
+	if u.brain == nil || t.Ending || t.Stop != "" || clock >= t.cfg.Job.Clocks {
+		return
+	}
+	d, asked := u.brain.Clock(u.report(t, clock, loss))
+	if !asked {
+		return
+	}
+	t.Record(func() journal.Entry {
+		details, _ := journal.Pack(d.Details) // of finite numbers and text
+		return journal.Entry{Kind: journal.Tune, From: d.From, To: d.To, Clock: int64(clock), Why: d.Why, Details: details}
+	})
+	t.Layout.use(d)
+}
+
+// report is what the brain has to know of a clock.
+func (u *tuned) report(t *Training, clock ps.Clock, loss *float64) tuning.Report {
+	before, now := u.at, markOf(t)
+	u.at = now
+	transient, reliable := tiers.Count(t.Nodes.tierMembers())
+	r := tuning.Report{
+		Clock: int64(clock), Seconds: t.Clocks.Seconds, Machines: transient, Default: t.Load.untuned(transient, reliable),
+		Disturbed: now.generation != before.generation || now.joins != before.joins || t.Layout.Servers > 0 || t.Recovery != nil || t.Halt != nil ||
+			t.unsettled() || t.adopting != nil || t.Now.Before(t.Layout.Gathering) || t.Layout.WantsFlush() || t.Silence.outage != nil ||
+			t.Awake.JustWoke(t.Awake.Now()),
+		Moving: now.route != before.route || now.handed != before.handed || !t.Settled() || !t.Layout.inPlace(),
+		Cut:    t.Cuts.Cut != nil || now.committed != before.committed || t.Saves.Current != nil,
+	}
+	if loss != nil {
+		r.Loss = *loss
+	}
+	return r
+}
+
+// use takes a setting up. An owner that is about to go comes first: it is in the layout by then, or follows.
+func (la *layout) use(d tuning.Decision) {
+	if d.Setting == nil {
+		la.Due = la.Due || la.tuned != nil
+		la.tuned = nil
+		return
+	}
+	if la.tuned == nil || *la.tuned != *d.Setting || la.tunedFor != d.Machines {
+		la.tuned, la.tunedFor, la.Due = d.Setting, d.Machines, true
+	}
+}
+
+// setting is the tuned one, if it is for about as many transient machines as there are. What people ask for goes first.
+func (la *layout) setting(transient int) (s tuning.Setting, ok bool) {
+	if la.tuned == nil || la.Servers > 0 || 2*transient < la.tunedFor || transient > 2*la.tunedFor {
+		return s, false
+	}
+	s = *la.tuned
+	s.Servers = min(s.Servers, transient)
+	s.Apart = s.Apart && s.Servers < transient // somebody works
+	return s, true
+}
+
+// stageOf is the stage that a setting comes to.
+func stageOf(s tuning.Setting) tiers.Stage {
+	switch {
+	case s.Servers == 0:
+		return tiers.Stage1
+	case s.Rest:
+		return tiers.Stage3
+	}
+	return tiers.Stage2
+}
+
+// serveOnly takes the work from the oldest transient machines, which serve.
+func serveOnly(members []tiers.Member, servers int) {
+	for i := range members {
+		if m := &members[i]; m.Tier == tiers.Transient && !m.Leaving && servers > 0 {
+			m.NoWork = true
+			servers--
+		}
+	}
+}
+
+// untuned is the setting that the stage has by itself.
+func (ld *load) untuned(transient, reliable int) tuning.Setting {
+	var s tuning.Setting
+	stage := ld.stageBy(transient, reliable)
+	if s.Rest = stage == tiers.Stage3; stage != tiers.Stage1 {
+		s.Servers = ld.cfg.Stages.Serving(transient)
+	}
+	return s
+}

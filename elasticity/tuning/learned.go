@@ -1,0 +1,52 @@
+package tuning
+
+import (
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/tierml/tierml/internal/journal"
+)
+
+// Served is a setting and what it did.
+type Served struct {
+	Known
+	Pace    float64 // seconds per clock, the mean of its samples
+	Default float64 // the same of the default
+}
+
+// Learned is the setting that served a run best by what it has written down, of the fleet that was measured most; false while
+// nothing was compared.
+func Learned(lines []journal.TuneDetails) (best Served, ok bool) {
+	type tried struct {
+		Served
+		sum float64
+		n   int
+	}
+	fleets := map[int][]*tried{}
+	samples, most := map[int]int{}, 0
+	for _, d := range lines {
+		s := d.Sample
+		if s == nil || s.Pace == 0 {
+			continue
+		}
+		n := d.Machines
+		at := slices.IndexFunc(fleets[n], func(t *tried) bool { return maps.Equal(t.Setting, s.Setting) })
+		if at < 0 {
+			at = len(fleets[n])
+			fleets[n] = append(fleets[n], &tried{Served: Served{Known: Known{Machines: n, Setting: s.Setting}, Default: s.Default}})
+		}
+		t := fleets[n][at]
+		t.sum, t.n = t.sum+s.Pace, t.n+1
+		if samples[n]++; samples[n] > samples[most] {
+			most = n
+		}
+	}
+	best.Pace = math.Inf(1)
+	for _, t := range fleets[most] {
+		if t.Pace = t.sum / float64(t.n); t.Pace < best.Pace {
+			best = t.Served
+		}
+	}
+	return best, len(fleets[most]) > 1
+}

@@ -1,0 +1,187 @@
+package tuning
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/tuner"
+)
+
+// Setting is how a job trains, as far as that can be changed between two clocks. It never changes what is computed.
+type Setting struct {
+	// Servers are the transient machines that serve; 0 = the reliable ones serve (stage 1).
+	Servers int
+	// Apart: transient machines that serve do not work.
+	Apart bool
+	// Rest: the reliable machines do not work (stage 3).
+	Rest bool
+}
+
+// The knobs' names.
+const (
+	servers     = "servers"
+	serversWork = "servers work"
+	reliable    = "reliable machines work"
+)
+
+func settingOf(values map[string]int) Setting {
+	return Setting{Servers: values[servers], Apart: values[serversWork] == 0, Rest: values[reliable] == 0}
+}
+
+// plan is what is known of settings for one number of machines.
+type plan struct {
+	machines int
+	from     int64 // the clock at which it begins
+	space    tuner.Space
+	tuner    *tuner.Tuner
+	known    []tuner.Setting
+	off      bool
+	samples  int
+	last     float64 // seconds per clock of the newest sample
+	best     float64 // of the best one
+	first    float64 // of the default
+}
+
+// plan returns the plan for so many machines: the one that there is, or a new one.
+func (b *Brain) plan(machines int, byDefault Setting, clock int64) (*plan, error) {
+	if p := b.plans[machines]; p != nil && p.tuner != nil {
+		return p, nil
+	}
+	if machines < 2 {
+		return nil, errors.New("one machine has nothing to share out")
+	}
+	o := &b.options
+	p := &plan{machines: machines, from: clock, space: space(o, machines)}
+	start := p.vector(byDefault)
+	options := tuner.Options{Default: start, Every: o.Every, Trials: cmp.Or(o.Trials, usualTrials), Clocks: max(o.Clocks-int(clock), 1), Target: o.Target, Seed: o.Seed}
+	for _, k := range slices.Concat(b.learned(), o.Known) {
+		if x := p.vector(scaled(k, machines)); p.space.Allowed(x) {
+			p.known = append(p.known, x)
+		}
+	}
+	if options.Known = p.known; len(p.known) > 0 {
+		options.Trials = cmp.Or(o.Trials, knownTrials)
+	}
+	var err error
+	if p.tuner, err = tuner.New(p.space, options); err != nil {
+		return nil, err
+	}
+	b.plans[machines] = p
+	return p, nil
+}
+
+// learned is the best setting of each other number of machines, the smallest first.
+func (b *Brain) learned() (known []Known) {
+	for _, p := range b.plans {
+		if p.tuner == nil || p.samples < 2 {
+			continue
+		}
+		x, _, _ := p.tuner.Best()
+		known = append(known, Known{Machines: p.machines, Setting: p.values(p.setting(x))})
+	}
+	slices.SortFunc(known, func(a, b Known) int { return a.Machines - b.Machines })
+	return known
+}
+
+// scaled is a setting for another number of machines: the same share of them serves.
+func scaled(k Known, machines int) Setting {
+	s := settingOf(k.Setting)
+	if s.Servers > 0 {
+		s.Servers = max(int(math.Round(float64(s.Servers)*float64(machines)/float64(max(k.Machines, 1)))), 1)
+	}
+	return s
+}
+
+// space is what can be set. Partitions move ("model"), and splits change hands ("data").
+func space(o *Options, machines int) tuner.Space {
+	choice := []string{"no", "yes"}
+	knobs := []tuner.Knob{
+		{Name: servers, Low: 0, High: float64(min(machines, o.Partitions)), Whole: true, Technique: "model"},
+		{Name: serversWork, Choices: choice, Technique: "data"},
+		{Name: reliable, Choices: choice, Technique: "data"},
+	}
+	// Reliable machines that serve work, too, as in stage 1; and some transient machine works.
+	allowed := func(x tuner.Setting) bool {
+		if x[0] == 0 {
+			return x[1] == 1 && x[2] == 1
+		}
+		return x[1] == 1 || x[0] < float64(machines)
+	}
+	return tuner.Space{Knobs: knobs, Allowed: allowed}
+}
+
+// vector is a setting as the tuner has it, moved into the space.
+func (p *plan) vector(s Setting) tuner.Setting {
+	x := tuner.Setting{min(max(float64(s.Servers), 0), p.space.Knobs[0].High), 1, 1}
+	if s.Apart && x[0] > 0 && x[0] < float64(p.machines) {
+		x[1] = 0
+	}
+	if s.Rest && x[0] > 0 {
+		x[2] = 0
+	}
+	return x
+}
+
+func (p *plan) setting(x tuner.Setting) Setting {
+	return Setting{Servers: int(x[0]), Apart: x[1] == 0, Rest: x[2] == 0}
+}
+
+// values are a setting's knobs by name, for the journal.
+func (p *plan) values(s Setting) map[string]int {
+	values := map[string]int{}
+	for i, v := range p.vector(s) {
+		values[p.space.Knobs[i].Name] = int(v)
+	}
+	return values
+}
+
+// costOf is what a change took beyond the work that was done meanwhile; 0 = unknown.
+func (p *plan) costOf(c *change) float64 {
+	if c.unknown || p.last == 0 {
+		return 0
+	}
+	return max(c.seconds-float64(c.clocks)*p.last, 1e-3)
+}
+
+// told takes a sample's pace in and is what the journal has of it.
+func (p *plan) told(s tuner.Sample, clock int64) *journal.TuneSample {
+	t := &journal.TuneSample{Setting: p.values(p.setting(s.Setting)), Loss: s.Loss, Change: s.Change, Clock: clock}
+	for _, c := range s.Clocks {
+		t.Clocks = append(t.Clocks, journal.TuneClock{Seconds: c.Seconds, Loss: c.Loss, Disturbed: c.Disturbed})
+	}
+	before := p.last
+	if seconds, ok := tuner.Pace(s.Clocks); ok {
+		p.measured(seconds)
+		if t.Pace = seconds; before > 0 {
+			t.Real = before - seconds
+		}
+	}
+	t.Default = p.first
+	return t
+}
+
+// measured takes the seconds per clock of a sample in.
+func (p *plan) measured(seconds float64) {
+	p.samples++
+	p.last = seconds
+	if p.first == 0 {
+		p.first = seconds
+	}
+	if p.best == 0 || seconds < p.best {
+		p.best = seconds
+	}
+}
+
+// remember takes a sample of an earlier controller in.
+func (p *plan) remember(t journal.TuneSample) {
+	s := tuner.Sample{Setting: p.vector(settingOf(t.Setting)), Loss: t.Loss, Change: t.Change, Done: int(t.Clock - p.from)}
+	for _, c := range t.Clocks {
+		s.Clocks = append(s.Clocks, tuner.Clock{Seconds: c.Seconds, Loss: c.Loss, Disturbed: c.Disturbed})
+	}
+	if p.tuner.Tell(s) == nil && t.Pace > 0 {
+		p.measured(t.Pace)
+	}
+}

@@ -1,0 +1,325 @@
+// Package tuning is the brain of a job that is tuned while it trains. Training reports every clock that is done; from time to time
+// the brain answers with the setting for the next ones: who serves and who works. It measures what a setting does,
+// leaves out the clocks that the market disturbed, and asks the tuner, one for each size of the fleet, as a setting that is good for
+// sixteen machines says little about four.
+//
+// It refuses to know machines, layouts and messages: training carries a setting out, and reports when it is in place.
+package tuning
+
+import (
+	"math"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/tuner"
+)
+
+// Options are what a brain knows of its job.
+type Options struct {
+	Every      int     // clocks that a setting is measured for; 0 = 4
+	Trials     int     // settings that are tried at first; 0 = 10, or 3 where some are known
+	Clocks     int     // of the job
+	Target     float64 // loss at which it ends; 0 = none: settings are compared by the time per clock
+	Evaluate   int     // held-out examples are measured every so many clocks, which then take longer; 0 = never
+	Partitions int     // no more machines can serve
+	Known      []Known // that served jobs of this kind well, the best first
+	Seed       uint64
+}
+
+// Known is a setting that was good for a fleet of so many transient machines.
+type Known struct {
+	Machines int            `json:"machines"`
+	Setting  map[string]int `json:"setting"`
+}
+
+// Report is one clock that is done.
+type Report struct {
+	Clock   int64
+	Seconds float64
+	Loss    float64 // after it; 0 = unknown
+	// Machines are the transient ones that stay.
+	Machines int
+	// Default is what the job would train with on these machines if nobody tuned it.
+	Default Setting
+	// Disturbed: there was an eviction, a loss, an arrival, a roll-back or a halt, or one is under way.
+	Disturbed bool
+	// Moving: partitions or splits changed hands during the clock, or are about to.
+	Moving bool
+	// Cut: a cut or a checkpoint was under way.
+	Cut bool
+}
+
+// Decision is what to train with from now on.
+type Decision struct {
+	Setting  *Setting // nil = as the stage has it
+	Machines int      // transient ones that it is for
+	From, To string
+	Why      string
+	Details  journal.TuneDetails
+}
+
+const (
+	usualEvery  = 4
+	usualTrials = 10
+	// knownTrials are enough where settings are known that served others.
+	knownTrials = 3
+	// firstPatience and patience are how many quiet clocks in a row a fleet must have had the same size before the brain turns to it:
+	// one that lost a machine has it back soon.
+	firstPatience = 2
+	patience      = 8
+	// hopeless is how many times as slow as the best a setting is that is not tried to the end.
+	hopeless = 2
+	// mostClocks are kept of a sample that takes long because nothing is to be changed; longest is how long it takes at most, in
+	// multiples of Every.
+	mostClocks = 16
+	longest    = 32
+)
+
+// Brain decides for one job. It is not safe for use by several goroutines.
+type Brain struct {
+	options Options
+	plans   map[int]*plan // by the number of machines
+	now     *plan         // nil: the fleet has not settled yet
+	other   int           // machines of the last clocks, if that is another number
+	others  int           // such clocks in a row
+	loss    float64       // after the last clock
+
+	// The sample that is being taken, of the setting in use.
+	setting  Setting
+	sample   tuner.Sample
+	cuts     []bool // Index: Sample.Clocks
+	quiet    int    // undisturbed clocks of it
+	wait     int    // until it is asked what comes next
+	fresh    bool   // the setting has not been measured since it was changed to
+	changing *change
+	expected float64 // seconds per clock that the setting was to save
+}
+
+// change is the time until a setting is in place.
+type change struct {
+	clocks  int
+	seconds float64
+	unknown bool // something else disturbed it, too
+}
+
+// New is the brain of a job.
+func New(o Options) *Brain {
+	if o.Every == 0 {
+		o.Every = usualEvery
+	}
+	return &Brain{options: o, plans: map[int]*plan{}, wait: o.Every}
+}
+
+// Why says why a job of so many transient machines would not be tuned; "" if it would.
+func Why(o Options, machines int) string {
+	p, err := New(o).plan(machines, Setting{}, 0)
+	if err != nil {
+		return "not tuned: " + err.Error()
+	}
+	return p.tuner.Off()
+}
+
+// First is how many settings a job of so many machines tries before it asks what the tuner expects, the default among them.
+func First(o Options, machines int) int {
+	p, err := New(o).plan(machines, Setting{}, 0)
+	if err != nil {
+		return 0
+	}
+	return p.tuner.First()
+}
+
+// Every is how many clocks a setting is measured for.
+func Every(o Options) int { return New(o).options.Every }
+
+// Clock takes a clock in that is done. It reports whether there is a decision: it comes with every question that was asked, and may
+// be to change nothing.
+func (b *Brain) Clock(r Report) (Decision, bool) {
+	if usable(r.Loss) {
+		defer func() { b.loss = r.Loss }()
+	}
+	if b.follow(r) {
+		return b.turn(r)
+	}
+	if b.now == nil || b.now.off || b.options.Target > 0 && b.loss == 0 {
+		return Decision{}, false
+	}
+	disturbed := r.Disturbed || r.Machines != b.now.machines || !(r.Seconds > 0)
+	if c := b.changing; c != nil {
+		if disturbed || r.Moving {
+			c.clocks, c.seconds, c.unknown = c.clocks+1, c.seconds+r.Seconds, c.unknown || disturbed
+			return Decision{}, false
+		}
+		b.changing = nil
+		b.sample.Change = b.now.costOf(c)
+	}
+	if len(b.sample.Clocks) == 0 {
+		b.sample.Loss = b.loss
+	}
+	if b.options.Evaluate > 2 && r.Clock%int64(b.options.Evaluate) == 0 {
+		disturbed = true
+	}
+	if disturbed = disturbed || r.Moving; !disturbed {
+		b.quiet++
+	}
+	b.sample.Clocks, b.cuts = append(b.sample.Clocks, tuner.Clock{Seconds: r.Seconds, Loss: r.Loss, Disturbed: disturbed}), append(b.cuts, r.Cut)
+	if !b.due() || disturbed {
+		return Decision{}, false // nothing is changed amid a disturbance
+	}
+	if usable(r.Loss) {
+		b.loss = r.Loss
+	}
+	return b.ask(r.Clock), true
+}
+
+// follow counts how long the fleet has had another size than the one that settings are sought for. It reports whether it is to be
+// turned to.
+func (b *Brain) follow(r Report) bool {
+	if r.Machines == 0 || b.now != nil && r.Machines == b.now.machines || r.Disturbed || r.Moving {
+		b.others = 0
+		return false
+	}
+	if r.Machines != b.other {
+		b.other, b.others = r.Machines, 0
+	}
+	b.others++
+	if b.now == nil {
+		return b.others >= firstPatience
+	}
+	return b.others >= patience
+}
+
+// turn begins with the settings of the fleet as it is now.
+func (b *Brain) turn(r Report) (Decision, bool) {
+	b.others = 0
+	p, err := b.plan(r.Machines, r.Default, r.Clock)
+	if err != nil {
+		return b.off(r, "not tuned: "+err.Error()), true
+	}
+	b.now = p
+	if why := p.tuner.Off(); why != "" {
+		return b.off(r, why), true
+	}
+	return b.decide(b.now.tuner.Ask(b.loss), nil, r.Clock), true
+}
+
+// off leaves the fleet as it is, with a setting that is known to be good if there is one.
+func (b *Brain) off(r Report, why string) Decision {
+	if b.now == nil || b.now.machines != r.Machines {
+		b.now = &plan{machines: r.Machines}
+		b.plans[r.Machines] = b.now
+	}
+	b.now.off = true
+	d := Decision{Machines: r.Machines, Why: why, Details: journal.TuneDetails{Step: string(tuner.Off), Machines: r.Machines}}
+	if len(b.now.known) > 0 {
+		x := b.now.setting(b.now.known[0])
+		d.Setting, d.To = &x, b.now.space.Text(b.now.known[0])
+		d.Why += "; it is known to be good for jobs of this kind"
+		d.Details.Setting = b.now.values(x)
+	}
+	return d
+}
+
+// due reports whether the sample is large enough.
+func (b *Brain) due() bool {
+	if b.quiet >= b.wait || len(b.sample.Clocks) >= 3*b.wait && b.quiet > 0 {
+		return true
+	}
+	if b.quiet < 2 || !b.fresh || b.now.best == 0 {
+		return false
+	}
+	seconds, ok := tuner.Pace(b.clocks())
+	return ok && seconds > hopeless*b.now.best
+}
+
+// clocks are those of the sample, where clocks with cuts are disturbed unless most have some: a setting is then no worse for them.
+func (b *Brain) clocks() []tuner.Clock {
+	clocks := append([]tuner.Clock(nil), b.sample.Clocks...)
+	bare := 0
+	for i, c := range clocks {
+		if !c.Disturbed && !b.cuts[i] {
+			bare++
+		}
+	}
+	if bare >= 2 && 2*bare >= b.quiet {
+		for i := range clocks {
+			clocks[i].Disturbed = clocks[i].Disturbed || b.cuts[i]
+		}
+	}
+	return clocks[max(len(clocks)-mostClocks, 0):]
+}
+
+// ask tells the tuner what the setting in use did, and asks what comes next.
+func (b *Brain) ask(clock int64) Decision {
+	s := b.sample
+	s.Setting, s.Clocks, s.Done = b.now.vector(b.setting), b.clocks(), int(clock-b.now.from)
+	told := b.now.told(s, clock)
+	told.Expected = b.expected
+	if err := b.now.tuner.Tell(s); err != nil {
+		return b.off(Report{Machines: b.now.machines}, "tuning ends: "+err.Error())
+	}
+	return b.decide(b.now.tuner.Ask(b.loss), told, clock)
+}
+
+// decide makes a decision of the tuner's advice.
+func (b *Brain) decide(a tuner.Advice, told *journal.TuneSample, clock int64) Decision {
+	from, first := b.setting, told == nil
+	b.setting = b.now.setting(a.Setting)
+	d := Decision{Setting: &b.setting, Machines: b.now.machines, To: b.now.space.Text(a.Setting), Why: a.Why,
+		Details: journal.TuneDetails{Step: string(a.Step), Machines: b.now.machines, Setting: b.now.values(b.setting), Gain: a.Gain, Cost: a.Cost, Sample: told}}
+	in := b.setting
+	d.Setting = &in
+	b.sample, b.cuts, b.quiet, b.expected = tuner.Sample{}, nil, 0, 0
+	if !first {
+		d.From = b.now.space.Text(b.now.vector(from))
+	}
+	if b.fresh = first || from != b.setting; b.fresh {
+		b.changing = &change{unknown: first}
+		if left := b.options.Clocks - int(clock); left > 0 && (a.Step == tuner.Explore || a.Step == tuner.Back) {
+			b.expected = a.Gain / float64(left)
+		}
+	}
+	if a.Step == tuner.Stay {
+		b.wait = min(2*b.wait, longest*b.options.Every)
+	} else {
+		b.wait = b.options.Every
+	}
+	return d
+}
+
+// Past is a line of a journal.
+type Past struct {
+	Clock   int64
+	Details journal.TuneDetails
+}
+
+// Remember takes up what the brain of an earlier controller of the run has written down, and returns what was decided last; false
+// when that is nothing.
+func (b *Brain) Remember(lines []Past) (last Decision, ok bool) {
+	for _, line := range lines {
+		d := line.Details
+		if b.now = b.plans[d.Machines]; b.now == nil {
+			first := settingOf(d.Setting)
+			p, err := b.plan(d.Machines, first, line.Clock)
+			if err != nil {
+				b.now = nil
+				continue
+			}
+			b.now = p
+		}
+		b.now.off = d.Step == string(tuner.Off)
+		if d.Sample != nil {
+			b.now.remember(*d.Sample)
+		}
+		b.setting = settingOf(d.Setting)
+		last = Decision{Machines: d.Machines, Details: d}
+		if d.Setting != nil {
+			x := b.setting
+			last.Setting = &x
+		}
+	}
+	if b.now != nil {
+		b.changing = &change{unknown: true}
+	}
+	return last, b.now != nil
+}
+
+func usable(loss float64) bool { return loss > 0 && !math.IsInf(loss, 0) }

@@ -1,0 +1,42 @@
+package planner
+
+import (
+	"fmt"
+
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/elasticity/tuning"
+)
+
+// Tuning is what the settings of a job are sought by while it trains; nil when they are not, with the reason if the job asks for it.
+func Tuning(job *config.Job, reliable int) (o *tuning.Options, off string) {
+	switch {
+	case !job.Tune:
+		return nil, ""
+	case reliable == 0:
+		return nil, "not tuned: without reliable machines the layout is the market's"
+	}
+	o = &tuning.Options{
+		Clocks: job.Train.Clocks, Evaluate: job.Train.EvaluateEvery, Partitions: job.Train.Partitions, Seed: job.Seed,
+	}
+	if job.Train.Holdout == 0 {
+		o.Evaluate = 0
+	}
+	return o, ""
+}
+
+// tuningText is what is said of a job's settings before it starts; empty if the job does not ask.
+func tuningText(job *config.Job, choice Resolved) string {
+	o, off := Tuning(job, choice.Reliable.Count)
+	if o == nil {
+		return off
+	}
+	machines := choice.Want.Machines
+	if choice.Want.VCPU > 0 && len(choice.Pools) > 0 {
+		machines = (choice.Want.VCPU + choice.Pools[0].Type.VCPU - 1) / max(choice.Pools[0].Type.VCPU, 1)
+	}
+	if why := tuning.Why(*o, machines); why != "" {
+		return why
+	}
+	return fmt.Sprintf("who serves and who works is sought while training goes on, for the least time: at first %d settings for %d clocks each",
+		tuning.First(*o, machines), tuning.Every(*o))
+}
