@@ -72,6 +72,17 @@ cells: ## cost-per-work beside tierml in every market of recordings: make cells 
 aggregation: ## servers that shared aggregation saves on Philly's jobs (DATA=DIR)
 	TIERML_AGGREGATION_DATA="$(abspath $(DATA))/jobs" $(GO) test ./sched/aggregation -run OnPhilly -v -count=1
 
+.PHONY: evictions
+# Markets as ZONE,ZONE:TYPE,TYPE of the recording.
+MARKETS ?= us-east-1a:c4.xlarge,c4.2xlarge us-east-1c:c5.xlarge,c5.2xlarge us-east-1d:m5.xlarge,m5.4xlarge us-east-1a:r5.xlarge,r5.2xlarge \
+  us-east-1c:m4.xlarge,m4.4xlarge us-east-1a,us-east-1c,us-east-1d:c5.xlarge,c5.2xlarge,c5d.2xlarge,m5.xlarge
+EVICTIONS ?=
+evictions: STARTS ?= 100
+evictions: $(CACHE) ## costs by policy as machines are evicted more often, on recordings without bids (DATA=DIR TRACE= CATALOG= MARKETS= STARTS= EVICTIONS=flags)
+	@$(GO) build $(BUILD) -o $(CACHE)/tierml ./cmd/tierml
+	@$(GO) run ./test/evictions -tierml $(CACHE)/tierml -trace "$(TRACE)" -catalog "$(CATALOG)" -availability "$$(echo $(AVAILABILITY) | tr ' ' ',')" \
+	  -markets "$(MARKETS)" -starts $(STARTS) -seed $(SEED) $(EVICTIONS)
+
 .PHONY: bound
 bound: STARTS ?= 3
 bound: ## no policy beats the oracle: all policies and rule books in twelve markets of each of DATA's recordings, start by start (STARTS=n)

@@ -67,6 +67,23 @@ func EvictionRate(c *Candidate, count int, now time.Time) float64 {
 	return (evictions + ends) / (hours + up)
 }
 
+// fleetLosses is how often an hour, without bids, a fleet in a pool is expected to lose a machine at least, by what is told and was
+// seen of the pool; 0 where nothing is known. Machines are taken to go one by one.
+func fleetLosses(c *Candidate, machines int, now time.Time) float64 {
+	ends, up := watched(c.Availability, machines, now)
+	if ends > 0 && up > 0 {
+		return ends / up // of whole fleets
+	}
+	rate, told := c.Hints.EvictionsTold()
+	switch own := c.Hints.Lifetimes; {
+	case told:
+		rate = EvictionRate(c, machines, now)
+	case own.Evicted > 0 && own.Watched > 0:
+		rate = float64(own.Evicted) / own.Watched.Hours()
+	}
+	return rate * float64(machines)
+}
+
 // watched returns how often so many machines could be kept no longer, and for how many hours they could.
 func watched(a *market.Availability, count int, now time.Time) (ends, hours float64) {
 	first, known := a.First()

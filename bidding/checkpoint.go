@@ -78,5 +78,9 @@ func (p Checkpoint) saveEvery(s State, h holding) time.Duration {
 	if e.Known && e.Mean > 0 {
 		mttf = e.Mean // at least, when no crossing was seen
 	}
+	if s.Job.Terms.MaxBid == 0 {
+		losses := fleetLosses(c, s.Want.machines(s.Want.total(), c.Type), s.Now)
+		mttf = time.Duration(float64(time.Hour) / (1/mttf.Hours() + losses))
+	}
 	return CheckpointInterval(s.Job.SaveTime, mttf)
 }

@@ -46,16 +46,26 @@ const (
 	launchAgain = 5 * time.Minute
 )
 
-// evictionPrior returns the evictions per machine hour that are expected by what the provider tells, before anything was watched.
+// EvictionsTold returns the evictions per machine hour that follow from what the provider tells, if it tells anything.
+func (h Hints) EvictionsTold() (rate float64, told bool) {
+	if share := h.Interruptions; share.Known() && share.Value >= 0 && share.Value < 1 {
+		rate, told = max(-math.Log1p(-share.Value), 1e-4)/hoursInMonth, true
+	}
+	if life := h.Uptime; life.Known() && life.Value > 0 && life.Value < LongestUptime.Hours() {
+		if !told {
+			rate = unknownRate
+		}
+		rate, told = max(rate, math.Ln2/LongestUptime.Hours()), true // else the longest were promised, which half of them outlive
+	}
+	return rate, told
+}
+
+// evictionPrior returns the evictions per machine hour that are expected before anything was watched.
 func (h Hints) evictionPrior() float64 {
-	rate := unknownRate
-	if told := h.Interruptions; told.Known() && told.Value >= 0 && told.Value < 1 {
-		rate = max(-math.Log1p(-told.Value), 1e-4) / hoursInMonth
+	if rate, told := h.EvictionsTold(); told {
+		return rate
 	}
-	if told := h.Uptime; told.Known() && told.Value > 0 && told.Value < LongestUptime.Hours() {
-		rate = max(rate, math.Ln2/LongestUptime.Hours()) // else the longest were promised, which half of them outlive
-	}
-	return rate
+	return unknownRate
 }
 
 // launchWait returns for how long launches are tried in the mean before one is met, by the provider's score. The score weighs

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tierml/tierml/elasticity"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/market/hazard"
 	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/ps"
 )
@@ -37,6 +38,7 @@ type Fault struct {
 type machine struct {
 	provisioner.Instance
 	number int
+	place  int // among those of its pool: see hazard.Event
 	warned bool
 	gone   bool
 	agent  process
@@ -47,6 +49,7 @@ type machine struct {
 type cloud struct {
 	w        *world
 	machines []*machine
+	places   map[market.Pool][]*machine // of each pool, by place: who had it last
 	byID     map[provisioner.InstanceID]*machine
 	closed   []closure
 	replayed int // purchases that the record has answered
@@ -90,6 +93,37 @@ func (c *cloud) followAvailability(pool market.Pool, points []market.Availabilit
 	})
 }
 
+// seat gives a machine the lowest free place of its pool.
+func (c *cloud) seat(m *machine) {
+	if c.w.cfg.Hazard == nil {
+		return
+	}
+	all := c.places[m.Pool]
+	m.place = slices.IndexFunc(all, func(o *machine) bool { return o.gone || o.warned })
+	if m.place < 0 {
+		m.place = len(all)
+		c.places[m.Pool] = append(all, m)
+		return
+	}
+	all[m.place] = m
+}
+
+// followHazard takes machines back as the events say, one after the other.
+func (c *cloud) followHazard(events []hazard.Event) {
+	if len(events) == 0 {
+		return
+	}
+	e := &events[0]
+	c.w.at(e.At, notices, func() {
+		for _, m := range c.places[e.Pool] {
+			if !m.gone && !m.warned && e.Takes(m.place) {
+				c.evict(m)
+			}
+		}
+		c.followHazard(events[1:])
+	})
+}
+
 // takeBack evicts what a pool no longer gives.
 func (c *cloud) takeBack(pool market.Pool, left int) {
 	for _, m := range c.machines {
@@ -125,6 +159,7 @@ func (c *cloud) make(l lot, launched time.Time, sold []provisioner.Instance) []p
 			Pool: r.Pool, Bid: r.Bid, Token: r.Token, State: provisioner.Running, Launched: launched,
 		}}
 		m.ID = provisioner.InstanceID(fmt.Sprintf("i-%017x", m.number))
+		c.seat(m)
 		c.machines, c.byID[m.ID] = append(c.machines, m), m
 		m.agent = c.w.staff.hire(ps.ServerID(m.ID), c.w.rate(r.Pool))
 		sold = append(sold, m.Instance)

@@ -17,7 +17,7 @@ import (
 // A start takes a known course if
 //   - the policy, asked as the controller asks it, buys the same at the same time, and finds nothing to do at any later
 //     price change, nor at those times at which it is asked although nothing has changed (idleness);
-//   - what is bought is to be had, and stays within its bid to the end;
+//   - what is bought is to be had, and stays within its bid to the end, and no eviction for capacity may hit it;
 //   - no price comes while the controller has something else to do, when any event makes it look at everything
 //     (wakeful): what it does then might come a little earlier.
 //
@@ -168,7 +168,7 @@ func (c *Courses) takes(cfg *Config, k *course) bool {
 		return false
 	}
 	for i := range k.usages {
-		if u := &k.usages[i]; u.pool.Class == market.Spot && !u.toBeHad(cfg) {
+		if u := &k.usages[i]; u.pool.Class == market.Spot && (!u.toBeHad(cfg) || cfg.Hazard.Hits(u.pool, cfg.Start, k.length)) {
 			return false
 		}
 	}

@@ -7,6 +7,7 @@
 package sim
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -19,6 +20,7 @@ import (
 	"github.com/tierml/tierml/elasticity/tempo"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/market/hazard"
 	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
@@ -47,6 +49,8 @@ type Config struct {
 	Timing       Timing
 	Settings     tempo.Settings // of the controller
 	Faults       []Fault
+	// Hazard is the evictions that prices do not tell of; nil = none. A run that is replayed has its own.
+	Hazard *hazard.Hazard
 	// Recording replays a real run: nil = everything is simulated.
 	Recording *Recording
 	// Deadline and Budget are for the policy to keep to; zero = none.
@@ -119,6 +123,9 @@ type world struct {
 	knownPast time.Duration // the last PricesKnown that is scheduled, at least 1
 }
 
+// endless is for how long evictions are drawn for a run that nothing ends.
+const endless = 100 * 24 * time.Hour
+
 // maxEvents ends a run that does not get anywhere: a mistake in here, or in the controller.
 const maxEvents = 5_000_000
 
@@ -137,7 +144,7 @@ func runObserved(cfg Config, o *observer) (Result, error) {
 	if o != nil {
 		o.w, w.cfg.Policy = w, o
 	}
-	w.cloud = cloud{w: w, byID: map[instanceID]*machine{}}
+	w.cloud = cloud{w: w, byID: map[instanceID]*machine{}, places: map[market.Pool][]*machine{}}
 	if err := w.begin(); err != nil {
 		return Result{}, fmt.Errorf("simulating %s from %s: %w", cfg.Name, cfg.Start.Format(time.RFC3339), err)
 	}
@@ -210,6 +217,9 @@ func (w *world) begin() error {
 	}
 	for _, f := range w.cfg.faults() {
 		w.after(f.At, losses, func() { w.cloud.fault(f) })
+	}
+	if w.cfg.Recording == nil {
+		w.cloud.followHazard(w.cfg.Hazard.Events(w.cfg.Start, cmp.Or(w.cfg.Horizon, w.cfg.MaxDuration, endless)))
 	}
 	if w.cfg.Horizon > 0 {
 		w.after(w.cfg.Horizon, wakeUps, func() { w.step(elasticity.StopWanted{Why: "the horizon is reached", Now: true}) })

@@ -37,6 +37,7 @@ type dryRunOptions struct {
 	starts   string
 	hours    []string
 	seed     uint64
+	evict    []string
 	format   string
 	deadline deadlineOptions
 	noOracle bool
@@ -86,8 +87,9 @@ machines were available.`,
 	f.StringSliceVar(&o.traces, "trace", nil, "price history `files`; default: the job's local.prices, or its cloud's own history")
 	f.StringVar(&o.catalog, "catalog", "", "`file` of machine types and on-demand prices; default: the job's catalog")
 	f.StringVar(&o.rules, "rules", "", "rule `book` that bills; default: the job's local.rules")
-	f.StringSliceVar(&o.policies, "policy", append(bidding.Names(), sweep.OracleFullBid), "policies to compare; oracle, oracle-full-bid, oracle-any-bid and oracle-one-fleet know the future; REGRET is measured against the first of them")
+	f.StringSliceVar(&o.policies, "policy", append(bidding.Names(), sweep.OracleFullBid, sweep.Clairvoyant), "policies to compare; oracle, oracle-full-bid, oracle-any-bid, oracle-one-fleet and clairvoyant know the future; REGRET is measured against the first of them")
 	f.BoolVar(&o.noOracle, "no-oracle", false, "omit the oracle, which takes most of the time of many starts")
+	f.StringSliceVar(&o.evict, "evictions", []string{"auto"}, "how often machines are taken where nobody bids: `auto` (by what is known of each pool), none, a share of machines in a month such as 10%, or recordings of availability")
 	o.fleet.flags(f)
 	f.StringVar(&o.starts, "starts", "", "`when` to start: every (minute), a number, or a time; default: the job's start; 100 with --hours, or for a real cloud")
 	f.StringToStringVar(&o.checkpoint, "checkpoint", nil, "costs of saving and restarting, as `FIELD=VALUE,...` of the job file's checkpoint: model=2GB,bandwidth=100M,save=30s,restart=1m,overhead=0.17; every=10m for jobs without reliable machines")
@@ -145,6 +147,10 @@ func (o dryRunOptions) plan(ctx context.Context, jobFile string, errOut io.Write
 	if p.Starts, err = sweep.ParseStarts(o.starts, o.seed); err != nil {
 		return p, usageError{err}
 	}
+	evictions, err := sweep.ParseEvictions(o.evict)
+	if err != nil {
+		return p, usageError{fmt.Errorf("--%w", err)}
+	}
 	job, err := config.Load(jobFile)
 	if err != nil {
 		return p, err
@@ -181,6 +187,9 @@ func (o dryRunOptions) plan(ctx context.Context, jobFile string, errOut io.Write
 		return p, err
 	}
 	p.Job.Seed = o.seed
+	if err := evictions.Impose(&p.Job); err != nil {
+		return p, fmt.Errorf("--evictions: %w", err)
+	}
 	if o.fleet.resized() && len(p.Hours) > 0 {
 		p.Job.Job.Splits = manySplits
 	}
@@ -208,7 +217,7 @@ func (o dryRunOptions) chosen() (names []string, err error) {
 		if _, err := bidding.ByName(name); err != nil && !sweep.IsOracle(name) {
 			return nil, fmt.Errorf("%w, %s", err, strings.Join(sweep.Oracles, ", "))
 		}
-		if slices.Contains(names, name) || sweep.IsOracle(name) && o.noOracle {
+		if slices.Contains(names, name) || o.noOracle && sweep.IsOracle(name) && name != sweep.Clairvoyant {
 			continue
 		}
 		names = append(names, name)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -70,6 +71,9 @@ func writeDryRunTable(out io.Writer, p sweep.Experiment, tally *sweep.Tally) err
 			fmt.Fprintf(&b, " to %s", tally.Last.UTC().Format(form))
 		}
 		b.WriteString("\n")
+		if why := sweep.WhyEvicted(&p.Job); why != "" {
+			writeWrapped(&b, why)
+		}
 	}
 	oracle := ""
 	summaries := tally.Summaries()
@@ -91,6 +95,10 @@ func writeDryRunTable(out io.Writer, p sweep.Experiment, tally *sweep.Tally) err
 			note += " REGRET: what the mean is above that of " + oracle + ", by docs/oracle.md."
 		}
 		writeWrapped(&b, note)
+		if slices.Contains(p.Policies, sweep.Clairvoyant) {
+			note = "KEPT: share of what clairvoyant saves, which has the cheapest machines at each instant, for free."
+			writeWrapped(&b, note)
+		}
 		if freedom := p.Freedom(oracle); freedom != "" {
 			writeWrapped(&b, "That oracle may, beside what tierml may: "+freedom+".")
 		}
@@ -126,7 +134,12 @@ func writeDryRunLength(b *strings.Builder, p sweep.Experiment, all []sweep.Summa
 	e := p.Job.Equivalent
 	fmt.Fprintf(b, "\n%s hours of work for %d x %s on demand: $%.2f undisturbed\n\n", trim(all[0].ComputeHours), e.Count, e.Type.Name,
 		all[0].OnDemandCost)
-	fmt.Fprintf(b, "  %-22s %10s %8s %8s %8s %8s\n", "POLICY", "STARTS", "DONE", "BEATS", "SAVES", "REGRET")
+	kept := slices.ContainsFunc(all, func(s sweep.Summary) bool { return s.Kept != nil })
+	head := fmt.Sprintf("  %-22s %10s %8s %8s %8s %8s", "POLICY", "STARTS", "DONE", "BEATS", "SAVES", "REGRET")
+	if kept {
+		head += fmt.Sprintf(" %8s", "KEPT")
+	}
+	b.WriteString(head + "\n")
 	for _, s := range all {
 		beats, saves, regret := "-", "-", "-"
 		if s.Compared > 0 {
@@ -141,7 +154,14 @@ func writeDryRunLength(b *strings.Builder, p sweep.Experiment, all []sweep.Summa
 		case sweep.IsOracle(s.Policy) && s.Compared == 0:
 			regret = "unknown"
 		}
-		fmt.Fprintf(b, "  %-22s %10d %8d %8s %8s %8s\n", s.Policy, s.Starts, s.Finished, beats, saves, regret)
+		fmt.Fprintf(b, "  %-22s %10d %8d %8s %8s %8s", s.Policy, s.Starts, s.Finished, beats, saves, regret)
+		switch {
+		case s.Kept != nil:
+			fmt.Fprintf(b, " %7.0f%%", 100**s.Kept)
+		case kept:
+			fmt.Fprintf(b, " %8s", "-")
+		}
+		b.WriteString("\n")
 	}
 	writeCompared(b, p, all)
 	fmt.Fprintf(b, "\n  %-22s %-9s %8s %8s %8s %8s %8s\n", "POLICY", "", "MEAN", "SD", "P5", "P50", "P95")

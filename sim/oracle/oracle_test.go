@@ -276,3 +276,33 @@ func small(t *testing.T, book string, seed uint64) *brute {
 	})
 	return b
 }
+
+// TestClairvoyant: at each instant the option whose work costs least does it.
+func TestClairvoyant(t *testing.T) {
+	begin := time.Date(2021, 4, 1, 0, 0, 0, 0, time.UTC)
+	prices := func(hourCents ...int) *market.History {
+		var points []market.PricePoint
+		for i := 0; i+1 < len(hourCents); i += 2 {
+			points = append(points, market.PricePoint{At: begin.Add(time.Duration(hourCents[i]) * time.Hour), Price: market.USD(hourCents[i+1]) * market.Dollar / 100})
+		}
+		return market.NewHistory(points)
+	}
+	fleets := []Option{
+		{Prices: prices(-1, 10, 2, 40, 4, 12), Bid: market.Dollar / 2, Machines: 8, Rate: 4},
+		{Prices: prices(1, 16, 3, 120, 5, 2), Bid: market.Dollar, Machines: 4, Rate: 8},
+		{Prices: prices(-1, 50), Machines: 8, Rate: 4},
+	}
+	// Per work of 32 an hour: 10 cents x 8, from 1 h on 16 x 4, from 3 h on 40 x 8, from 4 h on 12 x 8, from 5 h on 2 x 4.
+	for hours, cents := range map[int]int{1: 80, 2: 144, 3: 208, 4: 528, 5: 624, 7: 640} {
+		cost, known := Clairvoyant(fleets, begin, float64(32*hours))
+		if want := market.USD(cents) * market.Dollar / 100; !known || max(cost, want)-min(cost, want) > 10 {
+			t.Errorf("%d hours cost %s (%t), want %s", hours, cost, known, want)
+		}
+	}
+	if cost, known := Clairvoyant([]Option{{Prices: prices(-1, 10), Bid: market.Dollar / 20, Machines: 1, Rate: 1}}, begin, 1); known {
+		t.Errorf("above the bid it costs %s", cost)
+	}
+	if cost, known := Clairvoyant([]Option{{Prices: prices(3, 10), Bid: market.Dollar, Machines: 1, Rate: 1}}, begin, 1); !known || cost != market.Dollar/10 {
+		t.Errorf("waiting for the first price: %s, %t", cost, known)
+	}
+}

@@ -47,6 +47,9 @@ func ForJob(job *config.Job, choice planner.Resolved, work float64, servers int)
 	if cfg.Equivalent, err = cheapestOnDemand(&cfg, choice); err != nil {
 		return sim.Config{}, nil, err
 	}
+	if err := (Evictions{}).Impose(&cfg); err != nil {
+		return sim.Config{}, nil, err
+	}
 	for _, a := range job.Local.Script {
 		switch do := sim.Verb(a.Do); do {
 		case sim.Evict, sim.EvictNow, sim.Kill, sim.Rebalance, sim.NoCapacity:
@@ -157,7 +160,7 @@ func withPolicy(cfg sim.Config, policy bidding.Policy) sim.Config {
 	switch policy.(type) {
 	case bidding.OnDemand:
 		cfg.Reliable = cfg.Equivalent
-		cfg.Pools, cfg.Faults = nil, nil
+		cfg.Pools, cfg.Faults, cfg.Hazard = nil, nil, nil
 	case bidding.ByRestart:
 		cfg.Reliable = elasticity.Reliable{}
 		cfg.Pools = withOnDemand(cfg.Pools)

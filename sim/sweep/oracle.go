@@ -19,16 +19,19 @@ import (
 // that may bid less often pays nothing at all, which is no measure: OracleFullBid is the same, but bids what the job allows at
 // most, and so bounds the policies that do, and may be undercut by the others. OracleAnyBid has the reliable tier, and bids
 // anything up to that. OracleOneFleet has it too, bids the on-demand price, and replaces a fleet only at the end of its
-// paid hour, so that it holds one at a time: it is no bound for policies that bid less, and earn free hours by that.
+// paid hour, so that it holds one at a time: it is no bound for policies that bid less, and earn free hours by that. Clairvoyant has the
+// cheapest pool's machines at each instant, for free and without a reliable tier (oracle.Clairvoyant): what is left for policies to lose
+// are starts, moves and evictions.
 const (
 	Oracle         = "oracle"
 	OracleFullBid  = "oracle-full-bid"
 	OracleAnyBid   = "oracle-any-bid"
 	OracleOneFleet = "oracle-one-fleet"
+	Clairvoyant    = "clairvoyant"
 )
 
 // Oracles are their names.
-var Oracles = []string{OracleFullBid, Oracle, OracleAnyBid, OracleOneFleet}
+var Oracles = []string{OracleFullBid, Oracle, OracleAnyBid, OracleOneFleet, Clairvoyant}
 
 // IsOracle reports whether a policy is none, but an oracle.
 func IsOracle(policy string) bool { return slices.Contains(Oracles, policy) }
@@ -38,6 +41,8 @@ type sight struct {
 	tiered    bool // has the job's reliable tier
 	lowerBids bool // bids anything up to what the job allows
 	atEnds    bool // replaces a fleet that is paid by the hour only when its hour ends
+
+	clairvoyant bool // instead of all that
 }
 
 // sightOf is the oracle that bounds a policy.
@@ -62,6 +67,8 @@ func sightOf(p bidding.Policy) sight {
 // sights are those of a row: one for a policy, and for Oracle those of all policies that it is compared with.
 func (p Experiment) sights(name string) (out []sight, err error) {
 	switch name {
+	case Clairvoyant:
+		return []sight{{clairvoyant: true}}, nil
 	case OracleAnyBid:
 		return []sight{{tiered: true, lowerBids: true}}, nil
 	case OracleOneFleet:
@@ -136,9 +143,8 @@ func (p Experiment) exceptions() (tierless, lower []string) {
 
 // bounds are the least costs of all starts of a length.
 type bounds struct {
-	oracle *oracle.Oracle
-	work   float64
-	costs  []market.USD // by start
+	search func() func(start time.Time) (market.USD, bool) // one for each worker
+	costs  []market.USD                                    // by start
 	known  []bool
 }
 
@@ -150,14 +156,25 @@ const seeLength = 240
 // the oracle holds machines of one pool at a time.
 func foresee(cfg *sim.Config, kind sight, starts []time.Time) (*bounds, []block, error) {
 	b := &bounds{costs: make([]market.USD, len(starts)), known: make([]bool, len(starts))}
-	if !foreseeable(cfg) || kind.tiered && cfg.Reliable.Count == 0 {
+	work := ComputeTime(cfg).Hours() * cfg.Equivalent.Type.WorkRate() * float64(cfg.Equivalent.Count)
+	switch {
+	case kind.clairvoyant:
+		options := foresight(cfg, kind, starts).Options
+		b.search = func() func(time.Time) (market.USD, bool) {
+			return func(start time.Time) (market.USD, bool) { return oracle.Clairvoyant(options, start, work) }
+		}
+	case !foreseeable(cfg) || kind.tiered && cfg.Reliable.Count == 0:
 		return b, nil, nil
+	default:
+		o, err := oracle.New(foresight(cfg, kind, starts))
+		if err != nil {
+			return nil, nil, err
+		}
+		b.search = func() func(time.Time) (market.USD, bool) {
+			search := o.Search()
+			return func(start time.Time) (market.USD, bool) { return search.Cost(start, work) }
+		}
 	}
-	var err error
-	if b.oracle, err = oracle.New(foresight(cfg, kind, starts)); err != nil {
-		return nil, nil, err
-	}
-	b.work = ComputeTime(cfg).Hours() * cfg.Equivalent.Type.WorkRate() * float64(cfg.Equivalent.Count)
 	var blocks []block
 	for chunk := range slices.Chunk(starts, seeLength) {
 		blocks = append(blocks, block{seeing: true, bounds: []*bounds{b}, starts: chunk, offset: len(blocks) * seeLength})
@@ -170,18 +187,18 @@ func foresee(cfg *sim.Config, kind sight, starts []time.Time) (*bounds, []block,
 func foreseeable(cfg *sim.Config) bool {
 	terms := cfg.Rules.Terms()
 	recorded := slices.ContainsFunc(cfg.Pools, func(p bidding.Candidate) bool { return p.Availability != nil })
-	return len(cfg.Faults) == 0 && terms.MaxLife == 0 && !recorded
+	return len(cfg.Faults) == 0 && cfg.Hazard == nil && terms.MaxLife == 0 && !recorded
 }
 
 func (b *block) see(ctx context.Context) {
 	bound := b.bounds[0]
-	search := bound.oracle.Search()
+	search := bound.search()
 	for n, start := range b.starts {
 		if ctx.Err() != nil {
 			return
 		}
 		i := b.offset + n
-		bound.costs[i], bound.known[i] = search.Cost(start, bound.work)
+		bound.costs[i], bound.known[i] = search(start)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,6 +50,9 @@ func (p Past) Estimate(in planner.Input) (planner.Forecast, error) {
 		starts = append(starts, start)
 	}
 	told := func(f planner.Forecast) planner.Forecast {
+		if why := WhyEvicted(&cfg); why != "" {
+			f.Basis += ". " + strings.TrimSuffix(why, ".")
+		}
 		if unrecorded > 0 {
 			f.Basis += fmt.Sprintf("; %d starts are left out, as prices were not recorded while they would have run", unrecorded)
 		}
@@ -151,8 +155,10 @@ func anyPriceAt(pools []bidding.Candidate, at time.Time) bool {
 	})
 }
 
-// Predict simulates the job's own run, from its start, in the prices that a recording has for it.
+// Predict simulates the job's own run on the fake cloud, from its start, in the prices that a recording has for it. Nothing but
+// prices and the job's script takes machines there.
 func Predict(cfg sim.Config) (planner.Run, error) {
+	cfg.Hazard = nil
 	r, err := sim.Run(cfg)
 	return planner.Run{Time: r.Runtime, Cost: r.Cost, Finished: r.Finished()}, err
 }

@@ -39,6 +39,9 @@ type Summary struct {
 	// Regret is by what share the mean cost is higher than RegretOf's, the first oracle among the policies; nil without one.
 	Regret   *float64 `json:"regret,omitempty"`
 	RegretOf string   `json:"regret_of,omitempty"`
+	// Kept is the share of the clairvoyant's saving against on demand that this policy has; nil where it is not among the
+	// policies, or saves nothing.
+	Kept *float64 `json:"kept,omitempty"`
 
 	RuntimeMean float64 `json:"runtime_mean"`
 	RuntimeSD   float64 `json:"runtime_sd"`
@@ -182,6 +185,7 @@ func compare(groups []*group) (out []Summary) {
 			oracle = &out[i]
 		}
 	}
+	compareWithClairvoyant(out)
 	for i := range out {
 		if s := &out[i]; oracle != nil && s.Compared > 0 {
 			s.RegretOf = oracle.Policy
@@ -192,6 +196,21 @@ func compare(groups []*group) (out []Summary) {
 		}
 	}
 	return out
+}
+
+// compareWithClairvoyant compares what policies save with what the clairvoyant does.
+func compareWithClairvoyant(all []Summary) {
+	n := slices.IndexFunc(all, func(s Summary) bool { return s.Policy == Clairvoyant && s.Compared > 0 })
+	if n < 0 || all[n].CostMean >= all[n].OnDemandCost {
+		return
+	}
+	most := all[n].OnDemandCost - all[n].CostMean
+	for i := range all {
+		if s := &all[i]; s.Compared > 0 {
+			kept := (s.OnDemandCost - s.CostMean) / most
+			s.Kept = &kept
+		}
+	}
 }
 
 // figures are of the runs that count.

@@ -1,0 +1,151 @@
+// Package hazard draws the evictions that prices do not tell of. Since bids are gone, a provider takes machines back when it needs
+// their capacity: now and then one, now and then many of a pool at once.
+//
+// Events follow from a seed, a start and rates alone: not from what a policy does, nor from which other pools a job allows. So
+// policies that are compared meet the same events. Those at a lower rate are a part of those at a higher one, and those of a
+// shorter time a part of those of a longer one.
+//
+// It refuses to know where rates come from, and what an eviction does.
+package hazard
+
+import (
+	"cmp"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/market"
+)
+
+// How evictions come, as recorded in fleets of 16 machines that were filled up again (Bamboo, NSDI 23: p2.xlarge and g4dn.xlarge in
+// us-east-1, November 2020): 43 and 21 % of the machines that were lost went alone, the others with a mean of 22 and 38 % of the fleet.
+// That all pools of a zone are hit at once is rare: of SkyPilot's recordings of four pools of us-west-2a (October 2022) spells
+// of availability end together no more often than by chance.
+const (
+	// Alone is the share of evicted machines that go alone.
+	Alone = 1.0 / 3
+	// MeanShare is the mean share of a pool's machines that one of the other events takes. The share itself is u² for u evenly
+	// between 0 and 1.
+	MeanShare = 1.0 / 3
+	// WholeZone is the share of those events that take from all pools of a zone (assumed).
+	WholeZone = 0.05
+)
+
+// Pool is a pool and how often its machines are evicted.
+type Pool struct {
+	Pool    market.Pool
+	PerHour float64 // evictions of one machine
+	Places  int     // for machines that are held at once; see Event
+}
+
+// Hazard is the evictions of some pools. A nil Hazard has none.
+type Hazard struct {
+	Seed  uint64
+	Pools []Pool
+	// Says is where the rates come from, for people: one sentence for each source.
+	Says []string
+}
+
+// Event takes machines of a pool. Each machine that a run holds in a pool has a place there, counted from 0: the lowest that is
+// free when it is launched.
+type Event struct {
+	At   time.Time
+	Pool market.Pool
+
+	alone bool
+	place int     // of the machine that goes alone
+	share float64 // chance of each of the others
+	seed  uint64
+}
+
+// Takes reports whether the machine in a place goes.
+func (e *Event) Takes(place int) bool {
+	if e.alone {
+		return place == e.place
+	}
+	return float64(mix(e.seed, uint64(place))>>11)/(1<<53) < e.share
+}
+
+// OfMonth is the rate per hour at which a share of machines is evicted within a month of 730 hours.
+func OfMonth(share float64) float64 { return -math.Log1p(-share) / monthHours }
+
+const monthHours = 730
+
+// Events returns those of a time, in order.
+func (h *Hazard) Events(start time.Time, length time.Duration) []Event {
+	if h == nil {
+		return nil
+	}
+	var out []Event
+	for i := range h.Pools {
+		out = h.pool(&h.Pools[i], start, length, out)
+	}
+	slices.SortStableFunc(out, func(a, b Event) int { return cmp.Or(a.At.Compare(b.At), a.Pool.Compare(b.Pool)) })
+	return out
+}
+
+// Hits reports whether there is an event of a pool in a time, whatever it takes.
+func (h *Hazard) Hits(pool market.Pool, start time.Time, length time.Duration) bool {
+	if h == nil {
+		return false
+	}
+	i := slices.IndexFunc(h.Pools, func(p Pool) bool { return p.Pool == pool })
+	return i >= 0 && len(h.pool(&h.Pools[i], start, length, nil)) > 0
+}
+
+// pool adds the events of a pool, of each kind from a stream of its own.
+func (h *Hazard) pool(p *Pool, start time.Time, length time.Duration, out []Event) []Event {
+	if p.PerHour <= 0 || p.Places <= 0 {
+		return out
+	}
+	zone := p.Pool
+	zone.Type = ""
+	own, all := h.stream(p.Pool, start), h.stream(zone, start)
+	events := (1 - Alone) * p.PerHour / MeanShare
+	at := func(hours float64) time.Time { return start.Add(time.Duration(hours * float64(time.Hour))) }
+	arrivals(own, Alone*p.PerHour*float64(p.Places), length, func(hours, u float64, _ uint64) {
+		out = append(out, Event{At: at(hours), Pool: p.Pool, alone: true, place: int(u * float64(p.Places))})
+	})
+	many := func(hours, u float64, seed uint64) {
+		out = append(out, Event{At: at(hours), Pool: p.Pool, share: u * u, seed: seed ^ own})
+	}
+	arrivals(mix(own, 0), (1-WholeZone)*events, length, many)
+	arrivals(all, WholeZone*events, length, many)
+	return out
+}
+
+// stream is a seed for a pool, or the pools of a zone, and a start.
+func (h *Hazard) stream(p market.Pool, start time.Time) uint64 {
+	sum := fnv.New64a()
+	_, _ = sum.Write([]byte(p.String())) // it never fails
+	return mix(mix(h.Seed, sum.Sum64()), uint64(start.UnixNano()))
+}
+
+// mix returns a number that looks random beside those of neighbouring x and n (SplitMix64; Steele, Lea and Flood, OOPSLA 14).
+func mix(x, n uint64) uint64 {
+	x += (n + 1) * 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// leastRate is the width of the lowest layer, in events per hour.
+const leastRate = 1e-3
+
+// arrivals calls each with the events of a Poisson process in a time: how many hours after its beginning, and two random numbers of
+// its own. The process is cut into layers of which each doubles the rate, drawn from its own seed: a higher rate adds events, and
+// changes none.
+func arrivals(stream uint64, rate float64, length time.Duration, each func(hours, u float64, seed uint64)) {
+	hours := length.Hours()
+	for layer, low, width := uint64(0), 0.0, leastRate; low < rate; layer, low, width = layer+1, low+width, low+width {
+		r := rand.New(rand.NewPCG(stream, mix(stream, layer)))
+		for at := r.ExpFloat64() / width; at <= hours; at += r.ExpFloat64() / width {
+			height, u, seed := low+width*r.Float64(), r.Float64(), r.Uint64()
+			if height < rate {
+				each(at, u, seed)
+			}
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package hazard
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/market"
+)
+
+var begin = time.Date(2021, 4, 1, 0, 0, 0, 0, time.UTC)
+
+func pool(zone, kind string, perHour float64) Pool {
+	p := market.Pool{Provider: "ec2", Region: "us-east-1", Zone: zone, Type: kind, Class: market.Spot}
+	return Pool{Pool: p, PerHour: perHour, Places: 32}
+}
+
+// Whatever the mix of events, a machine in any place is evicted at the rate that was asked for.
+func TestMachinesAreEvictedAtTheRate(t *testing.T) {
+	for _, rate := range []float64{OfMonth(0.2), 0.036, 0.5} {
+		h := &Hazard{Seed: 7, Pools: []Pool{pool("a", "c5.xlarge", rate)}}
+		const length = 1000 * time.Hour
+		counts := map[int]int{}
+		starts := int(math.Ceil(1 / rate))
+		for i := range starts {
+			events := h.Events(begin.Add(time.Duration(i)*time.Minute), length)
+			for k := range events {
+				for _, place := range []int{0, 31} {
+					if events[k].Takes(place) {
+						counts[place]++
+					}
+				}
+			}
+		}
+		for place, n := range counts {
+			want := rate * length.Hours() * float64(starts)
+			if math.Abs(float64(n)-want) > 5*math.Sqrt(want) {
+				t.Errorf("rate %g: the machine in place %d is evicted %d times, want %.0f", rate, place, n, want)
+			}
+		}
+	}
+}
+
+// An event of a lower rate, of a shorter time or of fewer pools is one of a higher, longer or more.
+func TestEventsAreNested(t *testing.T) {
+	events := func(length time.Duration, pools ...Pool) []Event {
+		return (&Hazard{Seed: 3, Pools: pools}).Events(begin, length)
+	}
+	low := events(100*time.Hour, pool("a", "c5.xlarge", 0.01))
+	for name, more := range map[string][]Event{
+		"higher": events(100*time.Hour, pool("a", "c5.xlarge", 0.05)),
+		"longer": events(300*time.Hour, pool("a", "c5.xlarge", 0.01)),
+		"others": events(100*time.Hour, pool("a", "c5.large", 0.4), pool("a", "c5.xlarge", 0.01), pool("b", "c5.xlarge", 0.01)),
+	} {
+		for _, e := range low {
+			if !slices.Contains(more, e) {
+				t.Errorf("%s: an event at %s is missing", name, e.At)
+			}
+		}
+		if len(more) <= len(low) {
+			t.Errorf("%s: %d events, and %d", name, len(more), len(low))
+		}
+	}
+	if again := events(100*time.Hour, pool("a", "c5.xlarge", 0.01)); !slices.Equal(again, low) || len(low) == 0 {
+		t.Errorf("%d events, then %d others", len(low), len(again))
+	}
+}
+
+// Some events hit all pools of a zone at once, and none those of another.
+func TestZonesAreHitTogether(t *testing.T) {
+	h := &Hazard{Seed: 3, Pools: []Pool{pool("a", "c5.large", 0.1), pool("a", "c5.xlarge", 0.1), pool("b", "c5.large", 0.1)}}
+	together := map[string]int{}
+	all := h.Events(begin, 3000*time.Hour)
+	for i := range all[1:] {
+		if a, b := all[i], all[i+1]; a.At.Equal(b.At) {
+			together[a.Pool.Zone+b.Pool.Zone]++
+		}
+	}
+	if want := 0.05 * (2.0 / 3) * 3 * 0.1 * 3000; together["aa"] < int(want/2) || together["aa"] > int(want*2) || len(together) != 1 {
+		t.Errorf("%v events together, want about %.0f", together, want)
+	}
+	for i := 0; i < len(all); i += 500 {
+		if !h.Hits(all[i].Pool, begin, all[i].At.Sub(begin)+time.Millisecond) {
+			t.Fatalf("the event at %s hits nothing", all[i].At)
+		}
+	}
+}
+
+func TestNothingIsEvictedWithoutAHazard(t *testing.T) {
+	var h *Hazard
+	if h.Events(begin, time.Hour) != nil || h.Hits(market.Pool{}, begin, time.Hour) {
+		t.Error("no hazard, and events")
+	}
+}

@@ -1,0 +1,59 @@
+package oracle
+
+import (
+	"math"
+	"time"
+
+	"github.com/tierml/tierml/market"
+)
+
+// Clairvoyant is what work costs from a start if at each instant the option does it whose work costs least then, bought and left for
+// free, without time to start, without a reliable tier, and never interrupted. It does not wait for lower prices, nor make use of
+// hours that are free. Unknown is where no option has a price within its bid for the rest of time.
+func Clairvoyant(options []Option, start time.Time, work float64) (cost market.USD, known bool) {
+	const years = 100 * 365 * 24 * time.Hour
+	paths := make([]struct {
+		price  market.USD
+		known  bool
+		points []market.PricePoint // to come
+	}, len(options))
+	for i := range options {
+		p := &paths[i]
+		p.price, p.known = options[i].Prices.At(start)
+		p.points = options[i].Prices.Points(start, start.Add(years))
+	}
+	spent := 0.0
+	for now := start; ; {
+		best, perWork, next := -1, math.Inf(1), time.Time{}
+		for i := range options {
+			o, p := &options[i], &paths[i]
+			if len(p.points) > 0 && (next.IsZero() || p.points[0].At.Before(next)) {
+				next = p.points[0].At
+			}
+			if w := float64(p.price) / o.Rate; p.known && (o.Bid == 0 || p.price <= o.Bid) && w < perWork {
+				best, perWork = i, w
+			}
+		}
+		if best >= 0 {
+			rate := options[best].Rate * float64(options[best].Machines)
+			done := work
+			if !next.IsZero() {
+				done = min(work, rate*next.Sub(now).Hours())
+			}
+			spent += done * perWork
+			if work -= done; work <= 0 {
+				return market.USD(spent), true
+			}
+		}
+		if next.IsZero() {
+			return 0, false
+		}
+		for i := range paths {
+			p := &paths[i]
+			for len(p.points) > 0 && !p.points[0].At.After(next) {
+				p.price, p.known, p.points = p.points[0].Price, true, p.points[1:]
+			}
+		}
+		now = next
+	}
+}

@@ -1,0 +1,156 @@
+package sweep
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/market/hazard"
+	"github.com/tierml/tierml/sim"
+)
+
+// Evictions says how often machines are taken where prices do not tell, as nobody bids. The zero value goes by what is known of
+// each pool.
+type Evictions struct {
+	None  bool
+	Month float64 // the share of a pool's machines evicted in a month, whatever is known of them; 0 = what is known
+	// Recordings of availability, made at other times and places, are laid over the pools: which pool gets which, and from where in it,
+	// is drawn by the seed.
+	Recordings []*market.Availability
+}
+
+// ParseEvictions reads "auto", "none", a share of machines in a month, such as "10%", or the names of recordings of availability.
+func ParseEvictions(words []string) (e Evictions, err error) {
+	if len(words) == 1 {
+		switch percent, share := strings.CutSuffix(words[0], "%"); {
+		case words[0] == "auto":
+			return e, nil
+		case words[0] == "none":
+			return Evictions{None: true}, nil
+		case share:
+			x, err := strconv.ParseFloat(percent, 64)
+			if err != nil || !(x >= 0) || x >= 100 {
+				return e, fmt.Errorf("evictions %q: write a share of machines in a month from 0%% to below 100%%", words[0])
+			}
+			return Evictions{None: x == 0, Month: x / 100}, nil
+		}
+	}
+	for _, file := range words {
+		r, err := ReadRecording(file, "any/any", SpotShare) // of whatever pool
+		if err != nil {
+			return e, fmt.Errorf("evictions %q: %w; write auto, none, a share of machines in a month such as 10%%, or recordings of availability", file, err)
+		}
+		e.Recordings = append(e.Recordings, r.Availability)
+	}
+	return e, nil
+}
+
+// Impose sets the evictions of a job's simulation. Pools whose availability is recorded have those of the recording. What is
+// told of all machines policies know as the Spot Instance Advisor's word.
+func (e Evictions) Impose(cfg *sim.Config) error {
+	cfg.Hazard = nil
+	if e.None || cfg.Rules.Terms().MaxBid > 0 { // where prices evict
+		return nil
+	}
+	if err := e.lay(cfg); err != nil {
+		return err
+	}
+	h := &hazard.Hazard{Seed: cfg.Seed}
+	all, pools := 0, map[string]int{} // by who tells of them
+	cfg.Pools = slices.Clone(cfg.Pools)
+	for i := range cfg.Pools {
+		c := &cfg.Pools[i]
+		if c.OnDemand() {
+			continue
+		}
+		all++
+		if e.Month > 0 {
+			c.Hints.Interruptions = bidding.Hint{Value: e.Month, At: cmp.Or(cfg.Start, time.Unix(0, 0))}
+		}
+		says := "by recordings of availability"
+		if c.Availability == nil {
+			p := hazard.Pool{Pool: c.Pool, Places: 2 * placesOf(cfg, c)} // a fleet and the one that takes its place
+			p.PerHour, says = e.rate(c)
+			h.Pools = append(h.Pools, p)
+		}
+		if pools[says]++; pools[says] == 1 {
+			h.Says = append(h.Says, says)
+		}
+	}
+	if len(h.Says) > 1 {
+		for i, says := range h.Says {
+			h.Says[i] = fmt.Sprintf("%s (%d of %d pools)", says, pools[says], all)
+		}
+	}
+	cfg.Hazard = h
+	return nil
+}
+
+// lay gives each spot pool one of the recordings, from the first price to the last. Each is used before any is used again.
+func (e Evictions) lay(cfg *sim.Config) (err error) {
+	if len(e.Recordings) == 0 {
+		return nil
+	}
+	var begin, end time.Time
+	for _, c := range cfg.Pools {
+		if first, ok := c.History.First(); ok && !c.OnDemand() && (begin.IsZero() || first.At.Before(begin)) {
+			begin = first.At
+		}
+		if last, ok := c.History.Last(); ok && !c.OnDemand() && last.At.After(end) {
+			end = last.At
+		}
+	}
+	random := rand.New(rand.NewPCG(cfg.Seed, 4))
+	cfg.Pools = slices.Clone(cfg.Pools)
+	var left []int
+	for i := range cfg.Pools {
+		c := &cfg.Pools[i]
+		if c.OnDemand() {
+			continue
+		}
+		if len(left) == 0 {
+			left = random.Perm(len(e.Recordings))
+		}
+		if c.Availability, err = laidOver(e.Recordings[left[0]], placesOf(cfg, c), begin, end.Add(time.Second), random.Float64()); err != nil {
+			return err
+		}
+		left = left[1:]
+	}
+	return nil
+}
+
+// rate is how often a machine of a pool is evicted in an hour, and who tells so.
+func (e Evictions) rate(c *bidding.Candidate) (perHour float64, says string) {
+	if e.Month > 0 {
+		return hazard.OfMonth(e.Month), fmt.Sprintf("%.4g %% of machines a month, as asked for", 100*e.Month)
+	}
+	if rate, told := c.Hints.EvictionsTold(); told {
+		return rate, "by the provider's word of each pool"
+	}
+	return hazard.Assumed(c.Pool.Provider)
+}
+
+// placesOf is how many machines of a pool satisfy what the job wants.
+func placesOf(cfg *sim.Config, c *bidding.Candidate) int {
+	if cfg.Want.VCPU > 0 {
+		return (cfg.Want.VCPU + c.Type.VCPU - 1) / max(c.Type.VCPU, 1)
+	}
+	return cmp.Or(cfg.Want.Machines, 1)
+}
+
+// WhyEvicted says in a sentence why and how often machines are taken in a simulation; empty where prices alone decide.
+func WhyEvicted(cfg *sim.Config) string {
+	switch {
+	case cfg.Hazard != nil && len(cfg.Hazard.Says) > 0:
+		return "Evictions for capacity: " + strings.Join(cfg.Hazard.Says, "; ") + "."
+	case cfg.Rules.Terms().MaxBid == 0:
+		return "Evictions for capacity: none. Prices do not tell of them."
+	}
+	return ""
+}
