@@ -77,7 +77,7 @@ var arrows = []arrow{
 		"adapters translate a provider's words, and know nothing of training"},
 	{below("fakecloud"), either(below("fakecloud", "market"), tooling),
 		"the fake cloud must not share a misunderstanding with our adapter, so it knows neither it nor the trainers"},
-	{exactly("sim"), either(exactly("market", "bidding", "provisioner", "ps", "tiers", "tiers/agent", "elasticity", "elasticity/restart", "elasticity/tempo", "sched", "cost", "tuner"), tooling),
+	{exactly("sim"), either(exactly("market", "market/hazard", "bidding", "provisioner", "ps", "tiers", "tiers/agent", "elasticity", "elasticity/restart", "elasticity/tempo", "sched", "cost", "tuner"), tooling),
 		"the simulator runs the deciding packages and never a shell"},
 }
 
