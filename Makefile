@@ -222,6 +222,11 @@ FIGURES ?=
 figures: ## figures 7-11 of the paper: up to 64 machines in network namespaces with shaped links (root; FIGURES=flags, docs/papers/figures.md)
 	$(GO) run ./test/trials figures $(FIGURES)
 
+.PHONY: jobs
+JOBS ?= 10
+jobs: ## EPS's figures 14-18 and Dorm's 6-9 over ten seeds, with intervals (JOBS=n seeds; docs/scheduler.md)
+	TIERML_SEEDS=$(JOBS) $(GO) test ./sim/jobs -run 'TestFiguresOf(EPS|Dorm)' -v -count=1 -timeout 60m
+
 .PHONY: golden
 golden: ## rewrite the expected output in testdata and docs/cli.md, to be read before it is committed
 	$(GO) test $$(grep -rl --include='*_test.go' 'flag.Bool("update"' . | xargs -n1 dirname | sort -u) -update

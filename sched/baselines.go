@@ -8,19 +8,27 @@ import (
 )
 
 // FIFO is first come, first served: jobs start as submitted and stay so. It is EPS's "default PS".
-type FIFO struct{}
+type FIFO struct {
+	// Backfill lets jobs behind one that does not fit start where they fit.
+	Backfill bool
+}
 
 // Name returns "fifo".
 func (FIFO) Name() string { return "fifo" }
 
 // Plan starts waiting jobs in order; the first that does not fit holds up those behind it.
-func (FIFO) Plan(s State) Plan {
+func (f FIFO) Plan(s State) Plan {
 	d := begin(s)
 	for _, c := range d.queued() {
-		if !d.startAsSubmitted(c) {
-			d.hold(c, fmt.Sprintf("waits: it asked for %s, and %d units are free", numbers(c.WantWorkers, c.WantServers), d.slots(c.Demand)))
-			break
+		if d.startAsSubmitted(c) {
+			continue
 		}
+		why := fmt.Sprintf("waits: it asked for %s, and %d units are free", numbers(c.WantWorkers, c.WantServers), d.slots(c.Demand))
+		if c.why = why; f.Backfill {
+			continue
+		}
+		d.hold(c, why)
+		break
 	}
 	return d.plan(s)
 }
@@ -37,14 +45,19 @@ func (d *drafts) hold(c *draft, why string) {
 
 // Priority is Litz's as EPS compares with it (section 6): a submitted job takes random numbers of workers from random jobs that have
 // given feedback and no higher priority. Servers stay. Where a number was too small more are drawn; where it was too large units stay idle.
-type Priority struct{}
+type Priority struct {
+	Most int // the worst in training beyond it are killed; 0 = none is
+}
 
 // Name returns "priority".
 func (Priority) Name() string { return "priority" }
 
 // Plan lets waiting jobs in.
-func (Priority) Plan(s State) Plan {
+func (p Priority) Plan(s State) Plan {
 	d := begin(s)
+	if p.Most > 0 {
+		d.keepBest(p.Most, Training)
+	}
 	for _, c := range d.queued() {
 		if d.startAsSubmitted(c) {
 			continue
@@ -84,8 +97,9 @@ func (d *drafts) takeAtRandom(c *draft, seed uint64) bool {
 }
 
 // KillWorst is Optimus's as EPS compares with it (section 6): when a submitted job does not fit, the job in training with the worst
-// feedback is checkpointed and killed, what it had is divided between it and the new one, and both run. What is free goes back to jobs
-// that run. All of this is by restarts.
+// feedback is checkpointed and killed, what it had and what is free is divided between it and the new one, and both run. The paper does not
+// say how: the new one gets the larger half, and a third of what it asked for at the least, as its feedback is what is waited for. What is
+// free later goes back to jobs that run. All of this is by restarts.
 type KillWorst struct {
 	Most int // as in H
 }
@@ -124,9 +138,13 @@ func (d *drafts) halve(c *draft, halved map[string]bool) bool {
 	slices.SortStableFunc(training, worse)
 	for _, v := range training {
 		all := v.Workers + v.Servers + d.slots(c.Demand) - c.Overhead
-		give := min(c.WantWorkers+c.WantServers, all/2)
+		want := c.WantWorkers + c.WantServers
+		give := min(want, max((all+1)/2, want/3))
 		workers, servers := split(give, c.WantWorkers, c.WantServers)
-		keepWorkers, keepServers := split(min(all-give, v.Workers+v.Servers), v.Workers, v.Servers)
+		keepWorkers, keepServers := split(all-give, v.Workers, v.Servers)
+		if v.MostWorkers > 0 {
+			keepWorkers = min(keepWorkers, v.MostWorkers)
+		}
 		small := 2*(v.Workers+v.Servers) < c.WantWorkers+c.WantServers // both would crawl
 		if halved[v.ID] || small || workers < c.leastWorkers() || servers < c.leastServers() || keepWorkers < v.leastWorkers() || keepServers < v.leastServers() {
 			continue

@@ -74,15 +74,9 @@ type app struct {
 }
 
 func (o Dorm) problem(d *drafts, out map[string]bool) *problem {
-	p := &problem{}
+	p := &problem{total: d.total}
 	for _, h := range d.hosts {
 		p.caps = append(p.caps, h.Capacity)
-		for k, v := range h.Capacity {
-			if k == len(p.total) {
-				p.total = append(p.total, 0)
-			}
-			p.total[k] += v
-		}
 	}
 	old := 0
 	for _, c := range d.jobs {

@@ -81,7 +81,7 @@ func TestPaperDormBesideHiGHS(t *testing.T) {
 
 // checkP2 restates equations 6 to 9, 15 and 16 for a plan; where P2 has no answer nothing that runs may change.
 func checkP2(d Dorm, s State, p Plan) error {
-	if err := check(s, p); err != nil { // (6) to (9)
+	if err := Check(s, p); err != nil { // (6) to (9)
 		return err
 	}
 	resized, old, loss := 0, 0, 0.

@@ -7,9 +7,30 @@ import (
 	"slices"
 )
 
+// totalOf is what all hosts have; as long as a job's demand, also without hosts.
+func totalOf(hosts []Host, jobs []Job) Resources {
+	var total Resources
+	grow := func(n int) {
+		for len(total) < n {
+			total = append(total, 0)
+		}
+	}
+	for _, j := range jobs {
+		grow(len(j.Demand))
+	}
+	for _, h := range hosts {
+		grow(len(h.Capacity))
+		for k, v := range h.Capacity {
+			total[k] += v
+		}
+	}
+	return total
+}
+
 // drafts are the jobs of a state while a plan is made.
 type drafts struct {
 	hosts []Host
+	total Resources
 	free  []Resources // of each host
 	jobs  []*draft    // by ID
 }
@@ -28,7 +49,7 @@ func (p place) units() int { return p.workers + p.servers + p.overhead }
 
 // begin makes drafts of what there is now.
 func begin(s State) *drafts {
-	d := &drafts{hosts: s.Hosts}
+	d := &drafts{hosts: s.Hosts, total: totalOf(s.Hosts, s.Jobs)}
 	for _, h := range s.Hosts {
 		d.free = append(d.free, slices.Clone(h.Capacity))
 	}

@@ -57,7 +57,7 @@ func TestPaperPriorityTakesWorkersOnly(t *testing.T) {
 		s := onHosts(24, running("a", 8, 4, .5), running("b", 8, 4, .4), submitted(8, 4))
 		s.Seed = seed
 		p := Priority{}.Plan(s)
-		if err := check(s, p); err != nil {
+		if err := Check(s, p); err != nil {
 			t.Fatal(err)
 		}
 		for _, g := range p.Grants[:2] {
@@ -143,7 +143,7 @@ func TestPaperASHA(t *testing.T) {
 	promoted := map[string]int{}
 	for range 60 {
 		p := ASHA{}.Plan(s)
-		if err := check(s, p); err != nil {
+		if err := Check(s, p); err != nil {
 			t.Fatal(err)
 		}
 		busy := 0
@@ -229,7 +229,7 @@ func TestEveryPlan(t *testing.T) {
 			for i := range 1500 {
 				s := randomState(r)
 				plan := p.Plan(s)
-				if err := check(s, plan); err != nil {
+				if err := Check(s, plan); err != nil {
 					t.Fatalf("state %d: %v\n%+v", i, err, s)
 				}
 				slices.Reverse(s.Jobs)
@@ -238,6 +238,20 @@ func TestEveryPlan(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// With no hosts at all, as between two evictions, every job waits or is paused.
+func TestNoHosts(t *testing.T) {
+	for _, p := range policies {
+		s := onHosts(24, running("a", 8, 4, .5), running("b", 4, 2, 0), submitted(8, 4))
+		s.Hosts = nil
+		for i := range s.Jobs {
+			s.Jobs[i].Workers, s.Jobs[i].Servers, s.Jobs[i].Where = 0, 0, nil
+		}
+		if err := Check(s, p.Plan(s)); err != nil {
+			t.Errorf("%s: %v", p.Name(), err)
+		}
 	}
 }
 
@@ -253,4 +267,12 @@ func TestByName(t *testing.T) {
 	if _, err := ByName("fifa"); err == nil || !strings.Contains(err.Error(), "did you mean fifo?") {
 		t.Error(err)
 	}
+}
+
+func cluster(count int, capacity ...float64) []Host {
+	var hosts []Host
+	for i := range count {
+		hosts = append(hosts, Host{ID: fmt.Sprintf("h%03d", i), Capacity: capacity})
+	}
+	return hosts
 }

@@ -17,15 +17,9 @@ type targets struct {
 type numbersOf struct{ workers, servers int }
 
 func newTargets(d *drafts) *targets {
-	t := &targets{real: d, empty: &drafts{hosts: d.hosts}, jobs: map[string]*draft{}}
+	t := &targets{real: d, empty: &drafts{hosts: d.hosts, total: d.total}, jobs: map[string]*draft{}, total: d.total}
 	for _, h := range d.hosts {
 		t.empty.free = append(t.empty.free, slices.Clone(h.Capacity))
-		if t.total == nil {
-			t.total = make(Resources, len(h.Capacity))
-		}
-		for k, v := range h.Capacity {
-			t.total[k] += v
-		}
 	}
 	for _, c := range d.jobs {
 		j := &draft{Job: c.Job, host: make([]place, len(d.hosts))}

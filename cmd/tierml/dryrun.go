@@ -40,6 +40,7 @@ type dryRunOptions struct {
 	evict    []string
 	format   string
 	deadline deadlineOptions
+	shared   jobsOptions
 	noOracle bool
 	fleet    fleetOptions
 	// checkpoint is as in the job file, by name.
@@ -62,13 +63,21 @@ many hours of the on-demand fleet, with its cloud's timing. Prices are the job's
 the report of a single start.
 
 With --availability there is no job file: one fleet does --hours of work (24) by a deadline, on recordings of when spot
-machines were available.`,
+machines were available. With --jobs there is none either: many jobs share machines, and --scheduler compares who gets how many.`,
 		Example: `  tierml dry-run examples/demo.yaml
   tierml dry-run examples/demo.yaml --hours 2,8,20 --starts 200
   tierml dry-run job.yaml --trace prices.csv.gz --rules ec2-now --policy tierml --hours 8 --starts every -o json
-  tierml dry-run --availability us-west-2a_v100_1.json.gz --starts every`,
-		Args: o.deadline.args,
+  tierml dry-run --availability us-west-2a_v100_1.json.gz --starts every
+  tierml dry-run --jobs sweep:75:3m --scheduler fifo,kill,h,feedback --starts 10
+  tierml dry-run --jobs arrivals.csv --runtimes runtimes.csv --group 7f04ca --trace prices.csv.gz --catalog types.csv --vcpu 256`,
+		Args: o.args,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.shared.jobs != "" {
+				if !cmd.Flags().Changed("policy") {
+					o.policies = []string{"on-demand", "cost-per-work"}
+				}
+				return o.shareJobs(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			}
 			if len(o.deadline.availability) > 0 {
 				if !cmd.Flags().Changed("policy") {
 					o.policies = []string{"deadline", "uniform-progress"}
@@ -97,6 +106,7 @@ machines were available.`,
 	f.Uint64Var(&o.seed, "seed", 1, "seed of random starts: equal seeds give equal figures")
 	outputFlag(cmd, &o.format, formatHTML)
 	o.deadline.addFlags(cmd)
+	o.shared.addFlags(cmd)
 	return cmd
 }
 

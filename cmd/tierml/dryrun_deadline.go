@@ -38,13 +38,15 @@ func (o *deadlineOptions) addFlags(cmd *cobra.Command) {
 	f.Float64Var(&o.spotShare, "spot-share", sweep.SpotShare, "with --availability: spot price as a `share` of the on-demand price, where none was recorded")
 }
 
-// args wants a job file, or recordings in its place.
-func (o *deadlineOptions) args(cmd *cobra.Command, args []string) error {
-	if len(o.availability) == 0 {
+// args wants a job file, or recordings or arrivals in its place.
+func (o *dryRunOptions) args(cmd *cobra.Command, args []string) error {
+	switch instead := len(o.deadline.availability) > 0; {
+	case instead && o.shared.jobs != "":
+		return errors.New("--availability is for one job, and --jobs for many: write one of them")
+	case !instead && o.shared.jobs == "":
 		return oneJobFile(cmd, args)
-	}
-	if len(args) > 0 {
-		return errors.New("--availability runs jobs of its own: leave the job file out")
+	case len(args) > 0:
+		return errors.New("--availability and --jobs run jobs of their own: leave the job file out")
 	}
 	return nil
 }

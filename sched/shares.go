@@ -1,0 +1,16 @@
+package sched
+
+import "math"
+
+// Unfairness is Dorm's loss of fairness (equation 2 and constraint 11): how far the jobs' dominant shares are from those that weighted DRF
+// gives them on all hosts as one pool, summed. A job that waits has all of its fair share lost; without that, letting jobs wait looks fair.
+func Unfairness(s State) float64 {
+	if len(s.Hosts) == 0 {
+		return 0
+	}
+	sum := 0.
+	for _, a := range (Dorm{}).problem(begin(s), nil).apps {
+		sum += math.Abs(a.share*float64(a.holds) - a.fair)
+	}
+	return sum
+}

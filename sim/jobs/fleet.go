@@ -1,0 +1,318 @@
+package jobs
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/sched"
+)
+
+// Market is where the machines of all jobs together come from. How many vCPUs are wanted follows one rule: as many as the jobs that are
+// there asked for, or as they could use while a vCPU costs at most Widen of the on-demand price; at least Least and at most Most.
+// Which pools they come from, and at what bids, is the policy's. A machine that is too many goes when its paid time ends.
+type Market struct {
+	Start time.Time // second 0
+	Pools []bidding.Candidate
+	// Policy buys in them; nil = machines of OnDemand, which nobody takes back.
+	Policy   bidding.Policy
+	OnDemand Offer
+	Rules    market.RuleBook
+
+	Least, Most int // vCPUs
+	Widen       float64
+	Boot        time.Duration // from the purchase until a machine works
+	AskEvery    time.Duration
+	// Reliable machines hold the jobs' state all the time: what they cost an hour.
+	Reliable market.USD
+}
+
+// Offer is an on-demand pool.
+type Offer struct {
+	Pool market.Pool
+	Type market.InstanceType
+}
+
+// Bill is what the machines cost.
+type Bill struct {
+	Machines, Evictions int
+	Transient, Reliable market.USD // for the machines that the jobs shared, and those that held their state
+	VCPUHours           float64    // bought, from when machines worked
+}
+
+// Total is all of it.
+func (b Bill) Total() market.USD { return b.Transient + b.Reliable }
+
+// machine is one that was bought.
+type machine struct {
+	id      string
+	kind    market.InstanceType
+	history *market.History
+	usage   market.Usage
+	ready   float64 // from when it works
+	taken   float64 // when it is taken back; +Inf = not
+	leaves  float64 // when it is given back; +Inf = not yet
+	up      bool    // it works
+}
+
+type fleet struct {
+	*Market
+	machines []*machine // not gone; in the order of purchase
+	asked    float64    // when the policy is asked again
+	want     int
+	bill     Bill
+}
+
+func newFleet(m *Market) (*fleet, error) {
+	if m.Most < 1 || m.Least > m.Most || m.AskEvery <= 0 || m.Rules == nil {
+		return nil, errors.New("the market needs a number of vCPUs, a rule book, and a time after which its policy is asked again")
+	}
+	if m.Policy == nil && m.OnDemand.Type.VCPU < 1 {
+		return nil, errors.New("the market has no on-demand machines")
+	}
+	return &fleet{Market: m}, nil
+}
+
+func (f *fleet) at(second float64) time.Time {
+	return f.Start.Add(time.Duration(math.Floor(second)) * time.Second)
+}
+
+func (f *fleet) second(t time.Time) float64 { return t.Sub(f.Start).Seconds() }
+
+func (f *fleet) next() float64 {
+	next := f.asked
+	for _, m := range f.machines {
+		if !m.up {
+			next = min(next, m.ready)
+		}
+		next = min(next, m.taken, m.leaves)
+	}
+	return next
+}
+
+// step brings the fleet to now. It gives the hosts that are gone, and whether there are others than before.
+func (f *fleet) step(now float64, demand func() (asked, most float64)) (lost map[string]bool, changed bool, err error) {
+	lost = map[string]bool{}
+	var stay []*machine
+	for _, m := range f.machines {
+		switch {
+		case m.taken <= now+instant, m.leaves <= now+instant:
+			by := market.ByUser
+			if m.taken <= m.leaves {
+				by = market.ByProvider
+				f.bill.Evictions++
+				f.asked = now
+			}
+			if m.up {
+				lost[m.id], changed = true, true
+			}
+			if err := f.pay(m, min(m.taken, m.leaves), by); err != nil {
+				return nil, false, err
+			}
+			continue
+		case !m.up && m.ready <= now+instant:
+			m.up, changed = true, true
+		}
+		stay = append(stay, m)
+	}
+	f.machines = stay
+	if want := f.wanted(now, demand); want != f.want || f.asked <= now+instant {
+		f.want = want
+		f.ask(now)
+	}
+	return lost, changed, nil
+}
+
+// wanted is how many vCPUs there should be.
+func (f *fleet) wanted(now float64, demand func() (asked, most float64)) int {
+	asked, most := demand()
+	if f.Widen > 0 && most > asked && f.cheap(now) {
+		asked = most
+	}
+	return min(max(int(math.Ceil(asked)), f.Least), f.Most)
+}
+
+// cheap reports whether some pool's vCPUs cost at most Widen of what they cost on demand.
+func (f *fleet) cheap(now float64) bool {
+	for i := range f.Pools {
+		price, known := f.Pools[i].History.At(f.at(now))
+		if known && float64(price) <= f.Widen*float64(f.Pools[i].Type.OnDemand) {
+			return true
+		}
+	}
+	return false
+}
+
+// ask buys and gives back.
+func (f *fleet) ask(now float64) {
+	f.asked = now + f.AskEvery.Seconds()
+	if f.Policy == nil {
+		for held := f.held(); held < f.want; held += f.OnDemand.Type.VCPU {
+			f.buy(now, f.OnDemand.Pool, f.OnDemand.Type, market.Constant(f.OnDemand.Type.OnDemand), 0, math.Inf(1))
+		}
+		f.trim(now)
+		return
+	}
+	plan := bidding.Ask(f.Policy, f.state(now))
+	if again := f.second(plan.AskAgain); !plan.AskAgain.IsZero() && again > now {
+		f.asked = min(f.asked, again)
+	}
+	for _, a := range plan.Acquire {
+		f.acquire(now, a)
+	}
+	ready := now
+	if plan.Switch != nil {
+		ready += f.Boot.Seconds()
+	}
+	for _, r := range plan.Release {
+		n := 0
+		for _, m := range slices.Backward(f.machines) {
+			if r.Of(m.usage.Pool, m.usage.Start) && (r.Count == 0 || n < r.Count) {
+				m.leaves = min(m.leaves, f.paidUntil(m, ready))
+				n++
+			}
+		}
+	}
+	f.trim(now)
+}
+
+// held is the vCPUs of machines that stay.
+func (f *fleet) held() (vcpus int) {
+	for _, m := range f.machines {
+		if math.IsInf(m.leaves, 1) {
+			vcpus += m.kind.VCPU
+		}
+	}
+	return vcpus
+}
+
+// trim gives machines back that are too many, the youngest first, when their paid time ends before the fleet is looked at again.
+func (f *fleet) trim(now float64) {
+	surplus := f.held() - f.want
+	for _, m := range slices.Backward(f.machines) {
+		until := f.paidUntil(m, now)
+		if math.IsInf(m.leaves, 1) && m.kind.VCPU <= surplus && until < now+f.AskEvery.Seconds() {
+			m.leaves = until
+			surplus -= m.kind.VCPU
+		}
+	}
+}
+
+// spare is how long before its paid time is over a machine is given back.
+const spare = 30.
+
+// paidUntil is when what is paid for a machine at a time is over.
+func (f *fleet) paidUntil(m *machine, now float64) float64 {
+	increment := f.Rules.Terms().Increment.Seconds()
+	if increment == 0 {
+		return now
+	}
+	age := now - f.second(m.usage.Start)
+	return max(now, now-age+(math.Floor((age+spare)/increment)+1)*increment-spare)
+}
+
+func (f *fleet) acquire(now float64, a bidding.Acquire) {
+	i := slices.IndexFunc(f.Pools, func(c bidding.Candidate) bool { return c.Pool == a.Pool })
+	if i < 0 {
+		return
+	}
+	c := &f.Pools[i]
+	bid, taken := a.Bid, math.Inf(1)
+	if c.OnDemand() {
+		bid = 0
+	} else {
+		crossing, crosses := c.History.FirstAbove(f.at(now), bid)
+		if crosses && !crossing.After(f.at(now)) {
+			return // the price is above the bid: nothing is sold
+		}
+		if crosses {
+			taken = f.second(crossing)
+		}
+		if life := f.Rules.Terms().MaxLife; life > 0 {
+			taken = min(taken, now+life.Seconds())
+		}
+	}
+	for range a.Count {
+		f.buy(now, c.Pool, c.Type, c.History, bid, taken)
+	}
+}
+
+func (f *fleet) buy(now float64, pool market.Pool, kind market.InstanceType, history *market.History, bid market.USD, taken float64) {
+	f.machines = append(f.machines, &machine{
+		id: fmt.Sprintf("m%05d", f.bill.Machines), kind: kind, history: history, usage: market.Usage{Pool: pool, Bid: bid, Start: f.at(now)},
+		ready: now + f.Boot.Seconds(), taken: taken, leaves: math.Inf(1),
+	})
+	f.bill.Machines++
+}
+
+// state is what the policy may look at.
+func (f *fleet) state(now float64) bidding.State {
+	at := f.at(now)
+	terms := f.Rules.Terms()
+	s := bidding.State{Now: at, Want: bidding.Want{VCPU: f.want}, StepsOnly: true,
+		Job: bidding.Job{Started: f.Start, Upkeep: f.Reliable, Startup: f.Boot, Notice: terms.Notice, Leave: time.Duration(spare) * time.Second, Terms: terms}}
+	for _, c := range f.Pools {
+		if !c.OnDemand() {
+			c.History = c.History.Until(at)
+		}
+		s.Pools = append(s.Pools, c)
+	}
+	for _, m := range f.machines {
+		a := bidding.Allocation{Pool: m.usage.Pool, Bid: m.usage.Bid, Launch: m.usage.Start, Draining: !math.IsInf(m.leaves, 1)}
+		i := slices.IndexFunc(s.Held, func(h bidding.Allocation) bool {
+			return h.Pool == a.Pool && h.Launch.Equal(a.Launch) && h.Bid == a.Bid && h.Draining == a.Draining
+		})
+		if i < 0 {
+			i = len(s.Held)
+			s.Held = append(s.Held, a)
+		}
+		s.Held[i].Count++
+		if m.up {
+			s.Held[i].Ready++
+		}
+	}
+	bidding.SortHeld(s.Held)
+	return s
+}
+
+// pay bills a machine that ends.
+func (f *fleet) pay(m *machine, end float64, by market.EndedBy) error {
+	m.usage.End, m.usage.EndedBy = f.at(end), by
+	if by == market.ByProvider { // it is gone when its notice is over; its jobs' work is handed over meanwhile
+		m.usage.End = m.usage.End.Add(f.Rules.Terms().Notice)
+	}
+	charges, err := f.Rules.Charges(m.usage, m.history, m.usage.End)
+	if err != nil {
+		return fmt.Errorf("the bill of a machine of %s: %w", m.usage.Pool, err)
+	}
+	f.bill.Transient += market.Total(charges)
+	f.bill.VCPUHours += max(0, end-m.ready) / 3600 * float64(m.kind.VCPU)
+	return nil
+}
+
+// close ends all machines.
+func (f *fleet) close(now float64) (Bill, error) {
+	for _, m := range f.machines {
+		if err := f.pay(m, now, market.ByUser); err != nil {
+			return Bill{}, err
+		}
+	}
+	f.bill.Reliable = market.USD(math.Round(float64(f.Reliable) * now / 3600))
+	return f.bill, nil
+}
+
+// hosts are the machines that work.
+func (f *fleet) hosts() (all []sched.Host) {
+	for _, m := range f.machines {
+		if m.up {
+			all = append(all, sched.Host{ID: m.id, Capacity: sched.Resources{float64(m.kind.VCPU)}})
+		}
+	}
+	slices.SortFunc(all, func(a, b sched.Host) int { return cmp.Compare(a.ID, b.ID) })
+	return all
+}

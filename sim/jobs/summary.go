@@ -1,0 +1,107 @@
+package jobs
+
+import (
+	"math"
+	"slices"
+
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/sched"
+)
+
+// Summary is a result in figures. Times are in seconds; NaN = no job came so far.
+type Summary struct {
+	Jobs, Finished, Killed int
+	Mean, P95, LeastMean   float64 // from arrival to the end of finished jobs, and a lower bound of the mean
+	Feedback, LeastBack    float64 // from arrival to the early feedback, mean, and a lower bound
+	Makespan               float64
+	Best                   float64 // when the job with the least loss ended, from the beginning
+	Unfair, MostUnfair     float64 // Dorm's loss of fairness, mean over time and at worst
+	Used                   float64 // of what the hosts had while they were there, summed over kinds
+	UnitHours              float64 // of workers and servers
+	Resizes                float64 // of a finished job, mean
+	Still                  float64 // share of jobs' running time in which they stood still
+	Bill                   Bill
+	LeastDollars           market.USD // 0 = the hosts are not bought
+}
+
+// Sum makes a result's figures.
+func Sum(cfg *Config, r *Result) Summary {
+	s := Summary{Jobs: len(r.Outcomes), Makespan: r.End, Bill: r.Bill, Best: math.NaN()}
+	var times, backs []float64
+	var done, fed []*Job
+	ran, still, resizes, least := 0., 0., 0., math.Inf(1)
+	for i := range r.Outcomes {
+		o := &r.Outcomes[i]
+		ran, still = ran+o.Ran, still+o.Still
+		if o.Killed {
+			s.Killed++
+		}
+		if !math.IsNaN(o.Feedback) {
+			backs, fed = append(backs, o.Feedback-o.Job.Arrives), append(fed, o.Job)
+		}
+		if !o.Finished() {
+			continue
+		}
+		resizes += float64(o.Resized)
+		times, done = append(times, o.Ended-o.Job.Arrives), append(done, o.Job)
+		if o.Job.Loss < least {
+			least, s.Best = o.Job.Loss, o.Ended
+		}
+	}
+	total := cfg.most()
+	s.Finished = len(done)
+	s.Mean, s.P95 = mean(times), percentile(times, .95)
+	s.LeastMean = LeastTimes(total, done, func(j *Job) float64 { return j.Total })
+	s.Feedback, s.LeastBack = mean(backs), LeastTimes(total, fed, func(j *Job) float64 { return j.Feedback })
+	s.Resizes, s.Still = resizes/float64(len(done)), still/ran
+	seconds := 0.
+	for _, span := range r.Spans {
+		d := span.To - span.From
+		seconds += d
+		s.Unfair, s.Used, s.UnitHours = s.Unfair+d*span.Unfair, s.Used+d*span.Used, s.UnitHours+d*float64(span.Units)/3600
+		s.MostUnfair = max(s.MostUnfair, span.Unfair)
+	}
+	s.Unfair, s.Used = s.Unfair/seconds, s.Used/seconds
+	if cfg.Market != nil {
+		s.Used = s.UnitHours * unitSize(cfg.Jobs) / r.Bill.VCPUHours
+		s.LeastDollars = cfg.Market.LeastDollars(r)
+	}
+	return s
+}
+
+// unitSize is the first resource that a unit takes; jobs on bought machines have units of one size.
+func unitSize(jobs []Job) float64 { return jobs[0].Demand[0] }
+
+// most is what the hosts have, or may have.
+func (c *Config) most() sched.Resources {
+	if c.Market != nil {
+		return sched.Resources{float64(c.Market.Most)}
+	}
+	var total sched.Resources
+	for _, h := range c.Hosts {
+		for k, v := range h.Capacity {
+			if k == len(total) {
+				total = append(total, 0)
+			}
+			total[k] += v
+		}
+	}
+	return total
+}
+
+func mean(x []float64) float64 {
+	sum := 0.
+	for _, v := range x {
+		sum += v
+	}
+	return sum / float64(len(x))
+}
+
+// percentile is by nearest rank.
+func percentile(x []float64, p float64) float64 {
+	if len(x) == 0 {
+		return math.NaN()
+	}
+	sorted := slices.Sorted(slices.Values(x))
+	return sorted[min(int(math.Ceil(p*float64(len(x))))-1, len(x)-1)]
+}

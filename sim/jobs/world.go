@@ -1,0 +1,438 @@
+package jobs
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/tierml/tierml/sched"
+)
+
+// Run simulates until every job is gone.
+func Run(cfg Config) (Result, error) {
+	w, err := newWorld(&cfg)
+	if err != nil {
+		return Result{}, err
+	}
+	for len(w.coming)+len(w.present) > 0 && !w.idle() {
+		next := w.next()
+		if cfg.Horizon > 0 && next > cfg.Horizon {
+			w.pass(cfg.Horizon)
+			w.result.GivenUp = true
+			break
+		}
+		if math.IsInf(next, 1) {
+			w.result.GivenUp = true // nothing can happen to those that wait
+			break
+		}
+		w.pass(next)
+		if err := w.happen(); err != nil {
+			return Result{}, err
+		}
+		if w.now >= w.planAt {
+			if err := w.plan(); err != nil {
+				return Result{}, err
+			}
+		}
+	}
+	return w.finish()
+}
+
+// job is a Job on its way.
+type job struct {
+	state sched.Job
+	of    *Job
+	out   *Outcome
+
+	done   float64
+	still  float64 // seconds that it stands still from now on
+	clock  float64 // seconds, with what it has
+	alike  float64 // clocks done with what it has
+	fedUp  bool    // its feedback is there
+	rungs  []float64
+	lapsed bool // it had units and waits
+}
+
+type world struct {
+	cfg     *Config
+	now     float64
+	coming  []*job // by arrival
+	present []*job // by arrival
+	byID    map[string]*job
+	hosts   []sched.Host
+	fleet   *fleet // nil = the hosts are fixed
+	total   sched.Resources
+	past    [][]float64
+	rungs   bool
+	planned float64 // when the last plan was made
+	planAt  float64 // when the next one is due
+	result  Result
+	span    Span // since the last change
+}
+
+func newWorld(cfg *Config) (*world, error) {
+	w := &world{cfg: cfg, byID: map[string]*job{}, hosts: cfg.Hosts, planned: math.Inf(-1), planAt: math.Inf(1)}
+	if len(cfg.Jobs) == 0 {
+		return nil, errors.New("there are no jobs")
+	}
+	_, w.rungs = cfg.Policy.(sched.ASHA)
+	w.result.Outcomes = make([]Outcome, len(cfg.Jobs))
+	for i := range cfg.Jobs {
+		j := &cfg.Jobs[i]
+		if j.Clock.Seconds(max(j.Workers, 1), j.Servers) <= 0 || j.Total <= 0 || j.Workers < 1 || w.byID[j.ID] != nil {
+			return nil, fmt.Errorf("job %s: it needs a name of its own, a worker, clocks, and a time for each", j.ID)
+		}
+		out := &w.result.Outcomes[i]
+		*out = Outcome{Job: j, Began: math.NaN(), Feedback: math.NaN(), Ended: math.NaN()}
+		w.byID[j.ID] = &job{of: j, out: out, state: sched.Job{
+			ID: j.ID, Group: j.Group, Phase: sched.Queued, Arrived: j.Arrives, Deadline: j.Deadline, Weight: j.Weight, Priority: j.Priority,
+			Demand: j.Demand, Overhead: j.Overhead, WantWorkers: j.Workers, WantServers: j.Servers, LeastWorkers: j.LeastWorkers, MostWorkers: j.MostWorkers, Total: j.Total,
+		}}
+		x := w.byID[j.ID]
+		x.fedUp = j.Feedback == 0
+		if w.rungs {
+			for at := j.Feedback; at > 0 && at < j.Total; at *= 3 {
+				x.rungs = append(x.rungs, at)
+			}
+		}
+		if cfg.Known {
+			x.state.Pace = samples(j)
+		}
+		w.coming = append(w.coming, x)
+	}
+	slices.SortStableFunc(w.coming, func(a, b *job) int { return cmp.Compare(a.of.Arrives, b.of.Arrives) })
+	if cfg.Market != nil {
+		var err error
+		if w.fleet, err = newFleet(cfg.Market); err != nil {
+			return nil, err
+		}
+	}
+	w.count()
+	return w, nil
+}
+
+// samples are a job's speeds at a few sizes.
+func samples(j *Job) (p sched.Pace) {
+	for _, at := range [][2]int{{1, 1}, {2, 1}, {4, 1}, {4, 4}, {8, 4}, {16, 4}} {
+		workers, servers := at[0], min(at[1], j.Servers)
+		if j.MostWorkers == 0 || workers <= j.MostWorkers {
+			p = append(p, sched.Measured{Workers: workers, Servers: servers, Speed: 1 / j.Clock.Seconds(workers, servers)})
+		}
+	}
+	return p
+}
+
+// runs reports whether it holds units.
+func (j *job) runs() bool { return j.state.Phase == sched.Feedback || j.state.Phase == sched.Training }
+
+// idle reports whether all that is left was paused by the policy and is never taken up again.
+func (w *world) idle() bool {
+	return len(w.coming) == 0 && math.IsInf(w.planAt, 1) && !slices.ContainsFunc(w.present, func(j *job) bool { return j.state.Phase != sched.Paused })
+}
+
+// target is the clock at which something happens next.
+func (j *job) target() float64 {
+	switch {
+	case len(j.rungs) > 0 && j.state.Until < len(j.rungs):
+		return j.rungs[j.state.Until]
+	case !j.fedUp:
+		return j.of.Feedback
+	}
+	return j.of.Total
+}
+
+func (j *job) due(now float64) float64 {
+	if !j.runs() || len(j.state.Rungs) > j.state.Until { // at a rung it stands until the policy has spoken
+		return math.Inf(1)
+	}
+	return now + j.still + max(0, j.target()-j.done)*j.clock
+}
+
+// next is when something happens.
+func (w *world) next() float64 {
+	next := w.planAt
+	if len(w.coming) > 0 {
+		next = min(next, w.coming[0].of.Arrives)
+	}
+	for _, j := range w.present {
+		next = min(next, j.due(w.now))
+	}
+	if w.fleet != nil {
+		next = min(next, w.fleet.next())
+	}
+	return max(next, w.now)
+}
+
+// instant is what times may be off by and still be one, in seconds.
+const instant = 1e-6
+
+// pass lets time go by.
+func (w *world) pass(until float64) {
+	seconds := until - w.now
+	for _, j := range w.present {
+		if !j.runs() {
+			continue
+		}
+		still := min(seconds, j.still)
+		j.still -= still
+		clocks := (seconds - still) / j.clock
+		j.done += clocks
+		j.alike += clocks
+		j.out.Ran += seconds
+		j.out.Still += still
+	}
+	w.now = until
+}
+
+// happen takes in all that happens now.
+func (w *world) happen() error {
+	changed := false
+	for len(w.coming) > 0 && w.coming[0].of.Arrives <= w.now+instant {
+		w.present = append(w.present, w.coming[0])
+		w.coming = w.coming[1:]
+		changed = true
+	}
+	for _, j := range w.present {
+		if j.due(w.now) <= w.now+instant {
+			w.reach(j)
+			changed = true
+		}
+	}
+	w.leave()
+	if w.fleet != nil {
+		lost, others, err := w.fleet.step(w.now, w.asked)
+		if err != nil {
+			return err
+		}
+		if others {
+			w.lose(lost)
+			w.hosts = w.fleet.hosts()
+			w.count()
+			changed = true
+		}
+	}
+	if changed {
+		w.planAt = min(w.planAt, max(w.now, w.planned+w.cfg.PlanEvery))
+		if w.planAt > w.now {
+			w.mark()
+		}
+	}
+	return nil
+}
+
+// reach does what a job's target brings.
+func (w *world) reach(j *job) {
+	target := j.target()
+	j.done = max(j.done, target)
+	if len(j.rungs) > 0 && j.state.Until < len(j.rungs) {
+		j.state.Rungs = append(j.state.Rungs, j.of.Loss)
+	}
+	if !j.fedUp {
+		j.fedUp, j.out.Feedback = true, w.now
+		j.state.Phase, j.state.Loss = sched.Training, j.of.Loss
+		if !j.of.Leaves {
+			return
+		}
+	}
+	if j.of.Leaves || target == j.of.Total {
+		j.out.Ended = w.now
+	}
+}
+
+// leave forgets jobs that have ended.
+func (w *world) leave() {
+	w.present = slices.DeleteFunc(w.present, func(j *job) bool {
+		if math.IsNaN(j.out.Ended) {
+			return false
+		}
+		for rung, loss := range j.state.Rungs {
+			if rung == len(w.past) {
+				w.past = append(w.past, nil)
+			}
+			w.past[rung] = append(w.past[rung], loss)
+		}
+		return true
+	})
+}
+
+// asked is how many units the jobs that are there asked for, and how many they could use, in the first kind of resource.
+func (w *world) asked() (asked, most float64) {
+	for _, j := range w.present {
+		if len(j.of.Demand) == 0 {
+			continue
+		}
+		units := j.of.Workers + j.of.Servers + j.of.Overhead
+		asked += float64(units) * j.of.Demand[0]
+		most += float64(units+max(j.of.MostWorkers-j.of.Workers, 0)) * j.of.Demand[0]
+	}
+	return asked, most
+}
+
+// lose takes hosts away. Jobs hand over what was there within the notice; one that is left with less than it can run with waits, its
+// state kept.
+func (w *world) lose(lost map[string]bool) {
+	for _, j := range w.present {
+		if !j.runs() || !slices.ContainsFunc(j.state.Where, func(p sched.Place) bool { return lost[p.Host] }) {
+			continue
+		}
+		j.out.Evicted++
+		over := 0
+		j.state.Workers, j.state.Servers = 0, 0
+		j.state.Where = slices.DeleteFunc(slices.Clone(j.state.Where), func(p sched.Place) bool { return lost[p.Host] })
+		for _, p := range j.state.Where {
+			j.state.Workers, j.state.Servers, over = j.state.Workers+p.Workers, j.state.Servers+p.Servers, over+p.Overhead
+		}
+		workers, servers := j.of.least()
+		if w.cfg.Gang || j.state.Workers < workers || j.state.Servers < servers || over < j.of.Overhead {
+			j.state.Phase, j.lapsed = sched.Queued, true
+			j.state.Workers, j.state.Servers, j.state.Where = 0, 0, nil
+			continue
+		}
+		j.sized()
+		j.still = max(j.still, w.cfg.Costs.Resize)
+	}
+}
+
+// sized is called when a job has other numbers than before.
+func (j *job) sized() {
+	j.clock, j.alike = j.of.Clock.Seconds(j.state.Workers, j.state.Servers), 0
+}
+
+// measure notes a job's speed once it has done a clock with what it has.
+func (j *job) measure() {
+	if !j.runs() || j.alike < 1 || j.clock <= 0 {
+		return
+	}
+	m := sched.Measured{Workers: j.state.Workers, Servers: j.state.Servers, Speed: 1 / j.clock}
+	if !slices.Contains(j.state.Pace, m) {
+		j.state.Pace = append(j.state.Pace, m)
+	}
+}
+
+func (w *world) state() sched.State {
+	s := sched.State{Now: w.now, Seed: w.cfg.Seed, Hosts: w.hosts, Past: w.past}
+	for _, j := range w.present {
+		j.state.Done = j.done
+		s.Jobs = append(s.Jobs, j.state)
+	}
+	return s
+}
+
+func (w *world) plan() error {
+	for _, j := range w.present {
+		j.measure()
+	}
+	w.planned, w.planAt = w.now, math.Inf(1)
+	s := w.state()
+	p := w.cfg.Policy.Plan(s)
+	if err := sched.Check(s, p); err != nil {
+		return fmt.Errorf("%s at second %.0f: %w", w.cfg.Policy.Name(), w.now, err)
+	}
+	w.result.Plans++
+	wait, changed := 0., 0
+	for _, g := range p.Grants {
+		switch g.Action {
+		case sched.Grow, sched.Shrink, sched.Move:
+			changed++
+		}
+		switch g.Action {
+		case sched.Shrink, sched.Move, sched.Pause:
+			wait = w.cfg.Costs.Release
+		}
+	}
+	w.result.Changed += changed
+	w.result.Most = max(w.result.Most, changed)
+	for _, g := range p.Grants {
+		w.apply(w.byID[g.Job], g, wait)
+	}
+	w.leave()
+	w.mark()
+	return nil
+}
+
+// apply carries a grant out; a job that begins waits for what others give up.
+func (w *world) apply(j *job, g sched.Grant, wait float64) {
+	if w.cfg.Saw != nil && g.Action != sched.Keep && g.Action != sched.Wait {
+		w.cfg.Saw(w.now, g)
+	}
+	before := [2]int{j.state.Workers, j.state.Servers}
+	switch g.Action {
+	case sched.Kill:
+		j.out.Ended, j.out.Killed = w.now, true
+	case sched.Start, sched.Resume:
+		j.still = wait + w.cfg.Costs.Start
+		if g.Action == sched.Resume || j.lapsed {
+			j.still = wait + w.cfg.Costs.Resume
+		}
+		j.state.Phase = sched.Feedback
+		if j.fedUp {
+			j.state.Phase = sched.Training
+		}
+		if math.IsNaN(j.out.Began) {
+			j.out.Began = w.now
+		}
+	case sched.Grow, sched.Shrink, sched.Move:
+		j.still = max(j.still, w.cfg.Costs.Resize)
+		j.out.Resized++
+	case sched.Pause:
+		j.state.Phase, j.lapsed = sched.Paused, true
+	}
+	j.state.Workers, j.state.Servers, j.state.Where, j.state.Until = g.Workers, g.Servers, g.Where, g.Until
+	if before != [2]int{g.Workers, g.Servers} {
+		j.sized()
+	}
+}
+
+// count adds up what the hosts have.
+func (w *world) count() {
+	w.total = nil
+	for _, h := range w.hosts {
+		for k, v := range h.Capacity {
+			if k == len(w.total) {
+				w.total = append(w.total, 0)
+			}
+			w.total[k] += v
+		}
+	}
+}
+
+// mark ends the span until now and begins another.
+func (w *world) mark() {
+	if w.now > w.span.From {
+		w.span.To = w.now
+		w.result.Spans = append(w.result.Spans, w.span)
+	}
+	next := Span{From: w.now, Unfair: sched.Unfairness(w.state())}
+	for _, j := range w.present {
+		switch {
+		case !j.runs():
+			next.Waiting++
+			continue
+		case j.fedUp:
+			next.Train++
+		default:
+			next.Feedback++
+		}
+		next.Units += j.state.Workers + j.state.Servers
+		for k, v := range j.of.Demand {
+			if w.total[k] > 0 {
+				next.Used += v * float64(j.state.Workers+j.state.Servers+j.of.Overhead) / w.total[k]
+			}
+		}
+	}
+	w.span = next
+}
+
+func (w *world) finish() (Result, error) {
+	w.mark()
+	w.result.End = w.now
+	if w.fleet != nil {
+		var err error
+		if w.result.Bill, err = w.fleet.close(w.now); err != nil {
+			return Result{}, err
+		}
+	}
+	return w.result, nil
+}
