@@ -41,16 +41,18 @@ type Config struct {
 	Marker  string // if set, only directories that hold a file of this name are complete
 }
 
-// Mirror writes the generations of one attempt. One goroutine uses it at a time.
+// Mirror writes the generations of one attempt. One goroutine saves at a time.
 type Mirror struct {
 	config Config
 	writer string // tells two writers of the same attempt apart
 	number uint64
-	kept   []*Manifest     // generations in the store that count, newest first, at most two
+	kept   []*Manifest // generations in the store that count, newest first, at most two
+	swept  bool        // what earlier attempts left behind is gone
+	rate   rate
+
+	mu     sync.Mutex
 	stored map[string]bool // chunks that the store has: those of kept, and what was sent since
 	looked map[string]look
-	swept  bool // what earlier attempts left behind is gone
-	rate   rate
 }
 
 // look is what a file was when it was read.
@@ -201,11 +203,13 @@ func (m *Mirror) tidy(ctx context.Context, dropped []*Manifest) error {
 			}
 		}
 	}
+	m.mu.Lock()
 	for c := range m.stored {
 		if !used[c] {
 			chunks[c] = true
 		}
 	}
+	m.mu.Unlock()
 	if !m.swept {
 		if err := m.leftovers(ctx, manifests, chunks, used); err != nil {
 			return err
@@ -221,13 +225,15 @@ func (m *Mirror) tidy(ctx context.Context, dropped []*Manifest) error {
 		g.Go(func() error { return blob.Remove(ctx, manifestName(m.config.Store, m.config.Key, name)) })
 	}
 	for _, c := range slices.Sorted(maps.Keys(chunks)) {
-		delete(m.stored, c)
 		g.Go(func() error { return blob.Remove(ctx, chunkName(m.config.Store, m.config.Key, c)) })
 	}
+	m.mu.Lock()
+	maps.DeleteFunc(m.stored, func(c string, _ bool) bool { return chunks[c] })
 	// Files that were read before may refer to chunks that are gone.
 	maps.DeleteFunc(m.looked, func(_ string, l look) bool {
 		return slices.ContainsFunc(l.entry.Chunks, func(c string) bool { return !m.stored[c] })
 	})
+	m.mu.Unlock()
 	if err := g.Wait(); err != nil {
 		return err
 	}

@@ -41,7 +41,6 @@ func unwanted(name string) bool {
 type pass struct {
 	*Mirror
 	what What
-	mu   sync.Mutex // guards stored while chunks are sent
 	sent atomic.Int64
 	left []string
 	open map[string]bool
@@ -168,7 +167,7 @@ func (p *pass) once(ctx context.Context, all map[string]fs.FileInfo) (entries []
 		if p.incomplete(name, info) {
 			continue
 		}
-		if l, ok := p.looked[name]; ok && unchanged(l.info, info) && l.at.Sub(info.ModTime()) > granular {
+		if l, ok := p.former(name); ok && unchanged(l.info, info) && l.at.Sub(info.ModTime()) > granular {
 			read[name] = &l
 			continue
 		}
@@ -196,7 +195,7 @@ func (p *pass) once(ctx context.Context, all map[string]fs.FileInfo) (entries []
 			p.left, torn = append(p.left, name), torn || l != nil
 			continue
 		}
-		p.looked[name] = *l
+		p.remember(name, *l)
 		entries = append(entries, l.entry)
 	}
 	if latest := p.Latest(); latest != nil {
@@ -206,7 +205,7 @@ func (p *pass) once(ctx context.Context, all map[string]fs.FileInfo) (entries []
 			}
 		}
 	}
-	maps.DeleteFunc(p.looked, func(name string, _ look) bool { return all[name] == nil })
+	p.forget(func(name string, _ look) bool { return all[name] == nil })
 	slices.SortFunc(entries, func(a, b Entry) int { return strings.Compare(a.Path, b.Path) })
 	return entries, torn, nil
 }
@@ -296,7 +295,28 @@ func (p *pass) send(ctx context.Context, hash string, part []byte) error {
 	return nil
 }
 
-// Unsent is about how many bytes a save would have to send now: at most those of all files that changed since they were read.
+// former is what a file was when it was read.
+func (m *Mirror) former(name string) (look, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l, ok := m.looked[name]
+	return l, ok
+}
+
+func (m *Mirror) remember(name string, l look) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.looked[name] = l
+}
+
+func (m *Mirror) forget(which func(string, look) bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.looked, which)
+}
+
+// Unsent is about how many bytes a save would have to send now: at most those of all files that changed since they were read. It may be asked for while a save
+// goes on.
 func (m *Mirror) Unsent() (bytes int64, err error) {
 	all, err := m.pass(What{}).list()
 	if err != nil {
@@ -306,7 +326,7 @@ func (m *Mirror) Unsent() (bytes int64, err error) {
 		if !info.Mode().IsRegular() {
 			continue
 		}
-		if l, ok := m.looked[name]; !ok || !unchanged(l.info, info) {
+		if l, ok := m.former(name); !ok || !unchanged(l.info, info) {
 			bytes += info.Size()
 		}
 	}
