@@ -137,10 +137,14 @@ lint: ## gofmt, go vet, staticcheck, errorlint
 .PHONY: check
 check: SEEDS = 8000
 check: FOR = 1m
-check: lint sessions test explore race test-awscli test-moto test-stores test-terraform test-metrics demo test-browser ## everything that .ci/run checks
+check: lint sessions test explore race test-awscli test-moto test-stores test-programs test-terraform test-metrics demo test-browser ## everything that .ci/run checks
+
+.PHONY: python
+python: # what the Python package's tests need beside Go (installs Debian's if it can)
+	@.ci/install python3:numpy python3 python3-numpy
 
 .PHONY: sessions
-sessions: # what the pages' shell examples need beside Go, for TestSessions (installs Debian's if it can)
+sessions: python # what the pages' shell examples need beside Go, for TestSessions (installs Debian's if it can)
 	@.ci/install /usr/bin/aws awscli
 	@.ci/install curl curl
 	@.ci/install jq jq
@@ -158,6 +162,11 @@ test-awscli: ## the fake cloud against the AWS command line (installs Debian's a
 .PHONY: test-moto
 test-moto: ## the EC2 adapter against moto, an EC2 that nobody here wrote (installs it in .cache)
 	@.ci/with-moto $(CACHE) .ci/test-without-skips -timeout 10m -run Moto ./providers/ec2/api
+
+.PHONY: test-programs
+test-programs: python ## the Python package with torch: the same model after interruptions, byte for byte (installs Debian's python3-torch if it can)
+	@.ci/install python3:torch python3-torch
+	TIERML_TORCH=1 .ci/test-without-skips -timeout 10m ./python
 
 .PHONY: test-stores
 test-stores: ## program, splits and checkpoints in object stores that nobody here wrote (builds versitygw in .cache)

@@ -102,7 +102,6 @@ func (p *progress) file(name string) {
 // kept is what the Python package says about the snapshot that it took last.
 type kept struct {
 	Round uint64 `json:"round"`
-	Step  int64  `json:"step"`
 }
 
 // readKept reports whether the program takes snapshots, and the last one.

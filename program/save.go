@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tierml/tierml/program/mirror"
@@ -42,25 +43,20 @@ func (s *supervisor) mirrored(now time.Time) {
 	if !s.due || s.saving != nil {
 		return
 	}
-	step, ready := s.snapshot()
-	if !ready {
+	if !s.ready() {
 		return
 	}
 	set := s.set
 	s.due, s.set = false, 0
-	s.begin(func(ctx context.Context) Event { return s.saveOnce(ctx, mirror.What{Step: step, Open: s.writing}, set) })
+	s.begin(func(ctx context.Context) Event { return s.saveOnce(ctx, mirror.What{Open: s.writing}, set) })
 }
 
-// snapshot reports whether there is something to save, and at which step. A program that takes snapshots is asked for one, which it takes at
-// its next step, and on all ranks at the same one; others are saved as they are.
-func (s *supervisor) snapshot() (step int64, ready bool) {
+// ready reports whether there is something to save. A program that takes snapshots is asked for one, which it takes at its next step, and on all
+// ranks at the same one; others are saved as they are.
+func (s *supervisor) ready() bool {
 	k, keeps := readKept(s.path("kept"))
-	if !keeps {
-		step, _, _ = s.progress.get()
-		return step, true
-	}
-	if k.Round >= s.request {
-		return k.Step, true
+	if !keeps || k.Round >= s.request {
+		return true
 	}
 	if s.written < s.request {
 		s.written = s.request
@@ -68,7 +64,19 @@ func (s *supervisor) snapshot() (step int64, ready bool) {
 			s.m.config.Log.Warn("ask for a snapshot", "err", err)
 		}
 	}
-	return 0, false
+	return false
+}
+
+// snapshot finds the step of the snapshot in what is saved: the newest of those that the Python package takes.
+func snapshot(entries []mirror.Entry) (step int64, ok bool) {
+	for _, e := range entries {
+		if name, found := strings.CutPrefix(e.Path, "tierml-"); e.Dir && found {
+			if n, err := strconv.ParseInt(name, 10, 64); err == nil {
+				step, ok = max(step, n), true
+			}
+		}
+	}
+	return step, ok
 }
 
 // begin saves beside the program. The result comes through the channel.
@@ -93,6 +101,8 @@ func (s *supervisor) finished(e Event) {
 // saveOnce makes a generation.
 func (s *supervisor) saveOnce(ctx context.Context, what mirror.What, set uint64) Event {
 	began := time.Now()
+	what.Step, _, _ = s.progress.get()
+	what.StepOf = snapshot
 	saved, err := s.mirror.Save(ctx, what)
 	if err != nil {
 		reason := err.Error()
@@ -101,7 +111,7 @@ func (s *supervisor) saveOnce(ctx context.Context, what mirror.What, set uint64)
 		}
 		return SaveFailed{Of: s.of(), Round: set, Reason: reason, Final: what.Last, TakenOver: errors.Is(err, mirror.ErrTakenOver)}
 	}
-	return Saved{Of: s.of(), Manifest: saved.Manifest, Digest: saved.Digest, Round: set, Step: what.Step, Bytes: saved.Bytes, Sent: saved.Sent,
+	return Saved{Of: s.of(), Manifest: saved.Manifest, Digest: saved.Digest, Round: set, Step: saved.Step, Bytes: saved.Bytes, Sent: saved.Sent,
 		Took: time.Since(began), Final: what.Last, Left: saved.Left}
 }
 
@@ -113,12 +123,8 @@ func (s *supervisor) saveLast(half func(string) bool) (left []string) {
 		}
 		s.finished(<-s.saving)
 	}
-	step, _, _ := s.progress.get()
-	if k, keeps := readKept(s.path("kept")); keeps {
-		step = k.Step
-	}
 	s.begin(func(ctx context.Context) Event {
-		return s.saveOnce(ctx, mirror.What{Step: step, Unfinished: half, Last: true}, 0)
+		return s.saveOnce(ctx, mirror.What{Unfinished: half, Last: true}, 0)
 	})
 	var late bool
 	var until <-chan time.Time

@@ -123,6 +123,7 @@ func (m *Mirror) Latest() *Manifest {
 // Saved is the result of a save.
 type Saved struct {
 	Manifest, Digest string
+	Step             int64
 	Bytes            int64    // of all files
 	Sent             int64    // bytes of new chunks
 	Left             []string // files that were being written: their former versions, if any, still count
@@ -131,6 +132,8 @@ type Saved struct {
 // What says what a save takes in.
 type What struct {
 	Step int64
+	// StepOf finds the step in what is saved, where it can be known from there. Nil = it cannot.
+	StepOf func([]Entry) (step int64, ok bool)
 	// Open returns the files that are open for writing, with their full names; true = only to append. They are not complete, unless they have
 	// been quiet for a while. Nil = unknown.
 	Open func() map[string]bool
@@ -159,6 +162,11 @@ func (m *Mirror) Save(ctx context.Context, what What) (Saved, error) {
 	}
 	sent := p.sent.Load()
 	next := &Manifest{Version: 1, Key: m.config.Key, Attempt: m.config.Attempt, Number: m.number + 1, Step: what.Step, Files: entries}
+	if what.StepOf != nil {
+		if step, ok := what.StepOf(entries); ok {
+			next.Step = step
+		}
+	}
 	text, digest, err := next.encode()
 	if err != nil {
 		return Saved{}, err
@@ -177,7 +185,7 @@ func (m *Mirror) Save(ctx context.Context, what What) (Saved, error) {
 		// The generation counts. What cannot be tidied up costs a little space, and the next save tries again.
 		_ = m.tidy(ctx, dropped)
 	}
-	return Saved{Manifest: next.Name(), Digest: digest, Bytes: next.Bytes(), Sent: sent, Left: p.left}, nil
+	return Saved{Manifest: next.Name(), Digest: digest, Step: next.Step, Bytes: next.Bytes(), Sent: sent, Left: p.left}, nil
 }
 
 // keep makes a generation the newest, and returns those that no longer count.

@@ -1,0 +1,317 @@
+"""Snapshots of a program's objects at step boundaries.
+
+A snapshot is a folder of two files: `graph`, a pickle of the objects without their large arrays, and `arrays`, the arrays' bytes one behind the
+other, always at the same places as long as shapes stay. So of a snapshot only the parts that changed need to be sent. It is written beside and
+renamed: it is there as a whole or not at all.
+"""
+
+import io
+import json
+import os
+import pickle
+import random
+import shutil
+import signal
+import sys
+import threading
+import time
+
+from . import reporting
+
+_ALIGN = 64  # bytes; arrays begin at multiples
+_SMALL = 1 << 10  # bytes; smaller arrays are pickled
+_NOTICE = (1 << 62) - 1  # the round of the last snapshot, larger than any other
+_FOLDER = "tierml-"
+
+
+def _torch():
+    return sys.modules.get("torch")
+
+
+def _numpy():
+    return sys.modules.get("numpy")
+
+
+class _Pickler(pickle.Pickler):
+    """Takes large arrays out of the graph."""
+
+    def __init__(self, file, arrays):
+        super().__init__(file, protocol=4)
+        self.arrays = arrays
+
+    def _put(self, raw):
+        self.arrays.write(b"\0" * (-self.arrays.tell() % _ALIGN))
+        at = self.arrays.tell()
+        self.arrays.write(raw)
+        return at
+
+    def persistent_id(self, obj):
+        torch, numpy = _torch(), _numpy()
+        if torch is not None and isinstance(obj, torch.Tensor) and obj.layout == torch.strided and not obj.is_quantized:
+            tensor = obj.detach().cpu().contiguous()
+            if tensor.numel() * tensor.element_size() < _SMALL:
+                return None
+            raw = tensor.reshape(-1).view(torch.uint8).numpy()
+            return ("torch", self._put(memoryview(raw)), str(tensor.dtype)[len("torch."):], tuple(tensor.shape), obj.requires_grad)
+        if numpy is not None and type(obj) is numpy.ndarray and not obj.dtype.hasobject and obj.nbytes >= _SMALL:
+            array = numpy.ascontiguousarray(obj)
+            return ("numpy", self._put(memoryview(array.reshape(-1).view(numpy.uint8))), numpy.lib.format.dtype_to_descr(array.dtype), array.shape)
+        return None
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file, arrays):
+        super().__init__(file)
+        self.arrays = arrays
+
+    def _bytes(self, at, size):
+        self.arrays.seek(at)
+        raw = bytearray(size)
+        if self.arrays.readinto(raw) != size:
+            raise pickle.UnpicklingError("the file of arrays is cut short")
+        return raw
+
+    def persistent_load(self, pid):
+        kind, at, dtype, shape = pid[:4]
+        count = 1
+        for n in shape:
+            count *= n
+        if kind == "torch":
+            import torch
+
+            dtype = getattr(torch, dtype)
+            size = torch.empty((), dtype=dtype).element_size()
+            tensor = torch.frombuffer(self._bytes(at, count * size), dtype=dtype).reshape(shape)
+            return tensor.requires_grad_() if pid[4] else tensor
+        import numpy
+
+        dtype = numpy.lib.format.descr_to_dtype(dtype)
+        return numpy.frombuffer(self._bytes(at, count * dtype.itemsize), dtype=dtype).reshape(shape)
+
+
+def _get(obj):
+    """What there is to keep of an object."""
+    numpy = _numpy()
+    if hasattr(obj, "state_dict") and hasattr(obj, "load_state_dict"):
+        return obj.state_dict()
+    if numpy is not None and isinstance(obj, numpy.random.Generator):
+        return obj.bit_generator.state
+    if numpy is not None and isinstance(obj, numpy.random.RandomState):
+        return obj.get_state()
+    if isinstance(obj, random.Random):
+        return obj.getstate()
+    if isinstance(obj, (dict, list)) or numpy is not None and isinstance(obj, numpy.ndarray):
+        return obj
+    torch = _torch()
+    if torch is not None and isinstance(obj, torch.Generator):
+        return obj.get_state()
+    if torch is not None and isinstance(obj, torch.Tensor):
+        return obj
+    if hasattr(obj, "__dict__") and not isinstance(obj, type) and not callable(obj):
+        return vars(obj)
+    raise TypeError(f"tierml.keep cannot keep a {type(obj).__name__}: give it an object with state_dict() and load_state_dict(), an array, a dict, a list, or an object with attributes")
+
+
+def _set(obj, value):
+    """Make an object what it was."""
+    numpy = _numpy()
+    if hasattr(obj, "state_dict") and hasattr(obj, "load_state_dict"):
+        obj.load_state_dict(value)
+    elif numpy is not None and isinstance(obj, numpy.random.Generator):
+        obj.bit_generator.state = value
+    elif numpy is not None and isinstance(obj, numpy.random.RandomState):
+        obj.set_state(value)
+    elif isinstance(obj, random.Random):
+        obj.setstate(value)
+    elif isinstance(obj, dict):
+        obj.clear()
+        obj.update(value)
+    elif isinstance(obj, list):
+        obj[:] = value
+    elif numpy is not None and isinstance(obj, numpy.ndarray):
+        obj[...] = value
+    elif _torch() is not None and isinstance(obj, _torch().Generator):
+        obj.set_state(value)
+    elif _torch() is not None and isinstance(obj, _torch().Tensor):
+        with _torch().no_grad():
+            obj.copy_(value)
+    else:
+        vars(obj).clear()
+        vars(obj).update(value)
+
+
+def _generators():
+    """The states of the random numbers that programs use without naming them."""
+    states = {"python": random.getstate()}
+    if _numpy() is not None:
+        states["numpy"] = _numpy().random.get_state()
+    torch = _torch()
+    if torch is not None:
+        states["torch"] = torch.get_rng_state()
+        if torch.cuda.is_available():
+            states["cuda"] = torch.cuda.get_rng_state_all()
+    return states
+
+
+def _set_generators(states):
+    random.setstate(states["python"])
+    if "numpy" in states:
+        import numpy
+
+        numpy.random.set_state(states["numpy"])
+    if "torch" in states:
+        import torch
+
+        torch.set_rng_state(states["torch"])
+        if "cuda" in states and torch.cuda.is_available():
+            torch.cuda.set_rng_state_all(states["cuda"])
+
+
+def _agree(value):
+    """The largest value of all ranks, if they are connected by torch.distributed."""
+    torch = _torch()
+    if torch is None or not torch.distributed.is_available() or not torch.distributed.is_initialized():
+        return value
+    if torch.distributed.get_world_size() == 1:
+        return value
+    device = "cuda" if torch.distributed.get_backend() == "nccl" else "cpu"
+    largest = torch.tensor([value], dtype=torch.int64, device=device)
+    torch.distributed.all_reduce(largest, op=torch.distributed.ReduceOp.MAX)
+    return int(largest.item())
+
+
+class Kept:
+    """The objects that are kept, and the number of steps that are done. Made by keep()."""
+
+    def __init__(self, objects, agree):
+        self.step = 0
+        self._objects = objects
+        self._agree = agree or _agree
+        self._dir = os.environ.get("TIERML_STATE")
+        self._round = 0
+        self._asked = (None, 0)  # what the file with the wanted round was, and the round
+        self._handler = None
+        if not self._dir:
+            if os.environ.get("TIERML_RUN"):
+                raise RuntimeError("tierml.keep has nowhere to keep anything: add `state: {dir: state}` to the job file")
+            return
+        for obj in objects.values():
+            _get(obj)  # what cannot be kept is said now, not at the first notice
+        os.makedirs(self._dir, exist_ok=True)
+        self._restore()
+        self._tell()
+        # SIGTERM would end the program in the middle of a step.
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+            self._handler = signal.signal(signal.SIGTERM, lambda *_: None)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self._handler is not None:
+            signal.signal(signal.SIGTERM, self._handler)
+            self._handler = None
+
+    def steps(self, n):
+        """The steps from the first that is not done to n-1. What the loop's body does is one step."""
+        while self.step < n:
+            yield self.step
+            self.done()
+        if self._dir:
+            self._snapshot(self._round)  # who asks for the program again finds it finished
+
+    def done(self):
+        """A step is done: the objects are as after it. Snapshots are taken here, and the program ends here after a notice."""
+        self.step += 1
+        if not reporting.named:
+            reporting.write(self.step)
+        if not self._dir:
+            return
+        mine = _NOTICE if self._noticed() else self._wanted()
+        wanted = self._agree(mine)
+        if wanted <= self._round:
+            return
+        self._snapshot(wanted)
+        if wanted == _NOTICE:
+            # The other ranks end when they are asked to: this one's machine goes.
+            while mine != _NOTICE and not self._noticed():
+                time.sleep(0.02)
+            sys.exit(143)  # as after SIGTERM
+
+    def _noticed(self):
+        came = reporting.coming()
+        return came is not None and came[0]["kind"] != "rebalance"
+
+    def _wanted(self):
+        """The round of the snapshot that the machine wants."""
+        name = os.environ.get("TIERML_SAVE_FILE")
+        try:
+            now = os.stat(name)
+        except (TypeError, FileNotFoundError):
+            return 0
+        if (now.st_ino, now.st_mtime_ns) != self._asked[0]:
+            with open(name, encoding="ascii") as f:
+                self._asked = ((now.st_ino, now.st_mtime_ns), int(f.read()))
+        return self._asked[1]
+
+    def _tell(self):
+        name = os.environ.get("TIERML_KEPT_FILE")
+        if not name:
+            return
+        with open(name + ".new", "w", encoding="ascii") as f:
+            json.dump({"round": min(self._round, _NOTICE), "step": self.step}, f)
+        os.replace(name + ".new", name)
+
+    def _snapshots(self):
+        """The folders of whole snapshots, the newest last."""
+        names = [n for n in os.listdir(self._dir) if n.startswith(_FOLDER) and n[len(_FOLDER):].isdigit()]
+        return [os.path.join(self._dir, n) for n in sorted(names, key=lambda n: int(n[len(_FOLDER):]))]
+
+    def _snapshot(self, number):
+        self._round = number
+        folder = os.path.join(self._dir, f"{_FOLDER}{self.step:012d}")
+        if not os.path.isdir(folder):
+            scratch = os.path.join(self._dir, f"{_FOLDER}snapshot.tmp")
+            shutil.rmtree(scratch, ignore_errors=True)
+            os.mkdir(scratch)
+            # The generators come last: objects that are large stay where they are in the file.
+            graph = {"version": 1, "step": self.step, "objects": {n: _get(o) for n, o in self._objects.items()}, "generators": _generators()}
+            with open(os.path.join(scratch, "arrays"), "wb") as arrays, open(os.path.join(scratch, "graph"), "wb") as f:
+                _Pickler(f, arrays).dump(graph)
+            os.rename(scratch, folder)
+        self._tell()
+        for old in self._snapshots()[:-1]:
+            shutil.rmtree(old, ignore_errors=True)
+
+    def _restore(self):
+        there = self._snapshots()
+        if not there:
+            return
+        with open(os.path.join(there[-1], "graph"), "rb") as f, open(os.path.join(there[-1], "arrays"), "rb") as arrays:
+            graph = _Unpickler(io.BytesIO(f.read()), arrays).load()
+        if graph["version"] != 1:
+            raise RuntimeError(f"{there[-1]} was written by a newer version of tierml")
+        if graph["objects"].keys() != self._objects.keys():
+            raise RuntimeError(
+                f"the snapshot of step {graph['step']} has the objects {', '.join(graph['objects'])}, but tierml.keep was called with {', '.join(self._objects)}"
+            )
+        for name, obj in self._objects.items():
+            _set(obj, graph["objects"][name])
+        _set_generators(graph["generators"])
+        self.step = graph["step"]
+
+
+def keep(*objects, agree=None, **named):
+    """Keep objects: bring them back as they were, if this program was interrupted, and take snapshots of them from now on.
+
+        with tierml.keep(model, optimizer, scheduler, history=history) as kept:
+            for step in kept.steps(1000):
+                ...
+
+    Each is an object with state_dict() and load_state_dict(), a numpy array, a torch tensor, a dict, a list, a generator of random numbers, or any
+    object whose attributes are all that matters, like scikit-learn's estimators. The generators of random, numpy.random and torch are kept as well.
+
+    With several ranks, all take their snapshots at the same step: torch.distributed is used if it is initialised; otherwise give `agree`, a function that
+    returns the largest of all ranks' integers.
+    """
+    return Kept({**{str(i): o for i, o in enumerate(objects)}, **named}, agree)

@@ -1,0 +1,54 @@
+"""Progress and notices: files that the program and its machine share."""
+
+import json
+import math
+import os
+import time
+
+_open = {}  # the file of progress, by its name
+named = False  # the program has said how far it is
+
+
+def progress(step, loss=None):
+    """Say how far the program is. It costs some microseconds."""
+    global named
+    named = True
+    write(step, loss)
+
+
+def write(step, loss=None):
+    name = os.environ.get("TIERML_PROGRESS_FILE")
+    if not name:
+        return
+    fd = _open.get(name)
+    if fd is None:
+        fd = _open[name] = os.open(name, os.O_CREAT | os.O_WRONLY, 0o600)
+    loss = "" if loss is None or math.isnan(float(loss)) else repr(float(loss))
+    # One write of always the same length: nobody reads half of it.
+    os.pwrite(fd, f"{int(step)} {loss}".ljust(62).encode() + b"\n", 0)
+
+
+def coming():
+    """What is to come, as the machine has written it, and when; None if nothing is."""
+    name = os.environ.get("TIERML_NOTICE_FILE")
+    if not name:
+        return None
+    try:
+        with open(name, encoding="utf-8") as f:
+            return json.load(f), os.fstat(f.fileno()).st_mtime
+    except FileNotFoundError:
+        return None
+
+
+def notice():
+    """Seconds until the machine goes or the program is stopped; None as long as neither is to come.
+
+    A rebalance recommendation has no deadline: it is math.inf.
+    """
+    came = coming()
+    if came is None:
+        return None
+    what, written = came
+    if "seconds" not in what:
+        return math.inf
+    return max(0.0, what["seconds"] - (time.time() - written))
