@@ -37,6 +37,7 @@ type line struct {
 	base   []point
 	dashed bool
 	thin   bool
+	faint  bool // behind a line of the same figure
 	hidden bool // not in the legend: it continues a series that is there
 }
 
@@ -208,6 +209,9 @@ func drawLine(b *strings.Builder, f frame, l line) {
 	}
 	if l.thin {
 		class += " thin"
+	}
+	if l.faint {
+		class += " faint"
 	}
 	if l.area {
 		back := append([]point(nil), l.base...)

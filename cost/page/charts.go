@@ -310,7 +310,28 @@ func lossLines(r *cost.Report, x func(cost.LossPoint) float64) []line {
 			test.points = append(test.points, point{x(p), *p.Test})
 		}
 	}
-	return []line{train, test}
+	smooth := line{name: "training, smoothed", colour: 2, points: smoothed(train.points)}
+	if len(smooth.points) > 0 {
+		train.name, train.faint = "training, each clock", true
+	}
+	return []line{train, smooth, test}
+}
+
+// smoothed is the mean of a window of a twentieth of the points around each; none where there are too few to need it.
+func smoothed(points []point) (out []point) {
+	half := len(points) / 40
+	if half < 1 {
+		return nil
+	}
+	for i := range points {
+		window := points[max(0, i-half):min(len(points), i+half+1)]
+		sum := 0.0
+		for _, p := range window {
+			sum += p.y
+		}
+		out = append(out, point{points[i].x, sum / float64(len(window))})
+	}
+	return out
 }
 
 // incidents are what training survived.

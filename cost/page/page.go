@@ -68,11 +68,13 @@ type Live struct {
 	ClockSeconds  float64
 	Left          string // clocks to the job's target, in words; empty when that is not estimated
 	PerHour       market.USD
-	Budget        string // in words, empty without limits
-	Paused        string // why nothing is bought now
-	Fleet         []Fleet
-	Events        string // link to all events, with a filter
-	Files         []File
+	// What the run will have cost, and how long it will go on, in words; empty while that is not known.
+	CostLater, TimeLeft, TimePlanned string
+	Budget                           string // in words, empty without limits
+	Paused                           string // why nothing is bought now
+	Fleet                            []Fleet
+	Events                           string // link to all events, with a filter
+	Files                            []File
 }
 
 // File is one that belongs to the run.

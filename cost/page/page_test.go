@@ -51,7 +51,7 @@ func TestPageStandsAlone(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		`<html lang="en">`, `name="viewport"`, "prefers-color-scheme: dark", "Spot total", "On-demand equivalent", "Saving", "Test RMSE",
+		`<html lang="en">`, `name="viewport"`, "prefers-color-scheme: dark", "Cost", "On-demand equivalent", "Saving", "Test RMSE",
 		"Price of each pool", "Machines in training by tier and pool, stages and evictions", "RMSE over time", "RMSE over dollars", "redone work", "free",
 		"c3.2xlarge us-west-1a", "price 0.742 above bid 0.478", "roll-back to the cut", journaltest.New(1).Machines[20].ID, "difference $",
 	} {
@@ -170,5 +170,20 @@ func TestFrameHoldsEverything(t *testing.T) {
 				t.Errorf("%+v is at %v, %v of %+v", p, x, y, f)
 			}
 		}
+	}
+}
+
+// What the training loss jitters about is a line of its own, as long as there is enough of it.
+func TestSmoothed(t *testing.T) {
+	var points []point
+	for i := range 400 {
+		points = append(points, point{float64(i), 5 + float64(i%2)})
+	}
+	smooth := smoothed(points)
+	if len(smooth) != len(points) || smooth[200].x != 200 || math.Abs(smooth[200].y-5.5) > 0.05 {
+		t.Errorf("%d points, in the middle %+v", len(smooth), smooth[200])
+	}
+	if smoothed(points[:30]) != nil {
+		t.Error("30 points were smoothed")
 	}
 }

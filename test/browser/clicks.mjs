@@ -192,7 +192,7 @@ step("keyboard: the skip link comes first, focus is visible, and everything is r
 step("without scripts: the figures are there, the list sorts");
 {
   const load = await open("/runs/ended-1", { javaScriptEnabled: false });
-  await load.page.getByText("Spot total").waitFor();
+  await load.page.getByText("Cost", {exact: true}).waitFor();
   await load.page.getByRole("link", { name: "All runs" }).click();
   await load.page.getByRole("columnheader", { name: "clock" }).getByRole("link").click();
   await load.page.waitForURL(/sort=-clock/);

@@ -21,7 +21,10 @@ func (p *Page) Differences(f *Figures) (wrong []string) {
 	for title, text := range p.Cards {
 		c.card(title, text)
 	}
-	for _, must := range []string{"Spot total", "On-demand equivalent", "Saving", "Evictions"} {
+	if _, there := p.Cards["Cost so far"]; !there && p.Cards["Cost"] == "" && f.Clocks > 0 {
+		c.say("there is no card about the cost")
+	}
+	for _, must := range []string{"On-demand equivalent", "Saving", "Evictions"} {
 		if _, there := p.Cards[must]; !there && f.Clocks > 0 {
 			c.say("there is no card %q", must)
 		}
@@ -64,8 +67,9 @@ func (c checker) close(where, text string, want float64) {
 func (c checker) card(title, text string) {
 	f := c.f
 	switch title {
-	case "Spot total":
-		c.has(title, text, Cents(f.Spot), Cents(f.Total)+" with "+Cents(f.OnDemand))
+	case "Cost", "Cost so far":
+		c.has(title, text, Cents(f.Total), Cents(f.Spot)+" spot, "+Cents(f.OnDemand)+" reliable")
+	case "Time left": // an estimate
 	case "On-demand equivalent":
 		c.has(title, text, Cents(f.Equivalent), fmt.Sprintf(": %.2f h on", f.EquivalentHours))
 	case "Saving":

@@ -40,7 +40,12 @@ func (s picture) draw(now time.Time, width, height, interrupted int) string {
 	lines = append(lines, s.trainingLines(width)...)
 	lines = append(lines, "")
 	lines = append(lines, s.machineLines(height)...)
-	lines = append(lines, "", s.moneyLine(now), "")
+	lines = append(lines, "", s.moneyLine(now))
+	if o, ok := s.Outlook(now); ok {
+		left, _ := o.Time()
+		lines = append(lines, fmt.Sprintf(" about %s left, %s", bold.Render(left), o.Cost()))
+	}
+	lines = append(lines, "")
 	footer := soft.Render("q or Ctrl-C: stop in order")
 	switch {
 	case s.watching && s.Outcome == "":

@@ -180,6 +180,10 @@ func (r *run) live(now time.Time, spent market.USD) *page.Live {
 		Clocks: s.Start.Clocks, ClockSeconds: s.Seconds, Left: s.LeftText(), PerHour: s.Ledger.Rate(now), Events: "/runs/" + url.PathEscape(r.name()) + "/events"}
 	if l.Running {
 		l.Paused = s.Why
+		if o, ok := s.Outlook(now); ok {
+			l.CostLater = o.Cost()
+			l.TimeLeft, l.TimePlanned = o.Time()
+		}
 		l.Budget = promiseOf(s.Start.Job).limits(spent, l.PerHour, l.Paused != "")
 	}
 	for _, g := range s.Groups() {

@@ -6,6 +6,7 @@ import (
 	"embed"
 	"fmt"
 	"html/template"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/cost/page"
+	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/internal/runs"
 	"github.com/tierml/tierml/market"
 )
@@ -28,6 +30,7 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 		return fmt.Sprintf("%.4f", *v)
 	},
 	"money":  money,
+	"length": words.Duration,
 	"amount": func(v market.USD) float64 { return float64(v) / float64(market.Dollar) },
 	"stamp":  func(t time.Time) string { return page.Stamp(t)[:16] },
 	"second": page.Stamp,
@@ -97,16 +100,76 @@ type Job struct {
 // listView is what list.html sees.
 type listView struct {
 	frame
-	Root     string
-	Manager  *Manager
-	Rows     []Job
-	Of, All  int
-	Q, State string
-	States   []string
-	Columns  []column
-	From, To int
+	Root      string
+	Manager   *Manager
+	Attention []attention
+	Days      []day
+	Rows      []Job
+	Of, All   int
+	Q, State  string
+	States    []string
+	Columns   []column
+	From, To  int
 	pager
 }
+
+// attention is a run that somebody should look at, and why.
+type attention struct{ Run, Why string }
+
+// day is what the runs that began on a day cost and saved.
+type day struct {
+	Day          string
+	Runs         int
+	Spent, Saved market.USD
+	Bar          float64 // percent of the dearest day shown
+}
+
+// daysShown is how many days have a line.
+const daysShown = 7
+
+// overview sums up what a reader looks for first: what needs them, and what the last days cost.
+func (v *listView) overview(all []Job) {
+	byDay := map[string]*day{}
+	for _, j := range all {
+		switch {
+		case j.State == "failed" || j.State == "killed":
+			v.Attention = append(v.Attention, attention{j.Run, cmp.Or(j.Why, map[string]string{"killed": "its controller is gone; `tierml run --resume` goes on with it"}[j.State], "it failed")})
+		case j.Paused:
+			v.Attention = append(v.Attention, attention{j.Run, cmp.Or(j.Why, "it is paused")})
+		}
+		if j.Started.IsZero() {
+			continue
+		}
+		key := j.Started.UTC().Format("2006-01-02")
+		d := byDay[key]
+		if d == nil {
+			d = &day{Day: key}
+			byDay[key] = d
+		}
+		d.Runs++
+		d.Spent, d.Saved = d.Spent+dollars(j.Spent), d.Saved+dollars(j.Saved)
+	}
+	days := slices.Collect(maps.Keys(byDay))
+	slices.Sort(days)
+	slices.Reverse(days)
+	var most market.USD
+	for _, key := range days[:min(len(days), daysShown)] {
+		v.Days = append(v.Days, *byDay[key])
+		most = max(most, byDay[key].Spent)
+	}
+	for i := range v.Days {
+		if most > 0 {
+			v.Days[i].Bar = 100 * float64(v.Days[i].Spent) / float64(most)
+		}
+	}
+	if n := len(v.Attention) - attentionShown; n > 0 { // the newest, which are the last of the list
+		v.Attention = v.Attention[n:]
+	}
+	slices.Reverse(v.Attention)
+}
+
+// attentionShown is how many runs that need somebody have a line.
+const attentionShown = 5
 
 // column is a head that sorts.
 type column struct {
@@ -171,6 +234,7 @@ func (b *Board) listView(r *http.Request) listView {
 		}
 	}
 	v.All = len(all)
+	v.overview(all)
 	for _, j := range all {
 		if !slices.Contains(v.States, j.State) {
 			v.States = append(v.States, j.State)

@@ -108,23 +108,25 @@ func (c *counts) Collect(out chan<- prometheus.Metric) {
 
 // Gauges, read off the runs at each scrape.
 var (
-	infoGauge    = describe("run_info", "Always 1; what a run is.", "run", "job", "app", "rules")
-	runningGauge = describe("run_running", "1 while a run goes on, 0 after its end.", "run")
-	pausedGauge  = describe("run_paused", "1 while a limit by the hour keeps a run from having transient machines.", "run")
-	clockGauge   = describe("run_clock", "The clock at which the model stands; falls at a roll-back.", "run")
-	goalGauge    = describe("run_clocks_wanted", "Clocks that the job asks for.", "run")
-	stageGauge   = describe("run_stage", "Stage of the tiers: 1, 2 or 3.", "run")
-	lossGauge    = describe("run_loss", "The last measured loss, on training or test data.", "run", "data")
-	spentGauge   = describe("run_spent_dollars", "What is due so far.", "run")
-	savedGauge   = describe("run_saved_dollars", "What was saved so far against the same work on demand.", "run")
-	hourGauge    = describe("run_dollars_per_hour", "What the machines of now cost in an hour.", "run")
-	machineGauge = describe("run_machines", "Machines of a run by what they do.", "run", "tier", "pool", "state")
-	staleGauge   = describe("run_staleness_bound_clocks", "How many clocks old a worker's reads may be, as the job says.", "run")
-	budgetGauge  = describe("run_budget_dollars", "What the run may cost, as the job says.", "run")
-	limitGauge   = describe("run_limit_dollars_per_hour", "What all its machines may cost in an hour, as the job says.", "run")
-	mttfGauge    = describe("pool_mttf_seconds", "Market time until the price is expected to exceed the bid, when the pool was considered last.", "run", "pool")
-	priceGauge   = describe("pool_price_dollars_per_hour", "Price of a machine of a pool.", "run", "pool")
-	bidGauge     = describe("pool_bid_dollars_per_hour", "Bid of the machines held in a pool.", "run", "pool")
+	infoGauge     = describe("run_info", "Always 1; what a run is.", "run", "job", "app", "rules")
+	runningGauge  = describe("run_running", "1 while a run goes on, 0 after its end.", "run")
+	pausedGauge   = describe("run_paused", "1 while a limit by the hour keeps a run from having transient machines.", "run")
+	clockGauge    = describe("run_clock", "The clock at which the model stands; falls at a roll-back.", "run")
+	goalGauge     = describe("run_clocks_wanted", "Clocks that the job asks for.", "run")
+	stageGauge    = describe("run_stage", "Stage of the tiers: 1, 2 or 3.", "run")
+	lossGauge     = describe("run_loss", "The last measured loss, on training or test data.", "run", "data")
+	spentGauge    = describe("run_spent_dollars", "What is due so far.", "run")
+	savedGauge    = describe("run_saved_dollars", "What was saved so far against the same work on demand.", "run")
+	hourGauge     = describe("run_dollars_per_hour", "What the machines of now cost in an hour.", "run")
+	expectedGauge = describe("run_expected_dollars", "What the run is expected to have cost at its end, at the pace and prices so far.", "run")
+	leftGauge     = describe("run_left_seconds", "Market time until all clocks are done, at the pace so far.", "run")
+	machineGauge  = describe("run_machines", "Machines of a run by what they do.", "run", "tier", "pool", "state")
+	staleGauge    = describe("run_staleness_bound_clocks", "How many clocks old a worker's reads may be, as the job says.", "run")
+	budgetGauge   = describe("run_budget_dollars", "What the run may cost, as the job says.", "run")
+	limitGauge    = describe("run_limit_dollars_per_hour", "What all its machines may cost in an hour, as the job says.", "run")
+	mttfGauge     = describe("pool_mttf_seconds", "Market time until the price is expected to exceed the bid, when the pool was considered last.", "run", "pool")
+	priceGauge    = describe("pool_price_dollars_per_hour", "Price of a machine of a pool.", "run", "pool")
+	bidGauge      = describe("pool_bid_dollars_per_hour", "Bid of the machines held in a pool.", "run", "pool")
 )
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
@@ -215,6 +217,10 @@ func (g gauges) progress(s Summary, rules string) {
 	g.dollars(spentGauge, s.Spent)
 	g.dollars(savedGauge, s.Saved)
 	g.dollars(hourGauge, s.PerHour)
+	g.dollars(expectedGauge, s.Expected)
+	if s.Expected != "" {
+		g.set(leftGauge, s.TimeLeft)
+	}
 }
 
 // promised is what the job says of its run; what is not there is not exposed.

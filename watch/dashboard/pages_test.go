@@ -86,6 +86,30 @@ func TestListOfAController(t *testing.T) {
 	}
 }
 
+// The list begins with what needs somebody, and what the last days cost.
+func TestListBeginsWithTroubleAndSpending(t *testing.T) {
+	root, story := t.TempDir(), journaltest.New(1).Entries
+	write(t, root, "whole-1", story)
+	write(t, root, "lost-1", story[:len(story)/2]) // nobody holds it
+	b, server := board(t, root)
+	await(t, b, 2)
+	text := get(t, server, "/", http.StatusOK)
+	if !strings.Contains(text, `<a href="/runs/lost-1">lost-1</a> its controller is gone`) || strings.Contains(text, `<a href="/runs/whole-1">whole-1</a> `) {
+		t.Error("the run that was killed needs attention, and it alone")
+	}
+	var spent market.USD
+	for _, s := range b.Summaries() {
+		spent += dollars(s.Spent)
+	}
+	day := b.Summaries()[0].Started.Format("2006-01-02")
+	if want := `<th scope="row">` + day + `</th><td class="n">2</td><td class="n">` + spent.Cents(); !strings.Contains(text, want) {
+		t.Errorf("the day's sum is not %s", want)
+	}
+	if n := strings.Count(text, `<svg class="spark"`); n != 2 {
+		t.Errorf("%d lines of losses", n)
+	}
+}
+
 // Events are found by words, kinds, machines and times, the newest first.
 func TestEventsPage(t *testing.T) {
 	root, told := t.TempDir(), journaltest.New(1)

@@ -3,8 +3,11 @@ package dashboard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/tierml/tierml/internal/rundir"
@@ -27,16 +30,41 @@ type Summary struct {
 	Train  *float64 `json:"train_loss,omitempty"`
 	Test   *float64 `json:"test_loss,omitempty"`
 	// Left is how many clocks are left to the job's target, Likely the best guess, with the record of such estimates.
-	Left      *Left     `json:"left,omitempty"`
-	Stage     string    `json:"stage,omitempty"`
-	Reliable  int       `json:"reliable"`  // machines in training
-	Transient int       `json:"transient"` //
-	PerHour   string    `json:"usd_per_hour,omitempty"`
-	Spent     string    `json:"spent,omitempty"`
-	Saved     string    `json:"saved,omitempty"`
-	Began     time.Time `json:"began"`
-	AsOf      time.Time `json:"as_of"`
-	Seconds   float64   `json:"seconds"` // of market time
+	Left      *Left  `json:"left,omitempty"`
+	Stage     string `json:"stage,omitempty"`
+	Reliable  int    `json:"reliable"`  // machines in training
+	Transient int    `json:"transient"` //
+	PerHour   string `json:"usd_per_hour,omitempty"`
+	Spent     string `json:"spent,omitempty"`
+	Saved     string `json:"saved,omitempty"`
+	// What the run is expected to have cost at its end, and market seconds until then, while it goes on.
+	Expected string    `json:"expected_usd,omitempty"`
+	TimeLeft float64   `json:"seconds_left,omitempty"`
+	Curve    string    `json:"-"` // of the test losses, as points of a picture of 80 by 20
+	Began    time.Time `json:"began"`
+	Started  time.Time `json:"started"` // by the clock on the wall
+	AsOf     time.Time `json:"as_of"`
+	Seconds  float64   `json:"seconds"` // of market time
+}
+
+// curvePoints is how many points a curve has at most.
+const curvePoints = 40
+
+// curve draws losses from left to right, the greatest at the top.
+func curve(losses []float64) string {
+	if len(losses) < 2 {
+		return ""
+	}
+	low, high := slices.Min(losses), slices.Max(losses)
+	var points strings.Builder
+	for i := 0; i < len(losses); i += (len(losses) + curvePoints - 1) / curvePoints {
+		y := 10.0
+		if high > low {
+			y = 18 - 16*(losses[i]-low)/(high-low)
+		}
+		fmt.Fprintf(&points, "%.1f,%.1f ", 80*float64(i)/float64(len(losses)-1), y)
+	}
+	return points.String()
 }
 
 // Left is an estimate in clocks. Of Tries estimates that were made from a part of the losses, so many Held.
@@ -86,12 +114,17 @@ func (r *run) summary(now time.Time) Summary {
 		Run: filepath.Base(r.dir), Job: s.Start.Name, App: s.Start.App, State: r.state(), Why: s.Why, Clock: s.Clock, Clocks: s.Start.Clocks,
 		Metric: s.Start.Metric, Train: s.Train, Test: s.Test, Stage: s.Stage, Began: s.Began, AsOf: r.asOf(now),
 	}
+	out.Started = s.Started
+	out.Curve = curve(s.Tests)
 	out.Seconds = out.AsOf.Sub(out.Began).Seconds()
 	out.Transient, out.Reliable = s.Counts()
 	if spent, saved, ok := s.Money(out.AsOf); ok {
 		out.Spent, out.Saved = spent.String(), saved.String()
 		if r.going {
 			out.PerHour = s.Ledger.Rate(out.AsOf).String()
+			if o, ok := s.Outlook(out.AsOf); ok {
+				out.Expected, out.TimeLeft = o.Total.String(), o.Left.Seconds()
+			}
 		}
 	}
 	if e, ok := s.Left(); ok && r.going && !math.IsInf(e.High, 1) {

@@ -31,6 +31,7 @@ type Status struct {
 	Mapping clock.Mapping
 	Began   time.Time // market time of the first entry
 	Now     time.Time // and of the last
+	Started time.Time // the first one's, by the clock on the wall
 	Ledger  cost.Ledger
 
 	Prices  map[string]string // pool -> US dollars an hour
@@ -47,6 +48,8 @@ type Status struct {
 	Recent      []words.Line // the last events, oldest first
 
 	reached  tuner.Progress
+	marks    marks
+	planned  journal.PlanDetails
 	broken   error // why the ledger can say nothing about money any more
 	machines map[string]*machine
 	grouper  words.Grouper
@@ -85,6 +88,8 @@ func (s *Status) Feed(e journal.Entry) []words.Line {
 	switch e.Kind {
 	case journal.Start:
 		s.begin(e)
+	case journal.Plan:
+		s.planned, _ = e.PlanDetails() // of one that cannot be read there are no ranges
 	case journal.Price:
 		s.Prices[e.Pool] = e.USD
 	case journal.Stage:
@@ -120,6 +125,9 @@ func (s *Status) begin(e journal.Entry) {
 	if m, err := clock.Parse(d.Clock); err == nil {
 		s.Mapping = m
 	}
+	if s.Started.IsZero() {
+		s.Started = s.Mapping.WallAt(e.T).UTC()
+	}
 	s.grouper.Window = s.Mapping.ToMarket(time.Second)
 }
 
@@ -135,6 +143,7 @@ func (s *Status) budget(e journal.Entry) {
 func (s *Status) clockDone(e journal.Entry) {
 	s.Clock, s.Seconds = e.Clock, e.Seconds
 	s.ClocksDone++
+	s.marks.add(e.Clock, e.T)
 	if e.TrainLoss != nil {
 		s.Train = e.TrainLoss
 	}

@@ -1,0 +1,87 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/journal/words"
+	"github.com/tierml/tierml/market"
+)
+
+// Outlook is what a run that goes on is expected to come to, at the pace of the later half of its clocks and at the present price of its
+// machines. What interrupted that half counts; what may come does not.
+type Outlook struct {
+	Left  time.Duration // market time until all clocks are done
+	Total market.USD    // what the whole run will have cost
+	// Planned are the plan's ranges: US dollars, and seconds of market time; zero where the plan had none.
+	PlannedUSD, PlannedSeconds journal.Estimate
+}
+
+// marks are when clocks were done for the first time, at most keepMarks of them, evenly spread.
+type marks struct {
+	at    []mark
+	every int64 // clocks from one to the next
+}
+
+type mark struct {
+	clock int64
+	t     time.Time
+}
+
+const keepMarks = 256
+
+func (m *marks) add(clock int64, t time.Time) {
+	m.every = max(m.every, 1)
+	if n := len(m.at); n > 0 && clock < m.at[n-1].clock+m.every {
+		return
+	}
+	m.at = append(m.at, mark{clock, t})
+	if len(m.at) > keepMarks {
+		m.every *= 2
+		odd := false
+		m.at = slices.DeleteFunc(m.at, func(mark) bool { odd = !odd; return !odd })
+	}
+}
+
+// perClock is the market time that a clock took since the middle of those that are done.
+func (m *marks) perClock(now time.Time) time.Duration {
+	n := len(m.at)
+	if n < 2 {
+		return 0
+	}
+	from, last := m.at[n/2-1], m.at[n-1]
+	return now.Sub(from.t) / time.Duration(max(last.clock-from.clock, 1))
+}
+
+// Outlook is known once a few clocks are done of a run that says how many there will be.
+func (s *Status) Outlook(now time.Time) (o Outlook, ok bool) {
+	pace := s.marks.perClock(now)
+	spent, _, known := s.Money(now)
+	if s.Outcome != "" || s.Start.Clocks == 0 || pace == 0 || !known {
+		return o, false
+	}
+	clocks := float64(max(s.Start.Clocks-s.Clock, 0))
+	o = Outlook{Left: time.Duration(clocks * float64(pace)), PlannedUSD: s.planned.Cost, PlannedSeconds: s.planned.Runtime}
+	o.Total = spent + market.USD(float64(s.Ledger.Rate(now))*o.Left.Hours())
+	return o, true
+}
+
+// Cost is what the run will have cost, in words, beside what was planned.
+func (o Outlook) Cost() string {
+	text := "about " + o.Total.Cents() + " at the end"
+	if p := o.PlannedUSD; p.High > 0 {
+		text += fmt.Sprintf(" (plan: $%.2f to $%.2f)", p.Low, p.High)
+	}
+	return text
+}
+
+// Time is how long the run will go on, in words, and what was planned for all of it; empty where there was no plan.
+func (o Outlook) Time() (left, planned string) {
+	left = words.Duration(o.Left.Seconds())
+	if p := o.PlannedSeconds; p.High > 0 {
+		planned = fmt.Sprintf("plan: %s to %s in all", words.Duration(p.Low), words.Duration(p.High))
+	}
+	return left, planned
+}
