@@ -11,9 +11,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/elasticity/tuning"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/planner"
+	"github.com/tierml/tierml/ps"
 )
 
 // remembered is a setting that served a run best. It is of use to runs of the same application, shape of the model and type of
@@ -37,39 +40,36 @@ func (r *session) settingsFile() string {
 	return filepath.Join(filepath.Dir(r.cfg.Directory), rundir.SettingsFile)
 }
 
-// kin is what runs have in common that know each other's settings.
-func (r *session) kin() remembered {
+// kinOf is what runs have in common that know each other's settings.
+func kinOf(job *config.Job, schema *ps.Schema, choice planner.Resolved) remembered {
 	var shape, types []string
-	for _, t := range r.schema.Tables {
+	for _, t := range schema.Tables {
 		shape = append(shape, fmt.Sprintf("%s %dx%d", t.Name, t.Rows, t.Width()))
 	}
-	shape = append(shape, fmt.Sprintf("%d partitions, %d splits, staleness %d", r.schema.Partitions, r.schema.Splits, r.schema.Staleness))
-	for _, p := range r.cfg.Choice.Pools {
+	shape = append(shape, fmt.Sprintf("%d partitions, %d splits, staleness %d", schema.Partitions, schema.Splits, schema.Staleness))
+	for _, p := range choice.Pools {
 		if !slices.Contains(types, p.Type.Name) {
 			types = append(types, p.Type.Name)
 		}
 	}
 	slices.Sort(types)
-	return remembered{App: r.cfg.Job.Train.App, Shape: strings.Join(shape, "; "), Machine: strings.Join(types, " ")}
+	return remembered{App: job.Train.App, Shape: strings.Join(shape, "; "), Machine: strings.Join(types, " ")}
 }
 
 func (m remembered) like(other remembered) bool {
 	return m.App == other.App && m.Shape == other.Shape && m.Machine == other.Machine
 }
 
-// known are the settings that served runs like this one, the newest first.
-func (r *session) known() (known []tuning.Known) {
-	all, err := readRemembered(r.settingsFile())
-	if err != nil {
-		r.cfg.Log.Warn("settings of former runs are not used", "error", err)
-	}
-	me := r.kin()
+// Known are the settings that served runs like this one, the newest first, from a file beside the runs.
+func Known(file string, job *config.Job, schema *ps.Schema, choice planner.Resolved) (known []tuning.Known, err error) {
+	all, err := readRemembered(file)
+	kin := kinOf(job, schema, choice)
 	for _, m := range slices.Backward(all) {
-		if m.like(me) {
+		if m.like(kin) {
 			known = append(known, m.Known)
 		}
 	}
-	return known
+	return known, err
 }
 
 // remember keeps what served this run best for those to come. A file that is lost costs them some trials.
@@ -103,7 +103,7 @@ func (r *session) writeRemembered() error {
 	if err != nil {
 		return err
 	}
-	m := r.kin()
+	m := kinOf(r.cfg.Job, &r.schema, r.cfg.Choice)
 	m.Run, m.At, m.Known, m.Pace, m.Default = filepath.Base(r.cfg.Directory), time.Now().UTC().Truncate(time.Second), best.Known, best.Pace, best.Default
 	all = slices.DeleteFunc(all, func(o remembered) bool { return o.like(m) && o.Machines == m.Machines })
 	all = append(all, m)

@@ -97,8 +97,12 @@ func (r *session) controllerConfig(policy bidding.Policy, history map[market.Poo
 		Rules:   rules, MaxDuration: job.MaxDuration,
 		WholeHours: rules.Terms().Increment > 0,
 	}
-	if c.Tune, _ = planner.Tuning(job, choice.Reliable.Count); c.Tune != nil {
-		c.Tune.Known = r.known()
+	if job.Tune {
+		known, err := Known(r.settingsFile(), job, &r.schema, choice)
+		if err != nil {
+			r.cfg.Log.Warn("settings of former runs are not used", "error", err)
+		}
+		c.Tune, _ = planner.Tuning(job, choice.Reliable.Count, known)
 	}
 	if r.outlived() {
 		c.AskAgain = settings.Market(askAgain)

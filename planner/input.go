@@ -33,7 +33,6 @@ func ForLocal(job *config.Job, choice Resolved, work float64) (Input, error) {
 		Reliable: choice.Reliable, OnDemand: choice.OnDemand, Rules: rules,
 		Work: work, RatePerVCPU: float64(job.Local.FlopsPerVCPU) / job.Local.Speed,
 		Tempo: job.Tempo(), Budget: job.Budget, PerHour: job.HourlyCeiling(), MaxDuration: job.MaxDuration, Deadline: job.Deadline,
-		Tuning: tuningText(job, choice),
 	}
 	if in.restarts() {
 		in.SaveEvery = in.Tempo.Market(job.Checkpoint.Every)

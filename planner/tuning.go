@@ -8,7 +8,8 @@ import (
 )
 
 // Tuning is what the settings of a job are sought by while it trains; nil when they are not, with the reason if the job asks for it.
-func Tuning(job *config.Job, reliable int) (o *tuning.Options, off string) {
+// Known are settings that served such jobs.
+func Tuning(job *config.Job, reliable int, known []tuning.Known) (o *tuning.Options, off string) {
 	switch {
 	case !job.Tune:
 		return nil, ""
@@ -16,7 +17,7 @@ func Tuning(job *config.Job, reliable int) (o *tuning.Options, off string) {
 		return nil, "not tuned: without reliable machines the layout is the market's"
 	}
 	o = &tuning.Options{
-		Clocks: job.Train.Clocks, Evaluate: job.Train.EvaluateEvery, Partitions: job.Train.Partitions, Seed: job.Seed,
+		Clocks: job.Train.Clocks, Evaluate: job.Train.EvaluateEvery, Partitions: job.Train.Partitions, Known: known, Seed: job.Seed,
 	}
 	if job.Train.Holdout == 0 {
 		o.Evaluate = 0
@@ -24,9 +25,9 @@ func Tuning(job *config.Job, reliable int) (o *tuning.Options, off string) {
 	return o, ""
 }
 
-// tuningText is what is said of a job's settings before it starts; empty if the job does not ask.
-func tuningText(job *config.Job, choice Resolved) string {
-	o, off := Tuning(job, choice.Reliable.Count)
+// TuningText is what is said of a job's settings before it starts; empty if the job does not ask.
+func TuningText(job *config.Job, choice Resolved, known []tuning.Known) string {
+	o, off := Tuning(job, choice.Reliable.Count, known)
 	if o == nil {
 		return off
 	}
@@ -35,7 +36,7 @@ func tuningText(job *config.Job, choice Resolved) string {
 		machines = (choice.Want.VCPU + choice.Pools[0].Type.VCPU - 1) / max(choice.Pools[0].Type.VCPU, 1)
 	}
 	if why := tuning.Why(*o, machines); why != "" {
-		return why
+		return why + tuning.Anyway(*o)
 	}
 	return fmt.Sprintf("who serves and who works is sought while training goes on, for the least time: at first %d settings for %d clocks each",
 		tuning.First(*o, machines), tuning.Every(*o))

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -24,6 +25,7 @@ import (
 	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/internal/location"
 	"github.com/tierml/tierml/internal/progress"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/jobrun"
 	"github.com/tierml/tierml/planner"
@@ -178,6 +180,13 @@ func prepareJobWith(ctx context.Context, job *config.Job, bytes func() int64, pr
 	input, err := planner.ForLocal(job, p.choice, work)
 	if err != nil {
 		return nil, err
+	}
+	if job.Tune {
+		known, err := jobrun.Known(filepath.Join(rundir.Root, rundir.SettingsFile), job, &schema, p.choice)
+		if err != nil {
+			input.Warnings = append(input.Warnings, "settings of former runs are not used: "+err.Error())
+		}
+		input.Tuning = planner.TuningText(job, p.choice, known)
 	}
 	input.Sources, input.ZoneIDs, input.Warnings = market.Sources, market.ZoneIDs, append(market.Doubts(p.choice.Pools), market.Warnings...)
 	for _, warning := range []string{idle(job, mostMachines(p.choice)), thisHost().warn(crowd(job, p.choice))} {

@@ -118,6 +118,14 @@ func Why(o Options, machines int) string {
 	return p.tuner.Off()
 }
 
+// Anyway adds to Why what is used although nothing is tried.
+func Anyway(o Options) string {
+	if len(o.Known) == 0 {
+		return ""
+	}
+	return "; the setting that served jobs of this kind best is used"
+}
+
 // First is how many settings a job of so many machines tries before it asks what the tuner expects, the default among them.
 func First(o Options, machines int) int {
 	p, err := New(o).plan(machines, Setting{}, 0)
@@ -212,7 +220,7 @@ func (b *Brain) off(r Report, why string) Decision {
 	if len(b.now.known) > 0 {
 		x := b.now.setting(b.now.known[0])
 		d.Setting, d.To = &x, b.now.space.Text(b.now.known[0])
-		d.Why += "; it is known to be good for jobs of this kind"
+		d.Why += Anyway(b.options)
 		d.Details.Setting = b.now.values(x)
 	}
 	return d
