@@ -236,6 +236,13 @@ JOBS ?= 10
 jobs: ## EPS's figures 14-18 and Dorm's 6-9 over ten seeds, with intervals (JOBS=n seeds; docs/scheduler.md)
 	TIERML_SEEDS=$(JOBS) $(GO) test ./sim/jobs -run 'TestFiguresOf(EPS|Dorm)' -v -count=1 -timeout 60m
 
+.PHONY: paces
+paces: ## what each setting does to the clocks of mf and dnn on six machines with links of 100 Mbit/s (root; DATA=folder)
+	rm -f $(CACHE)/paces.csv
+	$(GO) run ./test/trials paces -app mf -to $(CACHE)/paces.csv
+	$(GO) run ./test/trials paces -app dnn -params '{"hidden": 64}' -data $(DATA)/ml/mlr/mnist-t10k-images-idx3-ubyte.gz -to $(CACHE)/paces.csv
+	cp $(CACHE)/paces.csv elasticity/tuning/testdata/paces.csv
+
 .PHONY: golden
 golden: ## rewrite the expected output in testdata and docs/cli.md, to be read before it is committed
 	$(GO) test $$(grep -rl --include='*_test.go' 'flag.Bool("update"' . | xargs -n1 dirname | sort -u) -update

@@ -111,7 +111,7 @@ func TestTuningFindsABetterSetting(t *testing.T) {
 			steps[d.Step]++
 		}
 		t.Logf("seed %d: %v untuned, %v tuned; %v", seed, before, after, steps)
-		if steps["default"] != 1 || steps["trial"] != 10 || steps["explore"] == 0 {
+		if steps["default"] != 1 || steps["trial"] != 6 || steps["explore"] == 0 {
 			t.Errorf("seed %d: steps %v", seed, steps)
 		}
 	}
@@ -179,7 +179,7 @@ func TestTooShortToTune(t *testing.T) {
 	w := newTunable(1, s)
 	finish(t, w, "finished")
 	e := w.lines(journal.Tune)
-	if want := "not tuned: trying 11 settings for 3 clocks each takes 33 of the job's "; len(e) != 1 || !strings.HasPrefix(e[0].Why, want) || e[0].To != "" {
+	if want := "not tuned: trying 7 settings for 3 clocks each takes 21 of the job's "; len(e) != 1 || !strings.HasPrefix(e[0].Why, want) || e[0].To != "" {
 		t.Errorf("%+v", e)
 	}
 }
@@ -197,7 +197,7 @@ func TestTuningOutlivesItsController(t *testing.T) {
 			d, _ := e.TuneDetails()
 			steps[d.Step]++
 		}
-		if lives != 3 || steps["default"] != 1 || steps["trial"] != 10 || steps["explore"] == 0 {
+		if lives != 3 || steps["default"] != 1 || steps["trial"] != 6 || steps["explore"] == 0 {
 			t.Errorf("seed %d: %d controllers more, steps %v", seed, lives, steps)
 		}
 	}

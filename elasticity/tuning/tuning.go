@@ -16,12 +16,13 @@ import (
 // Options are what a brain knows of its job.
 type Options struct {
 	Every      int     // clocks that a setting is measured for; 0 = 4
-	Trials     int     // settings that are tried at first; 0 = 10, or 3 where some are known
+	Trials     int     // settings that are tried at first; 0 = 6, or 3 where some are known
 	Clocks     int     // of the job
 	Target     float64 // loss at which it ends; 0 = none: settings are compared by the time per clock
 	Evaluate   int     // held-out examples are measured every so many clocks, which then take longer; 0 = never
 	Partitions int     // no more machines can serve
 	Known      []Known // that served jobs of this kind well, the best first
+	Thorough   bool    // slow settings, too, are measured to the end: for measurements
 	Seed       uint64
 }
 
@@ -58,8 +59,9 @@ type Decision struct {
 }
 
 const (
-	usualEvery  = 4
-	usualTrials = 10
+	usualEvery = 4
+	// usualTrials are two for each knob; the paper has ten for eleven knobs.
+	usualTrials = 6
 	// knownTrials are enough where settings are known that served others.
 	knownTrials = 3
 	// firstPatience and patience are how many quiet clocks in a row a fleet must have had the same size before the brain turns to it:
@@ -231,7 +233,7 @@ func (b *Brain) due() bool {
 	if b.quiet >= b.wait || len(b.sample.Clocks) >= 3*b.wait && b.quiet > 0 {
 		return true
 	}
-	if b.quiet < 2 || !b.fresh || b.now.best == 0 {
+	if b.options.Thorough || b.quiet < 2 || !b.fresh || b.now.best == 0 {
 		return false
 	}
 	seconds, ok := tuner.Pace(b.clocks())
@@ -252,7 +254,7 @@ func (b *Brain) clocks() []tuner.Clock {
 			clocks[i].Disturbed = clocks[i].Disturbed || b.cuts[i]
 		}
 	}
-	return clocks[max(len(clocks)-mostClocks, 0):]
+	return clocks[max(len(clocks)-max(mostClocks, 2*b.options.Every), 0):]
 }
 
 // ask tells the tuner what the setting in use did, and asks what comes next.

@@ -142,9 +142,9 @@ func TestFleetsOfTwoSizes(t *testing.T) {
 	}
 }
 
-// Settings that are known shorten the beginning: a job too short for ten trials has time for three.
+// Settings that are known shorten the beginning: a job too short for all trials has time for three.
 func TestKnownSettings(t *testing.T) {
-	if why := Why(options(120), 16); !strings.HasPrefix(why, "not tuned: trying 11 settings for 4 clocks each takes 44 of the job's 120 clocks") {
+	if why := Why(options(120), 16); !strings.HasPrefix(why, "not tuned: trying 7 settings for 4 clocks each takes 28 of the job's 120 clocks") {
 		t.Errorf("%q", why)
 	}
 	o := options(120)

@@ -7,6 +7,7 @@
 //	recovery  how long training stands still after a loss
 //	elastic   what a change of machines costs beside kill and restart
 //	agents    what a clock costs as machines are added and the work stays the same
+//	paces     what each setting of a job does to its clocks, on machines whose network is shaped
 //	figures   how long clocks take on up to 64 machines whose network is the bottleneck
 package main
 
@@ -35,6 +36,10 @@ var commands = map[string]func(*flag.FlagSet) func(context.Context, place) error
 		run := figures.Flags(f)
 		return func(ctx context.Context, at place) error { return run(ctx, at.out) }
 	},
+	"paces": func(f *flag.FlagSet) func(context.Context, place) error {
+		run := figures.PaceFlags(f)
+		return func(ctx context.Context, at place) error { return run(ctx, at.out) }
+	},
 }
 
 func main() {
@@ -54,7 +59,7 @@ func command(args []string) error {
 	}
 	define := commands[name]
 	if define == nil {
-		return fmt.Errorf("%q: there are soak, chaos, recovery, elastic, agents and figures; -h behind one shows its flags", name)
+		return fmt.Errorf("%q: there are soak, chaos, recovery, elastic, agents, paces and figures; -h behind one shows its flags", name)
 	}
 	f := flag.NewFlagSet("trials "+name, flag.ExitOnError)
 	run := define(f)
@@ -70,7 +75,7 @@ func command(args []string) error {
 	at := place{dir: dir, out: os.Stdout}
 	if given := f.Lookup("binary"); given != nil && given.Value.String() != "" {
 		at.binary = given.Value.String()
-	} else if name != "figures" { // whose machines are this program
+	} else if name != "figures" && name != "paces" { // whose machines are this program
 		if at.binary, err = build(ctx, dir); err != nil {
 			return err
 		}

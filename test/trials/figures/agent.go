@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -11,9 +12,11 @@ import (
 	"syscall"
 
 	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/apps/all"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
 	"github.com/tierml/tierml/tiers/node"
+	"github.com/tierml/tierml/tiers/node/splitdir"
 )
 
 // Environment of an agent: what a metadata service would say.
@@ -38,14 +41,42 @@ func RunAgent() error {
 	defer stop()
 	return node.Run(ctx, node.Config{
 		Machine: host{}, NewServer: newServer, NewClient: node.NewDataClient,
-		NewApp: func(_ string, _ map[string]string, dataset []byte) (apps.App, error) {
-			work := load{Begun: os.Getenv(envBegun)}
-			err := json.Unmarshal(dataset, &work)
-			return work, err
-		},
-		OpenSplit: openPiece, Flops: flops, Plaintext: true,
+		NewApp: newApp, OpenSplit: openSplit, Flops: flops, Plaintext: true,
 		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
+}
+
+// newApp is the load of the figures, or an application of every run.
+func newApp(name string, params map[string]string, dataset []byte) (apps.App, error) {
+	work := load{Begun: os.Getenv(envBegun)}
+	if name == work.Name() {
+		err := json.Unmarshal(dataset, &work)
+		return work, err
+	}
+	var data apps.Dataset
+	if err := json.Unmarshal(dataset, &data); err != nil {
+		return nil, fmt.Errorf("reading what is known of the data: %w", err)
+	}
+	given := apps.Params{}
+	for name, text := range params {
+		if number, err := strconv.ParseFloat(text, 64); err == nil {
+			given[name] = number
+		} else {
+			given[name] = text
+		}
+	}
+	kind, err := all.Registry().Find(name)
+	if err != nil {
+		return nil, err
+	}
+	return kind.New(given, data)
+}
+
+func openSplit(url string, id ps.Split) (io.ReadCloser, error) {
+	if url == noFiles {
+		return openPiece(url, id)
+	}
+	return splitdir.Open(url, id)
 }
 
 // newServer is the server of every run, but for how many deliveries of cuts it takes in at once.

@@ -137,18 +137,23 @@ func begin(ctx context.Context, n *network, s settings, l layout) (r *run, err e
 		r.cloud.pulls = allAtOnce
 	}
 	r.policy.count.Store(int64(l.transient))
+	c, err := s.controller(l, r.policy)
+	if err != nil {
+		return nil, err
+	}
+	return r, r.launch(ctx, c, log)
+}
+
+// launch starts the controller and waits for machines. The run ends with the context.
+func (r *run) launch(ctx context.Context, c *elasticity.Controller, log io.Writer) error {
 	listener, err := net.Listen("tcp", controller+":0")
 	if err != nil {
-		return nil, fmt.Errorf("listening for machines: %w", err)
+		return fmt.Errorf("listening for machines: %w", err)
 	}
 	logger := slog.New(slog.NewTextHandler(log, nil))
 	r.stream, err = link.Listen(ctx, link.Config{Listener: listener, Plaintext: true, Accept: func(tiers.Hello) error { return nil }, Log: logger})
 	if err != nil {
-		return nil, fmt.Errorf("listening for machines: %w", err)
-	}
-	c, err := s.controller(l, r.policy)
-	if err != nil {
-		return nil, err
+		return fmt.Errorf("listening for machines: %w", err)
 	}
 	user := node.UserData{Controller: listener.Addr().String(), Token: "figures", Job: "figures", Listen: "127.0.0.1:0", VCPU: 1}
 	r.drive = runner.New(runner.Config{
@@ -164,7 +169,7 @@ func begin(ctx context.Context, n *network, s settings, l layout) (r *run, err e
 		defer close(r.done)
 		_, r.err = r.drive.Run(ctx)
 	}()
-	return r, nil
+	return nil
 }
 
 // controller decides for a layout, which neither load nor prices change.
@@ -187,7 +192,7 @@ func (s settings) controller(l layout, policy bidding.Policy) (*elasticity.Contr
 		Pools:    []elasticity.Pool{{Pool: spotPool, Type: host, History: market.Constant(market.Dollar / 10)}},
 		Job: elasticity.Job{
 			Schema: ps.Schema{Tables: work.Tables(), Partitions: 64, Splits: s.splits, Seed: 1, Staleness: 1}, App: work.Name(),
-			Dataset: dataset, SplitsURL: "none", Clocks: 1 << 30, Heartbeat: 5 * time.Second, OrphanAfter: time.Minute,
+			Dataset: dataset, SplitsURL: noFiles, Clocks: 1 << 30, Heartbeat: 5 * time.Second, OrphanAfter: time.Minute,
 		},
 		Settings: tempo.Settings{
 			Speed: 1, CutEvery: time.Second, DeadAfter: time.Minute, BrokenAfter: 5 * time.Second, JoinWait: 20 * time.Second,
@@ -237,6 +242,7 @@ type diary struct {
 	changed time.Time // the last join, leave, move or stage change
 	clocks  []time.Time
 	from    int
+	tuned   []journal.TuneDetails
 }
 
 func (d *diary) Write(e journal.Entry) error {
@@ -253,6 +259,10 @@ func (d *diary) Write(e journal.Entry) error {
 		d.changed = time.Now()
 	case journal.Cut:
 		fmt.Fprintf(d.log, "cut at clock %d, %d clocks done: %d bytes in %.1f s %s\n", e.Clock, len(d.clocks), e.Bytes, e.Seconds, e.Why)
+	case journal.Tune:
+		details, err := e.TuneDetails()
+		d.tuned = append(d.tuned, details)
+		return err
 	case journal.ClockDone:
 		d.clocks = append(d.clocks, time.Now())
 	}
