@@ -108,6 +108,7 @@ func (c *checker) check() {
 		c.fault("name", fmt.Sprintf("%q cannot be a name", j.Name),
 			"use 1 to 63 letters, digits and dashes, starting with a letter or digit")
 	}
+	c.work()
 	if c.cloud() {
 		c.provided()
 		c.resources()
@@ -120,7 +121,6 @@ func (c *checker) check() {
 		c.local()
 		c.tuned()
 	}
-	c.train()
 	c.bounds()
 	c.stages()
 }

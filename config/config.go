@@ -66,8 +66,8 @@ type Job struct {
 	// `tierml-aggressive` bids little above the present price. `cost-per-work` buys, keeps and gives back by the
 	// expected cost of the work. `capacity` is for markets without bids: cheapest work by price and measured
 	// evictions, spread over pools. `on-demand` buys no transient machines. `checkpoint`, `checkpoint-aggressive`,
-	// `deadline` and `uniform-progress` do without reliable machines, by kill and restart (docs/policies.md). Default
-	// `tierml`, the paper's.
+	// `deadline` and `uniform-progress` do without reliable machines, by kill and restart (docs/policies.md); programs of one's own
+	// are run by these and by `on-demand`. Default `tierml`, the paper's; `checkpoint` with `run`.
 	Policy string `yaml:"policy"`
 	// Budget is the most that the run may cost, reliable machines included. Default no limit.
 	Budget market.USD `yaml:"budget"`
@@ -96,8 +96,10 @@ type Job struct {
 	// policies by kill and restart. Not with `cloud: none`. Default see below.
 	Checkpoint Checkpoint `yaml:"checkpoint"`
 
-	// Train is what is trained. Required.
-	Train Train `yaml:"train" job:"required"`
+	// UserProgram is one of the user's own, in place of Train.
+	UserProgram
+	// Train is what is trained. Required, or `run`.
+	Train Train `yaml:"train"`
 	// Tune looks for better settings while the job trains: who serves and who works (docs/tuner.md). With `deterministic` the
 	// model stays the same, bit for bit. A job that is too short for it is not tuned, and its plan says so. Default false: the
 	// stages decide.
@@ -116,12 +118,20 @@ type Job struct {
 
 // Restarts reports whether the policy does without a reliable tier: it kills and restarts (bidding.ByRestart).
 func (j *Job) Restarts() bool {
-	policy, err := bidding.ByName(j.Policy)
+	policy, err := j.Decider()
 	if err != nil {
 		return false
 	}
 	_, restarts := policy.(bidding.ByRestart)
 	return restarts
+}
+
+// Decider is the policy by name, as the job's kind of work has it.
+func (j *Job) Decider() (bidding.Policy, error) {
+	if j.IsProgram() {
+		return bidding.ForPrograms(j.Policy)
+	}
+	return bidding.ByName(j.Policy)
 }
 
 // Place is where the job runs. With cloud: none it is nowhere.

@@ -323,10 +323,11 @@ func TestExamplesInMessages(t *testing.T) {
 func TestEveryFieldHasAName(t *testing.T) {
 	for _, typ := range []reflect.Type{
 		reflect.TypeFor[Job](), reflect.TypeFor[Resources](), reflect.TypeFor[Machine](), reflect.TypeFor[Reliable](),
-		reflect.TypeFor[Train](), reflect.TypeFor[Stages](), reflect.TypeFor[Checkpoint](), reflect.TypeFor[Local](), reflect.TypeFor[Action](),
+		reflect.TypeFor[Train](), reflect.TypeFor[Stages](), reflect.TypeFor[Checkpoint](), reflect.TypeFor[UserProgram](),
+		reflect.TypeFor[Secret](), reflect.TypeFor[State](), reflect.TypeFor[Progress](), reflect.TypeFor[Local](), reflect.TypeFor[Action](),
 	} {
 		for i := range typ.NumField() {
-			if f := typ.Field(i); f.IsExported() && f.Tag.Get("yaml") == "" && f.Name != "Block" {
+			if f := typ.Field(i); f.IsExported() && f.Tag.Get("yaml") == "" && f.Name != "Block" && !f.Anonymous {
 				t.Errorf("%s.%s has no yaml name", typ.Name(), f.Name)
 			}
 		}

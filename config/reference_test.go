@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"go/ast"
@@ -55,7 +56,8 @@ var limits = map[string]struct{ text, inside, outside string }{
 var forms = map[string]string{
 	"train.data": "path or URL", "checkpoint.to": "path or URL", "checkpoint.bandwidth": "bytes a second", "reliable.bandwidth": "bits or bytes a second",
 	"alerts.url": "URL", "ec2.program.url": "URL", "gce.program.url": "URL", "ec2.endpoint": "URL", "ec2.controller.url": "URL", "gce.controller.url": "URL", "gce.endpoint": "URL", "ec2.checkpoints": "URL", "gce.checkpoints": "URL",
-	"ec2.listen": "address:port", "gce.listen": "address:port", "env": "names with values", "train.params": "names with values",
+	"ec2.listen": "address:port", "gce.listen": "address:port", "env": "names with values", "envs": "names with values", "secrets": "names with `env` or `file`", "run": "lines of bash", "setup": "lines of bash",
+	"on_notice": "lines of bash", "workdir": "path", "train.params": "names with values",
 	"local.capacity": "types with whole numbers", "ec2.subnets": "zones with subnets", "gce.labels": "names with values",
 }
 
@@ -211,8 +213,8 @@ func everyField(t *testing.T) (all []described) {
 		for _, f := range membersOf(of) {
 			path, ft := join(prefix, f.name), f.value.Type()
 			comment := texts[folderOf(of.Type())+" "+of.Type().Name()+"."+f.name]
-			if comment == "" { // of what blocks share
-				comment = texts[". Installation."+f.name]
+			for _, shared := range []string{"Installation", "UserProgram"} { // of what blocks share, and of what is part of a job
+				comment = cmp.Or(comment, texts[". "+shared+"."+f.name])
 			}
 			if _, block := ProviderNamed(path); block {
 				comment = "Describes the installation on " + Title(path) + ". Required with `cloud: " + path + "`, and only there."

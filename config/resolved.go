@@ -71,7 +71,12 @@ func valueNode(v reflect.Value) *yaml.Node {
 	}
 	n := &yaml.Node{Kind: yaml.MappingNode}
 	for _, name := range slices.Sorted(maps.Keys(stringKeys(v))) {
-		n.Content = append(n.Content, textNode(name), freeNode(v.MapIndex(reflect.ValueOf(name)).Interface()))
+		value := v.MapIndex(reflect.ValueOf(name))
+		if value.Kind() == reflect.Struct {
+			n.Content = append(n.Content, textNode(name), structNode(value))
+			continue
+		}
+		n.Content = append(n.Content, textNode(name), freeNode(value.Interface()))
 	}
 	return n
 }

@@ -25,7 +25,7 @@ func (l *Ledger) Report(asOf time.Time) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Run: l.run(asOf), Training: l.trained(), Decisions: slices.Clone(l.decisions), Warnings: slices.Clone(l.warnings)}
+	r := &Report{Run: l.run(asOf), Training: l.trained(), Programs: l.ran(asOf), Decisions: slices.Clone(l.decisions), Warnings: slices.Clone(l.warnings)}
 	l.addInstances(r, bills, asOf)
 	l.addPools(r, bills, asOf)
 	l.addTotals(r, bills, asOf)
@@ -194,8 +194,13 @@ func (l *Ledger) addTotals(r *Report, bills []bill, asOf time.Time) {
 
 func (l *Ledger) addWaste(r *Report, bills []bill, asOf time.Time) {
 	again := l.training.redoneIntervals(l.clock.ToMarket)
+	r.Waste.Programs = l.start.Program != nil
 	for _, b := range bills {
-		r.Waste.split(b.machine, b.charges, again, asOf)
+		pieces := b.pieces(again, asOf)
+		if l.start.Program != nil {
+			pieces = l.programs.piecesOf(b.machine, asOf)
+		}
+		r.Waste.split(b.machine, b.charges, pieces, asOf)
 	}
 }
 

@@ -33,7 +33,9 @@ func (l *Ledger) equivalent() (Equivalent, bool) {
 		}
 	}
 	e.PricePerHour, e.FLOPS = t.price, t.FLOPS
-	_, e.Work = l.training.work()
+	if _, e.Work = l.training.work(); l.start.Program != nil {
+		e.Work, _ = l.programWork(l.AsOf())
+	}
 	wall := e.Work / (float64(e.Count) * t.FLOPS) // seconds
 	e.Hours = wall * l.clock.Speed / time.Hour.Seconds()
 	e.USD = market.USD(math.Round(e.Hours * float64(e.Count) * float64(t.price)))

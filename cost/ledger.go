@@ -33,6 +33,7 @@ type Ledger struct {
 	order       []*machine // as launched
 	prices      priceBook
 	training    training
+	programs    running
 	stages      []stageChange
 	tuning      []TuneStep
 	export      *journal.Entry // the last one that saved a model
@@ -98,6 +99,8 @@ func (l *Ledger) add(e journal.Entry) error {
 		l.training.rollback(e)
 	case journal.ClockDone:
 		l.training.clock(e)
+	case journal.ProgramStart, journal.ProgramStep, journal.ProgramSaved, journal.ProgramEnd:
+		l.addProgram(e)
 	case journal.Charge:
 		return l.addCharge(e)
 	case journal.Export:

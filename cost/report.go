@@ -13,6 +13,7 @@ type Report struct {
 	Totals     Totals      `json:"totals"`
 	Equivalent *Equivalent `json:"equivalent,omitempty"` // absent when the journal names no fleet for it
 	Training   Training    `json:"training"`
+	Programs   *Programs   `json:"programs,omitempty"` // of the user's own; absent where an application was trained
 	Progress   Progress    `json:"progress"`
 	Waste      Waste       `json:"waste"`
 	Pools      []Pool      `json:"pools"`     // by pool

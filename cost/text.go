@@ -101,6 +101,9 @@ func (t *text) head(r *Report) {
 	if r.Training.TestLoss != nil {
 		t.line("  %s %s: test %.4f, %s", r.Run.App, r.Run.Metric, *r.Training.TestLoss, words.Number(r.Training.Clocks, "clock"))
 	}
+	if r.Programs != nil {
+		t.line("  %s", r.Programs.words())
+	}
 	if r.Run.Model != "" {
 		t.line("  model: %s", r.Run.Model)
 	}
@@ -186,6 +189,19 @@ type WasteRow struct {
 
 // Rows lists the split in its reading order.
 func (w Waste) Rows() []WasteRow {
+	if w.Programs {
+		return []WasteRow{
+			{w.Working, "saved work", "programs ran, and what they did counts"},
+			{w.Redone, "redone work", "after the last saved state before a loss or a failure: to be done again"},
+			{w.Startup, "start-up", "from launch until the first program was given"},
+			{w.Setup, "setup", ""},
+			{w.Restore, "restore", "fetching the workdir and the state"},
+			{w.Flush, "flush", "after an eviction notice, with the program ended"},
+			{w.Idle, "idle", "without a program: others were waited for, or it failed"},
+			{w.AfterEnd, "beyond the end", "rest of a paid hour, or a minimum"},
+			{w.Free, "free", "not billed under the rules; part of the rows above"},
+		}
+	}
 	return []WasteRow{
 		{w.Working, "working", "clocks done for the first time"},
 		{w.Redone, "redone work", "clocks done again after a roll-back"},

@@ -8,16 +8,20 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Waste splits the machines' time, and what was paid for it, by what the machines did. The five kinds of
+// Waste splits the machines' time, and what was paid for it, by what the machines did. The kinds of
 // time add up to all machine time, and with AfterEnd their dollars add up to the total, to the billionth.
 type Waste struct {
-	Working  Part `json:"working"`   // in training, doing clocks for the first time
-	Redone   Part `json:"redone"`    // in training, doing clocks again after a roll-back
-	Startup  Part `json:"startup"`   // from launch to join
-	Flush    Part `json:"flush"`     // from the eviction notice to the leave, or the end
-	Idle     Part `json:"idle"`      // out of training for another reason: failed, or left and not ended yet
-	AfterEnd Part `json:"after_end"` // paid beyond the end: the rest of a begun hour, or a minimum
-	// Free is time that the rule book does not bill. It is part of the five above, not beside them.
+	Working Part `json:"working"` // in training, doing clocks for the first time
+	Redone  Part `json:"redone"`  // in training, doing clocks again after a roll-back
+	Startup Part `json:"startup"` // from launch to join
+	Flush   Part `json:"flush"`   // from the eviction notice to the leave, or the end
+	Idle    Part `json:"idle"`    // out of training for another reason: failed, or left and not ended yet
+	// Setup and Restore are a machine's preparations for programs of the user's own; Restore also has the fetching of the workdir.
+	Setup    Part `json:"setup,omitzero"`
+	Restore  Part `json:"restore,omitzero"`
+	AfterEnd Part `json:"after_end"`          // paid beyond the end: the rest of a begun hour, or a minimum
+	Programs bool `json:"programs,omitempty"` // rows are named by what programs do
+	// Free is time that the rule book does not bill. It is part of those above, not beside them.
 	Free Part `json:"free"`
 }
 
@@ -35,7 +39,7 @@ func (p *Part) add(d time.Duration, usd market.USD) {
 // parts lists the kinds of time in a fixed order; what cannot be divided evenly goes to the first that has
 // a share.
 func (w *Waste) parts() []*Part {
-	return []*Part{&w.Working, &w.Redone, &w.Startup, &w.Flush, &w.Idle}
+	return []*Part{&w.Working, &w.Redone, &w.Startup, &w.Flush, &w.Idle, &w.Setup, &w.Restore}
 }
 
 const (
@@ -44,6 +48,8 @@ const (
 	startup
 	flush
 	idle
+	setup
+	restoring
 	kindsOfTime
 )
 
@@ -54,8 +60,7 @@ type piece struct {
 }
 
 // split adds a machine's life and bill to the waste.
-func (w *Waste) split(m *machine, charges []market.Charge, redone []interval, asOf time.Time) {
-	pieces := m.pieces(redone, asOf)
+func (w *Waste) split(m *machine, charges []market.Charge, pieces []piece, asOf time.Time) {
 	parts := w.parts()
 	for _, p := range pieces {
 		parts[p.use].add(p.length(), 0)

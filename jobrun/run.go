@@ -61,6 +61,8 @@ type Config struct {
 	Part int
 	// Spending are decisions of jobrun/budget, except an end, which is a wish to stop; nil = there are none.
 	Spending <-chan elasticity.BudgetSpoke
+	// Programs makes this a run of programs of the user's own: there is no Program, Dataset or checkpoint then.
+	Programs *Programs
 	// Endpoint is a fake cloud in another process, which launches Agent by itself; empty = a cloud of the run's own.
 	Endpoint string
 }
@@ -73,6 +75,7 @@ type session struct {
 	schema    ps.Schema
 	state     State
 	splitsURL string // where machines read splits
+	spec      []byte // of programs, in place of splits
 	admission admission
 	door      *door
 	runner    *runner.Runner
@@ -87,8 +90,11 @@ type Run struct{ session *session }
 // New checks the pieces and makes a run of them; Drive starts it.
 func New(cfg Config) *Run {
 	s := &session{
-		cfg: cfg, name: filepath.Base(cfg.Directory), schema: SchemaOf(cfg.Job, cfg.Program),
+		cfg: cfg, name: filepath.Base(cfg.Directory),
 		manifests: map[string]bool{checkpoint.Name(cfg.ResumeFrom): true},
+	}
+	if cfg.Programs == nil {
+		s.schema = SchemaOf(cfg.Job, cfg.Program)
 	}
 	for _, older := range cfg.ResumeOlder {
 		s.manifests[checkpoint.Name(older.Name)] = true
@@ -103,8 +109,10 @@ func (r *Run) Drive(ctx context.Context, stop <-chan string) (outcome string, er
 	if s.provider, err = providers.Of(s.cfg.Job); err != nil {
 		return "", err
 	}
-	if err := s.schema.Check(); err != nil {
-		return "", fmt.Errorf("the tables of %s: %w", s.cfg.Job.Train.App, err)
+	if s.cfg.Programs == nil {
+		if err := s.schema.Check(); err != nil {
+			return "", fmt.Errorf("the tables of %s: %w", s.cfg.Job.Train.App, err)
+		}
 	}
 	if s.state, err = openState(s.cfg.Directory, s.cfg.Job); err != nil {
 		return "", err
@@ -205,7 +213,12 @@ func (r *session) drive(ctx context.Context, endpoint string, gone []provisioner
 	if err != nil {
 		return "", err
 	}
-	if r.splitsURL, err = r.placeSplits(ctx); err != nil {
+	if r.cfg.Programs != nil {
+		r.spec, err = r.placeWorkdir(ctx)
+	} else {
+		r.splitsURL, err = r.placeSplits(ctx)
+	}
+	if err != nil {
 		return "", err
 	}
 	controller, err := r.controller(history)
@@ -247,6 +260,9 @@ func (r *session) drive(ctx context.Context, endpoint string, gone []provisioner
 	if r.cfg.Job.Tune {
 		defer r.remember()
 	}
+	if r.cfg.Programs != nil {
+		defer r.fetchOutputs(ctx)()
+	}
 	return r.runUntilStopped(ctx, stop)
 }
 
@@ -284,6 +300,9 @@ func (r *session) vcpu(p market.Pool) int {
 
 // splitBytes is how much memory of a pool's machine the data of splits may take: what the parameters leave, at their most.
 func (r *session) splitBytes(p market.Pool) int64 {
+	if r.cfg.Programs != nil {
+		return 0
+	}
 	for _, t := range r.types() {
 		if t.Name == p.Type && t.MemoryMiB > 0 {
 			return max(tiers.UsableMemory(t.MemoryMiB)-tiers.ReliableMemory(&r.schema, max(r.cfg.Choice.Reliable.Count, 1)).Total(), 1)

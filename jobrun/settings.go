@@ -31,7 +31,10 @@ const (
 
 // controller decides by the job's policy: with a reliable tier, or by kill and restart.
 func (r *session) controller(history map[market.Pool]*market.History) (runner.Controller, error) {
-	policy, err := bidding.ByName(r.cfg.Job.Policy)
+	if r.cfg.Programs != nil {
+		return r.programController(history)
+	}
+	policy, err := r.cfg.Job.Decider()
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +110,13 @@ func (r *session) controllerConfig(policy bidding.Policy, history map[market.Poo
 	if r.outlived() {
 		c.AskAgain = settings.Market(askAgain)
 	}
-	for _, p := range choice.Pools {
+	c.Pools = r.pools(history)
+	return c, nil
+}
+
+// pools are those that the run may buy in, with what prices were.
+func (r *session) pools(history map[market.Pool]*market.History) (out []elasticity.Pool) {
+	for _, p := range r.cfg.Choice.Pools {
 		h := history[p.Pool]
 		if p.OnDemand() {
 			h = p.History
@@ -115,9 +124,9 @@ func (r *session) controllerConfig(policy bidding.Policy, history map[market.Poo
 		if h == nil {
 			h = market.NewHistory(nil)
 		}
-		c.Pools = append(c.Pools, elasticity.Pool{Pool: p.Pool, Type: p.Type, MaxPrice: p.MaxPrice, Hints: p.Hints, History: h})
+		out = append(out, elasticity.Pool{Pool: p.Pool, Type: p.Type, MaxPrice: p.MaxPrice, Hints: p.Hints, History: h})
 	}
-	return c, nil
+	return out
 }
 
 // SchemaOf is what all machines of a job agree on.
@@ -144,8 +153,7 @@ func (r *session) startDetails() (json.RawMessage, error) {
 	}
 	d := journal.StartDetails{
 		Version: r.cfg.Version, Name: job.Name, Seed: job.Seed, Clock: r.cfg.Clock.String(), Rules: job.Local.Rules,
-		Cloud: job.Cloud, App: job.Train.App, Metric: r.cfg.Program.ScoreName(), Clocks: int64(job.Train.Clocks),
-		Splits: job.Train.Splits, Partitions: job.Train.Partitions,
+		Cloud: job.Cloud, App: job.Train.App, Clocks: int64(job.Train.Clocks), Splits: job.Train.Splits, Partitions: job.Train.Partitions,
 		Want:        journal.Want{Machines: choice.Want.Machines, VCPU: choice.Want.VCPU},
 		OrphanAfter: r.cfg.Clock.ToMarket(job.OrphanAfter).Seconds(),
 		Thresholds: journal.Thresholds{
@@ -156,6 +164,11 @@ func (r *session) startDetails() (json.RawMessage, error) {
 	}
 	if job.Train.Stop.Loss > 0 {
 		d.TargetLoss = job.Train.Stop.Loss
+	}
+	if r.cfg.Programs != nil {
+		r.describeProgram(&d)
+	} else {
+		d.Metric = r.cfg.Program.ScoreName()
 	}
 	if choice.Reliable.Count > 0 {
 		d.Reliable = journal.Fleet{Pool: choice.Reliable.Pool.String(), Count: choice.Reliable.Count}
@@ -217,7 +230,12 @@ func (r *session) types() []market.InstanceType {
 // vcpuHours is the work of all clocks at the declared rate.
 func (r *session) vcpuHours() float64 {
 	job := r.cfg.Job
-	work := r.cfg.Program.WorkPerClock() * float64(job.Train.Clocks)
+	var work float64
+	if r.cfg.Programs != nil {
+		work = r.cfg.Programs.Work
+	} else {
+		work = r.cfg.Program.WorkPerClock() * float64(job.Train.Clocks)
+	}
 	return work * job.Local.Speed / float64(job.Local.FlopsPerVCPU) / time.Hour.Seconds()
 }
 

@@ -12,7 +12,7 @@ import (
 // ForLocal puts together what a plan for the local cloud rests on. Work is the whole job's, in floating-point
 // operations.
 func ForLocal(job *config.Job, choice Resolved, work float64) (Input, error) {
-	policy, err := bidding.ByName(job.Policy)
+	policy, err := job.Decider()
 	if err != nil {
 		return Input{}, fmt.Errorf("planning %s: %w", job.Name, err)
 	}

@@ -43,6 +43,9 @@ type Input struct {
 	// whose agents have called until it works; and how often the job saves, 0 = as its policy wants.
 	SaveTime, RestartTime, SaveEvery time.Duration
 
+	// Program is one of the user's own; nil = an application is trained.
+	Program *Program
+
 	Budget      market.USD    // 0 = none
 	PerHour     market.USD    // of all machines; 0 = no limit
 	MaxDuration time.Duration // market time; 0 = none
@@ -272,6 +275,11 @@ func wholeSeconds(d time.Duration) time.Duration {
 // warn says what the plan's middle estimate cannot meet.
 func (p *Plan) warn() []string {
 	var warnings []string
+	if p.Input.Program != nil {
+		if large := p.Input.Program.tooLarge(); large != "" {
+			warnings = append(warnings, large)
+		}
+	}
 	in, cost, duration := p.Input, p.Forecast.Cost, p.Forecast.Time
 	if in.Budget > 0 && cost.Known && cost.Middle > in.Budget {
 		warnings = append(warnings, fmt.Sprintf(

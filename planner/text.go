@@ -69,6 +69,7 @@ func (p *Plan) WriteText(w io.Writer, s Style) error {
 	b.WriteString("\n")
 	p.writePools(&b, s)
 	b.WriteString("\n")
+	p.writeProgram(&b)
 	p.writeSizing(&b, s)
 	p.writeExpectation(&b, s)
 	for _, warning := range p.Warnings {
@@ -101,6 +102,10 @@ func (p *Plan) title() string {
 	want := plural(in.Want.Machines, "transient machine")
 	if in.Want.VCPU > 0 {
 		want = fmt.Sprintf("transient machines with %d vCPUs in total", in.Want.VCPU)
+	}
+	if in.Program != nil {
+		return fmt.Sprintf("Plan for %s at %s: a program on %s by policy %s",
+			in.Name, in.Now.UTC().Format(timeForm), strings.Replace(want, "transient ", "", 1), in.Policy.Name())
 	}
 	if in.restarts() {
 		return fmt.Sprintf("Plan for %s at %s: %s by policy %s,\nby kill and restart: no reliable machines",

@@ -225,6 +225,9 @@ func (c *cloud) evict(m *machine) {
 	}
 	m.warned = true
 	deadline := c.w.now().Add(c.w.cfg.Timing.Notice)
+	if hears, ok := m.agent.(interface{ warned() }); ok {
+		c.w.after(min(c.w.cfg.Timing.NoticeLag, c.w.cfg.Timing.Notice), notices, hears.warned)
+	}
 	c.w.after(min(c.w.cfg.Timing.NoticeLag, c.w.cfg.Timing.Notice), notices, func() {
 		if !m.gone {
 			c.w.step(elasticity.Warned{ID: ps.ServerID(m.ID), Deadline: deadline})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/elasticity/programs"
 	"github.com/tierml/tierml/elasticity/restart"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/ps"
@@ -184,6 +185,9 @@ func (t *trainer) save() {
 
 // newBrain returns what decides by the run's policy, and the training that it decides about.
 func newBrain(w *world) (brain, staff) {
+	if w.cfg.Programs != nil {
+		return restart.NewOf(w.cfg.Restarter(), programs.Of(w.cfg.forPrograms())), newCast(w)
+	}
 	if _, ok := w.cfg.Policy.(bidding.ByRestart); ok {
 		return restart.New(w.cfg.Restarter(), restart.Driven), newTrainer(w)
 	}

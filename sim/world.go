@@ -32,6 +32,8 @@ type Config struct {
 	Seed  uint64 // of what is random: the targets of faults
 	Start time.Time
 	Job   Job
+	// Programs has the job run programs of the user's own, which share Job's work evenly; nil = it trains.
+	Programs *Programs
 
 	Policy   bidding.Policy
 	Rules    market.RuleBook
@@ -192,6 +194,9 @@ func (c *Config) check() error {
 
 // byRestart reports whether there is no reliable tier.
 func (c *Config) byRestart() bool {
+	if c.Programs != nil {
+		return true
+	}
 	_, ok := c.Policy.(bidding.ByRestart)
 	return ok
 }

@@ -120,6 +120,34 @@ type (
 	Park struct{}
 	// Unpark lets the worker begin clocks up to Until.
 	Unpark struct{ Until ps.Clock }
+	// RunProgram starts a program of the user's own on the machine, in place of the one that runs there. Answered when the machine
+	// has taken it on; ProgramStarted follows when it runs.
+	RunProgram struct {
+		Spec []byte // program.Spec as JSON: the same on every machine of a job
+		// Attempt numbers all starts of all programs of a run. Reports name it, so that those of an older one are known.
+		Attempt uint64
+		Key     string // whose state it is: "rank-0", "task-17"
+		Rank    int
+		Ranks   int
+		Task    int
+		Tasks   int
+		Master  string // host:port where rank 0 is found; empty = this machine
+		// Resume is the manifest of the state to begin with, by its digest; empty = none.
+		Resume       string
+		ResumeDigest string
+		// Secrets travel here alone: they are in no file of the run.
+		Secrets     map[string]string
+		Heartbeat   time.Duration // wall clock, as in a Welcome
+		OrphanAfter time.Duration // wall clock
+	}
+	// SaveProgram mirrors the state of the program now; ProgramSaved or ProgramSaveFailed follows. The states of a round belong together.
+	SaveProgram struct{ Attempt, Round uint64 }
+	// StopProgram ends the program: SIGTERM, after Grace SIGKILL. Save mirrors its state after that. ProgramExited follows in any case.
+	StopProgram struct {
+		Attempt uint64
+		Grace   time.Duration // wall clock
+		Save    bool
+	}
 	// Stop ends the node's process after what it has begun. Again ends it as it is and begins it anew, empty, on the same
 	// machine: what killing and restarting a job comes to.
 	Stop struct {
@@ -154,6 +182,9 @@ func (Assign) command()          {}
 func (Release) command()         {}
 func (Park) command()            {}
 func (Unpark) command()          {}
+func (RunProgram) command()      {}
+func (SaveProgram) command()     {}
+func (StopProgram) command()     {}
 func (Stop) command()            {}
 
 // Report is what a node tells the controller: one of the structs below.
@@ -206,6 +237,49 @@ type (
 		Rebalance bool      // only a raised risk, no deadline
 		Deadline  time.Time // market time
 	}
+	// ProgramStarted says that a program runs: the machine has its files, its setup and its state. Times are wall-clock seconds; a
+	// Setup of 0 was done for an earlier program.
+	ProgramStarted struct {
+		Attempt               uint64
+		Fetch, Setup, Restore float64
+		Bytes                 int64  // of the state that was restored
+		Step                  int64  // of that
+		Note                  string // why it is another state than was asked for
+	}
+	// ProgramAdvanced says how far a program has come, by its own account.
+	ProgramAdvanced struct {
+		Attempt uint64
+		Step    int64
+		Loss    float64 // 0 = it has said none
+	}
+	// ProgramSaved says that a program's state is in the run's store, as it was at a step.
+	ProgramSaved struct {
+		Attempt     uint64
+		Manifest    string // what RunProgram.Resume takes
+		Digest      string // SHA-256 of the manifest, hexadecimal
+		Bytes, Sent int64  // of the state, and of what the store did not have
+		Step        int64
+		Round       uint64  // as a SaveProgram asked for it; 0 = none did
+		Seconds     float64 // wall clock
+		Final       bool    // the program has ended: no more follows of this attempt
+	}
+	// ProgramSaveFailed says that a program's state could not be mirrored. The machine tries again at the next interval.
+	ProgramSaveFailed struct {
+		Attempt uint64
+		Error   string
+		Final   bool // the program has ended: what it did since the state before is lost
+	}
+	// ProgramExited says that a program has ended, or that it could not be started: Phase is "fetch", "setup", "restore" or "run". It is
+	// the last report of an attempt.
+	ProgramExited struct {
+		Attempt uint64
+		Code    int
+		Signal  string // that ended it; empty = none did
+		Phase   string
+		Tail    string // the last lines of its output
+		Note    string // the reason, where there is more to say
+		Asked   bool   // by a StopProgram or a notice
+	}
 	// Failed says that the worker met an error that any other machine would meet too: a split that cannot be
 	// computed, or sums that have diverged. The node ends after it.
 	Failed struct{ Error string }
@@ -221,7 +295,14 @@ func (Progress) report()  {}
 func (CutHeld) report()   {}
 func (Warned) report()    {}
 func (Failed) report()    {}
-func (Crashed) report()   {}
+
+func (ProgramStarted) report()    {}
+func (ProgramAdvanced) report()   {}
+func (ProgramSaved) report()      {}
+func (ProgramSaveFailed) report() {}
+func (ProgramExited) report()     {}
+
+func (Crashed) report() {}
 
 // SplitStats is what one split's batch measured.
 type SplitStats struct {

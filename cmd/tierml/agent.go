@@ -86,15 +86,17 @@ func runAgent(ctx context.Context, env func(string) string, logTo io.Writer) err
 		return usageError{err}
 	}
 	err = node.Run(ctx, node.Config{
-		Machine:   machine,
-		NewServer: node.NewDataServer,
-		NewClient: node.NewDataClient,
-		NewApp:    newApp,
-		OpenSplit: splitdir.Open,
-		Flops:     flops,
-		KeyFile:   env(envKey),
-		PutOff:    powerOffLater(env),
-		Log:       log,
+		Machine:     machine,
+		NewServer:   node.NewDataServer,
+		NewClient:   node.NewDataClient,
+		NewApp:      newApp,
+		OpenSplit:   splitdir.Open,
+		NewPrograms: node.NewPrograms,
+		Wall:        mapping.WallAt,
+		Flops:       flops,
+		KeyFile:     env(envKey),
+		PutOff:      powerOffLater(env),
+		Log:         log,
 	})
 	if errors.Is(err, node.ErrFenced) {
 		return exitError{exitFenced, err}

@@ -9,7 +9,7 @@ import (
 // groups are the commands as the first screen has them: in the order in which a newcomer meets them.
 var groups = []cli.Group{
 	{Title: "Begin", Commands: []string{"init", "doctor", "plan", "run", "train", "predict"}},
-	{Title: "Watch", Commands: []string{"ps", "top", "events", "logs", "dashboard", "report"}},
+	{Title: "Watch", Commands: []string{"ps", "top", "events", "logs", "state", "dashboard", "report"}},
 	{Title: "Intervene", Commands: []string{"scale", "stop", "drill"}},
 	{Title: "Markets, and what would have been", Commands: []string{"market", "prices", "dry-run", "calibrate"}},
 	{Title: "Machines on a real cloud", Commands: []string{"leaks", "down"}},

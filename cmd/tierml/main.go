@@ -139,6 +139,7 @@ func subcommands() []*cobra.Command {
 		newReportCommand(),
 		newRunCommand(),
 		newScaleCommand(),
+		newStateCommand(),
 		newStopCommand(),
 		newTopCommand(),
 		newTrainCommand(),

@@ -50,8 +50,10 @@ func loadAndPlan(t *testing.T, page, text, data, endpoint string) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.MkdirAll("examples", 0o755); err != nil {
-		t.Fatal(err)
+	for _, dir := range []string{"examples", "finetune"} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := os.Symlink(data, filepath.Join("examples", "data")); err != nil {
 		t.Fatal(err)

@@ -123,14 +123,19 @@ type preparedJob struct {
 	choice  planner.Resolved
 	program apps.Program
 	dataset apps.Dataset
-	plan    *planner.Plan
-	sim     sim.Config // of its own run, calibrated
-	basis   string     // of the calibration
-	skipped []string   // steps of the script that are not simulated
+	// programs is set for a program of the user's own, which has neither program nor dataset.
+	programs *jobrun.Programs
+	plan     *planner.Plan
+	sim      sim.Config // of its own run, calibrated
+	basis    string     // of the calibration
+	skipped  []string   // steps of the script that are not simulated
 }
 
 // planJob makes the plan of a job from the files that it names.
 func planJob(ctx context.Context, job *config.Job) (*preparedJob, error) {
+	if job.IsProgram() {
+		return prepareProgram(ctx, job)
+	}
 	return prepareJob(ctx, job, func(ps.Split) (io.WriteCloser, error) { return discard{}, nil })
 }
 

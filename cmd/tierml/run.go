@@ -24,6 +24,7 @@ import (
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/cost/page"
 	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/elasticity/programs"
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
@@ -128,6 +129,7 @@ type resumption struct {
 	doubts     []error           // why newer checkpoints are not used
 	older      []elasticity.Kept // checkpoints before it
 	damaged    []journal.Damaged // lines of the journal that were left out
+	programs   *programs.Past    // of a job of the user's own programs
 }
 
 func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) error {
@@ -175,6 +177,9 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 	}
 	defer func() { release() }()
 	prepared := func() (*preparedJob, error) {
+		if job.IsProgram() {
+			return prepareProgram(ctx, job)
+		}
 		if data := from.state.Dataset; data != nil { // machines may be reading the splits
 			return prepareJobWith(ctx, job, func() int64 { return 0 }, func() (apps.Program, apps.Dataset, error) { return makeProgram(job, *data) })
 		}
@@ -186,6 +191,9 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 	}
 	if from.part > 0 {
 		fmt.Fprintln(out, from.words(job, o.endpoint))
+	}
+	if p.programs != nil {
+		p.programs.Past = from.programs
 	}
 	if from.part == 0 { // what is left of a run is not simulated
 		if err := p.predict(ctx); err != nil {
@@ -290,7 +298,12 @@ func loadJob(o runOptions) (*config.Job, resumption, error) {
 			from.part++
 			keepReliable(job, e)
 		case e.Kind == journal.Done && e.Outcome == "finished":
-			return nil, from, usageError{fmt.Errorf("%s is done: all %d clocks", o.resume, job.Train.Clocks)}
+			return nil, from, usageError{fmt.Errorf("%s is done%s", o.resume, allOf(job))}
+		}
+	}
+	if job.IsProgram() {
+		if from.programs, err = programs.ReadPast(entries, job.Resources.Count, job.Tasks); err != nil {
+			return nil, from, fmt.Errorf("%s: %w", filepath.Join(o.resume, rundir.JournalFile), err)
 		}
 	}
 	if from.past, err = elasticity.ReadPast(entries); err != nil {
@@ -302,7 +315,7 @@ func loadJob(o runOptions) (*config.Job, resumption, error) {
 	if len(entries) == 0 {
 		return nil, from, usageError{fmt.Errorf("%s had not begun: start again with its %s", o.resume, rundir.JobFile)}
 	}
-	if last := entries[len(entries)-1]; last.Kind == journal.Done && from.past.Done == from.clock && from.checkpoint != "" {
+	if last := entries[len(entries)-1]; last.Kind == journal.Done && (job.IsProgram() || from.past.Done == from.clock && from.checkpoint != "") {
 		from.past = nil // all is as it was left in order
 	}
 	records, err := readRecords(filepath.Join(o.resume, rundir.CloudFile))
@@ -313,14 +326,25 @@ func loadJob(o runOptions) (*config.Job, resumption, error) {
 		from.at = last
 	}
 	from.at = from.at.Truncate(time.Second).Add(time.Second)
-	if int(from.clock) >= job.Train.Clocks && from.past == nil {
-		return nil, from, usageError{fmt.Errorf("%s is done: all %d clocks", o.resume, job.Train.Clocks)}
+	if int(from.clock) >= job.Train.Clocks && from.past == nil && !job.IsProgram() {
+		return nil, from, usageError{fmt.Errorf("%s is done%s", o.resume, allOf(job))}
 	}
 	return job, from, nil
 }
 
+// allOf says what a run that is done has done.
+func allOf(job *config.Job) string {
+	if job.IsProgram() {
+		return ""
+	}
+	return fmt.Sprintf(": all %d clocks", job.Train.Clocks)
+}
+
 // words say where a run goes on.
 func (from resumption) words(job *config.Job, endpoint string) string {
+	if job.IsProgram() {
+		return programsGoOn(from, endpoint)
+	}
 	text := fmt.Sprintf("Going on at clock %d of %d, from %s\n", from.clock, job.Train.Clocks, from.checkpoint)
 	if from.checkpoint == "" {
 		text = "Going on from the beginning: nothing was saved\n"
@@ -400,6 +424,7 @@ func drive(ctx context.Context, o runOptions, p *preparedJob, from resumption, m
 		told.Recall(e)
 	}
 	r := jobrun.New(jobrun.Config{
+		Programs: p.programs,
 		SaveTime: p.plan.Input.SaveTime, RestartTime: p.plan.Input.RestartTime,
 		Job: p.job, Choice: p.choice, Plan: p.plan, Program: p.program, Dataset: p.dataset, Offers: p.offers,
 		Directory: directory, Agent: []string{self, "agent"}, Version: version(), Journal: lines,
@@ -499,7 +524,11 @@ func conclude(ctx context.Context, out io.Writer, job *config.Job, directory, ou
 	if err := report.WriteSummary(out); err != nil {
 		return fmt.Errorf("printing the report: %w", err)
 	}
-	if job.Installation() == nil {
+	switch {
+	case job.Installation() != nil:
+	case job.IsProgram():
+		fmt.Fprintf(out, "\nThese dollars and hours are the replayed market's, %gx as fast as the clock.\n", job.Local.Speed)
+	default:
 		fmt.Fprintf(out, "\nThese dollars and hours are the replayed market's. Machines are slowed down to %s flop/s a vCPU, so that a small job\n"+
 			"lives through a market's day: `tierml train` does the same work on this computer at full speed.\n", job.Local.FlopsPerVCPU)
 	}
@@ -508,11 +537,14 @@ func conclude(ctx context.Context, out io.Writer, job *config.Job, directory, ou
 		filepath.Join(dir, rundir.ReportHTML), filepath.Join(dir, rundir.JournalFile))
 	switch outcome {
 	case "finished":
+		if job.IsProgram() {
+			return concludeProgram(out, job, directory)
+		}
 		fmt.Fprintf(out, "Model    %s\n", filepath.Join(dir, rundir.ModelFile))
 		return nil
 	case "interrupted":
 		why := report.Run.Why
-		if _, err := jobrun.Checkpoint(directory); err == nil {
+		if _, err := jobrun.Checkpoint(directory); err == nil || job.IsProgram() {
 			fmt.Fprintf(out, "Resume   tierml run --resume %s\n", dir)
 		} else {
 			fmt.Fprintf(out, "Nothing was saved, as the run was ended at once; start again with %s\n", filepath.Join(dir, rundir.JobFile))

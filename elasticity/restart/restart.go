@@ -4,7 +4,8 @@
 //
 // Attempts is that training: teams, checkpoints, and what is done again. It refuses to know how a team trains and what a
 // checkpoint is made of, which is its Trainer's: one acts by elasticity/training, another leaves it to the driver. Machines are
-// elasticity/fleet's, as of any run. Controller puts these together, in the words of elasticity.Controller.
+// elasticity/fleet's, as of any run. Controller puts these together, in the words of elasticity.Controller; it takes any Work in the
+// place of Attempts.
 //
 // Each file uses only those before it: config, attempts, driven, tiered, restart.
 package restart
@@ -19,29 +20,79 @@ import (
 	"github.com/tierml/tierml/elasticity/fleet"
 	"github.com/tierml/tierml/elasticity/step"
 	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/ps"
 )
+
+// Work is what a fleet without a reliable tier does: Attempts, or another package's.
+type Work interface {
+	fleet.Work
+	// Begin is called before the first step, CutShort when the run has ended and all machines are being terminated.
+	Begin()
+	CutShort()
+	// Take takes an event in.
+	Take(e step.Event)
+	// Judge gives up machines that fail the work. Advance does whatever else the state asks for now, after purchases; NextDue calls
+	// by with each time at which there is something to do although nothing happens.
+	Judge()
+	Advance()
+	NextDue(by func(time.Time))
+	// Busy reports whether an end in order has to wait: something is saved, or machines of an earlier controller are unknown yet.
+	Busy() bool
+	// Clock is how far the work has come, for the last line of the journal; 0 = it does not count in clocks.
+	Clock() ps.Clock
+	// Sum adds the work's own figures: roll-backs, and what is done and lost.
+	Sum(*elasticity.Totals)
+}
 
 // Controller is the state of a run. It is not safe for concurrent use: one driver steps it.
 type Controller struct {
 	step     *step.Step
 	cfg      Config
 	fleet    *fleet.Fleet
-	attempts *Attempts
+	work     Work
 	crashLog string // of the agent whose crash ends the run
 }
 
 // New returns a controller; its first Step asks the policy for a fleet.
 func New(cfg Config, by func(*Attempts) Trainer) *Controller {
+	return NewOf(cfg, func(s *step.Step, f *fleet.Fleet, _ *fleet.Demand) Work {
+		a := newAttempts(&cfg, s, f)
+		a.trainer = by(a)
+		return attempting{a}
+	})
+}
+
+// NewOf returns a controller of work, which may change the demand for machines.
+func NewOf(cfg Config, work func(*step.Step, *fleet.Fleet, *fleet.Demand) Work) *Controller {
 	c := &Controller{cfg: cfg, step: &step.Step{Awake: step.NewAwake(cfg.BootWithin), Speed: cfg.Speed, Silent: cfg.Silent}}
-	c.fleet = fleet.New(c.cfg.fleet(), c.step, &fleet.Demand{Workers: cfg.Want})
-	c.attempts = newAttempts(&c.cfg, c.step, c.fleet)
-	c.attempts.trainer = by(c.attempts)
+	demand := &fleet.Demand{Workers: cfg.Want}
+	c.fleet = fleet.New(c.cfg.fleet(), c.step, demand)
+	c.work = work(c.step, c.fleet, demand)
 	c.step.OnEnd = func(why string) {
 		c.fleet.End(why)
-		c.attempts.cutShort()
+		c.work.CutShort()
 	}
-	c.fleet.Serve(c.attempts)
+	c.fleet.Serve(c.work)
 	return c
+}
+
+// attempting is Attempts as Work.
+type attempting struct{ *Attempts }
+
+func (a attempting) Begin()                     { a.begin() }
+func (a attempting) CutShort()                  { a.cutShort() }
+func (a attempting) Take(e step.Event)          { a.take(e) }
+func (a attempting) Clock() ps.Clock            { return a.saved }
+func (a attempting) Advance()                   { a.advance() }
+func (a attempting) NextDue(by func(time.Time)) { a.nextDue(by) }
+func (a attempting) Busy() bool                 { return a.now != nil || a.takingOver }
+func (a attempting) Sum(totals *elasticity.Totals) {
+	totals.Rollbacks, totals.Lost, totals.Clocks = a.rollbacks, a.lost, a.saved
+}
+
+func (a attempting) Judge() {
+	a.giveUp()
+	a.trainer.Advance()
 }
 
 // Step takes in events and gives what to do about them, in order. The slice is good until the next Step.
@@ -74,7 +125,7 @@ func (c *Controller) begin() {
 		c.step.Started = past.Started
 	}
 	c.fleet.Begin()
-	c.attempts.begin()
+	c.work.Begin()
 }
 
 func (c *Controller) take(e elasticity.Event) {
@@ -91,7 +142,7 @@ func (c *Controller) take(e elasticity.Event) {
 		c.step.Do(elasticity.Scaled{ID: e.ID, Err: errors.New("a run by kill and restart has the whole fleet or none")})
 	default:
 		c.fleet.Take(e)
-		c.attempts.take(e)
+		c.work.Take(e)
 	}
 }
 
@@ -113,14 +164,13 @@ func (c *Controller) advance() {
 	if c.cfg.MaxDuration > 0 && c.step.Stop == "" && c.step.Now.Sub(c.step.Started) >= c.cfg.MaxDuration {
 		c.step.Stop = "max_duration " + c.cfg.MaxDuration.String() + " is over"
 	}
-	c.attempts.giveUp()
-	c.attempts.trainer.Advance()
+	c.work.Judge()
 	if why, crash, loop := c.fleet.Crashes().Loop(); loop && !c.step.Ending { // what was saved before stays
 		c.crashLog = crash.Log
 		c.step.Fail(why)
 	}
 	c.fleet.Buy()
-	c.attempts.advance()
+	c.work.Advance()
 	c.fleet.Retire()
 	c.fleet.Charge()
 	c.end()
@@ -128,7 +178,7 @@ func (c *Controller) advance() {
 
 // end finishes once every machine is gone and no launch is unanswered.
 func (c *Controller) end() {
-	if c.step.Stop != "" && c.attempts.now == nil && !c.attempts.takingOver && !c.step.Ending {
+	if c.step.Stop != "" && !c.work.Busy() && !c.step.Ending {
 		c.step.Outcome = "interrupted"
 		c.step.End(c.step.Stop)
 	}
@@ -137,7 +187,7 @@ func (c *Controller) end() {
 	}
 	c.step.Finished = true
 	c.step.Record(func() journal.Entry {
-		return journal.Entry{Kind: journal.Done, Outcome: c.step.Outcome, Clock: int64(c.attempts.saved),
+		return journal.Entry{Kind: journal.Done, Outcome: c.step.Outcome, Clock: int64(c.work.Clock()),
 			Why: cmp.Or(c.step.FailWhy, c.step.Stop, c.step.Enough), Log: c.crashLog}
 	})
 	c.step.Do(elasticity.Finish{Outcome: c.step.Outcome})
@@ -160,7 +210,7 @@ func (c *Controller) NextWake() time.Time {
 		by(c.step.Awake.NextBeat())
 	}
 	c.fleet.NextDue(by)
-	c.attempts.nextDue(by)
+	c.work.NextDue(by)
 	return wake
 }
 
@@ -169,7 +219,8 @@ func (c *Controller) State() bidding.State { return c.fleet.View.State() }
 
 // Totals returns the run's figures so far.
 func (c *Controller) Totals() elasticity.Totals {
-	f, a := c.fleet.Totals, c.attempts
-	return elasticity.Totals{Machines: f.Machines, Evictions: f.Evictions, Rollbacks: a.rollbacks, Lost: a.lost, Clocks: a.saved,
-		Charged: c.fleet.Accounts.Charged}
+	f := c.fleet.Totals
+	t := elasticity.Totals{Machines: f.Machines, Evictions: f.Evictions, Charged: c.fleet.Accounts.Charged}
+	c.work.Sum(&t)
+	return t
 }

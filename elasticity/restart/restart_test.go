@@ -185,7 +185,7 @@ func TestLoss(t *testing.T) {
 		t.Errorf("buys %d in place of one", replacement.Request.Count)
 	}
 	third := d.give(replacement, 1)
-	if d.c.attempts.now == nil || len(done[elasticity.Train](d)) > 0 {
+	if d.c.work.(attempting).now == nil || len(done[elasticity.Train](d)) > 0 {
 		t.Error("it stopped with the notice")
 	}
 	d.step(2*time.Minute, elasticity.Disconnected{ID: ids[0]})
@@ -212,7 +212,7 @@ func TestMove(t *testing.T) {
 	d.step(5*time.Minute, elasticity.PriceChanged{Pool: pool("rb", market.Spot), At: d.now, Price: market.Dollar / 5})
 	l := one[elasticity.Launch](d)
 	d.step(0, elasticity.LaunchFailed{Token: l.Request.Token, Err: provisioner.ErrNoCapacity})
-	if d.c.attempts.now == nil || d.c.attempts.now.parting() {
+	if d.c.work.(attempting).now == nil || d.c.work.(attempting).now.parting() {
 		t.Fatal("the old fleet was given up for nothing")
 	}
 	again := one[elasticity.Launch](d)

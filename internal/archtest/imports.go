@@ -65,6 +65,8 @@ var arrows = []arrow{
 		"elasticity decides over the pure packages; it must not touch the world"},
 	{exactly("elasticity/restart"), either(exactly("market", "bidding", "provisioner", "ps", "tiers", "elasticity", "elasticity/step", "elasticity/fleet", "elasticity/training", "elasticity/tempo"), tooling),
 		"another training on the same fleet decides over the pure packages, too"},
+	{exactly("elasticity/programs"), either(exactly("market", "bidding", "provisioner", "ps", "tiers", "elasticity", "elasticity/step", "elasticity/fleet", "elasticity/tempo", "elasticity/restart"), tooling),
+		"programs are decided about over values, as training is"},
 	{exactly("sched"), either(exactly("market", "bidding", "elasticity"), tooling),
 		"sched decides over values only"},
 	{exactly("cost"), either(exactly("market"), tooling),
@@ -77,7 +79,7 @@ var arrows = []arrow{
 		"adapters translate a provider's words, and know nothing of training"},
 	{below("fakecloud"), either(below("fakecloud", "market"), tooling),
 		"the fake cloud must not share a misunderstanding with our adapter, so it knows neither it nor the trainers"},
-	{exactly("sim"), either(exactly("market", "market/hazard", "bidding", "provisioner", "ps", "tiers", "tiers/agent", "elasticity", "elasticity/restart", "elasticity/tempo", "sched", "cost", "tuner"), tooling),
+	{exactly("sim"), either(exactly("market", "market/hazard", "bidding", "provisioner", "ps", "tiers", "tiers/agent", "elasticity", "elasticity/restart", "elasticity/programs", "elasticity/tempo", "sched", "cost", "tuner"), tooling),
 		"the simulator runs the deciding packages and never a shell"},
 }
 

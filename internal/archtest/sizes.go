@@ -13,7 +13,7 @@ const (
 
 // larger are the types that may be larger, each up to the numbers here and with its reason.
 var larger = map[string]size{
-	"internal/journal.Entry": {fields: 37, reason: "a journal line's fields in one place: each kind of line has a few of them"},
+	"internal/journal.Entry": {fields: 38, reason: "a journal line's fields in one place: each kind of line has a few of them"},
 }
 
 // size is how large a type is, or may be where the bounds do not hold; 0 = the bound holds.

@@ -33,11 +33,28 @@ type StartDetails struct {
 	ZoneIDs map[string]string `json:"zone_ids,omitempty"`
 	Want    Want              `json:"want"`
 
+	Program *ProgramDetails `json:"program,omitempty"` // absent where an application is trained
+
 	OrphanAfter float64    `json:"orphan_after,omitempty"` // market seconds that agents train on without a controller
 	Thresholds  Thresholds `json:"thresholds"`
 
 	// Job is the job as resolved, in the job file's own words.
 	Job json.RawMessage `json:"job,omitempty"`
+}
+
+// ProgramDetails is about a program of the user's own, in place of an application.
+type ProgramDetails struct {
+	Tasks int   `json:"tasks,omitempty"` // of an array
+	Of    int64 `json:"of,omitempty"`    // the step at which a program is done
+	// SaveEvery is how often state is mirrored, in market seconds; absent without state.
+	SaveEvery float64 `json:"save_every,omitempty"`
+}
+
+// ProgramStartDetails is the Details of a `program-start` line: the wall-clock seconds that the machine spent before.
+type ProgramStartDetails struct {
+	Fetch   float64 `json:"fetch,omitempty"` // of the workdir
+	Setup   float64 `json:"setup,omitempty"`
+	Restore float64 `json:"restore,omitempty"`
 }
 
 // MachineType is what the run assumes of one type of machine.

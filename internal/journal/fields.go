@@ -49,6 +49,11 @@ var kinds = []Fields{
 	{ClockDone, nil, []string{"clock", "train_loss", "test_loss", "seconds", "count", "transient", "reliable", "work", "redone"}, false},
 	{Charge, []string{"instance", "pool", "from", "to", "usd"}, nil, false},
 	{Export, nil, []string{"clock", "model", "test_loss", "outcome"}, true},
+	{ProgramStart, []string{"program", "instance"}, []string{"generation", "clock", "bytes", "model", "details"}, false},
+	{ProgramStep, []string{"program"}, []string{"generation", "clock", "train_loss"}, false},
+	{ProgramSaved, []string{"program", "model"}, []string{"instance", "generation", "clock", "bytes", "seconds", "digest", "round"}, true},
+	{ProgramSaveFailed, []string{"program"}, []string{"instance", "generation"}, false},
+	{ProgramEnd, []string{"program", "outcome"}, []string{"instance", "generation", "clock", "code", "log"}, true},
 	{Done, []string{"outcome"}, []string{"model", "train_loss", "test_loss", "clock", "log"}, true},
 }
 

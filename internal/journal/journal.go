@@ -46,6 +46,21 @@ const (
 	Charge       Kind = "charge"            // instance, pool, from, to (times), usd: a billed line
 	Export       Kind = "export"            // clock, model, test_loss: parameters saved, as the result or to resume from
 	Done         Kind = "done"              // outcome, model, test_loss
+	// Of programs of the user's own. Program names a rank or a task, Generation its attempt.
+	ProgramStart      Kind = "program-start"       // program, instance, generation, clock (step), bytes, model (state): it runs
+	ProgramStep       Kind = "program-step"        // program, generation, clock (step), train_loss
+	ProgramSaved      Kind = "program-saved"       // program, instance, generation, clock (step), bytes, seconds, model, digest
+	ProgramSaveFailed Kind = "program-save-failed" // program, instance, generation
+	ProgramEnd        Kind = "program-end"         // program, instance, generation, outcome, code, clock (step)
+)
+
+// What the Outcome of an end can be: of a run the first three, of a program's attempt all but Interrupted.
+const (
+	Finished    = "finished"
+	Failure     = "failed"
+	Interrupted = "interrupted"
+	Lost        = "lost"    // with a machine: what was done since its state was saved is done again
+	Stopped     = "stopped" // in order, with its state saved
 )
 
 // What the To of a Budget line can be.
@@ -104,13 +119,23 @@ type Entry struct {
 	TrainLoss *float64 `json:"train_loss,omitempty"`
 	TestLoss  *float64 `json:"test_loss,omitempty"`
 
-	Outcome string `json:"outcome,omitempty"` // "finished", "interrupted", "failed"
+	Outcome string `json:"outcome,omitempty"` // "finished", "interrupted", "failed"; of a program's attempt also "lost", "stopped"
 	Model   string `json:"model,omitempty"`
+
+	OfProgram
 
 	Log string `json:"log,omitempty"` // lines that an agent wrote before it ended by itself
 
 	// Details is the resolved job (start), the plan (plan), or what another controller must know (scale, stage).
 	Details json.RawMessage `json:"details,omitempty"`
+}
+
+// OfProgram are the fields of lines that are about a program of the user's own.
+type OfProgram struct {
+	Program string `json:"program,omitempty"` // "rank-0", "task-17"
+	Digest  string `json:"digest,omitempty"`  // SHA-256 of what Model names, hexadecimal
+	Code    int    `json:"code,omitempty"`    // exit code
+	Round   uint64 `json:"round,omitempty"`   // states of a program's ranks that belong together have the same
 }
 
 // Choice is a pool, and what is bid there where a bid is made.

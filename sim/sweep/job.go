@@ -22,7 +22,7 @@ import (
 // floating-point operations), most servers (tiers.Thresholds.MostServers), start, speed, notice, boot and script. Skipped says which steps of the script the
 // simulator cannot do.
 func ForJob(job *config.Job, choice planner.Resolved, work float64, servers int) (cfg sim.Config, skipped []string, err error) {
-	policy, err := bidding.ByName(job.Policy)
+	policy, err := job.Decider()
 	if err != nil {
 		return sim.Config{}, nil, err
 	}
@@ -49,6 +49,10 @@ func ForJob(job *config.Job, choice planner.Resolved, work float64, servers int)
 	}
 	if err := (Evictions{}).Impose(&cfg); err != nil {
 		return sim.Config{}, nil, err
+	}
+	if job.IsProgram() {
+		cfg.Job.Clocks, cfg.Job.Splits, cfg.Job.Partitions = 1, 1, 1
+		cfg.Programs = &sim.Programs{Count: job.Resources.Count, Tasks: job.Tasks, State: job.State.Dir != "", Every: job.State.Every}
 	}
 	for _, a := range job.Local.Script {
 		switch do := sim.Verb(a.Do); do {

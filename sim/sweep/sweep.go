@@ -213,7 +213,7 @@ func (p Experiment) run(cfg sim.Config, name string) (b block, err error) {
 	if IsOracle(name) {
 		return b, nil
 	}
-	policy, err := bidding.ByName(name)
+	policy, err := p.policy(name)
 	if err != nil {
 		return b, err
 	}
@@ -224,6 +224,14 @@ func (p Experiment) run(cfg sim.Config, name string) (b block, err error) {
 		b.limit = p.Job.MaxDuration
 	}
 	return b, nil
+}
+
+// policy is the one of a name, as the job's kind of work has it.
+func (p Experiment) policy(name string) (bidding.Policy, error) {
+	if p.Job.Programs != nil {
+		return bidding.ForPrograms(name)
+	}
+	return bidding.ByName(name)
 }
 
 // lengths are the jobs to run. All go on until their work is done, or to their horizon: costs of runs that max_duration has

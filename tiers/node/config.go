@@ -9,8 +9,10 @@ import (
 	"log/slog"
 	"net"
 	"runtime"
+	"time"
 
 	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/program"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
 	"github.com/tierml/tierml/tiers/agent"
@@ -36,6 +38,10 @@ type Config struct {
 	// PutOff postpones the time at which the machine powers itself off. It is called every minute while a controller is
 	// attached; nil = there is no such time.
 	PutOff func(context.Context) error
+	// NewPrograms makes what runs programs of the user's own, for jobs of such: NewPrograms, but for tests.
+	NewPrograms func(program.Config) (Programs, error)
+	// Wall is the wall-clock time of a market time; nil = they are the same.
+	Wall func(market time.Time) time.Time
 	// Dial connects to the controller; nil = TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 	Log  *slog.Logger

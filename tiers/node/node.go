@@ -144,6 +144,8 @@ type node struct {
 	agent      agent.Agent // its Worker is guarded by the worker's lock
 	job        *job        // nil before the first Welcome
 	obeyed     map[uint64]struct{}
+
+	programs atomic.Pointer[programs] // nil before the first RunProgram
 }
 
 func newNode(cfg Config, id Identity, user UserData, listener net.Listener, tasks *errgroup.Group) *node {
@@ -190,10 +192,16 @@ func (n *node) hello() tiers.Hello {
 	if n.job != nil {
 		h.Incarnation, h.Generation = n.job.welcome.Incarnation, n.job.worker.generation()
 	}
+	if p := n.programs.Load(); p != nil {
+		h.Incarnation = p.attemptNow()
+	}
 	return h
 }
 
 func (n *node) orphanAfter() time.Duration {
+	if p := n.programs.Load(); p != nil {
+		return p.first.OrphanAfter
+	}
 	if n.job == nil {
 		return firstOrphanAfter
 	}
@@ -226,6 +234,7 @@ func (n *node) watchNotices(ctx context.Context) error {
 		if !w.Rebalance {
 			n.warned.Store(&w)
 		}
+		n.noticeProgram(w)
 		n.report(w)
 	})
 	if ctx.Err() == nil {

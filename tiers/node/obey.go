@@ -16,6 +16,9 @@ import (
 // order in which they were sent. Those that take long go on beside the next ones and answer later.
 func (n *node) obey(ctx context.Context, c tiers.Command) {
 	n.log.Debug("command", "id", c.ID, "kind", fmt.Sprintf("%T", c.Do))
+	if n.obeyProgram(ctx, c) {
+		return
+	}
 	if n.job != nil {
 		if err := tiers.CheckCommand(&n.job.welcome.Schema, c.Do); err != nil {
 			n.agent.Answer(c.ID, nil, err)

@@ -108,7 +108,7 @@ func (c *Console) Feed(e journal.Entry) {
 	for _, l := range lines {
 		c.print(plainLine(l.T, l.String()))
 	}
-	if e.Kind == journal.ClockDone && c.clockDue(now) {
+	if (e.Kind == journal.ClockDone || e.Kind == journal.ProgramStep) && c.clockDue(now) {
 		c.flush() // what happened before the clock is said before it
 		c.lastClock, c.saidClock = now, c.status.ClocksDone
 		c.print(plainLine(e.T, c.status.ClockText()))

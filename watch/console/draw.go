@@ -80,10 +80,11 @@ func (s picture) titleLine(now time.Time, width int) string {
 }
 
 func (s picture) trainingLines(width int) []string {
-	clock := fmt.Sprintf("clock    %s", bold.Render(fmt.Sprint(s.Clock)))
+	unit := fmt.Sprintf("%-9s", s.Unit())
+	clock := unit + bold.Render(fmt.Sprint(s.Clock))
 	if s.Start.Clocks > 0 {
 		share := float64(s.Clock) / float64(s.Start.Clocks)
-		clock = fmt.Sprintf("clock    %s of %d  %s", bold.Render(fmt.Sprint(s.Clock)), s.Start.Clocks, bar(share, min(30, width/3)))
+		clock = fmt.Sprintf("%s%s of %d  %s", unit, bold.Render(fmt.Sprint(s.Clock)), s.Start.Clocks, bar(share, min(30, width/3)))
 	}
 	if s.Seconds > 0 {
 		clock += fmt.Sprintf("  %.2f s each", s.Seconds)
@@ -94,6 +95,12 @@ func (s picture) trainingLines(width int) []string {
 	metric := terminal.Line(s.Start.Metric)
 	if metric == "" {
 		metric = "loss"
+	}
+	if s.Start.Program != nil {
+		if s.Train == nil {
+			return []string{" " + clock}
+		}
+		return []string{" " + clock, " " + fmt.Sprintf("%-9s%s", "loss", bold.Render(value(s.Train)))}
 	}
 	losses := fmt.Sprintf("%-7s  training %s  test %s", metric, value(s.Train), bold.Render(value(s.Test)))
 	if room := width - ansi.StringWidth(losses) - 2; room >= 8 && len(s.Tests) > 1 {

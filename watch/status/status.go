@@ -104,6 +104,8 @@ func (s *Status) Feed(e journal.Entry) []words.Line {
 		if e.TestLoss != nil { // that of the result itself, as reports have it
 			s.Test = e.TestLoss
 		}
+	case journal.ProgramStep, journal.ProgramEnd:
+		s.program(e)
 	case journal.Done:
 		s.Outcome, s.Why = e.Outcome, e.Why
 	case journal.Budget:
@@ -157,6 +159,36 @@ func (s *Status) clockDone(e journal.Entry) {
 			s.Tests = slices.Delete(s.Tests, 0, len(s.Tests)-keepLosses)
 		}
 	}
+}
+
+// program counts the tasks that are done, or follows the program's steps.
+func (s *Status) program(e journal.Entry) {
+	if e.TrainLoss != nil {
+		s.Train = e.TrainLoss
+	}
+	switch d := s.Start.Program; {
+	case d == nil:
+	case d.Tasks > 0:
+		if e.Kind == journal.ProgramEnd && e.Outcome == journal.Finished {
+			s.Clock++
+		}
+	case e.Clock > 0:
+		s.Clock = e.Clock
+	}
+	if e.Kind == journal.ProgramStep {
+		s.ClocksDone++
+	}
+}
+
+// Unit is what the run counts in.
+func (s *Status) Unit() string {
+	switch d := s.Start.Program; {
+	case d == nil:
+		return "clock"
+	case d.Tasks > 0:
+		return "task"
+	}
+	return "step"
 }
 
 func (s *Status) machineChange(e journal.Entry) {
@@ -279,7 +311,7 @@ func (s *Status) Counts() (transient, reliable int) {
 // ClockText says how training gets on, in a line.
 func (s *Status) ClockText() string {
 	transient, reliable := s.Counts()
-	text := fmt.Sprintf("clock %d", s.Clock)
+	text := fmt.Sprintf("%s %d", s.Unit(), s.Clock)
 	if s.Start.Clocks > 0 {
 		text += fmt.Sprintf("/%d", s.Start.Clocks)
 	}
@@ -289,7 +321,11 @@ func (s *Status) ClockText() string {
 	if s.Test != nil {
 		text += fmt.Sprintf(", test %.4f", *s.Test)
 	}
-	text += fmt.Sprintf(", %.2f s/clock", s.Seconds)
+	if s.Start.Program == nil {
+		text += fmt.Sprintf(", %.2f s/clock", s.Seconds)
+	} else {
+		text += fmt.Sprintf(", %d %s", transient+reliable, map[bool]string{true: "machine", false: "machines"}[transient+reliable == 1])
+	}
 	if s.Stage != "" {
 		text += fmt.Sprintf(", stage %s with %d transient and %d reliable", s.Stage, transient, reliable)
 	}

@@ -39,7 +39,8 @@ func Noteworthy(e journal.Entry) bool {
 		return e.Why != ""
 	case journal.Start, journal.Plan, journal.Launch, journal.LaunchFailed, journal.Notice, journal.Evicted,
 		journal.Failed, journal.Terminated, journal.Join, journal.Leave, journal.Stage, journal.Rollback,
-		journal.Switch, journal.Scale, journal.Tune, journal.Budget, journal.Flush, journal.Export, journal.Done, journal.SaveFailed, journal.TakeOver, journal.Silence:
+		journal.Switch, journal.Scale, journal.Tune, journal.Budget, journal.Flush, journal.Export, journal.Done, journal.SaveFailed, journal.TakeOver, journal.Silence,
+		journal.ProgramStart, journal.ProgramSaveFailed, journal.ProgramEnd:
 		return true
 	case journal.Checkpoint:
 		return e.Why != "" // something went wrong beside it
@@ -99,9 +100,31 @@ func text(e journal.Entry, n int) string {
 		return exportText(e)
 	case journal.Done:
 		return doneText(e)
+	case journal.ProgramStart, journal.ProgramSaveFailed, journal.ProgramEnd:
+		return programText(e)
 	default:
 		return machinesText(e, n)
 	}
+}
+
+func programText(e journal.Entry) string {
+	at := ""
+	if e.Clock > 0 {
+		at = fmt.Sprintf(" at step %d", e.Clock)
+	}
+	switch {
+	case e.Kind == journal.ProgramStart:
+		return fmt.Sprintf("%s runs on %s%s", e.Program, e.Instance, at)
+	case e.Kind == journal.ProgramSaveFailed:
+		return "the state of " + e.Program + " could not be saved; the one before counts"
+	case e.Outcome == journal.Finished:
+		return e.Program + " is done" + at
+	case e.Outcome == journal.Failure:
+		return e.Program + " failed" + at
+	case e.Outcome == journal.Stopped:
+		return e.Program + " is stopped" + at + " with its state saved"
+	}
+	return e.Program + " is lost" + at
 }
 
 func budgetText(e journal.Entry) string {

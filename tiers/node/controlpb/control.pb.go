@@ -58,6 +58,9 @@ type ToNode struct {
 	//	*ToNode_Stop
 	//	*ToNode_SaveCut
 	//	*ToNode_TakeStock
+	//	*ToNode_RunProgram
+	//	*ToNode_SaveProgram
+	//	*ToNode_StopProgram
 	Do            isToNode_Do `protobuf_oneof:"do"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -317,6 +320,33 @@ func (x *ToNode) GetTakeStock() *TakeStock {
 	return nil
 }
 
+func (x *ToNode) GetRunProgram() *RunProgram {
+	if x != nil {
+		if x, ok := x.Do.(*ToNode_RunProgram); ok {
+			return x.RunProgram
+		}
+	}
+	return nil
+}
+
+func (x *ToNode) GetSaveProgram() *SaveProgram {
+	if x != nil {
+		if x, ok := x.Do.(*ToNode_SaveProgram); ok {
+			return x.SaveProgram
+		}
+	}
+	return nil
+}
+
+func (x *ToNode) GetStopProgram() *StopProgram {
+	if x != nil {
+		if x, ok := x.Do.(*ToNode_StopProgram); ok {
+			return x.StopProgram
+		}
+	}
+	return nil
+}
+
 type isToNode_Do interface {
 	isToNode_Do()
 }
@@ -405,6 +435,18 @@ type ToNode_TakeStock struct {
 	TakeStock *TakeStock `protobuf:"bytes,25,opt,name=take_stock,json=takeStock,proto3,oneof"`
 }
 
+type ToNode_RunProgram struct {
+	RunProgram *RunProgram `protobuf:"bytes,26,opt,name=run_program,json=runProgram,proto3,oneof"`
+}
+
+type ToNode_SaveProgram struct {
+	SaveProgram *SaveProgram `protobuf:"bytes,27,opt,name=save_program,json=saveProgram,proto3,oneof"`
+}
+
+type ToNode_StopProgram struct {
+	StopProgram *StopProgram `protobuf:"bytes,28,opt,name=stop_program,json=stopProgram,proto3,oneof"`
+}
+
 func (*ToNode_Welcome) isToNode_Do() {}
 
 func (*ToNode_SetRoute) isToNode_Do() {}
@@ -446,6 +488,12 @@ func (*ToNode_Stop) isToNode_Do() {}
 func (*ToNode_SaveCut) isToNode_Do() {}
 
 func (*ToNode_TakeStock) isToNode_Do() {}
+
+func (*ToNode_RunProgram) isToNode_Do() {}
+
+func (*ToNode_SaveProgram) isToNode_Do() {}
+
+func (*ToNode_StopProgram) isToNode_Do() {}
 
 type Rule struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1407,6 +1455,670 @@ func (*TakeStock) Descriptor() ([]byte, []int) {
 	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{14}
 }
 
+type RunProgram struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Spec          []byte                 `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
+	Attempt       uint64                 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Key           string                 `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`
+	Rank          int64                  `protobuf:"varint,5,opt,name=rank,proto3" json:"rank,omitempty"`
+	Ranks         int64                  `protobuf:"varint,6,opt,name=ranks,proto3" json:"ranks,omitempty"`
+	Task          int64                  `protobuf:"varint,7,opt,name=task,proto3" json:"task,omitempty"`
+	Tasks         int64                  `protobuf:"varint,8,opt,name=tasks,proto3" json:"tasks,omitempty"`
+	Master        string                 `protobuf:"bytes,9,opt,name=master,proto3" json:"master,omitempty"`
+	Resume        string                 `protobuf:"bytes,10,opt,name=resume,proto3" json:"resume,omitempty"`
+	Secrets       map[string]string      `protobuf:"bytes,11,rep,name=secrets,proto3" json:"secrets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Heartbeat     *durationpb.Duration   `protobuf:"bytes,12,opt,name=heartbeat,proto3" json:"heartbeat,omitempty"`
+	OrphanAfter   *durationpb.Duration   `protobuf:"bytes,13,opt,name=orphan_after,json=orphanAfter,proto3" json:"orphan_after,omitempty"`
+	ResumeDigest  string                 `protobuf:"bytes,14,opt,name=resume_digest,json=resumeDigest,proto3" json:"resume_digest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunProgram) Reset() {
+	*x = RunProgram{}
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunProgram) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunProgram) ProtoMessage() {}
+
+func (x *RunProgram) ProtoReflect() protoreflect.Message {
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunProgram.ProtoReflect.Descriptor instead.
+func (*RunProgram) Descriptor() ([]byte, []int) {
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *RunProgram) GetSpec() []byte {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
+}
+
+func (x *RunProgram) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *RunProgram) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *RunProgram) GetRank() int64 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *RunProgram) GetRanks() int64 {
+	if x != nil {
+		return x.Ranks
+	}
+	return 0
+}
+
+func (x *RunProgram) GetTask() int64 {
+	if x != nil {
+		return x.Task
+	}
+	return 0
+}
+
+func (x *RunProgram) GetTasks() int64 {
+	if x != nil {
+		return x.Tasks
+	}
+	return 0
+}
+
+func (x *RunProgram) GetMaster() string {
+	if x != nil {
+		return x.Master
+	}
+	return ""
+}
+
+func (x *RunProgram) GetResume() string {
+	if x != nil {
+		return x.Resume
+	}
+	return ""
+}
+
+func (x *RunProgram) GetSecrets() map[string]string {
+	if x != nil {
+		return x.Secrets
+	}
+	return nil
+}
+
+func (x *RunProgram) GetHeartbeat() *durationpb.Duration {
+	if x != nil {
+		return x.Heartbeat
+	}
+	return nil
+}
+
+func (x *RunProgram) GetOrphanAfter() *durationpb.Duration {
+	if x != nil {
+		return x.OrphanAfter
+	}
+	return nil
+}
+
+func (x *RunProgram) GetResumeDigest() string {
+	if x != nil {
+		return x.ResumeDigest
+	}
+	return ""
+}
+
+type SaveProgram struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Attempt       uint64                 `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Round         uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SaveProgram) Reset() {
+	*x = SaveProgram{}
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SaveProgram) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SaveProgram) ProtoMessage() {}
+
+func (x *SaveProgram) ProtoReflect() protoreflect.Message {
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SaveProgram.ProtoReflect.Descriptor instead.
+func (*SaveProgram) Descriptor() ([]byte, []int) {
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *SaveProgram) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *SaveProgram) GetRound() uint64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+type StopProgram struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Attempt       uint64                 `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Grace         *durationpb.Duration   `protobuf:"bytes,2,opt,name=grace,proto3" json:"grace,omitempty"`
+	Save          bool                   `protobuf:"varint,3,opt,name=save,proto3" json:"save,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StopProgram) Reset() {
+	*x = StopProgram{}
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StopProgram) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StopProgram) ProtoMessage() {}
+
+func (x *StopProgram) ProtoReflect() protoreflect.Message {
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StopProgram.ProtoReflect.Descriptor instead.
+func (*StopProgram) Descriptor() ([]byte, []int) {
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *StopProgram) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *StopProgram) GetGrace() *durationpb.Duration {
+	if x != nil {
+		return x.Grace
+	}
+	return nil
+}
+
+func (x *StopProgram) GetSave() bool {
+	if x != nil {
+		return x.Save
+	}
+	return false
+}
+
+type ProgramStarted struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Attempt       uint64                 `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Fetch         float64                `protobuf:"fixed64,2,opt,name=fetch,proto3" json:"fetch,omitempty"`
+	Setup         float64                `protobuf:"fixed64,3,opt,name=setup,proto3" json:"setup,omitempty"`
+	Restore       float64                `protobuf:"fixed64,4,opt,name=restore,proto3" json:"restore,omitempty"`
+	Bytes         int64                  `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Step          int64                  `protobuf:"varint,6,opt,name=step,proto3" json:"step,omitempty"`
+	Note          string                 `protobuf:"bytes,7,opt,name=note,proto3" json:"note,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProgramStarted) Reset() {
+	*x = ProgramStarted{}
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProgramStarted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProgramStarted) ProtoMessage() {}
+
+func (x *ProgramStarted) ProtoReflect() protoreflect.Message {
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProgramStarted.ProtoReflect.Descriptor instead.
+func (*ProgramStarted) Descriptor() ([]byte, []int) {
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ProgramStarted) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *ProgramStarted) GetFetch() float64 {
+	if x != nil {
+		return x.Fetch
+	}
+	return 0
+}
+
+func (x *ProgramStarted) GetSetup() float64 {
+	if x != nil {
+		return x.Setup
+	}
+	return 0
+}
+
+func (x *ProgramStarted) GetRestore() float64 {
+	if x != nil {
+		return x.Restore
+	}
+	return 0
+}
+
+func (x *ProgramStarted) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *ProgramStarted) GetStep() int64 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *ProgramStarted) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+type ProgramAdvanced struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Attempt       uint64                 `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Step          int64                  `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
+	Loss          float64                `protobuf:"fixed64,3,opt,name=loss,proto3" json:"loss,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProgramAdvanced) Reset() {
+	*x = ProgramAdvanced{}
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProgramAdvanced) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProgramAdvanced) ProtoMessage() {}
+
+func (x *ProgramAdvanced) ProtoReflect() protoreflect.Message {
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProgramAdvanced.ProtoReflect.Descriptor instead.
+func (*ProgramAdvanced) Descriptor() ([]byte, []int) {
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ProgramAdvanced) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *ProgramAdvanced) GetStep() int64 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *ProgramAdvanced) GetLoss() float64 {
+	if x != nil {
+		return x.Loss
+	}
+	return 0
+}
+
+type ProgramSaved struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Attempt       uint64                 `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Manifest      string                 `protobuf:"bytes,2,opt,name=manifest,proto3" json:"manifest,omitempty"`
+	Digest        string                 `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`
+	Bytes         int64                  `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Sent          int64                  `protobuf:"varint,5,opt,name=sent,proto3" json:"sent,omitempty"`
+	Step          int64                  `protobuf:"varint,6,opt,name=step,proto3" json:"step,omitempty"`
+	Seconds       float64                `protobuf:"fixed64,7,opt,name=seconds,proto3" json:"seconds,omitempty"`
+	Final         bool                   `protobuf:"varint,8,opt,name=final,proto3" json:"final,omitempty"`
+	Round         uint64                 `protobuf:"varint,9,opt,name=round,proto3" json:"round,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProgramSaved) Reset() {
+	*x = ProgramSaved{}
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProgramSaved) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProgramSaved) ProtoMessage() {}
+
+func (x *ProgramSaved) ProtoReflect() protoreflect.Message {
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProgramSaved.ProtoReflect.Descriptor instead.
+func (*ProgramSaved) Descriptor() ([]byte, []int) {
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ProgramSaved) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *ProgramSaved) GetManifest() string {
+	if x != nil {
+		return x.Manifest
+	}
+	return ""
+}
+
+func (x *ProgramSaved) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *ProgramSaved) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *ProgramSaved) GetSent() int64 {
+	if x != nil {
+		return x.Sent
+	}
+	return 0
+}
+
+func (x *ProgramSaved) GetStep() int64 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *ProgramSaved) GetSeconds() float64 {
+	if x != nil {
+		return x.Seconds
+	}
+	return 0
+}
+
+func (x *ProgramSaved) GetFinal() bool {
+	if x != nil {
+		return x.Final
+	}
+	return false
+}
+
+func (x *ProgramSaved) GetRound() uint64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+type ProgramSaveFailed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Attempt       uint64                 `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Error         string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	Final         bool                   `protobuf:"varint,3,opt,name=final,proto3" json:"final,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProgramSaveFailed) Reset() {
+	*x = ProgramSaveFailed{}
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProgramSaveFailed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProgramSaveFailed) ProtoMessage() {}
+
+func (x *ProgramSaveFailed) ProtoReflect() protoreflect.Message {
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProgramSaveFailed.ProtoReflect.Descriptor instead.
+func (*ProgramSaveFailed) Descriptor() ([]byte, []int) {
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ProgramSaveFailed) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *ProgramSaveFailed) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *ProgramSaveFailed) GetFinal() bool {
+	if x != nil {
+		return x.Final
+	}
+	return false
+}
+
+type ProgramExited struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Attempt       uint64                 `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Code          int64                  `protobuf:"varint,2,opt,name=code,proto3" json:"code,omitempty"`
+	Signal        string                 `protobuf:"bytes,3,opt,name=signal,proto3" json:"signal,omitempty"`
+	Phase         string                 `protobuf:"bytes,4,opt,name=phase,proto3" json:"phase,omitempty"`
+	Tail          string                 `protobuf:"bytes,5,opt,name=tail,proto3" json:"tail,omitempty"`
+	Note          string                 `protobuf:"bytes,6,opt,name=note,proto3" json:"note,omitempty"`
+	Asked         bool                   `protobuf:"varint,7,opt,name=asked,proto3" json:"asked,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProgramExited) Reset() {
+	*x = ProgramExited{}
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProgramExited) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProgramExited) ProtoMessage() {}
+
+func (x *ProgramExited) ProtoReflect() protoreflect.Message {
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProgramExited.ProtoReflect.Descriptor instead.
+func (*ProgramExited) Descriptor() ([]byte, []int) {
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ProgramExited) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *ProgramExited) GetCode() int64 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
+}
+
+func (x *ProgramExited) GetSignal() string {
+	if x != nil {
+		return x.Signal
+	}
+	return ""
+}
+
+func (x *ProgramExited) GetPhase() string {
+	if x != nil {
+		return x.Phase
+	}
+	return ""
+}
+
+func (x *ProgramExited) GetTail() string {
+	if x != nil {
+		return x.Tail
+	}
+	return ""
+}
+
+func (x *ProgramExited) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+func (x *ProgramExited) GetAsked() bool {
+	if x != nil {
+		return x.Asked
+	}
+	return false
+}
+
 type MoveOut struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Partition     uint32                 `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
@@ -1418,7 +2130,7 @@ type MoveOut struct {
 
 func (x *MoveOut) Reset() {
 	*x = MoveOut{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[15]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1430,7 +2142,7 @@ func (x *MoveOut) String() string {
 func (*MoveOut) ProtoMessage() {}
 
 func (x *MoveOut) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[15]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1443,7 +2155,7 @@ func (x *MoveOut) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveOut.ProtoReflect.Descriptor instead.
 func (*MoveOut) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{15}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *MoveOut) GetPartition() uint32 {
@@ -1477,7 +2189,7 @@ type Promote struct {
 
 func (x *Promote) Reset() {
 	*x = Promote{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[16]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1489,7 +2201,7 @@ func (x *Promote) String() string {
 func (*Promote) ProtoMessage() {}
 
 func (x *Promote) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[16]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1502,7 +2214,7 @@ func (x *Promote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Promote.ProtoReflect.Descriptor instead.
 func (*Promote) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{16}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Promote) GetCut() int64 {
@@ -1528,7 +2240,7 @@ type FenceWorker struct {
 
 func (x *FenceWorker) Reset() {
 	*x = FenceWorker{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[17]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1540,7 +2252,7 @@ func (x *FenceWorker) String() string {
 func (*FenceWorker) ProtoMessage() {}
 
 func (x *FenceWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[17]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1553,7 +2265,7 @@ func (x *FenceWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceWorker.ProtoReflect.Descriptor instead.
 func (*FenceWorker) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{17}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FenceWorker) GetIncarnation() uint64 {
@@ -1574,7 +2286,7 @@ type SettleWorker struct {
 
 func (x *SettleWorker) Reset() {
 	*x = SettleWorker{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[18]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1586,7 +2298,7 @@ func (x *SettleWorker) String() string {
 func (*SettleWorker) ProtoMessage() {}
 
 func (x *SettleWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[18]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1599,7 +2311,7 @@ func (x *SettleWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleWorker.ProtoReflect.Descriptor instead.
 func (*SettleWorker) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{18}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SettleWorker) GetIncarnation() uint64 {
@@ -1632,7 +2344,7 @@ type FenceGeneration struct {
 
 func (x *FenceGeneration) Reset() {
 	*x = FenceGeneration{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[19]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1644,7 +2356,7 @@ func (x *FenceGeneration) String() string {
 func (*FenceGeneration) ProtoMessage() {}
 
 func (x *FenceGeneration) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[19]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1657,7 +2369,7 @@ func (x *FenceGeneration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceGeneration.ProtoReflect.Descriptor instead.
 func (*FenceGeneration) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{19}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *FenceGeneration) GetGeneration() uint64 {
@@ -1682,7 +2394,7 @@ type Recover struct {
 
 func (x *Recover) Reset() {
 	*x = Recover{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[20]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1694,7 +2406,7 @@ func (x *Recover) String() string {
 func (*Recover) ProtoMessage() {}
 
 func (x *Recover) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[20]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1707,7 +2419,7 @@ func (x *Recover) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Recover.ProtoReflect.Descriptor instead.
 func (*Recover) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{20}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Recover) GetGeneration() uint64 {
@@ -1768,7 +2480,7 @@ type Load struct {
 
 func (x *Load) Reset() {
 	*x = Load{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[21]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1780,7 +2492,7 @@ func (x *Load) String() string {
 func (*Load) ProtoMessage() {}
 
 func (x *Load) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[21]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1793,7 +2505,7 @@ func (x *Load) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Load.ProtoReflect.Descriptor instead.
 func (*Load) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{21}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Load) GetSplits() []uint32 {
@@ -1812,7 +2524,7 @@ type Assign struct {
 
 func (x *Assign) Reset() {
 	*x = Assign{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[22]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1824,7 +2536,7 @@ func (x *Assign) String() string {
 func (*Assign) ProtoMessage() {}
 
 func (x *Assign) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[22]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1837,7 +2549,7 @@ func (x *Assign) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assign.ProtoReflect.Descriptor instead.
 func (*Assign) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{22}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Assign) GetSplits() []*SplitAt {
@@ -1857,7 +2569,7 @@ type Release struct {
 
 func (x *Release) Reset() {
 	*x = Release{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[23]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1869,7 +2581,7 @@ func (x *Release) String() string {
 func (*Release) ProtoMessage() {}
 
 func (x *Release) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[23]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1882,7 +2594,7 @@ func (x *Release) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Release.ProtoReflect.Descriptor instead.
 func (*Release) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{23}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Release) GetSplits() []uint32 {
@@ -1907,7 +2619,7 @@ type Park struct {
 
 func (x *Park) Reset() {
 	*x = Park{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[24]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1919,7 +2631,7 @@ func (x *Park) String() string {
 func (*Park) ProtoMessage() {}
 
 func (x *Park) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[24]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1932,7 +2644,7 @@ func (x *Park) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Park.ProtoReflect.Descriptor instead.
 func (*Park) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{24}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{32}
 }
 
 type Unpark struct {
@@ -1944,7 +2656,7 @@ type Unpark struct {
 
 func (x *Unpark) Reset() {
 	*x = Unpark{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[25]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1956,7 +2668,7 @@ func (x *Unpark) String() string {
 func (*Unpark) ProtoMessage() {}
 
 func (x *Unpark) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[25]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1969,7 +2681,7 @@ func (x *Unpark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unpark.ProtoReflect.Descriptor instead.
 func (*Unpark) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{25}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Unpark) GetUntil() int64 {
@@ -1989,7 +2701,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[26]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2001,7 +2713,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[26]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2014,7 +2726,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{26}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Stop) GetWhy() string {
@@ -2048,6 +2760,11 @@ type FromNode struct {
 	//	*FromNode_Warned
 	//	*FromNode_Failed
 	//	*FromNode_Crashed
+	//	*FromNode_ProgramStarted
+	//	*FromNode_ProgramAdvanced
+	//	*FromNode_ProgramSaved
+	//	*FromNode_ProgramSaveFailed
+	//	*FromNode_ProgramExited
 	Report        isFromNode_Report `protobuf_oneof:"report"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2055,7 +2772,7 @@ type FromNode struct {
 
 func (x *FromNode) Reset() {
 	*x = FromNode{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[27]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2067,7 +2784,7 @@ func (x *FromNode) String() string {
 func (*FromNode) ProtoMessage() {}
 
 func (x *FromNode) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[27]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2080,7 +2797,7 @@ func (x *FromNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FromNode.ProtoReflect.Descriptor instead.
 func (*FromNode) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{27}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *FromNode) GetNumber() uint64 {
@@ -2183,6 +2900,51 @@ func (x *FromNode) GetCrashed() *Crashed {
 	return nil
 }
 
+func (x *FromNode) GetProgramStarted() *ProgramStarted {
+	if x != nil {
+		if x, ok := x.Report.(*FromNode_ProgramStarted); ok {
+			return x.ProgramStarted
+		}
+	}
+	return nil
+}
+
+func (x *FromNode) GetProgramAdvanced() *ProgramAdvanced {
+	if x != nil {
+		if x, ok := x.Report.(*FromNode_ProgramAdvanced); ok {
+			return x.ProgramAdvanced
+		}
+	}
+	return nil
+}
+
+func (x *FromNode) GetProgramSaved() *ProgramSaved {
+	if x != nil {
+		if x, ok := x.Report.(*FromNode_ProgramSaved); ok {
+			return x.ProgramSaved
+		}
+	}
+	return nil
+}
+
+func (x *FromNode) GetProgramSaveFailed() *ProgramSaveFailed {
+	if x != nil {
+		if x, ok := x.Report.(*FromNode_ProgramSaveFailed); ok {
+			return x.ProgramSaveFailed
+		}
+	}
+	return nil
+}
+
+func (x *FromNode) GetProgramExited() *ProgramExited {
+	if x != nil {
+		if x, ok := x.Report.(*FromNode_ProgramExited); ok {
+			return x.ProgramExited
+		}
+	}
+	return nil
+}
+
 type isFromNode_Report interface {
 	isFromNode_Report()
 }
@@ -2219,6 +2981,26 @@ type FromNode_Crashed struct {
 	Crashed *Crashed `protobuf:"bytes,8,opt,name=crashed,proto3,oneof"`
 }
 
+type FromNode_ProgramStarted struct {
+	ProgramStarted *ProgramStarted `protobuf:"bytes,9,opt,name=program_started,json=programStarted,proto3,oneof"`
+}
+
+type FromNode_ProgramAdvanced struct {
+	ProgramAdvanced *ProgramAdvanced `protobuf:"bytes,10,opt,name=program_advanced,json=programAdvanced,proto3,oneof"`
+}
+
+type FromNode_ProgramSaved struct {
+	ProgramSaved *ProgramSaved `protobuf:"bytes,11,opt,name=program_saved,json=programSaved,proto3,oneof"`
+}
+
+type FromNode_ProgramSaveFailed struct {
+	ProgramSaveFailed *ProgramSaveFailed `protobuf:"bytes,12,opt,name=program_save_failed,json=programSaveFailed,proto3,oneof"`
+}
+
+type FromNode_ProgramExited struct {
+	ProgramExited *ProgramExited `protobuf:"bytes,13,opt,name=program_exited,json=programExited,proto3,oneof"`
+}
+
 func (*FromNode_Hello) isFromNode_Report() {}
 
 func (*FromNode_Answer) isFromNode_Report() {}
@@ -2235,6 +3017,16 @@ func (*FromNode_Failed) isFromNode_Report() {}
 
 func (*FromNode_Crashed) isFromNode_Report() {}
 
+func (*FromNode_ProgramStarted) isFromNode_Report() {}
+
+func (*FromNode_ProgramAdvanced) isFromNode_Report() {}
+
+func (*FromNode_ProgramSaved) isFromNode_Report() {}
+
+func (*FromNode_ProgramSaveFailed) isFromNode_Report() {}
+
+func (*FromNode_ProgramExited) isFromNode_Report() {}
+
 type Hello struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
@@ -2250,7 +3042,7 @@ type Hello struct {
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[28]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2262,7 +3054,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[28]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2275,7 +3067,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{28}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Hello) GetToken() string {
@@ -2347,7 +3139,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[29]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2359,7 +3151,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[29]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2372,7 +3164,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{29}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Answer) GetId() uint64 {
@@ -2513,7 +3305,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[30]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2525,7 +3317,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[30]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2538,7 +3330,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{30}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Heartbeat) GetFolded() int64 {
@@ -2611,7 +3403,7 @@ type SplitStats struct {
 
 func (x *SplitStats) Reset() {
 	*x = SplitStats{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[31]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2623,7 +3415,7 @@ func (x *SplitStats) String() string {
 func (*SplitStats) ProtoMessage() {}
 
 func (x *SplitStats) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[31]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2636,7 +3428,7 @@ func (x *SplitStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SplitStats.ProtoReflect.Descriptor instead.
 func (*SplitStats) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{31}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *SplitStats) GetSplit() uint32 {
@@ -2693,7 +3485,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[32]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2705,7 +3497,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[32]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2718,7 +3510,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{32}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Progress) GetClock() int64 {
@@ -2760,7 +3552,7 @@ type CutHeld struct {
 
 func (x *CutHeld) Reset() {
 	*x = CutHeld{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[33]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2772,7 +3564,7 @@ func (x *CutHeld) String() string {
 func (*CutHeld) ProtoMessage() {}
 
 func (x *CutHeld) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[33]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2785,7 +3577,7 @@ func (x *CutHeld) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutHeld.ProtoReflect.Descriptor instead.
 func (*CutHeld) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{33}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *CutHeld) GetCut() int64 {
@@ -2819,7 +3611,7 @@ type Warned struct {
 
 func (x *Warned) Reset() {
 	*x = Warned{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[34]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2831,7 +3623,7 @@ func (x *Warned) String() string {
 func (*Warned) ProtoMessage() {}
 
 func (x *Warned) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[34]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2844,7 +3636,7 @@ func (x *Warned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warned.ProtoReflect.Descriptor instead.
 func (*Warned) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{34}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Warned) GetRebalance() bool {
@@ -2870,7 +3662,7 @@ type Failed struct {
 
 func (x *Failed) Reset() {
 	*x = Failed{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[35]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2882,7 +3674,7 @@ func (x *Failed) String() string {
 func (*Failed) ProtoMessage() {}
 
 func (x *Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[35]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2895,7 +3687,7 @@ func (x *Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failed.ProtoReflect.Descriptor instead.
 func (*Failed) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{35}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Failed) GetError() string {
@@ -2915,7 +3707,7 @@ type Crashed struct {
 
 func (x *Crashed) Reset() {
 	*x = Crashed{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[36]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2927,7 +3719,7 @@ func (x *Crashed) String() string {
 func (*Crashed) ProtoMessage() {}
 
 func (x *Crashed) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[36]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2940,7 +3732,7 @@ func (x *Crashed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Crashed.ProtoReflect.Descriptor instead.
 func (*Crashed) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{36}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Crashed) GetError() string {
@@ -2966,7 +3758,7 @@ type Released struct {
 
 func (x *Released) Reset() {
 	*x = Released{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[37]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2978,7 +3770,7 @@ func (x *Released) String() string {
 func (*Released) ProtoMessage() {}
 
 func (x *Released) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[37]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2991,7 +3783,7 @@ func (x *Released) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Released.ProtoReflect.Descriptor instead.
 func (*Released) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{37}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Released) GetSplits() []*SplitAt {
@@ -3010,7 +3802,7 @@ type Parked struct {
 
 func (x *Parked) Reset() {
 	*x = Parked{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[38]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3022,7 +3814,7 @@ func (x *Parked) String() string {
 func (*Parked) ProtoMessage() {}
 
 func (x *Parked) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[38]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3035,7 +3827,7 @@ func (x *Parked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Parked.ProtoReflect.Descriptor instead.
 func (*Parked) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{38}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Parked) GetBegun() int64 {
@@ -3054,7 +3846,7 @@ type Standings struct {
 
 func (x *Standings) Reset() {
 	*x = Standings{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[39]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3066,7 +3858,7 @@ func (x *Standings) String() string {
 func (*Standings) ProtoMessage() {}
 
 func (x *Standings) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[39]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3079,7 +3871,7 @@ func (x *Standings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standings.ProtoReflect.Descriptor instead.
 func (*Standings) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{39}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Standings) GetPartitions() []*Standing {
@@ -3101,7 +3893,7 @@ type Standing struct {
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[40]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3113,7 +3905,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[40]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3126,7 +3918,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{40}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Standing) GetPartition() uint32 {
@@ -3168,7 +3960,7 @@ type Holdings struct {
 
 func (x *Holdings) Reset() {
 	*x = Holdings{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[41]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3180,7 +3972,7 @@ func (x *Holdings) String() string {
 func (*Holdings) ProtoMessage() {}
 
 func (x *Holdings) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[41]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3193,7 +3985,7 @@ func (x *Holdings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holdings.ProtoReflect.Descriptor instead.
 func (*Holdings) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{41}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Holdings) GetOwned() []uint32 {
@@ -3228,7 +4020,7 @@ type BackupHolding struct {
 
 func (x *BackupHolding) Reset() {
 	*x = BackupHolding{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[42]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3240,7 +4032,7 @@ func (x *BackupHolding) String() string {
 func (*BackupHolding) ProtoMessage() {}
 
 func (x *BackupHolding) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[42]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3253,7 +4045,7 @@ func (x *BackupHolding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupHolding.ProtoReflect.Descriptor instead.
 func (*BackupHolding) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{42}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *BackupHolding) GetPartition() uint32 {
@@ -3286,7 +4078,7 @@ type Saved struct {
 
 func (x *Saved) Reset() {
 	*x = Saved{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[43]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3298,7 +4090,7 @@ func (x *Saved) String() string {
 func (*Saved) ProtoMessage() {}
 
 func (x *Saved) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[43]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3311,7 +4103,7 @@ func (x *Saved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Saved.ProtoReflect.Descriptor instead.
 func (*Saved) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{43}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Saved) GetParts() []*SavedPart {
@@ -3334,7 +4126,7 @@ type SavedPart struct {
 
 func (x *SavedPart) Reset() {
 	*x = SavedPart{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[44]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3346,7 +4138,7 @@ func (x *SavedPart) String() string {
 func (*SavedPart) ProtoMessage() {}
 
 func (x *SavedPart) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[44]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3359,7 +4151,7 @@ func (x *SavedPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SavedPart.ProtoReflect.Descriptor instead.
 func (*SavedPart) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{44}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *SavedPart) GetPartition() uint32 {
@@ -3413,7 +4205,7 @@ type Stock struct {
 
 func (x *Stock) Reset() {
 	*x = Stock{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[45]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3425,7 +4217,7 @@ func (x *Stock) String() string {
 func (*Stock) ProtoMessage() {}
 
 func (x *Stock) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[45]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3438,7 +4230,7 @@ func (x *Stock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stock.ProtoReflect.Descriptor instead.
 func (*Stock) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{45}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Stock) GetGeneration() uint64 {
@@ -3509,7 +4301,7 @@ type OwnedPartition struct {
 
 func (x *OwnedPartition) Reset() {
 	*x = OwnedPartition{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[46]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3521,7 +4313,7 @@ func (x *OwnedPartition) String() string {
 func (*OwnedPartition) ProtoMessage() {}
 
 func (x *OwnedPartition) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[46]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3534,7 +4326,7 @@ func (x *OwnedPartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnedPartition.ProtoReflect.Descriptor instead.
 func (*OwnedPartition) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{46}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *OwnedPartition) GetPartition() uint32 {
@@ -3569,8 +4361,7 @@ var File_tiers_node_controlpb_control_proto protoreflect.FileDescriptor
 
 const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\n" +
-	"\"tiers/node/controlpb/control.proto\x12\x11tierml.control.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xad\n" +
-	"\n" +
+	"\"tiers/node/controlpb/control.proto\x12\x11tierml.control.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf9\v\n" +
 	"\x06ToNode\x12\x16\n" +
 	"\x06number\x18\x15 \x01(\x04R\x06number\x12\x1a\n" +
 	"\breceived\x18\x16 \x01(\x04R\breceived\x12\x1e\n" +
@@ -3602,7 +4393,11 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\x04stop\x18\x14 \x01(\v2\x17.tierml.control.v1.StopH\x00R\x04stop\x127\n" +
 	"\bsave_cut\x18\x18 \x01(\v2\x1a.tierml.control.v1.SaveCutH\x00R\asaveCut\x12=\n" +
 	"\n" +
-	"take_stock\x18\x19 \x01(\v2\x1c.tierml.control.v1.TakeStockH\x00R\ttakeStockB\x04\n" +
+	"take_stock\x18\x19 \x01(\v2\x1c.tierml.control.v1.TakeStockH\x00R\ttakeStock\x12@\n" +
+	"\vrun_program\x18\x1a \x01(\v2\x1d.tierml.control.v1.RunProgramH\x00R\n" +
+	"runProgram\x12C\n" +
+	"\fsave_program\x18\x1b \x01(\v2\x1e.tierml.control.v1.SaveProgramH\x00R\vsaveProgram\x12C\n" +
+	"\fstop_program\x18\x1c \x01(\v2\x1e.tierml.control.v1.StopProgramH\x00R\vstopProgramB\x04\n" +
 	"\x02do\"\xcc\x01\n" +
 	"\x04Rule\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
@@ -3700,7 +4495,67 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"partitions\x12\x14\n" +
 	"\x05place\x18\x03 \x01(\tR\x05place\x12\x16\n" +
 	"\x06folder\x18\x04 \x01(\tR\x06folder\"\v\n" +
-	"\tTakeStock\"Q\n" +
+	"\tTakeStock\"\xf4\x03\n" +
+	"\n" +
+	"RunProgram\x12\x12\n" +
+	"\x04spec\x18\x01 \x01(\fR\x04spec\x12\x18\n" +
+	"\aattempt\x18\x03 \x01(\x04R\aattempt\x12\x10\n" +
+	"\x03key\x18\x04 \x01(\tR\x03key\x12\x12\n" +
+	"\x04rank\x18\x05 \x01(\x03R\x04rank\x12\x14\n" +
+	"\x05ranks\x18\x06 \x01(\x03R\x05ranks\x12\x12\n" +
+	"\x04task\x18\a \x01(\x03R\x04task\x12\x14\n" +
+	"\x05tasks\x18\b \x01(\x03R\x05tasks\x12\x16\n" +
+	"\x06master\x18\t \x01(\tR\x06master\x12\x16\n" +
+	"\x06resume\x18\n" +
+	" \x01(\tR\x06resume\x12D\n" +
+	"\asecrets\x18\v \x03(\v2*.tierml.control.v1.RunProgram.SecretsEntryR\asecrets\x127\n" +
+	"\theartbeat\x18\f \x01(\v2\x19.google.protobuf.DurationR\theartbeat\x12<\n" +
+	"\forphan_after\x18\r \x01(\v2\x19.google.protobuf.DurationR\vorphanAfter\x12#\n" +
+	"\rresume_digest\x18\x0e \x01(\tR\fresumeDigest\x1a:\n" +
+	"\fSecretsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b\x02\x10\x03\"=\n" +
+	"\vSaveProgram\x12\x18\n" +
+	"\aattempt\x18\x01 \x01(\x04R\aattempt\x12\x14\n" +
+	"\x05round\x18\x02 \x01(\x04R\x05round\"l\n" +
+	"\vStopProgram\x12\x18\n" +
+	"\aattempt\x18\x01 \x01(\x04R\aattempt\x12/\n" +
+	"\x05grace\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05grace\x12\x12\n" +
+	"\x04save\x18\x03 \x01(\bR\x04save\"\xae\x01\n" +
+	"\x0eProgramStarted\x12\x18\n" +
+	"\aattempt\x18\x01 \x01(\x04R\aattempt\x12\x14\n" +
+	"\x05fetch\x18\x02 \x01(\x01R\x05fetch\x12\x14\n" +
+	"\x05setup\x18\x03 \x01(\x01R\x05setup\x12\x18\n" +
+	"\arestore\x18\x04 \x01(\x01R\arestore\x12\x14\n" +
+	"\x05bytes\x18\x05 \x01(\x03R\x05bytes\x12\x12\n" +
+	"\x04step\x18\x06 \x01(\x03R\x04step\x12\x12\n" +
+	"\x04note\x18\a \x01(\tR\x04note\"S\n" +
+	"\x0fProgramAdvanced\x12\x18\n" +
+	"\aattempt\x18\x01 \x01(\x04R\aattempt\x12\x12\n" +
+	"\x04step\x18\x02 \x01(\x03R\x04step\x12\x12\n" +
+	"\x04loss\x18\x03 \x01(\x01R\x04loss\"\xe0\x01\n" +
+	"\fProgramSaved\x12\x18\n" +
+	"\aattempt\x18\x01 \x01(\x04R\aattempt\x12\x1a\n" +
+	"\bmanifest\x18\x02 \x01(\tR\bmanifest\x12\x16\n" +
+	"\x06digest\x18\x03 \x01(\tR\x06digest\x12\x14\n" +
+	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\x12\x12\n" +
+	"\x04sent\x18\x05 \x01(\x03R\x04sent\x12\x12\n" +
+	"\x04step\x18\x06 \x01(\x03R\x04step\x12\x18\n" +
+	"\aseconds\x18\a \x01(\x01R\aseconds\x12\x14\n" +
+	"\x05final\x18\b \x01(\bR\x05final\x12\x14\n" +
+	"\x05round\x18\t \x01(\x04R\x05round\"Y\n" +
+	"\x11ProgramSaveFailed\x12\x18\n" +
+	"\aattempt\x18\x01 \x01(\x04R\aattempt\x12\x14\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error\x12\x14\n" +
+	"\x05final\x18\x03 \x01(\bR\x05final\"\xa9\x01\n" +
+	"\rProgramExited\x12\x18\n" +
+	"\aattempt\x18\x01 \x01(\x04R\aattempt\x12\x12\n" +
+	"\x04code\x18\x02 \x01(\x03R\x04code\x12\x16\n" +
+	"\x06signal\x18\x03 \x01(\tR\x06signal\x12\x14\n" +
+	"\x05phase\x18\x04 \x01(\tR\x05phase\x12\x12\n" +
+	"\x04tail\x18\x05 \x01(\tR\x04tail\x12\x12\n" +
+	"\x04note\x18\x06 \x01(\tR\x04note\x12\x14\n" +
+	"\x05asked\x18\a \x01(\bR\x05asked\"Q\n" +
 	"\aMoveOut\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x18\n" +
@@ -3748,7 +4603,7 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\x05until\x18\x01 \x01(\x03R\x05until\".\n" +
 	"\x04Stop\x12\x10\n" +
 	"\x03why\x18\x01 \x01(\tR\x03why\x12\x14\n" +
-	"\x05again\x18\x02 \x01(\bR\x05again\"\x9d\x04\n" +
+	"\x05again\x18\x02 \x01(\bR\x05again\"\xa7\a\n" +
 	"\bFromNode\x12\x16\n" +
 	"\x06number\x18\x15 \x01(\x04R\x06number\x12\x1a\n" +
 	"\breceived\x18\x16 \x01(\x04R\breceived\x12\x18\n" +
@@ -3760,7 +4615,13 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\bcut_held\x18\x05 \x01(\v2\x1a.tierml.control.v1.CutHeldH\x00R\acutHeld\x123\n" +
 	"\x06warned\x18\x06 \x01(\v2\x19.tierml.control.v1.WarnedH\x00R\x06warned\x123\n" +
 	"\x06failed\x18\a \x01(\v2\x19.tierml.control.v1.FailedH\x00R\x06failed\x126\n" +
-	"\acrashed\x18\b \x01(\v2\x1a.tierml.control.v1.CrashedH\x00R\acrashedB\b\n" +
+	"\acrashed\x18\b \x01(\v2\x1a.tierml.control.v1.CrashedH\x00R\acrashed\x12L\n" +
+	"\x0fprogram_started\x18\t \x01(\v2!.tierml.control.v1.ProgramStartedH\x00R\x0eprogramStarted\x12O\n" +
+	"\x10program_advanced\x18\n" +
+	" \x01(\v2\".tierml.control.v1.ProgramAdvancedH\x00R\x0fprogramAdvanced\x12F\n" +
+	"\rprogram_saved\x18\v \x01(\v2\x1f.tierml.control.v1.ProgramSavedH\x00R\fprogramSaved\x12V\n" +
+	"\x13program_save_failed\x18\f \x01(\v2$.tierml.control.v1.ProgramSaveFailedH\x00R\x11programSaveFailed\x12I\n" +
+	"\x0eprogram_exited\x18\r \x01(\v2 .tierml.control.v1.ProgramExitedH\x00R\rprogramExitedB\b\n" +
 	"\x06report\"\xbd\x01\n" +
 	"\x05Hello\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12\x1a\n" +
@@ -3883,7 +4744,7 @@ func file_tiers_node_controlpb_control_proto_rawDescGZIP() []byte {
 	return file_tiers_node_controlpb_control_proto_rawDescData
 }
 
-var file_tiers_node_controlpb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_tiers_node_controlpb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
 var file_tiers_node_controlpb_control_proto_goTypes = []any{
 	(*ToNode)(nil),                // 0: tierml.control.v1.ToNode
 	(*Rule)(nil),                  // 1: tierml.control.v1.Rule
@@ -3900,43 +4761,52 @@ var file_tiers_node_controlpb_control_proto_goTypes = []any{
 	(*CommitCut)(nil),             // 12: tierml.control.v1.CommitCut
 	(*SaveCut)(nil),               // 13: tierml.control.v1.SaveCut
 	(*TakeStock)(nil),             // 14: tierml.control.v1.TakeStock
-	(*MoveOut)(nil),               // 15: tierml.control.v1.MoveOut
-	(*Promote)(nil),               // 16: tierml.control.v1.Promote
-	(*FenceWorker)(nil),           // 17: tierml.control.v1.FenceWorker
-	(*SettleWorker)(nil),          // 18: tierml.control.v1.SettleWorker
-	(*FenceGeneration)(nil),       // 19: tierml.control.v1.FenceGeneration
-	(*Recover)(nil),               // 20: tierml.control.v1.Recover
-	(*Load)(nil),                  // 21: tierml.control.v1.Load
-	(*Assign)(nil),                // 22: tierml.control.v1.Assign
-	(*Release)(nil),               // 23: tierml.control.v1.Release
-	(*Park)(nil),                  // 24: tierml.control.v1.Park
-	(*Unpark)(nil),                // 25: tierml.control.v1.Unpark
-	(*Stop)(nil),                  // 26: tierml.control.v1.Stop
-	(*FromNode)(nil),              // 27: tierml.control.v1.FromNode
-	(*Hello)(nil),                 // 28: tierml.control.v1.Hello
-	(*Answer)(nil),                // 29: tierml.control.v1.Answer
-	(*Heartbeat)(nil),             // 30: tierml.control.v1.Heartbeat
-	(*SplitStats)(nil),            // 31: tierml.control.v1.SplitStats
-	(*Progress)(nil),              // 32: tierml.control.v1.Progress
-	(*CutHeld)(nil),               // 33: tierml.control.v1.CutHeld
-	(*Warned)(nil),                // 34: tierml.control.v1.Warned
-	(*Failed)(nil),                // 35: tierml.control.v1.Failed
-	(*Crashed)(nil),               // 36: tierml.control.v1.Crashed
-	(*Released)(nil),              // 37: tierml.control.v1.Released
-	(*Parked)(nil),                // 38: tierml.control.v1.Parked
-	(*Standings)(nil),             // 39: tierml.control.v1.Standings
-	(*Standing)(nil),              // 40: tierml.control.v1.Standing
-	(*Holdings)(nil),              // 41: tierml.control.v1.Holdings
-	(*BackupHolding)(nil),         // 42: tierml.control.v1.BackupHolding
-	(*Saved)(nil),                 // 43: tierml.control.v1.Saved
-	(*SavedPart)(nil),             // 44: tierml.control.v1.SavedPart
-	(*Stock)(nil),                 // 45: tierml.control.v1.Stock
-	(*OwnedPartition)(nil),        // 46: tierml.control.v1.OwnedPartition
-	nil,                           // 47: tierml.control.v1.Welcome.ParamsEntry
-	nil,                           // 48: tierml.control.v1.SetRoute.PeersEntry
-	nil,                           // 49: tierml.control.v1.Recover.PeersEntry
-	(*durationpb.Duration)(nil),   // 50: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 51: google.protobuf.Timestamp
+	(*RunProgram)(nil),            // 15: tierml.control.v1.RunProgram
+	(*SaveProgram)(nil),           // 16: tierml.control.v1.SaveProgram
+	(*StopProgram)(nil),           // 17: tierml.control.v1.StopProgram
+	(*ProgramStarted)(nil),        // 18: tierml.control.v1.ProgramStarted
+	(*ProgramAdvanced)(nil),       // 19: tierml.control.v1.ProgramAdvanced
+	(*ProgramSaved)(nil),          // 20: tierml.control.v1.ProgramSaved
+	(*ProgramSaveFailed)(nil),     // 21: tierml.control.v1.ProgramSaveFailed
+	(*ProgramExited)(nil),         // 22: tierml.control.v1.ProgramExited
+	(*MoveOut)(nil),               // 23: tierml.control.v1.MoveOut
+	(*Promote)(nil),               // 24: tierml.control.v1.Promote
+	(*FenceWorker)(nil),           // 25: tierml.control.v1.FenceWorker
+	(*SettleWorker)(nil),          // 26: tierml.control.v1.SettleWorker
+	(*FenceGeneration)(nil),       // 27: tierml.control.v1.FenceGeneration
+	(*Recover)(nil),               // 28: tierml.control.v1.Recover
+	(*Load)(nil),                  // 29: tierml.control.v1.Load
+	(*Assign)(nil),                // 30: tierml.control.v1.Assign
+	(*Release)(nil),               // 31: tierml.control.v1.Release
+	(*Park)(nil),                  // 32: tierml.control.v1.Park
+	(*Unpark)(nil),                // 33: tierml.control.v1.Unpark
+	(*Stop)(nil),                  // 34: tierml.control.v1.Stop
+	(*FromNode)(nil),              // 35: tierml.control.v1.FromNode
+	(*Hello)(nil),                 // 36: tierml.control.v1.Hello
+	(*Answer)(nil),                // 37: tierml.control.v1.Answer
+	(*Heartbeat)(nil),             // 38: tierml.control.v1.Heartbeat
+	(*SplitStats)(nil),            // 39: tierml.control.v1.SplitStats
+	(*Progress)(nil),              // 40: tierml.control.v1.Progress
+	(*CutHeld)(nil),               // 41: tierml.control.v1.CutHeld
+	(*Warned)(nil),                // 42: tierml.control.v1.Warned
+	(*Failed)(nil),                // 43: tierml.control.v1.Failed
+	(*Crashed)(nil),               // 44: tierml.control.v1.Crashed
+	(*Released)(nil),              // 45: tierml.control.v1.Released
+	(*Parked)(nil),                // 46: tierml.control.v1.Parked
+	(*Standings)(nil),             // 47: tierml.control.v1.Standings
+	(*Standing)(nil),              // 48: tierml.control.v1.Standing
+	(*Holdings)(nil),              // 49: tierml.control.v1.Holdings
+	(*BackupHolding)(nil),         // 50: tierml.control.v1.BackupHolding
+	(*Saved)(nil),                 // 51: tierml.control.v1.Saved
+	(*SavedPart)(nil),             // 52: tierml.control.v1.SavedPart
+	(*Stock)(nil),                 // 53: tierml.control.v1.Stock
+	(*OwnedPartition)(nil),        // 54: tierml.control.v1.OwnedPartition
+	nil,                           // 55: tierml.control.v1.Welcome.ParamsEntry
+	nil,                           // 56: tierml.control.v1.SetRoute.PeersEntry
+	nil,                           // 57: tierml.control.v1.RunProgram.SecretsEntry
+	nil,                           // 58: tierml.control.v1.Recover.PeersEntry
+	(*durationpb.Duration)(nil),   // 59: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 60: google.protobuf.Timestamp
 }
 var file_tiers_node_controlpb_control_proto_depIdxs = []int32{
 	6,  // 0: tierml.control.v1.ToNode.welcome:type_name -> tierml.control.v1.Welcome
@@ -3946,61 +4816,73 @@ var file_tiers_node_controlpb_control_proto_depIdxs = []int32{
 	10, // 4: tierml.control.v1.ToNode.name_cut:type_name -> tierml.control.v1.NameCut
 	11, // 5: tierml.control.v1.ToNode.unname_cut:type_name -> tierml.control.v1.UnnameCut
 	12, // 6: tierml.control.v1.ToNode.commit_cut:type_name -> tierml.control.v1.CommitCut
-	15, // 7: tierml.control.v1.ToNode.move_out:type_name -> tierml.control.v1.MoveOut
-	16, // 8: tierml.control.v1.ToNode.promote:type_name -> tierml.control.v1.Promote
-	17, // 9: tierml.control.v1.ToNode.fence_worker:type_name -> tierml.control.v1.FenceWorker
-	18, // 10: tierml.control.v1.ToNode.settle_worker:type_name -> tierml.control.v1.SettleWorker
-	19, // 11: tierml.control.v1.ToNode.fence_generation:type_name -> tierml.control.v1.FenceGeneration
-	20, // 12: tierml.control.v1.ToNode.recover:type_name -> tierml.control.v1.Recover
-	21, // 13: tierml.control.v1.ToNode.load:type_name -> tierml.control.v1.Load
-	22, // 14: tierml.control.v1.ToNode.assign:type_name -> tierml.control.v1.Assign
-	23, // 15: tierml.control.v1.ToNode.release:type_name -> tierml.control.v1.Release
-	24, // 16: tierml.control.v1.ToNode.park:type_name -> tierml.control.v1.Park
-	25, // 17: tierml.control.v1.ToNode.unpark:type_name -> tierml.control.v1.Unpark
-	26, // 18: tierml.control.v1.ToNode.stop:type_name -> tierml.control.v1.Stop
+	23, // 7: tierml.control.v1.ToNode.move_out:type_name -> tierml.control.v1.MoveOut
+	24, // 8: tierml.control.v1.ToNode.promote:type_name -> tierml.control.v1.Promote
+	25, // 9: tierml.control.v1.ToNode.fence_worker:type_name -> tierml.control.v1.FenceWorker
+	26, // 10: tierml.control.v1.ToNode.settle_worker:type_name -> tierml.control.v1.SettleWorker
+	27, // 11: tierml.control.v1.ToNode.fence_generation:type_name -> tierml.control.v1.FenceGeneration
+	28, // 12: tierml.control.v1.ToNode.recover:type_name -> tierml.control.v1.Recover
+	29, // 13: tierml.control.v1.ToNode.load:type_name -> tierml.control.v1.Load
+	30, // 14: tierml.control.v1.ToNode.assign:type_name -> tierml.control.v1.Assign
+	31, // 15: tierml.control.v1.ToNode.release:type_name -> tierml.control.v1.Release
+	32, // 16: tierml.control.v1.ToNode.park:type_name -> tierml.control.v1.Park
+	33, // 17: tierml.control.v1.ToNode.unpark:type_name -> tierml.control.v1.Unpark
+	34, // 18: tierml.control.v1.ToNode.stop:type_name -> tierml.control.v1.Stop
 	13, // 19: tierml.control.v1.ToNode.save_cut:type_name -> tierml.control.v1.SaveCut
 	14, // 20: tierml.control.v1.ToNode.take_stock:type_name -> tierml.control.v1.TakeStock
-	1,  // 21: tierml.control.v1.Table.rule:type_name -> tierml.control.v1.Rule
-	2,  // 22: tierml.control.v1.Schema.tables:type_name -> tierml.control.v1.Table
-	3,  // 23: tierml.control.v1.Welcome.schema:type_name -> tierml.control.v1.Schema
-	47, // 24: tierml.control.v1.Welcome.params:type_name -> tierml.control.v1.Welcome.ParamsEntry
-	50, // 25: tierml.control.v1.Welcome.heartbeat:type_name -> google.protobuf.Duration
-	50, // 26: tierml.control.v1.Welcome.orphan_after:type_name -> google.protobuf.Duration
-	4,  // 27: tierml.control.v1.SetRoute.route:type_name -> tierml.control.v1.Route
-	48, // 28: tierml.control.v1.SetRoute.peers:type_name -> tierml.control.v1.SetRoute.PeersEntry
-	4,  // 29: tierml.control.v1.Recover.route:type_name -> tierml.control.v1.Route
-	49, // 30: tierml.control.v1.Recover.peers:type_name -> tierml.control.v1.Recover.PeersEntry
-	5,  // 31: tierml.control.v1.Assign.splits:type_name -> tierml.control.v1.SplitAt
-	28, // 32: tierml.control.v1.FromNode.hello:type_name -> tierml.control.v1.Hello
-	29, // 33: tierml.control.v1.FromNode.answer:type_name -> tierml.control.v1.Answer
-	30, // 34: tierml.control.v1.FromNode.heartbeat:type_name -> tierml.control.v1.Heartbeat
-	32, // 35: tierml.control.v1.FromNode.progress:type_name -> tierml.control.v1.Progress
-	33, // 36: tierml.control.v1.FromNode.cut_held:type_name -> tierml.control.v1.CutHeld
-	34, // 37: tierml.control.v1.FromNode.warned:type_name -> tierml.control.v1.Warned
-	35, // 38: tierml.control.v1.FromNode.failed:type_name -> tierml.control.v1.Failed
-	36, // 39: tierml.control.v1.FromNode.crashed:type_name -> tierml.control.v1.Crashed
-	37, // 40: tierml.control.v1.Answer.released:type_name -> tierml.control.v1.Released
-	38, // 41: tierml.control.v1.Answer.parked:type_name -> tierml.control.v1.Parked
-	39, // 42: tierml.control.v1.Answer.standings:type_name -> tierml.control.v1.Standings
-	41, // 43: tierml.control.v1.Answer.holdings:type_name -> tierml.control.v1.Holdings
-	43, // 44: tierml.control.v1.Answer.saved:type_name -> tierml.control.v1.Saved
-	45, // 45: tierml.control.v1.Answer.stock:type_name -> tierml.control.v1.Stock
-	31, // 46: tierml.control.v1.Progress.splits:type_name -> tierml.control.v1.SplitStats
-	51, // 47: tierml.control.v1.Warned.deadline:type_name -> google.protobuf.Timestamp
-	5,  // 48: tierml.control.v1.Released.splits:type_name -> tierml.control.v1.SplitAt
-	40, // 49: tierml.control.v1.Standings.partitions:type_name -> tierml.control.v1.Standing
-	42, // 50: tierml.control.v1.Holdings.backups:type_name -> tierml.control.v1.BackupHolding
-	44, // 51: tierml.control.v1.Saved.parts:type_name -> tierml.control.v1.SavedPart
-	46, // 52: tierml.control.v1.Stock.owned:type_name -> tierml.control.v1.OwnedPartition
-	42, // 53: tierml.control.v1.Stock.backups:type_name -> tierml.control.v1.BackupHolding
-	5,  // 54: tierml.control.v1.Stock.splits:type_name -> tierml.control.v1.SplitAt
-	27, // 55: tierml.control.v1.Control.Attach:input_type -> tierml.control.v1.FromNode
-	0,  // 56: tierml.control.v1.Control.Attach:output_type -> tierml.control.v1.ToNode
-	56, // [56:57] is the sub-list for method output_type
-	55, // [55:56] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	15, // 21: tierml.control.v1.ToNode.run_program:type_name -> tierml.control.v1.RunProgram
+	16, // 22: tierml.control.v1.ToNode.save_program:type_name -> tierml.control.v1.SaveProgram
+	17, // 23: tierml.control.v1.ToNode.stop_program:type_name -> tierml.control.v1.StopProgram
+	1,  // 24: tierml.control.v1.Table.rule:type_name -> tierml.control.v1.Rule
+	2,  // 25: tierml.control.v1.Schema.tables:type_name -> tierml.control.v1.Table
+	3,  // 26: tierml.control.v1.Welcome.schema:type_name -> tierml.control.v1.Schema
+	55, // 27: tierml.control.v1.Welcome.params:type_name -> tierml.control.v1.Welcome.ParamsEntry
+	59, // 28: tierml.control.v1.Welcome.heartbeat:type_name -> google.protobuf.Duration
+	59, // 29: tierml.control.v1.Welcome.orphan_after:type_name -> google.protobuf.Duration
+	4,  // 30: tierml.control.v1.SetRoute.route:type_name -> tierml.control.v1.Route
+	56, // 31: tierml.control.v1.SetRoute.peers:type_name -> tierml.control.v1.SetRoute.PeersEntry
+	57, // 32: tierml.control.v1.RunProgram.secrets:type_name -> tierml.control.v1.RunProgram.SecretsEntry
+	59, // 33: tierml.control.v1.RunProgram.heartbeat:type_name -> google.protobuf.Duration
+	59, // 34: tierml.control.v1.RunProgram.orphan_after:type_name -> google.protobuf.Duration
+	59, // 35: tierml.control.v1.StopProgram.grace:type_name -> google.protobuf.Duration
+	4,  // 36: tierml.control.v1.Recover.route:type_name -> tierml.control.v1.Route
+	58, // 37: tierml.control.v1.Recover.peers:type_name -> tierml.control.v1.Recover.PeersEntry
+	5,  // 38: tierml.control.v1.Assign.splits:type_name -> tierml.control.v1.SplitAt
+	36, // 39: tierml.control.v1.FromNode.hello:type_name -> tierml.control.v1.Hello
+	37, // 40: tierml.control.v1.FromNode.answer:type_name -> tierml.control.v1.Answer
+	38, // 41: tierml.control.v1.FromNode.heartbeat:type_name -> tierml.control.v1.Heartbeat
+	40, // 42: tierml.control.v1.FromNode.progress:type_name -> tierml.control.v1.Progress
+	41, // 43: tierml.control.v1.FromNode.cut_held:type_name -> tierml.control.v1.CutHeld
+	42, // 44: tierml.control.v1.FromNode.warned:type_name -> tierml.control.v1.Warned
+	43, // 45: tierml.control.v1.FromNode.failed:type_name -> tierml.control.v1.Failed
+	44, // 46: tierml.control.v1.FromNode.crashed:type_name -> tierml.control.v1.Crashed
+	18, // 47: tierml.control.v1.FromNode.program_started:type_name -> tierml.control.v1.ProgramStarted
+	19, // 48: tierml.control.v1.FromNode.program_advanced:type_name -> tierml.control.v1.ProgramAdvanced
+	20, // 49: tierml.control.v1.FromNode.program_saved:type_name -> tierml.control.v1.ProgramSaved
+	21, // 50: tierml.control.v1.FromNode.program_save_failed:type_name -> tierml.control.v1.ProgramSaveFailed
+	22, // 51: tierml.control.v1.FromNode.program_exited:type_name -> tierml.control.v1.ProgramExited
+	45, // 52: tierml.control.v1.Answer.released:type_name -> tierml.control.v1.Released
+	46, // 53: tierml.control.v1.Answer.parked:type_name -> tierml.control.v1.Parked
+	47, // 54: tierml.control.v1.Answer.standings:type_name -> tierml.control.v1.Standings
+	49, // 55: tierml.control.v1.Answer.holdings:type_name -> tierml.control.v1.Holdings
+	51, // 56: tierml.control.v1.Answer.saved:type_name -> tierml.control.v1.Saved
+	53, // 57: tierml.control.v1.Answer.stock:type_name -> tierml.control.v1.Stock
+	39, // 58: tierml.control.v1.Progress.splits:type_name -> tierml.control.v1.SplitStats
+	60, // 59: tierml.control.v1.Warned.deadline:type_name -> google.protobuf.Timestamp
+	5,  // 60: tierml.control.v1.Released.splits:type_name -> tierml.control.v1.SplitAt
+	48, // 61: tierml.control.v1.Standings.partitions:type_name -> tierml.control.v1.Standing
+	50, // 62: tierml.control.v1.Holdings.backups:type_name -> tierml.control.v1.BackupHolding
+	52, // 63: tierml.control.v1.Saved.parts:type_name -> tierml.control.v1.SavedPart
+	54, // 64: tierml.control.v1.Stock.owned:type_name -> tierml.control.v1.OwnedPartition
+	50, // 65: tierml.control.v1.Stock.backups:type_name -> tierml.control.v1.BackupHolding
+	5,  // 66: tierml.control.v1.Stock.splits:type_name -> tierml.control.v1.SplitAt
+	35, // 67: tierml.control.v1.Control.Attach:input_type -> tierml.control.v1.FromNode
+	0,  // 68: tierml.control.v1.Control.Attach:output_type -> tierml.control.v1.ToNode
+	68, // [68:69] is the sub-list for method output_type
+	67, // [67:68] is the sub-list for method input_type
+	67, // [67:67] is the sub-list for extension type_name
+	67, // [67:67] is the sub-list for extension extendee
+	0,  // [0:67] is the sub-list for field type_name
 }
 
 func init() { file_tiers_node_controlpb_control_proto_init() }
@@ -4030,8 +4912,11 @@ func file_tiers_node_controlpb_control_proto_init() {
 		(*ToNode_Stop)(nil),
 		(*ToNode_SaveCut)(nil),
 		(*ToNode_TakeStock)(nil),
+		(*ToNode_RunProgram)(nil),
+		(*ToNode_SaveProgram)(nil),
+		(*ToNode_StopProgram)(nil),
 	}
-	file_tiers_node_controlpb_control_proto_msgTypes[27].OneofWrappers = []any{
+	file_tiers_node_controlpb_control_proto_msgTypes[35].OneofWrappers = []any{
 		(*FromNode_Hello)(nil),
 		(*FromNode_Answer)(nil),
 		(*FromNode_Heartbeat)(nil),
@@ -4040,8 +4925,13 @@ func file_tiers_node_controlpb_control_proto_init() {
 		(*FromNode_Warned)(nil),
 		(*FromNode_Failed)(nil),
 		(*FromNode_Crashed)(nil),
+		(*FromNode_ProgramStarted)(nil),
+		(*FromNode_ProgramAdvanced)(nil),
+		(*FromNode_ProgramSaved)(nil),
+		(*FromNode_ProgramSaveFailed)(nil),
+		(*FromNode_ProgramExited)(nil),
 	}
-	file_tiers_node_controlpb_control_proto_msgTypes[29].OneofWrappers = []any{
+	file_tiers_node_controlpb_control_proto_msgTypes[37].OneofWrappers = []any{
 		(*Answer_Released)(nil),
 		(*Answer_Parked)(nil),
 		(*Answer_Standings)(nil),
@@ -4055,7 +4945,7 @@ func file_tiers_node_controlpb_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_tiers_node_controlpb_control_proto_rawDesc), len(file_tiers_node_controlpb_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   50,
+			NumMessages:   59,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

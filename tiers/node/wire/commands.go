@@ -66,6 +66,12 @@ func EncodeCommand(c tiers.Command) (*pb.ToNode, error) {
 		m.Do = &pb.ToNode_Park{Park: &pb.Park{}}
 	case tiers.Unpark:
 		m.Do = &pb.ToNode_Unpark{Unpark: &pb.Unpark{Until: int64(do.Until)}}
+	case tiers.RunProgram:
+		m.Do = &pb.ToNode_RunProgram{RunProgram: encodeRun(do)}
+	case tiers.SaveProgram:
+		m.Do = &pb.ToNode_SaveProgram{SaveProgram: &pb.SaveProgram{Attempt: do.Attempt, Round: do.Round}}
+	case tiers.StopProgram:
+		m.Do = &pb.ToNode_StopProgram{StopProgram: &pb.StopProgram{Attempt: do.Attempt, Grace: durationpb.New(do.Grace), Save: do.Save}}
 	case tiers.Stop:
 		m.Do = &pb.ToNode_Stop{Stop: &pb.Stop{Why: do.Why, Again: do.Again}}
 	default:
@@ -128,6 +134,13 @@ func DecodeCommand(m *pb.ToNode) (tiers.Command, error) {
 		c.Do = tiers.Park{}
 	case *pb.ToNode_Unpark:
 		c.Do = tiers.Unpark{Until: ps.Clock(do.Unpark.GetUntil())}
+	case *pb.ToNode_RunProgram:
+		c.Do = decodeRun(do.RunProgram)
+	case *pb.ToNode_SaveProgram:
+		c.Do = tiers.SaveProgram{Attempt: do.SaveProgram.GetAttempt(), Round: do.SaveProgram.GetRound()}
+	case *pb.ToNode_StopProgram:
+		c.Do = tiers.StopProgram{Attempt: do.StopProgram.GetAttempt(), Grace: do.StopProgram.GetGrace().AsDuration(),
+			Save: do.StopProgram.GetSave()}
 	case *pb.ToNode_Stop:
 		c.Do = tiers.Stop{Why: do.Stop.GetWhy(), Again: do.Stop.GetAgain()}
 	default:

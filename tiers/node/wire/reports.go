@@ -43,6 +43,8 @@ func EncodeReport(r tiers.Report) (*pb.FromNode, error) {
 	case tiers.Crashed:
 		// An application's panic may hold any bytes, and protobuf takes UTF-8 alone.
 		m.Report = &pb.FromNode_Crashed{Crashed: &pb.Crashed{Error: strings.ToValidUTF8(r.Error, "?"), Log: strings.ToValidUTF8(r.Log, "?")}}
+	case tiers.ProgramStarted, tiers.ProgramAdvanced, tiers.ProgramSaved, tiers.ProgramSaveFailed, tiers.ProgramExited:
+		encodeProgram(m, r)
 	default:
 		return nil, fmt.Errorf("no protobuf form for report %T", r)
 	}
@@ -77,6 +79,9 @@ func DecodeReport(m *pb.FromNode) (tiers.Report, error) {
 		return tiers.Failed{Error: r.Failed.GetError()}, nil
 	case *pb.FromNode_Crashed:
 		return tiers.Crashed{Error: r.Crashed.GetError(), Log: r.Crashed.GetLog()}, nil
+	}
+	if r := decodeProgram(m); r != nil {
+		return r, nil
 	}
 	return nil, errors.New("report is of a kind that this program does not know; is the node newer?")
 }

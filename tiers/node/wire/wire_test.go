@@ -26,9 +26,11 @@ var (
 		tiers.CommitCut{}, tiers.MoveOut{}, tiers.Promote{}, tiers.FenceWorker{}, tiers.SettleWorker{},
 		tiers.FenceGeneration{}, tiers.Recover{}, tiers.Load{}, tiers.Assign{}, tiers.Release{}, tiers.Park{},
 		tiers.Unpark{}, tiers.Stop{}, tiers.SaveCut{}, tiers.TakeStock{},
+		tiers.RunProgram{}, tiers.SaveProgram{}, tiers.StopProgram{},
 	}
 	reports = []tiers.Report{
 		tiers.Hello{}, tiers.Answer{}, tiers.Heartbeat{}, tiers.Progress{}, tiers.CutHeld{}, tiers.Warned{}, tiers.Failed{}, tiers.Crashed{},
+		tiers.ProgramStarted{}, tiers.ProgramAdvanced{}, tiers.ProgramSaved{}, tiers.ProgramSaveFailed{}, tiers.ProgramExited{},
 	}
 	results = []tiers.Result{
 		tiers.Released{}, tiers.Parked{}, tiers.Standings{}, tiers.Holdings{}, tiers.Saved{}, tiers.Stock{},

@@ -1,0 +1,363 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/market"
+)
+
+// counting is a program whose state is how far it has counted. It ends at once when it is asked to.
+const counting = `
+trap 'echo stopped; exit 143' TERM
+at=$(cat "$TIERML_STATE/at" 2>/dev/null || echo 0)
+while [ "$at" -lt "$UNTIL" ]; do
+  at=$((at + 1))
+  echo "$at" >"$TIERML_STATE/at.tmp"
+  mv "$TIERML_STATE/at.tmp" "$TIERML_STATE/at"
+  echo "step $at of $UNTIL"
+  sleep 0.05
+done
+`
+
+// programJob writes a job of a counting program. At 60 times the clock's speed state is mirrored every half second.
+func (s *site) programJob(fields ...string) string {
+	s.t.Helper()
+	if err := os.MkdirAll(s.path("work"), 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+	s.write("work/count.sh", counting)
+	text := "name: own\ncloud: local\nworkdir: work\nstate: {dir: ckpt, every: 30s}\nprogress: {line: 'step (\\d+)', of: 60}\nhours: 0.1\n" +
+		"orphan_after: 1500ms\n" + strings.Join(fields, "\n") + `
+local:
+  prices: prices.csv
+  catalog: catalog.csv
+  start: 2014-04-01T00:00:00Z
+  speed: 60
+  notice: 4s
+  boot: 100ms
+`
+	s.write("own.yaml", text)
+	return "own.yaml"
+}
+
+const oneMachine = "resources: {count: 1, any_of: [{type: c3.large, max_price: 0.10}]}"
+
+// programLines are a journal's lines of a kind about one program; empty = of all.
+func programLines(entries []journal.Entry, kind journal.Kind, program string) (out []journal.Entry) {
+	for _, e := range entries {
+		if e.Kind == kind && (program == "" || e.Program == program) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+func reached(step int64) func([]journal.Entry) bool {
+	return func(entries []journal.Entry) bool {
+		lines := programLines(entries, journal.ProgramStep, "")
+		return len(lines) > 0 && lines[len(lines)-1].Clock >= step
+	}
+}
+
+var stepLine = regexp.MustCompile(`(?m)^step (\d+) of`)
+
+// counted are the first and the last step that an attempt has printed.
+func (s *site) counted(run, log string) (first, last int) {
+	s.t.Helper()
+	found := stepLine.FindAllStringSubmatch(string(s.read(run, filepath.Join(rundir.LogsDir, log))), -1)
+	if len(found) == 0 {
+		s.t.Fatalf("%s has no step", log)
+	}
+	first, _ = strconv.Atoi(found[0][1])
+	last, _ = strconv.Atoi(found[len(found)-1][1])
+	return first, last
+}
+
+// A program of the user's own, on real processes: one machine of it is evicted with a notice, another is killed. After the notice no
+// step is done twice, after the kill those since the state was saved last. Its secret is in no file of the run.
+func TestProgramThroughEvictions(t *testing.T) {
+	t.Parallel()
+	const canary = "hush-7d865e959b2466"
+	s := newSite(t)
+	job := s.programJob(oneMachine, "run: |\n  test ${#KEY} = "+fmt.Sprint(len(canary))+"\n  bash count.sh", "setup: echo ready >setup-done",
+		"envs: {UNTIL: 60}", "secrets: {KEY: {env: THE_KEY}}")
+	if out := s.start("run", "-y", job).wait(exitFailed); !strings.Contains(out, "own.yaml:") || !strings.Contains(out, "export THE_KEY=") {
+		t.Errorf("without its secret: %s", out)
+	}
+	cmd := exec.Command(builtBinary(t), "run", "-y", job)
+	cmd.Env = append(os.Environ(), "THE_KEY="+canary)
+	run := s.startCommand(cmd)
+	s.until(run, "own-1", "some steps", reached(10))
+	s.inNoCommandLine(canary)
+	s.order("own-1", "evict oldest")
+	s.until(run, "own-1", "the second attempt", func(e []journal.Entry) bool {
+		starts := programLines(e, journal.ProgramStart, "")
+		return len(starts) == 2 && len(programLines(e, journal.ProgramSaved, "")) > 2 && reached(starts[1].Clock+5)(e)
+	})
+	s.order("own-1", "kill newest")
+	printed := run.wait(exitDone)
+	s.nothingRuns()
+
+	entries := s.journal("own-1")
+	checkEntries(t, entries)
+	ends := programLines(entries, journal.ProgramEnd, "rank-0")
+	if got := outcomes(ends); !slices.Equal(got, []string{"stopped", "lost", "finished"}) {
+		t.Errorf("its attempts have come to %v", got)
+	}
+	_, stopped := s.counted("own-1", "rank-0.1.log")
+	second, _ := s.counted("own-1", "rank-0.2.log")
+	third, last := s.counted("own-1", "rank-0.3.log")
+	if second != stopped+1 || last != 60 {
+		t.Errorf("warned at step %d it went on with step %d; the last one was %d", stopped, second, last)
+	}
+	starts := programLines(entries, journal.ProgramStart, "rank-0")
+	if at := starts[2].Clock; int64(third) < at || int64(third) > at+3 { // a state may be newer than the step that had been said
+		t.Errorf("killed, it went on with step %d; the saved state was of step %d", third, at)
+	}
+	s.addsUp("own-1")
+	s.inNoFile(canary, "own.yaml")
+	for _, words := range []string{"rank-0 is stopped", "rank-0 is lost", "step 60 of 60; 3 attempts", "equals the cloud's own bill", "redone work"} {
+		if !strings.Contains(printed, words) {
+			t.Errorf("%q is not in what the run prints:\n%s", words, printed)
+		}
+	}
+	s.start("state", "own-1", "--to", "saved").wait(exitDone)
+	if text, err := os.ReadFile(s.path("saved", "rank-0", "at")); err != nil || string(text) != "60\n" {
+		t.Errorf("the state that is left: %q, %v", text, err)
+	}
+	// The next plan knows the time that this run took, and the size of its state.
+	plan := exec.Command(builtBinary(t), "plan", job)
+	plan.Env = cmd.Env
+	s.write(job, strings.Replace(string(must(os.ReadFile(s.path(job)))(t)), "hours: 0.1\n", "", 1))
+	if out := s.startCommand(plan).wait(exitDone); !strings.Contains(out, "as measured by own-1") || !strings.Contains(out, "is mirrored every 30s") {
+		t.Errorf("the next plan:\n%s", out)
+	}
+}
+
+func must[T any](v T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func outcomes(ends []journal.Entry) (out []string) {
+	for _, e := range ends {
+		out = append(out, e.Outcome)
+	}
+	return out
+}
+
+// addsUp checks that the parts of the bill add up to it.
+func (s *site) addsUp(run string) {
+	s.t.Helper()
+	r := s.report(run)
+	var sum market.USD
+	hours := 0.0
+	for _, row := range r.Waste.Rows() {
+		sum += row.USD
+		if row.Name != "free" {
+			hours += row.Seconds / 3600
+		}
+	}
+	if sum != r.Totals.Total || hours < r.Totals.MachineHours*0.9999 || hours > r.Totals.MachineHours*1.0001 {
+		s.t.Errorf("the parts add up to $%s and %v h, the bill is $%s for %v h", sum, hours, r.Totals.Total, r.Totals.MachineHours)
+	}
+	if r.Waste.Working.Seconds <= 0 || r.Equivalent == nil || r.Equivalent.Work <= 0 {
+		s.t.Errorf("no work was done: %+v, %+v", r.Waste, r.Equivalent)
+	}
+}
+
+func (s *site) inNoFile(canary string, but ...string) {
+	s.t.Helper()
+	err := filepath.WalkDir(s.dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !d.Type().IsRegular() || slices.Contains(but, d.Name()) {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if bytes.Contains(text, []byte(canary)) {
+			s.t.Errorf("the secret is in %s", path)
+		}
+		return err
+	})
+	if err != nil {
+		s.t.Error(err)
+	}
+}
+
+func (s *site) inNoCommandLine(canary string) {
+	s.t.Helper()
+	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range lines {
+		if text, err := os.ReadFile(path); err == nil && bytes.Contains(text, []byte(canary)) {
+			s.t.Errorf("the secret is in the command line %q", text)
+		}
+	}
+}
+
+// An array of tasks: machines are taken while they work, their tasks are given out again, and each is done once.
+func TestArrayOfTasks(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	job := s.programJob("resources: {count: 3, any_of: [{type: c3.large, max_price: 0.10}]}", "tasks: 12",
+		"run: bash count.sh && echo $TIERML_TASK of $TIERML_TASKS >$TIERML_STATE/result", "envs: {UNTIL: 25}")
+	run := s.start("run", "-y", job)
+	s.until(run, "own-1", "the first task", func(e []journal.Entry) bool {
+		return slices.Contains(outcomes(programLines(e, journal.ProgramEnd, "")), "finished")
+	})
+	s.order("own-1", "evict oldest")
+	s.until(run, "own-1", "more tasks", func(e []journal.Entry) bool { return len(programLines(e, journal.ProgramEnd, "")) >= 5 })
+	s.order("own-1", "kill oldest")
+	printed := run.wait(exitDone)
+	s.nothingRuns()
+	entries := s.journal("own-1")
+	checkEntries(t, entries)
+	all := outcomes(programLines(entries, journal.ProgramEnd, ""))
+	if got := number(all, "finished"); got != 12 || len(all) < 13 || slices.Contains(all, "failed") {
+		t.Errorf("%d of 12 are done: %v", got, all)
+	}
+	if !strings.Contains(printed, "12 of 12 tasks done") || !strings.Contains(printed, "all 12 tasks are done") {
+		t.Errorf("the run prints:\n%s", printed)
+	}
+	s.addsUp("own-1")
+	var rows []programRow
+	s.command(&rows, "state", "own-1", "-o", "json")
+	for i, row := range rows {
+		if row.Program != fmt.Sprintf("task-%d", i) || row.Status != "finished" || row.Bytes == 0 {
+			t.Errorf("%+v", row)
+		}
+	}
+	s.start("state", "own-1", "task-7", "task-11", "--to", "saved").wait(exitDone)
+	for _, task := range []int{7, 11} {
+		text, err := os.ReadFile(s.path("saved", fmt.Sprintf("task-%d", task), "result"))
+		if err != nil || string(text) != fmt.Sprintf("%d of 12\n", task) {
+			t.Errorf("task %d has left %q, %v", task, text, err)
+		}
+	}
+}
+
+// A program that fails by itself is tried again as often as the job says, on the same machine; the run says what it said last. Setup
+// that fails buys no second machine either.
+func TestProgramFailsByItself(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	job := s.programJob(oneMachine, "run: echo no such file >&2; exit 7", "retries: 2")
+	printed := s.start("run", "-y", job).wait(exitFailed)
+	entries := s.journal("own-1")
+	if got := outcomes(programLines(entries, journal.ProgramEnd, "")); !slices.Equal(got, []string{"failed", "failed", "failed"}) || number(kindsOf(entries), "launch") != 1 {
+		t.Errorf("%v", got)
+	}
+	if !strings.Contains(printed, "the program failed 3 times") || !strings.Contains(printed, "exit code 7") || !strings.Contains(printed, "no such file") {
+		t.Errorf("the run prints:\n%s", printed)
+	}
+	s.write("own.yaml", strings.Replace(string(must(os.ReadFile(s.path("own.yaml")))(t)), "run: echo", "setup: echo no network >&2; exit 3\nrun: echo", 1))
+	printed = s.start("run", "-y", "own.yaml").wait(exitFailed)
+	if !strings.Contains(printed, "setup failed 3 times: no network") || number(kindsOf(s.journal("own-2")), "launch") != 1 {
+		t.Errorf("the run prints:\n%s", printed)
+	}
+	s.nothingRuns()
+}
+
+func number(of []string, word string) (n int) {
+	for _, w := range of {
+		if w == word {
+			n++
+		}
+	}
+	return n
+}
+
+func kindsOf(entries []journal.Entry) (out []string) {
+	for _, e := range entries {
+		out = append(out, string(e.Kind))
+	}
+	return out
+}
+
+// A program goes on from its state when its run was stopped, and when its controller was killed while the machine lived on.
+func TestProgramIsResumed(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	job := s.programJob(oneMachine, "run: bash count.sh", "envs: {UNTIL: 80}")
+	cloud, endpoint := s.cloud("60", "50000")
+	run := s.start("run", "-y", "--endpoint", endpoint, job)
+	s.until(run, "own-1", "some steps", reached(8))
+	s.start("stop", "own-1").wait(exitDone)
+	run.wait(exitInterrupted)
+	_, stopped := s.counted("own-1", "rank-0.1.log")
+
+	again := s.start("run", "-y", "--resume", filepath.Join(rundir.Root, "own-1"))
+	s.until(again, "own-1", "more steps", reached(int64(stopped)+15))
+	again.signal(syscall.SIGKILL)
+	again.wait(-1)
+	out := s.start("run", "-y", "--resume", filepath.Join(rundir.Root, "own-1")).wait(exitDone)
+	if !strings.Contains(out, "Going on from the newest saved state") {
+		t.Errorf("resumed:\n%s", out)
+	}
+	starts := programLines(s.journal("own-1"), journal.ProgramStart, "")
+	first, last := s.counted("own-1", "rank-0.3.log")
+	if len(starts) != 3 || starts[1].Clock != int64(stopped) || starts[2].Clock <= int64(stopped) || last != 80 {
+		t.Errorf("stopped at step %d; %+v; then from %d to %d", stopped, starts, first, last)
+	}
+	for _, i := range s.instances(endpoint) {
+		if i.State != "terminated" && i.State != "shutting-down" {
+			t.Errorf("%s is left behind: %s", i.ID, i.State)
+		}
+	}
+	cloud.signal(os.Interrupt)
+	cloud.wait(0)
+	s.nothingRuns()
+	checkEntries(t, s.journal("own-1"))
+}
+
+// A gang starts together, finds its master, and goes on together from the round that all have saved.
+func TestGang(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	job := s.programJob("resources: {count: 2, any_of: [{type: c3.large, max_price: 0.10}]}",
+		"run: |\n  echo rank $RANK of $WORLD_SIZE at $MASTER_ADDR:$MASTER_PORT\n  bash count.sh", "envs: {UNTIL: 50}")
+	run := s.start("run", "-y", job)
+	s.until(run, "own-1", "a saved round", func(e []journal.Entry) bool {
+		return len(programLines(e, journal.ProgramSaved, "rank-0")) > 1 && len(programLines(e, journal.ProgramSaved, "rank-1")) > 1 && reached(12)(e)
+	})
+	s.order("own-1", "evict newest")
+	run.wait(exitDone)
+	s.nothingRuns()
+	entries := s.journal("own-1")
+	checkEntries(t, entries)
+	masters := map[string]bool{}
+	for _, rank := range []string{"rank-0", "rank-1"} {
+		if got := outcomes(programLines(entries, journal.ProgramEnd, rank)); !slices.Equal(got, []string{"stopped", "finished"}) {
+			t.Errorf("%s has come to %v", rank, got)
+		}
+		_, stopped := s.counted("own-1", rank+".1.log")
+		if first, last := s.counted("own-1", rank+".2.log"); first != stopped+1 || last != 50 {
+			t.Errorf("%s stopped at step %d and went on from %d to %d", rank, stopped, first, last)
+		}
+		line := regexp.MustCompile(`rank \d of 2 at (\S+)`).FindSubmatch(s.read("own-1", filepath.Join(rundir.LogsDir, rank+".2.log")))
+		if line == nil {
+			t.Fatalf("%s says nothing of its master", rank)
+		}
+		masters[string(line[1])] = true
+	}
+	if len(masters) != 1 {
+		t.Errorf("the ranks have the masters %v", masters)
+	}
+	s.addsUp("own-1")
+}

@@ -1,0 +1,259 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/cost"
+	"github.com/tierml/tierml/internal/progress"
+	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/jobrun"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/planner"
+	"github.com/tierml/tierml/sim"
+	"github.com/tierml/tierml/sim/sweep"
+)
+
+// prepareProgram finds on the market what a job of programs asks for, makes sure that everything the programs need is here, and plans.
+func prepareProgram(ctx context.Context, job *config.Job) (*preparedJob, error) {
+	secrets, err := job.ReadSecrets(os.LookupEnv)
+	if err != nil {
+		return nil, err
+	}
+	bar := progress.Start(ctx, "Reading prices", 0, progress.Things)
+	prices, err := loadMarket(ctx, job)
+	bar.Done()
+	if err != nil {
+		return nil, err
+	}
+	if err := prices.Admit(job); err != nil {
+		return nil, err
+	}
+	p := &preparedJob{job: job}
+	p.offers, _ = prices.Offers()
+	if p.choice, err = planner.Resolve(job, p.offers, prices.Catalog); err != nil {
+		return nil, err
+	}
+	known, err := measureProgram(ctx, job, p.choice)
+	if err != nil {
+		return nil, err
+	}
+	if known.workdir, err = measureWorkdir(ctx, job); err != nil {
+		return nil, err
+	}
+	p.programs = &jobrun.Programs{Work: known.work, Length: time.Duration(known.hours * float64(time.Hour)), Secrets: secrets}
+	input, err := planner.ForLocal(job, p.choice, known.work)
+	if err != nil {
+		return nil, err
+	}
+	input.Sources, input.ZoneIDs, input.Warnings = prices.Sources, prices.ZoneIDs, append(prices.Doubts(p.choice.Pools), prices.Warnings...)
+	if warning := thisHost().warn(crowd(job, p.choice)); warning != "" {
+		input.Warnings = append(slices.Clone(input.Warnings), warning)
+	}
+	input.Program = known.describe(job)
+	if p.sim, p.skipped, err = sweep.ForJob(job, p.choice, known.work, 0); err != nil {
+		return nil, err
+	}
+	if p.basis, err = calibrate(&p.sim); err != nil {
+		return nil, err
+	}
+	known.apply(p.sim.Programs, job)
+	input.RestartTime = p.sim.Programs.Setup + p.sim.Programs.Restore + p.sim.Timing.Start
+	bar = progress.Start(ctx, "Simulating past starts", 0, progress.Things)
+	defer bar.Done()
+	if p.plan, err = planner.Make(input, sweep.Past{Job: p.sim, Progress: bar.Set}); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// programFacts are what is known of a program before it runs.
+type programFacts struct {
+	hours   float64 // of one program on a machine of a type, in market time
+	on      market.InstanceType
+	basis   string
+	work    float64        // of all, in floating-point operations
+	former  *cost.Programs // of the run that was measured; nil = there was none
+	workdir planner.Workdir
+}
+
+// measureProgram takes how long a program runs from the job, or from the last run of the same name that finished.
+func measureProgram(ctx context.Context, job *config.Job, choice planner.Resolved) (f programFacts, err error) {
+	f.on = referenceType(job, choice)
+	rate := f.on.WorkRate() * float64(job.Local.FlopsPerVCPU) // floating-point operations per second of the wall clock
+	run, former, err := formerRun(ctx, job)
+	if err != nil {
+		return f, err
+	}
+	f.former = former
+	perHour := rate * time.Hour.Seconds() / job.Local.Speed
+	switch {
+	case job.Hours > 0:
+		f.hours, f.basis = job.Hours, "as the job's `hours` has it"
+	case former != nil:
+		f.hours, f.basis = former.WorkEach/perHour, "as measured by "+run
+	default:
+		return f, job.Fault("run", "how long the program takes is not known, as no run of this name has finished",
+			"add `hours: 3`: about how many hours it takes on one "+f.on.Name+", undisturbed")
+	}
+	f.work = f.hours * perHour * float64(max(job.Tasks, 1))
+	if job.Tasks == 0 {
+		f.work *= float64(job.Resources.Count)
+	}
+	return f, nil
+}
+
+// referenceType is the machine that `hours` counts on: the first of resources.any_of that is on sale.
+func referenceType(job *config.Job, choice planner.Resolved) market.InstanceType {
+	for _, want := range job.Resources.AnyOf {
+		for _, p := range choice.Pools {
+			if want.Type == p.Type.Name || want.Type == "" {
+				return p.Type
+			}
+		}
+	}
+	return choice.Pools[0].Type
+}
+
+// formerRun is the newest run of the same name below ./runs that has finished, and ran as many programs.
+func formerRun(ctx context.Context, job *config.Job) (name string, found *cost.Programs, err error) {
+	dirs, err := filepath.Glob(filepath.Join(rundir.Root, job.Name+"-*"))
+	if err != nil {
+		return "", nil, err
+	}
+	number := func(dir string) int { // 0: it is of another job
+		n, _ := strconv.Atoi(strings.TrimPrefix(filepath.Base(dir), job.Name+"-"))
+		return n
+	}
+	slices.SortFunc(dirs, func(a, b string) int { return cmp.Compare(number(b), number(a)) })
+	for _, dir := range dirs {
+		if number(dir) == 0 {
+			continue
+		}
+		base := filepath.Base(dir)
+		report, err := makeReport(ctx, dir)
+		if err != nil || report.Run.Outcome != "finished" || report.Programs == nil || report.Programs.WorkEach <= 0 {
+			continue // damaged, or of another job
+		}
+		return base, report.Programs, nil
+	}
+	return "", nil, nil
+}
+
+// measureWorkdir packs the workdir to see whether it can be sent, and how much it is.
+func measureWorkdir(ctx context.Context, job *config.Job) (planner.Workdir, error) {
+	if job.Workdir == "" {
+		return planner.Workdir{}, nil
+	}
+	var sent counter
+	packed, err := jobrun.PackWorkdir(ctx, job, rundir.Root, &sent)
+	if err != nil {
+		return planner.Workdir{}, job.Fault("workdir", err.Error(), "")
+	}
+	return planner.Workdir{Path: job.Workdir, Files: packed.Files, Bytes: packed.Bytes, Packed: int64(sent)}, nil
+}
+
+type counter int64
+
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
+}
+
+// assumedRate is at which a state is assumed to travel between a machine and the store where nothing was measured, in bytes per
+// second of the wall clock: what a gigabit carries.
+const assumedRate = 100e6
+
+// apply sets how long preparations take in the simulation.
+func (f *programFacts) apply(s *sim.Programs, job *config.Job) {
+	tempo := job.Tempo()
+	seconds := func(wall float64) time.Duration { return tempo.Market(time.Duration(wall * float64(time.Second))) }
+	if f.former == nil {
+		return
+	}
+	s.Setup, s.Restore = seconds(f.former.Setup), seconds(f.former.Restore)
+	if s.State {
+		s.Save = seconds(cmp.Or(f.former.Save, f.stateEach(job)/assumedRate))
+	}
+}
+
+// stateEach is the size of one program's state on one machine, in bytes.
+func (f *programFacts) stateEach(job *config.Job) float64 {
+	if f.former == nil {
+		return 0
+	}
+	return float64(f.former.State) / float64(max(job.Tasks, job.Resources.Count, 1))
+}
+
+// describe is what the plan says about the program.
+func (f *programFacts) describe(job *config.Job) *planner.Program {
+	p := &planner.Program{
+		Tasks: job.Tasks, Count: job.Resources.Count, Hours: f.hours, On: f.on.Name, Basis: f.basis, Workdir: f.workdir,
+		Setup: job.Setup != "", Secrets: len(job.Secrets), State: job.State.Dir, Every: job.State.Every, Rate: assumedRate,
+	}
+	p.Store = "the run's directory"
+	if job.Checkpoint.To != "" {
+		p.Store = job.Checkpoint.To
+	} else if job.Block != nil && job.Block.Shared().Checkpoints != "" {
+		p.Store = job.Block.Shared().Checkpoints
+	}
+	if f.former != nil {
+		p.StateBytes = int64(f.stateEach(job))
+		if f.former.Save > 0 && p.StateBytes > 0 {
+			p.Rate = max(float64(p.StateBytes)/f.former.Save, assumedRate)
+		}
+	}
+	p.Notice = job.Tempo().Wall(job.Tempo().Notice)
+	return p
+}
+
+// programsGoOn says from where programs go on.
+func programsGoOn(from resumption, endpoint string) string {
+	text := ""
+	saved, done := 0, 0
+	for _, p := range from.programs.Programs {
+		switch {
+		case p.Finished:
+			done++
+		case slices.ContainsFunc(p.Resume, func(m string) bool { return m != "" }):
+			saved++
+		}
+	}
+	switch {
+	case saved+done == 0:
+		text = "Going on from the beginning: no state was saved"
+	case done == 0 && saved == 1 && len(from.programs.Programs) == 1:
+		text = "Going on from the newest saved state"
+		if step := slices.Max(from.programs.Programs[0].Steps); step > 0 {
+			text += fmt.Sprintf(", step %d", step)
+		}
+	default:
+		text = fmt.Sprintf("Going on: %d programs are done, %d go on from their newest saved state", done, saved)
+	}
+	if from.past != nil && endpoint != "" {
+		text += "\nMachines that still run are ended, as their controller was lost"
+	}
+	return text + "\n"
+}
+
+// concludeProgram says where the results are.
+func concludeProgram(out io.Writer, job *config.Job, directory string) error {
+	state, err := jobrun.ReadState(directory)
+	if err != nil {
+		return err
+	}
+	if job.State.Dir != "" {
+		fmt.Fprintf(out, "State    tierml state %s --to DIR   (or in %s)\n", relative(directory), relative(state.Store()))
+	}
+	fmt.Fprintf(out, "Output   tierml logs %s\n", relative(directory))
+	return nil
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/internal/table"
+	"github.com/tierml/tierml/jobrun"
+	"github.com/tierml/tierml/program/mirror"
+)
+
+func newStateCommand() *cobra.Command {
+	var to, format string
+	cmd := &cobra.Command{
+		Use:   "state [RUN [PROGRAM...]]",
+		Short: "List the programs of a run, and copy their saved state",
+		Long: `State lists the programs of a run of one's own (run: in the job file): the ranks of a gang or the tasks of an array, how far each
+is, and how it ended. With --to it copies their newest saved state to a folder, one folder for each program, also while the run
+goes on. PROGRAM is a name such as rank-0 or task-17; without it, all.
+` + whichRun,
+		Example: `  tierml state sweep-1
+  tierml state sweep-1 task-3 --to results`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkFormat(format); err != nil {
+				return err
+			}
+			dir, err := findRun(args[:min(1, len(args))])
+			if err != nil {
+				return err
+			}
+			rows, err := programsOf(dir, args[min(1, len(args)):])
+			if err != nil {
+				return err
+			}
+			if to == "" {
+				return programTable(rows).Write(cmd.OutOrStdout(), format)
+			}
+			ctx, leave := untilInterrupted(cmd.Context())
+			defer leave()
+			return copyStates(ctx, dir, rows, to, onTheWay(cmd.OutOrStdout(), format))
+		},
+	}
+	cmd.Flags().StringVar(&to, "to", "", "copy the newest states to this `folder`")
+	outputFlag(cmd, &format)
+	return cmd
+}
+
+// programRow is one program of a run.
+type programRow struct {
+	Program  string   `json:"program"`
+	Status   string   `json:"status"` // "waiting", "running", or how its last attempt ended
+	Machine  string   `json:"machine,omitempty"`
+	Attempts uint64   `json:"attempts"`
+	Step     int64    `json:"step"`
+	Loss     *float64 `json:"loss,omitempty"`
+	Code     int      `json:"exit_code"`
+	Bytes    int64    `json:"state_bytes"`
+	Manifest string   `json:"manifest,omitempty"` // of the newest state
+	Digest   string   `json:"digest,omitempty"`
+	Why      string   `json:"why,omitempty"`
+}
+
+// programsOf reads the programs of a run from its journal, in the order of their names.
+func programsOf(dir string, wanted []string) ([]*programRow, error) {
+	entries, _, err := journal.ReadFile(filepath.Join(dir, rundir.JournalFile))
+	if err != nil {
+		return nil, err
+	}
+	byName := map[string]*programRow{}
+	ours := false
+	for _, e := range entries {
+		if e.Kind == journal.Start {
+			d, err := e.StartDetails()
+			ours = err == nil && d.Program != nil
+			for i := 0; ours && i < d.Program.Tasks; i++ {
+				name := fmt.Sprintf("task-%d", i)
+				if byName[name] == nil {
+					byName[name] = &programRow{Program: name, Status: "waiting"}
+				}
+			}
+		}
+		if e.Program == "" {
+			continue
+		}
+		row := byName[e.Program]
+		if row == nil {
+			row = &programRow{Program: e.Program}
+			byName[e.Program] = row
+		}
+		row.take(e)
+	}
+	if !ours {
+		return nil, usageError{fmt.Errorf("%s trains an application: it has no programs; `tierml top` shows how far it is", relative(dir))}
+	}
+	var rows []*programRow
+	for _, row := range byName {
+		if len(wanted) == 0 || slices.Contains(wanted, row.Program) {
+			rows = append(rows, row)
+		}
+	}
+	for _, name := range wanted {
+		if byName[name] == nil {
+			return nil, usageError{fmt.Errorf("%s has no program %s; `tierml state %s` lists them", relative(dir), name, relative(dir))}
+		}
+	}
+	slices.SortFunc(rows, func(a, b *programRow) int {
+		if len(a.Program) != len(b.Program) { // task-2 before task-10
+			return len(a.Program) - len(b.Program)
+		}
+		return strings.Compare(a.Program, b.Program)
+	})
+	return rows, nil
+}
+
+func (r *programRow) take(e journal.Entry) {
+	switch e.Kind {
+	case journal.ProgramStart:
+		r.Status, r.Machine, r.Why, r.Code = "running", e.Instance, "", 0
+		r.Attempts++
+		r.Step = max(r.Step, e.Clock)
+	case journal.ProgramStep:
+		r.Step, r.Loss = e.Clock, e.TrainLoss
+	case journal.ProgramSaved:
+		r.Bytes, r.Manifest, r.Digest = e.Bytes, e.Model, e.Digest
+	case journal.ProgramEnd:
+		r.Status, r.Machine, r.Code, r.Why = e.Outcome, "", e.Code, e.Why
+		if e.Clock > 0 {
+			r.Step = e.Clock
+		}
+	}
+}
+
+func programTable(rows []*programRow) table.Table {
+	t := table.Table{Data: rows, Columns: []table.Column{
+		{Name: "program", Title: "PROGRAM"}, {Name: "status", Title: "STATUS"}, {Name: "machine", Title: "MACHINE"}, {Name: "attempts", Title: "ATTEMPTS"},
+		{Name: "step", Title: "STEP"}, {Name: "loss", Title: "LOSS"}, {Name: "exit_code", Title: "EXIT"}, {Name: "state_bytes", Title: "STATE"},
+		{Name: "manifest", Title: "MANIFEST", Wide: true}, {Name: "why", Title: "WHY", Wide: true},
+	}}
+	for _, r := range rows {
+		t.Rows = append(t.Rows, []table.Cell{table.Of(r.Program), table.Of(r.Status), table.Of(orMinus(r.Machine)), table.Of(r.Attempts), table.Of(r.Step),
+			figureCell(r.Loss), table.Of(r.Code), table.Of(r.Bytes), table.Of(orMinus(r.Manifest)), table.Of(orMinus(r.Why))})
+	}
+	return t
+}
+
+// copyStates copies the newest state of each program.
+func copyStates(ctx context.Context, dir string, rows []*programRow, to string, out io.Writer) error {
+	state, err := jobrun.ReadState(dir)
+	if err != nil {
+		return err
+	}
+	some := false
+	for _, r := range rows {
+		if r.Manifest == "" {
+			continue
+		}
+		some = true
+		folder := filepath.Join(to, r.Program)
+		m, err := mirror.Copy(ctx, state.Store(), r.Program, r.Manifest, r.Digest, folder)
+		if err != nil {
+			return fmt.Errorf("copying the state of %s: %w", r.Program, err)
+		}
+		fmt.Fprintf(out, "%s: %d bytes of step %d in %s\n", r.Program, m.Bytes(), m.Step, folder)
+	}
+	if !some {
+		return errors.New("no state is saved yet")
+	}
+	return nil
+}

@@ -1,0 +1,300 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/bidding"
+)
+
+// UserProgram is a program of the user's own, in place of `train`: docs/programs.md.
+type UserProgram struct {
+	// Run is the program: a command or several lines of bash, which are run by `bash -euo pipefail` in the workdir. Required, or `train`.
+	Run string `yaml:"run"`
+	// Setup is run once on each machine before the first program: lines of bash. Default none.
+	Setup string `yaml:"setup"`
+	// Workdir is the folder that programs run in: it is copied to each machine once, without what its `.tierignore` names. Default
+	// none: an empty folder.
+	Workdir string `yaml:"workdir"`
+	// Envs are variables of the environment of setup and program. Default none.
+	Envs map[string]string `yaml:"envs"`
+	// Secrets are variables whose values are in no file of the run: each comes from a variable of the environment of `tierml run`
+	// (`env`) or from a file (`file`). Default none.
+	Secrets map[string]Secret `yaml:"secrets"`
+	// State is what a program goes on from; see below. Default none: it begins anew on every machine.
+	State State `yaml:"state"`
+	// Progress is how a program says how far it is; see below. Default none.
+	Progress Progress `yaml:"progress"`
+	// Hours is how long the program, or one task of an array, would take undisturbed on the first machine of `resources.any_of`, in
+	// market time. Plans rest on it. Default what a former run of the same name took; required before there is one.
+	Hours float64 `yaml:"hours"`
+	// Tasks makes the program an array: it is run so many times, one to a machine, with TIERML_TASK from 0 on, and
+	// `resources.count` is how many run at a time. Default none: one program on all machines together.
+	Tasks int `yaml:"tasks"`
+	// Retries is how often a program that fails by itself is tried again, each task of an array for itself. Evictions do not
+	// count. Default 0.
+	Retries int `yaml:"retries"`
+	// OnNotice is run when the machine is about to be reclaimed, before the program gets SIGTERM: lines of bash. Default none.
+	OnNotice string `yaml:"on_notice"`
+	// Ports that the program listens on. Default none.
+	Ports []int `yaml:"ports"`
+}
+
+// Secret is where a secret's value comes from. One of the two is set.
+type Secret struct {
+	// Env is a variable of the environment of `tierml run`. Default the secret's own name.
+	Env string `yaml:"env"`
+	// File holds the value; a line break at its end is not part of it. Default none.
+	File string `yaml:"file"`
+}
+
+// State is the folder that a program keeps its state in. It is mirrored to the run's store, and is there again before the program
+// starts on another machine.
+type State struct {
+	// Dir is the folder, below the workdir; TIERML_STATE has its full name. Default none.
+	Dir string `yaml:"dir"`
+	// Every is the time from one mirroring to the next. Default 10m.
+	Every time.Duration `yaml:"every"`
+}
+
+// Progress is how a program says how far it is: in steps, which are whole numbers that grow.
+type Progress struct {
+	// Line is a regular expression for lines of its output; its first group is the step, a second one the loss. Default none.
+	Line string `yaml:"line"`
+	// File holds the step, and perhaps the loss, in the workdir. Default none; TIERML_PROGRESS_FILE always works.
+	File string `yaml:"file"`
+	// Of is the step at which the program is done. Default not known.
+	Of int `yaml:"of"`
+}
+
+const (
+	mostTasks   = 100_000
+	mostRetries = 1000
+)
+
+// IsProgram reports whether the job runs a program of the user's own.
+func (j *Job) IsProgram() bool { return j.Run != "" }
+
+// programFields are the top fields that have a meaning with `run` only.
+var programFields = []string{"setup", "workdir", "envs", "secrets", "state", "progress", "hours", "tasks", "retries", "on_notice", "ports"}
+
+// work checks that the job has one thing to do: a program, or an application.
+func (c *checker) work() {
+	run, train := c.written("run"), c.written("train")
+	switch {
+	case run && train:
+		c.fault("run", "run and train are both given", "keep one: run for a program of your own, train for a built-in application")
+	case !run && !train && !c.meant["train"] && !c.meant["run"]:
+		c.fault("train", "is missing", "add "+example("train")+"; or `run:` with a program of your own")
+	}
+	if !run {
+		for _, field := range programFields {
+			if c.written(field) {
+				c.fault(field, "has no meaning without run", "add run: and the program, or remove it")
+			}
+		}
+		if train {
+			c.train()
+		}
+		return
+	}
+	c.userProgram()
+}
+
+// userProgram checks a program of the user's own.
+func (c *checker) userProgram() {
+	j := c.job
+	if j.Cloud == CloudNone {
+		c.fault("cloud", "none has no machines to run a program on", "write cloud: local, or start the program by hand")
+	}
+	if c.foreign != nil {
+		c.fault("run", "a controller does not take programs of one's own yet", "use `tierml run --here`, or cloud: local")
+	}
+	for _, field := range []string{"reliable", "stages"} {
+		if c.written(field) {
+			c.fault(field, "has no use with run: programs do without reliable machines", "remove it")
+		}
+	}
+	if c.written("resources.vcpu") {
+		c.fault("resources.vcpu", "has no meaning with run: a program runs on a number of machines", "write count: 1")
+	}
+	for field, has := range map[string]bool{"every": j.Checkpoint.Every > 0, "every_clocks": j.Checkpoint.EveryClocks > 0,
+		"keep": c.written("checkpoint.keep"), "model": j.Checkpoint.Model != (Memory{}), "overhead": j.Checkpoint.Overhead > 0} {
+		if has && c.written("checkpoint."+field) {
+			c.fault("checkpoint."+field, "has no meaning with run", "write state: {dir: ckpt, every: 10m}")
+		}
+	}
+	if c.written("policy") || j.Policy != defaults().Policy {
+		c.oneOf("policy", j.Policy, bidding.Names()...)
+		if !c.broken("policy") && !slices.Contains(bidding.NamesForPrograms(), j.Policy) {
+			c.fault("policy", j.Policy+" trains on reliable machines, which programs do without", "write "+orList(bidding.NamesForPrograms()))
+		}
+	} else {
+		j.Policy = bidding.Checkpoint{}.Name()
+	}
+	j.Reliable, j.Train, j.Stages = Reliable{}, Train{}, Stages{}
+	j.Checkpoint.Keep, j.Checkpoint.Every = 0, 0
+	c.environment()
+	c.workdir()
+	c.state()
+	c.progress()
+	c.atLeast("tasks", j.Tasks, 1)
+	c.upTo("tasks", j.Tasks, mostTasks)
+	c.atLeast("retries", j.Retries, 0)
+	c.upTo("retries", j.Retries, mostRetries)
+	if c.written("hours") && !(j.Hours > 0) {
+		c.fault("hours", "must be above zero", "write how long the program takes, such as hours: 3")
+	}
+	for i, port := range j.Ports {
+		field := fmt.Sprintf("ports[%d]", i)
+		if port < 1 || port > 65535 {
+			c.fault(field, fmt.Sprintf("%d is not a port", port), "write 1 to 65535")
+		}
+	}
+}
+
+// ownVariables are those that machines set for programs.
+var ownVariables = regexp.MustCompile(`^(TIERML_.*|RANK|WORLD_SIZE|LOCAL_RANK|MASTER_ADDR|MASTER_PORT|NODE_RANK|NNODES)$`)
+
+func (c *checker) environment() {
+	j := c.job
+	name := func(field, name string) {
+		switch {
+		case !envName.MatchString(name):
+			c.fault(field, fmt.Sprintf("%q cannot name a variable", name), "use letters, digits and _, not starting with a digit")
+		case ownVariables.MatchString(name):
+			c.fault(field, name+" is set by TierML", "choose another name: docs/programs.md lists those that programs have")
+		}
+	}
+	for _, v := range slices.Sorted(maps.Keys(j.Envs)) {
+		name("envs."+v, v)
+	}
+	for _, v := range slices.Sorted(maps.Keys(j.Secrets)) {
+		field, secret := "secrets."+v, j.Secrets[v]
+		name(field, v)
+		if _, twice := j.Envs[v]; twice {
+			c.fault(field, v+" is below envs, too", "keep one")
+		}
+		switch {
+		case secret.Env != "" && secret.File != "":
+			c.fault(field, "has env and file", "keep one: they are two places for the value")
+		case secret.File == "":
+			secret.Env = cmp.Or(secret.Env, v)
+		default:
+			secret.File = c.besideJob(secret.File)
+		}
+		j.Secrets[v] = secret
+	}
+}
+
+// besideJob is a path as an absolute one: relative ones are of the job file's folder, ~ is the user's own.
+func (c *checker) besideJob(path string) string {
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		if home, err := os.UserHomeDir(); err == nil {
+			return filepath.Join(home, rest)
+		}
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(c.dir, path)
+	}
+	if absolute, err := filepath.Abs(path); err == nil {
+		return absolute
+	}
+	return path
+}
+
+func (c *checker) workdir() {
+	j := c.job
+	if j.Workdir == "" || c.foreign != nil {
+		return
+	}
+	j.Workdir = c.besideJob(j.Workdir)
+	info, err := os.Stat(j.Workdir)
+	switch {
+	case err != nil:
+		c.fault("workdir", j.Workdir+" cannot be read: "+reason(err), "write the folder that the program runs in, such as workdir: .")
+	case !info.IsDir():
+		c.fault("workdir", j.Workdir+" is not a folder", "write the folder that the program runs in, such as workdir: .")
+	}
+}
+
+func (c *checker) state() {
+	s := &c.job.State
+	if !c.written("state") {
+		return
+	}
+	switch {
+	case s.Dir == "":
+		c.fault("state", "names no folder", "write state: {dir: ckpt}")
+	case !fs.ValidPath(filepath.ToSlash(filepath.Clean(s.Dir))) || filepath.Clean(s.Dir) == ".":
+		c.fault("state.dir", fmt.Sprintf("%q is not a folder below the workdir", s.Dir), "write a name such as ckpt; TIERML_STATE has its full name")
+	}
+	s.Dir = filepath.ToSlash(filepath.Clean(s.Dir))
+	if s.Every <= 0 && c.written("state.every") {
+		c.fault("state.every", "must be above zero", "write a duration, such as 10m")
+	}
+	setDefault(&s.Every, 10*time.Minute, c.written("state.every"))
+}
+
+func (c *checker) progress() {
+	p := &c.job.Progress
+	if !c.written("progress") {
+		return
+	}
+	if p.Line != "" && p.File != "" {
+		c.fault("progress.file", "line and file are both given", "keep one")
+	}
+	if p.Line != "" {
+		pattern, err := regexp.Compile(p.Line)
+		switch {
+		case err != nil:
+			c.fault("progress.line", "is not a regular expression: "+err.Error(), `write one with the step as its first group, such as 'step (\d+)'`)
+		case pattern.NumSubexp() < 1:
+			c.fault("progress.line", "has no group for the step", `put it into brackets, such as 'step (\d+)'`)
+		}
+	}
+	if p.File != "" && !fs.ValidPath(filepath.ToSlash(filepath.Clean(p.File))) {
+		c.fault("progress.file", fmt.Sprintf("%q is not a file below the workdir", p.File), "write a name such as progress.txt")
+	}
+	c.atLeast("progress.of", p.Of, 1)
+}
+
+// mostSecret bounds a secret's value, in bytes.
+const mostSecret = 64 << 10
+
+// ReadSecrets returns the values of the job's secrets. What is missing is reported as Faults.
+func (j *Job) ReadSecrets(lookup func(string) (string, bool)) (map[string]string, error) {
+	values := map[string]string{}
+	var faults Faults
+	for _, name := range slices.Sorted(maps.Keys(j.Secrets)) {
+		secret, field := j.Secrets[name], "secrets."+name
+		if secret.File != "" {
+			text, err := os.ReadFile(secret.File)
+			switch {
+			case err != nil:
+				faults = append(faults, j.Fault(field, secret.File+" cannot be read: "+reason(err), "write the file that holds the secret")...)
+			case len(text) > mostSecret:
+				faults = append(faults, j.Fault(field, secret.File+" is larger than 64 KiB", "write the file that holds the secret")...)
+			}
+			values[name] = strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
+			continue
+		}
+		value, ok := lookup(secret.Env)
+		if !ok || value == "" {
+			faults = append(faults, j.Fault(field, "has no value: the environment does not set "+secret.Env, fmt.Sprintf("run `export %s=...` first", secret.Env))...)
+		}
+		values[name] = value
+	}
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	return values, nil
+}

@@ -1,0 +1,286 @@
+package cost
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+)
+
+// Programs is what a run of programs of the user's own has come to.
+type Programs struct {
+	Tasks    int   `json:"tasks,omitempty"` // of an array; 0 = one program on all machines together
+	Done     int   `json:"done"`            // tasks, or 1
+	Failed   int   `json:"failed,omitempty"`
+	Of       int64 `json:"of,omitempty"` // the step at which a program is done
+	Step     int64 `json:"step,omitempty"`
+	Attempts int   `json:"attempts"`
+	Lost     int   `json:"lost"`     // of them, with machines
+	Stopped  int   `json:"stopped"`  // and in order, with their state saved
+	Failures int   `json:"failures"` // of programs' own
+	Saves    int   `json:"saves,omitempty"`
+	// State is the size of the newest states together, in bytes.
+	State int64 `json:"state_bytes,omitempty"`
+	// WorkEach is the undisturbed work of one program on one machine, in floating-point operations at the machine's declared rate;
+	// 0 = none has ended well.
+	WorkEach float64 `json:"work_each,omitempty"`
+	// Setup and Restore are the longest that a machine has taken, in wall-clock seconds.
+	Setup   float64 `json:"setup_seconds,omitempty"`
+	Restore float64 `json:"restore_seconds,omitempty"`
+	// Save is what the last mirrorings of states took on average, in wall-clock seconds.
+	Save float64 `json:"save_seconds,omitempty"`
+}
+
+// attempt is one rank's or task's time on a machine.
+type attempt struct {
+	program, instance      string
+	number                 uint64
+	began                  time.Time // it runs; zero = it never did
+	fetch, setup, restore  time.Duration
+	saved                  time.Time // the last time that its state was
+	ended                  time.Time
+	outcome                string
+	setupSecs, restoreSecs float64 // wall clock
+}
+
+// running are the programs of the user's own that a journal tells of.
+type running struct {
+	attempts []*attempt
+	newest   map[string]*attempt
+	state    map[string]int64 // bytes of the newest, by program
+	steps    map[string]int64
+	saves    int
+	took     float64 // wall-clock seconds, by all saves
+}
+
+func (l *Ledger) addProgram(e journal.Entry) {
+	p := &l.programs
+	if p.newest == nil {
+		p.newest, p.state, p.steps = map[string]*attempt{}, map[string]int64{}, map[string]int64{}
+	}
+	a := p.newest[e.Program]
+	if a != nil && (a.number != e.Generation || !a.ended.IsZero()) && e.Kind != journal.ProgramStep {
+		a = nil
+	}
+	switch e.Kind {
+	case journal.ProgramStart:
+		if a == nil {
+			a = p.begin(e)
+		}
+		a.began = e.T
+		var d journal.ProgramStartDetails
+		if json.Unmarshal(e.Details, &d) == nil {
+			a.setupSecs, a.restoreSecs = d.Setup, d.Restore
+			a.fetch, a.setup, a.restore = l.seconds(d.Fetch), l.seconds(d.Setup), l.seconds(d.Restore)
+		}
+	case journal.ProgramStep:
+		p.steps[e.Program] = e.Clock
+	case journal.ProgramSaved:
+		p.saves++
+		p.took += e.Seconds
+		p.state[e.Program] = e.Bytes
+		if a != nil {
+			a.saved = e.T
+		}
+	case journal.ProgramEnd:
+		if a == nil {
+			a = p.begin(e) // it never ran
+		}
+		a.ended, a.outcome = e.T, e.Outcome
+		if e.Clock > 0 {
+			p.steps[e.Program] = e.Clock
+		}
+	}
+}
+
+func (p *running) begin(e journal.Entry) *attempt {
+	a := &attempt{program: e.Program, instance: e.Instance, number: e.Generation}
+	p.attempts = append(p.attempts, a)
+	p.newest[e.Program] = a
+	return a
+}
+
+// seconds is wall-clock seconds in market time.
+func (l *Ledger) seconds(wall float64) time.Duration {
+	return l.clock.ToMarket(time.Duration(wall * float64(time.Second)))
+}
+
+// useful is when an attempt did work that counts, and wasted when it did what is done again: after its state was saved last, where it
+// was not stopped in order.
+func (a *attempt) useful(asOf time.Time) (useful, wasted interval) {
+	if a.began.IsZero() {
+		return interval{}, interval{}
+	}
+	end := a.ended
+	if end.IsZero() {
+		end = asOf
+	}
+	switch kept := a.saved; {
+	case a.outcome == "" || a.outcome == journal.Finished || a.outcome == journal.Stopped:
+		return interval{a.began, end}, interval{}
+	case kept.IsZero():
+		return interval{}, interval{a.began, end}
+	default:
+		return interval{a.began, kept}, interval{kept, end}
+	}
+}
+
+// uses are the pieces of a machine's life in which programs were prepared or ran on it.
+func (p *running) uses(m *machine, asOf time.Time) (out []piece) {
+	from := m.usage.Start
+	if len(m.joined) > 0 {
+		from = m.joined[0].from
+	}
+	for _, a := range p.attempts {
+		if a.instance != m.id {
+			continue
+		}
+		add := func(use int, i interval) {
+			if i.from.Before(from) {
+				i.from = from
+			}
+			if i.to.After(i.from) {
+				out = append(out, piece{i, use})
+				from = i.to
+			}
+		}
+		if a.began.IsZero() {
+			add(setup, interval{from, a.ended})
+			continue
+		}
+		prepared := a.began.Add(-a.restore)
+		add(restoring, interval{prepared.Add(-a.setup - a.fetch), prepared.Add(-a.setup)})
+		add(setup, interval{prepared.Add(-a.setup), prepared})
+		add(restoring, interval{prepared, a.began})
+		useful, wasted := a.useful(asOf)
+		add(working, useful)
+		add(redone, wasted)
+	}
+	return out
+}
+
+// piecesOf cuts the life of a machine that runs programs where its use changes.
+func (p *running) piecesOf(m *machine, asOf time.Time) []piece {
+	life, uses := m.life(asOf), p.uses(m, asOf)
+	cuts := []time.Time{life.from, life.to, m.noticed}
+	for _, u := range uses {
+		cuts = append(cuts, u.from, u.to)
+	}
+	cuts = slices.DeleteFunc(cuts, func(t time.Time) bool { return t.Before(life.from) || t.After(life.to) })
+	slices.SortFunc(cuts, time.Time.Compare)
+	var out []piece
+	for i := 1; i < len(cuts); i++ {
+		if piece := (piece{interval{cuts[i-1], cuts[i]}, 0}); piece.length() > 0 {
+			piece.use = m.programUse(piece.from, uses)
+			out = append(out, piece)
+		}
+	}
+	return out
+}
+
+func (m *machine) programUse(t time.Time, uses []piece) int {
+	for _, u := range uses {
+		if u.holds(t) {
+			return u.use
+		}
+	}
+	switch {
+	case !m.noticed.IsZero() && !t.Before(m.noticed):
+		return flush
+	case len(uses) == 0 || t.Before(uses[0].from):
+		return startup
+	}
+	return idle
+}
+
+// programWork is the work that counts, in floating-point operations at the machines' declared rates.
+func (l *Ledger) programWork(asOf time.Time) (sum float64, each map[string]float64) {
+	each = map[string]float64{}
+	for _, a := range l.programs.attempts {
+		m := l.machines[a.instance]
+		if m == nil {
+			continue
+		}
+		useful, _ := a.useful(asOf)
+		work := l.clock.ToWall(useful.length()).Seconds() * l.types[m.usage.Pool.Type].FLOPS
+		sum += work
+		each[a.program] += work
+	}
+	return sum, each
+}
+
+// ran sums up a run of programs; nil = it trained.
+func (l *Ledger) ran(asOf time.Time) *Programs {
+	d := l.start.Program
+	if d == nil {
+		return nil
+	}
+	p := &l.programs
+	out := &Programs{Tasks: d.Tasks, Of: d.Of, Attempts: len(p.attempts), Saves: p.saves}
+	_, each := l.programWork(asOf)
+	ended, all := 0, 0.0
+	for _, a := range p.attempts {
+		switch a.outcome {
+		case journal.Lost:
+			out.Lost++
+		case journal.Stopped:
+			out.Stopped++
+		case journal.Failure:
+			out.Failures++
+		}
+		out.Setup, out.Restore = max(out.Setup, a.setupSecs), max(out.Restore, a.restoreSecs)
+		if p.newest[a.program] != a {
+			continue
+		}
+		switch a.outcome {
+		case journal.Finished:
+			ended++
+			all += each[a.program]
+		case journal.Failure:
+			out.Failed++
+		}
+	}
+	if p.saves > 0 {
+		out.Save = p.took / float64(p.saves)
+	}
+	for _, n := range p.state {
+		out.State += n
+	}
+	if ended > 0 {
+		out.WorkEach = all / float64(ended)
+	}
+	if out.Done = ended; d.Tasks == 0 {
+		out.Done = min(ended/max(len(p.newest), 1), 1)
+		for _, step := range p.steps {
+			out.Step = max(out.Step, step)
+		}
+	}
+	return out
+}
+
+// words say in one line what a run of programs has come to.
+func (p *Programs) words() string {
+	text := ""
+	switch {
+	case p.Tasks > 0:
+		text = fmt.Sprintf("%d of %d tasks done", p.Done, p.Tasks)
+		if p.Failed > 0 {
+			text += fmt.Sprintf(", %d failed", p.Failed)
+		}
+	case p.Of > 0:
+		text = fmt.Sprintf("step %d of %d", p.Step, p.Of)
+	case p.Step > 0:
+		text = fmt.Sprintf("step %d", p.Step)
+	case p.Done > 0:
+		text = "the program is done"
+	default:
+		text = "the program is not done"
+	}
+	text += fmt.Sprintf("; %d attempts: %d stopped in order, %d lost with machines", p.Attempts, p.Stopped, p.Lost)
+	if p.Failures > 0 {
+		text += fmt.Sprintf(", %d failed by themselves", p.Failures)
+	}
+	return text
+}

@@ -1,0 +1,137 @@
+package programs
+
+import (
+	"time"
+
+	"github.com/tierml/tierml/elasticity/step"
+)
+
+// item is a program: the gang's, or a task.
+type item struct {
+	number   int
+	ranks    []rank
+	kept     keeper
+	attempt  uint64 // 0 = it waits for machines
+	over     bool   // it has ended for good
+	ok       bool   // and well
+	failures int
+
+	ran   time.Duration // of work, as the state that it goes on from holds it
+	since time.Time     // that all ranks run; zero = they do not
+
+	saveAt    time.Time // of the next round; zero = the machines save by themselves, or nothing
+	round     uint64
+	winding   time.Time // by Step.Awake, since when the attempt is being stopped in order; zero = it is not
+	why       string    // it is
+	suspected time.Time // by Step.Awake, since when an exit waits for its cause; zero = none does
+	lineAt    time.Time // of the last journal line on its progress
+}
+
+// rank is what one machine does of a program's attempt.
+type rank struct {
+	key       string
+	w         *worker
+	startedAt time.Time // zero = it does not run yet
+	exited    bool
+	asked     bool // it ended because it was to
+	code      int
+	signal    string
+	phase     string
+	tail      string
+	note      string // the reason, where there is more to say than the exit code
+	final     bool   // its last state is in the store
+	unsaved   string // why it is not
+	step      int64
+}
+
+// worker is a machine as programs see it.
+type worker struct {
+	*step.Machine
+	since   time.Time // by Step.Awake, that its agent should call
+	called  bool
+	met     bool
+	heard   time.Time // by Step.Awake; zero = it was given no program yet, and sends no heartbeats
+	broken  time.Time // by Step.Awake, since when its stream is broken; zero = it is not
+	address string
+	on      *item // that it runs; nil = none
+}
+
+func newItem(number int, cfg *Config) *item {
+	it := &item{number: number, ranks: make([]rank, cfg.ranks()), kept: newKeeper(cfg.ranks())}
+	for i := range it.ranks {
+		it.ranks[i].key = Key(cfg.Tasks, number+i)
+	}
+	return it
+}
+
+func (it *item) running() bool { return it.attempt != 0 }
+func (it *item) waiting() bool { return it.attempt == 0 && !it.over }
+
+// rankOf is the rank that a machine runs; nil = none.
+func (it *item) rankOf(w *worker) *rank {
+	for i := range it.ranks {
+		if it.ranks[i].w == w {
+			return &it.ranks[i]
+		}
+	}
+	return nil
+}
+
+// some reports whether a machine of the attempt is so.
+func (it *item) some(of func(*worker) bool) bool {
+	for i := range it.ranks {
+		if w := it.ranks[i].w; w != nil && of(w) {
+			return true
+		}
+	}
+	return false
+}
+
+// step is how far the attempt is: the least of the ranks that count any.
+func (it *item) step() (least int64) {
+	for i := range it.ranks {
+		if s := it.ranks[i].step; s > 0 && (least == 0 || s < least) {
+			least = s
+		}
+	}
+	return least
+}
+
+// well reports whether a rank has ended as it should, and the last of its state is in the store.
+func (r *rank) well(state bool) bool {
+	return r.exited && r.code == 0 && !r.asked && r.phase == phaseRun && (r.final || !state)
+}
+
+// worked is how much work is done by now, and how much of it is saved.
+func (it *item) worked(now time.Time) (done, kept time.Duration) {
+	done, kept = it.ran, it.ran
+	if !it.since.IsZero() {
+		done += now.Sub(it.since)
+	}
+	return done, kept
+}
+
+// parts are how much of a program is done and saved, in millionths.
+func (it *item) parts(now time.Time, cfg *Config) (done, kept int64) {
+	if it.over {
+		return whole, whole
+	}
+	if at, safe := it.step(), it.kept.step(); cfg.Of > 0 && max(at, safe) > 0 {
+		return min(max(at, safe)*whole/cfg.Of, whole-1), min(safe*whole/cfg.Of, whole-1)
+	}
+	if cfg.Length <= 0 {
+		return 0, 0
+	}
+	of := func(d time.Duration) int64 { return min(int64(float64(d)/float64(cfg.Length)*whole), whole-1) }
+	worked, safe := it.worked(now)
+	return of(worked), of(safe)
+}
+
+// whole is a program in the unit of parts.
+const whole = 1_000_000
+
+// Phases of an attempt, as machines name them.
+const (
+	phaseSetup = "setup"
+	phaseRun   = "run"
+)

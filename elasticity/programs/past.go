@@ -1,0 +1,103 @@
+package programs
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/tierml/tierml/internal/journal"
+)
+
+// Past is what the journal of earlier controllers has about programs.
+type Past struct {
+	Attempt  uint64 // the highest
+	Programs map[int]PastProgram
+	Open     []PastAttempt // that nobody has written the end of
+}
+
+// PastProgram is a task, or the gang's program as number 0.
+type PastProgram struct {
+	Finished bool
+	Resume   []string // manifests by rank; empty = none
+	Digests  []string
+	Steps    []int64
+}
+
+// PastAttempt is a rank or a task that ran.
+type PastAttempt struct {
+	Key, Instance string
+	Attempt       uint64
+}
+
+// ReadPast reads the lines of a journal that are about programs: of a gang with so many ranks, or of tasks.
+func ReadPast(entries []journal.Entry, count, tasks int) (*Past, error) {
+	ranks := count
+	if tasks > 0 {
+		ranks = 1
+	}
+	p := &Past{Programs: map[int]PastProgram{}}
+	keepers := map[int]*keeper{}
+	exited := map[int]map[int]bool{} // ranks that have ended well, by program
+	open := map[string]PastAttempt{}
+	var order []string
+	for i, e := range entries {
+		if e.Program == "" {
+			continue
+		}
+		number, rank, err := place(e.Program, tasks, ranks)
+		if err != nil {
+			return nil, fmt.Errorf("journal entry %d: %w", i+1, err)
+		}
+		k := keepers[number]
+		if k == nil {
+			fresh := newKeeper(ranks)
+			k, exited[number] = &fresh, map[int]bool{}
+			keepers[number] = k
+		}
+		p.Attempt = max(p.Attempt, e.Generation)
+		switch e.Kind {
+		case journal.ProgramStart:
+			if _, again := open[e.Program]; !again {
+				order = append(order, e.Program)
+			}
+			open[e.Program] = PastAttempt{Key: e.Program, Instance: e.Instance, Attempt: e.Generation}
+		case journal.ProgramSaved:
+			k.keep(rank, saved{e.Model, e.Digest, e.Clock}, e.Round)
+		case journal.ProgramEnd:
+			delete(open, e.Program)
+			if e.Outcome == journal.Finished {
+				exited[number][rank] = true
+				break
+			}
+			clear(exited[number])
+			k.again()
+		}
+	}
+	for number, k := range keepers {
+		program := PastProgram{Finished: len(exited[number]) == ranks}
+		for _, s := range k.set {
+			program.Resume, program.Digests, program.Steps = append(program.Resume, s.manifest), append(program.Digests, s.digest), append(program.Steps, s.step)
+		}
+		p.Programs[number] = program
+	}
+	for _, key := range order {
+		if a, still := open[key]; still {
+			p.Open = append(p.Open, a)
+		}
+	}
+	return p, nil
+}
+
+// place is the program and the rank that a key names.
+func place(key string, tasks, ranks int) (number, rank int, err error) {
+	kind, text, _ := strings.Cut(key, "-")
+	n, err := strconv.Atoi(text)
+	switch {
+	case err != nil || n < 0:
+	case kind == "task" && n < tasks:
+		return n, 0, nil
+	case kind == "rank" && tasks == 0 && n < ranks:
+		return 0, n, nil
+	}
+	return 0, 0, fmt.Errorf("the job has no program %q", key)
+}

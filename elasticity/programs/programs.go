@@ -1,0 +1,124 @@
+// Package programs runs programs of the user's own on machines that come and go: one program on all machines together (a gang), or
+// an array of tasks, one to a machine. A program begins again from its newest state when a machine of it is lost. It decides which
+// machine runs what, what an exit means, and when a program has failed. It refuses to know what a program computes, how its state
+// gets to the store and back (package program does), and which machines there are: that is elasticity/fleet's, under
+// elasticity/restart's controller.
+//
+// Each start of a program is an attempt with a number of its own. Reports of older attempts are not listened to, so that of two
+// machines that both run rank 0 one counts.
+//
+// Each file uses only those before it: programs, past, item, work, team, reports.
+package programs
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/tierml/tierml/elasticity/fleet"
+	"github.com/tierml/tierml/elasticity/restart"
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/elasticity/tempo"
+	"github.com/tierml/tierml/ps"
+)
+
+// Config configures Work. Durations are market time unless said otherwise.
+type Config struct {
+	tempo.Settings
+	Count   int   // of machines: ranks of a gang, or tasks at a time
+	Tasks   int   // of an array; 0 = one program on all machines together
+	Retries int   // after failures of a program's own, each
+	Of      int64 // the step at which a program is done; 0 = unknown
+	// Length is how long a program is expected to take; 0 = unknown.
+	Length time.Duration
+	// State: programs have state that is mirrored, and are not done before the last of it is.
+	State bool
+
+	Spec        []byte // program.Spec as JSON
+	Secrets     map[string]string
+	Heartbeat   time.Duration // wall clock
+	OrphanAfter time.Duration // wall clock
+	Grace       time.Duration // wall clock: from SIGTERM to SIGKILL
+	// SaveWithin is how long a program that is stopped may take to end and to have its state mirrored.
+	SaveWithin time.Duration
+	// SaveEvery is how often a gang of several ranks is saved, all ranks in a round; others save by themselves. 0 = never.
+	SaveEvery time.Duration
+	// StepEvery is the shortest time between two journal lines on one program's progress.
+	StepEvery time.Duration
+	// FirstID is beyond all numbers of commands of earlier controllers.
+	FirstID uint64
+	Past    *Past // nil = the run begins
+	// TakesOver: the controller before did not end in order. Its machines are ended once the provider has listed them.
+	TakesOver bool
+}
+
+// Of returns what makes a restart.Controller of programs.
+func Of(cfg Config) func(*step.Step, *fleet.Fleet, *fleet.Demand) restart.Work {
+	return func(s *step.Step, f *fleet.Fleet, demand *fleet.Demand) restart.Work {
+		return newWork(&cfg, s, f, demand)
+	}
+}
+
+// Ranks is how many machines one program runs on.
+func (c *Config) ranks() int {
+	if c.Tasks > 0 {
+		return 1
+	}
+	return c.Count
+}
+
+// Key names the state of a rank, or of a task.
+func Key(tasks, number int) string {
+	if tasks > 0 {
+		return fmt.Sprintf("task-%d", number)
+	}
+	return fmt.Sprintf("rank-%d", number)
+}
+
+// saved is a program's mirrored state.
+type saved struct {
+	manifest string // empty = none
+	digest   string
+	step     int64
+}
+
+// keeper knows the newest state of a program that all its ranks have saved.
+type keeper struct {
+	newest []saved  // of each rank
+	rounds []uint64 // in which they were saved since the set; 0 = they were not
+	set    []saved
+}
+
+func newKeeper(ranks int) keeper {
+	return keeper{newest: make([]saved, ranks), rounds: make([]uint64, ranks), set: make([]saved, ranks)}
+}
+
+// last is the round of states that are saved when programs have ended.
+const last = 1 << 52
+
+// keep notes a rank's state of a round, and reports whether the ranks have a complete new set by it.
+func (k *keeper) keep(rank int, s saved, round uint64) (complete bool) {
+	k.newest[rank], k.rounds[rank] = s, round
+	for _, other := range k.rounds {
+		if other != round {
+			return false
+		}
+	}
+	copy(k.set, k.newest)
+	clear(k.rounds)
+	return true
+}
+
+// again forgets what an attempt that is over had saved beyond the set.
+func (k *keeper) again() { clear(k.rounds) }
+
+// step is the one that the set holds: the least of the ranks that count any.
+func (k *keeper) step() (least int64) {
+	for _, s := range k.set {
+		if s.step > 0 && (least == 0 || s.step < least) {
+			least = s.step
+		}
+	}
+	return least
+}
+
+func clock(n int64) ps.Clock { return ps.Clock(n) }

@@ -1,0 +1,228 @@
+package programs_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/elasticity/programs"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/tiers"
+)
+
+// A program that is warned ends in order: the next machine goes on at the very step. One whose machine is killed goes on from the
+// state before.
+func TestOneProgram(t *testing.T) {
+	w := newWorld(t, kinds["one"])
+	w.seconds(12)
+	first := w.running("rank-0")
+	w.warn(first)
+	w.seconds(1)
+	w.end(first, market.ByProvider)
+	second := w.running("rank-0")
+	if second == nil || second == first || second.step < first.step || second.step > first.step+1 {
+		t.Fatalf("it was at step %d when it was warned; then %+v", first.step, second)
+	}
+	for second.saveIn != 2 {
+		w.seconds(1)
+	}
+	before := second.step
+	w.end(second, market.ByProvider)
+	w.seconds(1)
+	third := w.running("rank-0")
+	if third == nil || third.step > before || third.step < before-5 {
+		t.Fatalf("killed at step %d, it goes on with %+v", before, third)
+	}
+	w.seconds(60)
+	if got := w.ends("rank-0"); w.outcome != "finished" || !slices.Equal(got, []string{"stopped", "lost", "finished"}) {
+		t.Errorf("%s: %v", w.outcome, got)
+	}
+	if totals := w.r.Totals(); totals.Clocks != of || totals.Rollbacks != 1 || totals.Lost == 0 {
+		t.Errorf("%+v", totals)
+	}
+}
+
+// When a machine of a gang is warned the others are saved with it, so that all go on from the same step.
+func TestGangIsSavedTogether(t *testing.T) {
+	w := newWorld(t, kinds["gang"])
+	w.seconds(13)
+	gone := w.running("rank-1")
+	w.warn(gone)
+	w.seconds(2)
+	w.end(gone, market.ByProvider)
+	w.seconds(1)
+	var steps []int64
+	for _, key := range []string{"rank-0", "rank-1", "rank-2"} {
+		m := w.running(key)
+		if m == nil {
+			t.Fatal(key + " does not run")
+		}
+		if m.run.Ranks != 3 || m.run.Master != string(w.running("rank-0").id)+":1" {
+			t.Errorf("%+v", m.run)
+		}
+		steps = append(steps, w.store[m.run.Resume])
+	}
+	if slices.Max(steps)-slices.Min(steps) > 1 || slices.Min(steps) < gone.step-1 {
+		t.Errorf("warned at step %d, they go on at %v", gone.step, steps)
+	}
+}
+
+// A state of which a rank has saved its part is of no use: all go back to the round before.
+func TestRoundsAreComplete(t *testing.T) {
+	w := newWorld(t, kinds["gang"])
+	w.seconds(8) // a round
+	one := w.running("rank-0")
+	w.saves++
+	w.store["half"] = one.step
+	w.report(one, tiers.ProgramSaved{Attempt: one.run.Attempt, Manifest: "half", Step: one.step, Round: 99})
+	w.end(w.running("rank-2"), market.ByProvider)
+	w.seconds(1)
+	if again := w.running("rank-0"); again == nil || again.run.Resume == "half" || again.run.Resume == "" {
+		t.Errorf("%+v", again)
+	}
+}
+
+// Of two machines that both believe that they are rank 0 the older one is not listened to.
+func TestOldAttemptIsFenced(t *testing.T) {
+	w := newWorld(t, kinds["one"])
+	w.seconds(8)
+	zombie := w.running("rank-0")
+	w.tell(elasticity.Disconnected{ID: zombie.id}) // and the provider does not know that it is gone
+	w.now = w.now.Add(3 * time.Second)
+	zombie.mute = true
+	w.seconds(4)
+	zombie.mute, zombie.dead = false, false
+	lines := len(w.lines(journal.ProgramSaved))
+	w.report(zombie, tiers.ProgramSaved{Attempt: zombie.run.Attempt, Manifest: "of the past", Step: 39})
+	w.report(zombie, tiers.ProgramExited{Attempt: zombie.run.Attempt, Phase: "run"})
+	if got := len(w.lines(journal.ProgramSaved)); got != lines {
+		t.Error("its state was taken")
+	}
+	w.seconds(80)
+	for _, e := range w.lines(journal.ProgramStart) {
+		if e.Model == "of the past" {
+			t.Error("a program went on from a fenced state")
+		}
+	}
+	if w.outcome != "finished" {
+		t.Errorf("the run is %q", w.outcome)
+	}
+}
+
+func exits(code int, phase string) tiers.ProgramExited {
+	return tiers.ProgramExited{Code: code, Phase: phase, Tail: "one\nit is broken"}
+}
+
+// A program's own failure is tried again as often as the job says, on the machine that is there; an eviction does not count.
+func TestRetries(t *testing.T) {
+	cfg := kinds["one"]
+	cfg.Retries = 2
+	w := newWorld(t, cfg)
+	fails := 0
+	w.exit = func(run tiers.RunProgram, step int64) (tiers.ProgramExited, bool) {
+		if step != 20 {
+			return tiers.ProgramExited{}, false
+		}
+		fails++
+		e := exits(7, "run")
+		e.Attempt = run.Attempt
+		return e, true
+	}
+	w.seconds(10)
+	w.end(w.running("rank-0"), market.ByProvider)
+	w.seconds(100)
+	done := w.entries[len(w.entries)-1]
+	if w.outcome != "failed" || fails != 3 || !strings.Contains(done.Why, "failed 3 times") || !strings.Contains(done.Why, "exit code 7: it is broken") {
+		t.Errorf("%d failures: %+v", fails, done)
+	}
+	if len(w.order) != 2 {
+		t.Errorf("%d machines were bought", len(w.order))
+	}
+}
+
+// Setup that fails ends the run: it is the same on every machine.
+func TestSetupFails(t *testing.T) {
+	for _, name := range []string{"one", "tasks"} {
+		w := newWorld(t, kinds[name])
+		w.exit = func(run tiers.RunProgram, _ int64) (tiers.ProgramExited, bool) {
+			e := exits(1, "setup")
+			e.Attempt = run.Attempt
+			return e, true
+		}
+		w.seconds(60)
+		if done := w.entries[len(w.entries)-1]; w.outcome != "failed" || done.Why != "setup failed once: it is broken" || len(w.order) > 3 {
+			t.Errorf("%d machines; %+v", len(w.order), done)
+		}
+	}
+}
+
+// A task that fails does not end the others; the run says so at its end.
+func TestOneTaskFails(t *testing.T) {
+	w := newWorld(t, kinds["tasks"])
+	w.exit = func(run tiers.RunProgram, step int64) (tiers.ProgramExited, bool) {
+		e := exits(3, "run")
+		e.Attempt = run.Attempt
+		return e, run.Task == 2 && step == 5
+	}
+	w.seconds(400)
+	if done := w.entries[len(w.entries)-1]; w.outcome != "failed" || done.Why != "1 of 7 tasks failed: task-2" || w.r.Totals().Clocks != 6 {
+		t.Errorf("%+v", done)
+	}
+}
+
+// A rank that breaks because another's machine has gone is no failure of the program, in whichever order both are heard of.
+func TestExitWithALostMachine(t *testing.T) {
+	w := newWorld(t, kinds["gang"])
+	w.seconds(8)
+	other, gone := w.running("rank-0"), w.running("rank-1")
+	other.runs, gone.runs = false, false
+	w.report(other, tiers.ProgramExited{Attempt: other.run.Attempt, Code: 1, Phase: "run"})
+	w.seconds(1)
+	w.end(gone, market.ByProvider)
+	w.seconds(100)
+	if got := w.ends("rank-0"); w.outcome != "finished" || slices.Contains(got, journal.Failure) {
+		t.Errorf("%s: %v", w.outcome, got)
+	}
+}
+
+// A stop in order saves what runs; the run goes on from there.
+func TestStopInOrder(t *testing.T) {
+	for name, cfg := range kinds {
+		w := newWorld(t, cfg)
+		w.seconds(9)
+		w.tell(elasticity.StopWanted{Why: "enough"})
+		w.seconds(10)
+		if w.outcome != "interrupted" {
+			t.Errorf("%s: the run is %q", name, w.outcome)
+		}
+		past, err := programs.ReadPast(w.entries, cfg.Count, cfg.Tasks)
+		if err != nil || len(past.Open) > 0 {
+			t.Errorf("%s: %+v, %v", name, past, err)
+		}
+		if cfg.State && past.Programs[0].Steps[0] < 7 {
+			t.Errorf("%s: it goes on from %+v", name, past.Programs[0])
+		}
+	}
+}
+
+// Machines beyond the tasks that are left go.
+func TestMachinesLeaveWithTheTasks(t *testing.T) {
+	w := newWorld(t, programs.Config{Count: 3, Tasks: 4, State: true})
+	w.seconds(43)
+	alive := 0
+	for _, m := range w.machines {
+		if !m.dead {
+			alive++
+		}
+	}
+	if alive != 1 || w.running("task-3") == nil {
+		t.Errorf("%d machines for the last task", alive)
+	}
+	w.seconds(60)
+	if w.outcome != "finished" || len(w.order) != 3 {
+		t.Errorf("%s with %d machines", w.outcome, len(w.order))
+	}
+}

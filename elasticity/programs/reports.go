@@ -1,0 +1,207 @@
+package programs
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/tiers"
+)
+
+// Take takes an event in.
+func (w *Work) Take(e step.Event) {
+	switch e := e.(type) {
+	case elasticity.Listed:
+		if w.takingOver {
+			w.takingOver = false
+			w.fleet.TakenOver()
+		}
+	case elasticity.Disconnected:
+		if x := w.workers[e.ID]; x != nil && x.called && x.broken.IsZero() {
+			x.broken = w.Awake.Now()
+		}
+	case elasticity.Reported:
+		w.takeReport(e.ID, e.Report)
+	}
+}
+
+func (w *Work) takeReport(id step.ID, report tiers.Report) {
+	x := w.workers[id]
+	if hello, calls := report.(tiers.Hello); calls {
+		w.takeHello(id, x, hello)
+		return
+	}
+	if x == nil || x.Lost {
+		return
+	}
+	if !x.heard.IsZero() {
+		x.heard = w.Awake.Now()
+	}
+	switch r := report.(type) {
+	case tiers.Heartbeat:
+		x.heard = w.Awake.Now()
+	case tiers.Crashed:
+		w.fleet.Crashed(x.Machine, "its agent ended by itself: "+r.Error, r.Log)
+	case tiers.Answer:
+		if r.Code != tiers.CodeOK {
+			w.fleet.Crashed(x.Machine, "its agent could not start the program: "+r.Error, "")
+		}
+	case tiers.Warned:
+		w.fleet.Warned(id, r.Deadline, r.Rebalance)
+	case tiers.ProgramStarted:
+		w.ofAttempt(x, r.Attempt, func(it *item, rank *rank) { w.takeStarted(it, rank, r) })
+	case tiers.ProgramAdvanced:
+		w.ofAttempt(x, r.Attempt, func(it *item, rank *rank) { w.takeAdvanced(it, rank, r) })
+	case tiers.ProgramSaved:
+		w.ofAttempt(x, r.Attempt, func(it *item, rank *rank) { w.takeSaved(it, rank, r) })
+	case tiers.ProgramSaveFailed:
+		w.ofAttempt(x, r.Attempt, func(it *item, rank *rank) { w.takeSaveFailed(it, rank, r) })
+	case tiers.ProgramExited:
+		w.ofAttempt(x, r.Attempt, func(it *item, rank *rank) { w.takeExited(it, rank, r) })
+	}
+}
+
+// ofAttempt calls f with what a machine runs if that is the attempt which a report is about. Reports of older ones are fenced: what
+// they say of a rank is not true any more.
+func (w *Work) ofAttempt(x *worker, attempt uint64, f func(*item, *rank)) {
+	if it := x.on; it != nil && it.attempt == attempt {
+		f(it, it.rankOf(x))
+	}
+}
+
+// takeHello: an agent has called. One that runs nothing although it should has begun anew.
+func (w *Work) takeHello(id step.ID, x *worker, hello tiers.Hello) {
+	if x == nil {
+		w.early[id] = hello.Address
+		w.fleet.Called(id)
+		return
+	}
+	x.address, x.broken = hello.Address, time.Time{}
+	if !x.heard.IsZero() {
+		x.heard = w.Awake.Now()
+	}
+	if !x.called {
+		w.takeCall(x)
+		return
+	}
+	if it := x.on; it != nil && hello.Incarnation == 0 {
+		w.stop(it, journal.Lost, "the agent of machine "+string(id)+" began anew")
+	}
+}
+
+// takeCall: an agent that knows nothing has called.
+func (w *Work) takeCall(x *worker) {
+	if x.called || !x.Staying() {
+		return
+	}
+	x.called = true
+	if !x.met {
+		x.met = true
+		w.fleet.Ready(x.Machine)
+	}
+}
+
+// takeStarted: a rank runs. Work counts from when all do.
+func (w *Work) takeStarted(it *item, r *rank, e tiers.ProgramStarted) {
+	if !r.startedAt.IsZero() {
+		return
+	}
+	r.startedAt = w.Now
+	from := it.kept.set[it.rankNumber(r)]
+	r.step = max(r.step, e.Step)
+	w.Record(func() journal.Entry {
+		details, _ := json.Marshal(journal.ProgramStartDetails{Fetch: e.Fetch, Setup: e.Setup, Restore: e.Restore}) // numbers alone
+		return journal.Entry{Kind: journal.ProgramStart, OfProgram: journal.OfProgram{Program: r.key}, Instance: string(r.w.ID), Generation: it.attempt, Clock: e.Step,
+			Bytes: e.Bytes, Model: from.manifest, Details: details, Why: step.Printable(e.Note)}
+	})
+	for i := range it.ranks {
+		if it.ranks[i].startedAt.IsZero() {
+			return
+		}
+	}
+	it.since = w.Now
+	w.scheduleSave(it)
+}
+
+func (it *item) rankNumber(of *rank) int {
+	for i := range it.ranks {
+		if &it.ranks[i] == of {
+			return i
+		}
+	}
+	return 0
+}
+
+// takeAdvanced writes a line now and then: programs may count thousands of steps a second. A program may go on from before its state's
+// step, as it saves by itself now and then.
+func (w *Work) takeAdvanced(it *item, r *rank, e tiers.ProgramAdvanced) {
+	before := it.step()
+	r.step = e.Step
+	at := it.step()
+	last := w.cfg.Of > 0 && at >= w.cfg.Of
+	if at == before || !last && !it.lineAt.IsZero() && w.Now.Sub(it.lineAt) < w.cfg.StepEvery {
+		return
+	}
+	it.lineAt = w.Now
+	w.Record(func() journal.Entry {
+		line := journal.Entry{Kind: journal.ProgramStep, OfProgram: journal.OfProgram{Program: r.key}, Generation: it.attempt, Clock: at}
+		if e.Loss != 0 {
+			line.TrainLoss = journal.Loss(e.Loss)
+		}
+		return line
+	})
+}
+
+func (w *Work) takeSaved(it *item, r *rank, e tiers.ProgramSaved) {
+	r.final = r.final || e.Final
+	number := it.rankNumber(r)
+	if it.kept.newest[number].manifest == e.Manifest {
+		return // told again
+	}
+	round := e.Round
+	switch {
+	case e.Final:
+		round = last
+	case len(it.ranks) == 1 || round == 0:
+		round = 1
+	}
+	r.step = max(r.step, e.Step)
+	w.Record(func() journal.Entry {
+		return journal.Entry{Kind: journal.ProgramSaved, OfProgram: journal.OfProgram{Program: r.key, Digest: e.Digest, Round: round}, Instance: string(r.w.ID), Generation: it.attempt, Clock: e.Step,
+			Model: e.Manifest, Bytes: e.Bytes, Seconds: e.Seconds}
+	})
+	if it.kept.keep(number, saved{e.Manifest, e.Digest, e.Step}, round) {
+		it.ran, _ = it.worked(w.Now)
+		if !it.since.IsZero() {
+			it.since = w.Now
+		}
+		w.fleet.Progressed()
+	}
+}
+
+// takeSaveFailed: the machine tries again at its next interval, unless the program has ended.
+func (w *Work) takeSaveFailed(it *item, r *rank, e tiers.ProgramSaveFailed) {
+	w.Record(func() journal.Entry {
+		return journal.Entry{Kind: journal.ProgramSaveFailed, OfProgram: journal.OfProgram{Program: r.key}, Instance: string(r.w.ID), Generation: it.attempt,
+			Why: step.Printable(e.Error)}
+	})
+	if e.Final && !r.final {
+		r.unsaved = e.Error
+	}
+}
+
+func (w *Work) takeExited(it *item, r *rank, e tiers.ProgramExited) {
+	if r.exited {
+		return
+	}
+	r.exited, r.asked, r.code, r.signal, r.phase, r.tail, r.note = true, e.Asked, e.Code, e.Signal, e.Phase, e.Tail, e.Note
+	switch {
+	case r.well(w.cfg.State) || e.Asked || !it.winding.IsZero():
+	case len(it.ranks) == 1 && e.Signal == "" && !r.w.Warned: // no other machine can be the cause, nor a shutdown of this one
+		w.fail(it)
+	case it.suspected.IsZero():
+		it.suspected = w.Awake.Now()
+	}
+}

@@ -1,0 +1,328 @@
+package programs
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/tiers"
+)
+
+// begin gives programs to machines.
+func (w *Work) begin() {
+	if w.Closing() || w.takingOver {
+		return
+	}
+	if w.cfg.Tasks == 0 {
+		w.beginGang()
+		return
+	}
+	next := 0
+	for _, x := range w.roster {
+		if !x.idle() {
+			continue
+		}
+		for next < len(w.items) && !w.items[next].waiting() {
+			next++
+		}
+		if next == len(w.items) {
+			return
+		}
+		w.start(w.items[next], []*worker{x})
+	}
+}
+
+// idle reports whether a machine can be given a program.
+func (x *worker) idle() bool { return x.called && x.broken.IsZero() && x.on == nil && x.Staying() }
+
+// beginGang starts the program when a whole fleet is there.
+func (w *Work) beginGang() {
+	if !w.items[0].waiting() || w.fleet.Awaiting() {
+		return
+	}
+	var team []*worker
+	for _, x := range w.roster {
+		if !x.Staying() {
+			continue
+		}
+		if !x.idle() {
+			return // the others wait for it
+		}
+		team = append(team, x)
+	}
+	if len(team) >= w.cfg.Count {
+		w.start(w.items[0], team[:w.cfg.Count])
+	}
+}
+
+func (w *Work) start(it *item, team []*worker) {
+	w.attempt++
+	it.attempt = w.attempt
+	for i, x := range team {
+		it.ranks[i] = rank{key: it.ranks[i].key, w: x}
+		x.on, x.heard = it, w.Awake.Now() // it sends heartbeats from now on
+		w.join(x)
+	}
+	for i := range it.ranks {
+		r := &it.ranks[i]
+		do := tiers.RunProgram{
+			Spec: w.cfg.Spec, Secrets: w.cfg.Secrets, Heartbeat: w.cfg.Heartbeat, OrphanAfter: w.cfg.OrphanAfter,
+			Attempt: it.attempt, Key: r.key, Resume: it.kept.set[i].manifest, ResumeDigest: it.kept.set[i].digest, Rank: i, Ranks: len(it.ranks), Master: team[0].address,
+		}
+		if w.cfg.Tasks > 0 {
+			do.Task, do.Tasks = it.number, w.cfg.Tasks
+		}
+		w.send(r.w, do)
+	}
+}
+
+// join: a machine takes part from its first program on.
+func (w *Work) join(x *worker) {
+	if x.Joined > 0 {
+		return
+	}
+	w.joins++
+	x.Joined = w.joins
+	w.fleet.Reorder()
+	w.fleet.View.Stale()
+	w.fleet.Joined(x.Machine, func() journal.Entry { return journal.Entry{Why: "it is given a program"} })
+}
+
+// scheduleSave sets the next round of a gang.
+func (w *Work) scheduleSave(it *item) {
+	if it.saveAt = (time.Time{}); w.cfg.State && w.cfg.SaveEvery > 0 && len(it.ranks) > 1 {
+		it.saveAt = w.Now.Add(w.cfg.SaveEvery)
+	}
+}
+
+// save has all ranks of a gang saved when a round is due.
+func (w *Work) save() {
+	for _, it := range w.items {
+		if !it.running() || !it.winding.IsZero() || it.saveAt.IsZero() || w.Now.Before(it.saveAt) {
+			continue
+		}
+		it.round++
+		for i := range it.ranks {
+			if r := &it.ranks[i]; !r.exited {
+				w.send(r.w, tiers.SaveProgram{Attempt: it.attempt, Round: it.round})
+			}
+		}
+		w.scheduleSave(it)
+	}
+}
+
+// windUp stops programs in order that are to go elsewhere, or when the run is to end: their state is saved, and they begin again
+// from it.
+func (w *Work) windUp() {
+	for _, it := range w.items {
+		if !it.running() || !it.winding.IsZero() {
+			continue
+		}
+		switch {
+		case w.Stop != "":
+			w.wind(it, w.Stop)
+		case it.some(func(x *worker) bool { return x.Leaving }):
+			w.wind(it, "the policy moves the job")
+		case it.asked():
+			w.wind(it, "a machine of it is to be reclaimed")
+		}
+	}
+}
+
+// asked reports whether a rank has ended because of a notice.
+func (it *item) asked() bool {
+	for i := range it.ranks {
+		if it.ranks[i].exited && it.ranks[i].asked {
+			return true
+		}
+	}
+	return false
+}
+
+// wind begins to stop a program.
+func (w *Work) wind(it *item, why string) {
+	it.winding, it.why = w.Awake.Now(), why
+	for i := range it.ranks {
+		if r := &it.ranks[i]; !r.exited {
+			w.send(r.w, tiers.StopProgram{Attempt: it.attempt, Grace: w.cfg.Grace, Save: w.cfg.State})
+		}
+	}
+}
+
+// judgeExits decides what an exit means that nobody asked for: when a machine of the program is going or gone it is part of that,
+// otherwise it is the program's own failure.
+func (w *Work) judgeExits() {
+	for _, it := range w.items {
+		if it.suspected.IsZero() || !it.running() {
+			continue
+		}
+		going := it.some(func(x *worker) bool { return x.Warned || x.Lost || x.Ended || !x.broken.IsZero() })
+		switch {
+		case going && it.winding.IsZero():
+			it.suspected = w.Awake.Now() // it ends with the machine
+			w.wind(it, "a machine of it is to be reclaimed")
+		case !going && w.Awake.Over(it.suspected, w.patience()):
+			w.fail(it)
+		}
+	}
+}
+
+// settle ends attempts that have come to their end.
+func (w *Work) settle() {
+	for _, it := range w.items {
+		if !it.running() {
+			continue
+		}
+		all, well, safe := true, true, true
+		for i := range it.ranks {
+			r := &it.ranks[i]
+			all, well = all && r.exited, well && r.well(w.cfg.State)
+			safe = safe && r.exited && (r.final || !w.cfg.State)
+		}
+		switch {
+		case well:
+			w.done(it)
+		case !it.winding.IsZero() && safe:
+			w.stop(it, journal.Stopped, it.why)
+		case !it.winding.IsZero() && (all || w.Awake.Over(it.winding, w.cfg.SaveWithin)):
+			w.stop(it, journal.Lost, it.why)
+		}
+	}
+}
+
+// done: a program has ended well.
+func (w *Work) done(it *item) {
+	w.fleet.Progressed()
+	for i := range it.ranks {
+		r := &it.ranks[i]
+		w.end(it, r, journal.Finished, "")
+	}
+	it.over, it.ok = true, true
+	w.free(it)
+}
+
+// fail: a program has failed by itself. It is tried again, as often as the job allows.
+func (w *Work) fail(it *item) {
+	it.failures++
+	bad := it.failed()
+	why := bad.words()
+	if bad.note != "" && bad.phase == phaseRun {
+		why += " (" + step.Printable(bad.note) + ")"
+	}
+	again := it.failures <= w.cfg.Retries
+	for i := range it.ranks {
+		r := &it.ranks[i]
+		switch {
+		case r == bad:
+			w.end(it, r, journal.Failure, why)
+		case r.exited:
+			w.end(it, r, journal.Lost, "the program failed on another machine")
+		}
+	}
+	phase, said := bad.phase, bad.lastLine()
+	if !again {
+		it.over = true
+	}
+	w.stop(it, journal.Lost, "the program failed on another machine")
+	switch {
+	case again:
+	case phase == phaseSetup: // it is the same for all
+		w.Fail(fmt.Sprintf("setup failed %s: %s", times(it.failures), said))
+	case w.cfg.Tasks == 0:
+		w.Fail(fmt.Sprintf("the program failed %s; the last time %s: %s", times(it.failures), why, said))
+	}
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+// lastLine is the last one that was printed, or else the reason.
+func (r *rank) lastLine() string {
+	if tail := strings.TrimSpace(r.tail); tail != "" {
+		return step.Printable(tail[strings.LastIndexByte(tail, '\n')+1:])
+	}
+	if r.note != "" {
+		return step.Printable(r.note)
+	}
+	return "it printed nothing"
+}
+
+// failed is the rank whose exit is the failure: the first that ended by itself.
+func (it *item) failed() *rank {
+	for i := range it.ranks {
+		if r := &it.ranks[i]; r.exited && (r.code != 0 || r.phase != phaseRun || r.unsaved != "") {
+			return r
+		}
+	}
+	return &it.ranks[0]
+}
+
+// words say how a program ended.
+func (r *rank) words() string {
+	switch {
+	case r.phase != phaseRun:
+		return r.phase + " failed with exit code " + fmt.Sprint(r.code)
+	case r.unsaved != "":
+		return "the last state of " + r.key + " could not be saved: " + step.Printable(r.unsaved)
+	case r.signal != "":
+		return r.key + " was ended by " + r.signal
+	}
+	return fmt.Sprintf("%s ended with exit code %d", r.key, r.code)
+}
+
+// stop ends an attempt: what was done since the state that is saved is lost. Machines that stay are free for others.
+func (w *Work) stop(it *item, outcome, why string) {
+	if outcome == journal.Lost {
+		w.breaks++
+		if at, safe := it.step(), it.kept.step(); at > safe {
+			w.lost += at - safe
+		}
+	}
+	for i := range it.ranks {
+		r := &it.ranks[i]
+		if r.w == nil {
+			continue // it has its line
+		}
+		if !r.exited && it.winding.IsZero() && !r.w.Lost && !r.w.Ended {
+			w.send(r.w, tiers.StopProgram{Attempt: it.attempt, Grace: w.cfg.Grace})
+		}
+		w.end(it, r, outcome, why)
+	}
+	w.free(it)
+	w.fleet.Replan()
+}
+
+// end writes down that a rank's attempt is over.
+func (w *Work) end(it *item, r *rank, outcome, why string) {
+	w.Record(func() journal.Entry {
+		e := journal.Entry{Kind: journal.ProgramEnd, OfProgram: journal.OfProgram{Program: r.key}, Instance: string(r.w.ID), Generation: it.attempt, Outcome: outcome,
+			Clock: r.step, Why: why}
+		if r.exited {
+			e.Code = r.code
+		}
+		if outcome == journal.Failure {
+			e.Log = step.Printable(r.tail)
+		}
+		return e
+	})
+	r.w.on, r.w = nil, nil
+}
+
+// free makes a program wait, or leaves it at its end.
+func (w *Work) free(it *item) {
+	for i := range it.ranks {
+		if x := it.ranks[i].w; x != nil {
+			x.on = nil
+		}
+		it.ranks[i] = rank{key: it.ranks[i].key}
+	}
+	it.attempt = 0
+	it.since, it.winding, it.suspected, it.lineAt, it.saveAt, it.why = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}, ""
+	it.kept.again()
+}

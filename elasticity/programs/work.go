@@ -1,0 +1,303 @@
+package programs
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/elasticity/fleet"
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// Work is the state of all programs of a run; it is a restart.Work.
+type Work struct {
+	*step.Step
+	cfg    *Config
+	fleet  *fleet.Fleet
+	demand *fleet.Demand
+
+	workers map[step.ID]*worker
+	roster  []*worker // those that are not archived, in the order in which they were bought
+	joins   int
+
+	items      []*item
+	attempt    uint64             // so far, of all programs and controllers
+	command    uint64             // the last one's number
+	early      map[step.ID]string // addresses of agents whose launch is not answered yet
+	takingOver bool               // from a controller before: nobody knows yet which of its launches gave what
+	breaks     int                // attempts that ended before their time
+	lost       int64              // steps that they lost
+}
+
+func newWork(cfg *Config, s *step.Step, f *fleet.Fleet, demand *fleet.Demand) *Work {
+	w := &Work{Step: s, cfg: cfg, fleet: f, demand: demand, workers: map[step.ID]*worker{}, early: map[step.ID]string{},
+		command: cfg.FirstID, takingOver: cfg.Past != nil && cfg.TakesOver}
+	for i := range max(cfg.Tasks, 1) {
+		w.items = append(w.items, newItem(i, cfg))
+	}
+	if p := cfg.Past; p != nil {
+		w.attempt = p.Attempt
+		for _, it := range w.items {
+			w.recall(it, p.Programs[it.number])
+		}
+	}
+	return w
+}
+
+// recall has a program go on from what an earlier controller has written down.
+func (w *Work) recall(it *item, was PastProgram) {
+	it.over, it.ok = was.Finished, was.Finished
+	for i := range min(len(it.ranks), len(was.Resume)) {
+		it.kept.set[i] = saved{was.Resume[i], was.Digests[i], was.Steps[i]}
+	}
+	it.kept.newest = slices.Clone(it.kept.set)
+	if at := it.kept.step(); w.cfg.Of > 0 {
+		it.ran = time.Duration(float64(w.cfg.Length) * float64(at) / float64(w.cfg.Of))
+	}
+}
+
+// Begin writes down what has ended with the controller before.
+func (w *Work) Begin() {
+	if w.cfg.Past == nil {
+		return
+	}
+	for _, a := range w.cfg.Past.Open {
+		w.breaks++
+		w.Record(func() journal.Entry {
+			return journal.Entry{Kind: journal.ProgramEnd, OfProgram: journal.OfProgram{Program: a.Key}, Instance: a.Instance, Generation: a.Attempt, Outcome: journal.Lost,
+				Why: "the controller was started again"}
+		})
+	}
+}
+
+// CutShort forgets what runs: all machines are being terminated.
+func (w *Work) CutShort() {
+	for _, it := range w.items {
+		if it.running() {
+			w.stop(it, journal.Lost, "the run is over")
+		}
+	}
+}
+
+// Busy reports whether an end in order has to wait.
+func (w *Work) Busy() bool {
+	return w.takingOver || slices.ContainsFunc(w.items, (*item).running)
+}
+
+// Clock is nothing: programs count in steps and tasks.
+func (w *Work) Clock() ps.Clock { return 0 }
+
+// Sum adds what is done: finished tasks, or the program's steps that are saved.
+func (w *Work) Sum(t *elasticity.Totals) {
+	t.Rollbacks, t.Lost = w.breaks, clock(w.lost)
+	if w.cfg.Tasks > 0 {
+		t.Clocks = clock(int64(w.count(func(it *item) bool { return it.over && it.ok })))
+		return
+	}
+	t.Clocks = clock(max(w.items[0].kept.step(), 0))
+	if w.items[0].ok && w.cfg.Of > 0 {
+		t.Clocks = clock(w.cfg.Of)
+	}
+}
+
+func (w *Work) count(of func(*item) bool) (n int) {
+	for _, it := range w.items {
+		if of(it) {
+			n++
+		}
+	}
+	return n
+}
+
+func (it *item) unfinished() bool { return !it.over }
+
+// The part of fleet.Work.
+
+// Need is what the work needs of its machines now.
+func (w *Work) Need() step.Need {
+	return step.Need{Standing: !w.takingOver, Begun: true, TakingOver: w.takingOver, Done: !slices.ContainsFunc(w.items, (*item).unfinished)}
+}
+
+// Progress is how far the work has come, in millionths of programs.
+func (w *Work) Progress() step.Progress {
+	p := step.Progress{Whole: int64(len(w.items)) * whole}
+	for _, it := range w.items {
+		done, kept := it.parts(w.Now, w.cfg)
+		p.Done, p.Saved = p.Done+done, p.Saved+kept
+	}
+	return p
+}
+
+// Enter adds a bought machine.
+func (w *Work) Enter(m *step.Machine, _ step.Kind) {
+	x := &worker{Machine: m, since: w.Awake.Now()}
+	w.workers[m.ID] = x
+	w.roster = append(w.roster, x)
+}
+
+// Entered: its agent has called before its launch was answered.
+func (w *Work) Entered(m *step.Machine) {
+	x := w.workers[m.ID]
+	x.address = w.early[m.ID]
+	delete(w.early, m.ID)
+	w.takeCall(x)
+}
+
+// Warned changes nothing yet: the machine's own agent has heard of the notice, too, and ends its program in order.
+func (w *Work) Warned(*step.Machine) (due bool) { return true }
+
+// Lose takes a machine out of the work; the program that it runs begins again elsewhere.
+func (w *Work) Lose(m *step.Machine) {
+	x := w.workers[m.ID]
+	x.Lost = true
+	if it := x.on; it != nil {
+		w.leave(it, x)
+	}
+	w.fleet.Lost(m, x.met)
+}
+
+// leave ends an attempt of which a machine is gone, unless the machine had done its part.
+func (w *Work) leave(it *item, x *worker) {
+	if r := it.rankOf(x); r.exited && !it.winding.IsZero() {
+		return // the others still come to their end
+	}
+	w.stop(it, journal.Lost, "machine "+string(x.ID)+" is gone")
+}
+
+// Rearrange changes nothing: programs stay where they are.
+func (w *Work) Rearrange() {}
+
+// Holds reports whether a machine that is to leave still runs something; it is saved first.
+func (w *Work) Holds(m *step.Machine) bool { return w.workers[m.ID].on != nil }
+
+// Idle reports whether a machine has no work: one that is lost has none.
+func (w *Work) Idle(*step.Machine) bool { return true }
+
+// Talks reports whether a machine's agent has been heard of lately.
+func (w *Work) Talks(m *step.Machine) bool {
+	x := w.workers[m.ID]
+	return x != nil && x.called && x.broken.IsZero() && !x.Lost
+}
+
+// Archive forgets machines that are archived.
+func (w *Work) Archive() {
+	w.roster = slices.DeleteFunc(w.roster, func(x *worker) bool { return x.Archived })
+}
+
+// Judge gives up machines that do not call, or have fallen silent.
+func (w *Work) Judge() {
+	for _, x := range w.roster {
+		if x.Lost || x.Ended {
+			continue
+		}
+		switch {
+		case !x.called && w.Awake.Over(x.since, w.cfg.BootWithin):
+			w.fleet.GiveUp(x.Machine, "its agent did not call")
+		case !x.broken.IsZero() && w.Awake.Over(x.broken, w.cfg.BrokenAfter):
+			w.fleet.GiveUp(x.Machine, "its agent's stream broke")
+		case !x.heard.IsZero() && w.Awake.Over(x.heard, w.cfg.DeadAfter):
+			w.fleet.GiveUp(x.Machine, fmt.Sprintf("no sign of life for %.3g s", w.Wall(w.cfg.DeadAfter)))
+		}
+	}
+}
+
+// NextDue calls by with each time at which there is something to do although nothing happens.
+func (w *Work) NextDue(by func(time.Time)) {
+	due := func(since time.Time, d time.Duration) {
+		if !since.IsZero() {
+			by(w.Awake.Due(since, d))
+			by(w.Awake.NextBeat())
+		}
+	}
+	for _, x := range w.roster {
+		switch {
+		case x.Lost || x.Ended:
+		case !x.called:
+			due(x.since, w.cfg.BootWithin)
+		default:
+			due(x.broken, w.cfg.BrokenAfter)
+			due(x.heard, w.cfg.DeadAfter)
+		}
+	}
+	for _, it := range w.items {
+		by(it.saveAt)
+		due(it.winding, w.cfg.SaveWithin)
+		due(it.suspected, w.patience())
+	}
+}
+
+// patience is how long an exit waits for its cause: a machine that is lost is noticed after its program has ended.
+func (w *Work) patience() time.Duration { return max(w.cfg.Lag, w.cfg.BrokenAfter) }
+
+// Advance does whatever the state asks for now.
+func (w *Work) Advance() {
+	w.save()
+	w.windUp()
+	w.judgeExits()
+	w.settle()
+	w.finish()
+	w.want()
+	w.begin()
+}
+
+// finish ends the run when all programs have come to an end.
+func (w *Work) finish() {
+	if w.Ending || slices.ContainsFunc(w.items, (*item).unfinished) {
+		return
+	}
+	var bad []string
+	for _, it := range w.items {
+		if !it.ok {
+			bad = append(bad, it.ranks[0].key)
+		}
+	}
+	if len(bad) > 0 {
+		const most = 5
+		names := strings.Join(bad[:min(len(bad), most)], ", ")
+		if len(bad) > most {
+			names += " and others"
+		}
+		w.Fail(fmt.Sprintf("%d of %d tasks failed: %s", len(bad), len(w.items), names))
+		return
+	}
+	w.Outcome, w.Enough = journal.Finished, "the program is done"
+	if w.cfg.Tasks > 0 {
+		w.Enough = fmt.Sprintf("all %d tasks are done", w.cfg.Tasks)
+	}
+	w.End("the run is over: " + w.Enough)
+}
+
+// want keeps the demand of an array to its tasks: machines beyond them leave when they have none.
+func (w *Work) want() {
+	if w.cfg.Tasks == 0 || w.Closing() || w.takingOver {
+		return
+	}
+	left := min(w.cfg.Count, w.count((*item).unfinished))
+	if w.demand.Workers.Machines != left {
+		w.demand.Workers.Machines = left
+		w.fleet.Replan()
+	}
+	surplus := -left
+	for _, x := range w.roster {
+		if x.Staying() {
+			surplus++
+		}
+	}
+	for _, x := range slices.Backward(w.roster) {
+		if surplus > 0 && x.Staying() && x.on == nil {
+			w.fleet.Terminate(x.Machine, "no task is left for it")
+			w.fleet.View.Stale()
+			surplus--
+		}
+	}
+}
+
+func (w *Work) send(x *worker, do tiers.Do) {
+	w.command++
+	w.Do(elasticity.Send{ID: x.ID, Command: tiers.Command{ID: w.command, Do: do}})
+}

@@ -1,0 +1,152 @@
+package jobrun
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/elasticity/programs"
+	"github.com/tierml/tierml/elasticity/restart"
+	"github.com/tierml/tierml/elasticity/runner"
+	"github.com/tierml/tierml/internal/blob"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/location"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/program"
+	"github.com/tierml/tierml/program/pack"
+)
+
+// Programs is what a run of programs of the user's own has beside its job.
+type Programs struct {
+	Work    float64           // of all, in floating-point operations, as plans count it
+	Length  time.Duration     // of one, in market time
+	Secrets map[string]string // are in no file
+	Past    *programs.Past    // nil = the run begins
+}
+
+const (
+	// programGrace is from SIGTERM to SIGKILL, where nothing else limits it, by the wall clock: torchrun takes 30 s to end its own.
+	programGrace = 30 * time.Second
+	// localGrace is that on the fake cloud, where machines last minutes.
+	localGrace = 3 * time.Second
+	// saveWithin is how long the last of a state may take to the store, by the wall clock.
+	saveWithin = 2 * time.Minute
+	// stepLine is the shortest time between two lines of the journal on one program's steps, by the wall clock.
+	stepLine = time.Second
+)
+
+// Store is where a run's programs keep what they keep: below the place of its checkpoints.
+func (s State) Store() string { return location.Join(s.Checkpoints, "program") }
+
+// placeWorkdir packs the folder that programs run in, puts it where all machines get it, and returns what they are to run.
+func (r *session) placeWorkdir(ctx context.Context) ([]byte, error) {
+	job, store := r.cfg.Job, r.state.Store()
+	spec := program.Spec{
+		Run: job.Run, Setup: job.Setup, OnNotice: job.OnNotice, Envs: job.Envs, State: job.State.Dir, Line: job.Progress.Line, File: job.Progress.File,
+		Store: store, Ports: job.Ports,
+	}
+	if job.Tasks > 0 || job.Resources.Count == 1 { // a gang is saved in rounds
+		spec.Every = r.cfg.Clock.ToWall(job.State.Every)
+	}
+	if job.Workdir != "" {
+		name := location.Join(store, fmt.Sprintf("workdir-%d.tar.zst", r.cfg.Part+1))
+		var packed pack.Packed
+		err := blob.Write(ctx, name, func(w io.Writer) (err error) {
+			packed, err = PackWorkdir(ctx, job, filepath.Dir(r.cfg.Directory), w)
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("putting the workdir into the run's store: %w", err)
+		}
+		spec.Workdir, spec.WorkdirDigest = name, packed.Digest
+	}
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return nil, fmt.Errorf("describing the program: %w", err)
+	}
+	return text, nil
+}
+
+// PackWorkdir packs a job's workdir. Its state stays behind, and so do the directories of runs that lie in it.
+func PackWorkdir(ctx context.Context, job *config.Job, runs string, to io.Writer) (pack.Packed, error) {
+	var skip []string
+	if runs, err := filepath.Abs(runs); err == nil {
+		if below, err := filepath.Rel(job.Workdir, runs); err == nil && filepath.IsLocal(below) {
+			skip = append(skip, filepath.ToSlash(below))
+		}
+	}
+	if job.State.Dir != "" {
+		skip = append(skip, job.State.Dir)
+	}
+	return pack.Pack(ctx, job.Workdir, to, pack.Options{Skip: skip})
+}
+
+// programController decides for a run of programs.
+func (r *session) programController(history map[market.Pool]*market.History) (runner.Controller, error) {
+	job := r.cfg.Job
+	policy, err := job.Decider()
+	if err != nil {
+		return nil, err
+	}
+	rules, err := market.Rules(job.Local.Rules)
+	if err != nil {
+		return nil, err
+	}
+	settings, p := job.Tempo(), r.cfg.Programs
+	grace := programGrace
+	if r.real() == nil {
+		grace = localGrace
+	}
+	past := p.Past
+	work := programs.Config{
+		Settings: settings, Count: job.Resources.Count, Tasks: job.Tasks, Retries: job.Retries, Of: int64(job.Progress.Of), Length: p.Length,
+		State: job.State.Dir != "", Spec: r.spec, Secrets: p.Secrets, Heartbeat: job.Heartbeat, OrphanAfter: job.OrphanAfter,
+		Grace: grace, SaveWithin: settings.Market(grace + saveWithin), SaveEvery: job.State.Every, StepEvery: settings.Market(stepLine),
+		FirstID: uint64(r.cfg.Part) << 32, Past: past, TakesOver: r.cfg.Past != nil,
+	}
+	c := restart.Config{
+		Settings: settings, Run: fmt.Sprintf("%s-%d", r.unique(), r.cfg.Part), Want: r.cfg.Choice.Want, Pools: r.pools(history), Policy: policy,
+		Job:     bidding.Job{Deadline: job.Deadline, Work: r.vcpuHours(), Budget: job.Budget, PerHour: job.HourlyCeiling()},
+		Restart: r.cfg.RestartTime, SaveEvery: job.State.Every, Past: r.cfg.Past, MaxDuration: job.MaxDuration, Rules: rules,
+	}
+	if r.outlived() {
+		c.AskAgain = settings.Market(askAgain)
+	}
+	return restart.NewOf(c, programs.Of(work)), nil
+}
+
+// fetchOutputs has what programs print come to the run's directory until stop is called, which waits for the last of it.
+func (r *session) fetchOutputs(ctx context.Context) (stop func()) {
+	ctx, end := context.WithCancel(ctx)
+	every := fetchOutput
+	if r.real() != nil {
+		every = fetchRemoteOutput
+	}
+	o := &outputs{store: r.state.Store(), dir: r.cfg.Directory, over: map[program.LogName]bool{}}
+	var following sync.WaitGroup
+	following.Go(func() {
+		o.follow(ctx, every, func(err error) { r.cfg.Log.Warn("the output of programs cannot be fetched; trying again", "err", err) })
+	})
+	return func() {
+		end()
+		following.Wait()
+	}
+}
+
+// describeProgram completes the first line of the journal.
+func (r *session) describeProgram(d *journal.StartDetails) {
+	job := r.cfg.Job
+	d.App = "program"
+	d.Clocks = cmp.Or(int64(job.Tasks), int64(job.Progress.Of))
+	d.Program = &journal.ProgramDetails{Tasks: job.Tasks, Of: int64(job.Progress.Of)}
+	if job.State.Dir != "" {
+		d.Program.SaveEvery = job.State.Every.Seconds()
+	}
+}

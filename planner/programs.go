@@ -1,0 +1,117 @@
+package planner
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/internal/terminal"
+)
+
+// Program is what a plan says of a program of the user's own.
+type Program struct {
+	Tasks, Count int
+	Hours        float64 // of one program on a machine of type On, in market time
+	On           string
+	Basis        string // of Hours
+	Workdir      Workdir
+	Setup        bool
+	Secrets      int
+	Store        string
+	State        string        // its folder; empty = it has none
+	Every        time.Duration // market time
+	// StateBytes is the size of one program's state on one machine; 0 = unknown. Rate is at which it travels, in bytes per second.
+	StateBytes int64
+	Rate       float64
+	Notice     time.Duration // wall clock
+}
+
+// Workdir is a folder that is sent to each machine; Packed is its size on the way.
+type Workdir struct {
+	Path          string
+	Files         int
+	Bytes, Packed int64
+}
+
+// flush is how long a state takes to the store, by the wall clock.
+func (p *Program) flush() time.Duration {
+	return time.Duration(float64(p.StateBytes) / p.Rate * float64(time.Second))
+}
+
+// tooLarge says that a state does not fit into a notice; empty = it does, or nobody knows.
+func (p *Program) tooLarge() string {
+	if p.State == "" || p.StateBytes == 0 || p.flush() < p.Notice {
+		return ""
+	}
+	return fmt.Sprintf("the state in %s, %s, takes about %s to the store if all of it has changed, longer than the notice of %s: what does not fit is lost at an "+
+		"eviction, up to %s of work; mirror more often, so that less is left to send", p.State, size(p.StateBytes), p.flush().Round(time.Second),
+		p.Notice, short(p.Every))
+}
+
+func size(n int64) string {
+	for _, unit := range []struct {
+		bytes int64
+		name  string
+	}{{1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}} {
+		if n >= unit.bytes {
+			return fmt.Sprintf("%.3g %s", float64(n)/float64(unit.bytes), unit.name)
+		}
+	}
+	return fmt.Sprintf("%d bytes", n)
+}
+
+// S3's published prices in US East and West (Oregon), 2026: per 1000 requests that write, and per GB and month.
+const (
+	writes1000 = 0.005
+	gbMonth    = 0.023
+)
+
+// mirroring is what mirroring costs in a store that charges for requests, in dollars per hour of a program, at the most.
+func (p *Program) mirroring() (usd float64, known bool) {
+	if !strings.HasPrefix(p.Store, "s3://") || p.StateBytes == 0 || p.Every <= 0 {
+		return 0, false
+	}
+	const chunk = 4 << 20 // program/mirror's
+	perSave := float64(p.StateBytes/chunk + 2)
+	saves := time.Hour.Seconds() / p.Every.Seconds()
+	const hoursOfAMonth = 730
+	return perSave*saves*writes1000/1000 + 2*float64(p.StateBytes)/1e9*gbMonth/hoursOfAMonth, true
+}
+
+// writeProgram says what is run, and what is sent where.
+func (p *Plan) writeProgram(b *terminal.Text) {
+	in := p.Input.Program
+	if in == nil {
+		return
+	}
+	row := func(name, text string) {
+		for i, line := range wrap(text, Width-20) {
+			if i > 0 {
+				name = ""
+			}
+			fmt.Fprintf(b, "  %-16s  %s\n", name, line)
+		}
+	}
+	what := fmt.Sprintf("one on %s", plural(in.Count, "machine"))
+	if in.Tasks > 0 {
+		what = fmt.Sprintf("%s, %d at a time", plural(in.Tasks, "task"), min(in.Count, in.Tasks))
+	}
+	row("Program", fmt.Sprintf("%s; each takes %s on one %s, %s", what, short(time.Duration(in.Hours*float64(time.Hour))), in.On, in.Basis))
+	if w := in.Workdir; w.Path != "" {
+		row("Workdir", fmt.Sprintf("%s in %s of %s go to %s, and once to each machine (%s packed)", size(w.Bytes), plural(w.Files, "file"), w.Path, in.Store, size(w.Packed)))
+	}
+	switch {
+	case in.State == "":
+		row("State", "none: a program begins anew when its machine goes")
+	case in.StateBytes == 0:
+		row("State", fmt.Sprintf("%s is mirrored every %s to %s; how large it is the first run shows", in.State, short(in.Every), in.Store))
+	default:
+		text := fmt.Sprintf("%s, %s, is mirrored every %s to %s: at most %s a time", in.State, size(in.StateBytes), short(in.Every), in.Store,
+			in.flush().Round(100*time.Millisecond))
+		if usd, known := in.mirroring(); known {
+			text += fmt.Sprintf(", at most $%.4f an hour at S3's prices", usd)
+		}
+		row("State", text)
+	}
+	b.WriteString("\n")
+}

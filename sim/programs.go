@@ -1,0 +1,207 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/elasticity/programs"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// Programs is a job of programs of the user's own. Times are market time.
+type Programs struct {
+	Count, Tasks int           // as programs.Config has them
+	State        bool          // they have state
+	Every        time.Duration // from one mirroring of it to the next
+	// Setup is how long a new machine takes before its first program, Restore how long a state takes to it, and Save how long what
+	// has changed of a state takes to the store.
+	Setup, Restore, Save time.Duration
+}
+
+// number is how many machines do each its part of the work once.
+func (p *Programs) number() int { return max(p.Tasks, 1) * p.width() }
+
+func (p *Programs) width() int {
+	if p.Tasks > 0 {
+		return 1
+	}
+	return p.Count
+}
+
+// forPrograms configures what decides about them.
+func (c *Config) forPrograms() programs.Config {
+	p := c.Programs
+	out := programs.Config{Settings: c.Settings, Count: p.Count, Tasks: p.Tasks, State: p.State, SaveWithin: c.Timing.Notice + p.Save + time.Minute,
+		Heartbeat: time.Second, OrphanAfter: time.Second}
+	for _, pool := range c.Pools { // of like machines as the length is declared for
+		if rate := pool.Type.WorkRate(); rate > 0 {
+			out.Length = time.Duration(c.vcpuHours() / float64(p.number()) / rate * float64(time.Hour))
+			break
+		}
+	}
+	return out
+}
+
+// cast is all machines that run programs, and the store.
+type cast struct {
+	w      *world
+	all    map[ps.ServerID]*player
+	stored map[string]float64 // work, in floating-point operations, by manifest
+	saves  int
+}
+
+// player is a machine that runs one program after the other.
+type player struct {
+	c       *cast
+	id      ps.ServerID
+	rate    float64 // operations per nanosecond
+	alive   bool
+	set     bool // it has done its setup
+	round   int  // counts beginnings and ends: what was scheduled in an older one is void
+	attempt uint64
+	works   bool
+	done    float64 // operations, at since
+	since   time.Duration
+}
+
+func newCast(w *world) *cast {
+	return &cast{w: w, all: map[ps.ServerID]*player{}, stored: map[string]float64{}}
+}
+
+func (c *cast) hire(id ps.ServerID, rate float64) process {
+	cfg := &c.w.cfg
+	p := &player{c: c, id: id, alive: true, rate: rate * cfg.FLOPSPerVCPU / cfg.Timing.Speed / float64(time.Second)}
+	c.all[id] = p
+	return p
+}
+
+func (p *player) boot() {
+	if p.alive {
+		p.tell(tiers.Hello{Instance: p.id, Address: string(p.id)})
+	}
+}
+
+func (p *player) die() { p.alive, p.works, p.round = false, false, p.round+1 }
+
+// warned: the machine hears of its end by itself, and its program ends in order.
+func (p *player) warned() { p.stop(p.c.w.cfg.Programs.State) }
+
+func (p *player) tell(r tiers.Report) { p.c.w.step(elasticity.Reported{ID: p.id, Report: r}) }
+
+// later does something of the present round.
+func (p *player) later(d time.Duration, f func()) {
+	round := p.round
+	p.c.w.after(d, reports, func() {
+		if p.alive && p.round == round {
+			f()
+		}
+	})
+}
+
+func (c *cast) do(a elasticity.Action) {
+	send, ok := a.(elasticity.Send)
+	if !ok {
+		return
+	}
+	p := c.all[send.ID]
+	if p == nil || !p.alive {
+		return
+	}
+	switch do := send.Command.Do.(type) {
+	case tiers.RunProgram:
+		p.run(do)
+	case tiers.SaveProgram:
+		if do.Attempt == p.attempt && p.works {
+			p.save(false)
+		}
+	case tiers.StopProgram:
+		if do.Attempt == p.attempt {
+			p.stop(do.Save)
+		}
+	}
+}
+
+func (c *cast) tellBefore(time.Duration)                 {}
+func (c *cast) tellNow(time.Duration) []elasticity.Event { return nil }
+func (c *cast) tellAll()                                 {}
+func (c *cast) settleInstant()                           {}
+
+// run starts a program once the machine has what it needs.
+func (p *player) run(do tiers.RunProgram) {
+	cfg := &p.c.w.cfg
+	p.round++
+	p.attempt, p.works, p.done = do.Attempt, false, p.c.stored[do.Resume]
+	wait := cfg.Timing.Reply
+	if !p.set {
+		p.set = true
+		wait += cfg.Timing.Load + cfg.Programs.Setup
+	}
+	if do.Resume != "" {
+		wait += cfg.Programs.Restore
+	}
+	p.later(wait, func() {
+		p.works, p.since = true, p.c.w.elapsed
+		p.tell(tiers.ProgramStarted{Attempt: p.attempt})
+		p.later(time.Duration((p.c.each()-p.done)/p.rate)+1, func() { p.end(0, false, cfg.Programs.State) })
+		p.mirror()
+	})
+}
+
+// each is the work of one program on one machine.
+func (c *cast) each() float64 { return c.w.cfg.Job.Work / float64(c.w.cfg.Programs.number()) }
+
+// mirror saves now and then.
+func (p *player) mirror() {
+	if s := p.c.w.cfg.Programs; s.State && s.Every > 0 {
+		p.later(s.Every, func() {
+			p.save(false)
+			p.mirror()
+		})
+	}
+}
+
+// count adds what was done since it was counted last.
+func (p *player) count() {
+	if p.works {
+		now := p.c.w.elapsed
+		p.done, p.since = min(p.done+p.rate*float64(now-p.since), p.c.each()), now
+	}
+}
+
+// save mirrors the state as it is now; the program goes on meanwhile.
+func (p *player) save(final bool) {
+	p.count()
+	p.c.saves++
+	manifest, done, attempt := fmt.Sprint(p.c.saves), p.done, p.attempt
+	p.later(p.c.w.cfg.Programs.Save, func() {
+		p.c.stored[manifest] = done
+		p.tell(tiers.ProgramSaved{Attempt: attempt, Manifest: manifest, Final: final})
+	})
+}
+
+// stop ends what runs because somebody asked for it.
+func (p *player) stop(save bool) {
+	if !p.works {
+		if p.alive && p.attempt > 0 {
+			p.round++
+			p.later(p.c.w.cfg.Timing.Reply, func() { p.tell(tiers.ProgramExited{Attempt: p.attempt, Phase: "setup", Asked: true}) })
+		}
+		return
+	}
+	p.end(143, true, save)
+}
+
+// end ends the program; the last of its state is saved before that is told.
+func (p *player) end(code int, asked, save bool) {
+	p.count()
+	p.round++
+	p.works = false
+	if save {
+		p.save(true)
+		p.later(p.c.w.cfg.Programs.Save, func() { p.tell(tiers.ProgramExited{Attempt: p.attempt, Code: code, Phase: "run", Asked: asked}) })
+		return
+	}
+	p.later(p.c.w.cfg.Timing.Reply, func() { p.tell(tiers.ProgramExited{Attempt: p.attempt, Code: code, Phase: "run", Asked: asked}) })
+}

@@ -1,0 +1,156 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/tierml/tierml/program"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// Programs runs programs of the user's own on this machine, one at a time (package program).
+type Programs interface {
+	// Start starts an attempt, in place of any earlier one.
+	Start(program.Start) error
+	// Notice announces that the machine will be reclaimed at a time of the wall clock, or (rebalance) that the risk has grown.
+	Notice(deadline time.Time, rebalance bool)
+	Save(round uint64)
+	Stop(grace time.Duration, save bool)
+	// Close ends what runs, and waits for it.
+	Close()
+}
+
+// programs is what a node has once it was given a program.
+type programs struct {
+	machine Programs
+	first   tiers.RunProgram
+	attempt uint64 // the newest; owned by converse
+}
+
+// obeyProgram does a command that is about programs. It reports whether it was one.
+func (n *node) obeyProgram(ctx context.Context, c tiers.Command) bool {
+	switch do := c.Do.(type) {
+	case tiers.RunProgram:
+		n.agent.Answer(c.ID, nil, n.runProgram(ctx, do))
+	case tiers.SaveProgram:
+		if p := n.programs.Load(); p != nil && p.attempt == do.Attempt {
+			p.machine.Save(do.Round)
+		}
+		n.agent.Answer(c.ID, nil, nil)
+	case tiers.StopProgram:
+		if p := n.programs.Load(); p != nil && p.attempt == do.Attempt {
+			p.machine.Stop(do.Grace, do.Save)
+		}
+		n.agent.Answer(c.ID, nil, nil)
+	default:
+		return false
+	}
+	return true
+}
+
+func (n *node) runProgram(ctx context.Context, do tiers.RunProgram) error {
+	p := n.programs.Load()
+	if p == nil {
+		var err error
+		if p, err = n.takeUpPrograms(ctx, do); err != nil {
+			return err
+		}
+	}
+	p.attempt = do.Attempt
+	return p.machine.Start(program.Start{
+		Attempt: do.Attempt, Rank: do.Rank, Ranks: do.Ranks, Task: do.Task, Tasks: do.Tasks, Master: do.Master, Resume: do.Resume, ResumeDigest: do.ResumeDigest, Key: do.Key,
+		Secrets: do.Secrets, Run: n.user.Job,
+	})
+}
+
+// takeUpPrograms prepares the machine for programs, all of one job.
+func (n *node) takeUpPrograms(ctx context.Context, do tiers.RunProgram) (*programs, error) {
+	if do.Heartbeat <= 0 || do.OrphanAfter <= 0 {
+		return nil, errors.New("Heartbeat and OrphanAfter must be above 0")
+	}
+	var spec program.Spec
+	if err := json.Unmarshal(do.Spec, &spec); err != nil {
+		return nil, fmt.Errorf("reading what to run: %w", err)
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		home = os.TempDir()
+	}
+	// Its port is a gang's to meet at: nothing of a data plane is served here.
+	if err := n.listener.Close(); err != nil {
+		return nil, fmt.Errorf("giving up the data plane: %w", err)
+	}
+	machine, err := n.cfg.NewPrograms(program.Config{Spec: spec, Dir: filepath.Join(home, ".tierml", n.user.Job), Report: n.reportProgram, Log: n.log})
+	if err != nil {
+		return nil, err
+	}
+	p := &programs{machine: machine, first: do}
+	n.programs.Store(p)
+	n.tasks.Go(func() error {
+		<-ctx.Done()
+		machine.Close()
+		return nil
+	})
+	n.task(ctx, func() error { return n.beatProgram(ctx, do.Heartbeat) })
+	return p, nil
+}
+
+// NewPrograms returns the Programs of a machine.
+func NewPrograms(c program.Config) (Programs, error) { return program.New(c) }
+
+func (n *node) beatProgram(ctx context.Context, every time.Duration) error {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		if n.attached.Load() {
+			n.report(tiers.Heartbeat{})
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// reportProgram passes on what happens to a program.
+func (n *node) reportProgram(e program.Event) {
+	switch e := e.(type) {
+	case program.Started:
+		n.report(tiers.ProgramStarted{Attempt: e.Attempt, Fetch: e.Fetch.Seconds(), Setup: e.Setup.Seconds(), Restore: e.Restore.Seconds(), Bytes: e.Bytes,
+			Step: max(e.Step, 0), Note: e.Note})
+	case program.Advanced:
+		advanced := tiers.ProgramAdvanced{Attempt: e.Attempt, Step: max(e.Step, 0)}
+		if e.HasLoss {
+			advanced.Loss = e.Loss
+		}
+		n.report(advanced)
+	case program.Saved:
+		n.report(tiers.ProgramSaved{Attempt: e.Attempt, Manifest: e.Manifest, Digest: e.Digest, Bytes: e.Bytes, Sent: e.Sent, Step: max(e.Step, 0),
+			Seconds: e.Took.Seconds(), Final: e.Final, Round: e.Round})
+	case program.SaveFailed:
+		n.report(tiers.ProgramSaveFailed{Attempt: e.Attempt, Error: e.Reason, Final: e.Final})
+	case program.Exited:
+		n.report(tiers.ProgramExited{Attempt: e.Attempt, Code: max(e.Code, 0), Signal: e.Signal, Phase: string(e.Phase), Tail: e.Tail, Note: e.Note, Asked: e.Asked})
+	}
+}
+
+// noticeProgram has the program on this machine hear of the provider's warning at once; the controller knows what follows.
+func (n *node) noticeProgram(w tiers.Warned) {
+	if p := n.programs.Load(); p != nil {
+		deadline := w.Deadline
+		if n.cfg.Wall != nil && !deadline.IsZero() {
+			deadline = n.cfg.Wall(deadline)
+		}
+		p.machine.Notice(deadline, w.Rebalance)
+	}
+}
+
+// attemptNow is the program's attempt that a Hello names in place of an incarnation.
+func (p *programs) attemptNow() ps.Incarnation { return ps.Incarnation(p.attempt) }
