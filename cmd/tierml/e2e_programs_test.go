@@ -94,7 +94,7 @@ func TestProgramThroughEvictions(t *testing.T) {
 	s := newSite(t)
 	job := s.programJob(oneMachine, "run: |\n  test ${#KEY} = "+fmt.Sprint(len(canary))+"\n  bash count.sh", "setup: echo ready >setup-done",
 		"envs: {UNTIL: 60}", "secrets: {KEY: {env: THE_KEY}}")
-	if out := s.start("run", "-y", job).wait(exitFailed); !strings.Contains(out, "own.yaml:") || !strings.Contains(out, "export THE_KEY=") {
+	if out := s.start("run", "-y", job).wait(exitUsage); !strings.Contains(out, "own.yaml:") || !strings.Contains(out, "export THE_KEY=") {
 		t.Errorf("without its secret: %s", out)
 	}
 	cmd := exec.Command(builtBinary(t), "run", "-y", job)
