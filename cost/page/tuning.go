@@ -12,7 +12,7 @@ import (
 
 // settingsChart is the settings of a job that is tuned while it trains.
 func settingsChart(r *cost.Report) chart {
-	c := chart{title: "Settings over time", xLabel: "market time (UTC)", yLabel: "machines", xTime: true, zeroY: true}
+	c := chart{title: "Settings over time", xLabel: "market time (UTC)", yLabel: "value", xTime: true, zeroY: true}
 	knobs := map[string]int{} // the highest value
 	for _, s := range r.Series.Tuning {
 		for name, v := range s.Setting {
@@ -20,10 +20,10 @@ func settingsChart(r *cost.Report) chart {
 		}
 	}
 	for i, name := range slices.Sorted(maps.Keys(knobs)) {
-		if knobs[name] < 2 {
-			continue // yes or no: the table has it
-		}
 		l := line{name: name, colour: i % palette, step: true}
+		if knobs[name] < 2 {
+			l.name, l.thin = name+" (1 = yes)", true
+		}
 		for _, s := range r.Series.Tuning {
 			if s.Setting != nil {
 				l.points = append(l.points, point{unix(s.At), float64(s.Setting[name])})
@@ -65,15 +65,20 @@ func paceChart(r *cost.Report) chart {
 // improvementChart is what the changes were expected to save, and did.
 func improvementChart(r *cost.Report) chart {
 	c := chart{title: "Expected and real improvement", xLabel: "market time (UTC)", yLabel: "seconds per clock", xTime: true}
-	expected, real := line{name: "expected", colour: 3}, line{name: "real", colour: 0}
+	expected, real := line{name: "expected", colour: 3, step: true}, line{name: "real", colour: 0, step: true}
 	for _, s := range r.Series.Tuning {
 		if s.Expected != 0 {
 			expected.points = append(expected.points, point{unix(s.At), s.Expected})
 			real.points = append(real.points, point{unix(s.At), s.Real})
 		}
 	}
+	for _, l := range []*line{&expected, &real} {
+		if n := len(l.points); n > 0 {
+			l.points = append(l.points, point{unix(r.Run.AsOf), l.points[n-1].y})
+		}
+	}
 	c.lines = []line{expected, real}
-	c.describe = fmt.Sprintf("%d changes were made for an expected improvement.", len(expected.points))
+	c.describe = fmt.Sprintf("%d changes were made for an expected improvement.", max(len(expected.points)-1, 0))
 	return c
 }
 

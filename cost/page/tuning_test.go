@@ -41,9 +41,9 @@ func TestTuningOnThePage(t *testing.T) {
 			t.Errorf("%q is missing", want)
 		}
 	}
-	for _, c := range []chart{settingsChart(r), paceChart(r), improvementChart(r)} {
-		if len(c.lines) != 2 {
-			t.Errorf("%s: %d lines, want 2", c.title, len(c.lines))
+	for i, c := range []chart{settingsChart(r), paceChart(r), improvementChart(r)} {
+		if want := []int{3, 2, 2}[i]; len(c.lines) != want {
+			t.Errorf("%s: %d lines, want %d", c.title, len(c.lines), want)
 		}
 		for d := xml.NewDecoder(strings.NewReader(string(c.svg("x", "wide", 800, 300)))); ; {
 			if _, err := d.Token(); errors.Is(err, io.EOF) {
