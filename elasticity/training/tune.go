@@ -57,9 +57,16 @@ func (u *tuned) clock(t *Training, clock ps.Clock, loss *float64) {
 func (u *tuned) report(t *Training, clock ps.Clock, loss *float64) tuning.Report {
 	before, now := u.at, markOf(t)
 	u.at = now
-	transient, reliable := tiers.Count(t.Nodes.tierMembers())
+	members := t.Nodes.tierMembers()
+	transient, reliable := tiers.Count(members)
+	fleet := tuning.Fleet{Machines: transient}
+	for _, m := range members {
+		if m.Tier == tiers.Transient && !m.Leaving {
+			fleet.Rate += m.Rate
+		}
+	}
 	r := tuning.Report{
-		Clock: int64(clock), Seconds: t.Clocks.Seconds, Machines: transient, Default: t.Load.untuned(transient, reliable),
+		Clock: int64(clock), Seconds: t.Clocks.Seconds, Fleet: fleet, Default: t.Load.untuned(transient, reliable),
 		Disturbed: now.generation != before.generation || now.joins != before.joins || t.Layout.Servers > 0 || t.Recovery != nil || t.Halt != nil ||
 			t.unsettled() || t.adopting != nil || t.Now.Before(t.Layout.Gathering) || t.Layout.WantsFlush() || t.Silence.outage != nil ||
 			t.Awake.JustWoke(t.Awake.Now()),

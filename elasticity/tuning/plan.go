@@ -31,34 +31,56 @@ func settingOf(values map[string]int) Setting {
 	return Setting{Servers: values[servers], Apart: values[serversWork] == 0, Rest: values[reliable] == 0}
 }
 
-// plan is what is known of settings for one number of machines.
-type plan struct {
-	machines int
-	from     int64 // the clock at which it begins
-	space    tuner.Space
-	tuner    *tuner.Tuner
-	known    []tuner.Setting
-	off      bool
-	samples  int
-	last     float64 // seconds per clock of the newest sample
-	best     float64 // of the best one
-	first    float64 // of the default
+// Fleet is the transient machines that stay.
+type Fleet struct {
+	Machines int
+	Rate     float64 // declared, of all together, in any unit; 0 = unknown
 }
 
-// plan returns the plan for so many machines: the one that there is, or a new one.
-func (b *Brain) plan(machines int, byDefault Setting, clock int64) (*plan, error) {
-	if p := b.plans[machines]; p != nil && p.tuner != nil {
+// likeness is how far the rates of fleets of one size may differ that are alike to the tuner. One of many machines that is replaced by
+// another type is no other fleet; a switch to machines twice as fast is.
+const likeness = .15
+
+func (f Fleet) like(other Fleet) bool {
+	return f.Machines == other.Machines && math.Abs(f.Rate-other.Rate) <= likeness*max(f.Rate, other.Rate)
+}
+
+// plan is what is known of settings for one fleet.
+type plan struct {
+	Fleet
+	from    int64 // the clock at which it begins
+	space   tuner.Space
+	tuner   *tuner.Tuner
+	known   []tuner.Setting
+	off     bool
+	samples int
+	last    float64 // seconds per clock of the newest sample
+	best    float64 // of the best one
+	first   float64 // of the default
+}
+
+// find returns the plan for a fleet; nil = there is none.
+func (b *Brain) find(f Fleet) *plan {
+	if i := slices.IndexFunc(b.plans, func(p *plan) bool { return p.like(f) }); i >= 0 {
+		return b.plans[i]
+	}
+	return nil
+}
+
+// plan returns the plan for a fleet: the one that there is, or a new one.
+func (b *Brain) plan(f Fleet, byDefault Setting, clock int64) (*plan, error) {
+	if p := b.find(f); p != nil {
 		return p, nil
 	}
-	if machines < 2 {
+	if f.Machines < 2 {
 		return nil, errors.New("one machine has nothing to share out")
 	}
 	o := &b.options
-	p := &plan{machines: machines, from: clock, space: space(o, machines)}
+	p := &plan{Fleet: f, from: clock, space: space(o, f.Machines)}
 	start := p.vector(byDefault)
 	options := tuner.Options{Default: start, Every: o.Every, Trials: cmp.Or(o.Trials, usualTrials), Clocks: max(o.Clocks-int(clock), 1), Target: o.Target, Seed: o.Seed}
 	for _, k := range slices.Concat(b.learned(), o.Known) {
-		if x := p.vector(scaled(k, machines)); p.space.Allowed(x) {
+		if x := p.vector(scaled(k, f.Machines)); p.space.Allowed(x) {
 			p.known = append(p.known, x)
 		}
 	}
@@ -69,20 +91,20 @@ func (b *Brain) plan(machines int, byDefault Setting, clock int64) (*plan, error
 	if p.tuner, err = tuner.New(p.space, options); err != nil {
 		return nil, err
 	}
-	b.plans[machines] = p
+	b.plans = append(b.plans, p)
 	return p, nil
 }
 
-// learned is the best setting of each other number of machines, the smallest first.
+// learned is the best setting of each other fleet, the smallest first.
 func (b *Brain) learned() (known []Known) {
 	for _, p := range b.plans {
-		if p.tuner == nil || p.samples < 2 {
+		if p.samples < 2 {
 			continue
 		}
 		x, _, _ := p.tuner.Best()
-		known = append(known, Known{Machines: p.machines, Setting: p.values(p.setting(x))})
+		known = append(known, Known{Machines: p.Machines, Setting: p.values(p.setting(x))})
 	}
-	slices.SortFunc(known, func(a, b Known) int { return a.Machines - b.Machines })
+	slices.SortStableFunc(known, func(a, b Known) int { return a.Machines - b.Machines })
 	return known
 }
 
@@ -116,7 +138,7 @@ func space(o *Options, machines int) tuner.Space {
 // vector is a setting as the tuner has it, moved into the space.
 func (p *plan) vector(s Setting) tuner.Setting {
 	x := tuner.Setting{min(max(float64(s.Servers), 0), p.space.Knobs[0].High), 1, 1}
-	if s.Apart && x[0] > 0 && x[0] < float64(p.machines) {
+	if s.Apart && x[0] > 0 && x[0] < float64(p.Machines) {
 		x[1] = 0
 	}
 	if s.Rest && x[0] > 0 {

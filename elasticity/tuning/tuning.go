@@ -1,7 +1,7 @@
 // Package tuning is the brain of a job that is tuned while it trains. Training reports every clock that is done; from time to time
 // the brain answers with the setting for the next ones: who serves and who works. It measures what a setting does,
-// leaves out the clocks that the market disturbed, and asks the tuner, one for each size of the fleet, as a setting that is good for
-// sixteen machines says little about four.
+// leaves out the clocks that the market disturbed, and asks the tuner, one for each fleet, as a setting that is good for sixteen
+// machines says little about four.
 //
 // It refuses to know machines, layouts and messages: training carries a setting out, and reports when it is in place.
 package tuning
@@ -37,8 +37,7 @@ type Report struct {
 	Clock   int64
 	Seconds float64
 	Loss    float64 // after it; 0 = unknown
-	// Machines are the transient ones that stay.
-	Machines int
+	Fleet
 	// Default is what the job would train with on these machines if nobody tuned it.
 	Default Setting
 	// Disturbed: there was an eviction, a loss, an arrival, a roll-back or a halt, or one is under way.
@@ -79,11 +78,11 @@ const (
 // Brain decides for one job. It is not safe for use by several goroutines.
 type Brain struct {
 	options Options
-	plans   map[int]*plan // by the number of machines
-	now     *plan         // nil: the fleet has not settled yet
-	other   int           // machines of the last clocks, if that is another number
-	others  int           // such clocks in a row
-	loss    float64       // after the last clock
+	plans   []*plan
+	now     *plan   // nil: the fleet has not settled yet
+	other   Fleet   // of the last clocks, if that is another one
+	others  int     // such clocks in a row
+	loss    float64 // after the last clock
 
 	// The sample that is being taken, of the setting in use.
 	setting  Setting
@@ -108,12 +107,12 @@ func New(o Options) *Brain {
 	if o.Every == 0 {
 		o.Every = usualEvery
 	}
-	return &Brain{options: o, plans: map[int]*plan{}, wait: o.Every}
+	return &Brain{options: o, wait: o.Every}
 }
 
 // Why says why a job of so many transient machines would not be tuned; "" if it would.
 func Why(o Options, machines int) string {
-	p, err := New(o).plan(machines, Setting{}, 0)
+	p, err := New(o).plan(Fleet{Machines: machines}, Setting{}, 0)
 	if err != nil {
 		return "not tuned: " + err.Error()
 	}
@@ -130,7 +129,7 @@ func Anyway(o Options) string {
 
 // First is how many settings a job of so many machines tries before it asks what the tuner expects, the default among them.
 func First(o Options, machines int) int {
-	p, err := New(o).plan(machines, Setting{}, 0)
+	p, err := New(o).plan(Fleet{Machines: machines}, Setting{}, 0)
 	if err != nil {
 		return 0
 	}
@@ -152,7 +151,7 @@ func (b *Brain) Clock(r Report) (Decision, bool) {
 	if b.now == nil || b.now.off || b.options.Target > 0 && b.loss == 0 {
 		return Decision{}, false
 	}
-	disturbed := r.Disturbed || r.Machines != b.now.machines || !(r.Seconds > 0)
+	disturbed := r.Disturbed || !r.like(b.now.Fleet) || !(r.Seconds > 0)
 	if c := b.changing; c != nil {
 		if disturbed || r.Moving {
 			c.clocks, c.seconds, c.unknown = c.clocks+1, c.seconds+r.Seconds, c.unknown || disturbed
@@ -183,12 +182,12 @@ func (b *Brain) Clock(r Report) (Decision, bool) {
 // follow counts how long the fleet has had another size than the one that settings are sought for. It reports whether it is to be
 // turned to.
 func (b *Brain) follow(r Report) bool {
-	if r.Machines == 0 || b.now != nil && r.Machines == b.now.machines || r.Disturbed || r.Moving {
+	if r.Machines == 0 || b.now != nil && r.like(b.now.Fleet) || r.Disturbed || r.Moving {
 		b.others = 0
 		return false
 	}
-	if r.Machines != b.other {
-		b.other, b.others = r.Machines, 0
+	if !r.like(b.other) {
+		b.other, b.others = r.Fleet, 0
 	}
 	b.others++
 	if b.now == nil {
@@ -200,25 +199,24 @@ func (b *Brain) follow(r Report) bool {
 // turn begins with the settings of the fleet as it is now.
 func (b *Brain) turn(r Report) (Decision, bool) {
 	b.others = 0
-	p, err := b.plan(r.Machines, r.Default, r.Clock)
+	p, err := b.plan(r.Fleet, r.Default, r.Clock)
 	if err != nil {
-		return b.off(r, "not tuned: "+err.Error()), true
+		return b.off(r.Fleet, "not tuned: "+err.Error()), true
 	}
 	b.now = p
 	if why := p.tuner.Off(); why != "" {
-		return b.off(r, why), true
+		return b.off(r.Fleet, why), true
 	}
 	return b.decide(b.now.tuner.Ask(b.loss), nil, r.Clock), true
 }
 
 // off leaves the fleet as it is, with a setting that is known to be good if there is one.
-func (b *Brain) off(r Report, why string) Decision {
-	if b.now == nil || b.now.machines != r.Machines {
-		b.now = &plan{machines: r.Machines}
-		b.plans[r.Machines] = b.now
+func (b *Brain) off(f Fleet, why string) Decision {
+	if b.now == nil || !b.now.like(f) {
+		b.now = &plan{Fleet: f}
 	}
 	b.now.off = true
-	d := Decision{Machines: r.Machines, Why: why, Details: journal.TuneDetails{Step: string(tuner.Off), Machines: r.Machines}}
+	d := Decision{Machines: f.Machines, Why: why, Details: journal.TuneDetails{Step: string(tuner.Off), Machines: f.Machines, Rate: f.Rate}}
 	if len(b.now.known) > 0 {
 		x := b.now.setting(b.now.known[0])
 		d.Setting, d.To = &x, b.now.space.Text(b.now.known[0])
@@ -264,7 +262,7 @@ func (b *Brain) ask(clock int64) Decision {
 	told := b.now.told(s, clock)
 	told.Expected = b.expected
 	if err := b.now.tuner.Tell(s); err != nil {
-		return b.off(Report{Machines: b.now.machines}, "tuning ends: "+err.Error())
+		return b.off(b.now.Fleet, "tuning ends: "+err.Error())
 	}
 	return b.decide(b.now.tuner.Ask(b.loss), told, clock)
 }
@@ -273,8 +271,8 @@ func (b *Brain) ask(clock int64) Decision {
 func (b *Brain) decide(a tuner.Advice, told *journal.TuneSample, clock int64) Decision {
 	from, first := b.setting, told == nil
 	b.setting = b.now.setting(a.Setting)
-	d := Decision{Setting: &b.setting, Machines: b.now.machines, To: b.now.space.Text(a.Setting), Why: a.Why,
-		Details: journal.TuneDetails{Step: string(a.Step), Machines: b.now.machines, Setting: b.now.values(b.setting), Gain: a.Gain, Cost: a.Cost, Sample: told}}
+	d := Decision{Setting: &b.setting, Machines: b.now.Machines, To: b.now.space.Text(a.Setting), Why: a.Why,
+		Details: journal.TuneDetails{Step: string(a.Step), Machines: b.now.Machines, Rate: b.now.Rate, Setting: b.now.values(b.setting), Gain: a.Gain, Cost: a.Cost, Sample: told}}
 	in := b.setting
 	d.Setting = &in
 	b.sample, b.cuts, b.quiet, b.expected = tuner.Sample{}, nil, 0, 0
@@ -306,14 +304,9 @@ type Past struct {
 func (b *Brain) Remember(lines []Past) (last Decision, ok bool) {
 	for _, line := range lines {
 		d := line.Details
-		if b.now = b.plans[d.Machines]; b.now == nil {
-			first := settingOf(d.Setting)
-			p, err := b.plan(d.Machines, first, line.Clock)
-			if err != nil {
-				b.now = nil
-				continue
-			}
-			b.now = p
+		p, err := b.plan(Fleet{d.Machines, d.Rate}, settingOf(d.Setting), line.Clock)
+		if b.now = p; err != nil {
+			continue
 		}
 		b.now.off = d.Step == string(tuner.Off)
 		if d.Sample != nil {

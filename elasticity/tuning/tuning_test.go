@@ -13,6 +13,7 @@ import (
 // fleet plays a job: its clocks take as long as its setting says, and a change takes effect a clock later.
 type fleet struct {
 	machines int
+	rate     float64
 	clock    int64
 	in       Setting
 	moving   bool
@@ -22,7 +23,7 @@ type fleet struct {
 }
 
 func newFleet(machines int) *fleet {
-	return &fleet{machines: machines, in: Setting{Servers: machines / 2}, rng: rand.New(rand.NewPCG(1, 2)), steps: map[string]int{}}
+	return &fleet{machines: machines, rate: 1, in: Setting{Servers: machines / 2}, rng: rand.New(rand.NewPCG(1, 2)), steps: map[string]int{}}
 }
 
 // pace is least with a quarter of the machines serving, and these not working.
@@ -40,7 +41,7 @@ func (f *fleet) pace() float64 {
 // step does a clock, which the market may disturb.
 func (f *fleet) step(b *Brain, disturbed bool) {
 	f.clock++
-	r := Report{Clock: f.clock, Seconds: f.pace(), Machines: f.machines, Default: Setting{Servers: f.machines / 2}, Moving: f.moving, Disturbed: disturbed}
+	r := Report{Clock: f.clock, Seconds: f.pace(), Fleet: Fleet{Machines: f.machines, Rate: f.rate}, Default: Setting{Servers: f.machines / 2}, Moving: f.moving, Disturbed: disturbed}
 	if disturbed {
 		r.Seconds *= 3
 	}
@@ -125,7 +126,14 @@ func TestFleetsOfTwoSizes(t *testing.T) {
 	if len(b.plans) != 1 {
 		t.Fatalf("%d plans after a short loss", len(b.plans))
 	}
-	f.machines, f.in = 8, Setting{Servers: 4}
+	f.rate = 1.1 // one is of another type
+	for f.clock < 520 {
+		f.step(b, false)
+	}
+	if len(b.plans) != 1 {
+		t.Fatalf("%d plans after a machine was replaced", len(b.plans))
+	}
+	f.rate, f.machines, f.in = 1, 8, Setting{Servers: 4}
 	trials := f.steps["trial"]
 	for f.clock < 1000 {
 		f.step(b, false)
@@ -137,8 +145,15 @@ func TestFleetsOfTwoSizes(t *testing.T) {
 	for f.clock < 1100 {
 		f.step(b, false)
 	}
-	if f.steps["default"] != 2 || b.now.machines != 16 {
-		t.Errorf("%v, for %d machines", f.steps, b.now.machines)
+	if f.steps["default"] != 2 || b.now.Machines != 16 {
+		t.Errorf("%v, for %d machines", f.steps, b.now.Machines)
+	}
+	f.rate = 2 // all are of another type
+	for f.clock < 1200 {
+		f.step(b, false)
+	}
+	if f.steps["default"] != 3 || len(b.plans) != 3 {
+		t.Errorf("%v, %d plans", f.steps, len(b.plans))
 	}
 }
 

@@ -205,6 +205,8 @@ type StageDetails struct {
 type TuneDetails struct {
 	Step     string `json:"step"`     // why, in a word: tuner.Step
 	Machines int    `json:"machines"` // transient ones that the setting is for
+	// Rate is what they were declared to do together.
+	Rate float64 `json:"rate,omitempty"`
 	// Setting has the value of each knob by name, from this clock on; absent: as the stage has it.
 	Setting map[string]int `json:"setting,omitempty"`
 	Gain    float64        `json:"gain,omitempty"` // wall-clock seconds that the best change is expected to save until the end
