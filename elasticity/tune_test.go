@@ -1,6 +1,7 @@
 package elasticity
 
 import (
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -105,7 +106,7 @@ func TestTuningFindsABetterSetting(t *testing.T) {
 		steps := map[string]int{}
 		for _, e := range w.lines(journal.Tune) {
 			d, err := e.TuneDetails()
-			if err != nil {
+			if err := errors.Join(err, e.Validate()); err != nil {
 				t.Fatal(err)
 			}
 			steps[d.Step]++
