@@ -1,0 +1,186 @@
+package program
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
+)
+
+func get(t *testing.T, url string) (status int, body string) {
+	t.Helper()
+	r, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	defer http.DefaultClient.CloseIdleConnections()
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.StatusCode, string(text)
+}
+
+// SIGTERM comes within a second of the notice; the URL and the file have the seconds left. A recommendation comes before, without a signal, and
+// the state is saved.
+func TestNoticeByURL(t *testing.T) {
+	s := newSite(t, Spec{State: "state", Run: `trap 'date +%s%N > term; exit 0' TERM
+echo 1 > state/x
+echo "$TIERML_NOTICE_URL" > url
+while true; do sleep 0.01; done`})
+	s.begin(Start{Attempt: 1})
+	url := strings.TrimSpace(s.appears("url"))
+	if status, body := get(t, url); status != http.StatusNotFound {
+		t.Errorf("%d %s", status, body)
+	}
+	s.Notice(time.Time{}, true)
+	if saved := wait[Saved](s, nil); saved.Final {
+		t.Errorf("%+v", saved)
+	}
+	if status, body := get(t, url); status != http.StatusOK || body != `{"kind":"rebalance"}`+"\n" {
+		t.Errorf("%d %s", status, body)
+	}
+	if _, err := os.Stat(s.path("term")); err == nil {
+		t.Error("a recommendation ended the program")
+	}
+	deadline := time.Now().Add(30 * time.Second)
+	warned := time.Now()
+	s.Notice(deadline, false)
+	var n notice
+	for n.Kind != evicted {
+		_, body := get(t, url)
+		if err := json.Unmarshal([]byte(body), &n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n.Deadline == nil || !n.Deadline.Equal(deadline) || n.Seconds == nil || *n.Seconds > 30 || *n.Seconds < 20 {
+		t.Errorf("%+v", n)
+	}
+	nanoseconds, err := strconv.ParseInt(strings.TrimSpace(s.appears("term")), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Unix(0, nanoseconds).Sub(warned); took > time.Second {
+		t.Errorf("SIGTERM came %v after the notice", took)
+	} else {
+		t.Logf("SIGTERM came %v after the notice", took)
+	}
+	s.exit(1)
+}
+
+// With a store too slow for what is left, the deadline is kept, and the generation before counts.
+func TestDeadlineBeforeEverythingIsSent(t *testing.T) {
+	backend := s3mem.New()
+	if err := backend.CreateBucket("data"); err != nil {
+		t.Fatal(err)
+	}
+	handler := gofakes3.New(backend).Server()
+	slow, over := make(chan struct{}), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-slow:
+			if strings.Contains(r.URL.Path, "/chunks/") {
+				<-over
+				return
+			}
+		default:
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() {
+		close(over)
+		server.Close()
+	})
+	t.Setenv("AWS_ACCESS_KEY_ID", "id")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	s := newSite(t, Spec{Store: "s3://data/run?region=us-east-1&endpoint=" + server.URL, State: "state",
+		Run: `trap 'head -c 6000000 /dev/urandom > state/late; exit 0' TERM; echo 1 > state/early; echo > ready; while true; do sleep 0.02; done`})
+	s.begin(Start{Attempt: 1})
+	s.appears("ready")
+	s.Save(0)
+	first := wait[Saved](s, nil)
+	close(slow)
+	deadline := time.Now().Add(2 * time.Second)
+	s.Notice(deadline, false)
+	e := s.exit(1)
+	failed := wait[SaveFailed](s, nil)
+	if over := time.Since(deadline); over > time.Second || !failed.Final || failed.Reason != "the deadline came before everything was sent; the state before counts" {
+		t.Errorf("%v after the deadline: %+v %+v", over, failed, e)
+	}
+	if first.Bytes != 2 {
+		t.Errorf("%+v", first)
+	}
+}
+
+func TestKillAt(t *testing.T) {
+	now := time.Now()
+	for _, c := range []struct {
+		grace     time.Duration
+		unsent    int64
+		perSecond float64
+		want      time.Duration
+	}{
+		{30 * time.Second, 0, 20e6, 29500 * time.Millisecond},
+		{30 * time.Second, 200e6, 20e6, 14500 * time.Millisecond}, // 10 s, and half as much again
+		{30 * time.Second, 2e9, 20e6, 200 * time.Millisecond},     // hopeless
+		{300 * time.Millisecond, 0, 20e6, 50 * time.Millisecond},
+	} {
+		if got := killAt(now, now.Add(c.grace), c.unsent, c.perSecond).Sub(now); got != c.want {
+			t.Errorf("%+v: after %v", c, got)
+		}
+	}
+}
+
+// Nobody looks after a program whose agent was killed: it ends as well, with everything that it started.
+func TestAgentDies(t *testing.T) {
+	if dir := os.Getenv("TIERML_PROGRAM_CHILD"); dir != "" {
+		m, err := New(Config{Spec: Spec{Run: "setsid sleep 1000 & echo $$ > pids; echo $! >> pids; sleep 1000", Store: filepath.Join(dir, "store")}, Dir: dir, Report: func(Event) {}})
+		if err == nil {
+			err = m.Start(Start{Attempt: 1, Key: "rank-0", Ranks: 1})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		select {} // until it is killed
+	}
+	dir := t.TempDir()
+	agent := exec.Command(os.Args[0], "-test.run", "^TestAgentDies$")
+	agent.Env = append(os.Environ(), "TIERML_PROGRAM_CHILD="+dir)
+	if err := agent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var pids []string
+	for until := time.Now().Add(patience); len(pids) < 2; time.Sleep(5 * time.Millisecond) {
+		text, _ := os.ReadFile(filepath.Join(dir, "work", "pids"))
+		pids = strings.Fields(string(text))
+		if time.Now().After(until) {
+			t.Fatal("the program did not start")
+		}
+	}
+	_ = agent.Process.Signal(syscall.SIGKILL)
+	_ = agent.Wait() // it was killed
+	for _, pid := range pids {
+		for until := time.Now().Add(patience); running(pid); time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(until) {
+				t.Fatalf("process %s is still there", pid)
+			}
+		}
+	}
+}
+
+func running(pid string) bool {
+	stat, err := os.ReadFile("/proc/" + pid + "/stat")
+	return err == nil && !strings.Contains(string(stat), ") Z ")
+}

@@ -1,0 +1,238 @@
+package program
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/program/mirror"
+	"github.com/tierml/tierml/program/pack"
+)
+
+func TestProgressFromLinesAndFiles(t *testing.T) {
+	for _, c := range []struct {
+		expression, line string
+		step             int64
+		loss             float64
+		any              bool
+	}{
+		{`step (\d+)`, "now at step 12 of 100", 12, math.NaN(), true},
+		{`step (\d+), loss (\S+)`, "step 12, loss 1e-3", 12, 1e-3, true},
+		{`loss (?P<loss>\S+) at (?P<step>\d+)`, "loss 0.5 at 7", 7, 0.5, true},
+		{`(\d+)/\d+ \[`, " 12%|#   | 12/100 [00:01<", 12, math.NaN(), true},
+		{`step (\S+)`, "step 1,200", 1200, math.NaN(), true},
+		{`step (\S+)`, "step unknown", 0, 0, false},
+		{`step (\d+)`, "something else", 0, 0, false},
+		{"", "step 1", 0, 0, false},
+	} {
+		var p progress
+		if m := p.matcher(c.expression); m != nil {
+			m(c.line)
+		}
+		step, loss, any := p.get()
+		if any != c.any || any && (step != c.step || loss != c.loss && !math.IsNaN(c.loss)) {
+			t.Errorf("%q in %q: %d %v %v", c.expression, c.line, step, loss, any)
+		}
+	}
+	name := filepath.Join(t.TempDir(), "progress")
+	for text, want := range map[string]string{
+		"7\n": "7 NaN", "7 0.5\n": "7 0.5", "1\n2 0.1\n3": "2 0.1", "5": "5 NaN", strings.Repeat("x\n", 4000) + "9 1\n": "9 1", "": "0 0", "words\n": "0 0",
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var p progress
+		p.file(name)
+		if step, loss, _ := p.get(); fmt.Sprint(step, " ", loss) != want {
+			t.Errorf("%.20q: %d %v, want %s", text, step, loss, want)
+		}
+	}
+}
+
+// A progress bar that writes over its line, a line of millions of characters and an end without a line break.
+func TestOutput(t *testing.T) {
+	var lines []string
+	name := filepath.Join(t.TempDir(), "log")
+	o, err := newOutput(name, map[string]string{"SHORT": "1", "LONG": "secret-secret"}, func(line string) { lines = append(lines, line) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"a 1\rb 1\nc", "d secret-", "secret\n", strings.Repeat("x", 3*mostLine), "\nend"} {
+		if n, err := o.Write([]byte(text)); n != len(text) || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	o.end()
+	if tail, err := o.last(); err != nil || !strings.HasSuffix(tail, "xx\nend") || len(tail) > tailBytes {
+		t.Errorf("%q %v", tail, err)
+	}
+	if err := o.close(); err != nil {
+		t.Fatal(err)
+	}
+	if want := "a 1|b 1|cd ***|" + strings.Repeat("x", mostLine) + "|end"; strings.Join(lines, "|") != want {
+		t.Errorf("%d lines: %.100q", len(lines), lines)
+	}
+	if text, err := os.ReadFile(name); err != nil || !strings.HasPrefix(string(text), "a 1\rb 1\ncd ***\nxxx") {
+		t.Errorf("%.40q %v", text, err)
+	}
+}
+
+func TestLogsInPieces(t *testing.T) {
+	store, file := t.TempDir(), filepath.Join(t.TempDir(), "log")
+	ship := newShipper(file, store, "task-2", 3)
+	whole := ""
+	for i, text := range []string{"one\n", "", strings.Repeat("y", mostPiece+5), "two\n"} {
+		whole += text
+		if err := os.WriteFile(file, []byte(whole), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := ship.ship(t.Context()); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	for _, from := range []int{0, 2, 4, 10, len(whole) - 2, len(whole), len(whole) + 1} {
+		var b strings.Builder
+		next, err := CopyLog(t.Context(), &b, store, LogName{"task-2", 3}, int64(from))
+		if err != nil || next != int64(max(from, len(whole))) || b.String() != whole[min(from, len(whole)):] {
+			t.Errorf("from %d: %d bytes, then from %d, %v", from, b.Len(), next, err)
+		}
+	}
+	for _, l := range []LogName{{"task-10", 1}, {"task-2", 10}} {
+		if err := newShipper(file, store, l.Key, l.Attempt).ship(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if all, err := Logs(t.Context(), store); err != nil || fmt.Sprint(all) != "[{task-2 3} {task-2 10} {task-10 1}]" {
+		t.Errorf("%v %v", all, err)
+	}
+}
+
+func TestSpecCheck(t *testing.T) {
+	for want, spec := range map[string]Spec{
+		"there is no command to run":                  {Run: " \n"},
+		`the state "../x" must be below`:              {Run: "x", State: "../x"},
+		`the state "." must be below`:                 {Run: "x", State: "."},
+		`the progress file "/tmp/x" must be below`:    {Run: "x", File: "/tmp/x"},
+		"the expression for progress: error parsing":  {Run: "x", Line: "("},
+		`"step" has no group for the step: write ste`: {Run: "x", Line: "step"},
+	} {
+		if err := spec.Check(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v", spec, err)
+		}
+	}
+}
+
+// The folder comes with its digest checked; what it has of the state is there when a program begins anew.
+func TestFolder(t *testing.T) {
+	from := t.TempDir()
+	for name, text := range map[string]string{"train.sh": "cat state/model; echo $1 > state/model", "state/model": "pretrained\n"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(from, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(from, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	archive := filepath.Join(t.TempDir(), "workdir.tar.zst")
+	file, err := os.Create(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	packed, err := pack.Pack(t.Context(), from, file, pack.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(t, Spec{Run: "bash train.sh $TIERML_TASK", State: "state", Workdir: archive, WorkdirDigest: packed.Digest})
+	for task := range 2 {
+		s.begin(Start{Attempt: 1, Key: fmt.Sprint("task-", task), Task: task, Tasks: 2})
+		e := wait(s, func(e Exited) bool { return e.Key == fmt.Sprint("task-", task) })
+		if e.Code != 0 || e.Tail != "pretrained" {
+			t.Errorf("%+v", e)
+		}
+	}
+	s = newSite(t, Spec{Run: "true", Workdir: archive, WorkdirDigest: strings.Repeat("0", 64)})
+	if err := s.Start(Start{Attempt: 1, Key: "rank-0"}); err != nil {
+		t.Fatal(err)
+	}
+	if e := s.exit(1); e.Phase != Fetching || !strings.Contains(e.Note, "is not what was packed") {
+		t.Errorf("%+v", e)
+	}
+}
+
+// Regular saves go on beside the program; what is the same is not sent again.
+func TestRegularSaves(t *testing.T) {
+	s := newSite(t, Spec{State: "state", Every: 200 * time.Millisecond, Run: `head -c 100000 /dev/zero > state/frozen; for i in $(seq 1000); do echo $i > state/n.tmp; mv state/n.tmp state/n; sleep 0.02; done`})
+	s.begin(Start{Attempt: 1})
+	last := wait(s, func(e Saved) bool { return strings.HasSuffix(e.Manifest, "-00000004") })
+	if last.Sent > 100 || last.Final || last.Bytes < 100_000 {
+		t.Errorf("%+v", last)
+	}
+}
+
+// Two machines that both think they are rank 0: the older one is told, and its state does not count.
+func TestTwoMachinesOfOneRank(t *testing.T) {
+	spec := Spec{State: "state", Run: `echo $TIERML_ATTEMPT > state/n; echo > ready; sleep 1000`, Store: filepath.Join(t.TempDir(), "store")}
+	old, newer := newSite(t, spec), newSite(t, spec)
+	old.begin(Start{Attempt: 1})
+	old.appears("ready")
+	newer.begin(Start{Attempt: 2})
+	newer.appears("ready")
+	old.Save(0)
+	if e := wait[SaveFailed](old, nil); !e.TakenOver || !strings.Contains(e.Reason, "attempt 2 writes the state of rank-0") {
+		t.Errorf("%+v", e)
+	}
+	newer.Save(7)
+	saved := wait[Saved](newer, nil)
+	if saved.Round != 7 {
+		t.Errorf("%+v", saved)
+	}
+	third := newSite(t, spec)
+	if err := third.Start(Start{Attempt: 1, Key: "rank-0"}); err != nil {
+		t.Fatal(err)
+	}
+	if e := third.exit(1); e.Phase != Restoring || !strings.Contains(e.Note, "a newer attempt has taken over") {
+		t.Errorf("%+v", e)
+	}
+}
+
+// A damaged state of a program that is alone falls back; of one rank of several it does not, as it would mix with the others'.
+func TestDamagedState(t *testing.T) {
+	spec := Spec{State: "state", Run: `cat state/n > seen || true; echo $TIERML_ATTEMPT > state/n; echo > ready; sleep 1000`, Store: filepath.Join(t.TempDir(), "store")}
+	s := newSite(t, spec)
+	var saved []Saved
+	s.begin(Start{Attempt: 1})
+	s.appears("ready")
+	for i := range 2 {
+		if err := os.WriteFile(s.path("state/n"), []byte(fmt.Sprint("generation ", i)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.Save(uint64(i + 1))
+		saved = append(saved, wait(s, func(e Saved) bool { return e.Round == uint64(i+1) }))
+	}
+	m, err := mirror.Read(t.Context(), s.store, "rank-0", saved[1].Manifest, saved[1].Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(s.store, "state", "rank-0", "chunks", m.Files[0].Chunks[0]), []byte("generation X"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	gang := newSite(t, spec)
+	if err := gang.Start(Start{Attempt: 2, Key: "rank-0", Ranks: 2, Resume: saved[1].Manifest}); err != nil {
+		t.Fatal(err)
+	}
+	if e := gang.exit(2); e.Phase != Restoring || e.Asked || !strings.Contains(e.Note, "the saved state is damaged: chunk") {
+		t.Errorf("%+v", e)
+	}
+	alone := newSite(t, spec)
+	started := alone.begin(Start{Attempt: 3, Resume: saved[1].Manifest, ResumeDigest: saved[1].Digest})
+	if got := alone.appears("seen"); got != "generation 0" || started.Manifest != saved[0].Manifest || !strings.Contains(started.Note, "was restored instead") {
+		t.Errorf("%q %+v", got, started)
+	}
+}
