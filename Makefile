@@ -168,6 +168,10 @@ test-programs: python ## the Python package with torch: the same model after int
 	@.ci/install python3:torch python3-torch
 	TIERML_TORCH=1 .ci/test-without-skips -timeout 10m ./python
 
+.PHONY: mirror-cost
+mirror-cost: ## how long 500 MB of state delay a program's start, and what mirroring 1 GB every minute costs it (three minutes, a quiet machine)
+	TIERML_MIRROR_COST=1 $(GO) test ./program -run 'RestoreCost|MirrorCost' -v -count=1 -timeout 15m
+
 .PHONY: test-stores
 test-stores: ## program, splits and checkpoints in object stores that nobody here wrote (builds versitygw in .cache)
 	@GO="$(GO)" .ci/with-versitygw $(CACHE) .ci/test-without-skips -timeout 10m ./test/stores

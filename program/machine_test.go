@@ -227,6 +227,7 @@ while true; do sleep 0.05; done`,
 
 // A program that ignores SIGTERM is killed early enough for its state to be saved before the deadline.
 func TestProgramThatIgnoresSIGTERM(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, Spec{Run: `trap '' TERM; echo 1 > state/whole; exec 3> state/half; echo part >&3; echo > ready; while true; do sleep 0.05; echo part >&3; done`, State: "state"})
 	s.begin(Start{Attempt: 1})
 	s.appears("ready")

@@ -128,6 +128,7 @@ func TestSpecCheck(t *testing.T) {
 
 // The folder comes with its digest checked; what it has of the state is there when a program begins anew.
 func TestFolder(t *testing.T) {
+	t.Parallel()
 	from := t.TempDir()
 	for name, text := range map[string]string{"train.sh": "cat state/model; echo $1 > state/model", "state/model": "pretrained\n"} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(from, name)), 0o755); err != nil {
@@ -168,6 +169,7 @@ func TestFolder(t *testing.T) {
 
 // Regular saves go on beside the program; what is the same is not sent again.
 func TestRegularSaves(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, Spec{State: "state", Every: 200 * time.Millisecond, Run: `head -c 100000 /dev/zero > state/frozen; for i in $(seq 1000); do echo $i > state/n.tmp; mv state/n.tmp state/n; sleep 0.02; done`})
 	s.begin(Start{Attempt: 1})
 	last := wait(s, func(e Saved) bool { return strings.HasSuffix(e.Manifest, "-00000004") })
@@ -178,6 +180,7 @@ func TestRegularSaves(t *testing.T) {
 
 // Two machines that both think they are rank 0: the older one is told, and its state does not count.
 func TestTwoMachinesOfOneRank(t *testing.T) {
+	t.Parallel()
 	spec := Spec{State: "state", Run: `echo $TIERML_ATTEMPT > state/n; echo > ready; sleep 1000`, Store: filepath.Join(t.TempDir(), "store")}
 	old, newer := newSite(t, spec), newSite(t, spec)
 	old.begin(Start{Attempt: 1})
@@ -204,6 +207,7 @@ func TestTwoMachinesOfOneRank(t *testing.T) {
 
 // A damaged state of a program that is alone falls back; of one rank of several it does not, as it would mix with the others'.
 func TestDamagedState(t *testing.T) {
+	t.Parallel()
 	spec := Spec{State: "state", Run: `cat state/n > seen || true; echo $TIERML_ATTEMPT > state/n; echo > ready; sleep 1000`, Store: filepath.Join(t.TempDir(), "store")}
 	s := newSite(t, spec)
 	var saved []Saved

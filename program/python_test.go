@@ -26,6 +26,7 @@ print(f"the sum is {weights.sum()!r}")
 
 // With tierml.keep, a warned eviction costs no step, and one without warning those since the last save; the result is always the same.
 func TestKeptProgramOnManyMachines(t *testing.T) {
+	t.Parallel()
 	interpreter := pythontest.Interpreter(t, "numpy")
 	script := filepath.Join(t.TempDir(), "train.py")
 	if err := os.WriteFile(script, []byte(numbers), 0o600); err != nil {
