@@ -51,8 +51,6 @@ const (
 	// betterSoon is how long it takes until a better moment to buy comes, when one comes at all: the time over which
 	// prices of busy markets forget what they were. So much upkeep a purchase may be worse than doing nothing.
 	betterSoon = time.Hour
-	// oneHour stands for the billing increment where each second is billed.
-	oneHour = time.Hour
 )
 
 // bidFactors are the bids that are compared, as multiples of the price; the highest that is allowed comes in addition.
@@ -64,19 +62,18 @@ func (p CostPerWork) withDefaults() CostPerWork {
 	return p
 }
 
-// Plan fills up what is missing when that is worth it, and decides about machines whose paid time is nearly over.
+// Plan fills up what is missing when that is worth it, and decides about machines whose paid time is nearly over. Where nobody bids
+// there is nothing to choose a bid for: the cost of work follows from the rate of evictions, as Capacity has it.
 func (p CostPerWork) Plan(s State) Plan {
+	if s.Job.Terms.Increment <= 0 {
+		return Capacity{Patience: p.Patience}.Plan(s)
+	}
 	b := &budgeting{CostPerWork: p.withDefaults(), State: s, fleet: fleetOf(s)}
 	b.consider()
 	missing := b.Want.total() - b.fleet.total()
-	if b.Job.Terms.Increment > 0 {
-		b.renew()
-	}
-	switch {
-	case missing > 0 && len(b.plan.Acquire) == 0:
+	b.renew()
+	if missing > 0 && len(b.plan.Acquire) == 0 {
 		b.fill(missing)
-	case b.Job.Terms.Increment <= 0:
-		b.move()
 	}
 	b.finish()
 	return b.plan
@@ -124,8 +121,8 @@ func (b *budgeting) consider() {
 // span is the input of prospects, for machines that begin to work after some time.
 func (b *budgeting) span(startup time.Duration) span {
 	return span{
-		increment: cmp.Or(b.Job.Terms.Increment, oneHour), startup: startup, notice: b.Job.Notice, handover: b.Job.Handover,
-		free: b.Job.Terms.FreeIncrement || b.Job.Terms.FreeWithin > 0 && startup > 0, left: 365 * 24 * time.Hour,
+		increment: b.Job.Terms.Increment, startup: startup, notice: b.Job.Notice, handover: b.Job.Handover,
+		free: b.Job.Terms.FreeIncrement, left: 365 * 24 * time.Hour,
 	}
 }
 
@@ -154,9 +151,6 @@ func (b *budgeting) bids(candidate int) []market.USD {
 		return []market.USD{0}
 	}
 	price, bound := b.plan.Considered[candidate].Price, b.offers[candidate].bound
-	if b.Job.Terms.MaxBid == 0 {
-		return []market.USD{bound} // a lower limit wins no machine and no free hour, and a drift of the price would take it back
-	}
 	var bids []market.USD
 	for _, factor := range bidFactors {
 		if bid := market.USD(math.Ceil(float64(price) * factor)); bid < bound && (len(bids) == 0 || bid > bids[len(bids)-1]) {
@@ -273,11 +267,7 @@ func (b *budgeting) lookBack(until time.Time) *forecast {
 			from = first.At
 		}
 	}
-	factors := worthBids[:]
-	if b.Job.Terms.MaxBid == 0 {
-		factors = worthBids[len(worthBids)-1:]
-	}
-	f.worth = worth(sold, from, until, float64(b.Job.Upkeep), factors, s)
+	f.worth = worth(sold, from, until, float64(b.Job.Upkeep), s)
 	return f
 }
 
@@ -332,25 +322,6 @@ func (b *budgeting) fill(missing units) {
 		return
 	}
 	b.buy(best)
-	b.letChoose(best)
-}
-
-// letChoose adds what the provider may choose to the purchase of the best option. Where whole increments are billed none is added:
-// the bid is made for the prices of its own pool, so that some evictions come on purpose.
-func (b *budgeting) letChoose(best option) {
-	if b.Job.Terms.Increment > 0 {
-		return
-	}
-	var others []int
-	cost := map[int]float64{}
-	for _, o := range b.options {
-		if cost[o.candidate] = o.perWork; o.machines == best.machines {
-			others = append(others, o.candidate)
-		}
-	}
-	a := &b.plan.Acquire[len(b.plan.Acquire)-1]
-	a.Or = b.alternatives(b.plan.Considered, best.candidate, others, func(i int) float64 { return cost[i] })
-	b.plan.Why = fmt.Sprintf("%d of %s%s: %s", a.Count, a.Pool, orOthers(len(a.Or)), a.Why)
 }
 
 func (b *budgeting) buy(o option) {
@@ -367,9 +338,6 @@ func (b *budgeting) whyOption(o option) string {
 	price := b.plan.Considered[o.candidate].Price
 	if b.offers[o.candidate].onDemand {
 		return fmt.Sprintf("on demand at $%s: $%s expected per vCPU hour", price, dollarText(o.perWork))
-	}
-	if !b.plan.Considered[o.candidate].Pool.TakesBids() {
-		return fmt.Sprintf("at $%s: $%s expected per vCPU hour", price, dollarText(o.perWork))
 	}
 	return fmt.Sprintf("at bid $%s (price $%s) %.0f %% of hours are paid: $%s expected per vCPU hour", o.bid, price,
 		100*o.prospect.paid, dollarText(o.perWork))
@@ -460,43 +428,6 @@ func (b *budgeting) release(h Allocation, count int, why string) {
 	b.plan.Why = fmt.Sprintf("%d of %s are given back: %s", count, h.Pool, why)
 }
 
-// move leaves machines that are billed by the second for clearly cheaper ones: the saving on the work that is left must
-// be more than what starting the others costs.
-func (b *budgeting) move() {
-	b.score(b.Want.total())
-	b.plan.Why = "all wanted machines are held"
-	if len(b.options) == 0 || len(b.fleet.holdings) == 0 {
-		return
-	}
-	to := b.options[0]
-	o := &b.offers[to.candidate]
-	dearest := slices.Clone(b.fleet.holdings)
-	slices.SortStableFunc(dearest, func(x, y holding) int {
-		return cmp.Compare(b.offers[y.candidate].perWork(b.plan.Considered[y.candidate].Price), b.offers[x.candidate].perWork(b.plan.Considered[x.candidate].Price))
-	})
-	for _, from := range dearest {
-		if from.candidate == to.candidate || !b.plan.Considered[from.candidate].HasPrice || b.fleet.draining || b.fleet.spare(b.Want.total()) {
-			continue
-		}
-		f := &b.offers[from.candidate]
-		now, then := f.perWork(b.plan.Considered[from.candidate].Price), o.perWork(b.plan.Considered[to.candidate].Price)
-		left := betterSoon.Hours() * o.rate // prices last longer than that; the work may not
-		if work, known := b.Job.WorkLeft(); known {
-			left = min(left, work)
-		}
-		if b.Chooses && now <= then*(1+worseNow) || (now-then)*left <= o.perHour(b.plan.Considered[to.candidate].Price)*b.Job.Startup.Hours() {
-			continue
-		}
-		why := fmt.Sprintf("work costs $%s per vCPU hour there, $%s here", dollarText(then), dollarText(now))
-		to.machines = b.Want.machines(from.units, b.Pools[to.candidate].Type)
-		b.buy(to)
-		p, q := b.Pools[from.candidate].Pool, b.Pools[to.candidate].Pool
-		b.plan.Release = append(b.plan.Release, Release{Pool: p, Why: why})
-		b.plan.Switch = &Switch{From: p, To: q, Why: why}
-		return
-	}
-}
-
 // paidUntil is the end of the increment that a machine is in.
 func (b *budgeting) paidUntil(h Allocation) time.Time {
 	n := b.Now.Sub(h.Launch)/b.Job.Terms.Increment + 1
@@ -526,9 +457,6 @@ func (b *budgeting) finish() {
 	}
 	if b.Want.total() > b.fleet.total() {
 		ask(b.Now.Add(5 * time.Minute))
-	}
-	if b.Job.Terms.Increment <= 0 {
-		return
 	}
 	for _, h := range b.Held {
 		if h.Draining || h.Warned {

@@ -148,9 +148,13 @@ func TestCostPerWorkBySecond(t *testing.T) {
 	if plan.Switch == nil || plan.Switch.To != s.Pools[1].Pool || plan.Acquire[0].Count != 10 {
 		t.Errorf("the other pool is cheaper by a third: %s", plan.Why)
 	}
-	s.Pools[1] = week("xlarge", func(int, int) float64 { return 0.29 })
+	s.Pools[1] = week("xlarge", func(int, int) float64 { return 0.298 })
 	if plan := (CostPerWork{}).Plan(s); plan.Switch != nil {
-		t.Errorf("a switch for 3 %%, which starting the machines costs: %s", plan.Why)
+		t.Errorf("a switch for 0.7 %%: %s", plan.Why)
+	}
+	s.Pools[1].Hints.Interruptions = Hint{Value: 0.99, At: s.Now}
+	if plan := (CostPerWork{}).Plan(hold(s, 0, 0)); plan.Considered[1].MTTF.Mean > 200*time.Hour {
+		t.Errorf("a pool that loses 99 %% of its machines in a month has an MTTF of %s", plan.Considered[1].MTTF.Mean)
 	}
 	s.Job.Done = s.Job.Work - 1
 	s.Pools[1] = week("xlarge", func(int, int) float64 { return 0.2 })

@@ -15,11 +15,8 @@ const efficiency = 0.97
 // Of machines about which has been decided for the last time, another increment counts as paid, but for the one left out.
 func (b *budgeting) rest(undecided ...Allocation) float64 {
 	left, known := b.Job.WorkLeft()
-	switch {
-	case !known:
+	if !known {
 		return math.Inf(1)
-	case b.Job.Terms.Increment <= 0:
-		return left
 	}
 	for _, h := range b.Held {
 		candidate := b.candidate(h.Pool)
@@ -49,7 +46,7 @@ func (b *budgeting) rest(undecided ...Allocation) float64 {
 func (b *budgeting) crew(candidate int, wanted units, rest float64, from time.Time, startup time.Duration) int {
 	t := b.Pools[candidate].Type
 	most, increment := b.Want.machines(wanted, t), b.Job.Terms.Increment
-	if increment <= 0 || math.IsInf(rest, 1) {
+	if math.IsInf(rest, 1) {
 		return most
 	}
 	one := t.WorkRate() * efficiency

@@ -41,7 +41,7 @@ var worthBids = [...]float64{1, 1.02, 1.2, 1000}
 //
 // Rules are tried on what has happened, as a whole: so that the figure has in it how often machines are taken for
 // nothing, how long start-up takes of their life, and how long cheap times are waited for.
-func worth(offers []offer, from, to time.Time, upkeep float64, factors []float64, s span) float64 {
+func worth(offers []offer, from, to time.Time, upkeep float64, s span) float64 {
 	least := 0.0
 	var spot []offer
 	for _, o := range offers {
@@ -61,7 +61,7 @@ func worth(offers []offer, from, to time.Time, upkeep float64, factors []float64
 		return least
 	}
 	for _, reserve := range [...]float64{1.15, 1.5, 3, 1000} {
-		for _, factor := range factors {
+		for _, factor := range worthBids {
 			rule := rule{offers: spot, reserve: reserve * median, factor: factor, upkeep: upkeep, span: s}
 			if w, ok := rule.costPerWork(from, to); ok && (least == 0 || w < least) {
 				least = w

@@ -50,11 +50,11 @@ func (p Past) Estimate(in planner.Input) (planner.Forecast, error) {
 		starts = append(starts, start)
 	}
 	told := func(f planner.Forecast) planner.Forecast {
-		if why := WhyEvicted(&cfg); why != "" {
-			f.Basis += ". " + strings.TrimSuffix(why, ".")
-		}
 		if unrecorded > 0 {
 			f.Basis += fmt.Sprintf("; %d starts are left out, as prices were not recorded while they would have run", unrecorded)
+		}
+		if why := WhyEvicted(&cfg); why != "" {
+			f.Basis += ". " + strings.TrimSuffix(why, ".")
 		}
 		return f
 	}
