@@ -191,8 +191,8 @@ type ByRestart interface {
 	ByRestart()
 }
 
-// ByPrices is a policy that goes by prices alone: its plan depends on the time, past prices, refusals of capacity, and what is
-// held since when; not on money, deadlines, progress, or which machines are ready. So runs that hold the same machines
+// ByPrices is a policy that goes by prices alone: its plan depends on the time, past prices, the provider's terms and what it tells,
+// refusals of capacity, and what is held since when; not on money, deadlines, progress, or which machines are ready. So runs that hold the same machines
 // decide the same at a price change.
 type ByPrices interface {
 	Policy

@@ -104,3 +104,31 @@ func TestCapacityByPlacement(t *testing.T) {
 		t.Errorf("of which our own have lasted: %s", got)
 	}
 }
+
+// Where nobody bids, tierml prefers the pool that is told to keep machines longer, if work costs about the same; where bids are
+// made, prices tell.
+func TestTierMLHearsOfEvictions(t *testing.T) {
+	for name, c := range map[string]struct {
+		terms  market.Terms
+		frail  float64 // share of the cheaper pool's machines that are interrupted in a month
+		dearer float64
+		want   string
+	}{
+		"frail":           {frail: 0.3, dearer: 1.05, want: "b"},
+		"as good":         {frail: 0.051, dearer: 1.05, want: "a"},
+		"much cheaper":    {frail: 0.3, dearer: 1.5, want: "a"},
+		"bids are made":   {terms: market.Terms{MaxBid: 10}, frail: 0.3, dearer: 1.05, want: "a"},
+		"nothing is told": {dearer: 1.05, want: "a"},
+	} {
+		a, b := calmIn("xlarge", "a", 0.3), calmIn("xlarge", "b", 0.3*c.dearer)
+		if c.frail > 0 {
+			a.Hints.Interruptions, b.Hints.Interruptions = Hint{Value: c.frail, At: start}, Hint{Value: 0.05, At: start}
+		}
+		s := capacityState(a, b)
+		s.Job.Terms = c.terms
+		plan := TierML{}.Plan(s)
+		if len(plan.Acquire) != 1 || plan.Acquire[0].Pool.Zone != c.want {
+			t.Errorf("%s: buys %+v, want zone %s", name, plan.Acquire, c.want)
+		}
+	}
+}

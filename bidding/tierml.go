@@ -33,6 +33,7 @@ type TierML struct {
 	Bids BidRule
 	// Estimator measures MTTF.
 	Estimator market.Estimator
+	told      bool // nobody bids, and providers tell how often they evict: see measure
 }
 
 // Defaults of a TierML policy.
@@ -66,8 +67,23 @@ func (p TierML) withDefaults() TierML {
 	return p
 }
 
+// measure returns a pool's MTTF at a bid. Where nobody bids, machines are evicted at the rate that the provider tells, too. Our own
+// evictions are left out: a bulk eviction is one event, and after it another pool would look better for no other reason.
 func (p TierML) measure(c *Candidate, at time.Time, bid market.USD) market.Estimate {
-	return p.Estimator.MTTF(c.History, at, bid)
+	e := p.Estimator.MTTF(c.History, at, bid)
+	if !p.told || !e.Known || e.Expected() <= 0 || c.OnDemand() {
+		return e
+	}
+	rate := c.Hints.evictionPrior() + 1/e.Expected().Hours()
+	return market.Estimate{Known: true, Mean: time.Duration(float64(time.Hour) / rate), Episodes: e.Episodes}
+}
+
+// toldOf reports whether evictions for capacity count and a provider tells of any.
+func toldOf(s *State) bool {
+	return s.Job.Terms.MaxBid == 0 && slices.ContainsFunc(s.Pools, func(c Candidate) bool {
+		_, told := c.Hints.EvictionsTold()
+		return told
+	})
 }
 
 // Plan buys what is missing from the best pool; when nothing is missing it looks for a switch.
@@ -88,6 +104,7 @@ func (p TierML) measure(c *Candidate, at time.Time, bid market.USD) market.Estim
 // run get the same answers.
 func (p TierML) Plan(s State) Plan {
 	p = p.withDefaults()
+	p.told = toldOf(&s)
 	if s.StepsOnly && p.settled(&s) {
 		return Plan{}
 	}

@@ -297,6 +297,7 @@ func (c *Courses) nothingToDo(cfg *Config, now time.Time, late []int, held biddi
 // viewOf is the state as the controller shows it to a policy that goes by prices.
 func viewOf(cfg *Config, now time.Time, late []int, held []bidding.Allocation) bidding.State {
 	s := bidding.State{Now: now, Want: cfg.Want, Pools: slices.Clone(cfg.Pools), Chooses: cfg.Allocation != "", Held: held, StepsOnly: true}
+	s.Job.Terms = cfg.Rules.Terms() // alike for all runs
 	for i := range s.Pools {
 		until := now
 		if slices.Contains(late, i) {

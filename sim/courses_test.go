@@ -54,6 +54,7 @@ func TestCoursesAreTheRuns(t *testing.T) {
 		cfg.Job.Coarse = true
 		if seed%3 == 0 {
 			cfg.Hazard = hazardOf(cfg, 0.01)
+			cfg.Pools[seed%2].Hints.Interruptions = bidding.Hint{Value: 0.3, At: start}
 		}
 		var courses Courses
 		t.Run(fmt.Sprint(seed, rules, policy), func(t *testing.T) {
