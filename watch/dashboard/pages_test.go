@@ -86,6 +86,24 @@ func TestListOfAController(t *testing.T) {
 	}
 }
 
+// A run in faster time whose host slept is not billed for years.
+func TestAsOfOfAHostThatSlept(t *testing.T) {
+	r := newRun(t.TempDir(), true)
+	for _, e := range journaltest.New(1).Entries[:200] {
+		r.take(e)
+	}
+	m, last := r.status.Mapping, r.status.Now
+	if m.Speed <= 1 {
+		t.Fatalf("the story's speed is %g", m.Speed)
+	}
+	wall := m.WallAt(last)
+	for after, want := range map[time.Duration]time.Duration{time.Minute: time.Minute, 30 * 24 * time.Hour: quiet} {
+		if got := r.asOf(wall.Add(after)).Sub(last); got.Round(time.Second) != m.ToMarket(want).Round(time.Second) {
+			t.Errorf("%s later figures are of %s after the last line", after, got)
+		}
+	}
+}
+
 // The list begins with what needs somebody, and what the last days cost.
 func TestListBeginsWithTroubleAndSpending(t *testing.T) {
 	root, story := t.TempDir(), journaltest.New(1).Entries

@@ -151,12 +151,21 @@ func (r *run) state() string {
 	return "killed"
 }
 
+// quiet is how long the journal of a run in faster time may be silent, by the clock on the wall, until figures about it stay as they are:
+// its host slept. A night at 720 times the speed would be a year of machine hours, each of them billed at every look.
+const quiet = time.Hour
+
 // asOf is the market time that figures about the run are of: now while it goes on, else its last line's.
 func (r *run) asOf(now time.Time) time.Time {
-	if t := r.status.Mapping.At(now); r.going && r.status.Outcome == "" && t.After(r.status.Now) {
-		return t
+	m, last := r.status.Mapping, r.status.Now
+	t := m.At(now)
+	if !r.going || r.status.Outcome != "" || !t.After(last) {
+		return last
 	}
-	return r.status.Now
+	if latest := last.Add(m.ToMarket(quiet)); m.Speed > 1 && t.After(latest) {
+		return latest
+	}
+	return t
 }
 
 // money is a dollar figure for people; empty stays empty.
