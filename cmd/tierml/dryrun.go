@@ -45,6 +45,8 @@ type dryRunOptions struct {
 	fleet    fleetOptions
 	// checkpoint is as in the job file, by name.
 	checkpoint map[string]string
+	// everyPolicy: none was named.
+	everyPolicy bool
 }
 
 func newDryRunCommand() *cobra.Command {
@@ -84,6 +86,7 @@ machines were available. With --jobs there is none either: many jobs share machi
 				}
 				return o.deadlines(cmd.Context(), cmd.OutOrStdout())
 			}
+			o.everyPolicy = !cmd.Flags().Changed("policy")
 			if err := dryRun(cmd.Context(), args[0], o, cmd.OutOrStdout(), cmd.ErrOrStderr()); err != nil {
 				return err
 			}
@@ -165,6 +168,12 @@ func (o dryRunOptions) plan(ctx context.Context, jobFile string, errOut io.Write
 	if err != nil {
 		return p, err
 	}
+	if job.IsProgram() {
+		if p.Policies, err = o.forPrograms(job); err != nil {
+			return p, err
+		}
+		p.Regret = false
+	}
 	if job.Cloud == config.CloudNone {
 		return p, job.Fault("cloud", "cloud: "+job.Cloud+" buys no machines, so there is nothing to try", "write cloud: local")
 	}
@@ -215,6 +224,22 @@ func (o dryRunOptions) plan(ctx context.Context, jobFile string, errOut io.Write
 	return p, nil
 }
 
+// forPrograms are the policies for programs of the user's own: those that do without reliable machines, and no oracle, which trains.
+func (o dryRunOptions) forPrograms(job *config.Job) (names []string, err error) {
+	if o.everyPolicy {
+		return bidding.NamesForPrograms(), nil
+	}
+	for _, name := range o.policies {
+		if _, err := bidding.ForPrograms(name); err != nil {
+			return nil, usageError{fmt.Errorf("--policy: %s runs programs: %w", job.Name, err)}
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
 // manySplits are enough for a fleet of any size; sweep takes as many of them as there is use for.
 const manySplits = 1 << 16
 
@@ -262,6 +287,10 @@ func (o dryRunOptions) simulation(ctx context.Context, job *config.Job, ownWork 
 	choice, err := planner.Resolve(job, offers, recorded.Catalog)
 	if err != nil {
 		return cfg, nil, nil, o.blame(err)
+	}
+	if job.IsProgram() {
+		cfg, skipped, err = simulatedProgram(ctx, job, choice)
+		return cfg, skipped, recorded.Doubts(choice.Pools), err
 	}
 	work, servers := 1.0, 0 // replaced by --hours, whose clocks are not the model's: half of the machines serve
 	if ownWork || planner.SizesReliable(job) {

@@ -76,6 +76,18 @@ func prepareProgram(ctx context.Context, job *config.Job) (*preparedJob, error) 
 	return p, nil
 }
 
+// simulatedProgram is the simulation of a job's programs.
+func simulatedProgram(ctx context.Context, job *config.Job, choice planner.Resolved) (cfg sim.Config, skipped []string, err error) {
+	known, err := measureProgram(ctx, job, choice)
+	if err != nil {
+		return cfg, nil, err
+	}
+	if cfg, skipped, err = sweep.ForJob(job, choice, known.work, 0); err == nil {
+		known.apply(cfg.Programs, job)
+	}
+	return cfg, skipped, err
+}
+
 // programFacts are what is known of a program before it runs.
 type programFacts struct {
 	hours   float64 // of one program on a machine of a type, in market time

@@ -92,6 +92,11 @@ func OnEC2(cfg sim.Config, compute time.Duration) sim.Config {
 	if !cfg.Settings.Remote {
 		if cfg.Settings.Speed > 0 {
 			cfg.Checkpoints.Every = cfg.Settings.Wall(cfg.Checkpoints.Every)
+			if cfg.Programs != nil { // as long by the wall clock there
+				there := *cfg.Programs
+				there.Setup, there.Restore, there.Save = cfg.Settings.Wall(there.Setup), cfg.Settings.Wall(there.Restore), cfg.Settings.Wall(there.Save)
+				cfg.Programs = &there
+			}
 		}
 		cfg = cfg.At(played(cfg.Rules))
 	}

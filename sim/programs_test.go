@@ -1,0 +1,75 @@
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/internal/journal"
+)
+
+// programRun is a run of programs of six hours each on machines of one type, in a market that never changes.
+func programRun(t *testing.T, p Programs, change func(*Config)) (Result, []journal.Entry) {
+	t.Helper()
+	var entries []journal.Entry
+	cfg := scenario(t, a())
+	cfg.Horizon = 100 * time.Hour
+	cfg.Policy, cfg.Programs, cfg.Reliable = bidding.Checkpoint{}, &p, elasticity.Reliable{}
+	cfg.Want = bidding.Want{Machines: p.Count}
+	cfg.Job = Job{Clocks: 1, Splits: 1, Partitions: 1}
+	cfg.Job.Work = 6 * time.Hour.Seconds() * cfg.Pools[0].Type.WorkRate() * cfg.FLOPSPerVCPU / cfg.Timing.Speed * float64(p.number())
+	cfg.Record = func(e journal.Entry) { entries = append(entries, e) }
+	if change != nil {
+		change(&cfg)
+	}
+	r, err := Run(cfg)
+	if err != nil || r.Outcome != "finished" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	return r, entries
+}
+
+// Undisturbed, a program takes its time, and an array as many times that as it needs rounds. A machine that is evicted with a notice
+// costs its replacement, one without also what was done since the state was saved; a task that loses its machine does not stop the others.
+func TestProgramsTakeTheirTime(t *testing.T) {
+	state := Programs{Count: 1, State: true, Every: time.Hour, Setup: 10 * time.Minute, Restore: 5 * time.Minute}
+	calm, _ := programRun(t, state, nil)
+	if least := 6*time.Hour + 10*time.Minute; calm.Runtime < least || calm.Runtime > least+20*time.Minute {
+		t.Errorf("undisturbed it takes %s", calm.Runtime)
+	}
+	fault := func(do Verb) func(*Config) {
+		return func(c *Config) { c.Faults = []Fault{{At: 4*time.Hour + 50*time.Minute, Do: do, Target: "all"}} }
+	}
+	warned, _ := programRun(t, state, fault(Evict))
+	killed, entries := programRun(t, state, fault(Kill))
+	if more := warned.Runtime - calm.Runtime; more < 15*time.Minute || more > 30*time.Minute {
+		t.Errorf("after a notice it takes %s more", more)
+	}
+	if more := killed.Runtime - warned.Runtime; more < 20*time.Minute || more > time.Hour {
+		t.Errorf("without a notice it takes %s more", more)
+	}
+	lost := 0
+	for _, e := range entries {
+		if e.Kind == journal.ProgramEnd && e.Outcome == journal.Lost {
+			lost++
+		}
+	}
+	if lost != 1 {
+		t.Errorf("%d attempts are lost", lost)
+	}
+
+	array := Programs{Count: 2, Tasks: 5, State: true, Every: time.Hour}
+	tasks, _ := programRun(t, array, nil)
+	if tasks.Runtime < 18*time.Hour || tasks.Runtime > 18*time.Hour+30*time.Minute || tasks.Clocks != 5 {
+		t.Errorf("five tasks on two machines: %+v", tasks)
+	}
+	disturbed, _ := programRun(t, array, func(c *Config) { c.Faults = []Fault{{At: 3 * time.Hour, Do: Kill, Count: 1}} })
+	if more := disturbed.Runtime - tasks.Runtime; more > 90*time.Minute {
+		t.Errorf("one machine lost costs the array %s", more)
+	}
+	gang, _ := programRun(t, Programs{Count: 3, State: true, Every: time.Hour}, func(c *Config) { c.Faults = []Fault{{At: 3*time.Hour + 30*time.Minute, Do: Evict, Count: 1}} })
+	if gang.Runtime < 6*time.Hour || gang.Runtime > 6*time.Hour+45*time.Minute || gang.Machines != 4 {
+		t.Errorf("a gang that loses a machine: %+v", gang)
+	}
+}
