@@ -36,7 +36,7 @@ func (c *Config) forPrograms() programs.Config {
 	out := programs.Config{Settings: c.Settings, Count: p.Count, Tasks: p.Tasks, State: p.State, SaveWithin: c.Timing.Notice + p.Save + time.Minute,
 		Heartbeat: time.Second, OrphanAfter: time.Second}
 	out.DeadAfter = 100 * 365 * 24 * time.Hour // players send no heartbeats: silence says nothing about them
-	for _, pool := range c.Pools { // of like machines as the length is declared for
+	for _, pool := range c.Pools {             // of like machines as the length is declared for
 		if rate := pool.Type.WorkRate(); rate > 0 {
 			out.Length = time.Duration(c.vcpuHours() / float64(p.number()) / rate * float64(time.Hour))
 			break
