@@ -164,9 +164,12 @@ test-moto: ## the EC2 adapter against moto, an EC2 that nobody here wrote (insta
 	@.ci/with-moto $(CACHE) .ci/test-without-skips -timeout 10m -run Moto ./providers/ec2/api
 
 .PHONY: test-programs
-test-programs: python ## the Python package with torch: the same model after interruptions, byte for byte (installs Debian's python3-torch if it can)
+test-programs: python $(CACHE) ## the Python package with torch, and examples/programs on the fake cloud (installs Debian's python3-torch, others in .cache)
 	@.ci/install python3:torch python3-torch
+	@[ -x $(CACHE)/programs/bin/pip ] || python3 -m venv $(CACHE)/programs
+	@$(CACHE)/programs/bin/pip install --quiet --disable-pip-version-check xgboost-cpu scikit-learn
 	TIERML_TORCH=1 .ci/test-without-skips -timeout 10m ./python
+	PATH="$(CURDIR)/$(CACHE)/programs/bin:$$PATH" TIERML_PROGRAMS=1 .ci/test-without-skips -timeout 20m -run ProgramExamples ./cmd/tierml
 
 .PHONY: mirror-cost
 mirror-cost: ## how long 500 MB of state delay a program's start, and what mirroring 1 GB every minute costs it (three minutes, a quiet machine)

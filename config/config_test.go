@@ -259,9 +259,11 @@ func TestReference(t *testing.T) {
 
 func TestShippedExamples(t *testing.T) {
 	files, _ := filepath.Glob("../examples/*.yaml")
-	if len(files) == 0 {
+	programs, _ := filepath.Glob("../examples/programs/*.yaml")
+	if len(files) == 0 || len(programs) == 0 {
 		t.Fatal("no examples")
 	}
+	files = append(files, programs...)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -275,13 +277,17 @@ func TestShippedExamples(t *testing.T) {
 func loadsAnywhere(t *testing.T, name, text string) {
 	t.Helper()
 	var named struct {
-		Train struct{ Data string }
-		Local struct{ Prices, Catalog string }
+		Train   struct{ Data string }
+		Local   struct{ Prices, Catalog string }
+		Workdir string
 	}
 	if err := yaml.Unmarshal([]byte(text), &named); err != nil {
 		t.Fatalf("%s: %v\n%s", name, err, text)
 	}
 	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, named.Workdir), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for _, file := range []string{named.Train.Data, named.Local.Prices, named.Local.Catalog} {
 		if file == "" {
 			continue
@@ -336,7 +342,7 @@ func TestEveryFieldHasAName(t *testing.T) {
 
 // FuzzLoad: whatever the text, the answer is a job that prints and loads again, or faults with places.
 func FuzzLoad(f *testing.F) {
-	for _, pattern := range []string{"testdata/bad/*.yaml", "testdata/good.yaml", "../examples/*.yaml"} {
+	for _, pattern := range []string{"testdata/bad/*.yaml", "testdata/good.yaml", "../examples/*.yaml", "../examples/programs/*.yaml"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			f.Fatalf("%s: no job files: %v", pattern, err)

@@ -1,13 +1,14 @@
 """A transformer of characters whose embedding is frozen: it learns to continue a text."""
 
 import hashlib
+import os
 import time
 
 import torch
 
 import tierml
 
-STEPS = 300
+STEPS = int(os.environ.get("STEPS", "300"))
 torch.manual_seed(1)
 torch.set_num_threads(1)
 torch.use_deterministic_algorithms(True)
@@ -45,7 +46,7 @@ with tierml.keep(model, optimizer, scheduler) as kept:
         optimizer.step()
         scheduler.step()
         tierml.progress(step + 1, loss.item())
-        time.sleep(0.1)  # a real one takes longer
+        time.sleep(float(os.environ.get("PAUSE", "0.1")))  # a real one takes longer
 digest = hashlib.sha256()
 for p in model.parameters():
     digest.update(p.detach().numpy().tobytes())
