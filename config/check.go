@@ -277,7 +277,10 @@ func (c *checker) limits() {
 func (c *checker) spending() {
 	l := &c.job.Limits
 	c.positive("limits.per_hour", l.PerHour)
-	c.oneOf("limits.over_hour", l.OverHour, LimitWarn, LimitPause, LimitStop)
+	if l.OverHour == LimitPause {
+		l.OverHour = LimitShrink
+	}
+	c.oneOf("limits.over_hour", l.OverHour, LimitWarn, LimitShrink, LimitStop)
 	c.oneOf("limits.over_budget", l.OverBudget, LimitWarn, LimitStop)
 }
 

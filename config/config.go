@@ -154,9 +154,11 @@ func (j *Job) HourlyCeiling() market.USD {
 
 // What is done about a limit.
 const (
-	LimitWarn  = "warn"
+	LimitWarn   = "warn"
+	LimitShrink = "shrink"
+	LimitStop   = "stop"
+	// LimitPause is what LimitShrink was called before runs could be paused; job files may still say so.
 	LimitPause = "pause"
-	LimitStop  = "stop"
 )
 
 // Limits are what a run may spend. They need a market.
@@ -164,9 +166,9 @@ type Limits struct {
 	// PerHour is the most that all machines may cost in an hour, at present prices. Unless `over_hour` is `warn`, only so
 	// many machines are bought as stay a twentieth below it. Default no limit.
 	PerHour market.USD `yaml:"per_hour"`
-	// OverHour is what happens above `per_hour`. `warn` records it and sends an alert. `pause` gives the transient machines
-	// up until they would fit again, while the reliable ones train on; a run without reliable machines ends in order
-	// instead. `stop` ends the run in order. Default pause.
+	// OverHour is what happens above `per_hour`. `warn` records it and sends an alert. `shrink` (formerly `pause`) gives the
+	// transient machines up until they would fit again, while the reliable ones train on; a run without reliable machines ends
+	// in order instead. `stop` ends the run in order. Default shrink.
 	OverHour string `yaml:"over_hour"`
 	// OverBudget is what happens above the job's budget: `stop` ends the run in order before it costs more, `warn` lets it
 	// continue. Default stop.

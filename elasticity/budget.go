@@ -38,13 +38,14 @@ func (c *Controller) takeBudget(e BudgetSpoke) {
 	case e.Do == BudgetPauses && c.cfg.Reliable.Count == 0:
 		c.step.Stop = e.Why
 		return
-	case e.Do == BudgetPauses && c.demand.Paused != "", e.Do == BudgetGoesOn && c.demand.Paused == "":
+	case e.Do == BudgetPauses && c.overBudget != "", e.Do == BudgetGoesOn && c.overBudget == "":
 		return
 	case e.Do == BudgetPauses:
-		to, c.demand.Paused = journal.Paused, cmp.Or(e.Why, "a budget is exceeded")
+		to, c.overBudget = journal.Paused, cmp.Or(e.Why, "a budget is exceeded")
 	case e.Do == BudgetGoesOn:
-		to, c.demand.Paused = journal.GoesOn, ""
+		to, c.overBudget = journal.GoesOn, ""
 	}
+	c.ask()
 	c.step.Record(func() journal.Entry {
 		return journal.Entry{Kind: journal.Budget, To: to, USD: e.USD.String(), Clock: int64(c.training.Clocks.Done), Why: e.Why}
 	})

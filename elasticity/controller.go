@@ -106,9 +106,10 @@ type Controller struct {
 	fleet    *fleet.Fleet
 	training *training.Training
 
-	demand    *fleet.Demand
-	target    target
-	crashLoop *crashLoop // the run ends because of it
+	demand     *fleet.Demand
+	target     target
+	overBudget string     // why there are no transient machines, by a limit on what is spent
+	crashLoop  *crashLoop // the run ends because of it
 }
 
 // Totals are a run's figures so far.
@@ -129,6 +130,7 @@ type target struct {
 	servers int          // 0 = as many as the stage has
 	// reliable is how many reliable machines there should be; 0 = as many as the job says.
 	reliable int
+	paused   string // by whom; empty = it is not
 	since    time.Time
 	waiting  []uint64 // requests to answer when the numbers are reached
 }

@@ -79,6 +79,8 @@ var faultKinds = []faultKind{
 	{"pause", true, true, 15 * time.Second, 0, func(w *world, f fault) { w.pause(f.long, f.who < 0.5) }},
 	{"clocks", true, true, 20 * time.Minute, 0, func(w *world, f fault) { w.setClock(f.who < 0.5, f.long) }},
 	{"silence-all", true, true, 20 * time.Second, 0, func(w *world, f fault) { w.silenceMost(f.who, f.long) }},
+	// Of TestPausesAtRandom.
+	{"rest", false, true, 8 * time.Second, 0, func(w *world, f fault) { w.restFor(f.long) }},
 }
 
 // askForOthers asks for other numbers of machines. What cannot be is refused.
@@ -92,6 +94,19 @@ func (w *world) askForOthers(place float64) {
 	request := requests[int(place*float64(len(requests)))]
 	request.ID, request.By = uint64(len(w.scaled)+1), "somebody"
 	w.step(request)
+}
+
+// restFor pauses the run, and resumes it after a while; a controller that is absent then hears of it when it is back.
+func (w *world) restFor(d time.Duration) {
+	w.policy.asked = true
+	w.request(ScaleWanted{Pause: true})
+	var resume func()
+	resume = func() {
+		if w.request(ScaleWanted{Resume: true}); w.outcome == "" && (w.absent || w.stopped || w.ctrl.Scale().Paused) {
+			w.after(300*time.Millisecond, resume)
+		}
+	}
+	w.after(d, resume)
 }
 
 // askForReliable asks for more or fewer reliable machines.

@@ -26,7 +26,9 @@ type ScaleWanted struct {
 	// Reliable machines hold the solution: what serves, in stage 1, and all backups.
 	Reliable int
 	Reset    bool
-	By       string // who asks, for the journal
+	// Pause gives up all transient machines and lets training rest, Resume ends that; see pause.go. Numbers may come with a Resume.
+	Pause, Resume bool
+	By            string // who asks, for the journal
 }
 
 // Scaled answers a ScaleWanted; Err is the reason for a refusal. It comes a second time when the numbers are reached
@@ -48,12 +50,14 @@ type Scale struct {
 	WantServers      int          // 0 = as many as the stage has
 	// Reliable machines that take part and stay, and how many should.
 	Reliable, WantReliable int
+	Paused                 bool // or about to be
 }
 
 // ask changes what is asked of the fleet and of training.
 func (c *Controller) ask() {
 	c.demand.Workers, c.demand.Asked, c.demand.Reliable = c.wanted(), c.target.asked, c.wantReliable()
 	c.training.Layout.Servers = c.target.servers
+	c.demand.Paused, c.training.Pause.Why = cmp.Or(c.target.paused, c.overBudget), c.target.paused
 }
 
 // wanted is what there would be without a pause.
@@ -71,7 +75,8 @@ func (c *Controller) wantReliable() int {
 
 // Scale tells how many machines work and serve.
 func (c *Controller) Scale() Scale {
-	s := Scale{Want: c.wanted(), Servers: c.training.Layout.Serving(), WantServers: c.target.servers, WantReliable: c.wantReliable()}
+	s := Scale{Want: c.wanted(), Servers: c.training.Layout.Serving(), WantServers: c.target.servers, WantReliable: c.wantReliable(),
+		Paused: c.target.paused != ""}
 	for _, m := range c.fleet.Roster.List {
 		switch {
 		case !m.Member() || !m.Staying():
@@ -102,19 +107,31 @@ func (c *Controller) takeScale(e ScaleWanted) {
 
 // retarget returns the target after a request, or why it is impossible.
 func (c *Controller) retarget(e ScaleWanted) (next target, err error) {
+	numbers := e.Workers != 0 || e.Servers != 0 || e.Reliable != 0
 	switch {
 	case c.closing():
 		return target{}, errors.New("the run is ending")
 	case !c.training.Need().Standing:
 		return target{}, errors.New("the reliable machines are still on their way; ask again when training has begun")
-	case e.Reset && (e.Workers != 0 || e.Servers != 0 || e.Reliable != 0):
+	case e.Pause:
+		return c.pause(e)
+	case c.target.paused != "" && !e.Resume:
+		return target{}, errors.New("the run is paused: resume it first")
+	case c.target.paused == "" && e.Resume:
+		return target{}, errors.New("the run is not paused")
+	case e.Reset && numbers:
 		return target{}, errors.New("either the job's own numbers or others")
-	case !e.Reset && e.Workers == 0 && e.Servers == 0 && e.Reliable == 0:
+	case e.Resume && !e.Reset && !numbers:
+		next = c.target
+		next.paused = ""
+		return next, nil
+	case !e.Reset && !numbers:
 		return target{}, errors.New("nothing was asked for: how many workers, servers or reliable machines more or fewer?")
 	case e.Reset:
 		return target{}, c.admit(max(c.cfg.Reliable.Count, 1))
 	}
 	next = c.target
+	next.paused = ""
 	next.want = c.wanted()
 	next.asked = next.asked || e.Workers != 0 || e.Servers != 0
 	if e.Reliable != 0 {
@@ -201,7 +218,7 @@ func (c *Controller) advanceScale() {
 	switch {
 	case c.step.Ending || c.step.Finished:
 		err = errors.New("the run ended before it was so")
-	case !c.scaled():
+	case c.target.paused != "" && !c.atRest() || c.target.paused == "" && !c.scaled():
 		return
 	default:
 		c.recordScale(c.describe(), "everything is as it was asked for", c.step.Wall(c.step.Now.Sub(c.target.since)))
@@ -252,6 +269,9 @@ func (c *Controller) describe() string {
 	if c.target.reliable > 0 {
 		text += ", " + step.Number(c.target.reliable, "reliable machine")
 	}
+	if c.target.paused != "" {
+		text += ", paused"
+	}
 	return text
 }
 
@@ -264,7 +284,7 @@ func (c *Controller) recordScale(from, why string, seconds float64) {
 
 // details is what a later controller must know of a target.
 func (t *target) details() json.RawMessage {
-	d := journal.ScaleDetails{Servers: t.servers, Reliable: t.reliable}
+	d := journal.ScaleDetails{Servers: t.servers, Reliable: t.reliable, Paused: t.paused}
 	if t.asked {
 		d.Want = &journal.Want{Machines: t.want.Machines, VCPU: t.want.VCPU}
 	}
@@ -274,7 +294,7 @@ func (t *target) details() json.RawMessage {
 
 // targetOf is what a controller before was asked for.
 func targetOf(d journal.ScaleDetails) (t target) {
-	t = target{servers: d.Servers, reliable: d.Reliable}
+	t = target{servers: d.Servers, reliable: d.Reliable, paused: d.Paused}
 	if d.Want != nil {
 		t.asked, t.want = true, bidding.Want{Machines: d.Want.Machines, VCPU: d.Want.VCPU}
 	}

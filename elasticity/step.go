@@ -23,7 +23,7 @@ func New(cfg Config) *Controller {
 	c.fleet = fleet.New(c.conf.fleet, c.step, c.demand)
 	c.training = training.New(c.conf.training, c.step, c.fleet)
 	if cfg.Past != nil {
-		c.target, c.demand.Paused = targetOf(cfg.Past.Target), cfg.Past.Paused
+		c.target, c.overBudget = targetOf(cfg.Past.Target), cfg.Past.Paused
 	}
 	c.ask()
 	c.fleet.Serve(c.training)

@@ -259,10 +259,10 @@ func (m *Manager) serveScale(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	stream := newStream(w, "application/x-ndjson")
-	change := &pb.Change{Workers: s.Workers, Servers: s.Servers, Reliable: s.Reliable, Restore: s.Restore, Wait: s.Wait, By: s.By}
+	change := &pb.Change{Workers: s.Workers, Servers: s.Servers, Reliable: s.Reliable, Restore: s.Restore, Pause: s.Pause, Resume: s.Resume, Wait: s.Wait, By: s.By}
 	err = scaling.Ask(r.Context(), dir, change, func(t *pb.Standing) {
 		stream.json(call.Standing{Reached: t.Reached, Workers: t.Workers, Servers: t.Servers, Reliable: t.Reliable, WantedMachines: t.WantedMachines,
-			WantedVCPUs: t.WantedVcpus, WantedServers: t.WantedServers, WantedReliable: t.WantedReliable})
+			WantedVCPUs: t.WantedVcpus, WantedServers: t.WantedServers, WantedReliable: t.WantedReliable, Paused: t.Paused})
 		stream.flush()
 	})
 	if err != nil && !stream.begun {

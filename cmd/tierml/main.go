@@ -140,6 +140,8 @@ func subcommands() []*cobra.Command {
 		newRunCommand(),
 		newScaleCommand(),
 		newStateCommand(),
+		newPauseCommand(),
+		newResumeCommand(),
 		newStopCommand(),
 		newTopCommand(),
 		newTrainCommand(),

@@ -46,11 +46,12 @@ func standingTable(s call.Standing) table.Table {
 			WantedVCPUs    uint32 `json:"wanted_vcpus,omitempty"`
 			WantedServers  uint32 `json:"wanted_servers,omitempty"` // absent: as the stage has them
 			WantedReliable uint32 `json:"wanted_reliable"`
-		}{s.Reached, s.Workers, s.Servers, s.Reliable, s.WantedMachines, s.WantedVCPUs, s.WantedServers, s.WantedReliable},
+			Paused         bool   `json:"paused"`
+		}{s.Reached, s.Workers, s.Servers, s.Reliable, s.WantedMachines, s.WantedVCPUs, s.WantedServers, s.WantedReliable, s.Paused},
 		Columns: []table.Column{{Name: "reached"}, {Name: "workers"}, {Name: "servers"}, {Name: "reliable"}, {Name: "wanted_machines"},
-			{Name: "wanted_vcpus"}, {Name: "wanted_servers"}, {Name: "wanted_reliable"}},
+			{Name: "wanted_vcpus"}, {Name: "wanted_servers"}, {Name: "wanted_reliable"}, {Name: "paused"}},
 		Rows: [][]table.Cell{{table.Of(s.Reached), table.Of(s.Workers), table.Of(s.Servers), table.Of(s.Reliable), table.Of(s.WantedMachines),
-			table.Of(s.WantedVCPUs), table.Of(s.WantedServers), table.Of(s.WantedReliable)}},
+			table.Of(s.WantedVCPUs), table.Of(s.WantedServers), table.Of(s.WantedReliable), table.Of(s.Paused)}},
 	}
 }
 

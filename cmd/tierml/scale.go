@@ -89,11 +89,11 @@ func scale(ctx context.Context, job string, change *pb.Change, said *standings) 
 		return err
 	}
 	if !rundir.Held(directory) {
-		return usageError{fmt.Errorf("%s: the run does not go on, and only one that does can be scaled; `tierml ps` lists runs", relative(directory))}
+		return usageError{fmt.Errorf("%s: the run does not go on, and only one that does can be scaled or paused; `tierml ps` lists runs", relative(directory))}
 	}
 	err = scaling.Ask(ctx, directory, change, func(s *pb.Standing) {
 		said.show(call.Standing{Reached: s.Reached, Workers: s.Workers, Servers: s.Servers, Reliable: s.Reliable,
-			WantedMachines: s.WantedMachines, WantedVCPUs: s.WantedVcpus, WantedServers: s.WantedServers, WantedReliable: s.WantedReliable})
+			WantedMachines: s.WantedMachines, WantedVCPUs: s.WantedVcpus, WantedServers: s.WantedServers, WantedReliable: s.WantedReliable, Paused: s.Paused})
 	})
 	return errors.Join(err, said.finish())
 }
@@ -102,6 +102,10 @@ func printStanding(out io.Writer, s call.Standing) {
 	state := "asked for"
 	if s.Reached {
 		state = "reached"
+	}
+	if s.Paused {
+		fmt.Fprintf(out, "%-9s  paused: %d workers, %d servers, %d reliable (%d wanted)\n", state, s.Workers, s.Servers, s.Reliable, s.WantedReliable)
+		return
 	}
 	wanted := fmt.Sprintf("%d wanted", s.WantedMachines)
 	if s.WantedVCPUs > 0 {

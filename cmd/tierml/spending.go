@@ -24,7 +24,7 @@ type spending struct {
 func watchSpending(job *config.Job, mapping clock.Mapping, stop chan<- string) *spending {
 	limits := budget.Limits{
 		Total: job.Budget, PerHour: job.Limits.PerHour, WarnAt: cmp.Or(job.Limits.WarnAt, 0.8), StopTakes: mapping.ToMarket(stopTakes),
-		OverTotal: budget.Do(cmp.Or(job.Limits.OverBudget, config.LimitStop)), OverHour: budget.Do(cmp.Or(job.Limits.OverHour, config.LimitPause)),
+		OverTotal: budget.Do(cmp.Or(job.Limits.OverBudget, config.LimitStop)), OverHour: budget.Do(cmp.Or(job.Limits.OverHour, config.LimitShrink)),
 	}
 	return &spending{budget.New(limits), make(chan elasticity.BudgetSpoke, 64), stop}
 }
@@ -39,7 +39,7 @@ func (s *spending) feed(e journal.Entry) {
 			continue
 		case budget.Warn:
 			said.Do = elasticity.BudgetWarns
-		case budget.Pause:
+		case budget.Shrink:
 			said.Do = elasticity.BudgetPauses
 		case budget.GoOn:
 			said.Do = elasticity.BudgetGoesOn

@@ -166,6 +166,14 @@ func (s *service) RemoveReliable(m *pb.Machines, to stream) error {
 
 func (s *service) Scale(c *pb.Change, to stream) error { return s.change(c, to) }
 
+func (s *service) Pause(w *pb.Wish, to stream) error {
+	return s.change(&pb.Change{Pause: true, Wait: w.Wait, By: w.By}, to)
+}
+
+func (s *service) Resume(w *pb.Wish, to stream) error {
+	return s.change(&pb.Change{Resume: true, Wait: w.Wait, By: w.By}, to)
+}
+
 func (s *service) Stop(ctx context.Context, e *pb.End) (*pb.Heard, error) {
 	s.driver.Stop(ctx, cmp.Or(e.By, "somebody asked"), e.Now)
 	return &pb.Heard{}, ctx.Err()
@@ -183,12 +191,12 @@ func (s *service) change(c *pb.Change, to stream) error {
 			return status.Errorf(codes.InvalidArgument, "%d machines cannot be meant", n)
 		}
 	}
-	want := elasticity.ScaleWanted{Workers: int(c.Workers), Servers: int(c.Servers), Reliable: int(c.Reliable), Reset: c.Restore, By: c.By}
+	want := elasticity.ScaleWanted{Workers: int(c.Workers), Servers: int(c.Servers), Reliable: int(c.Reliable), Reset: c.Restore, Pause: c.Pause, Resume: c.Resume, By: c.By}
 	err := s.driver.Scale(to.Context(), want, c.Wait, func(now elasticity.Scale, reached bool) error {
 		return to.Send(&pb.Standing{
 			Reached: reached, Workers: uint32(now.Workers), Servers: uint32(now.Servers),
 			WantedMachines: uint32(now.Want.Machines), WantedVcpus: uint32(now.Want.VCPU), WantedServers: uint32(now.WantServers),
-			Reliable: uint32(now.Reliable), WantedReliable: uint32(now.WantReliable),
+			Reliable: uint32(now.Reliable), WantedReliable: uint32(now.WantReliable), Paused: now.Paused,
 		})
 	})
 	switch {

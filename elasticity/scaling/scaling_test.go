@@ -33,7 +33,11 @@ type driver struct {
 }
 
 func (d *driver) Scale(_ context.Context, want elasticity.ScaleWanted, wait bool, told func(elasticity.Scale, bool) error) error {
-	d.asked = append(d.asked, fmt.Sprintf("%+d %+d %v %v %s", want.Workers, want.Servers, want.Reset, wait, want.By))
+	what := fmt.Sprintf("%+d %+d %v %v %s", want.Workers, want.Servers, want.Reset, wait, want.By)
+	if want.Pause || want.Resume {
+		what = fmt.Sprintf("pause %v resume %v %v %s", want.Pause, want.Resume, wait, want.By)
+	}
+	d.asked = append(d.asked, what)
 	if d.refusal != nil {
 		return d.refusal
 	}
@@ -108,6 +112,23 @@ func TestTheFourCalls(t *testing.T) {
 		"+0 -2 false false a scheduler", "+4 -1 false true "}
 	if !slices.Equal(d.asked, want) {
 		t.Errorf("asked for %q, want %q", d.asked, want)
+	}
+}
+
+func TestPauseAndResumeCalls(t *testing.T) {
+	d := &driver{}
+	_, client, token := serve(t, d)
+	ctx := metadata.AppendToOutgoingContext(t.Context(), tokenKey, "Bearer "+token)
+	for _, call := range []func(context.Context, *pb.Wish, ...grpc.CallOption) (grpc.ServerStreamingClient[pb.Standing], error){client.Pause, client.Resume} {
+		if answers, err := all(call(ctx, &pb.Wish{Wait: true, By: "a scheduler"})); err != nil || len(answers) != 2 || !answers[1].Reached {
+			t.Errorf("%v, %v", answers, err)
+		}
+	}
+	if want := []string{"pause true resume false true a scheduler", "pause false resume true true a scheduler"}; !slices.Equal(d.asked, want) {
+		t.Errorf("asked for %q, want %q", d.asked, want)
+	}
+	if _, err := all(client.Pause(t.Context(), &pb.Wish{})); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("no token: %v", err)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 func New(cfg *Config, s *step.Step, machines Machines) *Training {
 	schema := &cfg.Job.Schema
 	t := &Training{Step: s, cfg: cfg, machines: machines}
+	t.Pause.t = t
 	t.Nodes = &nodes{Step: s, ByID: map[ps.ServerID]*Node{}, callers: map[ps.ServerID]tiers.Hello{}, Commands: map[uint64]sent{}, lastID: cfg.FirstID}
 	t.Layout = &layout{Step: s, cfg: cfg, nodes: t.Nodes, Generation: max(cfg.FirstGeneration, 1), Stage: tiers.Stage1,
 		Splits: make([]splitState, schema.Splits), between: schema.Splits, Moves: map[ps.Partition]ps.ServerID{}}
@@ -24,7 +25,7 @@ func New(cfg *Config, s *step.Step, machines Machines) *Training {
 	t.Layout.Route.Backup = make([]ps.ServerID, schema.Partitions)
 	done := newProgress(schema.Splits, cfg.Job.ResumeAt)
 	t.Load = &load{Step: s, cfg: cfg, nodes: t.Nodes, layout: t.Layout, progress: &done,
-		held: func() bool { return t.Recovery != nil || t.Halt != nil }}
+		held: func() bool { return t.Recovery != nil || t.Halt != nil || t.Pause.AtRest }}
 	t.Clocks = &clocks{Step: s, progress: &done, cfg: cfg, nodes: t.Nodes, layout: t.Layout, load: t.Load}
 	t.Saves = &saves{Step: s, cfg: cfg, nodes: t.Nodes, layout: t.Layout}
 	t.Cuts = &cuts{Step: s, cfg: cfg, machines: machines, nodes: t.Nodes, layout: t.Layout, load: t.Load, clocks: t.Clocks, saves: t.Saves,
@@ -62,6 +63,7 @@ func (t *Training) Advance() {
 	t.advanceRecovery()
 	t.spreadRoute()
 	t.advanceSettle()
+	t.Pause.advance()
 	if t.Halt == nil { // else it is under way
 		t.Cuts.planFlush(t.Recovery != nil)
 	}
@@ -69,7 +71,7 @@ func (t *Training) Advance() {
 	t.advanceBackups()
 	t.advanceMoves()
 	t.advanceSplits()
-	if t.Halt == nil && t.Recovery == nil && !t.wantsHalt() {
+	if t.Halt == nil && t.Recovery == nil && !t.Pause.AtRest && !t.wantsHalt() {
 		t.Cuts.advance()
 	}
 	t.Saves.Advance()

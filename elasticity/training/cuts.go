@@ -58,6 +58,7 @@ type cuts struct {
 	Due       time.Time
 	Cut       *cut
 	unnamed   bool // cuts of the controller before were taken back
+	bare      bool // a backup was named since the newest cut was committed, and does not hold it
 	Pace      pace
 	rescue    Rescue // of the work of servers that are about to go
 }
@@ -152,7 +153,7 @@ func (cu *cuts) bareCut() bool { return cu.Cut != nil && cu.Cut.rest != nil && c
 func (cu *cuts) commitCut() {
 	done := cu.Cut
 	cu.Cut = nil
-	cu.Committed = done.Clock
+	cu.Committed, cu.bare = done.Clock, false
 	if done.Clock > cu.furthest { // one that was committed before, and lost with its holders, gets nobody further
 		cu.furthest = done.Clock
 		cu.machines.Progressed()

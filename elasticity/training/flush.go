@@ -63,6 +63,9 @@ func (cu *cuts) PlanEndOfLife() endOfLife {
 	return p
 }
 
+// flushesAll reports whether the reliable machines are to take over from a cut, as all servers are about to go.
+func (cu *cuts) flushesAll() bool { return cu.rescue == FlushAll && cu.layout.WantsFlush() }
+
 // planFlush plans what is saved when every server is about to go, and writes a new plan down. A cut alone is due at once.
 func (cu *cuts) planFlush(recovering bool) {
 	if cu.Now.Before(cu.layout.Gathering) {

@@ -40,13 +40,15 @@ func (h *Halting) rest(t *Training) {
 		h.cutCommitted(t)
 		return
 	}
-	t.Cuts.nameCut(clock, &rest{why: h.why, reached: func() { h.cutCommitted(t) }})
+	t.Cuts.nameCut(clock, &rest{why: h.why, reached: func() { h.fresh = true; h.cutCommitted(t) }})
 }
 
 func (h *Halting) cutCommitted(t *Training) {
-	if h.Purpose == Flush {
+	if h.Purpose != ending {
 		h.phase = haltPromoting
-		h.promoteBackups(t)
+		if !h.promoteBackups(t) {
+			h.takeOver(t)
+		}
 		return
 	}
 	h.phase = haltExporting
@@ -103,8 +105,10 @@ func (t *Training) advanceHalt() {
 		}
 	case t.Stop != "":
 		h.why = t.Stop
-	default:
+	case t.Cuts.flushesAll():
 		h.Purpose, h.why = Flush, "end-of-life flush, as ActivePSs have eviction notices"
+	default:
+		h.Purpose, h.why = pausing, "paused: "+t.Pause.Why
 	}
 	t.Halt = h
 	// Who works on nothing parks too: splits of a worker that dies now may go to it, and nobody may begin a clock
@@ -127,11 +131,19 @@ func (t *Training) takeParked(m *Node, a tiers.Answer) {
 	delete(h.parking, m.ID)
 }
 
-// promoteBackups makes the backups owners of what warned machines served: their last delivery is committed.
-func (h *Halting) promoteBackups(t *Training) {
+// promotes reports whether a halt hands a partition to its backup.
+func (h *Halting) promotes(t *Training, p ps.Partition) bool {
+	if h.Purpose == pausing {
+		return t.Layout.away(p)
+	}
+	return t.Layout.flushes(p)
+}
+
+// promoteBackups makes the backups owners of what is promoted: their last delivery is committed. It reports whether that is anything.
+func (h *Halting) promoteBackups(t *Training) (any bool) {
 	promoted := map[ps.ServerID][]ps.Partition{}
 	for p, backup := range t.Layout.Route.Backup {
-		if t.Layout.flushes(ps.Partition(p)) {
+		if h.promotes(t, ps.Partition(p)) {
 			promoted[backup] = append(promoted[backup], ps.Partition(p))
 			t.Layout.Route.Owner[p] = backup
 		}
@@ -141,6 +153,7 @@ func (h *Halting) promoteBackups(t *Training) {
 			t.Nodes.send(m.ID, tiers.Promote{Cut: t.Cuts.Committed, Partitions: parts})
 		}
 	}
+	return len(promoted) > 0
 }
 
 // takeOver lets the work go on when all backups serve. Not before: a backup that has not heard of it yet sends workers
@@ -149,6 +162,10 @@ func (h *Halting) takeOver(t *Training) {
 	t.Layout.Route.Version++
 	t.Layout.broadcast()
 	t.Halt = nil
+	if h.Purpose == pausing {
+		t.Pause.rest(h.fresh)
+		return
+	}
 	for _, m := range t.Nodes.reachable() {
 		if !m.Warned { // the others have sent their last and only hand their splits over
 			t.Nodes.send(m.ID, tiers.Unpark{Until: t.cfg.Job.Clocks})

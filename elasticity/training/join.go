@@ -65,6 +65,7 @@ func (t *Training) Join() {
 	if coming > 0 && (!t.Layout.Standing() || t.Now.Before(t.ReadySince.Add(t.cfg.JoinWait))) {
 		return
 	}
+	t.Pause.wake() // newcomers are not parked
 	joining := t.Nodes.ordered(t.mayJoin)
 	t.ReadySince = time.Time{}
 	for _, m := range joining {

@@ -37,6 +37,7 @@ func (t *Training) advanceBackups() {
 	}
 	t.Layout.Route.Version++
 	t.Layout.broadcast()
+	t.Cuts.bare = true
 	t.Cuts.Due = t.Now // as soon as can be: without it only the owners hold the state
 }
 

@@ -23,7 +23,7 @@ func holds(h tiers.Holdings, p ps.Partition, cut ps.Clock) bool {
 
 func (t *Training) startRecovery(why string) {
 	t.Recovery = &recovery{why: why}
-	t.Cuts.Cut, t.Halt, t.Settle = nil, nil, nil
+	t.Cuts.Cut, t.Halt, t.Settle, t.Pause.AtRest = nil, nil, nil, false
 	clear(t.Layout.Moves)
 	t.Recovery.fence(t)
 }
@@ -163,11 +163,12 @@ func (t *Training) startOver(why string) {
 	} else {
 		why += "; back to the checkpoint " + from
 	}
-	t.Cuts.Cut, t.Halt, t.Recovery, t.Settle = nil, nil, nil, nil
+	t.Cuts.Cut, t.Halt, t.Recovery, t.Settle, t.Pause.AtRest = nil, nil, nil, nil, false
 	clear(t.Layout.Moves)
 	if len(t.Nodes.Members()) == 0 {
 		t.Layout.Generation++ // nobody was fenced
 	}
+	t.Cuts.bare = false
 	t.Cuts.Committed, t.Layout.Stage = at, max(t.Layout.Stage, tiers.Stage1)
 	clear(t.Layout.Route.Owner)
 	clear(t.Layout.Route.Backup)

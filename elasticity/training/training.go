@@ -25,6 +25,7 @@ type Training struct {
 
 	// What is under way; nil = it is not.
 	Halt     *Halting
+	Pause    Pausing
 	Settle   *settling
 	Recovery *recovery
 	adopting *adoption // a run is being taken over
@@ -56,13 +57,14 @@ type snapshot struct {
 	adopting *adoption
 	standing bool // then transient machines may join that wait for it
 	done     bool // a roll-back undoes it
+	resting  bool
 	relayout bool
 	handing  bool
 }
 
 // Snapshot is compared before and after.
 func (t *Training) Snapshot() snapshot {
-	return snapshot{t.Recovery, t.Settle, t.Halt, t.Cuts.Cut, t.adopting, t.Layout.Standing(), t.Clocks.Over(), t.Layout.Due, t.Layout.HandingOver()}
+	return snapshot{t.Recovery, t.Settle, t.Halt, t.Cuts.Cut, t.adopting, t.Layout.Standing(), t.Clocks.Over(), t.Pause.AtRest, t.Layout.Due, t.Layout.HandingOver()}
 }
 
 // changes reports whether taking something in has changed the snapshot, or led to actions.
@@ -73,7 +75,7 @@ func (t *Training) changes(take func()) bool {
 }
 
 func (t *Training) wantsHalt() bool {
-	return t.Layout.Standing() && (t.Stop != "" || t.Clocks.Over() || t.Cuts.rescue == FlushAll && t.Layout.WantsFlush())
+	return t.Layout.Standing() && (t.Stop != "" || t.Clocks.Over() || t.Cuts.flushesAll() || t.Pause.wanted())
 }
 
 // DeadHolder is the first lost machine whose splits nobody has taken over; nil when there is none.
@@ -110,8 +112,8 @@ type adoption struct {
 //     workers are settled first, since what they committed counts.
 //  2. haltCutting: the highest answer is the clock of the cut. Unpark lets those behind come up to it.
 //  3. The cut is committed. Flush: haltPromoting makes the backups owners of what warned machines served. ending: haltExporting
-//     saves the model, and retries while the machines may hold its only copy.
-//  4. Flush: when all backups have answered, the route is announced and work continues in stage 1.
+//     saves the model, and retries while the machines may hold its only copy. pausing: as Flush, for what any transient machine served.
+//  4. Flush: when all backups have answered, the route is announced and work continues in stage 1. pausing: it does not.
 //
 // A halt starts only with no move, hand-over, cut, settling or recovery under way. Losing an owner ends it by a recovery.
 //
@@ -123,6 +125,7 @@ type Halting struct {
 	phase   haltPhase
 	parking map[ps.ServerID]bool // members that have not answered
 	begun   ps.Clock
+	fresh   bool      // it has committed a cut of its own
 	failing time.Time // since when the export fails; zero = it has not failed
 	failure string    // the newest in the journal
 	Retry   time.Time // when to try the export again; zero = one is under way
@@ -131,8 +134,9 @@ type Halting struct {
 type purpose int
 
 const (
-	Flush  purpose = iota // end-of-life: the reliable machines take over from the cut
-	ending                // the run ends here, finished or not
+	Flush   purpose = iota // end-of-life: the reliable machines take over from the cut
+	ending                 // the run ends here, finished or not
+	pausing                // the reliable machines take over from the cut, and nobody works
 )
 
 type haltPhase int

@@ -188,6 +188,8 @@ type ScaleDetails struct {
 	Servers int   `json:"servers,omitempty"` // 0 = as many as the stage has
 	// Reliable machines; 0 = as many as the job says.
 	Reliable int `json:"reliable,omitempty"`
+	// Paused is who wanted it so; empty = the run goes on.
+	Paused string `json:"paused,omitempty"`
 }
 
 // StageDetails is the Details of a `stage` line where load has had a say: the lowest stage that it allows, how often that

@@ -53,6 +53,8 @@ type Scale struct {
 	Servers  int32  `json:"servers,omitempty"`
 	Reliable int32  `json:"reliable,omitempty"`
 	Restore  bool   `json:"restore,omitempty"`
+	Pause    bool   `json:"pause,omitempty"`
+	Resume   bool   `json:"resume,omitempty"`
 	Wait     bool   `json:"wait,omitempty"`
 	By       string `json:"by,omitempty"`
 }
@@ -67,6 +69,7 @@ type Standing struct {
 	WantedVCPUs    uint32 `json:"wanted_vcpus,omitempty"`
 	WantedServers  uint32 `json:"wanted_servers,omitempty"`
 	WantedReliable uint32 `json:"wanted_reliable,omitempty"`
+	Paused         bool   `json:"paused,omitempty"`
 	Error          string `json:"error,omitempty"`
 }
 

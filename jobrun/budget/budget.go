@@ -1,5 +1,5 @@
 // Package budget watches what a run spends: in all, and per hour at the prices of the moment. It is fed the journal's
-// entries and says when something is to be done: warn, pause, go on, stop, each with its figures.
+// entries and says when something is to be done: warn, shrink, go on, stop, each with its figures.
 //
 // It is a plain value: its time is that of the entries, and the same entries give the same decisions. It refuses to know how
 // a run is paused or stopped.
@@ -23,10 +23,11 @@ type Do string
 
 // What can be done about a limit. A total that is used up cannot wait for better times: it is warned of, or stops the run.
 const (
-	Warn  Do = "warn"
-	Pause Do = "pause"
-	GoOn  Do = "go-on"
-	Stop  Do = "stop"
+	Warn   Do = "warn"
+	Shrink Do = "shrink" // a run: its transient machines are given up
+	Pause  Do = "pause"  // a cluster: what waits is not started
+	GoOn   Do = "go-on"
+	Stop   Do = "stop"
 )
 
 // Limits are what a run may spend. A zero limit is none.
@@ -34,7 +35,7 @@ type Limits struct {
 	Total     market.USD
 	PerHour   market.USD
 	OverTotal Do // Warn or Stop
-	OverHour  Do // Warn, Pause or Stop
+	OverHour  Do // Warn, Shrink or Stop
 	// WarnAt is the share of a limit at which there is a warning, such as 0.8; 0: none.
 	WarnAt float64
 	// StopTakes is the market time that an orderly end takes: hours are paid when they begin, so it is looked ahead by it.
@@ -204,9 +205,9 @@ func (g *Guard) lookAtHour(now time.Time, out []Decision) []Decision {
 	over := fmt.Sprintf("the machines cost %s an hour, above limits.per_hour, %s", rate.Cents(), limit.Cents())
 	quiet := !g.warnedHour.IsZero() && now.Sub(g.warnedHour) < rest
 	switch {
-	case rate > limit && g.limits.OverHour == Pause:
+	case rate > limit && g.limits.OverHour == Shrink:
 		g.pause(now)
-		out = append(out, Decision{Pause, over, rate})
+		out = append(out, Decision{Shrink, over, rate})
 	case rate > limit && g.limits.OverHour == Stop:
 		g.over = fmt.Sprintf("the budget of %s an hour is exceeded: the machines cost %s", limit.Cents(), rate.Cents())
 		out = append(out, Decision{Stop, g.over, rate})

@@ -126,7 +126,7 @@ func TestTotal(t *testing.T) {
 // The rate follows the prices: a pause gives the machines up, and they come back when they would fit with a margin, though
 // not before ten minutes.
 func TestPauseAndGoOn(t *testing.T) {
-	d := newDay(t, Limits{PerHour: usd("1.00"), OverHour: Pause})
+	d := newDay(t, Limits{PerHour: usd("1.00"), OverHour: Shrink})
 	d.buy(10)
 	d.until(20)
 	d.price("0.09") // 0.239 + 0.9 = 1.139
@@ -135,7 +135,7 @@ func TestPauseAndGoOn(t *testing.T) {
 	d.until(25)
 	d.price("0.03") // would fit at once
 	d.until(60)
-	d.want("21 pause", "31 go-on")
+	d.want("21 shrink", "31 go-on")
 	d.buy(10)
 	d.until(70)
 	d.price("0.09")
@@ -146,7 +146,7 @@ func TestPauseAndGoOn(t *testing.T) {
 	d.until(100)
 	d.price("0.07") // 0.939
 	d.until(110)
-	d.want("21 pause", "31 go-on", "71 pause", "101 go-on")
+	d.want("21 shrink", "31 go-on", "71 shrink", "101 go-on")
 	if want := "the machines cost $1.14 an hour, above limits.per_hour, $1.00"; d.said[0].Why != want || d.said[0].USD != usd("1.139") {
 		t.Errorf("%+v", d.said[0])
 	}
@@ -194,7 +194,7 @@ func TestUsedUpStaysSo(t *testing.T) {
 
 // A switch holds two fleets for a while. When the pause falls into it, one of them must fit, not both.
 func TestPauseWithinASwitch(t *testing.T) {
-	d := newDay(t, Limits{PerHour: usd("1.00"), OverHour: Pause})
+	d := newDay(t, Limits{PerHour: usd("1.00"), OverHour: Shrink})
 	start, err := journal.Pack(journal.StartDetails{Name: "x", Clock: "2014-05-01T12:00:00Z@2026-11-21T09:00:00Z*600", Rules: "ec2-2017",
 		Machines: []journal.MachineType{{Name: "c3.xlarge", VCPU: 4, OnDemand: "0.239", FLOPS: 1}}, Reliable: journal.Fleet{Pool: onDemand, Count: 1},
 		Want: journal.Want{Machines: 10}})
@@ -208,12 +208,12 @@ func TestPauseWithinASwitch(t *testing.T) {
 	d.until(11)
 	d.giveUp()
 	d.until(40)
-	d.want("11 pause", "21 go-on")
+	d.want("11 shrink", "21 go-on")
 }
 
 // A controller that is started again reads the journal, and is in the pause that the one before began.
 func TestPauseOutlivesItsController(t *testing.T) {
-	d := newDay(t, Limits{PerHour: usd("1.00"), OverHour: Pause})
+	d := newDay(t, Limits{PerHour: usd("1.00"), OverHour: Shrink})
 	d.buy(10)
 	d.until(5)
 	d.feed(journal.Entry{Kind: journal.Budget, To: journal.Paused, Why: "of a controller before"})
@@ -227,7 +227,7 @@ func TestStories(t *testing.T) {
 	for seed := range uint64(20) {
 		var runs [2][]Decision
 		for i := range runs {
-			g := New(Limits{Total: usd("20"), PerHour: usd("3"), WarnAt: 0.5, OverTotal: Stop, OverHour: Pause})
+			g := New(Limits{Total: usd("20"), PerHour: usd("3"), WarnAt: 0.5, OverTotal: Stop, OverHour: Shrink})
 			for _, e := range journaltest.New(seed).Entries {
 				over := g.Over() != ""
 				more := g.Feed(e)

@@ -38,7 +38,7 @@ func (p promise) limits(spent, perHour market.USD, paused bool) string {
 			100*float64(spent)/float64(budget), cmp.Or(p.Limits.OverBudget, config.LimitStop)))
 	}
 	if most, err := market.ParseUSD(p.Limits.PerHour); err == nil && most > 0 {
-		text := fmt.Sprintf("%s an hour of %s (above it: %s)", perHour.Cents(), most.Cents(), cmp.Or(p.Limits.OverHour, config.LimitPause))
+		text := fmt.Sprintf("%s an hour of %s (above it: %s)", perHour.Cents(), most.Cents(), cmp.Or(p.Limits.OverHour, config.LimitShrink))
 		if paused {
 			text += ", paused now"
 		}

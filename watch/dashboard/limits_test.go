@@ -26,7 +26,7 @@ func TestLimitsInWords(t *testing.T) {
 		{"no job", ``, false, ""},
 		{"no limits", `{"budget":"0","limits":{"per_hour":"0","over_hour":"pause"}}`, false, ""},
 		{"a budget", `{"budget":"$60"}`, false, "$15.00 spent of a budget of $60.00 (25 %; above it: stop)"},
-		{"a rate", `{"limits":{"per_hour":"3.5"}}`, true, "$1.25 an hour of $3.50 (above it: pause), paused now"},
+		{"a rate", `{"limits":{"per_hour":"3.5"}}`, true, "$1.25 an hour of $3.50 (above it: shrink), paused now"},
 		{"as a journal has it", string(resolved), false,
 			"$15.00 spent of a budget of $60.00 (25 %; above it: warn); $1.25 an hour of $3.50 (above it: stop)"},
 	} {
@@ -48,7 +48,7 @@ func TestLimitsAndPauseOnPages(t *testing.T) {
 	list := get(t, server, "/", http.StatusOK)
 	for name, paused := range map[string]bool{"demo-1": false, "demo-2": true} {
 		page := get(t, server, "/runs/"+name, http.StatusOK)
-		for _, want := range []string{"<dt>Limits</dt>", "spent of a budget of $60.00 (", "an hour of $3.50 (above it: pause)"} {
+		for _, want := range []string{"<dt>Limits</dt>", "spent of a budget of $60.00 (", "an hour of $3.50 (above it: shrink)"} {
 			if !strings.Contains(page, want) {
 				t.Errorf("%q is not on the page of %s", want, name)
 			}

@@ -45,6 +45,7 @@ type Status struct {
 	Tests       []float64
 	Outcome     string       // empty until the last line
 	Why         string       // and its reason; before it, why the run is paused
+	rests       bool         // a person or a scheduler has paused it
 	Recent      []words.Line // the last events, oldest first
 
 	reached  tuner.Progress
@@ -110,6 +111,8 @@ func (s *Status) Feed(e journal.Entry) []words.Line {
 		s.Outcome, s.Why = e.Outcome, e.Why
 	case journal.Budget:
 		s.budget(e)
+	case journal.Scale:
+		s.scale(e)
 	default:
 		s.machineChange(e)
 	}
@@ -140,6 +143,19 @@ func (s *Status) budget(e journal.Entry) {
 	case journal.GoesOn:
 		s.Why = ""
 	}
+}
+
+// scale: a person or a scheduler may have paused the run, or let it go on.
+func (s *Status) scale(e journal.Entry) {
+	d, err := e.ScaleDetails()
+	switch {
+	case err != nil || s.Outcome != "":
+	case d.Paused != "":
+		s.Why = "paused: " + d.Paused
+	case s.rests:
+		s.Why = ""
+	}
+	s.rests = d.Paused != ""
 }
 
 func (s *Status) clockDone(e journal.Entry) {

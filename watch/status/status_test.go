@@ -88,3 +88,29 @@ func TestClocksLeft(t *testing.T) {
 		t.Error("a run that is over has clocks left")
 	}
 }
+
+// Until it is resumed, a paused run says so; other numbers do not end a pause by a limit.
+func TestPaused(t *testing.T) {
+	s := New()
+	scale := func(d journal.ScaleDetails) {
+		t.Helper()
+		details, err := journal.Pack(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Feed(journal.Entry{Kind: journal.Scale, Details: details})
+	}
+	scale(journal.ScaleDetails{Paused: "tierml pause"})
+	if s.Why != "paused: tierml pause" {
+		t.Errorf("%q", s.Why)
+	}
+	scale(journal.ScaleDetails{Servers: 2})
+	if s.Why != "" {
+		t.Errorf("resumed: %q", s.Why)
+	}
+	s.Feed(journal.Entry{Kind: journal.Budget, To: journal.Paused, Why: "too dear"})
+	scale(journal.ScaleDetails{Servers: 3})
+	if s.Why != "paused: too dear" {
+		t.Errorf("a request in a pause by a limit: %q", s.Why)
+	}
+}

@@ -113,6 +113,58 @@ func (*Heard) Descriptor() ([]byte, []int) {
 	return file_elasticity_scaling_scalingpb_scaling_proto_rawDescGZIP(), []int{1}
 }
 
+type Wish struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Wait          bool                   `protobuf:"varint,1,opt,name=wait,proto3" json:"wait,omitempty"`
+	By            string                 `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"` // who asks, for the journal
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Wish) Reset() {
+	*x = Wish{}
+	mi := &file_elasticity_scaling_scalingpb_scaling_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Wish) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Wish) ProtoMessage() {}
+
+func (x *Wish) ProtoReflect() protoreflect.Message {
+	mi := &file_elasticity_scaling_scalingpb_scaling_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Wish.ProtoReflect.Descriptor instead.
+func (*Wish) Descriptor() ([]byte, []int) {
+	return file_elasticity_scaling_scalingpb_scaling_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Wish) GetWait() bool {
+	if x != nil {
+		return x.Wait
+	}
+	return false
+}
+
+func (x *Wish) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
 type Machines struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Count         uint32                 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
@@ -124,7 +176,7 @@ type Machines struct {
 
 func (x *Machines) Reset() {
 	*x = Machines{}
-	mi := &file_elasticity_scaling_scalingpb_scaling_proto_msgTypes[2]
+	mi := &file_elasticity_scaling_scalingpb_scaling_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -136,7 +188,7 @@ func (x *Machines) String() string {
 func (*Machines) ProtoMessage() {}
 
 func (x *Machines) ProtoReflect() protoreflect.Message {
-	mi := &file_elasticity_scaling_scalingpb_scaling_proto_msgTypes[2]
+	mi := &file_elasticity_scaling_scalingpb_scaling_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -149,7 +201,7 @@ func (x *Machines) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Machines.ProtoReflect.Descriptor instead.
 func (*Machines) Descriptor() ([]byte, []int) {
-	return file_elasticity_scaling_scalingpb_scaling_proto_rawDescGZIP(), []int{2}
+	return file_elasticity_scaling_scalingpb_scaling_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Machines) GetCount() uint32 {
@@ -181,13 +233,15 @@ type Change struct {
 	Wait          bool                   `protobuf:"varint,4,opt,name=wait,proto3" json:"wait,omitempty"`
 	By            string                 `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`
 	Reliable      int32                  `protobuf:"varint,6,opt,name=reliable,proto3" json:"reliable,omitempty"`
+	Pause         bool                   `protobuf:"varint,7,opt,name=pause,proto3" json:"pause,omitempty"` // without other numbers
+	Resume        bool                   `protobuf:"varint,8,opt,name=resume,proto3" json:"resume,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_elasticity_scaling_scalingpb_scaling_proto_msgTypes[3]
+	mi := &file_elasticity_scaling_scalingpb_scaling_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -199,7 +253,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_elasticity_scaling_scalingpb_scaling_proto_msgTypes[3]
+	mi := &file_elasticity_scaling_scalingpb_scaling_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -212,7 +266,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_elasticity_scaling_scalingpb_scaling_proto_rawDescGZIP(), []int{3}
+	return file_elasticity_scaling_scalingpb_scaling_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Change) GetWorkers() int32 {
@@ -257,6 +311,20 @@ func (x *Change) GetReliable() int32 {
 	return 0
 }
 
+func (x *Change) GetPause() bool {
+	if x != nil {
+		return x.Pause
+	}
+	return false
+}
+
+func (x *Change) GetResume() bool {
+	if x != nil {
+		return x.Resume
+	}
+	return false
+}
+
 type Standing struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Reached        bool                   `protobuf:"varint,1,opt,name=reached,proto3" json:"reached,omitempty"`
@@ -267,13 +335,14 @@ type Standing struct {
 	WantedServers  uint32                 `protobuf:"varint,6,opt,name=wanted_servers,json=wantedServers,proto3" json:"wanted_servers,omitempty"` // 0 = as many as the stage has
 	Reliable       uint32                 `protobuf:"varint,7,opt,name=reliable,proto3" json:"reliable,omitempty"`                                // reliable machines that take part
 	WantedReliable uint32                 `protobuf:"varint,8,opt,name=wanted_reliable,json=wantedReliable,proto3" json:"wanted_reliable,omitempty"`
+	Paused         bool                   `protobuf:"varint,9,opt,name=paused,proto3" json:"paused,omitempty"` // or about to be: reached tells
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_elasticity_scaling_scalingpb_scaling_proto_msgTypes[4]
+	mi := &file_elasticity_scaling_scalingpb_scaling_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -285,7 +354,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_elasticity_scaling_scalingpb_scaling_proto_msgTypes[4]
+	mi := &file_elasticity_scaling_scalingpb_scaling_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -298,7 +367,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_elasticity_scaling_scalingpb_scaling_proto_rawDescGZIP(), []int{4}
+	return file_elasticity_scaling_scalingpb_scaling_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Standing) GetReached() bool {
@@ -357,6 +426,13 @@ func (x *Standing) GetWantedReliable() uint32 {
 	return 0
 }
 
+func (x *Standing) GetPaused() bool {
+	if x != nil {
+		return x.Paused
+	}
+	return false
+}
+
 var File_elasticity_scaling_scalingpb_scaling_proto protoreflect.FileDescriptor
 
 const file_elasticity_scaling_scalingpb_scaling_proto_rawDesc = "" +
@@ -365,18 +441,23 @@ const file_elasticity_scaling_scalingpb_scaling_proto_rawDesc = "" +
 	"\x03End\x12\x10\n" +
 	"\x03now\x18\x01 \x01(\bR\x03now\x12\x0e\n" +
 	"\x02by\x18\x02 \x01(\tR\x02by\"\a\n" +
-	"\x05Heard\"D\n" +
+	"\x05Heard\"*\n" +
+	"\x04Wish\x12\x12\n" +
+	"\x04wait\x18\x01 \x01(\bR\x04wait\x12\x0e\n" +
+	"\x02by\x18\x02 \x01(\tR\x02by\"D\n" +
 	"\bMachines\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\rR\x05count\x12\x12\n" +
 	"\x04wait\x18\x02 \x01(\bR\x04wait\x12\x0e\n" +
-	"\x02by\x18\x03 \x01(\tR\x02by\"\x96\x01\n" +
+	"\x02by\x18\x03 \x01(\tR\x02by\"\xc4\x01\n" +
 	"\x06Change\x12\x18\n" +
 	"\aworkers\x18\x01 \x01(\x05R\aworkers\x12\x18\n" +
 	"\aservers\x18\x02 \x01(\x05R\aservers\x12\x18\n" +
 	"\arestore\x18\x03 \x01(\bR\arestore\x12\x12\n" +
 	"\x04wait\x18\x04 \x01(\bR\x04wait\x12\x0e\n" +
 	"\x02by\x18\x05 \x01(\tR\x02by\x12\x1a\n" +
-	"\breliable\x18\x06 \x01(\x05R\breliable\"\x90\x02\n" +
+	"\breliable\x18\x06 \x01(\x05R\breliable\x12\x14\n" +
+	"\x05pause\x18\a \x01(\bR\x05pause\x12\x16\n" +
+	"\x06resume\x18\b \x01(\bR\x06resume\"\xa8\x02\n" +
 	"\bStanding\x12\x18\n" +
 	"\areached\x18\x01 \x01(\bR\areached\x12\x18\n" +
 	"\aworkers\x18\x02 \x01(\rR\aworkers\x12\x18\n" +
@@ -385,7 +466,8 @@ const file_elasticity_scaling_scalingpb_scaling_proto_rawDesc = "" +
 	"\fwanted_vcpus\x18\x05 \x01(\rR\vwantedVcpus\x12%\n" +
 	"\x0ewanted_servers\x18\x06 \x01(\rR\rwantedServers\x12\x1a\n" +
 	"\breliable\x18\a \x01(\rR\breliable\x12'\n" +
-	"\x0fwanted_reliable\x18\b \x01(\rR\x0ewantedReliable2\xcd\x04\n" +
+	"\x0fwanted_reliable\x18\b \x01(\rR\x0ewantedReliable\x12\x16\n" +
+	"\x06paused\x18\t \x01(\bR\x06paused2\xd0\x05\n" +
 	"\aElastic\x12H\n" +
 	"\n" +
 	"AddWorkers\x12\x1b.tierml.scaling.v1.Machines\x1a\x1b.tierml.scaling.v1.Standing0\x01\x12K\n" +
@@ -395,7 +477,9 @@ const file_elasticity_scaling_scalingpb_scaling_proto_rawDesc = "" +
 	"\rRemoveServers\x12\x1b.tierml.scaling.v1.Machines\x1a\x1b.tierml.scaling.v1.Standing0\x01\x12I\n" +
 	"\vAddReliable\x12\x1b.tierml.scaling.v1.Machines\x1a\x1b.tierml.scaling.v1.Standing0\x01\x12L\n" +
 	"\x0eRemoveReliable\x12\x1b.tierml.scaling.v1.Machines\x1a\x1b.tierml.scaling.v1.Standing0\x01\x12A\n" +
-	"\x05Scale\x12\x19.tierml.scaling.v1.Change\x1a\x1b.tierml.scaling.v1.Standing0\x01\x128\n" +
+	"\x05Scale\x12\x19.tierml.scaling.v1.Change\x1a\x1b.tierml.scaling.v1.Standing0\x01\x12?\n" +
+	"\x05Pause\x12\x17.tierml.scaling.v1.Wish\x1a\x1b.tierml.scaling.v1.Standing0\x01\x12@\n" +
+	"\x06Resume\x12\x17.tierml.scaling.v1.Wish\x1a\x1b.tierml.scaling.v1.Standing0\x01\x128\n" +
 	"\x04Stop\x12\x16.tierml.scaling.v1.End\x1a\x18.tierml.scaling.v1.HeardB7Z5github.com/tierml/tierml/elasticity/scaling/scalingpbb\x06proto3"
 
 var (
@@ -410,36 +494,41 @@ func file_elasticity_scaling_scalingpb_scaling_proto_rawDescGZIP() []byte {
 	return file_elasticity_scaling_scalingpb_scaling_proto_rawDescData
 }
 
-var file_elasticity_scaling_scalingpb_scaling_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_elasticity_scaling_scalingpb_scaling_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_elasticity_scaling_scalingpb_scaling_proto_goTypes = []any{
 	(*End)(nil),      // 0: tierml.scaling.v1.End
 	(*Heard)(nil),    // 1: tierml.scaling.v1.Heard
-	(*Machines)(nil), // 2: tierml.scaling.v1.Machines
-	(*Change)(nil),   // 3: tierml.scaling.v1.Change
-	(*Standing)(nil), // 4: tierml.scaling.v1.Standing
+	(*Wish)(nil),     // 2: tierml.scaling.v1.Wish
+	(*Machines)(nil), // 3: tierml.scaling.v1.Machines
+	(*Change)(nil),   // 4: tierml.scaling.v1.Change
+	(*Standing)(nil), // 5: tierml.scaling.v1.Standing
 }
 var file_elasticity_scaling_scalingpb_scaling_proto_depIdxs = []int32{
-	2, // 0: tierml.scaling.v1.Elastic.AddWorkers:input_type -> tierml.scaling.v1.Machines
-	2, // 1: tierml.scaling.v1.Elastic.RemoveWorkers:input_type -> tierml.scaling.v1.Machines
-	2, // 2: tierml.scaling.v1.Elastic.AddServers:input_type -> tierml.scaling.v1.Machines
-	2, // 3: tierml.scaling.v1.Elastic.RemoveServers:input_type -> tierml.scaling.v1.Machines
-	2, // 4: tierml.scaling.v1.Elastic.AddReliable:input_type -> tierml.scaling.v1.Machines
-	2, // 5: tierml.scaling.v1.Elastic.RemoveReliable:input_type -> tierml.scaling.v1.Machines
-	3, // 6: tierml.scaling.v1.Elastic.Scale:input_type -> tierml.scaling.v1.Change
-	0, // 7: tierml.scaling.v1.Elastic.Stop:input_type -> tierml.scaling.v1.End
-	4, // 8: tierml.scaling.v1.Elastic.AddWorkers:output_type -> tierml.scaling.v1.Standing
-	4, // 9: tierml.scaling.v1.Elastic.RemoveWorkers:output_type -> tierml.scaling.v1.Standing
-	4, // 10: tierml.scaling.v1.Elastic.AddServers:output_type -> tierml.scaling.v1.Standing
-	4, // 11: tierml.scaling.v1.Elastic.RemoveServers:output_type -> tierml.scaling.v1.Standing
-	4, // 12: tierml.scaling.v1.Elastic.AddReliable:output_type -> tierml.scaling.v1.Standing
-	4, // 13: tierml.scaling.v1.Elastic.RemoveReliable:output_type -> tierml.scaling.v1.Standing
-	4, // 14: tierml.scaling.v1.Elastic.Scale:output_type -> tierml.scaling.v1.Standing
-	1, // 15: tierml.scaling.v1.Elastic.Stop:output_type -> tierml.scaling.v1.Heard
-	8, // [8:16] is the sub-list for method output_type
-	0, // [0:8] is the sub-list for method input_type
-	0, // [0:0] is the sub-list for extension type_name
-	0, // [0:0] is the sub-list for extension extendee
-	0, // [0:0] is the sub-list for field type_name
+	3,  // 0: tierml.scaling.v1.Elastic.AddWorkers:input_type -> tierml.scaling.v1.Machines
+	3,  // 1: tierml.scaling.v1.Elastic.RemoveWorkers:input_type -> tierml.scaling.v1.Machines
+	3,  // 2: tierml.scaling.v1.Elastic.AddServers:input_type -> tierml.scaling.v1.Machines
+	3,  // 3: tierml.scaling.v1.Elastic.RemoveServers:input_type -> tierml.scaling.v1.Machines
+	3,  // 4: tierml.scaling.v1.Elastic.AddReliable:input_type -> tierml.scaling.v1.Machines
+	3,  // 5: tierml.scaling.v1.Elastic.RemoveReliable:input_type -> tierml.scaling.v1.Machines
+	4,  // 6: tierml.scaling.v1.Elastic.Scale:input_type -> tierml.scaling.v1.Change
+	2,  // 7: tierml.scaling.v1.Elastic.Pause:input_type -> tierml.scaling.v1.Wish
+	2,  // 8: tierml.scaling.v1.Elastic.Resume:input_type -> tierml.scaling.v1.Wish
+	0,  // 9: tierml.scaling.v1.Elastic.Stop:input_type -> tierml.scaling.v1.End
+	5,  // 10: tierml.scaling.v1.Elastic.AddWorkers:output_type -> tierml.scaling.v1.Standing
+	5,  // 11: tierml.scaling.v1.Elastic.RemoveWorkers:output_type -> tierml.scaling.v1.Standing
+	5,  // 12: tierml.scaling.v1.Elastic.AddServers:output_type -> tierml.scaling.v1.Standing
+	5,  // 13: tierml.scaling.v1.Elastic.RemoveServers:output_type -> tierml.scaling.v1.Standing
+	5,  // 14: tierml.scaling.v1.Elastic.AddReliable:output_type -> tierml.scaling.v1.Standing
+	5,  // 15: tierml.scaling.v1.Elastic.RemoveReliable:output_type -> tierml.scaling.v1.Standing
+	5,  // 16: tierml.scaling.v1.Elastic.Scale:output_type -> tierml.scaling.v1.Standing
+	5,  // 17: tierml.scaling.v1.Elastic.Pause:output_type -> tierml.scaling.v1.Standing
+	5,  // 18: tierml.scaling.v1.Elastic.Resume:output_type -> tierml.scaling.v1.Standing
+	1,  // 19: tierml.scaling.v1.Elastic.Stop:output_type -> tierml.scaling.v1.Heard
+	10, // [10:20] is the sub-list for method output_type
+	0,  // [0:10] is the sub-list for method input_type
+	0,  // [0:0] is the sub-list for extension type_name
+	0,  // [0:0] is the sub-list for extension extendee
+	0,  // [0:0] is the sub-list for field type_name
 }
 
 func init() { file_elasticity_scaling_scalingpb_scaling_proto_init() }
@@ -453,7 +542,7 @@ func file_elasticity_scaling_scalingpb_scaling_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_elasticity_scaling_scalingpb_scaling_proto_rawDesc), len(file_elasticity_scaling_scalingpb_scaling_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -30,6 +30,8 @@ const (
 	Elastic_AddReliable_FullMethodName    = "/tierml.scaling.v1.Elastic/AddReliable"
 	Elastic_RemoveReliable_FullMethodName = "/tierml.scaling.v1.Elastic/RemoveReliable"
 	Elastic_Scale_FullMethodName          = "/tierml.scaling.v1.Elastic/Scale"
+	Elastic_Pause_FullMethodName          = "/tierml.scaling.v1.Elastic/Pause"
+	Elastic_Resume_FullMethodName         = "/tierml.scaling.v1.Elastic/Resume"
 	Elastic_Stop_FullMethodName           = "/tierml.scaling.v1.Elastic/Stop"
 )
 
@@ -49,6 +51,9 @@ type ElasticClient interface {
 	RemoveReliable(ctx context.Context, in *Machines, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Standing], error)
 	// Scale changes all as one request: either all of it is done or none.
 	Scale(ctx context.Context, in *Change, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Standing], error)
+	// Pause gives up all transient machines; the reliable ones keep the solution, and nobody works until Resume.
+	Pause(ctx context.Context, in *Wish, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Standing], error)
+	Resume(ctx context.Context, in *Wish, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Standing], error)
 	// Stop ends the run. It answers when the wish is heard; the run is over when its controller is gone.
 	Stop(ctx context.Context, in *End, opts ...grpc.CallOption) (*Heard, error)
 }
@@ -194,6 +199,44 @@ func (c *elasticClient) Scale(ctx context.Context, in *Change, opts ...grpc.Call
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Elastic_ScaleClient = grpc.ServerStreamingClient[Standing]
 
+func (c *elasticClient) Pause(ctx context.Context, in *Wish, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Standing], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Elastic_ServiceDesc.Streams[7], Elastic_Pause_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[Wish, Standing]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Elastic_PauseClient = grpc.ServerStreamingClient[Standing]
+
+func (c *elasticClient) Resume(ctx context.Context, in *Wish, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Standing], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Elastic_ServiceDesc.Streams[8], Elastic_Resume_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[Wish, Standing]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Elastic_ResumeClient = grpc.ServerStreamingClient[Standing]
+
 func (c *elasticClient) Stop(ctx context.Context, in *End, opts ...grpc.CallOption) (*Heard, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Heard)
@@ -220,6 +263,9 @@ type ElasticServer interface {
 	RemoveReliable(*Machines, grpc.ServerStreamingServer[Standing]) error
 	// Scale changes all as one request: either all of it is done or none.
 	Scale(*Change, grpc.ServerStreamingServer[Standing]) error
+	// Pause gives up all transient machines; the reliable ones keep the solution, and nobody works until Resume.
+	Pause(*Wish, grpc.ServerStreamingServer[Standing]) error
+	Resume(*Wish, grpc.ServerStreamingServer[Standing]) error
 	// Stop ends the run. It answers when the wish is heard; the run is over when its controller is gone.
 	Stop(context.Context, *End) (*Heard, error)
 	mustEmbedUnimplementedElasticServer()
@@ -252,6 +298,12 @@ func (UnimplementedElasticServer) RemoveReliable(*Machines, grpc.ServerStreaming
 }
 func (UnimplementedElasticServer) Scale(*Change, grpc.ServerStreamingServer[Standing]) error {
 	return status.Error(codes.Unimplemented, "method Scale not implemented")
+}
+func (UnimplementedElasticServer) Pause(*Wish, grpc.ServerStreamingServer[Standing]) error {
+	return status.Error(codes.Unimplemented, "method Pause not implemented")
+}
+func (UnimplementedElasticServer) Resume(*Wish, grpc.ServerStreamingServer[Standing]) error {
+	return status.Error(codes.Unimplemented, "method Resume not implemented")
 }
 func (UnimplementedElasticServer) Stop(context.Context, *End) (*Heard, error) {
 	return nil, status.Error(codes.Unimplemented, "method Stop not implemented")
@@ -354,6 +406,28 @@ func _Elastic_Scale_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Elastic_ScaleServer = grpc.ServerStreamingServer[Standing]
 
+func _Elastic_Pause_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(Wish)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ElasticServer).Pause(m, &grpc.GenericServerStream[Wish, Standing]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Elastic_PauseServer = grpc.ServerStreamingServer[Standing]
+
+func _Elastic_Resume_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(Wish)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ElasticServer).Resume(m, &grpc.GenericServerStream[Wish, Standing]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Elastic_ResumeServer = grpc.ServerStreamingServer[Standing]
+
 func _Elastic_Stop_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(End)
 	if err := dec(in); err != nil {
@@ -418,6 +492,16 @@ var Elastic_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "Scale",
 			Handler:       _Elastic_Scale_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Pause",
+			Handler:       _Elastic_Pause_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Resume",
+			Handler:       _Elastic_Resume_Handler,
 			ServerStreams: true,
 		},
 	},

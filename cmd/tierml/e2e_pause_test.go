@@ -1,0 +1,96 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/rundir"
+)
+
+// A run of real processes is paused: its transient machines are gone, and no clock is done. Its controller is killed, and the next one
+// lets it rest; resumed, it comes to the model of a single process, byte for byte, and nothing was done twice.
+func TestPausedRun(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	job := s.job(choices{Clocks: 80, Flops: 20_000, Orphan: "2m"})
+	cloud, endpoint := s.cloud("60", "20000")
+	run := s.start("run", "-y", "--endpoint", endpoint, job)
+	s.until(run, "small-1", "clock 12 on all machines", func(entries []journal.Entry) bool { return clockIs(12)(entries) && has(journal.Join, 5)(entries) })
+	s.rests(endpoint)
+	if printed := s.start("scale", "small", "--workers", "+1").wait(exitFailed); !strings.Contains(printed, "the run is paused: resume it first") {
+		t.Errorf("more workers in a pause: %s", printed)
+	}
+	run.signal(syscall.SIGKILL)
+	run.wait(-1)
+	again := s.start("run", "-y", "--resume", filepath.Join("runs", "small-1"))
+	s.until(again, "small-1", "another controller", has(journal.TakeOver, 1))
+	s.rests(endpoint) // it is paused already
+	if printed := s.start("resume", "small", "--wait").wait(0); !strings.Contains(printed, "reached") {
+		t.Errorf("tierml resume printed:\n%s", printed)
+	}
+	if printed := s.start("resume", "small").wait(exitFailed); !strings.Contains(printed, "the run is not paused") {
+		t.Errorf("tierml resume of a run that goes on: %s", printed)
+	}
+	printed := again.wait(0)
+	cloud.signal(os.Interrupt)
+	cloud.wait(0)
+	s.nothingRuns()
+	entries := s.journal("small-1")
+	checkEntries(t, entries)
+	resting, rests := false, 0
+	for _, e := range entries {
+		switch {
+		case e.Kind == journal.Scale:
+			if resting = e.From == e.To && strings.HasSuffix(e.To, "paused"); resting {
+				rests++
+			}
+		case e.Kind == journal.TakeOver:
+			resting = false // the next controller looks, lets a clock or two be done, and pauses again
+		case e.Kind == journal.ClockDone && resting:
+			t.Errorf("clock %d is done in a pause", e.Clock)
+		case e.Kind == journal.Rollback && count(entries, journal.Failed) == 0:
+			t.Errorf("a pause must not roll back: %s", e.Why)
+		}
+	}
+	if rests < 1 {
+		t.Error("no line has it that the run rests")
+	}
+	if !strings.Contains(printed, "paused") {
+		t.Errorf("the pause is not in what the run prints:\n%s", printed)
+	}
+	if !bytes.Equal(s.read("small-1", rundir.ModelFile), s.modelOfOneProcess(s.path(job))) {
+		t.Error("the model is not that of a single process")
+	}
+}
+
+// rests pauses the run, or finds that it is paused, and looks at what is left of it.
+func (s *site) rests(endpoint string) {
+	s.t.Helper()
+	var standing struct {
+		Reached, Paused   bool
+		Workers, Reliable int
+	}
+	p := s.start("pause", "small", "--wait", "-q", "-o", "json")
+	text := p.wait(0)
+	if err := json.Unmarshal([]byte(text), &standing); err != nil {
+		s.t.Fatalf("%v: %s", err, text)
+	}
+	if !standing.Reached || !standing.Paused || standing.Workers != 0 || standing.Reliable != 1 {
+		s.t.Errorf("paused: %+v", standing)
+	}
+	running := 0
+	for _, i := range s.instances(endpoint) {
+		if i.State == "running" || i.State == "pending" {
+			running++
+		}
+	}
+	if running != 1 {
+		s.t.Errorf("%d machines are left", running)
+	}
+}

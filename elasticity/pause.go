@@ -1,0 +1,38 @@
+package elasticity
+
+import (
+	"cmp"
+	"errors"
+
+	"github.com/tierml/tierml/tiers"
+)
+
+// A pause is a request like those for other numbers: all transient machines are given up, training rests at a committed cut that the
+// reliable machines hold, and this controller waits. Numbers that were asked for before hold again afterwards. A limit on what is spent
+// does less (budget.go): the reliable machines, which cost the same, train on.
+
+// pause returns the target of a paused run, or why it cannot be paused.
+func (c *Controller) pause(e ScaleWanted) (target, error) {
+	switch {
+	case e.Resume || e.Reset || e.Workers != 0 || e.Servers != 0 || e.Reliable != 0:
+		return target{}, errors.New("a pause comes without other numbers")
+	case c.cfg.Reliable.Count == 0:
+		return target{}, errors.New("a run without reliable machines has nowhere to keep its state: end it in order, and continue from its checkpoint with --resume")
+	}
+	next := c.target
+	next.paused = cmp.Or(next.paused, e.By, "somebody asked")
+	return next, nil
+}
+
+// atRest reports whether a pause is complete: training rests, and no transient machine is left.
+func (c *Controller) atRest() bool {
+	if !c.training.Pause.Still() || c.fleet.Switching != nil {
+		return false
+	}
+	for _, m := range c.fleet.Roster.List {
+		if m.Tier == tiers.Transient && !m.Terminating && !m.Ended {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,217 @@
+package elasticity
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/tiers"
+)
+
+// request asks with a number of its own.
+func (w *world) request(e ScaleWanted) {
+	if !w.absent {
+		e.ID, e.By = uint64(len(w.scaled)+1), "a test"
+		w.step(e)
+	}
+}
+
+// atRest reports whether no transient machine is left and nobody works.
+func (w *world) atRest() bool { return w.ctrl.atRest() && len(w.spot()) == 0 }
+
+// A paused run gives up all its transient machines, does no clock until it is resumed, rolls nothing back, and computes the same model
+// (finish). Its numbers hold again afterwards.
+func TestPauseAndResume(t *testing.T) {
+	stale := counting()
+	stale.clocks = 120
+	for _, s := range []shape{elastic(), stale} {
+		for seed := range uint64(6) {
+			stood, back := false, false
+			w := newElastic(seed, s, func(w *world) {
+				asked := w.now
+				w.request(ScaleWanted{Pause: true})
+				w.when(w.atRest, func() {
+					if took := w.now.Sub(asked); took > 2*time.Second {
+						t.Errorf("seed %d: it rests after %v", seed, took)
+					}
+					clock, cut := w.ctrl.training.Clocks.Done, w.ctrl.training.Cuts.Committed
+					if cut != clock || !w.scaled[len(w.scaled)-1].Reached {
+						t.Errorf("seed %d: it rests at clock %d, the cut is of %d; %+v", seed, clock, cut, w.scaled)
+					}
+					w.request(ScaleWanted{Workers: 1})
+					if err := w.scaled[len(w.scaled)-1].Err; err == nil || !strings.Contains(err.Error(), "resume it first") {
+						t.Errorf("seed %d: more workers in a pause: %v", seed, err)
+					}
+					w.after(5*time.Second, func() {
+						stood = w.ctrl.training.Clocks.Done == clock && len(w.spot()) == 0
+						w.request(ScaleWanted{Resume: true})
+						w.when(func() bool { return w.scaled[len(w.scaled)-1].Reached }, func() { back = w.ctrl.Scale().Workers == 6 })
+					})
+				})
+			})
+			w.neverBack()
+			finish(t, w, "finished")
+			if !stood || !back {
+				t.Errorf("seed %d: it stood still: %v, and came back: %v", seed, stood, back)
+			}
+		}
+	}
+}
+
+// Pauses at random moments of a run with faults of all kinds, the controller killed in some of them: promises are kept.
+func TestPausesAtRandom(t *testing.T) {
+	paused := 0
+	first, seeds := setting("TIERML_FIRST", 0), setting("TIERML_SEEDS", 150)
+	for seed := first; seed < first+seeds; seed++ {
+		r := rand.New(rand.NewPCG(seed, 6))
+		p := drawPlan(rand.New(rand.NewPCG(seed, 2)))
+		for range 1 + r.IntN(2) {
+			p = append(p, drawFault(r, kindOf("rest"), time.Duration(r.Int64N(int64(12*time.Second)))))
+		}
+		w := newWorld(seed, drawn(rand.New(rand.NewPCG(seed, 3))))
+		w.play(p)
+		err := w.run()
+		if err == nil {
+			err = w.check(p.outcomes()...)
+		}
+		if err != nil {
+			t.Fatalf("seed %d: %v\nTIERML_TRACE=1 TIERML_SEED=%d TIERML_FAULTS='%s' go test ./elasticity -run TestRandomSchedules", seed, err, seed, p)
+		}
+		for _, e := range w.lines(journal.Scale) {
+			if e.From == e.To && strings.Contains(e.To, "paused") {
+				paused++
+			}
+		}
+	}
+	if paused < int(seeds)/3 {
+		t.Errorf("only %d pauses were complete", paused)
+	}
+}
+
+// A controller that takes a paused run over lets it rest again; a run that is stopped in a pause saves its model as it rests.
+func TestPauseOutlivesItsController(t *testing.T) {
+	for seed := range uint64(6) {
+		rested := false
+		w := newElastic(seed, elastic(), func(w *world) {
+			w.request(ScaleWanted{Pause: true})
+			w.when(w.atRest, func() {
+				w.killController(time.Second)
+				w.after(6*time.Second, func() {
+					clock := w.ctrl.training.Clocks.Done
+					if !w.atRest() || !w.ctrl.Scale().Paused {
+						t.Errorf("seed %d: another controller does not let it rest", seed)
+					}
+					w.after(2*time.Second, func() {
+						rested = w.ctrl.training.Clocks.Done == clock
+						w.step(StopWanted{Why: "a test"})
+					})
+				})
+			})
+		})
+		w.neverBack()
+		finish(t, w, "interrupted")
+		if !rested || w.exported == 0 {
+			t.Errorf("seed %d: it rests: %v, saved at clock %d", seed, rested, w.exported)
+		}
+	}
+}
+
+// A limit on what is spent and a person pause for reasons of their own: each ends its own.
+func TestPausedForTwoReasons(t *testing.T) {
+	w := newElastic(3, elastic(), func(w *world) {
+		w.request(ScaleWanted{Pause: true})
+		w.when(w.atRest, func() {
+			w.step(BudgetSpoke{Do: BudgetPauses, Why: "too dear", USD: market.Dollar})
+			w.request(ScaleWanted{Resume: true})
+			clock := w.ctrl.training.Clocks.Done
+			w.when(func() bool { return w.ctrl.training.Clocks.Done > clock+2 }, func() {
+				if len(w.spot()) > 0 {
+					t.Error("it is resumed, and too dear: the reliable machine trains alone")
+				}
+				w.step(BudgetSpoke{Do: BudgetGoesOn, Why: "cheap again"})
+			})
+		})
+	})
+	w.neverBack()
+	finish(t, w, "finished")
+	if n := w.count(journal.Budget); n != 2 {
+		t.Errorf("%d lines about the budget", n)
+	}
+}
+
+// A reliable machine that is lost in a pause is replaced; what its loss undid is done again when the run goes on.
+func TestLossInAPause(t *testing.T) {
+	for _, reliable := range []int{1, 2} {
+		for seed := range uint64(4) {
+			s := elastic()
+			s.reliable, s.saveEvery = reliable, time.Second
+			again := false
+			w := newElastic(seed, s, func(w *world) {
+				w.request(ScaleWanted{Pause: true})
+				w.when(w.atRest, func() {
+					w.kill(w.machinesOf(market.OnDemand)[0])
+					w.after(200*time.Millisecond, func() {
+						w.when(func() bool { return w.atRest() && w.ctrl.Scale().Reliable == reliable }, func() {
+							again = true
+							w.request(ScaleWanted{Resume: true})
+						})
+					})
+				})
+			})
+			finish(t, w, "finished")
+			if !again {
+				t.Errorf("%d reliable, seed %d: it does not rest again", reliable, seed)
+			}
+		}
+	}
+}
+
+// What cannot be paused is refused with the reason, and nothing happens.
+func TestPauseRefuses(t *testing.T) {
+	bare := elastic()
+	bare.reliable, bare.saveEvery = 0, time.Second
+	for _, c := range []struct {
+		shape shape
+		ask   ScaleWanted
+		want  string
+	}{
+		{elastic(), ScaleWanted{Resume: true}, "the run is not paused"},
+		{elastic(), ScaleWanted{Pause: true, Workers: 2}, "without other numbers"},
+		{bare, ScaleWanted{Pause: true}, "nowhere to keep its state"},
+	} {
+		w := newElastic(1, c.shape, func(w *world) { w.request(c.ask) })
+		finish(t, w, "finished")
+		if len(w.scaled) != 1 || w.scaled[0].Err == nil || !strings.Contains(w.scaled[0].Err.Error(), c.want) {
+			t.Errorf("%+v: %+v, want %q", c.ask, w.scaled, c.want)
+		}
+		if n := w.count(journal.Scale); n > 0 {
+			t.Errorf("%+v: %d lines in the journal", c.ask, n)
+		}
+	}
+}
+
+// Nothing is copied at a pause but the cut: backups take over what transient machines served.
+func TestPauseMovesNothing(t *testing.T) {
+	moved := map[string]int{}
+	w := newElastic(2, elastic(), func(w *world) {
+		w.sent = nil
+		w.request(ScaleWanted{Pause: true})
+		w.when(w.atRest, func() {
+			for _, s := range w.sent {
+				switch s.Command.Do.(type) {
+				case tiers.MoveOut, tiers.Promote:
+					moved[fmt.Sprintf("%T", s.Command.Do)]++
+				}
+			}
+			w.request(ScaleWanted{Resume: true})
+		})
+	})
+	finish(t, w, "finished")
+	if moved["tiers.MoveOut"] > 0 || moved["tiers.Promote"] != 1 {
+		t.Errorf("%v", moved)
+	}
+}

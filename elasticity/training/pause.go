@@ -1,0 +1,76 @@
+package training
+
+import (
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// Pausing lets a run rest: it stands still at a committed cut that the reliable machines hold, with all splits. A halt brings it there: it
+// parks everybody, and the backups take over what transient machines served, so that no partition has to be copied; then these hand over
+// their splits, which no longer change, and go. Nobody begins a clock beyond the cut until Why is empty again.
+//
+// Invariant: while AtRest, every member's worker is bounded by the committed cut. Whatever breaks that wakes training up: a
+// roll-back, a machine that joins, a partition without its backup. It works on until all is in order, and a new halt follows. So does
+// the controller that takes a paused run over.
+type Pausing struct {
+	t      *Training
+	Why    string // empty = the run goes on
+	AtRest bool
+}
+
+// wanted reports whether a pause is to bring all work to rest now. Machines that are to go must be known, since what they serve
+// does not come back to them, and every partition must have its backup, with the committed cut.
+func (p *Pausing) wanted() bool {
+	if p.Why == "" || p.AtRest || p.t.Layout.Bare() || p.t.Layout.straying() || p.t.Cuts.bare {
+		return false
+	}
+	reliable := false
+	for _, m := range p.t.Nodes.Roster {
+		if m.Member() && m.Staying() {
+			if m.Tier != tiers.Reliable {
+				return false
+			}
+			reliable = true
+		}
+	}
+	return reliable
+}
+
+// away reports whether a partition is served by a transient machine, and has a backup to take over.
+func (la *layout) away(p ps.Partition) bool {
+	m := la.nodes.ByID[la.Route.Owner[p]]
+	return m != nil && m.Tier != tiers.Reliable && m.ID != la.Route.Backup[p] && la.Route.Backup[p] != ""
+}
+
+// rest: everybody stands at the committed cut, which is saved where checkpoints are taken and the cut is fresh.
+func (p *Pausing) rest(fresh bool) {
+	p.AtRest = true
+	if how := &p.t.cfg.Checkpoints; fresh && (how.Every > 0 || how.EveryClocks > 0) {
+		p.t.Saves.saveCommitted(p.t.Cuts.Committed)
+	}
+	p.t.layOut()
+}
+
+// wake lets everybody work again.
+func (p *Pausing) wake() {
+	if !p.AtRest {
+		return
+	}
+	p.AtRest = false
+	p.t.Cuts.Due = p.t.Now.Add(p.t.cfg.CutEvery)
+	p.t.Clocks.since = p.t.Now
+	for _, m := range p.t.Nodes.reachable() {
+		p.t.Nodes.send(m.ID, tiers.Unpark{Until: p.t.cfg.Job.Clocks})
+	}
+	p.t.layOut()
+}
+
+// advance wakes training up when there is no pause any more, or when something is to be mended that takes work.
+func (p *Pausing) advance() {
+	if p.AtRest && (p.Why == "" || p.t.Layout.Bare() || p.t.Layout.straying()) && p.t.Recovery == nil && p.t.Stop == "" && !p.t.Ending {
+		p.wake()
+	}
+}
+
+// Still reports whether a paused run has come to rest, with its state in the reliable tier alone.
+func (p *Pausing) Still() bool { return p.AtRest && p.t.Settled() }
