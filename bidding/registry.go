@@ -1,11 +1,6 @@
 package bidding
 
-import (
-	"fmt"
-	"strings"
-
-	"github.com/tierml/tierml/internal/spelling"
-)
+import "github.com/tierml/tierml/internal/spelling"
 
 // policies, sorted by name.
 var policies = []Policy{
@@ -37,24 +32,7 @@ var policies = []Policy{
 //   - tierml-aggressive: the same at bids little above the present price.
 //   - tierml-noswitch: the same without moving before an eviction.
 //   - uniform-progress: that of Can't Be Late (NSDI 24) for a job with a deadline, by one fleet; no reliable tier.
-func ByName(name string) (Policy, error) {
-	for _, p := range policies {
-		if p.Name() == name {
-			return p, nil
-		}
-	}
-	meant := ""
-	if near := spelling.Nearest(name, Names()); near != "" {
-		meant = " (did you mean " + near + "?)"
-	}
-	return nil, fmt.Errorf("policy %q%s: there are %s", name, meant, strings.Join(Names(), ", "))
-}
+func ByName(name string) (Policy, error) { return spelling.Find("policy", name, policies) }
 
 // Names lists the names that ByName knows, sorted.
-func Names() []string {
-	var names []string
-	for _, p := range policies {
-		names = append(names, p.Name())
-	}
-	return names
-}
+func Names() []string { return spelling.Names(policies) }

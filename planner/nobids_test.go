@@ -17,6 +17,11 @@ import (
 // pass the time until a price moves for the time that machines stay.
 func TestNoBids(t *testing.T) {
 	in := calm(t)
+	rules, err := market.Rules("gce-spot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.Rules = rules
 	other := in.Pools[0]
 	other.Pool.Type, other.Type.OnDemand = "n2-standard-4", in.Pools[0].Type.OnDemand
 	in.Pools = append(in.Pools, other)

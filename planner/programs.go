@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/terminal"
 )
 
@@ -44,20 +45,8 @@ func (p *Program) tooLarge() string {
 		return ""
 	}
 	return fmt.Sprintf("the state in %s, %s, takes about %s to the store if all of it has changed, longer than the notice of %s: what does not fit is lost at an "+
-		"eviction, up to %s of work; mirror more often, so that less is left to send", p.State, size(p.StateBytes), p.flush().Round(time.Second),
+		"eviction, up to %s of work; mirror more often, so that less is left to send", p.State, progress.Size(p.StateBytes), p.flush().Round(time.Second),
 		p.Notice, short(p.Every))
-}
-
-func size(n int64) string {
-	for _, unit := range []struct {
-		bytes int64
-		name  string
-	}{{1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}} {
-		if n >= unit.bytes {
-			return fmt.Sprintf("%.3g %s", float64(n)/float64(unit.bytes), unit.name)
-		}
-	}
-	return fmt.Sprintf("%d bytes", n)
 }
 
 // S3's published prices in US East and West (Oregon), 2026: per 1000 requests that write, and per GB and month.
@@ -98,7 +87,7 @@ func (p *Plan) writeProgram(b *terminal.Text) {
 	}
 	row("Program", fmt.Sprintf("%s; each takes %s on one %s, %s", what, short(time.Duration(in.Hours*float64(time.Hour))), in.On, in.Basis))
 	if w := in.Workdir; w.Path != "" {
-		row("Workdir", fmt.Sprintf("%s in %s of %s go to %s, and once to each machine (%s packed)", size(w.Bytes), plural(w.Files, "file"), w.Path, in.Store, size(w.Packed)))
+		row("Workdir", fmt.Sprintf("%s in %s of %s go to %s, and once to each machine (%s packed)", progress.Size(w.Bytes), plural(w.Files, "file"), w.Path, in.Store, progress.Size(w.Packed)))
 	}
 	switch {
 	case in.State == "":
@@ -106,7 +95,7 @@ func (p *Plan) writeProgram(b *terminal.Text) {
 	case in.StateBytes == 0:
 		row("State", fmt.Sprintf("%s is mirrored every %s to %s; how large it is the first run shows", in.State, short(in.Every), in.Store))
 	default:
-		text := fmt.Sprintf("%s, %s, is mirrored every %s to %s: at most %s a time", in.State, size(in.StateBytes), short(in.Every), in.Store,
+		text := fmt.Sprintf("%s, %s, is mirrored every %s to %s: at most %s a time", in.State, progress.Size(in.StateBytes), short(in.Every), in.Store,
 			in.flush().Round(100*time.Millisecond))
 		if usd, known := in.mirroring(); known {
 			text += fmt.Sprintf(", at most $%.4f an hour at S3's prices", usd)

@@ -7,9 +7,7 @@ package sched
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/tierml/tierml/internal/spelling"
 )
@@ -143,27 +141,10 @@ var policies = []Policy{
 //   - kill: Optimus's as EPS compares with it: the worst job is checkpointed and shares what it had with the new one.
 //   - marginal: Optimus's: a unit goes to the job whose time left it shortens the most.
 //   - priority: Litz's: a new job takes random numbers of workers from random jobs of lower priority.
-func ByName(name string) (Policy, error) {
-	for _, p := range policies {
-		if p.Name() == name {
-			return p, nil
-		}
-	}
-	meant := ""
-	if near := spelling.Nearest(name, Names()); near != "" {
-		meant = " (did you mean " + near + "?)"
-	}
-	return nil, fmt.Errorf("scheduler %q%s: there are %s", name, meant, strings.Join(Names(), ", "))
-}
+func ByName(name string) (Policy, error) { return spelling.Find("scheduler", name, policies) }
 
 // Names lists the names that ByName knows, sorted.
-func Names() []string {
-	var names []string
-	for _, p := range policies {
-		names = append(names, p.Name())
-	}
-	return names
-}
+func Names() []string { return spelling.Names(policies) }
 
 func (j Job) weight() float64 {
 	if j.Weight > 0 {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/internal/journal/words"
+	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/market"
 )
 
@@ -39,7 +40,7 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"hours":   func(seconds float64) string { return fmt.Sprintf("%.2f", seconds/3600) },
 	"deref":   func(v *float64) float64 { return *v },
 	"upper":   strings.ToUpper,
-	"size":    size,
+	"size":    progress.Size,
 	"sub":     func(a, b int) int { return a - b },
 	"number":  words.Number,
 	"saving": func(v market.USD) string {
@@ -109,18 +110,6 @@ func dict(pairs ...any) map[string]any {
 		out[fmt.Sprint(pairs[i])] = pairs[i+1]
 	}
 	return out
-}
-
-// size is a file's length in words.
-func size(bytes int64) string {
-	switch {
-	case bytes < 1e3:
-		return fmt.Sprintf("%d B", bytes)
-	case bytes < 1e6:
-		return fmt.Sprintf("%.0f kB", float64(bytes)/1e3)
-	default:
-		return fmt.Sprintf("%.1f MB", float64(bytes)/1e6)
-	}
 }
 
 // view is what the template sees.

@@ -1,7 +1,10 @@
 // Package spelling finds what a misspelt name most likely means.
 package spelling
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Nearest returns the candidate that a misspelt name most likely means, or "" when none is close: at most
 // one mistake in short names, and one in three letters in longer ones.
@@ -13,6 +16,31 @@ func Nearest(name string, candidates []string) string {
 		}
 	}
 	return best
+}
+
+// Named is something with a name of its own.
+type Named interface{ Name() string }
+
+// Find returns the one of that name. The error, about such a kind of thing, has the nearest name and all others.
+func Find[T Named](kind, name string, among []T) (found T, err error) {
+	for _, one := range among {
+		if one.Name() == name {
+			return one, nil
+		}
+	}
+	meant, names := "", Names(among)
+	if near := Nearest(name, names); near != "" {
+		meant = " (did you mean " + near + "?)"
+	}
+	return found, fmt.Errorf("%s %q%s: there are %s", kind, name, meant, strings.Join(names, ", "))
+}
+
+// Names returns the names in their order.
+func Names[T Named](among []T) (names []string) {
+	for _, one := range among {
+		names = append(names, one.Name())
+	}
+	return names
 }
 
 // normal makes spellings alike that people do not tell apart.

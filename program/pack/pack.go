@@ -18,6 +18,8 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/tierml/tierml/internal/progress"
 )
 
 // IgnoreFile lists what is not packed, in the syntax of .gitignore.
@@ -59,7 +61,7 @@ func Pack(ctx context.Context, dir string, to io.Writer, o Options) (Packed, err
 	}
 	if total > o.Most {
 		return Packed{}, fmt.Errorf("the folder %s has %s, more than the %s that are sent to each machine; the largest: %s. "+
-			"List in %s what the program does not need, and put large data into a bucket", dir, size(total), size(o.Most), largest(files), filepath.Join(dir, IgnoreFile))
+			"List in %s what the program does not need, and put large data into a bucket", dir, progress.Size(total), progress.Size(o.Most), largest(files), filepath.Join(dir, IgnoreFile))
 	}
 	sum := sha256.New()
 	z, err := zstd.NewWriter(io.MultiWriter(to, sum), zstd.WithEncoderConcurrency(1))
@@ -190,22 +192,9 @@ func largest(files []file) string {
 	})
 	var parts []string
 	for _, name := range names[:min(3, len(names))] {
-		parts = append(parts, fmt.Sprintf("%s (%s)", name, size(bytes[name])))
+		parts = append(parts, fmt.Sprintf("%s (%s)", name, progress.Size(bytes[name])))
 	}
 	return strings.Join(parts, ", ")
-}
-
-// size is a number of bytes as people read it.
-func size(n int64) string {
-	for _, unit := range []struct {
-		bytes int64
-		name  string
-	}{{1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}} {
-		if n >= unit.bytes {
-			return fmt.Sprintf("%.3g %s", float64(n)/float64(unit.bytes), unit.name)
-		}
-	}
-	return fmt.Sprintf("%d bytes", n)
 }
 
 // Unpack writes an archive's files below a directory, in place of those of the same name. With a path, only what is at it and below. It writes

@@ -89,7 +89,7 @@ func TestTooLarge(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, map[string]string{"model.bin": strings.Repeat("x", 5000), "data/a": strings.Repeat("x", 3000), "data/b": strings.Repeat("x", 3000), "train.py": "x"})
 	_, err := Pack(t.Context(), dir, &bytes.Buffer{}, Options{Most: 10_000})
-	want := "has 11 kB, more than the 10 kB that are sent to each machine; the largest: data/ (6 kB), model.bin (5 kB), data/a (3 kB). List in "
+	want := "has 11.0 kB, more than the 10.0 kB that are sent to each machine; the largest: data/ (6.0 kB), model.bin (5.0 kB), data/a (3.0 kB). List in "
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v", err)
 	}
