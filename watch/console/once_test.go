@@ -8,6 +8,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/journaltest"
 	"github.com/tierml/tierml/watch/status"
 )
@@ -41,5 +42,26 @@ func TestWriteOnce(t *testing.T) {
 	var colored bytes.Buffer
 	if err := WriteOnce(&colored, s, true); err != nil || !strings.Contains(colored.String(), "\x1b[") {
 		t.Errorf("%v, no colours in %q", err, &colored)
+	}
+}
+
+// A job with a target shows how many clocks are left to it.
+func TestClocksLeftAreShown(t *testing.T) {
+	s := status.New()
+	details, err := journal.Pack(journal.StartDetails{Clock: "real", Rules: "ec2-now", Metric: "rmse", TargetLoss: .5, Clocks: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Feed(journal.Entry{Kind: journal.Start, Details: details})
+	for clock := int64(1); clock <= 40; clock++ {
+		loss := 4 / (1 + .1*float64(clock))
+		s.Feed(journal.Entry{Kind: journal.ClockDone, Clock: clock, TestLoss: &loss})
+	}
+	var out bytes.Buffer
+	if err := writeOnce(&out, s, 100, false); err != nil {
+		t.Fatal(err)
+	}
+	if want := " left     " + s.LeftText(); !strings.Contains(out.String(), want) {
+		t.Errorf("no %q in\n%s", want, &out)
 	}
 }
