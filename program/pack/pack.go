@@ -52,6 +52,11 @@ type file struct {
 
 // Pack writes a folder's files as a tar archive, compressed with Zstandard. The same files give the same bytes.
 func Pack(ctx context.Context, dir string, to io.Writer, o Options) (Packed, error) {
+	real, err := filepath.EvalSymlinks(dir) // the folder itself may be a link
+	if err != nil {
+		return Packed{}, fmt.Errorf("pack %s: %w", dir, err)
+	}
+	dir = real
 	files, total, err := list(ctx, dir, o)
 	if err != nil {
 		return Packed{}, fmt.Errorf("pack %s: %w", dir, err)

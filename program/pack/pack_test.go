@@ -56,6 +56,13 @@ func TestPackAndUnpack(t *testing.T) {
 	if same, err := Pack(t.Context(), dir, &again, Options{Skip: []string{"runs"}}); err != nil || same != p || !bytes.Equal(packed.Bytes(), again.Bytes()) {
 		t.Errorf("packed twice: %+v and %+v, %v", p, same, err)
 	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	if same, err := Pack(t.Context(), link, &bytes.Buffer{}, Options{Skip: []string{"runs"}}); err != nil || same != p {
+		t.Errorf("through a link: %+v and %+v, %v", p, same, err)
+	}
 	to := t.TempDir()
 	if err := Unpack(t.Context(), bytes.NewReader(packed.Bytes()), to, "", 0); err != nil {
 		t.Fatal(err)
