@@ -99,7 +99,7 @@ func lives(records []Record) ([]BillLine, error) {
 		switch {
 		case r.Kind == Opened:
 			abandon(lines, last)
-		case r.Kind == Launched && known:
+		case r.Kind == Launched && known && lines[n].Ended.IsZero():
 			return nil, fmt.Errorf("%s is launched twice", r.ID)
 		case r.Kind == Launched:
 			byID[r.ID] = len(lines)

@@ -6,8 +6,8 @@
 // plain; internal/query and internal/imds (EC2), internal/computeapi and internal/gcemeta (Compute Engine) translate to
 // the wire. The package knows neither an SDK nor any caller: it and an adapter cannot share a misunderstanding of a cloud.
 //
-// Differences from the real ones that a caller can notice: one region per Cloud; a spot request is filled at once or
-// refused; machines cannot be stopped, only ended; all machines share the loopback interface. docs/fakecloud.md has more.
+// Differences from the real ones that a caller can notice: one region per Cloud; machines have no disks, so that nothing
+// outlives a stop; all machines share the loopback interface. docs/fakecloud.md has more.
 package fakecloud
 
 import (

@@ -111,7 +111,7 @@ func TestPaths(t *testing.T) {
 	check(meta+"placement/availability-zone", "text/plain", "us-west-1a")
 	check(meta+"placement/region", "text/plain", "us-west-1")
 	check(meta+"placement/", "text/plain", "availability-zone\nregion")
-	check(meta+"local-ipv4", "text/plain", "10.0.0.5")
+	check(meta+"local-ipv4", "text/plain", "172.31.0.8")
 	check(meta+"tags/instance", "text/plain", "job")
 	check(meta+"tags/instance/job", "text/plain", "demo")
 	check("/latest/user-data", "application/octet-stream", "hello\n")
@@ -119,7 +119,7 @@ func TestPaths(t *testing.T) {
 	check("/latest/dynamic/instance-identity/document", "application/json",
 		`{"accountId":"000000000000","architecture":"x86_64","availabilityZone":"us-west-1a","billingProducts":null,`+
 			`"devpayProductCodes":null,"marketplaceProductCodes":null,"imageId":"ami-1","instanceId":"i-0123456789abcdef0",`+
-			`"instanceType":"c3.xlarge","kernelId":null,"pendingTime":"2017-09-18T08:00:00Z","privateIp":"10.0.0.5",`+
+			`"instanceType":"c3.xlarge","kernelId":null,"pendingTime":"2017-09-18T08:00:00Z","privateIp":"172.31.0.8",`+
 			`"ramdiskId":null,"region":"us-west-1","version":"2017-09-30"}`)
 	missing(meta + "spot/instance-action")
 	missing(meta + "spot/termination-time")

@@ -1,6 +1,8 @@
 package query
 
 import (
+	"cmp"
+
 	"github.com/tierml/tierml/fakecloud/internal/region"
 )
 
@@ -45,7 +47,7 @@ func deleteLaunchTemplate(c *call) (answer, error) {
 	if err := c.ready(); err != nil {
 		return nil, err
 	}
-	t, err := c.region.DeleteTemplate(c.now, id, name)
+	t, err := c.region.DeleteTemplate(id, name)
 	if err != nil {
 		return nil, err
 	}
@@ -104,15 +106,23 @@ func (c *call) overrides() ([]region.Override, error) {
 		if err != nil {
 			return nil, err
 		}
+		q, err := c.launchRequest(t.Data)
+		if err != nil {
+			return nil, err
+		}
+		t.Data.Zone, t.Data.Groups = q.Zone, q.Groups
 		numbers := c.indices(config + ".Overrides")
 		if len(numbers) == 0 {
 			list = append(list, region.Override{Template: t})
 		}
 		for _, m := range numbers {
 			o := item(config+".Overrides", m)
-			c.ignore(o + ".SubnetId")
+			subnet, err := c.launchRequest(region.TemplateData{Zone: c.text(o + ".AvailabilityZone"), Subnet: c.text(o + ".SubnetId")})
+			if err != nil {
+				return nil, err
+			}
 			list = append(list, region.Override{
-				Template: t, Type: c.text(o + ".InstanceType"), Zone: c.text(o + ".AvailabilityZone"), MaxPrice: c.price(o + ".MaxPrice"),
+				Template: t, Type: c.text(o + ".InstanceType"), Zone: subnet.Zone, MaxPrice: c.price(o + ".MaxPrice"),
 				Weight: c.decimal(o + ".WeightedCapacity"), Priority: c.decimal(o + ".Priority"),
 			})
 		}
@@ -148,8 +158,9 @@ func (c *call) capacity() (spot, onDemand float64) {
 }
 
 func createFleet(c *call) (answer, error) {
-	if kind := c.text("Type"); kind != "instant" {
-		c.fail(region.Errorf("Unsupported", "Fleets of type '%s' are not supported here; use instant.", kind))
+	kind := cmp.Or(region.FleetKind(c.text("Type")), region.Maintain)
+	if kind != region.Instant && kind != region.Once && kind != region.Maintain {
+		c.invalid("Type", string(kind))
 	}
 	overrides, err := c.overrides()
 	if err != nil {
@@ -158,10 +169,11 @@ func createFleet(c *call) (answer, error) {
 	q := region.FleetRequest{
 		Overrides: overrides, Min: c.decimal("SpotOptions.MinTargetCapacity"),
 		SpotStrategy: c.text("SpotOptions.AllocationStrategy"), OnDemandStrategy: c.text("OnDemandOptions.AllocationStrategy"),
-		Token: c.clientToken(),
+		Kind: kind, Token: c.clientToken(),
 	}
 	q.Spot, q.OnDemand = c.capacity()
-	q.Tags = c.tagSpecifications("TagSpecification", "instance", "fleet", "spot-instances-request", "volume")["instance"]
+	tags := c.tagSpecifications("TagSpecification", "instance", "fleet", "spot-instances-request", "volume")
+	q.Tags, q.FleetTags = tags["instance"], tags["fleet"]
 	if b := c.text("SpotOptions.InstanceInterruptionBehavior"); b != "" && b != "terminate" {
 		c.fail(region.Errorf("Unsupported", "Interruption behavior %s is not supported here; use terminate.", b))
 	}
@@ -188,13 +200,15 @@ type templateAndOverrides struct {
 		ID      string `xml:"launchTemplateId"`
 		Version string `xml:"version"`
 	} `xml:"launchTemplateSpecification"`
-	Overrides struct {
-		Type     string  `xml:"instanceType,omitempty"`
-		MaxPrice string  `xml:"maxPrice,omitempty"`
-		Zone     string  `xml:"availabilityZone,omitempty"`
-		Weight   float64 `xml:"weightedCapacity,omitempty"`
-		Priority float64 `xml:"priority,omitempty"`
-	} `xml:"overrides"`
+	Overrides fleetOverride `xml:"overrides"`
+}
+
+type fleetOverride struct {
+	Type     string  `xml:"instanceType,omitempty"`
+	MaxPrice string  `xml:"maxPrice,omitempty"`
+	Zone     string  `xml:"availabilityZone,omitempty"`
+	Weight   float64 `xml:"weightedCapacity,omitempty"`
+	Priority float64 `xml:"priority,omitempty"`
 }
 
 func overrideShape(o region.Override) templateAndOverrides {

@@ -1,7 +1,7 @@
 package query
 
 import (
-	"fmt"
+	"maps"
 	"strconv"
 
 	"github.com/tierml/tierml/fakecloud/internal/region"
@@ -9,7 +9,8 @@ import (
 )
 
 // stateCodes are EC2's numbers of the states.
-var stateCodes = map[region.State]int{region.Pending: 0, region.Running: 16, region.ShuttingDown: 32, region.Terminated: 48}
+var stateCodes = map[region.State]int{region.Pending: 0, region.Running: 16, region.ShuttingDown: 32, region.Terminated: 48,
+	region.Stopping: 64, region.Stopped: 80}
 
 type instanceState struct {
 	Code int    `xml:"code"`
@@ -47,12 +48,26 @@ type cpuOptions struct {
 	ThreadsPerCore int `xml:"threadsPerCore"`
 }
 
+type groupRef struct {
+	ID   string `xml:"groupId"`
+	Name string `xml:"groupName"`
+}
+
+// addresses are where an instance is in the network.
+type addresses struct {
+	PrivateDNS string `xml:"privateDnsName"`
+	DNS        string `xml:"dnsName"`
+	PrivateIP  string `xml:"privateIpAddress,omitempty"`
+	PublicIP   string `xml:"ipAddress,omitempty"`
+	VPC        string `xml:"vpcId,omitempty"`
+	Subnet     string `xml:"subnetId,omitempty"`
+}
+
 type instance struct {
-	ID               string          `xml:"instanceId"`
-	Image            string          `xml:"imageId"`
-	State            instanceState   `xml:"instanceState"`
-	PrivateDNS       string          `xml:"privateDnsName"`
-	DNS              string          `xml:"dnsName"`
+	ID    string        `xml:"instanceId"`
+	Image string        `xml:"imageId"`
+	State instanceState `xml:"instanceState"`
+	addresses
 	TransitionReason string          `xml:"reason"`
 	LaunchIndex      int             `xml:"amiLaunchIndex"`
 	ProductCodes     set[string]     `xml:"productCodes"`
@@ -60,8 +75,8 @@ type instance struct {
 	Launched         stamp           `xml:"launchTime"`
 	Placement        placement       `xml:"placement"`
 	Monitoring       enabledState    `xml:"monitoring"`
-	PrivateIP        string          `xml:"privateIpAddress,omitempty"`
-	Groups           set[string]     `xml:"groupSet"`
+	KeyName          string          `xml:"keyName,omitempty"`
+	Groups           set[groupRef]   `xml:"groupSet"`
 	StateReason      *stateReason    `xml:"stateReason"`
 	Architecture     string          `xml:"architecture"`
 	RootDeviceType   string          `xml:"rootDeviceType"`
@@ -86,7 +101,7 @@ func (c *call) instance(i region.Instance) instance {
 		ID: i.ID, Image: i.Image, State: stateOf(i.State), TransitionReason: i.TransitionReason(), LaunchIndex: i.Index,
 		Type: i.Pool.Type, Launched: stamp(i.Launched), Placement: placement{Zone: i.Pool.Zone, Tenancy: "default"},
 		Monitoring: enabledState{"disabled"}, Architecture: t.Arch, RootDeviceType: "ebs", RootDevice: "/dev/xvda",
-		Virtualization: "hvm", SpotRequest: i.Request.ID, Token: i.Token, Tags: tagSet(i.Tags), Hypervisor: "xen",
+		Virtualization: "hvm", SpotRequest: i.Request.ID, KeyName: i.KeyName, Token: i.Token, Tags: tagSet(i.Tags), Hypervisor: "xen",
 		CPU:             cpuOptions{max(1, t.VCPU), 1},
 		Metadata:        metadataOptions{"applied", "required", 1, "enabled", "disabled", "enabled"},
 		PlatformDetails: "Linux/UNIX",
@@ -94,9 +109,12 @@ func (c *call) instance(i region.Instance) instance {
 	if i.Pool.Class == market.Spot {
 		v.Lifecycle = "spot"
 	}
+	if i.State != region.ShuttingDown && i.State != region.Terminated {
+		v.PrivateIP, v.PrivateDNS = PrivateIP(i), PrivateDNS(i)
+		v.VPC, v.Subnet, v.Groups.Items = c.first(region.VPC), c.subnetOf(i.Pool.Zone), c.groupRefs(i)
+	}
 	if i.State.Alive() {
-		v.PrivateIP = PrivateIP(i)
-		v.PrivateDNS = PrivateDNS(i)
+		v.PublicIP = PublicIP(i)
 	} else {
 		v.StateReason = &stateReason{i.Cause.Code, i.Cause.Message}
 	}
@@ -106,15 +124,13 @@ func (c *call) instance(i region.Instance) instance {
 	return v
 }
 
-// PrivateIP is an address that no other machine of the region has. Nothing listens there: machines reach each
-// other over the loopback interface.
-func PrivateIP(i region.Instance) string {
-	return fmt.Sprintf("10.%d.%d.%d", i.Number>>16&255, i.Number>>8&255, i.Number&255)
-}
-
-// PrivateDNS is the name in EC2's form.
-func PrivateDNS(i region.Instance) string {
-	return fmt.Sprintf("ip-10-%d-%d-%d.%s.compute.internal", i.Number>>16&255, i.Number>>8&255, i.Number&255, i.Pool.Region)
+// groupRefs names the groups of an instance.
+func (c *call) groupRefs(i region.Instance) (list []groupRef) {
+	for _, id := range i.Groups {
+		s, _ := c.region.Resource(region.SecurityGroup, id)
+		list = append(list, groupRef{id, s.Name})
+	}
+	return list
 }
 
 type reservation struct {
@@ -135,6 +151,10 @@ var instanceFields = map[string]func(region.Instance) []string{
 	"instance-type":       one(func(i region.Instance) string { return i.Pool.Type }),
 	"launch-time":         one(func(i region.Instance) string { return i.Launched.UTC().Format("2006-01-02T15:04:05.000Z") }),
 	"private-ip-address":  one(PrivateIP),
+	"ip-address":          one(PublicIP),
+	"private-dns-name":    one(PrivateDNS),
+	"key-name":            one(func(i region.Instance) string { return i.KeyName }),
+	"instance.group-id":   func(i region.Instance) []string { return i.Groups },
 	"reservation-id":      one(func(i region.Instance) string { return i.Reservation }),
 	"state-reason-code":   one(func(i region.Instance) string { return i.Cause.Code }),
 	"spot-instance-request-id": func(i region.Instance) []string {
@@ -169,7 +189,11 @@ func describeInstances(c *call) (answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if list, err = selectBy(list, filters, instanceTags, instanceFields); err != nil {
+	fields := maps.Clone(instanceFields)
+	fields["subnet-id"] = one(func(i region.Instance) string { return c.subnetOf(i.Pool.Zone) })
+	fields["vpc-id"] = one(func(region.Instance) string { return c.first(region.VPC) })
+	fields["architecture"] = one(func(i region.Instance) string { return c.region.TypeOf(i).Arch })
+	if list, err = selectBy(list, filters, instanceTags, fields); err != nil {
 		return nil, err
 	}
 	list, next := cut(list, page)
@@ -238,29 +262,5 @@ func terminateInstances(c *call) (answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &struct {
-		header
-		Changes set[stateChange] `xml:"instancesSet"`
-	}{Changes: setOf(changes, func(ch region.Change) stateChange {
-		return stateChange{ch.ID, stateOf(ch.Current), stateOf(ch.Previous)}
-	})}
-	return v, nil
-}
-
-func createTags(c *call) (answer, error) {
-	resources := c.list("ResourceId")
-	tags := c.tags("Tag")
-	if len(resources) == 0 {
-		c.fail(region.Errorf("MissingParameter", "The request must contain the parameter ResourceId"))
-	}
-	if len(tags) == 0 {
-		c.fail(region.Errorf("MissingParameter", "The request must contain the parameter Tag"))
-	}
-	if err := c.ready(); err != nil {
-		return nil, err
-	}
-	if err := c.region.SetTags(c.now, resources, tags); err != nil {
-		return nil, err
-	}
-	return &done{Return: true}, nil
+	return changeAnswer(changes), nil
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/tierml/tierml/fakecloud/internal/region"
-	"github.com/tierml/tierml/market"
 )
 
 // product is the only one on sale. EC2 also takes the second name for it and answers with the first.
@@ -68,11 +67,11 @@ type spotRequest struct {
 	State    string    `xml:"state"`
 	Status   status    `xml:"status"`
 	Launch   launch    `xml:"launchSpecification"`
-	Instance string    `xml:"instanceId"`
+	Instance string    `xml:"instanceId,omitempty"`
 	Created  stamp     `xml:"createTime"`
 	Product  string    `xml:"productDescription"`
 	Tags     *set[tag] `xml:"tagSet"`
-	Zone     string    `xml:"launchedAvailabilityZone"`
+	Zone     string    `xml:"launchedAvailabilityZone,omitempty"`
 	Behavior string    `xml:"instanceInterruptionBehavior"`
 }
 
@@ -121,8 +120,8 @@ func describeSpotInstanceRequests(c *call) (answer, error) {
 	if err := c.ready(); err != nil {
 		return nil, err
 	}
-	list := slices.DeleteFunc(c.region.Instances(c.now), func(i region.Instance) bool {
-		return i.Pool.Class != market.Spot || len(wanted) > 0 && !slices.Contains(wanted, i.Request.ID)
+	list := slices.DeleteFunc(c.region.Requests(c.now), func(i region.Instance) bool {
+		return len(wanted) > 0 && !slices.Contains(wanted, i.Request.ID)
 	})
 	for _, id := range wanted {
 		if !slices.ContainsFunc(list, func(i region.Instance) bool { return i.Request.ID == id }) {

@@ -22,6 +22,9 @@ import (
 // jsonActions are answered in JSON, by the header X-Amz-Target.
 var jsonActions = map[string]func(r *region.Region, now time.Time, body []byte) (any, error){
 	"AWSPriceListService.GetProducts": getProducts,
+
+	"ServiceQuotasV20190624.ListServiceQuotas": func(r *region.Region, _ time.Time, body []byte) (any, error) { return listQuotas(r, body) },
+	"ServiceQuotasV20190624.GetServiceQuota":   func(r *region.Region, _ time.Time, body []byte) (any, error) { return getQuota(r, body) },
 }
 
 // jsonTarget is the header that names a call of JSON 1.1.

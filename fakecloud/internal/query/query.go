@@ -1,7 +1,8 @@
 // Package query speaks the EC2 Query API (version 2016-11-15): form parameters in, XML out, errors with EC2's
 // codes and HTTP statuses. It decides nothing; it translates between the wire and a region.Region.
 //
-// The AWS Price List API, which is JSON, is answered at the same address (pricelist.go).
+// The AWS Price List API and Service Quotas, which are JSON (pricelist.go), STS (services.go) and the Fault Injection
+// Service (fis.go) are answered at the same address.
 //
 // Signatures are accepted unchecked. A parameter that no real client would send is refused with
 // UnknownParameter, so that a misspelt one does not go unnoticed; those that mean nothing on one machine
@@ -45,6 +46,7 @@ type Handler struct {
 	backend Backend
 	log     *slog.Logger
 	calls   atomic.Uint64
+	faults  faults
 }
 
 // New makes a Handler.
@@ -65,12 +67,47 @@ var actions = map[string]action{
 	"DescribeInstanceTypes":        describeInstanceTypes,
 	"DescribeSpotInstanceRequests": describeSpotInstanceRequests,
 	"CancelSpotInstanceRequests":   cancelSpotInstanceRequests,
+	"RequestSpotInstances":         requestSpotInstances,
+	"StartInstances":               change(startInstances),
+	"StopInstances":                change(stopInstances),
 	"CreateTags":                   createTags,
+	"DeleteTags":                   deleteTags,
 	"DescribeAvailabilityZones":    describeAvailabilityZones,
 	"DescribeRegions":              describeRegions,
 	"GetSpotPlacementScores":       getSpotPlacementScores,
 
 	"GetInstanceTypesFromInstanceRequirements": getInstanceTypesFromInstanceRequirements,
+
+	"DescribeFleets":         describeFleets,
+	"DescribeFleetInstances": describeFleetInstances,
+	"DeleteFleets":           deleteFleets,
+	"ModifyFleet":            modifyFleet,
+
+	"DescribeImages":                describe("imagesSet", images, key{"ImageId", "image-id", "InvalidAMIID.NotFound", "image id"}),
+	"DescribeVpcs":                  describe("vpcSet", of(region.VPC, vpcShape), key{"VpcId", "vpc-id", "InvalidVpcID.NotFound", "vpc ID"}),
+	"DescribeSubnets":               describe("subnetSet", of(region.Subnet, subnetShape), key{"SubnetId", "subnet-id", "InvalidSubnetID.NotFound", "subnet ID"}),
+	"DescribeInternetGateways":      describe("internetGatewaySet", of(region.InternetGateway, gatewayShape), key{"InternetGatewayId", "internet-gateway-id", "InvalidInternetGatewayID.NotFound", "internet gateway ID"}),
+	"DescribeRouteTables":           describe("routeTableSet", of(region.RouteTable, routeTableShape), key{"RouteTableId", "route-table-id", "InvalidRouteTableID.NotFound", "routeTable ID"}),
+	"DescribeAccountAttributes":     describeAccountAttributes,
+	"DescribeTags":                  describe("tagSet", allTags),
+	"DescribeInstanceStatus":        describe("instanceStatusSet", instanceStatuses, key{"InstanceId", "instance-id", "InvalidInstanceID.NotFound", "instance ID"}),
+	"DescribeInstanceTypeOfferings": describe("instanceTypeOfferingSet", offerings),
+
+	"DescribeKeyPairs": describe("keySet", keyPairs, key{"KeyName", "key-name", "InvalidKeyPair.NotFound", "key pair"},
+		key{"KeyPairId", "key-pair-id", "InvalidKeyPair.NotFound", "key pair"}),
+	"CreateKeyPair": createKeyPair,
+	"ImportKeyPair": importKeyPair,
+	"DeleteKeyPair": deleteKeyPair,
+
+	"DescribeSecurityGroups": describe("securityGroupInfo", of(region.SecurityGroup, groupShape), key{"GroupId", "group-id", "InvalidGroup.NotFound", "security group"},
+		key{"GroupName", "group-name", "InvalidGroup.NotFound", "security group"}),
+	"DescribeSecurityGroupRules":    describe("securityGroupRuleSet", groupRules, key{"SecurityGroupRuleId", "security-group-rule-id", "InvalidSecurityGroupRuleId.NotFound", "security group rule ID"}),
+	"CreateSecurityGroup":           createSecurityGroup,
+	"DeleteSecurityGroup":           deleteSecurityGroup,
+	"AuthorizeSecurityGroupIngress": authorize(false),
+	"AuthorizeSecurityGroupEgress":  authorize(true),
+	"RevokeSecurityGroupIngress":    revoke(false),
+	"RevokeSecurityGroupEgress":     revoke(true),
 }
 
 // call is one request.
@@ -79,6 +116,7 @@ type call struct {
 	region *region.Region
 	now    time.Time
 	host   string
+	force  bool // of StopInstances
 }
 
 // ready checks what every action checks once it has read its parameters, before it acts.
@@ -106,6 +144,10 @@ type answer interface{ stamp(requestID string) }
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get(jsonTarget) != "" {
 		h.serveJSON(w, r)
+		return
+	}
+	if r.URL.Path != "/" {
+		h.serveFaults(w, r)
 		return
 	}
 	requestID := fmt.Sprintf("00000000-0000-4000-8000-%012x", h.calls.Add(1))
@@ -152,10 +194,15 @@ func (h *Handler) act(name string, form url.Values, host string) (result answer,
 		return nil, region.Errorf("MissingAction", "The request must contain the parameter Action; this is the endpoint of the EC2 API.")
 	}
 	act, ok := actions[name]
+	version := Version
+	if form.Get("Version") == stsVersion {
+		act, ok = stsActions[name]
+		version = stsVersion
+	}
 	if !ok {
 		return nil, region.Errorf("InvalidAction", "The action %s is not valid for this web service.", name)
 	}
-	if v := form.Get("Version"); v != "" && v != Version {
+	if v := form.Get("Version"); v != "" && v != version {
 		return nil, region.Errorf("NoSuchVersion", "The requested version (%s) of service AmazonEC2 does not exist", v)
 	}
 	h.backend.Do(func(r *region.Region, now time.Time) {

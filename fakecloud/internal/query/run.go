@@ -1,6 +1,8 @@
 package query
 
 import (
+	"cmp"
+
 	"github.com/tierml/tierml/fakecloud/internal/region"
 	"github.com/tierml/tierml/market"
 )
@@ -9,9 +11,9 @@ import (
 var withoutEffect = []string{
 	"AdditionalInfo", "BlockDeviceMapping", "CapacityReservationSpecification", "CpuOptions", "CreditSpecification",
 	"DisableApiStop", "DisableApiTermination", "EbsOptimized", "EnclaveOptions", "HibernationOptions",
-	"IamInstanceProfile", "InstanceInitiatedShutdownBehavior", "KernelId", "KeyName", "LicenseSpecification",
+	"IamInstanceProfile", "InstanceInitiatedShutdownBehavior", "KernelId", "LicenseSpecification",
 	"MaintenanceOptions", "MetadataOptions", "Monitoring", "NetworkInterface", "PrivateDnsNameOptions",
-	"PrivateIpAddress", "RamdiskId", "RamDiskId", "SecurityGroup", "SecurityGroupId", "SubnetId",
+	"PrivateIpAddress", "RamdiskId", "RamDiskId",
 }
 
 var placementWithoutEffect = []string{"Tenancy", "GroupName", "Affinity"}
@@ -54,6 +56,16 @@ func (c *call) templateData(prefix string) region.TemplateData {
 		Zone:     c.text(prefix + "Placement.AvailabilityZone"),
 		Image:    c.text(prefix + "ImageId"),
 		UserData: c.base64(prefix + "UserData"),
+		KeyName:  c.text(prefix + "KeyName"),
+		Subnet:   c.text(prefix + "SubnetId"),
+		Groups:   append(c.list(prefix+"SecurityGroupId"), c.list(prefix+"SecurityGroup")...),
+	}
+	for _, n := range c.indices(prefix + "NetworkInterface") {
+		card := item(prefix+"NetworkInterface", n)
+		d.Subnet = cmp.Or(d.Subnet, c.text(card+".SubnetId"))
+		if len(d.Groups) == 0 {
+			d.Groups = c.list(card + ".SecurityGroupId")
+		}
 	}
 	d.Spot, d.MaxPrice = c.spotOptions(prefix)
 	tags := c.tagSpecifications(prefix+"TagSpecification", "instance", "spot-instances-request", "volume", "network-interface")
@@ -78,6 +90,10 @@ func runInstances(c *call) (answer, error) {
 	if d.Type == "" {
 		d.Type = "m1.small" // EC2's default
 	}
+	q, err := c.launchRequest(d)
+	if err != nil {
+		return nil, err
+	}
 	least, most := c.number("MinCount", 0), c.number("MaxCount", 0)
 	c.required("MinCount")
 	c.required("MaxCount")
@@ -88,10 +104,8 @@ func runInstances(c *call) (answer, error) {
 	if err := c.ready(); err != nil {
 		return nil, err
 	}
-	made, err := c.region.Launch(c.now, region.LaunchRequest{
-		Type: d.Type, Zone: d.Zone, Image: d.Image, Spot: d.Spot, MaxPrice: d.MaxPrice, Min: least, Max: most,
-		UserData: d.UserData, Tags: d.Tags, RequestTags: d.RequestTags, Token: token, Fingerprint: "RunInstances " + c.fingerprint(),
-	})
+	q.Min, q.Max, q.Token, q.Fingerprint = least, most, token, "RunInstances "+c.fingerprint()
+	made, err := c.region.Launch(c.now, q)
 	if err != nil {
 		return nil, err
 	}
@@ -104,6 +118,40 @@ func runInstances(c *call) (answer, error) {
 	}{ID: made.ID, Owner: Account, Instances: setOf(made.Instances, c.instance)}, nil
 }
 
+// launchRequest looks up what a launch names: its subnet, which stands for a zone, its groups and its key.
+func (c *call) launchRequest(d region.TemplateData) (region.LaunchRequest, error) {
+	q := region.LaunchRequest{
+		Type: d.Type, Zone: d.Zone, Image: d.Image, Spot: d.Spot, MaxPrice: d.MaxPrice, UserData: d.UserData, Tags: d.Tags,
+		RequestTags: d.RequestTags, KeyName: d.KeyName,
+	}
+	if d.Subnet != "" {
+		s, ok := c.region.Resource(region.Subnet, d.Subnet)
+		if !ok {
+			return q, region.Errorf("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", d.Subnet)
+		}
+		if q.Zone != "" && q.Zone != s.Text {
+			return q, region.Errorf("InvalidParameterValue", "The availability zone '%s' does not match the subnet's.", q.Zone)
+		}
+		q.Zone = s.Text
+	}
+	if d.KeyName != "" {
+		if _, ok := c.region.Resource(region.KeyPair, d.KeyName); !ok {
+			return q, region.Errorf("InvalidKeyPair.NotFound", "The key pair '%s' does not exist", d.KeyName)
+		}
+	}
+	if len(d.Groups) == 0 {
+		d.Groups = []string{region.DefaultGroup}
+	}
+	for _, name := range d.Groups {
+		s, err := c.groupNamed(name)
+		if err != nil {
+			return q, err
+		}
+		q.Groups = append(q.Groups, s.ID)
+	}
+	return q, nil
+}
+
 // overlay takes what a call says over what its template says.
 func overlay(base, over region.TemplateData) region.TemplateData {
 	if over.Type != "" {
@@ -114,6 +162,15 @@ func overlay(base, over region.TemplateData) region.TemplateData {
 	}
 	if over.Image != "" {
 		base.Image = over.Image
+	}
+	if over.Subnet != "" {
+		base.Subnet = over.Subnet
+	}
+	if over.KeyName != "" {
+		base.KeyName = over.KeyName
+	}
+	if len(over.Groups) > 0 {
+		base.Groups = over.Groups
 	}
 	if len(over.UserData) > 0 {
 		base.UserData = over.UserData

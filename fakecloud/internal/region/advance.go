@@ -12,6 +12,10 @@ import (
 func (r *Region) Advance(now time.Time) {
 	for {
 		at, next := r.nextDue()
+		if !r.retryAt.IsZero() && !r.retryAt.After(now) && (next == nil || r.retryAt.Before(at)) {
+			r.retry()
+			continue
+		}
 		if next == nil || at.After(now) {
 			break
 		}
@@ -22,9 +26,12 @@ func (r *Region) Advance(now time.Time) {
 	}
 }
 
-// NextWake returns the time of the next boot, notice or eviction.
+// NextWake returns the time of the next boot, notice or eviction, or at which something that waits is tried again.
 func (r *Region) NextWake() (time.Time, bool) {
 	at, next := r.nextDue()
+	if !r.retryAt.IsZero() && (next == nil || r.retryAt.Before(at)) {
+		return r.retryAt, true
+	}
 	return at, next != nil
 }
 
@@ -125,6 +132,9 @@ func (r *Region) close(at time.Time, i *Instance, why Cause) {
 	ended := i.clone()
 	ended.State = Terminated
 	r.emit(Ended{Instance: ended})
+	if i.Fleet != "" {
+		r.retryBy(at)
+	}
 }
 
 // Gone tells that the process of a machine has ended. A machine that was not being shut down has shut itself
@@ -138,10 +148,14 @@ func (r *Region) Gone(now time.Time, id string) {
 	if i.State == Running {
 		r.close(r.now, i, SelfShutdown)
 	}
+	if i.State == Stopping {
+		i.State = Stopped
+		return
+	}
 	i.State = Terminated
 }
 
-// Change is what TerminateInstances did to one machine.
+// Change is what TerminateInstances, StopInstances or StartInstances did to one machine.
 type Change struct {
 	ID       string
 	Previous State
@@ -160,8 +174,13 @@ func (r *Region) Terminate(now time.Time, ids []string) ([]Change, error) {
 	for _, id := range ids {
 		i := r.instances[id]
 		change := Change{ID: id, Previous: i.State}
-		if i.State.Alive() {
+		switch {
+		case i.State.Alive():
 			r.end(r.now, i, UserRequest, false)
+		case i.State == Stopping: // off the bill already
+			i.State = ShuttingDown
+		case i.State == Stopped:
+			i.State = Terminated
 		}
 		change.Current = i.State
 		changes = append(changes, change)
@@ -182,34 +201,44 @@ func (r *Region) TerminateAll(now time.Time) {
 // CancelRequests cancels spot requests. As on EC2, the instances that came of them run on.
 func (r *Region) CancelRequests(now time.Time, ids []string) ([]SpotRequest, error) {
 	r.Advance(now)
-	var found []*Instance
+	var found []*SpotRequest
 	for _, id := range ids {
-		i := r.byRequest(id)
-		if i == nil {
+		request := r.byRequest(id)
+		if request == nil {
 			return nil, Errorf("InvalidSpotInstanceRequestID.NotFound", "The spot instance request ID '%s' does not exist", id)
 		}
-		found = append(found, i)
+		found = append(found, request)
 	}
 	var requests []SpotRequest
-	for _, i := range found {
-		if i.Request.State == "active" {
-			i.Request.State = "cancelled"
-			i.Request.Code = "request-canceled-and-instance-running"
-			i.Request.Message = "Your Spot request is canceled, but your Spot instance is still running."
-			i.Request.UpdatedAt = seconds(r.now)
+	for _, request := range found {
+		switch request.State {
+		case "open":
+			request.set(r.now, "cancelled", "canceled-before-fulfillment", "Your Spot request is canceled before it was fulfilled.")
+		case "active":
+			request.set(r.now, "cancelled", "request-canceled-and-instance-running",
+				"Your Spot request is canceled, but your Spot instance is still running.")
 		}
-		requests = append(requests, i.clone().Request)
+		requests = append(requests, *request)
 	}
 	return requests, nil
 }
 
-func (r *Region) byRequest(id string) *Instance {
+func (r *Region) byRequest(id string) *SpotRequest {
 	for _, i := range r.order {
 		if i.Request.ID == id && i.Pool.Class == market.Spot {
-			return i
+			return &i.Request
+		}
+	}
+	for _, w := range r.waiting {
+		if w.Request.ID == id {
+			return &w.Request
 		}
 	}
 	return nil
+}
+
+func (s *SpotRequest) set(at time.Time, state, code, message string) {
+	s.State, s.Code, s.Message, s.UpdatedAt = state, code, message, seconds(at)
 }
 
 // seconds is how every time of a machine's life is rounded: down, so that order is kept.

@@ -102,6 +102,9 @@ func (c *Catalog) Name() string { return c.config.Name }
 // Provider is EC2 or GCE.
 func (c *Catalog) Provider() string { return c.config.Provider }
 
+// Limits are the account's.
+func (c *Catalog) Limits() Limits { return c.config.Limits }
+
 // Zones are sorted.
 func (c *Catalog) Zones() []string { return c.zones }
 

@@ -140,6 +140,13 @@ func (r *Region) each(now time.Time, targets []string, spotOnly bool, do func(*I
 // Named reports whether a target is the id of one machine: "i-..." of EC2, or a name on Compute Engine, where ours have dashes.
 func Named(target string) bool { return strings.Contains(target, "-") }
 
+// Sample chooses some of the machines at random.
+func (r *Region) Sample(ids []string, count int) []string {
+	ids = slices.Clone(ids)
+	r.picks.Shuffle(len(ids), func(a, b int) { ids[a], ids[b] = ids[b], ids[a] })
+	return ids[:min(len(ids), count)]
+}
+
 // Pick names machines: one by its id, or by "oldest", "newest", "random" up to count, or "all", among the
 // spot machines that are alive and, where it can be, have no notice yet.
 func (r *Region) Pick(now time.Time, target string, count int, where Where) []string {

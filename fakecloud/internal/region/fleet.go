@@ -25,56 +25,14 @@ type TemplateData struct {
 	Type        string
 	Zone        string
 	Image       string
+	Subnet      string // stands for its zone
+	KeyName     string
+	Groups      []string // ids or names of security groups
 	UserData    []byte
 	Spot        bool
 	MaxPrice    market.USD
 	Tags        map[string]string
 	RequestTags map[string]string
-}
-
-// CreateTemplate stores a template under a new name.
-func (r *Region) CreateTemplate(now time.Time, t Template) (Template, error) {
-	r.Advance(now)
-	if slices.ContainsFunc(r.templates, func(old Template) bool { return old.Name == t.Name }) {
-		return Template{}, Errorf("InvalidLaunchTemplateName.AlreadyExistsException", "Launch template name already in use.")
-	}
-	t.ID, t.Created = r.names.next("lt"), seconds(r.now)
-	r.templates = append(r.templates, t)
-	return t, nil
-}
-
-// Templates returns those that there are, oldest first.
-func (r *Region) Templates() []Template {
-	list := slices.Clone(r.templates)
-	for i := range list {
-		list[i].Tags = maps.Clone(list[i].Tags)
-	}
-	return list
-}
-
-// Template finds one by id or else by name.
-func (r *Region) Template(id, name string) (Template, error) {
-	for _, t := range r.templates {
-		if id != "" && t.ID == id || id == "" && t.Name == name {
-			return t, nil
-		}
-	}
-	if id != "" {
-		return Template{}, Errorf("InvalidLaunchTemplateId.NotFound", "The specified launch template, with template ID %s, does not exist.", id)
-	}
-	return Template{}, Errorf("InvalidLaunchTemplateName.NotFoundException",
-		"The specified launch template, with template name %s, does not exist.", name)
-}
-
-// DeleteTemplate removes one.
-func (r *Region) DeleteTemplate(now time.Time, id, name string) (Template, error) {
-	r.Advance(now)
-	t, err := r.Template(id, name)
-	if err != nil {
-		return Template{}, err
-	}
-	r.templates = slices.DeleteFunc(r.templates, func(old Template) bool { return old.ID == t.ID })
-	return t, nil
 }
 
 // Override is one kind of machine that a fleet may take.
@@ -87,7 +45,7 @@ type Override struct {
 	Priority float64    // lower is better
 }
 
-// FleetRequest asks for a fleet of type "instant": bought now, once.
+// FleetRequest asks for a fleet.
 type FleetRequest struct {
 	Overrides        []Override
 	Spot, OnDemand   float64           // units
@@ -95,6 +53,8 @@ type FleetRequest struct {
 	SpotStrategy     string            // "price-capacity-optimized", "lowest-price", "capacity-optimized", "diversified", ...
 	OnDemandStrategy string            // "lowest-price", "prioritized"
 	Tags             map[string]string // of the instances
+	FleetTags        map[string]string
+	Kind             FleetKind // "" = Instant
 	Token            string
 	Fingerprint      string
 }
@@ -127,9 +87,7 @@ func (r *Region) LaunchFleet(now time.Time, q FleetRequest) (FleetResult, error)
 	if used, ok, err := r.tokenUsed(fleetToken(q.Token), q.Fingerprint); err != nil || ok {
 		return used.fleet, err
 	}
-	result := FleetResult{ID: r.names.fleet()}
-	r.buy(q, market.OnDemand, q.OnDemand, 0, &result)
-	r.buy(q, market.Spot, q.Spot, q.Min, &result)
+	result := r.newFleet(q)
 	if q.Token != "" {
 		r.tokens[fleetToken(q.Token)] = tokenUse{fingerprint: q.Fingerprint, fleet: result}
 	}
@@ -186,6 +144,7 @@ func (r *Region) buy(q FleetRequest, class market.Class, units, least float64, r
 		}
 		maps.Copy(p.request.Tags, q.Tags)
 		p.request.Tags["aws:ec2:fleet-id"] = result.ID
+		p.request.fleet, p.request.weight = result.ID, p.weight()
 		made := r.create(p.offer, p.request, p.count)
 		result.Bought = append(result.Bought, FleetInstances{Override: p.override, Class: class, Pool: p.offer.pool, IDs: ids(made.Instances)})
 	}
@@ -198,7 +157,7 @@ func (r *Region) survey(q FleetRequest, class market.Class) (plan []purchase, re
 		request := LaunchRequest{
 			Type: cmp.Or(o.Type, data.Type), Zone: cmp.Or(o.Zone, data.Zone), Image: data.Image, Spot: class == market.Spot,
 			MaxPrice: cmp.Or(o.MaxPrice, data.MaxPrice), Min: 1, Max: 1,
-			UserData: data.UserData, Tags: data.Tags, RequestTags: data.RequestTags,
+			UserData: data.UserData, Tags: data.Tags, RequestTags: data.RequestTags, KeyName: data.KeyName, Groups: data.Groups,
 		}
 		chosen, err := r.choose(request)
 		var short *Error

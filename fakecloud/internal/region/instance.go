@@ -12,12 +12,14 @@ import (
 // State of an instance.
 type State string
 
-// EC2's states, as far as machines without a disk of their own have them.
+// EC2's states.
 const (
 	Pending      State = "pending"
 	Running      State = "running"
 	ShuttingDown State = "shutting-down"
 	Terminated   State = "terminated"
+	Stopping     State = "stopping"
+	Stopped      State = "stopped"
 )
 
 // Alive says that the instance is on the bill.
@@ -31,15 +33,19 @@ type Instance struct {
 	Number      int // counts the region's launches, from 1
 	Token       string
 	Image       string
+	KeyName     string
+	Groups      []string // ids of its security groups
+	Fleet       string   // that bought it; "" = none
+	Weight      float64  // units of the fleet that it counts for
 	Pool        market.Pool
 	Bid         market.USD // highest price per hour; 0 for on-demand
 	UserData    []byte
 	Tags        map[string]string
 
 	State    State
-	Launched time.Time
+	Launched time.Time // or started again
 	BootAt   time.Time
-	Ended    time.Time // zero while alive
+	Ended    time.Time // or stopped; zero while alive
 	Cause    Cause     // of the end
 
 	NoticedAt   time.Time // when the notice appeared; zero without one
@@ -183,8 +189,8 @@ func (r *Region) Instance(now time.Time, id string) (Instance, bool) {
 	return i.clone(), true
 }
 
-// SetTags adds or replaces tags of instances, spot requests and launch templates.
-func (r *Region) SetTags(now time.Time, resources []string, tags map[string]string) error {
+// ChangeTags changes the tags of anything that has an id. When one is unknown, none is changed.
+func (r *Region) ChangeTags(now time.Time, resources []string, change func(map[string]string)) error {
 	r.Advance(now)
 	var targets []*map[string]string
 	for _, id := range resources {
@@ -201,7 +207,7 @@ func (r *Region) SetTags(now time.Time, resources []string, tags map[string]stri
 		if *target == nil {
 			*target = make(map[string]string)
 		}
-		maps.Copy(*target, tags)
+		change(*target)
 	}
 	return nil
 }
@@ -225,10 +231,13 @@ func (r *Region) tagsOf(id string) *map[string]string {
 			return &i.Request.Tags
 		}
 	}
-	if n := slices.IndexFunc(r.templates, func(t Template) bool { return t.ID == id }); n >= 0 {
-		return &r.templates[n].Tags
+	if n := slices.IndexFunc(r.waiting, func(w *Waiting) bool { return w.Request.ID == id }); n >= 0 {
+		return &r.waiting[n].Request.Tags
 	}
-	return nil
+	if n := slices.IndexFunc(r.fleets, func(f *Fleet) bool { return f.ID == id }); n >= 0 {
+		return &r.fleets[n].Tags
+	}
+	return r.Account.tags(id)
 }
 
 func notFound(id string) *Error {

@@ -20,12 +20,18 @@ type LaunchRequest struct {
 	UserData    []byte
 	Tags        map[string]string
 	RequestTags map[string]string // of the spot requests
-	Token       string            // "" = none
-	Fingerprint string            // of all parameters: the same token must come with the same
+	KeyName     string
+	Groups      []string // ids of security groups
+	Token       string   // "" = none
+	Fingerprint string   // of all parameters: the same token must come with the same
 
 	// On Compute Engine callers choose the names, one for each of Max, and spot machines have no bid.
 	Names []string
 	Terms Terms
+
+	fleet  string       // that buys
+	weight float64      // units of the fleet that each machine counts for
+	filled *SpotRequest // that waited; nil = a new one
 }
 
 // Reservation is what a launch bought.
@@ -221,7 +227,7 @@ func (r *Region) inAccount(class market.Class, want int) (int, *Error) {
 func (r *Region) count(match func(market.Pool) bool) int {
 	n := 0
 	for _, i := range r.order {
-		if i.State != Terminated && match(i.Pool) {
+		if i.State != Terminated && i.State != Stopped && match(i.Pool) {
 			n++
 		}
 	}
@@ -237,7 +243,7 @@ func (r *Region) create(o offer, q LaunchRequest, count int) Reservation {
 			ID: r.names.next("i"), Reservation: v.ID, Index: n, Number: len(r.order) + 1, Token: q.Token, Image: q.Image,
 			Pool: o.pool, Bid: o.bid, UserData: q.UserData, Tags: maps.Clone(q.Tags),
 			State: Pending, Launched: seconds(r.now), BootAt: r.now.Add(boot), visibleAt: r.now.Add(r.config.Visible),
-			Terms: q.Terms,
+			Terms: q.Terms, KeyName: q.KeyName, Groups: slices.Clone(q.Groups), Fleet: q.fleet, Weight: q.weight,
 		}
 		if len(q.Names) > 0 {
 			i.ID = q.Names[n]
@@ -249,6 +255,9 @@ func (r *Region) create(o offer, q LaunchRequest, count int) Reservation {
 			i.Request = SpotRequest{
 				ID: r.names.request(), Created: i.Launched, State: "active", Code: "fulfilled",
 				Message: "Your Spot request is fulfilled.", UpdatedAt: i.Launched, Tags: maps.Clone(q.RequestTags),
+			}
+			if q.filled != nil {
+				i.Request.ID, i.Request.Created = q.filled.ID, q.filled.Created
 			}
 			if at, ok := r.config.Spot[o.pool].FirstAbove(i.Launched, o.bid); ok && r.config.Provider == EC2 {
 				i.crossing = at

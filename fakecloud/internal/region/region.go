@@ -16,6 +16,7 @@ import (
 // Region is the state machine. It is not safe for concurrent use.
 type Region struct {
 	*Catalog
+	*Account
 	names namer
 	picks *rand.Rand // of the random choices
 
@@ -23,7 +24,9 @@ type Region struct {
 	instances map[string]*Instance
 	order     []*Instance // in order of launch
 	tokens    map[string]tokenUse
-	templates []Template
+	waiting   []*Waiting // spot requests, in order of time
+	fleets    []*Fleet   // in order of time
+	retryAt   time.Time  // when waiting requests and fleets are tried again; zero = nothing is short
 	trouble   trouble
 	effects   []Effect
 }
@@ -42,13 +45,19 @@ func New(c Config) (*Region, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Region{
+	names := namer{rand.New(rand.NewPCG(c.Seed, 2*c.Session))}
+	r := &Region{
 		Catalog:   sold,
-		names:     namer{rand.New(rand.NewPCG(c.Seed, 2*c.Session))},
+		names:     names,
+		Account:   &Account{names: names},
 		picks:     rand.New(rand.NewPCG(c.Seed, 2*c.Session+1)),
 		instances: make(map[string]*Instance),
 		tokens:    make(map[string]tokenUse),
-	}, nil
+	}
+	if sold.config.Provider == EC2 {
+		r.resources = defaultResources(sold)
+	}
+	return r, nil
 }
 
 // namer makes ids in the forms of EC2's.

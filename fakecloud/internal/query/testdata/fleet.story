@@ -136,8 +136,12 @@
                         <code>0</code>
                         <name>pending</name>
                     </instanceState>
-                    <privateDnsName>ip-10-0-0-1.us-west-1.compute.internal</privateDnsName>
+                    <privateDnsName>ip-172-31-32-4.us-west-1.compute.internal</privateDnsName>
                     <dnsName></dnsName>
+                    <privateIpAddress>172.31.32.4</privateIpAddress>
+                    <ipAddress>127.0.0.1</ipAddress>
+                    <vpcId>vpc-d53106ac209bc96f4</vpcId>
+                    <subnetId>subnet-87c923e4aee875bb8</subnetId>
                     <reason></reason>
                     <amiLaunchIndex>0</amiLaunchIndex>
                     <productCodes></productCodes>
@@ -151,8 +155,12 @@
                     <monitoring>
                         <state>disabled</state>
                     </monitoring>
-                    <privateIpAddress>10.0.0.1</privateIpAddress>
-                    <groupSet></groupSet>
+                    <groupSet>
+                        <item>
+                            <groupId>sg-cee7fd4c2282bddc6</groupId>
+                            <groupName>default</groupName>
+                        </item>
+                    </groupSet>
                     <stateReason>
                         <code>pending</code>
                         <message>pending</message>
@@ -212,8 +220,12 @@
                 <code>0</code>
                 <name>pending</name>
             </instanceState>
-            <privateDnsName>ip-10-0-0-3.us-west-1.compute.internal</privateDnsName>
+            <privateDnsName>ip-172-31-0-6.us-west-1.compute.internal</privateDnsName>
             <dnsName></dnsName>
+            <privateIpAddress>172.31.0.6</privateIpAddress>
+            <ipAddress>127.0.0.3</ipAddress>
+            <vpcId>vpc-d53106ac209bc96f4</vpcId>
+            <subnetId>subnet-52093ebd783d07b9b</subnetId>
             <reason></reason>
             <amiLaunchIndex>0</amiLaunchIndex>
             <productCodes></productCodes>
@@ -227,8 +239,12 @@
             <monitoring>
                 <state>disabled</state>
             </monitoring>
-            <privateIpAddress>10.0.0.3</privateIpAddress>
-            <groupSet></groupSet>
+            <groupSet>
+                <item>
+                    <groupId>sg-cee7fd4c2282bddc6</groupId>
+                    <groupName>default</groupName>
+                </item>
+            </groupSet>
             <stateReason>
                 <code>pending</code>
                 <message>pending</message>
@@ -296,8 +312,8 @@
 <Response>
     <Errors>
         <Error>
-            <Code>Unsupported</Code>
-            <Message>Fleets of type &#39;maintain&#39; are not supported here; use instant.</Message>
+            <Code>MissingParameter</Code>
+            <Message>The request must contain the parameter LaunchTemplateConfigs</Message>
         </Error>
     </Errors>
     <RequestID>00000000-0000-4000-8000-000000000009</RequestID>

@@ -14,8 +14,12 @@
                 <code>0</code>
                 <name>pending</name>
             </instanceState>
-            <privateDnsName>ip-10-0-0-1.us-west-1.compute.internal</privateDnsName>
+            <privateDnsName>ip-172-31-32-4.us-west-1.compute.internal</privateDnsName>
             <dnsName></dnsName>
+            <privateIpAddress>172.31.32.4</privateIpAddress>
+            <ipAddress>127.0.0.1</ipAddress>
+            <vpcId>vpc-d53106ac209bc96f4</vpcId>
+            <subnetId>subnet-87c923e4aee875bb8</subnetId>
             <reason></reason>
             <amiLaunchIndex>0</amiLaunchIndex>
             <productCodes></productCodes>
@@ -29,8 +33,12 @@
             <monitoring>
                 <state>disabled</state>
             </monitoring>
-            <privateIpAddress>10.0.0.1</privateIpAddress>
-            <groupSet></groupSet>
+            <groupSet>
+                <item>
+                    <groupId>sg-cee7fd4c2282bddc6</groupId>
+                    <groupName>default</groupName>
+                </item>
+            </groupSet>
             <stateReason>
                 <code>pending</code>
                 <message>pending</message>

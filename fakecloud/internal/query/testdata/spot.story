@@ -3,7 +3,7 @@
 > &InstanceMarketOptions.MarketType=spot&InstanceMarketOptions.SpotOptions.MaxPrice=0.2390000000000
 > &Placement.AvailabilityZone=us-west-1a&UserData=aGVsbG8%3D&ClientToken=one
 > &TagSpecification.1.ResourceType=instance&TagSpecification.1.Tag.1.Key=job&TagSpecification.1.Tag.1.Value=demo
-> &SecurityGroupId.1=sg-1&MetadataOptions.HttpTokens=required
+> &SecurityGroup.1=default&MetadataOptions.HttpTokens=required
 200
 <RunInstancesResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/">
     <requestId>00000000-0000-4000-8000-000000000001</requestId>
@@ -18,8 +18,12 @@
                 <code>0</code>
                 <name>pending</name>
             </instanceState>
-            <privateDnsName>ip-10-0-0-1.us-west-1.compute.internal</privateDnsName>
+            <privateDnsName>ip-172-31-0-4.us-west-1.compute.internal</privateDnsName>
             <dnsName></dnsName>
+            <privateIpAddress>172.31.0.4</privateIpAddress>
+            <ipAddress>127.0.0.1</ipAddress>
+            <vpcId>vpc-d53106ac209bc96f4</vpcId>
+            <subnetId>subnet-52093ebd783d07b9b</subnetId>
             <reason></reason>
             <amiLaunchIndex>0</amiLaunchIndex>
             <productCodes></productCodes>
@@ -33,8 +37,12 @@
             <monitoring>
                 <state>disabled</state>
             </monitoring>
-            <privateIpAddress>10.0.0.1</privateIpAddress>
-            <groupSet></groupSet>
+            <groupSet>
+                <item>
+                    <groupId>sg-cee7fd4c2282bddc6</groupId>
+                    <groupName>default</groupName>
+                </item>
+            </groupSet>
             <stateReason>
                 <code>pending</code>
                 <message>pending</message>
@@ -78,7 +86,7 @@
 > &InstanceMarketOptions.MarketType=spot&InstanceMarketOptions.SpotOptions.MaxPrice=0.2390000000000
 > &Placement.AvailabilityZone=us-west-1a&UserData=aGVsbG8%3D&ClientToken=one
 > &TagSpecification.1.ResourceType=instance&TagSpecification.1.Tag.1.Key=job&TagSpecification.1.Tag.1.Value=demo
-> &SecurityGroupId.1=sg-1&MetadataOptions.HttpTokens=required
+> &SecurityGroup.1=default&MetadataOptions.HttpTokens=required
 200
 <RunInstancesResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/">
     <requestId>00000000-0000-4000-8000-000000000002</requestId>
@@ -93,8 +101,12 @@
                 <code>0</code>
                 <name>pending</name>
             </instanceState>
-            <privateDnsName>ip-10-0-0-1.us-west-1.compute.internal</privateDnsName>
+            <privateDnsName>ip-172-31-0-4.us-west-1.compute.internal</privateDnsName>
             <dnsName></dnsName>
+            <privateIpAddress>172.31.0.4</privateIpAddress>
+            <ipAddress>127.0.0.1</ipAddress>
+            <vpcId>vpc-d53106ac209bc96f4</vpcId>
+            <subnetId>subnet-52093ebd783d07b9b</subnetId>
             <reason></reason>
             <amiLaunchIndex>0</amiLaunchIndex>
             <productCodes></productCodes>
@@ -108,8 +120,12 @@
             <monitoring>
                 <state>disabled</state>
             </monitoring>
-            <privateIpAddress>10.0.0.1</privateIpAddress>
-            <groupSet></groupSet>
+            <groupSet>
+                <item>
+                    <groupId>sg-cee7fd4c2282bddc6</groupId>
+                    <groupName>default</groupName>
+                </item>
+            </groupSet>
             <stateReason>
                 <code>pending</code>
                 <message>pending</message>
@@ -179,8 +195,12 @@
                         <code>16</code>
                         <name>running</name>
                     </instanceState>
-                    <privateDnsName>ip-10-0-0-1.us-west-1.compute.internal</privateDnsName>
+                    <privateDnsName>ip-172-31-0-4.us-west-1.compute.internal</privateDnsName>
                     <dnsName></dnsName>
+                    <privateIpAddress>172.31.0.4</privateIpAddress>
+                    <ipAddress>127.0.0.1</ipAddress>
+                    <vpcId>vpc-d53106ac209bc96f4</vpcId>
+                    <subnetId>subnet-52093ebd783d07b9b</subnetId>
                     <reason></reason>
                     <amiLaunchIndex>0</amiLaunchIndex>
                     <productCodes></productCodes>
@@ -194,8 +214,12 @@
                     <monitoring>
                         <state>disabled</state>
                     </monitoring>
-                    <privateIpAddress>10.0.0.1</privateIpAddress>
-                    <groupSet></groupSet>
+                    <groupSet>
+                        <item>
+                            <groupId>sg-cee7fd4c2282bddc6</groupId>
+                            <groupName>default</groupName>
+                        </item>
+                    </groupSet>
                     <architecture>x86_64</architecture>
                     <rootDeviceType>ebs</rootDeviceType>
                     <rootDeviceName>/dev/xvda</rootDeviceName>
