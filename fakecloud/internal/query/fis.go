@@ -239,7 +239,7 @@ func (f *faults) start(r *region.Region, now time.Time, body []byte) (any, error
 		a.State = &faultState{"completed", "Action was completed."}
 		count, err := f.interrupt(r, now, a, t.Targets[a.Targets["SpotInstances"]])
 		if err == nil && count == 0 {
-			err = errors.New("Target resolution returned empty set")
+			err = errors.New("target resolution returned an empty set")
 		}
 		if err != nil {
 			a.State = &faultState{"failed", err.Error()}

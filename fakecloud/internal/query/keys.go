@@ -127,6 +127,20 @@ func colons(b []byte) string {
 	return strings.Join(parts, ":")
 }
 
+// parseKey reads OpenSSH's form and that of RFC 4716.
+func parseKey(text string) (ssh.PublicKey, error) {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	if last := len(lines) - 1; last > 1 && strings.HasPrefix(lines[0], "---- BEGIN SSH2") && strings.HasPrefix(lines[last], "---- END SSH2") {
+		wire, err := base64.StdEncoding.DecodeString(strings.Join(lines[1:last], ""))
+		if err != nil {
+			return nil, err
+		}
+		return ssh.ParsePublicKey(wire)
+	}
+	public, _, _, _, err := ssh.ParseAuthorizedKey([]byte(text))
+	return public, err
+}
+
 func importKeyPair(c *call) (answer, error) {
 	name, material := c.required("KeyName"), c.required("PublicKeyMaterial")
 	tags := c.tagSpecifications("TagSpecification", "key-pair")["key-pair"]
@@ -138,7 +152,7 @@ func importKeyPair(c *call) (answer, error) {
 	if err != nil {
 		return nil, bad
 	}
-	public, _, _, _, err := ssh.ParseAuthorizedKey(text)
+	public, err := parseKey(string(text))
 	if err != nil {
 		return nil, bad
 	}
@@ -155,7 +169,7 @@ func importKeyPair(c *call) (answer, error) {
 	default:
 		return nil, bad
 	}
-	v, err := c.addKey(name, strings.TrimSpace(string(text)), fingerprint, tags)
+	v, err := c.addKey(name, strings.TrimSpace(string(ssh.MarshalAuthorizedKey(public)))+" "+name, fingerprint, tags)
 	if err != nil {
 		return nil, err
 	}
