@@ -17,9 +17,16 @@ const Margin = 20
 // moves splits, so machines do not come one by one as a price falls.
 const fewest = 8
 
-// Ask returns the policy's plan, less what the hourly limit has no room for.
+// Ask returns the policy's plan, less what the rest of the work does not pay for, and the hourly limit has no room for.
 func Ask(p Policy, s State) Plan {
+	end, ends := endOf(p, &s)
+	if ends {
+		s.Want = end.want()
+	}
 	plan := p.Plan(s)
+	if ends {
+		end.finish(&plan)
+	}
 	if s.Job.PerHour <= 0 || len(plan.Acquire) == 0 {
 		return plan
 	}

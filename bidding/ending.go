@@ -1,0 +1,158 @@
+package bidding
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// Where whole hours are billed, the last hour of a fleet is paid for little work: half of it is wasted in the mean. So whatever the
+// policy, no more machines are kept for another hour, or bought, than the rest of the work pays for. CostPerWork does so by itself, by
+// cost alone; policies by restart need the whole fleet.
+//
+// With R machine hours of work left, n machines cost n hours more, and take R / n. Of a fleet of N that has worked for some hours,
+//
+//	n = sqrt(R N)
+//
+// is where one machine more would make the run dearer by the same share as it makes it shorter. (Before any work is done every n is: then
+// there are as many as the job wants.) It does not depend on prices, so that runs which
+// hold the same machines end alike (ByPrices).
+
+// leaves is how many times as long as a machine's leave an hour must be: where leaving takes a good part of it, as on a market that is
+// replayed at hundreds of times its speed, going a little earlier wins nothing.
+const leaves = 10
+
+// ending is what the rest of the work asks for.
+type ending struct {
+	*State
+	rest     float64 // work that the time does not cover for which machines are paid already
+	unitRate float64 // work per hour of one unit of what is wanted, on the slowest type
+	staying  units   // held and not about to be decided about
+	due      []int   // of Held: their paid time is nearly over
+	dueUnits units
+	need     units // more than staying
+	nearly   bool  // the paid time of what is held covers all but an hour of it
+}
+
+// endOf looks at the end of a job. False: it is not one whose end is decided here.
+func endOf(p Policy, s *State) (e ending, decided bool) {
+	left, known := s.Job.WorkLeft()
+	_, restarts := p.(ByRestart)
+	_, byItself := p.(CostPerWork)
+	if !known || s.Job.Done <= 0 || restarts || byItself || s.Want.total() <= 0 || s.Job.Terms.Increment < leaves*s.Job.Leave || s.Job.Terms.Increment <= 0 {
+		return e, false
+	}
+	e = ending{State: s, rest: left / efficiency}
+	for i := range s.Pools {
+		c := &s.Pools[i]
+		if each := s.Want.each(c.Type); each > 0 && c.Type.WorkRate() > 0 {
+			if rate := c.Type.WorkRate() / float64(each); e.unitRate == 0 || rate < e.unitRate {
+				e.unitRate = rate
+			}
+		}
+	}
+	if e.unitRate == 0 || e.far(left) {
+		return e, false
+	}
+	for i := range s.Held {
+		e.count(i)
+	}
+	e.nearly = e.rest < float64(e.staying+e.dueUnits)*e.unitRate*s.Job.Terms.Increment.Hours()
+	machineHours := max(e.rest, 0) / e.unitRate
+	within := (s.Job.Terms.Increment - s.Job.Leave - s.Job.Startup).Hours()
+	e.need = units(math.Ceil(max(machineHours/max(within, 0.1), math.Sqrt(machineHours*float64(s.Want.total())))))
+	e.need = min(e.need, max(s.Want.total()-e.staying, 0))
+	return e, true
+}
+
+// far reports whether there is work for two more increments of all that is wanted or held: then all of it is worth the next. Most of
+// thousands of price changes come to this.
+func (e *ending) far(left float64) bool {
+	rate := 0.0
+	for i := range e.Held {
+		if c := e.candidate(e.Held[i].Pool); c != nil {
+			rate += float64(e.Held[i].Count) * c.Type.WorkRate()
+		}
+	}
+	return left > 2*max(rate, float64(e.Want.total())*e.unitRate)*e.Job.Terms.Increment.Hours()
+}
+
+// count takes in the time for which machines are paid.
+func (e *ending) count(i int) {
+	h := &e.Held[i]
+	c := e.candidate(h.Pool)
+	if h.Warned || c == nil {
+		return
+	}
+	until := e.paidUntil(h)
+	held := units(h.Count) * e.Want.each(c.Type)
+	switch {
+	case h.Draining:
+	case !e.Now.Before(e.last(h)):
+		e.due, e.dueUnits = append(e.due, i), e.dueUnits+held
+	default:
+		e.staying += held
+	}
+	from := e.Now
+	if ready := h.Launch.Add(e.Job.Startup); h.Ready < h.Count && ready.After(from) {
+		from = ready
+	}
+	hours := max(until.Add(-e.Job.Leave).Sub(from).Hours(), 0)
+	e.rest -= float64(hours * float64(h.Count) * c.Type.WorkRate())
+}
+
+// paidUntil is the end of the increment that a machine is in, and last when it is decided whether it stays for another.
+func (e *ending) paidUntil(h *Allocation) time.Time {
+	n := e.Now.Sub(h.Launch)/e.Job.Terms.Increment + 1
+	return h.Launch.Add(n * e.Job.Terms.Increment)
+}
+
+func (e *ending) last(h *Allocation) time.Time {
+	return e.paidUntil(h).Add(-e.Job.Leave - e.Job.Leave/4)
+}
+
+// want is what the policy is asked for: no more than the rest of the work pays for.
+func (e *ending) want() Want {
+	w, total := e.Want, e.staying+e.need
+	if total >= w.total() { // the end is far
+		return w
+	}
+	if w.VCPU > 0 {
+		w.VCPU = int(total)
+	} else {
+		w.Machines = int(total)
+	}
+	return w
+}
+
+// finish gives back what is too much, and has the policy asked again when it is to be decided about.
+func (e *ending) finish(p *Plan) {
+	if !e.nearly {
+		return
+	}
+	for i := range e.Held {
+		h := &e.Held[i]
+		if at := e.last(h); !h.Warned && !h.Draining && at.After(e.Now) && (p.AskAgain.IsZero() || at.Before(p.AskAgain)) {
+			p.AskAgain = at
+		}
+	}
+	surplus := e.dueUnits - e.need
+	if p.Switch != nil || len(p.Acquire) > 0 {
+		return // it is not as near as that
+	}
+	for _, i := range e.due {
+		h := &e.Held[i]
+		each := e.Want.each(e.candidate(h.Pool).Type)
+		n := min(int(surplus/each), h.Count)
+		if n <= 0 {
+			continue
+		}
+		surplus -= units(n) * each
+		r := Release{Pool: h.Pool, Launch: h.Launch, Why: "the rest of the work does not pay for another hour of them"}
+		if n < h.Count {
+			r.Count = n
+		}
+		p.Release = append(p.Release, r)
+		p.Why = fmt.Sprintf("%d of %s are given back: %s", n, h.Pool, r.Why)
+	}
+}
