@@ -406,3 +406,61 @@ func TestConsistency(t *testing.T) {
 		mustRoundTrip(t, job)
 	}
 }
+
+// A program's job, printed with its defaults, is the same job again.
+func TestProgramPrintsAndLoads(t *testing.T) {
+	dir := t.TempDir()
+	text := `name: own
+cloud: local
+resources: {count: 2, any_of: [{type: c3.xlarge}]}
+workdir: .
+setup: |
+  pip install -r requirements.txt
+run: |
+  python3 train.py
+  echo done
+envs: {EPOCHS: 3, FAST: true, RATE: 0.1}
+secrets: {HF_TOKEN: {}, KEY: {file: key}}
+state: {dir: ckpt/}
+progress: {line: 'step (\d+)', of: 1000}
+hours: 1.5
+tasks: 24
+retries: 2
+ports: [8080]
+checkpoint: {to: store}
+local: {prices: p.csv, catalog: c.csv, start: 2014-03-11T12:00:00Z}
+`
+	for _, name := range []string{"p.csv", "c.csv"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, err := parse(filepath.Join(dir, "job.yaml"), []byte(text), noEnvironment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.Policy != "checkpoint" || first.State.Every != 10*time.Minute || first.State.Dir != "ckpt" || first.Envs["EPOCHS"] != "3" || first.Envs["FAST"] != "true" ||
+		first.Secrets["HF_TOKEN"].Env != "HF_TOKEN" || first.Secrets["KEY"].File != filepath.Join(dir, "key") || !first.Restarts() {
+		t.Errorf("%+v", first.UserProgram)
+	}
+	second, err := parse("elsewhere.yaml", first.Resolved(), noEnvironment)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, first.Resolved())
+	}
+	if diff := cmp.Diff(string(first.Resolved()), string(second.Resolved())); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(first.UserProgram, second.UserProgram); diff != "" {
+		t.Error(diff)
+	}
+	lookup := func(name string) (string, bool) { return map[string]string{"HF_TOKEN": "a"}[name], name == "HF_TOKEN" }
+	if _, err := first.ReadSecrets(lookup); err == nil || !strings.Contains(err.Error(), "secrets.KEY") || strings.Contains(err.Error(), "secrets.HF_TOKEN") {
+		t.Errorf("without its file: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "key"), []byte("b\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := first.ReadSecrets(lookup); err != nil || got["HF_TOKEN"] != "a" || got["KEY"] != "b" {
+		t.Errorf("%v, %v", got, err)
+	}
+}

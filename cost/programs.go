@@ -26,7 +26,7 @@ type Programs struct {
 	// WorkEach is the undisturbed work of one program on one machine, in floating-point operations at the machine's declared rate;
 	// 0 = none has ended well.
 	WorkEach float64 `json:"work_each,omitempty"`
-	// Setup and Restore are the longest that a machine has taken, in wall-clock seconds.
+	// Setup and Restore are what machines have taken on average, where they did them, in wall-clock seconds.
 	Setup   float64 `json:"setup_seconds,omitempty"`
 	Restore float64 `json:"restore_seconds,omitempty"`
 	// Save is what the last mirrorings of states took on average, in wall-clock seconds.
@@ -211,6 +211,20 @@ func (l *Ledger) programWork(asOf time.Time) (sum float64, each map[string]float
 	return sum, each
 }
 
+// mean is of what took any time.
+type mean struct {
+	sum float64
+	n   int
+}
+
+func (m *mean) add(v float64) {
+	if v > 0 {
+		m.sum, m.n = m.sum+v, m.n+1
+	}
+}
+
+func (m *mean) value() float64 { return m.sum / float64(max(m.n, 1)) }
+
 // ran sums up a run of programs; nil = it trained.
 func (l *Ledger) ran(asOf time.Time) *Programs {
 	d := l.start.Program
@@ -221,6 +235,7 @@ func (l *Ledger) ran(asOf time.Time) *Programs {
 	out := &Programs{Tasks: d.Tasks, Of: d.Of, Attempts: len(p.attempts), Saves: p.saves}
 	_, each := l.programWork(asOf)
 	ended, all := 0, 0.0
+	var setups, restores mean
 	for _, a := range p.attempts {
 		switch a.outcome {
 		case journal.Lost:
@@ -230,7 +245,8 @@ func (l *Ledger) ran(asOf time.Time) *Programs {
 		case journal.Failure:
 			out.Failures++
 		}
-		out.Setup, out.Restore = max(out.Setup, a.setupSecs), max(out.Restore, a.restoreSecs)
+		setups.add(a.setupSecs)
+		restores.add(a.restoreSecs)
 		if p.newest[a.program] != a {
 			continue
 		}
@@ -242,6 +258,7 @@ func (l *Ledger) ran(asOf time.Time) *Programs {
 			out.Failed++
 		}
 	}
+	out.Setup, out.Restore = setups.value(), restores.value()
 	if p.saves > 0 {
 		out.Save = p.took / float64(p.saves)
 	}

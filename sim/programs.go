@@ -134,17 +134,22 @@ func (p *player) run(do tiers.RunProgram) {
 	cfg := &p.c.w.cfg
 	p.round++
 	p.attempt, p.works, p.done = do.Attempt, false, p.c.stored[do.Resume]
+	started := tiers.ProgramStarted{Attempt: p.attempt}
 	wait := cfg.Timing.Reply
+	takes := func(d time.Duration) (wall float64) {
+		wait += d
+		return d.Seconds() / cfg.Timing.Speed
+	}
 	if !p.set {
 		p.set = true
-		wait += cfg.Timing.Load + cfg.Programs.Setup
+		started.Fetch, started.Setup = takes(cfg.Timing.Load), takes(cfg.Programs.Setup)
 	}
 	if do.Resume != "" {
-		wait += cfg.Programs.Restore
+		started.Restore = takes(cfg.Programs.Restore)
 	}
 	p.later(wait, func() {
 		p.works, p.since = true, p.c.w.elapsed
-		p.tell(tiers.ProgramStarted{Attempt: p.attempt})
+		p.tell(started)
 		p.later(time.Duration((p.c.each()-p.done)/p.rate)+1, func() { p.end(0, false, cfg.Programs.State) })
 		p.mirror()
 	})

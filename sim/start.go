@@ -20,6 +20,13 @@ func (w *world) writeStart() error {
 		Want:       journal.Want{Machines: c.Want.Machines, VCPU: c.Want.VCPU},
 		Thresholds: journal.Thresholds{Stage2Ratio: c.Stages.TwoAbove, Stage3Ratio: c.Stages.ThreeAbove},
 	}
+	if p := c.Programs; p != nil {
+		d.App, d.Clocks, d.Splits, d.Partitions = "program", int64(p.Tasks), 0, 0
+		d.Program = &journal.ProgramDetails{Tasks: p.Tasks}
+		if p.State {
+			d.Program.SaveEvery = p.Every.Seconds()
+		}
+	}
 	if c.Reliable.Count > 0 {
 		d.Reliable = journal.Fleet{Pool: c.Reliable.Pool.String(), Count: c.Reliable.Count}
 	}
