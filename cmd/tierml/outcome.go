@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,7 +81,7 @@ func (e ending) say(out io.Writer, dir, format string) error {
 	if e.Before {
 		had = "had ended already"
 	}
-	fmt.Fprintf(out, "%s %s: %s at clock %s, %s spent. No machine of it is left.\n", e.Run, had, e.State, ofAll(e.Clock, e.Clocks), orMinus(cents(e.Spent)))
+	fmt.Fprintf(out, "%s %s: %s at %s %s, %s spent. No machine of it is left.\n", e.Run, had, e.State, cmp.Or(e.Unit, "clock"), ofAll(e.Clock, e.Clocks), orMinus(cents(e.Spent)))
 	fmt.Fprintf(out, "Report   tierml report %s\n", dir)
 	if e.Resumable {
 		fmt.Fprintf(out, "Resume   tierml run --resume %s\n", dir)

@@ -87,5 +87,5 @@ func stopRun(ctx context.Context, dir string, now bool, format string, out io.Wr
 		return err
 	}
 	_, err = jobrun.Checkpoint(dir)
-	return ending{run, ended, err == nil && run.State == "interrupted"}.say(out, relative(dir), format)
+	return ending{run, ended, (err == nil || run.Unit != "") && run.State == "interrupted"}.say(out, relative(dir), format)
 }

@@ -76,6 +76,7 @@ type Watch struct {
 	lastClock time.Time // by the wall clock: when the last one came, or the run began
 	stuck     bool
 	over      bool
+	program   bool // of the user's own: it may be silent for as long as it likes
 
 	transient map[string]bool      // held
 	taken     map[string]time.Time // warned or evicted, at which market time
@@ -98,6 +99,11 @@ func (w *Watch) Feed(e journal.Entry, now time.Time) (out []Alert) {
 	}
 	tell := func(kind Kind, why string) { out = append(out, w.alert(kind, why, now)) }
 	switch e.Kind {
+	case journal.Start:
+		d, err := e.StartDetails()
+		w.program = err == nil && d.Program != nil
+	case journal.ProgramStep:
+		w.clock = e.Clock
 	case journal.ClockDone:
 		if w.stuck {
 			tell(Moving, fmt.Sprintf("clock %d came after %s", e.Clock, now.Sub(w.lastClock).Round(time.Second)))
@@ -177,7 +183,7 @@ func (w *Watch) Away(d time.Duration) { w.lastClock = w.lastClock.Add(d) }
 
 // Tick looks whether a run that says nothing is stuck.
 func (w *Watch) Tick(now time.Time) (out []Alert) {
-	if w.lastClock.IsZero() || w.over || w.stuck {
+	if w.lastClock.IsZero() || w.over || w.stuck || w.program {
 		return nil
 	}
 	silent, limit := now.Sub(w.lastClock), noStart

@@ -26,6 +26,7 @@ type Summary struct {
 	Paused bool     `json:"paused,omitempty"`
 	Clock  int64    `json:"clock"`
 	Clocks int64    `json:"clocks,omitempty"` // that the job asks for
+	Unit   string   `json:"unit,omitempty"`   // what these are, where they are no clocks: "step", "task"
 	Metric string   `json:"metric,omitempty"`
 	Train  *float64 `json:"train_loss,omitempty"`
 	Test   *float64 `json:"test_loss,omitempty"`
@@ -116,6 +117,9 @@ func (r *run) summary(now time.Time) Summary {
 	}
 	out.Started = s.Started
 	out.Curve = curve(s.Tests)
+	if s.Start.Program != nil {
+		out.Unit = s.Unit()
+	}
 	out.Seconds = out.AsOf.Sub(out.Began).Seconds()
 	out.Transient, out.Reliable = s.Counts()
 	if spent, saved, ok := s.Money(out.AsOf); ok {
