@@ -11,7 +11,7 @@ import (
 // The plan says what is run, what is sent where and what that costs, and that a state does not fit into a notice.
 func TestPlanOfAProgram(t *testing.T) {
 	small := &Program{Count: 1, Hours: 3, On: "c3.xlarge", Basis: "as measured by own-1", Store: "s3://bucket/x", State: "ckpt", Every: 10 * time.Minute,
-		StateBytes: 40 << 20, Rate: 100e6, Notice: 2 * time.Minute, Workdir: Workdir{Path: "/home/me/x", Files: 3, Bytes: 1200, Packed: 700}}
+		StateBytes: 40 << 20, Rate: 100e6, Notice: 2 * time.Minute, Workdir: Workdir{Path: "finetune", Files: 3, Bytes: 1200, Packed: 700}}
 	large := *small
 	large.StateBytes, large.Tasks, large.Count = 96e9, 24, 4
 	write := func(p *Program) string {
@@ -20,7 +20,7 @@ func TestPlanOfAProgram(t *testing.T) {
 		return strings.Join(strings.Fields(b.String()), " ")
 	}
 	for _, words := range []string{"one on 1 machine; each takes 3h on one c3.xlarge, as measured by own-1",
-		"1.2 kB in 3 files of /home/me/x go to s3://bucket/x, and once to each machine (700 bytes packed)",
+		"1.2 kB in 3 files of finetune go to s3://bucket/x, and once to each machine (700 bytes packed)",
 		// 12 requests 6 times an hour at $0.005 a thousand, and twice 42 MB at $0.023 a GB and month
 		"ckpt, 41.9 MB, is mirrored every 10m to s3://bucket/x: at most 400ms a time, at most $0.0004 an hour at S3's prices"} {
 		if text := write(small); !strings.Contains(text, words) {

@@ -72,7 +72,7 @@ func (n *node) runProgram(ctx context.Context, do tiers.RunProgram) error {
 // takeUpPrograms prepares the machine for programs, all of one job.
 func (n *node) takeUpPrograms(ctx context.Context, do tiers.RunProgram) (*programs, error) {
 	if do.Heartbeat <= 0 || do.OrphanAfter <= 0 {
-		return nil, errors.New("Heartbeat and OrphanAfter must be above 0")
+		return nil, errors.New("the command's Heartbeat and OrphanAfter must be above 0")
 	}
 	var spec program.Spec
 	if err := json.Unmarshal(do.Spec, &spec); err != nil {
