@@ -20,7 +20,7 @@ func TestPlanOfAProgram(t *testing.T) {
 		return strings.Join(strings.Fields(b.String()), " ")
 	}
 	for _, words := range []string{"one on 1 machine; each takes 3h on one c3.xlarge, as measured by own-1",
-		"1.2 kB in 3 files of finetune go to s3://bucket/x, and once to each machine (700 bytes packed)",
+		"1.2 kB in 3 files of finetune go to s3://bucket/x, and once to each machine (700 B packed)",
 		// 12 requests 6 times an hour at $0.005 a thousand, and twice 42 MB at $0.023 a GB and month
 		"ckpt, 41.9 MB, is mirrored every 10m to s3://bucket/x: at most 400ms a time, at most $0.0004 an hour at S3's prices"} {
 		if text := write(small); !strings.Contains(text, words) {
@@ -33,7 +33,7 @@ func TestPlanOfAProgram(t *testing.T) {
 	if said := small.tooLarge(); said != "" {
 		t.Error(said)
 	}
-	if said := large.tooLarge(); !strings.Contains(said, "96 GB, takes about 16m0s to the store") || !strings.Contains(said, "longer than the notice of 2m0s") {
+	if said := large.tooLarge(); !strings.Contains(said, "96.0 GB, takes about 16m0s to the store") || !strings.Contains(said, "longer than the notice of 2m0s") {
 		t.Error(said)
 	}
 }
