@@ -129,6 +129,9 @@ func (s picture) machineLines(height int) []string {
 		stage = "stage " + terminal.Line(s.Stage)
 	}
 	lines := []string{fmt.Sprintf(" %s  %d transient, %d reliable in training", bold.Render(stage), transient, reliable)}
+	if s.Start.Program != nil {
+		lines[0] = fmt.Sprintf(" %s  %d transient, %d reliable", bold.Render("machines"), transient, reliable)
+	}
 	if s.Outcome == "" && s.Why != "" {
 		lines = append(lines, " "+bold.Render(terminal.Line(s.Why)))
 	}

@@ -1,0 +1,81 @@
+package cost_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/cost"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+)
+
+// A program's machine is paid for setup, restoring, work, and work that is lost; work after the last saved state counts as lost only where the
+// attempt did not end in order.
+func TestProgramsSplitTheBill(t *testing.T) {
+	begin := time.Date(2016, 4, 1, 0, 0, 0, 0, time.UTC)
+	at := func(s int) time.Time { return begin.Add(time.Duration(s) * time.Second) }
+	const pool = "ec2/r/ra/m/spot"
+	pack := func(v any) json.RawMessage {
+		text, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	var l cost.Ledger
+	add := func(s int, e journal.Entry) {
+		e.T = at(s)
+		if err := l.Add(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	of := journal.OfProgram{Program: "rank-0"}
+	launch := func(s int, id string) {
+		launched := at(s)
+		add(s, journal.Entry{Kind: journal.Launch, Instance: id, Tier: "transient", Pool: pool, Bid: "1", Launched: &launched})
+		add(s+60, journal.Entry{Kind: journal.Join, Instance: id})
+	}
+	end := func(s int, id string, kind journal.Kind, by market.EndedBy) {
+		ended := at(s)
+		add(s, journal.Entry{Kind: kind, Instance: id, Pool: pool, Ended: &ended, EndedBy: string(by)})
+	}
+	priced := at(0)
+	add(0, journal.Entry{Kind: journal.Start, Details: pack(journal.StartDetails{Name: "own", Rules: "ec2-now", Clock: "2016-04-01T00:00:00Z@2016-04-01T00:00:00Z*1",
+		Machines: []journal.MachineType{{Name: "m", VCPU: 4, OnDemand: "0.4", FLOPS: 100}}, Want: journal.Want{Machines: 1},
+		Program: &journal.ProgramDetails{Of: 50, SaveEvery: 100}})})
+	add(0, journal.Entry{Kind: journal.Price, Pool: pool, USD: "0.36", At: &priced})
+	launch(0, "a")
+	add(160, journal.Entry{Kind: journal.ProgramStart, OfProgram: of, Instance: "a", Generation: 1, Details: pack(journal.ProgramStartDetails{Fetch: 10, Setup: 80, Restore: 10})})
+	add(400, journal.Entry{Kind: journal.ProgramSaved, OfProgram: of, Instance: "a", Generation: 1, Model: "m1", Clock: 20, Bytes: 99, Seconds: 2})
+	add(460, journal.Entry{Kind: journal.ProgramEnd, OfProgram: of, Instance: "a", Generation: 1, Outcome: journal.Lost, Clock: 25})
+	end(460, "a", journal.Failed, market.ByUser)
+	launch(460, "b")
+	add(620, journal.Entry{Kind: journal.ProgramStart, OfProgram: of, Instance: "b", Generation: 2, Clock: 20, Details: pack(journal.ProgramStartDetails{Setup: 80, Restore: 20})})
+	add(1000, journal.Entry{Kind: journal.ProgramEnd, OfProgram: of, Instance: "b", Generation: 2, Outcome: journal.Finished, Clock: 50})
+	end(1010, "b", journal.Terminated, market.ByUser)
+	add(1010, journal.Entry{Kind: journal.Done, Outcome: "finished"})
+	r, err := l.Report(time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]float64{"saved work": 240 + 380, "redone work": 60, "start-up": 120, "setup": 160, "restore": 40, "flush": 0, "idle": 10, "beyond the end": 0, "free": 0}
+	var paid market.USD
+	for _, row := range r.Waste.Rows() {
+		if row.Seconds != want[row.Name] {
+			t.Errorf("%s: %v s, want %v", row.Name, row.Seconds, want[row.Name])
+		}
+		if row.Name != "free" {
+			paid += row.USD
+		}
+	}
+	if paid != r.Totals.Total || paid != 1010*market.Dollar/10000 {
+		t.Errorf("the parts come to $%s, the bill is $%s", paid, r.Totals.Total)
+	}
+	if p := r.Programs; p == nil || p.Done != 1 || p.Step != 50 || p.Attempts != 2 || p.Lost != 1 || p.WorkEach != 62000 || p.State != 99 || p.Setup != 80 || p.Restore != 15 || p.Save != 2 {
+		t.Errorf("%+v", r.Programs)
+	}
+	if r.Equivalent == nil || r.Equivalent.Work != 62000 {
+		t.Errorf("%+v", r.Equivalent)
+	}
+}
