@@ -76,6 +76,9 @@ func timeOf(job *config.Job) clock.Mapping {
 // whatMachinesAre says what a run's machines really are.
 func whatMachinesAre(job *config.Job) string {
 	at := job.Installation()
+	if at == nil && job.IsProgram() {
+		return "Machines are local processes here, which share this computer.\n"
+	}
 	if at == nil {
 		return fmt.Sprintf("Machines are local processes here. Each is held to its type's declared rate of %s floating-point operations a\n"+
 			"second and vCPU by pacing in its agent.\n", job.Local.FlopsPerVCPU)
