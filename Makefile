@@ -163,6 +163,15 @@ test-awscli: ## the fake cloud against the AWS command line (installs Debian's a
 test-moto: ## the EC2 adapter against moto, an EC2 that nobody here wrote (installs it in .cache)
 	@.ci/with-moto $(CACHE) .ci/test-without-skips -timeout 10m -run Moto ./providers/ec2/api
 
+.PHONY: exam-moto
+EXAM ?=
+exam-moto: ## the fake cloud sits moto's own EC2 tests (installs moto and its source in .cache; EXAM=pytest flags)
+	@GO="$(GO)" .ci/moto-exam $(CACHE) $(EXAM)
+
+.PHONY: exam-skypilot
+exam-skypilot: ## SkyPilot's AWS provisioner launches, stops, resumes and ends clusters in the fake cloud (installs SkyPilot in .cache, 700 MB)
+	@GO="$(GO)" .ci/skypilot-exam $(CACHE)
+
 .PHONY: test-programs
 test-programs: python $(CACHE) ## the Python package with torch, and examples/programs on the fake cloud (installs Debian's python3-torch, others in .cache)
 	@.ci/install python3:torch python3-torch

@@ -92,6 +92,7 @@ ids = [machine["InstanceId"]]
 ec2.get_waiter("instance_running").wait(InstanceIds=ids, WaiterConfig={"Delay": 0.02})
 ec2.get_waiter("instance_status_ok").wait(InstanceIds=ids, WaiterConfig={"Delay": 0.02})
 refused("DependencyViolation", ec2.delete_security_group, GroupId=group)
+ec2.modify_instance_attribute(InstanceId=ids[0], Groups=[default["GroupId"], group])
 ec2.stop_instances(InstanceIds=ids)
 ec2.get_waiter("instance_stopped").wait(InstanceIds=ids, WaiterConfig={"Delay": 0.02})
 assert ec2.describe_instance_status(InstanceIds=ids[:0])["InstanceStatuses"] == []

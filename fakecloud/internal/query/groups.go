@@ -340,3 +340,21 @@ func revoke(egress bool) action {
 		return &done{Return: true}, nil
 	}
 }
+
+// modifyInstanceAttribute changes an instance's groups, the only attribute that can be changed here.
+func modifyInstanceAttribute(c *call) (answer, error) {
+	id, groups := c.required("InstanceId"), c.list("GroupId")
+	if len(groups) == 0 {
+		c.fail(region.Errorf("InvalidParameterCombination", "No attributes specified; groups can be changed here."))
+	}
+	for n := range groups {
+		groups[n] = c.groupID(groups[n])
+	}
+	if err := c.ready(); err != nil {
+		return nil, err
+	}
+	if err := c.region.SetGroups(c.now, id, groups); err != nil {
+		return nil, err
+	}
+	return &done{Return: true}, nil
+}

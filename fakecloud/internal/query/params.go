@@ -197,14 +197,20 @@ func (p *params) list(prefix string) []string {
 	return values
 }
 
-// tags reads "prefix.1.Key", "prefix.1.Value", ...
+// tagsOnce reads "prefix.1.Key", "prefix.1.Value", ... of a launch, where a key may be there once.
+func (p *params) tagsOnce(prefix string) map[string]string {
+	tags := p.tags(prefix)
+	if len(tags) < len(p.indices(prefix)) {
+		p.fail(region.Errorf("InvalidParameterValue", "Duplicate tag key specified."))
+	}
+	return tags
+}
+
+// tags reads them where the last of a key counts, as in CreateTags.
 func (p *params) tags(prefix string) map[string]string {
 	tags := make(map[string]string)
 	for _, n := range p.indices(prefix) {
 		key := p.required(item(prefix, n) + ".Key")
-		if _, twice := tags[key]; twice {
-			p.fail(region.Errorf("InvalidParameterValue", "Duplicate tag key '%s' specified.", key))
-		}
 		if strings.HasPrefix(key, "aws:") {
 			p.fail(region.Errorf("InvalidParameterValue", "Tag keys starting with 'aws:' are reserved for internal use"))
 		}
@@ -221,7 +227,7 @@ func (p *params) tagSpecifications(prefix string, kinds ...string) map[string]ma
 		if !slices.Contains(kinds, kind) && p.err == nil {
 			p.fail(region.Errorf("InvalidParameterValue", "'%s' is not a valid taggable resource type for this operation.", kind))
 		}
-		byKind[kind] = p.tags(item(prefix, n) + ".Tag")
+		byKind[kind] = p.tagsOnce(item(prefix, n) + ".Tag")
 	}
 	return byKind
 }

@@ -70,6 +70,7 @@ var actions = map[string]action{
 	"RequestSpotInstances":         requestSpotInstances,
 	"StartInstances":               change(startInstances),
 	"StopInstances":                change(stopInstances),
+	"ModifyInstanceAttribute":      modifyInstanceAttribute,
 	"CreateTags":                   createTags,
 	"DeleteTags":                   deleteTags,
 	"DescribeAvailabilityZones":    describeAvailabilityZones,

@@ -188,9 +188,17 @@ func (r *Region) Terminate(now time.Time, ids []string) ([]Change, error) {
 	return changes, nil
 }
 
-// TerminateAll ends every machine for its user.
+// TerminateAll ends every machine for its user, and everything that would buy others.
 func (r *Region) TerminateAll(now time.Time) {
 	r.Advance(now)
+	for _, f := range r.fleets {
+		f.State = "deleted_terminating"
+	}
+	for _, w := range r.waiting {
+		if w.Request.State == "open" {
+			w.Request.set(r.now, "cancelled", "canceled-before-fulfillment", "Your Spot request is canceled before it was fulfilled.")
+		}
+	}
 	for _, i := range r.order {
 		if i.State.Alive() {
 			r.end(r.now, i, UserRequest, false)

@@ -212,6 +212,17 @@ func (r *Region) ChangeTags(now time.Time, resources []string, change func(map[s
 	return nil
 }
 
+// SetGroups replaces the security groups of an instance.
+func (r *Region) SetGroups(now time.Time, id string, groups []string) error {
+	r.Advance(now)
+	i, ok := r.instances[id]
+	if !ok {
+		return notFound(id)
+	}
+	i.Groups = slices.Clone(groups)
+	return nil
+}
+
 // SetLabels replaces the labels of an instance; false when there is none of that name.
 func (r *Region) SetLabels(now time.Time, id string, labels map[string]string) bool {
 	r.Advance(now)

@@ -204,7 +204,7 @@ func (r *Region) inPool(pool market.Pool, want int) (int, *Error) {
 	if !limited {
 		return want, nil
 	}
-	used := r.count(func(p market.Pool) bool { return p == pool })
+	used := count(r.order, func(p market.Pool) bool { return p == pool })
 	return min(want, max(0, capacity-used)), noCapacity(pool)
 }
 
@@ -219,14 +219,14 @@ func (r *Region) inAccount(class market.Class, want int) (int, *Error) {
 	if limit == 0 {
 		return want, nil
 	}
-	used := r.count(func(p market.Pool) bool { return p.Class == class })
+	used := count(r.order, func(p market.Pool) bool { return p.Class == class })
 	return min(want, max(0, limit-used)), short
 }
 
-// count returns how many machines there are in the pools that match.
-func (r *Region) count(match func(market.Pool) bool) int {
+// count returns how many of the machines are in the pools that match.
+func count(list []*Instance, match func(market.Pool) bool) int {
 	n := 0
-	for _, i := range r.order {
+	for _, i := range list {
 		if i.State != Terminated && i.State != Stopped && match(i.Pool) {
 			n++
 		}

@@ -228,3 +228,19 @@ func TestInterruptionByFaultInjection(t *testing.T) {
 		}
 	}
 }
+
+func TestNothingIsBoughtAfterTheEnd(t *testing.T) {
+	r := newRegion(t, nil)
+	fleetOf(t, r, Maintain, 2)
+	if _, err := r.RequestSpot(t0, LaunchRequest{Type: "small", Zone: "us-west-1a", MaxPrice: usd(t, "0.01")}, 1, time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	r.Effects()
+	r.TerminateAll(after(5 * time.Minute))
+	r.Advance(after(2 * time.Hour))
+	for _, e := range r.Effects() {
+		if _, bought := e.(Launched); bought {
+			t.Errorf("%+v", e)
+		}
+	}
+}
