@@ -25,6 +25,10 @@ func (p *Plan) Details() journal.PlanDetails {
 			Hours: p.OnDemand.Time.Hours(), USD: p.OnDemand.Cost.String(),
 		},
 	}
+	if own := p.Input.Program; own != nil {
+		d.Program = &journal.PlanProgram{Tasks: own.Tasks, Hours: own.Hours, On: own.On, Basis: own.Basis, Workdir: own.Workdir.Packed,
+			State: own.StateBytes, Store: own.Store}
+	}
 	if run := p.Prediction; run != nil {
 		d.Prediction = &journal.Prediction{USD: run.Cost.String(), Seconds: run.Time.Seconds(), Finished: run.Finished,
 			Basis: run.Basis, Skipped: run.Skipped}

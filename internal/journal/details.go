@@ -107,6 +107,19 @@ type PlanDetails struct {
 	Tuning string `json:"tuning,omitempty"`
 	// Prediction is of the run's own start; absent when it was not made.
 	Prediction *Prediction `json:"prediction,omitempty"`
+	// Program is what is assumed of a program of the user's own.
+	Program *PlanProgram `json:"program,omitempty"`
+}
+
+// PlanProgram is what a plan assumes of a program of the user's own.
+type PlanProgram struct {
+	Tasks   int     `json:"tasks,omitempty"`
+	Hours   float64 `json:"hours"` // of one, on one machine of type On
+	On      string  `json:"on"`
+	Basis   string  `json:"basis"`
+	Workdir int64   `json:"workdir_bytes,omitempty"` // packed
+	State   int64   `json:"state_bytes,omitempty"`   // of one machine; absent = unknown
+	Store   string  `json:"store"`
 }
 
 // PlanReliable is a type for the reliable tier, with what each machine needs and has: bytes, and bytes a second.

@@ -51,7 +51,7 @@ func TestDocumentation(t *testing.T) {
 		reflect.TypeFor[PlanPool](), reflect.TypeFor[Estimate](), reflect.TypeFor[OnDemandPlan](), reflect.TypeFor[Prediction](),
 		reflect.TypeFor[IntentDetails](), reflect.TypeFor[ScaleDetails](), reflect.TypeFor[StageDetails](),
 		reflect.TypeFor[TuneDetails](), reflect.TypeFor[TuneSample](), reflect.TypeFor[TuneClock](),
-		reflect.TypeFor[ProgramDetails](), reflect.TypeFor[ProgramStartDetails](),
+		reflect.TypeFor[ProgramDetails](), reflect.TypeFor[PlanProgram](), reflect.TypeFor[ProgramStartDetails](),
 	} {
 		for _, name := range jsonNames(typ) {
 			if !strings.Contains(doc, "`"+name+"`") {
