@@ -83,6 +83,12 @@ evictions: $(CACHE) ## costs by policy as machines are evicted more often, on re
 	@$(GO) run ./test/evictions -tierml $(CACHE)/tierml -trace "$(TRACE)" -catalog "$(CATALOG)" -availability "$$(echo $(AVAILABILITY) | tr ' ' ',')" \
 	  -markets "$(MARKETS)" -starts $(STARTS) -seed $(SEED) $(EVICTIONS)
 
+.PHONY: auto
+auto: STARTS ?= 100
+auto: ## policy: auto beside the best fixed policy in hindsight, and prefer: time, in markets of DATA's recordings (STARTS=n, ONLY=part of a name)
+	@TIERML_AUTO_STARTS=$(STARTS) TIERML_AUTO_DATA="$(abspath $(DATA))" TIERML_AUTO_ONLY="$(ONLY)" \
+	  $(GO) test ./sim/sweep -run AutoOnRecordings -v -count=1 -timeout 0
+
 .PHONY: bound
 bound: STARTS ?= 3
 bound: ## no policy beats the oracle: all policies and rule books in twelve markets of each of DATA's recordings, start by start (STARTS=n)

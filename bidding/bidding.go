@@ -48,6 +48,8 @@ type Job struct {
 
 	// Upkeep is what the reliable machines cost per hour, whatever the policy does.
 	Upkeep market.USD
+	// ValueOfTime is what its owner would pay for being done an hour earlier. Policies that weigh time by money count it as Upkeep.
+	ValueOfTime market.USD
 	// Reliable is what the present ones cost per hour, where that differs: one more, or a spot machine in place of one. Set
 	// only with PerHour.
 	Reliable market.USD
@@ -73,6 +75,9 @@ type Job struct {
 	// Terms are the provider's, by which machines are billed.
 	Terms market.Terms
 }
+
+// hour is what an hour of the run costs its owner beside transient machines.
+func (j *Job) hour() market.USD { return j.Upkeep + j.ValueOfTime }
 
 // WorkLeft is what is still to be done; false when that is unknown.
 func (j Job) WorkLeft() (float64, bool) { return max(j.Work-j.Done, 0), j.Work > 0 }

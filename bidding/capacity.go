@@ -155,7 +155,7 @@ func (r *spreading) expected(i int) float64 {
 	if !seen.HasPrice || rate <= 0 || n <= 0 {
 		return math.Inf(1)
 	}
-	useful, paid, upkeep := 1.0, 1.0, float64(r.Job.Upkeep)/float64(n)
+	useful, paid, upkeep := 1.0, 1.0, float64(r.Job.hour())/float64(n)
 	if !c.OnDemand() {
 		h := r.rates[i]
 		useful = math.Exp(-h * r.Job.Startup.Hours())

@@ -182,7 +182,7 @@ func (b *budgeting) best(candidate, machines int, rest float64, startup time.Dur
 		if b.Job.Terms.PayBid && !o.onDemand {
 			pay = bids[i]
 		}
-		paid, upkeep := float64(c.paid*o.perHour(pay)), float64(float64(b.Job.Upkeep)*c.hours)
+		paid, upkeep := float64(c.paid*o.perHour(pay)), float64(float64(b.Job.hour())*c.hours)
 		work := c.work * o.rate
 		one := option{candidate: candidate, machines: machines, bid: bids[i], prospect: c, score: float64(b.forecast.worth*work) - paid - upkeep}
 		if work > 0 {
@@ -238,7 +238,7 @@ type forecastKey struct {
 }
 
 func (b *budgeting) key(until time.Time) forecastKey {
-	k := forecastKey{until: until.Unix(), want: b.Want, upkeep: b.Job.Upkeep}
+	k := forecastKey{until: until.Unix(), want: b.Want, upkeep: b.Job.hour()}
 	for i := range b.Pools {
 		k.pools += b.Pools[i].Pool.String() + " " + b.offers[i].bound.String() + "\n"
 	}
@@ -267,7 +267,7 @@ func (b *budgeting) lookBack(until time.Time) *forecast {
 			from = first.At
 		}
 	}
-	f.worth = worth(sold, from, until, float64(b.Job.Upkeep), s)
+	f.worth = worth(sold, from, until, float64(b.Job.hour()), s)
 	return f
 }
 
@@ -277,7 +277,7 @@ func (b *budgeting) least() float64 {
 	if b.hurried() {
 		return math.Inf(-1)
 	}
-	return -float64(b.Job.Upkeep) * betterSoon.Hours()
+	return -float64(b.Job.hour()) * betterSoon.Hours()
 }
 
 // hurried reports whether the job must go on whatever it costs: for its deadline, or because cheap times are too long in
@@ -397,7 +397,7 @@ func (b *budgeting) renewOne(h Allocation, candidate int, final bool) {
 	if !final && len(b.options) > 0 && len(b.plan.Acquire) == 0 {
 		// Others start while these still work, but these must leave a little before their hour is over.
 		o := b.options[0]
-		upkeep := float64(b.Job.Upkeep) * b.Job.Startup.Hours()
+		upkeep := float64(b.Job.hour()) * b.Job.Startup.Hours()
 		unused := float64(b.forecast.worth*b.offers[candidate].of(h.Count).rate) * b.Job.Leave.Hours()
 		if o.machines > 0 && o.score+upkeep-unused > kept.score && o.score >= b.least() {
 			b.buy(o)

@@ -57,7 +57,7 @@ func (b *budgeting) crew(candidate int, wanted units, rest float64, from time.Ti
 	cost := func(n int) float64 {
 		end := from.Add(startup + time.Duration(rest/(one*float64(n))*float64(time.Hour)))
 		paid := math.Ceil(float64(end.Sub(b.Job.Started)+b.Job.Leave) / float64(increment))
-		return float64(n)*float64(b.plan.Considered[candidate].Price) + paid*float64(b.Job.Upkeep)*increment.Hours()
+		return float64(n)*float64(b.plan.Considered[candidate].Price) + paid*float64(b.Job.hour())*increment.Hours()
 	}
 	best := most
 	for n := max(least, 1); n < most; n++ {

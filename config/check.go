@@ -255,7 +255,14 @@ func (c *checker) reliable() {
 
 func (c *checker) limits() {
 	j := c.job
-	c.oneOf("policy", j.Policy, bidding.Names()...)
+	c.oneOf("policy", j.Policy, Policies()...)
+	c.oneOf("prefer", j.Prefer, PreferCost, PreferBalanced, PreferTime)
+	if j.ValueOfTime == 0 && c.written("value_of_time") {
+		c.fault("value_of_time", "must be above zero", "write what an hour is worth, such as $2, or prefer: cost")
+	}
+	if j.Prefer != "" && j.ValueOfTime > 0 {
+		c.fault("value_of_time", "prefer says already what an hour is worth", "remove one of them")
+	}
 	c.positive("budget", j.Budget)
 	for field, d := range map[string]time.Duration{
 		"max_duration": j.MaxDuration, "orphan_after": j.OrphanAfter, "heartbeat": j.Heartbeat, "dead_after": j.DeadAfter,

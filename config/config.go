@@ -7,6 +7,7 @@
 package config
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tierml/tierml/bidding"
@@ -67,8 +68,15 @@ type Job struct {
 	// expected cost of the work. `capacity` is for markets without bids: cheapest work by price and measured
 	// evictions, spread over pools. `on-demand` buys no transient machines. `checkpoint`, `checkpoint-aggressive`,
 	// `deadline` and `uniform-progress` do without reliable machines, by kill and restart (docs/policies.md); programs of one's own
-	// are run by these and by `on-demand`. Default `tierml`, the paper's; `checkpoint` with `run`.
+	// are run by these and by `on-demand`. `auto` takes the one that was best for `prefer` when the plan simulates the job in the
+	// weeks before. Default `tierml`, the paper's; `checkpoint` with `run`.
 	Policy string `yaml:"policy"`
+	// Prefer is what the job optimises. `cost`: the least bill. `time`: the least run time. `balanced`: between them. An hour
+	// is worth nothing, four times the hourly price of the on-demand fleet, or a quarter of it; `auto`, `cost-per-work` and
+	// `capacity` keep to that. Default `cost`.
+	Prefer string `yaml:"prefer"`
+	// ValueOfTime is what it is worth to be done an hour earlier, in place of `prefer`. Default as `prefer` says.
+	ValueOfTime market.USD `yaml:"value_of_time"`
 	// Budget is the most that the run may cost, reliable machines included. Default no limit.
 	Budget market.USD `yaml:"budget"`
 	// Limits are the bounds on what the run may spend in an hour, and what happens there and at the budget. Default none.
@@ -132,6 +140,45 @@ func (j *Job) Decider() (bidding.Policy, error) {
 		return bidding.ForPrograms(j.Policy)
 	}
 	return bidding.ByName(j.Policy)
+}
+
+// Settle fixes what a plan has chosen: the policy, and what an hour is worth where the fleet costs so much an hour on demand. The
+// job then says what it does without a plan, such as when its run is resumed.
+func (j *Job) Settle(policy string, fleet market.USD) {
+	if j.Policy == Auto {
+		j.Policy = policy
+		if j.Restarts() && !j.Written("checkpoint.every") {
+			j.Checkpoint.Every = 0 // as its policy wants
+		}
+	}
+	j.ValueOfTime, j.Prefer = j.HourIsWorth(fleet), ""
+}
+
+// HourIsWorth is what it is worth to be done an hour earlier, where the fleet costs so much an hour on demand.
+func (j *Job) HourIsWorth(fleet market.USD) market.USD {
+	switch {
+	case j.ValueOfTime > 0:
+		return j.ValueOfTime
+	case j.Prefer == PreferBalanced:
+		return fleet / 4
+	case j.Prefer == PreferTime:
+		return 4 * fleet
+	}
+	return 0
+}
+
+// What a job prefers.
+const (
+	PreferCost     = "cost"
+	PreferBalanced = "balanced"
+	PreferTime     = "time"
+)
+
+// Policies are the words of Job.Policy.
+func Policies() []string {
+	names := append(bidding.Names(), Auto)
+	slices.Sort(names)
+	return names
 }
 
 // Place is where the job runs. With cloud: none it is nowhere.
@@ -254,7 +301,7 @@ type Reliable struct {
 	Bandwidth Bandwidth `yaml:"bandwidth"`
 }
 
-// Auto is written for the reliable machines that a plan chooses.
+// Auto is written for the policy and for the reliable machines that a plan chooses.
 const Auto = "auto"
 
 // Auto reports whether the plan chooses the type.

@@ -20,7 +20,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/market"
 )
 
@@ -33,7 +32,7 @@ const referencePage = "../docs/job.md"
 // choices are the words that a field takes, and limits its numbers; TestValuesInTables checks them against what is refused.
 var choices = map[string][]string{
 	"cloud": {CloudLocal, "ec2", "gce", CloudNone}, "security": {SecurityTLS, SecurityPlain}, "provider": {"ec2", "gce"},
-	"policy": bidding.Names(), "resources.any_of[].arch": {market.ArchX86, market.ArchARM}, "train.consistency": {BSP, SSP, ASP},
+	"policy": Policies(), "prefer": {PreferCost, PreferBalanced, PreferTime}, "resources.any_of[].arch": {market.ArchX86, market.ArchARM}, "train.consistency": {BSP, SSP, ASP},
 	"limits.over_hour": {LimitWarn, LimitShrink, LimitStop}, "limits.over_budget": {LimitWarn, LimitStop},
 	"local.rules":           market.RuleNames(),
 	"local.script[].do":     {DoEvict, DoEvictNow, DoKill, DoRebalance, DoNoCapacity, DoSlowStart, DoThrottle},
@@ -48,7 +47,7 @@ var limits = map[string]struct{ text, inside, outside string }{
 	"train.evaluate_every": {"from 1", "1", "0"}, "train.holdout": {"0 to below 1", "0.99", "1"},
 	"train.stop.min_improvement": {"0 to below 1", "0.5", "1"}, "checkpoint.keep": {"1 to 1000000", "1000000", "1000001"}, "checkpoint.every_clocks": {"from 1", "1", "0"},
 	"checkpoint.overhead": {"0 to 10", "10", "11"}, "local.speed": {"1 to 1000000", "1000000", "1000001"},
-	"local.script[].count": {"from 1", "1", "0"}, "budget": {"above $0", "$1", "$0"}, "limits.per_hour": {"above $0", "$1", "$0"}, "resources.max_price": {"above $0", "$1", "$0"},
+	"local.script[].count": {"from 1", "1", "0"}, "budget": {"above $0", "$1", "$0"}, "value_of_time": {"above $0", "$1", "$0"}, "limits.per_hour": {"above $0", "$1", "$0"}, "resources.max_price": {"above $0", "$1", "$0"},
 	"resources.any_of[].max_price": {"above $0", "$1", "$0"}, "max_duration": {"above 0s", "1s", "0s"},
 }
 

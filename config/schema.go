@@ -14,7 +14,7 @@ import (
 
 // examples show in messages how a field is written.
 var examples = map[string]string{
-	"name": "name: demo", "cloud": "cloud: local", "policy": "policy: tierml", "security": "security: tls", "budget": "budget: $20",
+	"name": "name: demo", "cloud": "cloud: local", "policy": "policy: tierml", "prefer": "prefer: cost", "value_of_time": "value_of_time: $2", "security": "security: tls", "budget": "budget: $20",
 	"max_duration": "max_duration: 24h", "per_hour": "per_hour: $3", "over_hour": "over_hour: shrink", "over_budget": "over_budget: warn",
 	"tune": "tune: true", "warn_at": "warn_at: 0.9", "alerts.url": "url: https://example.com/hook", "url_file": "url_file: hook-url", "secret_file": "secret_file: hook-secret",
 	"limits": "limits: {per_hour: $3}", "alerts": "alerts: {url: https://example.com/hook}", "deadline": "deadline: 2014-04-02T00:00:00Z", "orphan_after": "orphan_after: 10s",

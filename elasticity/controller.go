@@ -44,6 +44,7 @@ type Config struct {
 	Deadline    time.Time     // by which the work should be done, for the policy; zero = none
 	Budget      market.USD    // that the run should keep to, for the policy; 0 = none
 	PerHour     market.USD    // that all machines together may cost in an hour; 0 = no limit
+	ValueOfTime market.USD    // of an hour, for the policy; see bidding.Job
 	Rules       market.RuleBook
 	WholeHours  bool // the rule book bills whole hours: what is paid for is worked to its end
 	Silent      bool // Step gives no Record, because nobody reads the journal; Totals has the figures
@@ -76,6 +77,7 @@ func (c *Config) fleet() *fleet.Config {
 		AskAgain: c.AskAgain, Chooses: c.Chooses, Rules: c.Rules, WholeHours: c.WholeHours,
 		Job: bidding.Job{Deadline: c.Deadline, Budget: c.Budget, PerHour: c.PerHour, Work: c.Job.Work,
 			Upkeep:       market.USD(c.Reliable.Count) * c.Reliable.Type.OnDemand,
+			ValueOfTime:  c.ValueOfTime,
 			ReliableRate: float64(c.Reliable.Count) * c.Reliable.Type.WorkRate(),
 			Startup:      c.Startup, Notice: c.Notice, Handover: c.JoinWait + c.NoticeWait, Leave: c.DrainMargin},
 	}

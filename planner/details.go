@@ -33,6 +33,7 @@ func (p *Plan) Details() journal.PlanDetails {
 		d.Prediction = &journal.Prediction{USD: run.Cost.String(), Seconds: run.Time.Seconds(), Finished: run.Finished,
 			Basis: run.Basis, Skipped: run.Skipped}
 	}
+	d.Auto = p.Choice.details()
 	for _, o := range p.Sizing.shown() {
 		d.Reliable = append(d.Reliable, journal.PlanReliable{Type: o.Type.Name, Count: o.Count, USD: o.PerHour.String(),
 			Memory: o.Memory, HasMemory: o.HasMemory, Network: math.Round(o.Network), HasNetwork: o.HasNetwork, Refused: o.Refused})

@@ -48,6 +48,7 @@ type Input struct {
 
 	Budget      market.USD    // 0 = none
 	PerHour     market.USD    // of all machines; 0 = no limit
+	ValueOfTime market.USD    // of an hour; 0 = cost is all that counts
 	MaxDuration time.Duration // market time; 0 = none
 	Deadline    time.Time     // market time; zero = none
 
@@ -83,7 +84,8 @@ type Plan struct {
 	Forecast Forecast
 	OnDemand OnDemand
 	Memory   Memory
-	Sizing   Sizing // of the reliable tier
+	Sizing   Sizing  // of the reliable tier
+	Choice   *Choice // of the policy; nil = the job names it
 	Warnings []string
 	// Prediction is of the job's own run; nil = it was not made.
 	Prediction *Prediction
@@ -194,6 +196,7 @@ func (in Input) job(started time.Time, done float64) bidding.Job {
 	j := bidding.Job{
 		Started: started, Deadline: in.Deadline, Budget: in.Budget, PerHour: in.PerHour, Work: vcpuHours(in.Work), Done: vcpuHours(done),
 		Upkeep:       market.USD(reliable.Count) * reliable.Type.OnDemand,
+		ValueOfTime:  in.ValueOfTime,
 		ReliableRate: float64(reliable.Count) * reliable.Type.WorkRate(),
 		Startup:      s.Startup, Notice: s.Notice, Terms: in.Rules.Terms(),
 	}

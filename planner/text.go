@@ -67,6 +67,7 @@ func (p *Plan) WriteText(w io.Writer, s Style) error {
 	var b terminal.Text
 	s.paint(&b, "", bold, p.title())
 	b.WriteString("\n")
+	p.writeChoice(&b, s)
 	p.writePools(&b, s)
 	b.WriteString("\n")
 	p.writeProgram(&b)

@@ -19,7 +19,7 @@ func (c *Config) Controller() elasticity.Config {
 			Work: c.vcpuHours(),
 		},
 		Reliable: c.Reliable, Want: c.Want, Pools: c.known(), Policy: c.Policy, Stages: c.Stages,
-		MaxDuration: c.MaxDuration, Deadline: c.Deadline, Budget: c.Budget, PerHour: c.PerHour,
+		MaxDuration: c.MaxDuration, Deadline: c.Deadline, Budget: c.Budget, PerHour: c.PerHour, ValueOfTime: c.ValueOfTime,
 		Chooses: c.Allocation != "", Silent: c.Record == nil, Rules: c.Rules, WholeHours: c.Rules.Terms().Increment > 0,
 	}
 	if c.Reliable.Count == 0 {

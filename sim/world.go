@@ -59,6 +59,8 @@ type Config struct {
 	Deadline time.Time
 	Budget   market.USD
 	PerHour  market.USD // that all machines together may cost in an hour; 0 = no limit
+	// ValueOfTime of an hour is for the policy to weigh; see bidding.Job.
+	ValueOfTime market.USD
 	// Checkpoints is what they cost, for jobs without reliable machines.
 	Checkpoints Checkpoints
 	// Continuous saving loses nothing and takes no time; for policies by restart. See restart.Config.

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/apps/all"
-	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
@@ -32,7 +31,7 @@ func complete(cmd *cobra.Command) {
 		cmd.ValidArgsFunction = cobra.NoFileCompletions
 	}
 	for name, words := range map[string][]string{ // any order: each by itself
-		"policy": bidding.Names(), "cloud": config.Clouds(),
+		"policy": config.Policies(), "cloud": config.Clouds(),
 		"provider": config.Played(), "app": applications(),
 	} {
 		completeFlag(cmd, name, words...)

@@ -99,7 +99,7 @@ machines were available. With --jobs there is none either: many jobs share machi
 	f.StringSliceVar(&o.traces, "trace", nil, "price history `files`; default: the job's local.prices, or its cloud's own history")
 	f.StringVar(&o.catalog, "catalog", "", "`file` of machine types and on-demand prices; default: the job's catalog")
 	f.StringVar(&o.rules, "rules", "", "rule `book` that bills; default: the job's local.rules")
-	f.StringSliceVar(&o.policies, "policy", append(bidding.Names(), sweep.OracleFullBid, sweep.Clairvoyant), "policies to compare; oracle, oracle-full-bid, oracle-any-bid, oracle-one-fleet and clairvoyant know the future; REGRET is measured against the first of them")
+	f.StringSliceVar(&o.policies, "policy", append(config.Policies(), sweep.OracleFullBid, sweep.Clairvoyant), "policies to compare; oracle, oracle-full-bid, oracle-any-bid, oracle-one-fleet and clairvoyant know the future; REGRET is measured against the first of them")
 	f.BoolVar(&o.noOracle, "no-oracle", false, "omit the oracle, which takes most of the time of many starts")
 	f.StringSliceVar(&o.evict, "evictions", []string{"auto"}, "how often machines are taken where nobody bids: `auto` (by what is known of each pool), none, a share of machines in a month such as 10%, or recordings of availability")
 	o.fleet.flags(f)
@@ -205,7 +205,7 @@ func (o dryRunOptions) plan(ctx context.Context, jobFile string, errOut io.Write
 	if p.Job, skipped, doubts, err = o.simulation(ctx, job, len(p.Hours) == 0); err != nil {
 		return p, err
 	}
-	p.Job.Seed = o.seed
+	p.Job.Seed, p.Budget = o.seed, job.Budget
 	if err := evictions.Impose(&p.Job); err != nil {
 		return p, fmt.Errorf("--evictions: %w", err)
 	}
@@ -249,7 +249,7 @@ const savedEvery = 10 * time.Minute
 // chosen are the policies to run, each once.
 func (o dryRunOptions) chosen() (names []string, err error) {
 	for _, name := range o.policies {
-		if _, err := bidding.ByName(name); err != nil && !sweep.IsOracle(name) {
+		if _, err := bidding.ByName(name); err != nil && !sweep.IsOracle(name) && name != sweep.Auto {
 			return nil, fmt.Errorf("%w, %s", err, strings.Join(sweep.Oracles, ", "))
 		}
 		if slices.Contains(names, name) || o.noOracle && sweep.IsOracle(name) && name != sweep.Clairvoyant {

@@ -174,9 +174,28 @@ func prepareJobWith(ctx context.Context, job *config.Job, bytes func() int64, pr
 	}
 	schema := jobrun.SchemaOf(job, p.program)
 	work := p.program.WorkPerClock() * float64(job.Train.Clocks)
-	sizing, err := planner.SizeReliable(job, &p.choice, market.Catalog, planner.ReliableNeed{Schema: &schema, Data: bytes(), Work: vcpuHours(job, work)})
+	need := planner.ReliableNeed{Schema: &schema, Data: bytes(), Work: vcpuHours(job, work)}
+	sizing, err := planner.SizeReliable(job, &p.choice, market.Catalog, need)
 	if err != nil {
 		return nil, err
+	}
+	if err := p.simulation(work, &schema); err != nil {
+		return nil, err
+	}
+	decision, err := p.decide(ctx, p.sim)
+	if err != nil {
+		return nil, err
+	}
+	if decision != nil { // the policy may want other reliable machines, or none
+		if p.choice, err = planner.Resolve(job, p.offers, market.Catalog); err != nil {
+			return nil, err
+		}
+		if sizing, err = planner.SizeReliable(job, &p.choice, market.Catalog, need); err != nil {
+			return nil, err
+		}
+		if err := p.simulation(work, &schema); err != nil {
+			return nil, err
+		}
 	}
 	memory, err := planner.AdmitMemory(job, p.choice.Reliable, &schema)
 	if err != nil {
@@ -199,20 +218,24 @@ func prepareJobWith(ctx context.Context, job *config.Job, bytes func() int64, pr
 			input.Warnings = append(slices.Clone(input.Warnings), warning)
 		}
 	}
-	if p.sim, p.skipped, err = sweep.ForJob(job, p.choice, input.Work, tiers.ServersFor(&schema, int64(job.Stages.ServerBytes))); err != nil {
-		return nil, err
-	}
-	if p.basis, err = calibrate(&p.sim); err != nil {
-		return nil, err
-	}
 	input.SaveTime, input.RestartTime = p.sim.Checkpoints.Times(p.sim.Timing)
 	bar = progress.Start(ctx, "Simulating past starts", 0, progress.Things)
 	defer bar.Done()
 	if p.plan, err = planner.Make(input, sweep.Past{Job: p.sim, Progress: bar.Set}); err != nil {
 		return nil, err
 	}
-	p.plan.Memory, p.plan.Sizing = memory, sizing
+	p.plan.Memory, p.plan.Sizing, p.plan.Choice = memory, sizing, decision
 	return p, nil
+}
+
+// simulation makes the simulation of the job's own run.
+func (p *preparedJob) simulation(work float64, schema *ps.Schema) (err error) {
+	p.sim, p.skipped, err = sweep.ForJob(p.job, p.choice, work, tiers.ServersFor(schema, int64(p.job.Stages.ServerBytes)))
+	if err != nil {
+		return err
+	}
+	p.basis, err = calibrate(&p.sim)
+	return err
 }
 
 // vcpuHours is work in hours of a vCPU on the job's market.

@@ -256,7 +256,7 @@ func keepReliable(job *config.Job, start journal.Entry) {
 
 func loadJob(o runOptions) (*config.Job, resumption, error) {
 	if o.resume == "" {
-		if _, err := bidding.ByName(cmp.Or(o.policy, "tierml")); err != nil {
+		if _, err := bidding.ByName(cmp.Or(o.policy, "tierml")); err != nil && o.policy != config.Auto {
 			return nil, resumption{}, usageError{fmt.Errorf("--policy: %w", err)}
 		}
 		job, err := config.LoadWithPolicy(o.jobFile, o.policy)

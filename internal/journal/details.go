@@ -99,6 +99,8 @@ type PlanDetails struct {
 	OnDemand OnDemandPlan `json:"on_demand"`
 	// Reliable are the types that were considered for a reliable tier that the job leaves open, the choice first.
 	Reliable []PlanReliable `json:"reliable,omitempty"`
+	// Auto is how `policy: auto` was decided; absent where the job names its policy.
+	Auto *PlanAuto `json:"auto,omitempty"`
 	// Basis says in words what Cost and Runtime rest on, or why they are unknown.
 	Basis string `json:"basis,omitempty"`
 	// Sources says in words where the prices come from and how old they were.
@@ -120,6 +122,29 @@ type PlanProgram struct {
 	Workdir int64   `json:"workdir_bytes,omitempty"` // packed
 	State   int64   `json:"state_bytes,omitempty"`   // of one machine; absent = unknown
 	Store   string  `json:"store"`
+}
+
+// PlanAuto is how `policy: auto` was decided.
+type PlanAuto struct {
+	Why         string          `json:"why"`
+	ValueOfTime string          `json:"value_of_time,omitempty"` // of an hour
+	Candidates  []PlanCandidate `json:"candidates,omitempty"`
+}
+
+// PlanCandidate is a policy and what came of it from past starts: weighted means and 95th percentiles.
+type PlanCandidate struct {
+	Policy   string  `json:"policy"`
+	Starts   int     `json:"starts"`
+	Cost     float64 `json:"cost"` // US dollars
+	CostP95  float64 `json:"cost_p95"`
+	Hours    float64 `json:"hours"`
+	HoursP95 float64 `json:"hours_p95"`
+	// Against is how much dearer it is than the default policy, cost and value of time together, as a share; StdError is its
+	// standard error.
+	Against  float64 `json:"against"`
+	StdError float64 `json:"std_error"`
+	Chosen   bool    `json:"chosen,omitempty"`
+	Why      string  `json:"why,omitempty"` // why it cannot be chosen
 }
 
 // PlanReliable is a type for the reliable tier, with what each machine needs and has: bytes, and bytes a second.

@@ -22,7 +22,7 @@ import (
 // floating-point operations), most servers (tiers.Thresholds.MostServers), start, speed, notice, boot and script. Skipped says which steps of the script the
 // simulator cannot do.
 func ForJob(job *config.Job, choice planner.Resolved, work float64, servers int) (cfg sim.Config, skipped []string, err error) {
-	policy, err := job.Decider()
+	policy, err := policyOf(job)
 	if err != nil {
 		return sim.Config{}, nil, err
 	}
@@ -54,6 +54,7 @@ func ForJob(job *config.Job, choice planner.Resolved, work float64, servers int)
 		cfg.Job.Clocks, cfg.Job.Splits, cfg.Job.Partitions = 1, 1, 1
 		cfg.Programs = &sim.Programs{Count: job.Resources.Count, Tasks: job.Tasks, State: job.State.Dir != "", Every: job.State.Every}
 	}
+	cfg.ValueOfTime = job.HourIsWorth(PerHour(&cfg))
 	for _, a := range job.Local.Script {
 		switch do := sim.Verb(a.Do); do {
 		case sim.Evict, sim.EvictNow, sim.Kill, sim.Rebalance, sim.NoCapacity:
@@ -63,6 +64,14 @@ func ForJob(job *config.Job, choice planner.Resolved, work float64, servers int)
 		}
 	}
 	return cfg, skipped, nil
+}
+
+// policyOf is the job's policy; the paper's until `auto` is decided.
+func policyOf(job *config.Job) (bidding.Policy, error) {
+	if job.Policy == config.Auto {
+		return bidding.TierML{}, nil
+	}
+	return job.Decider()
 }
 
 // checkpoints are the declared costs; a Bandwidth alone is that of the assumed model, and the reverse. On a real cloud both are
@@ -154,6 +163,11 @@ func ComputeTime(cfg *sim.Config) time.Duration {
 func fleetRate(cfg *sim.Config) float64 {
 	e := cfg.Equivalent
 	return float64(e.Count) * e.Type.WorkRate() * cfg.FLOPSPerVCPU / cfg.Timing.Speed
+}
+
+// PerHour is what the on-demand fleet costs an hour.
+func PerHour(cfg *sim.Config) market.USD {
+	return cfg.Equivalent.Type.OnDemand * market.USD(cfg.Equivalent.Count)
 }
 
 // OnDemandCost is what the undisturbed work costs on the on-demand fleet, without start-up, waiting or rounding up

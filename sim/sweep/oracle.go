@@ -64,7 +64,7 @@ func sightOf(p bidding.Policy) sight {
 	return s
 }
 
-// sights are those of a row: one for a policy, and for Oracle those of all policies that it is compared with.
+// sights are those of a row: one for a policy, for Auto those of its candidates, and for Oracle those of all policies that it is compared with.
 func (p Experiment) sights(name string) (out []sight, err error) {
 	switch name {
 	case Clairvoyant:
@@ -82,16 +82,28 @@ func (p Experiment) sights(name string) (out []sight, err error) {
 			if err != nil {
 				return nil, err
 			}
-			kind := kinds[0]
-			if name == OracleFullBid {
-				kind.lowerBids, kind.atEnds = false, false
-			}
-			if !slices.Contains(out, kind) {
-				out = append(out, kind)
+			for _, kind := range kinds {
+				if name == OracleFullBid {
+					kind.lowerBids, kind.atEnds = false, false
+				}
+				if !slices.Contains(out, kind) {
+					out = append(out, kind)
+				}
 			}
 		}
 		if len(out) == 0 {
 			out = []sight{{tiered: true}}
+		}
+		return out, nil
+	case Auto:
+		for _, candidate := range candidatesOf(&p.Job) {
+			kinds, err := p.sights(candidate)
+			if err != nil {
+				return nil, err
+			}
+			if !slices.Contains(out, kinds[0]) {
+				out = append(out, kinds[0])
+			}
 		}
 		return out, nil
 	}
@@ -130,10 +142,10 @@ func (p Experiment) exceptions() (tierless, lower []string) {
 			continue
 		}
 		if kinds, err := p.sights(name); err == nil {
-			if !kinds[0].tiered {
+			if slices.ContainsFunc(kinds, func(s sight) bool { return !s.tiered }) {
 				tierless = append(tierless, name)
 			}
-			if kinds[0].lowerBids {
+			if slices.ContainsFunc(kinds, func(s sight) bool { return s.lowerBids }) {
 				lower = append(lower, name)
 			}
 		}

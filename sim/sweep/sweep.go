@@ -14,21 +14,27 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/sim"
 )
 
+// Auto is the row that decides at each start by what was known then; see Chooser.
+const Auto = config.Auto
+
 // Experiment is what to run: every policy with every length from every start.
 type Experiment struct {
 	Job      sim.Config // as ForJob makes it
-	Policies []string   // names of bidding.ByName, and Oracle
+	Policies []string   // names of bidding.ByName, Auto and Oracle
 	// Hours are the lengths, in compute time on the on-demand fleet, on EC2's timing; none = the job as it stands.
 	Hours  []time.Duration
 	Starts Starts
 	// Separately simulates each start by itself, also those from which everything goes as it went from another: see
 	// sim.Courses. The rows are the same.
 	Separately bool
+	// Budget is for Auto to keep to, as the job's deadline is; 0 = none.
+	Budget market.USD
 	// Regret asks for Row.Oracle, also when the oracle is not among the policies.
 	Regret bool
 }
@@ -64,6 +70,9 @@ type block struct {
 	bounds []*bounds
 	offset int
 	seeing bool // it is the oracle's own block: it fills bounds
+	// auto decides at each start by which of the policies in by it is simulated; nil = by the block's own.
+	auto *Chooser
+	by   map[string]*block
 }
 
 // blockLength is how many consecutive starts one worker takes at a time: enough that taking one costs nothing, few
@@ -95,7 +104,7 @@ func Stream(ctx context.Context, p Experiment, take func(Row) error, progress fu
 	var workers sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(blocks)) {
 		workers.Go(func() {
-			w := worker{recalled: newRecollection(p.longest()), courses: map[int]*sim.Courses{}, same: map[int]sim.Result{}, separately: p.Separately}
+			w := worker{recalled: newRecollection(p.longest()), courses: map[way]*sim.Courses{}, same: map[way]sim.Result{}, separately: p.Separately}
 			for i, b := out.next(ctx); b != nil; i, b = out.next(ctx) {
 				rows, err := w.work(ctx, b, func() { progress(int(finished.Add(1)), total) })
 				if err = errors.Join(err, out.finish(i, rows)); err != nil {
@@ -114,9 +123,15 @@ func Stream(ctx context.Context, p Experiment, take func(Row) error, progress fu
 // worker is one of those that share the blocks of a plan.
 type worker struct {
 	recalled   *recollection
-	courses    map[int]*sim.Courses // by run
-	same       map[int]sim.Result   // of blocks whose starts are all the same, by run
+	courses    map[way]*sim.Courses
+	same       map[way]sim.Result // of blocks whose starts are all the same
 	separately bool
+}
+
+// way is a policy and length, and by which policy Auto went it.
+type way struct {
+	run    int
+	chosen string
 }
 
 // work returns the rows of a block; when ctx is done, those of its first starts.
@@ -125,33 +140,53 @@ func (w *worker) work(ctx context.Context, b *block, done func()) (rows []Row, e
 		b.see(ctx)
 		return nil, nil
 	}
-	b.cfg.Policy = remembering(b.cfg.Policy, w.recalled)
-	if w.courses[b.run] == nil {
-		w.courses[b.run] = &sim.Courses{}
-	}
-	simulate := w.courses[b.run].Run
-	if w.separately {
-		simulate = sim.Run
-	}
 	for _, start := range b.starts {
 		if ctx.Err() != nil {
 			return rows, nil
 		}
 		row := b.row
-		if known, ok := w.same[b.run]; ok {
-			row.Result, row.Start = known, start
-		} else if IsOracle(b.row.Policy) {
+		if IsOracle(b.row.Policy) {
 			row.Start, row.Outcome = start, "finished"
-		} else if row.Result, err = b.simulate(start, simulate); err != nil {
+		} else if row.Result, err = w.simulate(ctx, b, start); err != nil {
+			if ctx.Err() != nil {
+				return rows, nil
+			}
 			return rows, err
-		} else if b.same {
-			w.same[b.run] = row.Result
 		}
 		row.TooLong = b.limit > 0 && row.Runtime > b.limit
 		rows = append(rows, row)
 		done()
 	}
 	return rows, nil
+}
+
+// simulate returns what comes of a start of a block.
+func (w *worker) simulate(ctx context.Context, b *block, start time.Time) (r sim.Result, err error) {
+	key, by := way{run: b.run}, b
+	if b.auto != nil {
+		choice, err := b.auto.At(ctx, start)
+		if err != nil {
+			return r, err
+		}
+		key.chosen, by = choice.Policy, b.by[choice.Policy]
+	}
+	if known, ok := w.same[key]; ok {
+		known.Start = start
+		return known, nil
+	}
+	run := sim.Run
+	if !w.separately {
+		if w.courses[key] == nil {
+			w.courses[key] = &sim.Courses{}
+		}
+		run = w.courses[key].Run
+	}
+	one := *by
+	one.cfg.Policy = remembering(one.cfg.Policy, w.recalled)
+	if r, err = one.simulate(start, run); err == nil && by.same {
+		w.same[key] = r
+	}
+	return r, err
 }
 
 func (b *block) simulate(start time.Time, run func(sim.Config) (sim.Result, error)) (sim.Result, error) {
@@ -213,6 +248,20 @@ func (p Experiment) run(cfg sim.Config, name string) (b block, err error) {
 	if IsOracle(name) {
 		return b, nil
 	}
+	if len(p.Hours) == 0 {
+		b.limit = p.Job.MaxDuration
+	}
+	if name == Auto {
+		b.auto, b.by = NewChooser(cfg, WishOf(&cfg, p.Budget, b.limit)), map[string]*block{}
+		for _, k := range b.auto.candidates {
+			by, err := p.run(cfg, k.name)
+			if err != nil {
+				return b, err
+			}
+			b.by[k.name] = &by
+		}
+		return b, nil
+	}
 	policy, err := p.policy(name)
 	if err != nil {
 		return b, err
@@ -220,9 +269,6 @@ func (p Experiment) run(cfg sim.Config, name string) (b block, err error) {
 	b.cfg = withPolicy(cfg, policy)
 	_, b.same = policy.(bidding.OnDemand)
 	b.within = deadlineWithin(&cfg)
-	if len(p.Hours) == 0 {
-		b.limit = p.Job.MaxDuration
-	}
 	return b, nil
 }
 
@@ -274,6 +320,13 @@ func (p Experiment) Single(tell func(journal.Entry) error) error {
 	b, err := p.run(lengths[0], p.Policies[0])
 	if err != nil {
 		return err
+	}
+	if b.auto != nil {
+		choice, err := b.auto.At(context.Background(), starts[0])
+		if err != nil {
+			return err
+		}
+		b = *b.by[choice.Policy]
 	}
 	var told error
 	b.cfg.Policy = remembering(b.cfg.Policy, newRecollection(p.longest()))

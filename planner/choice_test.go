@@ -1,0 +1,87 @@
+package planner
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/market"
+)
+
+// trialsOf makes trials of a candidate: costs and hours by start.
+func trialsOf(policy string, starts int, run func(start int) Trial) Trials {
+	t := Trials{Policy: policy}
+	for i := range starts {
+		t.Runs = append(t.Runs, run(i))
+	}
+	return t
+}
+
+func evenly(starts int) (out []Sample) {
+	for i := range starts {
+		out = append(out, Sample{Start: now.Add(-time.Duration(i) * 6 * time.Hour), Weight: 1})
+	}
+	return out
+}
+
+func same(cost, hours float64) func(int) Trial { return func(int) Trial { return Trial{cost, hours} } }
+
+func TestChoose(t *testing.T) {
+	odd := func(cost, more float64) func(int) Trial { // dear on one day in ten
+		return func(i int) Trial {
+			if i/4%10 == 0 {
+				return Trial{cost + more, 8}
+			}
+			return Trial{cost, 8}
+		}
+	}
+	hour := func(dollars float64) Wish { return Wish{ValueOfTime: market.USD(dollars * float64(market.Dollar))} }
+	for name, c := range map[string]struct {
+		wish   Wish
+		starts int
+		others []Trials
+		want   string
+	}{
+		"the cheapest":                      {Wish{}, 40, []Trials{trialsOf("a", 40, same(9, 8)), trialsOf("b", 40, same(8, 8))}, "b"},
+		"the default, if nothing is better": {Wish{}, 40, []Trials{trialsOf("a", 40, same(10.1, 1))}, "default"},
+		"the default without a past":        {Wish{}, 7, []Trials{trialsOf("a", 7, same(1, 1))}, "default"},
+		"a gain within its error":           {Wish{}, 40, []Trials{trialsOf("a", 40, odd(9.5, 4))}, "default"},
+		"a gain beyond it":                  {Wish{}, 40, []Trials{trialsOf("a", 40, odd(8, 4))}, "a"},
+		"an hour that is worth less":        {hour(0.4), 40, []Trials{trialsOf("a", 40, same(11, 6))}, "default"},
+		"an hour that is worth more":        {hour(0.6), 40, []Trials{trialsOf("a", 40, same(11, 6))}, "a"},
+		"too late":                          {Wish{Within: 9 * time.Hour}, 40, []Trials{trialsOf("a", 40, same(1, 10))}, "default"},
+		"the default is too late":           {Wish{Within: 7 * time.Hour}, 40, []Trials{trialsOf("a", 40, same(20, 6))}, "a"},
+		"too dear in one case of ten":       {Wish{Budget: 11 * market.Dollar}, 40, []Trials{trialsOf("a", 40, odd(8, 4))}, "default"},
+		"it cannot run the job":             {Wish{}, 40, []Trials{{Policy: "a", Refused: "no reliable machine"}}, "default"},
+	} {
+		all := append([]Trials{trialsOf("default", c.starts, same(10, 8))}, c.others...)
+		got := Choose(c.wish, "default", evenly(c.starts), all)
+		if got.Policy != c.want || got.Why == "" {
+			t.Errorf("%s: %s: %s; want %s", name, got.Policy, got.Why, c.want)
+		}
+	}
+}
+
+// Weights count: what was long ago tells less.
+func TestChooseByTheLatest(t *testing.T) {
+	samples := evenly(40)
+	for i := range samples {
+		samples[i].Weight = math.Exp2(-float64(i) / 4)
+	}
+	lately := trialsOf("a", 40, func(i int) Trial { return Trial{8 + 4*float64(i/20), 8} })
+	if c := Choose(Wish{}, "default", samples, []Trials{trialsOf("default", 40, same(10, 8)), lately}); c.Policy != "a" || c.Candidates[0].Cost > 8.2 {
+		t.Errorf("%+v", c)
+	}
+	if c := Choose(Wish{}, "default", evenly(40), []Trials{trialsOf("default", 40, same(10, 8)), lately}); c.Policy != "default" {
+		t.Errorf("with equal weights: %+v", c)
+	}
+}
+
+func TestPromising(t *testing.T) {
+	all := []Trials{trialsOf("default", 12, same(30, 8)), trialsOf("a", 12, same(10, 8)), trialsOf("b", 12, same(10.9, 8)), trialsOf("c", 12, same(11.1, 8)),
+		trialsOf("d", 12, func(i int) Trial { return Trial{10 + float64(20*(i/11)), 8} })}
+	keep := Promising(Wish{}, "default", evenly(12), all)
+	if !keep["default"] || !keep["a"] || !keep["b"] || keep["c"] || !keep["d"] {
+		t.Errorf("%v: c alone is surely dearer by a tenth", keep)
+	}
+}

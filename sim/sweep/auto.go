@@ -1,0 +1,301 @@
+package sweep
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/planner"
+	"github.com/tierml/tierml/sim"
+)
+
+// Chooser decides `policy: auto`: it simulates the job by each candidate from starts in the weeks before, in the job's own rule
+// book, and takes what planner.Choose makes of that. A simulation is made once, however many decisions look at it.
+//
+// A decision at a time looks only at what was known then: past starts lie on a grid, and each run is given up a fixed time after
+// its start (patience), so that what came of it is a function of prices before the decision. Safe for concurrent use.
+type Chooser struct {
+	job  sim.Config
+	wish planner.Wish
+	kept *keptTrials // nil = trials are kept in memory alone
+	// patience is how long after its start a simulated run is given up.
+	patience   time.Duration
+	candidates []*candidate
+	// Progress, if not nil, is called from several goroutines with the number of past starts that are done.
+	Progress func(done, total int)
+
+	mu      sync.Mutex
+	workers []*pastWorker
+	choices map[time.Time]planner.Choice
+}
+
+// candidate is a policy and what came of it.
+type candidate struct {
+	name    string
+	cfg     sim.Config
+	within  time.Duration // until the deadline, for policies that keep one
+	known   map[time.Time]planner.Trial
+	refused error
+}
+
+// Past starts lie this far apart, on a grid that does not depend on when a decision is made; older ones count less, and are fewer:
+// one a day, at another hour each.
+const (
+	pastEvery  = 6 * time.Hour
+	pastRecent = 14 * 24 * time.Hour
+	pastReach  = 63 * 24 * time.Hour
+	// pastHalf is in what time a start's weight halves.
+	pastHalf = 14 * 24 * time.Hour
+	// pastLearn is how much history must lie before a past start.
+	pastLearn = 24 * time.Hour
+	// quarter is of how many starts one is simulated for all candidates.
+	quarter = 4
+)
+
+// NewChooser returns the chooser of a job, as ForJob or OnEC2 makes it.
+func NewChooser(job sim.Config, wish planner.Wish) *Chooser {
+	job.Faults, job.MaxDuration, job.Record, job.Watch = nil, 0, nil, nil
+	c := &Chooser{job: job, wish: wish, choices: map[time.Time]planner.Choice{}}
+	// cost-per-work waits for cheap times until twice the undisturbed time and 12 hours.
+	c.patience = (2*max(ComputeTime(&job), undisturbed(&job)) + 14*time.Hour + pastEvery - 1).Truncate(pastEvery)
+	c.job.Horizon = c.patience
+	for _, name := range candidatesOf(&job) {
+		policy, err := Experiment{Job: job}.policy(name)
+		k := &candidate{name: name, cfg: withPolicy(c.job, policy), within: deadlineWithin(&job), known: map[time.Time]planner.Trial{}, refused: err}
+		c.candidates = append(c.candidates, k)
+	}
+	return c
+}
+
+// WishOf is what a job optimises, within its budget and the longest that it may take; 0 = no bound.
+func WishOf(job *sim.Config, budget market.USD, longest time.Duration) planner.Wish {
+	w := planner.Wish{ValueOfTime: job.ValueOfTime, Budget: budget, Within: longest}
+	if within := job.Deadline.Sub(job.Start); !job.Deadline.IsZero() && (longest == 0 || within < longest) {
+		w.Within = within
+	}
+	return w
+}
+
+// Candidates are the policies that auto chooses among.
+func Candidates(deadline bool) []string {
+	names := bidding.Names()
+	if !deadline {
+		names = slices.DeleteFunc(names, func(name string) bool {
+			policy, _ := bidding.ByName(name)
+			switch policy.(type) {
+			case bidding.Deadline, bidding.UniformProgress:
+				return true
+			}
+			return false
+		})
+	}
+	return names
+}
+
+// candidatesOf are those of a job: programs do without reliable machines.
+func candidatesOf(job *sim.Config) []string {
+	names := Candidates(!job.Deadline.IsZero())
+	if job.Programs != nil {
+		names = slices.DeleteFunc(names, func(name string) bool { return !slices.Contains(bidding.NamesForPrograms(), name) })
+	}
+	return names
+}
+
+// At decides at a time.
+func (c *Chooser) At(ctx context.Context, now time.Time) (planner.Choice, error) {
+	now = now.UTC().Truncate(pastEvery) // between two points of the grid nothing more becomes known
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known, ok := c.choices[now]; ok {
+		return known, nil
+	}
+	samples := c.samples(now)
+	for _, k := range c.candidates {
+		c.kept.recall(c, k, samples)
+	}
+	// The first quarter tells which candidates need the rest.
+	few := samples[:len(samples)/quarter]
+	if err := c.simulate(ctx, c.candidates, few); err != nil {
+		return planner.Choice{}, err
+	}
+	keep := planner.Promising(c.wish, c.standard(), few, c.trials(c.candidates, few))
+	var promising []*candidate
+	for _, k := range c.candidates {
+		if keep[k.name] {
+			promising = append(promising, k)
+		}
+	}
+	if err := c.simulate(ctx, promising, samples); err != nil {
+		return planner.Choice{}, err
+	}
+	c.kept.keep(c, samples)
+	trials := c.trials(c.candidates, samples)
+	for i := range trials {
+		if !keep[trials[i].Policy] {
+			trials[i].Runs = trials[i].Runs[:min(len(trials[i].Runs), len(few))]
+		}
+	}
+	choice := planner.Choose(c.wish, c.standard(), samples, trials)
+	c.choices[now] = choice
+	return choice, nil
+}
+
+// standard is the policy that is taken when the past tells nothing.
+func (c *Chooser) standard() string {
+	if c.job.Programs != nil {
+		return bidding.Checkpoint{}.Name()
+	}
+	return bidding.CostPerWork{}.Name()
+}
+
+// trials are those of the candidates from some starts; of candidates that were dropped those of the first.
+func (c *Chooser) trials(of []*candidate, samples []planner.Sample) []planner.Trials {
+	out := make([]planner.Trials, len(of))
+	for i, k := range of {
+		t := &out[i]
+		if t.Policy = k.name; k.refused != nil {
+			t.Refused = k.refused.Error()
+			continue
+		}
+		for _, s := range samples {
+			r, known := k.known[s.Start]
+			if !known {
+				break
+			}
+			t.Runs = append(t.Runs, r)
+		}
+	}
+	return out
+}
+
+// samples are the past starts that a decision looks at: a quarter of them that is spread over all times, and then the others.
+func (c *Chooser) samples(now time.Time) (out []planner.Sample) {
+	var all []planner.Sample
+	last := now.Add(-c.patience).Truncate(pastEvery)
+	for start := last; start.After(last.Add(-pastReach)) && anyPriceAt(c.job.Pools, start.Add(-pastLearn)); start = start.Add(-pastEvery) {
+		age, spread := last.Sub(start), 1.0
+		if age >= pastRecent {
+			perDay := int64(24 * time.Hour / pastEvery)
+			slot := start.Unix() / int64(pastEvery/time.Second)
+			if slot%perDay != (slot/perDay)%perDay {
+				continue
+			}
+			spread = float64(perDay)
+		}
+		if !meetsHole(&c.job, start) {
+			all = append(all, planner.Sample{Start: start, Weight: spread * halved(age, pastHalf)})
+		}
+	}
+	for first := range quarter {
+		for i := first; i < len(all); i += quarter {
+			out = append(out, all[i])
+		}
+	}
+	return out
+}
+
+// simulate makes the trials that are missing, on all cores.
+func (c *Chooser) simulate(ctx context.Context, candidates []*candidate, samples []planner.Sample) error {
+	type task struct {
+		of     *candidate
+		starts []time.Time
+		trials []planner.Trial
+		err    error
+	}
+	var tasks []*task
+	total := 0
+	for _, k := range candidates {
+		var missing []time.Time
+		for _, s := range samples {
+			if _, known := k.known[s.Start]; !known && k.refused == nil {
+				missing = append(missing, s.Start)
+			}
+		}
+		total += len(missing)
+		for chunk := range slices.Chunk(missing, blockLength) {
+			tasks = append(tasks, &task{of: k, starts: chunk})
+		}
+	}
+	for len(c.workers) < min(runtime.GOMAXPROCS(0), len(tasks)) {
+		c.workers = append(c.workers, &pastWorker{recalled: newRecollection(c.patience + blockLength*pastEvery), courses: map[string]*sim.Courses{}, same: map[string]planner.Trial{}})
+	}
+	var next, finished atomic.Int64
+	var busy sync.WaitGroup
+	for _, w := range c.workers[:min(len(c.workers), len(tasks))] {
+		busy.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(tasks)) && ctx.Err() == nil; i = next.Add(1) - 1 {
+				t := tasks[i]
+				for _, start := range t.starts {
+					if ctx.Err() != nil || t.err != nil {
+						break
+					}
+					var trial planner.Trial
+					trial, t.err = w.run(t.of, start)
+					t.trials = append(t.trials, trial)
+					if c.Progress != nil {
+						c.Progress(int(finished.Add(1)), total)
+					}
+				}
+			}
+		})
+	}
+	busy.Wait()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for _, t := range tasks {
+		if t.err != nil {
+			t.of.refused = cmp.Or(t.of.refused, t.err)
+			continue
+		}
+		for i, start := range t.starts {
+			t.of.known[start] = t.trials[i]
+		}
+	}
+	return nil
+}
+
+// pastWorker is one of those that share the trials of a chooser.
+type pastWorker struct {
+	recalled *recollection
+	courses  map[string]*sim.Courses  // by policy
+	same     map[string]planner.Trial // of policies for which all starts are the same
+}
+
+// run simulates a candidate from a start. What is left of a run that is given up counts as done on demand from then on.
+func (w *pastWorker) run(k *candidate, start time.Time) (planner.Trial, error) {
+	if trial, known := w.same[k.name]; known {
+		return trial, nil
+	}
+	if w.courses[k.name] == nil {
+		w.courses[k.name] = &sim.Courses{}
+	}
+	cfg := k.cfg
+	cfg.Policy = remembering(cfg.Policy, w.recalled)
+	b := block{cfg: cfg, within: k.within}
+	r, err := b.simulate(start, w.courses[k.name].Run)
+	if err != nil {
+		return planner.Trial{}, fmt.Errorf("by %s: %w", k.name, err)
+	}
+	t := planner.Trial{Cost: dollars(r.Cost), Hours: r.Runtime.Hours()}
+	if !r.Finished() {
+		left := 1 - float64(r.Clocks)/float64(cfg.Job.Clocks)
+		t.Cost += left * dollars(OnDemandCost(&cfg))
+		t.Hours += left * ComputeTime(&cfg).Hours()
+	}
+	if _, same := cfg.Policy.(bidding.OnDemand); same {
+		w.same[k.name] = t
+	}
+	return t, nil
+}
+
+// halved is what is left of 1 after a time in which half is left after another.
+func halved(age, half time.Duration) float64 { return math.Exp2(-age.Hours() / half.Hours()) }

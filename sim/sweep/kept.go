@@ -1,0 +1,149 @@
+package sweep
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/tierml/tierml/planner"
+	"github.com/tierml/tierml/sim"
+)
+
+// keptTrials are a chooser's trials in a file, between the processes of a user: a plan that is made again an hour later simulates
+// only what the hour has added. A file is of one job; each of its trials is kept under the prices that it rests on, so that none
+// has to be thrown away when prices change.
+type keptTrials struct {
+	file   string
+	trials map[string]planner.Trial
+	prices map[time.Time][]byte // digests of the steps of the grid
+}
+
+const (
+	// keptReach is how far back of a start policies look at prices; 14 days for the MTTF (market.DefaultLookback).
+	keptReach = 15 * 24 * time.Hour
+	// keptFor is how long a job's file stays without being read or written.
+	keptFor = 30 * 24 * time.Hour
+)
+
+// Keep takes trials from a folder, and keeps those that are made there. Version is of the program: another one may simulate otherwise.
+// Recorded availability is not part of what trials are known by: with some, nothing is kept.
+func (c *Chooser) Keep(folder, version string) {
+	for _, p := range c.job.Pools {
+		if p.Availability != nil {
+			return
+		}
+	}
+	job := c.job
+	c.kept = &keptTrials{
+		file: filepath.Join(folder, digestOf(job, version)+".json"), trials: map[string]planner.Trial{}, prices: map[time.Time][]byte{},
+	}
+	// A file that cannot be read is no reason to fail: the runs are simulated again.
+	if text, err := os.ReadFile(c.kept.file); err == nil {
+		_ = json.Unmarshal(text, &c.kept.trials)
+	}
+}
+
+// digestOf is what a job's trials depend on beside policies, starts and prices.
+func digestOf(job sim.Config, version string) string {
+	hash := sha256.New()
+	fmt.Fprintln(hash, version, job.Rules.Name(), job.Rules.Terms(), job.Horizon, deadlineWithin(&job))
+	for _, p := range job.Pools {
+		fmt.Fprintln(hash, p.Pool, p.Type, p.MaxPrice, p.Hints)
+	}
+	if job.Hazard != nil {
+		fmt.Fprintf(hash, "%+v\n", *job.Hazard)
+	}
+	if job.Programs != nil {
+		fmt.Fprintf(hash, "%+v\n", *job.Programs)
+	}
+	job.Hazard, job.Programs = nil, nil
+	job.Name, job.Start, job.Deadline, job.Rules, job.Policy, job.Pools = "", time.Time{}, time.Time{}, nil, nil, nil
+	fmt.Fprintf(hash, "%+v", job)
+	return hex.EncodeToString(hash.Sum(nil)[:16])
+}
+
+// key names a trial: what came of it depends on nothing else.
+func (k *keptTrials) key(c *Chooser, policy string, start time.Time) string {
+	hash := sha256.New()
+	for at := start.Add(-keptReach); at.Before(start.Add(c.patience)); at = at.Add(pastEvery) {
+		if k.prices[at] == nil {
+			k.prices[at] = pricesOf(&c.job, at)
+		}
+		hash.Write(k.prices[at])
+	}
+	return fmt.Sprintf("%s %s %x", policy, start.UTC().Format(time.RFC3339), hash.Sum(nil)[:12])
+}
+
+// pricesOf is a digest of all prices in a step of the grid.
+func pricesOf(job *sim.Config, from time.Time) []byte {
+	hash := sha256.New()
+	number := func(x int64) { _ = binary.Write(hash, binary.LittleEndian, x) } // a hash takes everything
+	for _, p := range job.Pools {
+		if p.OnDemand() {
+			continue
+		}
+		price, known := p.History.At(from)
+		if !known {
+			price = -1
+		}
+		number(int64(price))
+		for _, point := range p.History.Points(from, from.Add(pastEvery)) {
+			number(point.At.UnixNano())
+			number(int64(point.Price))
+		}
+	}
+	return hash.Sum(nil)
+}
+
+// recall gives a candidate the trials that are kept of it.
+func (k *keptTrials) recall(c *Chooser, of *candidate, samples []planner.Sample) {
+	if k == nil || len(k.trials) == 0 {
+		return
+	}
+	for _, s := range samples {
+		if _, known := of.known[s.Start]; known {
+			continue
+		}
+		if trial, ok := k.trials[k.key(c, of.name, s.Start)]; ok {
+			of.known[s.Start] = trial
+		}
+	}
+}
+
+// keep writes the trials of the last decision. What cannot be written is simulated again the next time.
+func (k *keptTrials) keep(c *Chooser, samples []planner.Sample) {
+	if k == nil {
+		return
+	}
+	now := map[string]planner.Trial{}
+	for _, of := range c.candidates {
+		for _, s := range samples {
+			if trial, known := of.known[s.Start]; known {
+				now[k.key(c, of.name, s.Start)] = trial
+			}
+		}
+	}
+	k.trials = now
+	folder := filepath.Dir(k.file)
+	text, err := json.Marshal(now)
+	if err != nil || os.MkdirAll(folder, 0o700) != nil {
+		return
+	}
+	if file, err := os.CreateTemp(folder, "*.part"); err == nil {
+		_, err = file.Write(text)
+		if closed := file.Close(); err != nil || closed != nil || os.Rename(file.Name(), k.file) != nil {
+			_ = os.Remove(file.Name())
+		}
+	}
+	entries, _ := os.ReadDir(folder)
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > keptFor {
+			_ = os.Remove(filepath.Join(folder, e.Name()))
+		}
+	}
+}
