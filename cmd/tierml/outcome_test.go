@@ -16,8 +16,8 @@ func TestStandingsInForms(t *testing.T) {
 	for format, want := range map[string]string{
 		table.Plain: "asked for  4 workers (6 wanted), 1 servers (as the stage has them), 1 reliable (1 wanted)\n" +
 			"reached    6 workers (6 wanted), 1 servers (as the stage has them), 1 reliable (1 wanted)\n",
-		table.JSON: `{"reached":true,"workers":6,"servers":1,"reliable":1,"wanted_machines":6,"wanted_reliable":1}`,
-		table.CSV:  "reached,workers,servers,reliable,wanted_machines,wanted_vcpus,wanted_servers,wanted_reliable\ntrue,6,1,1,6,0,0,1\n",
+		table.JSON: `{"reached":true,"workers":6,"servers":1,"reliable":1,"wanted_machines":6,"wanted_reliable":1,"paused":false}`,
+		table.CSV:  "reached,workers,servers,reliable,wanted_machines,wanted_vcpus,wanted_servers,wanted_reliable,paused\ntrue,6,1,1,6,0,0,1,false\n",
 	} {
 		var out bytes.Buffer
 		said := standings{out: &out, format: format}
