@@ -30,7 +30,7 @@ func (c *call) filters() []filter {
 // does not know is refused. Tags are common to all things.
 func selectBy[T any](list []T, filters []filter, tags func(T) map[string]string, fields map[string]func(T) []string) ([]T, error) {
 	for _, f := range filters {
-		if fields[f.name] == nil && (tags == nil || f.name != "tag-key" && !strings.HasPrefix(f.name, "tag:")) {
+		if fields[f.name] == nil && (tags == nil || f.name != "tag-key" && f.name != "tag-value" && !strings.HasPrefix(f.name, "tag:")) {
 			return nil, region.Errorf("InvalidParameterValue", "The filter '%s' is invalid", f.name)
 		}
 	}
@@ -49,8 +49,8 @@ func (f filter) acceptsTags(tags map[string]string) bool {
 		value, has := tags[key]
 		return has && f.accepts(value)
 	}
-	for key := range tags {
-		if f.accepts(key) {
+	for key, value := range tags {
+		if f.name == "tag-key" && f.accepts(key) || f.name == "tag-value" && f.accepts(value) {
 			return true
 		}
 	}
