@@ -70,7 +70,7 @@ func EvictionRate(c *Candidate, count int, now time.Time) float64 {
 	return (evictions + ends) / (hours + up)
 }
 
-// fleetLosses is how often an hour, without bids, a fleet in a pool is expected to lose a machine at least, by what is told and was
+// fleetLosses is how often an hour, without bids, a fleet in a pool is expected to lose a machine at least, by what was reported and
 // seen of the pool; 0 where nothing is known. Machines are taken to go one by one.
 func fleetLosses(c *Candidate, machines int, now time.Time) float64 {
 	ends, up := watched(c.Availability, machines, now)

@@ -76,7 +76,7 @@ func Denied(err error, advice string) error {
 // patience is how long one check may take.
 const patience = time.Minute
 
-// Run makes all checks in order; done is told each result.
+// Run makes all checks in order; done receives each result.
 func Run(ctx context.Context, checks []Check, done func(Result)) []Result {
 	var results []Result
 	status := map[string]Status{}

@@ -115,7 +115,7 @@ func (a *attempt) path(name string) string {
 
 // live does everything, from the folder to the last piece of the log.
 func (a *attempt) live() Exited {
-	a.m.bell.set(nil)
+	a.m.notices.set(nil)
 	a.id = rand.Text()
 	log := filepath.Join(a.m.config.Dir, "logs", fmt.Sprintf("%s.%d.log", a.start.Key, a.start.Attempt))
 	err := errors.Join(os.RemoveAll(a.path("")), os.MkdirAll(a.path(""), 0o755))
@@ -394,7 +394,7 @@ func (a *attempt) environment() []string {
 	maps.Copy(env, map[string]string{
 		"TIERML_RUN": s.Run, "TIERML_ATTEMPT": strconv.FormatUint(s.Attempt, 10), "TIERML_RESUMED": resumed,
 		"TIERML_RANK": strconv.Itoa(s.Rank), "TIERML_RANKS": strconv.Itoa(ranks),
-		"TIERML_NOTICE_FILE": a.path("notice"), "TIERML_NOTICE_URL": m.bell.url, "TIERML_PROGRESS_FILE": a.path("progress"),
+		"TIERML_NOTICE_FILE": a.path("notice"), "TIERML_NOTICE_URL": m.notices.url, "TIERML_PROGRESS_FILE": a.path("progress"),
 		"TIERML_SAVE_FILE": a.path("save"), "TIERML_KEPT_FILE": a.path("kept"),
 	})
 	if state := m.state(); state != "" {

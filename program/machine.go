@@ -23,8 +23,8 @@ type Config struct {
 
 // Machine runs one attempt after the other. Its methods only ask; what happens is reported.
 type Machine struct {
-	config Config
-	bell   *bell
+	config  Config
+	notices *noticeServer
 
 	attempts sync.WaitGroup
 	mu       sync.Mutex
@@ -59,11 +59,11 @@ func New(config Config) (*Machine, error) {
 		return nil, err
 	}
 	config.Dir = dir
-	b, err := newBell(config.Log)
+	b, err := serveNotices(config.Log)
 	if err != nil {
 		return nil, err
 	}
-	return &Machine{config: config, bell: b}, nil
+	return &Machine{config: config, notices: b}, nil
 }
 
 // Start begins an attempt, after the one before has ended: it is killed, and its state not saved. The same attempt again is the same message again.
@@ -142,7 +142,7 @@ func (m *Machine) Close() {
 	}
 	m.mu.Unlock()
 	m.attempts.Wait()
-	m.bell.close()
+	m.notices.close()
 }
 
 func (m *Machine) work() string { return filepath.Join(m.config.Dir, "work") }

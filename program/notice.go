@@ -62,8 +62,8 @@ func replace(name string, text []byte) error {
 	return os.Rename(scratch, name)
 }
 
-// bell answers GET /notice: 404 as long as nothing is to come, like a cloud's metadata service.
-type bell struct {
+// noticeServer answers GET /notice: 404 as long as nothing is to come, like a cloud's metadata service.
+type noticeServer struct {
 	url    string
 	server *http.Server
 	served chan struct{}
@@ -72,12 +72,12 @@ type bell struct {
 	last *notice
 }
 
-func newBell(log *slog.Logger) (*bell, error) {
+func serveNotices(log *slog.Logger) (*noticeServer, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	b := &bell{url: "http://" + listener.Addr().String() + "/notice", served: make(chan struct{})}
+	b := &noticeServer{url: "http://" + listener.Addr().String() + "/notice", served: make(chan struct{})}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /notice", b.answer)
 	b.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
@@ -88,7 +88,7 @@ func newBell(log *slog.Logger) (*bell, error) {
 	return b, nil
 }
 
-func (b *bell) answer(w http.ResponseWriter, _ *http.Request) {
+func (b *noticeServer) answer(w http.ResponseWriter, _ *http.Request) {
 	b.mu.Lock()
 	n := b.last
 	b.mu.Unlock()
@@ -100,13 +100,13 @@ func (b *bell) answer(w http.ResponseWriter, _ *http.Request) {
 	_ = json.NewEncoder(w).Encode(n.at(time.Now())) // who asked may be gone
 }
 
-func (b *bell) set(n *notice) {
+func (b *noticeServer) set(n *notice) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.last = n
 }
 
-func (b *bell) close() {
+func (b *noticeServer) close() {
 	_ = b.server.Close()
 	<-b.served
 }

@@ -135,7 +135,7 @@ func (s *supervisor) warn(now time.Time) {
 }
 
 func (s *supervisor) publish(n notice, now time.Time) {
-	s.m.bell.set(&n)
+	s.m.notices.set(&n)
 	if err := n.write(s.path("notice"), now); err != nil {
 		s.m.config.Log.Warn("the notice's file", "err", err)
 	}

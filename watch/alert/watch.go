@@ -80,7 +80,7 @@ type Watch struct {
 
 	transient map[string]bool      // held
 	taken     map[string]time.Time // warned or evicted, at which market time
-	calm      time.Time            // no new storm is told before
+	calm      time.Time            // no new storm is reported before
 }
 
 // NewWatch watches a run from its first entry on.
@@ -88,7 +88,7 @@ func NewWatch(run string) *Watch {
 	return &Watch{run: run, transient: map[string]bool{}, taken: map[string]time.Time{}}
 }
 
-// Recall takes an entry of the past in: nobody is told of it.
+// Recall takes an entry of the past in: it causes no alert.
 func (w *Watch) Recall(e journal.Entry, now time.Time) { w.Feed(e, now) }
 
 // Feed takes an entry in, at a time by the wall clock, and gives what is to be told.

@@ -15,7 +15,7 @@ import (
 // runFile is one that a run leaves, and that people ask for.
 type runFile struct {
 	name, what, kind string
-	model            bool // only who has the token may have it
+	model            bool // only those with the token may have it
 }
 
 var runFiles = []runFile{

@@ -168,7 +168,7 @@ func TestEventsPage(t *testing.T) {
 	}
 }
 
-// Files of a run are those that are meant, and its model only for who has the token.
+// Files of a run are those that are meant, and its model only with the token.
 func TestFiles(t *testing.T) {
 	root := t.TempDir()
 	dir := write(t, root, "demo-1", journaltest.New(1).Entries)

@@ -139,7 +139,7 @@ func startPrometheus(t *testing.T, program, target string) *promServer {
 		t.Fatal(err)
 	}
 	go func() {
-		_ = cmd.Wait() // it is told to end
+		_ = cmd.Wait() // it was asked to end
 		close(p.ended)
 	}()
 	t.Cleanup(func() {
