@@ -2,6 +2,7 @@ package query
 
 import (
 	"cmp"
+	"errors"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -265,8 +266,9 @@ func protocolName(p string) string {
 
 func (c *call) groupID(name string) string {
 	s, err := c.groupNamed(name)
-	if err != nil {
-		c.fail(err.(*region.Error))
+	var refused *region.Error
+	if errors.As(err, &refused) {
+		c.fail(refused)
 	}
 	return s.ID
 }
