@@ -28,6 +28,8 @@ type State struct {
 	Pools []Candidate // sorted by pool; the spot and on-demand pools that the job allows
 	// Chooses: a purchase may name several pools, and the provider chooses among them; see Acquire.Or.
 	Chooses bool
+	// Firm: somebody has asked for so many machines, or waits for them. Then they stay to the end, whatever the rest of the work pays for.
+	Firm bool
 	// StepsOnly asks for the steps only: reasons for plans without steps, and for pools not bought in, may be missing. They
 	// would cost time at each of thousands of price changes.
 	StepsOnly bool

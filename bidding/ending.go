@@ -39,7 +39,7 @@ func endOf(p Policy, s *State) (e ending, decided bool) {
 	left, known := s.Job.WorkLeft()
 	_, restarts := p.(ByRestart)
 	_, byItself := p.(CostPerWork)
-	if !known || s.Job.Done <= 0 || restarts || byItself || s.Want.total() <= 0 || s.Job.Terms.Increment < leaves*s.Job.Leave || s.Job.Terms.Increment <= 0 {
+	if s.Firm || !known || s.Job.Done <= 0 || restarts || byItself || s.Want.total() <= 0 || s.Job.Terms.Increment < leaves*s.Job.Leave || s.Job.Terms.Increment <= 0 {
 		return e, false
 	}
 	e = ending{State: s, rest: left / efficiency}

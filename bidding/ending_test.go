@@ -86,6 +86,7 @@ func TestEndsThatAreLeftAlone(t *testing.T) {
 		"by second":     func(s *State) Policy { s.Job.Terms = market.Terms{}; return TierML{} },
 		"a beginning":   func(s *State) Policy { s.Job.Done = 0; return TierML{} },
 		"unknown work":  func(s *State) Policy { s.Job.Work = 0; return TierML{} },
+		"asked for":     func(s *State) Policy { s.Firm = true; return TierML{} },
 		"a long leave":  func(s *State) Policy { s.Job.Leave = 10 * time.Minute; return TierML{} },
 	} {
 		one := s

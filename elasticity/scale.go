@@ -57,6 +57,7 @@ type Scale struct {
 func (c *Controller) ask() {
 	c.demand.Workers, c.demand.Asked, c.demand.Reliable = c.wanted(), c.target.asked, c.wantReliable()
 	c.training.Layout.Servers = c.target.servers
+	c.demand.Awaited = len(c.target.waiting) > 0
 	c.demand.Paused, c.training.Pause.Why = cmp.Or(c.target.paused, c.overBudget), c.target.paused
 }
 
@@ -226,7 +227,7 @@ func (c *Controller) advanceScale() {
 	for _, id := range c.target.waiting {
 		c.step.Do(Scaled{ID: id, Err: err, Reached: err == nil, Scale: c.Scale()})
 	}
-	c.target.waiting = nil
+	c.target.waiting, c.demand.Awaited = nil, false
 }
 
 // scaled reports whether as many machines take part as are wanted, and everything is where it should be. A split that its holder

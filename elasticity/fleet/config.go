@@ -64,6 +64,7 @@ type Pool struct {
 type Demand struct {
 	Workers  bidding.Want // transient machines
 	Asked    bool         // for so many, in place of the job's own number: those beyond it go at once
+	Awaited  bool         // somebody waits until there are so many
 	Paused   string       // why there are to be no transient machines for now
 	Reliable int
 }

@@ -29,6 +29,7 @@ func (v *view) State() bidding.State {
 		v.well = true
 	}
 	v.seen.Now, v.seen.Want, v.seen.Job, v.seen.Chooses = v.Now, v.demand.want(), v.jobState(), v.cfg.Chooses
+	v.seen.Firm = v.demand.Asked || v.demand.Awaited
 	return v.seen
 }
 
