@@ -22,7 +22,7 @@ TOOL := $(GO) tool -modfile=tools/go.mod
 CACHE := .cache
 FUZZTIME ?= 20s
 # Packages with goroutines: what the race detector is for.
-RACE ?= ./cmd/... ./doctor/... ./elasticity/... ./fakecloud/... ./internal/... ./jobmanager/... ./jobrun/... ./planner/... ./providers/... ./provisioner/... \
+RACE ?= ./cmd/... ./doctor/... ./elasticity/... ./fakecloud/... ./internal/... ./jobmanager/... ./jobrun/... ./planner/... ./program/... ./providers/... ./provisioner/... \
   ./ps/... ./tiers/... ./watch/...
 
 .PHONY: help
