@@ -491,3 +491,25 @@ func mirrorUntilKilled(t *testing.T, base string) {
 		_, _ = os.Stdout.Write([]byte("."))
 	}
 }
+
+// A machine that nobody controls any more saves on, and what its controller had written down is deleted: the newest of what is there counts.
+func TestRestoresWhatAnOrphanSaved(t *testing.T) {
+	store := t.TempDir()
+	m, dir := open(t, store, 1)
+	var written Saved
+	for step := range int64(5) {
+		put(t, dir, "model", []byte{byte('0' + step)})
+		if s := save(t, m, What{Step: step}); step == 0 {
+			written = s
+		}
+	}
+	if _, err := Read(t.Context(), store, key, written.Manifest, written.Digest); !errors.Is(err, ErrDamaged) {
+		t.Fatalf("the first of five generations is still there: %v", err)
+	}
+	next, there := open(t, store, 2)
+	manifest, note, err := next.RestoreNewest(t.Context(), written.Manifest, written.Digest)
+	if err != nil || manifest.Step != 4 || note == "" {
+		t.Fatalf("%+v %q %v", manifest, note, err)
+	}
+	equal(t, tree(t, there), map[string]string{"model": "4"})
+}

@@ -148,7 +148,9 @@ func finish(root *os.Root, manifest *Manifest) error {
 	return nil
 }
 
-// RestoreNewest restores a generation or, when it is damaged, the newest one before it that is whole. The note says so.
+// RestoreNewest restores a generation or, when it is damaged or not there any more, the newest of the others that is whole. The note says
+// so. A later one than was asked for is no less good: a machine whose controller was lost saves on, and then deletes what that controller
+// had written down.
 func (m *Mirror) RestoreNewest(ctx context.Context, name, digest string) (manifest *Manifest, note string, err error) {
 	manifest, err = m.Restore(ctx, name, digest)
 	if !errors.Is(err, ErrDamaged) {
@@ -158,15 +160,15 @@ func (m *Mirror) RestoreNewest(ctx context.Context, name, digest string) (manife
 	if err2 != nil {
 		return nil, "", errors.Join(err, err2)
 	}
-	for _, older := range names {
-		if older >= name {
+	for _, other := range names {
+		if other == name {
 			continue
 		}
-		if manifest, err2 := m.Restore(ctx, older, ""); err2 == nil {
-			return manifest, fmt.Sprintf("%v; the generation before it, %s, was restored instead", err, older), nil
+		if manifest, err2 := m.Restore(ctx, other, ""); err2 == nil {
+			return manifest, fmt.Sprintf("%v; generation %s was restored instead", err, other), nil
 		}
 	}
-	return nil, "", fmt.Errorf("%w; no older generation is whole either", err)
+	return nil, "", fmt.Errorf("%w; no other generation is whole either", err)
 }
 
 // Copy puts a generation into a directory for somebody who only looks at it: who writes stays the writer.
