@@ -19,17 +19,20 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// counting is a program whose state is how far it has counted. It ends at once when it is asked to.
+// counting is a program whose state is how far it has counted.
+// What it says and what it has saved are the same step, whenever SIGTERM comes.
 const counting = `
-trap 'echo stopped; exit 143' TERM
+stop=
+trap 'stop=1' TERM
 at=$(cat "$TIERML_STATE/at" 2>/dev/null || echo 0)
-while [ "$at" -lt "$UNTIL" ]; do
+while [ -z "$stop" ] && [ "$at" -lt "$UNTIL" ]; do
   at=$((at + 1))
   echo "$at" >"$TIERML_STATE/at.tmp"
-  mv "$TIERML_STATE/at.tmp" "$TIERML_STATE/at"
+  (trap '' TERM; exec mv "$TIERML_STATE/at.tmp" "$TIERML_STATE/at")
   echo "step $at of $UNTIL"
   sleep 0.05
 done
+[ -z "$stop" ] || { echo stopped; exit 143; }
 `
 
 // programJob writes a job of a counting program. At 60 times the clock's speed state is mirrored every half second.
@@ -39,7 +42,7 @@ func (s *site) programJob(fields ...string) string {
 		s.t.Fatal(err)
 	}
 	s.write("work/count.sh", counting)
-	text := "name: own\ncloud: local\nworkdir: work\nstate: {dir: ckpt, every: 30s}\nprogress: {line: 'step (\\d+)', of: 60}\nhours: 0.1\n" +
+	text := "name: own\ncloud: local\nworkdir: work\nstate: {dir: ckpt, every: 30s}\nprogress: {line: 'step (\\d+)', of: 160}\nhours: 0.1\n" +
 		"orphan_after: 1500ms\n" + strings.Join(fields, "\n") + `
 local:
   prices: prices.csv
@@ -93,7 +96,7 @@ func TestProgramThroughEvictions(t *testing.T) {
 	const canary = "hush-7d865e959b2466"
 	s := newSite(t)
 	job := s.programJob(oneMachine, "run: |\n  test ${#KEY} = "+fmt.Sprint(len(canary))+"\n  bash count.sh", "setup: echo ready >setup-done",
-		"envs: {UNTIL: 60}", "secrets: {KEY: {env: THE_KEY}}")
+		"envs: {UNTIL: 160}", "secrets: {KEY: {env: THE_KEY}}")
 	if out := s.start("run", "-y", job).wait(exitUsage); !strings.Contains(out, "own.yaml:") || !strings.Contains(out, "export THE_KEY=") {
 		t.Errorf("without its secret: %s", out)
 	}
@@ -120,7 +123,7 @@ func TestProgramThroughEvictions(t *testing.T) {
 	_, stopped := s.counted("own-1", "rank-0.1.log")
 	third, last := s.counted("own-1", "rank-0.3.log")
 	starts := programLines(entries, journal.ProgramStart, "rank-0")
-	if starts[1].Clock != int64(stopped) || last != 60 { // a machine that is killed takes the last of its output with it
+	if starts[1].Clock != int64(stopped) || last != 160 { // a machine that is killed takes the last of its output with it
 		t.Errorf("warned at step %d it went on from step %d; the last one was %d", stopped, starts[1].Clock, last)
 	}
 	if at := starts[2].Clock; int64(third) < at || int64(third) > at+3 { // a state may be newer than the step that had been said
@@ -128,13 +131,13 @@ func TestProgramThroughEvictions(t *testing.T) {
 	}
 	s.addsUp("own-1")
 	s.inNoFile(canary, "own.yaml")
-	for _, words := range []string{"rank-0 is stopped", "rank-0 is lost", "step 60 of 60; 3 attempts", "equals the cloud's own bill", "redone work"} {
+	for _, words := range []string{"rank-0 is stopped", "rank-0 is lost", "step 160 of 160; 3 attempts", "equals the cloud's own bill", "redone work"} {
 		if !strings.Contains(printed, words) {
 			t.Errorf("%q is not in what the run prints:\n%s", words, printed)
 		}
 	}
 	s.start("state", "own-1", "--to", "saved").wait(exitDone)
-	if text, err := os.ReadFile(s.path("saved", "rank-0", "at")); err != nil || string(text) != "60\n" {
+	if text, err := os.ReadFile(s.path("saved", "rank-0", "at")); err != nil || string(text) != "160\n" {
 		t.Errorf("the state that is left: %q, %v", text, err)
 	}
 	// The next plan knows the time that this run took, and the size of its state.
