@@ -105,7 +105,7 @@ func TestCapacityByPlacement(t *testing.T) {
 	}
 }
 
-// Where nobody bids, tierml prefers the pool that is told to keep machines longer, if work costs about the same; where bids are
+// Where nobody bids, tierml prefers the pool that is reported to keep machines longer, if work costs about the same; where bids are
 // made, prices tell.
 func TestTierMLHearsOfEvictions(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -118,7 +118,7 @@ func TestTierMLHearsOfEvictions(t *testing.T) {
 		"as good":         {frail: 0.051, dearer: 1.05, want: "a"},
 		"much cheaper":    {frail: 0.3, dearer: 1.5, want: "a"},
 		"bids are made":   {terms: market.Terms{MaxBid: 10}, frail: 0.3, dearer: 1.05, want: "a"},
-		"nothing is told": {dearer: 1.05, want: "a"},
+		"nothing is reported": {dearer: 1.05, want: "a"},
 	} {
 		a, b := calmIn("xlarge", "a", 0.3), calmIn("xlarge", "b", 0.3*c.dearer)
 		if c.frail > 0 {

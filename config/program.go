@@ -42,7 +42,7 @@ type UserProgram struct {
 	// Retries is how often a program that fails by itself is tried again, each task of an array for itself. Evictions do not
 	// count. Default 0.
 	Retries int `yaml:"retries"`
-	// OnNotice is run when the machine is about to be reclaimed, before the program gets SIGTERM: lines of bash. Default none.
+	// OnNotice is run when the machine is about to be reclaimed, while the program gets SIGTERM: lines of bash. Default none.
 	OnNotice string `yaml:"on_notice"`
 	// Ports that the program listens on. Default none.
 	Ports []int `yaml:"ports"`

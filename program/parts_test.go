@@ -178,7 +178,7 @@ func TestRegularSaves(t *testing.T) {
 	}
 }
 
-// Two machines that both think they are rank 0: the older one is told, and its state does not count.
+// Two machines that both think they are rank 0: the older one gets an error, and its state does not count.
 func TestTwoMachinesOfOneRank(t *testing.T) {
 	t.Parallel()
 	spec := Spec{State: "state", Run: `echo $TIERML_ATTEMPT > state/n; echo > ready; sleep 1000`, Store: filepath.Join(t.TempDir(), "store")}

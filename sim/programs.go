@@ -199,7 +199,7 @@ func (p *player) stop(save bool) {
 	p.end(143, true, save)
 }
 
-// end ends the program; the last of its state is saved before that is told.
+// end ends the program; the last of its state is saved before the end is reported.
 func (p *player) end(code int, asked, save bool) {
 	p.count()
 	p.round++

@@ -67,16 +67,7 @@ func (o dryRunOptions) deadlines(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := untilInterrupted(ctx)
-	defer stop()
-	bar := progress.Start(ctx, "Simulating runs", 0, progress.Things)
-	defer bar.Done()
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	cells, err := study.Run(ctx, bar.Set)
-	bar.Done()
-	if errors.Is(err, context.Canceled) {
-		return exitError{exitInterrupted, errors.New("interrupted")}
-	}
+	cells, err := simulating(ctx, "Simulating runs", study.Run)
 	if err != nil {
 		return err
 	}
@@ -84,6 +75,20 @@ func (o dryRunOptions) deadlines(ctx context.Context, out io.Writer) error {
 		return fmt.Errorf("printing the results: %w", err)
 	}
 	return nil
+}
+
+// simulating runs a study under a bar, until somebody interrupts it.
+func simulating[T any](ctx context.Context, what string, run func(context.Context, func(done, total int)) ([]T, error)) ([]T, error) {
+	ctx, stop := untilInterrupted(ctx)
+	defer stop()
+	bar := progress.Start(ctx, what, 0, progress.Things)
+	defer bar.Done()
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	cells, err := run(ctx, bar.Set)
+	if errors.Is(err, context.Canceled) {
+		return nil, exitError{exitInterrupted, errors.New("interrupted")}
+	}
+	return cells, err
 }
 
 func (o dryRunOptions) deadlineStudy() (d sweep.Deadlines, err error) {

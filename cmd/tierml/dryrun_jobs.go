@@ -9,7 +9,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,7 +18,6 @@ import (
 
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/internal/decompress"
-	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/market/trace"
@@ -76,16 +74,7 @@ func (o dryRunOptions) shareJobs(ctx context.Context, out, errOut io.Writer) err
 	if err != nil {
 		return err
 	}
-	ctx, stop := untilInterrupted(ctx)
-	defer stop()
-	bar := progress.Start(ctx, "Simulating clusters", 0, progress.Things)
-	defer bar.Done()
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	cells, err := study.Run(ctx, bar.Set)
-	bar.Done()
-	if errors.Is(err, context.Canceled) {
-		return exitError{exitInterrupted, errors.New("interrupted")}
-	}
+	cells, err := simulating(ctx, "Simulating clusters", study.Run)
 	if err != nil {
 		return err
 	}

@@ -165,7 +165,7 @@ func (a *Account) CreateTemplate(now time.Time, t Template) (Template, error) {
 	return t, nil
 }
 
-// Templates returns those that there are, oldest first.
+// Templates returns the launch templates, oldest first.
 func (a *Account) Templates() []Template {
 	list := slices.Clone(a.templates)
 	for i := range list {
