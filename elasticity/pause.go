@@ -24,9 +24,10 @@ func (c *Controller) pause(e ScaleWanted) (target, error) {
 	return next, nil
 }
 
-// atRest reports whether a pause is complete: training rests, and no transient machine is left.
+// atRest reports whether a pause is complete: training rests, and every transient machine was sent away. An unanswered launch may
+// still bring one. The provider's word that a machine has ended is not waited for: it can take seconds, and changes nothing.
 func (c *Controller) atRest() bool {
-	if !c.training.Pause.Still() || c.fleet.Switching != nil {
+	if !c.training.Pause.Still() || c.fleet.Switching != nil || c.fleet.Awaiting() {
 		return false
 	}
 	for _, m := range c.fleet.Roster.List {
