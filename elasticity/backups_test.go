@@ -4,7 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierml/tierml/elasticity/training"
 	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
 )
@@ -57,4 +59,36 @@ func TestBackupHearsLateOfACommit(t *testing.T) {
 			return func() bool { return late > 0 && (w.count(journal.Rollback) > 0) == dies }
 		})
 	}
+}
+
+// A reliable machine is lost, everything returns to the cut, and the other machine is to back up what that one did. All servers get
+// notices before anybody has begun a clock again: the flush cannot rest at the committed cut, which the new backup does not hold.
+func TestFlushRightAfterABackupWasNamed(t *testing.T) {
+	s := six()
+	s.reliable, s.noticeWait = 2, time.Millisecond // the whole of a bulk eviction is seen as one
+	schedule(t, s, func(w *world) func() bool {
+		lost, flushed := false, false
+		w.settled(func() {
+			cut := w.ctrl.training.Cuts.Committed
+			w.when(func() bool { return w.ctrl.training.Cuts.Committed > cut }, func() { // the owners can return to it
+				lost = true
+				w.kill(w.machinesOf(market.OnDemand)[0])
+				w.reading = func(*node) time.Duration { return 80 * time.Millisecond }
+			})
+		})
+		w.onSend = func(a Send) {
+			if do, ok := a.Command.Do.(tiers.BackUp); ok && do.Empty && lost && w.policy.count > 0 {
+				w.policy.count = 0
+				w.after(0, func() { w.evict(4*time.Second, w.spot()...) })
+			}
+		}
+		w.onEntry = func(e journal.Entry) {
+			h := w.ctrl.training.Halt
+			flushed = flushed || h != nil && h.Purpose == training.Flush && w.ctrl.training.Clocks.Done == w.ctrl.training.Cuts.Committed
+			if e.Kind == journal.Rollback && w.count(journal.Rollback) > 1 {
+				w.failf("work is lost: %s\n%s", line(e), w.describe())
+			}
+		}
+		return func() bool { return flushed }
+	})
 }

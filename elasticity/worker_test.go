@@ -167,7 +167,17 @@ func (n *node) read(r *round) {
 		for _, key := range n.w.keys[p] {
 			rows[key] = answer.rows[key]
 		}
-	}, func() { n.begin(r, rows) })
+	}, func() {
+		if n.w.reading == nil {
+			n.begin(r, rows)
+			return
+		}
+		n.w.after(n.w.reading(n), func() {
+			if !r.Dropped && !n.dead {
+				n.begin(r, rows)
+			}
+		})
+	})
 }
 
 // begin computes a round, whose rows are here.

@@ -153,6 +153,8 @@ type world struct {
 	seconds func(n *node, splits int) float64
 	// How long a machine works on a clock beyond the usual, where that depends on the layout.
 	computing func(n *node) time.Duration
+	// How long rows take beyond the usual, under BSP.
+	reading func(n *node) time.Duration
 	longer    time.Duration                                            // that the world may last
 	cutSize   func(since time.Duration) (bytes int64, seconds float64) // of a backup's part of a cut
 	dirty     int64                                                    // bytes of each owner that a cut would have to deliver; 0 = as they are

@@ -19,9 +19,9 @@ type Pausing struct {
 }
 
 // wanted reports whether a pause is to bring all work to rest now. Machines that are to go must be known, since what they serve
-// does not come back to them, and every partition must have its backup, with the committed cut.
+// does not come back to them, and every partition must have its backup.
 func (p *Pausing) wanted() bool {
-	if p.Why == "" || p.AtRest || p.t.Layout.Bare() || p.t.Layout.straying() || p.t.Cuts.bare {
+	if p.Why == "" || p.AtRest || p.t.Layout.Bare() || p.t.Layout.straying() {
 		return false
 	}
 	reliable := false
