@@ -31,7 +31,8 @@ func (h *Halting) advance(t *Training) {
 // rest names the clock at which all work is to rest, and lets those who are behind come up to it.
 func (h *Halting) rest(t *Training) {
 	h.phase = haltCutting
-	// Nothing may have begun since the last cut; then that one is where all work rests, unless a backup that is to take over does not hold it.
+	// Nothing may have begun since the last cut. Then that one is where all work rests, unless a backup that may have to take over
+	// does not hold it yet.
 	clock := max(h.begun, slices.Max(t.Clocks.Marks), t.Cuts.Committed)
 	if clock == t.Cuts.Committed && t.Cuts.bare && h.Purpose != ending {
 		clock++
