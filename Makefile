@@ -48,14 +48,14 @@ test: ## run all tests that need Go alone
 	$(GO) test -timeout 20m ./...
 
 .PHONY: bench
-BENCH ?= -page docs/performance.md
-bench: $(CACHE) ## measure beside other tools and C, and write docs/performance.md (a quarter of an hour, a quiet machine; BENCH=flags)
+BENCH ?= -page test/bench/results.md
+bench: $(CACHE) ## measure beside other tools and C, and write test/bench/results.md (a quarter of an hour, a quiet machine; BENCH=flags)
 	$(GO) build $(BUILD) -o $(CACHE)/bench ./test/bench
 	$(CACHE)/bench $(BENCH)
 
 .PHONY: growth
-GROWTH ?= -page docs/performance.md -pictures docs/images
-growth: $(CACHE) ## how bytes, clocks, plans and dry runs grow, beside build 1038a36, in docs/performance.md (a quarter of an hour, a quiet machine; GROWTH=flags)
+GROWTH ?= -page test/bench/results.md -pictures docs/images
+growth: $(CACHE) ## how bytes, clocks, plans and dry runs grow, beside build 1038a36, in test/bench/results.md (a quarter of an hour, a quiet machine; GROWTH=flags)
 	$(GO) build $(BUILD) -o $(CACHE)/bench ./test/bench
 	GO="$(GO)" $(CACHE)/bench growth $(GROWTH)
 
@@ -255,7 +255,7 @@ figures: ## figures 7-11 of the paper: up to 64 machines in network namespaces w
 
 .PHONY: jobs
 JOBS ?= 10
-jobs: ## EPS's figures 14-18 and Dorm's 6-9 over ten seeds, with intervals (JOBS=n seeds; docs/scheduler.md)
+jobs: ## EPS's figures 14-18 and Dorm's 6-9 over ten seeds, with intervals (JOBS=n seeds; docs/papers/schedulers.md)
 	TIERML_SEEDS=$(JOBS) $(GO) test ./sim/jobs -run 'TestFiguresOf(EPS|Dorm)' -v -count=1 -timeout 60m
 
 .PHONY: paces

@@ -41,7 +41,7 @@ func (e *Env) close() { _ = os.RemoveAll(e.Dir) }
 func (e *Env) Peer(variable, usual string) (path, skip string) {
 	path = cmp.Or(os.Getenv(variable), usual)
 	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Sprintf("there is no %s, nor does %s= name another (docs/performance.md, Peers)", path, variable)
+		return "", fmt.Sprintf("there is no %s, nor does %s= name another (test/bench/results.md, Peers)", path, variable)
 	}
 	return path, ""
 }

@@ -1,5 +1,5 @@
 // Bench compares TierML with other people's tools, or with the same work written in C, side by side: A B A B, so that
-// what disturbs the machine disturbs both. `make bench` runs it; docs/performance.md has the figures and says how to
+// what disturbs the machine disturbs both. `make bench` runs it; test/bench/results.md has the figures and says how to
 // build the peers.
 //
 // With the word growth it compares this build with a former one (`make growth`).
@@ -58,7 +58,7 @@ func bench(ctx context.Context, args []string) error {
 	pairs := flags.Int("pairs", 0, "how often both sides of a row are measured, in turn; 0 = as many as its group has on the page")
 	only := flags.String("run", "", "only rows whose \"group: what, against\" matches this regular expression")
 	pictures := flags.String("pictures", "", "a folder for pictures of groups' curves, which the page then shows")
-	page := flags.String("page", "", "a page whose tables are written anew, e.g. docs/performance.md; those of groups of which -run leaves rows out stay")
+	page := flags.String("page", "", "a page whose tables are written anew, e.g. test/bench/results.md; those of groups of which -run leaves rows out stay")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

@@ -1,6 +1,6 @@
 // Footprint measures what a model costs its servers: the peak memory of an owner and of a backup in bytes per parameter, and
 // how fast cuts travel between them. Owner, backup and workers are processes of their own on this host, with the real
-// ps/server and ps/client; `make growth` runs it for this build and for a former one, docs/performance.md has the figures.
+// ps/server and ps/client; `make growth` runs it for this build and for a former one, test/bench/results.md has the figures.
 //
 // Every worker changes every row in every clock, the most that a model can ask of its servers. It refuses to know how anything is
 // stored: it reads what the kernel says of each process (VmHWM).

@@ -1,6 +1,6 @@
 // ps-lite doing what the parameter server rows of `make bench` do: push a vector of float32, which the server adds to
 // one in its memory, and pull it back. It is linked with ps-lite's library, which is built outside of this repository;
-// docs/performance.md says how.
+// test/bench/results.md says how.
 //
 // The vector is one key with many values, sent without a copy: the form that suits ps-lite best. Run it once for each
 // role, with ps-lite's environment variables. The worker prints "ready PID". Then for each line "MODE BYTES PAIRS" on
