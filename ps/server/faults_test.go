@@ -218,7 +218,7 @@ func listen(t *testing.T, h wire.Handler) (address string) {
 	return listener.Addr().String()
 }
 
-// frame makes a header as docs/wire.md draws it, independently of the package.
+// frame makes a header as ps/wire/README.md draws it, independently of the package.
 func frame(kind byte, job, generation uint64, body []byte, claimed uint32) []byte {
 	b := append([]byte("TML\x04"), kind, 0, 0, 0)
 	b = binary.LittleEndian.AppendUint64(b, 1)

@@ -1,6 +1,6 @@
 // Package wire is the data plane on TCP: frames, the messages in them, and the two ends of a connection. A Link
 // sends requests and matches their answers; Serve accepts connections and gives each request to a Handler.
-// docs/wire.md draws every byte.
+// README.md draws every byte.
 //
 // It refuses to know what a message means: who owns a partition, what a clock is or when to try again is for
 // ps/server and ps/client.

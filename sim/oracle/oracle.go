@@ -1,6 +1,6 @@
 // Package oracle knows the future: it gives the least that a job could have cost from a start, whatever had been decided,
 // so that policies have something to be measured against. It is a lower bound, not a plan: a relaxation of what the
-// simulator allows, solved exactly, with every rounding in its own favour. docs/oracle.md has the model.
+// simulator allows, solved exactly, with every rounding in its own favour. README.md has the model.
 //
 // It knows recorded prices, a provider's terms and how long a machine takes to start. It refuses to know policies,
 // controllers and clocks of training.

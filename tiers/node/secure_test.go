@@ -184,7 +184,7 @@ func withRoots(c *tls.Config, s *secured) *tls.Config {
 	return c
 }
 
-// oversizedFrame is a header of a body beyond the bound, as docs/wire.md has it.
+// oversizedFrame is a header of a body beyond the bound, as ps/wire/README.md has it.
 func oversizedFrame(t *testing.T, like []byte) []byte {
 	if len(like) < 4 {
 		t.Fatalf("garbage was answered by %q", like)
