@@ -52,6 +52,8 @@ type Job struct {
 	Upkeep market.USD
 	// ValueOfTime is what its owner would pay for being done an hour earlier. Policies that weigh time by money count it as Upkeep.
 	ValueOfTime market.USD
+	// alone: no reliable tier stands behind the machines (RolledBack).
+	alone bool
 	// Reliable is what the present ones cost per hour, where that differs: one more, or a spot machine in place of one. Set
 	// only with PerHour.
 	Reliable market.USD
@@ -70,6 +72,10 @@ type Job struct {
 	SaveTime time.Duration
 	// SaveEvery is how often checkpoints are taken, whatever the plan says; 0 = as it says.
 	SaveEvery time.Duration
+	// Undone is how much of a machine's work an eviction undoes at the most, where machines keep their own: what was done since it was
+	// saved, or all of it; 0 = what is warned loses nothing. Together: all machines fall back when one is evicted, and wait for another.
+	Undone   time.Duration
+	Together bool
 	// Lag is how much later than it happened a loss may be noticed, or a machine that was ended be gone.
 	Lag time.Duration
 	// Leave is how long before the end of its paid time a released machine is terminated, to be on the safe side.
@@ -190,8 +196,8 @@ type Considered struct {
 	Why      string
 }
 
-// ByRestart is a policy for jobs without a reliable tier, with one fleet of transient or on-demand machines. When any is lost
-// the job stops, and continues from its last checkpoint on a new fleet (elasticity/restart).
+// ByRestart is a policy for jobs without a reliable tier, whose machines are transient ones or on demand. When one is lost, what ran
+// on it continues from what was saved (elasticity/restart): the whole job, or a task of it.
 type ByRestart interface {
 	Policy
 	// ByRestart does nothing; it marks the policies without a reliable tier.

@@ -48,6 +48,9 @@ func (Capacity) Name() string { return "capacity" }
 // that is worth a move.
 func (p Capacity) Plan(s State) Plan {
 	p.BulkLoss, p.Patience, p.Spread = cmp.Or(p.BulkLoss, defaultBulkLoss), cmp.Or(p.Patience, defaultPatience), cmp.Or(p.Spread, defaultSpread)
+	if s.Job.Together { // one eviction stops all, wherever the others are
+		p.Spread = 1
+	}
 	r := &spreading{Capacity: p, State: s, fleet: fleetOf(s)}
 	r.consider()
 	if missing := s.Want.total() - r.fleet.total(); missing > 0 {
@@ -135,7 +138,7 @@ func (r *spreading) consider() {
 			c.MTTF = market.Estimate{Known: true, Mean: time.Duration(float64(time.Hour) / r.rates[i])}
 		}
 		r.perWork[i] = r.expected(i)
-		if c.Why == "" && !r.Pools[i].OnDemand() && r.room(i) > 0 {
+		if c.Why == "" && (r.Job.alone || !r.Pools[i].OnDemand()) && r.room(i) > 0 {
 			r.ranking = append(r.ranking, i)
 		}
 	}
@@ -148,7 +151,8 @@ func (r *spreading) consider() {
 // exponential length at the pool's eviction rate h per hour. Of a life, exp(-h s) is work, with s the start-up time; where
 // machines that are taken within their first hours F cost nothing, exp(-h F) (1 + h F) of it is paid. Fees are paid always:
 // traffic makes a zone other than that of the reliable machines dearer. Before each life launches are tried for a while, by the
-// provider's word: meanwhile the upkeep is paid.
+// provider's word: meanwhile the upkeep is paid. Where machines keep their own work, what is lost with it counts (Job.kept); of machines
+// that stop together any eviction ends the life, but only the machine that is taken is free.
 func (r *spreading) expected(i int) float64 {
 	c, seen := &r.Pools[i], &r.plan.Considered[i]
 	rate, n := c.Type.WorkRate(), r.Want.machines(r.Want.total(), c.Type)
@@ -158,9 +162,10 @@ func (r *spreading) expected(i int) float64 {
 	useful, paid, upkeep := 1.0, 1.0, float64(r.Job.hour())/float64(n)
 	if !c.OnDemand() {
 		h := r.rates[i]
-		useful = math.Exp(-h * r.Job.Startup.Hours())
 		free := float64(h * r.Job.Terms.FreeWithin.Hours())
 		paid = math.Exp(-free) * (1 + free)
+		h *= r.Job.stopped(n)
+		useful = math.Exp(-h*r.Job.Startup.Hours()) * r.Job.kept(h)
 		upkeep *= 1 + float64(h*c.Hints.launchWait(r.Now).Hours())
 	}
 	fees := r.Job.Terms.Fees.PerHour() + r.Job.Terms.Fees.TrafficPerHour(c.Pool.Zone)
@@ -213,7 +218,7 @@ func (r *spreading) shares() (chosen []int) {
 // fill buys what is missing: each pool up to its share, then whatever is cheapest.
 func (r *spreading) fill(missing units) {
 	chosen := r.shares()
-	if len(chosen) == 0 {
+	if len(chosen) == 0 || r.Job.Together && r.scarce(missing) {
 		r.fallBack(missing)
 		return
 	}
@@ -232,6 +237,15 @@ func (r *spreading) fill(missing units) {
 			missing -= r.buy(i, missing, "the cheaper pools have no more; work costs $"+dollarText(r.perWork[i])+" per vCPU hour")
 		}
 	}
+}
+
+// scarce reports whether all pools together have less than what is missing.
+func (r *spreading) scarce(missing units) bool {
+	for _, i := range r.ranking {
+		t := r.Pools[i].Type
+		missing -= units(min(r.Want.machines(missing, t), r.room(i))) * r.Want.each(t)
+	}
+	return missing > 0
 }
 
 // letChoose leaves it to the provider how what is missing is spread over the pools whose work costs about the least, if there are
@@ -277,6 +291,9 @@ func (r *spreading) buy(i int, n units, why string) units {
 // too long in coming.
 func (r *spreading) fallBack(missing units) {
 	r.plan.Why = "no spot pool has capacity now; the job goes on on its reliable machines"
+	if r.Job.alone {
+		r.plan.Why = "no pool has capacity now"
+	}
 	left, known := r.Job.WorkLeft()
 	best, rate := -1, 0.0
 	for i := range r.Pools {
@@ -324,7 +341,8 @@ func (r *spreading) move() {
 		work = min(work, left*float64(h.units)/float64(max(r.fleet.total(), 1)))
 	}
 	count := r.Want.machines(h.units, r.Pools[to].Type)
-	start := float64(r.plan.Considered[to].Price) * float64(count) * r.Job.Startup.Hours()
+	stopped := max(float64(count), r.Job.stopped(r.Want.machines(r.Want.total(), r.Pools[to].Type)))
+	start := float64(r.plan.Considered[to].Price) * stopped * (r.Job.Startup + r.Job.Undone/2).Hours()
 	if (r.perWork[h.candidate]-r.perWork[to])*work <= start {
 		return
 	}
@@ -344,7 +362,7 @@ func (r *spreading) explain() {
 		c := &r.plan.Considered[i]
 		switch {
 		case c.Why != "":
-		case r.Pools[i].OnDemand():
+		case r.Pools[i].OnDemand() && !r.Job.alone:
 			c.Why = "on demand: only when there is no time left to wait for spot capacity"
 		case c.Chosen:
 			c.Why = "held; work costs $" + dollarText(r.perWork[i]) + " per vCPU hour"

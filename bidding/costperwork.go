@@ -121,7 +121,7 @@ func (b *budgeting) consider() {
 // span is the input of prospects, for machines that begin to work after some time.
 func (b *budgeting) span(startup time.Duration) span {
 	return span{
-		increment: b.Job.Terms.Increment, startup: startup, notice: b.Job.Notice, handover: b.Job.Handover,
+		increment: b.Job.Terms.Increment, startup: startup, notice: b.Job.Notice, handover: b.Job.Handover + b.Job.Undone/2,
 		free: b.Job.Terms.FreeIncrement, left: 365 * 24 * time.Hour,
 	}
 }
@@ -272,9 +272,9 @@ func (b *budgeting) lookBack(until time.Time) *forecast {
 }
 
 // least is the score below which nothing is done, to wait for something better; minus infinity when there is no time
-// for that.
+// for that, or others are held that cannot work without what is missing.
 func (b *budgeting) least() float64 {
-	if b.hurried() {
+	if b.hurried() || b.Job.Together && b.fleet.total() > 0 && b.fleet.total() < b.Want.total() {
 		return math.Inf(-1)
 	}
 	return -float64(b.Job.hour()) * betterSoon.Hours()
@@ -394,13 +394,17 @@ func (b *budgeting) renewOne(h Allocation, candidate int, final bool) {
 			kept, worthKeeping = b.best(candidate, n, rest, 0, []market.USD{bid})
 		}
 	}
-	if !final && len(b.options) > 0 && len(b.plan.Acquire) == 0 {
-		// Others start while these still work, but these must leave a little before their hour is over.
+	if final == b.Job.alone && len(b.options) > 0 && len(b.plan.Acquire) == 0 {
+		// Others start while these still work, but these must leave a little before their hour is over. What keeps its own work
+		// moves when the hour is over.
 		o := b.options[0]
 		upkeep := float64(b.Job.hour()) * b.Job.Startup.Hours()
 		unused := float64(b.forecast.worth*b.offers[candidate].of(h.Count).rate) * b.Job.Leave.Hours()
 		if o.machines > 0 && o.score+upkeep-unused > kept.score && o.score >= b.least() {
 			b.buy(o)
+			if final {
+				b.release(h, h.Count, "others take their place, and their paid time is over")
+			}
 			return
 		}
 	}

@@ -31,7 +31,7 @@ func Ask(p Policy, s State) Plan {
 		return plan
 	}
 	h := hourly{State: &s, plan: &plan, room: s.Job.PerHour - s.Job.PerHour/Margin - s.rate()}
-	if _, whole := p.(ByRestart); whole || plan.Switch != nil {
+	if whole(p, &s) || plan.Switch != nil {
 		h.allOrNothing()
 	} else {
 		h.trim()
@@ -132,7 +132,7 @@ func (h *hourly) tooFew(n int, c *Candidate) bool {
 	return held > 0 && units(n)*h.Want.each(c.Type)*fewest < h.Want.total()
 }
 
-// allOrNothing is for a switch, and for a fleet without a reliable tier: half of it is of no use, and the old one is there
+// allOrNothing is for a switch, and for a fleet that is needed whole: half of it is of no use, and the old one is there
 // until the new one works.
 func (h *hourly) allOrNothing() {
 	var sum market.USD

@@ -17,7 +17,9 @@ import (
 func TestMetamorphicOfAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawWeek(t, rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1)))
-		for _, p := range policies {
+		s.Job.Undone = time.Duration(rapid.IntRange(0, 120).Draw(t, "minutes undone")) * time.Minute
+		s.Job.Together = rapid.Bool().Draw(t, "together")
+		for _, p := range slices.Concat(policies, []Policy{RolledBack{Capacity{}}, RolledBack{CostPerWork{}}}) {
 			want := decisions(p.Plan(s), nil)
 			for what, other := range map[string]State{
 				"prices doubled":   dearer(s, 2),

@@ -2,35 +2,87 @@ package bidding
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"time"
 )
 
-// ForPrograms returns the policy of that name for a job without a reliable tier: those by restart, and on-demand, which then buys
-// the whole fleet on demand.
+// ForPrograms returns the policy of that name for a job without a reliable tier: those by restart; those that weigh the cost of work,
+// which then count what an eviction undoes; and on-demand, which buys the whole fleet on demand.
 func ForPrograms(name string) (ByRestart, error) {
-	if name == (OnDemand{}).Name() {
-		return onDemandFleet{}, nil
-	}
 	p, err := ByName(name)
 	if err != nil {
 		return nil, err
 	}
-	if r, ok := p.(ByRestart); ok {
+	if r := forPrograms(p); r != nil {
 		return r, nil
 	}
 	return nil, errors.New("policy " + name + " needs reliable machines, which programs do without: there are " + strings.Join(NamesForPrograms(), ", "))
 }
 
+func forPrograms(p Policy) ByRestart {
+	switch p := p.(type) {
+	case ByRestart:
+		return p
+	case Capacity, CostPerWork:
+		return RolledBack{p}
+	case OnDemand:
+		return onDemandFleet{}
+	}
+	return nil
+}
+
 // NamesForPrograms lists the names that ForPrograms knows, sorted.
 func NamesForPrograms() (names []string) {
 	for _, p := range policies {
-		if _, restarts := p.(ByRestart); restarts || p.Name() == (OnDemand{}).Name() {
+		if forPrograms(p) != nil {
 			names = append(names, p.Name())
 		}
 	}
 	return names
+}
+
+// RolledBack is a policy by the cost of work for machines that keep their own work: what an eviction undoes is counted (Job.Undone,
+// Job.Together), and a machine on demand is as good a place as any.
+type RolledBack struct{ Policy }
+
+// ByRestart says that no reliable tier stands behind it.
+func (RolledBack) ByRestart() {}
+
+// Plan is the policy's own.
+func (p RolledBack) Plan(s State) Plan {
+	s.Job.alone = true
+	return p.Policy.Plan(s)
+}
+
+// whole reports whether less than the whole fleet is of no use.
+func whole(p Policy, s *State) bool {
+	if _, parts := p.(RolledBack); parts {
+		return s.Job.Together
+	}
+	_, restarts := p.(ByRestart)
+	return restarts
+}
+
+// kept is the share of working time that outlives evictions, which come at a rate per hour. Of a life of exponential length that
+// saves its work every u hours, u (exp(-r u) + exp(-2 r u) + ...) is kept in the mean, and it lasts 1/r:
+//
+//	r u / (exp(r u) - 1)
+func (j *Job) kept(rate float64) float64 {
+	x := float64(rate * j.Undone.Hours())
+	if x <= 0 {
+		return 1
+	}
+	return x / math.Expm1(x)
+}
+
+// stopped is how many machines stop when one of so many is evicted.
+func (j *Job) stopped(machines int) float64 {
+	if j.Together {
+		return float64(machines)
+	}
+	return 1
 }
 
 // onDemandFleet buys the fleet in the cheapest on-demand pool.

@@ -67,8 +67,8 @@ type Job struct {
 	// `tierml-aggressive` bids little above the present price. `cost-per-work` buys, keeps and gives back by the
 	// expected cost of the work. `capacity` is for markets without bids: cheapest work by price and measured
 	// evictions, spread over pools. `on-demand` buys no transient machines. `checkpoint`, `checkpoint-aggressive`,
-	// `deadline` and `uniform-progress` do without reliable machines, by kill and restart (docs/policies.md); programs of one's own
-	// are run by these and by `on-demand`. `auto` takes the one that was best for `prefer` when the plan simulates the job in the
+	// `deadline` and `uniform-progress` do without reliable machines, by kill and restart (docs/policies.md). All but `tierml` and its
+	// variants run programs of one's own. `auto` takes the one that was best for `prefer` when the plan simulates the job in the
 	// weeks before. Default `tierml`, the paper's; `checkpoint` with `run`.
 	Policy string `yaml:"policy"`
 	// Prefer is what the job optimises. `cost`: the least bill. `time`: the least run time. `balanced`: between them. An hour

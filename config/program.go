@@ -133,9 +133,9 @@ func (c *checker) userProgram() {
 		}
 	}
 	if c.written("policy") || j.Policy != defaults().Policy {
-		c.oneOf("policy", j.Policy, bidding.Names()...)
-		if !c.broken("policy") && !slices.Contains(bidding.NamesForPrograms(), j.Policy) {
-			c.fault("policy", j.Policy+" trains on reliable machines, which programs do without", "write "+orList(bidding.NamesForPrograms()))
+		c.oneOf("policy", j.Policy, Policies()...)
+		if serve := append(bidding.NamesForPrograms(), Auto); !c.broken("policy") && !slices.Contains(serve, j.Policy) {
+			c.fault("policy", j.Policy+" trains on reliable machines, which programs do without", "write "+orList(serve))
 		}
 	} else {
 		j.Policy = bidding.Checkpoint{}.Name()

@@ -27,6 +27,7 @@ import (
 type Programs struct {
 	Work    float64           // of all, in floating-point operations, as plans count it
 	Length  time.Duration     // of one, in market time
+	Undone  time.Duration     // of a machine's work, by an eviction; see bidding.Job
 	Secrets map[string]string // are in no file
 	Past    *programs.Past    // nil = the run begins
 }
@@ -113,8 +114,10 @@ func (r *session) programController(history map[market.Pool]*market.History) (ru
 	}
 	c := restart.Config{
 		Settings: settings, Run: fmt.Sprintf("%s-%d", r.unique(), r.cfg.Part), Want: r.cfg.Choice.Want, Pools: r.pools(history), Policy: policy,
-		Job:     bidding.Job{Deadline: job.Deadline, Work: r.vcpuHours(), Budget: job.Budget, PerHour: job.HourlyCeiling()},
+		Job: bidding.Job{Deadline: job.Deadline, Work: r.vcpuHours(), Budget: job.Budget, PerHour: job.HourlyCeiling(), ValueOfTime: job.ValueOfTime,
+			Undone: p.Undone, Together: job.Tasks == 0 && job.Resources.Count > 1},
 		Restart: r.cfg.RestartTime, SaveEvery: job.State.Every, Past: r.cfg.Past, MaxDuration: job.MaxDuration, Rules: rules,
+		Chooses: job.Resources.ProviderChooses() != "",
 	}
 	if r.outlived() {
 		c.AskAgain = settings.Market(askAgain)

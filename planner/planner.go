@@ -42,6 +42,9 @@ type Input struct {
 	// SaveTime, RestartTime and SaveEvery are for policies by kill and restart, in market time: how long a checkpoint takes, and a fleet
 	// whose agents have called until it works; and how often the job saves, 0 = as its policy wants.
 	SaveTime, RestartTime, SaveEvery time.Duration
+	// Undone and Together are of programs: see bidding.Job.
+	Undone   time.Duration
+	Together bool
 
 	// Program is one of the user's own; nil = an application is trained.
 	Program *Program
@@ -202,9 +205,11 @@ func (in Input) job(started time.Time, done float64) bidding.Job {
 	}
 	if in.restarts() {
 		j.Startup, j.SaveTime, j.SaveEvery, j.Lag = s.Startup-s.Begin+in.RestartTime, in.SaveTime, in.SaveEvery, s.Lag
+		j.Undone, j.Together = in.Undone, in.Together
 	} else {
-		j.Handover, j.Leave = s.JoinWait+s.NoticeWait, s.DrainMargin
+		j.Handover = s.JoinWait + s.NoticeWait
 	}
+	j.Leave = s.DrainMargin
 	return j
 }
 

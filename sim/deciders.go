@@ -39,6 +39,10 @@ func (c *Config) Restarter() restart.Config {
 	if c.Checkpoints.Fixed {
 		out.SaveEvery = c.Checkpoints.Every
 	}
+	if p := c.Programs; p != nil {
+		out.Chooses, out.Restart, out.SaveEvery = c.Allocation != "", c.Again(), p.Every
+		out.Job.SaveTime, out.Job.ValueOfTime, out.Job.Undone, out.Job.Together = 0, c.ValueOfTime, c.Undone(), p.Together()
+	}
 	return out
 }
 

@@ -30,6 +30,23 @@ func (p *Programs) width() int {
 	return p.Count
 }
 
+// Together reports whether all machines run one program.
+func (p *Programs) Together() bool { return p.Tasks == 0 && p.Count > 1 }
+
+// Again is how long a machine whose agent has called takes until a program goes on there.
+func (c *Config) Again() time.Duration { return c.Programs.Setup + c.Programs.Restore + c.Timing.Start }
+
+// Undone is how much of a machine's work an eviction undoes at the most. The last of a state that fits into the notice is saved.
+func (c *Config) Undone() time.Duration {
+	switch p := c.Programs; {
+	case !p.State:
+		return c.forPrograms().Length
+	case p.Save >= c.Timing.Notice:
+		return p.Every + p.Save
+	}
+	return 0
+}
+
 // forPrograms configures what decides about them.
 func (c *Config) forPrograms() programs.Config {
 	p := c.Programs

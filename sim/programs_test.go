@@ -1,12 +1,14 @@
 package sim
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/elasticity"
 	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
 )
 
 // programRun is a run of programs of six hours each on machines of one type, in a market that never changes.
@@ -71,5 +73,47 @@ func TestProgramsTakeTheirTime(t *testing.T) {
 	gang, _ := programRun(t, Programs{Count: 3, State: true, Every: time.Hour}, func(c *Config) { c.Faults = []Fault{{At: 3*time.Hour + 30*time.Minute, Do: Evict, Count: 1}} })
 	if gang.Runtime < 6*time.Hour || gang.Runtime > 6*time.Hour+45*time.Minute || gang.Machines != 4 {
 		t.Errorf("a gang that loses a machine: %+v", gang)
+	}
+}
+
+// Every policy that serves programs brings them to their end through a price that exceeds all bids, evictions that prices do not tell of and a
+// machine lost without notice; and a pool that nobody should want changes nothing of it.
+func TestProgramsByEveryPolicy(t *testing.T) {
+	for what, p := range map[string]Programs{
+		"one":       {Count: 1, State: true, Every: 30 * time.Minute, Setup: 5 * time.Minute, Restore: time.Minute, Save: time.Second},
+		"a gang":    {Count: 3, State: true, Every: 30 * time.Minute, Setup: 5 * time.Minute, Restore: time.Minute, Save: time.Second},
+		"an array":  {Count: 3, Tasks: 7, State: true, Every: 30 * time.Minute, Setup: 5 * time.Minute},
+		"stateless": {Count: 1, Setup: 5 * time.Minute},
+	} {
+		for _, name := range bidding.NamesForPrograms() {
+			for _, rules := range []string{"ec2-2017", "ec2-now"} {
+				policy, err := bidding.ForPrograms(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				by := func(pools ...bidding.Candidate) func(*Config) {
+					return func(c *Config) {
+						if c.Rules, err = market.Rules(rules); err != nil {
+							t.Fatal(err)
+						}
+						onDemand := a()
+						onDemand.Pool.Class, onDemand.History = market.OnDemand, market.Constant(onDemand.Type.OnDemand)
+						c.Pools = append(pools, onDemand, crossing(), b())
+						slices.SortFunc(c.Pools, func(a, b bidding.Candidate) int { return a.Pool.Compare(b.Pool) })
+						c.Policy, c.Deadline, c.Horizon = policy, c.Start.Add(60*time.Hour), 100*time.Hour
+						c.Faults = []Fault{{At: 40 * time.Minute, Do: Kill, Count: 1}, {At: 5 * time.Hour, Do: Evict, Count: 1}}
+					}
+				}
+				r, _ := programRun(t, p, by())
+				absurd, _ := programRun(t, p, by(never()))
+				if absurd != r {
+					t.Errorf("%s by %s under %s: %+v with a pool that is of no use, %+v without", what, name, rules, absurd, r)
+				}
+				if r.Saved != 1 || r.Cost <= 0 || r.Runtime > 40*time.Hour {
+					t.Errorf("%s by %s under %s: %+v", what, name, rules, r)
+				}
+				t.Logf("%-9s %-22s %-8s %s in %s, %d machines", what, name, rules, r.Cost.Cents(), r.Runtime, r.Machines)
+			}
+		}
 	}
 }

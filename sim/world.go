@@ -17,6 +17,7 @@ import (
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/elasticity/restart"
 	"github.com/tierml/tierml/elasticity/tempo"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
@@ -95,8 +96,9 @@ type Result struct {
 	Evictions int
 	Switches  int
 	Rollbacks int
-	Lost      int64 // clocks that roll-backs undid
-	Clocks    int64 // done, each once
+	Lost      int64   // clocks that roll-backs undid
+	Clocks    int64   // done, each once
+	Saved     float64 // of programs, the share of their work that is done and saved
 }
 
 // Finished reports whether all work was done.
@@ -372,6 +374,10 @@ func (w *world) sumUp() {
 	r.Runtime, r.Cost = w.elapsed, t.Charged
 	r.Machines, r.Evictions, r.Switches, r.Rollbacks = t.Machines, t.Evictions, t.Switches, t.Rollbacks
 	r.Lost, r.Clocks = int64(t.Lost), int64(t.Clocks)
+	if c, ok := w.ctrl.(*restart.Controller); ok && w.cfg.Programs != nil {
+		job := c.State().Job
+		r.Saved = job.Saved / job.Work
+	}
 	if w.cfg.Record != nil {
 		r.Cost, w.err = w.ledger.Spent(w.ledger.AsOf())
 	}

@@ -34,7 +34,7 @@ func (p *preparedJob) decide(ctx context.Context, job sim.Config) (*planner.Choi
 		return nil, fmt.Errorf("choosing the policy: %w", err)
 	}
 	p.job.Settle(choice.Policy, fleet)
-	if choice.Policy == (bidding.OnDemand{}).Name() { // its reliable machines are the whole fleet
+	if choice.Policy == (bidding.OnDemand{}).Name() && !p.job.IsProgram() { // its reliable machines are the whole fleet
 		p.job.Reliable = config.Reliable{Type: job.Equivalent.Type.Name, Count: job.Equivalent.Count, Zone: job.Equivalent.Pool.Zone}
 	}
 	return &choice, nil

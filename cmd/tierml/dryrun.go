@@ -227,10 +227,10 @@ func (o dryRunOptions) plan(ctx context.Context, jobFile string, errOut io.Write
 // forPrograms are the policies for programs of the user's own: those that do without reliable machines, and no oracle, which trains.
 func (o dryRunOptions) forPrograms(job *config.Job) (names []string, err error) {
 	if o.everyPolicy {
-		return bidding.NamesForPrograms(), nil
+		return append(bidding.NamesForPrograms(), sweep.Auto), nil
 	}
 	for _, name := range o.policies {
-		if _, err := bidding.ForPrograms(name); err != nil {
+		if _, err := bidding.ForPrograms(name); err != nil && name != sweep.Auto {
 			return nil, usageError{fmt.Errorf("--policy: %s runs programs: %w", job.Name, err)}
 		}
 		if !slices.Contains(names, name) {

@@ -50,7 +50,22 @@ func prepareProgram(ctx context.Context, job *config.Job) (*preparedJob, error) 
 	if known.workdir, err = measureWorkdir(ctx, job); err != nil {
 		return nil, err
 	}
-	p.programs = &jobrun.Programs{Work: known.work, Length: time.Duration(known.hours * float64(time.Hour)), Secrets: secrets}
+	if err := p.simulationOfPrograms(known); err != nil {
+		return nil, err
+	}
+	decision, err := p.decide(ctx, p.sim)
+	if err != nil {
+		return nil, err
+	}
+	if decision != nil { // the policy may buy on demand
+		if p.choice, err = planner.Resolve(job, p.offers, prices.Catalog); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.simulationOfPrograms(known); err != nil {
+		return nil, err
+	}
+	p.programs = &jobrun.Programs{Work: known.work, Length: time.Duration(known.hours * float64(time.Hour)), Undone: p.sim.Undone(), Secrets: secrets}
 	input, err := planner.ForLocal(job, p.choice, known.work)
 	if err != nil {
 		return nil, err
@@ -60,20 +75,24 @@ func prepareProgram(ctx context.Context, job *config.Job) (*preparedJob, error) 
 		input.Warnings = append(slices.Clone(input.Warnings), warning)
 	}
 	input.Program = known.describe(job)
-	if p.sim, p.skipped, err = sweep.ForJob(job, p.choice, known.work, 0); err != nil {
-		return nil, err
-	}
-	if p.basis, err = calibrate(&p.sim); err != nil {
-		return nil, err
-	}
-	known.apply(p.sim.Programs, job)
-	input.RestartTime = p.sim.Programs.Setup + p.sim.Programs.Restore + p.sim.Timing.Start
+	input.RestartTime, input.SaveEvery, input.Undone, input.Together = p.sim.Again(), p.sim.Programs.Every, p.sim.Undone(), p.sim.Programs.Together()
 	bar = progress.Start(ctx, "Simulating past starts", 0, progress.Things)
 	defer bar.Done()
 	if p.plan, err = planner.Make(input, sweep.Past{Job: p.sim, Progress: bar.Set}); err != nil {
 		return nil, err
 	}
+	p.plan.Choice = decision
 	return p, nil
+}
+
+// simulationOfPrograms makes the simulation of the job's own run.
+func (p *preparedJob) simulationOfPrograms(known programFacts) (err error) {
+	if p.sim, p.skipped, err = sweep.ForJob(p.job, p.choice, known.work, 0); err != nil {
+		return err
+	}
+	known.apply(p.sim.Programs, p.job)
+	p.basis, err = calibrate(&p.sim)
+	return err
 }
 
 // simulatedProgram is the simulation of a job's programs.

@@ -38,6 +38,7 @@ type Config struct {
 	// is.
 	AskAgain time.Duration
 
+	Chooses     bool          // a purchase may name several pools: see elasticity.Config
 	MaxDuration time.Duration // the run ends in order after this; 0 = never
 	Silent      bool          // nobody reads the journal: Step gives no Record. Totals tells what the run comes to
 	Rules       market.RuleBook
@@ -50,9 +51,10 @@ const forgotten = "its controller was lost, and the job begins again from its la
 func (c *Config) fleet() *fleet.Config {
 	f := &fleet.Config{
 		Settings: c.Settings, Run: c.Run, Want: c.Want, Pools: c.Pools, Policy: c.Policy, Job: c.Job, Whole: true, Forgotten: forgotten,
-		AskAgain: c.AskAgain, Rules: c.Rules,
+		AskAgain: c.AskAgain, Chooses: c.Chooses, Rules: c.Rules,
 	}
 	f.Job.Startup, f.Job.Notice, f.Job.Lag, f.Job.SaveEvery = c.Startup-c.Begin+c.Restart, c.Notice, c.Lag, c.SaveEvery
+	f.Job.Leave = c.DrainMargin
 	if c.Past != nil {
 		f.Past = &c.Past.Ledger
 	}

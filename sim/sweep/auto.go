@@ -288,6 +288,9 @@ func (w *pastWorker) run(k *candidate, start time.Time) (planner.Trial, error) {
 	t := planner.Trial{Cost: dollars(r.Cost), Hours: r.Runtime.Hours()}
 	if !r.Finished() {
 		left := 1 - float64(r.Clocks)/float64(cfg.Job.Clocks)
+		if cfg.Programs != nil {
+			left = 1 - r.Saved
+		}
 		t.Cost += left * dollars(OnDemandCost(&cfg))
 		t.Hours += left * ComputeTime(&cfg).Hours()
 	}

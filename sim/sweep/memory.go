@@ -44,6 +44,9 @@ func remembering(p bidding.Policy, r *recollection) bidding.Policy {
 			p.Memo = r
 		}
 		return p
+	case bidding.RolledBack:
+		p.Policy = remembering(p.Policy, r)
+		return p
 	case bidding.Deadline:
 		if p.Known == nil {
 			p.Known = r.strategies
