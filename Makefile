@@ -186,6 +186,11 @@ test-programs: python $(CACHE) ## the Python package with torch, and examples/pr
 	TIERML_TORCH=1 .ci/test-without-skips -timeout 10m ./python
 	PATH="$(CURDIR)/$(CACHE)/programs/bin:$$PATH" TIERML_PROGRAMS=1 .ci/test-without-skips -timeout 20m -run ProgramExamples ./cmd/tierml
 
+.PHONY: storm-programs
+STORM ?= 10m
+storm-programs: test-programs ## a machine of each of examples/programs goes every 20 to 40 s for STORM=10m (an hour in all)
+	PATH="$(CURDIR)/$(CACHE)/programs/bin:$$PATH" TIERML_PROGRAMS_STORM=$(STORM) .ci/test-without-skips -timeout 3h -run ProgramStorm ./cmd/tierml
+
 .PHONY: mirror-cost
 mirror-cost: ## how long 500 MB of state delay a program's start, and what mirroring 1 GB every minute costs it (three minutes, a quiet machine)
 	TIERML_MIRROR_COST=1 $(GO) test ./program -run 'RestoreCost|MirrorCost' -v -count=1 -timeout 15m
