@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/program/mirror"
 )
 
 // UserProgram is a program of the user's own, in place of `train`: docs/programs.md.
@@ -63,6 +64,9 @@ type State struct {
 	Dir string `yaml:"dir"`
 	// Every is the time from one mirroring to the next. Default 10m.
 	Every time.Duration `yaml:"every"`
+	// Marker is the name of a file that the program writes last: a folder with it counts when nothing in it is newer, and until then as it was
+	// saved before. Default none: each file counts by itself.
+	Marker string `yaml:"marker"`
 }
 
 // Progress is how a program says how far it is: in steps, which are whole numbers that grow.
@@ -238,6 +242,9 @@ func (c *checker) state() {
 		c.fault("state.dir", fmt.Sprintf("%q is not a folder below the workdir", s.Dir), "write a name such as ckpt; TIERML_STATE has its full name")
 	}
 	s.Dir = filepath.ToSlash(filepath.Clean(s.Dir))
+	if m := s.Marker; m != "" && (m != filepath.Base(m) || m == "." || m == ".." || !mirror.Wanted(m)) {
+		c.fault("state.marker", fmt.Sprintf("%q cannot name the file", m), "write a name such as DONE, without folders, that does not end in .tmp or .part")
+	}
 	if s.Every <= 0 && c.written("state.every") {
 		c.fault("state.every", "must be above zero", "write a duration, such as 10m")
 	}

@@ -39,7 +39,7 @@ var examples = map[string]string{
 	"cluster": "cluster: tierml",
 	"owner":   "owner: ann",
 	"run":     "run: python3 train.py", "setup": "setup: pip install -r requirements.txt", "workdir": "workdir: .", "envs": "envs: {EPOCHS: 3}",
-	"secrets": "secrets: {HF_TOKEN: {env: HF_TOKEN}}", "state": "state: {dir: ckpt}", "state.dir": "dir: ckpt", "state.every": "every: 10m",
+	"secrets": "secrets: {HF_TOKEN: {env: HF_TOKEN}}", "state": "state: {dir: ckpt}", "state.dir": "dir: ckpt", "state.every": "every: 10m", "state.marker": "marker: DONE",
 	"progress": `progress: {line: 'step (\d+)', of: 1000}`, "progress.line": `line: 'step (\d+)'`, "progress.file": "file: progress.txt",
 	"progress.of": "of: 1000", "hours": "hours: 3", "tasks": "tasks: 24", "retries": "retries: 2", "on_notice": "on_notice: ./save.sh",
 	"ports":   "ports: [8080]",

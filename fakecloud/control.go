@@ -68,6 +68,7 @@ type InstanceView struct {
 	Reason   string            `json:"reason,omitempty"`
 	Deadline time.Time         `json:"deadline,omitzero"`
 	Metadata string            `json:"metadata,omitempty"` // URL, while the machine runs
+	Home     string            `json:"home,omitempty"`     // its folder on this host, likewise
 	Tags     map[string]string `json:"tags,omitempty"`
 }
 
@@ -81,7 +82,7 @@ func (c *Cloud) Instances() []InstanceView {
 				By: i.Cause.By, Reason: i.Cause.Code, Deadline: i.Deadline, Tags: i.Tags,
 			}
 			if m := c.running[i.ID]; m != nil {
-				v.Metadata = m.endpoint
+				v.Metadata, v.Home = m.endpoint, m.home
 			}
 			views = append(views, v)
 		}

@@ -26,6 +26,7 @@ type machine struct {
 	kill     chan struct{} // closed: at once
 	clock    string        // the mapping that the machine is told
 	endpoint string        // of the metadata; guarded by Cloud.mu
+	home     string        // its HOME; likewise
 }
 
 // boot starts a machine in a goroutine of its own. The caller holds c.mu.
@@ -112,6 +113,9 @@ func (c *Cloud) process(m *machine, endpoint string) error {
 		return err
 	}
 	defer os.RemoveAll(home)
+	c.mu.Lock()
+	m.home = home
+	c.mu.Unlock()
 	command := exec.Command(c.config.Command[0], c.config.Command[1:]...)
 	command.Dir = c.config.Dir
 	command.Env = c.environment(m, endpoint, home)

@@ -50,7 +50,7 @@ func (s State) Store() string { return location.Join(s.Checkpoints, "program") }
 func (r *session) placeWorkdir(ctx context.Context) ([]byte, error) {
 	job, store := r.cfg.Job, r.state.Store()
 	spec := program.Spec{
-		Run: job.Run, Setup: job.Setup, OnNotice: job.OnNotice, Envs: job.Envs, State: job.State.Dir, Line: job.Progress.Line, File: job.Progress.File,
+		Run: job.Run, Setup: job.Setup, OnNotice: job.OnNotice, Envs: job.Envs, State: job.State.Dir, Marker: job.State.Marker, Line: job.Progress.Line, File: job.Progress.File,
 		Store: store, Ports: job.Ports,
 	}
 	if job.Tasks > 0 || job.Resources.Count == 1 { // a gang is saved in rounds

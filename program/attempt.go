@@ -118,7 +118,7 @@ func (a *attempt) live() Exited {
 	a.m.notices.set(nil)
 	a.id = rand.Text()
 	log := filepath.Join(a.m.config.Dir, "logs", fmt.Sprintf("%s.%d.log", a.start.Key, a.start.Attempt))
-	err := errors.Join(os.RemoveAll(a.path("")), os.MkdirAll(a.path(""), 0o755))
+	err := errors.Join(os.RemoveAll(a.path("")), os.MkdirAll(a.path(""), 0o755), a.writeEnter())
 	if err == nil {
 		a.output, err = newOutput(log, a.start.Secrets, a.progress.matcher(a.m.config.Spec.Line))
 	}
@@ -189,7 +189,7 @@ func (a *attempt) phases() Exited {
 		return a.failed(Running, err)
 	}
 	a.m.used = true
-	p, err := launch(a.path("run"), a.m.work(), a.id, a.environment(), a.output)
+	p, err := launch(a.path("run"), a.m.work(), a.id, a.environment(a.start.Secrets), a.output)
 	if err != nil {
 		return a.failed(Running, fmt.Errorf("start the program: %w", err))
 	}
@@ -282,7 +282,7 @@ func (a *attempt) setup(*Started) *Exited {
 	if err := write(a.path("setup"), spec.Setup); err != nil {
 		return a.failure(SettingUp, err)
 	}
-	p, err := launch(a.path("setup"), a.m.work(), a.id, a.environment(), a.output)
+	p, err := launch(a.path("setup"), a.m.work(), a.id, a.environment(a.start.Secrets), a.output)
 	if err != nil {
 		return a.failure(SettingUp, fmt.Errorf("start setup: %w", err))
 	}
@@ -362,7 +362,7 @@ func (a *attempt) anew(state string) error {
 }
 
 // environment is what a program sees. What the job file sets may replace the variables by which ranks meet, but not ours.
-func (a *attempt) environment() []string {
+func (a *attempt) environment(secrets map[string]string) []string {
 	s, m := a.start, a.m
 	env := map[string]string{}
 	for _, one := range m.config.Environ {
@@ -386,7 +386,7 @@ func (a *attempt) environment() []string {
 		"NODE_RANK": strconv.Itoa(s.Rank), "NNODES": strconv.Itoa(ranks), "MASTER_ADDR": host, "MASTER_PORT": port,
 	})
 	maps.Copy(env, m.config.Spec.Envs)
-	maps.Copy(env, s.Secrets)
+	maps.Copy(env, secrets)
 	resumed := "0"
 	if s.Resume != "" {
 		resumed = "1"

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -275,5 +276,29 @@ func TestStopAndStartAgain(t *testing.T) {
 	}
 	if err := s.Start(Start{Attempt: 3, Key: "rank-0"}); err != nil {
 		t.Errorf("the same message again: %v", err)
+	}
+}
+
+// Somebody who enters a machine is where the program is and has its variables, but none of its secrets.
+func TestEnter(t *testing.T) {
+	s := newSite(t, Spec{Run: "echo 1 >here; sleep 100", Envs: map[string]string{"QUOTED": "it's $HOME\nand more"}, State: "ckpt"})
+	s.begin(Start{Attempt: 1, Task: 3, Tasks: 5, Key: "task-3", Secrets: map[string]string{"KEY": "hush-4711"}})
+	s.appears("here")
+	enter := func(arguments ...string) string {
+		t.Helper()
+		cmd := exec.Command("bash", append([]string{filepath.Join(s.dir, EnterScript)}, arguments...)...)
+		cmd.Stdin = strings.NewReader("echo from a shell in $PWD\nexit 7\n")
+		out, err := cmd.CombinedOutput()
+		return fmt.Sprintf("%s%v", out, err)
+	}
+	if got := enter("bash", "-c", `ls; echo "$QUOTED, $TIERML_TASK, ${KEY-none}"; exit 3`); !strings.Contains(got, "here") ||
+		!strings.HasSuffix(got, "it's $HOME\nand more, 3, none\nexit status 3") {
+		t.Errorf("%q", got)
+	}
+	if got := enter(); !strings.HasSuffix(got, "/work\nexit status 7") {
+		t.Errorf("a shell: %q", got)
+	}
+	if text, err := os.ReadFile(filepath.Join(s.dir, EnterScript)); err != nil || strings.Contains(string(text), "hush") {
+		t.Errorf("the script is %q, %v", text, err)
 	}
 }

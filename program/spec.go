@@ -19,7 +19,7 @@ type Spec struct {
 	WorkdirDigest string            `json:"workdir_digest,omitempty"`
 	Envs          map[string]string `json:"envs,omitempty"`
 	State         string            `json:"state,omitempty"`  // directory below the folder; empty = none
-	Marker        string            `json:"marker,omitempty"` // only directories with a file of this name are complete state
+	Marker        string            `json:"marker,omitempty"` // only directories with a file of this name, and nothing newer, are complete state
 	Every         time.Duration     `json:"every,omitempty"`  // wall clock between saves; 0 = only on Save and at the end
 	Line          string            `json:"line,omitempty"`   // expression that finds the progress in a line of output
 	File          string            `json:"file,omitempty"`   // file below the folder with the progress

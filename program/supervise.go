@@ -166,7 +166,7 @@ func (s *supervisor) callHook() {
 		s.output.note("on_notice: %v", err)
 		return
 	}
-	hook, err := launch(s.path("on_notice"), s.m.work(), s.id, s.environment(), s.output)
+	hook, err := launch(s.path("on_notice"), s.m.work(), s.id, s.environment(s.start.Secrets), s.output)
 	if err != nil {
 		s.output.note("on_notice: %v", err)
 		return

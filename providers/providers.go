@@ -125,7 +125,14 @@ type Reach struct {
 	Stopped       string // advice about a machine that does not answer
 	// Programs are needed by the commands, with where to get them.
 	Programs map[string]string
+	// Command runs {command}, a line of a shell, on a machine of a run, and Shell does so at a terminal. {command-json} is the same line as a JSON string.
+	Command, Shell string
+	// Codeless: Command ends with 0, however the line ends.
+	Codeless bool
 }
+
+// Home is where a run's machines have everything of ours.
+const Home = "/var/lib/tierml"
 
 // PastQuery selects past prices.
 type PastQuery struct {

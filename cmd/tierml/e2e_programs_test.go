@@ -105,6 +105,10 @@ func TestProgramThroughEvictions(t *testing.T) {
 	run := s.startCommand(cmd)
 	s.until(run, "own-1", "some steps", reached(10))
 	s.inNoCommandLine(canary)
+	if out := s.start("exec", "own-1", "--", "bash", "-c", `cat setup-done "$TIERML_STATE/at"; echo "${KEY-no secret}"; exit 5`).wait(5); !strings.HasPrefix(out, "ready\n") ||
+		!strings.Contains(out, "no secret") {
+		t.Errorf("executed: %s", out)
+	}
 	s.order("own-1", "evict oldest")
 	s.until(run, "own-1", "the second attempt", func(e []journal.Entry) bool {
 		starts := programLines(e, journal.ProgramStart, "")
@@ -135,6 +139,9 @@ func TestProgramThroughEvictions(t *testing.T) {
 		if !strings.Contains(printed, words) {
 			t.Errorf("%q is not in what the run prints:\n%s", words, printed)
 		}
+	}
+	if out := s.start("ssh", "own-1").wait(exitUsage); !strings.Contains(out, "own-1 does not go on: its machines are gone") {
+		t.Errorf("after the end: %s", out)
 	}
 	s.start("state", "own-1", "--to", "saved").wait(exitDone)
 	if text, err := os.ReadFile(s.path("saved", "rank-0", "at")); err != nil || string(text) != "160\n" {

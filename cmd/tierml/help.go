@@ -10,7 +10,7 @@ import (
 var groups = []cli.Group{
 	{Title: "Begin", Commands: []string{"init", "doctor", "plan", "run", "train", "predict"}},
 	{Title: "Watch", Commands: []string{"ps", "top", "events", "logs", "state", "dashboard", "report"}},
-	{Title: "Intervene", Commands: []string{"scale", "pause", "resume", "stop", "drill"}},
+	{Title: "Intervene", Commands: []string{"exec", "ssh", "scale", "pause", "resume", "stop", "drill"}},
 	{Title: "Markets, and what would have been", Commands: []string{"market", "prices", "dry-run", "calibrate"}},
 	{Title: "Machines on a real cloud", Commands: []string{"leaks", "down"}},
 	{Title: "Serve others", Commands: []string{"controller", "fetch", "fakecloud"}},
@@ -22,7 +22,7 @@ var otherWords = map[string][]string{
 	"init":   {"new", "create", "generate", "setup"},
 	"doctor": {"check", "verify", "diagnose", "preflight"},
 	"plan":   {"estimate", "validate", "optimize", "preview", "offer"},
-	"run":    {"launch", "submit", "start", "up", "apply", "exec"},
+	"run":    {"launch", "submit", "start", "up", "apply"},
 	"train":  {"fit", "learn"}, "predict": {"infer", "inference", "score", "evaluate"},
 	"ps":     {"ls", "list", "status", "jobs", "queue", "get", "runs"},
 	"top":    {"watch", "attach", "monitor", "show"},
@@ -33,6 +33,7 @@ var otherWords = map[string][]string{
 	"drill": {"chaos", "inject", "evict", "test"}, "market": {"spot", "pools", "show-gpus", "quotes"},
 	"prices": {"price", "pricing", "history"}, "dry-run": {"dryrun", "simulate", "sim", "backtest"},
 	"leaks": {"leak", "orphans", "machines", "instances"}, "down": {"destroy", "delete", "teardown", "terminate", "rm", "cleanup"},
+	"ssh":        {"shell", "connect", "login"},
 	"controller": {"server", "daemon"}, "fetch": {"download", "cp", "pull"},
 	"config": {"settings", "configure", "env"},
 }

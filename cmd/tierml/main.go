@@ -66,6 +66,9 @@ func run(args []string, in io.Reader, stdout, stderr io.Writer) int {
 	if err == nil {
 		return exitDone
 	}
+	if code, ok := errors.AsType[passedCode](err); ok {
+		return int(code)
+	}
 	if missing := cli.MissingFlags(cmd, err); missing != nil {
 		err = usageError{missing}
 	}
@@ -125,6 +128,7 @@ func subcommands() []*cobra.Command {
 		newDrillCommand(),
 		newDryRunCommand(),
 		newEventsCommand(),
+		newExecCommand(),
 		newFakecloudCommand(),
 		newFetchCommand(),
 		newInitCommand(),
@@ -139,6 +143,7 @@ func subcommands() []*cobra.Command {
 		newReportCommand(),
 		newRunCommand(),
 		newScaleCommand(),
+		newSSHCommand(),
 		newStateCommand(),
 		newPauseCommand(),
 		newResumeCommand(),

@@ -37,7 +37,11 @@ goes on. PROGRAM is a name such as rank-0 or task-17; without it, all.
 			if err != nil {
 				return err
 			}
-			rows, err := programsOf(dir, args[min(1, len(args)):])
+			entries, _, err := journal.ReadFile(filepath.Join(dir, rundir.JournalFile))
+			if err != nil {
+				return err
+			}
+			rows, err := programsOf(relative(dir), entries, args[min(1, len(args)):])
 			if err != nil {
 				return err
 			}
@@ -69,12 +73,8 @@ type programRow struct {
 	Why      string   `json:"why,omitempty"`
 }
 
-// programsOf reads the programs of a run from its journal, in the order of their names.
-func programsOf(dir string, wanted []string) ([]*programRow, error) {
-	entries, _, err := journal.ReadFile(filepath.Join(dir, rundir.JournalFile))
-	if err != nil {
-		return nil, err
-	}
+// programsOf finds the programs of a run in its journal, in the order of their names.
+func programsOf(run string, entries []journal.Entry, wanted []string) ([]*programRow, error) {
 	byName := map[string]*programRow{}
 	ours := false
 	for _, e := range entries {
@@ -99,7 +99,7 @@ func programsOf(dir string, wanted []string) ([]*programRow, error) {
 		row.take(e)
 	}
 	if !ours {
-		return nil, usageError{fmt.Errorf("%s trains an application: it has no programs; `tierml top` shows how far it is", relative(dir))}
+		return nil, usageError{fmt.Errorf("%s trains an application: it has no programs; `tierml top` shows how far it is", run)}
 	}
 	var rows []*programRow
 	for _, row := range byName {
@@ -109,7 +109,7 @@ func programsOf(dir string, wanted []string) ([]*programRow, error) {
 	}
 	for _, name := range wanted {
 		if byName[name] == nil {
-			return nil, usageError{fmt.Errorf("%s has no program %s; `tierml state %s` lists them", relative(dir), name, relative(dir))}
+			return nil, usageError{fmt.Errorf("%s has no program %s; `tierml state %[1]s` lists them", run, name)}
 		}
 	}
 	slices.SortFunc(rows, func(a, b *programRow) int {

@@ -153,7 +153,7 @@ func TestSetupFails(t *testing.T) {
 			return e, true
 		}
 		w.seconds(60)
-		if done := w.entries[len(w.entries)-1]; w.outcome != "failed" || done.Why != "setup failed once: it is broken" || len(w.order) > 3 {
+		if done := w.entries[len(w.entries)-1]; w.outcome != "failed" || done.Why != "setup failed once: one / it is broken" || len(w.order) > 3 {
 			t.Errorf("%d machines; %+v", len(w.order), done)
 		}
 	}

@@ -2,6 +2,7 @@ package programs
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -221,7 +222,10 @@ func (w *Work) fail(it *item) {
 			w.end(it, r, journal.Lost, "the program failed on another machine")
 		}
 	}
-	phase, said := bad.phase, bad.lastLine()
+	phase, said := bad.phase, bad.lastLines(1)
+	if phase == phaseSetup {
+		said = bad.lastLines(3)
+	}
 	if !again {
 		it.over = true
 	}
@@ -242,16 +246,25 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// lastLine is the last one that was printed, or else the reason.
-func (r *rank) lastLine() string {
-	if tail := strings.TrimSpace(r.tail); tail != "" {
-		return step.Printable(tail[strings.LastIndexByte(tail, '\n')+1:])
+// lastLines are the last that were printed and mean something, or else the reason.
+func (r *rank) lastLines(most int) string {
+	var lines []string
+	for line := range strings.Lines(r.tail) {
+		if line = strings.TrimSpace(line); line != "" && !beside.MatchString(line) {
+			lines = append(lines, line)
+		}
 	}
-	if r.note != "" {
+	switch {
+	case len(lines) > 0:
+		return step.Printable(strings.Join(lines[max(0, len(lines)-most):], " / "))
+	case r.note != "":
 		return step.Printable(r.note)
 	}
 	return "it printed nothing"
 }
+
+// beside are lines that installers print after the one that matters: pip's notices, warnings and hints, npm's, and rulers.
+var beside = regexp.MustCompile(`^(\[notice\]|WARNING: |hint: |note: This (is|error) |npm notice|╰─> See |[-=╰╭│─> ]*$)`)
 
 // failed is the rank whose exit is the failure: the first that ended by itself.
 func (it *item) failed() *rank {

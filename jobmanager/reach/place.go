@@ -6,6 +6,10 @@ package reach
 
 import (
 	"cmp"
+	"encoding/json"
+	"maps"
+	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -137,4 +141,36 @@ func (p Place) advice() string {
 		return p.names(0).Replace(stopped)
 	}
 	return "is it running?"
+}
+
+// MachineCommand runs a line of a shell on a machine of a run, at a terminal or not; nil where the provider is not known. Codeless: it ends with 0,
+// however the line does.
+func (p Place) MachineCommand(line string, terminal bool) (command []string, codeless bool) {
+	usual := p.usual()
+	text := usual.Command
+	if terminal {
+		text = cmp.Or(usual.Shell, usual.Command)
+	}
+	var quoted strings.Builder
+	encoder := json.NewEncoder(&quoted)
+	encoder.SetEscapeHTML(false) // people read it
+	_ = encoder.Encode(line)     // a text can be
+	names := strings.NewReplacer("{instance}", p.Instance, "{zone}", p.Zone, "{region}", p.Region, "{project}", p.Project,
+		"{command}", line, "{command-json}", strings.TrimSpace(quoted.String()))
+	words := strings.Fields(text)
+	for i := range words {
+		words[i] = names.Replace(words[i])
+	}
+	return words, usual.Codeless
+}
+
+// Missing names the programs that a command of the provider's needs and that are not here, with where to get them.
+func (p Place) Missing(command []string) (missing []string) {
+	programs := p.programs(command)
+	for _, program := range slices.Sorted(maps.Keys(programs)) {
+		if _, err := exec.LookPath(program); err != nil {
+			missing = append(missing, program+" is not here; "+programs[program])
+		}
+	}
+	return missing
 }

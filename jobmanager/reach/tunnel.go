@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/http"
 	"os/exec"
@@ -51,10 +50,8 @@ func OpenTunnel(ctx context.Context, p Place, note func(string)) (*Tunnel, error
 	if len(command) == 0 {
 		return nil, fmt.Errorf("opening a tunnel to %s: this program knows no provider %q; write controller.tunnel into the job file", p, p.Cloud)
 	}
-	for _, program := range slices.Sorted(maps.Keys(p.programs(command))) {
-		if _, err := exec.LookPath(program); err != nil {
-			return nil, fmt.Errorf("opening a tunnel to %s: %w: %s is not here; %s", p, ErrMissing, program, p.programs(command)[program])
-		}
+	if missing := p.Missing(command); len(missing) > 0 {
+		return nil, fmt.Errorf("opening a tunnel to %s: %w: %s", p, ErrMissing, missing[0])
 	}
 	local, err := freePort()
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -376,16 +377,91 @@ func TestChangeWithinTheClocksGrain(t *testing.T) {
 func TestMarker(t *testing.T) {
 	m, dir := open(t, t.TempDir(), 1)
 	m.config.Marker = "DONE"
-	for _, name := range []string{"runs/step-1/model", "runs/step-1/DONE", "runs/step-2/model", "loose"} {
-		put(t, dir, name, []byte(name))
+	at := time.Now().Add(-time.Hour)
+	write := func(names ...string) { // each a second after the one before
+		for _, name := range names {
+			at = at.Add(time.Second)
+			put(t, dir, name, []byte(name+at.String()))
+			if err := os.Chtimes(filepath.Join(dir, name), at, at); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
+	saved := func(want ...string) {
+		t.Helper()
+		save(t, m, What{})
+		var names []string
+		for _, e := range m.Latest().Files {
+			names = append(names, e.Path)
+		}
+		if !slices.Equal(names, want) {
+			t.Errorf("saved: %v; want %v", names, want)
+		}
+	}
+	of := func(name string) []string {
+		for _, e := range m.Latest().Files {
+			if e.Path == name {
+				return e.Chunks
+			}
+		}
+		return nil
+	}
+	write("runs/step-1/model", "runs/step-1/DONE", "runs/step-2/model", "loose")
+	saved("runs", "runs/step-1", "runs/step-1/DONE", "runs/step-1/model")
+	write("runs/step-2/DONE")
+	saved("runs", "runs/step-1", "runs/step-1/DONE", "runs/step-1/model", "runs/step-2", "runs/step-2/DONE", "runs/step-2/model")
+
+	// A file that is written again after the marker, whole or not, counts with the next marker: until then what was there before does, of all files.
+	before := of("runs/step-2/model")
+	write("runs/step-2/model", "runs/step-2/optimizer")
+	saved("runs", "runs/step-1", "runs/step-1/DONE", "runs/step-1/model", "runs/step-2", "runs/step-2/DONE", "runs/step-2/model")
+	if !slices.Equal(of("runs/step-2/model"), before) {
+		t.Error("a file that is newer than its marker was saved")
+	}
+	// So also while the marker is away; a directory that is gone is gone.
+	if err := errors.Join(os.Remove(filepath.Join(dir, "runs/step-2/DONE")), os.RemoveAll(filepath.Join(dir, "runs/step-1"))); err != nil {
+		t.Fatal(err)
+	}
+	saved("runs", "runs/step-2", "runs/step-2/DONE", "runs/step-2/model")
+	write("runs/step-2/DONE")
+	saved("runs", "runs/step-2", "runs/step-2/DONE", "runs/step-2/model", "runs/step-2/optimizer")
+	if slices.Equal(of("runs/step-2/model"), before) {
+		t.Error("the file was not saved with its new marker")
+	}
+	// One marker for the whole folder.
+	write("DONE")
+	saved("DONE", "loose", "runs", "runs/step-2", "runs/step-2/DONE", "runs/step-2/model", "runs/step-2/optimizer")
+	write("loose")
+	loose := of("loose")
+	saved("DONE", "loose", "runs", "runs/step-2", "runs/step-2/DONE", "runs/step-2/model", "runs/step-2/optimizer")
+	if !slices.Equal(of("loose"), loose) {
+		t.Error("a file that is newer than the folder's marker was saved")
+	}
+}
+
+// A directory that changes all the time while it is read counts as it was saved before, not as a mixture.
+func TestMarkerWhileItIsWritten(t *testing.T) {
+	m, dir := open(t, t.TempDir(), 1)
+	m.config.Marker = "DONE"
+	past := time.Now().Add(-time.Hour)
+	write := func(text string) {
+		past = past.Add(time.Second)
+		for _, name := range []string{"a", "b", "DONE"} {
+			put(t, dir, name, []byte(text))
+			if err := os.Chtimes(filepath.Join(dir, name), past, past); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	write("0")
 	save(t, m, What{})
-	var names []string
-	for _, e := range m.Latest().Files {
-		names = append(names, e.Path)
-	}
-	if want := []string{"runs", "runs/step-1", "runs/step-1/DONE", "runs/step-1/model"}; !slices.Equal(names, want) {
-		t.Errorf("saved: %v", names)
+	first := m.Latest().Files
+	n := 0
+	save(t, m, What{Open: func() map[string]bool { n++; write(strconv.Itoa(n)); return nil }}) // it is asked while files are read
+	for i, e := range m.Latest().Files {
+		if n < 2 || !slices.Equal(e.Chunks, first[i].Chunks) {
+			t.Errorf("%s of another moment was saved, after %d changes", e.Path, n)
+		}
 	}
 }
 

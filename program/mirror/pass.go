@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -36,6 +35,9 @@ const (
 func unwanted(name string) bool {
 	return strings.HasSuffix(name, ".tmp") || strings.HasSuffix(name, ".part") || strings.HasPrefix(name, ".tierml-")
 }
+
+// Wanted reports whether files of a name are mirrored.
+func Wanted(name string) bool { return !unwanted(name) }
 
 // pass is one look through the directory, repeated a few times until nothing changes meanwhile.
 type pass struct {
@@ -64,16 +66,22 @@ func (p *pass) run(ctx context.Context) ([]Entry, error) {
 			return nil, err
 		}
 		// What changed in between belongs to another moment than the rest.
-		if n == mostPasses || !torn && p.same(before, after) {
-			return entries, nil
+		same := !torn && p.same(before, after)
+		if n < mostPasses && !same {
+			before = after
+			continue
 		}
-		before = after
+		var changed []string
+		if !same && p.config.Marker != "" {
+			changed = p.changedDirs(before, after)
+		}
+		return p.asBefore(entries, before, changed), nil
 	}
 }
 
 // list returns everything in the directory that is wanted, by path below it.
 func (p *pass) list() (map[string]fs.FileInfo, error) {
-	all, marked := map[string]fs.FileInfo{}, []string{}
+	all := map[string]fs.FileInfo{}
 	err := filepath.WalkDir(p.config.Dir, func(full string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // gone meanwhile, or not made yet
@@ -105,9 +113,6 @@ func (p *pass) list() (map[string]fs.FileInfo, error) {
 			return err
 		}
 		below = filepath.ToSlash(below)
-		if d.Name() == p.config.Marker {
-			marked = append(marked, path.Dir(below))
-		}
 		all[below] = info
 		return nil
 	})
@@ -115,11 +120,7 @@ func (p *pass) list() (map[string]fs.FileInfo, error) {
 		return nil, err
 	}
 	if p.config.Marker != "" {
-		maps.DeleteFunc(all, func(name string, info fs.FileInfo) bool {
-			return !slices.ContainsFunc(marked, func(dir string) bool {
-				return dir == "." || name == dir || strings.HasPrefix(name, dir+"/") || info.IsDir() && strings.HasPrefix(dir, name+"/")
-			})
-		})
+		p.onlyMarked(all)
 	}
 	return all, nil
 }
@@ -226,6 +227,9 @@ func (p *pass) appended(name string) bool { return p.open[p.full(name)] }
 
 // incomplete reports whether somebody is in the middle of writing a file.
 func (p *pass) incomplete(name string, info fs.FileInfo) bool {
+	if p.config.Marker != "" {
+		return false // it is in a directory whose marker is newer
+	}
 	full := p.full(name)
 	if p.what.Unfinished != nil && p.what.Unfinished(full) {
 		return true

@@ -20,7 +20,7 @@ func Machine(b providers.Boot, data, sha256 string, minutes int) string {
 		data = node.ScriptMark + data + "\n"
 	}
 	return strings.NewReplacer("<user data>\n", data, "<fetch>", b.Fetch, "<sha256>", sha256, "<environment>", b.Environment,
-		"<minutes>", strconv.Itoa(minutes)).Replace(machineScript)
+		"<minutes>", strconv.Itoa(minutes), "<home>", providers.Home).Replace(machineScript)
 }
 
 // CurlCommand fails instead of waiting for an address that does not answer, or that stalls.
@@ -38,8 +38,9 @@ trap '$TIERML_POWER_OFF now' EXIT
 set -euo pipefail
 timeout 60 $TIERML_POWER_OFF +$TIERML_POWER_OFF_AFTER
 umask 077
-mkdir -p "${TIERML_HOME:=/var/lib/tierml}"
+mkdir -p "${TIERML_HOME:=<home>}"
 cd "$TIERML_HOME"
+export HOME="$TIERML_HOME" # of programs, too
 fetch() {
   <fetch>
 }

@@ -42,6 +42,9 @@ func (Provider) Facts() providers.Facts {
 			Tunnel: "aws ssm start-session --region {region} --target {instance} --document-name AWS-StartPortForwardingSession " +
 				"--parameters portNumber={port},localPortNumber={local}",
 			Token: "aws ssm start-session --region {region} --target {instance} --document-name tierml-token-{cluster}",
+			Command: "aws ssm start-session --region {region} --target {instance} --document-name AWS-StartInteractiveCommand " +
+				"--parameters {\"command\":[{command-json}]}",
+			Codeless: true,
 			Stopped: "see whether it runs: aws ec2 describe-instances --region {region} --instance-ids {instance} --query 'Reservations[].Instances[].State.Name'; " +
 				"if it is stopped: aws ec2 start-instances --region {region} --instance-ids {instance}",
 			Programs: map[string]string{

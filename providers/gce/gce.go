@@ -41,7 +41,9 @@ func (Provider) Facts() providers.Facts {
 			// loopback alone: so by SSH through it.
 			Tunnel: "gcloud compute ssh {instance} --project {project} --zone {zone} --tunnel-through-iap --quiet -- " +
 				"-N -o ExitOnForwardFailure=yes -o ServerAliveInterval=15 -L 127.0.0.1:{local}:localhost:{port}",
-			Token: "gcloud compute ssh {instance} --project {project} --zone {zone} --tunnel-through-iap --quiet --command sudo%20cat%20/var/lib/tierml/token",
+			Token:   "gcloud compute ssh {instance} --project {project} --zone {zone} --tunnel-through-iap --quiet --command sudo%20cat%20/var/lib/tierml/token",
+			Command: "gcloud compute ssh {instance} --project {project} --zone {zone} --tunnel-through-iap --quiet --command {command}",
+			Shell:   "gcloud compute ssh {instance} --project {project} --zone {zone} --tunnel-through-iap --quiet --command {command} -- -t",
 			Stopped: "see whether it runs: gcloud compute instances describe {instance} --project {project} --zone {zone} --format 'value(status)'; if it is TERMINATED: " +
 				"gcloud compute instances start {instance} --project {project} --zone {zone}",
 			Programs: map[string]string{"gcloud": "install Google's command line: https://cloud.google.com/sdk/docs/install"},

@@ -1,0 +1,448 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/fakecloud"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/jobmanager/call"
+	"github.com/tierml/tierml/jobmanager/reach"
+	"github.com/tierml/tierml/jobrun"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/program"
+	"github.com/tierml/tierml/providers"
+)
+
+const howItEnters = `It starts in the program's folder on its machine, with the program's variables but without its secrets. On EC2 this is a session of
+Session Manager, on Compute Engine SSH through Identity-Aware Proxy, by the provider's own command line; where that is not installed,
+the command is printed. On the fake cloud machines are processes of this host, and so is this.
+
+` + whichMachine
+
+const whichMachine = `Which machine: the one of --rank, of --task, or of --machine, of which the beginning of its name is enough. Without them that of rank 0,
+or of the only task that runs.`
+
+func newExecCommand() *cobra.Command {
+	var o entry
+	cmd := &cobra.Command{
+		Use:   "exec RUN -- CMD...",
+		Short: "Run a command on the machine of a program, where the program runs",
+		Long: `Exec runs a command on a machine of a run of one's own program (run: in the job file), and ends with its exit code. A line of a
+shell needs one: -- bash -c 'ls | wc -l'.
+
+` + howItEnters,
+		Example: `  tierml exec finetune -- nvidia-smi
+  tierml exec finetune-1 --rank 1 -- ls -l ckpt
+  tierml exec sweep --task 3 -- bash -c 'tail -n 5 $TIERML_STATE/log'`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return errors.New("name a run and a command, such as: tierml exec finetune-1 -- ls")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return o.enter(cmd, args[:1], args[1:]) },
+	}
+	o.flags(cmd)
+	return cmd
+}
+
+func newSSHCommand() *cobra.Command {
+	var o entry
+	cmd := &cobra.Command{
+		Use:   "ssh RUN",
+		Short: "Open a shell on the machine of a program, where the program runs",
+		Long: `Ssh opens a shell on a machine of a run of one's own program (run: in the job file), and ends with its exit code.
+
+` + howItEnters,
+		Example: `  tierml ssh finetune
+  tierml ssh sweep --task 3`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return errors.New("name one run, such as finetune-1; `tierml ps` lists them")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return o.enter(cmd, args, nil) },
+	}
+	o.flags(cmd)
+	return cmd
+}
+
+// passedCode is the exit code of a command that was run for the user, who has seen why.
+type passedCode int
+
+func (c passedCode) Error() string { return "exit code " + strconv.Itoa(int(c)) }
+
+// entry says which machine of a run is meant.
+type entry struct {
+	at         remote
+	rank, task int // below 0: not said
+	machine    string
+}
+
+func (o *entry) flags(cmd *cobra.Command) {
+	cmd.Flags().IntVar(&o.rank, "rank", -1, "the machine of this `rank` of a gang")
+	cmd.Flags().IntVar(&o.task, "task", -1, "the machine that runs this `task` of an array")
+	cmd.Flags().StringVar(&o.machine, "machine", "", "the machine of this `name`, whatever it runs")
+	cmd.MarkFlagsMutuallyExclusive("rank", "task", "machine")
+	o.at.flags(cmd)
+}
+
+// enter runs a command on a machine; none: a shell.
+func (o *entry) enter(cmd *cobra.Command, run, command []string) error {
+	ctx := cmd.Context()
+	client, err := o.at.client(cmd, run)
+	if err != nil {
+		return err
+	}
+	var name, cloud string
+	var job []byte
+	var entries []journal.Entry
+	if client != nil {
+		defer client.Close()
+		name, job, entries, err = readElsewhere(ctx, client, run)
+	} else {
+		name, cloud, job, entries, err = readHere(run)
+	}
+	if err != nil {
+		return err
+	}
+	machine, err := o.choose(name, entries)
+	if err != nil {
+		return usageError{err}
+	}
+	place, err := placeOfMachine(job, machine)
+	if err != nil {
+		return err
+	}
+	switch {
+	case place.Cloud != config.CloudLocal:
+		return enterElsewhere(place, command, cmd.OutOrStdout())
+	case client != nil:
+		return usageError{fmt.Errorf("the machines of %s are processes of the controller's host: run tierml there, in the controller's directory", name)}
+	}
+	return enterHere(ctx, cloud, machine, command)
+}
+
+// readHere reads what must be known of a run of this host. Cloud is where its fake cloud answers.
+func readHere(args []string) (name, cloud string, job []byte, entries []journal.Entry, err error) {
+	dir, err := findRun(args)
+	if err != nil {
+		return "", "", nil, nil, err
+	}
+	name = relative(dir)
+	if !rundir.Held(dir) {
+		return "", "", nil, nil, over(name)
+	}
+	state, err := jobrun.ReadState(dir)
+	if err != nil {
+		return "", "", nil, nil, err
+	}
+	if job, err = os.ReadFile(filepath.Join(dir, rundir.JobFile)); err != nil {
+		return "", "", nil, nil, fmt.Errorf("reading the run's job: %w", err)
+	}
+	entries, _, err = journal.ReadFile(filepath.Join(dir, rundir.JournalFile))
+	return name, state.Cloud, job, entries, err
+}
+
+// readElsewhere reads it of a controller's.
+func readElsewhere(ctx context.Context, client *call.Client, args []string) (name string, job []byte, entries []journal.Entry, err error) {
+	found, err := client.Job(ctx, meantJob(args))
+	if err != nil {
+		return "", nil, nil, err
+	}
+	if ended(found) {
+		return "", nil, nil, over(found.Run)
+	}
+	var text bytes.Buffer
+	if err := client.File(ctx, found.Run, rundir.JobFile, &text); err != nil {
+		return "", nil, nil, err
+	}
+	_, err = client.Events(ctx, found.Run, false, 0, func(e journal.Entry) { entries = append(entries, e) }, func() {})
+	return found.Run, text.Bytes(), entries, err
+}
+
+func over(run string) error {
+	return usageError{fmt.Errorf("%s does not go on: its machines are gone. `tierml state %[1]s --to DIR` copies what its programs have saved, `tierml logs %[1]s` has what they printed", run)}
+}
+
+// lived is a machine as a journal has it.
+type lived struct {
+	id   string
+	pool market.Pool
+	gone string // how it ended; empty = it is there
+	runs string // a program
+}
+
+// choose finds the machine that is meant.
+func (o *entry) choose(run string, entries []journal.Entry) (lived, error) {
+	rows, err := programsOf(run, entries, nil)
+	if err != nil {
+		return lived{}, err
+	}
+	machines := machinesOf(entries, rows)
+	if o.machine != "" {
+		return chooseMachine(run, o.machine, machines)
+	}
+	wanted := ""
+	switch {
+	case o.rank >= 0:
+		wanted = fmt.Sprintf("rank-%d", o.rank)
+	case o.task >= 0:
+		wanted = fmt.Sprintf("task-%d", o.task)
+	}
+	var running []string
+	for _, r := range rows {
+		switch {
+		case r.Program == wanted && r.Machine == "":
+			return lived{}, fmt.Errorf("%s of %s is %s: no machine runs it now; `tierml state %[2]s` lists those that run", wanted, run, r.Status)
+		case r.Machine != "" && (wanted == "" || r.Program == wanted):
+			running = append(running, r.Program)
+		}
+	}
+	switch {
+	case len(running) == 0 && wanted != "" && !slices.ContainsFunc(rows, func(r *programRow) bool { return r.Program == wanted }):
+		return lived{}, fmt.Errorf("%s has no %s that has run; `tierml state %[1]s` lists its programs", run, wanted)
+	case len(running) == 0:
+		return lived{}, fmt.Errorf("no program of %s runs now: machines are bought or prepared; --machine enters one of %s", run, listMachines(machines))
+	case len(running) > 1 && strings.HasPrefix(running[0], "task-"):
+		return lived{}, fmt.Errorf("%s runs %d tasks now; name one, such as --task %s, of %s", run, len(running), strings.TrimPrefix(running[0], "task-"), strings.Join(running, ", "))
+	}
+	for _, m := range machines {
+		if m.runs == running[0] && m.gone == "" {
+			return m, nil
+		}
+	}
+	return lived{}, fmt.Errorf("the machine of %s has just gone; another one is on its way", running[0])
+}
+
+func chooseMachine(run, name string, machines []lived) (lived, error) {
+	var fit []lived
+	for _, m := range machines {
+		if strings.HasPrefix(m.id, name) {
+			fit = append(fit, m)
+		}
+	}
+	switch {
+	case len(fit) == 0:
+		return lived{}, fmt.Errorf("%s has no machine %s; it has %s", run, name, listMachines(machines))
+	case len(fit) > 1:
+		return lived{}, fmt.Errorf("%s means several machines of %s: %s", name, run, listMachines(fit))
+	case fit[0].gone != "":
+		return lived{}, fmt.Errorf("machine %s of %s is gone (%s); it has %s", fit[0].id, run, fit[0].gone, listMachines(machines))
+	}
+	return fit[0], nil
+}
+
+// machinesOf are all that a journal tells of, in the order of their launches.
+func machinesOf(entries []journal.Entry, rows []*programRow) (machines []lived) {
+	for _, e := range entries {
+		switch e.Kind {
+		case journal.Launch:
+			pool, err := market.ParsePool(e.Pool)
+			if err == nil {
+				machines = append(machines, lived{id: e.Instance, pool: pool})
+			}
+		case journal.Evicted, journal.Failed, journal.Terminated:
+			for i := range machines {
+				if machines[i].id == e.Instance {
+					machines[i].gone = string(e.Kind)
+				}
+			}
+		}
+	}
+	for _, r := range rows {
+		for i := range machines {
+			if machines[i].id == r.Machine {
+				machines[i].runs = r.Program
+			}
+		}
+	}
+	return machines
+}
+
+// listMachines names those that are there.
+func listMachines(machines []lived) string {
+	var names []string
+	for _, m := range machines {
+		if m.gone == "" {
+			names = append(names, strings.TrimSuffix(m.id+" ("+m.runs+")", " ()"))
+		}
+	}
+	return cmp.Or(strings.Join(names, ", "), "none now")
+}
+
+// placeOfMachine is where a machine is, by its job and its pool. Nothing else of the job is looked at: its files may be another host's.
+func placeOfMachine(text []byte, m lived) (reach.Place, error) {
+	var job struct {
+		Cloud  string               `yaml:"cloud"`
+		Blocks map[string]yaml.Node `yaml:",inline"`
+	}
+	if err := yaml.Unmarshal(text, &job); err != nil {
+		return reach.Place{}, fmt.Errorf("reading the run's job: %w", err)
+	}
+	var block struct {
+		Project string `yaml:"project"`
+	}
+	if node, ok := job.Blocks[job.Cloud]; ok {
+		_ = node.Decode(&block) // a block without a project is none
+	}
+	return reach.Place{Cloud: job.Cloud, Region: m.pool.Region, Project: block.Project, Instance: m.id, Zone: m.pool.Zone}, nil
+}
+
+// enterElsewhere goes into a machine of a provider's by its command line.
+func enterElsewhere(p reach.Place, command []string, out io.Writer) error {
+	line := "sudo bash -c 'exec bash " + providers.Home + "/.tierml/*/" + program.EnterScript + ` "$@"' ` + program.EnterScript
+	for _, word := range command {
+		line += " " + quoted(word)
+	}
+	words, codeless := p.MachineCommand(line, len(command) == 0 || cli.IsTerminal(os.Stdin) && cli.IsTerminal(os.Stdout))
+	if len(words) == 0 {
+		return fmt.Errorf("this program does not know how machines of %s are entered", p.Cloud)
+	}
+	if missing := p.Missing(words); len(missing) > 0 {
+		fmt.Fprintf(out, "Machine %s is entered by\n  %s\n", p.Instance, shellLine(words))
+		return errors.New(strings.Join(missing, "\ntierml: "))
+	}
+	if len(command) == 0 || !codeless {
+		return runFor(words, os.Stdout)
+	}
+	mark := "tierml-" + rand.Text()
+	words, _ = p.MachineCommand(fmt.Sprintf("printf %s; %s; printf '%s%%d.' $?", mark, line, mark), false)
+	return marked(words, mark, os.Stdout)
+}
+
+// marked runs a command that prints a mark, then what counts, then the mark again with an exit code and a dot.
+func marked(words []string, mark string, out io.Writer) error {
+	between := &betweenMarks{mark: []byte(mark), out: out}
+	err := runFor(words, between)
+	if code, ok := between.code(); ok {
+		if code == 0 {
+			return nil
+		}
+		return passedCode(code)
+	}
+	if err == nil {
+		err = errors.New("the session ended before the command did")
+	}
+	return err
+}
+
+// betweenMarks passes on what comes between two marks, and keeps what comes after the second.
+type betweenMarks struct {
+	mark []byte
+	out  io.Writer
+	seen int
+	held []byte
+}
+
+func (b *betweenMarks) Write(p []byte) (int, error) {
+	b.held = append(b.held, p...)
+	for b.seen < 2 {
+		i := bytes.Index(b.held, b.mark)
+		show := i
+		if i < 0 { // the end may be the beginning of a mark
+			show = max(0, len(b.held)-len(b.mark)+1)
+		}
+		if b.seen == 1 {
+			if _, err := b.out.Write(b.held[:show]); err != nil {
+				return 0, err
+			}
+		}
+		b.held = b.held[show:]
+		if i < 0 {
+			break
+		}
+		b.seen, b.held = b.seen+1, b.held[len(b.mark):]
+	}
+	return len(p), nil
+}
+
+func (b *betweenMarks) code() (int, bool) {
+	digits, _, dot := strings.Cut(string(b.held), ".")
+	code, err := strconv.Atoi(digits)
+	return code, b.seen == 2 && dot && err == nil
+}
+
+// enterHere goes into a machine of a fake cloud: a folder of this host.
+func enterHere(ctx context.Context, cloud string, m lived, command []string) error {
+	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, cloud+"/_control/instances", nil)
+	if err != nil {
+		return fmt.Errorf("asking the cloud for its machines: %w", err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return fmt.Errorf("asking the cloud for its machines: %w", err)
+	}
+	defer response.Body.Close()
+	var there []fakecloud.InstanceView
+	if err := json.NewDecoder(response.Body).Decode(&there); err != nil {
+		return fmt.Errorf("asking the cloud for its machines: %w", err)
+	}
+	for _, i := range there {
+		if i.ID != m.id || i.Home == "" {
+			continue
+		}
+		scripts, err := filepath.Glob(filepath.Join(i.Home, ".tierml", "*", program.EnterScript))
+		if err != nil || len(scripts) == 0 {
+			return fmt.Errorf("machine %s was given no program yet", m.id)
+		}
+		return runFor(append([]string{"bash", scripts[0]}, command...), os.Stdout)
+	}
+	return fmt.Errorf("machine %s has just gone; another one is on its way", m.id)
+}
+
+// runFor runs a command with this process's terminal; what is typed there, a Ctrl-C too, is for the command. Its exit code is passed on.
+func runFor(words []string, out io.Writer) error {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGQUIT)
+	defer signal.Stop(signals)
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, out, os.Stderr
+	err := cmd.Run()
+	if ended, ok := errors.AsType[*exec.ExitError](err); ok {
+		if status, ok := ended.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+			return passedCode(128 + int(status.Signal()))
+		}
+		return passedCode(ended.ExitCode())
+	}
+	return err
+}
+
+// shellLine writes words as they are typed into a shell.
+func shellLine(words []string) string {
+	out := make([]string, len(words))
+	for i, word := range words {
+		out[i] = word
+		if strings.Trim(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_=./:@,") != "" {
+			out[i] = quoted(word)
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+func quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }

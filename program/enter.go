@@ -1,0 +1,41 @@
+package program
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// EnterScript is the file below Config.Dir that runs a command, or without one a shell, as the program of the newest attempt is run: in its folder
+// and with its variables, but for secrets.
+const EnterScript = "enter"
+
+// writeEnter replaces the script.
+func (a *attempt) writeEnter() error {
+	var b strings.Builder
+	b.WriteString("#!/usr/bin/env bash\ncd " + quote(a.m.work()) + "\n")
+	for _, one := range a.environment(nil) {
+		if name, value, _ := strings.Cut(one, "="); shellName(name) {
+			b.WriteString("export " + name + "=" + quote(value) + "\n")
+		}
+	}
+	b.WriteString("[ $# -gt 0 ] || set -- bash\nexec \"$@\"\n")
+	name := filepath.Join(a.m.config.Dir, EnterScript)
+	if err := os.WriteFile(name+".new", []byte(b.String()), 0o700); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
+}
+
+// shellName reports whether a variable can be one of a shell's.
+func shellName(name string) bool {
+	for i, r := range name {
+		if r != '_' && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && (i == 0 || r < '0' || r > '9') {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// quote makes one word of a shell.
+func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }

@@ -1,0 +1,125 @@
+package mirror
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// With a marker, a directory counts as a whole: once a file of that name is in it that is as new as everything beside and below it. Until then
+// what the generation before has of the directory goes on counting, and a directory that never had a marker does not count.
+
+// marked sorts the directories that hold the marker: complete ones, and those in which something is newer than it.
+func (p *pass) marked(all map[string]fs.FileInfo) (complete, torn []string) {
+	var dirs []string
+	for name := range all {
+		if path.Base(name) == p.config.Marker {
+			dirs = append(dirs, path.Dir(name))
+		}
+	}
+	late := map[string]bool{}
+	for name, info := range all {
+		if dir, ok := nearest(dirs, name); ok && info.Mode().IsRegular() && info.ModTime().After(all[path.Join(dir, p.config.Marker)].ModTime()) {
+			late[dir] = true
+		}
+	}
+	for _, dir := range dirs {
+		if late[dir] {
+			torn = append(torn, dir)
+		} else {
+			complete = append(complete, dir)
+		}
+	}
+	return complete, torn
+}
+
+// nearest is the innermost directory of a list that a name is in.
+func nearest(dirs []string, name string) (found string, ok bool) {
+	for _, dir := range dirs {
+		if within(dir, name) && (!ok || found == "." || dir != "." && len(dir) > len(found)) {
+			found, ok = dir, true
+		}
+	}
+	return found, ok
+}
+
+func within(dir, name string) bool { return dir == "." || strings.HasPrefix(name, dir+"/") }
+
+// onlyMarked removes what is in no complete directory.
+func (p *pass) onlyMarked(all map[string]fs.FileInfo) {
+	complete, torn := p.marked(all)
+	dirs := slices.Concat(complete, torn)
+	for name, info := range all {
+		dir, in := nearest(dirs, name)
+		leads := info.IsDir() && slices.ContainsFunc(complete, func(dir string) bool { return name == dir || within(name, dir) })
+		if !leads && (!in || slices.Contains(torn, dir)) {
+			delete(all, name)
+		}
+	}
+}
+
+// changedDirs are the marked directories in which something differs between two lists.
+func (p *pass) changedDirs(a, b map[string]fs.FileInfo) (changed []string) {
+	complete, _ := p.marked(a)
+	for name, x := range a {
+		dir, in := nearest(complete, name)
+		if y, ok := b[name]; in && !slices.Contains(changed, dir) && (!ok || !x.IsDir() && !unchanged(x, y)) {
+			changed = append(changed, dir)
+		}
+	}
+	for name := range b {
+		if dir, in := nearest(complete, name); in && a[name] == nil && !slices.Contains(changed, dir) {
+			changed = append(changed, dir)
+		}
+	}
+	return changed
+}
+
+// asBefore puts what the generation before has of directories that are not complete now in the place of what was read of them. A directory that is gone
+// is gone.
+func (p *pass) asBefore(entries []Entry, now map[string]fs.FileInfo, changed []string) []Entry {
+	if p.config.Marker == "" {
+		return entries
+	}
+	entries = slices.DeleteFunc(entries, func(e Entry) bool {
+		_, in := nearest(changed, e.Path)
+		return in
+	})
+	latest := p.Latest()
+	if latest == nil {
+		return entries
+	}
+	complete, _ := p.marked(now)
+	var dirs []string
+	for _, e := range latest.Files {
+		if path.Base(e.Path) == p.config.Marker {
+			dirs = append(dirs, path.Dir(e.Path))
+		}
+	}
+	there := map[string]bool{}
+	for _, e := range entries {
+		there[e.Path] = true
+	}
+	for _, dir := range dirs {
+		if slices.Contains(complete, dir) && !slices.Contains(changed, dir) || !isDir(filepath.Join(p.config.Dir, filepath.FromSlash(dir))) {
+			continue
+		}
+		p.left = append(p.left, "what is newer than "+path.Join(dir, p.config.Marker))
+		for _, e := range latest.Files {
+			at, in := nearest(dirs, e.Path)
+			if !there[e.Path] && (in && at == dir || e.Dir && (e.Path == dir || within(e.Path, dir))) {
+				entries, there[e.Path] = append(entries, e), true
+			}
+		}
+	}
+	slices.SortFunc(entries, func(a, b Entry) int { return strings.Compare(a.Path, b.Path) })
+	return entries
+}
+
+func isDir(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
+}
