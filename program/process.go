@@ -117,7 +117,10 @@ type guard struct {
 
 const guardScript = `read -r dismissed && exit 0
 kill -KILL -- "-$1" 2>/dev/null
-for e in $(grep -lsz "^` + identity + `=$2\$" /proc/[0-9]*/environ 2>/dev/null); do p=${e#/proc/}; kill -KILL "${p%/environ}" 2>/dev/null; done`
+for n in 1 2 3; do # one that is being born has no environment yet
+  for e in $(grep -lsz "^` + identity + `=$2\$" /proc/[0-9]*/environ 2>/dev/null); do p=${e#/proc/}; kill -KILL "${p%/environ}" 2>/dev/null; done
+  sleep 0.2
+done`
 
 func newGuard(group int, id string) *guard {
 	cmd := exec.Command("bash", "-c", guardScript, "tierml-guard", fmt.Sprint(group), id)
