@@ -44,7 +44,7 @@ func newControllerCommand() *cobra.Command {
 	var o controllerOptions
 	cmd := &cobra.Command{
 		Use:   "controller",
-		Short: "Keep jobs: accept them over HTTP, run them, and resume them after a restart",
+		Short: "Accept jobs over HTTP, queue and run them, and resume them after a restart",
 		Long: `Controller accepts jobs from ` + "`tierml run --controller URL`" + `, queues them and runs each in its own process, below --directory. Jobs
 survive the controller: the next one finds running jobs and resumes killed ones. It serves the dashboard at the same address.
 

@@ -206,7 +206,7 @@ answer, unless --force is given.`,
 		},
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "proceed without asking")
-	cmd.Flags().BoolVar(&force, "force", false, "end it whatever goes on there; machines of its jobs end by themselves when it is silent for orphan_after")
+	cmd.Flags().BoolVar(&force, "force", false, "end it even if jobs run; their machines stop after orphan_after")
 	return cmd
 }
 
@@ -317,7 +317,7 @@ func newControllerTunnelCommand() *cobra.Command {
 	var at remote
 	cmd := &cobra.Command{
 		Use:   "tunnel JOB.yaml",
-		Short: "Open the way to a cluster's controller, for a browser, until Ctrl-C",
+		Short: "Open a tunnel to a cluster's controller, until Ctrl-C",
 		Long: `Tunnel opens a tunnel to the job's controller and prints its address, where a browser finds the dashboard, and the file with the
 token that it asks for. The name of a known cluster works in place of the job file.`,
 		Example: `  tierml controller tunnel ratings.yaml

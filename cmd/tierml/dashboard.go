@@ -25,7 +25,7 @@ func newDashboardCommand() *cobra.Command {
 	var d dashboardOptions
 	cmd := &cobra.Command{
 		Use:   "dashboard",
-		Short: "Show runs in a browser while they go on, and their metrics to Prometheus",
+		Short: "Serve runs to a browser, and their metrics to Prometheus",
 		Long: `Dashboard serves pages about the runs below ./runs until Ctrl-C, from their journals. /metrics is for Prometheus, /api/runs
 for programs.
 
@@ -59,7 +59,7 @@ func (d *doorFlags) flags(cmd *cobra.Command, address string) {
 	cmd.Flags().StringVar(&d.Address, "listen", address, "`address` to serve on; port 0 takes any free one")
 	cmd.Flags().StringVar(&d.Cert, "tls-cert", "", "the certificate, a `file` in PEM, to serve by TLS")
 	cmd.Flags().StringVar(&d.Key, "tls-key", "", "its key, a `file` in PEM")
-	cmd.Flags().BoolVar(&d.Plaintext, "plaintext", false, "serve without TLS also beyond loopback: something in front speaks it")
+	cmd.Flags().BoolVar(&d.Plaintext, "plaintext", false, "serve beyond loopback without TLS, behind a proxy that speaks it")
 }
 
 func serveDashboard(ctx context.Context, d dashboardOptions, out, errOut io.Writer) error {

@@ -28,7 +28,7 @@ func newDoctorCommand() *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "doctor [JOB.yaml]",
-		Short: "Check that everything a job needs is there, and say what to do about what is not",
+		Short: "Check that everything a job needs is present, and how to fix what is not",
 		Long: `Doctor checks this host (free disk, open files, ports, the clock) and, with a job file, everything that the job needs:
 prices and catalog, training data, and on a real cloud the network, credentials, permissions, machine types, image, subnets,
 security groups, quotas and the place of checkpoints. Permissions are tried by calls that change nothing (EC2's DryRun, Google's

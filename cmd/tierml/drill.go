@@ -33,7 +33,7 @@ func newDrillCommand() *cobra.Command {
 	var o drillOptions
 	cmd := &cobra.Command{
 		Use:   "drill [RUN]",
-		Short: "Send machines of a run a warning, an eviction or a kill, and see how long training stands still",
+		Short: "Warn, evict or kill machines of a run, and measure how long training stands still",
 		Long: `Drill disturbs a running run on purpose, prints events until training continues, and reports how long training stood
 still and what was lost. --do selects the disturbance:
   rebalance  a recommendation to leave

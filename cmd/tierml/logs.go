@@ -19,7 +19,7 @@ func newLogsCommand() *cobra.Command {
 	var at remote
 	cmd := &cobra.Command{
 		Use:   "logs [RUN [MACHINE...]]",
-		Short: "Print what the controller and the machines of a run have logged",
+		Short: "Print the logs of a run's controller and machines",
 		Long: `Logs prints the logs of a run, each line with its source: "controller" or a machine. The beginning of a machine's name is
 enough.
 ` + whichRun,
@@ -44,7 +44,7 @@ enough.
 			return printLogs(cmd.Context(), dir, args[min(1, len(args)):], follow, cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the run ends")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "keep printing until the run ends")
 	at.flags(cmd)
 	return cmd
 }

@@ -13,12 +13,12 @@ import (
 func newPauseCommand() *cobra.Command {
 	return newRestCommand(&pb.Change{Pause: true, By: "tierml pause"}, &cobra.Command{
 		Use:   "pause RUN",
-		Short: "Give up all workers and transient machines of a run that goes on, and keep its state",
+		Short: "Release the transient machines of a run, and keep its state on the reliable ones",
 		Long: `Pause brings a run to rest: training stops after the clock that has begun, all transient machines are given up, and the reliable
 machines keep the parameters and every split's place. They work on nothing until tierml resume, and cost what they cost. No
 clock is repeated. A run without reliable machines cannot be paused: tierml stop ends it with a checkpoint.
 
-RUN is the run's directory, its name below ./runs, or the job's name, which means its latest run.`,
+` + namedRun + `.`,
 		Example: `  tierml pause demo
   tierml pause runs/demo-1 --wait
   tierml pause demo --wait -o json`,
@@ -28,11 +28,11 @@ RUN is the run's directory, its name below ./runs, or the job's name, which mean
 func newResumeCommand() *cobra.Command {
 	return newRestCommand(&pb.Change{Resume: true, By: "tierml resume"}, &cobra.Command{
 		Use:   "resume RUN",
-		Short: "Let a run go on that was paused",
+		Short: "Resume a paused run",
 		Long: `Resume ends a pause: the reliable machines train on at once, and as many transient machines as before are bought again.
 A run that has ended is continued by tierml run --resume.
 
-RUN is the run's directory, its name below ./runs, or the job's name, which means its latest run.`,
+` + namedRun + `.`,
 		Example: `  tierml resume demo
   tierml resume runs/demo-1 --wait`,
 	}, "top", "watch it")
@@ -69,7 +69,7 @@ func newRestCommand(change *pb.Change, cmd *cobra.Command, next, why string) *co
 		cli.Next(cmd, cli.Step{Command: "tierml " + next + " " + args[0], Why: why})
 		return nil
 	}
-	cmd.Flags().BoolVar(&change.Wait, "wait", false, "wait until it is so")
+	cmd.Flags().BoolVar(&change.Wait, "wait", false, "wait until it is done")
 	outputFlag(cmd, &format)
 	at.flags(cmd)
 	return cmd

@@ -23,7 +23,7 @@ const referencePage = `# Commands
 
 For people who look up a command: ` + "`tierml COMMAND --help`" + ` of all commands on one page. Every flag can also be set by a variable or in
 a file: see [the environment](#what-variables-and-files-it-reads). RUN is a run's directory, its name below ./runs, or the name of a job,
-which means its latest run; where it may be left out, the run whose journal was written last.
+which means its latest run; where it may be left out, the run whose journal was written last. Defaults are in parentheses.
 `
 
 // docs/cli.md is what the commands say; `make golden` writes it.
@@ -65,9 +65,9 @@ func TestReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"| [`tool work`](#tool-work) | Work on a file |", "## Work\n", "### tool parts show\n", "```sh\ntool work a\ntool work b\n```",
-		"| `-n, --number many` | `3` | so many |", "| `--kind string` |  | which \\| kind |", "Usage: `tool work FILE [flags]`", "## What the tides do",
-		"| `-q, --quiet` |  | say less |", "### tool parts two\n", "[Common flags](#flags-of-several-commands): `--dry`\n",
+		"\nWork: [work](#tool-work), [parts](#tool-parts), [parts show](#tool-parts-show),", "## Work\n", "### tool parts show\n", "```sh\ntool work a\ntool work b\n```",
+		"- `-n, --number many` (`3`): so many\n", "- `--kind string`: which | kind\n", "Usage: `tool work FILE [flags]`", "## What the tides do",
+		"- `-q, --quiet`: say less\n", "### tool parts two\n", "[Common flags](#flags-of-several-commands): `--dry`\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing", want)
@@ -88,9 +88,14 @@ func TestReference(t *testing.T) {
 func writeReference(w io.Writer, root *cobra.Command, introduction string) error {
 	var b strings.Builder
 	b.WriteString(introduction)
-	b.WriteString("\n| command | what it does |\n|---|---|\n")
-	for _, cmd := range shown(root) {
-		fmt.Fprintf(&b, "| [`%s`](#%s) | %s |\n", cmd.CommandPath(), anchor(cmd), cell(cmd.Short))
+	for _, group := range root.Groups() {
+		var links []string
+		for _, cmd := range shown(root) {
+			if groupOf(cmd) == group.ID {
+				links = append(links, fmt.Sprintf("[%s](#%s)", strings.TrimPrefix(cmd.CommandPath(), root.Name()+" "), anchor(cmd)))
+			}
+		}
+		fmt.Fprintf(&b, "\n%s: %s\n", group.Title, strings.Join(links, ", "))
 	}
 	common := commonFlags(shown(root))
 	for _, group := range root.Groups() {
@@ -102,12 +107,12 @@ func writeReference(w io.Writer, root *cobra.Command, introduction string) error
 		}
 	}
 	if len(common) > 0 {
-		b.WriteString("\n## Flags of several commands\n\n" + flagTable)
+		b.WriteString("\n## Flags of several commands\n\n")
 		for _, row := range slices.Sorted(maps.Keys(common)) {
 			b.WriteString(row)
 		}
 	}
-	b.WriteString("\n## Flags of all commands\n\n" + flagTable)
+	b.WriteString("\n## Flags of all commands\n\n")
 	for _, row := range flagRows(root.PersistentFlags()) {
 		b.WriteString(row.text)
 	}
@@ -143,7 +148,7 @@ func groupOf(cmd *cobra.Command) string {
 func describe(b *strings.Builder, cmd *cobra.Command, common map[string]int) {
 	fmt.Fprintf(b, "\n### %s\n\n%s.\n\n", cmd.CommandPath(), cmd.Short)
 	// The help's text is laid out for terminals, with columns: it stays as it is, but for what the page says once.
-	long := strings.ReplaceAll(strings.ReplaceAll(cmd.Long, whichRun+"\n", ""), whichRun, "")
+	long := strings.NewReplacer(whichRun+"\n", "", whichRun, "", namedRun+".\n\n", "", namedRun+".", "").Replace(cmd.Long)
 	fmt.Fprintf(b, "```text\n%s\n```\n\n```sh\n%s\n```\n\n", strings.TrimSpace(long), unindent(cmd.Example))
 	fmt.Fprintf(b, "Usage: `%s`\n", cmd.UseLine())
 	var shared []string
@@ -159,7 +164,7 @@ func describe(b *strings.Builder, cmd *cobra.Command, common map[string]int) {
 		fmt.Fprintf(b, "\n[Common flags](#flags-of-several-commands): %s\n", strings.Join(shared, ", "))
 	}
 	if own != "" {
-		b.WriteString("\n" + flagTable + own)
+		b.WriteString("\n" + own)
 	}
 }
 
@@ -183,9 +188,7 @@ func unindent(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-const flagTable = "| flag | default | meaning |\n|---|---|---|\n"
-
-// flagRow is a flag and its row in a table.
+// flagRow is a flag and its line in a list.
 type flagRow struct{ name, text string }
 
 // flagRows are the flags of a set, without those that every command has.
@@ -202,7 +205,7 @@ func flagRows(set *pflag.FlagSet) (rows []flagRow) {
 		if kind != "" {
 			name += " " + kind
 		}
-		rows = append(rows, flagRow{f.Name, fmt.Sprintf("| `%s` | %s | %s |\n", name, defaultOf(f), cell(meaning))})
+		rows = append(rows, flagRow{f.Name, fmt.Sprintf("- `%s`%s: %s\n", name, defaultOf(f), oneLine(meaning))})
 	})
 	return rows
 }
@@ -213,12 +216,12 @@ func defaultOf(f *pflag.Flag) string {
 	case "", "false", "0", "[]", "0s":
 		return ""
 	}
-	return "`" + cell(strings.Trim(f.DefValue, "[]")) + "`"
+	return " (`" + strings.Trim(f.DefValue, "[]") + "`)"
 }
 
-// cell makes a text fit into a table.
-func cell(text string) string {
-	return strings.NewReplacer("|", "\\|", "\n", " ", "<", "&lt;", "`", "").Replace(text)
+// oneLine makes a text fit into a list.
+func oneLine(text string) string {
+	return strings.NewReplacer("\n", " ", "<", "&lt;", "`", "").Replace(text)
 }
 
 // anchor is where a command's heading is found on a page.

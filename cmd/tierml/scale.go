@@ -22,10 +22,11 @@ func newScaleCommand() *cobra.Command {
 	var at remote
 	cmd := &cobra.Command{
 		Use:   "scale RUN",
-		Short: "Add or remove workers, servers and reliable machines of a run that goes on",
+		Short: "Add or remove workers, servers and reliable machines of a running job",
 		Long: `Scale changes, during training, how many transient machines a run has (workers), how many machines serve its parameters
-(servers) and how many are reliable. RUN is the run's directory, its name below ./runs, or the job's name, which means its
-latest run.
+(servers) and how many are reliable.
+
+` + namedRun + `.
 
 Numbers are relative to what is wanted now and hold until the next change; the policy still chooses what to buy. --restore
 returns to the job's own numbers. Servers without a machine bring one along. The remaining reliable machines must be able to
@@ -69,15 +70,15 @@ hold the job alone.
 			if err := scale(ctx, args[0], change, said); err != nil {
 				return err
 			}
-			cli.Next(cmd, cli.Step{Command: "tierml top " + args[0], Why: "watch it"}, cli.Step{Command: "tierml scale " + args[0] + " --restore", Why: "the job's own numbers again"})
+			cli.Next(cmd, cli.Step{Command: "tierml top " + args[0], Why: "watch it"}, cli.Step{Command: "tierml scale " + args[0] + " --restore", Why: "return to the job's own numbers"})
 			return nil
 		},
 	}
-	cmd.Flags().IntVar(&workers, "workers", 0, "so many transient machines more (+4) or fewer (-4)")
-	cmd.Flags().IntVar(&servers, "servers", 0, "so many machines that serve more (+1) or fewer (-1)")
-	cmd.Flags().IntVar(&reliable, "reliable", 0, "so many reliable machines more (+1) or fewer (-1)")
-	cmd.Flags().BoolVar(&change.Restore, "restore", false, "the job's own numbers again")
-	cmd.Flags().BoolVar(&change.Wait, "wait", false, "wait until it is so")
+	cmd.Flags().IntVar(&workers, "workers", 0, "add (+4) or remove (-4) transient machines")
+	cmd.Flags().IntVar(&servers, "servers", 0, "add (+1) or remove (-1) machines that serve parameters")
+	cmd.Flags().IntVar(&reliable, "reliable", 0, "add (+1) or remove (-1) reliable machines")
+	cmd.Flags().BoolVar(&change.Restore, "restore", false, "return to the job's own numbers")
+	cmd.Flags().BoolVar(&change.Wait, "wait", false, "wait until it is done")
 	outputFlag(cmd, &format)
 	at.flags(cmd)
 	return cmd

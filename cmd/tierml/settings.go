@@ -212,7 +212,7 @@ func newConfigCommand() *cobra.Command {
 	var all, changed bool
 	cmd := &cobra.Command{
 		Use:   "config [COMMAND]",
-		Short: "Show the settings of all commands, and where each value is from",
+		Short: "Show the settings of all commands and the source of each value",
 		Long: `Every flag that is not on the command line takes its value from the environment, else from the settings file, else it
 has its default. A setting is named as its command and flag, for example
 

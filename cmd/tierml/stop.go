@@ -20,12 +20,12 @@ func newStopCommand() *cobra.Command {
 	var at remote
 	cmd := &cobra.Command{
 		Use:   "stop RUN",
-		Short: "End a run in order, from any terminal: its work is saved and its machines are terminated",
+		Short: "End a run in order: save its work and terminate its machines",
 		Long: `Stop ends a run as Ctrl-C does: work is saved, every machine is terminated, the report is written. It waits until that is
 done; Ctrl-C ends only the waiting. --now terminates every machine at once and loses unsaved work. -o json and csv print
 only the result.
 
-RUN is a run's directory, its name below ./runs, or the name of a job, which means its latest run.`,
+` + namedRun + `.`,
 		Example: `  tierml stop demo-1
   tierml stop demo --now
   tierml stop demo-1 -o json`,

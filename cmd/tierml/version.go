@@ -23,7 +23,7 @@ func newVersionCommand() *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Say which version this is, and what it was built by and for",
+		Short: "Print the version, and how it was built",
 		Long:  "Version prints one line, the same as --version; with -o json an object for programs.",
 		Example: `  tierml version
   tierml version -o json`,

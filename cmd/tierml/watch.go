@@ -49,7 +49,9 @@ func findRun(args []string) (string, error) {
 	return dir, nil
 }
 
-const whichRun = `RUN is a run's directory, its name below ./runs, or the name of a job, which means its latest run; without it, the
+const namedRun = `RUN is a run's directory, its name below ./runs, or the name of a job, which means its latest run`
+
+const whichRun = namedRun + `; without it, the
 run whose journal was written last.`
 
 func newTopCommand() *cobra.Command {
@@ -58,7 +60,7 @@ func newTopCommand() *cobra.Command {
 	var at remote
 	cmd := &cobra.Command{
 		Use:   "top [RUN]",
-		Short: "Watch a run that goes on, from another terminal",
+		Short: "Watch a run from another terminal",
 		Long: `Top shows the live view of a run. Leaving it (q or Ctrl-C) does not affect the run. With --once it prints the present
 or last state; -o wide, csv and json have the forms of tierml ps.
 ` + whichRun,
@@ -90,7 +92,7 @@ or last state; -o wide, csv and json have the forms of tierml ps.
 		},
 	}
 	cmd.Flags().BoolVar(&plain, "plain", false, "plain lines instead of the live view")
-	cmd.Flags().BoolVar(&once, "once", false, "print it once, and do not wait for more")
+	cmd.Flags().BoolVar(&once, "once", false, "print it once and end")
 	outputFlag(cmd, &format)
 	at.flags(cmd)
 	return cmd
@@ -158,7 +160,7 @@ func newEventsCommand() *cobra.Command {
 	var at remote
 	cmd := &cobra.Command{
 		Use:   "events [RUN]",
-		Short: "Say what happened in a run: launches, notices, evictions, stages, roll-backs, and why",
+		Short: "Show what happened in a run, and why: launches, notices, evictions, stages, roll-backs",
 		Long: `Events prints important events with market time and reason; -o json prints all lines of the journal, -o wide the kind of
 each.
 ` + whichRun,
@@ -191,7 +193,7 @@ each.
 			return nil
 		},
 	}
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the run ends")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "keep printing until the run ends")
 	outputFlag(cmd, &format)
 	at.flags(cmd)
 	return cmd

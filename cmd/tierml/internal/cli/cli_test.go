@@ -56,7 +56,7 @@ Work:
   parts       Parts of it
 
 Itself:
-  completion  Print what lets bash, zsh, fish or powershell complete commands, flags and names
+  completion  Print the completion script of bash, zsh, fish or powershell
 
 Flags:
   -h, --help    help for tool

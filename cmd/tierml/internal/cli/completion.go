@@ -16,7 +16,7 @@ func CompletionCommand(program string) *cobra.Command {
 	shells := []string{"bash", "zsh", "fish", "powershell"}
 	return &cobra.Command{
 		Use:   "completion SHELL",
-		Short: "Print what lets bash, zsh, fish or powershell complete commands, flags and names",
+		Short: "Print the completion script of bash, zsh, fish or powershell",
 		Long: strings.ReplaceAll(`Completion prints a script for a shell. With it, the Tab key completes commands, flags and what they take: names of runs and
 machines, job files, policies. For a try, in the shell that is open:
 
