@@ -240,9 +240,12 @@ func everyField(t *testing.T) (all []described) {
 	return all
 }
 
-// tableOf is the table of one part of the job: "the job" is what is in no section.
+// tableOf is the table of one part of the job: "the job" is what is in no section, "gce beyond ec2" names fields that ec2 has with
+// the same text in a line below the table.
 func tableOf(part string, all []described) string {
 	var b strings.Builder
+	part, like, _ := strings.Cut(part, " beyond ")
+	var alike []string
 	b.WriteString("| field | value | default | what it is | example |\n|---|---|---|---|---|\n")
 	sections := map[string]bool{}
 	for _, d := range all {
@@ -253,9 +256,18 @@ func tableOf(part string, all []described) string {
 	for _, d := range all {
 		name, _, _ := strings.Cut(d.path, ".")
 		name = strings.TrimSuffix(name, "[]")
+		if twin := strings.Replace(d.path, part+".", like+".", 1); like != "" && name == part && slices.ContainsFunc(all, func(o described) bool {
+			return o.path == twin && o.text == d.text && o.value == d.value && o.fallback == d.fallback
+		}) {
+			alike = append(alike, "`"+d.path+"`")
+			continue
+		}
 		if name == part || part == "the job" && !sections[name] {
 			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | `%s` |\n", d.path, cell(d.value), cell(d.fallback), cell(d.text), d.example)
 		}
+	}
+	if len(alike) > 0 {
+		fmt.Fprintf(&b, "\nAs in `%s`: %s.\n", like, strings.Join(alike, ", "))
 	}
 	return b.String()
 }
@@ -287,7 +299,7 @@ func TestFieldTables(t *testing.T) {
 		t.Error("the tables of docs/job.md are out of date: write them by `make golden`, and read the difference")
 	}
 	for _, d := range all {
-		if !strings.Contains(made, "\n| `"+d.path+"` | ") {
+		if !strings.Contains(made, "\n| `"+d.path+"` | ") && !strings.Contains(made, ", `"+d.path+"`") && !strings.Contains(made, ": `"+d.path+"`") {
 			t.Errorf("%s is in no table of docs/job.md", d.path)
 		}
 	}

@@ -49,7 +49,8 @@ func (k Kind) Params() []apps.Param {
 	if k.hidden {
 		l2 = 0.001
 		params = []apps.Param{
-			{Name: "hidden", Default: 128, Min: 1, Max: maxWidth, Whole: true, Unit: "units", Why: "width of the first hidden layer; after 30 passes 128 gives 0.955, 256 the same for twice the work, 64 0.94"},
+			// After 30 passes 128 gives 0.955, 256 the same for twice the work, 64 0.94.
+			{Name: "hidden", Default: 128, Min: 1, Max: maxWidth, Whole: true, Unit: "units", Why: "width of the first hidden layer"},
 			{Name: "hidden_2", Default: 0, Min: 0, Max: maxWidth, Whole: true, Unit: "units", Why: "width of a second hidden layer; 0: there is none"},
 			{Name: "hidden_3", Default: 0, Min: 0, Max: maxWidth, Whole: true, Unit: "units", Why: "width of a third hidden layer, after a second; 0: there is none"},
 		}

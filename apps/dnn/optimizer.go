@@ -46,11 +46,11 @@ func (k Kind) optimizerParams() []apps.Param {
 	if !k.hidden {
 		// Error rates after 100 and 1000 clocks by momentum and AdaGrad: shuttle 0.042, 0.040 and 0.038, 0.038; letter 0.287, 0.233 and
 		// 0.25, 0.23; MNIST t10k 0.097 and 0.082 after 100.
-		why += "; without hidden layers adagrad needs the fewest clocks, above all where features or classes are rare"
+		why += "; adagrad needs the fewest clocks without hidden layers"
 	}
 	if k.hidden {
 		decay, usual = 0.05, momentum
-		why += "; on MNIST momentum ends lower than they do"
+		why += "; momentum ends lower on MNIST"
 		steps = "0: momentum 0.2, sgd 0.5, adagrad 0.02, adam 0.002"
 	}
 	return []apps.Param{
@@ -59,7 +59,7 @@ func (k Kind) optimizerParams() []apps.Param {
 		{Name: "step", Default: 0, Min: 0, Max: 10, Unit: "per clock",
 			Why: "step size of the first pass, times the mean gradient of a batch; " + steps + "; half of it takes about twice the passes"},
 		{Name: "momentum", Default: 0.9, Min: 0, Max: 0.999, Unit: "of the last change",
-			Why: "for optimizer momentum: share of a clock's change that is made again in the next; stale reads want less"},
+			Why: "for optimizer momentum: share of a clock's change that is repeated in the next; stale reads need less"},
 		{Name: "decay", Default: decay, Min: 0, Max: 100, Unit: "per pass",
 			Why: "for momentum and sgd: the step of a clock is step / (1 + decay * whole passes before it)"},
 	}
