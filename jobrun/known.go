@@ -13,6 +13,7 @@ import (
 
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/elasticity/tuning"
+	"github.com/tierml/tierml/internal/atomicfile"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/planner"
@@ -111,11 +112,7 @@ func (r *session) writeRemembered() error {
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", file, err)
 	}
-	next := fmt.Sprintf("%s.%d", file, os.Getpid()) // two runs may end at once: the last one's file stays
-	if err := os.WriteFile(next, append(text, '\n'), 0o644); err != nil {
-		return fmt.Errorf("writing %s: %w", file, err)
-	}
-	if err := os.Rename(next, file); err != nil {
+	if err := atomicfile.Write(file, append(text, '\n'), 0o644); err != nil { // two runs may end at once: the last one's file stays
 		return fmt.Errorf("writing %s: %w", file, err)
 	}
 	return nil

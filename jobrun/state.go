@@ -14,6 +14,7 @@ import (
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/internal/atomicfile"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/location"
 	"github.com/tierml/tierml/internal/rundir"
@@ -77,26 +78,10 @@ func openState(directory string, job *config.Job) (State, error) {
 func (s State) write(directory string) error {
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err == nil {
-		err = writePrivate(filepath.Join(directory, StateFile), append(text, '\n'))
+		err = atomicfile.Write(filepath.Join(directory, StateFile), append(text, '\n'), 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("keeping the run's state: %w", err)
-	}
-	return nil
-}
-
-// writePrivate replaces a file that is nobody else's business.
-func writePrivate(path string, text []byte) error {
-	file, err := os.CreateTemp(filepath.Dir(path), ".state-") // its mode is 0600
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(text)
-	if err = errors.Join(err, file.Sync(), file.Close()); err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(file.Name()))
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/internal/access"
+	"github.com/tierml/tierml/internal/atomicfile"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/rundir"
@@ -247,16 +248,5 @@ func fetchRun(ctx context.Context, client *call.Client, id, dir string) error {
 }
 
 func fetchFile(ctx context.Context, client *call.Client, id, name, path string) error {
-	file, err := os.CreateTemp(filepath.Dir(path), ".coming-")
-	if err != nil {
-		return fmt.Errorf("keeping %s: %w", name, err)
-	}
-	defer os.Remove(file.Name()) // unless it has its name by then
-	if err := errors.Join(client.File(ctx, id, name, file), file.Close()); err != nil {
-		return err
-	}
-	if err := os.Chmod(file.Name(), 0o644); err != nil {
-		return fmt.Errorf("keeping %s: %w", name, err)
-	}
-	return os.Rename(file.Name(), path)
+	return atomicfile.WriteTo(path, 0o644, func(w io.Writer) error { return client.File(ctx, id, name, w) })
 }

@@ -29,6 +29,7 @@ import (
 
 	"github.com/tierml/tierml/elasticity"
 	pb "github.com/tierml/tierml/elasticity/scaling/scalingpb"
+	"github.com/tierml/tierml/internal/atomicfile"
 	"github.com/tierml/tierml/internal/sameuser"
 )
 
@@ -84,11 +85,7 @@ func (d door) write(path string) error {
 	if err != nil {
 		return fmt.Errorf("writing how to reach the run: %w", err)
 	}
-	next := path + ".new"
-	if err := os.WriteFile(next, append(text, '\n'), 0o600); err != nil {
-		return fmt.Errorf("writing how to reach the run: %w", err)
-	}
-	if err := os.Rename(next, path); err != nil {
+	if err := atomicfile.Write(path, append(text, '\n'), 0o600); err != nil {
 		return fmt.Errorf("writing how to reach the run: %w", err)
 	}
 	return nil

@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/tierml/tierml/internal/location"
+
+	"github.com/tierml/tierml/internal/atomicfile"
 )
 
 // writeBuffer gathers small writes.
@@ -53,38 +55,11 @@ func (s stopped) Write(p []byte) (int, error) {
 	return s.to.Write(p)
 }
 
-// unfinished marks files that are being written. What a killed process leaves of them is no object.
-const unfinished = ".unfinished-"
-
-func writeFile(name string, write func(io.Writer) error) (err error) {
-	dir := filepath.Dir(name)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+func writeFile(name string, write func(io.Writer) error) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(dir, unfinished)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(file.Name()) // it may be gone
-		}
-	}()
-	if err := errors.Join(write(file), file.Chmod(0o644), file.Sync()); err != nil {
-		return errors.Join(err, file.Close())
-	}
-	if err := errors.Join(file.Close(), os.Rename(file.Name(), name)); err != nil {
-		return err
-	}
-	return syncDir(dir)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return atomicfile.WriteTo(name, 0o644, write)
 }
 
 // Object is something that is stored below a folder.

@@ -25,6 +25,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/tierml/tierml/internal/atomicfile"
 )
 
 // AuthorityFile has the authority's certificate and its private key: whoever reads it may do everything in the run.
@@ -69,7 +71,7 @@ func OpenAuthority(directory string, life time.Duration, now func() time.Time) (
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if text, err = newAuthority(filepath.Base(directory), now()); err == nil {
-			err = writePrivate(path, text)
+			err = atomicfile.Write(path, text, 0o600)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("making the run's certificate authority: %w", err)
@@ -185,20 +187,4 @@ func decodeKey(text []byte) (*ecdsa.PrivateKey, error) {
 		return nil, errors.New("its private key is of another kind")
 	}
 	return own, nil
-}
-
-// writePrivate makes a file of mode 0600 as a whole; it is durable then.
-func writePrivate(path string, text []byte) error {
-	file, err := os.CreateTemp(filepath.Dir(path), ".trust-") // its mode is 0600
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(text)
-	if err = errors.Join(err, file.Sync(), file.Close()); err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(file.Name()))
-	}
-	return nil
 }

@@ -17,6 +17,8 @@ import (
 	"net"
 	"os"
 	"time"
+
+	"github.com/tierml/tierml/internal/atomicfile"
 )
 
 // ErrRefused: the controller does not want this machine; asking again is of no use.
@@ -146,7 +148,7 @@ func (j Joining) openKey() (*ecdsa.PrivateKey, error) {
 	}
 	text, err := encodeKey(key)
 	if err == nil {
-		err = writePrivate(j.KeyFile, text)
+		err = atomicfile.Write(j.KeyFile, text, 0o600)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("keeping this machine's key: %w", err)

@@ -1,7 +1,6 @@
 package reach
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +16,8 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/internal/access"
+
+	"github.com/tierml/tierml/internal/atomicfile"
 )
 
 // Shelf is the folder in which a user keeps what is known of controllers: for each a folder with its place, its token (mode
@@ -55,7 +56,7 @@ func (s Shelf) Keep(p Place, run string) error {
 	if err != nil {
 		return fmt.Errorf("remembering %s: %w", p, err)
 	}
-	if err := replaceFile(filepath.Join(folder, placeFile), append(text, '\n')); err != nil {
+	if err := atomicfile.Write(filepath.Join(folder, placeFile), append(text, '\n'), 0o600); err != nil {
 		return fmt.Errorf("remembering %s: %w", p, err)
 	}
 	if run == "" {
@@ -192,7 +193,7 @@ func (s Shelf) KeepToken(p Place, token access.Token) error {
 	if err := os.MkdirAll(filepath.Dir(s.TokenFile(p)), 0o700); err != nil {
 		return fmt.Errorf("keeping the token: %w", err)
 	}
-	if err := replaceFile(s.TokenFile(p), []byte(strings.TrimPrefix(token.Bearer(), "Bearer ")+"\n")); err != nil {
+	if err := atomicfile.Write(s.TokenFile(p), []byte(strings.TrimPrefix(token.Bearer(), "Bearer ")+"\n"), 0o600); err != nil {
 		return fmt.Errorf("keeping the token: %w", err)
 	}
 	return nil
@@ -222,18 +223,4 @@ func refused(ctx context.Context, w *Way) bool {
 	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 1<<10)) // it says nothing that counts
 	_ = response.Body.Close()
 	return response.StatusCode == http.StatusUnauthorized
-}
-
-// replaceFile writes a file as a whole or not at all, for its owner alone.
-func replaceFile(path string, text []byte) error {
-	file, err := os.CreateTemp(filepath.Dir(path), ".new-") // its mode is 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(file.Name()) // unless it has its name by then
-	_, err = io.Copy(file, bytes.NewReader(text))
-	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), path)
 }

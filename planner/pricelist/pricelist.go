@@ -11,7 +11,6 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -21,6 +20,8 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/market"
+
+	"github.com/tierml/tierml/internal/atomicfile"
 )
 
 const (
@@ -253,16 +254,5 @@ func replace(path string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), ".new-")
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(text)
-	if err = errors.Join(err, file.Chmod(fs.FileMode(0o644)), file.Close()); err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(file.Name()) // it is not there, or nobody will miss it
-	}
-	return err
+	return atomicfile.Write(path, text, 0o644)
 }

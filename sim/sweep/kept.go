@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/tierml/tierml/internal/atomicfile"
 	"github.com/tierml/tierml/planner"
 	"github.com/tierml/tierml/sim"
 )
@@ -134,12 +135,7 @@ func (k *keptTrials) keep(c *Chooser, samples []planner.Sample) {
 	if err != nil || os.MkdirAll(folder, 0o700) != nil {
 		return
 	}
-	if file, err := os.CreateTemp(folder, "*.part"); err == nil {
-		_, err = file.Write(text)
-		if closed := file.Close(); err != nil || closed != nil || os.Rename(file.Name(), k.file) != nil {
-			_ = os.Remove(file.Name())
-		}
-	}
+	_ = atomicfile.Write(k.file, text, 0o600) // without it they are computed again
 	entries, _ := os.ReadDir(folder)
 	for _, e := range entries {
 		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > keptFor {

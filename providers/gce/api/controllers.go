@@ -2,12 +2,10 @@ package api
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	compute "cloud.google.com/go/compute/apiv1"
 	"cloud.google.com/go/compute/apiv1/computepb"
-	"google.golang.org/api/iterator"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/tierml/tierml/provisioner"
@@ -26,35 +24,14 @@ const (
 func controllerName(cluster string) string { return "controller-of-" + labelValue(cluster) }
 
 // Controllers returns the machines of the cluster's controllers, also those that are stopped, in any zone of the region.
-func (c *Cloud) Controllers(ctx context.Context) ([]provisioner.Controller, error) {
-	var all []provisioner.Controller
-	err := c.try(ctx, "looking for the controller", c.config.AttemptTimeout, func(ctx context.Context) error {
-		all = nil
-		client, err := compute.NewInstancesRESTClient(ctx, c.within(ctx)...)
-		if err != nil {
-			return err
+func (c *Cloud) Controllers(ctx context.Context) (all []provisioner.Controller, err error) {
+	filter := labelFilter(labelControllerOf, labelValue(c.config.Cluster))
+	err = c.eachInstance(ctx, "looking for the controller", filter, func() { all = nil }, func(i *computepb.Instance) error {
+		if zone := baseName(i.GetZone()); strings.HasPrefix(zone, c.config.Region+"-") {
+			all = append(all, provisioner.Controller{ID: i.GetName(), Zone: zone, Type: baseName(i.GetMachineType()),
+				State: strings.ToLower(i.GetStatus()), Owner: i.GetLabels()[labelOwner], Launched: wholeSeconds(firstTime(i.GetCreationTimestamp()))})
 		}
-		pages := client.AggregatedList(ctx, &computepb.AggregatedListInstancesRequest{
-			Project: c.config.Project, Filter: proto.String(labelFilter(labelControllerOf, labelValue(c.config.Cluster))), MaxResults: proto.Uint32(pageSize),
-		})
-		for {
-			scope, err := pages.Next()
-			if errors.Is(err, iterator.Done) {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			if err := unreachable(scope.Key, scope.Value.GetWarning()); err != nil {
-				return err
-			}
-			for _, i := range scope.Value.GetInstances() {
-				if zone := baseName(i.GetZone()); strings.HasPrefix(zone, c.config.Region+"-") {
-					all = append(all, provisioner.Controller{ID: i.GetName(), Zone: zone, Type: baseName(i.GetMachineType()),
-						State: strings.ToLower(i.GetStatus()), Owner: i.GetLabels()[labelOwner], Launched: wholeSeconds(firstTime(i.GetCreationTimestamp()))})
-				}
-			}
-		}
+		return nil
 	})
 	provisioner.SortControllers(all)
 	return all, err

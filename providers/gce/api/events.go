@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -10,7 +9,6 @@ import (
 
 	compute "cloud.google.com/go/compute/apiv1"
 	"cloud.google.com/go/compute/apiv1/computepb"
-	"google.golang.org/api/iterator"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/tierml/tierml/market"
@@ -132,11 +130,7 @@ func (c *Cloud) events(ctx context.Context) (map[string]event, error) {
 		pages := client.AggregatedList(ctx, &computepb.AggregatedListGlobalOperationsRequest{
 			Project: c.config.Project, Filter: proto.String(targetFilter(prefix)), MaxResults: proto.Uint32(pageSize),
 		})
-		for {
-			scope, err := pages.Next()
-			if errors.Is(err, iterator.Done) {
-				return nil
-			}
+		for scope, err := range pages.All() {
 			if err != nil {
 				return err
 			}
@@ -147,6 +141,7 @@ func (c *Cloud) events(ctx context.Context) (map[string]event, error) {
 				takeInto(found, prefix, op)
 			}
 		}
+		return nil
 	})
 	return found, err
 }
@@ -163,16 +158,13 @@ func (c *Cloud) zoneEvents(ctx context.Context, zone, prefix string) (map[string
 		pages := client.List(ctx, &computepb.ListZoneOperationsRequest{
 			Project: c.config.Project, Zone: zone, Filter: proto.String(targetFilter(prefix)), MaxResults: proto.Uint32(pageSize),
 		})
-		for {
-			op, err := pages.Next()
-			if errors.Is(err, iterator.Done) {
-				return nil
-			}
+		for op, err := range pages.All() {
 			if err != nil {
 				return err
 			}
 			takeInto(found, prefix, op)
 		}
+		return nil
 	})
 	return found, err
 }

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,7 +9,6 @@ import (
 
 	compute "cloud.google.com/go/compute/apiv1"
 	"cloud.google.com/go/compute/apiv1/computepb"
-	"google.golang.org/api/iterator"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/tierml/tierml/market"
@@ -94,24 +92,18 @@ func (c *Cloud) ours() string {
 	return "(" + filter + ") AND (" + labelFilter(labelJob, labelValue(c.config.Job)) + ")"
 }
 
-// clusterMachines lists the cluster's machines in all zones of the region.
-func (c *Cloud) clusterMachines(ctx context.Context) ([]machine, error) {
-	var found []machine
-	err := c.try(ctx, "listing instances", c.config.AttemptTimeout, func(ctx context.Context) error {
-		found = nil
+// eachInstance calls add for the instances of all zones that pass a filter; begin is called before each attempt.
+func (c *Cloud) eachInstance(ctx context.Context, doing, filter string, begin func(), add func(*computepb.Instance) error) error {
+	return c.try(ctx, doing, c.config.AttemptTimeout, func(ctx context.Context) error {
+		begin()
 		client, err := compute.NewInstancesRESTClient(ctx, c.within(ctx)...)
 		if err != nil {
 			return err
 		}
 		pages := client.AggregatedList(ctx, &computepb.AggregatedListInstancesRequest{
-			Project: c.config.Project, Filter: proto.String(c.ours()),
-			MaxResults: proto.Uint32(pageSize),
+			Project: c.config.Project, Filter: &filter, MaxResults: proto.Uint32(pageSize),
 		})
-		for {
-			scope, err := pages.Next()
-			if errors.Is(err, iterator.Done) {
-				return nil
-			}
+		for scope, err := range pages.All() {
 			if err != nil {
 				return err
 			}
@@ -119,11 +111,20 @@ func (c *Cloud) clusterMachines(ctx context.Context) ([]machine, error) {
 				return err
 			}
 			for _, i := range scope.Value.GetInstances() {
-				if found, err = c.appendMachine(found, i); err != nil {
+				if err := add(i); err != nil {
 					return err
 				}
 			}
 		}
+		return nil
+	})
+}
+
+// clusterMachines lists the cluster's machines in all zones of the region.
+func (c *Cloud) clusterMachines(ctx context.Context) (found []machine, err error) {
+	err = c.eachInstance(ctx, "listing instances", c.ours(), func() { found = nil }, func(i *computepb.Instance) (err error) {
+		found, err = c.appendMachine(found, i)
+		return err
 	})
 	return found, err
 }
@@ -140,11 +141,7 @@ func (c *Cloud) zoneMachines(ctx context.Context, zone, filter string) ([]machin
 		pages := client.List(ctx, &computepb.ListInstancesRequest{
 			Project: c.config.Project, Zone: zone, Filter: &filter, MaxResults: proto.Uint32(pageSize),
 		})
-		for {
-			i, err := pages.Next()
-			if errors.Is(err, iterator.Done) {
-				return nil
-			}
+		for i, err := range pages.All() {
 			if err != nil {
 				return err
 			}
@@ -152,6 +149,7 @@ func (c *Cloud) zoneMachines(ctx context.Context, zone, filter string) ([]machin
 				return err
 			}
 		}
+		return nil
 	})
 	return found, err
 }

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"maps"
 	"net/http"
-	"slices"
 	"time"
 
 	"cloud.google.com/go/compute/apiv1/computepb"
-	"golang.org/x/sync/errgroup"
 	"google.golang.org/api/googleapi"
 
 	"github.com/tierml/tierml/provisioner"
@@ -20,26 +18,9 @@ import (
 // (The leash, after which Compute Engine itself deletes a machine, is of its launch and stays.) A failure with some does not
 // keep it from the others.
 func (c *Cloud) Renew(ctx context.Context, generation string, until time.Time, ids ...provisioner.InstanceID) error {
-	ids = slices.Clone(ids)
-	slices.Sort(ids)
-	ids = slices.Compact(ids)
-	zones, err := c.zonesOf(ctx, ids)
-	if err != nil {
-		return err
-	}
-	errs := make([]error, len(ids))
-	var calls errgroup.Group
-	calls.SetLimit(changesAtOnce)
-	for n, id := range ids {
-		if zone := zones[id]; zone != "" { // else nobody knows it
-			calls.Go(func() error {
-				errs[n] = c.renew(ctx, zone, id, generation, expiry(until))
-				return nil
-			})
-		}
-	}
-	calls.Wait() // never fails: see errs
-	return errors.Join(errs...)
+	return c.each(ctx, ids, func(ctx context.Context, zone string, id provisioner.InstanceID) error {
+		return c.renew(ctx, zone, id, generation, expiry(until))
+	})
 }
 
 // renew replaces all labels of a machine, which is the only way: those that are there now, by their fingerprint.

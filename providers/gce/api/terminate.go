@@ -17,12 +17,17 @@ const changesAtOnce = 8
 
 // Terminate deletes machines, stopped ones too. A failure with some does not keep it from the others.
 func (c *Cloud) Terminate(ctx context.Context, ids ...provisioner.InstanceID) error {
-	ids = slices.Clone(ids)
-	slices.Sort(ids)
-	ids = slices.Compact(ids)
 	if err := ctx.Err(); err != nil {
 		return failure(ctx, "deleting instances", err)
 	}
+	return c.each(ctx, ids, c.delete)
+}
+
+// each calls change for every machine that exists, several at a time, and joins the errors.
+func (c *Cloud) each(ctx context.Context, ids []provisioner.InstanceID, change func(ctx context.Context, zone string, id provisioner.InstanceID) error) error {
+	ids = slices.Clone(ids)
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
 	zones, err := c.zonesOf(ctx, ids)
 	if err != nil {
 		return err
@@ -31,14 +36,14 @@ func (c *Cloud) Terminate(ctx context.Context, ids ...provisioner.InstanceID) er
 	var calls errgroup.Group
 	calls.SetLimit(changesAtOnce)
 	for n, id := range ids {
-		if zone := zones[id]; zone != "" { // else nobody knows it
+		if zone := zones[id]; zone != "" {
 			calls.Go(func() error {
-				errs[n] = c.delete(ctx, zone, id)
+				errs[n] = change(ctx, zone, id)
 				return nil
 			})
 		}
 	}
-	calls.Wait() // never fails: see errs
+	_ = calls.Wait() // never fails: see errs
 	return errors.Join(errs...)
 }
 

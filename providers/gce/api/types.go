@@ -2,13 +2,11 @@ package api
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 
 	compute "cloud.google.com/go/compute/apiv1"
 	"cloud.google.com/go/compute/apiv1/computepb"
-	"google.golang.org/api/iterator"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/tierml/tierml/market"
@@ -25,17 +23,14 @@ func (m *Market) Types(ctx context.Context, zone string) ([]market.InstanceType,
 			return err
 		}
 		pages := client.List(ctx, &computepb.ListMachineTypesRequest{Project: m.config.Project, Zone: zone, MaxResults: proto.Uint32(pageSize)})
-		for {
-			t, err := pages.Next()
-			if errors.Is(err, iterator.Done) {
-				return nil
-			}
+		for t, err := range pages.All() {
 			if err != nil {
 				return err
 			}
 			found = append(found, market.InstanceType{Name: t.GetName(), VCPU: int(t.GetGuestCpus()), MemoryMiB: int64(t.GetMemoryMb()),
 				Arch: architecture(t.GetArchitecture())})
 		}
+		return nil
 	})
 	slices.SortFunc(found, func(a, b market.InstanceType) int { return strings.Compare(a.Name, b.Name) })
 	return found, err
@@ -51,11 +46,7 @@ func (m *Market) Zones(ctx context.Context) ([]string, error) {
 			return err
 		}
 		pages := client.List(ctx, &computepb.ListZonesRequest{Project: m.config.Project, MaxResults: proto.Uint32(pageSize)})
-		for {
-			z, err := pages.Next()
-			if errors.Is(err, iterator.Done) {
-				return nil
-			}
+		for z, err := range pages.All() {
 			if err != nil {
 				return err
 			}
@@ -63,6 +54,7 @@ func (m *Market) Zones(ctx context.Context) ([]string, error) {
 				found = append(found, z.GetName())
 			}
 		}
+		return nil
 	})
 	slices.Sort(found)
 	return found, err

@@ -1,0 +1,51 @@
+// Package atomicfile replaces files as a whole: a reader finds the file before or the file after, also when the writer is killed or
+// the host loses its power. It knows nothing of what the files hold.
+package atomicfile
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Unfinished begins the names of files that are being written. A killed process may leave one behind.
+const Unfinished = ".unfinished-"
+
+// Write replaces the contents of a file.
+func Write(path string, contents []byte, mode fs.FileMode) error {
+	return WriteTo(path, mode, func(w io.Writer) error {
+		_, err := w.Write(contents)
+		return err
+	})
+}
+
+// WriteTo is Write for contents that a function writes. When that fails, the file stays as it was.
+func WriteTo(path string, mode fs.FileMode, write func(io.Writer) error) (err error) {
+	file, err := os.CreateTemp(filepath.Dir(path), Unfinished)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(file.Name()) // it may have its name already
+		}
+	}()
+	if err := errors.Join(write(file), file.Chmod(mode), file.Sync()); err != nil {
+		return errors.Join(err, file.Close())
+	}
+	if err := errors.Join(file.Close(), os.Rename(file.Name(), path)); err != nil {
+		return err
+	}
+	return SyncDirectory(filepath.Dir(path))
+}
+
+// SyncDirectory makes the names in a directory durable.
+func SyncDirectory(path string) error {
+	directory, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(directory.Sync(), directory.Close())
+}
