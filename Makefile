@@ -290,8 +290,11 @@ metamorphic: ## 10,000 random markets that must not change any policy's decision
 .PHONY: shapes
 shapes: $(CACHE) ## what EC2's machine types sustain, from moto's copy of DescribeInstanceTypes (needs pip)
 	pip download --quiet --no-deps --dest $(CACHE)/moto-wheel 'moto>=5,<6'
-	unzip -qop $$(ls -t $(CACHE)/moto-wheel/moto-*.whl | head -1) moto/ec2/resources/instance_types.json.gz >$(CACHE)/instance_types.json.gz
+	unzip -qop $$(ls -t $(CACHE)/moto-wheel/moto-5*.whl | head -1) moto/ec2/resources/instance_types.json.gz >$(CACHE)/instance_types.json.gz
 	$(GO) run market/shapes/generate.go $(CACHE)/instance_types.json.gz >market/shapes/ec2.csv
+	pip download --quiet --no-deps --dest $(CACHE)/moto-wheel 'moto==4.2.14'
+	unzip -qop $(CACHE)/moto-wheel/moto-4.2.14-*.whl moto/ec2/resources/instance_types.json >$(CACHE)/instance_types_4.json
+	$(GO) run market/shapes/generate.go -gpus $(CACHE)/instance_types.json.gz $(CACHE)/instance_types_4.json >market/shapes/gpus.csv
 
 .PHONY: generate
 generate: $(CACHE) ## generate Go from the .proto files (needs protoc)

@@ -172,7 +172,8 @@ func (c *checker) resources() {
 	}
 	c.atLeast("resources.count", r.Count, 1)
 	c.atLeast("resources.vcpu", r.VCPU, 1)
-	if len(r.AnyOf) == 0 {
+	c.gpus()
+	if len(r.AnyOf) == 0 && !c.written("resources.gpu") {
 		c.fault("resources.any_of", "names no machine that will do",
 			"add `any_of: [{type: c3.xlarge}]`, or a need such as `any_of: [{cpus: 4+, memory: 7GB+}]`")
 	}
@@ -206,10 +207,10 @@ func (c *checker) zone(field, zone string) {
 }
 
 func (c *checker) machine(path string, m Machine) {
-	need := m.CPUs != (CPUs{}) || m.Memory != (Memory{}) || m.Arch != ""
+	need := m.CPUs != (CPUs{}) || m.Memory != (Memory{}) || m.Arch != "" || m.GPU.Count > 0
 	switch {
 	case m.Type != "" && need:
-		c.fault(path, "has a type and a need", "keep type, or keep cpus, memory and arch")
+		c.fault(path, "has a type and a need", "keep type, or keep cpus, memory, arch and gpu")
 	case m.Type == "" && !need && !c.faultyBelow(path):
 		c.fault(path, "names no machine", "write type: c3.xlarge, or a need such as cpus: 4+")
 	}

@@ -241,8 +241,10 @@ type Resources struct {
 	Count int `yaml:"count"`
 	// VCPU asks for this many vCPUs in total, of whichever types. Required, or `count`.
 	VCPU int `yaml:"vcpu"`
-	// AnyOf lists the machines that will do, each by type or by need; the policy chooses among them. Required.
+	// AnyOf lists the machines that will do, each by type or by need; the policy chooses among them. Required, or `gpu`.
 	AnyOf []Machine `yaml:"any_of"`
+	// GPU is short for `any_of` with nothing but GPUs: `gpu: L40S:1`, or `gpu: [L40S:1, A10G:1]`. Only with `run`. Default none.
+	GPU []GPU `yaml:"gpu"`
 	// Zones that may be used. Default every zone that has prices.
 	Zones []string `yaml:"zones"`
 	// MaxPrice is the highest price per hour of one machine. Default the type's on-demand price.
@@ -271,7 +273,7 @@ func (r Resources) ProviderChooses() string {
 
 // Machine says which machines will do: a type by name, or every type that meets a need.
 type Machine struct {
-	// Type by the provider's name. Required, or a need: `cpus`, `memory` or `arch`.
+	// Type by the provider's name. Required, or a need: `cpus`, `memory`, `arch` or `gpu`.
 	Type string `yaml:"type"`
 	// CPUs: every type with so many vCPUs; `4+` means at least. Default any.
 	CPUs CPUs `yaml:"cpus"`
@@ -279,8 +281,11 @@ type Machine struct {
 	Memory Memory `yaml:"memory"`
 	// Arch: every type of this processor architecture. Default any.
 	Arch string `yaml:"arch"`
+	// GPU: every type with such GPUs: `L40S:1` (model and number), `A100:80GB:8` (with so much memory each, at least), `24GB:1` (any
+	// model); `1+` means at least one. Only with `run`. Default any.
+	GPU GPU `yaml:"gpu"`
 	// Rate is the work that one such machine does in an hour, in vCPU hours of a reference machine. It makes families and
-	// architectures comparable. Default its number of vCPUs.
+	// architectures comparable. Default its number of vCPUs, or of GPUs in a job that asks for them.
 	Rate float64 `yaml:"rate"`
 	// MaxPrice is the highest price per hour of one such machine. Default `resources.max_price`.
 	MaxPrice market.USD `yaml:"max_price"`

@@ -128,24 +128,30 @@ func (d *decoder) value(path string, n *yaml.Node, target reflect.Value, f field
 
 func isScalar(t reflect.Type) bool {
 	switch t {
-	case reflect.TypeFor[time.Time](), reflect.TypeFor[CPUs](), reflect.TypeFor[Memory]():
+	case reflect.TypeFor[time.Time](), reflect.TypeFor[CPUs](), reflect.TypeFor[Memory](), reflect.TypeFor[GPU]():
 		return true
 	}
 	return t.Kind() != reflect.Struct && t.Kind() != reflect.Slice && t.Kind() != reflect.Map
 }
 
 func (d *decoder) list(path string, n *yaml.Node, target reflect.Value, f field) {
-	if n.Kind != yaml.SequenceNode {
+	items := n.Content
+	switch short := target.Type().Elem() == reflect.TypeFor[GPU](); {
+	case short && n.Kind == yaml.ScalarNode:
+		items = []*yaml.Node{n}
+	case n.Kind != yaml.SequenceNode:
 		instead := "write one `- item` a line"
-		if n.Kind == yaml.ScalarNode && n.Value != "" {
+		if short {
+			instead = "write " + example(path)
+		} else if n.Kind == yaml.ScalarNode && n.Value != "" {
 			instead = fmt.Sprintf("write [%s]", n.Value)
 		}
 		d.fault(path, n, "is "+kindOf(n)+" but should be a list", instead)
 		return
 	}
-	for i, item := range n.Content {
+	for i, item := range items {
 		element := reflect.New(target.Type().Elem()).Elem()
-		if element.Kind() == reflect.Struct && item.Kind == yaml.ScalarNode {
+		if element.Kind() == reflect.Struct && !isScalar(element.Type()) && item.Kind == yaml.ScalarNode {
 			d.fault(fmt.Sprintf("%s[%d]", path, i), item, fmt.Sprintf("%q has no field name", item.Value),
 				"write "+example(path+"[]"))
 			continue
@@ -212,6 +218,8 @@ func parseScalar(s string, t reflect.Type) (any, *mistake) {
 		return anyOf(parseMemory(s))
 	case reflect.TypeFor[CPUs]():
 		return anyOf(parseCPUs(s))
+	case reflect.TypeFor[GPU]():
+		return anyOf(parseGPU(s))
 	case reflect.TypeFor[Rate]():
 		return anyOf(parseRate(s))
 	case reflect.TypeFor[Bandwidth]():

@@ -212,7 +212,11 @@ func (c *checker) provided() {
 	k := &Checker{c, p.Name, j}
 	i := j.Block.Shared()
 	Default(k, "cluster", &i.Cluster, "tierml")
-	Default(k, "disk", &i.Disk, Memory{MiB: 16 << 10})
+	disk := Memory{MiB: 16 << 10}
+	if j.WantsGPUs() {
+		disk.MiB = 100 << 10 // images with drivers are large
+	}
+	Default(k, "disk", &i.Disk, disk)
 	Default(k, "flops_per_vcpu", &i.FlopsPerVCPU, 1e9)
 	k.Required("region", i.Region)
 	k.Required("program", i.Program.URL+i.Program.SHA256)

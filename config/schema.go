@@ -38,7 +38,8 @@ var examples = map[string]string{
 	"local.capacity": "capacity: {c3.2xlarge: 12}", "local.script": "script: [{at: 6h, do: kill}]", "local.script[].count": "count: 3",
 	"cluster": "cluster: tierml",
 	"owner":   "owner: ann",
-	"run":     "run: python3 train.py", "setup": "setup: pip install -r requirements.txt", "workdir": "workdir: .", "envs": "envs: {EPOCHS: 3}",
+	"gpu":     "gpu: L40S:1", "resources.gpu": "gpu: [L40S:1, A10G:1]",
+	"run": "run: python3 train.py", "setup": "setup: pip install -r requirements.txt", "workdir": "workdir: .", "envs": "envs: {EPOCHS: 3}",
 	"secrets": "secrets: {HF_TOKEN: {env: HF_TOKEN}}", "state": "state: {dir: ckpt}", "state.dir": "dir: ckpt", "state.every": "every: 10m", "state.marker": "marker: DONE",
 	"progress": `progress: {line: 'step (\d+)', of: 1000}`, "progress.line": `line: 'step (\d+)'`, "progress.file": "file: progress.txt",
 	"progress.of": "of: 1000", "hours": "hours: 3", "tasks": "tasks: 24", "retries": "retries: 2", "on_notice": "on_notice: ./save.sh",
@@ -77,7 +78,7 @@ func example(path string) string {
 
 // foreign are names from neighbouring tools, and where their idea is found here.
 var foreign = map[string]string{
-	"accelerators": "machines with accelerators are not supported yet", "gpu": "machines with accelerators are not supported yet",
+	"accelerators": "write gpu: L40S:1, below resources", "gpus": "write gpu: L40S:1, below resources", "accelerator": "write gpu: L40S:1, below resources",
 	"availability_zones": "write zones, below resources", "commands": "write them in run",
 	"instance_type": "write type, below resources.any_of", "instance_types": "write resources.any_of",
 	"infra":      "write cloud",
@@ -154,7 +155,7 @@ func fieldPaths(prefix string, v reflect.Value) []string {
 		path, ft := join(prefix, m.name), m.value.Type()
 		paths = append(paths, path)
 		switch {
-		case ft.Kind() == reflect.Slice && ft.Elem().Kind() == reflect.Struct:
+		case ft.Kind() == reflect.Slice && ft.Elem().Kind() == reflect.Struct && !isScalar(ft.Elem()):
 			paths = append(paths, fieldPaths(path+"[]", reflect.New(ft.Elem()).Elem())...)
 		case !isScalar(ft) && ft.Kind() == reflect.Struct:
 			paths = append(paths, fieldPaths(path, m.value)...)

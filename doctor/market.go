@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tierml/tierml/config"
@@ -63,6 +64,11 @@ func covered(job *config.Job, offers []planner.Offer, pools int) (string, error)
 		return "", Doubt("write a later local.start, so that a week of prices lies before it", "less than %v of prices before the start: estimates will be vague", enoughHistory)
 	}
 	return fmt.Sprintf("pools with prices at the start: %d; the job may buy from %d", known, pools), nil
+}
+
+// Buys reports whether a job may buy machines of a type.
+func Buys(job *config.Job, t market.InstanceType) bool {
+	return slices.ContainsFunc(job.Resources.AnyOf, func(m config.Machine) bool { return planner.Admits(m, t) })
 }
 
 // Needs is how many vCPUs a job takes at most, on spot and on demand, by the catalog.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -49,6 +50,21 @@ func (c *Catalog) Types(region string) []InstanceType {
 	}
 	slices.SortFunc(types, func(a, b InstanceType) int { return strings.Compare(a.Name, b.Name) })
 	return types
+}
+
+// WithGPUs returns the catalog with GPUs as of knows them, by type, where the catalog has none.
+func (c *Catalog) WithGPUs(of func(name string) GPU) *Catalog {
+	with := &Catalog{types: make(map[string]map[string]InstanceType, len(c.types))}
+	for region, types := range c.types {
+		with.types[region] = maps.Clone(types)
+		for name, t := range types {
+			if t.GPU.Count == 0 {
+				t.GPU = of(name)
+				with.types[region][name] = t
+			}
+		}
+	}
+	return with
 }
 
 // Columns of a catalog file; the last four may be missing.

@@ -85,7 +85,19 @@ type InstanceType struct {
 	Rate float64
 	// Bandwidth is what the machine's network link carries in one direction, in bytes per second; 0 = unknown.
 	Bandwidth float64
+	// GPU is what the machine has of them; Count 0 = none is known.
+	GPU GPU
 }
+
+// GPU are the GPUs of a machine, all of one model.
+type GPU struct {
+	Name      string // of the model: "L40S", "A100"
+	Count     int
+	MemoryMiB int64 // of each
+}
+
+// String is how job files write it: "A100:8".
+func (g GPU) String() string { return fmt.Sprintf("%s:%d", g.Name, g.Count) }
 
 // WorkRate is the work of one machine per hour, in vCPU hours; 0 when neither a rate nor the vCPUs are known.
 func (t InstanceType) WorkRate() float64 {

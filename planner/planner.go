@@ -223,9 +223,9 @@ func knownAt(pools []bidding.Candidate, now time.Time) []bidding.Candidate {
 	return known
 }
 
-// workTime is how long some vCPUs compute on the work.
-func (in Input) workTime(vcpus int) time.Duration {
-	return span(in.Work / (float64(vcpus) * in.RatePerVCPU))
+// workTime is how long machines of some rate together, in vCPUs, compute on the work.
+func (in Input) workTime(rate float64) time.Duration {
+	return span(in.Work / (rate * in.RatePerVCPU))
 }
 
 // span returns seconds as a duration, at most one that is no plan anyway.
@@ -256,12 +256,12 @@ func (in Input) cheapestOnDemand() (OnDemand, error) {
 	for _, candidate := range in.OnDemand {
 		t := candidate.Type
 		count := in.machines(t)
-		if count == 0 || t.VCPU == 0 || t.OnDemand == 0 {
+		if count == 0 || t.WorkRate() == 0 || t.OnDemand == 0 {
 			continue
 		}
 		o := OnDemand{
 			Fleet: Fleet{Pool: candidate.Pool, Type: t, Count: count},
-			Time:  in.workTime(count * t.VCPU),
+			Time:  in.workTime(float64(count) * t.WorkRate()),
 		}
 		o.Cost = t.OnDemand.PerHour(wholeSeconds(o.Time)) * market.USD(count)
 		// Of fleets that cost the same, the first by pool, as OnDemand is sorted.

@@ -14,6 +14,8 @@ type Program struct {
 	Tasks, Count int
 	Hours        float64 // of one program on a machine of type On, in market time
 	On           string
+	GPUs         string // of the machines that may be bought; empty = none is asked for
+	Pretended    bool   // machines have the type and its price, not the device
 	Basis        string // of Hours
 	Workdir      Workdir
 	Setup        bool
@@ -86,6 +88,13 @@ func (p *Plan) writeProgram(b *terminal.Text) {
 		what = fmt.Sprintf("%s, %d at a time", plural(in.Tasks, "task"), min(in.Count, in.Tasks))
 	}
 	row("Program", fmt.Sprintf("%s; each takes %s on one %s, %s", what, short(time.Duration(in.Hours*float64(time.Hour))), in.On, in.Basis))
+	if in.GPUs != "" {
+		text := in.GPUs
+		if in.Pretended {
+			text += "; machines of the local cloud are processes of this computer: they have the type and its price, and no GPU but its own"
+		}
+		row("GPUs", text)
+	}
 	if w := in.Workdir; w.Path != "" {
 		row("Workdir", fmt.Sprintf("%s in %s of %s go to %s, and once to each machine (%s packed)", progress.Size(w.Bytes), plural(w.Files, "file"), w.Path, in.Store, progress.Size(w.Packed)))
 	}

@@ -105,7 +105,7 @@ func Admits(m config.Machine, t market.InstanceType) bool {
 	if m.Type != "" {
 		return m.Type == t.Name
 	}
-	return m.CPUs.Admits(t.VCPU) && m.Memory.Admits(t.MemoryMiB) && (m.Arch == "" || m.Arch == t.Arch)
+	return m.CPUs.Admits(t.VCPU) && m.Memory.Admits(t.MemoryMiB) && (m.Arch == "" || m.Arch == t.Arch) && m.GPU.Admits(t.GPU)
 }
 
 // pools picks the offers that any_of admits; the first entry that admits a pool sets its highest price.
@@ -120,6 +120,11 @@ func (r *resolver) pools() {
 			found = true
 			if taken[o.Pool] {
 				continue
+			}
+			if r.job.WantsGPUs() && o.Type.GPU.Count == 0 && m.Rate == 0 {
+				r.fault(fmt.Sprintf("resources.any_of[%d].type", i), m.Type+" has no GPU that is known, and the job asks for some: their work cannot be compared",
+					"write rate in every entry of any_of, or remove it")
+				break
 			}
 			taken[o.Pool], used = true, true
 			r.pool(o, cmp.Or(m.MaxPrice, r.job.Resources.MaxPrice), m.Rate)
@@ -139,7 +144,11 @@ func (r *resolver) pools() {
 // pool takes an offer up, and what the same machines cost on demand: where the job's limit allows that, they may be
 // bought in place of spot machines.
 func (r *resolver) pool(o Offer, limit market.USD, rate float64) {
-	if o.Type.Rate = rate; rate == 0 {
+	switch o.Type.Rate = rate; {
+	case rate > 0:
+	case r.job.WantsGPUs():
+		o.Type.Rate = float64(o.Type.GPU.Count)
+	default:
 		full, _ := shapes.Complete(o.Type)
 		o.Type.Rate = full.Rate // of burstable types, what they do for as long as they run
 	}
@@ -162,9 +171,51 @@ func (r *resolver) noMachine(i int, m config.Machine) {
 		r.fault(field+".type", m.Type+" has no prices in this market", "there are prices of "+some(r.names(typeOf)))
 		return
 	}
+	if m.GPU.Count > 0 {
+		r.noGPU(field, m)
+		return
+	}
 	r.fault(field, "no machine on sale meets this need", "on sale are "+some(r.names(func(o Offer) string {
 		return fmt.Sprintf("%s (cpus: %d, memory: %s, arch: %s)", o.Type.Name, o.Type.VCPU, config.Memory{MiB: o.Type.MemoryMiB}, o.Type.Arch)
 	})))
+}
+
+// noGPU reports that no machine has the GPUs that are asked for, with those that there are.
+func (r *resolver) noGPU(field string, m config.Machine) {
+	var with []string
+	for _, o := range r.offers {
+		if g := o.Type.GPU; g.Count > 0 {
+			with = append(with, fmt.Sprintf("%s (%s, %.0f GB each)", o.Type.Name, g, gigabytes(g)))
+		}
+	}
+	slices.Sort(with)
+	with = slices.Compact(with)
+	instead := "none of them has a GPU that is known: write zones and prices of machines that have some"
+	if len(with) > 0 {
+		instead = "on sale with GPUs are " + some(with)
+	}
+	r.fault(field, fmt.Sprintf("no machine on sale has gpu: %s and meets the rest of this need (%d types in %s were looked at)", m.GPU,
+		len(r.names(typeOf)), some(r.names(zoneOf))), instead)
+}
+
+// gigabytes is a GPU's memory as its vendor has it: of some in powers of 2, of others in powers of 10.
+func gigabytes(g market.GPU) float64 {
+	if g.MemoryMiB%1024 == 0 {
+		return float64(g.MemoryMiB / 1024)
+	}
+	return float64(g.MemoryMiB) * (1 << 20) / 1e9
+}
+
+// GPUs says which GPUs the machines of a choice have: "p3.2xlarge has V100:1 (17 GB each)".
+func (r Resolved) GPUs() string {
+	var with []string
+	for _, p := range r.Pools {
+		if g := p.Type.GPU; g.Count > 0 {
+			with = append(with, fmt.Sprintf("%s has %s (%.0f GB each)", p.Type.Name, g, gigabytes(g)))
+		}
+	}
+	slices.Sort(with)
+	return some(slices.Compact(with))
 }
 
 // reliable picks the machines that stay: the named type, or the cheapest on demand of the pools picked.

@@ -43,6 +43,27 @@ func (s *site) example(name string, changes ...string) string {
 	return job
 }
 
+// A program on GPUs is planned on recorded prices by what they do for their price, and replayed from past starts.
+func TestGPUsOnRecordedPrices(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	job := s.example("gpu")
+	plan := strings.Join(strings.Fields(s.start("plan", job).wait(exitDone)), " ")
+	for _, words := range []string{"✓ p3.2xlarge", "p2.xlarge has K80:1 (12 GB each), p3.2xlarge has V100:1 (16 GB each); machines of the local cloud are processes",
+		"$15.30 1 x p3.2xlarge for 5h, undisturbed"} {
+		if !strings.Contains(plan, words) {
+			t.Errorf("%q is not in the plan:\n%s", words, plan)
+		}
+	}
+	if out := s.start("dry-run", job, "--starts", "2", "--policy", "checkpoint,on-demand").wait(exitDone); !strings.Contains(out, "on-demand") || strings.Contains(out, "0.0 % of") {
+		t.Error(out)
+	}
+	s.write(job, strings.Replace(string(must(os.ReadFile(s.path(job)))(t)), "gpu: V100:1", "gpu: L40S:1", 1))
+	if out := s.start("plan", job).wait(exitUsage); !strings.Contains(out, "no machine on sale has gpu: L40S:1") {
+		t.Error(out)
+	}
+}
+
 // The examples of programs run to their ends on the fake cloud, with real processes that are evicted and killed on the way.
 func TestProgramExamples(t *testing.T) {
 	if os.Getenv("TIERML_PROGRAMS") == "" {

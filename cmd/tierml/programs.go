@@ -75,6 +75,9 @@ func prepareProgram(ctx context.Context, job *config.Job) (*preparedJob, error) 
 		input.Warnings = append(slices.Clone(input.Warnings), warning)
 	}
 	input.Program = known.describe(job)
+	if job.WantsGPUs() {
+		input.Program.GPUs, input.Program.Pretended = p.choice.GPUs(), job.Installation() == nil
+	}
 	input.RestartTime, input.SaveEvery, input.Undone, input.Together = p.sim.Again(), p.sim.Programs.Every, p.sim.Undone(), p.sim.Programs.Together()
 	bar = progress.Start(ctx, "Simulating past starts", 0, progress.Things)
 	defer bar.Done()
@@ -147,7 +150,7 @@ func measureProgram(ctx context.Context, job *config.Job, choice planner.Resolve
 func referenceType(job *config.Job, choice planner.Resolved) market.InstanceType {
 	for _, want := range job.Resources.AnyOf {
 		for _, p := range choice.Pools {
-			if want.Type == p.Type.Name || want.Type == "" {
+			if planner.Admits(want, p.Type) {
 				return p.Type
 			}
 		}

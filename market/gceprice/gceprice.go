@@ -3,8 +3,8 @@
 // region; the price of a machine type is what its shape comes to.
 //
 // It refuses to know where the list comes from. It knows the shapes of the predefined types of the older families below, and
-// prices of all of them for who knows a shape (List.Offer); it leaves out what it does not know (custom types, shared cores, machines
-// with accelerators or local disks of their own).
+// prices of all of them for who knows a shape (List.Offer), its GPUs included; it leaves out what it does not know (custom types,
+// shared cores, machines with local disks of their own or with GPUs of families that are not below).
 package gceprice
 
 import (
@@ -71,6 +71,9 @@ var families = map[string]family{
 	"t2d": {"T2D AMD Instance Core", "T2D AMD Instance Ram", market.ArchX86,
 		map[string]float64{"standard": 4}, []int{1, 2, 4, 8, 16, 32, 48, 60}},
 	// Of these the shapes are for others to know: compute.machineTypes tells them.
+	"g2":  {"G2 Instance Core", "G2 Instance Ram", market.ArchX86, nil, nil},
+	"a2":  {"A2 Instance Core", "A2 Instance Ram", market.ArchX86, nil, nil},
+	"a3":  {"A3 Instance Core", "A3 Instance Ram", market.ArchX86, nil, nil},
 	"c3d": {"C3D Instance Core", "C3D Instance Ram", market.ArchX86, nil, nil},
 	"c4":  {"C4 Instance Core", "C4 Instance Ram", market.ArchX86, nil, nil},
 	"c4d": {"C4D Instance Core", "C4D Instance Ram", market.ArchX86, nil, nil},
@@ -104,7 +107,15 @@ type sku struct {
 	} `json:"pricingInfo"`
 }
 
-// part names a price: what one core, or one GiB, of a family costs in a region.
+// gpuParts are the SKUs of GPUs, by description up to " running in" and, of Spot ones, " attached to": model and GiB of each. Their
+// families' cores and memory are in families.
+var gpuParts = map[string]string{
+	"Nvidia L4 GPU": "L4 22", "Nvidia Tesla A100 GPU": "A100 40", "Nvidia Tesla A100 80GB GPU": "A100 80", "Nvidia H100 80GB GPU": "H100 80",
+}
+
+func gpuPart(g market.GPU) string { return fmt.Sprintf("%s %d", g.Name, g.MemoryMiB>>10) }
+
+// part names a price: what one core, one GiB or one GPU costs in a region. GPUs have a name of gpuParts for a family.
 type part struct {
 	region, family string
 	memory, spot   bool
@@ -192,6 +203,9 @@ func partOf(s *sku) (name string, memory, known bool) {
 	}
 	what = strings.TrimPrefix(what, "Spot ")
 	what = strings.TrimPrefix(what, "Preemptible ")
+	if gpu, is := gpuParts[strings.TrimSuffix(what, " attached to Spot Preemptible VMs")]; is {
+		return gpu, false, true
+	}
 	for name, f := range families {
 		switch what {
 		case f.cores:
@@ -226,28 +240,37 @@ func (l *List) compose(rates map[part]rate) {
 	})
 }
 
-// Offer prices a machine type of a region by its shape. False: the list has no price of its family there, or the type is none
-// that is sold by cores and memory alone: its name is not FAMILY-SHAPE-CORES.
+// Offer prices a machine type of a region by its shape. False: the list has no price of its family or GPUs there, or the type is
+// none that is sold by cores, memory and GPUs alone: it has no GPUs, and its name is not FAMILY-SHAPE-CORES.
 func (l *List) Offer(region string, t market.InstanceType) (Offer, bool) {
 	parts := strings.Split(t.Name, "-")
-	if len(parts) != 3 || parts[2] != strconv.Itoa(t.VCPU) || t.VCPU < 1 || t.MemoryMiB < 1 {
+	if len(parts) != 3 || t.GPU.Count == 0 && parts[2] != strconv.Itoa(t.VCPU) || t.VCPU < 1 || t.MemoryMiB < 1 {
 		return Offer{}, false
 	}
-	get := func(memory, spot bool) (rate, bool) {
-		r, ok := l.rates[part{region, parts[0], memory, spot}]
-		return r, ok
+	price := func(spot bool) (sum rate, ok bool) {
+		core, known := l.rates[part{region, parts[0], false, spot}]
+		memory, both := l.rates[part{region, parts[0], true, spot}]
+		if !known || !both {
+			return rate{}, false
+		}
+		sum = rate{machinePrice(core.price, memory.price, t.VCPU, t.MemoryMiB), later(core.from, memory.from)}
+		if t.GPU.Count > 0 {
+			each, priced := l.rates[part{region, gpuPart(t.GPU), false, spot}]
+			if !priced {
+				return rate{}, false
+			}
+			sum = rate{sum.price + each.price*market.USD(t.GPU.Count), later(sum.from, each.from)}
+		}
+		return sum, true
 	}
-	core, known := get(false, false)
-	memory, both := get(true, false)
-	if !known || !both {
+	onDemand, known := price(false)
+	if !known {
 		return Offer{}, false
 	}
-	t.Arch, t.OnDemand = families[parts[0]].arch, machinePrice(core.price, memory.price, t.VCPU, t.MemoryMiB)
+	t.Arch, t.OnDemand = families[parts[0]].arch, onDemand.price
 	o := Offer{Region: region, Type: t}
-	spotCore, spots := get(false, true)
-	spotMemory, also := get(true, true)
-	if spots && also {
-		o.Spot, o.SpotFrom = machinePrice(spotCore.price, spotMemory.price, t.VCPU, t.MemoryMiB), later(spotCore.from, spotMemory.from)
+	if spot, sold := price(true); sold {
+		o.Spot, o.SpotFrom = spot.price, spot.from
 	}
 	return o, true
 }

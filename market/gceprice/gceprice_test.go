@@ -159,3 +159,27 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// A machine with GPUs costs its cores, its memory and its GPUs: g2-standard-24 has two L4. Without a price of its GPUs it has none.
+func TestGPUs(t *testing.T) {
+	l, err := Read(strings.NewReader(page(
+		line("G2 Instance Core running in Iowa", "OnDemand", "h", "0", 24988000, iowa), line("G2 Instance Ram running in Iowa", "OnDemand", "GiBy.h", "0", 2927000, iowa),
+		line("Spot Preemptible G2 Instance Core running in Iowa", "Preemptible", "h", "0", 12770000, iowa), line("Spot Preemptible G2 Instance Ram running in Iowa", "Preemptible", "GiBy.h", "0", 1496000, iowa),
+		line("Nvidia L4 GPU running in Iowa", "OnDemand", "h", "0", 560004000, iowa), line("Nvidia L4 GPU attached to Spot Preemptible VMs running in Iowa", "Preemptible", "h", "0", 286200000, iowa),
+		line("A2 Instance Core running in Iowa", "OnDemand", "h", "0", 31611000, iowa), line("A2 Instance Ram running in Iowa", "OnDemand", "GiBy.h", "0", 4237000, iowa),
+		line("Nvidia L4 Virtual Workstation GPU running in Iowa", "OnDemand", "h", "0", 200000000, iowa),
+	)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, ok := l.Offer("us-central1", market.InstanceType{Name: "g2-standard-24", VCPU: 24, MemoryMiB: 96 << 10, GPU: market.GPU{Name: "L4", Count: 2, MemoryMiB: 22888}})
+	if want := market.USD(24*24988000 + 96*2927000 + 2*560004000); !ok || o.Type.OnDemand != want || o.Spot != 24*12770000+96*1496000+2*286200000 {
+		t.Errorf("%+v, %v, want %v", o, ok, want)
+	}
+	if o, ok := l.Offer("us-central1", market.InstanceType{Name: "a2-highgpu-1g", VCPU: 12, MemoryMiB: 85 << 10, GPU: market.GPU{Name: "A100", Count: 1, MemoryMiB: 40960}}); ok {
+		t.Errorf("%+v without a price of its GPU", o)
+	}
+	if o, ok := l.Offer("us-central1", market.InstanceType{Name: "a2-highgpu-1g", VCPU: 12, MemoryMiB: 85 << 10}); ok {
+		t.Errorf("%+v, whose GPUs are unknown", o)
+	}
+}

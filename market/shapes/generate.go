@@ -1,8 +1,9 @@
 //go:build ignore
 
-// Generate writes ec2.csv from moto's copy of EC2's DescribeInstanceTypes: `make shapes`.
+// Generate writes ec2.csv and gpus.csv from moto's copies of EC2's DescribeInstanceTypes: `make shapes`.
 //
 //	go run generate.go instance_types.json.gz >ec2.csv
+//	go run generate.go -gpus instance_types.json.gz older.json >gpus.csv
 package main
 
 import (
@@ -10,12 +11,15 @@ import (
 	"compress/gzip"
 	"encoding/csv"
 	"encoding/json"
+	"flag"
 	"fmt"
+	"io"
 	"log"
 	"math"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 type shape struct {
@@ -27,6 +31,13 @@ type shape struct {
 			Baseline float64 `json:"BaselineBandwidthInGbps"`
 		} `json:"NetworkCards"`
 	} `json:"NetworkInfo"`
+	GPU struct {
+		GPUs []struct {
+			Name, Manufacturer string
+			Count              int
+			MemoryInfo         struct{ SizeInMiB int64 }
+		} `json:"Gpus"`
+	} `json:"GpuInfo"`
 	Bare bool `json:"BareMetal"`
 }
 
@@ -37,20 +48,60 @@ func main() {
 }
 
 func run() error {
-	file, err := os.Open(os.Args[1])
-	if err != nil {
+	gpus := flag.Bool("gpus", false, "write the types with GPUs; what a later file has beside the earlier ones is added: retired types")
+	flag.Parse()
+	shapes := map[string]shape{}
+	for _, name := range flag.Args() {
+		of, err := read(name)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		for kind, s := range of {
+			if _, known := shapes[kind]; !known {
+				shapes[kind] = s
+			}
+		}
+	}
+	rows, header := sizes(shapes), []string{"type", "vcpu", "memory_mib", "arch", "network_mbps"}
+	if *gpus {
+		rows, header = graphics(shapes), []string{"type", "gpu", "count", "memory_mib"}
+	}
+	slices.SortFunc(rows, func(a, b []string) int { return cmp.Compare(a[0], b[0]) })
+	out := csv.NewWriter(os.Stdout)
+	if err := out.WriteAll(append([][]string{header}, rows...)); err != nil {
 		return err
+	}
+	return out.Error()
+}
+
+func read(name string) (shapes map[string]shape, err error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
 	}
 	defer file.Close()
-	text, err := gzip.NewReader(file)
-	if err != nil {
-		return err
+	var text io.Reader = file
+	if strings.HasSuffix(name, ".gz") {
+		if text, err = gzip.NewReader(file); err != nil {
+			return nil, err
+		}
 	}
-	var shapes map[string]shape
-	if err := json.NewDecoder(text).Decode(&shapes); err != nil {
-		return err
+	return shapes, json.NewDecoder(text).Decode(&shapes)
+}
+
+// graphics are the virtual types with whole GPUs of NVIDIA's.
+func graphics(shapes map[string]shape) (rows [][]string) {
+	for name, s := range shapes {
+		for _, g := range s.GPU.GPUs {
+			if g.Manufacturer == "NVIDIA" && g.Count > 0 && !s.Bare {
+				rows = append(rows, []string{name, g.Name, strconv.Itoa(g.Count), fmt.Sprint(g.MemoryInfo.SizeInMiB)})
+			}
+		}
 	}
-	var rows [][]string
+	return rows
+}
+
+func sizes(shapes map[string]shape) (rows [][]string) {
 	for name, s := range shapes {
 		arch := ""
 		for _, a := range []string{"x86_64", "arm64"} {
@@ -67,10 +118,5 @@ func run() error {
 		}
 		rows = append(rows, []string{name, strconv.Itoa(s.VCPU.DefaultVCpus), fmt.Sprint(s.Memory.SizeInMiB), arch, fmt.Sprint(math.Round(gigabits * 1000))})
 	}
-	slices.SortFunc(rows, func(a, b []string) int { return cmp.Compare(a[0], b[0]) })
-	out := csv.NewWriter(os.Stdout)
-	if err := out.WriteAll(append([][]string{{"type", "vcpu", "memory_mib", "arch", "network_mbps"}}, rows...)); err != nil {
-		return err
-	}
-	return out.Error()
+	return rows
 }

@@ -58,3 +58,37 @@ func TestTable(t *testing.T) {
 		t.Error("two vCPUs, in words")
 	}
 }
+
+// GPUs of EC2's and Compute Engine's types, by their documentation.
+func TestGPUOf(t *testing.T) {
+	for name, want := range map[string]market.GPU{
+		"p3.8xlarge": {Name: "V100", Count: 4, MemoryMiB: 16384}, "p2.xlarge": {Name: "K80", Count: 1, MemoryMiB: 12288}, "g6e.48xlarge": {Name: "L40S", Count: 8, MemoryMiB: 45776},
+		"p4de.24xlarge": {Name: "A100", Count: 8, MemoryMiB: 81920}, "g7e.2xlarge": {Name: "RTX-PRO-6000", Count: 1, MemoryMiB: 98304},
+		"g2-standard-24": {Name: "L4", Count: 2, MemoryMiB: 22888}, "a2-megagpu-16g": {Name: "A100", Count: 16, MemoryMiB: 40960}, "a3-highgpu-8g": {Name: "H100", Count: 8, MemoryMiB: 81920},
+		"c5.xlarge": {}, "g4ad.xlarge": {}, "g6f.large": {}, "g2-standard-5": {}, "a2-highgpu-xg": {}, "n1-standard-8": {},
+	} {
+		if got := GPUOf(name); got != want {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+	types, err := readGPUs(gpusOfEC2)
+	if err != nil || len(types) < 50 {
+		t.Fatalf("%d types, %v", len(types), err)
+	}
+	for name, g := range types {
+		if g.Count < 1 || g.MemoryMiB < 1024 || g.Name == "" {
+			t.Errorf("%s: %+v", name, g)
+		}
+	}
+	for _, bad := range []string{"type,gpu,count,memory_mib\np3.2xlarge,V100,one,16384\n", "type,gpu,count,memory_mib\np3.2xlarge,V100,1,much\n"} {
+		if _, err := readGPUs(bad); err == nil {
+			t.Errorf("%q was read", bad)
+		}
+	}
+	if got := Accelerators("nvidia-a100-80gb", 2); got != (market.GPU{Name: "A100", Count: 2, MemoryMiB: 81920}) {
+		t.Errorf("%+v", got)
+	}
+	if got := Accelerators("nvidia-next", 2); got != (market.GPU{}) {
+		t.Errorf("%+v", got)
+	}
+}

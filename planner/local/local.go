@@ -18,6 +18,7 @@ import (
 	"github.com/tierml/tierml/internal/decompress"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/market/advisor"
+	"github.com/tierml/tierml/market/shapes"
 	"github.com/tierml/tierml/market/store"
 	"github.com/tierml/tierml/market/trace"
 	"github.com/tierml/tierml/planner"
@@ -142,7 +143,8 @@ func readPrices(path string, o trace.Options) (*trace.Trace, error) {
 	return s.Trace(func(p market.Pool) bool { return o.Provider == "" || p.Provider == o.Provider })
 }
 
-// ReadCatalog reads a file of machine types and on-demand prices, plain or compressed.
+// ReadCatalog reads a file of machine types and on-demand prices, plain or compressed. GPUs, of which such files say nothing, are
+// filled in.
 func ReadCatalog(path string) (c *market.Catalog, err error) {
 	err = read(path, func(r io.Reader) error {
 		plain, err := decompress.Reader(r)
@@ -152,7 +154,10 @@ func ReadCatalog(path string) (c *market.Catalog, err error) {
 		c, err = market.ReadCatalog(plain)
 		return err
 	})
-	return c, err
+	if err != nil {
+		return nil, err
+	}
+	return c.WithGPUs(shapes.GPUOf), nil
 }
 
 func read(path string, f func(io.Reader) error) error {

@@ -19,9 +19,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tierml/tierml/market"
-
 	"github.com/tierml/tierml/internal/atomicfile"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/market/shapes"
 )
 
 const (
@@ -196,6 +196,7 @@ func parse(text []byte, region string) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
+	catalog = catalog.WithGPUs(shapes.GPUOf)
 	lines, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/market"
 )
 
 // Name is the provider's word in job files and pools.
@@ -13,8 +14,11 @@ const Name = "ec2"
 type Block struct {
 	config.Installation
 	// Image is the machine image (AMI), a Linux with bash, curl and, for a program in S3, the AWS command line, such
-	// as Amazon Linux 2023. Required.
+	// as Amazon Linux 2023. Required, but for jobs that ask for GPUs.
 	Image string `yaml:"image"`
+	// GPUImage is that of jobs that ask for GPUs, with their drivers: an AMI, or `resolve:ssm:` and a parameter of Systems Manager that
+	// names one. Default the newest AWS Deep Learning Base AMI for Amazon Linux 2023.
+	GPUImage string `yaml:"gpu_image"`
 	// Subnets gives the subnet in each zone. Default each zone's default subnet.
 	Subnets map[string]string `yaml:"subnets"`
 	// SecurityGroups are those of the machines, which must reach each other and the controller at any port from 1024.
@@ -36,7 +40,7 @@ var Terms = config.Provider{
 	Chooses:  true, Store: "s3", Rules: "ec2-now", Notice: 2 * time.Minute,
 	Region: "us-west-2", ControllerType: "t3.small",
 	Examples: map[string]string{
-		"region": "region: us-west-2", "image": "image: ami-0123456789abcdef0", "subnets": "subnets: {us-west-2a: subnet-0a}",
+		"region": "region: us-west-2", "image": "image: ami-0123456789abcdef0", "gpu_image": "gpu_image: ami-0123456789abcdef0", "subnets": "subnets: {us-west-2a: subnet-0a}",
 		"security_groups": "security_groups: [sg-0a]", "instance_profile": "instance_profile: tierml-machines", "device": "device: /dev/xvda",
 		"endpoint": "endpoint: https://ec2.us-west-2.amazonaws.com", "program": "program: {url: s3://BUCKET/tierml, sha256: 7d865e959b2466918c9863afca942d0fb89d7c9ac0c99bafc3749504ded97730}",
 		"controller.url": "url: https://tierml.example.com", "controller.network": "network: [sg-0b]", "controller.type": "type: t3.small",
@@ -48,8 +52,40 @@ var Terms = config.Provider{
 // Check is of what only EC2 has.
 func (b *Block) Check(c *config.Checker) {
 	config.Default(c, "device", &b.Device, "/dev/xvda")
-	c.Required("image", b.Image)
+	if c.Job.WantsGPUs() {
+		config.Default(c, "gpu_image", &b.GPUImage, deepLearning(c.Job))
+	} else {
+		c.Required("image", b.Image)
+	}
 	c.File("advisor", &b.Advisor)
+}
+
+// bySSM begins the name of an image that EC2 looks up in Systems Manager at each launch.
+const bySSM = "resolve:ssm:"
+
+// deepLearning is Amazon's own image with drivers for the GPUs that a job asks for: T4g are in machines with Graviton, all others in
+// x86_64. The name is of the AWS Deep Learning AMIs Developer Guide, "Finding the ID of a DLAMI".
+func deepLearning(job *config.Job) string {
+	arch := market.ArchARM
+	for _, m := range job.Resources.AnyOf {
+		if m.GPU.Model != "T4g" && m.Arch != market.ArchARM {
+			arch = market.ArchX86
+		}
+	}
+	for _, g := range job.Resources.GPU {
+		if g.Model != "T4g" {
+			arch = market.ArchX86
+		}
+	}
+	return bySSM + "/aws/service/deeplearning/ami/" + arch + "/base-oss-nvidia-driver-gpu-amazon-linux-2023/latest/ami-id"
+}
+
+// image is what the job's machines boot from.
+func image(job *config.Job) string {
+	if job.WantsGPUs() {
+		return of(job).GPUImage
+	}
+	return of(job).Image
 }
 
 // of is the block of a job with cloud: ec2.

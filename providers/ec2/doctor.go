@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -69,18 +70,23 @@ func checks(job *config.Job, connect func(context.Context) (examined, error)) []
 			if err != nil {
 				return "", doctor.Wrong("write types that "+e.Region+" sells", "%v", err)
 			}
-			for _, t := range found {
-				known[t.Name] = t
+			for _, t := range found { // all of the region, when the job names none
+				if t.Name == job.Reliable.Type || doctor.Buys(job, t) {
+					known[t.Name] = t
+				}
 			}
-			return fmt.Sprintf("%d of the job's types are sold in %s", len(found), e.Region), nil
+			if job.WantsGPUs() {
+				return checkGPUs(ctx, account, job, known)
+			}
+			return fmt.Sprintf("%d of the job's types are sold in %s", len(known), e.Region), nil
 		}),
-		with("image", func(ctx context.Context) (string, error) { return checkImage(ctx, account, e, known) }),
+		with("image", func(ctx context.Context) (string, error) { return checkImage(ctx, account, e, image(job), known) }),
 		with("subnets", func(ctx context.Context) (string, error) {
 			return checkSubnets(ctx, account, e, job.Resources.Count+job.Reliable.Count)
 		}),
 		with("security groups", func(ctx context.Context) (string, error) { return checkGroups(ctx, account, e) }),
-		with("a launch", func(ctx context.Context) (string, error) { return checkLaunch(ctx, account, job) }),
-		with("fleets", func(ctx context.Context) (string, error) { return checkFleet(ctx, account, job) }),
+		with("a launch", func(ctx context.Context) (string, error) { return checkLaunch(ctx, account, job, known) }),
+		with("fleets", func(ctx context.Context) (string, error) { return checkFleet(ctx, account, job, known) }),
 		with("terminations", func(ctx context.Context) (string, error) { return checkTerminations(ctx, account) }),
 		with("prices", func(ctx context.Context) (string, error) { return checkPrices(ctx, account, job, types) }),
 		with("on-demand prices", func(ctx context.Context) (string, error) { return checkOnDemand(ctx, account, job, types) }),
@@ -113,7 +119,33 @@ func checkPermissions(ctx context.Context, account examined) (string, error) {
 	return fmt.Sprintf("EC2 would allow all %d calls that look", len(api.Actions())), nil
 }
 
-func checkImage(ctx context.Context, account examined, e *Block, types map[string]market.InstanceType) (string, error) {
+// checkGPUs looks which types have the GPUs that a job asks for.
+func checkGPUs(ctx context.Context, account examined, job *config.Job, known map[string]market.InstanceType) (string, error) {
+	gpus, err := gpuTypes(ctx, account, job)
+	if err != nil {
+		return "", doctor.Denied(err, roleAdvice)
+	}
+	var found []string
+	for i, m := range job.Resources.AnyOf {
+		if m.Type != "" {
+			continue
+		}
+		names := named(m, gpus)
+		if len(names) == 0 {
+			return "", doctor.Wrong("write GPUs that it has, or another region", "%v", noGPU(job, i, gpus))
+		}
+		for _, name := range names {
+			known[name] = gpus[name]
+			found = append(found, name+" ("+gpus[name].GPU.String()+")")
+		}
+	}
+	return fmt.Sprintf("with the job's GPUs, in %s: %s", of(job).Region, strings.Join(found, ", ")), nil
+}
+
+func checkImage(ctx context.Context, account examined, e *Block, name string, types map[string]market.InstanceType) (string, error) {
+	if parameter, is := strings.CutPrefix(name, bySSM); is {
+		return "EC2 looks it up at each launch, in Systems Manager's parameter " + parameter + ": see the check a launch", nil
+	}
 	image, err := account.Image(ctx)
 	switch {
 	case unseen(err):
@@ -121,17 +153,17 @@ func checkImage(ctx context.Context, account examined, e *Block, types map[strin
 	case err != nil:
 		return "", doctor.Wrong("write an image of "+e.Region+" in ec2.image: aws ssm get-parameter --name /aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64", "%v", err)
 	case image.State != "available":
-		return "", doctor.Wrong("choose another image, or wait", "%s is %s", e.Image, image.State)
+		return "", doctor.Wrong("choose another image, or wait", "%s is %s", name, image.State)
 	}
-	for name, t := range types {
+	for kind, t := range types {
 		if t.Arch != "" && image.Architecture != "" && t.Arch != image.Architecture {
-			return "", doctor.Wrong("write an image of the types' architecture, or other types", "%s is for %s; %s is %s", e.Image, image.Architecture, name, t.Arch)
+			return "", doctor.Wrong("write an image of the types' architecture, or other types", "%s is for %s; %s is %s", name, image.Architecture, kind, t.Arch)
 		}
 	}
 	if image.RootDevice != "" && image.RootDevice != e.Device {
 		return "", doctor.Wrong("write ec2.device: "+image.RootDevice, "the image calls its root volume %s, the job %s", image.RootDevice, e.Device)
 	}
-	return fmt.Sprintf("%s is available, for %s", e.Image, image.Architecture), nil
+	return fmt.Sprintf("%s is available, for %s", name, image.Architecture), nil
 }
 
 func checkSubnets(ctx context.Context, account examined, e *Block, machines int) (string, error) {
@@ -182,8 +214,8 @@ func checkGroups(ctx context.Context, account examined, e *Block) (string, error
 }
 
 // checkLaunch asks whether a machine of the first type could be launched: image, network, role and permissions together.
-func checkLaunch(ctx context.Context, account examined, job *config.Job) (string, error) {
-	kind, zone := firstOf(job)
+func checkLaunch(ctx context.Context, account examined, job *config.Job, known map[string]market.InstanceType) (string, error) {
+	kind, zone := firstOf(job, known)
 	if kind == "" || zone == "" {
 		return "", doctor.Doubt("tierml plan tries what it would buy", "the job names no type or no zone, so that none was tried")
 	}
@@ -197,8 +229,8 @@ func checkLaunch(ctx context.Context, account examined, job *config.Job) (string
 }
 
 // checkFleet asks whether the role may what fleets take beside launches.
-func checkFleet(ctx context.Context, account examined, job *config.Job) (string, error) {
-	kind, zone := firstOf(job)
+func checkFleet(ctx context.Context, account examined, job *config.Job, known map[string]market.InstanceType) (string, error) {
+	kind, zone := firstOf(job, known)
 	if kind == "" || zone == "" {
 		return "", doctor.Doubt("a purchase tells", "the job names no type or no zone, so that none was tried")
 	}
@@ -220,11 +252,16 @@ func checkFleet(ctx context.Context, account examined, job *config.Job) (string,
 	return fmt.Sprintf("EC2 would make a fleet of %s in %s, and its launch template (DryRun)", kind, zone), nil
 }
 
-// firstOf is the first type that the job names, and a zone; empty without.
-func firstOf(job *config.Job) (kind, zone string) {
+// firstOf is the first type that the job names, or one with the GPUs that it asks for, and a zone; empty without.
+func firstOf(job *config.Job, known map[string]market.InstanceType) (kind, zone string) {
 	for _, m := range job.Resources.AnyOf {
 		if m.Type != "" && kind == "" {
 			kind = m.Type
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		if kind == "" && job.WantsGPUs() && doctor.Buys(job, known[name]) {
+			kind = name
 		}
 	}
 	if len(job.Resources.Zones) > 0 {
@@ -283,21 +320,20 @@ func checkOnDemand(ctx context.Context, account examined, job *config.Job, types
 }
 
 func checkQuotas(ctx context.Context, account examined, job *config.Job, types map[string]market.InstanceType) (string, error) {
-	spot, onDemand := doctor.Needs(job, types)
 	var said []string
-	for _, q := range []struct {
-		code, what string
-		needed     float64
-	}{{api.QuotaSpotVCPUs, "spot", spot}, {api.QuotaOnDemandVCPUs, "on-demand", onDemand}} {
+	for _, q := range quotaNeeds(job, slices.Collect(maps.Values(types))) {
 		limit, err := account.Quota(ctx, of(job).Endpoint, q.code)
 		if err != nil {
 			return "", doctor.Doubt("let the role do servicequotas:GetServiceQuota, or look at the console: Service Quotas, EC2, "+q.code, "%v", err)
 		}
-		if limit < q.needed {
+		if limit < q.wanted {
 			return "", doctor.Wrong("ask for more: aws service-quotas request-service-quota-increase --service-code ec2 --quota-code "+q.code+
-				fmt.Sprintf(" --desired-value %.0f", q.needed), "%.0f %s vCPUs are allowed; the job may want %.0f", limit, q.what, q.needed)
+				fmt.Sprintf(" --desired-value %.0f", q.wanted), "%s: %.0f %s vCPUs are allowed; the job may want %.0f", q.code, limit, q.what, q.wanted)
 		}
-		said = append(said, fmt.Sprintf("%.0f %s vCPUs (%.0f wanted)", limit, q.what, q.needed))
+		said = append(said, fmt.Sprintf("%s: %.0f %s vCPUs (%.0f wanted)", q.code, limit, q.what, q.wanted))
+	}
+	if len(said) == 0 {
+		return "", doctor.Doubt("tierml plan asks for the types that meet a need", "the job names no type, so that none was asked for")
 	}
 	return strings.Join(said, ", "), nil
 }

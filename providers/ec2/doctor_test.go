@@ -53,7 +53,8 @@ func (a patient) PriceHistory(context.Context, api.PriceQuery, func(int)) (map[m
 	return a.prices, nil
 }
 func (a patient) Types(context.Context, ...string) ([]market.InstanceType, error) {
-	return []market.InstanceType{{Name: "c5.xlarge", VCPU: 4, Arch: market.ArchX86}}, nil
+	return []market.InstanceType{{Name: "c5.xlarge", VCPU: 4, Arch: market.ArchX86},
+		{Name: "g6e.xlarge", VCPU: 4, Arch: market.ArchX86, GPU: market.GPU{Name: "L40S", Count: 1, MemoryMiB: 45776}}}, nil
 }
 func (a patient) OnDemand(_ context.Context, names ...string) (found []market.InstanceType, missing []string, err error) {
 	for _, name := range names {
@@ -83,6 +84,12 @@ func examinedJob() *config.Job {
 		Block: &Block{Installation: config.Installation{Region: "us-west-2", Cluster: "blue"}, Image: "ami-1", Device: "/dev/xvda", Subnets: map[string]string{"us-west-2a": "subnet-a"},
 			SecurityGroups: []string{"sg-1"}},
 	}
+}
+
+// wantGPUs makes a job of programs on GPUs.
+func wantGPUs(j *config.Job, model string) {
+	j.Run, j.Reliable, of(j).GPUImage = "nvidia-smi", config.Reliable{}, bySSM+"/aws/service/x"
+	j.Resources.AnyOf = []config.Machine{{GPU: config.GPU{Model: model, Count: 1}}}
 }
 
 func TestChecks(t *testing.T) {
@@ -132,6 +139,10 @@ func TestChecks(t *testing.T) {
 		"no such fleets": {func(a *patient, j *config.Job) {
 			j.Resources.Allocation, a.refused["fleets"] = config.AllocationPriceCapacity, errors.New("InvalidAction")
 		}, []doctortest.Expectation{doctortest.Want("fleets", doctor.Warning, "allocation: one-pool")}},
+		"GPUs": {func(_ *patient, j *config.Job) { wantGPUs(j, "L40S") }, []doctortest.Expectation{doctortest.Want("machine types", doctor.OK, "with the job's GPUs, in us-west-2: g6e.xlarge (L40S:1)"),
+			doctortest.Want("image", doctor.OK, "parameter /aws/service/x"), doctortest.Want("a launch", doctor.OK, "g6e.xlarge in us-west-2a"), doctortest.Want("quotas", doctor.OK, "L-3819A6DF: 256 spot vCPUs (32 wanted)")}},
+		"few G":        {func(a *patient, j *config.Job) { wantGPUs(j, "L40S"); a.quota = 0 }, []doctortest.Expectation{doctortest.Want("quotas", doctor.Failed, "--quota-code L-3819A6DF --desired-value 32")}},
+		"no such GPUs": {func(_ *patient, j *config.Job) { wantGPUs(j, "H200") }, []doctortest.Expectation{doctortest.Want("machine types", doctor.Failed, "EC2 has no type in us-west-2 with gpu: H200:1")}},
 		"nothing sold": {func(a *patient, _ *config.Job) { a.prices = nil }, []doctortest.Expectation{doctortest.Want("prices", doctor.Failed, "no spot prices")}},
 	} {
 		a, job := healthy(), examinedJob()

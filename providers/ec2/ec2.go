@@ -71,7 +71,7 @@ func past(ctx context.Context, q providers.PastQuery) (map[market.Pool][]market.
 func configOf(job *config.Job) api.Config {
 	b := of(job)
 	return api.Config{
-		Region: b.Region, Cluster: b.Cluster, Owner: b.Owner, Endpoint: b.Endpoint, ImageID: b.Image, Subnets: b.Subnets,
+		Region: b.Region, Cluster: b.Cluster, Owner: b.Owner, Endpoint: b.Endpoint, ImageID: image(job), Subnets: b.Subnets,
 		SecurityGroups: b.SecurityGroups, InstanceProfile: b.InstanceProfile,
 		RootVolume: &api.RootVolume{Device: b.Device, SizeGiB: int32((b.Disk.MiB + 1023) >> 10)},
 		Strategy:   provisioner.Allocation(job.Resources.ProviderChooses()),

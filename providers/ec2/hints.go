@@ -3,6 +3,7 @@ package ec2
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/doctor"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/market/advisor"
 	"github.com/tierml/tierml/planner/local"
@@ -94,23 +96,56 @@ func placed(ctx context.Context, m *local.Market, job *config.Job, account shop)
 	}
 }
 
-// standardFamilies begin the names of the types that EC2's quotas of standard machines are of.
-const standardFamilies = "acdhimrtz"
+// quotaNeed is how many vCPUs a job takes of a quota at most.
+type quotaNeed struct {
+	code, what string
+	wanted     float64
+}
+
+// quotaNeeds are the quotas that a job's types count against, sorted by code.
+func quotaNeeds(job *config.Job, types []market.InstanceType) []quotaNeed {
+	largest, needs := map[api.QuotaCodes]int{}, map[string]quotaNeed{}
+	for _, t := range types {
+		if codes, known := api.QuotasOf(t.Name); known && doctor.Buys(job, t) {
+			largest[codes] = max(largest[codes], t.VCPU)
+		}
+	}
+	add := func(code, what string, wanted float64) {
+		needs[code] = quotaNeed{code, what, needs[code].wanted + wanted}
+	}
+	for codes, vcpu := range largest {
+		wanted := float64(job.Resources.VCPU)
+		if job.Resources.Count > 0 {
+			wanted = float64(job.Resources.Count * vcpu)
+		}
+		if job.Policy == (bidding.OnDemand{}).Name() && job.IsProgram() {
+			add(codes.OnDemand, "on-demand", wanted)
+			continue
+		}
+		add(codes.Spot, "spot", wanted)
+		if job.Reliable.Type == "" {
+			add(codes.OnDemand, "on-demand", float64(job.Reliable.Count*vcpu))
+		}
+	}
+	for _, t := range types {
+		if codes, known := api.QuotasOf(t.Name); known && t.Name == job.Reliable.Type {
+			add(codes.OnDemand, "on-demand", float64(job.Reliable.Count*t.VCPU))
+			break
+		}
+	}
+	return slices.SortedFunc(maps.Values(needs), func(a, b quotaNeed) int { return strings.Compare(a.code, b.code) })
+}
 
 // warnOfQuotas warns where the account's quotas are below what the job may want. Service Quotas does not tell how much of one is
 // in use.
 func warnOfQuotas(ctx context.Context, m *local.Market, job *config.Job, account shop) {
-	names, _ := providers.WantedTypes(m, job)
-	for _, name := range append(names, job.Reliable.Type) {
-		if name != "" && !strings.Contains(standardFamilies, name[:1]) {
-			return // other quotas are theirs
+	var types []market.InstanceType
+	for _, t := range m.Catalog.Types(of(job).Region) {
+		if t.Name == job.Reliable.Type || doctor.Buys(job, t) {
+			types = append(types, t)
 		}
 	}
-	spot, onDemand := providers.WantedVCPUs(m, job, of(job).Region)
-	for _, q := range []struct {
-		code, what string
-		wanted     float64
-	}{{api.QuotaSpotVCPUs, "spot", spot}, {api.QuotaOnDemandVCPUs, "on-demand", onDemand}} {
+	for _, q := range quotaNeeds(job, types) {
 		limit, err := account.Quota(ctx, of(job).Endpoint, q.code)
 		if err == nil && q.wanted > limit {
 			m.Warnings = append(m.Warnings, fmt.Sprintf("the job may want %.0f %s vCPUs, and the account's quota %s in %s is %.0f: ask for more with "+

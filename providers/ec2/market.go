@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tierml/tierml/config"
@@ -23,6 +24,7 @@ import (
 // shop is EC2 as far as a plan asks it.
 type shop interface {
 	TypesFor(context.Context, api.Need) ([]string, error)
+	Types(ctx context.Context, names ...string) ([]market.InstanceType, error)
 	PriceHistory(context.Context, api.PriceQuery, func(prices int)) (map[market.Pool][]market.PricePoint, error)
 	OnDemand(ctx context.Context, names ...string) (found []market.InstanceType, missing []string, err error)
 	Zones(context.Context) ([]api.Zone, error)
@@ -42,7 +44,11 @@ func soldTo(ctx context.Context, job *config.Job, account shop, folder string) (
 			return nil, err
 		}
 	}
-	query, err := priceQuery(ctx, account, job)
+	gpus, err := gpuTypes(ctx, account, job)
+	if err != nil {
+		return nil, err
+	}
+	query, err := priceQuery(ctx, account, job, gpus)
 	if err != nil {
 		return nil, err
 	}
@@ -51,6 +57,7 @@ func soldTo(ctx context.Context, job *config.Job, account shop, folder string) (
 			return nil, err
 		}
 	}
+	m.Catalog = m.Catalog.WithGPUs(func(name string) market.GPU { return gpus[name].GPU })
 	prices, err := account.PriceHistory(ctx, query, func(int) {})
 	if err != nil {
 		return nil, err
@@ -115,15 +122,68 @@ func smallTypes(job *config.Job, names []string) []string {
 // manyTypes is from when on the prices of all types are asked for, in place of so many by name.
 const manyTypes = 100
 
+// gpuTypes are the region's types with GPUs, by name, for a job that asks for some.
+func gpuTypes(ctx context.Context, cloud interface {
+	Types(ctx context.Context, names ...string) ([]market.InstanceType, error)
+}, job *config.Job) (map[string]market.InstanceType, error) {
+	if !job.WantsGPUs() {
+		return nil, nil
+	}
+	all, err := cloud.Types(ctx)
+	if err != nil {
+		return nil, err
+	}
+	with := map[string]market.InstanceType{}
+	for _, t := range all {
+		if t.GPU.Name = shapes.GPUModel(t.GPU.Name); t.GPU.Count > 0 {
+			with[t.Name] = t
+		}
+	}
+	return with, nil
+}
+
+// named are the types that meet a need for GPUs, sorted.
+func named(m config.Machine, gpus map[string]market.InstanceType) (names []string) {
+	for name, t := range gpus {
+		if planner.Admits(m, t) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// noGPU says that the region has no type that meets a need for GPUs, with those that it has.
+func noGPU(job *config.Job, i int, gpus map[string]market.InstanceType) error {
+	var with []string
+	for _, name := range slices.Sorted(maps.Keys(gpus)) {
+		with = append(with, name+" ("+gpus[name].GPU.String()+")")
+	}
+	instead := "choose another region"
+	if len(with) > 0 {
+		instead = "it has " + strings.Join(with, ", ")
+	}
+	return job.Fault(fmt.Sprintf("resources.any_of[%d]", i), fmt.Sprintf("EC2 has no type in %s with gpu: %s that meets the rest of this need (%d types with GPUs were looked at)",
+		of(job).Region, job.Resources.AnyOf[i].GPU, len(gpus)), instead)
+}
+
 // priceQuery asks for what the job may buy, as far back as EC2 remembers.
-func priceQuery(ctx context.Context, cloud shop, job *config.Job) (api.PriceQuery, error) {
+func priceQuery(ctx context.Context, cloud shop, job *config.Job, gpus map[string]market.InstanceType) (api.PriceQuery, error) {
 	q := api.PriceQuery{Zones: job.Resources.Zones, Since: job.Local.Start.Add(-90 * 24 * time.Hour)}
 	if len(q.Zones) == 0 {
 		q.Zones = slices.Sorted(maps.Keys(of(job).Subnets))
 	}
-	for _, m := range job.Resources.AnyOf {
+	for i, m := range job.Resources.AnyOf {
 		if m.Type != "" {
 			q.Types = append(q.Types, m.Type)
+			continue
+		}
+		if m.GPU.Count > 0 {
+			names := named(m, gpus)
+			if len(names) == 0 {
+				return q, noGPU(job, i, gpus)
+			}
+			q.Types = append(q.Types, names...)
 			continue
 		}
 		names, err := cloud.TypesFor(ctx, needOf(m))

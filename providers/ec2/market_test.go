@@ -37,6 +37,12 @@ func (a *amazon) TypesFor(context.Context, api.Need) ([]string, error) {
 	return []string{"m5.xlarge", "c5.xlarge"}, a.needs
 }
 
+func (a *amazon) Types(context.Context, ...string) ([]market.InstanceType, error) {
+	return []market.InstanceType{{Name: "c5.xlarge", VCPU: 4}, {Name: "g6e.xlarge", VCPU: 4, MemoryMiB: 32 << 10, GPU: market.GPU{Name: "L40S", Count: 1, MemoryMiB: 45776}},
+		{Name: "g6e.12xlarge", VCPU: 48, MemoryMiB: 384 << 10, GPU: market.GPU{Name: "L40S", Count: 4, MemoryMiB: 45776}},
+		{Name: "g7e.2xlarge", VCPU: 8, MemoryMiB: 64 << 10, GPU: market.GPU{Name: "RTX PRO Server 6000", Count: 1, MemoryMiB: 98304}}}, nil
+}
+
 func (a *amazon) PriceHistory(_ context.Context, q api.PriceQuery, _ func(int)) (map[market.Pool][]market.PricePoint, error) {
 	a.query = q
 	prices := map[market.Pool][]market.PricePoint{}
@@ -223,7 +229,10 @@ func TestLimits(t *testing.T) {
 		"spot":     {"c5.xlarge", config.Resources{Count: 8}, map[string]float64{api.QuotaSpotVCPUs: 31}, []string{"32 spot vCPUs, and the account's quota L-34B43A08 in us-west-2 is 31", "--desired-value 32"}},
 		"reliable": {"c5.xlarge", config.Resources{Count: 1}, map[string]float64{api.QuotaOnDemandVCPUs: 0}, []string{"4 on-demand vCPUs"}},
 		"vCPUs":    {"c5.xlarge", config.Resources{VCPU: 64}, map[string]float64{api.QuotaSpotVCPUs: 63}, []string{"64 spot vCPUs"}},
-		"others":   {"p4d.24xlarge", config.Resources{Count: 8}, map[string]float64{api.QuotaSpotVCPUs: 0}, nil},
+		"P":        {"p4d.24xlarge", config.Resources{Count: 8}, map[string]float64{"L-7212CCBC": 31, "L-417A185B": 4}, []string{"32 spot vCPUs, and the account's quota L-7212CCBC"}},
+		"P5":       {"p5.48xlarge", config.Resources{Count: 8}, map[string]float64{"L-C4BD4855": 31, "L-417A185B": 4}, []string{"32 spot vCPUs, and the account's quota L-C4BD4855"}},
+		"G":        {"gr6.4xlarge", config.Resources{Count: 8}, map[string]float64{"L-3819A6DF": 32, "L-DB2E81BA": 3}, []string{"4 on-demand vCPUs, and the account's quota L-DB2E81BA"}},
+		"others":   {"x1e.xlarge", config.Resources{Count: 8}, map[string]float64{api.QuotaSpotVCPUs: 0}, nil},
 		"not told": {"c5.xlarge", config.Resources{Count: 8}, nil, nil},
 	} {
 		c.want.AnyOf = []config.Machine{{Type: c.kind}}
@@ -232,6 +241,58 @@ func TestLimits(t *testing.T) {
 		if text := strings.Join(m.Warnings, "\n"); len(m.Warnings) != min(len(c.words), 1) || len(c.words) > 0 && !strings.Contains(text, c.words[0]) ||
 			len(c.words) > 1 && !strings.Contains(text, c.words[1]) {
 			t.Errorf("%s: %q, want %q", name, m.Warnings, c.words)
+		}
+	}
+}
+
+// A job that asks for GPUs is sold the types that have them, by DescribeInstanceTypes, at the prices of the lists; one that asks for others
+// is told what there is.
+func TestGPUMarket(t *testing.T) {
+	job := ec2Job()
+	job.Run, job.Reliable = "nvidia-smi", config.Reliable{}
+	job.Resources.AnyOf = []config.Machine{{GPU: config.GPU{Model: "L40S", Count: 1}}, {GPU: config.GPU{GB: 96, Count: 1}}}
+	a := &amazon{}
+	m, err := soldTo(t.Context(), job, a, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if names := strings.Join(a.query.Types, " "); names != "g6e.xlarge g7e.2xlarge" {
+		t.Errorf("asked for prices of %s", names)
+	}
+	offers, _ := m.Offers()
+	found := map[string]market.GPU{}
+	for _, o := range offers {
+		found[o.Type.Name] = o.Type.GPU
+	}
+	if found["g6e.xlarge"].Name != "L40S" || found["g7e.2xlarge"] != (market.GPU{Name: "RTX-PRO-6000", Count: 1, MemoryMiB: 98304}) || len(found) != 2 {
+		t.Errorf("%+v", found)
+	}
+	job.Resources.AnyOf[0].GPU.Count = 8
+	if _, err := soldTo(t.Context(), job, a, ""); err == nil || !strings.Contains(err.Error(), "EC2 has no type in us-west-2 with gpu: L40S:8 that meets the rest of this need "+
+		"(3 types with GPUs were looked at); it has g6e.12xlarge (L40S:4), g6e.xlarge (L40S:1), g7e.2xlarge (RTX-PRO-6000:1)") {
+		t.Error(err)
+	}
+}
+
+// Machines of a job that asks for GPUs boot from an image with drivers, of the processor's architecture, unless the job names one.
+func TestGPUImage(t *testing.T) {
+	const began = "name: x\ncloud: ec2\nrun: nvidia-smi\nresources: {count: 1, gpu: %s}\nec2: {region: us-west-2, program: {url: s3://b/t, sha256: " +
+		"7d865e959b2466918c9863afca942d0fb89d7c9ac0c99bafc3749504ded97730}, checkpoints: s3://b/c%s}\n"
+	for _, c := range []struct{ gpu, more, image, disk string }{
+		{"L40S:1", "", "resolve:ssm:/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-amazon-linux-2023/latest/ami-id", "100GB"},
+		{"T4g:1", ", image: ami-1", "resolve:ssm:/aws/service/deeplearning/ami/arm64/base-oss-nvidia-driver-gpu-amazon-linux-2023/latest/ami-id", "100GB"},
+		{"[T4g:1, T4:1]", ", gpu_image: ami-2, disk: 200GB", "ami-2", "200GB"},
+	} {
+		path := filepath.Join(t.TempDir(), "job.yaml")
+		if err := os.WriteFile(path, fmt.Appendf(nil, began, c.gpu, c.more), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		job, err := config.Load(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at := configOf(job); at.ImageID != c.image || of(job).Disk.String() != c.disk {
+			t.Errorf("%s: %s on %s", c.gpu, at.ImageID, of(job).Disk)
 		}
 	}
 }

@@ -22,6 +22,9 @@ type Block struct {
 	Labels map[string]string `yaml:"labels"`
 	// Image is what machines boot from, a Linux with bash and curl. Default the newest Debian 12.
 	Image string `yaml:"image"`
+	// GPUImage is that of jobs that ask for GPUs, with their drivers. Default the newest Deep Learning VM image with CUDA 12.9 and
+	// driver 580.
+	GPUImage string `yaml:"gpu_image"`
 	// Network of the machines, where `subnetwork` does not say it. Default `default`.
 	Network string `yaml:"network"`
 	// Subnetwork of the machines, which must reach each other and the controller at any port from 1024. Default the
@@ -38,7 +41,8 @@ type Block struct {
 	Prices string `yaml:"prices" job:"env,path"`
 	// DiskType is the disk's type. Default `pd-balanced`.
 	DiskType string `yaml:"disk_type"`
-	// SecureBoot lets machines run signed kernels and drivers only. Default true.
+	// SecureBoot lets machines run signed kernels and drivers only. Default true; false for jobs that ask for GPUs, whose drivers
+	// need not be signed.
 	SecureBoot bool `yaml:"secure_boot" job:"zero"`
 	// ExtraNotice is by how much earlier Spot machines shall be warned of a preemption than 30 seconds before the end,
 	// in wall-clock time. Default none.
@@ -53,6 +57,17 @@ func (b *Block) Shared() *config.Installation {
 
 const debian = "projects/debian-cloud/global/images/family/debian-12"
 
+// deepLearning is Google's own image with drivers for GPUs.
+const deepLearning = "projects/deeplearning-platform-release/global/images/family/common-cu129-ubuntu-2204-nvidia-580"
+
+// image is what the job's machines boot from.
+func image(job *config.Job) string {
+	if job.WantsGPUs() {
+		return of(job).GPUImage
+	}
+	return of(job).Image
+}
+
 // Terms are what job files have to know of Compute Engine.
 var Terms = config.Provider{
 	Name: Name, Title: "Compute Engine",
@@ -61,7 +76,7 @@ var Terms = config.Provider{
 	Store:    "gs", Rules: "gce-spot", Notice: 30 * time.Second,
 	Region: "us-central1", ControllerType: "e2-small",
 	Examples: map[string]string{
-		"region": "region: us-central1", "project": "project: my-project-123", "labels": "labels: {team: research}", "image": "image: " + debian,
+		"region": "region: us-central1", "project": "project: my-project-123", "labels": "labels: {team: research}", "image": "image: " + debian, "gpu_image": "gpu_image: " + deepLearning,
 		"network": "network: tierml", "subnetwork": "subnetwork: tierml", "network_tags": "network_tags: [tierml-machine]",
 		"external_ip": "external_ip: true", "service_account": "service_account: machines@my-project-123.iam.gserviceaccount.com",
 		"prices": "prices: gce-prices.csv", "disk_type": "disk_type: pd-balanced", "secure_boot": "secure_boot: false", "extra_notice": "extra_notice: 2m",
@@ -82,7 +97,8 @@ var label = regexp.MustCompile(`^[a-z0-9_-]{1,63}$`)
 func (b *Block) Check(c *config.Checker) {
 	config.Default(c, "image", &b.Image, debian)
 	config.Default(c, "disk_type", &b.DiskType, "pd-balanced")
-	config.Default(c, "secure_boot", &b.SecureBoot, true)
+	config.Default(c, "gpu_image", &b.GPUImage, deepLearning)
+	config.Default(c, "secure_boot", &b.SecureBoot, !c.Job.WantsGPUs())
 	c.Required("project", b.Project)
 	c.File("prices", &b.Prices)
 	b.checkLabels(c)

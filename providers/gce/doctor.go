@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/doctor"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/planner"
 	"github.com/tierml/tierml/provisioner"
 )
 
@@ -165,7 +168,7 @@ func checkTypes(ctx context.Context, project examined, job *config.Job, zones []
 		if !slices.Contains(zones, zone) {
 			return "", doctor.Wrong("write zones of "+of(job).Region+": "+strings.Join(zones, ", "), "%s is not one of them, or is down", zone)
 		}
-		types, err := project.Types(ctx, zone)
+		types, err := typesIn(ctx, project, zone)
 		if err != nil {
 			return "", doctor.Denied(err, roleAdvice)
 		}
@@ -176,6 +179,10 @@ func checkTypes(ctx context.Context, project examined, job *config.Job, zones []
 	for _, m := range append(slices.Clone(job.Resources.AnyOf), config.Machine{Type: job.Reliable.Type}) {
 		if _, ok := known[m.Type]; m.Type != "" && !ok {
 			return "", doctor.Wrong("write types that "+of(job).Region+" sells: gcloud compute machine-types list", "there is no %s in %s", m.Type, strings.Join(wanted, ", "))
+		}
+		if m.GPU.Count > 0 && !slices.ContainsFunc(slices.Collect(maps.Values(known)), func(t market.InstanceType) bool { return planner.Admits(m, t) }) {
+			return "", doctor.Wrong("write other zones; gcloud compute machine-types list --filter='name~^[ag]' shows types with GPUs",
+				"no type in %s has gpu: %s and meets the rest of this need (%d were looked at)", strings.Join(wanted, ", "), m.GPU, len(known))
 		}
 	}
 	return fmt.Sprintf("%d in %s, those of the job among them", len(known), strings.Join(wanted, ", ")), nil
@@ -242,5 +249,45 @@ func checkQuotas(ctx context.Context, project examined, job *config.Job, types m
 				q.name, have.Limit-have.Used, have.Limit, q.needed)
 		}
 	}
-	return fmt.Sprintf("%s: %.0f of %.0f are free, %.0f wanted", name, limit[name].Limit-limit[name].Used, limit[name].Limit, wanted), nil
+	said := fmt.Sprintf("%s: %.0f of %.0f are free, %.0f wanted", name, limit[name].Limit-limit[name].Used, limit[name].Limit, wanted)
+	for _, q := range gpuQuotas(job, slices.Collect(maps.Values(types))) {
+		have, told := limit[q.name]
+		switch {
+		case !told: // those of newer models are not among a region's
+			return "", doctor.Doubt("look at the console: IAM, Quotas, GPUs", "%s, and no quota %s is told", said, q.name)
+		case have.Limit-have.Used < q.wanted:
+			return "", doctor.Wrong("ask for more in the console: IAM, Quotas, "+q.name+" in "+of(job).Region+", and GPUS_ALL_REGIONS", "%s: %.0f of %.0f are free; the job may want %.0f",
+				q.name, have.Limit-have.Used, have.Limit, q.wanted)
+		}
+		said += fmt.Sprintf("; %s: %.0f of %.0f are free, %.0f wanted", q.name, have.Limit-have.Used, have.Limit, q.wanted)
+	}
+	return said, nil
+}
+
+// gpuQuota is how many GPUs a job takes of a quota at most.
+type gpuQuota struct {
+	name   string
+	wanted float64
+}
+
+// gpuQuotas are the quotas of the GPUs that a job's types have, sorted: NVIDIA_L4_GPUS, and PREEMPTIBLE_NVIDIA_L4_GPUS of Spot machines.
+func gpuQuotas(job *config.Job, types []market.InstanceType) (quotas []gpuQuota) {
+	most := map[string]int{}
+	for _, t := range types {
+		if t.GPU.Count == 0 || !doctor.Buys(job, t) {
+			continue
+		}
+		name := "NVIDIA_" + strings.ReplaceAll(t.GPU.Name, "-", "_")
+		if t.GPU.Name == "A100" && t.GPU.MemoryMiB > 40<<10 {
+			name += "_80GB"
+		}
+		if job.Policy != (bidding.OnDemand{}).Name() {
+			name = "PREEMPTIBLE_" + name
+		}
+		most[name+"_GPUS"] = max(most[name+"_GPUS"], t.GPU.Count)
+	}
+	for _, name := range slices.Sorted(maps.Keys(most)) {
+		quotas = append(quotas, gpuQuota{name, float64(most[name] * job.Resources.Count)})
+	}
+	return quotas
 }

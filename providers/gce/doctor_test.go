@@ -25,7 +25,7 @@ func (p project) Zones(context.Context) ([]string, error) {
 	return []string{"us-central1-a", "us-central1-b"}, p.refused["zones"]
 }
 func (p project) Types(context.Context, string) ([]market.InstanceType, error) {
-	return []market.InstanceType{{Name: "n2-standard-4", VCPU: 4}}, nil
+	return []market.InstanceType{{Name: "n2-standard-4", VCPU: 4}, {Name: "a2-ultragpu-2g", VCPU: 24, GPU: market.GPU{Name: "nvidia-a100-80gb", Count: 2}}}, nil
 }
 func (p project) PriceList(context.Context, func([]byte) (bool, error)) error {
 	return p.refused["skus"]
@@ -63,12 +63,18 @@ func (p project) Services(_ context.Context, _ string, names []string) (map[stri
 }
 func (p project) Holdings(context.Context) ([]provisioner.Holding, error) { return nil, nil }
 
+// wantGPUs makes a job of programs on GPUs.
+func wantGPUs(j *config.Job, model string) {
+	j.Run, j.Reliable = "nvidia-smi", config.Reliable{}
+	j.Resources.AnyOf = []config.Machine{{GPU: config.GPU{Model: model, Count: 2}}}
+}
+
 func TestChecks(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*project, *config.Job)
 		want   []doctortest.Expectation
 	}{
-		"all well": {func(*project, *config.Job) {}, []doctortest.Expectation{doctortest.Want("credentials", doctor.OK, "2 zones"), doctortest.Want("permissions", doctor.OK, "all 16"), doctortest.Want("APIs", doctor.OK, "are on"), doctortest.Want("service account", doctor.OK, "machines@"), doctortest.Want("machine types", doctor.OK, "1 in"),
+		"all well": {func(*project, *config.Job) {}, []doctortest.Expectation{doctortest.Want("credentials", doctor.OK, "2 zones"), doctortest.Want("permissions", doctor.OK, "all 16"), doctortest.Want("APIs", doctor.OK, "are on"), doctortest.Want("service account", doctor.OK, "machines@"), doctortest.Want("machine types", doctor.OK, "2 in"),
 			doctortest.Want("image", doctor.OK, "ready"), doctortest.Want("network", doctor.OK, "10.8.0.0/20"), doctortest.Want("quotas", doctor.OK, "PREEMPTIBLE_CPUS: 100 of 100 are free, 32 wanted"), doctortest.Want("machines", doctor.OK, "0 of")}},
 		"nobody":       {func(p *project, _ *config.Job) { p.refused["zones"] = provisioner.ErrDenied }, []doctortest.Expectation{doctortest.Want("credentials", doctor.Failed, "gcloud auth"), doctortest.Want("image", doctor.Skipped, "")}},
 		"not granted":  {func(p *project, _ *config.Job) { p.granted = p.granted[1:] }, []doctortest.Expectation{doctortest.Want("permissions", doctor.Failed, "compute.instances.get")}},
@@ -85,10 +91,15 @@ func TestChecks(t *testing.T) {
 		"image":        {func(p *project, _ *config.Job) { p.status = "DEPRECATED" }, []doctortest.Expectation{doctortest.Want("image", doctor.Failed, "DEPRECATED")}},
 		"closed in":    {func(p *project, _ *config.Job) { p.private = false }, []doctortest.Expectation{doctortest.Want("network", doctor.Failed, "Private Google Access")}},
 		"small quota":  {func(p *project, _ *config.Job) { p.quotas[1].Used = 90 }, []doctortest.Expectation{doctortest.Want("quotas", doctor.Failed, "PREEMPTIBLE_CPUS: 10 of 100")}},
+		"GPUs": {func(p *project, j *config.Job) { wantGPUs(j, "A100"); p.quotas[2].Limit = 16 }, []doctortest.Expectation{doctortest.Want("machine types", doctor.OK, "2 in"),
+			doctortest.Want("quotas", doctor.OK, "PREEMPTIBLE_NVIDIA_A100_80GB_GPUS: 16 of 16 are free, 16 wanted")}},
+		"few GPUs":     {func(_ *project, j *config.Job) { wantGPUs(j, "A100") }, []doctortest.Expectation{doctortest.Want("quotas", doctor.Failed, "GPUS_ALL_REGIONS")}},
+		"no GPU quota": {func(p *project, j *config.Job) { wantGPUs(j, "A100"); p.quotas = p.quotas[:2] }, []doctortest.Expectation{doctortest.Want("quotas", doctor.Warning, "no quota PREEMPTIBLE_NVIDIA_A100_80GB_GPUS is told")}},
+		"no such GPUs": {func(_ *project, j *config.Job) { wantGPUs(j, "H200") }, []doctortest.Expectation{doctortest.Want("machine types", doctor.Failed, "gpu: H200:2")}},
 		"shared quota": {func(p *project, _ *config.Job) { p.quotas = p.quotas[:1] }, []doctortest.Expectation{doctortest.Want("quotas", doctor.Failed, "CPUS: 24 of 24 are free; the job may want 36")}},
 	} {
 		p := project{granted: append(slices.Clone(looks), changes...), status: "READY", private: true, refused: map[string]error{},
-			quotas: []provisioner.Quota{{Name: "CPUS", Limit: 24}, {Name: "PREEMPTIBLE_CPUS", Limit: 100}}}
+			quotas: []provisioner.Quota{{Name: "CPUS", Limit: 24}, {Name: "PREEMPTIBLE_CPUS", Limit: 100}, {Name: "PREEMPTIBLE_NVIDIA_A100_80GB_GPUS", Limit: 1}}}
 		job := &config.Job{Cloud: Name, Resources: config.Resources{Count: 8, AnyOf: []config.Machine{{Type: "n2-standard-4"}}},
 			Reliable: config.Reliable{Count: 1}, Block: &Block{Project: "my-project", Installation: config.Installation{Region: "us-central1", Cluster: "blue"}, Subnetwork: "tierml", ServiceAccount: "machines@my-project.iam.gserviceaccount.com"}}
 		c.change(&p, job)

@@ -81,4 +81,11 @@ func warnOfQuotas(ctx context.Context, m *local.Market, job *config.Job, account
 				q.wanted, q.name, of(job).Region, free, limit.Limit))
 		}
 	}
+	for _, q := range gpuQuotas(job, m.Catalog.Types(of(job).Region)) {
+		limit, told := limits[q.name]
+		if free := limit.Limit - limit.Used; told && q.wanted > free {
+			m.Warnings = append(m.Warnings, fmt.Sprintf("the job may want %.0f GPUs of the quota %s in %s, and %.0f of its %.0f are free: ask for more on the console's page Quotas",
+				q.wanted, q.name, of(job).Region, free, limit.Limit))
+		}
+	}
 }

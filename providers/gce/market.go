@@ -13,6 +13,7 @@ import (
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/market/gceprice"
+	"github.com/tierml/tierml/market/shapes"
 	"github.com/tierml/tierml/market/trace"
 	"github.com/tierml/tierml/planner"
 	"github.com/tierml/tierml/planner/local"
@@ -89,7 +90,7 @@ func book(account shop, region string, zones []string, folder string) *pricelist
 			}
 			offers := map[string]pricelist.Offer{}
 			for _, zone := range zones {
-				types, err := account.Types(ctx, zone)
+				types, err := typesIn(ctx, account, zone)
 				if err != nil {
 					return nil, err
 				}
@@ -101,6 +102,17 @@ func book(account shop, region string, zones []string, folder string) *pricelist
 			}
 			return slices.Collect(maps.Values(offers)), nil
 		}}
+}
+
+// typesIn are a zone's machine types, their GPUs by the names that job files have.
+func typesIn(ctx context.Context, account interface {
+	Types(ctx context.Context, zone string) ([]market.InstanceType, error)
+}, zone string) ([]market.InstanceType, error) {
+	types, err := account.Types(ctx, zone)
+	for i, t := range types {
+		types[i].GPU = shapes.Accelerators(t.GPU.Name, t.GPU.Count)
+	}
+	return types, err
 }
 
 // askCatalog asks the price list for what the region sells.

@@ -23,7 +23,7 @@ func open(ctx context.Context, job *config.Job, s providers.Session) (engine, er
 	b := of(job)
 	c := api.Config{
 		Project: b.Project, Region: b.Region, Cluster: b.Cluster, Owner: b.Owner, Labels: b.Labels, Endpoint: b.Endpoint,
-		Image: b.Image, Disk: api.Disk{SizeGiB: (b.Disk.MiB + 1023) >> 10, Type: b.DiskType},
+		Image: image(job), GPUs: job.WantsGPUs(), Disk: api.Disk{SizeGiB: (b.Disk.MiB + 1023) >> 10, Type: b.DiskType},
 		Network: b.Network, Subnetwork: b.Subnetwork, NetworkTags: b.NetworkTags, ExternalIP: b.ExternalIP,
 		ServiceAccount: b.ServiceAccount, NoSecureBoot: !b.SecureBoot, ExtraNotice: b.ExtraNotice,
 		Job: s.Run, Expires: s.Expires, PollInterval: s.Poll, Clock: s.Clock, Log: s.Log,
@@ -38,7 +38,7 @@ func open(ctx context.Context, job *config.Job, s providers.Session) (engine, er
 func openPlayed(ctx context.Context, job *config.Job, s providers.Session) (providers.Account, error) {
 	book, _, _ := strings.Cut(job.Local.Rules, "+")
 	c := api.Config{
-		Project: anyProject, Region: s.Region, Cluster: s.Run, Endpoint: s.Played, Image: anyImage, Preemptible: book == "gce-preemptible",
+		Project: anyProject, Region: s.Region, Cluster: s.Run, Endpoint: s.Played, Image: anyImage, GPUs: job.WantsGPUs(), Preemptible: book == "gce-preemptible",
 		PollInterval: s.Poll, ShutdownTime: job.Local.Notice, Clock: s.Clock, Log: s.Log,
 	}
 	if !c.Preemptible { // those have 24 hours, and take no other

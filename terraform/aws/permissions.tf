@@ -68,6 +68,12 @@ locals {
           [aws_security_group.machines.arn, "${local.ec2}:network-interface/*", "${local.arn}:ec2:${var.region}::image/*"],
         )
       },
+      { # EC2 looks up the image with drivers for GPUs, which Amazon names, with the rights of who launches
+        Sid      = "FindPublicImages"
+        Effect   = "Allow"
+        Action   = "ssm:GetParameters"
+        Resource = "${local.arn}:ssm:${var.region}::parameter/aws/service/*"
+      },
       {
         Sid       = "TagWhatIsBought"
         Effect    = "Allow"

@@ -238,8 +238,13 @@ func (c *call) check(kind string, p properties, names []string) error {
 	if len(p.Interfaces) == 0 {
 		return invalid("resource.networkInterfaces", "", "At least one network interface is required.")
 	}
-	if !slices.ContainsFunc(c.region.Types(), func(t region.Type) bool { return t.Name == kind }) {
+	types := c.region.Types()
+	at := slices.IndexFunc(types, func(t region.Type) bool { return t.Name == kind })
+	if at < 0 {
 		return refusalf(http.StatusNotFound, "notFound", "The resource 'projects/%s/zones/%s/machineTypes/%s' was not found", c.project(), c.zone(), kind)
+	}
+	if types[at].GPU.Count > 0 && !p.Scheduling.spot() && p.Scheduling.OnMaintenance != "TERMINATE" {
+		return invalid("resource.scheduling.onHostMaintenance", p.Scheduling.OnMaintenance, "Instances with guest accelerators do not support live migration.")
 	}
 	return p.Scheduling.check()
 }

@@ -1,6 +1,7 @@
 package computeapi
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
@@ -20,6 +21,29 @@ type typeView struct {
 	Architecture string `json:"architecture,omitempty"`
 	Zone         string `json:"zone"`
 	SelfLink     string `json:"selfLink"`
+	// Accelerators are those that machines of the type have of their own.
+	Accelerators []accelerator `json:"accelerators,omitempty"`
+}
+
+type accelerator struct {
+	Type  string `json:"guestAcceleratorType"`
+	Count int    `json:"guestAcceleratorCount"`
+}
+
+// accelerators are Compute Engine's words for GPU models: by the model, or by model and memory in GiB where there are several.
+var accelerators = map[string]string{"L4": "nvidia-l4", "A100 40": "nvidia-tesla-a100", "A100 80": "nvidia-a100-80gb", "H100": "nvidia-h100-80gb",
+	"H200": "nvidia-h200-141gb", "B200": "nvidia-b200", "RTX-PRO-6000": "nvidia-rtx-pro-6000"}
+
+// acceleratorsOf is what a type has; a3-megagpu-8g has H100s of another word.
+func acceleratorsOf(t region.Type) []accelerator {
+	if t.GPU.Count == 0 {
+		return nil
+	}
+	word := cmp.Or(accelerators[fmt.Sprintf("%s %d", t.GPU.Name, t.GPU.MemoryMiB>>10)], accelerators[t.GPU.Name])
+	if strings.HasPrefix(t.Name, "a3-megagpu-") {
+		word = "nvidia-h100-mega-80gb"
+	}
+	return []accelerator{{word, t.GPU.Count}}
 }
 
 func (v typeView) field(name string) string {
@@ -36,7 +60,7 @@ var architectures = map[string]string{market.ArchX86: "X86_64", market.ArchARM: 
 
 func (c *call) typeOf(t region.Type) typeView {
 	return typeView{Kind: "compute#machineType", ID: number(t.Name), Name: t.Name, CPUs: t.VCPU, MemoryMB: t.MemoryMiB,
-		Architecture: architectures[t.Arch], Zone: c.zone(), SelfLink: c.link("zones", c.zone(), "machineTypes", t.Name)}
+		Architecture: architectures[t.Arch], Accelerators: acceleratorsOf(t), Zone: c.zone(), SelfLink: c.link("zones", c.zone(), "machineTypes", t.Name)}
 }
 
 func listTypes(c *call) (any, error) {

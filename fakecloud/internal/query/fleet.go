@@ -121,8 +121,12 @@ func (c *call) overrides() ([]region.Override, error) {
 			if err != nil {
 				return nil, err
 			}
+			image, err := c.resolveImage(c.text(o + ".ImageId"))
+			if err != nil {
+				return nil, err
+			}
 			list = append(list, region.Override{
-				Template: t, Type: c.text(o + ".InstanceType"), Zone: subnet.Zone, MaxPrice: c.price(o + ".MaxPrice"),
+				Template: t, Type: c.text(o + ".InstanceType"), Zone: subnet.Zone, Image: image, MaxPrice: c.price(o + ".MaxPrice"),
 				Weight: c.decimal(o + ".WeightedCapacity"), Priority: c.decimal(o + ".Priority"),
 			})
 		}

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,9 +21,25 @@ type instanceType struct {
 	Processor      struct {
 		Architectures set[string] `xml:"supportedArchitectures"`
 	} `xml:"processorInfo"`
-	VCPU   vcpu   `xml:"vCpuInfo"`
-	Memory memory `xml:"memoryInfo"`
+	VCPU   vcpu     `xml:"vCpuInfo"`
+	Memory memory   `xml:"memoryInfo"`
+	GPU    *gpuInfo `xml:"gpuInfo"`
 }
+
+type gpuInfo struct {
+	GPUs  set[gpu] `xml:"gpus"`
+	Total int64    `xml:"totalGpuMemoryInMiB"`
+}
+
+type gpu struct {
+	Name         string `xml:"name"`
+	Manufacturer string `xml:"manufacturer"`
+	Count        int    `xml:"count"`
+	Memory       memory `xml:"memoryInfo"`
+}
+
+// modelWords are EC2's names of GPU models where catalogs have others.
+var modelWords = map[string]string{"RTX-PRO-6000": "RTX PRO Server 6000"}
 
 type vcpu struct {
 	VCPUs   int `xml:"defaultVCpus"`
@@ -48,6 +65,9 @@ func (c *call) typeShape(t region.Type) instanceType {
 		VCPU: vcpu{t.VCPU, t.VCPU, 1}, Memory: memory{t.MemoryMiB},
 	}
 	v.Processor.Architectures.Items = []string{t.Arch}
+	if g := t.GPU; g.Count > 0 {
+		v.GPU = &gpuInfo{set[gpu]{[]gpu{{cmp.Or(modelWords[g.Name], g.Name), "NVIDIA", g.Count, memory{g.MemoryMiB}}}}, int64(g.Count) * g.MemoryMiB}
+	}
 	return v
 }
 

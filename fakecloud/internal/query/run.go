@@ -2,6 +2,7 @@ package query
 
 import (
 	"cmp"
+	"strings"
 
 	"github.com/tierml/tierml/fakecloud/internal/region"
 	"github.com/tierml/tierml/market"
@@ -120,8 +121,12 @@ func runInstances(c *call) (answer, error) {
 
 // launchRequest looks up what a launch names: its subnet, which stands for a zone, its groups and its key.
 func (c *call) launchRequest(d region.TemplateData) (region.LaunchRequest, error) {
+	image, err := c.resolveImage(d.Image)
+	if err != nil {
+		return region.LaunchRequest{}, err
+	}
 	q := region.LaunchRequest{
-		Type: d.Type, Zone: d.Zone, Image: d.Image, Spot: d.Spot, MaxPrice: d.MaxPrice, UserData: d.UserData, Tags: d.Tags,
+		Type: d.Type, Zone: d.Zone, Image: image, Spot: d.Spot, MaxPrice: d.MaxPrice, UserData: d.UserData, Tags: d.Tags,
 		RequestTags: d.RequestTags, KeyName: d.KeyName,
 	}
 	if d.Subnet != "" {
@@ -150,6 +155,20 @@ func (c *call) launchRequest(d region.TemplateData) (region.LaunchRequest, error
 		q.Groups = append(q.Groups, s.ID)
 	}
 	return q, nil
+}
+
+// resolveImage looks up an image that is named by a public parameter of Systems Manager. Those of images name an architecture.
+func (c *call) resolveImage(name string) (string, error) {
+	parameter, named := strings.CutPrefix(name, "resolve:ssm:")
+	if !named {
+		return name, nil
+	}
+	for _, i := range c.region.Resources(region.Image) {
+		if strings.HasPrefix(parameter, "/aws/service/") && strings.Contains(parameter, i.Text) {
+			return i.ID, nil
+		}
+	}
+	return "", region.Errorf("InvalidParameterValue", "The parameter %s of Systems Manager was not found.", parameter)
 }
 
 // overlay takes what a call says over what its template says.

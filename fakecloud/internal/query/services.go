@@ -65,6 +65,11 @@ func quotas(r *region.Region) []quota {
 	return []quota{
 		one("L-1216C47A", "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances", limits.OnDemandInstances),
 		one("L-34B43A08", "All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests", limits.SpotInstances),
+		one("L-DB2E81BA", "Running On-Demand G and VT instances", limits.OnDemandInstances),
+		one("L-3819A6DF", "All G and VT Spot Instance Requests", limits.SpotInstances),
+		one("L-417A185B", "Running On-Demand P instances", limits.OnDemandInstances),
+		one("L-7212CCBC", "All P4, P3 and P2 Spot Instance Requests", limits.SpotInstances),
+		one("L-C4BD4855", "All P5 Spot Instance Requests", limits.SpotInstances),
 	}
 }
 

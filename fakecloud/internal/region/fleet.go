@@ -40,6 +40,7 @@ type Override struct {
 	Template Template
 	Type     string // "" = the template's
 	Zone     string
+	Image    string     // "" = the template's
 	MaxPrice market.USD // 0 = the template's
 	Weight   float64    // units that one machine counts for; 0 = 1
 	Priority float64    // lower is better
@@ -155,7 +156,7 @@ func (r *Region) survey(q FleetRequest, class market.Class) (plan []purchase, re
 	for _, o := range q.Overrides {
 		data := o.Template.Data
 		request := LaunchRequest{
-			Type: cmp.Or(o.Type, data.Type), Zone: cmp.Or(o.Zone, data.Zone), Image: data.Image, Spot: class == market.Spot,
+			Type: cmp.Or(o.Type, data.Type), Zone: cmp.Or(o.Zone, data.Zone), Image: cmp.Or(o.Image, data.Image), Spot: class == market.Spot,
 			MaxPrice: cmp.Or(o.MaxPrice, data.MaxPrice), Min: 1, Max: 1,
 			UserData: data.UserData, Tags: data.Tags, RequestTags: data.RequestTags, KeyName: data.KeyName, Groups: data.Groups,
 		}

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -97,5 +98,45 @@ func TestFakeCloudPricesAndTypes(t *testing.T) {
 	sold.OnDemand = 0
 	if err != nil || len(types) != 1 || types[0] != sold {
 		t.Errorf("got %+v, %v; want %+v", types, err, sold)
+	}
+}
+
+// GPUs come through with EC2's own names, and a machine boots from an image that a public parameter names, bought alone or by a fleet.
+func TestFakeCloudGPUs(t *testing.T) {
+	pool := spotPool()
+	pool.Type = "g7e.12xlarge"
+	other := pool
+	other.Type = "g6e.xlarge"
+	gpu := market.GPU{Name: "RTX-PRO-6000", Count: 2, MemoryMiB: 98304}
+	fake := fakecloudtest.Start(t, fakecloud.Config{
+		Clock: clock.Mapping{Market: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Wall: time.Now(), Speed: 1}, Region: pool.Region, Rules: mustRules(t),
+		Types: []fakecloud.InstanceType{{InstanceType: market.InstanceType{Name: pool.Type, Arch: "x86_64", VCPU: 48, MemoryMiB: 512 << 10, OnDemand: market.Dollar, GPU: gpu}},
+			{InstanceType: market.InstanceType{Name: other.Type, Arch: "x86_64", VCPU: 4, MemoryMiB: 32 << 10, OnDemand: market.Dollar}}},
+		Prices: map[market.Pool]*market.History{pool: market.Constant(market.Dollar / 20), other: market.Constant(market.Dollar / 20)},
+	})
+	open := func(image string) *ec2.Cloud {
+		return newCloud(t, ec2.Config{Endpoint: fake.Endpoint(), Region: pool.Region, Cluster: newCluster(), ImageID: image})
+	}
+	const parameter = "resolve:ssm:/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-amazon-linux-2023/latest/ami-id"
+	cloud := open(parameter)
+	types, err := cloud.Types(t.Context(), pool.Type, other.Type)
+	if gpu.Name = "RTX PRO Server 6000"; err != nil || len(types) != 2 || types[0].GPU != (market.GPU{}) || types[1].GPU != gpu {
+		t.Errorf("%+v, %v; want %+v", types, err, gpu)
+	}
+	for _, or := range [][]provisioner.Choice{nil, {{Pool: other, Bid: market.Dollar / 10}}} {
+		r := provisioner.Request{Token: fmt.Sprint("gpus-", len(or)), Pool: pool, Or: or, Bid: market.Dollar / 10, Count: 1}
+		if err := cloud.Try(t.Context(), provisioner.Request{Token: "try", Pool: pool, Bid: r.Bid, Count: 1}); err != nil {
+			t.Error(err)
+		}
+		if got, err := cloud.Launch(t.Context(), r); err != nil || len(got) != 1 {
+			t.Errorf("%v: %+v, %v", or, got, err)
+		}
+		r.Token += "-none"
+		if got, err := open("resolve:ssm:/mine/none").Launch(t.Context(), r); !errors.Is(err, provisioner.ErrInvalid) {
+			t.Errorf("%v: %+v, %v by a parameter that is not there", or, got, err)
+		}
+	}
+	if limit, err := cloud.Quota(t.Context(), fake.Endpoint(), "L-3819A6DF"); err != nil || limit < 1 {
+		t.Errorf("a quota of %v, %v", limit, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -70,6 +71,9 @@ func (c *Cloud) templateName(token string) string {
 	return templateNamePrefix + hex.EncodeToString(sum[:16])
 }
 
+// imageByName reports whether EC2 looks the image up at launch, in a parameter of Systems Manager.
+func (c *Cloud) imageByName() bool { return strings.HasPrefix(c.config.ImageID, "resolve:ssm:") }
+
 // templateInput has what all machines of a fleet have in common, as runInput has it.
 func (c *Cloud) templateInput(r provisioner.Request) *ec2.CreateLaunchTemplateInput {
 	data := &types.RequestLaunchTemplateData{
@@ -83,6 +87,9 @@ func (c *Cloud) templateInput(r provisioner.Request) *ec2.CreateLaunchTemplateIn
 			InstanceMetadataTags:    types.LaunchTemplateInstanceMetadataTagsStateEnabled,
 		},
 		InstanceInitiatedShutdownBehavior: types.ShutdownBehaviorTerminate,
+	}
+	if c.imageByName() {
+		data.ImageId = nil
 	}
 	for _, s := range c.tagSpecifications(r) {
 		if s.ResourceType == types.ResourceTypeSpotInstancesRequest { // the others are tagged by the fleet, which may not tag these
@@ -126,6 +133,9 @@ func (c *Cloud) fleetInput(r provisioner.Request) *ec2.CreateFleetInput {
 		}
 		if choice.Bid > 0 {
 			o.MaxPrice = aws.String(choice.Bid.String())
+		}
+		if c.imageByName() {
+			o.ImageId = &c.config.ImageID // instant fleets look up images that are named here; not all do in templates
 		}
 		config.Overrides = append(config.Overrides, o)
 	}

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -143,6 +144,26 @@ const (
 	QuotaSpotVCPUs     = "L-34B43A08"
 	QuotaOnDemandVCPUs = "L-1216C47A"
 )
+
+// QuotaCodes are the codes for some families.
+type QuotaCodes struct{ Spot, OnDemand string }
+
+// QuotasOf returns the quotas that a machine type counts against: those of the standard families, of G and VT, or of P, of which P5
+// have a spot quota of their own. False: they are others.
+func QuotasOf(name string) (QuotaCodes, bool) {
+	const onDemandP = "L-417A185B"
+	switch letters := name[:max(0, strings.IndexAny(name, "0123456789"))]; {
+	case letters == "g" || letters == "gr" || letters == "vt":
+		return QuotaCodes{"L-3819A6DF", "L-DB2E81BA"}, true
+	case strings.HasPrefix(name, "p5"):
+		return QuotaCodes{"L-C4BD4855", onDemandP}, true
+	case letters == "p":
+		return QuotaCodes{"L-7212CCBC", onDemandP}, true
+	case len(letters) > 0 && strings.Contains("acdhimrtz", letters[:1]) && letters != "dl" && letters != "inf" && letters != "trn":
+		return QuotaCodes{QuotaSpotVCPUs, QuotaOnDemandVCPUs}, true
+	}
+	return QuotaCodes{}, false
+}
 
 // Quota asks Service Quotas, which has an endpoint of its own (empty = Amazon's), for a limit on EC2. The call is made by
 // hand: its SDK would be one more for a single number.

@@ -17,7 +17,7 @@ const typesChunk = 100
 
 // Types returns what the named types have, sorted by name; without names, all types of the region. A name that
 // EC2 does not know is provisioner.ErrInvalid. EC2 does not tell prices by this way: OnDemand is 0, and a
-// catalog (market.Catalog) must fill it in.
+// catalog (market.Catalog) must fill it in. GPUs have EC2's names.
 func (m *Market) Types(ctx context.Context, names ...string) ([]market.InstanceType, error) {
 	wanted := make([]types.InstanceType, 0, len(names))
 	for _, name := range names {
@@ -49,6 +49,9 @@ func (m *Market) Types(ctx context.Context, names ...string) ([]market.InstanceT
 	return found, nil
 }
 
+// nvidia is the maker whose GPUs programs can ask for: images have its drivers.
+const nvidia = "NVIDIA"
+
 func typeOf(i *types.InstanceTypeInfo) market.InstanceType {
 	t := market.InstanceType{Name: string(i.InstanceType)}
 	if i.VCpuInfo != nil {
@@ -59,6 +62,14 @@ func typeOf(i *types.InstanceTypeInfo) market.InstanceType {
 	}
 	if i.ProcessorInfo != nil {
 		t.Arch = archOf(i.ProcessorInfo.SupportedArchitectures)
+	}
+	if i.GpuInfo != nil && len(i.GpuInfo.Gpus) == 1 { // types with several models there are not
+		if g := i.GpuInfo.Gpus[0]; aws.ToString(g.Manufacturer) == nvidia {
+			t.GPU = market.GPU{Name: aws.ToString(g.Name), Count: int(aws.ToInt32(g.Count))} // parts of a GPU are counted as 0
+			if g.MemoryInfo != nil {
+				t.GPU.MemoryMiB = int64(aws.ToInt32(g.MemoryInfo.SizeInMiB))
+			}
+		}
 	}
 	return t
 }

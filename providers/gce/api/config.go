@@ -33,6 +33,8 @@ type Config struct {
 	Labels map[string]string
 	// Image is what machines boot from: "projects/debian-cloud/global/images/family/debian-12".
 	Image string
+	// GPUs: the machines have some, which cannot be moved to another host.
+	GPUs bool
 	// Disk is the boot disk, which goes with its machine.
 	Disk Disk
 	// Network and Subnetwork of the machines' only interface; none = the network "default".

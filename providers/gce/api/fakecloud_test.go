@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -94,5 +95,30 @@ func fakeSubject(t testing.TB, change func(*gce.Config)) provisionertest.Subject
 		Cloud: cloud(), Other: cloud(), Spot: spotPool(), OnDemand: onDemand, Unknown: "exam-nobody-knows-it-000",
 		SetFree: (&provisionertest.Neighbour{T: t, Cloud: cloud(), Pool: spotPool(), Capacity: fakeCapacity}).SetFree,
 		Evict:   script("evict"), Expire: script("evict-now"), Kill: script("evict-now"),
+	}
+}
+
+// Machine types tell their GPUs in Compute Engine's words, and machines with GPUs on demand stay on their host.
+func TestFakeCloudGPUs(t *testing.T) {
+	config := fakeConfig(t)
+	pool := spotPool()
+	pool.Type, pool.Class = "g2-standard-4", market.OnDemand
+	config.Types = append(config.Types, fakecloud.InstanceType{InstanceType: market.InstanceType{Name: pool.Type, Arch: "x86_64", VCPU: 4, MemoryMiB: 16 << 10,
+		OnDemand: market.Dollar, GPU: market.GPU{Name: "L4", Count: 1, MemoryMiB: 22888}}})
+	fake := fakecloudtest.Start(t, config)
+	for _, gpus := range []bool{false, true} {
+		c := adapterConfig(fake.Endpoint(), config.Clock)
+		c.GPUs = gpus
+		cloud := newCloud(t, c)
+		types, err := cloud.Types(t.Context(), pool.Zone)
+		if err != nil || len(types) != 2 || types[0].GPU != (market.GPU{Name: "nvidia-l4", Count: 1}) || types[1].GPU != (market.GPU{}) {
+			t.Errorf("%+v, %v", types, err)
+		}
+		for _, count := range []int{1, 2} {
+			got, err := cloud.Launch(t.Context(), provisioner.Request{Token: fmt.Sprint("gpus-", count), Pool: pool, Count: count})
+			if gpus && (err != nil || len(got) != count) || !gpus && !errors.Is(err, provisioner.ErrInvalid) {
+				t.Errorf("GPUs %v: %+v, %v", gpus, got, err)
+			}
+		}
 	}
 }

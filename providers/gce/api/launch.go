@@ -259,6 +259,9 @@ func (c *Cloud) scheduling(r provisioner.Request) *computepb.Scheduling {
 		}
 	default:
 		s.ProvisioningModel, s.OnHostMaintenance = proto.String("STANDARD"), proto.String("MIGRATE")
+		if c.config.GPUs {
+			s.OnHostMaintenance = proto.String("TERMINATE")
+		}
 	}
 	if leash := c.config.leash(); leash > 0 {
 		s.MaxRunDuration, s.InstanceTerminationAction = seconds(leash), proto.String("DELETE")

@@ -133,6 +133,13 @@ run "the_controller_may_do_what_it_must_and_nothing_else" {
     error_message = "it tags what it buys and renews the leases of its own, and cannot put its tag on the machines of others"
   }
   assert {
+    condition = length([
+      for statement in jsondecode(aws_iam_role_policy.controller.policy).Statement : statement
+      if contains(flatten([statement.Action]), "ssm:GetParameters") && alltrue([for resource in flatten([statement.Resource]) : endswith(resource, "::parameter/aws/service/*")])
+    ]) == 1
+    error_message = "it finds images that Amazon names, and reads no parameters of the account"
+  }
+  assert {
     condition = length(setsubtract(["pricing:GetProducts", "servicequotas:GetServiceQuota"], flatten([
       for statement in jsondecode(aws_iam_role_policy.controller.policy).Statement : statement.Action
     ]))) == 0

@@ -1,0 +1,130 @@
+package shapes
+
+import (
+	_ "embed"
+	"encoding/csv"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/tierml/tierml/market"
+)
+
+// gpusOfEC2 has EC2's virtual types with whole GPUs of NVIDIA's, as GpuInfo of DescribeInstanceTypes tells of them. Made by
+// `make shapes` from moto 5 and, for the retired families g3, p2 and p3, moto 4 (Apache-2.0), which keep copies.
+//
+//go:embed gpus.csv
+var gpusOfEC2 string
+
+// words are EC2's names of GPU models where they are not what people type.
+var words = map[string]string{"RTX PRO Server 6000": "RTX-PRO-6000"}
+
+// attached are Compute Engine's types with GPUs of their own: how many there are by the type's name, or by its vCPUs (its
+// documentation, "GPU machine types"). The memory is what EC2 says of the same model.
+var attached = []struct {
+	prefix string
+	each   market.GPU
+	byVCPU map[string]int // nil = the name ends in -COUNTg
+}{
+	{"g2-standard-", market.GPU{Name: "L4", MemoryMiB: 22888}, map[string]int{"4": 1, "8": 1, "12": 1, "16": 1, "24": 2, "32": 1, "48": 4, "96": 8}},
+	{"g4-standard-", market.GPU{Name: "RTX-PRO-6000", MemoryMiB: 98304}, map[string]int{"48": 1, "96": 2, "192": 4, "384": 8}},
+	{"a2-highgpu-", market.GPU{Name: "A100", MemoryMiB: 40960}, nil},
+	{"a2-megagpu-", market.GPU{Name: "A100", MemoryMiB: 40960}, nil},
+	{"a2-ultragpu-", market.GPU{Name: "A100", MemoryMiB: 81920}, nil},
+	{"a3-highgpu-", market.GPU{Name: "H100", MemoryMiB: 81920}, nil},
+	{"a3-megagpu-", market.GPU{Name: "H100", MemoryMiB: 81920}, nil},
+	{"a3-edgegpu-", market.GPU{Name: "H100", MemoryMiB: 81920}, nil},
+	{"a3-ultragpu-", market.GPU{Name: "H200", MemoryMiB: 144384}, nil},
+	{"a4-highgpu-", market.GPU{Name: "B200", MemoryMiB: 183359}, nil},
+}
+
+var gpuTable = sync.OnceValue(func() map[string]market.GPU {
+	types, err := readGPUs(gpusOfEC2)
+	if err != nil {
+		panic(err) // a file of the program's own, which a test reads
+	}
+	return types
+})
+
+func readGPUs(text string) (map[string]market.GPU, error) {
+	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+	if err != nil {
+		return nil, err
+	}
+	types := make(map[string]market.GPU, len(rows))
+	for _, row := range rows[1:] {
+		count, err := strconv.Atoi(row[2])
+		if err != nil {
+			return nil, fmt.Errorf("shapes: %s: %w", row[0], err)
+		}
+		memory, err := strconv.ParseInt(row[3], 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("shapes: %s: %w", row[0], err)
+		}
+		types[row[0]] = market.GPU{Name: GPUModel(row[1]), Count: count, MemoryMiB: memory}
+	}
+	return types, nil
+}
+
+// GPUOf returns the GPUs of a machine type of EC2 or Compute Engine. Of a type that is not known it has none.
+func GPUOf(name string) market.GPU {
+	if g, known := gpuTable()[name]; known {
+		return g
+	}
+	for _, a := range attached {
+		rest, is := strings.CutPrefix(name, a.prefix)
+		if !is {
+			continue
+		}
+		g := a.each
+		if a.byVCPU != nil {
+			g.Count = a.byVCPU[rest]
+		} else if number, gs := strings.CutSuffix(rest, "g"); gs {
+			g.Count, _ = strconv.Atoi(number) // of another name: none
+		}
+		if g.Count > 0 {
+			return g
+		}
+	}
+	return market.GPU{}
+}
+
+// GPUModel is a model's name as people type it, from EC2's name.
+func GPUModel(name string) string {
+	if word, other := words[name]; other {
+		return word
+	}
+	return strings.ReplaceAll(name, " ", "-")
+}
+
+// GPUModels are the models of all types that are known, sorted.
+var GPUModels = sync.OnceValue(func() (names []string) {
+	for _, g := range gpuTable() {
+		names = append(names, g.Name)
+	}
+	for _, a := range attached {
+		names = append(names, a.each.Name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+})
+
+// accelerators are Compute Engine's words for the GPUs of its machine types (its documentation, "GPU machine types").
+var accelerators = map[string]market.GPU{
+	"nvidia-l4": {Name: "L4", MemoryMiB: 22888}, "nvidia-rtx-pro-6000": {Name: "RTX-PRO-6000", MemoryMiB: 98304},
+	"nvidia-tesla-a100": {Name: "A100", MemoryMiB: 40960}, "nvidia-a100-80gb": {Name: "A100", MemoryMiB: 81920},
+	"nvidia-h100-80gb": {Name: "H100", MemoryMiB: 81920}, "nvidia-h100-mega-80gb": {Name: "H100", MemoryMiB: 81920},
+	"nvidia-h200-141gb": {Name: "H200", MemoryMiB: 144384}, "nvidia-b200": {Name: "B200", MemoryMiB: 183359},
+}
+
+// Accelerators returns so many GPUs that Compute Engine has a word for. Of a word that is not known there are none.
+func Accelerators(word string, count int) market.GPU {
+	g, known := accelerators[word]
+	if !known || count < 1 {
+		return market.GPU{}
+	}
+	g.Count = count
+	return g
+}
