@@ -47,7 +47,7 @@ type Program interface {
 	Export(tables Rows, open Open) (model.Model, error)
 }
 
-// Input is a data file to be read once. Compression is told from its first bytes, not from its name.
+// Input is a data file to be read once. Compression is recognised by its first bytes, not from its name.
 type Input struct {
 	Name string // for messages
 	Data io.Reader
@@ -59,7 +59,7 @@ type Input struct {
 	Beside func(name string) (io.ReadCloser, error)
 }
 
-// Defaults is raised when a Kind's defaults change. A run keeps those that it began with: resumed with others it would go on with the
+// Defaults is raised when a Kind's defaults change. A run keeps those that it began with: resumed with others it would continue with the
 // state of another method.
 const Defaults = 1
 

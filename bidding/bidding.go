@@ -28,7 +28,7 @@ type State struct {
 	Pools []Candidate // sorted by pool; the spot and on-demand pools that the job allows
 	// Chooses: a purchase may name several pools, and the provider chooses among them; see Acquire.Or.
 	Chooses bool
-	// Firm: somebody has asked for so many machines, or waits for them. Then they stay to the end, whatever the rest of the work pays for.
+	// Firm: this number was requested explicitly. The machines stay to the end, whatever the rest of the work pays for.
 	Firm bool
 	// StepsOnly asks for the steps only: reasons for plans without steps, and for pools not bought in, may be missing. They
 	// would cost time at each of thousands of price changes.
@@ -67,7 +67,7 @@ type Job struct {
 	// Handover is the working time that is lost when all transient machines are evicted, beside the start-up of others: by
 	// what the controller is set to, which waits for machines that are nearly ready so that work moves once.
 	Handover time.Duration
-	// SaveTime is how long training stands still for a checkpoint, where it is by checkpoints that a job outlives its
+	// SaveTime is how long training stops for a checkpoint, where it is by checkpoints that a job outlives its
 	// machines; 0 = it goes on meanwhile.
 	SaveTime time.Duration
 	// SaveEvery is how often checkpoints are taken, whatever the plan says; 0 = as it says.
@@ -103,7 +103,7 @@ type Candidate struct {
 	Type     market.InstanceType
 	History  *market.History // points at or before State.Now only
 	MaxPrice market.USD      // the job's own limit on the bid; 0 = none
-	// Availability is how many machines could be had or kept, where somebody watches that; nil = it is not known.
+	// Availability is how many machines could be bought or kept, where that is recorded; nil = unknown.
 	Availability *market.Availability
 	// Hints are what is known about the pool's capacity beside prices.
 	Hints Hints

@@ -120,7 +120,7 @@ type spreading struct {
 	plan    Plan
 	fleet   fleet
 	rates   []float64 // Index: candidate; evictions per machine hour
-	perWork []float64 // Index: candidate; expected cost per vCPU hour in billionths, infinite when it cannot be told
+	perWork []float64 // Index: candidate; expected cost per vCPU hour in billionths, infinite when it is unknown
 	ranking []int     // spot pools that machines may be bought from, cheapest work first
 }
 

@@ -194,7 +194,7 @@ func (c *course) affordable(changes int) bool {
 	return float64(c.Job.Spent)+float64(seen.Price)*float64(seen.Count)*rest.Hours() <= float64(c.Job.Budget)
 }
 
-// stay goes on with what is held, and asks again after a time; 0 = when something happens.
+// stay continues with what is held, and asks again after a time; 0 = when something happens.
 func (c *course) stay(why string, again time.Duration) Plan {
 	if c.whole {
 		c.keep(c.held, c.savesIn(c.held.candidate))

@@ -87,7 +87,7 @@ func (p Deadline) Plan(s State) Plan {
 	return c.goTo(c.demand, "on demand is expected to cost less than waiting for spot")
 }
 
-// onDemand looks whether spot, or waiting for it, has become worth a changeover.
+// onDemand checks whether spot, or waiting for it, has become worth a changeover.
 func (p Deadline) onDemand(c *course) Plan {
 	plan := p.strategy(c)
 	now := plan.at(c.work, c.slack())

@@ -31,7 +31,7 @@ func newGang(s State, bids BidRule) *gang {
 	return g
 }
 
-// whyShort says why a pool has too few machines; "" when it has enough, or when nobody knows.
+// whyShort says why a pool has too few machines; "" when it has enough, or when that is unknown.
 func whyShort(c *Candidate, count int, s State) string {
 	if free, known := c.Availability.At(s.Now); known && free < count && !c.OnDemand() {
 		return fmt.Sprintf("%d of %d machines can be had", free, count)
@@ -70,7 +70,7 @@ func (g *gang) cheapest() int {
 	})
 }
 
-// keep goes on with the fleet that is held.
+// keep continues with the fleet that is held.
 func (g *gang) keep(h holding, saveEvery time.Duration) {
 	c := &g.plan.Considered[h.candidate]
 	c.Chosen, c.Why = true, "held"

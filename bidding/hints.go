@@ -23,7 +23,7 @@ type Hints struct {
 	Lifetimes market.Lifetimes
 }
 
-// Hint is a figure that somebody else has measured. It is unknown when At is zero.
+// Hint is a figure from an outside source. It is unknown when At is zero.
 type Hint struct {
 	Value   float64
 	At      time.Time // when it was published

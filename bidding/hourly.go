@@ -7,7 +7,7 @@ import (
 )
 
 // Policies know markets; what all machines together may cost in an hour (Job.PerHour) is kept to here, in one place for all of
-// them: a machine too many is not bought, as whoever watches the limit would give all of them up again.
+// them: a machine too many is not bought, because the budget watcher would release all of them again.
 
 // Margin is the share of the hourly limit that purchases leave free, as one part of so many: prices move, and the next one must
 // not cross the limit. A pause ends by the same margin (jobrun/budget).

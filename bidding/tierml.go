@@ -78,7 +78,7 @@ func (p TierML) measure(c *Candidate, at time.Time, bid market.USD) market.Estim
 	return market.Estimate{Known: true, Mean: time.Duration(float64(time.Hour) / rate), Episodes: e.Episodes}
 }
 
-// toldOf reports whether evictions for capacity count and a provider tells of any.
+// toldOf reports whether evictions for capacity count and a provider reports any.
 func toldOf(s *State) bool {
 	return s.Job.Terms.MaxBid == 0 && slices.ContainsFunc(s.Pools, func(c Candidate) bool {
 		_, told := c.Hints.EvictionsTold()
@@ -312,7 +312,7 @@ func (r *round) comparePerWork(i, j int) int {
 }
 
 // acquireMissing buys what is missing from the best pool. One pool at a time: when it has too little, the next
-// plan sees that in NoCapacityUntil and goes on with the next pool.
+// plan sees that in NoCapacityUntil and continues with the next pool.
 func (r *round) acquireMissing() bool {
 	missing := r.Want.total() - r.fleet.total()
 	if missing <= 0 || len(r.ranking)+len(r.stable) == 0 {

@@ -71,7 +71,7 @@ func worth(offers []offer, from, to time.Time, upkeep float64, s span) float64 {
 	return least
 }
 
-// path is what an offer's price did in a time; next is how far somebody has followed it.
+// path is what an offer's price did in a time; next is how far it has been followed.
 type path struct {
 	*offer
 	points []market.PricePoint

@@ -10,7 +10,7 @@ import (
 )
 
 // Equivalent is what the undisturbed work costs on the cheapest suitable on-demand fleet: the work of every
-// clock that the model holds, counted once (what was lost or done again is not), at the fleet's declared
+// clock that the model holds, counted once (what was lost or repeated is not), at the fleet's declared
 // compute rate, with no start-up, no waiting and no rounding up of hours. Every one of these makes it less
 // than what a real on-demand run would pay, so the saving is not flattered.
 type Equivalent struct {

@@ -34,7 +34,7 @@ type interval struct{ from, to time.Time }
 
 func (m *machine) ended() bool { return m.usage.EndedBy != market.Running }
 
-// addLaunch begins a machine's life. The same launch may be told again after a resumption.
+// addLaunch begins a machine's life. The same launch may be reported again after a resumption.
 func (l *Ledger) addLaunch(e journal.Entry) error {
 	if _, ok := l.machines[e.Instance]; ok {
 		return nil

@@ -107,7 +107,7 @@ func (l *Ledger) seconds(wall float64) time.Duration {
 	return l.clock.ToMarket(time.Duration(wall * float64(time.Second)))
 }
 
-// useful is when an attempt did work that counts, and wasted when it did what is done again: after its state was saved last, where it
+// useful is when an attempt did work that counts, and wasted when it did what is repeated: after its state was saved last, where it
 // was not stopped in order.
 func (a *attempt) useful(asOf time.Time) (useful, wasted interval) {
 	if a.began.IsZero() {

@@ -13,7 +13,7 @@ type training struct {
 	points    []clockPoint
 	newest    map[int64]float64 // work of each clock, as it was done last
 	at        int64             // the model holds the clocks up to this one
-	done      float64           // work in all, also what was undone or done again
+	done      float64           // work in all, also what was undone or repeated
 	lost      int64             // clocks that roll-backs undid
 	rollbacks int
 }
@@ -60,7 +60,7 @@ func (t *training) work() (clocks int, sum float64) {
 	return clocks, sum
 }
 
-// redone counts the clocks that were done again.
+// redone counts the clocks that were repeated.
 func (t *training) redone() (n int) {
 	for _, p := range t.points {
 		if p.redone {

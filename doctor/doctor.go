@@ -1,4 +1,4 @@
-// Package doctor looks whether what a job needs is there, before anything is bought, and says what to do about what is not.
+// Package doctor checks that everything a job needs is present before anything is bought, and says how to fix what is not.
 //
 // Each check is a small function of what it looks at, given to it as an interface or a value. The package starts nothing,
 // changes nothing but one small object that it writes to a store and removes again, and buys nothing.

@@ -24,7 +24,7 @@ const (
 	earliestUse = 2025            // a clock that shows an earlier year is not set
 )
 
-// Disk looks whether files can be written to a directory, and how much room is there.
+// Disk checks that files can be written to a directory, and how much room it has.
 func Disk(dir string, free func(string) (uint64, error)) Check {
 	return Check{Name: "disk", Look: func(context.Context) (string, error) {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -67,7 +67,7 @@ func bytesText(n uint64) string {
 	return fmt.Sprintf("%.0f MB", float64(n)/(1<<20))
 }
 
-// OpenFiles looks whether a process may hold as many files and connections as a run of so many machines takes.
+// OpenFiles checks whether a process may hold as many files and connections as a run of so many machines takes.
 func OpenFiles(machines int, limit func() (uint64, error)) Check {
 	return Check{Name: "open files", Look: func(context.Context) (string, error) {
 		most, err := limit()
@@ -91,7 +91,7 @@ func FileLimit() (uint64, error) {
 	return uint64(r.Max), nil
 }
 
-// Listening looks whether a port can be opened on an address; on port 0, any.
+// Listening checks whether a port can be opened on an address; on port 0, any.
 func Listening(name, address, advice string) Check {
 	return Check{Name: name, Look: func(ctx context.Context) (string, error) {
 		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
@@ -103,7 +103,7 @@ func Listening(name, address, advice string) Check {
 	}}
 }
 
-// Year looks whether the host's clock is set at all.
+// Year checks whether the host's clock is set at all.
 func Year(now func() time.Time) Check {
 	return Check{Name: "clock", Look: func(context.Context) (string, error) {
 		t := now().UTC()
@@ -114,7 +114,7 @@ func Year(now func() time.Time) Check {
 	}}
 }
 
-// Endpoint looks whether a provider's address answers, and compares its clock with this host's.
+// Endpoint checks whether a provider's address answers, and compares its clock with this host's.
 func Endpoint(url string, client *http.Client, now func() time.Time) Check {
 	return Check{Name: "network and clock", Look: func(ctx context.Context) (string, error) {
 		const advice = "look at the network of this host: DNS, firewall, proxy (HTTPS_PROXY), a route to the internet or a VPC endpoint"
@@ -147,7 +147,7 @@ func Endpoint(url string, client *http.Client, now func() time.Time) Check {
 	}}
 }
 
-// Readable looks whether a file or an object can be read.
+// Readable checks whether a file or an object can be read.
 func Readable(name, path string, open func(context.Context, string) (io.ReadCloser, error)) Check {
 	return Check{Name: name, Look: func(ctx context.Context) (string, error) {
 		file, err := open(ctx, path)
@@ -164,7 +164,7 @@ func Readable(name, path string, open func(context.Context, string) (io.ReadClos
 	}}
 }
 
-// Fetchable looks whether an address gives something.
+// Fetchable checks whether an address gives something.
 func Fetchable(name, url string, client *http.Client) Check {
 	return Check{Name: name, Look: func(ctx context.Context) (string, error) {
 		const advice = "write where machines can fetch it: https://HOST/PATH, s3://BUCKET/KEY or gs://BUCKET/KEY"
@@ -185,7 +185,7 @@ func Fetchable(name, url string, client *http.Client) Check {
 	}}
 }
 
-// Store looks whether small objects can be written to a place, read and removed.
+// Store checks whether small objects can be written to a place, read and removed.
 type Store struct {
 	Write  func(ctx context.Context, name string, write func(io.Writer) error) error
 	Open   func(ctx context.Context, name string) (io.ReadCloser, error)

@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/planner/local"
 )
 
-// Prices looks whether the recorded market of a job can be read, and tells of what the job may buy.
+// Prices checks that the recorded market of a job can be read and covers what the job may buy.
 func Prices(job *config.Job, load func(*config.Job) (*local.Market, error)) Check {
 	return Check{Name: "prices and catalog", Look: func(context.Context) (string, error) {
 		m, err := load(job)
@@ -43,7 +43,7 @@ func Prices(job *config.Job, load func(*config.Job) (*local.Market, error)) Chec
 // enoughHistory is how much of it before a start estimates want.
 const enoughHistory = 7 * 24 * time.Hour
 
-// covered looks whether prices are there when the job begins, and before.
+// covered checks whether prices are there when the job begins, and before.
 func covered(job *config.Job, offers []planner.Offer, pools int) (string, error) {
 	start := job.Local.Start
 	known, long := 0, 0

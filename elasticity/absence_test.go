@@ -147,7 +147,7 @@ func (w *world) newestCheckpoint() (name string, at ps.Clock) {
 	return name, at
 }
 
-// The controller dies in the middle and comes back: training has gone on, nothing is done again, no machine is lost or
+// The controller dies in the middle and comes back: training has gone on, nothing is repeated, no machine is lost or
 // bought twice.
 func TestControllerComesBack(t *testing.T) {
 	both(t, func(w *world) func() bool {

@@ -8,7 +8,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// A pause gives up every transient machine and no reliable one, and training goes on; afterwards so many are bought again.
+// A pause gives up every transient machine and no reliable one, and training continues; afterwards so many are bought again.
 // Nothing is done twice, and the model is the undisturbed one (finish).
 func TestBudgetPauses(t *testing.T) {
 	for seed := range uint64(6) {

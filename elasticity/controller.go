@@ -32,7 +32,7 @@ type Config struct {
 	Stages   tiers.Thresholds
 	Load     tiers.LoadRule // zero = the default
 
-	Checkpoints Checkpoints // of committed cuts, while training goes on
+	Checkpoints Checkpoints // of committed cuts, while training continues
 	// Past makes this a controller that takes a run over; nil = the run begins.
 	Past *Past
 	// FirstID is beyond all numbers of commands of earlier controllers: their answers must not be taken for those of ours.

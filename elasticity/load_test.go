@@ -28,7 +28,7 @@ func (w *world) stages() (out []string) {
 
 const full = 1e6 // bytes per second: what a link carries
 
-// The contract, Stages: up when the reliable machines' network is the bottleneck, down when not, while training goes on.
+// The contract, Stages: up when the reliable machines' network is the bottleneck, down when not, while training continues.
 // The deterministic world checks every read and the exported model.
 func TestNetworkLoadChangesTheStage(t *testing.T) {
 	for seed := range uint64(8) {

@@ -131,7 +131,7 @@ func TestLoadOutlivesItsController(t *testing.T) {
 	}
 }
 
-// Limits of time count from when the run began, or went on after an orderly end: not from when a controller that was
+// Limits of time count from when the run began, or continued after an orderly end: not from when a controller that was
 // killed was started again. Stopping rules remember the best figure.
 func TestLimitsOutliveTheController(t *testing.T) {
 	at := func(s int) time.Time { return epoch.Add(time.Duration(s) * time.Second) }

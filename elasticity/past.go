@@ -79,8 +79,8 @@ func (p *Past) read(e journal.Entry) (err error) {
 	return err
 }
 
-// Distrust is for a journal of which some lines were lost: nobody knows what they said, so that the machines' word cannot be
-// checked against it. All of them are given up, and training goes on from the newest checkpoint in a generation that none of
+// Distrust is for a journal that lost lines: what they said is unknown, so that the machines' word cannot be
+// checked against it. All of them are given up, and training continues from the newest checkpoint in a generation that none of
 // them has seen.
 func (p *Past) Distrust(lost int) {
 	p.Generation += ps.Generation(lost)

@@ -12,7 +12,7 @@ import (
 )
 
 // The only reliable machine owns everything in stage 1. On a busy host it falls silent for longer than others may, and is
-// waited for: nothing is done again. When it does not come back it is given up, and the run goes on with another.
+// waited for: nothing is repeated. When it does not come back it is given up, and the run continues with another.
 func TestTheOnlyReliableMachineIsSilent(t *testing.T) {
 	s := plain()
 	s.transient, s.deadAfter, s.saveEvery = 1, 1500*time.Millisecond, time.Second

@@ -143,7 +143,7 @@ func TestPausedForTwoReasons(t *testing.T) {
 	}
 }
 
-// A reliable machine that is lost in a pause is replaced; what its loss undid is done again when the run goes on.
+// A reliable machine that is lost in a pause is replaced; what its loss undid is repeated when the run goes on.
 func TestLossInAPause(t *testing.T) {
 	for _, reliable := range []int{1, 2} {
 		for seed := range uint64(4) {

@@ -30,7 +30,7 @@ func (w *world) reached(requests int, f func()) {
 	w.when(func() bool { return len(w.scaled) == 2*requests && w.scaled[2*requests-1].Reached }, f)
 }
 
-// Reliable machines are added and removed while training goes on: partitions and backups are spread evenly over those that
+// Reliable machines are added and removed while training continues: partitions and backups are spread evenly over those that
 // there are, nothing is done twice, and the youngest goes when nothing hangs on it any more.
 func TestReliableMachinesComeAndGo(t *testing.T) {
 	for _, c := range []struct {
@@ -137,7 +137,7 @@ func TestReliableMachinesMustHoldTheJob(t *testing.T) {
 }
 
 // Where no reliable machine can be had, the most reliable available serves, with checkpoints (TierML, footnote 7): by the
-// job's own word, or as the pool sells none. When it is taken the next one takes its place, and training goes on.
+// job's own word, or as the pool sells none. When it is taken the next one takes its place, and training continues.
 func TestMostReliableServes(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		for seed := range uint64(8) {

@@ -219,7 +219,7 @@ func TestLaunchAnsweredAfterTheEnd(t *testing.T) {
 	}
 }
 
-// The reliable tier is asked for again when it cannot be had, comes in part, or is lost on its way; and not for ever.
+// The reliable tier is asked for again when it cannot be had, comes in part, or is lost on its way; and not forever.
 func TestReliableTierIsAskedForAgain(t *testing.T) {
 	t.Run("no capacity", func(t *testing.T) {
 		_, step := controller(plain())

@@ -18,7 +18,7 @@ func saving1s() shape {
 	return s
 }
 
-// Committed cuts are saved while training goes on: while a cut is written, others are committed, machines come and go,
+// Committed cuts are saved while training continues: while a cut is written, others are committed, machines come and go,
 // and no clock waits (the world compares what is saved with the undisturbed state, to the last bit).
 func TestCheckpointsWhileTraining(t *testing.T) {
 	overlapped := false

@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// The four calls of an elastic parameter server: add and remove workers and servers, while training goes on.
+// The four calls of an elastic parameter server: add and remove workers and servers, while training continues.
 //
 // A request replaces the job's own numbers until the next request. The policy still chooses pools, bids and times, and the
 // layout who serves. Purchases, moves, hand-overs and retirements follow as at any other time, and training never stops.
@@ -28,7 +28,7 @@ type ScaleWanted struct {
 	Reset    bool
 	// Pause gives up all transient machines and lets training rest, Resume ends that; see pause.go. Numbers may come with a Resume.
 	Pause, Resume bool
-	By            string // who asks, for the journal
+	By            string // requester, for the journal
 }
 
 // Scaled answers a ScaleWanted; Err is the reason for a refusal. It comes a second time when the numbers are reached
@@ -53,7 +53,7 @@ type Scale struct {
 	Paused                 bool // or about to be
 }
 
-// ask changes what is asked of the fleet and of training.
+// ask changes the demands on the fleet and on training.
 func (c *Controller) ask() {
 	c.demand.Workers, c.demand.Asked, c.demand.Reliable = c.wanted(), c.target.asked, c.wantReliable()
 	c.training.Layout.Servers = c.target.servers
@@ -201,7 +201,7 @@ func (c *Controller) moreServers(servers, more int) (int, error) {
 	}
 }
 
-// admit says why so many reliable machines cannot hold the job alone; nil when they can, or nobody knows.
+// admit says why so many reliable machines cannot hold the job alone; nil when they can, or when that is unknown.
 func (c *Controller) admit(reliable int) error {
 	kind := c.fleet.LeastReliable()
 	return c.training.Admit(reliable, kind.Name, kind.MemoryMiB)

@@ -30,7 +30,7 @@ func (w *world) ask(workers, servers int) {
 	w.step(ScaleWanted{ID: uint64(len(w.lines(journal.Scale)) + 1), Workers: workers, Servers: servers, By: "a test"})
 }
 
-// The four calls, one after the other, while training goes on: every request is reached, nobody is parked, nothing is done
+// The four calls, one after the other, while training continues: every request is reached, nobody is parked, nothing is done
 // twice, and the model is the undisturbed one, bit for bit (toy_test.go).
 func TestTheFourCalls(t *testing.T) {
 	for seed := range uint64(10) {

@@ -220,7 +220,7 @@ func TestTornEndOfLife(t *testing.T) {
 }
 
 // A worker alone dies while everybody parks for an end-of-life flush, or comes up to the clock at which all rests. Its
-// splits go on from where they were; nobody gets beyond that clock, and nothing is lost.
+// splits continue from where they were; nobody gets beyond that clock, and nothing is lost.
 func TestWorkerDiesWhileAllPark(t *testing.T) {
 	ahead := counting()
 	ahead.staleness = 3

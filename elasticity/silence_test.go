@@ -79,7 +79,7 @@ func (w *world) undisturbedBy(at time.Duration) {
 }
 
 // A controller that is stopped for longer than machines may be silent finds all of them as they were: nobody is given up, nothing is bought
-// and nothing is done again, whatever it looks at first.
+// and nothing is repeated, whatever it looks at first.
 func TestControllerThatWasStopped(t *testing.T) {
 	for _, stopped := range []time.Duration{time.Second, 4 * time.Second, 12 * time.Second, 2 * time.Minute} {
 		for _, cut := range []bool{false, true} {
@@ -112,7 +112,7 @@ func (w *world) stopAgainAndAgain(times int) {
 	}
 }
 
-// Nor does it wait for ever for most machines, which takes ten times as long as one may be silent.
+// Nor does it wait forever for most machines, which takes ten times as long as one may be silent.
 func TestMostAreGoneAndControllerStopsAgainAndAgain(t *testing.T) {
 	s := plain()
 	s.saveEvery = time.Second
@@ -160,7 +160,7 @@ func TestMostFallSilentTogether(t *testing.T) {
 	}
 }
 
-// They are not heard again: after ten times as long as one may be silent they are given up, and the run goes on with others.
+// They are not heard again: after ten times as long as one may be silent they are given up, and the run continues with others.
 func TestMostAreGoneInSilence(t *testing.T) {
 	s := plain()
 	s.saveEvery = time.Second

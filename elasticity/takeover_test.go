@@ -42,7 +42,7 @@ func TestSplitGivenBackDuringATakeover(t *testing.T) {
 }
 
 // cutOffAtTheEnd makes the new owner of a partition fall silent when the last message of the move has just arrived: the old owner
-// goes on as before, and does so unheard. It gives both then.
+// continues as before, and does so unheard. It gives both then.
 func (w *world) cutOffAtTheEnd(silent time.Duration, then func(from, to *node)) {
 	var from *node
 	settled, done := false, false

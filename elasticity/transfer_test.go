@@ -310,7 +310,7 @@ func (m *move) sendFinal() {
 	}, m.sendDone)
 }
 
-// sendDone gives the partition up. If the new owner cannot be told, the next route tells it.
+// sendDone gives the partition up. If the message is lost, the next route announces the same.
 func (m *move) sendDone() {
 	p := m.do.Partition
 	m.given = true
@@ -337,7 +337,7 @@ func (n *node) ownArrived(p ps.Partition) {
 	n.arrived[p] = a.move
 }
 
-// cancel goes on as before; the new owner is asked to forget what it has.
+// cancel continues as before; the new owner is asked to forget what it has.
 func (m *move) cancel() {
 	p := m.do.Partition
 	m.n.ask(m.do.To, func(to *node) reply {

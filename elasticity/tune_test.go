@@ -185,7 +185,7 @@ func TestTooShortToTune(t *testing.T) {
 	}
 }
 
-// A controller that is started again goes on with what the one before had learned: no setting is tried twice.
+// A controller that is started again continues with what the one before had learned: no setting is tried twice.
 func TestTuningOutlivesItsController(t *testing.T) {
 	for seed := range uint64(2) {
 		w := newTunable(seed, tunable())

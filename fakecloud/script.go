@@ -43,7 +43,7 @@ type Step struct {
 	Target string        // kill, evict, evict-now, rebalance: an instance id, or "oldest", "newest", "random", "all"
 	Count  int           // most machines for oldest, newest and random; 0 = 1
 	Of     string        // only these: a type, a zone, "zone/type" or a whole pool; "" = everywhere
-	For    time.Duration // market time; no-capacity, throttle (needed), slow-start (0 = for ever)
+	For    time.Duration // market time; no-capacity, throttle (needed), slow-start (0 = forever)
 	Boot   time.Duration // wall-clock time; slow-start
 	Factor float64       // slow-start: times as slow as usual
 }

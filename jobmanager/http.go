@@ -82,7 +82,7 @@ func answer(w http.ResponseWriter, status int, v any) {
 	w.WriteHeader(status)
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(v) // whoever asked may be gone
+	_ = encoder.Encode(v) // the client may be gone
 }
 
 // maxRequest is the largest request that is no file: a job file may have 1 MiB.
@@ -364,7 +364,7 @@ func (m *Manager) serveFile(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer file.Close()
 	w.Header().Set("Content-Type", "application/octet-stream")
-	_, _ = io.Copy(w, file) // whoever asked may be gone
+	_, _ = io.Copy(w, file) // the client may be gone
 	return nil
 }
 

@@ -91,7 +91,7 @@ func (m *Manager) servePlan(w http.ResponseWriter, r *http.Request) error {
 		return fmt.Errorf("planning: %w", err)
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = io.Copy(w, io.MultiReader(&out, &problems)) // whoever asked may be gone
+	_, _ = io.Copy(w, io.MultiReader(&out, &problems)) // the client may be gone
 	return nil
 }
 

@@ -17,7 +17,7 @@ const lookAgain = 100 * time.Millisecond
 var ErrEnded = errors.New("the run does not go on")
 
 // End asks the run in a directory to end, in order or at once, and waits until its controller is gone. Heard is called once
-// the run knows. By says who asks, for the journal.
+// the run knows. By names the requester, for the journal.
 func End(ctx context.Context, dir, by string, now bool, heard func()) error {
 	if !rundir.Held(dir) {
 		return fmt.Errorf("%s: %w", dir, ErrEnded)

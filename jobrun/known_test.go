@@ -51,7 +51,7 @@ func tunedRun(t *testing.T, root, name, machine string, rows uint64, pace map[in
 }
 
 // What served a run best is known to the next one of its kind, and to no other: not to another shape, nor on another machine. The
-// newest of two alike stays, and the file does not grow for ever.
+// newest of two alike stays, and the file does not grow forever.
 func TestSettingsAreRemembered(t *testing.T) {
 	root := t.TempDir()
 	known := func(s *session) string {

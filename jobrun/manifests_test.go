@@ -87,7 +87,7 @@ func TestRunsShareABucket(t *testing.T) {
 	}
 }
 
-// A run goes on from what its journal says was saved, not from whatever is at its place.
+// A run continues from what its journal says was saved, not from whatever is at its place.
 func TestOnlyCheckpointsOfTheJournal(t *testing.T) {
 	dir := t.TempDir()
 	place := filepath.Join(dir, "checkpoints")

@@ -118,7 +118,7 @@ func (r *Run) Drive(ctx context.Context, stop <-chan string) (outcome string, er
 		return "", err
 	}
 	s.admission = admission{secret: s.state.Secret}
-	gone, err := s.gone() // before another cloud goes on with the records
+	gone, err := s.gone() // before another cloud continues with the records
 	if err != nil {
 		return "", err
 	}

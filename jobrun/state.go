@@ -116,7 +116,7 @@ func writtenManifests(dir string) (names map[string]bool, version string, err er
 }
 
 // Checkpoint finds the newest complete and undamaged checkpoint of a run: the one that an orderly end has left, or one that
-// was taken while training went on. It reads all of it. It is an fs.ErrNotExist when there is none; doubts may say why.
+// was taken while training continued. It reads all of it. It is an fs.ErrNotExist when there is none; doubts may say why.
 func Checkpoint(dir string) (saved Saved, err error) {
 	dir, err = filepath.Abs(dir)
 	if err != nil {

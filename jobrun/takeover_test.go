@@ -25,7 +25,7 @@ const killedCloud = `{"t":"2014-04-01T00:00:00.5Z","kind":"open","region":"us-we
 `
 
 // What a killed cloud has had is closed as its own bill has it. A machine that was bought and not written down belongs
-// to a launch whose answer is missing; one that the journal has closed is not told again.
+// to a launch whose answer is missing; one that the journal has closed is not reported again.
 func TestMachinesOfAKilledCloud(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, rundir.CloudFile), []byte(killedCloud), 0o644); err != nil {

@@ -39,7 +39,7 @@ func (b *book) keep(c *curve) {
 	}
 }
 
-// add goes on with all curves. Nobody else may use the history meanwhile, as with all appending.
+// add continues with all curves. Nobody else may use the history meanwhile, as with all appending.
 func (b *book) add(points []PricePoint) {
 	if list := b.curves.Load(); list != nil {
 		for _, c := range *list {
@@ -119,7 +119,7 @@ func unixNano(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// add goes on with the points that are new.
+// add continues with the points that are new.
 func (c *curve) add(points []PricePoint) {
 	n := len(c.times)
 	c.times, c.bands, c.all = slices.Grow(c.times, len(points)-n), slices.Grow(c.bands, len(points)-n), slices.Grow(c.all, len(points)-n)

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestReplayedView: a view that is told point by point what its history went on with says the same as a history of
+// TestReplayedView: a view that gets its history's extension point by point says the same as a history of
 // its own of the same points, though it shares curves that know the future.
 func TestReplayedView(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

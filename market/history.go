@@ -18,7 +18,7 @@ type PricePoint struct {
 // Before the first point the price is unknown. A nil History knows nothing.
 //
 // Points once in a History never change, so views of it (Until) share them, and what has been reckoned from them:
-// Append only adds behind what every view can see. A view that is told again what its history went on with, as
+// Append only adds behind what every view can see. A view that is given again what its history was extended with, as
 // replays do, goes on sharing. Many may read a History at a time while nobody appends to it.
 type History struct {
 	points []PricePoint // sorted by At, no two at the same instant

@@ -162,7 +162,7 @@ func TestEvictionProbability(t *testing.T) {
 		{"no time", prices(0, 1), 10, 0, 0, true},
 		// 10 minutes without a crossing: one in 100 is expected.
 		{"never crossed", prices(0, 1), 10, 100 * time.Minute, 1 - math.Exp(-1), true},
-		// 5 of the minutes 0-10 end within 5; of the minutes 20-30, 5 did not and 5 cannot be told.
+		// 5 of the minutes 0-10 end within 5; of the minutes 20-30, 5 did not and 5 are unknown.
 		{"one crossing", prices(0, 1, 10, 9, 20, 1), 30, 5 * time.Minute, 5. / 15, true},
 		{"one crossing, longer than any stay", prices(0, 1, 10, 9, 20, 1), 30, 20 * time.Minute, 1, true},
 	} {

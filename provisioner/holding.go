@@ -2,7 +2,7 @@ package provisioner
 
 import "time"
 
-// Holding is a machine that costs money, with what its tags say of it: what is asked for when nobody remembers what was
+// Holding is a machine that costs money, with what its tags say of it: what is asked for when no record remembers what was
 // bought.
 type Holding struct {
 	Instance

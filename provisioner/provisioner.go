@@ -105,8 +105,8 @@ type Request struct {
 	Or []Choice
 
 	Intended   time.Time // when it was decided, as it is written down; zero = nobody has written it down
-	Generation string    // which controller of the run has decided it; empty = it is not told
-	Expires    time.Time // when nobody wants the machines any more, unless it is put off; zero = it is not told
+	Generation string    // the controller of the run that decided it; empty = unknown
+	Expires    time.Time // the lease's end, unless it is renewed; zero = unknown
 }
 
 // Choice is a pool that a provider may choose, and the highest price per hour there, as Bid of a Request.

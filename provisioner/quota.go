@@ -7,7 +7,7 @@ import "time"
 type CapacityAdvice struct {
 	// Obtainability is how likely the request is to be met, from 0 to 1; from 0.7 on it very likely is.
 	Obtainability float64
-	// Uptime is for how long most of the machines are expected to run at least: an hour, or ten minutes. 0 = it is not told.
+	// Uptime is for how long most of the machines are expected to run at least: an hour, or ten minutes. 0 = it is unknown.
 	Uptime time.Duration
 }
 

@@ -63,7 +63,7 @@ func (b *Backup) Commit(c Clock) error {
 	}
 	switch {
 	case b.incoming.Full:
-		b.held, b.rows = nil, newRows(b.schema, b.id) // whoever reads has the old rows for himself
+		b.held, b.rows = nil, newRows(b.schema, b.id) // readers keep the old rows
 	case b.held != nil:
 		_ = b.incoming.each(false, func(rows *Block) error { b.held.keep(rows); return nil })
 	}

@@ -133,7 +133,7 @@ func (s *Shard) NameCut(c Clock) error {
 	return nil
 }
 
-// UnnameCut takes a cut's name back, wherever it stands. What had passed it goes on as before.
+// UnnameCut takes a cut's name back, wherever it stands. What had passed it continues as before.
 func (s *Shard) UnnameCut(c Clock) {
 	if s.named == c {
 		s.named = 0

@@ -76,7 +76,7 @@ func (s *Shard) MoveRows(maxBytes int) (rows Block, more bool) {
 // Moving reports whether a move away from here is under way.
 func (s *Shard) Moving() bool { return s.moving != nil }
 
-// CancelMove goes on as before: the new owner is gone.
+// CancelMove continues as before: the new owner is gone.
 func (s *Shard) CancelMove() { s.moving = nil }
 
 // Final is the last message of a move: rows changed since they were sent, and everything that is not rows.

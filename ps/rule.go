@@ -14,21 +14,21 @@ const (
 	//
 	//	v = Momentum·v + g;  w = w - Rate·v   (Nesterov: w - Rate·(g + Momentum·v))
 	//
-	// A row without a gradient goes on as if its gradient were 0, as a dense optimiser's would.
+	// A row without a gradient continues as if its gradient were 0, as a dense optimiser's would.
 	SGD RuleName = "sgd"
 	// AdaGrad divides each column's step by the root of its sum of squares (Duchi, Hazan and Singer, JMLR 2011; as in
 	// torch.optim.Adagrad):
 	//
 	//	s = s + g²;  w = w - Rate·g/(√s + Epsilon)
 	//
-	// A row without a gradient stands still.
+	// A row without a gradient does not change.
 	AdaGrad RuleName = "adagrad"
 	// Adam keeps running means of gradients and of their squares (Kingma and Ba, ICLR 2015):
 	//
 	//	m = Beta1·m + (1-Beta1)·g;  v = Beta2·v + (1-Beta2)·g²
 	//	w = w - Rate · m/(1-Beta1^t) / (√(v/(1-Beta2^t)) + Epsilon)     t: the clock
 	//
-	// A row without a gradient stands still, its means too, as in torch.optim.SparseAdam. Where every row has a gradient in
+	// A row without a gradient does not change, nor do its means, as in torch.optim.SparseAdam. Where every row has a gradient in
 	// every clock it is torch.optim.Adam.
 	Adam RuleName = "adam"
 )

@@ -2,7 +2,7 @@ package ps
 
 import "slices"
 
-// What servers tell of the partitions that they have.
+// What servers report about their partitions.
 
 // OwnedPartition is what an owner knows of a partition.
 type OwnedPartition struct {

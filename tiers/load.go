@@ -60,7 +60,7 @@ type Gauge struct {
 // settled is how many clocks must agree before their length is compared: their median counts.
 const settled = 3
 
-// GaugeAt is a gauge that goes on where another one was.
+// GaugeAt is a gauge that continues where another one was.
 func GaugeAt(floor Stage, falls, undone int, r LoadRule) Gauge {
 	g := Gauge{floor: floor, falls: min(max(falls, 0), 30), undone: min(max(undone, 0), 20)}
 	if g.undone > 0 {

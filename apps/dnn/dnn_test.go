@@ -400,7 +400,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// A run that began before AdaGrad was the default goes on with what it began with.
+// A run that began before AdaGrad was the default continues with what it began with.
 func TestFormer(t *testing.T) {
 	for _, c := range []struct {
 		kind        Kind

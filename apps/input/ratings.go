@@ -42,7 +42,7 @@ const maxLine = 4096
 const formats = "want CSV with the header user,item,rating, or MovieLens u.data or ratings.dat (user, item, rating, time; " +
 	"tabs or :: between)"
 
-// ReadRatings reads ratings from a file in one of these formats, told by its first line:
+// ReadRatings reads ratings from a file in one of these formats, recognised by its first line:
 //
 //   - CSV with a header: user,item,rating and perhaps timestamp, which is not used. The names of the
 //     MovieLens files (userId, movieId) are known too.

@@ -22,7 +22,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Prepare reads a LIBSVM file, an IDX file of images or a CSV table, told by its first bytes, and cuts it into
+// Prepare reads a LIBSVM file, an IDX file of images or a CSV table, recognised by its first bytes, and cuts it into
 // splits. The labels of images are read from the file beside it whose name has labels for images and idx1 for
 // idx3, as the MNIST files are named.
 func Prepare(in apps.Input, cut apps.Cut, create apps.Create) (apps.Dataset, error) {

@@ -207,7 +207,7 @@ func (s descentSplit) Run(c ps.Clock, rows apps.Rows, _ bool) (apps.Stats, error
 	return apps.Stats{}, nil
 }
 
-// The splits' gradients are summed, and the rule goes on where there is none.
+// The splits' gradients are summed, and the rule continues where there is none.
 func TestRule(t *testing.T) {
 	trainer, err := New(descent{}, ps.Schema{Splits: 3}, text)
 	if err != nil {

@@ -76,7 +76,7 @@ func startController(ctx context.Context, file string, yes bool, note func(strin
 		return err
 	}
 	p := reach.PlaceOf(at)
-	p.Instance = "" // what the job file names is no more, or it is found
+	p.Instance = "" // the machine that the job file names is gone, or it is found
 	token, begun := beginning(shelf, p)
 	meant, others := reach.Meant(at, found, knownHere())
 	switch {

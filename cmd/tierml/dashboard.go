@@ -128,7 +128,7 @@ func serveUntil(ctx context.Context, server *http.Server, listener net.Listener)
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
 		defer cancel()
 		err = server.Shutdown(closing)
-		if errors.Is(err, context.DeadlineExceeded) { // somebody follows something, and would for ever
+		if errors.Is(err, context.DeadlineExceeded) { // a client follows a log and would never end
 			err = server.Close()
 		}
 		<-ended

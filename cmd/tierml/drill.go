@@ -114,7 +114,7 @@ const enoughClocks = 8
 
 var errDrilled = errors.New("all is known")
 
-// run waits until machines take part, harms some, and watches until training goes on.
+// run waits until machines take part, harms some, and watches until training continues.
 func (o drillOptions) run(ctx context.Context, dir string, in io.Reader, out, errOut io.Writer) error {
 	if !rundir.Held(dir) {
 		return usageError{fmt.Errorf("%s has ended: a drill needs a run that goes on; `tierml run` starts one", relative(dir))}

@@ -77,7 +77,7 @@ func (o dryRunOptions) deadlines(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// simulating runs a study under a bar, until somebody interrupts it.
+// simulating runs a study under a bar, until it is interrupted.
 func simulating[T any](ctx context.Context, what string, run func(context.Context, func(done, total int)) ([]T, error)) ([]T, error) {
 	ctx, stop := untilInterrupted(ctx)
 	defer stop()

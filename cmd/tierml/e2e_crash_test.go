@@ -23,7 +23,7 @@ func drillBinary(t *testing.T) string {
 }
 
 // An application that panics ends the run in order, whatever the policy: few machines are bought, all of them go, the reason and
-// the stack are on the console, in the journal, in the report and on the page; and once the mistake is gone, the run goes on from
+// the stack are on the console, in the journal, in the report and on the page; and once the mistake is gone, the run continues from
 // the last committed clock.
 func TestACrashLoopEndsTheRun(t *testing.T) {
 	t.Parallel()

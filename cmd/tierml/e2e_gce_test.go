@@ -98,7 +98,7 @@ exec bash "$TIERML_HOME/startup-script"
 
 // A job of cloud: gce, with everything as on Compute Engine but the machines' hosts: prices by the API, the program and the
 // splits by a store, one-time tokens, TLS. Its controller is killed and another one takes over; then the cluster is left
-// with the machines of a run that nobody goes on with, and tidied up.
+// with the machines of a run that nobody continues with, and tidied up.
 func TestComputeEngine(t *testing.T) {
 	for _, tool := range []string{"bash", "curl", "sha256sum", "sed"} {
 		if _, err := exec.LookPath(tool); err != nil {

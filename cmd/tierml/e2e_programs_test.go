@@ -299,7 +299,7 @@ func kindsOf(entries []journal.Entry) (out []string) {
 	return out
 }
 
-// A program goes on from its state when its run was stopped, and when its controller was killed while the machine lived on.
+// A program continues from its state when its run was stopped, and when its controller was killed while the machine lived on.
 func TestProgramIsResumed(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/internal/rundir"
 )
 
-// undisturbed: nobody was given up, nothing was bought beside the first five machines, nothing is done again, and the model is the same.
+// undisturbed: nobody was given up, nothing was bought beside the first five machines, nothing is repeated, and the model is the same.
 func (s *site) undisturbed(job string) {
 	s.t.Helper()
 	entries := s.journal("small-1")

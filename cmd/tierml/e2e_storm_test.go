@@ -21,7 +21,7 @@ type storm struct {
 	changes []string          // of its job file, beside those of all
 	code    map[string]string // of files of its workdir: what is replaced by what
 	step    time.Duration     // that one step of its progress takes at the least, by the wall clock
-	keeps   bool              // it is saved between steps by tierml.keep: no step is done again after a notice
+	keeps   bool              // it is saved between steps by tierml.keep: no step is repeated after a notice
 	ends    string            // in its output
 }
 

@@ -31,7 +31,7 @@ func has(kind journal.Kind, n int) func([]journal.Entry) bool {
 }
 
 // A byte in the middle of the journal of a killed run is damaged, a machine's launch among the lines: the run says so and names
-// the way on, and with it goes on from the newest checkpoint to the same model. Machines of the part before are gone.
+// the way on, and with it continues from the newest checkpoint to the same model. Machines of the part before are gone.
 func TestJournalDamagedInTheMiddle(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -65,7 +65,7 @@ func TestJournalDamagedInTheMiddle(t *testing.T) {
 }
 
 // Everything is killed at once, the controller and all machines. The checkpoints are in a store that speaks as S3 does, and
-// the newest is damaged there: the run says so, and goes on from the one before, on other numbers of machines than the job
+// the newest is damaged there: the run says so, and continues from the one before, on other numbers of machines than the job
 // had begun with, to the same model. The bill is that of both parts.
 func TestEverythingKilledAndResumed(t *testing.T) {
 	t.Parallel()
@@ -229,7 +229,7 @@ func (s *site) instances(endpoint string) (all []fakecloud.InstanceView) {
 }
 
 // The controller is killed in the middle, and another one started: it takes the machines over, which have trained on.
-// Nothing is done again, no machine is bought twice or left behind, and the model is the same.
+// Nothing is repeated, no machine is bought twice or left behind, and the model is the same.
 func TestControllerKilledAndStartedAgain(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

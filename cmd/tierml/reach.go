@@ -164,7 +164,7 @@ func (r *remote) client(cmd *cobra.Command, args []string) (*call.Client, error)
 	return r.connect(cmd.Context(), p, notes(cmd))
 }
 
-// placed says where a job was put, for whoever asks for it later.
+// placed is where a job was put, for later commands.
 type placed struct {
 	client *call.Client // nil: it runs on this host
 	where  string       // for people

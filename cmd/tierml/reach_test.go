@@ -18,7 +18,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// A job file that does not name its cluster shares the default one with everybody in the account. No command takes somebody else's
+// A job file that does not name its cluster shares the default one with everybody in the account. No command takes another's
 // controller for its own there: none is shown the job, a token, or an end.
 func TestControllersOfOthersAreLeftAlone(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())

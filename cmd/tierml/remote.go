@@ -148,7 +148,7 @@ func because(why string) string {
 	return ": " + why
 }
 
-// waitForTurn tells of a job's place until its run begins, or it is over.
+// waitForTurn reports a job's place in the queue until its run begins, or it is over.
 func waitForTurn(ctx context.Context, client *call.Client, id string, out io.Writer) (job call.Job, err error) {
 	bar := progress.Start(ctx, "Waiting for its turn", 0, progress.Things)
 	defer bar.Done()
@@ -178,7 +178,7 @@ func attach(ctx context.Context, client *call.Client, id string, plain bool, out
 	job, err := waitForTurn(ctx, client, id, out)
 	if err == nil && !call.State(job.State).Over() {
 		view := console.New(out, console.Options{Plain: plain, Watching: true, OnInterrupt: leave})
-		show := view.Recall // what is past is not told again line by line
+		show := view.Recall // what is past is not reported again line by line
 		err = client.FollowEvents(ctx, id, func(e journal.Entry) { show(e) }, func() { show = view.Feed })
 		if closing := view.Close(); err == nil {
 			err = closing

@@ -490,7 +490,7 @@ func passSignals(stop chan<- string) (release func()) {
 }
 
 // listened is the output of a run that is no terminal, such as a pipe whose reader may go away. Then the run ends in
-// order: it is taken for a wish of whoever reads.
+// order: it is taken for a wish of the reader.
 type listened struct {
 	io.Writer
 	stop   chan<- string

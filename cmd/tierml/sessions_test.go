@@ -22,7 +22,7 @@ import (
 //	#: NEEDS a b        programs beside bash; without them the session is skipped, in CI it fails
 //	#: TYPE x => y      y is typed where the page has x; the page must have it
 //	#: TABLES           after the blocks, what the first cells of the page's tables have in code style and calls the program
-//	#: AFTER            what follows is run after the page's blocks: it checks what came of them
+//	#: AFTER            what follows is run after the page's blocks: it checks the result of them
 func TestSessions(t *testing.T) {
 	if raceDetector {
 		t.Skip("processes of the race detector's program are too slow, and the other end-to-end tests have what is to be raced")

@@ -29,7 +29,7 @@ func watchSpending(job *config.Job, mapping clock.Mapping, stop chan<- string) *
 	return &spending{budget.New(limits), make(chan elasticity.BudgetSpoke, 64), stop}
 }
 
-// feed is called with every entry, in order, by whoever writes the journal: it must not wait.
+// feed is called with every entry, in order, by the journal's writer: it must not wait.
 func (s *spending) feed(e journal.Entry) {
 	for _, d := range s.guard.Feed(e) {
 		said := elasticity.BudgetSpoke{Why: d.Why, USD: d.USD}

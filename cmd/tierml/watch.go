@@ -146,7 +146,7 @@ func watch(ctx context.Context, dir string, plain bool, out io.Writer) error {
 	defer leave()
 	view := console.New(out, console.Options{Plain: plain, Watching: true, OnInterrupt: leave})
 	defer view.Close()
-	show := view.Recall // what is past is not told again line by line
+	show := view.Recall // what is past is not reported again line by line
 	err := runs.Follow(ctx, dir, func(e journal.Entry) { show(e) }, func() { show = view.Feed })
 	if errors.Is(err, context.Canceled) {
 		err = nil
@@ -199,7 +199,7 @@ each.
 	return cmd
 }
 
-// errCaughtUp ends the reading of a run that goes on.
+// errCaughtUp ends the reading of a running run.
 var errCaughtUp = errors.New("caught up")
 
 func printEvents(ctx context.Context, from source, follow bool, format string, out io.Writer) error {

@@ -56,7 +56,7 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 }).Parse(pageText))
 
 // Live is what a dashboard's page of a run has beside its report: where the run stands now. A script puts the page's
-// content anew every Refresh; without scripts the page stands still.
+// content anew every Refresh; without scripts the page does not update.
 type Live struct {
 	Runs    string // link to the list of runs
 	Refresh time.Duration
@@ -219,7 +219,7 @@ var LiveScript string
 // Write renders the report.
 func Write(w io.Writer, r *cost.Report) error { return WriteLive(w, r, nil) }
 
-// WriteLive renders the report of a run that goes on; with nil it is Write.
+// WriteLive renders the report of a running run; with nil it is Write.
 func WriteLive(w io.Writer, r *cost.Report, live *Live) error {
 	v := view{Report: r, Live: live, Style: template.CSS(Style), Bar: wasteBar(r.Waste)} //nolint:gosec // our own file
 	if v.limits = whole; live != nil {

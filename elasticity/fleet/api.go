@@ -24,7 +24,7 @@ func New(cfg *Config, s *step.Step, demand *Demand) *Fleet {
 	return f
 }
 
-// Serve has the fleet work for somebody, with the machines that earlier controllers have left.
+// Serve connects the fleet to the work that it serves, and gives it the machines that earlier controllers have left.
 func (f *Fleet) Serve(work Work) {
 	f.work, f.View.work = work, work
 	f.tiers, _ = work.(Tiers)
@@ -85,7 +85,7 @@ func (f *Fleet) Take(e step.Event) (due bool) {
 
 // Charge writes the bills of machines that have ended.
 func (f *Fleet) Charge() {
-	if f.Accounts.charge() && !f.work.Need().TakingOver { // else somebody asks about them
+	if f.Accounts.charge() && !f.work.Need().TakingOver { // else the takeover queries them
 		f.Roster.archive(f.work.Idle)
 		f.work.Archive()
 	}
@@ -173,7 +173,7 @@ func (f *Fleet) Warned(id step.ID, deadline time.Time, rebalance bool) (due bool
 
 // TakenOver: all machines of earlier controllers are accounted for.
 func (f *Fleet) TakenOver() {
-	f.WantPlan, f.Reliable.lost = true, true // Secure looks whether that is so
+	f.WantPlan, f.Reliable.lost = true, true // Secure checks whether that is so
 	if f.Switching != nil {
 		f.closeLaunch(f.Switching.token)
 	}

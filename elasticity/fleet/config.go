@@ -64,7 +64,7 @@ type Pool struct {
 type Demand struct {
 	Workers  bidding.Want // transient machines
 	Asked    bool         // for so many, in place of the job's own number: those beyond it go at once
-	Awaited  bool         // somebody waits until there are so many
+	Awaited  bool         // a caller waits until there are so many
 	Paused   string       // why there are to be no transient machines for now
 	Reliable int
 }
@@ -123,7 +123,7 @@ type PastMachine struct {
 	Joined   int       // place in the order of joining; 0 = it took no part
 	Left     bool      // it was given up
 	Deadline time.Time // of an eviction that was announced; zero = none was
-	Charged  int       // lines of its bill that are written down; whoever wrote them may not have come to the last one
+	Charged  int       // lines of its bill that are written down; the writer may have died before the last one
 	Released string    // why it goes when what is paid for it is over; empty = it stays
 }
 

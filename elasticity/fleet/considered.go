@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// maxConsidered bounds how many pools an `intent` line tells of: the chosen ones, and those that a reader asks about first.
+// maxConsidered bounds how many pools an `intent` line lists: the chosen ones, then the cheapest.
 const maxConsidered = 12
 
 // consideredText is what the journal keeps of the pools that a policy had before it when it bought: the chosen ones, and of the

@@ -18,7 +18,7 @@ type (
 	}
 	// PricesKnown: every price change until At is known.
 	PricesKnown struct{ At time.Time }
-	// CapacityChanged: so many machines of a pool can be had or kept from At on, as somebody who watches it has seen.
+	// CapacityChanged: so many machines of a pool can be bought or kept from At on, by a recording of availability.
 	CapacityChanged struct {
 		Pool  market.Pool
 		At    time.Time

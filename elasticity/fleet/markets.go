@@ -29,7 +29,7 @@ type markets struct {
 	*step.Step
 	cfg       *Config
 	prices    map[market.Pool]*market.History
-	known     time.Time                         // every price change until then has been told
+	known     time.Time                         // every price change until then has been reported
 	deferred  map[market.Pool]time.Time         // pools without capacity, until when
 	lifetimes map[market.Pool]*market.Lifetimes // of machines of this run that have ended
 }
@@ -64,7 +64,7 @@ func (mk *markets) takePrice(e PriceChanged) bool {
 		return false
 	}
 	if last, ok := h.Last(); ok && !e.At.After(last.At) {
-		return false // told before
+		return false // reported before
 	}
 	point := market.PricePoint{At: e.At, Price: e.Price}
 	if err := h.Append(point); err != nil {

@@ -25,7 +25,7 @@ func (f *Fleet) takeWarned(e Warned) (due bool) {
 	}
 	if e.Rebalance {
 		if m.atRisk {
-			return true // told before
+			return true // reported before
 		}
 		m.atRisk = true
 		f.Record(func() journal.Entry {

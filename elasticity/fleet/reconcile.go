@@ -12,7 +12,7 @@ import (
 )
 
 // What is believed and what the provider has are compared whenever the provider was asked for all machines of the run, in
-// both directions: a machine that it has and nobody knows is adopted or ended, one that is believed in and that it has not
+// both directions: an unknown machine that it has is adopted or ended, one that is believed in and that it has not
 // any more is gone. So no machine is forgotten, whatever was lost of the answer to a launch, and nothing waits for the end of
 // one that the provider has forgotten. What has ended stays so, whatever is listed later.
 
@@ -44,7 +44,7 @@ func (f *Fleet) takeListed(e Listed) (due bool) {
 	return f.Acts != acts || f.Ending
 }
 
-// compare looks whether a machine that the provider has is known.
+// compare checks whether a machine that the provider has is known.
 func (f *Fleet) compare(i provisioner.Instance) {
 	id := step.ID(i.ID)
 	m := f.Roster.ByID[id]
@@ -103,7 +103,7 @@ func (f *Fleet) takeStockOf(e Listed) {
 		switch {
 		case l.answered:
 		case l.count > 0 && f.Now.Sub(l.at) < f.cfg.AskAgain:
-			// Whether it was carried out, or still will be, nobody can know; but who asks again gets the same machines.
+			// Whether it was carried out, or still will be, is unknown; but a repeated request returns the same machines.
 			l.again = true
 			f.buys.ask(l)
 		default:
@@ -156,7 +156,7 @@ func (f *Fleet) account(i provisioner.Instance) {
 	}
 }
 
-// mayTurnUp reports whether machines may turn up that nobody knows: a launch was given up without certainty, and the provider
+// mayTurnUp reports whether unknown machines may turn up: a launch was given up without certainty, and the provider
 // has not been asked since it must know of them.
 func (f *Fleet) mayTurnUp() bool {
 	return !f.buys.unsure.IsZero() && !f.listed.IsZero() && f.listed.Before(f.buys.unsure.Add(f.cfg.Market(SettleTime)))

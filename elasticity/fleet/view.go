@@ -86,7 +86,7 @@ func (v *view) seeHeld(all []bidding.Allocation) []bidding.Allocation {
 }
 
 // brief is the State for a plan of which only the steps are looked at, and what a purchase is written down with: where the fleet
-// is needed whole, policies give the reasons against other pools only to who asks for them.
+// is needed whole, policies give the reasons against other pools on request only.
 func (v *view) brief() bidding.State {
 	s := v.State()
 	s.StepsOnly = v.Silent || !v.cfg.Whole

@@ -7,7 +7,7 @@ import (
 	"github.com/tierml/tierml/elasticity/step"
 )
 
-// Trim lets machines go that are more than somebody asked for: the youngest first, which serve nothing and whose
+// Trim releases machines beyond the requested number: the youngest first, which serve nothing and whose
 // start is the least lost. They hand everything over and are terminated.
 func (f *Fleet) Trim() {
 	f.trimReliable()

@@ -29,7 +29,7 @@ type Work struct {
 	attempt    uint64             // so far, of all programs and controllers
 	command    uint64             // the last one's number
 	early      map[step.ID]string // addresses of agents whose launch is not answered yet
-	takingOver bool               // from a controller before: nobody knows yet which of its launches gave what
+	takingOver bool               // from a former controller: the results of its launches are not known yet
 	breaks     int                // attempts that ended before their time
 	lost       int64              // steps that they lost
 }

@@ -59,7 +59,7 @@ type Attempts struct {
 	clocks     ps.Clock // of the whole work
 	saved      ps.Clock // the newest checkpoint
 	reached    ps.Clock // the highest clock that any attempt is known to have reached
-	takingOver bool     // from a controller before: nobody knows yet which of its launches gave what
+	takingOver bool     // from a former controller: the results of its launches are not known yet
 
 	rollbacks int
 	lost      ps.Clock // clocks that roll-backs undid
@@ -308,7 +308,7 @@ func (t *attempt) parting() bool {
 	return slices.ContainsFunc(t.team, func(w *Worker) bool { return w.Leaving })
 }
 
-// Saved hears of the checkpoint that was asked for. Where saving is continuous it comes when a team is lost.
+// Saved takes in the requested checkpoint. Where saving is continuous it comes when a team is lost.
 func (a *Attempts) Saved(clock ps.Clock, err error) {
 	if err == nil {
 		if clock > a.saved {

@@ -30,7 +30,7 @@ type Config struct {
 	Continuous bool
 	// SaveEvery is how often checkpoints are taken, whatever the policy's plan says; 0 = as it says.
 	SaveEvery time.Duration
-	// ResumeAt is the clock of the checkpoint that the run goes on from; 0 = it begins. Past is what a controller before
+	// ResumeAt is the clock of the checkpoint that the run continues from; 0 = it begins. Past is what a controller before
 	// has written down that did not end in order: its machines are ended, as all of a fleet goes or nothing.
 	ResumeAt ps.Clock
 	Past     *elasticity.Past

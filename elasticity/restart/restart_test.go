@@ -170,7 +170,7 @@ func trains(t *testing.T, zone *string, change ...func(*Config)) (*driver, []ps.
 	return d, ids
 }
 
-// TestLoss: a checkpoint every ten minutes; when one machine is lost the other waits, and the next fleet goes on from the
+// TestLoss: a checkpoint every ten minutes; when one machine is lost the other waits, and the next fleet continues from the
 // last checkpoint.
 func TestLoss(t *testing.T) {
 	zone := "ra"

@@ -259,7 +259,7 @@ func (th *theatre) lines(kind journal.Kind) (out []journal.Entry) {
 func everyTenSeconds(c *Config, _ *elasticity.Config) { c.SaveEvery = 10 * time.Second }
 
 // TestRunKillsAndRestarts: a checkpoint is taken when it is due; when a machine goes, the other's process begins anew, and
-// a whole fleet goes on from the checkpoint to the end. What was not saved is done again, and said to be.
+// a whole fleet continues from the checkpoint to the end. What was not saved is repeated, and said to be.
 func TestRunKillsAndRestarts(t *testing.T) {
 	zone := "ra"
 	th := newTheatre(t, inZone(&zone), everyTenSeconds)
@@ -312,7 +312,7 @@ func TestRunKillsAndRestarts(t *testing.T) {
 	}
 }
 
-// TestRunSilentMachine: one whose agent falls silent is given up, and its fleet with it; the run goes on from the
+// TestRunSilentMachine: one whose agent falls silent is given up, and its fleet with it; the run continues from the
 // beginning, as nothing was saved.
 func TestRunSilentMachine(t *testing.T) {
 	zone := "ra"

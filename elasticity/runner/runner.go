@@ -45,7 +45,7 @@ type Config struct {
 	// Export saves all tables and gives the model's path and its loss on the held-out data.
 	Export func(context.Context, elasticity.Export) (model string, testLoss float64, err error)
 
-	// Gone are machines of a cloud that the controller before had and that is no more.
+	// Gone are machines of the former controller's cloud, which no longer exists.
 	Gone []provisioner.Instance
 	// WriteManifest completes a checkpoint and removes old ones. Trouble is what went wrong without harm to it.
 	WriteManifest func(context.Context, elasticity.WriteManifest) (manifest, trouble string, err error)
@@ -254,7 +254,7 @@ func (r *Runner) launch(ctx context.Context, req provisioner.Request) {
 	}
 }
 
-// terminate insists: a machine that cannot be ended costs money until somebody sees it.
+// terminate retries until it succeeds: a machine that is not ended costs money unseen.
 func (r *Runner) terminate(ctx context.Context, a elasticity.Terminate) {
 	for wait := 200 * time.Millisecond; ; wait = min(2*wait, 30*time.Second) {
 		call, cancel := context.WithTimeout(ctx, r.cfg.Calls)

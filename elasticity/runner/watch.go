@@ -74,7 +74,7 @@ func (r *Runner) renew(ctx context.Context) error {
 }
 
 // watchNotices follows the provider's notices. Who is denied them may be given them again: credentials expire in the middle of
-// a run. Meanwhile machines tell of their own evictions, and listings of ends.
+// a run. Meanwhile machines report their own evictions, and listings the ends.
 func (r *Runner) watchNotices(ctx context.Context) {
 	insist(ctx, func() error { return r.cfg.Cloud.Notify(ctx, func(n provisioner.Notice) { r.tellNotice(ctx, n) }) },
 		func(err error, again time.Duration) {

@@ -48,7 +48,7 @@ func Ask(ctx context.Context, directory string, change *pb.Change, told func(*pb
 	}
 }
 
-// Stop asks the run in a directory to end, in order or at once, and says who asks. When it returns, the run has heard it; it
+// Stop asks the run in a directory to end, in order or at once, and names the requester. When it returns, the run has the request; it
 // is over when its controller is gone.
 func Stop(ctx context.Context, directory, by string, now bool) error {
 	ctx, client, leave, err := reach(ctx, directory)
@@ -77,7 +77,7 @@ func reach(ctx context.Context, directory string) (_ context.Context, _ pb.Elast
 	}
 	connection, err := grpc.NewClient("passthrough:///"+d.Address, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
-			return sameuser.Dial(ctx, "tcp", address) // the run may be gone and its port somebody else's
+			return sameuser.Dial(ctx, "tcp", address) // the run may have ended and another process have its port
 		}))
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("reaching the run: %w", err)

@@ -1,8 +1,8 @@
 // Package scaling serves the four calls of the elastic parameter server to people and schedulers, and makes them: add and
-// remove workers and servers of a run that goes on, and reliable machines as well; and it ends runs. It carries requests to whoever drives the controller and answers back;
+// remove workers, servers and reliable machines of a run, and end it. It carries requests to the controller's driver and answers back;
 // it decides nothing.
 //
-// A run leaves the address and a token in its directory (File), readable for its owner only: whoever may read the
+// A run leaves the address and a token in its directory (File), readable for its owner only: any process that can read the
 // directory may scale the run and end it.
 package scaling
 
@@ -98,7 +98,7 @@ func (s *Server) Close() {
 	_ = os.Remove(s.file) // it leads nowhere now, as the next reader will find
 }
 
-// What a connection may take that does not go on with anything.
+// What a connection may take that does not continue with anything.
 const (
 	handshakeTime = 10 * time.Second
 	idleTime      = time.Minute

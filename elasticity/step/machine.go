@@ -56,7 +56,7 @@ func (m *Machine) Order(o *Machine) int {
 // Kind is a machine type's declared performance.
 type Kind struct {
 	Rate float64 // of work, as market.InstanceType has it
-	Link float64 // bytes per second in one direction; 0 = nobody knows
+	Link float64 // bytes per second in one direction; 0 = unknown
 }
 
 // Progress is how far the work has come, in any unit.

@@ -60,7 +60,7 @@ func (s *Step) Do(a Action) {
 	s.out = append(s.out, a)
 }
 
-// Record writes a journal line. The line is only made when somebody reads it, which nobody does in the thousands of starts of
+// Record writes a journal line. The line is only made when it is read, which it is not in the thousands of starts of
 // a dry run.
 func (s *Step) Record(entry func() journal.Entry) {
 	if s.Silent {

@@ -19,7 +19,7 @@ type findings struct {
 	route   ps.Route
 	splits  []splitState
 	marks   []ps.Clock // committed in every partition. Index: Split
-	behind  bool       // somebody has not heard of the committed cut
+	behind  bool       // a machine does not know that the cut is committed
 	strays  []ps.Clock // cuts that were named and will not be committed
 	doubt   string     // why training cannot just go on
 	again   bool       // asking again may help
@@ -96,10 +96,10 @@ func (t *Training) rejoin(m *Node) bool {
 }
 
 // adoptWithin is how long machines have to call a controller that takes them over. It is longer than a machine may be silent
-// otherwise: training goes on meanwhile, and who is given up costs a roll-back.
+// otherwise: training continues meanwhile, and who is given up costs a roll-back.
 func (c *Config) adoptWithin() time.Duration { return 3 * max(c.DeadAfter, c.BrokenAfter) }
 
-// AdvanceAdoption goes on with a take-over.
+// AdvanceAdoption continues with a take-over.
 func (t *Training) AdvanceAdoption() {
 	a := t.adopting
 	if a == nil || t.Ending {
@@ -133,7 +133,7 @@ func (t *Training) AdvanceAdoption() {
 	t.takeOverRun()
 }
 
-// takeOverRun decides how training goes on.
+// takeOverRun decides how training continues.
 func (t *Training) takeOverRun() {
 	f := t.adopting.putTogether(t)
 	if f.again && f.members > 0 && t.adopting.asked < maxAsked {
@@ -265,7 +265,7 @@ func (a *adoption) missing(t *Training) bool {
 	})
 }
 
-// goOn takes the state up as the machines say that it is: nothing is done again.
+// goOn takes the state up as the machines say that it is: nothing is repeated.
 func (f *findings) goOn(t *Training) {
 	t.Layout.Route = f.route
 	for i, s := range f.splits {

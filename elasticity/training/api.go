@@ -77,7 +77,7 @@ func (t *Training) Advance() {
 	t.Saves.Advance()
 }
 
-// Look sets when GiveUp may find somebody, if nothing is heard until then, and reports whether that is now: what was done has
+// Look sets when GiveUp may next give a machine up, if nothing is heard until then, and reports whether that is now: what was done has
 // shortened a machine's patience (see patience), and it has been silent for longer than that. Restless: there may be something
 // to do in the next step, whatever happens; how much time a flush has left changes by itself, and any word may end an outage.
 func (t *Training) Look() (now, restless bool) {

@@ -19,7 +19,7 @@ type clocks struct {
 	layout *layout
 	load   *load
 	Watch  stopping.Watch
-	after  func(clock ps.Clock, loss *float64) // hears of each clock that is done
+	after  func(clock ps.Clock, loss *float64) // is called for each clock that is done
 }
 
 // Over reports whether the work is done.
@@ -50,7 +50,7 @@ func (cl *clocks) take(m *Node, r tiers.Progress) bool {
 	return true
 }
 
-// reached says that a split has committed a clock, whoever may have failed to report it.
+// reached records that a split has committed a clock, even if no worker reported it.
 func (cl *clocks) reached(split ps.Split, clock ps.Clock) {
 	cl.Marks[split] = max(cl.Marks[split], clock)
 }
@@ -65,7 +65,7 @@ func (cl *clocks) advance() {
 func (cl *clocks) clockDone(clock ps.Clock) {
 	p := cl.progress
 	p.Seconds = 0
-	if !p.since.IsZero() { // else a controller has just taken over, and nobody knows when the clock before was done
+	if !p.since.IsZero() { // else a controller has just taken over, and the end of the clock before is unknown
 		p.Seconds = cl.Wall(cl.Now.Sub(p.since))
 	}
 	p.since = cl.Now

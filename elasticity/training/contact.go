@@ -188,7 +188,7 @@ func (t *Training) checkObeyed(m *Node, do tiers.Do, a tiers.Answer) bool {
 	return a.Code == tiers.CodeOK
 }
 
-// Lose takes a machine out of training. Whoever owned partitions takes the run into recovery; a worker alone
+// Lose takes a machine out of training. Losing an owner of partitions starts a recovery; a worker alone
 // is fenced and its splits are handed on.
 func (t *Training) Lose(lost *step.Machine) {
 	m := t.Nodes.ByID[lost.ID]

@@ -212,7 +212,7 @@ func (cu *cuts) checkClock() {
 //
 //	flush   everything that has begun is finished and delivered; nothing is lost
 //	cut     the clock under way is delivered as an ordinary cut; with staleness, what is begun beyond it is given up
-//	serve   the last committed cut serves; what came after it is given up and will be done again
+//	serve   the last committed cut serves; what came after it is given up and will be repeated
 type Rescue int
 
 const (

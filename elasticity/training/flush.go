@@ -88,7 +88,7 @@ func (cu *cuts) planFlush(recovering bool) {
 	})
 }
 
-// moveTime is about how many wall-clock seconds so many partitions take to another machine; 0 where nobody knows.
+// moveTime is about how many wall-clock seconds so many partitions take to another machine; 0 = unknown.
 func (cu *cuts) moveTime(partitions int) float64 {
 	if cu.Pace.Rate == 0 {
 		return 0

@@ -13,7 +13,7 @@ import (
 // splitState is who works on a split.
 type splitState struct {
 	Holder    ps.ServerID // nobody while it changes hands
-	by        *Node       // the holder; nil for nobody, and for one that nobody knows
+	by        *Node       // the holder; nil = none, or an unknown one
 	next      ps.Clock    // first clock not begun; known while nobody holds it
 	releasing bool        // its holder was asked for it
 }
@@ -40,7 +40,7 @@ type layout struct {
 	routeNews  bool // owners changed since the last broadcast
 	Splits     []splitState
 	between    int // splits that nobody holds, or that their holder was asked for
-	misplaced  int // splits that somebody else is to hold than does
+	misplaced  int // splits whose holder is to change
 	Moves      map[ps.Partition]ps.ServerID
 	MoveRetry  time.Time
 

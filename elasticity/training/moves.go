@@ -139,12 +139,12 @@ func (t *Training) takeReleased(m *Node, a tiers.Answer) (due bool) {
 		}
 	}
 	if last := t.Layout.between <= len(r.Splits); last || m.Leaving || !t.atRest() || !t.Layout.Standing() || t.Recovery != nil || t.Ending {
-		return true // somebody may wait for it
+		return true // another partition may wait for it
 	}
 	return !t.Layout.passOn(r.Splits)
 }
 
-// spreadRoute tells of owners that have changed when their moves are over. It comes before all that is asked of owners: one that has
+// spreadRoute announces owners that have changed when their moves are over. It comes before all that is asked of owners: one that has
 // not heard from the server before it that a partition is its own hears so by the route. A route of a new generation before everybody
 // has returned would undo the fence.
 func (t *Training) spreadRoute() {

@@ -64,7 +64,7 @@ type nodes struct {
 	dead     []*Node // lost while they took part, and not known to hold no split
 	rate     float64 // of all members together; 0 = to be summed up again
 	joins    int
-	callers  map[ps.ServerID]tiers.Hello // that nobody knows yet: the answer to their launch is on its way
+	callers  map[ps.ServerID]tiers.Hello // unknown so far: the answer to their launch is on its way
 	Commands map[uint64]sent
 	lastID   uint64
 }

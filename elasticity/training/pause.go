@@ -5,7 +5,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// Pausing lets a run rest: it stands still at a committed cut that the reliable machines hold, with all splits. A halt brings it there: it
+// Pausing lets a run rest: it stops at a committed cut that the reliable machines hold, with all splits. A halt brings it there: it
 // parks everybody, and the backups take over what transient machines served, so that no partition has to be copied; then these hand over
 // their splits, which no longer change, and go. Nobody begins a clock beyond the cut until Why is empty again.
 //

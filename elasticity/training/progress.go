@@ -14,7 +14,7 @@ import (
 type progress struct {
 	Done     ps.Clock   // every split has committed all clocks up to it
 	Marks    []ps.Clock // per split, the last clock known to be committed
-	furthest ps.Clock   // highest clock that was ever done: up to it, work is done again
+	furthest ps.Clock   // highest clock that was ever done: up to it, work is repeated
 	figures  []figures  // of the clocks after done, in order, as far as any split has reported
 	spare    []figures  // to be used again
 	since    time.Time  // when the last clock was done

@@ -71,7 +71,7 @@ func (si *silence) GiveUp() {
 	if si.outage == nil && si.Now.Before(si.Next) {
 		return
 	}
-	silent := false // somebody is for too long, of whom nothing else is known
+	silent := false // a machine is silent for too long, and nothing else explains it
 	for _, m := range si.nodes.Roster {
 		switch {
 		case m.Lost || m.Ended:
@@ -118,7 +118,7 @@ func (si *silence) hangUpWithin() time.Duration {
 	return si.cfg.Market(min(3*si.cfg.Job.Heartbeat, 8*time.Second))
 }
 
-// inOutage reports whether most machines are silent, so that nobody is given up for it. Silent: somebody is for too long.
+// inOutage reports whether most machines are silent, so that none is given up for it. Silent: one is silent for too long.
 func (si *silence) inOutage(silent bool) bool {
 	h := si.outage
 	if h == nil && !silent {
@@ -185,7 +185,7 @@ func (si *silence) patience(m *Node) time.Duration {
 	return si.cfg.DeadAfter
 }
 
-// next is when giveUpSilent may find somebody, if nothing is heard until then.
+// next is when giveUpSilent may next give a machine up, if nothing is heard until then.
 func (si *silence) next() time.Time {
 	if si.outage != nil {
 		return si.Awake.NextBeat()
@@ -227,7 +227,7 @@ func (si *silence) next() time.Time {
 	return next
 }
 
-// lookAgain has somebody looked for by then who is silent for too long.
+// lookAgain schedules the next check for silent machines.
 func (si *silence) lookAgain(by time.Time) {
 	if by.Before(si.Next) {
 		si.Next = by

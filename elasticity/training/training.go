@@ -90,7 +90,7 @@ func (t *Training) layOut() {
 
 // A controller that takes a run over knows what the one before has written down (Past). What is true now it asks the
 // provider, who says which machines there are, and the machines, who call it as soon as it listens and say what they
-// hold: they have trained on meanwhile. When they agree on one state, training goes on from it and nothing is done again.
+// hold: they have trained on meanwhile. When they agree on one state, training continues from it and nothing is repeated.
 // When they do not, everything returns to the committed cut; when nobody holds that any more, to a checkpoint.
 
 // adoption is a run being taken over.

@@ -98,7 +98,7 @@ func (la *layout) setting(transient int) (s tuning.Setting, ok bool) {
 	}
 	s = *la.tuned
 	s.Servers = min(s.Servers, transient)
-	s.Apart = s.Apart && s.Servers < transient // somebody works
+	s.Apart = s.Apart && s.Servers < transient // some machines work
 	return s, true
 }
 

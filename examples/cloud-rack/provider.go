@@ -97,7 +97,7 @@ func (Provider) Try(_ context.Context, job *config.Job, wanted []market.Pool) (s
 	return fmt.Sprintf("The rack has %d machines.", job.Block.(*Block).Machines), nil
 }
 
-// Checks look whether the rack is there.
+// Checks check whether the rack is there.
 func (Provider) Checks(job *config.Job) []doctor.Check {
 	return []doctor.Check{{Name: "credentials", Look: func(context.Context) (string, error) {
 		if _, err := exec.LookPath("bash"); err != nil {

@@ -35,7 +35,7 @@ rack:
   listen: 127.0.0.1:0
 `
 
-// A provider is this folder and its line in providers/all: the program that is built with both plans for it, looks whether all is
+// A provider is this folder and its line in providers/all: the program that is built with both plans for it, checks whether all is
 // there, and trains on its machines.
 func TestANewProvider(t *testing.T) {
 	boottest.Need(t, "bash", "curl", "sha256sum", "go")

@@ -131,7 +131,7 @@ func (c cluster) List(ctx context.Context) ([]provisioner.Instance, error) {
 	return c.list(func(*machine) bool { return true }), nil
 }
 
-// Notify tells of machines that have ended, each once, until ctx is done.
+// Notify reports machines that have ended, each once, until ctx is done.
 func (c cluster) Notify(ctx context.Context, f func(provisioner.Notice)) error {
 	told := map[provisioner.InstanceID]bool{}
 	for {

@@ -112,7 +112,7 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request) {
 	} else {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	}
-	_, _ = w.Write(loginPage) // whoever asked may be gone
+	_, _ = w.Write(loginPage) // the client may be gone
 }
 
 func (g *Gate) refuse(w http.ResponseWriter, r *http.Request) {
@@ -125,7 +125,7 @@ func (g *Gate) refuse(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("WWW-Authenticate", `Bearer realm="tierml"`)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusUnauthorized)
-	_ = json.NewEncoder(w).Encode(map[string]string{"error": "the token is missing or not this controller's"}) // whoever asked may be gone
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": "the token is missing or not this controller's"}) // the client may be gone
 }
 
 func (g *Gate) note(r *http.Request) {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A run goes on from where its journal ends, whatever the host's clock was set to in between; and not from before that.
+// A run continues from where its journal ends, whatever the host's clock was set to in between; and not from before that.
 func TestNotBefore(t *testing.T) {
 	at := Wall()
 	for name, m := range map[string]Mapping{"real": Real(), "fast": {Market: at.Add(-time.Hour), Wall: at, Speed: 60}} {

@@ -105,7 +105,7 @@ type PlanDetails struct {
 	Basis string `json:"basis,omitempty"`
 	// Sources says in words where the prices come from and how old they were.
 	Sources []string `json:"sources,omitempty"`
-	// Tuning says what is tuned while training goes on, or why nothing is; absent where the job does not ask for it.
+	// Tuning says what is tuned while training continues, or why nothing is; absent where the job does not ask for it.
 	Tuning string `json:"tuning,omitempty"`
 	// Prediction is of the run's own start; absent when it was not made.
 	Prediction *Prediction `json:"prediction,omitempty"`
@@ -131,7 +131,7 @@ type PlanAuto struct {
 	Candidates  []PlanCandidate `json:"candidates,omitempty"`
 }
 
-// PlanCandidate is a policy and what came of it from past starts: weighted means and 95th percentiles.
+// PlanCandidate is a policy and its results from past starts: weighted means and 95th percentiles.
 type PlanCandidate struct {
 	Policy   string  `json:"policy"`
 	Starts   int     `json:"starts"`

@@ -101,7 +101,7 @@ func (b *Bar) line(now time.Time, width int) string {
 	return ansi.Truncate(text, max(0, width), "…")
 }
 
-// left is the time that the rest takes, if it goes on as so far.
+// left is the time that the rest takes, if it continues as so far.
 func (b *Bar) left(done, total int64, elapsed time.Duration) (time.Duration, bool) {
 	if b.unit == Seconds {
 		return time.Duration(max(0, total-done)) * time.Second, true

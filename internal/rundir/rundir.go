@@ -28,7 +28,7 @@ const (
 	SplitsDir   = "splits"
 	LogsDir     = "logs"
 	ModelFile   = "model.safetensors"
-	// CheckpointsDir holds what is saved while training goes on, unless the job names another place.
+	// CheckpointsDir holds what is saved while training continues, unless the job names another place.
 	CheckpointsDir = "checkpoints"
 	// CheckpointFile holds all tables at a clock, to resume from; each replaces the one before.
 	CheckpointFile = "checkpoint.safetensors"

@@ -154,7 +154,7 @@ func TestBadLine(t *testing.T) {
 	}
 }
 
-// A torn last line is cut off by the controller that goes on with a run: a reader goes on with it.
+// A torn last line is cut off by the controller that continues with a run: a reader continues with it.
 func TestReaderAfterATornLineIsCutOff(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, rundir.JournalFile)

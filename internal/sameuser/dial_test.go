@@ -39,7 +39,7 @@ func TestAnotherUserListens(t *testing.T) {
 	}
 }
 
-// Own servers are reached, over both families, and those that close or never take up a connection are told apart.
+// Own servers are reached, over both families, and those that close or never take up a connection are distinguished.
 func TestDialOwn(t *testing.T) {
 	for _, address := range []string{"127.0.0.1:0", "[::1]:0", ":0"} {
 		l, err := net.Listen("tcp", address)

@@ -62,7 +62,7 @@ func (w *Watch) Measured(r Rules, clock int64, name string, figure float64) (why
 		100*r.MinImprovement, w.best, w.since)
 }
 
-// Trend remembers the figures of a training, to say whether it ended too early. The zero value has seen none.
+// Trend remembers the figures of a training, to report whether it ended too early. The zero value has seen none.
 type Trend struct {
 	clocks []int64
 	least  []float64 // the smallest figure up to each clock

@@ -13,7 +13,7 @@ import (
 
 const (
 	gap = 2 // blanks between columns
-	// narrowest is how far a column is cut before the table is told as records: figures stay whole.
+	// narrowest is how far a column is cut before the table is shown as records: figures stay whole.
 	narrowest = 12
 )
 

@@ -74,7 +74,7 @@ func Check(format string) error {
 	return nil
 }
 
-// writeTable aligns columns. On a terminal that is too narrow cells are cut, or rows told as records; wide ones never are.
+// writeTable aligns columns. On a terminal that is too narrow cells are cut, or rows shown as records; wide ones never are.
 func (t Table) writeTable(w io.Writer, wide bool) error {
 	if wide {
 		return t.writeLines(w, true, 0)

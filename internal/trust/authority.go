@@ -3,7 +3,7 @@
 // the connections, who launched a machine, and why.
 //
 // Everything about a run's trust is in its directory (AuthorityFile, JoinedFile), readable for its owner alone, so that a
-// controller that is started again goes on where the one before it was. docs/security.md says what this keeps out, and
+// controller that is started again continues where the one before it was. docs/security.md says what this keeps out, and
 // what it does not.
 package trust
 

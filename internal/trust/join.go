@@ -37,7 +37,7 @@ type Joining struct {
 	Now     func() time.Time
 }
 
-// Join makes a key, or goes on with the one in KeyFile, and asks the controller once for a certificate. An error that is
+// Join makes a key, or continues with the one in KeyFile, and asks the controller once for a certificate. An error that is
 // not ErrRefused may pass.
 func (j Joining) Join(ctx context.Context) (*Credential, error) {
 	key, err := j.openKey()

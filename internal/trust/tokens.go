@@ -51,7 +51,7 @@ type joined struct {
 	Key     string `json:"key"` // the public key's hash
 }
 
-// OpenTokens goes on with the tokens of the run in a directory. Close must be called.
+// OpenTokens continues with the tokens of the run in a directory. Close must be called.
 func OpenTokens(directory, secret string, now func() time.Time) (*Tokens, error) {
 	if secret == "" {
 		return nil, errors.New("opening the run's tokens: the secret is empty")

@@ -1,5 +1,5 @@
 // Package drill chooses machines of a run for something bad to happen to, and says from the run's journal what became of
-// it: how long training stood still, what was lost, and how it went on.
+// it: how long training stood still, what was lost, and how it continued.
 //
 // It reads entries and does sums. It refuses to know how machines are harmed (a control endpoint, a provider's API) and
 // where the journal is.
@@ -180,7 +180,7 @@ func (w *Watch) clock(e journal.Entry) {
 	}
 	w.lastAt = e.T
 	if e.Clock <= w.highest {
-		return // done again
+		return // repeated
 	}
 	w.highest = e.Clock
 	if w.began && w.allGone() && !w.report.WentOn {
@@ -280,7 +280,7 @@ func (w *Watch) Begin(do string, machines []Machine, at time.Time) {
 	}
 }
 
-// Settled reports whether all is known: the machines are gone, and training goes on.
+// Settled reports whether all is known: the machines are gone, and training continues.
 func (w *Watch) Settled() bool { return w.report.WentOn || w.finished }
 
 // Now is the market time now, as the run has it.

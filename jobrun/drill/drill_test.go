@@ -97,7 +97,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// A server is killed: two clocks are done again, and training goes on when a clock beyond is done.
+// A server is killed: two clocks are repeated, and training continues when a clock beyond is done.
 func TestKill(t *testing.T) {
 	w := training(t)
 	targets, err := w.Choose(Aim{}, 1)

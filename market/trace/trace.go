@@ -111,7 +111,7 @@ func Merge(traces ...*Trace) *Trace {
 	return New(markets, rows)
 }
 
-// Read reads a price history. Form and compression are told by the first bytes.
+// Read reads a price history. Form and compression are recognised by the first bytes.
 func Read(r io.Reader, o Options) (*Trace, error) {
 	stream, err := decompress.Reader(r)
 	if err != nil {

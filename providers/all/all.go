@@ -1,4 +1,4 @@
-// Package all is the registry of providers: one line each. Whoever imports it, for nothing else, has them all.
+// Package all is the registry of providers, one line each. Importing it, for side effects alone, registers them all.
 package all
 
 import (

@@ -20,7 +20,7 @@ import (
 	"github.com/tierml/tierml/providers/ec2/api"
 )
 
-// This file asks what EC2 tells of capacity: priors of the policies until a job has seen for itself. Nothing of it has to be there:
+// This file queries what EC2 publishes about capacity: priors of the policies until a job has seen for itself. Nothing of it has to be there:
 // what cannot be asked is said among the plan's sources, and unknown.
 
 // adviceTime is how long the Spot Instance Advisor is waited for: plans can do without.

@@ -212,7 +212,7 @@ func (a *amazon) Quota(_ context.Context, _, code string) (float64, error) {
 	return limit, nil
 }
 
-// A plan warns of a quota that is below what the job may want, with the figures and the way to more; of none that is not told.
+// A plan warns of a quota that is below what the job may want, with the figures and the way to more; of none that is unknown.
 func TestLimits(t *testing.T) {
 	sells := func(provider, region, kind string) *local.Market {
 		pool := market.Pool{Provider: provider, Region: region, Zone: region + "a", Type: kind, Class: market.Spot}

@@ -124,7 +124,7 @@ func granted(ctx context.Context, project examined) (string, error) {
 	return fmt.Sprintf("all %d are granted on the project", len(looks)+len(changes)), nil
 }
 
-// checkAPIs looks whether the services are on. Compute Engine's is, as it has answered.
+// checkAPIs checks whether the services are on. Compute Engine's is, as it has answered.
 func checkAPIs(ctx context.Context, project examined) (string, error) {
 	states, err := project.Services(ctx, "", services)
 	if err != nil {
@@ -212,7 +212,7 @@ func checkNetwork(ctx context.Context, project examined, g *Block) (string, erro
 	return "machines get addresses of " + addresses, nil
 }
 
-// checkList looks whether Google's price list can be had, unless the job brings a catalog along.
+// checkList checks whether Google's price list can be had, unless the job brings a catalog along.
 func checkList(ctx context.Context, project examined, g *Block) (string, error) {
 	if g.Catalog != "" {
 		return "on-demand prices are of the job's own catalog", nil

@@ -87,7 +87,7 @@ func (Provider) Market(ctx context.Context, job *config.Job, folder string) (*lo
 	return soldTo(ctx, job, cloud, folder)
 }
 
-// Try looks whether Compute Engine sells the machine types of the pools.
+// Try checks whether Compute Engine sells the machine types of the pools.
 func (Provider) Try(ctx context.Context, job *config.Job, pools []market.Pool) (string, error) {
 	cloud, err := open(ctx, job, providers.Session{})
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// This file asks what Compute Engine tells of capacity: priors of the policies until a job has seen for itself.
+// This file queries what Compute Engine publishes about capacity: priors of the policies until a job has seen for itself.
 
 // maxAsked is of how many pools Compute Engine is asked, one at a time.
 const maxAsked = 24

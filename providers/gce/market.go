@@ -200,7 +200,7 @@ func history(ctx context.Context, job *config.Job, account shop, catalog *market
 	return t, nil
 }
 
-// try looks whether every pool's machine type is sold in its zone. Compute Engine has no trial of a launch: permissions,
+// try checks whether every pool's machine type is sold in its zone. Compute Engine has no trial of a launch: permissions,
 // image and network are not looked at, nor capacity and quotas.
 func try(ctx context.Context, account shop, pools []market.Pool) error {
 	sold := map[string][]market.InstanceType{}

@@ -6,7 +6,7 @@ type Answer struct {
 	Kind          error  // one of the contract's; nil = unknown
 	Code, Message string // the provider's
 	Hint          string // what a person can do; "" = nothing is known
-	Request       string // the provider's id of the request, for its support; "" = none was told
+	Request       string // the provider's id of the request, for its support; "" = none was reported
 	Err           error  // as the provider's client gave it; nil = it gave none
 }
 

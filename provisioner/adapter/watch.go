@@ -38,13 +38,13 @@ func Watch(ctx context.Context, log *slog.Logger, every time.Duration, look func
 	}
 }
 
-// notice is what is told once.
+// notice is what is reported once.
 type notice struct {
 	kind provisioner.NoticeKind
 	id   provisioner.InstanceID
 }
 
-// tell calls f for what is new, and gives what has been told of the machines that are still shown.
+// tell calls f for what is new, and returns what has been reported of the machines that are still listed.
 func tell(machines []Shown, before map[notice]bool, f func(provisioner.Notice)) map[notice]bool {
 	after := map[notice]bool{}
 	for _, m := range machines {

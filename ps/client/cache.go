@@ -9,7 +9,7 @@ import (
 )
 
 // Cache keeps the rows that a worker process has read, over clocks, for as long as the job's staleness allows; its
-// threads share it. It decides what must be read again, and knows nothing of servers: whoever reads puts the answer in.
+// threads share it. It decides what must be read again, and knows nothing of servers: readers put the answers in.
 //
 // Every row holds all work through its folded clock, and each of the worker's own contributions once, also those that
 // are still on their way: what was computed is seen at once by what is computed next. An answer's stamp says which of

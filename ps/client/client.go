@@ -40,7 +40,7 @@ type Config struct {
 	TLS     *tls.Config // nil: none. With it, everything goes by TCP
 	// Local gives the server of this process, if it is that one, to ask it without a network. Nil: none.
 	Local func(ps.ServerID) wire.Caller
-	// Panicked hears of panics in the client's goroutines; those of a caller's are the caller's.
+	// Panicked is called for panics in the client's goroutines; those of a caller's are the caller's.
 	Panicked wire.Panicked
 }
 

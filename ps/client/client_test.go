@@ -159,7 +159,7 @@ func (p *panics) Call(ctx context.Context, _ ps.Generation, _ wire.Message) (wir
 	return nil, ctx.Err()
 }
 
-// A panic in a goroutine of the client's own is told before it ends the process.
+// A panic in a goroutine of the client's own is reported before it ends the process.
 func TestPanicsAreTold(t *testing.T) {
 	told := make(chan any, 2)
 	local := map[ps.ServerID]wire.Caller{"a": &panics{}, "b": &script{}}

@@ -12,7 +12,7 @@ import (
 // announcer tells the backups of the partitions that are owned here about the cut that is named, as each partition passes it, until
 // they have acknowledged. There is one goroutine for each backup that lacks some of the news.
 //
-// Locks: named is guarded by term.mu. What has been told is guarded by mu, which comes after term.mu and before the slots'. Neither
+// Locks: named is guarded by term.mu. What has been reported is guarded by mu, which comes after term.mu and before the slots'. Neither
 // is held while the news travels.
 type announcer struct {
 	term   *term
@@ -92,7 +92,7 @@ func (a *announcer) nextToTell(cut ps.Clock, round int, backup ps.ServerID) []ps
 	defer a.term.mu.RUnlock()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.round != round { // others tell of the next one
+	if a.round != round { // the next round has its own announcements
 		return nil
 	}
 	var list []ps.Partition

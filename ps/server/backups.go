@@ -62,7 +62,7 @@ func (b *backup) commit(c ps.Clock) error {
 	case b.rows == nil:
 		return nil
 	case b.retired:
-		if cut, any := b.rows.Cut(); !any || cut != c { // told again of the cut that is here, it is still the only one
+		if cut, any := b.rows.Cut(); !any || cut != c { // reported again of the cut that is here, it is still the only one
 			b.clear()
 		}
 		return nil
@@ -104,7 +104,7 @@ func (s *backups) add(partitions []ps.Partition, empty bool) {
 	for _, p := range partitions {
 		b := s.all[p]
 		switch {
-		case b.rows != nil: // told before
+		case b.rows != nil: // reported before
 		case empty:
 			b.rows = ps.NewEmptyBackup(&s.cfg.Schema, p)
 		default:

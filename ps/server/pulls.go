@@ -196,7 +196,7 @@ func (s *backups) pullOnce(ctx context.Context, b *backup, p *puller) (needFull 
 	defer s.term.mu.RUnlock()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if ctx.Err() != nil { // whoever changes his mind cancels under the same locks
+	if ctx.Err() != nil { // pulls are cancelled under the same locks
 		return false, ctx.Err()
 	}
 	needFull, err = b.rows.Deliver(delivery)

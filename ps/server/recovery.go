@@ -81,7 +81,7 @@ func (s *Server) Promote(cut ps.Clock, partitions []ps.Partition) error {
 }
 
 // FenceGeneration stops all service for generations before this one, ends moves and pulls, and says what
-// this server can return to. Service goes on with Recover. Asking again is harmless.
+// this server can return to. Service continues with Recover. Asking again is harmless.
 func (s *Server) FenceGeneration(generation ps.Generation) ps.Holdings {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,7 +143,7 @@ func (s *Server) recover(
 		s.beginGeneration(generation)
 		s.suspended = true
 	case !s.suspended && s.recovered == cut:
-		return true, nil // told before
+		return true, nil // reported before
 	case !s.suspended && s.routed:
 		return false, fmt.Errorf("recover cut %d: %w: generation %d is being served", cut, ps.ErrInvalid, generation)
 	}

@@ -43,7 +43,7 @@ type Config struct {
 	// OnCutHeld is called, from a goroutine of the server, when every partition that is backed up here holds the
 	// cut. Took is from the first news of it to the last row.
 	OnCutHeld func(cut ps.Clock, bytes int64, took time.Duration)
-	// Panicked hears of panics in the server's goroutines.
+	// Panicked is called for panics in the server's goroutines.
 	Panicked wire.Panicked
 }
 

@@ -101,7 +101,7 @@ func TestRollBackToCommittedCut(t *testing.T) {
 			t.Fatal(err)
 		}
 		team.start(c.ctx, 4, 12)
-		for at := ps.Clock(12); ; at++ { // named while training goes on
+		for at := ps.Clock(12); ; at++ { // named while training continues
 			if err := c.nodes["a"].NameCut(at); err == nil {
 				c.cut(at)
 				break
@@ -541,7 +541,7 @@ func TestCutNames(t *testing.T) {
 	c.cut(2)
 }
 
-// The controller dies while backups move. To the next one the old backup, told again that its cut is committed, is still the one
+// The controller dies while backups move. To the next one the old backup, informed again that its cut is committed, is still the one
 // that holds it; and the new one, which no route has named, does not wait for a delivery that never comes.
 func TestBackupsWhoseMoveWasForgotten(t *testing.T) {
 	c := newCluster(t, toy(true, 0), nil, "a", "r")

@@ -17,7 +17,7 @@ const (
 	firstRead = 1 << 20
 )
 
-// frameReader takes a connection's frames apart. A read that was interrupted by a deadline goes on where it was.
+// frameReader takes a connection's frames apart. A read that was interrupted by a deadline continues where it was.
 type frameReader struct {
 	from       io.Reader
 	job        uint64
@@ -25,10 +25,10 @@ type frameReader struct {
 	buffer     []byte
 	start, end int // of what is in buffer
 
-	// place says where a body goes that somebody waits for with memory of his own. Nil, or if it gives nil: to a buffer.
+	// place returns the caller's memory for a body, where a caller waits with some. Nil, or if it returns nil: a buffer.
 	place func(h header) *placement
 
-	// memory gives what somebody has for a body that he will keep. Nil, or if it gives nil: there is none.
+	// memory returns the memory for a body that its caller will keep. Nil, or if it returns nil: there is none.
 	memory func(h header) *Buffer
 
 	// room is asked before memory for a body is claimed. Nil: there always is room.

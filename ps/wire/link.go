@@ -46,7 +46,7 @@ var ErrClosed = errors.New("connection closed")
 //
 // It has no goroutine of its own: who waits for an answer reads the connection when nobody else does, and hands others
 // theirs; who sends writes what others have to send as well. So a lone caller takes its answer from the kernel itself,
-// and many share system calls. Invariant: while an answer is outstanding, somebody waits to read it. Where the caller
+// and many share system calls. Invariant: while an answer is outstanding, a goroutine waits to read it. Where the caller
 // has gone away that is a goroutine that ends with the last such answer.
 type Link struct {
 	conn    net.Conn
@@ -56,10 +56,10 @@ type Link struct {
 	out     *outbox
 	done    chan struct{}  // closed when the link is broken, after err is set
 	helpers sync.WaitGroup // goroutines that read or write what a caller has left
-	// panicked hears of panics in them.
+	// panicked is called for panics in them.
 	panicked Panicked
 
-	reading chan struct{} // holds one token while somebody reads; guards frames
+	reading chan struct{} // holds one token while a goroutine reads; guards frames
 	frames  *frameReader
 
 	mu          sync.Mutex
@@ -332,7 +332,7 @@ func (l *Link) leave(c *call) {
 	}
 }
 
-// drain reads for callers that have gone: else a server could wait for ever to get rid of an answer.
+// drain reads for callers that have gone: else a server could wait forever to get rid of an answer.
 func (l *Link) drain() {
 	for {
 		l.mu.Lock()

@@ -13,7 +13,7 @@ type Links struct {
 	Job     uint64
 	Traffic *Traffic // may be nil
 	MaxBody int      // the longest body of a frame that is sent or taken, in bytes; 0 = MaxBody
-	// Panicked hears of panics in the links' goroutines.
+	// Panicked is called for panics in the links' goroutines.
 	Panicked Panicked
 
 	mu      sync.Mutex

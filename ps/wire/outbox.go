@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// outbox sends frames in order. Whoever finds nobody writing writes what is there, also what others add meanwhile, in as
+// outbox sends frames in order. A sender that finds no writer becomes the writer, also of what others add meanwhile, in as
 // few system calls as possible.
 type outbox struct {
 	to      vectorWriter

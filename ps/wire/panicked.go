@@ -2,8 +2,8 @@ package wire
 
 import "runtime/debug"
 
-// Panicked hears of a panic in a goroutine, which ends the process when it returns: nothing is known of what the goroutine had
-// locked and half changed. Nil: nobody hears of it.
+// Panicked is called for a panic in a goroutine, which ends the process when it returns: nothing is known of what the goroutine had
+// locked and half changed. Nil: it is not reported.
 type Panicked func(value any, stack []byte)
 
 // Tell is deferred by goroutines, first of all, so that a panic does not end the process without a word.

@@ -33,7 +33,7 @@ type Server struct {
 	Traffic *Traffic
 	TLS     *tls.Config // nil: none
 	MaxBody int         // the longest body of a frame that is sent or taken, in bytes; 0 = MaxBody
-	// Panicked hears of panics in the server's goroutines, the handler's among them.
+	// Panicked is called for panics in the server's goroutines, the handler's among them.
 	Panicked Panicked
 
 	crowd crowd

@@ -20,7 +20,7 @@ type KeyGroup struct {
 type Read struct {
 	Stored      bool // whole rows of the folded state, with what rules keep of them (ps.Shard.Stored)
 	Clock       ps.Clock
-	Incarnation ps.Incarnation // who asks: the stamps say which of its contributions the rows hold
+	Incarnation ps.Incarnation // the reader: the stamps name which of its contributions the rows hold
 	Groups      []KeyGroup
 	Keys        []ps.Key
 	// Into, for a caller who has asked for dense rows only, is where the values go if all groups are ok: pieces of memory

@@ -21,7 +21,7 @@ import (
 	"github.com/tierml/tierml/watch/dashboard"
 )
 
-// Playwright clicks through the dashboard, and axe-core looks at every page (clicks.mjs says at what): a run that goes on,
+// Playwright clicks through the dashboard, and axe-core looks at every page (clicks.mjs says at what): a running run,
 // one that has ended, a long one, a damaged one, and a hundred small ones.
 func TestClicks(t *testing.T) {
 	program, modules := os.Getenv("TIERML_CHROMIUM"), os.Getenv("TIERML_PLAYWRIGHT")

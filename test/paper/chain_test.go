@@ -42,7 +42,7 @@ func TestChainCounts(t *testing.T) {
 // TestLeastWhereItIsKnown: markets in which the best can be told without a computer.
 func TestLeastWhereItIsKnown(t *testing.T) {
 	even := &reach{chain: chainOf(300, 30), upkeep: 0.1}
-	if got := even.least(); math.Abs(got-0.4) > 0.01 { // machines are kept for ever
+	if got := even.least(); math.Abs(got-0.4) > 0.01 { // machines are kept forever
 		t.Errorf("at an even price of 0.30 and 0.10 of upkeep an hour costs %.3f", got)
 	}
 	// Above on demand at every other step: hours that begin are interrupted at once, and all that works is the notice.

@@ -23,7 +23,7 @@ type fault struct {
 	kind  string
 	place float64
 	long  time.Duration
-	must  bool // it is tried again until it meets somebody
+	must  bool // it is retried until it hits a machine
 }
 
 func (f fault) String() string {
@@ -159,7 +159,7 @@ func (t *trial) evictTwice(f fault) (string, error) {
 	}, market.Spot)(t, f)
 }
 
-// evictLate: neither the machine nor the controller hears of the notice until most of its time is over.
+// evictLate: neither the machine nor the controller gets the notice until most of its time is over.
 func (t *trial) evictLate(f fault) (string, error) {
 	return toVictim(func(t *trial, f fault, m machine) (string, error) {
 		if _, err := forAWhile("throttle")(t, f); err != nil {

@@ -29,7 +29,7 @@ type change struct {
 	wait  time.Duration // the longest clock, beyond what its work takes on the machines that were there
 }
 
-// elastic compares what a change of machines costs a job: elastically, as partitions and splits move while training goes on, and
+// elastic compares what a change of machines costs a job: elastically, as partitions and splits move while training continues, and
 // by kill and restart: save a checkpoint, end every process, start the job again on other machines. Six transient machines train
 // matrix factorisation, three of them serve; one that serves and one that only works are replaced. Kill and restart has the
 // best case: it is told beforehand and loses no work. A third way is what a scheduler does with `tierml scale`: a server and a

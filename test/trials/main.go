@@ -4,7 +4,7 @@
 //
 //	soak      applications x consistencies x disturbances, one short run each, and storms of random disturbances
 //	chaos     one long storm over one run, every promise checked afterwards
-//	recovery  how long training stands still after a loss
+//	recovery  how long training stops after a loss
 //	elastic   what a change of machines costs beside kill and restart
 //	agents    what a clock costs as machines are added and the work stays the same
 //	paces     what each setting of a job does to its clocks, on machines whose network is shaped

@@ -13,7 +13,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// recovery measures how long training stands still when half of the ActivePSs go without a warning: by SIGKILL, which breaks
+// recovery measures how long training stops when half of the ActivePSs go without a warning: by SIGKILL, which breaks
 // their connections, and by SIGSTOP, after which they are silent with their connections open, as machines behind a black hole
 // are.
 func recovery(f *flag.FlagSet) func(context.Context, place) error {
@@ -61,7 +61,7 @@ func recovery(f *flag.FlagSet) func(context.Context, place) error {
 // loss is how long it took since the machines went.
 type loss struct{ decided, back, clock time.Duration }
 
-// loseHalf takes half of the ActivePSs when all machines take part, and waits until training goes on.
+// loseHalf takes half of the ActivePSs when all machines take part, and waits until training continues.
 func (t *trial) loseHalf(ctx context.Context, signal syscall.Signal, all int) (l loss, err error) {
 	if err := t.await(ctx, func(e []journal.Entry) bool { return settled(e, all) }); err != nil {
 		return l, err

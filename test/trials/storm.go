@@ -79,7 +79,7 @@ func impossible() (kinds []string) {
 	return kinds
 }
 
-// play lets a plan happen, and returns how many faults met somebody, by kind. It ends with the plan's length, or with the
+// play lets a plan happen, and returns how many faults hit a machine, by kind. It ends with the plan's length, or with the
 // run.
 func (t *trial) play(ctx context.Context, p plan, length time.Duration) (happened map[string]int, err error) {
 	happened = map[string]int{}
@@ -112,7 +112,7 @@ func (t *trial) play(ctx context.Context, p plan, length time.Duration) (happene
 			return happened, fmt.Errorf("fault %v: %w", f, err)
 		}
 		if whom == "" && f.must { // a wish may have left no machines
-			_, _ = t.scale("--restore") // nor a controller that hears of it
+			_, _ = t.scale("--restore") // nor a controller to receive it
 			f.at = time.Since(began) + time.Second/2
 			later := slices.IndexFunc(p[n:], func(g fault) bool { return g.at > f.at })
 			if later < 0 {

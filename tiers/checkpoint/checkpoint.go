@@ -2,7 +2,7 @@
 // safetensors file with one tensor per table, under the table's name, and the clock in its metadata; its bytes
 // depend on the parameters alone. It is written whole or not at all.
 //
-// One that is taken while training goes on is written by the machines themselves, each its partitions, with a manifest
+// One that is taken while training continues is written by the machines themselves, each its partitions, with a manifest
 // that is written last (manifest.go).
 //
 // It does not know when one should be taken, nor who takes over from it.

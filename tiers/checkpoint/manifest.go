@@ -21,7 +21,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// A checkpoint that is taken while training goes on is several objects in a folder of its own, below the run's place,
+// A checkpoint that is taken while training continues is several objects in a folder of its own, below the run's place,
 // and a manifest beside the folder. The manifest is written last, as a whole: what it names is complete.
 //
 //	PLACE/clock-000000120-1.1/i-0a1b2c.rows     the partitions that a machine backs up

@@ -145,7 +145,7 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// A run that went on from an older checkpoint writes new ones at clocks below that of a damaged one: those are kept.
+// A run that continued from an older checkpoint writes new ones at clocks below that of a damaged one: those are kept.
 func TestTheNewestIsTheOneWrittenLast(t *testing.T) {
 	place := t.TempDir()
 	save(t, place, 100, "1.3")

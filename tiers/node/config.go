@@ -97,7 +97,7 @@ type ServerConfig struct {
 	PullsAtOnce int
 	// OnCutHeld is called when the backups of this machine all hold a cut.
 	OnCutHeld func(tiers.CutHeld)
-	// Panicked hears of panics in the server's goroutines, before they end the process.
+	// Panicked is called for panics in the server's goroutines, before they end the process.
 	Panicked func(value any, stack []byte)
 	Log      *slog.Logger
 }

@@ -141,7 +141,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// receiver answers with the codes one after the other, the last one for ever.
+// receiver answers with the codes one after the other, the last one forever.
 type receiver struct {
 	mu     sync.Mutex
 	codes  []int

@@ -109,7 +109,7 @@ func NewNotifier(hook *Hook, log *slog.Logger) *Notifier {
 	return newNotifier(hook, log, time.Second, transport(notMetadata))
 }
 
-// NewPublicNotifier is NewNotifier for a hook of somebody else's choice: it dials public addresses only, whatever a name leads to.
+// NewPublicNotifier is NewNotifier for a hook of another's choice: it dials public addresses only, whatever a name leads to.
 func NewPublicNotifier(hook *Hook, log *slog.Logger) *Notifier {
 	t := transport(onlyPublic)
 	t.Proxy = nil // it would dial in our place

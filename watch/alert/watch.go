@@ -1,4 +1,4 @@
-// Package alert tells somebody who does not look: it watches a run's journal for what a person would want to be woken for
+// Package alert notifies people who are not watching: it follows a run's journal for what a person would want to be woken for
 // (budget, an eviction storm, no progress, the end), and posts it to a webhook.
 //
 // Watching (Watch) is a plain value: its time is an argument. Notifying (Notifier) never waits: an alert that cannot be delivered is logged and
@@ -148,7 +148,7 @@ func (w *Watch) alert(kind Kind, why string, now time.Time) Alert {
 	return Alert{Kind: kind, Run: w.run, Why: why, At: now.UTC(), MarketTime: w.market.UTC(), Clock: w.clock}
 }
 
-// lose notes a machine that is taken, and looks whether it is one of many.
+// lose notes a machine that is taken, and checks whether it is one of many.
 func (w *Watch) lose(e journal.Entry, now time.Time, out []Alert) []Alert {
 	if _, told := w.taken[e.Instance]; told { // its notice was
 		return out
@@ -181,7 +181,7 @@ func because(why string) string {
 // Away tells that this process itself was stopped for a time, in which it has heard nobody.
 func (w *Watch) Away(d time.Duration) { w.lastClock = w.lastClock.Add(d) }
 
-// Tick looks whether a run that says nothing is stuck.
+// Tick checks whether a run that says nothing is stuck.
 func (w *Watch) Tick(now time.Time) (out []Alert) {
 	if w.lastClock.IsZero() || w.over || w.stuck || w.program {
 		return nil

@@ -25,7 +25,7 @@ import (
 type Options struct {
 	// Plain asks for plain lines even on a terminal.
 	Plain bool
-	// Watching says that the run belongs to somebody else: OnInterrupt leaves the view, not the run.
+	// Watching: the run belongs to another process. OnInterrupt leaves the view, not the run.
 	Watching bool
 	// EveryClocks and Every bound how often plain output says how training gets on: a clock line comes when
 	// that many clocks are done or that much wall-clock time has passed since the one before. Zero means 50

@@ -27,7 +27,7 @@ var (
 // picture draws where a run stands.
 type picture struct {
 	*status.Status
-	watching bool // somebody else's run
+	watching bool // another's run
 }
 
 // draw makes the screen at a market time. It is exactly height lines of at most width cells; the events get

@@ -22,7 +22,7 @@ import (
 	"github.com/tierml/tierml/watch/status"
 )
 
-// look is how often the directory is looked at for new runs and runs that go on again.
+// look is how often the directory is looked at for new runs and running runs again.
 const look = time.Second
 
 // atOnce is how many runs are read from their beginning at a time.
@@ -166,7 +166,7 @@ func (b *Board) read(ctx context.Context, r *run) {
 }
 
 // wholeAtOnce is how many runs that have ended stay in memory as a whole; of the others lists and metrics remain, and their
-// journals are read anew when somebody asks.
+// journals are read again on request.
 const wholeAtOnce = 16
 
 // remember keeps a run that has ended as the one that was asked for last, and lets another one go.

@@ -66,5 +66,5 @@ func (b *Board) file(w http.ResponseWriter, request *http.Request, models bool) 
 	}
 	defer in.Close()
 	w.Header().Set("Content-Type", runFiles[i].kind)
-	_, _ = io.Copy(w, in) // whoever asked may be gone
+	_, _ = io.Copy(w, in) // the client may be gone
 }

@@ -37,7 +37,7 @@ const refresh = 2 * time.Second
 // read them. That is for a board on loopback; elsewhere Guarded serves behind a token.
 func (b *Board) Handler() http.Handler { return access.LocalHost(b.serve(false)) }
 
-// Guarded is Handler for whoever asks: access.Gate must stand before it. Who has the token may also have the models.
+// Guarded is Handler behind access.Gate: clients with the token may also fetch the models.
 func (b *Board) Guarded() http.Handler { return b.serve(true) }
 
 func (b *Board) serve(models bool) http.Handler {
@@ -104,7 +104,7 @@ func (b *Board) page(w http.ResponseWriter, request *http.Request, models bool) 
 	is.send(w, request)
 }
 
-// pageKey is what a page that is kept was made of: of a run that goes on any lines will do for a moment.
+// pageKey is what a page that is kept was made of: of a running run any lines will do for a moment.
 func pageKey(models, going bool, lines int) string {
 	if going {
 		lines = -1

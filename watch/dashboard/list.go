@@ -75,7 +75,7 @@ func trouble(w http.ResponseWriter, status int, title, what string) {
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes()) // whoever asked may be gone
+	_, _ = w.Write(b.Bytes()) // the client may be gone
 }
 
 // rowsAtATime is how many runs are on a page of the list.
@@ -113,7 +113,7 @@ type listView struct {
 	pager
 }
 
-// attention is a run that somebody should look at, and why.
+// attention is a run that needs attention, and why.
 type attention struct{ Run, Why string }
 
 // day is what the runs that began on a day cost and saved.
@@ -168,7 +168,7 @@ func (v *listView) overview(all []Job) {
 	slices.Reverse(v.Attention)
 }
 
-// attentionShown is how many runs that need somebody have a line.
+// attentionShown is how many runs that need attention have a line.
 const attentionShown = 5
 
 // column is a head that sorts.

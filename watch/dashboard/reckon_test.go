@@ -124,7 +124,7 @@ func wallOf(entries []journal.Entry) time.Time {
 	return told.Mapping.WallAt(told.Now)
 }
 
-// clockOf is a clock that goes on from there. By today's, the replayed market of a run that goes on would be years ahead of its story,
+// clockOf is a clock that continues from there. By today's, the replayed market of a running run would be years ahead of its story,
 // with hours to bill for each of them.
 func clockOf(entries []journal.Entry) func() time.Time {
 	from, began := wallOf(entries), time.Now()
@@ -137,7 +137,7 @@ func boardAt(t *testing.T, root string, now time.Time) (*Board, *httptest.Server
 	return boardWith(t, root, func() time.Time { return now }, nil)
 }
 
-// hold keeps a run's directory as a run that goes on does.
+// hold keeps a run's directory as a running run does.
 func hold(t *testing.T, dir string) {
 	t.Helper()
 	holder, err := os.Open(dir)

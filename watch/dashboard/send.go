@@ -72,7 +72,7 @@ func (c *content) send(w http.ResponseWriter, r *http.Request) {
 		h.Set("Content-Encoding", "gzip")
 		body = c.packed
 	}
-	_, _ = w.Write(body) // whoever asked may be gone
+	_, _ = w.Write(body) // the client may be gone
 }
 
 // An answer serves all who ask for so long, and for so many times what it took to make: any number of open pages takes of a
@@ -91,7 +91,7 @@ type kept struct {
 	is    *content
 }
 
-// forget drops what is kept, unless somebody is at it: it is dropped another time then.
+// forget drops what is kept, unless it is in use; it is dropped later then.
 func (k *kept) forget() {
 	if k.mu.TryLock() {
 		k.is = nil
@@ -99,7 +99,7 @@ func (k *kept) forget() {
 	}
 }
 
-// get returns what was made of the same not long ago, or makes it; of what stands still, whenever it was made. One asker makes,
+// get returns what was made of the same not long ago, or makes it; of what stops, whenever it was made. One asker makes,
 // the others wait.
 func (k *kept) get(key string, stands bool, create func() (*content, error)) (*content, error) {
 	k.mu.Lock()

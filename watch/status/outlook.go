@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Outlook is what a run that goes on is expected to come to, at the pace of the later half of its clocks and at the present price of its
+// Outlook is what a running run is expected to come to, at the pace of the later half of its clocks and at the present price of its
 // machines. What interrupted that half counts; what may come does not.
 type Outlook struct {
 	Left  time.Duration // market time until all clocks are done

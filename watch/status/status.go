@@ -1,5 +1,5 @@
 // Package status says where a run stands, from the entries of its journal so far: machines, stage, clock, losses, money,
-// the last events in words. Whoever shows a run (console, dashboard, metrics) asks it, so that all show the same.
+// the last events in words. Console, dashboard and metrics all use it, so that they show the same.
 //
 // It is a plain value: no clock, no file, no screen.
 package status
@@ -38,7 +38,7 @@ type Status struct {
 	Stage   string
 	Clock   int64 // the model's; falls at a roll-back
 	LastCut int64
-	// ClocksDone counts clock entries, also of clocks done again.
+	// ClocksDone counts clock entries, also of clocks repeated.
 	ClocksDone  int64
 	Seconds     float64 // of the last clock, by the wall clock
 	Train, Test *float64

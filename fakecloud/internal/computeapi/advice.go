@@ -28,7 +28,7 @@ type adviceBody struct {
 }
 
 // capacityAdvice scores a request for machines of one type in one zone by the share of it that could be had now. How long
-// machines will be kept nobody knows here: it is the longest that the real one tells.
+// machines will be kept is unknown here: it is the longest that the real one reports.
 func capacityAdvice(c *call) (any, error) {
 	var body adviceBody
 	if err := decode(c.body, &body); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// backend is a region whose time stands still until it is moved.
+// backend is a region whose time stops until it is moved.
 type backend struct {
 	region *region.Region
 	now    time.Time

@@ -16,7 +16,7 @@ import (
 )
 
 // params reads the parameters of a call by name and remembers which were read, so that finish finds those
-// that nobody knows. The first wrong value is kept and returned by finish.
+// that are unknown. The first wrong value is kept and returned by finish.
 type params struct {
 	form url.Values
 	read map[string]bool

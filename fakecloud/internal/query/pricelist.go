@@ -124,7 +124,7 @@ func getProducts(r *region.Region, now time.Time, body []byte) (any, error) {
 	return answer, nil
 }
 
-// attributesOf are those by which products are told apart, in the words of the real list.
+// attributesOf are those by which products are distinguished, in the words of the real list.
 func attributesOf(regionName string, t region.Type) map[string]string {
 	return map[string]string{
 		"servicecode": "AmazonEC2", "instanceType": t.Name, "regionCode": regionName, "locationType": "AWS Region",

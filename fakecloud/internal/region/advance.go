@@ -7,7 +7,7 @@ import (
 )
 
 // Advance carries out, in the order of their times, all boots, notices and evictions due until now. Each
-// bears the time for which it was due, not the time at which somebody looked. Time never goes back: an
+// bears the time for which it was due, not the time of the query. Time never goes back: an
 // earlier now is taken as the latest seen.
 func (r *Region) Advance(now time.Time) {
 	for {

@@ -24,7 +24,7 @@ type outage struct {
 // slowdown is a time in which machines boot slower.
 type slowdown struct {
 	where  Where
-	until  time.Time // zero = for ever
+	until  time.Time // zero = forever
 	boot   time.Duration
 	factor float64
 }
@@ -53,7 +53,7 @@ func (t *trouble) outOf(pool market.Pool, now time.Time) bool {
 }
 
 // SlowStart makes later launches boot slower: in `boot`, or `factor` times as slowly as configured when boot
-// is 0. Length 0 is for ever. Of several, the latest counts.
+// is 0. Length 0 is forever. Of several, the latest counts.
 func (r *Region) SlowStart(now time.Time, where Where, boot time.Duration, factor float64, length time.Duration) {
 	r.Advance(now)
 	s := slowdown{where: where, boot: boot, factor: factor}

@@ -60,7 +60,7 @@ type FleetRequest struct {
 	Fingerprint      string
 }
 
-// FleetResult is what came of it, by override.
+// FleetResult is the result for an override.
 type FleetResult struct {
 	ID      string
 	Bought  []FleetInstances

@@ -26,7 +26,7 @@ type PriceChange struct {
 }
 
 // Prices returns the spot prices of the past, newest first: the changes in (Start, End] and for each pool the
-// price in force at Start, with the time at which it began. What lies after now is not told.
+// price in force at Start, with the time at which it began. Prices after now are not returned.
 func (r *Region) Prices(now time.Time, q PriceQuery) []PriceChange {
 	r.Advance(now)
 	end := q.End

@@ -43,7 +43,7 @@ func (r *Region) retry() {
 type Waiting struct {
 	Launch     LaunchRequest // of one machine
 	Request    SpotRequest
-	ValidUntil time.Time // zero = for ever
+	ValidUntil time.Time // zero = forever
 }
 
 // RequestSpot asks for machines one by one, as RequestSpotInstances does: those that cannot be had now wait. It returns

@@ -250,7 +250,7 @@ func refusal(e *types.CreateFleetError) error {
 }
 
 // fleetFailure is the error of a fleet that bought nothing: what its pools lack. Capacity comes first, which may be there again
-// soon; a bid that is too low comes before what somebody has to do something about.
+// soon; a bid that is too low comes before errors that need a person.
 func fleetFailure(doing string, errs []types.CreateFleetError, refused []provisioner.Refusal) error {
 	if len(errs) == 0 {
 		return fmt.Errorf("%s: %w: EC2 gave no machine", doing, provisioner.ErrNoCapacity)

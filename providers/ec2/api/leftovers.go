@@ -75,7 +75,7 @@ func (c *Cloud) leftTemplates(ctx context.Context) (left []provisioner.Holding, 
 // holding is a machine with what its tags say of it.
 func (m *machine) holding() provisioner.Holding {
 	h := provisioner.Holding{Instance: m.Instance, Job: m.job, Owner: m.owner}
-	if at, err := time.Parse(time.RFC3339, m.expires); err == nil { // else somebody has changed the tag
+	if at, err := time.Parse(time.RFC3339, m.expires); err == nil { // else the tag was changed by hand
 		h.Expires = at
 	}
 	return h
@@ -86,7 +86,7 @@ func (c *Cloud) Preempt(ctx context.Context, ids ...provisioner.InstanceID) erro
 	return provisioner.Basic{}.Preempt(ctx, ids...)
 }
 
-// Recall does nothing: EC2 tells of machines that have ended for an hour.
+// Recall does nothing: EC2 lists ended machines for an hour.
 func (c *Cloud) Recall(provisioner.Instance) {}
 
 // RemoveLeftovers deletes the launch templates that dead controllers of the configured Job, or of the cluster, have left. It must
@@ -103,7 +103,7 @@ func (c *Cloud) RemoveLeftovers(ctx context.Context) error {
 	return c.deleteTemplates(ctx, ids)
 }
 
-// deleteTemplates deletes them by id. Those that nobody knows are gone already.
+// deleteTemplates deletes them by id. Unknown ones are gone already.
 func (c *Cloud) deleteTemplates(ctx context.Context, ids []string) error {
 	slices.Sort(ids)
 	var failures []error

@@ -146,7 +146,7 @@ func (m *machine) takeTag(name, value string) {
 	case tagToken:
 		m.Token = value
 	case tagBid:
-		if bid, err := market.ParseUSD(value); err == nil { // else somebody has changed the tag
+		if bid, err := market.ParseUSD(value); err == nil { // else the tag was changed by hand
 			m.Bid = bid
 		}
 	case tagJob:
@@ -168,7 +168,7 @@ func zoneOf(i *types.Instance) string {
 	return aws.ToString(i.Placement.AvailabilityZone)
 }
 
-// stateOf: a stopped machine is one that somebody stopped by hand; it never works for us again.
+// stateOf: a stopped machine was stopped by hand; it never works for us again.
 func stateOf(i *types.Instance) provisioner.State {
 	if i.State == nil {
 		return provisioner.Pending

@@ -97,7 +97,7 @@ func TestListEnds(t *testing.T) {
 				"DescribeSpotInstanceRequests": requestsAnswer("sir-1", c.status, c.updated),
 			}))
 			cloud := s.cloud(func(config *ec2.Config) {
-				config.Clock = clock.Mapping{Market: now, Wall: time.Now(), Speed: 1e-9} // time stands still
+				config.Clock = clock.Mapping{Market: now, Wall: time.Now(), Speed: 1e-9} // time stops
 			})
 			for range 2 { // the same at the next look
 				got, err := cloud.List(t.Context())
@@ -156,7 +156,7 @@ func TestListRefusesNonsense(t *testing.T) {
 	}
 }
 
-// Each change is told once, in the order of ids; failures in between are survived.
+// Each change is reported once, in the order of ids; failures in between are survived.
 func TestNotify(t *testing.T) {
 	spot := func(id, state, request string) instance {
 		i := instance{id: id, state: state, lifecycle: "spot", spotRequest: request}

@@ -10,7 +10,7 @@ import (
 
 // Notify polls the state of machines and of their spot requests, and tells each change once, in the order of ids. EC2's
 // warning is in the spot request's status some seconds after it is in the machine's own metadata (see notice), so this
-// is the second line: for machines whose agent does not answer, and the only one that tells of ends. Raised
+// is the second source: for machines whose agent does not answer, and the only one that reports ends. Raised
 // risk (rebalance) is not in this API at all.
 func (c *Cloud) Notify(ctx context.Context, f func(provisioner.Notice)) error {
 	return adapter.Watch(ctx, c.config.Log, c.config.PollInterval, func(ctx context.Context) ([]adapter.Shown, error) {

@@ -40,7 +40,7 @@ type Config struct {
 }
 
 // Watch calls f for each notice that concerns this machine, until ctx is done: then it returns nil. Each is
-// told once; an Eviction is reported again only when its deadline becomes earlier. Nothing that the service
+// reported once; an Eviction is reported again only when its deadline becomes earlier. Nothing that the service
 // answers ends the watch. f is never called concurrently.
 func Watch(ctx context.Context, c Config, f func(provisioner.Notice)) error {
 	w := watcher{service: newService(c, watchAttempts), config: c, tell: f}
@@ -67,7 +67,7 @@ type watcher struct {
 	config     Config
 	tell       func(provisioner.Notice)
 	self       provisioner.InstanceID // "" until known
-	rebalanced bool                   // has been told
+	rebalanced bool                   // has been reported
 	deadline   time.Time              // of the eviction that was told; zero = none
 	complaint  string                 // the last failure, so that it is reported once
 }

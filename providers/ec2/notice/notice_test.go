@@ -19,7 +19,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // metadata is an instance metadata service, version 2 only. Each path has a list of answers: one per request,
-// the last for ever. An empty one is "not found"; one that begins with "!" a server error.
+// the last forever. An empty one is "not found"; one that begins with "!" a server error.
 type metadata struct {
 	t   testing.TB
 	url string

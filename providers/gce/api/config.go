@@ -59,7 +59,7 @@ type Config struct {
 	// (default 0; scheduling.preemptionNoticeDuration).
 	ExtraNotice time.Duration
 	// MaxRun is how long machines may run until Compute Engine itself deletes them, whatever has become of us
-	// (default 0: for ever). 30 s to 120 days; not with Preemptible.
+	// (default 0: forever). 30 s to 120 days; not with Preemptible.
 	MaxRun time.Duration
 	// Expires is when Compute Engine deletes machines at the latest, in market time: MaxRun is cut to it (default none).
 	Expires time.Time

@@ -134,7 +134,7 @@ func isNetwork(err error) bool {
 	return ok
 }
 
-// isTorn reports whether an answer broke off, so that nobody knows what it would have told.
+// isTorn reports whether an answer broke off.
 func isTorn(err error) bool {
 	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, proto.Error)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/tierml/tierml/provisioner/adapter"
 )
 
-// Types of operations that tell of a machine's life. Those with a dot are the provider's own doing
+// Types of operations that concern a machine's life. Those with a dot are the provider's own doing
 // (https://docs.cloud.google.com/compute/docs/logging/audit-logging, "System event audit logs").
 const (
 	opInsert     = "insert"
@@ -29,7 +29,7 @@ const (
 	opMaintained = "compute.instances.terminateOnHostMaintenance"
 )
 
-// event is what the operations tell of one machine. Times are the provider's; zero = there is none.
+// event is what the operations report about one machine. Times are the provider's; zero = there is none.
 type event struct {
 	inserted  time.Time // asked for
 	inserting string    // name of the operation that is still at it
@@ -37,7 +37,7 @@ type event struct {
 
 	preempted time.Time // the preemption began
 	broken    time.Time // the host failed, or was maintained
-	closing   time.Time // somebody asked for its end first
+	closing   time.Time // its end was requested first
 	running   bool      // one of these is not done
 	ended     time.Time // the last of these was done
 	reason    string    // in the provider's words
@@ -46,7 +46,7 @@ type event struct {
 // created says that there was such a machine.
 func (e event) created() bool { return e.made && e.inserting == "" }
 
-// endedBy says who ended it: the provider, unless somebody had asked for it before.
+// endedBy is who ended it: the provider, unless its end had been requested before.
 func (e event) endedBy() market.EndedBy {
 	for _, began := range []time.Time{e.preempted, e.broken} {
 		if !began.IsZero() && (e.closing.IsZero() || !e.closing.Before(began)) {
@@ -117,7 +117,7 @@ func targetFilter(prefix string) string {
 	return fmt.Sprintf(`targetLink eq ".*/instances/%s.*"`, regexp.QuoteMeta(prefix))
 }
 
-// events returns what the operations of the whole project tell of the cluster's machines, by their names.
+// events returns what the operations of the whole project report about the cluster's machines, by their names.
 func (c *Cloud) events(ctx context.Context) (map[string]event, error) {
 	prefix := clusterPrefix(c.config.Cluster)
 	var found map[string]event

@@ -62,7 +62,7 @@ type client struct {
 	advice     *compute.AdviceClient
 }
 
-// Market is what Compute Engine sells in the region: its zones, its types, their prices and what it tells of their future, whoever's
+// Market is what Compute Engine sells in the region: its zones, its types, their prices and its forecasts, whoever's
 // cluster asks.
 type Market struct{ *client }
 

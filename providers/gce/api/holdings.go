@@ -25,7 +25,7 @@ func (c *Cloud) Holdings(ctx context.Context) ([]provisioner.Holding, error) {
 			continue
 		}
 		h := provisioner.Holding{Instance: m.Instance, Job: m.labels[labelJob], Owner: m.labels[labelOwner]}
-		if at, err := strconv.ParseInt(m.labels[labelExpiry], 10, 64); err == nil { // else somebody has changed the label
+		if at, err := strconv.ParseInt(m.labels[labelExpiry], 10, 64); err == nil { // else the label was changed by hand
 			h.Expires = time.Unix(at, 0).UTC()
 		}
 		live = append(live, h)

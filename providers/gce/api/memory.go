@@ -40,7 +40,7 @@ func (y *memory) add(listed []machine, now time.Time) {
 	}
 }
 
-// Recall tells of a machine that an earlier process had, so that List and Notify tell of its end even when it was deleted
+// Recall adds a machine that an earlier process had, so that List and Notify report its end even when it was deleted
 // meanwhile: Compute Engine does not say any more what it was.
 func (c *Cloud) Recall(i provisioner.Instance) {
 	if _, known := c.seen.find(i.ID); known || i.State == provisioner.Terminated || i.Pool.Provider != Provider {
@@ -93,7 +93,7 @@ func (c *Cloud) endSettings() endSettings {
 	return endSettings{settle: c.config.Settle, now: time.Now(), clock: c.config.Clock}
 }
 
-// fix keeps the end of a machine as it was told first.
+// fix keeps the end of a machine as it was reported first.
 func (y *memory) fix(m machine, now time.Time) provisioner.Instance {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -106,7 +106,7 @@ func (y *memory) fix(m machine, now time.Time) provisioner.Instance {
 	return old.Instance
 }
 
-// settle says what has become of a machine that is not listed. An end that was told once stays as it was told. Without an
+// settle says what has become of a machine that is not listed. An end that was reported once stays as it was. Without an
 // operation that tells of it, it is waited for a while, for lists can be behind, and then taken to have been ended when
 // it was missed: nobody then promises the free minute that the bill does not have.
 func (y *memory) settle(id provisioner.InstanceID, e event, s endSettings) machine {

@@ -163,7 +163,7 @@ func (n note) text() string {
 	return string(text)
 }
 
-// readNote is empty where there is none, or one that somebody has changed.
+// readNote is empty where there is none, or one that was changed by hand.
 func readNote(text string) (n note) {
 	if json.Unmarshal([]byte(text), &n) != nil {
 		return note{}

@@ -9,10 +9,10 @@ import (
 )
 
 // Notify polls the machines and the project's operations, and tells each change once, in the order of ids. It is the second
-// line: a machine's own metadata tell of a preemption at once (see notice). It also deletes machines that have stopped by
+// source: a machine's own metadata reports a preemption at once (see notice). It also deletes machines that have stopped by
 // themselves: their disks would cost on.
 func (c *Cloud) Notify(ctx context.Context, f func(provisioner.Notice)) error {
-	var last []machine // what was to be told of them has been told
+	var last []machine // as reported last
 	return adapter.Watch(ctx, c.config.Log, c.config.PollInterval, func(ctx context.Context) ([]adapter.Shown, error) {
 		c.sweep(ctx, last)
 		machines, err := c.look(ctx)

@@ -70,7 +70,7 @@ type Preemptions struct {
 	Share    float64 // of 0 to 1
 }
 
-// PreemptionHistory returns what Compute Engine tells of a pool's preemptions, in time order.
+// PreemptionHistory returns a pool's preemptions as Compute Engine reports them, in time order.
 func (m *Market) PreemptionHistory(ctx context.Context, pool market.Pool) ([]Preemptions, error) {
 	answer, err := m.history(ctx, pool, computepb.CapacityHistoryRequest_PREEMPTION)
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 
 // Values of the metadata server
 // (https://docs.cloud.google.com/compute/docs/metadata/predefined-metadata-keys). timeout_sec makes a call that waits
-// come back now and then, so that one whose connection is dead does not wait for ever.
+// come back now and then, so that one whose connection is dead does not wait forever.
 const (
 	pathPreempted   = "instance/preempted?timeout_sec=60"
 	pathMaintenance = "instance/maintenance-event?timeout_sec=60"
@@ -91,7 +91,7 @@ func (s *service) attribute(ctx context.Context, name string) (string, error) {
 	return text, err
 }
 
-// Watch calls f for each notice that concerns this machine, until ctx is done: then it returns nil. Each is told once.
+// Watch calls f for each notice that concerns this machine, until ctx is done: then it returns nil. Each is reported once.
 // Nothing that the server answers ends the watch. f is never called concurrently, nor after Watch has returned.
 //
 // Both values are waited for by long polls: the server answers when one changes.
@@ -117,7 +117,7 @@ type watcher struct {
 	complaint map[string]string // of a path: the last failure, so that it is reported once
 }
 
-// follow tells of each value of a path, for ever.
+// follow reports each value of a path, until ctx is done.
 func (w *watcher) follow(ctx context.Context, path string, take func(context.Context, string) error) {
 	for ctx.Err() == nil {
 		err := w.service.client.SubscribeWithContext(ctx, path, func(ctx context.Context, value string, there bool) error {
@@ -187,7 +187,7 @@ func (w *watcher) preempted(ctx context.Context, value string) error {
 }
 
 // maintenance takes "NONE", "MIGRATE_ON_HOST_MAINTENANCE" or "TERMINATE_ON_HOST_MAINTENANCE": the host is about to be
-// worked on, so that the machine stands still for a while or ends. That is a raised risk without a deadline.
+// worked on, so that the machine stops for a while or ends. That is a raised risk without a deadline.
 func (w *watcher) maintenance(ctx context.Context, value string) error {
 	if value == "NONE" || value == "" {
 		return nil
