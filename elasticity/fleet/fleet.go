@@ -8,7 +8,16 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// Fleet is the state of the machines.
+// Fleet is the state of the machines: which are wanted, requested, held and ended, and what they cost.
+//
+// It serves one Work (training, attempts or programs), which says by Need when machines may be bought and released, and gets a machine when
+// it has called and when it is warned or lost. The fleet never knows what the machines compute.
+//
+// Invariants:
+//   - A machine that was bought stays in Roster until the provider has reported its end and its bill is written.
+//   - The provider's list and Roster are compared in both directions (reconcile.go): an unknown machine is adopted or ended, a
+//     missing one is given up after SettleTime.
+//   - Nothing is bought without a plan of the policy or a lack in the reliable tier, and never while Need forbids it.
 type Fleet struct {
 	*step.Step
 	cfg    *Config

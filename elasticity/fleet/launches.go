@@ -14,6 +14,18 @@ import (
 )
 
 // launch is a requested purchase, until all its machines have joined or gone.
+//
+// Invariant: the intent, with its token, is on disk before the request is sent, and the same token never buys twice. So after any crash
+// a machine is either of a launch that the journal names, or ours to end; and a repeated request returns the machines that it gave before.
+//
+//  1. A plan or the reliable tier decides; the token is drawn and the `intent` line is written.
+//  2. The request is sent. Until its answer, machines of the token may call or be listed (early).
+//  3. Launched: each machine gets its `launch` line, and is billed from then on. Missing ones close their pools for a while.
+//     LaunchFailed: the launch moves to refused, where machines that turn up all the same are still adopted.
+//  4. When its last machine has joined or ended, the launch is forgotten (closeLaunch).
+//
+// A controller that takes a run over repeats young launches without an answer (again); later it only looks for their machines
+// (decision 5).
 type launch struct {
 	token     string
 	tier      step.Tier // empty = by the terms of sale of what was got

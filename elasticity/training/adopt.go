@@ -13,7 +13,13 @@ import (
 // maxAsked is how often machines are asked again whose answers do not fit together: a move may end between them.
 const maxAsked = 3
 
-// findings are the machines' answers, taken together.
+// findings are the machines' answers, taken together (see adoption).
+//
+// They agree when each partition has one owner and one backup at the committed cut, all are in one generation, and each split is held by one
+// worker or is between two. A split that nobody holds was changing hands: its first clock not begun is the highest mark of the owners, and these
+// are asked again after all have answered, because an early answer may lack the old worker's last clock. doubt is the first contradiction;
+// again: it may be a move that ended between two answers, so asking again may resolve it. Any doubt that stays returns everything to the
+// committed cut, which never depends on what machines say beyond it.
 type findings struct {
 	members int
 	route   ps.Route

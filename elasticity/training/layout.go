@@ -28,6 +28,12 @@ type arrangement struct {
 }
 
 // layout is where everything is, and where it should be: owners and backups of partitions, workers of splits.
+//
+// Route and Splits are the former, Target the latter. When members, loads or the stage change (Due), the target is computed by a pure
+// function that keeps in place whatever can stay (tiers.Arrange). Moves and hand-overs then lead to it. They may fail, and the
+// target may change on the way: each step looks only at the difference between the two.
+//
+// Invariant: a partition has one owner in Route at any time. A move changes it when the new owner has acknowledged the last message.
 type layout struct {
 	*step.Step
 	cfg   *Config

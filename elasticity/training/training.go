@@ -9,6 +9,10 @@ import (
 )
 
 // Training is the state of the work.
+//
+// What may be under way at the same time: partitions move, or a cut is outstanding, never both (decision 3). Moves start only when neither
+// a cut, a halt, a settling nor a recovery is under way, and a halt only when none of these nor a hand-over of splits is. A recovery starts at
+// once and ends all others, because it returns everything to the committed cut anyway.
 type Training struct {
 	*step.Step
 	cfg      *Config
