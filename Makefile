@@ -143,7 +143,7 @@ lint: ## gofmt, go vet, staticcheck, errorlint
 .PHONY: check
 check: SEEDS = 8000
 check: FOR = 1m
-check: lint sessions test explore race test-awscli test-moto test-stores test-programs test-terraform test-metrics demo test-browser ## everything that .ci/run checks
+check: lint sessions test explore race test-awscli test-moto test-stores exam-kube test-programs test-terraform test-metrics demo test-browser ## everything that .ci/run checks
 
 .PHONY: python
 python: # what the Python package's tests need beside Go (installs Debian's if it can)
@@ -198,6 +198,24 @@ mirror-cost: ## how long 500 MB of state delay a program's start, and what mirro
 .PHONY: test-stores
 test-stores: ## program, splits and checkpoints in object stores that nobody here wrote (builds versitygw in .cache)
 	@GO="$(GO)" .ci/with-versitygw $(CACHE) .ci/test-without-skips -timeout 10m ./test/stores
+
+.PHONY: image
+# The file is where Debian has it.
+CERTIFICATES ?= /etc/ssl/certs/ca-certificates.crt
+PLATFORMS ?= linux/amd64 linux/arm64
+image: $(CACHE) ## a container image with cloud: kubernetes, from scratch and without Docker: an OCI layout in dist/image (PLATFORMS=)
+	@for p in $(PLATFORMS); do echo "building for $$p"; \
+	  GOFLAGS= GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -tags kube -trimpath -buildvcs=false $(BUILD) -o "$(CACHE)/image/$$p" ./cmd/tierml; done
+	@GOFLAGS= $(GO) run ./cmd/image "$(CURDIR)/dist/image" "$(CERTIFICATES)" $(foreach p,$(PLATFORMS),$(p)=$(CURDIR)/$(CACHE)/image/$(p))
+
+.PHONY: exam-kube
+exam-kube: ## cloud: kubernetes (-tags kube): vet, its tests, and the exam on client-go's fake API server
+	$(GO) vet -tags kube ./providers/kube/... ./fakecloud/kubelet ./providers/all ./test/kube ./cmd/tierml
+	$(GO) test -tags kube -timeout 10m ./providers/kube/...
+
+.PHONY: test-kube
+test-kube: ## the same on a real kube-apiserver with etcd (builds them in .cache: a quarter of an hour of processor time and 2.5 GB, once)
+	@GO="$(GO)" .ci/with-kube $(CACHE) $(GO) test -tags kube -count=1 -v -timeout 20m -run Real ./providers/kube/api ./test/kube
 
 .PHONY: test-terraform
 test-terraform: ## the Terraform modules against the providers' schemas, with made-up answers (needs terraform, node and npm)

@@ -183,9 +183,11 @@ func Policies() []string {
 
 // Place is where the job runs. With cloud: none it is nowhere.
 func (j *Job) Place() tempo.Place {
-	return tempo.Place{
-		Remote: j.Installation() != nil, Speed: j.Local.Speed, Boot: j.Local.Boot, Notice: j.Local.Notice, DeadAfter: j.DeadAfter,
+	p := tempo.Place{Speed: j.Local.Speed, Boot: j.Local.Boot, Notice: j.Local.Notice, DeadAfter: j.DeadAfter}
+	if at := j.Installation(); at != nil {
+		p.Remote, p.Wait = true, at.Wait
 	}
+	return p
 }
 
 // Tempo is what the job's plan, dry run and run are decided by.

@@ -24,6 +24,8 @@ type Provider struct {
 	New func() Block
 	// Chooses: a purchase may name several pools, and the provider chooses among them.
 	Chooses bool
+	// HasProgram: machines have the program, as images do; `program` names none.
+	HasProgram bool
 	// Store is the scheme of its object store, such as s3.
 	Store string
 	// Rules is the rule book that its machines are billed by, and Notice the warning that it promises.
@@ -132,9 +134,10 @@ type Installation struct {
 	// FlopsPerVCPU is what one vCPU is taken to compute in a second, for plans; nobody is held to it. Default 1G.
 	FlopsPerVCPU Rate `yaml:"flops_per_vcpu"`
 
-	// What follows is not read but known: the field that says it all, which has the provider's name; what people call the provider;
-	// the account within it, where names of clusters are not unique without; and whether the file says which cluster it is, as the
-	// default is everybody's who says nothing.
+	// What follows is not read but known: how long a machine may wait for its place before it boots; the field that says it all,
+	// which has the provider's name; what people call the provider; the account within it, where names of clusters are not unique
+	// without; and whether the file says which cluster it is, as the default is everybody's who says nothing.
+	Wait                 time.Duration
 	Block, Name, Project string
 	ClusterNamed         bool
 }
@@ -183,6 +186,11 @@ func (k *Checker) Required(field, value string) {
 	}
 }
 
+// OneOf objects to a value that is none of the words.
+func (k *Checker) OneOf(field, value string, words ...string) {
+	k.c.oneOf(k.path(field), value, words...)
+}
+
 // File makes the path of a file absolute and makes sure that it is there. Empty is nothing to object to.
 func (k *Checker) File(field string, path *string) { k.c.path(k.path(field), path) }
 
@@ -219,7 +227,11 @@ func (c *checker) provided() {
 	Default(k, "disk", &i.Disk, disk)
 	Default(k, "flops_per_vcpu", &i.FlopsPerVCPU, 1e9)
 	k.Required("region", i.Region)
-	k.Required("program", i.Program.URL+i.Program.SHA256)
+	if !p.HasProgram {
+		k.Required("program", i.Program.URL+i.Program.SHA256)
+	} else if k.Written("program") {
+		k.Fault("program", p.Title+" runs what the machines' image has", "remove it")
+	}
 	k.File("catalog", &i.Catalog)
 	c.program(k.path("program"), i.Program, p.Store)
 	c.region(k.path("region"), i.Region, p.Region)
@@ -260,8 +272,18 @@ func (c *checker) real() {
 	setDefault(&j.Checkpoint.Every, 5*time.Minute, c.written("checkpoint.every") || c.written("checkpoint.every_clocks") || j.Restarts())
 }
 
+// absent are clouds that this program was built without, with what to do.
+var absent = map[string]string{}
+
+// Absent adds a cloud that this program was built without. It is for init functions (providers/all).
+func Absent(name, instead string) { absent[name] = instead }
+
 // unknownCloud objects to a word that names none.
 func (c *checker) unknownCloud() {
+	if instead, known := absent[c.job.Cloud]; known {
+		c.fault("cloud", "this program was built without "+c.job.Cloud, instead)
+		return
+	}
 	for _, p := range providers {
 		if problem, known := p.Mistaken[c.job.Cloud]; known {
 			c.fault("cloud", problem, "write cloud: "+p.Name)

@@ -54,7 +54,7 @@ func generationOf(token string) string {
 // removeLeftovers deletes what launches of this run have left that is no machine: a controller that dies in the middle of one leaves
 // a launch template. None is under way when it is called.
 func (r *session) removeLeftovers(ctx context.Context, cloud providers.Account) {
-	if r.cfg.Job.Resources.ProviderChooses() == "" {
+	if r.cfg.Job.Resources.ProviderChooses() == "" && !cloud.Traits().Leftovers {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)

@@ -102,6 +102,8 @@ type Facts struct {
 	// ScriptInUserData: a machine's first script is its user data, with the agent's user data in a comment. Otherwise Open
 	// sees to the script.
 	ScriptInUserData bool
+	// TermWarns: SIGTERM is how a machine is warned, and its agent works on until it is killed.
+	TermWarns bool
 	// MetadataVariable names the metadata service in the environment of a fake cloud's machine.
 	MetadataVariable string
 	// Mark is what marks a cluster's machines, before its name: "the tag tierml:cluster=".

@@ -174,6 +174,7 @@ type Traits struct {
 	Chooses      bool          // takes a Request's Or
 	Leases       bool          // machines carry until when they are wanted
 	Preempts     bool          // takes machines back on demand, notice first
+	Leftovers    bool          // every launch leaves what is no machine: see RemoveLeftovers
 	MaxLifetime  time.Duration // machines end by themselves after this; 0 = never
 }
 

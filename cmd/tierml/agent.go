@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strconv"
 	"strings"
 	"time"
@@ -64,6 +65,10 @@ Exit code ` + strconv.Itoa(exitFenced) + `: the controller gave this process up 
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := untilInterrupted(cmd.Context())
+			if providers.TermWarns(os.Getenv) {
+				stop()
+				ctx, stop = signal.NotifyContext(cmd.Context(), os.Interrupt)
+			}
 			defer stop()
 			return runAgent(ctx, os.Getenv, cmd.ErrOrStderr())
 		},

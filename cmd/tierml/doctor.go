@@ -121,8 +121,9 @@ func checksOf(job *config.Job) []doctor.Check {
 	if err != nil {
 		return append(checks, doctor.Check{Name: "cloud", Look: func(context.Context) (string, error) { return "", err }})
 	}
-	address := cmp.Or(at.Endpoint, strings.ReplaceAll(provider.Facts().Endpoint, "{region}", at.Region))
-	if address != "" {
+	// A provider without an address of its own looks at its endpoint itself, whose certificate this host may not know.
+	if own := provider.Facts().Endpoint; own != "" {
+		address := cmp.Or(at.Endpoint, strings.ReplaceAll(own, "{region}", at.Region))
 		checks = append(checks, doctor.Endpoint(address, client, time.Now))
 	}
 	if at.Listen != "" {
@@ -133,9 +134,11 @@ func checksOf(job *config.Job) []doctor.Check {
 	if at.Catalog != "" {
 		checks = append(checks, catalogCheck(at))
 	}
-	if strings.HasPrefix(at.Program.URL, "http") {
+	switch {
+	case at.Program.URL == "": // an image has it
+	case strings.HasPrefix(at.Program.URL, "http"):
 		checks = append(checks, doctor.Fetchable("program", at.Program.URL, client))
-	} else {
+	default:
 		checks = append(checks, doctor.Readable("program", at.Program.URL, blob.Open))
 	}
 	if job.Checkpoint.To != "" {

@@ -108,13 +108,15 @@ Stop a run before you end its machines, or it buys others.`,
 			case err == nil:
 				live = left.ours(live, out)
 			}
-			if err != nil || len(live) == 0 {
-				return err
+			if err == nil && len(live) > 0 {
+				if err = confirm(in, out, cli.IsTerminal(in) && cli.IsTerminal(out), yes); err == nil {
+					err = left.end(ctx, live, out)
+				}
 			}
-			if err := confirm(in, out, cli.IsTerminal(in) && cli.IsTerminal(out), yes); err != nil {
-				return err
+			if err == nil && !expired && left.cloud.Traits().Leftovers {
+				err = left.cloud.RemoveLeftovers(ctx)
 			}
-			return left.end(ctx, live, out)
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&run, "run", "", "only machines of the run of this `name`, as tierml leaks shows it")

@@ -13,6 +13,7 @@ type Place struct {
 	Remote    bool
 	Speed     float64       // market seconds per wall-clock second: 1 where real machines are sold
 	Boot      time.Duration // from the request for a machine until its agent calls
+	Wait      time.Duration // how much longer that may take where machines wait for a place, such as a queue's quota
 	Notice    time.Duration // the provider's, before an eviction
 	DeadAfter time.Duration // silence after which a machine is given up
 }
@@ -99,7 +100,7 @@ func Of(p Place) Settings {
 	s.NoticeWait, s.DrainMargin = s.Market(l.notice), s.Market(l.drain)
 	s.DeadAfter, s.Lag = s.Market(p.DeadAfter), s.Market(p.DeadAfter)
 	s.Startup, s.Begin, s.Notice = s.Market(p.Boot+l.begin), s.Market(l.begin), s.Market(p.Notice)
-	s.BootWithin = max(s.Market(bootWithin), 2*s.Startup) // machines may be slow
+	s.BootWithin = max(s.Market(bootWithin), 2*s.Startup) + s.Market(p.Wait) // machines may be slow
 	return s
 }
 

@@ -75,7 +75,7 @@ var arrows = []arrow{
 	{below("ps"), either(below("ps"), tooling), "parameter servers know nothing of markets, machines or applications"},
 	{below("provisioner"), either(below("provisioner"), exactly("market"), tooling),
 		"the contract and its exam know no provider, and nothing of training"},
-	{below("providers/ec2/api", "providers/ec2/notice", "providers/gce/api", "providers/gce/notice"), either(below("provisioner"), exactly("market"), tooling),
+	{below("providers/ec2/api", "providers/ec2/notice", "providers/gce/api", "providers/gce/notice", "providers/kube/api"), either(below("provisioner"), exactly("market"), tooling),
 		"adapters translate a provider's words, and know nothing of training"},
 	{below("fakecloud"), either(below("fakecloud", "market"), tooling),
 		"the fake cloud must not share a misunderstanding with our adapter, so it knows neither it nor the trainers"},
@@ -135,6 +135,8 @@ var foreignRules = []foreignRule{
 		"SDKs appear in the adapters only, so that everything else runs on any cloud"},
 	{"cloud.google.com/", below("providers/gce/api", "providers/gce/notice"),
 		"SDKs appear in the adapters only, so that everything else runs on any cloud"},
+	{"k8s.io/", below("providers/kube/api", "fakecloud/kubelet", "test/kube"),
+		"Kubernetes' client appears in the adapter and the fake node only, both behind the build tag kube"},
 	{"github.com/spf13/cobra", below("cmd"), "commands are thin: packages must not know that they are called from one"},
 	{"github.com/spf13/viper", below("cmd"), "settings reach packages as arguments, not through a store"},
 }

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// read reads a blob by its descriptor, and checks that it is what that says.
+func (l layout) read(t *testing.T, d descriptor) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(string(l), "blobs", "sha256", strings.TrimPrefix(d.Digest, "sha256:")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if digest(data) != d.Digest || len(data) != d.Size {
+		t.Errorf("%s has other bytes", d.Digest)
+	}
+	return data
+}
+
+func decode(t *testing.T, text []byte, v any) {
+	t.Helper()
+	if err := json.Unmarshal(text, v); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An image can be read as the specification says, has the program and the certificates, and is the same when it is made again.
+func TestImage(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return filepath.Join(dir, name)
+	}
+	args := []string{filepath.Join(dir, "out"), write("ca", "certificates"), "linux/amd64=" + write("a", "for amd64"), "linux/arm64=" + write("b", "for arm64")}
+	var before []byte
+	for range 2 {
+		if err := run(args); err != nil {
+			t.Fatal(err)
+		}
+		top, err := os.ReadFile(filepath.Join(args[0], "index.json"))
+		if err != nil || before != nil && !bytes.Equal(top, before) {
+			t.Fatalf("made again: %s, before %s, %v", top, before, err)
+		}
+		before = top
+	}
+	l := layout(args[0])
+	var top, index struct{ Manifests []descriptor }
+	decode(t, before, &top)
+	decode(t, l.read(t, top.Manifests[0]), &index)
+	for i, want := range []struct{ arch, program string }{{"amd64", "for amd64"}, {"arm64", "for arm64"}} {
+		m := index.Manifests[i]
+		if m.Platform == nil || m.Platform.Architecture != want.arch {
+			t.Errorf("%+v", m)
+		}
+		var manifest struct {
+			Config descriptor
+			Layers []descriptor
+		}
+		decode(t, l.read(t, m), &manifest)
+		var config struct {
+			Architecture string
+			Config       struct{ User string }
+			RootFS       struct {
+				DiffIDs []string `json:"diff_ids"`
+			}
+		}
+		decode(t, l.read(t, manifest.Config), &config)
+		unpacked, err := gzip.NewReader(bytes.NewReader(l.read(t, manifest.Layers[0])))
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain, err := io.ReadAll(unpacked)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if config.Architecture != want.arch || config.Config.User != user || len(config.RootFS.DiffIDs) != 1 || config.RootFS.DiffIDs[0] != digest(plain) {
+			t.Errorf("%+v", config)
+		}
+		files := map[string]string{}
+		for r := tar.NewReader(bytes.NewReader(plain)); ; {
+			h, err := r.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := io.ReadAll(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if files[h.Name] = string(text); h.Name == "tierml" && h.Mode != 0o755 {
+				t.Errorf("mode %o", h.Mode)
+			}
+		}
+		if files["tierml"] != want.program || files["etc/ssl/certs/ca-certificates.crt"] != "certificates" {
+			t.Errorf("%v", files)
+		}
+	}
+	if err := run(append(args, "linux")); err == nil || !strings.Contains(err.Error(), "is not OS/ARCH=PROGRAM") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,275 @@
+//go:build kube
+
+package api_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	clientgo "k8s.io/client-go/testing"
+
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/providers/kube/api"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/provisioner/provisionertest"
+)
+
+// The contract, on client-go's fake API server with nodes of the fake cloud's kubelet.
+func TestExam(t *testing.T) {
+	client := newClientset()
+	startNodes(t, client, "")
+	runs := 0
+	provisionertest.Run(t, func(t testing.TB) provisionertest.Subject {
+		runs++
+		return subject(t, client, fmt.Sprintf("run-%d", runs))
+	})
+}
+
+func request(count int) provisioner.Request {
+	return provisioner.Request{Token: "token", Pool: pool(market.Spot), Count: count, UserData: "data", Tags: map[string]string{"job": "a"}}
+}
+
+// A launch whose process dies before any of its calls, which is after the one before, leaves what the next process finds: that process
+// makes the pods that lack and no others, and in the end nothing is left behind.
+func TestCrashAtEveryStep(t *testing.T) {
+	for step := 0; ; step++ {
+		client := newClientset()
+		calls, dead := 0, false
+		client.PrependReactor("*", "*", func(clientgo.Action) (bool, runtime.Object, error) {
+			if calls++; calls > step {
+				dead = true
+			}
+			return dead, nil, errors.New("the process is dead")
+		})
+		_, err := newCloud(t, client, "run").Launch(t.Context(), request(3))
+		crashed := dead
+		if crashed == (err == nil) {
+			t.Fatalf("step %d: %v", step, err)
+		}
+		client.ReactionChain = client.ReactionChain[1:] // the next process lives
+		checkAfterCrash(t, client, fmt.Sprintf("step %d", step))
+		if !crashed {
+			if step < 6 {
+				t.Errorf("a launch of 3 has made %d calls only", step)
+			}
+			break
+		}
+	}
+}
+
+func checkAfterCrash(t *testing.T, client kubernetes.Interface, when string) {
+	t.Helper()
+	next := newCloud(t, client, "run")
+	before, err := next.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := next.Launch(t.Context(), request(3))
+	if err != nil || len(got) != 3 {
+		t.Fatalf("%s: the next process got %v, %v", when, got, err)
+	}
+	pods, err := client.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(pods.Items) != 3 {
+		t.Errorf("%s: %d pods, want 3 (%v)", when, len(pods.Items), err)
+	}
+	for _, i := range before {
+		if !slices.ContainsFunc(got, func(g provisioner.Instance) bool { return g.ID == i.ID && g.Launched.Equal(i.Launched) }) {
+			t.Errorf("%s: %s was there and is not any more", when, i.ID)
+		}
+	}
+	if err := next.Terminate(t.Context(), got[0].ID, got[1].ID, got[2].ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := next.RemoveLeftovers(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left := everything(t, client); len(left) > 0 {
+		t.Errorf("%s: left behind: %v", when, left)
+	}
+}
+
+// everything is what is in the namespace.
+func everything(t *testing.T, client kubernetes.Interface) (all []string) {
+	t.Helper()
+	in := client.CoreV1()
+	pods, err := in.Pods(namespace).List(t.Context(), metav1.ListOptions{})
+	secrets, err2 := in.Secrets(namespace).List(t.Context(), metav1.ListOptions{})
+	maps, err3 := in.ConfigMaps(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=tierml"})
+	if err := errors.Join(err, err2, err3); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range pods.Items {
+		all = append(all, "pod "+p.Name)
+	}
+	for _, s := range secrets.Items {
+		all = append(all, "secret "+s.Name)
+	}
+	for _, m := range maps.Items {
+		all = append(all, "config map "+m.Name)
+	}
+	return all
+}
+
+// A pod that a queue holds back waits: it has not failed, and nothing is told of it.
+func TestGatedPodsWait(t *testing.T) {
+	client := newClientset()
+	startNodes(t, client, "")
+	c := config(client, "run")
+	c.Queue = "team"
+	cloud, err := api.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client.PrependReactor("create", "pods", func(a clientgo.Action) (bool, runtime.Object, error) { // as Kueue's webhook does
+		if p, ok := a.(clientgo.CreateAction).GetObject().(*corev1.Pod); ok && p.Labels["kueue.x-k8s.io/queue-name"] == "team" {
+			p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "kueue.x-k8s.io/admission"}}
+		}
+		return false, nil, nil
+	})
+	got, err := cloud.Launch(t.Context(), request(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got[0].State != provisioner.Pending || got[0].Reason != "waits for kueue.x-k8s.io/admission" {
+		t.Errorf("%+v", got[0])
+	}
+	pod, err := client.CoreV1().Pods(namespace).Get(t.Context(), string(got[0].ID), metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod.Spec.SchedulingGates = nil
+	if _, err := client.CoreV1().Pods(namespace).Update(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it runs when admitted", func() bool {
+		list, err := cloud.List(t.Context())
+		return err == nil && list[0].State == provisioner.Running
+	})
+}
+
+func until(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within a minute: %s", what)
+		}
+	}
+}
+
+// Each denied verb is a sentence that says what was being done, and is not tried for ever.
+func TestDeniedVerbs(t *testing.T) {
+	for _, c := range []struct {
+		verb, resource, says string
+		do                   func(ctx context.Context, c *api.Cloud) error
+	}{
+		{"get", "configmaps", "launching 1 of kubernetes/us-central1", launchOne},
+		{"create", "configmaps", "launching 1 of kubernetes/us-central1", launchOne},
+		{"create", "secrets", "launching 1 of kubernetes/us-central1", launchOne},
+		{"create", "pods", "launching 1 of kubernetes/us-central1", launchOne},
+		{"patch", "secrets", "launching 1 of kubernetes/us-central1", launchOne},
+		{"list", "pods", "listing pods", func(ctx context.Context, c *api.Cloud) error { _, err := c.List(ctx); return err }},
+		{"watch", "pods", "watching pods", func(ctx context.Context, c *api.Cloud) error { return c.Notify(ctx, func(provisioner.Notice) {}) }},
+		{"delete", "pods", "deleting pod run-x-0", func(ctx context.Context, c *api.Cloud) error { return c.Terminate(ctx, "run-x-0") }},
+		{"patch", "pods", "renewing the lease of pod run-x-0", func(ctx context.Context, c *api.Cloud) error { return c.Renew(ctx, "1", time.Now(), "run-x-0") }},
+		{"create", "pods/eviction", "evicting pod run-x-0", func(ctx context.Context, c *api.Cloud) error { return c.Preempt(ctx, "run-x-0") }},
+		{"list", "configmaps", "listing config maps", func(ctx context.Context, c *api.Cloud) error { return c.RemoveLeftovers(ctx) }},
+	} {
+		t.Run(c.verb+" "+c.resource, func(t *testing.T) {
+			client := newClientset()
+			resource, sub, _ := strings.Cut(c.resource, "/")
+			no := func(a clientgo.Action) error {
+				if a.GetVerb() != c.verb || a.GetResource().Resource != resource || a.GetSubresource() != sub {
+					return nil
+				}
+				return apierrors.NewForbidden(schema.GroupResource{Resource: c.resource}, "", fmt.Errorf("User \"u\" cannot %s resource %q", c.verb, c.resource))
+			}
+			client.PrependReactor("*", "*", func(a clientgo.Action) (bool, runtime.Object, error) { err := no(a); return err != nil, nil, err })
+			client.PrependWatchReactor("*", func(a clientgo.Action) (bool, watch.Interface, error) { err := no(a); return err != nil, nil, err })
+			err := c.do(t.Context(), newCloud(t, client, "run"))
+			if !errors.Is(err, provisioner.ErrDenied) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "cannot "+c.verb) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+func launchOne(ctx context.Context, c *api.Cloud) error {
+	_, err := c.Launch(ctx, request(1))
+	return err
+}
+
+// A quota of the namespace is a limit and no refusal of rights; the pods made before it count, and the launch is over with them.
+func TestQuotaOfTheNamespace(t *testing.T) {
+	client := newClientset()
+	left := 2
+	client.PrependReactor("create", "pods", func(clientgo.Action) (bool, runtime.Object, error) {
+		if left--; left < 0 {
+			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p", errors.New("exceeded quota: compute, requested: cpu=1"))
+		}
+		return false, nil, nil
+	})
+	cloud := newCloud(t, client, "run")
+	for range 2 {
+		got, err := cloud.Launch(t.Context(), request(3))
+		if err != nil || len(got) != 2 {
+			t.Fatalf("%v, %v", got, err)
+		}
+		left = 5 // what comes later is not this launch's
+	}
+	left = 0
+	other := request(1)
+	other.Token = "other"
+	if _, err := cloud.Launch(t.Context(), other); !errors.Is(err, provisioner.ErrLimit) {
+		t.Errorf("%v", err)
+	}
+}
+
+// A taint that announces a node's end warns its pods before anybody deletes them; without the right to look at nodes all goes on.
+func TestTaintOfANode(t *testing.T) {
+	client := newClientset()
+	startNodes(t, client, "")
+	cloud := newCloud(t, client, "run")
+	got, err := cloud.Launch(t.Context(), request(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "running", func() bool {
+		list, err := cloud.List(t.Context())
+		return err == nil && list[0].State == provisioner.Running
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	told, done := make(chan provisioner.Notice, 10), make(chan error, 1)
+	go func() { done <- cloud.Notify(ctx, func(n provisioner.Notice) { told <- n }) }()
+	node, err := client.CoreV1().Nodes().Get(t.Context(), "spot", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: "karpenter.sh/disrupted", Effect: corev1.TaintEffectNoSchedule})
+	if _, err := client.CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case n := <-told:
+		if n.Kind != provisioner.Eviction || n.ID != got[0].ID || n.Deadline.Before(got[0].Launched) {
+			t.Errorf("%+v", n)
+		}
+	case <-time.After(time.Minute):
+		t.Error("nothing was told")
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,161 @@
+//go:build kube
+
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tierml/tierml/provisioner"
+)
+
+// Launch makes the pods of a request: first, if need be, the run's ConfigMap, then the launch's Secret with the request, then the
+// pods, and last a remark in the Secret that all were made. Each step can be repeated after a crash: what is there already is met by
+// its name, and after the remark nothing is made any more, whatever has become of the pods.
+//
+// Pods wait for a node, or for a queue's quota, after Launch has returned: they are pending then.
+func (c *Cloud) Launch(ctx context.Context, r provisioner.Request) ([]provisioner.Instance, error) {
+	doing := fmt.Sprintf("launching %d of %s", r.Count, r.Pool)
+	if err := c.validate(r); err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	leave, err := c.tokens.enter(ctx, r.Token)
+	if err != nil {
+		return nil, failure(ctx, doing, err)
+	}
+	defer leave()
+	secret, err := c.intend(ctx, r)
+	if err != nil {
+		return nil, failure(ctx, doing, err)
+	}
+	if n, _ := readNote(secret.Annotations[noteRequest]); n.Mark != noteOf(r).Mark {
+		return nil, fmt.Errorf("%s: %w: the token has been used for another request", doing, provisioner.ErrInvalid)
+	}
+	made, over := launched(secret)
+	if !over {
+		if made, err = c.makePods(ctx, r, secret); err == nil || made > 0 && provisioner.Definite(failure(ctx, doing, err)) {
+			err = c.remark(ctx, secret.Name, made)
+		}
+		if err != nil {
+			return nil, failure(ctx, doing, err)
+		}
+	}
+	return c.ofLaunch(ctx, r, secret, made)
+}
+
+// launched is how many pods a launch has made, if it is over.
+func launched(secret *corev1.Secret) (made int, over bool) {
+	made, err := strconv.Atoi(secret.Annotations[noteLaunched])
+	return made, err == nil
+}
+
+// intend writes the request down, or finds it written down.
+func (c *Cloud) intend(ctx context.Context, r provisioner.Request) (*corev1.Secret, error) {
+	owner, err := c.owner(ctx)
+	if err != nil {
+		return nil, err
+	}
+	secrets := c.config.Client.CoreV1().Secrets(c.config.Namespace)
+	immutable := true
+	wanted := &corev1.Secret{ObjectMeta: c.meta(r, launchName(c.config.Cluster, c.config.Job, r.Token), owner), Immutable: &immutable,
+		Type: corev1.SecretTypeOpaque, Data: map[string][]byte{UserDataKey: []byte(r.UserData)}}
+	made, err := secrets.Create(ctx, wanted, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return secrets.Get(ctx, wanted.Name, metav1.GetOptions{})
+	}
+	return made, err
+}
+
+// owner makes the run's ConfigMap, or finds it.
+func (c *Cloud) owner(ctx context.Context) (metav1.OwnerReference, error) {
+	maps := c.config.Client.CoreV1().ConfigMaps(c.config.Namespace)
+	wanted := &corev1.ConfigMap{ObjectMeta: c.ownerMeta(ownerName(c.config.Cluster, c.config.Job))}
+	found, err := maps.Get(ctx, wanted.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		if found, err = maps.Create(ctx, wanted, metav1.CreateOptions{}); apierrors.IsAlreadyExists(err) {
+			found, err = maps.Get(ctx, wanted.Name, metav1.GetOptions{})
+		}
+	}
+	if err != nil {
+		return metav1.OwnerReference{}, err
+	}
+	return metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: found.Name, UID: found.UID}, nil
+}
+
+// makePods makes those that are not there. It stops at the first failure, so that the pods made are the first ones.
+func (c *Cloud) makePods(ctx context.Context, r provisioner.Request, secret *corev1.Secret) (made int, err error) {
+	if len(secret.OwnerReferences) != 1 {
+		return 0, errors.New("the launch's Secret has lost its owner")
+	}
+	pods := c.config.Client.CoreV1().Pods(c.config.Namespace)
+	for made < r.Count {
+		pod, err := pods.Create(ctx, c.pod(r, secret.Name, made, secret.OwnerReferences[0]), metav1.CreateOptions{})
+		switch {
+		case err == nil:
+			c.seen.note(c.read(pod))
+		case !apierrors.IsAlreadyExists(err):
+			return made, err
+		}
+		made++
+	}
+	return made, nil
+}
+
+// remark writes that a launch is over.
+func (c *Cloud) remark(ctx context.Context, name string, made int) error {
+	_, err := c.config.Client.CoreV1().Secrets(c.config.Namespace).Patch(ctx, name, types.MergePatchType,
+		annotate(map[string]string{noteLaunched: strconv.Itoa(made)}), metav1.PatchOptions{})
+	return err
+}
+
+// ofLaunch are the pods of a launch that is over: those that are there, and those that were.
+func (c *Cloud) ofLaunch(ctx context.Context, r provisioner.Request, secret *corev1.Secret, made int) ([]provisioner.Instance, error) {
+	for number := range made {
+		name := provisioner.InstanceID(podName(secret.Name, number))
+		if !c.seen.knows(name) { // by a process before: should it be gone, it was as the request says
+			c.seen.note(machine{Instance: provisioner.Instance{ID: name, Pool: r.Pool, Token: r.Token, Tags: r.Tags, State: provisioner.Pending,
+				Launched: wholeSeconds(secret.CreationTimestamp.Time)}})
+		}
+	}
+	machines, _, err := c.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var instances []provisioner.Instance
+	for _, m := range machines {
+		if m.Token == r.Token {
+			instances = append(instances, m.Instance)
+		}
+	}
+	return instances, nil
+}
+
+// tokens lets each token be launched by one call at a time.
+type tokens struct {
+	mu   sync.Mutex
+	busy map[string]chan struct{}
+}
+
+func (t *tokens) enter(ctx context.Context, token string) (leave func(), err error) {
+	t.mu.Lock()
+	busy := t.busy[token]
+	if busy == nil {
+		busy = make(chan struct{}, 1)
+		t.busy[token] = busy
+	}
+	t.mu.Unlock()
+	select {
+	case busy <- struct{}{}:
+		return func() { <-busy }, ctx.Err()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}

@@ -1,0 +1,115 @@
+//go:build kube
+
+package api
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
+)
+
+// Labels by which objects are found. Values are digests where a text is no label's value.
+const (
+	labelCluster = "tierml.dev/cluster"
+	labelRun     = "tierml.dev/run"
+	labelToken   = "tierml.dev/token" //nolint:gosec // a digest of it
+	labelClass   = "tierml.dev/class"
+	labelPart    = "app.kubernetes.io/managed-by"
+)
+
+// Annotations.
+const (
+	noteRequest    = "tierml.dev/request"    // what was asked for: see note
+	noteLaunched   = "tierml.dev/launched"   // of a Secret: how many pods its launch made, when it was over
+	noteExpires    = "tierml.dev/expires"    // until when a pod is wanted, RFC 3339: see Renew
+	noteGeneration = "tierml.dev/generation" // which controller of the run wants it
+	noteRun        = "tierml.dev/run-name"
+	noteOwner      = "tierml.dev/owner"
+)
+
+var lowerBase32 = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
+func digest(length int, parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return lowerBase32.EncodeToString(sum[:])[:length]
+}
+
+// readable is how much of a run's name is kept in names of pods, which are host names of at most 63 characters.
+const readable = 32
+
+var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
+
+// slug begins names: what can be read of a run's name, so that kubectl's lists can be read, too.
+func slug(name string) string {
+	s := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(name), "-"), "-")
+	if s == "" || s[0] < 'a' || s[0] > 'z' {
+		s = "t" + s
+	}
+	return strings.TrimRight(s[:min(len(s), readable)], "-")
+}
+
+// ownerName is a run's ConfigMap.
+func ownerName(cluster, run string) string { return slug(run) + "-" + digest(6, cluster, run) }
+
+// launchName is a launch's Secret, and begins the names of its pods.
+func launchName(cluster, run, token string) string {
+	return slug(run) + "-" + digest(12, cluster, run, token)
+}
+
+func podName(launch string, number int) string { return fmt.Sprintf("%s-%d", launch, number) }
+
+var labelText = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
+
+// labelValue returns a text as it is where it can be a label's value; else something like it that no other text gives.
+func labelValue(text string) string {
+	if labelText.MatchString(text) {
+		return text
+	}
+	return slug(text) + "-" + digest(10, text)
+}
+
+// note is what a Secret and its pods keep of a request, so that List can tell it to a later process.
+type note struct {
+	Token string            `json:"token"`
+	Pool  string            `json:"pool"`
+	Count int               `json:"count"`
+	Tags  map[string]string `json:"tags,omitempty"`
+	Mark  string            `json:"mark"` // of all that a repeated request must have in common
+}
+
+func noteOf(r provisioner.Request) note {
+	parts := []string{r.Pool.String(), fmt.Sprint(r.Count), r.UserData}
+	for _, name := range r.TagNames() {
+		parts = append(parts, name, r.Tags[name])
+	}
+	return note{Token: r.Token, Pool: r.Pool.String(), Count: r.Count, Tags: r.Tags, Mark: digest(16, parts...)}
+}
+
+func (n note) text() string {
+	text, err := json.Marshal(n)
+	if err != nil {
+		panic(err) // strings can always be marshalled
+	}
+	return string(text)
+}
+
+// readNote is empty where there is none, or one that somebody has changed.
+func readNote(text string) (n note, pool market.Pool) {
+	if json.Unmarshal([]byte(text), &n) != nil {
+		return note{}, market.Pool{}
+	}
+	pool, err := market.ParsePool(n.Pool)
+	if err != nil {
+		return note{}, market.Pool{}
+	}
+	return n, pool
+}
+
+func wholeSeconds(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }

@@ -1,0 +1,163 @@
+//go:build kube
+
+package api
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/provisioner/adapter"
+)
+
+// gather is how long after a change others are waited for: a list follows, and a node that goes takes several pods along.
+const gather = 100 * time.Millisecond
+
+// Notify tells of pods that will end and that have ended. Truth is what a list says; the watch tells when to list again, and of
+// pods that were gone before the next list. So a watch that breaks, expires (410) or skips something costs time only, at most Resync.
+func (c *Cloud) Notify(ctx context.Context, f func(provisioner.Notice)) error {
+	w := &watcher{cloud: c}
+	defer w.stop()
+	return adapter.Watch(ctx, c.config.Log, gather, w.next, f)
+}
+
+// watcher follows the run's pods, and nodes as far as that is allowed.
+type watcher struct {
+	cloud        *Cloud
+	pods, nodes  watch.Interface
+	withoutNodes bool
+	failed       bool // at the last look
+}
+
+// pause is how long after a failure the API server is asked again.
+const pause = time.Second
+
+// next waits for a change, unless nothing is watched yet, and returns all machines.
+func (w *watcher) next(ctx context.Context) (shown []adapter.Shown, err error) {
+	c := w.cloud
+	if w.failed {
+		_ = adapter.Pause(ctx, pause)
+	}
+	defer func() { w.failed = err != nil }()
+	if w.pods != nil {
+		w.wait(ctx)
+	}
+	machines, version, err := c.look(ctx)
+	if err != nil {
+		w.stop()
+		return nil, err
+	}
+	if w.pods == nil {
+		if err := w.start(ctx, version); err != nil {
+			return nil, err
+		}
+	}
+	shown = make([]adapter.Shown, len(machines))
+	for i, m := range machines {
+		m.Launched, m.Ended = wholeSeconds(m.Launched), m.after(m.Ended)
+		shown[i] = adapter.Shown{Instance: m.Instance}
+		if by := c.seen.deadline(m); !by.IsZero() {
+			shown[i].Deadline = c.config.Clock.At(by)
+		}
+	}
+	return shown, nil
+}
+
+func (w *watcher) start(ctx context.Context, version string) (err error) {
+	c := w.cloud
+	w.pods, err = c.config.Client.CoreV1().Pods(c.config.Namespace).Watch(ctx, metav1.ListOptions{LabelSelector: c.selector(), ResourceVersion: version})
+	if err != nil {
+		w.pods = nil
+		return failure(ctx, "watching pods", err)
+	}
+	if w.withoutNodes {
+		return nil
+	}
+	list, err := c.config.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err == nil {
+		for i := range list.Items {
+			w.see(&list.Items[i])
+		}
+		w.nodes, err = c.config.Client.CoreV1().Nodes().Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+	}
+	if err != nil && ctx.Err() == nil {
+		err = failure(ctx, "watching nodes", err)
+		w.nodes, w.withoutNodes = nil, errors.Is(err, provisioner.ErrDenied)
+		c.config.Log.Warn("taints of nodes are not seen: pods are warned when they are deleted, not before", "err", err)
+	}
+	return nil
+}
+
+func (w *watcher) stop() {
+	for _, one := range []watch.Interface{w.pods, w.nodes} {
+		if one != nil {
+			one.Stop()
+		}
+	}
+	w.pods, w.nodes = nil, nil
+}
+
+// wait returns at the first change, when a watch has ended, or when it is time to list anyway.
+func (w *watcher) wait(ctx context.Context) {
+	timer := time.NewTimer(w.cloud.config.Resync)
+	defer timer.Stop()
+	var nodes <-chan watch.Event
+	if w.nodes != nil {
+		nodes = w.nodes.ResultChan()
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			return
+		case e, open := <-w.pods.ResultChan():
+			if w.take(e, open) {
+				return
+			}
+		case e, open := <-nodes:
+			if w.take(e, open) {
+				return
+			}
+		}
+	}
+}
+
+// take takes an event in, and reports whether it may change what is to be told.
+func (w *watcher) take(e watch.Event, open bool) bool {
+	if !open || e.Type == watch.Error { // also 410: the next look lists, and watches from there
+		w.stop()
+		return true
+	}
+	switch object := e.Object.(type) {
+	case *corev1.Pod:
+		switch m := w.cloud.read(object); {
+		case m.Token == "":
+			return false
+		case e.Type == watch.Deleted:
+			w.cloud.seen.lose(m)
+		default:
+			w.cloud.seen.note(m)
+		}
+		return true
+	case *corev1.Node:
+		if e.Type == watch.Deleted {
+			w.cloud.seen.doom(object.Name, false, time.Time{})
+			return false // its pods tell
+		}
+		return w.see(object)
+	}
+	return false
+}
+
+// see notes whether a node will be taken away.
+func (w *watcher) see(node *corev1.Node) bool {
+	bad := doomed(node)
+	w.cloud.seen.doom(node.Name, bad, wholeSeconds(time.Now().Add(w.cloud.config.Notice)))
+	return bad
+}

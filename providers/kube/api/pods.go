@@ -1,0 +1,135 @@
+//go:build kube
+
+package api
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
+)
+
+// machine is a pod as an Instance, with what its notices are made of.
+type machine struct {
+	provisioner.Instance
+	run, owner string
+	expires    time.Time
+	node       string    // that it is bound to; empty = it waits
+	deleted    time.Time // by when it will be gone; zero = nobody has asked for its end
+	disrupted  string    // why the cluster takes it back; empty = it does not
+}
+
+// read translates a pod. It is a pure function: what only earlier looks have told is memory's.
+func (c *Cloud) read(pod *corev1.Pod) machine {
+	n, pool := readNote(pod.Annotations[noteRequest])
+	m := machine{run: pod.Annotations[noteRun], owner: pod.Annotations[noteOwner], node: pod.Spec.NodeName, disrupted: disruption(pod),
+		Instance: provisioner.Instance{ID: provisioner.InstanceID(pod.Name), Pool: pool, Token: n.Token, Tags: n.Tags,
+			Launched: wholeSeconds(pod.CreationTimestamp.Time), State: provisioner.Pending, Reason: waiting(pod)}}
+	m.expires, _ = time.Parse(time.RFC3339, pod.Annotations[noteExpires]) // zero where somebody has changed it
+	if pod.DeletionTimestamp != nil {
+		m.deleted = pod.DeletionTimestamp.UTC()
+	}
+	switch phase := pod.Status.Phase; {
+	case phase == corev1.PodSucceeded || phase == corev1.PodFailed:
+		m.end(pod)
+	case !m.deleted.IsZero():
+		m.State = provisioner.Stopping
+	case phase == corev1.PodRunning:
+		m.State = provisioner.Running
+	}
+	return m
+}
+
+// waiting says why a pod that is not bound to a node waits; empty = it does not.
+func waiting(pod *corev1.Pod) string {
+	if len(pod.Spec.SchedulingGates) > 0 {
+		return "waits for " + pod.Spec.SchedulingGates[0].Name
+	}
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
+			return strings.TrimSpace(condition.Reason + ": " + condition.Message)
+		}
+	}
+	return ""
+}
+
+// disruption is why the cluster ends a pod, by the conditions that it gives beforehand
+// (https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions); Kueue has one of its own.
+func disruption(pod *corev1.Pod) string {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Status == corev1.ConditionTrue && (condition.Type == corev1.DisruptionTarget || condition.Type == "TerminationTarget") {
+			return strings.TrimSpace(condition.Reason + ": " + condition.Message)
+		}
+	}
+	return ""
+}
+
+// end reads the end of a pod whose containers have ended.
+func (m *machine) end(pod *corev1.Pod) {
+	m.State, m.EndedBy = provisioner.Terminated, market.ByUser
+	var finished time.Time
+	how := ""
+	for _, s := range pod.Status.ContainerStatuses {
+		if t := s.State.Terminated; t != nil {
+			finished, how = t.FinishedAt.Time, fmt.Sprintf("its program ended with code %d (%s)", t.ExitCode, t.Reason)
+		}
+	}
+	m.Ended = m.after(finished)
+	switch reason := pod.Status.Reason; {
+	case m.disrupted != "":
+		m.EndedBy, m.Reason = market.ByProvider, m.disrupted
+	case reason == "DeadlineExceeded": // activeDeadlineSeconds, which is the run's own
+		m.Reason = "DeadlineExceeded: the run's longest duration is over"
+	case reason != "": // a node that was shut down, lost, or ran out of something
+		m.EndedBy, m.Reason = market.ByProvider, strings.TrimSpace(reason+": "+pod.Status.Message)
+	default:
+		m.Reason = cmp.Or(how, "it has "+strings.ToLower(string(pod.Status.Phase)))
+	}
+}
+
+// after keeps times in order; zero stays zero.
+func (m *machine) after(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	if t = wholeSeconds(t); t.Before(m.Launched) {
+		return m.Launched
+	}
+	return t
+}
+
+// gone is the end of a pod that is not listed any more.
+func (m machine) gone(asked bool, now time.Time) machine {
+	m.State, m.Ended = provisioner.Terminated, m.after(now)
+	switch {
+	case asked:
+		m.EndedBy, m.Reason = market.ByUser, "terminated by its run"
+	case m.disrupted != "":
+		m.EndedBy, m.Reason = market.ByProvider, m.disrupted
+	case !m.deleted.IsZero():
+		m.EndedBy, m.Reason = market.ByUser, "deleted, and not by its run"
+	default:
+		m.EndedBy, m.Reason = market.ByProvider, "the pod is gone"
+	}
+	return m
+}
+
+// impending are taints of nodes that will be taken away, by their keys.
+var impending = []string{
+	"karpenter.sh/disrupted", "karpenter.sh/disruption",
+	"cloud.google.com/impending-node-termination",
+	"aws-node-termination-handler/spot-itn", "aws-node-termination-handler/asg-lifecycle-termination", "aws-node-termination-handler/scheduled-maintenance",
+	"ToBeDeletedByClusterAutoscaler",
+	corev1.TaintNodeOutOfService,
+}
+
+// doomed reports whether a node will be taken away soon.
+func doomed(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return slices.Contains(impending, t.Key) })
+}

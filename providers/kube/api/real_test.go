@@ -1,0 +1,277 @@
+//go:build kube
+
+package api_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/tierml/tierml/providers/kube/api"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/provisioner/provisionertest"
+)
+
+// This file is for the API server of .ci/with-kube (make test-kube).
+
+func realClient(t *testing.T) kubernetes.Interface {
+	t.Helper()
+	if os.Getenv("TIERML_KUBE_RESTART") == "" {
+		t.Skip("make test-kube runs it beside a real API server")
+	}
+	client, err := api.Connect(api.Access{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Under the strictest of the standards, which the adapter's pods must meet.
+	_, err = client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace,
+		Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+	return client
+}
+
+func freshRun() string { return "run-" + strings.ToLower(rand.Text()[:8]) }
+
+func TestRealExam(t *testing.T) {
+	client := realClient(t)
+	startNodes(t, client, "exam-")
+	provisionertest.Run(t, func(t testing.TB) provisionertest.Subject { return subject(t, client, freshRun()) })
+}
+
+// limitedClient is somebody else's access, without rights but what a test gives.
+func limitedClient(t *testing.T) kubernetes.Interface {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.BearerToken = os.Getenv("TIERML_KUBE_LIMITED")
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+func kubectl(t *testing.T, arguments ...string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), os.Getenv("TIERML_KUBECTL"), arguments...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("kubectl %s: %v\n%s", strings.Join(arguments, " "), err, out)
+	}
+	return string(out)
+}
+
+// The API server itself says what is missing; with the role of deploy/kubernetes nothing is, and with each verb taken away exactly that.
+func TestRealRights(t *testing.T) {
+	client := realClient(t)
+	kubectl(t, "apply", "-f", "../../../deploy/kubernetes/tierml.yaml")
+	kubectl(t, "apply", "--dry-run=server", "--validate=strict", "-f", "../../../deploy/kubernetes")
+	c := config(limitedClient(t), freshRun())
+	c.Namespace = "tierml"
+	cloud, err := api.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := slices.Concat(api.Rights, api.NodeRights)
+	missing := func() []api.Right {
+		t.Helper()
+		m, err := cloud.Missing(t.Context(), all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	if m := missing(); !slices.Equal(m, all) {
+		t.Errorf("before: missing %v", m)
+	}
+	if _, err := cloud.Launch(t.Context(), request(1)); !errors.Is(err, provisioner.ErrDenied) || !strings.Contains(err.Error(), `cannot get resource "configmaps"`) {
+		t.Errorf("%v", err)
+	} else {
+		t.Log(err)
+	}
+	kubectl(t, "create", "rolebinding", "limited", "--namespace", "tierml", "--role", "tierml-controller", "--user", "limited")
+	kubectl(t, "create", "clusterrolebinding", "limited", "--clusterrole", "tierml-nodes", "--user", "limited")
+	until(t, "the rights count", func() bool { return len(missing()) == 0 })
+	got, err := cloud.Launch(t.Context(), request(2))
+	if err != nil || len(got) != 2 {
+		t.Fatalf("%v, %v", got, err)
+	}
+	if err := cloud.Preempt(t.Context(), got[0].ID); err != nil {
+		t.Error(err)
+	}
+	if err := cloud.Terminate(t.Context(), got[0].ID, got[1].ID); err != nil {
+		t.Error(err)
+	}
+	until(t, "nothing is left", func() bool {
+		if err := cloud.RemoveLeftovers(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		left, err := client.CoreV1().Secrets("tierml").List(t.Context(), metav1.ListOptions{})
+		return err == nil && len(left.Items) == 0
+	})
+}
+
+// The deletion of a run's owner leaves nothing of it, live pods included.
+func TestRealOwner(t *testing.T) {
+	client := realClient(t)
+	startNodes(t, client, "owner-")
+	run := freshRun()
+	cloud := newCloud(t, client, run)
+	if _, err := cloud.Launch(t.Context(), request(3)); err != nil {
+		t.Fatal(err)
+	}
+	kubectl(t, "--namespace", namespace, "delete", "configmap", "--selector", "tierml.dev/run="+run)
+	until(t, "pods, secret and config map are gone", func() bool {
+		for _, what := range everything(t, client) {
+			if strings.Contains(what, run) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// A crash before and after each call of a launch, on the real server: as TestCrashAtEveryStep.
+func TestRealCrashAtEveryStep(t *testing.T) {
+	client := realClient(t)
+	for step := 0; ; step++ {
+		run := freshRun()
+		ctx, cancel := context.WithCancel(t.Context())
+		calls := &counting{left: step, dead: cancel}
+		c := config(calls.client(t), run)
+		cloud, err := api.New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = cloud.Launch(ctx, request(3))
+		over := ctx.Err() == nil
+		cancel()
+		if over && err != nil {
+			t.Fatal(err)
+		}
+		next := newCloud(t, client, run)
+		got, err := next.Launch(t.Context(), request(3))
+		if err != nil || len(got) != 3 {
+			t.Fatalf("step %d: the next process got %v, %v", step, got, err)
+		}
+		pods, err := client.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "tierml.dev/run=" + run})
+		if err != nil || len(pods.Items) != 3 {
+			t.Errorf("step %d: %d pods, want 3 (%v)", step, len(pods.Items), err)
+		}
+		kubectl(t, "--namespace", namespace, "delete", "configmap", "--wait=false", "--selector", "tierml.dev/run="+run)
+		if over {
+			t.Logf("%d calls", step)
+			break
+		}
+	}
+}
+
+// A server that is restarted loses nothing, and whoever watches hears of what happens after it.
+func TestRealRestart(t *testing.T) {
+	client := realClient(t)
+	startNodes(t, client, "restart-")
+	cloud := newCloud(t, client, freshRun())
+	got, err := cloud.Launch(t.Context(), request(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "running", func() bool { return running(t, cloud) == 2 })
+	ctx, cancel := context.WithCancel(t.Context())
+	told, done := make(chan provisioner.Notice, 100), make(chan error, 1)
+	go func() { done <- cloud.Notify(ctx, func(n provisioner.Notice) { told <- n }) }()
+	if out, err := exec.CommandContext(t.Context(), os.Getenv("TIERML_KUBE_RESTART")).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	until(t, "it answers", func() bool { _, err := cloud.List(t.Context()); return err == nil })
+	if n := running(t, cloud); n != 2 {
+		t.Errorf("%d run after the restart, want 2", n)
+	}
+	again, err := cloud.Launch(t.Context(), request(2))
+	if err != nil || len(again) != 2 || again[0].ID != got[0].ID {
+		t.Errorf("the same launch gives %v, %v", again, err)
+	}
+	if err := cloud.Preempt(t.Context(), got[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	for timeout := time.After(time.Minute); ; {
+		select {
+		case n := <-told:
+			if n.Kind != provisioner.Eviction || n.ID != got[0].ID {
+				continue
+			}
+		case <-timeout:
+			t.Error("no notice within a minute")
+		}
+		break
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if err := cloud.Terminate(t.Context(), got[0].ID, got[1].ID); err != nil {
+		t.Error(err)
+	}
+}
+
+func running(t *testing.T, cloud *api.Cloud) (n int) {
+	t.Helper()
+	list, err := cloud.List(t.Context())
+	if err != nil {
+		return -1
+	}
+	for _, i := range list {
+		if i.State == provisioner.Running {
+			n++
+		}
+	}
+	return n
+}
+
+// counting is a process that dies when so many calls have been answered by the server; the answer to the last never arrives.
+type counting struct {
+	left int
+	dead context.CancelFunc
+	next http.RoundTripper
+}
+
+func (c *counting) client(t *testing.T) kubernetes.Interface {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { c.next = next; return c })
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+func (c *counting) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := c.next.RoundTrip(r)
+	if c.left--; c.left == -1 {
+		c.dead()
+		if err == nil {
+			_ = answer.Body.Close()
+		}
+		return nil, context.Canceled
+	}
+	return answer, err
+}

@@ -1,0 +1,191 @@
+//go:build kube
+
+package api_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	clientgo "k8s.io/client-go/testing"
+
+	"github.com/tierml/tierml/fakecloud/kubelet"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/providers/kube/api"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/provisioner/provisionertest"
+)
+
+const namespace = "exam"
+
+// newClientset is client-go's fake API server with what it leaves out and an adapter meets: times and ids of objects, deletion with
+// grace, bindings and evictions, and the garbage collector.
+func newClientset() *fake.Clientset {
+	client := fake.NewClientset()
+	var made atomic.Int64
+	var mu sync.Mutex // of what is read and written back
+	client.PrependReactor("create", "*", func(a clientgo.Action) (bool, runtime.Object, error) {
+		if a.GetSubresource() != "" {
+			return false, nil, nil
+		}
+		object, err := meta.Accessor(a.(clientgo.CreateAction).GetObject())
+		if err != nil {
+			return true, nil, err
+		}
+		object.SetUID(types.UID(fmt.Sprintf("uid-%d", made.Add(1))))
+		object.SetCreationTimestamp(metav1.NewTime(time.Now().Truncate(time.Second)))
+		return false, nil, nil
+	})
+	pods := corev1.SchemeGroupVersion.WithResource("pods")
+	change := func(ns, name string, f func(*corev1.Pod)) error {
+		mu.Lock()
+		defer mu.Unlock()
+		found, err := client.Tracker().Get(pods, ns, name)
+		if err != nil {
+			return err
+		}
+		pod := found.(*corev1.Pod).DeepCopy()
+		f(pod)
+		return client.Tracker().Update(pods, pod, ns)
+	}
+	client.PrependReactor("create", "pods", func(a clientgo.Action) (bool, runtime.Object, error) {
+		switch a.GetSubresource() {
+		case "binding":
+			b := a.(clientgo.CreateAction).GetObject().(*corev1.Binding)
+			return true, b, change(a.GetNamespace(), b.Name, func(p *corev1.Pod) { p.Spec.NodeName = b.Target.Name })
+		case "eviction":
+			e := a.(clientgo.CreateAction).GetObject().(*policyv1.Eviction)
+			return true, e, change(a.GetNamespace(), e.Name, func(p *corev1.Pod) {
+				p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI"})
+				doom(p, *p.Spec.TerminationGracePeriodSeconds)
+			})
+		}
+		return false, nil, nil
+	})
+	client.PrependReactor("delete", "pods", func(a clientgo.Action) (bool, runtime.Object, error) {
+		d := a.(clientgo.DeleteAction)
+		found, err := client.Tracker().Get(pods, a.GetNamespace(), d.GetName())
+		if err != nil {
+			return true, nil, err
+		}
+		grace := d.GetDeleteOptions().GracePeriodSeconds
+		if found.(*corev1.Pod).Spec.NodeName == "" || grace != nil && *grace == 0 {
+			return false, nil, nil // nobody has to be waited for
+		}
+		return true, nil, change(a.GetNamespace(), d.GetName(), func(p *corev1.Pod) {
+			seconds := *p.Spec.TerminationGracePeriodSeconds
+			if grace != nil {
+				seconds = *grace
+			}
+			doom(p, seconds)
+		})
+	})
+	client.PrependReactor("delete", "configmaps", func(a clientgo.Action) (bool, runtime.Object, error) { // the garbage collector
+		for resource, kind := range map[string]string{"secrets": "Secret", "pods": "Pod"} {
+			of := corev1.SchemeGroupVersion.WithResource(resource)
+			list, err := client.Tracker().List(of, corev1.SchemeGroupVersion.WithKind(kind), a.GetNamespace())
+			if err != nil {
+				return true, nil, err
+			}
+			err = meta.EachListItem(list, func(o runtime.Object) error {
+				object, err := meta.Accessor(o)
+				if err != nil || len(object.GetOwnerReferences()) != 1 || object.GetOwnerReferences()[0].Name != a.(clientgo.DeleteAction).GetName() {
+					return err
+				}
+				return client.Tracker().Delete(of, a.GetNamespace(), object.GetName())
+			})
+			if err != nil {
+				return true, nil, err
+			}
+		}
+		return false, nil, nil
+	})
+	return client
+}
+
+// doom is what the API server does to a pod that is to be deleted.
+func doom(p *corev1.Pod, grace int64) {
+	at := metav1.NewTime(time.Now().Add(time.Duration(grace) * time.Second).Truncate(time.Second))
+	if p.DeletionTimestamp == nil || at.Before(p.DeletionTimestamp) {
+		p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &at, &grace
+	}
+}
+
+// pool is one that the nodes of startNode have.
+func pool(class market.Class) market.Pool {
+	return market.Pool{Provider: api.Provider, Region: "us-central1", Zone: "us-central1-a", Type: "n2-standard-4", Class: class}
+}
+
+// startNodes starts a spot node and an on-demand one, until the test ends.
+func startNodes(t testing.TB, client kubernetes.Interface, prefix string) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var nodes sync.WaitGroup
+	t.Cleanup(func() { cancel(); nodes.Wait() })
+	for _, class := range []string{"spot", "on-demand"} {
+		k := kubelet.New(kubelet.Config{Client: client, Runtime: kubelet.Nothing{}, Node: prefix + class, CPU: 64, Memory: 256 << 30, Look: 20 * time.Millisecond,
+			Labels: map[string]string{corev1.LabelTopologyZone: "us-central1-a", corev1.LabelInstanceTypeStable: "n2-standard-4", "karpenter.sh/capacity-type": class}})
+		nodes.Go(func() {
+			if err := k.Run(ctx); err != nil && ctx.Err() == nil {
+				t.Errorf("node %s: %v", class, err)
+			}
+		})
+	}
+}
+
+// newCloud is a run's.
+func newCloud(t testing.TB, client kubernetes.Interface, run string) *api.Cloud {
+	t.Helper()
+	c, err := api.New(config(client, run))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func config(client kubernetes.Interface, run string) api.Config {
+	return api.Config{Client: client, Namespace: namespace, Region: "us-central1", Cluster: "exam", Job: run, Owner: "ann", Image: "tierml", CPU: 1, MemoryMiB: 512,
+		Nodes: api.Karpenter, Notice: 2 * time.Second, Expires: time.Now().Add(time.Hour), Resync: 100 * time.Millisecond}
+}
+
+// subject takes the exam in a cluster with nodes.
+func subject(t testing.TB, client kubernetes.Interface, run string) provisionertest.Subject {
+	cloud := newCloud(t, client, run)
+	return provisionertest.Subject{
+		Cloud: cloud, Spot: pool(market.Spot), OnDemand: pool(market.OnDemand), Other: newCloud(t, client, run+"-other"), Unknown: "nobody-knows-0",
+		Evict: func(id provisioner.InstanceID) {
+			if err := cloud.Preempt(t.Context(), id); err != nil {
+				t.Error(err)
+			}
+		},
+		Kill: func(id provisioner.InstanceID) { kill(t, client, string(id)) },
+	}
+}
+
+// kill lets a pod end as the node controller does whose node is lost.
+func kill(t testing.TB, client kubernetes.Interface, name string) {
+	t.Helper()
+	for {
+		pod, err := client.CoreV1().Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pod.Status.Phase, pod.Status.Reason, pod.Status.Message = corev1.PodFailed, "NodeLost", "the node does not answer"
+		if _, err = client.CoreV1().Pods(namespace).UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}); err == nil {
+			return
+		} else if !apierrors.IsConflict(err) {
+			t.Fatal(err)
+		}
+	}
+}

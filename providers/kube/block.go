@@ -1,0 +1,122 @@
+//go:build kube
+
+package kube
+
+import (
+	"regexp"
+	"time"
+
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/providers/kube/api"
+)
+
+// Name is the provider's word in job files and pools.
+const Name = api.Provider
+
+const (
+	rules = "kubernetes"
+	// defaultNotice is what GKE gives pods on spot nodes, and the least of the clouds' habits:
+	// https://docs.cloud.google.com/kubernetes-engine/docs/concepts/spot-vms#termination-graceful-shutdown
+	defaultNotice = 15 * time.Second
+	longestNotice = 2 * time.Minute
+	longestWait   = 7 * 24 * time.Hour
+)
+
+// Block is what a job needs to know of a cluster. docs/kubernetes.md has the table of its fields.
+type Block struct {
+	config.Installation
+	// Namespace of everything that a run makes. Default `tierml`.
+	Namespace string `yaml:"namespace"`
+	// Kubeconfig is the file that says how the cluster is reached. Default `KUBECONFIG`, `~/.kube/config`, or in a pod its service account.
+	Kubeconfig string `yaml:"kubeconfig" job:"env,path"`
+	// Context of the kubeconfig. Default its current one.
+	Context string `yaml:"context"`
+	// Image of the pods, which has this program as `/tierml` (`make image`). Required.
+	Image string `yaml:"image"`
+	// ServiceAccount of the pods: they read splits and checkpoints as it. Its token is not mounted. Default the namespace's own.
+	ServiceAccount string `yaml:"service_account"`
+	// PriorityClass of reliable pods. Default none.
+	PriorityClass string `yaml:"priority_class"`
+	// CPU is how many vCPUs a pod requests, and may use. Required.
+	CPU int `yaml:"cpu"`
+	// Memory that a pod requests, and may use. Required.
+	Memory config.Memory `yaml:"memory"`
+	// Nodes says by which labels spot nodes are known: `karpenter`, `gke`, `eks` (managed node groups), or `plain`: all nodes are alike.
+	// Required.
+	Nodes string `yaml:"nodes"`
+	// Queue is Kueue's local queue, whose quota pods wait for. Default none.
+	Queue string `yaml:"queue"`
+	// Wait is how long a pod may wait for a node or for quota before it is given up, beyond ten minutes. Default `20m`.
+	Wait time.Duration `yaml:"wait"`
+	// Notice is the time between a pod's SIGTERM and its end: the grace that it asks for, and what is taken for granted when a node
+	// goes. Default `15s`.
+	Notice time.Duration `yaml:"notice"`
+	// Spot is what an hour of a pod costs on spot nodes. Default its share of what its node costs by `prices`.
+	Spot market.USD `yaml:"spot"`
+	// OnDemand is what an hour of a pod costs on other nodes. Default its share of what its node costs by `catalog`.
+	OnDemand market.USD `yaml:"on_demand"`
+	// Prices are nodes' spot prices, as `local.prices`, of the cloud that the nodes are of. Default none.
+	Prices string `yaml:"prices" job:"env,path"`
+	// PricesOf names that cloud: `ec2` or `gce`. Default `ec2`.
+	PricesOf string `yaml:"prices_of"`
+}
+
+// Terms are what job files have to know of Kubernetes.
+var Terms = config.Provider{
+	Name: Name, Title: "Kubernetes",
+	Mistaken: map[string]string{"k8s": "a Kubernetes cluster is called kubernetes here", "gke": "a cluster is called kubernetes here, whoever runs it",
+		"eks": "a cluster is called kubernetes here, whoever runs it", "kube": "a Kubernetes cluster is called kubernetes here"},
+	New:   func() config.Block { return &Block{} },
+	Store: "s3", Rules: rules, Notice: defaultNotice, Region: "us-central1", ControllerType: "pod", HasProgram: true,
+	Examples: map[string]string{
+		"region": "region: us-central1", "namespace": "namespace: tierml", "kubeconfig": "kubeconfig: ${HOME}/.kube/config", "context": "context: prod",
+		"image": "image: registry.example.com/tierml@sha256:7d865e959b2466918c9863afca942d0fb89d7c9ac0c99bafc3749504ded97730", "service_account": "service_account: tierml-pods",
+		"priority_class": "priority_class: tierml-reliable", "cpu": "cpu: 4", "memory": "memory: 12GB", "nodes": "nodes: karpenter", "queue": "queue: research",
+		"wait": "wait: 2h", "notice": "notice: 25s", "spot": "spot: $0.02", "on_demand": "on_demand: $0.08", "prices": "prices: spot.csv.gz", "prices_of": "prices_of: gce",
+		"endpoint": "endpoint: https://127.0.0.1:6443", "controller.url": "url: http://127.0.0.1:7077", "controller.type": "type: pod",
+	},
+}
+
+var objectName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
+// Check is of what only Kubernetes has.
+func (b *Block) Check(c *config.Checker) {
+	config.Default(c, "namespace", &b.Namespace, "tierml")
+	config.Default(c, "wait", &b.Wait, 20*time.Minute)
+	config.Default(c, "notice", &b.Notice, defaultNotice)
+	config.Default(c, "prices_of", &b.PricesOf, "ec2")
+	c.Required("image", b.Image)
+	c.Required("nodes", b.Nodes)
+	c.File("kubeconfig", &b.Kubeconfig)
+	c.File("prices", &b.Prices)
+	for _, f := range []struct{ field, value string }{{"namespace", b.Namespace}, {"service_account", b.ServiceAccount}, {"priority_class", b.PriorityClass}, {"queue", b.Queue}} {
+		if f.value != "" && !objectName.MatchString(f.value) {
+			c.Fault(f.field, `"`+f.value+`" is not the name of an object`, "write small letters, digits and dashes, at most 63")
+		}
+	}
+	if b.CPU < 1 || b.CPU > 1024 {
+		c.Fault("cpu", "is no number of vCPUs for a pod", "write how many vCPUs a pod gets, such as cpu: 4")
+	}
+	if b.Memory.MiB < 128 || b.Memory.OrMore {
+		c.Fault("memory", "is no memory for a pod", "write how much memory a pod gets, such as memory: 12GB")
+	}
+	if b.Nodes != "" {
+		c.OneOf("nodes", b.Nodes, api.AllNodes()...)
+	}
+	c.OneOf("prices_of", b.PricesOf, "ec2", "gce")
+	if b.Notice < time.Second || b.Notice > longestNotice || b.Notice%time.Second != 0 {
+		c.Fault("notice", b.Notice.String()+" is no grace for a pod", "write whole seconds from 1s to "+config.Duration(longestNotice))
+	}
+	if b.Wait < 0 || b.Wait > longestWait {
+		c.Fault("wait", b.Wait.String()+" is no time to wait", "write a time up to "+config.Duration(longestWait))
+	}
+	if b.Spot < 0 || b.OnDemand < 0 {
+		c.Fault("spot", "prices are not below zero", "write such as spot: $0.02")
+	}
+	b.Installation.Wait = b.Wait
+	c.Job.Local.Notice = b.Notice
+}
+
+// of is the block of a job with cloud: kubernetes.
+func of(job *config.Job) *Block { return job.Block.(*Block) }

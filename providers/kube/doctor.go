@@ -1,0 +1,114 @@
+//go:build kube
+
+package kube
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/doctor"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/providers/kube/api"
+	"github.com/tierml/tierml/provisioner"
+)
+
+// examined is a cluster to look at.
+type examined interface {
+	shop
+	Version(context.Context) (string, error)
+	Missing(ctx context.Context, rights []api.Right) ([]api.Right, error)
+	Try(context.Context, market.Pool) error
+	Holdings(context.Context) ([]provisioner.Holding, error)
+}
+
+const roleAdvice = "bind the role of deploy/kubernetes to the account that runs the controller"
+
+// checks are those of a job with cloud: kubernetes.
+func checks(job *config.Job, connect func() (examined, error)) []doctor.Check {
+	var cluster examined
+	b := of(job)
+	with := func(name string, look func(context.Context) (string, error)) doctor.Check {
+		return doctor.Check{Name: name, Needs: "credentials", Look: look}
+	}
+	return []doctor.Check{
+		{Name: "credentials", Look: func(ctx context.Context) (found string, err error) {
+			if cluster, err = connect(); err != nil {
+				return "", doctor.Denied(err, "write kubernetes.kubeconfig, or set KUBECONFIG; does `kubectl get pods` work?")
+			}
+			version, err := cluster.Version(ctx)
+			if err != nil {
+				return "", doctor.Denied(err, "log in to the cluster; does `kubectl get pods` work?")
+			}
+			return "the API server answers, " + version, nil
+		}},
+		with("permissions", func(ctx context.Context) (string, error) {
+			missing, err := cluster.Missing(ctx, api.Rights)
+			if err != nil {
+				return "", doctor.Denied(err, roleAdvice)
+			}
+			if len(missing) > 0 {
+				return "", doctor.Wrong(roleAdvice, "not allowed in namespace %s: %s", b.Namespace, words(missing))
+			}
+			return fmt.Sprintf("all %d are granted in namespace %s", len(api.Rights), b.Namespace), nil
+		}),
+		with("nodes", func(ctx context.Context) (string, error) {
+			missing, err := cluster.Missing(ctx, api.NodeRights)
+			if err != nil {
+				return "", doctor.Denied(err, roleAdvice)
+			}
+			if len(missing) > 0 {
+				return "", doctor.Doubt("bind the cluster role of deploy/kubernetes; without it pods are warned when they are deleted, not when their node is tainted",
+					"not allowed: %s", words(missing))
+			}
+			nodes, err := cluster.Nodes(ctx)
+			if err != nil {
+				return "", doctor.Denied(err, roleAdvice)
+			}
+			return checkNodes(b, nodes)
+		}),
+		with("admission", func(ctx context.Context) (string, error) {
+			kind := api.AnyType
+			if len(job.Resources.AnyOf) > 0 && job.Resources.AnyOf[0].Type != "" {
+				kind = job.Resources.AnyOf[0].Type
+			}
+			zone := api.AnyZone
+			if len(job.Resources.Zones) > 0 {
+				zone = job.Resources.Zones[0]
+			}
+			pool := market.Pool{Provider: Name, Region: b.Region, Zone: zone, Type: kind, Class: market.Spot}
+			if err := cluster.Try(ctx, pool); err != nil {
+				return "", doctor.Denied(err, roleAdvice)
+			}
+			return "the cluster admits such a pod (dry run)", nil
+		}),
+		with("machines", func(ctx context.Context) (string, error) {
+			live, err := cluster.Holdings(ctx)
+			if err != nil {
+				return "", doctor.Denied(err, roleAdvice)
+			}
+			return fmt.Sprintf("%d pods of the cluster are there: see tierml leaks", len(live)), nil
+		}),
+	}
+}
+
+func words(rights []api.Right) string {
+	texts := make([]string, len(rights))
+	for i, r := range rights {
+		texts[i] = r.String()
+	}
+	return strings.Join(texts, ", ")
+}
+
+// checkNodes looks whether a node that is there could take a pod. An autoscaler may make others.
+func checkNodes(b *Block, nodes []api.Node) (string, error) {
+	if len(nodes) == 0 {
+		return "", doctor.Doubt("nothing, when the autoscaler makes nodes as pods wait", "the cluster has no nodes now")
+	}
+	if !slices.ContainsFunc(nodes, func(n api.Node) bool { return n.VCPU >= b.CPU && n.MemoryMiB >= b.Memory.MiB }) {
+		return "", doctor.Doubt("want smaller pods, unless the autoscaler makes larger nodes", "none of the %d nodes can take a pod of %d vCPUs and %s", len(nodes), b.CPU, b.Memory)
+	}
+	return fmt.Sprintf("%d, some of which can take such a pod", len(nodes)), nil
+}

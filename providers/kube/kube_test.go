@@ -1,0 +1,298 @@
+//go:build kube
+
+package kube
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/doctor"
+	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/providers"
+	"github.com/tierml/tierml/providers/kube/api"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/tiers"
+)
+
+func init() { providers.Register(Provider{}) }
+
+// load reads a job with more lines below kubernetes.
+func load(t *testing.T, more string) (*config.Job, error) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{"ratings.csv": "x", "catalog.csv": catalog, "spot.csv": spot, "job.yaml": `
+name: pods
+cloud: kubernetes
+resources: {count: 2, any_of: [{type: n2-standard-4}], zones: [us-central1-a]}
+train: {app: mf, data: ratings.csv, clocks: 4}
+kubernetes:
+  region: us-central1
+  image: registry.example.com/tierml@sha256:` + strings.Repeat("0a", 32) + `
+  nodes: gke
+  checkpoints: s3://bucket/checkpoints
+` + more} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return config.Load(filepath.Join(dir, "job.yaml"))
+}
+
+const (
+	catalog = "region,instance_type,vcpu,memory_gib,linux_ondemand_usd_hour\nus-central1,n2-standard-4,4,16,0.2\nus-central1,n2-standard-8,8,32,0.4\n"
+	spot    = "timestamp,zone,instance_type,product,price\n2026-01-01T00:00:00Z,us-central1-a,n2-standard-4,Linux/UNIX,0.05\n"
+	size    = "  cpu: 2\n  memory: 4GB\n"
+)
+
+func TestBlock(t *testing.T) {
+	job, err := load(t, size+"  wait: 2h\n  spot: $0.01\n  on_demand: $0.04\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := of(job); b.Namespace != "tierml" || b.Notice != 15*time.Second || job.Local.Notice != b.Notice || job.Security != config.SecurityTLS {
+		t.Errorf("%+v", b)
+	}
+	plain, err := load(t, size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if longer := job.Tempo().BootWithin - plain.Tempo().BootWithin; longer != 100*time.Minute {
+		t.Errorf("waiting for quota: %s more, want 1h40m", longer)
+	}
+	for more, want := range map[string]string{
+		"  memory: 4GB\n":                            "kubernetes.cpu: is no number of vCPUs",
+		"  cpu: 2\n":                                 "kubernetes.memory: is no memory",
+		size + "  queue: Team A\n":                   "is not the name of an object",
+		size + "  notice: 1500ms\n":                  "is no grace for a pod",
+		size + "  program: {url: https://x.org/t}\n": "kubernetes.program: Kubernetes runs what the machines' image has; remove it",
+	} {
+		if _, err := load(t, more); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", more, err, want)
+		}
+	}
+}
+
+// The page has the block's fields, as the reference of job files is without this provider.
+func TestFieldsOnThePage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/kubernetes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range reflect.TypeFor[Block]().NumField() {
+		name, _, _ := strings.Cut(reflect.TypeFor[Block]().Field(i).Tag.Get("yaml"), ",")
+		if name != "" && !strings.Contains(string(page), "| `"+name+"` |") {
+			t.Errorf("docs/kubernetes.md has no row for %s", name)
+		}
+	}
+}
+
+type cluster struct {
+	nodes   []api.Node
+	missing []api.Right
+	err     error
+}
+
+func (c cluster) Nodes(context.Context) ([]api.Node, error)               { return c.nodes, c.err }
+func (c cluster) Version(context.Context) (string, error)                 { return "v1.37.2", nil }
+func (c cluster) Try(context.Context, market.Pool) error                  { return nil }
+func (c cluster) Holdings(context.Context) ([]provisioner.Holding, error) { return nil, nil }
+func (c cluster) Missing(_ context.Context, of []api.Right) ([]api.Right, error) {
+	var all []api.Right
+	for _, r := range of {
+		if slices.Contains(c.missing, r) {
+			all = append(all, r)
+		}
+	}
+	return all, nil
+}
+
+// A pod costs its share of the node, of vCPUs or of memory, whichever is more; what no store knows is named and not offered.
+func TestMarket(t *testing.T) {
+	job, err := load(t, "  cpu: 1\n  memory: 8GB\n  catalog: catalog.csv\n  prices: spot.csv\n  prices_of: gce\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	job.Local.Start = time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)
+	job.Resources.Zones = nil
+	m, err := soldTo(t.Context(), job, cluster{nodes: []api.Node{{Zone: "us-central1-a", Type: "n2-standard-4", VCPU: 3, MemoryMiB: 13 << 10}, {Zone: "us-central1-b", Type: "e2-tiny"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	offers, _ := m.Offers()
+	if len(offers) != 1 || offers[0].Type.OnDemand != market.Dollar/10 || offers[0].Type.VCPU != 1 {
+		t.Fatalf("%+v", offers)
+	}
+	if price, ok := offers[0].History.At(job.Local.Start); !ok || price != market.Dollar/40 {
+		t.Errorf("%s, %v", price, ok)
+	}
+	if said := strings.Join(m.Sources, "\n"); !strings.Contains(said, "Prices: unknown of spot n2-standard-4 in us-central1-b; not used.") {
+		t.Error(said)
+	}
+	of(job).Catalog, of(job).Prices = "", ""
+	if _, err := soldTo(t.Context(), job, cluster{}); err == nil || !strings.Contains(err.Error(), "no price of a pod is known on n2-standard-4") {
+		t.Error(err)
+	}
+	of(job).Spot, of(job).OnDemand = market.Dollar/100, market.Dollar/25
+	m, err = soldTo(t.Context(), job, cluster{err: provisioner.ErrDenied})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if offers, _ = m.Offers(); len(offers) != 1 || offers[0].Pool.Zone != api.AnyZone || !strings.Contains(m.Sources[0], "Nodes: unknown; not allowed") {
+		t.Errorf("%+v %v", offers, m.Sources)
+	}
+}
+
+func TestChecks(t *testing.T) {
+	job, err := load(t, size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := func(c cluster) map[string]doctor.Result {
+		all := map[string]doctor.Result{}
+		for _, r := range doctor.Run(t.Context(), checks(job, func() (examined, error) { return c, nil }), func(doctor.Result) {}) {
+			all[r.Check] = r
+		}
+		return all
+	}
+	room := []api.Node{{VCPU: 4, MemoryMiB: 8 << 10}}
+	good := look(cluster{nodes: room})
+	for name, r := range good {
+		if r.Status != doctor.OK {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	bad := look(cluster{nodes: room, missing: []api.Right{{Verb: "create", Resource: "pods/eviction"}, {Verb: "watch", Resource: "nodes"}}})
+	if r := bad["permissions"]; r.Status != doctor.Failed || r.Found != "not allowed in namespace tierml: create pods/eviction" {
+		t.Errorf("%+v", r)
+	}
+	if r := bad["nodes"]; r.Status != doctor.Warning || r.Found != "not allowed: watch nodes" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// The role of deploy/kubernetes gives exactly what is used.
+func TestRole(t *testing.T) {
+	text, err := os.ReadFile("../../deploy/kubernetes/tierml.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := map[string][]api.Right{}
+	for decoder := yaml.NewDecoder(strings.NewReader(string(text))); ; {
+		var o struct {
+			Kind  string
+			Rules []struct {
+				Resources, Verbs []string
+			}
+		}
+		if decoder.Decode(&o) != nil {
+			break
+		}
+		for _, rule := range o.Rules {
+			for _, resource := range rule.Resources {
+				for _, verb := range rule.Verbs {
+					given[o.Kind] = append(given[o.Kind], api.Right{Verb: verb, Resource: resource})
+				}
+			}
+		}
+	}
+	sorted := func(all []api.Right) []api.Right {
+		all = slices.Clone(all)
+		slices.SortFunc(all, func(a, b api.Right) int { return strings.Compare(a.String(), b.String()) })
+		return all
+	}
+	for kind, want := range map[string][]api.Right{"Role": api.Rights, "ClusterRole": api.NodeRights} {
+		if !slices.Equal(sorted(given[kind]), sorted(want)) {
+			t.Errorf("%s gives %v, used are %v", kind, sorted(given[kind]), sorted(want))
+		}
+	}
+}
+
+// SIGTERM is a warning with a deadline; the process goes on.
+func TestSIGTERMWarns(t *testing.T) {
+	t.Setenv(api.EnvNotice, "20s")
+	ctx, cancel := context.WithCancel(t.Context())
+	warned, done := make(chan tiers.Warned, 1), make(chan error, 1)
+	ready := make(chan struct{})
+	go func() {
+		close(ready)
+		done <- Provider{}.Metadata(clock.Real(), discard()).Watch(ctx, func(w tiers.Warned) { warned <- w })
+	}()
+	<-ready
+	began := time.Now()
+	w, err := signalUntil(warned)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := w.Deadline.Sub(began); left < 19*time.Second || left > time.Minute {
+		t.Errorf("deadline in %s, want 20s", left)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// signalUntil sends the signal, which is caught from the first look at it on.
+func signalUntil(warned <-chan tiers.Warned) (w tiers.Warned, err error) {
+	catch()
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
+		if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+			return w, err
+		}
+		select {
+		case w = <-warned:
+			return w, nil
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return w, errors.New("nothing was told within a minute")
+}
+
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// catch keeps the signal from ending this process before Watch is ready.
+func catch() { signal.Notify(make(chan os.Signal, 100), syscall.SIGTERM) }
+
+// The page's job and the example can be read.
+func TestJobOfThePage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/kubernetes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	example, err := os.ReadFile("../../examples/demo-kube.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, onPage, found := strings.Cut(string(page), "```yaml\n")
+	if onPage, _, _ = strings.Cut(onPage, "```"); !found {
+		t.Fatal("no job on the page")
+	}
+	for name, text := range map[string]string{"page": onPage, "example": strings.Replace(string(example), "data/jester5k.csv.gz", "ratings.csv", 1)} {
+		dir := t.TempDir()
+		if err := errors.Join(os.WriteFile(filepath.Join(dir, "job.yaml"), []byte(text), 0o600), os.WriteFile(filepath.Join(dir, "ratings.csv"), nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		job, err := config.Load(filepath.Join(dir, "job.yaml"))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		job.Local.Start = time.Now()
+		if m, err := soldTo(t.Context(), job, cluster{}); err != nil || len(m.Trace.Markets) == 0 {
+			t.Errorf("%s: %v, %v", name, m, err)
+		}
+	}
+}

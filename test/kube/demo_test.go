@@ -1,0 +1,253 @@
+//go:build kube
+
+package kube_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/tierml/tierml/fakecloud/kubelet"
+	"github.com/tierml/tierml/internal/rundir"
+)
+
+// world is an API server with a spot node and an on-demand one.
+type world struct {
+	*testing.T
+	client  kubernetes.Interface
+	server  string // its address
+	binary  string
+	example string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	if os.Getenv("TIERML_KUBE_RESTART") == "" {
+		t.Skip("make test-kube runs it beside a real API server")
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{T: t, client: client, server: config.Host, binary: filepath.Join(t.TempDir(), "tierml")}
+	w.command("go", "build", "-tags", "kube", "-o", w.binary, "github.com/tierml/tierml/cmd/tierml")
+	w.kubectl("apply", "-f", "../../deploy/kubernetes/tierml.yaml")
+	text, err := os.ReadFile("../../examples/demo-kube.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.example = string(text)
+	ctx, cancel := context.WithCancel(context.Background())
+	var nodes sync.WaitGroup
+	t.Cleanup(func() { cancel(); nodes.Wait() })
+	pods := t.TempDir()
+	for _, class := range []string{"spot", "on-demand"} {
+		k := kubelet.New(kubelet.Config{Client: client, Node: "demo-" + class, CPU: 32, Memory: 64 << 30, Look: 200 * time.Millisecond,
+			Labels:  map[string]string{corev1.LabelTopologyZone: "us-central1-a", corev1.LabelInstanceTypeStable: "n2-standard-4", "karpenter.sh/capacity-type": class},
+			Runtime: kubelet.Processes{Client: client, Folder: pods, Paths: map[string]string{"/tierml": w.binary}}})
+		nodes.Go(func() {
+			if err := k.Run(ctx); err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
+		})
+	}
+	return w
+}
+
+func (w *world) command(name string, arguments ...string) string {
+	w.Helper()
+	out, err := exec.CommandContext(w.Context(), name, arguments...).CombinedOutput()
+	if err != nil {
+		w.Fatalf("%s %s: %v\n%s", name, strings.Join(arguments, " "), err, out)
+	}
+	return string(out)
+}
+
+func (w *world) kubectl(arguments ...string) string {
+	w.Helper()
+	return w.command(os.Getenv("TIERML_KUBECTL"), arguments...)
+}
+
+// job writes the example with what differs on this host, and returns its folder.
+func (w *world) job(name string) string {
+	w.Helper()
+	dir := w.TempDir()
+	data, err := filepath.Abs("../../examples/data/jester5k.csv.gz")
+	if err != nil {
+		w.Fatal(err)
+	}
+	text := w.example
+	for from, to := range map[string]string{
+		"name: demo-kube\n":                    "name: " + name + "\n",
+		"data/jester5k.csv.gz":                 data,
+		"checkpoints: s3://BUCKET/checkpoints": fmt.Sprintf("checkpoints: %s\n  endpoint: %s\n  listen: 127.0.0.1:0", filepath.Join(dir, "saved"), w.server),
+	} {
+		if !strings.Contains(text, from) {
+			w.Fatalf("the example has no %q", from)
+		}
+		text = strings.Replace(text, from, to, 1)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "job.yaml"), []byte(text), 0o600); err != nil {
+		w.Fatal(err)
+	}
+	return dir
+}
+
+// tierml runs the program in a job's folder.
+func (w *world) tierml(dir string, arguments ...string) (string, error) {
+	cmd := exec.CommandContext(w.Context(), w.binary, arguments...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "HOME="+dir, "TMPDIR="+dir)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("tierml %s: %w\n%s", strings.Join(arguments, " "), err, out)
+	}
+	return string(out), err
+}
+
+func (w *world) model(dir, run string) []byte {
+	w.Helper()
+	bytes, err := os.ReadFile(filepath.Join(dir, rundir.Root, run, rundir.ModelFile))
+	if err != nil {
+		w.Error(err)
+	}
+	return bytes
+}
+
+// checkAsOneProcess compares a run's model with that of one process.
+func (w *world) checkAsOneProcess(dir, run string) {
+	w.Helper()
+	alone := filepath.Join(dir, "alone.safetensors")
+	if out, err := w.tierml(dir, "train", "--deterministic", "--model", alone, "job.yaml"); err != nil {
+		w.Fatal(out, err)
+	}
+	want, err := os.ReadFile(alone)
+	if err != nil {
+		w.Fatal(err)
+	}
+	if got := w.model(dir, run); !bytes.Equal(got, want) {
+		w.Errorf("the model of %s has other bytes than that of one process: %d and %d", run, len(got), len(want))
+	}
+}
+
+// The example, from doctor to the report, and nothing left.
+func TestRealDemo(t *testing.T) {
+	w := newWorld(t)
+	dir := w.job("demo-kube")
+	for _, c := range []struct {
+		args  []string
+		words string
+	}{
+		{[]string{"doctor", "job.yaml"}, "all 13 are granted in namespace tierml"},
+		{[]string{"plan", "job.yaml"}, "The cluster admits pods of all 2 pools (dry run)."},
+		{[]string{"run", "-y", "--here", "job.yaml"}, "finished"},
+		{[]string{"leaks", "job.yaml"}, "No machine of cluster tierml in us-central1 is left."},
+		{[]string{"down", "-y", "job.yaml"}, "No machine of cluster tierml in us-central1 is left."},
+	} {
+		out, err := w.tierml(dir, c.args...)
+		if err != nil || !strings.Contains(out, c.words) {
+			t.Fatalf("tierml %s does not say %q: %v\n%s", strings.Join(c.args, " "), c.words, err, out)
+		}
+	}
+	w.checkAsOneProcess(dir, "demo-kube-1")
+	w.checkEmpty()
+}
+
+// checkEmpty checks that no run has left anything.
+func (w *world) checkEmpty() {
+	w.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(200 * time.Millisecond) {
+		left := w.kubectl("--namespace", "tierml", "get", "pods,secrets,configmaps", "--selector", "app.kubernetes.io/managed-by=tierml", "--output", "name")
+		if left == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			w.Fatalf("left behind:\n%s", left)
+		}
+	}
+}
+
+// One spot pod of each of four jobs is deleted at once, with its 15 seconds of grace: no clock is done again.
+func TestRealEvictionOfFourJobs(t *testing.T) {
+	w := newWorld(t)
+	const jobs = 4
+	w.example = strings.Replace(w.example, "clocks: 60", "clocks: 3000", 1) // long enough to be in the middle of it
+	w.example = strings.Replace(w.example, "max_duration: 2h", "max_duration: 2h\ncheckpoint: {every: 10m}", 1)
+	dirs, errs := make([]string, jobs), make([]error, jobs)
+	var runs sync.WaitGroup
+	for i := range jobs {
+		dirs[i] = w.job(fmt.Sprintf("gang-%d", i))
+		runs.Go(func() { _, errs[i] = w.tierml(dirs[i], "run", "-y", "--here", "job.yaml") })
+	}
+	victims := make([]string, jobs)
+	for i := range victims {
+		victims[i] = w.inTheMiddle(fmt.Sprintf("gang-%d", i), dirs[i])
+	}
+	w.kubectl(append([]string{"--namespace", "tierml", "delete", "pod", "--wait=false"}, victims...)...)
+	runs.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	for i, dir := range dirs {
+		text, err := os.ReadFile(filepath.Join(dir, rundir.Root, fmt.Sprintf("gang-%d-1", i), rundir.ReportJSON))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var report struct {
+			Training struct {
+				Redone int   `json:"redone_clocks"`
+				Lost   int64 `json:"lost_clocks"`
+			} `json:"training"`
+		}
+		if err := json.Unmarshal(text, &report); err != nil {
+			t.Fatal(err)
+		}
+		if report.Training.Redone != 0 || report.Training.Lost != 0 {
+			t.Errorf("gang-%d: %+v", i, report.Training)
+		}
+		if !strings.Contains(string(text), victims[i]) {
+			t.Errorf("gang-%d: the report does not know %s", i, victims[i])
+		}
+		w.checkAsOneProcess(dir, fmt.Sprintf("gang-%d-1", i))
+	}
+	w.checkEmpty()
+}
+
+// inTheMiddle waits until a job trains on all its pods, and returns one of them on a spot node.
+func (w *world) inTheMiddle(name, dir string) string {
+	w.Helper()
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+		text, _ := os.ReadFile(filepath.Join(dir, rundir.Root, name+"-1", rundir.JournalFile))
+		if bytes.Count(text, []byte(`"kind":"clock"`)) < 100 {
+			continue
+		}
+		list, err := w.client.CoreV1().Pods("tierml").List(w.Context(), metav1.ListOptions{LabelSelector: "tierml.dev/class=spot"})
+		if err != nil {
+			w.Fatal(err)
+		}
+		for _, p := range list.Items {
+			if strings.HasPrefix(p.Name, name+"-1-") && p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
+				return p.Name
+			}
+		}
+	}
+	w.Fatalf("%s has not come to clock 100 within 5 minutes", name)
+	return ""
+}
