@@ -89,6 +89,10 @@ auto: ## policy: auto beside the best fixed policy in hindsight, and prefer: tim
 	@TIERML_AUTO_STARTS=$(STARTS) TIERML_AUTO_DATA="$(abspath $(DATA))" TIERML_AUTO_ONLY="$(ONLY)" \
 	  $(GO) test ./sim/sweep -run AutoOnRecordings -v -count=1 -timeout 0
 
+.PHONY: auto-speed
+auto-speed: ## how long a decision of policy: auto takes, cold and warm, on 20 pools of one of DATA's recordings
+	@TIERML_AUTO_SPEED="$(abspath $(DATA))" $(GO) test ./sim/sweep -run AutoSpeed -v -count=1
+
 .PHONY: bound
 bound: STARTS ?= 3
 bound: ## no policy beats the oracle: all policies and rule books in twelve markets of each of DATA's recordings, start by start (STARTS=n)

@@ -143,12 +143,14 @@ func (o *priceOdds) prospects(price float64, factors []float64, s span, out []pr
 	clear(out)
 	s.left = min(s.left, s.increment) // what comes after does not matter
 	total, logPrice, crossed, end := 0.0, math.Log(price), o.outcomesOf(s).rises, s.untilEnd()
+	weight, of := 0.0, math.NaN()
 	for i := range o.moments {
 		m := &o.moments[i]
-		distance := (m.logPrice - logPrice) / likeness
-		weight := unlike
-		if distance < 4 && distance > -4 {
-			weight += math.Exp(-distance * distance / 2)
+		if m.logPrice != of { // prices mostly stay for more than a moment
+			weight, of = unlike, m.logPrice
+			if distance := (m.logPrice - logPrice) / likeness; distance < 4 && distance > -4 {
+				weight += math.Exp(-distance * distance / 2)
+			}
 		}
 		total += weight
 		next := m.begin

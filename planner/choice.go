@@ -26,6 +26,8 @@ type Wish struct {
 type Trial struct {
 	Cost  float64 // dollars
 	Hours float64
+	// GivenUp: it took too long, and what was left of it counts as done on demand.
+	GivenUp bool `json:",omitempty"`
 }
 
 // Trials are what came of one candidate, from the same starts for all of them.
@@ -55,7 +57,8 @@ type Judged struct {
 	Starts            int
 	Cost, CostP95     float64 // dollars
 	Hours, HoursP95   float64
-	Against, StdError float64 // mean difference of the wish from the default's, and its standard error, as shares of the default's mean
+	Mean              float64 // dollars, of cost + value of time x hours
+	Against, StdError float64 // mean difference of that from the default's, and its standard error, as shares of the default's mean
 	Why               string  // why it is not chosen, where that is not for its mean
 }
 
@@ -67,15 +70,12 @@ func (w Wish) of(t Trial) float64 {
 const (
 	// MinTrials is how many past starts a choice needs.
 	MinTrials = 8
-	// leave is how many standard errors a candidate has to be better than the default by for the default to be left.
-	leave = 1
-	// farOff is how much dearer a candidate has to be than the best to be ruled out early.
-	farOff = 0.1
+	// sure is how many standard errors a candidate has to be dearer than the best by to be ruled out early.
+	sure = 3
 )
 
-// Choose takes the candidate with the least mean of cost + value of time x hours over past starts. The default is what is taken
-// without enough of them, and what is left only for a candidate whose gain exceeds its standard error: a few weeks
-// of prices tell little of the next. Samples are those of all runs.
+// Choose takes the candidate with the least mean of cost + value of time x hours over past starts, and the default without enough of
+// them. Samples are those of all runs; candidates that were dropped early have fewer.
 func Choose(w Wish, standard string, samples []Sample, candidates []Trials) Choice {
 	c := Choice{Policy: standard, Wish: w}
 	var base *Trials
@@ -95,57 +95,51 @@ func Choose(w Wish, standard string, samples []Sample, candidates []Trials) Choi
 	return c
 }
 
-// Promising are the candidates that a few first starts do not rule out: those whose mean is less than a tenth above the best one's,
-// or may be by two standard errors. All are, where the starts are too few.
-func Promising(w Wish, standard string, samples []Sample, candidates []Trials) map[string]bool {
+// Promising are the candidates that the first starts do not rule out: those whose mean is not above the best one's by three standard
+// errors or more. The best is one that keeps to the wish's bounds, where any does. All are promising, where the starts are too few.
+func Promising(w Wish, samples []Sample, candidates []Trials) map[string]bool {
 	keep := map[string]bool{}
 	var best *Trials
-	least := 0.0
+	var least Judged
 	for i := range candidates {
 		t := &candidates[i]
-		if keep[t.Policy] = t.Refused == ""; !keep[t.Policy] || len(t.Runs) == 0 {
+		if keep[t.Policy] = t.Refused == ""; !keep[t.Policy] || len(t.Runs) < len(samples) {
 			continue
 		}
-		sum := 0.0
-		for n, r := range t.Runs {
-			sum += samples[n].Weight * w.of(r)
-		}
-		if best == nil || sum < least {
-			best, least = t, sum
+		j := judge(w, t, t, samples)
+		if best == nil || least.Why != "" && j.Why == "" || (least.Why == "") == (j.Why == "") && j.Mean < least.Mean {
+			best, least = t, j
 		}
 	}
 	for i := range candidates {
 		t := &candidates[i]
-		if len(samples) >= MinTrials && best != nil && keep[t.Policy] && t.Policy != standard {
+		if len(samples) >= MinTrials && best != nil && keep[t.Policy] {
 			j := judge(w, t, best, samples)
-			keep[t.Policy] = j.Against < farOff || j.Against < 2*j.StdError
+			keep[t.Policy] = len(t.Runs) == len(samples) && (t == best || j.Against < sure*j.StdError)
 		}
 	}
 	return keep
 }
 
-// judge works out a candidate's figures.
+// judge works out a candidate's figures, from the starts that it has in common with another.
 func judge(w Wish, t, base *Trials, samples []Sample) Judged {
 	j := Judged{Policy: t.Policy, Why: t.Refused}
-	if t.Refused != "" || len(t.Runs) == 0 {
+	n := min(len(t.Runs), len(base.Runs))
+	if t.Refused != "" || n == 0 {
 		return j
 	}
+	j.Starts = len(t.Runs)
 	var sum, standard float64
-	n := len(t.Runs) // a candidate that was dropped early has fewer
-	j.Starts = n
-	for i, r := range t.Runs {
+	for i, r := range t.Runs[:n] {
 		weight := samples[i].Weight
 		sum += weight
-		j.Cost += weight * r.Cost
-		j.Hours += weight * r.Hours
 		j.Against += weight * (w.of(r) - w.of(base.Runs[i]))
 		standard += weight * w.of(base.Runs[i])
 	}
-	j.Cost, j.Hours = j.Cost/sum, j.Hours/sum
 	mean := j.Against / sum
 	// Starts of one day meet the same prices: days are what varies independently.
 	days := map[int64]float64{}
-	for i, r := range t.Runs {
+	for i, r := range t.Runs[:n] {
 		days[samples[i].Start.Unix()/86400] += samples[i].Weight * (w.of(r) - w.of(base.Runs[i]) - mean)
 	}
 	variance := 0.0
@@ -155,6 +149,15 @@ func judge(w Wish, t, base *Trials, samples []Sample) Judged {
 	if standard > 0 {
 		j.Against, j.StdError = j.Against/standard, math.Sqrt(variance)/standard
 	}
+	sum = 0
+	for i, r := range t.Runs {
+		weight := samples[i].Weight
+		sum += weight
+		j.Mean += weight * w.of(r)
+		j.Cost += weight * r.Cost
+		j.Hours += weight * r.Hours
+	}
+	j.Mean, j.Cost, j.Hours = j.Mean/sum, j.Cost/sum, j.Hours/sum
 	j.CostP95 = weighted(t.Runs, samples, func(r Trial) float64 { return r.Cost })
 	j.HoursP95 = weighted(t.Runs, samples, func(r Trial) float64 { return r.Hours })
 	switch {
@@ -186,39 +189,33 @@ func weighted(runs []Trial, samples []Sample, figure func(Trial) float64) float6
 
 // pick names the best and says why.
 func (c *Choice) pick(standard string, samples []Sample) {
-	var base, best *Judged
+	most := 0
+	var best *Judged
 	for i := range c.Candidates {
-		if c.Candidates[i].Policy == standard {
-			base = &c.Candidates[i]
-		}
+		most = max(most, c.Candidates[i].Starts)
 	}
 	for i := range c.Candidates {
-		j := &c.Candidates[i]
-		sure := j == base || base.Why != "" || j.Against < -leave*j.StdError
-		if j.Why == "" && sure && (best == nil || j.Against < best.Against) {
+		if j := &c.Candidates[i]; j.Why == "" && j.Starts == most && (best == nil || j.Mean < best.Mean) {
 			best = j
 		}
 	}
 	first, last := samples[0].Start, samples[0].Start
-	for _, s := range samples {
+	for _, s := range samples[:most] {
 		if s.Start.Before(first) {
 			first = s.Start
 		} else if s.Start.After(last) {
 			last = s.Start
 		}
 	}
-	basis := fmt.Sprintf("by %d past starts from %s to %s, in the rules and prices of this job", len(samples), first.UTC().Format(timeForm),
+	basis := fmt.Sprintf("by %d past starts from %s to %s, in the rules and prices of this job", most, first.UTC().Format(timeForm),
 		last.UTC().Format(timeForm))
-	switch {
-	case best == nil:
-		c.Why = "no policy keeps the deadline and the budget in 19 of 20 cases; " + standard + " is the default, " + basis
-	case best == base:
-		c.Policy, c.Why = best.Policy, "none is better than "+standard+", the default, by more than its standard error, "+basis
-	default:
+	if best != nil {
 		c.Policy, c.Why = best.Policy, "the best "+basis
+	} else {
+		c.Why = "no policy keeps the deadline and the budget in 19 of 20 cases; " + standard + " is the default, " + basis
 	}
 	slices.SortStableFunc(c.Candidates, func(a, b Judged) int {
-		return cmp.Or(compareBool(a.Starts == 0, b.Starts == 0), cmp.Compare(b.Starts, a.Starts), cmp.Compare(a.Against, b.Against))
+		return cmp.Or(compareBool(a.Starts == 0, b.Starts == 0), cmp.Compare(b.Starts, a.Starts), cmp.Compare(a.Mean, b.Mean))
 	})
 }
 
@@ -248,8 +245,7 @@ func (p *Plan) writeChoice(b *terminal.Text, s Style) {
 		b.WriteString("  " + line + "\n")
 	}
 	if len(c.Candidates) > 0 {
-		unit := "MEAN COST"
-		s.paint(b, "", faint, fmt.Sprintf("     %-22s %10s %9s %8s %8s %7s  %s", "POLICY", unit, "P95", "HOURS", "P95", "STARTS", "AGAINST THE DEFAULT"))
+		s.paint(b, "", faint, fmt.Sprintf("     %-22s %10s %9s %8s %8s %7s  %s", "POLICY", "MEAN COST", "P95", "HOURS", "P95", "STARTS", "AGAINST THE DEFAULT"))
 		for _, j := range c.Candidates {
 			mark, code := " ", ""
 			if j.Policy == c.Policy {

@@ -24,15 +24,17 @@ func evenly(starts int) (out []Sample) {
 	return out
 }
 
-func same(cost, hours float64) func(int) Trial { return func(int) Trial { return Trial{cost, hours} } }
+func same(cost, hours float64) func(int) Trial {
+	return func(int) Trial { return Trial{Cost: cost, Hours: hours} }
+}
 
 func TestChoose(t *testing.T) {
 	odd := func(cost, more float64) func(int) Trial { // dear on one day in ten
 		return func(i int) Trial {
 			if i/4%10 == 0 {
-				return Trial{cost + more, 8}
+				return Trial{Cost: cost + more, Hours: 8}
 			}
-			return Trial{cost, 8}
+			return Trial{Cost: cost, Hours: 8}
 		}
 	}
 	hour := func(dollars float64) Wish { return Wish{ValueOfTime: market.USD(dollars * float64(market.Dollar))} }
@@ -45,8 +47,8 @@ func TestChoose(t *testing.T) {
 		"the cheapest":                      {Wish{}, 40, []Trials{trialsOf("a", 40, same(9, 8)), trialsOf("b", 40, same(8, 8))}, "b"},
 		"the default, if nothing is better": {Wish{}, 40, []Trials{trialsOf("a", 40, same(10.1, 1))}, "default"},
 		"the default without a past":        {Wish{}, 7, []Trials{trialsOf("a", 7, same(1, 1))}, "default"},
-		"a gain within its error":           {Wish{}, 40, []Trials{trialsOf("a", 40, odd(9.5, 4))}, "default"},
-		"a gain beyond it":                  {Wish{}, 40, []Trials{trialsOf("a", 40, odd(8, 4))}, "a"},
+		"cheaper, though not on each day":   {Wish{}, 40, []Trials{trialsOf("a", 40, odd(9.5, 4))}, "a"},
+		"dearer, though not on each day":    {Wish{}, 40, []Trials{trialsOf("a", 40, odd(9.5, 6))}, "default"},
 		"an hour that is worth less":        {hour(0.4), 40, []Trials{trialsOf("a", 40, same(11, 6))}, "default"},
 		"an hour that is worth more":        {hour(0.6), 40, []Trials{trialsOf("a", 40, same(11, 6))}, "a"},
 		"too late":                          {Wish{Within: 9 * time.Hour}, 40, []Trials{trialsOf("a", 40, same(1, 10))}, "default"},
@@ -68,7 +70,7 @@ func TestChooseByTheLatest(t *testing.T) {
 	for i := range samples {
 		samples[i].Weight = math.Exp2(-float64(i) / 4)
 	}
-	lately := trialsOf("a", 40, func(i int) Trial { return Trial{8 + 4*float64(i/20), 8} })
+	lately := trialsOf("a", 40, func(i int) Trial { return Trial{Cost: 8 + 4*float64(i/20), Hours: 8} })
 	if c := Choose(Wish{}, "default", samples, []Trials{trialsOf("default", 40, same(10, 8)), lately}); c.Policy != "a" || c.Candidates[0].Cost > 8.2 {
 		t.Errorf("%+v", c)
 	}
@@ -78,10 +80,24 @@ func TestChooseByTheLatest(t *testing.T) {
 }
 
 func TestPromising(t *testing.T) {
-	all := []Trials{trialsOf("default", 12, same(30, 8)), trialsOf("a", 12, same(10, 8)), trialsOf("b", 12, same(10.9, 8)), trialsOf("c", 12, same(11.1, 8)),
-		trialsOf("d", 12, func(i int) Trial { return Trial{10 + float64(20*(i/11)), 8} })}
-	keep := Promising(Wish{}, "default", evenly(12), all)
-	if !keep["default"] || !keep["a"] || !keep["b"] || keep["c"] || !keep["d"] {
-		t.Errorf("%v: c alone is surely dearer by a tenth", keep)
+	all := []Trials{trialsOf("default", 12, same(30, 8)), trialsOf("a", 12, same(10, 8)), trialsOf("b", 12, same(10.1, 8)),
+		trialsOf("c", 12, func(i int) Trial { return Trial{Cost: 9.8 + 0.5*float64((i+3)/4%2), Hours: 8} }), trialsOf("d", 12, func(i int) Trial { return Trial{Cost: 10 + float64(20*(i/11)), Hours: 8} })}
+	keep := Promising(Wish{}, evenly(12), all)
+	if keep["default"] || !keep["a"] || keep["b"] || !keep["c"] || !keep["d"] {
+		t.Errorf("%v: the default and b are surely dearer", keep)
+	}
+	if keep := Promising(Wish{Within: 7 * time.Hour}, evenly(12), append(all, trialsOf("in time", 12, same(40, 6)))); !keep["in time"] {
+		t.Errorf("%v: the only one that keeps the deadline is dropped", keep)
+	}
+}
+
+// TestDroppedEarly: what was dropped is not taken, however cheap its few starts were, and does not hide what the others learnt later.
+func TestDroppedEarly(t *testing.T) {
+	later := func(cost float64) func(int) Trial { // dearer from the 20th start on
+		return func(i int) Trial { return Trial{Cost: 10 + cost*float64(i/20), Hours: 8} }
+	}
+	c := Choose(Wish{}, "default", evenly(40), []Trials{trialsOf("default", 20, same(5, 8)), trialsOf("a", 40, later(3)), trialsOf("b", 40, later(2))})
+	if c.Policy != "b" || c.Candidates[0].Policy != "b" || c.Candidates[0].Starts != 40 {
+		t.Errorf("%+v", c)
 	}
 }

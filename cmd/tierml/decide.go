@@ -34,10 +34,20 @@ func (p *preparedJob) decide(ctx context.Context, job sim.Config) (*planner.Choi
 		return nil, fmt.Errorf("choosing the policy: %w", err)
 	}
 	p.job.Settle(choice.Policy, fleet)
+	p.chooser = chooser
 	if choice.Policy == (bidding.OnDemand{}).Name() && !p.job.IsProgram() { // its reliable machines are the whole fleet
 		p.job.Reliable = config.Reliable{Type: job.Equivalent.Type.Name, Count: job.Equivalent.Count, Zone: job.Equivalent.Pool.Zone}
 	}
 	return &choice, nil
+}
+
+// estimator of what the job will cost and how long it will take: by the runs that chose its policy, where they did.
+func (p *preparedJob) estimator(progress func(done, total int)) planner.Estimator {
+	if p.chooser != nil {
+		p.chooser.Progress = progress
+		return p.chooser
+	}
+	return sweep.Past{Job: p.sim, Progress: progress}
 }
 
 // programVersion changes with the program's file: what another build has simulated does not count.

@@ -126,9 +126,10 @@ type preparedJob struct {
 	// programs is set for a program of the user's own, which has neither program nor dataset.
 	programs *jobrun.Programs
 	plan     *planner.Plan
-	sim      sim.Config // of its own run, calibrated
-	basis    string     // of the calibration
-	skipped  []string   // steps of the script that are not simulated
+	sim      sim.Config     // of its own run, calibrated
+	basis    string         // of the calibration
+	skipped  []string       // steps of the script that are not simulated
+	chooser  *sweep.Chooser // of the policy; nil = the job names it
 }
 
 // planJob makes the plan of a job from the files that it names.
@@ -221,7 +222,7 @@ func prepareJobWith(ctx context.Context, job *config.Job, bytes func() int64, pr
 	input.SaveTime, input.RestartTime = p.sim.Checkpoints.Times(p.sim.Timing)
 	bar = progress.Start(ctx, "Simulating past starts", 0, progress.Things)
 	defer bar.Done()
-	if p.plan, err = planner.Make(input, sweep.Past{Job: p.sim, Progress: bar.Set}); err != nil {
+	if p.plan, err = planner.Make(input, p.estimator(bar.Set)); err != nil {
 		return nil, err
 	}
 	p.plan.Memory, p.plan.Sizing, p.plan.Choice = memory, sizing, decision

@@ -81,7 +81,7 @@ func prepareProgram(ctx context.Context, job *config.Job) (*preparedJob, error) 
 	input.RestartTime, input.SaveEvery, input.Undone, input.Together = p.sim.Again(), p.sim.Programs.Every, p.sim.Undone(), p.sim.Programs.Together()
 	bar = progress.Start(ctx, "Simulating past starts", 0, progress.Things)
 	defer bar.Done()
-	if p.plan, err = planner.Make(input, sweep.Past{Job: p.sim, Progress: bar.Set}); err != nil {
+	if p.plan, err = planner.Make(input, p.estimator(bar.Set)); err != nil {
 		return nil, err
 	}
 	p.plan.Choice = decision

@@ -56,8 +56,6 @@ const (
 	pastHalf = 14 * 24 * time.Hour
 	// pastLearn is how much history must lie before a past start.
 	pastLearn = 24 * time.Hour
-	// quarter is of how many starts one is simulated for all candidates.
-	quarter = 4
 )
 
 // NewChooser returns the chooser of a job, as ForJob or OnEC2 makes it.
@@ -121,31 +119,69 @@ func (c *Chooser) At(ctx context.Context, now time.Time) (planner.Choice, error)
 	for _, k := range c.candidates {
 		c.kept.recall(c, k, samples)
 	}
-	// The first quarter tells which candidates need the rest.
-	few := samples[:len(samples)/quarter]
-	if err := c.simulate(ctx, c.candidates, few); err != nil {
-		return planner.Choice{}, err
-	}
-	keep := planner.Promising(c.wish, c.standard(), few, c.trials(c.candidates, few))
-	var promising []*candidate
-	for _, k := range c.candidates {
-		if keep[k.name] {
-			promising = append(promising, k)
+	seen, left := map[*candidate]int{}, c.candidates
+	for _, n := range rounds(len(samples)) {
+		if err := c.simulate(ctx, left, samples[:n]); err != nil {
+			return planner.Choice{}, err
 		}
-	}
-	if err := c.simulate(ctx, promising, samples); err != nil {
-		return planner.Choice{}, err
+		for _, k := range left {
+			seen[k] = n
+		}
+		keep := planner.Promising(c.wish, samples[:n], c.trials(seen, samples))
+		left = slices.DeleteFunc(slices.Clone(left), func(k *candidate) bool { return !keep[k.name] })
+		if len(left) == 1 {
+			break // more starts would change nothing
+		}
 	}
 	c.kept.keep(c, samples)
-	trials := c.trials(c.candidates, samples)
-	for i := range trials {
-		if !keep[trials[i].Policy] {
-			trials[i].Runs = trials[i].Runs[:min(len(trials[i].Runs), len(few))]
-		}
-	}
-	choice := planner.Choose(c.wish, c.standard(), samples, trials)
+	choice := planner.Choose(c.wish, c.standard(), samples, c.trials(seen, samples))
 	c.choices[now] = choice
 	return choice, nil
+}
+
+// rounds are from how many starts candidates are simulated before those that are clearly worse are dropped.
+func rounds(samples int) (out []int) {
+	for _, part := range []int{4, 2} {
+		if n := samples / part; n >= planner.MinTrials {
+			out = append(out, n)
+		}
+	}
+	return append(out, samples)
+}
+
+// Estimate is what the chosen policy came to from the starts of the latest 14 days: a planner.Estimator that simulates little
+// beside what the choice rests on. Where these are too few, it is the week before, start by start, that it simulates.
+func (c *Chooser) Estimate(in planner.Input) (planner.Forecast, error) {
+	choice, err := c.At(context.Background(), in.Now)
+	if err != nil {
+		return planner.Forecast{}, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	chosen := c.candidates[slices.IndexFunc(c.candidates, func(k *candidate) bool { return k.name == choice.Policy })]
+	all, last := c.samples(in.Now), c.last(in.Now)
+	samples := slices.DeleteFunc(slices.Clone(all), func(s planner.Sample) bool { return last.Sub(s.Start) >= pastRecent })
+	if len(samples) < planner.MinStarts || chosen.refused != nil {
+		return Past{Job: chosen.cfg, Progress: c.Progress}.Estimate(in)
+	}
+	if err := c.simulate(context.Background(), []*candidate{chosen}, samples); err != nil {
+		return planner.Forecast{}, err
+	}
+	c.kept.keep(c, all)
+	runs, first := make([]planner.Run, len(samples)), last
+	for i, s := range samples {
+		t := chosen.known[s.Start]
+		runs[i] = planner.Run{Cost: market.USD(t.Cost * float64(market.Dollar)), Time: time.Duration(t.Hours * float64(time.Hour)), Finished: !t.GivenUp}
+		if s.Start.Before(first) {
+			first = s.Start
+		}
+	}
+	return told(planner.Summarize(runs, first, last, pastEvery), &c.job, 0), nil
+}
+
+// last is the latest past start that a decision looks at.
+func (c *Chooser) last(now time.Time) time.Time {
+	return now.UTC().Truncate(pastEvery).Add(-c.patience).Truncate(pastEvery)
 }
 
 // standard is the policy that is taken when the past tells nothing.
@@ -156,30 +192,26 @@ func (c *Chooser) standard() string {
 	return bidding.CostPerWork{}.Name()
 }
 
-// trials are those of the candidates from some starts; of candidates that were dropped those of the first.
-func (c *Chooser) trials(of []*candidate, samples []planner.Sample) []planner.Trials {
-	out := make([]planner.Trials, len(of))
-	for i, k := range of {
+// trials are those of the candidates, each from as many of the first starts as it is judged by.
+func (c *Chooser) trials(judgedBy map[*candidate]int, samples []planner.Sample) []planner.Trials {
+	out := make([]planner.Trials, len(c.candidates))
+	for i, k := range c.candidates {
 		t := &out[i]
 		if t.Policy = k.name; k.refused != nil {
 			t.Refused = k.refused.Error()
 			continue
 		}
-		for _, s := range samples {
-			r, known := k.known[s.Start]
-			if !known {
-				break
-			}
-			t.Runs = append(t.Runs, r)
+		for _, s := range samples[:judgedBy[k]] {
+			t.Runs = append(t.Runs, k.known[s.Start])
 		}
 	}
 	return out
 }
 
-// samples are the past starts that a decision looks at: a quarter of them that is spread over all times, and then the others.
+// samples are the past starts that a decision looks at. The first quarter of them is spread over all times, and so is the first half.
 func (c *Chooser) samples(now time.Time) (out []planner.Sample) {
 	var all []planner.Sample
-	last := now.Add(-c.patience).Truncate(pastEvery)
+	last := c.last(now)
 	for start := last; start.After(last.Add(-pastReach)) && anyPriceAt(c.job.Pools, start.Add(-pastLearn)); start = start.Add(-pastEvery) {
 		age, spread := last.Sub(start), 1.0
 		if age >= pastRecent {
@@ -194,8 +226,8 @@ func (c *Chooser) samples(now time.Time) (out []planner.Sample) {
 			all = append(all, planner.Sample{Start: start, Weight: spread * halved(age, pastHalf)})
 		}
 	}
-	for first := range quarter {
-		for i := first; i < len(all); i += quarter {
+	for _, first := range []int{0, 2, 1, 3} {
+		for i := first; i < len(all); i += 4 {
 			out = append(out, all[i])
 		}
 	}
@@ -220,7 +252,8 @@ func (c *Chooser) simulate(ctx context.Context, candidates []*candidate, samples
 			}
 		}
 		total += len(missing)
-		for chunk := range slices.Chunk(missing, blockLength) {
+		slices.SortFunc(missing, time.Time.Compare) // neighbours share what policies make of the past
+		for chunk := range slices.Chunk(missing, max(1, min(blockLength, len(missing)/runtime.GOMAXPROCS(0)))) {
 			tasks = append(tasks, &task{of: k, starts: chunk})
 		}
 	}
@@ -286,7 +319,7 @@ func (w *pastWorker) run(k *candidate, start time.Time) (planner.Trial, error) {
 		return planner.Trial{}, fmt.Errorf("by %s: %w", k.name, err)
 	}
 	t := planner.Trial{Cost: dollars(r.Cost), Hours: r.Runtime.Hours()}
-	if !r.Finished() {
+	if t.GivenUp = !r.Finished(); t.GivenUp {
 		left := 1 - float64(r.Clocks)/float64(cfg.Job.Clocks)
 		if cfg.Programs != nil {
 			left = 1 - r.Saved

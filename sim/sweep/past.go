@@ -49,15 +49,7 @@ func (p Past) Estimate(in planner.Input) (planner.Forecast, error) {
 		}
 		starts = append(starts, start)
 	}
-	told := func(f planner.Forecast) planner.Forecast {
-		if unrecorded > 0 {
-			f.Basis += fmt.Sprintf("; %d starts are left out, as prices were not recorded while they would have run", unrecorded)
-		}
-		if why := WhyEvicted(&cfg); why != "" {
-			f.Basis += ". " + strings.TrimSuffix(why, ".")
-		}
-		return f
-	}
+	told := func(f planner.Forecast) planner.Forecast { return told(f, &cfg, unrecorded) }
 	if len(starts) < planner.MinStarts { // too few say nothing: they need not be simulated
 		return told(planner.Summarize(make([]planner.Run, len(starts)), last, last, every)), nil
 	}
@@ -66,6 +58,17 @@ func (p Past) Estimate(in planner.Input) (planner.Forecast, error) {
 		return planner.Forecast{}, fmt.Errorf("simulating past starts: %w", err)
 	}
 	return told(planner.Summarize(runs, starts[len(starts)-1], starts[0], every)), nil
+}
+
+// told adds to a forecast what it leaves out, and why machines are taken in it.
+func told(f planner.Forecast, cfg *sim.Config, unrecorded int) planner.Forecast {
+	if unrecorded > 0 {
+		f.Basis += fmt.Sprintf("; %d starts are left out, as prices were not recorded while they would have run", unrecorded)
+	}
+	if why := WhyEvicted(cfg); why != "" {
+		f.Basis += ". " + strings.TrimSuffix(why, ".")
+	}
+	return f
 }
 
 // betweenStarts is an hour for fleets of which a week of hourly starts is simulated in a second or two. A start takes time that grows
