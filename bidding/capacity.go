@@ -290,7 +290,7 @@ func (r *spreading) buy(i int, n units, why string) units {
 // fallBack buys on demand when there is no time to wait for spot capacity: for the deadline, or without one because capacity is
 // too long in coming.
 func (r *spreading) fallBack(missing units) {
-	r.plan.Why = "no spot pool has capacity now; the job goes on on its reliable machines"
+	r.plan.Why = "no spot pool has capacity now; the job continues on its reliable machines"
 	if r.Job.alone {
 		r.plan.Why = "no pool has capacity now"
 	}

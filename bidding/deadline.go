@@ -100,7 +100,7 @@ func (p Deadline) onDemand(c *course) Plan {
 	case c.spot >= 0 && now.change&c.upPhase() != 0:
 		return c.goTo(c.spot, "spot can be had, and is expected to last long enough to be worth the changeover")
 	case c.spot < 0 && c.patient(plan.step) && now.leave&c.downPhase() != 0:
-		return c.pause("waiting for spot is expected to cost less than going on on demand", plan.step)
+		return c.pause("waiting for spot is expected to cost less than continuing on demand", plan.step)
 	}
 	return c.stay("on demand, as a change is not expected to be worth its cost", plan.step)
 }

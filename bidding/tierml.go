@@ -350,7 +350,7 @@ func (r *round) stay() {
 	case r.Want.total() <= 0 && len(r.fleet.holdings) == 0:
 		r.plan.Why = "the job wants no spot machines"
 	case len(r.fleet.holdings) == 0:
-		r.plan.Why = "no spot pool can be bought from: " + r.refusals() + "; the job goes on on its reliable machines"
+		r.plan.Why = "no spot pool can be bought from: " + r.refusals() + "; the job continues on its reliable machines"
 	case r.fleet.total() < r.Want.total():
 		r.plan.Why = "machines are missing and no spot pool can be bought from: " + r.refusals()
 	case r.plan.Why == "":

@@ -1,4 +1,4 @@
-// Package cost says what a run cost, what it would have cost on machines that nobody takes back, and where
+// Package cost computes what a run cost, what it would have cost on demand, and where
 // the difference went. A Ledger is fed with the entries of a journal in order and derives everything from
 // them, by the market's rule book that the journal names; so the same code reports on a real run, a run on
 // one machine and a simulated one, finished or killed.

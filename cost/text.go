@@ -95,7 +95,7 @@ func (t *text) head(r *Report) {
 	}
 	t.line("  rules %s, seed %d, tierml %s", r.Run.Rules, r.Run.Seed, r.Run.Version)
 	if !r.Run.Finished {
-		t.line("  The journal has no last line: the run goes on or was killed. Machines without an end are")
+		t.line("  The journal has no last line: the run is running or was killed. Machines without an end are")
 		t.line("  counted as running, with what is due, as of %s.", clockTime(r.Run.AsOf))
 	}
 	if r.Training.TestLoss != nil {

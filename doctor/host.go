@@ -39,7 +39,7 @@ func Disk(dir string, free func(string) (uint64, error)) Check {
 		}
 		room, err := free(dir)
 		if err != nil {
-			return "", Doubt("", "how much room there is cannot be told: %v", err)
+			return "", Doubt("", "the free space is unknown: %v", err)
 		}
 		switch {
 		case room < enoughDisk:
@@ -72,7 +72,7 @@ func OpenFiles(machines int, limit func() (uint64, error)) Check {
 	return Check{Name: "open files", Look: func(context.Context) (string, error) {
 		most, err := limit()
 		if err != nil {
-			return "", Doubt("", "the limit cannot be told: %v", err)
+			return "", Doubt("", "the limit is unknown: %v", err)
 		}
 		if needed := uint64(baseFiles + perMachine*machines); most < needed {
 			return "", Wrong(fmt.Sprintf("raise it: ulimit -n %d (in a systemd unit: LimitNOFILE=%[1]d)", needed), "%d files may be open; %d machines take up to %d",
@@ -152,7 +152,7 @@ func Readable(name, path string, open func(context.Context, string) (io.ReadClos
 	return Check{Name: name, Look: func(ctx context.Context) (string, error) {
 		file, err := open(ctx, path)
 		if err != nil {
-			return "", Wrong("look at the path, and at the permissions of whoever runs tierml", "%s cannot be read: %v", path, err)
+			return "", Wrong("check the path, and the permissions of the user who runs tierml", "%s cannot be read: %v", path, err)
 		}
 		defer file.Close()
 		head := make([]byte, 512)

@@ -1,4 +1,4 @@
-// Package tiers says which roles go on which machines: it turns the members of a job into a Layout
+// Package tiers assigns roles to machines: it turns the members of a job into a Layout
 // (TierML, CMU-PDL-16-102, section 3) and defines what the controller and the machines say to each other.
 // It is pure; tiers/node makes it so on a machine. It does not know why machines come and go.
 package tiers

@@ -141,7 +141,7 @@ func serveController(ctx context.Context, o controllerOptions, out, errOut io.Wr
 		return usageError{fmt.Errorf("--max-running, --max-queued and --max-upload are 1 or more")}
 	}
 	if o.keepInputs != 0 && o.keepInputs < leastKept {
-		return usageError{fmt.Errorf("--keep-inputs %s is too short for a submission; write %s or more, or 0 to keep them for ever", o.keepInputs, leastKept)}
+		return usageError{fmt.Errorf("--keep-inputs %s is too short for a submission; write %s or more, or 0 to keep them forever", o.keepInputs, leastKept)}
 	}
 	accepted := make([]access.Sum, len(o.accept))
 	for i, text := range o.accept {

@@ -277,12 +277,12 @@ func overJobs(ctx context.Context, p reach.Place, note func(string)) (int, error
 	var at remote
 	client, err := at.connect(ctx, p, note)
 	if err != nil {
-		return 0, fmt.Errorf("%w\nWhether jobs go on there is not known: --force ends it all the same", err)
+		return 0, fmt.Errorf("%w\nWhether jobs run there is unknown: --force ends it all the same", err)
 	}
 	defer client.Close()
 	jobs, err := client.Jobs(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("%w\nWhether jobs go on there is not known: --force ends it all the same", err)
+		return 0, fmt.Errorf("%w\nWhether jobs run there is unknown: --force ends it all the same", err)
 	}
 	if goes := reach.Goes(jobs); len(goes) > 0 {
 		return 0, usageError{fmt.Errorf("%s: not over yet; wait, or end it first: tierml stop %s", strings.Join(goes, ", "), goes[0])}
@@ -307,7 +307,7 @@ func awaitGone(ctx context.Context, account providers.Account, one provisioner.C
 		}
 		select {
 		case <-ctx.Done():
-			return exitError{exitFailed, fmt.Errorf("%s was told to end, and is still there: look at the provider's console", one.ID)}
+			return exitError{exitFailed, fmt.Errorf("%s was asked to end, and is still there: look at the provider's console", one.ID)}
 		case <-time.After(lookAgain):
 		}
 	}

@@ -117,7 +117,7 @@ var errDrilled = errors.New("all is known")
 // run waits until machines take part, harms some, and watches until training continues.
 func (o drillOptions) run(ctx context.Context, dir string, in io.Reader, out, errOut io.Writer) error {
 	if !rundir.Held(dir) {
-		return usageError{fmt.Errorf("%s has ended: a drill needs a run that goes on; `tierml run` starts one", relative(dir))}
+		return usageError{fmt.Errorf("%s has ended: a drill needs a running run; `tierml run` starts one", relative(dir))}
 	}
 	late := fmt.Errorf("nothing was done within %v: the run has hardly begun", o.within)
 	ctx, cancel := context.WithTimeoutCause(ctx, o.within, late)
@@ -197,7 +197,7 @@ func (o drillOptions) conclude(r drill.Report, out io.Writer) error {
 		err = r.WriteText(out)
 	}
 	if err == nil && !r.WentOn {
-		return exitError{exitFailed, errors.New("training did not go on; `tierml events -f` and `tierml logs` say what it does")}
+		return exitError{exitFailed, errors.New("training did not continue; `tierml events -f` and `tierml logs` say what it does")}
 	}
 	return err
 }

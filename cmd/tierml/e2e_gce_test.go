@@ -179,7 +179,7 @@ func TestComputeEngine(t *testing.T) {
 	}
 	lost.signal(syscall.SIGKILL)
 	lost.wait(-1)
-	if printed := start("down", "-y", "job.yaml").wait(0); !strings.Contains(printed, "Compute Engine was told to end ") || !strings.Contains(printed, "All have ended.") {
+	if printed := start("down", "-y", "job.yaml").wait(0); !strings.Contains(printed, "Compute Engine was asked to end ") || !strings.Contains(printed, "All have ended.") {
 		t.Errorf("down says\n%s", printed)
 	}
 	if printed := start("leaks", "job.yaml").wait(0); !strings.Contains(printed, "No machine of cluster prod in us-central1 is left.") {

@@ -70,7 +70,7 @@ func fetch(ctx context.Context, client *call.Client, id, into string, names []st
 	}
 	dir := filepath.Join(into, job.Run)
 	if rundir.Held(dir) {
-		return usageError{fmt.Errorf("in %s a run of this host goes on; name another --into", dir)}
+		return usageError{fmt.Errorf("in %s a run of this host is running; name another --into", dir)}
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("making %s: %w", dir, err)

@@ -54,7 +54,7 @@ It changes nothing. tierml down ends machines.`,
 				left.ours(live, cmd.OutOrStdout())
 			}
 			if expired := len(overdue(live)); expired > 0 {
-				return exitError{exitFailed, fmt.Errorf("%d of %d machines are leaks: nobody wants them any more; end them with `tierml down --expired %s`", expired, len(live), args[0])}
+				return exitError{exitFailed, fmt.Errorf("%d of %d machines are leaks: no job needs them any more; end them with `tierml down --expired %s`", expired, len(live), args[0])}
 			}
 			if len(live) > 0 {
 				cli.Next(cmd, cli.Step{Command: "tierml down " + args[0], Why: "ends all of them, after asking"})
@@ -120,7 +120,7 @@ Stop a run before you end its machines, or it buys others.`,
 		},
 	}
 	cmd.Flags().StringVar(&run, "run", "", "only machines of the run of this `name`, as tierml leaks shows it")
-	cmd.Flags().StringVar(&cluster, "cluster", "", "machines of the cluster of this `name`, whoever launched them")
+	cmd.Flags().StringVar(&cluster, "cluster", "", "machines of the cluster of this `name`, of any owner")
 	cmd.Flags().BoolVar(&expired, "expired", false, "only leaks: machines whose time is over")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "proceed without asking")
 	return cmd
@@ -143,7 +143,7 @@ func endExpired(ctx context.Context, file string, log *slog.Logger) error {
 	if len(over) == 0 {
 		return nil
 	}
-	log.Warn("ending machines that nobody wants any more", "cluster", left.where, "machines", over)
+	log.Warn("ending machines that no job needs any more", "cluster", left.where, "machines", over)
 	return left.cloud.Terminate(ctx, over...)
 }
 
@@ -286,7 +286,7 @@ func (l *holdings) end(ctx context.Context, live []provisioner.Holding, out io.W
 		}
 		if err == nil && !asked {
 			asked = true
-			fmt.Fprintf(out, "%s was told to end %d machines; looking until they are gone.\n", l.name, len(ids))
+			fmt.Fprintf(out, "%s was asked to end %d machines; waiting until they are gone.\n", l.name, len(ids))
 		}
 		left, err := l.cloud.Holdings(ctx)
 		if err == nil {

@@ -78,7 +78,7 @@ func run(args []string, in io.Reader, stdout, stderr io.Writer) int {
 		fmt.Fprintln(errOut, "tierml:", err)
 	}
 	if _, ok := errors.AsType[*journal.Damaged](err); ok {
-		fmt.Fprintln(errOut, "tierml run --resume RUN --skip-damaged leaves such lines out, and goes on from the newest checkpoint")
+		fmt.Fprintln(errOut, "tierml run --resume RUN --skip-damaged leaves such lines out, and continues from the newest checkpoint")
 	}
 	return exitCodeOf(err)
 }

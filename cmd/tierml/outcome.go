@@ -72,7 +72,7 @@ func (e ending) say(out io.Writer, dir, format string) error {
 	}
 	if e.State == "killed" {
 		return exitError{exitFailed, fmt.Errorf("%s was killed, not ended in order: machines of cloud: ec2 may be left, which `tierml leaks` lists; "+
-			"`tierml run --resume %s` goes on with it, and then it can be stopped", e.Run, dir)}
+			"`tierml run --resume %s` continues it, and then it can be stopped", e.Run, dir)}
 	}
 	if !forPeople(format) {
 		return nil

@@ -185,7 +185,7 @@ func attach(ctx context.Context, client *call.Client, id string, plain bool, out
 		}
 	}
 	if errors.Is(err, context.Canceled) {
-		fmt.Fprintf(out, "\nLeft; %s goes on at the controller.\nWatch    tierml top %[1]s\nEnd      tierml stop %[1]s\n", id)
+		fmt.Fprintf(out, "\nLeft; %s continues at the controller.\nWatch    tierml top %[1]s\nEnd      tierml stop %[1]s\n", id)
 		return true, nil
 	}
 	return false, err
@@ -209,7 +209,7 @@ func remoteStop(ctx context.Context, client *call.Client, args []string, now boo
 	for !ended(job) {
 		select {
 		case <-ctx.Done():
-			return exitError{exitInterrupted, fmt.Errorf("not waited for; %s goes on ending: `tierml ps` shows it", job.Run)}
+			return exitError{exitInterrupted, fmt.Errorf("not waited for; %s is still ending: `tierml ps` shows it", job.Run)}
 		case <-time.After(300 * time.Millisecond):
 		}
 		next, err := client.Job(ctx, job.Run)

@@ -162,7 +162,7 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 	if o.endpoint != "" {
 		if mapping, err = jobrun.RemoteClock(ctx, o.endpoint); err != nil {
 			if from.part > 0 {
-				err = fmt.Errorf("%w\nIf that cloud is no more, go on with one in this process: --endpoint %s", err, noEndpoint)
+				err = fmt.Errorf("%w\nIf that cloud is gone, continue with one in this process: --endpoint %s", err, noEndpoint)
 			}
 			return usageError{err}
 		}
@@ -417,7 +417,7 @@ func drive(ctx context.Context, o runOptions, p *preparedJob, from resumption, m
 		watched.guard.Recall(e)
 	}
 	if why := watched.guard.Over(); why != "" {
-		return "", errors.Join(exitError{exitLimit, fmt.Errorf("%s; to go on, raise it in %s", why,
+		return "", errors.Join(exitError{exitLimit, fmt.Errorf("%s; to continue, raise it in %s", why,
 			filepath.Join(relative(directory), rundir.JobFile))}, lines.Close(), view.Close())
 	}
 	for _, e := range past {

@@ -90,7 +90,7 @@ func scale(ctx context.Context, job string, change *pb.Change, said *standings) 
 		return err
 	}
 	if !rundir.Held(directory) {
-		return usageError{fmt.Errorf("%s: the run does not go on, and only one that does can be scaled or paused; `tierml ps` lists runs", relative(directory))}
+		return usageError{fmt.Errorf("%s: the run is not running, and only a running one can be scaled or paused; `tierml ps` lists runs", relative(directory))}
 	}
 	err = scaling.Ask(ctx, directory, change, func(s *pb.Standing) {
 		said.show(call.Standing{Reached: s.Reached, Workers: s.Workers, Servers: s.Servers, Reliable: s.Reliable,

@@ -76,7 +76,7 @@ func stopRun(ctx context.Context, dir string, now bool, format string, out io.Wr
 	})
 	bar.Done()
 	if errors.Is(err, context.Canceled) {
-		return exitError{exitInterrupted, fmt.Errorf("not waited for; %s goes on ending: `tierml ps` shows it", name)}
+		return exitError{exitInterrupted, fmt.Errorf("not waited for; %s is still ending: `tierml ps` shows it", name)}
 	}
 	ended := errors.Is(err, jobrun.ErrEnded)
 	if err != nil && !ended {

@@ -229,7 +229,7 @@ func (l *trainLoop) run(ctx context.Context) (why string, err error) {
 		}
 	}
 	if share, more := l.trend.Gained(); more {
-		fmt.Fprintf(l.out, "The last quarter of the clocks made the %s %.2g %% smaller: more clocks would probably go on with that\n", l.program.ScoreName(), 100*share)
+		fmt.Fprintf(l.out, "The last quarter of the clocks made the %s %.2g %% smaller: more clocks would probably make it smaller still\n", l.program.ScoreName(), 100*share)
 	}
 	return "all clocks are done", nil
 }

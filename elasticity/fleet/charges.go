@@ -27,7 +27,7 @@ func ChargeEntry(instance string, pool market.Pool, line market.Charge) journal.
 }
 
 // ErrNoPrices is why a machine has no final bill when a run ends.
-var ErrNoPrices = errors.New("the provider has not told all prices until its end; a report goes by the last one")
+var ErrNoPrices = errors.New("the provider has not reported all prices until its end; a report uses the last one")
 
 // UnknownCharge is the line that says why there is no bill of a machine that has ended.
 func UnknownCharge(instance string, pool market.Pool, launched, ended time.Time, err error) journal.Entry {

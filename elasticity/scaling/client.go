@@ -22,7 +22,7 @@ import (
 )
 
 // ErrNotRunning: nobody answers for the run.
-var ErrNotRunning = errors.New("the run does not go on: no controller answers for it")
+var ErrNotRunning = errors.New("the run is not running: no controller answers for it")
 
 // Ask changes the numbers of the run in a directory, and calls told with each answer: what it came to and, with Wait, when
 // it is so.

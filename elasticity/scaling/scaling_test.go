@@ -214,7 +214,7 @@ func TestClosed(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(directory, File)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("it is closed, and its file is there: %v", err)
 	}
-	if err := Ask(t.Context(), directory, &pb.Change{}, nil); err == nil || !strings.Contains(err.Error(), "does not go on") {
+	if err := Ask(t.Context(), directory, &pb.Change{}, nil); err == nil || !strings.Contains(err.Error(), "is not running") {
 		t.Error(err)
 	}
 }

@@ -141,7 +141,7 @@ func (si *silence) inOutage(silent bool) bool {
 	case h == nil:
 		si.outage = &outage{since: si.Awake.Now()}
 		si.recordOutage(journal.Waiting, unheard, fmt.Sprintf("%d of %d machines have fallen silent together: this host is too busy, or its network is down. "+
-			"Until they are heard, or for %.0f s, nobody is given up for silence and nothing is bought", unheard, all, si.Wall(si.outageFor())))
+			"Until they are heard, or for %.0f s, no machine is given up for silence and nothing is bought", unheard, all, si.Wall(si.outageFor())))
 		return true
 	case most && !si.Awake.Over(h.since, si.outageFor()):
 		return true

@@ -78,7 +78,7 @@ func Enter(dir string) error {
 	case err != nil:
 		return err
 	case len(entries) > 0:
-		return fmt.Errorf("%s has a run already: go on with it by --resume", dir)
+		return fmt.Errorf("%s has a run already: continue it by --resume", dir)
 	}
 	if err := os.Remove(filepath.Join(dir, JournalFile)); err != nil {
 		return fmt.Errorf("beginning anew: %w", err)
@@ -110,7 +110,7 @@ func HoldUntil(dir string) (release func(), err error) {
 	if err != nil {
 		_ = syscall.Close(handle)
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("%s: the run goes on in another process; wait for its end, or end it", dir)
+			return nil, fmt.Errorf("%s: another process controls the run; wait for its end, or end it", dir)
 		}
 		return nil, fmt.Errorf("locking the run's directory %s: %w", dir, err)
 	}

@@ -41,7 +41,7 @@ const (
 
 // Reasons to end in order.
 var (
-	errStopped = errors.New("told to stop")
+	errStopped = errors.New("asked to stop")
 	errOrphan  = errors.New("no controller for too long")
 	errAgain   = errors.New("told to begin anew")
 )

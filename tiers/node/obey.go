@@ -162,7 +162,7 @@ func openIn(cfg Config, url string) func(ps.Split) (io.ReadCloser, error) {
 
 // stop ends the node in order: what has begun is committed, the answer is said, and only then everything ends.
 func (n *node) stop(ctx context.Context, do tiers.Stop, answer func(tiers.Result, error)) {
-	n.log.Info("told to stop", "why", do.Why, "again", do.Again)
+	n.log.Info("asked to stop", "why", do.Why, "again", do.Again)
 	j := n.job
 	if do.Again { // nobody waits for what it has begun
 		n.tasks.Go(func() error { return errAgain })

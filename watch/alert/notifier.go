@@ -179,7 +179,7 @@ func (b *Notifier) deliver(ctx context.Context, a Alert) {
 			return
 		}
 		if !again || try == tries || ctx.Err() != nil {
-			b.log.Warn("an alert could not be told", "kind", string(a.Kind), "run", a.Run, "to", b.hook.String(), "tries", try, "error", err)
+			b.log.Warn("an alert could not be delivered", "kind", string(a.Kind), "run", a.Run, "to", b.hook.String(), "tries", try, "error", err)
 			return
 		}
 		select {

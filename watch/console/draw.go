@@ -49,7 +49,7 @@ func (s picture) draw(now time.Time, width, height, interrupted int) string {
 	footer := soft.Render("q or Ctrl-C: stop in order")
 	switch {
 	case s.watching && s.Outcome == "":
-		footer = soft.Render("q or Ctrl-C: leave; the run goes on")
+		footer = soft.Render("q or Ctrl-C: leave; the run continues")
 	case s.Outcome != "":
 		footer = bold.Render("done: " + terminal.Line(s.Outcome))
 	case interrupted == 1:

@@ -133,7 +133,7 @@ func (v *listView) overview(all []Job) {
 	for _, j := range all {
 		switch {
 		case j.State == "failed" || j.State == "killed":
-			v.Attention = append(v.Attention, attention{j.Run, cmp.Or(j.Why, map[string]string{"killed": "its controller is gone; `tierml run --resume` goes on with it"}[j.State], "it failed")})
+			v.Attention = append(v.Attention, attention{j.Run, cmp.Or(j.Why, map[string]string{"killed": "its controller is gone; `tierml run --resume` continues it"}[j.State], "it failed")})
 		case j.Paused:
 			v.Attention = append(v.Attention, attention{j.Run, cmp.Or(j.Why, "it is paused")})
 		}

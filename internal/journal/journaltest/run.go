@@ -101,7 +101,7 @@ func New(seed uint64) Story {
 		},
 		590: func() {
 			t.write(journal.Entry{Kind: journal.Silence, To: journal.Waiting, Count: 17, Why: "17 of 18 machines have fallen silent together: this host is too busy, or its network is down. " +
-				"Until they are heard, or for 300 s, nobody is given up for silence and nothing is bought"})
+				"Until they are heard, or for 300 s, no machine is given up for silence and nothing is bought"})
 		},
 		591: func() {
 			t.write(journal.Entry{Kind: journal.Silence, To: journal.Heard, Why: "most machines are no longer silent, after another 4.2 s: 0 of 18 are"})

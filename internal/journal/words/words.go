@@ -79,7 +79,7 @@ func text(e journal.Entry, n int) string {
 	case journal.Checkpoint:
 		return fmt.Sprintf("checkpoint at clock %d saved in %.1f s", e.Clock, e.Seconds)
 	case journal.SaveFailed:
-		return fmt.Sprintf("no checkpoint could be saved at clock %d; training goes on", e.Clock)
+		return fmt.Sprintf("no checkpoint could be saved at clock %d; training continues", e.Clock)
 	case journal.TakeOver:
 		return fmt.Sprintf("a new controller has taken over %s at clock %d", Number(e.Count, "machine"), e.Clock)
 	case journal.Rollback:

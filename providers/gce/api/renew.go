@@ -41,7 +41,7 @@ func (c *Cloud) renew(ctx context.Context, zone string, id provisioner.InstanceI
 			InstancesSetLabelsRequestResource: &computepb.InstancesSetLabelsRequest{LabelFingerprint: i.LabelFingerprint, Labels: labels}})
 		if answer, ok := errors.AsType[*googleapi.Error](err); ok && answer.Code == http.StatusPreconditionFailed {
 			return &adapter.Answer{Doing: "renewing the lease of " + string(id), Kind: provisioner.ErrTemporary, Code: "conditionNotMet",
-				Message: "somebody else has changed its labels meanwhile", Err: err}
+				Message: "its labels have been changed meanwhile", Err: err}
 		}
 		return err
 	})
