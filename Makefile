@@ -219,7 +219,7 @@ exam-kube: ## cloud: kubernetes (-tags kube): vet, its tests, and the exam on cl
 
 .PHONY: test-kube
 test-kube: ## the same on a real kube-apiserver with etcd (builds them in .cache: a quarter of an hour of processor time and 2.5 GB, once)
-	@GO="$(GO)" .ci/with-kube $(CACHE) $(GO) test -tags kube -count=1 -v -timeout 20m -run Real ./providers/kube/api ./test/kube
+	@GO="$(GO)" .ci/with-kube $(CACHE) $(GO) test -tags kube -count=1 -v -p 1 -timeout 20m -run Real ./providers/kube/api ./test/kube
 
 .PHONY: test-terraform
 test-terraform: ## the Terraform modules against the providers' schemas, with made-up answers (needs terraform, node and npm)

@@ -2,5 +2,5 @@
 // its queues are respected. providers/kube/api speaks to the API server; this package has the block of the job file, the market,
 // doctor's checks and what a pod knows of itself.
 //
-// It is built with -tags kube only: Kubernetes' client would add some 30 MB to a binary that most people use without it.
+// It is built with -tags kube only: Kubernetes' client would add 35 MB to a binary that most people use without it.
 package kube

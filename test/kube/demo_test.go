@@ -222,9 +222,23 @@ func TestRealEvictionOfFourJobs(t *testing.T) {
 		if report.Training.Redone != 0 || report.Training.Lost != 0 {
 			t.Errorf("gang-%d: %+v", i, report.Training)
 		}
-		if !strings.Contains(string(text), victims[i]) {
-			t.Errorf("gang-%d: the report does not know %s", i, victims[i])
+		lines, err := os.ReadFile(filepath.Join(dir, rundir.Root, fmt.Sprintf("gang-%d-1", i), rundir.JournalFile))
+		if err != nil {
+			t.Fatal(err)
 		}
+		noticed, clocks := false, 0
+		for line := range strings.Lines(string(lines)) {
+			switch {
+			case strings.Contains(line, `"kind":"notice"`) && strings.Contains(line, `"instance":"`+victims[i]+`"`):
+				noticed = true
+			case noticed && strings.Contains(line, `"kind":"clock"`):
+				clocks++
+			}
+		}
+		if !noticed || clocks == 0 {
+			t.Errorf("gang-%d: notice of %s: %v, and %d clocks after it", i, victims[i], noticed, clocks)
+		}
+		t.Logf("gang-%d: %d clocks after the notice of %s", i, clocks, victims[i])
 		w.checkAsOneProcess(dir, fmt.Sprintf("gang-%d-1", i))
 	}
 	w.checkEmpty()

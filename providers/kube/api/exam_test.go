@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -263,6 +265,52 @@ func TestTaintOfANode(t *testing.T) {
 	select {
 	case n := <-told:
 		if n.Kind != provisioner.Eviction || n.ID != got[0].ID || n.Deadline.Before(got[0].Launched) {
+			t.Errorf("%+v", n)
+		}
+	case <-time.After(time.Minute):
+		t.Error("nothing was told")
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// A watch that has expired is begun again from a list: what happened meanwhile is told.
+func TestExpiredWatch(t *testing.T) {
+	client := newClientset()
+	startNodes(t, client, "")
+	c := config(client, "run")
+	c.Resync = time.Hour // nothing but the watch makes it list
+	cloud, err := api.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := cloud.Launch(t.Context(), request(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "running", func() bool {
+		list, err := cloud.List(t.Context())
+		return err == nil && list[0].State == provisioner.Running
+	})
+	expired, watching := watch.NewFakeWithOptions(watch.FakeOptions{}), make(chan struct{})
+	var first sync.Once
+	client.PrependWatchReactor("pods", func(clientgo.Action) (handled bool, _ watch.Interface, _ error) {
+		first.Do(func() { handled = true; close(watching) })
+		return handled, expired, nil
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	told, done := make(chan provisioner.Notice, 10), make(chan error, 1)
+	go func() { done <- cloud.Notify(ctx, func(n provisioner.Notice) { told <- n }) }()
+	<-watching
+	if err := cloud.Preempt(t.Context(), got[0].ID); err != nil { // which the watch that is expired does not tell
+		t.Fatal(err)
+	}
+	expired.Error(&metav1.Status{Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired})
+	select {
+	case n := <-told:
+		if n.Kind != provisioner.Eviction || n.ID != got[0].ID {
 			t.Errorf("%+v", n)
 		}
 	case <-time.After(time.Minute):
